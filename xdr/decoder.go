@@ -1,0 +1,156 @@
+// The Decoder: XDR from a byte slice, with a sticky first error.
+
+package xdr
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// What a Decoder can find wrong. All of them mean that the message is malformed.
+var (
+	ErrShort = errors.New("xdr: message ends early")
+	ErrLimit = errors.New("xdr: length over its limit")
+	ErrValue = errors.New("xdr: value not allowed")
+	ErrItem  = errors.New("xdr: detached item has another length than its length word")
+)
+
+// An Unmarshaler reads itself from a Decoder; errors stay in the Decoder.
+type Unmarshaler interface{ DecodeXDR(d *Decoder) }
+
+// A Decoder reads XDR (RFC 4506) from a slice. It keeps the first error, after
+// which every read returns zero; ask Err once at the end. Opaques are returned
+// as parts of the slice, not copies.
+type Decoder struct {
+	b     []byte
+	off   int
+	items []Item
+	err   error
+}
+
+// NewDecoder returns a Decoder of b.
+func NewDecoder(b []byte) *Decoder { return &Decoder{b: b} }
+
+// Reset makes the Decoder read b, whose detached items are given in stream order.
+func (d *Decoder) Reset(b []byte, items []Item) { *d = Decoder{b: b, items: items} }
+
+// Err is the first error, or nil.
+func (d *Decoder) Err() error { return d.err }
+
+// Fail records err unless an earlier error stands.
+func (d *Decoder) Fail(err error) {
+	if d.err == nil {
+		d.err = err
+	}
+}
+
+// Offset is the number of octets read.
+func (d *Decoder) Offset() int { return d.off }
+
+// Remaining is the number of octets not read yet.
+func (d *Decoder) Remaining() int { return len(d.b) - d.off }
+
+// ItemsLeft is the number of detached items that no Item call has taken.
+func (d *Decoder) ItemsLeft() int { return len(d.items) }
+
+// take returns the next n octets, or nil with an error.
+func (d *Decoder) take(n int) []byte {
+	if d.err != nil {
+		return nil
+	}
+	if n < 0 || n > len(d.b)-d.off {
+		d.err = ErrShort
+		return nil
+	}
+	b := d.b[d.off : d.off+n : d.off+n]
+	d.off += n
+	return b
+}
+
+// Uint32 reads an unsigned integer (RFC 4506 §4.2).
+func (d *Decoder) Uint32() uint32 {
+	b := d.take(4)
+	if b == nil {
+		return 0
+	}
+	return binary.BigEndian.Uint32(b)
+}
+
+// Int32 reads an integer (RFC 4506 §4.1).
+func (d *Decoder) Int32() int32 { return int32(d.Uint32()) }
+
+// Uint64 reads an unsigned hyper integer (RFC 4506 §4.5).
+func (d *Decoder) Uint64() uint64 {
+	b := d.take(8)
+	if b == nil {
+		return 0
+	}
+	return binary.BigEndian.Uint64(b)
+}
+
+// Int64 reads a hyper integer (RFC 4506 §4.5).
+func (d *Decoder) Int64() int64 { return int64(d.Uint64()) }
+
+// Bool reads a boolean; any value but 0 and 1 is an error (RFC 4506 §4.4).
+func (d *Decoder) Bool() bool {
+	v := d.Uint32()
+	if v > 1 {
+		d.Fail(ErrValue)
+	}
+	return v == 1
+}
+
+// Fixed reads a fixed-length opaque of n octets and its pad (RFC 4506 §4.9).
+// The last pad of a message may be missing: peers that reduce a message may
+// leave it out (RFC 8166 §3.4.5).
+func (d *Decoder) Fixed(n int) []byte {
+	b := d.take(n)
+	if b == nil {
+		return nil
+	}
+	if p := Pad(n); p > 0 {
+		d.off += min(p, d.Remaining())
+	}
+	return b
+}
+
+// Opaque reads a variable-length opaque of at most limit octets (RFC 4506 §4.10).
+func (d *Decoder) Opaque(limit int) []byte {
+	n := d.Uint32()
+	if d.err == nil && uint64(n) > uint64(limit) {
+		d.err = ErrLimit
+	}
+	if d.err != nil {
+		return nil
+	}
+	return d.Fixed(int(n))
+}
+
+// String reads a string of at most limit octets (RFC 4506 §4.11). It allocates.
+func (d *Decoder) String(limit int) string { return string(d.Opaque(limit)) }
+
+// Item reads a variable-length opaque that may have been detached from the
+// stream: where the next detached item belongs here its content is returned,
+// else the octets that follow.
+func (d *Decoder) Item(limit int) []byte {
+	n := d.Uint32()
+	if d.err == nil && uint64(n) > uint64(limit) {
+		d.err = ErrLimit
+	}
+	if d.err != nil || n == 0 {
+		return nil
+	}
+	if len(d.items) == 0 || (d.items[0].Off != AnyOffset && d.items[0].Off != d.off) {
+		return d.Fixed(int(n))
+	}
+	it := d.items[0]
+	if uint64(len(it.Data)) != uint64(n) {
+		d.err = ErrItem
+		return nil
+	}
+	d.items = d.items[1:]
+	return it.Data
+}
+
+// Rest returns all octets not read yet.
+func (d *Decoder) Rest() []byte { return d.take(d.Remaining()) }
