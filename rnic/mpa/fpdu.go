@@ -1,0 +1,112 @@
+// FPDUs without markers: layout, sizes, Append and Parse.
+
+package mpa
+
+import (
+	"encoding/binary"
+
+	"github.com/nfsrdma/nfsrdma/rnic/term"
+)
+
+// FPDU (RFC 5044 §4.1):
+//
+//	off  size  field
+//	  0     2  ULPDU_Length L, of the ULPDU alone
+//	  2     L  ULPDU
+//	 ..  0..3  pad: sent as zero, content ignored; makes the FPDU a multiple of 4
+//	 ..     4  CRC over all of the above; there even when not in use
+const (
+	LengthLen = 2
+
+	// MaxULPDU is the longest ULPDU that may be sent (RFC 5044 §3). A longer one
+	// is taken all the same when no markers are in use: Linux siw sends such on loopback.
+	MaxULPDU = 64768
+
+	// MaxFPDU is the longest FPDU that any 16-bit length can announce, markers included.
+	MaxFPDU = 66064
+
+	// MinMULPDU is the floor of MULPDU, however small the segments (R5044-074).
+	MinMULPDU = 128
+)
+
+// What can be wrong with an FPDU (RFC 5044 §8). After any of them nothing more
+// of that direction may be delivered.
+var (
+	ErrCRC    = term.New(term.MPACRC, "")
+	ErrMarker = term.New(term.MPAMarker, "")
+	ErrEmpty  = term.New(term.MPAMarker, "FPDU with an empty ULPDU") // R5044-024
+	ErrLength = term.New(term.MPAMarker, "ULPDU longer than markers can point across")
+)
+
+// Pad returns how many pad octets follow a ULPDU of that length.
+func Pad(ulpdu int) int { return -(LengthLen + ulpdu) & 3 }
+
+// FPDULen returns the length of the FPDU of a ULPDU of that length, without markers.
+func FPDULen(ulpdu int) int { return LengthLen + ulpdu + Pad(ulpdu) + CRCLen }
+
+// MULPDU returns the longest ULPDU whose FPDU fits in a TCP segment of emss
+// octets, in the range that RFC 5044 §3 allows (§4.5 has the formula).
+func MULPDU(emss int, markers bool) int {
+	over := LengthLen + CRCLen + emss&3
+	if markers {
+		over += MarkerLen * ((emss + MarkerInterval - 1) / MarkerInterval)
+	}
+	return min(max(emss-over, MinMULPDU), MaxULPDU)
+}
+
+// ParseFPDU reads one FPDU from the front of b. n == 0 with no error: more
+// octets are needed. With crc, the CRC is checked before anything else in the
+// FPDU is believed (R5044-083, R5044-085). ulpdu aliases b.
+func ParseFPDU(b []byte, crc bool) (ulpdu []byte, n int, err error) {
+	if len(b) < LengthLen {
+		return nil, 0, nil
+	}
+	l := int(binary.BigEndian.Uint16(b))
+	n = FPDULen(l)
+	if len(b) < n {
+		return nil, 0, nil
+	}
+	if crc && CRC32C(b[:n-CRCLen]) != getCRC(b[n-CRCLen:n]) {
+		return nil, 0, ErrCRC
+	}
+	if l == 0 {
+		return nil, 0, ErrEmpty
+	}
+	return b[LengthLen : LengthLen+l : LengthLen+l], n, nil
+}
+
+// AppendFPDU appends the FPDU, without markers, of the ULPDU that parts make up
+// end to end: 1 to MaxULPDU octets. Without crc the CRC field is zero.
+func AppendFPDU(b []byte, crc bool, parts ...[]byte) []byte {
+	start, l := len(b), total(parts)
+	b = binary.BigEndian.AppendUint16(b, uint16(l))
+	for _, p := range parts {
+		b = append(b, p...)
+	}
+	b = append(b, zeros[:Pad(l)]...)
+	return appendCRC(b, start, crc)
+}
+
+var zeros [4]byte
+
+// appendCRC ends the FPDU that begins at b[start:] with its CRC field.
+func appendCRC(b []byte, start int, crc bool) []byte {
+	var v uint32
+	if crc {
+		v = CRC32C(b[start:])
+	}
+	return binary.LittleEndian.AppendUint32(b, v)
+}
+
+// total returns the length of a ULPDU that comes in parts. One that DDP may not
+// hand down is a bug above (R5044-007).
+func total(parts [][]byte) int {
+	l := 0
+	for _, p := range parts {
+		l += len(p)
+	}
+	if l < 1 || l > MaxULPDU {
+		panic("mpa: ULPDU length out of range")
+	}
+	return l
+}

@@ -1,0 +1,94 @@
+// Markers: where they fall in a stream, and the state of a direction that carries them.
+
+package mpa
+
+import "encoding/binary"
+
+// Marker (RFC 5044 §4.2), one every MarkerInterval octets of the stream, itself counted:
+//
+//	off  size  field
+//	  0     2  reserved: sent as zero, ignored
+//	  2     2  FPDUPTR: octets back to the ULPDU_Length of the FPDU it is in; low two bits zero
+//
+// The first stands at the very start of Full Operation. All that makes up a
+// stream is a multiple of 4, so a marker can split a ULPDU, or fall between its
+// pad and CRC, but never splits a length, a pad or a CRC. A marker between two
+// FPDUs points nowhere (0), and belongs to the second one, CRC included.
+const (
+	MarkerLen      = 4
+	MarkerInterval = 512
+)
+
+// leading reports whether an FPDU that begins at stream position pos begins with a marker.
+func leading(pos uint32) bool { return pos%MarkerInterval == 0 }
+
+// wireLen returns the length of the FPDU of l ULPDU octets that begins at stream
+// position pos, with all its markers, the leading one too.
+func wireLen(pos uint32, l int) int {
+	lead := 0
+	if leading(pos) {
+		lead, pos = MarkerLen, pos+MarkerLen
+	}
+	n := FPDULen(l)
+	room := MarkerInterval - int(pos%MarkerInterval) // up to the next marker
+	if n > room {
+		n += MarkerLen * (1 + (n-room-1)/(MarkerInterval-MarkerLen))
+	}
+	return lead + n
+}
+
+// A MarkerSender inserts markers in one outbound direction. Its zero value
+// stands at the start of Full Operation. Positions are kept modulo 2^32, of which
+// the interval is a divisor, so a stream of any length stays in phase (R5044-034).
+type MarkerSender struct {
+	pos uint32 // octets sent since the start-up frame
+}
+
+// Len returns how many octets Append would add for a ULPDU of l octets.
+func (s *MarkerSender) Len(l int) int { return wireLen(s.pos, l) }
+
+// Append appends the FPDU, with its markers, of the ULPDU that parts make up end
+// to end: 1 to MaxULPDU octets. Each FPDU appended must be sent, in order.
+func (s *MarkerSender) Append(b []byte, crc bool, parts ...[]byte) []byte {
+	start, l := len(b), total(parts)
+	if leading(s.pos) {
+		b = appendMarker(b, 0)
+		s.pos += MarkerLen
+	}
+	header := s.pos
+	b = binary.BigEndian.AppendUint16(b, uint16(l))
+	s.pos += LengthLen
+	for _, p := range parts {
+		b = s.fill(b, p, header)
+	}
+	b = s.fill(b, zeros[:Pad(l)], header)
+	if leading(s.pos) { // between pad and CRC
+		b = s.mark(b, header)
+	}
+	s.pos += CRCLen
+	return appendCRC(b, start, crc)
+}
+
+// fill appends p and the markers that fall before any of its octets.
+func (s *MarkerSender) fill(b, p []byte, header uint32) []byte {
+	for len(p) > 0 {
+		if leading(s.pos) {
+			b = s.mark(b, header)
+		}
+		n := min(len(p), MarkerInterval-int(s.pos%MarkerInterval))
+		b = append(b, p[:n]...)
+		s.pos += uint32(n)
+		p = p[n:]
+	}
+	return b
+}
+
+func (s *MarkerSender) mark(b []byte, header uint32) []byte {
+	b = appendMarker(b, uint16(s.pos-header))
+	s.pos += MarkerLen
+	return b
+}
+
+func appendMarker(b []byte, ptr uint16) []byte {
+	return append(b, 0, 0, byte(ptr>>8), byte(ptr))
+}

@@ -1,0 +1,144 @@
+// The RDMAP opcodes: the RFCs' table of messages, and what a receiver checks against it.
+
+// Package rdmap is the messages of the Remote Direct Memory Access Protocol
+// (RFC 5040, with the extensions of RFC 7306): octets to values and back.
+package rdmap
+
+import (
+	"strconv"
+
+	"github.com/nfsrdma/nfsrdma/rnic/term"
+)
+
+// Opcode says what an RDMAP message is (RFC 5040 §4.3, RFC 7306 §4).
+type Opcode uint8
+
+// The opcodes.
+const (
+	OpWrite            Opcode = 0
+	OpReadRequest      Opcode = 1
+	OpReadResponse     Opcode = 2
+	OpSend             Opcode = 3
+	OpSendInvalidate   Opcode = 4
+	OpSendSE           Opcode = 5
+	OpSendSEInvalidate Opcode = 6
+	OpTerminate        Opcode = 7
+	OpImmediate        Opcode = 8
+	OpImmediateSE      Opcode = 9
+	OpAtomicRequest    Opcode = 10
+	OpAtomicResponse   Opcode = 11
+)
+
+// kind is one row of the table of messages.
+type kind struct {
+	name       string
+	tagged     bool
+	queue      uint32 // untagged only
+	header     int    // octets of RDMAP header behind the DDP header; Terminate: at the least
+	payload    bool   // ULP payload follows
+	invalidate bool   // the RsvdULP word of the DDP header is an STag
+	solicited  bool   // asks for an event at the receiver
+}
+
+var kinds = [...]kind{
+	OpWrite:            {name: "RDMA Write", tagged: true, payload: true},
+	OpReadRequest:      {name: "RDMA Read Request", queue: 1, header: ReadRequestLen},
+	OpReadResponse:     {name: "RDMA Read Response", tagged: true, payload: true},
+	OpSend:             {name: "Send", payload: true},
+	OpSendInvalidate:   {name: "Send with Invalidate", payload: true, invalidate: true},
+	OpSendSE:           {name: "Send with Solicited Event", payload: true, solicited: true},
+	OpSendSEInvalidate: {name: "Send with Solicited Event and Invalidate", payload: true, invalidate: true, solicited: true},
+	OpTerminate:        {name: "Terminate", queue: 2, header: 4},
+	OpImmediate:        {name: "Immediate Data", header: ImmediateLen},
+	OpImmediateSE:      {name: "Immediate Data with Solicited Event", header: ImmediateLen, solicited: true},
+	OpAtomicRequest:    {name: "Atomic Request", queue: 1, header: AtomicRequestLen},
+	OpAtomicResponse:   {name: "Atomic Response", queue: 3, header: AtomicResponseLen},
+}
+
+var unknown kind // what the methods go by for an opcode that is not in the table
+
+// Known reports whether the RFCs define the opcode.
+func (op Opcode) Known() bool { return int(op) < len(kinds) }
+
+func (op Opcode) row() *kind {
+	if op.Known() {
+		return &kinds[op]
+	}
+	return &unknown
+}
+
+// String gives the message's name in the RFC.
+func (op Opcode) String() string {
+	if op.Known() {
+		return kinds[op].name
+	}
+	return "RDMAP opcode " + strconv.Itoa(int(op))
+}
+
+// Tagged reports whether the message goes into a tagged buffer.
+func (op Opcode) Tagged() bool { return op.row().tagged }
+
+// Queue returns the untagged queue that the message is for.
+func (op Opcode) Queue() uint32 { return op.row().queue }
+
+// HeaderLen returns the octets of RDMAP header behind the DDP header; for a
+// Terminate, which can be longer, those that are always there.
+func (op Opcode) HeaderLen() int { return op.row().header }
+
+// Payload reports whether ULP payload may follow the headers.
+func (op Opcode) Payload() bool { return op.row().payload }
+
+// Invalidates reports whether the message carries an STag to be invalidated.
+func (op Opcode) Invalidates() bool { return op.row().invalidate }
+
+// Solicited reports whether the message asks for an event at the receiver.
+func (op Opcode) Solicited() bool { return op.row().solicited }
+
+// IsSend reports one of the four Sends.
+func (op Opcode) IsSend() bool { return op >= OpSend && op <= OpSendSEInvalidate }
+
+// What a receiver finds wrong with a message by the table alone.
+var (
+	ErrVersion = term.New(term.RDMAPVersion, "")
+	ErrOpcode  = term.New(term.RDMAPOpcode, "opcode not defined")
+	ErrModel   = term.New(term.RDMAPOpcode, "opcode does not go with this kind of DDP segment")
+	ErrQueue   = term.New(term.RDMAPOpcode, "opcode does not go with this queue")
+	ErrQN      = term.New(term.DDPInvalidQN, "")
+)
+
+// RDMAP control octet (RFC 5040 §4.1): RV 0xc0, reserved 0x30 (sent as zero, ignored), opcode 0x0f.
+const (
+	version    byte = 1 << 6
+	maskRV     byte = 0xc0
+	maskOpcode byte = 0x0f
+)
+
+// Control returns the RDMAP control octet of a message.
+func Control(op Opcode) byte { return version | byte(op)&maskOpcode }
+
+// ParseControl reads an RDMAP control octet. Its errors are *term.Error.
+func ParseControl(b byte) (Opcode, error) {
+	op := Opcode(b & maskOpcode)
+	if b&maskRV != version {
+		return op, ErrVersion
+	}
+	if !op.Known() {
+		return op, ErrOpcode
+	}
+	return op, nil
+}
+
+// Check judges whether a known opcode came in the right kind of segment, on the
+// right queue. qn counts for untagged segments only. Its errors are *term.Error.
+func (op Opcode) Check(tagged bool, qn uint32) error {
+	k := op.row()
+	switch {
+	case tagged != k.tagged:
+		return ErrModel
+	case tagged || qn == k.queue:
+		return nil
+	case qn > 2: // queue 3 exists only for Atomic Responses
+		return ErrQN
+	}
+	return ErrQueue
+}

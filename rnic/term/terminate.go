@@ -1,0 +1,128 @@
+// The Terminate header: layout, Append, and a Parse that understands little-endian siw too.
+
+package term
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// Terminate header (RFC 5040 §4.8), behind the untagged DDP header:
+//
+//	off  size  field
+//	  0   4b   Layer
+//	  0   4b   Error Type
+//	  1     1  Error Code
+//	  2   3b   header control: M 0x80 (segment length valid), D 0x40 (DDP header), R 0x20 (RDMA header)
+//	  2  13b   reserved: sent as zero, ignored
+//	  4     2  DDP Segment Length                 if M or D
+//	  6  14|18 terminated DDP header              if D
+//	 ..    28  terminated RDMA (Read Request) header  if R
+const (
+	controlLen = 4
+	rdmaLen    = 28
+
+	// MaxLen is the longest Terminate header.
+	MaxLen = controlLen + 2 + 18 + rdmaLen
+)
+
+// ErrShort is a Terminate too short to hold its control field. RFC 5040 §7.1
+// gives a fault in a Terminate no Terminate of its own.
+var ErrShort = errors.New("rnic: Terminate message shorter than its control field")
+
+// A Terminate is the last message of a stream and says why.
+type Terminate struct {
+	Code Code
+
+	// What of the offending segment comes back. DDP is its DDP header (14 or
+	// 18 octets), RDMA its Read Request header; nil if not included. SegLen, the
+	// ULPDU length of that segment, counts if HasSegLen.
+	HasSegLen bool
+	SegLen    uint16
+	DDP       []byte
+	RDMA      []byte
+
+	// Swapped tells a received Terminate in the dialect of little-endian Linux
+	// siw, whose bit fields come out in reverse order within an octet.
+	Swapped bool
+}
+
+// Append appends the header in the RFC's form; M, D and R follow from what is there.
+func (t *Terminate) Append(b []byte) []byte {
+	var ctrl byte
+	if t.HasSegLen {
+		ctrl |= 0x80
+	}
+	if len(t.DDP) > 0 {
+		ctrl |= 0x40
+	}
+	if len(t.RDMA) > 0 {
+		ctrl |= 0x20
+	}
+	b = append(b, t.Code.Layer<<4|t.Code.EType&0x0f, t.Code.Code, ctrl, 0)
+	if ctrl&0xc0 != 0 {
+		b = binary.BigEndian.AppendUint16(b, t.SegLen)
+	}
+	b = append(b, t.DDP...)
+	return append(b, t.RDMA...)
+}
+
+// Parse reads a Terminate header. It goes by length rather than by flags alone:
+// a returned header that is announced but not there (siw does so) is left out.
+// DDP and RDMA alias b.
+//
+// setup says that this is the peer's first FPDU, when the codes of RFC 6581 §8
+// may come; octets that mean one of them in the RFC's form and something else
+// in siw's are read accordingly.
+func Parse(b []byte, setup bool) (t Terminate, err error) {
+	if len(b) < controlLen {
+		return t, ErrShort
+	}
+	t.Swapped = swapped(b, setup)
+	t.Code = code(b, t.Swapped)
+	ctrl := b[2]
+	if t.Swapped {
+		ctrl = ctrl<<7&0x80 | ctrl<<5&0x40 | ctrl<<3&0x20
+	}
+	rest := b[controlLen:]
+	if ctrl&0xc0 != 0 && len(rest) >= 2 {
+		t.HasSegLen = ctrl&0x80 != 0
+		t.SegLen = binary.BigEndian.Uint16(rest)
+		rest = rest[2:]
+	}
+	if ctrl&0x40 != 0 && len(rest) > 0 {
+		n := 18
+		if rest[0]&0x80 != 0 { // the T bit of the returned header
+			n = 14
+		}
+		if len(rest) < n {
+			return t, nil
+		}
+		t.DDP, rest = rest[:n:n], rest[n:]
+	}
+	if ctrl&0x20 != 0 && len(rest) >= rdmaLen {
+		t.RDMA = rest[:rdmaLen:rdmaLen]
+	}
+	return t, nil
+}
+
+// code reads layer, type and code in one of the two dialects.
+func code(b []byte, swap bool) Code {
+	if swap {
+		return Code{Layer: b[0] & 0x0f, EType: b[0] >> 4, Code: b[1]}
+	}
+	return Code{Layer: b[0] >> 4, EType: b[0] & 0x0f, Code: b[1]}
+}
+
+// swapped judges the dialect: by the header control bits where any are set,
+// else by which reading is in the table of codes.
+func swapped(b []byte, setup bool) bool {
+	if hi, lo := b[2]&0xe0, b[2]&0x07; hi|lo != 0 {
+		return hi == 0
+	}
+	rfc, siw := code(b, false), code(b, true)
+	if rfc.Layer == LayerLLP && rfc.Code >= MPALocal.Code && !setup && siw.Known() {
+		return true
+	}
+	return !rfc.Known() && siw.Known()
+}
