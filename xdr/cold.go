@@ -1,0 +1,62 @@
+// Marshal and Unmarshal: XDR by reflection, for types that are met seldom.
+
+package xdr
+
+import (
+	"bytes"
+
+	goxdr "github.com/rasky/go-xdr/xdr2"
+)
+
+// MaxCold is the most octets that Unmarshal looks at.
+const MaxCold = 1 << 20
+
+// Marshal appends the XDR form of v, worked out by reflection: exported fields
+// in order, with the tags of github.com/rasky/go-xdr (`xdr:"optional"` for a
+// pointer that may be nil, `xdr:"union"` and `xdr:"unioncase=N"`). It is slow
+// and allocates: not for the data path. When it fails nothing was appended.
+func Marshal(e *Encoder, v any) error {
+	start := e.Len()
+	if _, err := goxdr.Marshal((*appender)(e), v); err != nil {
+		e.Truncate(start)
+		return err
+	}
+	return nil
+}
+
+// MustMarshal is Marshal for types that cannot fail to marshal: a failure is a
+// fault of the program and panics.
+func MustMarshal(e *Encoder, v any) {
+	if err := Marshal(e, v); err != nil {
+		panic(err)
+	}
+}
+
+// appender lets go-xdr write to an Encoder.
+type appender Encoder
+
+func (a *appender) Write(b []byte) (int, error) {
+	(*Encoder)(a).Raw(b)
+	return len(b), nil
+}
+
+// Unmarshal reads v, a pointer, by reflection from at most the next limit
+// octets (and no more than MaxCold); nothing in v can be longer than the octets
+// at hand. What it stores are copies. Errors stay in the Decoder too.
+func Unmarshal(d *Decoder, v any, limit int) error {
+	if d.err != nil {
+		return d.err
+	}
+	in := d.b[d.off:]
+	in = in[:min(len(in), limit, MaxCold)]
+	if len(in) == 0 {
+		d.err = ErrShort
+		return d.err
+	}
+	n, err := goxdr.UnmarshalLimited(bytes.NewReader(in), v, uint(len(in)))
+	d.off += min(n, len(in))
+	if err != nil {
+		d.err = err
+	}
+	return err
+}

@@ -1,0 +1,131 @@
+// Arguments and results of the procedures (RFC 1813 §5.2).
+
+package mount3
+
+import "github.com/nfsrdma/nfsrdma/xdr"
+
+// A PathArgs is the arguments of MNT and UMNT: the path of a directory.
+type PathArgs struct{ Path string }
+
+// EncodeXDR appends the path.
+func (a *PathArgs) EncodeXDR(e *xdr.Encoder) { xdr.MustMarshal(e, a) }
+
+// DecodeXDR reads a path; one over MaxPath fails with xdr.ErrLimit.
+func (a *PathArgs) DecodeXDR(d *xdr.Decoder) {
+	*a = PathArgs{}
+	unmarshal(d, a, 4+MaxPath)
+	hold(d, len(a.Path), MaxPath)
+}
+
+// A MntRes is the result of MNT. In the error arm only Status travels.
+type MntRes struct {
+	Status  Status   `xdr:"union"`
+	Handle  []byte   `xdr:"unioncase=0"` // of the directory, an NFSv3 handle
+	Flavors []uint32 `xdr:"unioncase=0"` // authentication flavors, best first
+}
+
+// EncodeXDR appends the result.
+func (r *MntRes) EncodeXDR(e *xdr.Encoder) { xdr.MustMarshal(e, r) }
+
+// DecodeXDR reads a result; a handle over 64 octets, or more than MaxFlavor flavors, fail with xdr.ErrLimit.
+func (r *MntRes) DecodeXDR(d *xdr.Decoder) {
+	*r = MntRes{}
+	unmarshal(d, r, 4+4+MaxHandle+4+4*MaxFlavor)
+	hold(d, len(r.Handle), MaxHandle)
+	hold(d, len(r.Flavors), MaxFlavor)
+}
+
+// A Mount is one line of DUMP: who mounted what (mountbody).
+type Mount struct{ Host, Dir string }
+
+// A DumpRes is the result of DUMP.
+type DumpRes struct{ Mounts []Mount }
+
+// EncodeXDR appends the list.
+func (r *DumpRes) EncodeXDR(e *xdr.Encoder) {
+	for i := range r.Mounts {
+		e.Bool(true)
+		xdr.MustMarshal(e, &r.Mounts[i])
+	}
+	e.Bool(false)
+}
+
+// DecodeXDR reads a list; names over their limits fail with xdr.ErrLimit.
+func (r *DumpRes) DecodeXDR(d *xdr.Decoder) {
+	r.Mounts = nil
+	for start := d.Offset(); d.Bool(); {
+		var m Mount
+		unmarshal(d, &m, 8+xdr.RoundUp(MaxName)+MaxPath)
+		hold(d, len(m.Host), MaxName)
+		hold(d, len(m.Dir), MaxPath)
+		if hold(d, d.Offset()-start, MaxList); d.Err() != nil {
+			return
+		}
+		r.Mounts = append(r.Mounts, m)
+	}
+}
+
+// An Export is one line of EXPORT: a directory, and the groups that may mount
+// it; no groups means everyone (exportnode).
+type Export struct {
+	Dir    string
+	Groups []string
+}
+
+// An ExportRes is the result of EXPORT.
+type ExportRes struct{ Exports []Export }
+
+// EncodeXDR appends the list.
+func (r *ExportRes) EncodeXDR(e *xdr.Encoder) {
+	for _, x := range r.Exports {
+		e.Bool(true)
+		xdr.MustMarshal(e, &PathArgs{x.Dir})
+		for _, g := range x.Groups {
+			e.Bool(true)
+			xdr.MustMarshal(e, &group{g})
+		}
+		e.Bool(false)
+	}
+	e.Bool(false)
+}
+
+// DecodeXDR reads a list; names over their limits fail with xdr.ErrLimit.
+func (r *ExportRes) DecodeXDR(d *xdr.Decoder) {
+	r.Exports = nil
+	for start := d.Offset(); d.Bool(); {
+		var p PathArgs
+		p.DecodeXDR(d)
+		x := Export{Dir: p.Path, Groups: decodeGroups(d)}
+		if hold(d, d.Offset()-start, MaxList); d.Err() != nil {
+			return
+		}
+		r.Exports = append(r.Exports, x)
+	}
+}
+
+type group struct{ Name string }
+
+func decodeGroups(d *xdr.Decoder) []string {
+	var list []string
+	for start := d.Offset(); d.Bool(); {
+		var g group
+		unmarshal(d, &g, 4+xdr.RoundUp(MaxName))
+		hold(d, len(g.Name), MaxName)
+		if hold(d, d.Offset()-start, MaxList); d.Err() != nil {
+			return nil
+		}
+		list = append(list, g.Name)
+	}
+	return list
+}
+
+// unmarshal reads v, one element of a message, from at most limit octets. The
+// error stays in the Decoder.
+func unmarshal(d *xdr.Decoder, v any, limit int) { _ = xdr.Unmarshal(d, v, limit) }
+
+// hold fails with xdr.ErrLimit when n is over limit.
+func hold(d *xdr.Decoder, n, limit int) {
+	if n > limit {
+		d.Fail(xdr.ErrLimit)
+	}
+}

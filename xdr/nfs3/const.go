@@ -1,0 +1,99 @@
+// Numbers of the protocol: program, procedures, access bits, limits.
+
+package nfs3
+
+// Program and Version name NFS version 3 in an RPC call (RFC 1813 §2.3).
+const (
+	Program = 100003
+	Version = 3
+)
+
+// Procedure numbers (RFC 1813 §3.3).
+const (
+	ProcNull uint32 = iota
+	ProcGetattr
+	ProcSetattr
+	ProcLookup
+	ProcAccess
+	ProcReadlink
+	ProcRead
+	ProcWrite
+	ProcCreate
+	ProcMkdir
+	ProcSymlink
+	ProcMknod
+	ProcRemove
+	ProcRmdir
+	ProcRename
+	ProcLink
+	ProcReaddir
+	ProcReaddirplus
+	ProcFsstat
+	ProcFsinfo
+	ProcPathconf
+	ProcCommit
+	NumProcs
+)
+
+// Bits of the ACCESS procedure (RFC 1813 §3.3.4).
+const (
+	AccessRead    uint32 = 0x01 // read file data or list a directory
+	AccessLookup  uint32 = 0x02 // look a name up in a directory
+	AccessModify  uint32 = 0x04 // rewrite existing data or entries
+	AccessExtend  uint32 = 0x08 // write new data or add entries
+	AccessDelete  uint32 = 0x10 // delete an entry of a directory
+	AccessExecute uint32 = 0x20 // execute a file
+	AccessAll     uint32 = 0x3f
+)
+
+// Bits of FsinfoRes.Properties (RFC 1813 §3.3.19).
+const (
+	FSFLink        uint32 = 0x01 // hard links
+	FSFSymlink     uint32 = 0x02 // symbolic links
+	FSFHomogeneous uint32 = 0x08 // PATHCONF says the same for every object
+	FSFCanSetTime  uint32 = 0x10 // SETATTR can set times
+)
+
+// Sizes in octets (RFC 1813 §2.4), and our own limits where the RFC has none:
+// filename3 and nfspath3 are unbounded there.
+const (
+	FHSize   = 64   // longest file handle
+	VerfSize = 8    // every verifier: cookie, create, write
+	MaxName  = 4096 // longest file name that we decode
+	MaxPath  = 4096 // longest symbolic link content that we decode
+	// MaxData is the most data of one READ or WRITE that we decode: far above
+	// the rtmax and wtmax of any server, and no more than a sanity bound, since
+	// the data is never copied.
+	MaxData = 1 << 30
+)
+
+// A Verf is a verifier: eight octets that only their maker understands.
+type Verf [VerfSize]byte
+
+// StableHow says how far WRITE data must have gone when the reply leaves (RFC 1813 §3.3.7).
+type StableHow uint32
+
+// The levels of stability, each stronger than the one before.
+const (
+	Unstable StableHow = iota
+	DataSync
+	FileSync
+)
+
+func (s StableHow) String() string { return nameOf(stableNames[:], uint32(s), "stable_how") }
+
+var stableNames = [...]string{"UNSTABLE", "DATA_SYNC", "FILE_SYNC"}
+
+// CreateMode says what CREATE does with an existing name (RFC 1813 §3.3.8).
+type CreateMode uint32
+
+// The ways to create.
+const (
+	Unchecked CreateMode = iota
+	Guarded
+	Exclusive
+)
+
+func (m CreateMode) String() string { return nameOf(createNames[:], uint32(m), "createmode") }
+
+var createNames = [...]string{"UNCHECKED", "GUARDED", "EXCLUSIVE"}

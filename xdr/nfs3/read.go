@@ -1,0 +1,66 @@
+// READ (RFC 1813 §3.3.6).
+
+package nfs3
+
+import "github.com/nfsrdma/nfsrdma/xdr"
+
+// A ReadArgs is the arguments of READ.
+type ReadArgs struct {
+	FH     FH
+	Offset uint64
+	Count  uint32 // octets
+}
+
+// EncodeXDR appends the arguments.
+func (a *ReadArgs) EncodeXDR(e *xdr.Encoder) {
+	a.FH.EncodeXDR(e)
+	e.Uint64(a.Offset)
+	e.Uint32(a.Count)
+}
+
+// DecodeXDR reads arguments.
+func (a *ReadArgs) DecodeXDR(d *xdr.Decoder) {
+	a.FH.DecodeXDR(d)
+	a.Offset = d.Uint64()
+	a.Count = d.Uint32()
+}
+
+// A ReadRes is the result of READ. Data may travel as a Write chunk (RFC 8267
+// §2.1): encoding keeps the slice until the message has been sent, and decoded
+// Data is a part of the message or of its detached item. Count is len(Data).
+// The error arm has Attr.
+type ReadRes struct {
+	Status Status
+	Attr   PostOpAttr
+	Count  uint32
+	EOF    bool
+	Data   []byte
+}
+
+// EncodeXDR appends the result, Data as an item.
+func (r *ReadRes) EncodeXDR(e *xdr.Encoder) {
+	e.Uint32(uint32(r.Status))
+	r.Attr.EncodeXDR(e)
+	if r.Status == OK {
+		e.Uint32(r.Count)
+		e.Bool(r.EOF)
+		e.Item(r.Data)
+	}
+}
+
+// DecodeXDR reads a result; a count that is not the length of the data fails
+// with xdr.ErrValue.
+func (r *ReadRes) DecodeXDR(d *xdr.Decoder) {
+	decodeStatus(&r.Status, d)
+	r.Attr.DecodeXDR(d)
+	r.Count, r.EOF, r.Data = 0, false, nil
+	if r.Status != OK {
+		return
+	}
+	r.Count = d.Uint32()
+	r.EOF = d.Bool()
+	r.Data = d.Item(MaxData)
+	if uint64(r.Count) != uint64(len(r.Data)) {
+		d.Fail(xdr.ErrValue)
+	}
+}

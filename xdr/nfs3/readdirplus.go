@@ -1,0 +1,116 @@
+// READDIRPLUS (RFC 1813 §3.3.17).
+
+package nfs3
+
+import "github.com/nfsrdma/nfsrdma/xdr"
+
+// A ReaddirplusArgs is the arguments of READDIRPLUS.
+type ReaddirplusArgs struct {
+	Dir      FH
+	Cookie   uint64 // 0: from the start; else that of the last entry seen
+	Verf     Verf   // zero at the start; else that of the earlier result
+	Dircount uint32 // the most octets of entries, attributes and handles not counted
+	Maxcount uint32 // the most octets of READDIRPLUS3resok, status not counted
+}
+
+// EncodeXDR appends the arguments.
+func (a *ReaddirplusArgs) EncodeXDR(e *xdr.Encoder) {
+	a.Dir.EncodeXDR(e)
+	e.Uint64(a.Cookie)
+	e.Fixed(a.Verf[:])
+	e.Uint32(a.Dircount)
+	e.Uint32(a.Maxcount)
+}
+
+// DecodeXDR reads arguments.
+func (a *ReaddirplusArgs) DecodeXDR(d *xdr.Decoder) {
+	a.Dir.DecodeXDR(d)
+	a.Cookie = d.Uint64()
+	decodeVerf(&a.Verf, d)
+	a.Dircount = d.Uint32()
+	a.Maxcount = d.Uint32()
+}
+
+// An EntryPlus is one name of a directory with attributes and handle
+// (entryplus3). A decoded Name is a part of the message.
+type EntryPlus struct {
+	Fileid uint64
+	Name   []byte
+	Cookie uint64
+	Attr   PostOpAttr
+	FH     PostOpFH
+}
+
+// A ReaddirplusRes is the result of READDIRPLUS; see ReaddirRes.
+type ReaddirplusRes struct {
+	Status  Status
+	DirAttr PostOpAttr
+	Verf    Verf
+	Entries []EntryPlus
+	EOF     bool
+	Each    func(*EntryPlus)
+}
+
+// EncodeXDR appends the result.
+func (r *ReaddirplusRes) EncodeXDR(e *xdr.Encoder) {
+	if r.Status != OK {
+		encodeDirError(e, r.Status, &r.DirAttr)
+		return
+	}
+	BeginEntries(e, &r.DirAttr, r.Verf)
+	for i := range r.Entries {
+		n := &r.Entries[i]
+		encodeEntry(e, n.Fileid, n.Name, n.Cookie)
+		n.Attr.EncodeXDR(e)
+		n.FH.EncodeXDR(e)
+	}
+	EndEntries(e, r.EOF)
+}
+
+// DecodeXDR reads a result.
+func (r *ReaddirplusRes) DecodeXDR(d *xdr.Decoder) {
+	decodeStatus(&r.Status, d)
+	r.DirAttr.DecodeXDR(d)
+	r.Verf, r.Entries, r.EOF = Verf{}, r.Entries[:0], false
+	if r.Status != OK {
+		return
+	}
+	decodeVerf(&r.Verf, d)
+	var n EntryPlus
+	for d.Bool() {
+		n.decode(d)
+		switch {
+		case d.Err() != nil:
+			return
+		case r.Each != nil:
+			r.Each(&n)
+		default:
+			r.Entries = append(r.Entries, n)
+		}
+	}
+	r.EOF = d.Bool()
+}
+
+func (n *EntryPlus) decode(d *xdr.Decoder) {
+	n.Fileid = d.Uint64()
+	n.Name = d.Opaque(MaxName)
+	n.Cookie = d.Uint64()
+	n.Attr.DecodeXDR(d)
+	n.FH.DecodeXDR(d)
+}
+
+// EntryPlusSize is the octets that AppendEntryPlus writes for a name of n octets.
+func EntryPlusSize(n int, attr *PostOpAttr, fh *PostOpFH) int {
+	size := EntrySize(n) + attrSize(attr.Present) + 4
+	if fh.Present {
+		size += 4 + xdr.RoundUp(fh.FH.Len())
+	}
+	return size
+}
+
+// AppendEntryPlus appends one entry of a READDIRPLUS result (see ListSize).
+func AppendEntryPlus(e *xdr.Encoder, fileid uint64, name string, cookie uint64, attr *PostOpAttr, fh *PostOpFH) {
+	AppendEntry(e, fileid, name, cookie)
+	attr.EncodeXDR(e)
+	fh.EncodeXDR(e)
+}

@@ -1,0 +1,103 @@
+// WRITE and COMMIT (RFC 1813 §3.3.7, §3.3.21).
+
+package nfs3
+
+import "github.com/nfsrdma/nfsrdma/xdr"
+
+// A WriteArgs is the arguments of WRITE. Data may travel as a Read chunk (RFC
+// 8267 §2.1): encoding keeps the slice until the message has been sent, and
+// decoded Data is a part of the message or of its detached item. Count and
+// len(Data) are told apart on the wire; the server judges a difference.
+type WriteArgs struct {
+	FH     FH
+	Offset uint64
+	Count  uint32 // octets
+	Stable StableHow
+	Data   []byte
+}
+
+// EncodeXDR appends the arguments, Data as an item.
+func (a *WriteArgs) EncodeXDR(e *xdr.Encoder) {
+	a.FH.EncodeXDR(e)
+	e.Uint64(a.Offset)
+	e.Uint32(a.Count)
+	e.Uint32(uint32(a.Stable))
+	e.Item(a.Data)
+}
+
+// DecodeXDR reads arguments; a stable_how that is none fails with xdr.ErrValue.
+func (a *WriteArgs) DecodeXDR(d *xdr.Decoder) {
+	a.FH.DecodeXDR(d)
+	a.Offset = d.Uint64()
+	a.Count = d.Uint32()
+	decodeStable(&a.Stable, d)
+	a.Data = d.Item(MaxData)
+}
+
+func decodeStable(s *StableHow, d *xdr.Decoder) {
+	if *s = StableHow(d.Uint32()); *s > FileSync {
+		d.Fail(xdr.ErrValue)
+	}
+}
+
+// A WriteRes is the result of WRITE. The error arm has Wcc.
+type WriteRes struct {
+	Status    Status
+	Wcc       WccData
+	Count     uint32    // octets written
+	Committed StableHow // at least what was asked for
+	Verf      Verf      // changes when the server may have lost unstable data
+}
+
+// EncodeXDR appends the result.
+func (r *WriteRes) EncodeXDR(e *xdr.Encoder) {
+	e.Uint32(uint32(r.Status))
+	r.Wcc.EncodeXDR(e)
+	if r.Status == OK {
+		e.Uint32(r.Count)
+		e.Uint32(uint32(r.Committed))
+		e.Fixed(r.Verf[:])
+	}
+}
+
+// DecodeXDR reads a result.
+func (r *WriteRes) DecodeXDR(d *xdr.Decoder) {
+	decodeStatus(&r.Status, d)
+	r.Wcc.DecodeXDR(d)
+	r.Count, r.Committed, r.Verf = 0, 0, Verf{}
+	if r.Status == OK {
+		r.Count = d.Uint32()
+		decodeStable(&r.Committed, d)
+		decodeVerf(&r.Verf, d)
+	}
+}
+
+// CommitArgs is the arguments of COMMIT: what READ takes; a Count of 0 means to
+// the end of the file.
+type CommitArgs = ReadArgs
+
+// A CommitRes is the result of COMMIT. The error arm has Wcc.
+type CommitRes struct {
+	Status Status
+	Wcc    WccData
+	Verf   Verf
+}
+
+// EncodeXDR appends the result.
+func (r *CommitRes) EncodeXDR(e *xdr.Encoder) {
+	e.Uint32(uint32(r.Status))
+	r.Wcc.EncodeXDR(e)
+	if r.Status == OK {
+		e.Fixed(r.Verf[:])
+	}
+}
+
+// DecodeXDR reads a result.
+func (r *CommitRes) DecodeXDR(d *xdr.Decoder) {
+	decodeStatus(&r.Status, d)
+	r.Wcc.DecodeXDR(d)
+	r.Verf = Verf{}
+	if r.Status == OK {
+		decodeVerf(&r.Verf, d)
+	}
+}

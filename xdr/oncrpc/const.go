@@ -1,0 +1,107 @@
+// Enumerations of ONC RPC version 2 (RFC 5531 §8.2, §9).
+
+// Package oncrpc holds the headers of ONC RPC version 2 calls and replies
+// (RFC 5531) and their XDR codec. Nothing here allocates: opaque bodies of
+// decoded values are parts of the message.
+package oncrpc
+
+import "strconv"
+
+// RPCVersion is the version of the RPC protocol itself.
+const RPCVersion = 2
+
+// MaxAuth is the most octets of the body of an opaque_auth (RFC 5531 §8.2).
+const MaxAuth = 400
+
+// MsgType says whether a message is a call or a reply.
+type MsgType uint32
+
+// The kinds of messages.
+const (
+	Call  MsgType = 0
+	Reply MsgType = 1
+)
+
+func (t MsgType) String() string { return nameOf([]string{"CALL", "REPLY"}, uint32(t), "msg_type") }
+
+// AcceptStat is how an accepted call ended.
+type AcceptStat uint32
+
+// How an accepted call can end.
+const (
+	Success AcceptStat = iota
+	ProgUnavail
+	ProgMismatch
+	ProcUnavail
+	GarbageArgs
+	SystemErr
+)
+
+func (s AcceptStat) String() string { return nameOf(acceptNames[:], uint32(s), "accept_stat") }
+
+var acceptNames = [...]string{"SUCCESS", "PROG_UNAVAIL", "PROG_MISMATCH", "PROC_UNAVAIL", "GARBAGE_ARGS", "SYSTEM_ERR"}
+
+// RejectStat is why a call was denied.
+type RejectStat uint32
+
+// Why a call can be denied.
+const (
+	RPCMismatch RejectStat = iota
+	AuthError
+)
+
+func (s RejectStat) String() string {
+	return nameOf([]string{"RPC_MISMATCH", "AUTH_ERROR"}, uint32(s), "reject_stat")
+}
+
+// AuthStat is why authentication failed.
+type AuthStat uint32
+
+// Why authentication can fail.
+const (
+	AuthOK AuthStat = iota
+	AuthBadCred
+	AuthRejectedCred
+	AuthBadVerf
+	AuthRejectedVerf
+	AuthTooWeak
+	AuthInvalidResp
+	AuthFailed
+)
+
+// What RPCSEC_GSS says when the caller must take its credentials anew (RFC 2203 §5.3.3.3).
+const (
+	GSSCredProblem AuthStat = 13
+	GSSCtxProblem  AuthStat = 14
+)
+
+func (s AuthStat) String() string { return nameOf(authNames[:], uint32(s), "auth_stat") }
+
+var authNames = [...]string{0: "AUTH_OK", 1: "AUTH_BADCRED", 2: "AUTH_REJECTEDCRED", 3: "AUTH_BADVERF",
+	4: "AUTH_REJECTEDVERF", 5: "AUTH_TOOWEAK", 6: "AUTH_INVALIDRESP", 7: "AUTH_FAILED",
+	13: "RPCSEC_GSS_CREDPROBLEM", 14: "RPCSEC_GSS_CTXPROBLEM"}
+
+// Flavor is a way to authenticate.
+type Flavor uint32
+
+// The flavors that we know by name.
+const (
+	FlavorNone  Flavor = 0
+	FlavorSys   Flavor = 1
+	FlavorShort Flavor = 2
+	FlavorDH    Flavor = 3
+	FlavorGSS   Flavor = 6
+	FlavorTLS   Flavor = 7 // RFC 9289
+)
+
+func (f Flavor) String() string { return nameOf(flavorNames[:], uint32(f), "auth_flavor") }
+
+var flavorNames = [...]string{0: "AUTH_NONE", 1: "AUTH_SYS", 2: "AUTH_SHORT", 3: "AUTH_DH", 6: "RPCSEC_GSS", 7: "AUTH_TLS"}
+
+// nameOf is names[v], or kind(v) when the value has no name.
+func nameOf(names []string, v uint32, kind string) string {
+	if uint64(v) < uint64(len(names)) && names[v] != "" {
+		return names[v]
+	}
+	return kind + "(" + strconv.FormatUint(uint64(v), 10) + ")"
+}
