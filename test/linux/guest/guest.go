@@ -1,0 +1,167 @@
+// A guest: its start, its end, and what is known of it in between.
+
+// Package guest boots Linux in QEMU and runs shell scripts in it. Each guest is one
+// QEMU process of ours: it ends when Close is called and, by the kernel's hand, when this
+// process dies in whatever way.
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/linux/image"
+)
+
+// Config says what to boot.
+type Config struct {
+	Image    *image.Image
+	MemoryMB int         // 768 when zero
+	Forwards map[int]int // host port at 127.0.0.1 to guest port, TCP
+	Isolated bool        // the guest cannot reach the host, only forwarded ports work
+
+	shell bool // the console is the terminal
+}
+
+// Guest is a running Linux. Scripts run one after the other.
+type Guest struct {
+	// Share is a directory of the host that the guest sees as /share.
+	Share string
+
+	dir    string
+	cmd    *exec.Cmd
+	gone   chan struct{} // closed when QEMU has ended
+	waited error         // valid once gone is closed
+	stop   context.CancelFunc
+	script atomic.Int64
+
+	mu   sync.Mutex // held while a script runs
+	dead error      // why no further script can run
+}
+
+// bootTime bounds the boot under software emulation on a busy machine; it takes 5 to 10 s
+// on a quiet one.
+const bootTime = 3 * time.Minute
+
+// Boot starts a guest and waits until it takes scripts; ctx bounds the wait alone.
+func Boot(ctx context.Context, cfg Config) (*Guest, error) {
+	if _, err := exec.LookPath(qemu); err != nil {
+		return nil, fmt.Errorf("%w: %s is missing", image.ErrUnavailable, qemu)
+	}
+	if useKVM() {
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		if g, err := boot(ctx, cfg, "kvm"); err == nil {
+			return g, nil
+		}
+		kvmBroken.Store(true)
+	}
+	ctx, cancel := context.WithTimeout(ctx, bootTime)
+	defer cancel()
+	return boot(ctx, cfg, "tcg,thread=multi")
+}
+
+func boot(ctx context.Context, cfg Config, accel string) (g *Guest, err error) {
+	g = &Guest{gone: make(chan struct{})}
+	if g.dir, err = os.MkdirTemp("", "nfsrdma-guest-"); err != nil {
+		return nil, err
+	}
+	g.Share = filepath.Join(g.dir, "share")
+	if err := os.MkdirAll(filepath.Join(g.Share, "q"), 0o755); err != nil {
+		return nil, err
+	}
+	if err := g.start(arguments(cfg, g.dir, accel)); err != nil {
+		g.Close()
+		return nil, err
+	}
+	if err := g.await(ctx, filepath.Join(g.Share, "ready")); err != nil {
+		err = fmt.Errorf("guest did not come up: %w\n%s", err, g.Console())
+		g.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+// start runs QEMU from a thread that lives as long as it does: the parent-death signal
+// is tied to the thread that forked, not to the process.
+func (g *Guest) start(args []string) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	g.stop = cancel
+	g.cmd = exec.CommandContext(ctx, qemu, args...)
+	g.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	log, err := os.Create(filepath.Join(g.dir, "qemu.log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	g.cmd.Stdout, g.cmd.Stderr = log, log
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer close(g.gone)
+		err := g.cmd.Start()
+		started <- err
+		if err == nil {
+			err = g.cmd.Wait()
+		}
+		g.waited = err
+	}()
+	return <-started
+}
+
+// poll is how often a file that the guest is to write is looked for.
+const poll = 20 * time.Millisecond
+
+var errGone = errors.New("the guest is gone")
+
+func (g *Guest) await(ctx context.Context, file string) error {
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		if _, err := os.Stat(file); err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-g.gone:
+			return errGone
+		case <-tick.C:
+		}
+	}
+}
+
+// Console returns the last lines of the guest's console and what QEMU said.
+func (g *Guest) Console() string {
+	var all []string
+	for _, name := range []string{"console.log", "qemu.log"} {
+		text, _ := os.ReadFile(filepath.Join(g.dir, name))
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		all = append(all, lines[max(0, len(lines)-15):]...)
+	}
+	return strings.Join(all, "\n")
+}
+
+// Close ends the guest: it is asked to power off, and after two seconds killed.
+// It returns when the process is gone.
+func (g *Guest) Close() error {
+	if g.cmd != nil && g.cmd.Process != nil {
+		os.WriteFile(filepath.Join(g.Share, "q", "stop"), nil, 0o644)
+		select {
+		case <-g.gone:
+		case <-time.After(2 * time.Second):
+		}
+		g.stop()
+		<-g.gone
+	}
+	return os.RemoveAll(g.dir)
+}

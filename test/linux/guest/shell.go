@@ -1,0 +1,32 @@
+// An interactive guest on the terminal.
+
+package guest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+)
+
+// Shell runs a guest whose console is this terminal until its shell ends. Control-A X
+// ends it at once.
+func Shell(cfg Config) error {
+	dir, err := os.MkdirTemp("", "nfsrdma-guest-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Mkdir(filepath.Join(dir, "share"), 0o755); err != nil {
+		return err
+	}
+	accel := "tcg,thread=multi"
+	if useKVM() {
+		accel = "kvm"
+	}
+	cfg.shell = true
+	cmd := exec.Command(qemu, arguments(cfg, dir, accel)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd.Run()
+}

@@ -1,0 +1,109 @@
+// Finding an image in the cache, or making it.
+
+package image
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+)
+
+// Image is a bootable pair.
+type Image struct {
+	Series  string // "6.1"
+	Release string // as uname -r says, "6.1.0-56-amd64"
+	Kernel  string // path of vmlinuz
+	Initrd  string // path of the initramfs
+}
+
+// ErrUnavailable means that this machine cannot make images: it is not Debian 12
+// on amd64, a tool is missing, or the packages cannot be fetched.
+var ErrUnavailable = errors.New("no Linux guest here")
+
+// Log receives one line for each slow step; nil says nothing.
+type Log func(format string, args ...any)
+
+// Get returns the image of a kernel series, from the cache when it is there.
+// Making it takes one to three minutes, nearly all of it download and unpacking.
+// One process makes at a time, others wait for it.
+func Get(ctx context.Context, series string, log Log) (*Image, error) {
+	if !slices.Contains(Series, series) {
+		return nil, fmt.Errorf("kernel series %q is none of %v", series, Series)
+	}
+	if log == nil {
+		log = func(string, ...any) {}
+	}
+	cache, err := CacheDir()
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(cache, "image-"+recipeHash(), series)
+	if img, err := load(dir); err == nil {
+		return img, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	unlock, err := lock(filepath.Join(cache, "lock"))
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if img, err := load(dir); err == nil {
+		return img, nil
+	}
+	b := &builder{ctx: ctx, log: log, cache: cache, dir: dir, series: series}
+	if err := b.build(); err != nil {
+		return nil, err
+	}
+	return load(dir)
+}
+
+// load reads what finish has written; an image without it is half made.
+func load(dir string) (*Image, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "image.json"))
+	if err != nil {
+		return nil, err
+	}
+	img := new(Image)
+	if err := json.Unmarshal(text, img); err != nil {
+		return nil, err
+	}
+	img.Kernel = filepath.Join(dir, "vmlinuz")
+	img.Initrd = filepath.Join(dir, "initramfs.cpio")
+	for _, path := range []string{img.Kernel, img.Initrd} {
+		if _, err := os.Stat(path); err != nil {
+			return nil, err
+		}
+	}
+	return img, nil
+}
+
+func finish(dir string, img *Image) error {
+	text, err := json.Marshal(img)
+	if err != nil {
+		return err
+	}
+	tmp := filepath.Join(dir, "image.json.tmp")
+	if err := os.WriteFile(tmp, text, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(tmp, filepath.Join(dir, "image.json"))
+}
+
+func lock(path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return func() { f.Close() }, nil
+}

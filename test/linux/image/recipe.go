@@ -1,0 +1,86 @@
+// What goes into a guest: packages, programs, kernel modules. A change here makes a new image.
+
+// Package image makes the kernel and the initramfs of the Linux guests that the
+// suite boots, from Debian packages alone. Nothing is installed on the host and
+// nothing needs root: packages are fetched and unpacked under the user's cache
+// directory, the siw driver is built against the headers found there, and the
+// archive is written straight from memory.
+package image
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Series names the kernels that the suite knows, the one used by default first.
+var Series = []string{"6.1", "6.12"}
+
+// packages holds everything of the user space that is not kernel specific.
+var packages = []string{
+	"busybox-static", "e2fsprogs", "iproute2", "kmod", "nfs-common", "nfs-kernel-server", "rpcbind",
+	"libblkid1", "libbpf1", "libbsd0", "libc6", "libcap2", "libcom-err2", "libdb5.3",
+	"libdevmapper1.02.1", "libelf1", "libevent-core-2.1-7", "libext2fs2", "libgcc-s1", "libgcrypt20",
+	"libgpg-error0", "libgssapi-krb5-2", "libk5crypto3", "libkeyutils1", "libkmod2",
+	"libkrb5-3", "libkrb5support0", "liblz4-1", "liblzma5", "libmd0", "libmnl0",
+	"libmount1", "libnfsidmap1", "libnsl2", "libpcre2-8-0", "libreadline8", "libselinux1",
+	"libsqlite3-0", "libss2", "libssl3", "libsystemd0", "libtinfo6", "libtirpc-common",
+	"libtirpc3", "libudev1", "libuuid1", "libwrap0", "libxtables12", "libzstd1", "zlib1g",
+}
+
+// programs are put into the guest together with the libraries that they need.
+// Busybox gives all the rest.
+var programs = []string{
+	"bin/kmod", "bin/ip", "bin/ss", "sbin/mount.nfs", "sbin/rpcbind",
+	"usr/sbin/rpc.nfsd", "usr/sbin/rpc.mountd", "usr/sbin/exportfs", "sbin/showmount",
+	"sbin/mke2fs",
+}
+
+// rdmaTool moved between releases of iproute2; the first that is there is taken.
+var rdmaTool = []string{"usr/bin/rdma", "sbin/rdma", "bin/rdma"}
+
+// dlopened libraries are named by no program's ELF header.
+var dlopened = []string{"libnss_files.so.2", "libgcc_s.so.1"}
+
+// modules of the stock kernel; what they depend on comes with them.
+var modules = []string{
+	"virtio_pci", "virtio_net", "9p", "9pnet_virtio",
+	"ib_core", "ib_uverbs", "rdma_cm", "iw_cm", "rpcrdma",
+	"sunrpc", "nfs", "nfsv3", "nfsd", "lockd", "nfs_acl", "auth_rpcgss",
+	"brd", "ext4", "crc32c_generic", "crc32c-intel", "crc32_generic", "crc32-pclmul", "libcrc32c",
+}
+
+//go:embed rootfs
+var rootfs embed.FS
+
+// recipeHash names everything that decides what an image holds, so that a cache
+// directory never serves an image of another recipe.
+func recipeHash() string {
+	h := sha256.New()
+	fmt.Fprintf(h, "layout 1 %q %q %q %q %q %q", packages, programs, rdmaTool, dlopened, modules, raceFix)
+	fs.WalkDir(rootfs, ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			b, _ := rootfs.ReadFile(path)
+			fmt.Fprintf(h, "%s %d\n%s", path, len(b), b)
+		}
+		return err
+	})
+	return hex.EncodeToString(h.Sum(nil))[:12]
+}
+
+// CacheDir is where downloads, builds and images are kept. It may be removed at any
+// time; the next run makes it again.
+func CacheDir() (string, error) {
+	if dir := os.Getenv("NFSRDMA_LINUX_CACHE"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "nfsrdma-linux-suite"), nil
+}
