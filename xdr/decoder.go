@@ -25,6 +25,7 @@ type Decoder struct {
 	b     []byte
 	off   int
 	items []Item
+	sink  []byte
 	err   error
 }
 
@@ -33,6 +34,10 @@ func NewDecoder(b []byte) *Decoder { return &Decoder{b: b} }
 
 // Reset makes the Decoder read b, whose detached items are given in stream order.
 func (d *Decoder) Reset(b []byte, items []Item) { *d = Decoder{b: b, items: items} }
+
+// SetSink says where the content of the next item shall land: an Item that is
+// not detached is copied there, if it fits.
+func (d *Decoder) SetSink(sink []byte) { d.sink = sink }
 
 // Err is the first error, or nil.
 func (d *Decoder) Err() error { return d.err }
@@ -131,9 +136,7 @@ func (d *Decoder) String(limit int) string { return string(d.Opaque(limit)) }
 
 // Item reads a variable-length opaque that may have been detached from the
 // stream: where the next detached item belongs here its content is returned,
-// else the octets that follow. A detached argument may have its pad with it
-// (RFC 8166 §3.4.5.2, R8166-071), which is cut off; a result, whose item has no
-// offset, may not (R8166-082). Any other length fails with ErrItem.
+// else the octets that follow.
 func (d *Decoder) Item(limit int) []byte {
 	n := d.Uint32()
 	if d.err == nil && uint64(n) > uint64(limit) {
@@ -143,16 +146,25 @@ func (d *Decoder) Item(limit int) []byte {
 		return nil
 	}
 	if len(d.items) == 0 || (d.items[0].Off != AnyOffset && d.items[0].Off != d.off) {
-		return d.Fixed(int(n))
+		return d.toSink(d.Fixed(int(n)))
 	}
 	it := d.items[0]
-	padded := it.Off != AnyOffset && len(it.Data) == RoundUp(int(n))
-	if len(it.Data) != int(n) && !padded {
+	if uint64(len(it.Data)) != uint64(n) {
 		d.err = ErrItem
 		return nil
 	}
 	d.items = d.items[1:]
-	return it.Data[:n:n]
+	return it.Data
+}
+
+// toSink moves an item's content to the sink.
+func (d *Decoder) toSink(b []byte) []byte {
+	if len(d.sink) == 0 || len(b) > len(d.sink) {
+		return b
+	}
+	b = d.sink[:copy(d.sink, b)]
+	d.sink = nil
+	return b
 }
 
 // Rest returns all octets not read yet.

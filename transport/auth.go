@@ -1,0 +1,105 @@
+// Credentials: AUTH_NONE and AUTH_SYS (RFC 5531 §8, §10 and appendix A).
+
+package transport
+
+import (
+	"bytes"
+	"os"
+	"slices"
+
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+)
+
+// The flavours that are served.
+const (
+	AuthNone = uint32(oncrpc.FlavorNone)
+	AuthSys  = uint32(oncrpc.FlavorSys)
+)
+
+// Cred is who calls: AUTH_NONE or AUTH_SYS (RFC 5531 §8.2, appendix A).
+type Cred struct {
+	Flavor  uint32 // 0 AUTH_NONE, 1 AUTH_SYS
+	Machine string
+	UID     uint32
+	GID     uint32
+	GIDs    []uint32 // at most 16
+}
+
+// SysCred is the AUTH_SYS credential of this process.
+func SysCred() Cred {
+	c := Cred{Flavor: AuthSys, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	c.Machine, _ = os.Hostname()
+	c.Machine = c.Machine[:min(len(c.Machine), oncrpc.MaxMachine)]
+	groups, _ := os.Getgroups()
+	for _, g := range groups {
+		if len(c.GIDs) < oncrpc.MaxGIDs && uint32(g) != c.GID {
+			c.GIDs = append(c.GIDs, uint32(g))
+		}
+	}
+	return c
+}
+
+// body is the credential's body as it goes in each call.
+func (c *Cred) body() []byte {
+	if c.Flavor != AuthSys {
+		return nil
+	}
+	a := oncrpc.AuthSys{Machine: []byte(c.Machine[:min(len(c.Machine), oncrpc.MaxMachine)]), UID: c.UID, GID: c.GID}
+	a.SetGroups(c.GIDs)
+	e := xdr.NewEncoder(nil)
+	a.EncodeXDR(e)
+	return e.Bytes()
+}
+
+// authenticate reads credential and verifier.
+func (c *Call) authenticate(h *oncrpc.CallHeader, creds *credCache) oncrpc.AuthStat {
+	switch h.Cred.Flavor {
+	case oncrpc.FlavorNone:
+		c.Cred = Cred{}
+	case oncrpc.FlavorSys:
+		cred, ok := creds.sys(h.Cred.Body)
+		if !ok {
+			return oncrpc.AuthBadCred
+		}
+		c.Cred = cred
+	default:
+		// The client may begin anew with a flavour that is served.
+		return oncrpc.AuthRejectedCred
+	}
+	// Both flavours go with a verifier of AUTH_NONE (RFC 5531 §10.1, appendix A).
+	if h.Verf.Flavor != oncrpc.FlavorNone {
+		return oncrpc.AuthBadVerf
+	}
+	return oncrpc.AuthOK
+}
+
+// A credCache remembers the last credentials of one connection by their octets,
+// so that a caller's next call costs a comparison and no allocation. It belongs
+// to the receive loop of its connection.
+type credCache struct {
+	entries [4]struct {
+		body []byte
+		cred Cred
+	}
+	hand int
+}
+
+// sys returns the credential that body encodes. What it points at is shared by
+// all calls that bring the same octets.
+func (cc *credCache) sys(body []byte) (Cred, bool) {
+	for i := range cc.entries {
+		if e := &cc.entries[i]; e.body != nil && bytes.Equal(e.body, body) {
+			return e.cred, true
+		}
+	}
+	var a oncrpc.AuthSys
+	if a.Parse(body) != nil {
+		return Cred{}, false
+	}
+	e := &cc.entries[cc.hand]
+	cc.hand = (cc.hand + 1) % len(cc.entries)
+	e.body = slices.Clone(body)
+	e.cred = Cred{Flavor: AuthSys, Machine: string(a.Machine), UID: a.UID, GID: a.GID, GIDs: slices.Clone(a.Groups())}
+	return e.cred, true
+}

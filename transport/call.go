@@ -1,0 +1,102 @@
+// One inbound call: what a procedure sees of it, and how it ends.
+
+package transport
+
+import (
+	"context"
+	"net"
+	"sync"
+
+	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/nfsrdma/nfsrdma/xdr"
+)
+
+// A Call is one inbound call while its procedure runs. It is used again for
+// another call once the procedure has returned.
+type Call struct {
+	Ctx    context.Context // done when the connection is
+	Remote net.Addr
+	RDMA   bool
+	XID    uint32
+	Cred   Cred
+	Args   *xdr.Decoder // positioned behind the RPC header
+	Res    *xdr.Encoder // positioned behind the RPC reply header
+
+	via  carrier    // the connection it came by
+	proc *Procedure // set when the header has been found good
+	args xdr.Decoder
+	res  xdr.Encoder
+
+	chunkFault bool      // arguments were in chunks where none may be: ERR_CHUNK
+	onLoop     bool      // runs on the receive loop, which flushes replies itself
+	dup        *drcEntry // the entry that this call's reply is to fill
+	next       *Call     // in a queue of calls
+
+	rec  *octets          // TCP: the record that args point at
+	out  *octets          // TCP: where the reply's stream begins
+	bufs []*octets        // TCP: what Buffer gave out
+	held int              // TCP: octets of bufs, taken from the budget
+	mark [markLen]byte    // TCP: the reply's record mark
+	req  *rpcrdma.Request // RDMA: the request
+}
+
+// A carrier is the connection that a call came by. Exactly one of reply,
+// rejectChunks and drop ends a call, on any goroutine; the carrier has it then.
+type carrier interface {
+	gate() *gate
+	buffer(c *Call, n int) []byte
+	reply(c *Call)        // c.res is the whole reply
+	rejectChunks(c *Call) // ERR_CHUNK where there are chunks
+	drop(c *Call)
+}
+
+var callPool = sync.Pool{New: func() any {
+	c := new(Call)
+	c.Args, c.Res = &c.args, &c.res
+	return c
+}}
+
+// getCall returns an empty Call of a connection.
+func getCall(via carrier) *Call {
+	c := callPool.Get().(*Call)
+	c.via = via
+	return c
+}
+
+// recycle makes the Call ready for another connection's use.
+func (c *Call) recycle() {
+	c.rec.put()
+	c.out.put()
+	for i, o := range c.bufs {
+		o.put()
+		c.bufs[i] = nil
+	}
+	c.args.Reset(nil, nil)
+	c.res.Reset(nil)
+	c.Ctx, c.Remote, c.Cred = nil, nil, Cred{}
+	c.via, c.proc, c.dup, c.next, c.rec, c.out, c.req = nil, nil, nil, nil, nil, nil, nil
+	c.RDMA, c.chunkFault, c.onLoop = false, false, false
+	c.bufs = c.bufs[:0]
+	callPool.Put(c)
+}
+
+// Buffer returns n octets for a result item (c.Res.Item), valid until the reply
+// has left, or nil when the server's memory budget is spent. Their content is
+// arbitrary.
+func (c *Call) Buffer(n int) []byte { return c.via.buffer(c, n) }
+
+// ArgsErr returns nil, or ErrGarbageArgs when the arguments did not decode. A
+// procedure asks after it has decoded all and before it does any work: where
+// the arguments came in chunks that do not belong to them, the call is answered
+// with ERR_CHUNK instead of the reply (RFC 8166 §4.5.3).
+func (c *Call) ArgsErr() error {
+	err := c.args.Err()
+	switch {
+	case err == nil && c.args.ItemsLeft() == 0:
+		return nil
+	case err == nil || (err == xdr.ErrShort && c.args.ItemsLeft() > 0):
+		// No item stood where a chunk says that its content belongs.
+		c.chunkFault = true
+	}
+	return ErrGarbageArgs
+}

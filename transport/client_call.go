@@ -1,0 +1,120 @@
+// One outbound call: its state while it is under way, and its reply.
+
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+)
+
+// An outCall is one call of a Client, through all its attempts.
+type outCall struct {
+	xid      uint32
+	proc     *Proc
+	cred     oncrpc.OpaqueAuth
+	args     xdr.Marshaler
+	res      xdr.Unmarshaler
+	sink     []byte
+	maxReply int
+
+	head oncrpc.CallHeader
+	back oncrpc.ReplyHeader
+	enc  xdr.Encoder
+	dec  xdr.Decoder
+	wait waitCtx
+
+	tcp tcpCall // state of an attempt over TCP
+}
+
+var outCallPool = sync.Pool{New: func() any {
+	k := new(outCall)
+	k.wait.init()
+	k.tcp.ready = make(chan struct{}, 1)
+	return k
+}}
+
+func getOutCall() *outCall { return outCallPool.Get().(*outCall) }
+
+// recycle forgets all that the caller gave.
+func (k *outCall) recycle() {
+	k.proc, k.args, k.res, k.sink = nil, nil, nil, nil
+	k.cred, k.head, k.back = oncrpc.OpaqueAuth{}, oncrpc.CallHeader{}, oncrpc.ReplyHeader{}
+	k.enc.Reset(nil)
+	k.dec.Reset(nil, nil)
+	outCallPool.Put(k)
+}
+
+// attempt is one round trip that ends after wait at the latest.
+func (k *outCall) attempt(ctx context.Context, l link, wait time.Duration) error {
+	err := l.roundTrip(k.wait.start(ctx, wait), k)
+	if k.wait.stop() && errors.Is(err, context.DeadlineExceeded) {
+		// Nothing that was sent on a connection is lost while it lives: a server
+		// that is silent on it will stay so. The call goes again over another.
+		l.abandon(errNoAnswer)
+		return &lostError{errNoAnswer}
+	}
+	return err
+}
+
+// encode appends the call to buf[:0].
+func (k *outCall) encode(buf []byte) {
+	k.enc.Reset(buf)
+	k.head = oncrpc.CallHeader{XID: k.xid, Prog: k.proc.Prog, Vers: k.proc.Vers, Proc: k.proc.Proc, Cred: k.cred}
+	k.head.EncodeXDR(&k.enc)
+	if k.args != nil {
+		k.args.EncodeXDR(&k.enc)
+	}
+}
+
+// decode reads the reply: the header, and what follows it where the call succeeded.
+func (k *outCall) decode(stream []byte, items []xdr.Item) error {
+	d := &k.dec
+	d.Reset(stream, items)
+	if len(items) == 0 {
+		d.SetSink(k.sink)
+	}
+	k.back.DecodeXDR(d)
+	if d.Err() != nil {
+		return fmt.Errorf("%w: %w", ErrBadReply, d.Err())
+	}
+	if err := k.status(); err != nil {
+		return err
+	}
+	if k.res == nil {
+		return nil
+	}
+	if k.res.DecodeXDR(d); d.Err() != nil {
+		return fmt.Errorf("%w: results of %s: %w", ErrBadReply, k.proc.Name, d.Err())
+	}
+	return nil
+}
+
+// status is the error that the reply's header tells of, if any (RFC 5531 §9).
+func (k *outCall) status() error {
+	h := &k.back
+	switch {
+	case h.OK():
+		return nil
+	case h.Denied && h.Reject == oncrpc.RPCMismatch:
+		return &MismatchError{Low: h.Low, High: h.High}
+	case h.Denied:
+		return &AuthError{Stat: h.Auth}
+	}
+	switch h.Accept {
+	case oncrpc.ProgUnavail:
+		return ErrProgUnavail
+	case oncrpc.ProgMismatch:
+		return &MismatchError{Prog: k.proc.Prog, Low: h.Low, High: h.High}
+	case oncrpc.ProcUnavail:
+		return ErrProcUnavail
+	case oncrpc.GarbageArgs:
+		return ErrGarbageArgs
+	}
+	return ErrSystem
+}

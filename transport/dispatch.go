@@ -1,0 +1,151 @@
+// The dispatcher: from the RPC header of a call to its procedure, and to the reply.
+
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+	"github.com/sirupsen/logrus"
+)
+
+// A dispatcher serves calls whatever they came by.
+type dispatcher struct {
+	programs programs
+	drc      *drc
+	pool     workerPool
+	log      *RateLog
+}
+
+// serve takes a call whose args hold the whole message, with its detached
+// items. It runs on the receive loop of the connection and does not block.
+// peer and creds belong to that connection.
+func (s *dispatcher) serve(c *Call, p *peer) {
+	c.onLoop = true
+	items := c.args.ItemsLeft()
+	if !s.header(c, p) {
+		return // answered or dropped already
+	}
+	if items > 0 && (!c.proc.ArgItem || c.args.ItemsLeft() != items) {
+		c.via.rejectChunks(c)
+		return
+	}
+	if !c.proc.Idempotent && !s.drc.admit(c, &p.header, p.addr) {
+		return // a duplicate: it has been answered, or will be with the original
+	}
+	if c.proc.Inline {
+		s.run(c)
+		return
+	}
+	c.onLoop = false
+	if c.via.gate().admit(c) {
+		s.pool.submit(c)
+	}
+}
+
+// header reads the call's RPC header and finds the procedure. Where it fails
+// the call has been ended: the reply says why, or there is none because the
+// message is no call at all.
+func (s *dispatcher) header(c *Call, p *peer) bool {
+	h := &p.header
+	h.DecodeXDR(&c.args)
+	c.XID = h.XID
+	switch err := c.args.Err(); err {
+	case nil:
+	case oncrpc.ErrRPCVersion:
+		c.answer(oncrpc.ReplyHeader{Denied: true, Reject: oncrpc.RPCMismatch, Low: oncrpc.RPCVersion, High: oncrpc.RPCVersion})
+		return false
+	case oncrpc.ErrCred:
+		c.deny(oncrpc.AuthBadCred)
+		return false
+	case oncrpc.ErrVerf:
+		c.deny(oncrpc.AuthBadVerf)
+		return false
+	default:
+		c.via.drop(c)
+		return false
+	}
+	if stat := c.authenticate(h, &p.creds); stat != oncrpc.AuthOK {
+		c.deny(stat)
+		return false
+	}
+	return s.route(c, h)
+}
+
+// route finds the procedure, or answers that there is none.
+func (s *dispatcher) route(c *Call, h *oncrpc.CallHeader) bool {
+	prog, low, high, known := s.programs.find(h.Prog, h.Vers)
+	switch {
+	case prog == nil && known:
+		c.answer(oncrpc.ReplyHeader{Accept: oncrpc.ProgMismatch, Low: low, High: high})
+	case prog == nil:
+		c.accept(oncrpc.ProgUnavail)
+	default:
+		if c.proc = prog.procedure(h.Proc); c.proc != nil {
+			return true
+		}
+		c.accept(oncrpc.ProcUnavail)
+	}
+	return false
+}
+
+// answer ends the call with a reply that has no results.
+func (c *Call) answer(h oncrpc.ReplyHeader) {
+	c.startReply(&h)
+	c.via.reply(c)
+}
+
+func (c *Call) deny(stat oncrpc.AuthStat) {
+	c.answer(oncrpc.ReplyHeader{Denied: true, Reject: oncrpc.AuthError, Auth: stat})
+}
+
+func (c *Call) accept(stat oncrpc.AcceptStat) { c.answer(oncrpc.ReplyHeader{Accept: stat}) }
+
+// startReply begins the reply, in place of what was encoded so far.
+func (c *Call) startReply(h *oncrpc.ReplyHeader) {
+	c.res.Truncate(0)
+	h.XID = c.XID
+	h.EncodeXDR(&c.res)
+}
+
+// run runs the procedure and ends the call.
+func (s *dispatcher) run(c *Call) {
+	c.startReply(&oncrpc.ReplyHeader{Accept: oncrpc.Success})
+	err := s.protect(c)
+	if err == nil {
+		// A procedure may have forgotten to ask; nobody gets results of arguments that were none.
+		err = c.ArgsErr()
+	}
+	if c.dup != nil {
+		s.drc.finish(c, err == nil)
+	}
+	if c.chunkFault {
+		c.via.rejectChunks(c)
+		return
+	}
+	var auth *AuthError
+	switch {
+	case err == nil:
+		c.via.reply(c)
+	case errors.Is(err, ErrGarbageArgs):
+		c.accept(oncrpc.GarbageArgs)
+	case errors.As(err, &auth):
+		c.deny(auth.Stat)
+	default:
+		c.accept(oncrpc.SystemErr)
+	}
+}
+
+// protect runs the procedure; a panic in it ends this call alone.
+func (s *dispatcher) protect(c *Call) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.log.Warn("panic in a procedure", logrus.Fields{
+				"procedure": c.proc.Name, "panic": fmt.Sprint(r), "stack": string(debug.Stack())})
+			err = ErrSystem
+		}
+	}()
+	return c.proc.Run(c)
+}

@@ -1,0 +1,75 @@
+// The errors of procedures and of calls.
+
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+)
+
+// Errors of procedures, and of calls.
+var (
+	ErrGarbageArgs = errors.New("rpc: arguments do not decode (GARBAGE_ARGS)")
+	ErrSystem      = errors.New("rpc: system error on the server (SYSTEM_ERR)")
+	ErrProgUnavail = errors.New("rpc: program not served (PROG_UNAVAIL)")
+	ErrProcUnavail = errors.New("rpc: procedure not served (PROC_UNAVAIL)")
+	ErrClosed      = errors.New("rpc: closed")
+	ErrBadReply    = errors.New("rpc: the reply does not decode")
+)
+
+// An AuthError is AUTH_ERROR: a procedure returns it to refuse a caller, a call
+// returns it when the server refused us.
+type AuthError struct{ Stat oncrpc.AuthStat }
+
+func (e *AuthError) Error() string {
+	return "rpc: credentials refused (" + e.Stat.String() + ")"
+}
+
+// A MismatchError tells that the server speaks other versions of RPC
+// (RPC_MISMATCH) or, where Prog is not zero, of the program (PROG_MISMATCH).
+type MismatchError struct{ Prog, Low, High uint32 }
+
+func (e *MismatchError) Error() string {
+	if e.Prog == 0 {
+		return fmt.Sprintf("rpc: server speaks RPC versions %d to %d (RPC_MISMATCH)", e.Low, e.High)
+	}
+	return fmt.Sprintf("rpc: server serves versions %d to %d of program %d (PROG_MISMATCH)", e.Low, e.High, e.Prog)
+}
+
+// A ConnectError is a call or a dial that ended without an answer of the server.
+type ConnectError struct {
+	Service string // "nfs"
+	Addr    string
+	Err     error // the last thing that went wrong
+}
+
+func (e *ConnectError) Error() string {
+	return e.Service + " server " + e.Addr + " does not answer: " + plainCause(e.Err).Error()
+}
+
+// Unwrap returns the cause.
+func (e *ConnectError) Unwrap() error { return e.Err }
+
+// Timeout tells whether time ran out, so that a ConnectError counts as a net.Error.
+func (e *ConnectError) Timeout() bool {
+	var t interface{ Timeout() bool }
+	return errors.As(e.Err, &t) && t.Timeout()
+}
+
+// plainCause is the system's own word for err ("connection refused"), without
+// the addresses and system calls that package net wraps around it.
+func plainCause(err error) error {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errno
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Err != nil {
+		return op.Err
+	}
+	return err
+}

@@ -1,0 +1,83 @@
+// Gather lists: messages with their record marks and items, for one writev.
+
+package transport
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+
+	"github.com/nfsrdma/nfsrdma/xdr"
+)
+
+// gatherCopy is the size up to which a piece of a message is copied next to its
+// neighbours: for so little a further element of the list costs more.
+const gatherCopy = 1024
+
+// arenaSize bounds what is copied; what does not fit is pointed at.
+const arenaSize = 32 << 10
+
+// A gather collects messages and writes them. It keeps its arrays between writes.
+type gather struct {
+	arena []byte // copied pieces; its array never moves while the list points at it
+	list  [][]byte
+	bufs  net.Buffers // list while it is being written
+	open  bool        // the last element is the tail of the arena and can grow
+}
+
+// message adds one record of one fragment: the stream of e with its items and their pads in place.
+func (g *gather) message(mark *[markLen]byte, e *xdr.Encoder) {
+	stream := e.Bytes()
+	n := len(stream)
+	for _, it := range e.Items() {
+		n += xdr.RoundUp(len(it.Data))
+	}
+	binary.BigEndian.PutUint32(mark[:], uint32(n)|lastFragment)
+	g.piece(mark[:])
+	at := 0
+	for _, it := range e.Items() {
+		g.piece(stream[at:it.Off])
+		g.piece(it.Data)
+		g.piece(zeroPad[:xdr.Pad(len(it.Data))])
+		at = it.Off
+	}
+	g.piece(stream[at:])
+}
+
+var zeroPad [3]byte
+
+// piece adds octets to the list, by copy where they are few.
+func (g *gather) piece(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	if g.arena == nil {
+		g.arena = make([]byte, 0, arenaSize)
+	}
+	if len(b) > gatherCopy || len(b) > cap(g.arena)-len(g.arena) {
+		g.list = append(g.list, b)
+		g.open = false
+		return
+	}
+	at := len(g.arena)
+	g.arena = append(g.arena, b...)
+	if g.open {
+		last := &g.list[len(g.list)-1]
+		*last = (*last)[:len(*last)+len(b)]
+		return
+	}
+	g.list = append(g.list, g.arena[at:])
+	g.open = true
+}
+
+// writeTo writes all and forgets it.
+func (g *gather) writeTo(w io.Writer) error {
+	g.bufs = g.list
+	_, err := g.bufs.WriteTo(w)
+	clear(g.list)
+	g.list = g.list[:0]
+	g.arena = g.arena[:0]
+	g.bufs = nil
+	g.open = false
+	return err
+}

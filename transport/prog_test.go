@@ -1,0 +1,198 @@
+// The program that the tests serve: it echoes, computes, waits, fails.
+
+package transport
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr"
+)
+
+const (
+	testProg = 0x20000a11
+	testVers = 3
+)
+
+// Procedures of the test program.
+const (
+	tNull   = iota // nothing
+	tAdd           // two uint32: their sum; inline
+	tEcho          // a string
+	tRead          // count: opaque of count octets, as item
+	tWrite         // opaque (item): count and sum of its octets
+	tPanic         // panics
+	tAuth          // AUTH_TOOWEAK
+	tSystem        // some error
+	tCount         // not idempotent: how often it ran
+	tHold          // waits until released
+	tNone          // not served
+	tProcs
+)
+
+// A testProgram counts and holds.
+type testProgram struct {
+	runs    atomic.Uint32
+	entered chan struct{}
+	hold    chan struct{}
+	unhold  sync.Once
+}
+
+func newTestProgram() *testProgram {
+	return &testProgram{entered: make(chan struct{}, 1024), hold: make(chan struct{})}
+}
+
+func (p *testProgram) release() { p.unhold.Do(func() { close(p.hold) }) }
+
+func fill(b []byte) {
+	for i := range b {
+		b[i] = byte(i*7 + 3)
+	}
+}
+
+func sum(b []byte) (s uint32) {
+	for _, v := range b {
+		s = s*31 + uint32(v)
+	}
+	return s
+}
+
+func (p *testProgram) program() *Program {
+	procs := make([]Procedure, tProcs)
+	procs[tNull] = Procedure{Name: "NULL", Inline: true, Idempotent: true, Run: func(c *Call) error { return nil }}
+	procs[tAdd] = Procedure{Name: "ADD", Inline: true, Idempotent: true, Run: func(c *Call) error {
+		a, b := c.Args.Uint32(), c.Args.Uint32()
+		if err := c.ArgsErr(); err != nil {
+			return err
+		}
+		c.Res.Uint32(a + b)
+		return nil
+	}}
+	procs[tEcho] = Procedure{Name: "ECHO", Idempotent: true, Run: func(c *Call) error {
+		b := c.Args.Opaque(1 << 20)
+		if err := c.ArgsErr(); err != nil {
+			return err
+		}
+		c.Res.Opaque(b)
+		return nil
+	}}
+	procs[tRead] = Procedure{Name: "READ", Idempotent: true, Run: func(c *Call) error {
+		n := c.Args.Uint32()
+		if err := c.ArgsErr(); err != nil {
+			return err
+		}
+		b := c.Buffer(int(n))
+		if b == nil {
+			return ErrSystem
+		}
+		fill(b)
+		c.Res.Uint32(n)
+		c.Res.Item(b)
+		return nil
+	}}
+	procs[tWrite] = Procedure{Name: "WRITE", Idempotent: true, ArgItem: true, Run: func(c *Call) error {
+		c.Args.Uint32()
+		b := c.Args.Item(2 << 20)
+		if err := c.ArgsErr(); err != nil {
+			return err
+		}
+		c.Res.Uint32(uint32(len(b)))
+		c.Res.Uint32(sum(b))
+		return nil
+	}}
+	procs[tPanic] = Procedure{Name: "PANIC", Run: func(c *Call) error { panic("of the test") }}
+	procs[tAuth] = Procedure{Name: "AUTH", Run: func(c *Call) error { return &AuthError{5} }}
+	procs[tSystem] = Procedure{Name: "SYSTEM", Run: func(c *Call) error { return context.Canceled }}
+	procs[tCount] = Procedure{Name: "COUNT", Run: func(c *Call) error {
+		c.Args.Uint32()
+		if err := c.ArgsErr(); err != nil {
+			return err
+		}
+		c.Res.Uint32(p.runs.Add(1))
+		return nil
+	}}
+	procs[tHold] = Procedure{Name: "HOLD", Run: func(c *Call) error {
+		p.runs.Add(1)
+		p.entered <- struct{}{}
+		<-p.hold
+		c.Res.Uint32(p.runs.Load())
+		return nil
+	}}
+	return &Program{Name: "TEST", Number: testProg, Version: testVers, Procs: procs}
+}
+
+func testProc(n uint32) *Proc {
+	return &Proc{Prog: testProg, Vers: testVers, Proc: n, Name: "test", MaxReply: 64}
+}
+
+// words are results and arguments of 32-bit numbers.
+type words []uint32
+
+func (w words) EncodeXDR(e *xdr.Encoder) {
+	for _, v := range w {
+		e.Uint32(v)
+	}
+}
+
+func (w words) DecodeXDR(d *xdr.Decoder) {
+	for i := range w {
+		w[i] = d.Uint32()
+	}
+}
+
+type text struct{ s []byte }
+
+func (t *text) EncodeXDR(e *xdr.Encoder) { e.Opaque(t.s) }
+func (t *text) DecodeXDR(d *xdr.Decoder) { t.s = append([]byte(nil), d.Opaque(1<<20)...) }
+
+// readRes is the result of READ.
+type readRes struct {
+	n    uint32
+	data []byte
+}
+
+func (r *readRes) DecodeXDR(d *xdr.Decoder) { r.n, r.data = d.Uint32(), d.Item(2<<20) }
+
+// writeArgs are the arguments of WRITE.
+type writeArgs struct{ data []byte }
+
+func (w *writeArgs) EncodeXDR(e *xdr.Encoder) { e.Uint32(uint32(len(w.data))); e.Item(w.data) }
+
+// serveTCP serves the test program until the test ends.
+func serveTCP(t testing.TB, cfg ServerConfig) (*testProgram, *Server, string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newTestProgram()
+	s := NewServer(cfg, p.program())
+	done := make(chan error, 1)
+	go func() { done <- s.ServeTCP(l) }()
+	t.Cleanup(func() {
+		p.release()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+		if err := <-done; err != ErrClosed {
+			t.Errorf("ServeTCP = %v", err)
+		}
+	})
+	return p, s, l.Addr().String()
+}
+
+func dialTCP(t testing.TB, addr string, cfg ClientConfig) *Client {
+	t.Helper()
+	c, err := DialTCP(context.Background(), addr, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}

@@ -1,0 +1,59 @@
+// Programs and procedures: what a server serves, as tables.
+
+package transport
+
+// A Program is one version of one ONC RPC program (RFC 5531): a table whose
+// index is the procedure number. A nil Run means PROC_UNAVAIL.
+type Program struct {
+	Name            string
+	Number, Version uint32
+	Procs           []Procedure
+}
+
+// A Procedure is one row of a Program.
+type Procedure struct {
+	Name string
+	// Run decodes c.Args, does the work and encodes c.Res. The errors that mean
+	// something are ErrGarbageArgs (also returned by Call.ArgsErr), ErrSystem and *AuthError;
+	// any other becomes SYSTEM_ERR.
+	Run func(c *Call) error
+	// Inline: Run is short and never waits (no disk), so it may run where the call arrived.
+	Inline bool
+	// Idempotent: doing it twice does no harm, so the duplicate request cache leaves it out.
+	Idempotent bool
+	// ArgItem: the arguments have one item that may travel as Read chunk.
+	ArgItem bool
+}
+
+// programs finds the Program of a number and version, and the versions served of a number.
+type programs map[uint32][]*Program
+
+func newPrograms(list []*Program) programs {
+	ps := programs{}
+	for _, p := range list {
+		ps[p.Number] = append(ps[p.Number], p)
+	}
+	return ps
+}
+
+// find returns the Program, or nil with the lowest and the highest version
+// that is served of the program (RFC 5531 §9, PROG_MISMATCH). known tells
+// whether the program is served in any version.
+func (ps programs) find(number, version uint32) (p *Program, low, high uint32, known bool) {
+	low = ^uint32(0)
+	for _, p := range ps[number] {
+		if p.Version == version {
+			return p, 0, 0, true
+		}
+		low, high, known = min(low, p.Version), max(high, p.Version), true
+	}
+	return nil, low, high, known
+}
+
+// procedure returns row n of the table, or nil when the Program has no such procedure.
+func (p *Program) procedure(n uint32) *Procedure {
+	if uint64(n) >= uint64(len(p.Procs)) || p.Procs[n].Run == nil {
+		return nil
+	}
+	return &p.Procs[n]
+}

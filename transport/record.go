@@ -1,0 +1,179 @@
+// Record marking: RPC messages on a byte stream, as fragments (RFC 5531 §11).
+
+package transport
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+)
+
+// offset  size  field
+// 0       4     bit 31: last fragment of its record; bits 30..0: octets that follow
+const (
+	markLen      = 4
+	lastFragment = 1 << 31
+)
+
+// maxFragments bounds the fragments of one record, so that a stream of empty
+// fragments cannot keep a reader busy without ever giving it a record.
+const maxFragments = 4096
+
+// smallRecord is up to where records are not charged: the number of calls bounds them.
+const smallRecord = 16 << 10
+
+// growStep is how much of a record's buffer is made before its octets arrive:
+// a length alone, without octets that follow, must not take memory.
+const growStep = 256 << 10
+
+// What a record can violate. The stream cannot be understood behind either.
+var (
+	errRecordSize      = errors.New("rpc: record over the size limit")
+	errRecordFragments = errors.New("rpc: record of too many fragments")
+)
+
+// A recordReader takes records from a stream. It reads ahead as much as the
+// stream has, up to its window, so that one system call takes in many small
+// records; what a record lacks beyond the window is read straight to its buffer.
+type recordReader struct {
+	r     io.Reader
+	limit int // the most octets of one record
+	win   []byte
+	// win[start:end] has been read from the stream and not been used.
+	start, end int
+	// beforeRead, if set, is called before each read of the stream, which may
+	// block; inside tells that part of a record is there already.
+	beforeRead func(inside bool) error
+	inside     bool
+	// charge, if set, is called before a record's buffer grows by n octets.
+	charge func(n int) error
+}
+
+func newRecordReader(r io.Reader, window, limit int) *recordReader {
+	return &recordReader{r: r, limit: limit, win: make([]byte, window)}
+}
+
+// next returns the next record in a pooled buffer that the caller puts back.
+// io.EOF means that the stream ended between two records.
+func (r *recordReader) next() (*octets, error) {
+	r.inside = false
+	var rec *octets
+	for n := 0; ; n++ {
+		length, last, err := r.mark()
+		if err == nil && n >= maxFragments {
+			err = errRecordFragments
+		}
+		have := 0
+		if rec != nil {
+			have = len(rec.b)
+		}
+		if err == nil && length > r.limit-have {
+			err = errRecordSize
+		}
+		if err == nil {
+			rec, err = r.fragment(rec, have, length)
+		}
+		if err != nil {
+			rec.put()
+			return nil, err
+		}
+		if last {
+			return rec, nil
+		}
+	}
+}
+
+// mark reads one fragment header.
+func (r *recordReader) mark() (length int, last bool, err error) {
+	for r.end-r.start < markLen {
+		if err := r.fill(); err != nil {
+			return 0, false, err
+		}
+	}
+	v := binary.BigEndian.Uint32(r.win[r.start:])
+	r.start += markLen
+	r.inside = true
+	return int(v &^ lastFragment), v&lastFragment != 0, nil
+}
+
+// fragment appends the next length octets of the stream to rec, which is nil at first.
+func (r *recordReader) fragment(rec *octets, have, length int) (*octets, error) {
+	if rec == nil {
+		rec = getOctets(0)
+		rec.b = rec.b[:0]
+	}
+	for want := have + length; have < want; {
+		step := min(want, have+growStep)
+		if r.charge != nil && step > smallRecord {
+			n := step - rec.charged
+			if err := r.charge(n); err != nil {
+				return rec, err
+			}
+			rec.charged = step
+		}
+		rec = rec.grow(step)
+		if err := r.readFull(rec.b[have:step]); err != nil {
+			rec.b = rec.b[:have]
+			return rec, err
+		}
+		have = step
+	}
+	return rec, nil
+}
+
+// readFull fills b from the window, then from the stream.
+func (r *recordReader) readFull(b []byte) error {
+	n := copy(b, r.win[r.start:r.end])
+	r.start += n
+	for b = b[n:]; len(b) > 0; b = b[n:] {
+		// The tail of a large record goes to its place at once; a small rest is
+		// read through the window, together with what follows it.
+		if len(b) < len(r.win)/2 {
+			if err := r.fill(); err != nil {
+				return err
+			}
+			n = copy(b, r.win[r.start:r.end])
+			r.start += n
+			continue
+		}
+		var err error
+		if n, err = r.read(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill reads once from the stream to the window.
+func (r *recordReader) fill() error {
+	if r.start > 0 {
+		r.end = copy(r.win, r.win[r.start:r.end])
+		r.start = 0
+	}
+	n, err := r.read(r.win[r.end:])
+	r.end += n
+	return err
+}
+
+// read is one read of the stream: octets, or an error.
+func (r *recordReader) read(b []byte) (int, error) {
+	inside := r.inside || r.end > r.start
+	for range 16 { // a reader may return neither octets nor an error, but not for ever
+		if r.beforeRead != nil {
+			if err := r.beforeRead(inside); err != nil {
+				return 0, err
+			}
+		}
+		n, err := r.r.Read(b)
+		if n > 0 {
+			return n, nil
+		}
+		if err == io.EOF && inside {
+			return 0, io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return 0, io.ErrNoProgress
+}

@@ -1,0 +1,170 @@
+// The server: its programs, its connections, and how it ends.
+
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+)
+
+// ServerConfig sizes a Server. The zero value is right for most.
+type ServerConfig struct {
+	Workers   int // calls of one connection that run at once; 0: 64
+	MaxRecord int // the most octets of one TCP record; 0: 2 MiB
+	MaxConns  int // 0: 1024
+	// Memory is the most octets that TCP connections hold for large arguments,
+	// and again for large results; 0: 256 MiB.
+	Memory int64
+	// HalfTimeout is how long the rest of a TCP record may take, and how long a
+	// TCP client may take no octet of its replies; 0: 30 s.
+	HalfTimeout time.Duration
+}
+
+func (cfg *ServerConfig) setDefaults() {
+	setDefault(&cfg.Workers, 64)
+	setDefault(&cfg.MaxRecord, 2<<20)
+	setDefault(&cfg.MaxConns, 1024)
+	setDefault(&cfg.Memory, 256<<20)
+	setDefault(&cfg.HalfTimeout, 30*time.Second)
+}
+
+func setDefault[T int | int64 | time.Duration](v *T, def T) {
+	if *v <= 0 {
+		*v = def
+	}
+}
+
+// A Server serves programs over RDMA and TCP alike.
+type Server struct {
+	cfg ServerConfig
+	dispatcher
+	args, results budget // octets of large records, and of Call.Buffer, over TCP
+
+	mu        sync.Mutex
+	closing   bool
+	listeners map[io.Closer]bool
+	conns     map[serverConn]bool
+	wg        sync.WaitGroup // one for each connection
+}
+
+// A serverConn is one connection of a Server.
+type serverConn interface {
+	// drain takes no further calls and returns when all that were taken have been answered.
+	drain()
+	// close ends the connection at once.
+	close()
+}
+
+// NewServer returns a Server of the programs. It panics where two have the same
+// number and version.
+func NewServer(cfg ServerConfig, list ...*Program) *Server {
+	cfg.setDefaults()
+	s := &Server{
+		cfg:       cfg,
+		args:      budget{max: cfg.Memory},
+		results:   budget{max: cfg.Memory},
+		listeners: map[io.Closer]bool{},
+		conns:     map[serverConn]bool{},
+	}
+	s.dispatcher = dispatcher{programs: newPrograms(list), drc: newDRC(), log: &RateLog{}}
+	s.pool.run = s.run
+	return s
+}
+
+// listen registers a listener; ErrClosed when the server is closing.
+func (s *Server) listen(l io.Closer) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return ErrClosed
+	}
+	s.listeners[l] = true
+	return nil
+}
+
+// unlisten forgets a listener whose Accept ended with err, and tells what its Serve returns.
+func (s *Server) unlisten(l io.Closer, err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.listeners, l)
+	if s.closing {
+		return ErrClosed
+	}
+	return err
+}
+
+// add registers a connection, unless there are too many or the server is closing.
+func (s *Server) add(c serverConn, remote net.Addr) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return false
+	}
+	if len(s.conns) >= s.cfg.MaxConns {
+		s.log.Warn("connection refused: there are too many", logrus.Fields{"peer": remote, "max": s.cfg.MaxConns})
+		return false
+	}
+	s.conns[c] = true
+	s.wg.Add(1)
+	return true
+}
+
+// remove forgets a connection that has ended.
+func (s *Server) remove(c serverConn) {
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.mu.Unlock()
+	s.wg.Done()
+}
+
+// Shutdown stops listening, lets running calls end (until ctx is done), then
+// closes all connections. It returns ctx.Err() when calls had to be cut off.
+// Procedures that ignore their Ctx are waited for nonetheless.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	if s.closing {
+		s.mu.Unlock()
+		s.wg.Wait()
+		return nil
+	}
+	s.closing = true
+	var errs []error
+	for l := range s.listeners {
+		errs = append(errs, l.Close())
+	}
+	conns := make([]serverConn, 0, len(s.conns))
+	for c := range s.conns {
+		conns = append(conns, c)
+	}
+	s.mu.Unlock()
+
+	var drained sync.WaitGroup
+	for _, c := range conns {
+		drained.Go(c.drain)
+	}
+	stop := context.AfterFunc(ctx, func() {
+		for _, c := range conns {
+			c.close()
+		}
+	})
+	drained.Wait()
+	if !stop() {
+		errs = append(errs, ctx.Err())
+	}
+	for _, c := range conns {
+		c.close()
+	}
+	s.wg.Wait()
+	s.pool.close()
+	return errors.Join(errs...)
+}
+
+// acceptBackoff is how long to wait after a failed Accept that may succeed
+// later (the process is out of file descriptors).
+const acceptBackoff = 50 * time.Millisecond

@@ -1,0 +1,273 @@
+// The server's end of one TCP connection: the receive loop, and how replies leave.
+
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+)
+
+const (
+	tcpWindow  = 64 << 10 // what one read takes in at most, beside large records
+	replySpace = 1 << 10  // where the stream of a reply begins
+	budgetPoll = 5 * time.Millisecond
+)
+
+var errNoMemory = errors.New("rpc: the server's memory budget is spent")
+
+// ServeTCP accepts connections of l until Shutdown, then returns ErrClosed.
+func (s *Server) ServeTCP(l net.Listener) error {
+	if err := s.listen(l); err != nil {
+		l.Close()
+		return err
+	}
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			var temp interface{ Temporary() bool }
+			if errors.As(err, &temp) && temp.Temporary() {
+				s.log.Warn("cannot accept connections", logrus.Fields{"error": err})
+				time.Sleep(acceptBackoff)
+				continue
+			}
+			return s.unlisten(l, err)
+		}
+		t := newTCPConn(s, nc)
+		if !s.add(t, nc.RemoteAddr()) {
+			t.close()
+			continue
+		}
+		go t.receiveLoop()
+	}
+}
+
+// A tcpConn is one connection of the server. Its receive loop reads records,
+// runs inline procedures and gives the others to workers; whoever has a reply
+// writes it, together with those of others that are ready.
+type tcpConn struct {
+	// Set once.
+	srv    *Server
+	nc     net.Conn
+	ctx    context.Context
+	cancel context.CancelFunc
+	calls  gate
+	remote net.Addr
+
+	// Owned by the receive loop.
+	rd   *recordReader
+	peer peer
+	half bool // a deadline for the rest of a record is set
+	// charged is what the record at hand has taken from the budget.
+	charged int
+
+	draining atomic.Bool
+	ended    chan struct{} // closed when the receive loop has ended
+
+	mu      sync.Mutex
+	out     []*Call // replies that wait to be written
+	spare   []*Call // the other backing array of out
+	writing bool    // somebody writes; who adds to out need not
+	failed  bool
+
+	// Owned by the one who writes.
+	gather gather
+}
+
+func newTCPConn(s *Server, nc net.Conn) *tcpConn {
+	t := &tcpConn{srv: s, nc: nc, remote: nc.RemoteAddr(), ended: make(chan struct{})}
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	// Twice the workers: while that many calls run, as many replies may be on their way.
+	t.calls.init(s.cfg.Workers, 2*s.cfg.Workers)
+	t.rd = newRecordReader(nc, tcpWindow, s.cfg.MaxRecord)
+	t.rd.beforeRead = t.beforeRead
+	t.rd.charge = t.charge
+	t.peer.init(t.remote)
+	return t
+}
+
+func (t *tcpConn) gate() *gate { return &t.calls }
+
+// receiveLoop reads calls until the connection ends, and then waits for those that run.
+func (t *tcpConn) receiveLoop() {
+	err := t.receive()
+	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !t.draining.Load() {
+		t.srv.log.Warn("connection cut off", logrus.Fields{"peer": t.remote, "error": err})
+	}
+	t.flush()
+	if errors.Is(err, io.EOF) || t.draining.Load() {
+		t.calls.waitIdle() // the peer may have closed its direction only
+	}
+	close(t.ended)
+	t.close()
+	t.calls.waitIdle()
+	t.srv.remove(t)
+}
+
+func (t *tcpConn) receive() error {
+	for {
+		if !t.calls.tryEnter() {
+			t.flush()
+			if !t.calls.enter() {
+				return net.ErrClosed
+			}
+		}
+		t.charged = 0
+		rec, err := t.rd.next()
+		if err != nil {
+			t.srv.args.give(t.charged)
+			t.calls.leave()
+			return err
+		}
+		if t.half {
+			t.half = false
+			t.nc.SetReadDeadline(time.Time{})
+		}
+		c := getCall(t)
+		c.Ctx, c.Remote = t.ctx, t.remote
+		c.rec = rec
+		c.out = getOctets(replySpace)
+		c.args.Reset(rec.b, nil)
+		c.res.Reset(c.out.b)
+		t.srv.serve(c, &t.peer)
+	}
+}
+
+// beforeRead stands before each read of the socket: replies must not wait for
+// the peer's next octets, and the rest of a record must not take for ever.
+func (t *tcpConn) beforeRead(inside bool) error {
+	t.flush()
+	if inside && !t.half {
+		t.half = true
+		t.nc.SetReadDeadline(time.Now().Add(t.srv.cfg.HalfTimeout))
+	}
+	if t.draining.Load() {
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
+// charge takes octets for a large record from the budget. Where it is spent the
+// peer is not read from until others have given back, for as long as a half record may take.
+func (t *tcpConn) charge(n int) error {
+	for end := time.Now().Add(t.srv.cfg.HalfTimeout); !t.srv.args.take(n); {
+		t.flush()
+		if t.draining.Load() || time.Now().After(end) {
+			return errNoMemory
+		}
+		time.Sleep(budgetPoll)
+	}
+	t.charged += n
+	return nil
+}
+
+// buffer gives a pooled buffer that goes home with the call.
+func (t *tcpConn) buffer(c *Call, n int) []byte {
+	if n < 0 || !t.srv.results.take(n) {
+		return nil
+	}
+	o := getOctets(n)
+	c.bufs = append(c.bufs, o)
+	c.held += n
+	return o.b
+}
+
+// reply queues the reply. The receive loop flushes before it waits for the
+// peer; everybody else writes at once, unless somebody does already.
+func (t *tcpConn) reply(c *Call) {
+	later := c.onLoop
+	t.mu.Lock()
+	if t.failed {
+		t.mu.Unlock()
+		t.release(c)
+		return
+	}
+	t.out = append(t.out, c)
+	if later {
+		t.mu.Unlock()
+		return
+	}
+	t.write()
+}
+
+func (t *tcpConn) flush() {
+	t.mu.Lock()
+	t.write()
+}
+
+// write writes what is queued, until nothing is. It is entered with mu locked
+// and returns with mu unlocked.
+func (t *tcpConn) write() {
+	if t.writing {
+		t.mu.Unlock()
+		return
+	}
+	t.writing = true
+	for len(t.out) > 0 {
+		batch := t.out
+		t.out, t.spare = t.spare[:0], nil
+		t.mu.Unlock()
+		t.writeBatch(batch)
+		t.mu.Lock()
+		t.spare = batch[:0]
+	}
+	t.writing = false
+	t.mu.Unlock()
+}
+
+// writeBatch writes replies with as few system calls as the gather list allows.
+func (t *tcpConn) writeBatch(batch []*Call) {
+	if !t.hasFailed() {
+		for _, c := range batch {
+			t.gather.message(&c.mark, &c.res)
+		}
+		t.nc.SetWriteDeadline(time.Now().Add(t.srv.cfg.HalfTimeout))
+		if err := t.gather.writeTo(t.nc); err != nil {
+			t.close()
+		}
+	}
+	for i, c := range batch {
+		batch[i] = nil
+		t.release(c)
+	}
+}
+
+func (t *tcpConn) hasFailed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failed
+}
+
+func (t *tcpConn) rejectChunks(c *Call) { t.drop(c) } // there are no chunks on TCP
+func (t *tcpConn) drop(c *Call)         { t.release(c) }
+
+// release ends the call.
+func (t *tcpConn) release(c *Call) {
+	t.srv.args.give(c.rec.charged)
+	t.srv.results.give(c.held)
+	c.held = 0
+	c.recycle()
+	t.calls.leave()
+}
+
+func (t *tcpConn) drain() {
+	t.draining.Store(true)
+	t.nc.SetReadDeadline(time.Now())
+	<-t.ended
+}
+
+func (t *tcpConn) close() {
+	t.mu.Lock()
+	t.failed = true
+	t.mu.Unlock()
+	t.cancel()
+	t.nc.Close()
+	t.calls.shutDown()
+}

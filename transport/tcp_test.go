@@ -1,0 +1,122 @@
+// Client and server over TCP.
+
+package transport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+)
+
+var bg = context.Background()
+
+func TestCallsOverTCP(t *testing.T) {
+	_, _, addr := serveTCP(t, ServerConfig{})
+	c := dialTCP(t, addr, ClientConfig{Cred: SysCred()})
+	calls(t, c)
+}
+
+// calls runs the whole test program over a client.
+func calls(t *testing.T, c *Client) {
+	if err := c.Call(bg, testProc(tNull), nil, nil, nil, 0); err != nil {
+		t.Errorf("NULL: %v", err)
+	}
+	out := words{0}
+	if err := c.Call(bg, testProc(tAdd), words{40, 2}, out, nil, 0); err != nil || out[0] != 42 {
+		t.Errorf("ADD = %v, %v", out, err)
+	}
+	for _, n := range []int{0, 1, 3, 4, 100, 5000, 300000} {
+		in, got := &text{make([]byte, n)}, &text{}
+		fill(in.s)
+		if err := c.Call(bg, testProc(tEcho), in, got, nil, n); err != nil || !bytes.Equal(in.s, got.s) {
+			t.Errorf("ECHO of %d: %d octets, %v", n, len(got.s), err)
+		}
+	}
+	for _, n := range []int{0, 1, 3, 4, 1000, 4096, 65537, 1 << 20} {
+		want := make([]byte, n)
+		fill(want)
+		sink := make([]byte, n+8)
+		var r readRes
+		if err := c.Call(bg, testProc(tRead), words{uint32(n)}, &r, sink, 0); err != nil || !bytes.Equal(r.data, want) {
+			t.Errorf("READ of %d: %d octets, %v", n, len(r.data), err)
+		} else if n > 0 && &r.data[0] != &sink[0] {
+			t.Errorf("READ of %d: the item is not in the sink", n)
+		}
+		if err := c.Call(bg, testProc(tWrite), &writeArgs{want}, words{0, 0}, nil, 0); err != nil {
+			t.Errorf("WRITE of %d: %v", n, err)
+		}
+	}
+	var auth *AuthError
+	if err := c.Call(bg, testProc(tAuth), nil, nil, nil, 0); !errors.As(err, &auth) || auth.Stat != 5 {
+		t.Errorf("AUTH: %v", err)
+	}
+	for _, tc := range []struct {
+		proc *Proc
+		want error
+	}{
+		{testProc(tPanic), ErrSystem},
+		{testProc(tSystem), ErrSystem},
+		{testProc(tAdd), ErrGarbageArgs}, // no arguments
+		{testProc(tNone), ErrProcUnavail},
+		{testProc(9999), ErrProcUnavail},
+		{&Proc{Prog: 77, MaxReply: 64}, ErrProgUnavail},
+	} {
+		if err := c.Call(bg, tc.proc, nil, nil, nil, 0); !errors.Is(err, tc.want) {
+			t.Errorf("procedure %d: %v, want %v", tc.proc.Proc, err, tc.want)
+		}
+	}
+	var mm *MismatchError
+	err := c.Call(bg, &Proc{Prog: testProg, Vers: 9, MaxReply: 64}, nil, nil, nil, 0)
+	if !errors.As(err, &mm) || mm.Low != testVers || mm.High != testVers {
+		t.Errorf("version 9: %v", err)
+	}
+}
+
+func TestManyCallsAtOnce(t *testing.T) {
+	_, _, addr := serveTCP(t, ServerConfig{Workers: 8})
+	c := dialTCP(t, addr, ClientConfig{})
+	manyCalls(t, c)
+}
+
+func manyCalls(t *testing.T, c *Client) {
+	var wg sync.WaitGroup
+	for g := range 32 {
+		wg.Go(func() {
+			for i := range 50 {
+				if err := oneOf(c, g, i); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// oneOf does one call that checks itself.
+func oneOf(c *Client, g, i int) error {
+	switch i % 3 {
+	case 0:
+		out := words{0}
+		if err := c.Call(bg, testProc(tAdd), words{uint32(g), uint32(i)}, out, nil, 0); err != nil || out[0] != uint32(g+i) {
+			return fmt.Errorf("ADD %d %d = %v, %v", g, i, out, err)
+		}
+	case 1:
+		n := g*1000 + i
+		var r readRes
+		if err := c.Call(bg, testProc(tRead), words{uint32(n)}, &r, make([]byte, n), 0); err != nil || len(r.data) != n {
+			return fmt.Errorf("READ %d: %d, %v", n, len(r.data), err)
+		}
+	case 2:
+		b := make([]byte, g*900+i)
+		fill(b)
+		out := words{0, 0}
+		if err := c.Call(bg, testProc(tWrite), &writeArgs{b}, out, nil, 0); err != nil || out[0] != uint32(len(b)) || out[1] != sum(b) {
+			return fmt.Errorf("WRITE %d = %v, %v", len(b), out, err)
+		}
+	}
+	return nil
+}
