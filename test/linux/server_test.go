@@ -1,0 +1,150 @@
+// Our server as a process: started for a test, watched, stopped, killed.
+
+package linux
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/linux/guest"
+)
+
+// server is nfsrdmad, exporting dir as /export. The guest sees its ports at 10.0.2.2.
+type server struct {
+	t         *testing.T
+	dir       string
+	rdma, tcp int
+	args      []string
+
+	cmd   *exec.Cmd
+	gone  chan error
+	log   lockedBuffer
+	ended bool
+}
+
+// serve starts our server over a fresh directory and stops it when the test ends; it must
+// then end by itself, with code zero.
+func serve(t *testing.T, dir string, args ...string) *server {
+	t.Helper()
+	ports, err := guest.FreePorts(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, dir: dir, rdma: ports[0], tcp: ports[1], args: args}
+	s.start()
+	t.Cleanup(s.stop)
+	return s
+}
+
+func (s *server) start() {
+	s.t.Helper()
+	args := append([]string{"serve", s.dir + "=/export", "--addr", "127.0.0.1",
+		"--rdma-port", fmt.Sprint(s.rdma), "--tcp-port", fmt.Sprint(s.tcp)}, s.args...)
+	cmd := exec.Command(program(s.t, "cmd/nfsrdmad"), args...)
+	cmd.Stdout, cmd.Stderr = &s.log, &s.log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	gone, started := make(chan error, 1), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // the parent-death signal is tied to this thread
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			gone <- cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		s.t.Fatal(err)
+	}
+	s.cmd, s.gone, s.ended = cmd, gone, false
+	for _, port := range []int{s.rdma, s.tcp} {
+		s.await(port)
+	}
+}
+
+// await waits until the server answers on a port.
+func (s *server) await(port int) {
+	s.t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			c.Close()
+			return
+		}
+		select {
+		case err := <-s.gone:
+			s.ended = true
+			s.t.Fatalf("nfsrdmad ended at once: %v\n%s", err, s.log.String())
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("nfsrdmad does not answer on port %d\n%s", port, s.log.String())
+		}
+	}
+}
+
+// kill ends the server without a chance to tidy up.
+func (s *server) kill() {
+	s.cmd.Process.Signal(syscall.SIGKILL)
+	<-s.gone
+	s.ended = true
+}
+
+func (s *server) stop() {
+	if s.ended {
+		return
+	}
+	s.ended = true
+	s.cmd.Process.Signal(os.Interrupt)
+	select {
+	case err := <-s.gone:
+		if err != nil {
+			s.t.Errorf("nfsrdmad: %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		s.cmd.Process.Signal(syscall.SIGQUIT) // shows its goroutines
+		<-s.gone
+		s.t.Error("nfsrdmad did not end within 20 s of an interrupt")
+	}
+	if s.t.Failed() {
+		s.t.Logf("nfsrdmad said:\n%s", s.log.String())
+	}
+}
+
+// mount is the command by which the guest mounts this server at /mnt.
+func (s *server) mount(proto, options string) string {
+	port := s.rdma
+	if proto == "tcp" {
+		port = s.tcp
+	}
+	return mountCommand(proto, port, s.tcp, options)
+}
+
+func mountCommand(proto string, port, mountPort int, options string) string {
+	return fmt.Sprintf("mount_%s 10.0.2.2:/export /mnt %d %d %s || exit 1", proto, port, mountPort, options)
+}
+
+// lockedBuffer takes the output of two streams at once.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

@@ -1,0 +1,179 @@
+// When the suite runs, the guests that its tests share, and how a test is skipped.
+
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/linux/guest"
+	"github.com/nfsrdma/nfsrdma/test/linux/image"
+)
+
+// asked is how ./test/run turns the suite on; go test ./... stays quick and hermetic.
+const asked = "NFSRDMA_LINUX"
+
+var (
+	mu      sync.Mutex
+	clients = map[string]*guest.Guest{} // by kernel series
+	bin     string                      // directory of the programs under test
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, g := range clients {
+		g.Close()
+	}
+	if bin != "" {
+		os.RemoveAll(bin)
+	}
+	os.Exit(code)
+}
+
+// skip leaves a line for the end of ./test/run. Where nothing may be skipped it fails.
+func skip(t *testing.T, why string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("may not be skipped here: %s", why)
+	}
+	if log := os.Getenv("NFSRDMA_SKIP_LOG"); log != "" {
+		if f, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0); err == nil {
+			fmt.Fprintf(f, "%s: %s\n", t.Name(), strings.ReplaceAll(why, "\n", " "))
+			f.Close()
+		}
+	}
+	t.Skip(why)
+}
+
+// kernel returns the image of a series, or skips.
+func kernel(t *testing.T, series string) *image.Image {
+	t.Helper()
+	if os.Getenv(asked) == "" {
+		t.Skipf("the Linux suite runs with %s=1, as in ./test/run", asked)
+	}
+	img, err := image.Get(context.Background(), series, t.Logf)
+	if errors.Is(err, image.ErrUnavailable) {
+		skip(t, err.Error())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img
+}
+
+// client returns the long-lived guest that mounts things; one for each kernel.
+func client(t *testing.T, series string) *guest.Guest {
+	t.Helper()
+	img := kernel(t, series)
+	mu.Lock()
+	defer mu.Unlock()
+	if g := clients[series]; g != nil {
+		return g
+	}
+	for other, g := range clients { // one at a time: they are heavy
+		g.Close()
+		delete(clients, other)
+	}
+	g, err := guest.Boot(t.Context(), guest.Config{Image: img, MemoryMB: 1024})
+	if errors.Is(err, image.ErrUnavailable) {
+		skip(t, err.Error())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients[series] = g
+	run(t, g, "client_up && dmesg -c > /dev/null")
+	return g
+}
+
+// knfsd boots Linux's server for one test.
+func knfsd(t *testing.T, series string, siw guest.Siw) *guest.Server {
+	t.Helper()
+	img := kernel(t, series)
+	s, err := guest.BootServer(t.Context(), img, siw)
+	if errors.Is(err, image.ErrUnavailable) {
+		skip(t, err.Error())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// scriptTime bounds one script; the slowest takes about two minutes on two busy cores.
+const scriptTime = 8 * time.Minute
+
+// run runs a script that must end well, and returns its output. A guest whose script
+// hangs is given up, so that later tests get a fresh one.
+func run(t *testing.T, g *guest.Guest, script string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), scriptTime)
+	defer cancel()
+	out, err := g.Run(ctx, script)
+	if ctx.Err() != nil {
+		forget(g)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func forget(g *guest.Guest) {
+	for series, c := range clients {
+		if c == g {
+			delete(clients, series)
+		}
+	}
+	g.Close()
+}
+
+// program builds one of the repository's commands, once, and returns its path. They are
+// static, so they also run in the guest.
+func program(t *testing.T, pkg string) string {
+	t.Helper()
+	mu.Lock()
+	defer mu.Unlock()
+	if bin == "" {
+		dir, err := os.MkdirTemp("", "nfsrdma-bin-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		bin = dir
+	}
+	path := filepath.Join(bin, filepath.Base(pkg))
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	cmd := exec.Command("go", "build", "-o", path, "github.com/nfsrdma/nfsrdma/"+pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("building %s: %v\n%s", pkg, err, out)
+	}
+	return path
+}
+
+// intoGuest makes a program known to the guest and returns the command there.
+func intoGuest(t *testing.T, g *guest.Guest, path string) string {
+	t.Helper()
+	name := filepath.Base(path)
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(g.Share, name), text, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Run it from memory, not through the shared directory.
+	run(t, g, fmt.Sprintf("cp /share/%s /tmp/%s && chmod 755 /tmp/%s", name, name, name))
+	return "/tmp/" + name
+}
