@@ -1,0 +1,106 @@
+// The opcode table against the RFCs', and the control octet.
+
+package rdmap
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic/term"
+)
+
+var table = []struct {
+	op                             Opcode
+	ctrl                           byte
+	name                           string
+	tagged                         bool
+	queue                          uint32
+	header                         int
+	payload, invalidate, solicited bool
+}{
+	{OpWrite, 0x40, "RDMA Write", true, 0, 0, true, false, false},
+	{OpReadRequest, 0x41, "RDMA Read Request", false, 1, 28, false, false, false},
+	{OpReadResponse, 0x42, "RDMA Read Response", true, 0, 0, true, false, false},
+	{OpSend, 0x43, "Send", false, 0, 0, true, false, false},
+	{OpSendInvalidate, 0x44, "Send with Invalidate", false, 0, 0, true, true, false},
+	{OpSendSE, 0x45, "Send with Solicited Event", false, 0, 0, true, false, true},
+	{OpSendSEInvalidate, 0x46, "Send with Solicited Event and Invalidate", false, 0, 0, true, true, true},
+	{OpTerminate, 0x47, "Terminate", false, 2, 4, false, false, false},
+	{OpImmediate, 0x48, "Immediate Data", false, 0, 8, false, false, false},
+	{OpImmediateSE, 0x49, "Immediate Data with Solicited Event", false, 0, 8, false, false, true},
+	{OpAtomicRequest, 0x4a, "Atomic Request", false, 1, 52, false, false, false},
+	{OpAtomicResponse, 0x4b, "Atomic Response", false, 3, 12, false, false, false},
+}
+
+func TestTable(t *testing.T) {
+	for i, w := range table {
+		op := w.op
+		if int(op) != i || !op.Known() || op.String() != w.name || Control(op) != w.ctrl {
+			t.Errorf("opcode %d: %v, control %#x", i, op, Control(op))
+		}
+		if op.Tagged() != w.tagged || op.Queue() != w.queue || op.HeaderLen() != w.header {
+			t.Errorf("%v: tagged %v, queue %d, header %d", op, op.Tagged(), op.Queue(), op.HeaderLen())
+		}
+		if op.Payload() != w.payload || op.Invalidates() != w.invalidate || op.Solicited() != w.solicited {
+			t.Errorf("%v: payload %v, invalidates %v, solicited %v", op, op.Payload(), op.Invalidates(), op.Solicited())
+		}
+		if op.IsSend() != (i >= 3 && i <= 6) {
+			t.Errorf("%v: IsSend %v", op, op.IsSend())
+		}
+	}
+	if op := Opcode(13); op.Known() || op.String() != "RDMAP opcode 13" || op.Tagged() || op.HeaderLen() != 0 {
+		t.Errorf("opcode 13: %v", op)
+	}
+}
+
+// Each octet there is: version first, then opcode; reserved bits are not looked at.
+func TestParseControl(t *testing.T) {
+	for o := range 256 {
+		op, err := ParseControl(byte(o))
+		var want error
+		switch {
+		case o>>6 != 1:
+			want = ErrVersion
+		case o&15 > 11:
+			want = ErrOpcode
+		}
+		if !errors.Is(err, want) || int(op) != o&15 {
+			t.Errorf("%#02x: %v, %v; want %v", o, op, err, want)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for _, w := range table {
+		for qn := range uint32(6) {
+			for _, tagged := range []bool{false, true} {
+				var want error
+				switch {
+				case tagged != w.tagged:
+					want = ErrModel
+				case tagged || qn == w.queue:
+				case qn > 2:
+					want = ErrQN
+				default:
+					want = ErrQueue
+				}
+				if err := w.op.Check(tagged, qn); !errors.Is(err, want) {
+					t.Errorf("%v, tagged %v, QN %d: %v, want %v", w.op, tagged, qn, err, want)
+				}
+			}
+		}
+	}
+}
+
+func TestCodes(t *testing.T) {
+	for err, want := range map[error]term.Code{
+		ErrVersion: {Layer: 0, EType: 2, Code: 5}, ErrOpcode: {Layer: 0, EType: 2, Code: 6},
+		ErrModel: {Layer: 0, EType: 2, Code: 6}, ErrQueue: {Layer: 0, EType: 2, Code: 6},
+		ErrQN: {Layer: 1, EType: 2, Code: 1}, ErrReadLong: {Layer: 1, EType: 2, Code: 5},
+		ErrReadShort: {Layer: 0, EType: 2, Code: 7},
+	} {
+		if code, _ := term.CodeOf(err); code != want {
+			t.Errorf("%v: code %v, want %v", err, code, want)
+		}
+	}
+}

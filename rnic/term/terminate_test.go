@@ -1,0 +1,166 @@
+// Terminate headers: golden octets, the siw dialect, truncations, round trips, fuzz.
+
+package term
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func unhex(t testing.TB, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+const (
+	hexWrite = "8140 00ab1207 00007f0000001000"
+	hexRead  = "4141 00000000 00000001 00000001 00000000"
+	hexRRead = "00cd3401 0000000000010000 00000006 00ef5602 0000000000020000"
+	hexInv   = "4144 1a2b3c05 00000000 00000002 00000000"
+)
+
+type goldenTerminate struct {
+	hex string
+	Terminate
+}
+
+func golden(t testing.TB) []goldenTerminate {
+	return []goldenTerminate{
+		{"1100c000 0016" + hexWrite, Terminate{Code: DDPInvalidSTag, HasSegLen: true, SegLen: 0x16, DDP: unhex(t, hexWrite)}},
+		{"0101e000 002e" + hexRead + hexRRead,
+			Terminate{Code: RDMAPBounds, HasSegLen: true, SegLen: 0x2e, DDP: unhex(t, hexRead), RDMA: unhex(t, hexRRead)}},
+		{"0109c000 0016" + hexInv, Terminate{Code: RDMAPForeignInvalidate, HasSegLen: true, SegLen: 0x16, DDP: unhex(t, hexInv)}},
+		{"20020000", Terminate{Code: MPACRC}},
+		{"20060000", Terminate{Code: MPAIRD}},
+		{"20070000", Terminate{Code: MPARTR}},
+		{"00000000", Terminate{Code: RDMAPLocal}},
+	}
+}
+
+func same(a, b Terminate) bool {
+	return a.Code == b.Code && a.HasSegLen == b.HasSegLen && a.SegLen == b.SegLen && a.Swapped == b.Swapped &&
+		bytes.Equal(a.DDP, b.DDP) && bytes.Equal(a.RDMA, b.RDMA)
+}
+
+func TestGolden(t *testing.T) {
+	for _, g := range golden(t) {
+		wire := unhex(t, g.hex)
+		if got := g.Append([]byte{0xee}); !bytes.Equal(got[1:], wire) || got[0] != 0xee {
+			t.Errorf("built %x, want %x", got[1:], wire)
+		}
+		if len(wire) > MaxLen {
+			t.Errorf("%x: longer than MaxLen", wire)
+		}
+		got, err := Parse(wire, true)
+		if err != nil || !same(got, g.Terminate) {
+			t.Errorf("%x: parsed %+v, %v", wire, got, err)
+		}
+		for i := range wire {
+			cut, err := Parse(wire[:i], true)
+			if (err != nil) != (i < 4) || err != nil && !errors.Is(err, ErrShort) {
+				t.Errorf("first %d octets of %x: %v", i, wire, err)
+			}
+			if err == nil && cut.Code != g.Code {
+				t.Errorf("first %d octets of %x: code %v", i, wire, cut.Code)
+			}
+		}
+	}
+}
+
+// What little-endian siw sends, and what it must not be mistaken for.
+func TestSwapped(t *testing.T) {
+	for _, c := range []struct {
+		hex     string
+		setup   bool
+		want    Code
+		swapped bool
+		segLen  uint16
+		ddp     int
+	}{
+		{"10010700 0000" + hexRead, false, RDMAPBounds, true, 0, 18}, // R is set, but no RDMA header follows
+		{"11000300 0008" + hexWrite, false, DDPInvalidSTag, true, 8, 14},
+		{"02020000", false, MPACRC, true, 0, 0},
+		{"21060000", false, DDPUntaggedVersion, true, 0, 0},
+		{"20050000", false, RDMAPVersion, true, 0, 0},
+		{"20060000", false, RDMAPOpcode, true, 0, 0},
+		{"20050000", true, MPALocal, false, 0, 0},
+		{"20060000", true, MPAIRD, false, 0, 0},
+		{"20020000", false, MPACRC, false, 0, 0},
+		{"20030000", false, MPAMarker, false, 0, 0},
+		{"02090000", false, RDMAPCannotInvalidate, false, 0, 0},
+		{"12030000", false, DDPMSNRange, false, 0, 0},
+		{"21030000", false, DDPMSNRange, true, 0, 0},
+		{"99990000", false, Code{9, 9, 0x99}, false, 0, 0},
+		{"1100c700 0008" + hexWrite, false, DDPInvalidSTag, false, 8, 14}, // the RFC's bits win
+	} {
+		got, err := Parse(unhex(t, c.hex), c.setup)
+		if err != nil || got.Code != c.want || got.Swapped != c.swapped || got.SegLen != c.segLen || len(got.DDP) != c.ddp || got.RDMA != nil {
+			t.Errorf("%s: %+v, %v", c.hex, got, err)
+		}
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := Terminate{Code: rows[rapid.IntRange(0, len(rows)-1).Draw(t, "row")].code}
+		if want.HasSegLen = rapid.Bool().Draw(t, "M"); want.HasSegLen {
+			want.SegLen = rapid.Uint16().Draw(t, "length")
+			n := rapid.SampledFrom([]int{0, 14, 18}).Draw(t, "DDP")
+			want.DDP = rapid.SliceOfN(rapid.Byte(), n, n).Draw(t, "header")
+			if n > 0 {
+				want.DDP[0] = want.DDP[0]&0x7f | byte(n&4)<<5 // T says 14 or 18
+			}
+			if rapid.Bool().Draw(t, "R") {
+				want.RDMA = rapid.SliceOfN(rapid.Byte(), 28, 28).Draw(t, "RDMA")
+			}
+		}
+		got, err := Parse(want.Append(nil), true)
+		if err != nil || !same(got, want) {
+			t.Fatalf("%+v came back as %+v, %v", want, got, err)
+		}
+	})
+}
+
+func TestNoAllocs(t *testing.T) {
+	buf := make([]byte, 0, MaxLen)
+	g := golden(t)[1]
+	if n := testing.AllocsPerRun(100, func() {
+		if _, err := Parse(g.Append(buf), false); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, g := range golden(f) {
+		f.Add(unhex(f, g.hex), false)
+	}
+	f.Add(unhex(f, "10010700 0000"+hexRead), false)
+	f.Add(unhex(f, "02020000"), true)
+	f.Fuzz(func(t *testing.T, b []byte, setup bool) {
+		got, err := Parse(b, setup)
+		if err != nil {
+			return
+		}
+		if n := len(got.DDP); n != 0 && n != 14 && n != 18 {
+			t.Fatalf("%x: DDP header of %d octets", b, n)
+		}
+		if n := len(got.RDMA); n != 0 && n != 28 {
+			t.Fatalf("%x: RDMA header of %d octets", b, n)
+		}
+		if again := got.Append(nil); len(again) > len(b)+2 {
+			t.Fatalf("%x: grew to %x", b, again)
+		}
+	})
+}
