@@ -1,0 +1,80 @@
+// One call: which connection it takes, and what happens when the server asks for patience.
+
+package nfsclient
+
+import (
+	"context"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// The waits after NFS3ERR_JUKEBOX: the server has begun to fetch what is needed
+// and wants the call again later (RFC 1813 §2.6).
+const (
+	jukeboxFirst = 50 * time.Millisecond
+	jukeboxMost  = 5 * time.Second
+)
+
+// procs is what the transport must know of each procedure.
+var procs = func() (p [nfs3.NumProcs]transport.Proc) {
+	for i := range p {
+		b := &nfs3.Bindings[i]
+		p[i] = transport.Proc{Prog: nfs3.Program, Vers: nfs3.Version, Proc: uint32(i), Name: b.Name, MaxReply: b.MaxReply}
+	}
+	return p
+}()
+
+// conn picks a connection, each in turn.
+func (c *Client) conn() *transport.Client {
+	if len(c.conns) == 1 {
+		return c.conns[0]
+	}
+	return c.conns[c.turn.Add(1)%uint32(len(c.conns))]
+}
+
+// call does one procedure of NFSv3, again and again while the server answers
+// JUKEBOX. status points into res. sink and extra are those of transport.Client.Call.
+func (c *Client) call(ctx context.Context, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler,
+	status *nfs3.Status, sink []byte, extra int) error {
+	for wait := jukeboxFirst; ; wait = min(2*wait, jukeboxMost) {
+		if err := c.conn().Call(ctx, &procs[proc], args, res, sink, extra); err != nil {
+			return err
+		}
+		switch *status {
+		case nfs3.OK:
+			return nil
+		case nfs3.ErrJukebox:
+			if err := sleep(ctx, wait); err != nil {
+				return err
+			}
+		default:
+			return &StatusError{Proc: proc, Status: *status}
+		}
+	}
+}
+
+// sleep waits for d or for the end of ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// void is no arguments, and no results.
+type void struct{}
+
+func (void) EncodeXDR(*xdr.Encoder) {}
+func (void) DecodeXDR(*xdr.Decoder) {}
+
+// Null calls the procedure that does nothing, on every connection in turn.
+func (c *Client) Null(ctx context.Context) error {
+	return c.conn().Call(ctx, &procs[nfs3.ProcNull], void{}, void{}, nil, 0)
+}

@@ -1,0 +1,187 @@
+// Listing directories: READDIRPLUS by pages, READDIR where the server has nothing better.
+
+package nfsclient
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// Octets of a page of a listing: the first is small, for most directories are.
+const (
+	firstPage = 32 << 10
+	nextPage  = 256 << 10
+)
+
+// A DirEntry is one name of a directory; it is an fs.DirEntry.
+type DirEntry struct {
+	f    *FS
+	ctx  context.Context
+	dir  nfs3.FH
+	name string
+	id   uint64
+	node Node // Attr.Type is 0 when the listing brought no attributes
+}
+
+// Name is the name.
+func (e *DirEntry) Name() string { return e.name }
+
+// Fileid is the object's number.
+func (e *DirEntry) Fileid() uint64 { return e.id }
+
+// Node is handle and attributes; it asks the server when the listing brought none.
+func (e *DirEntry) Node() (Node, error) {
+	if e.node.Attr.Type == 0 || e.node.FH.Len() == 0 {
+		n, err := e.f.lookup(e.ctx, e.dir, e.name)
+		if err != nil {
+			return Node{}, err
+		}
+		e.node = n
+	}
+	return e.node, nil
+}
+
+// IsDir says whether the entry is a directory.
+func (e *DirEntry) IsDir() bool { return e.Type() == fs.ModeDir }
+
+// Type is the type bits of the mode; it may ask the server, and is ModeIrregular when that fails.
+func (e *DirEntry) Type() fs.FileMode {
+	n, err := e.Node()
+	if err != nil {
+		return fs.ModeIrregular
+	}
+	return GoMode(n.Attr.Type, 0).Type()
+}
+
+// Info describes the object.
+func (e *DirEntry) Info() (fs.FileInfo, error) {
+	n, err := e.Node()
+	if err != nil {
+		return nil, pathError("stat", e.name, err)
+	}
+	return &FileInfo{name: e.name, Node: n}, nil
+}
+
+func (e *DirEntry) String() string { return fs.FormatDirEntry(e) }
+
+// Entries lists a directory page by page in the server's order, without "."
+// and "..". An error ends it. Breaking off the loop is fine.
+func (f *FS) Entries(ctx context.Context, name string) iter.Seq2[*DirEntry, error] {
+	return func(yield func(*DirEntry, error) bool) {
+		n, err := f.walk(ctx, name, true)
+		if err != nil {
+			yield(nil, pathError("readdir", name, err))
+			return
+		}
+		l := &lister{f: f, ctx: ctx, dir: n.FH}
+		for !l.eof {
+			page, err := l.page()
+			if err != nil {
+				yield(nil, pathError("readdir", name, err))
+				return
+			}
+			for i := range page {
+				if !yield(&page[i], nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// ReadDir lists a directory sorted by name.
+func (f *FS) ReadDir(ctx context.Context, name string) ([]*DirEntry, error) {
+	var list []*DirEntry
+	for e, err := range f.Entries(ctx, name) {
+		if err != nil {
+			return list, err
+		}
+		list = append(list, e)
+	}
+	slices.SortFunc(list, func(a, b *DirEntry) int { return strings.Compare(a.name, b.name) })
+	return list, nil
+}
+
+// A lister is a listing under way; it belongs to one goroutine.
+type lister struct {
+	f      *FS
+	ctx    context.Context
+	dir    nfs3.FH
+	plain  bool // the server has no READDIRPLUS
+	cookie uint64
+	verf   nfs3.Verf
+	eof    bool
+}
+
+// page fetches the next entries.
+func (l *lister) page() ([]DirEntry, error) {
+	size := uint32(nextPage)
+	if l.cookie == 0 {
+		size = firstPage
+	}
+	before := l.cookie
+	var page []DirEntry
+	var err error
+	if !l.plain {
+		page, err = l.plus(size)
+		l.plain = errors.Is(err, nfs3.ErrNotSupp)
+	}
+	if l.plain {
+		page, err = l.readdir(size)
+	}
+	if err != nil {
+		return nil, err
+	}
+	// Entries that lead back to where we were would go on for ever.
+	if !l.eof && l.cookie == before {
+		return nil, errNoForward
+	}
+	for i := range page {
+		if strings.ContainsAny(page[i].name, "/\x00") || page[i].name == "" {
+			return nil, errBadName
+		}
+	}
+	return slices.DeleteFunc(page, func(e DirEntry) bool { return e.name == "." || e.name == ".." }), nil
+}
+
+func (l *lister) entry(id uint64, name []byte) DirEntry {
+	return DirEntry{f: l.f, ctx: l.ctx, dir: l.dir, name: string(name), id: id}
+}
+
+func (l *lister) plus(size uint32) (page []DirEntry, err error) {
+	args := nfs3.ReaddirplusArgs{Dir: l.dir, Cookie: l.cookie, Verf: l.verf, Dircount: size, Maxcount: size}
+	cookie := l.cookie
+	res := nfs3.ReaddirplusRes{Each: func(n *nfs3.EntryPlus) {
+		e := l.entry(n.Fileid, n.Name)
+		if n.Attr.Present && n.FH.Present {
+			e.node = Node{FH: n.FH.FH, Attr: n.Attr.Attr}
+		}
+		page, cookie = append(page, e), n.Cookie
+	}}
+	extra := nfs3.Bindings[nfs3.ProcReaddirplus].Extra(size)
+	if err = l.f.c.call(l.ctx, nfs3.ProcReaddirplus, &args, &res, &res.Status, nil, extra); err != nil {
+		return nil, err
+	}
+	l.cookie, l.verf, l.eof = cookie, res.Verf, res.EOF
+	return page, nil
+}
+
+func (l *lister) readdir(size uint32) (page []DirEntry, err error) {
+	args := nfs3.ReaddirArgs{Dir: l.dir, Cookie: l.cookie, Verf: l.verf, Count: size}
+	cookie := l.cookie
+	res := nfs3.ReaddirRes{Each: func(n *nfs3.Entry) {
+		page, cookie = append(page, l.entry(n.Fileid, n.Name)), n.Cookie
+	}}
+	extra := nfs3.Bindings[nfs3.ProcReaddir].Extra(size)
+	if err = l.f.c.call(l.ctx, nfs3.ProcReaddir, &args, &res, &res.Status, nil, extra); err != nil {
+		return nil, err
+	}
+	l.cookie, l.verf, l.eof = cookie, res.Verf, res.EOF
+	return page, nil
+}

@@ -1,0 +1,123 @@
+// Errors: what a status means to Go programs, in one table.
+
+package nfsclient
+
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+
+	"github.com/nfsrdma/nfsrdma/xdr/mount3"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// ErrLostWrites is returned by File.Sync and File.Close when the server has
+// restarted since data was written and may have lost it (its write verifier
+// changed, RFC 1813 §3.3.7). Everything written since the last Sync that
+// succeeded must be written again.
+var ErrLostWrites = errors.New("the server restarted and may have lost data that was not synced: write it again")
+
+// Errors of replies that no correct server sends.
+var (
+	errBadReply  = errors.New("the server's reply makes no sense")
+	errBadName   = errors.New("the server lists a name that cannot be one")
+	errNoForward = errors.New("the server's directory listing does not move forward")
+)
+
+// A StatusError is a procedure that the server refused. It is errors.Is to its
+// nfs3.Status, to the syscall.Errno of the same meaning, and to fs.ErrNotExist,
+// fs.ErrExist, fs.ErrPermission, fs.ErrInvalid and errors.ErrUnsupported where they fit.
+type StatusError struct {
+	Proc   uint32 // procedure of NFSv3
+	Status nfs3.Status
+}
+
+func (e *StatusError) Error() string {
+	return e.Errno().Error() + " (" + nfs3.Bindings[e.Proc].Name + ": " + e.Status.String() + ")"
+}
+
+// Errno is the system's word for the status.
+func (e *StatusError) Errno() syscall.Errno { return errno(e.Status) }
+
+// Unwrap lets errors.Is and errors.As see the Errno.
+func (e *StatusError) Unwrap() error { return e.Errno() }
+
+// Is compares with a status, and with fs.ErrInvalid, which an Errno does not know.
+func (e *StatusError) Is(target error) bool {
+	return target == error(e.Status) || target == fs.ErrInvalid && e.Errno() == syscall.EINVAL
+}
+
+// A MountError is a mount that the server refused.
+type MountError struct {
+	Path   string
+	Status mount3.Status
+}
+
+func (e *MountError) Error() string {
+	return "mount " + e.Path + ": " + errno(nfs3.Status(e.Status)).Error() + " (" + e.Status.String() + ")"
+}
+
+// Unwrap lets errors.Is and errors.As see the Errno. The statuses of MOUNT are numbered like those of NFS.
+func (e *MountError) Unwrap() error { return errno(nfs3.Status(e.Status)) }
+
+// Is compares with a status, and with fs.ErrInvalid.
+func (e *MountError) Is(target error) bool {
+	return target == error(e.Status) || target == fs.ErrInvalid && e.Unwrap() == error(syscall.EINVAL)
+}
+
+// errno is the table of RFC 1813 §2.6 in the words of the system.
+func errno(s nfs3.Status) syscall.Errno {
+	switch s {
+	case nfs3.ErrPerm:
+		return syscall.EPERM
+	case nfs3.ErrNoEnt:
+		return syscall.ENOENT
+	case nfs3.ErrNXIO:
+		return syscall.ENXIO
+	case nfs3.ErrAcces:
+		return syscall.EACCES
+	case nfs3.ErrExist:
+		return syscall.EEXIST
+	case nfs3.ErrXDev:
+		return syscall.EXDEV
+	case nfs3.ErrNoDev:
+		return syscall.ENODEV
+	case nfs3.ErrNotDir:
+		return syscall.ENOTDIR
+	case nfs3.ErrIsDir:
+		return syscall.EISDIR
+	case nfs3.ErrInval, nfs3.ErrBadType, nfs3.ErrTooSmall:
+		return syscall.EINVAL
+	case nfs3.ErrFBig:
+		return syscall.EFBIG
+	case nfs3.ErrNoSpc:
+		return syscall.ENOSPC
+	case nfs3.ErrROFS:
+		return syscall.EROFS
+	case nfs3.ErrMLink:
+		return syscall.EMLINK
+	case nfs3.ErrNameTooLong:
+		return syscall.ENAMETOOLONG
+	case nfs3.ErrNotEmpty:
+		return syscall.ENOTEMPTY
+	case nfs3.ErrDQuot:
+		return syscall.EDQUOT
+	case nfs3.ErrStale, nfs3.ErrBadHandle, nfs3.ErrBadCookie:
+		return syscall.ESTALE
+	case nfs3.ErrRemote:
+		return syscall.EREMOTE
+	case nfs3.ErrNotSupp:
+		return syscall.ENOTSUP
+	case nfs3.ErrJukebox, nfs3.ErrNotSync:
+		return syscall.EAGAIN
+	}
+	return syscall.EIO
+}
+
+// pathError makes err the error of an operation on a path.
+func pathError(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: name, Err: err}
+}

@@ -1,0 +1,111 @@
+// Reading a file: any length, in pieces that the server takes, several at once.
+
+package nfsclient
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+	"sync/atomic"
+)
+
+// pieceWindow is how many pieces of one ReadAt or WriteAt are in flight.
+const pieceWindow = 8
+
+// A closedFlag is set once.
+type closedFlag struct{ v atomic.Bool }
+
+func (c *closedFlag) set() bool { return c.v.CompareAndSwap(false, true) }
+
+// usable checks what every call on an open file must.
+func (f *File) usable(off int64, write bool) error {
+	mode := f.flag & (os.O_RDONLY | os.O_WRONLY | os.O_RDWR)
+	switch {
+	case f.closed.v.Load():
+		return fs.ErrClosed
+	case off < 0:
+		return fs.ErrInvalid
+	case write && mode == os.O_RDONLY, !write && mode == os.O_WRONLY:
+		return fs.ErrPermission
+	}
+	return nil
+}
+
+// ReadAt reads len(p) octets from off on, or fewer with io.EOF when the file
+// ends. Data is placed straight into p, which belongs to the File until ReadAt
+// has returned. A read of at most MaxRead octets does not allocate.
+func (f *File) ReadAt(p []byte, off int64) (int, error) {
+	if err := f.usable(off, false); err != nil {
+		return 0, pathError("read", f.name, err)
+	}
+	var n int
+	var err error
+	if len(p) <= f.fs.size.rtmax {
+		n, err = f.readPiece(p, off)
+	} else {
+		n, err = f.pieces(p, off, f.fs.size.rtmax, f.readPiece)
+	}
+	if err != nil && err != io.EOF {
+		err = pathError("read", f.name, err)
+	}
+	return n, err
+}
+
+// readPiece fills p, with as many READs as the server makes necessary. The
+// error is io.EOF when the file ends before p is full.
+func (f *File) readPiece(p []byte, off int64) (int, error) {
+	n := 0
+	for n < len(p) {
+		k, eof, err := f.fs.c.Read(f.ctx, f.fh, p[n:], uint64(off)+uint64(n))
+		n += k
+		switch {
+		case err != nil:
+			return n, err
+		case n < len(p) && eof:
+			return n, io.EOF
+		case k == 0:
+			return n, io.ErrNoProgress
+		}
+	}
+	return n, nil
+}
+
+// pieces cuts p into pieces of size octets and has one done for each, several at
+// once. It returns the octets done from the front on without a gap, and the
+// error that stopped them there.
+func (f *File) pieces(p []byte, off int64, size int, do func([]byte, int64) (int, error)) (int, error) {
+	count := (len(p) + size - 1) / size
+	var (
+		wg   sync.WaitGroup
+		next atomic.Int64
+		mu   sync.Mutex // guards done, err
+		done = len(p)
+		err  error
+	)
+	run := func() {
+		for {
+			i := int(next.Add(1)) - 1
+			if i >= count {
+				return
+			}
+			at := i * size
+			n, e := do(p[at:min(at+size, len(p))], off+int64(at))
+			if e == nil {
+				continue
+			}
+			next.Store(int64(count)) // what lies behind is of no use
+			mu.Lock()
+			if at+n < done || err == nil {
+				done, err = at+n, e
+			}
+			mu.Unlock()
+		}
+	}
+	for range min(pieceWindow, count) - 1 {
+		wg.Go(run)
+	}
+	run()
+	wg.Wait()
+	return done, err
+}

@@ -1,0 +1,124 @@
+// FS: a mounted export, and the reading operations on its paths.
+
+package nfsclient
+
+import (
+	"context"
+	"io/fs"
+	"path"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// An FS is a mounted export, or a directory below one (Sub). Its methods take
+// paths with slashes; a leading slash means its root, and ".." stops there. It
+// is safe for concurrent use and holds nothing that needs closing.
+type FS struct {
+	c    *Client
+	root nfs3.FH
+	path string // of the root on the server, for messages
+	size *sizes
+}
+
+// sizes is what FSINFO said, brought to what the transports carry.
+type sizes struct {
+	rtmax, wtmax int // octets of one READ, of one WRITE
+}
+
+// maxTransfer is the most octets of one READ or WRITE that are asked of any server.
+const maxTransfer = 1 << 20
+
+// newFS asks for the sizes of a mounted root.
+func (c *Client) newFS(ctx context.Context, root nfs3.FH, dir string) (*FS, error) {
+	info, err := c.Fsinfo(ctx, root)
+	if err != nil {
+		return nil, pathError("mount", dir, err)
+	}
+	clamp := func(n uint32) int {
+		if n == 0 {
+			return 8192 // no answer: what every server takes
+		}
+		return int(min(n, maxTransfer))
+	}
+	return &FS{c: c, root: root, path: dir, size: &sizes{clamp(info.Rtmax), clamp(info.Wtmax)}}, nil
+}
+
+// Client is the connection that the FS is used over.
+func (f *FS) Client() *Client { return f.c }
+
+// Root is the handle of the root.
+func (f *FS) Root() nfs3.FH { return f.root }
+
+// Path is the path of the root on the server.
+func (f *FS) Path() string { return f.path }
+
+// MaxRead and MaxWrite are the most octets that travel in one READ and one WRITE.
+func (f *FS) MaxRead() int { return f.size.rtmax }
+
+// MaxWrite is the most octets of one WRITE.
+func (f *FS) MaxWrite() int { return f.size.wtmax }
+
+// At returns the FS whose root is the directory of a handle; name is for messages.
+func (f *FS) At(dir nfs3.FH, name string) *FS {
+	return &FS{c: f.c, root: dir, path: name, size: f.size}
+}
+
+// Sub returns the FS whose root is the directory name: paths below it then
+// need fewer calls.
+func (f *FS) Sub(ctx context.Context, name string) (*FS, error) {
+	n, err := f.walk(ctx, name, true)
+	if err == nil && n.Attr.Type != nfs3.TypeDir {
+		err = &StatusError{Proc: nfs3.ProcLookup, Status: nfs3.ErrNotDir}
+	}
+	if err != nil {
+		return nil, pathError("open", name, err)
+	}
+	return f.At(n.FH, path.Join(f.path, name)), nil
+}
+
+// Stat describes what name leads to, through symbolic links.
+func (f *FS) Stat(ctx context.Context, name string) (*FileInfo, error) {
+	return f.stat(ctx, "stat", name, true)
+}
+
+// Lstat describes name itself, which may be a symbolic link.
+func (f *FS) Lstat(ctx context.Context, name string) (*FileInfo, error) {
+	return f.stat(ctx, "lstat", name, false)
+}
+
+func (f *FS) stat(ctx context.Context, op, name string, follow bool) (*FileInfo, error) {
+	n, err := f.walk(ctx, name, follow)
+	if err != nil {
+		return nil, pathError(op, name, err)
+	}
+	return &FileInfo{name: path.Base(path.Join("/", name)), Node: n}, nil
+}
+
+// ReadLink returns the content of a symbolic link.
+func (f *FS) ReadLink(ctx context.Context, name string) (string, error) {
+	n, err := f.walk(ctx, name, false)
+	if err == nil && n.Attr.Type != nfs3.TypeLnk {
+		err = fs.ErrInvalid
+	}
+	var target string
+	if err == nil {
+		target, err = f.c.Readlink(ctx, n.FH)
+	}
+	return target, pathError("readlink", name, err)
+}
+
+// Access says which of the nfs3.Access bits the server allows on what name leads to.
+func (f *FS) Access(ctx context.Context, name string, bits uint32) (uint32, error) {
+	n, err := f.walk(ctx, name, true)
+	if err != nil {
+		return 0, pathError("access", name, err)
+	}
+	got, err := f.c.Access(ctx, n.FH, bits)
+	return got, pathError("access", name, err)
+}
+
+// StatFS returns the space of the file system.
+func (f *FS) StatFS(ctx context.Context) (nfs3.FsstatRes, error) {
+	res, err := f.c.Fsstat(ctx, f.root)
+	return res, pathError("statfs", f.path, err)
+}

@@ -1,0 +1,146 @@
+// Mounting: from the path of an export to the handle of its root (RFC 1813 appendix I).
+
+package nfsclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/mount3"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// The procedures of MOUNT that a client needs.
+var (
+	mountMnt    = mountProc(mount3.ProcMnt, "MNT", 4+4+mount3.MaxHandle+4+4*mount3.MaxFlavor)
+	mountUmnt   = mountProc(mount3.ProcUmnt, "UMNT", 0)
+	mountExport = mountProc(mount3.ProcExport, "EXPORT", 64<<10)
+)
+
+func mountProc(n uint32, name string, most int) transport.Proc {
+	return transport.Proc{Prog: mount3.Program, Vers: mount3.Version, Proc: n, Name: name, MaxReply: most}
+}
+
+// mountCall does one MOUNT procedure where the server has it: at MountPort when
+// that is set, else on the NFS connection, else where rpcbind says.
+func (c *Client) mountCall(ctx context.Context, p *transport.Proc, args xdr.Marshaler, res xdr.Unmarshaler) error {
+	port := c.opt.MountPort
+	if port == 0 {
+		err := c.conns[0].Call(ctx, p, args, res, nil, 0)
+		if !errors.Is(err, transport.ErrProgUnavail) {
+			return err
+		}
+		if port, err = c.getPort(ctx, mount3.Program, mount3.Version); err != nil {
+			return fmt.Errorf("the server has no MOUNT service on its NFS port, and rpcbind does not know one: %w", err)
+		}
+	}
+	conn, err := c.dialService(ctx, port)
+	if err != nil {
+		return fmt.Errorf("connect to the MOUNT service: %w", err)
+	}
+	defer conn.Close()
+	return conn.Call(ctx, p, args, res, nil, 0)
+}
+
+// MountHandle returns the handle of an exported directory.
+func (c *Client) MountHandle(ctx context.Context, dir string) (nfs3.FH, error) {
+	var res mount3.MntRes
+	if len(dir) > mount3.MaxPath {
+		return nfs3.FH{}, &MountError{Path: dir, Status: mount3.ErrNameTooLong}
+	}
+	if err := c.mountCall(ctx, &mountMnt, &mount3.PathArgs{Path: dir}, &res); err != nil {
+		return nfs3.FH{}, fmt.Errorf("mount %s: %w", dir, err)
+	}
+	if res.Status != mount3.OK {
+		return nfs3.FH{}, &MountError{Path: dir, Status: res.Status}
+	}
+	return nfs3.MakeFH(res.Handle)
+}
+
+// Unmount tells the server that the mount is not needed any more. Nothing hangs on it.
+func (c *Client) Unmount(ctx context.Context, dir string) error {
+	return c.mountCall(ctx, &mountUmnt, &mount3.PathArgs{Path: dir}, void{})
+}
+
+// Exports lists what the server exports, and to whom.
+func (c *Client) Exports(ctx context.Context) ([]mount3.Export, error) {
+	var res mount3.ExportRes
+	if err := c.mountCall(ctx, &mountExport, void{}, &res); err != nil {
+		return nil, fmt.Errorf("list exports: %w", err)
+	}
+	return res.Exports, nil
+}
+
+// Mount mounts an exported directory.
+func (c *Client) Mount(ctx context.Context, dir string) (*FS, error) {
+	dir = path.Clean("/" + dir)
+	fh, err := c.MountHandle(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	return c.newFS(ctx, fh, dir)
+}
+
+// MountPath mounts the longest export that p is in or below, and returns what
+// of p is left below its root ("" for the root itself). It asks for the list of
+// exports, and where that does not help tries p and its parents in turn.
+func (c *Client) MountPath(ctx context.Context, p string) (f *FS, rest string, err error) {
+	p = path.Clean("/" + p)
+	list, _ := c.Exports(ctx) // some servers keep it to themselves
+	best := ""
+	for _, x := range list {
+		if dir := path.Clean("/" + x.Dir); isBelow(p, dir) && len(dir) > len(best) {
+			best = dir
+		}
+	}
+	if best != "" {
+		if f, err = c.Mount(ctx, best); err == nil {
+			return f, below(p, best), nil
+		}
+	}
+	var first error
+	for dir := p; ; dir = path.Dir(dir) {
+		if f, err = c.Mount(ctx, dir); err == nil {
+			return f, below(p, dir), nil
+		}
+		var refused *MountError
+		if !errors.As(err, &refused) {
+			return nil, "", err
+		}
+		if first == nil {
+			first = err
+		}
+		if dir == "/" {
+			return nil, "", first
+		}
+	}
+}
+
+// isBelow says whether p is dir or below it; both are absolute and clean.
+func isBelow(p, dir string) bool {
+	return dir == "/" || p == dir || strings.HasPrefix(p, dir+"/")
+}
+
+func below(p, dir string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(p, dir), "/")
+}
+
+// Open connects to a target's server and mounts its export; rest is the path
+// below the root. The FS's Client is to be closed when done.
+func Open(ctx context.Context, t Target, opt Options) (f *FS, rest string, err error) {
+	opt.Transport = t.Transport
+	c, err := Dial(ctx, t.Addr(), opt)
+	if err != nil {
+		return nil, "", err
+	}
+	if f, rest, err = c.MountPath(ctx, t.Path); err != nil {
+		c.Close()
+		return nil, "", err
+	}
+	return f, rest, nil
+}

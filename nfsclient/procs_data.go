@@ -1,0 +1,116 @@
+// GETATTR, READ, WRITE and COMMIT: the procedures of the data path, which do not allocate.
+
+package nfsclient
+
+import (
+	"context"
+	"sync"
+
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// A getattrOp is the arguments and result of one GETATTR; it comes from getattrOps and goes back.
+type getattrOp struct {
+	args nfs3.GetattrArgs
+	res  nfs3.GetattrRes
+}
+
+var getattrOps = sync.Pool{New: func() any { return new(getattrOp) }}
+
+// Getattr returns the attributes of an object.
+func (c *Client) Getattr(ctx context.Context, fh nfs3.FH) (nfs3.Fattr, error) {
+	op := getattrOps.Get().(*getattrOp)
+	defer getattrOps.Put(op)
+	op.args.FH = fh
+	err := c.call(ctx, nfs3.ProcGetattr, &op.args, &op.res, &op.res.Status, nil, 0)
+	return op.res.Attr, err
+}
+
+// A readOp is the arguments and result of one READ, and where its data shall be.
+type readOp struct {
+	args nfs3.ReadArgs
+	res  nfs3.ReadRes
+	sink []byte
+	n    int
+}
+
+var readOps = sync.Pool{New: func() any { return new(readOp) }}
+
+// DecodeXDR reads the result. Data that did not land in the sink by itself, for
+// it came inline, is copied there while the message is still at hand.
+func (op *readOp) DecodeXDR(d *xdr.Decoder) {
+	op.res.DecodeXDR(d)
+	op.n = len(op.res.Data)
+	if op.n > len(op.sink) {
+		d.Fail(errBadReply) // more than was asked for
+		op.n = 0
+	}
+	if op.n > 0 && &op.res.Data[0] != &op.sink[0] {
+		copy(op.sink, op.res.Data)
+	}
+	op.res.Data = nil
+}
+
+// Read reads up to len(p) octets at off into p by one READ, and says whether
+// the file ends behind them. len(p) must not be over the server's rtmax. p
+// belongs to the client until Read has returned.
+func (c *Client) Read(ctx context.Context, fh nfs3.FH, p []byte, off uint64) (n int, eof bool, err error) {
+	op := readOps.Get().(*readOp)
+	op.args = nfs3.ReadArgs{FH: fh, Offset: off, Count: uint32(len(p))}
+	op.sink = p
+	if len(p) == 0 {
+		err = c.call(ctx, nfs3.ProcRead, &op.args, op, &op.res.Status, nil, 0)
+	} else {
+		err = c.call(ctx, nfs3.ProcRead, &op.args, op, &op.res.Status, p, 0)
+	}
+	n, eof = op.n, op.res.EOF
+	op.sink = nil
+	readOps.Put(op)
+	if err != nil {
+		return 0, false, err
+	}
+	return n, eof, nil
+}
+
+// A writeOp is the arguments and result of one WRITE.
+type writeOp struct {
+	args nfs3.WriteArgs
+	res  nfs3.WriteRes
+}
+
+var writeOps = sync.Pool{New: func() any { return new(writeOp) }}
+
+// A Written is what the server says of a WRITE.
+type Written struct {
+	N         int // octets, from the front of the data
+	Committed nfs3.StableHow
+	Verf      nfs3.Verf
+}
+
+// Write writes p at off by one WRITE; the server may take only a part.
+// len(p) must not be over the server's wtmax. p must stay as it is until Write has returned.
+func (c *Client) Write(ctx context.Context, fh nfs3.FH, p []byte, off uint64, how nfs3.StableHow) (Written, error) {
+	op := writeOps.Get().(*writeOp)
+	op.args = nfs3.WriteArgs{FH: fh, Offset: off, Count: uint32(len(p)), Stable: how, Data: p}
+	err := c.call(ctx, nfs3.ProcWrite, &op.args, &op.res, &op.res.Status, nil, 0)
+	w := Written{N: int(op.res.Count), Committed: op.res.Committed, Verf: op.res.Verf}
+	op.args.Data = nil
+	writeOps.Put(op)
+	if err != nil {
+		return Written{}, err
+	}
+	if w.N > len(p) || w.N == 0 && len(p) > 0 || w.Committed < how {
+		return Written{}, errBadReply
+	}
+	return w, nil
+}
+
+// Commit has the server bring unstable data of a file to stable storage, all of
+// it when count is 0, and returns its write verifier.
+func (c *Client) Commit(ctx context.Context, fh nfs3.FH, off uint64, count uint32) (nfs3.Verf, error) {
+	args := nfs3.CommitArgs{FH: fh, Offset: off, Count: count}
+	var res nfs3.CommitRes
+	err := c.call(ctx, nfs3.ProcCommit, &args, &res, &res.Status, nil, 0)
+	return res.Verf, err
+}

@@ -1,0 +1,88 @@
+// Tests of targets: the accepted forms, the refused ones, and that String reads back.
+
+package nfsclient
+
+import (
+	"errors"
+	"testing"
+)
+
+func TestParseTarget(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		want Target
+		addr string
+	}{
+		{"nfsrdma://h/export/a", Target{Host: "h", Path: "/export/a"}, "h:20049"},
+		{"nfsrdma://h", Target{Host: "h", Path: "/"}, "h:20049"},
+		{"nfsrdma://h:21000/", Target{Host: "h", Port: 21000, Path: "/"}, "h:21000"},
+		{"nfsrdma://[::1]:7/x//y/../z/", Target{Host: "::1", Port: 7, Path: "/x/z"}, "[::1]:7"},
+		{"nfsrdma://10.0.0.1/a%20b%3F", Target{Host: "10.0.0.1", Path: "/a b?"}, "10.0.0.1:20049"},
+		{"nfs://h/e", Target{Transport: TCP, TransportSet: true, Host: "h", Path: "/e"}, "h:2049"},
+		{"h:/e/a b#%", Target{Host: "h", Path: "/e/a b#%"}, "h:20049"},
+		{"[fe80::1]:/e", Target{Host: "fe80::1", Path: "/e"}, "[fe80::1]:20049"},
+		{"h:/", Target{Host: "h", Path: "/"}, "h:20049"},
+	} {
+		got, err := ParseTarget(c.in)
+		if err != nil || got != c.want {
+			t.Errorf("ParseTarget(%q) = %+v, %v; want %+v", c.in, got, err, c.want)
+		}
+		if got.Addr() != c.addr {
+			t.Errorf("ParseTarget(%q).Addr() = %s, want %s", c.in, got.Addr(), c.addr)
+		}
+	}
+}
+
+func TestParseTargetRefuses(t *testing.T) {
+	for _, in := range []string{
+		"nfsrdma:///e", "http://h/e", "nfsrdma://h:0/e", "nfsrdma://h:70000/e", "nfsrdma://u@h/e",
+		"nfsrdma://h/e?x=1", "nfsrdma://h/e#f", "nfsrdma://h/%zz", "nfsrdma://h/%00", "a b:/e", "h:/\x00",
+	} {
+		if got, err := ParseTarget(in); err == nil || errors.Is(err, ErrNotRemote) {
+			t.Errorf("ParseTarget(%q) = %+v, %v; want an error of its own", in, got, err)
+		}
+	}
+	for _, in := range []string{"", "/a/b", "a", "./h:/e", "a/b:/c", ":/x", "h:e", "[::1]/x"} {
+		if _, err := ParseTarget(in); !errors.Is(err, ErrNotRemote) {
+			t.Errorf("ParseTarget(%q): %v, want ErrNotRemote", in, err)
+		}
+	}
+}
+
+func TestParseServer(t *testing.T) {
+	for in, want := range map[string]Target{
+		"h":              {Host: "h", Path: "/"},
+		"h:99":           {Host: "h", Port: 99, Path: "/"},
+		"::1":            {Host: "::1", Path: "/"},
+		"[::1]":          {Host: "::1", Path: "/"},
+		"[::1]:99":       {Host: "::1", Port: 99, Path: "/"},
+		"h:/e":           {Host: "h", Path: "/e"},
+		"nfsrdma://h:1/": {Host: "h", Port: 1, Path: "/"},
+	} {
+		if got, err := ParseServer(in); err != nil || got != want {
+			t.Errorf("ParseServer(%q) = %+v, %v; want %+v", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"", "a/b", "h:x", "h:0", "a b"} {
+		if got, err := ParseServer(in); err == nil {
+			t.Errorf("ParseServer(%q) = %+v, want an error", in, got)
+		}
+	}
+}
+
+func FuzzParseTarget(f *testing.F) {
+	for _, s := range []string{"nfsrdma://h:1/a%20b", "h:/e", "[::1]:/e", "nfs://[::1]:9/", "/a", "x://"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := ParseTarget(s)
+		if err != nil {
+			return
+		}
+		got.TransportSet = got.Transport == TCP // String always names TCP
+		again, err := ParseTarget(got.String())
+		if err != nil || again != got {
+			t.Fatalf("%q gives %+v, which is written %q and read %+v, %v", s, got, got.String(), again, err)
+		}
+	})
+}
