@@ -3,9 +3,7 @@
 package rnic
 
 import (
-	"context"
 	"errors"
-	"net"
 	"time"
 )
 
@@ -113,6 +111,11 @@ const PrivateDataMax = 508
 type ConnParams struct {
 	PrivateData []byte
 	IRD, ORD    int // 0: the device's maximum
+
+	// Settle is how long Connect holds back the first FPDU after the peer's
+	// Reply. A Linux siw responder that is still turning its socket over to FPDUs
+	// can miss the wake-up of one that comes at once. 0: 2 ms; negative: none.
+	Settle time.Duration
 }
 
 // QPConfig sizes a QP.
@@ -127,102 +130,25 @@ var (
 	ErrRQFull = errors.New("rnic: receive queue is full")
 	ErrState  = errors.New("rnic: not possible in this state of the QP")
 	ErrClosed = errors.New("rnic: closed")
+
+	// ErrConnLost ends a QP whose TCP connection broke, or was closed by the
+	// peer inside of a message or with work outstanding.
+	ErrConnLost = errors.New("rnic: connection lost")
+)
+
+// Errors of a work request that is refused when it is posted.
+var (
+	errOpcode   = errors.New("rnic: not an opcode of the send queue")
+	errTooLong  = errors.New("rnic: a message holds at most 2^32-1 octets")
+	errNoMR     = errors.New("rnic: the work request needs a memory region of the QP's PD")
+	errNoInv    = errors.New("rnic: a Send with Invalidate needs an STag")
+	errReadSink = errors.New("rnic: the Read's sink is not in a valid memory region with LocalWrite")
 )
 
 // A RejectError is a connection request that the peer refused.
-type RejectError struct{ PrivateData []byte }
+type RejectError struct {
+	PrivateData []byte
+	IRD, ORD    int // what the peer said it needs; 0 when it said nothing
+}
 
 func (e *RejectError) Error() string { return "rnic: connection refused by the peer" }
-
-type (
-	Device      struct{}
-	PD          struct{}
-	MR          struct{}
-	CQ          struct{}
-	QP          struct{}
-	Listener    struct{}
-	ConnRequest struct{}
-)
-
-// Open returns a software iWARP RNIC.
-func Open(cfg DeviceConfig) *Device { panic("stub") }
-
-func (d *Device) AllocPD() *PD { panic("stub") }
-
-// NewCQ returns a completion queue that holds depth completions. Never overflows silently.
-func (d *Device) NewCQ(depth int) *CQ { panic("stub") }
-
-// Listen: MPA start-up of each inbound TCP connection runs on its own, with the
-// handshake deadline; Accept returns only complete, valid requests.
-func (d *Device) Listen(network, addr string) (*Listener, error) { panic("stub") }
-
-// Connect dials addr, does MPA start-up as initiator and brings qp to RTS.
-func (d *Device) Connect(ctx context.Context, qp *QP, addr string, p ConnParams) error { panic("stub") }
-
-func (l *Listener) Accept() (*ConnRequest, error) { panic("stub") }
-func (l *Listener) Addr() net.Addr                { panic("stub") }
-func (l *Listener) Close() error                  { panic("stub") }
-
-func (r *ConnRequest) PrivateData() []byte               { panic("stub") }
-func (r *ConnRequest) RemoteAddr() net.Addr              { panic("stub") }
-func (r *ConnRequest) IRD() int                          { panic("stub") }
-func (r *ConnRequest) ORD() int                          { panic("stub") }
-func (r *ConnRequest) Accept(qp *QP, p ConnParams) error { panic("stub") }
-func (r *ConnRequest) Reject(privateData []byte) error   { panic("stub") }
-
-// RegMR registers buf: a fresh random STag, base TO chosen by the device.
-func (pd *PD) RegMR(buf []byte, access Access) (*MR, error) { panic("stub") }
-
-// AllocMR returns an MR that is invalid until Rereg.
-func (pd *PD) AllocMR() (*MR, error) { panic("stub") }
-
-func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) { panic("stub") }
-
-func (mr *MR) STag() STag   { panic("stub") }
-func (mr *MR) Base() uint64 { panic("stub") }
-func (mr *MR) Len() int     { panic("stub") }
-
-// Rereg makes an invalid MR valid again for another buffer, with a new key. It does not allocate.
-func (mr *MR) Rereg(buf []byte, access Access) error { panic("stub") }
-
-// Invalidate returns only when no octet can be placed in, or read from, the MR
-// any more by the peer. Invalidating an invalid MR is no error.
-func (mr *MR) Invalidate() { panic("stub") }
-
-// Dereg invalidates and gives the STag index back.
-func (mr *MR) Dereg() { panic("stub") }
-
-// Poll moves up to len(wcs) completions to wcs.
-func (cq *CQ) Poll(wcs []WC) int { panic("stub") }
-
-// SetHandler has f called after completions were added, on the goroutine that
-// added them, with no lock held: at most one call at a time per CQ. It must
-// poll until the CQ is empty, and must not block. f may post: posts made from
-// a handler that the receive loop runs leave in one batch when f returns.
-func (cq *CQ) SetHandler(f func()) { panic("stub") }
-
-// Wait blocks until the CQ is not empty, for programs that set no handler.
-func (cq *CQ) Wait(ctx context.Context) error { panic("stub") }
-
-// PostSend queues the work requests, all or none, in order. It never blocks.
-func (qp *QP) PostSend(wrs ...SendWR) error { panic("stub") }
-
-// PostRecv queues receive buffers; allowed before the QP is connected.
-func (qp *QP) PostRecv(wrs ...RecvWR) error { panic("stub") }
-
-// Disconnect ends the connection in good order: accepted work is drained, then FIN.
-func (qp *QP) Disconnect(ctx context.Context) error { panic("stub") }
-
-// Close ends the connection at once; posted work is flushed. It returns when the QP's goroutines are gone.
-func (qp *QP) Close() error { panic("stub") }
-
-// Done is closed when the QP has left RTS for good and all work has been flushed.
-func (qp *QP) Done() <-chan struct{} { panic("stub") }
-
-// Err is why the QP ended: nil, io.EOF (peer closed in good order), *term.Error, *term.PeerError, ...
-func (qp *QP) Err() error           { panic("stub") }
-func (qp *QP) RemoteAddr() net.Addr { panic("stub") }
-func (qp *QP) LocalAddr() net.Addr  { panic("stub") }
-func (qp *QP) PrivateData() []byte  { panic("stub") } // the peer's
-func (qp *QP) IRD() int             { panic("stub") } // as negotiated
-func (qp *QP) ORD() int             { panic("stub") }

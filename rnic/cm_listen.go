@@ -1,0 +1,251 @@
+// MPA start-up as responder (RFC 5044 §7.1.2, RFC 6581).
+
+package rnic
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic/mpa"
+)
+
+// A Listener takes connection requests.
+type Listener struct {
+	// set once
+	dev   *Device
+	nl    net.Listener
+	ready chan *ConnRequest
+	slots chan struct{} // one for each connection in start-up
+	done  chan struct{}
+	once  sync.Once
+	loops sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{} // guarded by mu: in start-up
+}
+
+// Listen: MPA start-up of each inbound TCP connection runs on its own, with the
+// handshake deadline; Accept returns only complete, valid requests. No more
+// than DeviceConfig.MaxHandshakes connections are in start-up, or wait for Accept,
+// at once; others wait in the kernel's backlog.
+func (d *Device) Listen(network, addr string) (*Listener, error) {
+	nl, err := net.Listen(network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return d.ListenOn(nl), nil
+}
+
+// ListenOn is Listen on a net.Listener, which it closes in the end.
+func (d *Device) ListenOn(nl net.Listener) *Listener {
+	l := &Listener{dev: d, nl: nl, ready: make(chan *ConnRequest),
+		slots: make(chan struct{}, d.cfg.MaxHandshakes), done: make(chan struct{}),
+		conns: make(map[net.Conn]struct{})}
+	l.loops.Add(1)
+	go l.acceptLoop()
+	return l
+}
+
+// acceptLoop starts one handshake for each connection.
+func (l *Listener) acceptLoop() {
+	defer l.loops.Done()
+	pause := time.Millisecond
+	for {
+		select {
+		case l.slots <- struct{}{}:
+		case <-l.done:
+			return
+		}
+		c, err := l.nl.Accept()
+		if err != nil {
+			<-l.slots
+			select {
+			case <-l.done:
+				return
+			case <-time.After(pause): // out of descriptors, perhaps: try again
+				pause = min(2*pause, time.Second)
+			}
+			continue
+		}
+		pause = time.Millisecond
+		l.loops.Add(1)
+		go l.handshake(c)
+	}
+}
+
+// handshake reads the Request of one connection. A malformed one closes it with
+// nothing sent (RFC 5044 §7.1.2, R5044-123).
+func (l *Listener) handshake(c net.Conn) {
+	defer l.loops.Done()
+	defer func() { <-l.slots }()
+	if !l.track(c, true) {
+		c.Close()
+		return
+	}
+	defer l.track(c, false)
+	c.SetDeadline(time.Now().Add(l.dev.handshakeTimeout(acceptTimeout)))
+	f, rest, err := readFrame(c, false)
+	if err == nil && len(rest) > 0 {
+		err = mpa.ErrEarly
+	}
+	if err != nil {
+		c.Close()
+		return
+	}
+	c.SetDeadline(time.Time{})
+	select {
+	case l.ready <- &ConnRequest{dev: l.dev, conn: c, frame: f}:
+	case <-l.done:
+		c.Close()
+	}
+}
+
+// track notes which connections Close has to end; false once it was called.
+func (l *Listener) track(c net.Conn, add bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conns == nil {
+		return false
+	}
+	if add {
+		l.conns[c] = struct{}{}
+	} else {
+		delete(l.conns, c)
+	}
+	return true
+}
+
+// Accept returns the next connection request; it fails with ErrClosed after Close.
+func (l *Listener) Accept() (*ConnRequest, error) {
+	select {
+	case r := <-l.ready:
+		return r, nil
+	case <-l.done:
+		return nil, ErrClosed
+	}
+}
+
+// Addr is the listener's TCP address.
+func (l *Listener) Addr() net.Addr { return l.nl.Addr() }
+
+// Close stops listening and ends connections in start-up; requests that Accept
+// has returned are not touched.
+func (l *Listener) Close() error {
+	var err error
+	l.once.Do(func() {
+		close(l.done)
+		err = l.nl.Close()
+		l.mu.Lock()
+		for c := range l.conns {
+			c.SetDeadline(past)
+		}
+		l.conns = nil
+		l.mu.Unlock()
+	})
+	l.loops.Wait()
+	return err
+}
+
+// A ConnRequest is a peer that wants to connect. It ends in exactly one of
+// Accept and Reject.
+type ConnRequest struct {
+	dev   *Device
+	conn  net.Conn
+	frame mpa.Frame
+}
+
+// PrivateData is what the peer's ULP sent along.
+func (r *ConnRequest) PrivateData() []byte { return r.frame.PrivateData }
+
+// RemoteAddr is the peer's TCP address.
+func (r *ConnRequest) RemoteAddr() net.Addr { return r.conn.RemoteAddr() }
+
+// IRD is how many of our RDMA Reads the peer takes at once; 0 also when it did not say.
+func (r *ConnRequest) IRD() int { return int(r.frame.Enhanced.IRD) }
+
+// ORD is how many RDMA Reads the peer wants to have outstanding; 0 also when it did not say.
+func (r *ConnRequest) ORD() int { return int(r.frame.Enhanced.ORD) }
+
+// Revision is the MPA revision of the peer, 1 or 2 (R5044-115).
+func (r *ConnRequest) Revision() int { return int(r.frame.Rev) }
+
+// Accept sends the accepting Reply and brings qp to RTS. Receives that the peer
+// may use at once have to be posted before. Nothing is sent until the peer's
+// first FPDU has come (RFC 5044 §7.1.2 rule 4); work posted before waits.
+func (r *ConnRequest) Accept(qp *QP, p ConnParams) error {
+	s, rep, err := r.answer(&p)
+	if err == nil {
+		err = qp.idleOrErr()
+	}
+	if err == nil {
+		r.conn.SetDeadline(time.Now().Add(r.dev.handshakeTimeout(acceptTimeout)))
+		_, err = r.conn.Write(mpa.AppendFrame(nil, rep))
+	}
+	if err == nil {
+		err = qp.start(s)
+	}
+	if err != nil {
+		r.conn.Close()
+	}
+	return err
+}
+
+// answer chooses the modes of the connection, and the Reply that tells them.
+func (r *ConnRequest) answer(p *ConnParams) (*session, *mpa.Frame, error) {
+	ird, ord, err := r.dev.depths(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	req := &r.frame
+	rep := &mpa.Frame{Reply: true, Markers: r.dev.cfg.Markers, CRC: r.dev.wantsCRC(req.CRC),
+		Rev: req.Rev, HasEnhanced: req.HasEnhanced, PrivateData: p.PrivateData}
+	s := &session{conn: r.conn, crc: req.CRC || rep.CRC, sendMarks: req.Markers,
+		recvMarks: rep.Markers, ird: ird, ord: ord, private: req.PrivateData, gated: true}
+	if !req.HasEnhanced {
+		return s, rep, nil
+	}
+	e := &rep.Enhanced
+	e.IRD, e.ORD = mpa.NotNegotiated, mpa.NotNegotiated
+	if i := req.Enhanced.IRD; i != mpa.NotNegotiated { // R5040-274
+		s.ord = min(ord, int(i))
+		e.ORD = uint16(s.ord)
+	}
+	if req.Enhanced.ORD != mpa.NotNegotiated {
+		e.IRD = uint16(ird)
+	}
+	if req.Enhanced.PeerToPeer {
+		chooseRTR(e, &req.Enhanced)
+	}
+	return s, rep, nil
+}
+
+// chooseRTR names the message that the initiator is to begin with: the cheapest
+// of those it offers, or a Write when it offers none (RFC 6581 §9.2).
+func chooseRTR(e, offer *mpa.Enhanced) {
+	e.PeerToPeer = true
+	switch {
+	case offer.RTRWrite:
+		e.RTRWrite = true
+	case offer.RTRRead:
+		e.RTRRead = true
+	case offer.RTRSend:
+		e.RTRSend = true
+	default:
+		e.RTRWrite = true
+	}
+}
+
+// Reject refuses the request, with octets for the peer's ULP, and closes the connection.
+func (r *ConnRequest) Reject(privateData []byte) error {
+	defer r.conn.Close()
+	if len(privateData) > PrivateDataMax {
+		return errPrivateData
+	}
+	rep := mpa.Frame{Reply: true, Reject: true, CRC: r.dev.wantsCRC(r.frame.CRC), Rev: r.frame.Rev,
+		HasEnhanced: r.frame.HasEnhanced, PrivateData: privateData,
+		Enhanced: mpa.Enhanced{IRD: uint16(r.dev.cfg.MaxIRD), ORD: min(r.frame.Enhanced.IRD, uint16(r.dev.cfg.MaxORD))}}
+	r.conn.SetDeadline(time.Now().Add(r.dev.handshakeTimeout(acceptTimeout)))
+	_, err := r.conn.Write(mpa.AppendFrame(nil, &rep))
+	return err
+}

@@ -1,0 +1,160 @@
+// The Completion Queue and its upcall.
+
+package rnic
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+)
+
+// A CQ collects the completions of the queues of one or more QPs. Its methods
+// may be called from any goroutine.
+type CQ struct {
+	depth int // set once
+
+	mu    sync.Mutex
+	ring  []WC // guarded by mu; grows past depth only while an overrun QP flushes
+	head  int
+	count int
+	idle  bool // somebody waits in Wait
+
+	wake    chan struct{} // one token: the CQ may be not empty
+	handler atomic.Pointer[func()]
+	fresh   atomic.Bool  // completions were added since the handler last began
+	turn    atomic.Int32 // handlerIdle, handlerRuns, handlerAgain
+}
+
+// The turns of a CQ's handler.
+const (
+	handlerIdle int32 = iota
+	handlerRuns
+	handlerAgain // it runs, and has to run again
+)
+
+// ErrCQOverrun ends a QP whose completion found no room in the CQ (RFC 5040 §8.1.1).
+var ErrCQOverrun = errors.New("rnic: completion queue overrun")
+
+// NewCQ returns a completion queue that holds depth completions. It never
+// loses one: a QP that completes more than there is room for fails with
+// ErrCQOverrun, and what it flushes is kept.
+func (d *Device) NewCQ(depth int) *CQ {
+	depth = max(depth, 1)
+	return &CQ{depth: depth, ring: make([]WC, min(depth, 64)), wake: make(chan struct{}, 1)}
+}
+
+// push adds one completion and says whether it was within the depth.
+func (cq *CQ) push(wc WC) bool {
+	cq.mu.Lock()
+	if cq.count == len(cq.ring) {
+		cq.grow()
+	}
+	i := cq.head + cq.count
+	if i >= len(cq.ring) {
+		i -= len(cq.ring)
+	}
+	cq.ring[i] = wc
+	cq.count++
+	fits := cq.count <= cq.depth
+	waiting := cq.idle
+	cq.idle = false
+	cq.fresh.Store(true)
+	cq.mu.Unlock()
+	if waiting {
+		cq.signal()
+	}
+	return fits
+}
+
+// grow doubles the ring. The caller holds mu.
+func (cq *CQ) grow() {
+	ring := make([]WC, 2*len(cq.ring))
+	n := copy(ring, cq.ring[cq.head:])
+	copy(ring[n:], cq.ring[:cq.head])
+	cq.ring, cq.head = ring, 0
+}
+
+// Poll moves up to len(wcs) completions to wcs.
+func (cq *CQ) Poll(wcs []WC) int {
+	cq.mu.Lock()
+	n := min(len(wcs), cq.count)
+	for i := range n {
+		wcs[i] = cq.ring[cq.head]
+		cq.ring[cq.head] = WC{}
+		if cq.head++; cq.head == len(cq.ring) {
+			cq.head = 0
+		}
+	}
+	cq.count -= n
+	cq.mu.Unlock()
+	return n
+}
+
+// SetHandler has f called after completions were added, with no lock held, at
+// most one call at a time per CQ; none is lost. It runs on the receive loop or
+// the transmit loop of a QP, never inside PostSend. It must poll until the CQ is
+// empty, must not block and must not call Close or Disconnect (Abort is
+// fine). f may post: posts made while a handler runs on the receive loop
+// of their QP leave in one batch when f returns.
+func (cq *CQ) SetHandler(f func()) {
+	cq.handler.Store(&f)
+	cq.notify()
+}
+
+// notify runs the handler when completions were added since it last began, or
+// tells the goroutine that runs it to do so again. No lock may be held.
+func (cq *CQ) notify() {
+	f := cq.handler.Load()
+	if f == nil || !cq.fresh.Swap(false) {
+		return
+	}
+	for {
+		if cq.turn.CompareAndSwap(handlerIdle, handlerRuns) {
+			break
+		}
+		if cq.turn.CompareAndSwap(handlerRuns, handlerAgain) || cq.turn.Load() == handlerAgain {
+			return
+		}
+	}
+	for {
+		(*f)()
+		if cq.turn.CompareAndSwap(handlerRuns, handlerIdle) {
+			return
+		}
+		cq.turn.Store(handlerRuns)
+	}
+}
+
+func (cq *CQ) signal() {
+	select {
+	case cq.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Wait blocks until the CQ is not empty, for programs that set no handler.
+func (cq *CQ) Wait(ctx context.Context) error {
+	for {
+		cq.mu.Lock()
+		ready := cq.count > 0
+		cq.idle = !ready
+		cq.mu.Unlock()
+		if ready {
+			return nil
+		}
+		select {
+		case <-cq.wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// owes says whether completions wait for a handler that nobody is going to run.
+func (cq *CQ) owes() bool {
+	if !cq.fresh.Load() || cq.handler.Load() == nil {
+		return false
+	}
+	return !cq.turn.CompareAndSwap(handlerRuns, handlerAgain) && cq.turn.Load() == handlerIdle
+}

@@ -1,0 +1,68 @@
+// The link: what a QP needs of the TCP connection below it.
+
+package rnic
+
+import (
+	"errors"
+	"net"
+	"time"
+)
+
+// errAgain says that the socket has no room now.
+var errAgain = errors.New("rnic: socket buffer is full")
+
+// fallbackMSS is used where the stack reports no segment size: Ethernet, less
+// IPv6 and TCP headers with timestamps (R5044-077).
+const fallbackMSS = 1500 - 72
+
+// A link carries the octets of one QP. read and the three that send are called
+// from one goroutine at a time each.
+type link interface {
+	// read blocks until there are octets, as net.Conn.Read.
+	read(p []byte) (int, error)
+	// writev hands over what of b the connection takes now, or errAgain.
+	writev(b *batch) (int, error)
+	// waitWritable blocks until writev can make headway.
+	waitWritable() error
+	// inline says that writev never blocks, so that any goroutine may call it.
+	inline() bool
+	// mss is the effective maximum segment size, in octets.
+	mss() int
+	// conn is for deadlines, addresses and closing.
+	conn() net.Conn
+	closeWrite() error
+}
+
+// newLink takes the quick way for TCP and a plain one for anything else.
+func newLink(c net.Conn) (link, error) {
+	if tc, ok := c.(*net.TCPConn); ok {
+		return newTCPLink(tc)
+	}
+	return &plainLink{c: c}, nil
+}
+
+// A plainLink is any net.Conn. Its writes block, so they are left to the transmit loop.
+type plainLink struct {
+	c net.Conn
+}
+
+func (l *plainLink) read(p []byte) (int, error) { return l.c.Read(p) }
+func (l *plainLink) waitWritable() error        { return nil }
+func (l *plainLink) inline() bool               { return false }
+func (l *plainLink) mss() int                   { return fallbackMSS }
+func (l *plainLink) conn() net.Conn             { return l.c }
+
+func (l *plainLink) writev(b *batch) (int, error) {
+	n, err := b.writeTo(l.c)
+	return n, err
+}
+
+func (l *plainLink) closeWrite() error {
+	if c, ok := l.c.(interface{ CloseWrite() error }); ok {
+		return c.CloseWrite()
+	}
+	return nil
+}
+
+// past is a deadline that has gone by: it ends a wait.
+var past = time.Unix(1, 0)

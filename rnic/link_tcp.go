@@ -1,0 +1,127 @@
+// The link over a TCP socket: system calls on its descriptor, with nothing allocated for a call.
+
+package rnic
+
+import (
+	"io"
+	"net"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A tcpLink makes its own system calls through the runtime's poller. The
+// functions that RawConn takes are made once and find their arguments in fields.
+type tcpLink struct {
+	// set once
+	c                       *net.TCPConn
+	rc                      syscall.RawConn
+	readFn, writeFn, freeFn func(fd uintptr) bool
+
+	// owned by the receive loop
+	rbuf []byte
+	rn   int
+	rerr syscall.Errno
+
+	// owned by the transmitter
+	wiov []syscall.Iovec
+	wn   int
+	werr syscall.Errno
+	pfd  unix.PollFd
+}
+
+func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
+	rc, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.SetNoDelay(true); err != nil { // R5044-078
+		return nil, err
+	}
+	l := &tcpLink{c: c, rc: rc}
+	l.readFn, l.writeFn, l.freeFn = l.tryRead, l.tryWrite, l.park
+	return l, nil
+}
+
+func (l *tcpLink) tryRead(fd uintptr) bool {
+	for {
+		n, _, errno := syscall.Syscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&l.rbuf[0])), uintptr(len(l.rbuf)))
+		switch errno {
+		case syscall.EINTR:
+			continue
+		case syscall.EAGAIN:
+			return false
+		}
+		l.rn, l.rerr = int(n), errno
+		return true
+	}
+}
+
+func (l *tcpLink) read(p []byte) (int, error) {
+	l.rbuf = p
+	err := l.rc.Read(l.readFn)
+	l.rbuf = nil
+	switch {
+	case err != nil:
+		return 0, err
+	case l.rerr != 0:
+		return 0, l.rerr
+	case l.rn == 0:
+		return 0, io.EOF
+	}
+	return l.rn, nil
+}
+
+func (l *tcpLink) tryWrite(fd uintptr) bool {
+	for {
+		n, _, errno := syscall.Syscall(syscall.SYS_WRITEV, fd, uintptr(unsafe.Pointer(&l.wiov[0])), uintptr(len(l.wiov)))
+		if errno == syscall.EINTR {
+			continue
+		}
+		l.wn, l.werr = int(n), errno
+		return true
+	}
+}
+
+func (l *tcpLink) writev(b *batch) (int, error) {
+	l.wiov = b.iov[b.at:]
+	err := l.rc.Write(l.writeFn)
+	l.wiov = nil
+	switch {
+	case err != nil:
+		return 0, err
+	case l.werr == syscall.EAGAIN:
+		return 0, errAgain
+	case l.werr != 0:
+		return 0, l.werr
+	}
+	return l.wn, nil
+}
+
+// park says whether the socket has room, so that the poller waits until it has.
+// It has to ask: the edge that tells of room may have gone by already.
+func (l *tcpLink) park(fd uintptr) bool {
+	l.pfd = unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT}
+	n, _, errno := syscall.Syscall(syscall.SYS_POLL, uintptr(unsafe.Pointer(&l.pfd)), 1, 0)
+	return errno != 0 && errno != syscall.EINTR || n > 0
+}
+
+func (l *tcpLink) waitWritable() error {
+	return l.rc.Write(l.freeFn)
+}
+
+func (l *tcpLink) inline() bool      { return true }
+func (l *tcpLink) conn() net.Conn    { return l.c }
+func (l *tcpLink) closeWrite() error { return l.c.CloseWrite() }
+
+func (l *tcpLink) mss() int {
+	n := 0
+	err := l.rc.Control(func(fd uintptr) {
+		n, _ = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG)
+	})
+	if err != nil || n <= 0 {
+		return fallbackMSS
+	}
+	return n
+}

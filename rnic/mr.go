@@ -1,0 +1,162 @@
+// The Memory Region: where the peer may read and write, and the one place that judges whether it may.
+
+package rnic
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+)
+
+// An MR is memory that has an STag. Its methods may be called from any goroutine.
+type MR struct {
+	// set once
+	pd    *PD
+	index uint32
+	base  uint64
+
+	stag atomic.Uint32 // written under mu
+
+	// mu is held for reading while octets are placed in buf or a segment is
+	// made of it, and for writing to change what follows. So a state change
+	// returns only when no placement runs (RFC 5040 §8.1.1, R5040-209).
+	mu     sync.RWMutex
+	valid  bool
+	gone   bool // deregistered
+	access Access
+	buf    []byte
+	qp     *QP // when not nil, the only QP that may use it
+
+	// txRefs counts transmit batches that point into buf.
+	txRefs atomic.Int32
+}
+
+var errMRValid = errors.New("rnic: the memory region is valid; invalidate it first")
+
+// STag returns the name of the region; Rereg changes it.
+func (mr *MR) STag() STag { return STag(mr.stag.Load()) }
+
+// Base is the tagged offset of the first octet.
+func (mr *MR) Base() uint64 { return mr.base }
+
+// Len is the length of the registered buffer in octets, 0 when invalid.
+func (mr *MR) Len() int {
+	mr.mu.RLock()
+	defer mr.mu.RUnlock()
+	return len(mr.buf)
+}
+
+// Valid says whether the STag may be used: a remote invalidation clears it.
+func (mr *MR) Valid() bool {
+	mr.mu.RLock()
+	defer mr.mu.RUnlock()
+	return mr.valid
+}
+
+// Rereg makes an invalid MR valid again for another buffer, with a new key. It does not allocate.
+func (mr *MR) Rereg(buf []byte, access Access) error {
+	mr.mu.Lock()
+	defer mr.mu.Unlock()
+	if mr.gone {
+		return ErrClosed
+	}
+	if mr.valid {
+		return errMRValid
+	}
+	key := uint8(mr.stag.Load()) + 1
+	mr.stag.Store(mr.index<<8 | uint32(key))
+	mr.buf, mr.access, mr.valid = buf, access, true
+	return nil
+}
+
+// Bind limits the MR to one QP of its PD (RFC 5041 §8.2, R5041-126); nil lifts the limit.
+func (mr *MR) Bind(qp *QP) {
+	mr.mu.Lock()
+	mr.qp = qp
+	mr.mu.Unlock()
+}
+
+// Invalidate returns only when no octet can be placed in, or read from, the MR
+// any more by the peer. Invalidating an invalid MR is no error.
+func (mr *MR) Invalidate() {
+	mr.mu.Lock()
+	buf := mr.buf
+	mr.valid = false
+	mr.buf = nil
+	mr.mu.Unlock()
+	mr.release(buf)
+}
+
+// release makes every transmit batch let go of buf, which mr was valid for.
+func (mr *MR) release(buf []byte) {
+	if len(buf) == 0 || mr.txRefs.Load() == 0 {
+		return
+	}
+	for _, qp := range mr.pd.each() {
+		qp.tx.letGo(mr)
+	}
+}
+
+// Dereg invalidates and gives the STag index back.
+func (mr *MR) Dereg() {
+	mr.Invalidate()
+	mr.mu.Lock()
+	mr.gone = true
+	mr.mu.Unlock()
+	mr.pd.dev.stags.remove(mr)
+}
+
+// A memFault is why an access to a Memory Region is refused, in the order of the checks.
+type memFault uint8
+
+const (
+	memOK     memFault = iota
+	memSTag            // unknown index, wrong key, or not valid
+	memAssoc           // of another PD or QP
+	memAccess          // right not granted
+	memWrap            // TO + length passes 2^64
+	memBounds          // outside of the registered range
+)
+
+// judge says whether qp may touch n octets at to of the region under stag with
+// the right need, and at which offset of buf they are. The caller holds mr.mu.
+// Every check is in octets and made before any octet is touched (RFC 5041 §7.1, §8.1).
+func (mr *MR) judge(qp *QP, stag STag, to uint64, n uint64, need Access) (off int, f memFault) {
+	switch {
+	case !mr.valid || STag(mr.stag.Load()) != stag:
+		return 0, memSTag
+	case mr.pd != qp.pd || mr.qp != nil && mr.qp != qp:
+		return 0, memAssoc
+	case mr.access&need != need:
+		return 0, memAccess
+	case to+n < to:
+		return 0, memWrap
+	case to < mr.base || to-mr.base > uint64(len(mr.buf)) || n > uint64(len(mr.buf))-(to-mr.base):
+		return 0, memBounds
+	}
+	return int(to - mr.base), memOK
+}
+
+// remoteInvalidate does what a Send with Invalidate asks for: memSTag when stag
+// is not valid here, memAssoc when this stream alone does not own it (RFC 5040 §7.2,
+// §8.1.1: an STag that other streams share is not theirs to invalidate, R5040-210).
+func (d *Device) remoteInvalidate(qp *QP, stag STag) memFault {
+	mr := d.stags.lookup(stag)
+	if mr == nil {
+		return memSTag
+	}
+	mr.mu.Lock()
+	if !mr.valid || STag(mr.stag.Load()) != stag {
+		mr.mu.Unlock()
+		return memSTag
+	}
+	if mr.pd != qp.pd || mr.qp != nil && mr.qp != qp || mr.qp == nil && !mr.pd.sole(qp) {
+		mr.mu.Unlock()
+		return memAssoc
+	}
+	buf := mr.buf
+	mr.valid, mr.buf = false, nil
+	mr.mu.Unlock()
+	mr.release(buf)
+	return memOK
+}

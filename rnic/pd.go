@@ -1,0 +1,72 @@
+// The Protection Domain: what ties Memory Regions to the QPs that may use them (RFC 5041 §8.2).
+
+package rnic
+
+import "sync"
+
+// A PD groups QPs and Memory Regions: an STag is good only on QPs of its PD.
+type PD struct {
+	dev *Device // set once
+
+	mu  sync.Mutex
+	qps map[*QP]struct{} // guarded by mu; QPs that have not been closed
+}
+
+// AllocPD returns a new Protection Domain.
+func (d *Device) AllocPD() *PD {
+	return &PD{dev: d, qps: make(map[*QP]struct{})}
+}
+
+// RegMR registers buf: a fresh random STag, base TO chosen by the device. The
+// buffer belongs to the MR until Invalidate or Dereg has returned.
+func (pd *PD) RegMR(buf []byte, access Access) (*MR, error) {
+	mr, err := pd.AllocMR()
+	if err != nil {
+		return nil, err
+	}
+	mr.mu.Lock()
+	mr.buf, mr.access, mr.valid = buf, access, true
+	mr.mu.Unlock()
+	return mr, nil
+}
+
+// AllocMR returns an MR that is invalid until Rereg.
+func (pd *PD) AllocMR() (*MR, error) {
+	mr := &MR{pd: pd}
+	if err := pd.dev.stags.insert(mr); err != nil {
+		return nil, err
+	}
+	mr.base = uint64(mr.index) << 16
+	return mr, nil
+}
+
+func (pd *PD) attach(qp *QP) {
+	pd.mu.Lock()
+	pd.qps[qp] = struct{}{}
+	pd.mu.Unlock()
+}
+
+func (pd *PD) detach(qp *QP) {
+	pd.mu.Lock()
+	delete(pd.qps, qp)
+	pd.mu.Unlock()
+}
+
+// sole says whether qp is the only QP of the PD, so that a PD-wide STag is its alone.
+func (pd *PD) sole(qp *QP) bool {
+	pd.mu.Lock()
+	defer pd.mu.Unlock()
+	_, ok := pd.qps[qp]
+	return ok && len(pd.qps) == 1
+}
+
+// each returns the QPs of the PD.
+func (pd *PD) each() []*QP {
+	pd.mu.Lock()
+	defer pd.mu.Unlock()
+	qps := make([]*QP, 0, len(pd.qps))
+	for qp := range pd.qps {
+		qps = append(qps, qp)
+	}
+	return qps
+}

@@ -1,0 +1,64 @@
+// The receive queue: buffers for inbound Sends, in posting order.
+
+package rnic
+
+import "sync"
+
+// A recvQueue is a ring of posted receive buffers. head and tail count for ever
+// and are masked on use.
+type recvQueue struct {
+	// set once
+	depth int
+	mask  uint32
+
+	mu         sync.Mutex
+	ring       []RecvWR // guarded by mu, as is all that follows
+	head, tail uint32
+	closed     bool
+}
+
+func (rq *recvQueue) init(depth int) {
+	rq.depth = max(depth, 1)
+	size := ringSize(rq.depth)
+	rq.ring, rq.mask = make([]RecvWR, size), uint32(size-1)
+}
+
+// ringSize is the power of two that holds depth entries.
+func ringSize(depth int) int {
+	n := 1
+	for n < depth {
+		n <<= 1
+	}
+	return n
+}
+
+// take returns the oldest buffer for the message that begins now. It stays
+// counted until done, so that a flush cannot lose it.
+func (rq *recvQueue) take() (RecvWR, bool) {
+	rq.mu.Lock()
+	defer rq.mu.Unlock()
+	if rq.head == rq.tail {
+		return RecvWR{}, false
+	}
+	return rq.ring[rq.head&rq.mask], true
+}
+
+// pop drops the buffer that take returned: its message is complete.
+func (rq *recvQueue) pop() {
+	rq.mu.Lock()
+	rq.ring[rq.head&rq.mask] = RecvWR{}
+	rq.head++
+	rq.mu.Unlock()
+}
+
+// flush completes every posted buffer as flushed, oldest first, and takes no more.
+func (rq *recvQueue) flush(qp *QP) {
+	rq.mu.Lock()
+	defer rq.mu.Unlock()
+	rq.closed = true
+	for ; rq.head != rq.tail; rq.head++ {
+		e := &rq.ring[rq.head&rq.mask]
+		qp.recvCQ.push(WC{ID: e.ID, QP: qp, Op: OpRecv, Status: WCFlushErr})
+		*e = RecvWR{}
+	}
+}

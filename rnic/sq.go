@@ -1,0 +1,213 @@
+// The send queue: posted work, outstanding RDMA Reads of ours and of the peer, and who may transmit.
+
+package rnic
+
+import "sync"
+
+// A sendEntry is a posted work request on its way.
+type sendEntry struct {
+	SendWR
+	length   uint32 // octets of the message
+	sinkSTag STag   // Read: the sink's STag when the request was made
+	sent     bool   // all of it is in a transmit batch, or done with
+	end      uint64 // stream position behind its last octet
+	done     bool
+	status   Status
+}
+
+func (e *sendEntry) isRead() bool { return e.Op == OpRead || e.Op == OpReadInvalidate }
+
+// A readResponse is one inbound Read Request, held until the last octet of its
+// response is with TCP (RFC 5040 §6.1).
+type readResponse struct {
+	sinkSTag STag
+	sinkTO   uint64
+	srcSTag  STag
+	srcTO    uint64
+	size     uint32
+	ddp      [18]byte // of the request, for a Terminate
+	length   uint16   // ULPDU length of the request
+	built    bool
+	end      uint64
+}
+
+// A sendQueue is the ring of posted work. Entries [head, next) are with the
+// transmitter or done and wait for older ones; [next, tail) have not been begun.
+// All indexes count for ever and are masked on use.
+type sendQueue struct {
+	// set once
+	depth int
+	mask  uint32
+
+	mu               sync.Mutex
+	ring             []sendEntry // guarded by mu, as is all that follows
+	head, next, tail uint32
+	open             bool // posts are taken
+	gated            bool // responder before the first FPDU (RFC 5044 §7.1.2 rule 4)
+	corked           bool // the receive loop will transmit when its batch is done
+	active           bool // somebody has the right to transmit
+	onLoop           bool // it is the transmit loop, woken or about to be
+
+	// our outstanding Reads, as indexes into ring: [readHead, readTail)
+	reads              []uint32
+	readMask           uint32
+	readHead, readTail uint32
+	ord                uint32
+
+	// the peer's Reads: [irqHead, irqNext) built, [irqNext, irqTail) to build
+	irq                       []readResponse
+	irqMask                   uint32
+	irqHead, irqNext, irqTail uint32
+	ird                       uint32
+
+	turn    bool          // whose message is next when both are ready: true for a response
+	drained chan struct{} // not nil: closed when nothing is outstanding
+}
+
+func (sq *sendQueue) init(depth int) {
+	sq.depth = max(depth, 1)
+	size := ringSize(sq.depth)
+	sq.ring, sq.mask = make([]sendEntry, size), uint32(size-1)
+}
+
+// setReads sizes the read queues as negotiated.
+func (sq *sendQueue) setReads(ird, ord int) {
+	sq.ird, sq.ord = uint32(ird), uint32(ord)
+	n := ringSize(max(ird, 1))
+	sq.irq, sq.irqMask = make([]readResponse, n), uint32(n-1)
+	n = ringSize(max(ord, 1))
+	sq.reads, sq.readMask = make([]uint32, n), uint32(n-1)
+}
+
+func (sq *sendQueue) at(i uint32) *sendEntry { return &sq.ring[i&sq.mask] }
+
+// push appends a copy of wr. The caller holds mu and has checked for room.
+func (sq *sendQueue) push(wr *SendWR) {
+	e := sq.at(sq.tail)
+	e.SendWR = *wr
+	e.length = wr.Length
+	if !e.isRead() {
+		e.length = uint32(total(wr.SGL))
+	}
+	e.sent, e.done, e.status, e.end = false, false, WCSuccess, 0
+	sq.tail++
+}
+
+// claim gives the caller the right to transmit if there is something to
+// transmit, nobody has it and nothing holds it back. The caller holds mu.
+func (sq *sendQueue) claim() bool {
+	if sq.active || sq.corked || !sq.ready() {
+		return false
+	}
+	sq.active = true
+	return true
+}
+
+// ready says whether a message can begin. The caller holds mu.
+func (sq *sendQueue) ready() bool {
+	return !sq.gated && (sq.irqNext != sq.irqTail || sq.sqReady())
+}
+
+// sqReady says whether the next work request can begin: it waits for a free ORD
+// slot (RFC 5040 §6.1, R5040-174), or behind a fence for all Reads to end.
+func (sq *sendQueue) sqReady() bool {
+	if sq.next == sq.tail {
+		return false
+	}
+	e := sq.at(sq.next)
+	out := sq.readTail - sq.readHead
+	switch {
+	case e.Fence && !e.isRead(), e.Op == OpLocalInvalidate:
+		return out == 0
+	case e.isRead():
+		return out < sq.ord
+	}
+	return true
+}
+
+// retire reports what is complete at the head of the queue, in posting order
+// whatever its kind, and tells whether a completion was reported and whether the
+// CQ had room. The caller holds mu.
+func (sq *sendQueue) retire(qp *QP) (fits bool) {
+	fits = true
+	for sq.head != sq.next {
+		e := sq.at(sq.head)
+		if !e.done {
+			break
+		}
+		if !e.Unsignaled || e.status != WCSuccess {
+			wc := WC{ID: e.ID, QP: qp, Op: e.Op, Status: e.status, Len: e.length}
+			fits = qp.sendCQ.push(wc) && fits
+		}
+		e.SendWR = SendWR{}
+		sq.head++
+	}
+	if sq.drained != nil && sq.head == sq.tail && sq.irqHead == sq.irqTail {
+		close(sq.drained)
+		sq.drained = nil
+	}
+	return fits
+}
+
+// taken marks as complete what the kernel has taken all of: Sends and Writes
+// (RFC 5040 §6: TCP has them), and responses to the peer's Reads. The caller holds mu.
+func (sq *sendQueue) taken(qp *QP, pos uint64) bool {
+	for i := sq.head; i != sq.next; i++ {
+		e := sq.at(i)
+		if e.done || e.isRead() {
+			continue
+		}
+		if !e.sent || e.end > pos {
+			break
+		}
+		e.done = true
+	}
+	for sq.irqHead != sq.irqNext {
+		r := &sq.irq[sq.irqHead&sq.irqMask]
+		if !r.built || r.end > pos {
+			break
+		}
+		sq.irqHead++
+	}
+	return sq.retire(qp)
+}
+
+// flush completes all that is not complete as flushed, oldest first.
+func (sq *sendQueue) flush(qp *QP) {
+	sq.mu.Lock()
+	defer sq.mu.Unlock()
+	sq.open = false
+	sq.next = sq.tail
+	for i := sq.head; i != sq.tail; i++ {
+		if e := sq.at(i); !e.done {
+			e.done, e.status = true, WCFlushErr
+		}
+	}
+	sq.irqHead, sq.irqNext = sq.irqTail, sq.irqTail
+	sq.readHead = sq.readTail
+	sq.retire(qp)
+}
+
+// oldestRead is the Read that the next response is for.
+func (sq *sendQueue) oldestRead() *sendEntry {
+	sq.mu.Lock()
+	defer sq.mu.Unlock()
+	if sq.readHead == sq.readTail {
+		return nil
+	}
+	return sq.at(sq.reads[sq.readHead&sq.readMask])
+}
+
+// irqFull says whether all inbound Reads that were agreed on are here.
+func (sq *sendQueue) irqFull() bool {
+	sq.mu.Lock()
+	defer sq.mu.Unlock()
+	return sq.irqTail-sq.irqHead >= sq.ird
+}
+
+func (sq *sendQueue) pushIRQ(r *readResponse) {
+	sq.mu.Lock()
+	sq.irq[sq.irqTail&sq.irqMask] = *r
+	sq.irqTail++
+	sq.mu.Unlock()
+}

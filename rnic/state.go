@@ -1,0 +1,66 @@
+// The states of a QP, and the only functions that change them.
+
+package rnic
+
+// State is where a QP is in its life, named as in Linux siw.
+//
+//	         Connect, Accept
+//	IDLE ───────────────────────► RTS
+//	  │                            │ Disconnect, or the peer's FIN
+//	  │                            ├──────────────────► CLOSING ──┐
+//	  │                            │ an error to tell             │
+//	  │                            ├──────────────────► TERMINATE │
+//	  │ Close                      │ connection lost,      │      │
+//	  │                            │ Terminate received,   │      │
+//	  │                            │ Close                 ▼      ▼
+//	  └────────────────────────────┴────────────────────► ERROR ◄─┘
+type State uint8
+
+// The states.
+const (
+	StateIdle      State = iota // not connected; receives may be posted
+	StateRTS                    // ready to send
+	StateClosing                // accepted work drains, then FIN
+	StateTerminate              // our Terminate is on its way; input is discarded
+	StateError                  // ended; all work has been flushed or is about to be
+)
+
+var stateNames = [...]string{"IDLE", "RTS", "CLOSING", "TERMINATE", "ERROR"}
+
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return "?"
+}
+
+// State returns the state of the QP.
+func (qp *QP) State() State {
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	return qp.state
+}
+
+// becomeRTS puts a connected QP to work; false if it was closed meanwhile. The caller holds mu.
+func (qp *QP) becomeRTS() bool {
+	if qp.state != StateIdle {
+		return false
+	}
+	qp.state = StateRTS
+	return true
+}
+
+// becomeClosing begins a good end. The caller holds mu.
+func (qp *QP) becomeClosing() bool {
+	if qp.state != StateRTS {
+		return false
+	}
+	qp.state = StateClosing
+	return true
+}
+
+// becomeTerminate is for an error that the peer will be told of. The caller holds mu.
+func (qp *QP) becomeTerminate() { qp.state = StateTerminate }
+
+// becomeError is the end. The caller holds mu.
+func (qp *QP) becomeError() { qp.state = StateError }
