@@ -3,6 +3,7 @@
 package mount3
 
 import (
+	"bytes"
 	"encoding/hex"
 	"reflect"
 	"testing"
@@ -57,4 +58,55 @@ func TestGolden(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLimits: lengths over the protocol's limits are refused, however many octets there are.
+func TestLimits(t *testing.T) {
+	long := make([]byte, 2000)
+	for _, c := range []struct {
+		name string
+		msg  message
+		back message
+	}{
+		{"path", &PathArgs{string(long[:MaxPath+1])}, &PathArgs{}},
+		{"handle", &MntRes{Handle: long[:MaxHandle+1]}, &MntRes{}},
+		{"flavors", &MntRes{Handle: long[:4], Flavors: make([]uint32, MaxFlavor+1)}, &MntRes{}},
+		{"host", &DumpRes{[]Mount{{string(long[:MaxName+1]), "/"}}}, &DumpRes{}},
+		{"group", &ExportRes{[]Export{{"/", []string{string(long[:MaxName+1])}}}}, &ExportRes{}},
+	} {
+		d := xdr.NewDecoder(encode(c.msg))
+		if c.back.DecodeXDR(d); d.Err() == nil {
+			t.Errorf("%s: too long, and taken", c.name)
+		}
+	}
+	for _, m := range []message{&PathArgs{string(long[:MaxPath])}, &MntRes{Handle: long[:MaxHandle], Flavors: make([]uint32, MaxFlavor)}} {
+		d := xdr.NewDecoder(encode(m))
+		if m.DecodeXDR(d); d.Err() != nil {
+			t.Errorf("at the limit: %v", d.Err())
+		}
+	}
+}
+
+// FuzzDecode: the first octet picks the type; what decodes must encode and decode again to the same.
+func FuzzDecode(f *testing.F) {
+	for i, g := range golden {
+		b, _ := hex.DecodeString(g.hex)
+		f.Add(append([]byte{byte(i)}, b...))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) == 0 {
+			return
+		}
+		typ := reflect.TypeOf(golden[int(b[0])%len(golden)].msg).Elem()
+		m, back := reflect.New(typ).Interface().(message), reflect.New(typ).Interface().(message)
+		d := xdr.NewDecoder(b[1:])
+		if m.DecodeXDR(d); d.Err() != nil {
+			return
+		}
+		again := encode(m)
+		d = xdr.NewDecoder(again)
+		if back.DecodeXDR(d); d.Err() != nil || d.Remaining() != 0 || !bytes.Equal(encode(back), again) {
+			t.Errorf("%+v, again %+v, %v", m, back, d.Err())
+		}
+	})
 }
