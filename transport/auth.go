@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"slices"
+	"sync"
 
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
@@ -75,9 +76,10 @@ func (c *Call) authenticate(h *oncrpc.CallHeader, creds *credCache) oncrpc.AuthS
 }
 
 // A credCache remembers the last credentials of one connection by their octets,
-// so that a caller's next call costs a comparison and no allocation. It belongs
-// to the receive loop of its connection.
+// so that a caller's next call costs a comparison and no allocation.
 type credCache struct {
+	mu sync.Mutex // guards all
+
 	entries [4]struct {
 		body []byte
 		cred Cred
@@ -88,6 +90,8 @@ type credCache struct {
 // sys returns the credential that body encodes. What it points at is shared by
 // all calls that bring the same octets.
 func (cc *credCache) sys(body []byte) (Cred, bool) {
+	cc.mu.Lock()
+	defer cc.mu.Unlock()
 	for i := range cc.entries {
 		if e := &cc.entries[i]; e.body != nil && bytes.Equal(e.body, body) {
 			return e.cred, true

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
 // A Call is one inbound call while its procedure runs. It is used again for
@@ -22,10 +23,11 @@ type Call struct {
 	Args   *xdr.Decoder // positioned behind the RPC header
 	Res    *xdr.Encoder // positioned behind the RPC reply header
 
-	via  carrier    // the connection it came by
-	proc *Procedure // set when the header has been found good
-	args xdr.Decoder
-	res  xdr.Encoder
+	via    carrier // the connection it came by
+	header oncrpc.CallHeader
+	proc   *Procedure // set when the header has been found good
+	args   xdr.Decoder
+	res    xdr.Encoder
 
 	chunkFault bool      // arguments were in chunks where none may be: ERR_CHUNK
 	onLoop     bool      // runs on the receive loop, which flushes replies itself
@@ -73,7 +75,7 @@ func (c *Call) recycle() {
 	}
 	c.args.Reset(nil, nil)
 	c.res.Reset(nil)
-	c.Ctx, c.Remote, c.Cred = nil, nil, Cred{}
+	c.Ctx, c.Remote, c.Cred, c.header = nil, nil, Cred{}, oncrpc.CallHeader{}
 	c.via, c.proc, c.dup, c.next, c.rec, c.out, c.req = nil, nil, nil, nil, nil, nil, nil
 	c.RDMA, c.chunkFault, c.onLoop = false, false, false
 	c.bufs = c.bufs[:0]

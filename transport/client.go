@@ -84,11 +84,9 @@ type link interface {
 	// roundTrip sends the call, waits for its reply and has it decoded. An
 	// error that is a *lostError leaves the call unanswered.
 	roundTrip(ctx context.Context, k *outCall) error
-	// lost is closed when the connection is of no use any more.
-	lost() <-chan struct{}
-	// abandon ends the connection; its calls fail with a *lostError of err.
-	abandon(err error)
-	close() error
+	// close ends the connection; its calls fail with a *lostError of why. It
+	// returns when the connection's goroutines are gone.
+	close(why error) error
 }
 
 // A lostError is a connection that ended before the reply came.
@@ -157,6 +155,7 @@ func (c *Client) Call(ctx context.Context, p *Proc, args xdr.Marshaler, res xdr.
 		if err == nil || !errors.As(err, &lost) {
 			return err
 		}
+		c.discard(l, lost.err)
 		if c.closing.Err() != nil {
 			return ErrClosed
 		}
@@ -175,14 +174,8 @@ func (c *Client) connection(ctx context.Context, deadline time.Time) (link, erro
 			return nil, ErrClosed
 		}
 		if l := c.link; l != nil {
-			select {
-			case <-l.lost():
-				c.link = nil
-				c.wg.Go(func() { l.close() })
-			default:
-				c.mu.Unlock()
-				return l, nil
-			}
+			c.mu.Unlock()
+			return l, nil
 		}
 		if c.dialing == nil {
 			c.dialing = make(chan struct{})
@@ -193,6 +186,16 @@ func (c *Client) connection(ctx context.Context, deadline time.Time) (link, erro
 		if err := c.awaitDial(ctx, wait, deadline); err != nil {
 			return nil, err
 		}
+	}
+}
+
+// discard lets go of a connection that is of no use any more, whose calls go to a new one.
+func (c *Client) discard(l link, why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link == l && c.closing.Err() == nil {
+		c.link = nil
+		c.wg.Go(func() { l.close(why) })
 	}
 }
 
@@ -216,7 +219,7 @@ func (c *Client) awaitDial(ctx context.Context, dialed <-chan struct{}, deadline
 			cause = errNoAnswer
 		}
 	}
-	return errors.Join(c.connectError(cause), ctx.Err())
+	return &ConnectError{Service: c.cfg.Service, Addr: c.addr, Err: cause, ended: ctx.Err()}
 }
 
 // reconnect is one attempt to connect, after delay, for all calls that wait for it.
@@ -233,7 +236,7 @@ func (c *Client) reconnect(delay time.Duration) {
 	if c.dialErr = err; err == nil {
 		c.link, c.delay = l, 0
 		if c.closing.Err() != nil {
-			c.wg.Go(func() { l.close() })
+			c.wg.Go(func() { l.close(ErrClosed) })
 		}
 	} else {
 		c.delay = min(max(2*c.delay, backoffMin), backoffMax)
@@ -265,7 +268,7 @@ func (c *Client) Close() error {
 	c.mu.Unlock()
 	var err error
 	if l != nil {
-		err = l.close()
+		err = l.close(ErrClosed)
 	}
 	c.wg.Wait()
 	return err

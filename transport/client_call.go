@@ -56,7 +56,6 @@ func (k *outCall) attempt(ctx context.Context, l link, wait time.Duration) error
 	if k.wait.stop() && errors.Is(err, context.DeadlineExceeded) {
 		// Nothing that was sent on a connection is lost while it lives: a server
 		// that is silent on it will stay so. The call goes again over another.
-		l.abandon(errNoAnswer)
 		return &lostError{errNoAnswer}
 	}
 	return err
@@ -76,9 +75,7 @@ func (k *outCall) encode(buf []byte) {
 func (k *outCall) decode(stream []byte, items []xdr.Item) error {
 	d := &k.dec
 	d.Reset(stream, items)
-	if len(items) == 0 {
-		d.SetSink(k.sink)
-	}
+	d.SetSink(k.sink)
 	k.back.DecodeXDR(d)
 	if d.Err() != nil {
 		return fmt.Errorf("%w: %w", ErrBadReply, d.Err())

@@ -4,11 +4,98 @@ package transport
 
 import (
 	"context"
+	"errors"
+	"time"
 
+	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// DialRDMA connects to addr ("host:port").
+// A new connection has to answer one call before it is used. Linux' soft-iWARP
+// driver can lose the first message of a connection that it has just accepted,
+// and the silence would be taken for a slow server.
+const (
+	probeTries = 3
+	probeWait  = time.Second
+)
+
+// replyHeaderMax is the most octets of a reply header from a server that has no
+// verifier for us: that of PROG_MISMATCH, with its two versions.
+const replyHeaderMax = oncrpc.ReplySize + 8
+
+// DialRDMA connects to addr ("host:port") through dev. The first connection is
+// tried once; its error is a *ConnectError.
 func DialRDMA(ctx context.Context, dev *rnic.Device, addr string, cfg ClientConfig) (*Client, error) {
-	panic("stub")
+	c := newClient(cfg, addr)
+	c.dial = func(ctx context.Context) (link, error) { return c.dialProbed(ctx, dev) }
+	return c.connectFirst(ctx)
+}
+
+// dialProbed returns a connection over which the server has answered.
+func (c *Client) dialProbed(ctx context.Context, dev *rnic.Device) (link, error) {
+	for try := 1; ; try++ {
+		conn, err := rpcrdma.Dial(ctx, dev, c.addr, c.cfg.RDMA)
+		if err != nil {
+			return nil, err
+		}
+		l := &rdmaLink{conn: conn}
+		wait := probeWait
+		if try == probeTries {
+			wait = c.cfg.RetryTimeout
+		}
+		if err = c.probe(ctx, l, wait); err == nil {
+			return l, nil
+		}
+		l.close(err)
+		if try == probeTries || ctx.Err() != nil {
+			return nil, err
+		}
+	}
+}
+
+// probe calls procedure 0 of program 0, which nobody serves: any reply will do.
+func (c *Client) probe(ctx context.Context, l link, wait time.Duration) error {
+	k := getOutCall()
+	defer k.recycle()
+	k.xid = c.xid.Add(1)
+	k.proc = &Proc{Name: "probe", MaxReply: replyHeaderMax}
+	err := k.attempt(ctx, l, wait)
+	var lost *lostError
+	if errors.As(err, &lost) {
+		return lost.err
+	}
+	return ctx.Err()
+}
+
+// An rdmaLink is one RPC-over-RDMA connection of a Client.
+type rdmaLink struct{ conn *rpcrdma.Conn }
+
+func (l *rdmaLink) close(error) error { return l.conn.Close() }
+
+func (l *rdmaLink) roundTrip(ctx context.Context, k *outCall) error {
+	r := l.conn.NewCall()
+	defer r.Release()
+	k.encode(r.Scratch())
+	r.Msg = chunks.Message{Stream: k.enc.Bytes(), Items: k.enc.Items()}
+	r.Sink = k.sink
+	r.MaxReply = max(oncrpc.ReplySize+k.maxReply, replyHeaderMax)
+	if err := l.conn.Do(ctx, r); err != nil {
+		return l.failure(ctx, err)
+	}
+	return k.decode(r.Reply.Stream, r.Reply.Items)
+}
+
+// failure sorts the errors of Do: the end of the connection, which a new one
+// mends, and all others.
+func (l *rdmaLink) failure(ctx context.Context, err error) error {
+	select {
+	case <-l.conn.Done():
+	default:
+		if ctx.Err() != nil || !errors.Is(err, rpcrdma.ErrClosed) {
+			return err
+		}
+	}
+	return &lostError{err}
 }

@@ -52,7 +52,6 @@ type tcpLink struct {
 	nc    net.Conn
 	limit time.Duration // for one write
 	rd    *recordReader
-	gone  chan struct{}
 	wg    sync.WaitGroup
 
 	mu      sync.Mutex
@@ -68,17 +67,15 @@ type tcpLink struct {
 }
 
 func newTCPLink(nc net.Conn, cfg *ClientConfig) *tcpLink {
-	l := &tcpLink{nc: nc, limit: cfg.RetryTimeout, gone: make(chan struct{}), pending: map[uint32]*outCall{}}
+	l := &tcpLink{nc: nc, limit: cfg.RetryTimeout, pending: map[uint32]*outCall{}}
 	l.wrote.L = &l.mu
 	l.rd = newRecordReader(nc, tcpWindow, cfg.MaxRecord)
 	l.wg.Go(l.receiveLoop)
 	return l
 }
 
-func (l *tcpLink) lost() <-chan struct{} { return l.gone }
-
-func (l *tcpLink) close() error {
-	l.abandon(ErrClosed)
+func (l *tcpLink) close(why error) error {
+	l.abandon(why)
 	l.wg.Wait()
 	return nil
 }
@@ -91,7 +88,6 @@ func (l *tcpLink) abandon(err error) {
 		return
 	}
 	l.err = &lostError{err}
-	close(l.gone)
 	l.nc.Close()
 	for _, k := range l.out {
 		k.tcp.state = callIdle

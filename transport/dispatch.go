@@ -32,7 +32,7 @@ func (s *dispatcher) serve(c *Call, p *peer) {
 		c.via.rejectChunks(c)
 		return
 	}
-	if !c.proc.Idempotent && !s.drc.admit(c, &p.header, p.addr) {
+	if !c.proc.Idempotent && !s.drc.admit(c, p.addr) {
 		return // a duplicate: it has been answered, or will be with the original
 	}
 	if c.proc.Inline {
@@ -49,7 +49,7 @@ func (s *dispatcher) serve(c *Call, p *peer) {
 // the call has been ended: the reply says why, or there is none because the
 // message is no call at all.
 func (s *dispatcher) header(c *Call, p *peer) bool {
-	h := &p.header
+	h := &c.header
 	h.DecodeXDR(&c.args)
 	c.XID = h.XID
 	switch err := c.args.Err(); err {

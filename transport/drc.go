@@ -8,8 +8,6 @@ import (
 	"net/netip"
 	"sync"
 	"time"
-
-	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
 // Bounds of the cache.
@@ -61,7 +59,8 @@ func newDRC() *drc {
 
 // admit tells whether c is to be run. Where it is a duplicate it is answered
 // now, or with its original when that ends.
-func (d *drc) admit(c *Call, h *oncrpc.CallHeader, client netip.Addr) bool {
+func (d *drc) admit(c *Call, client netip.Addr) bool {
+	h := &c.header
 	key := drcKey{addr: client, xid: h.XID, prog: h.Prog, vers: h.Vers, proc: h.Proc}
 	if !client.IsValid() {
 		return true // clients without an address cannot be told apart

@@ -45,19 +45,25 @@ type ConnectError struct {
 	Service string // "nfs"
 	Addr    string
 	Err     error // the last thing that went wrong
+	ended   error // of the context that ended the wait
 }
 
 func (e *ConnectError) Error() string {
 	return e.Service + " server " + e.Addr + " does not answer: " + plainCause(e.Err).Error()
 }
 
-// Unwrap returns the cause.
-func (e *ConnectError) Unwrap() error { return e.Err }
+// Unwrap returns the cause, and the error of the context if that ended the wait.
+func (e *ConnectError) Unwrap() []error {
+	if e.ended == nil {
+		return []error{e.Err}
+	}
+	return []error{e.Err, e.ended}
+}
 
 // Timeout tells whether time ran out, so that a ConnectError counts as a net.Error.
 func (e *ConnectError) Timeout() bool {
 	var t interface{ Timeout() bool }
-	return errors.As(e.Err, &t) && t.Timeout()
+	return errors.As(e.ended, &t) && t.Timeout() || errors.As(e.Err, &t) && t.Timeout()
 }
 
 // plainCause is the system's own word for err ("connection refused"), without

@@ -5,15 +5,12 @@ package transport
 import (
 	"net"
 	"net/netip"
-
-	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// A peer belongs to the receive loop of its connection.
+// A peer is where a connection's calls come from.
 type peer struct {
-	addr   netip.Addr // without the port; not valid for networks that have none
-	creds  credCache
-	header oncrpc.CallHeader // of the call at hand
+	addr  netip.Addr // without the port; not valid for networks that have none
+	creds credCache
 }
 
 func (p *peer) init(remote net.Addr) {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/sirupsen/logrus"
 )
 
@@ -24,6 +25,8 @@ type ServerConfig struct {
 	// HalfTimeout is how long the rest of a TCP record may take, and how long a
 	// TCP client may take no octet of its replies; 0: 30 s.
 	HalfTimeout time.Duration
+	// RDMA sizes the connections of ServeRDMA; its Handler is not used.
+	RDMA rpcrdma.Config
 }
 
 func (cfg *ServerConfig) setDefaults() {

@@ -3,8 +3,146 @@
 package transport
 
 import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/sirupsen/logrus"
 )
 
 // ServeRDMA accepts connections of l until Shutdown, then returns ErrClosed.
-func (s *Server) ServeRDMA(dev *rnic.Device, l *rnic.Listener) error { panic("stub") }
+func (s *Server) ServeRDMA(dev *rnic.Device, l *rnic.Listener) error {
+	if err := s.listen(l); err != nil {
+		l.Close()
+		return err
+	}
+	for {
+		req, err := l.Accept()
+		if err != nil {
+			return s.unlisten(l, err)
+		}
+		r := newRDMAConn(s, req.RemoteAddr())
+		if !s.add(r, r.remote) {
+			req.Reject(nil)
+			r.cancel()
+			continue
+		}
+		go r.serve(dev, req)
+	}
+}
+
+// An rdmaConn is one connection of the server. Its calls come on the receive
+// loop of rpcrdma, which runs the inline procedures. The credits bound its calls.
+type rdmaConn struct {
+	// Set once.
+	srv    *Server
+	ctx    context.Context
+	cancel context.CancelFunc
+	calls  gate
+	remote net.Addr
+	peer   peer
+
+	draining atomic.Bool
+
+	mu     sync.Mutex
+	conn   *rpcrdma.Conn // nil until it has been accepted
+	closed bool
+}
+
+func newRDMAConn(s *Server, remote net.Addr) *rdmaConn {
+	r := &rdmaConn{srv: s, remote: remote}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.calls.init(s.cfg.Workers, math.MaxInt)
+	r.peer.init(remote)
+	return r
+}
+
+func (r *rdmaConn) gate() *gate { return &r.calls }
+
+// serve accepts the connection and stays until it has ended.
+func (r *rdmaConn) serve(dev *rnic.Device, req *rnic.ConnRequest) {
+	defer r.srv.remove(r)
+	cfg := r.srv.cfg.RDMA
+	cfg.Handler = r
+	conn, err := rpcrdma.Accept(dev, req, cfg)
+	if err != nil {
+		r.cancel()
+		r.srv.log.Warn("connection not accepted", logrus.Fields{"peer": r.remote, "error": err})
+		return
+	}
+	r.mu.Lock()
+	r.conn = conn
+	closed := r.closed
+	r.mu.Unlock()
+	if closed {
+		r.close()
+	}
+	<-conn.Done()
+	if err := conn.Err(); err != nil && !errors.Is(err, io.EOF) && r.ctx.Err() == nil {
+		r.srv.log.Warn("connection ended", logrus.Fields{"peer": r.remote, "error": err})
+	}
+	r.close()
+	r.calls.waitIdle()
+}
+
+// ServeRPC takes one call. It is where rpcrdma hands them over.
+func (r *rdmaConn) ServeRPC(req *rpcrdma.Request) {
+	r.calls.tryEnter()
+	c := getCall(r)
+	c.Ctx, c.Remote, c.RDMA = r.ctx, r.remote, true
+	c.req = req
+	if r.draining.Load() {
+		r.drop(c)
+		return
+	}
+	c.args.Reset(req.Msg.Stream, req.Msg.Items)
+	c.res.Reset(req.Scratch())
+	r.srv.dispatcher.serve(c, &r.peer)
+}
+
+func (r *rdmaConn) buffer(c *Call, n int) []byte { return c.req.Buffer(n) }
+
+// reply gives the reply to the connection. Where it fails the connection has
+// ended, or the client offered too little, which rpcrdma has told it.
+func (r *rdmaConn) reply(c *Call) {
+	_ = c.req.Reply(chunks.Message{Stream: c.res.Bytes(), Items: c.res.Items()})
+	r.release(c)
+}
+
+func (r *rdmaConn) rejectChunks(c *Call) {
+	_ = c.req.RejectChunks()
+	r.release(c)
+}
+
+func (r *rdmaConn) drop(c *Call) {
+	c.req.Drop()
+	r.release(c)
+}
+
+func (r *rdmaConn) release(c *Call) {
+	c.recycle()
+	r.calls.leave()
+}
+
+func (r *rdmaConn) drain() {
+	r.draining.Store(true)
+	r.calls.waitIdle()
+}
+
+func (r *rdmaConn) close() {
+	r.mu.Lock()
+	r.closed = true
+	conn := r.conn
+	r.mu.Unlock()
+	r.cancel()
+	if conn != nil {
+		conn.Close()
+	}
+}
