@@ -1,5 +1,9 @@
 // A message: an XDR stream and the items taken out of it.
 
+// Package chunks is what RPC-over-RDMA (RFC 8166) does to a message: the
+// segments and lists that name memory, the Positions that tie them to the XDR
+// stream, the choice between inline, chunks and long messages, and the layout
+// of octets over segments. It is pure: it does no I/O and holds no state.
 package chunks
 
 import "github.com/nfsrdma/nfsrdma/xdr"
@@ -14,10 +18,51 @@ type Message struct {
 
 // FullLen is the length in octets of the whole message with every item and its
 // pad back in place. Items of AnyOffset count like the others.
-func (m Message) FullLen() int {
+func (m Message) FullLen() int { return m.LenWithout(0) }
+
+// An ItemSet is a set of a message's items: bit i stands for item i. Items from
+// number 32 on are in no set.
+type ItemSet uint32
+
+// Has tells whether item i is in the set.
+func (s ItemSet) Has(i int) bool { return i < 32 && s>>i&1 == 1 }
+
+// LenWithout is the length in octets of the message with every item but those
+// of reduced back in place.
+func (m Message) LenWithout(reduced ItemSet) int {
 	n := len(m.Stream)
-	for _, it := range m.Items {
-		n += xdr.RoundUp(len(it.Data))
+	for i := range m.Items {
+		if !reduced.Has(i) {
+			n += xdr.RoundUp(len(m.Items[i].Data))
+		}
 	}
 	return n
 }
+
+// Gather appends to dst the slices that make up the message with every item but
+// those of reduced back in place, pads too, and returns dst. Nothing is copied.
+// Every item must have its offset.
+func (m Message) Gather(dst [][]byte, reduced ItemSet) [][]byte {
+	at := 0
+	for i := range m.Items {
+		it := &m.Items[i]
+		if reduced.Has(i) {
+			continue
+		}
+		if it.Off > at {
+			dst = append(dst, m.Stream[at:it.Off])
+			at = it.Off
+		}
+		dst = append(dst, it.Data)
+		if p := xdr.Pad(len(it.Data)); p > 0 {
+			dst = append(dst, zeros[:p])
+		}
+	}
+	if at < len(m.Stream) {
+		dst = append(dst, m.Stream[at:])
+	}
+	return dst
+}
+
+// zeros is the pad of gathered items; it is never written.
+var zeros [3]byte

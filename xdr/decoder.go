@@ -136,7 +136,9 @@ func (d *Decoder) String(limit int) string { return string(d.Opaque(limit)) }
 
 // Item reads a variable-length opaque that may have been detached from the
 // stream: where the next detached item belongs here its content is returned,
-// else the octets that follow.
+// else the octets that follow. A detached argument may have its pad with it
+// (RFC 8166 §3.4.5.2, R8166-071), which is cut off; a result, whose item has no
+// offset, may not (R8166-082). Any other length fails with ErrItem.
 func (d *Decoder) Item(limit int) []byte {
 	n := d.Uint32()
 	if d.err == nil && uint64(n) > uint64(limit) {
@@ -149,12 +151,13 @@ func (d *Decoder) Item(limit int) []byte {
 		return d.toSink(d.Fixed(int(n)))
 	}
 	it := d.items[0]
-	if uint64(len(it.Data)) != uint64(n) {
+	padded := it.Off != AnyOffset && len(it.Data) == RoundUp(int(n))
+	if len(it.Data) != int(n) && !padded {
 		d.err = ErrItem
 		return nil
 	}
 	d.items = d.items[1:]
-	return it.Data
+	return it.Data[:n:n]
 }
 
 // toSink moves an item's content to the sink.

@@ -1,0 +1,194 @@
+// Golden octets of the chunk lists, each truncation of them, and the round trip.
+
+package chunks
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// unhex is the octets written in s, blanks apart.
+func unhex(t testing.TB, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(strings.Join(strings.Fields(s), ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func read(pos, handle, length uint32, offset uint64) ReadSegment {
+	return ReadSegment{Position: pos, Segment: Segment{handle, length, offset}}
+}
+
+// TestGoldenLists: lists written by hand, with the sizes of R8166-101 (R8166-045,
+// R8166-058, R8166-116, R8166-121).
+func TestGoldenLists(t *testing.T) {
+	for _, g := range []struct {
+		name string
+		make func(l *Lists)
+		hex  string
+	}{
+		{"NULL", func(l *Lists) {}, "00000000 00000000 00000000"},
+		{"READ with Write chunk", func(l *Lists) { l.AddWrite(Segment{0x5100aa07, 8192, 0x700000010000}) },
+			"00000000 00000001 00000001 5100aa07 00002000 00007000 00010000 00000000 00000000"},
+		{"WRITE with Read chunk", func(l *Lists) { l.Read = append(l.Read, read(80, 0x5100ab09, 4097, 0x700000020010)) },
+			"00000001 00000050 5100ab09 00001001 00007000 00020010 00000000 00000000 00000000"},
+		{"long call", func(l *Lists) {
+			l.Read = append(l.Read, read(0, 0x5100ac0b, 1500, 0x700000030000), read(0, 0x5100ac0c, 2500, 0x700000040000))
+		}, "00000001 00000000 5100ac0b 000005dc 00007000 00030000 00000001 00000000 5100ac0c 000009c4 00007000 00040000 00000000 00000000 00000000"},
+		{"READDIRPLUS with Reply chunk", func(l *Lists) {
+			l.SetReply(Segment{0x5100ad01, 4096, 0x700000050000}, Segment{0x5100ad02, 29000, 0x700000060000})
+		}, "00000000 00000000 00000001 00000002 5100ad01 00001000 00007000 00050000 5100ad02 00007148 00007000 00060000"},
+		{"empty Write and Reply chunks", func(l *Lists) { l.AddWrite(); l.SetReply() },
+			"00000000 00000001 00000000 00000000 00000001 00000000"},
+	} {
+		var l, back Lists
+		g.make(&l)
+		want := unhex(t, g.hex)
+		if got := l.Append(nil); !bytes.Equal(got, want) || l.Size() != len(want) {
+			t.Errorf("%s: got %x of size %d, want %x", g.name, got, l.Size(), want)
+		}
+		rest, err := back.Parse(append(want[:len(want):len(want)], 9, 8, 7))
+		if err != nil || !bytes.Equal(rest, []byte{9, 8, 7}) || !bytes.Equal(back.Append(nil), want) {
+			t.Errorf("%s: parsed %+v, rest %x, %v", g.name, back, rest, err)
+		}
+		for n := range want {
+			if _, err := back.Parse(want[:n:n]); !errors.Is(err, ErrShort) {
+				t.Errorf("%s: cut to %d octets: %v", g.name, n, err)
+			}
+		}
+	}
+}
+
+// TestBadLists: what is no XDR, not aligned or over a limit is refused (R8166-061, R8166-117).
+func TestBadLists(t *testing.T) {
+	seg := strings.Repeat("00", 16)
+	for _, c := range []struct {
+		name, hex string
+		want      error
+	}{
+		{"list word 2", "00000002 00000000 00000000", ErrListWord},
+		{"Reply word 2", "00000000 00000000 00000002", ErrListWord},
+		{"Position 81", "00000001 00000051" + seg + "00000000 00000000 00000000", ErrPosition},
+		{"count over the octets", "00000000 00000001 ffffffff" + seg, ErrShort},
+		{"read segments", strings.Repeat("00000001 00000000"+seg, MaxReadSegments+1) + "00000000 00000000 00000000", ErrTooMany},
+		{"Write chunks", "00000000" + strings.Repeat("00000001 00000000", MaxWriteChunks+1) + "00000000 00000000", ErrTooMany},
+		{"Write segments", "00000000 00000001 00000201" + strings.Repeat(seg, 513) + "00000000 00000000", ErrTooMany},
+		{"Reply segments", "00000000 00000000 00000001 00000201" + strings.Repeat(seg, 513), ErrTooMany},
+	} {
+		var l Lists
+		if _, err := l.Parse(unhex(t, c.hex)); !errors.Is(err, c.want) || len(l.Read)+len(l.Write) > 0 || l.HasReply {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+	var l Lists
+	most := "00000000 00000001 00000200" + strings.Repeat(seg, 512) + "00000000 00000001 00000200" + strings.Repeat(seg, 512)
+	if _, err := l.Parse(unhex(t, most)); err != nil {
+		t.Errorf("512 segments in the Write list and in the Reply chunk: %v", err)
+	}
+}
+
+// TestReadChunks: segments are grouped by Position and keep their order,
+// wherever they stand in the list (R8166-062, R8166-063).
+func TestReadChunks(t *testing.T) {
+	var l Lists
+	l.Read = []ReadSegment{read(80, 1, 3, 0), read(0, 2, 100, 0), read(80, 3, 1<<32-1, 0), read(200, 4, 0, 0), read(80, 5, 4, 0)}
+	got := l.ReadChunks()
+	want := []ReadChunk{
+		{0, []ReadSegment{read(0, 2, 100, 0)}},
+		{80, []ReadSegment{read(80, 1, 3, 0), read(80, 3, 1<<32-1, 0), read(80, 5, 4, 0)}},
+		{200, []ReadSegment{read(200, 4, 0, 0)}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v", got)
+	}
+	if n := got[1].Len(); n != 1<<32+6 {
+		t.Errorf("length of the chunk at 80 is %d", n) // R8166-049
+	}
+	if z, ok := PositionZero(got); !ok || z.Len() != 100 {
+		t.Errorf("Position-zero chunk: %+v %v", z, ok)
+	}
+	if _, ok := PositionZero(got[1:]); ok {
+		t.Error("a Position-zero chunk where there is none")
+	}
+}
+
+// TestRandomLists: any lists survive the round trip, also in a Lists that held others before.
+func TestRandomLists(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var back Lists
+	for range 500 {
+		var l Lists
+		for range r.IntN(4) {
+			l.Read = append(l.Read, read(r.Uint32()&^3, r.Uint32(), r.Uint32(), r.Uint64()))
+		}
+		for range r.IntN(4) {
+			l.AddWrite(randomSegments(r)...)
+		}
+		if r.IntN(2) == 0 {
+			l.SetReply(randomSegments(r)...)
+		}
+		b := l.Append(nil)
+		if rest, err := back.Parse(b); err != nil || len(rest) != 0 || !bytes.Equal(back.Append(nil), b) || back.Size() != len(b) {
+			t.Fatalf("%x: %v", b, err)
+		}
+	}
+}
+
+func randomSegments(r *rand.Rand) []Segment {
+	segs := make([]Segment, r.IntN(6))
+	for i := range segs {
+		segs[i] = Segment{r.Uint32(), r.Uint32(), r.Uint64()}
+	}
+	return segs
+}
+
+func TestListsDoNotAllocate(t *testing.T) {
+	var l, back Lists
+	l.Read = []ReadSegment{read(80, 1, 3, 0), read(0, 2, 100, 0)}
+	l.AddWrite(Segment{1, 2, 3}, Segment{4, 5, 6})
+	l.AddWrite(Segment{1, 2, 3})
+	l.SetReply(Segment{7, 8, 9})
+	buf := make([]byte, 0, 256)
+	if n := testing.AllocsPerRun(100, func() {
+		buf = l.Append(buf[:0])
+		if _, err := back.Parse(buf); err != nil || len(back.ReadChunks()) != 2 {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func FuzzLists(f *testing.F) {
+	var seed Lists
+	seed.Read = []ReadSegment{read(80, 1, 3, 0), read(0, 2, 100, 0)}
+	seed.AddWrite(Segment{1, 2, 3}, Segment{4, 5, 6})
+	seed.SetReply(Segment{7, 8, 9})
+	f.Add(seed.Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var l Lists
+		rest, err := l.Parse(b)
+		if err != nil {
+			return
+		}
+		if !bytes.Equal(l.Append(nil), b[:len(b)-len(rest)]) {
+			t.Error("parsed lists encode to other octets")
+		}
+		rc := l.ReadChunks()
+		items, err := Place(nil, rc, len(rest))
+		if err == nil {
+			for i, it := range items {
+				if it.Off < 4 || it.Off > len(rest) || i > 0 && it.Off < items[i-1].Off+4 {
+					t.Errorf("item at %d of a stream of %d octets", it.Off, len(rest))
+				}
+			}
+		}
+	})
+}
