@@ -1,0 +1,87 @@
+// The Budget: a process-wide bound on the octets that connections hold for chunks.
+
+package rpcrdma
+
+import "sync"
+
+// DefaultBudget is the octets that connections with no Budget of their own share.
+const DefaultBudget = 256 << 20
+
+// A Budget bounds the octets that all connections of it hold for pulled
+// arguments and for results. One connection gets at most half of it, so that no
+// peer alone can starve the others.
+type Budget struct {
+	total int64
+
+	mu      sync.Mutex
+	free    int64
+	waiting []*Conn // each once, in order of arrival
+}
+
+var defaultBudget = NewBudget(DefaultBudget)
+
+// NewBudget returns a Budget of that many octets.
+func NewBudget(octets int64) *Budget { return &Budget{total: octets, free: octets} }
+
+// Free is the number of octets that nobody holds at this moment.
+func (b *Budget) Free() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.free
+}
+
+// share is the most octets that one connection may hold.
+func (b *Budget) share() int64 { return b.total / 2 }
+
+// take takes n octets, or says that they are not there.
+func (b *Budget) take(n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n > b.free {
+		return false
+	}
+	b.free -= n
+	return true
+}
+
+// takeOrWait is take for pulls, which wait for their turn: when the octets are
+// not there, c.runPulls is called once some have come back.
+func (b *Budget) takeOrWait(c *Conn, n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n <= b.free {
+		b.free -= n
+		return true
+	}
+	for _, w := range b.waiting {
+		if w == c {
+			return false
+		}
+	}
+	b.waiting = append(b.waiting, c)
+	return false
+}
+
+// give returns n octets and lets the connections that wait try again.
+func (b *Budget) give(n int64) {
+	b.mu.Lock()
+	b.free += n
+	woken := b.waiting
+	b.waiting = nil
+	b.mu.Unlock()
+	for _, c := range woken {
+		c.runPulls()
+	}
+}
+
+// forget drops a connection that has ended.
+func (b *Budget) forget(c *Conn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, w := range b.waiting {
+		if w == c {
+			b.waiting = append(b.waiting[:i], b.waiting[i+1:]...)
+			return
+		}
+	}
+}

@@ -1,0 +1,40 @@
+// How an endpoint is configured.
+
+package rpcrdma
+
+// Config is how an endpoint behaves. The zero value is right for most.
+type Config struct {
+	Credits    int     // both ways; 0: 128
+	InlineSize int     // our send and receive size in octets, 1024..262144 in steps of 1024; 0: 4096
+	MaxPull    int     // the most octets one call's Read chunks may hold; 0: 2 MiB
+	MaxReply   int     // the most octets of a reply that we write into one Reply chunk; 0: 2 MiB
+	Budget     *Budget // process-wide bound of pulled and result octets; nil: a default one of 256 MiB
+	Handler    Handler // serves inbound calls; nil: there is no service, calls are dropped
+}
+
+// What stands for a zero in Config.
+const (
+	DefaultCredits  = 128
+	DefaultMaxChunk = 2 << 20
+	maxCredits      = 4096
+)
+
+func (cfg *Config) setDefaults() {
+	if cfg.Credits <= 0 {
+		cfg.Credits = DefaultCredits
+	}
+	cfg.Credits = min(cfg.Credits, maxCredits)
+	if cfg.InlineSize <= 0 {
+		cfg.InlineSize = DefaultInlineSize
+	}
+	cfg.InlineSize = decodeSize(encodeSize(cfg.InlineSize))
+	if cfg.MaxPull <= 0 {
+		cfg.MaxPull = DefaultMaxChunk
+	}
+	if cfg.MaxReply <= 0 {
+		cfg.MaxReply = DefaultMaxChunk
+	}
+	if cfg.Budget == nil {
+		cfg.Budget = defaultBudget
+	}
+}

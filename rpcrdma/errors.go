@@ -1,0 +1,45 @@
+// What can go wrong with a call, a reply and a connection.
+
+package rpcrdma
+
+import "errors"
+
+// Errors that Do and Reply return, beside those of the context.
+var (
+	ErrChunk    = errors.New("rpcrdma: the peer could not use the chunks of the call (ERR_CHUNK)")
+	ErrVersion  = errors.New("rpcrdma: the peer does not speak RPC-over-RDMA version 1 (ERR_VERS)")
+	ErrTooLarge = errors.New("rpcrdma: message too large")
+	ErrBadReply = errors.New("rpcrdma: the reply does not fit the chunks of the call")
+	ErrClosed   = errors.New("rpcrdma: connection is closed")
+	ErrXID      = errors.New("rpcrdma: another call with this XID is under way")
+	ErrMessage  = errors.New("rpcrdma: not an RPC message")
+	ErrEnded    = errors.New("rpcrdma: the request has been ended already")
+)
+
+// Reasons for which we end a connection ourselves; they stand behind ErrClosed.
+var (
+	errOvercommit = errors.New("the peer has more calls in flight than it was granted credits")
+	errStalled    = errors.New("the peer makes no progress")
+	errSendStuck  = errors.New("a cancelled call could not be sent in time")
+)
+
+// A ClosedError is why a connection ended. It satisfies errors.Is(err, ErrClosed),
+// and gives the cause to errors.Is and errors.As.
+type ClosedError struct {
+	Cause error // nil: Close was called on our side
+}
+
+func (e *ClosedError) Error() string {
+	if e.Cause == nil {
+		return ErrClosed.Error()
+	}
+	return ErrClosed.Error() + ": " + e.Cause.Error()
+}
+
+// Unwrap returns ErrClosed and the cause.
+func (e *ClosedError) Unwrap() []error {
+	if e.Cause == nil {
+		return []error{ErrClosed}
+	}
+	return []error{ErrClosed, e.Cause}
+}

@@ -1,0 +1,95 @@
+// The private data of connection set-up: inline thresholds and remote invalidation (RFC 8797).
+
+package rpcrdma
+
+import "encoding/binary"
+
+// Layout of the private data (RFC 8797 §4), anywhere inside what the
+// connection manager carries:
+//
+//	offset  size  field
+//	0       4     format identifier, f6ab0e18
+//	4       1     version, 1
+//	5       1     flags: bit 0 (R) = remote invalidation supported, others reserved
+//	6       1     send size, octets/1024 - 1
+//	7       1     receive size, octets/1024 - 1
+const (
+	privateDataLen  = 8
+	privateDataID   = 0xf6ab0e18
+	privateDataVers = 1
+	flagRemoteInval = 1 << 0
+)
+
+// The sizes that the private data can express (RFC 8797 §4.2), and the one that
+// holds when nothing is said (RFC 8166 §3.3.3).
+const (
+	sizeUnit          = 1024
+	MinInlineSize     = 1024
+	MaxInlineSize     = 256 * sizeUnit
+	DefaultInlineSize = 4096
+)
+
+// PrivateData is what one side tells about itself at connection set-up.
+type PrivateData struct {
+	RemoteInvalidate bool // every STag it advertises may be invalidated by Send with Invalidate
+	SendSize         int  // the largest Send it will make, octets
+	RecvSize         int  // the smallest receive it posts, octets
+}
+
+// defaultPrivateData stands for a peer that says nothing that we understand (R8797-019, R8166-038).
+var defaultPrivateData = PrivateData{SendSize: MinInlineSize, RecvSize: MinInlineSize}
+
+// AppendPrivateData appends the eight octets. Sizes are rounded down to what the
+// format can say; reserved bits are zero (R8797-007).
+func AppendPrivateData(b []byte, p PrivateData) []byte {
+	var flags byte
+	if p.RemoteInvalidate {
+		flags = flagRemoteInval
+	}
+	b = binary.BigEndian.AppendUint32(b, privateDataID)
+	return append(b, privateDataVers, flags, encodeSize(p.SendSize), encodeSize(p.RecvSize))
+}
+
+// ParsePrivateData looks for the identifier at any octet of b (R8797-020) and
+// reads what follows. It reports false, with the defaults, when there is none of
+// this version or it is cut short (R8797-019, R8797-021, R8797-022).
+func ParsePrivateData(b []byte) (PrivateData, bool) {
+	for ; len(b) >= privateDataLen; b = b[1:] {
+		if binary.BigEndian.Uint32(b) != privateDataID {
+			continue
+		}
+		if b[4] != privateDataVers {
+			break
+		}
+		return PrivateData{
+			RemoteInvalidate: b[5]&flagRemoteInval != 0, // the other bits are ignored (R8797-008)
+			SendSize:         decodeSize(b[6]),
+			RecvSize:         decodeSize(b[7]),
+		}, true
+	}
+	return defaultPrivateData, false
+}
+
+func encodeSize(n int) byte {
+	n = min(max(n, MinInlineSize), MaxInlineSize)
+	return byte(n/sizeUnit - 1)
+}
+
+func decodeSize(v byte) int { return (int(v) + 1) * sizeUnit }
+
+// Thresholds are the inline thresholds of a connection as one side sees them:
+// each bounds a whole Send, header included (R8166-034).
+type Thresholds struct {
+	Send       int  // the most octets that we may send in one message
+	Recv       int  // the most octets that the peer sends in one message
+	Invalidate bool // both sides speak of remote invalidation: replies may use it (R8797-011, R8797-013)
+}
+
+// Agree combines what both sides said (R8797-016 to R8797-018).
+func Agree(ours, peers PrivateData) Thresholds {
+	return Thresholds{
+		Send:       min(ours.SendSize, peers.RecvSize),
+		Recv:       min(ours.RecvSize, peers.SendSize),
+		Invalidate: ours.RemoteInvalidate && peers.RemoteInvalidate,
+	}
+}
