@@ -1,0 +1,154 @@
+// MPA, DDP and RDMAP of a conversation: start-up frames, FPDUs, messages.
+
+package capture
+
+import (
+	"bytes"
+	"fmt"
+	"sort"
+
+	"github.com/nfsrdma/nfsrdma/rnic/ddp"
+	"github.com/nfsrdma/nfsrdma/rnic/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
+)
+
+// Modes is how the FPDUs of a conversation are made.
+type Modes struct {
+	CRC                                bool
+	InitiatorMarkers, ResponderMarkers bool // in what that end sends
+}
+
+// Startup returns the two start-up frames and what follows from them.
+func (c *Conversation) Startup() (request, reply mpa.Frame, m Modes, err error) {
+	request, n, err := mpa.ParseFrame(c.Initiator.Octets, false)
+	if err != nil || n == 0 {
+		return request, reply, m, fmt.Errorf("%s: Request: %d octets, %w", c.Name, n, err)
+	}
+	reply, n, err = mpa.ParseFrame(c.Responder.Octets, true)
+	if err != nil || n == 0 {
+		return request, reply, m, fmt.Errorf("%s: Reply: %d octets, %w", c.Name, n, err)
+	}
+	m = Modes{CRC: request.CRC || reply.CRC, InitiatorMarkers: reply.Markers, ResponderMarkers: request.Markers}
+	return request, reply, m, nil
+}
+
+// An FPDU is one framed DDP segment.
+type FPDU struct {
+	FromInitiator bool
+	Packet        int // number of the packet that completed it
+	End           int // offset in the stream of the octet behind it
+	Header        ddp.Header
+	Op            rdmap.Opcode
+	Payload       []byte
+}
+
+// FPDUs splits what one end sent behind its start-up frame.
+func (c *Conversation) FPDUs(fromInitiator bool) ([]FPDU, error) {
+	_, _, m, err := c.Startup()
+	if err != nil {
+		return nil, err
+	}
+	s, marked := &c.Responder, m.ResponderMarkers
+	if fromInitiator {
+		s, marked = &c.Initiator, m.InitiatorMarkers
+	}
+	next := mpa.ParseFPDU
+	if marked {
+		next = new(mpa.MarkerReceiver).Parse
+	}
+	_, at, _ := mpa.ParseFrame(s.Octets, !fromInitiator)
+	rest := bytes.Clone(s.Octets[at:]) // stripping markers moves octets
+	var out []FPDU
+	for len(rest) > 0 {
+		ulpdu, n, err := next(rest, m.CRC)
+		if err != nil || n == 0 {
+			return out, fmt.Errorf("%s: FPDU at %d, %d octets left: %w", c.Name, at, len(rest), err)
+		}
+		rest, at = rest[n:], at+n
+		f := FPDU{FromInitiator: fromInitiator, Packet: s.Packet(at), End: at}
+		if f.Header, f.Payload, err = ddp.Parse(ulpdu); err != nil {
+			return out, fmt.Errorf("%s: FPDU that ends at %d: %w", c.Name, at, err)
+		}
+		if f.Op, err = rdmap.ParseControl(f.Header.Ctrl); err == nil {
+			err = f.Op.Check(f.Header.Tagged, f.Header.QN)
+		}
+		if err != nil {
+			return out, fmt.Errorf("%s: FPDU that ends at %d: %w", c.Name, at, err)
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// A Message is an RDMAP message, its segments joined.
+type Message struct {
+	FromInitiator bool
+	Packet        int        // number of the packet that completed it
+	Header        ddp.Header // of its first segment
+	Op            rdmap.Opcode
+	Payload       []byte
+}
+
+// Messages returns the messages of both directions, in the order of their completion.
+func (c *Conversation) Messages() ([]Message, error) {
+	var out []Message
+	for _, fromInitiator := range []bool{true, false} {
+		fpdus, err := c.FPDUs(fromInitiator)
+		if err != nil {
+			return nil, err
+		}
+		messages, err := join(fpdus)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Name, err)
+		}
+		out = append(out, messages...)
+	}
+	sort.SliceStable(out, func(i, j int) bool { return out[i].Packet < out[j].Packet })
+	return out, nil
+}
+
+// join makes messages of one direction's segments. A tagged message may have an
+// untagged one in its midst, so each model has its own open message.
+func join(fpdus []FPDU) ([]Message, error) {
+	var out []Message
+	var open [2]*Message // untagged, tagged
+	for _, f := range fpdus {
+		slot := 0
+		if f.Header.Tagged {
+			slot = 1
+		}
+		m := open[slot]
+		if m == nil {
+			m = &Message{FromInitiator: f.FromInitiator, Header: f.Header, Op: f.Op}
+			open[slot] = m
+		}
+		if err := m.follows(f); err != nil {
+			return out, fmt.Errorf("packet %d: %w", f.Packet, err)
+		}
+		m.Payload = append(m.Payload, f.Payload...)
+		if f.Header.Last {
+			m.Packet = f.Packet
+			out = append(out, *m)
+			open[slot] = nil
+		}
+	}
+	if open[0] != nil || open[1] != nil {
+		return out, fmt.Errorf("the capture ends inside a message")
+	}
+	return out, nil
+}
+
+// follows judges whether f is the next segment of m.
+func (m *Message) follows(f FPDU) error {
+	want := m.Header
+	want.Last = f.Header.Last
+	if want.Tagged {
+		want.TO += uint64(len(m.Payload))
+	} else {
+		want.MO += uint32(len(m.Payload))
+	}
+	if f.Header != want {
+		return fmt.Errorf("segment %+v, want %+v", f.Header, want)
+	}
+	return nil
+}

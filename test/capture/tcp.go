@@ -1,0 +1,132 @@
+// TCP connections of a capture, put in order, and those among them that speak MPA.
+
+package capture
+
+import (
+	"bytes"
+	"fmt"
+	"sort"
+
+	"github.com/google/gopacket"
+	"github.com/google/gopacket/layers"
+)
+
+// A Conversation is one TCP connection on which MPA was started.
+type Conversation struct {
+	Name                 string // the capture and the two ends
+	Initiator, Responder Stream // what each sent, the start-up frame first
+}
+
+// A Stream is what one end of a TCP connection sent, in order.
+type Stream struct {
+	Octets   []byte
+	arrivals []arrival // ascending
+}
+
+// An arrival says in which packet the octets before end, and after those of the
+// arrival before, became readable.
+type arrival struct{ end, packet int }
+
+// Packet returns the number of the packet that made Octets[:end] complete.
+func (s *Stream) Packet(end int) int {
+	i := sort.Search(len(s.arrivals), func(i int) bool { return s.arrivals[i].end >= end })
+	if i == len(s.arrivals) {
+		return 0
+	}
+	return s.arrivals[i].packet
+}
+
+// Streams returns the MPA conversations of a capture file.
+func Streams(file string) ([]Conversation, error) {
+	t := tracker{halves: map[gopacket.Flow]map[gopacket.Flow]*half{}}
+	if err := eachPacket(file, t.packet); err != nil {
+		return nil, err
+	}
+	var out []Conversation
+	for _, h := range t.all {
+		if h.peer == nil || !bytes.HasPrefix(h.Octets, []byte("MPA ID Req Frame")) {
+			continue
+		}
+		if len(h.held)+len(h.peer.held) > 0 {
+			return nil, fmt.Errorf("%s: %s has a hole", file, h.name)
+		}
+		out = append(out, Conversation{Name: file + " " + h.name, Initiator: h.Stream, Responder: h.peer.Stream})
+	}
+	return out, nil
+}
+
+// tracker finds the half connection of each packet.
+type tracker struct {
+	halves map[gopacket.Flow]map[gopacket.Flow]*half // by IP addresses, then ports
+	all    []*half                                   // in order of appearance
+}
+
+// half is one direction of a TCP connection.
+type half struct {
+	Stream
+	name string
+	peer *half
+	next uint32            // sequence number of the first octet not yet in Octets
+	held map[uint32][]byte // segments that came early
+}
+
+func (t *tracker) packet(number int, p gopacket.Packet) {
+	ip, ok := p.NetworkLayer().(gopacket.NetworkLayer)
+	if !ok {
+		return
+	}
+	tcp, ok := p.TransportLayer().(*layers.TCP)
+	if !ok {
+		return
+	}
+	addrs, ports := ip.NetworkFlow(), tcp.TransportFlow()
+	if tcp.SYN {
+		t.open(addrs, ports, tcp)
+		return
+	}
+	if h := t.halves[addrs][ports]; h != nil {
+		h.segment(number, tcp.Seq, tcp.Payload)
+	}
+}
+
+// open starts a half connection at its SYN; one whose ports were used before
+// takes their place.
+func (t *tracker) open(addrs, ports gopacket.Flow, tcp *layers.TCP) {
+	h := &half{name: fmt.Sprintf("%v:%v", addrs, ports), next: tcp.Seq + 1, held: map[uint32][]byte{}}
+	if tcp.ACK {
+		if h.peer = t.halves[addrs.Reverse()][ports.Reverse()]; h.peer != nil {
+			h.peer.peer = h
+		}
+	}
+	if t.halves[addrs] == nil {
+		t.halves[addrs] = map[gopacket.Flow]*half{}
+	}
+	t.halves[addrs][ports] = h
+	t.all = append(t.all, h)
+}
+
+// segment takes in one TCP segment: early ones wait, octets seen before are dropped.
+func (h *half) segment(number int, seq uint32, b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	h.held[seq] = bytes.Clone(b)
+	for again := true; again; {
+		again = false
+		for seq, b := range h.held {
+			seen := int32(h.next - seq)
+			if seen < 0 {
+				continue // early
+			}
+			delete(h.held, seq)
+			if int(seen) < len(b) {
+				h.Octets = append(h.Octets, b[seen:]...)
+				h.next = seq + uint32(len(b))
+				again = true
+			}
+		}
+	}
+	if n := len(h.Octets); len(h.arrivals) == 0 || h.arrivals[len(h.arrivals)-1].end < n {
+		h.arrivals = append(h.arrivals, arrival{n, number})
+	}
+}
