@@ -90,7 +90,7 @@ func (c *Call) Buffer(n int) []byte { return c.via.buffer(c, n) }
 // ArgsErr returns nil, or ErrGarbageArgs when the arguments did not decode. A
 // procedure asks after it has decoded all and before it does any work: where
 // the arguments came in chunks that do not belong to them, the call is answered
-// with ERR_CHUNK instead of the reply (RFC 8166 §4.5.3).
+// with ERR_CHUNK instead of the reply (RFC 8166 §6.1, R8166-189).
 func (c *Call) ArgsErr() error {
 	err := c.args.Err()
 	switch {

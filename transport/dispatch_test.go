@@ -1,0 +1,213 @@
+// The dispatcher without a network: octets in, octets out.
+
+package transport
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+)
+
+// A tape is a carrier that keeps how each call ended.
+type tape struct {
+	calls gate
+	ends  chan tapeEnd
+	peer  peer
+}
+
+type tapeEnd struct {
+	how   string // "reply", "chunks", "drop"
+	reply []byte
+}
+
+func newTape(ip string) *tape {
+	t := &tape{ends: make(chan tapeEnd, 100)}
+	t.calls.init(4, 100)
+	t.peer.init(&net.TCPAddr{IP: net.ParseIP(ip), Port: 700})
+	return t
+}
+
+func (t *tape) gate() *gate                  { return &t.calls }
+func (t *tape) buffer(_ *Call, n int) []byte { return make([]byte, n) }
+func (t *tape) rejectChunks(c *Call)         { t.end(c, tapeEnd{how: "chunks"}) }
+func (t *tape) drop(c *Call)                 { t.end(c, tapeEnd{how: "drop"}) }
+func (t *tape) reply(c *Call) {
+	var g gather
+	var b bytes.Buffer
+	g.message(&c.mark, &c.res)
+	g.writeTo(&b)
+	t.end(c, tapeEnd{"reply", b.Bytes()[markLen:]})
+}
+
+func (t *tape) end(c *Call, e tapeEnd) {
+	c.recycle()
+	t.calls.leave()
+	t.ends <- e
+}
+
+// start gives a message to the dispatcher.
+func (t *tape) start(s *Server, m chunks.Message) {
+	t.calls.tryEnter()
+	c := getCall(t)
+	c.Ctx = context.Background()
+	c.args.Reset(m.Stream, m.Items)
+	c.res.Reset(make([]byte, 0, 64))
+	s.dispatcher.serve(c, &t.peer)
+}
+
+// do waits for the end as well.
+func (t *tape) do(s *Server, m chunks.Message) tapeEnd {
+	t.start(s, m)
+	return <-t.ends
+}
+
+// unhex reads hexadecimal digits with blanks between them.
+func unhex(s string) []byte {
+	b, err := hex.DecodeString(strings.Join(strings.Fields(s), ""))
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func newTestServer(t testing.TB) (*Server, *testProgram) {
+	p := newTestProgram()
+	s := NewServer(ServerConfig{}, p.program(), &Program{Name: "OTHER", Number: testProg, Version: 5, Procs: nil})
+	t.Cleanup(func() {
+		p.release()
+		s.Shutdown(context.Background())
+	})
+	return s, p
+}
+
+const noAuth = "00000000 00000000 00000000 00000000 " // credential and verifier
+
+// Every answer that RFC 5531 §9 has, octet for octet.
+func TestDispatchGolden(t *testing.T) {
+	s, _ := newTestServer(t)
+	const head = "0000beef 00000000 00000002 20000a11 00000003 "
+	const sys = "00000001 0000001c 00000007 00000002 61620000 000003e8 00000064 00000001 00000005 00000000 00000000 "
+	for _, tc := range []struct{ name, call, want string }{
+		{"NULL", head + "00000000" + noAuth, "0000beef 00000001 00000000 00000000 00000000 00000000"},
+		{"AUTH_SYS", head + "00000001" + sys + "00000002 00000003", "0000beef 00000001 00000000 00000000 00000000 00000000 00000005"},
+		{"ADD", head + "00000001" + noAuth + "00000002 00000003", "0000beef 00000001 00000000 00000000 00000000 00000000 00000005"},
+		{"octets behind the arguments", head + "00000001" + noAuth + "00000002 00000003 99999999", "0000beef 00000001 00000000 00000000 00000000 00000000 00000005"},
+		{"GARBAGE_ARGS", head + "00000001" + noAuth + "00000002 000000", "0000beef 00000001 00000000 00000000 00000000 00000004"},
+		{"PROC_UNAVAIL nil", head + "0000000a" + noAuth, "0000beef 00000001 00000000 00000000 00000000 00000003"},
+		{"PROC_UNAVAIL beyond", head + "ffffffff" + noAuth, "0000beef 00000001 00000000 00000000 00000000 00000003"},
+		{"SYSTEM_ERR", head + "00000007" + noAuth, "0000beef 00000001 00000000 00000000 00000000 00000005"},
+		{"SYSTEM_ERR of a panic", head + "00000005" + noAuth, "0000beef 00000001 00000000 00000000 00000000 00000005"},
+		{"AUTH_TOOWEAK", head + "00000006" + noAuth, "0000beef 00000001 00000001 00000001 00000005"},
+		{"PROG_UNAVAIL", "00000001 00000000 00000002 000186a3 00000003 00000000" + noAuth, "00000001 00000001 00000000 00000000 00000000 00000001"},
+		{"PROG_MISMATCH", "00000001 00000000 00000002 20000a11 00000004 00000000" + noAuth, "00000001 00000001 00000000 00000000 00000000 00000002 00000003 00000005"},
+		{"RPC_MISMATCH", "00000001 00000000 00000003 20000a11 00000003 00000000" + noAuth, "00000001 00000001 00000001 00000000 00000002 00000002"},
+		{"RPC_MISMATCH, nothing more", "00000001 00000000 00000001", "00000001 00000001 00000001 00000000 00000002 00000002"},
+		{"AUTH_REJECTEDCRED short", head + "00000000 00000002 00000000 00000000 00000000", "0000beef 00000001 00000001 00000001 00000002"},
+		{"AUTH_REJECTEDCRED gss", head + "00000000 00000006 00000004 01020304 00000000 00000000", "0000beef 00000001 00000001 00000001 00000002"},
+		{"AUTH_BADCRED cut", head + "00000000 00000001 00000004 00000000 00000000 00000000", "0000beef 00000001 00000001 00000001 00000001"},
+		{"AUTH_BADCRED over 400", head + "00000000 00000001 00000191", "0000beef 00000001 00000001 00000001 00000001"},
+		{"AUTH_BADCRED 17 groups", head + "00000000 00000001 00000014 00000000 00000000 00000000 00000000 00000011 00000000 00000000", "0000beef 00000001 00000001 00000001 00000001"},
+		{"AUTH_BADVERF over 400", head + "00000000 00000000 00000000 00000000 00000191", "0000beef 00000001 00000001 00000001 00000003"},
+		{"AUTH_BADVERF flavour", head + "00000000 00000000 00000000 00000001 00000000", "0000beef 00000001 00000001 00000001 00000003"},
+	} {
+		got := newTape("10.0.0.1").do(s, chunks.Message{Stream: unhex(tc.call)})
+		if got.how != "reply" || !bytes.Equal(got.reply, unhex(tc.want)) {
+			t.Errorf("%s: %s %x, want %s", tc.name, got.how, got.reply, tc.want)
+		}
+	}
+}
+
+// What is no call, or is cut off inside its header, has no answer.
+func TestDispatchDrops(t *testing.T) {
+	s, p := newTestServer(t)
+	whole := unhex("0000beef 00000000 00000002 20000a11 00000003 00000008" + noAuth)
+	for n := range len(whole) {
+		if got := newTape("10.0.0.1").do(s, chunks.Message{Stream: whole[:n]}); got.how != "drop" {
+			t.Errorf("%d octets: %s %x", n, got.how, got.reply)
+		}
+	}
+	reply := unhex("0000beef 00000001 00000000 00000000 00000000 00000000")
+	if got := newTape("10.0.0.1").do(s, chunks.Message{Stream: reply}); got.how != "drop" {
+		t.Errorf("a reply: %s", got.how)
+	}
+	if n := p.runs.Load(); n != 0 {
+		t.Errorf("the procedure ran %d times", n)
+	}
+}
+
+// writeCall is a call of WRITE whose opaque of n octets has been taken out.
+func writeCall(n uint32, proc uint32) []byte {
+	var e xdr.Encoder
+	h := oncrpc.CallHeader{XID: 5, Prog: testProg, Vers: testVers, Proc: proc}
+	h.EncodeXDR(&e)
+	e.Uint32(n)
+	e.Uint32(n)
+	return e.Bytes()
+}
+
+// Arguments in chunks: R8166-161, R8166-188, R8166-189.
+func TestDispatchItems(t *testing.T) {
+	s, p := newTestServer(t)
+	data := []byte("0123456789")
+	for _, tc := range []struct {
+		name string
+		msg  chunks.Message
+		want string
+	}{
+		{"in place", chunks.Message{Stream: writeCall(10, tWrite), Items: []xdr.Item{{Off: 48, Data: data}}}, "success"},
+		{"other length", chunks.Message{Stream: writeCall(9, tWrite), Items: []xdr.Item{{Off: 48, Data: data}}}, "garbage"},
+		{"other Position", chunks.Message{Stream: writeCall(10, tWrite), Items: []xdr.Item{{Off: 44, Data: data}}}, "chunks"},
+		{"Position behind", chunks.Message{Stream: writeCall(10, tWrite), Items: []xdr.Item{{Off: 52, Data: data}}}, "chunks"},
+		{"Position in the header", chunks.Message{Stream: writeCall(10, tWrite), Items: []xdr.Item{{Off: 28, Data: data}}}, "chunks"},
+		{"one too many", chunks.Message{Stream: writeCall(10, tWrite), Items: []xdr.Item{{Off: 48, Data: data}, {Off: 48, Data: data}}}, "chunks"},
+		{"no length, one item", chunks.Message{Stream: writeCall(0, tWrite), Items: []xdr.Item{{Off: 48, Data: data}}}, "chunks"},
+		{"procedure without items", chunks.Message{Stream: writeCall(10, tCount), Items: []xdr.Item{{Off: 48, Data: data}}}, "chunks"},
+	} {
+		got := newTape("10.0.0.1").do(s, tc.msg)
+		how := got.how
+		if how == "reply" {
+			how = map[byte]string{0: "success", 4: "garbage"}[got.reply[23]]
+		}
+		if how != tc.want {
+			t.Errorf("%s: %s, want %s (%x)", tc.name, how, tc.want, got.reply)
+		}
+	}
+	if n := p.runs.Load(); n != 0 {
+		t.Errorf("a procedure without items ran %d times", n)
+	}
+}
+
+func FuzzDispatch(f *testing.F) {
+	f.Add(unhex("0000beef 00000000 00000002 20000a11 00000003 00000001"+noAuth+"00000001 00000002"), 0, 0)
+	f.Add(writeCall(10, tWrite), 48, 10)
+	f.Add(writeCall(10, tCount), 44, 3)
+	s, p := newTestServer(f)
+	p.release()
+	f.Fuzz(func(t *testing.T, stream []byte, off, n int) {
+		m := chunks.Message{Stream: stream}
+		if n > 0 && n < 1<<16 {
+			m.Items = []xdr.Item{{Off: off, Data: make([]byte, n)}}
+		}
+		got := newTape("10.0.0.1").do(s, m)
+		if got.how != "reply" {
+			return
+		}
+		var h oncrpc.ReplyHeader
+		d := xdr.NewDecoder(got.reply)
+		h.DecodeXDR(d)
+		if d.Err() != nil || !bytes.Equal(got.reply[:4], stream[:4]) {
+			t.Errorf("reply %x: %v", got.reply, d.Err())
+		}
+		select { // drain what HOLD reported
+		case <-p.entered:
+		default:
+		}
+	})
+}

@@ -1,0 +1,166 @@
+// Record marking: every split, every truncation, every limit.
+
+package transport
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/iotest"
+
+	"github.com/nfsrdma/nfsrdma/xdr"
+)
+
+// fragment is one fragment with its header.
+func fragment(b []byte, last bool) []byte {
+	v := uint32(len(b))
+	if last {
+		v |= lastFragment
+	}
+	return append(binary.BigEndian.AppendUint32(nil, v), b...)
+}
+
+// records reads a whole stream.
+func records(r io.Reader, window, limit int) (got [][]byte, err error) {
+	rd := newRecordReader(r, window, limit)
+	for {
+		rec, err := rd.next()
+		if err != nil {
+			return got, err
+		}
+		got = append(got, slices.Clone(rec.b))
+		rec.put()
+	}
+}
+
+func TestRecordGolden(t *testing.T) {
+	stream := []byte{
+		0x80, 0, 0, 4, 'a', 'b', 'c', 'd', // one fragment
+		0, 0, 0, 1, 'e', 0, 0, 0, 0, 0x80, 0, 0, 2, 'f', 'g', // three, one empty
+		0, 0, 0, 2, 'h', 'i', 0x80, 0, 0, 0, // the last one empty
+		0x80, 0, 0, 0, // an empty record
+	}
+	want := [][]byte{[]byte("abcd"), []byte("efg"), []byte("hi"), {}}
+	for name, r := range map[string]io.Reader{
+		"whole":     bytes.NewReader(stream),
+		"by octets": iotest.OneByteReader(bytes.NewReader(stream)),
+		"halves":    iotest.HalfReader(bytes.NewReader(stream)),
+	} {
+		got, err := records(r, 64, 100)
+		if err != io.EOF || !slices.EqualFunc(got, want, bytes.Equal) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+// Every cut of a record in two and in three fragments gives the same record.
+func TestRecordSplits(t *testing.T) {
+	msg := []byte("0123456789abcdef")
+	for i := range len(msg) + 1 {
+		for j := i; j <= len(msg); j++ {
+			s := slices.Concat(fragment(msg[:i], false), fragment(msg[i:j], false), fragment(msg[j:], true))
+			got, err := records(bytes.NewReader(s), 8, 16)
+			if err != io.EOF || len(got) != 1 || !bytes.Equal(got[0], msg) {
+				t.Fatalf("cuts %d %d: %q, %v", i, j, got, err)
+			}
+		}
+	}
+}
+
+func TestRecordTruncated(t *testing.T) {
+	whole := slices.Concat(fragment([]byte("abc"), false), fragment([]byte("defgh"), true))
+	for n := 1; n < len(whole); n++ {
+		got, err := records(bytes.NewReader(whole[:n]), 16, 16)
+		if err != io.ErrUnexpectedEOF || len(got) != 0 {
+			t.Errorf("%d octets: %q, %v", n, got, err)
+		}
+	}
+}
+
+func TestRecordLimits(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		stream []byte
+		want   error
+	}{
+		{"at the limit", fragment(make([]byte, 100), true), io.EOF},
+		{"over the limit", fragment(make([]byte, 101), true), errRecordSize},
+		{"length alone", []byte{0xff, 0xff, 0xff, 0xff}, errRecordSize},
+		{"sum over the limit", slices.Concat(fragment(make([]byte, 60), false), fragment(make([]byte, 41), true)), errRecordSize},
+		{"empty fragments without end", bytes.Repeat([]byte{0, 0, 0, 0}, maxFragments+1), errRecordFragments},
+	} {
+		if _, err := records(bytes.NewReader(tc.stream), 64, 100); !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
+		}
+	}
+}
+
+// A length that nothing follows must not take the memory it announces.
+func TestRecordLengthAloneTakesNoMemory(t *testing.T) {
+	charged := 0
+	rd := newRecordReader(bytes.NewReader(binary.BigEndian.AppendUint32(nil, lastFragment|(64<<20))), 64, 64<<20)
+	rd.charge = func(n int) error { charged += n; return nil }
+	if _, err := rd.next(); err != io.ErrUnexpectedEOF {
+		t.Errorf("next: %v", err)
+	}
+	if charged > growStep {
+		t.Errorf("charged %d octets", charged)
+	}
+}
+
+// What a gather writes, a recordReader reads: items and pads in place, whatever is copied and whatever pointed at.
+func TestGatherRoundTrip(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var g gather
+	var out bytes.Buffer
+	var want [][]byte
+	marks := make([][markLen]byte, 40)
+	for i := range marks {
+		var e, flat xdr.Encoder
+		for range rng.IntN(4) + 1 {
+			b := make([]byte, rng.IntN(5000))
+			fill(b)
+			e.Uint32(7)
+			flat.Uint32(7)
+			e.Item(b)
+			flat.Opaque(b)
+		}
+		e.Uint32(9)
+		flat.Uint32(9)
+		g.message(&marks[i], &e)
+		want = append(want, slices.Clone(flat.Bytes()))
+	}
+	if err := g.writeTo(&out); err != nil {
+		t.Fatal(err)
+	}
+	got, err := records(&out, 4096, 1<<20)
+	if err != io.EOF || !slices.EqualFunc(got, want, bytes.Equal) {
+		t.Errorf("%d records of %d, %v", len(got), len(want), err)
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	f.Add([]byte{0x80, 0, 0, 4, 1, 2, 3, 4}, uint8(7))
+	f.Add([]byte{0, 0, 0, 1, 9, 0x80, 0, 0, 0}, uint8(1))
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0}, uint8(64))
+	f.Fuzz(func(t *testing.T, stream []byte, window uint8) {
+		const limit = 1000
+		got, err := records(bytes.NewReader(stream), int(window)+markLen, limit)
+		if err == nil {
+			t.Fatal("no error at the end")
+		}
+		again, err2 := records(iotest.OneByteReader(bytes.NewReader(stream)), 512, limit)
+		if !slices.EqualFunc(got, again, bytes.Equal) || err.Error() != err2.Error() {
+			t.Errorf("how the stream is cut makes a difference: %v, %v", err, err2)
+		}
+		for _, rec := range got {
+			if len(rec) > limit {
+				t.Errorf("record of %d octets", len(rec))
+			}
+		}
+	})
+}
