@@ -13,7 +13,8 @@ import (
 )
 
 // A Call is one inbound call while its procedure runs. It is used again for
-// another call once the procedure has returned.
+// another call once the procedure has returned. Result items must not point
+// into the arguments, whose memory goes back before the reply has left.
 type Call struct {
 	Ctx    context.Context // done when the connection is
 	Remote net.Addr

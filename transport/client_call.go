@@ -71,8 +71,9 @@ func (k *outCall) encode(buf []byte) {
 	}
 }
 
-// decode reads the reply: the header, and what follows it where the call succeeded.
-func (k *outCall) decode(stream []byte, items []xdr.Item) error {
+// decode reads the reply: the header, and what follows it where the call
+// succeeded. reduced tells that the server had to put the item into the sink itself.
+func (k *outCall) decode(stream []byte, items []xdr.Item, reduced bool) error {
 	d := &k.dec
 	d.Reset(stream, items)
 	d.SetSink(k.sink)
@@ -88,6 +89,10 @@ func (k *outCall) decode(stream []byte, items []xdr.Item) error {
 	}
 	if k.res.DecodeXDR(d); d.Err() != nil {
 		return fmt.Errorf("%w: results of %s: %w", ErrBadReply, k.proc.Name, d.Err())
+	}
+	if d.ItemsLeft() > 0 || (reduced && d.SinkUsed()) {
+		// An item came by a chunk that is none, or not by the one it had (R8166-190, R8166-191).
+		return fmt.Errorf("%w: results of %s: item and chunk do not match", ErrBadReply, k.proc.Name)
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func (l *rdmaLink) roundTrip(ctx context.Context, k *outCall) error {
 	if err := l.conn.Do(ctx, r); err != nil {
 		return l.failure(ctx, err)
 	}
-	return k.decode(r.Reply.Stream, r.Reply.Items)
+	return k.decode(r.Reply.Stream, r.Reply.Items, r.SinkOffered())
 }
 
 // failure sorts the errors of Do: the end of the connection, which a new one

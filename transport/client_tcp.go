@@ -134,7 +134,7 @@ func (l *tcpLink) roundTrip(ctx context.Context, k *outCall) error {
 	k.encode(t.buf.b)
 	err := l.exchange(ctx, k)
 	if err == nil {
-		err = k.decode(t.rec.b, nil)
+		err = k.decode(t.rec.b, nil, false)
 	}
 	k.enc.Reset(nil)
 	k.dec.Reset(nil, nil)

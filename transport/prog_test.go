@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
@@ -162,34 +163,80 @@ type writeArgs struct{ data []byte }
 
 func (w *writeArgs) EncodeXDR(e *xdr.Encoder) { e.Uint32(uint32(len(w.data))); e.Item(w.data) }
 
-// serveTCP serves the test program until the test ends.
-func serveTCP(t testing.TB, cfg ServerConfig) (*testProgram, *Server, string) {
+// A network is a way for calls to travel: the tests run over each.
+type network struct {
+	name  string
+	serve func(s *Server, addr string) (listening string, done chan error, err error)
+	dial  func(ctx context.Context, addr string, cfg ClientConfig) (*Client, error)
+}
+
+var networks = []network{
+	{"TCP", listenTCP, DialTCP},
+	{"RDMA", listenRDMA, func(ctx context.Context, addr string, cfg ClientConfig) (*Client, error) {
+		return DialRDMA(ctx, rnic.Open(rnic.DeviceConfig{}), addr, cfg)
+	}},
+}
+
+func listenTCP(s *Server, addr string) (string, chan error, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return "", nil, err
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.ServeTCP(l) }()
+	return l.Addr().String(), done, nil
+}
+
+func listenRDMA(s *Server, addr string) (string, chan error, error) {
+	dev := rnic.Open(rnic.DeviceConfig{})
+	l, err := dev.Listen("tcp", addr)
+	if err != nil {
+		return "", nil, err
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.ServeRDMA(dev, l) }()
+	return l.Addr().String(), done, nil
+}
+
+// overEach runs a test over each network.
+func overEach(t *testing.T, f func(t *testing.T, n network)) {
+	for _, n := range networks {
+		t.Run(n.name, func(t *testing.T) { f(t, n) })
+	}
+}
+
+// start serves the test program until the test ends.
+func (n network) start(t testing.TB, cfg ServerConfig) (*testProgram, *Server, string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	p := newTestProgram()
+	s := NewServer(cfg, p.program())
+	addr, done, err := n.serve(s, "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newTestProgram()
-	s := NewServer(cfg, p.program())
-	done := make(chan error, 1)
-	go func() { done <- s.ServeTCP(l) }()
 	t.Cleanup(func() {
 		p.release()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := s.Shutdown(ctx); err != nil {
-			t.Errorf("Shutdown: %v", err)
-		}
-		if err := <-done; err != ErrClosed {
-			t.Errorf("ServeTCP = %v", err)
-		}
+		shutdown(t, s, done)
 	})
-	return p, s, l.Addr().String()
+	return p, s, addr
 }
 
-func dialTCP(t testing.TB, addr string, cfg ClientConfig) *Client {
+func shutdown(t testing.TB, s *Server, done chan error) {
 	t.Helper()
-	c, err := DialTCP(context.Background(), addr, cfg)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+	if err := <-done; err != ErrClosed {
+		t.Errorf("Serve = %v", err)
+	}
+}
+
+// client connects until the test ends.
+func (n network) client(t testing.TB, addr string, cfg ClientConfig) *Client {
+	t.Helper()
+	c, err := n.dial(context.Background(), addr, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,7 @@ type Decoder struct {
 	off   int
 	items []Item
 	sink  []byte
+	sunk  bool
 	err   error
 }
 
@@ -38,6 +39,9 @@ func (d *Decoder) Reset(b []byte, items []Item) { *d = Decoder{b: b, items: item
 // SetSink says where the content of the next item shall land: an Item that is
 // not detached is copied there, if it fits.
 func (d *Decoder) SetSink(sink []byte) { d.sink = sink }
+
+// SinkUsed tells whether an item has been copied to the sink.
+func (d *Decoder) SinkUsed() bool { return d.sunk }
 
 // Err is the first error, or nil.
 func (d *Decoder) Err() error { return d.err }
@@ -166,7 +170,7 @@ func (d *Decoder) toSink(b []byte) []byte {
 		return b
 	}
 	b = d.sink[:copy(d.sink, b)]
-	d.sink = nil
+	d.sink, d.sunk = nil, true
 	return b
 }
 

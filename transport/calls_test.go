@@ -1,4 +1,4 @@
-// Client and server over TCP.
+// The same calls over TCP and over RDMA.
 
 package transport
 
@@ -13,10 +13,11 @@ import (
 
 var bg = context.Background()
 
-func TestCallsOverTCP(t *testing.T) {
-	_, _, addr := serveTCP(t, ServerConfig{})
-	c := dialTCP(t, addr, ClientConfig{Cred: SysCred()})
-	calls(t, c)
+func TestCalls(t *testing.T) {
+	overEach(t, func(t *testing.T, n network) {
+		_, _, addr := n.start(t, ServerConfig{})
+		calls(t, n.client(t, addr, ClientConfig{Cred: SysCred()}))
+	})
 }
 
 // calls runs the whole test program over a client.
@@ -76,9 +77,10 @@ func calls(t *testing.T, c *Client) {
 }
 
 func TestManyCallsAtOnce(t *testing.T) {
-	_, _, addr := serveTCP(t, ServerConfig{Workers: 8})
-	c := dialTCP(t, addr, ClientConfig{})
-	manyCalls(t, c)
+	overEach(t, func(t *testing.T, n network) {
+		_, _, addr := n.start(t, ServerConfig{Workers: 8})
+		manyCalls(t, n.client(t, addr, ClientConfig{}))
+	})
 }
 
 func manyCalls(t *testing.T, c *Client) {
