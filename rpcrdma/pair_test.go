@@ -342,4 +342,3 @@ func checkHome(t *testing.T, conns ...*Conn) {
 		c.mu.Unlock()
 	}
 }
-

@@ -1,0 +1,74 @@
+// Private data: the eight octets, where they are found, and what both sides make of them.
+
+package rpcrdma
+
+import (
+	"bytes"
+	"testing"
+)
+
+func TestPrivateDataGolden(t *testing.T) { // R8797-003 to R8797-007
+	ours := PrivateData{RemoteInvalidate: true, SendSize: 4096, RecvSize: 4096}
+	want := octets(t, "f6ab0e18 01010303")
+	if got := AppendPrivateData(nil, ours); !bytes.Equal(got, want) {
+		t.Errorf("%x", got)
+	}
+	for _, prefix := range []string{"", "00", "f6ab0e", "f6ab0ef6ab", "0080008000"} { // R8797-020
+		p, ok := ParsePrivateData(append(octets(t, prefix), append(want, 0xff)...))
+		if !ok || p != ours {
+			t.Errorf("behind %q: %+v %v", prefix, p, ok)
+		}
+	}
+	for n := range want { // R8797-022
+		if p, ok := ParsePrivateData(want[:n:n]); ok || p != defaultPrivateData {
+			t.Errorf("%d octets: %+v", n, p)
+		}
+	}
+}
+
+func TestPrivateDataVariants(t *testing.T) {
+	for _, c := range []struct {
+		wire string
+		ok   bool
+		want PrivateData
+	}{
+		{"f6ab0e18 01ff0000", true, PrivateData{true, 1024, 1024}},    // R8797-008
+		{"f6ab0e18 01fe003f", true, PrivateData{false, 1024, 65536}},  // R8797-014
+		{"f6ab0e18 0100ff03", true, PrivateData{false, 262144, 4096}}, // R8797-015
+		{"f6ab0e18 02010303", false, defaultPrivateData},              // R8797-019
+		{"180eabf6 01010303", false, defaultPrivateData},              // R8797-021
+		{"f6ab0e18 02f6ab0e 18010103 03", false, defaultPrivateData},  // the first identifier counts
+	} {
+		p, ok := ParsePrivateData(octets(t, c.wire))
+		if ok != c.ok || p != c.want {
+			t.Errorf("%s: %+v %v", c.wire, p, ok)
+		}
+	}
+}
+
+func TestAgree(t *testing.T) { // R8797-011, R8797-013, R8797-016 to R8797-018, R8166-033
+	a := PrivateData{RemoteInvalidate: true, SendSize: 65536, RecvSize: 4096}
+	b := PrivateData{RemoteInvalidate: true, SendSize: 1024, RecvSize: 8192}
+	if got, want := Agree(a, b), (Thresholds{8192, 1024, true}); got != want {
+		t.Errorf("%+v", got)
+	}
+	if got, want := Agree(b, a), (Thresholds{1024, 8192, true}); got != want {
+		t.Errorf("%+v", got)
+	}
+	if got, want := Agree(a, defaultPrivateData), (Thresholds{1024, 1024, false}); got != want {
+		t.Errorf("%+v", got)
+	}
+}
+
+func FuzzPrivateData(f *testing.F) {
+	f.Add([]byte{0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, ok := ParsePrivateData(b)
+		if again, _ := ParsePrivateData(AppendPrivateData(nil, p)); again != p {
+			t.Fatalf("%+v became %+v", p, again)
+		}
+		if !ok && p != defaultPrivateData {
+			t.Fatalf("%+v", p)
+		}
+	})
+}
