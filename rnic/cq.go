@@ -18,7 +18,7 @@ type CQ struct {
 	ring  []WC // guarded by mu; grows past depth only while an overrun QP flushes
 	head  int
 	count int
-	idle  bool // somebody waits in Wait
+	idle  int // how many wait in Wait
 
 	wake    chan struct{} // one token: the CQ may be not empty
 	handler atomic.Pointer[func()]
@@ -57,8 +57,7 @@ func (cq *CQ) push(wc WC) bool {
 	cq.ring[i] = wc
 	cq.count++
 	fits := cq.count <= cq.depth
-	waiting := cq.idle
-	cq.idle = false
+	waiting := cq.idle > 0
 	cq.fresh.Store(true)
 	cq.mu.Unlock()
 	if waiting {
@@ -135,20 +134,30 @@ func (cq *CQ) signal() {
 
 // Wait blocks until the CQ is not empty, for programs that set no handler.
 func (cq *CQ) Wait(ctx context.Context) error {
-	for {
-		cq.mu.Lock()
-		ready := cq.count > 0
-		cq.idle = !ready
+	cq.mu.Lock()
+	cq.idle++
+	for cq.count == 0 {
 		cq.mu.Unlock()
-		if ready {
-			return nil
-		}
+		var err error
 		select {
 		case <-cq.wake:
 		case <-ctx.Done():
-			return ctx.Err()
+			err = ctx.Err()
+		}
+		cq.mu.Lock()
+		if err != nil && cq.count == 0 {
+			cq.idle--
+			cq.mu.Unlock()
+			return err
 		}
 	}
+	cq.idle--
+	again := cq.idle > 0 // there may be enough for another one
+	cq.mu.Unlock()
+	if again {
+		cq.signal()
+	}
+	return nil
 }
 
 // owes says whether completions wait for a handler that nobody is going to run.

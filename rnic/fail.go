@@ -12,6 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/ddp"
 	"github.com/nfsrdma/nfsrdma/rnic/mpa"
 	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
+	"github.com/nfsrdma/nfsrdma/rnic/term"
 )
 
 // lingerTime bounds how long a Terminate or FIN is given to get through, input
@@ -41,6 +42,9 @@ func (qp *QP) end(err error, quick bool) {
 	qp.failed = true
 	var f *streamFault
 	switch {
+	case errors.Is(err, ErrCQOverrun): // R5040-188
+		qp.err, qp.last = err, &streamFault{err: err, term: term.Terminate{Code: term.RDMAPLocal}}
+		qp.becomeTerminate()
 	case errors.As(err, &f):
 		qp.err, qp.last = f.err, f
 		qp.becomeTerminate()

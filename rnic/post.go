@@ -24,6 +24,12 @@ func (qp *QP) PostSend(wrs ...SendWR) error {
 		return ErrSQFull
 	}
 	for i := range wrs {
+		if sq.ord == 0 && (wrs[i].Op == OpRead || wrs[i].Op == OpReadInvalidate) {
+			sq.mu.Unlock()
+			return errNoORD
+		}
+	}
+	for i := range wrs {
 		sq.push(&wrs[i])
 	}
 	mine := sq.claim()

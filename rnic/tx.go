@@ -33,8 +33,9 @@ type transmitter struct {
 	sendMSN uint32 // of the next message on queue 0
 	readMSN uint32 // and queue 1
 	mulpdu  int
-	looked  int   // batches since mulpdu was last judged
-	fault   error // what the batch in hand ran into; told when it has left
+	looked  int              // batches since mulpdu was last judged
+	before  mpa.MarkerSender // markers as they were before the batch
+	fault   error            // what the batch in hand ran into; told when it has left
 	stopped bool
 }
 
@@ -187,6 +188,9 @@ func (t *transmitter) stop() []byte {
 	defer t.mu.Unlock()
 	t.stopped = true
 	t.cur = message{}
+	if t.markers != nil && !t.b.empty() && t.b.pos == t.b.began {
+		*t.markers = t.before
+	}
 	return t.b.cut()
 }
 

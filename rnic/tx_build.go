@@ -30,7 +30,13 @@ func (t *transmitter) build() error {
 		t.looked = mssEvery
 		t.mulpdu = mpa.MULPDU(t.link.mss(), t.markers != nil)
 	}
+	if t.markers != nil {
+		t.before = *t.markers
+	}
 	for !t.b.full() {
+		if t.markers != nil && len(t.b.ends) > 0 {
+			return nil // one at a time, so that a cut cannot put the markers out of phase
+		}
 		if t.cur.e == nil && t.cur.r == nil && !t.pick() {
 			return nil
 		}

@@ -142,6 +142,7 @@ var (
 	errTooLong  = errors.New("rnic: a message holds at most 2^32-1 octets")
 	errNoMR     = errors.New("rnic: the work request needs a memory region of the QP's PD")
 	errNoInv    = errors.New("rnic: a Send with Invalidate needs an STag")
+	errNoORD    = errors.New("rnic: the peer takes no RDMA Reads on this connection")
 	errReadSink = errors.New("rnic: the Read's sink is not in a valid memory region with LocalWrite")
 )
 
