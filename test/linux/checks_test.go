@@ -1,0 +1,197 @@
+// Linux mounts us and does what users do: file semantics, random operations, trees,
+// archives, programs, large directories.
+
+package linux
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/linux/guest"
+)
+
+// checks runs fscheck in the guest and turns each of its lines into a subtest.
+func checks(t *testing.T, g *guest.Guest, args string) {
+	t.Helper()
+	out := run(t, g, fmt.Sprintf("%s %s; true", intoGuest(t, g, program(t, "test/linux/cmd/fscheck")), args))
+	lines := 0
+	for line := range strings.Lines(out) {
+		verdict, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		name, detail, _ := strings.Cut(rest, " ")
+		if verdict != "ok" && verdict != "FAIL" {
+			continue
+		}
+		lines++
+		t.Run(name, func(t *testing.T) {
+			t.Log(detail)
+			if verdict == "FAIL" {
+				t.Fail()
+			}
+		})
+	}
+	if lines == 0 || strings.Contains(out, "panic:") {
+		t.Errorf("fscheck said:\n%s", out)
+	}
+}
+
+// export is what the guest mounts: our server, or Linux's when NFSRDMA_LINUX_PEER=knfsd
+// asks whether a failure is ours.
+type export interface {
+	mount(proto, options string) string
+}
+
+type knfsdExport struct{ *guest.Server }
+
+func (s knfsdExport) mount(proto, options string) string {
+	port := s.RDMA
+	if proto == "tcp" {
+		port = s.TCP
+	}
+	return mountCommand(proto, port, s.Mount, options)
+}
+
+func serveOrPeer(t *testing.T, series, dir string, args ...string) export {
+	t.Helper()
+	if os.Getenv("NFSRDMA_LINUX_PEER") == "knfsd" {
+		return knfsdExport{knfsd(t, series, guest.Fixed)}
+	}
+	return serve(t, dir, args...)
+}
+
+const unmount = "cd /; umount /mnt"
+
+// The whole list over RDMA on 6.1; what touches the transport most elsewhere.
+func TestFileSemantics(t *testing.T) {
+	most := "sizes|large|mmap|symlinks|names|readdir|parallel"
+	for _, c := range []struct{ series, proto, crc, run string }{
+		{"6.1", "rdma", "auto", ""},
+		{"6.1", "rdma", "on", most},
+		{"6.1", "tcp", "auto", ""},
+		{"6.12", "rdma", "auto", most + "|rename|unlink-open|attributes"},
+	} {
+		t.Run(fmt.Sprintf("%s-%s-crc-%s", c.series, c.proto, c.crc), func(t *testing.T) {
+			kernel(t, c.series)
+			s := serveOrPeer(t, c.series, exportDir(t), "--crc", c.crc)
+			g := client(t, c.series)
+			run(t, g, s.mount(c.proto, ""))
+			checks(t, g, fmt.Sprintf("-dir /mnt -run '%s'", c.run))
+			run(t, g, unmount)
+			quiet(t, g)
+		})
+	}
+}
+
+// modelOps is how many random operations are done over RDMA.
+const modelOps = 20_000
+
+func TestRandomOperations(t *testing.T) {
+	kernel(t, "6.1")
+	seed := uint64(time.Now().UnixNano()) % 1_000_000
+	if s := os.Getenv("NFSRDMA_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("repeat with NFSRDMA_SEED=%d", seed)
+	s := serveOrPeer(t, "6.1", exportDir(t))
+	g := client(t, "6.1")
+	run(t, g, s.mount("rdma", ""))
+	checks(t, g, fmt.Sprintf("-dir /mnt -ops %d -seed %d", modelOps, seed))
+	run(t, g, unmount)
+	quiet(t, g)
+}
+
+// A directory of 20,000 names, made on the host, listed by the guest in both ways.
+func TestLargeDirectory(t *testing.T) {
+	kernel(t, "6.1")
+	const names = 20_000
+	dir := exportDir(t)
+	many := filepath.Join(dir, "many")
+	if err := os.Mkdir(many, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for i := range names {
+		if err := os.WriteFile(filepath.Join(many, fmt.Sprintf("a-file-with-number-%d", i)), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := serve(t, dir)
+	g := client(t, "6.1")
+	for _, c := range []struct{ proto, options string }{
+		{"rdma", ""}, {"rdma", "nordirplus"}, {"tcp", ""},
+	} {
+		run(t, g, s.mount(c.proto, c.options))
+		checks(t, g, fmt.Sprintf("-dir /mnt/many -names %d", names))
+		run(t, g, unmount)
+	}
+	quiet(t, g)
+}
+
+// treeScript copies a tree into the mount and out again, archives it, runs programs from
+// it, and removes it.
+const treeScript = `
+set -e
+trap 'cd /; umount /mnt' EXIT
+rm -rf /tmp/tree /tmp/back && mkdir -p /tmp/tree && cd /tmp/tree
+for d in cmd/a cmd/b internal/x/y/z docs empty; do mkdir -p $d; done
+for i in $(seq 60); do
+	head -c $((i * 397)) /dev/urandom > internal/x/f$i.c
+	echo "line $i" > docs/page-$i.md
+done
+ln -s ../docs/page-1.md cmd/link
+ln docs/page-2.md docs/hard
+chmod 750 internal/x && chmod 4755 docs/page-3.md
+mkfifo cmd/fifo
+cp -a /tmp/tree /mnt/tree
+drop_caches
+cp -a /mnt/tree /tmp/back
+list() { (cd "$1" && find . | sort | while read -r f; do stat -c '%n %a %u:%g %F %Y' "$f"; [ -f "$f" ] && [ ! -L "$f" ] && md5sum "$f"; [ -L "$f" ] && readlink "$f"; :; done); }
+list /tmp/tree > /tmp/l1; list /tmp/back > /tmp/l2; list /mnt/tree > /tmp/l3
+cmp /tmp/l1 /tmp/l2 || { diff /tmp/l1 /tmp/l2 | head; exit 1; }
+cmp /tmp/l1 /tmp/l3 || { diff /tmp/l1 /tmp/l3 | head; exit 1; }
+tar -C /mnt -cf /mnt/t.tar tree
+mkdir /mnt/untar && tar -C /mnt/untar -xf /mnt/t.tar
+# This tar sets no times on directories.
+list /mnt/untar/tree | sed 's/ directory [0-9]*$/ directory/' > /tmp/l4
+sed 's/ directory [0-9]*$/ directory/' /tmp/l1 > /tmp/l5
+cmp /tmp/l5 /tmp/l4 || { diff /tmp/l5 /tmp/l4 | head; exit 1; }
+# A build: each target is made by a program that itself lives on the mount.
+mkdir /mnt/build && cp /bin/busybox /mnt/build/busybox && cd /mnt/build
+cat > build.sh <<'S'
+#!/bin/sh
+set -e
+bb=./busybox
+for f in ../tree/internal/x/*.c; do
+	o=$($bb basename "$f" .c).o
+	$bb md5sum < "$f" > "$o.tmp"
+	$bb mv "$o.tmp" "$o"
+done
+$bb cat *.o | $bb sort > all
+$bb wc -l < all
+S
+chmod 755 build.sh
+[ "$(./build.sh)" = 60 ]
+cd /mnt
+rm -r tree untar build t.tar
+[ "$(ls /mnt | tr '\n' ' ')" = "hello.txt " ] || { ls -la /mnt; exit 1; }
+cd /
+rm -rf /tmp/tree /tmp/back /tmp/l?
+`
+
+func TestTrees(t *testing.T) {
+	kernel(t, "6.1")
+	s := serveOrPeer(t, "6.1", exportDir(t))
+	g := client(t, "6.1")
+	for _, proto := range []string{"rdma", "tcp"} {
+		t.Run(proto, func(t *testing.T) {
+			run(t, g, s.mount(proto, "")+treeScript)
+		})
+	}
+	quiet(t, g)
+}
