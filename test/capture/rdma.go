@@ -1,0 +1,82 @@
+// What RDMA Writes and Reads moved: the memory that chunks name, put together again.
+
+package capture
+
+import (
+	"fmt"
+
+	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
+)
+
+// A transfer is octets that went to, or came from, memory of the initiator.
+type transfer struct {
+	packet int
+	stag   uint32
+	to     uint64
+	data   []byte
+	used   bool // a chunk has been made of it
+}
+
+// memory is all that the responder did with the initiator's memory, in order.
+type memory struct{ writes, reads []transfer }
+
+func remember(messages []Message) (memory, error) {
+	var m memory
+	var asked []rdmap.ReadRequest // answered in order
+	for i := range messages {
+		switch msg := &messages[i]; {
+		case msg.Op == rdmap.OpWrite && !msg.FromInitiator:
+			m.writes = append(m.writes, transfer{packet: msg.Packet, stag: msg.Header.STag, to: msg.Header.TO, data: msg.Payload})
+		case msg.Op == rdmap.OpReadRequest && !msg.FromInitiator:
+			r, err := rdmap.ParseReadRequest(msg.Payload)
+			if err != nil {
+				return m, err
+			}
+			asked = append(asked, r)
+		case msg.Op == rdmap.OpReadResponse && msg.FromInitiator:
+			if len(asked) == 0 {
+				return m, fmt.Errorf("packet %d: Read Response to nothing", msg.Packet)
+			}
+			m.reads = append(m.reads, transfer{packet: msg.Packet, stag: asked[0].SrcSTag, to: asked[0].SrcTO, data: msg.Payload})
+			asked = asked[1:]
+		}
+	}
+	return m, nil
+}
+
+// chunk puts together the octets of segments. Transfers count if ok says so and
+// no chunk before was made of them: STags and offsets come round again.
+func chunk(ts []transfer, segments []chunks.Segment, ok func(packet int) bool) ([]byte, error) {
+	var out []byte
+	for _, s := range segments {
+		room := make([]byte, s.Length)
+		missing := len(room)
+		for i := range ts {
+			t := &ts[i]
+			at := t.to - s.Offset
+			if missing == 0 || t.used || !ok(t.packet) || t.stag != s.Handle || at+uint64(len(t.data)) > uint64(s.Length) {
+				continue
+			}
+			missing -= copy(room[at:], t.data)
+			t.used = true
+		}
+		if missing != 0 {
+			return nil, fmt.Errorf("segment %+v: %d octets never went", s, missing)
+		}
+		out = append(out, room...)
+	}
+	return out, nil
+}
+
+// unused returns a transfer that no chunk has been made of, or nil.
+func (m *memory) unused() *transfer {
+	for _, ts := range [][]transfer{m.writes, m.reads} {
+		for i := range ts {
+			if !ts[i].used {
+				return &ts[i]
+			}
+		}
+	}
+	return nil
+}
