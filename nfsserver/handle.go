@@ -1,0 +1,56 @@
+// File handles: the Ref of a file, which export it is of, and a MAC.
+
+package nfsserver
+
+import (
+	"crypto/subtle"
+	"encoding/binary"
+)
+
+// A file handle is opaque to clients (RFC 1813 §2.3.3). Ours:
+//
+//	offset  size  field
+//	0       1     format, 1
+//	1       1     length of the Ref
+//	2       2     zero
+//	4       4     export id
+//	8       8     MAC of the rest: SipHash-2-4 under the server's key
+//	16      1-48  Ref
+//
+// The MAC keeps a client from making handles of files it was never shown, which
+// matters where the kernel opens any inode of the file system by number.
+const (
+	handleFormat = 1
+	handleHeader = 16
+	maxHandle    = handleHeader + MaxRef
+)
+
+// handle is a file handle in its wire form.
+type handle struct {
+	n int
+	b [maxHandle]byte
+}
+
+func (h *handle) bytes() []byte { return h.b[:h.n] }
+
+// seal makes the handle of file r in export id.
+func (k sipKey) seal(h *handle, id uint32, r *Ref) {
+	h.n = handleHeader + r.Len()
+	clear(h.b[:handleHeader])
+	h.b[0], h.b[1] = handleFormat, byte(r.Len())
+	binary.BigEndian.PutUint32(h.b[4:], id)
+	copy(h.b[handleHeader:], r.Bytes())
+	binary.BigEndian.PutUint64(h.b[8:], k.sum(h.b[:h.n]))
+}
+
+// open takes a handle apart; ok is false when it is not one of ours.
+func (k sipKey) open(b []byte) (id uint32, r Ref, ok bool) {
+	if len(b) <= handleHeader || len(b) > maxHandle || b[0] != handleFormat || int(b[1]) != len(b)-handleHeader {
+		return 0, Ref{}, false
+	}
+	var h handle
+	r, _ = MakeRef(b[handleHeader:])
+	id = binary.BigEndian.Uint32(b[4:])
+	k.seal(&h, id, &r)
+	return id, r, subtle.ConstantTimeCompare(h.bytes(), b) == 1
+}

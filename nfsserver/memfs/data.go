@@ -1,0 +1,143 @@
+// Contents of files: pages of 64 KiB, present only where something was written.
+
+package memfs
+
+import (
+	"syscall"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+// A page holds the octets of a file from index×pageSize on. It may be shorter
+// than pageSize, or absent: what it does not hold reads as zeros. Octets behind
+// the end of the file are zero.
+const pageSize = 64 << 10
+
+// ReadAt copies out of the pages.
+func (f *FS) ReadAt(r nfsserver.Ref, p []byte, off uint64) (int, error) {
+	n, err := f.file(&r)
+	if err != nil {
+		return 0, err
+	}
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if off >= n.attr.Size {
+		return 0, nil
+	}
+	p = p[:min(uint64(len(p)), n.attr.Size-off)]
+	for done := 0; done < len(p); {
+		at := off + uint64(done)
+		in := int(at % pageSize)
+		part := p[done:min(done+pageSize-in, len(p))]
+		k := 0
+		if page := n.pages[at/pageSize]; in < len(page) {
+			k = copy(part, page[in:])
+		}
+		clear(part[k:])
+		done += len(part)
+	}
+	return len(p), nil
+}
+
+// WriteAt copies into the pages. Without room for all it writes what has room.
+func (f *FS) WriteAt(r nfsserver.Ref, p []byte, off uint64) (int, error) {
+	n, err := f.file(&r)
+	if err != nil {
+		return 0, err
+	}
+	if off > MaxFileSize || uint64(len(p)) > MaxFileSize-off {
+		return 0, syscall.EFBIG
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.gone {
+		return 0, nfsserver.ErrStale
+	}
+	done := 0
+	for done < len(p) && err == nil {
+		var k int
+		k, err = f.writePage(n, p[done:], off+uint64(done))
+		done += k
+	}
+	if done > 0 || len(p) == 0 {
+		err = nil
+	}
+	if done > 0 {
+		n.attr.Size = max(n.attr.Size, off+uint64(done))
+		n.touch()
+	}
+	return done, err
+}
+
+// writePage writes the head of p that falls into one page; n.mu is held.
+func (f *FS) writePage(n *inode, p []byte, off uint64) (int, error) {
+	in := int(off % pageSize)
+	p = p[:min(len(p), pageSize-in)]
+	page := n.pages[off/pageSize]
+	if need := in + len(p); need > len(page) {
+		size := pageCap(need)
+		if size > len(page) {
+			if err := f.charge(int64(size - len(page))); err != nil {
+				return 0, err
+			}
+			bigger := make([]byte, size)
+			copy(bigger, page)
+			n.attr.Used += uint64(size - len(page))
+			page = bigger
+			if n.pages == nil {
+				n.pages = make(map[uint64][]byte)
+			}
+			n.pages[off/pageSize] = page
+		}
+	}
+	return copy(page[in:], p), nil
+}
+
+// pageCap is the size of a page that shall hold n octets: the next power of two, at least 512.
+func pageCap(n int) int {
+	size := 512
+	for size < n {
+		size *= 2
+	}
+	return size
+}
+
+// truncate sets the size of a file; n.mu is held.
+func (f *FS) truncate(n *inode, size uint64) error {
+	if size > MaxFileSize {
+		return syscall.EFBIG
+	}
+	if size < n.attr.Size {
+		f.dropPages(n, size)
+	}
+	n.attr.Size = size
+	return nil
+}
+
+// dropPages frees the pages behind size and zeroes the rest of the one it falls into; n.mu is held.
+func (f *FS) dropPages(n *inode, size uint64) {
+	for i, page := range n.pages {
+		switch start := i * pageSize; {
+		case start >= size:
+			f.refund(int64(len(page)))
+			n.attr.Used -= uint64(len(page))
+			delete(n.pages, i)
+		case size-start < uint64(len(page)):
+			clear(page[size-start:])
+		}
+	}
+}
+
+// file returns the regular file of a Ref.
+func (f *FS) file(r *nfsserver.Ref) (*inode, error) {
+	n, err := f.get(r)
+	switch {
+	case err != nil:
+		return nil, err
+	case n.typ == nfsserver.TypeDir:
+		return nil, syscall.EISDIR
+	case n.typ != nfsserver.TypeReg:
+		return nil, syscall.EINVAL
+	}
+	return n, nil
+}

@@ -1,0 +1,124 @@
+// Directories: names by hash, and in the order they came, which is the order of cookies.
+
+package memfs
+
+import (
+	"slices"
+	"syscall"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+// Cookies of the two entries every directory has; names are numbered from the next on.
+const (
+	cookieDot    = 1
+	cookieDotDot = 2
+)
+
+// A directory is guarded by FS.mu.
+type directory struct {
+	parent *inode
+	names  map[string]*entry
+	// order is sorted by cookie. A name that is taken away leaves its entry with
+	// no inode until half of them are such: so cookies stay what they were.
+	order []*entry
+	next  uint64
+}
+
+// An entry is a name in a directory.
+type entry struct {
+	name   string
+	cookie uint64
+	inode  *inode // nil: taken away
+}
+
+func newDir(parent *inode) *directory {
+	return &directory{parent: parent, names: make(map[string]*entry), next: cookieDotDot + 1}
+}
+
+func (d *directory) add(name string, n *inode) {
+	e := &entry{name: name, cookie: d.next, inode: n}
+	d.next++
+	d.names[name] = e
+	d.order = append(d.order, e)
+}
+
+func (d *directory) remove(name string) {
+	d.names[name].inode = nil
+	delete(d.names, name)
+	if len(d.order) > 2*len(d.names)+16 {
+		d.order = slices.DeleteFunc(d.order, func(e *entry) bool { return e.inode == nil })
+	}
+}
+
+// after returns the entries behind a cookie.
+func (d *directory) after(cookie uint64) []*entry {
+	i, _ := slices.BinarySearchFunc(d.order, cookie, func(e *entry, c uint64) int {
+		if e.cookie <= c {
+			return -1
+		}
+		return 1
+	})
+	return d.order[i:]
+}
+
+// dir returns the directory of a Ref; FS.mu is held.
+func (f *FS) findDir(r *nfsserver.Ref) (*inode, error) {
+	n, err := f.find(r)
+	if err == nil && n.dir == nil {
+		return nil, syscall.ENOTDIR
+	}
+	return n, err
+}
+
+// ReadDir goes over the entries in cookie order.
+func (f *FS) ReadDir(r nfsserver.Ref, cookie uint64, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	n, err := f.findDir(&r)
+	if err != nil {
+		return false, err
+	}
+	var de nfsserver.Dirent
+	send := func(name string, c uint64, in *inode) bool {
+		de.Name, de.Cookie, de.Fileid, de.HasAttr = append(de.Name[:0], name...), c, in.ino, plus
+		if plus {
+			de.Ref, de.Attr = f.ref(in), in.getattr()
+		}
+		return emit(&de)
+	}
+	if cookie < cookieDot && !send(".", cookieDot, n) {
+		return false, nil
+	}
+	if cookie < cookieDotDot && !send("..", cookieDotDot, n.dir.parent) {
+		return false, nil
+	}
+	for _, e := range n.dir.after(cookie) {
+		if e.inode != nil && !send(e.name, e.cookie, e.inode) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Lookup finds a name.
+func (f *FS) Lookup(r nfsserver.Ref, name string) (nfsserver.Ref, nfsserver.Attr, error) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	n, err := f.findDir(&r)
+	if err != nil {
+		return nfsserver.Ref{}, nfsserver.Attr{}, err
+	}
+	switch name {
+	case ".":
+	case "..":
+		n = n.dir.parent
+	default:
+		e := n.dir.names[name]
+		if e == nil {
+			return nfsserver.Ref{}, nfsserver.Attr{}, syscall.ENOENT
+		}
+		n = e.inode
+	}
+	return f.ref(n), n.getattr(), nil
+}

@@ -1,0 +1,172 @@
+// Package memfs is a file tree in memory: the FS for demonstrations, tests and benchmarks.
+
+package memfs
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"math"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+// Limits of the file system.
+const (
+	MaxFileSize = math.MaxInt64
+	nameMax     = 255
+	linkMax     = math.MaxUint32
+	// DefaultLimit is how many octets a FS holds when Options do not say.
+	DefaultLimit = 1 << 30
+	// inodeCost and nameCost are charged for each inode, and for each name beside its octets.
+	inodeCost, nameCost = 512, 128
+)
+
+// Options sizes a FS. The zero value is right for most.
+type Options struct {
+	// Limit is the most octets of content, names and inodes together; beyond it
+	// calls fail with ENOSPC. 0: DefaultLimit.
+	Limit int64
+	// UID, GID and Mode are of the root directory; Mode 0: 0755.
+	UID, GID, Mode uint32
+}
+
+// FS is a file tree in memory. It is empty at first, and gone with the process:
+// Sync has nothing to do, and the Refs of another FS are stale.
+//
+// Lock order: FS.mu, then inode.mu of a directory, then inode.mu of another object.
+type FS struct {
+	// Set once.
+	id    uint64 // tells this FS's Refs from another's
+	limit int64
+	root  *inode
+
+	used atomic.Int64
+
+	mu      sync.RWMutex      // guards all names, link counts and the table
+	inodes  map[uint64]*inode // those with a name, by number
+	nextIno uint64
+}
+
+var _ nfsserver.FS = (*FS)(nil)
+
+// New returns an empty FS.
+func New(o Options) *FS {
+	if o.Limit <= 0 {
+		o.Limit = DefaultLimit
+	}
+	if o.Mode == 0 {
+		o.Mode = 0o755
+	}
+	var id [8]byte
+	rand.Read(id[:])
+	f := &FS{id: binary.BigEndian.Uint64(id[:]), limit: o.Limit, inodes: make(map[uint64]*inode), nextIno: 1}
+	f.root = f.newInode(nfsserver.TypeDir, &nfsserver.SetAttr{
+		Mask: nfsserver.SetMode | nfsserver.SetUID | nfsserver.SetGID, Mode: o.Mode, UID: o.UID, GID: o.GID})
+	f.root.dir = newDir(f.root)
+	f.root.attr.Nlink = 2
+	f.inodes[f.root.ino] = f.root
+	return f
+}
+
+// An inode is one object.
+type inode struct {
+	ino uint64
+	typ nfsserver.FileType
+
+	mu     sync.RWMutex // guards the rest, but dir and attr.Nlink change only under FS.mu too
+	attr   nfsserver.Attr
+	pages  map[uint64][]byte // content of a file, see data.go
+	gone   bool              // has lost its last name
+	target string            // of a symbolic link
+	dir    *directory        // of a directory
+}
+
+// newInode makes an object with no name yet; FS.mu is held or f is new.
+func (f *FS) newInode(t nfsserver.FileType, s *nfsserver.SetAttr) *inode {
+	n := &inode{ino: f.nextIno, typ: t}
+	f.nextIno++
+	now := nfsserver.Now()
+	n.attr = nfsserver.Attr{Type: t, Nlink: 1, Mode: 0o600, Fsid: f.id, Fileid: n.ino, Atime: now, Mtime: now, Ctime: now}
+	n.apply(s, now)
+	return n
+}
+
+// ref is the Ref of an inode: the FS's id and the number, which is never given twice.
+func (f *FS) ref(n *inode) nfsserver.Ref {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:], f.id)
+	binary.BigEndian.PutUint64(b[8:], n.ino)
+	r, _ := nfsserver.MakeRef(b[:])
+	return r
+}
+
+// find returns the inode of a Ref; FS.mu is held.
+func (f *FS) find(r *nfsserver.Ref) (*inode, error) {
+	b := r.Bytes()
+	if len(b) != 16 || binary.BigEndian.Uint64(b) != f.id {
+		return nil, nfsserver.ErrStale
+	}
+	n := f.inodes[binary.BigEndian.Uint64(b[8:])]
+	if n == nil {
+		return nil, nfsserver.ErrStale
+	}
+	return n, nil
+}
+
+// get is find for those who do not hold FS.mu.
+func (f *FS) get(r *nfsserver.Ref) (*inode, error) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.find(r)
+}
+
+// charge takes n octets of the limit.
+func (f *FS) charge(n int64) error {
+	if f.used.Add(n) > f.limit {
+		f.used.Add(-n)
+		return syscall.ENOSPC
+	}
+	return nil
+}
+
+func (f *FS) refund(n int64) { f.used.Add(-n) }
+
+// Root is the top directory.
+func (f *FS) Root() nfsserver.Ref { return f.ref(f.root) }
+
+// Info tells the limits. Cookies are valid as long as the directory is.
+func (f *FS) Info() nfsserver.Info {
+	return nfsserver.Info{MaxFileSize: MaxFileSize, NameMax: nameMax, LinkMax: linkMax,
+		TimeDelta: nfsserver.Time{Nsec: 1}, CookieVerf: f.id, HardLinks: true, Symlinks: true}
+}
+
+// Statfs tells how much of the limit is left.
+func (f *FS) Statfs(r nfsserver.Ref) (nfsserver.Statfs, error) {
+	if _, err := f.get(&r); err != nil {
+		return nfsserver.Statfs{}, err
+	}
+	f.mu.RLock()
+	files := uint64(len(f.inodes))
+	f.mu.RUnlock()
+	free := uint64(max(f.limit-f.used.Load(), 0))
+	room := free / (inodeCost + nameCost)
+	return nfsserver.Statfs{TotalBytes: uint64(f.limit), FreeBytes: free, AvailBytes: free,
+		TotalFiles: files + room, FreeFiles: room, AvailFiles: room}, nil
+}
+
+// Sync does nothing: memory is as stable as this FS gets.
+func (f *FS) Sync(r nfsserver.Ref, _ bool) error {
+	_, err := f.get(&r)
+	return err
+}
+
+// Close forgets everything.
+func (f *FS) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.inodes)
+	return nil
+}

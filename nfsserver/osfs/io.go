@@ -1,0 +1,102 @@
+// Contents: pread, pwrite and fsync on cached descriptors.
+
+package osfs
+
+import (
+	"math"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"golang.org/x/sys/unix"
+)
+
+// ReadAt reads until p is full or the file ends.
+func (f *FS) ReadAt(r nfsserver.Ref, p []byte, off uint64) (int, error) {
+	n, err := f.acquire(&r)
+	if err != nil {
+		return 0, err
+	}
+	defer f.cache.release(n)
+	fd, err := f.reader(n)
+	if err != nil {
+		return 0, err
+	}
+	if n.typ == nfsserver.TypeDir {
+		return 0, unix.EISDIR
+	}
+	if off > math.MaxInt64-uint64(len(p)) {
+		return 0, nil // no file is that long
+	}
+	done := 0
+	for done < len(p) {
+		k, err := unix.Pread(fd, p[done:], int64(off)+int64(done))
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return done, err
+		}
+		if k == 0 {
+			break
+		}
+		done += k
+	}
+	return done, nil
+}
+
+// WriteAt writes until p is empty or nothing more goes.
+func (f *FS) WriteAt(r nfsserver.Ref, p []byte, off uint64) (int, error) {
+	n, err := f.acquire(&r)
+	if err != nil {
+		return 0, err
+	}
+	defer f.cache.release(n)
+	fd, err := f.writer(n)
+	if err != nil {
+		return 0, err
+	}
+	if off > math.MaxInt64 || uint64(len(p)) > math.MaxInt64-off {
+		return 0, unix.EFBIG
+	}
+	done := 0
+	for done < len(p) {
+		k, err := unix.Pwrite(fd, p[done:], int64(off)+int64(done))
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil && done == 0 {
+			return 0, err
+		}
+		if err != nil || k == 0 {
+			break
+		}
+		done += k
+	}
+	return done, nil
+}
+
+// Sync is fdatasync or fsync. The kernel keeps the error of a failed write-back
+// until one of our descriptors has been told. Objects that cannot be opened for
+// it (symbolic links, devices) are synced with their whole file system.
+func (f *FS) Sync(r nfsserver.Ref, dataOnly bool) error {
+	n, err := f.acquire(&r)
+	if err != nil {
+		return err
+	}
+	defer f.cache.release(n)
+	if n.typ != nfsserver.TypeReg && n.typ != nfsserver.TypeDir {
+		return unix.Syncfs(f.rootFD)
+	}
+	fd := int(n.write.Load())
+	if fd < 0 {
+		if fd, err = f.reader(n); err == unix.EACCES {
+			fd, err = f.writer(n)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if dataOnly {
+		return unix.Fdatasync(fd)
+	}
+	return unix.Fsync(fd)
+}

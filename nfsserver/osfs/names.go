@@ -1,0 +1,117 @@
+// Names: link, remove, rename.
+
+package osfs
+
+import (
+	"errors"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"golang.org/x/sys/unix"
+)
+
+// Link gives an inode another name. The path of /proc leads to the inode itself,
+// a symbolic link too.
+func (f *FS) Link(r, dir nfsserver.Ref, name string) error {
+	n, err := f.acquire(&r)
+	if err != nil {
+		return err
+	}
+	defer f.cache.release(n)
+	d, err := f.acquireDir(&dir)
+	if err != nil {
+		return err
+	}
+	defer f.cache.release(d)
+	err = unix.Linkat(unix.AT_FDCWD, procPath(n.fd()), d.fd(), name, unix.AT_SYMLINK_FOLLOW)
+	if errors.Is(err, unix.ENOENT) && f.dropIfGone(n) {
+		return nfsserver.ErrStale
+	}
+	if err == nil {
+		f.index.note(&r, d, name)
+	}
+	return err
+}
+
+// Remove takes away a name that is no directory's.
+func (f *FS) Remove(dir nfsserver.Ref, name string) error { return f.unlink(dir, name, 0) }
+
+// Rmdir takes away an empty directory.
+func (f *FS) Rmdir(dir nfsserver.Ref, name string) error {
+	return f.unlink(dir, name, unix.AT_REMOVEDIR)
+}
+
+func (f *FS) unlink(dir nfsserver.Ref, name string, flags int) error {
+	d, err := f.acquireDir(&dir)
+	if err != nil {
+		return err
+	}
+	defer f.cache.release(d)
+	n := f.cached(d, name)
+	if n != nil {
+		defer f.cache.release(n)
+	}
+	if err := unix.Unlinkat(d.fd(), name, flags); err != nil {
+		return err
+	}
+	if n != nil {
+		f.dropIfGone(n) // or our descriptor would keep its disk space
+	}
+	return nil
+}
+
+// cached returns the node of name in d, with a reference, if it is in the cache.
+func (f *FS) cached(d *node, name string) *node {
+	fd, err := unix.Openat(d.fd(), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	r, err := f.statRef(fd, &st)
+	if err != nil {
+		return nil
+	}
+	return f.cache.get(&r)
+}
+
+// Rename is renameat: what it says of existing targets, and of two names of one
+// file, is what RFC 1813 §3.3.14 wants.
+func (f *FS) Rename(from nfsserver.Ref, fromName string, to nfsserver.Ref, toName string) error {
+	src, err := f.acquireDir(&from)
+	if err != nil {
+		return err
+	}
+	defer f.cache.release(src)
+	dst, err := f.acquireDir(&to)
+	if err != nil {
+		return err
+	}
+	defer f.cache.release(dst)
+	old := f.cached(dst, toName)
+	if old != nil {
+		defer f.cache.release(old)
+	}
+	if err := unix.Renameat(src.fd(), fromName, dst.fd(), toName); err != nil {
+		return err
+	}
+	if old != nil {
+		f.dropIfGone(old)
+	}
+	if !f.kernel {
+		f.noteName(dst, toName)
+	}
+	return nil
+}
+
+// noteName brings the index up to date on a name.
+func (f *FS) noteName(d *node, name string) {
+	fd, err := unix.Openat(d.fd(), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if r, err := f.statRef(fd, &st); err == nil {
+		f.index.note(&r, d, name)
+	}
+}

@@ -1,0 +1,137 @@
+// Nodes: open inodes, with a descriptor for each way of use.
+
+package osfs
+
+import (
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"golang.org/x/sys/unix"
+)
+
+// A node is an inode with open descriptors. Who holds a reference (see cache)
+// may use them; they are opened when first needed and closed with the node.
+type node struct {
+	// Set once.
+	ref nfsserver.Ref
+	typ nfsserver.FileType
+
+	// Guarded by the cache shard's mu.
+	refs       int
+	dead       bool // not in the cache any more
+	prev, next *node
+
+	// Descriptors, -1: not open. Written under mu, from -1 once. Two may be the same.
+	mu          sync.Mutex
+	path        atomic.Int32 // O_PATH
+	read, write atomic.Int32
+
+	dirMu sync.Mutex // guards pos and the file offset of read, of a directory
+	pos   uint64     // directory cookie at which read stands
+}
+
+func newNode(r *nfsserver.Ref, typ nfsserver.FileType) *node {
+	n := &node{ref: *r, typ: typ}
+	n.path.Store(-1)
+	n.read.Store(-1)
+	n.write.Store(-1)
+	return n
+}
+
+// fd is any descriptor of the node: good for fstat and the *at calls.
+func (n *node) fd() int {
+	if fd := n.path.Load(); fd >= 0 {
+		return int(fd)
+	}
+	return int(n.read.Load())
+}
+
+// reader is the descriptor to read a file or a directory.
+func (f *FS) reader(n *node) (int, error) {
+	if fd := n.read.Load(); fd >= 0 {
+		return int(fd), nil
+	}
+	return f.open(n, &n.read, unix.O_RDONLY)
+}
+
+// writer is the descriptor to write a file.
+func (f *FS) writer(n *node) (int, error) {
+	if fd := n.write.Load(); fd >= 0 {
+		return int(fd), nil
+	}
+	return f.open(n, &n.write, unix.O_WRONLY)
+}
+
+// open opens a regular file or a directory once more, into slot. Nothing else
+// is ever opened: a device or FIFO acts when opened.
+func (f *FS) open(n *node, slot *atomic.Int32, flags int) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if fd := slot.Load(); fd >= 0 {
+		return int(fd), nil
+	}
+	fd, err := -1, error(nil)
+	switch {
+	case n.typ == nfsserver.TypeDir && flags == unix.O_RDONLY:
+		fd, err = unix.Openat(n.fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	case n.typ == nfsserver.TypeDir:
+		err = syscall.EISDIR
+	case n.typ != nfsserver.TypeReg:
+		err = syscall.EINVAL
+	default:
+		fd, err = unix.Open(procPath(n.fd()), flags|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	}
+	if err != nil {
+		return -1, err
+	}
+	slot.Store(int32(fd))
+	return fd, nil
+}
+
+// close closes all descriptors; nobody holds a reference.
+func (n *node) close() {
+	path, read, write := n.path.Swap(-1), n.read.Swap(-1), n.write.Swap(-1)
+	for _, fd := range [...]int32{path, read} {
+		if fd >= 0 {
+			unix.Close(int(fd))
+		}
+	}
+	if write >= 0 && write != read {
+		unix.Close(int(write))
+	}
+}
+
+// acquire returns the node of a Ref, with a reference.
+func (f *FS) acquire(r *nfsserver.Ref) (*node, error) {
+	if n := f.cache.get(r); n != nil {
+		return n, nil
+	}
+	fd, err := f.openRef(r, unix.O_PATH)
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	if st.Nlink == 0 {
+		unix.Close(fd)
+		return nil, nfsserver.ErrStale
+	}
+	n := newNode(r, fileType(st.Mode))
+	n.path.Store(int32(fd))
+	return f.cache.put(n), nil
+}
+
+// acquireDir is acquire for a directory.
+func (f *FS) acquireDir(r *nfsserver.Ref) (*node, error) {
+	n, err := f.acquire(r)
+	if err == nil && n.typ != nfsserver.TypeDir {
+		f.cache.release(n)
+		return nil, syscall.ENOTDIR
+	}
+	return n, err
+}

@@ -1,0 +1,164 @@
+// Package osfs serves a directory of a Linux file system.
+//
+// It never leaves the directory: names are single components, opened relative to
+// the descriptor of their directory with no symbolic link followed, and ".." is
+// taken only where the root lies above. Handles name the inode. Where the kernel
+// opens inodes by handle (CAP_DAC_READ_SEARCH; ext4, xfs, btrfs, tmpfs, …) they
+// are the kernel's own; elsewhere inode number and birth time, found again by an
+// index of names or by walking the tree. Symbolic links are the client's to follow.
+//
+// /proc must be mounted: it is how an open descriptor is opened again, linked or
+// has its mode changed, with no name in between.
+package osfs
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"golang.org/x/sys/unix"
+)
+
+// Options adjusts a FS. The zero value is right for most.
+type Options struct {
+	// CacheFiles is how many files are kept open, each with up to three
+	// descriptors; 0: an eighth of the limit on descriptors, at most 4096.
+	CacheFiles int
+	// NoKernelHandles makes the FS use its own handles even where the kernel's would do.
+	NoKernelHandles bool
+}
+
+// FS is a directory of the machine. Calls act with the rights of the process.
+type FS struct {
+	// Set once.
+	rootFD  int // O_RDONLY: open_by_handle_at wants no O_PATH
+	rootDev uint64
+	rootIno uint64
+	mountID int
+	kernel  bool // kernel handles work here
+	root    nfsserver.Ref
+	info    nfsserver.Info
+
+	cache  cache
+	index  index
+	closed atomic.Bool
+	sweep  sweeper
+}
+
+var _ nfsserver.FS = (*FS)(nil)
+
+// New returns the FS of directory dir.
+func New(dir string, o Options) (*FS, error) {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("export %s: %w", dir, err)
+	}
+	f := &FS{rootFD: fd}
+	if err := f.init(o); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("export %s: %w", dir, err)
+	}
+	f.sweep.start(f)
+	return f, nil
+}
+
+func (f *FS) init(o Options) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(f.rootFD, &st); err != nil {
+		return err
+	}
+	var proc unix.Stat_t
+	if err := unix.Stat(procPath(f.rootFD), &proc); err != nil {
+		return errors.New("/proc is not mounted, and is needed")
+	}
+	f.rootDev, f.rootIno = st.Dev, st.Ino
+	f.cache.init(cacheFiles(o.CacheFiles))
+	f.index.init()
+	f.kernel = !o.NoKernelHandles && f.probeKernelHandles()
+	root, err := f.refOf(f.rootFD, &st)
+	if err != nil {
+		return err
+	}
+	f.root = root
+	f.info = f.readInfo()
+	return nil
+}
+
+// cacheFiles is how many files to keep open.
+func cacheFiles(n int) int {
+	if n > 0 {
+		return n
+	}
+	var lim unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
+		return 128
+	}
+	return int(max(32, min(lim.Cur/8, 4096)))
+}
+
+// readInfo asks what the file system can do.
+func (f *FS) readInfo() nfsserver.Info {
+	in := nfsserver.Info{MaxFileSize: math.MaxInt64, NameMax: 255, LinkMax: 32000,
+		TimeDelta: nfsserver.Time{Nsec: 1}, CookieVerf: cookieVerf, HardLinks: true, Symlinks: true}
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(f.rootFD, &st); err != nil {
+		return in
+	}
+	if st.Namelen > 0 {
+		in.NameMax = uint32(st.Namelen)
+	}
+	switch st.Type {
+	case unix.EXT4_SUPER_MAGIC:
+		in.MaxFileSize, in.LinkMax = 16<<40-4096, 65000
+	case unix.XFS_SUPER_MAGIC:
+		in.LinkMax = math.MaxInt32
+	case unix.BTRFS_SUPER_MAGIC:
+		in.LinkMax = 65535
+	case unix.TMPFS_MAGIC:
+		in.LinkMax = math.MaxInt32
+	case unix.MSDOS_SUPER_MAGIC:
+		in.MaxFileSize, in.LinkMax, in.HardLinks, in.Symlinks = math.MaxUint32, 1, false, false
+		in.TimeDelta, in.CaseInsensitive = nfsserver.Time{Sec: 2}, true
+	}
+	return in
+}
+
+// Root is the Ref of the directory.
+func (f *FS) Root() nfsserver.Ref { return f.root }
+
+// Info tells what the file system can do.
+func (f *FS) Info() nfsserver.Info { return f.info }
+
+// KernelHandles reports whether handles are the kernel's own.
+func (f *FS) KernelHandles() bool { return f.kernel }
+
+// Statfs tells the room on the file system that holds r.
+func (f *FS) Statfs(r nfsserver.Ref) (nfsserver.Statfs, error) {
+	n, err := f.acquire(&r)
+	if err != nil {
+		return nfsserver.Statfs{}, err
+	}
+	defer f.cache.release(n)
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(n.fd(), &st); err != nil {
+		return nfsserver.Statfs{}, err
+	}
+	b := uint64(st.Frsize)
+	if b == 0 {
+		b = uint64(st.Bsize)
+	}
+	return nfsserver.Statfs{TotalBytes: st.Blocks * b, FreeBytes: st.Bfree * b, AvailBytes: st.Bavail * b,
+		TotalFiles: st.Files, FreeFiles: st.Ffree, AvailFiles: st.Ffree}, nil
+}
+
+// Close closes all descriptors.
+func (f *FS) Close() error {
+	if f.closed.Swap(true) {
+		return nil
+	}
+	f.sweep.stop()
+	f.cache.closeAll()
+	return unix.Close(f.rootFD)
+}

@@ -1,0 +1,111 @@
+// Reading directories: kernel positions as cookies.
+
+package osfs
+
+import (
+	"sync"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"golang.org/x/sys/unix"
+)
+
+// cookieVerf is the verifier of all cookies. A cookie is the kernel's own
+// position (d_off), which stays good while entries come and go and, on file
+// systems fit for export, over restarts: so it never changes ("NFSRDMA1").
+const cookieVerf = 0x4e46535244_4d4131
+
+var direntBufs = sync.Pool{New: func() any { b := make([]byte, direntBuf); return &b }}
+
+// ReadDir goes over a directory from the cookie on. One descriptor serves all
+// readers of a directory, one after the other; who goes on where the last one
+// stopped does so without a seek.
+func (f *FS) ReadDir(r nfsserver.Ref, cookie uint64, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
+	d, err := f.acquireDir(&r)
+	if err != nil {
+		return false, err
+	}
+	defer f.cache.release(d)
+	fd, err := f.reader(d)
+	if err != nil {
+		return false, err
+	}
+	buf := direntBufs.Get().(*[]byte)
+	defer direntBufs.Put(buf)
+	d.dirMu.Lock()
+	defer d.dirMu.Unlock()
+	if d.pos != cookie || cookie == 0 {
+		if _, err := unix.Seek(fd, int64(cookie), unix.SEEK_SET); err != nil {
+			return false, nfsserver.ErrBadCookie
+		}
+		d.pos = cookie
+	}
+	return f.readDir(d, fd, *buf, plus, emit)
+}
+
+// readDir emits entries from where fd stands; d.dirMu is held.
+func (f *FS) readDir(d *node, fd int, buf []byte, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
+	last := d.pos
+	d.pos = ^uint64(0) // until we know better: the next reader seeks
+	var de nfsserver.Dirent
+	for {
+		n, err := unix.Getdents(fd, buf)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return false, readDirError(err)
+		}
+		if n == 0 {
+			d.pos = last
+			return true, nil
+		}
+		var raw rawDirent
+		for b := raw.next(buf[:n]); b != nil; b = raw.next(b) {
+			if raw.ino != 0 && f.dirent(d, fd, &raw, plus, &de) && !emit(&de) {
+				return false, nil
+			}
+			last = raw.off
+		}
+	}
+}
+
+// readDirError: a directory that was removed lists as ENOENT.
+func readDirError(err error) error {
+	switch err {
+	case unix.ENOENT:
+		return nfsserver.ErrStale
+	case unix.EINVAL:
+		return nfsserver.ErrBadCookie
+	}
+	return err
+}
+
+// dirent makes an entry of what the kernel gave; false: it is gone already.
+func (f *FS) dirent(d *node, fd int, raw *rawDirent, plus bool, de *nfsserver.Dirent) bool {
+	de.Name, de.Fileid, de.Cookie, de.HasAttr = raw.name, raw.ino, raw.off, false
+	if string(raw.name) == ".." {
+		if d.ref == f.root {
+			de.Fileid = f.rootIno // above the root is nothing
+		}
+		return true
+	}
+	if !plus {
+		return true
+	}
+	name := string(raw.name)
+	child, err := unix.Openat(fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err != unix.ENOENT
+	}
+	defer unix.Close(child)
+	var st unix.Stat_t
+	r, err := f.statRef(child, &st)
+	if err != nil || st.Nlink == 0 {
+		return true
+	}
+	if name != "." {
+		f.index.note(&r, d, name)
+	}
+	de.Ref, de.Attr, de.Fileid, de.HasAttr = r, attrOf(&st), st.Ino, true
+	return true
+}

@@ -1,0 +1,89 @@
+// The walk: finding inodes again after a restart, or after somebody moved them.
+
+package osfs
+
+import (
+	"sync"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"golang.org/x/sys/unix"
+)
+
+// maxWalkDepth bounds the descriptors that are open on the way down.
+const maxWalkDepth = 256
+
+// A walker fills the index from the whole tree. Handles are authenticated before
+// they get here, so a client cannot ask for walks at will; still a walk is not
+// begun before as much time has passed as the last one took.
+type walker struct {
+	mu   sync.Mutex
+	end  time.Time     // of the last walk
+	took time.Duration // by it
+}
+
+// run walks the tree once.
+func (w *walker) run(f *FS) error {
+	asked := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	start := time.Now()
+	switch {
+	case w.end.Add(-w.took).After(asked):
+		return nil // one that began after we asked has just ended
+	case start.Before(w.end.Add(w.took)):
+		return nfsserver.ErrBusy
+	}
+	fd, err := unix.Openat(f.rootFD, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	f.walkDir(fd, inodeKey{0, f.rootIno}, 0)
+	w.end = time.Now()
+	w.took = w.end.Sub(start)
+	return nil
+}
+
+// walkDir notes the entries of directory fd, which it closes, and of those below.
+func (f *FS) walkDir(fd int, k inodeKey, depth int) {
+	defer unix.Close(fd)
+	buf := make([]byte, direntBuf)
+	for {
+		n, err := unix.Getdents(fd, buf)
+		if err != nil || n <= 0 || f.closed.Load() {
+			return
+		}
+		for b := buf[:n]; ; {
+			var de rawDirent
+			if b = de.next(b); b == nil {
+				break
+			}
+			f.walkEntry(fd, k, &de, depth)
+		}
+	}
+}
+
+// walkEntry notes one entry; a directory is walked unless it lies too deep.
+func (f *FS) walkEntry(fd int, k inodeKey, de *rawDirent, depth int) {
+	if de.dots() {
+		return
+	}
+	name := string(de.name)
+	if de.typ != unix.DT_DIR && de.typ != unix.DT_UNKNOWN {
+		f.index.set(inodeKey{k.dev, de.ino}, hint{k, name})
+		return
+	}
+	sub, err := unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		f.index.set(inodeKey{k.dev, de.ino}, hint{k, name})
+		return
+	}
+	id, err := f.identify(sub)
+	if err != nil || depth >= maxWalkDepth {
+		unix.Close(sub)
+		return
+	}
+	key := inodeKey{id.dev, id.ino} // a mount point has not the number that its entry says
+	f.index.set(key, hint{k, name})
+	f.walkDir(sub, key, depth+1)
+}

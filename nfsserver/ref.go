@@ -1,0 +1,38 @@
+// Ref: the name an FS gives to a file, as a value.
+
+package nfsserver
+
+// MaxRef is the longest Ref in octets; with the server's own 16 it fits an NFSv3 handle.
+const MaxRef = 48
+
+// A Ref names one file of an FS, for as long as the file exists. Its octets
+// mean something to that FS alone. Refs of one file are equal, and it is a
+// value: comparing and passing it costs no allocation.
+type Ref struct {
+	n uint8
+	b [MaxRef]byte
+}
+
+// MakeRef returns the Ref with octets b; ok is false when there are too many or none.
+func MakeRef(b []byte) (r Ref, ok bool) {
+	if len(b) == 0 || len(b) > MaxRef {
+		return Ref{}, false
+	}
+	r.n = uint8(copy(r.b[:], b))
+	return r, true
+}
+
+// Len is the number of octets.
+func (r *Ref) Len() int { return int(r.n) }
+
+// Bytes returns the octets, part of r.
+func (r *Ref) Bytes() []byte { return r.b[:r.n] }
+
+// Hash is a number for spreading Refs over shards (FNV-1a).
+func (r *Ref) Hash() uint32 {
+	h := uint32(2166136261)
+	for _, c := range r.b[:r.n] {
+		h = (h ^ uint32(c)) * 16777619
+	}
+	return h
+}
