@@ -100,8 +100,10 @@ type Info struct {
 	TimeDelta       Time   // granularity of the times
 	CookieVerf      uint64 // of all its directory cookies
 	CaseInsensitive bool
-	HardLinks       bool
-	Symlinks        bool
+	// Quick: Getattr of any Ref is a matter of microseconds, but for the disk.
+	Quick     bool
+	HardLinks bool
+	Symlinks  bool
 }
 
 // A Dirent is one entry of a directory.

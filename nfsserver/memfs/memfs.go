@@ -140,7 +140,7 @@ func (f *FS) Root() nfsserver.Ref { return f.ref(f.root) }
 // Info tells the limits. Cookies are valid as long as the directory is.
 func (f *FS) Info() nfsserver.Info {
 	return nfsserver.Info{MaxFileSize: MaxFileSize, NameMax: nameMax, LinkMax: linkMax,
-		TimeDelta: nfsserver.Time{Nsec: 1}, CookieVerf: f.id, HardLinks: true, Symlinks: true}
+		TimeDelta: nfsserver.Time{Nsec: 1}, CookieVerf: f.id, Quick: true, HardLinks: true, Symlinks: true}
 }
 
 // Statfs tells how much of the limit is left.

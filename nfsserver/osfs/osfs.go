@@ -101,7 +101,7 @@ func cacheFiles(n int) int {
 // readInfo asks what the file system can do.
 func (f *FS) readInfo() nfsserver.Info {
 	in := nfsserver.Info{MaxFileSize: math.MaxInt64, NameMax: 255, LinkMax: 32000,
-		TimeDelta: nfsserver.Time{Nsec: 1}, CookieVerf: cookieVerf, HardLinks: true, Symlinks: true}
+		TimeDelta: nfsserver.Time{Nsec: 1}, CookieVerf: cookieVerf, Quick: f.kernel, HardLinks: true, Symlinks: true}
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(f.rootFD, &st); err != nil {
 		return in

@@ -1,0 +1,49 @@
+// The table of the 22 procedures (RFC 1813 §3.3).
+
+package nfsserver
+
+import (
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// nfsProgram is NFS version 3. Inline are the procedures that ask no more than
+// the attributes of an object in use, provided that all FSs have them at hand.
+func (s *Server) nfsProgram() *transport.Program {
+	quick := true
+	for _, x := range s.exports {
+		quick = quick && x.info.Quick
+	}
+	procs := []transport.Procedure{
+		nfs3.ProcNull:        {Run: null, Inline: true, Idempotent: true},
+		nfs3.ProcGetattr:     {Run: s.getattr, Inline: quick, Idempotent: true},
+		nfs3.ProcSetattr:     {Run: s.setattr},
+		nfs3.ProcLookup:      {Run: s.lookup, Idempotent: true},
+		nfs3.ProcAccess:      {Run: s.access, Inline: quick, Idempotent: true},
+		nfs3.ProcReadlink:    {Run: s.readlink, Idempotent: true},
+		nfs3.ProcRead:        {Run: s.read, Idempotent: true},
+		nfs3.ProcWrite:       {Run: s.write, Idempotent: true},
+		nfs3.ProcCreate:      {Run: s.create},
+		nfs3.ProcMkdir:       {Run: s.mkdir},
+		nfs3.ProcSymlink:     {Run: s.symlink},
+		nfs3.ProcMknod:       {Run: s.mknod},
+		nfs3.ProcRemove:      {Run: s.remove},
+		nfs3.ProcRmdir:       {Run: s.rmdir},
+		nfs3.ProcRename:      {Run: s.rename},
+		nfs3.ProcLink:        {Run: s.link},
+		nfs3.ProcReaddir:     {Run: s.readdir, Idempotent: true},
+		nfs3.ProcReaddirplus: {Run: s.readdirplus, Idempotent: true},
+		nfs3.ProcFsstat:      {Run: s.fsstat, Idempotent: true},
+		nfs3.ProcFsinfo:      {Run: s.fsinfo, Inline: quick, Idempotent: true},
+		nfs3.ProcPathconf:    {Run: s.pathconf, Inline: quick, Idempotent: true},
+		nfs3.ProcCommit:      {Run: s.commit, Idempotent: true},
+	}
+	for i := range procs {
+		b := &nfs3.Bindings[i]
+		procs[i].Name, procs[i].ArgItem = b.Name, b.ArgItem
+	}
+	return &transport.Program{Name: "nfs", Number: nfs3.Program, Version: nfs3.Version, Procs: procs}
+}
+
+// null does nothing (RFC 1813 §3.3.0).
+func null(*transport.Call) error { return nil }

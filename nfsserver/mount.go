@@ -1,0 +1,139 @@
+// The MOUNT program, version 3 (RFC 1813 appendix I).
+
+package nfsserver
+
+import (
+	"path"
+	"strings"
+
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/mount3"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// mountProgram is the table of the six procedures (RFC 1813 §5.2).
+func (s *Server) mountProgram() *transport.Program {
+	procs := []transport.Procedure{
+		mount3.ProcNull:    {Name: "NULL", Run: null, Inline: true, Idempotent: true},
+		mount3.ProcMnt:     {Name: "MNT", Run: s.mnt, Idempotent: true},
+		mount3.ProcDump:    {Name: "DUMP", Run: s.dump, Idempotent: true},
+		mount3.ProcUmnt:    {Name: "UMNT", Run: s.umnt, Idempotent: true},
+		mount3.ProcUmntall: {Name: "UMNTALL", Run: s.umntall, Idempotent: true},
+		mount3.ProcExport:  {Name: "EXPORT", Run: s.export, Idempotent: true},
+	}
+	return &transport.Program{Name: "mount", Number: mount3.Program, Version: mount3.Version, Procs: procs}
+}
+
+// flavors are the authentication flavors taken: AUTH_SYS, and AUTH_NONE, whose callers are Nobody.
+var flavors = []uint32{authSys, 0}
+
+func (s *Server) mnt(c *transport.Call) error {
+	var a mount3.PathArgs
+	a.DecodeXDR(c.Args)
+	if err := c.ArgsErr(); err != nil {
+		return err
+	}
+	var res mount3.MntRes
+	w := s.who(c)
+	o, err := s.mountPoint(&w, a.Path)
+	if err == nil {
+		fh := s.fh(o.x, &o.ref)
+		res.Handle, res.Flavors = fh.Bytes(), flavors
+		s.mounts.add(host(c), a.Path)
+	}
+	res.Status = mountStatus(err)
+	res.EncodeXDR(c.Res)
+	return nil
+}
+
+// mountPoint finds the directory of a path: an export, or a directory in one
+// that the caller can reach. Symbolic links are not followed.
+func (s *Server) mountPoint(w *who, p string) (object, error) {
+	if !strings.HasPrefix(p, "/") {
+		return object{}, nfs3.ErrNoEnt
+	}
+	p = path.Clean(p)
+	x := s.exportOf(p)
+	if x == nil {
+		return object{}, nfs3.ErrNoEnt
+	}
+	o := object{x, x.root}
+	rest := strings.Trim(strings.TrimPrefix(p, x.name), "/")
+	for rest != "" {
+		var name string
+		name, rest, _ = strings.Cut(rest, "/")
+		at, err := o.getattr()
+		switch {
+		case err != nil:
+			return o, err
+		case at.Type != TypeDir:
+			return o, nfs3.ErrNotDir
+		case !w.may(&at, mayExec):
+			return o, nfs3.ErrAcces
+		}
+		if err := checkName(x, []byte(name)); err != nil {
+			return o, err
+		}
+		if o.ref, _, err = x.fs.Lookup(o.ref, name); err != nil {
+			return o, err
+		}
+	}
+	at, err := o.getattr()
+	if err == nil && at.Type != TypeDir {
+		err = nfs3.ErrNotDir
+	}
+	return o, err
+}
+
+// exportOf is the export with the longest name that is p or leads to it.
+func (s *Server) exportOf(p string) (best *export) {
+	for _, x := range s.exports {
+		under := p == x.name || strings.HasPrefix(p, strings.TrimSuffix(x.name, "/")+"/")
+		if under && (best == nil || len(x.name) > len(best.name)) {
+			best = x
+		}
+	}
+	return best
+}
+
+// mountStatus is the mountstat3 of an error: nfsstat3 has the same numbers for what MOUNT knows.
+func mountStatus(err error) mount3.Status {
+	switch st := mount3.Status(status(err)); st {
+	case mount3.OK, mount3.ErrPerm, mount3.ErrNoEnt, mount3.ErrIO, mount3.ErrAcces, mount3.ErrNotDir, mount3.ErrInval,
+		mount3.ErrNameTooLong, mount3.ErrNotSupp:
+		return st
+	case mount3.Status(nfs3.ErrStale):
+		return mount3.ErrNoEnt
+	}
+	return mount3.ErrServerFault
+}
+
+func (s *Server) umnt(c *transport.Call) error {
+	var a mount3.PathArgs
+	a.DecodeXDR(c.Args)
+	if err := c.ArgsErr(); err != nil {
+		return err
+	}
+	s.mounts.remove(host(c), a.Path)
+	return nil
+}
+
+func (s *Server) umntall(c *transport.Call) error {
+	s.mounts.removeAll(host(c))
+	return nil
+}
+
+func (s *Server) dump(c *transport.Call) error {
+	res := mount3.DumpRes{Mounts: s.mounts.list()}
+	res.EncodeXDR(c.Res)
+	return nil
+}
+
+func (s *Server) export(c *transport.Call) error {
+	var res mount3.ExportRes
+	for _, x := range s.exports {
+		res.Exports = append(res.Exports, mount3.Export{Dir: x.name})
+	}
+	res.EncodeXDR(c.Res)
+	return nil
+}

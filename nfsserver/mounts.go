@@ -1,0 +1,65 @@
+// The list of mounts that DUMP shows: advice only, as clients may leave without a word.
+
+package nfsserver
+
+import (
+	"net"
+	"slices"
+	"sync"
+
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/mount3"
+)
+
+// maxMounts bounds the list; the oldest fall out.
+const maxMounts = 1024
+
+type mountTable struct {
+	mu   sync.Mutex
+	rows []mount3.Mount
+}
+
+func (t *mountTable) add(host, dir string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m := mount3.Mount{Host: host, Dir: dir}
+	if slices.Contains(t.rows, m) {
+		return
+	}
+	if len(t.rows) == maxMounts {
+		t.rows = slices.Delete(t.rows, 0, 1)
+	}
+	t.rows = append(t.rows, m)
+}
+
+func (t *mountTable) remove(host, dir string) {
+	t.drop(func(m mount3.Mount) bool { return m == mount3.Mount{Host: host, Dir: dir} })
+}
+
+func (t *mountTable) removeAll(host string) {
+	t.drop(func(m mount3.Mount) bool { return m.Host == host })
+}
+
+func (t *mountTable) drop(gone func(mount3.Mount) bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rows = slices.DeleteFunc(t.rows, gone)
+}
+
+func (t *mountTable) list() []mount3.Mount {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.rows)
+}
+
+// host is the address of the caller, without the port.
+func host(c *transport.Call) string {
+	if c.Remote == nil {
+		return "unknown"
+	}
+	a := c.Remote.String()
+	if h, _, err := net.SplitHostPort(a); err == nil {
+		return h
+	}
+	return a
+}

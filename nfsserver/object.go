@@ -1,0 +1,119 @@
+// Objects: what a file handle of a call stands for, and its attributes on the wire.
+
+package nfsserver
+
+import (
+	"encoding/binary"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// An object is a file of an export.
+type object struct {
+	x   *export
+	ref Ref
+}
+
+// open finds the object of a handle: NFS3ERR_BADHANDLE for what is no handle of
+// ours, NFS3ERR_STALE for one of an export that is not there any more.
+func (s *Server) open(fh *nfs3.FH) (o object, err error) {
+	id, r, ok := s.key.open(fh.Bytes())
+	if !ok {
+		return o, nfs3.ErrBadHandle
+	}
+	x := s.byID[id]
+	if x == nil {
+		return o, nfs3.ErrStale
+	}
+	return object{x, r}, nil
+}
+
+// fh is the handle of file r in the export.
+func (s *Server) fh(x *export, r *Ref) nfs3.FH {
+	var h handle
+	s.key.seal(&h, x.id, r)
+	fh, _ := nfs3.MakeFH(h.bytes())
+	return fh
+}
+
+func (s *Server) postOpFH(x *export, r *Ref) nfs3.PostOpFH {
+	return nfs3.PostOpFH{Present: true, FH: s.fh(x, r)}
+}
+
+func (o *object) getattr() (Attr, error) { return o.x.fs.Getattr(o.ref) }
+
+// isRoot reports whether o is the top of its export.
+func (o *object) isRoot() bool { return o.ref == o.x.root }
+
+// post is the attributes of o for a reply, if they can be had.
+func (o *object) post() nfs3.PostOpAttr {
+	if o.x == nil {
+		return nfs3.PostOpAttr{}
+	}
+	a, err := o.getattr()
+	if err != nil {
+		return nfs3.PostOpAttr{}
+	}
+	return postOp(&a)
+}
+
+func postOp(a *Attr) nfs3.PostOpAttr { return nfs3.PostOpAttr{Present: true, Attr: fattr(a)} }
+
+// preOp is the attributes before an operation.
+func preOp(a *Attr) nfs3.PreOpAttr {
+	return nfs3.PreOpAttr{Present: true, Attr: nfs3.WccAttr{Size: a.Size, Mtime: wireTime(a.Mtime), Ctime: wireTime(a.Ctime)}}
+}
+
+// fattr is attributes as they travel.
+func fattr(a *Attr) nfs3.Fattr {
+	return nfs3.Fattr{
+		Type: nfs3.FileType(a.Type), Mode: a.Mode, Nlink: a.Nlink, UID: a.UID, GID: a.GID, Size: a.Size, Used: a.Used,
+		Rdev: nfs3.Specdata{Major: a.Rdev.Major, Minor: a.Rdev.Minor}, Fsid: a.Fsid, Fileid: a.Fileid,
+		Atime: wireTime(a.Atime), Mtime: wireTime(a.Mtime), Ctime: wireTime(a.Ctime),
+	}
+}
+
+// wireTime brings a time into the years of the wire, 1970 to 2106.
+func wireTime(t Time) nfs3.Time {
+	switch {
+	case t.Sec < 0:
+		return nfs3.Time{}
+	case t.Sec > 1<<32-1:
+		return nfs3.Time{Sec: 1<<32 - 1, Nsec: 999999999}
+	}
+	return nfs3.Time{Sec: uint32(t.Sec), Nsec: t.Nsec}
+}
+
+// setAttr is attributes to set as an FS takes them; nanoseconds that are none give EINVAL.
+func setAttr(w *nfs3.Sattr) (s SetAttr, err error) {
+	set := func(on bool, m SetMask) {
+		if on {
+			s.Mask |= m
+		}
+	}
+	set(w.SetMode, SetMode)
+	set(w.SetUID, SetUID)
+	set(w.SetGID, SetGID)
+	set(w.SetSize, SetSize)
+	set(w.AtimeHow == nfs3.SetToClientTime, SetAtime)
+	set(w.MtimeHow == nfs3.SetToClientTime, SetMtime)
+	set(w.AtimeHow == nfs3.SetToServerTime, SetAtimeNow)
+	set(w.MtimeHow == nfs3.SetToServerTime, SetMtimeNow)
+	s.Mode, s.UID, s.GID, s.Size = w.Mode&ModeAll, w.UID, w.GID, w.Size
+	s.Atime = Time{int64(w.Atime.Sec), w.Atime.Nsec}
+	s.Mtime = Time{int64(w.Mtime.Sec), w.Mtime.Nsec}
+	if s.Atime.Nsec >= 1e9 || s.Mtime.Nsec >= 1e9 {
+		return s, nfs3.ErrInval
+	}
+	if s.Has(SetUID) && s.UID == ^uint32(0) || s.Has(SetGID) && s.GID == ^uint32(0) {
+		return s, nfs3.ErrInval // means "leave it" to chown
+	}
+	return s, nil
+}
+
+// verfTimes is a create verifier as the two times it is kept in. The seconds
+// have 31 bits, which every file system can store.
+func verfTimes(v nfs3.Verf) (atime, mtime Time) {
+	const mask = 1<<31 - 1
+	return Time{Sec: int64(binary.BigEndian.Uint32(v[:]) & mask)}, Time{Sec: int64(binary.BigEndian.Uint32(v[4:]) & mask)}
+}

@@ -1,0 +1,196 @@
+// CREATE, MKDIR, SYMLINK and MKNOD (RFC 1813 §3.3.8 to §3.3.11).
+
+package nfsserver
+
+import (
+	"errors"
+	"syscall"
+
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// A making is one of the four procedures while it runs.
+type making struct {
+	dir  object
+	who  who
+	name string
+	at   Attr // of dir, before
+	set  SetAttr
+}
+
+// make runs one of the four: do is called under the lock of the directory, once
+// it stands that the caller may make an object of type t of that name there.
+func (s *Server) make(c *transport.Call, where *nfs3.DirOpArgs, sattr *nfs3.Sattr, t FileType, do func(*making) (Ref, Attr, error)) error {
+	var res nfs3.CreateRes
+	o, err := s.open(&where.Dir)
+	if err == nil {
+		m := making{dir: o, who: s.who(c)}
+		var r Ref
+		var at Attr
+		mu := s.locks.of(&o.ref)
+		mu.Lock()
+		if err = m.begin(where.Name, sattr, t, &res.DirWcc.Before); err == nil {
+			r, at, err = do(&m)
+		}
+		res.DirWcc.After = o.post()
+		mu.Unlock()
+		if err = s.settle(err, o.x, &r, &o.ref); err == nil {
+			res.FH, res.Attr = s.postOpFH(o.x, &r), postOp(&at)
+		}
+	}
+	res.Status = status(err)
+	res.EncodeXDR(c.Res)
+	return nil
+}
+
+// begin checks directory, name and attributes.
+func (m *making) begin(name []byte, sattr *nfs3.Sattr, t FileType, before *nfs3.PreOpAttr) (err error) {
+	if m.at, err = m.dir.getattr(); err != nil {
+		return err
+	}
+	*before = preOp(&m.at)
+	if m.at.Type != TypeDir {
+		return nfs3.ErrNotDir
+	}
+	if err := checkName(m.dir.x, name); err != nil {
+		return err
+	}
+	if m.set, err = setAttr(sattr); err != nil {
+		return err
+	}
+	switch {
+	case m.dir.x.readOnly:
+		return nfs3.ErrROFS
+	case !m.who.mayChangeDir(&m.at):
+		return nfs3.ErrAcces
+	case dots(name):
+		return nfs3.ErrExist
+	case m.set.Has(SetSize) && m.set.Size > m.dir.x.info.MaxFileSize:
+		return nfs3.ErrFBig
+	}
+	m.name = string(name)
+	return m.who.adopt(&m.at, &m.set, t)
+}
+
+func (s *Server) mkdir(c *transport.Call) error {
+	var a nfs3.MkdirArgs
+	a.DecodeXDR(c.Args)
+	if err := c.ArgsErr(); err != nil {
+		return err
+	}
+	a.Attr.SetSize = false
+	return s.make(c, &a.Where, &a.Attr, TypeDir, func(m *making) (Ref, Attr, error) {
+		return m.dir.x.fs.Mkdir(m.dir.ref, m.name, &m.set)
+	})
+}
+
+func (s *Server) symlink(c *transport.Call) error {
+	var a nfs3.SymlinkArgs
+	a.DecodeXDR(c.Args)
+	if err := c.ArgsErr(); err != nil {
+		return err
+	}
+	a.Attr.SetSize = false
+	return s.make(c, &a.Where, &a.Attr, TypeSymlink, func(m *making) (Ref, Attr, error) {
+		if err := checkTarget(a.Path); err != nil {
+			return Ref{}, Attr{}, err
+		}
+		return m.dir.x.fs.Symlink(m.dir.ref, m.name, string(a.Path), &m.set)
+	})
+}
+
+// checkTarget judges the text of a symbolic link: it is the client's to
+// interpret, but an empty one, or one with a NUL, cannot be kept.
+func checkTarget(p []byte) error {
+	if len(p) == 0 {
+		return nfs3.ErrInval
+	}
+	for _, c := range p {
+		if c == 0 {
+			return nfs3.ErrInval
+		}
+	}
+	if len(p) >= nfs3.MaxPath {
+		return nfs3.ErrNameTooLong
+	}
+	return nil
+}
+
+func (s *Server) mknod(c *transport.Call) error {
+	var a nfs3.MknodArgs
+	a.DecodeXDR(c.Args)
+	if err := c.ArgsErr(); err != nil {
+		return err
+	}
+	a.Attr.SetSize = false
+	t := FileType(a.Type)
+	return s.make(c, &a.Where, &a.Attr, t, func(m *making) (Ref, Attr, error) {
+		switch t {
+		case TypeSocket, TypeFIFO:
+		case TypeChar, TypeBlock:
+			if !m.who.root() {
+				return Ref{}, Attr{}, nfs3.ErrPerm
+			}
+		default:
+			return Ref{}, Attr{}, nfs3.ErrBadType
+		}
+		return m.dir.x.fs.Mknod(m.dir.ref, m.name, t, Rdev{a.Rdev.Major, a.Rdev.Minor}, &m.set)
+	})
+}
+
+func (s *Server) create(c *transport.Call) error {
+	var a nfs3.CreateArgs
+	a.DecodeXDR(c.Args)
+	if err := c.ArgsErr(); err != nil {
+		return err
+	}
+	return s.make(c, &a.Where, &a.Attr, TypeReg, func(m *making) (Ref, Attr, error) {
+		if a.Mode == nfs3.Exclusive {
+			m.set.Atime, m.set.Mtime = verfTimes(a.Verf)
+			m.set.Mask |= SetAtime | SetMtime
+		}
+		for range 3 { // the name may go away in between, by other hands than ours
+			r, at, err := m.dir.x.fs.Create(m.dir.ref, m.name, &m.set)
+			if !errors.Is(err, syscall.EEXIST) || a.Mode == nfs3.Guarded {
+				return r, at, err
+			}
+			r, at, err = m.reuse(a.Mode)
+			if !errors.Is(err, syscall.ENOENT) {
+				return r, at, err
+			}
+		}
+		return Ref{}, Attr{}, ErrBusy
+	})
+}
+
+// reuse is CREATE of a name that exists: with UNCHECKED an existing file is
+// taken, and cut if the attributes say so; with EXCLUSIVE only a file that an
+// earlier transmission of this very call has made.
+func (m *making) reuse(mode nfs3.CreateMode) (Ref, Attr, error) {
+	fs := m.dir.x.fs
+	r, at, err := fs.Lookup(m.dir.ref, m.name)
+	if err != nil {
+		return r, at, err
+	}
+	if at.Type != TypeReg {
+		return r, at, nfs3.ErrExist
+	}
+	if mode == nfs3.Exclusive {
+		if at.Size != 0 || at.Atime != m.set.Atime || at.Mtime != m.set.Mtime {
+			return r, at, nfs3.ErrExist
+		}
+		return r, at, nil
+	}
+	if !m.set.Has(SetSize) {
+		return r, at, nil
+	}
+	if !m.who.mayWriteFile(&at) {
+		return r, at, nfs3.ErrAcces
+	}
+	if err := fs.Setattr(r, &SetAttr{Mask: SetSize | SetMtimeNow, Size: m.set.Size}); err != nil {
+		return r, at, err
+	}
+	at, err = fs.Getattr(r)
+	return r, at, err
+}

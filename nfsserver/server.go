@@ -1,0 +1,141 @@
+// The server: its exports and what is common to all of its procedures.
+
+// Package nfsserver serves file trees by NFS version 3 and MOUNT version 3 (RFC 1813).
+//
+// A Server holds exports, each a name and an FS, and gives the programs to be
+// served: the same tables over RDMA and over TCP. Permissions are checked here,
+// from mode, owner and group, on behalf of the AUTH_SYS caller (access.go);
+// attributes before and after a change are taken under a lock of the object, so
+// that no change through this server comes between them (locks.go).
+//
+// Durability: UNSTABLE data is on stable storage after COMMIT, DATA_SYNC and
+// FILE_SYNC data before the reply, and so is every change of names and
+// attributes unless Options.AsyncNames is set.
+package nfsserver
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"sync/atomic"
+
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// MaxIO is the most octets of one READ or WRITE (rtmax and wtmax of FSINFO).
+const MaxIO = 1 << 20
+
+// An Export is a file tree with the name that clients mount.
+type Export struct {
+	Name     string // a clean absolute path
+	FS       FS     // closed with the Server
+	ReadOnly bool
+}
+
+// Options makes a Server.
+type Options struct {
+	Exports []Export
+	// Key authenticates file handles; handles live as long as it does. Zero: a random one.
+	Key [KeySize]byte
+	// Squash says as whom callers act.
+	Squash Squash
+	// AsyncNames lets changes of names and attributes be answered before they are
+	// on stable storage, which RFC 1813 §4.8 does not allow: a crash of the machine
+	// may then take back what a client was told is done. Data written is not affected.
+	AsyncNames bool
+}
+
+// A Server is a set of exports. All methods may be called at once.
+type Server struct {
+	// Set once.
+	key     sipKey
+	exports []*export
+	byID    map[uint32]*export
+	squash  Squash
+	sync    bool
+
+	verf   atomic.Uint64 // write verifier
+	locks  lockTable
+	mounts mountTable
+}
+
+// An export is an Export as the procedures use it.
+type export struct {
+	id       uint32
+	name     string
+	fs       FS
+	root     Ref
+	info     Info
+	verf     nfs3.Verf // of directory cookies
+	readOnly bool
+}
+
+// New returns a Server of the exports. It starts nothing: serve its Programs.
+func New(o Options) (*Server, error) {
+	if len(o.Exports) == 0 {
+		return nil, errors.New("nothing to export")
+	}
+	if o.Key == ([KeySize]byte{}) {
+		rand.Read(o.Key[:])
+	}
+	s := &Server{key: newSipKey(&o.Key), byID: make(map[uint32]*export), squash: o.Squash, sync: !o.AsyncNames}
+	for _, e := range o.Exports {
+		if err := s.add(e); err != nil {
+			return nil, err
+		}
+	}
+	s.newVerifier()
+	return s, nil
+}
+
+// add takes an export in.
+func (s *Server) add(e Export) error {
+	if !strings.HasPrefix(e.Name, "/") || path.Clean(e.Name) != e.Name {
+		return fmt.Errorf("export name %q: want a clean absolute path such as /data", e.Name)
+	}
+	x := &export{id: exportID(e.Name), name: e.Name, fs: e.FS, root: e.FS.Root(), info: e.FS.Info(), readOnly: e.ReadOnly}
+	binary.BigEndian.PutUint64(x.verf[:], x.info.CookieVerf)
+	if other := s.byID[x.id]; other != nil {
+		return fmt.Errorf("export name %q is too like %q: choose another", e.Name, other.name)
+	}
+	s.byID[x.id] = x
+	s.exports = append(s.exports, x)
+	return nil
+}
+
+// exportID is the number of an export in handles: the same in each run.
+func exportID(name string) uint32 {
+	return uint32(sipKey{}.sum([]byte(name)))
+}
+
+// newVerifier changes the write verifier: clients send again what they have
+// written and not committed (RFC 1813 §3.3.7). It happens with each start, and
+// when stable storage has failed us.
+func (s *Server) newVerifier() {
+	var b [8]byte
+	rand.Read(b[:])
+	s.verf.Store(binary.BigEndian.Uint64(b[:]))
+}
+
+func (s *Server) verifier() (v nfs3.Verf) {
+	binary.BigEndian.PutUint64(v[:], s.verf.Load())
+	return v
+}
+
+// Programs returns the programs to serve: NFS and MOUNT.
+func (s *Server) Programs() []*transport.Program {
+	return []*transport.Program{s.nfsProgram(), s.mountProgram()}
+}
+
+// Close closes the exported FSs. Nothing may be served any more.
+func (s *Server) Close() error {
+	var errs []error
+	for _, x := range s.exports {
+		errs = append(errs, x.fs.Close())
+	}
+	return errors.Join(errs...)
+}
