@@ -1,0 +1,114 @@
+// Whole files in order: WriteTo reads ahead, ReadFrom writes behind.
+
+package nfsclient
+
+import (
+	"errors"
+	"io"
+	"os"
+)
+
+// streamWindow is how many pieces a stream keeps in flight.
+const streamWindow = 4
+
+// A piece is one buffer of a stream on its way.
+type piece struct {
+	buf  []byte
+	n    int
+	err  error
+	done chan struct{}
+}
+
+func newPieces(size int) []*piece {
+	ring := make([]*piece, streamWindow)
+	for i := range ring {
+		ring[i] = &piece{buf: make([]byte, size)}
+	}
+	return ring
+}
+
+func (p *piece) start(do func()) {
+	p.done = make(chan struct{})
+	go func() {
+		defer close(p.done)
+		do()
+	}()
+}
+
+// WriteTo writes the file from the position on to w, reading ahead; io.Copy uses it.
+func (f *File) WriteTo(w io.Writer) (total int64, err error) {
+	f.posMu.Lock()
+	defer f.posMu.Unlock()
+	ring := newPieces(f.fs.size.rtmax)
+	off := f.pos
+	fetch := func(p *piece) {
+		at := off
+		off += int64(len(p.buf))
+		p.start(func() { p.n, p.err = f.ReadAt(p.buf, at) })
+	}
+	for _, p := range ring {
+		fetch(p)
+	}
+	defer func() {
+		for _, p := range ring {
+			<-p.done // buffers are ours again only now
+		}
+	}()
+	for i := 0; ; i = (i + 1) % len(ring) {
+		p := ring[i]
+		<-p.done
+		n, err := w.Write(p.buf[:p.n])
+		total += int64(n)
+		f.pos += int64(n)
+		switch {
+		case err != nil:
+			return total, err
+		case p.err == io.EOF:
+			return total, nil
+		case p.err != nil:
+			return total, p.err
+		}
+		fetch(p)
+	}
+}
+
+// ReadFrom writes what r gives at the position, several pieces at once; io.Copy
+// uses it. The data is stable after Sync or Close.
+func (f *File) ReadFrom(r io.Reader) (total int64, err error) {
+	if f.flag&os.O_APPEND != 0 { // each Write finds the end of the file anew
+		return io.Copy(struct{ io.Writer }{f}, r)
+	}
+	f.posMu.Lock()
+	defer f.posMu.Unlock()
+	ring := newPieces(f.fs.size.wtmax)
+	settle := func(p *piece) error {
+		if p.done == nil {
+			return nil
+		}
+		<-p.done
+		p.done = nil
+		return p.err
+	}
+	start := f.pos
+	for i := 0; err == nil; i = (i + 1) % len(ring) {
+		p := ring[i]
+		if err = settle(p); err != nil {
+			break
+		}
+		p.n, err = io.ReadFull(r, p.buf)
+		if p.n > 0 {
+			at := f.pos
+			f.pos += int64(p.n)
+			p.start(func() { _, p.err = f.writeAt(p.buf[:p.n], at) })
+		}
+	}
+	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	for _, p := range ring {
+		if e := settle(p); err == nil {
+			err = e
+		}
+	}
+	return f.pos - start, err
+}
