@@ -1,0 +1,135 @@
+// The tests of bench.
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+)
+
+// test runs one test by name and puts its figures in the report.
+func (b *benchRun) test(ctx context.Context, name string) error {
+	c, root := b.fsys.Client(), b.fsys.Root()
+	l := loop{slots: b.slots, duration: b.flags.duration}
+	switch name {
+	case "null":
+		l.slots = b.slots[:1]
+		l.op = func(*benchSlot, int64) (int, error) { return 0, c.Null(ctx) }
+	case "getattr":
+		l.op = func(*benchSlot, int64) (int, error) {
+			_, err := c.Getattr(ctx, root)
+			return 0, err
+		}
+	default:
+		return b.fileTest(ctx, name, &l)
+	}
+	return b.measure(ctx, name, &l)
+}
+
+// measure warms up, so that connections are at speed and pools are filled, then runs the loop.
+func (b *benchRun) measure(ctx context.Context, name string, l *loop) error {
+	warm := *l
+	warm.duration, warm.end = l.duration/10, nil
+	if _, err := warm.run(ctx); err != nil {
+		return err
+	}
+	m, err := l.run(ctx)
+	if err == nil {
+		b.report.add(name, m, len(l.slots))
+	}
+	return err
+}
+
+// fileTest runs a test on the file. Writers write what is there already, so the
+// whole file can be checked after each test.
+func (b *benchRun) fileTest(ctx context.Context, name string, l *loop) error {
+	f, err := b.layOut(ctx)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	blocks, small := b.size/seqBlock, b.size/randBlock
+	read := func(s *benchSlot, n int, off int64) (int, error) {
+		if _, err := f.ReadAt(s.in[:n], off); err != nil {
+			return 0, err
+		}
+		return n, b.pat.sample(s.in[:n], off)
+	}
+	write := func(s *benchSlot, n int, off int64) (int, error) {
+		b.pat.restamp(s.out[:n], off)
+		return f.WriteAt(s.out[:n], off)
+	}
+	switch name {
+	case "read":
+		l.op = func(s *benchSlot, i int64) (int, error) { return read(s, seqBlock, i%blocks*seqBlock) }
+	case "write":
+		l.op = func(s *benchSlot, i int64) (int, error) { return write(s, seqBlock, i%blocks*seqBlock) }
+		l.end = f.Sync
+	case "randread":
+		l.op = func(s *benchSlot, _ int64) (int, error) { return read(s, randBlock, s.random(small)*randBlock) }
+	case "randwrite":
+		l.op = func(s *benchSlot, _ int64) (int, error) { return write(s, randBlock, s.random(small)*randBlock) }
+		l.end = f.Sync
+	}
+	if err := b.measure(ctx, name, l); err != nil {
+		return err
+	}
+	if l.end != nil {
+		return b.verify(ctx, f)
+	}
+	return nil
+}
+
+// layOut opens the file; the first time it writes it, and checks every octet.
+func (b *benchRun) layOut(ctx context.Context) (*nfsclient.File, error) {
+	if _, err := b.fsys.Stat(ctx, b.name); err == nil {
+		return b.fsys.OpenFile(ctx, b.name, os.O_RDWR, 0)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	f, err := b.fsys.Create(ctx, b.name, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	l := loop{slots: b.slots, count: b.size / seqBlock, end: f.Sync}
+	l.op = func(s *benchSlot, i int64) (int, error) {
+		b.pat.restamp(s.out, i*seqBlock)
+		return f.WriteAt(s.out, i*seqBlock)
+	}
+	if _, err := l.run(ctx); err != nil {
+		return nil, fmt.Errorf("lay out the file: %w", err)
+	}
+	return f, b.verify(ctx, f)
+}
+
+// verify compares every octet of the file, with no clock running.
+func (b *benchRun) verify(ctx context.Context, f *nfsclient.File) error {
+	l := loop{slots: b.slots, count: b.size / seqBlock}
+	l.op = func(s *benchSlot, i int64) (int, error) {
+		if _, err := f.ReadAt(s.in, i*seqBlock); err != nil {
+			return 0, err
+		}
+		return seqBlock, b.pat.check(s.in, i*seqBlock)
+	}
+	if _, err := l.run(ctx); err != nil {
+		return fmt.Errorf("verify: %w", err)
+	}
+	b.report.Verified += b.size
+	return nil
+}
+
+// cleanUp removes the file, even when the run was interrupted.
+func (b *benchRun) cleanUp() error {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanUpTime)
+	defer cancel()
+	err := b.fsys.Remove(ctx, b.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,43 @@
+// The root command: its flags, and the list of commands.
+
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func newRoot(s *session) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "nfsrdma",
+		Short: "Use NFS servers over RDMA or TCP, with no mount, no RDMA hardware and no kernel module",
+		Long: `nfsrdma uses NFSv3 servers over RPC-over-RDMA (software iWARP) or TCP, with no
+mount, no RDMA hardware and no kernel module.
+
+A remote path is written nfsrdma://HOST[:PORT]/export/path or HOST:/export/path;
+nfs://HOST[:PORT]/export/path means TCP. The default ports are 20049 for RDMA and
+2049 for TCP.`,
+		Example: `  nfsrdma demo
+  nfsrdma ls -l nfsrdma://server/export
+  nfsrdma cp -r server:/export/src ./src
+  nfsrdma bench nfsrdma://server/export`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&s.flags.transport, "transport", "", "rdma or tcp (default rdma, tcp for nfs:// paths)")
+	f.IntVar(&s.flags.mountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: the NFS port, then rpcbind)")
+	f.IntVar(&s.flags.conns, "conns", 1, "connections to each server")
+	f.StringVar(&s.flags.crc, "crc", "on", "MPA CRC over RDMA: on, auto or off")
+	f.DurationVar(&s.flags.connectTimeout, "connect-timeout", 10*time.Second, "longest wait for a connection and mount")
+	for _, name := range []string{"transport", "crc"} {
+		words := map[string][]string{"transport": {"rdma", "tcp"}, "crc": {"on", "auto", "off"}}[name]
+		_ = root.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
+	root.AddCommand(
+		newLs(s), newCat(s), newCp(s), newStat(s), newMkdir(s), newRm(s), newMv(s), newLn(s),
+		newDf(s), newShowmount(s), newPing(s), newBench(s), newDemo(s), newRawTCP(), newServe(),
+	)
+	return root
+}
