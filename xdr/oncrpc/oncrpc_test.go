@@ -1,0 +1,231 @@
+// Golden octets, truncations, bad values, allocations and fuzzing of the RPC headers.
+
+package oncrpc
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/xdr"
+)
+
+type message interface {
+	xdr.Marshaler
+	xdr.Unmarshaler
+}
+
+var caller = AuthSys{Stamp: 1, Machine: []byte("host5"), UID: 1000, GID: 100, NumGIDs: 2, GIDs: [MaxGIDs]uint32{4, 24}}
+
+const callerHex = "00000001" + "00000005686f737435000000" + "000003e8" + "00000064" + "00000002" + "00000004" + "00000018"
+
+// golden: each header with its octets, written by hand from RFC 5531 §9.
+var golden = []struct {
+	name string
+	msg  message
+	hex  string
+}{
+	{"NULL call", &CallHeader{XID: 0x1a2b3c01, Prog: 100003, Vers: 3},
+		"1a2b3c01 00000000 00000002 000186a3 00000003 00000000 00000000 00000000 00000000 00000000"},
+	{"call with bodies", &CallHeader{1, 2, 3, 4, OpaqueAuth{FlavorShort, []byte{9, 8, 7, 6, 5}}, OpaqueAuth{FlavorGSS, []byte{1}}},
+		"00000001 00000000 00000002 00000002 00000003 00000004 00000002 00000005 0908070605000000 00000006 00000001 01000000"},
+	{"success", &ReplyHeader{XID: 0x1a2b3c02}, "1a2b3c02 00000001 00000000 00000000 00000000 00000000"},
+	{"success with verifier", &ReplyHeader{XID: 2, Verf: OpaqueAuth{FlavorSys, []byte{1, 2}}},
+		"00000002 00000001 00000000 00000001 00000002 01020000 00000000"},
+	{"PROG_UNAVAIL", &ReplyHeader{XID: 2, Accept: ProgUnavail}, "00000002 00000001 00000000 00000000 00000000 00000001"},
+	{"PROG_MISMATCH", &ReplyHeader{XID: 2, Accept: ProgMismatch, Low: 3, High: 4},
+		"00000002 00000001 00000000 00000000 00000000 00000002 00000003 00000004"},
+	{"PROC_UNAVAIL", &ReplyHeader{XID: 2, Accept: ProcUnavail}, "00000002 00000001 00000000 00000000 00000000 00000003"},
+	{"GARBAGE_ARGS", &ReplyHeader{XID: 2, Accept: GarbageArgs}, "00000002 00000001 00000000 00000000 00000000 00000004"},
+	{"SYSTEM_ERR", &ReplyHeader{XID: 2, Accept: SystemErr}, "00000002 00000001 00000000 00000000 00000000 00000005"},
+	{"RPC_MISMATCH", &ReplyHeader{XID: 2, Denied: true, Low: 2, High: 2}, "00000002 00000001 00000001 00000000 00000002 00000002"},
+	{"AUTH_ERROR", &ReplyHeader{XID: 2, Denied: true, Reject: AuthError, Auth: AuthTooWeak}, "00000002 00000001 00000001 00000001 00000005"},
+	{"AUTH_SYS", &caller, callerHex},
+	{"AUTH_NONE", &OpaqueAuth{}, "00000000 00000000"},
+}
+
+func unhex(s string) []byte {
+	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func encode(m xdr.Marshaler) []byte {
+	e := xdr.NewEncoder(nil)
+	m.EncodeXDR(e)
+	return e.Bytes()
+}
+
+// fresh is a new message of m's type.
+func fresh(m message) message {
+	return reflect.New(reflect.TypeOf(m).Elem()).Interface().(message)
+}
+
+func TestGolden(t *testing.T) {
+	for _, g := range golden {
+		b := unhex(g.hex)
+		if got := encode(g.msg); !bytes.Equal(got, b) {
+			t.Errorf("%s: encoded %x, want %x", g.name, got, b)
+		}
+		back := fresh(g.msg)
+		d := xdr.NewDecoder(b)
+		if back.DecodeXDR(d); d.Err() != nil || d.Remaining() != 0 || !bytes.Equal(encode(back), b) {
+			t.Errorf("%s: decoded %+v, %d octets left, %v", g.name, back, d.Remaining(), d.Err())
+		}
+		for n := range b {
+			d := xdr.NewDecoder(b[:n:n])
+			if back := fresh(g.msg); true {
+				if back.DecodeXDR(d); d.Err() == nil && !bytes.Equal(encode(back), b) {
+					t.Errorf("%s: %d of %d octets are taken", g.name, n, len(b))
+				}
+			}
+		}
+		if h, ok := g.msg.(*CallHeader); ok && h.Size() != len(b) {
+			t.Errorf("%s: size %d, want %d", g.name, h.Size(), len(b))
+		}
+		if h, ok := g.msg.(*ReplyHeader); ok && h.OK() != strings.HasPrefix(g.name, "success") {
+			t.Errorf("%s: OK is %v", g.name, h.OK())
+		}
+	}
+}
+
+// TestFaults: each fault has its error, and the XID is there to answer with.
+func TestFaults(t *testing.T) {
+	call := encode(&CallHeader{XID: 7, Prog: 1, Vers: 2})
+	reply := encode(&ReplyHeader{XID: 7})
+	with := func(b []byte, off int, v byte) []byte {
+		b = bytes.Clone(b)
+		b[off] = v
+		return append(b, make([]byte, 512)...)
+	}
+	for _, c := range []struct {
+		name string
+		b    []byte
+		msg  message
+		want error
+	}{
+		{"reply as call", with(call, 7, 1), &CallHeader{}, ErrNotCall},
+		{"version 3", with(call, 11, 3), &CallHeader{}, ErrRPCVersion},
+		{"credential of 0x191 octets", with(with(call, 30, 1), 31, 0x91), &CallHeader{}, ErrCred},
+		{"huge credential", with(call, 28, 0xff), &CallHeader{}, ErrCred},
+		{"huge verifier", with(call, 36, 0xff), &CallHeader{}, ErrVerf},
+		{"call as reply", with(reply, 7, 0), &ReplyHeader{}, ErrNotReply},
+		{"reply_stat 2", with(reply, 11, 2), &ReplyHeader{}, xdr.ErrValue},
+		{"huge verifier of a reply", with(reply, 16, 0xff), &ReplyHeader{}, ErrVerf},
+		{"accept_stat 6", with(reply, 23, 6), &ReplyHeader{}, xdr.ErrValue},
+		{"reject_stat 2", with(with(reply, 11, 1), 15, 2), &ReplyHeader{}, xdr.ErrValue},
+		{"huge opaque_auth", with(reply, 16, 0xff)[12:], &OpaqueAuth{}, xdr.ErrLimit},
+	} {
+		d := xdr.NewDecoder(c.b)
+		if c.msg.DecodeXDR(d); !errors.Is(d.Err(), c.want) {
+			t.Errorf("%s: %v, want %v", c.name, d.Err(), c.want)
+		}
+		switch h := c.msg.(type) {
+		case *CallHeader:
+			if h.XID != 7 {
+				t.Errorf("%s: XID %d", c.name, h.XID)
+			}
+		case *ReplyHeader:
+			if h.XID != 7 {
+				t.Errorf("%s: XID %d", c.name, h.XID)
+			}
+		}
+	}
+	atLimit := &CallHeader{Cred: OpaqueAuth{FlavorGSS, make([]byte, MaxAuth)}, Verf: OpaqueAuth{FlavorGSS, make([]byte, MaxAuth)}}
+	d := xdr.NewDecoder(encode(atLimit))
+	if (&CallHeader{}).DecodeXDR(d); d.Err() != nil {
+		t.Errorf("bodies of 400 octets: %v", d.Err())
+	}
+}
+
+func TestAuthSys(t *testing.T) {
+	var a AuthSys
+	if err := a.Parse(unhex(callerHex)); err != nil || !reflect.DeepEqual(a, caller) || !reflect.DeepEqual(a.Groups(), []uint32{4, 24}) {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if err := a.Parse(append(unhex(callerHex), 0)); !errors.Is(err, xdr.ErrValue) {
+		t.Errorf("an octet left over: %v", err)
+	}
+	a = AuthSys{Machine: make([]byte, MaxMachine)}
+	if a.SetGroups(make([]uint32, 20)); a.NumGIDs != 16 {
+		t.Errorf("%d of 20 groups", a.NumGIDs)
+	}
+	if b := encode(&a); len(b) > MaxAuth || a.Parse(b) != nil {
+		t.Errorf("the largest body has %d octets", len(b))
+	}
+	b := encode(&a)
+	b[4+4+256+8+3] = 17
+	if err := a.Parse(append(b, 0, 0, 0, 0)); !errors.Is(err, xdr.ErrLimit) || a.NumGIDs != 0 {
+		t.Errorf("17 groups: %v", err)
+	}
+	a = AuthSys{Machine: make([]byte, MaxMachine+1)}
+	if err := a.Parse(encode(&a)); !errors.Is(err, xdr.ErrLimit) {
+		t.Errorf("a name of 256 octets: %v", err)
+	}
+}
+
+func TestStrings(t *testing.T) {
+	for got, want := range map[string]string{
+		Call.String(): "CALL", Success.String(): "SUCCESS", SystemErr.String(): "SYSTEM_ERR", AcceptStat(6).String(): "accept_stat(6)",
+		AuthError.String(): "AUTH_ERROR", AuthTooWeak.String(): "AUTH_TOOWEAK", GSSCtxProblem.String(): "RPCSEC_GSS_CTXPROBLEM",
+		AuthStat(8).String(): "auth_stat(8)", FlavorGSS.String(): "RPCSEC_GSS", Flavor(4).String(): "auth_flavor(4)",
+	} {
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+func TestDoNotAllocate(t *testing.T) {
+	var e xdr.Encoder
+	var d xdr.Decoder
+	var call CallHeader
+	var reply ReplyHeader
+	var sys AuthSys
+	buf := make([]byte, 0, 512)
+	in := CallHeader{XID: 1, Prog: 2, Cred: OpaqueAuth{FlavorSys, unhex(callerHex)}}
+	ok := ReplyHeader{XID: 1}
+	if n := testing.AllocsPerRun(100, func() {
+		e.Reset(buf)
+		in.EncodeXDR(&e)
+		d.Reset(e.Bytes(), nil)
+		call.DecodeXDR(&d)
+		if err := sys.Parse(call.Cred.Body); err != nil || d.Err() != nil {
+			t.Fatal(err, d.Err())
+		}
+		e.Reset(buf)
+		ok.EncodeXDR(&e)
+		d.Reset(e.Bytes(), nil)
+		reply.DecodeXDR(&d)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// FuzzHeaders: the first octet picks the header; what decodes must encode and decode again to the same.
+func FuzzHeaders(f *testing.F) {
+	for i, g := range golden {
+		f.Add(append([]byte{byte(i)}, unhex(g.hex)...))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) == 0 {
+			return
+		}
+		kind := golden[int(b[0])%len(golden)].msg
+		m, back := fresh(kind), fresh(kind)
+		d := xdr.NewDecoder(b[1:])
+		if m.DecodeXDR(d); d.Err() != nil {
+			return
+		}
+		again := encode(m)
+		d = xdr.NewDecoder(again)
+		if back.DecodeXDR(d); d.Err() != nil || d.Remaining() != 0 || !bytes.Equal(encode(back), again) {
+			t.Errorf("%+v, again %+v, %v", m, back, d.Err())
+		}
+	})
+}
