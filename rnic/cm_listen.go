@@ -83,13 +83,12 @@ func (l *Listener) handshake(c net.Conn) {
 		c.Close()
 		return
 	}
-	defer l.track(c, false)
 	c.SetDeadline(time.Now().Add(l.dev.handshakeTimeout(acceptTimeout)))
 	f, rest, err := readFrame(c, false)
 	if err == nil && len(rest) > 0 {
 		err = mpa.ErrEarly
 	}
-	if err != nil {
+	if !l.track(c, false) || err != nil { // from here on Close does not touch c
 		c.Close()
 		return
 	}

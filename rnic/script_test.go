@@ -58,7 +58,7 @@ func (s *script) dial(a net.Addr) {
 func (s *script) say(b []byte) {
 	s.t.Helper()
 	if _, err := s.c.Write(b); err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("%v (QP: %v)", err, s.qp.Err())
 	}
 }
 
