@@ -72,17 +72,6 @@ func vectors(t *testing.T, kind string) []vector {
 	return of
 }
 
-func vectorNamed(t *testing.T, kind, name string) vector {
-	t.Helper()
-	for _, v := range vectors(t, kind) {
-		if v.Name == name {
-			return v
-		}
-	}
-	t.Fatalf("no vector %q", name)
-	return vector{}
-}
-
 // R5044-048, R5044-058, R5044-059.
 func TestVectorsCRC(t *testing.T) {
 	for _, v := range vectors(t, "crc32c") {

@@ -71,12 +71,9 @@ type half struct {
 }
 
 func (t *tracker) packet(number int, p gopacket.Packet) {
-	ip, ok := p.NetworkLayer().(gopacket.NetworkLayer)
-	if !ok {
-		return
-	}
+	ip := p.NetworkLayer()
 	tcp, ok := p.TransportLayer().(*layers.TCP)
-	if !ok {
+	if ip == nil || !ok {
 		return
 	}
 	addrs, ports := ip.NetworkFlow(), tcp.TransportFlow()
