@@ -38,6 +38,7 @@ var golden = []struct {
 	{"c1 42 00cd3401 0000000000010000", Header{Tagged: true, Last: true, Ctrl: 0x42, STag: 0x00cd3401, TO: 0x10000}},
 }
 
+// R5041-001, R5041-014, R5041-019, R5041-028, R5041-032, R5041-040.
 func TestGolden(t *testing.T) {
 	for _, g := range golden {
 		wire := unhex(t, g.hex)
@@ -66,7 +67,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// Each model has its own code for a wrong DDP version; reserved bits are not looked at.
+// Each model has its own code for a wrong DDP version; reserved bits are not looked
+// at (R5041-029 to R5041-031).
 func TestFirstOctet(t *testing.T) {
 	seg := make([]byte, UntaggedLen)
 	for o := range 256 {

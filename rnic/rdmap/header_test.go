@@ -34,6 +34,7 @@ func checkLengths(t *testing.T, wire []byte, long, short error, parse func([]byt
 	}
 }
 
+// R5040-047, R5040-050 to R5040-052.
 func TestReadRequest(t *testing.T) {
 	wire := unhex(t, "00cd3401 0000000000010000 00000006 00ef5602 0000000000020000")
 	want := ReadRequest{SinkSTag: 0x00cd3401, SinkTO: 0x10000, Size: 6, SrcSTag: 0x00ef5602, SrcTO: 0x20000}

@@ -32,6 +32,7 @@ var table = []struct {
 	{OpAtomicResponse, 0x4b, "Atomic Response", false, 3, 12, false, false, false},
 }
 
+// R5040-024, R5040-025, R5040-027 to R5040-035, R5040-037, R5040-038, R5040-040, R5040-044, R5040-045.
 func TestTable(t *testing.T) {
 	for i, w := range table {
 		op := w.op
@@ -53,7 +54,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// Each octet there is: version first, then opcode; reserved bits are not looked at.
+// Each octet there is: version first, then opcode; reserved bits are not looked at
+// (R5040-036, R5040-041, R5040-071, R5040-072).
 func TestParseControl(t *testing.T) {
 	for o := range 256 {
 		op, err := ParseControl(byte(o))

@@ -83,6 +83,7 @@ var worked = []struct {
 		"0016 4147 00000000 00000002 00000001 00000000 20020000 7fe42585"},
 }
 
+// R5040-026, R5040-028 to R5040-035, R5040-045, R5040-054, R5041-014, R5041-032, R5041-040, R6581-053.
 func TestWorked(t *testing.T) {
 	for _, w := range worked {
 		wire, err := hex.DecodeString(strings.ReplaceAll(w.fpdu, " ", ""))

@@ -28,6 +28,7 @@ var rows = []struct {
 	{MPALocal, 2, 0, 5}, {MPAIRD, 2, 0, 6}, {MPARTR, 2, 0, 7},
 }
 
+// R5040-056, R5040-063 to R5040-078, R6581-014 to R6581-016.
 func TestCodes(t *testing.T) {
 	for _, r := range rows {
 		if r.code != (Code{r.layer, r.etype, r.value}) {

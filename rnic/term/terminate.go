@@ -114,13 +114,18 @@ func code(b []byte, swap bool) Code {
 	return Code{Layer: b[0] >> 4, EType: b[0] & 0x0f, Code: b[1]}
 }
 
-// swapped judges the dialect: by the header control bits where any are set,
-// else by which reading is in the table of codes.
+// swapped judges the dialect: by the header control bits where any are set
+// (siw's are reserved bits of the RFC, to be ignored: R5040-062), else by which
+// reading is in the table of codes.
 func swapped(b []byte, setup bool) bool {
-	if hi, lo := b[2]&0xe0, b[2]&0x07; hi|lo != 0 {
-		return hi == 0
-	}
+	hi, lo := b[2]&0xe0, b[2]&0x07
 	rfc, siw := code(b, false), code(b, true)
+	switch {
+	case hi != 0:
+		return false
+	case lo != 0 && siw.Known():
+		return true
+	}
 	if rfc.Layer == LayerLLP && rfc.Code >= MPALocal.Code && !setup && siw.Known() {
 		return true
 	}

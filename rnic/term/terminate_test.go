@@ -51,6 +51,7 @@ func same(a, b Terminate) bool {
 		bytes.Equal(a.DDP, b.DDP) && bytes.Equal(a.RDMA, b.RDMA)
 }
 
+// R5040-054, R5040-055, R5040-058 to R5040-061, R5040-079 to R5040-083, R5044-164, R6581-013.
 func TestGolden(t *testing.T) {
 	for _, g := range golden(t) {
 		wire := unhex(t, g.hex)
@@ -73,6 +74,19 @@ func TestGolden(t *testing.T) {
 				t.Errorf("first %d octets of %x: code %v", i, wire, cut.Code)
 			}
 		}
+	}
+}
+
+// R5040-062.
+func TestReservedBits(t *testing.T) {
+	for _, c := range []string{"1100dfff 0016" + hexWrite, "1100dbff 0016" + hexWrite} {
+		got, err := Parse(unhex(t, c), false)
+		if err != nil || got.Code != DDPInvalidSTag || got.Swapped || got.SegLen != 0x16 || len(got.DDP) != 14 {
+			t.Errorf("%s: %+v, %v", c, got, err)
+		}
+	}
+	if got, err := Parse(unhex(t, "020618ff"), false); err != nil || got.Code != RDMAPOpcode || got.Swapped {
+		t.Errorf("no headers: %+v, %v", got, err)
 	}
 }
 
