@@ -53,6 +53,14 @@ func (d *Decoder) Fail(err error) {
 	}
 }
 
+// Hold records ErrLimit when n is over limit: for lengths that are known only
+// after the reading.
+func (d *Decoder) Hold(n, limit int) {
+	if n > limit {
+		d.Fail(ErrLimit)
+	}
+}
+
 // Offset is the number of octets read.
 func (d *Decoder) Offset() int { return d.off }
 

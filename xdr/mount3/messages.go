@@ -14,7 +14,7 @@ func (a *PathArgs) EncodeXDR(e *xdr.Encoder) { xdr.MustMarshal(e, a) }
 func (a *PathArgs) DecodeXDR(d *xdr.Decoder) {
 	*a = PathArgs{}
 	unmarshal(d, a, 4+MaxPath)
-	hold(d, len(a.Path), MaxPath)
+	d.Hold(len(a.Path), MaxPath)
 }
 
 // A MntRes is the result of MNT. In the error arm only Status travels.
@@ -31,8 +31,8 @@ func (r *MntRes) EncodeXDR(e *xdr.Encoder) { xdr.MustMarshal(e, r) }
 func (r *MntRes) DecodeXDR(d *xdr.Decoder) {
 	*r = MntRes{}
 	unmarshal(d, r, 4+4+MaxHandle+4+4*MaxFlavor)
-	hold(d, len(r.Handle), MaxHandle)
-	hold(d, len(r.Flavors), MaxFlavor)
+	d.Hold(len(r.Handle), MaxHandle)
+	d.Hold(len(r.Flavors), MaxFlavor)
 }
 
 // A Mount is one line of DUMP: who mounted what (mountbody).
@@ -56,9 +56,9 @@ func (r *DumpRes) DecodeXDR(d *xdr.Decoder) {
 	for start := d.Offset(); d.Bool(); {
 		var m Mount
 		unmarshal(d, &m, 8+xdr.RoundUp(MaxName)+MaxPath)
-		hold(d, len(m.Host), MaxName)
-		hold(d, len(m.Dir), MaxPath)
-		if hold(d, d.Offset()-start, MaxList); d.Err() != nil {
+		d.Hold(len(m.Host), MaxName)
+		d.Hold(len(m.Dir), MaxPath)
+		if d.Hold(d.Offset()-start, MaxList); d.Err() != nil {
 			return
 		}
 		r.Mounts = append(r.Mounts, m)
@@ -96,7 +96,7 @@ func (r *ExportRes) DecodeXDR(d *xdr.Decoder) {
 		var p PathArgs
 		p.DecodeXDR(d)
 		x := Export{Dir: p.Path, Groups: decodeGroups(d)}
-		if hold(d, d.Offset()-start, MaxList); d.Err() != nil {
+		if d.Hold(d.Offset()-start, MaxList); d.Err() != nil {
 			return
 		}
 		r.Exports = append(r.Exports, x)
@@ -110,8 +110,8 @@ func decodeGroups(d *xdr.Decoder) []string {
 	for start := d.Offset(); d.Bool(); {
 		var g group
 		unmarshal(d, &g, 4+xdr.RoundUp(MaxName))
-		hold(d, len(g.Name), MaxName)
-		if hold(d, d.Offset()-start, MaxList); d.Err() != nil {
+		d.Hold(len(g.Name), MaxName)
+		if d.Hold(d.Offset()-start, MaxList); d.Err() != nil {
 			return nil
 		}
 		list = append(list, g.Name)
@@ -122,10 +122,3 @@ func decodeGroups(d *xdr.Decoder) []string {
 // unmarshal reads v, one element of a message, from at most limit octets. The
 // error stays in the Decoder.
 func unmarshal(d *xdr.Decoder, v any, limit int) { _ = xdr.Unmarshal(d, v, limit) }
-
-// hold fails with xdr.ErrLimit when n is over limit.
-func hold(d *xdr.Decoder, n, limit int) {
-	if n > limit {
-		d.Fail(xdr.ErrLimit)
-	}
-}

@@ -33,7 +33,7 @@ func (b *Binding) EncodeXDR(e *xdr.Encoder) { xdr.MustMarshal(e, b) }
 func (b *Binding) DecodeXDR(d *xdr.Decoder) {
 	*b = Binding{}
 	unmarshal(d, b, 8+3*(4+xdr.RoundUp(MaxString)))
-	hold(d, max(len(b.Netid), len(b.Addr), len(b.Owner)), MaxString)
+	d.Hold(max(len(b.Netid), len(b.Addr), len(b.Owner)), MaxString)
 }
 
 // A BoolRes is the result of SET and UNSET: whether it was done.
@@ -64,7 +64,7 @@ func (r *AddrRes) EncodeXDR(e *xdr.Encoder) { xdr.MustMarshal(e, r) }
 func (r *AddrRes) DecodeXDR(d *xdr.Decoder) {
 	*r = AddrRes{}
 	unmarshal(d, r, 4+xdr.RoundUp(MaxString))
-	hold(d, len(r.Addr), MaxString)
+	d.Hold(len(r.Addr), MaxString)
 }
 
 // A PmapDumpRes is the result of DUMP in version 2.
@@ -104,7 +104,7 @@ func decodeList[T any](d *xdr.Decoder, decode func(*T, *xdr.Decoder)) []T {
 	for start := d.Offset(); d.Bool(); {
 		var v T
 		decode(&v, d)
-		if hold(d, d.Offset()-start, MaxList); d.Err() != nil {
+		if d.Hold(d.Offset()-start, MaxList); d.Err() != nil {
 			return nil
 		}
 		list = append(list, v)
@@ -114,10 +114,3 @@ func decodeList[T any](d *xdr.Decoder, decode func(*T, *xdr.Decoder)) []T {
 
 // unmarshal reads v from at most limit octets. The error stays in the Decoder.
 func unmarshal(d *xdr.Decoder, v any, limit int) { _ = xdr.Unmarshal(d, v, limit) }
-
-// hold fails with xdr.ErrLimit when n is over limit.
-func hold(d *xdr.Decoder, n, limit int) {
-	if n > limit {
-		d.Fail(xdr.ErrLimit)
-	}
-}

@@ -1,0 +1,13 @@
+// What the package is: the two ways to code XDR, and which is for what.
+
+// Package xdr encodes and decodes XDR (RFC 4506).
+//
+// The Encoder and the Decoder work on byte slices, value by value, without
+// reflection and without allocation: they are for the data path. Large opaques
+// can be kept apart from the stream as Items, so that they are never copied.
+// Marshal and Unmarshal work on whole types by reflection (go-xdr), within
+// limits: they are for messages that are met seldom.
+//
+// Nothing a Decoder reads can make it panic, read beyond its slice or allocate
+// more than the slice is long.
+package xdr
