@@ -45,7 +45,7 @@ type recordReader struct {
 	// block; inside tells that part of a record is there already.
 	beforeRead func(inside bool) error
 	inside     bool
-	// charge, if set, is called before a record's buffer grows by n octets.
+	// charge, if set, is called once for each large record, of at most n octets.
 	charge func(n int) error
 }
 
@@ -71,7 +71,11 @@ func (r *recordReader) next() (*octets, error) {
 			err = errRecordSize
 		}
 		if err == nil {
-			rec, err = r.fragment(rec, have, length)
+			most := r.limit
+			if last {
+				most = have + length
+			}
+			rec, err = r.fragment(rec, have, length, most)
 		}
 		if err != nil {
 			rec.put()
@@ -96,20 +100,22 @@ func (r *recordReader) mark() (length int, last bool, err error) {
 	return int(v &^ lastFragment), v&lastFragment != 0, nil
 }
 
-// fragment appends the next length octets of the stream to rec, which is nil at first.
-func (r *recordReader) fragment(rec *octets, have, length int) (*octets, error) {
+// fragment appends the next length octets of the stream to rec, which is nil at
+// first, and which will have most octets at the most. A large record is charged
+// for all of them at once: readers that took a part and waited for the rest
+// could wait for each other.
+func (r *recordReader) fragment(rec *octets, have, length, most int) (*octets, error) {
 	if rec == nil {
 		rec = getOctets(0)
 		rec.b = rec.b[:0]
 	}
 	for want := have + length; have < want; {
 		step := min(want, have+growStep)
-		if r.charge != nil && step > smallRecord {
-			n := step - rec.charged
-			if err := r.charge(n); err != nil {
+		if r.charge != nil && step > smallRecord && rec.charged == 0 {
+			if err := r.charge(most); err != nil {
 				return rec, err
 			}
-			rec.charged = step
+			rec.charged = most
 		}
 		rec = rec.grow(step)
 		if err := r.readFull(rec.b[have:step]); err != nil {

@@ -35,6 +35,7 @@ func (cfg *ServerConfig) setDefaults() {
 	setDefault(&cfg.MaxConns, 1024)
 	setDefault(&cfg.Memory, 256<<20)
 	setDefault(&cfg.HalfTimeout, 30*time.Second)
+	cfg.Memory = max(cfg.Memory, int64(cfg.MaxRecord)) // or a record could never be taken
 }
 
 func setDefault[T int | int64 | time.Duration](v *T, def T) {

@@ -1,0 +1,49 @@
+// All tests together leave no goroutine behind.
+
+package transport
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+)
+
+func TestMain(m *testing.M) {
+	logrus.SetOutput(io.Discard)
+	code := m.Run()
+	if code == 0 {
+		code = leaks()
+	}
+	os.Exit(code)
+}
+
+// leaks waits for the goroutines of this module to end, and shows those that do not.
+func leaks() int {
+	var left []string
+	for range 200 {
+		if left = ours(); len(left) == 0 {
+			return 0
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	fmt.Printf("%d goroutines are left:\n%s\n", len(left), strings.Join(left, "\n\n"))
+	return 1
+}
+
+// ours is the stacks of the goroutines that this module started, but for the main one.
+func ours() (left []string) {
+	buf := make([]byte, 1<<20)
+	stacks := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
+	for _, s := range stacks[1:] {
+		if strings.Contains(s, "nfsrdma/nfsrdma/") {
+			left = append(left, s)
+		}
+	}
+	return left
+}

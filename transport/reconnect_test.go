@@ -1,0 +1,198 @@
+// What a client does when the connection is lost, or the server is not there.
+
+package transport
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A call that runs while its connection is cut is sent again under its XID, and
+// done once.
+func TestReconnect(t *testing.T) {
+	overEach(t, func(t *testing.T, n network) {
+		p, s, addr := n.start(t, ServerConfig{})
+		c := n.client(t, addr, ClientConfig{})
+		errs := make(chan error, 1)
+		go func() { errs <- c.Call(bg, testProc(tHold), nil, words{0}, nil, 0) }()
+		<-p.entered
+		cut(s)
+		out := words{0}
+		if err := c.Call(bg, testProc(tAdd), words{1, 2}, out, nil, 0); err != nil || out[0] != 3 {
+			t.Errorf("call after the cut: %v, %v", out, err)
+		}
+		p.release()
+		if err := <-errs; err != nil {
+			t.Errorf("call that ran: %v", err)
+		}
+		if runs := p.runs.Load(); runs != 1 {
+			t.Errorf("it ran %d times", runs)
+		}
+	})
+}
+
+// cut closes all connections of a server that goes on to serve.
+func cut(s *Server) {
+	s.mu.Lock()
+	var conns []serverConn
+	for c := range s.conns {
+		conns = append(conns, c)
+	}
+	s.mu.Unlock()
+	for _, c := range conns {
+		c.close()
+	}
+}
+
+// A server that is started again on the same port is found again.
+func TestServerComesBack(t *testing.T) {
+	overEach(t, func(t *testing.T, n network) {
+		p := newTestProgram()
+		s := NewServer(ServerConfig{}, p.program())
+		addr, done, err := n.serve(s, "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := n.client(t, addr, ClientConfig{})
+		if err := c.Call(bg, testProc(tNull), nil, nil, nil, 0); err != nil {
+			t.Error(err)
+		}
+		shutdown(t, s, done)
+		errs := make(chan error, 1)
+		go func() { errs <- c.Call(bg, testProc(tNull), nil, nil, nil, 0) }()
+		s = NewServer(ServerConfig{}, p.program())
+		if _, done, err = n.serve(s, addr); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-errs; err != nil {
+			t.Errorf("after the server has come back: %v", err)
+		}
+		shutdown(t, s, done)
+	})
+}
+
+func TestDialOfNobody(t *testing.T) {
+	overEach(t, func(t *testing.T, n network) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := l.Addr().String()
+		l.Close()
+		_, err = n.dial(bg, addr, ClientConfig{Service: "nfs"})
+		want := "nfs server " + addr + " does not answer: connection refused"
+		if err == nil || err.Error() != want || !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	})
+}
+
+// A call to a server that has gone fails within its time, and says why in one line.
+func TestCallOfADeadServer(t *testing.T) {
+	overEach(t, func(t *testing.T, n network) {
+		p := newTestProgram()
+		s := NewServer(ServerConfig{}, p.program())
+		addr, done, err := n.serve(s, "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := n.client(t, addr, ClientConfig{Service: "nfs", CallTimeout: 300 * time.Millisecond})
+		shutdown(t, s, done)
+		err = c.Call(bg, testProc(tNull), nil, nil, nil, 0)
+		want := "nfs server " + addr + " does not answer: connection refused"
+		if err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		ctx, cancel := context.WithTimeout(bg, 50*time.Millisecond)
+		defer cancel()
+		err = c.Call(ctx, testProc(tNull), nil, nil, nil, 0)
+		if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("with a context that ends: %v", err)
+		}
+	})
+}
+
+// silent is a TCP server that takes connections and says nothing.
+func silent(t *testing.T) (addr string, accepted *atomic.Int32) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted = new(atomic.Int32)
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			accepted.Add(1)
+			t.Cleanup(func() { c.Close() })
+		}
+	}()
+	return l.Addr().String(), accepted
+}
+
+func TestSilentServer(t *testing.T) {
+	addr, accepted := silent(t)
+	c, err := DialTCP(bg, addr, ClientConfig{Service: "nfs", RetryTimeout: 30 * time.Millisecond, MaxRetries: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	err = c.Call(bg, testProc(tNull), nil, nil, nil, 0)
+	if err == nil || err.Error() != "nfs server "+addr+" does not answer: no answer in time" {
+		t.Errorf("%v", err)
+	}
+	if n := accepted.Load(); n != 3 {
+		t.Errorf("%d connections, want one and two more", n)
+	}
+}
+
+// A call that its caller gives up leaves the connection in good order.
+func TestCancel(t *testing.T) {
+	overEach(t, func(t *testing.T, n network) {
+		p, s, addr := n.start(t, ServerConfig{})
+		c := n.client(t, addr, ClientConfig{})
+		ctx, cancel := context.WithCancel(bg)
+		errs := make(chan error, 1)
+		go func() { errs <- c.Call(ctx, testProc(tHold), nil, words{0}, make([]byte, 100), 0) }()
+		<-p.entered
+		cancel()
+		if err := <-errs; err != context.Canceled {
+			t.Errorf("cancelled: %v", err)
+		}
+		p.release()
+		if err := c.Call(bg, testProc(tNull), nil, nil, nil, 0); err != nil {
+			t.Errorf("after that: %v", err)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.conns) != 1 {
+			t.Errorf("%d connections", len(s.conns))
+		}
+	})
+}
+
+func TestCloseEndsCalls(t *testing.T) {
+	overEach(t, func(t *testing.T, n network) {
+		p, _, addr := n.start(t, ServerConfig{})
+		c := n.client(t, addr, ClientConfig{})
+		errs := make(chan error, 1)
+		go func() { errs <- c.Call(bg, testProc(tHold), nil, nil, nil, 0) }()
+		<-p.entered
+		c.Close()
+		if err := <-errs; err != ErrClosed {
+			t.Errorf("call that ran: %v", err)
+		}
+		if err := c.Call(bg, testProc(tNull), nil, nil, nil, 0); err != ErrClosed {
+			t.Errorf("call after Close: %v", err)
+		}
+	})
+}

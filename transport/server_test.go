@@ -1,0 +1,252 @@
+// What bounds a server, and how it ends.
+
+package transport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr"
+)
+
+// Shutdown lets a running call end, and its reply leave.
+func TestShutdownWaits(t *testing.T) {
+	overEach(t, func(t *testing.T, n network) {
+		p := newTestProgram()
+		s := NewServer(ServerConfig{}, p.program())
+		addr, done, err := n.serve(s, "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := n.client(t, addr, ClientConfig{MaxRetries: -1})
+		errs := make(chan error, 1)
+		go func() { errs <- c.Call(bg, testProc(tHold), nil, words{0}, nil, 0) }()
+		<-p.entered
+		ended := make(chan error, 1)
+		go func() { ended <- s.Shutdown(bg) }()
+		<-done
+		p.release()
+		if err := <-errs; err != nil {
+			t.Errorf("call that ran: %v", err)
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+		if _, _, err := n.serve(s, "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Shutdown(bg); err != nil {
+			t.Errorf("Shutdown again: %v", err)
+		}
+	})
+}
+
+// Shutdown that may not wait cuts off, and a procedure learns it from its Ctx.
+func TestShutdownCutsOff(t *testing.T) {
+	overEach(t, func(t *testing.T, n network) {
+		entered := make(chan struct{})
+		prog := &Program{Name: "TEST", Number: testProg, Version: testVers, Procs: []Procedure{{Name: "WAIT", Run: func(c *Call) error {
+			close(entered)
+			<-c.Ctx.Done()
+			return c.Ctx.Err()
+		}}}}
+		s := NewServer(ServerConfig{}, prog)
+		addr, _, err := n.serve(s, "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := n.client(t, addr, ClientConfig{MaxRetries: -1})
+		errs := make(chan error, 1)
+		go func() { errs <- c.Call(bg, testProc(0), nil, nil, nil, 0) }()
+		<-entered
+		ctx, cancel := context.WithCancel(bg)
+		cancel()
+		if err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Shutdown: %v", err)
+		}
+		var ce *ConnectError
+		if err := <-errs; !errors.As(err, &ce) {
+			t.Errorf("call: %v", err)
+		}
+	})
+}
+
+// No more calls of a connection run at once than there are workers for it; the
+// others wait, and all are answered.
+func TestWorkersAreBounded(t *testing.T) {
+	overEach(t, func(t *testing.T, n network) {
+		const workers = 3
+		p, _, addr := n.start(t, ServerConfig{Workers: workers})
+		c := n.client(t, addr, ClientConfig{})
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				if err := c.Call(bg, testProc(tHold), nil, words{0}, nil, 0); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		for range workers {
+			<-p.entered
+		}
+		if n.name == "RDMA" { // TCP is read no further: nothing passes those that wait
+			if err := c.Call(bg, testProc(tNull), nil, nil, nil, 0); err != nil {
+				t.Error(err)
+			}
+		}
+		if got := p.runs.Load(); got != workers {
+			t.Errorf("%d run at once", got)
+		}
+		p.release()
+		wg.Wait()
+	})
+}
+
+// raw connects with no client.
+func raw(t *testing.T, addr string) net.Conn {
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { nc.Close() })
+	nc.SetDeadline(time.Now().Add(20 * time.Second))
+	return nc
+}
+
+// wantCut expects that the server ends the connection with no further octet.
+func wantCut(t *testing.T, nc net.Conn) {
+	t.Helper()
+	n, err := io.Copy(io.Discard, nc)
+	if n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%d octets, %v; want the end of the connection", n, err)
+	}
+}
+
+func TestTCPLimits(t *testing.T) {
+	_, _, addr := networks[0].start(t, ServerConfig{MaxRecord: 4096, MaxConns: 3, HalfTimeout: 50 * time.Millisecond})
+	t.Run("half a record", func(t *testing.T) {
+		nc := raw(t, addr)
+		nc.Write([]byte{0x80, 0, 0, 40, 1, 2, 3})
+		wantCut(t, nc)
+	})
+	t.Run("record too large", func(t *testing.T) {
+		nc := raw(t, addr)
+		nc.Write([]byte{0x80, 0, 0x10, 1})
+		wantCut(t, nc)
+	})
+	t.Run("fragments without end", func(t *testing.T) {
+		nc := raw(t, addr)
+		nc.Write(make([]byte, 4*(maxFragments+1)))
+		wantCut(t, nc)
+	})
+	t.Run("idle is allowed", func(t *testing.T) {
+		nc := raw(t, addr)
+		time.Sleep(100 * time.Millisecond)
+		nc.Write(fragment(callOf(1, tNull, 0).Stream, true))
+		got := make([]byte, 28)
+		if _, err := io.ReadFull(nc, got); err != nil {
+			t.Error(err)
+		}
+		nc.Close()
+	})
+}
+
+func TestMaxConns(t *testing.T) {
+	overEach(t, func(t *testing.T, n network) {
+		_, _, addr := n.start(t, ServerConfig{MaxConns: 2})
+		for range 2 {
+			c := n.client(t, addr, ClientConfig{})
+			if err := c.Call(bg, testProc(tNull), nil, nil, nil, 0); err != nil {
+				t.Error(err)
+			}
+		}
+		c, err := n.dial(bg, addr, ClientConfig{CallTimeout: 200 * time.Millisecond})
+		if err == nil {
+			defer c.Close()
+			err = c.Call(bg, testProc(tNull), nil, nil, nil, 0)
+		}
+		if err == nil {
+			t.Error("a third connection was served")
+		}
+	})
+}
+
+// A peer that sends calls and reads no reply is read from no more, and cut off.
+func TestSlowReader(t *testing.T) {
+	_, s, addr := networks[0].start(t, ServerConfig{Workers: 2, Memory: 16 << 20, HalfTimeout: 200 * time.Millisecond})
+	nc := raw(t, addr)
+	call := fragment(callOf(1, tRead, 1<<20).Stream, true)
+	var err error
+	for err == nil {
+		_, err = nc.Write(bytes.Repeat(call, 100))
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("it was not cut off")
+	}
+	s.Shutdown(bg)
+	if a, r := s.args.used.Load(), s.results.used.Load(); a != 0 || r != 0 {
+		t.Errorf("%d and %d octets are still held", a, r)
+	}
+}
+
+// A peer that closes its direction behind its calls gets all replies.
+func TestHalfClose(t *testing.T) {
+	p, _, addr := networks[0].start(t, ServerConfig{})
+	nc := raw(t, addr)
+	for xid := range uint32(3) {
+		nc.Write(fragment(callOf(xid, tHold, 0).Stream, true))
+	}
+	nc.(*net.TCPConn).CloseWrite()
+	for range 3 {
+		<-p.entered
+	}
+	p.release()
+	b, err := io.ReadAll(nc)
+	if err != nil || len(b) != 3*(markLen+28) {
+		t.Errorf("%d octets, %v", len(b), err)
+	}
+}
+
+// The budget refuses large results, and waits with large arguments until there is room.
+func TestMemoryBudget(t *testing.T) {
+	_, s, addr := networks[0].start(t, ServerConfig{Memory: 1 << 20, MaxRecord: 1 << 20})
+	c := networks[0].client(t, addr, ClientConfig{})
+	if err := c.Call(bg, testProc(tRead), words{1<<20 + 1}, &readRes{}, make([]byte, 2<<20), 0); err != ErrSystem {
+		t.Errorf("READ over the budget: %v", err)
+	}
+	b := make([]byte, 700<<10)
+	var wg sync.WaitGroup
+	clients := []*Client{c, networks[0].client(t, addr, ClientConfig{}), networks[0].client(t, addr, ClientConfig{})}
+	for _, c := range slices.Repeat(clients, 4) {
+		wg.Go(func() {
+			out := words{0, 0}
+			if err := c.Call(bg, testProc(tWrite), &writeArgs{b}, out, nil, 0); err != nil || out[0] != uint32(len(b)) {
+				t.Errorf("WRITE: %v %v", out, err)
+			}
+		})
+	}
+	wg.Wait()
+	if s.args.used.Load() != 0 {
+		t.Errorf("%d octets are still held", s.args.used.Load())
+	}
+}
+
+// A reply that does not decode is an error of its own, over each network.
+func TestBadReply(t *testing.T) {
+	overEach(t, func(t *testing.T, n network) {
+		_, _, addr := n.start(t, ServerConfig{})
+		c := n.client(t, addr, ClientConfig{})
+		err := c.Call(bg, testProc(tAdd), words{1, 2}, make(words, 5), nil, 0)
+		if !errors.Is(err, ErrBadReply) || !errors.Is(err, xdr.ErrShort) {
+			t.Errorf("%v", err)
+		}
+	})
+}
