@@ -1,0 +1,246 @@
+// Checks of attributes.
+
+package fstest
+
+import (
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+var attrChecks = []check{
+	{"attr/root", checkRoot},
+	{"attr/new objects", checkNewObjects},
+	{"attr/mode", checkMode},
+	{"attr/times", checkTimes},
+	{"attr/times now", checkTimesNow},
+	{"attr/size", checkSize},
+	{"attr/size of what has none", checkSizeErrors},
+	{"attr/change times", checkChangeTimes},
+	{"attr/link counts", checkLinkCounts},
+	{"attr/symlink", checkSymlinkAttr},
+	{"attr/statfs", checkStatfs},
+	{"attr/info", checkInfo},
+}
+
+func checkRoot(t *tree) {
+	a := t.attr(t.root)
+	eq(t, "type", a.Type, nfsserver.TypeDir)
+	eq(t, "nlink at least 1", a.Nlink >= 1, true)
+	for _, name := range []string{".", ".."} {
+		r, b, err := t.Lookup(t.root, name)
+		t.ok(err, "Lookup "+name)
+		eq(t, name+" of the root is the root", r, t.root)
+		eq(t, "fileid of "+name, b.Fileid, a.Fileid)
+	}
+}
+
+func checkNewObjects(t *tree) {
+	before := time.Now().Add(-2 * time.Second).Unix()
+	type made struct {
+		name string
+		typ  nfsserver.FileType
+		mk   func(name string) (nfsserver.Ref, nfsserver.Attr, error)
+	}
+	ids := map[uint64]string{}
+	for _, m := range []made{
+		{"f", nfsserver.TypeReg, func(n string) (nfsserver.Ref, nfsserver.Attr, error) { return t.Create(t.root, n, mode(0o640)) }},
+		{"d", nfsserver.TypeDir, func(n string) (nfsserver.Ref, nfsserver.Attr, error) { return t.Mkdir(t.root, n, mode(0o640)) }},
+		{"p", nfsserver.TypeFIFO, func(n string) (nfsserver.Ref, nfsserver.Attr, error) {
+			return t.Mknod(t.root, n, nfsserver.TypeFIFO, nfsserver.Rdev{}, mode(0o640))
+		}},
+		{"s", nfsserver.TypeSocket, func(n string) (nfsserver.Ref, nfsserver.Attr, error) {
+			return t.Mknod(t.root, n, nfsserver.TypeSocket, nfsserver.Rdev{}, mode(0o640))
+		}},
+	} {
+		r, a, err := m.mk(m.name)
+		t.ok(err, "make "+m.name)
+		eq(t, m.name+": type", a.Type, m.typ)
+		eq(t, m.name+": mode, whatever the umask", a.Mode, 0o640)
+		eq(t, m.name+": fsid", a.Fsid, t.attr(t.root).Fsid)
+		for what, s := range map[string]int64{"atime": a.Atime.Sec, "mtime": a.Mtime.Sec, "ctime": a.Ctime.Sec} {
+			eq(t, m.name+": recent "+what, s >= before, true)
+		}
+		if m.typ != nfsserver.TypeDir {
+			eq(t, m.name+": nlink", a.Nlink, 1)
+			eq(t, m.name+": size", a.Size, 0)
+		}
+		if other := ids[a.Fileid]; other != "" {
+			t.Errorf("%s and %s have one fileid", m.name, other)
+		}
+		ids[a.Fileid] = m.name
+		found, b, err := t.Lookup(t.root, m.name)
+		t.ok(err, "Lookup")
+		eq(t, m.name+": Ref found", found, r)
+		eq(t, m.name+": attributes found", b, a)
+		eq(t, m.name+": attributes asked for", t.attr(r), a)
+	}
+	_, _, err := t.Mknod(t.root, "r", nfsserver.TypeReg, nfsserver.Rdev{}, mode(0o600))
+	t.want(err, "Mknod of a file", nfsserver.ErrBadType)
+	_, _, err = t.Mknod(t.root, "r", nfsserver.TypeDir, nfsserver.Rdev{}, mode(0o700))
+	t.want(err, "Mknod of a directory", nfsserver.ErrBadType)
+}
+
+func checkMode(t *tree) {
+	for _, r := range []nfsserver.Ref{t.file(t.root, "f"), t.dir(t.root, "d")} {
+		for _, m := range []uint32{0, 0o400, 0o777, 0o1755, 0o644} {
+			t.ok(t.Setattr(r, mode(m)), "Setattr mode")
+			eq(t, "mode", t.attr(r).Mode, m)
+		}
+	}
+	f := t.find(t.root, "f")
+	t.ok(t.Setattr(f, mode(0o100644)), "Setattr mode with type bits")
+	eq(t, "mode has no type bits", t.attr(f).Mode, 0o644)
+	t.ok(t.Setattr(f, &nfsserver.SetAttr{Mode: 0o777, Size: 100}), "Setattr of nothing")
+	eq(t, "mode not in the mask", t.attr(f).Mode, 0o644)
+	eq(t, "size not in the mask", t.attr(f).Size, 0)
+}
+
+func checkTimes(t *tree) {
+	at, mt := nfsserver.Time{Sec: 1000000000, Nsec: 123456789}, nfsserver.Time{Sec: 2000000000, Nsec: 987654321}
+	for _, r := range []nfsserver.Ref{t.file(t.root, "f"), t.dir(t.root, "d"), t.link(t.root, "l", "nowhere")} {
+		t.ok(t.Setattr(r, &nfsserver.SetAttr{Mask: nfsserver.SetAtime | nfsserver.SetMtime, Atime: at, Mtime: mt}), "Setattr both times")
+		eq(t, "atime", t.attr(r).Atime, at)
+		eq(t, "mtime", t.attr(r).Mtime, mt)
+		t.ok(t.Setattr(r, &nfsserver.SetAttr{Mask: nfsserver.SetAtime, Atime: mt}), "Setattr atime")
+		eq(t, "atime alone", t.attr(r).Atime, mt)
+		eq(t, "mtime left", t.attr(r).Mtime, mt)
+		t.ok(t.Setattr(r, &nfsserver.SetAttr{Mask: nfsserver.SetMtime, Mtime: at}), "Setattr mtime")
+		eq(t, "atime left", t.attr(r).Atime, mt)
+		eq(t, "mtime alone", t.attr(r).Mtime, at)
+	}
+}
+
+func checkTimesNow(t *tree) {
+	old := nfsserver.Time{Sec: 1}
+	f := t.file(t.root, "f")
+	both := &nfsserver.SetAttr{Mask: nfsserver.SetAtime | nfsserver.SetMtime, Atime: old, Mtime: old}
+	t.ok(t.Setattr(f, both), "Setattr")
+	t.ok(t.Setattr(f, &nfsserver.SetAttr{Mask: nfsserver.SetAtimeNow}), "Setattr atime now")
+	eq(t, "atime is new", t.attr(f).Atime.Sec > 1e9, true)
+	eq(t, "mtime is old", t.attr(f).Mtime, old)
+	t.ok(t.Setattr(f, both), "Setattr")
+	t.ok(t.Setattr(f, &nfsserver.SetAttr{Mask: nfsserver.SetMtimeNow}), "Setattr mtime now")
+	eq(t, "atime is old", t.attr(f).Atime, old)
+	eq(t, "mtime is new", t.attr(f).Mtime.Sec > 1e9, true)
+}
+
+func checkSize(t *tree) {
+	f := t.file(t.root, "f")
+	size := func(n uint64) {
+		t.Helper()
+		t.ok(t.Setattr(f, &nfsserver.SetAttr{Mask: nfsserver.SetSize, Size: n}), "Setattr size")
+		eq(t, "size", t.attr(f).Size, n)
+	}
+	t.put(f, "0123456789", 0)
+	size(4)
+	eq(t, "cut", t.get(f, 100, 0), "0123")
+	size(8)
+	eq(t, "what was cut is zeros", t.get(f, 100, 0), "0123\x00\x00\x00\x00")
+	size(0)
+	eq(t, "nothing", t.get(f, 100, 0), "")
+	size(1 << 40)
+	eq(t, "a hole", t.get(f, 4, 1<<40-2), "\x00\x00")
+	size(0)
+	s := mode(0o600)
+	s.Mask, s.Size = s.Mask|nfsserver.SetSize, 5
+	_, a, err := t.Create(t.root, "sized", s)
+	t.ok(err, "Create with a size")
+	eq(t, "size at creation", a.Size, 5)
+}
+
+func checkSizeErrors(t *tree) {
+	s := &nfsserver.SetAttr{Mask: nfsserver.SetSize, Size: 1}
+	t.want(t.Setattr(t.dir(t.root, "d"), s), "size of a directory", isDir)
+	t.want(t.Setattr(t.link(t.root, "l", "x"), s), "size of a symbolic link", inval)
+	p, _, err := t.Mknod(t.root, "p", nfsserver.TypeFIFO, nfsserver.Rdev{}, mode(0o600))
+	t.ok(err, "Mknod")
+	t.want(t.Setattr(p, s), "size of a FIFO", inval)
+	t.want(t.Setattr(t.file(t.root, "f"), &nfsserver.SetAttr{Mask: nfsserver.SetSize, Size: 1 << 63}), "size over all bounds", fbig, inval)
+}
+
+// later makes sure that the next change has a time of its own.
+func (t *tree) later() { time.Sleep(12 * time.Millisecond) } // a tick of a kernel with HZ=100 is 10 ms
+
+// changed reports which of mtime and ctime of r the change do touches.
+func (t *tree) changed(r nfsserver.Ref, do func()) (mtime, ctime bool) {
+	t.Helper()
+	before := t.attr(r)
+	t.later()
+	do()
+	after := t.attr(r)
+	return before.Mtime != after.Mtime, before.Ctime != after.Ctime
+}
+
+func checkChangeTimes(t *tree) {
+	f, d := t.file(t.root, "f"), t.dir(t.root, "d")
+	for _, c := range []struct {
+		what         string
+		r            nfsserver.Ref
+		mtime, ctime bool
+		do           func()
+	}{
+		{"write", f, true, true, func() { t.put(f, "x", 0) }},
+		{"read", f, false, false, func() { t.get(f, 1, 0) }},
+		{"truncate", f, true, true, func() { t.ok(t.Setattr(f, &nfsserver.SetAttr{Mask: nfsserver.SetSize}), "truncate") }},
+		{"chmod", f, false, true, func() { t.ok(t.Setattr(f, mode(0o600)), "chmod") }},
+		{"link", f, false, true, func() { t.ok(t.Link(f, d, "g"), "Link") }},
+		{"unlink of a second name", f, false, true, func() { t.ok(t.Remove(d, "g"), "Remove") }},
+		{"create", d, true, true, func() { t.file(d, "a") }},
+		{"write below", d, false, false, func() { t.put(t.find(d, "a"), "x", 0) }},
+		{"rename within", d, true, true, func() { t.ok(t.Rename(d, "a", d, "b"), "Rename") }},
+		{"rename away", d, true, true, func() { t.ok(t.Rename(d, "b", t.root, "b"), "Rename") }},
+		{"rename hither", d, true, true, func() { t.ok(t.Rename(t.root, "b", d, "b"), "Rename") }},
+		{"remove", d, true, true, func() { t.ok(t.Remove(d, "b"), "Remove") }},
+		{"mkdir", d, true, true, func() { t.dir(d, "s") }},
+		{"rmdir", d, true, true, func() { t.ok(t.Rmdir(d, "s"), "Rmdir") }},
+		{"symlink", d, true, true, func() { t.link(d, "l", "t") }},
+		{"lookup", d, false, false, func() { t.find(d, "l") }},
+		{"readdir", d, false, false, func() { t.names(d, 0, true) }},
+	} {
+		mtime, ctime := t.changed(c.r, c.do)
+		eq(t, c.what+": mtime changes", mtime, c.mtime)
+		eq(t, c.what+": ctime changes", ctime, c.ctime)
+	}
+}
+
+func checkLinkCounts(t *tree) {
+	f := t.file(t.root, "f")
+	for i, name := range []string{"g", "h", "i"} {
+		t.ok(t.Link(f, t.root, name), "Link")
+		eq(t, "links", t.attr(f).Nlink, uint32(i+2))
+		eq(t, "one file", t.find(t.root, name), f)
+	}
+	for i, name := range []string{"f", "g", "h"} {
+		t.ok(t.Remove(t.root, name), "Remove")
+		eq(t, "links", t.attr(f).Nlink, uint32(3-i))
+	}
+	t.put(f, "still here", 0)
+	eq(t, "content", t.get(t.find(t.root, "i"), 100, 0), "still here")
+}
+
+func checkSymlinkAttr(t *tree) {
+	l := t.link(t.root, "l", "some/where")
+	a := t.attr(l)
+	eq(t, "type", a.Type, nfsserver.TypeSymlink)
+	eq(t, "size", a.Size, uint64(len("some/where")))
+	t.ok(t.Setattr(l, mode(0o600)), "mode of a symbolic link is taken without effect")
+	eq(t, "type still", t.attr(l).Type, nfsserver.TypeSymlink)
+}
+
+func checkStatfs(t *tree) {
+	st, err := t.Statfs(t.root)
+	t.ok(err, "Statfs")
+	eq(t, "free ≤ total", st.FreeBytes <= st.TotalBytes && st.AvailBytes <= st.FreeBytes, true)
+	eq(t, "some room", st.AvailBytes > 0, true)
+	_, err = t.Statfs(t.file(t.root, "f"))
+	t.ok(err, "Statfs of a file")
+}
+
+func checkInfo(t *tree) {
+	in := t.Info()
+	eq(t, "name length", in.NameMax >= 255, true)
+	eq(t, "file size", in.MaxFileSize >= 1<<32, true)
+	eq(t, "links", in.LinkMax >= 1000, true)
+	eq(t, "Info is constant", t.Info(), in)
+}

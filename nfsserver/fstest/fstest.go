@@ -1,0 +1,157 @@
+// Package fstest is what every FS must do: one list of checks, run against each.
+package fstest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+// Run runs the whole list, each check on a fresh FS made by mk. The FS is
+// closed at the end of its check.
+func Run(t *testing.T, mk func(t *testing.T) nfsserver.FS) {
+	for _, group := range [][]check{attrChecks, dataChecks, nameChecks, renameChecks, dirChecks, refChecks, parallelChecks} {
+		for _, c := range group {
+			t.Run(c.name, func(t *testing.T) {
+				fs := mk(t)
+				t.Cleanup(func() {
+					if err := fs.Close(); err != nil {
+						t.Errorf("Close: %v", err)
+					}
+				})
+				c.run(&tree{T: t, FS: fs, root: fs.Root()})
+			})
+		}
+	}
+}
+
+// A check is one entry of the list.
+type check struct {
+	name string
+	run  func(*tree)
+}
+
+// A tree is a FS under test, with calls that fail the test.
+type tree struct {
+	*testing.T
+	nfsserver.FS
+	root nfsserver.Ref
+}
+
+// attrs for new objects.
+func mode(m uint32) *nfsserver.SetAttr { return &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: m} }
+
+// ok ends the test if err is not nil.
+func (t *tree) ok(err error, what string) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// want fails the test if err is not one of those wanted.
+func (t *tree) want(err error, what string, wanted ...error) {
+	t.Helper()
+	for _, w := range wanted {
+		if errors.Is(err, w) {
+			return
+		}
+	}
+	t.Errorf("%s: got %v, want %v", what, err, wanted)
+}
+
+// eq fails the test if got is not want.
+func eq[V comparable](t *tree, what string, got, want V) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func (t *tree) attr(r nfsserver.Ref) nfsserver.Attr {
+	t.Helper()
+	a, err := t.Getattr(r)
+	t.ok(err, "Getattr")
+	return a
+}
+
+func (t *tree) file(dir nfsserver.Ref, name string) nfsserver.Ref {
+	t.Helper()
+	r, _, err := t.Create(dir, name, mode(0o644))
+	t.ok(err, "Create "+name)
+	return r
+}
+
+func (t *tree) dir(dir nfsserver.Ref, name string) nfsserver.Ref {
+	t.Helper()
+	r, _, err := t.Mkdir(dir, name, mode(0o755))
+	t.ok(err, "Mkdir "+name)
+	return r
+}
+
+func (t *tree) link(dir nfsserver.Ref, name, target string) nfsserver.Ref {
+	t.Helper()
+	r, _, err := t.Symlink(dir, name, target, mode(0o777))
+	t.ok(err, "Symlink "+name)
+	return r
+}
+
+func (t *tree) find(dir nfsserver.Ref, name string) nfsserver.Ref {
+	t.Helper()
+	r, _, err := t.Lookup(dir, name)
+	t.ok(err, "Lookup "+name)
+	return r
+}
+
+func (t *tree) gone(dir nfsserver.Ref, name string) {
+	t.Helper()
+	_, _, err := t.Lookup(dir, name)
+	t.want(err, "Lookup of what is gone, "+name, noEnt)
+}
+
+func (t *tree) stale(r nfsserver.Ref) {
+	t.Helper()
+	_, err := t.Getattr(r)
+	t.want(err, "Getattr of what is gone", nfsserver.ErrStale, errStale)
+}
+
+func (t *tree) put(r nfsserver.Ref, data string, off uint64) {
+	t.Helper()
+	n, err := t.WriteAt(r, []byte(data), off)
+	t.ok(err, "WriteAt")
+	eq(t, "octets written", n, len(data))
+}
+
+func (t *tree) get(r nfsserver.Ref, n int, off uint64) string {
+	t.Helper()
+	b := make([]byte, n)
+	k, err := t.ReadAt(r, b, off)
+	t.ok(err, "ReadAt")
+	return string(b[:k])
+}
+
+// names lists a directory, in pages of at most page entries (0: all at once).
+func (t *tree) names(dir nfsserver.Ref, page int, plus bool) (names []string) {
+	t.Helper()
+	var cookie uint64
+	for {
+		n := 0
+		eof, err := t.ReadDir(dir, cookie, plus, func(de *nfsserver.Dirent) bool {
+			if page > 0 && n == page {
+				return false
+			}
+			n++
+			names = append(names, string(de.Name))
+			cookie = de.Cookie
+			return true
+		})
+		t.ok(err, "ReadDir")
+		if eof {
+			return names
+		}
+		if n == 0 {
+			t.Fatal("ReadDir: no entry and no end")
+		}
+	}
+}

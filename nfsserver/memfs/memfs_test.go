@@ -1,0 +1,56 @@
+// memfs does what every FS does, and keeps to its limit.
+
+package memfs
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/fstest"
+)
+
+func TestFS(t *testing.T) {
+	fstest.Run(t, func(*testing.T) nfsserver.FS { return New(Options{}) })
+}
+
+// TestLimit: what is full says so, and what is removed makes room.
+func TestLimit(t *testing.T) {
+	f := New(Options{Limit: 1 << 20})
+	start := f.used.Load()
+	r, _, err := f.Create(f.Root(), "f", &nfsserver.SetAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 64<<10)
+	var off uint64
+	for err == nil {
+		var n int
+		n, err = f.WriteAt(r, b, off)
+		off += uint64(n)
+	}
+	if !errors.Is(err, syscall.ENOSPC) || off < 1<<19 || off > 1<<20 {
+		t.Fatalf("full after %d octets, with %v", off, err)
+	}
+	if a, _ := f.Getattr(r); a.Size != off {
+		t.Errorf("size %d after %d octets", a.Size, off)
+	}
+	if st, err := f.Statfs(f.Root()); err != nil || st.AvailBytes >= 64<<10 {
+		t.Errorf("Statfs of a full FS: %+v, %v", st, err)
+	}
+	if err := f.Remove(f.Root(), "f"); err != nil {
+		t.Fatal(err)
+	}
+	if f.used.Load() != start {
+		t.Errorf("%d octets are still charged", f.used.Load()-start)
+	}
+	for i := 0; ; i++ {
+		if _, _, err := f.Mkdir(f.Root(), string(rune('a'+i%26))+string(rune(0x4e00+i)), &nfsserver.SetAttr{}); err != nil {
+			if !errors.Is(err, syscall.ENOSPC) || i < 1000 {
+				t.Errorf("directory %d: %v", i, err)
+			}
+			break
+		}
+	}
+}

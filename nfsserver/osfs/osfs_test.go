@@ -1,0 +1,52 @@
+// osfs does what every FS does, on the file systems at hand, with both kinds of handles.
+
+package osfs
+
+import (
+	"os"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/fstest"
+)
+
+// places are directories on different file systems.
+func places(t *testing.T) map[string]string {
+	p := map[string]string{"tmp": os.TempDir()}
+	if _, err := os.Stat("/dev/shm"); err == nil {
+		p["shm"] = "/dev/shm"
+	}
+	return p
+}
+
+// tempDir is a new directory on a file system of choice.
+func tempDir(t *testing.T, base string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(base, "osfs-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func newFS(t *testing.T, dir string, o Options) *FS {
+	t.Helper()
+	f, err := New(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func TestFS(t *testing.T) {
+	for name, base := range places(t) {
+		for kind, o := range map[string]Options{"kernel": {}, "inode": {NoKernelHandles: true}, "small cache": {CacheFiles: 1}} {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				fstest.Run(t, func(t *testing.T) nfsserver.FS { return newFS(t, tempDir(t, base), o) })
+			})
+		}
+	}
+}
