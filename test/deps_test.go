@@ -1,0 +1,168 @@
+// The arrows of the house: which package may know which.
+
+// Package test holds the suites that look at the module as a whole.
+package test
+
+import (
+	"bytes"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/nfsrdma/nfsrdma/"
+
+// floors are the folders from the ground up, each with the folders that its
+// packages may import beside one another. What is not here may not be there.
+var floors = []struct {
+	folder string
+	knows  []string
+}{
+	{"xdr", nil},
+	{"rnic", nil},
+	{"chunks", []string{"xdr"}},
+	{"rpcrdma", []string{"chunks", "rnic", "xdr"}},
+	{"transport", []string{"rpcrdma", "chunks", "rnic", "xdr"}},
+	{"nfsserver", []string{"transport", "rpcrdma", "chunks", "rnic", "xdr"}},
+	{"nfsclient", []string{"transport", "rpcrdma", "chunks", "rnic", "xdr"}},
+	{"cmd", []string{"nfsserver", "nfsclient", "transport", "rpcrdma", "chunks", "rnic", "xdr"}},
+	{"test", []string{"cmd", "nfsserver", "nfsclient", "transport", "rpcrdma", "chunks", "rnic", "xdr"}},
+}
+
+// exactly lists packages whose imports from this module are these and no others.
+var exactly = map[string][]string{
+	"rnic/term":  nil,
+	"rnic/mpa":   {"rnic/term"},
+	"rnic/ddp":   {"rnic/term"},
+	"rnic/rdmap": {"rnic/term"},
+	"rnic":       {"rnic/ddp", "rnic/mpa", "rnic/rdmap", "rnic/term"},
+	"xdr":        nil,
+	"xdr/oncrpc": {"xdr"},
+	"xdr/nfs3":   {"xdr"},
+	"xdr/mount3": {"xdr"},
+	"chunks":     {"xdr"},
+}
+
+// pure lists folders that take octets and give octets: they have no sockets,
+// files, locks or contexts of their own.
+var pure = []string{"rnic/term", "rnic/mpa", "rnic/ddp", "rnic/rdmap", "xdr", "chunks"}
+
+var impure = []string{"context", "net", "os", "os/exec", "sync", "sync/atomic", "syscall", "unsafe", "runtime", "golang.org/x/sys/unix"}
+
+// only says where a dependency may be imported, tests apart.
+var only = map[string][]string{
+	"github.com/sirupsen/logrus":      {"transport", "nfsserver", "cmd", "test"},
+	"github.com/rasky/go-xdr/":        {"xdr"},
+	"github.com/vmware/go-nfs-client": {"nfsclient", "test"},
+	"github.com/spf13/cobra":          {"cmd"},
+	"github.com/hanwen/go-fuse/":      {"nfsclient", "cmd"},
+	"github.com/google/gopacket":      {"test"},
+}
+
+// in reports whether a package of the module is in a folder or below it.
+func in(pkg string, folders ...string) bool {
+	return slices.ContainsFunc(folders, func(f string) bool { return pkg == f || strings.HasPrefix(pkg, f+"/") })
+}
+
+// aPackage is a package of the module, named without the module.
+type aPackage struct {
+	name    string
+	cgo     bool
+	ours    []string // imports from this module, named likewise
+	foreign []string // all others
+}
+
+func packages(t *testing.T) []aPackage {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-e", "-f", "{{.ImportPath}} {{len .CgoFiles}} {{join .Imports \" \"}}", module+"...")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, &stderr)
+	}
+	var ps []aPackage
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		p := aPackage{name: strings.TrimPrefix(words[0], module), cgo: words[1] != "0"}
+		for _, i := range words[2:] {
+			if name, ok := strings.CutPrefix(i, module); ok {
+				p.ours = append(p.ours, name)
+			} else {
+				p.foreign = append(p.foreign, i)
+			}
+		}
+		ps = append(ps, p)
+	}
+	if len(ps) < len(exactly) {
+		t.Fatalf("go list knows only %d packages", len(ps))
+	}
+	return ps
+}
+
+func TestArrows(t *testing.T) {
+	for _, p := range packages(t) {
+		at := slices.IndexFunc(floors, func(f struct {
+			folder string
+			knows  []string
+		}) bool {
+			return in(p.name, f.folder)
+		})
+		if at < 0 {
+			t.Errorf("%s is on no floor of the house", p.name)
+			continue
+		}
+		floor := floors[at]
+		for _, i := range p.ours {
+			if !in(i, floor.folder) && !in(i, floor.knows...) {
+				t.Errorf("%s imports %s: %s may know %q only", p.name, i, floor.folder, floor.knows)
+			}
+		}
+	}
+}
+
+func TestExactImports(t *testing.T) {
+	found := 0
+	for _, p := range packages(t) {
+		want, ok := exactly[p.name]
+		if !ok {
+			continue
+		}
+		found++
+		if !slices.Equal(slices.Sorted(slices.Values(p.ours)), want) {
+			t.Errorf("%s imports %q, want %q", p.name, p.ours, want)
+		}
+	}
+	if found != len(exactly) {
+		t.Errorf("%d of %d packages found", found, len(exactly))
+	}
+}
+
+func TestPure(t *testing.T) {
+	for _, p := range packages(t) {
+		if !in(p.name, pure...) {
+			continue
+		}
+		for _, i := range p.foreign {
+			if slices.Contains(impure, i) {
+				t.Errorf("%s imports %s: codecs are pure", p.name, i)
+			}
+		}
+	}
+}
+
+func TestDependencies(t *testing.T) {
+	for _, p := range packages(t) {
+		if p.cgo {
+			t.Errorf("%s uses cgo", p.name)
+		}
+		for dep, folders := range only {
+			for _, i := range p.foreign {
+				if strings.HasPrefix(i, dep) && !in(p.name, folders...) {
+					t.Errorf("%s imports %s, which is for %q", p.name, i, folders)
+				}
+			}
+		}
+	}
+}
