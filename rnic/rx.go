@@ -95,6 +95,11 @@ func (r *receiver) makeRoom() {
 func (r *receiver) consume() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	defer func() {
+		if r.stopped { // after the end, input is discarded
+			r.r, r.w = 0, 0
+		}
+	}()
 	for !r.stopped {
 		ulpdu, n, err := r.next()
 		if err != nil {
@@ -113,7 +118,6 @@ func (r *receiver) consume() error {
 			r.qp.ungate()
 		}
 	}
-	r.r, r.w = 0, 0 // after the end, input is discarded
 	return nil
 }
 
