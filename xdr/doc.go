@@ -8,6 +8,6 @@
 // Marshal and Unmarshal work on whole types by reflection (go-xdr), within
 // limits: they are for messages that are met seldom.
 //
-// Nothing a Decoder reads can make it panic, read beyond its slice or allocate
-// more than the slice is long.
+// Nothing a Decoder reads can make it panic, read beyond its slice, or allocate
+// more than a small multiple of the octets at hand.
 package xdr
