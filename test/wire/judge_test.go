@@ -1,0 +1,212 @@
+// The judge passes what Linux sends, and notices each kind of mistake.
+
+package wire
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"hash/crc32"
+	"io"
+	"os"
+	"strings"
+	"testing"
+)
+
+func linuxCapture(t *testing.T, name string) []byte {
+	t.Helper()
+	f, err := os.Open("../capture/testdata/" + name + ".pcap.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestLinuxTrafficIsLawful(t *testing.T) {
+	for name, want := range map[string]Report{
+		"small": {Calls: 13, Writes: 4, LongReplies: 1},
+		"ops":   {Calls: 149, Writes: 32, Reads: 8, LongReplies: 9},
+		"io1m":  {Calls: 34, Writes: 58, Reads: 8, LongReplies: 1},
+	} {
+		r, err := judge(linuxCapture(t, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range r.Violations {
+			t.Errorf("%s: %v", name, v)
+		}
+		if r.Calls != want.Calls || r.Replies != want.Calls || r.Writes != want.Writes || r.Reads != want.Reads || r.LongReplies != want.LongReplies {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+// Every capture cut short anywhere is refused or judged, never a panic.
+func TestTruncatedCaptures(t *testing.T) {
+	b := linuxCapture(t, "small")
+	for n := range b {
+		judge(b[:n])
+	}
+}
+
+// talk builds one connection, message by message, and judges it.
+type talk struct {
+	c     *conn
+	frame int
+	msn   [2]uint32
+}
+
+func newTalk(crc bool) *talk {
+	t := &talk{c: &conn{r: new(Report)}}
+	t.c.rpc = newRules(t.c.r)
+	for dir, key := range keys {
+		b := append([]byte(key), 0x10, 2, 0, 12, 0, 4, 0, 4, 0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3)
+		if crc {
+			b[16] |= 0x40
+		}
+		t.c.take(chunk{dir: dir, data: b})
+	}
+	return t
+}
+
+func (t *talk) fpdu(dir int, ulpdu []byte, spoil bool) {
+	t.frame++
+	b := binary.BigEndian.AppendUint16(nil, uint16(len(ulpdu)))
+	b = append(b, ulpdu...)
+	b = append(b, make([]byte, -len(b)&3)...)
+	crc := crc32.Checksum(b, castagnoli)
+	if spoil {
+		crc ^= 1
+	}
+	t.c.take(chunk{frame: t.frame, dir: dir, data: binary.LittleEndian.AppendUint32(b, crc)})
+}
+
+func (t *talk) send(dir int, op opcode, stag uint32, message ...any) {
+	t.msn[dir]++
+	head := append([]byte{0x41, 0x40 | byte(op)}, encode(stag, uint32(0), t.msn[dir], uint32(0))...)
+	t.fpdu(dir, append(head, encode(message...)...), false)
+}
+
+func (t *talk) tagged(dir int, op opcode, stag uint32, offset uint64, n int) {
+	head := append([]byte{0xc1, 0x40 | byte(op)}, encode(stag, offset)...)
+	t.fpdu(dir, append(head, make([]byte, n)...), false)
+}
+
+func (t *talk) read(dir int, n, source uint32, offset uint64) {
+	head := append([]byte{0x41, 0x41}, encode(uint32(0), uint32(1), uint32(1), uint32(0))...)
+	t.fpdu(dir, append(head, encode(uint32(0x51), uint64(0), n, source, offset)...), false)
+}
+
+func encode(values ...any) []byte {
+	var b bytes.Buffer
+	for _, v := range values {
+		if i, ok := v.(int); ok {
+			v = uint32(i)
+		}
+		binary.Write(&b, binary.BigEndian, v)
+	}
+	return b.Bytes()
+}
+
+const xid = 0x1234
+
+// callWith has a Read chunk of 100 octets and a Write chunk of two segments.
+func (t *talk) callWith() {
+	t.send(0, opSend, 0, xid, 1, 32, 0,
+		1, 80, 0xaa, 100, uint64(0x7000), 0,
+		1, 2, 0xbb, 50, uint64(0x8000), 0xcc, 50, uint64(0x9000), 0, 0, xid, 0)
+}
+
+func (t *talk) replyWith(first, second int) {
+	t.send(1, opSend, 0, xid, 1, 32, 0, 0, 1, 2, 0xbb, first, uint64(0x8000), 0xcc, second, uint64(0x9000), 0, 0, xid, 1)
+}
+
+func (t *talk) null(dir, id, credits int) {
+	t.send(dir, opSend, 0, id, 1, credits, 0, 0, 0, 0, id, dir)
+}
+
+func TestJudgeNotices(t *testing.T) {
+	for _, c := range []struct {
+		name, want string // "" wants silence
+		talk       func(t *talk)
+	}{
+		{"a lawful call", "", func(t *talk) {
+			t.callWith()
+			t.read(1, 100, 0xaa, 0x7000)
+			t.tagged(0, opReadResponse, 0x51, 0, 100)
+			t.tagged(1, opWrite, 0xbb, 0x8000, 50)
+			t.tagged(1, opWrite, 0xcc, 0x9000, 7)
+			t.replyWith(50, 7)
+		}},
+		{"credits exceeded", "2 calls outstanding with 1 credits", func(t *talk) { t.null(0, 1, 8); t.null(0, 2, 8) }},
+		{"credits within the grant", "", func(t *talk) { t.null(0, 1, 8); t.null(1, 1, 2); t.null(0, 2, 8); t.null(0, 3, 8) }},
+		{"credits beyond what was asked", "3 calls outstanding with 2 credits", func(t *talk) {
+			t.null(0, 1, 2)
+			t.null(1, 1, 9)
+			t.null(0, 2, 2)
+			t.null(0, 3, 2)
+			t.null(0, 4, 2)
+		}},
+		{"a grant of zero", "credit value of zero", func(t *talk) { t.null(0, 1, 8); t.null(1, 1, 0) }},
+		{"a reply to no call", "a reply to no call", func(t *talk) { t.null(1, 1, 8) }},
+		{"another XID inside", "is another", func(t *talk) { t.send(0, opSend, 0, 1, 1, 8, 0, 0, 0, 0, 2, 0) }},
+		{"a write beyond its segment", "no outstanding call", func(t *talk) { t.callWith(); t.tagged(1, opWrite, 0xbb, 0x8000, 51) }},
+		{"a write to a Read chunk", "no outstanding call", func(t *talk) { t.callWith(); t.tagged(1, opWrite, 0xaa, 0x7000, 1) }},
+		{"a write after the reply", "no outstanding call", func(t *talk) { t.callWith(); t.replyWith(0, 0); t.tagged(1, opWrite, 0xbb, 0x8000, 1) }},
+		{"a write by the client", "which has none", func(t *talk) { t.tagged(0, opWrite, 1, 0, 1) }},
+		{"a read beyond its segment", "no outstanding call", func(t *talk) { t.callWith(); t.read(1, 101, 0xaa, 0x7000) }},
+		{"a short read response", "ends 1 octets early", func(t *talk) {
+			t.callWith()
+			t.read(1, 100, 0xaa, 0x7000)
+			t.tagged(0, opReadResponse, 0x51, 0, 99)
+		}},
+		{"a length that was not written", "0 octets were written", func(t *talk) { t.callWith(); t.replyWith(1, 0) }},
+		{"a gap between segments", "is not full", func(t *talk) {
+			t.callWith()
+			t.tagged(1, opWrite, 0xcc, 0x9000, 7)
+			t.replyWith(0, 7)
+		}},
+		{"a Write chunk not echoed", "0 Write chunks", func(t *talk) { t.callWith(); t.null(1, xid, 8) }},
+		{"a foreign segment", "is not the call's", func(t *talk) {
+			t.callWith()
+			t.send(1, opSend, 0, xid, 1, 32, 0, 0, 1, 2, 0xbb, 0, uint64(0x8001), 0xcc, 0, uint64(0x9000), 0, 0, xid, 1)
+		}},
+		{"a foreign STag invalidated", "did not advertise", func(t *talk) {
+			t.callWith()
+			t.send(1, opSendInvalidate, 0xdd, xid, 1, 32, 0, 0, 1, 2, 0xbb, 0, uint64(0x8000), 0xcc, 0, uint64(0x9000), 0, 0, xid, 1)
+		}},
+		{"a Reply chunk from nowhere", "did not offer", func(t *talk) {
+			t.null(0, 1, 8)
+			t.send(1, opSend, 0, 1, 1, 8, 0, 0, 0, 1, 1, 0xee, 0, uint64(0), 1, 1)
+		}},
+		{"a wrong CRC", "CRC is wrong", func(t *talk) {
+			t.fpdu(0, append([]byte{0x41, 0x43}, encode(0, 0, 1, 0, 1, 1, 8, 0, 0, 0, 0, 1, 0)...), true)
+		}},
+		{"a message out of turn", "follows message", func(t *talk) { t.msn[0]++; t.null(0, 1, 8) }},
+		{"too much inline", "the limit is 4096", func(t *talk) {
+			t.send(0, opSend, 0, 1, 1, 8, 0, 0, 0, 0, 1, 0, make([]byte, 4096))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			talk := newTalk(true)
+			c.talk(talk)
+			var all []string
+			for _, v := range talk.c.r.Violations {
+				all = append(all, v.String())
+			}
+			got := strings.Join(all, "\n")
+			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}

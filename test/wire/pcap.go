@@ -1,0 +1,151 @@
+// Reading a capture: packets, and the TCP streams in them.
+
+// Package wire judges captures of RPC-over-RDMA. It has readers of its own for every
+// layer, so that a mistake in the product's codecs cannot hide itself here, and asks
+// tshark for a second opinion.
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// chunk is a run of stream octets, with the number of the frame that brought it.
+type chunk struct {
+	frame int
+	dir   int // 0 is from the side that opened the connection
+	data  []byte
+}
+
+// stream is one TCP connection: its octets in the order in which they became readable.
+type stream struct {
+	name   string
+	chunks []chunk
+}
+
+type endpoints struct {
+	src, dst [4]byte
+	from, to uint16
+}
+
+// half is one direction while it is put together.
+type half struct {
+	started bool
+	next    uint32
+	early   []segment // beyond next
+}
+
+type segment struct {
+	seq  uint32
+	data []byte
+}
+
+// readStreams takes a whole pcap file apart. Linux loopback and raw IP captures are known.
+func readStreams(b []byte) ([]*stream, error) {
+	if len(b) < 24 {
+		return nil, io.ErrUnexpectedEOF
+	}
+	var order binary.ByteOrder = binary.LittleEndian
+	switch magic := order.Uint32(b); magic {
+	case 0xa1b2c3d4, 0xa1b23c4d:
+	case 0xd4c3b2a1, 0x4d3cb2a1:
+		order = binary.BigEndian
+	default:
+		return nil, fmt.Errorf("not a pcap file: %08x", magic)
+	}
+	skip := 0
+	switch link := order.Uint32(b[20:]); link {
+	case 1:
+		skip = 14
+	case 101:
+	default:
+		return nil, fmt.Errorf("link type %d", link)
+	}
+	a := assembler{halves: map[endpoints]*half{}, streams: map[endpoints]*stream{}}
+	b = b[24:]
+	for frame := 1; len(b) > 0; frame++ {
+		if len(b) < 16 || len(b)-16 < int(order.Uint32(b[8:])) {
+			return nil, io.ErrUnexpectedEOF
+		}
+		n := int(order.Uint32(b[8:]))
+		if n < int(order.Uint32(b[12:])) {
+			return nil, errors.New("the capture holds packets in part only")
+		}
+		if n > skip {
+			a.packet(frame, b[16+skip:16+n])
+		}
+		b = b[16+n:]
+	}
+	return a.order, nil
+}
+
+type assembler struct {
+	halves  map[endpoints]*half
+	streams map[endpoints]*stream // both directions lead to one
+	order   []*stream
+}
+
+// packet takes an IPv4 packet; anything that is not TCP is passed over.
+func (a *assembler) packet(frame int, ip []byte) {
+	if len(ip) < 20 || ip[0]>>4 != 4 || ip[9] != 6 {
+		return
+	}
+	head, total := int(ip[0]&15)*4, int(binary.BigEndian.Uint16(ip[2:]))
+	if head < 20 || total > len(ip) || total < head+20 {
+		return
+	}
+	tcp := ip[head:total]
+	offset := int(tcp[12]>>4) * 4
+	if offset < 20 || offset > len(tcp) {
+		return
+	}
+	e := endpoints{src: [4]byte(ip[12:]), dst: [4]byte(ip[16:]), from: binary.BigEndian.Uint16(tcp), to: binary.BigEndian.Uint16(tcp[2:])}
+	back := endpoints{src: e.dst, dst: e.src, from: e.to, to: e.from}
+	const syn, ack = 0x02, 0x10
+	flags, seq := tcp[13], binary.BigEndian.Uint32(tcp[4:])
+	if flags&syn != 0 {
+		if flags&ack == 0 {
+			s := &stream{name: fmt.Sprintf("%d→%d", e.from, e.to)}
+			a.streams[e], a.streams[back] = s, s
+			a.order = append(a.order, s)
+			a.halves[e], a.halves[back] = &half{}, &half{}
+		}
+		if h := a.halves[e]; h != nil {
+			h.started, h.next = true, seq+1
+		}
+		return
+	}
+	h, s := a.halves[e], a.streams[e]
+	if h == nil || !h.started || offset == len(tcp) {
+		return
+	}
+	dir := 0
+	if s.name != fmt.Sprintf("%d→%d", e.from, e.to) {
+		dir = 1
+	}
+	h.early = append(h.early, segment{seq, tcp[offset:]})
+	for _, data := range h.ready() {
+		s.chunks = append(s.chunks, chunk{frame, dir, data})
+	}
+}
+
+// ready takes out what has become contiguous; what was there before is dropped.
+func (h *half) ready() (out [][]byte) {
+	slices.SortStableFunc(h.early, func(a, b segment) int { return int(int32(a.seq - b.seq)) })
+	for len(h.early) > 0 {
+		s := h.early[0]
+		gap := int32(s.seq - h.next)
+		if gap > 0 {
+			return out
+		}
+		h.early = h.early[1:]
+		if known := int(-gap); known < len(s.data) {
+			out = append(out, s.data[known:])
+			h.next += uint32(len(s.data) - known)
+		}
+	}
+	return out
+}

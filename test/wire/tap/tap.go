@@ -1,0 +1,171 @@
+// The proxy: takes connections, passes octets on, writes down what it passes.
+
+// Package tap is a TCP proxy for tests. It writes all that goes through it into a
+// capture file as tcpdump would, with no privilege and no lost packet, and it can cut a
+// connection in the middle of whatever is on its way.
+package tap
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+)
+
+// Direction is seen from the proxy.
+type Direction int
+
+// The two ways that octets go.
+const (
+	ToServer Direction = iota
+	ToClient
+)
+
+// Tap is a running proxy.
+type Tap struct {
+	ln       net.Listener
+	upstream string
+	capture  *Capture
+
+	cut  [2]atomic.Int64 // octets until the cut; 0 is never
+	cuts atomic.Int64
+
+	mu    sync.Mutex
+	conns map[net.Conn]bool
+	wg    sync.WaitGroup
+}
+
+// New listens on a free port of 127.0.0.1 and passes connections on to upstream. With a
+// capture it records them; the caller closes the capture after the tap.
+func New(upstream string, capture *Capture) (*Tap, error) {
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	t := &Tap{ln: ln, upstream: upstream, capture: capture, conns: map[net.Conn]bool{}}
+	t.wg.Go(t.accept)
+	return t, nil
+}
+
+// Port is where the tap listens.
+func (t *Tap) Port() int { return t.ln.Addr().(*net.TCPAddr).Port }
+
+// CutAfter resets the connection on which the next n octets in one direction have
+// passed; with several connections, the one that carries the last of them. One cut.
+func (t *Tap) CutAfter(d Direction, n int64) { t.cut[d].Store(n) }
+
+// Cuts is how many connections were cut.
+func (t *Tap) Cuts() int { return int(t.cuts.Load()) }
+
+// Close ends the tap and every connection through it.
+func (t *Tap) Close() error {
+	err := t.ln.Close()
+	t.mu.Lock()
+	for c := range t.conns {
+		c.Close()
+	}
+	t.conns = nil
+	t.mu.Unlock()
+	t.wg.Wait()
+	return err
+}
+
+func (t *Tap) accept() {
+	for {
+		client, err := t.ln.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp4", t.upstream)
+		if err != nil {
+			reset(client)
+			continue
+		}
+		if !t.keep(client, server) {
+			return
+		}
+		flow := t.capture.flow(client.RemoteAddr().(*net.TCPAddr).Port, server.RemoteAddr().(*net.TCPAddr).Port)
+		t.wg.Go(func() { t.carry(client, server, flow) })
+	}
+}
+
+func (t *Tap) keep(conns ...net.Conn) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range conns {
+		if t.conns == nil {
+			c.Close()
+			continue
+		}
+		t.conns[c] = true
+	}
+	return t.conns != nil
+}
+
+// carry serves one connection until both directions have ended.
+func (t *Tap) carry(client, server net.Conn, flow *flow) {
+	var wg sync.WaitGroup
+	wg.Go(func() { t.pass(client, server, flow, ToServer) })
+	wg.Go(func() { t.pass(server, client, flow, ToClient) })
+	wg.Wait()
+	client.Close()
+	server.Close()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.conns, client)
+	delete(t.conns, server)
+}
+
+var errCut = errors.New("cut")
+
+func (t *Tap) pass(from, to net.Conn, flow *flow, d Direction) {
+	buf := make([]byte, maxPacket)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			// First to the capture: what a peer answers is then always behind its cause.
+			flow.data(d, buf[:n])
+			if err = errors.Join(err, t.forward(to, buf[:n], d)); errors.Is(err, errCut) {
+				t.cuts.Add(1)
+				reset(from)
+				reset(to)
+				return
+			}
+		}
+		if err == nil {
+			continue
+		}
+		flow.fin(d)
+		if errors.Is(err, io.EOF) {
+			to.(*net.TCPConn).CloseWrite()
+		} else {
+			reset(from)
+			reset(to)
+		}
+		return
+	}
+}
+
+// forward passes octets on, only up to the cut when it falls among them.
+func (t *Tap) forward(to net.Conn, b []byte, d Direction) error {
+	if left := t.cut[d].Load(); left > 0 {
+		rest := left - int64(len(b))
+		if rest <= 0 {
+			t.cut[d].Store(0)
+			to.Write(b[:left])
+			return errCut
+		}
+		t.cut[d].Store(rest)
+	}
+	_, err := to.Write(b)
+	return err
+}
+
+// reset ends a connection as a broken network would.
+func reset(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		tcp.SetLinger(0)
+	}
+	c.Close()
+}
