@@ -1,0 +1,189 @@
+// A peer made of bare verbs: it sends any octets as a message and shows what comes back.
+
+package rpcrdma
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
+
+// A rawPeer is one end of a connection whose other end is a Conn.
+type rawPeer struct {
+	t    testing.TB
+	pd   *rnic.PD
+	cq   *rnic.CQ
+	qp   *rnic.QP
+	bufs [64][]byte
+	inv  rnic.STag // what the last message invalidated
+	sent int       // send completions seen
+}
+
+func newRawPeer(t testing.TB, dev *rnic.Device) *rawPeer {
+	p := &rawPeer{t: t, pd: dev.AllocPD(), cq: dev.NewCQ(2048)}
+	qp, err := p.pd.CreateQP(rnic.QPConfig{SendCQ: p.cq, RecvCQ: p.cq, SQDepth: 512, RQDepth: len(p.bufs)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.qp = qp
+	for i := range p.bufs {
+		p.bufs[i] = make([]byte, 8192)
+		if err := qp.PostRecv(rnic.RecvWR{ID: uint64(i), Buf: p.bufs[i]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { qp.Close() })
+	return p
+}
+
+// rawRequester connects a rawPeer to a Conn that serves.
+func rawRequester(t testing.TB, cfg Config, private []byte) (*rawPeer, *Conn) {
+	dev := rnic.Open(rnic.DeviceConfig{})
+	l, err := dev.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	accepted := make(chan *Conn, 1)
+	go func() {
+		defer close(accepted)
+		if req, err := l.Accept(); err == nil {
+			if c, err := Accept(dev, req, cfg); err == nil {
+				accepted <- c
+			}
+		}
+	}()
+	p := newRawPeer(t, dev)
+	if err := dev.Connect(t.Context(), p.qp, l.Addr().String(), rnic.ConnParams{PrivateData: private}); err != nil {
+		t.Fatal(err)
+	}
+	c := <-accepted
+	if c == nil {
+		t.Fatal("not accepted")
+	}
+	t.Cleanup(func() { c.Close() })
+	return p, c
+}
+
+// rawResponder takes the connection of a Conn that calls.
+func rawResponder(t testing.TB, cfg Config, private []byte) (*rawPeer, *Conn) {
+	dev := rnic.Open(rnic.DeviceConfig{})
+	l, err := dev.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	p := newRawPeer(t, dev)
+	accepted := make(chan error, 1)
+	go func() {
+		req, err := l.Accept()
+		if err == nil {
+			err = req.Accept(p.qp, rnic.ConnParams{PrivateData: private})
+		}
+		accepted <- err
+	}()
+	c, err := Dial(t.Context(), dev, l.Addr().String(), cfg)
+	if err = errors.Join(err, <-accepted); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return p, c
+}
+
+// send sends one message.
+func (p *rawPeer) send(msg []byte) {
+	p.t.Helper()
+	if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{bytes.Clone(msg)}}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// next returns the next message, or nil with why none can come any more.
+func (p *rawPeer) next() ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for {
+		var wc [1]rnic.WC
+		if p.cq.Poll(wc[:]) == 0 {
+			if err := p.cq.Wait(ctx); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		switch {
+		case wc[0].Status != rnic.WCSuccess:
+			<-p.qp.Done()
+			return nil, errors.Join(errors.New("the connection ended"), p.qp.Err())
+		case wc[0].Op != rnic.OpRecv:
+			p.sent++
+		default:
+			b := p.bufs[wc[0].ID]
+			msg := bytes.Clone(b[:wc[0].Len])
+			p.inv = wc[0].Invalidated
+			return msg, p.qp.PostRecv(rnic.RecvWR{ID: wc[0].ID, Buf: b})
+		}
+	}
+}
+
+// want demands exactly these octets as next message.
+func (p *rawPeer) want(name string, octets []byte) {
+	p.t.Helper()
+	got, err := p.next()
+	if err != nil {
+		p.t.Fatalf("%s: %v", name, err)
+	}
+	if !bytes.Equal(got, octets) {
+		p.t.Fatalf("%s:\ngot  %x\nwant %x", name, got, octets)
+	}
+}
+
+// null sends a NULL call and demands its reply: nothing else has come before it,
+// and the connection still serves.
+func (p *rawPeer) null(name string) {
+	p.t.Helper()
+	xid := 0xee000000 | nextXID.Add(1)
+	p.send(words(xid, 1, 1, 0, 0, 0, 0, xid, 0, procNull))
+	p.want(name+", then NULL", words(xid, 1, grant, 0, 0, 0, 0, xid, 1, 0))
+}
+
+// expose registers b for the test's duration.
+func (p *rawPeer) expose(b []byte, access rnic.Access) *rnic.MR {
+	mr, err := p.pd.RegMR(b, access)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return mr
+}
+
+// part is the words of a segment: handle, length, offset.
+func part(mr *rnic.MR, off, n int) []uint32 {
+	to := mr.Base() + uint64(off)
+	return []uint32{uint32(mr.STag()), uint32(n), uint32(to >> 32), uint32(to)}
+}
+
+// words puts words together as octets; slices of words are laid out in place.
+func words(ws ...any) (b []byte) {
+	for _, w := range ws {
+		switch w := w.(type) {
+		case int:
+			b = binary.BigEndian.AppendUint32(b, uint32(w))
+		case uint32:
+			b = binary.BigEndian.AppendUint32(b, w)
+		case []uint32:
+			for _, v := range w {
+				b = binary.BigEndian.AppendUint32(b, v)
+			}
+		case []byte:
+			b = append(b, w...)
+		}
+	}
+	return b
+}
+
+// grant is what the Conns of these tests grant.
+const grant = 8
