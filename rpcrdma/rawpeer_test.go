@@ -187,3 +187,22 @@ func words(ws ...any) (b []byte) {
 
 // grant is what the Conns of these tests grant.
 const grant = 8
+
+// queued is how many calls wait for a credit.
+func (c *Conn) queued() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k := c.credits.head; k != nil; k = k.nextWait {
+		n++
+	}
+	return n
+}
+
+func yield() { time.Sleep(100 * time.Microsecond) }
+
+// outstanding is how many calls hold a credit.
+func (c *Conn) outstanding() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.credits.inflight
+}

@@ -31,12 +31,12 @@ func TestResponderDrops(t *testing.T) {
 		p.null("short call")
 	}
 	for name, msg := range map[string][]byte{
-		"DONE":            words(7, 1, 1, 3), // R8166-175
-		"long DONE":       words(7, 1, 1, 3, 0, 0, 0),
-		"ERR_CHUNK":       words(7, 1, 1, 4, 2), // R8166-114
-		"ERR_VERS":        words(7, 1, 1, 4, 1, 1, 1),
-		"unknown error":   words(7, 1, 1, 4, 9, 1, 1),
-		"unsolicited":     words(7, 1, 1, 0, 0, 0, 0, 7, 1, 0),
+		"DONE":           words(7, 1, 1, 3), // R8166-175
+		"long DONE":      words(7, 1, 1, 3, 0, 0, 0),
+		"ERR_CHUNK":      words(7, 1, 1, 4, 2), // R8166-114
+		"ERR_VERS":       words(7, 1, 1, 4, 1, 1, 1),
+		"unknown error":  words(7, 1, 1, 4, 9, 1, 1),
+		"unsolicited":    words(7, 1, 1, 0, 0, 0, 0, 7, 1, 0),
 		"short ERR_VERS": words(7, 2, 1, 4, 1),
 	} {
 		for range 4 { // each consumed a receive, which was replaced (R8166-032)
