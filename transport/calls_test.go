@@ -122,3 +122,32 @@ func oneOf(c *Client, g, i int) error {
 	}
 	return nil
 }
+
+// The calls that a file system makes most allocate nothing once they have run.
+func TestNoAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("pools drop at random under the race detector")
+	}
+	overEach(t, func(t *testing.T, n network) {
+		_, _, addr := n.start(t, ServerConfig{})
+		c := n.client(t, addr, ClientConfig{Cred: SysCred()})
+		sink := make([]byte, 32<<10)
+		read, write, add := testProc(tRead), testProc(tWrite), testProc(tAdd)
+		in, res := words{32 << 10}, &readRes{}
+		data, two, out := &writeArgs{sink}, words{1, 2}, words{0}
+		for name, call := range map[string]func() error{
+			"READ":  func() error { return c.Call(bg, read, &in, res, sink, 0) },
+			"WRITE": func() error { return c.Call(bg, write, data, &out, nil, 0) },
+			"ADD":   func() error { return c.Call(bg, add, &two, &out, nil, 0) },
+		} {
+			allocs := testing.AllocsPerRun(500, func() {
+				if err := call(); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if allocs > 0 {
+				t.Errorf("%s allocates %v times", name, allocs)
+			}
+		}
+	})
+}

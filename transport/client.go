@@ -151,18 +151,29 @@ func (c *Client) Call(ctx context.Context, p *Proc, args xdr.Marshaler, res xdr.
 		}
 		wait := min(c.cfg.RetryTimeout, time.Until(deadline))
 		err = k.attempt(ctx, l, wait)
-		var lost *lostError
-		if err == nil || !errors.As(err, &lost) {
+		if err == nil {
+			return nil
+		}
+		if err = c.lost(l, err, try, deadline); err != nil {
 			return err
 		}
-		c.discard(l, lost.err)
-		if c.closing.Err() != nil {
-			return ErrClosed
-		}
-		if (c.cfg.MaxRetries != 0 && try >= c.cfg.MaxRetries) || time.Until(deadline) <= 0 {
-			return c.connectError(lost.err)
-		}
 	}
+}
+
+// lost judges an attempt that failed: nil means that the call is to be sent again.
+func (c *Client) lost(l link, err error, try int, deadline time.Time) error {
+	var lost *lostError
+	if !errors.As(err, &lost) {
+		return err
+	}
+	c.discard(l, lost.err)
+	if c.closing.Err() != nil {
+		return ErrClosed
+	}
+	if (c.cfg.MaxRetries != 0 && try >= c.cfg.MaxRetries) || time.Until(deadline) <= 0 {
+		return c.connectError(lost.err)
+	}
+	return nil
 }
 
 // connection returns the connection, a new one where it is lost.

@@ -125,10 +125,17 @@ func (s *dispatcher) run(c *Call) {
 		c.via.rejectChunks(c)
 		return
 	}
+	if err != nil {
+		c.refuse(err)
+		return
+	}
+	c.via.reply(c)
+}
+
+// refuse answers with the status that stands for the error of a procedure.
+func (c *Call) refuse(err error) {
 	var auth *AuthError
 	switch {
-	case err == nil:
-		c.via.reply(c)
 	case errors.Is(err, ErrGarbageArgs):
 		c.accept(oncrpc.GarbageArgs)
 	case errors.As(err, &auth):

@@ -234,6 +234,7 @@ func TestMemoryBudget(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	s.Shutdown(bg)
 	if s.args.used.Load() != 0 {
 		t.Errorf("%d octets are still held", s.args.used.Load())
 	}
