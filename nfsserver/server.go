@@ -139,3 +139,11 @@ func (s *Server) Close() error {
 	}
 	return errors.Join(errs...)
 }
+
+// Names are the names of the exports.
+func (s *Server) Names() (names []string) {
+	for _, x := range s.exports {
+		names = append(names, x.name)
+	}
+	return names
+}

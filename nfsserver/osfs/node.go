@@ -113,13 +113,13 @@ func (f *FS) acquire(r *nfsserver.Ref) (*node, error) {
 		return nil, err
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	got, err := f.statRef(fd, &st)
+	if err == nil && (st.Nlink == 0 || got != *r) {
+		err = nfsserver.ErrStale // gone, or a Ref that is not as we make them
+	}
+	if err != nil {
 		unix.Close(fd)
 		return nil, err
-	}
-	if st.Nlink == 0 {
-		unix.Close(fd)
-		return nil, nfsserver.ErrStale
 	}
 	n := newNode(r, fileType(st.Mode))
 	n.path.Store(int32(fd))

@@ -44,7 +44,6 @@ func TestFS(t *testing.T) {
 	for name, base := range places(t) {
 		for kind, o := range map[string]Options{"kernel": {}, "inode": {NoKernelHandles: true}, "small cache": {CacheFiles: 1}} {
 			t.Run(name+"/"+kind, func(t *testing.T) {
-				t.Parallel()
 				fstest.Run(t, func(t *testing.T) nfsserver.FS { return newFS(t, tempDir(t, base), o) })
 			})
 		}

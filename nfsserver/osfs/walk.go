@@ -14,24 +14,30 @@ import (
 const maxWalkDepth = 256
 
 // A walker fills the index from the whole tree. Handles are authenticated before
-// they get here, so a client cannot ask for walks at will; still a walk is not
-// begun before as much time has passed as the last one took.
+// they get here, so a client cannot ask for walks at will; still no more than
+// half of the time is spent on them, but for a burst.
 type walker struct {
-	mu   sync.Mutex
-	end  time.Time     // of the last walk
-	took time.Duration // by it
+	mu    sync.Mutex
+	begun time.Time     // the last walk
+	debt  time.Duration // time spent on walks, less half of the time that has passed
+	asOf  time.Time     // debt
 }
+
+// walkBurst is how much time walks may take before they must wait.
+const walkBurst = time.Second
 
 // run walks the tree once.
 func (w *walker) run(f *FS) error {
 	asked := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	start := time.Now()
-	switch {
-	case w.end.Add(-w.took).After(asked):
+	if w.begun.After(asked) {
 		return nil // one that began after we asked has just ended
-	case start.Before(w.end.Add(w.took)):
+	}
+	start := time.Now()
+	w.debt = max(0, w.debt-start.Sub(w.asOf)/2)
+	w.asOf = start
+	if w.debt > walkBurst {
 		return nfsserver.ErrBusy
 	}
 	fd, err := unix.Openat(f.rootFD, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -39,8 +45,8 @@ func (w *walker) run(f *FS) error {
 		return err
 	}
 	f.walkDir(fd, inodeKey{0, f.rootIno}, 0)
-	w.end = time.Now()
-	w.took = w.end.Sub(start)
+	w.begun, w.asOf = start, time.Now()
+	w.debt += w.asOf.Sub(start)
 	return nil
 }
 

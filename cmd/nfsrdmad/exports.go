@@ -1,0 +1,111 @@
+// From arguments to exports.
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
+	"github.com/sirupsen/logrus"
+)
+
+// newServer makes the server of the directories in args. Its Close closes them.
+func newServer(o *options, args []string) (_ *nfsserver.Server, err error) {
+	var exports []nfsserver.Export
+	defer func() {
+		if err != nil {
+			for _, e := range exports {
+				e.FS.Close()
+			}
+		}
+	}()
+	for _, arg := range args {
+		e, err := openExport(arg)
+		if err != nil {
+			return nil, err
+		}
+		e.ReadOnly = o.readOnly
+		exports = append(exports, e)
+	}
+	if o.memory != "" {
+		tree := memfs.New(memfs.Options{Mode: 0o1777})
+		exports = append(exports, nfsserver.Export{Name: o.memory, FS: tree, ReadOnly: o.readOnly})
+	}
+	if len(exports) == 0 {
+		return nil, errors.New("nothing to export: name a directory, or say --memory")
+	}
+	key, keyErr := nfsserver.LoadKey(stateDir(o), exports[0].Name)
+	if keyErr != nil {
+		logrus.Warnf("%v; file handles are authenticated by the machine's id alone (see --state-dir)", keyErr)
+	}
+	return nfsserver.New(nfsserver.Options{Exports: exports, Key: key, Squash: squash(o), AsyncNames: o.asyncNames})
+}
+
+// openExport opens DIR or DIR=/name.
+func openExport(arg string) (e nfsserver.Export, err error) {
+	dir, name, named := cutName(arg)
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return e, err
+	}
+	if !named {
+		name = abs
+	}
+	tree, err := osfs.New(abs, osfs.Options{})
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return e, fmt.Errorf("directory %s does not exist: make it, or name another", abs)
+	case errors.Is(err, fs.ErrPermission):
+		return e, fmt.Errorf("directory %s: not permitted: run as a user who may read it", abs)
+	case err != nil:
+		return e, err
+	}
+	if !tree.KernelHandles() {
+		logrus.Infof("%s: the kernel does not open files by handle here (no privilege, or not this file system): using inode numbers", abs)
+	}
+	return nfsserver.Export{Name: path.Clean(name), FS: tree}, nil
+}
+
+// cutName takes DIR=/name apart. A directory with "=/" in its name needs a name of its own.
+func cutName(arg string) (dir, name string, named bool) {
+	if i := strings.LastIndex(arg, "=/"); i > 0 {
+		return arg[:i], arg[i+1:], true
+	}
+	return arg, "", false
+}
+
+// squash says as whom callers act. Without privileges all file system calls are
+// made as the user who runs us, so that is who the callers are.
+func squash(o *options) nfsserver.Squash {
+	if os.Geteuid() == 0 {
+		return nfsserver.Squash{Root: o.rootSquash}
+	}
+	s := nfsserver.Squash{All: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	groups, _ := os.Getgroups()
+	for _, g := range groups {
+		s.GIDs = append(s.GIDs, uint32(g))
+	}
+	return s
+}
+
+// stateDir is where state is kept between runs.
+func stateDir(o *options) string {
+	switch {
+	case o.stateDir != "":
+		return o.stateDir
+	case os.Getenv("XDG_STATE_HOME") != "":
+		return filepath.Join(os.Getenv("XDG_STATE_HOME"), "nfsrdma")
+	case os.Geteuid() == 0:
+		return "/var/lib/nfsrdma"
+	}
+	home, _ := os.UserHomeDir()
+	return filepath.Join(home, ".local", "state", "nfsrdma")
+}

@@ -1,0 +1,167 @@
+// nfsrdmad serve: the options, and the life of the server.
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+)
+
+// shutdownGrace is how long calls that run may take to end.
+const shutdownGrace = 10 * time.Second
+
+// options is what the flags of serve say.
+type options struct {
+	addr       string
+	rdmaPort   uint16
+	tcpPort    uint16
+	readOnly   bool
+	memory     string
+	crc        string
+	logLevel   string
+	stateDir   string
+	rootSquash bool
+	asyncNames bool
+}
+
+const serveExamples = `  # a directory, for clients on this machine
+  nfsrdmad serve /srv/data
+
+  # two directories, one under another name, for everybody who can reach the address
+  nfsrdmad serve --addr 0.0.0.0 /srv/data /home/me/music=/music
+
+  # an empty file tree in memory, to try things out
+  nfsrdmad serve --memory
+
+  # only over RDMA, nobody may write
+  nfsrdmad serve --tcp-port 0 --read-only /srv/data`
+
+func newServe() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "serve DIR[=/name]...",
+		Short: "Export directories",
+		Long: `Export directories by NFS version 3, over RDMA and over TCP; MOUNT is served on both ports.
+
+A directory is exported under its absolute path, or under /name. When run by root
+the server acts as its callers (AUTH_SYS user, group and groups; their root is root
+unless --root-squash); else all callers act as the user who runs it. There is no
+other authentication: serve only networks that you trust.`,
+		Example: serveExamples,
+		RunE:    func(cmd *cobra.Command, args []string) error { return serve(cmd, &o, args) },
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.addr, "addr", "127.0.0.1", "address to serve on; 0.0.0.0 is all of IPv4, :: all there is")
+	f.Uint16Var(&o.rdmaPort, "rdma-port", 20049, "port of NFS over RDMA; 0: off")
+	f.Uint16Var(&o.tcpPort, "tcp-port", 2049, "port of NFS over TCP; 0: off")
+	f.BoolVar(&o.readOnly, "read-only", false, "refuse all changes")
+	f.StringVar(&o.memory, "memory", "", "export an empty file tree in memory under this name")
+	f.Lookup("memory").NoOptDefVal = "/memory"
+	f.StringVar(&o.crc, "crc", "on", "CRCs on RDMA connections: on, off, or auto (when the client asks for them)")
+	f.StringVar(&o.logLevel, "log-level", "info", "error, warning, info or debug")
+	f.StringVar(&o.stateDir, "state-dir", "", "where the key of file handles is kept (default: /var/lib/nfsrdma, or $XDG_STATE_HOME/nfsrdma)")
+	f.BoolVar(&o.rootSquash, "root-squash", false, "callers that are root act as nobody")
+	f.BoolVar(&o.asyncNames, "async-names", false, "answer changes of names and attributes before they are on disk")
+	complete(cmd, "crc", "on", "off", "auto")
+	complete(cmd, "log-level", "error", "warning", "info", "debug")
+	return cmd
+}
+
+// complete lets the shell complete the values of a flag.
+func complete(cmd *cobra.Command, flag string, values ...string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// serve runs the server until a signal ends it.
+func serve(cmd *cobra.Command, o *options, args []string) error {
+	crc, err := crcMode(o.crc)
+	if err != nil {
+		return err
+	}
+	level, err := logrus.ParseLevel(o.logLevel)
+	if err != nil {
+		return fmt.Errorf("--log-level %q: want error, warning, info or debug", o.logLevel)
+	}
+	logrus.SetLevel(level)
+	if o.rdmaPort == 0 && o.tcpPort == 0 {
+		return errors.New("--rdma-port and --tcp-port are both 0: nothing to serve on")
+	}
+	srv, err := newServer(o, args)
+	if err != nil {
+		return err
+	}
+	defer srv.Close()
+
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	l := nfsserver.Listen{Device: rnic.DeviceConfig{CRC: crc}}
+	l.RDMA, l.TCP = address(o.addr, o.rdmaPort), address(o.addr, o.tcpPort)
+	service, err := srv.Start(l)
+	if err != nil {
+		return listenError(err)
+	}
+	printServed(cmd.OutOrStdout(), o, srv.Names(), service)
+	notify("READY=1")
+	select {
+	case <-ctx.Done():
+	case err = <-service.Failed():
+	}
+	stop() // a second signal ends the process at once
+	notify("STOPPING=1")
+	logrus.Info("stopping")
+	grace, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+	defer cancel()
+	return errors.Join(err, service.Shutdown(grace))
+}
+
+// address is what to listen on; port 0 is nothing.
+func address(host string, port uint16) string {
+	if port == 0 {
+		return ""
+	}
+	return net.JoinHostPort(host, strconv.Itoa(int(port)))
+}
+
+func crcMode(s string) (rnic.CRCMode, error) {
+	switch s {
+	case "on":
+		return rnic.CRCOn, nil
+	case "off":
+		return rnic.CRCOff, nil
+	case "auto":
+		return rnic.CRCAuto, nil
+	}
+	return 0, fmt.Errorf("--crc %q: want on, off or auto", s)
+}
+
+// listenError says what to do about a port that cannot be had.
+func listenError(err error) error {
+	var op *net.OpError
+	where := ""
+	if errors.As(err, &op) && op.Addr != nil {
+		where = " " + op.Addr.String()
+	}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("address%s is in use: end the other server, or choose --rdma-port and --tcp-port", where)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("address%s needs privileges: choose ports from 1024 on", where)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("address%s is none of this machine: choose another --addr", where)
+	}
+	return err
+}

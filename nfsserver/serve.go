@@ -1,0 +1,78 @@
+// Serving: a Server on a TCP port and on an RDMA port, started with one call.
+
+package nfsserver
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// Listen says where a Server is served. Both ports serve NFS and MOUNT alike.
+type Listen struct {
+	TCP    string // address of ONC RPC over TCP, such as "127.0.0.1:2049"; "": off
+	RDMA   string // address of RPC-over-RDMA, such as "127.0.0.1:20049"; "": off
+	Device rnic.DeviceConfig
+	RPC    transport.ServerConfig
+}
+
+// A Service is a Server that is being served.
+type Service struct {
+	// Set once; nil where it is off.
+	TCPAddr, RDMAAddr net.Addr
+
+	rpc    *transport.Server
+	loops  sync.WaitGroup
+	failed chan error
+}
+
+// Start serves s at all the addresses of l, or at none of them.
+func (s *Server) Start(l Listen) (*Service, error) {
+	v := &Service{rpc: transport.NewServer(l.RPC, s.Programs()...), failed: make(chan error, 2)}
+	var tcp net.Listener
+	if l.TCP != "" {
+		var err error
+		if tcp, err = net.Listen("tcp", l.TCP); err != nil {
+			return nil, err
+		}
+		v.TCPAddr = tcp.Addr()
+	}
+	if l.RDMA != "" {
+		dev := rnic.Open(l.Device)
+		rdma, err := dev.Listen("tcp", l.RDMA)
+		if err != nil {
+			if tcp != nil {
+				tcp.Close()
+			}
+			return nil, err
+		}
+		v.RDMAAddr = rdma.Addr()
+		v.loops.Go(func() { v.end(v.rpc.ServeRDMA(dev, rdma)) })
+	}
+	if tcp != nil {
+		v.loops.Go(func() { v.end(v.rpc.ServeTCP(tcp)) })
+	}
+	return v, nil
+}
+
+// end notes that a loop has ended.
+func (v *Service) end(err error) {
+	if err != nil && !errors.Is(err, transport.ErrClosed) && !errors.Is(err, net.ErrClosed) {
+		v.failed <- err
+	}
+}
+
+// Failed gives the error of a port that stopped being served by itself.
+func (v *Service) Failed() <-chan error { return v.failed }
+
+// Shutdown stops taking calls, lets those that run end until ctx is done, then
+// closes all connections. The Server can be closed, or started again, after it.
+func (v *Service) Shutdown(ctx context.Context) error {
+	err := v.rpc.Shutdown(ctx)
+	v.loops.Wait()
+	return err
+}
