@@ -33,6 +33,16 @@ func (b *Budget) Free() int64 {
 // share is the most octets that one connection may hold.
 func (b *Budget) share() int64 { return b.total / 2 }
 
+// largest is the largest request that can ever be met: a power of two, for
+// buffers come in these sizes.
+func (b *Budget) largest() int64 {
+	n := int64(1)
+	for n*2 <= b.total {
+		n *= 2
+	}
+	return n
+}
+
 // take takes n octets, or says that they are not there.
 func (b *Budget) take(n int64) bool {
 	b.mu.Lock()

@@ -79,6 +79,7 @@ const (
 	wrCall
 	wrReply
 	wrPull
+	wrQuiet    // not signalled: says something only when it fails, and then the last of its batch does too
 	wrKindMask = 0xff << 56
 )
 
@@ -161,12 +162,13 @@ func (c *Conn) abandon(err error) error {
 
 // addReceives posts n more receive buffers.
 func (c *Conn) addReceives(n int) error {
-	slab := make([]byte, n*c.cfg.InlineSize)
+	size := max(c.cfg.InlineSize, DefaultInlineSize) // Linux sends that much whatever it was told
+	slab := make([]byte, n*size)
 	wrs := make([]rnic.RecvWR, n)
 	c.mu.Lock()
 	for i := range wrs {
-		r := &recvCtx{id: wrRecv | uint64(len(c.recvs)), buf: slab[:c.cfg.InlineSize:c.cfg.InlineSize]}
-		slab = slab[c.cfg.InlineSize:]
+		r := &recvCtx{id: wrRecv | uint64(len(c.recvs)), buf: slab[:size:size]}
+		slab = slab[size:]
 		c.recvs = append(c.recvs, r)
 		wrs[i] = rnic.RecvWR{ID: r.id, Buf: r.buf}
 	}

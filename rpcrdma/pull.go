@@ -42,6 +42,10 @@ func (c *Conn) nextPull() *Request {
 	return r
 }
 
+// maxPull is the most octets that one call's Read chunks may have: what is
+// configured, and what the Budget can ever give.
+func (c *Conn) maxPull() int { return int(min(int64(c.cfg.MaxPull), c.budget.largest())) }
+
 // pullLen is the octets of all Read chunks of the call.
 func (r *Request) pullLen() (n uint64) {
 	for i := range r.chunks {
@@ -66,7 +70,7 @@ func (r *Request) startPull() {
 				continue // an empty segment is legal and holds nothing (R8166-046)
 			}
 			r.wrs = append(r.wrs, rnic.SendWR{
-				ID: wrPull | r.index, Op: rnic.OpRead,
+				ID: wrQuiet, Op: rnic.OpRead,
 				MR: r.pullMR, Offset: off, Length: seg.Length,
 				RemoteSTag: rnic.STag(seg.Handle), RemoteTO: seg.Offset,
 				Unsignaled: true,
@@ -74,11 +78,8 @@ func (r *Request) startPull() {
 			off += uint64(seg.Length)
 		}
 	}
-	if len(r.wrs) == 0 {
-		r.assemble()
-		return
-	}
-	r.wrs[len(r.wrs)-1].Unsignaled = false
+	last := &r.wrs[len(r.wrs)-1] // there is one: begin has seen to it
+	last.ID, last.Unsignaled = wrPull|r.index, false
 	if err := r.post(); err != nil {
 		r.drop()
 	}

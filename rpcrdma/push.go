@@ -111,7 +111,7 @@ func (r *Request) scatter(chunk chunks.Chunk, src [][]byte) {
 		from := len(r.sgl)
 		r.sgl = s.AppendTo(r.sgl)
 		r.wrs = append(r.wrs, rnic.SendWR{
-			ID: wrReply | r.index, Op: rnic.OpWrite, SGL: r.sgl[from:len(r.sgl):len(r.sgl)],
+			ID: wrQuiet, Op: rnic.OpWrite, SGL: r.sgl[from:len(r.sgl):len(r.sgl)],
 			RemoteSTag: rnic.STag(s.Segment.Handle), RemoteTO: s.Segment.Offset,
 			Unsignaled: true,
 		})
@@ -191,6 +191,6 @@ func (c *Conn) retryBlocked() {
 	}
 	c.blockMu.Unlock()
 	for _, r := range lost {
-		c.home(r)
+		r.lose()
 	}
 }

@@ -148,7 +148,7 @@ func (r *Request) begin() {
 		_ = r.refuse(CodeVers)
 	case err != nil, !r.admissible(): // R8166-157, R8166-158, R8166-160, R8166-172
 		_ = r.refuse(CodeChunk)
-	case len(r.chunks) > 0:
+	case r.pullLen() > 0:
 		r.c.queuePull(r)
 	default:
 		r.serve(r.inline())
@@ -172,7 +172,7 @@ func (r *Request) admissible() bool {
 	zero, long := chunks.PositionZero(r.chunks)
 	stream := uint64(len(r.inline()))
 	switch {
-	case r.pullLen() > uint64(r.c.cfg.MaxPull): // R8166-050, R8166-204
+	case r.pullLen() > uint64(r.c.maxPull()): // R8166-050, R8166-204
 		return false
 	case r.hdr.Proc == ProcNoMsg:
 		if !long || zero.Len() < rpcMinLen || stream > 0 { // R8166-110, R8166-159
@@ -201,6 +201,15 @@ func (r *Request) Drop() {
 
 func (r *Request) drop() {
 	r.endService()
+	r.c.home(r)
+}
+
+// lose is drop for a Request whose work the connection did not take: of a call
+// that is not answered, or of an answer.
+func (r *Request) lose() {
+	if r.recv != nil {
+		r.endService()
+	}
 	r.c.home(r)
 }
 
@@ -286,6 +295,7 @@ func (c *Conn) dropRequests() {
 	c.mu.Lock()
 	c.ended = true
 	waiting = append(waiting, c.pulls...)
+	c.serving -= len(c.backlog)
 	c.pulls, c.backlog = nil, nil
 	idle := c.idleReqs
 	c.idleReqs = nil
@@ -297,7 +307,7 @@ func (c *Conn) dropRequests() {
 		call.deregister()
 	}
 	for _, r := range waiting {
-		c.home(r)
+		r.lose()
 	}
 	for ; idle != nil; idle = idle.next {
 		if idle.pullMR != nil {
