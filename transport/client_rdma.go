@@ -16,10 +16,9 @@ import (
 // A new connection has to answer one call before it is used. Linux' soft-iWARP
 // driver can lose the first message of a connection that it has just accepted,
 // and the silence would be taken for a slow server.
-const (
-	probeTries = 3
-	probeWait  = time.Second
-)
+const probeTries = 3
+
+var probeWait = time.Second // tests shorten it
 
 // replyHeaderMax is the most octets of a reply header from a server that has no
 // verifier for us: that of PROG_MISMATCH, with its two versions.
@@ -65,6 +64,9 @@ func (c *Client) probe(ctx context.Context, l link, wait time.Duration) error {
 	var lost *lostError
 	if errors.As(err, &lost) {
 		return lost.err
+	}
+	if errors.Is(err, rpcrdma.ErrVersion) {
+		return err
 	}
 	return ctx.Err()
 }

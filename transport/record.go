@@ -22,10 +22,6 @@ const maxFragments = 4096
 // smallRecord is up to where records are not charged: the number of calls bounds them.
 const smallRecord = 16 << 10
 
-// growStep is how much of a record's buffer is made before its octets arrive:
-// a length alone, without octets that follow, must not take memory.
-const growStep = 256 << 10
-
 // What a record can violate. The stream cannot be understood behind either.
 var (
 	errRecordSize      = errors.New("rpc: record over the size limit")
@@ -102,27 +98,22 @@ func (r *recordReader) mark() (length int, last bool, err error) {
 
 // fragment appends the next length octets of the stream to rec, which is nil at
 // first, and which will have most octets at the most. A large record is charged
-// for all of them at once: readers that took a part and waited for the rest
-// could wait for each other.
+// for all of them at once, before its buffer is made: readers that took a part
+// and waited for the rest could wait for each other.
 func (r *recordReader) fragment(rec *octets, have, length, most int) (*octets, error) {
 	if rec == nil {
 		rec = getOctets(0)
 		rec.b = rec.b[:0]
 	}
-	for want := have + length; have < want; {
-		step := min(want, have+growStep)
-		if r.charge != nil && step > smallRecord && rec.charged == 0 {
-			if err := r.charge(most); err != nil {
-				return rec, err
-			}
-			rec.charged = most
-		}
-		rec = rec.grow(step)
-		if err := r.readFull(rec.b[have:step]); err != nil {
-			rec.b = rec.b[:have]
+	if r.charge != nil && have+length > smallRecord && rec.charged == 0 {
+		if err := r.charge(most); err != nil {
 			return rec, err
 		}
-		have = step
+		rec.charged = most
+	}
+	rec = rec.grow(have + length)
+	if err := r.readFull(rec.b[have:]); err != nil {
+		return rec, err
 	}
 	return rec, nil
 }

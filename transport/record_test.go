@@ -99,26 +99,33 @@ func TestRecordLimits(t *testing.T) {
 	}
 }
 
-// A length that nothing follows must not take the memory it announces.
-func TestRecordLengthAloneTakesNoMemory(t *testing.T) {
-	r := &widest{r: bytes.NewReader(binary.BigEndian.AppendUint32(nil, lastFragment|(64<<20)))}
-	if _, err := newRecordReader(r, 64, 64<<20).next(); err != io.ErrUnexpectedEOF {
-		t.Errorf("next: %v", err)
+// A large record is charged for whole, once, before its octets are read.
+func TestRecordCharge(t *testing.T) {
+	part := make([]byte, 10<<10)
+	for _, tc := range []struct {
+		name   string
+		stream []byte
+		want   []int
+	}{
+		{"small", fragment(part, true), nil},
+		{"one fragment", binary.BigEndian.AppendUint32(nil, lastFragment|90000), []int{90000}},
+		{"more may follow", slices.Concat(fragment(part, false), fragment(part, false), fragment(part, true)), []int{100000}},
+		{"last one large", slices.Concat(fragment(part, false), fragment(part, true)), []int{20 << 10}},
+	} {
+		var got []int
+		rd := newRecordReader(bytes.NewReader(tc.stream), 64, 100000)
+		rd.charge = func(n int) error { got = append(got, n); return nil }
+		rec, _ := rd.next()
+		rec.put()
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: charged %v, want %v", tc.name, got, tc.want)
+		}
 	}
-	if r.n > growStep {
-		t.Errorf("a buffer of %d octets was made", r.n)
+	rd := newRecordReader(bytes.NewReader(fragment(make([]byte, 90000), true)), 64, 100000)
+	rd.charge = func(int) error { return errNoMemory }
+	if _, err := rd.next(); err != errNoMemory {
+		t.Errorf("no memory: %v", err)
 	}
-}
-
-// A widest knows the largest read that was asked for.
-type widest struct {
-	r io.Reader
-	n int
-}
-
-func (w *widest) Read(b []byte) (int, error) {
-	w.n = max(w.n, len(b))
-	return w.r.Read(b)
 }
 
 // What a gather writes, a recordReader reads: items and pads in place, whatever is copied and whatever pointed at.

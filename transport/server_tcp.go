@@ -18,6 +18,7 @@ import (
 const (
 	tcpWindow  = 64 << 10 // what one read takes in at most, beside large records
 	replySpace = 1 << 10  // where the stream of a reply begins
+	argsShare  = 4        // a connection may hold one part in so many of the budget for arguments
 	budgetPoll = 5 * time.Millisecond
 )
 
@@ -69,6 +70,7 @@ type tcpConn struct {
 	charged int
 
 	draining atomic.Bool
+	argsHeld atomic.Int64  // octets of the budget for arguments
 	ended    chan struct{} // closed when the receive loop has ended
 
 	mu      sync.Mutex
@@ -122,7 +124,7 @@ func (t *tcpConn) receive() error {
 		t.charged = 0
 		rec, err := t.rd.next()
 		if err != nil {
-			t.srv.args.give(t.charged)
+			t.giveArgs(t.charged)
 			t.calls.leave()
 			return err
 		}
@@ -154,18 +156,36 @@ func (t *tcpConn) beforeRead(inside bool) error {
 	return nil
 }
 
-// charge takes octets for a large record from the budget. Where it is spent the
-// peer is not read from until others have given back, for as long as a half record may take.
+// charge takes octets for a large record from the budget. Where it is spent, or
+// this connection has its share of it, the peer is not read from until calls
+// have given back, for as long as a half record may take.
 func (t *tcpConn) charge(n int) error {
-	for end := time.Now().Add(t.srv.cfg.HalfTimeout); !t.srv.args.take(n); {
+	for end := time.Now().Add(t.srv.cfg.HalfTimeout); !t.takeArgs(n); {
 		t.flush()
 		if t.draining.Load() || time.Now().After(end) {
 			return errNoMemory
 		}
 		time.Sleep(budgetPoll)
 	}
-	t.charged += n
+	t.charged = n
 	return nil
+}
+
+// takeArgs takes n octets for arguments. A connection that holds none may always try.
+func (t *tcpConn) takeArgs(n int) bool {
+	held := t.argsHeld.Load()
+	if held > 0 && held+int64(n) > t.srv.args.max/argsShare || !t.srv.args.take(n) {
+		return false
+	}
+	t.argsHeld.Add(int64(n))
+	return true
+}
+
+func (t *tcpConn) giveArgs(n int) {
+	if n > 0 {
+		t.argsHeld.Add(int64(-n))
+		t.srv.args.give(n)
+	}
 }
 
 // buffer gives a pooled buffer that goes home with the call.
@@ -250,7 +270,7 @@ func (t *tcpConn) drop(c *Call)         { t.release(c) }
 
 // release ends the call.
 func (t *tcpConn) release(c *Call) {
-	t.srv.args.give(c.rec.charged)
+	t.giveArgs(c.rec.charged)
 	t.srv.results.give(c.held)
 	c.held = 0
 	c.recycle()

@@ -1,0 +1,42 @@
+// What the package is, and the life of a call.
+
+// Package transport is ONC RPC version 2 (RFC 5531): it serves tables of
+// procedures, and calls those of others, over TCP with record marking and over
+// RPC-over-RDMA (RFC 8166) alike.
+//
+// # The life of an inbound call
+//
+// A message comes in on the receive loop of its connection: a record that has
+// been joined from its fragments (record.go, server_tcp.go), or a Request whose
+// Read chunks have been pulled (server_rdma.go). A Call from the pool takes it.
+// The dispatcher reads the RPC header, the credential and the verifier, and
+// finds the procedure (dispatch.go, auth.go); what is wrong so far is answered
+// on the spot. A procedure that is not idempotent passes the duplicate request
+// cache (drc.go). Inline procedures then run where they are; the others get a
+// worker, or wait for one at the gate of their connection (gate.go, workers.go).
+// The procedure decodes its arguments, asks Call.ArgsErr, does its work and
+// encodes its results; large ones it only points at.
+//
+// The reply goes to the connection. Over TCP whoever has a reply writes it, and
+// those of others that have become ready meanwhile, in one gather list
+// (gather.go); the receive loop keeps the replies of its inline calls until it
+// would wait for the peer. Over RDMA items leave by RDMA Write. The arguments,
+// the buffers of Call.Buffer and the Call go home when the reply has left.
+//
+// # The life of an outbound call
+//
+// Client.Call takes an XID, which the call keeps through all attempts, and a
+// connection, which is made if there is none. Over TCP the caller writes its
+// call, and those of others that wait; one goroutine reads the replies. Over
+// RDMA rpcrdma does both. The reply is decoded by the caller's goroutine. When
+// the connection ends, or is silent for too long, it is given up and the call
+// goes again over a new one; that a call is done once all the same is what the
+// server's duplicate request cache is for.
+//
+// # Bounds
+//
+// What a peer can make a Server hold is bounded: calls of a connection by its
+// gate (TCP is read no further) or its credits (RDMA), octets of large
+// arguments and results by budgets, records by size and number of fragments,
+// half records and unread replies by time, connections by number.
+package transport
