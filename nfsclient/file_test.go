@@ -120,7 +120,7 @@ func TestReadAtManyAtOnce(t *testing.T) {
 
 func TestFileReader(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
-		data := random(70000, 2)
+		data := random(1500, 2)
 		if err := fsys.WriteFile(t.Context(), "f", data, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,231 @@
+// Tests of the commands, through the whole program.
+
+package main
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestFileCommands(t *testing.T) {
+	both(t, func(t *testing.T, base string) {
+		d := base + "/mem/" + t.Name()
+		local := filepath.Join(t.TempDir(), "f")
+		if err := os.WriteFile(local, []byte("hello\n"), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		nfs(t, "mkdir", "-p", d+"/a/b")
+		nfs(t, "cp", "-q", local, d+"/a")
+		if out := nfs(t, "cat", d+"/a/f", d+"/a/f"); out != "hello\nhello\n" {
+			t.Errorf("cat: %q", out)
+		}
+		nfs(t, "mv", d+"/a/f", d+"/a/b")
+		nfs(t, "ln", d+"/a/b/f", d+"/a/hard")
+		nfs(t, "ln", "-s", "b/f", d+"/a/soft")
+		if out := nfs(t, "ls", d+"/a"); out != "b\nhard\nsoft\n" {
+			t.Errorf("ls: %q", out)
+		}
+		out := nfs(t, "ls", "-l", d+"/a")
+		if lines := strings.Split(out, "\n"); len(lines) != 4 || !strings.Contains(lines[2], "soft -> b/f") ||
+			!strings.Contains(lines[1], "-rw-r-----  2") && !strings.Contains(lines[1], "-rw-r----- 2") {
+			t.Errorf("ls -l:\n%s", out)
+		}
+		out = nfs(t, "stat", d+"/a/soft")
+		if !strings.Contains(out, "Size: 6 ") || !strings.Contains(out, "Mode: 0640") || !strings.Contains(out, "Links: 2") {
+			t.Errorf("stat:\n%s", out)
+		}
+		if out = nfs(t, "stat", "-P", d+"/a/soft"); !strings.Contains(out, "symbolic link") {
+			t.Errorf("stat -P:\n%s", out)
+		}
+		nfs(t, "rm", d+"/a/hard", d+"/a/soft")
+		nfs(t, "rm", "-r", d+"/a")
+		nfs(t, "rm", "-f", d+"/a")
+		if out = nfs(t, "ls", d); out != "" {
+			t.Errorf("after rm -r: %q", out)
+		}
+	})
+}
+
+func TestServerCommands(t *testing.T) {
+	both(t, func(t *testing.T, base string) {
+		if out := nfs(t, "showmount", base); out != "/mem  everyone\n/dir  everyone\n" {
+			t.Errorf("showmount: %q", out)
+		}
+		if out := nfs(t, "ping", "-c", "20", "-i", "0", base); strings.Count(out, "NULL from") != 20 ||
+			!strings.Contains(out, "20 round trips: min ") || !strings.Contains(out, "p99") {
+			t.Errorf("ping:\n%s", out)
+		}
+		if out := nfs(t, "df", base+"/mem", base+"/dir"); strings.Count(out, "\n") != 3 || !strings.Contains(out, "/dir") {
+			t.Errorf("df:\n%s", out)
+		}
+	})
+}
+
+// sampleTree makes every kind of thing that a copy carries.
+func sampleTree(t *testing.T) string {
+	t.Helper()
+	top := filepath.Join(t.TempDir(), "src")
+	when := time.Date(2011, 12, 13, 14, 15, 16, 123456789, time.UTC)
+	write := func(name string, n int, mode fs.FileMode) {
+		name = filepath.Join(top, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, n)
+		p := newPattern(uint64(n))
+		for i := range b {
+			b[i] = p.body[i%patternBlock] + byte(i>>12)
+		}
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+		when = when.Add(time.Hour + 7)
+		if err := os.Chtimes(name, when, when); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range []int{0, 1, 3, 4, 1023, 1024, 1025, 4095, 4096, 4097, 65535, 65536, 65537, 1<<20 - 1, 1 << 20, 1<<20 + 1, 3<<20 + 1} {
+		write("sizes/"+strings.Repeat("n", n%7+1)+"-"+string(rune('a'+n%26))+time.Duration(n).String(), n, 0o644)
+	}
+	for i := range 60 {
+		write("deep/"+strings.Repeat("d/", i%6)+"f"+time.Duration(i).String(), i*3, fs.FileMode(0o400|i%0o100))
+	}
+	for link, target := range map[string]string{"abs": "/etc/hosts", "dangling": "no/where", "deep/rel": "../sizes", "weird name\n": "x"} {
+		if err := os.Symlink(target, filepath.Join(top, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(top, "empty"), 0o711); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(top, "deep"), 0o750|fs.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{"empty", "deep/d", "deep", "sizes", "."} {
+		when = when.Add(time.Hour + 7)
+		if err := os.Chtimes(filepath.Join(top, d), when, when); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return top
+}
+
+// TestCopyTree copies a tree in, from one export to the other, and out again;
+// names, types, modes, times and content are the same, and a second time over
+// what is there too.
+func TestCopyTree(t *testing.T) {
+	src := sampleTree(t)
+	want, err := treeSum(os.DirFS(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	both(t, func(t *testing.T, base string) {
+		back := filepath.Join(t.TempDir(), "back")
+		for round := range 2 {
+			name := strings.ReplaceAll(t.Name(), "/", "-")
+			target := func(base, top string) string { // the second time names the parent
+				if round == 0 {
+					return base + "/" + top
+				}
+				return base
+			}
+			nfs(t, "cp", "-q", "-r", src, target(base+"/mem", name))
+			nfs(t, "cp", "-q", "-r", base+"/mem/"+name, target(base+"/dir", name))
+			if round == 0 {
+				nfs(t, "cp", "-q", "-r", base+"/dir/"+name, back)
+			} else {
+				nfs(t, "cp", "-q", "-r", base+"/dir/"+name, filepath.Dir(back))
+				back = filepath.Join(filepath.Dir(back), name)
+				nfs(t, "rm", "-r", base+"/mem/src")
+			}
+			got, err := treeSum(os.DirFS(back))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != want {
+				t.Fatalf("round %d: the tree that came back differs", round)
+			}
+		}
+	})
+}
+
+func TestCopyRefuses(t *testing.T) {
+	_, base := serve(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "f")
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nfs(t, "mkdir", base+"/mem/d")
+	for _, args := range [][]string{
+		{"cp", base + "/mem/no", dir},
+		{"cp", base + "/mem/d", dir},                     // a directory without -r
+		{"cp", file, base + "/mem/d", base + "/mem/new"}, // two sources, one name
+		{"cp", file, base + "/mem/no/dir/f"},
+		{"cp", file, "nfs://127.0.0.1:1/x"},
+		{"cp", "--transport", "udp", file, base + "/mem"},
+		{"ls", "/local/path"},
+		{"rm", base + "/mem"},
+		{"rm", base + "/mem/no"},
+		{"mv", base + "/mem/d", base + "/dir/d"}, // another export
+		{"cat", base + "/mem/d"},
+		{"bench", "--size", "-1", base + "/mem"},
+		{"bench", "--tests", "nonsense", base + "/mem"},
+		{"ping", "--crc", "maybe", "h"},
+		{"nonsense"},
+	} {
+		_, errOut, code := try(t, args...)
+		if code == 0 || strings.Count(errOut, "\n") != 1 || !strings.HasPrefix(errOut, "nfsrdma: ") {
+			t.Errorf("nfsrdma %s: exit code %d, %q; want one line", strings.Join(args, " "), code, errOut)
+		}
+	}
+}
+
+func TestBench(t *testing.T) {
+	both(t, func(t *testing.T, base string) {
+		out := nfs(t, "bench", "--json", "--duration", "20ms", "--size", "4M", "--depth", "3", base+"/dir")
+		var r benchReport
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatalf("%v in %s", err, out)
+		}
+		if len(r.Tests) != len(benchTests) || r.Raw == nil || r.Raw.StreamMiBs <= 0 || r.Verified < 4<<20 {
+			t.Errorf("report: %s", out)
+		}
+		for _, x := range r.Tests {
+			if x.Calls == 0 || x.AvgUs <= 0 || (x.Octets > 0) != (x.MiBs > 0) {
+				t.Errorf("%s: %+v", x.Name, x)
+			}
+		}
+		if out := nfs(t, "bench", "--duration", "5ms", "--no-raw", "--tests", "null,getattr", base+"/mem"); !strings.Contains(out, "GETATTR") {
+			t.Errorf("table:\n%s", out)
+		}
+		if out := nfs(t, "ls", base+"/dir"); out != "" {
+			t.Errorf("left behind: %s", out)
+		}
+	})
+}
+
+func TestDemo(t *testing.T) {
+	if out := nfs(t, "demo", "--duration", "20ms"); !strings.Contains(out, "verified") || !strings.Contains(out, "to raw TCP") {
+		t.Errorf("demo:\n%s", out)
+	}
+}
+
+func TestHelpHasExamples(t *testing.T) {
+	for _, c := range newRoot(&session{}).Commands() {
+		if !c.Hidden && (c.Example == "" || c.Short == "") {
+			t.Errorf("%s has no example or no description", c.Name())
+		}
+	}
+	if out := nfs(t, "completion", "bash"); !strings.Contains(out, "nfsrdma") {
+		t.Error("no shell completion")
+	}
+}

@@ -1,0 +1,94 @@
+// The rig of the command tests: the program in-process, servers over RDMA and TCP.
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// TestMain lets the test binary be the child processes that commands start.
+func TestMain(m *testing.M) {
+	if slices.Contains(os.Environ(), childEnv) {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// serve exports memory as /mem and a directory as /dir, and returns their URLs'
+// beginnings, nfsrdma://host:port and nfs://host:port.
+func serve(t testing.TB) (rdma, tcp string) {
+	t.Helper()
+	tree, err := osfs.New(t.TempDir(), osfs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	squash := nfsserver.Squash{All: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	mem := memfs.New(memfs.Options{UID: squash.UID, GID: squash.GID})
+	srv, err := nfsserver.New(nfsserver.Options{Squash: squash, AsyncNames: true, Exports: []nfsserver.Export{
+		{Name: "/mem", FS: mem}, {Name: "/dir", FS: tree},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
+	dev := rnic.Open(rnic.DeviceConfig{})
+	rl, err := dev.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tl, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{}, 2)
+	go func() { rpc.ServeRDMA(dev, rl); done <- struct{}{} }()
+	go func() { rpc.ServeTCP(tl); done <- struct{}{} }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		rpc.Shutdown(ctx)
+		<-done
+		<-done
+		srv.Close()
+	})
+	return "nfsrdma://" + rl.Addr().String(), "nfs://" + tl.Addr().String()
+}
+
+// both runs a test on either transport; base is the URL of a server.
+func both(t *testing.T, f func(t *testing.T, base string)) {
+	rdma, tcp := serve(t)
+	for name, base := range map[string]string{"rdma": rdma, "tcp": tcp} {
+		t.Run(name, func(t *testing.T) { f(t, base) })
+	}
+}
+
+// nfs runs the program and returns what it wrote; it must succeed.
+func nfs(t *testing.T, args ...string) string {
+	t.Helper()
+	out, errOut, code := try(t, args...)
+	if code != 0 {
+		t.Fatalf("nfsrdma %s: exit code %d\n%s", strings.Join(args, " "), code, errOut)
+	}
+	return out
+}
+
+func try(t *testing.T, args ...string) (out, errOut string, code int) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = run(t.Context(), args, strings.NewReader(""), &o, &e)
+	return o.String(), e.String(), code
+}
