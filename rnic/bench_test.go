@@ -5,6 +5,7 @@ package rnic
 import (
 	"io"
 	"net"
+	"sync"
 	"testing"
 	"time"
 )
@@ -185,4 +186,76 @@ func bulk(b *testing.B, x, y *side, wr SendWR) {
 	}
 	b.StopTimer()
 	b.ReportMetric(float64(rawStream(b, b.N))/float64(b.Elapsed()), "x-raw-speed")
+}
+
+// BenchmarkCallers has 32 goroutines that each post a small Send and wait for its
+// answer: what RPC clients do. The figure is for one call.
+func BenchmarkCallers(b *testing.B) {
+	const callers = 32
+	x, y := joined(b, DeviceConfig{}, DeviceConfig{}, 2*callers)
+	echo(b, y, callers)
+	answered := make([]chan struct{}, callers)
+	for i := range answered {
+		answered[i] = make(chan struct{}, 1)
+	}
+	bufs := make([]byte, callers*128)
+	for i := range callers {
+		recv(b, x.qp, uint64(i), bufs[i*128:][:128])
+	}
+	wcs := make([]WC, callers)
+	x.cq.SetHandler(func() {
+		for n := x.cq.Poll(wcs); n > 0; n = x.cq.Poll(wcs) {
+			for _, wc := range wcs[:n] {
+				if wc.Status != WCSuccess {
+					return
+				}
+				who := bufs[wc.ID*128]
+				x.qp.PostRecv(RecvWR{ID: wc.ID, Buf: bufs[wc.ID*128:][:128]})
+				answered[who] <- struct{}{}
+			}
+		}
+	})
+	b.ReportAllocs()
+	b.ResetTimer()
+	var wg sync.WaitGroup
+	for i := range callers {
+		n := b.N / callers
+		if i < b.N%callers {
+			n++
+		}
+		wg.Go(func() {
+			msg := make([]byte, 128)
+			msg[0] = byte(i)
+			sgl := [][]byte{msg}
+			for range n {
+				x.qp.PostSend(SendWR{Op: OpSend, SGL: sgl, Unsignaled: true})
+				<-answered[i]
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// echo has s answer each Send with its own octets, from its handler.
+func echo(b testing.TB, s *side, n int) {
+	bufs := make([]byte, 2*n*128)
+	sgls := make([][][]byte, n)
+	for i := range n {
+		recv(b, s.qp, uint64(i), bufs[i*128:][:128])
+		sgls[i] = [][]byte{bufs[(n+i)*128:][:128]}
+	}
+	wcs := make([]WC, n)
+	s.cq.SetHandler(func() {
+		for k := s.cq.Poll(wcs); k > 0; k = s.cq.Poll(wcs) {
+			for _, wc := range wcs[:k] {
+				if wc.Status != WCSuccess {
+					return
+				}
+				buf := bufs[wc.ID*128:][:128]
+				copy(sgls[wc.ID][0], buf)
+				s.qp.PostRecv(RecvWR{ID: wc.ID, Buf: buf})
+				s.qp.PostSend(SendWR{Op: OpSend, SGL: sgls[wc.ID], Unsignaled: true})
+			}
+		}
+	})
 }

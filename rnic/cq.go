@@ -102,24 +102,24 @@ func (cq *CQ) SetHandler(f func()) {
 }
 
 // notify runs the handler when completions were added since it last began, or
-// tells the goroutine that runs it to do so again. No lock may be held.
-func (cq *CQ) notify() {
+// tells the goroutine that runs it to do so again. It says whether it ran. No lock may be held.
+func (cq *CQ) notify() bool {
 	f := cq.handler.Load()
 	if f == nil || !cq.fresh.Swap(false) {
-		return
+		return false
 	}
 	for {
 		if cq.turn.CompareAndSwap(handlerIdle, handlerRuns) {
 			break
 		}
 		if cq.turn.CompareAndSwap(handlerRuns, handlerAgain) || cq.turn.Load() == handlerAgain {
-			return
+			return false
 		}
 	}
 	for {
 		(*f)()
 		if cq.turn.CompareAndSwap(handlerRuns, handlerIdle) {
-			return
+			return true
 		}
 		cq.turn.Store(handlerRuns)
 	}

@@ -8,6 +8,9 @@ import "math"
 // when nobody else is transmitting, the caller's goroutine hands to the kernel
 // what the socket has room for, and leaves the rest to the QP's transmit loop.
 func (qp *QP) PostSend(wrs ...SendWR) error {
+	if len(wrs) == 0 {
+		return nil
+	}
 	for i := range wrs {
 		if err := qp.judgeSend(&wrs[i]); err != nil {
 			return err
@@ -32,6 +35,7 @@ func (qp *QP) PostSend(wrs ...SendWR) error {
 	for i := range wrs {
 		sq.push(&wrs[i])
 	}
+	sq.uncorkEarly()
 	mine := sq.claim()
 	sq.mu.Unlock()
 	if mine {

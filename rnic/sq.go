@@ -45,6 +45,7 @@ type sendQueue struct {
 	open             bool // posts are taken
 	gated            bool // responder before the first FPDU (RFC 5044 §7.1.2 rule 4)
 	corked           bool // the receive loop will transmit when its batch is done
+	yields           bool // it lets others run meanwhile
 	active           bool // somebody has the right to transmit
 	onLoop           bool // it is the transmit loop, woken or about to be
 
@@ -210,4 +211,26 @@ func (sq *sendQueue) pushIRQ(r *readResponse) {
 	sq.irq[sq.irqTail&sq.irqMask] = *r
 	sq.irqTail++
 	sq.mu.Unlock()
+}
+
+// yield says whether the receive loop may let others run before it transmits:
+// only if nothing waits to be sent.
+func (sq *sendQueue) yield() bool {
+	sq.mu.Lock()
+	defer sq.mu.Unlock()
+	sq.yields = sq.next == sq.tail && sq.irqNext == sq.irqTail
+	return sq.yields
+}
+
+// Posts that are not held back for the receive loop to come round again.
+const (
+	yieldPosts  = 64
+	yieldOctets = 32 << 10
+)
+
+// uncorkEarly ends a yield that would hold back much. The caller holds mu and has pushed.
+func (sq *sendQueue) uncorkEarly() {
+	if sq.yields && (sq.tail-sq.next >= yieldPosts || sq.at(sq.tail-1).length >= yieldOctets) {
+		sq.corked, sq.yields = false, false
+	}
 }
