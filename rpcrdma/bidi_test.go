@@ -1,0 +1,264 @@
+// Both directions, cancelled calls, limits, and the end of connections under load.
+
+package rpcrdma
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
+
+// Calls go both ways over one connection at once, with credits of their own
+// (R8167-001 to R8167-005), and with chunks.
+func TestBothDirections(t *testing.T) {
+	a, b := &echoServer{async: true}, &echoServer{}
+	c, s := pair(t, Config{Credits: 4, Handler: a}, Config{Credits: 6, Handler: b})
+	if err := doNull(c); err != nil { // a responder may not send first (RFC 5044 §7.1.2)
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for _, conn := range []*Conn{c, s} {
+		for g := range 8 {
+			wg.Go(func() {
+				for i := range 12 {
+					n := sizes[(g*5+i)%len(sizes)]
+					if err := errors.Join(doNull(conn), doRead(conn, n, true), doWrite(conn, n), doLong(conn, n)); err != nil {
+						t.Errorf("%d octets: %v", n, err)
+						return
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	a.served.Wait()
+	c.Close()
+	s.Close()
+	checkHome(t, c, s)
+}
+
+// A Conn without Handler drops calls (R8167-020), also those that it cannot read.
+func TestNoServiceDrops(t *testing.T) {
+	p, c := rawResponder(t, Config{Credits: grant}, r1)
+	d := start(t.Context(), c, nullCall(c, 7))
+	p.wantCall(7)
+	p.send(words(9, 1, 1, 0, 0, 0, 0, 9, 0, procNull))
+	p.send(words(9, 2, 1, 0, 0, 0, 0, 9, 0, procNull))
+	p.send(words(9, 1, 1, 0, 2, 0, 0, 9, 0, procNull))
+	p.send(words(9, 1, 1, 1, 0, 0, 0))
+	p.send(nullReply(7, 1))
+	if err := <-d.done; err != nil {
+		t.Fatal(err)
+	}
+	d.k.Release()
+	d = start(t.Context(), c, nullCall(c, 8))
+	p.wantCall(8) // and nothing before it
+	p.send(nullReply(8, 1))
+	if err := <-d.done; err != nil {
+		t.Fatal(err)
+	}
+	d.k.Release()
+}
+
+// Pulls and results keep to the budget: what does not fit waits, and all is
+// given back.
+func TestBudgetIsKept(t *testing.T) {
+	budget := NewBudget(4 << 20)
+	srv := &echoServer{async: true}
+	var clients []*Conn
+	var ends []*Conn
+	for range 3 {
+		c, s := pair(t, Config{}, Config{Handler: srv, Budget: budget})
+		clients = append(clients, c)
+		ends = append(ends, c, s)
+	}
+	var wg sync.WaitGroup
+	for _, c := range clients {
+		for range 8 {
+			wg.Go(func() {
+				for range 4 {
+					if err := doWrite(c, 1<<20); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	srv.served.Wait()
+	for _, c := range ends {
+		c.Close()
+	}
+	if got := budget.Free(); got != 4<<20 {
+		t.Errorf("%d octets did not come back", 4<<20-got)
+	}
+	checkHome(t, ends...)
+}
+
+func TestBudgetSpent(t *testing.T) {
+	budget := NewBudget(64 << 10)
+	ask := make(chan bool, 3)
+	srv := &echoServer{hold: func(r *Request, _ uint32) bool {
+		ask <- r.Buffer(20<<10) != nil // the half: a connection's share
+		ask <- r.Buffer(1) != nil
+		ask <- r.Buffer(-1) != nil
+		_ = r.Reply(replyTo(r))
+		return true
+	}}
+	c, s := pair(t, Config{}, Config{Handler: srv, Budget: budget})
+	if err := doNull(c); err != nil {
+		t.Fatal(err)
+	}
+	if !<-ask || <-ask || <-ask {
+		t.Error("the share of the budget")
+	}
+	if err := doWrite(c, 100<<10); !errors.Is(err, ErrChunk) { // can never fit
+		t.Error(err)
+	}
+	c.Close()
+	s.Close()
+	if got := budget.Free(); got != 64<<10 {
+		t.Errorf("%d octets free", got)
+	}
+}
+
+// More segments than the send queue holds wait for room in it.
+func TestSendQueueFull(t *testing.T) {
+	srv := &echoServer{}
+	p, c := rawRequester(t, serverConfig(srv), AppendPrivateData(nil, PrivateData{SendSize: 4096, RecvSize: 4096}))
+	mem := make([]byte, 160)
+	fill(mem, 5)
+	mr := p.expose(mem, rnic.RemoteRead)
+	msg := words(7, 1, 1, 0)
+	for i := range 160 {
+		msg = append(msg, words(1, 16, part(mr, i, 1))...)
+	}
+	msg = append(msg, words(0, 0, 0, 7, 0, procWrite, 160)...)
+	for range grant {
+		p.send(msg)
+	}
+	for range grant {
+		p.want("160 segments", words(7, 1, grant, 0, 0, 0, 0, 7, 1, 0, sum(mem), 160))
+	}
+	p.null("after that")
+	p.qp.Close()
+	<-c.Done()
+	checkHome(t, c)
+}
+
+// Calls that are given up on at any moment leave nothing behind, and those that
+// are not still get their own octets.
+func TestCancelAtAnyTime(t *testing.T) {
+	srv := &echoServer{async: true}
+	cfg := Config{Credits: 8}
+	c, s := pair(t, cfg, Config{Credits: 8, Handler: srv})
+	var wg sync.WaitGroup
+	for g := range 12 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(g), 1))
+			for range 40 {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rng.IntN(400))*time.Microsecond)
+				k := c.NewCall()
+				setMsg(k, begin(k, procNull))
+				k.MaxReply = 5000 // a Reply chunk, which outlives the wait
+				err := c.Do(ctx, k)
+				cancel()
+				if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
+				}
+				k.Release()
+				if err := doLong(c, rng.IntN(9000)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	srv.served.Wait()
+	if err := doNull(c); err != nil { // the connection has outlived it all
+		t.Fatal(err)
+	}
+	c.Close()
+	s.Close()
+	checkHome(t, c, s)
+}
+
+// Connections that end in the middle of everything leave no goroutine, budget
+// or call behind.
+func TestEndUnderLoad(t *testing.T) {
+	before := runtime.NumGoroutine()
+	budget := NewBudget(64 << 20)
+	for round := range 6 {
+		srv := &echoServer{async: true}
+		c, s := pair(t, Config{Budget: budget}, Config{Handler: srv, Budget: budget})
+		var wg sync.WaitGroup
+		for g := range 8 {
+			wg.Go(func() {
+				for i := 0; ; i++ {
+					n := sizes[(g+i)%len(sizes)]
+					err := errors.Join(doRead(c, n, true), doWrite(c, n), doLong(c, n))
+					if errors.Is(err, ErrClosed) {
+						return
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		for srv.calls.Load() < 100 {
+			yield()
+		}
+		switch round % 3 {
+		case 0:
+			c.Close()
+		case 1:
+			s.Close()
+		case 2:
+			s.qp.Abort(errStalled)
+		}
+		wg.Wait()
+		<-c.Done()
+		<-s.Done()
+		srv.served.Wait()
+		checkHome(t, c)
+		if s.held != 0 {
+			t.Errorf("round %d: %d octets held", round, s.held)
+		}
+	}
+	if got := budget.Free(); got != 64<<20 {
+		t.Errorf("%d octets of the budget are lost", 64<<20-got)
+	}
+	for i := 0; runtime.NumGoroutine() > before && i < 2000; i++ {
+		yield()
+	}
+	if n := runtime.NumGoroutine(); n > before {
+		buf := make([]byte, 1<<16)
+		t.Errorf("%d goroutines more\n%s", n-before, buf[:runtime.Stack(buf, true)])
+	}
+}
+
+// Both sides take the smaller size, and messages of every form still fit
+// (R8166-033, R8166-036, R8166-037).
+func TestInlineSizes(t *testing.T) {
+	for _, sz := range [][2]int{{1024, 4096}, {4096, 1024}, {65536, 65536}, {1024, 1024}, {1, 1 << 20}} {
+		c, _ := pair(t, Config{InlineSize: sz[0]}, Config{InlineSize: sz[1], Handler: &echoServer{}})
+		want := max(1024, min(sz[0], sz[1]))
+		if thr := c.thresholds(); thr.Send != want || thr.Recv != want || !thr.Invalidate {
+			t.Errorf("%v: %+v", sz, thr)
+		}
+		for _, n := range sizes {
+			if err := errors.Join(doRead(c, n, true), doWrite(c, n), doLong(c, n), doRead(c, n, false)); err != nil {
+				t.Errorf("%v, %d octets: %v", sz, n, err)
+			}
+		}
+	}
+}
