@@ -207,3 +207,47 @@ func TestRevokedMidResponse(t *testing.T) {
 	}
 	s.wantEOF()
 }
+
+// TestLocalInvalidate: it takes its turn in the queue, behind the Reads before it.
+func TestLocalInvalidate(t *testing.T) {
+	s := scriptInitiator(t, ConnParams{})
+	s.open()
+	mr, _ := s.pd.RegMR(make([]byte, 4), LocalWrite)
+	post(t, s.qp, SendWR{ID: 1, Op: OpRead, MR: mr, Length: 4},
+		SendWR{ID: 2, Op: OpLocalInvalidate, MR: mr}, SendWR{ID: 3, Op: OpSend})
+	s.hearULPDU()
+	if !mr.Valid() {
+		t.Fatal("invalidated too early")
+	}
+	s.fpdu(tagged(0xc1, 0x42, mr.STag(), mr.Base(), []byte("abcd")))
+	s.hearULPDU()
+	s.want(t, OpRead, 1, WCSuccess)
+	s.want(t, OpLocalInvalidate, 2, WCSuccess)
+	s.want(t, OpSend, 3, WCSuccess)
+	if mr.Valid() {
+		t.Fatal("still valid")
+	}
+}
+
+// TestPostRefused: what is wrong with a work request is said when it is posted,
+// and none of its call is queued.
+func TestPostRefused(t *testing.T) {
+	s := scriptInitiator(t, ConnParams{})
+	s.open()
+	mr, _ := s.pd.RegMR(make([]byte, 4), RemoteRead)
+	foreign, _ := s.dev.AllocPD().RegMR(make([]byte, 4), LocalWrite)
+	for _, wr := range []SendWR{{Op: OpRecv}, {Op: OpSendInvalidate}, {Op: OpRead}, {Op: OpRead, MR: foreign},
+		{Op: OpRead, MR: mr, Length: 4}, {Op: OpLocalInvalidate}, {Op: OpLocalInvalidate, MR: foreign}} {
+		if err := s.qp.PostSend(SendWR{ID: 1, Op: OpSend}, wr); err == nil {
+			t.Errorf("%+v was taken", wr)
+		}
+	}
+	if err := s.qp.PostSend(make([]SendWR, 17)...); err != ErrSQFull {
+		t.Error(err)
+	}
+	if err := s.qp.PostRecv(make([]RecvWR, 17)...); err != ErrRQFull {
+		t.Error(err)
+	}
+	post(t, s.qp, SendWR{ID: 5, Op: OpSend})
+	s.want(t, OpSend, 5, WCSuccess)
+}
