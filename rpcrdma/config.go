@@ -2,6 +2,8 @@
 
 package rpcrdma
 
+import "time"
+
 // Config is how an endpoint behaves. The zero value is right for most.
 type Config struct {
 	Credits    int     // both ways; 0: 128
@@ -10,6 +12,8 @@ type Config struct {
 	MaxReply   int     // the most octets of a reply that we write into one Reply chunk; 0: 2 MiB
 	Budget     *Budget // process-wide bound of pulled and result octets; nil: a default one of 256 MiB
 	Handler    Handler // serves inbound calls; nil: there is no service, calls are dropped
+
+	stall time.Duration // how often the end of all progress is looked for; 0: stallTick
 }
 
 // What stands for a zero in Config.
@@ -33,6 +37,9 @@ func (cfg *Config) setDefaults() {
 	}
 	if cfg.MaxReply <= 0 {
 		cfg.MaxReply = DefaultMaxChunk
+	}
+	if cfg.stall <= 0 {
+		cfg.stall = stallTick
 	}
 	if cfg.Budget == nil {
 		cfg.Budget = defaultBudget

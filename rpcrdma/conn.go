@@ -252,7 +252,7 @@ func (c *Conn) fail(err error) {
 // It also ends a connection whose peer has let all work stand still, so that
 // nobody can hold memory for ever. It is the Conn's one goroutine.
 func (c *Conn) watch() {
-	tick := time.NewTicker(stallTick)
+	tick := time.NewTicker(c.cfg.stall)
 	defer tick.Stop()
 	still, last := 0, int64(-1)
 	for {
