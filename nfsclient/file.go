@@ -207,3 +207,6 @@ func (f *File) Close() error {
 	}
 	return f.sync("close")
 }
+
+// Client is the connection that the file is used over.
+func (f *File) Client() *Client { return f.fs.c }

@@ -58,10 +58,12 @@ type measured struct {
 	allocs  float64 // of this process, for each call
 }
 
-// run runs the loop. The first error ends it.
+// run runs the loop. The first error ends it, as the end of ctx does; the calls
+// themselves are made with a context that cannot end, for that is cheaper.
 func (l *loop) run(ctx context.Context) (*measured, error) {
 	var next atomic.Int64
 	var stop atomic.Bool
+	defer context.AfterFunc(ctx, func() { stop.Store(true) })()
 	var wg sync.WaitGroup
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -16,13 +16,14 @@ import (
 func (b *benchRun) test(ctx context.Context, name string) error {
 	c, root := b.fsys.Client(), b.fsys.Root()
 	l := loop{slots: b.slots, duration: b.flags.duration}
+	calls := context.WithoutCancel(ctx)
 	switch name {
 	case "null":
 		l.slots = b.slots[:1]
-		l.op = func(*benchSlot, int64) (int, error) { return 0, c.Null(ctx) }
+		l.op = func(*benchSlot, int64) (int, error) { return 0, c.Null(calls) }
 	case "getattr":
 		l.op = func(*benchSlot, int64) (int, error) {
-			_, err := c.Getattr(ctx, root)
+			_, err := c.Getattr(calls, root)
 			return 0, err
 		}
 	default:
@@ -87,12 +88,13 @@ func (b *benchRun) fileTest(ctx context.Context, name string, l *loop) error {
 
 // layOut opens the file; the first time it writes it, and checks every octet.
 func (b *benchRun) layOut(ctx context.Context) (*nfsclient.File, error) {
+	calls := context.WithoutCancel(ctx)
 	if _, err := b.fsys.Stat(ctx, b.name); err == nil {
-		return b.fsys.OpenFile(ctx, b.name, os.O_RDWR, 0)
+		return b.fsys.OpenFile(calls, b.name, os.O_RDWR, 0)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	f, err := b.fsys.Create(ctx, b.name, 0o600)
+	f, err := b.fsys.Create(calls, b.name, 0o600)
 	if err != nil {
 		return nil, err
 	}

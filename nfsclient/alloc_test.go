@@ -1,0 +1,39 @@
+// The data path does not allocate, at either end. (Under the race detector pools lose things on purpose.)
+
+//go:build !race
+
+package nfsclient_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+)
+
+func TestDataPathDoesNotAllocate(t *testing.T) {
+	for _, tr := range []nfsclient.Transport{nfsclient.RDMA, nfsclient.TCP} {
+		fsys := mountNew(t, tr, "memfs", nfsclient.Options{})
+		f, err := fsys.Create(context.Background(), "f", 0o600)
+		must(t, err)
+		big, small := make([]byte, 1<<20), make([]byte, 4096)
+		_, err = f.WriteAt(big, 0)
+		must(t, err)
+		for name, do := range map[string]func() error{
+			"GETATTR":  func() error { _, err := f.Client().Getattr(context.Background(), f.FH()); return err },
+			"READ 4K":  func() error { _, err := f.ReadAt(small, 0); return err },
+			"READ 1M":  func() error { _, err := f.ReadAt(big, 0); return err },
+			"WRITE 4K": func() error { _, err := f.WriteAt(small, 0); return err },
+			"WRITE 1M": func() error { _, err := f.WriteAt(big, 0); return err },
+		} {
+			n := testing.AllocsPerRun(200, func() {
+				if err := do(); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if n >= 1 {
+				t.Errorf("%s over %s: %.1f allocations", name, tr, n)
+			}
+		}
+	}
+}
