@@ -4,6 +4,7 @@ package transport
 
 import (
 	"context"
+	"hash/crc32"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -49,18 +50,22 @@ func newTestProgram() *testProgram {
 
 func (p *testProgram) release() { p.unhold.Do(func() { close(p.hold) }) }
 
-func fill(b []byte) {
+// pattern is what fill fills with: no part of it is like the next.
+var pattern = func() []byte {
+	b := make([]byte, 251)
 	for i := range b {
 		b[i] = byte(i*7 + 3)
 	}
+	return b
+}()
+
+func fill(b []byte) {
+	for n := copy(b, pattern); n > 0 && n < len(b); {
+		n += copy(b[n:], b[:n/251*251])
+	}
 }
 
-func sum(b []byte) (s uint32) {
-	for _, v := range b {
-		s = s*31 + uint32(v)
-	}
-	return s
-}
+func sum(b []byte) uint32 { return crc32.ChecksumIEEE(b) }
 
 func (p *testProgram) program() *Program {
 	procs := make([]Procedure, tProcs)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -48,6 +49,40 @@ func cut(s *Server) {
 	for _, c := range conns {
 		c.close()
 	}
+}
+
+// Calls that are not idempotent run exactly once each, however often the
+// connections are cut under them.
+func TestOnceUnderCuts(t *testing.T) {
+	overEach(t, func(t *testing.T, n network) {
+		p, s, addr := n.start(t, ServerConfig{Workers: 4})
+		const callers, each, cuts = 8, 150, 12
+		var wg sync.WaitGroup
+		var answered atomic.Int32
+		var seen sync.Map
+		for g := range callers {
+			c := n.client(t, addr, ClientConfig{})
+			wg.Go(func() {
+				for i := range each {
+					out := words{0}
+					if err := c.Call(bg, testProc(tCount), words{uint32(g*each + i)}, out, nil, 0); err != nil {
+						t.Errorf("call %d of caller %d: %v", i, g, err)
+						return
+					}
+					if _, dup := seen.LoadOrStore(out[0], g); dup {
+						t.Errorf("two calls have the reply %d", out[0])
+					}
+					if answered.Add(1)%(callers*each/cuts) == 0 {
+						cut(s)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if runs := p.runs.Load(); runs != callers*each {
+			t.Errorf("%d calls ran %d times", callers*each, runs)
+		}
+	})
 }
 
 // A server that is started again on the same port is found again.

@@ -1,0 +1,206 @@
+// The client's octets, and what it makes of a server that sends nonsense.
+
+package transport
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+)
+
+// scripted serves one TCP connection after the other by a script.
+func scripted(t *testing.T, script func(n int, nc net.Conn)) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for n := 0; ; n++ {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			nc.SetDeadline(time.Now().Add(20 * time.Second))
+			script(n, nc)
+			nc.Close()
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	return l.Addr().String()
+}
+
+// readCall reads one record.
+func readCall(nc net.Conn) []byte {
+	rec, err := newRecordReader(nc, 64, 1<<20).next()
+	if err != nil {
+		return nil
+	}
+	return rec.b
+}
+
+// sumReply is the reply of ADD to a call.
+func sumReply(call []byte, v uint32) []byte {
+	var e xdr.Encoder
+	h := oncrpc.ReplyHeader{XID: xdr.NewDecoder(call).Uint32()}
+	h.EncodeXDR(&e)
+	e.Uint32(v)
+	return fragment(e.Bytes(), true)
+}
+
+func TestCallGolden(t *testing.T) {
+	calls := make(chan []byte, 1)
+	addr := scripted(t, func(_ int, nc net.Conn) {
+		call := readCall(nc)
+		calls <- call
+		nc.Write(sumReply(call, 3))
+		io.Copy(io.Discard, nc)
+	})
+	cred := Cred{Flavor: AuthSys, Machine: "ab", UID: 1000, GID: 100, GIDs: []uint32{5, 6}}
+	c, err := DialTCP(bg, addr, ClientConfig{Cred: cred})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.xid.Store(0xbeee)
+	out := words{0}
+	if err := c.Call(bg, testProc(tAdd), words{1, 2}, out, nil, 0); err != nil || out[0] != 3 {
+		t.Errorf("%v, %v", out, err)
+	}
+	want := unhex("0000beef 00000000 00000002 20000a11 00000003 00000001" +
+		"00000001 00000020 00000000 00000002 61620000 000003e8 00000064 00000002 00000005 00000006" +
+		"00000000 00000000 00000001 00000002")
+	if got := <-calls; !bytes.Equal(got, want) {
+		t.Errorf("call\n%x, want\n%x", got, want)
+	}
+}
+
+// Replies in fragments, replies to nobody, and nonsense that breaks the stream:
+// the call comes through, over a new connection where it must.
+func TestNonsenseOnTheStream(t *testing.T) {
+	for name, script := range map[string]func(n int, nc net.Conn, call []byte){
+		"fragments": func(_ int, nc net.Conn, call []byte) {
+			r := sumReply(call, 3)[markLen:]
+			nc.Write(fragment(r[:5], false))
+			nc.Write(fragment(nil, false))
+			nc.Write(fragment(r[5:], true))
+		},
+		"replies to nobody": func(_ int, nc net.Conn, call []byte) {
+			nc.Write(fragment([]byte{1}, true))
+			nc.Write(fragment(nil, true))
+			nc.Write(sumReply([]byte{9, 9, 9, 9}, 7))
+			nc.Write(sumReply(call, 3))
+			nc.Write(sumReply(call, 8))
+		},
+		"record over the limit": func(n int, nc net.Conn, call []byte) {
+			if n == 0 {
+				nc.Write([]byte{0xff, 0xff, 0xff, 0xff})
+				return
+			}
+			nc.Write(sumReply(call, 3))
+		},
+		"half a reply": func(n int, nc net.Conn, call []byte) {
+			r := sumReply(call, 3)
+			if n == 0 {
+				r = r[:len(r)-1]
+			}
+			nc.Write(r)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr := scripted(t, func(n int, nc net.Conn) {
+				if call := readCall(nc); call != nil {
+					script(n, nc, call)
+				}
+				if n > 0 || !strings.Contains(name, "half") {
+					io.Copy(io.Discard, nc)
+				}
+			})
+			c, err := DialTCP(bg, addr, ClientConfig{CallTimeout: 10 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			out := words{0}
+			if err := c.Call(bg, testProc(tAdd), words{1, 2}, out, nil, 0); err != nil || out[0] != 3 {
+				t.Errorf("%v, %v", out, err)
+			}
+		})
+	}
+}
+
+// Every cut of a reply is ErrBadReply, never a result.
+func TestReplyTruncated(t *testing.T) {
+	whole := sumReply([]byte{0, 0, 0, 1}, 3)[markLen:]
+	for n := range whole {
+		k := getOutCall()
+		k.proc, k.res = testProc(tAdd), words{0}
+		if err := k.decode(whole[:n], nil, false); !errors.Is(err, ErrBadReply) {
+			t.Errorf("%d octets: %v", n, err)
+		}
+		k.recycle()
+	}
+}
+
+// An item has to come the way that was offered (R8166-190, R8166-191).
+func TestItemsOfReplies(t *testing.T) {
+	var e, flat xdr.Encoder
+	h := oncrpc.ReplyHeader{XID: 1}
+	h.EncodeXDR(&e)
+	h.EncodeXDR(&flat)
+	data := []byte("0123456789")
+	e.Uint32(10)
+	e.Uint32(10) // the length word of what was taken out
+	flat.Uint32(10)
+	flat.Opaque(data)
+	item := []xdr.Item{{Off: xdr.AnyOffset, Data: data}}
+	for _, tc := range []struct {
+		name    string
+		stream  []byte
+		items   []xdr.Item
+		reduced bool
+		bad     bool
+	}{
+		{"by Write chunk", e.Bytes(), item, true, false},
+		{"inline, nothing offered", flat.Bytes(), nil, false, false},
+		{"inline though a Write chunk was offered", flat.Bytes(), nil, true, true},
+		{"other length", e.Bytes(), []xdr.Item{{Off: xdr.AnyOffset, Data: data[:9]}}, true, true},
+		{"two", e.Bytes(), append(item, item...), true, true},
+	} {
+		k := getOutCall()
+		var r readRes
+		k.proc, k.res, k.sink = testProc(tRead), &r, make([]byte, 16)
+		err := k.decode(tc.stream, tc.items, tc.reduced)
+		if errors.Is(err, ErrBadReply) != tc.bad || (!tc.bad && !bytes.Equal(r.data, data)) {
+			t.Errorf("%s: %q, %v", tc.name, r.data, err)
+		}
+		k.recycle()
+	}
+}
+
+func FuzzReply(f *testing.F) {
+	f.Add(sumReply([]byte{0, 0, 0, 1}, 3)[markLen:], 0)
+	f.Add(unhex("0000beef 00000001 00000001 00000001 00000005"), 0)
+	f.Add(unhex("00000001 00000001 00000000 00000000 00000000 00000000 0000000a 0000000a"), 10)
+	f.Fuzz(func(t *testing.T, stream []byte, n int) {
+		k := getOutCall()
+		defer k.recycle()
+		var r readRes
+		k.proc, k.res, k.sink = testProc(tRead), &r, make([]byte, 64)
+		var items []xdr.Item
+		if n > 0 && n <= 64 {
+			items = []xdr.Item{{Off: xdr.AnyOffset, Data: k.sink[:n]}}
+		}
+		if k.decode(stream, items, false) == nil && len(r.data) > len(stream)+64 {
+			t.Errorf("%d octets of data from %d", len(r.data), len(stream))
+		}
+	})
+}
