@@ -11,7 +11,7 @@ import (
 )
 
 // concerns picks the lines of the kernel's log that are about us.
-var concerns = regexp.MustCompile(`(?i)rpc|rdma|siw|nfs|BUG|WARNING|Oops|hung task`)
+var concerns = regexp.MustCompile(`(?i)rpc|rdma|siw|nfs|\bBUG:|WARNING:|Oops|blocked for more than`)
 
 // harmless lines come with every start or mount.
 var harmless = regexp.MustCompile(`Registered|registered|Installing knfsd|FS-Cache|NFS: Registering|taints kernel|module verification|` +

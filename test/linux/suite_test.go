@@ -106,6 +106,7 @@ func knfsd(t *testing.T, series string, siw guest.Siw) *guest.Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
+	run(t, s.Guest, "dmesg -c > /dev/null") // what its start has to say
 	return s
 }
 
