@@ -48,9 +48,10 @@ func FuzzInbound(f *testing.F) {
 			p, c = rawRequester(detached{t}, Config{Credits: grant, Handler: &rejecter{}, MaxPull: 1 << 16}, r1)
 		}
 		p.t = t
-		p.send(b)
+		p.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{b}})
 		xid := 0xee000000 | nextXID.Add(1)
-		p.send(words(xid, 1, 1, 0, 0, 0, 0, xid, 0, procNull))
+		null := words(xid, 1, 1, 0, 0, 0, 0, xid, 0, procNull) // fails where b has ended the connection
+		p.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{null}})
 		for {
 			msg, err := p.next()
 			if err != nil {
