@@ -56,7 +56,7 @@ func (d *Device) wantsCRC(peer bool) bool {
 	return d.cfg.CRC == CRCOn || d.cfg.CRC == CRCAuto && peer
 }
 
-// errNoRTS says that a QP is connected or closed already.
+// idleOrErr refuses a QP that is connected or closed already.
 func (qp *QP) idleOrErr() error {
 	if qp.State() != StateIdle {
 		return ErrState

@@ -177,6 +177,9 @@ func (r *ConnRequest) Accept(qp *QP, p ConnParams) error {
 	if err == nil {
 		err = qp.idleOrErr()
 	}
+	if err == nil && hasInput(r.conn) { // nothing may follow the Request before its Reply
+		err = mpa.ErrEarly
+	}
 	if err == nil {
 		r.conn.SetDeadline(time.Now().Add(r.dev.handshakeTimeout(acceptTimeout)))
 		_, err = r.conn.Write(mpa.AppendFrame(nil, rep))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,6 +82,30 @@ func TestBadRequests(t *testing.T) {
 		if n, err := s.c.Read(make([]byte, 1)); n > 0 || err == nil {
 			t.Fatalf("%s was answered", req)
 		}
+	}
+}
+
+// TestEarlyOctets: octets that come behind the Request before the Reply end the connection
+// unanswered, also when they come late.
+func TestEarlyOctets(t *testing.T) {
+	s := &script{side: newSide(t, DeviceConfig{}, 4), t: t}
+	l, _ := s.dev.Listen("tcp", "127.0.0.1:0")
+	defer l.Close()
+	s.dial(l.Addr())
+	s.say(unhex(t, reqKey+"5002000400100010"))
+	r, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.open()
+	for !hasInput(r.conn) {
+		runtime.Gosched()
+	}
+	if err := r.Accept(s.qp, ConnParams{}); !errors.Is(err, mpa.ErrEarly) {
+		t.Fatal(err)
+	}
+	if n, err := s.c.Read(make([]byte, 1)); n > 0 || err == nil {
+		t.Fatal("was answered")
 	}
 }
 

@@ -202,7 +202,7 @@ func (qp *QP) Abort(err error) {
 	qp.rq.flush(qp)
 	qp.pd.detach(qp)
 	close(qp.done)
-	go qp.recvCQ.notify()
+	qp.loops.Go(func() { qp.recvCQ.notify() }) // not here: the caller may hold locks of its own
 }
 
 // Done is closed when the QP has left RTS for good and all work has been flushed.

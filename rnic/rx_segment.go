@@ -3,7 +3,7 @@
 package rnic
 
 import (
-	"math"
+	"errors"
 
 	"github.com/nfsrdma/nfsrdma/rnic/ddp"
 	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
@@ -24,8 +24,8 @@ var (
 	errWrongSink = term.New(term.DDPInvalidSTag, "RDMA Read Response for another STag")
 	errSinkRange = term.New(term.DDPBounds, "RDMA Read Response out of place")
 	errInvGone   = term.New(term.RDMAPCannotInvalidate, "")
+	errBadTerm   = errors.New("rnic: malformed Terminate message")
 	errInvOther  = term.New(term.RDMAPForeignInvalidate, "")
-	errTerminate = term.ErrShort
 )
 
 // writeFaults are the codes of a refused RDMA Write or Read Response (RFC 5041
@@ -239,11 +239,11 @@ func (r *receiver) judgeRead(q *rdmap.ReadRequest) memFault {
 // nothing (RFC 5040 §7.1).
 func (r *receiver) terminated(h *ddp.Header, payload []byte) error {
 	if h.Tagged || h.QN != ddp.QNTerminate || h.MSN != 1 || h.MO != 0 || !h.Last {
-		return errTerminate
+		return errBadTerm
 	}
 	t, err := term.Parse(payload, !r.begun)
 	if err != nil {
 		return err
 	}
-	return &term.PeerError{Code: t.Code, SegLen: min(t.SegLen, math.MaxUint16)}
+	return &term.PeerError{Code: t.Code, SegLen: t.SegLen}
 }

@@ -127,8 +127,7 @@ func (sq *sendQueue) sqReady() bool {
 }
 
 // retire reports what is complete at the head of the queue, in posting order
-// whatever its kind, and tells whether a completion was reported and whether the
-// CQ had room. The caller holds mu.
+// whatever its kind, and tells whether the CQ had room. The caller holds mu.
 func (sq *sendQueue) retire(qp *QP) (fits bool) {
 	fits = true
 	for sq.head != sq.next {

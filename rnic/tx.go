@@ -69,7 +69,7 @@ func (t *transmitter) run(budget int) {
 			if t.rest() {
 				return
 			}
-		case err != nil && !loop: // no room, or an error that the transmit loop will see too
+		case !loop && (err == errAgain || errors.Is(err, ErrConnLost)): // the transmit loop will see it too
 			t.handOver()
 			return
 		case err == errAgain:
