@@ -29,7 +29,7 @@ type tapeEnd struct {
 
 func newTape(ip string) *tape {
 	t := &tape{ends: make(chan tapeEnd, 100)}
-	t.calls.init(4, 100)
+	t.calls.init(4, 100, 1<<40)
 	t.peer.init(&net.TCPAddr{IP: net.ParseIP(ip), Port: 700})
 	return t
 }
@@ -48,7 +48,7 @@ func (t *tape) reply(c *Call) {
 
 func (t *tape) end(c *Call, e tapeEnd) {
 	c.recycle()
-	t.calls.leave()
+	t.calls.leave(0)
 	t.ends <- e
 }
 

@@ -5,29 +5,41 @@ package transport
 import "sync"
 
 // A gate bounds the calls of one connection. held counts calls from their
-// arrival until their reply has left; running those that have a worker.
-// Calls beyond the workers wait here, in order.
+// arrival until their reply has left, octets their result buffers; running those
+// that have a worker. Calls beyond the workers wait here, in order.
 type gate struct {
 	workers, most int
+	mostOctets    int64
 
 	mu         sync.Mutex
 	changed    sync.Cond // held went down, or the gate was shut
 	running    int
 	held       int
+	octets     int64
 	shut       bool
 	head, tail *Call
 }
 
-func (g *gate) init(workers, most int) {
-	g.workers, g.most = workers, most
+func (g *gate) init(workers, most int, octets int64) {
+	g.workers, g.most, g.mostOctets = workers, most, octets
 	g.changed.L = &g.mu
+}
+
+// full tells whether no more calls may come. mu is locked.
+func (g *gate) full() bool { return g.held >= g.most || g.octets >= g.mostOctets }
+
+// hold counts n octets of result buffers, until the call that has them leaves.
+func (g *gate) hold(n int) {
+	g.mu.Lock()
+	g.octets += int64(n)
+	g.mu.Unlock()
 }
 
 // tryEnter counts one more call unless there are too many already.
 func (g *gate) tryEnter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.held >= g.most {
+	if g.full() {
 		return false
 	}
 	g.held++
@@ -38,7 +50,7 @@ func (g *gate) tryEnter() bool {
 func (g *gate) enter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for g.held >= g.most && !g.shut {
+	for g.full() && !g.shut {
 		g.changed.Wait()
 	}
 	if g.shut {
@@ -48,11 +60,13 @@ func (g *gate) enter() bool {
 	return true
 }
 
-// leave ends one held call.
-func (g *gate) leave() {
+// leave ends one held call, whose result buffers had so many octets.
+func (g *gate) leave(octets int) {
 	g.mu.Lock()
+	full := g.full()
 	g.held--
-	if g.held == g.most-1 || g.held == 0 {
+	g.octets -= int64(octets)
+	if full || g.held == 0 {
 		g.changed.Broadcast()
 	}
 	g.mu.Unlock()

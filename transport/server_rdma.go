@@ -59,7 +59,7 @@ type rdmaConn struct {
 func newRDMAConn(s *Server, remote net.Addr) *rdmaConn {
 	r := &rdmaConn{srv: s, remote: remote}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
-	r.calls.init(s.cfg.Workers, math.MaxInt)
+	r.calls.init(s.cfg.Workers, math.MaxInt, math.MaxInt64)
 	r.peer.init(remote)
 	return r
 }
@@ -128,7 +128,7 @@ func (r *rdmaConn) drop(c *Call) {
 
 func (r *rdmaConn) release(c *Call) {
 	c.recycle()
-	r.calls.leave()
+	r.calls.leave(0)
 }
 
 func (r *rdmaConn) drain() {

@@ -18,8 +18,10 @@ import (
 const (
 	tcpWindow  = 64 << 10 // what one read takes in at most, beside large records
 	replySpace = 1 << 10  // where the stream of a reply begins
-	argsShare  = 4        // a connection may hold one part in so many of the budget for arguments
-	budgetPoll = 5 * time.Millisecond
+	// budgetShare is how much of a budget one connection may hold: one part in so
+	// many. Above that it is read from no further.
+	budgetShare = 4
+	budgetPoll  = 5 * time.Millisecond
 )
 
 var errNoMemory = errors.New("rpc: the server's memory budget is spent")
@@ -87,7 +89,7 @@ func newTCPConn(s *Server, nc net.Conn) *tcpConn {
 	t := &tcpConn{srv: s, nc: nc, remote: nc.RemoteAddr(), ended: make(chan struct{})}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	// Twice the workers: while that many calls run, as many replies may be on their way.
-	t.calls.init(s.cfg.Workers, 2*s.cfg.Workers)
+	t.calls.init(s.cfg.Workers, 2*s.cfg.Workers, s.cfg.Memory/budgetShare)
 	t.rd = newRecordReader(nc, tcpWindow, s.cfg.MaxRecord)
 	t.rd.beforeRead = t.beforeRead
 	t.rd.charge = t.charge
@@ -125,7 +127,7 @@ func (t *tcpConn) receive() error {
 		rec, err := t.rd.next()
 		if err != nil {
 			t.giveArgs(t.charged)
-			t.calls.leave()
+			t.calls.leave(0)
 			return err
 		}
 		if t.half {
@@ -174,7 +176,7 @@ func (t *tcpConn) charge(n int) error {
 // takeArgs takes n octets for arguments. A connection that holds none may always try.
 func (t *tcpConn) takeArgs(n int) bool {
 	held := t.argsHeld.Load()
-	if held > 0 && held+int64(n) > t.srv.args.max/argsShare || !t.srv.args.take(n) {
+	if held > 0 && held+int64(n) > t.srv.args.max/budgetShare || !t.srv.args.take(n) {
 		return false
 	}
 	t.argsHeld.Add(int64(n))
@@ -196,6 +198,7 @@ func (t *tcpConn) buffer(c *Call, n int) []byte {
 	o := getOctets(n)
 	c.bufs = append(c.bufs, o)
 	c.held += n
+	t.calls.hold(n)
 	return o.b
 }
 
@@ -272,9 +275,10 @@ func (t *tcpConn) drop(c *Call)         { t.release(c) }
 func (t *tcpConn) release(c *Call) {
 	t.giveArgs(c.rec.charged)
 	t.srv.results.give(c.held)
+	held := c.held
 	c.held = 0
 	c.recycle()
-	t.calls.leave()
+	t.calls.leave(held)
 }
 
 func (t *tcpConn) drain() {
