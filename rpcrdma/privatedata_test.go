@@ -59,16 +59,3 @@ func TestAgree(t *testing.T) { // R8797-011, R8797-013, R8797-016 to R8797-018, 
 		t.Errorf("%+v", got)
 	}
 }
-
-func FuzzPrivateData(f *testing.F) {
-	f.Add([]byte{0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		p, ok := ParsePrivateData(b)
-		if again, _ := ParsePrivateData(AppendPrivateData(nil, p)); again != p {
-			t.Fatalf("%+v became %+v", p, again)
-		}
-		if !ok && p != defaultPrivateData {
-			t.Fatalf("%+v", p)
-		}
-	})
-}

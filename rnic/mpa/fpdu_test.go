@@ -1,4 +1,4 @@
-// FPDUs without markers: sizes, golden octets, damage, round trips, fuzz.
+// FPDUs without markers: sizes, golden octets, damage, round trips.
 
 package mpa
 
@@ -210,24 +210,4 @@ func TestNoAllocs(t *testing.T) {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}
-}
-
-func FuzzParseFPDU(f *testing.F) {
-	f.Add(AppendFPDU(nil, true, []byte("hello")), true)
-	f.Add(AppendFPDU(nil, false, []byte("hello")), false)
-	f.Fuzz(func(t *testing.T, b []byte, crc bool) {
-		ulpdu, n, err := ParseFPDU(b, crc)
-		if err != nil || n == 0 {
-			if ulpdu != nil || n != 0 {
-				t.Fatalf("ULPDU or octets taken with %v", err)
-			}
-			return
-		}
-		if n > len(b) || FPDULen(len(ulpdu)) != n {
-			t.Fatalf("%d octets for a ULPDU of %d", n, len(ulpdu))
-		}
-		if _, m, err := ParseFPDU(b[:n-1], crc); m != 0 || err != nil {
-			t.Fatalf("one octet short: %d, %v", m, err)
-		}
-	})
 }

@@ -1,4 +1,4 @@
-// Markers at every alignment, against a naive stream of octets; damage; fuzz.
+// Markers at every alignment, against a naive stream of octets; damage.
 
 package mpa
 
@@ -138,30 +138,4 @@ func TestMarkersLength(t *testing.T) {
 	if n := wireLen(0, 65535); n != MaxFPDU { // R5044-174
 		t.Errorf("the longest FPDU is %d octets", n)
 	}
-}
-
-func FuzzMarkerReceiver(f *testing.F) {
-	f.Add(new(MarkerSender{pos: 500}).Append(nil, true, make([]byte, 600)), uint16(500), true)
-	f.Add(new(MarkerSender).Append(nil, false, []byte("hello")), uint16(0), false)
-	f.Fuzz(func(t *testing.T, b []byte, at uint16, crc bool) {
-		pos := uint32(at) &^ 3
-		r := MarkerReceiver{pos: pos}
-		in := bytes.Clone(b)
-		ulpdu, n, err := r.Parse(b, crc)
-		if err != nil || n == 0 {
-			if ulpdu != nil || n != 0 || r.pos != pos || !bytes.Equal(in, b) {
-				t.Fatalf("something done with %v", err)
-			}
-			return
-		}
-		s := MarkerSender{pos: pos}
-		again := s.Append(nil, crc, ulpdu)
-		if len(again) != n || s.pos != r.pos {
-			t.Fatalf("%d octets came back as %d", n, len(again))
-		}
-		same, _, err := new(MarkerReceiver{pos: pos}).Parse(again, crc)
-		if err != nil || !bytes.Equal(same, ulpdu) {
-			t.Fatalf("ULPDU came back as %x, %v", same, err)
-		}
-	})
 }

@@ -229,38 +229,3 @@ func TestDoNotAllocate(t *testing.T) {
 		}
 	}
 }
-
-func FuzzArgs(f *testing.F) {
-	fuzzMessages(f, func(i byte) message { return messages[int(i)%len(messages)].args() })
-}
-func FuzzRes(f *testing.F) {
-	fuzzMessages(f, func(i byte) message { return messages[int(i)%len(messages)].res() })
-}
-
-// fuzzMessages: the first octet picks the procedure; what decodes must encode to
-// octets that decode to the same.
-func fuzzMessages(f *testing.F, pick func(byte) message) {
-	r := rand.New(rand.NewPCG(3, 4))
-	for i := range messages {
-		for range 4 {
-			m := pick(byte(i))
-			fill(r, m)
-			f.Add(append([]byte{byte(i)}, whole(m)...))
-		}
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if len(b) == 0 {
-			return
-		}
-		m, back := pick(b[0]), pick(b[0])
-		d := xdr.NewDecoder(b[1:])
-		if m.DecodeXDR(d); d.Err() != nil {
-			return
-		}
-		again := whole(m)
-		d = xdr.NewDecoder(again)
-		if back.DecodeXDR(d); d.Err() != nil || d.Remaining() != 0 || !bytes.Equal(whole(back), again) {
-			t.Errorf("%+v, again %+v, %v", m, back, d.Err())
-		}
-	})
-}
