@@ -88,7 +88,7 @@ func off2(n int) int { return 1 + n%2*(1<<20) }
 
 func TestReadAtManyAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
-		data := random(3<<20+5, 1)
+		data := random(2<<20+5, 1)
 		if err := fsys.WriteFile(t.Context(), "f", data, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -98,11 +98,11 @@ func TestReadAtManyAtOnce(t *testing.T) {
 		}
 		defer f.Close()
 		var wg sync.WaitGroup
-		for g := range 16 {
+		for g := range 8 {
 			wg.Go(func() {
 				r := rand.New(rand.NewPCG(uint64(g), 0))
 				buf := make([]byte, 1<<20+100)
-				for range 20 {
+				for range 8 {
 					off := r.IntN(len(data))
 					p := buf[:r.IntN(len(buf))]
 					n, err := f.ReadAt(p, int64(off))
@@ -137,7 +137,7 @@ func TestFileReader(t *testing.T) {
 
 func TestStreams(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
-		for _, n := range []int{0, 1, 1 << 20, 6<<20 + 77} {
+		for _, n := range []int{0, 1, 1 << 20, 5<<20 + 77} {
 			want := random(n, 3)
 			f, err := fsys.Create(t.Context(), "s", 0o600)
 			if err != nil {

@@ -182,7 +182,7 @@ func TestManyNames(t *testing.T) {
 			t.Parallel()
 			fsys := mountNew(t, tr, "memfs", nfsclient.Options{Conns: 2})
 			ctx := t.Context()
-			const count = 5000
+			const count = 3000
 			var wg sync.WaitGroup
 			for g := range 16 {
 				wg.Go(func() {
