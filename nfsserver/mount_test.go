@@ -1,0 +1,197 @@
+// The MOUNT program, over TCP and over RDMA, and the life of handles.
+
+package nfsserver_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/mount3"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+func mnt(c *client, path string) (res mount3.MntRes) {
+	c.Helper()
+	c.mountCall(mount3.ProcMnt, &mount3.PathArgs{Path: path}, &res)
+	return res
+}
+
+func dump(c *client) (dirs []string) {
+	var res mount3.DumpRes
+	c.mountCall(mount3.ProcDump, void{}, &res)
+	for _, m := range res.Mounts {
+		dirs = append(dirs, m.Host+" "+m.Dir)
+	}
+	return dirs
+}
+
+func TestMount(t *testing.T) {
+	h := serve(t, nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: memory(t)}, {Name: "/x/y", FS: memory(t)}, {Name: "/", FS: memory(t)}}})
+	for name, c := range map[string]*client{"tcp": h.dial(root), "rdma": h.dialRDMA(root)} {
+		t.Run(name, func(t *testing.T) {
+			c.T = t
+			c.mountCall(mount3.ProcNull, void{}, void{})
+			x := c.mount("/x").root
+			if d := c.lookup(x, "dir"); d.Status != nfs3.OK {
+				c.dir(c.dir(x, "dir", 0o755), "sub", 0o755)
+				c.file(x, "file", 0o644)
+				c.symlink(x, "link", "dir")
+			}
+			for path, want := range map[string]mount3.Status{
+				"/x": mount3.OK, "/x/": mount3.OK, "/x/./dir//": mount3.OK, "/x/dir/sub": mount3.OK, "/x/dir/../dir": mount3.OK, "/x/y": mount3.OK, "/": mount3.OK,
+				"/x/file": mount3.ErrNotDir, "/x/file/x": mount3.ErrNotDir, "/x/link": mount3.ErrNotDir, "/x/link/sub": mount3.ErrNotDir,
+				"/x/nothing": mount3.ErrNoEnt, "/xx": mount3.ErrNoEnt, "": mount3.ErrNoEnt, "x": mount3.ErrNoEnt, "/../etc": mount3.ErrNoEnt,
+				"/x/" + strings.Repeat("n", 300): mount3.ErrNameTooLong, "/x/a\x00b": mount3.ErrAcces,
+			} {
+				res := mnt(c, path)
+				if res.Status != want {
+					t.Errorf("MNT %q: %v, want %v", path, res.Status, want)
+				}
+				if want == mount3.OK && !slices.Equal(res.Flavors, []uint32{1, 0}) {
+					t.Errorf("MNT %q: flavors %v", path, res.Flavors)
+				}
+			}
+			sub := c.mount("/x/dir/sub").root
+			if got := c.lookup(c.lookup(x, "dir").FH, "sub").FH; got != sub {
+				t.Error("MNT below an export: another handle than LOOKUP")
+			}
+			if y := c.mount("/x/y").root; y == x {
+				t.Error("MNT: the longest name must win")
+			}
+			var e mount3.ExportRes
+			c.mountCall(mount3.ProcExport, void{}, &e)
+			if len(e.Exports) != 3 || e.Exports[0].Dir != "/x" || len(e.Exports[0].Groups) != 0 {
+				t.Errorf("EXPORT: %+v", e)
+			}
+			if d := dump(c); !slices.Contains(d, "127.0.0.1 /x/dir/sub") {
+				t.Errorf("DUMP: %v", d)
+			}
+			c.mountCall(mount3.ProcUmnt, &mount3.PathArgs{Path: "/x/dir/sub"}, void{})
+			if d := dump(c); slices.Contains(d, "127.0.0.1 /x/dir/sub") || len(d) == 0 {
+				t.Errorf("DUMP after UMNT: %v", d)
+			}
+			c.mountCall(mount3.ProcUmntall, void{}, void{})
+			if d := dump(c); len(d) != 0 {
+				t.Errorf("DUMP after UMNTALL: %v", d)
+			}
+		})
+	}
+}
+
+// TestOtherPrograms: what is not served is told so, and the connection lives on.
+func TestOtherPrograms(t *testing.T) {
+	h := serve(t, nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: memory(t)}}})
+	for _, c := range []*client{h.dial(root), h.dialRDMA(root)} {
+		for want, p := range map[error]transport.Proc{
+			transport.ErrProgUnavail: {Prog: 100227, Vers: 3, MaxReply: 100}, // NFSACL, which Linux asks for
+			transport.ErrProcUnavail: {Prog: nfs3.Program, Vers: 3, Proc: 22, MaxReply: 100},
+		} {
+			if err := c.rpc.Call(context.Background(), &p, void{}, void{}, nil, 0); err == nil || !strings.Contains(err.Error(), strings.Fields(want.Error())[1]) {
+				t.Errorf("program %d, procedure %d: %v, want %v", p.Prog, p.Proc, err, want)
+			}
+		}
+		c.mount("/x")
+	}
+}
+
+func TestExportNames(t *testing.T) {
+	for _, names := range [][]string{{}, {"x"}, {"/x/"}, {"/a/../b"}, {""}, {"/x", "/x"}} {
+		var o nfsserver.Options
+		for _, n := range names {
+			o.Exports = append(o.Exports, nfsserver.Export{Name: n, FS: memory(t)})
+		}
+		if _, err := nfsserver.New(o); err == nil {
+			t.Errorf("exports %q: no error", names)
+		}
+	}
+}
+
+// TestHandlesSurvive: a handle names the file through rename, hard links and a
+// restart of the server, and no other file ever.
+func TestHandlesSurvive(t *testing.T) {
+	dir := t.TempDir()
+	key, err := nfsserver.LoadKey(filepath.Join(t.TempDir(), "state", "deeper"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := func() (*host, *client) {
+		h := serve(t, nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: diskAt(t, dir)}}, Key: key,
+			Squash: nfsserver.Squash{All: os.Geteuid() != 0, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}})
+		return h, h.dial(root).mount("/x")
+	}
+	h, c := start()
+	d := c.dir(c.root, "d", 0o755)
+	f, gone := c.file(d, "f", 0o644), c.file(d, "gone", 0o644)
+	verf := c.write(f, 0, "content", nfs3.FileSync).Verf
+	c.want("LINK", c.link(f, c.root, "other").Status, nfs3.OK)
+	c.want("RENAME", c.rename(d, "f", c.root, "g").Status, nfs3.OK)
+	rootFH := c.root
+	h.stop()
+
+	if err := os.Rename(filepath.Join(dir, "g"), filepath.Join(dir, "d", "moved behind our back")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "d", "gone")); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 { // inode numbers come again
+		if err := os.WriteFile(filepath.Join(dir, "d", "gone"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(dir, "d", "gone"), filepath.Join(dir, "d", "new")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, c = start()
+	if c.root != rootFH {
+		t.Error("the root has another handle after a restart")
+	}
+	res, data := c.read(f, 0, 100)
+	if res.Status != nfs3.OK || data != "content" || res.Attr.Attr.Nlink != 2 {
+		t.Errorf("READ after a restart: %v %q", res.Status, data)
+	}
+	if got := c.lookup(c.root, "other"); got.FH != f {
+		t.Error("the hard link has another handle")
+	}
+	if w := c.write(f, 0, "", nfs3.Unstable); w.Verf == verf {
+		t.Error("the write verifier is that of the run before")
+	}
+	c.want("GETATTR of what was removed", c.getattr(gone).Status, nfs3.ErrStale)
+	c.want("REMOVE", c.remove(c.root, "other").Status, nfs3.OK)
+	c.want("GETATTR with one name left", c.getattr(f).Status, nfs3.OK)
+	c.want("REMOVE", c.remove(d, "moved behind our back").Status, nfs3.OK)
+	c.want("GETATTR with no name left", c.getattr(f).Status, nfs3.ErrStale)
+}
+
+func TestLoadKey(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	k1, err := nfsserver.LoadKey(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k2, err := nfsserver.LoadKey(dir, ""); err != nil || k1 != k2 {
+		t.Errorf("the second time: %v, the same key: %v", err, k1 == k2)
+	}
+	if st, err := os.Stat(filepath.Join(dir, "handle.key")); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("key file: %v, %v", st.Mode(), err)
+	}
+	notDir := filepath.Join(dir, "handle.key", "x")
+	d1, err1 := nfsserver.LoadKey(notDir, "salt")
+	d2, err2 := nfsserver.LoadKey(notDir, "salt")
+	d3, _ := nfsserver.LoadKey(notDir, "other")
+	if err1 == nil || err2 == nil || d1 != d2 || d1 == d3 || d1 == [nfsserver.KeySize]byte{} {
+		t.Errorf("keys where none can be kept: %x %x %x, %v", d1, d2, d3, err1)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "handle.key"), []byte("short"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nfsserver.LoadKey(dir, ""); err == nil || !strings.Contains(err.Error(), "remove it") {
+		t.Errorf("key of another length: %v", err)
+	}
+}

@@ -1,0 +1,205 @@
+// READDIR and READDIRPLUS: sizes held to the octet, and 100,000 names.
+
+package nfsserver_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+func (c *client) readdir(a nfs3.ReaddirArgs) (res nfs3.ReaddirRes, size int) {
+	c.Helper()
+	keep := sized{Unmarshaler: &res}
+	c.call(nfs3.ProcReaddir, &a, &keep)
+	return res, keep.size
+}
+
+func (c *client) readdirplus(a nfs3.ReaddirplusArgs) (res nfs3.ReaddirplusRes, size int) {
+	c.Helper()
+	keep := sized{Unmarshaler: &res}
+	c.call(nfs3.ProcReaddirplus, &a, &keep)
+	return res, keep.size
+}
+
+// sized copies the names out of the message and measures the result behind the status.
+type sized struct {
+	xdr.Unmarshaler
+	size int
+}
+
+func (s *sized) DecodeXDR(d *xdr.Decoder) {
+	start := d.Offset()
+	s.Unmarshaler.DecodeXDR(d)
+	s.size = d.Offset() - start - 4
+	switch r := s.Unmarshaler.(type) {
+	case *nfs3.ReaddirRes:
+		for i := range r.Entries {
+			r.Entries[i].Name = slices.Clone(r.Entries[i].Name)
+		}
+	case *nfs3.ReaddirplusRes:
+		for i := range r.Entries {
+			r.Entries[i].Name = slices.Clone(r.Entries[i].Name)
+		}
+	}
+}
+
+// list reads a whole directory by READDIR.
+func (c *client) list(dir nfs3.FH, count uint32) (names []string) {
+	c.Helper()
+	var cookie uint64
+	var verf nfs3.Verf
+	for {
+		res, size := c.readdir(nfs3.ReaddirArgs{Dir: dir, Cookie: cookie, Verf: verf, Count: count})
+		if res.Status != nfs3.OK || size > int(count) || len(res.Entries) == 0 && !res.EOF {
+			c.Fatalf("READDIR at %d: %v, %d octets, count %d", cookie, res.Status, size, count)
+		}
+		verf = res.Verf
+		for _, e := range res.Entries {
+			names, cookie = append(names, string(e.Name)), e.Cookie
+		}
+		if res.EOF {
+			return names
+		}
+	}
+}
+
+// listPlus reads a whole directory by READDIRPLUS.
+func (c *client) listPlus(dir nfs3.FH, dircount, maxcount uint32) (names []string) {
+	c.Helper()
+	var cookie uint64
+	var verf nfs3.Verf
+	for {
+		res, size := c.readdirplus(nfs3.ReaddirplusArgs{Dir: dir, Cookie: cookie, Verf: verf, Dircount: dircount, Maxcount: maxcount})
+		if res.Status != nfs3.OK || size > int(maxcount) || len(res.Entries) == 0 && !res.EOF {
+			c.Fatalf("READDIRPLUS at %d: %v, %d octets, maxcount %d", cookie, res.Status, size, maxcount)
+		}
+		verf = res.Verf
+		dirOctets := 0
+		for _, e := range res.Entries {
+			names, cookie = append(names, string(e.Name)), e.Cookie
+			dirOctets += nfs3.EntrySize(len(e.Name))
+			if string(e.Name) != ".." && (!e.Attr.Present || !e.FH.Present || e.Fileid != e.Attr.Attr.Fileid) {
+				c.Fatalf("READDIRPLUS %q: %+v", e.Name, e)
+			}
+		}
+		if len(res.Entries) > 1 && dirOctets > int(dircount) {
+			c.Fatalf("READDIRPLUS: %d octets of names, dircount %d", dirOctets, dircount)
+		}
+		if res.EOF {
+			return names
+		}
+	}
+}
+
+func TestReaddirSizes(t *testing.T) {
+	eachFS(t, func(c *client, h *host) {
+		want := []string{".", ".."}
+		for i := range 100 {
+			name := fmt.Sprintf("%0*d", i%40+3, i)
+			c.file(c.root, name, 0o644)
+			want = append(want, name)
+		}
+		slices.Sort(want)
+		for _, count := range []uint32{180, 200, 201, 203, 204, 512, 1000, 4096, 8192, 1 << 20, 1<<32 - 1} {
+			if got := c.list(c.root, count); !slices.Equal(sortedNames(got), want) {
+				t.Errorf("READDIR with count %d: %d names", count, len(got))
+			}
+		}
+		for _, maxcount := range []uint32{400, 512, 1000, 4096, 65536, 1<<32 - 1} {
+			for _, dircount := range []uint32{0, 100, 512, 1 << 20} {
+				if got := c.listPlus(c.root, dircount, maxcount); !slices.Equal(sortedNames(got), want) {
+					t.Errorf("READDIRPLUS with dircount %d, maxcount %d: %d names", dircount, maxcount, len(got))
+				}
+			}
+		}
+		// Exactly the room of the first entry, and one octet less.
+		first, _ := c.readdir(nfs3.ReaddirArgs{Dir: c.root, Count: 1 << 16})
+		exact := uint32(nfs3.ListSize(true) + nfs3.EntrySize(len(first.Entries[0].Name)))
+		if res, size := c.readdir(nfs3.ReaddirArgs{Dir: c.root, Count: exact}); len(res.Entries) != 1 || size != int(exact) {
+			t.Errorf("READDIR with room for one entry: %d entries, %d octets of %d", len(res.Entries), size, exact)
+		}
+		for _, count := range []uint32{0, 1, 100, exact - 1} {
+			res, _ := c.readdir(nfs3.ReaddirArgs{Dir: c.root, Count: count})
+			c.want("READDIR with no room", res.Status, nfs3.ErrTooSmall)
+			plus, _ := c.readdirplus(nfs3.ReaddirplusArgs{Dir: c.root, Dircount: count, Maxcount: count})
+			c.want("READDIRPLUS with no room", plus.Status, nfs3.ErrTooSmall)
+			if !res.DirAttr.Present || !plus.DirAttr.Present {
+				t.Error("no attributes with TOOSMALL")
+			}
+		}
+	})
+}
+
+func sortedNames(s []string) []string { slices.Sort(s); return s }
+
+func TestReaddirErrors(t *testing.T) {
+	eachFS(t, func(c *client, h *host) {
+		f := c.file(c.root, "f", 0o644)
+		res, _ := c.readdir(nfs3.ReaddirArgs{Dir: f, Count: 4096})
+		c.want("READDIR of a file", res.Status, nfs3.ErrNotDir)
+		first, _ := c.readdir(nfs3.ReaddirArgs{Dir: c.root, Count: 180})
+		cookie := first.Entries[0].Cookie
+		res, _ = c.readdir(nfs3.ReaddirArgs{Dir: c.root, Cookie: cookie, Count: 4096})
+		c.want("READDIR with another verifier", res.Status, nfs3.ErrBadCookie)
+		for _, odd := range []uint64{1 << 63, 1<<64 - 1, 1<<63 - 1, 12345} {
+			res, _ = c.readdir(nfs3.ReaddirArgs{Dir: c.root, Cookie: odd, Verf: first.Verf, Count: 4096})
+			if res.Status != nfs3.OK && res.Status != nfs3.ErrBadCookie && res.Status != nfs3.ErrInval {
+				t.Errorf("READDIR at cookie %#x: %v", odd, res.Status)
+			}
+		}
+		if n := len(c.list(c.root, 4096)); n != 3 {
+			t.Errorf("%d names after all", n)
+		}
+		c.want("chmod", c.setattr(c.root, nfs3.Sattr{SetMode: true, Mode: 0o744}).Status, nfs3.OK)
+		u := h.dial(user)
+		plus, _ := u.readdirplus(nfs3.ReaddirplusArgs{Dir: c.root, Dircount: 4096, Maxcount: 4096})
+		c.want("READDIRPLUS of what one may not search", plus.Status, nfs3.OK)
+		for _, e := range plus.Entries {
+			if e.FH.Present || e.Attr.Present {
+				t.Errorf("%q: shown to who may not search", e.Name)
+			}
+		}
+		c.want("chmod", c.setattr(c.root, nfs3.Sattr{SetMode: true, Mode: 0o711}).Status, nfs3.OK)
+		res, _ = u.readdir(nfs3.ReaddirArgs{Dir: c.root, Count: 4096})
+		c.want("READDIR of what one may not read", res.Status, nfs3.ErrAcces)
+	})
+}
+
+// TestHugeDirectory lists 100,000 names over RDMA, each once.
+func TestHugeDirectory(t *testing.T) {
+	n := 100000
+	if testing.Short() {
+		n = 5000
+	}
+	for name, base := range map[string]string{"tmp": os.TempDir(), "shm": "/dev/shm"} {
+		t.Run(name, func(t *testing.T) {
+			dir, err := os.MkdirTemp(base, "nfsserver-test-")
+			if err != nil {
+				t.Skip(err)
+			}
+			defer os.RemoveAll(dir)
+			for i := range n {
+				fd, err := os.Create(filepath.Join(dir, fmt.Sprintf("a-name-of-some-length-%06d", i)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				fd.Close()
+			}
+			h := serve(t, nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: diskAt(t, dir)}},
+				Squash: nfsserver.Squash{All: true, UID: uint32(os.Geteuid())}})
+			c := h.dialRDMA(root).mount("/x")
+			for what, names := range map[string][]string{"READDIR": c.list(c.root, 32<<10), "READDIRPLUS": c.listPlus(c.root, 32<<10, 128<<10)} {
+				if len(names) != n+2 || len(slices.Compact(sortedNames(names))) != n+2 {
+					t.Errorf("%s: %d names, want %d, each once", what, len(names), n+2)
+				}
+			}
+		})
+	}
+}
