@@ -1,0 +1,69 @@
+// SYMLINK and READLINK with targets of every length: inline, as Read chunk, and in a Reply or Write chunk.
+
+package stack
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/stack/rig"
+)
+
+// maxTarget is the longest target that is tried, pathMax the longest that there can be.
+const (
+	maxTarget = 4096
+	pathMax   = 4095
+)
+
+// targetLens is every length on one lane, and on the others those at the edges.
+func targetLens(l *lane) (lens []int) {
+	every := full || l.name == "memfs/rdma"
+	for n := 1; n <= maxTarget; n++ {
+		if every || n < 10 || n%61 == 0 || n%1024 <= 1 || n%1024 == 1023 || n > maxTarget-5 {
+			lens = append(lens, n)
+		}
+	}
+	return lens
+}
+
+func TestLinks(t *testing.T) {
+	overLanes(t, func(t *testing.T, l lane, s *rig.Server) {
+		f := s.Mount(t, l.opt)
+		var g errgroup.Group
+		g.SetLimit(8)
+		for _, n := range targetLens(&l) {
+			g.Go(func() error {
+				err := link(f, n)
+				if tooLong := errors.Is(err, syscall.ENAMETOOLONG); tooLong != (n > pathMax) {
+					return fmt.Errorf("target of %d octets: %t that it is too long", n, tooLong)
+				} else if tooLong {
+					return nil
+				}
+				return err
+			})
+		}
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// link makes a link with a target of n octets, reads it back, and removes it.
+func link(f *nfsclient.FS, n int) error {
+	target := strings.Repeat("directory/", n/10+1)[:n]
+	name := fmt.Sprint("link", n)
+	if err := f.Symlink(bg, target, name); err != nil {
+		return err
+	}
+	got, err := f.ReadLink(bg, name)
+	if err != nil || got != target {
+		return fmt.Errorf("target of %d octets: read %d, %w", n, len(got), err)
+	}
+	return f.Remove(bg, name)
+}

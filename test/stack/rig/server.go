@@ -1,0 +1,112 @@
+// A whole server in this process, over RDMA and TCP, for a test to use and to attack.
+
+// Package rig holds what the tests of the whole stack share: a server, its
+// clients, a client that goes on working meanwhile, and the search for what is left behind.
+package rig
+
+import (
+	"context"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// Export is the name of the export of every Server.
+const Export = "/rig"
+
+// Config is how a Server is made. The zero value serves an empty memfs.
+type Config struct {
+	Dir    string // serve this directory; "": a file tree in memory
+	Device rnic.DeviceConfig
+	Server transport.ServerConfig
+	// Export changes the tree before it is served, when set.
+	Export func(fs nfsserver.FS)
+}
+
+// A Server serves one tree on two loopback ports until the test ends.
+type Server struct {
+	RDMA, TCP string // addresses
+}
+
+// Start starts a Server.
+func Start(t testing.TB, cfg Config) *Server {
+	t.Helper()
+	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
+	var tree nfsserver.FS = memfs.New(memfs.Options{UID: uid, GID: gid})
+	if cfg.Dir != "" {
+		dir, err := osfs.New(cfg.Dir, osfs.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree = dir
+	}
+	if cfg.Export != nil {
+		cfg.Export(tree)
+	}
+	srv, err := nfsserver.New(nfsserver.Options{
+		Exports: []nfsserver.Export{{Name: Export, FS: tree}},
+		Squash:  nfsserver.Squash{All: true, UID: uid, GID: gid},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rpc := transport.NewServer(cfg.Server, srv.Programs()...)
+	dev := rnic.Open(cfg.Device)
+	rl, err := dev.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tl, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 2)
+	go func() { served <- rpc.ServeRDMA(dev, rl) }()
+	go func() { served <- rpc.ServeTCP(tl) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := rpc.Shutdown(ctx); err != nil {
+			t.Errorf("shutdown: %v", err)
+		}
+		<-served
+		<-served
+		if err := srv.Close(); err != nil {
+			t.Errorf("closing the exports: %v", err)
+		}
+	})
+	return &Server{RDMA: rl.Addr().String(), TCP: tl.Addr().String()}
+}
+
+// Addr is where the server listens for one kind of client.
+func (s *Server) Addr(tr nfsclient.Transport) string {
+	if tr == nfsclient.TCP {
+		return s.TCP
+	}
+	return s.RDMA
+}
+
+// Mount mounts the export with a client of its own, which the test's end closes.
+func (s *Server) Mount(t testing.TB, opt nfsclient.Options) *nfsclient.FS {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	c, err := nfsclient.Dial(ctx, s.Addr(opt.Transport), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	f, err := c.Mount(ctx, Export)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
