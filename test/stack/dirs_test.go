@@ -196,7 +196,7 @@ func TestDirs(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, page := range pages {
-					if n > 1000 && !full && (page < 4096 || l.dir && page < 32<<10) {
+					if n > 1000 && !full && (page < 4096 || l.dir && page < 256<<10) {
 						continue
 					}
 					g.Go(func() error { return listBoth(one, two, node.FH, n, page) })
@@ -221,7 +221,7 @@ func listBoth(one, two *transport.Client, dir nfs3.FH, n int, page uint32) error
 		return fmt.Errorf("READDIR of %d names, count %d: %w", n, page, err)
 	}
 	for _, dircount := range []uint32{page / 4, page} {
-			l, err := readdirplus(two, dir, dircount, page)
+		l, err := readdirplus(two, dir, dircount, page)
 		if err == nil {
 			err = l.check(n)
 		}
