@@ -1,0 +1,72 @@
+// The worker pool, and the log's limit.
+
+package transport
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Workers are used again, the last one first, and go when nobody needs them.
+func TestWorkersAreUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		via := newTape("10.0.0.1")
+		via.calls.init(100, 100, 1)
+		hold := make(chan struct{})
+		p := workerPool{run: func(*Call) { <-hold }}
+		start := func(n int) {
+			for range n {
+				c := &Call{via: via}
+				via.calls.admit(c)
+				p.submit(c)
+			}
+			synctest.Wait()
+		}
+		start(3)
+		close(hold)
+		synctest.Wait()
+		if len(p.idle) != 3 {
+			t.Fatalf("%d workers are idle, want 3", len(p.idle))
+		}
+		cold := p.idle[0]
+		for range 5 {
+			start(1)
+		}
+		if len(p.idle) != 3 || p.idle[0] != cold {
+			t.Errorf("%d workers are idle; the coldest was used: %v", len(p.idle), p.idle[0] != cold)
+		}
+		time.Sleep(2 * workerIdle)
+		start(1)
+		start(1)
+		if len(p.idle) != 1 {
+			t.Errorf("%d workers are idle after a long time, want 1", len(p.idle))
+		}
+		p.close()
+	})
+}
+
+func TestRateLog(t *testing.T) {
+	var l RateLog
+	now := time.Now()
+	if _, ok := l.admit("a", now); !ok {
+		t.Error("the first line was kept back")
+	}
+	for range 3 {
+		if _, ok := l.admit("a", now.Add(time.Second-1)); ok {
+			t.Error("a second line within the second")
+		}
+	}
+	if _, ok := l.admit("b", now); !ok {
+		t.Error("another cause was kept back")
+	}
+	if n, ok := l.admit("a", now.Add(time.Second)); !ok || n != 3 {
+		t.Errorf("after a second: %d kept back, %v", n, ok)
+	}
+	for i := range 2 * maxCauses {
+		l.admit(string(rune('A'+i)), now)
+	}
+	if len(l.causes) > maxCauses {
+		t.Errorf("%d causes are remembered", len(l.causes))
+	}
+}
