@@ -92,3 +92,27 @@ func BenchmarkWrite1M(b *testing.B)    { benchmark(b, procWrite, 1<<20) }
 func BenchmarkWrite8K(b *testing.B)    { benchmark(b, procWrite, 8<<10) }
 func BenchmarkWrite512(b *testing.B)   { benchmark(b, procWrite, 512) }
 func BenchmarkReadInto8K(b *testing.B) { benchmark(b, procRead, 8<<10) }
+
+// A call, a READ and a WRITE allocate nothing on either end.
+func TestNoAllocation(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector makes pools forget")
+	}
+	c, _ := pair(t, Config{}, Config{Handler: &leanServer{}})
+	for _, n := range []int{0, 1 << 10, 8 << 10, 1 << 20} {
+		a := &caller{c: c, xid: uint32(n), data: make([]byte, n)}
+		for _, proc := range []uint32{procNull, procRead, procWrite} {
+			call := func() {
+				if err := a.call(proc); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 20 {
+				call()
+			}
+			if got := testing.AllocsPerRun(200, call); got != 0 {
+				t.Errorf("procedure %d with %d octets: %v allocations", proc, n, got)
+			}
+		}
+	}
+}

@@ -142,7 +142,9 @@ func TestSendQueueFull(t *testing.T) {
 	}
 	msg = append(msg, words(0, 0, 0, 7, 0, procWrite, 160)...)
 	for range grant {
-		p.send(msg)
+		if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{msg}}); err != nil {
+			t.Fatal(err, p.qp.Err(), c.Err())
+		}
 	}
 	for range grant {
 		p.want("160 segments", words(7, 1, grant, 0, 0, 0, 0, 7, 1, 0, sum(mem), 160))

@@ -145,9 +145,10 @@ func newConn(dev *rnic.Device, cfg Config) (*Conn, error) {
 }
 
 // depths sizes the queues: for each credit a call, or some Reads, some Writes
-// and a reply; and room for the most segments that one call may have.
+// and a reply; and room for the most segments that one reply may have, for a
+// batch that can never fit would stand in the way of all.
 func (c *Conn) depths() (sq, rq int) {
-	return 8*c.cfg.Credits + chunks.MaxReadSegments + recvSlack, 2*c.cfg.Credits + recvSlack
+	return 4*c.cfg.Credits + 2*chunks.MaxWriteSegments + recvSlack, 2*c.cfg.Credits + recvSlack
 }
 
 func (c *Conn) params() rnic.ConnParams {
