@@ -59,6 +59,7 @@ type sendQueue struct {
 	irq                       []readResponse
 	irqMask                   uint32
 	irqHead, irqNext, irqTail uint32
+	irqBuilt                  uint32 // [irqHead, irqBuilt) are whole in a transmit batch
 	ird                       uint32
 
 	turn    bool          // whose message is next when both are ready: true for a response
@@ -74,7 +75,7 @@ func (sq *sendQueue) init(depth int) {
 // setReads sizes the read queues as negotiated.
 func (sq *sendQueue) setReads(ird, ord int) {
 	sq.ird, sq.ord = uint32(ird), uint32(ord)
-	n := ringSize(max(ird, 1))
+	n := ringSize(2 * max(ird, 1)) // those that leave at this moment, and those that follow them
 	sq.irq, sq.irqMask = make([]readResponse, n), uint32(n-1)
 	n = ringSize(max(ord, 1))
 	sq.reads, sq.readMask = make([]uint32, n), uint32(n-1)
@@ -183,7 +184,7 @@ func (sq *sendQueue) flush(qp *QP) {
 			e.done, e.status = true, WCFlushErr
 		}
 	}
-	sq.irqHead, sq.irqNext = sq.irqTail, sq.irqTail
+	sq.irqHead, sq.irqNext, sq.irqBuilt = sq.irqTail, sq.irqTail, sq.irqTail
 	sq.readHead = sq.readTail
 	sq.retire(qp)
 }
@@ -198,11 +199,13 @@ func (sq *sendQueue) oldestRead() *sendEntry {
 	return sq.at(sq.reads[sq.readHead&sq.readMask])
 }
 
-// irqFull says whether all inbound Reads that were agreed on are here.
+// irqFull says whether all inbound Reads that were agreed on are here. A
+// response that is whole in a batch does not count: the peer may have it, and
+// its next Read may be here, before the write to TCP has returned.
 func (sq *sendQueue) irqFull() bool {
 	sq.mu.Lock()
 	defer sq.mu.Unlock()
-	return sq.irqTail-sq.irqHead >= sq.ird
+	return sq.irqTail-sq.irqBuilt >= sq.ird || sq.irqTail-sq.irqHead > sq.irqMask
 }
 
 func (sq *sendQueue) pushIRQ(r *readResponse) {

@@ -250,6 +250,9 @@ func (t *transmitter) responseSegment(r *readResponse) error {
 	if t.cur.sent += uint32(n); h.Last {
 		r.built, r.end = true, t.b.end()
 		t.cur = message{}
+		t.qp.sq.mu.Lock()
+		t.qp.sq.irqBuilt++
+		t.qp.sq.mu.Unlock()
 	}
 	return nil
 }
