@@ -85,7 +85,12 @@ func TestGateQueue(t *testing.T) {
 			t.Errorf("call %d was not the next", i)
 		}
 	}
-	if g.done() != nil || g.done() != nil || g.running != 0 {
+	for range 2 {
+		if g.done() != nil {
+			t.Error("a call that nobody queued")
+		}
+	}
+	if g.running != 0 {
 		t.Errorf("%d run at the end", g.running)
 	}
 }
