@@ -1,0 +1,49 @@
+// No test may leave a goroutine or a file descriptor behind.
+
+package nfsclient_test
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	goroutines, fds := runtime.NumGoroutine(), openFiles()
+	code := m.Run()
+	if code == 0 && !settles(goroutines, fds) {
+		fmt.Fprintf(os.Stderr, "left behind: goroutines %d, were %d; descriptors %d, were %d\n",
+			runtime.NumGoroutine(), goroutines, openFiles(), fds)
+		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// settles waits for what is ending to end.
+func settles(goroutines, fds int) bool {
+	for range 200 {
+		if runtime.NumGoroutine() <= goroutines && openFiles() <= fds {
+			return true
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return false
+}
+
+// openFiles counts descriptors, without that of the runtime's poller, which comes with the first socket.
+func openFiles() (n int) {
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return 0
+	}
+	for _, e := range list {
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && len(to) > 0 && to[0] != 'a' {
+			n++ // not anon_inode:[eventpoll] and its eventfd
+		}
+	}
+	return n
+}
