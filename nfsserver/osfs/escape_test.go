@@ -1,0 +1,97 @@
+// osfs stays in its directory, whatever is asked and whatever others do to it.
+
+package osfs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+// bothKinds runs a test with kernel handles and without.
+func bothKinds(t *testing.T, test func(t *testing.T, o Options)) {
+	for kind, o := range map[string]Options{"kernel": {}, "inode": {NoKernelHandles: true}} {
+		t.Run(kind, func(t *testing.T) { test(t, o) })
+	}
+}
+
+func TestEscape(t *testing.T) {
+	bothKinds(t, func(t *testing.T, o Options) {
+		top := t.TempDir()
+		secret := filepath.Join(top, "secret")
+		if err := errors.Join(os.WriteFile(secret, []byte("secret"), 0o644), os.MkdirAll(filepath.Join(top, "export", "d"), 0o755),
+			os.Symlink("..", filepath.Join(top, "export", "up")), os.Symlink(secret, filepath.Join(top, "export", "there"))); err != nil {
+			t.Fatal(err)
+		}
+		f := newFS(t, filepath.Join(top, "export"), o)
+		if r, _, err := f.Lookup(f.Root(), ".."); err != nil || r != f.Root() {
+			t.Errorf(".. of the root: %v", err)
+		}
+		d, _, err := f.Lookup(f.Root(), "d")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"up", "there"} {
+			r, a, err := f.Lookup(f.Root(), name)
+			if err != nil || a.Type != nfsserver.TypeSymlink {
+				t.Fatalf("Lookup %s: %v %v", name, a.Type, err)
+			}
+			if _, _, err := f.Lookup(r, "secret"); !errors.Is(err, syscall.ENOTDIR) {
+				t.Errorf("Lookup through %s: %v", name, err)
+			}
+			if _, err := f.ReadAt(r, make([]byte, 10), 0); !errors.Is(err, syscall.EINVAL) {
+				t.Errorf("ReadAt through %s: %v", name, err)
+			}
+			if _, _, err := f.Create(f.Root(), name, &nfsserver.SetAttr{}); !errors.Is(err, syscall.EEXIST) {
+				t.Errorf("Create through %s: %v", name, err)
+			}
+			if err := f.Setattr(r, &nfsserver.SetAttr{Mask: nfsserver.SetMode | nfsserver.SetMtime, Mode: 0o777}); err != nil {
+				t.Errorf("Setattr of %s: %v", name, err)
+			}
+			if err := f.Setattr(r, &nfsserver.SetAttr{Mask: nfsserver.SetSize}); err == nil {
+				t.Errorf("truncate through %s", name)
+			}
+		}
+		if st, err := os.Stat(secret); err != nil || st.Mode().Perm() != 0o644 || st.Size() != 6 || st.ModTime().Unix() == 0 {
+			t.Errorf("the file outside was changed: %v %v", st, err)
+		}
+		// Somebody moves a directory out while a client has its handle.
+		if err := os.Rename(filepath.Join(top, "export", "d"), filepath.Join(top, "d")); err != nil {
+			t.Fatal(err)
+		}
+		if r, _, err := f.Lookup(d, ".."); err == nil {
+			t.Errorf(".. of what was moved out leads to %x", r.Bytes())
+		}
+	})
+}
+
+// TestSwap: a name that turns into a symbolic link between two calls is not followed.
+func TestSwap(t *testing.T) {
+	bothKinds(t, func(t *testing.T, o Options) {
+		dir := t.TempDir()
+		f := newFS(t, dir, o)
+		r, _, err := f.Create(f.Root(), "f", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o644})
+		if err != nil {
+			t.Fatal(err)
+		}
+		outside := filepath.Join(t.TempDir(), "outside")
+		if err := errors.Join(os.WriteFile(outside, nil, 0o644), os.Rename(filepath.Join(dir, "f"), filepath.Join(dir, "g")),
+			os.Symlink(outside, filepath.Join(dir, "f"))); err != nil {
+			t.Fatal(err)
+		}
+		f.cache.closeAll()
+		if _, err := f.WriteAt(r, []byte("x"), 0); err != nil {
+			t.Errorf("WriteAt of what was moved: %v", err)
+		}
+		if st, err := os.Stat(outside); err != nil || st.Size() != 0 {
+			t.Error("written through a symbolic link")
+		}
+		if st, err := os.Stat(filepath.Join(dir, "g")); err != nil || st.Size() != 1 {
+			t.Error("not written where the file is")
+		}
+	})
+}

@@ -1,0 +1,167 @@
+// Refs over restarts and behind our back, and what stays open.
+
+package osfs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+func mustStale(t *testing.T, f *FS, r nfsserver.Ref, what string) {
+	t.Helper()
+	if _, err := f.Getattr(r); !errors.Is(err, nfsserver.ErrStale) && !errors.Is(err, syscall.ESTALE) {
+		t.Errorf("%s: %v, want stale", what, err)
+	}
+}
+
+func TestRestart(t *testing.T) {
+	for name, base := range places(t) {
+		t.Run(name, func(t *testing.T) {
+			bothKinds(t, func(t *testing.T, o Options) {
+				dir := tempDir(t, base)
+				f := newFS(t, dir, o)
+				at := f.Root()
+				for i := range 5 {
+					var err error
+					if at, _, err = f.Mkdir(at, fmt.Sprint("d", i), &nfsserver.SetAttr{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r, _, err := f.Create(at, "f", &nfsserver.SetAttr{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				gone, _, err := f.Create(f.Root(), "gone", &nfsserver.SetAttr{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := f.WriteAt(r, []byte("content"), 0); err != nil {
+					t.Fatal(err)
+				}
+				f.Close()
+				if err := errors.Join(os.Rename(filepath.Join(dir, "d0", "d1"), filepath.Join(dir, "moved")), os.Remove(filepath.Join(dir, "gone"))); err != nil {
+					t.Fatal(err)
+				}
+				g := newFS(t, dir, o)
+				b := make([]byte, 10)
+				if n, err := g.ReadAt(r, b, 0); err != nil || string(b[:n]) != "content" {
+					t.Errorf("after a restart: %q, %v", b[:n], err)
+				}
+				if found, _, err := g.Lookup(at, "f"); err != nil || found != r {
+					t.Errorf("Lookup after a restart: another Ref, or %v", err)
+				}
+				mustStale(t, g, gone, "a file removed meanwhile")
+				// The same number may come again, for another file.
+				for i := range 200 {
+					if err := os.WriteFile(filepath.Join(dir, fmt.Sprint("new", i)), nil, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				mustStale(t, g, gone, "a file removed meanwhile, its number perhaps used again")
+			})
+		})
+	}
+}
+
+// TestRemovedBehindOurBack: with a descriptor open, a file that somebody else
+// removes is stale all the same, and the sweeper lets go of it.
+func TestRemovedBehindOurBack(t *testing.T) {
+	bothKinds(t, func(t *testing.T, o Options) {
+		dir := t.TempDir()
+		f := newFS(t, dir, o)
+		var refs []nfsserver.Ref
+		for _, name := range []string{"a", "b"} {
+			r, _, err := f.Create(f.Root(), name, &nfsserver.SetAttr{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			refs = append(refs, r)
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustStale(t, f, refs[0], "removed while open")
+		if n := f.cache.get(&refs[1]); n == nil {
+			t.Fatal("b is not in the cache")
+		} else {
+			f.cache.release(n)
+		}
+		f.dropDeleted()
+		if n := f.cache.get(&refs[1]); n != nil {
+			t.Error("the sweeper has left a file that is gone")
+		}
+	})
+}
+
+// openFDs is how many descriptors the process has.
+func openFDs(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// TestDescriptors: the cache keeps to its limit, and Close gives all back.
+func TestDescriptors(t *testing.T) {
+	bothKinds(t, func(t *testing.T, o Options) {
+		dir := t.TempDir()
+		before := openFDs(t)
+		o.CacheFiles = 32
+		f, err := New(dir, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 300 {
+			r, _, err := f.Create(f.Root(), fmt.Sprint(i), &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o600})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.WriteAt(r, []byte("x"), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 300 {
+			r, _, err := f.Lookup(f.Root(), fmt.Sprint(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := make([]byte, 1)
+			if n, err := f.ReadAt(r, b, 0); n != 1 || err != nil {
+				t.Fatalf("ReadAt: %d %v", n, err)
+			}
+			if _, err := f.WriteAt(r, b, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := openFDs(t) - before; n > 3*32+8 {
+			t.Errorf("%d descriptors with a limit of 32 files", n)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		if n := openFDs(t); n != before {
+			t.Errorf("%d descriptors after Close, %d before New", n, before)
+		}
+	})
+}
+
+func TestNewErrors(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{file, filepath.Join(file, "x"), filepath.Join(t.TempDir(), "nothing"), ""} {
+		if f, err := New(dir, Options{}); err == nil {
+			f.Close()
+			t.Errorf("New(%q): no error", dir)
+		}
+	}
+}
