@@ -87,7 +87,7 @@ func TestWeUseLinux(t *testing.T) {
 			port, judge := tapped(t, s.RDMA)
 			c := rdmaTool(t, port, s.Mount, "--crc", crc)
 			sizesRoundTrip(t, c)
-			judge(crc == "on")
+			judge(wire.Want{CRC: crc == "on", ClientOurs: true})
 		}
 	})
 	run(t, s.Guest, "rm -rf /export/*")
@@ -131,7 +131,7 @@ rpc.nfsd 0 && sleep 1 && rpc.nfsd 4 && echo "rdma 20049" > /proc/fs/nfsd/portlis
 
 // tapped puts a tap with a capture before a port; the function that it returns ends both
 // and judges what went through.
-func tapped(t *testing.T, port int) (int, func(crc bool)) {
+func tapped(t *testing.T, port int) (int, func(wire.Want)) {
 	t.Helper()
 	dir := os.Getenv("NFSRDMA_CAPTURES") // kept there to be read
 	if dir == "" {
@@ -148,14 +148,14 @@ func tapped(t *testing.T, port int) (int, func(crc bool)) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { tp.Close() })
-	return tp.Port(), func(crc bool) {
+	return tp.Port(), func(want wire.Want) {
 		t.Helper()
 		tp.Close()
 		if err := capture.Close(); err != nil {
 			t.Fatal(err)
 		}
 		f.Close()
-		wire.Check(t, path, wire.Want{CRC: crc})
+		wire.Check(t, path, want)
 	}
 }
 

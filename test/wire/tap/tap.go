@@ -120,7 +120,7 @@ func (t *Tap) carry(client, server net.Conn, flow *flow) {
 var errCut = errors.New("cut")
 
 func (t *Tap) pass(from, to net.Conn, flow *flow, d Direction) {
-	buf := make([]byte, maxPacket)
+	buf := make([]byte, 1<<16)
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
