@@ -14,6 +14,13 @@ import (
 // maxLinks is how many symbolic links one path may lead through.
 const maxLinks = 40
 
+// Walk returns handle and attributes of what is at name; the last component is
+// followed when it is a symbolic link and follow is set.
+func (f *FS) Walk(ctx context.Context, name string, follow bool) (Node, error) {
+	n, err := f.walk(ctx, name, follow)
+	return n, pathError("walk", name, err)
+}
+
 // walk returns the object at name. Symbolic links on the way are followed, the
 // last component only when follow is set. An absolute link begins at the root of
 // the FS again: what it means on the server's own disk is not ours to reach.

@@ -1,0 +1,76 @@
+// Decoding of results into the caller's memory: inline, in place, too long, and fuzzed.
+
+package nfsclient
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// readReply is an encoded READ result with its data inline.
+func readReply(data []byte) []byte {
+	e := xdr.NewEncoder(nil)
+	(&nfs3.ReadRes{Count: uint32(len(data)), EOF: true}).EncodeXDR(e)
+	e.Truncate(e.Len() - 4) // the length word of no data
+	e.Opaque(data)
+	return e.Bytes()
+}
+
+// TestReadPlacement: data lands in the sink whichever way it travels, and only there.
+func TestReadPlacement(t *testing.T) {
+	data := []byte("hello world")
+	reply := readReply(data)
+	for n := range 20 {
+		backing := bytes.Repeat([]byte{0xA5}, 24)
+		op := &readOp{sink: backing[:n:n]}
+		d := xdr.NewDecoder(reply)
+		op.DecodeXDR(d)
+		if n < len(data) {
+			if d.Err() == nil || op.n != 0 || bytes.Count(backing, []byte{0xA5}) != 24 {
+				t.Errorf("room for %d: %d octets, %v", n, op.n, d.Err())
+			}
+			continue
+		}
+		if d.Err() != nil || op.n != len(data) || !bytes.Equal(backing[:op.n], data) || bytes.Count(backing, []byte{0xA5}) != 24-op.n {
+			t.Errorf("room for %d: %q, %v", n, backing, d.Err())
+		}
+	}
+	// In place already: the item is the sink's own front.
+	sink := append([]byte(nil), data...)
+	op := &readOp{sink: sink}
+	var d xdr.Decoder
+	stream := reply[:len(reply)-xdr.RoundUp(len(data))]
+	d.Reset(stream, []xdr.Item{{Off: xdr.AnyOffset, Data: sink}})
+	if op.DecodeXDR(&d); d.Err() != nil || op.n != len(data) || !bytes.Equal(sink, data) {
+		t.Errorf("in place: %q, %v", sink, d.Err())
+	}
+}
+
+func FuzzResults(f *testing.F) {
+	f.Add(readReply([]byte("some data")), 9)
+	f.Add(readReply(nil), 0)
+	e := xdr.NewEncoder(nil)
+	(&nfs3.ReadlinkRes{}).EncodeXDR(e)
+	e.Truncate(e.Len() - 4)
+	e.Opaque([]byte("../target"))
+	f.Add(e.Bytes(), 3)
+	for i := range readReply([]byte("x")) {
+		f.Add(readReply([]byte("x"))[:i], 1)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, room int) {
+		op := &readOp{sink: make([]byte, room&0xffff)}
+		d := xdr.NewDecoder(b)
+		if op.DecodeXDR(d); op.n > len(op.sink) {
+			t.Fatalf("%d octets in room for %d", op.n, len(op.sink))
+		}
+		var link linkRes
+		link.DecodeXDR(xdr.NewDecoder(b))
+		if len(link.path) > nfs3.MaxPath || len(link.path) > len(b) {
+			t.Fatalf("a path of %d octets out of %d", len(link.path), len(b))
+		}
+		new(pmapAnswer).DecodeXDR(xdr.NewDecoder(b))
+	})
+}
