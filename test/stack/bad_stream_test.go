@@ -1,0 +1,178 @@
+// Bad input below RPC-over-RDMA: random and truncated octets in start-up, first FPDU and mid-stream.
+
+package stack
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/rnic/ddp"
+	"github.com/nfsrdma/nfsrdma/rnic/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
+	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/test/stack/peer"
+	"github.com/nfsrdma/nfsrdma/test/stack/rig"
+)
+
+// attacked is a server with clients beside that have to work on.
+func attacked(t *testing.T) (*rig.Server, func()) {
+	t.Helper()
+	rig.NoLeaks(t)
+	s := rig.Start(t, rig.Config{})
+	rdma, tcp := s.Bystand(t, nfsclient.RDMA), s.Bystand(t, nfsclient.TCP)
+	return s, func() {
+		t.Helper()
+		rdma.Works()
+		tcp.Works()
+	}
+}
+
+// finish closes the peer's direction: no more octets will come.
+func finish(c net.Conn) { c.(*net.TCPConn).CloseWrite() }
+
+// trials is how many random inputs each stage gets.
+func trials() int {
+	if full {
+		return 2000
+	}
+	return 60
+}
+
+// A Request that is cut short, or random, closes the connection with nothing said
+// (R5044-123).
+func TestBadStartup(t *testing.T) {
+	s, works := attacked(t)
+	good := mpa.AppendFrame(nil, peer.Request())
+	for n := range good {
+		p := peer.Raw(t, s.RDMA)
+		p.Say(good[:n])
+		finish(p.C)
+		p.WantEnd(fmt.Sprintf("%d octets of a Request", n))
+		p.C.Close()
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range trials() {
+		b := octets(uint64(i), 1+r.IntN(600))
+		if i%2 == 0 { // a good key, then nonsense
+			b = append(good[:16:16], b...)
+			b[17] |= 0x80 // not a revision there is
+		}
+		p := peer.Raw(t, s.RDMA)
+		p.Say(b)
+		finish(p.C)
+		p.WantEnd(fmt.Sprintf("start-up %x", b))
+		p.C.Close()
+	}
+	works()
+}
+
+// An error in the very first FPDU closes the connection without a Terminate: a
+// responder may not send before it has had a good one (RFC 5044 §7.1.2).
+func TestBadFirstFPDU(t *testing.T) {
+	s, works := attacked(t)
+	r := rand.New(rand.NewPCG(3, 4))
+	for i := range trials() {
+		p := peer.Dial(t, s.RDMA)
+		b := octets(uint64(i), 1+r.IntN(100))
+		b[0] |= 0x03 // no DDP version there is
+		switch i % 3 {
+		case 0: // framed well
+			p.FPDU(b)
+		case 1: // not framed, or cut short, or of a bad CRC
+			p.Say(b)
+			finish(p.C)
+		case 2:
+			f := mpa.AppendFPDU(nil, true, b)
+			f[len(f)-1]++
+			p.Say(f)
+		}
+		p.WantEnd(fmt.Sprintf("first FPDU %x", b))
+		p.C.Close()
+	}
+	works()
+}
+
+// pureFault is the fault of a segment that is wrong whatever the connection's
+// state is, or nil.
+func pureFault(ulpdu []byte) *term.Error {
+	var e *term.Error
+	h, _, err := ddp.Parse(ulpdu)
+	if err == nil {
+		var op rdmap.Opcode
+		if op, err = rdmap.ParseControl(h.Ctrl); err == nil {
+			err = op.Check(h.Tagged, h.QN)
+		}
+		if op > rdmap.OpTerminate { // those of RFC 7306 have not been agreed on
+			return term.New(term.RDMAPOpcode, "")
+		}
+	}
+	if errors.As(err, &e) {
+		return e
+	}
+	return nil
+}
+
+// Random segments in the middle of a stream end it with a Terminate, of the code
+// that the table gives where the segment alone decides it.
+func TestBadMidStream(t *testing.T) {
+	s, works := attacked(t)
+	r := rand.New(rand.NewPCG(5, 6))
+	for i := range trials() {
+		p := peer.Dial(t, s.RDMA)
+		p.Null("before")
+		b := octets(uint64(i), 1+r.IntN(80))
+		if i%2 == 0 && len(b) > 2 { // as far as the versions go it is good
+			b[0], b[1] = b[0]&^3|1, b[1]&^0xc0|0x40
+		}
+		p.FPDU(b)
+		_, err := p.Next()
+		var got *peer.Terminated
+		want := pureFault(b)
+		switch op, _ := rdmap.ParseControl(0x40 | b[min(1, len(b)-1)]&0xf); {
+		case errors.As(err, &got):
+			if want != nil && got.Code != want.Code || !got.Code.Known() {
+				t.Errorf("segment %x: Terminate %v, want %v", b, got.Code, want)
+			}
+			p.WantEnd("Terminate")
+		case err == io.EOF && op == rdmap.OpTerminate: // nothing answers a Terminate, good or bad
+		default:
+			t.Errorf("segment %x: %v", b, err)
+		}
+		p.C.Close()
+	}
+	works()
+}
+
+// A stream that ends inside of an FPDU just ends; a bad CRC is told.
+func TestCutMidStream(t *testing.T) {
+	s, works := attacked(t)
+	xid := peer.XID()
+	msg := peer.Inline(xid, peer.NFS(xid, 0, nil))
+	h := ddp.Header{Last: true, Ctrl: rdmap.Control(rdmap.OpSend), MSN: 2}
+	f := mpa.AppendFPDU(nil, true, h.Append(nil), msg)
+	for n := 1; n < len(f); n += 1 + len(f)/trials() {
+		p := peer.Dial(t, s.RDMA)
+		p.Null("before")
+		p.Say(f[:n])
+		finish(p.C)
+		p.WantEnd(fmt.Sprintf("%d octets of an FPDU", n))
+		p.C.Close()
+
+		p = peer.Dial(t, s.RDMA)
+		p.Null("before")
+		bad := append([]byte(nil), f...)
+		bad[n] ^= 0x10
+		if n < 2 {
+			bad = append(bad, make([]byte, 1<<16)...) // a longer length has to find its octets
+		}
+		p.Say(bad)
+		p.WantTerminate(fmt.Sprintf("octet %d of an FPDU damaged", n), term.MPACRC)
+		p.C.Close()
+	}
+	works()
+}

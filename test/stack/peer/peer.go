@@ -1,0 +1,298 @@
+// The connection of a scripted peer: start-up, FPDUs out, segments in.
+
+// Package peer is the other end of a conversation with our server, spoken octet by
+// octet: it is made of the pure codecs of each layer and a socket, with no QP
+// between, so that it can say what a QP never would.
+package peer
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic/ddp"
+	"github.com/nfsrdma/nfsrdma/rnic/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
+	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/rpcrdma"
+)
+
+// patience is how long a peer waits for octets before the test fails.
+const patience = 60 * time.Second
+
+// A Peer is one connection. It belongs to one goroutine.
+type Peer struct {
+	T testing.TB
+	C net.Conn
+
+	CRC     bool   // FPDUs have them
+	SendMSN uint32 // of the next Send
+	ReadMSN uint32 // of the next RDMA Read Request
+
+	Memory map[uint32]*Region // what the server may read and write, by STag
+	Writes []Write            // what it has written, in order
+	Reads  []rdmap.ReadRequest
+	// OnRead, when set, is asked first; false: it has dealt with the Read itself.
+	OnRead func(*rdmap.ReadRequest) bool
+	// Strict, which Dial sets, makes it a fault of the test when the server uses
+	// memory that it was not told of; else that ends the connection.
+	Strict bool
+
+	in  []byte // octets not yet taken apart
+	msg []byte // the Send that is being received
+}
+
+// A Region is memory that the server is told of.
+type Region struct {
+	Base     uint64
+	B        []byte
+	ReadOnly bool
+}
+
+// A Write is where a segment of an RDMA Write went.
+type Write struct {
+	STag uint32
+	TO   uint64
+	Len  int
+}
+
+// Raw connects by TCP and says nothing.
+func Raw(t testing.TB, addr string) *Peer {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.SetDeadline(time.Now().Add(patience))
+	t.Cleanup(func() { c.Close() })
+	return &Peer{T: t, C: c, CRC: true, SendMSN: 1, ReadMSN: 1, Strict: true, Memory: map[uint32]*Region{}}
+}
+
+// Request is a good MPA Request, with the private data of a client that
+// takes and makes 4096 octets inline and any invalidation.
+func Request() *mpa.Frame {
+	return &mpa.Frame{CRC: true, Rev: mpa.Rev2, HasEnhanced: true, Enhanced: mpa.Enhanced{IRD: 16, ORD: 16},
+		PrivateData: rpcrdma.AppendPrivateData(nil, rpcrdma.PrivateData{RemoteInvalidate: true, SendSize: 4096, RecvSize: 4096})}
+}
+
+// Dial connects and does MPA start-up.
+func Dial(t testing.TB, addr string) *Peer { t.Helper(); return DialWith(t, addr, Request()) }
+
+// DialWith is Dial with another Request, which the server has to accept.
+func DialWith(t testing.TB, addr string, req *mpa.Frame) *Peer {
+	t.Helper()
+	p := Raw(t, addr)
+	p.Say(mpa.AppendFrame(nil, req))
+	if rep := p.Reply(); rep.Reject {
+		t.Fatal("the server rejects the connection")
+	} else {
+		p.CRC = req.CRC || rep.CRC
+	}
+	return p
+}
+
+// Reply reads the server's start-up frame.
+func (p *Peer) Reply() mpa.Frame {
+	p.T.Helper()
+	b := p.hear(mpa.HeaderLen)
+	b = append(b, p.hear(int(binary.BigEndian.Uint16(b[18:])))...)
+	f, _, err := mpa.ParseFrame(b, true)
+	if err != nil {
+		p.T.Fatalf("start-up frame %x: %v", b, err)
+	}
+	return f
+}
+
+func (p *Peer) hear(n int) []byte {
+	p.T.Helper()
+	b := make([]byte, n)
+	if m, err := io.ReadFull(p.C, b); err != nil {
+		p.T.Fatalf("wanted %d octets, got %x: %v", n, b[:m], err)
+	}
+	return b
+}
+
+// Say sends octets as they are. That the server has closed meanwhile is no fault here.
+func (p *Peer) Say(b []byte) {
+	p.T.Helper()
+	if _, err := p.C.Write(b); err != nil && !gone(err) {
+		p.T.Fatal(err)
+	}
+}
+
+// gone tells a connection that the other side has ended.
+func gone(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
+}
+
+// FPDU sends one FPDU.
+func (p *Peer) FPDU(ulpdu ...[]byte) {
+	p.T.Helper()
+	p.Say(mpa.AppendFPDU(nil, p.CRC, ulpdu...))
+}
+
+// Segment sends one segment with a header of its own making.
+func (p *Peer) Segment(h ddp.Header, payload []byte) {
+	p.T.Helper()
+	p.FPDU(h.Append(nil), payload)
+}
+
+// sendMax is the payload of the segments that Send makes.
+const sendMax = 1400
+
+// Send sends a message by the next Send.
+func (p *Peer) Send(op rdmap.Opcode, inv uint32, msg ...byte) {
+	p.T.Helper()
+	var out []byte
+	for mo := 0; mo == 0 || mo < len(msg); mo += sendMax {
+		end := min(mo+sendMax, len(msg))
+		h := ddp.Header{Last: end == len(msg), Ctrl: rdmap.Control(op), Inv: inv, MSN: p.SendMSN, MO: uint32(mo)}
+		out = mpa.AppendFPDU(out, p.CRC, h.Append(nil), msg[mo:end])
+	}
+	p.SendMSN++
+	p.Say(out)
+}
+
+// Message sends one message by a plain Send.
+func (p *Peer) Message(msg []byte) { p.T.Helper(); p.Send(rdmap.OpSend, 0, msg...) }
+
+// A Terminated is the server's Terminate.
+type Terminated struct{ term.Terminate }
+
+func (e *Terminated) Error() string { return "terminated: " + e.Code.String() }
+
+// Next returns the next message of the server; meanwhile it serves RDMA Reads
+// and takes RDMA Writes. The error is io.EOF when the connection has ended without a
+// word, or a *Terminated; anything the server may not do fails the test.
+func (p *Peer) Next() ([]byte, error) {
+	p.T.Helper()
+	for {
+		ulpdu, err := p.ulpdu()
+		if err != nil {
+			return nil, err
+		}
+		h, payload, err := ddp.Parse(ulpdu)
+		if err != nil {
+			p.T.Fatalf("segment %x: %v", ulpdu, err)
+		}
+		op, err := rdmap.ParseControl(h.Ctrl)
+		if err == nil {
+			err = op.Check(h.Tagged, h.QN)
+		}
+		if err != nil {
+			p.T.Fatalf("segment %x: %v", ulpdu[:14], err)
+		}
+		if msg, err, done := p.take(op, &h, payload); done {
+			return msg, err
+		}
+	}
+}
+
+// ulpdu reads one FPDU.
+func (p *Peer) ulpdu() ([]byte, error) {
+	buf := make([]byte, 64<<10)
+	for {
+		u, n, err := mpa.ParseFPDU(p.in, p.CRC)
+		if err != nil {
+			p.T.Fatalf("the server sent a bad FPDU: %v", err)
+		}
+		if n > 0 {
+			p.in = p.in[n:]
+			return u, nil
+		}
+		m, err := p.C.Read(buf)
+		p.in = append(p.in[:len(p.in):len(p.in)], buf[:m]...)
+		switch {
+		case m > 0:
+		case err == io.EOF && len(p.in) == 0 || gone(err):
+			return nil, io.EOF
+		case err != nil:
+			return nil, fmt.Errorf("after %d octets: %w", len(p.in), err)
+		}
+	}
+}
+
+// take does what a segment says; done: that is what Next waits for.
+func (p *Peer) take(op rdmap.Opcode, h *ddp.Header, payload []byte) (msg []byte, err error, done bool) {
+	switch op {
+	case rdmap.OpWrite:
+		if !p.place(h, payload) {
+			return nil, ErrAccess, true
+		}
+	case rdmap.OpReadRequest:
+		q, err := rdmap.ParseReadRequest(payload)
+		if err != nil {
+			p.T.Fatal(err)
+		}
+		p.Reads = append(p.Reads, q)
+		if (p.OnRead == nil || p.OnRead(&q)) && !p.Respond(&q) {
+			return nil, ErrAccess, true
+		}
+	case rdmap.OpTerminate:
+		t, err := term.Parse(payload, false)
+		if err != nil {
+			p.T.Fatal(err)
+		}
+		return nil, &Terminated{t}, true
+	case rdmap.OpReadResponse:
+		return payload, nil, true
+	default:
+		p.msg = append(p.msg, payload...)
+		if h.Last {
+			msg, p.msg = p.msg, nil
+			return msg, nil, true
+		}
+	}
+	return nil, nil, false
+}
+
+// ErrAccess is what Next returns, where the peer is not Strict, when the server
+// has used memory that it was not told of.
+var ErrAccess = errors.New("access to memory that is not registered")
+
+// refused says that an access is not allowed.
+func (p *Peer) refused(what string, stag uint32, to uint64, n int) bool {
+	p.T.Helper()
+	if p.Strict {
+		p.T.Fatalf("the server %s %d octets at %x of %08x, which it was not told of", what, n, to, stag)
+	}
+	return false
+}
+
+func (p *Peer) place(h *ddp.Header, payload []byte) bool {
+	p.Writes = append(p.Writes, Write{h.STag, h.TO, len(payload)})
+	if len(payload) == 0 {
+		return true
+	}
+	r := p.Memory[h.STag]
+	if r == nil || r.ReadOnly || h.TO < r.Base || h.TO-r.Base+uint64(len(payload)) > uint64(len(r.B)) {
+		return p.refused("writes", h.STag, h.TO, len(payload))
+	}
+	copy(r.B[h.TO-r.Base:], payload)
+	return true
+}
+
+// Respond answers an RDMA Read of the server; false when it may not have that.
+func (p *Peer) Respond(q *rdmap.ReadRequest) bool {
+	p.T.Helper()
+	r := p.Memory[q.SrcSTag]
+	if q.Size > 0 && (r == nil || q.SrcTO < r.Base || q.SrcTO-r.Base+uint64(q.Size) > uint64(len(r.B))) {
+		return p.refused("reads", q.SrcSTag, q.SrcTO, int(q.Size))
+	}
+	var data []byte
+	if q.Size > 0 {
+		data = r.B[q.SrcTO-r.Base:][:q.Size]
+	}
+	const step = 60000
+	for at := 0; at == 0 || at < len(data); at += step {
+		end := min(at+step, len(data))
+		p.Segment(ddp.Header{Tagged: true, Last: end == len(data), Ctrl: rdmap.Control(rdmap.OpReadResponse),
+			STag: q.SinkSTag, TO: q.SinkTO + uint64(at)}, data[at:end])
+	}
+	return true
+}

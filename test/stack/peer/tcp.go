@@ -1,0 +1,107 @@
+// A scripted client of ONC RPC over TCP, which makes its record marks by hand.
+
+package peer
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+)
+
+// TCP is one connection. It belongs to one goroutine.
+type TCP struct {
+	T testing.TB
+	C net.Conn
+}
+
+// DialTCP connects.
+func DialTCP(t testing.TB, addr string) *TCP {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.SetDeadline(time.Now().Add(patience))
+	t.Cleanup(func() { c.Close() })
+	return &TCP{t, c}
+}
+
+// Mark is a record mark.
+func Mark(n int, last bool) []byte {
+	v := uint32(n)
+	if last {
+		v |= 1 << 31
+	}
+	return binary.BigEndian.AppendUint32(nil, v)
+}
+
+// Say sends octets as they are. That the server has closed meanwhile is no fault here.
+func (p *TCP) Say(b []byte) {
+	p.T.Helper()
+	if _, err := p.C.Write(b); err != nil && !gone(err) {
+		p.T.Fatal(err)
+	}
+}
+
+// Message sends a record of one fragment.
+func (p *TCP) Message(msg []byte) { p.T.Helper(); p.Say(append(Mark(len(msg), true), msg...)) }
+
+// Next returns the next record, or io.EOF when the connection has ended.
+func (p *TCP) Next() ([]byte, error) {
+	var mark [4]byte
+	var msg []byte
+	for {
+		if _, err := io.ReadFull(p.C, mark[:]); err != nil {
+			if gone(err) {
+				err = io.EOF
+			}
+			return nil, err
+		}
+		v := binary.BigEndian.Uint32(mark[:])
+		part := make([]byte, v&^(1<<31))
+		if _, err := io.ReadFull(p.C, part); err != nil {
+			return nil, err
+		}
+		if msg = append(msg, part...); v>>31 == 1 {
+			return msg, nil
+		}
+	}
+}
+
+// Want reads a reply.
+func (p *TCP) Want(what string) (h oncrpc.ReplyHeader, d *xdr.Decoder) {
+	p.T.Helper()
+	msg, err := p.Next()
+	if err != nil {
+		p.T.Fatalf("%s: wanted a reply: %v", what, err)
+	}
+	d = xdr.NewDecoder(msg)
+	if h.DecodeXDR(d); d.Err() != nil {
+		p.T.Fatalf("%s: reply %x: %v", what, msg, d.Err())
+	}
+	return h, d
+}
+
+// WantEnd wants the connection to end with no further word.
+func (p *TCP) WantEnd(what string) {
+	p.T.Helper()
+	if msg, err := p.Next(); err != io.EOF {
+		p.T.Fatalf("%s: got %x, %v, want the end", what, msg, err)
+	}
+}
+
+// Null calls NULL: nothing else has come before its reply, and the connection serves.
+func (p *TCP) Null(what string) {
+	p.T.Helper()
+	xid := XID()
+	p.Message(NFS(xid, nfs3.ProcNull, nil))
+	if h, _ := p.Want(what); h.XID != xid || !h.OK() {
+		p.T.Fatalf("%s: then NULL: got %+v", what, h)
+	}
+}
