@@ -26,11 +26,16 @@ func fileType(mode uint32) nfsserver.FileType {
 	return nfsserver.TypeReg
 }
 
-// attrOf is the attributes in a stat.
-func attrOf(st *unix.Stat_t) nfsserver.Attr {
+// attrOf is the attributes in a stat. Of the exported file system fsid is the
+// one it keeps itself, as its device number may be another after a reboot.
+func (f *FS) attrOf(st *unix.Stat_t) nfsserver.Attr {
+	fsid := st.Dev
+	if st.Dev == f.rootDev {
+		fsid = f.fsid
+	}
 	a := nfsserver.Attr{
 		Type: fileType(st.Mode), Mode: st.Mode & nfsserver.ModeAll, Nlink: uint32(st.Nlink), UID: st.Uid, GID: st.Gid,
-		Size: uint64(st.Size), Used: uint64(st.Blocks) * 512, Fsid: st.Dev, Fileid: st.Ino,
+		Size: uint64(st.Size), Used: uint64(st.Blocks) * 512, Fsid: fsid, Fileid: st.Ino,
 		Atime: timeOf(&st.Atim), Mtime: timeOf(&st.Mtim), Ctime: timeOf(&st.Ctim),
 	}
 	if a.Type == nfsserver.TypeChar || a.Type == nfsserver.TypeBlock {
@@ -61,7 +66,7 @@ func (f *FS) getattr(n *node) (nfsserver.Attr, error) {
 		f.cache.drop(n)
 		return nfsserver.Attr{}, nfsserver.ErrStale
 	}
-	return attrOf(&st), nil
+	return f.attrOf(&st), nil
 }
 
 // Setattr sets size, owner, mode and times, in this order: a change of owner

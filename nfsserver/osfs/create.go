@@ -38,7 +38,7 @@ func (f *FS) Create(dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsse
 	n.read.Store(int32(fd))
 	n.write.Store(int32(fd))
 	f.cache.release(f.cache.put(n))
-	return r, attrOf(&st), nil
+	return r, f.attrOf(&st), nil
 }
 
 // finish sets the attributes of a new object and returns its Ref and stat.
@@ -101,7 +101,7 @@ func (f *FS) make(dir nfsserver.Ref, name string, s *nfsserver.SetAttr, undo int
 	n := newNode(&r, fileType(st.Mode))
 	n.path.Store(int32(fd))
 	f.cache.release(f.cache.put(n))
-	return r, attrOf(&st), nil
+	return r, f.attrOf(&st), nil
 }
 
 // Mkdir makes a directory.

@@ -41,7 +41,7 @@ func (f *FS) adopt(d *node, name string, fd int) (nfsserver.Ref, nfsserver.Attr,
 	n := newNode(&r, fileType(st.Mode))
 	n.path.Store(int32(fd))
 	f.cache.release(f.cache.put(n))
-	return r, attrOf(&st), nil
+	return r, f.attrOf(&st), nil
 }
 
 // statRef fills st and returns the Ref of an open file.
@@ -66,11 +66,11 @@ func (f *FS) parent(d *node) (nfsserver.Ref, nfsserver.Attr, error) {
 	case err != nil:
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	case r == f.root:
-		return r, attrOf(&st), nil
+		return r, f.attrOf(&st), nil
 	case !f.below(fd, &st):
 		return nfsserver.Ref{}, nfsserver.Attr{}, nfsserver.ErrStale
 	}
-	return r, attrOf(&st), nil
+	return r, f.attrOf(&st), nil
 }
 
 // below reports whether the directory fd, with attributes st, lies under the root.

@@ -36,6 +36,7 @@ type FS struct {
 	rootFD  int // O_RDONLY: open_by_handle_at wants no O_PATH
 	rootDev uint64
 	rootIno uint64
+	fsid    uint64 // of all files on the root's device
 	mountID int
 	kernel  bool // kernel handles work here
 	root    nfsserver.Ref
@@ -73,7 +74,11 @@ func (f *FS) init(o Options) error {
 	if err := unix.Stat(procPath(f.rootFD), &proc); err != nil {
 		return errors.New("/proc is not mounted, and is needed")
 	}
-	f.rootDev, f.rootIno = st.Dev, st.Ino
+	f.rootDev, f.rootIno, f.fsid = st.Dev, st.Ino, st.Dev
+	var sfs unix.Statfs_t
+	if err := unix.Fstatfs(f.rootFD, &sfs); err == nil && sfs.Fsid.Val != [2]int32{} {
+		f.fsid = uint64(uint32(sfs.Fsid.Val[0]))<<32 | uint64(uint32(sfs.Fsid.Val[1]))
+	}
 	f.cache.init(cacheFiles(o.CacheFiles))
 	f.index.init()
 	f.kernel = !o.NoKernelHandles && f.probeKernelHandles()

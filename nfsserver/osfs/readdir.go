@@ -3,6 +3,7 @@
 package osfs
 
 import (
+	"math"
 	"sync"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
@@ -20,6 +21,9 @@ var direntBufs = sync.Pool{New: func() any { b := make([]byte, direntBuf); retur
 // readers of a directory, one after the other; who goes on where the last one
 // stopped does so without a seek.
 func (f *FS) ReadDir(r nfsserver.Ref, cookie uint64, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
+	if cookie > math.MaxInt64 {
+		return false, nfsserver.ErrBadCookie // no position is negative
+	}
 	d, err := f.acquireDir(&r)
 	if err != nil {
 		return false, err
@@ -106,6 +110,6 @@ func (f *FS) dirent(d *node, fd int, raw *rawDirent, plus bool, de *nfsserver.Di
 	if name != "." {
 		f.index.note(&r, d, name)
 	}
-	de.Ref, de.Attr, de.Fileid, de.HasAttr = r, attrOf(&st), st.Ino, true
+	de.Ref, de.Attr, de.Fileid, de.HasAttr = r, f.attrOf(&st), st.Ino, true
 	return true
 }

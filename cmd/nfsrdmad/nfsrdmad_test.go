@@ -1,0 +1,120 @@
+// The command line: what it exports, what it says, how it refuses.
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// run runs nfsrdmad with args until ctx ends.
+func run(ctx context.Context, args ...string) (out string, err error) {
+	var b bytes.Buffer
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(&b)
+	err = root.ExecuteContext(ctx)
+	return b.String(), err
+}
+
+// freePort is a port that nobody listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+func TestServe(t *testing.T) {
+	tcp, rdma := freePort(t), freePort(t)
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(context.Background())
+	type result struct {
+		out string
+		err error
+	}
+	done := make(chan result)
+	go func() {
+		out, err := run(ctx, "serve", dir, dir+"=/name", "--memory", "--state-dir", filepath.Join(dir, "state"), "--tcp-port", tcp, "--rdma-port", rdma, "--log-level", "error")
+		done <- result{out, err}
+	}()
+	dialCtx, stop := context.WithTimeout(ctx, 20*time.Second)
+	defer stop()
+	for {
+		c, err := transport.DialTCP(dialCtx, "127.0.0.1:"+tcp, transport.ClientConfig{})
+		if err == nil {
+			c.Close()
+			break
+		}
+		if dialCtx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	r := <-done
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	for _, want := range []string{"serving " + dir + " ", "serving /name ", "serving /memory ", "127.0.0.1:" + tcp, "127.0.0.1:" + rdma,
+		"mount -o vers=3,proto=rdma,port=" + rdma + ",nolock,mountproto=tcp,mountport=" + tcp + " 127.0.0.1:/name /mnt"} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("output lacks %q:\n%s", want, r.out)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, port, _ := net.SplitHostPort(taken.Addr().String())
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	state := "--state-dir=" + filepath.Join(dir, "state")
+	for want, args := range map[string][]string{
+		"nothing to export":    {"serve", state},
+		"does not exist":       {"serve", state, filepath.Join(dir, "nothing")},
+		"not a directory":      {"serve", state, file},
+		"is in use":            {"serve", state, dir, "--tcp-port", port, "--rdma-port", "0"},
+		"none of this machine": {"serve", state, dir, "--addr", "192.0.2.1"},
+		"nothing to serve on":  {"serve", state, dir, "--tcp-port", "0", "--rdma-port", "0"},
+		"want on, off or auto": {"serve", state, dir, "--crc", "perhaps"},
+		"--log-level":          {"serve", state, dir, "--log-level", "loud"},
+		"is too like":          {"serve", state, dir, dir},
+		"unknown flag":         {"serve", "--nothing"},
+		"clean absolute path":  {"serve", state, "--memory=x"},
+	} {
+		_, err := run(context.Background(), args...)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("nfsrdmad %s: %v, want %q in one line", strings.Join(args, " "), err, want)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"serve", "--help"}, {"completion", "bash"}, {"--version"}} {
+		if out, err := run(context.Background(), args...); err != nil || len(out) == 0 {
+			t.Errorf("nfsrdmad %v: %v", args, err)
+		}
+	}
+	if out, _ := run(context.Background(), "serve", "--help"); !strings.Contains(out, "Examples:") || !strings.Contains(out, "--rdma-port") {
+		t.Errorf("help lacks examples or flags:\n%s", out)
+	}
+}

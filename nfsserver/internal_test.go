@@ -1,0 +1,140 @@
+// The parts by themselves: MAC, handles, statuses, and what a failing disk does.
+
+package nfsserver
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// TestSipHash: the vectors that its authors publish for key 00 01 … 0f and input 00 01 ….
+func TestSipHash(t *testing.T) {
+	var key [KeySize]byte
+	in := make([]byte, 16)
+	for i := range key {
+		key[i], in[i] = byte(i), byte(i)
+	}
+	for n, want := range map[int]uint64{0: 0x726fdb47dd0e0e31, 1: 0x74f839c593dc67fd, 7: 0xab0200f58b01d137, 8: 0x93f5f5799a932462, 15: 0xa129ca6149be45e5} {
+		if got := newSipKey(&key).sum(in[:n]); got != want {
+			t.Errorf("%d octets: %#x, want %#x", n, got, want)
+		}
+	}
+}
+
+func TestHandle(t *testing.T) {
+	k := newSipKey(&[KeySize]byte{1})
+	for n := 1; n <= MaxRef; n++ {
+		r, ok := MakeRef(bytes.Repeat([]byte{byte(n)}, n))
+		if !ok {
+			t.Fatalf("a Ref of %d octets is refused", n)
+		}
+		var h handle
+		k.seal(&h, 77, &r)
+		if len(h.bytes()) > nfs3.FHSize {
+			t.Errorf("a handle of %d octets", len(h.bytes()))
+		}
+		if id, got, ok := k.open(h.bytes()); !ok || id != 77 || got != r {
+			t.Errorf("Ref of %d octets: opened as %v %v %v", n, id, got, ok)
+		}
+		if _, _, ok := newSipKey(&[KeySize]byte{2}).open(h.bytes()); ok {
+			t.Error("opened with another key")
+		}
+		for cut := range h.n {
+			if _, _, ok := k.open(h.bytes()[:cut]); ok {
+				t.Errorf("opened when cut to %d octets", cut)
+			}
+		}
+	}
+	for _, n := range []int{0, MaxRef + 1} {
+		if _, ok := MakeRef(make([]byte, n)); ok {
+			t.Errorf("a Ref of %d octets is taken", n)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		var h handle
+		r := Ref{n: 20}
+		k.seal(&h, 1, &r)
+		if _, _, ok := k.open(h.bytes()); !ok {
+			t.Fatal("not opened")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func FuzzHandle(f *testing.F) {
+	k := newSipKey(&[KeySize]byte{1})
+	var h handle
+	k.seal(&h, 1, &Ref{n: 20})
+	f.Add(h.bytes())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		id, r, ok := k.open(b)
+		if !ok {
+			return
+		}
+		var h handle
+		if k.seal(&h, id, &r); !bytes.Equal(h.bytes(), b) {
+			t.Errorf("%x opens, and seals as %x", b, h.bytes())
+		}
+	})
+}
+
+func TestStatus(t *testing.T) {
+	for _, s := range []struct {
+		err  error
+		want nfs3.Status
+	}{
+		{nil, nfs3.OK}, {nfs3.ErrNotSync, nfs3.ErrNotSync}, {ErrStale, nfs3.ErrStale}, {ErrBadType, nfs3.ErrBadType}, {ErrBadCookie, nfs3.ErrBadCookie},
+		{ErrBusy, nfs3.ErrJukebox}, {fs.ErrNotExist, nfs3.ErrNoEnt}, {fs.ErrExist, nfs3.ErrExist}, {fs.ErrPermission, nfs3.ErrAcces}, {fs.ErrInvalid, nfs3.ErrInval},
+		{errors.New("?"), nfs3.ErrIO}, {syscall.ENOENT, nfs3.ErrNoEnt}, {syscall.EIO, nfs3.ErrIO}, {syscall.ENOSPC, nfs3.ErrNoSpc}, {syscall.EDQUOT, nfs3.ErrDQuot},
+		{syscall.EROFS, nfs3.ErrROFS}, {syscall.EMLINK, nfs3.ErrMLink}, {syscall.ESTALE, nfs3.ErrStale}, {syscall.EXDEV, nfs3.ErrXDev},
+		{syscall.EMFILE, nfs3.ErrJukebox}, {syscall.EPERM, nfs3.ErrPerm}, {syscall.EACCES, nfs3.ErrAcces}, {syscall.ENOTTY, nfs3.ErrIO},
+		{fmt.Errorf("wrapped: %w", &fs.PathError{Op: "open", Path: "x", Err: syscall.EISDIR}), nfs3.ErrIsDir},
+	} {
+		if got := status(s.err); got != s.want {
+			t.Errorf("%v: %v, want %v", s.err, got, s.want)
+		}
+	}
+}
+
+// badDisk is an FS whose Sync fails.
+type badDisk struct {
+	FS
+	err error
+}
+
+func (b *badDisk) Sync(Ref, bool) error { return b.err }
+
+// TestFailedSync: an error of the disk is told, and the verifier changes, so
+// that all clients send their unstable data again.
+func TestFailedSync(t *testing.T) {
+	disk := &badDisk{}
+	s := &Server{sync: true}
+	s.newVerifier()
+	o := object{x: &export{fs: disk}}
+	v := s.verifier()
+	if err := s.stable(&o, false); err != nil || s.verifier() != v {
+		t.Errorf("a good Sync: %v", err)
+	}
+	disk.err = syscall.EIO
+	if err := s.stable(&o, true); status(err) != nfs3.ErrIO || s.verifier() == v {
+		t.Errorf("a failed Sync: %v, new verifier: %v", err, s.verifier() != v)
+	}
+	v = s.verifier()
+	if err := s.settle(nil, o.x, &o.ref); status(err) != nfs3.ErrIO || s.verifier() == v {
+		t.Errorf("a failed Sync of names: %v", err)
+	}
+	if err := s.settle(ErrStale, o.x, &o.ref); err != ErrStale {
+		t.Errorf("after a failed operation: %v", err)
+	}
+	s.sync = false
+	if err := s.settle(nil, o.x, &o.ref); err != nil {
+		t.Errorf("with AsyncNames: %v", err)
+	}
+}
