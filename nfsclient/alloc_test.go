@@ -1,4 +1,4 @@
-// The data path does not allocate, at either end. (Under the race detector pools lose things on purpose.)
+// The data path does not allocate, at either end (the race detector makes pools lose things on purpose).
 
 //go:build !race
 
