@@ -42,9 +42,6 @@ func (s *Server) postOpFH(x *export, r *Ref) nfs3.PostOpFH {
 
 func (o *object) getattr() (Attr, error) { return o.x.fs.Getattr(o.ref) }
 
-// isRoot reports whether o is the top of its export.
-func (o *object) isRoot() bool { return o.ref == o.x.root }
-
 // post is the attributes of o for a reply, if they can be had.
 func (o *object) post() nfs3.PostOpAttr {
 	if o.x == nil {
