@@ -10,7 +10,6 @@ import (
 	"net"
 	"testing"
 
-	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic/ddp"
 	"github.com/nfsrdma/nfsrdma/rnic/mpa"
 	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
@@ -22,14 +21,7 @@ import (
 // attacked is a server with clients beside that have to work on.
 func attacked(t *testing.T) (*rig.Server, func()) {
 	t.Helper()
-	rig.NoLeaks(t)
-	s := rig.Start(t, rig.Config{})
-	rdma, tcp := s.Bystand(t, nfsclient.RDMA), s.Bystand(t, nfsclient.TCP)
-	return s, func() {
-		t.Helper()
-		rdma.Works()
-		tcp.Works()
-	}
+	return rig.Attacked(t, rig.Config{})
 }
 
 // finish closes the peer's direction: no more octets will come.

@@ -91,3 +91,17 @@ func (b *Bystander) Works() {
 		}
 	}
 }
+
+// Attacked starts a server with clients beside, over RDMA and TCP; works waits
+// until each of them has got on. Nothing may be left behind in the end.
+func Attacked(t testing.TB, cfg Config) (s *Server, works func()) {
+	t.Helper()
+	NoLeaks(t)
+	s = Start(t, cfg)
+	rdma, tcp := s.Bystand(t, nfsclient.RDMA), s.Bystand(t, nfsclient.TCP)
+	return s, func() {
+		t.Helper()
+		rdma.Works()
+		tcp.Works()
+	}
+}

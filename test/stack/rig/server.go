@@ -24,6 +24,7 @@ const Export = "/rig"
 
 // Config is how a Server is made. The zero value serves an empty memfs.
 type Config struct {
+	Host   string // address to listen on; "": 127.0.0.1
 	Dir    string // serve this directory; "": a file tree in memory
 	Device rnic.DeviceConfig
 	Server transport.ServerConfig
@@ -60,11 +61,14 @@ func Start(t testing.TB, cfg Config) *Server {
 	}
 	rpc := transport.NewServer(cfg.Server, srv.Programs()...)
 	dev := rnic.Open(cfg.Device)
-	rl, err := dev.Listen("tcp", "127.0.0.1:0")
+	if cfg.Host == "" {
+		cfg.Host = "127.0.0.1"
+	}
+	rl, err := dev.Listen("tcp", cfg.Host+":0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	tl, err := net.Listen("tcp", "127.0.0.1:0")
+	tl, err := net.Listen("tcp", cfg.Host+":0")
 	if err != nil {
 		t.Fatal(err)
 	}
