@@ -276,7 +276,13 @@ func TestHandshakeCap(t *testing.T) {
 
 // TestOverPipe: a QP works on any net.Conn.
 func TestOverPipe(t *testing.T) {
-	a, b := newSide(t, DeviceConfig{}, 8), newSide(t, DeviceConfig{}, 8)
+	for _, crc := range []CRCMode{CRCOn, CRCOff} {
+		overPipe(t, DeviceConfig{CRC: crc})
+	}
+}
+
+func overPipe(t *testing.T, cfg DeviceConfig) {
+	a, b := newSide(t, cfg, 8), newSide(t, cfg, 8)
 	pl := &pipeListener{conns: make(chan net.Conn, 1), done: make(chan struct{})}
 	l := b.dev.ListenOn(pl)
 	defer l.Close()

@@ -22,7 +22,8 @@
 // waits for those of older requests, has been polled. At the peer a Send fills
 // the oldest posted receive, a Write the Memory Region that its STag names; no
 // octet is placed before the CRC over its FPDU was right, and none before
-// key, PD, rights and bounds were.
+// key, PD, rights and bounds were. Without CRCs the payload of large FPDUs is read
+// from the socket straight to where it belongs (rx_direct.go).
 //
 // # The life of a Read
 //

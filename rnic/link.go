@@ -18,19 +18,26 @@ const fallbackMSS = 1500 - 72
 // A link carries the octets of one QP. read and the three that send are called
 // from one goroutine at a time each.
 type link interface {
-	// read blocks until there are octets, as net.Conn.Read.
-	read(p []byte) (int, error)
+	// read blocks until there are octets, or s has nothing to read for.
+	read(s sink) (int, error)
 	// writev hands over what of b the connection takes now, or errAgain.
 	writev(b *batch) (int, error)
 	// waitWritable blocks until writev can make headway.
 	waitWritable() error
-	// inline says that writev never blocks, so that any goroutine may call it.
+	// inline says that writev never blocks, so that any goroutine may call it, and
+	// that read does not hold the sink while it waits.
 	inline() bool
 	// mss is the effective maximum segment size, in octets.
 	mss() int
 	// conn is for deadlines, addresses and closing.
 	conn() net.Conn
 	closeWrite() error
+}
+
+// A sink is where read puts octets; see receiver.aim and receiver.release.
+type sink interface {
+	aim() (head, rest []byte, ok bool)
+	release(idle bool)
 }
 
 // newLink takes the quick way for TCP and a plain one for anything else.
@@ -46,11 +53,17 @@ type plainLink struct {
 	c net.Conn
 }
 
-func (l *plainLink) read(p []byte) (int, error) { return l.c.Read(p) }
-func (l *plainLink) waitWritable() error        { return nil }
-func (l *plainLink) inline() bool               { return false }
-func (l *plainLink) mss() int                   { return fallbackMSS }
-func (l *plainLink) conn() net.Conn             { return l.c }
+func (l *plainLink) waitWritable() error { return nil }
+func (l *plainLink) inline() bool        { return false }
+func (l *plainLink) mss() int            { return fallbackMSS }
+func (l *plainLink) conn() net.Conn      { return l.c }
+
+// read waits while it holds the sink, which therefore gives no head.
+func (l *plainLink) read(s sink) (int, error) {
+	_, p, _ := s.aim()
+	defer s.release(false)
+	return l.c.Read(p)
+}
 
 func (l *plainLink) writev(b *batch) (int, error) {
 	n, err := b.writeTo(l.c)

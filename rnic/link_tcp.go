@@ -20,9 +20,11 @@ type tcpLink struct {
 	readFn, writeFn, freeFn func(fd uintptr) bool
 
 	// owned by the receive loop
-	rbuf []byte
-	rn   int
-	rerr syscall.Errno
+	sink   sink
+	riov   [2]syscall.Iovec
+	rn     int
+	rerr   syscall.Errno
+	noRead bool // the sink had nothing to read for
 
 	// owned by the transmitter
 	wiov []syscall.Iovec
@@ -44,27 +46,51 @@ func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
 	return l, nil
 }
 
+// tryRead makes one attempt, during which the sink is held.
 func (l *tcpLink) tryRead(fd uintptr) bool {
-	for {
-		n, _, errno := syscall.Syscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&l.rbuf[0])), uintptr(len(l.rbuf)))
-		switch errno {
-		case syscall.EINTR:
-			continue
-		case syscall.EAGAIN:
-			return false
-		}
-		l.rn, l.rerr = int(n), errno
+	head, rest, ok := l.sink.aim()
+	if !ok {
+		l.noRead = true
 		return true
+	}
+	iov := l.riov[:0]
+	for _, p := range [2][]byte{head, rest} {
+		if len(p) > 0 {
+			iov = append(iov, syscall.Iovec{Base: &p[0], Len: uint64(len(p))})
+		}
+	}
+	n, errno := readv(fd, iov)
+	l.riov = [2]syscall.Iovec{}
+	l.sink.release(errno == syscall.EAGAIN)
+	l.rn, l.rerr = n, errno
+	return errno != syscall.EAGAIN
+}
+
+// readv reads once; one range is read with the cheaper call.
+func readv(fd uintptr, iov []syscall.Iovec) (int, syscall.Errno) {
+	for {
+		var n uintptr
+		var errno syscall.Errno
+		if len(iov) == 1 {
+			n, _, errno = syscall.Syscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(iov[0].Base)), uintptr(iov[0].Len))
+		} else {
+			n, _, errno = syscall.Syscall(syscall.SYS_READV, fd, uintptr(unsafe.Pointer(&iov[0])), uintptr(len(iov)))
+		}
+		if errno != syscall.EINTR {
+			return int(n), errno
+		}
 	}
 }
 
-func (l *tcpLink) read(p []byte) (int, error) {
-	l.rbuf = p
+func (l *tcpLink) read(s sink) (int, error) {
+	l.sink, l.noRead = s, false
 	err := l.rc.Read(l.readFn)
-	l.rbuf = nil
+	l.sink = nil
 	switch {
 	case err != nil:
 		return 0, err
+	case l.noRead:
+		return 0, nil
 	case l.rerr != 0:
 		return 0, l.rerr
 	case l.rn == 0:

@@ -11,8 +11,9 @@ import (
 // TestInvalidateIsFinal: once Invalidate has returned, nothing is placed any more,
 // though the peer keeps writing (R5040-209, R5041-141).
 func TestInvalidateIsFinal(t *testing.T) {
-	for range 20 {
-		a, b := joined(t, DeviceConfig{}, DeviceConfig{}, 64)
+	for i := range 40 {
+		cfg := DeviceConfig{CRC: CRCMode(i%2) * CRCOff} // read into the buffer, or directly
+		a, b := joined(t, cfg, cfg, 64)
 		mem := make([]byte, 64<<10)
 		mr, _ := b.pd.RegMR(mem, RemoteWrite)
 		ones := [][]byte{bytes.Repeat([]byte{1}, len(mem))}

@@ -4,21 +4,12 @@ package rnic
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"sync"
 
 	"github.com/nfsrdma/nfsrdma/rnic/ddp"
 	"github.com/nfsrdma/nfsrdma/rnic/mpa"
 	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
 	"github.com/nfsrdma/nfsrdma/rnic/term"
-)
-
-// Sizes of the receive buffer: it begins small, for there may be many idle QPs,
-// and doubles whenever a read fills it.
-const (
-	rxBufMin = 16 << 10
-	rxBufMax = 256 << 10
 )
 
 // A receiver is the inbound half of a QP. Only the receive loop runs it; mu is
@@ -28,10 +19,16 @@ type receiver struct {
 	qp      *QP
 	crc     bool
 	markers *mpa.MarkerReceiver // not nil: we asked for markers
+	direct  bool                // large payload is read straight to where it belongs
 
 	// owned by the receive loop
-	buf  []byte
-	r, w int // buf[r:w] has not been parsed
+	buf   []byte
+	r, w  int     // buf[r:w] has not been parsed
+	small []byte  // the buffer that is always the QP's
+	wide  *rxBuf  // not nil: buf is this one
+	busy  bool    // a read filled the small buffer, so take a large one when there is input
+	bulk  bool    // the last payload was read directly; another one is likely to follow
+	land  landing // the segment whose payload is on its way to its memory
 
 	mu      sync.Mutex
 	stopped bool // guarded by mu, as is all that follows
@@ -57,39 +54,6 @@ func (r *receiver) init(qp *QP) {
 	r.sendMSN, r.readMSN = 1, 1
 }
 
-// fill reads once. io.EOF comes only on an FPDU boundary.
-func (r *receiver) fill(l link) error {
-	r.makeRoom()
-	n, err := l.read(r.buf[r.w:])
-	r.w += n
-	if err == nil {
-		return nil
-	}
-	if err == io.EOF && r.r == r.w {
-		return io.EOF
-	}
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF // inside of an FPDU (RFC 5044 §8 code 1)
-	}
-	return fmt.Errorf("%w: %w", ErrConnLost, err)
-}
-
-// makeRoom moves a begun FPDU to the front when it could be cut off by the end
-// of the buffer, and grows a buffer that the last read filled.
-func (r *receiver) makeRoom() {
-	switch {
-	case r.w == len(r.buf) && len(r.buf) < rxBufMax:
-		b := make([]byte, max(2*len(r.buf), rxBufMin))
-		r.w = copy(b, r.buf[r.r:r.w])
-		r.buf, r.r = b, 0
-	case r.r == r.w:
-		r.r, r.w = 0, 0
-	case len(r.buf)-r.r < mpa.MaxFPDU:
-		r.w = copy(r.buf, r.buf[r.r:r.w])
-		r.r = 0
-	}
-}
-
 // consume parses and places every whole FPDU that the buffer has. The error is
 // a *streamFault or one that needs no Terminate.
 func (r *receiver) consume() error {
@@ -97,28 +61,39 @@ func (r *receiver) consume() error {
 	defer r.mu.Unlock()
 	defer func() {
 		if r.stopped { // after the end, input is discarded
-			r.r, r.w = 0, 0
+			r.r, r.w, r.land = 0, 0, landing{}
 		}
 	}()
 	for !r.stopped {
+		if r.land.open {
+			if whole, err := r.landed(); err != nil || !whole {
+				return err
+			}
+			continue
+		}
 		ulpdu, n, err := r.next()
 		if err != nil {
-			return r.fault(err, nil)
+			return r.fault(err, nil, 0)
 		}
 		if n == 0 {
-			return nil
+			return r.takeOff()
 		}
 		r.r += n
-		if err := r.segment(ulpdu); err != nil {
-			r.stopped = true // nothing behind an error is placed (R5041-109)
-			return r.fault(err, ulpdu)
+		r.bulk = false
+		if err := r.segment(ulpdu, len(ulpdu)); err != nil {
+			return r.fault(err, ulpdu, len(ulpdu)) // nothing behind an error is placed (R5041-109)
 		}
-		if !r.begun {
-			r.begun = true
-			r.qp.ungate()
-		}
+		r.begin()
 	}
 	return nil
+}
+
+// begin notes that a valid FPDU has come.
+func (r *receiver) begin() {
+	if !r.begun {
+		r.begun = true
+		r.qp.ungate()
+	}
 }
 
 func (r *receiver) next() ([]byte, int, error) {
@@ -129,8 +104,8 @@ func (r *receiver) next() ([]byte, int, error) {
 }
 
 // fault dresses an error for the peer (RFC 5040 §4.8; which headers go back is in
-// its table of inclusions, R5040-086).
-func (r *receiver) fault(err error, ulpdu []byte) error {
+// its table of inclusions, R5040-086). length is the ULPDU's, of which ulpdu may be the beginning.
+func (r *receiver) fault(err error, ulpdu []byte, length int) error {
 	r.stopped = true
 	var e *term.Error
 	if !errors.As(err, &e) {
@@ -141,7 +116,7 @@ func (r *receiver) fault(err error, ulpdu []byte) error {
 	if e.Code.Layer == term.LayerLLP || e.Code == term.DDPLocal || hdr == nil {
 		return f
 	}
-	f.term.HasSegLen, f.term.SegLen = true, uint16(len(ulpdu))
+	f.term.HasSegLen, f.term.SegLen = true, uint16(length)
 	f.term.DDP = append([]byte(nil), hdr...)
 	isRead := rdmap.Opcode(ulpdu[1]&0x0f) == rdmap.OpReadRequest
 	if e.Code.Layer == term.LayerRDMAP && e.Code.EType == 1 && isRead { // R5040-083
@@ -163,6 +138,8 @@ func (r *receiver) start(s *session) {
 	if s.recvMarks {
 		r.markers = new(mpa.MarkerReceiver)
 	}
-	r.buf = make([]byte, max(rxBufMin, len(s.early)))
+	r.direct = !s.crc && !s.recvMarks && r.qp.link != nil && r.qp.link.inline()
+	r.small = make([]byte, max(rxBufMin, len(s.early)))
+	r.buf = r.small
 	r.w = copy(r.buf, s.early)
 }

@@ -38,9 +38,11 @@ var writeFaults = [...]*term.Error{
 	memBounds: term.New(term.DDPBounds, ""),
 }
 
-// segment judges one segment and does what it says. Every check comes before
-// any octet is placed; the first that fails ends the stream.
-func (r *receiver) segment(ulpdu []byte) error {
+// segment judges one segment, places its payload and does what it says. Every
+// check comes before any octet is placed; the first that fails ends the stream.
+// length is the ULPDU's; when ulpdu is only the beginning of it, with the whole header,
+// the rest of the payload is expected by land.
+func (r *receiver) segment(ulpdu []byte, length int) error {
 	h, payload, err := ddp.Parse(ulpdu)
 	if err != nil {
 		return err
@@ -58,20 +60,41 @@ func (r *receiver) segment(ulpdu []byte) error {
 	if err := op.Check(h.Tagged, h.QN); err != nil {
 		return err
 	}
+	n := length - h.Len()
 	switch op {
-	case rdmap.OpWrite:
-		return r.write(&h, payload)
-	case rdmap.OpReadResponse:
-		return r.response(&h, payload)
 	case rdmap.OpReadRequest:
-		return r.readRequest(&h, payload, len(ulpdu))
+		return r.readRequest(&h, payload, length)
+	case rdmap.OpWrite:
+		err = r.write(&h, payload, n)
+	case rdmap.OpReadResponse:
+		err = r.response(&h, payload, n)
+	default:
+		err = r.send(op, &h, payload, n)
 	}
-	return r.send(op, &h, payload)
+	if err != nil {
+		return err
+	}
+	if len(payload) < n {
+		r.land.set(&h, op, ulpdu, len(payload), length)
+		return nil
+	}
+	return r.placedAll(op, &h)
 }
 
-// send places a segment of a Send in the oldest posted buffer, and completes the
-// receive with the last one.
-func (r *receiver) send(op rdmap.Opcode, h *ddp.Header, payload []byte) error {
+// placedAll ends the message whose last segment is all in its memory.
+func (r *receiver) placedAll(op rdmap.Opcode, h *ddp.Header) error {
+	switch {
+	case !h.Last || op == rdmap.OpWrite:
+		return nil
+	case op == rdmap.OpReadResponse:
+		return r.answered()
+	}
+	return r.received(op, STag(h.Inv))
+}
+
+// send judges a segment of a Send, of n octets, and places what there is of it in
+// the oldest posted buffer.
+func (r *receiver) send(op rdmap.Opcode, h *ddp.Header, payload []byte, n int) error {
 	if h.MSN != r.sendMSN {
 		return errMSN
 	}
@@ -84,19 +107,18 @@ func (r *receiver) send(op rdmap.Opcode, h *ddp.Header, payload []byte) error {
 	} else if op != r.op {
 		return errMixed
 	}
-	if len(payload) > 0 {
-		if h.MO != r.placed {
-			return errMO
-		}
-		if uint64(h.MO)+uint64(len(payload)) > uint64(len(r.recv.Buf)) {
-			return errLong
-		}
-		r.placed += uint32(copy(r.recv.Buf[h.MO:], payload))
-	}
-	if !h.Last {
+	if n == 0 {
 		return nil
 	}
-	return r.received(op, STag(h.Inv))
+	if h.MO != r.placed {
+		return errMO
+	}
+	if uint64(h.MO)+uint64(n) > uint64(len(r.recv.Buf)) {
+		return errLong
+	}
+	copy(r.recv.Buf[h.MO:], payload)
+	r.placed += uint32(n)
+	return nil
 }
 
 // received completes the receive: remote invalidation first, so that the ULP
@@ -121,9 +143,10 @@ func (r *receiver) received(op rdmap.Opcode, inv STag) error {
 	return nil
 }
 
-// write places a segment of an RDMA Write. An empty one is not checked (R5041-065).
-func (r *receiver) write(h *ddp.Header, payload []byte) error {
-	if len(payload) == 0 {
+// write places what there is of an RDMA Write's segment of n octets. An empty one
+// is not checked (R5041-065).
+func (r *receiver) write(h *ddp.Header, payload []byte, n int) error {
+	if n == 0 {
 		return nil
 	}
 	mr := r.mr
@@ -133,13 +156,14 @@ func (r *receiver) write(h *ddp.Header, payload []byte) error {
 		}
 		r.mr = mr
 	}
-	return r.place(mr, h, payload, RemoteWrite)
+	return r.place(mr, h, payload, n, RemoteWrite)
 }
 
-// place puts payload into mr, whose lock it holds meanwhile.
-func (r *receiver) place(mr *MR, h *ddp.Header, payload []byte, need Access) error {
+// place judges all n octets of a segment and puts payload, the first of them,
+// into mr, whose lock it holds meanwhile.
+func (r *receiver) place(mr *MR, h *ddp.Header, payload []byte, n int, need Access) error {
 	mr.mu.RLock()
-	off, f := mr.judge(r.qp, STag(h.STag), h.TO, uint64(len(payload)), need)
+	off, f := mr.judge(r.qp, STag(h.STag), h.TO, uint64(n), need)
 	if f == memOK {
 		copy(mr.buf[off:], payload)
 	}
@@ -154,8 +178,9 @@ func (r *receiver) place(mr *MR, h *ddp.Header, payload []byte, need Access) err
 	return nil
 }
 
-// response places a segment of the response to the oldest of our Reads.
-func (r *receiver) response(h *ddp.Header, payload []byte) error {
+// response places what there is of a segment, of n octets, of the response to the
+// oldest of our Reads.
+func (r *receiver) response(h *ddp.Header, payload []byte, n int) error {
 	if r.read == nil {
 		if r.read = r.qp.sq.oldestRead(); r.read == nil {
 			return errNoRead
@@ -163,7 +188,7 @@ func (r *receiver) response(h *ddp.Header, payload []byte) error {
 		r.readDone = 0
 	}
 	e := r.read
-	if len(payload) > 0 {
+	if n > 0 {
 		if STag(h.STag) != e.sinkSTag {
 			return errWrongSink
 		}
@@ -171,19 +196,22 @@ func (r *receiver) response(h *ddp.Header, payload []byte) error {
 			return errSinkRange
 		}
 	}
-	n := uint64(r.readDone) + uint64(len(payload))
-	if n > uint64(e.length) || h.Last != (n == uint64(e.length)) {
+	end := uint64(r.readDone) + uint64(n)
+	if end > uint64(e.length) || h.Last != (end == uint64(e.length)) {
 		return errSinkRange
 	}
-	if len(payload) > 0 {
-		if err := r.place(e.MR, h, payload, LocalWrite); err != nil {
+	if n > 0 {
+		if err := r.place(e.MR, h, payload, n, LocalWrite); err != nil {
 			return err
 		}
 	}
-	r.readDone = uint32(n)
-	if !h.Last {
-		return nil
-	}
+	r.readDone = uint32(end)
+	return nil
+}
+
+// answered completes the oldest of our Reads.
+func (r *receiver) answered() error {
+	e := r.read
 	if e.Op == OpReadInvalidate {
 		e.MR.Invalidate()
 	}

@@ -24,14 +24,21 @@ type script struct {
 // scriptInitiator has a hand-made peer connect to a QP of ours, CRC on.
 func scriptInitiator(t *testing.T, p ConnParams) *script {
 	t.Helper()
-	s := &script{side: newSide(t, DeviceConfig{}, 16), t: t}
+	return scriptWith(t, DeviceConfig{}, p)
+}
+
+// scriptWith is scriptInitiator with a device of ours that behaves as cfg says; the
+// peer asks for CRCs if we do.
+func scriptWith(t *testing.T, cfg DeviceConfig, p ConnParams) *script {
+	t.Helper()
+	s := &script{side: newSide(t, cfg, 16), t: t}
 	l, err := s.dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
 	s.dial(l.Addr())
-	s.say(mpa.AppendFrame(nil, &mpa.Frame{CRC: true, Rev: mpa.Rev2, HasEnhanced: true,
+	s.say(mpa.AppendFrame(nil, &mpa.Frame{CRC: cfg.CRC == CRCOn, Rev: mpa.Rev2, HasEnhanced: true,
 		Enhanced: mpa.Enhanced{IRD: 16, ORD: 16}}))
 	r, err := l.Accept()
 	if err != nil {

@@ -1,0 +1,92 @@
+// Reading from the link: how much, and into which memory.
+
+package rnic
+
+import (
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/nfsrdma/nfsrdma/rnic/mpa"
+)
+
+// Sizes of the receive buffer. A QP has a small one for itself, for there may be
+// many idle QPs. One whose input fills it takes a large one for as long as
+// input is there, and gives it back when it has to wait for more.
+const (
+	rxBufMin = 16 << 10
+	rxBufMax = 256 << 10
+)
+
+type rxBuf [rxBufMax]byte
+
+var rxBufs = sync.Pool{New: func() any { return new(rxBuf) }}
+
+// fill reads once. io.EOF comes only on an FPDU boundary.
+func (r *receiver) fill(l link) error {
+	n, err := l.read(r)
+	n -= r.land.add(n)
+	r.w += n
+	if err == nil {
+		r.busy = r.busy || r.w == len(r.buf)
+		return nil
+	}
+	if err == io.EOF && r.r == r.w && !r.land.open {
+		return io.EOF
+	}
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF // inside of an FPDU (RFC 5044 §8 code 1)
+	}
+	return fmt.Errorf("%w: %w", ErrConnLost, err)
+}
+
+// aim says where the octets go that a read gets: first into head, and those behind
+// into rest. Between aim and release the memory is held, so head stays valid; the
+// read must not wait meanwhile. When ok is false there is nothing to read for.
+func (r *receiver) aim() (head, rest []byte, ok bool) {
+	if r.land.open && r.land.left() > 0 {
+		head, ok = r.hold()
+		return head, r.buf[:bulkTail], ok
+	}
+	r.makeRoom()
+	rest = r.buf[r.w:]
+	if r.bulk && r.w-r.r < headMax {
+		rest = rest[:min(len(rest), bulkTail)]
+	}
+	return nil, rest, true
+}
+
+// release ends what aim began. idle: there was no input, and the link is going to wait for it.
+func (r *receiver) release(idle bool) {
+	if r.land.held {
+		r.letGo()
+	}
+	if idle && r.wide != nil && r.r == r.w {
+		r.giveBack()
+	}
+}
+
+// makeRoom moves a begun FPDU to the front when it could be cut off by the end
+// of the buffer, and takes a large buffer when the small one has been filled.
+func (r *receiver) makeRoom() {
+	switch {
+	case r.busy && r.wide == nil:
+		r.wide = rxBufs.Get().(*rxBuf)
+		r.w = copy(r.wide[:], r.buf[r.r:r.w])
+		r.buf, r.r = r.wide[:], 0
+	case r.r == r.w:
+		r.r, r.w = 0, 0
+	case len(r.buf)-r.r < mpa.MaxFPDU:
+		r.w = copy(r.buf, r.buf[r.r:r.w])
+		r.r = 0
+	}
+}
+
+// giveBack returns to the small buffer; the large one is empty.
+func (r *receiver) giveBack() {
+	if r.wide != nil {
+		rxBufs.Put(r.wide)
+	}
+	r.wide, r.buf = nil, r.small
+	r.r, r.w = 0, 0
+}
