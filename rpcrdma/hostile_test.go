@@ -1,9 +1,8 @@
-// Peers that send anything, and peers that do nothing.
+// Peers that do nothing.
 
 package rpcrdma
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -12,70 +11,6 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
-
-// A rejecter refuses or drops every call but NULL.
-type rejecter struct{ n atomic.Int64 }
-
-func (s *rejecter) ServeRPC(r *Request) {
-	if len(r.Msg.Stream) == 12 && r.Msg.Stream[0] == 0xee {
-		_ = r.Reply(replyTo(r))
-		return
-	}
-	if s.n.Add(1)%2 == 0 {
-		r.Drop()
-		return
-	}
-	_ = r.RejectChunks()
-}
-
-// Whatever octets a message has, the connection goes on, or ends by a fault of
-// RDMA; nothing panics, hangs or is lost.
-func FuzzInbound(f *testing.F) {
-	for _, g := range goldenHeaders {
-		f.Add(octets(f, g.wire))
-		f.Add(append(octets(f, g.wire), octets(f, g.wire)[:4]...))
-	}
-	for i := range 4 {
-		f.Add(words(7, 1, 1, i, 0, 0, 0, 7, 0, 1))
-	}
-	var p *rawPeer
-	var c *Conn
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if len(b) > 4096 {
-			return
-		}
-		if p == nil {
-			p, c = rawRequester(detached{t}, Config{Credits: grant, Handler: &rejecter{}, MaxPull: 1 << 16}, r1)
-		}
-		p.t = t
-		p.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{b}})
-		xid := 0xee000000 | nextXID.Add(1)
-		null := words(xid, 1, 1, 0, 0, 0, 0, xid, 0, procNull) // fails where b has ended the connection
-		p.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{null}})
-		for {
-			msg, err := p.next()
-			if err != nil {
-				<-c.Done()
-				checkHome(t, c)
-				p = nil
-				return
-			}
-			var h Header
-			if err := h.Parse(msg); err != nil {
-				t.Fatalf("%x answered to %x", msg, b)
-			}
-			if h.XID == xid && h.Proc == ProcMsg {
-				return
-			}
-		}
-	})
-}
-
-// detached is a test whose Cleanup is left to the end of the process.
-type detached struct{ *testing.T }
-
-func (detached) Cleanup(func())           {}
-func (detached) Context() context.Context { return context.Background() }
 
 // A muteProxy forwards TCP both ways until it is told to forget the answers.
 func muteProxy(t *testing.T, to string, mute *atomic.Bool) string {

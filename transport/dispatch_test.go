@@ -183,31 +183,3 @@ func TestDispatchItems(t *testing.T) {
 		t.Errorf("a procedure without items ran %d times", n)
 	}
 }
-
-func FuzzDispatch(f *testing.F) {
-	f.Add(unhex("0000beef 00000000 00000002 20000a11 00000003 00000001"+noAuth+"00000001 00000002"), 0, 0)
-	f.Add(writeCall(10, tWrite), 48, 10)
-	f.Add(writeCall(10, tCount), 44, 3)
-	s, p := newTestServer(f)
-	p.release()
-	f.Fuzz(func(t *testing.T, stream []byte, off, n int) {
-		m := chunks.Message{Stream: stream}
-		if n > 0 && n < 1<<16 {
-			m.Items = []xdr.Item{{Off: off, Data: make([]byte, n)}}
-		}
-		got := newTape("10.0.0.1").do(s, m)
-		if got.how != "reply" {
-			return
-		}
-		var h oncrpc.ReplyHeader
-		d := xdr.NewDecoder(got.reply)
-		h.DecodeXDR(d)
-		if d.Err() != nil || !bytes.Equal(got.reply[:4], stream[:4]) {
-			t.Errorf("reply %x: %v", got.reply, d.Err())
-		}
-		select { // drain what HOLD reported
-		case <-p.entered:
-		default:
-		}
-	})
-}

@@ -158,25 +158,3 @@ func TestGatherRoundTrip(t *testing.T) {
 		t.Errorf("%d records of %d, %v", len(got), len(want), err)
 	}
 }
-
-func FuzzRecord(f *testing.F) {
-	f.Add([]byte{0x80, 0, 0, 4, 1, 2, 3, 4}, uint8(7))
-	f.Add([]byte{0, 0, 0, 1, 9, 0x80, 0, 0, 0}, uint8(1))
-	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0}, uint8(64))
-	f.Fuzz(func(t *testing.T, stream []byte, window uint8) {
-		const limit = 1000
-		got, err := records(bytes.NewReader(stream), int(window)+markLen, limit)
-		if err == nil {
-			t.Fatal("no error at the end")
-		}
-		again, err2 := records(iotest.OneByteReader(bytes.NewReader(stream)), 512, limit)
-		if !slices.EqualFunc(got, again, bytes.Equal) || err.Error() != err2.Error() {
-			t.Errorf("how the stream is cut makes a difference: %v, %v", err, err2)
-		}
-		for _, rec := range got {
-			if len(rec) > limit {
-				t.Errorf("record of %d octets", len(rec))
-			}
-		}
-	})
-}

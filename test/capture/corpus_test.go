@@ -34,15 +34,12 @@ const (
 type corpus map[string]string
 
 // add takes a seed in unless the target has one of that name.
-func (c corpus) add(target, name string, b []byte, more ...string) {
+func (c corpus) add(target, name string, b []byte) {
 	path := filepath.Join(filepath.Dir(target), "testdata", "fuzz", filepath.Base(target), "capture-"+name)
 	if _, have := c[path]; have || len(b) > maxSeed {
 		return
 	}
 	c[path] = fmt.Sprintf("go test fuzz v1\n[]byte(%q)\n", b)
-	for _, line := range more {
-		c[path] += line + "\n"
-	}
 }
 
 // TestCorpora compares the seeds in the tree with those that the captures give.
@@ -151,8 +148,8 @@ func (c corpus) message(t *testing.T, r *RPC, call *oncrpc.CallHeader, head, bod
 	if d.Err() != nil {
 		t.Fatal(d.Err())
 	}
-	record := append([]byte{0x80, 0, byte(len(r.Msg.Stream) >> 8), byte(len(r.Msg.Stream))}, r.Msg.Stream...)
-	c.add("transport/FuzzRecord", name, record, "byte('\\x40')")
+	record := append([]byte{64, 0, 0x80, 0, byte(len(r.Msg.Stream) >> 8), byte(len(r.Msg.Stream))}, r.Msg.Stream...)
+	c.add("transport/FuzzCalls", name, record)
 	if call.Prog != nfs3.Program || call.Proc == nfs3.ProcNull {
 		return
 	}

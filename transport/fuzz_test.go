@@ -1,0 +1,72 @@
+// Any octets, taken for records, and each of those for a call.
+
+package transport
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+	"testing/iotest"
+
+	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+)
+
+// FuzzCalls: the first octet is the window of the record reader, the second says
+// where in each call an argument has been taken out, and of which length; the
+// rest is the stream.
+func FuzzCalls(f *testing.F) {
+	f.Add([]byte{7, 0, 0x80, 0, 0, 4, 1, 2, 3, 4})
+	f.Add([]byte{1, 0, 0, 0, 0, 1, 9, 0x80, 0, 0, 0})
+	f.Add([]byte{64, 0, 0xff, 0xff, 0xff, 0xff, 0})
+	add := func(item byte, call []byte) { f.Add(append([]byte{99, item, 0x80, 0, 0, byte(len(call))}, call...)) }
+	add(0, unhex("0000beef 00000000 00000002 20000a11 00000003 00000001"+noAuth+"00000001 00000002"))
+	add(48/4|3<<5, writeCall(10, tWrite))
+	add(44/4|1<<5, writeCall(10, tCount))
+	s, p := newTestServer(f)
+	p.release()
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) < 2 {
+			return
+		}
+		const limit = 1000
+		window, item, stream := int(b[0]), b[1], b[2:]
+		got, err := records(bytes.NewReader(stream), window+markLen, limit)
+		if err == nil {
+			t.Fatal("no error at the end")
+		}
+		again, err2 := records(iotest.OneByteReader(bytes.NewReader(stream)), 512, limit)
+		if !slices.EqualFunc(got, again, bytes.Equal) || err.Error() != err2.Error() {
+			t.Errorf("how the stream is cut makes a difference: %v, %v", err, err2)
+		}
+		for _, rec := range got[:min(len(got), 20)] {
+			if len(rec) > limit {
+				t.Errorf("record of %d octets", len(rec))
+			}
+			m := chunks.Message{Stream: rec}
+			if n := [...]int{0, 1, 3, 10, 64, 400, 401, 5000}[item>>5]; n > 0 {
+				m.Items = []xdr.Item{{Off: int(item&31) * 4, Data: make([]byte, n)}}
+			}
+			fuzzDispatch(t, s, m)
+			select { // drain what HOLD reported
+			case <-p.entered:
+			default:
+			}
+		}
+	})
+}
+
+// fuzzDispatch wants each call to end, and a reply to be one to that call.
+func fuzzDispatch(t *testing.T, s *Server, m chunks.Message) {
+	got := newTape("10.0.0.1").do(s, m)
+	if got.how != "reply" {
+		return
+	}
+	var h oncrpc.ReplyHeader
+	d := xdr.NewDecoder(got.reply)
+	h.DecodeXDR(d)
+	if d.Err() != nil || !bytes.Equal(got.reply[:4], m.Stream[:4]) {
+		t.Errorf("reply %x: %v", got.reply, d.Err())
+	}
+}
