@@ -111,7 +111,7 @@ func knfsd(t *testing.T, series string, siw guest.Siw) *guest.Server {
 }
 
 // scriptTime bounds one script; the slowest takes about two minutes on two busy cores.
-const scriptTime = 8 * time.Minute
+const scriptTime = 6 * time.Minute
 
 // run runs a script that must end well, and returns its output. A guest whose script
 // hangs is given up, so that later tests get a fresh one.
