@@ -44,6 +44,7 @@ type Peer struct {
 	Strict bool
 
 	in  []byte // octets not yet taken apart
+	err error  // what Next is to return again
 	msg []byte // the Send that is being received
 }
 
@@ -171,6 +172,10 @@ func (e *Terminated) Error() string { return "terminated: " + e.Code.String() }
 // word, or a *Terminated; anything the server may not do fails the test.
 func (p *Peer) Next() ([]byte, error) {
 	p.T.Helper()
+	if err := p.err; err != nil {
+		p.err = nil
+		return nil, err
+	}
 	for {
 		ulpdu, err := p.ulpdu()
 		if err != nil {
@@ -192,6 +197,9 @@ func (p *Peer) Next() ([]byte, error) {
 		}
 	}
 }
+
+// Unread has Next return err once more.
+func (p *Peer) Unread(err error) { p.err = err }
 
 // ulpdu reads one FPDU.
 func (p *Peer) ulpdu() ([]byte, error) {

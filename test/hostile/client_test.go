@@ -1,0 +1,231 @@
+// What a hostile server does to a client of ours.
+
+package hostile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/ddp"
+	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
+	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/nfsrdma/nfsrdma/test/stack/peer"
+	"github.com/nfsrdma/nfsrdma/test/stack/rig"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+)
+
+// A prey is a requester of ours, connected to a scripted server.
+type prey struct {
+	*peer.Peer
+	t     *testing.T
+	c     *rpcrdma.Conn
+	l     *peer.Listener
+	calls chan error // how its calls end
+}
+
+func hunt(t *testing.T, credits int) *prey {
+	t.Helper()
+	rig.NoLeaks(t)
+	h := &prey{t: t, l: peer.Listen(t), calls: make(chan error, 1000)}
+	got := make(chan error, 1)
+	go func() {
+		c, err := rpcrdma.Dial(bg, rnic.Open(rnic.DeviceConfig{}), h.l.Addr(), rpcrdma.Config{Credits: credits})
+		h.c = c
+		got <- err
+	}()
+	h.Peer = h.l.Accept()
+	if err := <-got; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.c.Close() })
+	return h
+}
+
+// call begins a NULL call; its end comes to calls.
+func (h *prey) call() {
+	xid := peer.XID()
+	go func() {
+		ctx, cancel := context.WithTimeout(bg, 30*time.Second)
+		defer cancel()
+		h.calls <- h.do(ctx, xid)
+	}()
+}
+
+func (h *prey) do(ctx context.Context, xid uint32) error {
+	k := h.c.NewCall()
+	defer k.Release()
+	k.Msg, k.MaxReply = chunks.Message{Stream: peer.NFS(xid, nfs3.ProcNull, nil)}, oncrpc.ReplySize
+	return h.c.Do(ctx, k)
+}
+
+// wantCall wants a call to end well.
+func (h *prey) wantCall(what string) {
+	h.t.Helper()
+	if err := <-h.calls; err != nil {
+		h.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// A grant of none is one, and one of 2^32-1 is no more than the client has asked
+// for (R8166-025): it has receives for no more.
+func TestCreditGrants(t *testing.T) {
+	const own = 4
+	h := hunt(t, own)
+	for range 40 {
+		h.call()
+	}
+	for range 10 { // one at a time
+		xid := h.NextCall()
+		h.Message(peer.Success(xid, 0))
+		h.wantCall("grant of 0")
+	}
+	xid := h.NextCall()
+	h.Message(peer.Success(xid, 1<<32-1))
+	h.wantCall("grant of 2^32-1")
+	var held []uint32
+	for range own {
+		held = append(held, h.NextCall())
+	}
+	h.C.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	if msg, err := h.Next(); err == nil {
+		t.Fatalf("a call beyond the %d credits: %x", own, msg)
+	}
+	h.C.SetReadDeadline(time.Now().Add(30 * time.Second))
+	for n := 11; n < 40; n++ {
+		if len(held) == 0 {
+			held = append(held, h.NextCall())
+		}
+		h.Message(peer.Success(held[0], 1<<32-1))
+		held = held[1:]
+		h.wantCall("grant of 2^32-1")
+	}
+}
+
+// Malformed replies are dropped, more of them than there are receives, and then a
+// good one is taken: each receive is posted again (R8166-149, R8166-032).
+func TestMalformedReplyThenTheNext(t *testing.T) {
+	h := hunt(t, 4)
+	for round := range 20 {
+		h.call()
+		xid := h.NextCall()
+		good := peer.Success(xid, 4)
+		for _, bad := range [][]byte{
+			good[:0], good[:3], good[:16], good[:27], // short
+			peer.Words(xid, 2, 4, 0, 0, 0, 0, xid, 1, 0, 0, 0, 0),          // version
+			peer.Words(xid, 1, 4, 2, 0, 0, 0, 0, 0, xid, 1, 0, 0, 0, 0),    // MSGP
+			peer.Words(xid, 1, 4, 9, 0, 0, 0, xid, 1, 0, 0, 0, 0),          // no kind there is
+			peer.Words(xid, 1, 4, 0, 7, 0, 0, xid, 1, 0, 0, 0, 0),          // list word
+			peer.Words(xid, 1, 4, 0, 0, 1, 1<<31, 0, xid, 1, 0, 0, 0, 0),   // count
+			peer.Words(xid, 1, 4, 0, 1, 0, 5, 5, 0, 0, 0, 0, 0, xid, 1, 0), // Read list in a reply
+			peer.Words(xid, 1, 4, 0, 0, 1, 1, 5, 5, 0, 0, 0, 0, xid, 1, 0), // Write chunk that nobody offered
+			peer.Words(xid, 1, 4, 1, 0, 0, 0),                              // NOMSG without a Reply chunk
+			peer.Words(xid, 1, 4, 4, 3),                                    // RDMA_ERROR of no meaning
+			peer.Words(xid, 1, 4, 4, 1),                                    // ERR_VERS cut short
+		} {
+			h.Message(bad)
+			if round > 0 { // at first all at once, then one at a time
+				h.pause()
+			}
+		}
+		h.Message(good)
+		h.wantCall(fmt.Sprintf("round %d", round))
+	}
+}
+
+// pause gives what was sent before time to be read on its own; nothing hangs on it.
+func (h *prey) pause() { time.Sleep(50 * time.Microsecond) }
+
+// R8166-113: replies that answer nothing, and answers that come twice.
+func TestUnknownAndRepeatedReplies(t *testing.T) {
+	h := hunt(t, 4)
+	for range 50 {
+		h.call()
+		xid := h.NextCall()
+		h.Message(peer.Success(xid^0x55aa, 4))
+		h.Message(peer.Success(xid, 4))
+		h.Message(peer.Success(xid, 4))
+		h.wantCall("reply between strangers")
+	}
+}
+
+// RDMA_ERROR ends the call that it is for, for good.
+func TestErrorReplies(t *testing.T) {
+	h := hunt(t, 4)
+	h.call()
+	h.Message(peer.Words(h.NextCall(), 1, 4, 4, 2))
+	if err := <-h.calls; !errors.Is(err, rpcrdma.ErrChunk) {
+		t.Error(err)
+	}
+	h.call()
+	h.Message(peer.Words(h.NextCall(), 1, 4, 4, 1, 2, 9))
+	if err := <-h.calls; !errors.Is(err, rpcrdma.ErrVersion) {
+		t.Error(err)
+	}
+	h.call()
+	h.Message(peer.Success(h.NextCall(), 4))
+	h.wantCall("after errors")
+}
+
+// A reply of more octets than the receive has ends the stream with the code of
+// DDP, and each call with an error that says so.
+func TestInlineReplyTooLarge(t *testing.T) {
+	h := hunt(t, 4)
+	h.call()
+	xid := h.NextCall()
+	h.Message(append(peer.Success(xid, 4), make([]byte, 4097)...))
+	err := <-h.calls
+	var e *term.Error
+	if !errors.Is(err, rpcrdma.ErrClosed) || !errors.As(err, &e) || e.Code != term.DDPTooLong {
+		t.Error(err)
+	}
+	h.WantTerminate("reply larger than the receive", term.DDPTooLong)
+}
+
+// The client gives STags to one call only. When its call has ended a Write there is refused.
+func TestWriteAfterTheCall(t *testing.T) {
+	h := hunt(t, 4)
+	h.call()
+	h.Message(peer.Success(h.NextCall(), 4))
+	h.wantCall("before")
+	xid := peer.XID()
+	sink := make([]byte, 5000)
+	go func() {
+		k := h.c.NewCall()
+		defer k.Release()
+		k.Msg, k.Sink, k.MaxReply = chunks.Message{Stream: peer.NFS(xid, nfs3.ProcRead, nil)}, sink, 200
+		h.calls <- h.c.Do(bg, k)
+	}()
+	msg, err := h.Next()
+	var hdr rpcrdma.Header
+	if err != nil || hdr.Parse(msg) != nil || len(hdr.Write) != 1 {
+		t.Fatalf("%x, %v", msg, err)
+	}
+	seg := hdr.Write[0][0]
+	chunk := ddp.Header{Tagged: true, Last: true, Ctrl: rdmap.Control(rdmap.OpWrite), STag: seg.Handle, TO: seg.Offset}
+	h.Segment(chunk, pattern(5000))
+	rep := rpcrdma.Header{XID: xid, Version: 1, Credits: 4}
+	rep.AddWrite(hdr.Write[0]...)
+	body := append(peer.Words(xid, 1, 0, 0, 0, 0, 0, 0, 5000, 1), peer.Words(5000)...)
+	h.Message(append(rep.Append(nil), body...))
+	if err := <-h.calls; err != nil {
+		t.Fatal(err)
+	}
+	if want := pattern(5000); string(sink) != string(want) {
+		t.Error("the data is not in its place")
+	}
+	clear(sink)
+	h.Segment(chunk, pattern(10))
+	h.WantTerminate("Write after the call", term.DDPInvalidSTag)
+	for _, b := range sink {
+		if b != 0 {
+			t.Fatal("octets came after the call had ended")
+		}
+	}
+}
