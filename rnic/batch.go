@@ -3,7 +3,6 @@
 package rnic
 
 import (
-	"io"
 	"syscall"
 	"unsafe"
 
@@ -138,16 +137,12 @@ func (b *batch) drop(pos uint64) {
 	}
 }
 
-// writeTo writes all that is left to w, one range after the other.
-func (b *batch) writeTo(w io.Writer) (n int, err error) {
+// copyTo copies what is left, as far as p has room, and says how much that is.
+func (b *batch) copyTo(p []byte) (n int) {
 	for _, v := range b.iov[b.at:] {
-		m, err := w.Write(unsafe.Slice(v.Base, v.Len))
-		n += m
-		if err != nil {
-			return n, err
-		}
+		n += copy(p[n:], unsafe.Slice(v.Base, v.Len))
 	}
-	return n, nil
+	return n
 }
 
 // letGo replaces what is left of ranges in mr by copies, so that its memory can

@@ -115,7 +115,7 @@ func (qp *QP) farewell(rest []byte, last *streamFault) {
 	gated := qp.sq.gated
 	qp.sq.mu.Unlock()
 	if last != nil && !gated {
-		qp.link.conn().Write(qp.tx.terminate(rest, last))
+		qp.link.write(qp.tx.terminate(rest, last))
 	}
 	qp.link.closeWrite()
 }

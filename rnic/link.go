@@ -20,12 +20,14 @@ const fallbackMSS = 1500 - 72
 type link interface {
 	// read blocks until there are octets, or s has nothing to read for.
 	read(s sink) (int, error)
-	// writev hands over what of b the connection takes now, or errAgain.
+	// writev hands over what of b the connection takes now, or errAgain, or both. It never blocks.
 	writev(b *batch) (int, error)
 	// waitWritable blocks until writev can make headway.
 	waitWritable() error
-	// inline says that writev never blocks, so that any goroutine may call it, and
-	// that read does not hold the sink while it waits.
+	// write blocks until p is handed over, behind all that writev took.
+	write(p []byte) error
+	// inline says that what writev took needs no waitWritable to leave, so that any
+	// goroutine may call it, and that read does not hold the sink while it waits.
 	inline() bool
 	// mss is the effective maximum segment size, in octets.
 	mss() int
@@ -46,35 +48,6 @@ func newLink(c net.Conn) (link, error) {
 		return newTCPLink(tc)
 	}
 	return &plainLink{c: c}, nil
-}
-
-// A plainLink is any net.Conn. Its writes block, so they are left to the transmit loop.
-type plainLink struct {
-	c net.Conn
-}
-
-func (l *plainLink) waitWritable() error { return nil }
-func (l *plainLink) inline() bool        { return false }
-func (l *plainLink) mss() int            { return fallbackMSS }
-func (l *plainLink) conn() net.Conn      { return l.c }
-
-// read waits while it holds the sink, which therefore gives no head.
-func (l *plainLink) read(s sink) (int, error) {
-	_, p, _ := s.aim()
-	defer s.release(false)
-	return l.c.Read(p)
-}
-
-func (l *plainLink) writev(b *batch) (int, error) {
-	n, err := b.writeTo(l.c)
-	return n, err
-}
-
-func (l *plainLink) closeWrite() error {
-	if c, ok := l.c.(interface{ CloseWrite() error }); ok {
-		return c.CloseWrite()
-	}
-	return nil
 }
 
 // past is a deadline that has gone by: it ends a wait.

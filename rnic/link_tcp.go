@@ -137,6 +137,11 @@ func (l *tcpLink) waitWritable() error {
 	return l.rc.Write(l.freeFn)
 }
 
+func (l *tcpLink) write(p []byte) error {
+	_, err := l.c.Write(p)
+	return err
+}
+
 func (l *tcpLink) inline() bool      { return true }
 func (l *tcpLink) conn() net.Conn    { return l.c }
 func (l *tcpLink) closeWrite() error { return l.c.CloseWrite() }

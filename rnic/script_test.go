@@ -27,6 +27,28 @@ func scriptInitiator(t *testing.T, p ConnParams) *script {
 	return scriptWith(t, DeviceConfig{}, p)
 }
 
+// scriptOver is scriptInitiator on a net.Pipe, which has no buffer and no system calls.
+func scriptOver(t *testing.T) *script {
+	t.Helper()
+	s := &script{side: newSide(t, DeviceConfig{}, 16), t: t}
+	pl := &pipeListener{conns: make(chan net.Conn, 1), done: make(chan struct{})}
+	l := s.dev.ListenOn(pl)
+	defer l.Close()
+	ours, theirs := net.Pipe()
+	pl.conns <- ours
+	s.c = theirs
+	t.Cleanup(func() { theirs.Close() })
+	s.say(mpa.AppendFrame(nil, &mpa.Frame{CRC: true, Rev: mpa.Rev2, HasEnhanced: true,
+		Enhanced: mpa.Enhanced{IRD: 16, ORD: 16}}))
+	r, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go r.Accept(s.qp, ConnParams{})
+	s.hear(24)
+	return s
+}
+
 // scriptWith is scriptInitiator with a device of ours that behaves as cfg says; the
 // peer asks for CRCs if we do.
 func scriptWith(t *testing.T, cfg DeviceConfig, p ConnParams) *script {
