@@ -80,16 +80,16 @@ func (mr *MR) Bind(qp *QP) {
 // any more by the peer. Invalidating an invalid MR is no error.
 func (mr *MR) Invalidate() {
 	mr.mu.Lock()
-	buf := mr.buf
 	mr.valid = false
 	mr.buf = nil
 	mr.mu.Unlock()
-	mr.release(buf)
+	mr.release()
 }
 
-// release makes every transmit batch let go of buf, which mr was valid for.
-func (mr *MR) release(buf []byte) {
-	if len(buf) == 0 || mr.txRefs.Load() == 0 {
+// release makes every transmit batch let go of the memory that mr had. It is called also
+// when mr was invalid already: whoever made it so may not have come to that yet.
+func (mr *MR) release() {
+	if mr.txRefs.Load() == 0 {
 		return
 	}
 	for _, qp := range mr.pd.each() {
@@ -154,9 +154,8 @@ func (d *Device) remoteInvalidate(qp *QP, stag STag) memFault {
 		mr.mu.Unlock()
 		return memAssoc
 	}
-	buf := mr.buf
 	mr.valid, mr.buf = false, nil
 	mr.mu.Unlock()
-	mr.release(buf)
+	mr.release()
 	return memOK
 }
