@@ -16,13 +16,13 @@ type MR struct {
 	base  uint64
 
 	stag atomic.Uint32 // written under mu
+	gone atomic.Bool   // deregistered; written under mu
 
 	// mu is held for reading while octets are placed in buf or a segment is
 	// made of it, and for writing to change what follows. So a state change
 	// returns only when no placement runs (RFC 5040 §8.1.1, R5040-209).
 	mu     sync.RWMutex
 	valid  bool
-	gone   bool // deregistered
 	access Access
 	buf    []byte
 	qp     *QP // when not nil, the only QP that may use it
@@ -57,7 +57,7 @@ func (mr *MR) Valid() bool {
 func (mr *MR) Rereg(buf []byte, access Access) error {
 	mr.mu.Lock()
 	defer mr.mu.Unlock()
-	if mr.gone {
+	if mr.gone.Load() {
 		return ErrClosed
 	}
 	if mr.valid {
@@ -101,7 +101,7 @@ func (mr *MR) release() {
 func (mr *MR) Dereg() {
 	mr.Invalidate()
 	mr.mu.Lock()
-	mr.gone = true
+	mr.gone.Store(true)
 	mr.mu.Unlock()
 	mr.pd.dev.stags.remove(mr)
 }

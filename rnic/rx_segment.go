@@ -149,14 +149,12 @@ func (r *receiver) write(h *ddp.Header, payload []byte, n int) error {
 	if n == 0 {
 		return nil
 	}
-	mr := r.mr
-	if mr == nil || mr.index != h.STag>>8 {
-		if mr = r.qp.dev.stags.lookup(STag(h.STag)); mr == nil {
+	if r.mr == nil || r.mr.index != h.STag>>8 || r.mr.gone.Load() {
+		if r.mr = r.qp.dev.stags.lookup(STag(h.STag)); r.mr == nil {
 			return writeFaults[memSTag]
 		}
-		r.mr = mr
 	}
-	return r.place(mr, h, payload, n, RemoteWrite)
+	return r.place(r.mr, h, payload, n, RemoteWrite)
 }
 
 // place judges all n octets of a segment and puts payload, the first of them,
@@ -167,12 +165,8 @@ func (r *receiver) place(mr *MR, h *ddp.Header, payload []byte, n int, need Acce
 	if f == memOK {
 		copy(mr.buf[off:], payload)
 	}
-	gone := mr.gone
 	mr.mu.RUnlock()
 	if f != memOK {
-		if gone {
-			r.mr = nil
-		}
 		return writeFaults[f]
 	}
 	return nil

@@ -8,7 +8,7 @@ import "sync"
 type sendEntry struct {
 	SendWR
 	length   uint32 // octets of the message
-	sinkSTag STag   // Read: the sink's STag when the request was made
+	sinkSTag STag   // Read: the sink's STag when it was posted
 	sent     bool   // all of it is in a transmit batch, or done with
 	end      uint64 // stream position behind its last octet
 	done     bool
@@ -88,7 +88,9 @@ func (sq *sendQueue) push(wr *SendWR) {
 	e := sq.at(sq.tail)
 	e.SendWR = *wr
 	e.length = wr.Length
-	if !e.isRead() {
+	if e.isRead() {
+		e.sinkSTag = wr.MR.STag()
+	} else {
 		e.length = uint32(total(wr.SGL))
 	}
 	e.sent, e.done, e.status, e.end = false, false, WCSuccess, 0

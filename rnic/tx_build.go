@@ -68,7 +68,6 @@ func (t *transmitter) pick() bool {
 		if e.isRead() {
 			sq.reads[sq.readTail&sq.readMask] = sq.next
 			sq.readTail++
-			e.sinkSTag = e.MR.STag()
 		}
 		t.cur = message{e: e}
 		sq.next++
