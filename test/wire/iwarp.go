@@ -102,8 +102,6 @@ func (o opcode) String() string {
 	return fmt.Sprintf("opcode %d", byte(o))
 }
 
-func (o opcode) send() bool { return o >= opSend && o <= opSendSEInvalidate }
-
 func (o opcode) invalidates() bool { return o == opSendInvalidate || o == opSendSEInvalidate }
 
 // ddp is one DDP segment with its RDMAP opcode.
