@@ -50,6 +50,7 @@ func (p *piece) freeze() { p.want = bytes.Clone(p.buf()) }
 
 // fuzzMemory is the regions and every other buffer of a conversation.
 type fuzzMemory struct {
+	t      *testing.T
 	dev    *rnic.Device
 	pd     *rnic.PD
 	mrs    [numRegions]*rnic.MR
@@ -58,7 +59,7 @@ type fuzzMemory struct {
 }
 
 func newFuzzMemory(t *testing.T, dev *rnic.Device) *fuzzMemory {
-	m := &fuzzMemory{dev: dev, pd: dev.AllocPD()}
+	m := &fuzzMemory{t: t, dev: dev, pd: dev.AllocPD()}
 	other := dev.AllocPD()
 	cq := dev.NewCQ(1)
 	for i := range m.mrs {
@@ -114,6 +115,10 @@ func (m *fuzzMemory) gone(i int) {
 // rereg makes a region valid again, if it is one that may be.
 func (m *fuzzMemory) rereg(i int) {
 	p := m.pieces[i]
+	if m.mrs[i].Valid() {
+		return
+	}
+	m.look(i, p)
 	if m.mrs[i].Rereg(p.buf(), rights[i]) != nil {
 		return
 	}
@@ -258,16 +263,21 @@ func (w *fuzzWork) done(job *work) {
 	}
 }
 
-// look compares all memory with what may be in it.
-func (w *fuzzWork) look() {
+// look compares memory with what may be in it.
+func (m *fuzzMemory) look(i int, p *piece) {
+	all := p.all
+	if bytes.Count(all[:guard], []byte{secret}) != guard || bytes.Count(all[len(all)-guard:], []byte{secret}) != guard {
+		m.t.Fatalf("octets beside region or buffer %d", i)
+	}
+	if p.want != nil && !bytes.Equal(p.want, p.buf()) {
+		m.t.Fatalf("octets in region or buffer %d, which has none to take", i)
+	}
+}
+
+// lookAll looks at everything.
+func (w *fuzzWork) lookAll() {
 	for i, p := range append(w.mem.pieces[:], w.buffers...) {
-		all := p.all
-		if bytes.Count(all[:guard], []byte{secret}) != guard || bytes.Count(all[len(all)-guard:], []byte{secret}) != guard {
-			w.t.Fatalf("octets beside region or buffer %d", i)
-		}
-		if p.want != nil && !bytes.Equal(p.want, p.buf()) {
-			w.t.Fatalf("octets in region or buffer %d, which has none to take", i)
-		}
+		w.mem.look(i, p)
 	}
 	for i, b := range w.mem.pieces[regionSink].buf() {
 		if b != secret && !w.mem.reads[i] {
