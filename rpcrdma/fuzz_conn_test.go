@@ -96,6 +96,7 @@ func connSeeds() [][]byte {
 				{sayAnswer, 0, sayReply, 0, 3, 255, 16, 0, 0, 0, 0, 0, 0, n, 100, 0, 0, 0, 0, 0, 0, 0, 0},
 				{sayAnswer, 0, sayWrite, 0, 0, 0, 0, 0, 100, sayReply, 0, 3, 100, 4, 0, 0, 0, 0},
 				{sayAnswer, 0, sayWrite, 0, 0, 0, 0, 0, 100, sayReply, 0, 0x33, 100, 0},
+				{sayReply, 0, 3, 255, 4, 0, 0, 0, 0, sayWrite, 0, 0, 0, 0, 0, 9},
 				{sayReply, 0, 0x2b, 0, 0},
 				{sayError, 0, 2, sayReply, 0, 3, 0, 4, 0, 0, 0, 0},
 				{doCancel, 0, sayReply, 0, 3, 255, 4, 0, 0, 0, 0},
