@@ -123,12 +123,12 @@ func (c *Conn) getRequest() *Request {
 // until its reply is posted; a peer that overdraws is cut off (R8166-030).
 func (c *Conn) takeCall(recv *recvCtx) {
 	c.mu.Lock()
-	c.serving++
-	if c.serving > c.cfg.Credits {
+	if c.serving == c.cfg.Credits {
 		c.mu.Unlock()
 		c.fail(errOvercommit)
 		return
 	}
+	c.serving++
 	r := c.getRequest()
 	if r == nil {
 		c.backlog = append(c.backlog, recv)
