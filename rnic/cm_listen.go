@@ -3,6 +3,7 @@
 package rnic
 
 import (
+	"container/list"
 	"net"
 	"sync"
 	"time"
@@ -16,19 +17,22 @@ type Listener struct {
 	dev   *Device
 	nl    net.Listener
 	ready chan *ConnRequest
-	slots chan struct{} // one for each connection in start-up
+	slots chan struct{} // one for each request that waits for Accept
 	done  chan struct{}
 	once  sync.Once
 	loops sync.WaitGroup
 
-	mu    sync.Mutex
-	conns map[net.Conn]struct{} // guarded by mu: in start-up
+	mu      sync.Mutex
+	closed  bool      // guarded by mu, as is all that follows
+	startup list.List // of net.Conn: those in start-up, the oldest first
 }
 
 // Listen: MPA start-up of each inbound TCP connection runs on its own, with the
-// handshake deadline; Accept returns only complete, valid requests. No more
-// than DeviceConfig.MaxHandshakes connections are in start-up, or wait for Accept,
-// at once; others wait in the kernel's backlog.
+// handshake deadline; Accept returns only complete, valid requests. At most
+// DeviceConfig.MaxHandshakes connections are in start-up at once. When one more
+// comes the oldest of them is closed: a peer that means it says its Request at
+// once, and must not have to wait behind others that never will. As many
+// complete requests may wait for Accept; beyond that they are closed.
 func (d *Device) Listen(network, addr string) (*Listener, error) {
 	nl, err := net.Listen(network, addr)
 	if err != nil {
@@ -40,8 +44,7 @@ func (d *Device) Listen(network, addr string) (*Listener, error) {
 // ListenOn is Listen on a net.Listener, which it closes in the end.
 func (d *Device) ListenOn(nl net.Listener) *Listener {
 	l := &Listener{dev: d, nl: nl, ready: make(chan *ConnRequest),
-		slots: make(chan struct{}, d.cfg.MaxHandshakes), done: make(chan struct{}),
-		conns: make(map[net.Conn]struct{})}
+		slots: make(chan struct{}, d.cfg.MaxHandshakes), done: make(chan struct{})}
 	l.loops.Add(1)
 	go l.acceptLoop()
 	return l
@@ -52,14 +55,8 @@ func (l *Listener) acceptLoop() {
 	defer l.loops.Done()
 	pause := time.Millisecond
 	for {
-		select {
-		case l.slots <- struct{}{}:
-		case <-l.done:
-			return
-		}
 		c, err := l.nl.Accept()
 		if err != nil {
-			<-l.slots
 			select {
 			case <-l.done:
 				return
@@ -69,30 +66,37 @@ func (l *Listener) acceptLoop() {
 			continue
 		}
 		pause = time.Millisecond
+		c.SetDeadline(time.Now().Add(l.dev.handshakeTimeout(acceptTimeout)))
+		e := l.begin(c)
+		if e == nil {
+			c.Close()
+			continue
+		}
 		l.loops.Add(1)
-		go l.handshake(c)
+		go l.handshake(c, e)
 	}
 }
 
 // handshake reads the Request of one connection. A malformed one closes it with
 // nothing sent (RFC 5044 §7.1.2, R5044-123).
-func (l *Listener) handshake(c net.Conn) {
+func (l *Listener) handshake(c net.Conn, e *list.Element) {
 	defer l.loops.Done()
-	defer func() { <-l.slots }()
-	if !l.track(c, true) {
-		c.Close()
-		return
-	}
-	c.SetDeadline(time.Now().Add(l.dev.handshakeTimeout(acceptTimeout)))
 	f, rest, err := readFrame(c, false)
 	if err == nil && len(rest) > 0 {
 		err = mpa.ErrEarly
 	}
-	if !l.track(c, false) || err != nil { // from here on Close does not touch c
+	if !l.end(e) || err != nil { // from here on nobody else touches c
 		c.Close()
 		return
 	}
 	c.SetDeadline(time.Time{})
+	select {
+	case l.slots <- struct{}{}:
+		defer func() { <-l.slots }()
+	default: // Accept does not keep up
+		c.Close()
+		return
+	}
 	select {
 	case l.ready <- &ConnRequest{dev: l.dev, conn: c, frame: f}:
 	case <-l.done:
@@ -100,18 +104,31 @@ func (l *Listener) handshake(c net.Conn) {
 	}
 }
 
-// track notes which connections Close has to end; false once it was called.
-func (l *Listener) track(c net.Conn, add bool) bool {
+// begin notes a connection in start-up, at the cost of the oldest where there
+// are too many; nil once the listener is closed.
+func (l *Listener) begin(c net.Conn) *list.Element {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.conns == nil {
+	if l.closed {
+		return nil
+	}
+	if l.startup.Len() >= l.dev.cfg.MaxHandshakes {
+		oldest := l.startup.Front()
+		oldest.Value.(net.Conn).SetDeadline(past)
+		l.startup.Remove(oldest)
+		oldest.Value = nil
+	}
+	return l.startup.PushBack(c)
+}
+
+// end takes a connection out of those in start-up; false when it had to go before.
+func (l *Listener) end(e *list.Element) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.Value == nil {
 		return false
 	}
-	if add {
-		l.conns[c] = struct{}{}
-	} else {
-		delete(l.conns, c)
-	}
+	l.startup.Remove(e)
 	return true
 }
 
@@ -136,10 +153,12 @@ func (l *Listener) Close() error {
 		close(l.done)
 		err = l.nl.Close()
 		l.mu.Lock()
-		for c := range l.conns {
-			c.SetDeadline(past)
+		l.closed = true
+		for e := l.startup.Front(); e != nil; e = e.Next() {
+			e.Value.(net.Conn).SetDeadline(past)
+			e.Value = nil
 		}
-		l.conns = nil
+		l.startup.Init()
 		l.mu.Unlock()
 	})
 	l.loops.Wait()

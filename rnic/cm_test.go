@@ -254,20 +254,45 @@ func (l *pipeListener) Accept() (net.Conn, error) {
 func (l *pipeListener) Close() error   { close(l.done); return nil }
 func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestHandshakeCap: silent connections do not pile up beyond the cap, and end with the listener.
+// TestHandshakeCap: silent connections do not pile up beyond the cap: the oldest
+// make room, so that one that speaks is served though many are silent; the
+// others end with the listener.
 func TestHandshakeCap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pl := &pipeListener{conns: make(chan net.Conn, 3), done: make(chan struct{})}
+		pl := &pipeListener{conns: make(chan net.Conn, 20), done: make(chan struct{})}
 		l := Open(DeviceConfig{MaxHandshakes: 2}).ListenOn(pl)
-		for range 3 {
-			ours, _ := net.Pipe()
-			pl.conns <- ours
+		var theirs []net.Conn
+		for range 5 {
+			x, y := net.Pipe()
+			theirs = append(theirs, x)
+			pl.conns <- y
+			synctest.Wait()
 		}
-		synctest.Wait()
-		if len(pl.conns) != 1 {
-			t.Errorf("%d connections wait, want 1", len(pl.conns))
+		for i, c := range theirs {
+			c.SetReadDeadline(time.Now().Add(time.Millisecond))
+			_, err := c.Read(make([]byte, 1))
+			if gone := err == io.EOF; gone != (i < 3) {
+				t.Errorf("connection %d of 5: %v", i, err)
+			}
+		}
+		speaks, y := net.Pipe()
+		pl.conns <- y
+		go speaks.Write(mpa.AppendFrame(nil, &mpa.Frame{Rev: mpa.Rev2, HasEnhanced: true}))
+		r, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		go io.Copy(io.Discard, speaks)
+		if err := r.Reject(nil); err != nil {
+			t.Error(err)
 		}
 		l.Close()
+		for _, c := range theirs {
+			c.SetReadDeadline(time.Time{})
+			if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+				t.Errorf("after Close: %v", err)
+			}
+		}
 		if _, err := l.Accept(); err != ErrClosed {
 			t.Error(err)
 		}

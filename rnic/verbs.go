@@ -101,7 +101,7 @@ type DeviceConfig struct {
 	Markers          bool          // ask the peer to send markers
 	MaxIRD, MaxORD   int           // 0: 128
 	HandshakeTimeout time.Duration // 0: 5 s as responder, 10 s as initiator
-	MaxHandshakes    int           // connections that may be in MPA start-up at once on one listener; 0: 256
+	MaxHandshakes    int           // connections in MPA start-up at once on one listener, see Listen; 0: 256
 }
 
 // PrivateDataMax is the most private data that the connection manager carries beside the IRD/ORD block.
