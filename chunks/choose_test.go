@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
@@ -16,6 +17,7 @@ import (
 // R8166-120), and Place finds the offset again, with and without pads in the
 // chunks (R8166-071).
 func TestPosition(t *testing.T) {
+	conformance.Proves(t, "R8166-059", "R8166-060", "R8166-071", "R8166-120")
 	m := Message{Stream: make([]byte, 120), Items: []xdr.Item{
 		{Off: 80, Data: make([]byte, 4097)}, {Off: 84, Data: make([]byte, 3)}, {Off: 120, Data: make([]byte, 8)},
 	}}
@@ -42,6 +44,7 @@ func TestPosition(t *testing.T) {
 
 // TestBadPosition: outside the stream, overlapping or not aligned (R8166-061, R8166-064).
 func TestBadPosition(t *testing.T) {
+	conformance.Proves(t, "R8166-061", "R8166-064")
 	for _, c := range []struct {
 		name   string
 		segs   []ReadSegment
@@ -92,6 +95,7 @@ func TestGather(t *testing.T) {
 // TestPlanCall: the tables of a requester, each row at its edge (R8166-034,
 // R8166-087, R8166-136, R8166-137).
 func TestPlanCall(t *testing.T) {
+	conformance.Proves(t, "R8166-034", "R8166-087", "R8166-115", "R8166-136", "R8166-137", "R8267-001")
 	base := CallSizes{Stream: 100, ItemSegments: 1, LongSegments: 1, MaxReply: 100, SinkSegments: 1, ReplySegments: 2,
 		CallThreshold: 1024, ReplyThreshold: 1024}
 	for _, c := range []struct {
@@ -127,6 +131,8 @@ func TestPlanCall(t *testing.T) {
 // TestPlanReply: the steps of a responder (R8166-092, R8166-093, R8166-123,
 // R8166-124, R8166-126, R8166-127, R8166-130, R8166-133).
 func TestPlanReply(t *testing.T) {
+	conformance.Proves(t, "R8166-092", "R8166-093", "R8166-115", "R8166-123", "R8166-124", "R8166-126", "R8166-127", "R8166-128",
+		"R8166-130", "R8166-133", "R8166-164", "R8267-002")
 	seg := func(n uint32) Segment { return Segment{Handle: 1, Length: n} }
 	msg := func(stream int, items ...int) Message {
 		m := Message{Stream: make([]byte, stream)}
@@ -174,6 +180,7 @@ func TestPlanReply(t *testing.T) {
 // TestScatter: segments are filled in order, the rest is returned as zero, and
 // no segment of length zero is written (R8166-074, R8166-076, R8166-081).
 func TestScatter(t *testing.T) {
+	conformance.Proves(t, "R8166-074", "R8166-076", "R8166-081", "R8166-145")
 	chunk := func(ns ...uint32) (c Chunk) {
 		for i, n := range ns {
 			c = append(c, Segment{Handle: uint32(i), Length: n, Offset: uint64(i) << 32})
@@ -218,6 +225,7 @@ func TestScatter(t *testing.T) {
 // TestScatterRandom: whatever the cuts, the octets arrive in order, and a
 // requester takes the chunk that comes back (R8166-079).
 func TestScatterRandom(t *testing.T) {
+	conformance.Proves(t, "R8166-079")
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 2000 {
 		data := make([]byte, r.IntN(50))
@@ -249,6 +257,7 @@ func TestScatterRandom(t *testing.T) {
 
 // TestReturned: what a reply may not return (R8166-075, R8166-083).
 func TestReturned(t *testing.T) {
+	conformance.Proves(t, "R8166-075")
 	offered := Chunk{{1, 10, 100}, {2, 10, 200}}
 	for _, c := range []struct {
 		name string

@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 // unhex is the octets written in s, blanks apart.
@@ -29,6 +31,8 @@ func read(pos, handle, length uint32, offset uint64) ReadSegment {
 // TestGoldenLists: lists written by hand, with the sizes of R8166-101 (R8166-045,
 // R8166-058, R8166-116, R8166-121).
 func TestGoldenLists(t *testing.T) {
+	conformance.Proves(t, "R8166-045", "R8166-058", "R8166-073", "R8166-096", "R8166-101", "R8166-116", "R8166-121", "R8166-176",
+		"R8166-177", "R8166-178")
 	for _, g := range []struct {
 		name string
 		make func(l *Lists)
@@ -68,6 +72,7 @@ func TestGoldenLists(t *testing.T) {
 
 // TestBadLists: what is no XDR, not aligned or over a limit is refused (R8166-061, R8166-117).
 func TestBadLists(t *testing.T) {
+	conformance.Proves(t, "R8166-061", "R8166-117")
 	seg := strings.Repeat("00", 16)
 	for _, c := range []struct {
 		name, hex string
@@ -97,6 +102,7 @@ func TestBadLists(t *testing.T) {
 // TestReadChunks: segments are grouped by Position and keep their order,
 // wherever they stand in the list (R8166-062, R8166-063).
 func TestReadChunks(t *testing.T) {
+	conformance.Proves(t, "R8166-049", "R8166-062", "R8166-063", "R8166-179")
 	var l Lists
 	l.Read = []ReadSegment{read(80, 1, 3, 0), read(0, 2, 100, 0), read(80, 3, 1<<32-1, 0), read(200, 4, 0, 0), read(80, 5, 4, 0)}
 	got := l.ReadChunks()
@@ -121,6 +127,7 @@ func TestReadChunks(t *testing.T) {
 
 // TestRandomLists: any lists survive the round trip, also in a Lists that held others before.
 func TestRandomLists(t *testing.T) {
+	conformance.Proves(t, "R8166-006", "R8166-101")
 	r := rand.New(rand.NewPCG(1, 2))
 	var back Lists
 	for range 500 {

@@ -5,9 +5,12 @@ package nfsclient
 import (
 	"errors"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 func TestParseTarget(t *testing.T) {
+	conformance.Proves(t, "R8166-180", "R8267-025")
 	for _, c := range []struct {
 		in   string
 		want Target

@@ -12,11 +12,13 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 // Calls go both ways over one connection at once, with credits of their own
 // (R8167-001 to R8167-005), and with chunks.
 func TestBothDirections(t *testing.T) {
+	conformance.Proves(t, "R8167-003", "R8167-004", "R8167-014")
 	a, b := &echoServer{async: true}, &echoServer{}
 	c, s := pair(t, Config{Credits: 4, Handler: a}, Config{Credits: 6, Handler: b})
 	if err := doNull(c); err != nil { // a responder may not send first (RFC 5044 §7.1.2)
@@ -45,6 +47,7 @@ func TestBothDirections(t *testing.T) {
 
 // A Conn without Handler drops calls (R8167-020), also those that it cannot read.
 func TestNoServiceDrops(t *testing.T) {
+	conformance.Proves(t, "R8166-113", "R8166-149", "R8167-020")
 	p, c := rawResponder(t, Config{Credits: grant}, r1)
 	d := start(t.Context(), c, nullCall(c, 7))
 	p.wantCall(7)
@@ -251,6 +254,7 @@ func TestEndUnderLoad(t *testing.T) {
 // Both sides take the smaller size, and messages of every form still fit
 // (R8166-033, R8166-036, R8166-037).
 func TestInlineSizes(t *testing.T) {
+	conformance.Proves(t, "R8166-033", "R8166-036", "R8166-037", "R8797-009", "R8797-010")
 	for _, sz := range [][2]int{{1024, 4096}, {4096, 1024}, {65536, 65536}, {1024, 1024}, {1, 1 << 20}} {
 		c, _ := pair(t, Config{InlineSize: sz[0]}, Config{InlineSize: sz[1], Handler: &echoServer{}})
 		want := max(1024, min(sz[0], sz[1]))

@@ -2,9 +2,14 @@
 
 package rpcrdma
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/conformance"
+)
 
 func TestCreditWindow(t *testing.T) {
+	conformance.Proves(t, "R8166-019", "R8166-021", "R8166-022", "R8166-023", "R8166-024", "R8166-025", "R8166-039")
 	cr := newCredits(4)
 	calls := make([]*Call, 10)
 	for i := range calls {
@@ -69,6 +74,7 @@ func TestForgetEnds(t *testing.T) {
 }
 
 func TestPendingCalls(t *testing.T) { // R8166-002, R8166-003
+	conformance.Proves(t, "R8166-002", "R8166-003")
 	var p pendingCalls
 	p.init(4)
 	var calls [64]Call

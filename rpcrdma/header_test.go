@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 func octets(t testing.TB, s string) []byte {
@@ -73,6 +74,8 @@ var goldenHeaders = []goldenHeader{
 }
 
 func TestHeaderGolden(t *testing.T) {
+	conformance.Proves(t, "R8166-035", "R8166-045", "R8166-058", "R8166-096", "R8166-100", "R8166-101", "R8166-102", "R8166-104",
+		"R8166-112", "R8166-116", "R8166-121", "R8166-176", "R8166-177", "R8166-178", "R8166-195", "R8166-196")
 	var h Header
 	for _, g := range goldenHeaders {
 		wire := octets(t, g.wire)
@@ -100,6 +103,7 @@ func TestHeaderGolden(t *testing.T) {
 
 // Every truncation is refused, and leaves no list behind (R8166-157).
 func TestHeaderTruncated(t *testing.T) {
+	conformance.Proves(t, "R8166-157")
 	var h Header
 	for _, g := range goldenHeaders {
 		wire := octets(t, g.wire)
@@ -115,6 +119,7 @@ func TestHeaderTruncated(t *testing.T) {
 }
 
 func TestHeaderRefused(t *testing.T) {
+	conformance.Proves(t, "R8166-107", "R8166-117", "R8166-157", "R8166-158")
 	for _, c := range []struct {
 		name, wire string
 		want       error
@@ -141,6 +146,7 @@ func TestHeaderRefused(t *testing.T) {
 }
 
 func TestProcAndCodeNames(t *testing.T) {
+	conformance.Proves(t, "R8166-098", "R8166-099")
 	got := []string{ProcMsg.String(), ProcNoMsg.String(), ProcMsgP.String(), ProcDone.String(), ProcError.String(),
 		Proc(1 << 31).String(), CodeVers.String(), CodeChunk.String(), ErrCode(0).String()}
 	want := []string{"RDMA_MSG", "RDMA_NOMSG", "RDMA_MSGP", "RDMA_DONE", "RDMA_ERROR",

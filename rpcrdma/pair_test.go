@@ -15,6 +15,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
@@ -285,6 +286,7 @@ func doLong(c *Conn, n int) error {
 var sizes = []int{0, 1, 3, 4, 1023, 1024, 1025, 4095, 4096, 4097, 65535, 65536, 65537, 1<<20 - 1, 1 << 20}
 
 func TestEveryForm(t *testing.T) {
+	conformance.Proves(t, "R8166-014", "R8166-071", "R8166-079", "R8166-085", "R8166-087", "R8166-095", "R8166-097", "R8166-214")
 	for _, async := range []bool{false, true} {
 		srv := &echoServer{async: async}
 		c, _ := pair(t, Config{}, Config{Handler: srv})
@@ -302,6 +304,7 @@ func TestEveryForm(t *testing.T) {
 }
 
 func TestManyAtOnce(t *testing.T) {
+	conformance.Proves(t, "R8166-002", "R8166-018")
 	srv := &echoServer{async: true}
 	c, s := pair(t, Config{Credits: 16}, Config{Credits: 16, Handler: srv})
 	var wg sync.WaitGroup

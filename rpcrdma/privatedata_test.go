@@ -5,9 +5,12 @@ package rpcrdma
 import (
 	"bytes"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 func TestPrivateDataGolden(t *testing.T) { // R8797-003 to R8797-007
+	conformance.Proves(t, "R8797-003", "R8797-004", "R8797-005", "R8797-006", "R8797-007", "R8797-020", "R8797-022")
 	ours := PrivateData{RemoteInvalidate: true, SendSize: 4096, RecvSize: 4096}
 	want := octets(t, "f6ab0e18 01010303")
 	if got := AppendPrivateData(nil, ours); !bytes.Equal(got, want) {
@@ -27,6 +30,7 @@ func TestPrivateDataGolden(t *testing.T) { // R8797-003 to R8797-007
 }
 
 func TestPrivateDataVariants(t *testing.T) {
+	conformance.Proves(t, "R8797-008", "R8797-014", "R8797-015", "R8797-019", "R8797-021")
 	for _, c := range []struct {
 		wire string
 		ok   bool
@@ -47,6 +51,7 @@ func TestPrivateDataVariants(t *testing.T) {
 }
 
 func TestAgree(t *testing.T) { // R8797-011, R8797-013, R8797-016 to R8797-018, R8166-033
+	conformance.Proves(t, "R8166-033", "R8166-038", "R8797-009", "R8797-011", "R8797-013", "R8797-016", "R8797-017", "R8797-018")
 	a := PrivateData{RemoteInvalidate: true, SendSize: 65536, RecvSize: 4096}
 	b := PrivateData{RemoteInvalidate: true, SendSize: 1024, RecvSize: 8192}
 	if got, want := Agree(a, b), (Thresholds{8192, 1024, true}); got != want {

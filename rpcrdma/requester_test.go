@@ -13,6 +13,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
@@ -54,6 +55,10 @@ func (p *rawPeer) wantCall(xid uint32) []byte {
 
 // What a requester sends, octet by octet (R8166-059, R8166-067, R8166-088, R8166-107, R8166-118, R8166-122).
 func TestRequesterForms(t *testing.T) {
+	conformance.Proves(t, "R8166-014", "R8166-015", "R8166-017", "R8166-034", "R8166-051", "R8166-057", "R8166-059", "R8166-060",
+		"R8166-067", "R8166-068", "R8166-069", "R8166-072", "R8166-084", "R8166-087", "R8166-088", "R8166-089", "R8166-090",
+		"R8166-095", "R8166-107", "R8166-108", "R8166-109", "R8166-118", "R8166-120", "R8166-122", "R8166-125", "R8166-132",
+		"R8166-136", "R8166-137", "R8166-147", "R8166-154", "R8267-001")
 	p, c := rawResponder(t, Config{Credits: 32}, r1)
 	item := readItem(3, 5001)
 	for _, tc := range []struct {
@@ -118,6 +123,8 @@ func TestRequesterForms(t *testing.T) {
 // Messages that answer nothing are dropped in silence, and the call still waits
 // for its reply (R8166-149, R8166-113).
 func TestRequesterDrops(t *testing.T) {
+	conformance.Proves(t, "R8166-040", "R8166-075", "R8166-103", "R8166-105", "R8166-113", "R8166-119", "R8166-149", "R8166-155",
+		"R8166-173", "R8166-175")
 	p, c := rawResponder(t, Config{Credits: 32}, r1)
 	k := c.NewCall()
 	k.Msg = chunks.Message{Stream: words(7, 0, procRead, 5000)}
@@ -178,6 +185,7 @@ func TestRequesterDrops(t *testing.T) {
 
 // Answers that end a call with an error: each its own, and the next call works.
 func TestRequesterErrors(t *testing.T) {
+	conformance.Proves(t, "R8166-154", "R8166-196", "R8267-015")
 	p, c := rawResponder(t, Config{Credits: grant}, r1)
 	for _, tc := range []struct {
 		name string
@@ -223,6 +231,8 @@ func TestRequesterErrors(t *testing.T) {
 // One call before the first reply, then as many as granted and never more than
 // asked for, in order of arrival (R8166-019, R8166-021, R8166-023 to R8166-026).
 func TestRequesterCredits(t *testing.T) {
+	conformance.Proves(t, "R8166-019", "R8166-021", "R8166-023", "R8166-024", "R8166-025", "R8166-026", "R8166-039", "R8166-040",
+		"R8166-205")
 	p, c := rawResponder(t, Config{Credits: 4}, r1)
 	var dos []*pendingDo
 	for i := range uint32(12) {
@@ -340,6 +350,7 @@ func TestRequesterCancel(t *testing.T) {
 // No octet lands in the sink once Do has returned: the peer that writes late
 // ends the connection (R8166-206).
 func TestRequesterCancelFences(t *testing.T) {
+	conformance.Proves(t, "R8166-142", "R8166-143", "R8166-203", "R8166-206")
 	p, c := rawResponder(t, Config{Credits: grant}, r1)
 	ctx, cancel := context.WithCancel(t.Context())
 	k := c.NewCall()

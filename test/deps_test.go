@@ -42,6 +42,7 @@ var exactly = map[string][]string{
 	"xdr/nfs3":   {"xdr"},
 	"xdr/mount3": {"xdr"},
 	"chunks":     {"xdr"},
+	claims:       nil,
 }
 
 // pure lists folders that take octets and give octets: they have no sockets,
@@ -71,11 +72,12 @@ type aPackage struct {
 	cgo     bool
 	ours    []string // imports from this module, named likewise
 	foreign []string // all others
+	tests   []string // imports of its tests from this module
 }
 
 func packages(t *testing.T) []aPackage {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-e", "-f", "{{.ImportPath}} {{len .CgoFiles}} {{join .Imports \" \"}}", module+"...")
+	cmd := exec.Command("go", "list", "-e", "-f", "{{.ImportPath}} {{len .CgoFiles}} {{join .Imports \" \"}} | {{join .TestImports \" \"}} {{join .XTestImports \" \"}}", module+"...")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -86,7 +88,13 @@ func packages(t *testing.T) []aPackage {
 	for line := range strings.Lines(string(out)) {
 		words := strings.Fields(line)
 		p := aPackage{name: strings.TrimPrefix(words[0], module), cgo: words[1] != "0"}
-		for _, i := range words[2:] {
+		bar := slices.Index(words, "|")
+		for _, i := range words[bar+1:] {
+			if name, ok := strings.CutPrefix(i, module); ok {
+				p.tests = append(p.tests, name)
+			}
+		}
+		for _, i := range words[2:bar] {
 			if name, ok := strings.CutPrefix(i, module); ok {
 				p.ours = append(p.ours, name)
 			} else {
@@ -101,6 +109,10 @@ func packages(t *testing.T) []aPackage {
 	return ps
 }
 
+// claims is the one package of the suites that tests of every floor may import:
+// the catalogue of requirements, which knows nothing of ours.
+const claims = "test/conformance"
+
 func TestArrows(t *testing.T) {
 	for _, p := range packages(t) {
 		at := slices.IndexFunc(floors, func(f struct {
@@ -114,6 +126,11 @@ func TestArrows(t *testing.T) {
 			continue
 		}
 		floor := floors[at]
+		for _, i := range p.tests {
+			if in(i, "test") && i != claims && floor.folder != "test" {
+				t.Errorf("a test of %s imports %s: of the suites it may know %s only", p.name, i, claims)
+			}
+		}
 		for _, i := range p.ours {
 			if !in(i, floor.folder) && !in(i, floor.knows...) {
 				t.Errorf("%s imports %s: %s may know %q only", p.name, i, floor.folder, floor.knows)

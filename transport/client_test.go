@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
@@ -152,6 +153,7 @@ func TestReplyTruncated(t *testing.T) {
 
 // An item has to come the way that was offered (R8166-190, R8166-191).
 func TestItemsOfReplies(t *testing.T) {
+	conformance.Proves(t, "R8166-083", "R8166-190", "R8166-191")
 	var e, flat xdr.Encoder
 	h := oncrpc.ReplyHeader{XID: 1}
 	h.EncodeXDR(&e)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
@@ -91,6 +92,7 @@ const noAuth = "00000000 00000000 00000000 00000000 " // credential and verifier
 
 // Every answer that RFC 5531 §9 has, octet for octet.
 func TestDispatchGolden(t *testing.T) {
+	conformance.Proves(t, "R8166-001", "R8166-002", "R8166-194", "R8267-019", "R8267-021")
 	s, _ := newTestServer(t)
 	const head = "0000beef 00000000 00000002 20000a11 00000003 "
 	const sys = "00000001 0000001c 00000007 00000002 61620000 000003e8 00000064 00000001 00000005 00000000 00000000 "
@@ -154,6 +156,7 @@ func writeCall(n uint32, proc uint32) []byte {
 
 // Arguments in chunks: R8166-161, R8166-188, R8166-189.
 func TestDispatchItems(t *testing.T) {
+	conformance.Proves(t, "R8166-056", "R8166-161", "R8166-162", "R8166-183", "R8166-185", "R8166-188", "R8166-189", "R8267-014")
 	s, p := newTestServer(t)
 	data := []byte("0123456789")
 	for _, tc := range []struct {

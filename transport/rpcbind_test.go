@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
@@ -43,6 +44,7 @@ func mapper() (*Program, *sync.Mutex, map[rpcbind.Mapping]bool) {
 }
 
 func TestPortmap(t *testing.T) {
+	conformance.Proves(t, "R8166-181")
 	prog, mu, taken := mapper()
 	s := NewServer(ServerConfig{}, prog)
 	addr, done, err := listenTCP(s, "127.0.0.1:0")

@@ -11,10 +11,13 @@ import (
 	"testing/quick"
 
 	goxdr "github.com/rasky/go-xdr/xdr2"
+
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 // TestGolden: each kind of value with its octets, from RFC 4506 §4.
 func TestGolden(t *testing.T) {
+	conformance.Proves(t, "R8166-005")
 	for _, g := range []struct {
 		name string
 		f    func(e *Encoder)
@@ -159,6 +162,7 @@ func TestLimits(t *testing.T) {
 // TestItem: an argument is found by its offset, with or without its pad; a
 // result by its order, without (R8166-057, R8166-071, R8166-082).
 func TestItem(t *testing.T) {
+	conformance.Proves(t, "R8166-057", "R8166-071", "R8166-082", "R8166-083")
 	stream := []byte{0, 0, 0, 9, 0, 0, 0, 5, 0, 0, 0, 7}
 	for _, c := range []struct {
 		name string

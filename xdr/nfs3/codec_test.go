@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
@@ -96,6 +97,8 @@ func TestTruncated(t *testing.T) {
 
 // TestItems: the four items of RFC 8267 are detached, and nothing else (R8166-043).
 func TestItems(t *testing.T) {
+	conformance.Proves(t, "R8166-043", "R8166-054", "R8166-055", "R8166-183", "R8166-185", "R8166-186", "R8267-010", "R8267-011",
+		"R8267-012", "R8267-013", "R8267-014")
 	eachMessage(t, 30, func(proc uint32, m message) {
 		_, items := encode(m)
 		_, isArg := map[uint32]message{ProcWrite: nil, ProcSymlink: nil}[proc]
@@ -128,6 +131,7 @@ func TestItems(t *testing.T) {
 // TestBounds: no result without its item is larger than its binding says, and
 // one with everything in it is as large.
 func TestBounds(t *testing.T) {
+	conformance.Proves(t, "R8166-184", "R8166-192")
 	most := map[uint32]int{}
 	eachMessage(t, 300, func(proc uint32, m message) {
 		b := &Bindings[proc]

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
@@ -67,6 +68,7 @@ func fresh(m message) message {
 }
 
 func TestGolden(t *testing.T) {
+	conformance.Proves(t, "R8166-001", "R8166-219")
 	for _, g := range golden {
 		b := unhex(g.hex)
 		if got := encode(g.msg); !bytes.Equal(got, b) {

@@ -1,0 +1,79 @@
+// The rows, read from the tables in rows/, and the exceptions.
+
+package conformance
+
+import (
+	"embed"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+//go:embed rows/*.tsv exceptions.tsv
+var tables embed.FS
+
+// A Row is one requirement of an RFC, in our own words.
+type Row struct {
+	ID          string
+	Section     string
+	Level       string // MUST, MUST-NOT, SHOULD, SHOULD-NOT, MAY, or FACT: what the wire looks like
+	Role        string // who has to keep it
+	Requirement string
+	Check       string // how it could be seen
+}
+
+// Obligatory reports whether the row has to be proven, or excepted.
+func (r Row) Obligatory() bool {
+	return r.Level == "MUST" || r.Level == "MUST-NOT" || r.Level == "FACT"
+}
+
+// RFC is the number in the row's id.
+func (r Row) RFC() string { return r.ID[1:5] }
+
+// Catalogue reads the rows of every table, in the order of the tables.
+var Catalogue = sync.OnceValue(func() []Row {
+	var rows []Row
+	for _, name := range []string{"rfc5044", "rfc5041", "rfc5040", "rfc8166"} {
+		for _, f := range table("rows/"+name+".tsv", 6) {
+			rows = append(rows, Row{f[0], f[1], f[2], f[3], f[4], f[5]})
+		}
+	}
+	return rows
+})
+
+var byID = sync.OnceValue(func() map[string]Row {
+	m := make(map[string]Row)
+	for _, r := range Catalogue() {
+		m[r.ID] = r
+	}
+	return m
+})
+
+// Exceptions reads the rows that no test proves, each with the reason.
+var Exceptions = sync.OnceValue(func() map[string]string {
+	m := make(map[string]string)
+	for _, f := range table("exceptions.tsv", 2) {
+		m[f[0]] = f[1]
+	}
+	return m
+})
+
+// table reads a file of lines of n fields behind a line of titles. The files are
+// part of the program: one that is wrong is a mistake in it.
+func table(name string, n int) [][]string {
+	b, err := tables.ReadFile(name)
+	if err != nil {
+		panic(err)
+	}
+	var out [][]string
+	for i, line := range strings.Split(strings.TrimSuffix(string(b), "\n"), "\n") {
+		f := strings.Split(line, "\t")
+		if len(f) != n {
+			panic(fmt.Sprintf("%s:%d: %d fields, want %d", name, i+1, len(f), n))
+		}
+		if i > 0 {
+			out = append(out, f)
+		}
+	}
+	return out
+}
