@@ -305,6 +305,10 @@ func (c *Conn) Close() error {
 	return nil
 }
 
+// Abort begins to end the connection at once, without what Close waits for, and
+// does not wait itself; err is the cause that Err gives unless it ended before.
+func (c *Conn) Abort(err error) { c.fail(err) }
+
 // Done is closed when the connection has ended and holds nothing any more.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 

@@ -3,22 +3,23 @@
 package transport
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"io"
-	"net"
 	"sync"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
-	"github.com/sirupsen/logrus"
 )
 
 // ServerConfig sizes a Server. The zero value is right for most.
 type ServerConfig struct {
 	Workers   int // calls of one connection that run at once; 0: 64
 	MaxRecord int // the most octets of one TCP record; 0: 2 MiB
-	MaxConns  int // 0: 1024
+	// MaxConns is the most connections at once; 0: 1024. When one more comes, one
+	// that has made no call yet, or none for two minutes, has to make room.
+	MaxConns int
 	// Memory is the most octets that TCP connections hold for large arguments,
 	// and again for large results; 0: 256 MiB.
 	Memory int64
@@ -54,15 +55,10 @@ type Server struct {
 	closing   bool
 	listeners map[io.Closer]bool
 	conns     map[serverConn]bool
+	fresh     list.List      // of serverConn: those that have made no call, the oldest first
+	leaving   int            // of conns, those that were told to make room
+	scanned   time.Time      // when conns was looked through for idle ones
 	wg        sync.WaitGroup // one for each connection
-}
-
-// A serverConn is one connection of a Server.
-type serverConn interface {
-	// drain takes no further calls and returns when all that were taken have been answered.
-	drain()
-	// close ends the connection at once.
-	close()
 }
 
 // NewServer returns a Server of the programs. It panics where two have the same
@@ -101,30 +97,6 @@ func (s *Server) unlisten(l io.Closer, err error) error {
 		return ErrClosed
 	}
 	return err
-}
-
-// add registers a connection, unless there are too many or the server is closing.
-func (s *Server) add(c serverConn, remote net.Addr) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closing {
-		return false
-	}
-	if len(s.conns) >= s.cfg.MaxConns {
-		s.log.Warn("connection refused: there are too many", logrus.Fields{"peer": remote, "max": s.cfg.MaxConns})
-		return false
-	}
-	s.conns[c] = true
-	s.wg.Add(1)
-	return true
-}
-
-// remove forgets a connection that has ended.
-func (s *Server) remove(c serverConn) {
-	s.mu.Lock()
-	delete(s.conns, c)
-	s.mu.Unlock()
-	s.wg.Done()
 }
 
 // Shutdown stops listening, lets running calls end (until ctx is done), then

@@ -38,6 +38,8 @@ func (s *Server) ServeRDMA(dev *rnic.Device, l *rnic.Listener) error {
 	}
 }
 
+var errMadeRoom = errors.New("rpc: closed to make room for another connection")
+
 // An rdmaConn is one connection of the server. Its calls come on the receive
 // loop of rpcrdma, which runs the inline procedures. The credits bound its calls.
 type rdmaConn struct {
@@ -48,6 +50,7 @@ type rdmaConn struct {
 	calls  gate
 	remote net.Addr
 	peer   peer
+	used   usage
 
 	draining atomic.Bool
 
@@ -64,7 +67,8 @@ func newRDMAConn(s *Server, remote net.Addr) *rdmaConn {
 	return r
 }
 
-func (r *rdmaConn) gate() *gate { return &r.calls }
+func (r *rdmaConn) gate() *gate   { return &r.calls }
+func (r *rdmaConn) usage() *usage { return &r.used }
 
 // serve accepts the connection and stays until it has ended.
 func (r *rdmaConn) serve(dev *rnic.Device, req *rnic.ConnRequest) {
@@ -82,7 +86,7 @@ func (r *rdmaConn) serve(dev *rnic.Device, req *rnic.ConnRequest) {
 	closed := r.closed
 	r.mu.Unlock()
 	if closed {
-		r.close()
+		conn.Abort(errMadeRoom)
 	}
 	<-conn.Done()
 	if err := conn.Err(); err != nil && !errors.Is(err, io.EOF) && r.ctx.Err() == nil {
@@ -95,6 +99,7 @@ func (r *rdmaConn) serve(dev *rnic.Device, req *rnic.ConnRequest) {
 // ServeRPC takes one call. It is where rpcrdma hands them over.
 func (r *rdmaConn) ServeRPC(req *rpcrdma.Request) {
 	r.calls.tryEnter()
+	r.srv.count(r)
 	c := getCall(r)
 	c.Ctx, c.Remote, c.RDMA = r.ctx, r.remote, true
 	c.req = req
@@ -137,12 +142,23 @@ func (r *rdmaConn) drain() {
 }
 
 func (r *rdmaConn) close() {
+	if conn := r.end(); conn != nil {
+		conn.Close()
+	}
+}
+
+func (r *rdmaConn) abort() {
+	if conn := r.end(); conn != nil {
+		conn.Abort(errMadeRoom)
+	}
+}
+
+// end marks the connection as closed, and returns it if it is there already.
+func (r *rdmaConn) end() *rpcrdma.Conn {
 	r.mu.Lock()
 	r.closed = true
 	conn := r.conn
 	r.mu.Unlock()
 	r.cancel()
-	if conn != nil {
-		conn.Close()
-	}
+	return conn
 }

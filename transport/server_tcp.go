@@ -71,6 +71,7 @@ type tcpConn struct {
 	// charged is what the record at hand has taken from the budget.
 	charged int
 
+	used     usage
 	draining atomic.Bool
 	argsHeld atomic.Int64  // octets of the budget for arguments
 	ended    chan struct{} // closed when the receive loop has ended
@@ -97,7 +98,9 @@ func newTCPConn(s *Server, nc net.Conn) *tcpConn {
 	return t
 }
 
-func (t *tcpConn) gate() *gate { return &t.calls }
+func (t *tcpConn) gate() *gate   { return &t.calls }
+func (t *tcpConn) usage() *usage { return &t.used }
+func (t *tcpConn) abort()        { t.close() }
 
 // receiveLoop reads calls until the connection ends, and then waits for those that run.
 func (t *tcpConn) receiveLoop() {
@@ -134,6 +137,7 @@ func (t *tcpConn) receive() error {
 			t.half = false
 			t.nc.SetReadDeadline(time.Time{})
 		}
+		t.srv.count(t)
 		c := getCall(t)
 		c.Ctx, c.Remote = t.ctx, t.remote
 		c.rec = rec

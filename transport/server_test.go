@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
@@ -177,6 +179,67 @@ func TestMaxConns(t *testing.T) {
 			t.Error("a third connection was served")
 		}
 	})
+}
+
+// Connections that make no call give way to those that do, the oldest first, and
+// so do those that have made none for long; those in use stay.
+func TestMakeRoom(t *testing.T) {
+	overEach(t, func(t *testing.T, n network) {
+		_, s, addr := n.start(t, ServerConfig{MaxConns: 3})
+		null := func(c *Client) error { return c.Call(bg, testProc(tNull), nil, nil, nil, 0) }
+		used := n.client(t, addr, ClientConfig{MaxRetries: -1})
+		if err := null(used); err != nil {
+			t.Fatal(err)
+		}
+		for range 12 {
+			idleConn(t, n, addr)
+		}
+		if err := null(n.client(t, addr, ClientConfig{MaxRetries: -1})); err != nil {
+			t.Errorf("behind connections that do nothing: %v", err)
+		}
+		if err := null(used); err != nil {
+			t.Errorf("in use before: %v", err)
+		}
+		s.mu.Lock()
+		if got := len(s.conns) - s.leaving; got > 3 {
+			t.Errorf("%d connections", got)
+		}
+		s.mu.Unlock()
+	})
+}
+
+// idleConn connects, over RDMA with start-up, and makes no call.
+func idleConn(t *testing.T, n network, addr string) {
+	t.Helper()
+	if n.name == "TCP" {
+		raw(t, addr)
+		return
+	}
+	c, err := rpcrdma.Dial(bg, rnic.Open(rnic.DeviceConfig{}), addr, rpcrdma.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+}
+
+func TestIdlest(t *testing.T) {
+	s := NewServer(ServerConfig{})
+	busy, idle := &tcpConn{}, &tcpConn{}
+	s.conns[busy], s.conns[idle] = true, true
+	now := time.Now()
+	for range 10 {
+		if c := s.idlest(now); c != nil {
+			t.Fatalf("too early: %p", c)
+		}
+		busy.used.calls.Add(1)
+		now = now.Add(idleAge / 9)
+	}
+	if c := s.idlest(now); c != idle {
+		t.Errorf("%p, want %p", c, idle)
+	}
+	if c := s.idlest(now.Add(idleScan / 2)); c != nil {
+		t.Errorf("looked through too often: %p", c)
+	}
 }
 
 // A peer that sends calls and reads no reply is read from no more, and cut off.
