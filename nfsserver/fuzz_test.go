@@ -1,33 +1,92 @@
-// Arbitrary arguments to every procedure: an error, never a panic.
+// A whole server and clients that say anything, over TCP and RDMA, in simulated time.
 
 package nfsserver_test
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"testing"
+	"testing/cryptotest"
+	"testing/synctest"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
+	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// raw is octets as they are.
-type raw []byte
+// A step is: flags, procedure, handle, octets of arguments, second handle,
+// octets of further arguments. Arguments stand behind a handle in each procedure but
+// NULL, and behind two in RENAME and LINK.
+const (
+	fuzzRDMA      = 1 << iota // not TCP
+	fuzzMount                 // a call of MOUNT: no handles
+	fuzzRaw                   // the octets are a stream or a Send, not arguments
+	fuzzUser                  // not the superuser
+	fuzzAgain                 // the XID of the call before
+	fuzzTail                  // RDMA: the last octets come as Read chunk
+	fuzzLongCall              // RDMA: all of it does
+	fuzzLongReply             // RDMA: a Reply chunk is offered
+)
 
-func (r raw) EncodeXDR(e *xdr.Encoder)                { e.Raw(r) }
-func (r *raw) DecodeXDR(d *xdr.Decoder)               { *r = d.Rest() }
-func encoded(m xdr.Marshaler) []byte                  { e := xdr.NewEncoder(nil); m.EncodeXDR(e); return flat(e) }
-func fuzzHandle(b []byte) (fh nfs3.FH)                { fh, _ = nfs3.MakeFH(b); return fh }
-func fuzzName(fh nfs3.FH) nfs3.DirOpArgs              { return nfs3.DirOpArgs{Dir: fh, Name: []byte("name")} }
-func seed(f *testing.F, proc uint32, m xdr.Marshaler) { f.Add(proc, encoded(m)) }
+// Longer scripts say little that shorter ones do not, and keep others waiting.
+const (
+	maxScript = 4096
+	maxSteps  = 24
+)
 
-// flat puts the items of a message back in their places.
-func flat(e *xdr.Encoder) (out []byte) {
+// FuzzServer: a script is calls, made of handles that earlier calls gave, and
+// raw octets. Every call must be answered, by a reply of the type that its
+// procedure has, and never because the server failed.
+func FuzzServer(f *testing.F) {
+	for _, s := range serverSeeds() {
+		f.Add(s)
+		for i := range s { // the same over RDMA
+			if s[i] == 0 {
+				over := bytes.Clone(s)
+				over[i] |= fuzzRDMA
+				f.Add(over)
+				break
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) > maxScript {
+			return
+		}
+		cryptotest.SetGlobalRandom(t, 1)
+		synctest.Test(t, func(t *testing.T) {
+			s := rnictest.Script(b)
+			h := newFuzzHost(t)
+			for n := 0; n < maxSteps && s.More(); n++ {
+				h.step(&s)
+			}
+			h.end()
+		})
+	})
+}
+
+// A call in a script.
+func scripted(flags byte, proc uint32, handle byte, args xdr.Marshaler, more ...byte) []byte {
+	b := encoded(args)
+	return append(append([]byte{flags, byte(proc), handle, byte(len(b) >> 8), byte(len(b))}, b...), more...)
+}
+
+// noHandle is arguments without the handle that they begin with.
+type noHandle struct{ m xdr.Marshaler }
+
+func (n noHandle) EncodeXDR(e *xdr.Encoder) { e.Raw(encoded(n.m)[4:]) }
+
+func encoded(m xdr.Marshaler) (out []byte) {
+	e := xdr.NewEncoder(nil)
+	m.EncodeXDR(e)
 	at := 0
-	for _, it := range e.Items() {
+	for _, it := range e.Items() { // back in their places
 		out = append(append(out, e.Bytes()[at:it.Off]...), it.Data...)
 		out = append(out, make([]byte, xdr.Pad(len(it.Data)))...)
 		at = it.Off
@@ -35,68 +94,101 @@ func flat(e *xdr.Encoder) (out []byte) {
 	return append(out, e.Bytes()[at:]...)
 }
 
-// FuzzNFSArgs calls the procedures through the dispatcher, over TCP.
-func FuzzNFSArgs(f *testing.F) {
-	fs := memfs.New(memfs.Options{Limit: 16 << 20})
-	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: fs}}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	svc, err := srv.Start(nfsserver.Listen{TCP: "127.0.0.1:0"})
-	if err != nil {
-		f.Fatal(err)
-	}
-	rpc, err := transport.DialTCP(context.Background(), svc.TCPAddr.String(), transport.ClientConfig{Cred: root})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(func() {
-		rpc.Close()
-		svc.Shutdown(context.Background())
-		srv.Close()
-	})
-	var m raw
-	call := func(prog, proc uint32, args []byte) error {
-		p := transport.Proc{Prog: prog, Vers: 3, Proc: proc, MaxReply: 2 << 20}
-		return rpc.Call(context.Background(), &p, raw(args), &m, nil, 0)
-	}
-	if err := call(100005, 1, append([]byte{0, 0, 0, 2}, "/x\x00\x00"...)); err != nil {
-		f.Fatal(err)
-	}
-	// Status, length of the handle, handle.
-	fh := fuzzHandle(append([]byte(nil), m[8:8+int(m[7])]...))
-	at := fuzzName(fh)
-	for _, proc := range []uint32{nfs3.ProcGetattr, nfs3.ProcReadlink, nfs3.ProcFsinfo, nfs3.ProcFsstat, nfs3.ProcPathconf} {
-		seed(f, proc, &nfs3.GetattrArgs{FH: fh})
-	}
-	seed(f, nfs3.ProcSetattr, &nfs3.SetattrArgs{FH: fh, Attr: nfs3.Sattr{SetMode: true, Mode: 0o700}})
-	for _, proc := range []uint32{nfs3.ProcLookup, nfs3.ProcRemove, nfs3.ProcRmdir} {
-		seed(f, proc, &at)
-	}
-	seed(f, nfs3.ProcAccess, &nfs3.AccessArgs{FH: fh, Access: nfs3.AccessAll})
-	seed(f, nfs3.ProcRead, &nfs3.ReadArgs{FH: fh, Count: 100})
-	seed(f, nfs3.ProcCommit, &nfs3.CommitArgs{FH: fh})
-	seed(f, nfs3.ProcWrite, &nfs3.WriteArgs{FH: fh, Count: 3, Data: []byte("abc")})
-	seed(f, nfs3.ProcCreate, &nfs3.CreateArgs{Where: at})
-	seed(f, nfs3.ProcMkdir, &nfs3.MkdirArgs{Where: at})
-	seed(f, nfs3.ProcSymlink, &nfs3.SymlinkArgs{Where: at, Path: []byte("target")})
-	seed(f, nfs3.ProcMknod, &nfs3.MknodArgs{Where: at, Type: nfs3.TypeFIFO})
-	seed(f, nfs3.ProcRename, &nfs3.RenameArgs{From: at, To: at})
-	seed(f, nfs3.ProcLink, &nfs3.LinkArgs{FH: fh, Link: at})
-	seed(f, nfs3.ProcReaddir, &nfs3.ReaddirArgs{Dir: fh, Count: 4096})
-	seed(f, nfs3.ProcReaddirplus, &nfs3.ReaddirplusArgs{Dir: fh, Dircount: 4096, Maxcount: 4096})
-	f.Fuzz(func(t *testing.T, proc uint32, args []byte) {
-		if len(args) > 1<<20 {
-			return
+func serverSeeds() (seeds [][]byte) {
+	name := func(s string) nfs3.DirOpArgs { return nfs3.DirOpArgs{Name: []byte(s)} }
+	file, dir, other := name("file"), name("dir"), name("other")
+	create := scripted(0, nfs3.ProcCreate, 0, noHandle{&nfs3.CreateArgs{Where: file, Attr: nfs3.Sattr{SetMode: true, Mode: 0o644}}})
+	mkdir := scripted(0, nfs3.ProcMkdir, 0, noHandle{&nfs3.MkdirArgs{Where: dir}})
+	write := scripted(0, nfs3.ProcWrite, 1, noHandle{&nfs3.WriteArgs{Offset: 5, Count: 8, Stable: nfs3.FileSync, Data: []byte("8 octets")}})
+	add := func(steps ...[]byte) { seeds = append(seeds, bytes.Join(steps, nil)) }
+	for _, flags := range []byte{0, fuzzRDMA, fuzzRDMA | fuzzLongCall, fuzzRDMA | fuzzLongReply, fuzzUser, fuzzRDMA | fuzzTail} {
+		on := func(proc uint32, handle byte, args xdr.Marshaler, more ...byte) {
+			add(create, mkdir, write, scripted(flags, proc, handle, noHandle{args}, more...), write)
 		}
-		prog := uint32(nfs3.Program)
-		if proc >= 1<<31 {
-			prog, proc = 100005, proc-1<<31 // MOUNT, with the high bit
+		for _, proc := range []uint32{nfs3.ProcNull, nfs3.ProcGetattr, nfs3.ProcReadlink, nfs3.ProcFsinfo, nfs3.ProcFsstat, nfs3.ProcPathconf} {
+			on(proc, 1, &nfs3.FHArgs{})
 		}
-		err := call(prog, proc, args)
-		// A panic in a procedure comes out as SYSTEM_ERR.
-		if err != nil && !errors.Is(err, transport.ErrGarbageArgs) && !errors.Is(err, transport.ErrProcUnavail) {
-			t.Fatalf("procedure %d: %v", proc, err)
+		for _, proc := range []uint32{nfs3.ProcLookup, nfs3.ProcRemove, nfs3.ProcRmdir} {
+			on(proc, 0, &file)
+			on(proc, 0, &dir)
 		}
-	})
+		on(nfs3.ProcSetattr, 1, &nfs3.SetattrArgs{Attr: nfs3.Sattr{SetMode: true, Mode: 0o700, SetSize: true, Size: 3, MtimeHow: nfs3.SetToClientTime}})
+		on(nfs3.ProcAccess, 1, &nfs3.AccessArgs{Access: nfs3.AccessAll})
+		on(nfs3.ProcRead, 1, &nfs3.ReadArgs{Offset: 2, Count: 20})
+		on(nfs3.ProcCommit, 1, &nfs3.CommitArgs{})
+		on(nfs3.ProcWrite, 1, &nfs3.WriteArgs{Count: 3, Data: []byte("abc")})
+		on(nfs3.ProcCreate, 2, &nfs3.CreateArgs{Where: other, Mode: nfs3.Exclusive})
+		on(nfs3.ProcMkdir, 2, &nfs3.MkdirArgs{Where: other})
+		on(nfs3.ProcSymlink, 2, &nfs3.SymlinkArgs{Where: other, Path: []byte("target")})
+		on(nfs3.ProcMknod, 2, &nfs3.MknodArgs{Where: other, Type: nfs3.TypeFIFO})
+		on(nfs3.ProcRename, 0, &file, append([]byte{2, 0, 12}, encoded(noHandle{&other})...)...)
+		on(nfs3.ProcLink, 1, raw(nil), append([]byte{2, 0, 12}, encoded(noHandle{&other})...)...)
+		on(nfs3.ProcReaddir, 0, &nfs3.ReaddirArgs{Count: 4096})
+		on(nfs3.ProcReaddirplus, 0, &nfs3.ReaddirplusArgs{Dircount: 4096, Maxcount: 4096})
+		for proc := range uint32(6) {
+			add(scripted(flags|fuzzMount, proc, 0, &mount3.PathArgs{Path: "/x"}), scripted(flags|fuzzMount, mount3.ProcDump, 0, raw(nil)))
+		}
+	}
+	add(create, scripted(fuzzAgain, nfs3.ProcCreate, 0, noHandle{&nfs3.CreateArgs{Where: file, Attr: nfs3.Sattr{SetMode: true, Mode: 0o644}}}))
+	add(scripted(fuzzRaw, 0, 0, raw{0x80, 0, 0, 4, 1, 2, 3, 4}), create)
+	add(scripted(fuzzRaw|fuzzRDMA, 0, 0, raw{0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}), create)
+	return seeds
+}
+
+// raw is octets as they are.
+type raw []byte
+
+func (r raw) EncodeXDR(e *xdr.Encoder) {
+	if r == nil {
+		r = make(raw, 4) // what noHandle takes away
+	}
+	e.Raw(r)
+}
+
+// A fuzzHost is a server and its clients.
+type fuzzHost struct {
+	t       *testing.T
+	srv     *nfsserver.Server
+	rpc     *transport.Server
+	tcp     *rnictest.Listener
+	rdma    *rnictest.Listener
+	ended   chan error
+	lines   [2]line // TCP and RDMA, nil until used
+	handles []nfs3.FH
+	xid     uint32
+}
+
+func newFuzzHost(t *testing.T) *fuzzHost {
+	fs := memfs.New(memfs.Options{Limit: 8 << 20, Mode: 0o777})
+	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: fs}}, Key: [nfsserver.KeySize]byte{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &fuzzHost{t: t, srv: srv, tcp: rnictest.Listen(), rdma: rnictest.Listen(), ended: make(chan error, 2), xid: 100}
+	h.rpc = transport.NewServer(transport.ServerConfig{Workers: 4, RDMA: rpcrdma.Config{Credits: 4}}, srv.Programs()...)
+	dev := rnic.Open(rnic.DeviceConfig{})
+	go func() { h.ended <- h.rpc.ServeTCP(h.tcp) }()
+	go func() { h.ended <- h.rpc.ServeRDMA(dev, dev.ListenOn(h.rdma)) }()
+	h.step(new(rnictest.Script(scripted(fuzzMount, mount3.ProcMnt, 0, &mount3.PathArgs{Path: "/x"}))))
+	if len(h.handles) != 1 {
+		t.Fatal("not mounted")
+	}
+	return h
+}
+
+func (h *fuzzHost) end() {
+	for _, l := range h.lines {
+		if l != nil {
+			l.close()
+		}
+	}
+	if err := h.rpc.Shutdown(context.Background()); err != nil {
+		h.t.Error(err)
+	}
+	for range 2 {
+		if err := <-h.ended; err != transport.ErrClosed {
+			h.t.Error(err)
+		}
+	}
+	h.srv.Close()
 }
