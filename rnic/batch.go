@@ -58,8 +58,7 @@ func (b *batch) full() bool {
 
 // reset makes an empty batch ready to be filled.
 func (b *batch) reset() {
-	clear(b.iov)
-	b.iov, b.at = b.iov[:0], 0
+	b.forget()
 	b.ends = b.ends[:0]
 	b.refs = b.refs[:0]
 	b.began = b.pos
@@ -68,6 +67,12 @@ func (b *batch) reset() {
 		b.scratch = make([]byte, 0, batchScratch)
 	}
 	b.scratch = b.scratch[:0]
+}
+
+// forget drops all ranges, so that what they point at can be collected.
+func (b *batch) forget() {
+	clear(b.iov)
+	b.iov, b.at = b.iov[:0], 0
 }
 
 // own returns n octets of scratch memory that leave next. Neighbours in the
@@ -121,6 +126,9 @@ func (b *batch) advance(n int) {
 		b.at++
 	}
 	b.drop(b.pos)
+	if b.left == 0 {
+		b.forget()
+	}
 }
 
 // drop lets go of the Memory Regions of ranges that end at or before pos.

@@ -37,6 +37,13 @@ func newSide(t testing.TB, cfg DeviceConfig, depth int) *side {
 func joined(t testing.TB, acfg, bcfg DeviceConfig, depth int) (a, b *side) {
 	t.Helper()
 	a, b = newSide(t, acfg, depth), newSide(t, bcfg, depth)
+	join(t, a, b)
+	return a, b
+}
+
+// join connects a to b.
+func join(t testing.TB, a, b *side) {
+	t.Helper()
 	l, err := b.dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +64,6 @@ func joined(t testing.TB, acfg, bcfg DeviceConfig, depth int) (a, b *side) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	return a, b
 }
 
 // want waits for the next completion.

@@ -142,7 +142,14 @@ func TestNoAllocs(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	a, b := joined(t, DeviceConfig{}, DeviceConfig{}, 16)
+	for _, cfg := range []DeviceConfig{{}, {CRC: CRCOff}, {Markers: true}} {
+		noAllocs(t, cfg)
+	}
+}
+
+func noAllocs(t *testing.T, cfg DeviceConfig) {
+	t.Helper()
+	a, b := joined(t, cfg, cfg, 16)
 	mem := make([]byte, 128<<10)
 	dst, _ := b.pd.RegMR(mem, RemoteWrite|RemoteRead)
 	sink, _ := a.pd.RegMR(make([]byte, len(mem)), LocalWrite)
@@ -169,6 +176,6 @@ func TestNoAllocs(t *testing.T) {
 		round()
 	}
 	if n := testing.AllocsPerRun(200, round); n >= 1 {
-		t.Fatalf("%v allocations per round", n)
+		t.Fatalf("%+v: %v allocations per round", cfg, n)
 	}
 }

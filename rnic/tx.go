@@ -35,6 +35,7 @@ type transmitter struct {
 	mulpdu  int
 	looked  int              // batches since mulpdu was last judged
 	before  mpa.MarkerSender // markers as they were before the batch
+	made    markedFPDU
 	fault   error            // what the batch in hand ran into; told when it has left
 	stopped bool
 }

@@ -105,7 +105,7 @@ func (t *transmitter) segment() error {
 	n := t.span(min(int(e.length-t.cur.sent), t.mulpdu-h.Len()))
 	h.Last = t.cur.sent+uint32(n) == e.length
 	if t.markers != nil {
-		t.marked(&h, t.gather(n))
+		t.marked(t.gather(t.made.begin(h.Put(t.made.head[:])), n))
 	} else {
 		t.plain(&h, n)
 	}
@@ -177,8 +177,8 @@ func (t *transmitter) trailer(l int, crc uint32) {
 	t.b.endFPDU()
 }
 
-// gather returns the next n octets of the current work request in pieces.
-func (t *transmitter) gather(n int) (parts [][]byte) {
+// gather appends the next n octets of the current work request in pieces.
+func (t *transmitter) gather(parts [][]byte, n int) [][]byte {
 	c := &t.cur
 	for n > 0 {
 		p := c.e.SGL[c.sge][c.off:]
@@ -194,10 +194,24 @@ func (t *transmitter) gather(n int) (parts [][]byte) {
 	return parts
 }
 
+// A markedFPDU is the room in which an FPDU with markers is made, and the pieces that
+// go into it. A batch with markers has one FPDU, so there is one such room.
+type markedFPDU struct {
+	head  [ddp.UntaggedLen + rdmap.ReadRequestLen]byte
+	parts [][]byte
+	room  []byte
+}
+
+// begin lets the first n octets of head be the first piece.
+func (m *markedFPDU) begin(n int) [][]byte { return append(m.parts[:0], m.head[:n]) }
+
 // marked adds an FPDU with markers. They cut through the payload, so this path copies.
-func (t *transmitter) marked(h *ddp.Header, parts [][]byte) {
-	all := append([][]byte{h.Append(nil)}, parts...)
-	t.b.point(t.markers.Append(nil, t.crc, all...))
+func (t *transmitter) marked(parts [][]byte) {
+	m := &t.made
+	m.room = t.markers.Append(m.room[:0], t.crc, parts...)
+	clear(parts)
+	m.parts = parts
+	t.b.point(m.room)
 	t.b.endFPDU()
 }
 
@@ -209,7 +223,9 @@ func (t *transmitter) readRequest(e *sendEntry) {
 	t.readMSN++
 	t.cur = message{}
 	if t.markers != nil {
-		t.marked(&h, [][]byte{q.Append(nil)})
+		h.Put(t.made.head[:])
+		q.Put(t.made.head[ddp.UntaggedLen:])
+		t.marked(t.made.begin(len(t.made.head)))
 		return
 	}
 	const l = ddp.UntaggedLen + rdmap.ReadRequestLen
@@ -259,7 +275,7 @@ func (t *transmitter) responseSegment(r *readResponse) error {
 // responseFPDU adds one FPDU that points into mr, whose lock the caller holds.
 func (t *transmitter) responseFPDU(h *ddp.Header, mr *MR, p []byte) {
 	if t.markers != nil {
-		t.marked(h, [][]byte{p})
+		t.marked(append(t.made.begin(h.Put(t.made.head[:])), p))
 		return
 	}
 	l := ddp.TaggedLen + len(p)

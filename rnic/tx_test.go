@@ -5,6 +5,7 @@ package rnic
 import (
 	"bytes"
 	"encoding/binary"
+	"sync"
 	"testing"
 	"time"
 
@@ -250,4 +251,61 @@ func TestPostRefused(t *testing.T) {
 	}
 	post(t, s.qp, SendWR{ID: 5, Op: OpSend})
 	s.want(t, OpSend, 5, WCSuccess)
+}
+
+// TestSentIsForgotten: when all has left, nothing of the transmitter keeps payload from
+// being collected.
+func TestSentIsForgotten(t *testing.T) {
+	s := scriptInitiator(t, ConnParams{})
+	s.open()
+	post(t, s.qp, SendWR{ID: 1, Op: OpSend, SGL: [][]byte{make([]byte, 1000)}})
+	s.hearULPDU()
+	s.want(t, OpSend, 1, WCSuccess)
+	s.qp.tx.mu.Lock()
+	defer s.qp.tx.mu.Unlock()
+	for _, v := range s.qp.tx.b.iov[:batchIovecs] {
+		if v.Base != nil {
+			t.Fatal("a range is still there")
+		}
+	}
+}
+
+// TestMSNWraps: after 2^32-1 comes 0, on both queues and in both directions (R5041-047).
+func TestMSNWraps(t *testing.T) {
+	a, b := joined(t, DeviceConfig{}, DeviceConfig{}, 16)
+	mr, _ := b.pd.RegMR([]byte("data"), RemoteRead)
+	mem := make([]byte, 4)
+	sink, _ := a.pd.RegMR(mem, LocalWrite)
+	set := func(mu sync.Locker, msn ...*uint32) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, p := range msn {
+			*p = 1<<32 - 2
+		}
+	}
+	set(&a.qp.tx.mu, &a.qp.tx.sendMSN, &a.qp.tx.readMSN)
+	set(&b.qp.rx.mu, &b.qp.rx.sendMSN, &b.qp.rx.readMSN)
+	for id := range uint64(4) {
+		recv(t, b.qp, id, nil)
+		post(t, a.qp, SendWR{ID: id, Op: OpSend}, SendWR{ID: id, Op: OpRead, MR: sink, Length: 4, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
+		a.want(t, OpSend, id, WCSuccess)
+		a.want(t, OpRead, id, WCSuccess)
+		b.want(t, OpRecv, id, WCSuccess)
+	}
+}
+
+// TestQueuesWrap: the rings' counters pass 2^32 with work in them.
+func TestQueuesWrap(t *testing.T) {
+	a, b := newSide(t, DeviceConfig{}, 4), newSide(t, DeviceConfig{}, 4)
+	for _, s := range []*side{a, b} {
+		const at = 1<<32 - 3
+		sq, rq := &s.qp.sq, &s.qp.rq
+		sq.head, sq.next, sq.tail = at, at, at
+		sq.readHead, sq.readTail = at, at
+		sq.irqHead, sq.irqBuilt, sq.irqNext, sq.irqTail = at, at, at, at
+		rq.head, rq.tail = at, at
+	}
+	join(t, a, b)
+	transfers(t, a, b)
+	transfers(t, b, a)
 }
