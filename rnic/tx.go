@@ -36,7 +36,7 @@ type transmitter struct {
 	looked  int              // batches since mulpdu was last judged
 	before  mpa.MarkerSender // markers as they were before the batch
 	made    markedFPDU
-	fault   error            // what the batch in hand ran into; told when it has left
+	fault   error // what the batch in hand ran into; told when it has left
 	stopped bool
 }
 
