@@ -3,6 +3,8 @@
 package rpcrdma
 
 import (
+	"time"
+
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/xdr"
@@ -19,6 +21,9 @@ type Call struct {
 	Sink []byte
 	// MaxReply is the most octets that the reply's stream can have, the item of Sink apart.
 	MaxReply int
+	// Expired, if not nil, ends the call when it delivers: a timer's channel, which
+	// a caller of many calls can use for all of them where a context cannot be used again.
+	Expired <-chan time.Time
 	// Reply is the reply, valid until Release. Where the item went into Sink,
 	// it is an item of AnyOffset with Data = Sink[:n]; else it is in the stream.
 	Reply chunks.Message
@@ -153,7 +158,7 @@ func (k *Call) dropBuffers() {
 // recycle puts a settled Call on the free list.
 func (c *Conn) recycle(k *Call) {
 	k.Msg, k.Reply = chunks.Message{}, chunks.Message{}
-	k.Sink, k.MaxReply = nil, 0
+	k.Sink, k.MaxReply, k.Expired = nil, 0, nil
 	clear(k.sgl)
 	k.wr[0] = rnic.SendWR{}
 	c.mu.Lock()

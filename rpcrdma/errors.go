@@ -13,6 +13,7 @@ var (
 	ErrClosed   = errors.New("rpcrdma: connection is closed")
 	ErrXID      = errors.New("rpcrdma: another call with this XID is under way")
 	ErrMessage  = errors.New("rpcrdma: not an RPC message")
+	ErrTimeout  = errors.New("rpcrdma: no reply in time")
 	ErrEnded    = errors.New("rpcrdma: the request has been ended already")
 )
 

@@ -29,7 +29,8 @@ func (c *Conn) startCalling() error {
 // returns, with or without an error, no octet can land in Sink and none of Msg
 // is read any more. When ctx ends first the memory of the call is taken away
 // from the peer at once; a peer that uses it later ends the connection by that
-// (RFC 8166 §8.1.4), one that just answers late does not.
+// (RFC 8166 §8.1.4), one that just answers late does not. The same holds when
+// k.Expired delivers first; the error is ErrTimeout then.
 func (c *Conn) Do(ctx context.Context, k *Call) error {
 	if len(k.Msg.Stream) < rpcMinLen {
 		return ErrMessage
@@ -40,7 +41,8 @@ func (c *Conn) Do(ctx context.Context, k *Call) error {
 	if err := c.takeCredit(ctx, k); err != nil {
 		return err
 	}
-	if err := c.send(k); err != nil {
+	err := c.send(k)
+	if err != nil {
 		k.invalidate()
 		k.dropBuffers()
 		c.giveCredit(k)
@@ -49,9 +51,12 @@ func (c *Conn) Do(ctx context.Context, k *Call) error {
 	select {
 	case <-k.done:
 	case <-ctx.Done():
-		if err := c.giveUp(ctx, k); err != nil {
-			return err
-		}
+		err = ctx.Err()
+	case <-k.Expired:
+		err = ErrTimeout
+	}
+	if err != nil && c.giveUp(k) {
+		return err
 	}
 	return k.finish()
 }
@@ -77,14 +82,18 @@ func (c *Conn) takeCredit(ctx context.Context, k *Call) error {
 	select {
 	case <-k.ready:
 	case <-ctx.Done():
+		err = ctx.Err()
+	case <-k.Expired:
+		err = ErrTimeout
+	}
+	if err != nil {
 		c.mu.Lock()
 		gone := c.credits.forget(k)
 		c.mu.Unlock()
 		if gone {
-			return ctx.Err()
+			return err
 		}
 		<-k.ready // it was our turn at that very moment
-		err = ctx.Err()
 	}
 	c.mu.Lock()
 	held := k.credit
@@ -169,10 +178,10 @@ func (c *Conn) callSent(index int) {
 	c.mu.Unlock()
 }
 
-// giveUp ends the wait for a reply. It returns nil when the answer came in after
+// giveUp ends the wait for a reply. It returns false when the answer came in after
 // all. It waits until the call has left, for its octets are the caller's; a
 // connection that is stuck is closed for that.
-func (c *Conn) giveUp(ctx context.Context, k *Call) error {
+func (c *Conn) giveUp(k *Call) bool {
 	c.mu.Lock()
 	if k.awaited == awaitReply && !k.sent {
 		k.awaited = awaitSent
@@ -189,7 +198,7 @@ func (c *Conn) giveUp(ctx context.Context, k *Call) error {
 		}
 		k.awaited = awaitNothing
 		c.mu.Unlock()
-		return nil
+		return false
 	}
 	k.awaited = awaitNothing
 	c.mu.Unlock()
@@ -199,10 +208,10 @@ func (c *Conn) giveUp(ctx context.Context, k *Call) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if k.answered {
-		return nil
+		return false
 	}
 	k.abandoned = true
-	return ctx.Err()
+	return true
 }
 
 func (c *Conn) awaitSent(k *Call) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 )
 
 var bg = context.Background()
@@ -135,10 +136,13 @@ func TestNoAllocations(t *testing.T) {
 		read, write, add := testProc(tRead), testProc(tWrite), testProc(tAdd)
 		in, res := words{32 << 10}, &readRes{}
 		data, two, out := &writeArgs{sink}, words{1, 2}, words{0}
+		ctx, cancel := context.WithTimeout(bg, time.Hour)
+		defer cancel()
 		for name, call := range map[string]func() error{
-			"READ":  func() error { return c.Call(bg, read, &in, res, sink, 0) },
-			"WRITE": func() error { return c.Call(bg, write, data, &out, nil, 0) },
-			"ADD":   func() error { return c.Call(bg, add, &two, &out, nil, 0) },
+			"READ":                      func() error { return c.Call(bg, read, &in, res, sink, 0) },
+			"WRITE":                     func() error { return c.Call(bg, write, data, &out, nil, 0) },
+			"ADD":                       func() error { return c.Call(bg, add, &two, &out, nil, 0) },
+			"READ that can be given up": func() error { return c.Call(ctx, read, &in, res, sink, 0) },
 		} {
 			allocs := testing.AllocsPerRun(500, func() {
 				if err := call(); err != nil {

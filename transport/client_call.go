@@ -27,14 +27,15 @@ type outCall struct {
 	back oncrpc.ReplyHeader
 	enc  xdr.Encoder
 	dec  xdr.Decoder
-	wait waitCtx
 
-	tcp tcpCall // state of an attempt over TCP
+	expired *time.Timer // ends an attempt
+	tcp     tcpCall     // state of an attempt over TCP
 }
 
 var outCallPool = sync.Pool{New: func() any {
 	k := new(outCall)
-	k.wait.init()
+	k.expired = time.NewTimer(time.Hour)
+	k.expired.Stop()
 	k.tcp.ready = make(chan struct{}, 1)
 	return k
 }}
@@ -50,13 +51,16 @@ func (k *outCall) recycle() {
 	outCallPool.Put(k)
 }
 
-// attempt is one round trip that ends after wait at the latest.
+// attempt is one round trip that ends after wait at the latest. Nothing that was
+// sent on a connection is lost while it lives: a server that is silent on it will
+// stay so, and the call goes again over another (errNoAnswer, as *lostError). The
+// timer, unlike a child of ctx, costs no allocation.
 func (k *outCall) attempt(ctx context.Context, l link, wait time.Duration) error {
-	err := l.roundTrip(k.wait.start(ctx, wait), k)
-	if k.wait.stop() && errors.Is(err, context.DeadlineExceeded) {
-		// Nothing that was sent on a connection is lost while it lives: a server
-		// that is silent on it will stay so. The call goes again over another.
-		return &lostError{errNoAnswer}
+	k.expired.Reset(wait)
+	defer k.expired.Stop() // nothing is received from its channel after that
+	err := l.roundTrip(ctx, k)
+	if err != nil && ctx.Err() != nil && errors.Is(err, errNoAnswer) {
+		return ctx.Err() // both have ended: the connection is not to blame
 	}
 	return err
 }

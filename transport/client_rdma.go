@@ -82,6 +82,7 @@ func (l *rdmaLink) roundTrip(ctx context.Context, k *outCall) error {
 	k.encode(r.Scratch())
 	r.Msg = chunks.Message{Stream: k.enc.Bytes(), Items: k.enc.Items()}
 	r.Sink = k.sink
+	r.Expired = k.expired.C
 	r.MaxReply = max(oncrpc.ReplySize+k.maxReply, replyHeaderMax)
 	if err := l.conn.Do(ctx, r); err != nil {
 		return l.failure(ctx, err)
@@ -89,9 +90,12 @@ func (l *rdmaLink) roundTrip(ctx context.Context, k *outCall) error {
 	return k.decode(r.Reply.Stream, r.Reply.Items, r.SinkOffered())
 }
 
-// failure sorts the errors of Do: the end of the connection, which a new one
-// mends, and all others.
+// failure sorts the errors of Do: silence and the end of the connection, which a
+// new one mends, and all others.
 func (l *rdmaLink) failure(ctx context.Context, err error) error {
+	if err == rpcrdma.ErrTimeout {
+		return &lostError{errNoAnswer}
+	}
 	select {
 	case <-l.conn.Done():
 	default:

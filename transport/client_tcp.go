@@ -158,15 +158,22 @@ func (l *tcpLink) exchange(ctx context.Context, k *outCall) error {
 	t.state = callQueued
 	l.write()
 
-	var err error
+	err := l.await(ctx, k)
+	l.settle(k)
+	return err
+}
+
+// await waits for the reply, which is in k.tcp.rec when there is no error.
+func (l *tcpLink) await(ctx context.Context, k *outCall) (err error) {
 	select {
-	case <-t.ready:
-		err = t.err
+	case <-k.tcp.ready:
+		return k.tcp.err
 	case <-ctx.Done():
 		err = ctx.Err()
-		l.withdraw(k)
+	case <-k.expired.C:
+		err = &lostError{errNoAnswer}
 	}
-	l.settle(k)
+	l.withdraw(k)
 	return err
 }
 

@@ -1,0 +1,53 @@
+// Calls that a timer ends.
+
+package rpcrdma
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+// A timer ends a call as a context does: one that waits for a credit leaves the
+// queue, one that was sent keeps its credit until the late reply (R8166-143).
+func TestRequesterExpired(t *testing.T) {
+	p, c := rawResponder(t, Config{Credits: 1}, r1)
+	timed := func(xid uint32) (*Call, chan time.Time) {
+		k, ch := nullCall(c, xid), make(chan time.Time, 1)
+		k.Expired = ch
+		return k, ch
+	}
+	k1, ch1 := timed(7)
+	first := start(t.Context(), c, k1)
+	p.wantCall(7)
+	k2, ch2 := timed(8)
+	second := start(t.Context(), c, k2)
+	for c.queued() != 1 {
+		yield()
+	}
+	ch2 <- time.Time{}
+	if err := <-second.done; !errors.Is(err, ErrTimeout) {
+		t.Fatal(err)
+	}
+	k2.Release()
+	ch1 <- time.Time{}
+	if err := <-first.done; !errors.Is(err, ErrTimeout) {
+		t.Fatal(err)
+	}
+	k1.Release()
+	third := start(t.Context(), c, nullCall(c, 9))
+	for c.queued() != 1 { // the credit is not free
+		yield()
+	}
+	p.send(nullReply(7, 1))
+	p.wantCall(9)
+	p.send(nullReply(9, 1))
+	if err := <-third.done; err != nil {
+		t.Fatal(err)
+	}
+	if k1.Expired != nil || k2.Expired != nil {
+		t.Error("a call came home with its timer")
+	}
+	third.k.Release()
+	checkHome(t, c)
+}
