@@ -30,7 +30,7 @@ type tcpLink struct {
 	wiov []syscall.Iovec
 	wn   int
 	werr syscall.Errno
-	pfd  unix.PollFd
+	pfd  [1]unix.PollFd
 }
 
 func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
@@ -128,9 +128,9 @@ func (l *tcpLink) writev(b *batch) (int, error) {
 // park says whether the socket has room, so that the poller waits until it has.
 // It has to ask: the edge that tells of room may have gone by already.
 func (l *tcpLink) park(fd uintptr) bool {
-	l.pfd = unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT}
-	n, _, errno := syscall.Syscall(syscall.SYS_POLL, uintptr(unsafe.Pointer(&l.pfd)), 1, 0)
-	return errno != 0 && errno != syscall.EINTR || n > 0
+	l.pfd[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT}
+	n, err := unix.Poll(l.pfd[:], 0)
+	return err != nil && err != unix.EINTR || n > 0
 }
 
 func (l *tcpLink) waitWritable() error {

@@ -1,0 +1,10 @@
+// The example of the README, run.
+
+package main
+
+func Example() {
+	main()
+	// Output:
+	// 100000 octets: RDMA RDMA…
+	// 100000 octets: RDMA RDMA…
+}
