@@ -8,8 +8,9 @@ import "sync"
 const DefaultBudget = 256 << 20
 
 // A Budget bounds the octets that all connections of it hold for pulled
-// arguments and for results. One connection gets at most half of it, so that no
-// peer alone can starve the others.
+// arguments and for results. A connection gets at most a quarter of it, and no
+// more than it leaves for all others: however many peers keep what they have, there
+// is some left for the next.
 type Budget struct {
 	total int64
 
@@ -30,8 +31,8 @@ func (b *Budget) Free() int64 {
 	return b.free
 }
 
-// share is the most octets that one connection may hold.
-func (b *Budget) share() int64 { return b.total / 2 }
+// share is the most octets that a connection may hold that holds so many now.
+func (b *Budget) share(held int64) int64 { return min((b.Free()+held)/2, b.total/4) }
 
 // largest is the largest request that can ever be met: a power of two, for
 // buffers come in these sizes.

@@ -80,7 +80,7 @@ func (r *Request) Buffer(n int) []byte {
 // reserve takes octets of the Budget for r, unless the connection's share is used up.
 func (c *Conn) reserve(r *Request, n int64) bool {
 	c.mu.Lock()
-	if c.held+n > c.budget.share() {
+	if c.held > 0 && c.held+n > c.budget.share(c.held) {
 		c.mu.Unlock()
 		return false
 	}

@@ -73,4 +73,9 @@ func (b *budget) take(n int) bool {
 	return true
 }
 
+// share is the most octets that a connection may hold that holds so many now: as
+// much as it leaves for all others. However many connections keep what they
+// have, there is some left for the next.
+func (b *budget) share(held int64) int64 { return (b.max - b.used.Load() + held) / 2 }
+
 func (b *budget) give(n int) { b.used.Add(int64(-n)) }

@@ -180,7 +180,8 @@ func (t *tcpConn) charge(n int) error {
 // takeArgs takes n octets for arguments. A connection that holds none may always try.
 func (t *tcpConn) takeArgs(n int) bool {
 	held := t.argsHeld.Load()
-	if held > 0 && held+int64(n) > t.srv.args.max/budgetShare || !t.srv.args.take(n) {
+	most := min(t.srv.args.share(held), t.srv.args.max/budgetShare)
+	if held > 0 && held+int64(n) > most || !t.srv.args.take(n) {
 		return false
 	}
 	t.argsHeld.Add(int64(n))
@@ -196,7 +197,8 @@ func (t *tcpConn) giveArgs(n int) {
 
 // buffer gives a pooled buffer that goes home with the call.
 func (t *tcpConn) buffer(c *Call, n int) []byte {
-	if n < 0 || !t.srv.results.take(n) {
+	held := t.calls.holds()
+	if n < 0 || held > 0 && held+int64(n) > t.srv.results.share(held) || !t.srv.results.take(n) {
 		return nil
 	}
 	o := getOctets(n)
