@@ -187,22 +187,3 @@ func TestItemsOfReplies(t *testing.T) {
 		k.recycle()
 	}
 }
-
-func FuzzReply(f *testing.F) {
-	f.Add(sumReply([]byte{0, 0, 0, 1}, 3)[markLen:], 0)
-	f.Add(unhex("0000beef 00000001 00000001 00000001 00000005"), 0)
-	f.Add(unhex("00000001 00000001 00000000 00000000 00000000 00000000 0000000a 0000000a"), 10)
-	f.Fuzz(func(t *testing.T, stream []byte, n int) {
-		k := getOutCall()
-		defer k.recycle()
-		var r readRes
-		k.proc, k.res, k.sink = testProc(tRead), &r, make([]byte, 64)
-		var items []xdr.Item
-		if n > 0 && n <= 64 {
-			items = []xdr.Item{{Off: xdr.AnyOffset, Data: k.sink[:n]}}
-		}
-		if k.decode(stream, items, false) == nil && len(r.data) > len(stream)+64 {
-			t.Errorf("%d octets of data from %d", len(r.data), len(stream))
-		}
-	})
-}

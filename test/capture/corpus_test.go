@@ -149,7 +149,7 @@ func (c corpus) message(t *testing.T, r *RPC, call *oncrpc.CallHeader, head, bod
 		t.Fatal(d.Err())
 	}
 	record := append([]byte{64, 0, 0x80, 0, byte(len(r.Msg.Stream) >> 8), byte(len(r.Msg.Stream))}, r.Msg.Stream...)
-	c.add("transport/FuzzCalls", name, record)
+	c.add("transport/FuzzRecords", name, record)
 	if call.Prog != nfs3.Program || call.Proc == nfs3.ProcNull {
 		return
 	}
