@@ -45,13 +45,15 @@ func Pad(ulpdu int) int { return -(LengthLen + ulpdu) & 3 }
 func FPDULen(ulpdu int) int { return LengthLen + ulpdu + Pad(ulpdu) + CRCLen }
 
 // MULPDU returns the longest ULPDU whose FPDU fits in a TCP segment of emss
-// octets, in the range that RFC 5044 §3 allows (§4.5 has the formula).
+// octets, in the range that RFC 5044 §3 allows (§4.5 has the formula). An FPDU
+// of that size has no pad, at the upper bound of the range too: Linux siw takes
+// a good CRC for a bad one when TCP hands it the pad before the CRC.
 func MULPDU(emss int, markers bool) int {
 	over := LengthLen + CRCLen + emss&3
 	if markers {
 		over += MarkerLen * ((emss + MarkerInterval - 1) / MarkerInterval)
 	}
-	return min(max(emss-over, MinMULPDU), MaxULPDU)
+	return min(max(emss-over, MinMULPDU), MaxULPDU-Pad(MaxULPDU))
 }
 
 // ParseFPDU reads one FPDU from the front of b. n == 0 with no error: more

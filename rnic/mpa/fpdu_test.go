@@ -35,7 +35,7 @@ func TestMULPDU(t *testing.T) {
 	for _, c := range []struct{ emss, plain, marked int }{
 		{0, 128, 128}, {64, 128, 128}, {100, 128, 128}, {128, 128, 128}, {536, 530, 522}, {1220, 1214, 1202},
 		{1448, 1442, 1430}, {1460, 1454, 1442}, {1461, 1454, 1442}, {8948, 8942, 8870}, {8960, 8954, 8882},
-		{65483, 64768, 64768}, {1 << 30, 64768, 64768},
+		{65483, 64766, 64766}, {1 << 30, 64766, 64766},
 	} {
 		if got := MULPDU(c.emss, false); got != c.plain {
 			t.Errorf("MULPDU(%d, no markers) = %d, want %d", c.emss, got, c.plain)
@@ -51,6 +51,9 @@ func TestMULPDUFits(t *testing.T) {
 	for emss := 160; emss <= 65535; emss += 1 + emss/97 {
 		if n := FPDULen(MULPDU(emss, false)); n > emss {
 			t.Fatalf("EMSS %d: FPDU of %d", emss, n)
+		}
+		if p := Pad(MULPDU(emss, false)); p != 0 {
+			t.Fatalf("EMSS %d: a full FPDU has %d octets of pad", emss, p)
 		}
 		l := MULPDU(emss, true)
 		for pos := uint32(0); pos < MarkerInterval; pos += 4 {
