@@ -37,7 +37,7 @@ nfs://HOST[:PORT]/export/path means TCP. The default ports are 20049 for RDMA an
 	}
 	root.AddCommand(
 		newLs(s), newCat(s), newCp(s), newStat(s), newMkdir(s), newRm(s), newMv(s), newLn(s),
-		newDf(s), newShowmount(s), newPing(s), newBench(s), newDemo(s), newRawTCP(), newServe(),
+		newDf(s), newShowmount(s), newPing(s), newBench(s), newDemo(s), newRnicBench(), newRawTCP(), newRnicPeer(), newServe(),
 	)
 	return root
 }

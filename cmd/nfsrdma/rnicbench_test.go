@@ -1,0 +1,33 @@
+// rnic-bench: every figure is there, in both forms.
+
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestRnicBench(t *testing.T) {
+	var r verbsReport
+	if err := json.Unmarshal([]byte(nfs(t, "rnic-bench", "--duration", "2ms", "--json")), &r); err != nil {
+		t.Fatal(err)
+	}
+	if want := 4 * (2*len(verbsSizes) + 1); len(r.Figures) != want || r.Raw.StreamMiBs <= 0 || r.Raw.PingPongUs <= 0 {
+		t.Fatalf("%d figures, want %d: %+v", len(r.Figures), want, r)
+	}
+	for _, f := range r.Figures {
+		if f.Count < 1 || f.Ratio <= 0 || (f.Test == "send") != (f.AvgUs > 0) || (f.Test == "send") == (f.MiBs > 0) {
+			t.Errorf("%+v", f)
+		}
+	}
+	var b strings.Builder
+	if err := r.table(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range []string{"raw TCP:", "CRC off, markers on", "RDMA Read", "Send and answer"} {
+		if !strings.Contains(b.String(), word) {
+			t.Errorf("no %q in\n%s", word, &b)
+		}
+	}
+}
