@@ -3,6 +3,21 @@
 // Package rnic is a software iWARP RNIC: the RDMA verbs over MPA, DDP and RDMAP
 // (RFC 5044, RFC 5041, RFC 5040) on TCP, with no hardware, kernel module or cgo.
 //
+// # How to use it
+//
+// Open a Device. Make a PD for each peer that is not to touch the memory of another,
+// a CQ, and a QP with a send queue and a receive queue. Post receives, then Connect, or Listen
+// and Accept. Register memory with RegMR and tell the peer its STag and Base, in a Send or in the private
+// data; the peer names them in its Writes and Reads. Post work with PostSend, and learn of
+// its end from the CQ: by a handler (SetHandler, quickest) or by Wait and Poll. What a
+// work request points at is the QP's until its completion has been polled; every request that was
+// taken completes, flushed ones too, before Done is closed. Err says why a QP ended.
+// The example shows all of this.
+//
+// The peer is whoever speaks iWARP: another Device, Linux siw, or hardware. It is not
+// authenticated and nothing is encrypted (RFC 5042): give remote rights for as long, and to as little
+// memory, as the peer needs them. A QP also runs on any other net.Conn (ConnectOver, ListenOn), TLS for one.
+//
 // # Who does what
 //
 // A QP has two goroutines. The receive loop reads as much as is there, checks
