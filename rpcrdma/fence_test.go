@@ -1,0 +1,148 @@
+// Memory that a call exposes: with which right, under which names, and for how long.
+
+package rpcrdma
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/xdr"
+)
+
+// The memory that calls expose: each kind of chunk, with the call that offers it.
+var exposures = []struct {
+	name string
+	fill func(k *Call, e *xdr.Encoder)
+	seg  func(h *Header) chunks.Segment
+	read bool // the peer may read it; else write
+}{
+	{"Write chunk", func(k *Call, e *xdr.Encoder) { k.Sink, k.MaxReply = make([]byte, 5000), 20 },
+		func(h *Header) chunks.Segment { return h.Write[0][0] }, false},
+	{"Reply chunk", func(k *Call, e *xdr.Encoder) { k.MaxReply = 5000 },
+		func(h *Header) chunks.Segment { return h.Reply[0] }, false},
+	{"Read chunk", func(k *Call, e *xdr.Encoder) { e.Item(make([]byte, 5000)); k.MaxReply = 20 },
+		func(h *Header) chunks.Segment { return h.Read[0].Segment }, true},
+	{"Position-zero chunk", func(k *Call, e *xdr.Encoder) { e.Opaque(make([]byte, 5000)); k.MaxReply = 20 },
+		func(h *Header) chunks.Segment { return h.Read[0].Segment }, true},
+}
+
+// exposed starts a call, and returns it with the chunk that it offers.
+func exposed(t *testing.T, p *rawPeer, c *Conn, i int) (*pendingDo, Header, chunks.Segment) {
+	t.Helper()
+	k := c.NewCall()
+	e := xdr.NewEncoder(k.Scratch())
+	e.Raw(words(7, 0, procWrite))
+	exposures[i].fill(k, e)
+	setMsg(k, e)
+	d := start(t.Context(), c, k)
+	var h Header
+	if err := h.Parse(p.wantCall(7)); err != nil {
+		t.Fatal(err)
+	}
+	return d, h, exposures[i].seg(&h)
+}
+
+// touch has the peer read or write an octet of s.
+func (p *rawPeer) touch(s chunks.Segment, read bool) {
+	p.t.Helper()
+	wr := rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{{0xee}}, RemoteSTag: rnic.STag(s.Handle), RemoteTO: s.Offset}
+	if read {
+		wr.Op, wr.SGL, wr.MR, wr.Length = rnic.OpRead, nil, p.expose(make([]byte, 1), rnic.LocalWrite), 1
+	}
+	if err := p.qp.PostSend(wr); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// answer sends a reply to XID 7 that echoes the lists of its call, all unused.
+func (p *rawPeer) answerUnused(h Header) {
+	h.Read = nil
+	for _, c := range h.Write {
+		c.Unuse()
+	}
+	h.Reply.Unuse()
+	h.Proc, h.Credits = ProcMsg, 4
+	p.send(append(h.Append(nil), words(7, 1, 0)...))
+}
+
+// Once a call has its reply the peer can neither read nor write what it offered.
+func TestFencedAfterReply(t *testing.T) {
+	conformance.Proves(t, "R8166-066", "R8166-141", "R8166-142", "R8166-202", "R8797-002")
+	for i, x := range exposures {
+		p, c := rawResponder(t, Config{Credits: 4}, r1)
+		d, h, s := exposed(t, p, c, i)
+		p.touch(s, x.read) // as it may
+		p.answerUnused(h)
+		if err := <-d.done; err != nil {
+			t.Fatal(x.name, err)
+		}
+		sink := d.k.Sink
+		clear(sink)
+		p.touch(s, x.read)
+		<-c.Done()
+		if !bytes.Equal(sink, make([]byte, len(sink))) {
+			t.Errorf("%s: an octet landed behind the reply", x.name)
+		}
+		d.k.Release()
+	}
+}
+
+// Each chunk has the one right that it needs: the other one ends the connection.
+func TestOnlyTheNeededRight(t *testing.T) {
+	conformance.Proves(t, "R8166-201")
+	for i, x := range exposures {
+		p, c := rawResponder(t, Config{Credits: 4}, r1)
+		d, _, s := exposed(t, p, c, i)
+		p.touch(s, !x.read)
+		<-c.Done()
+		if err := <-d.done; err == nil {
+			t.Errorf("%s: the call has a reply", x.name)
+		}
+		d.k.Release()
+	}
+}
+
+// No handle is used twice, and they do not follow one another.
+func TestHandlesAreFresh(t *testing.T) {
+	conformance.Proves(t, "R8166-200", "R8797-002")
+	p, c := rawResponder(t, Config{Credits: 4}, r0)
+	handles := map[uint32]bool{}
+	steps := map[uint32]int{}
+	last := uint32(0)
+	const calls = 100
+	for range calls {
+		d, h, s := exposed(t, p, c, 0)
+		if handles[s.Handle] {
+			t.Fatalf("handle %x a second time", s.Handle)
+		}
+		handles[s.Handle] = true
+		steps[s.Handle-last]++
+		last = s.Handle
+		p.answerUnused(h)
+		if err := <-d.done; err != nil {
+			t.Fatal(err)
+		}
+		d.k.Release()
+	}
+	for step, n := range steps {
+		if n > calls/4 {
+			t.Errorf("%d of %d handles are %d behind the one before", n, calls, step)
+		}
+	}
+}
+
+// What a peer writes into a chunk that it then returns as unused is nobody's result.
+func TestUnusedChunkIsIgnored(t *testing.T) {
+	conformance.Proves(t, "R8166-131")
+	p, c := rawResponder(t, Config{Credits: 4}, r1)
+	d, h, s := exposed(t, p, c, 0)
+	p.touch(s, false)
+	p.answerUnused(h)
+	if err := <-d.done; err != nil || len(d.k.Reply.Items) != 0 {
+		t.Errorf("%d items, %v", len(d.k.Reply.Items), err)
+	}
+	d.k.Release()
+}

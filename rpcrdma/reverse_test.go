@@ -1,0 +1,88 @@
+// Calls in the reverse direction, octet by octet (RFC 8167).
+
+package rpcrdma
+
+import (
+	"bytes"
+	"encoding/binary"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/xdr"
+)
+
+// A call of the peer may have the XID of a call of ours: each reply ends the call
+// of its own direction, and only a reply moves the window.
+func TestSameXIDBothWays(t *testing.T) {
+	conformance.Proves(t, "R8166-001", "R8167-001", "R8167-002", "R8167-003", "R8167-005", "R8167-012", "R8167-013")
+	p, c := rawResponder(t, Config{Credits: grant, Handler: &echoServer{}}, r1)
+	d := start(t.Context(), c, nullCall(c, 7))
+	p.wantCall(7)
+	p.send(words(7, 1, 100, 0, 0, 0, 0, 7, 0, procNull))
+	p.want("the reply to the reverse call", words(7, 1, grant, 0, 0, 0, 0, 7, 1, 0))
+	waits := start(t.Context(), c, nullCall(c, 8))
+	for c.queued() != 1 { // the 100 were asked for, not granted
+		yield()
+	}
+	p.send(nullReply(7, 2))
+	p.wantCall(8)
+	p.send(nullReply(8, 2))
+	for _, do := range []*pendingDo{d, waits} {
+		if err := <-do.done; err != nil {
+			t.Error(err)
+		}
+		do.k.Release()
+	}
+}
+
+// Where calls go both ways the credits of an RDMA_ERROR are nobody's.
+func TestCreditsOfErrorsBothWays(t *testing.T) {
+	conformance.Proves(t, "R8167-006")
+	p, c := rawResponder(t, Config{Credits: 4, Handler: &echoServer{}}, r1)
+	if err := answered(t, p, c, 1, 3); err != nil {
+		t.Fatal(err)
+	}
+	d := start(t.Context(), c, nullCall(c, 2))
+	p.wantCall(2)
+	p.send(words(2, 1, 1, 4, 2))
+	<-d.done
+	d.k.Release()
+	for i, want := range []uint32{3, 4, 5} { // the window is still three
+		d := start(t.Context(), c, nullCall(c, want))
+		p.wantCall(want)
+		if n := c.outstanding(); n != i+1 {
+			t.Fatalf("%d calls are out", n)
+		}
+		defer func() { p.qp.Close(); <-d.done; d.k.Release() }()
+	}
+}
+
+// A reverse call has the header of any call, and keeps to the forward reply's threshold.
+func TestReverseCall(t *testing.T) {
+	conformance.Proves(t, "R8167-007", "R8167-010", "R8167-011", "R8797-017")
+	small := AppendPrivateData(nil, PrivateData{SendSize: 4096, RecvSize: 1024})
+	p, c := rawRequester(t, serverConfig(&echoServer{}), small)
+	p.null("first") // a responder may not send before
+	for _, n := range []int{900, 1000} {
+		k := c.NewCall()
+		e := xdr.NewEncoder(k.Scratch())
+		e.Raw(words(7, 0, procLong))
+		e.Opaque(make([]byte, n))
+		setMsg(k, e)
+		k.MaxReply = 20
+		d := start(t.Context(), c, k)
+		msg := p.wantCall(7)
+		var h Header
+		if err := h.Parse(msg); err != nil || h.Version != 1 || h.Credits != grant || len(msg) > 1024 {
+			t.Errorf("%+v, %v", h, err)
+		}
+		if n == 900 && !bytes.HasPrefix(msg[h.Len:], words(7, 0)) || n == 1000 && h.Proc != ProcNoMsg {
+			t.Errorf("%d octets: %v %x", n, h.Proc, msg)
+		}
+		p.send(words(binary.BigEndian.Uint32(msg), 1, 1, 0, 0, 0, 0, 7, 1, 0))
+		if err := <-d.done; err != nil {
+			t.Error(err)
+		}
+		k.Release()
+	}
+}
