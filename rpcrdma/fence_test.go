@@ -112,7 +112,7 @@ func TestHandlesAreFresh(t *testing.T) {
 	handles := map[uint32]bool{}
 	steps := map[uint32]int{}
 	last := uint32(0)
-	const calls = 100
+	const calls = 200
 	for range calls {
 		d, h, s := exposed(t, p, c, 0)
 		if handles[s.Handle] {

@@ -15,6 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
 	"github.com/nfsrdma/nfsrdma/rnic/term"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/test/stack/peer"
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -76,6 +77,7 @@ func (h *prey) wantCall(what string) {
 // A grant of none is one, and one of 2^32-1 is no more than the client has asked
 // for (R8166-025): it has receives for no more.
 func TestCreditGrants(t *testing.T) {
+	conformance.Proves(t, "R8166-021", "R8166-025")
 	const own = 4
 	h := hunt(t, own)
 	for range 40 {
@@ -129,6 +131,7 @@ func malformed(xid uint32) [][]byte {
 // Malformed replies are dropped, in sum many more than there are receives, and
 // then a good one is taken: each receive is posted again (R8166-149, R8166-032).
 func TestMalformedReplyThenTheNext(t *testing.T) {
+	conformance.Proves(t, "R8166-032", "R8166-149")
 	h := hunt(t, 4)
 	const burst = 5 // beside the good one; a server that sends more than it was called for has no right to receives
 	for round := range 60 {
@@ -158,6 +161,7 @@ func TestUnknownAndRepeatedReplies(t *testing.T) {
 
 // RDMA_ERROR ends the call that it is for, for good.
 func TestErrorReplies(t *testing.T) {
+	conformance.Proves(t, "R8166-154", "R8267-015")
 	h := hunt(t, 4)
 	h.call()
 	h.Message(peer.Words(h.NextCall(), 1, 4, 4, 2))
