@@ -207,7 +207,7 @@ func (b *batch) inside() uint64 {
 // crcOf adds p to a running CRC when one is wanted.
 func crcOf(on bool, crc uint32, p []byte) uint32 {
 	if !on {
-		return 0
+		return crc
 	}
 	return mpa.UpdateCRC(crc, p)
 }

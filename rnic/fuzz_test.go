@@ -68,7 +68,7 @@ func fuzzWorld(t testing.TB) *fuzzing {
 	w.bound.Bind(new(QP))
 	w.gone.valid = false
 	s.qp.sq.setReads(2, 2)
-	s.qp.sq.push(&SendWR{Op: OpRead, MR: w.readSink, Length: 64})
+	s.qp.sq.push(&SendWR{Op: OpRead, MR: w.readSink, Length: 64}, nil)
 	e := s.qp.sq.at(0)
 	e.sinkSTag = w.readSink.STag()
 	s.qp.sq.next, s.qp.sq.readTail = 1, 1

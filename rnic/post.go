@@ -16,32 +16,37 @@ func (qp *QP) PostSend(wrs ...SendWR) error {
 			return err
 		}
 	}
-	sq := &qp.sq
-	sq.mu.Lock()
-	if !sq.open {
-		sq.mu.Unlock()
-		return ErrState
+	early := qp.tx.early(wrs)
+	mine, err := qp.sq.post(wrs, early)
+	if early != nil {
+		earlyPool.Put(early)
 	}
-	if int(sq.tail-sq.head)+len(wrs) > sq.depth {
-		sq.mu.Unlock()
-		return ErrSQFull
-	}
-	for i := range wrs {
-		if sq.ord == 0 && (wrs[i].Op == OpRead || wrs[i].Op == OpReadInvalidate) {
-			sq.mu.Unlock()
-			return errNoORD
-		}
-	}
-	for i := range wrs {
-		sq.push(&wrs[i])
-	}
-	sq.uncorkEarly()
-	mine := sq.claim()
-	sq.mu.Unlock()
 	if mine {
 		qp.tx.runInline()
 	}
-	return nil
+	return err
+}
+
+// post queues wrs, and says whether it is the caller who has to transmit them.
+func (sq *sendQueue) post(wrs []SendWR, early *earlyCRCs) (mine bool, err error) {
+	sq.mu.Lock()
+	defer sq.mu.Unlock()
+	if !sq.open {
+		return false, ErrState
+	}
+	if int(sq.tail-sq.head)+len(wrs) > sq.depth {
+		return false, ErrSQFull
+	}
+	for i := range wrs {
+		if sq.ord == 0 && (wrs[i].Op == OpRead || wrs[i].Op == OpReadInvalidate) {
+			return false, errNoORD
+		}
+	}
+	for i := range wrs {
+		sq.push(&wrs[i], early)
+	}
+	sq.uncorkEarly()
+	return sq.claim(), nil
 }
 
 // judgeSend says what is wrong with a work request before it is queued.

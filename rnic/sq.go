@@ -13,6 +13,8 @@ type sendEntry struct {
 	end      uint64 // stream position behind its last octet
 	done     bool
 	status   Status
+	segLen   int      // Write: the cut that crcs were made for
+	crcs     []uint32 // of its FPDUs, in order; none where the transmitter is to make them
 }
 
 func (e *sendEntry) isRead() bool { return e.Op == OpRead || e.Op == OpReadInvalidate }
@@ -84,7 +86,7 @@ func (sq *sendQueue) setReads(ird, ord int) {
 func (sq *sendQueue) at(i uint32) *sendEntry { return &sq.ring[i&sq.mask] }
 
 // push appends a copy of wr. The caller holds mu and has checked for room.
-func (sq *sendQueue) push(wr *SendWR) {
+func (sq *sendQueue) push(wr *SendWR, early *earlyCRCs) {
 	e := sq.at(sq.tail)
 	e.SendWR = *wr
 	e.length = wr.Length
@@ -94,6 +96,10 @@ func (sq *sendQueue) push(wr *SendWR) {
 		e.length = uint32(total(wr.SGL))
 	}
 	e.sent, e.done, e.status, e.end = false, false, WCSuccess, 0
+	e.crcs = e.crcs[:0]
+	if early != nil {
+		early.take(e)
+	}
 	sq.tail++
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nfsrdma/nfsrdma/rnic/mpa"
 )
@@ -38,6 +39,9 @@ type transmitter struct {
 	made    markedFPDU
 	fault   error // what the batch in hand ran into; told when it has left
 	stopped bool
+
+	// mulpdu for posters to read; 0 where they have no CRCs to reckon
+	mulpduNow atomic.Int32
 }
 
 func (t *transmitter) init(qp *QP) {

@@ -29,6 +29,9 @@ func (t *transmitter) build() error {
 	if t.looked--; t.looked <= 0 { // R5044-073: the segment size may change
 		t.looked = mssEvery
 		t.mulpdu = mpa.MULPDU(t.link.mss(), t.markers != nil)
+		if t.crc && t.markers == nil {
+			t.mulpduNow.Store(int32(t.mulpdu))
+		}
 	}
 	if t.markers != nil {
 		t.before = *t.markers
@@ -102,7 +105,7 @@ func (t *transmitter) segment() error {
 		h = ddp.Header{Tagged: true, Ctrl: rdmap.Control(rdmap.OpWrite),
 			STag: uint32(e.RemoteSTag), TO: e.RemoteTO + uint64(t.cur.sent)}
 	}
-	n := t.span(min(int(e.length-t.cur.sent), t.mulpdu-h.Len()))
+	n := t.span(min(int(e.length-t.cur.sent), e.cut(t.mulpdu-h.Len())))
 	h.Last = t.cur.sent+uint32(n) == e.length
 	if t.markers != nil {
 		t.marked(t.gather(t.made.begin(h.Put(t.made.head[:])), n))
@@ -145,8 +148,12 @@ func (t *transmitter) plain(h *ddp.Header, n int) {
 	head := t.b.own(mpa.LengthLen + h.Len())
 	head[0], head[1] = byte(l>>8), byte(l)
 	h.Put(head[mpa.LengthLen:])
-	crc := crcOf(t.crc, 0, head)
 	c := &t.cur
+	crc, early := c.e.earlyCRC(int(c.sent), n)
+	reckon := t.crc && !early
+	if reckon {
+		crc = mpa.UpdateCRC(0, head)
+	}
 	for left := n; left > 0; {
 		p := c.e.SGL[c.sge][c.off:]
 		if len(p) > left {
@@ -161,7 +168,7 @@ func (t *transmitter) plain(h *ddp.Header, n int) {
 		} else {
 			t.b.point(p)
 		}
-		crc = crcOf(t.crc, crc, p)
+		crc = crcOf(reckon, crc, p)
 	}
 	t.trailer(l, crc)
 }
