@@ -40,6 +40,7 @@ type link interface {
 type sink interface {
 	aim() (head, rest []byte, ok bool)
 	release(idle bool)
+	missing() int
 }
 
 // newLink takes the quick way for TCP and a plain one for anything else.

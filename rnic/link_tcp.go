@@ -5,6 +5,7 @@ package rnic
 import (
 	"io"
 	"net"
+	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -25,6 +26,8 @@ type tcpLink struct {
 	rn     int
 	rerr   syscall.Errno
 	noRead bool // the sink had nothing to read for
+	mark   int  // the socket's low-water mark
+	polls  int  // looks that are left
 
 	// owned by the transmitter
 	wiov []syscall.Iovec
@@ -41,7 +44,7 @@ func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
 	if err := c.SetNoDelay(true); err != nil { // R5044-078
 		return nil, err
 	}
-	l := &tcpLink{c: c, rc: rc}
+	l := &tcpLink{c: c, rc: rc, mark: 1}
 	l.readFn, l.writeFn, l.freeFn = l.tryRead, l.tryWrite, l.park
 	return l, nil
 }
@@ -62,19 +65,69 @@ func (l *tcpLink) tryRead(fd uintptr) bool {
 	n, errno := readv(fd, iov)
 	l.riov = [2]syscall.Iovec{}
 	l.sink.release(errno == syscall.EAGAIN)
+	switch {
+	case errno == syscall.EAGAIN:
+		return l.wait(fd)
+	case n >= bulkRead:
+		l.polls = bulkPolls
+		if l.mark < markBusy {
+			l.setMark(fd, markBusy)
+		}
+	}
 	l.rn, l.rerr = n, errno
-	return errno != syscall.EAGAIN
+	return true
 }
 
-// readv reads once; one range is read with the cheaper call.
+// The low-water mark of the socket says from how many octets on the kernel tells
+// of them. In bulk traffic every such word costs the sender, whose processor
+// gives it, and a thread of ours that wakes for it, more than the copying of the
+// octets. So while the receive loop is reading anyhow it is told nothing; when
+// there is nothing to read it gives its turn to others some times before it
+// sleeps, and then it asks for all that it takes to go on.
+const (
+	bulkRead  = 64 << 10  // a read of so many octets tells of bulk traffic
+	markBusy  = 256 << 10 // more is not read at once
+	bulkPolls = 50        // looks, each after everybody else had a turn, before it sleeps
+	markMin   = 4 << 10   // the least that is waited for as one: setting the mark costs a system call
+)
+
+// wait prepares a wait. It returns false for the poller to wait, or true
+// for another attempt, because octets that came before the mark was set wake nobody.
+func (l *tcpLink) wait(fd uintptr) bool {
+	if l.polls > 0 {
+		l.polls--
+		l.noRead = true
+		runtime.Gosched()
+		syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0)
+		return true
+	}
+	want := l.sink.missing()
+	if want < markMin {
+		want = 1
+	}
+	if want == l.mark || !l.setMark(fd, want) {
+		return false
+	}
+	l.noRead = true
+	return true
+}
+
+func (l *tcpLink) setMark(fd uintptr, n int) bool {
+	l.mark = n
+	return syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVLOWAT, n) == nil
+}
+
+// readv reads once; one range is read with the cheaper call. The socket does not
+// block, so the runtime is not told of the call: it would take the processor
+// away from a long copy, and wake a thread for it.
 func readv(fd uintptr, iov []syscall.Iovec) (int, syscall.Errno) {
 	for {
 		var n uintptr
 		var errno syscall.Errno
 		if len(iov) == 1 {
-			n, _, errno = syscall.Syscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(iov[0].Base)), uintptr(iov[0].Len))
+			n, _, errno = syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(iov[0].Base)), uintptr(iov[0].Len))
 		} else {
-			n, _, errno = syscall.Syscall(syscall.SYS_READV, fd, uintptr(unsafe.Pointer(&iov[0])), uintptr(len(iov)))
+			n, _, errno = syscall.RawSyscall(syscall.SYS_READV, fd, uintptr(unsafe.Pointer(&iov[0])), uintptr(len(iov)))
 		}
 		if errno != syscall.EINTR {
 			return int(n), errno
@@ -101,7 +154,7 @@ func (l *tcpLink) read(s sink) (int, error) {
 
 func (l *tcpLink) tryWrite(fd uintptr) bool {
 	for {
-		n, _, errno := syscall.Syscall(syscall.SYS_WRITEV, fd, uintptr(unsafe.Pointer(&l.wiov[0])), uintptr(len(l.wiov)))
+		n, _, errno := syscall.RawSyscall(syscall.SYS_WRITEV, fd, uintptr(unsafe.Pointer(&l.wiov[0])), uintptr(len(l.wiov)))
 		if errno == syscall.EINTR {
 			continue
 		}

@@ -3,6 +3,7 @@
 package rnic
 
 import (
+	"encoding/binary"
 	"fmt"
 	"io"
 	"sync"
@@ -64,6 +65,19 @@ func (r *receiver) release(idle bool) {
 	if idle && r.wide != nil && r.r == r.w {
 		r.giveBack()
 	}
+}
+
+// missing is how many octets it takes until there is anything to do: those that
+// make the next FPDU whole, as far as that is known.
+func (r *receiver) missing() int {
+	have := r.w - r.r
+	switch {
+	case r.land.open:
+		return r.land.left() + r.land.trailer - have
+	case have < mpa.LengthLen || r.markers != nil:
+		return 1
+	}
+	return mpa.FPDULen(int(binary.BigEndian.Uint16(r.buf[r.r:]))) - have
 }
 
 // makeRoom moves a begun FPDU to the front when it could be cut off by the end
