@@ -119,11 +119,11 @@ func TestFailedSync(t *testing.T) {
 	s.newVerifier()
 	o := object{x: &export{fs: disk}}
 	v := s.verifier()
-	if err := s.stable(&o, false); err != nil || s.verifier() != v {
+	if err := s.stable(o.x, &o.ref, false); err != nil || s.verifier() != v {
 		t.Errorf("a good Sync: %v", err)
 	}
 	disk.err = syscall.EIO
-	if err := s.stable(&o, true); status(err) != nfs3.ErrIO || s.verifier() == v {
+	if err := s.stable(o.x, &o.ref, true); status(err) != nfs3.ErrIO || s.verifier() == v {
 		t.Errorf("a failed Sync: %v, new verifier: %v", err, s.verifier() != v)
 	}
 	v = s.verifier()

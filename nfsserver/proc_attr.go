@@ -85,8 +85,7 @@ func (s *Server) settle(err error, x *export, changed ...*Ref) error {
 		return err
 	}
 	for _, r := range changed {
-		if err := x.fs.Sync(*r, false); err != nil && status(err) != nfs3.ErrStale {
-			s.newVerifier()
+		if err := s.stable(x, r, false); err != nil && status(err) != nfs3.ErrStale {
 			return err
 		}
 	}

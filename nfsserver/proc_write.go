@@ -18,21 +18,41 @@ func (s *Server) write(c *transport.Call) error {
 	var res nfs3.WriteRes
 	o, err := s.open(&a.FH)
 	if err == nil {
-		res.Verf = s.verifier() // before the data: if it changes meanwhile the client sends again
 		w := s.who(c)
-		mu := s.locks.of(&o.ref)
-		mu.Lock()
-		res.Count, err = s.doWrite(&o, &w, &a, &res.Wcc.Before)
-		res.Wcc.After = o.post()
-		mu.Unlock()
-		if err == nil && a.Stable != nfs3.Unstable {
-			err = s.stable(&o, a.Stable == nfs3.DataSync)
-		}
-		res.Committed = a.Stable
+		err = s.writeStable(&o, &w, &a, &res)
 	}
 	res.Status = status(err)
 	res.EncodeXDR(c.Res)
 	return nil
+}
+
+// writeTries is how often a write that is to be stable is done while syncs of
+// others fail beside it.
+const writeTries = 3
+
+// writeStable does WRITE and brings the data to where the client wants it.
+func (s *Server) writeStable(o *object, w *who, a *nfs3.WriteArgs, res *nfs3.WriteRes) error {
+	for range writeTries {
+		res.Verf = s.verifier() // before the data: if it changes meanwhile the client sends again
+		mu := s.locks.of(&o.ref)
+		mu.Lock()
+		var err error
+		res.Count, err = s.doWrite(o, w, a, &res.Wcc.Before)
+		res.Wcc.After = o.post()
+		mu.Unlock()
+		if err != nil || a.Stable == nfs3.Unstable {
+			return err
+		}
+		res.Committed = a.Stable
+		if err := s.stable(o.x, &o.ref, a.Stable == nfs3.DataSync); err != nil {
+			return err
+		}
+		if res.Verf == s.verifier() {
+			return nil
+		}
+		// A sync of somebody else has failed since, and may have lost these octets too.
+	}
+	return nfs3.ErrIO
 }
 
 // doWrite does WRITE under the lock of o and returns how many octets it took.
@@ -67,16 +87,6 @@ func (s *Server) doWrite(o *object, w *who, a *nfs3.WriteArgs, before *nfs3.PreO
 	return uint32(n), err
 }
 
-// stable syncs o. A failure may have cost data that other writes were told is
-// safe until COMMIT, whoever wrote it: a new verifier makes them send it again.
-func (s *Server) stable(o *object, dataOnly bool) error {
-	err := o.x.fs.Sync(o.ref, dataOnly)
-	if err != nil && status(err) != nfs3.ErrStale {
-		s.newVerifier()
-	}
-	return err
-}
-
 func (s *Server) commit(c *transport.Call) error {
 	var a nfs3.CommitArgs
 	a.DecodeXDR(c.Args)
@@ -109,10 +119,10 @@ func (s *Server) doCommit(o *object, res *nfs3.CommitRes) error {
 	case o.x.readOnly:
 		return nfs3.ErrROFS
 	}
-	res.Verf = s.verifier() // before: see write
-	if err := s.stable(o, false); err != nil {
+	if err := s.stable(o.x, &o.ref, false); err != nil {
 		return err
 	}
+	res.Verf = s.verifier() // after: a sync that failed before ours has lost what ours did not find
 	res.Wcc.After = o.post()
 	return nil
 }

@@ -60,6 +60,7 @@ type Server struct {
 
 	verf   atomic.Uint64 // write verifier
 	locks  lockTable
+	syncs  syncTable
 	mounts mountTable
 }
 

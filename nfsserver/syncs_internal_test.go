@@ -1,0 +1,68 @@
+// Syncs that are shared.
+
+package nfsserver
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+// Those who come while a sync runs share the next one, and its error; it is for
+// attributes too when one of them wants that.
+func TestSyncsAreShared(t *testing.T) {
+	var tab syncTable
+	key := syncKey{ref: Ref{n: 20}}
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := tab.sync(key, true, func(bool) error { close(begun); <-goOn; return nil }); err != nil {
+			t.Error(err)
+		}
+	})
+	<-begun
+	var runs atomic.Int32
+	for i := range 8 {
+		wg.Go(func() {
+			err := tab.sync(key, i > 0, func(dataOnly bool) error {
+				if runs.Add(1); dataOnly {
+					t.Error("only the data was synced")
+				}
+				return syscall.EIO
+			})
+			if err != syscall.EIO {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	for calls := 0; calls < 9; runtime.Gosched() {
+		tab.mu.Lock()
+		calls = tab.busy[key].calls
+		tab.mu.Unlock()
+	}
+	close(goOn)
+	wg.Wait()
+	if n := runs.Load(); n != 1 {
+		t.Errorf("%d syncs, want one for all", n)
+	}
+	if len(tab.busy) != 0 {
+		t.Error("an object is kept that nobody syncs")
+	}
+	if err := tab.sync(key, true, func(bool) error { return nil }); err != nil {
+		t.Errorf("an old error: %v", err)
+	}
+}
+
+// A panic below ends the call that it befell, and leaves the others their turn.
+func TestSyncPanics(t *testing.T) {
+	var tab syncTable
+	func() {
+		defer func() { recover() }()
+		tab.sync(syncKey{}, true, func(bool) error { panic("disk") })
+	}()
+	if err := tab.sync(syncKey{}, true, func(bool) error { return nil }); err != nil || len(tab.busy) != 0 {
+		t.Errorf("%v", err)
+	}
+}

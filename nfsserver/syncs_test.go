@@ -1,0 +1,88 @@
+// Durability when the disk fails under several clients at once.
+
+package nfsserver_test
+
+import (
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// A failingDisk fails one Sync, as a kernel does: what was written until the
+// failure is lost, and nobody but the caller of that Sync is told.
+type failingDisk struct {
+	nfsserver.FS
+	begun   chan struct{} // receives when the Sync that will fail has begun
+	fail    chan struct{} // closed to let it fail
+	mu      sync.Mutex
+	syncs   int
+	taken   int // octets written, ever
+	written int // of which are not on the disk
+	lost    int
+}
+
+func (d *failingDisk) WriteAt(r nfsserver.Ref, p []byte, off uint64) (int, error) {
+	d.mu.Lock()
+	d.taken += len(p)
+	d.written += len(p)
+	d.mu.Unlock()
+	return d.FS.WriteAt(r, p, off)
+}
+
+func (d *failingDisk) Sync(nfsserver.Ref, bool) error {
+	d.mu.Lock()
+	d.syncs++
+	first := d.syncs == 1
+	d.mu.Unlock()
+	if first {
+		close(d.begun)
+		<-d.fail
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if first {
+		d.lost, d.written = d.written, 0
+		return syscall.EIO
+	}
+	d.written = 0
+	return nil
+}
+
+// A client whose data was lost by a sync that another one had asked for must
+// not be told that it is safe: neither by COMMIT nor by a stable WRITE (RFC 1813
+// §3.3.7, §3.3.21).
+func TestLossIsToldToAll(t *testing.T) {
+	disk := &failingDisk{FS: memory(t), begun: make(chan struct{}), fail: make(chan struct{})}
+	h := serve(t, nfsserver.Options{Exports: []nfsserver.Export{{Name: "/e", FS: disk}}, AsyncNames: true})
+	a, b := h.dial(root).mount("/e"), h.dial(root)
+	fh := a.file(a.root, "f", 0o600)
+	before := b.write(fh, 0, "data", nfs3.Unstable)
+
+	var ca, cb nfs3.CommitRes
+	var w nfs3.WriteRes
+	var wg sync.WaitGroup
+	wg.Go(func() { ca = a.commit(fh) })
+	<-disk.begun
+	wg.Go(func() { cb = b.commit(fh) })
+	wg.Go(func() { w = b.write(fh, 4, "more", nfs3.FileSync) })
+	for b.attr(fh).Size < 8 { // the write has been done before the sync fails
+		runtime.Gosched()
+	}
+	close(disk.fail)
+	wg.Wait()
+	a.want("the COMMIT that failed", ca.Status, nfs3.ErrIO)
+	if cb.Status == nfs3.OK && cb.Verf == before.Verf {
+		t.Error("a COMMIT tells a client that what was lost is safe")
+	}
+	a.want("the stable WRITE", w.Status, nfs3.OK)
+	if disk.lost != 8 || disk.written != 0 {
+		t.Fatalf("%d octets lost, %d not on disk", disk.lost, disk.written)
+	}
+	if disk.taken != 8+4 {
+		t.Error("the stable WRITE was not done again after its data had been lost")
+	}
+}
