@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
@@ -125,6 +126,13 @@ func (s *Server) umntall(c *transport.Call) error {
 
 func (s *Server) dump(c *transport.Call) error {
 	res := mount3.DumpRes{Mounts: s.mounts.list()}
+	n := 4
+	for _, m := range res.Mounts {
+		n += 4 + xdr.RoundUp(4+len(m.Host)) + xdr.RoundUp(4+len(m.Dir))
+	}
+	if !c.Room(n) {
+		return transport.ErrSystem
+	}
 	res.EncodeXDR(c.Res)
 	return nil
 }

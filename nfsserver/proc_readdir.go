@@ -11,14 +11,19 @@ import (
 // preferredDir is the count that clients are asked to use (dtpref).
 const preferredDir = 64 << 10
 
+// minListing is the least that a listing grows by.
+const minListing = 16 << 10
+
 // A listing is a directory result while it is written.
 type listing struct {
 	s        *Server
+	c        *transport.Call
 	o        *object
 	res      *xdr.Encoder
 	room     int // octets left of count or maxcount
 	dirRoom  int // octets left of dircount; <0: the count does not matter
 	entries  int
+	busy     bool // the server's memory budget is spent
 	withAttr bool // READDIRPLUS
 }
 
@@ -28,7 +33,7 @@ func (s *Server) readdir(c *transport.Call) error {
 	if err := c.ArgsErr(); err != nil {
 		return err
 	}
-	l := listing{s: s, res: c.Res, dirRoom: -1}
+	l := listing{s: s, c: c, res: c.Res, dirRoom: -1}
 	l.run(c, &a.Dir, a.Cookie, a.Verf, a.Count)
 	return nil
 }
@@ -39,7 +44,7 @@ func (s *Server) readdirplus(c *transport.Call) error {
 	if err := c.ArgsErr(); err != nil {
 		return err
 	}
-	l := listing{s: s, res: c.Res, dirRoom: int(min(a.Dircount, MaxIO)), withAttr: true}
+	l := listing{s: s, c: c, res: c.Res, dirRoom: int(min(a.Dircount, MaxIO)), withAttr: true}
 	l.run(c, &a.Dir, a.Cookie, a.Verf, a.Maxcount)
 	return nil
 }
@@ -86,7 +91,10 @@ func (l *listing) list(w *who, cookie uint64, verf nfs3.Verf, count int, attr *n
 	if err != nil {
 		return err
 	}
-	if l.entries == 0 && !eof {
+	switch {
+	case l.entries == 0 && l.busy:
+		return ErrBusy
+	case l.entries == 0 && !eof:
 		return nfs3.ErrTooSmall
 	}
 	nfs3.EndEntries(l.res, eof)
@@ -109,7 +117,7 @@ func (l *listing) entry(de *Dirent) bool {
 		}
 		size = nfs3.EntryPlusSize(len(de.Name), &attr, &fh)
 	}
-	if size > l.room {
+	if size > l.room || !l.grow(size) {
 		return false
 	}
 	l.room -= size
@@ -123,4 +131,17 @@ func (l *listing) entry(de *Dirent) bool {
 		fh.EncodeXDR(l.res)
 	}
 	return true
+}
+
+// grow sees to space for an entry of size octets, and for much of what may
+// follow, where the reply's own space does not do: a large listing counts in the
+// server's memory budget. When that is spent the page ends here.
+func (l *listing) grow(size int) bool {
+	size += nfs3.ListSize(true) // what EndEntries writes, and more
+	b := l.res.Bytes()
+	if cap(b)-len(b) >= size || l.c.Room(max(size, min(l.room, minListing))) {
+		return true
+	}
+	l.busy = true
+	return false
 }

@@ -88,6 +88,27 @@ func (c *Call) recycle() {
 // arbitrary.
 func (c *Call) Buffer(n int) []byte { return c.via.buffer(c, n) }
 
+// Room has the reply's stream hold n octets more. What is beyond the small space
+// that each reply begins with comes from the server's memory budget; false says
+// that it is spent. Procedures with large results that are no items call it as
+// they go, and before the first item.
+func (c *Call) Room(n int) bool {
+	had := c.res.Bytes()
+	if cap(had)-len(had) >= n {
+		return true
+	}
+	b := c.Buffer(len(had) + max(n, 2*len(had))) // as it will go on to grow
+	if b == nil {
+		b = c.Buffer(len(had) + n)
+	}
+	if b == nil {
+		return false
+	}
+	c.res.Reset(b)
+	c.res.Raw(had)
+	return true
+}
+
 // ArgsErr returns nil, or ErrGarbageArgs when the arguments did not decode. A
 // procedure asks after it has decoded all and before it does any work: where
 // the arguments came in chunks that do not belong to them, the call is answered

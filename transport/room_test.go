@@ -1,0 +1,68 @@
+// Results that are large and no items: they count in the memory budget.
+
+package transport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/nfsrdma/nfsrdma/xdr"
+)
+
+const roomProg = 0x20000f11
+
+// roomProgram gives half a megabyte, piece by piece, as long as there is room.
+func roomProgram() *Program {
+	return &Program{Name: "room", Number: roomProg, Version: 1, Procs: []Procedure{{Name: "LIST", Idempotent: true,
+		Run: func(c *Call) error {
+			piece := bytes.Repeat([]byte{7}, 8<<10)
+			start := c.Res.Len()
+			for c.Res.Len() < start+512<<10 {
+				if !c.Room(len(piece)) {
+					return ErrSystem
+				}
+				if cap(c.Res.Bytes())-c.Res.Len() < len(piece) {
+					return errors.New("no room was made")
+				}
+				c.Res.Fixed(piece)
+			}
+			return nil
+		}}}}
+}
+
+// listing is all octets of a result.
+type listing struct{ b []byte }
+
+func (l *listing) DecodeXDR(d *xdr.Decoder) { l.b = bytes.Clone(d.Rest()) }
+
+func TestRoom(t *testing.T) {
+	overEach(t, func(t *testing.T, n network) {
+		for _, memory := range []int64{64 << 20, 256 << 10} {
+			budget := rpcrdma.NewBudget(memory)
+			s := NewServer(ServerConfig{MaxRecord: 64 << 10, Memory: memory, RDMA: rpcrdma.Config{Budget: budget}}, roomProgram())
+			addr, done, err := n.serve(s, "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := n.client(t, addr, ClientConfig{MaxRetries: -1})
+			var got listing
+			p := &Proc{Prog: roomProg, Vers: 1, Name: "LIST", MaxReply: 512 << 10}
+			ctx, cancel := context.WithCancel(bg)
+			err = c.Call(ctx, p, nil, &got, nil, 0)
+			cancel()
+			if enough := memory > 1<<20; enough && (err != nil || len(got.b) != 512<<10) {
+				t.Errorf("%d octets, %v", len(got.b), err)
+			} else if !enough && !errors.Is(err, ErrSystem) {
+				t.Errorf("with no memory: %d octets, %v", len(got.b), err)
+			}
+			s.Shutdown(bg)
+			<-done
+			if used, free := s.results.used.Load(), budget.Free(); used != 0 || free != memory {
+				t.Errorf("%d octets are held over TCP, %d are free over RDMA", used, free)
+			}
+		}
+	})
+}
