@@ -14,7 +14,8 @@ import (
 // Bounds of what is reckoned when a work request is posted.
 const (
 	earlyCRCMin  = 16 << 10 // octets of a Write from which it pays
-	earlyCRCSegs = 64       // FPDUs of one PostSend
+	earlyCRCMax  = 20       // FPDUs of a Write up to which there is room for their CRCs
+	earlyCRCSegs = 64       // and of one PostSend
 )
 
 // earlyCRCs are the CRCs of the FPDUs of the Writes of one PostSend. A tagged
@@ -57,7 +58,7 @@ func (t *transmitter) early(wrs []SendWR) *earlyCRCs {
 // add reckons the CRCs of one Write.
 func (c *earlyCRCs) add(wr *SendWR) {
 	length := int(total(wr.SGL))
-	if c.over = c.over || c.segments(length) > earlyCRCSegs-c.n; c.over {
+	if c.over = c.over || c.segments(length) > min(earlyCRCMax, earlyCRCSegs-c.n); c.over {
 		return
 	}
 	at, off := 0, 0 // where in the SGL
@@ -91,7 +92,7 @@ func (c *earlyCRCs) take(e *sendEntry) {
 		return
 	}
 	n := c.segments(int(e.length))
-	e.segLen, e.crcs = c.segLen, append(e.crcs, c.crcs[c.took:c.took+n]...)
+	e.segLen, e.ncrcs = c.segLen, copy(e.crcs[:n], c.crcs[c.took:])
 	c.took += n
 }
 
@@ -99,11 +100,11 @@ func (c *earlyCRCs) segments(length int) int { return (length + c.segLen - 1) / 
 
 // cut is how many payload octets the FPDUs of e have when the connection allows room.
 func (e *sendEntry) cut(room int) int {
-	if len(e.crcs) == 0 {
+	if e.ncrcs == 0 {
 		return room
 	}
 	if e.segLen > room { // the segment size of TCP has shrunk since
-		e.crcs = e.crcs[:0]
+		e.ncrcs = 0
 		return room
 	}
 	return e.segLen
@@ -113,11 +114,11 @@ func (e *sendEntry) cut(room int) int {
 // carries n octets from offset sent, if the poster has reckoned it. CRCs that
 // were made for other cuts are dropped.
 func (e *sendEntry) earlyCRC(sent, n int) (crc uint32, ok bool) {
-	if len(e.crcs) == 0 {
+	if e.ncrcs == 0 {
 		return 0, false
 	}
 	if sent%e.segLen != 0 || n != min(int(e.length)-sent, e.segLen) {
-		e.crcs = e.crcs[:0]
+		e.ncrcs = 0
 		return 0, false
 	}
 	return e.crcs[sent/e.segLen], true

@@ -13,8 +13,9 @@ type sendEntry struct {
 	end      uint64 // stream position behind its last octet
 	done     bool
 	status   Status
-	segLen   int      // Write: the cut that crcs were made for
-	crcs     []uint32 // of its FPDUs, in order; none where the transmitter is to make them
+	segLen   int                 // Write: the cut that crcs were made for
+	ncrcs    int                 // of its FPDUs: all, or none where the transmitter is to make them
+	crcs     [earlyCRCMax]uint32 // in order
 }
 
 func (e *sendEntry) isRead() bool { return e.Op == OpRead || e.Op == OpReadInvalidate }
@@ -96,7 +97,7 @@ func (sq *sendQueue) push(wr *SendWR, early *earlyCRCs) {
 		e.length = uint32(total(wr.SGL))
 	}
 	e.sent, e.done, e.status, e.end = false, false, WCSuccess, 0
-	e.crcs = e.crcs[:0]
+	e.ncrcs = 0
 	if early != nil {
 		early.take(e)
 	}
