@@ -4,6 +4,7 @@ package rnic
 
 import (
 	"errors"
+	"math"
 
 	"github.com/nfsrdma/nfsrdma/rnic/ddp"
 	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
@@ -113,7 +114,7 @@ func (r *receiver) send(op rdmap.Opcode, h *ddp.Header, payload []byte, n int) e
 	if h.MO != r.placed {
 		return errMO
 	}
-	if uint64(h.MO)+uint64(n) > uint64(len(r.recv.Buf)) {
+	if uint64(h.MO)+uint64(n) > min(uint64(len(r.recv.Buf)), math.MaxUint32) { // R5041-055
 		return errLong
 	}
 	copy(r.recv.Buf[h.MO:], payload)

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nfsrdma/nfsrdma/rnic/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
 	"github.com/nfsrdma/nfsrdma/rnic/term"
 )
 
@@ -233,4 +236,25 @@ func TestOctetByOctet(t *testing.T) {
 	if wc := s.want(t, OpRecv, 1, WCSuccess); wc.Len != 5 || string(w.wr.buf[1:5]) != "abcd" {
 		t.Fatalf("%+v %q", wc, w.wr.buf)
 	}
+}
+
+// TestLongestMessage: a Send of 2^32 octets is one too many, however large the buffer (R5041-055).
+func TestLongestMessage(t *testing.T) {
+	mem, err := unix.Mmap(-1, 0, 1<<32+4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
+	if err != nil {
+		t.Skip("no address space: ", err)
+	}
+	defer unix.Munmap(mem)
+	s := newSide(t, DeviceConfig{}, 4)
+	recv(t, s.qp, 1, mem)
+	r := &s.qp.rx
+	wr, _ := s.qp.rq.take()
+	r.open, r.op, r.recv, r.placed = true, rdmap.OpSend, wr, 1<<32-16
+	if err := r.segment(untagged(0x01, 0x43, 0, 0, 1, 1<<32-16, make([]byte, 15)), 18+15); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.segment(untagged(0x41, 0x43, 0, 0, 1, 1<<32-1, make([]byte, 1)), 18+1); err != error(errLong) {
+		t.Fatal(err)
+	}
+	r.recv = RecvWR{}
 }
