@@ -207,3 +207,32 @@ func TestCQOverrun(t *testing.T) {
 		b.want(t, OpRecv, i, st)
 	}
 }
+
+// TestGoodEndWhileSending: a peer that answers and closes before the system call that
+// handed our Send to TCP has returned, closes in good order.
+func TestGoodEndWhileSending(t *testing.T) {
+	s := scriptInitiator(t, ConnParams{})
+	s.open()
+	until(t, func() bool { s.qp.sq.mu.Lock(); defer s.qp.sq.mu.Unlock(); return !s.qp.sq.gated && !s.qp.sq.active })
+	l := &lateLink{link: s.qp.tx.link, sent: make(chan struct{})}
+	s.qp.tx.link = l
+	go s.qp.PostSend(SendWR{ID: 1, Op: OpSend})
+	s.hearULPDU()
+	s.c.Close()
+	time.Sleep(20 * time.Millisecond) // for the receive loop to see the end
+	close(l.sent)
+	s.want(t, OpSend, 1, WCSuccess)
+	s.wantEnd(t, io.EOF)
+}
+
+// A lateLink does not return from writev before sent is closed.
+type lateLink struct {
+	link
+	sent chan struct{}
+}
+
+func (l *lateLink) writev(b *batch) (int, error) {
+	n, err := l.link.writev(b)
+	<-l.sent
+	return n, err
+}

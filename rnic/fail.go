@@ -120,6 +120,13 @@ func (qp *QP) farewell(rest []byte, last *streamFault) {
 	qp.link.closeWrite()
 }
 
+// barrier returns when what TCP has taken has been noted: the peer may have answered it,
+// and closed, before the call that handed it over returned.
+func (t *transmitter) barrier() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+}
+
 // terminate appends the last FPDU of the stream to what is left of the one before.
 func (t *transmitter) terminate(rest []byte, f *streamFault) []byte {
 	h := ddp.Header{Last: true, Ctrl: rdmap.Control(rdmap.OpTerminate), QN: ddp.QNTerminate, MSN: 1}

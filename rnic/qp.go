@@ -178,6 +178,7 @@ func (qp *QP) readDone(e *sendEntry) error {
 // inputEnded judges the end of the inbound octets.
 func (qp *QP) inputEnded(err error) {
 	if err == io.EOF {
+		qp.tx.barrier()
 		qp.sq.mu.Lock()
 		busy := qp.sq.head != qp.sq.tail || qp.sq.irqHead != qp.sq.irqTail
 		qp.sq.mu.Unlock()
