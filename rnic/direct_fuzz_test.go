@@ -66,7 +66,7 @@ func runPlan(t *testing.T, plan []byte, piece int, direct bool) (o outcome) {
 		recv(t, s.qp, i, o.mem[2+i])
 	}
 	s.qp.sq.setReads(2, 2)
-	s.qp.sq.push(&SendWR{ID: 9, Op: OpRead, MR: sink, Length: room})
+	s.qp.sq.push(&SendWR{ID: 9, Op: OpRead, MR: sink, Length: room}, nil)
 	s.qp.sq.next, s.qp.sq.readTail = 1, 1
 	s.qp.rx.start(&session{})
 	s.qp.rx.direct = direct
