@@ -23,11 +23,11 @@ var update = flag.Bool("update", false, "write the seeds instead of comparing th
 // Longer messages make poor seeds.
 const maxSeed = 2048
 
-// Which message the first octet of a seed picks in the fuzz targets of mpa and oncrpc.
+// Which message the first octet of a seed picks in the fuzz targets of mpa and xdr.
 const (
 	seedRequest, seedReply, seedFPDU = 0, 1, 2
 
-	seedCallHeader, seedReplyHeader, seedAuthSys = 0, 2, 11
+	seedCallHeader, seedReplyHeader, seedAuthSys = 0, 1, 3
 )
 
 // A corpus is seeds by the path of their file below the module's root.
@@ -120,7 +120,7 @@ func (c corpus) messages(t *testing.T, conv *Conversation) {
 			args, _ := peekCall(t, r, call)
 			calls[r.Header.XID] = call
 			c.message(t, &r, call, new(oncrpc.CallHeader), args)
-			c.add("xdr/oncrpc/FuzzHeaders", "credential", append([]byte{seedAuthSys}, call.Cred.Body...))
+			c.add("xdr/FuzzProtocols", "credential", append([]byte{seedAuthSys}, call.Cred.Body...))
 			continue
 		}
 		call := calls[r.Header.XID]
@@ -143,7 +143,7 @@ func (c corpus) message(t *testing.T, r *RPC, call *oncrpc.CallHeader, head, bod
 	var d xdr.Decoder
 	d.Reset(r.Msg.Stream, r.Msg.Items)
 	head.DecodeXDR(&d)
-	c.add("xdr/oncrpc/FuzzHeaders", dir, append([]byte{header}, r.Msg.Stream[:d.Offset()]...))
+	c.add("xdr/FuzzProtocols", dir, append([]byte{header}, r.Msg.Stream[:d.Offset()]...))
 	body.DecodeXDR(&d)
 	if d.Err() != nil {
 		t.Fatal(d.Err())

@@ -1,4 +1,4 @@
-// Golden octets, truncations, bad values, allocations and fuzzing of the RPC headers.
+// Golden octets, truncations, bad values and allocations of the RPC headers.
 
 package oncrpc
 
@@ -207,27 +207,4 @@ func TestDoNotAllocate(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-}
-
-// FuzzHeaders: the first octet picks the header; what decodes must encode and decode again to the same.
-func FuzzHeaders(f *testing.F) {
-	for i, g := range golden {
-		f.Add(append([]byte{byte(i)}, unhex(g.hex)...))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if len(b) == 0 {
-			return
-		}
-		kind := golden[int(b[0])%len(golden)].msg
-		m, back := fresh(kind), fresh(kind)
-		d := xdr.NewDecoder(b[1:])
-		if m.DecodeXDR(d); d.Err() != nil {
-			return
-		}
-		again := encode(m)
-		d = xdr.NewDecoder(again)
-		if back.DecodeXDR(d); d.Err() != nil || d.Remaining() != 0 || !bytes.Equal(encode(back), again) {
-			t.Errorf("%+v, again %+v, %v", m, back, d.Err())
-		}
-	})
 }
