@@ -51,9 +51,7 @@ type flow struct {
 	seq  [2]uint32 // the next octet of each direction
 	done [2]bool
 
-	pending [2][]byte // octets of a unit that is not whole yet
-	mpa     [2]bool   // the direction has begun with an MPA frame
-	plain   [2]bool   // it has begun with something else
+	units [2]framer
 }
 
 const (
@@ -77,54 +75,32 @@ func (c *Capture) flow(client, server int) *flow {
 	return f
 }
 
+// data writes what is whole. Each MPA frame and each FPDU gets a packet of its own in
+// the capture. TCP promises no such thing, but tshark loses the thread when packets
+// hold several FPDUs and the end of another.
 func (f *flow) data(d Direction, b []byte) {
 	if f.c == nil {
 		return
 	}
 	f.c.mu.Lock()
 	defer f.c.mu.Unlock()
-	f.pending[d] = append(f.pending[d], b...)
+	f.units[d].add(b)
 	for {
-		n := f.unit(d)
-		if n == 0 {
+		u := f.units[d].next()
+		if u == nil {
 			return
 		}
-		f.flush(d, n)
+		f.unit(d, u)
 	}
 }
 
-// flush writes the first n pending octets.
-func (f *flow) flush(d Direction, n int) {
-	for b := f.pending[d][:n]; len(b) > 0; {
+// unit writes one unit.
+func (f *flow) unit(d Direction, b []byte) {
+	for len(b) > 0 {
 		part := b[:min(len(b), maxPacket)]
 		f.packet(d, flagPSH|flagACK, part)
 		b = b[len(part):]
 	}
-	f.pending[d] = f.pending[d][n:]
-}
-
-// unit returns how many of the pending octets make a whole unit: an MPA frame, then
-// FPDUs. Each gets a packet of its own in the capture. TCP promises no such thing, but
-// tshark loses the thread when packets hold several FPDUs and the end of another.
-func (f *flow) unit(d Direction) int {
-	b, n := f.pending[d], 0
-	switch {
-	case f.plain[d]:
-		return len(b)
-	case f.mpa[d] && len(b) >= 2:
-		n = 2 + int(binary.BigEndian.Uint16(b))
-		n += -n&3 + 4
-	case !f.mpa[d] && len(b) >= 20:
-		if f.plain[d] = string(b[:4]) != "MPA "; f.plain[d] {
-			return len(b)
-		}
-		n = 20 + int(binary.BigEndian.Uint16(b[18:]))
-		f.mpa[d] = len(b) >= n
-	}
-	if len(b) < n {
-		return 0
-	}
-	return n
 }
 
 func (f *flow) fin(d Direction) {
@@ -135,7 +111,7 @@ func (f *flow) fin(d Direction) {
 	defer f.c.mu.Unlock()
 	if !f.done[d] {
 		f.done[d] = true
-		f.flush(d, len(f.pending[d]))
+		f.unit(d, f.units[d].rest())
 		f.packet(d, flagFIN|flagACK, nil)
 	}
 }

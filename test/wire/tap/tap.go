@@ -32,6 +32,7 @@ type Tap struct {
 	cuts atomic.Int64
 
 	mu    sync.Mutex
+	split [2]func(fpdu []byte) int // guarded by mu, as is conns
 	conns map[net.Conn]bool
 	wg    sync.WaitGroup
 }
@@ -121,12 +122,13 @@ var errCut = errors.New("cut")
 
 func (t *Tap) pass(from, to net.Conn, flow *flow, d Direction) {
 	buf := make([]byte, 1<<16)
+	out := t.splitter(to, d)
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
 			// First to the capture: what a peer answers is then always behind its cause.
 			flow.data(d, buf[:n])
-			if err = errors.Join(err, t.forward(to, buf[:n], d)); errors.Is(err, errCut) {
+			if err = errors.Join(err, t.forward(out, buf[:n], d)); errors.Is(err, errCut) {
 				t.cuts.Add(1)
 				reset(from)
 				reset(to)
@@ -137,6 +139,7 @@ func (t *Tap) pass(from, to net.Conn, flow *flow, d Direction) {
 			continue
 		}
 		flow.fin(d)
+		out.flush()
 		if errors.Is(err, io.EOF) {
 			to.(*net.TCPConn).CloseWrite()
 		} else {
@@ -148,7 +151,7 @@ func (t *Tap) pass(from, to net.Conn, flow *flow, d Direction) {
 }
 
 // forward passes octets on, only up to the cut when it falls among them.
-func (t *Tap) forward(to net.Conn, b []byte, d Direction) error {
+func (t *Tap) forward(to *splitter, b []byte, d Direction) error {
 	if left := t.cut[d].Load(); left > 0 {
 		rest := left - int64(len(b))
 		if rest <= 0 {
