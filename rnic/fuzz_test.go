@@ -4,13 +4,15 @@ package rnic
 
 import (
 	"bytes"
+	"encoding/binary"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic/mpa"
 )
 
 // FuzzReceiver feeds ULPDUs in good FPDUs (mode 0), or plain octets with CRC off (mode
-// 1) or with markers (mode 2), to a QP that has regions, receives and a Read outstanding.
+// 1) or with markers (mode 2), to a QP that has regions, receives and a Read outstanding;
+// in mode 3 they are the piece and the plan of fuzzDirect.
 func FuzzReceiver(f *testing.F) {
 	w := fuzzWorld(f)
 	for _, row := range faultRows {
@@ -21,7 +23,16 @@ func FuzzReceiver(f *testing.F) {
 	f.Add(uint8(0), tagged(0xc1, 0x42, w.readSink.STag(), w.readSink.Base(), make([]byte, 64)))
 	f.Add(uint8(0), write(theWR, 0, 64)(w.world))
 	f.Add(uint8(0), read(theRD, 0, 64)(w.world))
+	f.Add(uint8(3), []byte{999 >> 8, 999 & 0xff, 0, 200, 1, 120, 2, 90, 3, 10, 0, 0, 0})
+	f.Add(uint8(3), []byte{0, 1, 1, 255, 1, 255, 0, 255, 0, 3})
+	f.Add(uint8(3), []byte{40_000 >> 8, 40_000 & 0xff, 2, 160, 2, 0, 4, 9, 0, 100})
 	f.Fuzz(func(t *testing.T, mode uint8, b []byte) {
+		if mode == 3 {
+			if len(b) > 2 {
+				fuzzDirect(t, b[2:], binary.BigEndian.Uint16(b))
+			}
+			return
+		}
 		w := fuzzWorld(t)
 		if mode == 0 {
 			if len(b) == 0 || len(b) > mpa.MaxULPDU {
