@@ -14,6 +14,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic/mpa"
 	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 const (
@@ -23,6 +24,11 @@ const (
 
 // TestReplies: the Reply to each kind of Request, octet by octet.
 func TestReplies(t *testing.T) {
+	conformance.Proves(t, "R5040-171", "R5040-273", "R5040-274", "R5040-276", "R5044-002", "R5044-049", "R5044-050", "R5044-099",
+		"R5044-101", "R5044-109", "R5044-111", "R5044-112", "R5044-113", "R5044-116", "R5044-121", "R5044-127", "R6581-001",
+		"R6581-004", "R6581-005", "R6581-006", "R6581-010", "R6581-011", "R6581-020", "R6581-021", "R6581-022", "R6581-023",
+		"R6581-025", "R6581-034", "R6581-035", "R6581-037", "R6581-042", "R6581-044", "R6581-046", "R6581-050", "R6581-056",
+		"R6581-057", "R6581-059")
 	for _, c := range []struct {
 		name, req, rep string
 		cfg            DeviceConfig
@@ -44,6 +50,7 @@ func TestReplies(t *testing.T) {
 			DeviceConfig{}, ConnParams{PrivateData: []byte{1, 2, 3}}, 128, 16},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			conformance.ProvesNamed(t)
 			s := &script{side: newSide(t, c.cfg, 4), t: t}
 			l, _ := s.dev.Listen("tcp", "127.0.0.1:0")
 			defer l.Close()
@@ -67,6 +74,8 @@ func TestReplies(t *testing.T) {
 // TestBadRequests: each closes the connection with nothing sent (R5044-123), the
 // key at its first wrong octet (R5044-098).
 func TestBadRequests(t *testing.T) {
+	conformance.Proves(t, "R5044-098", "R5044-114", "R5044-117", "R5044-123", "R5044-135", "R5044-141", "R5044-144", "R5044-154",
+		"R5044-159", "R5044-177", "R6581-012")
 	d := Open(DeviceConfig{})
 	l, err := d.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -88,6 +97,7 @@ func TestBadRequests(t *testing.T) {
 // TestEarlyOctets: octets that come behind the Request before the Reply end the connection
 // unanswered, also when they come late.
 func TestEarlyOctets(t *testing.T) {
+	conformance.Proves(t, "R5044-141")
 	s := &script{side: newSide(t, DeviceConfig{}, 4), t: t}
 	l, _ := s.dev.Listen("tcp", "127.0.0.1:0")
 	defer l.Close()
@@ -111,6 +121,7 @@ func TestEarlyOctets(t *testing.T) {
 
 // TestReject: private data both ways (R5044-125, RFC 6581 §9).
 func TestReject(t *testing.T) {
+	conformance.Proves(t, "R5044-110", "R5044-124", "R5044-125", "R5044-145", "R6581-033")
 	a, b := newSide(t, DeviceConfig{}, 4), Open(DeviceConfig{})
 	l, _ := b.Listen("tcp", "127.0.0.1:0")
 	defer l.Close()
@@ -142,6 +153,9 @@ func responder(t *testing.T, cfg DeviceConfig, reply string) (*script, error) {
 }
 
 func TestReplyJudged(t *testing.T) {
+	conformance.Proves(t, "R5040-273", "R5040-275", "R5041-077", "R5044-002", "R5044-050", "R5044-088", "R5044-092", "R5044-097",
+		"R5044-100", "R5044-108", "R5044-117", "R5044-120", "R5044-130", "R5044-135", "R5044-138", "R6581-008", "R6581-029",
+		"R6581-030", "R6581-031", "R6581-032", "R6581-049")
 	for _, c := range []struct {
 		name, reply string
 		want        error
@@ -191,6 +205,7 @@ func TestReplyJudged(t *testing.T) {
 
 // TestSlowPeers: one deadline for the whole frame, in both roles, however the octets trickle.
 func TestSlowPeers(t *testing.T) {
+	conformance.Proves(t, "R5044-122", "R5044-129", "R5044-139", "R5044-142")
 	trickle := func(c net.Conn, frame []byte) {
 		for i := range frame {
 			if _, err := c.Write(frame[i : i+1]); err != nil {
@@ -301,6 +316,7 @@ func TestHandshakeCap(t *testing.T) {
 
 // TestOverPipe: a QP works on any net.Conn.
 func TestOverPipe(t *testing.T) {
+	conformance.Proves(t, "R5044-090", "R5044-094")
 	for _, crc := range []CRCMode{CRCOn, CRCOff} {
 		overPipe(t, DeviceConfig{CRC: crc})
 	}

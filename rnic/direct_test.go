@@ -11,6 +11,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic/mpa"
 	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 const bigLen = 60_001 // octets of payload that make a segment large
@@ -58,6 +59,7 @@ func TestDirectPlacement(t *testing.T) {
 // TestDirectPieces: every kind of payload, in pieces that split headers, payload and
 // trailers anywhere, with small messages between (R5044-080).
 func TestDirectPieces(t *testing.T) {
+	conformance.Proves(t, "R5044-055", "R5044-057", "R5044-080", "R5044-106", "R5044-107", "R5044-173")
 	for _, piece := range []int{61, 999, 16 << 10, 50_000, 1 << 20} {
 		for _, n := range []int{directMin - 20, directMin, directMin + 20, 30_002, bigLen, 65_517} {
 			s := directScript(t)
@@ -104,6 +106,7 @@ func TestDirectPieces(t *testing.T) {
 // TestDirectFaults: a large segment is judged whole by its header, before any octet
 // of it is placed or the rest has come, with the same outcome as a small one.
 func TestDirectFaults(t *testing.T) {
+	conformance.Proves(t, "R5041-106", "R5041-125")
 	big := make([]byte, bigLen)
 	for i := range big {
 		big[i] = 0xee
@@ -125,6 +128,7 @@ func TestDirectFaults(t *testing.T) {
 		"unasked":                {func(w *world) []byte { return tagged(0xc1, 0x42, 1, 0, big) }, 0x02, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
+			conformance.ProvesNamed(t)
 			s := directScript(t)
 			w := newWorld(t, s)
 			seg := row.seg(w)
@@ -149,6 +153,7 @@ func TestDirectFaults(t *testing.T) {
 // TestDirectRevoked: Invalidate does not wait for a peer that has stopped within a
 // segment, and not one octet that comes later is placed (R5040-209, R5041-141).
 func TestDirectRevoked(t *testing.T) {
+	conformance.Proves(t, "R5040-207", "R5040-209", "R5041-131", "R5041-132", "R5041-139", "R5041-141")
 	for _, how := range []string{"Invalidate", "Dereg", "Rereg"} {
 		t.Run(how, func(t *testing.T) {
 			s := directScript(t)
@@ -209,6 +214,7 @@ func TestDirectFlushed(t *testing.T) {
 // TestDirectCutOff: the stream may end in payload or in the trailer: the message has
 // not come.
 func TestDirectCutOff(t *testing.T) {
+	conformance.Proves(t, "R5040-013", "R5041-082", "R5044-151")
 	f := mpa.AppendFPDU(nil, false, untagged(0x41, 0x43, 0, 0, 1, 0, make([]byte, bigLen)))
 	for _, n := range []int{30_000, len(f) - 4, len(f) - 1} {
 		s := directScript(t)

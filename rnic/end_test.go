@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 // wantEnd waits for the end of the QP and its reason.
@@ -27,6 +28,7 @@ func (s *side) wantEnd(t *testing.T, target error) {
 
 // TestTerminateReceived: it is told to the ULP, and not answered (R5040-181, R5040-017).
 func TestTerminateReceived(t *testing.T) {
+	conformance.Proves(t, "R5040-017", "R5040-137", "R5040-138", "R5040-140", "R5040-177", "R5040-181")
 	s := scriptInitiator(t, ConnParams{})
 	recv(t, s.qp, 1, nil)
 	s.open()
@@ -39,6 +41,7 @@ func TestTerminateReceived(t *testing.T) {
 
 // TestBadTerminate: a malformed one ends the stream with no answer (R5040-188).
 func TestBadTerminate(t *testing.T) {
+	conformance.Proves(t, "R5040-141", "R5040-184")
 	for _, u := range [][]byte{untagged(0x41, 0x47, 0, 2, 2, 0, make([]byte, 4)),
 		untagged(0x41, 0x47, 0, 2, 1, 0, make([]byte, 3)), untagged(0x01, 0x47, 0, 2, 1, 0, make([]byte, 4)),
 		untagged(0x41, 0x47, 0, 0, 1, 0, make([]byte, 4)), tagged(0xc1, 0x47, 0, 0, nil)} {
@@ -55,6 +58,8 @@ func TestBadTerminate(t *testing.T) {
 }
 
 func TestPeerCloses(t *testing.T) {
+	conformance.Proves(t, "R5040-013", "R5040-177", "R5040-179", "R5040-187", "R5041-010", "R5041-016", "R5041-082", "R5041-086",
+		"R5044-014", "R5044-150", "R5044-151")
 	t.Run("between FPDUs", func(t *testing.T) {
 		s := scriptInitiator(t, ConnParams{})
 		s.open()
@@ -95,6 +100,8 @@ func TestPeerCloses(t *testing.T) {
 
 // TestDisconnect: accepted work drains, then FIN, then both ends are at rest (R5041-080, R5041-081).
 func TestDisconnect(t *testing.T) {
+	conformance.Proves(t, "R5040-125", "R5040-177", "R5040-178", "R5040-243", "R5041-007", "R5041-071", "R5041-072", "R5041-080",
+		"R5041-081", "R5041-084", "R8166-007")
 	a, b := joined(t, DeviceConfig{}, DeviceConfig{}, 64)
 	for i := range uint64(40) {
 		recv(t, b.qp, i, make([]byte, 100_000))
@@ -116,6 +123,7 @@ func TestDisconnect(t *testing.T) {
 
 // TestDeafPeer: nothing hangs on a peer that does not read.
 func TestDeafPeer(t *testing.T) {
+	conformance.Proves(t, "R5040-142", "R5040-161", "R5041-073")
 	for _, how := range []string{"Close", "Disconnect", "Terminate"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
@@ -155,6 +163,7 @@ func TestDeafPeer(t *testing.T) {
 // TestTerminateBehindHalfSent: a Terminate goes at the next FPDU boundary, also when TCP has taken
 // only a part of the FPDU before (notes on R5040-180, R5040-183).
 func TestTerminateBehindHalfSent(t *testing.T) {
+	conformance.Proves(t, "R5040-180", "R5040-183", "R5040-189", "R5044-171")
 	s := scriptInitiator(t, ConnParams{})
 	s.open()
 	post(t, s.qp, SendWR{Op: OpSend, SGL: [][]byte{make([]byte, 16<<20)}})
@@ -191,6 +200,7 @@ func TestCloseIdle(t *testing.T) {
 
 // TestCQOverrun: nothing is lost, the QP fails (R5040-214).
 func TestCQOverrun(t *testing.T) {
+	conformance.Proves(t, "R5040-063", "R5040-082", "R5040-188", "R5040-214", "R5040-221", "R5040-255")
 	a, b := joined(t, DeviceConfig{}, DeviceConfig{}, 16)
 	b.cq.depth = 2
 	for i := range uint64(6) {

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 // A side is one end of a connection under test.
@@ -104,6 +106,10 @@ func noise(n int) []byte {
 }
 
 func TestModes(t *testing.T) {
+	conformance.Proves(t, "R5040-009", "R5040-011", "R5040-016", "R5040-018", "R5040-021", "R5040-089", "R5040-096", "R5040-107",
+		"R5040-114", "R5040-130", "R5040-131", "R5040-134", "R5040-155", "R5040-156", "R5040-244", "R5041-002", "R5041-007",
+		"R5041-020", "R5041-021", "R5041-056", "R5041-057", "R5041-062", "R5041-075", "R5041-076", "R5044-053", "R5044-089",
+		"R5044-102", "R8166-009", "R8166-011", "R8797-001")
 	for _, crc := range []CRCMode{CRCOn, CRCOff} {
 		for _, marks := range []bool{false, true} {
 			t.Run(fmt.Sprintf("crc=%d markers=%v", crc, marks), func(t *testing.T) {

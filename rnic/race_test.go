@@ -6,11 +6,14 @@ import (
 	"bytes"
 	"sync"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 // TestInvalidateIsFinal: once Invalidate has returned, nothing is placed any more,
 // though the peer keeps writing (R5040-209, R5041-141).
 func TestInvalidateIsFinal(t *testing.T) {
+	conformance.Proves(t, "R5040-209", "R5041-132", "R5041-141")
 	for i := range 40 {
 		cfg := DeviceConfig{CRC: CRCMode(i%2) * CRCOff} // read into the buffer, or directly
 		a, b := joined(t, cfg, cfg, 64)
@@ -49,6 +52,7 @@ func (qp *QP) rxBegun() bool {
 
 // TestManyPosters: work of many goroutines arrives whole, and completes once each.
 func TestManyPosters(t *testing.T) {
+	conformance.Proves(t, "R5040-122", "R5041-007")
 	const posters, each = 8, 200
 	a, b := joined(t, DeviceConfig{}, DeviceConfig{}, posters*each)
 	for i := range posters * each {

@@ -12,6 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/mpa"
 	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
 	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 // world is what the peer of a fault row finds: regions and two posted receives of 16 octets.
@@ -77,34 +78,34 @@ func theBound(w *world) *MR { return w.bound }
 func theGone(w *world) *MR  { return w.gone }
 
 var faultRows = []faultRow{
-	{"short tagged R5041-051", nil, fixed([]byte{0xc1, 0x40, 1}), 0x10, 0, 0},
-	{"short untagged R5041-112", nil, fixed(make([]byte, 17)), 0x10, 0, 0},
-	{"DV tagged R5041-117", nil, fixed(tagged(0xc2, 0x40, 1, 0, []byte{1})), 0x11, 4, 14},
-	{"DV untagged R5041-123", nil, fixed(untagged(0x42, 0x43, 0, 0, 1, 0, nil)), 0x12, 6, 18},
-	{"RV R5040-194", nil, fixed(untagged(0x41, 0x83, 0, 0, 1, 0, nil)), 0x02, 5, 18},
-	{"opcode 15 R5040-193", nil, fixed(untagged(0x41, 0x4f, 0, 0, 1, 0, nil)), 0x02, 6, 18},
+	{"short tagged R5041-051 R5041-112", nil, fixed([]byte{0xc1, 0x40, 1}), 0x10, 0, 0},
+	{"short untagged R5041-112 R5041-051 R5040-082", nil, fixed(make([]byte, 17)), 0x10, 0, 0},
+	{"DV tagged R5041-117 R5041-031", nil, fixed(tagged(0xc2, 0x40, 1, 0, []byte{1})), 0x11, 4, 14},
+	{"DV untagged R5041-123 R5041-031", nil, fixed(untagged(0x42, 0x43, 0, 0, 1, 0, nil)), 0x12, 6, 18},
+	{"RV R5040-194 R5040-071", nil, fixed(untagged(0x41, 0x83, 0, 0, 1, 0, nil)), 0x02, 5, 18},
+	{"opcode 15 R5040-193 R5040-036 R5040-072", nil, fixed(untagged(0x41, 0x4f, 0, 0, 1, 0, nil)), 0x02, 6, 18},
 	{"opcode 10 R5040-193", nil, fixed(untagged(0x41, 0x4a, 0, 1, 1, 0, make([]byte, 52))), 0x02, 6, 18},
 	{"Send tagged R5040-072", nil, fixed(tagged(0xc1, 0x43, 1, 0, nil)), 0x02, 6, 14},
 	{"Write untagged R5040-072", nil, fixed(untagged(0x41, 0x40, 0, 0, 1, 0, nil)), 0x02, 6, 18},
-	{"QN 7 R5041-118", nil, fixed(untagged(0x41, 0x43, 0, 7, 1, 0, nil)), 0x12, 1, 18},
+	{"QN 7 R5041-118 R5041-093", nil, fixed(untagged(0x41, 0x43, 0, 7, 1, 0, nil)), 0x12, 1, 18},
 	{"Send on QN 1 R5040-193", nil, fixed(untagged(0x41, 0x43, 0, 1, 1, 0, nil)), 0x02, 6, 18},
-	{"MSN ahead R5041-120", nil, fixed(untagged(0x41, 0x43, 0, 0, 2, 0, nil)), 0x12, 3, 18},
-	{"MSN behind R5041-100", sends(1), fixed(untagged(0x41, 0x43, 0, 0, 1, 0, nil)), 0x12, 3, 18},
-	{"no buffer R5041-119", sends(2), fixed(untagged(0x41, 0x43, 0, 0, 3, 0, nil)), 0x12, 2, 18},
+	{"MSN ahead R5041-120 R5041-100", nil, fixed(untagged(0x41, 0x43, 0, 0, 2, 0, nil)), 0x12, 3, 18},
+	{"MSN behind R5041-100 R5041-018 R5041-071", sends(1), fixed(untagged(0x41, 0x43, 0, 0, 1, 0, nil)), 0x12, 3, 18},
+	{"no buffer R5041-119 R5041-094 R5040-122 R8166-008", sends(2), fixed(untagged(0x41, 0x43, 0, 0, 3, 0, nil)), 0x12, 2, 18},
 	{"first MO R5041-098", nil, fixed(untagged(0x41, 0x43, 0, 0, 1, 4, []byte{1})), 0x12, 4, 18},
-	{"MO gap R5041-121", part, fixed(untagged(0x41, 0x43, 0, 0, 1, 9, []byte{1})), 0x12, 4, 18},
-	{"too long R5041-122", nil, fixed(untagged(0x41, 0x43, 0, 0, 1, 0, make([]byte, 17))), 0x12, 5, 18},
-	{"too long later R5041-099", part, fixed(untagged(0x41, 0x43, 0, 0, 1, 8, make([]byte, 9))), 0x12, 5, 18},
+	{"MO gap R5041-121 R5041-066", part, fixed(untagged(0x41, 0x43, 0, 0, 1, 9, []byte{1})), 0x12, 4, 18},
+	{"too long R5041-122 R5041-004 R5040-017 R5040-124 R8166-008", nil, fixed(untagged(0x41, 0x43, 0, 0, 1, 0, make([]byte, 17))), 0x12, 5, 18},
+	{"too long later R5041-099 R5041-122", part, fixed(untagged(0x41, 0x43, 0, 0, 1, 8, make([]byte, 9))), 0x12, 5, 18},
 	{"other opcode inside", part, fixed(untagged(0x41, 0x45, 0, 0, 1, 8, nil)), 0x02, 6, 18},
 
-	{"Write STag unknown R5041-113", nil, fixed(tagged(0xc1, 0x40, 0xffffffff, 0, []byte{1})), 0x11, 0, 14},
-	{"Write STag gone R5041-101", nil, write(theGone, 0, 1), 0x11, 0, 14},
-	{"Write other PD R5041-127", nil, write(theOther, 0, 1), 0x11, 2, 14},
-	{"Write other QP R5041-128", nil, write(theBound, 0, 1), 0x11, 2, 14},
-	{"Write no right R5041-102", nil, write(theRD, 0, 1), 0x11, 0, 14},
-	{"Write below R5041-103", nil, write(theWR, -1, 1), 0x11, 1, 14},
-	{"Write past end R5041-104", nil, write(theWR, 1, 64), 0x11, 1, 14},
-	{"Write wrap R5041-105", nil, func(w *world) []byte {
+	{"Write STag unknown R5041-113 R5041-035 R5040-019", nil, fixed(tagged(0xc1, 0x40, 0xffffffff, 0, []byte{1})), 0x11, 0, 14},
+	{"Write STag gone R5041-101 R5040-090", nil, write(theGone, 0, 1), 0x11, 0, 14},
+	{"Write other PD R5041-127 R5041-115 R5041-126 R5041-136 R5040-204 R8166-199", nil, write(theOther, 0, 1), 0x11, 2, 14},
+	{"Write other QP R5041-128 R5041-126 R5041-133 R5041-137 R5040-205 R5040-249", nil, write(theBound, 0, 1), 0x11, 2, 14},
+	{"Write no right R5041-102 R5041-140 R5040-208", nil, write(theRD, 0, 1), 0x11, 0, 14},
+	{"Write below R5041-103 R5041-114 R5041-131", nil, write(theWR, -1, 1), 0x11, 1, 14},
+	{"Write past end R5041-104 R5041-114 R5041-138 R5040-206", nil, write(theWR, 1, 64), 0x11, 1, 14},
+	{"Write wrap R5041-105 R5041-116", nil, func(w *world) []byte {
 		return tagged(0xc1, 0x40, w.wr.STag(), 1<<64-1, []byte{1, 2})
 	}, 0x11, 3, 14},
 	{"Write wrong key R5041-101", nil, func(w *world) []byte {
@@ -112,13 +113,13 @@ var faultRows = []faultRow{
 	}, 0x11, 0, 14},
 
 	{"Read unknown R5040-064 R5040-084", nil, fixed(untagged(0x41, 0x41, 0, 1, 1, 0, readReq(1, 2, 3, 0xffffff00, 5))), 0x01, 0, 46},
-	{"Read gone R5040-197", nil, read(theGone, 0, 1), 0x01, 0, 46},
-	{"Read other PD R5040-067", nil, read(theOther, 0, 1), 0x01, 3, 46},
-	{"Read other QP R5040-198", nil, read(theBound, 0, 1), 0x01, 3, 46},
-	{"Read no right R5040-202", nil, read(theWR, 0, 1), 0x01, 2, 46},
-	{"Read below R5040-199", nil, read(theRD, -1, 1), 0x01, 1, 46},
-	{"Read past end R5040-065", nil, read(theRD, 0, 65), 0x01, 1, 46},
-	{"Read wrap R5040-201", nil, func(w *world) []byte {
+	{"Read gone R5040-197 R5040-022 R5040-101 R5040-108", nil, read(theGone, 0, 1), 0x01, 0, 46},
+	{"Read other PD R5040-067 R5040-204", nil, read(theOther, 0, 1), 0x01, 3, 46},
+	{"Read other QP R5040-198 R5040-205", nil, read(theBound, 0, 1), 0x01, 3, 46},
+	{"Read no right R5040-202 R5040-066 R5040-208", nil, read(theWR, 0, 1), 0x01, 2, 46},
+	{"Read below R5040-199 R5040-065", nil, read(theRD, -1, 1), 0x01, 1, 46},
+	{"Read past end R5040-065 R5040-200 R5040-206", nil, read(theRD, 0, 65), 0x01, 1, 46},
+	{"Read wrap R5040-201 R5040-068", nil, func(w *world) []byte {
 		return untagged(0x41, 0x41, 0, 1, 1, 0, readReq(7, 7, 2, w.rd.STag(), 1<<64-1))
 	}, 0x01, 4, 46},
 	{"Read MSN", nil, fixed(untagged(0x41, 0x41, 0, 1, 2, 0, readReq(1, 2, 0, 3, 4))), 0x12, 3, 18},
@@ -127,11 +128,11 @@ var faultRows = []faultRow{
 	{"Read too short", nil, fixed(untagged(0x41, 0x41, 0, 1, 1, 0, make([]byte, 27))), 0x02, 7, 18},
 	{"Read not last", nil, fixed(untagged(0x01, 0x41, 0, 1, 1, 0, make([]byte, 28))), 0x02, 7, 18},
 
-	{"Response unasked", nil, fixed(tagged(0xc1, 0x42, 1, 0, nil)), 0x02, 6, 14},
+	{"Response unasked R5040-115", nil, fixed(tagged(0xc1, 0x42, 1, 0, nil)), 0x02, 6, 14},
 	{"invalidate unknown R5040-075", nil, fixed(untagged(0x41, 0x44, 0xffffff00, 0, 1, 0, nil)), 0x02, 9, 18},
 	{"invalidate gone R5040-195", nil, inval(theGone), 0x02, 9, 18},
-	{"invalidate other PD R5040-069", nil, inval(theOther), 0x01, 9, 18},
-	{"invalidate other QP R5040-196", nil, inval(theBound), 0x01, 9, 18},
+	{"invalidate other PD R5040-069 R5040-087 R5040-133 R5040-135", nil, inval(theOther), 0x01, 9, 18},
+	{"invalidate other QP R5040-196 R5040-133", nil, inval(theBound), 0x01, 9, 18},
 }
 
 // sends is n good Sends.
@@ -148,9 +149,15 @@ func sends(n uint32) func(*world) [][]byte {
 func part(*world) [][]byte { return [][]byte{untagged(0x01, 0x43, 0, 0, 1, 0, make([]byte, 8))} }
 
 func TestFaultsOfThePeer(t *testing.T) {
+	conformance.Proves(t, "R5040-012", "R5040-014", "R5040-057", "R5040-058", "R5040-059", "R5040-060", "R5040-061", "R5040-079",
+		"R5040-080", "R5040-081", "R5040-083", "R5040-086", "R5040-143", "R5040-145", "R5040-180", "R5040-184", "R5040-185",
+		"R5040-186", "R5040-187", "R5040-189", "R5040-190", "R5040-192", "R5040-206", "R5041-015", "R5041-017", "R5041-078",
+		"R5041-088", "R5041-091", "R5041-106", "R5041-107", "R5041-108", "R5041-109", "R5041-110", "R5041-125", "R5041-135",
+		"R5044-161", "R8166-197")
 	for _, row := range faultRows {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
+			conformance.ProvesNamed(t)
 			s := scriptInitiator(t, ConnParams{})
 			w := newWorld(t, s)
 			s.open()
@@ -206,6 +213,8 @@ func flushedRest(t *testing.T, s *script) {
 
 // TestCRCFault: nothing of an FPDU whose CRC is wrong is placed (R5044-065, R5044-083, R5044-087).
 func TestCRCFault(t *testing.T) {
+	conformance.Proves(t, "R5040-057", "R5040-078", "R5041-013", "R5041-087", "R5041-151", "R5044-065", "R5044-083", "R5044-084",
+		"R5044-085", "R5044-087", "R5044-151", "R5044-152", "R5044-161", "R5044-162", "R5044-163")
 	s := scriptInitiator(t, ConnParams{})
 	w := newWorld(t, s)
 	s.open()
@@ -224,6 +233,8 @@ func TestCRCFault(t *testing.T) {
 // TestOctetByOctet: FPDUs may come in any pieces (R5044-080); pad content and reserved
 // bits are not looked at (R5044-020, R5040-041, R5041-029).
 func TestOctetByOctet(t *testing.T) {
+	conformance.Proves(t, "R5040-041", "R5040-163", "R5041-003", "R5041-005", "R5041-011", "R5041-026", "R5041-027", "R5041-029",
+		"R5041-038", "R5041-050", "R5041-074", "R5041-075", "R5044-020", "R5044-080", "R5044-086", "R5044-173")
 	s := scriptInitiator(t, ConnParams{})
 	w := newWorld(t, s)
 	b := mpa.AppendFPDU(nil, true, tagged(0x81|0x3c, 0x40|0x30, w.wr.STag(), w.wr.Base()+1, []byte("abc")))

@@ -10,11 +10,18 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic/mpa"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 // TestSendOctets has each kind of work request against the octets of the RFCs' layouts
 // (R5040-028..034, R5041-032, R5041-040, R5041-063).
 func TestSendOctets(t *testing.T) {
+	conformance.Proves(t, "R5040-003", "R5040-004", "R5040-005", "R5040-010", "R5040-024", "R5040-025", "R5040-026", "R5040-027",
+		"R5040-028", "R5040-029", "R5040-030", "R5040-031", "R5040-032", "R5040-033", "R5040-034", "R5040-038", "R5040-040",
+		"R5040-042", "R5040-044", "R5040-088", "R5040-093", "R5040-094", "R5040-097", "R5040-104", "R5040-114", "R5040-120",
+		"R5040-121", "R5040-128", "R5040-129", "R5040-130", "R5040-160", "R5040-162", "R5040-166", "R5040-169", "R5040-170",
+		"R5040-239", "R5040-240", "R5040-241", "R5041-005", "R5041-022", "R5041-028", "R5041-030", "R5041-032", "R5041-040",
+		"R5041-045", "R5041-046", "R5041-049", "R5041-061", "R5041-063", "R5041-067")
 	s := scriptInitiator(t, ConnParams{})
 	s.open()
 	sink, _ := s.pd.RegMR(make([]byte, 8), LocalWrite)
@@ -57,6 +64,8 @@ func TestSendOctets(t *testing.T) {
 // TestSegments: a long message is cut at MULPDU, contiguous, L on the last only, MSN
 // constant (R5041-022, R5041-023, R5041-048, R5041-054, R5044-072).
 func TestSegments(t *testing.T) {
+	conformance.Proves(t, "R5040-007", "R5041-022", "R5041-023", "R5041-024", "R5041-025", "R5041-048", "R5041-049", "R5041-050",
+		"R5041-056", "R5041-058", "R5041-068", "R5041-149", "R5044-072")
 	s := scriptInitiator(t, ConnParams{})
 	s.open()
 	data := noise(200_000)
@@ -97,6 +106,7 @@ func TestManyPieces(t *testing.T) {
 
 // TestGate: a responder sends nothing before the first FPDU (RFC 5044 §7.1.2 rule 4, R5044-122).
 func TestGate(t *testing.T) {
+	conformance.Proves(t, "R5044-133")
 	s := scriptInitiator(t, ConnParams{})
 	post(t, s.qp, SendWR{ID: 1, Op: OpSend})
 	s.c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
@@ -112,6 +122,7 @@ func TestGate(t *testing.T) {
 // TestORD: no more Reads are on the wire than was agreed; the rest of the queue
 // waits behind, and goes on (R5040-173, R5040-174).
 func TestORD(t *testing.T) {
+	conformance.Proves(t, "R5040-159", "R5040-173", "R5040-174", "R5040-247", "R6581-027", "R8166-031")
 	s := scriptInitiator(t, ConnParams{ORD: 2})
 	s.open()
 	if s.qp.ORD() != 2 {
@@ -146,6 +157,7 @@ func TestORD(t *testing.T) {
 
 // TestIRDOverflow: one Read Request more than the IRD ends the stream (R5040-175, R5040-256).
 func TestIRDOverflow(t *testing.T) {
+	conformance.Proves(t, "R5040-098", "R5040-175", "R5040-256")
 	s := scriptInitiator(t, ConnParams{IRD: 2})
 	big, _ := s.pd.RegMR(make([]byte, 32<<20), RemoteRead)
 	s.open()
@@ -163,6 +175,8 @@ func TestIRDOverflow(t *testing.T) {
 
 // TestReadResponses: each in its own right, zero length with any STag (R5040-109, R5040-048, R5040-103).
 func TestReadResponses(t *testing.T) {
+	conformance.Proves(t, "R5040-048", "R5040-049", "R5040-050", "R5040-053", "R5040-099", "R5040-100", "R5040-103", "R5040-106",
+		"R5040-109", "R5040-110", "R5040-112", "R5040-116", "R5040-119", "R5040-167", "R5040-248", "R5041-053")
 	s := scriptInitiator(t, ConnParams{})
 	mr, _ := s.pd.RegMR([]byte("0123456789"), RemoteRead)
 	s.fpdu(untagged(0x41, 0x41, 0, 1, 1, 0, readReq(0x77, 1<<64-2, 4, mr.STag(), mr.Base()+3)))
@@ -178,6 +192,7 @@ func TestReadResponses(t *testing.T) {
 // slow peer is let go at once; what was not cut yet is refused with the request
 // moved on (R5040-085, R5040-209).
 func TestRevokedMidResponse(t *testing.T) {
+	conformance.Proves(t, "R5040-085", "R5040-209", "R5041-141")
 	s := scriptInitiator(t, ConnParams{})
 	mem := noise(32 << 20)
 	data := bytes.Clone(mem)
@@ -233,6 +248,7 @@ func TestLocalInvalidate(t *testing.T) {
 // TestPostRefused: what is wrong with a work request is said when it is posted,
 // and none of its call is queued.
 func TestPostRefused(t *testing.T) {
+	conformance.Proves(t, "R5040-015", "R5040-020", "R5040-204")
 	s := scriptInitiator(t, ConnParams{})
 	s.open()
 	mr, _ := s.pd.RegMR(make([]byte, 4), RemoteRead)
@@ -272,6 +288,7 @@ func TestSentIsForgotten(t *testing.T) {
 
 // TestMSNWraps: after 2^32-1 comes 0, on both queues and in both directions (R5041-047).
 func TestMSNWraps(t *testing.T) {
+	conformance.Proves(t, "R5041-047")
 	a, b := joined(t, DeviceConfig{}, DeviceConfig{}, 16)
 	mr, _ := b.pd.RegMR([]byte("data"), RemoteRead)
 	mem := make([]byte, 4)

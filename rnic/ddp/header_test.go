@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 func unhex(t testing.TB, s string) []byte {
@@ -40,6 +41,8 @@ var golden = []struct {
 
 // R5041-001, R5041-014, R5041-019, R5041-028, R5041-032, R5041-040.
 func TestGolden(t *testing.T) {
+	conformance.Proves(t, "R5040-009", "R5040-010", "R5041-001", "R5041-014", "R5041-019", "R5041-028", "R5041-030", "R5041-032",
+		"R5041-034", "R5041-037", "R5041-040", "R5041-042")
 	for _, g := range golden {
 		wire := unhex(t, g.hex)
 		if got := g.Append([]byte{0xee}); !bytes.Equal(got[1:], wire) || got[0] != 0xee {
@@ -70,6 +73,7 @@ func TestGolden(t *testing.T) {
 // Each model has its own code for a wrong DDP version; reserved bits are not looked
 // at (R5041-029 to R5041-031).
 func TestFirstOctet(t *testing.T) {
+	conformance.Proves(t, "R5041-019", "R5041-020", "R5041-021", "R5041-029", "R5041-031", "R5041-117", "R5041-123", "R5044-175")
 	seg := make([]byte, UntaggedLen)
 	for o := range 256 {
 		seg[0] = byte(o)

@@ -11,10 +11,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 // R5044-018, R5044-023.
 func TestPad(t *testing.T) {
+	conformance.Proves(t, "R5044-018", "R5044-023")
 	for i, want := range []int{1, 0, 3, 2, 1, 0, 3, 2} {
 		if got := Pad(i + 1); got != want {
 			t.Errorf("Pad(%d) = %d, want %d", i+1, got, want)
@@ -32,6 +34,7 @@ func TestPad(t *testing.T) {
 
 // R5044-006, R5044-068, R5044-069, R5044-074, R5044-165.
 func TestMULPDU(t *testing.T) {
+	conformance.Proves(t, "R5041-148", "R5044-004", "R5044-006", "R5044-068", "R5044-069", "R5044-074", "R5044-075", "R5044-165")
 	for _, c := range []struct{ emss, plain, marked int }{
 		{0, 128, 128}, {64, 128, 128}, {100, 128, 128}, {128, 128, 128}, {536, 530, 522}, {1220, 1214, 1202},
 		{1448, 1442, 1430}, {1460, 1454, 1442}, {1461, 1454, 1442}, {8948, 8942, 8870}, {8960, 8954, 8882},
@@ -48,6 +51,7 @@ func TestMULPDU(t *testing.T) {
 
 // An FPDU of MULPDU octets fits in its segment at each phase of the markers (R5044-070).
 func TestMULPDUFits(t *testing.T) {
+	conformance.Proves(t, "R5044-070")
 	for emss := 160; emss <= 65535; emss += 1 + emss/97 {
 		if n := FPDULen(MULPDU(emss, false)); n > emss {
 			t.Fatalf("EMSS %d: FPDU of %d", emss, n)
@@ -66,6 +70,7 @@ func TestMULPDUFits(t *testing.T) {
 
 // One octet wrong anywhere is found (R5044-064, R5044-087).
 func TestFPDUFlips(t *testing.T) {
+	conformance.Proves(t, "R5044-064", "R5044-085", "R5044-087")
 	good := AppendFPDU(nil, true, []byte("some ULPDU or other, of 35 octets!!"))
 	good = append(good, make([]byte, 1<<16)...) // so that a longer length is not just short of octets
 	for i := range good[:FPDULen(35)] {
@@ -84,6 +89,7 @@ func TestFPDUFlips(t *testing.T) {
 
 // With CRCs off the field is there and not looked at (R5044-021, R5044-022, R5044-055, R5044-107).
 func TestFPDUNoCRC(t *testing.T) {
+	conformance.Proves(t, "R5044-021", "R5044-022", "R5044-055", "R5044-057", "R5044-107")
 	b := []byte("\x00\x05hello\x00\xff\xff\xff\xff\x00\x01x\x00\x01\x02\x03\x04")
 	got, rest, err := split(b, false, false)
 	if err != nil || len(rest) != 0 || len(got) != 2 || string(got[0]) != "hello" || string(got[1]) != "x" {
@@ -93,6 +99,7 @@ func TestFPDUNoCRC(t *testing.T) {
 
 // R5044-024: no ULPDU, no crash.
 func TestFPDUEmpty(t *testing.T) {
+	conformance.Proves(t, "R5044-024")
 	b := appendCRC([]byte{0, 0, 0, 0}, 0, true)
 	for _, crc := range []bool{true, false} {
 		ulpdu, n, err := ParseFPDU(b, crc)
@@ -108,6 +115,7 @@ func TestFPDUEmpty(t *testing.T) {
 
 // Any 16-bit length is taken when there are no markers (R5044-009).
 func TestFPDULongest(t *testing.T) {
+	conformance.Proves(t, "R5041-150", "R5044-009")
 	for _, l := range []int{64768, 64769, 65474, 65535} {
 		b := append([]byte{byte(l >> 8), byte(l)}, make([]byte, l+Pad(l))...)
 		b = appendCRC(b, 0, true)
@@ -122,6 +130,7 @@ func TestFPDULongest(t *testing.T) {
 
 // R5044-007, R5044-008: the lengths that may be sent, and the others.
 func TestSendLengths(t *testing.T) {
+	conformance.Proves(t, "R5041-149", "R5044-007", "R5044-008")
 	for _, c := range []struct {
 		l  int
 		ok bool
@@ -152,6 +161,7 @@ func TestSendLengths(t *testing.T) {
 }
 
 func TestFPDURoundTrip(t *testing.T) {
+	conformance.Proves(t, "R5044-003", "R5044-044", "R5044-081")
 	rapid.Check(t, func(t *rapid.T) {
 		crc := rapid.Bool().Draw(t, "crc")
 		markers := rapid.Bool().Draw(t, "markers")

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 func unhex(t testing.TB, s string) []byte {
@@ -50,6 +51,8 @@ var goldenFrames = []struct {
 
 // R5044-097, R5044-099, R5044-111, R6581-006, R6581-008.
 func TestFrameGolden(t *testing.T) {
+	conformance.Proves(t, "R5044-096", "R5044-097", "R5044-099", "R5044-108", "R5044-110", "R5044-111", "R5044-113", "R5044-116",
+		"R6581-006", "R6581-008")
 	for _, g := range goldenFrames {
 		wire := unhex(t, g.hex)
 		if got := AppendFrame([]byte{0xee}, &g.Frame); !bytes.Equal(got[1:], wire) || got[0] != 0xee {
@@ -79,6 +82,7 @@ func TestFrameTruncated(t *testing.T) {
 
 // Traffic that is not MPA is found out at its first wrong octet (R5044-144).
 func TestPrefixFirstWrongOctet(t *testing.T) {
+	conformance.Proves(t, "R5044-098", "R5044-135", "R5044-144")
 	if err := CheckPrefix([]byte("G"), false); !errors.Is(err, ErrKey) {
 		t.Errorf("GET: %v", err)
 	}
@@ -97,6 +101,7 @@ func TestPrefixFirstWrongOctet(t *testing.T) {
 
 // Two initiators, and two responders, are told from noise (R5044-095, R5044-138).
 func TestPrefixSameRole(t *testing.T) {
+	conformance.Proves(t, "R5044-095", "R5044-138")
 	request, reply := unhex(t, hexRequest), unhex(t, hexReply)
 	for i := range keyLen + 1 {
 		var initiators, responders error
@@ -114,6 +119,8 @@ func TestPrefixSameRole(t *testing.T) {
 
 // Each field is judged as soon as it is there (R5044-114, R5044-117, R5044-140, R5044-176).
 func TestPrefixFields(t *testing.T) {
+	conformance.Proves(t, "R5044-112", "R5044-114", "R5044-117", "R5044-140", "R5044-154", "R5044-176", "R5044-178", "R6581-007",
+		"R6581-012")
 	for _, c := range []struct {
 		tail string
 		want error
@@ -140,6 +147,7 @@ func TestPrefixFields(t *testing.T) {
 
 // In Rev 1 the S bit is reserved: all private data is the ULP's.
 func TestFrameRev1IgnoresS(t *testing.T) {
+	conformance.Proves(t, "R6581-005")
 	f, n, err := ParseFrame(unhex(t, hexRequest+"50 01 0004 01020304"), false)
 	if err != nil || n != 24 || f.HasEnhanced || string(f.PrivateData) != "\x01\x02\x03\x04" {
 		t.Errorf("%+v, %d, %v", f, n, err)
@@ -148,6 +156,7 @@ func TestFrameRev1IgnoresS(t *testing.T) {
 
 // R6581-051, R6581-052: without A the RTR flags are not sent and not looked at.
 func TestEnhancedClientServer(t *testing.T) {
+	conformance.Proves(t, "R6581-049", "R6581-051", "R6581-052")
 	e := Enhanced{RTRSend: true, RTRWrite: true, RTRRead: true, IRD: 3, ORD: 5}
 	if got := e.Append(nil); !bytes.Equal(got, []byte{0, 3, 0, 5}) {
 		t.Errorf("sent %x", got)
@@ -159,6 +168,7 @@ func TestEnhancedClientServer(t *testing.T) {
 
 // R6581-018: values beyond 14 bits never run into the flags.
 func TestEnhancedRange(t *testing.T) {
+	conformance.Proves(t, "R6581-018")
 	e := Enhanced{IRD: 0x4000, ORD: 0xffff}
 	if got := e.Append(nil); !bytes.Equal(got, []byte{0x3f, 0xff, 0x3f, 0xff}) {
 		t.Errorf("sent %x", got)
@@ -167,6 +177,7 @@ func TestEnhancedRange(t *testing.T) {
 
 // R5044-118, R6581-019: private data that does not fit never leaves.
 func TestFramePrivateDataLimit(t *testing.T) {
+	conformance.Proves(t, "R5044-118", "R6581-019")
 	for _, c := range []struct {
 		n        int
 		enhanced bool

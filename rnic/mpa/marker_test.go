@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 // naive lays out an FPDU at stream position pos one octet at a time.
@@ -53,6 +55,8 @@ func sizes() []int {
 // Every place in the interval where an FPDU can begin, and many sizes (R5044-029,
 // R5044-031, R5044-032, R5044-034, R5044-038, R5044-041, R5044-042, R5044-070).
 func TestMarkersEveryAlignment(t *testing.T) {
+	conformance.Proves(t, "R5044-028", "R5044-029", "R5044-031", "R5044-032", "R5044-033", "R5044-034", "R5044-038", "R5044-041",
+		"R5044-042", "R5044-070")
 	ulpdu := make([]byte, MaxULPDU)
 	for i := range ulpdu {
 		ulpdu[i] = byte(i*7 + i>>8)
@@ -92,6 +96,7 @@ func TestMarkersEveryAlignment(t *testing.T) {
 // Each marker of an FPDU is checked when its CRC is good (R5044-153); octets that
 // are reserved are not (R5044-027, R5044-030).
 func TestMarkersWrong(t *testing.T) {
+	conformance.Proves(t, "R5044-027", "R5044-030", "R5044-153")
 	ulpdu := make([]byte, 3000)
 	for _, pos := range []uint32{0, 4, 500, 508} {
 		good := new(MarkerSender{pos: pos}).Append(nil, true, ulpdu)
@@ -117,6 +122,7 @@ func TestMarkersWrong(t *testing.T) {
 // A refused FPDU leaves the octets alone, and a length that markers cannot point
 // across is refused (R5044-047), once its CRC is known to be good.
 func TestMarkersLength(t *testing.T) {
+	conformance.Proves(t, "R5044-047", "R5044-174")
 	for _, c := range []struct {
 		l    int
 		want error

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 // hexBytes is octets that JSON has as a hex string.
@@ -74,6 +75,7 @@ func vectors(t *testing.T, kind string) []vector {
 
 // R5044-048, R5044-058, R5044-059.
 func TestVectorsCRC(t *testing.T) {
+	conformance.Proves(t, "R5044-048", "R5044-058", "R5044-059")
 	for _, v := range vectors(t, "crc32c") {
 		want, err := strconv.ParseUint(v.CRCValue, 0, 32)
 		if err != nil {
@@ -97,6 +99,8 @@ func TestVectorsCRC(t *testing.T) {
 // Figures 5 and 6 of the RFC: R5044-017, R5044-025, R5044-037, R5044-045,
 // R5044-060, R5044-061, R5044-063, R5044-066, R5044-067.
 func TestVectorsFigures(t *testing.T) {
+	conformance.Proves(t, "R5044-017", "R5044-025", "R5044-037", "R5044-045", "R5044-048", "R5044-058", "R5044-060", "R5044-061",
+		"R5044-063", "R5044-066", "R5044-067")
 	for _, v := range vectors(t, "fpdu") {
 		s := MarkerSender{pos: v.Offset}
 		if got := s.Len(len(v.ULPDU)); got != len(v.FPDU) {
@@ -115,6 +119,7 @@ func TestVectorsFigures(t *testing.T) {
 
 // Figure 4 of the RFC, of which only the layout is given (R5044-043).
 func TestVectorFigure4(t *testing.T) {
+	conformance.Proves(t, "R5044-043")
 	ulpdu := []byte("0123456789abcdef")
 	s := MarkerSender{pos: 500}
 	got := s.Append(nil, false, ulpdu)
@@ -163,6 +168,8 @@ func wantULPDUs(t *testing.T, v vector, got [][]byte) {
 // Receiving: R5044-001, R5044-010, R5044-020, R5044-022, R5044-027, R5044-030, R5044-036,
 // R5044-044, R5044-045, R5044-046, R5044-062, R5044-081, R5044-107.
 func TestVectorsReceive(t *testing.T) {
+	conformance.Proves(t, "R5044-001", "R5044-010", "R5044-020", "R5044-022", "R5044-027", "R5044-030", "R5044-036", "R5044-044",
+		"R5044-045", "R5044-046", "R5044-062", "R5044-081", "R5044-107")
 	for _, v := range vectors(t, "stream") {
 		got, rest, err := split(bytes.Clone(v.Stream), v.Markers, v.CRC)
 		if err != nil || len(rest) != 0 {
@@ -175,6 +182,8 @@ func TestVectorsReceive(t *testing.T) {
 // Sending: R5044-003, R5044-016, R5044-019, R5044-026, R5044-028, R5044-032, R5044-033,
 // R5044-035, R5044-039, R5044-040, R5044-137.
 func TestVectorsSend(t *testing.T) {
+	conformance.Proves(t, "R5044-003", "R5044-016", "R5044-019", "R5044-026", "R5044-028", "R5044-032", "R5044-033", "R5044-035",
+		"R5044-036", "R5044-039", "R5044-040", "R5044-062", "R5044-137")
 	for _, v := range vectors(t, "stream") {
 		if v.Expect != "" { // octets that no sender of ours makes
 			continue
@@ -197,6 +206,7 @@ func TestVectorsSend(t *testing.T) {
 // However the octets arrive, an FPDU is delivered when its last octet is there,
 // and not before (R5044-080, R5044-086, R5044-042).
 func TestVectorsOctetByOctet(t *testing.T) {
+	conformance.Proves(t, "R5041-011", "R5044-042", "R5044-080", "R5044-086")
 	for _, v := range vectors(t, "stream") {
 		if len(v.FPDUs) == 0 {
 			continue
@@ -219,6 +229,7 @@ func TestVectorsOctetByOctet(t *testing.T) {
 
 // R5044-064, R5044-065, R5044-152, R5044-153, R5044-156, R5044-161.
 func TestVectorsRefused(t *testing.T) {
+	conformance.Proves(t, "R5044-059", "R5044-064", "R5044-065", "R5044-085", "R5044-152", "R5044-153", "R5044-156", "R5044-161")
 	want := map[string]struct {
 		code  term.Code
 		first int // good FPDUs before the bad one
@@ -242,6 +253,8 @@ func TestVectorsRefused(t *testing.T) {
 // Start-up frames: R5044-093, R5044-096, R5044-097, R5044-099, R5044-109, R5044-112,
 // R5044-116, R5044-119, R6581-004, R6581-005, R6581-011, R6581-017, R6581-034.
 func TestVectorsFrames(t *testing.T) {
+	conformance.Proves(t, "R5044-093", "R5044-096", "R5044-097", "R5044-099", "R5044-109", "R5044-112", "R5044-116", "R5044-119",
+		"R6581-004", "R6581-005", "R6581-011", "R6581-017", "R6581-034")
 	for _, v := range vectors(t, "mpa-frame") {
 		if !v.Valid {
 			continue
@@ -278,6 +291,7 @@ func sameFrame(a, b Frame) bool {
 
 // R5044-098, R5044-114, R5044-117, R5044-138, R5044-140, R5044-154, R6581-012.
 func TestVectorsFramesRefused(t *testing.T) {
+	conformance.Proves(t, "R5044-098", "R5044-114", "R5044-117", "R5044-138", "R5044-140", "R5044-154", "R6581-012")
 	want := map[string]struct {
 		reply bool
 		err   error

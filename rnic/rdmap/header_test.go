@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 func unhex(t testing.TB, s string) []byte {
@@ -36,6 +38,7 @@ func checkLengths(t *testing.T, wire []byte, long, short error, parse func([]byt
 
 // R5040-047, R5040-050 to R5040-052.
 func TestReadRequest(t *testing.T) {
+	conformance.Proves(t, "R5040-047", "R5040-050", "R5040-051", "R5040-052")
 	wire := unhex(t, "00cd3401 0000000000010000 00000006 00ef5602 0000000000020000")
 	want := ReadRequest{SinkSTag: 0x00cd3401, SinkTO: 0x10000, Size: 6, SrcSTag: 0x00ef5602, SrcTO: 0x20000}
 	if got := want.Append([]byte{0xee}); !bytes.Equal(got[1:], wire) || got[0] != 0xee {
@@ -52,6 +55,7 @@ func TestReadRequest(t *testing.T) {
 }
 
 func TestImmediate(t *testing.T) {
+	conformance.Proves(t, "R5040-259")
 	wire := unhex(t, "0123456789abcdef")
 	if got := AppendImmediate(nil, 0x0123456789abcdef); !bytes.Equal(got, wire) {
 		t.Errorf("built %x", got)
@@ -63,6 +67,7 @@ func TestImmediate(t *testing.T) {
 }
 
 func TestAtomicRequest(t *testing.T) {
+	conformance.Proves(t, "R5040-263")
 	wire := unhex(t, "00000002 0a0b0c0d 00ab1207 00007f0000001000 0000000000000001 0000000000000002 0000000000000003 ffffffffffffffff")
 	want := AtomicRequest{Op: CmpSwap, ID: 0x0a0b0c0d, STag: 0x00ab1207, TO: 0x7f0000001000, Data: 1, DataMask: 2, Compare: 3, CompareMask: 1<<64 - 1}
 	if got := want.Append(nil); !bytes.Equal(got, wire) {
@@ -79,6 +84,7 @@ func TestAtomicRequest(t *testing.T) {
 }
 
 func TestAtomicResponse(t *testing.T) {
+	conformance.Proves(t, "R5040-265")
 	wire := unhex(t, "0a0b0c0d 0123456789abcdef")
 	want := AtomicResponse{ID: 0x0a0b0c0d, Original: 0x0123456789abcdef}
 	if got := want.Append(nil); !bytes.Equal(got, wire) {
@@ -92,6 +98,7 @@ func TestAtomicResponse(t *testing.T) {
 
 // The table says what the headers really take.
 func TestHeaderLens(t *testing.T) {
+	conformance.Proves(t, "R5040-044", "R5040-259", "R5040-263", "R5040-265")
 	for op, got := range map[Opcode]int{
 		OpReadRequest:    len(new(ReadRequest).Append(nil)),
 		OpImmediate:      len(AppendImmediate(nil, 0)),
@@ -105,6 +112,7 @@ func TestHeaderLens(t *testing.T) {
 }
 
 func TestRoundTrip(t *testing.T) {
+	conformance.Proves(t, "R5040-050", "R5040-051", "R5040-052")
 	rapid.Check(t, func(t *rapid.T) {
 		u32, u64 := rapid.Uint32(), rapid.Uint64()
 		r := ReadRequest{u32.Draw(t, "sink"), u64.Draw(t, "sink TO"), u32.Draw(t, "size"), u32.Draw(t, "source"), u64.Draw(t, "source TO")}

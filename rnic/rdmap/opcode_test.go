@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 var table = []struct {
@@ -34,6 +35,9 @@ var table = []struct {
 
 // R5040-024, R5040-025, R5040-027 to R5040-035, R5040-037, R5040-038, R5040-040, R5040-044, R5040-045.
 func TestTable(t *testing.T) {
+	conformance.Proves(t, "R5040-024", "R5040-025", "R5040-027", "R5040-028", "R5040-029", "R5040-030", "R5040-031", "R5040-032",
+		"R5040-033", "R5040-034", "R5040-035", "R5040-037", "R5040-038", "R5040-040", "R5040-044", "R5040-045", "R5040-046",
+		"R5040-088", "R5040-097", "R5040-112", "R5040-120", "R5040-121", "R5040-137")
 	for i, w := range table {
 		op := w.op
 		if int(op) != i || !op.Known() || op.String() != w.name || Control(op) != w.ctrl {
@@ -57,6 +61,8 @@ func TestTable(t *testing.T) {
 // Each octet there is: version first, then opcode; reserved bits are not looked at
 // (R5040-036, R5040-041, R5040-071, R5040-072).
 func TestParseControl(t *testing.T) {
+	conformance.Proves(t, "R5040-036", "R5040-039", "R5040-041", "R5040-071", "R5040-072", "R5040-193", "R5040-194", "R5040-272",
+		"R5044-175")
 	for o := range 256 {
 		op, err := ParseControl(byte(o))
 		var want error
@@ -73,6 +79,7 @@ func TestParseControl(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
+	conformance.Proves(t, "R5040-004", "R5040-005", "R5040-006", "R5040-072", "R5040-193")
 	for _, w := range table {
 		for qn := range uint32(6) {
 			for _, tagged := range []bool{false, true} {
@@ -95,6 +102,7 @@ func TestCheck(t *testing.T) {
 }
 
 func TestCodes(t *testing.T) {
+	conformance.Proves(t, "R5040-071", "R5040-072", "R5040-073")
 	for err, want := range map[error]term.Code{
 		ErrVersion: {Layer: 0, EType: 2, Code: 5}, ErrOpcode: {Layer: 0, EType: 2, Code: 6},
 		ErrModel: {Layer: 0, EType: 2, Code: 6}, ErrQueue: {Layer: 0, EType: 2, Code: 6},

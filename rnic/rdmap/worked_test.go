@@ -12,6 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/mpa"
 	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
 	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 var (
@@ -85,6 +86,9 @@ var worked = []struct {
 
 // R5040-026, R5040-028 to R5040-035, R5040-045, R5040-054, R5041-014, R5041-032, R5041-040, R6581-053.
 func TestWorked(t *testing.T) {
+	conformance.Proves(t, "R5040-024", "R5040-026", "R5040-028", "R5040-029", "R5040-030", "R5040-031", "R5040-032", "R5040-033",
+		"R5040-034", "R5040-035", "R5040-045", "R5040-054", "R5040-239", "R5040-240", "R5040-241", "R5040-242", "R5041-014",
+		"R5041-032", "R5041-040", "R6581-053")
 	for _, w := range worked {
 		wire, err := hex.DecodeString(strings.ReplaceAll(w.fpdu, " ", ""))
 		if err != nil {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 // Every row of the RFCs' tables, by number.
@@ -30,6 +32,10 @@ var rows = []struct {
 
 // R5040-056, R5040-063 to R5040-078, R6581-014 to R6581-016.
 func TestCodes(t *testing.T) {
+	conformance.Proves(t, "R5040-056", "R5040-063", "R5040-064", "R5040-065", "R5040-066", "R5040-067", "R5040-068", "R5040-069",
+		"R5040-070", "R5040-071", "R5040-072", "R5040-073", "R5040-074", "R5040-075", "R5040-076", "R5040-077", "R5040-078",
+		"R5041-111", "R5041-112", "R5041-113", "R5041-114", "R5041-115", "R5041-116", "R5041-117", "R5041-118", "R5041-119",
+		"R5041-120", "R5041-121", "R5041-122", "R5041-123", "R5041-124", "R6581-014", "R6581-015", "R6581-016")
 	for _, r := range rows {
 		if r.code != (Code{r.layer, r.etype, r.value}) {
 			t.Errorf("%v, want %x/%x/%02x", r.code, r.layer, r.etype, r.value)
@@ -44,6 +50,7 @@ func TestCodes(t *testing.T) {
 }
 
 func TestCodeString(t *testing.T) {
+	conformance.Proves(t, "R5040-063")
 	for c, want := range map[Code]string{
 		DDPInvalidSTag: "DDP tagged buffer: invalid STag (1/1/00)",
 		RDMAPOperation: "RDMAP remote operation: unspecified (0/2/ff)",

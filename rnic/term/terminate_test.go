@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 func unhex(t testing.TB, s string) []byte {
@@ -53,6 +55,8 @@ func same(a, b Terminate) bool {
 
 // R5040-054, R5040-055, R5040-058 to R5040-061, R5040-079 to R5040-083, R5044-164, R6581-013.
 func TestGolden(t *testing.T) {
+	conformance.Proves(t, "R5040-054", "R5040-055", "R5040-058", "R5040-059", "R5040-060", "R5040-061", "R5040-079", "R5040-080",
+		"R5040-081", "R5040-082", "R5040-083", "R5044-164", "R6581-013", "R6581-015", "R6581-016", "R6581-029")
 	for _, g := range golden(t) {
 		wire := unhex(t, g.hex)
 		if got := g.Append([]byte{0xee}); !bytes.Equal(got[1:], wire) || got[0] != 0xee {
@@ -79,6 +83,7 @@ func TestGolden(t *testing.T) {
 
 // R5040-062.
 func TestReservedBits(t *testing.T) {
+	conformance.Proves(t, "R5040-062")
 	for _, c := range []string{"1100dfff 0016" + hexWrite, "1100dbff 0016" + hexWrite} {
 		got, err := Parse(unhex(t, c), false)
 		if err != nil || got.Code != DDPInvalidSTag || got.Swapped || got.SegLen != 0x16 || len(got.DDP) != 14 {

@@ -11,6 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/mpa"
 	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
 	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/test/stack/peer"
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -138,6 +139,7 @@ func TestFPDULength65535(t *testing.T) {
 }
 
 func TestCRCWrong(t *testing.T) {
+	conformance.Proves(t, "R5044-064", "R5044-163")
 	xid := peer.XID()
 	h := ddp.Header{Last: true, Ctrl: rdmap.Control(rdmap.OpSend), MSN: 2}
 	good := mpa.AppendFPDU(nil, true, h.Append(nil), peer.Inline(xid, peer.NFS(xid, nfs3.ProcNull, nil)), []byte{1})

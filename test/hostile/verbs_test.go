@@ -11,6 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/mpa"
 	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
 	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/test/stack/peer"
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 )
@@ -124,6 +125,7 @@ func refused(t *testing.T, code term.Code, what string, do func(v *victim)) {
 }
 
 func TestInvalidateOfAnotherConnection(t *testing.T) {
+	conformance.Proves(t, "R5040-133", "R5040-135", "R5040-205")
 	refused(t, term.RDMAPForeignInvalidate, "another PD", func(v *victim) {
 		other := victimOn(v.t, v.dev)
 		v.Send(rdmap.OpSendInvalidate, uint32(other.write.STag()), 1)
@@ -184,6 +186,7 @@ func TestWriteOfAnotherConnection(t *testing.T) {
 }
 
 func TestWriteAfterInvalidation(t *testing.T) {
+	conformance.Proves(t, "R5040-134", "R5040-136", "R5040-207", "R5041-132")
 	refused(t, term.DDPInvalidSTag, "local", func(v *victim) {
 		stag := v.write.STag()
 		v.write.Invalidate()
@@ -234,6 +237,7 @@ func TestReadsBeyondIRD(t *testing.T) {
 
 // A Read of nothing names no memory: any STag will do (R5040-109).
 func TestReadOfNothing(t *testing.T) {
+	conformance.Proves(t, "R5040-109", "R5040-110", "R5040-253")
 	v := newVictim(t)
 	for _, stag := range []rnic.STag{0, 1, 0xdeadbeef, v.write.STag()} {
 		v.from(stag, 1<<63, 0)
@@ -248,6 +252,7 @@ func TestReadOfNothing(t *testing.T) {
 }
 
 func TestReadOfAWriteOnlyMR(t *testing.T) {
+	conformance.Proves(t, "R5040-202", "R5040-253")
 	refused(t, term.RDMAPAccess, "remote write alone", func(v *victim) { v.from(v.write.STag(), v.write.Base(), 1) })
 	refused(t, term.RDMAPAccess, "local write alone", func(v *victim) { v.from(v.private.STag(), v.private.Base(), 1) })
 	refused(t, term.RDMAPInvalidSTag, "no such STag", func(v *victim) { v.from(0xdeadbe00, 0, 1) })
