@@ -119,5 +119,8 @@ func pathError(op, name string, err error) error {
 	if err == nil {
 		return nil
 	}
+	if name == "" {
+		name = "/" // the root of the export
+	}
 	return &fs.PathError{Op: op, Path: name, Err: err}
 }

@@ -8,8 +8,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 )
 
 func main() {
@@ -36,11 +37,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintln(stderr, "nfsrdma: interrupted")
 		return 130
 	}
-	fmt.Fprintf(stderr, "nfsrdma: %s\n", oneLine(err))
+	fmt.Fprintf(stderr, "nfsrdma: %s\n", cli.OneLine(cmd, err))
 	return 1
-}
-
-// oneLine writes an error in one line, joined errors too.
-func oneLine(err error) string {
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/spf13/cobra"
 )
 
@@ -22,8 +23,6 @@ nfs://HOST[:PORT]/export/path means TCP. The default ports are 20049 for RDMA an
   nfsrdma ls -l nfsrdma://server/export
   nfsrdma cp -r server:/export/src ./src
   nfsrdma bench nfsrdma://server/export`,
-		SilenceUsage:  true,
-		SilenceErrors: true,
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&s.flags.transport, "transport", "", "rdma or tcp (default rdma, tcp for nfs:// paths)")
@@ -39,5 +38,6 @@ nfs://HOST[:PORT]/export/path means TCP. The default ports are 20049 for RDMA an
 		newLs(s), newCat(s), newCp(s), newStat(s), newMkdir(s), newRm(s), newMv(s), newLn(s),
 		newDf(s), newShowmount(s), newPing(s), newBench(s), newDemo(s), newRnicBench(), newRawTCP(), newRnicPeer(), newServe(),
 	)
+	cli.Prepare(root)
 	return root
 }

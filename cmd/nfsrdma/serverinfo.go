@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -59,9 +60,11 @@ func newShowmount(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := c.Exports(cmd.Context())
+			ctx, cancel := context.WithTimeout(cmd.Context(), s.flags.connectTimeout)
+			defer cancel()
+			list, err := c.Exports(ctx)
 			if err != nil {
-				return err
+				return s.explainSilence(t, "list exports", err)
 			}
 			for _, x := range list {
 				who := "everyone"
@@ -97,6 +100,11 @@ func newPing(s *session) *cobra.Command {
 			}
 			ctx, out := cmd.Context(), cmd.OutOrStdout()
 			h := new(histogram)
+			first, cancel := context.WithTimeout(ctx, s.flags.connectTimeout)
+			defer cancel()
+			if err := c.Null(first); err != nil { // over TCP, anything may be at the other end
+				return s.explainSilence(t, "ping", err)
+			}
 			for i := 0; i < count || count <= 0; i++ {
 				if i > 0 && every > 0 {
 					select {

@@ -72,7 +72,7 @@ func (s *session) dial(ctx context.Context, t nfsclient.Target) (*nfsclient.Clie
 	defer cancel()
 	c, err := nfsclient.Dial(ctx, t.Addr(), o)
 	if err != nil {
-		return nil, err
+		return nil, s.explainConnect(t, err)
 	}
 	if s.clients == nil {
 		s.clients = make(map[string]*nfsclient.Client)
@@ -89,7 +89,11 @@ func (s *session) mount(ctx context.Context, t nfsclient.Target) (*nfsclient.FS,
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.flags.connectTimeout)
 	defer cancel()
-	return c.MountPath(ctx, t.Path)
+	fsys, rest, err := c.MountPath(ctx, t.Path)
+	if err != nil {
+		return nil, "", s.explainMount(t, err)
+	}
+	return fsys, rest, nil
 }
 
 // open is target and mount in one.

@@ -7,11 +7,14 @@ package main
 import (
 	"fmt"
 	"os"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 )
 
 func main() {
-	if err := newRoot().Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, "nfsrdmad:", err)
+	root := newRoot()
+	if err := root.Execute(); err != nil {
+		fmt.Fprintln(os.Stderr, "nfsrdmad:", cli.OneLine(root, err))
 		os.Exit(1)
 	}
 }

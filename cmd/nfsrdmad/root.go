@@ -3,27 +3,20 @@
 package main
 
 import (
-	"runtime/debug"
-
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/spf13/cobra"
 )
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "nfsrdmad",
-		Short:         "NFSv3 server over RDMA (software iWARP) and TCP",
-		Version:       version(),
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Use:   "nfsrdmad",
+		Short: "NFSv3 server over RDMA (software iWARP) and TCP",
+		Long: `nfsrdmad exports directories by NFS version 3 over RPC-over-RDMA, on a software
+iWARP RNIC that needs no RDMA hardware and no kernel module, and over TCP.`,
+		Example: `  nfsrdmad serve /srv/data
+  nfsrdmad serve --memory`,
 	}
 	root.AddCommand(newServe())
+	cli.Prepare(root)
 	return root
-}
-
-// version is what the binary was built from.
-func version() string {
-	if b, ok := debug.ReadBuildInfo(); ok && b.Main.Version != "" {
-		return b.Main.Version
-	}
-	return "(devel)"
 }

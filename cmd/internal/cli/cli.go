@@ -1,0 +1,82 @@
+// What the programs have in common: their version, and errors in one line that say what to do.
+
+// Package cli gives the commands of this module the same manners.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Prepare is called once root has all its commands.
+func Prepare(root *cobra.Command) {
+	root.Version = version()
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.SuggestionsMinimumDistance = 1 // most names have two letters
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%s: see %s --help", flagError(err), cmd.CommandPath())
+	})
+	root.AddCommand(newMan(root))
+	for _, cmd := range root.Commands() {
+		cmd.DisableFlagsInUseLine = true
+		if cmd.Args != nil {
+			cmd.Args = counted(cmd.Args)
+		}
+	}
+}
+
+// version is what the binary was built from.
+func version() string {
+	if b, ok := debug.ReadBuildInfo(); ok && b.Main.Version != "" {
+		return b.Main.Version
+	}
+	return "(devel)"
+}
+
+// counted says how a command is used where it has too few arguments or too many.
+func counted(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if check(cmd, args) == nil {
+			return nil
+		}
+		what := "too many arguments"
+		for n := range 3 {
+			if more := append(args, "x", "x", "x")[:len(args)+1+n]; check(cmd, more) == nil {
+				what = "an argument is missing"
+			}
+		}
+		return fmt.Errorf("%s: usage is %s; see %s --help", what, cmd.UseLine(), cmd.CommandPath())
+	}
+}
+
+// flagError leaves out what the package that reads numbers has to say of itself.
+func flagError(err error) string {
+	s := err.Error()
+	if i := strings.Index(s, "strconv."); i >= 0 {
+		s = s[:i] + s[strings.LastIndex(s, ": ")+2:]
+	}
+	return s
+}
+
+// OneLine writes an error of root in one line.
+func OneLine(root *cobra.Command, err error) string {
+	s := err.Error()
+	if rest, ok := strings.CutPrefix(s, "unknown command "); ok && errors.Unwrap(err) == nil {
+		return unknownCommand(root, rest)
+	}
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+// unknownCommand rewrites cobra's paragraph about a command that there is not.
+func unknownCommand(root *cobra.Command, rest string) string {
+	name, _, _ := strings.Cut(rest, " for ")
+	_, similar, ok := strings.Cut(rest, "Did you mean this?")
+	if ok {
+		return fmt.Sprintf("there is no command %s: did you mean %s?", name, strings.Join(strings.Fields(similar), " or "))
+	}
+	return fmt.Sprintf("there is no command %s: see %s --help", name, root.CommandPath())
+}
