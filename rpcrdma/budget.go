@@ -8,9 +8,8 @@ import "sync"
 const DefaultBudget = 256 << 20
 
 // A Budget bounds the octets that all connections of it hold for pulled
-// arguments and for results. A connection gets at most a quarter of it, and no
-// more than it leaves for all others: however many peers keep what they have, there
-// is some left for the next.
+// arguments and for results. What a connection gets hangs on what is free (see
+// fits), so that those who keep what they have leave some for the next.
 type Budget struct {
 	total int64
 
@@ -31,8 +30,20 @@ func (b *Budget) Free() int64 {
 	return b.free
 }
 
-// share is the most octets that a connection may hold that holds so many now.
-func (b *Budget) share(held int64) int64 { return min((b.Free()+held)/2, b.total/4) }
+// fits says whether a connection that holds so many octets may have n more. The
+// first may take as much as it leaves, further ones a quarter of what they leave
+// then, counting all that the connection holds; who is alone may take anything.
+// The caller holds mu.
+func (b *Budget) fits(held, n int64) bool {
+	left := b.free - n
+	switch {
+	case b.free == b.total:
+		return left >= 0
+	case held == 0:
+		return left >= n
+	}
+	return left/4 >= held+n
+}
 
 // largest is the largest request that can ever be met: a power of two, for
 // buffers come in these sizes.
@@ -44,11 +55,12 @@ func (b *Budget) largest() int64 {
 	return n
 }
 
-// take takes n octets, or says that they are not there.
-func (b *Budget) take(n int64) bool {
+// take takes n octets for a connection that holds some, or says that they are
+// not there for it.
+func (b *Budget) take(held, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if n > b.free {
+	if !b.fits(held, n) {
 		return false
 	}
 	b.free -= n
@@ -57,10 +69,11 @@ func (b *Budget) take(n int64) bool {
 
 // takeOrWait is take for pulls, which wait for their turn: when the octets are
 // not there, c.runPulls is called once some have come back.
+// The caller holds Conn.mu.
 func (b *Budget) takeOrWait(c *Conn, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if n <= b.free {
+	if b.fits(c.held, n) {
 		b.free -= n
 		return true
 	}

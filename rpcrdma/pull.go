@@ -33,7 +33,7 @@ func (c *Conn) nextPull() *Request {
 	}
 	r := c.pulls[0]
 	n := bufferSize(int(r.pullLen()))
-	if c.held > 0 && c.held+n > c.budget.share(c.held) || !c.budget.takeOrWait(c, n) {
+	if !c.budget.takeOrWait(c, n) {
 		return nil
 	}
 	c.held += n

@@ -80,24 +80,13 @@ func (r *Request) Buffer(n int) []byte {
 // reserve takes octets of the Budget for r, unless the connection's share is used up.
 func (c *Conn) reserve(r *Request, n int64) bool {
 	c.mu.Lock()
-	if c.held > 0 && c.held+n > c.budget.share(c.held) {
-		c.mu.Unlock()
+	defer c.mu.Unlock()
+	if !c.budget.take(c.held, n) {
 		return false
 	}
 	c.held += n
-	c.mu.Unlock()
-	if !c.budget.take(n) {
-		c.unhold(n)
-		return false
-	}
 	r.octets += n
 	return true
-}
-
-func (c *Conn) unhold(n int64) {
-	c.mu.Lock()
-	c.held -= n
-	c.mu.Unlock()
 }
 
 // getRequest takes an idle Request, makes one, or returns nil when too many

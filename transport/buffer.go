@@ -64,18 +64,31 @@ type budget struct {
 	used atomic.Int64
 }
 
-// take reserves n octets, or returns false when they are not to be had.
-func (b *budget) take(n int) bool {
-	if b.used.Add(int64(n)) > b.max {
-		b.used.Add(int64(-n))
-		return false
+// take reserves n octets for the holder of held, or returns false when they are
+// not to be had. The first that a connection takes may be as much as it leaves,
+// further ones only so much that it leaves four times what it holds then; who is
+// alone may take anything. So connections that keep what they have leave some
+// for the next.
+func (b *budget) take(n int, held *atomic.Int64) bool {
+	left := b.max - b.used.Add(int64(n))
+	h := held.Add(int64(n))
+	switch {
+	case left+int64(n) == b.max: // nobody else has any
+		if left >= 0 {
+			return true
+		}
+	case h == int64(n):
+		if left >= h {
+			return true
+		}
+	case left/4 >= h:
+		return true
 	}
-	return true
+	b.give(n, held)
+	return false
 }
 
-// share is the most octets that a connection may hold that holds so many now: as
-// much as it leaves for all others. However many connections keep what they
-// have, there is some left for the next.
-func (b *budget) share(held int64) int64 { return (b.max - b.used.Load() + held) / 2 }
-
-func (b *budget) give(n int) { b.used.Add(int64(-n)) }
+func (b *budget) give(n int, held *atomic.Int64) {
+	held.Add(int64(-n))
+	b.used.Add(int64(-n))
+}

@@ -28,13 +28,6 @@ func (g *gate) init(workers, most int, octets int64) {
 // full tells whether no more calls may come. mu is locked.
 func (g *gate) full() bool { return g.held >= g.most || g.octets >= g.mostOctets }
 
-// holds is how many octets of result buffers there are.
-func (g *gate) holds() int64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.octets
-}
-
 // hold counts n octets of result buffers, until the call that has them leaves.
 func (g *gate) hold(n int) {
 	g.mu.Lock()

@@ -18,8 +18,8 @@ import (
 const (
 	tcpWindow  = 64 << 10 // what one read takes in at most, beside large records
 	replySpace = 1 << 10  // where the stream of a reply begins
-	// budgetShare is how much of a budget one connection may hold: one part in so
-	// many. Above that it is read from no further.
+	// budgetShare is how much of the results' budget one connection may hold and
+	// still be read from: one part in so many.
 	budgetShare = 4
 	budgetPoll  = 5 * time.Millisecond
 )
@@ -74,6 +74,7 @@ type tcpConn struct {
 	used     usage
 	draining atomic.Bool
 	argsHeld atomic.Int64  // octets of the budget for arguments
+	resHeld  atomic.Int64  // and of that for results
 	ended    chan struct{} // closed when the receive loop has ended
 
 	mu      sync.Mutex
@@ -129,7 +130,7 @@ func (t *tcpConn) receive() error {
 		t.charged = 0
 		rec, err := t.rd.next()
 		if err != nil {
-			t.giveArgs(t.charged)
+			t.srv.args.give(t.charged, &t.argsHeld)
 			t.calls.leave(0)
 			return err
 		}
@@ -166,7 +167,7 @@ func (t *tcpConn) beforeRead(inside bool) error {
 // this connection has its share of it, the peer is not read from until calls
 // have given back, for as long as a half record may take.
 func (t *tcpConn) charge(n int) error {
-	for end := time.Now().Add(t.srv.cfg.HalfTimeout); !t.takeArgs(n); {
+	for end := time.Now().Add(t.srv.cfg.HalfTimeout); !t.srv.args.take(n, &t.argsHeld); {
 		t.flush()
 		if t.draining.Load() || time.Now().After(end) {
 			return errNoMemory
@@ -177,28 +178,9 @@ func (t *tcpConn) charge(n int) error {
 	return nil
 }
 
-// takeArgs takes n octets for arguments. A connection that holds none may always try.
-func (t *tcpConn) takeArgs(n int) bool {
-	held := t.argsHeld.Load()
-	most := min(t.srv.args.share(held), t.srv.args.max/budgetShare)
-	if held > 0 && held+int64(n) > most || !t.srv.args.take(n) {
-		return false
-	}
-	t.argsHeld.Add(int64(n))
-	return true
-}
-
-func (t *tcpConn) giveArgs(n int) {
-	if n > 0 {
-		t.argsHeld.Add(int64(-n))
-		t.srv.args.give(n)
-	}
-}
-
 // buffer gives a pooled buffer that goes home with the call.
 func (t *tcpConn) buffer(c *Call, n int) []byte {
-	held := t.calls.holds()
-	if n < 0 || held > 0 && held+int64(n) > t.srv.results.share(held) || !t.srv.results.take(n) {
+	if n < 0 || !t.srv.results.take(n, &t.resHeld) {
 		return nil
 	}
 	o := getOctets(n)
@@ -279,8 +261,8 @@ func (t *tcpConn) drop(c *Call)         { t.release(c) }
 
 // release ends the call.
 func (t *tcpConn) release(c *Call) {
-	t.giveArgs(c.rec.charged)
-	t.srv.results.give(c.held)
+	t.srv.args.give(c.rec.charged, &t.argsHeld)
+	t.srv.results.give(c.held, &t.resHeld)
 	held := c.held
 	c.held = 0
 	c.recycle()
