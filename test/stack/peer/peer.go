@@ -37,7 +37,7 @@ type Peer struct {
 	Memory map[uint32]*Region // what the server may read and write, by STag
 	Writes []Write            // what it has written, in order
 	Reads  []rdmap.ReadRequest
-	// OnRead, when set, is asked first; false: it has dealt with the Read itself.
+	// OnRead, when set, is asked first; false: the Read is not answered, and Next returns ErrRead.
 	OnRead func(*rdmap.ReadRequest) bool
 	// Strict, which Dial sets, makes it a fault of the test when the server uses
 	// memory that it was not told of; else that ends the connection.
@@ -238,7 +238,10 @@ func (p *Peer) take(op rdmap.Opcode, h *ddp.Header, payload []byte) (msg []byte,
 			p.T.Fatal(err)
 		}
 		p.Reads = append(p.Reads, q)
-		if (p.OnRead == nil || p.OnRead(&q)) && !p.Respond(&q) {
+		if p.OnRead != nil && !p.OnRead(&q) {
+			return nil, ErrRead, true
+		}
+		if !p.Respond(&q) {
 			return nil, ErrAccess, true
 		}
 	case rdmap.OpTerminate:
@@ -262,6 +265,9 @@ func (p *Peer) take(op rdmap.Opcode, h *ddp.Header, payload []byte) (msg []byte,
 // ErrAccess is what Next returns, where the peer is not Strict, when the server
 // has used memory that it was not told of.
 var ErrAccess = errors.New("access to memory that is not registered")
+
+// ErrRead is what Next returns for an RDMA Read that OnRead does not want answered.
+var ErrRead = errors.New("an RDMA Read that is not answered")
 
 // refused says that an access is not allowed.
 func (p *Peer) refused(what string, stag uint32, to uint64, n int) bool {

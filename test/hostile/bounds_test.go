@@ -1,0 +1,80 @@
+// How much a flood makes the server hold: memory and goroutines of this process.
+
+package hostile
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/stack/rig"
+)
+
+// A bound is what may be added to what there was when it was made.
+type bound struct {
+	t          *testing.T
+	heap       uint64
+	goroutines int
+}
+
+func newBound(t *testing.T) *bound {
+	runtime.GC()
+	runtime.GC() // what pools kept is gone after the second
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return &bound{t, m.HeapAlloc, runtime.NumGoroutine()}
+}
+
+// within wants no more than so many octets of live heap and goroutines more
+// than before. What is garbage, or on its way out, does not count.
+func (b *bound) within(what string, heap uint64, goroutines int) {
+	b.t.Helper()
+	var h uint64
+	var g int
+	for range 100 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		h, g = max(m.HeapAlloc, b.heap)-b.heap, runtime.NumGoroutine()-b.goroutines
+		if h <= heap && g <= goroutines {
+			b.t.Logf("%s: %.1f MB and %d goroutines more", what, float64(h)/1e6, g)
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	b.t.Errorf("%s: %.1f MB more, at most %.1f wanted; %d goroutines more, at most %d", what, float64(h)/1e6, float64(heap)/1e6, g, goroutines)
+}
+
+// served wants a client that comes now to be served.
+func served(t *testing.T, s *rig.Server) {
+	t.Helper()
+	for _, tr := range []nfsclient.Transport{nfsclient.RDMA, nfsclient.TCP} {
+		var err error
+		for range 20 { // a place may have to be made, and clients try again
+			var c *nfsclient.Client
+			if c, err = nfsclient.Dial(bg, s.Addr(tr), nfsclient.Options{Transport: tr}); err != nil {
+				continue
+			}
+			_, err = c.Mount(bg, rig.Export)
+			c.Close()
+			if err == nil {
+				break
+			}
+		}
+		if err != nil {
+			t.Errorf("a client that comes during the flood, over %s: %v", tr, err)
+		}
+	}
+}
+
+// some is how many of something a flood has: few, unless all are asked for.
+func some(few, all int) int {
+	switch {
+	case full:
+		return all
+	case testing.Short():
+		return max(few/4, 1)
+	}
+	return few
+}

@@ -1,0 +1,176 @@
+// Peers that never stop: Reads, calls beyond their credits, guesses, and noise for the log.
+
+package hostile
+
+import (
+	"errors"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/rnic/ddp"
+	"github.com/nfsrdma/nfsrdma/rnic/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
+	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/test/stack/peer"
+	"github.com/nfsrdma/nfsrdma/test/stack/rig"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// reads is n Read Requests of nothing, which are legal.
+func reads(p *peer.Peer, n int) (out []byte) {
+	for range n {
+		q := rdmap.ReadRequest{SinkSTag: 1, SrcSTag: 1}
+		h := ddp.Header{Last: true, Ctrl: rdmap.Control(rdmap.OpReadRequest), QN: ddp.QNRead, MSN: p.ReadMSN}
+		out = mpa.AppendFPDU(out, true, h.Append(nil), q.Append(nil))
+		p.ReadMSN++
+	}
+	return out
+}
+
+// A peer that reads nothing, for ever, gets nothing, for ever, and holds no more than IRD slots.
+func TestEndlessReads(t *testing.T) {
+	a := attack(t)
+	b := newBound(t)
+	for range some(100, 5000) {
+		a.Say(reads(a.Peer, 100))
+		for range 100 {
+			if msg, err := a.Next(); err != nil || len(msg) > 0 {
+				t.Fatalf("%x, %v", msg, err)
+			}
+		}
+	}
+	a.Null("Reads of nothing")
+	a.works()
+	b.within("Reads of nothing", small, 20)
+	// And now without taking the answers.
+	narrow(a.C)
+	for range 400 {
+		a.Say(reads(a.Peer, 100))
+	}
+	var end error
+	for end == nil {
+		_, end = a.Next()
+	}
+	var got *peer.Terminated
+	if errors.As(end, &got) && got.Code != term.DDPNoBuffer || got == nil && end != io.EOF {
+		t.Errorf("Reads that are not taken end in %v", end)
+	}
+	a.works()
+	b.within("Reads that nobody takes", small, 20)
+}
+
+// A peer that does not count its credits runs out of receives, or is cut off:
+// it is served no more than others.
+func TestCreditsIgnored(t *testing.T) {
+	a := attack(t)
+	b := newBound(t)
+	for _, proc := range []uint32{nfs3.ProcNull, nfs3.ProcGetattr} {
+		p := peer.Dial(t, a.s.RDMA)
+		p.Null("before")
+		var out []byte
+		for range some(2000, 100000) {
+			xid := peer.XID()
+			h := ddp.Header{Last: true, Ctrl: rdmap.Control(rdmap.OpSend), MSN: p.SendMSN}
+			out = mpa.AppendFPDU(out, true, h.Append(nil), peer.Inline(xid, peer.NFS(xid, proc, &nfs3.GetattrArgs{FH: a.root})))
+			p.SendMSN++
+		}
+		p.Say(out)
+		replies := 0
+		var end error
+		for ; end == nil; replies++ {
+			_, end = p.Next()
+		}
+		var got *peer.Terminated
+		if errors.As(end, &got) && got.Code != term.DDPNoBuffer || got == nil && end != io.EOF {
+			t.Errorf("%v after %d replies", end, replies)
+		}
+		p.C.Close()
+	}
+	a.works()
+	b.within("credits ignored", perConn+small, 80)
+}
+
+// Guesses of the server's STags, in the moment when there are some: each costs a connection.
+func TestSTagGuesses(t *testing.T) {
+	a := attack(t)
+	fh := a.Create(a.root, "f")
+	r := rand.New(rand.NewPCG(7, 8))
+	for range some(40, 2000) {
+		p := peer.Dial(t, a.s.RDMA)
+		p.Null("before")
+		var sink rdmap.ReadRequest
+		p.OnRead = func(q *rdmap.ReadRequest) bool {
+			sink = *q
+			return false
+		}
+		c := &target{Peer: p, t: t}
+		c.write(fh, 5000, func(pos uint32) []chunks.ReadSegment { return one(pos, 5, 5000, 0) })
+		if _, err := p.Next(); err != peer.ErrRead { // it has asked for the chunk: its sink is there
+			t.Fatal(err)
+		}
+		guess := r.Uint32()
+		if r.IntN(4) == 0 {
+			guess = sink.SinkSTag // known, but of local use only
+		}
+		p.Segment(ddp.Header{Tagged: true, Last: true, Ctrl: rdmap.Control(rdmap.OpWrite), STag: guess, TO: sink.SinkTO}, []byte("guess"))
+		p.WantTerminate("a guess", term.DDPInvalidSTag)
+		p.C.Close()
+	}
+	a.content("after guesses", fh, nil)
+	a.works()
+}
+
+// A logHook keeps when each line was written.
+type logHook struct {
+	mu    sync.Mutex
+	lines map[string][]time.Time
+}
+
+func (*logHook) Levels() []logrus.Level { return logrus.AllLevels }
+
+func (h *logHook) Fire(e *logrus.Entry) error {
+	h.mu.Lock()
+	h.lines[e.Message] = append(h.lines[e.Message], e.Time)
+	h.mu.Unlock()
+	return nil
+}
+
+// Whatever peers do, each cause is logged once a second at most.
+func TestLogFlood(t *testing.T) {
+	hook := &logHook{lines: map[string][]time.Time{}}
+	old := logrus.StandardLogger().ReplaceHooks(logrus.LevelHooks{})
+	logrus.AddHook(hook)
+	t.Cleanup(func() { logrus.StandardLogger().ReplaceHooks(old) })
+	s, works := rig.Attacked(t, rig.Config{})
+	for end := time.Now().Add(1500 * time.Millisecond); time.Now().Before(end); {
+		p := peer.Dial(t, s.RDMA)
+		p.Null("before")
+		p.FPDU([]byte{0x42, 0x43})
+		p.WantTerminate("noise", term.DDPLocal)
+		p.C.Close()
+		peer.Raw(t, s.RDMA).Say([]byte("GET / HTTP/1.0\r\n\r\n"))
+		c := peer.DialTCP(t, s.TCP)
+		c.Say(peer.Mark(1<<31-1, true))
+		c.WantEnd("noise")
+		c.C.Close()
+	}
+	works()
+	hook.mu.Lock()
+	defer hook.mu.Unlock()
+	if len(hook.lines) == 0 {
+		t.Error("nothing was logged at all")
+	}
+	for cause, at := range hook.lines {
+		for i := 1; i < len(at); i++ {
+			if gap := at[i].Sub(at[i-1]); gap < 900*time.Millisecond {
+				t.Errorf("%q was logged twice in %v", cause, gap)
+			}
+		}
+	}
+}

@@ -1,0 +1,124 @@
+// Connections that come and do nothing, or take their time.
+
+package hostile
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/mpa"
+	"github.com/nfsrdma/nfsrdma/test/stack/peer"
+	"github.com/nfsrdma/nfsrdma/test/stack/rig"
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+const (
+	places  = 32 // connections that the flooded servers take
+	perConn = 1 << 20
+	small   = 8 << 20 // what all else may come to
+)
+
+// open connects n times and says the same each time. It reads nothing.
+func open(t *testing.T, addr string, n int, say []byte) {
+	t.Helper()
+	for range n {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		c.Write(say)
+	}
+}
+
+// Ten thousand connections that never say a whole Request, that say it and
+// nothing more, or that connect by TCP and make no call. What they cost is
+// bounded by the places that there are; clients who were there stay, and others get in.
+func TestHalfOpenConnections(t *testing.T) {
+	s, works := rig.Attacked(t, rig.Config{
+		Device: rnic.DeviceConfig{MaxHandshakes: 64},
+		Server: transport.ServerConfig{MaxConns: places},
+	})
+	works()
+	n := min(some(600, 10000), descriptors*2/5)
+	t.Logf("%d connections", n)
+	request := mpa.AppendFrame(nil, peer.Request())
+	b := newBound(t)
+	for what, flood := range map[string]struct {
+		addr string
+		say  []byte
+	}{
+		"silent":          {s.RDMA, nil},
+		"half a Request":  {s.RDMA, request[:30]},
+		"a Request alone": {s.RDMA, request},
+		"silent by TCP":   {s.TCP, nil},
+		"half a record":   {s.TCP, peer.Mark(1000, true)},
+	} {
+		open(t, flood.addr, n/5, flood.say)
+		works()
+		served(t, s)
+		b.within(what, places*perConn+small, 64+6*places+n/10)
+	}
+}
+
+// A Request that comes an octet at a time has as long for all of it as any
+// other, however long an octet is waited for (R5044-125).
+func TestTricklingRequest(t *testing.T) {
+	s, works := rig.Attacked(t, rig.Config{Device: rnic.DeviceConfig{HandshakeTimeout: 200 * time.Millisecond}})
+	request := mpa.AppendFrame(nil, peer.Request())
+	for range some(5, 50) {
+		p := peer.Raw(t, s.RDMA)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			p.C.Read(make([]byte, 1))
+		}()
+		said := 0
+		for ; said < len(request); said++ {
+			p.Say(request[said : said+1])
+			select {
+			case <-ended:
+			case <-time.After(25 * time.Millisecond):
+				continue
+			}
+			break
+		}
+		if said == len(request) {
+			t.Error("a Request that took 800 ms was waited for, though 200 are all there are")
+		}
+		p.C.Close()
+		<-ended
+	}
+	works()
+}
+
+// The same of a record.
+func TestTricklingRecord(t *testing.T) {
+	s, works := rig.Attacked(t, rig.Config{Server: transport.ServerConfig{HalfTimeout: 200 * time.Millisecond}})
+	call := peer.NFS(peer.XID(), 0, nil)
+	record := append(peer.Mark(len(call), true), call...)
+	p := peer.DialTCP(t, s.TCP)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.C.Read(make([]byte, 1))
+	}()
+	said := 0
+	for ; said < len(record); said++ {
+		p.Say(record[said : said+1])
+		select {
+		case <-ended:
+		case <-time.After(25 * time.Millisecond):
+			continue
+		}
+		break
+	}
+	if said == len(record) {
+		t.Error("a record that took over a second was waited for")
+	}
+	p.C.Close()
+	<-ended
+	works()
+}
