@@ -27,6 +27,7 @@ type batch struct {
 	left    int // octets not taken yet
 	scratch []byte
 	owned   bool     // the last range is of scratch memory
+	record  bool     // TCP is to begin a segment behind it
 	ends    []uint64 // stream positions at which its FPDUs end
 	began   uint64   // stream position of its first octet, an FPDU boundary
 	pos     uint64   // stream position of the next octet to be taken

@@ -109,7 +109,7 @@ func (d *Device) request(c net.Conn, p *ConnParams) (*session, error) {
 	case !rep.HasEnhanced:
 		return nil, errNotEnhanced
 	}
-	s := &session{conn: c, early: early, crc: req.CRC || rep.CRC, sendMarks: rep.Markers,
+	s := &session{conn: c, early: early, crc: req.CRC || rep.CRC, whole: req.CRC || rep.CRC, sendMarks: rep.Markers,
 		recvMarks: req.Markers, ird: ird, ord: ord, private: rep.PrivateData}
 	if o := rep.Enhanced.ORD; o != mpa.NotNegotiated && int(o) > ird { // R5040-275
 		return nil, refuseStream(s, errIRD)

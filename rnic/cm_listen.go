@@ -221,7 +221,7 @@ func (r *ConnRequest) answer(p *ConnParams) (*session, *mpa.Frame, error) {
 	req := &r.frame
 	rep := &mpa.Frame{Reply: true, Markers: r.dev.cfg.Markers, CRC: r.dev.wantsCRC(req.CRC),
 		Rev: req.Rev, HasEnhanced: req.HasEnhanced, PrivateData: p.PrivateData}
-	s := &session{conn: r.conn, crc: req.CRC || rep.CRC, sendMarks: req.Markers,
+	s := &session{conn: r.conn, crc: req.CRC || rep.CRC, whole: rep.CRC && !req.CRC, sendMarks: req.Markers,
 		recvMarks: rep.Markers, ird: ird, ord: ord, private: req.PrivateData, gated: true}
 	if !req.HasEnhanced {
 		return s, rep, nil

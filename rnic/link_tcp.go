@@ -31,6 +31,8 @@ type tcpLink struct {
 
 	// owned by the transmitter
 	wiov []syscall.Iovec
+	wmsg syscall.Msghdr
+	eor  bool // what is written ends a record
 	wn   int
 	werr syscall.Errno
 	pfd  [1]unix.PollFd
@@ -154,7 +156,14 @@ func (l *tcpLink) read(s sink) (int, error) {
 
 func (l *tcpLink) tryWrite(fd uintptr) bool {
 	for {
-		n, _, errno := syscall.RawSyscall(syscall.SYS_WRITEV, fd, uintptr(unsafe.Pointer(&l.wiov[0])), uintptr(len(l.wiov)))
+		var n uintptr
+		var errno syscall.Errno
+		if l.eor {
+			l.wmsg = syscall.Msghdr{Iov: &l.wiov[0], Iovlen: uint64(len(l.wiov))}
+			n, _, errno = syscall.RawSyscall(syscall.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&l.wmsg)), unix.MSG_EOR|unix.MSG_NOSIGNAL)
+		} else {
+			n, _, errno = syscall.RawSyscall(syscall.SYS_WRITEV, fd, uintptr(unsafe.Pointer(&l.wiov[0])), uintptr(len(l.wiov)))
+		}
 		if errno == syscall.EINTR {
 			continue
 		}
@@ -164,9 +173,9 @@ func (l *tcpLink) tryWrite(fd uintptr) bool {
 }
 
 func (l *tcpLink) writev(b *batch) (int, error) {
-	l.wiov = b.iov[b.at:]
+	l.wiov, l.eor = b.iov[b.at:], b.record
 	err := l.rc.Write(l.writeFn)
-	l.wiov = nil
+	l.wiov, l.wmsg = nil, syscall.Msghdr{}
 	switch {
 	case err != nil:
 		return 0, err

@@ -62,6 +62,7 @@ type session struct {
 	conn                 net.Conn
 	early                []byte // octets that came behind the peer's frame
 	crc                  bool
+	whole                bool // cut no trailer: the peer may be Linux siw, which would call its CRC bad
 	sendMarks, recvMarks bool
 	ird, ord             int
 	private              []byte

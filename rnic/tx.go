@@ -34,6 +34,7 @@ type transmitter struct {
 	sendMSN uint32 // of the next message on queue 0
 	readMSN uint32 // and queue 1
 	mulpdu  int
+	mss     int
 	looked  int              // batches since mulpdu was last judged
 	before  mpa.MarkerSender // markers as they were before the batch
 	made    markedFPDU
@@ -202,6 +203,7 @@ func (t *transmitter) stop() []byte {
 // start sets the transmitter up for a connection.
 func (t *transmitter) start(l link, s *session) {
 	t.link, t.crc = l, s.crc
+	t.b.record = s.whole && !s.sendMarks
 	if s.sendMarks {
 		t.markers = new(mpa.MarkerSender)
 	}

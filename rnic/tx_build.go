@@ -28,7 +28,8 @@ func (t *transmitter) build() error {
 	t.b.reset()
 	if t.looked--; t.looked <= 0 { // R5044-073: the segment size may change
 		t.looked = mssEvery
-		t.mulpdu = mpa.MULPDU(t.link.mss(), t.markers != nil)
+		t.mss = t.link.mss()
+		t.mulpdu = mpa.MULPDU(t.mss, t.markers != nil)
 		if t.crc && t.markers == nil {
 			t.mulpduNow.Store(int32(t.mulpdu))
 		}
@@ -43,7 +44,9 @@ func (t *transmitter) build() error {
 		if t.cur.e == nil && t.cur.r == nil && !t.pick() {
 			return nil
 		}
-		if err := t.segment(); err != nil {
+		if err := t.segment(); err == errSeam {
+			return nil
+		} else if err != nil {
 			t.fault = err
 			break
 		}
@@ -106,6 +109,9 @@ func (t *transmitter) segment() error {
 			STag: uint32(e.RemoteSTag), TO: e.RemoteTO + uint64(t.cur.sent)}
 	}
 	n := t.span(min(int(e.length-t.cur.sent), e.cut(t.mulpdu-h.Len())))
+	if t.seam(h.Len() + n) {
+		return errSeam
+	}
 	h.Last = t.cur.sent+uint32(n) == e.length
 	if t.markers != nil {
 		t.marked(t.gather(t.made.begin(h.Put(t.made.head[:])), n))
@@ -250,6 +256,9 @@ func (t *transmitter) responseSegment(r *readResponse) error {
 	h := ddp.Header{Tagged: true, Ctrl: rdmap.Control(rdmap.OpReadResponse),
 		STag: uint32(r.sinkSTag), TO: r.sinkTO + uint64(sent)} // R5040-048, R5040-049
 	n := min(int(r.size-sent), t.mulpdu-ddp.TaggedLen)
+	if t.seam(ddp.TaggedLen + n) {
+		return errSeam
+	}
 	h.Last = sent+uint32(n) == r.size
 	if n == 0 {
 		t.responseFPDU(&h, nil, nil)
