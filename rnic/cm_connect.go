@@ -59,7 +59,9 @@ func (d *Device) initiate(ctx context.Context, qp *QP, c net.Conn, p ConnParams)
 		err = ctx.Err()
 	}
 	if err == nil {
-		err = qp.start(s)
+		if err = qp.start(s); err != nil { // R6581-055
+			err = refuseStream(s, &term.Error{Code: term.MPALocal, Err: err})
+		}
 	}
 	if err != nil {
 		c.Close()
