@@ -34,9 +34,8 @@ const guard = 8
 
 // A piece is memory with guards, and what has to be in it.
 type piece struct {
-	all    []byte
-	want   []byte // content that must not change, nil when it may
-	inside func(i int) bool
+	all  []byte
+	want []byte // content that must not change, nil when it may
 }
 
 func newPiece(n int) *piece {

@@ -168,8 +168,8 @@ func (p *Peer) ulpdu(parts ...[]byte) (err error) {
 	return err
 }
 
-// Segment says a segment; an untagged one of a new message, Offset 0, is given the next MSN
-// of its queue, plus what h.MSN has.
+// Segment says a segment. An untagged one has the MSN that is next in its queue,
+// plus h.MSN; it is the next message's turn once h.Last has been said.
 func (p *Peer) Segment(h ddp.Header, op rdmap.Opcode, payload []byte) error {
 	p.lock()
 	defer p.unlock()
