@@ -86,6 +86,25 @@ func (mr *MR) Invalidate() {
 	mr.release()
 }
 
+// Divert exchanges the memory of a valid MR for other memory of the same length:
+// from then on the peer reads and writes that, under the STag that it has. Like
+// Invalidate it returns only when nothing is placed in, or sent from, the memory
+// before. It is for giving memory back while the peer may still use the STag, which
+// would be a fault once it is invalid. false: the MR was not valid, and has no memory.
+// It is not for the sink of a Read that has been posted.
+func (mr *MR) Divert(buf []byte) bool {
+	mr.mu.Lock()
+	ok := mr.valid && len(buf) == len(mr.buf)
+	if ok {
+		mr.buf = buf
+	} else {
+		mr.valid, mr.buf = false, nil
+	}
+	mr.mu.Unlock()
+	mr.release()
+	return ok
+}
+
 // release makes every transmit batch let go of the memory that mr had. It is called also
 // when mr was invalid already: whoever made it so may not have come to that yet.
 func (mr *MR) release() {

@@ -44,8 +44,9 @@ type Call struct {
 	sinkMR    *rnic.MR
 	replyMR   *rnic.MR
 	longMR    *rnic.MR
-	longBuf   *buffer // the complete call, when it travels as Position-zero chunk
-	replyBuf  *buffer // the Reply chunk
+	longBuf   *buffer   // the complete call, when it travels as Position-zero chunk
+	replyBuf  *buffer   // the Reply chunk
+	standIns  []*buffer // what the peer has in place of the caller's memory
 	sinkOffer bool
 	items     [1]xdr.Item // Reply.Items
 
@@ -153,6 +154,11 @@ func (k *Call) dropBuffers() {
 		k.replyBuf.put()
 		k.replyBuf = nil
 	}
+	for i, f := range k.standIns {
+		f.put()
+		k.standIns[i] = nil
+	}
+	k.standIns = k.standIns[:0]
 }
 
 // recycle puts a settled Call on the free list.
@@ -190,6 +196,34 @@ func (k *Call) invalidate() {
 	k.fenceCaller()
 	invalidate(k.replyMR)
 	invalidate(k.longMR)
+}
+
+// maxStandIn is the largest memory that a call given up on has replaced.
+const maxStandIn = 4 << 20
+
+// standIn ends the peer's access to the memory of the caller, but not to the
+// STags: a responder that has not heard that the call was given up on, and cannot
+// hear it, writes its result to buffers of ours, and reads from them what the
+// caller had. A stale STag would cost it, and all other calls, the connection.
+func (k *Call) standIn() {
+	for i := range min(len(k.argMRs), len(k.Msg.Items)) {
+		k.divert(k.argMRs[i], k.Msg.Items[i].Data, true)
+	}
+	k.divert(k.sinkMR, k.Sink, false)
+}
+
+// divert gives the peer a buffer in place of b, with the content of b if it may read it.
+func (k *Call) divert(mr *rnic.MR, b []byte, keep bool) {
+	if mr == nil || !mr.Valid() || len(b) > maxStandIn {
+		invalidate(mr)
+		return
+	}
+	f := getBuffer(len(b))
+	if keep {
+		copy(f.b, b)
+	}
+	k.standIns = append(k.standIns, f)
+	mr.Divert(f.b[:len(b)])
 }
 
 // fenceCaller is invalidate for the memory of the caller: Sink and the

@@ -65,8 +65,8 @@
 //
 // A call that cannot be taken is answered RDMA_ERROR and never served; a reply
 // that cannot be taken is dropped, and its call left to the caller's context. A
-// context that ends takes Sink and items away from the peer at once, while
-// XID, credit and the buffers of our own stay until the late reply. Faults of
+// context that ends takes Sink and items away from the peer at once: buffers of
+// ours take their place, and stay, as XID and credit do, until the late reply. Faults of
 // RDMA end the connection, as does a peer that overdraws its credits or lets all
 // work stand still; then every Call fails with a ClosedError.
 package rpcrdma

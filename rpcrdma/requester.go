@@ -27,10 +27,9 @@ func (c *Conn) startCalling() error {
 
 // Do sends the call when a credit is free and waits for the reply. When it
 // returns, with or without an error, no octet can land in Sink and none of Msg
-// is read any more. When ctx ends first the memory of the call is taken away
-// from the peer at once; a peer that uses it later ends the connection by that
-// (RFC 8166 §8.1.4), one that just answers late does not. The same holds when
-// k.Expired delivers first; the error is ErrTimeout then.
+// is read any more. When ctx ends first other memory takes the place of the call's
+// at once, so that a peer that uses it later does no harm and comes to none. The
+// same holds when k.Expired delivers first; the error is ErrTimeout then.
 func (c *Conn) Do(ctx context.Context, k *Call) error {
 	if len(k.Msg.Stream) < rpcMinLen {
 		return ErrMessage
@@ -203,14 +202,11 @@ func (c *Conn) giveUp(k *Call) bool {
 	k.awaited = awaitNothing
 	c.mu.Unlock()
 
-	k.fenceCaller() // fenced before the caller touches it (R8166-143, R8166-206)
+	k.standIn() // before the caller touches its memory (R8166-143, R8166-206)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if k.answered {
-		return false
-	}
-	k.abandoned = true
+	k.abandoned = !k.answered // an answer that came just now may tell of data that is elsewhere
 	return true
 }
 

@@ -347,37 +347,6 @@ func TestRequesterCancel(t *testing.T) {
 	}
 }
 
-// No octet lands in the sink once Do has returned: the peer that writes late
-// ends the connection (R8166-206).
-func TestRequesterCancelFences(t *testing.T) {
-	conformance.Proves(t, "R8166-142", "R8166-143", "R8166-203", "R8166-206")
-	p, c := rawResponder(t, Config{Credits: grant}, r1)
-	ctx, cancel := context.WithCancel(t.Context())
-	k := c.NewCall()
-	sink := make([]byte, 5000)
-	k.Msg = chunks.Message{Stream: words(7, 0, procRead, 5000)}
-	k.Sink, k.MaxReply = sink, 20
-	d := start(ctx, c, k)
-	var h Header
-	if err := h.Parse(p.wantCall(7)); err != nil || len(h.Write) != 1 {
-		t.Fatal(err)
-	}
-	cancel()
-	if err := <-d.done; !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	k.Release()
-	s := h.Write[0][0]
-	if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{readItem(7, 5000)}, RemoteSTag: rnic.STag(s.Handle), RemoteTO: s.Offset}); err != nil {
-		t.Fatal(err)
-	}
-	<-c.Done()
-	if !bytes.Equal(sink, make([]byte, 5000)) {
-		t.Error("an octet landed after Do had returned")
-	}
-	checkHome(t, c)
-}
-
 // The end of the connection ends every call, sent or waiting, with its cause.
 func TestRequesterConnectionLoss(t *testing.T) {
 	p, c := rawResponder(t, Config{Credits: 4}, r1)

@@ -1,0 +1,108 @@
+// Calls that are given up on while the responder still works on them.
+
+package rpcrdma
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/xdr"
+)
+
+// giveUpOn starts a call, takes it in at the peer, and gives up on it.
+func giveUpOn(t *testing.T, p *rawPeer, c *Conn, k *Call, xid uint32) (h Header) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	d := start(ctx, c, k)
+	if err := h.Parse(p.wantCall(xid)); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-d.done; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	k.Release()
+	return h
+}
+
+// stillServes makes a call that must be answered.
+func stillServes(t *testing.T, p *rawPeer, c *Conn, xid uint32) {
+	t.Helper()
+	k := nullCall(c, xid)
+	d := start(t.Context(), c, k)
+	p.wantCall(xid)
+	p.send(nullReply(xid, grant))
+	if err := <-d.done; err != nil {
+		t.Fatal(err)
+	}
+	k.Release()
+}
+
+// No octet lands in the sink once Do has returned; the peer that writes late does
+// no harm, and the connection serves the other calls on (R8166-206).
+func TestRequesterCancelFences(t *testing.T) {
+	conformance.Proves(t, "R8166-142", "R8166-143", "R8166-203", "R8166-206")
+	p, c := rawResponder(t, Config{Credits: grant}, r1)
+	stillServes(t, p, c, 6) // opens the window
+	k := c.NewCall()
+	sink := make([]byte, 5000)
+	k.Msg = chunks.Message{Stream: words(7, 0, procRead, 5000)}
+	k.Sink, k.MaxReply = sink, 20
+	h := giveUpOn(t, p, c, k, 7)
+	if len(h.Write) != 1 {
+		t.Fatalf("%+v", h)
+	}
+	s := h.Write[0][0]
+	if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{readItem(7, 5000)}, RemoteSTag: rnic.STag(s.Handle), RemoteTO: s.Offset}); err != nil {
+		t.Fatal(err)
+	}
+	stillServes(t, p, c, 8) // behind the Write
+	p.send(words(7, 1, grant, 0, 0, 1, 1, s.Handle, 5000, uint32(s.Offset>>32), uint32(s.Offset), 0, 0, 7, 1, 0, 5000))
+	stillServes(t, p, c, 9)
+	if !bytes.Equal(sink, make([]byte, 5000)) {
+		t.Error("an octet landed after Do had returned")
+	}
+	checkHome(t, c)
+	if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{{1}}, RemoteSTag: rnic.STag(s.Handle), RemoteTO: s.Offset}); err != nil {
+		t.Fatal(err)
+	}
+	<-c.Done() // behind the late reply the STag is as stale as any other
+}
+
+// What the peer reads late is what the caller had, whatever the caller has done
+// with its memory since (R8166-143).
+func TestRequesterCancelKeepsArguments(t *testing.T) {
+	p, c := rawResponder(t, Config{Credits: grant}, r1)
+	stillServes(t, p, c, 6) // opens the window
+	data := readItem(3, 9000)
+	k := c.NewCall()
+	e := xdr.NewEncoder(k.Scratch())
+	e.Raw(words(7, 0, procWrite))
+	e.Item(data)
+	setMsg(k, e)
+	k.MaxReply = 20
+	h := giveUpOn(t, p, c, k, 7)
+	if len(h.Read) != 1 {
+		t.Fatalf("%+v", h)
+	}
+	clear(data)
+	seg, got := h.Read[0], make([]byte, 9000)
+	mr := p.expose(got, rnic.LocalWrite)
+	if err := p.qp.PostSend(
+		rnic.SendWR{Op: rnic.OpRead, MR: mr, Length: 9000, RemoteSTag: rnic.STag(seg.Handle), RemoteTO: seg.Offset},
+		rnic.SendWR{Op: rnic.OpSend, Fence: true, SGL: [][]byte{nullReply(7, grant)}},
+	); err != nil {
+		t.Fatal(err)
+	}
+	stillServes(t, p, c, 8) // whose reply left behind the fence
+	mr.Invalidate()
+	if !bytes.Equal(got, readItem(3, 9000)) {
+		t.Error("the peer read something else")
+	}
+	checkHome(t, c)
+}
