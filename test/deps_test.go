@@ -57,6 +57,7 @@ var only = map[string][]string{
 	"github.com/rasky/go-xdr/":        {"xdr"},
 	"github.com/vmware/go-nfs-client": {"nfsclient", "test"},
 	"github.com/spf13/cobra":          {"cmd"},
+	"github.com/prometheus/":          {"cmd"},
 	"github.com/hanwen/go-fuse/":      {"nfsclient", "cmd"},
 	"github.com/google/gopacket":      {"test"},
 }

@@ -26,7 +26,8 @@ type Call struct {
 
 	via    carrier // the connection it came by
 	header oncrpc.CallHeader
-	proc   *Procedure // set when the header has been found good
+	prog   *Program
+	proc   *Procedure // set, as prog is, when the header has been found good
 	args   xdr.Decoder
 	res    xdr.Encoder
 
@@ -77,7 +78,7 @@ func (c *Call) recycle() {
 	c.args.Reset(nil, nil)
 	c.res.Reset(nil)
 	c.Ctx, c.Remote, c.Cred, c.header = nil, nil, Cred{}, oncrpc.CallHeader{}
-	c.via, c.proc, c.dup, c.next, c.rec, c.out, c.req = nil, nil, nil, nil, nil, nil, nil
+	c.via, c.prog, c.proc, c.dup, c.next, c.rec, c.out, c.req = nil, nil, nil, nil, nil, nil, nil, nil
 	c.RDMA, c.chunkFault, c.onLoop = false, false, false
 	c.bufs = c.bufs[:0]
 	callPool.Put(c)

@@ -77,6 +77,7 @@ func (s *Server) add(c serverConn, remote net.Addr) bool {
 	s.conns[c] = true
 	c.usage().fresh = s.fresh.PushBack(c)
 	s.wg.Add(1)
+	s.observeConn(c, +1)
 	return true
 }
 
@@ -133,5 +134,13 @@ func (s *Server) remove(c serverConn) {
 	}
 	delete(s.conns, c)
 	s.mu.Unlock()
+	s.observeConn(c, -1)
 	s.wg.Done()
+}
+
+func (s *Server) observeConn(c serverConn, delta int) {
+	if s.observer != nil {
+		_, rdma := c.(*rdmaConn)
+		s.observer.Connection(rdma, delta)
+	}
 }

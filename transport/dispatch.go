@@ -17,6 +17,7 @@ type dispatcher struct {
 	drc      *drc
 	pool     workerPool
 	log      *RateLog
+	observer Observer // may be nil
 }
 
 // serve takes a call whose args hold the whole message, with its detached
@@ -83,7 +84,7 @@ func (s *dispatcher) route(c *Call, h *oncrpc.CallHeader) bool {
 	case prog == nil:
 		c.accept(oncrpc.ProgUnavail)
 	default:
-		if c.proc = prog.procedure(h.Proc); c.proc != nil {
+		if c.prog, c.proc = prog, prog.procedure(h.Proc); c.proc != nil {
 			return true
 		}
 		c.accept(oncrpc.ProcUnavail)
@@ -113,10 +114,17 @@ func (c *Call) startReply(h *oncrpc.ReplyHeader) {
 // run runs the procedure and ends the call.
 func (s *dispatcher) run(c *Call) {
 	c.startReply(&oncrpc.ReplyHeader{Accept: oncrpc.Success})
+	var w watch
+	if s.observer != nil {
+		w = c.watch()
+	}
 	err := s.protect(c)
 	if err == nil {
 		// A procedure may have forgotten to ask; nobody gets results of arguments that were none.
 		err = c.ArgsErr()
+	}
+	if s.observer != nil {
+		w.tell(s.observer, c, err)
 	}
 	if c.dup != nil {
 		s.drc.finish(c, err == nil)

@@ -28,6 +28,8 @@ type ServerConfig struct {
 	HalfTimeout time.Duration
 	// RDMA sizes the connections of ServeRDMA; its Handler is not used.
 	RDMA rpcrdma.Config
+	// Observer is told of connections and calls; nil: nobody is.
+	Observer Observer
 }
 
 func (cfg *ServerConfig) setDefaults() {
@@ -72,7 +74,7 @@ func NewServer(cfg ServerConfig, list ...*Program) *Server {
 		listeners: map[io.Closer]bool{},
 		conns:     map[serverConn]bool{},
 	}
-	s.dispatcher = dispatcher{programs: newPrograms(list), drc: newDRC(), log: &RateLog{}}
+	s.dispatcher = dispatcher{programs: newPrograms(list), drc: newDRC(), log: &RateLog{}, observer: cfg.Observer}
 	s.pool.run = s.run
 	return s
 }

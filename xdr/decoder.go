@@ -70,6 +70,14 @@ func (d *Decoder) Remaining() int { return len(d.b) - d.off }
 // ItemsLeft is the number of detached items that no Item call has taken.
 func (d *Decoder) ItemsLeft() int { return len(d.items) }
 
+// ItemOctets is the octets of the detached items that no Item call has taken.
+func (d *Decoder) ItemOctets() (n int) {
+	for i := range d.items {
+		n += len(d.items[i].Data)
+	}
+	return n
+}
+
 // take returns the next n octets, or nil with an error.
 func (d *Decoder) take(n int) []byte {
 	if d.err != nil {

@@ -28,6 +28,9 @@ func printServed(w io.Writer, o *options, names []string, s *nfsserver.Service) 
 	if s.TCPAddr != nil {
 		fmt.Fprintf(w, "  TCP:  %s, NFS and MOUNT\n", s.TCPAddr)
 	}
+	if o.metrics != "" {
+		fmt.Fprintf(w, "  figures for Prometheus: http://%s/metrics\n", o.metrics)
+	}
 	fmt.Fprintln(w, "mount from Linux:")
 	for _, name := range names {
 		for _, line := range mountLines(name, s) {

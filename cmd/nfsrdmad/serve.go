@@ -33,6 +33,7 @@ type options struct {
 	stateDir   string
 	rootSquash bool
 	asyncNames bool
+	metrics    string
 }
 
 const serveExamples = `  # a directory, for clients on this machine
@@ -76,6 +77,7 @@ other authentication: serve only networks that you trust.`,
 	f.StringVar(&o.stateDir, "state-dir", "", "where the key of file handles is kept (default: /var/lib/nfsrdma, or $XDG_STATE_HOME/nfsrdma)")
 	f.BoolVar(&o.rootSquash, "root-squash", false, "callers that are root act as nobody")
 	f.BoolVar(&o.asyncNames, "async-names", false, "answer changes of names and attributes before they are on disk")
+	f.StringVar(&o.metrics, "metrics-addr", "", "address to serve figures for Prometheus on, such as 127.0.0.1:9049 (default: none)")
 	complete(cmd, "crc", "on", "off", "auto")
 	complete(cmd, "log-level", "error", "warning", "info", "debug")
 	return cmd
@@ -110,6 +112,15 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 	defer stop()
 	l := nfsserver.Listen{Device: rnic.DeviceConfig{CRC: crc}}
 	l.RDMA, l.TCP = address(o.addr, o.rdmaPort), address(o.addr, o.tcpPort)
+	if o.metrics != "" {
+		m := newMetrics(srv.Programs())
+		l.RPC.Observer = m
+		end, err := m.serve(o.metrics)
+		if err != nil {
+			return fmt.Errorf("--metrics-addr: %w", listenError(err))
+		}
+		defer end()
+	}
 	service, err := srv.Start(l)
 	if err != nil {
 		return listenError(err)

@@ -1,0 +1,115 @@
+// The figures: what calls over both transports make of them.
+
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+)
+
+// scrape reads the figures, or "" when there are none yet.
+func scrape(addr string) string {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Get("http://" + addr + "/metrics")
+	if err != nil {
+		return ""
+	}
+	defer res.Body.Close()
+	b, _ := io.ReadAll(res.Body)
+	return string(b)
+}
+
+func TestMetrics(t *testing.T) {
+	tcp, rdma, figures := freePort(t), freePort(t), "127.0.0.1:"+freePort(t)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	done := make(chan error)
+	go func() {
+		_, err := run(ctx, "serve", "--memory", "--state-dir", filepath.Join(t.TempDir(), "state"),
+			"--tcp-port", tcp, "--rdma-port", rdma, "--metrics-addr", figures, "--log-level", "error")
+		done <- err
+	}()
+	for scrape(figures) == "" && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	for url, how := range map[string]nfsclient.Transport{"nfsrdma://127.0.0.1:" + rdma: nfsclient.RDMA, "nfs://127.0.0.1:" + tcp: nfsclient.TCP} {
+		use(t, ctx, url+"/memory", how.String())
+	}
+	all := scrape(figures)
+	for _, want := range []string{
+		`nfsrdma_connections_total{transport="rdma"} 1`,
+		`nfsrdma_connections_total{transport="tcp"} 1`,
+		`nfsrdma_calls_total{procedure="WRITE",program="nfs",transport="rdma"} 1`,
+		`nfsrdma_calls_total{procedure="READ",program="nfs",transport="tcp"} 1`,
+		`nfsrdma_calls_total{procedure="MNT",program="mount",transport="rdma"} 1`,
+		`nfsrdma_errors_total{procedure="LOOKUP",program="nfs",status="NFS3ERR_NOENT",transport="rdma"} 2`,
+		`nfsrdma_errors_total{procedure="LOOKUP",program="nfs",status="NFS3ERR_NOENT",transport="tcp"} 2`,
+		`nfsrdma_call_seconds_count{procedure="READ",program="nfs",transport="rdma"} 1`,
+		// Beside the data: status, attributes, count, end of file, length.
+		`nfsrdma_result_octets_total{procedure="READ",program="nfs",transport="rdma"} 100104`,
+		`nfsrdma_result_octets_total{procedure="READ",program="nfs",transport="tcp"} 100104`,
+		"go_goroutines ", "process_open_fds ",
+	} {
+		if !strings.Contains(all, want+"\n") && !(strings.HasSuffix(want, " ") && strings.Contains(all, want)) {
+			t.Errorf("no %s", want)
+		}
+	}
+	if strings.Count(all, `nfsrdma_argument_octets_total{procedure="WRITE"`) != 2 || strings.Contains(all, `procedure=""`) {
+		t.Error("figures of WRITE's arguments are missing, or there are some without a procedure")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// use makes one WRITE, one READ and one error.
+func use(t *testing.T, ctx context.Context, url, name string) {
+	t.Helper()
+	target, err := nfsclient.ParseTarget(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fsys *nfsclient.FS
+	for {
+		fsys, _, err = nfsclient.Open(ctx, target, nfsclient.Options{})
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+	defer fsys.Client().Close()
+	f, err := fsys.Create(ctx, name, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := make([]byte, 100_000)
+	if _, err := f.WriteAt(data, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.ReadAt(data, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fsys.Stat(ctx, "nothing"); err == nil {
+		t.Error("nothing is there")
+	}
+}
+
+func TestMetricsRefusals(t *testing.T) {
+	_, err := run(context.Background(), "serve", "--memory", "--state-dir", t.TempDir(), "--metrics-addr", "192.0.2.1:9049")
+	if err == nil || !strings.Contains(err.Error(), "--metrics-addr: ") {
+		t.Errorf("%v", err)
+	}
+}

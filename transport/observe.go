@@ -1,0 +1,58 @@
+// What a server tells of its work to who wants to count it.
+
+package transport
+
+import (
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr"
+)
+
+// An Observer is told of the connections and calls of a Server. Its methods are
+// called on the data path, from many goroutines at once: they must be quick, and
+// must not call the Server.
+type Observer interface {
+	// Connection: one more (+1), or one less (-1).
+	Connection(rdma bool, delta int)
+	// Call: a procedure has run, and its reply is about to leave.
+	Call(s CallStats)
+}
+
+// CallStats is what an Observer learns of one call.
+type CallStats struct {
+	Program *Program
+	Proc    *Procedure
+	RDMA    bool
+	Took    time.Duration // in the procedure; waiting for a worker and the network not included
+	In, Out int           // octets of arguments and of results, items included
+	Err     error         // what Run returned, or made of arguments that did not decode
+	Results []byte        // the encoded results without their items; valid during Call only
+}
+
+// A watch takes the figures of one call.
+type watch struct {
+	start time.Time
+	in    int
+	res   int // where the results begin
+}
+
+func (c *Call) watch() watch {
+	return watch{time.Now(), c.args.Remaining() + c.args.ItemOctets(), c.res.Len()}
+}
+
+// tell gives the figures to the Observer. The results are all there.
+func (w *watch) tell(o Observer, c *Call, err error) {
+	s := CallStats{Program: c.prog, Proc: c.proc, RDMA: c.RDMA, Took: time.Since(w.start), In: w.in, Err: err}
+	if err == nil {
+		s.Results = c.res.Bytes()[w.res:]
+		s.Out = len(s.Results) + itemOctets(c.res.Items())
+	}
+	o.Call(s)
+}
+
+func itemOctets(items []xdr.Item) (n int) {
+	for i := range items {
+		n += len(items[i].Data)
+	}
+	return n
+}
