@@ -30,19 +30,26 @@ func (b *Budget) Free() int64 {
 	return b.free
 }
 
-// fits says whether a connection that holds so many octets may have n more. The
-// first may take as much as it leaves, further ones a quarter of what they leave
-// then, counting all that the connection holds; who is alone may take anything.
+// greedy is how many times what a connection holds it has to leave free, when
+// others hold some too and it wants more than a first helping.
+const greedy = 16
+
+// fits says whether a connection that holds so many octets may have n more. Who
+// is alone may have half of all, or one call of any size. Beside others the first
+// helping may be as much as it leaves, and further ones are small beside what
+// they leave. So many that keep what they have do not starve the next.
 // The caller holds mu.
 func (b *Budget) fits(held, n int64) bool {
-	left := b.free - n
+	left, alone := b.free-n, b.free+held == b.total
 	switch {
-	case b.free == b.total:
-		return left >= 0
+	case left < 0:
+		return false
 	case held == 0:
-		return left >= n
+		return alone || left >= n
+	case alone:
+		return left >= held+n
 	}
-	return left/4 >= held+n
+	return left/greedy >= held+n
 }
 
 // largest is the largest request that can ever be met: a power of two, for

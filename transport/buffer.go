@@ -64,24 +64,19 @@ type budget struct {
 	used atomic.Int64
 }
 
+// greedy is how many times what a connection holds it has to leave free, when
+// others hold some too and it wants more than a first helping.
+const greedy = 16
+
 // take reserves n octets for the holder of held, or returns false when they are
-// not to be had. The first that a connection takes may be as much as it leaves,
-// further ones only so much that it leaves four times what it holds then; who is
-// alone may take anything. So connections that keep what they have leave some
-// for the next.
+// not to be had. Who is alone may have half of all, or one call of any size.
+// Beside others the first helping may be as much as it leaves, and further ones are
+// small beside what they leave. So many that keep what they have do not starve
+// the next.
 func (b *budget) take(n int, held *atomic.Int64) bool {
-	left := b.max - b.used.Add(int64(n))
-	h := held.Add(int64(n))
-	switch {
-	case left+int64(n) == b.max: // nobody else has any
-		if left >= 0 {
-			return true
-		}
-	case h == int64(n):
-		if left >= h {
-			return true
-		}
-	case left/4 >= h:
+	used, h := b.used.Add(int64(n)), held.Add(int64(n))
+	left, alone, first := b.max-used, used == h, h == int64(n)
+	if left >= 0 && (alone && (first || left >= h) || first && left >= h || left/greedy >= h) {
 		return true
 	}
 	b.give(n, held)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/xdr"
@@ -85,9 +86,28 @@ func (c *Call) recycle() {
 }
 
 // Buffer returns n octets for a result item (c.Res.Item), valid until the reply
-// has left, or nil when the server's memory budget is spent. Their content is
-// arbitrary.
-func (c *Call) Buffer(n int) []byte { return c.via.buffer(c, n) }
+// has left. Their content is arbitrary. Where the server's memory budget is
+// spent, or this connection has had its share, a procedure that is not Inline waits
+// a while for others to give back; nil says that it was for nothing.
+func (c *Call) Buffer(n int) []byte {
+	b := c.via.buffer(c, n)
+	if b != nil || c.onLoop {
+		return b
+	}
+	end := time.Now().Add(bufferWait)
+	for pause := budgetPoll; b == nil && c.Ctx.Err() == nil && time.Now().Before(end); pause = min(2*pause, bufferPause) {
+		time.Sleep(pause)
+		b = c.via.buffer(c, n)
+	}
+	return b
+}
+
+// bufferWait is how long a call waits for memory before its client is told to
+// come again, seconds later; bufferPause is between two looks, at most.
+const (
+	bufferWait  = time.Second
+	bufferPause = 40 * time.Millisecond
+)
 
 // Room has the reply's stream hold n octets more. What is beyond the small space
 // that each reply begins with comes from the server's memory budget; false says

@@ -42,7 +42,7 @@ func TestHalfOpenConnections(t *testing.T) {
 		Server: transport.ServerConfig{MaxConns: places},
 	})
 	works()
-	n := min(some(600, 10000), descriptors*2/5)
+	n := min(some(600, 10000), descriptors*3/5)
 	t.Logf("%d connections", n)
 	request := mpa.AppendFrame(nil, peer.Request())
 	b := newBound(t)
