@@ -188,7 +188,11 @@ func (m *making) reuse(mode nfs3.CreateMode) (Ref, Attr, error) {
 	if !m.who.mayWriteFile(&at) {
 		return r, at, nfs3.ErrAcces
 	}
-	if err := fs.Setattr(r, &SetAttr{Mask: SetSize | SetMtimeNow, Size: m.set.Size}); err != nil {
+	set := SetAttr{Mask: SetSize | SetMtimeNow, Size: m.set.Size}
+	if mode, changed := m.who.killSetID(&at); changed {
+		set.Mask, set.Mode = set.Mask|SetMode, mode
+	}
+	if err := fs.Setattr(r, &set); err != nil {
 		return r, at, err
 	}
 	at, err = fs.Getattr(r)

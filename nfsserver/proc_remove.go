@@ -41,6 +41,19 @@ func (o *object) unlinkable(w *who, dir *Attr, name string) error {
 	return err
 }
 
+// movable checks that w may move name to another directory: for a directory that
+// means to change its "..", and so takes the right to write to it.
+func (o *object) movable(w *who, name string) error {
+	if w.root() {
+		return nil
+	}
+	_, at, err := o.x.fs.Lookup(o.ref, name)
+	if err == nil && at.Type == TypeDir && !w.may(&at, mayWrite) {
+		return nfs3.ErrAcces
+	}
+	return err
+}
+
 func (s *Server) remove(c *transport.Call) error { return s.unlink(c, false) }
 func (s *Server) rmdir(c *transport.Call) error  { return s.unlink(c, true) }
 
@@ -137,6 +150,11 @@ func rename(from, to *object, w *who, a *nfs3.RenameArgs, res *nfs3.RenameRes) e
 	}
 	if err := to.unlinkable(w, &dst, name); err != nil && status(err) != nfs3.ErrNoEnt {
 		return err
+	}
+	if from.ref != to.ref {
+		if err := from.movable(w, old); err != nil {
+			return err
+		}
 	}
 	// What is in the way gives ISDIR, NOTDIR or NOTEMPTY, as POSIX callers expect.
 	return from.x.fs.Rename(from.ref, old, to.ref, name)
