@@ -183,7 +183,7 @@ func TestResponderWriteChunks(t *testing.T) {
 	call(words(0, 1, 2, part(mr, 0, 100), part(mr, 1000, 100), 0, 0), 0)
 	p.want("empty item", words(7, 1, grant, 0, 0, 1, 2, part(mr, 0, 0), part(mr, 1000, 0), 0, 0, 7, 1, 0, 0, 0))
 
-	mr = fresh() // a chunk without segments wants its item inline (R8166-133, R8166-134)
+	fresh() // a chunk without segments wants its item inline (R8166-133, R8166-134)
 	call(words(0, 1, 0, 0, 0), 5)
 	p.want("count 0", words(7, 1, grant, 0, 0, 1, 0, 0, 0, 7, 1, 0, 5, 5, readItem(7, 5), []byte{0, 0, 0}))
 
