@@ -29,6 +29,7 @@ type outCall struct {
 	dec  xdr.Decoder
 
 	expired *time.Timer // ends an attempt
+	until   time.Time   // when it does
 	tcp     tcpCall     // state of an attempt over TCP
 }
 
@@ -56,13 +57,19 @@ func (k *outCall) recycle() {
 // stay so, and the call goes again over another (errNoAnswer, as *lostError). The
 // timer, unlike a child of ctx, costs no allocation.
 func (k *outCall) attempt(ctx context.Context, l link, wait time.Duration) error {
+	k.until = time.Now().Add(wait)
 	k.expired.Reset(wait)
 	defer k.expired.Stop() // nothing is received from its channel after that
 	err := l.roundTrip(ctx, k)
-	if err != nil && ctx.Err() != nil && errors.Is(err, errNoAnswer) {
-		return ctx.Err() // both have ended: the connection is not to blame
+	if err != nil && ctx.Err() != nil && isLost(err) {
+		return ctx.Err() // it comes first, and nobody waits for a new connection
 	}
 	return err
+}
+
+func isLost(err error) bool {
+	var lost *lostError
+	return errors.As(err, &lost)
 }
 
 // encode appends the call to buf[:0].

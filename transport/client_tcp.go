@@ -38,7 +38,8 @@ const (
 // A tcpCall is what an attempt over TCP keeps. The fields are guarded by the
 // link's mu until ready has been received.
 type tcpCall struct {
-	ready chan struct{} // rec or err is set
+	ready chan struct{}   // rec or err is set
+	ctx   context.Context // of the attempt
 	rec   *octets
 	err   error
 	state int
@@ -64,6 +65,9 @@ type tcpLink struct {
 
 	// Owned by the one who writes.
 	gather gather
+	batch  []*outCall // what it writes
+	own    *outCall   // its own call
+	moved  time.Time  // when the server last took octets
 }
 
 func newTCPLink(nc net.Conn, cfg *ClientConfig) *tcpLink {
@@ -155,11 +159,12 @@ func (l *tcpLink) exchange(ctx context.Context, k *outCall) error {
 	}
 	l.pending[k.xid] = k
 	l.out = append(l.out, k)
-	t.state = callQueued
-	l.write()
+	t.state, t.ctx = callQueued, ctx
+	l.write(k)
 
 	err := l.await(ctx, k)
 	l.settle(k)
+	t.ctx = nil
 	return err
 }
 
@@ -207,14 +212,14 @@ func (l *tcpLink) settle(k *outCall) {
 	}
 }
 
-// write writes what is queued, until nothing is. It is entered with mu locked
-// and returns with mu unlocked.
-func (l *tcpLink) write() {
+// write writes what is queued, until nothing is, on the goroutine of the call own.
+// It is entered with mu locked and returns with mu unlocked.
+func (l *tcpLink) write(own *outCall) {
 	if l.writing {
 		l.mu.Unlock()
 		return
 	}
-	l.writing = true
+	l.writing, l.own = true, own
 	for len(l.out) > 0 && l.err == nil {
 		batch := l.out
 		l.out, l.spare = l.spare[:0], nil
@@ -236,7 +241,7 @@ func (l *tcpLink) write() {
 			l.mu.Lock()
 		}
 	}
-	l.writing = false
+	l.writing, l.own = false, nil
 	l.mu.Unlock()
 }
 
@@ -244,6 +249,33 @@ func (l *tcpLink) writeBatch(batch []*outCall) error {
 	for _, k := range batch {
 		l.gather.message(&k.tcp.mark, &k.enc)
 	}
-	l.nc.SetWriteDeadline(time.Now().Add(l.limit))
-	return l.gather.writeTo(l.nc)
+	l.batch, l.moved = batch, time.Now()
+	err := l.gather.writeTo(l.nc, l)
+	l.batch = nil
+	return err
 }
+
+// stuckTick is how long a server may take nothing of a call that nobody waits for any more.
+const stuckTick = time.Second
+
+func (l *tcpLink) wait() { l.nc.SetWriteDeadline(time.Now().Add(min(stuckTick, l.limit))) }
+
+// goOn is the patience with a server that takes no octets: RetryTimeout, but no
+// longer than a call whose octets are at stake is waited for. Half a record has
+// been sent then, and the connection is of no use any more.
+func (l *tcpLink) goOn(n int64) bool {
+	now := time.Now()
+	if n > 0 {
+		l.moved = now
+		return true
+	}
+	for _, k := range l.batch {
+		if k.over(now) {
+			return false
+		}
+	}
+	return !l.own.over(now) && now.Sub(l.moved) < l.limit
+}
+
+// over tells whether the wait for k has ended.
+func (k *outCall) over(now time.Time) bool { return k.tcp.ctx.Err() != nil || !now.Before(k.until) }

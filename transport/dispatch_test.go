@@ -43,7 +43,7 @@ func (t *tape) reply(c *Call) {
 	var g gather
 	var b bytes.Buffer
 	g.message(&c.mark, &c.res)
-	g.writeTo(&b)
+	g.writeTo(&b, nil)
 	t.end(c, tapeEnd{"reply", b.Bytes()[markLen:]})
 }
 

@@ -4,8 +4,10 @@ package transport
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
+	"os"
 
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
@@ -70,10 +72,25 @@ func (g *gather) piece(b []byte) {
 	g.open = true
 }
 
-// writeTo writes all and forgets it.
-func (g *gather) writeTo(w io.Writer) error {
+// A patience tells how long a peer that takes no octets is waited for.
+type patience interface {
+	// wait sets a deadline for the next write.
+	wait()
+	// goOn tells, of a write that has run into it after n octets, whether to write on.
+	goOn(n int64) bool
+}
+
+// writeTo writes all and forgets it. Without p a deadline is an error like any other.
+func (g *gather) writeTo(w io.Writer, p patience) (err error) {
 	g.bufs = g.list
-	_, err := g.bufs.WriteTo(w)
+	for again := true; again; {
+		if p != nil {
+			p.wait()
+		}
+		var n int64
+		n, err = g.bufs.WriteTo(w)
+		again = p != nil && errors.Is(err, os.ErrDeadlineExceeded) && p.goOn(n)
+	}
 	clear(g.list)
 	g.list = g.list[:0]
 	g.arena = g.arena[:0]

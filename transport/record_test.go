@@ -150,7 +150,7 @@ func TestGatherRoundTrip(t *testing.T) {
 		g.message(&marks[i], &e)
 		want = append(want, slices.Clone(flat.Bytes()))
 	}
-	if err := g.writeTo(&out); err != nil {
+	if err := g.writeTo(&out, nil); err != nil {
 		t.Fatal(err)
 	}
 	got, err := records(&out, 4096, 1<<20)

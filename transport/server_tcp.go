@@ -21,6 +21,7 @@ const (
 	// budgetShare is how much of the results' budget one connection may hold and
 	// still be read from: one part in so many.
 	budgetShare = 4
+	leastTaken  = 16 << 10 // what a client must take of long replies in each HalfTimeout
 	budgetPoll  = 5 * time.Millisecond
 )
 
@@ -239,8 +240,7 @@ func (t *tcpConn) writeBatch(batch []*Call) {
 		for _, c := range batch {
 			t.gather.message(&c.mark, &c.res)
 		}
-		t.nc.SetWriteDeadline(time.Now().Add(t.srv.cfg.HalfTimeout))
-		if err := t.gather.writeTo(t.nc); err != nil {
+		if err := t.gather.writeTo(t.nc, t); err != nil {
 			t.close()
 		}
 	}
@@ -249,6 +249,11 @@ func (t *tcpConn) writeBatch(batch []*Call) {
 		t.release(c)
 	}
 }
+
+// wait and goOn are the patience with a slow client: it may take as long as it
+// likes, but not stop taking.
+func (t *tcpConn) wait()             { t.nc.SetWriteDeadline(time.Now().Add(t.srv.cfg.HalfTimeout)) }
+func (t *tcpConn) goOn(n int64) bool { return n >= leastTaken }
 
 func (t *tcpConn) hasFailed() bool {
 	t.mu.Lock()
