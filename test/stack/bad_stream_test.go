@@ -52,7 +52,9 @@ func TestBadStartup(t *testing.T) {
 		b := octets(uint64(i), 1+r.IntN(600))
 		if i%2 == 0 { // a good key, then nonsense
 			b = append(good[:16:16], b...)
-			b[17] |= 0x80 // not a revision there is
+			if len(b) > 17 {
+				b[17] |= 0x80 // not a revision there is
+			}
 		}
 		p := peer.Raw(t, s.RDMA)
 		p.Say(b)
@@ -96,11 +98,13 @@ func pureFault(ulpdu []byte) *term.Error {
 	h, _, err := ddp.Parse(ulpdu)
 	if err == nil {
 		var op rdmap.Opcode
-		if op, err = rdmap.ParseControl(h.Ctrl); err == nil {
-			err = op.Check(h.Tagged, h.QN)
-		}
-		if op > rdmap.OpTerminate { // those of RFC 7306 have not been agreed on
+		op, err = rdmap.ParseControl(h.Ctrl)
+		switch {
+		case err != nil:
+		case op > rdmap.OpTerminate: // those of RFC 7306 have not been agreed on
 			return term.New(term.RDMAPOpcode, "")
+		default:
+			err = op.Check(h.Tagged, h.QN)
 		}
 	}
 	if errors.As(err, &e) {
