@@ -151,7 +151,7 @@ func (qp *QP) Disconnect(ctx context.Context) error {
 	drained := qp.sq.close()
 	select {
 	case <-drained:
-		qp.link.closeWrite()
+		qp.finish()
 	case <-qp.done:
 		return qp.Err()
 	case <-ctx.Done():
@@ -165,6 +165,23 @@ func (qp *QP) Disconnect(ctx context.Context) error {
 		<-qp.done
 		return ctx.Err()
 	}
+}
+
+// finish has the transmit loop send FIN: nobody else may wait for the peer.
+func (qp *QP) finish() {
+	qp.mu.Lock()
+	qp.finDue = true
+	qp.mu.Unlock()
+	qp.wakeTx()
+}
+
+// takeFIN says, once, that FIN is due.
+func (qp *QP) takeFIN() bool {
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	due := qp.finDue
+	qp.finDue = false
+	return due
 }
 
 // close takes no more posts; the channel is closed when all work is done.

@@ -33,6 +33,8 @@ type link interface {
 	mss() int
 	// conn is for deadlines, addresses and closing.
 	conn() net.Conn
+	// closeWrite ends the stream behind all that was handed over. It is for the transmit loop,
+	// for it may have to wait for the peer.
 	closeWrite() error
 }
 

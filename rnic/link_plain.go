@@ -5,20 +5,20 @@ package rnic
 import (
 	"fmt"
 	"net"
-	"sync"
 )
 
 // plainOctets is how much a plainLink takes at once.
 const plainOctets = 64 << 10
 
 // A plainLink copies what it is to send, so that nobody who holds a lock, or
-// wants memory back, waits for a slow peer. The transmit loop hands the copy over.
+// wants memory back, waits for a slow peer. The transmit loop hands the copy over:
+// it alone calls what sends.
 type plainLink struct {
 	c net.Conn // set once
 
-	mu   sync.Mutex // held while the connection is written to
-	room []byte     // guarded by mu; allocated once
-	out  []byte     // guarded by mu; of room, what has not been handed over
+	// owned by the transmit loop
+	room []byte // allocated once
+	out  []byte // of room, what has not been handed over
 }
 
 func (l *plainLink) inline() bool   { return false }
@@ -34,10 +34,6 @@ func (l *plainLink) read(s sink) (int, error) {
 
 // writev copies; it says errAgain so that waitWritable is called next.
 func (l *plainLink) writev(b *batch) (int, error) {
-	if !l.mu.TryLock() { // closeWrite waits for the peer
-		return 0, errAgain
-	}
-	defer l.mu.Unlock()
 	if len(l.out) > 0 {
 		return 0, errAgain
 	}
@@ -56,8 +52,6 @@ func (l *plainLink) waitWritable() error {
 }
 
 func (l *plainLink) write(p []byte) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	for len(l.out) > 0 {
 		n, err := l.c.Write(l.out)
 		l.out = l.out[n:]

@@ -3,8 +3,13 @@
 package rnic
 
 import (
+	"context"
+	"net"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic/mpa"
 )
 
 // TestPlainRevoked: memory is given back at once, though the peer takes no octet of
@@ -41,4 +46,34 @@ func TestPlainTerminate(t *testing.T) {
 	}
 	s.c.Close()
 	s.wantEnd(t, errMSN)
+}
+
+// A closingPipe can end one direction, as TLS can.
+type closingPipe struct{ net.Conn }
+
+func (closingPipe) CloseWrite() error { return nil }
+
+// TestPlainDisconnect: its context bounds the wait for a peer that takes nothing, though
+// all that was posted is with the connection.
+func TestPlainDisconnect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSide(t, DeviceConfig{}, 4)
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		go func() {
+			theirs.Read(make([]byte, mpa.FrameMax))
+			theirs.Write(unhex(t, repKey+"5002000400100010"))
+		}()
+		if err := s.dev.ConnectOver(t.Context(), s.qp, closingPipe{ours}, ConnParams{}); err != nil {
+			t.Fatal(err)
+		}
+		post(t, s.qp, SendWR{ID: 1, Op: OpSend, SGL: [][]byte{make([]byte, 100)}})
+		s.want(t, OpSend, 1, WCSuccess)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		if err := s.qp.Disconnect(ctx); err != context.DeadlineExceeded || time.Since(start) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
 }

@@ -39,6 +39,7 @@ type QP struct {
 	err    error
 	last   *streamFault // the Terminate to send, or nil
 	quick  bool         // end without grace
+	finDue bool         // all work is done: FIN can go
 	done   chan struct{}
 }
 
@@ -206,6 +207,9 @@ func (qp *QP) txLoop() {
 		qp.sq.mu.Unlock()
 		if mine {
 			qp.tx.run(-1)
+		}
+		if qp.takeFIN() {
+			qp.link.closeWrite()
 		}
 		qp.sendCQ.notify()
 		qp.recvCQ.notify()
