@@ -333,5 +333,14 @@ func (c *Conn) postError(err error) error {
 	if cause := c.Err(); cause != nil {
 		return cause
 	}
-	return &ClosedError{Cause: err}
+	return &ClosedError{Cause: c.cause(err)}
+}
+
+// cause is why PostSend failed: where the QP has ended, that it cannot be posted
+// to is not the reason but a sequel of it.
+func (c *Conn) cause(err error) error {
+	if first := c.qp.Err(); first != nil && errors.Is(err, rnic.ErrState) {
+		return first
+	}
+	return err
 }

@@ -163,7 +163,7 @@ func (r *Request) post() error {
 		return nil
 	}
 	c.posted.Add(-1)
-	c.fail(err)
+	c.fail(c.cause(err))
 	return c.Err()
 }
 

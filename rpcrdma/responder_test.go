@@ -319,3 +319,17 @@ func TestResponderOverdraft(t *testing.T) {
 func replyTo(r *Request) chunks.Message {
 	return chunks.Message{Stream: words(r.Msg.Stream[:4], 1, 0)}
 }
+
+// A reply that finds the QP ended already does not hide why it has ended.
+func TestCauseIsTheFirst(t *testing.T) {
+	c, err := newConn(rnic.Open(rnic.DeviceConfig{}), Config{Credits: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.qp.Abort(errStalled)
+	r := c.getRequest()
+	r.wrs = []rnic.SendWR{{Op: rnic.OpSend}}
+	if err := r.post(); !errors.Is(err, errStalled) || !errors.Is(c.postError(rnic.ErrState), errStalled) {
+		t.Error(err)
+	}
+}
