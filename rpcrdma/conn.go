@@ -86,6 +86,20 @@ const (
 // Dial connects as RPC client (active side). A Handler in cfg serves the calls
 // that the peer may make in the reverse direction.
 func Dial(ctx context.Context, dev *rnic.Device, addr string, cfg Config) (*Conn, error) {
+	return dial(cfg, dev, func(c *Conn) error { return dev.Connect(ctx, c.qp, addr, c.params()) })
+}
+
+// DialOver is Dial on a connection that is there already, TLS for one. It belongs
+// to the Conn afterwards, and is closed when there is an error.
+func DialOver(ctx context.Context, dev *rnic.Device, over net.Conn, cfg Config) (*Conn, error) {
+	c, err := dial(cfg, dev, func(c *Conn) error { return dev.ConnectOver(ctx, c.qp, over, c.params()) })
+	if err != nil {
+		over.Close()
+	}
+	return c, err
+}
+
+func dial(cfg Config, dev *rnic.Device, connect func(*Conn) error) (*Conn, error) {
 	c, err := newConn(dev, cfg)
 	if err != nil {
 		return nil, err
@@ -93,7 +107,7 @@ func Dial(ctx context.Context, dev *rnic.Device, addr string, cfg Config) (*Conn
 	if err := c.startCalling(); err != nil {
 		return nil, c.abandon(err)
 	}
-	if err := dev.Connect(ctx, c.qp, addr, c.params()); err != nil {
+	if err := connect(c); err != nil {
 		return nil, c.abandon(err)
 	}
 	go c.watch()

@@ -1,0 +1,328 @@
+// Running a world: connect, call, hold the outcome against what was chosen, end, and look what is left.
+
+package sim
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/nfsrdma/nfsrdma/xdr"
+)
+
+// Bounds in simulated time. Everything has to be over long before them.
+const (
+	patience = 30 * time.Minute // for all calls
+	parting  = 30 * time.Second // for the end of a connection
+)
+
+// run runs the seed, and returns what was found wrong.
+func run(t *testing.T, seed uint64, trace bool) (failures []string) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(seed)
+		if trace {
+			start := time.Now()
+			w.obs.trace = func(format string, args ...any) {
+				fmt.Printf("%12v  %s\n", time.Since(start), fmt.Sprintf(format, args...))
+			}
+			w.describe()
+		}
+		if w.connect() {
+			w.callAll()
+			w.probeBoth()
+		}
+		w.end()
+		failures = w.failures
+	})
+	return failures
+}
+
+// describe prints what was chosen.
+func (w *world) describe() {
+	for i, h := range w.hosts {
+		fmt.Printf("%c: credits %d inline %d budget %d serves %v leaves %v abort %v\n", 'A'+i, h.cfg.Credits,
+			h.cfg.InlineSize, h.total, h.cfg.Handler != nil, h.leave, h.abort)
+		d := w.link.ends[i].out
+		fmt.Printf("   its octets: window %d pieces %d late %v event %d at %d stall %v dead %v\n", d.window, d.weather.max,
+			d.weather.late, d.weather.kind, d.weather.at, d.weather.stall, d.weather.dead)
+		for c, calls := range h.calls {
+			for _, p := range calls {
+				fmt.Printf("   caller %d: %+v\n", c, *p)
+			}
+		}
+	}
+}
+
+// connect brings both sides up.
+func (w *world) connect() bool {
+	a, b := w.hosts[0], w.hosts[1]
+	l := b.dev.ListenOn(listenFor(w.link.ends[1]))
+	var err [2]error
+	var both sync.WaitGroup
+	both.Go(func() {
+		var req *rnic.ConnRequest
+		if req, err[1] = l.Accept(); err[1] == nil {
+			b.conn, err[1] = rpcrdma.Accept(b.dev, req, b.cfg)
+		}
+	})
+	a.conn, err[0] = rpcrdma.DialOver(context.Background(), a.dev, w.link.ends[0], a.cfg)
+	if err[0] != nil {
+		time.Sleep(parting) // the other side may not have seen it yet
+		l.Close()
+	}
+	both.Wait()
+	l.Close()
+	for i, e := range err {
+		if e != nil && !w.eventful() {
+			w.fail("%c does not connect: %v", 'A'+i, e)
+		}
+	}
+	return err[0] == nil && err[1] == nil
+}
+
+// callAll makes all calls of both sides and waits for them.
+func (w *world) callAll() {
+	var all sync.WaitGroup
+	for _, h := range w.hosts {
+		for _, calls := range h.calls {
+			all.Go(func() {
+				for _, p := range calls {
+					time.Sleep(p.start)
+					w.call(h, p)
+				}
+			})
+		}
+		if h.leave > 0 {
+			all.Go(func() {
+				time.Sleep(h.leave)
+				if h.abort {
+					h.conn.Abort(errNever)
+				} else {
+					w.close(h)
+				}
+			})
+		}
+	}
+	w.await(&all, "calls")
+}
+
+// await waits for goroutines, which must be done within all patience.
+func (w *world) await(all *sync.WaitGroup, what string) {
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		w.mu.Lock()
+		ended := len(w.ended)
+		w.mu.Unlock()
+		w.fail("%s do not end; %d calls have", what, ended)
+		for _, h := range w.hosts {
+			h.conn.Abort(errNever)
+		}
+		<-done
+	}
+}
+
+// call makes one call and judges its end.
+func (w *world) call(h *host, p *plan) {
+	k := h.conn.NewCall()
+	var mine [][]byte // memory of the caller that the RNIC may use until Do returns
+	e := xdr.NewEncoder(k.Scratch())
+	e.Uint32(p.xid)
+	e.Uint32(0)
+	e.Opaque(content(p.args, p.xid, partArgs))
+	for i, n := range p.items {
+		b := content(n, p.xid, partItems+i)
+		mine = append(mine, b)
+		e.Item(b)
+	}
+	k.Msg = chunks.Message{Stream: e.Bytes(), Items: e.Items()}
+	k.MaxReply = 16 + xdr.RoundUp(p.results)
+	if p.item >= 0 {
+		k.MaxReply += 4
+		if p.sink {
+			k.Sink = make([]byte, p.item)
+			mine = append(mine, k.Sink)
+		} else {
+			k.MaxReply += xdr.RoundUp(p.item)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	switch {
+	case p.limit > 0 && p.byExpiry:
+		k.Expired = time.After(p.limit)
+	case p.limit > 0:
+		time.AfterFunc(p.limit, cancel)
+	}
+	err := h.conn.Do(ctx, k)
+	cancel()
+	w.judge(h, p, k, err)
+	k.Release()
+	for _, b := range mine {
+		poison(b)
+	}
+	w.mu.Lock()
+	if w.ended[p.xid] {
+		w.failures = append(w.failures, fmt.Sprintf("call %x ends twice", p.xid))
+	}
+	w.ended[p.xid] = true
+	w.poisoned = append(w.poisoned, mine...)
+	w.mu.Unlock()
+}
+
+const venom = 0xa5
+
+func poison(b []byte) {
+	for i := range b {
+		b[i] = venom
+	}
+}
+
+// judge says whether a call may end as it did.
+func (w *world) judge(h *host, p *plan, k *rpcrdma.Call, err error) {
+	gaveUp := errors.Is(err, context.Canceled) || errors.Is(err, rpcrdma.ErrTimeout)
+	switch {
+	case err == nil:
+		noRoom, err := p.checkReply(k.Reply)
+		if err != nil || noRoom && !h.peer(w).svc.tight || p.end == endReject || p.end == endDrop || p.end == endTooLong && !noRoom {
+			w.fail("call %x is answered, ending %d, no room %v: %v", p.xid, p.end, noRoom, err)
+		}
+	case gaveUp && p.limit > 0:
+		w.mu.Lock()
+		w.exposed = w.exposed || p.item > 0 && p.sink || len(p.items) > 0
+		w.mu.Unlock()
+	case errors.Is(err, rpcrdma.ErrClosed):
+		w.wantEnd(h, err)
+	case errors.Is(err, rpcrdma.ErrChunk) && (p.end == endReject || p.end == endTooLong):
+	default:
+		w.fail("call %x: %v", p.xid, err)
+	}
+}
+
+func (h *host) peer(w *world) *host {
+	if w.hosts[0] == h {
+		return w.hosts[1]
+	}
+	return w.hosts[0]
+}
+
+// wantEnd says whether the connection may have ended with err.
+func (w *world) wantEnd(h *host, err error) {
+	if w.eventful() {
+		return
+	}
+	w.mu.Lock()
+	exposed := w.exposed
+	w.mu.Unlock()
+	if exposed && withdrawn(err) {
+		return
+	}
+	w.fail("the connection ends: %v (exposed memory withdrawn: %v)", err, exposed)
+}
+
+// withdrawn says that a connection ended because the peer has used memory of a call that
+// was given up on.
+func withdrawn(err error) bool {
+	for _, code := range []term.Code{term.DDPInvalidSTag, term.RDMAPInvalidSTag, term.RDMAPCannotInvalidate} {
+		if errors.Is(err, &term.Error{Code: code}) || errors.Is(err, &term.PeerError{Code: code}) {
+			return true
+		}
+	}
+	return false
+}
+
+// probeBoth demands that no credit has been lost.
+func (w *world) probeBoth() {
+	for i, h := range w.hosts {
+		if len(h.probes) > 0 && h.conn.Err() == nil && w.hosts[1-i].conn.Err() == nil && !w.eventful() {
+			w.probe(i, h)
+		}
+	}
+}
+
+// probe fills the window with calls that are held, then has them answered.
+func (w *world) probe(side int, h *host) {
+	svc := w.hosts[1-side].svc
+	time.Sleep(time.Minute) // late replies come in
+	w.call(h, h.probes[0])
+	if w.eventful() || h.conn.Err() != nil {
+		return
+	}
+	w.obs.mu.Lock()
+	before, window := len(w.wire.sides[side].calls), w.wire.window(side)
+	w.obs.mu.Unlock()
+	var all sync.WaitGroup
+	for _, p := range h.probes[1:] {
+		all.Go(func() { w.call(h, p) })
+	}
+	time.Sleep(time.Minute)
+	broken := h.conn.Err() != nil || w.eventful()
+	if n := svc.release(); n != window-before && !broken {
+		w.fail("%c has %d calls under way at once, %d from before; its window is %d", 'A'+side, n, before, window)
+	}
+	for more := true; more; { // those that had to wait for a credit
+		time.Sleep(time.Minute)
+		more = svc.release() > 0
+	}
+	w.await(&all, "probes")
+}
+
+// close closes a connection, which must not take long.
+func (w *world) close(h *host) {
+	start := time.Now()
+	h.conn.Close()
+	if d := time.Since(start); d > parting {
+		w.fail("Close takes %v", d)
+	}
+}
+
+// end closes both sides and looks at what they leave behind.
+func (w *world) end() {
+	time.Sleep(time.Duration(w.rng.IntN(3)) * 100 * time.Millisecond)
+	var all sync.WaitGroup
+	order := w.rng.IntN(3)
+	for i, h := range w.hosts {
+		if h.conn == nil {
+			continue
+		}
+		if err := h.conn.Err(); err != nil {
+			w.wantEnd(h, err)
+		}
+		all.Go(func() {
+			if order == i {
+				time.Sleep(time.Second)
+			}
+			w.close(h)
+		})
+	}
+	all.Wait()
+	for _, e := range w.link.ends {
+		e.Close()
+	}
+	for i, h := range w.hosts {
+		if h.conn != nil {
+			h.svc.served.Wait()
+			h.svc.release()
+		}
+		if free := h.cfg.Budget.Free(); free != h.total {
+			w.fail("%c: %d octets of the budget have not come home", 'A'+i, h.total-free)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, b := range w.poisoned {
+		if bytes.Count(b, []byte{venom}) != len(b) {
+			w.failures = append(w.failures, "memory was written to after Do had returned")
+		}
+	}
+}

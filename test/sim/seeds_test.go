@@ -1,0 +1,145 @@
+// The seeds: child processes that run them one by one, each on one processor, so that a run can be repeated.
+
+package sim
+
+import (
+	"bufio"
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/cryptotest"
+	"time"
+)
+
+var (
+	flagSeed  = flag.Int64("seed", -1, "run this seed alone, and trace it with -v")
+	flagFirst = flag.Uint64("first", 0, "the first seed")
+	flagCount = flag.Int("count-seeds", 0, "how many seeds; 0: as NFSRDMA_SIM_SEEDS says, else 500")
+	flagChild = flag.Bool("child", false, "for the test's own use")
+)
+
+const (
+	block     = 50               // seeds of one child process
+	stuck     = 20 * time.Second // of real time, in which a child must get on
+	announced = "seed "
+)
+
+// TestSeeds runs many seeds, or one again.
+func TestSeeds(t *testing.T) { seeds(t, "TestSeeds", run) }
+
+// seeds runs one: in this process when a seed is asked for, else in children.
+func seeds(t *testing.T, name string, one func(*testing.T, uint64, bool) []string) {
+	switch {
+	case *flagSeed >= 0:
+		runtime.GOMAXPROCS(1)
+		oneSeed(t, name, one, uint64(*flagSeed), testing.Verbose())
+	case *flagChild:
+		runtime.GOMAXPROCS(1)
+		for i := range *flagCount {
+			fmt.Printf("%s%d\n", announced, *flagFirst+uint64(i))
+			oneSeed(t, name, one, *flagFirst+uint64(i), false)
+		}
+	default:
+		t.Parallel()
+		children(t, name)
+	}
+}
+
+func oneSeed(t *testing.T, name string, one func(*testing.T, uint64, bool) []string, seed uint64, trace bool) {
+	t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+		cryptotest.SetGlobalRandom(t, seed)
+		for i, f := range one(t, seed, trace) {
+			if i == 0 {
+				t.Errorf("again: %s", replay(name, seed))
+			}
+			t.Errorf("seed %d: %s", seed, f)
+		}
+	})
+}
+
+func replay(name string, seed uint64) string {
+	return fmt.Sprintf("go test ./test/sim -run '^%s$' -seed=%d -v", name, seed)
+}
+
+// count is how many seeds are asked for.
+func count(t *testing.T) int {
+	if *flagCount > 0 {
+		return *flagCount
+	}
+	s := os.Getenv("NFSRDMA_SIM_SEEDS")
+	if s == "" {
+		return 500
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n <= 0 {
+		t.Fatalf("NFSRDMA_SIM_SEEDS is %q", s)
+	}
+	return n
+}
+
+// children runs blocks of seeds, as many at a time as there are processors.
+func children(t *testing.T, name string) {
+	n := count(t)
+	blocks := make(chan uint64, n/block+1)
+	for at := 0; at < n; at += block {
+		blocks <- *flagFirst + uint64(at)
+	}
+	close(blocks)
+	last := *flagFirst + uint64(n)
+	var all sync.WaitGroup
+	for range runtime.NumCPU() {
+		all.Go(func() {
+			for first := range blocks {
+				if !t.Failed() {
+					child(t, name, first, min(block, int(last-first)))
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// child runs count seeds in a process of their own. One that does not get on is
+// asked for its goroutines.
+func child(t *testing.T, name string, first uint64, count int) {
+	cmd := exec.Command(os.Args[0], "-test.run=^"+name+"$", "-test.timeout=0", "-child",
+		fmt.Sprintf("-first=%d", first), fmt.Sprintf("-count-seeds=%d", count))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Error(err)
+		return
+	}
+	watch := time.AfterFunc(stuck, func() { cmd.Process.Signal(syscall.SIGQUIT) })
+	defer watch.Stop()
+	var said strings.Builder
+	at := ""
+	for lines := bufio.NewScanner(out); lines.Scan(); watch.Reset(stuck) {
+		if s, ok := strings.CutPrefix(lines.Text(), announced); ok {
+			at = s
+			continue
+		}
+		fmt.Fprintln(&said, lines.Text())
+	}
+	if err := cmd.Wait(); err != nil {
+		seed, _ := strconv.ParseUint(at, 10, 64)
+		t.Errorf("%v; the last seed was %d; again: %s\n%s%s", err, seed, replay(name, seed),
+			clip(said.String()), clip(stderr.String()))
+	}
+}
+
+// clip keeps what a reader can take in.
+func clip(s string) string { return s[:min(len(s), 20000)] }

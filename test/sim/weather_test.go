@@ -1,0 +1,81 @@
+// The weather: what the network does to the octets of one direction.
+
+package sim
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// What happens once in a direction's life, when so many octets have arrived.
+const (
+	eventNone = iota
+	eventStall
+	eventReset
+	eventFIN
+)
+
+// slowPieces is how many pieces of a direction may be small and late: the octets
+// of a large message are not to take all day one by one.
+const slowPieces = 150
+
+// A weather is owned by the link's mu.
+type weather struct {
+	rng    *rand.Rand
+	pieces int           // that have been cut
+	max    int           // octets of a piece while they may be small
+	late   time.Duration // the most that a piece is on its way
+	kind   int
+	at     int // octets
+	stall  time.Duration
+	dead   time.Duration // before a reset: nothing moves for so long
+	passed bool          // the event is over
+}
+
+// logUniform is a number from 1 to n whose order of magnitude is even.
+func logUniform(rng *rand.Rand, n int) int {
+	return min(n, int(math.Exp(rng.Float64()*math.Log(float64(n)+1))))
+}
+
+func newWeather(rng *rand.Rand) *weather {
+	w := &weather{rng: rng, max: logUniform(rng, 64<<10), late: time.Duration(logUniform(rng, 3_000_000))}
+	if rng.IntN(4) == 0 {
+		w.late = 0
+	}
+	return w
+}
+
+// delay is how long the next piece is on its way.
+func (w *weather) delay() time.Duration {
+	w.pieces++
+	if w.late == 0 {
+		return 0
+	}
+	d := time.Duration(w.rng.Int64N(int64(w.late)))
+	if w.pieces > slowPieces {
+		d /= 8
+	}
+	return d
+}
+
+// piece is how many of n octets arrive at once; none are carried across an event.
+func (w *weather) piece(n, carried int) int {
+	size := logUniform(w.rng, w.max)
+	if w.pieces > slowPieces {
+		size += 8 << 10
+	}
+	n = min(n, size)
+	if w.kind != eventNone && !w.passed && carried < w.at {
+		n = min(n, w.at-carried)
+	}
+	return n
+}
+
+// event is what happens now.
+func (w *weather) event(carried int) int {
+	if w.passed || carried < w.at {
+		return eventNone
+	}
+	return w.kind
+}

@@ -1,0 +1,209 @@
+// A world: what a seed has chosen for both endpoints and the network between them.
+
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rpcrdma"
+)
+
+// A host is one endpoint. Host 0, A, connects; host 1, B, accepts.
+type host struct {
+	dev    *rnic.Device
+	cfg    rpcrdma.Config
+	total  int64 // of the budget
+	svc    *service
+	conn   *rpcrdma.Conn
+	calls  [][]*plan // those of each caller, in order
+	probes []*plan
+	leave  time.Duration // when it closes the connection; 0: when all is done
+	abort  bool          // and does not wait for anything
+}
+
+// A world is one run of a seed.
+type world struct {
+	seed  uint64
+	rng   *rand.Rand
+	hosts [2]*host
+	link  *link
+	obs   *observer
+	wire  *rpcWire
+
+	mu       sync.Mutex
+	failures []string
+	exposed  bool // a call was cancelled whose memory the peer may use
+	ended    map[uint32]bool
+	poisoned [][]byte
+}
+
+// fail notes a broken invariant.
+func (w *world) fail(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if f := fmt.Sprintf(format, args...); !slices.Contains(w.failures, f) {
+		w.failures = append(w.failures, f)
+	}
+}
+
+// newRand returns the generator of one purpose: what others draw does not change what it gives.
+func newRand(seed, purpose uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, purpose)) }
+
+// Purposes of generators.
+const (
+	purposeWorld uint64 = iota
+	purposeWeather
+	_
+	purposeCalls
+)
+
+func newWorld(seed uint64) *world {
+	w := &world{seed: seed, rng: newRand(seed, purposeWorld), ended: map[uint32]bool{}}
+	w.obs = newObserver(w.fail)
+	rng := w.rng
+	crc := []rnic.CRCMode{rnic.CRCOn, rnic.CRCOff, rnic.CRCAuto}
+	var credits [2]int
+	var inval [2]bool
+	for i := range w.hosts {
+		h := &host{total: 64 << 20}
+		w.hosts[i] = h
+		dev := rnic.DeviceConfig{CRC: crc[rng.IntN(3)], Markers: rng.IntN(4) == 0}
+		if rng.IntN(2) == 0 {
+			dev.MaxIRD, dev.MaxORD = 1+rng.IntN(4), 1+rng.IntN(4)
+		}
+		h.dev = rnic.Open(dev)
+		if rng.IntN(4) == 0 {
+			h.total = 2 << 20 // the largest call fits, several do not
+		}
+		credits[i] = logUniform(rng, 32)
+		inval[i] = rng.IntN(4) > 0
+		h.cfg = rpcrdma.Config{Credits: credits[i], InlineSize: 1024 << rng.IntN(4), Budget: rpcrdma.NewBudget(h.total)}
+		h.svc = &service{plans: map[uint32]*plan{}, fail: w.fail, seen: map[uint32]bool{}, tight: h.total < 64<<20}
+	}
+	reverse := rng.IntN(3) == 0
+	for i, h := range w.hosts {
+		if i == 1 || reverse {
+			h.cfg.Handler = h.svc
+			w.planCalls(1-i, h.svc)
+		}
+	}
+	w.wire = newRPCWire(credits, [2]bool{inval[1], inval[0]})
+	w.obs.ulp = w.wire
+	w.link = newLink(w.chooseWeather(), [2]int{2048 + logUniform(rng, 512<<10), 2048 + logUniform(rng, 512<<10)}, w.obs)
+	for i, e := range w.link.ends {
+		if !inval[i] {
+			e.frame = dumb
+		}
+	}
+	if rng.IntN(6) == 0 {
+		h := w.hosts[rng.IntN(2)]
+		h.leave, h.abort = time.Duration(logUniform(rng, 200_000_000)), rng.IntN(2) == 0
+	}
+	return w
+}
+
+// chooseWeather may give each direction one event.
+func (w *world) chooseWeather() (ws [2]*weather) {
+	for i := range ws {
+		rng := newRand(w.seed, purposeWeather+uint64(i))
+		ws[i] = newWeather(rng)
+		ws[i].at = logUniform(rng, 400_000)
+		switch rng.IntN(10) {
+		case 0:
+			ws[i].kind, ws[i].stall = eventStall, time.Duration(logUniform(rng, 1_500_000_000))
+		case 1:
+			if rng.IntN(3) == 0 { // nothing moves until TCP gives up
+				ws[i].kind = eventReset
+				ws[i].dead = 5 * time.Minute
+			} else {
+				ws[i].kind = eventReset + rng.IntN(2)
+			}
+		}
+	}
+	return ws
+}
+
+// planCalls chooses the calls of a side, which svc serves.
+func (w *world) planCalls(side int, svc *service) {
+	h := w.hosts[side]
+	rng := newRand(w.seed, purposeCalls+uint64(side))
+	inline := min(w.hosts[0].cfg.InlineSize, w.hosts[1].cfg.InlineSize)
+	borders := []int{inline, inline, 4096, 8192, 65536}
+	xid := uint32(w.seed)<<12 | uint32(side)<<11
+	add := func(p *plan) *plan {
+		xid++
+		p.xid = xid
+		svc.plans[xid] = p
+		return p
+	}
+	spread := logUniform(rng, 30_000_000)
+	drops := 0
+	for c := range 1 + rng.IntN(8) {
+		var calls []*plan
+		for range 1 + rng.IntN(6) {
+			p := add(choosePlan(rng, borders, spread))
+			if p.end == endDrop {
+				if drops++; drops > 1 || h.cfg.Credits < 4 || w.hosts[1-side].cfg.Credits < 4 {
+					p.end = endReply // a dropped call keeps its credit
+				}
+			}
+			calls = append(calls, p)
+		}
+		if c == 0 { // somebody has to begin: a responder may not
+			calls = append([]*plan{add(&plan{item: -1})}, calls...)
+		}
+		h.calls = append(h.calls, calls)
+	}
+	for range 1 + min(w.hosts[0].cfg.Credits, w.hosts[1].cfg.Credits) {
+		h.probes = append(h.probes, add(&plan{item: -1, end: endHold}))
+	}
+	h.probes[0].end = endReply
+}
+
+func choosePlan(rng *rand.Rand, borders []int, spread int) *plan {
+	p := &plan{start: time.Duration(rng.IntN(spread)), item: -1}
+	if rng.IntN(3) == 0 {
+		p.args = octets(rng, borders)
+	}
+	for range rng.IntN(4) {
+		if rng.IntN(3) > 0 {
+			p.items = append(p.items, octets(rng, borders))
+		}
+	}
+	if rng.IntN(3) == 0 {
+		p.results = octets(rng, borders)
+	}
+	if rng.IntN(2) == 0 {
+		p.item, p.sink = octets(rng, borders), rng.IntN(3) > 0
+	}
+	if rng.IntN(2) == 0 {
+		p.late = time.Duration(logUniform(rng, 20_000_000))
+	}
+	if rng.IntN(5) == 0 {
+		p.limit, p.byExpiry = time.Duration(logUniform(rng, 40_000_000)), rng.IntN(2) == 0
+	}
+	switch rng.IntN(30) {
+	case 0:
+		p.end = endReject
+	case 1:
+		p.end = endDrop
+		p.limit = time.Duration(logUniform(rng, 40_000_000))
+	case 2:
+		if p.item >= 0 {
+			p.end = endTooLong
+		}
+	}
+	return p
+}
+
+// eventful says that the seed itself ends the connection.
+func (w *world) eventful() bool {
+	w.link.mu.Lock()
+	defer w.link.mu.Unlock()
+	return w.link.broken || w.hosts[0].leave > 0 || w.hosts[1].leave > 0
+}
