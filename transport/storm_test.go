@@ -1,0 +1,90 @@
+// Many calls, many of which are given up on at any moment.
+
+package transport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Whatever is cancelled, the others have their right results, memory that was
+// given back stays as it is, and over RDMA the connection stays.
+func TestCancelStorm(t *testing.T) {
+	overEach(t, func(t *testing.T, n network) {
+		_, s, addr := n.start(t, ServerConfig{})
+		c := n.client(t, addr, ClientConfig{})
+		first := c.link
+		var wg sync.WaitGroup
+		for range 24 {
+			wg.Go(func() {
+				sink := make([]byte, 96<<10)
+				for range 60 {
+					if err := stormCall(c, sink); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		c.mu.Lock()
+		if n.name == "RDMA" && c.link != first {
+			t.Error("the connection was lost")
+		}
+		c.mu.Unlock()
+		c.Close()
+		s.Shutdown(bg)
+		if used := s.args.used.Load() + s.results.used.Load(); used != 0 {
+			t.Errorf("%d octets of the budget are lost", used)
+		}
+	})
+}
+
+// stormCall does one READ or WRITE that may be given up on, and looks at what it left.
+func stormCall(c *Client, b []byte) error {
+	ctx, cancel := context.WithTimeout(bg, time.Duration(rand.IntN(3000))*time.Microsecond)
+	defer cancel()
+	size := 1 + rand.IntN(len(b))
+	if rand.IntN(2) == 0 {
+		fill(b[:size])
+		want := sum(b[:size])
+		out := words{0, 0}
+		err := c.Call(ctx, testProc(tWrite), &writeArgs{b[:size]}, out, nil, 0)
+		clear(b) // it is ours again, and may be read late only as it was
+		if err == nil && (int(out[0]) != size || out[1] != want) {
+			return errors.New("WRITE came out wrong")
+		}
+		return canceled(err)
+	}
+	clear(b)
+	var res readRes
+	err := c.Call(ctx, testProc(tRead), words{uint32(size)}, &res, b[:size], 0)
+	if err == nil {
+		want := make([]byte, size)
+		fill(want)
+		if !bytes.Equal(b[:size], want) {
+			return errors.New("READ came out wrong")
+		}
+		return nil
+	}
+	for i := range b {
+		b[i] = 0xa5
+	}
+	time.Sleep(200 * time.Microsecond)
+	if bytes.Count(b, []byte{0xa5}) != len(b) {
+		return errors.New("an octet landed after the call had returned")
+	}
+	return canceled(err)
+}
+
+func canceled(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return err
+}
