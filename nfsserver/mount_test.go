@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -86,6 +87,7 @@ func TestMount(t *testing.T) {
 
 // TestOtherPrograms: what is not served is told so, and the connection lives on.
 func TestOtherPrograms(t *testing.T) {
+	conformance.Proves(t, "R8166-194", "R8267-019", "R8267-021")
 	h := serve(t, nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: memory(t)}}})
 	for _, c := range []*client{h.dial(root), h.dialRDMA(root)} {
 		for want, p := range map[error]transport.Proc{

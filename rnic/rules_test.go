@@ -206,6 +206,23 @@ func (s *side) next(t *testing.T) WC {
 	return wc[0]
 }
 
+// TestLocalErrorHasNoHeaders: an error of our own is told with nothing of the peer's, and
+// behind it nothing is sent.
+func TestLocalErrorHasNoHeaders(t *testing.T) {
+	conformance.Proves(t, "R5040-006", "R5040-035", "R5040-063", "R5040-082", "R5040-143", "R5040-188")
+	s := scriptInitiator(t, ConnParams{})
+	s.open()
+	s.cq.depth = 1
+	recv(t, s.qp, 1, nil)
+	recv(t, s.qp, 2, nil)
+	b := mpa.AppendFPDU(nil, true, untagged(0x41, 0x43, 0, 0, 1, 0, nil))
+	s.say(mpa.AppendFPDU(b, true, untagged(0x41, 0x43, 0, 0, 2, 0, nil)))
+	s.wantSegment(terminate(0, 0, 0, nil))
+	s.wantEOF()
+	s.wantEnd(t, ErrCQOverrun)
+	s.c.Close()
+}
+
 // TestExtensions: the opcodes of RFC 7306 are not served, and those that are nobody's are refused.
 func TestExtensions(t *testing.T) {
 	conformance.Proves(t, "R5040-036", "R5040-193", "R5040-257", "R5040-272")

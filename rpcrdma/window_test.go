@@ -102,6 +102,45 @@ func answered(t *testing.T, p *rawPeer, c *Conn, xid uint32, credits int) error 
 	return err
 }
 
+// Replies that are none grant nothing: the second call waits for a valid one.
+func TestGarbageGrantsNothing(t *testing.T) {
+	conformance.Proves(t, "R8166-040", "R8166-149")
+	p, c := rawResponder(t, Config{Credits: 8}, r1)
+	d, _, s := exposed(t, p, c, 2) // with a Read chunk
+	second := start(t.Context(), c, nullCall(c, 9))
+	for c.queued() != 1 {
+		yield()
+	}
+	for _, msg := range [][]byte{words(7, 1, 8, 0, 0, 0), words(7, 2, 8, 0, 0, 0, 0, 7, 1, 0), words(7, 1, 8, 0, 2, 0, 0, 7, 1, 0),
+		words(7, 1, 8, 0, 0, 0, 0, 8, 1, 0), words(8, 1, 8, 0, 0, 0, 0, 8, 1, 0), words(8, 1, 8, 4, 2), words(7, 1, 8, 4, 9)} {
+		p.send(msg)
+	}
+	p.touch(s, true) // is answered when all of them have been looked at
+	for p.sent < 8 {
+		var wc [1]rnic.WC
+		switch {
+		case p.cq.Poll(wc[:]) == 0:
+			yield()
+		case wc[0].Op == rnic.OpRecv || wc[0].Status != rnic.WCSuccess:
+			t.Fatalf("%+v", wc[0])
+		default:
+			p.sent++
+		}
+	}
+	if c.queued() != 1 || c.outstanding() != 1 {
+		t.Errorf("%d calls wait, %d are out", c.queued(), c.outstanding())
+	}
+	p.send(words(7, 1, 8, 0, 0, 0, 0, 7, 1, 0))
+	p.wantCall(9)
+	p.send(nullReply(9, 8))
+	for _, do := range []*pendingDo{d, second} {
+		if err := <-do.done; err != nil {
+			t.Error(err)
+		}
+		do.k.Release()
+	}
+}
+
 // A request for no credits counts as one for one.
 func TestNoCreditsAskedFor(t *testing.T) {
 	conformance.Proves(t, "R8166-020", "R8166-025")
