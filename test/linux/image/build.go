@@ -20,7 +20,6 @@ type builder struct {
 	dir    string // the image being made
 	series string
 
-	apt     apt
 	release string // of the kernel, once resolved
 	work    string // unpacked packages; removed at the end
 }
@@ -30,16 +29,11 @@ func (b *builder) build() error {
 		return err
 	}
 	b.log("building the guest image for Linux %s (once; kept in %s)", b.series, b.cache)
-	b.apt = apt{ctx: b.ctx, log: b.log, debs: filepath.Join(b.cache, "debs"), state: filepath.Join(b.cache, "apt")}
-	kernel, err := b.apt.kernel(b.series)
+	kernel, debs, err := b.fetch()
 	if err != nil {
-		return fmt.Errorf("%w: %v", ErrUnavailable, err)
+		return err
 	}
 	b.release = kernel.release
-	debs, err := b.apt.fetch(append(kernel.packages(), packages...))
-	if err != nil {
-		return fmt.Errorf("%w: %v", ErrUnavailable, err)
-	}
 	// Paths that hold a space or a colon break kbuild; a cache directory has none.
 	b.work = filepath.Join(b.cache, "work-"+b.series)
 	if err := os.RemoveAll(b.work); err != nil {
@@ -69,6 +63,23 @@ func (b *builder) build() error {
 		return err
 	}
 	return finish(b.dir, &Image{Series: b.series, Release: b.release})
+}
+
+// fetch has the cache to itself meanwhile: the packages are shared by all kernels.
+func (b *builder) fetch() (k kernelPackages, debs map[string]string, err error) {
+	unlock, err := lock(filepath.Join(b.cache, "lock-packages"))
+	if err != nil {
+		return k, nil, err
+	}
+	defer unlock()
+	a := apt{ctx: b.ctx, log: b.log, debs: filepath.Join(b.cache, "debs"), state: filepath.Join(b.cache, "apt")}
+	if k, err = a.kernel(b.series); err != nil {
+		return k, nil, fmt.Errorf("%w: %v", ErrUnavailable, err)
+	}
+	if debs, err = a.fetch(append(k.packages(), packages...)); err != nil {
+		return k, nil, fmt.Errorf("%w: %v", ErrUnavailable, err)
+	}
+	return k, debs, nil
 }
 
 // hostTools says in one line what is missing on this machine.

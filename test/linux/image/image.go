@@ -29,8 +29,9 @@ var ErrUnavailable = errors.New("no Linux guest here")
 type Log func(format string, args ...any)
 
 // Get returns the image of a kernel series, from the cache when it is there.
-// Making it takes one to three minutes, nearly all of it download and unpacking.
-// One process makes at a time, others wait for it.
+// Making it takes one to three minutes, nearly all of it download and unpacking. One
+// process makes an image at a time, others wait for it; those of two kernels can be made
+// at once, only what they fetch comes one after the other.
 func Get(ctx context.Context, series string, log Log) (*Image, error) {
 	if !slices.Contains(Series, series) {
 		return nil, fmt.Errorf("kernel series %q is none of %v", series, Series)
@@ -49,7 +50,7 @@ func Get(ctx context.Context, series string, log Log) (*Image, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	unlock, err := lock(filepath.Join(cache, "lock"))
+	unlock, err := lock(filepath.Join(cache, "lock-"+series))
 	if err != nil {
 		return nil, err
 	}
