@@ -6,7 +6,6 @@ package linux
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -67,7 +66,7 @@ const unmount = "cd /; umount /mnt"
 
 // The whole list over RDMA on 6.1; what touches the transport most elsewhere.
 func TestFileSemantics(t *testing.T) {
-	most := "sizes|large|mmap|symlinks|names|readdir|parallel"
+	most := "sizes|large|mmap|symlinks|names|readdir|parallel|processes"
 	for _, c := range []struct{ series, proto, crc, run string }{
 		{"6.1", "rdma", "auto", ""},
 		{"6.1", "rdma", "on", most},
@@ -86,11 +85,8 @@ func TestFileSemantics(t *testing.T) {
 	}
 }
 
-// modelOps is how many random operations are done over RDMA.
-const modelOps = 20_000
-
+// Random operations, most of them on 6.1; the seed is new each time.
 func TestRandomOperations(t *testing.T) {
-	kernel(t, "6.1")
 	seed := uint64(time.Now().UnixNano()) % 1_000_000
 	if s := os.Getenv("NFSRDMA_SEED"); s != "" {
 		var err error
@@ -98,13 +94,25 @@ func TestRandomOperations(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("repeat with NFSRDMA_SEED=%d", seed)
-	s := serveOrPeer(t, "6.1", exportDir(t))
-	g := client(t, "6.1")
-	run(t, g, s.mount("rdma", ""))
-	checks(t, g, fmt.Sprintf("-dir /mnt -ops %d -seed %d", modelOps, seed))
-	run(t, g, unmount)
-	quiet(t, g)
+	for _, c := range []struct {
+		series, proto, crc string
+		ops                int
+	}{
+		{"6.1", "rdma", "auto", 20_000},
+		{"6.1", "tcp", "auto", 2000},
+		{"6.12", "rdma", "on", 4000},
+	} {
+		t.Run(fmt.Sprintf("%s-%s-crc-%s", c.series, c.proto, c.crc), func(t *testing.T) {
+			kernel(t, c.series)
+			t.Logf("repeat with NFSRDMA_SEED=%d", seed)
+			s := serveOrPeer(t, c.series, memoryDir(t), "--crc", c.crc)
+			g := client(t, c.series)
+			run(t, g, s.mount(c.proto, ""))
+			checks(t, g, fmt.Sprintf("-dir /mnt -ops %d -seed %d", c.ops, seed))
+			run(t, g, unmount)
+			quiet(t, g)
+		})
+	}
 }
 
 // A directory of 20,000 names, made on the host, listed by the guest in both ways.
@@ -112,22 +120,14 @@ func TestLargeDirectory(t *testing.T) {
 	kernel(t, "6.1")
 	const names = 20_000
 	dir := exportDir(t)
-	many := filepath.Join(dir, "many")
-	if err := os.Mkdir(many, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	for i := range names {
-		if err := os.WriteFile(filepath.Join(many, fmt.Sprintf("a-file-with-number-%d", i)), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	many := manyNames(t, dir, names)
 	s := serve(t, dir)
 	g := client(t, "6.1")
 	for _, c := range []struct{ proto, options string }{
 		{"rdma", ""}, {"rdma", "nordirplus"}, {"tcp", ""},
 	} {
 		run(t, g, s.mount(c.proto, c.options))
-		checks(t, g, fmt.Sprintf("-dir /mnt/many -names %d", names))
+		checks(t, g, fmt.Sprintf("-dir /mnt/%s -names %d", many, names))
 		run(t, g, unmount)
 	}
 	quiet(t, g)

@@ -30,7 +30,9 @@ func quiet(t *testing.T, g *guest.Guest, expected ...string) {
 		for _, e := range expected {
 			ok = ok || regexp.MustCompile(e).MatchString(line)
 		}
-		if !ok {
+		if ok {
+			t.Logf("the guest's kernel says, as expected: %s", line)
+		} else {
 			t.Errorf("the guest's kernel says: %s", line)
 		}
 	}

@@ -5,6 +5,7 @@ package linux
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,123 +26,78 @@ var reconnects = []string{
 	`rpcrdma: .*(closed|unreachable|refused|failed|flushed).*`,
 }
 
-// start runs a script in the background; the function that it returns waits for its end.
-func start(t *testing.T, g *guest.Guest, script string) func() string {
+// background is a script that runs while the test goes on.
+type background struct {
+	t    *testing.T
+	g    *guest.Guest
+	ctx  context.Context
+	done chan struct{} // closed at its end, when the two below are set
+	out  string
+	err  error
+}
+
+func start(t *testing.T, g *guest.Guest, script string) *background {
 	t.Helper()
-	type result struct {
-		out string
-		err error
-	}
-	done := make(chan result, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), scriptTime)
+	b := &background{t: t, g: g, ctx: ctx, done: make(chan struct{})}
 	go func() {
-		out, err := g.Run(ctx, script)
-		done <- result{out, err}
-	}()
-	return func() string {
-		t.Helper()
 		defer cancel()
-		r := <-done
+		b.out, b.err = g.Run(ctx, script)
 		if ctx.Err() != nil {
-			forget(g)
+			b.err = errors.Join(b.err, ctx.Err())
 		}
-		if r.err != nil {
-			t.Fatal(r.err)
-		}
-		return r.out
-	}
+		close(b.done)
+	}()
+	return b
 }
 
-// await waits until a condition on the host holds.
-func await(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for %s", what)
-		}
+// wait returns what the script has printed; it must end well.
+func (b *background) wait() string {
+	b.t.Helper()
+	<-b.done
+	if errors.Is(b.err, context.DeadlineExceeded) {
+		forget(b.g)
 	}
+	if b.err != nil {
+		b.t.Fatal(b.err)
+	}
+	return b.out
 }
 
-// killScript appends records and syncs each; the number of the last one that fsync has
-// acknowledged is known to the host at any time. At its end it reads all of them back.
-const killScript = `
-exec 3> /mnt/held
-i=0
-while [ $i -lt 400 ]; do
-	head -c 4000 /dev/zero | tr '\0' "$(printf '\\%03o' $((65 + i % 26)))" > /tmp/rec
-	dd if=/tmp/rec of=/mnt/log bs=4000 seek=$i conv=notrunc,fsync 2>/dev/null || exit 1
-	i=$((i + 1))
-	echo $i > /share/acknowledged.tmp && mv /share/acknowledged.tmp /share/acknowledged
-done
-echo "written through the whole time" >&3 || exit 1
-exec 3>&-
-grep -q written /mnt/held || exit 1
-drop_caches
-[ $(stat -c %s /mnt/log) = 1600000 ] || exit 1
-md5sum < /mnt/log
-cat /mnt/hello.txt
-cd /; umount /mnt`
-
-// The server is killed and started again while the guest writes. The mount recovers by
-// itself, what fsync acknowledged was there at each kill, and no handle is stale.
-func TestServerKilled(t *testing.T) {
-	kernel(t, "6.1")
-	for _, proto := range []string{"rdma", "tcp"} {
-		t.Run(proto, func(t *testing.T) {
-			dir := exportDir(t)
-			s := serve(t, dir)
-			g := client(t, "6.1")
-			progress := filepath.Join(g.Share, "acknowledged")
-			os.Remove(progress)
-			acknowledged := func() (n int) {
-				text, _ := os.ReadFile(progress)
-				fmt.Sscan(string(text), &n)
-				return n
-			}
-			run(t, g, s.mount(proto, ""))
-			wait := start(t, g, killScript)
-			for _, at := range []int{40, 150, 280} {
-				await(t, fmt.Sprintf("%d records", at), func() bool { return acknowledged() >= at })
-				n := acknowledged()
-				s.kill()
-				b, err := os.ReadFile(filepath.Join(dir, "log"))
-				if err != nil || len(b) < n*4000 {
-					t.Errorf("%d records were acknowledged, the file has %d octets, %v", n, len(b), err)
-				}
-				s.start()
-			}
-			out := wait()
-			var want strings.Builder
-			for i := range 400 {
-				want.WriteString(strings.Repeat(string(rune('A'+i%26)), 4000))
-			}
-			sameFile(t, filepath.Join(dir, "log"), []byte(want.String()))
-			if !strings.Contains(out, "hello from nfsrdmad") {
-				t.Errorf("the guest says %q", out)
-			}
-			quiet(t, g, reconnects...)
-		})
+// until waits while the script runs until a condition on the host holds.
+func (b *background) until(what string, ok func() bool) {
+	b.t.Helper()
+	for !ok() {
+		select {
+		case <-b.done:
+			b.wait()
+			b.t.Fatalf("the script has ended before %s", what)
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
 }
 
 // The RDMA connection is cut in the middle of a READ, a WRITE and a READDIR. The guest
 // connects anew and its operation goes on.
 func TestConnectionCut(t *testing.T) {
-	kernel(t, "6.1")
+	for _, series := range []string{"6.1", "6.12"} {
+		t.Run(series, func(t *testing.T) {
+			kernel(t, series)
+			connectionCut(t, series)
+		})
+	}
+}
+
+func connectionCut(t *testing.T, series string) {
 	dir := exportDir(t)
-	want := pattern(24<<20, 5)
+	want := pattern(16<<20, 5)
 	write(t, filepath.Join(dir, "big"), want)
-	many := filepath.Join(dir, "many")
-	if err := os.Mkdir(many, 0o777); err != nil {
-		t.Fatal(err)
-	}
 	const names = 5000
-	for i := range names {
-		write(t, filepath.Join(many, fmt.Sprintf("a-rather-long-name-%d", i)), nil)
-	}
+	many := manyNames(t, dir, names)
 	s := serve(t, dir)
-	g := client(t, "6.1")
+	g := client(t, series)
 	fscheck := intoGuest(t, g, program(t, "test/linux/cmd/fscheck"))
+	write(t, filepath.Join(g.Share, "want"), want)
 	for _, c := range []struct {
 		name   string
 		d      tap.Direction
@@ -150,23 +106,18 @@ func TestConnectionCut(t *testing.T) {
 	}{
 		{"READ", tap.ToClient, 3_333_333, "drop_caches; cmp /mnt/big /share/want"},
 		{"WRITE", tap.ToServer, 3_333_333, "dd if=/share/want of=/mnt/new bs=1M conv=fsync 2>/dev/null && drop_caches && cmp /mnt/new /share/want"},
-		{"READDIR", tap.ToClient, 150_000, fmt.Sprintf("drop_caches; %s -dir /mnt/many -names %d", fscheck, names)},
+		{"READDIR", tap.ToClient, 150_000, fmt.Sprintf("drop_caches; %s -dir /mnt/%s -names %d", fscheck, many, names)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			write(t, filepath.Join(g.Share, "want"), want)
-			tp, err := tap.New(fmt.Sprintf("127.0.0.1:%d", s.rdma), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tp.Close()
+			tp, judge := tapping(t, s.rdma)
 			run(t, g, mountCommand("rdma", tp.Port(), s.tcp, ""))
 			tp.CutAfter(c.d, c.after)
-			wait := start(t, g, c.script)
-			wait()
+			run(t, g, c.script)
 			if tp.Cuts() != 1 {
 				t.Errorf("%d cuts", tp.Cuts())
 			}
 			run(t, g, "cat /mnt/hello.txt && "+unmount)
+			judge(wire.Want{CRC: true, ServerOurs: true, Cut: true})
 			quiet(t, g, reconnects...)
 		})
 	}

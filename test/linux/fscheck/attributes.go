@@ -1,5 +1,4 @@
-// Checks of attributes: modes, owners, times, device nodes, space, permissions, and
-// several writers at once.
+// Checks of attributes: modes, owners, times, device nodes, space, permissions.
 
 package fscheck
 
@@ -8,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"sync"
 	"syscall"
 	"time"
 
@@ -121,32 +119,4 @@ func permission(e Env) error {
 		}
 	}
 	return holds(e.path("secret"), []byte("s"))
-}
-
-func parallel(e Env) error {
-	const workers, files = 8, 12
-	var wg sync.WaitGroup
-	errs := make([]error, workers)
-	for w := range workers {
-		wg.Go(func() {
-			dir := Env{Dir: e.path(fmt.Sprint(w))}
-			errs[w] = os.Mkdir(dir.Dir, 0o755)
-			for i := 0; i < files && errs[w] == nil; i++ {
-				b := data(1+i*20_011, uint64(w))
-				errs[w] = errors.Join(put(dir.path(fmt.Sprint(i)), b), holds(dir.path(fmt.Sprint(i)), b))
-			}
-		})
-	}
-	wg.Wait()
-	if err := errors.Join(append(errs, e.Forget())...); err != nil {
-		return err
-	}
-	for w := range workers {
-		for i := range files {
-			if err := holds(e.path(fmt.Sprint(w), fmt.Sprint(i)), data(1+i*20_011, uint64(w))); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

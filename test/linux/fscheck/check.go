@@ -50,6 +50,7 @@ var Checks = []Check{
 	{"exclusive", exclusive},
 	{"beyond-4g", beyond4G},
 	{"parallel", parallel},
+	{"processes", processes},
 	{"readdir", readdir},
 	{"statfs", statFS},
 	{"permission", permission},

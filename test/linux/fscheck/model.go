@@ -19,9 +19,15 @@ import (
 // operation and the last ones before it.
 func Model(e Env, seed uint64, n int) error {
 	m := &model{e: e, rng: rand.New(rand.NewPCG(seed, 1)), names: map[string]*node{}}
+	defer m.shutAll()
 	for i := range n {
 		if err := m.step(); err != nil {
 			return fmt.Errorf("seed %d, operation %d: %w; before it:\n%s", seed, i, err, strings.Join(m.log, "\n"))
+		}
+	}
+	for _, n := range m.names {
+		if err := n.shut(); err != nil {
+			return fmt.Errorf("seed %d, at the end: %w", seed, err)
 		}
 	}
 	if err := e.Forget(); err != nil {
@@ -34,7 +40,21 @@ func Model(e Env, seed uint64, n int) error {
 }
 
 // node is a regular file; several names may lead to it.
-type node struct{ data []byte }
+type node struct {
+	data []byte
+	// f is open when the last write has left it so. The client may then keep what was
+	// written to itself; closing makes it send it.
+	f *os.File
+}
+
+func (n *node) shut() error {
+	if n == nil || n.f == nil {
+		return nil
+	}
+	f := n.f
+	n.f = nil
+	return f.Close()
+}
 
 type model struct {
 	e     Env
@@ -53,6 +73,12 @@ func (m *model) say(format string, args ...any) {
 		m.log = m.log[1:]
 	}
 	m.log = append(m.log, fmt.Sprintf(format, args...))
+}
+
+func (m *model) shutAll() {
+	for _, n := range m.names {
+		n.shut()
+	}
 }
 
 // any picks a name, whether or not it exists.
@@ -120,14 +146,21 @@ func (m *model) write() error {
 	if off+len(b) > longestFile {
 		off = 0
 	}
-	m.say("write %s %d+%d", name, off, len(b))
-	f, err := os.OpenFile(m.e.path(name), os.O_WRONLY, 0)
-	if err != nil {
+	stay := m.rng.IntN(2) == 0
+	m.say("write %s %d+%d, open after it: %v", name, off, len(b), stay)
+	if n.f == nil {
+		var err error
+		if n.f, err = os.OpenFile(m.e.path(name), os.O_RDWR, 0); err != nil {
+			return err
+		}
+	}
+	if _, err := n.f.WriteAt(b, int64(off)); err != nil {
 		return err
 	}
-	_, err = f.WriteAt(b, int64(off))
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
+	if !stay {
+		if err := n.shut(); err != nil {
+			return err
+		}
 	}
 	if end := off + len(b); len(b) > 0 && end > len(n.data) {
 		n.data = append(n.data, make([]byte, end-len(n.data))...)
@@ -153,11 +186,14 @@ func (m *model) read() error {
 	}
 	off, size := m.rng.IntN(len(n.data)+100), m.length()
 	m.say("read %s %d+%d", name, off, size)
-	f, err := os.Open(m.e.path(name))
-	if err != nil {
-		return err
+	f := n.f
+	if f == nil {
+		var err error
+		if f, err = os.Open(m.e.path(name)); err != nil {
+			return err
+		}
+		defer f.Close()
 	}
-	defer f.Close()
 	got := make([]byte, size)
 	k, err := f.ReadAt(got, int64(off))
 	if err != nil && err != io.EOF {
@@ -182,9 +218,16 @@ func (m *model) truncate() error {
 	return nil
 }
 
+// orphan closes a file that is about to lose a name: the client would otherwise give it
+// another one until it is closed, which shows among the links.
+func (m *model) orphan(name string) error { return m.names[name].shut() }
+
 func (m *model) rename() error {
 	from, to := m.any(), m.any()
 	m.say("rename %s %s", from, to)
+	if err := m.orphan(to); err != nil {
+		return err
+	}
 	err := os.Rename(m.e.path(from), m.e.path(to))
 	n := m.names[from]
 	if n == nil {
@@ -218,6 +261,9 @@ func (m *model) link() error {
 func (m *model) unlink() error {
 	name := m.any()
 	m.say("unlink %s", name)
+	if err := m.orphan(name); err != nil {
+		return err
+	}
 	err := syscall.Unlink(m.e.path(name))
 	if m.names[name] == nil {
 		return wants("unlink", err, os.ErrNotExist)
@@ -253,6 +299,9 @@ func (m *model) sync() error {
 		return nil
 	}
 	m.say("sync %s", name)
+	if n.f != nil {
+		return n.f.Sync()
+	}
 	f, err := os.OpenFile(m.e.path(name), os.O_RDWR, 0)
 	if err != nil {
 		return err

@@ -1,0 +1,87 @@
+// Our server is killed and started again while Linux writes.
+
+package linux
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// killScript appends records and syncs each; the number of the last one that fsync has
+// acknowledged is known to the host at any time. Meanwhile another process rewrites a
+// larger file again and again, so that unstable writes are on their way at each kill. At
+// its end it reads all back, and a file that was open the whole time.
+const killScript = `
+exec 3> /mnt/held
+head -c 8000000 /dev/urandom > /tmp/large
+rm -f /tmp/enough
+(while :; do cat /tmp/large > /mnt/large || exit 1; [ ! -e /tmp/enough ] || exit 0; done) &
+writer=$!
+i=0
+while [ $i -lt 240 ]; do
+	head -c 4000 /dev/zero | tr '\0' "$(printf '\\%03o' $((65 + i % 26)))" > /tmp/rec
+	dd if=/tmp/rec of=/mnt/log bs=4000 seek=$i conv=notrunc,fsync 2>/dev/null || exit 1
+	i=$((i + 1))
+	echo $i > /share/acknowledged.tmp && mv /share/acknowledged.tmp /share/acknowledged
+done
+: > /tmp/enough
+wait $writer || exit 1
+echo "written through the whole time" >&3 || exit 1
+exec 3>&-
+grep -q written /mnt/held || exit 1
+drop_caches
+[ $(stat -c %s /mnt/log) = 960000 ] || exit 1
+cmp /tmp/large /mnt/large || exit 1
+md5sum < /mnt/log
+cat /mnt/hello.txt
+rm /tmp/large
+cd /; umount /mnt`
+
+// record is what killScript writes as number i.
+func record(i int) []byte { return bytes.Repeat([]byte{byte('A' + i%26)}, 4000) }
+
+// The mount recovers by itself, what fsync acknowledged is there at each kill, octet by
+// octet, and no handle is stale.
+func TestServerKilled(t *testing.T) {
+	for _, c := range []struct{ series, proto string }{{"6.1", "rdma"}, {"6.1", "tcp"}, {"6.12", "rdma"}} {
+		t.Run(c.series+"-"+c.proto, func(t *testing.T) {
+			kernel(t, c.series)
+			dir := exportDir(t)
+			s := serve(t, dir)
+			g := client(t, c.series)
+			progress := filepath.Join(g.Share, "acknowledged")
+			os.Remove(progress)
+			acknowledged := func() (n int) {
+				text, _ := os.ReadFile(progress)
+				fmt.Sscan(string(text), &n)
+				return n
+			}
+			var want []byte
+			for i := range 240 {
+				want = append(want, record(i)...)
+			}
+			run(t, g, s.mount(c.proto, ""))
+			script := start(t, g, killScript)
+			for _, at := range []int{40, 110, 180} {
+				script.until(fmt.Sprintf("%d records are acknowledged", at), func() bool { return acknowledged() >= at })
+				n := acknowledged() * len(record(0))
+				s.kill()
+				b, err := os.ReadFile(filepath.Join(dir, "log"))
+				if err != nil || len(b) < n || !bytes.Equal(b[:n], want[:n]) {
+					t.Errorf("%d octets were acknowledged; of the file's %d octets some are missing or others: %v", n, len(b), err)
+				}
+				s.start()
+			}
+			out := script.wait()
+			sameFile(t, filepath.Join(dir, "log"), want)
+			if !strings.Contains(out, "hello from nfsrdmad") {
+				t.Errorf("the guest says %q", out)
+			}
+			quiet(t, g, reconnects...)
+		})
+	}
+}

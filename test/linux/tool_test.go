@@ -1,0 +1,141 @@
+// Our client program, pointed at Linux's server.
+
+package linux
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/linux/guest"
+)
+
+// tool is our client program, pointed at one server.
+type tool struct {
+	t      *testing.T
+	scheme string
+	port   int
+	args   []string
+}
+
+// rdmaTool and tcpTool are pointed at a guest; more are further flags.
+func rdmaTool(t *testing.T, s *guest.Server, more ...string) tool {
+	return tool{t, "nfsrdma", s.RDMA, append(more, "--mount-port", fmt.Sprint(s.Mount))}
+}
+
+func tcpTool(t *testing.T, s *guest.Server) tool {
+	return tool{t, "nfs", s.TCP, []string{"--mount-port", fmt.Sprint(s.Mount)}}
+}
+
+// through is the same tool with another port, as of a tap.
+func (c tool) through(port int) tool {
+	c.port = port
+	return c
+}
+
+// host is the server's URL, url that of its export.
+func (c tool) host() string            { return fmt.Sprintf("%s://127.0.0.1:%d", c.scheme, c.port) }
+func (c tool) url() string             { return c.host() + "/export" }
+func (c tool) path(name string) string { return c.url() + "/" + name }
+
+func (c tool) command(ctx context.Context, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, program(c.t, "cmd/nfsrdma"), append(args, c.args...)...)
+}
+
+// do runs one command that must end well and returns what it prints.
+func (c tool) do(args ...string) string {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), commandTime)
+	defer cancel()
+	cmd := c.command(ctx, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		c.t.Fatalf("nfsrdma %s: %v\n%s", strings.Join(args, " "), err, errs.String())
+	}
+	return out.String()
+}
+
+// sizesRoundTrip copies files of all sizes at which the transport changes its ways.
+func sizesRoundTrip(t *testing.T, c tool) {
+	t.Helper()
+	dir := t.TempDir()
+	for _, n := range sizes {
+		write(t, filepath.Join(dir, fmt.Sprint(n)), pattern(n, 2))
+	}
+	if err := os.Symlink(strings.Repeat("long", 1000), filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	back := filepath.Join(t.TempDir(), "back")
+	c.do("cp", "-r", dir, c.path("sizes"))
+	c.do("cp", "-r", c.path("sizes"), back)
+	sameTree(t, back, dir)
+	c.do("rm", "-r", c.path("sizes"))
+}
+
+func treeRoundTrip(t *testing.T, c tool, files int) {
+	t.Helper()
+	dir := t.TempDir()
+	for i := range files {
+		sub := filepath.Join(dir, fmt.Sprintf("dir-%d", i%37), fmt.Sprintf("sub-%d", i%5))
+		if err := os.MkdirAll(sub, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(sub, fmt.Sprintf("file-%d", i)), pattern(i*13%7001, 3))
+	}
+	for i, target := range []string{"x", strings.Repeat("t", 1023), strings.Repeat("u", 1025), strings.Repeat("v", 4000)} {
+		if err := os.Symlink(target, filepath.Join(dir, fmt.Sprintf("link-%d", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(dir, "dir-0", "sub-0", "file-0"), 0o751); err != nil {
+		t.Fatal(err)
+	}
+	back := filepath.Join(t.TempDir(), "back")
+	c.do("cp", "-r", dir, c.path("tree"))
+	c.do("cp", "-r", c.path("tree"), back)
+	sameTree(t, back, dir)
+	c.do("rm", "-r", c.path("tree"))
+}
+
+// commands runs each command once and looks at what it did.
+func commands(t *testing.T, c tool) {
+	t.Helper()
+	want := func(part string, args ...string) {
+		t.Helper()
+		if out := c.do(args...); !strings.Contains(out, part) {
+			t.Errorf("%s: %q does not hold %q", args[0], out, part)
+		}
+	}
+	local := filepath.Join(t.TempDir(), "f")
+	write(t, local, []byte("some text\n"))
+	c.do("mkdir", "-p", c.path("d/e/f"))
+	c.do("cp", local, c.path("d/f"))
+	want("f", "ls", c.path("d"))
+	want("some text\n", "cat", c.path("d/f"))
+	c.do("mv", c.path("d/f"), c.path("d/g"))
+	c.do("ln", c.path("d/g"), c.path("d/hard"))
+	c.do("ln", "-s", "g", c.path("d/soft"))
+	want("some text\n", "cat", c.path("d/hard"))
+	want("soft -> g", "ls", "-l", c.path("d"))
+	want("10", "stat", c.path("d/g"))
+	want("/export", "df", c.url())
+	want("/export", "showmount", c.host())
+	want("NULL", "ping", "-i", "0", c.host())
+	want("KiB random + COMMIT", "bench", "--no-raw", "--size", "8M", "--duration", "200ms", c.path("d"))
+	c.do("rm", c.path("d/hard"))
+	c.do("rm", "-r", c.path("d"))
+	if out := c.do("ls", c.url()); strings.Contains(out, "d\n") {
+		t.Errorf("left behind: %q", out)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), commandTime)
+	defer cancel()
+	if out, err := c.command(ctx, "cat", c.path("none")).CombinedOutput(); err == nil || strings.Count(string(out), "\n") != 1 {
+		t.Errorf("cat of nothing: %v, %q; want one line of error", err, out)
+	}
+}
