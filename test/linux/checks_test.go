@@ -85,15 +85,21 @@ func TestFileSemantics(t *testing.T) {
 	}
 }
 
-// Random operations, most of them on 6.1; the seed is new each time.
-func TestRandomOperations(t *testing.T) {
-	seed := uint64(time.Now().UnixNano()) % 1_000_000
+// seed is a new one each time, and in the log of the test.
+func seed(t *testing.T) uint64 {
+	t.Helper()
+	n := uint64(time.Now().UnixNano()) % 1_000_000
 	if s := os.Getenv("NFSRDMA_SEED"); s != "" {
 		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+		if n, err = strconv.ParseUint(s, 10, 64); err != nil {
 			t.Fatal(err)
 		}
 	}
+	t.Logf("repeat with NFSRDMA_SEED=%d", n)
+	return n
+}
+
+func TestRandomOperations(t *testing.T) {
 	for _, c := range []struct {
 		series, proto, crc string
 		ops                int
@@ -104,11 +110,10 @@ func TestRandomOperations(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s-%s-crc-%s", c.series, c.proto, c.crc), func(t *testing.T) {
 			kernel(t, c.series)
-			t.Logf("repeat with NFSRDMA_SEED=%d", seed)
 			s := serveOrPeer(t, c.series, memoryDir(t), "--crc", c.crc)
 			g := client(t, c.series)
 			run(t, g, s.mount(c.proto, ""))
-			checks(t, g, fmt.Sprintf("-dir /mnt -ops %d -seed %d", c.ops, seed))
+			checks(t, g, fmt.Sprintf("-dir /mnt -ops %d -seed %d", c.ops, seed(t)))
 			run(t, g, unmount)
 			quiet(t, g)
 		})

@@ -207,6 +207,7 @@ func TestLinuxMountsUsOnTheWire(t *testing.T) {
 			port, judge := tapped(t, s.rdma)
 			run(t, g, mountCommand("rdma", port, s.tcp, ""))
 			checks(t, g, "-dir /mnt -run 'sizes|symlinks|names|truncate|rename|parallel'")
+			checks(t, g, fmt.Sprintf("-dir /mnt -ops 1000 -seed %d", seed(t)))
 			run(t, g, unmount)
 			run(t, g, mountCommand("rdma", port, s.tcp, "nordirplus")+"\nls -la /mnt > /dev/null\n"+unmount)
 			judge(wire.Want{CRC: c.crc == "on", ServerOurs: true})
