@@ -19,7 +19,7 @@ import (
 // A call that runs while its connection is cut is sent again under its XID, and
 // done once.
 func TestReconnect(t *testing.T) {
-	conformance.Proves(t, "R8166-003", "R8166-170")
+	conformance.Proves(t, "R8166-170")
 	overEach(t, func(t *testing.T, n network) {
 		p, s, addr := n.start(t, ServerConfig{})
 		c := n.client(t, addr, ClientConfig{})

@@ -30,3 +30,11 @@ func TestGrows(t *testing.T) {
 		}
 	}
 }
+
+// The program is 100003 in its version 3, and has 22 procedures (RFC 1813 §2, §3).
+func TestNumbers(t *testing.T) {
+	conformance.Proves(t, "R8166-219")
+	if Program != 100003 || Version != 3 || NumProcs != 22 || ProcRead != 6 || ProcWrite != 7 || ProcCommit != 21 {
+		t.Error(Program, Version, NumProcs, ProcRead, ProcWrite, ProcCommit)
+	}
+}
