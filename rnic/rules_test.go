@@ -95,7 +95,7 @@ func TestSharedSTag(t *testing.T) {
 
 // TestFirstErrorIsTold: of two faults the first is in the Terminate, and there is one Terminate.
 func TestFirstErrorIsTold(t *testing.T) {
-	conformance.Proves(t, "R5040-191", "R5041-109", "R5041-110")
+	conformance.Proves(t, "R5040-191", "R5041-110")
 	s := scriptInitiator(t, ConnParams{})
 	w := newWorld(t, s)
 	s.open()
