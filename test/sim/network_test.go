@@ -117,6 +117,13 @@ func (l *link) sleep(d *direction, t time.Duration) {
 	}
 }
 
+// isBroken says that the weather has ended the connection.
+func (l *link) isBroken() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.broken
+}
+
 func (l *link) wake() {
 	l.mu.Lock()
 	l.cond.Broadcast()

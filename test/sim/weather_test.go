@@ -79,3 +79,24 @@ func (w *weather) event(carried int) int {
 	}
 	return w.kind
 }
+
+// chooseWeather may give each direction one event.
+func chooseWeather(seed uint64) (ws [2]*weather) {
+	for i := range ws {
+		rng := newRand(seed, purposeWeather+uint64(i))
+		ws[i] = newWeather(rng)
+		ws[i].at = logUniform(rng, 400_000)
+		switch rng.IntN(10) {
+		case 0:
+			ws[i].kind, ws[i].stall = eventStall, time.Duration(logUniform(rng, 1_500_000_000))
+		case 1:
+			if rng.IntN(3) == 0 { // nothing moves until TCP gives up
+				ws[i].kind = eventReset
+				ws[i].dead = 5 * time.Minute
+			} else {
+				ws[i].kind = eventReset + rng.IntN(2)
+			}
+		}
+	}
+	return ws
+}

@@ -3,10 +3,7 @@
 package sim
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -35,20 +32,10 @@ type world struct {
 	obs   *observer
 	wire  *rpcWire
 
-	mu       sync.Mutex
-	failures []string
+	faults
 	exposed  bool // a call was cancelled whose memory the peer may use
 	ended    map[uint32]bool
 	poisoned [][]byte
-}
-
-// fail notes a broken invariant.
-func (w *world) fail(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if f := fmt.Sprintf(format, args...); !slices.Contains(w.failures, f) {
-		w.failures = append(w.failures, f)
-	}
 }
 
 // newRand returns the generator of one purpose: what others draw does not change what it gives.
@@ -94,7 +81,7 @@ func newWorld(seed uint64) *world {
 	}
 	w.wire = newRPCWire(credits, [2]bool{inval[1], inval[0]})
 	w.obs.ulp = w.wire
-	w.link = newLink(w.chooseWeather(), [2]int{2048 + logUniform(rng, 512<<10), 2048 + logUniform(rng, 512<<10)}, w.obs)
+	w.link = newLink(chooseWeather(seed), [2]int{2048 + logUniform(rng, 512<<10), 2048 + logUniform(rng, 512<<10)}, w.obs)
 	for i, e := range w.link.ends {
 		if !inval[i] {
 			e.frame = dumb
@@ -105,27 +92,6 @@ func newWorld(seed uint64) *world {
 		h.leave, h.abort = time.Duration(logUniform(rng, 200_000_000)), rng.IntN(2) == 0
 	}
 	return w
-}
-
-// chooseWeather may give each direction one event.
-func (w *world) chooseWeather() (ws [2]*weather) {
-	for i := range ws {
-		rng := newRand(w.seed, purposeWeather+uint64(i))
-		ws[i] = newWeather(rng)
-		ws[i].at = logUniform(rng, 400_000)
-		switch rng.IntN(10) {
-		case 0:
-			ws[i].kind, ws[i].stall = eventStall, time.Duration(logUniform(rng, 1_500_000_000))
-		case 1:
-			if rng.IntN(3) == 0 { // nothing moves until TCP gives up
-				ws[i].kind = eventReset
-				ws[i].dead = 5 * time.Minute
-			} else {
-				ws[i].kind = eventReset + rng.IntN(2)
-			}
-		}
-	}
-	return ws
 }
 
 // planCalls chooses the calls of a side, which svc serves.
@@ -203,7 +169,5 @@ func choosePlan(rng *rand.Rand, borders []int, spread int) *plan {
 
 // eventful says that the seed itself ends the connection.
 func (w *world) eventful() bool {
-	w.link.mu.Lock()
-	defer w.link.mu.Unlock()
-	return w.link.broken || w.hosts[0].leave > 0 || w.hosts[1].leave > 0
+	return w.link.isBroken() || w.hosts[0].leave > 0 || w.hosts[1].leave > 0
 }
