@@ -5,6 +5,7 @@ package rpcrdma
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -82,7 +83,11 @@ func TestFencedAfterReply(t *testing.T) {
 		sink := d.k.Sink
 		clear(sink)
 		p.touch(s, x.read)
-		<-c.Done()
+		select {
+		case <-c.Done():
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: the memory can still be reached behind the reply", x.name)
+		}
 		if !bytes.Equal(sink, make([]byte, len(sink))) {
 			t.Errorf("%s: an octet landed behind the reply", x.name)
 		}

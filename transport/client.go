@@ -244,6 +244,9 @@ func (c *Client) reconnect(delay time.Duration) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err != nil && ctx.Err() != nil && c.dialErr != nil {
+		err = c.dialErr // that our time is over says less than what was wrong before
+	}
 	if c.dialErr = err; err == nil {
 		c.link, c.delay = l, 0
 		if c.closing.Err() != nil {

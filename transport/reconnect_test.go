@@ -140,7 +140,7 @@ func TestCallOfADeadServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := n.client(t, addr, ClientConfig{Service: "nfs", CallTimeout: 300 * time.Millisecond})
+		c := n.client(t, addr, ClientConfig{Service: "nfs", CallTimeout: time.Second})
 		shutdown(t, s, done)
 		err = c.Call(bg, testProc(tNull), nil, nil, nil, 0)
 		want := "nfs server " + addr + " does not answer: connection refused"
