@@ -268,5 +268,5 @@ func (r *receiver) terminated(h *ddp.Header, payload []byte) error {
 	if err != nil {
 		return err
 	}
-	return &term.PeerError{Code: t.Code, SegLen: t.SegLen}
+	return &term.PeerError{Code: t.Code, SegLen: t.SegLen, STag: t.STag()}
 }

@@ -6,12 +6,13 @@ import "time"
 
 // Config is how an endpoint behaves. The zero value is right for most.
 type Config struct {
-	Credits    int     // both ways; 0: 128
-	InlineSize int     // our send and receive size in octets, 1024..262144 in steps of 1024; 0: 4096
-	MaxPull    int     // the most octets one call's Read chunks may hold; 0: 2 MiB
-	MaxReply   int     // the most octets of a reply that we write into one Reply chunk; 0: 2 MiB
-	Budget     *Budget // process-wide bound of pulled and result octets; nil: a default one of 256 MiB
-	Handler    Handler // serves inbound calls; nil: there is no service, calls are dropped
+	Credits    int         // both ways; 0: 128
+	InlineSize int         // our send and receive size in octets, 1024..262144 in steps of 1024; 0: 4096
+	MaxPull    int         // the most octets one call's Read chunks may hold; 0: 2 MiB
+	MaxReply   int         // the most octets of a reply that we write into one Reply chunk; 0: 2 MiB
+	Budget     *Budget     // process-wide bound of pulled and result octets; nil: a default one of 256 MiB
+	Fatal      *FatalCalls // calls that cost a connection, of all connections of the service; nil: none is remembered
+	Handler    Handler     // serves inbound calls; nil: there is no service, calls are dropped
 
 	stall time.Duration // how often the end of all progress is looked for; 0: stallTick
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,7 @@ type Conn struct {
 	cfg     Config
 	budget  *Budget
 	private PrivateData // ours
+	client  netip.Addr  // whose calls are remembered in cfg.Fatal
 	kill    chan struct{}
 	done    chan struct{}
 
@@ -59,6 +61,7 @@ type Conn struct {
 	idle    *Call   // those to use again
 	calling bool    // receives for replies are posted
 	responder
+	written suspects // STags of late
 
 	blockMu  sync.Mutex   // guards blocked; held while it is posted again
 	blocked  []*Request   // work that found the send queue full, in order
@@ -120,6 +123,7 @@ func Accept(dev *rnic.Device, req *rnic.ConnRequest, cfg Config) (*Conn, error) 
 	if err != nil {
 		return nil, err
 	}
+	c.client = addressOf(req.RemoteAddr())
 	if err := req.Accept(c.qp, c.params()); err != nil {
 		return nil, c.abandon(err)
 	}
@@ -236,7 +240,7 @@ func (c *Conn) complete(wc *rnic.WC) {
 		c.callSent(index)
 	case wrReply:
 		c.workDone()
-		c.replySent(index)
+		c.replySent(index, ok)
 	case wrPull:
 		c.workDone()
 		c.pulled(index, ok)
@@ -292,6 +296,7 @@ func (c *Conn) watch() {
 func (c *Conn) teardown() {
 	c.fail(c.qp.Err())
 	c.qp.Close()
+	c.blameWritten()
 	c.failCalls()
 	c.dropRequests()
 	close(c.done)

@@ -104,6 +104,7 @@ func (c *Conn) pulled(index int, ok bool) {
 	r.wrs = r.wrs[:0]
 	r.pullMR.Invalidate()
 	if !ok { // the connection is lost: that is what a failed Read means (R8166-163)
+		c.blame(r)
 		r.drop()
 		return
 	}

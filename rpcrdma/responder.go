@@ -137,6 +137,8 @@ func (r *Request) begin() {
 		_ = r.refuse(CodeVers)
 	case err != nil, !r.admissible(): // R8166-157, R8166-158, R8166-160, R8166-172
 		_ = r.refuse(CodeChunk)
+	case r.fatalReplay(): // R8166-166
+		_ = r.refuse(CodeChunk)
 	case r.pullLen() > 0:
 		r.c.queuePull(r)
 	default:
@@ -267,10 +269,11 @@ func (c *Conn) home(r *Request) {
 }
 
 // replySent brings a Request home whose reply, or error, has left or was flushed.
-func (c *Conn) replySent(index int) {
+func (c *Conn) replySent(index int, ok bool) {
 	c.mu.Lock()
 	r := c.requests[index]
 	c.mu.Unlock()
+	c.wrote(r, ok)
 	c.home(r)
 }
 

@@ -38,6 +38,9 @@ func (cfg *ServerConfig) setDefaults() {
 	setDefault(&cfg.MaxConns, 1024)
 	setDefault(&cfg.Memory, 256<<20)
 	setDefault(&cfg.HalfTimeout, 30*time.Second)
+	if cfg.RDMA.Fatal == nil {
+		cfg.RDMA.Fatal = rpcrdma.NewFatalCalls()
+	}
 	cfg.Memory = max(cfg.Memory, int64(cfg.MaxRecord)) // or a record could never be taken
 }
 

@@ -41,6 +41,9 @@ type PeerError struct {
 	Code Code
 	// SegLen is the DDP Segment Length that the peer returned, 0 if it returned none.
 	SegLen uint16
+	// STag is that of the peer's memory which the returned headers name as target or
+	// source, 0 if they name none.
+	STag uint32
 }
 
 func (e *PeerError) Error() string { return "the peer terminated the stream: " + e.Code.String() }

@@ -106,6 +106,18 @@ func Parse(b []byte, setup bool) (t Terminate, err error) {
 	return t, nil
 }
 
+// STag is what the returned headers name of the memory of who sent the Terminate: the target of a
+// tagged segment, or the source of a Read; 0 if they name none.
+func (t *Terminate) STag() uint32 {
+	switch {
+	case len(t.RDMA) == rdmaLen:
+		return binary.BigEndian.Uint32(t.RDMA[16:])
+	case len(t.DDP) == 14:
+		return binary.BigEndian.Uint32(t.DDP[2:])
+	}
+	return 0
+}
+
 // code reads layer, type and code in one of the two dialects.
 func code(b []byte, swap bool) Code {
 	if swap {

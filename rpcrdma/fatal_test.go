@@ -1,0 +1,99 @@
+// Calls whose chunks the requester refuses: one connection is lost for each, not two.
+
+package rpcrdma
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
+)
+
+// A call with an STag that is none costs its connection. On the next connection its
+// replay is ERR_CHUNK, once, and what else was on the way is served.
+func TestFatalCallReplayed(t *testing.T) {
+	conformance.Proves(t, "R8166-166")
+	const bogus = 0xdead0000
+	for _, kind := range []string{"Read chunk", "Write chunk", "Reply chunk"} {
+		cfg := serverConfig(&echoServer{})
+		cfg.Fatal = NewFatalCalls()
+		// call is one with the chunk at seg, of 64 octets.
+		call := func(xid int, seg []uint32) []byte {
+			switch kind {
+			case "Read chunk":
+				return words(xid, 1, 1, 0, 1, 16, seg, 0, 0, 0, xid, 0, procWrite, 64)
+			case "Write chunk":
+				return words(xid, 1, 1, 0, 0, 1, 1, seg, 0, 0, xid, 0, procRead, 64)
+			}
+			return words(xid, 1, 1, 0, 0, 0, 1, 1, seg[0], 1<<16, seg[2], seg[3], xid, 0, procRead, 1<<15)
+		}
+		p, c := rawRequester(t, cfg, r0)
+		good := p.expose(make([]byte, 1<<16), rnic.RemoteRead|rnic.RemoteWrite)
+		p.send(call(6, part(good, 0, 64)))
+		p.send(call(7, []uint32{bogus, 64, 0, 0}))
+		<-c.Done()
+		var e *term.PeerError
+		if !errors.As(c.Err(), &e) || e.STag != bogus {
+			t.Fatalf("%s: %v", kind, c.Err())
+		}
+		checkHome(t, c)
+
+		p, _ = rawRequester(t, cfg, r0)
+		good = p.expose(make([]byte, 1<<16), rnic.RemoteRead|rnic.RemoteWrite)
+		p.send(words(7, 1, 1, 0, 0, 0, 0, 7, 0, procNull)) // one with no chunks, as another client might send
+		p.want(kind+", no chunks", words(7, 1, grant, 0, 0, 0, 0, 7, 1, 0))
+		p.send(call(7, part(good, 0, 64)))
+		p.want(kind, words(7, 1, grant, 4, 2))
+		for _, xid := range []int{7, 6} {
+			p.send(call(xid, part(good, 0, 64)))
+			var h Header
+			if msg, err := p.next(); err != nil || h.Parse(msg) != nil || h.XID != uint32(xid) || h.Proc == ProcError {
+				t.Errorf("%s %d: %v %+v", kind, xid, err, h)
+			}
+		}
+	}
+}
+
+// Nothing is remembered where nobody asked for it, or of a peer that has no address.
+func TestNoFatalCalls(t *testing.T) {
+	var none *FatalCalls
+	if none.take(netip.IPv6Loopback(), 7, time.Now()) || addressOf(nil).IsValid() {
+		t.Error("remembered")
+	}
+}
+
+// The table is bounded, in all and for each client, and calls in it grow old.
+func TestFatalCallsBounds(t *testing.T) {
+	now := time.Now()
+	client := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, byte(i >> 8), byte(i)}) }
+	f := NewFatalCalls()
+	f.note(client(0), 1, now)
+	f.note(client(0), 1, now)
+	if f.take(client(1), 1, now) || f.take(client(0), 2, now) || !f.take(client(0), 1, now) || f.take(client(0), 1, now) {
+		t.Error("not this call, or not once")
+	}
+	f.note(client(0), 1, now)
+	if f.take(client(0), 1, now.Add(fatalLife)) {
+		t.Error("too old")
+	}
+	f.note(client(1), 9, now)
+	for i := range uint32(3 * fatalPerClient) {
+		f.note(client(0), i, now)
+	}
+	if len(f.at) != fatalPerClient+1 || !f.take(client(1), 9, now) || f.take(client(0), 0, now) || !f.take(client(0), 3*fatalPerClient-1, now) {
+		t.Errorf("%d of one client", len(f.at))
+	}
+	for i := range 2 * fatalMax {
+		f.note(client(2+i), 0, now)
+	}
+	if len(f.at) != fatalMax || len(f.order) != fatalMax || f.n.Load() != fatalMax {
+		t.Errorf("%d, %d in order", len(f.at), len(f.order))
+	}
+	if !f.take(client(2*fatalMax+1), 0, now) || f.take(client(2), 0, now) {
+		t.Error("not the oldest was forgotten")
+	}
+}
