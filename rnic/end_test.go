@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"testing"
 	"time"
 
@@ -166,6 +167,7 @@ func TestTerminateBehindHalfSent(t *testing.T) {
 	conformance.Proves(t, "R5040-180", "R5040-183", "R5040-189", "R5044-171")
 	s := scriptInitiator(t, ConnParams{})
 	s.open()
+	s.qp.socket().(*net.TCPConn).SetWriteBuffer(5000) // so that TCP does not take whole FPDUs
 	post(t, s.qp, SendWR{Op: OpSend, SGL: [][]byte{make([]byte, 16<<20)}})
 	s.fpdu(untagged(0x41, 0x43, 0, 0, 9, 0, nil))
 	<-s.qp.Done()

@@ -175,8 +175,8 @@ func TestIRDOverflow(t *testing.T) {
 
 // TestReadResponses: each in its own right, zero length with any STag (R5040-109, R5040-048, R5040-103).
 func TestReadResponses(t *testing.T) {
-	conformance.Proves(t, "R5040-048", "R5040-049", "R5040-050", "R5040-053", "R5040-099", "R5040-100", "R5040-103", "R5040-106",
-		"R5040-109", "R5040-110", "R5040-111", "R5040-112", "R5040-116", "R5040-119", "R5040-167", "R5040-248", "R5041-053")
+	conformance.Proves(t, "R5040-048", "R5040-050", "R5040-053", "R5040-099", "R5040-100", "R5040-103", "R5040-106", "R5040-109",
+		"R5040-110", "R5040-111", "R5040-112", "R5040-116", "R5040-119", "R5040-167", "R5040-248", "R5041-053")
 	s := scriptInitiator(t, ConnParams{})
 	mr, _ := s.pd.RegMR([]byte("0123456789"), RemoteRead)
 	s.fpdu(untagged(0x41, 0x41, 0, 1, 1, 0, readReq(0x77, 1<<64-2, 4, mr.STag(), mr.Base()+3)))
