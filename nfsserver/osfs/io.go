@@ -84,7 +84,7 @@ func (f *FS) Sync(r nfsserver.Ref, dataOnly bool) error {
 	}
 	defer f.cache.release(n)
 	if n.typ != nfsserver.TypeReg && n.typ != nfsserver.TypeDir {
-		return unix.Syncfs(f.rootFD)
+		return syncfs(f.rootFD)
 	}
 	fd := int(n.write.Load())
 	if fd < 0 {
@@ -96,7 +96,15 @@ func (f *FS) Sync(r nfsserver.Ref, dataOnly bool) error {
 		}
 	}
 	if dataOnly {
-		return unix.Fdatasync(fd)
+		return fdatasync(fd)
 	}
-	return unix.Fsync(fd)
+	return fsync(fd)
 }
+
+// The calls by which the kernel is asked for stable storage. Nothing else tells whether
+// they were made, so a test listens here.
+var (
+	fsync     = unix.Fsync
+	fdatasync = unix.Fdatasync
+	syncfs    = unix.Syncfs
+)
