@@ -13,17 +13,13 @@ import (
 // concerns picks the lines of the kernel's log that are about us.
 var concerns = regexp.MustCompile(`(?i)rpc|rdma|siw|nfs|\bBUG:|WARNING:|Oops|blocked for more than`)
 
-// harmless lines come with every start or mount.
-var harmless = regexp.MustCompile(`Registered|registered|Installing knfsd|FS-Cache|NFS: Registering|taints kernel|module verification|` +
-	`rpcrdma: Connection to .* (using|closed)|key type|tainting|is not supported|SoftiWARP attached`)
-
 // quiet fails when the kernel has said something about us since the last call that
 // expected does not match.
 func quiet(t *testing.T, g *guest.Guest, expected ...string) {
 	t.Helper()
 	for line := range strings.Lines(run(t, g, "dmesg -c")) {
 		line = strings.TrimSpace(line)
-		if !concerns.MatchString(line) || harmless.MatchString(line) {
+		if !concerns.MatchString(line) {
 			continue
 		}
 		ok := false
