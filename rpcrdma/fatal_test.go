@@ -16,7 +16,7 @@ import (
 // A call with an STag that is none costs its connection. On the next connection its
 // replay is ERR_CHUNK, once, and what else was on the way is served.
 func TestFatalCallReplayed(t *testing.T) {
-	conformance.Proves(t, "R8166-166")
+	conformance.Proves(t, "R8166-163", "R8166-166")
 	const bogus = 0xdead0000
 	for _, kind := range []string{"Read chunk", "Write chunk", "Reply chunk"} {
 		cfg := serverConfig(&echoServer{})

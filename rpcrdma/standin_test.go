@@ -77,6 +77,7 @@ func TestRequesterCancelFences(t *testing.T) {
 // What the peer reads late is what the caller had, whatever the caller has done
 // with its memory since (R8166-143).
 func TestRequesterCancelKeepsArguments(t *testing.T) {
+	conformance.Proves(t, "R8166-143")
 	p, c := rawResponder(t, Config{Credits: grant}, r1)
 	stillServes(t, p, c, 6) // opens the window
 	data := readItem(3, 9000)
