@@ -115,8 +115,14 @@ func (r *rdmaConn) ServeRPC(req *rpcrdma.Request) {
 func (r *rdmaConn) buffer(c *Call, n int) []byte { return c.req.Buffer(n) }
 
 // reply gives the reply to the connection. Where it fails the connection has
-// ended, or the client offered too little, which rpcrdma has told it.
+// ended, or the client offered too little, which rpcrdma has told it. A procedure
+// that was cut off gives no reply: its error is none of the client's, who is to
+// find the connection lost and send the call again.
 func (r *rdmaConn) reply(c *Call) {
+	if r.ctx.Err() != nil {
+		r.drop(c)
+		return
+	}
 	_ = c.req.Reply(chunks.Message{Stream: c.res.Bytes(), Items: c.res.Items()})
 	r.release(c)
 }

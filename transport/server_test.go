@@ -81,6 +81,39 @@ func TestShutdownCutsOff(t *testing.T) {
 	})
 }
 
+// A procedure that learns from its Ctx that it is cut off, and fails, gives no
+// reply over a connection that has not yet gone: the client is to call again.
+func TestCutOffCallHasNoReply(t *testing.T) {
+	entered := make(chan struct{})
+	s := NewServer(ServerConfig{}, &Program{Name: "TEST", Number: testProg, Version: testVers, Procs: []Procedure{{Name: "WAIT", Run: func(c *Call) error {
+		close(entered)
+		<-c.Ctx.Done()
+		return c.Ctx.Err()
+	}}}})
+	addr, done, err := listenRDMA(s, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shutdown(t, s, done)
+	c := networks[1].client(t, addr, ClientConfig{MaxRetries: -1})
+	errs := make(chan error, 1)
+	go func() { errs <- c.Call(bg, testProc(0), nil, nil, nil, 0) }()
+	<-entered
+	s.mu.Lock()
+	var r *rdmaConn
+	for conn := range s.conns {
+		r = conn.(*rdmaConn)
+	}
+	s.mu.Unlock()
+	r.end() // as close does, but the connection stays until the call has ended
+	r.calls.waitIdle()
+	r.close()
+	var ce *ConnectError
+	if err := <-errs; !errors.As(err, &ce) {
+		t.Errorf("call: %v", err)
+	}
+}
+
 // No more calls of a connection run at once than there are workers for it; the
 // others wait, and all are answered.
 func TestWorkersAreBounded(t *testing.T) {
