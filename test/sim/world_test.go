@@ -158,6 +158,7 @@ func choosePlan(rng *rand.Rand, borders []int, spread int) *plan {
 		p.end = endReject
 	case 1:
 		p.end = endDrop
+		p.start = max(p.start, 1) // behind the call that begins: the only credit would be lost for good
 		p.limit = time.Duration(logUniform(rng, 40_000_000))
 	case 2:
 		if p.item >= 0 {
