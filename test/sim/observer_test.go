@@ -19,7 +19,7 @@ type observer struct {
 	ulp     ulp
 	fail    func(format string, args ...any)
 	trace   func(format string, args ...any)
-	code    *term.Code // of the first Terminate
+	blind   bool // something was wrong: what follows cannot be judged
 }
 
 // A ulp judges what the layer above makes of the segments. Calls are in order.
@@ -42,7 +42,9 @@ func newObserver(fail func(string, ...any)) *observer {
 func (o *observer) sent(side int, b []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	// The other frame has been sent long before it is needed.
+	if o.blind {
+		return
+	}
 	s := &o.streams[side].out
 	err := s.feed(b, func(seg *segment) error {
 		o.trace("%c sends   %v last %v stag %x to %x, %d octets", 'A'+side, seg.op, seg.Last, seg.STag, seg.TO, len(seg.data))
@@ -60,6 +62,7 @@ func (o *observer) sent(side int, b []byte) {
 		return o.ulp.sent(side, seg, msg, whole)
 	})
 	if err != nil {
+		o.blind = true
 		o.fail("on the wire, from %c: %v", 'A'+side, err)
 	}
 }
@@ -68,6 +71,9 @@ func (o *observer) sent(side int, b []byte) {
 func (o *observer) arrived(side int, b []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.blind {
+		return
+	}
 	s := &o.streams[side].in
 	err := s.feed(b, func(seg *segment) error {
 		o.trace("%c's has come: %v last %v", 'A'+side, seg.op, seg.Last)
@@ -88,6 +94,7 @@ func (o *observer) arrived(side int, b []byte) {
 		return o.ulp.arrived(side, seg, msg, whole)
 	})
 	if err != nil {
+		o.blind = true
 		o.fail("as it arrives, from %c: %v", 'A'+side, err)
 	}
 }
@@ -105,11 +112,8 @@ func (o *observer) judge(side int, seg *segment) error {
 	case rdmap.OpReadResponse:
 		return o.reads[1-side].answer(seg)
 	case rdmap.OpTerminate:
-		if t, err := term.Parse(seg.data, false); err != nil {
-			return err
-		} else if o.code == nil {
-			o.code = &t.Code
-		}
+		_, err := term.Parse(seg.data, false)
+		return err
 	}
 	return nil
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/term"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
@@ -198,11 +197,8 @@ func (w *world) judge(h *host, p *plan, k *rpcrdma.Call, err error) {
 			w.fail("call %x is answered, ending %d, no room %v: %v", p.xid, p.end, noRoom, err)
 		}
 	case gaveUp && p.limit > 0:
-		w.mu.Lock()
-		w.exposed = w.exposed || p.item > 0 && p.sink || len(p.items) > 0
-		w.mu.Unlock()
 	case errors.Is(err, rpcrdma.ErrClosed):
-		w.wantEnd(h, err)
+		w.wantEnd(err)
 	case errors.Is(err, rpcrdma.ErrChunk) && (p.end == endReject || p.end == endTooLong):
 	default:
 		w.fail("call %x: %v", p.xid, err)
@@ -216,29 +212,12 @@ func (h *host) peer(w *world) *host {
 	return w.hosts[0]
 }
 
-// wantEnd says whether the connection may have ended with err.
-func (w *world) wantEnd(h *host, err error) {
-	if w.eventful() {
-		return
+// wantEnd demands that the seed has ended the connection. A call that is given up on, with all
+// that it has exposed, does not.
+func (w *world) wantEnd(err error) {
+	if !w.eventful() {
+		w.fail("the connection ends: %v", err)
 	}
-	w.mu.Lock()
-	exposed := w.exposed
-	w.mu.Unlock()
-	if exposed && withdrawn(err) {
-		return
-	}
-	w.fail("the connection ends: %v (exposed memory withdrawn: %v)", err, exposed)
-}
-
-// withdrawn says that a connection ended because the peer has used memory of a call that
-// was given up on.
-func withdrawn(err error) bool {
-	for _, code := range []term.Code{term.DDPInvalidSTag, term.RDMAPInvalidSTag, term.RDMAPCannotInvalidate} {
-		if errors.Is(err, &term.Error{Code: code}) || errors.Is(err, &term.PeerError{Code: code}) {
-			return true
-		}
-	}
-	return false
 }
 
 // probeBoth demands that no credit has been lost.
@@ -296,7 +275,7 @@ func (w *world) end() {
 			continue
 		}
 		if err := h.conn.Err(); err != nil {
-			w.wantEnd(h, err)
+			w.wantEnd(err)
 		}
 		all.Go(func() {
 			if order == i {
@@ -309,11 +288,11 @@ func (w *world) end() {
 	for _, e := range w.link.ends {
 		e.Close()
 	}
+	for _, h := range w.hosts {
+		h.svc.served.Wait()
+		h.svc.release()
+	}
 	for i, h := range w.hosts {
-		if h.conn != nil {
-			h.svc.served.Wait()
-			h.svc.release()
-		}
 		if free := h.cfg.Budget.Free(); free != h.total {
 			w.fail("%c: %d octets of the budget have not come home", 'A'+i, h.total-free)
 		}

@@ -27,19 +27,14 @@ type stream struct {
 	msn, mo [3]uint32 // of the last message of each untagged queue
 	open    [3]bool
 	send    []byte // of the Send that is on its way
-	dead    bool   // what cannot be read has come: told once
 }
 
 // feed parses what b makes whole.
 func (s *stream) feed(b []byte, each func(*segment) error) error {
-	if s.dead {
-		return nil
-	}
 	s.buf = append(s.buf, b...)
 	for {
 		ulpdu, n, err := s.next()
 		if err != nil || n == 0 {
-			s.dead = err != nil
 			return err
 		}
 		s.buf = s.buf[n:]
@@ -60,7 +55,6 @@ func (s *stream) feed(b []byte, each func(*segment) error) error {
 			err = each(seg)
 		}
 		if err != nil {
-			s.dead = true
 			return err
 		}
 	}

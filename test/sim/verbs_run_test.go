@@ -283,6 +283,7 @@ func (p *peer) checkDrained(over bool) {
 // end closes in good order where that can be, and compares memory.
 func (w *verbsWorld) end() {
 	a, b := w.peers[0], w.peers[1]
+	w.wantRefusal()
 	if w.eventful() || a.connectErr != nil || b.connectErr != nil {
 		a.qp.Close()
 		b.qp.Close()
@@ -307,6 +308,26 @@ func (w *verbsWorld) end() {
 	for i, p := range w.peers {
 		p.wantCause()
 		p.compare(w.peers[1-i])
+	}
+}
+
+// wantRefusal demands that work which the peer must refuse has ended the connection,
+// where nothing else may have done so before.
+func (w *verbsWorld) wantRefusal() {
+	a, b := w.peers[0], w.peers[1]
+	if !w.bad || w.leave > 0 || a.revoke > 0 || b.revoke > 0 || w.link.isBroken() || a.connectErr != nil || b.connectErr != nil {
+		return
+	}
+	for _, p := range w.peers {
+		select {
+		case <-p.qp.Done():
+		case <-time.After(10 * time.Minute):
+		}
+	}
+	_, ours := term.CodeOf(a.qp.Err())
+	_, theirs := term.CodeOf(b.qp.Err())
+	if !ours && !theirs && !w.link.isBroken() {
+		w.fail("work that has to be refused was not: %v and %v", a.qp.Err(), b.qp.Err())
 	}
 }
 

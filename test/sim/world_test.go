@@ -33,7 +33,6 @@ type world struct {
 	wire  *rpcWire
 
 	faults
-	exposed  bool // a call was cancelled whose memory the peer may use
 	ended    map[uint32]bool
 	poisoned [][]byte
 }
@@ -78,6 +77,9 @@ func newWorld(seed uint64) *world {
 			h.cfg.Handler = h.svc
 			w.planCalls(1-i, h.svc)
 		}
+	}
+	if a, b := w.hosts[0], w.hosts[1]; reverse && rng.IntN(2) == 0 { // one process, as it were
+		a.cfg.Budget, a.total, a.svc.tight = b.cfg.Budget, b.total, b.svc.tight
 	}
 	w.wire = newRPCWire(credits, [2]bool{inval[1], inval[0]})
 	w.obs.ulp = w.wire
