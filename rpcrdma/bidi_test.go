@@ -186,10 +186,10 @@ func TestCancelAtAnyTime(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	srv.served.Wait()
 	if err := doNull(c); err != nil { // the connection has outlived it all
 		t.Fatal(err)
 	}
+	srv.served.Wait()
 	c.Close()
 	s.Close()
 	checkHome(t, c, s)

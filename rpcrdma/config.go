@@ -7,6 +7,7 @@ import "time"
 // Config is how an endpoint behaves. The zero value is right for most.
 type Config struct {
 	Credits    int         // both ways; 0: 128
+	MaxCredits int         // the most that SetCredits may grant; less than Credits: those
 	InlineSize int         // our send and receive size in octets, 1024..262144 in steps of 1024; 0: 4096
 	MaxPull    int         // the most octets one call's Read chunks may hold; 0: 2 MiB
 	MaxReply   int         // the most octets of a reply that we write into one Reply chunk; 0: 2 MiB
@@ -29,6 +30,7 @@ func (cfg *Config) setDefaults() {
 		cfg.Credits = DefaultCredits
 	}
 	cfg.Credits = min(cfg.Credits, maxCredits)
+	cfg.MaxCredits = min(max(cfg.MaxCredits, cfg.Credits), maxCredits)
 	if cfg.InlineSize <= 0 {
 		cfg.InlineSize = DefaultInlineSize
 	}

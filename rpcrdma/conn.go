@@ -62,6 +62,7 @@ type Conn struct {
 	calling bool    // receives for replies are posted
 	responder
 	written suspects // STags of late
+	grant   grants
 
 	blockMu  sync.Mutex   // guards blocked; held while it is posted again
 	blocked  []*Request   // work that found the send queue full, in order
@@ -142,6 +143,7 @@ func newConn(dev *rnic.Device, cfg Config) (*Conn, error) {
 		kill:    make(chan struct{}, 1),
 		done:    make(chan struct{}),
 		credits: newCredits(cfg.Credits),
+		grant:   newGrants(cfg.Credits),
 	}
 	c.pending.init(cfg.Credits)
 	sq, rq := c.depths()
@@ -156,6 +158,7 @@ func newConn(dev *rnic.Device, cfg Config) (*Conn, error) {
 	if cfg.Handler != nil {
 		n += cfg.Credits
 	}
+	c.grant.receives = n
 	if err := c.addReceives(n); err != nil {
 		return nil, c.abandon(err)
 	}
@@ -166,7 +169,7 @@ func newConn(dev *rnic.Device, cfg Config) (*Conn, error) {
 // and a reply; and room for the most segments that one reply may have, for a
 // batch that can never fit would stand in the way of all.
 func (c *Conn) depths() (sq, rq int) {
-	return 4*c.cfg.Credits + 2*chunks.MaxWriteSegments + recvSlack, 2*c.cfg.Credits + recvSlack
+	return 4*c.cfg.MaxCredits + 2*chunks.MaxWriteSegments + recvSlack, c.cfg.MaxCredits + c.cfg.Credits + recvSlack
 }
 
 func (c *Conn) params() rnic.ConnParams {
@@ -197,7 +200,11 @@ func (c *Conn) addReceives(n int) error {
 
 // repost gives a receive buffer back to the receive queue (R8166-032). After
 // the end of the connection that fails, and nobody needs it.
-func (c *Conn) repost(r *recvCtx) { _ = c.qp.PostRecv(rnic.RecvWR{ID: r.id, Buf: r.buf}) }
+func (c *Conn) repost(r *recvCtx) {
+	if !c.retire(r) {
+		_ = c.qp.PostRecv(rnic.RecvWR{ID: r.id, Buf: r.buf})
+	}
+}
 
 // thresholds are what both sides agreed on.
 func (c *Conn) thresholds() Thresholds {

@@ -87,7 +87,7 @@ func (r *Request) pushItems(m chunks.Message, plan chunks.ReplyPlan) {
 func (r *Request) pushStream(m chunks.Message, plan chunks.ReplyPlan) [][]byte {
 	h := &r.hdr
 	h.Read = h.Read[:0] // empty in every reply (R8166-119)
-	h.Proc, h.Credits = ProcMsg, uint32(r.c.cfg.Credits)
+	h.Proc, h.Credits = ProcMsg, r.c.announce(r)
 	if plan.Form == chunks.FormLong {
 		h.Proc = ProcNoMsg
 		from := len(r.sgl)
@@ -123,7 +123,7 @@ func (r *Request) scatter(chunk chunks.Chunk, src [][]byte) {
 func (r *Request) refuse(code ErrCode) error {
 	h := &r.hdr
 	h.Lists.Reset()
-	h.Proc, h.Credits = ProcError, uint32(r.c.cfg.Credits)
+	h.Proc, h.Credits = ProcError, r.c.announce(r)
 	h.Err, h.Low, h.High = code, version, version
 	r.out = h.Append(r.out[:0])
 	r.sgl = append(r.sgl[:0], r.out)

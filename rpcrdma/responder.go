@@ -57,7 +57,8 @@ type Request struct {
 
 	open atomic.Bool // the Handler has it and has not ended it
 
-	next *Request // guarded by Conn.mu
+	next       *Request // guarded by Conn.mu
+	generation uint     // of the grant in the reply, 0 while there is none; guarded by Conn.mu
 }
 
 // Conn is the connection that the call came on.
@@ -96,7 +97,7 @@ func (c *Conn) getRequest() *Request {
 		c.idleReqs, r.next = r.next, nil
 		return r
 	}
-	if len(c.requests) >= 2*c.cfg.Credits+recvSlack {
+	if len(c.requests) >= 2*c.cfg.MaxCredits+recvSlack {
 		return nil
 	}
 	r := &Request{
@@ -112,7 +113,7 @@ func (c *Conn) getRequest() *Request {
 // until its reply is posted; a peer that overdraws is cut off (R8166-030).
 func (c *Conn) takeCall(recv *recvCtx) {
 	c.mu.Lock()
-	if c.serving == c.cfg.Credits {
+	if c.serving >= c.grant.allowed {
 		c.mu.Unlock()
 		c.fail(errOvercommit)
 		return
@@ -241,6 +242,7 @@ func (c *Conn) home(r *Request) {
 	r.octets = 0
 
 	c.mu.Lock()
+	c.grant.heard(r, false)
 	c.held -= octets
 	ended := c.ended
 	var recv *recvCtx
@@ -272,6 +274,7 @@ func (c *Conn) home(r *Request) {
 func (c *Conn) replySent(index int, ok bool) {
 	c.mu.Lock()
 	r := c.requests[index]
+	c.grant.heard(r, ok)
 	c.mu.Unlock()
 	c.wrote(r, ok)
 	c.home(r)
