@@ -100,6 +100,12 @@ func (w *world) callAll() {
 				}
 			})
 		}
+		all.Go(func() {
+			for _, l := range h.limits {
+				time.Sleep(l.after)
+				h.conn.SetCredits(l.credits)
+			}
+		})
 		if h.leave > 0 {
 			all.Go(func() {
 				time.Sleep(h.leave)
@@ -232,15 +238,19 @@ func (w *world) probeBoth() {
 // probe fills the window with calls that are held, then has them answered.
 func (w *world) probe(side int, h *host) {
 	svc := w.hosts[1-side].svc
+	for _, h := range w.hosts {
+		h.conn.SetCredits(h.cfg.Credits)
+	}
 	time.Sleep(time.Minute) // late replies come in
-	w.call(h, h.probes[0])
+	var all sync.WaitGroup
+	all.Go(func() { w.call(h, h.probes[0]) })
+	w.await(&all, "first probe")
 	if w.eventful() || h.conn.Err() != nil {
 		return
 	}
 	w.obs.mu.Lock()
 	before, window := len(w.wire.sides[side].calls), w.wire.window(side)
 	w.obs.mu.Unlock()
-	var all sync.WaitGroup
 	for _, p := range h.probes[1:] {
 		all.Go(func() { w.call(h, p) })
 	}

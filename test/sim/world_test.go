@@ -21,6 +21,13 @@ type host struct {
 	probes []*plan
 	leave  time.Duration // when it closes the connection; 0: when all is done
 	abort  bool          // and does not wait for anything
+	limits []limit       // to which it sets its credits, one after the other
+}
+
+// A limit of credits holds from some time after the one before.
+type limit struct {
+	after   time.Duration
+	credits int
 }
 
 // A world is one run of a seed.
@@ -87,6 +94,19 @@ func newWorld(seed uint64) *world {
 	for i, e := range w.link.ends {
 		if !inval[i] {
 			e.frame = dumb
+		}
+	}
+	if rng.IntN(4) == 0 {
+		for range 1 + rng.IntN(6) {
+			h := w.hosts[rng.IntN(2)]
+			h.limits = append(h.limits, limit{time.Duration(logUniform(rng, 20_000_000)), 1 + rng.IntN(h.cfg.Credits)})
+		}
+		for _, h := range w.hosts { // a dropped call keeps its credit, which could be the only one
+			for _, p := range h.svc.plans {
+				if p.end == endDrop {
+					p.end = endReply
+				}
+			}
 		}
 	}
 	if rng.IntN(6) == 0 {
