@@ -103,7 +103,7 @@ func (w *world) callAll() {
 		all.Go(func() {
 			for _, l := range h.limits {
 				time.Sleep(l.after)
-				h.conn.SetCredits(l.credits)
+				w.grant(h, l.credits)
 			}
 		})
 		if h.leave > 0 {
@@ -235,11 +235,21 @@ func (w *world) probeBoth() {
 	}
 }
 
+// grant changes how many calls h lets the other side have under way.
+func (w *world) grant(h *host, credits int) {
+	if h.cfg.Handler == nil {
+		return
+	}
+	if err := h.conn.SetCredits(credits); err != nil && h.conn.Err() == nil {
+		w.fail("SetCredits: %v", err)
+	}
+}
+
 // probe fills the window with calls that are held, then has them answered.
 func (w *world) probe(side int, h *host) {
 	svc := w.hosts[1-side].svc
 	for _, h := range w.hosts {
-		h.conn.SetCredits(h.cfg.Credits)
+		w.grant(h, h.cfg.Credits)
 	}
 	time.Sleep(time.Minute) // late replies come in
 	var all sync.WaitGroup

@@ -21,10 +21,10 @@ type host struct {
 	probes []*plan
 	leave  time.Duration // when it closes the connection; 0: when all is done
 	abort  bool          // and does not wait for anything
-	limits []limit       // to which it sets its credits, one after the other
+	limits []limit       // what it grants, one after the other
 }
 
-// A limit of credits holds from some time after the one before.
+// A limit is a grant that holds from some time after the one before.
 type limit struct {
 	after   time.Duration
 	credits int
