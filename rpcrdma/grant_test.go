@@ -166,8 +166,7 @@ func TestSetCreditsOnTheWire(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	accepted := make(chan *Conn, 1)
-	srv := &echoServer{async: true}
+	accepted, srv := make(chan *Conn, 1), &echoServer{async: true}
 	go func() {
 		defer close(accepted)
 		if req, err := l.Accept(); err == nil {
