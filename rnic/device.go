@@ -23,6 +23,8 @@ const (
 type Device struct {
 	cfg   DeviceConfig // set once
 	stags stagTable    // has its own locks
+
+	atomics sync.Mutex // held while an atomic operation is done; before MR.mu
 }
 
 // Caps says what a provider can do, so that a ULP asks rather than assumes.
@@ -30,6 +32,8 @@ type Caps struct {
 	Reliable       bool // messages arrive once, in order, or the QP fails
 	RDMARead       bool // OpRead is served
 	RemoteInval    bool // OpSendInvalidate is served
+	Immediate      bool // OpImmediate is served
+	Atomics        bool // the atomic operations are served: atomic among all QPs of the device, and nothing else
 	MaxIRD, MaxORD int
 	MaxMessage     uint64 // octets of one Send, Write or Read
 }
@@ -54,7 +58,7 @@ func readDepth(n int) int {
 
 // Caps returns what the device can do.
 func (d *Device) Caps() Caps {
-	return Caps{Reliable: true, RDMARead: true, RemoteInval: true,
+	return Caps{Reliable: true, RDMARead: true, RemoteInval: true, Immediate: d.cfg.Extensions, Atomics: d.cfg.Extensions,
 		MaxIRD: d.cfg.MaxIRD, MaxORD: d.cfg.MaxORD, MaxMessage: 1<<32 - 1}
 }
 

@@ -27,6 +27,7 @@ const (
 	fuzzSmallCQ              // completions can overrun their queue
 	fuzzGood                 // we disconnect in good order
 	fuzzAbort                // we close
+	fuzzExtended             // we serve RFC 7306
 )
 
 // Steps of a script; what stands behind them is in the methods of the same names.
@@ -58,7 +59,7 @@ const (
 // order, that no octet is placed where none may be, that none leaves that the
 // peer may not read, and that what we say is well formed.
 func FuzzQP(f *testing.F) {
-	for _, mode := range []byte{0, fuzzCRC, fuzzCRC | fuzzInitiate, fuzzCRC | fuzzMarked | fuzzMarking, fuzzCRC | fuzzGood, fuzzSmallCQ | fuzzAbort} {
+	for _, mode := range []byte{0, fuzzCRC, fuzzCRC | fuzzInitiate, fuzzCRC | fuzzMarked | fuzzMarking, fuzzCRC | fuzzGood, fuzzSmallCQ | fuzzAbort, fuzzExtended} {
 		for _, s := range qpSeeds() {
 			f.Add(append([]byte{mode}, s...))
 		}
@@ -119,7 +120,8 @@ type conversation struct {
 }
 
 func newConversation(t *testing.T, mode byte) *conversation {
-	dev := rnic.Open(rnic.DeviceConfig{CRC: rnic.CRCAuto, Markers: mode&fuzzMarked != 0, MaxIRD: 4, MaxORD: 2})
+	dev := rnic.Open(rnic.DeviceConfig{CRC: rnic.CRCAuto, Markers: mode&fuzzMarked != 0, MaxIRD: 4, MaxORD: 2,
+		Extensions: mode&fuzzExtended != 0})
 	c := &conversation{t: t, mode: mode, said: make(chan struct{}, 1), heard: make(chan error, 1)}
 	c.fuzzMemory = newFuzzMemory(t, dev)
 	c.fuzzWork = newFuzzWork(t, c.fuzzMemory, mode)

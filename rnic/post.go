@@ -38,7 +38,7 @@ func (sq *sendQueue) post(wrs []SendWR, early *earlyCRCs) (mine bool, err error)
 		return false, ErrSQFull
 	}
 	for i := range wrs {
-		if sq.ord == 0 && (wrs[i].Op == OpRead || wrs[i].Op == OpReadInvalidate) {
+		if sq.ord == 0 && wrs[i].Op.awaited() {
 			return false, errNoORD
 		}
 	}
@@ -59,6 +59,8 @@ func (qp *QP) judgeSend(wr *SendWR) error {
 		}
 	case OpRead, OpReadInvalidate:
 		return qp.judgeSink(wr)
+	case OpImmediate, OpImmediateSE, OpFetchAdd, OpCmpSwap, OpSwap:
+		return qp.judgeExtension(wr)
 	case OpLocalInvalidate:
 		if wr.MR == nil || wr.MR.pd != qp.pd {
 			return errNoMR

@@ -30,11 +30,12 @@ type receiver struct {
 	bulk  bool    // the last payload was read directly; another one is likely to follow
 	land  landing // the segment whose payload is on its way to its memory
 
-	mu      sync.Mutex
-	stopped bool // guarded by mu, as is all that follows
-	begun   bool // a valid FPDU has arrived
-	sendMSN uint32
-	readMSN uint32
+	mu        sync.Mutex
+	stopped   bool // guarded by mu, as is all that follows
+	begun     bool // a valid FPDU has arrived
+	sendMSN   uint32
+	readMSN   uint32
+	atomicMSN uint32
 
 	// the Send that is being received
 	open   bool
@@ -51,7 +52,7 @@ type receiver struct {
 
 func (r *receiver) init(qp *QP) {
 	r.qp = qp
-	r.sendMSN, r.readMSN = 1, 1
+	r.sendMSN, r.readMSN, r.atomicMSN = 1, 1, 1
 }
 
 // consume parses and places every whole FPDU that the buffer has. The error is

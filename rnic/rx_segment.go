@@ -52,7 +52,7 @@ func (r *receiver) segment(ulpdu []byte, length int) error {
 	if err != nil {
 		return err
 	}
-	if op > rdmap.OpTerminate {
+	if op > rdmap.OpTerminate && !r.qp.dev.cfg.Extensions {
 		return errUnserved
 	}
 	if op == rdmap.OpTerminate {
@@ -65,6 +65,12 @@ func (r *receiver) segment(ulpdu []byte, length int) error {
 	switch op {
 	case rdmap.OpReadRequest:
 		return r.readRequest(&h, payload, length)
+	case rdmap.OpAtomicRequest:
+		return r.atomicRequest(&h, payload, length)
+	case rdmap.OpAtomicResponse:
+		return r.atomicAnswered(&h, payload)
+	case rdmap.OpImmediate, rdmap.OpImmediateSE:
+		return r.immediate(op, &h, payload)
 	case rdmap.OpWrite:
 		err = r.write(&h, payload, n)
 	case rdmap.OpReadResponse:
@@ -177,7 +183,8 @@ func (r *receiver) place(mr *MR, h *ddp.Header, payload []byte, n int, need Acce
 // oldest of our Reads.
 func (r *receiver) response(h *ddp.Header, payload []byte, n int) error {
 	if r.read == nil {
-		if r.read = r.qp.sq.oldestRead(); r.read == nil {
+		if r.read = r.qp.sq.oldestRead(); r.read == nil || r.read.Op.atomic() {
+			r.read = nil
 			return errNoRead
 		}
 		r.readDone = 0

@@ -9,6 +9,8 @@ type sendEntry struct {
 	SendWR
 	length   uint32 // octets of the message
 	sinkSTag STag   // Read: the sink's STag when it was posted
+	value    uint64 // atomic operation: what was there before
+	atomicID uint32 // and how its request is named
 	sent     bool   // all of it is in a transmit batch, or done with
 	end      uint64 // stream position behind its last octet
 	done     bool
@@ -18,7 +20,11 @@ type sendEntry struct {
 	crcs     [earlyCRCMax]uint32 // in order
 }
 
-func (e *sendEntry) isRead() bool { return e.Op == OpRead || e.Op == OpReadInvalidate }
+// awaited says whether the peer answers a work request, which then takes one of the ORD.
+func (op Opcode) awaited() bool { return op == OpRead || op == OpReadInvalidate || op.atomic() }
+
+// isRead is for the Reads and what goes the same way: atomic operations.
+func (e *sendEntry) isRead() bool { return e.Op.awaited() }
 
 // A readResponse is one inbound Read Request, held until the last octet of its
 // response is with TCP (RFC 5040 §6.1).
@@ -31,6 +37,9 @@ type readResponse struct {
 	ddp      [18]byte // of the request, for a Terminate
 	length   uint16   // ULPDU length of the request
 	built    bool
+	atomic   bool // an Atomic Response, of what follows; the operation has been done
+	atomicID uint32
+	original uint64
 	end      uint64
 }
 
@@ -91,12 +100,15 @@ func (sq *sendQueue) push(wr *SendWR, early *earlyCRCs) {
 	e := sq.at(sq.tail)
 	e.SendWR = *wr
 	e.length = wr.Length
-	if e.isRead() {
+	switch {
+	case e.Op.atomic(), e.Op.immediate():
+		e.length, e.atomicID = 8, sq.tail
+	case e.isRead():
 		e.sinkSTag = wr.MR.STag()
-	} else {
+	default:
 		e.length = uint32(total(wr.SGL))
 	}
-	e.sent, e.done, e.status, e.end = false, false, WCSuccess, 0
+	e.value, e.sent, e.done, e.status, e.end = 0, false, false, WCSuccess, 0
 	e.ncrcs = 0
 	if early != nil {
 		early.take(e)
@@ -146,7 +158,7 @@ func (sq *sendQueue) retire(qp *QP) (fits bool) {
 			break
 		}
 		if !e.Unsignaled || e.status != WCSuccess {
-			wc := WC{ID: e.ID, QP: qp, Op: e.Op, Status: e.status, Len: e.length}
+			wc := WC{ID: e.ID, QP: qp, Op: e.Op, Status: e.status, Len: e.length, Value: e.value}
 			fits = qp.sendCQ.push(wc) && fits
 		}
 		e.SendWR = SendWR{}

@@ -28,18 +28,19 @@ type transmitter struct {
 	crc     bool
 	markers *mpa.MarkerSender // not nil: the peer asked for markers
 
-	mu      sync.Mutex
-	b       batch // guarded by mu, as is all that follows
-	cur     message
-	sendMSN uint32 // of the next message on queue 0
-	readMSN uint32 // and queue 1
-	mulpdu  int
-	mss     int
-	looked  int              // batches since mulpdu was last judged
-	before  mpa.MarkerSender // markers as they were before the batch
-	made    markedFPDU
-	fault   error // what the batch in hand ran into; told when it has left
-	stopped bool
+	mu        sync.Mutex
+	b         batch // guarded by mu, as is all that follows
+	cur       message
+	sendMSN   uint32 // of the next message on queue 0
+	readMSN   uint32 // and queue 1
+	atomicMSN uint32 // and queue 3
+	mulpdu    int
+	mss       int
+	looked    int              // batches since mulpdu was last judged
+	before    mpa.MarkerSender // markers as they were before the batch
+	made      markedFPDU
+	fault     error // what the batch in hand ran into; told when it has left
+	stopped   bool
 
 	// mulpdu for posters to read; 0 where they have no CRCs to reckon
 	mulpduNow atomic.Int32
@@ -47,7 +48,7 @@ type transmitter struct {
 
 func (t *transmitter) init(qp *QP) {
 	t.qp = qp
-	t.sendMSN, t.readMSN = 1, 1 // R5041-046
+	t.sendMSN, t.readMSN, t.atomicMSN = 1, 1, 1 // R5041-046
 	t.b.init()
 }
 

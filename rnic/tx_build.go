@@ -90,7 +90,14 @@ func (t *transmitter) segment() error {
 		return t.responseSegment(t.cur.r)
 	}
 	e := t.cur.e
-	if e.isRead() {
+	switch {
+	case e.Op.atomic():
+		t.atomicRequest(e)
+		return nil
+	case e.Op.immediate():
+		t.immediateSegment(e)
+		return nil
+	case e.isRead():
 		t.readRequest(e)
 		return nil
 	}
@@ -210,7 +217,7 @@ func (t *transmitter) gather(parts [][]byte, n int) [][]byte {
 // A markedFPDU is the room in which an FPDU with markers is made, and the pieces that
 // go into it. A batch with markers has one FPDU, so there is one such room.
 type markedFPDU struct {
-	head  [ddp.UntaggedLen + rdmap.ReadRequestLen]byte
+	head  [ddp.UntaggedLen + rdmap.AtomicRequestLen]byte
 	parts [][]byte
 	room  []byte
 }
@@ -235,23 +242,17 @@ func (t *transmitter) readRequest(e *sendEntry) {
 		Size: e.length, SrcSTag: uint32(e.RemoteSTag), SrcTO: e.RemoteTO}
 	t.readMSN++
 	t.cur = message{}
-	if t.markers != nil {
-		h.Put(t.made.head[:])
-		q.Put(t.made.head[ddp.UntaggedLen:])
-		t.marked(t.made.begin(len(t.made.head)))
-		return
-	}
-	const l = ddp.UntaggedLen + rdmap.ReadRequestLen
-	p := t.b.own(mpa.LengthLen + l)
-	p[0], p[1] = 0, l
-	h.Put(p[mpa.LengthLen:])
-	q.Put(p[mpa.LengthLen+ddp.UntaggedLen:])
-	t.trailer(l, crcOf(t.crc, 0, p))
+	var room [rdmap.ReadRequestLen]byte
+	t.whole(&h, q.Append(room[:0]))
 }
 
 // responseSegment adds the next segment of a response. The Memory Region is
 // judged anew for each: it may have been revoked since (RFC 5040 §7.2, R6 of the checks).
 func (t *transmitter) responseSegment(r *readResponse) error {
+	if r.atomic {
+		t.atomicResponse(r)
+		return nil
+	}
 	sent := t.cur.sent
 	h := ddp.Header{Tagged: true, Ctrl: rdmap.Control(rdmap.OpReadResponse),
 		STag: uint32(r.sinkSTag), TO: r.sinkTO + uint64(sent)} // R5040-048, R5040-049
@@ -279,13 +280,18 @@ func (t *transmitter) responseSegment(r *readResponse) error {
 		}
 	}
 	if t.cur.sent += uint32(n); h.Last {
-		r.built, r.end = true, t.b.end()
-		t.cur = message{}
-		t.qp.sq.mu.Lock()
-		t.qp.sq.irqBuilt++
-		t.qp.sq.mu.Unlock()
+		t.responded(r)
 	}
 	return nil
+}
+
+// responded ends a response whose last segment is in the batch.
+func (t *transmitter) responded(r *readResponse) {
+	r.built, r.end = true, t.b.end()
+	t.cur = message{}
+	t.qp.sq.mu.Lock()
+	t.qp.sq.irqBuilt++
+	t.qp.sq.mu.Unlock()
 }
 
 // responseFPDU adds one FPDU that points into mr, whose lock the caller holds.

@@ -15,9 +15,10 @@ type Access uint8
 
 // Access rights, to be or'ed.
 const (
-	LocalWrite  Access = 1 << iota // sink of our own RDMA Reads
-	RemoteRead                     // the peer may RDMA Read it
-	RemoteWrite                    // the peer may RDMA Write it
+	LocalWrite   Access = 1 << iota // sink of our own RDMA Reads
+	RemoteRead                      // the peer may RDMA Read it
+	RemoteWrite                     // the peer may RDMA Write it
+	RemoteAtomic                    // the peer may do atomic operations on it
 )
 
 // Opcode is what a work request asks for.
@@ -34,6 +35,13 @@ const (
 	OpReadInvalidate // RDMA Read, then local invalidate of the sink
 	OpLocalInvalidate
 	OpRecv // in a WC only: a receive completed
+
+	// Those of RFC 7306, where DeviceConfig.Extensions is set here and at the peer.
+	OpImmediate   // eight octets that complete a receive of the peer's
+	OpImmediateSE // the same, asking for an event
+	OpFetchAdd    // the atomic operations
+	OpCmpSwap
+	OpSwap // whatever is there
 )
 
 // A SendWR is one work request for the send queue. Posting copies the SendWR;
@@ -52,6 +60,9 @@ type SendWR struct {
 	MR     *MR    // Read: sink; OpLocalInvalidate: what to invalidate
 	Offset uint64 // Read: offset from the start of the sink MR
 	Length uint32 // Read: octets
+
+	Immediate uint64  // OpImmediate, OpImmediateSE
+	Atomic    *Atomic // atomic operations, on the eight octets at RemoteTO, a multiple of eight
 
 	Fence      bool // start only when all earlier RDMA Reads are done
 	Unsignaled bool // no completion unless it fails
@@ -83,6 +94,8 @@ type WC struct {
 	Len         uint32 // OpRecv: octets received
 	Invalidated STag   // OpRecv: our STag that the peer invalidated, or 0
 	Solicited   bool   // OpRecv: the Send asked for an event
+	Immediate   bool   // OpRecv: it was Immediate Data, in Value; the buffer is as it was
+	Value       uint64 // Immediate Data; of an atomic operation, what was there before
 }
 
 // CRCMode says what is asked of the peer about CRCs (RFC 5044 §7.1).
@@ -101,6 +114,7 @@ type DeviceConfig struct {
 	Markers          bool          // ask the peer to send markers
 	MaxIRD, MaxORD   int           // 0: 128
 	HandshakeTimeout time.Duration // 0: 5 s as responder, 10 s as initiator
+	Extensions       bool          // speak RFC 7306, which nothing negotiates: only where the peer is known to do so too
 	MaxHandshakes    int           // connections in MPA start-up at once on one listener, see Listen; 0: 256
 }
 
