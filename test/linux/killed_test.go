@@ -17,12 +17,12 @@ import (
 // its end it reads all back, and a file that was open the whole time.
 const killScript = `
 exec 3> /mnt/held
-head -c 8000000 /dev/urandom > /tmp/large
+head -c 4000000 /dev/urandom > /tmp/large
 rm -f /tmp/enough
 (while :; do cat /tmp/large > /mnt/large || exit 1; [ ! -e /tmp/enough ] || exit 0; done) &
 writer=$!
 i=0
-while [ $i -lt 240 ]; do
+while [ $i -lt 120 ]; do
 	head -c 4000 /dev/zero | tr '\0' "$(printf '\\%03o' $((65 + i % 26)))" > /tmp/rec
 	dd if=/tmp/rec of=/mnt/log bs=4000 seek=$i conv=notrunc,fsync 2>/dev/null || exit 1
 	i=$((i + 1))
@@ -34,7 +34,7 @@ echo "written through the whole time" >&3 || exit 1
 exec 3>&-
 grep -q written /mnt/held || exit 1
 drop_caches
-[ $(stat -c %s /mnt/log) = 960000 ] || exit 1
+[ $(stat -c %s /mnt/log) = 480000 ] || exit 1
 cmp /tmp/large /mnt/large || exit 1
 md5sum < /mnt/log
 cat /mnt/hello.txt
@@ -51,9 +51,9 @@ func TestServerKilled(t *testing.T) {
 		series, proto string
 		kills         []int // when so many records are acknowledged
 	}{
-		{"6.1", "rdma", []int{40, 110, 180}},
-		{"6.1", "tcp", []int{40, 110, 180}},
-		{"6.12", "rdma", []int{70}},
+		{"6.1", "rdma", []int{20, 55, 90}},
+		{"6.1", "tcp", []int{20, 55, 90}},
+		{"6.12", "rdma", []int{40}},
 	} {
 		t.Run(c.series+"-"+c.proto, func(t *testing.T) {
 			kernel(t, c.series)
@@ -68,7 +68,7 @@ func TestServerKilled(t *testing.T) {
 				return n
 			}
 			var want []byte
-			for i := range 240 {
+			for i := range 120 {
 				want = append(want, record(i)...)
 			}
 			run(t, g, s.mount(c.proto, ""))
