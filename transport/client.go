@@ -235,10 +235,10 @@ func (c *Client) awaitDial(ctx context.Context, dialed <-chan struct{}, deadline
 
 // reconnect is one attempt to connect, after delay, for all calls that wait for it.
 func (c *Client) reconnect(delay time.Duration) {
-	ctx, cancel := context.WithTimeout(c.closing, c.cfg.CallTimeout)
-	defer cancel()
 	var l link
-	err := sleep(ctx, delay)
+	err := sleep(c.closing, delay)
+	ctx, cancel := context.WithTimeout(c.closing, c.cfg.CallTimeout) // which may be shorter than the delay
+	defer cancel()
 	if err == nil {
 		l, err = c.dial(ctx)
 	}

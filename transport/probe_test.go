@@ -16,12 +16,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// A loser drops the first calls that it is given, then answers PROG_UNAVAIL.
-type loser struct{ left atomic.Int32 }
+// A loser drops the calls of a connection, or answers PROG_UNAVAIL.
+type loser struct {
+	drops bool
+	lost  func()
+}
 
 func (l *loser) ServeRPC(r *rpcrdma.Request) {
-	if l.left.Add(-1) >= 0 {
+	if l.drops {
 		r.Drop()
+		l.lost()
 		return
 	}
 	h := oncrpc.ReplyHeader{XID: xdr.NewDecoder(r.Msg.Stream).Uint32(), Accept: oncrpc.ProgUnavail}
@@ -30,15 +34,14 @@ func (l *loser) ServeRPC(r *rpcrdma.Request) {
 	_ = r.Reply(chunks.Message{Stream: e.Bytes()})
 }
 
-// serveLoser returns how many connections it has taken.
-func serveLoser(t *testing.T, lose int32) (addr string, conns *atomic.Int32) {
+// serveLoser drops the calls of the first connections, and tells lost of each.
+// It returns how many connections it has taken.
+func serveLoser(t *testing.T, lose int32, lost func()) (addr string, conns *atomic.Int32) {
 	dev := rnic.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &loser{}
-	h.left.Store(lose)
 	conns = new(atomic.Int32)
 	done := make(chan struct{})
 	go func() {
@@ -48,11 +51,11 @@ func serveLoser(t *testing.T, lose int32) (addr string, conns *atomic.Int32) {
 			if err != nil {
 				return
 			}
+			h := &loser{drops: conns.Add(1) <= lose, lost: lost}
 			c, err := rpcrdma.Accept(dev, req, rpcrdma.Config{Handler: h})
 			if err != nil {
 				continue
 			}
-			conns.Add(1)
 			defer c.Close()
 		}
 	}()
@@ -64,7 +67,7 @@ func TestFirstCallLost(t *testing.T) {
 	wait := probeWait
 	probeWait = 20 * time.Millisecond
 	defer func() { probeWait = wait }()
-	addr, conns := serveLoser(t, 2)
+	addr, conns := serveLoser(t, 2, func() {})
 	c, err := DialRDMA(bg, rnic.Open(rnic.DeviceConfig{}), addr, ClientConfig{})
 	if err != nil {
 		t.Fatal(err)
@@ -82,14 +85,21 @@ func TestAllCallsLost(t *testing.T) {
 	wait := probeWait
 	probeWait = 20 * time.Millisecond
 	defer func() { probeWait = wait }()
-	addr, _ := serveLoser(t, 1000)
+	addr, _ := serveLoser(t, 1000, func() {})
 	_, err := DialRDMA(bg, rnic.Open(rnic.DeviceConfig{}), addr, ClientConfig{Service: "nfs", RetryTimeout: 50 * time.Millisecond})
 	if err == nil || err.Error() != "nfs server "+addr+" does not answer: no answer in time" {
 		t.Errorf("%v", err)
 	}
-	ctx, cancel := context.WithTimeout(bg, 10*time.Millisecond)
-	defer cancel()
-	if _, err := DialRDMA(ctx, rnic.Open(rnic.DeviceConfig{}), addr, ClientConfig{}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("with a context that ends: %v", err)
+}
+
+// A caller who gives up while the first call is out does not wait for the next try.
+func TestCancelOfAProbe(t *testing.T) {
+	ctx, cancel := context.WithCancel(bg)
+	addr, conns := serveLoser(t, 1000, cancel)
+	if _, err := DialRDMA(ctx, rnic.Open(rnic.DeviceConfig{}), addr, ClientConfig{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if n := conns.Load(); n != 1 {
+		t.Errorf("%d connections", n)
 	}
 }

@@ -228,7 +228,7 @@ func (n network) start(t testing.TB, cfg ServerConfig) (*testProgram, *Server, s
 
 func shutdown(t testing.TB, s *Server, done chan error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := s.Shutdown(ctx); err != nil {
 		t.Errorf("Shutdown: %v", err)

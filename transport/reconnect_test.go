@@ -133,36 +133,44 @@ func TestDialOfNobody(t *testing.T) {
 
 // A call to a server that has gone fails within its time, and says why in one line.
 func TestCallOfADeadServer(t *testing.T) {
-	overEach(t, func(t *testing.T, n network) {
-		p := newTestProgram()
-		s := NewServer(ServerConfig{}, p.program())
-		addr, done, err := n.serve(s, "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := n.client(t, addr, ClientConfig{Service: "nfs", CallTimeout: time.Second})
-		shutdown(t, s, done)
-		err = c.Call(bg, testProc(tNull), nil, nil, nil, 0)
-		want := "nfs server " + addr + " does not answer: connection refused"
-		if err == nil || err.Error() != want {
-			t.Errorf("%v, want %s", err, want)
-		}
-		ctx, cancel := context.WithTimeout(bg, 50*time.Millisecond)
-		defer cancel()
-		err = c.Call(ctx, testProc(tNull), nil, nil, nil, 0)
-		if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("with a context that ends: %v", err)
-		}
-	})
+	const addr = "server:20049"
+	c := newClient(ClientConfig{Service: "nfs", CallTimeout: 300 * time.Millisecond}, addr)
+	defer c.Close()
+	dials := 0
+	c.dial = func(context.Context) (link, error) {
+		dials++
+		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	}
+	refuse := func() { // one attempt, which however slow the machine is has an end
+		c.dialing = make(chan struct{})
+		c.reconnect(c.delay)
+	}
+	refuse()
+	err := c.Call(bg, testProc(tNull), nil, nil, nil, 0)
+	want := "nfs server " + addr + " does not answer: connection refused"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	ctx, cancel := context.WithTimeout(bg, 50*time.Millisecond)
+	defer cancel()
+	err = c.Call(ctx, testProc(tNull), nil, nil, nil, 0)
+	if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("with a context that ends: %v", err)
+	}
+	c.wg.Wait()
+	c.delay = c.cfg.CallTimeout + 1
+	before := dials
+	if refuse(); dials != before+1 {
+		t.Error("after so long a delay it does not dial any more")
+	}
 }
 
 // silent is a TCP server that takes connections and says nothing.
-func silent(t *testing.T) (addr string, accepted *atomic.Int32) {
+func silent(t *testing.T) (addr string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	accepted = new(atomic.Int32)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -170,26 +178,27 @@ func silent(t *testing.T) (addr string, accepted *atomic.Int32) {
 			if err != nil {
 				return
 			}
-			accepted.Add(1)
 			t.Cleanup(func() { c.Close() })
 		}
 	}()
-	return l.Addr().String(), accepted
+	return l.Addr().String()
 }
 
 func TestSilentServer(t *testing.T) {
-	addr, accepted := silent(t)
+	addr := silent(t)
 	c, err := DialTCP(bg, addr, ClientConfig{Service: "nfs", RetryTimeout: 30 * time.Millisecond, MaxRetries: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	again, dial := 0, c.dial
+	c.dial = func(ctx context.Context) (link, error) { again++; return dial(ctx) }
 	err = c.Call(bg, testProc(tNull), nil, nil, nil, 0)
 	if err == nil || err.Error() != "nfs server "+addr+" does not answer: no answer in time" {
 		t.Errorf("%v", err)
 	}
-	if n := accepted.Load(); n != 3 {
-		t.Errorf("%d connections, want one and two more", n)
+	if again != 2 {
+		t.Errorf("%d connections more, want 2", again)
 	}
 }
 

@@ -9,7 +9,10 @@ import (
 	"io"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 )
 
 // A call whose context ends returns though the server takes no octet of it, long
@@ -56,22 +59,33 @@ func TestCancelOfAStuckCall(t *testing.T) {
 // A client that takes its replies slowly, but takes them, is not cut off, though
 // many together need longer than one may stop.
 func TestSlowButSteadyReader(t *testing.T) {
-	_, _, addr := networks[0].start(t, ServerConfig{HalfTimeout: 500 * time.Millisecond})
-	nc := raw(t, addr)
-	const replies, size = 32, 1 << 20
-	for xid := range uint32(replies) {
-		nc.Write(fragment(callOf(xid, tRead, size).Stream, true))
-	}
-	var total int
-	buf := make([]byte, size)
-	for total < replies*size {
-		time.Sleep(60 * time.Millisecond)
-		n, err := io.ReadFull(nc, buf)
-		if total += n; err != nil {
-			t.Fatalf("cut off after %d octets: %v", total, err)
+	synctest.Test(t, func(t *testing.T) {
+		s := NewServer(ServerConfig{HalfTimeout: 500 * time.Millisecond}, newTestProgram().program())
+		l := rnictest.Listen()
+		done := make(chan error, 1)
+		go func() { done <- s.ServeTCP(l) }()
+		defer shutdown(t, s, done)
+		nc, err := l.Dial()
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if bytes.Count(buf, []byte{0}) == size {
-		t.Error("zeros")
-	}
+		defer nc.Close()
+		const replies, size = 32, 1 << 20
+		go func() {
+			for xid := range uint32(replies) {
+				nc.Write(fragment(callOf(xid, tRead, size).Stream, true))
+			}
+		}()
+		buf := make([]byte, size)
+		for total := 0; total < replies*size; {
+			time.Sleep(60 * time.Millisecond)
+			n, err := io.ReadFull(nc, buf)
+			if total += n; err != nil {
+				t.Fatalf("cut off after %d octets: %v", total, err)
+			}
+		}
+		if bytes.Count(buf, []byte{0}) == size {
+			t.Error("zeros")
+		}
+	})
 }

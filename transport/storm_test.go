@@ -23,7 +23,7 @@ func TestCancelStorm(t *testing.T) {
 		for range 24 {
 			wg.Go(func() {
 				sink := make([]byte, 96<<10)
-				for range 60 {
+				for range 20 {
 					if err := stormCall(c, sink); err != nil {
 						t.Error(err)
 						return
