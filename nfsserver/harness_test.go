@@ -50,7 +50,7 @@ func (h *host) stop() {
 	if h.svc == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := h.svc.Shutdown(ctx); err != nil {
 		h.Errorf("Shutdown: %v", err)

@@ -146,7 +146,7 @@ func responder(t *testing.T, cfg DeviceConfig, reply string) (*script, error) {
 	s := &script{side: newSide(t, cfg, 4), t: t}
 	ours, theirs := pipeTCP(t)
 	s.c = theirs
-	theirs.SetDeadline(time.Now().Add(20 * time.Second))
+	theirs.SetDeadline(time.Now().Add(time.Minute))
 	go theirs.Write(unhex(t, reply))
 	err := s.dev.ConnectOver(t.Context(), s.qp, ours, ConnParams{IRD: 16, ORD: 16, Settle: -1})
 	return s, err

@@ -26,7 +26,7 @@ func directScript(t *testing.T) *script {
 // until waits for cond, which the receive loop makes true.
 func until(t *testing.T, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !cond(); time.Sleep(50 * time.Microsecond) {
+	for end := time.Now().Add(time.Minute); !cond(); time.Sleep(50 * time.Microsecond) {
 		if time.Now().After(end) {
 			t.Fatal("never happened")
 		}

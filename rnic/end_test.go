@@ -19,7 +19,7 @@ func (s *side) wantEnd(t *testing.T, target error) {
 	t.Helper()
 	select {
 	case <-s.qp.Done():
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the QP does not end")
 	}
 	if err := s.qp.Err(); !errors.Is(err, target) && err != target {

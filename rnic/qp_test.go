@@ -71,7 +71,7 @@ func join(t testing.TB, a, b *side) {
 // want waits for the next completion.
 func (s *side) want(t testing.TB, op Opcode, id uint64, st Status) WC {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var wc [1]WC
 	for s.cq.Poll(wc[:]) == 0 {

@@ -79,7 +79,7 @@ func (s *script) dial(a net.Addr) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	s.t.Cleanup(func() { c.Close() })
 	s.c = c
 }

@@ -173,7 +173,7 @@ func TestSilentBeforeReply(t *testing.T) {
 	if n, err := theirs.Read(make([]byte, 1)); n > 0 || err == nil {
 		t.Error("spoke before the Reply")
 	}
-	theirs.SetReadDeadline(time.Now().Add(20 * time.Second))
+	theirs.SetReadDeadline(time.Now().Add(time.Minute))
 	s.say(unhex(t, repKey+"5002000400100010"))
 	if err := <-ended; err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func exchange(t *testing.T, a, b *side) {
 	for i := range uint64(each) {
 		var wc [1]WC
 		for a.cq.Poll(wc[:]) == 0 {
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			err := a.cq.Wait(ctx)
 			cancel()
 			if err != nil {
@@ -118,7 +118,7 @@ func churn(t *testing.T, a, b *side) {
 		case nil:
 			posted++
 		case ErrSQFull:
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			if err := a.cq.Wait(ctx); err != nil {
 				t.Errorf("%d posted, %d home, QP %v %v", posted, home, a.qp.State(), a.qp.Err())
 			}

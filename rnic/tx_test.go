@@ -113,7 +113,7 @@ func TestGate(t *testing.T) {
 	if n, err := s.c.Read(make([]byte, 1)); n > 0 || err == nil {
 		t.Fatal("spoke before the first FPDU")
 	}
-	s.c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	s.c.SetReadDeadline(time.Now().Add(time.Minute))
 	s.open()
 	s.hearULPDU()
 	s.want(t, OpSend, 1, WCSuccess)

@@ -33,8 +33,29 @@ const (
 type echoServer struct {
 	async  bool
 	calls  atomic.Int64
-	served sync.WaitGroup
+	served tally
 	hold   func(r *Request, xid uint32) bool // not nil: may take the request away
+}
+
+// A tally is a WaitGroup to which others add while somebody waits: that all replies
+// have come by a socket tells the race detector nothing.
+type tally struct {
+	mu sync.Mutex
+	wg sync.WaitGroup
+}
+
+func (t *tally) Done() { t.wg.Done() }
+
+func (t *tally) Add(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.wg.Add(n)
+}
+
+func (t *tally) Wait() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.wg.Wait()
 }
 
 func (s *echoServer) ServeRPC(r *Request) {

@@ -105,7 +105,7 @@ func (p *rawPeer) send(msg []byte) {
 
 // next returns the next message, or nil with why none can come any more.
 func (p *rawPeer) next() ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for {
 		var wc [1]rnic.WC

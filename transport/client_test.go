@@ -30,7 +30,7 @@ func scripted(t *testing.T, script func(n int, nc net.Conn)) string {
 			if err != nil {
 				return
 			}
-			nc.SetDeadline(time.Now().Add(20 * time.Second))
+			nc.SetDeadline(time.Now().Add(time.Minute))
 			script(n, nc)
 			nc.Close()
 		}

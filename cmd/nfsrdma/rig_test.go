@@ -58,7 +58,7 @@ func serve(t testing.TB) (rdma, tcp string) {
 	go func() { rpc.ServeRDMA(dev, rl); done <- struct{}{} }()
 	go func() { rpc.ServeTCP(tl); done <- struct{}{} }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		rpc.Shutdown(ctx)
 		<-done

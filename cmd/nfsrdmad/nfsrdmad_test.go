@@ -50,7 +50,7 @@ func TestServe(t *testing.T) {
 		out, err := run(ctx, "serve", dir, dir+"=/name", "--memory", "--state-dir", filepath.Join(dir, "state"), "--tcp-port", tcp, "--rdma-port", rdma, "--log-level", "error")
 		done <- result{out, err}
 	}()
-	dialCtx, stop := context.WithTimeout(ctx, 20*time.Second)
+	dialCtx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	for {
 		c, err := transport.DialTCP(dialCtx, "127.0.0.1:"+tcp, transport.ClientConfig{})

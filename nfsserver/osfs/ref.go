@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"strconv"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"golang.org/x/sys/unix"
@@ -98,6 +99,10 @@ func parseInodeRef(r *nfsserver.Ref) (identity, bool) {
 	return identity{binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint64(b[9:]), binary.BigEndian.Uint64(b[17:])}, true
 }
 
+// maxPause bounds the wait for a handle whose inode number ext4 is just giving to
+// a new file: until it has, the kernel says ENOMEM, and ESTALE from then on.
+const maxPause = 64 * time.Millisecond
+
 // openRef opens the file of a Ref. flags are those of open(2); with O_PATH it
 // opens objects of every kind.
 func (f *FS) openRef(r *nfsserver.Ref, flags int) (int, error) {
@@ -109,7 +114,12 @@ func (f *FS) openRef(r *nfsserver.Ref, flags int) (int, error) {
 		}
 		return f.openIdentity(id)
 	}
-	fd, err := unix.OpenByHandleAt(f.rootFD, unix.NewFileHandle(int32(b[1]), b[2:]), flags|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+	h := unix.NewFileHandle(int32(b[1]), b[2:])
+	fd, err := unix.OpenByHandleAt(f.rootFD, h, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+	for pause := time.Millisecond; err == unix.ENOMEM && pause < maxPause; pause *= 2 {
+		time.Sleep(pause)
+		fd, err = unix.OpenByHandleAt(f.rootFD, h, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+	}
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
 		return -1, nfsserver.ErrStale
 	}

@@ -54,7 +54,7 @@ func serve(t *testing.T, bin, dir string, args ...string) int {
 			t.Logf("nfsrdmad: %v\n%s", err, log.String())
 		}
 	})
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 			c.Close()
 			return port
