@@ -129,26 +129,27 @@ func TestSTagGuesses(t *testing.T) {
 // A logHook keeps when each line was written.
 type logHook struct {
 	mu    sync.Mutex
-	lines map[string][]time.Time
+	lines map[string]int
 }
 
 func (*logHook) Levels() []logrus.Level { return logrus.AllLevels }
 
 func (h *logHook) Fire(e *logrus.Entry) error {
 	h.mu.Lock()
-	h.lines[e.Message] = append(h.lines[e.Message], e.Time)
+	h.lines[e.Message]++
 	h.mu.Unlock()
 	return nil
 }
 
 // Whatever peers do, each cause is logged once a second at most.
 func TestLogFlood(t *testing.T) {
-	hook := &logHook{lines: map[string][]time.Time{}}
+	hook := &logHook{lines: map[string]int{}}
 	old := logrus.StandardLogger().ReplaceHooks(logrus.LevelHooks{})
 	logrus.AddHook(hook)
 	t.Cleanup(func() { logrus.StandardLogger().ReplaceHooks(old) })
 	s, works := rig.Attacked(t, rig.Config{})
-	for end := time.Now().Add(1500 * time.Millisecond); time.Now().Before(end); {
+	start := time.Now()
+	for end := start.Add(1500 * time.Millisecond); time.Now().Before(end); {
 		p := peer.Dial(t, s.RDMA)
 		p.Null("before")
 		p.FPDU([]byte{0x42, 0x43})
@@ -166,11 +167,10 @@ func TestLogFlood(t *testing.T) {
 	if len(hook.lines) == 0 {
 		t.Error("nothing was logged at all")
 	}
-	for cause, at := range hook.lines {
-		for i := 1; i < len(at); i++ {
-			if gap := at[i].Sub(at[i-1]); gap < 900*time.Millisecond {
-				t.Errorf("%q was logged twice in %v", cause, gap)
-			}
+	took := time.Since(start)
+	for cause, n := range hook.lines {
+		if n > 1+int(took/time.Second) {
+			t.Errorf("%q was logged %d times in %v", cause, n, took)
 		}
 	}
 }
