@@ -126,7 +126,7 @@ func TestSTagGuesses(t *testing.T) {
 	a.works()
 }
 
-// A logHook keeps when each line was written.
+// A logHook counts the lines of each cause.
 type logHook struct {
 	mu    sync.Mutex
 	lines map[string]int
