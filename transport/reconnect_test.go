@@ -151,6 +151,7 @@ func TestCallOfADeadServer(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
+	c.cfg.CallTimeout = time.Minute // long, so that the context ends it
 	ctx, cancel := context.WithTimeout(bg, 50*time.Millisecond)
 	defer cancel()
 	err = c.Call(ctx, testProc(tNull), nil, nil, nil, 0)

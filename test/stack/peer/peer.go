@@ -23,7 +23,7 @@ import (
 )
 
 // patience is how long a peer waits for octets before the test fails.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute
 
 // A Peer is one connection. It belongs to one goroutine.
 type Peer struct {

@@ -80,7 +80,7 @@ func (b *Bystander) round(ctx context.Context, c *nfsclient.Client, fh nfs3.FH) 
 // after the call. It fails the test when a round has failed, or none ends at all.
 func (b *Bystander) Works() {
 	b.t.Helper()
-	give := time.After(60 * time.Second)
+	give := time.After(2 * time.Minute)
 	for want := b.rounds.Load() + 2; b.rounds.Load() < want; {
 		select {
 		case <-b.failed:

@@ -76,7 +76,7 @@ func Start(t testing.TB, cfg Config) *Server {
 	go func() { served <- rpc.ServeRDMA(dev, rl) }()
 	go func() { served <- rpc.ServeTCP(tl) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := rpc.Shutdown(ctx); err != nil {
 			t.Errorf("shutdown: %v", err)
@@ -101,7 +101,7 @@ func (s *Server) Addr(tr nfsclient.Transport) string {
 // Mount mounts the export with a client of its own, which the test's end closes.
 func (s *Server) Mount(t testing.TB, opt nfsclient.Options) *nfsclient.FS {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	c, err := nfsclient.Dial(ctx, s.Addr(opt.Transport), opt)
 	if err != nil {
