@@ -131,38 +131,49 @@ func TestDialOfNobody(t *testing.T) {
 	})
 }
 
-// A call to a server that has gone fails within its time, and says why in one line.
-func TestCallOfADeadServer(t *testing.T) {
-	const addr = "server:20049"
-	c := newClient(ClientConfig{Service: "nfs", CallTimeout: 300 * time.Millisecond}, addr)
-	defer c.Close()
-	dials := 0
+// refused returns a client of a server that has gone, which has tried to reach it
+// once, and how often it has.
+func refused(t *testing.T, callTimeout time.Duration) (c *Client, dials *atomic.Int32) {
+	c = newClient(ClientConfig{Service: "nfs", CallTimeout: callTimeout}, "server:20049")
+	t.Cleanup(func() { c.Close() })
+	dials = new(atomic.Int32)
 	c.dial = func(context.Context) (link, error) {
-		dials++
+		dials.Add(1)
 		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 	}
-	refuse := func() { // one attempt, which however slow the machine is has an end
-		c.dialing = make(chan struct{})
-		c.reconnect(c.delay)
-	}
-	refuse()
+	dialOnce(c)
+	return c, dials
+}
+
+// dialOnce is one attempt to connect, while no other runs.
+func dialOnce(c *Client) {
+	c.dialing = make(chan struct{})
+	c.reconnect(c.delay)
+}
+
+// A call to a server that has gone fails within its time, and says why in one line.
+func TestCallOfADeadServer(t *testing.T) {
+	c, _ := refused(t, 300*time.Millisecond)
 	err := c.Call(bg, testProc(tNull), nil, nil, nil, 0)
-	want := "nfs server " + addr + " does not answer: connection refused"
+	const want = "nfs server server:20049 does not answer: connection refused"
 	if err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
-	c.cfg.CallTimeout = time.Minute // long, so that the context ends it
+	c, _ = refused(t, time.Hour)
 	ctx, cancel := context.WithTimeout(bg, 50*time.Millisecond)
 	defer cancel()
 	err = c.Call(ctx, testProc(tNull), nil, nil, nil, 0)
 	if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("with a context that ends: %v", err)
 	}
-	c.wg.Wait()
-	c.delay = c.cfg.CallTimeout + 1
-	before := dials
-	if refuse(); dials != before+1 {
-		t.Error("after so long a delay it does not dial any more")
+}
+
+// A client whose calls may take less time than it waits between dials still dials.
+func TestDelayBeyondCallTimeout(t *testing.T) {
+	c, dials := refused(t, time.Millisecond)
+	c.delay = 20 * time.Millisecond
+	if dialOnce(c); dials.Load() != 2 {
+		t.Errorf("%d dials, want 2", dials.Load())
 	}
 }
 
