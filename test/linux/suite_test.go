@@ -101,7 +101,12 @@ func knfsd(t *testing.T, series string, siw guest.Siw) *guest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Close() })
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the guest's console:\n%s", s.Guest.Console())
+		}
+		s.Close()
+	})
 	run(t, s.Guest, "dmesg -c > /dev/null") // what its start has to say
 	return s
 }

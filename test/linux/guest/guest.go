@@ -12,7 +12,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -140,12 +142,20 @@ func (g *Guest) await(ctx context.Context, file string) error {
 	}
 }
 
-// Console returns the last lines of the guest's console and what QEMU said.
+// crash is how a kernel begins to tell of its own end.
+var crash = regexp.MustCompile(`BUG:|Oops|general protection|double fault|stack guard|invalid opcode|divide error|Kernel panic`)
+
+// Console returns the last lines of the guest's console, or how its kernel's crash
+// began, and what QEMU said.
 func (g *Guest) Console() string {
 	var all []string
 	for _, name := range []string{"console.log", "qemu.log"} {
 		text, _ := os.ReadFile(filepath.Join(g.dir, name))
 		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		if first := slices.IndexFunc(lines, crash.MatchString); first >= 0 {
+			all = append(all, lines[first:min(first+80, len(lines))]...)
+			continue
+		}
 		all = append(all, lines[max(0, len(lines)-15):]...)
 	}
 	return strings.Join(all, "\n")
