@@ -19,19 +19,24 @@ import (
 // chunk, of page and segment, and one to each side.
 var sizes = []int{0, 1, 3, 4, 1023, 1024, 1025, 4095, 4096, 4097, 65535, 65536, 65537, 1<<20 - 1, 1 << 20}
 
-// All of it on 6.1; less of what takes long on 6.12.
+// All of it on 6.1; less of what takes long on 6.12, and little with CRCs: when siw ends
+// a connection for a trailer that it misread, 6.12's svcrdma frees a QP whose MRs are in
+// use, and its kernel does not always survive that.
 func TestWeUseLinux(t *testing.T) {
 	for _, c := range []struct {
 		series                    string
 		files, names, connections int
+		largeCRC                  bool
 	}{
-		{"6.1", 2000, 10_000, 300},
-		{"6.12", 200, 2000, 50},
+		{"6.1", 2000, 10_000, 300, true},
+		{"6.12", 200, 2000, 50, false},
 	} {
 		t.Run(c.series, func(t *testing.T) {
 			s := knfsd(t, c.series, guest.Stock)
 			t.Run("ls-cat-cp-64MB", func(t *testing.T) {
-				t.Run("rdma-crc-on", func(t *testing.T) { listCatCopy(t, rdmaTool(t, s)) })
+				if c.largeCRC {
+					t.Run("rdma-crc-on", func(t *testing.T) { listCatCopy(t, rdmaTool(t, s)) })
+				}
 				t.Run("rdma-crc-off", func(t *testing.T) { listCatCopy(t, rdmaTool(t, s, "--crc", "off")) })
 				t.Run("tcp", func(t *testing.T) { listCatCopy(t, tcpTool(t, s)) })
 			})
