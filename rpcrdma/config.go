@@ -22,15 +22,15 @@ type Config struct {
 const (
 	DefaultCredits  = 128
 	DefaultMaxChunk = 2 << 20
-	maxCredits      = 4096
+	MostCredits     = 4096 // whatever Config asks for
 )
 
 func (cfg *Config) setDefaults() {
 	if cfg.Credits <= 0 {
 		cfg.Credits = DefaultCredits
 	}
-	cfg.Credits = min(cfg.Credits, maxCredits)
-	cfg.MaxCredits = min(max(cfg.MaxCredits, cfg.Credits), maxCredits)
+	cfg.Credits = min(cfg.Credits, MostCredits)
+	cfg.MaxCredits = min(max(cfg.MaxCredits, cfg.Credits), MostCredits)
 	if cfg.InlineSize <= 0 {
 		cfg.InlineSize = DefaultInlineSize
 	}

@@ -5,6 +5,7 @@ package transport
 import (
 	"container/list"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -36,10 +37,38 @@ type usage struct {
 	calls atomic.Uint32 // that have come, modulo 2^32
 
 	// Guarded by Server.mu.
+	host    *host
 	fresh   *list.Element // in Server.fresh
 	leaving bool
 	seen    uint32    // calls, when it was last looked at
 	since   time.Time // since when there were as many
+}
+
+// A host is where connections come from: an IPv4 address, or the /64 of an IPv6 address,
+// which one host has to itself. Guarded by Server.mu.
+type host struct {
+	prefix  netip.Prefix
+	conns   int       // those of Server.conns that are not leaving
+	scanned time.Time // when its connections were looked through for idle ones
+}
+
+const hostBits6 = 64
+
+// host is that of remote, or one of no other connection where the network has no addresses.
+func (s *Server) host(remote net.Addr) *host {
+	addr := addrOf(remote)
+	bits := addr.BitLen()
+	if addr.Is6() {
+		bits = hostBits6
+	}
+	prefix, err := addr.Prefix(bits)
+	if err != nil {
+		return &host{}
+	}
+	if h := s.hosts[prefix]; h != nil {
+		return h
+	}
+	return &host{prefix: prefix}
 }
 
 // count notes one more call.
@@ -63,55 +92,91 @@ func (s *Server) settle(u *usage) {
 
 // add registers a connection, unless there are too many or the server is
 // closing. At the limit another one makes room if it is of no use, so that
-// peers who connect and do nothing cannot keep others out.
+// peers who connect and do nothing cannot keep others out; at the limit of its
+// host, another one of that host.
 func (s *Server) add(c serverConn, remote net.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {
 		return false
 	}
-	if len(s.conns)-s.leaving >= s.cfg.MaxConns && !s.makeRoom() {
+	h := s.host(remote)
+	if h.conns >= s.cfg.MaxConnsPerHost && !s.makeRoom(h) {
+		s.log.Warn("connection refused: there are too many from its address", logrus.Fields{"peer": remote, "max": s.cfg.MaxConnsPerHost})
+		return false
+	}
+	if len(s.conns)-s.leaving >= s.cfg.MaxConns && !s.makeRoom(nil) {
 		s.log.Warn("connection refused: there are too many", logrus.Fields{"peer": remote, "max": s.cfg.MaxConns})
 		return false
 	}
 	s.conns[c] = true
-	c.usage().fresh = s.fresh.PushBack(c)
+	u := c.usage()
+	u.host, u.fresh = h, s.fresh.PushBack(c)
+	if h.conns++; h.prefix.IsValid() {
+		s.hosts[h.prefix] = h
+	}
 	s.wg.Add(1)
 	s.observeConn(c, +1)
 	return true
 }
 
-// makeRoom has one connection leave: of those that never made a call the
-// oldest, else one that has made none for long. The caller holds mu.
-func (s *Server) makeRoom() bool {
+// makeRoom has one connection leave, of any host or of one: of those that never
+// made a call the oldest, else one that has made none for long. The caller holds mu.
+func (s *Server) makeRoom(of *host) bool {
 	if s.leaving >= max(s.cfg.MaxConns/4, minLeaving) { // they take their time: do not add to them
 		return false
 	}
-	var out serverConn
-	if e := s.fresh.Front(); e != nil {
-		out = e.Value.(serverConn)
-	} else if out = s.idlest(time.Now()); out == nil {
+	out := s.longestFresh(of)
+	if out == nil {
+		out = s.idlest(time.Now(), of)
+	}
+	if out == nil {
 		return false
 	}
 	u := out.usage()
 	s.settle(u)
 	u.leaving = true
 	s.leaving++
+	s.vacate(u.host)
 	s.log.Warn("idle connection closed to make room for another", logrus.Fields{"max": s.cfg.MaxConns})
 	out.abort()
 	return true
 }
 
-// idlest is a connection that has made no call for idleAge, as far as was seen
-// at this and earlier looks, or nil.
-func (s *Server) idlest(now time.Time) (idlest serverConn) {
-	if now.Sub(s.scanned) < idleScan {
+// vacate notes that a connection of h is gone or about to be.
+func (s *Server) vacate(h *host) {
+	if h.conns--; h.conns == 0 {
+		delete(s.hosts, h.prefix)
+	}
+}
+
+// longestFresh is the oldest connection that never made a call, or nil.
+func (s *Server) longestFresh(of *host) serverConn {
+	for e := s.fresh.Front(); e != nil; e = e.Next() {
+		if c := e.Value.(serverConn); of == nil || c.usage().host == of {
+			return c
+		}
+	}
+	return nil
+}
+
+// idlest is a connection, of any host or of one, that has made no call for idleAge,
+// as far as was seen at this and earlier looks, or nil.
+func (s *Server) idlest(now time.Time, of *host) (idlest serverConn) {
+	scanned := &s.scanned
+	if of != nil { // who looks often among its own does not look for all
+		scanned = &of.scanned
+	}
+	if now.Sub(*scanned) < idleScan {
 		return nil
 	}
-	s.scanned = now
+	*scanned = now
 	oldest := now.Add(-idleAge)
 	for c := range s.conns {
 		u := c.usage()
+		if of != nil && u.host != of {
+			continue
+		}
 		n := u.calls.Load()
 		switch {
 		case u.leaving:
@@ -131,6 +196,8 @@ func (s *Server) remove(c serverConn) {
 	s.settle(u)
 	if u.leaving {
 		s.leaving--
+	} else {
+		s.vacate(u.host)
 	}
 	delete(s.conns, c)
 	s.mu.Unlock()

@@ -13,8 +13,13 @@ type peer struct {
 	creds credCache
 }
 
-func (p *peer) init(remote net.Addr) {
-	if a, ok := remote.(*net.TCPAddr); ok {
-		p.addr = a.AddrPort().Addr().Unmap()
+func (p *peer) init(remote net.Addr) { p.addr = addrOf(remote) }
+
+// addrOf is the address of a peer; not valid for networks that have none.
+func addrOf(remote net.Addr) netip.Addr {
+	a, ok := remote.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
 	}
+	return a.AddrPort().Addr().Unmap()
 }

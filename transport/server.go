@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -20,6 +21,10 @@ type ServerConfig struct {
 	// MaxConns is the most connections at once; 0: 1024. When one more comes, one
 	// that has made no call yet, or none for two minutes, has to make room.
 	MaxConns int
+	// MaxConnsPerHost is the most of them from one IPv4 address or one IPv6 /64; 0: a
+	// quarter of MaxConns, but no fewer than 64. When one more comes, one of the same
+	// host has to make room as above.
+	MaxConnsPerHost int
 	// Memory is the most octets that TCP connections hold for large arguments,
 	// and again for large results; 0: 256 MiB.
 	Memory int64
@@ -36,6 +41,7 @@ func (cfg *ServerConfig) setDefaults() {
 	setDefault(&cfg.Workers, 64)
 	setDefault(&cfg.MaxRecord, 2<<20)
 	setDefault(&cfg.MaxConns, 1024)
+	setDefault(&cfg.MaxConnsPerHost, max(cfg.MaxConns/4, 64))
 	setDefault(&cfg.Memory, 256<<20)
 	setDefault(&cfg.HalfTimeout, 30*time.Second)
 	if cfg.RDMA.Fatal == nil {
@@ -60,6 +66,7 @@ type Server struct {
 	closing   bool
 	listeners map[io.Closer]bool
 	conns     map[serverConn]bool
+	hosts     map[netip.Prefix]*host
 	fresh     list.List      // of serverConn: those that have made no call, the oldest first
 	leaving   int            // of conns, those that were told to make room
 	scanned   time.Time      // when conns was looked through for idle ones
@@ -76,6 +83,7 @@ func NewServer(cfg ServerConfig, list ...*Program) *Server {
 		results:   budget{max: cfg.Memory},
 		listeners: map[io.Closer]bool{},
 		conns:     map[serverConn]bool{},
+		hosts:     map[netip.Prefix]*host{},
 	}
 	s.dispatcher = dispatcher{programs: newPrograms(list), drc: newDRC(), log: &RateLog{}, observer: cfg.Observer}
 	s.pool.run = s.run

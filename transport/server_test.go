@@ -261,16 +261,16 @@ func TestIdlest(t *testing.T) {
 	s.conns[busy], s.conns[idle] = true, true
 	now := time.Now()
 	for range 10 {
-		if c := s.idlest(now); c != nil {
+		if c := s.idlest(now, nil); c != nil {
 			t.Fatalf("too early: %p", c)
 		}
 		busy.used.calls.Add(1)
 		now = now.Add(idleAge / 9)
 	}
-	if c := s.idlest(now); c != idle {
+	if c := s.idlest(now, nil); c != idle {
 		t.Errorf("%p, want %p", c, idle)
 	}
-	if c := s.idlest(now.Add(idleScan / 2)); c != nil {
+	if c := s.idlest(now.Add(idleScan/2), nil); c != nil {
 		t.Errorf("looked through too often: %p", c)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/spf13/cobra"
 )
@@ -90,7 +91,7 @@ type benchRun struct {
 }
 
 func (s *session) newBenchRun(ctx context.Context, arg string, f benchFlags) (*benchRun, error) {
-	octets, err := parseSize(f.size)
+	octets, err := cli.ParseSize(f.size)
 	if err != nil {
 		return nil, err
 	}
@@ -144,20 +145,6 @@ func isLocal(host string) bool {
 		}
 	}
 	return false
-}
-
-// parseSize reads octets with an optional K, M or G (binary).
-func parseSize(s string) (int64, error) {
-	var n int64
-	var unit string
-	if _, err := fmt.Sscanf(s+" ", "%d%s", &n, &unit); err != nil && unit == "" {
-		unit = "B"
-	}
-	shift, ok := map[string]int{"B": 0, "K": 10, "M": 20, "G": 30}[strings.ToUpper(unit)]
-	if !ok || n < 1 || n > 1<<33 || n<<shift > 1<<40 {
-		return 0, fmt.Errorf("size %q: a number with K, M or G is wanted", s)
-	}
-	return n << shift, nil
 }
 
 // rawShare is how long each raw figure is measured, before and after the tests.

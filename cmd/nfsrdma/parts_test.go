@@ -52,19 +52,6 @@ func TestHistogram(t *testing.T) {
 	}
 }
 
-func TestParseSize(t *testing.T) {
-	for in, want := range map[string]int64{"1": 1, "4K": 4096, "256M": 256 << 20, "2g": 2 << 30} {
-		if got, err := parseSize(in); got != want || err != nil {
-			t.Errorf("%s: %d, %v", in, got, err)
-		}
-	}
-	for _, in := range []string{"", "M", "-1", "0", "1T", "1KK", "9999999999G", "x"} {
-		if got, err := parseSize(in); err == nil {
-			t.Errorf("%s: %d", in, got)
-		}
-	}
-}
-
 func TestFormat(t *testing.T) {
 	for m, want := range map[fs.FileMode]string{
 		0o644: "-rw-r--r--", fs.ModeDir | fs.ModeSticky | 0o777: "drwxrwxrwt", fs.ModeSymlink | 0o777: "lrwxrwxrwx",

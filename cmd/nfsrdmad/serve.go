@@ -34,6 +34,7 @@ type options struct {
 	rootSquash bool
 	asyncNames bool
 	metrics    string
+	limits     limits
 }
 
 const serveExamples = `  # a directory, for clients on this machine
@@ -78,6 +79,7 @@ other authentication: serve only networks that you trust.`,
 	f.BoolVar(&o.rootSquash, "root-squash", false, "callers that are root act as nobody")
 	f.BoolVar(&o.asyncNames, "async-names", false, "answer changes of names and attributes before they are on disk")
 	f.StringVar(&o.metrics, "metrics-addr", "", "address to serve figures for Prometheus on, such as 127.0.0.1:9049 (default: none)")
+	o.limits.flags(f)
 	complete(cmd, "crc", "on", "off", "auto")
 	complete(cmd, "log-level", "error", "warning", "info", "debug")
 	return cmd
@@ -102,6 +104,11 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 	if o.rdmaPort == 0 && o.tcpPort == 0 {
 		return errors.New("--rdma-port and --tcp-port are both 0: nothing to serve on")
 	}
+	l := nfsserver.Listen{Device: rnic.DeviceConfig{CRC: crc}}
+	if err := o.limits.apply(&l); err != nil {
+		return err
+	}
+	l.RDMA, l.TCP = address(o.addr, o.rdmaPort), address(o.addr, o.tcpPort)
 	srv, err := newServer(o, args)
 	if err != nil {
 		return err
@@ -110,8 +117,6 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	l := nfsserver.Listen{Device: rnic.DeviceConfig{CRC: crc}}
-	l.RDMA, l.TCP = address(o.addr, o.rdmaPort), address(o.addr, o.tcpPort)
 	if o.metrics != "" {
 		m := newMetrics(srv.Programs())
 		l.RPC.Observer = m

@@ -21,9 +21,13 @@ type TCP struct {
 }
 
 // DialTCP connects.
-func DialTCP(t testing.TB, addr string) *TCP {
+func DialTCP(t testing.TB, addr string) *TCP { t.Helper(); return DialTCPFrom(t, "", addr) }
+
+// DialTCPFrom is DialTCP from an address of this machine.
+func DialTCPFrom(t testing.TB, local, addr string) *TCP {
 	t.Helper()
-	c, err := net.Dial("tcp", addr)
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(local)}}
+	c, err := d.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}

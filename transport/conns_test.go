@@ -1,0 +1,135 @@
+// Who may connect: connections of one host, and of all.
+
+package transport
+
+import (
+	"fmt"
+	"net"
+	"testing"
+	"time"
+)
+
+// A standIn is a connection that does nothing but leave when it is told.
+type standIn struct {
+	used    usage
+	aborted bool
+}
+
+func (c *standIn) drain()        {}
+func (c *standIn) close()        {}
+func (c *standIn) abort()        { c.aborted = true }
+func (c *standIn) usage() *usage { return &c.used }
+
+// A hall is a Server and the connections that come to it.
+type hall struct {
+	t *testing.T
+	s *Server
+}
+
+// enter adds a connection from ip; nil when it is refused.
+func (h hall) enter(ip string) *standIn {
+	c := &standIn{}
+	if !h.s.add(c, &net.TCPAddr{IP: net.ParseIP(ip), Port: 1000}) {
+		return nil
+	}
+	return c
+}
+
+// used is enter for one that makes a call.
+func (h hall) used(ip string) *standIn {
+	h.t.Helper()
+	c := h.enter(ip)
+	if c == nil {
+		h.t.Fatalf("%s was refused", ip)
+	}
+	h.s.count(c)
+	return c
+}
+
+func newHall(t *testing.T, all, each int) hall {
+	return hall{t, NewServer(ServerConfig{MaxConns: all, MaxConnsPerHost: each})}
+}
+
+// One host that fills its share drives out its own connections alone.
+func TestMaxConnsPerHost(t *testing.T) {
+	h := newHall(t, 100, 3)
+	other := h.enter("192.0.2.1")
+	first := h.used("192.0.2.2")
+	second, third := h.enter("192.0.2.2"), h.enter("192.0.2.2")
+	if h.enter("192.0.2.2") == nil || !second.aborted || third.aborted || first.aborted || other.aborted {
+		t.Error("not the oldest without a call made room")
+	}
+	h.s.count(third)
+	h.used("192.0.2.2") // takes the place of the fourth
+	for range 5 {
+		if h.enter("192.0.2.2") != nil {
+			t.Error("a connection over the limit of its host")
+		}
+	}
+	if first.aborted || third.aborted || other.aborted {
+		t.Error("one in use, or of another host, had to make room")
+	}
+	h.s.remove(first)
+	if h.enter("192.0.2.2") == nil {
+		t.Error("the place of one that ended is lost")
+	}
+}
+
+func TestHosts(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{"192.0.2.1", "192.0.2.1", true},
+		{"192.0.2.1", "192.0.2.2", false},
+		{"192.0.2.1", "::ffff:192.0.2.1", true},
+		{"2001:db8::1", "2001:db8::ffff:1", true},
+		{"2001:db8::1", "2001:db8:0:1::1", false},
+	} {
+		h := newHall(t, 100, 1)
+		h.used(c.a)
+		if refused := h.enter(c.b) == nil; refused != c.same {
+			t.Errorf("%s and %s are one host: %t", c.a, c.b, refused)
+		}
+	}
+	h := newHall(t, 100, 1)
+	for range 3 {
+		if c := (&standIn{}); !h.s.add(c, &net.UnixAddr{Name: "@"}) {
+			t.Error("a network without addresses has a host")
+		}
+	}
+}
+
+// Nothing is kept of hosts that have gone.
+func TestHostsGoHome(t *testing.T) {
+	h := newHall(t, 10, 2)
+	var all []*standIn
+	for i := range 200 {
+		if c := h.enter(fmt.Sprintf("192.0.2.%d", i)); c != nil {
+			all = append(all, c)
+		}
+	}
+	for _, c := range all {
+		h.s.remove(c)
+	}
+	if len(all) < 10 || len(h.s.hosts) != 0 || h.s.leaving != 0 || len(h.s.conns) != 0 || h.s.fresh.Len() != 0 {
+		t.Errorf("%d hosts, %d leaving, %d connections, %d fresh", len(h.s.hosts), h.s.leaving, len(h.s.conns), h.s.fresh.Len())
+	}
+}
+
+// The looks of a host through its own connections leave those through all their turn.
+func TestIdlestOfHost(t *testing.T) {
+	h := newHall(t, 100, 1)
+	mine, other := h.used("192.0.2.1"), h.used("192.0.2.2")
+	host, now := mine.used.host, time.Now()
+	h.s.idlest(now, host)
+	h.s.idlest(now, nil)
+	now = now.Add(idleAge)
+	if c := h.s.idlest(now, host); c != mine {
+		t.Errorf("%p, want %p", c, mine)
+	}
+	h.s.count(mine)
+	if c := h.s.idlest(now, nil); c != other {
+		t.Errorf("%p, want %p", c, other)
+	}
+}
