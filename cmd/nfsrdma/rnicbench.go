@@ -28,7 +28,8 @@ func newRnicBench() *cobra.Command {
 		Long: `Measure the software RNIC alone, with no RPC and no NFS above it: the latency of a
 Send that is answered, and the throughput of RDMA Writes and Reads of 4 KiB to 1 MiB, 8 in
 flight, in each mode of CRC and markers. The two ends are two processes on loopback; plain
-Go TCP is measured between two processes before and after, in the same run.`,
+Go TCP is measured between two processes before and after, in the same run, and so is
+UCX over TCP where it is installed (Debian: ucx-utils).`,
 		Example: "  nfsrdma rnic-bench\n  nfsrdma rnic-bench --duration 200ms --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -65,6 +66,12 @@ func runVerbs(ctx context.Context, d time.Duration) (*verbsReport, error) {
 	after, err := measureRaw(ctx, d)
 	if err != nil {
 		return nil, fmt.Errorf("raw TCP: %w", err)
+	}
+	if r.UCX, err = measureUCX(ctx, d); err != nil { // our own figures stand without it
+		r.UCXErr = err.Error()
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
 	r.compare(rawReport{StreamMiBs: (before.StreamMiBs + after.StreamMiBs) / 2,
 		PingPongUs: us(before.PingPong+after.PingPong) / 2})

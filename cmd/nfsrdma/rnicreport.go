@@ -13,6 +13,8 @@ type verbsReport struct {
 	Depth   int            `json:"depth"`
 	Raw     rawReport      `json:"raw_tcp"`
 	Figures []*verbsFigure `json:"figures"`
+	UCX     []*ucxFigure   `json:"ucx_tcp,omitempty"` // none: not installed, or
+	UCXErr  string         `json:"ucx_error,omitempty"`
 }
 
 type verbsFigure struct {
@@ -59,5 +61,9 @@ func (r *verbsReport) table(w io.Writer) error {
 			fmt.Fprintf(tw, "RDMA Read\t%d\t%.0f\t\t\t\t%.0f%%\t\n", f.Size, f.MiBs, 100*f.Ratio)
 		}
 	}
-	return tw.Flush()
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	ucxTable(w, r.UCX, r.UCXErr)
+	return nil
 }
