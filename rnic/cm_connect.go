@@ -70,16 +70,20 @@ func (d *Device) initiate(ctx context.Context, qp *QP, c net.Conn, p ConnParams)
 		}
 		return err
 	}
-	return settle(ctx, qp, p.Settle)
+	settle(ctx, qp, p.Settle)
+	if s.rtr != 0 {
+		return qp.sayReady(ctx)
+	}
+	return nil
 }
 
 // settle waits out the time that the peer may need to turn to FPDUs.
-func settle(ctx context.Context, qp *QP, d time.Duration) error {
+func settle(ctx context.Context, qp *QP, d time.Duration) {
 	if d == 0 {
 		d = settleTime
 	}
 	if d < 0 {
-		return nil
+		return
 	}
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -88,7 +92,6 @@ func settle(ctx context.Context, qp *QP, d time.Duration) error {
 	case <-qp.done:
 	case <-ctx.Done():
 	}
-	return nil
 }
 
 // request exchanges the frames and judges the Reply.
@@ -99,6 +102,7 @@ func (d *Device) request(c net.Conn, p *ConnParams) (*session, error) {
 	}
 	req := mpa.Frame{Markers: d.cfg.Markers, CRC: d.wantsCRC(false), Rev: mpa.Rev2, HasEnhanced: true,
 		Enhanced: mpa.Enhanced{IRD: uint16(ird), ORD: uint16(ord)}, PrivateData: p.PrivateData}
+	p.RTR.offer(&req.Enhanced)
 	if _, err := c.Write(mpa.AppendFrame(nil, &req)); err != nil {
 		return nil, err
 	}
@@ -118,6 +122,11 @@ func (d *Device) request(c net.Conn, p *ConnParams) (*session, error) {
 	}
 	if i := rep.Enhanced.IRD; i != mpa.NotNegotiated {
 		s.ord = min(ord, int(i))
+	}
+	if p.RTR != 0 {
+		if s.rtr = p.RTR.choose(&rep.Enhanced, s.ord); s.rtr == 0 { // R6581-048
+			return nil, refuseStream(s, errRTR)
+		}
 	}
 	return s, nil
 }

@@ -12,7 +12,8 @@
 // its end from the CQ: by a handler (SetHandler, quickest) or by Wait and Poll. What a
 // work request points at is the QP's until its completion has been polled; every request that was
 // taken completes, flushed ones too, before Done is closed. Err says why a QP ended.
-// The example shows all of this.
+// The example shows all of this. Who connects has to send first; where the other side is to,
+// ConnParams.RTR has the RNIC do it.
 //
 // The peer is whoever speaks iWARP: another Device, Linux siw, or hardware. It is not
 // authenticated and nothing is encrypted (RFC 5042): give remote rights for as long, and to as little

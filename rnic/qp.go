@@ -68,6 +68,7 @@ type session struct {
 	ird, ord             int
 	private              []byte
 	gated                bool // send nothing before the first FPDU has come
+	rtr                  RTR  // initiator: what to send first; 0: nothing of our own
 }
 
 // start brings the QP to RTS and starts its loops.
@@ -90,6 +91,9 @@ func (qp *QP) start(s *session) error {
 	sq.mu.Lock()
 	sq.setReads(s.ird, s.ord)
 	sq.gated, sq.open = s.gated, true
+	if s.rtr != 0 {
+		sq.pushRTR(s.rtr)
+	}
 	sq.mu.Unlock()
 	qp.loops.Add(2)
 	go qp.rxLoop()

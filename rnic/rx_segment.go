@@ -194,7 +194,7 @@ func (r *receiver) response(h *ddp.Header, payload []byte, n int) error {
 		if STag(h.STag) != e.sinkSTag {
 			return errWrongSink
 		}
-		if h.TO != e.MR.base+e.Offset+uint64(r.readDone) {
+		if h.TO != e.sinkTO()+uint64(r.readDone) {
 			return errSinkRange
 		}
 	}

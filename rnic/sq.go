@@ -9,6 +9,7 @@ type sendEntry struct {
 	SendWR
 	length   uint32 // octets of the message
 	sinkSTag STag   // Read: the sink's STag when it was posted
+	ours     bool   // an RTR: the ULP knows nothing of it
 	value    uint64 // atomic operation: what was there before
 	atomicID uint32 // and how its request is named
 	sent     bool   // all of it is in a transmit batch, or done with
@@ -22,6 +23,14 @@ type sendEntry struct {
 
 // awaited says whether the peer answers a work request, which then takes one of the ORD.
 func (op Opcode) awaited() bool { return op == OpRead || op == OpReadInvalidate || op.atomic() }
+
+// sinkTO is where the octets go that a Read asks for; one of no octets may have no sink.
+func (e *sendEntry) sinkTO() uint64 {
+	if e.MR == nil {
+		return 0
+	}
+	return e.MR.base + e.Offset
+}
 
 // isRead is for the Reads and what goes the same way: atomic operations.
 func (e *sendEntry) isRead() bool { return e.Op.awaited() }
@@ -55,7 +64,7 @@ type sendQueue struct {
 	ring             []sendEntry // guarded by mu, as is all that follows
 	head, next, tail uint32
 	open             bool // posts are taken
-	gated            bool // responder before the first FPDU (RFC 5044 §7.1.2 rule 4)
+	gated            bool // responder before the first FPDU (RFC 5044 §7.1.2 rule 4), or initiator before its RTR
 	corked           bool // the receive loop will transmit when its batch is done
 	yields           bool // it lets others run meanwhile
 	active           bool // somebody has the right to transmit
@@ -76,6 +85,7 @@ type sendQueue struct {
 
 	turn    bool          // whose message is next when both are ready: true for a response
 	drained chan struct{} // not nil: closed when nothing is outstanding
+	opened  chan struct{} // not nil: closed when the RTR, which is the first of all, is done
 }
 
 func (sq *sendQueue) init(depth int) {
@@ -103,11 +113,14 @@ func (sq *sendQueue) push(wr *SendWR, early *earlyCRCs) {
 	switch {
 	case e.Op.atomic(), e.Op.immediate():
 		e.length, e.atomicID = 8, sq.tail
-	case e.isRead():
+	case e.isRead() && wr.MR != nil:
 		e.sinkSTag = wr.MR.STag()
+	case e.isRead():
+		e.sinkSTag = 0
 	default:
 		e.length = uint32(total(wr.SGL))
 	}
+	e.ours = false
 	e.value, e.sent, e.done, e.status, e.end = 0, false, false, WCSuccess, 0
 	e.ncrcs = 0
 	if early != nil {
@@ -157,12 +170,16 @@ func (sq *sendQueue) retire(qp *QP) (fits bool) {
 		if !e.done {
 			break
 		}
-		if !e.Unsignaled || e.status != WCSuccess {
+		if !e.ours && (!e.Unsignaled || e.status != WCSuccess) {
 			wc := WC{ID: e.ID, QP: qp, Op: e.Op, Status: e.status, Len: e.length, Value: e.value}
 			fits = qp.sendCQ.push(wc) && fits
 		}
 		e.SendWR = SendWR{}
 		sq.head++
+		if sq.opened != nil {
+			close(sq.opened)
+			sq.opened = nil
+		}
 	}
 	if sq.drained != nil && sq.head == sq.tail && sq.irqHead == sq.irqTail {
 		close(sq.drained)

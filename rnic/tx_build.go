@@ -238,7 +238,7 @@ func (t *transmitter) marked(parts [][]byte) {
 // readRequest adds the one segment of an RDMA Read Request (RFC 5040 §4.4).
 func (t *transmitter) readRequest(e *sendEntry) {
 	h := ddp.Header{Last: true, Ctrl: rdmap.Control(rdmap.OpReadRequest), QN: ddp.QNRead, MSN: t.readMSN}
-	q := rdmap.ReadRequest{SinkSTag: uint32(e.sinkSTag), SinkTO: e.MR.base + e.Offset,
+	q := rdmap.ReadRequest{SinkSTag: uint32(e.sinkSTag), SinkTO: e.sinkTO(),
 		Size: e.length, SrcSTag: uint32(e.RemoteSTag), SrcTO: e.RemoteTO}
 	t.readMSN++
 	t.cur = message{}

@@ -130,6 +130,11 @@ type ConnParams struct {
 	// Reply. A Linux siw responder that is still turning its socket over to FPDUs
 	// can miss the wake-up of one that comes at once. 0: 2 ms; negative: none.
 	Settle time.Duration
+
+	// RTR has Connect announce the peer-to-peer model and begin with one of these
+	// messages, so that the responder may be the first to send (RFC 6581). 0: the
+	// client-server model, in which the initiator's ULP speaks first, as in RPC.
+	RTR RTR
 }
 
 // QPConfig sizes a QP.
