@@ -43,9 +43,19 @@ func tapping(t *testing.T, port int) (*tap.Tap, func(wire.Want)) {
 	}
 }
 
-// tapped is tapping for who needs only the port of the tap.
-func tapped(t *testing.T, port int) (int, func(wire.Want)) {
+// tsharkFrames is how much of a long scenario tshark judges: it takes a minute for what
+// our own judge, which judges all, reads in a second.
+const tsharkFrames = 4000
+
+// watched puts a tap before a port for as long as the test runs. At its end all that
+// went through is judged.
+func watched(t *testing.T, port int, want *wire.Want) *tap.Tap {
 	t.Helper()
 	tp, judge := tapping(t, port)
-	return tp.Port(), judge
+	t.Cleanup(func() {
+		if tp.Conns() > 0 { // not only TCP was used
+			judge(*want)
+		}
+	})
+	return tp
 }

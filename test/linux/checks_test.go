@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
+	"github.com/nfsrdma/nfsrdma/test/wire"
 )
 
 // checks runs fscheck in the guest and turns each of its lines into a subtest.
@@ -57,7 +58,7 @@ func (s knfsdExport) mount(proto, options string) string {
 func serveOrPeer(t *testing.T, series, dir string, args ...string) export {
 	t.Helper()
 	if os.Getenv("NFSRDMA_LINUX_PEER") == "knfsd" {
-		return knfsdExport{knfsd(t, series, guest.Fixed)}
+		return knfsdExport{knfsd(t, series, guest.Fixed, wire.Want{})}
 	}
 	return serve(t, dir, args...)
 }
@@ -72,6 +73,7 @@ func TestFileSemantics(t *testing.T) {
 		{"6.1", "rdma", "on", most},
 		{"6.1", "tcp", "auto", ""},
 		{"6.12", "rdma", "auto", most + "|rename|unlink-open|attributes"},
+		{"6.12", "tcp", "auto", "sizes|mmap|symlinks|names|rename|unlink-open|attributes"},
 	} {
 		t.Run(fmt.Sprintf("%s-%s-crc-%s", c.series, c.proto, c.crc), func(t *testing.T) {
 			kernel(t, c.series)
@@ -122,20 +124,24 @@ func TestRandomOperations(t *testing.T) {
 
 // A directory of 20,000 names, made on the host, listed by the guest in both ways.
 func TestLargeDirectory(t *testing.T) {
-	kernel(t, "6.1")
-	const names = 20_000
-	dir := exportDir(t)
-	many := manyNames(t, dir, names)
-	s := serve(t, dir)
-	g := client(t, "6.1")
-	for _, c := range []struct{ proto, options string }{
-		{"rdma", ""}, {"rdma", "nordirplus"}, {"tcp", ""},
-	} {
-		run(t, g, s.mount(c.proto, c.options))
-		checks(t, g, fmt.Sprintf("-dir /mnt/%s -names %d", many, names))
-		run(t, g, unmount)
+	for _, series := range []string{"6.1", "6.12"} {
+		t.Run(series, func(t *testing.T) {
+			kernel(t, series)
+			const names = 20_000
+			dir := exportDir(t)
+			many := manyNames(t, dir, names)
+			s := serve(t, dir)
+			g := client(t, series)
+			for _, c := range []struct{ proto, options string }{
+				{"rdma", ""}, {"rdma", "nordirplus"}, {"tcp", ""},
+			} {
+				run(t, g, s.mount(c.proto, c.options))
+				checks(t, g, fmt.Sprintf("-dir /mnt/%s -names %d", many, names))
+				run(t, g, unmount)
+			}
+			quiet(t, g)
+		})
 	}
-	quiet(t, g)
 }
 
 // treeScript copies a tree into the mount and out again, archives it, runs programs from
@@ -189,13 +195,13 @@ rm -rf /tmp/tree /tmp/back /tmp/l?
 `
 
 func TestTrees(t *testing.T) {
-	kernel(t, "6.1")
-	g := client(t, "6.1")
-	for _, proto := range []string{"rdma", "tcp"} {
-		t.Run(proto, func(t *testing.T) {
-			s := serveOrPeer(t, "6.1", exportDir(t))
-			run(t, g, s.mount(proto, "")+treeScript)
+	for _, c := range []struct{ series, proto string }{{"6.1", "rdma"}, {"6.1", "tcp"}, {"6.12", "rdma"}} {
+		t.Run(c.series+"-"+c.proto, func(t *testing.T) {
+			kernel(t, c.series)
+			g := client(t, c.series)
+			s := serveOrPeer(t, c.series, exportDir(t))
+			run(t, g, s.mount(c.proto, "")+treeScript)
+			quiet(t, g)
 		})
 	}
-	quiet(t, g)
 }

@@ -106,7 +106,7 @@ func connectionCut(t *testing.T, series string) {
 		{"READDIR", tap.ToClient, 150_000, fmt.Sprintf("drop_caches; %s -dir /mnt/%s -names %d", fscheck, many, names)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			tp, judge := tapping(t, s.rdma)
+			tp, judge := tapping(t, s.behind)
 			run(t, g, mountCommand("rdma", tp.Port(), s.tcp, ""))
 			tp.CutAfter(c.d, c.after)
 			run(t, g, c.script)
@@ -123,7 +123,13 @@ func connectionCut(t *testing.T, series string) {
 
 // Errors reach the guest's programs as what they are.
 func TestErrors(t *testing.T) {
-	kernel(t, "6.1")
+	for _, series := range []string{"6.1", "6.12"} {
+		t.Run(series, func(t *testing.T) { failures(t, series) })
+	}
+}
+
+func failures(t *testing.T, series string) {
+	kernel(t, series)
 	says := func(t *testing.T, g *guest.Guest, script, want string) {
 		t.Helper()
 		if out := run(t, g, "("+script+") 2>&1; true"); !strings.Contains(out, want) {
@@ -131,7 +137,7 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	t.Run("EROFS", func(t *testing.T) {
-		g := client(t, "6.1")
+		g := client(t, series)
 		s := serve(t, exportDir(t), "--read-only")
 		run(t, g, s.mount("rdma", "")+"\ncat /mnt/hello.txt")
 		for _, script := range []string{"echo x > /mnt/new", "rm -f /mnt/hello.txt", "mkdir /mnt/d", "mv /mnt/hello.txt /mnt/x", "ln -s a /mnt/l", "chmod 600 /mnt/hello.txt"} {
@@ -140,7 +146,7 @@ func TestErrors(t *testing.T) {
 		run(t, g, unmount)
 	})
 	t.Run("EACCES", func(t *testing.T) {
-		g := client(t, "6.1")
+		g := client(t, series)
 		dir := exportDir(t)
 		write(t, filepath.Join(dir, "secret"), []byte("s"))
 		if err := os.Chmod(filepath.Join(dir, "secret"), 0o600); err != nil {
@@ -155,7 +161,7 @@ func TestErrors(t *testing.T) {
 		run(t, g, unmount)
 	})
 	t.Run("ESTALE", func(t *testing.T) {
-		g := client(t, "6.1")
+		g := client(t, series)
 		dir := exportDir(t)
 		write(t, filepath.Join(dir, "gone"), pattern(100_000, 6))
 		s := serve(t, dir)
@@ -169,14 +175,14 @@ func TestErrors(t *testing.T) {
 		run(t, g, "rm -f /run/stale; "+unmount)
 	})
 	t.Run("ENOSPC", func(t *testing.T) {
-		g := client(t, "6.1")
+		g := client(t, series)
 		dir := smallDisk(t)
 		s := serve(t, dir)
 		run(t, g, s.mount("rdma", ""))
 		says(t, g, "dd if=/dev/zero of=/mnt/full bs=1M count=12 conv=fsync", "No space left")
 		run(t, g, "rm /mnt/full && echo fits > /mnt/small && sync && cat /mnt/small && "+unmount)
 	})
-	quiet(t, client(t, "6.1"))
+	quiet(t, client(t, series))
 }
 
 // smallDisk mounts a tmpfs of 4 MB, which only root can.
@@ -201,13 +207,12 @@ func TestLinuxMountsUsOnTheWire(t *testing.T) {
 			kernel(t, c.series)
 			s := serve(t, exportDir(t), "--crc", c.crc)
 			g := client(t, c.series)
-			port, judge := tapped(t, s.rdma)
-			run(t, g, mountCommand("rdma", port, s.tcp, ""))
+			s.want.Frames = 0
+			run(t, g, s.mount("rdma", ""))
 			checks(t, g, "-dir /mnt -run 'sizes|symlinks|names|truncate|rename|parallel'")
 			checks(t, g, fmt.Sprintf("-dir /mnt -ops 1000 -seed %d", seed(t)))
 			run(t, g, unmount)
-			run(t, g, mountCommand("rdma", port, s.tcp, "nordirplus")+"\nls -la /mnt > /dev/null\n"+unmount)
-			judge(wire.Want{CRC: c.crc == "on", ServerOurs: true})
+			run(t, g, s.mount("rdma", "nordirplus")+"\nls -la /mnt > /dev/null\n"+unmount)
 			quiet(t, g)
 		})
 	}

@@ -9,20 +9,24 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
+	"github.com/nfsrdma/nfsrdma/test/wire"
 )
 
 // server is nfsrdmad, exporting dir as /export. The guest sees its ports at 10.0.2.2.
 type server struct {
 	t         *testing.T
 	dir       string
-	rdma, tcp int
+	rdma, tcp int // rdma is that of a tap: all that goes over it is judged
+	behind    int // what the tap stands before
 	args      []string
+	want      wire.Want
 
 	cmd   *exec.Cmd
 	gone  chan error
@@ -38,8 +42,10 @@ func serve(t *testing.T, dir string, args ...string) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, dir: dir, rdma: ports[0], tcp: ports[1], args: args}
+	s := &server{t: t, dir: dir, behind: ports[0], tcp: ports[1], args: args}
+	s.want = wire.Want{Frames: tsharkFrames, ServerOurs: true, CRC: !slices.Contains(args, "auto")}
 	s.start()
+	s.rdma = watched(t, s.behind, &s.want).Port()
 	t.Cleanup(s.stop)
 	return s
 }
@@ -47,7 +53,7 @@ func serve(t *testing.T, dir string, args ...string) *server {
 func (s *server) start() {
 	s.t.Helper()
 	args := append([]string{"serve", s.dir + "=/export", "--addr", "127.0.0.1",
-		"--rdma-port", fmt.Sprint(s.rdma), "--tcp-port", fmt.Sprint(s.tcp)}, s.args...)
+		"--rdma-port", fmt.Sprint(s.behind), "--tcp-port", fmt.Sprint(s.tcp)}, s.args...)
 	cmd := exec.Command(program(s.t, "cmd/nfsrdmad"), args...)
 	cmd.Stdout, cmd.Stderr = &s.log, &s.log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -64,7 +70,7 @@ func (s *server) start() {
 		s.t.Fatal(err)
 	}
 	s.cmd, s.gone, s.ended = cmd, gone, false
-	for _, port := range []int{s.rdma, s.tcp} {
+	for _, port := range []int{s.behind, s.tcp} {
 		s.await(port)
 	}
 }
@@ -92,6 +98,7 @@ func (s *server) await(port int) {
 
 // kill ends the server without a chance to tidy up.
 func (s *server) kill() {
+	s.want.Cut = true
 	s.cmd.Process.Signal(syscall.SIGKILL)
 	<-s.gone
 	s.ended = true

@@ -66,7 +66,7 @@ func TestSplitFPDUs(t *testing.T) {
 // readSplit lets the guest read a file while the first two FPDUs that carry it are cut.
 func readSplit(t *testing.T, g *guest.Guest, s *server, size int, at func(fpdu []byte) int, expected []string) {
 	t.Helper()
-	tp, err := tap.New(fmt.Sprintf("127.0.0.1:%d", s.rdma), nil)
+	tp, err := tap.New(fmt.Sprintf("127.0.0.1:%d", s.behind), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
 	"github.com/nfsrdma/nfsrdma/test/linux/image"
+	"github.com/nfsrdma/nfsrdma/test/wire"
 )
 
 // asked is how ./test/run turns the suite on; go test ./... stays quick and hermetic.
@@ -90,8 +91,9 @@ func client(t *testing.T, series string) *guest.Guest {
 	return g
 }
 
-// knfsd boots Linux's server for one test.
-func knfsd(t *testing.T, series string, siw guest.Siw) *guest.Server {
+// knfsd boots Linux's server for one test. Its RDMA port is that of a tap: what goes
+// over it is judged in the end.
+func knfsd(t *testing.T, series string, siw guest.Siw, want wire.Want) *guest.Server {
 	t.Helper()
 	img := kernel(t, series)
 	s, err := guest.BootServer(t.Context(), img, siw)
@@ -108,6 +110,8 @@ func knfsd(t *testing.T, series string, siw guest.Siw) *guest.Server {
 		s.Close()
 	})
 	run(t, s.Guest, "dmesg -c > /dev/null") // what its start has to say
+	want.Frames = tsharkFrames
+	s.RDMA = watched(t, s.RDMA, &want).Port()
 	return s
 }
 

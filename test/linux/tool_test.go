@@ -32,12 +32,6 @@ func tcpTool(t *testing.T, s *guest.Server) tool {
 	return tool{t, "nfs", s.TCP, []string{"--mount-port", fmt.Sprint(s.Mount)}}
 }
 
-// through is the same tool with another port, as of a tap.
-func (c tool) through(port int) tool {
-	c.port = port
-	return c
-}
-
 // host is the server's URL, url that of its export.
 func (c tool) host() string            { return fmt.Sprintf("%s://127.0.0.1:%d", c.scheme, c.port) }
 func (c tool) url() string             { return c.host() + "/export" }

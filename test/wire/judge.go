@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"slices"
@@ -30,6 +31,12 @@ type Report struct {
 	Writes, Reads, LongCalls, LongReplies  int
 	ReadChunks, WriteChunks, Invalidations int
 	Terminates, Unanswered                 int
+
+	// Misread counts connections that ended with a Terminate about the CRC of an FPDU
+	// though all CRCs were right: siw misreads one that comes in two pieces. Ignored
+	// counts calls on connections that had no reply at all: siw's accepting side can
+	// lose its first wake-up. Neither is in the counts above.
+	Misread, Ignored int
 
 	// DirtyPads counts FPDUs of the client and of the server whose pad is not zero. It
 	// is no violation by itself: Linux sends such pads (RFC 5044 says they should be zero).
@@ -79,6 +86,9 @@ func (s *stream) iwarp() bool {
 	return false
 }
 
+// crcTerminate begins a Terminate about the CRC of an FPDU: layer 2, type 0, code 2 (RFC 5044 section 8).
+var crcTerminate = []byte{0x20, 0x02}
+
 // side is what one direction of a connection has come to.
 type side struct {
 	buf     []byte
@@ -94,7 +104,9 @@ type conn struct {
 	sides [2]side
 	rpc   *rules
 	crc   bool
-	dead  bool // the octets make no sense any more
+	wrong [2]bool // a CRC of this side was
+	cut   bool    // siw has ended it for a CRC that was right
+	dead  bool    // the octets make no sense any more
 }
 
 func judgeStream(r *Report, s *stream) {
@@ -105,7 +117,18 @@ func judgeStream(r *Report, s *stream) {
 		}
 		c.take(chunk)
 	}
-	r.Unanswered += len(c.rpc.calls)
+	c.end()
+}
+
+// end counts what was left without an answer.
+func (c *conn) end() {
+	switch {
+	case c.cut:
+	case c.rpc.replies == 0:
+		c.r.Ignored += len(c.rpc.calls)
+	default:
+		c.r.Unanswered += len(c.rpc.calls)
+	}
 }
 
 func (c *conn) take(ch chunk) {
@@ -170,6 +193,7 @@ func (c *conn) fpdu(f fpdu, dir int, pad []byte) {
 		return
 	}
 	if c.crc && !f.crcOK {
+		c.wrong[dir] = true
 		c.r.add(f.frame, dir, "FPDU", "its CRC is wrong")
 	}
 	if slices.Max(append(pad[:len(pad):len(pad)], 0)) != 0 {
@@ -210,7 +234,11 @@ func (c *conn) untagged(frame, dir int, s ddp) {
 	d.send = nil
 	switch s.op {
 	case opTerminate:
-		c.r.Terminates++
+		if c.cut = c.crc && !c.wrong[1-dir] && bytes.HasPrefix(message, crcTerminate); c.cut {
+			c.r.Misread++
+		} else {
+			c.r.Terminates++
+		}
 	case opReadRequest:
 		c.rpc.readRequest(frame, dir, message)
 	default:

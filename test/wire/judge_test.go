@@ -210,3 +210,37 @@ func TestJudgeNotices(t *testing.T) {
 		})
 	}
 }
+
+// terminates has one side end the stream with a code of layer 2.
+func (t *talk) terminates(dir int, code byte) {
+	head := append([]byte{0x41, 0x47}, encode(uint32(0), uint32(2), uint32(1), uint32(0))...)
+	t.fpdu(dir, append(head, 0x20, code, 0, 0), false)
+}
+
+// What siw does by a fault of its own is told from what is a fault of ours.
+func TestJudgeKnowsSiw(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		crc  bool
+		talk func(t *talk)
+		want Report
+	}{
+		{"a good CRC is refused", true, func(t *talk) { t.null(0, xid, 1); t.null(1, xid, 1); t.null(0, xid+1, 1); t.terminates(0, 2) }, Report{Misread: 1}},
+		{"a bad one is refused", true, func(t *talk) {
+			t.fpdu(1, []byte{0xc1, 0x40, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, true)
+			t.terminates(0, 2)
+		},
+			Report{Terminates: 1}},
+		{"another reason", true, func(t *talk) { t.null(0, xid, 1); t.null(1, xid, 1); t.terminates(0, 6) }, Report{Terminates: 1}},
+		{"CRCs are off", false, func(t *talk) { t.null(0, xid, 1); t.null(1, xid, 1); t.terminates(0, 2) }, Report{Terminates: 1}},
+		{"no reply at all", true, func(t *talk) { t.null(0, xid, 1) }, Report{Ignored: 1}},
+		{"no reply to one", true, func(t *talk) { t.null(0, xid, 1); t.null(1, xid, 1); t.null(0, xid+1, 1) }, Report{Unanswered: 1}},
+	} {
+		k := newTalk(c.crc)
+		c.talk(k)
+		k.c.end()
+		if r := k.c.r; r.Misread != c.want.Misread || r.Terminates != c.want.Terminates || r.Ignored != c.want.Ignored || r.Unanswered != c.want.Unanswered {
+			t.Errorf("%s: %+v", c.name, r)
+		}
+	}
+}

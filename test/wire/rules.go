@@ -26,6 +26,8 @@ type rules struct {
 	r     *Report
 	calls map[uint32]*call
 
+	replies int
+
 	grant, lastGrant int // the latest two; the requester may not have seen the last one yet
 	asked            int // credits that the requester asked for
 	reads            []pendingRead
@@ -105,6 +107,7 @@ func (u *rules) call(frame int, name string, h *header) {
 
 func (u *rules) reply(frame int, name string, s ddp, h *header) {
 	u.r.Replies++
+	u.replies++
 	if h.credits > 0 {
 		u.lastGrant, u.grant = u.grant, min(int(h.credits), max(1, u.asked))
 	}
