@@ -41,6 +41,9 @@ func (d *Device) depths(p *ConnParams) (ird, ord int, err error) {
 	if len(p.PrivateData) > PrivateDataMax {
 		return 0, 0, errPrivateData
 	}
+	if p.RTR&^RTRAny != 0 {
+		return 0, 0, errRTRKind
+	}
 	ird, ord = d.cfg.MaxIRD, d.cfg.MaxORD
 	if p.IRD > 0 {
 		ird = min(p.IRD, ird)

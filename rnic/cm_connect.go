@@ -25,6 +25,8 @@ var (
 
 // Connect dials addr ("host:port", TCP), does MPA start-up as initiator and
 // brings qp to RTS. ctx bounds all of it. A refusal of the peer's ULP is a *RejectError.
+// A QP whose Connect fails is as it was and may be tried again, but not one whose RTR
+// (ConnParams.RTR) did not get through: that one has ended.
 func (d *Device) Connect(ctx context.Context, qp *QP, addr string, p ConnParams) error {
 	if err := qp.idleOrErr(); err != nil {
 		return err
@@ -72,7 +74,7 @@ func (d *Device) initiate(ctx context.Context, qp *QP, c net.Conn, p ConnParams)
 	}
 	settle(ctx, qp, p.Settle)
 	if s.rtr != 0 {
-		return qp.sayReady(ctx)
+		return qp.sayReady(ctx, s.opened)
 	}
 	return nil
 }

@@ -236,25 +236,9 @@ func (r *ConnRequest) answer(p *ConnParams) (*session, *mpa.Frame, error) {
 		e.IRD = uint16(ird)
 	}
 	if req.Enhanced.PeerToPeer {
-		chooseRTR(e, &req.Enhanced)
+		p.RTR.answer(&req.Enhanced).offer(e)
 	}
 	return s, rep, nil
-}
-
-// chooseRTR names the message that the initiator is to begin with: the cheapest
-// of those it offers, or a Write when it offers none (RFC 6581 §9.2).
-func chooseRTR(e, offer *mpa.Enhanced) {
-	e.PeerToPeer = true
-	switch {
-	case offer.RTRWrite:
-		e.RTRWrite = true
-	case offer.RTRRead:
-		e.RTRRead = true
-	case offer.RTRSend:
-		e.RTRSend = true
-	default:
-		e.RTRWrite = true
-	}
 }
 
 // Reject refuses the request, with octets for the peer's ULP, and closes the connection.

@@ -67,8 +67,9 @@ type session struct {
 	sendMarks, recvMarks bool
 	ird, ord             int
 	private              []byte
-	gated                bool // send nothing before the first FPDU has come
-	rtr                  RTR  // initiator: what to send first; 0: nothing of our own
+	gated                bool            // send nothing before the first FPDU has come
+	rtr                  RTR             // initiator: what to send first; 0: nothing of our own
+	opened               <-chan struct{} // and when that is done
 }
 
 // start brings the QP to RTS and starts its loops.
@@ -92,7 +93,7 @@ func (qp *QP) start(s *session) error {
 	sq.setReads(s.ird, s.ord)
 	sq.gated, sq.open = s.gated, true
 	if s.rtr != 0 {
-		sq.pushRTR(s.rtr)
+		s.opened = sq.pushRTR(s.rtr)
 	}
 	sq.mu.Unlock()
 	qp.loops.Add(2)

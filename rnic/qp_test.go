@@ -46,6 +46,12 @@ func joined(t testing.TB, acfg, bcfg DeviceConfig, depth int) (a, b *side) {
 // join connects a to b.
 func join(t testing.TB, a, b *side) {
 	t.Helper()
+	joinWith(t, a, b, ConnParams{PrivateData: []byte("from a"), Settle: -1})
+}
+
+// joinWith is join with what a brings.
+func joinWith(t testing.TB, a, b *side, p ConnParams) {
+	t.Helper()
 	l, err := b.dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +65,7 @@ func join(t testing.TB, a, b *side) {
 		}
 		ended <- err
 	}()
-	err = a.dev.Connect(t.Context(), a.qp, l.Addr().String(), ConnParams{PrivateData: []byte("from a"), Settle: -1})
+	err = a.dev.Connect(t.Context(), a.qp, l.Addr().String(), p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ package rnic
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/nfsrdma/nfsrdma/rnic/mpa"
@@ -22,11 +23,16 @@ const (
 	RTRWrite RTR = 1 << iota
 	RTRRead
 	RTRSend
+
+	RTRAny = RTRWrite | RTRRead | RTRSend
 )
 
-var errRTR = term.New(term.MPARTR, "the peer and we have no ready-to-receive message in common")
+var (
+	errRTR     = term.New(term.MPARTR, "the peer and we have no ready-to-receive message in common")
+	errRTRKind = errors.New("rnic: not a kind of ready-to-receive message")
+)
 
-// offer puts the kinds into a Request (R6581-039, R6581-040).
+// offer puts the kinds into a frame (R6581-039, R6581-040); none is the client-server model.
 func (k RTR) offer(e *mpa.Enhanced) {
 	e.PeerToPeer = k != 0
 	e.RTRWrite, e.RTRRead, e.RTRSend = k&RTRWrite != 0, k&RTRRead != 0, k&RTRSend != 0
@@ -46,6 +52,18 @@ func (k RTR) choose(rep *mpa.Enhanced, ord int) RTR {
 	return 0
 }
 
+// answer is the kind that a responder which takes k, or any when k is 0, names to
+// the initiator: the cheapest in common, or else one of its own (R6581-046).
+func (k RTR) answer(req *mpa.Enhanced) RTR {
+	if k == 0 {
+		k = RTRAny
+	}
+	if both := k.choose(req, 1); both != 0 {
+		return both
+	}
+	return k & -k
+}
+
 // workRequest is the message of one kind. The STag of what has no octets is not judged
 // (R6581-053); a Read without a sink names STag 0.
 func (k RTR) workRequest() SendWR {
@@ -60,35 +78,47 @@ func (k RTR) workRequest() SendWR {
 }
 
 // pushRTR puts the message in front of all that the ULP will post, and holds all of it
-// back until the peer has turned to FPDUs. The caller holds mu.
-func (sq *sendQueue) pushRTR(k RTR) {
+// back until the peer has turned to FPDUs. The channel is closed when the message is
+// done, and stays open when it was flushed. The caller holds mu.
+func (sq *sendQueue) pushRTR(k RTR) <-chan struct{} {
 	wr := k.workRequest()
 	sq.push(&wr, nil)
 	sq.at(sq.head).ours = true
 	sq.gated, sq.opened = true, make(chan struct{})
+	return sq.opened
 }
 
-// sayReady sends the RTR, and returns when it is with TCP; if it is a Read, when it has
-// been answered.
-func (qp *QP) sayReady(ctx context.Context) error {
+// begun notes the end of the RTR.
+func (sq *sendQueue) begun(e *sendEntry) {
+	if e.status == WCSuccess {
+		close(sq.opened)
+	}
+	sq.opened = nil
+}
+
+// sayReady sends the RTR, if a peer that spoke first has not let it go, and returns when
+// it is with TCP; if it is a Read, when it has been answered. Without that the QP has ended.
+func (qp *QP) sayReady(ctx context.Context, opened <-chan struct{}) error {
 	sq := &qp.sq
 	sq.mu.Lock()
 	sq.gated = false
-	opened, mine := sq.opened, sq.claim()
+	mine := sq.claim()
 	sq.mu.Unlock()
-	if opened == nil { // the peer spoke first, which let it go
-		return qp.Err()
-	}
 	if mine {
 		qp.tx.runInline()
 	}
 	select {
 	case <-opened:
-		return qp.Err()
+		return nil
 	case <-qp.done:
-		return qp.Err()
 	case <-ctx.Done():
 		qp.Abort(ctx.Err())
-		return fmt.Errorf("rnic: the peer does not answer our first message: %w", ctx.Err())
+		<-qp.done
+	}
+	select {
+	case <-opened: // all was well when the end came: Done and Err tell of it, as ever
+		return nil
+	default:
+		return fmt.Errorf("rnic: our first message was not answered: %w", qp.Err())
 	}
 }

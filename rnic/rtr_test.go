@@ -3,12 +3,9 @@
 package rnic
 
 import (
-	"context"
-	"errors"
 	"testing"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/rnic/term"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
@@ -100,30 +97,6 @@ func readsAfter(t *testing.T, s *script, second bool) {
 	s.want(t, OpRead, 8, WCSuccess)
 }
 
-// With nothing in common the stream ends with a word about it; so it does when the
-// responder passes over what it was asked, or has no slot for the one Read.
-func TestNoCommonRTR(t *testing.T) {
-	conformance.Proves(t, "R5040-277", "R6581-048")
-	for _, c := range []struct {
-		name        string
-		kinds       RTR
-		want, reply string
-	}{
-		{"another kind", RTRWrite, "5002000480088008", "50020004c0084008"},
-		{"client-server", RTRWrite | RTRSend, "50020004c0088008", "5002000400080008"},
-		{"no slot", RTRRead, "5002000480084008", "5002000480004008"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s, ended := initiates(t, ConnParams{IRD: 8, ORD: 8, RTR: c.kinds}, c.want, c.reply)
-			s.wantOctets(unhex(t, noRTRHex))
-			s.wantEOF()
-			if err := <-ended; !errors.Is(err, &term.Error{Code: term.MPARTR}) {
-				t.Errorf("%v", err)
-			}
-		})
-	}
-}
-
 // A responder that speaks before it may (siw can) only makes us ready sooner.
 func TestResponderBeforeRTR(t *testing.T) {
 	s, ended := initiates(t, ConnParams{IRD: 8, ORD: 8, RTR: RTRWrite, Settle: time.Hour}, "5002000480088008", "5002000480088008")
@@ -137,39 +110,6 @@ func TestResponderBeforeRTR(t *testing.T) {
 	s.c.Close()
 	s.qp.Close()
 	<-ended
-}
-
-// A Read that is never answered ends with the context, or the connection, and
-// leaves no completion behind.
-func TestRTRUnanswered(t *testing.T) {
-	for _, cut := range []bool{false, true} {
-		s := &script{side: newSide(t, DeviceConfig{}, 4), t: t}
-		ours, theirs := pipeTCP(t)
-		s.c = theirs
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() {
-			ended <- s.dev.ConnectOver(ctx, s.qp, ours, ConnParams{IRD: 8, ORD: 8, RTR: RTRRead, Settle: -1})
-		}()
-		s.hear(24)
-		s.say(unhex(t, repKey+"5002000480084008"))
-		s.wantOctets(unhex(t, rtrReadHex))
-		if cut {
-			theirs.Close()
-		} else {
-			cancel()
-		}
-		err := <-ended
-		if err == nil || !cut && !errors.Is(err, context.Canceled) {
-			t.Errorf("cut %t: %v", cut, err)
-		}
-		s.qp.Close()
-		theirs.Close()
-		cancel()
-		if n := s.cq.Poll(make([]WC, 4)); n != 0 {
-			t.Errorf("cut %t: %d completions", cut, n)
-		}
-	}
 }
 
 // Between two of ours: the responder may speak first, whatever opens the way, with

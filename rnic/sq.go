@@ -174,12 +174,11 @@ func (sq *sendQueue) retire(qp *QP) (fits bool) {
 			wc := WC{ID: e.ID, QP: qp, Op: e.Op, Status: e.status, Len: e.length, Value: e.value}
 			fits = qp.sendCQ.push(wc) && fits
 		}
+		if sq.opened != nil {
+			sq.begun(e)
+		}
 		e.SendWR = SendWR{}
 		sq.head++
-		if sq.opened != nil {
-			close(sq.opened)
-			sq.opened = nil
-		}
 	}
 	if sq.drained != nil && sq.head == sq.tail && sq.irqHead == sq.irqTail {
 		close(sq.drained)

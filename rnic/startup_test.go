@@ -38,21 +38,28 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
+// requested has s say the frame req to its device.
+func (s *script) requested(req string) *ConnRequest {
+	s.t.Helper()
+	l, err := s.dev.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer l.Close()
+	s.dial(l.Addr())
+	s.say(unhex(s.t, req))
+	r, err := l.Accept()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r
+}
+
 // accepted has a hand-made peer say the frame req to a QP of a device like cfg.
 func accepted(t *testing.T, cfg DeviceConfig, req string) (*script, *ConnRequest, mpa.Frame) {
 	t.Helper()
 	s := &script{side: newSide(t, cfg, 16), t: t}
-	l, err := s.dev.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	s.dial(l.Addr())
-	s.say(unhex(t, req))
-	r, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := s.requested(req)
 	if err := r.Accept(s.qp, ConnParams{}); err != nil {
 		t.Fatal(err)
 	}

@@ -134,6 +134,8 @@ type ConnParams struct {
 	// RTR has Connect announce the peer-to-peer model and begin with one of these
 	// messages, so that the responder may be the first to send (RFC 6581). 0: the
 	// client-server model, in which the initiator's ULP speaks first, as in RPC.
+	// To Accept it is the kinds that may be chosen when the peer wants that model; 0:
+	// any. The cheapest is, and whatever valid message then comes opens the way back.
 	RTR RTR
 }
 

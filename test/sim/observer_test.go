@@ -79,7 +79,7 @@ func (o *observer) arrived(side int, b []byte) {
 		o.trace("%c's has come: %v last %v", 'A'+side, seg.op, seg.Last)
 		switch seg.op {
 		case rdmap.OpReadRequest:
-			return o.reads[side].arrived()
+			o.reads[side].come++
 		case rdmap.OpReadResponse:
 			o.reads[1-side].answered(seg)
 		}
@@ -131,11 +131,6 @@ func (r *readQueue) asked(q rdmap.ReadRequest, limit int) error {
 	if r.pending++; r.pending > limit {
 		return fmt.Errorf("%d RDMA Reads where %d are allowed", r.pending, limit)
 	}
-	return nil
-}
-
-func (r *readQueue) arrived() error {
-	r.come++
 	return nil
 }
 

@@ -46,7 +46,7 @@ func (w *verbsWorld) connect() bool {
 		}
 		b.connectErr = err
 	})
-	a.connectErr = a.dev.ConnectOver(context.Background(), a.qp, w.link.ends[0], rnic.ConnParams{})
+	a.connectErr = a.dev.ConnectOver(context.Background(), a.qp, w.link.ends[0], rnic.ConnParams{RTR: w.rtr})
 	if a.connectErr != nil {
 		time.Sleep(parting)
 		l.Close()
@@ -378,20 +378,3 @@ func (p *peer) compare(from *peer) {
 		check(p.spare[i], i)
 	}
 }
-
-// A verbsWire is the observer's eye for bare verbs.
-type verbsWire struct{ w *verbsWorld }
-
-// sent holds a fenced Send to the Reads before it.
-func (v *verbsWire) sent(side int, seg *segment, _ []byte, _ bool) error {
-	if !seg.op.IsSend() || seg.MO > 0 {
-		return nil
-	}
-	x := v.w.peers[side].sends[seg.MSN-1]
-	if n := v.w.obs.reads[side].pending; x.wr.Fence && n > 0 {
-		return fmt.Errorf("Send %d is fenced, but %d Reads are outstanding", x.wr.ID, n)
-	}
-	return nil
-}
-
-func (v *verbsWire) arrived(int, *segment, []byte, bool) error { return nil }

@@ -68,7 +68,8 @@ type verbsWorld struct {
 	peers [2]*peer
 	link  *link
 	obs   *observer
-	bad   bool // one of the works must end the connection
+	rtr   rnic.RTR // what A offers to begin with; 0: the client-server model
+	bad   bool     // one of the works must end the connection
 	leave time.Duration
 	faults
 }
@@ -95,7 +96,8 @@ func newVerbsWorld(seed uint64) *verbsWorld {
 	if rng.IntN(8) == 0 {
 		w.leave = time.Duration(logUniform(rng, 100_000_000))
 	}
-	w.obs.ulp = &verbsWire{w}
+	w.rtr = rnic.RTR(newRand(seed, purposeRTR).IntN(4)) & (rnic.RTRWrite | rnic.RTRRead) // a Send would use a receive
+	w.obs.ulp = &verbsWire{w: w}
 	w.link = newLink(chooseWeather(seed), [2]int{2048 + logUniform(rng, 512<<10), 2048 + logUniform(rng, 512<<10)}, w.obs)
 	return w
 }

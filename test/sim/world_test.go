@@ -53,6 +53,8 @@ const (
 	purposeWeather
 	_
 	purposeCalls
+	_
+	purposeRTR
 )
 
 func newWorld(seed uint64) *world {
