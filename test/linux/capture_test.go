@@ -43,10 +43,6 @@ func tapping(t *testing.T, port int) (*tap.Tap, func(wire.Want)) {
 	}
 }
 
-// tsharkFrames is how much of a long scenario tshark judges: it takes a minute for what
-// our own judge, which judges all, reads in a second.
-const tsharkFrames = 4000
-
 // watched puts a tap before a port for as long as the test runs. At its end all that
 // went through is judged.
 func watched(t *testing.T, port int, want *wire.Want) *tap.Tap {

@@ -207,7 +207,6 @@ func TestLinuxMountsUsOnTheWire(t *testing.T) {
 			kernel(t, c.series)
 			s := serve(t, exportDir(t), "--crc", c.crc)
 			g := client(t, c.series)
-			s.want.Frames = 0
 			run(t, g, s.mount("rdma", ""))
 			checks(t, g, "-dir /mnt -run 'sizes|symlinks|names|truncate|rename|parallel'")
 			checks(t, g, fmt.Sprintf("-dir /mnt -ops 1000 -seed %d", seed(t)))

@@ -110,7 +110,6 @@ func knfsd(t *testing.T, series string, siw guest.Siw, want wire.Want) *guest.Se
 		s.Close()
 	})
 	run(t, s.Guest, "dmesg -c > /dev/null") // what its start has to say
-	want.Frames = tsharkFrames
 	s.RDMA = watched(t, s.RDMA, &want).Port()
 	return s
 }

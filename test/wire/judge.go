@@ -5,6 +5,7 @@ package wire
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 )
@@ -30,7 +31,11 @@ type Report struct {
 	Calls, Replies, Errors                 int
 	Writes, Reads, LongCalls, LongReplies  int
 	ReadChunks, WriteChunks, Invalidations int
-	Terminates, Unanswered                 int
+	Terminates                             []string // who sent each, and why
+
+	// What may be so where connections break: calls without a reply; directions that end
+	// inside a message; and connections, in no other count, whose MPA Request got no Reply.
+	Unanswered, Torn, Refused int
 
 	// Misread counts connections that ended with a Terminate about the CRC of an FPDU
 	// though all CRCs were right: siw misreads one that comes in two pieces. Ignored
@@ -41,49 +46,48 @@ type Report struct {
 	// DirtyPads counts FPDUs of the client and of the server whose pad is not zero. It
 	// is no violation by itself: Linux sends such pads (RFC 5044 says they should be zero).
 	DirtyPads [2]int
+
+	early int // FPDUs in the part that tshark is asked about
 }
+
+var sideNames = [2]string{"client", "server"}
 
 // maxViolations keeps one mistake from filling the screen.
 const maxViolations = 50
 
 func (r *Report) add(frame, dir int, message, format string, args ...any) {
 	if len(r.Violations) < maxViolations {
-		r.Violations = append(r.Violations, Violation{frame, [2]string{"client", "server"}[dir], message, fmt.Sprintf(format, args...)})
+		r.Violations = append(r.Violations, Violation{frame, sideNames[dir], message, fmt.Sprintf(format, args...)})
 	}
 }
 
 // Judge reads a capture and holds every connection that starts with MPA to the rules of
-// RFC 5044, 5041, 5040 and 8166. Other connections are passed over.
+// RFC 5044, 5041, 5040 and 8166. Other connections are passed over. It needs little memory,
+// however large the capture is.
 func Judge(path string) (*Report, error) {
-	b, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	return judge(b)
+	defer f.Close()
+	return judge(f)
 }
 
-func judge(b []byte) (*Report, error) {
-	streams, err := readStreams(b)
-	if err != nil {
+func judge(r io.Reader) (*Report, error) {
+	var all []*conn
+	report := new(Report)
+	a := newAssembler(func(s *stream) {
+		c := newConn(report)
+		all = append(all, c)
+		s.take = c.take
+	})
+	if err := readPcap(r, a.packet); err != nil {
 		return nil, err
 	}
-	r := new(Report)
-	for _, s := range streams {
-		if s.iwarp() {
-			r.Connections++
-			judgeStream(r, s)
-		}
+	for _, c := range all {
+		c.end()
 	}
-	return r, nil
-}
-
-func (s *stream) iwarp() bool {
-	for _, c := range s.chunks {
-		if c.dir == 0 {
-			return len(c.data) >= 4 && string(c.data[:4]) == "MPA "
-		}
-	}
-	return false
+	return report, nil
 }
 
 // crcTerminate begins a Terminate about the CRC of an FPDU: layer 2, type 0, code 2 (RFC 5044 section 8).
@@ -103,35 +107,24 @@ type conn struct {
 	r     *Report
 	sides [2]side
 	rpc   *rules
+	known bool // its first octets have been seen
+	plain bool // and they were not MPA's
 	crc   bool
 	wrong [2]bool // a CRC of this side was
 	cut   bool    // siw has ended it for a CRC that was right
 	dead  bool    // the octets make no sense any more
 }
 
-func judgeStream(r *Report, s *stream) {
-	c := &conn{r: r, rpc: newRules(r)}
-	for _, chunk := range s.chunks {
-		if c.dead {
-			return
-		}
-		c.take(chunk)
-	}
-	c.end()
-}
-
-// end counts what was left without an answer.
-func (c *conn) end() {
-	switch {
-	case c.cut:
-	case c.rpc.replies == 0:
-		c.r.Ignored += len(c.rpc.calls)
-	default:
-		c.r.Unanswered += len(c.rpc.calls)
-	}
-}
+func newConn(r *Report) *conn { return &conn{r: r, rpc: newRules(r)} }
 
 func (c *conn) take(ch chunk) {
+	if !c.known {
+		c.known = true
+		c.plain = !bytes.HasPrefix(ch.data, []byte("MPA "))
+	}
+	if c.plain || c.dead {
+		return
+	}
 	s := &c.sides[ch.dir]
 	s.buf = append(s.buf, ch.data...)
 	for !c.dead {
@@ -152,6 +145,26 @@ func (c *conn) take(ch chunk) {
 	}
 }
 
+// end counts what has come to no end.
+func (c *conn) end() {
+	if !c.known || c.plain || c.dead || c.cut {
+		return
+	}
+	if c.sides[1].startup == nil {
+		c.r.Refused++
+	}
+	if n := len(c.rpc.calls); c.rpc.replies == 0 {
+		c.r.Ignored += n
+	} else {
+		c.r.Unanswered += n
+	}
+	for _, s := range c.sides {
+		if len(s.buf) > 0 || s.open {
+			c.r.Torn++
+		}
+	}
+}
+
 func (c *conn) start(frame, dir int) int {
 	s := &c.sides[dir]
 	st, n, err := parseStartup(s.buf, dir)
@@ -169,6 +182,7 @@ func (c *conn) start(frame, dir int) int {
 	if peer := c.sides[1-dir].startup; dir == 1 && peer == nil {
 		c.fatal(frame, dir, "MPA", "a reply before the request")
 	} else if dir == 1 {
+		c.r.Connections++
 		// One side's wish is enough (RFC 5044 section 7.1.1).
 		if c.crc = st.crc || peer.crc; c.crc {
 			c.r.CRCOn++
@@ -188,6 +202,9 @@ func (c *conn) fatal(frame, dir int, message, rule string) {
 
 func (c *conn) fpdu(f fpdu, dir int, pad []byte) {
 	c.r.FPDUs++
+	if f.frame <= tsharkFrames {
+		c.r.early++
+	}
 	if c.sides[1].startup == nil {
 		c.fatal(f.frame, dir, "FPDU", "sent before the MPA Reply")
 		return
@@ -209,6 +226,14 @@ func (c *conn) fpdu(f fpdu, dir int, pad []byte) {
 		return
 	}
 	c.untagged(f.frame, dir, s)
+}
+
+// terminate describes a Terminate: layer, type and code of the error (RFC 5040 section 4.8).
+func terminate(frame, dir int, message []byte) string {
+	if len(message) < 2 {
+		return fmt.Sprintf("frame %d, %s: cut short", frame, sideNames[dir])
+	}
+	return fmt.Sprintf("frame %d, %s: %x/%x/%02x", frame, sideNames[dir], message[0]>>4, message[0]&15, message[1])
 }
 
 // untagged puts messages together and checks their numbers (RFC 5041 section 5.2).
@@ -236,9 +261,9 @@ func (c *conn) untagged(frame, dir int, s ddp) {
 	case opTerminate:
 		if c.cut = c.crc && !c.wrong[1-dir] && bytes.HasPrefix(message, crcTerminate); c.cut {
 			c.r.Misread++
-		} else {
-			c.r.Terminates++
+			return
 		}
+		c.r.Terminates = append(c.r.Terminates, terminate(frame, dir, message))
 	case opReadRequest:
 		c.rpc.readRequest(frame, dir, message)
 	default:

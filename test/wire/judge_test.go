@@ -37,7 +37,7 @@ func TestLinuxTrafficIsLawful(t *testing.T) {
 		"ops":   {Calls: 149, Writes: 32, Reads: 8, LongReplies: 9},
 		"io1m":  {Calls: 34, Writes: 58, Reads: 8, LongReplies: 1},
 	} {
-		r, err := judge(linuxCapture(t, name))
+		r, err := judge(bytes.NewReader(linuxCapture(t, name)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func TestLinuxTrafficIsLawful(t *testing.T) {
 func TestTruncatedCaptures(t *testing.T) {
 	b := linuxCapture(t, "small")
 	for n := range b {
-		judge(b[:n])
+		judge(bytes.NewReader(b[:n]))
 	}
 }
 
@@ -66,8 +66,7 @@ type talk struct {
 }
 
 func newTalk(crc bool) *talk {
-	t := &talk{c: &conn{r: new(Report)}}
-	t.c.rpc = newRules(t.c.r)
+	t := &talk{c: newConn(new(Report))}
 	for dir, key := range keys {
 		b := append([]byte(key), 0x10, 2, 0, 12, 0, 4, 0, 4, 0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3)
 		if crc {
@@ -230,16 +229,16 @@ func TestJudgeKnowsSiw(t *testing.T) {
 			t.fpdu(1, []byte{0xc1, 0x40, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, true)
 			t.terminates(0, 2)
 		},
-			Report{Terminates: 1}},
-		{"another reason", true, func(t *talk) { t.null(0, xid, 1); t.null(1, xid, 1); t.terminates(0, 6) }, Report{Terminates: 1}},
-		{"CRCs are off", false, func(t *talk) { t.null(0, xid, 1); t.null(1, xid, 1); t.terminates(0, 2) }, Report{Terminates: 1}},
+			Report{Terminates: make([]string, 1)}},
+		{"another reason", true, func(t *talk) { t.null(0, xid, 1); t.null(1, xid, 1); t.terminates(0, 6) }, Report{Terminates: make([]string, 1)}},
+		{"CRCs are off", false, func(t *talk) { t.null(0, xid, 1); t.null(1, xid, 1); t.terminates(0, 2) }, Report{Terminates: make([]string, 1)}},
 		{"no reply at all", true, func(t *talk) { t.null(0, xid, 1) }, Report{Ignored: 1}},
 		{"no reply to one", true, func(t *talk) { t.null(0, xid, 1); t.null(1, xid, 1); t.null(0, xid+1, 1) }, Report{Unanswered: 1}},
 	} {
 		k := newTalk(c.crc)
 		c.talk(k)
 		k.c.end()
-		if r := k.c.r; r.Misread != c.want.Misread || r.Terminates != c.want.Terminates || r.Ignored != c.want.Ignored || r.Unanswered != c.want.Unanswered {
+		if r := k.c.r; r.Misread != c.want.Misread || len(r.Terminates) != len(c.want.Terminates) || r.Ignored != c.want.Ignored || r.Unanswered != c.want.Unanswered {
 			t.Errorf("%s: %+v", c.name, r)
 		}
 	}

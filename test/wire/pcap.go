@@ -6,6 +6,7 @@
 package wire
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,17 +14,18 @@ import (
 	"slices"
 )
 
-// chunk is a run of stream octets, with the number of the frame that brought it.
+// chunk is a run of stream octets, with the number of the frame that brought it. The
+// octets may not be kept.
 type chunk struct {
 	frame int
 	dir   int // 0 is from the side that opened the connection
 	data  []byte
 }
 
-// stream is one TCP connection: its octets in the order in which they became readable.
+// stream is one TCP connection.
 type stream struct {
-	name   string
-	chunks []chunk
+	opener endpoints
+	take   func(chunk) // gets the octets in the order in which they become readable
 }
 
 type endpoints struct {
@@ -43,49 +45,66 @@ type segment struct {
 	data []byte
 }
 
-// readStreams takes a whole pcap file apart. Linux loopback and raw IP captures are known.
-func readStreams(b []byte) ([]*stream, error) {
-	if len(b) < 24 {
-		return nil, io.ErrUnexpectedEOF
+// readPcap hands each IPv4 packet of a capture to packet, with its number. Linux loopback
+// and raw IP captures are known. The packet is the callee's for the time of the call.
+func readPcap(r io.Reader, packet func(frame int, ip []byte)) error {
+	in := bufio.NewReaderSize(r, 1<<20)
+	var file [24]byte
+	if _, err := io.ReadFull(in, file[:]); err != nil {
+		return io.ErrUnexpectedEOF
 	}
 	var order binary.ByteOrder = binary.LittleEndian
-	switch magic := order.Uint32(b); magic {
+	switch magic := order.Uint32(file[:]); magic {
 	case 0xa1b2c3d4, 0xa1b23c4d:
 	case 0xd4c3b2a1, 0x4d3cb2a1:
 		order = binary.BigEndian
 	default:
-		return nil, fmt.Errorf("not a pcap file: %08x", magic)
+		return fmt.Errorf("not a pcap file: %08x", magic)
 	}
 	skip := 0
-	switch link := order.Uint32(b[20:]); link {
+	switch link := order.Uint32(file[20:]); link {
 	case 1:
 		skip = 14
 	case 101:
 	default:
-		return nil, fmt.Errorf("link type %d", link)
+		return fmt.Errorf("link type %d", link)
 	}
-	a := assembler{halves: map[endpoints]*half{}, streams: map[endpoints]*stream{}}
-	b = b[24:]
-	for frame := 1; len(b) > 0; frame++ {
-		if len(b) < 16 || len(b)-16 < int(order.Uint32(b[8:])) {
-			return nil, io.ErrUnexpectedEOF
+	b := make([]byte, maxPacket)
+	for frame := 1; ; frame++ {
+		var head [16]byte
+		if _, err := io.ReadFull(in, head[:]); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
 		}
-		n := int(order.Uint32(b[8:]))
-		if n < int(order.Uint32(b[12:])) {
-			return nil, errors.New("the capture holds packets in part only")
+		n := order.Uint32(head[8:])
+		if n > maxPacket {
+			return fmt.Errorf("a packet of %d octets", n)
 		}
-		if n > skip {
-			a.packet(frame, b[16+skip:16+n])
+		if n < order.Uint32(head[12:]) {
+			return errors.New("the capture holds packets in part only")
 		}
-		b = b[16+n:]
+		if _, err := io.ReadFull(in, b[:n]); err != nil {
+			return io.ErrUnexpectedEOF
+		}
+		if int(n) > skip {
+			packet(frame, b[skip:n])
+		}
 	}
-	return a.order, nil
 }
 
+// maxPacket is more than any capture program writes for one packet.
+const maxPacket = 1 << 18
+
+// assembler puts TCP streams together. Each new one is announced to open.
 type assembler struct {
+	open    func(*stream)
 	halves  map[endpoints]*half
 	streams map[endpoints]*stream // both directions lead to one
-	order   []*stream
+}
+
+func newAssembler(open func(*stream)) *assembler {
+	return &assembler{open: open, halves: map[endpoints]*half{}, streams: map[endpoints]*stream{}}
 }
 
 // packet takes an IPv4 packet; anything that is not TCP is passed over.
@@ -108,9 +127,9 @@ func (a *assembler) packet(frame int, ip []byte) {
 	flags, seq := tcp[13], binary.BigEndian.Uint32(tcp[4:])
 	if flags&syn != 0 {
 		if flags&ack == 0 {
-			s := &stream{name: fmt.Sprintf("%d→%d", e.from, e.to)}
+			s := &stream{opener: e}
+			a.open(s)
 			a.streams[e], a.streams[back] = s, s
-			a.order = append(a.order, s)
 			a.halves[e], a.halves[back] = &half{}, &half{}
 		}
 		if h := a.halves[e]; h != nil {
@@ -123,13 +142,19 @@ func (a *assembler) packet(frame int, ip []byte) {
 		return
 	}
 	dir := 0
-	if s.name != fmt.Sprintf("%d→%d", e.from, e.to) {
+	if s.opener != e {
 		dir = 1
 	}
-	h.early = append(h.early, segment{seq, tcp[offset:]})
-	for _, data := range h.ready() {
-		s.chunks = append(s.chunks, chunk{frame, dir, data})
+	data := tcp[offset:]
+	if len(h.early) > 0 || seq != h.next {
+		h.early = append(h.early, segment{seq, slices.Clone(data)})
+		for _, data := range h.ready() {
+			s.take(chunk{frame, dir, data})
+		}
+		return
 	}
+	h.next += uint32(len(data))
+	s.take(chunk{frame, dir, data})
 }
 
 // ready takes out what has become contiguous; what was there before is dropped.

@@ -26,8 +26,7 @@ type rules struct {
 	r     *Report
 	calls map[uint32]*call
 
-	replies int
-
+	replies          int
 	grant, lastGrant int // the latest two; the requester may not have seen the last one yet
 	asked            int // credits that the requester asked for
 	reads            []pendingRead

@@ -2,7 +2,10 @@
 
 package tap
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"strings"
+)
 
 // A framer cuts one direction of a connection into its units. What does not begin with
 // an MPA frame is passed as it comes.
@@ -18,16 +21,13 @@ func (f *framer) add(b []byte) { f.pending = append(f.pending, b...) }
 func (f *framer) next() []byte {
 	b, n := f.pending, 0
 	switch {
-	case f.plain:
+	case f.plain || !f.mpa && !strings.HasPrefix("MPA ", string(b[:min(len(b), 4)])):
+		f.plain = true
 		n = len(b)
 	case f.mpa && len(b) >= 2:
 		n = 2 + int(binary.BigEndian.Uint16(b))
 		n += -n&3 + 4
 	case !f.mpa && len(b) >= 20:
-		if f.plain = string(b[:4]) != "MPA "; f.plain {
-			n = len(b)
-			break
-		}
 		n = 20 + int(binary.BigEndian.Uint16(b[18:]))
 		f.mpa = len(b) >= n
 	}
@@ -36,6 +36,14 @@ func (f *framer) next() []byte {
 	}
 	f.pending = b[n:]
 	return b[:n:n]
+}
+
+// whole takes all whole units at once.
+func (f *framer) whole() []byte {
+	all := f.pending
+	for f.next() != nil {
+	}
+	return all[:len(all)-len(f.pending)]
 }
 
 // rest takes what is left when the stream has ended.

@@ -19,7 +19,8 @@ func (t *Tap) Split(d Direction, at func(fpdu []byte) int) {
 	t.split[d] = at
 }
 
-// splitter writes to one peer. Without a choice to make it is the peer's connection.
+// splitter writes to one peer: whole units, as the other peer wrote them, so that no
+// segment ends inside an FPDU only because a buffer here was full.
 type splitter struct {
 	to    net.Conn
 	at    func(fpdu []byte) int
@@ -33,10 +34,11 @@ func (t *Tap) splitter(to net.Conn, d Direction) *splitter {
 }
 
 func (s *splitter) Write(b []byte) (int, error) {
-	if s.at == nil {
-		return s.to.Write(b)
-	}
 	s.units.add(b)
+	if s.at == nil {
+		_, err := s.to.Write(s.units.whole())
+		return len(b), err
+	}
 	for {
 		startup := !s.units.mpa
 		u := s.units.next()

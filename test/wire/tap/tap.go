@@ -30,7 +30,8 @@ type Tap struct {
 
 	cut  [2]atomic.Int64 // octets until the cut; 0 is never
 	cuts atomic.Int64
-	took atomic.Int64
+
+	opened atomic.Int64
 
 	mu    sync.Mutex
 	split [2]func(fpdu []byte) int // guarded by mu, as is conns
@@ -60,8 +61,8 @@ func (t *Tap) CutAfter(d Direction, n int64) { t.cut[d].Store(n) }
 // Cuts is how many connections were cut.
 func (t *Tap) Cuts() int { return int(t.cuts.Load()) }
 
-// Conns is how many connections were passed on.
-func (t *Tap) Conns() int { return int(t.took.Load()) }
+// Conns is how many have come so far and were passed on.
+func (t *Tap) Conns() int { return int(t.opened.Load()) }
 
 // Close ends the tap and every connection through it.
 func (t *Tap) Close() error {
@@ -90,7 +91,7 @@ func (t *Tap) accept() {
 		if !t.keep(client, server) {
 			return
 		}
-		t.took.Add(1)
+		t.opened.Add(1)
 		flow := t.capture.flow(client.RemoteAddr().(*net.TCPAddr).Port, server.RemoteAddr().(*net.TCPAddr).Port)
 		t.wg.Go(func() { t.carry(client, server, flow) })
 	}
@@ -162,6 +163,7 @@ func (t *Tap) forward(to *splitter, b []byte, d Direction) error {
 		if rest <= 0 {
 			t.cut[d].Store(0)
 			to.Write(b[:left])
+			to.flush()
 			return errCut
 		}
 		t.cut[d].Store(rest)
