@@ -67,6 +67,7 @@ const unmount = "cd /; umount /mnt"
 
 // The whole list over RDMA on 6.1; what touches the transport most elsewhere.
 func TestFileSemantics(t *testing.T) {
+	t.Parallel()
 	most := "sizes|large|mmap|symlinks|names|readdir|parallel|processes"
 	for _, c := range []struct{ series, proto, crc, run string }{
 		{"6.1", "rdma", "auto", ""},
@@ -76,7 +77,7 @@ func TestFileSemantics(t *testing.T) {
 		{"6.12", "tcp", "auto", "sizes|mmap|symlinks|names|rename|unlink-open|attributes"},
 	} {
 		t.Run(fmt.Sprintf("%s-%s-crc-%s", c.series, c.proto, c.crc), func(t *testing.T) {
-			kernel(t, c.series)
+			enter(t, c.series)
 			s := serveOrPeer(t, c.series, exportDir(t), "--crc", c.crc)
 			g := client(t, c.series)
 			run(t, g, s.mount(c.proto, ""))
@@ -102,6 +103,7 @@ func seed(t *testing.T) uint64 {
 }
 
 func TestRandomOperations(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		series, proto, crc string
 		ops                int
@@ -111,7 +113,7 @@ func TestRandomOperations(t *testing.T) {
 		{"6.12", "rdma", "on", 4000},
 	} {
 		t.Run(fmt.Sprintf("%s-%s-crc-%s", c.series, c.proto, c.crc), func(t *testing.T) {
-			kernel(t, c.series)
+			enter(t, c.series)
 			s := serveOrPeer(t, c.series, memoryDir(t), "--crc", c.crc)
 			g := client(t, c.series)
 			run(t, g, s.mount(c.proto, ""))
@@ -124,9 +126,10 @@ func TestRandomOperations(t *testing.T) {
 
 // A directory of 20,000 names, made on the host, listed by the guest in both ways.
 func TestLargeDirectory(t *testing.T) {
+	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {
 		t.Run(series, func(t *testing.T) {
-			kernel(t, series)
+			enter(t, series)
 			const names = 20_000
 			dir := exportDir(t)
 			many := manyNames(t, dir, names)
@@ -195,9 +198,10 @@ rm -rf /tmp/tree /tmp/back /tmp/l?
 `
 
 func TestTrees(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ series, proto string }{{"6.1", "rdma"}, {"6.1", "tcp"}, {"6.12", "rdma"}} {
 		t.Run(c.series+"-"+c.proto, func(t *testing.T) {
-			kernel(t, c.series)
+			enter(t, c.series)
 			g := client(t, c.series)
 			s := serveOrPeer(t, c.series, exportDir(t))
 			run(t, g, s.mount(c.proto, "")+treeScript)

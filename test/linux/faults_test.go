@@ -77,9 +77,10 @@ func (b *background) until(what string, ok func() bool) {
 // The RDMA connection is cut in the middle of a READ, a WRITE and a READDIR. The guest
 // connects anew and its operation goes on.
 func TestConnectionCut(t *testing.T) {
+	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {
 		t.Run(series, func(t *testing.T) {
-			kernel(t, series)
+			enter(t, series)
 			connectionCut(t, series)
 		})
 	}
@@ -123,13 +124,14 @@ func connectionCut(t *testing.T, series string) {
 
 // Errors reach the guest's programs as what they are.
 func TestErrors(t *testing.T) {
+	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {
 		t.Run(series, func(t *testing.T) { failures(t, series) })
 	}
 }
 
 func failures(t *testing.T, series string) {
-	kernel(t, series)
+	enter(t, series)
 	says := func(t *testing.T, g *guest.Guest, script, want string) {
 		t.Helper()
 		if out := run(t, g, "("+script+") 2>&1; true"); !strings.Contains(out, want) {
@@ -202,9 +204,10 @@ func smallDisk(t *testing.T) string {
 
 // What Linux and we say to each other is lawful, message by message, with CRC and without.
 func TestLinuxMountsUsOnTheWire(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ series, crc string }{{"6.1", "auto"}, {"6.1", "on"}, {"6.12", "on"}} {
 		t.Run(c.series+"-crc-"+c.crc, func(t *testing.T) {
-			kernel(t, c.series)
+			enter(t, c.series)
 			s := serve(t, exportDir(t), "--crc", c.crc)
 			g := client(t, c.series)
 			run(t, g, s.mount("rdma", ""))

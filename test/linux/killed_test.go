@@ -47,6 +47,7 @@ func record(i int) []byte { return bytes.Repeat([]byte{byte('A' + i%26)}, 4000) 
 // The mount recovers by itself, what fsync acknowledged is there at each kill, octet by
 // octet, and no handle is stale.
 func TestServerKilled(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		series, proto string
 		kills         []int // when so many records are acknowledged
@@ -56,7 +57,7 @@ func TestServerKilled(t *testing.T) {
 		{"6.12", "rdma", []int{40}},
 	} {
 		t.Run(c.series+"-"+c.proto, func(t *testing.T) {
-			kernel(t, c.series)
+			enter(t, c.series)
 			dir := exportDir(t)
 			s := serve(t, dir)
 			g := client(t, c.series)

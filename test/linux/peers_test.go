@@ -27,6 +27,7 @@ rm /tmp/r
 umount /mnt`
 
 func TestLinuxMountsLinux(t *testing.T) {
+	enter(t, "6.1")
 	s := knfsd(t, "6.1", guest.Fixed, wire.Want{})
 	g := client(t, "6.1")
 	mount := mountCommand("rdma", s.RDMA, s.Mount, "")
@@ -67,9 +68,10 @@ func prepareExport(t *testing.T, dir string) string {
 
 // What must work before anything else is worth a look. Over RDMA the wire is judged.
 func TestLinuxMountsUs(t *testing.T) {
+	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {
 		t.Run(series, func(t *testing.T) {
-			kernel(t, series)
+			enter(t, series)
 			for _, crc := range []string{"auto", "on"} {
 				t.Run("crc-"+crc, func(t *testing.T) {
 					s := serve(t, exportDir(t), "--crc", crc)

@@ -20,6 +20,7 @@ var siwTrailer = append([]string{`siw: crc error\. .*`}, reconnects...)
 
 // Whatever TCP makes of our FPDUs, Linux reads the right octets.
 func TestSplitFPDUs(t *testing.T) {
+	t.Parallel()
 	const odd, even = 3001, 3000 // with a pad of three octets, and with none
 	behindPad := func(fpdu []byte) int { return len(fpdu) - mpa.CRCLen }
 	insideCRC := func(fpdu []byte) int { return len(fpdu) - mpa.CRCLen/2 }
@@ -39,7 +40,7 @@ func TestSplitFPDUs(t *testing.T) {
 	}
 	for _, series := range []string{"6.1", "6.12"} {
 		t.Run(series, func(t *testing.T) {
-			kernel(t, series)
+			enter(t, series)
 			dir := exportDir(t)
 			g := client(t, series)
 			for _, n := range []int{odd, even} {
@@ -66,11 +67,7 @@ func TestSplitFPDUs(t *testing.T) {
 // readSplit lets the guest read a file while the first two FPDUs that carry it are cut.
 func readSplit(t *testing.T, g *guest.Guest, s *server, size int, at func(fpdu []byte) int, expected []string) {
 	t.Helper()
-	tp, err := tap.New(fmt.Sprintf("127.0.0.1:%d", s.behind), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tp.Close()
+	tp, judge := tapping(t, s.behind)
 	var cuts atomic.Int64
 	tp.Split(tap.ToClient, func(fpdu []byte) int {
 		if len(fpdu) < size || cuts.Load() == 2 {
@@ -84,5 +81,6 @@ func readSplit(t *testing.T, g *guest.Guest, s *server, size int, at func(fpdu [
 	if cuts.Load() != 2 {
 		t.Errorf("%d FPDUs were cut", cuts.Load())
 	}
+	judge(s.want) // of the FPDUs as they were before the cuts
 	quiet(t, g, expected...)
 }

@@ -5,6 +5,7 @@ package linux
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,6 +30,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	// Tests that wait for their turn are among those that go test counts as running.
+	flag.Parse()
+	flag.Set("test.parallel", "64")
 	code := m.Run()
 	for _, g := range clients {
 		g.Close()
@@ -70,13 +74,31 @@ func kernel(t *testing.T, series string) *image.Image {
 	return img
 }
 
+// turns let the kernels' tests run side by side, and those of one kernel one after another.
+var turns = map[string]*sync.Mutex{"6.1": {}, "6.12": {}}
+
+// enter waits for the test's turn with the guests of a kernel, which lasts until its end.
+func enter(t *testing.T, series string) {
+	t.Helper()
+	kernel(t, series)
+	t.Parallel()
+	asked := time.Now()
+	turns[series].Lock()
+	t.Cleanup(turns[series].Unlock)
+	began := time.Now()
+	t.Cleanup(func() {
+		t.Logf("took %v, after %v in line", time.Since(began).Round(time.Second), began.Sub(asked).Round(time.Second))
+	})
+}
+
 // client returns the long-lived guest that mounts things; one for each kernel.
 func client(t *testing.T, series string) *guest.Guest {
 	t.Helper()
 	img := kernel(t, series)
 	mu.Lock()
-	defer mu.Unlock()
-	if g := clients[series]; g != nil {
+	g := clients[series]
+	mu.Unlock()
+	if g != nil {
 		return g
 	}
 	g, err := guest.Boot(t.Context(), guest.Config{Image: img, MemoryMB: 1024})
@@ -86,7 +108,9 @@ func client(t *testing.T, series string) *guest.Guest {
 	if err != nil {
 		t.Fatal(err)
 	}
+	mu.Lock()
 	clients[series] = g
+	mu.Unlock()
 	run(t, g, "client_up && dmesg -c > /dev/null")
 	return g
 }
@@ -138,6 +162,8 @@ func run(t *testing.T, g *guest.Guest, script string) string {
 }
 
 func forget(g *guest.Guest) {
+	mu.Lock()
+	defer mu.Unlock()
 	for series, c := range clients {
 		if c == g {
 			delete(clients, series)
