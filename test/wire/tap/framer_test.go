@@ -1,0 +1,39 @@
+// Only whole units go on.
+
+package tap
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+)
+
+// However a stream comes in, it goes on up to the end of a unit.
+func TestWholeUnits(t *testing.T) {
+	b, ends := stream(100, 101, 1, 4000)
+	for step := 1; step < 300; step += 7 {
+		var f framer
+		var out []byte
+		for part := range slices.Chunk(b, step) {
+			f.add(part)
+			out = append(out, f.whole()...)
+			if len(out) > 0 && !slices.Contains(ends, len(out)) {
+				t.Fatalf("in steps of %d: %d octets went on, units end at %v", step, len(out), ends)
+			}
+		}
+		if !bytes.Equal(out, b) {
+			t.Fatalf("in steps of %d: %d octets of %d, or others", step, len(out), len(b))
+		}
+	}
+}
+
+// What is not MPA is not held back, however short.
+func TestNoUnits(t *testing.T) {
+	var f framer
+	for _, b := range []string{"x", "MPA", "y"} {
+		f.add([]byte(b))
+		if got := string(f.whole()); got != b {
+			t.Errorf("%q became %q", b, got)
+		}
+	}
+}
