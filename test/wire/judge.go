@@ -90,8 +90,9 @@ func judge(r io.Reader) (*Report, error) {
 	return report, nil
 }
 
-// crcTerminate begins a Terminate about the CRC of an FPDU: layer 2, type 0, code 2 (RFC 5044 section 8).
-var crcTerminate = []byte{0x20, 0x02}
+// crcTerminate begins siw's Terminate about the CRC of an FPDU: layer 2, type 0, code 2
+// (RFC 5044 section 8). Its bit fields stand the wrong way round within their octet.
+var crcTerminate = []byte{0x02, 0x02}
 
 // side is what one direction of a connection has come to.
 type side struct {
@@ -228,12 +229,9 @@ func (c *conn) fpdu(f fpdu, dir int, pad []byte) {
 	c.untagged(f.frame, dir, s)
 }
 
-// terminate describes a Terminate: layer, type and code of the error (RFC 5040 section 4.8).
+// terminate names a Terminate by the octets of its control field (RFC 5040 section 4.8).
 func terminate(frame, dir int, message []byte) string {
-	if len(message) < 2 {
-		return fmt.Sprintf("frame %d, %s: cut short", frame, sideNames[dir])
-	}
-	return fmt.Sprintf("frame %d, %s: %x/%x/%02x", frame, sideNames[dir], message[0]>>4, message[0]&15, message[1])
+	return fmt.Sprintf("frame %d, %s: % x", frame, sideNames[dir], message[:min(len(message), 4)])
 }
 
 // untagged puts messages together and checks their numbers (RFC 5041 section 5.2).

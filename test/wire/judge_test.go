@@ -210,10 +210,12 @@ func TestJudgeNotices(t *testing.T) {
 	}
 }
 
-// terminates has one side end the stream with a code of layer 2.
-func (t *talk) terminates(dir int, code byte) {
+// terminates has one side end the stream as siw does, with a code of layer 2.
+func (t *talk) terminates(dir int, code byte) { t.terminate(dir, 0x02, code) }
+
+func (t *talk) terminate(dir int, layer, code byte) {
 	head := append([]byte{0x41, 0x47}, encode(uint32(0), uint32(2), uint32(1), uint32(0))...)
-	t.fpdu(dir, append(head, 0x20, code, 0, 0), false)
+	t.fpdu(dir, append(head, layer, code, 0, 0), false)
 }
 
 // What siw does by a fault of its own is told from what is a fault of ours.
@@ -230,6 +232,7 @@ func TestJudgeKnowsSiw(t *testing.T) {
 			t.terminates(0, 2)
 		},
 			Report{Terminates: make([]string, 1)}},
+		{"by another than siw", true, func(t *talk) { t.null(0, xid, 1); t.null(1, xid, 1); t.terminate(0, 0x20, 2) }, Report{Terminates: make([]string, 1)}},
 		{"another reason", true, func(t *talk) { t.null(0, xid, 1); t.null(1, xid, 1); t.terminates(0, 6) }, Report{Terminates: make([]string, 1)}},
 		{"CRCs are off", false, func(t *talk) { t.null(0, xid, 1); t.null(1, xid, 1); t.terminates(0, 2) }, Report{Terminates: make([]string, 1)}},
 		{"no reply at all", true, func(t *talk) { t.null(0, xid, 1) }, Report{Ignored: 1}},
