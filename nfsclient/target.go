@@ -91,14 +91,17 @@ func ParseServer(s string) (Target, error) {
 		}
 		host = h
 	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		host = strings.TrimSuffix(inner, "]")
+	}
 	if err := checkHost(host); err != nil {
 		return Target{}, fmt.Errorf("server %q: %w", s, err)
 	}
 	return Target{Host: host, Port: port, Path: "/"}, nil
 }
 
-// cutHost splits HOST:/path. A slash before the colon makes it a local path.
+// cutHost splits HOST:/path. A slash before the colon makes it a local path. An
+// IPv6 address needs no brackets here: ":/" ends it in either case.
 func cutHost(s string) (host, p string, ok bool) {
 	if strings.HasPrefix(s, "[") {
 		end := strings.Index(s, "]:/")
@@ -106,6 +109,11 @@ func cutHost(s string) (host, p string, ok bool) {
 			return "", "", false
 		}
 		return s[1:end], s[end+2:], true
+	}
+	if i := strings.Index(s, ":/"); i > 0 {
+		if a, err := netip.ParseAddr(s[:i]); err == nil && a.Is6() {
+			return s[:i], s[i+1:], true
+		}
 	}
 	i := strings.IndexByte(s, ':')
 	if i <= 0 || !strings.HasPrefix(s[i+1:], "/") || strings.Contains(s[:i], "/") {
@@ -115,7 +123,7 @@ func cutHost(s string) (host, p string, ok bool) {
 }
 
 func parseURL(s string) (Target, error) {
-	u, err := url.Parse(s)
+	u, err := url.Parse(escapeZone(s))
 	if err != nil {
 		return Target{}, fmt.Errorf("target %q: %w", s, errors.Unwrap(err))
 	}
@@ -146,6 +154,17 @@ func parseURL(s string) (Target, error) {
 	return t, nil
 }
 
+// escapeZone writes the % of an IPv6 zone as URLs have it (RFC 6874 §2): people
+// write [fe80::1%eth0] as everywhere else.
+func escapeZone(s string) string {
+	scheme, rest, _ := strings.Cut(s, "://")
+	host, after, ok := strings.Cut(rest, "]")
+	if !ok || !strings.HasPrefix(host, "[") || strings.Contains(host, "%25") {
+		return s
+	}
+	return scheme + "://" + strings.Replace(host, "%", "%25", 1) + "]" + after
+}
+
 func parsePort(p string) (int, error) {
 	n, err := strconv.ParseUint(p, 10, 16)
 	if err != nil || n == 0 {
@@ -161,6 +180,9 @@ func checkHost(h string) error {
 	}
 	if a, err := netip.ParseAddr(h); err == nil && !strings.ContainsAny(a.Zone(), "/[]@?#% ") {
 		return nil
+	}
+	if strings.Contains(h, ":") {
+		return fmt.Errorf("host %q is not an IPv6 address (which is written in brackets: [fe80::1%%eth0])", h)
 	}
 	for _, r := range h {
 		if !strings.ContainsRune("-._", r) && (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z') {

@@ -24,6 +24,12 @@ func TestParseTarget(t *testing.T) {
 		{"nfs://h/e", Target{Transport: TCP, TransportSet: true, Host: "h", Path: "/e"}, "h:2049"},
 		{"h:/e/a b#%", Target{Host: "h", Path: "/e/a b#%"}, "h:20049"},
 		{"[fe80::1]:/e", Target{Host: "fe80::1", Path: "/e"}, "[fe80::1]:20049"},
+		{"fe80::1:/e", Target{Host: "fe80::1", Path: "/e"}, "[fe80::1]:20049"},
+		{"[fe80::1%eth0]:/e", Target{Host: "fe80::1%eth0", Path: "/e"}, "[fe80::1%eth0]:20049"},
+		{"fe80::1%eth0:/e", Target{Host: "fe80::1%eth0", Path: "/e"}, "[fe80::1%eth0]:20049"},
+		{"nfsrdma://[fe80::1%eth0]:7/e", Target{Host: "fe80::1%eth0", Port: 7, Path: "/e"}, "[fe80::1%eth0]:7"},
+		{"nfsrdma://[fe80::1%25eth0]/e%25", Target{Host: "fe80::1%eth0", Path: "/e%"}, "[fe80::1%eth0]:20049"},
+		{"nfs://[::1]/a]b%25", Target{Transport: TCP, TransportSet: true, Host: "::1", Path: "/a]b%"}, "[::1]:2049"},
 		{"h:/", Target{Host: "h", Path: "/"}, "h:20049"},
 	} {
 		got, err := ParseTarget(c.in)
@@ -40,6 +46,7 @@ func TestParseTargetRefuses(t *testing.T) {
 	for _, in := range []string{
 		"nfsrdma:///e", "http://h/e", "nfsrdma://h:0/e", "nfsrdma://h:70000/e", "nfsrdma://u@h/e",
 		"nfsrdma://h/e?x=1", "nfsrdma://h/e#f", "nfsrdma://h/%zz", "nfsrdma://h/%00", "a b:/e", "h:/\x00",
+		"nfsrdma://::1/e", "nfsrdma://[::1/e", "nfsrdma://[h]/e",
 	} {
 		if got, err := ParseTarget(in); err == nil || errors.Is(err, ErrNotRemote) {
 			t.Errorf("ParseTarget(%q) = %+v, %v; want an error of its own", in, got, err)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"os/signal"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -67,7 +66,7 @@ other authentication: serve only networks that you trust.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.addr, "addr", "127.0.0.1", "address to serve on; 0.0.0.0 is all of IPv4, :: all there is")
+	f.StringVar(&o.addr, "addr", "127.0.0.1", "address to serve on: 192.0.2.1, [::1], fe80::1%eth0 …; 0.0.0.0 is all of IPv4, :: all there is")
 	f.Uint16Var(&o.rdmaPort, "rdma-port", 20049, "port of NFS over RDMA; 0: off")
 	f.Uint16Var(&o.tcpPort, "tcp-port", 2049, "port of NFS over TCP; 0: off")
 	f.BoolVar(&o.readOnly, "read-only", false, "refuse all changes")
@@ -108,7 +107,11 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 	if err := o.limits.apply(&l); err != nil {
 		return err
 	}
-	l.RDMA, l.TCP = address(o.addr, o.rdmaPort), address(o.addr, o.tcpPort)
+	host, err := listenHost(o.addr)
+	if err != nil {
+		return err
+	}
+	l.RDMA, l.TCP = address(host, o.rdmaPort), address(host, o.tcpPort)
 	srv, err := newServer(o, args)
 	if err != nil {
 		return err
@@ -142,14 +145,6 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 	grace, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
 	return errors.Join(err, service.Shutdown(grace))
-}
-
-// address is what to listen on; port 0 is nothing.
-func address(host string, port uint16) string {
-	if port == 0 {
-		return ""
-	}
-	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
 func crcMode(s string) (rnic.CRCMode, error) {
