@@ -1,60 +1,12 @@
-// Who calls, and what they may do: the checks of a POSIX file system.
+// What a caller may do: the checks of a POSIX file system.
 
 package nfsserver
 
 import (
 	"slices"
 
-	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
-
-// Nobody is the user and group of callers who are not known.
-const Nobody = 65534
-
-// authSys is the flavor AUTH_SYS (RFC 5531 §8.1).
-const authSys = 1
-
-// Squash says as whom callers act. The zero value is what other servers call
-// no_root_squash: callers are who they say they are, those of AUTH_NONE Nobody.
-type Squash struct {
-	Root bool // user and group 0 act as Nobody
-	// All: every caller acts as UID, GID and GIDs. A server without privileges
-	// sets it to its own user, as whom its file system calls are made anyway.
-	All      bool
-	UID, GID uint32
-	GIDs     []uint32
-}
-
-// A who is the user that a call acts as.
-type who struct {
-	uid, gid uint32
-	gids     []uint32
-}
-
-// who tells as whom a call acts.
-func (s *Server) who(c *transport.Call) who {
-	if s.squash.All {
-		return who{s.squash.UID, s.squash.GID, s.squash.GIDs}
-	}
-	if c.Cred.Flavor != authSys {
-		return who{uid: Nobody, gid: Nobody}
-	}
-	w := who{c.Cred.UID, c.Cred.GID, c.Cred.GIDs}
-	if !s.squash.Root {
-		return w
-	}
-	if w.uid == 0 {
-		return who{uid: Nobody, gid: Nobody}
-	}
-	if w.gid == 0 {
-		w.gid = Nobody
-	}
-	if slices.Contains(w.gids, 0) {
-		w.gids = slices.DeleteFunc(slices.Clone(w.gids), func(g uint32) bool { return g == 0 })
-	}
-	return w
-}
 
 // Permissions, as in one digit of a mode.
 const (
@@ -64,21 +16,21 @@ const (
 )
 
 // in reports whether w is of group g.
-func (w *who) in(g uint32) bool { return w.gid == g || slices.Contains(w.gids, g) }
+func (w *Cred) in(g uint32) bool { return w.GID == g || slices.Contains(w.GIDs, g) }
 
-func (w *who) root() bool { return w.uid == 0 }
+func (w *Cred) root() bool { return w.UID == 0 }
 
-func (w *who) owns(a *Attr) bool { return w.root() || w.uid == a.UID }
+func (w *Cred) owns(a *Attr) bool { return w.root() || w.UID == a.UID }
 
 // may reports whether w has all of the permissions want. The superuser has all,
 // but to execute a file that nobody may.
-func (w *who) may(a *Attr, want uint32) bool {
+func (w *Cred) may(a *Attr, want uint32) bool {
 	if w.root() {
 		return want&mayExec == 0 || a.Type == TypeDir || a.Mode&0o111 != 0
 	}
 	bits := a.Mode
 	switch {
-	case w.uid == a.UID:
+	case w.UID == a.UID:
 		bits >>= 6
 	case w.in(a.GID):
 		bits >>= 3
@@ -88,24 +40,24 @@ func (w *who) may(a *Attr, want uint32) bool {
 
 // mayReadFile: who owns a file may read it, as they might have opened it before
 // its mode changed; and who may execute it must read it to do so (RFC 1813 §4.4).
-func (w *who) mayReadFile(a *Attr) bool {
-	return w.may(a, mayRead) || w.uid == a.UID || w.may(a, mayExec)
+func (w *Cred) mayReadFile(a *Attr) bool {
+	return w.may(a, mayRead) || w.UID == a.UID || w.may(a, mayExec)
 }
 
 // mayWriteFile: as for mayReadFile.
-func (w *who) mayWriteFile(a *Attr) bool { return w.may(a, mayWrite) || w.uid == a.UID }
+func (w *Cred) mayWriteFile(a *Attr) bool { return w.may(a, mayWrite) || w.UID == a.UID }
 
 // mayChangeDir: make and remove names.
-func (w *who) mayChangeDir(a *Attr) bool { return w.may(a, mayWrite|mayExec) }
+func (w *Cred) mayChangeDir(a *Attr) bool { return w.may(a, mayWrite|mayExec) }
 
 // mayUnlink reports whether w may take the name of an object a away from
 // directory dir, which w may change: a sticky one lets only owners.
-func (w *who) mayUnlink(dir, a *Attr) bool {
+func (w *Cred) mayUnlink(dir, a *Attr) bool {
 	return dir.Mode&ModeSticky == 0 || w.owns(dir) || w.owns(a)
 }
 
 // access is the ACCESS bits (RFC 1813 §3.3.4) of want that w has.
-func (w *who) access(a *Attr, want uint32, readOnly bool) uint32 {
+func (w *Cred) access(a *Attr, want uint32, readOnly bool) uint32 {
 	var have uint32
 	if w.may(a, mayRead) {
 		have |= nfs3.AccessRead
@@ -128,11 +80,11 @@ func (w *who) access(a *Attr, want uint32, readOnly bool) uint32 {
 
 // maySet checks a SETATTR of s on an object with attributes a, and takes the
 // set-group-id bit out of a mode that w may not give.
-func (w *who) maySet(a *Attr, s *SetAttr) error {
+func (w *Cred) maySet(a *Attr, s *SetAttr) error {
 	if w.root() {
 		return nil
 	}
-	owner := w.uid == a.UID
+	owner := w.UID == a.UID
 	switch {
 	case s.Has(SetUID) && (!owner || s.UID != a.UID):
 		return nfs3.ErrPerm
@@ -155,7 +107,7 @@ func (w *who) maySet(a *Attr, s *SetAttr) error {
 
 // killSetID is the mode that a file has after w wrote to it, and whether it is
 // another: a program that runs as its owner must not become another program.
-func (w *who) killSetID(a *Attr) (mode uint32, changed bool) {
+func (w *Cred) killSetID(a *Attr) (mode uint32, changed bool) {
 	mode = a.Mode &^ ModeSetuid
 	if mode&0o010 != 0 {
 		mode &^= ModeSetgid
@@ -165,25 +117,25 @@ func (w *who) killSetID(a *Attr) (mode uint32, changed bool) {
 
 // adopt completes the attributes of a new object of type t that w makes in a
 // directory with attributes dir: who it belongs to, and its mode.
-func (w *who) adopt(dir *Attr, s *SetAttr, t FileType) error {
+func (w *Cred) adopt(dir *Attr, s *SetAttr, t FileType) error {
 	if !s.Has(SetMode) {
 		s.Mode = 0o600
 		if t == TypeDir {
 			s.Mode = 0o700
 		}
 	}
-	gid := w.gid
+	gid := w.GID
 	if dir.Mode&ModeSetgid != 0 {
 		gid = dir.GID
 		if t == TypeDir {
 			s.Mode |= ModeSetgid
 		}
 	}
-	if s.Has(SetUID) && !w.root() && s.UID != w.uid || s.Has(SetGID) && !w.root() && !w.in(s.GID) && s.GID != gid {
+	if s.Has(SetUID) && !w.root() && s.UID != w.UID || s.Has(SetGID) && !w.root() && !w.in(s.GID) && s.GID != gid {
 		return nfs3.ErrPerm
 	}
 	if !s.Has(SetUID) {
-		s.UID = w.uid
+		s.UID = w.UID
 	}
 	if !s.Has(SetGID) {
 		s.GID = gid

@@ -49,7 +49,7 @@ func (s *Server) mnt(c *transport.Call) error {
 
 // mountPoint finds the directory of a path: an export, or a directory in one
 // that the caller can reach. Symbolic links are not followed.
-func (s *Server) mountPoint(w *who, p string) (object, error) {
+func (s *Server) mountPoint(w *Cred, p string) (object, error) {
 	if !strings.HasPrefix(p, "/") {
 		return object{}, nfs3.ErrNoEnt
 	}

@@ -48,7 +48,7 @@ func (s *Server) setattr(c *transport.Call) error {
 }
 
 // doSetattr does SETATTR under the lock of o.
-func (s *Server) doSetattr(o *object, w *who, a *nfs3.SetattrArgs, before *nfs3.PreOpAttr) error {
+func (s *Server) doSetattr(o *object, w *Cred, a *nfs3.SetattrArgs, before *nfs3.PreOpAttr) error {
 	at, err := o.getattr()
 	if err != nil {
 		return err

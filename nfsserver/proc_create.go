@@ -13,7 +13,7 @@ import (
 // A making is one of the four procedures while it runs.
 type making struct {
 	dir  object
-	who  who
+	who  Cred
 	name string
 	at   Attr // of dir, before
 	set  SetAttr

@@ -41,7 +41,7 @@ func (s *Server) lookup(c *transport.Call) error {
 	return nil
 }
 
-func (s *Server) doLookup(o *object, w *who, name []byte, res *nfs3.LookupRes) error {
+func (s *Server) doLookup(o *object, w *Cred, name []byte, res *nfs3.LookupRes) error {
 	dir, err := o.getattr()
 	switch {
 	case err != nil:

@@ -25,7 +25,7 @@ func (s *Server) read(c *transport.Call) error {
 	return nil
 }
 
-func (s *Server) doRead(c *transport.Call, o *object, w *who, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
+func (s *Server) doRead(c *transport.Call, o *object, w *Cred, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 	at, err := o.getattr()
 	if err != nil {
 		return err

@@ -67,7 +67,7 @@ func (l *listing) run(c *transport.Call, fh *nfs3.FH, cookie uint64, verf nfs3.V
 }
 
 // list checks and writes entries as long as there is room.
-func (l *listing) list(w *who, cookie uint64, verf nfs3.Verf, count int, attr *nfs3.PostOpAttr) error {
+func (l *listing) list(w *Cred, cookie uint64, verf nfs3.Verf, count int, attr *nfs3.PostOpAttr) error {
 	at, err := l.o.getattr()
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 )
 
 // changeable checks that w may change the names of directory o, and that name is one.
-func (o *object) changeable(w *who, name []byte, before *nfs3.PreOpAttr) (Attr, error) {
+func (o *object) changeable(w *Cred, name []byte, before *nfs3.PreOpAttr) (Attr, error) {
 	at, err := o.getattr()
 	if err != nil {
 		return at, err
@@ -30,7 +30,7 @@ func (o *object) changeable(w *who, name []byte, before *nfs3.PreOpAttr) (Attr, 
 }
 
 // unlinkable checks that a sticky directory lets w take name away.
-func (o *object) unlinkable(w *who, dir *Attr, name string) error {
+func (o *object) unlinkable(w *Cred, dir *Attr, name string) error {
 	if dir.Mode&ModeSticky == 0 || w.owns(dir) {
 		return nil
 	}
@@ -43,7 +43,7 @@ func (o *object) unlinkable(w *who, dir *Attr, name string) error {
 
 // movable checks that w may move name to another directory: for a directory that
 // means to change its "..", and so takes the right to write to it.
-func (o *object) movable(w *who, name string) error {
+func (o *object) movable(w *Cred, name string) error {
 	if w.root() {
 		return nil
 	}
@@ -81,7 +81,7 @@ func (s *Server) unlink(c *transport.Call, isDir bool) error {
 }
 
 // unlink does REMOVE or RMDIR under the lock of the directory.
-func (o *object) unlink(w *who, name []byte, isDir bool, before *nfs3.PreOpAttr) error {
+func (o *object) unlink(w *Cred, name []byte, isDir bool, before *nfs3.PreOpAttr) error {
 	dir, err := o.changeable(w, name, before)
 	switch {
 	case err != nil:
@@ -131,7 +131,7 @@ func (s *Server) rename(c *transport.Call) error {
 }
 
 // rename does RENAME under the locks of both directories.
-func rename(from, to *object, w *who, a *nfs3.RenameArgs, res *nfs3.RenameRes) error {
+func rename(from, to *object, w *Cred, a *nfs3.RenameArgs, res *nfs3.RenameRes) error {
 	src, err := from.changeable(w, a.From.Name, &res.FromWcc.Before)
 	dst, err2 := to.changeable(w, a.To.Name, &res.ToWcc.Before)
 	switch {
@@ -190,7 +190,7 @@ func (s *Server) link(c *transport.Call) error {
 }
 
 // link does LINK under the lock of the directory.
-func link(o, dir *object, w *who, name []byte, before *nfs3.PreOpAttr) error {
+func link(o, dir *object, w *Cred, name []byte, before *nfs3.PreOpAttr) error {
 	_, err := dir.changeable(w, name, before)
 	if err != nil {
 		return err

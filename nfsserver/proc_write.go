@@ -31,7 +31,7 @@ func (s *Server) write(c *transport.Call) error {
 const writeTries = 3
 
 // writeStable does WRITE and brings the data to where the client wants it.
-func (s *Server) writeStable(o *object, w *who, a *nfs3.WriteArgs, res *nfs3.WriteRes) error {
+func (s *Server) writeStable(o *object, w *Cred, a *nfs3.WriteArgs, res *nfs3.WriteRes) error {
 	for range writeTries {
 		res.Verf = s.verifier() // before the data: if it changes meanwhile the client sends again
 		mu := s.locks.of(&o.ref)
@@ -56,7 +56,7 @@ func (s *Server) writeStable(o *object, w *who, a *nfs3.WriteArgs, res *nfs3.Wri
 }
 
 // doWrite does WRITE under the lock of o and returns how many octets it took.
-func (s *Server) doWrite(o *object, w *who, a *nfs3.WriteArgs, before *nfs3.PreOpAttr) (uint32, error) {
+func (s *Server) doWrite(o *object, w *Cred, a *nfs3.WriteArgs, before *nfs3.PreOpAttr) (uint32, error) {
 	at, err := o.getattr()
 	if err != nil {
 		return 0, err
