@@ -129,27 +129,45 @@ func TestLostWrites(t *testing.T) {
 	})
 }
 
-// TestChangedVerifierBetweenWrites: two writes under different verifiers.
+// TestChangedVerifierBetweenWrites: the server restarted between two writes, and
+// COMMIT tells the verifier of the second one: only the two replies to WRITE show
+// that the data of the first may be lost (RFC 1813 §3.3.7).
 func TestChangedVerifierBetweenWrites(t *testing.T) {
 	var n atomic.Uint32
-	rows := map[uint32]func(run) run{nfs3.ProcWrite: func(run) run {
-		return func(c *transport.Call) error {
-			var a nfs3.WriteArgs
-			a.DecodeXDR(c.Args)
-			(&nfs3.WriteRes{Count: a.Count, Verf: nfs3.Verf{byte(n.Add(1))}}).EncodeXDR(c.Res)
-			return nil
-		}
-	}}
+	verf := func() nfs3.Verf { return nfs3.Verf{byte(n.Load())} }
+	rows := map[uint32]func(run) run{
+		nfs3.ProcWrite: func(run) run {
+			return func(c *transport.Call) error {
+				var a nfs3.WriteArgs
+				a.DecodeXDR(c.Args)
+				(&nfs3.WriteRes{Count: a.Count, Verf: verf()}).EncodeXDR(c.Res)
+				return nil
+			}
+		},
+		nfs3.ProcCommit: func(run) run {
+			return func(c *transport.Call) error {
+				c.Args.Rest()
+				(&nfs3.CommitRes{Verf: verf()}).EncodeXDR(c.Res)
+				return nil
+			}
+		},
+	}
 	faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) {
 		f, err := fsys.Create(t.Context(), "f", 0o600)
 		must(t, err)
-		for range 2 {
+		for _, restart := range []uint32{0, 1} {
+			n.Add(restart)
 			_, err = f.WriteAt([]byte("data"), 0)
 			must(t, err)
 		}
-		if err := f.Close(); !errors.Is(err, nfsclient.ErrLostWrites) {
-			t.Errorf("Close: %v, want ErrLostWrites", err)
+		if err := f.Sync(); !errors.Is(err, nfsclient.ErrLostWrites) {
+			t.Errorf("Sync after a restart between two writes: %v, want ErrLostWrites", err)
 		}
+		for range 2 { // written again, by one server
+			_, err = f.WriteAt([]byte("data"), 0)
+			must(t, err)
+		}
+		must(t, f.Close())
 	})
 }
 
