@@ -80,7 +80,7 @@ func (f *FS) Entries(ctx context.Context, name string) iter.Seq2[*DirEntry, erro
 			return
 		}
 		l := &lister{f: f, ctx: ctx, dir: n.FH}
-		for !l.eof {
+		for !l.at.EOF {
 			page, err := l.page()
 			if err != nil {
 				yield(nil, pathError("readdir", name, err))
@@ -110,22 +110,20 @@ func (f *FS) ReadDir(ctx context.Context, name string) ([]*DirEntry, error) {
 
 // A lister is a listing under way; it belongs to one goroutine.
 type lister struct {
-	f      *FS
-	ctx    context.Context
-	dir    nfs3.FH
-	plain  bool // the server has no READDIRPLUS
-	cookie uint64
-	verf   nfs3.Verf
-	eof    bool
+	f     *FS
+	ctx   context.Context
+	dir   nfs3.FH
+	plain bool    // the server has no READDIRPLUS
+	at    DirPage // the page read last
 }
 
 // page fetches the next entries.
 func (l *lister) page() ([]DirEntry, error) {
 	size := uint32(nextPage)
-	if l.cookie == 0 {
+	if l.at.Cookie == 0 {
 		size = firstPage
 	}
-	before := l.cookie
+	before := l.at.Cookie
 	var page []DirEntry
 	var err error
 	if !l.plain {
@@ -139,7 +137,7 @@ func (l *lister) page() ([]DirEntry, error) {
 		return nil, err
 	}
 	// Entries that lead back to where we were would go on for ever.
-	if !l.eof && l.cookie == before {
+	if !l.at.EOF && l.at.Cookie == before {
 		return nil, errNoForward
 	}
 	for i := range page {
@@ -155,33 +153,27 @@ func (l *lister) entry(id uint64, name []byte) DirEntry {
 }
 
 func (l *lister) plus(size uint32) (page []DirEntry, err error) {
-	args := nfs3.ReaddirplusArgs{Dir: l.dir, Cookie: l.cookie, Verf: l.verf, Dircount: size, Maxcount: size}
-	cookie := l.cookie
-	res := nfs3.ReaddirplusRes{Each: func(n *nfs3.EntryPlus) {
+	next, err := l.f.c.Readdirplus(l.ctx, l.dir, l.at, size, size, func(n *nfs3.EntryPlus) {
 		e := l.entry(n.Fileid, n.Name)
 		if n.Attr.Present && n.FH.Present {
 			e.node = Node{FH: n.FH.FH, Attr: n.Attr.Attr}
 		}
-		page, cookie = append(page, e), n.Cookie
-	}}
-	extra := nfs3.Bindings[nfs3.ProcReaddirplus].Extra(size)
-	if err = l.f.c.call(l.ctx, nfs3.ProcReaddirplus, &args, &res, &res.Status, nil, extra); err != nil {
+		page = append(page, e)
+	})
+	if err != nil {
 		return nil, err
 	}
-	l.cookie, l.verf, l.eof = cookie, res.Verf, res.EOF
+	l.at = next
 	return page, nil
 }
 
 func (l *lister) readdir(size uint32) (page []DirEntry, err error) {
-	args := nfs3.ReaddirArgs{Dir: l.dir, Cookie: l.cookie, Verf: l.verf, Count: size}
-	cookie := l.cookie
-	res := nfs3.ReaddirRes{Each: func(n *nfs3.Entry) {
-		page, cookie = append(page, l.entry(n.Fileid, n.Name)), n.Cookie
-	}}
-	extra := nfs3.Bindings[nfs3.ProcReaddir].Extra(size)
-	if err = l.f.c.call(l.ctx, nfs3.ProcReaddir, &args, &res, &res.Status, nil, extra); err != nil {
+	next, err := l.f.c.Readdir(l.ctx, l.dir, l.at, size, func(n *nfs3.Entry) {
+		page = append(page, l.entry(n.Fileid, n.Name))
+	})
+	if err != nil {
 		return nil, err
 	}
-	l.cookie, l.verf, l.eof = cookie, res.Verf, res.EOF
+	l.at = next
 	return page, nil
 }

@@ -173,7 +173,7 @@ func (d *ioDir) Stat() (fs.FileInfo, error) {
 
 // ReadDir gives the next n entries in the server's order, or all when n is not positive.
 func (d *ioDir) ReadDir(n int) ([]fs.DirEntry, error) {
-	for !d.l.eof && (n <= 0 || len(d.left) < n) {
+	for !d.l.at.EOF && (n <= 0 || len(d.left) < n) {
 		page, err := d.l.page()
 		if err != nil {
 			return nil, pathError("readdir", d.name, err)

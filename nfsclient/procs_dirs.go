@@ -1,0 +1,56 @@
+// READDIR and READDIRPLUS, page by page, as methods on handles.
+
+package nfsclient
+
+import (
+	"context"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// A DirPage is where in a directory a page of a listing stands, and what the page said of it.
+// The zero value is the start of the directory; what Readdir and Readdirplus return leads
+// to the next page.
+type DirPage struct {
+	Cookie uint64          // of the last entry seen; 0: none
+	Verf   nfs3.Verf       // of the server, for the cookies of this listing
+	Attr   nfs3.PostOpAttr // of the directory
+	EOF    bool            // the directory ends with this page
+}
+
+// Readdir reads the page after at by one READDIR of at most count bytes of results
+// (RFC 1813 §3.3.16), and gives each entry to f, whose Name is valid during that call only.
+// "." and ".." come as the server sends them, and names are not validated. After an error
+// what f was given is not a page. count bounds the memory that a reply takes.
+func (c *Client) Readdir(ctx context.Context, dir nfs3.FH, at DirPage, count uint32, f func(*nfs3.Entry)) (DirPage, error) {
+	args := nfs3.ReaddirArgs{Dir: dir, Cookie: at.Cookie, Verf: at.Verf, Count: count}
+	next := DirPage{Cookie: at.Cookie}
+	res := nfs3.ReaddirRes{Each: func(e *nfs3.Entry) {
+		next.Cookie = e.Cookie
+		f(e)
+	}}
+	extra := nfs3.Bindings[nfs3.ProcReaddir].Extra(count)
+	if err := c.call(ctx, nfs3.ProcReaddir, &args, &res, &res.Status, nil, extra); err != nil {
+		return DirPage{}, err
+	}
+	next.Verf, next.Attr, next.EOF = res.Verf, res.DirAttr, res.EOF
+	return next, nil
+}
+
+// Readdirplus is Readdir by READDIRPLUS, which also brings attributes and handles where the
+// server has them at hand (RFC 1813 §3.3.17). dircount bounds the names and cookies alone,
+// maxcount the whole of the results. Not every server has it: then the error is ErrNotSupp.
+func (c *Client) Readdirplus(ctx context.Context, dir nfs3.FH, at DirPage, dircount, maxcount uint32, f func(*nfs3.EntryPlus)) (DirPage, error) {
+	args := nfs3.ReaddirplusArgs{Dir: dir, Cookie: at.Cookie, Verf: at.Verf, Dircount: dircount, Maxcount: maxcount}
+	next := DirPage{Cookie: at.Cookie}
+	res := nfs3.ReaddirplusRes{Each: func(e *nfs3.EntryPlus) {
+		next.Cookie = e.Cookie
+		f(e)
+	}}
+	extra := nfs3.Bindings[nfs3.ProcReaddirplus].Extra(maxcount)
+	if err := c.call(ctx, nfs3.ProcReaddirplus, &args, &res, &res.Status, nil, extra); err != nil {
+		return DirPage{}, err
+	}
+	next.Verf, next.Attr, next.EOF = res.Verf, res.DirAttr, res.EOF
+	return next, nil
+}

@@ -1,0 +1,78 @@
+// Every procedure of NFSv3 is a method of Client; those on directories read page by page.
+
+package nfsclient_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+func TestEveryProcedureIsAMethod(t *testing.T) {
+	client := reflect.TypeFor[*nfsclient.Client]()
+	for i := range nfs3.Bindings {
+		name := nfs3.Bindings[i].Name
+		method := name[:1] + strings.ToLower(name[1:])
+		if _, ok := client.MethodByName(method); !ok {
+			t.Errorf("%s is no method of Client", method)
+		}
+	}
+}
+
+// TestDirectoryPages reads a directory in pages of a few names by both procedures: all
+// names come once, the last page says that it is the last, and what READDIRPLUS
+// brings beside the names is what LOOKUP says.
+func TestDirectoryPages(t *testing.T) {
+	each(t, func(t *testing.T, fsys *nfsclient.FS) {
+		ctx, c := t.Context(), fsys.Client()
+		const files = 40
+		want := []string{".", ".."}
+		for i := range files {
+			name := fmt.Sprintf("file %03d", i)
+			must(t, fsys.WriteFile(ctx, name, []byte(name), 0o600))
+			want = append(want, name)
+		}
+		root, err := fsys.Lstat(ctx, "/")
+		must(t, err)
+		dir := root.FH
+		var plain, plus []string
+		pages := 0
+		for at := (nfsclient.DirPage{}); !at.EOF; pages++ {
+			at, err = c.Readdir(ctx, dir, at, 512, func(e *nfs3.Entry) { plain = append(plain, string(e.Name)) })
+			must(t, err)
+			if !at.Attr.Present || at.Attr.Attr.Type != nfs3.TypeDir {
+				t.Errorf("attributes of the directory: %+v", at.Attr)
+			}
+		}
+		for at := (nfsclient.DirPage{}); !at.EOF; pages++ {
+			at, err = c.Readdirplus(ctx, dir, at, 512, 2048, func(e *nfs3.EntryPlus) {
+				plus = append(plus, string(e.Name))
+				if strings.HasPrefix(string(e.Name), "file") && (!e.FH.Present || !e.Attr.Present || e.Attr.Attr.Size != uint64(len(e.Name))) {
+					t.Errorf("%s: %+v %+v", e.Name, e.FH, e.Attr)
+				}
+			})
+			must(t, err)
+		}
+		if slices.Sort(plain); !slices.Equal(plain, want) {
+			t.Errorf("READDIR: %q", plain)
+		}
+		if slices.Sort(plus); !slices.Equal(plus, want) {
+			t.Errorf("READDIRPLUS: %q", plus)
+		}
+		if pages < 6 {
+			t.Errorf("%d pages: want several by each procedure", pages)
+		}
+		n, err := fsys.Lstat(ctx, "file 001")
+		must(t, err)
+		_, err = c.Readdir(ctx, n.FH, nfsclient.DirPage{}, 512, func(*nfs3.Entry) { t.Error("an entry of a file") })
+		if !errors.Is(err, nfs3.ErrNotDir) {
+			t.Errorf("READDIR of a file: %v", err)
+		}
+	})
+}
