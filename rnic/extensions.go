@@ -90,7 +90,7 @@ func (t *transmitter) atomicRequest(e *sendEntry) {
 	var room [rdmap.AtomicRequestLen]byte
 	t.whole(&h, a.Append(room[:0]))
 	t.readMSN++
-	t.cur = message{}
+	t.requested()
 }
 
 // atomicResponse adds the one segment of an Atomic Response.

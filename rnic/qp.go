@@ -228,6 +228,12 @@ func (qp *QP) wakeTx() {
 	}
 }
 
+// Moved returns how much of the work posted here has been done, in bytes: those of
+// the stream that TCP has taken, and those that the peer has sent for our RDMA Reads.
+// What the peer sends unasked does not count. A QP with work outstanding whose
+// Moved does not grow is one whose peer does nothing for it.
+func (qp *QP) Moved() uint64 { return qp.tx.handed.Load() + qp.rx.pulled.Load() }
+
 // RemoteAddr is the peer's TCP address, nil when the QP was never connected.
 func (qp *QP) RemoteAddr() net.Addr {
 	if c := qp.socket(); c != nil {

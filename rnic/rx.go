@@ -5,6 +5,7 @@ package rnic
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nfsrdma/nfsrdma/rnic/ddp"
 	"github.com/nfsrdma/nfsrdma/rnic/mpa"
@@ -46,6 +47,7 @@ type receiver struct {
 	// the Read whose response is being received
 	read     *sendEntry
 	readDone uint32
+	pulled   atomic.Uint64 // bytes of all Read Responses
 
 	mr *MR // the last one written to
 }

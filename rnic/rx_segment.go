@@ -208,6 +208,7 @@ func (r *receiver) response(h *ddp.Header, payload []byte, n int) error {
 		}
 	}
 	r.readDone = uint32(end)
+	r.pulled.Add(uint64(n))
 	return nil
 }
 

@@ -42,6 +42,8 @@ type transmitter struct {
 	fault     error // what the batch in hand ran into; told when it has left
 	stopped   bool
 
+	handed atomic.Uint64 // bytes of the stream that TCP has taken
+
 	// mulpdu for posters to read; 0 where they have no CRCs to reckon
 	mulpduNow atomic.Int32
 }
@@ -80,6 +82,8 @@ func (t *transmitter) run(budget int) {
 			t.handOver()
 			return
 		case err == errAgain:
+			// What has completed is told now: the socket can stay full for as long as the peer likes.
+			t.qp.sendCQ.notify()
 			err = t.link.waitWritable()
 		}
 		if err != nil && err != errIdle {
@@ -121,6 +125,7 @@ func (t *transmitter) step() (int, error) {
 	n, err := t.link.writev(&t.b)
 	if n > 0 {
 		t.b.advance(n)
+		t.handed.Store(t.b.pos)
 		sq := &t.qp.sq
 		sq.mu.Lock()
 		fits := sq.taken(t.qp, t.b.pos)

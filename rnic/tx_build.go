@@ -14,6 +14,7 @@ import (
 // goes between its segments (RFC 5041 §5.3, R5041-067).
 type message struct {
 	e    *sendEntry
+	at   uint32 // e: its index in the send queue
 	r    *readResponse
 	sge  int    // e: where in its SGL
 	off  int    // and in that slice
@@ -70,12 +71,7 @@ func (t *transmitter) pick() bool {
 		sq.irqNext++
 		sq.turn = false
 	case work:
-		e := sq.at(sq.next)
-		if e.isRead() {
-			sq.reads[sq.readTail&sq.readMask] = sq.next
-			sq.readTail++
-		}
-		t.cur = message{e: e}
+		t.cur = message{e: sq.at(sq.next), at: sq.next}
 		sq.next++
 		sq.turn = true
 	default:
@@ -241,9 +237,22 @@ func (t *transmitter) readRequest(e *sendEntry) {
 	q := rdmap.ReadRequest{SinkSTag: uint32(e.sinkSTag), SinkTO: e.sinkTO(),
 		Size: e.length, SrcSTag: uint32(e.RemoteSTag), SrcTO: e.RemoteTO}
 	t.readMSN++
-	t.cur = message{}
 	var room [rdmap.ReadRequestLen]byte
 	t.whole(&h, q.Append(room[:0]))
+	t.requested()
+}
+
+// requested publishes the Read or atomic operation in hand as outstanding. From
+// then on the receiver can complete it, and its entry can be used again: a peer
+// may answer before the request has left, or without having one. So this is the
+// last step, when nothing of the entry is needed any more.
+func (t *transmitter) requested() {
+	sq := &t.qp.sq
+	sq.mu.Lock()
+	sq.reads[sq.readTail&sq.readMask] = t.cur.at
+	sq.readTail++
+	sq.mu.Unlock()
+	t.cur = message{}
 }
 
 // responseSegment adds the next segment of a response. The Memory Region is
