@@ -90,7 +90,9 @@ func (c *Conn) NewCall() *Call {
 		done:    make(chan struct{}, 1),
 		scratch: make([]byte, 0, c.cfg.InlineSize),
 	}
-	c.calls = append(c.calls, k)
+	if c.err == nil { // else it is never posted, so that nobody looks for it, and is not used again
+		c.calls = append(c.calls, k)
+	}
 	c.mu.Unlock()
 	return k
 }

@@ -15,7 +15,8 @@ type Config struct {
 	Fatal      *FatalCalls // calls that cost a connection, of all connections of the service; nil: none is remembered
 	Handler    Handler     // serves inbound calls; nil: there is no service, calls are dropped
 
-	stall time.Duration // how often the end of all progress is looked for; 0: stallTick
+	stall     time.Duration // how often the end of all progress is looked for; 0: stallTick
+	sendGrace time.Duration // for a cancelled call to leave, while the peer takes nothing; 0: sendGrace
 }
 
 // What stands for a zero in Config.
@@ -43,6 +44,9 @@ func (cfg *Config) setDefaults() {
 	}
 	if cfg.stall <= 0 {
 		cfg.stall = stallTick
+	}
+	if cfg.sendGrace <= 0 {
+		cfg.sendGrace = sendGrace
 	}
 	if cfg.Budget == nil {
 		cfg.Budget = defaultBudget

@@ -21,7 +21,8 @@ const (
 	stallTick    = 10 * time.Second // how often the end of all progress is looked for
 	stallTicks   = 6                // so many in a row end the connection
 	drainTimeout = time.Second      // for replies under way when Close is called
-	sendGrace    = 5 * time.Second  // for a cancelled call to leave the send queue
+	sendGrace    = 5 * time.Second  // for a cancelled call to leave the send queue, as long as the peer takes nothing
+	slowest      = 16 << 10         // bytes that a peer has to move within stallTicks, or within sendGrace, to count as alive
 )
 
 // A Conn is one RPC-over-RDMA connection, requester and responder at once
@@ -52,14 +53,16 @@ type Conn struct {
 	wcs [32]rnic.WC
 	in  Header
 
-	mu      sync.Mutex // guards all that follows
-	err     error      // why the connection ended; latched by fail
-	recvs   []*recvCtx
-	credits credits
-	pending pendingCalls
-	calls   []*Call // all of them, by index
-	idle    *Call   // those to use again
-	calling bool    // receives for replies are posted
+	mu        sync.Mutex // guards all that follows
+	err       error      // why the connection ended; latched by fail
+	recvs     []*recvCtx
+	credits   credits
+	pending   pendingCalls
+	calls     []*Call // all of them, by index
+	idle      *Call   // those to use again
+	calling   bool    // receives for replies are posted
+	abandoned int     // calls that hold a credit though Do has given up on them
+	answers   int64   // calls that were answered
 	responder
 	written suspects // STags of late
 	grant   grants
@@ -280,7 +283,7 @@ func (c *Conn) fail(err error) {
 func (c *Conn) watch() {
 	tick := time.NewTicker(c.cfg.stall)
 	defer tick.Stop()
-	still, last := 0, int64(-1)
+	var work, window stall
 	for {
 		select {
 		case <-c.qp.Done():
@@ -289,11 +292,11 @@ func (c *Conn) watch() {
 		case <-c.kill:
 			c.qp.Close()
 		case <-tick.C:
-			now := c.progress.Load()
-			if c.posted.Load() == 0 || now != last {
-				still, last = 0, now
-			} else if still++; still == stallTicks {
+			if work.tick(c.posted.Load() > 0, c.progress.Load(), c.qp.Moved()) {
 				c.fail(errStalled)
+			}
+			if wedged, replies := c.windowAbandoned(); window.tick(wedged, replies, 0) {
+				c.fail(errAbandoned)
 			}
 		}
 	}

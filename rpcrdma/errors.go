@@ -21,6 +21,7 @@ var (
 var (
 	errOvercommit = errors.New("the peer has more calls in flight than it was granted credits")
 	errStalled    = errors.New("the peer makes no progress")
+	errAbandoned  = errors.New("the peer holds all credits by calls that nobody waits for any more")
 	errSendStuck  = errors.New("a cancelled call could not be sent in time")
 )
 

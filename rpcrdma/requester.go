@@ -206,18 +206,29 @@ func (c *Conn) giveUp(k *Call) bool {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k.abandoned = !k.answered // an answer that came just now may tell of data that is elsewhere
+	if !k.answered { // else an answer came just now, and may tell of data that is elsewhere
+		k.abandoned = true
+		c.abandoned++
+	}
 	return true
 }
 
 func (c *Conn) awaitSent(k *Call) {
-	grace := time.NewTimer(sendGrace)
+	grace := time.NewTicker(c.cfg.sendGrace)
 	defer grace.Stop()
-	select {
-	case <-k.done:
-	case <-grace.C:
-		c.fail(errSendStuck)
-		<-k.done
+	for moved := c.qp.Moved(); ; {
+		select {
+		case <-k.done:
+			return
+		case <-grace.C:
+		}
+		now := c.qp.Moved()
+		if now-moved < slowest {
+			c.fail(errSendStuck)
+			<-k.done
+			return
+		}
+		moved = now
 	}
 }
 
@@ -246,6 +257,7 @@ func (k *Call) finish() error {
 // what came. It reports that the call was given up on: then settleLate is due.
 func (c *Conn) answer(k *Call) (late bool) {
 	c.pending.take(k)
+	c.answers++
 	k.answered = true
 	if k.abandoned {
 		return true
@@ -259,6 +271,7 @@ func (c *Conn) settleLate(k *Call) {
 	k.settle()
 	c.mu.Lock()
 	k.abandoned = false
+	c.abandoned--
 	released := k.released
 	c.mu.Unlock()
 	if released {
