@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -36,6 +37,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case ctx.Err() != nil:
 		fmt.Fprintln(stderr, "nfsrdma: interrupted")
 		return 130
+	case errors.Is(err, cli.ErrReported):
+		return 1
 	}
 	fmt.Fprintf(stderr, "nfsrdma: %s\n", cli.OneLine(cmd, err))
 	return 1

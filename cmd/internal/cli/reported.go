@@ -1,0 +1,86 @@
+// How a command that goes on after errors ends: they are on standard error already, and it fails.
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"syscall"
+	"unicode"
+	"unicode/utf8"
+)
+
+// ErrReported is returned by a command that has reported each of its errors
+// itself, and has only its exit code left to give.
+var ErrReported = errors.New("some of it failed")
+
+// A Reporter writes errors of one command, each in one line, and remembers that
+// there were some. It is safe for concurrent use.
+type Reporter struct {
+	prefix string
+
+	mu     sync.Mutex // guards w, failed
+	w      io.Writer
+	failed int
+}
+
+// NewReporter writes to w, each line after "nfsrdma: NAME: ".
+func NewReporter(w io.Writer, name string) *Reporter {
+	return &Reporter{prefix: "nfsrdma: " + name + ": ", w: w}
+}
+
+// Report writes an error that lets the command fail in the end.
+func (r *Reporter) Report(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed++
+	fmt.Fprintln(r.w, r.prefix+oneLine(err.Error()))
+}
+
+// Warn writes a line that does not count as a failure.
+func (r *Reporter) Warn(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fmt.Fprintln(r.w, r.prefix+oneLine(text))
+}
+
+// Failed returns how many errors were reported.
+func (r *Reporter) Failed() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed
+}
+
+// Err is what the command returns: nil, or ErrReported after errors.
+func (r *Reporter) Err() error {
+	if r.Failed() > 0 {
+		return ErrReported
+	}
+	return nil
+}
+
+// Reason is the cause of err in the words of the C library, as coreutils print
+// them: the system's own sentence with a capital letter, or all of err when no
+// system error is in it.
+func Reason(err error) string {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return err.Error()
+	}
+	s := errno.Error()
+	first, n := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(first)) + s[n:]
+}
+
+// oneLine keeps a line a line, whatever names it holds.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, s)
+}
