@@ -29,8 +29,8 @@ var (
 // changed has returned nil. The NFS programs make UNSTABLE, DATA_SYNC,
 // FILE_SYNC and COMMIT (RFC 1813 §3.3.7, §3.3.21) from these two facts.
 //
-// Permissions are not the FS's concern: the caller has checked them (see
-// access.go). Names are single components, neither empty nor with a slash or
+// A Cred is the user as whom a method acts. Permissions are checked before, in
+// access.go. Names are single components, neither empty nor with a slash or
 // NUL; "." and ".." come only to Lookup.
 //
 // Errors are syscall.Errno values, those of io/fs, or those above; status.go
@@ -45,47 +45,47 @@ type FS interface {
 	Getattr(r Ref) (Attr, error)
 	// Setattr sets what s.Mask names, the size first. Symbolic links are not followed.
 	// On an error some of the attributes may have been set.
-	Setattr(r Ref, s *SetAttr) error
+	Setattr(c Cred, r Ref, s *SetAttr) error
 	// ReadAt fills p from offset off and returns how many octets there were;
 	// fewer than len(p) means that the file ends there, which is no error.
 	// It does not allocate in the steady state, and keeps nothing of p.
-	ReadAt(r Ref, p []byte, off uint64) (int, error)
+	ReadAt(c Cred, r Ref, p []byte, off uint64) (int, error)
 	// WriteAt writes p at off, which may be behind the end: the gap reads as zeros.
 	// It is unstable until Sync. With n < len(p) err says why, unless n > 0.
 	// It does not allocate in the steady state, and keeps nothing of p.
-	WriteAt(r Ref, p []byte, off uint64) (int, error)
+	WriteAt(c Cred, r Ref, p []byte, off uint64) (int, error)
 	// Sync brings all that was written to r, and with dataOnly false also its
 	// attributes or, for a directory, its names, to stable storage. An error that
 	// befell earlier writes is reported once, by the first Sync to find it.
 	Sync(r Ref, dataOnly bool) error
 
 	// Lookup finds name in dir. ".." of the root is the root.
-	Lookup(dir Ref, name string) (Ref, Attr, error)
+	Lookup(c Cred, dir Ref, name string) (Ref, Attr, error)
 	// Readlink returns the target of a symbolic link, EINVAL for other objects.
-	Readlink(r Ref) (string, error)
+	Readlink(c Cred, r Ref) (string, error)
 	// Create makes an empty regular file with the attributes of s; an existing
 	// name is EEXIST, whatever it names. The same holds for the three below.
-	Create(dir Ref, name string, s *SetAttr) (Ref, Attr, error)
-	Mkdir(dir Ref, name string, s *SetAttr) (Ref, Attr, error)
-	Symlink(dir Ref, name, target string, s *SetAttr) (Ref, Attr, error)
+	Create(c Cred, dir Ref, name string, s *SetAttr) (Ref, Attr, error)
+	Mkdir(c Cred, dir Ref, name string, s *SetAttr) (Ref, Attr, error)
+	Symlink(c Cred, dir Ref, name, target string, s *SetAttr) (Ref, Attr, error)
 	// Mknod makes a socket, FIFO or device; the device numbers stand in rdev.
-	Mknod(dir Ref, name string, t FileType, rdev Rdev, s *SetAttr) (Ref, Attr, error)
+	Mknod(c Cred, dir Ref, name string, t FileType, rdev Rdev, s *SetAttr) (Ref, Attr, error)
 	// Link gives the file r, not a directory, another name.
-	Link(r, dir Ref, name string) error
+	Link(c Cred, r, dir Ref, name string) error
 	// Remove takes away the name of anything but a directory (EISDIR); Rmdir that
 	// of an empty directory (ENOTDIR, ENOTEMPTY).
-	Remove(dir Ref, name string) error
-	Rmdir(dir Ref, name string) error
+	Remove(c Cred, dir Ref, name string) error
+	Rmdir(c Cred, dir Ref, name string) error
 	// Rename moves a name, over an existing one of the same sort if there is one;
 	// two names of one file stay as they are. There is no moment without the target.
-	Rename(from Ref, fromName string, to Ref, toName string) error
+	Rename(c Cred, from Ref, fromName string, to Ref, toName string) error
 
 	// ReadDir calls emit for the entries behind the cookie (0: all), "." and ".."
 	// too, until it returns false. A name that exists during the whole of a
 	// listing is emitted once, whatever else comes or goes. With plus, Ref and Attr
 	// are filled in where they can be had cheaply. emit must not call the FS; the
 	// Dirent is valid only inside it. eof tells that no entry is left.
-	ReadDir(dir Ref, cookie uint64, plus bool, emit func(*Dirent) bool) (eof bool, err error)
+	ReadDir(c Cred, dir Ref, cookie uint64, plus bool, emit func(*Dirent) bool) (eof bool, err error)
 	// Statfs tells the room left.
 	Statfs(r Ref) (Statfs, error)
 	// Close frees what the FS holds. No call may be running or follow.

@@ -25,13 +25,6 @@ type Squash struct {
 	GIDs     []uint32
 }
 
-// A Cred is the user as whom a call acts on a file system. It is passed by value,
-// so that a call allocates nothing for it; who keeps it longer than the call copies GIDs.
-type Cred struct {
-	UID, GID uint32
-	GIDs     []uint32 // supplementary groups, in no order
-}
-
 // who returns the user as whom call c acts. GIDs may be part of c.
 func (s *Server) who(c *transport.Call) Cred {
 	if s.squash.All {

@@ -75,7 +75,7 @@ func (s *Server) mountPoint(w *Cred, p string) (object, error) {
 		if err := checkName(x, []byte(name)); err != nil {
 			return o, err
 		}
-		if o.ref, _, err = x.fs.Lookup(o.ref, name); err != nil {
+		if o.ref, _, err = x.fs.Lookup(*w, o.ref, name); err != nil {
 			return o, err
 		}
 	}

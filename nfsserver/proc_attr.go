@@ -75,7 +75,7 @@ func (s *Server) doSetattr(o *object, w *Cred, a *nfs3.SetattrArgs, before *nfs3
 	if mode, changed := w.killSetID(&at); set.Has(SetSize) && !set.Has(SetMode) && changed {
 		set.Mask, set.Mode = set.Mask|SetMode, mode
 	}
-	return o.x.fs.Setattr(o.ref, &set)
+	return o.x.fs.Setattr(*w, o.ref, &set)
 }
 
 // settle brings changed objects to stable storage, if the change went well:

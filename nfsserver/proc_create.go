@@ -81,7 +81,7 @@ func (s *Server) mkdir(c *transport.Call) error {
 	}
 	a.Attr.SetSize = false
 	return s.make(c, &a.Where, &a.Attr, TypeDir, func(m *making) (Ref, Attr, error) {
-		return m.dir.x.fs.Mkdir(m.dir.ref, m.name, &m.set)
+		return m.dir.x.fs.Mkdir(m.who, m.dir.ref, m.name, &m.set)
 	})
 }
 
@@ -96,7 +96,7 @@ func (s *Server) symlink(c *transport.Call) error {
 		if err := checkTarget(a.Path); err != nil {
 			return Ref{}, Attr{}, err
 		}
-		return m.dir.x.fs.Symlink(m.dir.ref, m.name, string(a.Path), &m.set)
+		return m.dir.x.fs.Symlink(m.who, m.dir.ref, m.name, string(a.Path), &m.set)
 	})
 }
 
@@ -135,7 +135,7 @@ func (s *Server) mknod(c *transport.Call) error {
 		default:
 			return Ref{}, Attr{}, nfs3.ErrBadType
 		}
-		return m.dir.x.fs.Mknod(m.dir.ref, m.name, t, Rdev{a.Rdev.Major, a.Rdev.Minor}, &m.set)
+		return m.dir.x.fs.Mknod(m.who, m.dir.ref, m.name, t, Rdev{a.Rdev.Major, a.Rdev.Minor}, &m.set)
 	})
 }
 
@@ -151,7 +151,7 @@ func (s *Server) create(c *transport.Call) error {
 			m.set.Mask |= SetAtime | SetMtime
 		}
 		for range 3 { // the name may go away in between, by other hands than ours
-			r, at, err := m.dir.x.fs.Create(m.dir.ref, m.name, &m.set)
+			r, at, err := m.dir.x.fs.Create(m.who, m.dir.ref, m.name, &m.set)
 			if !errors.Is(err, syscall.EEXIST) || a.Mode == nfs3.Guarded {
 				return r, at, err
 			}
@@ -169,7 +169,7 @@ func (s *Server) create(c *transport.Call) error {
 // earlier transmission of this very call has made.
 func (m *making) reuse(mode nfs3.CreateMode) (Ref, Attr, error) {
 	fs := m.dir.x.fs
-	r, at, err := fs.Lookup(m.dir.ref, m.name)
+	r, at, err := fs.Lookup(m.who, m.dir.ref, m.name)
 	if err != nil {
 		return r, at, err
 	}
@@ -192,7 +192,7 @@ func (m *making) reuse(mode nfs3.CreateMode) (Ref, Attr, error) {
 	if mode, changed := m.who.killSetID(&at); changed {
 		set.Mask, set.Mode = set.Mask|SetMode, mode
 	}
-	if err := fs.Setattr(r, &set); err != nil {
+	if err := fs.Setattr(m.who, r, &set); err != nil {
 		return r, at, err
 	}
 	at, err = fs.Getattr(r)

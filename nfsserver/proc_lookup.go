@@ -54,7 +54,7 @@ func (s *Server) doLookup(o *object, w *Cred, name []byte, res *nfs3.LookupRes) 
 	if err := checkName(o.x, name); err != nil {
 		return err
 	}
-	r, at, err := o.x.fs.Lookup(o.ref, string(name))
+	r, at, err := o.x.fs.Lookup(*w, o.ref, string(name))
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (s *Server) readlink(c *transport.Call) error {
 	o, err := s.open(&a.FH)
 	if err == nil {
 		var target string
-		if target, err = o.x.fs.Readlink(o.ref); err == nil {
+		if target, err = o.x.fs.Readlink(s.who(c), o.ref); err == nil {
 			if res.Path = c.Buffer(len(target)); res.Path == nil {
 				err = ErrBusy
 			}

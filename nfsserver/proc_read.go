@@ -49,7 +49,7 @@ func (s *Server) doRead(c *transport.Call, o *object, w *Cred, a *nfs3.ReadArgs,
 		if buf == nil {
 			return ErrBusy
 		}
-		n, err := o.x.fs.ReadAt(o.ref, buf, a.Offset)
+		n, err := o.x.fs.ReadAt(*w, o.ref, buf, a.Offset)
 		if err != nil {
 			return err
 		}

@@ -87,7 +87,7 @@ func (l *listing) list(w *Cred, cookie uint64, verf nfs3.Verf, count int, attr *
 	}
 	nfs3.BeginEntries(l.res, attr, l.o.x.verf)
 	// Attributes and handles of what one may not search are not shown.
-	eof, err := l.o.x.fs.ReadDir(l.o.ref, cookie, l.withAttr && w.may(&at, mayExec), l.entry)
+	eof, err := l.o.x.fs.ReadDir(*w, l.o.ref, cookie, l.withAttr && w.may(&at, mayExec), l.entry)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func (o *object) unlinkable(w *Cred, dir *Attr, name string) error {
 	if dir.Mode&ModeSticky == 0 || w.owns(dir) {
 		return nil
 	}
-	_, at, err := o.x.fs.Lookup(o.ref, name)
+	_, at, err := o.x.fs.Lookup(*w, o.ref, name)
 	if err == nil && !w.mayUnlink(dir, &at) {
 		return nfs3.ErrPerm
 	}
@@ -47,7 +47,7 @@ func (o *object) movable(w *Cred, name string) error {
 	if w.root() {
 		return nil
 	}
-	_, at, err := o.x.fs.Lookup(o.ref, name)
+	_, at, err := o.x.fs.Lookup(*w, o.ref, name)
 	if err == nil && at.Type == TypeDir && !w.may(&at, mayWrite) {
 		return nfs3.ErrAcces
 	}
@@ -98,9 +98,9 @@ func (o *object) unlink(w *Cred, name []byte, isDir bool, before *nfs3.PreOpAttr
 		return err
 	}
 	if isDir {
-		return o.x.fs.Rmdir(o.ref, n)
+		return o.x.fs.Rmdir(*w, o.ref, n)
 	}
-	return o.x.fs.Remove(o.ref, n)
+	return o.x.fs.Remove(*w, o.ref, n)
 }
 
 func (s *Server) rename(c *transport.Call) error {
@@ -157,7 +157,7 @@ func rename(from, to *object, w *Cred, a *nfs3.RenameArgs, res *nfs3.RenameRes) 
 		}
 	}
 	// What is in the way gives ISDIR, NOTDIR or NOTEMPTY, as POSIX callers expect.
-	return from.x.fs.Rename(from.ref, old, to.ref, name)
+	return from.x.fs.Rename(*w, from.ref, old, to.ref, name)
 }
 
 func (s *Server) link(c *transport.Call) error {
@@ -208,5 +208,5 @@ func link(o, dir *object, w *Cred, name []byte, before *nfs3.PreOpAttr) error {
 	case !o.x.info.HardLinks:
 		return nfs3.ErrNotSupp
 	}
-	return o.x.fs.Link(o.ref, dir.ref, string(name))
+	return o.x.fs.Link(*w, o.ref, dir.ref, string(name))
 }

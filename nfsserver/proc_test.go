@@ -407,7 +407,7 @@ func TestReadOnly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fs := mk(t)
 			at := nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o777}
-			if _, _, err := fs.Create(fs.Root(), "f", &at); err != nil {
+			if _, _, err := fs.Create(nfsserver.Self(), fs.Root(), "f", &at); err != nil {
 				t.Fatal(err)
 			}
 			h := serve(t, nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: fs, ReadOnly: true}}})

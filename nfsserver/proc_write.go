@@ -77,12 +77,12 @@ func (s *Server) doWrite(o *object, w *Cred, a *nfs3.WriteArgs, before *nfs3.Pre
 	case a.Count == 0:
 		return 0, nil
 	}
-	n, err := o.x.fs.WriteAt(o.ref, a.Data[:min(len(a.Data), MaxIO)], a.Offset)
+	n, err := o.x.fs.WriteAt(*w, o.ref, a.Data[:min(len(a.Data), MaxIO)], a.Offset)
 	if err != nil {
 		return 0, err
 	}
 	if mode, changed := w.killSetID(&at); changed {
-		err = o.x.fs.Setattr(o.ref, &SetAttr{Mask: SetMode, Mode: mode})
+		err = o.x.fs.Setattr(*w, o.ref, &SetAttr{Mask: SetMode, Mode: mode})
 	}
 	return uint32(n), err
 }

@@ -42,30 +42,30 @@ func (d *forgetfulDisk) Sync(r nfsserver.Ref, dataOnly bool) error {
 	return err
 }
 
-func (d *forgetfulDisk) WriteAt(r nfsserver.Ref, p []byte, off uint64) (int, error) {
+func (d *forgetfulDisk) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
 	d.dirty(d.data, r)
-	return d.FS.WriteAt(r, p, off)
+	return d.FS.WriteAt(c, r, p, off)
 }
 
-func (d *forgetfulDisk) Setattr(r nfsserver.Ref, s *nfsserver.SetAttr) error {
+func (d *forgetfulDisk) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) error {
 	d.dirty(d.other, r)
-	return d.FS.Setattr(r, s)
+	return d.FS.Setattr(c, r, s)
 }
 
-func (d *forgetfulDisk) Create(dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
-	r, a, err := d.FS.Create(dir, name, s)
+func (d *forgetfulDisk) Create(c nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+	r, a, err := d.FS.Create(c, dir, name, s)
 	d.dirty(d.other, dir, r)
 	return r, a, err
 }
 
-func (d *forgetfulDisk) Mkdir(dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
-	r, a, err := d.FS.Mkdir(dir, name, s)
+func (d *forgetfulDisk) Mkdir(c nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+	r, a, err := d.FS.Mkdir(c, dir, name, s)
 	d.dirty(d.other, dir, r)
 	return r, a, err
 }
 
-func (d *forgetfulDisk) Symlink(dir nfsserver.Ref, name, target string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
-	r, a, err := d.FS.Symlink(dir, name, target, s)
+func (d *forgetfulDisk) Symlink(c nfsserver.Cred, dir nfsserver.Ref, name, target string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+	r, a, err := d.FS.Symlink(c, dir, name, target, s)
 	d.dirty(d.other, dir) // the link itself is stable with its directory
 	return r, a, err
 }

@@ -25,12 +25,12 @@ type failingDisk struct {
 	lost    int
 }
 
-func (d *failingDisk) WriteAt(r nfsserver.Ref, p []byte, off uint64) (int, error) {
+func (d *failingDisk) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
 	d.mu.Lock()
 	d.taken += len(p)
 	d.written += len(p)
 	d.mu.Unlock()
-	return d.FS.WriteAt(r, p, off)
+	return d.FS.WriteAt(c, r, p, off)
 }
 
 func (d *failingDisk) Sync(nfsserver.Ref, bool) error {

@@ -88,12 +88,8 @@ func squash(o *options) nfsserver.Squash {
 	if os.Geteuid() == 0 {
 		return nfsserver.Squash{Root: o.rootSquash}
 	}
-	s := nfsserver.Squash{All: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
-	groups, _ := os.Getgroups()
-	for _, g := range groups {
-		s.GIDs = append(s.GIDs, uint32(g))
-	}
-	return s
+	me := nfsserver.Self()
+	return nfsserver.Squash{All: true, UID: me.UID, GID: me.GID, GIDs: me.GIDs}
 }
 
 // stateDir is where state is kept between runs.

@@ -28,7 +28,7 @@ func checkRoot(t *tree) {
 	eq(t, "type", a.Type, nfsserver.TypeDir)
 	eq(t, "nlink at least 1", a.Nlink >= 1, true)
 	for _, name := range []string{".", ".."} {
-		r, b, err := t.Lookup(t.root, name)
+		r, b, err := t.Lookup(t.me, t.root, name)
 		t.ok(err, "Lookup "+name)
 		eq(t, name+" of the root is the root", r, t.root)
 		eq(t, "fileid of "+name, b.Fileid, a.Fileid)
@@ -44,13 +44,13 @@ func checkNewObjects(t *tree) {
 	}
 	ids := map[uint64]string{}
 	for _, m := range []made{
-		{"f", nfsserver.TypeReg, func(n string) (nfsserver.Ref, nfsserver.Attr, error) { return t.Create(t.root, n, mode(0o640)) }},
-		{"d", nfsserver.TypeDir, func(n string) (nfsserver.Ref, nfsserver.Attr, error) { return t.Mkdir(t.root, n, mode(0o640)) }},
+		{"f", nfsserver.TypeReg, func(n string) (nfsserver.Ref, nfsserver.Attr, error) { return t.Create(t.me, t.root, n, mode(0o640)) }},
+		{"d", nfsserver.TypeDir, func(n string) (nfsserver.Ref, nfsserver.Attr, error) { return t.Mkdir(t.me, t.root, n, mode(0o640)) }},
 		{"p", nfsserver.TypeFIFO, func(n string) (nfsserver.Ref, nfsserver.Attr, error) {
-			return t.Mknod(t.root, n, nfsserver.TypeFIFO, nfsserver.Rdev{}, mode(0o640))
+			return t.Mknod(t.me, t.root, n, nfsserver.TypeFIFO, nfsserver.Rdev{}, mode(0o640))
 		}},
 		{"s", nfsserver.TypeSocket, func(n string) (nfsserver.Ref, nfsserver.Attr, error) {
-			return t.Mknod(t.root, n, nfsserver.TypeSocket, nfsserver.Rdev{}, mode(0o640))
+			return t.Mknod(t.me, t.root, n, nfsserver.TypeSocket, nfsserver.Rdev{}, mode(0o640))
 		}},
 	} {
 		r, a, err := m.mk(m.name)
@@ -69,29 +69,29 @@ func checkNewObjects(t *tree) {
 			t.Errorf("%s and %s have one fileid", m.name, other)
 		}
 		ids[a.Fileid] = m.name
-		found, b, err := t.Lookup(t.root, m.name)
+		found, b, err := t.Lookup(t.me, t.root, m.name)
 		t.ok(err, "Lookup")
 		eq(t, m.name+": Ref found", found, r)
 		eq(t, m.name+": attributes found", b, a)
 		eq(t, m.name+": attributes asked for", t.attr(r), a)
 	}
-	_, _, err := t.Mknod(t.root, "r", nfsserver.TypeReg, nfsserver.Rdev{}, mode(0o600))
+	_, _, err := t.Mknod(t.me, t.root, "r", nfsserver.TypeReg, nfsserver.Rdev{}, mode(0o600))
 	t.want(err, "Mknod of a file", nfsserver.ErrBadType)
-	_, _, err = t.Mknod(t.root, "r", nfsserver.TypeDir, nfsserver.Rdev{}, mode(0o700))
+	_, _, err = t.Mknod(t.me, t.root, "r", nfsserver.TypeDir, nfsserver.Rdev{}, mode(0o700))
 	t.want(err, "Mknod of a directory", nfsserver.ErrBadType)
 }
 
 func checkMode(t *tree) {
 	for _, r := range []nfsserver.Ref{t.file(t.root, "f"), t.dir(t.root, "d")} {
 		for _, m := range []uint32{0, 0o400, 0o777, 0o1755, 0o644} {
-			t.ok(t.Setattr(r, mode(m)), "Setattr mode")
+			t.ok(t.Setattr(t.me, r, mode(m)), "Setattr mode")
 			eq(t, "mode", t.attr(r).Mode, m)
 		}
 	}
 	f := t.find(t.root, "f")
-	t.ok(t.Setattr(f, mode(0o100644)), "Setattr mode with type bits")
+	t.ok(t.Setattr(t.me, f, mode(0o100644)), "Setattr mode with type bits")
 	eq(t, "mode has no type bits", t.attr(f).Mode, 0o644)
-	t.ok(t.Setattr(f, &nfsserver.SetAttr{Mode: 0o777, Size: 100}), "Setattr of nothing")
+	t.ok(t.Setattr(t.me, f, &nfsserver.SetAttr{Mode: 0o777, Size: 100}), "Setattr of nothing")
 	eq(t, "mode not in the mask", t.attr(f).Mode, 0o644)
 	eq(t, "size not in the mask", t.attr(f).Size, 0)
 }
@@ -99,13 +99,13 @@ func checkMode(t *tree) {
 func checkTimes(t *tree) {
 	at, mt := nfsserver.Time{Sec: 1000000000, Nsec: 123456789}, nfsserver.Time{Sec: 2000000000, Nsec: 987654321}
 	for _, r := range []nfsserver.Ref{t.file(t.root, "f"), t.dir(t.root, "d"), t.link(t.root, "l", "nowhere")} {
-		t.ok(t.Setattr(r, &nfsserver.SetAttr{Mask: nfsserver.SetAtime | nfsserver.SetMtime, Atime: at, Mtime: mt}), "Setattr both times")
+		t.ok(t.Setattr(t.me, r, &nfsserver.SetAttr{Mask: nfsserver.SetAtime | nfsserver.SetMtime, Atime: at, Mtime: mt}), "Setattr both times")
 		eq(t, "atime", t.attr(r).Atime, at)
 		eq(t, "mtime", t.attr(r).Mtime, mt)
-		t.ok(t.Setattr(r, &nfsserver.SetAttr{Mask: nfsserver.SetAtime, Atime: mt}), "Setattr atime")
+		t.ok(t.Setattr(t.me, r, &nfsserver.SetAttr{Mask: nfsserver.SetAtime, Atime: mt}), "Setattr atime")
 		eq(t, "atime alone", t.attr(r).Atime, mt)
 		eq(t, "mtime left", t.attr(r).Mtime, mt)
-		t.ok(t.Setattr(r, &nfsserver.SetAttr{Mask: nfsserver.SetMtime, Mtime: at}), "Setattr mtime")
+		t.ok(t.Setattr(t.me, r, &nfsserver.SetAttr{Mask: nfsserver.SetMtime, Mtime: at}), "Setattr mtime")
 		eq(t, "atime left", t.attr(r).Atime, mt)
 		eq(t, "mtime alone", t.attr(r).Mtime, at)
 	}
@@ -115,12 +115,12 @@ func checkTimesNow(t *tree) {
 	old := nfsserver.Time{Sec: 1}
 	f := t.file(t.root, "f")
 	both := &nfsserver.SetAttr{Mask: nfsserver.SetAtime | nfsserver.SetMtime, Atime: old, Mtime: old}
-	t.ok(t.Setattr(f, both), "Setattr")
-	t.ok(t.Setattr(f, &nfsserver.SetAttr{Mask: nfsserver.SetAtimeNow}), "Setattr atime now")
+	t.ok(t.Setattr(t.me, f, both), "Setattr")
+	t.ok(t.Setattr(t.me, f, &nfsserver.SetAttr{Mask: nfsserver.SetAtimeNow}), "Setattr atime now")
 	eq(t, "atime is new", t.attr(f).Atime.Sec > 1e9, true)
 	eq(t, "mtime is old", t.attr(f).Mtime, old)
-	t.ok(t.Setattr(f, both), "Setattr")
-	t.ok(t.Setattr(f, &nfsserver.SetAttr{Mask: nfsserver.SetMtimeNow}), "Setattr mtime now")
+	t.ok(t.Setattr(t.me, f, both), "Setattr")
+	t.ok(t.Setattr(t.me, f, &nfsserver.SetAttr{Mask: nfsserver.SetMtimeNow}), "Setattr mtime now")
 	eq(t, "atime is old", t.attr(f).Atime, old)
 	eq(t, "mtime is new", t.attr(f).Mtime.Sec > 1e9, true)
 }
@@ -129,7 +129,7 @@ func checkSize(t *tree) {
 	f := t.file(t.root, "f")
 	size := func(n uint64) {
 		t.Helper()
-		t.ok(t.Setattr(f, &nfsserver.SetAttr{Mask: nfsserver.SetSize, Size: n}), "Setattr size")
+		t.ok(t.Setattr(t.me, f, &nfsserver.SetAttr{Mask: nfsserver.SetSize, Size: n}), "Setattr size")
 		eq(t, "size", t.attr(f).Size, n)
 	}
 	t.put(f, "0123456789", 0)
@@ -144,19 +144,19 @@ func checkSize(t *tree) {
 	size(0)
 	s := mode(0o600)
 	s.Mask, s.Size = s.Mask|nfsserver.SetSize, 5
-	_, a, err := t.Create(t.root, "sized", s)
+	_, a, err := t.Create(t.me, t.root, "sized", s)
 	t.ok(err, "Create with a size")
 	eq(t, "size at creation", a.Size, 5)
 }
 
 func checkSizeErrors(t *tree) {
 	s := &nfsserver.SetAttr{Mask: nfsserver.SetSize, Size: 1}
-	t.want(t.Setattr(t.dir(t.root, "d"), s), "size of a directory", isDir)
-	t.want(t.Setattr(t.link(t.root, "l", "x"), s), "size of a symbolic link", inval)
-	p, _, err := t.Mknod(t.root, "p", nfsserver.TypeFIFO, nfsserver.Rdev{}, mode(0o600))
+	t.want(t.Setattr(t.me, t.dir(t.root, "d"), s), "size of a directory", isDir)
+	t.want(t.Setattr(t.me, t.link(t.root, "l", "x"), s), "size of a symbolic link", inval)
+	p, _, err := t.Mknod(t.me, t.root, "p", nfsserver.TypeFIFO, nfsserver.Rdev{}, mode(0o600))
 	t.ok(err, "Mknod")
-	t.want(t.Setattr(p, s), "size of a FIFO", inval)
-	t.want(t.Setattr(t.file(t.root, "f"), &nfsserver.SetAttr{Mask: nfsserver.SetSize, Size: 1 << 63}), "size over all bounds", fbig, inval)
+	t.want(t.Setattr(t.me, p, s), "size of a FIFO", inval)
+	t.want(t.Setattr(t.me, t.file(t.root, "f"), &nfsserver.SetAttr{Mask: nfsserver.SetSize, Size: 1 << 63}), "size over all bounds", fbig, inval)
 }
 
 // later makes sure that the next change has a time of its own.
@@ -182,18 +182,18 @@ func checkChangeTimes(t *tree) {
 	}{
 		{"write", f, true, true, func() { t.put(f, "x", 0) }},
 		{"read", f, false, false, func() { t.get(f, 1, 0) }},
-		{"truncate", f, true, true, func() { t.ok(t.Setattr(f, &nfsserver.SetAttr{Mask: nfsserver.SetSize}), "truncate") }},
-		{"chmod", f, false, true, func() { t.ok(t.Setattr(f, mode(0o600)), "chmod") }},
-		{"link", f, false, true, func() { t.ok(t.Link(f, d, "g"), "Link") }},
-		{"unlink of a second name", f, false, true, func() { t.ok(t.Remove(d, "g"), "Remove") }},
+		{"truncate", f, true, true, func() { t.ok(t.Setattr(t.me, f, &nfsserver.SetAttr{Mask: nfsserver.SetSize}), "truncate") }},
+		{"chmod", f, false, true, func() { t.ok(t.Setattr(t.me, f, mode(0o600)), "chmod") }},
+		{"link", f, false, true, func() { t.ok(t.Link(t.me, f, d, "g"), "Link") }},
+		{"unlink of a second name", f, false, true, func() { t.ok(t.Remove(t.me, d, "g"), "Remove") }},
 		{"create", d, true, true, func() { t.file(d, "a") }},
 		{"write below", d, false, false, func() { t.put(t.find(d, "a"), "x", 0) }},
-		{"rename within", d, true, true, func() { t.ok(t.Rename(d, "a", d, "b"), "Rename") }},
-		{"rename away", d, true, true, func() { t.ok(t.Rename(d, "b", t.root, "b"), "Rename") }},
-		{"rename hither", d, true, true, func() { t.ok(t.Rename(t.root, "b", d, "b"), "Rename") }},
-		{"remove", d, true, true, func() { t.ok(t.Remove(d, "b"), "Remove") }},
+		{"rename within", d, true, true, func() { t.ok(t.Rename(t.me, d, "a", d, "b"), "Rename") }},
+		{"rename away", d, true, true, func() { t.ok(t.Rename(t.me, d, "b", t.root, "b"), "Rename") }},
+		{"rename hither", d, true, true, func() { t.ok(t.Rename(t.me, t.root, "b", d, "b"), "Rename") }},
+		{"remove", d, true, true, func() { t.ok(t.Remove(t.me, d, "b"), "Remove") }},
 		{"mkdir", d, true, true, func() { t.dir(d, "s") }},
-		{"rmdir", d, true, true, func() { t.ok(t.Rmdir(d, "s"), "Rmdir") }},
+		{"rmdir", d, true, true, func() { t.ok(t.Rmdir(t.me, d, "s"), "Rmdir") }},
 		{"symlink", d, true, true, func() { t.link(d, "l", "t") }},
 		{"lookup", d, false, false, func() { t.find(d, "l") }},
 		{"readdir", d, false, false, func() { t.names(d, 0, true) }},
@@ -207,12 +207,12 @@ func checkChangeTimes(t *tree) {
 func checkLinkCounts(t *tree) {
 	f := t.file(t.root, "f")
 	for i, name := range []string{"g", "h", "i"} {
-		t.ok(t.Link(f, t.root, name), "Link")
+		t.ok(t.Link(t.me, f, t.root, name), "Link")
 		eq(t, "links", t.attr(f).Nlink, uint32(i+2))
 		eq(t, "one file", t.find(t.root, name), f)
 	}
 	for i, name := range []string{"f", "g", "h"} {
-		t.ok(t.Remove(t.root, name), "Remove")
+		t.ok(t.Remove(t.me, t.root, name), "Remove")
 		eq(t, "links", t.attr(f).Nlink, uint32(3-i))
 	}
 	t.put(f, "still here", 0)
@@ -224,7 +224,7 @@ func checkSymlinkAttr(t *tree) {
 	a := t.attr(l)
 	eq(t, "type", a.Type, nfsserver.TypeSymlink)
 	eq(t, "size", a.Size, uint64(len("some/where")))
-	t.ok(t.Setattr(l, mode(0o600)), "mode of a symbolic link is taken without effect")
+	t.ok(t.Setattr(t.me, l, mode(0o600)), "mode of a symbolic link is taken without effect")
 	eq(t, "type still", t.attr(l).Type, nfsserver.TypeSymlink)
 }
 

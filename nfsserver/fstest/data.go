@@ -61,7 +61,7 @@ func checkCornerSizes(t *tree) {
 	for _, size := range corners {
 		for _, off := range []uint64{0, 1, 4095, 65536} {
 			f := t.file(t.root, fmt.Sprintf("f%d-%d", size, off))
-			n, err := t.WriteAt(f, data[:size], off)
+			n, err := t.WriteAt(t.me, f, data[:size], off)
 			t.ok(err, "WriteAt")
 			eq(t, "octets written", n, size)
 			want := off + uint64(size)
@@ -69,7 +69,7 @@ func checkCornerSizes(t *tree) {
 				want = 0
 			}
 			eq(t, "size", t.attr(f).Size, want)
-			n, err = t.ReadAt(f, back, off)
+			n, err = t.ReadAt(t.me, f, back, off)
 			t.ok(err, "ReadAt")
 			if !bytes.Equal(back[:n], data[:size]) {
 				t.Errorf("%d octets at %d: read back others", size, off)
@@ -84,7 +84,7 @@ func checkHoles(t *tree) {
 	t.put(f, "end", off)
 	eq(t, "size", t.attr(f).Size, off+3)
 	b := bytes.Repeat([]byte{0xff}, 100000)
-	n, err := t.ReadAt(f, b, 1<<20)
+	n, err := t.ReadAt(t.me, f, b, 1<<20)
 	t.ok(err, "ReadAt")
 	eq(t, "octets of a hole", n, len(b))
 	eq(t, "zeros", bytes.Count(b, []byte{0}), len(b))
@@ -111,7 +111,7 @@ func checkModel(t *tree) {
 			}
 			copy(model[min(off, len(model)):], b)
 		case 2:
-			t.ok(t.Setattr(f, &nfsserver.SetAttr{Mask: nfsserver.SetSize, Size: uint64(off)}), "truncate")
+			t.ok(t.Setattr(t.me, f, &nfsserver.SetAttr{Mask: nfsserver.SetSize, Size: uint64(off)}), "truncate")
 			if off <= len(model) {
 				model = model[:off:off]
 			} else {
@@ -133,7 +133,7 @@ func checkModel(t *tree) {
 func checkOffsets(t *tree) {
 	f := t.file(t.root, "f")
 	for _, off := range []uint64{math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64 - 1, math.MaxUint64} {
-		_, err := t.WriteAt(f, []byte("xy"), off)
+		_, err := t.WriteAt(t.me, f, []byte("xy"), off)
 		t.want(err, "write beyond all files", fbig, inval)
 		eq(t, "read beyond all files", t.get(f, 2, off), "")
 	}
@@ -143,16 +143,16 @@ func checkOffsets(t *tree) {
 func checkNotAFile(t *tree) {
 	b := make([]byte, 4)
 	d := t.dir(t.root, "d")
-	_, err := t.ReadAt(d, b, 0)
+	_, err := t.ReadAt(t.me, d, b, 0)
 	t.want(err, "read of a directory", isDir)
-	_, err = t.WriteAt(d, b, 0)
+	_, err = t.WriteAt(t.me, d, b, 0)
 	t.want(err, "write of a directory", isDir)
-	p, _, err := t.Mknod(t.root, "p", nfsserver.TypeFIFO, nfsserver.Rdev{}, mode(0o600))
+	p, _, err := t.Mknod(t.me, t.root, "p", nfsserver.TypeFIFO, nfsserver.Rdev{}, mode(0o600))
 	t.ok(err, "Mknod")
 	for _, r := range []nfsserver.Ref{p, t.link(t.root, "l", "d")} {
-		_, err = t.ReadAt(r, b, 0)
+		_, err = t.ReadAt(t.me, r, b, 0)
 		t.want(err, "read of no file", inval)
-		_, err = t.WriteAt(r, b, 0)
+		_, err = t.WriteAt(t.me, r, b, 0)
 		t.want(err, "write of no file", inval)
 	}
 }
@@ -164,18 +164,18 @@ func checkSync(t *tree) {
 		t.ok(t.Sync(r, true), "Sync of data")
 		t.ok(t.Sync(r, false), "Sync")
 	}
-	t.ok(t.Setattr(f, mode(0)), "Setattr")
+	t.ok(t.Setattr(t.me, f, mode(0)), "Setattr")
 	t.ok(t.Sync(f, false), "Sync of a file of mode 0")
 }
 
 func checkReadlink(t *tree) {
 	for i, target := range []string{"x", "/etc/passwd", "../../..", "a b\n\xff", string(bytes.Repeat([]byte("y"), 1000)), string(bytes.Repeat([]byte("z/"), 2047))} {
-		got, err := t.Readlink(t.link(t.root, fmt.Sprint("l", i), target))
+		got, err := t.Readlink(t.me, t.link(t.root, fmt.Sprint("l", i), target))
 		t.ok(err, "Readlink")
 		eq(t, "target", got, target)
 	}
 	for _, r := range []nfsserver.Ref{t.file(t.root, "f"), t.root} {
-		_, err := t.Readlink(r)
+		_, err := t.Readlink(t.me, r)
 		t.want(err, "Readlink of another object", inval)
 	}
 }
@@ -184,10 +184,10 @@ func checkAllocs(t *tree) {
 	f := t.file(t.root, "f")
 	b := make([]byte, 8192)
 	step := func() {
-		if _, err := t.WriteAt(f, b, 4096); err != nil {
+		if _, err := t.WriteAt(t.me, f, b, 4096); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := t.ReadAt(f, b, 4096); err != nil {
+		if _, err := t.ReadAt(t.me, f, b, 4096); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := t.Getattr(f); err != nil {

@@ -21,8 +21,8 @@ var dirChecks = []check{
 
 func checkEmptyDir(t *tree) {
 	for _, d := range []nfsserver.Ref{t.root, t.dir(t.root, "d")} {
-		t.ok(t.Rename(t.root, "d", t.root, "e"), "Rename")
-		t.ok(t.Rename(t.root, "e", t.root, "d"), "Rename")
+		t.ok(t.Rename(t.me, t.root, "d", t.root, "e"), "Rename")
+		t.ok(t.Rename(t.me, t.root, "e", t.root, "d"), "Rename")
 		names := t.names(d, 0, false)
 		eq(t, "dots", slices.Contains(names, ".") && slices.Contains(names, ".."), true)
 	}
@@ -34,7 +34,7 @@ func checkEntries(t *tree) {
 	want["."] = t.root
 	for _, plus := range []bool{false, true} {
 		seen := map[string]bool{}
-		eof, err := t.ReadDir(t.root, 0, plus, func(de *nfsserver.Dirent) bool {
+		eof, err := t.ReadDir(t.me, t.root, 0, plus, func(de *nfsserver.Dirent) bool {
 			name := string(de.Name)
 			seen[name] = true
 			if r, ok := want[name]; ok && de.HasAttr {
@@ -52,7 +52,7 @@ func checkEntries(t *tree) {
 		eq(t, "entries", len(seen), 5)
 	}
 	ids := map[string]uint64{}
-	_, err := t.ReadDir(t.root, 0, false, func(de *nfsserver.Dirent) bool { ids[string(de.Name)] = de.Fileid; return true })
+	_, err := t.ReadDir(t.me, t.root, 0, false, func(de *nfsserver.Dirent) bool { ids[string(de.Name)] = de.Fileid; return true })
 	t.ok(err, "ReadDir")
 	for name, r := range want {
 		eq(t, name+": fileid is that of the object", ids[name], t.attr(r).Fileid)
@@ -89,7 +89,7 @@ func checkPages(t *tree) {
 func (t *tree) page(d nfsserver.Ref, cookie uint64, n int) (names []string, next uint64, eof bool) {
 	t.Helper()
 	next = cookie
-	eof, err := t.ReadDir(d, cookie, false, func(de *nfsserver.Dirent) bool {
+	eof, err := t.ReadDir(t.me, d, cookie, false, func(de *nfsserver.Dirent) bool {
 		if len(names) == n {
 			return false
 		}
@@ -110,7 +110,7 @@ func checkRemovalWhileReading(t *tree) {
 		got = append(got, names...)
 		for _, name := range names {
 			if name[0] != '.' {
-				t.ok(t.Remove(d, name), "Remove")
+				t.ok(t.Remove(t.me, d, name), "Remove")
 			}
 		}
 	}

@@ -22,7 +22,7 @@ func Run(t *testing.T, mk func(t *testing.T) nfsserver.FS) {
 						t.Errorf("Close: %v", err)
 					}
 				})
-				c.run(&tree{T: t, FS: fs, root: fs.Root()})
+				c.run(&tree{T: t, FS: fs, me: nfsserver.Self(), root: fs.Root()})
 			})
 		}
 	}
@@ -38,6 +38,7 @@ type check struct {
 type tree struct {
 	*testing.T
 	nfsserver.FS
+	me   nfsserver.Cred // who calls
 	root nfsserver.Ref
 }
 
@@ -80,35 +81,35 @@ func (t *tree) attr(r nfsserver.Ref) nfsserver.Attr {
 
 func (t *tree) file(dir nfsserver.Ref, name string) nfsserver.Ref {
 	t.Helper()
-	r, _, err := t.Create(dir, name, mode(0o644))
+	r, _, err := t.Create(t.me, dir, name, mode(0o644))
 	t.ok(err, "Create "+name)
 	return r
 }
 
 func (t *tree) dir(dir nfsserver.Ref, name string) nfsserver.Ref {
 	t.Helper()
-	r, _, err := t.Mkdir(dir, name, mode(0o755))
+	r, _, err := t.Mkdir(t.me, dir, name, mode(0o755))
 	t.ok(err, "Mkdir "+name)
 	return r
 }
 
 func (t *tree) link(dir nfsserver.Ref, name, target string) nfsserver.Ref {
 	t.Helper()
-	r, _, err := t.Symlink(dir, name, target, mode(0o777))
+	r, _, err := t.Symlink(t.me, dir, name, target, mode(0o777))
 	t.ok(err, "Symlink "+name)
 	return r
 }
 
 func (t *tree) find(dir nfsserver.Ref, name string) nfsserver.Ref {
 	t.Helper()
-	r, _, err := t.Lookup(dir, name)
+	r, _, err := t.Lookup(t.me, dir, name)
 	t.ok(err, "Lookup "+name)
 	return r
 }
 
 func (t *tree) gone(dir nfsserver.Ref, name string) {
 	t.Helper()
-	_, _, err := t.Lookup(dir, name)
+	_, _, err := t.Lookup(t.me, dir, name)
 	t.want(err, "Lookup of what is gone, "+name, noEnt)
 }
 
@@ -127,7 +128,7 @@ func (t *tree) stale(r nfsserver.Ref) {
 
 func (t *tree) put(r nfsserver.Ref, data string, off uint64) {
 	t.Helper()
-	n, err := t.WriteAt(r, []byte(data), off)
+	n, err := t.WriteAt(t.me, r, []byte(data), off)
 	t.ok(err, "WriteAt")
 	eq(t, "octets written", n, len(data))
 }
@@ -135,7 +136,7 @@ func (t *tree) put(r nfsserver.Ref, data string, off uint64) {
 func (t *tree) get(r nfsserver.Ref, n int, off uint64) string {
 	t.Helper()
 	b := make([]byte, n)
-	k, err := t.ReadAt(r, b, off)
+	k, err := t.ReadAt(t.me, r, b, off)
 	t.ok(err, "ReadAt")
 	return string(b[:k])
 }
@@ -146,7 +147,7 @@ func (t *tree) names(dir nfsserver.Ref, page int, plus bool) (names []string) {
 	var cookie uint64
 	for {
 		n := 0
-		eof, err := t.ReadDir(dir, cookie, plus, func(de *nfsserver.Dirent) bool {
+		eof, err := t.ReadDir(t.me, dir, cookie, plus, func(de *nfsserver.Dirent) bool {
 			if page > 0 && n == page {
 				return false
 			}

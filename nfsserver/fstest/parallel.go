@@ -33,14 +33,14 @@ func checkOneWinner(t *tree) {
 		name := fmt.Sprint("f", round)
 		var won atomic.Int32
 		together(8, func(int) {
-			if _, _, err := t.Create(t.root, name, mode(0o600)); err == nil {
+			if _, _, err := t.Create(t.me, t.root, name, mode(0o600)); err == nil {
 				won.Add(1)
 			}
 		})
 		eq(t, "who made it", won.Load(), 1)
 		won.Store(0)
 		together(8, func(int) {
-			if t.Remove(t.root, name) == nil {
+			if t.Remove(t.me, t.root, name) == nil {
 				won.Add(1)
 			}
 		})
@@ -53,14 +53,14 @@ func checkParallelNames(t *tree) {
 	together(8, func(i int) {
 		for k := range 40 {
 			name := fmt.Sprintf("%d-%d", i, k)
-			if _, _, err := t.Create(d, name, mode(0o600)); err != nil {
+			if _, _, err := t.Create(t.me, d, name, mode(0o600)); err != nil {
 				t.Errorf("Create: %v", err)
 			}
-			if _, err := t.ReadDir(d, 0, true, func(*nfsserver.Dirent) bool { return true }); err != nil {
+			if _, err := t.ReadDir(t.me, d, 0, true, func(*nfsserver.Dirent) bool { return true }); err != nil {
 				t.Errorf("ReadDir: %v", err)
 			}
 			if k%2 == 0 {
-				if err := t.Remove(d, name); err != nil {
+				if err := t.Remove(t.me, d, name); err != nil {
 					t.Errorf("Remove: %v", err)
 				}
 			}
@@ -80,11 +80,11 @@ func checkParallelData(t *tree) {
 		}
 		for k := range each {
 			off := uint64((k*writers + i) * size)
-			if n, err := t.WriteAt(f, b, off); n != size || err != nil {
+			if n, err := t.WriteAt(t.me, f, b, off); n != size || err != nil {
 				t.Errorf("WriteAt: %d, %v", n, err)
 			}
 			got := make([]byte, size)
-			if n, err := t.ReadAt(f, got, off); n != size || err != nil || !slices.Equal(got, b) {
+			if n, err := t.ReadAt(t.me, f, got, off); n != size || err != nil || !slices.Equal(got, b) {
 				t.Errorf("ReadAt: %d, %v, or others' octets", n, err)
 			}
 			t.Getattr(f)
@@ -106,7 +106,7 @@ func checkParallelRename(t *tree) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for !done.Load() {
-			if _, _, err := t.Lookup(t.root, "target"); err != nil {
+			if _, _, err := t.Lookup(t.me, t.root, "target"); err != nil {
 				t.Errorf("Lookup while it is replaced: %v", err)
 				return
 			}
@@ -115,10 +115,10 @@ func checkParallelRename(t *tree) {
 	together(4, func(i int) {
 		for k := range 50 {
 			name := fmt.Sprintf("tmp-%d-%d", i, k)
-			if _, _, err := t.Create(t.root, name, mode(0o600)); err != nil {
+			if _, _, err := t.Create(t.me, t.root, name, mode(0o600)); err != nil {
 				t.Errorf("Create: %v", err)
 			}
-			if err := t.Rename(t.root, name, t.root, "target"); err != nil {
+			if err := t.Rename(t.me, t.root, name, t.root, "target"); err != nil {
 				t.Errorf("Rename: %v", err)
 			}
 		}
@@ -137,10 +137,10 @@ func checkRemoveUnderUse(t *tree) {
 			b := make([]byte, 5000)
 			for range 10 {
 				if i == 0 {
-					t.Remove(t.root, "f")
+					t.Remove(t.me, t.root, "f")
 				}
-				t.WriteAt(f, b, 0)
-				t.ReadAt(f, b, 0)
+				t.WriteAt(t.me, f, b, 0)
+				t.ReadAt(t.me, f, b, 0)
 				t.Sync(f, true)
 				t.Getattr(f)
 			}

@@ -21,21 +21,21 @@ func checkBadRefs(t *tree) {
 	one, _ := nfsserver.MakeRef([]byte{0})
 	for _, r := range []nfsserver.Ref{{}, cut, long, odd, one} {
 		t.stale(r)
-		_, _, err := t.Lookup(r, "x")
+		_, _, err := t.Lookup(t.me, r, "x")
 		t.want(err, "Lookup", nfsserver.ErrStale, errStale)
 		for what, mk := range t.makers() {
 			t.want(mk(r, "x"), what, nfsserver.ErrStale, errStale)
 		}
-		t.want(t.Setattr(r, mode(0)), "Setattr", nfsserver.ErrStale, errStale)
+		t.want(t.Setattr(t.me, r, mode(0)), "Setattr", nfsserver.ErrStale, errStale)
 		t.want(t.Sync(r, false), "Sync", nfsserver.ErrStale, errStale)
-		t.want(t.Link(r, t.root, "x"), "Link", nfsserver.ErrStale, errStale)
+		t.want(t.Link(t.me, r, t.root, "x"), "Link", nfsserver.ErrStale, errStale)
 	}
 }
 
 func checkRootRef(t *tree) {
 	eq(t, "Root is constant", t.Root(), t.root)
-	t.want(t.Rmdir(t.root, "."), "Rmdir of the root", inval)
-	t.ok(t.Setattr(t.root, mode(0o700)), "Setattr of the root")
+	t.want(t.Rmdir(t.me, t.root, "."), "Rmdir of the root", inval)
+	t.ok(t.Setattr(t.me, t.root, mode(0o700)), "Setattr of the root")
 	eq(t, "mode", t.attr(t.root).Mode, 0o700)
 }
 
@@ -47,7 +47,7 @@ func checkReuse(t *tree) {
 			t.Fatal("a Ref was given to a second file")
 		}
 		seen[r] = true
-		t.ok(t.Remove(t.root, "f"), "Remove")
+		t.ok(t.Remove(t.me, t.root, "f"), "Remove")
 	}
 	t.file(t.root, "f")
 	for r := range seen {
@@ -59,11 +59,11 @@ func checkKeep(t *tree) {
 	f := t.file(t.root, "f")
 	d := t.dir(t.root, "d")
 	t.put(f, "kept", 0)
-	t.ok(t.Setattr(f, mode(0)), "Setattr")
-	t.ok(t.Link(f, d, "g"), "Link")
-	t.ok(t.Remove(t.root, "f"), "Remove of the first name")
-	t.ok(t.Rename(d, "g", t.root, "h"), "Rename")
-	t.ok(t.Rename(t.root, "d", t.root, "e"), "Rename of the directory")
+	t.ok(t.Setattr(t.me, f, mode(0)), "Setattr")
+	t.ok(t.Link(t.me, f, d, "g"), "Link")
+	t.ok(t.Remove(t.me, t.root, "f"), "Remove of the first name")
+	t.ok(t.Rename(t.me, d, "g", t.root, "h"), "Rename")
+	t.ok(t.Rename(t.me, t.root, "d", t.root, "e"), "Rename of the directory")
 	eq(t, "the same", t.find(t.root, "h"), f)
 	eq(t, "content", t.get(f, 100, 0), "kept")
 }

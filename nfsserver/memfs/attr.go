@@ -24,7 +24,7 @@ func (n *inode) getattr() nfsserver.Attr {
 }
 
 // Setattr sets attributes, the size first.
-func (f *FS) Setattr(r nfsserver.Ref, s *nfsserver.SetAttr) error {
+func (f *FS) Setattr(_ nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) error {
 	n, err := f.get(&r)
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (n *inode) addLinks(d int) {
 }
 
 // Readlink returns the target.
-func (f *FS) Readlink(r nfsserver.Ref) (string, error) {
+func (f *FS) Readlink(_ nfsserver.Cred, r nfsserver.Ref) (string, error) {
 	n, err := f.get(&r)
 	if err != nil {
 		return "", err

@@ -14,7 +14,7 @@ import (
 const pageSize = 64 << 10
 
 // ReadAt copies out of the pages.
-func (f *FS) ReadAt(r nfsserver.Ref, p []byte, off uint64) (int, error) {
+func (f *FS) ReadAt(_ nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
 	n, err := f.file(&r)
 	if err != nil {
 		return 0, err
@@ -40,7 +40,7 @@ func (f *FS) ReadAt(r nfsserver.Ref, p []byte, off uint64) (int, error) {
 }
 
 // WriteAt copies into the pages. Without room for all it writes what has room.
-func (f *FS) WriteAt(r nfsserver.Ref, p []byte, off uint64) (int, error) {
+func (f *FS) WriteAt(_ nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
 	n, err := f.file(&r)
 	if err != nil {
 		return 0, err

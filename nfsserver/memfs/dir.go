@@ -72,7 +72,7 @@ func (f *FS) findDir(r *nfsserver.Ref) (*inode, error) {
 }
 
 // ReadDir goes over the entries in cookie order.
-func (f *FS) ReadDir(r nfsserver.Ref, cookie uint64, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
+func (f *FS) ReadDir(_ nfsserver.Cred, r nfsserver.Ref, cookie uint64, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	n, err := f.findDir(&r)
@@ -102,7 +102,7 @@ func (f *FS) ReadDir(r nfsserver.Ref, cookie uint64, plus bool, emit func(*nfsse
 }
 
 // Lookup finds a name.
-func (f *FS) Lookup(r nfsserver.Ref, name string) (nfsserver.Ref, nfsserver.Attr, error) {
+func (f *FS) Lookup(_ nfsserver.Cred, r nfsserver.Ref, name string) (nfsserver.Ref, nfsserver.Attr, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	n, err := f.findDir(&r)

@@ -11,15 +11,18 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/fstest"
 )
 
+// me is who calls.
+var me = nfsserver.Self()
+
 func TestFS(t *testing.T) {
-	fstest.Run(t, func(*testing.T) nfsserver.FS { return New(Options{}) })
+	fstest.Run(t, func(*testing.T) nfsserver.FS { return New(Options{UID: me.UID, GID: me.GID}) })
 }
 
 // TestLimit: what is full says so, and what is removed makes room.
 func TestLimit(t *testing.T) {
-	f := New(Options{Limit: 1 << 20})
+	f := New(Options{Limit: 1 << 20, UID: me.UID, GID: me.GID})
 	start := f.used.Load()
-	r, _, err := f.Create(f.Root(), "f", &nfsserver.SetAttr{})
+	r, _, err := f.Create(me, f.Root(), "f", &nfsserver.SetAttr{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +30,7 @@ func TestLimit(t *testing.T) {
 	var off uint64
 	for err == nil {
 		var n int
-		n, err = f.WriteAt(r, b, off)
+		n, err = f.WriteAt(me, r, b, off)
 		off += uint64(n)
 	}
 	if !errors.Is(err, syscall.ENOSPC) || off < 1<<19 || off > 1<<20 {
@@ -39,14 +42,14 @@ func TestLimit(t *testing.T) {
 	if st, err := f.Statfs(f.Root()); err != nil || st.AvailBytes >= 64<<10 {
 		t.Errorf("Statfs of a full FS: %+v, %v", st, err)
 	}
-	if err := f.Remove(f.Root(), "f"); err != nil {
+	if err := f.Remove(me, f.Root(), "f"); err != nil {
 		t.Fatal(err)
 	}
 	if f.used.Load() != start {
 		t.Errorf("%d octets are still charged", f.used.Load()-start)
 	}
 	for i := 0; ; i++ {
-		if _, _, err := f.Mkdir(f.Root(), string(rune('a'+i%26))+string(rune(0x4e00+i)), &nfsserver.SetAttr{}); err != nil {
+		if _, _, err := f.Mkdir(me, f.Root(), string(rune('a'+i%26))+string(rune(0x4e00+i)), &nfsserver.SetAttr{}); err != nil {
 			if !errors.Is(err, syscall.ENOSPC) || i < 1000 {
 				t.Errorf("directory %d: %v", i, err)
 			}

@@ -9,17 +9,17 @@ import (
 )
 
 // Create makes an empty file.
-func (f *FS) Create(dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+func (f *FS) Create(_ nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
 	return f.add(dir, name, nfsserver.TypeReg, s, 0, func(n *inode) { n.attr.Size = 0 })
 }
 
 // Mkdir makes an empty directory.
-func (f *FS) Mkdir(dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+func (f *FS) Mkdir(_ nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
 	return f.add(dir, name, nfsserver.TypeDir, s, 0, func(n *inode) { n.attr.Nlink = 2 })
 }
 
 // Symlink makes a symbolic link.
-func (f *FS) Symlink(dir nfsserver.Ref, name, target string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+func (f *FS) Symlink(_ nfsserver.Cred, dir nfsserver.Ref, name, target string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
 	if target == "" {
 		return nfsserver.Ref{}, nfsserver.Attr{}, syscall.ENOENT
 	}
@@ -29,7 +29,7 @@ func (f *FS) Symlink(dir nfsserver.Ref, name, target string, s *nfsserver.SetAtt
 }
 
 // Mknod makes a socket, FIFO or device.
-func (f *FS) Mknod(dir nfsserver.Ref, name string, t nfsserver.FileType, rdev nfsserver.Rdev, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+func (f *FS) Mknod(_ nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver.FileType, rdev nfsserver.Rdev, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
 	switch t {
 	case nfsserver.TypeSocket, nfsserver.TypeFIFO:
 		rdev = nfsserver.Rdev{}
@@ -83,7 +83,7 @@ func (f *FS) newName(dir *nfsserver.Ref, name string) (*inode, error) {
 }
 
 // Link adds a name.
-func (f *FS) Link(r, dir nfsserver.Ref, name string) error {
+func (f *FS) Link(_ nfsserver.Cred, r, dir nfsserver.Ref, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n, err := f.find(&r)
@@ -110,7 +110,7 @@ func (f *FS) Link(r, dir nfsserver.Ref, name string) error {
 }
 
 // Remove takes a name away, and the object with its last name.
-func (f *FS) Remove(dir nfsserver.Ref, name string) error {
+func (f *FS) Remove(_ nfsserver.Cred, dir nfsserver.Ref, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	d, n, err := f.named(&dir, name)
@@ -125,7 +125,7 @@ func (f *FS) Remove(dir nfsserver.Ref, name string) error {
 }
 
 // Rmdir takes an empty directory away.
-func (f *FS) Rmdir(dir nfsserver.Ref, name string) error {
+func (f *FS) Rmdir(_ nfsserver.Cred, dir nfsserver.Ref, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	d, n, err := f.named(&dir, name)

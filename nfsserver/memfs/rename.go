@@ -9,7 +9,7 @@ import (
 )
 
 // Rename moves a name.
-func (f *FS) Rename(from nfsserver.Ref, fromName string, to nfsserver.Ref, toName string) error {
+func (f *FS) Rename(_ nfsserver.Cred, from nfsserver.Ref, fromName string, to nfsserver.Ref, toName string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	src, n, err := f.named(&from, fromName)

@@ -71,7 +71,7 @@ func (f *FS) getattr(n *node) (nfsserver.Attr, error) {
 
 // Setattr sets size, owner, mode and times, in this order: a change of owner
 // clears set-id bits, and the others change times.
-func (f *FS) Setattr(r nfsserver.Ref, s *nfsserver.SetAttr) error {
+func (f *FS) Setattr(_ nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) error {
 	n, err := f.acquire(&r)
 	if err != nil {
 		return err

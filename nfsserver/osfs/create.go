@@ -10,7 +10,7 @@ import (
 )
 
 // Create makes a file, and keeps it open for the writes that follow.
-func (f *FS) Create(dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+func (f *FS) Create(_ nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
 	d, err := f.acquireDir(&dir)
 	if err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
@@ -105,21 +105,21 @@ func (f *FS) make(dir nfsserver.Ref, name string, s *nfsserver.SetAttr, undo int
 }
 
 // Mkdir makes a directory.
-func (f *FS) Mkdir(dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+func (f *FS) Mkdir(_ nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
 	return f.make(dir, name, s, unix.AT_REMOVEDIR, true, func(dirfd int) error {
 		return unix.Mkdirat(dirfd, name, 0o700)
 	})
 }
 
 // Symlink makes a symbolic link.
-func (f *FS) Symlink(dir nfsserver.Ref, name, target string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+func (f *FS) Symlink(_ nfsserver.Cred, dir nfsserver.Ref, name, target string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
 	return f.make(dir, name, s, 0, false, func(dirfd int) error {
 		return unix.Symlinkat(target, dirfd, name)
 	})
 }
 
 // Mknod makes a socket, FIFO or device.
-func (f *FS) Mknod(dir nfsserver.Ref, name string, t nfsserver.FileType, rdev nfsserver.Rdev, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+func (f *FS) Mknod(_ nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver.FileType, rdev nfsserver.Rdev, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
 	var mode uint32
 	dev := 0
 	switch t {

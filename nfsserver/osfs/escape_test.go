@@ -28,31 +28,31 @@ func TestEscape(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := newFS(t, filepath.Join(top, "export"), o)
-		if r, _, err := f.Lookup(f.Root(), ".."); err != nil || r != f.Root() {
+		if r, _, err := f.Lookup(me, f.Root(), ".."); err != nil || r != f.Root() {
 			t.Errorf(".. of the root: %v", err)
 		}
-		d, _, err := f.Lookup(f.Root(), "d")
+		d, _, err := f.Lookup(me, f.Root(), "d")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"up", "there"} {
-			r, a, err := f.Lookup(f.Root(), name)
+			r, a, err := f.Lookup(me, f.Root(), name)
 			if err != nil || a.Type != nfsserver.TypeSymlink {
 				t.Fatalf("Lookup %s: %v %v", name, a.Type, err)
 			}
-			if _, _, err := f.Lookup(r, "secret"); !errors.Is(err, syscall.ENOTDIR) {
+			if _, _, err := f.Lookup(me, r, "secret"); !errors.Is(err, syscall.ENOTDIR) {
 				t.Errorf("Lookup through %s: %v", name, err)
 			}
-			if _, err := f.ReadAt(r, make([]byte, 10), 0); !errors.Is(err, syscall.EINVAL) {
+			if _, err := f.ReadAt(me, r, make([]byte, 10), 0); !errors.Is(err, syscall.EINVAL) {
 				t.Errorf("ReadAt through %s: %v", name, err)
 			}
-			if _, _, err := f.Create(f.Root(), name, &nfsserver.SetAttr{}); !errors.Is(err, syscall.EEXIST) {
+			if _, _, err := f.Create(me, f.Root(), name, &nfsserver.SetAttr{}); !errors.Is(err, syscall.EEXIST) {
 				t.Errorf("Create through %s: %v", name, err)
 			}
-			if err := f.Setattr(r, &nfsserver.SetAttr{Mask: nfsserver.SetMode | nfsserver.SetMtime, Mode: 0o777}); err != nil {
+			if err := f.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetMode | nfsserver.SetMtime, Mode: 0o777}); err != nil {
 				t.Errorf("Setattr of %s: %v", name, err)
 			}
-			if err := f.Setattr(r, &nfsserver.SetAttr{Mask: nfsserver.SetSize}); err == nil {
+			if err := f.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetSize}); err == nil {
 				t.Errorf("truncate through %s", name)
 			}
 		}
@@ -63,7 +63,7 @@ func TestEscape(t *testing.T) {
 		if err := os.Rename(filepath.Join(top, "export", "d"), filepath.Join(top, "d")); err != nil {
 			t.Fatal(err)
 		}
-		if r, _, err := f.Lookup(d, ".."); err == nil {
+		if r, _, err := f.Lookup(me, d, ".."); err == nil {
 			t.Errorf(".. of what was moved out leads to %x", r.Bytes())
 		}
 	})
@@ -74,7 +74,7 @@ func TestSwap(t *testing.T) {
 	bothKinds(t, func(t *testing.T, o Options) {
 		dir := t.TempDir()
 		f := newFS(t, dir, o)
-		r, _, err := f.Create(f.Root(), "f", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o644})
+		r, _, err := f.Create(me, f.Root(), "f", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o644})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestSwap(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.cache.closeAll()
-		if _, err := f.WriteAt(r, []byte("x"), 0); err != nil {
+		if _, err := f.WriteAt(me, r, []byte("x"), 0); err != nil {
 			t.Errorf("WriteAt of what was moved: %v", err)
 		}
 		if st, err := os.Stat(outside); err != nil || st.Size() != 0 {

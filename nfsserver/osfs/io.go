@@ -10,7 +10,7 @@ import (
 )
 
 // ReadAt reads until p is full or the file ends.
-func (f *FS) ReadAt(r nfsserver.Ref, p []byte, off uint64) (int, error) {
+func (f *FS) ReadAt(_ nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
 	n, err := f.acquire(&r)
 	if err != nil {
 		return 0, err
@@ -44,7 +44,7 @@ func (f *FS) ReadAt(r nfsserver.Ref, p []byte, off uint64) (int, error) {
 }
 
 // WriteAt writes until p is empty or nothing more goes.
-func (f *FS) WriteAt(r nfsserver.Ref, p []byte, off uint64) (int, error) {
+func (f *FS) WriteAt(_ nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
 	n, err := f.acquire(&r)
 	if err != nil {
 		return 0, err

@@ -9,7 +9,7 @@ import (
 
 // Lookup opens a name of a directory and keeps it open: its attributes and
 // content are asked for next.
-func (f *FS) Lookup(dir nfsserver.Ref, name string) (nfsserver.Ref, nfsserver.Attr, error) {
+func (f *FS) Lookup(_ nfsserver.Cred, dir nfsserver.Ref, name string) (nfsserver.Ref, nfsserver.Attr, error) {
 	d, err := f.acquireDir(&dir)
 	if err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
@@ -102,7 +102,7 @@ func (f *FS) below(fd int, st *unix.Stat_t) bool {
 }
 
 // Readlink returns the target of a symbolic link.
-func (f *FS) Readlink(r nfsserver.Ref) (string, error) {
+func (f *FS) Readlink(_ nfsserver.Cred, r nfsserver.Ref) (string, error) {
 	n, err := f.acquire(&r)
 	if err != nil {
 		return "", err

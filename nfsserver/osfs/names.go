@@ -11,7 +11,7 @@ import (
 
 // Link gives an inode another name. The path of /proc leads to the inode itself,
 // a symbolic link too.
-func (f *FS) Link(r, dir nfsserver.Ref, name string) error {
+func (f *FS) Link(_ nfsserver.Cred, r, dir nfsserver.Ref, name string) error {
 	n, err := f.acquire(&r)
 	if err != nil {
 		return err
@@ -33,10 +33,12 @@ func (f *FS) Link(r, dir nfsserver.Ref, name string) error {
 }
 
 // Remove takes away a name that is no directory's.
-func (f *FS) Remove(dir nfsserver.Ref, name string) error { return f.unlink(dir, name, 0) }
+func (f *FS) Remove(_ nfsserver.Cred, dir nfsserver.Ref, name string) error {
+	return f.unlink(dir, name, 0)
+}
 
 // Rmdir takes away an empty directory.
-func (f *FS) Rmdir(dir nfsserver.Ref, name string) error {
+func (f *FS) Rmdir(_ nfsserver.Cred, dir nfsserver.Ref, name string) error {
 	return f.unlink(dir, name, unix.AT_REMOVEDIR)
 }
 
@@ -76,7 +78,7 @@ func (f *FS) cached(d *node, name string) *node {
 
 // Rename is renameat: what it says of existing targets, and of two names of one
 // file, is what RFC 1813 §3.3.14 wants.
-func (f *FS) Rename(from nfsserver.Ref, fromName string, to nfsserver.Ref, toName string) error {
+func (f *FS) Rename(_ nfsserver.Cred, from nfsserver.Ref, fromName string, to nfsserver.Ref, toName string) error {
 	src, err := f.acquireDir(&from)
 	if err != nil {
 		return err

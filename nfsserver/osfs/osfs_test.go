@@ -10,6 +10,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/fstest"
 )
 
+// me is who calls.
+var me = nfsserver.Self()
+
 // places are directories on different file systems.
 func places(t *testing.T) map[string]string {
 	p := map[string]string{"tmp": os.TempDir()}

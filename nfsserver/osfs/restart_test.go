@@ -29,19 +29,19 @@ func TestRestart(t *testing.T) {
 				at := f.Root()
 				for i := range 5 {
 					var err error
-					if at, _, err = f.Mkdir(at, fmt.Sprint("d", i), &nfsserver.SetAttr{}); err != nil {
+					if at, _, err = f.Mkdir(me, at, fmt.Sprint("d", i), &nfsserver.SetAttr{}); err != nil {
 						t.Fatal(err)
 					}
 				}
-				r, _, err := f.Create(at, "f", &nfsserver.SetAttr{})
+				r, _, err := f.Create(me, at, "f", &nfsserver.SetAttr{})
 				if err != nil {
 					t.Fatal(err)
 				}
-				gone, _, err := f.Create(f.Root(), "gone", &nfsserver.SetAttr{})
+				gone, _, err := f.Create(me, f.Root(), "gone", &nfsserver.SetAttr{})
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := f.WriteAt(r, []byte("content"), 0); err != nil {
+				if _, err := f.WriteAt(me, r, []byte("content"), 0); err != nil {
 					t.Fatal(err)
 				}
 				f.Close()
@@ -50,10 +50,10 @@ func TestRestart(t *testing.T) {
 				}
 				g := newFS(t, dir, o)
 				b := make([]byte, 10)
-				if n, err := g.ReadAt(r, b, 0); err != nil || string(b[:n]) != "content" {
+				if n, err := g.ReadAt(me, r, b, 0); err != nil || string(b[:n]) != "content" {
 					t.Errorf("after a restart: %q, %v", b[:n], err)
 				}
-				if found, _, err := g.Lookup(at, "f"); err != nil || found != r {
+				if found, _, err := g.Lookup(me, at, "f"); err != nil || found != r {
 					t.Errorf("Lookup after a restart: another Ref, or %v", err)
 				}
 				mustStale(t, g, gone, "a file removed meanwhile")
@@ -77,7 +77,7 @@ func TestRemovedBehindOurBack(t *testing.T) {
 		f := newFS(t, dir, o)
 		var refs []nfsserver.Ref
 		for _, name := range []string{"a", "b"} {
-			r, _, err := f.Create(f.Root(), name, &nfsserver.SetAttr{})
+			r, _, err := f.Create(me, f.Root(), name, &nfsserver.SetAttr{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,24 +120,24 @@ func TestDescriptors(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 300 {
-			r, _, err := f.Create(f.Root(), fmt.Sprint(i), &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o600})
+			r, _, err := f.Create(me, f.Root(), fmt.Sprint(i), &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o600})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := f.WriteAt(r, []byte("x"), 0); err != nil {
+			if _, err := f.WriteAt(me, r, []byte("x"), 0); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for i := range 300 {
-			r, _, err := f.Lookup(f.Root(), fmt.Sprint(i))
+			r, _, err := f.Lookup(me, f.Root(), fmt.Sprint(i))
 			if err != nil {
 				t.Fatal(err)
 			}
 			b := make([]byte, 1)
-			if n, err := f.ReadAt(r, b, 0); n != 1 || err != nil {
+			if n, err := f.ReadAt(me, r, b, 0); n != 1 || err != nil {
 				t.Fatalf("ReadAt: %d %v", n, err)
 			}
-			if _, err := f.WriteAt(r, b, 1); err != nil {
+			if _, err := f.WriteAt(me, r, b, 1); err != nil {
 				t.Fatal(err)
 			}
 		}

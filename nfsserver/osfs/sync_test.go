@@ -60,11 +60,11 @@ func TestSyncReachesTheKernel(t *testing.T) {
 		{"dir", false, fmt.Sprintf("fsync of %d", inode("dir"))},
 		{"link", false, fmt.Sprintf("syncfs of %d", inode("."))},
 	} {
-		r, _, err := f.Lookup(f.Root(), c.name)
+		r, _, err := f.Lookup(me, f.Root(), c.name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.WriteAt(r, []byte("y"), 0); c.name == "file" && err != nil {
+		if _, err := f.WriteAt(me, r, []byte("y"), 0); c.name == "file" && err != nil {
 			t.Fatal(err)
 		}
 		heard = nil

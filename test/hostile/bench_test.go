@@ -34,9 +34,9 @@ func BenchmarkBeside(b *testing.B) {
 
 func beside(b *testing.B, attack func(*testing.B, *rig.Server, nfs3.FH, chan struct{})) {
 	s := rig.Start(b, rig.Config{Export: func(fs nfsserver.FS) {
-		ref, _, err := fs.Create(fs.Root(), "large", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o666})
+		ref, _, err := fs.Create(nfsserver.Self(), fs.Root(), "large", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o666})
 		if err == nil {
-			_, err = fs.WriteAt(ref, pattern(1<<20), 0)
+			_, err = fs.WriteAt(nfsserver.Self(), ref, pattern(1<<20), 0)
 		}
 		if err != nil {
 			b.Fatal(err)

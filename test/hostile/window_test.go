@@ -28,13 +28,13 @@ func greedy(t *testing.T) (*target, nfs3.FH) {
 	a := attackWith(t, rig.Config{
 		Server: transport.ServerConfig{Memory: memory, RDMA: rpcrdma.Config{Budget: rpcrdma.NewBudget(memory)}},
 		Export: func(fs nfsserver.FS) {
-			ref, _, err := fs.Create(fs.Root(), "large", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o666})
+			ref, _, err := fs.Create(nfsserver.Self(), fs.Root(), "large", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o666})
 			if err == nil {
-				_, err = fs.WriteAt(ref, data, 0)
+				_, err = fs.WriteAt(nfsserver.Self(), ref, data, 0)
 			}
 			for i := range 8000 {
 				if err == nil {
-					_, _, err = fs.Create(fs.Root(), "name "+strconv.Itoa(i), &nfsserver.SetAttr{})
+					_, _, err = fs.Create(nfsserver.Self(), fs.Root(), "name "+strconv.Itoa(i), &nfsserver.SetAttr{})
 				}
 			}
 			if err != nil {

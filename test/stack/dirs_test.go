@@ -37,10 +37,10 @@ func fill(t *testing.T, dir string) func(nfsserver.FS) {
 	if dir == "" {
 		return func(tree nfsserver.FS) {
 			for _, n := range dirSizes {
-				ref, _, err := tree.Mkdir(tree.Root(), strconv.Itoa(n), &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o777})
+				ref, _, err := tree.Mkdir(nfsserver.Self(), tree.Root(), strconv.Itoa(n), &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o777})
 				for i := range n {
 					if err == nil {
-						_, _, err = tree.Create(ref, fileName(i), &nfsserver.SetAttr{})
+						_, _, err = tree.Create(nfsserver.Self(), ref, fileName(i), &nfsserver.SetAttr{})
 					}
 				}
 				if err != nil {

@@ -1,0 +1,22 @@
+// The user as whom a call acts, as file systems are told.
+
+package nfsserver
+
+import "os"
+
+// A Cred is the user as whom a call acts on a file system. It is passed by value,
+// so that a call allocates nothing for it; who keeps it longer than the call copies GIDs.
+type Cred struct {
+	UID, GID uint32
+	GIDs     []uint32 // supplementary groups, in no order
+}
+
+// Self returns the user as whom this process acts.
+func Self() Cred {
+	c := Cred{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	groups, _ := os.Getgroups()
+	for _, g := range groups {
+		c.GIDs = append(c.GIDs, uint32(g))
+	}
+	return c
+}
