@@ -9,7 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -48,10 +48,11 @@ func (f *FS) Create(ctx context.Context, name string, perm fs.FileMode) (*File, 
 
 // OpenFile opens a file with the flags of os.OpenFile. O_EXCL is exclusive among
 // all clients (RFC 1813 §3.3.8); O_APPEND is right only with one writer, for
-// NFSv3 has no append; O_SYNC makes every write stable before it returns.
+// NFSv3 has no append; O_SYNC makes every write stable before it returns. perm is
+// taken as it is: apply a umask before.
 func (f *FS) OpenFile(ctx context.Context, name string, flag int, perm fs.FileMode) (*File, error) {
 	n, err := f.openNode(ctx, name, flag, perm)
-	if err == nil && n.Attr.Type == nfs3.TypeDir && flag&(os.O_WRONLY|os.O_RDWR) != 0 {
+	if err == nil && n.Attr.Type == nfs3.TypeDir && flag&(os.O_WRONLY|os.O_RDWR|os.O_TRUNC|os.O_CREATE) != 0 {
 		err = syscall.EISDIR
 	}
 	if err != nil {
@@ -66,12 +67,15 @@ func (f *FS) OpenNode(ctx context.Context, fh nfs3.FH, name string, flag int) *F
 }
 
 func (f *FS) openNode(ctx context.Context, name string, flag int, perm fs.FileMode) (Node, error) {
-	if flag&(os.O_CREATE|os.O_EXCL) == os.O_CREATE|os.O_EXCL {
+	var n Node
+	var err error
+	switch flag & (os.O_CREATE | os.O_EXCL) {
+	case os.O_CREATE | os.O_EXCL:
 		return f.createNew(ctx, name, perm)
-	}
-	n, err := f.walk(ctx, name, true)
-	if errors.Is(err, fs.ErrNotExist) && flag&os.O_CREATE != 0 {
-		return f.create(ctx, name, perm)
+	case os.O_CREATE:
+		n, err = f.create(ctx, name, nfs3.Sattr{SetMode: true, Mode: WireMode(perm), SetSize: flag&os.O_TRUNC != 0})
+	default:
+		n, err = f.walk(ctx, name, true)
 	}
 	if err == nil && flag&os.O_TRUNC != 0 && flag&(os.O_WRONLY|os.O_RDWR) != 0 && n.Attr.Type == nfs3.TypeReg && n.Attr.Size > 0 {
 		err = f.c.Setattr(ctx, n.FH, nfs3.Sattr{SetSize: true})
@@ -80,23 +84,46 @@ func (f *FS) openNode(ctx context.Context, name string, flag int, perm fs.FileMo
 	return n, err
 }
 
-// create makes a file that was not there a moment ago.
-func (f *FS) create(ctx context.Context, name string, perm fs.FileMode) (Node, error) {
-	dir, base, err := f.parent(ctx, name)
-	if err != nil {
-		return Node{}, err
+// create finds a file or makes it, where a symbolic link leads when that is
+// where the path ends, even if nothing is there yet. attr is for a new file; its
+// size counts when another client has made it meanwhile (RFC 1813 §3.3.8).
+func (f *FS) create(ctx context.Context, name string, attr nfs3.Sattr) (Node, error) {
+	if strings.IndexByte(name, 0) >= 0 {
+		return Node{}, fs.ErrInvalid
 	}
-	attr := nfs3.Sattr{SetMode: true, Mode: WireMode(perm)}
-	return f.c.Create(ctx, dir, base, nfs3.Unchecked, attr, nfs3.Verf{})
+	w := f.walker(ctx)
+	base, slash, err := w.advance(name)
+	for err == nil {
+		p := place{dir: w.top().FH, base: base, slash: slash}
+		if slash || !p.isName() {
+			return Node{}, syscall.EISDIR
+		}
+		n, e := w.lookup(base)
+		switch {
+		case errors.Is(e, fs.ErrNotExist):
+			return f.c.Create(ctx, p.dir, base, nfs3.Unchecked, attr, nfs3.Verf{})
+		case e != nil || n.Attr.Type != nfs3.TypeLnk:
+			return n, e
+		}
+		base, slash, err = w.follow(n)
+	}
+	return Node{}, err
 }
 
 // createNew makes a file that must not be there. The verifier lets the server
 // know our own call when it comes twice; attributes travel apart.
 func (f *FS) createNew(ctx context.Context, name string, perm fs.FileMode) (Node, error) {
-	dir, base, err := f.parent(ctx, name)
+	p, err := f.place(ctx, name)
+	if err == nil && !p.isName() {
+		err = syscall.EEXIST
+	}
+	if err == nil && p.slash {
+		err = syscall.EISDIR
+	}
 	if err != nil {
 		return Node{}, err
 	}
+	dir, base := p.dir, p.base
 	attr := nfs3.Sattr{SetMode: true, Mode: WireMode(perm)}
 	var verf nfs3.Verf
 	_, _ = rand.Read(verf[:]) // never fails
@@ -128,7 +155,7 @@ func (f *File) Stat() (fs.FileInfo, error) {
 	if err != nil {
 		return nil, pathError("stat", f.name, err)
 	}
-	return &FileInfo{name: path.Base(path.Join("/", f.name)), Node: Node{FH: f.fh, Attr: a}}, nil
+	return &FileInfo{name: baseName(f.name), Node: Node{FH: f.fh, Attr: a}}, nil
 }
 
 // Truncate sets the length in octets.

@@ -10,14 +10,27 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// An FS is a mounted export, or a directory below one (Sub). Its methods take
-// paths with slashes; a leading slash means its root, and ".." stops there. It
-// is safe for concurrent use and holds nothing that needs closing.
+// An FS is a mounted export, or a directory below one (Sub). It is safe for
+// concurrent use and holds nothing that needs closing.
+//
+// Its methods take paths, which are resolved as POSIX has it, with the errors of
+// the Linux system call of the same name: ".." leads to the parent of the
+// directory that was reached, through symbolic links too; each component before
+// a slash, the last one too, has to be a directory; a symbolic link's content is
+// resolved from the directory that it is in; more than 40 links are ELOOP. A
+// path's leading slash, and that of a link, means the root of the FS, and ".."
+// stops there. "" is the root too.
+//
+// Modes are taken as they are given: a process's umask does not count.
 type FS struct {
 	c    *Client
 	root nfs3.FH
 	path string // of the root on the server, for messages
 	size *sizes
+
+	// above is the directories that lead from the mounted root to this one, which
+	// ".." and links can reach; empty where the FS stops at its own root.
+	above []nfs3.FH
 }
 
 // sizes is what FSINFO said, brought to what the transports carry.
@@ -40,7 +53,7 @@ func (c *Client) newFS(ctx context.Context, root nfs3.FH, dir string) (*FS, erro
 		}
 		return int(min(n, maxTransfer))
 	}
-	return &FS{c: c, root: root, path: dir, size: &sizes{clamp(info.Rtmax), clamp(info.Wtmax)}}, nil
+	return &FS{c: c, root: root, path: dir, size: &sizes{rtmax: clamp(info.Rtmax), wtmax: clamp(info.Wtmax)}}, nil
 }
 
 // Client is the connection that the FS is used over.
@@ -64,7 +77,7 @@ func (f *FS) At(dir nfs3.FH, name string) *FS {
 }
 
 // Sub returns the FS whose root is the directory name: paths below it then
-// need fewer calls.
+// need fewer calls. Links and ".." do not lead out of it.
 func (f *FS) Sub(ctx context.Context, name string) (*FS, error) {
 	n, err := f.walk(ctx, name, true)
 	if err == nil && n.Attr.Type != nfs3.TypeDir {
@@ -91,8 +104,11 @@ func (f *FS) stat(ctx context.Context, op, name string, follow bool) (*FileInfo,
 	if err != nil {
 		return nil, pathError(op, name, err)
 	}
-	return &FileInfo{name: path.Base(path.Join("/", name)), Node: n}, nil
+	return &FileInfo{name: baseName(name), Node: n}, nil
 }
+
+// baseName is the last component of a path, "/" for the root.
+func baseName(name string) string { return path.Base("/" + name) }
 
 // ReadLink returns the content of a symbolic link.
 func (f *FS) ReadLink(ctx context.Context, name string) (string, error) {

@@ -7,88 +7,161 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Mkdir makes a directory.
+// Mkdir makes a directory of mode perm; a umask is for the caller to apply. What
+// exists, "." and ".." and the root too, fails with fs.ErrExist.
 func (f *FS) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
-	dir, base, err := f.parent(ctx, name)
+	p, err := f.newName(ctx, name, true)
 	if err == nil {
-		_, err = f.c.Mkdir(ctx, dir, base, nfs3.Sattr{SetMode: true, Mode: WireMode(perm)})
+		_, err = f.c.Mkdir(ctx, p.dir, p.base, nfs3.Sattr{SetMode: true, Mode: WireMode(perm)})
 	}
 	return pathError("mkdir", name, err)
 }
 
-// MkdirAll makes a directory and the parents that are missing.
+// MkdirAll makes a directory and the parents that are missing, in the order of
+// the path: "a/../b" makes a and b.
 func (f *FS) MkdirAll(ctx context.Context, name string, perm fs.FileMode) error {
-	if n, err := f.walk(ctx, name, true); err == nil {
-		if n.Attr.Type != nfs3.TypeDir {
-			return pathError("mkdir", name, syscall.ENOTDIR)
-		}
-		return nil
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return pathError("mkdir", name, err)
+	if strings.IndexByte(name, 0) >= 0 {
+		return pathError("mkdir", name, fs.ErrInvalid)
 	}
-	clean := strings.Trim(path.Clean("/"+name), "/")
-	if up := path.Dir(clean); up != "." {
-		if err := f.MkdirAll(ctx, up, perm); err != nil {
-			return err
+	w := f.walker(ctx)
+	for comp := range strings.SplitSeq(name, "/") {
+		if err := w.enterOrMake(comp, perm); err != nil {
+			return pathError("mkdir", name, err)
 		}
 	}
-	err := f.Mkdir(ctx, clean, perm)
-	if errors.Is(err, fs.ErrExist) { // someone else was quicker
-		if n, e := f.walk(ctx, clean, true); e == nil && n.Attr.Type == nfs3.TypeDir {
+	return nil
+}
+
+// enterOrMake enters the directory comp, which it makes when there is none.
+func (w *walker) enterOrMake(comp string, perm fs.FileMode) error {
+	before := slices.Clone(w.stack)
+	err := w.enter(comp, true, true)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	// A dangling link has moved the walk; mkdir does not follow it, and says EXIST.
+	w.stack = before
+	n, err := w.f.c.Mkdir(w.ctx, w.top().FH, comp, nfs3.Sattr{SetMode: true, Mode: WireMode(perm)})
+	if errors.Is(err, fs.ErrExist) { // another client may have made it meanwhile
+		if e := w.enter(comp, false, true); e == nil {
 			return nil
 		}
+	}
+	if err == nil {
+		w.stack = append(w.stack, n)
 	}
 	return err
 }
 
 // Remove removes a file, a link or an empty directory.
 func (f *FS) Remove(ctx context.Context, name string) error {
-	dir, base, err := f.parent(ctx, name)
-	if err == nil {
-		err = f.remove(ctx, dir, base)
+	p, err := f.oldName(ctx, name)
+	if err == nil && p.slash {
+		err = f.c.Rmdir(ctx, p.dir, p.base)
+	} else if err == nil {
+		err = f.remove(ctx, p.dir, p.base)
 	}
 	return pathError("remove", name, err)
 }
 
-// remove tries REMOVE, then RMDIR: servers refuse a directory with ISDIR or, as
-// POSIX has it for unlink, with PERM.
+// oldName is the place of a name to be removed. What is no name has the error of rmdir(2).
+func (f *FS) oldName(ctx context.Context, name string) (place, error) {
+	p, err := f.place(ctx, name)
+	if err == nil {
+		switch p.base {
+		case "":
+			err = syscall.EBUSY
+		case ".":
+			err = syscall.EINVAL
+		case "..":
+			err = syscall.ENOTEMPTY
+		}
+	}
+	return p, err
+}
+
+// remove tries REMOVE, then RMDIR when the name proves to be a directory's:
+// servers refuse one with ISDIR or, as POSIX has it for unlink, with PERM, which
+// may also be what they have to say of a file.
 func (f *FS) remove(ctx context.Context, dir nfs3.FH, base string) error {
 	err := f.c.Remove(ctx, dir, base)
-	if !errors.Is(err, nfs3.ErrIsDir) && !errors.Is(err, nfs3.ErrPerm) && !errors.Is(err, nfs3.ErrInval) {
+	switch {
+	case errors.Is(err, nfs3.ErrIsDir):
+	case errors.Is(err, nfs3.ErrPerm), errors.Is(err, nfs3.ErrInval):
+		if n, e := f.lookup(ctx, dir, base); e != nil || n.Attr.Type != nfs3.TypeDir {
+			return err
+		}
+	default:
 		return err
 	}
-	if e := f.c.Rmdir(ctx, dir, base); !errors.Is(e, nfs3.ErrNotDir) {
-		return e
+	return f.c.Rmdir(ctx, dir, base)
+}
+
+// Unlink removes a name that is not a directory's; that is syscall.EISDIR.
+func (f *FS) Unlink(ctx context.Context, name string) error {
+	p, err := f.place(ctx, name)
+	switch {
+	case err != nil:
+	case !p.isName():
+		err = syscall.EISDIR
+	case p.slash:
+		err = f.refuseSlash(ctx, p)
+	default:
+		err = f.unlink(ctx, p.dir, p.base)
+	}
+	return pathError("unlink", name, err)
+}
+
+// unlink is REMOVE with the error of Linux for a directory.
+func (f *FS) unlink(ctx context.Context, dir nfs3.FH, base string) error {
+	err := f.c.Remove(ctx, dir, base)
+	if errors.Is(err, nfs3.ErrPerm) || errors.Is(err, nfs3.ErrInval) {
+		if n, e := f.lookup(ctx, dir, base); e == nil && n.Attr.Type == nfs3.TypeDir {
+			return syscall.EISDIR
+		}
 	}
 	return err
 }
 
+// refuseSlash is the error of what does not take the name of a directory.
+func (f *FS) refuseSlash(ctx context.Context, p place) error {
+	n, err := f.lookup(ctx, p.dir, p.base)
+	switch {
+	case err != nil:
+		return err
+	case n.Attr.Type == nfs3.TypeDir:
+		return syscall.EISDIR
+	}
+	return syscall.ENOTDIR
+}
+
 // Rmdir removes an empty directory.
 func (f *FS) Rmdir(ctx context.Context, name string) error {
-	dir, base, err := f.parent(ctx, name)
+	p, err := f.oldName(ctx, name)
 	if err == nil {
-		err = f.c.Rmdir(ctx, dir, base)
+		err = f.c.Rmdir(ctx, p.dir, p.base)
 	}
 	return pathError("rmdir", name, err)
 }
 
-// Rename gives oldname the name newname; what had that name is replaced.
+// Rename gives oldname the name newname; what had that name is replaced. A
+// symbolic link is renamed, and replaced, itself. A slash after either name is
+// for directories only.
 func (f *FS) Rename(ctx context.Context, oldname, newname string) error {
-	from, fromBase, err := f.parent(ctx, oldname)
-	var to nfs3.FH
-	var toBase string
+	from, err := f.place(ctx, oldname)
+	var to place
 	if err == nil {
-		to, toBase, err = f.parent(ctx, newname)
+		to, err = f.place(ctx, newname)
 	}
 	if err == nil {
-		err = f.c.Rename(ctx, from, fromBase, to, toBase)
+		err = f.rename(ctx, from, to)
 	}
 	if err != nil {
 		return &os.LinkError{Op: "rename", Old: oldname, New: newname, Err: err}
@@ -96,15 +169,39 @@ func (f *FS) Rename(ctx context.Context, oldname, newname string) error {
 	return nil
 }
 
+func (f *FS) rename(ctx context.Context, from, to place) error {
+	if !from.isName() || !to.isName() {
+		return syscall.EBUSY
+	}
+	if from.slash || to.slash {
+		n, err := f.lookup(ctx, from.dir, from.base)
+		if err == nil && n.Attr.Type != nfs3.TypeDir {
+			err = syscall.ENOTDIR
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return f.c.Rename(ctx, from.dir, from.base, to.dir, to.base)
+}
+
 // Link gives oldname the further name newname. A symbolic link is not followed.
 func (f *FS) Link(ctx context.Context, oldname, newname string) error {
 	n, err := f.walk(ctx, oldname, false)
+	var p place
 	if err == nil {
-		var dir nfs3.FH
-		var base string
-		if dir, base, err = f.parent(ctx, newname); err == nil {
-			err = f.c.Link(ctx, n.FH, dir, base)
+		p, err = f.newName(ctx, newname, false)
+	}
+	switch {
+	case err != nil:
+	case n.Attr.Type == nfs3.TypeDir: // servers have several words for it; these are Linux's
+		if _, err = f.lookup(ctx, p.dir, p.base); err == nil {
+			err = syscall.EEXIST
+		} else if errors.Is(err, fs.ErrNotExist) {
+			err = syscall.EPERM
 		}
+	default:
+		err = f.c.Link(ctx, n.FH, p.dir, p.base)
 	}
 	if err != nil {
 		return &os.LinkError{Op: "link", Old: oldname, New: newname, Err: err}
@@ -114,15 +211,29 @@ func (f *FS) Link(ctx context.Context, oldname, newname string) error {
 
 // Symlink makes a symbolic link with the content target.
 func (f *FS) Symlink(ctx context.Context, target, name string) error {
-	dir, base, err := f.parent(ctx, name)
-	if err == nil && len(target) > nfs3.MaxPath {
-		err = syscall.ENAMETOOLONG
+	var p place
+	err := checkTarget(target)
+	if err == nil {
+		p, err = f.newName(ctx, name, false)
 	}
 	if err == nil {
-		_, err = f.c.Symlink(ctx, dir, base, target, nfs3.Sattr{SetMode: true, Mode: 0o777})
+		_, err = f.c.Symlink(ctx, p.dir, p.base, target, nfs3.Sattr{SetMode: true, Mode: 0o777})
 	}
 	if err != nil {
 		return &os.LinkError{Op: "symlink", Old: target, New: name, Err: err}
+	}
+	return nil
+}
+
+// checkTarget refuses what cannot be the content of a symbolic link.
+func checkTarget(target string) error {
+	switch {
+	case target == "":
+		return syscall.ENOENT
+	case len(target) >= nfs3.MaxPath: // PATH_MAX counts the zero byte
+		return syscall.ENAMETOOLONG
+	case strings.IndexByte(target, 0) >= 0:
+		return fs.ErrInvalid
 	}
 	return nil
 }
@@ -137,10 +248,10 @@ func (f *FS) Mknod(ctx context.Context, name string, mode fs.FileMode, major, mi
 	if !ok {
 		return pathError("mknod", name, fs.ErrInvalid)
 	}
-	dir, base, err := f.parent(ctx, name)
+	p, err := f.newName(ctx, name, false)
 	if err == nil {
 		attr := nfs3.Sattr{SetMode: true, Mode: WireMode(mode)}
-		_, err = f.c.Mknod(ctx, dir, base, t, attr, nfs3.Specdata{Major: major, Minor: minor})
+		_, err = f.c.Mknod(ctx, p.dir, p.base, t, attr, nfs3.Specdata{Major: major, Minor: minor})
 	}
 	return pathError("mknod", name, err)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"syscall"
 
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"golang.org/x/sync/errgroup"
@@ -16,11 +17,18 @@ import (
 const removeWindow = 32
 
 // RemoveAll removes name and, when it is a directory, all that is below it. A
-// name that is not there is no error.
+// name that is not there is no error. A symbolic link is removed itself; a slash
+// after name is for directories only.
 func (f *FS) RemoveAll(ctx context.Context, name string) error {
-	dir, base, err := f.parent(ctx, name)
+	p, err := f.oldName(ctx, name)
+	if err == nil && p.slash {
+		err = f.refuseSlash(ctx, p)
+		if err == syscall.EISDIR {
+			err = nil
+		}
+	}
 	if err == nil {
-		err = f.removeTree(ctx, dir, base)
+		err = f.removeTree(ctx, p.dir, p.base)
 	}
 	return pathError("removeall", name, ignoreGone(err))
 }

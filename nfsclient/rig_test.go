@@ -4,6 +4,7 @@ package nfsclient_test
 
 import (
 	"context"
+	"iter"
 	"net"
 	"os"
 	"testing"
@@ -105,4 +106,34 @@ func mountNew(t testing.TB, tr nfsclient.Transport, kind string, opt nfsclient.O
 		t.Fatal(err)
 	}
 	return fsys
+}
+
+// mountDir mounts a directory of this machine over TCP.
+func mountDir(t testing.TB, dir string) *nfsclient.FS {
+	t.Helper()
+	tree, err := osfs.New(dir, osfs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rdma, tcp := serveTrees(t, nfsserver.Export{Name: exportName, FS: tree})
+	fsys, err := dial(t, nfsclient.TCP, rdma, tcp, nfsclient.Options{}).Mount(t.Context(), exportName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fsys
+}
+
+// names yields the names in the root of an FS, sorted.
+func names(t testing.TB, fsys *nfsclient.FS) iter.Seq[string] {
+	list, err := fsys.ReadDir(t.Context(), "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(yield func(string) bool) {
+		for _, e := range list {
+			if !yield(e.Name()) {
+				return
+			}
+		}
+	}
 }

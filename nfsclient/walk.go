@@ -1,4 +1,4 @@
-// The walk: from a path to a handle, one LOOKUP for each component.
+// The path walk: POSIX path resolution by LOOKUP and READLINK, one component at a time.
 
 package nfsclient
 
@@ -11,66 +11,146 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// maxLinks is how many symbolic links one path may lead through.
+// maxLinks is how many symbolic links one path may lead through, as on Linux.
 const maxLinks = 40
 
+// A walker resolves one path. It belongs to one goroutine.
+//
+// Nothing is computed from the text of the path, because only the server knows
+// which of its components are symbolic links: ".." takes the last directory off
+// the stack of those that were really entered, and each component that has
+// another one or a slash after it has to be a directory.
+type walker struct {
+	f     *FS
+	ctx   context.Context
+	stack []Node // from the top directory down to the current object; only the last is no directory
+	links int    // symbolic links followed so far
+}
+
+func (f *FS) walker(ctx context.Context) *walker {
+	w := &walker{f: f, ctx: ctx, stack: make([]Node, 0, len(f.above)+8)}
+	for _, fh := range f.above {
+		w.stack = append(w.stack, Node{FH: fh})
+	}
+	w.stack = append(w.stack, Node{FH: f.root})
+	return w
+}
+
+// top is the current object.
+func (w *walker) top() *Node { return &w.stack[len(w.stack)-1] }
+
+// needDir fails unless the current object is a directory. The root, whose
+// attributes no LOOKUP has brought, is one.
+func (w *walker) needDir() error {
+	if t := w.top().Attr.Type; t != 0 && t != nfs3.TypeDir {
+		return syscall.ENOTDIR
+	}
+	return nil
+}
+
+// advance enters all components of path but the last, which it returns: "" when
+// path is empty or slashes alone. slash reports whether a slash follows it.
+func (w *walker) advance(path string) (base string, slash bool, err error) {
+	path = strings.TrimLeft(path, "/")
+	for {
+		comp, rest, slash := strings.Cut(path, "/")
+		path = strings.TrimLeft(rest, "/")
+		if path == "" {
+			return comp, slash, nil
+		}
+		if err := w.enter(comp, true, true); err != nil {
+			return "", false, err
+		}
+	}
+}
+
+// enter makes comp in the current directory the current object. A symbolic link
+// is followed when follow is set. With dir, an object that is no directory is refused.
+func (w *walker) enter(comp string, follow, dir bool) error {
+	if err := w.needDir(); err != nil {
+		return err
+	}
+	switch comp {
+	case "", ".":
+		return nil
+	case "..":
+		w.stack = w.stack[:max(len(w.stack)-1, 1)]
+		return nil
+	}
+	n, err := w.lookup(comp)
+	if err != nil {
+		return err
+	}
+	if n.Attr.Type == nfs3.TypeLnk && follow {
+		base, slash, err := w.follow(n)
+		if err != nil {
+			return err
+		}
+		return w.enter(base, true, dir || slash)
+	}
+	w.stack = append(w.stack, n)
+	if dir {
+		return w.needDir()
+	}
+	return nil
+}
+
+// follow advances along the content of a symbolic link in the current directory.
+// An absolute one begins at the top: what it means on the server's own disk is
+// not ours to reach.
+func (w *walker) follow(link Node) (base string, slash bool, err error) {
+	if w.links++; w.links > maxLinks {
+		return "", false, syscall.ELOOP
+	}
+	target, err := w.f.c.Readlink(w.ctx, link.FH)
+	switch {
+	case err != nil:
+		return "", false, err
+	case target == "":
+		return "", false, syscall.ENOENT
+	case strings.IndexByte(target, 0) >= 0:
+		return "", false, errBadReply
+	case target[0] == '/':
+		w.stack = w.stack[:1]
+	}
+	return w.advance(target)
+}
+
+// lookup finds name in the current directory.
+func (w *walker) lookup(name string) (Node, error) {
+	return w.f.lookup(w.ctx, w.top().FH, name)
+}
+
 // Walk returns handle and attributes of what is at name; the last component is
-// followed when it is a symbolic link and follow is set.
+// followed when it is a symbolic link and follow is set, or a slash is after it.
 func (f *FS) Walk(ctx context.Context, name string, follow bool) (Node, error) {
 	n, err := f.walk(ctx, name, follow)
 	return n, pathError("walk", name, err)
 }
 
-// walk returns the object at name. Symbolic links on the way are followed, the
-// last component only when follow is set. An absolute link begins at the root of
-// the FS again: what it means on the server's own disk is not ours to reach.
 func (f *FS) walk(ctx context.Context, name string, follow bool) (Node, error) {
-	if strings.IndexByte(name, 0) >= 0 {
-		return Node{}, fs.ErrInvalid
+	w, err := f.walkTo(ctx, name, follow)
+	if err != nil {
+		return Node{}, err
 	}
-	stack := make([]Node, 1, 8)
-	stack[0].FH = f.root
-	links := 0
-	for name != "" {
-		var comp string
-		comp, name, _ = strings.Cut(name, "/")
-		switch comp {
-		case "", ".":
-			continue
-		case "..":
-			stack = stack[:max(len(stack)-1, 1)]
-			continue
-		}
-		n, err := f.lookup(ctx, stack[len(stack)-1].FH, comp)
-		if err != nil {
-			return Node{}, err
-		}
-		if n.Attr.Type != nfs3.TypeLnk || !follow && strings.Trim(name, "/") == "" {
-			stack = append(stack, n)
-			continue
-		}
-		if links++; links > maxLinks {
-			return Node{}, syscall.ELOOP
-		}
-		target, err := f.c.Readlink(ctx, n.FH)
-		if err != nil {
-			return Node{}, err
-		}
-		if strings.HasPrefix(target, "/") {
-			stack = stack[:1]
-		}
-		name = target + "/" + name
-	}
-	return f.withAttr(ctx, stack[len(stack)-1])
-}
-
-// withAttr fetches the attributes of the root, which no LOOKUP has brought.
-func (f *FS) withAttr(ctx context.Context, n Node) (Node, error) {
-	var err error
-	if n.Attr.Type == 0 {
+	n := *w.top()
+	if n.Attr.Type == 0 { // the root
 		n.Attr, err = f.c.Getattr(ctx, n.FH)
 	}
 	return n, err
+}
+
+// walkTo is walk that returns the directories on the way too.
+func (f *FS) walkTo(ctx context.Context, name string, follow bool) (*walker, error) {
+	if strings.IndexByte(name, 0) >= 0 {
+		return nil, fs.ErrInvalid
+	}
+	w := f.walker(ctx)
+	base, slash, err := w.advance(name)
+	if err == nil {
+		err = w.enter(base, follow || slash, slash)
+	}
+	return w, err
 }
 
 func (f *FS) lookup(ctx context.Context, dir nfs3.FH, name string) (Node, error) {
@@ -80,20 +160,58 @@ func (f *FS) lookup(ctx context.Context, dir nfs3.FH, name string) (Node, error)
 	return f.c.Lookup(ctx, dir, name)
 }
 
-// parent returns the directory of name and its last component, which is neither
-// empty nor "." nor "..".
-func (f *FS) parent(ctx context.Context, name string) (dir nfs3.FH, base string, err error) {
-	trimmed := strings.TrimRight(name, "/")
-	i := strings.LastIndexByte(trimmed, '/')
-	base = trimmed[i+1:]
-	switch {
-	case base == "" || base == "." || base == "..", strings.IndexByte(base, 0) >= 0:
-		return nfs3.FH{}, "", fs.ErrInvalid
-	case len(base) > nfs3.MaxName:
-		return nfs3.FH{}, "", syscall.ENAMETOOLONG
-	case strings.Trim(trimmed[:i+1], "/") == "":
-		return f.root, base, nil
+// A place is where a path ends: a directory, and a name in it, which may be
+// missing and is not followed.
+type place struct {
+	dir   nfs3.FH
+	base  string // last component; "" when the path is the root
+	slash bool   // a slash is after base: it has to be a directory
+}
+
+// isName reports whether the path ends in a name, which can be made and removed,
+// rather than in "." or ".." or nothing.
+func (p *place) isName() bool { return p.base != "" && p.base != "." && p.base != ".." }
+
+// place resolves all of name but its last component.
+func (f *FS) place(ctx context.Context, name string) (place, error) {
+	if strings.IndexByte(name, 0) >= 0 {
+		return place{}, fs.ErrInvalid
 	}
-	n, err := f.walk(ctx, trimmed[:i+1], true)
-	return n.FH, base, err
+	w := f.walker(ctx)
+	base, slash, err := w.advance(name)
+	if err == nil && len(base) > nfs3.MaxName {
+		err = syscall.ENAMETOOLONG
+	}
+	return place{dir: w.top().FH, base: base, slash: slash}, err
+}
+
+// newName is the place of a name to be made. With dir it is made as a directory,
+// for which alone a slash can follow. "." and ".." and the root exist in any case.
+func (f *FS) newName(ctx context.Context, name string, dir bool) (place, error) {
+	p, err := f.place(ctx, name)
+	switch {
+	case err != nil:
+		return p, err
+	case !p.isName():
+		return p, syscall.EEXIST
+	case p.slash && !dir:
+		if _, err := f.lookup(ctx, p.dir, p.base); err != nil {
+			return p, err
+		}
+		return p, syscall.EEXIST
+	}
+	return p, nil
+}
+
+// Parent resolves all of name but its last component, which is not looked up:
+// dir is the FS of the directory it is in, and base is "" for the root, or may be
+// "." or "..". slash reports whether a slash is after it, which by POSIX makes it
+// the name of a directory.
+func (f *FS) Parent(ctx context.Context, name string) (dir *FS, base string, slash bool, err error) {
+	p, err := f.place(ctx, name)
+	if err != nil {
+		return nil, "", false, pathError("walk", name, err)
+	}
+	up := strings.TrimRight(name, "/")
+	return f.At(p.dir, f.path+"/"+up[:len(up)-len(p.base)]), p.base, p.slash, nil
 }
