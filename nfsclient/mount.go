@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"strings"
 
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
@@ -87,47 +86,38 @@ func (c *Client) Mount(ctx context.Context, dir string) (*FS, error) {
 }
 
 // MountPath mounts the longest export that p is in or below, and returns what
-// of p is left below its root ("" for the root itself). It asks for the list of
-// exports, and where that does not help tries p and its parents in turn.
+// of p is left below its root, as it was written ("" for the root itself). It asks
+// for the list of exports, and where that does not help tries p and its parents in turn.
 func (c *Client) MountPath(ctx context.Context, p string) (f *FS, rest string, err error) {
-	p = path.Clean("/" + p)
 	list, _ := c.Exports(ctx) // some servers keep it to themselves
-	best := ""
-	for _, x := range list {
-		if dir := path.Clean("/" + x.Dir); isBelow(p, dir) && len(dir) > len(best) {
-			best = dir
-		}
+	dirs := make([]string, len(list))
+	for i, x := range list {
+		dirs[i] = path.Clean("/" + x.Dir)
 	}
-	if best != "" {
+	if best, below, ok := splitExport(p, dirs); ok {
 		if f, err = c.Mount(ctx, best); err == nil {
-			return f, below(p, best), nil
+			return f, below, nil
 		}
 	}
-	var first error
-	for dir := p; ; dir = path.Dir(dir) {
-		if f, err = c.Mount(ctx, dir); err == nil {
-			return f, below(p, dir), nil
+	return c.mountAny(ctx, p)
+}
+
+// mountAny mounts a directory on the way to p without knowing what is exported.
+func (c *Client) mountAny(ctx context.Context, p string) (f *FS, rest string, err error) {
+	var deepest *MountError
+	for _, t := range mountTries(p) {
+		if f, err = c.Mount(ctx, t.dir); err == nil {
+			return f, t.rest, nil
 		}
 		var refused *MountError
 		if !errors.As(err, &refused) {
 			return nil, "", err
 		}
-		if first == nil {
-			first = err
-		}
-		if dir == "/" {
-			return nil, "", first
+		if deepest == nil || len(t.dir) > len(deepest.Path) {
+			deepest = refused
 		}
 	}
-}
-
-// isBelow says whether p is dir or below it; both are absolute and clean.
-func isBelow(p, dir string) bool {
-	return dir == "/" || p == dir || strings.HasPrefix(p, dir+"/")
-}
-
-func below(p, dir string) string {
-	return strings.TrimPrefix(strings.TrimPrefix(p, dir), "/")
+	return nil, "", deepest
 }
 
 // Open connects to a target's server and mounts its export; rest is the path

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"path"
 	"strconv"
 	"strings"
 )
@@ -52,7 +51,7 @@ type Target struct {
 	TransportSet bool   // the text itself named the transport (nfs:// is TCP)
 	Host         string // name or address, no brackets
 	Port         int    // 0: the transport's default
-	Path         string // absolute and clean; "/" when none was given
+	Path         string // absolute, as it was written: ".." is for the server's tree to resolve; "/" when none was given
 }
 
 // ErrNotRemote is returned for text that names no server: a local path.
@@ -75,7 +74,7 @@ func ParseTarget(s string) (Target, error) {
 	if err := checkHost(host); err != nil {
 		return Target{}, fmt.Errorf("target %q: %w", s, err)
 	}
-	return Target{Host: host, Path: path.Clean(p)}, nil
+	return Target{Host: host, Path: p}, nil
 }
 
 // ParseServer reads what ParseTarget reads, and HOST and HOST:PORT alone.
@@ -150,7 +149,9 @@ func parseURL(s string) (Target, error) {
 	if strings.Contains(u.Path, "\x00") {
 		return Target{}, fmt.Errorf("target %q holds a zero octet", s)
 	}
-	t.Path = path.Clean("/" + u.Path)
+	if t.Path = u.Path; t.Path == "" {
+		t.Path = "/"
+	}
 	return t, nil
 }
 
@@ -222,6 +223,8 @@ func (t Target) String() string {
 
 // Join returns the target of a path below t.
 func (t Target) Join(elem ...string) Target {
-	t.Path = path.Join(append([]string{t.Path}, elem...)...)
+	for _, e := range elem {
+		t.Path = strings.TrimRight(t.Path, "/") + "/" + e
+	}
 	return t
 }

@@ -19,7 +19,7 @@ func TestParseTarget(t *testing.T) {
 		{"nfsrdma://h/export/a", Target{Host: "h", Path: "/export/a"}, "h:20049"},
 		{"nfsrdma://h", Target{Host: "h", Path: "/"}, "h:20049"},
 		{"nfsrdma://h:21000/", Target{Host: "h", Port: 21000, Path: "/"}, "h:21000"},
-		{"nfsrdma://[::1]:7/x//y/../z/", Target{Host: "::1", Port: 7, Path: "/x/z"}, "[::1]:7"},
+		{"nfsrdma://[::1]:7/x//y/../z/", Target{Host: "::1", Port: 7, Path: "/x//y/../z/"}, "[::1]:7"},
 		{"nfsrdma://10.0.0.1/a%20b%3F", Target{Host: "10.0.0.1", Path: "/a b?"}, "10.0.0.1:20049"},
 		{"nfs://h/e", Target{Transport: TCP, TransportSet: true, Host: "h", Path: "/e"}, "h:2049"},
 		{"h:/e/a b#%", Target{Host: "h", Path: "/e/a b#%"}, "h:20049"},

@@ -1,0 +1,82 @@
+// From a path on a server to the export that it is in: the part of path resolution that comes before the mount.
+
+package nfsclient
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// splitExport cuts the raw path p after the longest of the exported directories
+// that it leads to. Above and between exports the only names are those of the
+// exports' own paths, which have no symbolic links in them, so ".." is a matter
+// of text there; from the first other name on, p is for the server's tree to
+// resolve and stays as it is. ".." does not lead out of an export, except into
+// another one that it is nested in.
+func splitExport(p string, exports []string) (dir, rest string, ok bool) {
+	at := "/"
+	for rest = strings.TrimLeft(p, "/"); rest != ""; {
+		comp, after, _ := strings.Cut(rest, "/")
+		next := path.Join(at, comp)
+		if comp == ".." && !inExport(next, exports) && inExport(at, exports) {
+			next = at
+		}
+		if !slices.ContainsFunc(exports, func(x string) bool { return isBelow(x, next) }) {
+			break
+		}
+		at, rest = next, strings.TrimLeft(after, "/")
+	}
+	for _, x := range exports {
+		if isBelow(at, x) && len(x) > len(dir) {
+			dir = x
+		}
+	}
+	if inside := strings.TrimLeft(at[min(len(dir), len(at)):], "/"); dir != "" && inside != "" {
+		if rest != "" || strings.HasSuffix(p, "/") {
+			inside += "/"
+		}
+		rest = inside + rest
+	}
+	return dir, rest, dir != ""
+}
+
+// inExport reports whether a clean path is that of an exported directory or below one.
+func inExport(p string, exports []string) bool {
+	return slices.ContainsFunc(exports, func(x string) bool { return isBelow(p, x) })
+}
+
+// isBelow reports whether p is dir or below it; both are absolute and clean.
+func isBelow(p, dir string) bool {
+	return dir == "/" || p == dir || strings.HasPrefix(p, dir+"/")
+}
+
+// A mountTry is a directory to mount, and what of the path is left below it.
+type mountTry struct{ dir, rest string }
+
+// mountTries lists the directories on the way to the raw path p: the deepest
+// first, or the outermost first when ".." comes later, for ".." must not stop
+// at a directory that the server lets be mounted below the export's root.
+func mountTries(p string) []mountTry {
+	rest := strings.TrimLeft(p, "/")
+	for strings.HasPrefix(rest, "../") || strings.HasPrefix(rest, "./") || rest == ".." || rest == "." {
+		_, rest, _ = strings.Cut(rest, "/") // the server's root is its own parent
+		rest = strings.TrimLeft(rest, "/")
+	}
+	dir := "/"
+	tries := []mountTry{{dir, rest}}
+	for rest != "" {
+		comp, after, _ := strings.Cut(rest, "/")
+		if comp == ".." {
+			return tries
+		}
+		rest = strings.TrimLeft(after, "/")
+		if comp == "." {
+			continue
+		}
+		dir = path.Join(dir, comp)
+		tries = append(tries, mountTry{dir, rest})
+	}
+	slices.Reverse(tries)
+	return tries
+}
