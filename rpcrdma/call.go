@@ -105,6 +105,10 @@ func (k *Call) Scratch() []byte { return k.scratch[:0] }
 // and must end the RPC with an error (R8166-191).
 func (k *Call) SinkOffered() bool { return k.sinkOffer }
 
+// ArgsOffered reports, once Do has returned, whether any part of the call was offered to
+// the peer as a Read chunk, so that ErrChunk can mean the call as well as its reply.
+func (k *Call) ArgsOffered() bool { return len(k.hdr.Read) > 0 }
+
 // wake gives the goroutine in Do its token when what it waits for is there. The
 // caller holds Conn.mu.
 func (k *Call) wake() {

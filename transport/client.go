@@ -129,11 +129,13 @@ func (c *Client) connectError(err error) error {
 	return &ConnectError{Service: c.cfg.Service, Addr: c.addr, Err: err}
 }
 
-// Call does one call. sink, if not nil, is where the result item (the opaque
-// that res reads by Decoder.Item) shall land; the item that res sees is then
-// sink[:n]. extra is added to p.MaxReply (for results whose bound hangs on the
-// arguments). Slices that res keeps of the Decoder are valid only inside
-// DecodeXDR: copy what must stay. args and res may be nil where there are none.
+// Call does one call. sink, if not empty, is where the result item (the opaque
+// that res reads by Decoder.Item) is placed; the item that res sees is then
+// sink[:n]. Without a sink an item is a part of the message, as the other results are.
+// extra is added to p.MaxReply, for results whose bound depends on the arguments. An
+// item that is longer than sink, and results with an item that are longer than that bound,
+// fail with ErrNoRoom, over RDMA and TCP alike. Slices that res keeps of the Decoder are
+// valid only inside DecodeXDR: copy what must stay. args and res may be nil where there are none.
 //
 // When Call returns, with or without an error, the octets that args pointed at
 // are not read any more, and nothing can land in sink.

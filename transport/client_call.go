@@ -98,7 +98,12 @@ func (k *outCall) decode(stream []byte, items []xdr.Item, reduced bool) error {
 	if k.res == nil {
 		return nil
 	}
-	if k.res.DecodeXDR(d); d.Err() != nil {
+	results := d.Remaining()
+	k.res.DecodeXDR(d)
+	switch {
+	case d.Err() == xdr.ErrSink, d.Err() == nil && d.ItemKept() && results > k.maxReply:
+		return &roomError{proc: k.proc.Name}
+	case d.Err() != nil:
 		return fmt.Errorf("%w: results of %s: %w", ErrBadReply, k.proc.Name, d.Err())
 	}
 	if d.ItemsLeft() > 0 || (reduced && d.SinkUsed()) {

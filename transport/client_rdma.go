@@ -84,7 +84,11 @@ func (l *rdmaLink) roundTrip(ctx context.Context, k *outCall) error {
 	r.Sink = k.sink
 	r.Expired = k.expired.C
 	r.MaxReply = max(oncrpc.ReplySize+k.maxReply, replyHeaderMax)
-	if err := l.conn.Do(ctx, r); err != nil {
+	err := l.conn.Do(ctx, r)
+	switch {
+	case errors.Is(err, rpcrdma.ErrChunk): // our own chunks are well-formed
+		return &roomError{proc: k.proc.Name, cause: err, args: r.ArgsOffered()}
+	case err != nil:
 		return l.failure(ctx, err)
 	}
 	return k.decode(r.Reply.Stream, r.Reply.Items, r.SinkOffered())

@@ -19,7 +19,35 @@ var (
 	ErrProcUnavail = errors.New("rpc: procedure not served (PROC_UNAVAIL)")
 	ErrClosed      = errors.New("rpc: closed")
 	ErrBadReply    = errors.New("rpc: the reply does not decode")
+
+	// ErrNoRoom ends a call whose result item is longer than its sink or, where there is no
+	// sink, whose results are longer than Proc.MaxReply and extra: over RDMA the server cannot
+	// send them, over TCP they are dropped. The connection and its other calls go on.
+	ErrNoRoom = errors.New("rpc: the results need more room than the call offers (sink, or MaxReply and extra)")
 )
+
+// A roomError is ErrNoRoom of one procedure.
+type roomError struct {
+	proc  string
+	cause error // of rpcrdma; nil where we have seen it ourselves
+	args  bool  // arguments were offered as chunks: the server may have meant those
+}
+
+func (e *roomError) Error() string {
+	s := e.proc + ": " + ErrNoRoom.Error()
+	if e.args {
+		s += ", or the server does not take its arguments as chunks"
+	}
+	return s
+}
+
+// Unwrap returns ErrNoRoom, and what rpcrdma said.
+func (e *roomError) Unwrap() []error {
+	if e.cause == nil {
+		return []error{ErrNoRoom}
+	}
+	return []error{ErrNoRoom, e.cause}
+}
 
 // An AuthError is AUTH_ERROR: a procedure returns it to refuse a caller, a call
 // returns it when the server refused us.

@@ -13,6 +13,7 @@ var (
 	ErrLimit = errors.New("xdr: length over its limit")
 	ErrValue = errors.New("xdr: value not allowed")
 	ErrItem  = errors.New("xdr: detached item has another length than its length word")
+	ErrSink  = errors.New("xdr: item is longer than the sink that is meant for it")
 )
 
 // An Unmarshaler reads itself from a Decoder; errors stay in the Decoder.
@@ -27,6 +28,7 @@ type Decoder struct {
 	items []Item
 	sink  []byte
 	sunk  bool
+	kept  bool
 	err   error
 }
 
@@ -36,12 +38,17 @@ func NewDecoder(b []byte) *Decoder { return &Decoder{b: b} }
 // Reset makes the Decoder read b, whose detached items are given in stream order.
 func (d *Decoder) Reset(b []byte, items []Item) { *d = Decoder{b: b, items: items} }
 
-// SetSink says where the content of the next item shall land: an Item that is
-// not detached is copied there, if it fits.
+// SetSink says where the content of the next item is to be: an Item that is not
+// detached is copied there, and fails with ErrSink where it does not fit. An empty
+// sink is none.
 func (d *Decoder) SetSink(sink []byte) { d.sink = sink }
 
 // SinkUsed tells whether an item has been copied to the sink.
 func (d *Decoder) SinkUsed() bool { return d.sunk }
+
+// ItemKept reports whether an item was left in the message: it was not detached, and
+// there was no sink for it.
+func (d *Decoder) ItemKept() bool { return d.kept }
 
 // Err is the first error, or nil.
 func (d *Decoder) Err() error { return d.err }
@@ -182,8 +189,13 @@ func (d *Decoder) Item(limit int) []byte {
 
 // toSink moves an item's content to the sink.
 func (d *Decoder) toSink(b []byte) []byte {
-	if len(d.sink) == 0 || len(b) > len(d.sink) {
+	if len(d.sink) == 0 || d.err != nil {
+		d.kept = d.err == nil
 		return b
+	}
+	if len(b) > len(d.sink) {
+		d.err = ErrSink
+		return nil
 	}
 	b = d.sink[:copy(d.sink, b)]
 	d.sink, d.sunk = nil, true

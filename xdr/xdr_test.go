@@ -197,19 +197,32 @@ func TestItem(t *testing.T) {
 	}
 }
 
-// TestSink: inline content lands in the sink when it fits, once.
+// TestSink: inline content is placed in the sink, once, and is refused where it does not fit.
 func TestSink(t *testing.T) {
 	b := []byte{0, 0, 0, 3, 'a', 'b', 'c', 0, 0, 0, 0, 1, 'd', 0, 0, 0}
-	for _, size := range []int{2, 3, 8} {
+	for _, size := range []int{3, 8} {
 		d := NewDecoder(b)
 		sink := make([]byte, size)
 		d.SetSink(sink)
 		got := d.Item(9)
-		if string(got) != "abc" || (&got[0] == &sink[0]) != (size >= 3) {
+		if string(got) != "abc" || &got[0] != &sink[0] || d.ItemKept() || !d.SinkUsed() {
 			t.Errorf("sink of %d: %q, sink has %q", size, got, sink)
 		}
-		if got := d.Item(9); size >= 3 && (string(got) != "d" || &got[0] == &sink[0]) {
+		if got := d.Item(9); string(got) != "d" || &got[0] == &sink[0] || !d.ItemKept() {
 			t.Errorf("second item %q in the sink of the first", got)
+		}
+	}
+	d := NewDecoder(b)
+	sink := make([]byte, 2)
+	d.SetSink(sink)
+	if got := d.Item(9); got != nil || d.Err() != ErrSink || d.SinkUsed() || sink[0] != 0 {
+		t.Errorf("item of 3 for a sink of 2: %q, %v", got, d.Err())
+	}
+	for _, sink := range [][]byte{nil, {}} {
+		d := NewDecoder(b)
+		d.SetSink(sink)
+		if got := d.Item(9); string(got) != "abc" || d.SinkUsed() || !d.ItemKept() {
+			t.Errorf("no sink: %q", got)
 		}
 	}
 }
