@@ -4,8 +4,12 @@ package rnic
 
 import (
 	"container/list"
+	"context"
+	"errors"
+	"fmt"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic/mpa"
@@ -14,16 +18,16 @@ import (
 // A Listener takes connection requests.
 type Listener struct {
 	// set once
-	dev   *Device
-	nl    net.Listener
-	ready chan *ConnRequest
-	slots chan struct{} // one for each request that waits for Accept
-	done  chan struct{}
-	once  sync.Once
-	loops sync.WaitGroup
+	dev        *Device
+	nl         net.Listener
+	ready      chan *ConnRequest
+	slots      chan struct{} // one for each request that waits for Accept
+	done       chan struct{}
+	loop       sync.WaitGroup // acceptLoop, which alone adds to handshakes
+	handshakes sync.WaitGroup
 
 	mu      sync.Mutex
-	closed  bool      // guarded by mu, as is all that follows
+	closed  error     // why it has ended, set before done is closed; guarded by mu, as is all that follows
 	startup list.List // of net.Conn: those in start-up, the oldest first
 }
 
@@ -45,22 +49,25 @@ func (d *Device) Listen(network, addr string) (*Listener, error) {
 func (d *Device) ListenOn(nl net.Listener) *Listener {
 	l := &Listener{dev: d, nl: nl, ready: make(chan *ConnRequest),
 		slots: make(chan struct{}, d.cfg.MaxHandshakes), done: make(chan struct{})}
-	l.loops.Add(1)
-	go l.acceptLoop()
+	l.loop.Go(l.acceptLoop)
 	return l
 }
 
 // acceptLoop starts one handshake for each connection.
 func (l *Listener) acceptLoop() {
-	defer l.loops.Done()
 	pause := time.Millisecond
 	for {
 		c, err := l.nl.Accept()
+		if err != nil && !passing(err) {
+			l.handshakes.Wait() // what it gave us before it ended by itself is still to be accepted
+			_ = l.end(fmt.Errorf("rnic: listener: %w", err))
+			return
+		}
 		if err != nil {
 			select {
 			case <-l.done:
 				return
-			case <-time.After(pause): // out of descriptors, perhaps: try again
+			case <-time.After(pause):
 				pause = min(2*pause, time.Second)
 			}
 			continue
@@ -72,20 +79,26 @@ func (l *Listener) acceptLoop() {
 			c.Close()
 			continue
 		}
-		l.loops.Add(1)
-		go l.handshake(c, e)
+		l.handshakes.Go(func() { l.handshake(c, e) })
 	}
+}
+
+// passing reports whether accepting failed for want of something that others may
+// release: it is tried again then.
+func passing(err error) bool {
+	var temporary interface{ Temporary() bool }
+	return errors.As(err, &temporary) && temporary.Temporary() ||
+		errors.Is(err, syscall.ENOBUFS) || errors.Is(err, syscall.ENOMEM)
 }
 
 // handshake reads the Request of one connection. A malformed one closes it with
 // nothing sent (RFC 5044 §7.1.2, R5044-123).
 func (l *Listener) handshake(c net.Conn, e *list.Element) {
-	defer l.loops.Done()
 	f, rest, err := readFrame(c, false)
 	if err == nil && len(rest) > 0 {
 		err = mpa.ErrEarly
 	}
-	if !l.end(e) || err != nil { // from here on nobody else touches c
+	if !l.begun(e) || err != nil { // from here on nobody else touches c
 		c.Close()
 		return
 	}
@@ -109,7 +122,7 @@ func (l *Listener) handshake(c net.Conn, e *list.Element) {
 func (l *Listener) begin(c net.Conn) *list.Element {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.closed != nil {
 		return nil
 	}
 	if l.startup.Len() >= l.dev.cfg.MaxHandshakes {
@@ -121,8 +134,8 @@ func (l *Listener) begin(c net.Conn) *list.Element {
 	return l.startup.PushBack(c)
 }
 
-// end takes a connection out of those in start-up; false when it had to go before.
-func (l *Listener) end(e *list.Element) bool {
+// begun takes a connection out of those in start-up; false when it had to go before.
+func (l *Listener) begun(e *list.Element) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e.Value == nil {
@@ -132,13 +145,21 @@ func (l *Listener) end(e *list.Element) bool {
 	return true
 }
 
-// Accept returns the next connection request; it fails with ErrClosed after Close.
-func (l *Listener) Accept() (*ConnRequest, error) {
+// Accept returns the next connection request. It fails with the error of ctx when that ends,
+// with ErrClosed after Close, and with the cause when the listener below has ended by itself.
+func (l *Listener) Accept(ctx context.Context) (*ConnRequest, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	select {
 	case r := <-l.ready:
 		return r, nil
 	case <-l.done:
-		return nil, ErrClosed
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return nil, l.closed
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 
@@ -148,21 +169,27 @@ func (l *Listener) Addr() net.Addr { return l.nl.Addr() }
 // Close stops listening and ends connections in start-up; requests that Accept
 // has returned are not touched.
 func (l *Listener) Close() error {
-	var err error
-	l.once.Do(func() {
-		close(l.done)
-		err = l.nl.Close()
-		l.mu.Lock()
-		l.closed = true
-		for e := l.startup.Front(); e != nil; e = e.Next() {
-			e.Value.(net.Conn).SetDeadline(past)
-			e.Value = nil
-		}
-		l.startup.Init()
-		l.mu.Unlock()
-	})
-	l.loops.Wait()
+	err := l.end(ErrClosed)
+	l.loop.Wait()
+	l.handshakes.Wait()
 	return err
+}
+
+// end ends the Listener, once; the first cause is what Accept tells. It does not wait for the loops.
+func (l *Listener) end(why error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed != nil {
+		return nil
+	}
+	l.closed = why
+	close(l.done)
+	for e := l.startup.Front(); e != nil; e = e.Next() {
+		e.Value.(net.Conn).SetDeadline(past)
+		e.Value = nil
+	}
+	l.startup.Init()
+	return l.nl.Close()
 }
 
 // A ConnRequest is a peer that wants to connect. It ends in exactly one of

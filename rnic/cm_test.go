@@ -56,7 +56,7 @@ func TestReplies(t *testing.T) {
 			defer l.Close()
 			s.dial(l.Addr())
 			s.say(unhex(t, c.req))
-			r, err := l.Accept()
+			r, err := l.Accept(context.Background())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +103,7 @@ func TestEarlyOctets(t *testing.T) {
 	defer l.Close()
 	s.dial(l.Addr())
 	s.say(unhex(t, reqKey+"5002000400100010"))
-	r, err := l.Accept()
+	r, err := l.Accept(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestReject(t *testing.T) {
 	l, _ := b.Listen("tcp", "127.0.0.1:0")
 	defer l.Close()
 	go func() {
-		if r, err := l.Accept(); err == nil {
+		if r, err := l.Accept(context.Background()); err == nil {
 			r.Reject([]byte("no, " + string(r.PrivateData())))
 		}
 	}()
@@ -293,7 +293,7 @@ func TestHandshakeCap(t *testing.T) {
 		speaks, y := net.Pipe()
 		pl.conns <- y
 		go speaks.Write(mpa.AppendFrame(nil, &mpa.Frame{Rev: mpa.Rev2, HasEnhanced: true}))
-		r, err := l.Accept()
+		r, err := l.Accept(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,7 +308,7 @@ func TestHandshakeCap(t *testing.T) {
 				t.Errorf("after Close: %v", err)
 			}
 		}
-		if _, err := l.Accept(); err != ErrClosed {
+		if _, err := l.Accept(context.Background()); err != ErrClosed {
 			t.Error(err)
 		}
 	})
@@ -331,7 +331,7 @@ func overPipe(t *testing.T, cfg DeviceConfig) {
 	pl.conns <- y
 	ended := make(chan error, 1)
 	go func() {
-		r, err := l.Accept()
+		r, err := l.Accept(context.Background())
 		if err == nil {
 			err = r.Accept(b.qp, ConnParams{})
 		}

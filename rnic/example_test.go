@@ -86,7 +86,7 @@ func Example() {
 
 // serve takes one connection and lends it memory.
 func serve(dev *rnic.Device, l *rnic.Listener) error {
-	req, err := l.Accept()
+	req, err := l.Accept(context.Background())
 	if err != nil {
 		return err
 	}

@@ -142,7 +142,7 @@ func newConversation(t *testing.T, mode byte) *conversation {
 		rl := dev.ListenOn(l)
 		defer rl.Close()
 		go func() {
-			req, err := rl.Accept()
+			req, err := rl.Accept(context.Background())
 			if err == nil {
 				err = req.Accept(c.qp, rnic.ConnParams{})
 			}

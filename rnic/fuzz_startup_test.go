@@ -3,6 +3,7 @@
 package rnic_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"testing"
@@ -118,7 +119,7 @@ func begin(t *testing.T, dev *rnic.Device, qp *rnic.QP, l *rnictest.Listener, mo
 	}
 	rl := dev.ListenOn(l)
 	go func() {
-		req, err := rl.Accept()
+		req, err := rl.Accept(context.Background())
 		switch {
 		case err != nil:
 		case mode&startReject != 0:

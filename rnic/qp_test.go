@@ -59,7 +59,7 @@ func joinWith(t testing.TB, a, b *side, p ConnParams) {
 	defer l.Close()
 	ended := make(chan error, 1)
 	go func() {
-		r, err := l.Accept()
+		r, err := l.Accept(context.Background())
 		if err == nil {
 			err = r.Accept(b.qp, ConnParams{PrivateData: []byte("from b")})
 		}

@@ -3,6 +3,7 @@
 package rnic
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -42,7 +43,7 @@ func rtrConversation(t *testing.T, name string, cfg DeviceConfig, offered, takes
 	recv(t, a.qp, 2, make([]byte, 4))
 	ended := make(chan error, 1)
 	go func() {
-		r, err := l.Accept()
+		r, err := l.Accept(context.Background())
 		if err == nil {
 			err = r.Accept(b.qp, ConnParams{RTR: takes})
 		}

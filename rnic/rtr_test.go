@@ -3,6 +3,7 @@
 package rnic
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -127,7 +128,7 @@ func TestResponderSpeaksFirst(t *testing.T) {
 			}
 			accepted := make(chan error, 1)
 			go func() {
-				r, err := l.Accept()
+				r, err := l.Accept(context.Background())
 				if err == nil {
 					err = r.Accept(b.qp, ConnParams{})
 				}

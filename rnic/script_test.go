@@ -4,6 +4,7 @@ package rnic
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"io"
@@ -40,7 +41,7 @@ func scriptOver(t *testing.T) *script {
 	t.Cleanup(func() { theirs.Close() })
 	s.say(mpa.AppendFrame(nil, &mpa.Frame{CRC: true, Rev: mpa.Rev2, HasEnhanced: true,
 		Enhanced: mpa.Enhanced{IRD: 16, ORD: 16}}))
-	r, err := l.Accept()
+	r, err := l.Accept(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func scriptWith(t *testing.T, cfg DeviceConfig, p ConnParams) *script {
 	s.dial(l.Addr())
 	s.say(mpa.AppendFrame(nil, &mpa.Frame{CRC: cfg.CRC == CRCOn, Rev: mpa.Rev2, HasEnhanced: true,
 		Enhanced: mpa.Enhanced{IRD: 16, ORD: 16}}))
-	r, err := l.Accept()
+	r, err := l.Accept(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

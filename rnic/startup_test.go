@@ -3,6 +3,7 @@
 package rnic
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -48,7 +49,7 @@ func (s *script) requested(req string) *ConnRequest {
 	defer l.Close()
 	s.dial(l.Addr())
 	s.say(unhex(s.t, req))
-	r, err := l.Accept()
+	r, err := l.Accept(context.Background())
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -145,7 +145,7 @@ func newFuzzConn(t *testing.T, mode byte) *fuzzConn {
 		rl := dev.ListenOn(l)
 		defer rl.Close()
 		go func() {
-			req, err := rl.Accept()
+			req, err := rl.Accept(context.Background())
 			if err != nil {
 				made <- result{nil, err}
 				return

@@ -3,6 +3,7 @@
 package rpcrdma
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -170,7 +171,7 @@ func TestSetCreditsOnTheWire(t *testing.T) {
 	accepted, srv := make(chan *Conn, 1), &echoServer{async: true}
 	go func() {
 		defer close(accepted)
-		if req, err := l.Accept(); err == nil {
+		if req, err := l.Accept(context.Background()); err == nil {
 			if s, err := Accept(dev, req, Config{Credits: 6, MaxCredits: most, Handler: srv}); err == nil {
 				accepted <- s
 			}

@@ -3,6 +3,7 @@
 package rpcrdma
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -57,7 +58,7 @@ func TestStalledPeer(t *testing.T) {
 	accepted := make(chan *Conn, 1)
 	go func() {
 		defer close(accepted)
-		if req, err := l.Accept(); err == nil {
+		if req, err := l.Accept(context.Background()); err == nil {
 			if s, err := Accept(dev, req, Config{Handler: &echoServer{}, Budget: budget, stall: 2e6}); err == nil {
 				accepted <- s
 			}

@@ -141,7 +141,7 @@ func pair(t testing.TB, client, server Config) (*Conn, *Conn) {
 	}
 	accepted := make(chan result, 1)
 	go func() {
-		req, err := l.Accept()
+		req, err := l.Accept(context.Background())
 		if err != nil {
 			accepted <- result{err: err}
 			return

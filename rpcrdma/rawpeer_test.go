@@ -52,7 +52,7 @@ func rawRequester(t testing.TB, cfg Config, private []byte) (*rawPeer, *Conn) {
 	accepted := make(chan *Conn, 1)
 	go func() {
 		defer close(accepted)
-		if req, err := l.Accept(); err == nil {
+		if req, err := l.Accept(context.Background()); err == nil {
 			if c, err := Accept(dev, req, cfg); err == nil {
 				accepted <- c
 			}
@@ -81,7 +81,7 @@ func rawResponder(t testing.TB, cfg Config, private []byte) (*rawPeer, *Conn) {
 	p := newRawPeer(t, dev)
 	accepted := make(chan error, 1)
 	go func() {
-		req, err := l.Accept()
+		req, err := l.Accept(context.Background())
 		if err == nil {
 			err = req.Accept(p.qp, rnic.ConnParams{PrivateData: private})
 		}

@@ -4,6 +4,7 @@ package rpcrdma
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"net"
 	"slices"
@@ -125,7 +126,7 @@ func tapped(t *testing.T, cfg Config, calls ...func(c *Conn) error) (map[bool]mp
 	accepted := make(chan *Conn, 1)
 	go func() {
 		defer close(accepted)
-		if req, err := l.Accept(); err == nil {
+		if req, err := l.Accept(context.Background()); err == nil {
 			if s, err := Accept(dev, req, Config{Handler: &echoServer{}}); err == nil {
 				accepted <- s
 			}

@@ -47,7 +47,7 @@ func serveLoser(t *testing.T, lose int32, lost func()) (addr string, conns *atom
 	go func() {
 		defer close(done)
 		for {
-			req, err := l.Accept()
+			req, err := l.Accept(context.Background())
 			if err != nil {
 				return
 			}

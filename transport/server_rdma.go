@@ -24,7 +24,7 @@ func (s *Server) ServeRDMA(dev *rnic.Device, l *rnic.Listener) error {
 		return err
 	}
 	for {
-		req, err := l.Accept()
+		req, err := l.Accept(context.Background())
 		if err != nil {
 			return s.unlisten(l, err)
 		}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -59,7 +60,7 @@ func newRnicPeer() *cobra.Command {
 				_, _ = io.Copy(io.Discard, cmd.InOrStdin())
 				l.Close()
 			}()
-			err = serveVerbs(dev, l)
+			err = serveVerbs(cmd.Context(), dev, l)
 			if errors.Is(err, rnic.ErrClosed) {
 				err = nil
 			}
@@ -72,8 +73,8 @@ func newRnicPeer() *cobra.Command {
 }
 
 // serveVerbs takes one connection, tells where its memory is, and echoes until the peer is gone.
-func serveVerbs(dev *rnic.Device, l *rnic.Listener) error {
-	req, err := l.Accept()
+func serveVerbs(ctx context.Context, dev *rnic.Device, l *rnic.Listener) error {
+	req, err := l.Accept(ctx)
 	if err != nil {
 		return err
 	}

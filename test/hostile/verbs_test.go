@@ -3,6 +3,7 @@
 package hostile
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -42,7 +43,7 @@ func newVictim(t *testing.T) *victim {
 	defer l.Close()
 	accepted := make(chan error, 1)
 	go func() {
-		r, err := l.Accept()
+		r, err := l.Accept(context.Background())
 		if err == nil {
 			err = r.Accept(v.qp, rnic.ConnParams{IRD: 4})
 		}

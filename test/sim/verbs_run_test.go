@@ -40,7 +40,7 @@ func (w *verbsWorld) connect() bool {
 	l := b.dev.ListenOn(listenFor(w.link.ends[1]))
 	var both sync.WaitGroup
 	both.Go(func() {
-		req, err := l.Accept()
+		req, err := l.Accept(context.Background())
 		if err == nil {
 			err = req.Accept(b.qp, rnic.ConnParams{})
 		}
