@@ -4,30 +4,50 @@ package osfs
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
 const shards = 16
 
-// A cache maps Refs to nodes. It holds at most its limit of nodes, and those in use.
-type cache struct{ shard [shards]shard }
+// A cache maps Refs to nodes. It holds no more nodes than its own limit and the
+// budget of all caches (budget.go) allow, beside those in use, and none for long
+// after its last use (sweep.go).
+type cache struct {
+	// Set once.
+	retire func(*node)   // closes a node that nobody holds a reference to
+	wake   func()        // there is a node to sweep
+	room   func() int    // how many nodes retire can take that must be synced
+	tick   atomic.Uint32 // the sweeper's clock; it alone advances it
+
+	nodes atomic.Int64 // in all shards
+	shard [shards]shard
+}
 
 type shard struct {
-	max int
+	// Set once.
+	cache *cache
+	max   int // 0: no limit of its own
 
 	mu    sync.Mutex // guards all below and the list fields of the nodes
 	nodes map[nfsserver.Ref]*node
 	lru   node // ring: lru.next is the node used last
 }
 
-func (c *cache) init(limit int) {
+// init makes the cache; limit 0 leaves it to the budget of all caches.
+func (c *cache) init(limit int, retire func(*node), wake func(), room func() int) {
+	c.retire, c.wake, c.room = retire, wake, room
 	for i := range c.shard {
 		s := &c.shard[i]
-		s.max = max(1, limit/shards)
+		s.cache = c
+		if limit > 0 {
+			s.max = max(1, limit/shards)
+		}
 		s.nodes = make(map[nfsserver.Ref]*node)
 		s.lru.prev, s.lru.next = &s.lru, &s.lru
 	}
+	shared.join(c)
 }
 
 func (c *cache) of(r *nfsserver.Ref) *shard { return &c.shard[r.Hash()%shards] }
@@ -40,14 +60,15 @@ func (c *cache) get(r *nfsserver.Ref) *node {
 	n := s.nodes[*r]
 	if n != nil {
 		n.refs++
+		n.used = c.tick.Load()
 		n.unlink()
 		s.pushFront(n)
 	}
 	return n
 }
 
-// put brings in a new node and returns it with a reference; where there is one
-// of that Ref already, the new one is closed and the old one returned.
+// put adds a new node and returns it with a reference; where there is one of
+// that Ref already, the new one is closed and the old one returned.
 func (c *cache) put(n *node) *node {
 	s := c.of(&n.ref)
 	s.mu.Lock()
@@ -57,47 +78,73 @@ func (c *cache) put(n *node) *node {
 		n.close()
 		return old
 	}
-	n.refs = 1
+	n.refs, n.used = 1, c.tick.Load()
+	n.written.Store(n.used)
 	s.nodes[n.ref] = n
 	s.pushFront(n)
-	out := s.evict()
+	s.count(1)
+	out := s.evict(s.over(), nil)
 	s.mu.Unlock()
-	for ; out != nil; out = out.next {
-		out.close()
+	c.retireAll(out)
+	if over := shared.over(); over > 0 {
+		shared.reclaim(over)
 	}
+	c.wake()
 	return n
 }
 
-// evict takes unused nodes out until the limit holds, and returns them as a
-// list; s.mu is held.
-func (s *shard) evict() (out *node) {
-	for n := s.lru.prev; n != &s.lru && len(s.nodes) > s.max; {
+// over is how many nodes there are beyond the shard's own limit; s.mu is held.
+func (s *shard) over() int {
+	if s.max == 0 {
+		return 0
+	}
+	return len(s.nodes) - s.max
+}
+
+// evict removes up to count unused nodes, those used longest ago first, and
+// returns them as a list; s.mu is held. Of those that must be synced it takes no
+// more than room, which it lowers; nil: all.
+func (s *shard) evict(count int, room *int) (out *node) {
+	for n := s.lru.prev; n != &s.lru && count > 0; {
 		prev := n.prev
-		if n.refs == 0 {
+		if n.refs == 0 && n.hasRoom(room) {
 			s.remove(n)
 			n.next, out = out, n
+			count--
 		}
 		n = prev
 	}
 	return out
 }
 
-// release gives a reference back.
+// retireAll retires a list of nodes; no lock is held.
+func (c *cache) retireAll(out *node) (count int) {
+	for out != nil {
+		n := out
+		out, n.next = n.next, nil
+		c.retire(n)
+		count++
+	}
+	return count
+}
+
+// release returns a reference.
 func (c *cache) release(n *node) {
 	s := c.of(&n.ref)
 	s.mu.Lock()
 	n.refs--
-	over := n.refs == 0 && (n.dead || len(s.nodes) > s.max)
-	if over && !n.dead {
+	out := n.refs == 0 && (n.dead || s.over() > 0)
+	if out && !n.dead {
 		s.remove(n)
 	}
 	s.mu.Unlock()
-	if over {
-		n.close()
+	if out {
+		c.retire(n)
 	}
 }
 
-// drop takes a node out of the cache: its file is gone. It is closed with its last reference.
+// drop removes a node from the cache: its file is gone, or is to be opened anew.
+// It is closed with its last reference.
 func (c *cache) drop(n *node) {
 	s := c.of(&n.ref)
 	s.mu.Lock()
@@ -121,6 +168,7 @@ func (c *cache) all() (nodes []*node) {
 	return nodes
 }
 
+// closeAll closes all nodes that are not in use.
 func (c *cache) closeAll() {
 	for _, n := range c.all() {
 		c.drop(n)
@@ -128,11 +176,18 @@ func (c *cache) closeAll() {
 	}
 }
 
+// count records that n nodes were added.
+func (s *shard) count(n int64) {
+	s.cache.nodes.Add(n)
+	shared.nodes.Add(n)
+}
+
 // remove takes n out of map and list; s.mu is held.
 func (s *shard) remove(n *node) {
 	delete(s.nodes, n.ref)
 	n.unlink()
 	n.dead = true
+	s.count(-1)
 }
 
 func (s *shard) pushFront(n *node) {

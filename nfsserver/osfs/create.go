@@ -16,7 +16,9 @@ func (f *FS) Create(_ nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserv
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
 	defer f.cache.release(d)
-	fd, err := unix.Openat(d.fd(), name, unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	fd, err := opened(func() (int, error) {
+		return unix.Openat(d.fd(), name, unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	})
 	if err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
@@ -87,7 +89,7 @@ func (f *FS) make(dir nfsserver.Ref, name string, s *nfsserver.SetAttr, undo int
 	if err := mk(d.fd()); err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
-	fd, err := unix.Openat(d.fd(), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := openPath(d.fd(), name)
 	if err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}

@@ -58,6 +58,7 @@ func (f *FS) WriteAt(_ nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (i
 		return 0, unix.EFBIG
 	}
 	done := 0
+	defer n.dirty.Store(true) // after the data, or a Sync that began before it would clear it
 	for done < len(p) {
 		k, err := unix.Pwrite(fd, p[done:], int64(off)+int64(done))
 		if err == unix.EINTR {
@@ -95,10 +96,17 @@ func (f *FS) Sync(r nfsserver.Ref, dataOnly bool) error {
 			return err
 		}
 	}
+	n.dirty.Store(false)
 	if dataOnly {
-		return fdatasync(fd)
+		err = fdatasync(fd)
+	} else {
+		err = fsync(fd)
 	}
-	return fsync(fd)
+	f.synced(n)
+	if lost := f.takeLost(&r); err == nil {
+		err = lost
+	}
+	return err
 }
 
 // The calls by which the kernel is asked for stable storage. Nothing else tells whether

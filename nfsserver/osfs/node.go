@@ -20,13 +20,16 @@ type node struct {
 
 	// Guarded by the cache shard's mu.
 	refs       int
-	dead       bool // not in the cache any more
+	dead       bool   // not in the cache any more
+	used       uint32 // the cache's tick when it was last got
 	prev, next *node
 
 	// Descriptors, -1: not open. Written under mu, from -1 once. Two may be the same.
 	mu          sync.Mutex
 	path        atomic.Int32 // O_PATH
 	read, write atomic.Int32
+	written     atomic.Uint32 // the cache's tick when write was last used
+	dirty       atomic.Bool   // written to since the last Sync began
 
 	dirMu sync.Mutex // guards pos and the file offset of read, of a directory
 	pos   uint64     // directory cookie at which read stands
@@ -58,6 +61,7 @@ func (f *FS) reader(n *node) (int, error) {
 
 // writer is the descriptor to write a file.
 func (f *FS) writer(n *node) (int, error) {
+	n.written.Store(f.cache.tick.Load())
 	if fd := n.write.Load(); fd >= 0 {
 		return int(fd), nil
 	}
@@ -75,19 +79,27 @@ func (f *FS) open(n *node, slot *atomic.Int32, flags int) (int, error) {
 	fd, err := -1, error(nil)
 	switch {
 	case n.typ == nfsserver.TypeDir && flags == unix.O_RDONLY:
-		fd, err = unix.Openat(n.fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		fd, err = openat(n.fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY)
 	case n.typ == nfsserver.TypeDir:
 		err = syscall.EISDIR
 	case n.typ != nfsserver.TypeReg:
 		err = syscall.EINVAL
 	default:
-		fd, err = unix.Open(procPath(n.fd()), flags|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		fd, err = openat(unix.AT_FDCWD, procPath(n.fd()), flags|unix.O_NONBLOCK)
 	}
 	if err != nil {
 		return -1, err
 	}
 	slot.Store(int32(fd))
 	return fd, nil
+}
+
+// synced records that what was written so far is on stable storage: the
+// descriptor for writing goes with the next sweep unless it is used again.
+func (f *FS) synced(n *node) {
+	if n.write.Load() >= 0 {
+		n.written.Store(f.cache.tick.Load() - (idleTicks - 1))
+	}
 }
 
 // close closes all descriptors; nobody holds a reference.

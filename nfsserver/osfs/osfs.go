@@ -24,7 +24,8 @@ import (
 // Options adjusts a FS. The zero value is right for most.
 type Options struct {
 	// CacheFiles is how many files are kept open, each with up to three
-	// descriptors; 0: an eighth of the limit on descriptors, at most 4096.
+	// descriptors. 0: as many as the FSs of the process may have together, which
+	// is an eighth of the limit on descriptors, at most 4096.
 	CacheFiles int
 	// NoKernelHandles makes the FS use its own handles even where the kernel's would do.
 	NoKernelHandles bool
@@ -46,6 +47,7 @@ type FS struct {
 	index  index
 	closed atomic.Bool
 	sweep  sweeper
+	flush  flusher
 }
 
 var _ nfsserver.FS = (*FS)(nil)
@@ -57,11 +59,13 @@ func New(dir string, o Options) (*FS, error) {
 		return nil, fmt.Errorf("export %s: %w", dir, err)
 	}
 	f := &FS{rootFD: fd}
+	f.sweep.init()
+	f.flush.init()
 	if err := f.init(o); err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("export %s: %w", dir, err)
 	}
-	f.sweep.start(f)
+	f.cache.init(o.CacheFiles, f.retire, f.wakeSweeper, f.flush.room)
 	return f, nil
 }
 
@@ -79,7 +83,6 @@ func (f *FS) init(o Options) error {
 	if err := unix.Fstatfs(f.rootFD, &sfs); err == nil && sfs.Fsid.Val != [2]int32{} {
 		f.fsid = uint64(uint32(sfs.Fsid.Val[0]))<<32 | uint64(uint32(sfs.Fsid.Val[1]))
 	}
-	f.cache.init(cacheFiles(o.CacheFiles))
 	f.index.init()
 	f.kernel = !o.NoKernelHandles && f.probeKernelHandles()
 	root, err := f.refOf(f.rootFD, &st)
@@ -89,18 +92,6 @@ func (f *FS) init(o Options) error {
 	f.root = root
 	f.info = f.readInfo()
 	return nil
-}
-
-// cacheFiles is how many files to keep open.
-func cacheFiles(n int) int {
-	if n > 0 {
-		return n
-	}
-	var lim unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
-		return 128
-	}
-	return int(max(32, min(lim.Cur/8, 4096)))
 }
 
 // readInfo asks what the file system can do.
@@ -165,5 +156,7 @@ func (f *FS) Close() error {
 	}
 	f.sweep.stop()
 	f.cache.closeAll()
+	shared.leave(&f.cache)
+	f.flush.done.Wait()
 	return unix.Close(f.rootFD)
 }

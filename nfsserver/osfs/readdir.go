@@ -97,7 +97,7 @@ func (f *FS) dirent(d *node, fd int, raw *rawDirent, plus bool, de *nfsserver.Di
 		return true
 	}
 	name := string(raw.name)
-	child, err := unix.Openat(fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	child, err := openPath(fd, name)
 	if err != nil {
 		return err != unix.ENOENT
 	}

@@ -35,7 +35,7 @@ func (f *FS) probeKernelHandles() bool {
 	if err != nil || h.Size()+2 > nfsserver.MaxRef || h.Type() < 0 || h.Type() > 255 {
 		return false
 	}
-	fd, err := unix.OpenByHandleAt(f.rootFD, h, unix.O_PATH|unix.O_CLOEXEC)
+	fd, err := openHandle(f.rootFD, h, unix.O_PATH)
 	if err != nil {
 		return false
 	}
@@ -115,10 +115,10 @@ func (f *FS) openRef(r *nfsserver.Ref, flags int) (int, error) {
 		return f.openIdentity(id)
 	}
 	h := unix.NewFileHandle(int32(b[1]), b[2:])
-	fd, err := unix.OpenByHandleAt(f.rootFD, h, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+	fd, err := openHandle(f.rootFD, h, flags|unix.O_NOFOLLOW)
 	for pause := time.Millisecond; err == unix.ENOMEM && pause < maxPause; pause *= 2 {
 		time.Sleep(pause)
-		fd, err = unix.OpenByHandleAt(f.rootFD, h, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+		fd, err = openHandle(f.rootFD, h, flags|unix.O_NOFOLLOW)
 	}
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
 		return -1, nfsserver.ErrStale

@@ -1,52 +1,112 @@
-// The sweeper: lets go of files that somebody else has deleted.
+// The sweeper: closes what no client has used for a moment.
 
 package osfs
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// sweepEvery bounds how long a file that was deleted behind our back keeps its
-// disk space because it is still open here.
-const sweepEvery = 20 * time.Second
+// An open descriptor is felt on the served machine: a file open for writing
+// cannot be run, a mounted file system with anything open cannot be unmounted,
+// and a deleted file keeps its space. So none stays open for longer than
+// idleTicks periods of sweepEvery after its last use, and one that is open for
+// writing no longer than one period after its file was synced. To open a file
+// again by its handle takes some microseconds.
+const (
+	sweepEvery = 250 * time.Millisecond
+	idleTicks  = 3
+)
 
+// A sweeper runs while there is anything open, and not otherwise: an idle server
+// has no timer.
 type sweeper struct {
-	quit chan struct{}
-	done sync.WaitGroup
+	live atomic.Bool // the loop runs; written under mu
+
+	mu      sync.Mutex // guards starting the loop
+	stopped bool
+	quit    chan struct{}
+	done    sync.WaitGroup
 }
 
-func (s *sweeper) start(f *FS) {
-	s.quit = make(chan struct{})
-	s.done.Go(func() { s.loop(f) })
+func (s *sweeper) init() { s.quit = make(chan struct{}) }
+
+// wakeSweeper starts the loop if it does not run.
+func (f *FS) wakeSweeper() {
+	s := &f.sweep
+	if s.live.Load() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.stopped && !s.live.Load() {
+		s.live.Store(true)
+		s.done.Go(f.sweepLoop)
+	}
 }
 
-func (s *sweeper) loop(f *FS) {
+func (f *FS) sweepLoop() {
 	t := time.NewTicker(sweepEvery)
 	defer t.Stop()
 	for {
 		select {
-		case <-s.quit:
+		case <-f.sweep.quit:
 			return
 		case <-t.C:
-			f.dropDeleted()
 		}
+		if f.sweepOnce(); f.cache.nodes.Load() > 0 {
+			continue
+		}
+		f.sweep.live.Store(false)
+		if f.cache.nodes.Load() > 0 { // added before that was seen
+			f.wakeSweeper()
+		}
+		return
 	}
 }
 
 func (s *sweeper) stop() {
+	s.mu.Lock()
+	s.stopped = true
+	s.mu.Unlock()
 	close(s.quit)
 	s.done.Wait()
 }
 
-// dropDeleted drops all nodes that have no name left.
-func (f *FS) dropDeleted() {
-	for _, n := range f.cache.all() {
-		f.dropIfGone(n)
-		f.cache.release(n)
+// sweepOnce lets one period pass and closes what has been idle for long enough.
+func (f *FS) sweepOnce() {
+	now := f.cache.tick.Add(1)
+	room := f.flush.room()
+	for i := range f.cache.shard {
+		s := &f.cache.shard[i]
+		s.mu.Lock()
+		out := s.idle(now, &room)
+		s.mu.Unlock()
+		f.cache.retireAll(out)
 	}
+}
+
+// idle removes the nodes to close and returns those that are not in use as a
+// list; s.mu is held. A node in use whose descriptor for writing is idle leaves
+// the cache, and is closed by its last user: the next one opens the file anew,
+// without that descriptor. room is how many more files can wait to be synced;
+// the others stay until the next sweep.
+func (s *shard) idle(now uint32, room *int) (out *node) {
+	for n := s.lru.prev; n != &s.lru; {
+		prev := n.prev
+		idle := n.refs == 0 && now-n.used >= idleTicks || n.write.Load() >= 0 && now-n.written.Load() >= idleTicks
+		if idle && n.hasRoom(room) {
+			s.remove(n)
+			if n.refs == 0 {
+				n.next, out = out, n
+			}
+		}
+		n = prev
+	}
+	return out
 }
 
 // dropIfGone drops n if it has no name left.

@@ -40,7 +40,7 @@ func (w *walker) run(f *FS) error {
 	if w.debt > walkBurst {
 		return nfsserver.ErrBusy
 	}
-	fd, err := unix.Openat(f.rootFD, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := openDir(f.rootFD, ".")
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (f *FS) walkEntry(fd int, k inodeKey, de *rawDirent, depth int) {
 		f.index.set(inodeKey{k.dev, de.ino}, hint{k, name})
 		return
 	}
-	sub, err := unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	sub, err := openDir(fd, name)
 	if err != nil {
 		f.index.set(inodeKey{k.dev, de.ino}, hint{k, name})
 		return

@@ -1,0 +1,139 @@
+// Closing files whose data nobody has synced, without losing what the disk says of it.
+
+package osfs
+
+import (
+	"sync"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"golang.org/x/sys/unix"
+)
+
+// The kernel tells of a failed write-back to descriptors that were open when it
+// failed, and to the next one opened only as long as it still has the inode in
+// memory. So a file with data that no Sync has covered is synced before its last
+// descriptor is closed, and an error is kept for the next Sync of that file.
+type flusher struct {
+	mu      sync.Mutex // guards all below
+	queue   []*node
+	running bool
+	done    sync.WaitGroup
+	pending map[nfsserver.Ref]int   // nodes in queue, or being synced
+	ended   sync.Cond               // one of pending
+	lost    map[nfsserver.Ref]error // told to nobody yet
+	lostAny error                   // of a file that did not fit in lost
+}
+
+const (
+	// maxFlushes bounds the files that wait to be synced and closed; beyond it
+	// whoever adds one syncs it himself.
+	maxFlushes = 32
+	// maxLost bounds the errors kept.
+	maxLost = 4096
+)
+
+func (q *flusher) init() {
+	q.pending, q.lost = make(map[nfsserver.Ref]int), make(map[nfsserver.Ref]error)
+	q.ended.L = &q.mu
+}
+
+// room is how many more files can be queued.
+func (q *flusher) room() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return maxFlushes - len(q.queue)
+}
+
+// hasRoom reports whether n may be closed now: it need not be synced, or room,
+// which is then lowered, has not run out.
+func (n *node) hasRoom(room *int) bool {
+	if room == nil || !n.dirty.Load() {
+		return true
+	}
+	*room--
+	return *room >= 0
+}
+
+// flushData is how the kernel is asked for the data of a file; a test fails it.
+var flushData = unix.Fdatasync
+
+// retire closes a node that nobody has a reference to.
+func (f *FS) retire(n *node) {
+	if !n.dirty.Load() || n.write.Load() < 0 || f.closed.Load() {
+		n.close()
+		return
+	}
+	q := &f.flush
+	q.mu.Lock()
+	q.pending[n.ref]++
+	if len(q.queue) >= maxFlushes {
+		q.mu.Unlock()
+		f.flushNode(n)
+		return
+	}
+	q.queue = append(q.queue, n)
+	if !q.running {
+		q.running = true
+		q.done.Go(f.flushLoop)
+	}
+	q.mu.Unlock()
+}
+
+// flushLoop syncs and closes what is queued, and ends.
+func (f *FS) flushLoop() {
+	q := &f.flush
+	for {
+		q.mu.Lock()
+		if len(q.queue) == 0 {
+			q.queue, q.running = nil, false
+			q.mu.Unlock()
+			return
+		}
+		n := q.queue[0]
+		q.queue = q.queue[1:]
+		q.mu.Unlock()
+		f.flushNode(n)
+	}
+}
+
+// flushNode syncs the data of n and closes it.
+func (f *FS) flushNode(n *node) {
+	var err error
+	if !f.closed.Load() {
+		err = flushData(int(n.write.Load()))
+	}
+	n.close()
+	q := &f.flush
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.pending[n.ref]--; q.pending[n.ref] == 0 {
+		delete(q.pending, n.ref)
+	}
+	switch {
+	case err == nil:
+	case len(q.lost) >= maxLost:
+		q.lostAny = err
+	default:
+		q.lost[n.ref] = err
+	}
+	q.ended.Broadcast()
+}
+
+// takeLost returns, once, the error that befell r when it was closed. Whoever
+// asks has just synced r himself: an error that his own descriptor was opened too
+// late to see was found by a flush that is pending or has ended.
+func (f *FS) takeLost(r *nfsserver.Ref) error {
+	q := &f.flush
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.pending[*r] > 0 {
+		q.ended.Wait()
+	}
+	if err := q.lostAny; err != nil {
+		q.lostAny = nil
+		return err
+	}
+	err := q.lost[*r]
+	delete(q.lost, *r)
+	return err
+}
