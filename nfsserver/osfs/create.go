@@ -89,7 +89,7 @@ func (f *FS) make(dir nfsserver.Ref, name string, s *nfsserver.SetAttr, undo int
 	if err := mk(d.fd()); err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
-	fd, err := openPath(d.fd(), name)
+	fd, err := f.tree.openPath(d.fd(), name)
 	if err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}

@@ -95,7 +95,7 @@ func (f *FS) is(fd int, id identity) bool {
 func (f *FS) openHint(k inodeKey, depth int) (int, bool) {
 	const maxDepth = 1024
 	if k == (inodeKey{0, f.rootIno}) {
-		fd, err := openPath(f.rootFD, ".")
+		fd, err := f.tree.openPath(f.tree.root, ".")
 		return fd, err == nil
 	}
 	h, ok := f.index.get(k)
@@ -107,7 +107,7 @@ func (f *FS) openHint(k inodeKey, depth int) (int, bool) {
 		return -1, false
 	}
 	defer unix.Close(dir)
-	fd, err := openPath(dir, h.name)
+	fd, err := f.tree.openPath(dir, h.name)
 	if err != nil {
 		return -1, false
 	}

@@ -85,7 +85,7 @@ func (f *FS) Sync(r nfsserver.Ref, dataOnly bool) error {
 	}
 	defer f.cache.release(n)
 	if n.typ != nfsserver.TypeReg && n.typ != nfsserver.TypeDir {
-		return syncfs(f.rootFD)
+		return syncfs(f.tree.root)
 	}
 	fd := int(n.write.Load())
 	if fd < 0 {

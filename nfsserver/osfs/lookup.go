@@ -22,7 +22,7 @@ func (f *FS) Lookup(_ nfsserver.Cred, dir nfsserver.Ref, name string) (nfsserver
 	case name == "..":
 		return f.parent(d)
 	}
-	fd, err := openPath(d.fd(), name)
+	fd, err := f.tree.openPath(d.fd(), name)
 	if err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
@@ -55,7 +55,7 @@ func (f *FS) statRef(fd int, st *unix.Stat_t) (nfsserver.Ref, error) {
 // parent is the directory above d, which is not the root. A directory that
 // somebody has moved out of the export has none that we may show.
 func (f *FS) parent(d *node) (nfsserver.Ref, nfsserver.Attr, error) {
-	fd, err := openPath(d.fd(), "..")
+	fd, err := f.tree.openPath(d.fd(), "..")
 	if err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
@@ -87,7 +87,7 @@ func (f *FS) below(fd int, st *unix.Stat_t) bool {
 			return true
 		}
 		was := at
-		up, e := openPath(cur, "..")
+		up, e := f.tree.openPath(cur, "..")
 		unix.Close(cur)
 		if cur, err = up, e; err != nil {
 			return false

@@ -63,7 +63,7 @@ func (f *FS) unlink(dir nfsserver.Ref, name string, flags int) error {
 
 // cached returns the node of name in d, with a reference, if it is in the cache.
 func (f *FS) cached(d *node, name string) *node {
-	fd, err := openPath(d.fd(), name)
+	fd, err := f.tree.openPath(d.fd(), name)
 	if err != nil {
 		return nil
 	}
@@ -107,7 +107,7 @@ func (f *FS) Rename(_ nfsserver.Cred, from nfsserver.Ref, fromName string, to nf
 
 // noteName brings the index up to date on a name.
 func (f *FS) noteName(d *node, name string) {
-	fd, err := openPath(d.fd(), name)
+	fd, err := f.tree.openPath(d.fd(), name)
 	if err != nil {
 		return
 	}

@@ -79,13 +79,13 @@ func (f *FS) open(n *node, slot *atomic.Int32, flags int) (int, error) {
 	fd, err := -1, error(nil)
 	switch {
 	case n.typ == nfsserver.TypeDir && flags == unix.O_RDONLY:
-		fd, err = openat(n.fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY)
+		fd, err = openHere(n.fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY)
 	case n.typ == nfsserver.TypeDir:
 		err = syscall.EISDIR
 	case n.typ != nfsserver.TypeReg:
 		err = syscall.EINVAL
 	default:
-		fd, err = openat(unix.AT_FDCWD, procPath(n.fd()), flags|unix.O_NONBLOCK)
+		fd, err = openHere(unix.AT_FDCWD, procPath(n.fd()), flags|unix.O_NONBLOCK)
 	}
 	if err != nil {
 		return -1, err

@@ -4,20 +4,34 @@ package osfs
 
 import "golang.org/x/sys/unix"
 
-// openat is openat(2), with O_CLOEXEC.
-func openat(dirfd int, name string, flags int) (int, error) {
-	return opened(func() (int, error) { return unix.Openat(dirfd, name, flags|unix.O_CLOEXEC, 0) })
+// openat is openat(2) of a name, with O_CLOEXEC. Where the tree has no mount of
+// its own, a name that something is mounted on is EACCES.
+func (t *tree) openat(dirfd int, name string, flags int) (int, error) {
+	if !t.noXdev {
+		return openHere(dirfd, name, flags)
+	}
+	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: unix.RESOLVE_NO_XDEV}
+	fd, err := opened(func() (int, error) { return unix.Openat2(dirfd, name, &how) })
+	if err == unix.EXDEV {
+		err = unix.EACCES
+	}
+	return fd, err
 }
 
 // openPath opens name in a directory for reference alone, whatever it is; a
 // symbolic link is not followed.
-func openPath(dirfd int, name string) (int, error) {
-	return openat(dirfd, name, unix.O_PATH|unix.O_NOFOLLOW)
+func (t *tree) openPath(dirfd int, name string) (int, error) {
+	return t.openat(dirfd, name, unix.O_PATH|unix.O_NOFOLLOW)
 }
 
 // openDir opens a directory for reading.
-func openDir(dirfd int, name string) (int, error) {
-	return openat(dirfd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+func (t *tree) openDir(dirfd int, name string) (int, error) {
+	return t.openat(dirfd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+}
+
+// openHere is openat(2), with O_CLOEXEC, of a name that leads to no other mount.
+func openHere(dirfd int, name string, flags int) (int, error) {
+	return opened(func() (int, error) { return unix.Openat(dirfd, name, flags|unix.O_CLOEXEC, 0) })
 }
 
 // openHandle is open_by_handle_at(2) of the file system of mount, with O_CLOEXEC.

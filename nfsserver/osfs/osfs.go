@@ -34,7 +34,7 @@ type Options struct {
 // FS is a directory of the machine. Calls act with the rights of the process.
 type FS struct {
 	// Set once.
-	rootFD  int // O_RDONLY: open_by_handle_at wants no O_PATH
+	tree    tree
 	rootDev uint64
 	rootIno uint64
 	fsid    uint64 // of all files on the root's device
@@ -54,15 +54,15 @@ var _ nfsserver.FS = (*FS)(nil)
 
 // New returns the FS of directory dir.
 func New(dir string, o Options) (*FS, error) {
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	t, err := openTree(dir, false)
 	if err != nil {
 		return nil, fmt.Errorf("export %s: %w", dir, err)
 	}
-	f := &FS{rootFD: fd}
+	f := &FS{tree: t}
 	f.sweep.init()
 	f.flush.init()
 	if err := f.init(o); err != nil {
-		unix.Close(fd)
+		t.close()
 		return nil, fmt.Errorf("export %s: %w", dir, err)
 	}
 	f.cache.init(o.CacheFiles, f.retire, f.wakeSweeper, f.flush.room)
@@ -71,21 +71,21 @@ func New(dir string, o Options) (*FS, error) {
 
 func (f *FS) init(o Options) error {
 	var st unix.Stat_t
-	if err := unix.Fstat(f.rootFD, &st); err != nil {
+	if err := unix.Fstat(f.tree.root, &st); err != nil {
 		return err
 	}
 	var proc unix.Stat_t
-	if err := unix.Stat(procPath(f.rootFD), &proc); err != nil {
+	if err := unix.Stat(procPath(f.tree.root), &proc); err != nil {
 		return errors.New("/proc is not mounted, and is needed")
 	}
 	f.rootDev, f.rootIno, f.fsid = st.Dev, st.Ino, st.Dev
 	var sfs unix.Statfs_t
-	if err := unix.Fstatfs(f.rootFD, &sfs); err == nil && sfs.Fsid.Val != [2]int32{} {
+	if err := unix.Fstatfs(f.tree.root, &sfs); err == nil && sfs.Fsid.Val != [2]int32{} {
 		f.fsid = uint64(uint32(sfs.Fsid.Val[0]))<<32 | uint64(uint32(sfs.Fsid.Val[1]))
 	}
 	f.index.init()
 	f.kernel = !o.NoKernelHandles && f.probeKernelHandles()
-	root, err := f.refOf(f.rootFD, &st)
+	root, err := f.refOf(f.tree.root, &st)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (f *FS) readInfo() nfsserver.Info {
 	in := nfsserver.Info{MaxFileSize: math.MaxInt64, NameMax: 255, LinkMax: 32000,
 		TimeDelta: nfsserver.Time{Nsec: 1}, CookieVerf: cookieVerf, Quick: f.kernel, HardLinks: true, Symlinks: true}
 	var st unix.Statfs_t
-	if err := unix.Fstatfs(f.rootFD, &st); err != nil {
+	if err := unix.Fstatfs(f.tree.root, &st); err != nil {
 		return in
 	}
 	if st.Namelen > 0 {
@@ -158,5 +158,6 @@ func (f *FS) Close() error {
 	f.cache.closeAll()
 	shared.leave(&f.cache)
 	f.flush.done.Wait()
-	return unix.Close(f.rootFD)
+	f.tree.close()
+	return nil
 }

@@ -97,7 +97,7 @@ func (f *FS) dirent(d *node, fd int, raw *rawDirent, plus bool, de *nfsserver.Di
 		return true
 	}
 	name := string(raw.name)
-	child, err := openPath(fd, name)
+	child, err := f.tree.openPath(fd, name)
 	if err != nil {
 		return err != unix.ENOENT
 	}

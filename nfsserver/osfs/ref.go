@@ -31,11 +31,11 @@ type identity struct{ dev, ino, birth uint64 }
 
 // probeKernelHandles tries whether handles can be made and opened here.
 func (f *FS) probeKernelHandles() bool {
-	h, mount, err := unix.NameToHandleAt(f.rootFD, "", unix.AT_EMPTY_PATH)
+	h, mount, err := unix.NameToHandleAt(f.tree.root, "", unix.AT_EMPTY_PATH)
 	if err != nil || h.Size()+2 > nfsserver.MaxRef || h.Type() < 0 || h.Type() > 255 {
 		return false
 	}
-	fd, err := openHandle(f.rootFD, h, unix.O_PATH)
+	fd, err := openHandle(f.tree.root, h, unix.O_PATH)
 	if err != nil {
 		return false
 	}
@@ -115,10 +115,10 @@ func (f *FS) openRef(r *nfsserver.Ref, flags int) (int, error) {
 		return f.openIdentity(id)
 	}
 	h := unix.NewFileHandle(int32(b[1]), b[2:])
-	fd, err := openHandle(f.rootFD, h, flags|unix.O_NOFOLLOW)
+	fd, err := openHandle(f.tree.root, h, flags|unix.O_NOFOLLOW)
 	for pause := time.Millisecond; err == unix.ENOMEM && pause < maxPause; pause *= 2 {
 		time.Sleep(pause)
-		fd, err = openHandle(f.rootFD, h, flags|unix.O_NOFOLLOW)
+		fd, err = openHandle(f.tree.root, h, flags|unix.O_NOFOLLOW)
 	}
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
 		return -1, nfsserver.ErrStale

@@ -40,7 +40,7 @@ func (w *walker) run(f *FS) error {
 	if w.debt > walkBurst {
 		return nfsserver.ErrBusy
 	}
-	fd, err := openDir(f.rootFD, ".")
+	fd, err := f.tree.openDir(f.tree.root, ".")
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (f *FS) walkEntry(fd int, k inodeKey, de *rawDirent, depth int) {
 		f.index.set(inodeKey{k.dev, de.ino}, hint{k, name})
 		return
 	}
-	sub, err := openDir(fd, name)
+	sub, err := f.tree.openDir(fd, name)
 	if err != nil {
 		f.index.set(inodeKey{k.dev, de.ino}, hint{k, name})
 		return

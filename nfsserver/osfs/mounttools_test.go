@@ -1,0 +1,68 @@
+// Tools of the tests that mount: privileges, packages, images.
+
+package osfs
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// needRoot skips a test that mounts where this process may not, or where one of
+// the programs is missing, and writes that down for the report of the whole run.
+// In CI it fails instead.
+func needRoot(t *testing.T, programs ...string) {
+	t.Helper()
+	why := ""
+	if os.Geteuid() != 0 {
+		why = "not root: mounts within an export, real file systems and their handles are not tested"
+	}
+	for _, p := range programs {
+		if _, err := exec.LookPath(p); err != nil {
+			why = p + " is missing: not tested is what " + t.Name() + " does with it"
+		}
+	}
+	if why == "" {
+		return
+	}
+	if log := os.Getenv("NFSRDMA_SKIP_LOG"); log != "" {
+		if f, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0); err == nil {
+			fmt.Fprintln(f, why)
+			f.Close()
+		}
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
+}
+
+// run runs a program and ends the test if it fails.
+func run(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// mount mounts on a directory, which it makes, until the test ends.
+func mount(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	must(t, os.MkdirAll(dir, 0o755))
+	run(t, append(append([]string{"mount"}, args...), dir)...)
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+}
+
+// write writes a file and the directories above it.
+func write(t *testing.T, content string, path ...string) {
+	t.Helper()
+	name := filepath.Join(path...)
+	must(t, os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o644))
+}
