@@ -27,12 +27,7 @@ const (
 
 var stateNames = [...]string{"IDLE", "RTS", "CLOSING", "TERMINATE", "ERROR"}
 
-func (s State) String() string {
-	if int(s) < len(stateNames) {
-		return stateNames[s]
-	}
-	return "?"
-}
+func (s State) String() string { return named(stateNames[:], uint8(s), "State") }
 
 // State returns the state of the QP.
 func (qp *QP) State() State {
