@@ -69,6 +69,9 @@ func (v *Service) end(err error) {
 // Failed gives the error of a port that stopped being served by itself.
 func (v *Service) Failed() <-chan error { return v.failed }
 
+// Budgets are the memory budgets, and what is used of them at this moment.
+func (v *Service) Budgets() []transport.BudgetUse { return v.rpc.Budgets() }
+
 // Shutdown stops taking calls, lets those that run end until ctx is done, then
 // closes all connections. The Server can be closed, or started again, after it.
 func (v *Service) Shutdown(ctx context.Context) error {

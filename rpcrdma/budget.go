@@ -30,6 +30,9 @@ func (b *Budget) Free() int64 {
 	return b.free
 }
 
+// Total is the number of bytes of the Budget, held or free.
+func (b *Budget) Total() int64 { return b.total }
+
 // greedy is how many times what a connection holds it has to leave free, when
 // others hold some too and it wants more than a first helping.
 const greedy = 16

@@ -56,3 +56,23 @@ func itemOctets(items []xdr.Item) (n int) {
 	}
 	return n
 }
+
+// A BudgetUse is one memory budget of a Server: the most bytes that its connections may hold,
+// and what they hold.
+type BudgetUse struct {
+	Name      string // rdma, tcp_arguments or tcp_results
+	Max, Used int64
+}
+
+// Budgets are the memory budgets at this moment. That of RDMA is left out where it is not the
+// Server's own (ServerConfig.RDMA.Budget is nil).
+func (s *Server) Budgets() []BudgetUse {
+	list := []BudgetUse{
+		{"tcp_arguments", s.args.max, s.args.used.Load()},
+		{"tcp_results", s.results.max, s.results.used.Load()},
+	}
+	if b := s.cfg.RDMA.Budget; b != nil {
+		list = append(list, BudgetUse{"rdma", b.Total(), b.Total() - b.Free()})
+	}
+	return list
+}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
 // scrape reads the figures, or "" when there are none yet.
@@ -44,29 +46,75 @@ func TestMetrics(t *testing.T) {
 	}
 	all := scrape(figures)
 	for _, want := range []string{
-		`nfsrdma_connections_total{transport="rdma"} 1`,
-		`nfsrdma_connections_total{transport="tcp"} 1`,
+		`nfsrdma_connections_accepted_total{transport="rdma"} 1`,
+		`nfsrdma_connections_accepted_total{transport="tcp"} 1`,
 		`nfsrdma_calls_total{procedure="WRITE",program="nfs",transport="rdma"} 1`,
 		`nfsrdma_calls_total{procedure="READ",program="nfs",transport="tcp"} 1`,
 		`nfsrdma_calls_total{procedure="MNT",program="mount",transport="rdma"} 1`,
-		`nfsrdma_errors_total{procedure="LOOKUP",program="nfs",status="NFS3ERR_NOENT",transport="rdma"} 2`,
-		`nfsrdma_errors_total{procedure="LOOKUP",program="nfs",status="NFS3ERR_NOENT",transport="tcp"} 2`,
-		`nfsrdma_call_seconds_count{procedure="READ",program="nfs",transport="rdma"} 1`,
+		`nfsrdma_call_errors_total{procedure="LOOKUP",program="nfs",status="NFS3ERR_NOENT",transport="rdma"} 2`,
+		`nfsrdma_call_errors_total{procedure="LOOKUP",program="nfs",status="NFS3ERR_NOENT",transport="tcp"} 2`,
+		`nfsrdma_call_duration_seconds_count{procedure="READ",program="nfs",transport="rdma"} 1`,
 		// Beside the data: status, attributes, count, end of file, length.
-		`nfsrdma_result_octets_total{procedure="READ",program="nfs",transport="rdma"} 100104`,
-		`nfsrdma_result_octets_total{procedure="READ",program="nfs",transport="tcp"} 100104`,
+		`nfsrdma_result_bytes_total{procedure="READ",program="nfs",transport="rdma"} 100104`,
+		`nfsrdma_result_bytes_total{procedure="READ",program="nfs",transport="tcp"} 100104`,
+		`nfsrdma_budget_bytes{budget="rdma"} 2.68435456e+08`,
+		`nfsrdma_budget_bytes{budget="tcp_arguments"} 2.68435456e+08`,
+		`nfsrdma_budget_used_bytes{budget="tcp_results"} 0`,
 		"go_goroutines ", "process_open_fds ",
 	} {
 		if !strings.Contains(all, want+"\n") && !(strings.HasSuffix(want, " ") && strings.Contains(all, want)) {
 			t.Errorf("no %s", want)
 		}
 	}
-	if strings.Count(all, `nfsrdma_argument_octets_total{procedure="WRITE"`) != 2 || strings.Contains(all, `procedure=""`) {
+	if strings.Count(all, `nfsrdma_argument_bytes_total{procedure="WRITE"`) != 2 || strings.Contains(all, `procedure=""`) {
 		t.Error("figures of WRITE's arguments are missing, or there are some without a procedure")
+	}
+	if !strings.Contains(all, `nfsrdma_build_info{goversion="go1.`) {
+		t.Error("no build info")
+	}
+	problems, err := promlint.New(strings.NewReader(all)).Lint()
+	if err != nil {
+		t.Error(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestErrorsByStatus: a call that RPC refuses counts under the name of its status.
+func TestErrorsByStatus(t *testing.T) {
+	proc := transport.Procedure{Name: "READ"}
+	program := transport.Program{Name: "nfs", Procs: []transport.Procedure{proc}}
+	m := newMetrics([]*transport.Program{&program})
+	want := map[string]error{
+		"GARBAGE_ARGS": transport.ErrGarbageArgs, "AUTH_ERROR": &transport.AuthError{Stat: 5}, "SYSTEM_ERR": io.ErrUnexpectedEOF,
+	}
+	for _, err := range want {
+		m.Call(transport.CallStats{Program: &program, Proc: &proc, Err: err})
+	}
+	families, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := 0
+	for _, f := range families {
+		if f.GetName() != "nfsrdma_call_errors_total" {
+			continue
+		}
+		for _, metric := range f.GetMetric() {
+			for _, l := range metric.GetLabel() {
+				if l.GetName() == "status" && want[l.GetValue()] != nil && metric.GetCounter().GetValue() == 1 {
+					counted++
+				}
+			}
+		}
+	}
+	if counted != len(want) {
+		t.Errorf("%d statuses of %d are counted", counted, len(want))
 	}
 }
 

@@ -120,8 +120,9 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	var m *metrics
 	if o.metrics != "" {
-		m := newMetrics(srv.Programs())
+		m = newMetrics(srv.Programs())
 		l.RPC.Observer = m
 		end, err := m.serve(o.metrics)
 		if err != nil {
@@ -132,6 +133,9 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 	service, err := srv.Start(l)
 	if err != nil {
 		return listenError(err)
+	}
+	if m != nil {
+		m.watchBudgets(service.Budgets)
 	}
 	printServed(cmd.OutOrStdout(), o, srv.Names(), service)
 	notify("READY=1")

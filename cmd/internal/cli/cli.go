@@ -37,6 +37,18 @@ func version() string {
 	return "(devel)"
 }
 
+// Build is the version of the binary, and the revision of its source; "" where the build did not record it.
+func Build() (ver, revision string) {
+	if b, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range b.Settings {
+			if s.Key == "vcs.revision" {
+				revision = s.Value
+			}
+		}
+	}
+	return version(), revision
+}
+
 // counted says how a command is used where it has too few arguments or too many.
 func counted(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
