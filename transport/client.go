@@ -27,12 +27,20 @@ type Proc struct {
 type ClientConfig struct {
 	Cred    Cred
 	Service string // what errors call the server: "nfs"; "": "rpc"
-	// CallTimeout bounds one call with all its repetitions; 0: 60 s. A context
-	// may end it earlier.
+	// CallTimeout bounds one call with all its repetitions; 0: 60 s; Hard: it waits
+	// as long as it takes, as a hard mount does. A context may end it earlier.
 	CallTimeout time.Duration
-	// RetryTimeout is after how long without an answer the connection is given
-	// up and the call sent again over a new one; 0: a third of CallTimeout.
+	// RetryTimeout is how long a server may answer nothing at all, while calls
+	// wait, before the connection is given up and they are sent again over a new
+	// one; 0: a third of CallTimeout, 20 s where that is Hard. A call that takes
+	// longer while the server answers others, or a NULL, is waited for.
 	RetryTimeout time.Duration
+	// Responding, if set, is told false when the server has answered nothing for
+	// noticeTime while calls wait, and true when it answers again. It must not block.
+	Responding func(bool)
+	// Probe has a new TCP connection answer one call before it is used, as those of
+	// DialRDMA always do: then a port that is not one of ONC RPC fails to connect.
+	Probe bool
 	// MaxRetries bounds how often one call is sent again; 0: as often as
 	// CallTimeout allows; less than 0: never.
 	MaxRetries int
@@ -42,11 +50,20 @@ type ClientConfig struct {
 	RDMA rpcrdma.Config
 }
 
+// Hard is the CallTimeout of calls that wait for their server for as long as it takes.
+const Hard time.Duration = -1
+
 func (cfg *ClientConfig) setDefaults() {
 	if cfg.Service == "" {
 		cfg.Service = "rpc"
 	}
-	setDefault(&cfg.CallTimeout, time.Minute)
+	if cfg.CallTimeout < 0 {
+		cfg.CallTimeout = Hard
+		setDefault(&cfg.RetryTimeout, 20*time.Second)
+	}
+	if cfg.CallTimeout == 0 {
+		cfg.CallTimeout = time.Minute
+	}
 	setDefault(&cfg.RetryTimeout, cfg.CallTimeout/3)
 	setDefault(&cfg.MaxRecord, 4<<20)
 }
@@ -56,6 +73,9 @@ const (
 	backoffMin = 10 * time.Millisecond
 	backoffMax = 2 * time.Second
 )
+
+// dialTimeout bounds one attempt to connect where CallTimeout does not.
+const dialTimeout = time.Minute
 
 // A Client calls procedures over one connection, many at once. It reconnects
 // by itself when the connection is lost and then sends the unanswered calls
@@ -76,7 +96,10 @@ type Client struct {
 	dialing chan struct{} // closed when the attempt to connect that runs has ended
 	dialErr error         // why the last attempt failed
 	delay   time.Duration // before the next attempt
+	base    uint64        // answers, when link was made
 	wg      sync.WaitGroup
+
+	clientWatch
 }
 
 // A link is one connection of a Client.
@@ -95,7 +118,8 @@ type lostError struct{ err error }
 func (e *lostError) Error() string { return "rpc: connection lost: " + e.err.Error() }
 func (e *lostError) Unwrap() error { return e.err }
 
-// errNoAnswer is a server that is silent for longer than RetryTimeout.
+// errNoAnswer is a server that is silent for longer than RetryTimeout, or a call
+// for longer than CallTimeout.
 var errNoAnswer error = noAnswer{}
 
 type noAnswer struct{}
@@ -114,14 +138,15 @@ func newClient(cfg ClientConfig, addr string) *Client {
 
 // connectFirst makes the first connection, in one attempt.
 func (c *Client) connectFirst(ctx context.Context) (*Client, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.dialTimeout())
 	defer cancel()
 	l, err := c.dial(ctx)
 	if err != nil {
 		c.end()
 		return nil, c.connectError(err)
 	}
-	c.link = l
+	c.link, c.base = l, c.answers.Load()
+	c.wg.Go(c.watchServer)
 	return c, nil
 }
 
@@ -140,30 +165,45 @@ func (c *Client) connectError(err error) error {
 // When Call returns, with or without an error, the octets that args pointed at
 // are not read any more, and nothing can land in sink.
 func (c *Client) Call(ctx context.Context, p *Proc, args xdr.Marshaler, res xdr.Unmarshaler, sink []byte, extra int) error {
-	k := getOutCall()
+	k := c.newOutCall()
 	defer k.recycle()
-	k.xid = c.xid.Add(1)
+	c.waiting.Add(1)
+	defer c.waiting.Add(-1)
 	k.proc, k.cred, k.args, k.res, k.sink = p, c.cred, args, res, sink
 	k.maxReply = p.MaxReply + extra
-	deadline := time.Now().Add(c.cfg.CallTimeout)
+	var deadline time.Time
+	if c.cfg.CallTimeout != Hard {
+		deadline = time.Now().Add(c.cfg.CallTimeout)
+	}
 	for try := 0; ; try++ {
 		l, err := c.connection(ctx, deadline)
 		if err != nil {
 			return err
 		}
-		wait := min(c.cfg.RetryTimeout, time.Until(deadline))
-		err = k.attempt(ctx, l, wait)
+		err = k.attempt(ctx, l, deadline)
 		if err == nil {
 			return nil
 		}
-		if err = c.lost(l, err, try, deadline); err != nil {
+		if err = c.lost(ctx, l, err, try, deadline); err != nil {
 			return err
 		}
 	}
 }
 
-// lost judges an attempt that failed: nil means that the call is to be sent again.
-func (c *Client) lost(l link, err error, try int, deadline time.Time) error {
+// newOutCall is a call with an XID of its own.
+func (c *Client) newOutCall() *outCall {
+	k := outCallPool.Get().(*outCall)
+	k.xid, k.answers = c.xid.Add(1), &c.answers
+	return k
+}
+
+// lost handles an attempt that failed: nil means that the call is to be sent again.
+// The second time and later it takes a pause first: the call itself may be what
+// ends the connections, over which others are answered.
+func (c *Client) lost(ctx context.Context, l link, err error, try int, deadline time.Time) error {
+	if err == errNoAnswer {
+		return c.connectError(err)
+	}
 	var lost *lostError
 	if !errors.As(err, &lost) {
 		return err
@@ -172,11 +212,17 @@ func (c *Client) lost(l link, err error, try int, deadline time.Time) error {
 	if c.closing.Err() != nil {
 		return ErrClosed
 	}
-	if (c.cfg.MaxRetries != 0 && try >= c.cfg.MaxRetries) || time.Until(deadline) <= 0 {
+	if (c.cfg.MaxRetries != 0 && try >= c.cfg.MaxRetries) || passed(deadline) {
 		return c.connectError(lost.err)
+	}
+	if try > 0 {
+		return sleep(ctx, min(backoffMin<<min(try, 16), backoffMax))
 	}
 	return nil
 }
+
+// passed reports whether a deadline is over; the zero Time never is.
+func passed(deadline time.Time) bool { return !deadline.IsZero() && time.Until(deadline) <= 0 }
 
 // connection returns the connection, a new one where it is lost.
 func (c *Client) connection(ctx context.Context, deadline time.Time) (link, error) {
@@ -208,21 +254,30 @@ func (c *Client) discard(l link, why error) {
 	defer c.mu.Unlock()
 	if c.link == l && c.closing.Err() == nil {
 		c.link = nil
+		if c.answers.Load() == c.base { // a server that takes connections and answers none is not one that is back
+			c.delay = min(max(2*c.delay, backoffMin), backoffMax)
+		} else {
+			c.delay = 0
+		}
 		c.wg.Go(func() { l.close(why) })
 	}
 }
 
 // awaitDial waits for the end of an attempt to connect.
 func (c *Client) awaitDial(ctx context.Context, dialed <-chan struct{}, deadline time.Time) error {
-	timer := time.NewTimer(time.Until(deadline))
-	defer timer.Stop()
+	var over <-chan time.Time
+	if !deadline.IsZero() {
+		timer := time.NewTimer(time.Until(deadline))
+		defer timer.Stop()
+		over = timer.C
+	}
 	select {
 	case <-dialed:
 		return nil
 	case <-ctx.Done():
 	case <-c.closing.Done():
 		return ErrClosed
-	case <-timer.C:
+	case <-over:
 	}
 	c.mu.Lock()
 	cause := c.dialErr
@@ -239,7 +294,7 @@ func (c *Client) awaitDial(ctx context.Context, dialed <-chan struct{}, deadline
 func (c *Client) reconnect(delay time.Duration) {
 	var l link
 	err := sleep(c.closing, delay)
-	ctx, cancel := context.WithTimeout(c.closing, c.cfg.CallTimeout) // which may be shorter than the delay
+	ctx, cancel := context.WithTimeout(c.closing, c.dialTimeout()) // which may be shorter than the delay
 	defer cancel()
 	if err == nil {
 		l, err = c.dial(ctx)
@@ -250,7 +305,7 @@ func (c *Client) reconnect(delay time.Duration) {
 		err = c.dialErr // that our time is over says less than what was wrong before
 	}
 	if c.dialErr = err; err == nil {
-		c.link, c.delay = l, 0
+		c.link, c.base = l, c.answers.Load()
 		if c.closing.Err() != nil {
 			c.wg.Go(func() { l.close(ErrClosed) })
 		}
@@ -259,6 +314,13 @@ func (c *Client) reconnect(delay time.Duration) {
 	}
 	close(c.dialing)
 	c.dialing = nil
+}
+
+func (c *Client) dialTimeout() time.Duration {
+	if c.cfg.CallTimeout == Hard {
+		return dialTimeout
+	}
+	return c.cfg.CallTimeout
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

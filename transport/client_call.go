@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/xdr"
@@ -22,6 +23,7 @@ type outCall struct {
 	res      xdr.Unmarshaler
 	sink     []byte
 	maxReply int
+	answers  *atomic.Uint64 // of its Client: each reply that comes is counted
 
 	head oncrpc.CallHeader
 	back oncrpc.ReplyHeader
@@ -29,37 +31,39 @@ type outCall struct {
 	dec  xdr.Decoder
 
 	expired *time.Timer // ends an attempt
-	until   time.Time   // when it does
+	until   time.Time   // when it does; zero: never
 	tcp     tcpCall     // state of an attempt over TCP
 }
 
-var outCallPool = sync.Pool{New: func() any {
-	k := new(outCall)
-	k.expired = time.NewTimer(time.Hour)
-	k.expired.Stop()
-	k.tcp.ready = make(chan struct{}, 1)
-	return k
-}}
+var outCallPool = newOutCallPool()
 
-func getOutCall() *outCall { return outCallPool.Get().(*outCall) }
+func newOutCallPool() *sync.Pool {
+	return &sync.Pool{New: func() any {
+		k := new(outCall)
+		k.expired = time.NewTimer(time.Hour)
+		k.expired.Stop()
+		k.tcp.ready = make(chan struct{}, 1)
+		return k
+	}}
+}
 
 // recycle forgets all that the caller gave.
 func (k *outCall) recycle() {
-	k.proc, k.args, k.res, k.sink = nil, nil, nil, nil
+	k.proc, k.args, k.res, k.sink, k.answers = nil, nil, nil, nil, nil
 	k.cred, k.head, k.back = oncrpc.OpaqueAuth{}, oncrpc.CallHeader{}, oncrpc.ReplyHeader{}
 	k.enc.Reset(nil)
 	k.dec.Reset(nil, nil)
 	outCallPool.Put(k)
 }
 
-// attempt is one round trip that ends after wait at the latest. Nothing that was
-// sent on a connection is lost while it lives: a server that is silent on it will
-// stay so, and the call goes again over another (errNoAnswer, as *lostError). The
-// timer, unlike a child of ctx, costs no allocation.
-func (k *outCall) attempt(ctx context.Context, l link, wait time.Duration) error {
-	k.until = time.Now().Add(wait)
-	k.expired.Reset(wait)
-	defer k.expired.Stop() // nothing is received from its channel after that
+// attempt is one round trip that ends with errNoAnswer at until, if that is not
+// zero. Nothing that was sent on a connection is lost while it lives, so it is not
+// for the call to end one; see watchServer. The timer, unlike a child of ctx, costs no allocation.
+func (k *outCall) attempt(ctx context.Context, l link, until time.Time) error {
+	if k.until = until; !until.IsZero() {
+		k.expired.Reset(time.Until(until))
+		defer k.expired.Stop() // nothing is received from its channel after that
+	}
 	err := l.roundTrip(ctx, k)
 	if err != nil && ctx.Err() != nil && isLost(err) {
 		return ctx.Err() // it comes first, and nobody waits for a new connection
@@ -85,6 +89,7 @@ func (k *outCall) encode(buf []byte) {
 // decode reads the reply: the header, and what follows it where the call
 // succeeded. reduced tells that the server had to put the item into the sink itself.
 func (k *outCall) decode(stream []byte, items []xdr.Item, reduced bool) error {
+	k.answers.Add(1)
 	d := &k.dec
 	d.Reset(stream, items)
 	d.SetSink(k.sink)

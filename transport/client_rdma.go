@@ -56,11 +56,13 @@ func (c *Client) dialProbed(ctx context.Context, dev *rnic.Device) (link, error)
 
 // probe calls procedure 0 of program 0, which nobody serves: any reply will do.
 func (c *Client) probe(ctx context.Context, l link, wait time.Duration) error {
-	k := getOutCall()
+	k := c.newOutCall()
 	defer k.recycle()
-	k.xid = c.xid.Add(1)
 	k.proc = &Proc{Name: "probe", MaxReply: replyHeaderMax}
-	err := k.attempt(ctx, l, wait)
+	err := k.attempt(ctx, l, time.Now().Add(wait))
+	if err == errNoAnswer {
+		return err
+	}
 	var lost *lostError
 	if errors.As(err, &lost) {
 		return lost.err
@@ -94,11 +96,11 @@ func (l *rdmaLink) roundTrip(ctx context.Context, k *outCall) error {
 	return k.decode(r.Reply.Stream, r.Reply.Items, r.SinkOffered())
 }
 
-// failure sorts the errors of Do: silence and the end of the connection, which a
-// new one mends, and all others.
+// failure sorts the errors of Do: silence, the end of the connection, which a new
+// one mends, and all others.
 func (l *rdmaLink) failure(ctx context.Context, err error) error {
 	if err == rpcrdma.ErrTimeout {
-		return &lostError{errNoAnswer}
+		return errNoAnswer
 	}
 	select {
 	case <-l.conn.Done():

@@ -23,7 +23,14 @@ func DialTCP(ctx context.Context, addr string, cfg ClientConfig) (*Client, error
 		if err != nil {
 			return nil, err
 		}
-		return newTCPLink(nc, &c.cfg), nil
+		l := newTCPLink(nc, &c.cfg)
+		if c.cfg.Probe {
+			if err := c.probe(ctx, l, c.cfg.RetryTimeout); err != nil {
+				l.close(err)
+				return nil, err
+			}
+		}
+		return l, nil
 	}
 	return c.connectFirst(ctx)
 }
@@ -176,14 +183,17 @@ func (l *tcpLink) await(ctx context.Context, k *outCall) (err error) {
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-k.expired.C:
-		err = &lostError{errNoAnswer}
+		err = errNoAnswer
 	}
-	l.withdraw(k)
+	if l.withdraw(k) {
+		return k.tcp.err // the reply came first
+	}
 	return err
 }
 
-// withdraw makes sure that no reply will be given to k any more.
-func (l *tcpLink) withdraw(k *outCall) {
+// withdraw makes sure that no reply will be given to k any more, and reports
+// whether k was given one, or an error, before that.
+func (l *tcpLink) withdraw(k *outCall) bool {
 	l.mu.Lock()
 	_, waits := l.pending[k.xid]
 	delete(l.pending, k.xid)
@@ -191,6 +201,7 @@ func (l *tcpLink) withdraw(k *outCall) {
 	if !waits {
 		<-k.tcp.ready // it is being given this moment
 	}
+	return !waits
 }
 
 // settle waits until nobody writes k any more. A reply may come before the
@@ -278,4 +289,6 @@ func (l *tcpLink) goOn(n int64) bool {
 }
 
 // over tells whether the wait for k has ended.
-func (k *outCall) over(now time.Time) bool { return k.tcp.ctx.Err() != nil || !now.Before(k.until) }
+func (k *outCall) over(now time.Time) bool {
+	return k.tcp.ctx.Err() != nil || !k.until.IsZero() && !now.Before(k.until)
+}

@@ -142,7 +142,7 @@ func TestNonsenseOnTheStream(t *testing.T) {
 func TestReplyTruncated(t *testing.T) {
 	whole := sumReply([]byte{0, 0, 0, 1}, 3)[markLen:]
 	for n := range whole {
-		k := getOutCall()
+		k := new(Client).newOutCall()
 		k.proc, k.res = testProc(tAdd), words{0}
 		if err := k.decode(whole[:n], nil, false); !errors.Is(err, ErrBadReply) {
 			t.Errorf("%d octets: %v", n, err)
@@ -177,7 +177,7 @@ func TestItemsOfReplies(t *testing.T) {
 		{"other length", e.Bytes(), []xdr.Item{{Off: xdr.AnyOffset, Data: data[:9]}}, true, true},
 		{"two", e.Bytes(), append(item, item...), true, true},
 	} {
-		k := getOutCall()
+		k := new(Client).newOutCall()
 		var r readRes
 		k.proc, k.res, k.sink = testProc(tRead), &r, make([]byte, 16)
 		err := k.decode(tc.stream, tc.items, tc.reduced)

@@ -63,7 +63,7 @@ func FuzzRecords(f *testing.F) {
 
 // fuzzReply takes the message for a reply to READ, its item in the sink already.
 func fuzzReply(t *testing.T, m chunks.Message) {
-	k := getOutCall()
+	k := new(Client).newOutCall()
 	defer k.recycle()
 	var r readRes
 	k.proc, k.res, k.sink = testProc(tRead), &r, make([]byte, 64)

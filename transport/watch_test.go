@@ -1,0 +1,172 @@
+// Servers that are slow, and servers that are silent, in simulated time.
+
+package transport
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
+)
+
+// A simulated is a Client over TCP of a server in the bubble of a test.
+type simulated struct {
+	*Client
+	p        *testProgram
+	dials    atomic.Int32
+	silenced atomic.Bool // new connections lead to nobody
+	heard    chan bool   // what Responding was told
+}
+
+// simulate serves the test program in the bubble, and connects to it.
+func simulate(t *testing.T, cfg ClientConfig) *simulated {
+	pool := outCallPool // its timers are of real time
+	outCallPool = newOutCallPool()
+	t.Cleanup(func() { outCallPool = pool })
+	s := &simulated{p: newTestProgram(), heard: make(chan bool, 16)}
+	server := NewServer(ServerConfig{}, s.p.program())
+	l := rnictest.Listen()
+	done := make(chan error, 1)
+	go func() { done <- server.ServeTCP(l) }()
+	cfg.Service, cfg.Responding = "nfs", func(ok bool) { s.heard <- ok }
+	s.Client = newClient(cfg, "server:2049")
+	s.dial = func(context.Context) (link, error) {
+		s.dials.Add(1)
+		if s.silenced.Load() {
+			near, far := net.Pipe()
+			t.Cleanup(func() { far.Close() })
+			go func() { // takes all and answers nothing
+				for b := make([]byte, 1024); ; {
+					if _, err := far.Read(b); err != nil {
+						return
+					}
+				}
+			}()
+			return newTCPLink(near, &s.cfg), nil
+		}
+		nc, err := l.Dial()
+		if err != nil {
+			return nil, err
+		}
+		return newTCPLink(nc, &s.cfg), nil
+	}
+	if _, err := s.connectFirst(bg); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.p.release()
+		s.Close()
+		shutdown(t, server, done)
+	})
+	return s
+}
+
+// A call that takes long is waited for on its connection, and run once, while the
+// server answers a NULL; others are served meanwhile.
+func TestLongCallKeepsItsConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulate(t, ClientConfig{CallTimeout: Hard})
+		errs := make(chan error, 1)
+		go func() { errs <- s.Call(bg, testProc(tHold), nil, words{0}, nil, 0) }()
+		<-s.p.entered
+		time.Sleep(10 * time.Minute)
+		if err := s.Call(bg, testProc(tNull), nil, nil, nil, 0); err != nil {
+			t.Error(err)
+		}
+		s.p.release()
+		if err := <-errs; err != nil {
+			t.Errorf("the long call: %v", err)
+		}
+		if runs, dials := s.p.runs.Load(), s.dials.Load(); runs != 1 || dials != 1 || len(s.heard) != 0 {
+			t.Errorf("run %d times, %d connections, %d notices; want 1, 1, 0", runs, dials, len(s.heard))
+		}
+	})
+}
+
+// A call past CallTimeout fails, and leaves the connection to the others.
+func TestExpiredCallKeepsTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulate(t, ClientConfig{CallTimeout: 30 * time.Second})
+		begin := time.Now()
+		err := s.Call(bg, testProc(tHold), nil, words{0}, nil, 0)
+		if err == nil || err.Error() != "nfs server server:2049 does not answer: no answer in time" || time.Since(begin) != 30*time.Second {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+		if err := s.Call(bg, testProc(tNull), nil, nil, nil, 0); err != nil || s.dials.Load() != 1 {
+			t.Errorf("the next: %v, %d connections", err, s.dials.Load())
+		}
+	})
+}
+
+// A server that falls silent is reported once, its connections are given up one
+// after another while the call waits, and the call is done when it answers again.
+func TestSilenceIsReportedOnceAndOutlived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulate(t, ClientConfig{CallTimeout: Hard})
+		s.silenced.Store(true)
+		s.discard(s.current(), errors.New("cut"))
+		out := make(chan error, 1)
+		go func() { out <- s.Call(bg, testProc(tAdd), words{1, 2}, words{0}, nil, 0) }()
+		time.Sleep(noticeTime / 2)
+		if len(s.heard) != 0 {
+			t.Error("reported at once")
+		}
+		time.Sleep(5 * time.Minute)
+		if len(s.heard) != 1 || <-s.heard {
+			t.Error("not reported once as silent")
+		}
+		if !s.Silent() {
+			t.Error("not silent")
+		}
+		if n := s.dials.Load(); n < 10 || n > 18 { // one in RetryTimeout, 20 s
+			t.Errorf("%d connections in 5 minutes", n)
+		}
+		s.silenced.Store(false)
+		if err := <-out; err != nil {
+			t.Errorf("the call: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if len(s.heard) != 1 || !<-s.heard || s.Silent() {
+			t.Error("its return is not reported once")
+		}
+	})
+}
+
+// A server that takes connections and closes them is not asked without a pause,
+// nor one whose connections end whenever a call is made.
+func TestReconnectsArePaced(t *testing.T) {
+	for name, answers := range map[string]bool{"closes at once": false, "closes at the call, answers others": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := simulate(t, ClientConfig{CallTimeout: time.Minute})
+				good := s.dial
+				s.dial = func(ctx context.Context) (link, error) {
+					l, err := good(ctx)
+					if err == nil && answers {
+						err = s.probe(ctx, l, time.Second)
+					}
+					return &closingLink{l}, err
+				}
+				s.discard(s.current(), errors.New("cut"))
+				if err := s.Call(bg, testProc(tNull), nil, nil, nil, 0); err == nil {
+					t.Error("served")
+				}
+				if n := s.dials.Load(); n < 10 || n > 80 {
+					t.Errorf("%d connections in a minute", n)
+				}
+			})
+		})
+	}
+}
+
+// A closingLink is cut by the server at each call.
+type closingLink struct{ link }
+
+func (l *closingLink) roundTrip(context.Context, *outCall) error {
+	return &lostError{errors.New("closed by the server")}
+}
