@@ -2,7 +2,12 @@
 
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"io"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/spf13/cobra"
+)
 
 func newCat(s *session) *cobra.Command {
 	return &cobra.Command{
@@ -12,23 +17,38 @@ func newCat(s *session) *cobra.Command {
   nfsrdma cat server:/export/a server:/export/b | sha256sum`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			for _, arg := range args {
-				fsys, rest, err := s.open(cmd.Context(), arg)
+			rep := cli.NewReporter(s.stderr, "cat")
+			out := &stickyWriter{w: cmd.OutOrStdout()}
+			err := s.eachOperand(cmd.Context(), rep, "", args, func(o operand) error {
+				if out.err != nil {
+					return cli.ErrReported // the next file could not be written either
+				}
+				f, err := o.fsys.Open(cmd.Context(), o.path)
 				if err != nil {
 					return err
 				}
-				f, err := fsys.Open(cmd.Context(), rest)
-				if err != nil {
-					return err
+				defer f.Close()
+				if _, err = f.WriteTo(out); out.err != nil {
+					return finished("write error: " + cli.Reason(out.err))
 				}
-				if _, err := f.WriteTo(cmd.OutOrStdout()); err != nil {
-					return err
-				}
-				if err := f.Close(); err != nil {
-					return err
-				}
-			}
-			return nil
+				return err
+			})
+			return err
 		},
 	}
+}
+
+// A stickyWriter keeps the first error of a Writer, to tell it from one of the other side.
+type stickyWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (s *stickyWriter) Write(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	n, err := s.w.Write(p)
+	s.err = err
+	return n, err
 }

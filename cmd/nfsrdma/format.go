@@ -49,6 +49,23 @@ func typeName(m fs.FileMode) string {
 	return "file of unknown type"
 }
 
+// fileType is what coreutils call a type of file.
+func fileType(m fs.FileMode, size int64) string {
+	switch m.Type() {
+	case 0:
+		if size == 0 {
+			return "regular empty file"
+		}
+	case fs.ModeNamedPipe:
+		return "fifo"
+	case fs.ModeDevice:
+		return "block special file"
+	case fs.ModeDevice | fs.ModeCharDevice:
+		return "character special file"
+	}
+	return typeName(m)
+}
+
 // modeString writes mode bits the way ls -l does.
 func modeString(m fs.FileMode) string {
 	t := map[fs.FileMode]byte{fs.ModeDir: 'd', fs.ModeSymlink: 'l', fs.ModeNamedPipe: 'p', fs.ModeSocket: 's',

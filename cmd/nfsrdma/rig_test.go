@@ -32,7 +32,13 @@ func TestMain(m *testing.M) {
 // beginnings, nfsrdma://host:port and nfs://host:port.
 func serve(t testing.TB) (rdma, tcp string) {
 	t.Helper()
-	tree, err := osfs.New(t.TempDir(), osfs.Options{})
+	return serveDir(t, t.TempDir())
+}
+
+// serveDir is serve with a directory of the caller's as /dir.
+func serveDir(t testing.TB, dir string) (rdma, tcp string) {
+	t.Helper()
+	tree, err := osfs.New(dir, osfs.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

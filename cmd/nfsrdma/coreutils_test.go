@@ -1,0 +1,250 @@
+// Commands compared with those of coreutils: the same lines on a local directory and on a served one.
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A twin is a local directory and the same one on a server.
+type twin struct {
+	t             *testing.T
+	base          string // URL of the exported directory that served is
+	local, served string
+	turn          int
+}
+
+// newTwin serves a directory over TCP.
+func newTwin(t *testing.T) *twin {
+	if v, err := exec.Command("rm", "--version").Output(); err != nil || !strings.Contains(string(v), "coreutils") {
+		skip(t, "no coreutils to compare with")
+	}
+	top := t.TempDir()
+	_, base := serveDir(t, top)
+	return &twin{t: t, base: base + "/dir", served: top, local: t.TempDir()}
+}
+
+// fresh makes both trees anew.
+func (w *twin) fresh() (local, served, url string) {
+	defer syscall.Umask(syscall.Umask(0o022))
+	w.turn++
+	name := fmt.Sprint(w.turn)
+	local, served = filepath.Join(w.local, name), filepath.Join(w.served, name)
+	for _, top := range []string{local, served} {
+		for _, d := range []string{"d/e", "z", "full/sub"} {
+			if err := os.MkdirAll(filepath.Join(top, d), 0o755); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+		for _, f := range []string{"f", "g", "d/h", "full/1", "full/2", "full/sub/3"} {
+			if err := os.WriteFile(filepath.Join(top, f), []byte(f+"\n"), 0o644); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+		for l, target := range map[string]string{"lf": "f", "ld": "d", "dang": "nope", "loop": "loop"} {
+			if err := os.Symlink(target, filepath.Join(top, l)); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+	}
+	return local, served, w.base + "/" + name
+}
+
+// same runs a line both ways on fresh trees. A word that begins with @ is a path.
+func (w *twin) same(stdin, line string) {
+	w.t.Helper()
+	local, served, url := w.fresh()
+	words := strings.Fields(line)
+	here, there := make([]string, len(words)), make([]string, len(words))
+	for i, word := range words {
+		here[i], there[i] = word, word
+		if p, ok := strings.CutPrefix(word, "@"); ok {
+			here[i], there[i] = p, url+"/"+p
+		}
+	}
+	cmd := exec.Command(here[0], here[1:]...)
+	cmd.Dir = local
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.Stdin = strings.NewReader(stdin)
+	var wantOut, wantErr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &wantOut, &wantErr
+	_ = cmd.Run()
+	var gotOut, gotErr bytes.Buffer
+	code := run(w.t.Context(), there, strings.NewReader(stdin), &gotOut, &gotErr)
+	plain := func(b *bytes.Buffer) string {
+		s := strings.ReplaceAll(b.String(), url+"/", "")
+		return strings.ReplaceAll(s, "nfsrdma: ", "")
+	}
+	if want := cmd.ProcessState.ExitCode(); code != want {
+		w.t.Errorf("%s: exit status %d, want %d", line, code, want)
+	}
+	if got, want := plain(&gotOut), wantOut.String(); got != want {
+		w.t.Errorf("%s: prints\n%q\nwant\n%q", line, got, want)
+	}
+	if got, want := plain(&gotErr), wantErr.String(); got != want {
+		w.t.Errorf("%s: reports\n%q\nwant\n%q", line, got, want)
+	}
+	if got, want := lookOf(w.t, served), lookOf(w.t, local); got != want {
+		w.t.Errorf("%s: leaves\n%s\nwant\n%s", line, got, want)
+	}
+}
+
+// lookOf describes a tree: names, modes, link counts, link contents, file contents.
+func lookOf(t *testing.T, top string) string {
+	var b strings.Builder
+	if err := filepath.WalkDir(top, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		fi, err := d.Info()
+		if err != nil {
+			return err
+		}
+		target, _ := os.Readlink(p)
+		var content []byte
+		if fi.Mode().IsRegular() {
+			content, _ = os.ReadFile(p)
+		}
+		links := uint64(1) // a directory's is up to the file system
+		if !fi.IsDir() {
+			links = uint64(fi.Sys().(*syscall.Stat_t).Nlink)
+		}
+		fmt.Fprintf(&b, "%s %v %d %s %q\n", strings.TrimPrefix(p, top), fi.Mode(), links, target, content)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// nameLines are the lines about names and their objects.
+const nameLines = `
+rm @f
+rm @f @nope @g
+rm @d
+rm @d @f
+rm @d/
+rm @f/
+rm -f @f/
+rm -r @f/
+rm -f @nope @f
+rm -f @f/x
+rm @f/x
+rm -f
+rm -r @d
+rm -rv @z
+rm -v @f @lf @ld @dang @loop
+rm -dv @z
+rm -d @full
+rm -d @z/
+rm -r @d/.
+rm -r @d/..
+rm -r @d/../
+rm @d/.
+rm @ld/
+rm @lf/
+rm @dang/
+rm -r @d/../f
+rm @ld/h
+rm -r @full @nope @z
+rm -rf @full @nope @z
+mkdir @n
+mkdir @n/
+mkdir @n @f @m
+mkdir @f/x
+mkdir @nope/x
+mkdir @d
+mkdir @d/
+mkdir @dang
+mkdir @.
+mkdir @d/..
+mkdir @nope/../x
+mkdir -p @nope/../x
+mkdir -p @d @n/m/o @d/e/x/
+mkdir -pv @n/m//o/
+mkdir -v @n @m
+mkdir -p @f
+mkdir -p @f/x
+mkdir -p @dang/x
+mkdir -p @ld/x/y
+mkdir -p @ld/../y
+mkdir -m 700 @n
+mkdir -m 1777 @n
+mkdir -m u=rwx,go= @n
+mkdir -m a=rwx,g-w,o+t @n
+mkdir -m +x @n
+mkdir -m a=rX @n
+mkdir -m u=rw,g=u,o=g-w @n
+mkdir -p -m 700 @n/m
+ln @f @n
+ln @f @g
+ln @f @d
+ln @f @d/
+ln @f @n/
+ln @f @ld
+ln @d @n
+ln @nope @n
+ln @lf @n
+ln -f @f @g
+ln -f @f @d
+ln -f @f @f
+ln @f @f
+ln -fv @f @g
+ln -T @f @d
+ln -fT @f @d
+ln -n @f @ld
+ln -fn @f @ld
+ln -s x @n
+ln -s x @f
+ln -sf x @f
+ln -sfv x @f
+ln -sfn x @ld
+ln -sf x @ld
+ln -sfT x @ld
+ln -sfT x @d
+ln -s a b @d
+ln -s a b @f
+ln -s a b @nope
+ln -st @d a b
+ln -st @f a b
+ln -t @d @f @nope @g
+ln @f @g @z
+ln @f @z/x/y
+ln -s x @nope/y
+ln -sv x @n
+cat @f @g
+cat @f @d @nope @g
+cat @f/
+cat @lf @ld/h @d/../f
+cat @dang
+cat @loop
+`
+
+func TestCommandsAreThoseOfCoreutils(t *testing.T) {
+	w := newTwin(t)
+	for _, line := range strings.Split(strings.TrimSpace(nameLines), "\n") {
+		w.same("", line)
+	}
+	for _, c := range []struct{ stdin, line string }{
+		{"y\n", "rm -i @f"}, {"n\n", "rm -i @f @g"}, {"", "rm -i @f"}, {"y\n", "rm -i @lf @d"},
+		{"y\ny\nn\ny\ny\n", "rm -ri @d"}, {"y\n", "rm -I @f @g @lf @ld"}, {"n\n", "rm -rI @d"}, {"", "rm -I @f"}, {"y\nn\n", "rm -di @z @full"},
+		{"y\n", "ln -i @f @g"}, {"n\n", "ln -si x @g"},
+	} {
+		w.same(c.stdin, c.line)
+	}
+	for _, mask := range []int{0, 0o027, 0o777} {
+		old := syscall.Umask(mask)
+		for _, line := range []string{"mkdir @n", "mkdir -p @n/m", "mkdir -m 775 @n", "mkdir -m +w @n", "mkdir -m g+w @n", "mkdir -m =rwx @n"} {
+			w.same("", line)
+		}
+		syscall.Umask(old)
+	}
+}

@@ -1,0 +1,243 @@
+// nfsrdma ln: hard and symbolic links.
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/spf13/cobra"
+)
+
+// lnFlags are how links are made.
+type lnFlags struct {
+	symbolic, force, ask, noDeref, noDir, verbose bool
+	into                                          string // -t
+}
+
+func newLn(s *session) *cobra.Command {
+	var f lnFlags
+	cmd := &cobra.Command{
+		Use:   "ln [-s] [-f] [-T] TARGET LINK | ln [-s] [-f] TARGET... DIRECTORY",
+		Short: "Make hard links, or with -s symbolic links",
+		Long: `Make hard links, or with -s symbolic links. A symbolic link's TARGET is text, which
+the link gets as it stands; a hard link's is a path on the same export.`,
+		Example: `  nfsrdma ln server:/export/file server:/export/other
+  nfsrdma ln -s ../file server:/export/dir/link
+  nfsrdma ln -sfn release-2 server:/export/current
+  nfsrdma ln -t server:/export/dir server:/export/a server:/export/b`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.into != "" {
+				return cobra.MinimumNArgs(1)(cmd, args)
+			}
+			if f.noDir {
+				return cobra.ExactArgs(2)(cmd, args)
+			}
+			return cobra.MinimumNArgs(2)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.into != "" && f.noDir {
+				return errors.New("ln: cannot combine --target-directory and --no-target-directory")
+			}
+			return s.ln(cmd, f, args)
+		},
+	}
+	fl := cmd.Flags()
+	fl.BoolVarP(&f.symbolic, "symbolic", "s", false, "make symbolic links whose content is TARGET, as it stands")
+	fl.BoolVarP(&f.force, "force", "f", false, "replace what has the name of the link, unless it is a directory")
+	fl.BoolVarP(&f.ask, "interactive", "i", false, "ask before replacing")
+	fl.BoolVarP(&f.noDeref, "no-dereference", "n", false, "when LINK is a symbolic link to a directory, take it for a file")
+	fl.BoolVarP(&f.noDir, "no-target-directory", "T", false, "LINK is the name of the link, even if it is a directory")
+	fl.StringVarP(&f.into, "target-directory", "t", "", "make the links in this directory")
+	fl.BoolVarP(&f.verbose, "verbose", "v", false, "say what is made")
+	return cmd
+}
+
+// A linker is one run of ln.
+type linker struct {
+	lnFlags
+	s   *session
+	out io.Writer
+	q   *asker
+}
+
+func (s *session) ln(cmd *cobra.Command, f lnFlags, args []string) error {
+	ctx := cmd.Context()
+	last := f.into
+	if last == "" {
+		last, args = args[len(args)-1], args[:len(args)-1]
+	}
+	to, err := s.operand(ctx, last)
+	if err != nil {
+		return fmt.Errorf("ln: %s: %w", quoteAlways(last), err)
+	}
+	l := &linker{lnFlags: f, s: s, out: cmd.OutOrStdout(), q: newAsker("ln", cmd.InOrStdin(), s.stderr)}
+	into, err := l.isDir(ctx, to)
+	switch {
+	case f.noDir:
+		into = false
+	case into || len(args) == 1 && f.into == "":
+	case err != nil:
+		return fmt.Errorf("ln: target %s: %s", quoteAlways(last), cli.Reason(err))
+	case f.into != "":
+		return fmt.Errorf("ln: target %s is not a directory", quoteAlways(last))
+	default:
+		return fmt.Errorf("ln: target %s: %s", quoteAlways(last), cli.Reason(syscall.ENOTDIR))
+	}
+	rep := cli.NewReporter(s.stderr, "ln")
+	for _, target := range args {
+		place := to
+		if into {
+			name := path.Base(strings.TrimRight(target, "/"))
+			place = operand{arg: below(to.arg, name), fsys: to.fsys, path: below(to.path, name)}
+		}
+		if err := l.link(ctx, target, place); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			rep.Report(err)
+		}
+	}
+	return rep.Err()
+}
+
+// isDir reports whether the last argument is a directory to make links in.
+func (l *linker) isDir(ctx context.Context, o operand) (bool, error) {
+	stat := o.fsys.Stat
+	if l.noDeref {
+		stat = o.fsys.Lstat
+	}
+	fi, err := stat(ctx, o.path)
+	return err == nil && fi.IsDir(), err
+}
+
+// link makes one link; the error is the whole line.
+func (l *linker) link(ctx context.Context, target string, to operand) error {
+	made, err := l.maker(ctx, target, to)
+	if err != nil {
+		return err
+	}
+	kind, arrow := "hard", "=>"
+	if l.symbolic {
+		kind, arrow = "symbolic", "->"
+	}
+	err = made.make(ctx, to.path)
+	if errors.Is(err, fs.ErrExist) && (l.force || l.ask) {
+		var done bool
+		if done, err = l.replace(ctx, made, to); err == nil && !done {
+			return nil
+		}
+	}
+	if err != nil {
+		var done finished
+		if errors.As(err, &done) {
+			return err
+		}
+		shown := quoteAlways(to.arg)
+		if !l.symbolic && !errors.Is(err, fs.ErrExist) {
+			shown += " => " + quoteAlways(target)
+		}
+		return fmt.Errorf("failed to create %s link %s: %s", kind, shown, cli.Reason(err))
+	}
+	if l.verbose {
+		fmt.Fprintf(l.out, "%s %s %s\n", quoteAlways(to.arg), arrow, quoteAlways(target))
+	}
+	return nil
+}
+
+// A newLink is a link to be made, under one name or another.
+type newLink struct {
+	make   func(ctx context.Context, name string) error
+	node   nfsclient.Node // of a hard link's target
+	target string         // as it was typed
+}
+
+// maker checks a target, and returns what makes the link.
+func (l *linker) maker(ctx context.Context, target string, to operand) (newLink, error) {
+	if l.symbolic {
+		if strings.Contains(target, "://") {
+			return newLink{}, fmt.Errorf("%s: the content of a symbolic link is a plain path", quoteAlways(target))
+		}
+		return newLink{target: target, make: func(ctx context.Context, name string) error {
+			return to.fsys.Symlink(ctx, target, name)
+		}}, nil
+	}
+	from, err := l.s.operand(ctx, target)
+	var fi *nfsclient.FileInfo
+	if err == nil {
+		fi, err = from.fsys.Lstat(ctx, from.path)
+	}
+	if err != nil {
+		return newLink{}, failure("failed to access", target, err)
+	}
+	if fi.IsDir() {
+		return newLink{}, fmt.Errorf("%s: hard link not allowed for directory", quoteNeeded(target))
+	}
+	if err := sameExport(from.fsys, to.fsys, target, to.arg); err != nil {
+		return newLink{}, err
+	}
+	return newLink{target: target, node: fi.Node, make: func(ctx context.Context, name string) error {
+		return from.fsys.Link(ctx, from.path, name)
+	}}, nil
+}
+
+// replace makes the link under a temporary name and renames it over what is
+// there, so that the name is never missing.
+func (l *linker) replace(ctx context.Context, n newLink, to operand) (done bool, err error) {
+	dir, base, slash, err := to.fsys.Parent(ctx, to.path)
+	if err != nil {
+		return false, err
+	}
+	old, err := dir.Lstat(ctx, base)
+	switch {
+	case err != nil:
+		return false, err
+	case old.IsDir():
+		return false, finished(quoteNeeded(to.arg) + ": cannot overwrite directory")
+	case slash:
+		return false, syscall.EEXIST
+	case !l.symbolic && sameObject(old.Node, n.node):
+		// Renaming one name of a file to another one of it would do nothing.
+		if fromDir, fromBase, e := l.placeOf(ctx, n.target); e == nil && fromBase == base && fromDir.Root() == dir.Root() {
+			return false, finished(fmt.Sprintf("%s and %s are the same file", quoteAlways(n.target), quoteAlways(to.arg)))
+		}
+		return true, nil
+	case l.ask && !l.force && !l.q.yes("replace %s", quoteAlways(to.arg)):
+		return false, nil
+	}
+	temp := below(strings.TrimSuffix(strings.TrimRight(to.path, "/"), base), fmt.Sprintf(".nfsrdma-%d-%x", os.Getpid(), rand.Uint64()))
+	if err := n.make(ctx, temp); err != nil {
+		return false, err
+	}
+	if err := to.fsys.Rename(ctx, temp, to.path); err != nil {
+		_ = to.fsys.Unlink(context.WithoutCancel(ctx), temp)
+		return false, err
+	}
+	return true, nil
+}
+
+// placeOf is the directory and the name that a hard link's target has.
+func (l *linker) placeOf(ctx context.Context, target string) (*nfsclient.FS, string, error) {
+	o, err := l.s.operand(ctx, target)
+	if err != nil {
+		return nil, "", err
+	}
+	dir, base, _, err := o.fsys.Parent(ctx, o.path)
+	return dir, base, err
+}
+
+// sameObject reports whether two nodes are one object.
+func sameObject(a, b nfsclient.Node) bool {
+	return a.Attr.Fileid == b.Attr.Fileid && a.Attr.Fsid == b.Attr.Fsid && a.Attr.Type != nfs3.FileType(0)
+}

@@ -1,0 +1,187 @@
+// nfsrdma rm: removing files, links and directories.
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+	"syscall"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/spf13/cobra"
+)
+
+// rmFlags are what rm is asked to do.
+type rmFlags struct {
+	recursive, force, dirs, verbose bool
+	each, once                      bool // -i, -I
+}
+
+func newRm(s *session) *cobra.Command {
+	var f rmFlags
+	var bigR bool
+	cmd := &cobra.Command{
+		Use:   "rm [-r] [-f] [-i] [-d] [-v] PATH...",
+		Short: "Remove files and links; with -r, directories with all that is in them",
+		Long: `Remove files and links; with -r, directories with all that is in them.
+
+What cannot be removed is reported, and the rest is removed. Symbolic links are
+removed themselves. The root of an export, and paths that end in . or .., are refused.`,
+		Example: `  nfsrdma rm server:/export/file
+  nfsrdma rm -r server:/export/dir
+  nfsrdma rm -ri server:/export/dir`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.force {
+				return nil
+			}
+			return cobra.MinimumNArgs(1)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.recursive = f.recursive || bigR
+			return s.rm(cmd, f, args)
+		},
+	}
+	fl := cmd.Flags()
+	fl.BoolVarP(&f.recursive, "recursive", "r", false, "remove directories with all that is below them")
+	fl.BoolVarP(&bigR, "Recursive", "R", false, "the same as -r")
+	_ = fl.MarkHidden("Recursive")
+	fl.BoolVarP(&f.force, "force", "f", false, "do not mind a path that is not there, and do not ask")
+	fl.BoolVarP(&f.dirs, "dir", "d", false, "remove empty directories too")
+	fl.BoolVarP(&f.verbose, "verbose", "v", false, "say what is removed")
+	fl.BoolVarP(&f.each, "interactive", "i", false, "ask before each removal")
+	fl.BoolVarP(&f.once, "once", "I", false, "ask once before removing more than three paths, or recursively")
+	return cmd
+}
+
+func (s *session) rm(cmd *cobra.Command, f rmFlags, args []string) error {
+	r := &remover{
+		rmFlags: f, rep: cli.NewReporter(s.stderr, "rm"), out: cmd.OutOrStdout(),
+		ask: newAsker("rm", cmd.InOrStdin(), s.stderr),
+	}
+	if f.once && !f.force && !f.each && (len(args) > 3 || f.recursive) && !r.ask.yes("remove %s", r.arguments(len(args))) {
+		return nil
+	}
+	return s.eachOperand(cmd.Context(), r.rep, "cannot remove", args, func(o operand) error {
+		return r.remove(cmd.Context(), o)
+	})
+}
+
+// A remover is one run of rm.
+type remover struct {
+	rmFlags
+	rep *cli.Reporter
+	out io.Writer
+	ask *asker
+}
+
+func (r *remover) arguments(n int) string {
+	what := plural(int64(n), "argument")
+	if r.recursive {
+		what += " recursively"
+	}
+	return what
+}
+
+// remove removes one operand, in the order of checks of coreutils.
+func (r *remover) remove(ctx context.Context, o operand) error {
+	last := path.Base("/" + o.path)
+	fi, err := o.fsys.Lstat(ctx, strings.TrimRight(o.path, "/"))
+	switch {
+	case err != nil:
+		return r.ignore(err)
+	case strings.HasSuffix(o.path, "/") && !fi.IsDir():
+		return r.ignore(r.slashed(ctx, o))
+	case !fi.IsDir():
+	case !r.recursive && !r.dirs:
+		return syscall.EISDIR
+	case strings.Trim(o.path, "/") == "":
+		return finished("refusing to remove the root of an export: skipping " + quoteAlways(o.arg))
+	case last == "." || last == "..":
+		return finished("refusing to remove '.' or '..' directory: skipping " + quoteAlways(o.arg))
+	case !r.recursive:
+		return r.emptyDir(ctx, o, fi)
+	}
+	if !fi.IsDir() || r.recursive {
+		return r.tree(ctx, o)
+	}
+	return nil
+}
+
+// slashed is the error for what has a slash after it and is no directory. A link
+// to one is left alone with -r too: what is in the directory has other names.
+func (r *remover) slashed(ctx context.Context, o operand) error {
+	if _, err := o.fsys.Stat(ctx, o.path); err == nil && !r.recursive {
+		return syscall.EISDIR
+	}
+	return syscall.ENOTDIR
+}
+
+// ignore is nil for what -f does not mind.
+func (r *remover) ignore(err error) error {
+	if r.force && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) {
+		return nil
+	}
+	return err
+}
+
+// emptyDir is rm -d.
+func (r *remover) emptyDir(ctx context.Context, o operand, fi *nfsclient.FileInfo) error {
+	for _, err := range o.fsys.Entries(ctx, o.path) {
+		if err != nil {
+			return err
+		}
+		return syscall.ENOTEMPTY
+	}
+	if r.each && !r.force && !r.wanted(o.arg, fi, false) {
+		return nil
+	}
+	err := o.fsys.Rmdir(ctx, o.path)
+	if err == nil {
+		r.removed(o.arg, true)
+	}
+	return err
+}
+
+// tree removes a file, or a directory with all that is in it.
+func (r *remover) tree(ctx context.Context, o operand) error {
+	shown := func(name string) string { return o.arg + strings.TrimPrefix(name, o.path) }
+	how := nfsclient.TreeRemoval{
+		Failed: func(name string, err error) {
+			if err = r.ignore(err); err != nil && ctx.Err() == nil {
+				r.rep.Report(failure("cannot remove", shown(name), err))
+			}
+		},
+		Removed: func(name string, dir bool) { r.removed(shown(name), dir) },
+	}
+	if r.each && !r.force {
+		how.Ask = func(name string, fi *nfsclient.FileInfo, enter bool) bool { return r.wanted(shown(name), fi, enter) }
+	}
+	_ = o.fsys.RemoveTree(ctx, o.path, how) // Failed has told of it
+	return nil
+}
+
+// wanted asks the user.
+func (r *remover) wanted(name string, fi *nfsclient.FileInfo, enter bool) bool {
+	what := "remove " + fileType(fi.Mode(), fi.Size())
+	if enter {
+		what = "descend into directory"
+	}
+	return r.ask.yes("%s %s", what, quoteAlways(name))
+}
+
+func (r *remover) removed(name string, dir bool) {
+	if !r.verbose {
+		return
+	}
+	what := "removed"
+	if dir {
+		what = "removed directory"
+	}
+	fmt.Fprintf(r.out, "%s %s\n", what, quoteAlways(name))
+}
