@@ -28,7 +28,7 @@ func newServer(o *options, args []string) (_ *nfsserver.Server, err error) {
 		}
 	}()
 	for _, arg := range args {
-		e, err := openExport(arg)
+		e, err := openExport(o, arg)
 		if err != nil {
 			return nil, err
 		}
@@ -50,7 +50,7 @@ func newServer(o *options, args []string) (_ *nfsserver.Server, err error) {
 }
 
 // openExport opens DIR or DIR=/name.
-func openExport(arg string) (e nfsserver.Export, err error) {
+func openExport(o *options, arg string) (e nfsserver.Export, err error) {
 	dir, name, named := cutName(arg)
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -59,7 +59,7 @@ func openExport(arg string) (e nfsserver.Export, err error) {
 	if !named {
 		name = abs
 	}
-	tree, err := osfs.New(abs, osfs.Options{})
+	tree, err := osfs.New(abs, osfs.Options{CrossMounts: o.crossmnt})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return e, fmt.Errorf("directory %s does not exist: make it, or name another", abs)
@@ -68,7 +68,10 @@ func openExport(arg string) (e nfsserver.Export, err error) {
 	case err != nil:
 		return e, err
 	}
-	if !tree.KernelHandles() {
+	switch {
+	case !tree.KeepsHandles():
+		logrus.Warnf("%s: this file system does not keep its inode numbers (an overlay does with nfs_export=on): file handles end with this server, and clients must mount again after a restart", abs)
+	case !tree.KernelHandles():
 		logrus.Infof("%s: the kernel does not open files by handle here (no privilege, or not this file system): using inode numbers", abs)
 	}
 	return nfsserver.Export{Name: path.Clean(name), FS: tree}, nil

@@ -31,6 +31,7 @@ type options struct {
 	logLevel   string
 	stateDir   string
 	rootSquash bool
+	crossmnt   bool
 	asyncNames bool
 	metrics    string
 	limits     limits
@@ -76,6 +77,7 @@ other authentication: serve only networks that you trust.`,
 	f.StringVar(&o.logLevel, "log-level", "info", "error, warning, info or debug")
 	f.StringVar(&o.stateDir, "state-dir", "", "where the key of file handles is kept (default: /var/lib/nfsrdma, or $XDG_STATE_HOME/nfsrdma)")
 	f.BoolVar(&o.rootSquash, "root-squash", false, "callers that are root act as nobody")
+	f.BoolVar(&o.crossmnt, "crossmnt", false, "serve what is mounted inside the directories, too; without it clients see the directories below")
 	f.BoolVar(&o.asyncNames, "async-names", false, "answer changes of names and attributes before they are on disk")
 	f.StringVar(&o.metrics, "metrics-addr", "", "address to serve figures for Prometheus on, such as 127.0.0.1:9049 (default: none)")
 	o.limits.flags(f)

@@ -26,13 +26,12 @@ func fileType(mode uint32) nfsserver.FileType {
 	return nfsserver.TypeReg
 }
 
-// attrOf is the attributes in a stat. Of the exported file system fsid is the
-// one it keeps itself, as its device number may be another after a reboot.
-func (f *FS) attrOf(st *unix.Stat_t) nfsserver.Attr {
-	fsid := st.Dev
-	if st.Dev == f.rootDev {
-		fsid = f.fsid
-	}
+// attr is the attributes of x.
+func (x *file) attr() nfsserver.Attr { return attrOf(&x.st, x.fsid) }
+
+// attrOf is the attributes in a stat of a file on file system fsid: a number that
+// outlives reboots, which st_dev does not.
+func attrOf(st *unix.Stat_t, fsid uint64) nfsserver.Attr {
 	a := nfsserver.Attr{
 		Type: fileType(st.Mode), Mode: st.Mode & nfsserver.ModeAll, Nlink: uint32(st.Nlink), UID: st.Uid, GID: st.Gid,
 		Size: uint64(st.Size), Used: uint64(st.Blocks) * 512, Fsid: fsid, Fileid: st.Ino,
@@ -63,10 +62,10 @@ func (f *FS) getattr(n *node) (nfsserver.Attr, error) {
 		return nfsserver.Attr{}, err
 	}
 	if st.Nlink == 0 {
-		f.cache.drop(n)
+		f.dropIfGone(n)
 		return nfsserver.Attr{}, nfsserver.ErrStale
 	}
-	return f.attrOf(&st), nil
+	return attrOf(&st, n.fsid), nil
 }
 
 // Setattr sets size, owner, mode and times, in this order: a change of owner

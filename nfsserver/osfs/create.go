@@ -25,27 +25,25 @@ func (f *FS) Create(_ nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserv
 	if s.Has(nfsserver.SetSize) && s.Size > 0 {
 		err = unix.Ftruncate(fd, int64(min(s.Size, f.info.MaxFileSize)))
 	}
-	var r nfsserver.Ref
-	var st unix.Stat_t
+	var x file
 	if err == nil {
-		r, st, err = f.finish(fd, s, true)
+		err = f.finish(fd, s, true, &x)
 	}
 	if err != nil {
 		unix.Close(fd)
 		unix.Unlinkat(d.fd(), name, 0)
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
-	f.index.note(&r, d, name)
-	n := newNode(&r, nfsserver.TypeReg)
+	f.note(&x, d, name)
+	n := newNode(&x)
 	n.read.Store(int32(fd))
 	n.write.Store(int32(fd))
 	f.cache.release(f.cache.put(n))
-	return r, f.attrOf(&st), nil
+	return x.ref, x.attr(), nil
 }
 
-// finish sets the attributes of a new object and returns its Ref and stat.
-func (f *FS) finish(fd int, s *nfsserver.SetAttr, hasMode bool) (nfsserver.Ref, unix.Stat_t, error) {
-	var st unix.Stat_t
+// finish sets the attributes of a new object and describes it.
+func (f *FS) finish(fd int, s *nfsserver.SetAttr, hasMode bool, x *file) error {
 	err := chownNew(fd, s)
 	if err == nil && hasMode && s.Has(nfsserver.SetMode) {
 		err = chmod(fd, s.Mode)
@@ -54,10 +52,9 @@ func (f *FS) finish(fd int, s *nfsserver.SetAttr, hasMode bool) (nfsserver.Ref, 
 		err = setTimes(fd, s)
 	}
 	if err != nil {
-		return nfsserver.Ref{}, st, err
+		return err
 	}
-	r, err := f.statRef(fd, &st)
-	return r, st, err
+	return f.describe(fd, x)
 }
 
 // chownNew gives a new object to whom s names, if this process may.
@@ -93,17 +90,17 @@ func (f *FS) make(dir nfsserver.Ref, name string, s *nfsserver.SetAttr, undo int
 	if err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
-	r, st, err := f.finish(fd, s, hasMode)
-	if err != nil {
+	var x file
+	if err := f.finish(fd, s, hasMode, &x); err != nil {
 		unix.Close(fd)
 		unix.Unlinkat(d.fd(), name, undo)
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
-	f.index.note(&r, d, name)
-	n := newNode(&r, fileType(st.Mode))
+	f.note(&x, d, name)
+	n := newNode(&x)
 	n.path.Store(int32(fd))
 	f.cache.release(f.cache.put(n))
-	return r, f.attrOf(&st), nil
+	return x.ref, x.attr(), nil
 }
 
 // Mkdir makes a directory.

@@ -1,4 +1,4 @@
-// File systems mounted inside an export: not seen.
+// File systems mounted inside an export: not seen, or file systems of their own.
 
 package osfs
 
@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"golang.org/x/sys/unix"
@@ -33,17 +35,17 @@ func TestMountsAreNotCrossed(t *testing.T) {
 	needRoot(t)
 	bothKinds(t, func(t *testing.T, o Options) {
 		top := t.TempDir()
-		mount(t, top, "-t", "tmpfs", "tmpfs")
+		mountOn(t, top, "-t", "tmpfs", "tmpfs")
 		must(t, unix.Mount("", top, "", unix.MS_SHARED, "")) // as systemd makes all mounts
 		dir := filepath.Join(top, "export")
 		write(t, "secret", top, "outside", "secret")
 		for _, name := range []string{"before", "bind", "after"} {
 			write(t, "under", dir, name, "under")
 		}
-		mount(t, filepath.Join(dir, "before"), "-t", "tmpfs", "tmpfs")
-		mount(t, filepath.Join(dir, "bind"), "--bind", filepath.Join(top, "outside"))
+		mountOn(t, filepath.Join(dir, "before"), "-t", "tmpfs", "tmpfs")
+		mountOn(t, filepath.Join(dir, "bind"), "--bind", filepath.Join(top, "outside"))
 		f := newFS(t, dir, o)
-		mount(t, filepath.Join(dir, "after"), "-t", "tmpfs", "tmpfs")
+		mountOn(t, filepath.Join(dir, "after"), "-t", "tmpfs", "tmpfs")
 		write(t, "secret", dir, "before", "secret")
 		write(t, "secret", dir, "after", "secret")
 		root, err := f.Getattr(f.Root())
@@ -95,7 +97,7 @@ func TestMountsWithoutPrivilege(t *testing.T) {
 		f := newFS(t, dir, o)
 		under, _, err := f.Lookup(me, f.Root(), "m")
 		must(t, err)
-		mount(t, filepath.Join(dir, "m"), "-t", "tmpfs", "tmpfs")
+		mountOn(t, filepath.Join(dir, "m"), "-t", "tmpfs", "tmpfs")
 		write(t, "secret", dir, "m", "secret")
 		if _, _, err := f.Lookup(me, f.Root(), "m"); !errors.Is(err, syscall.EACCES) {
 			t.Errorf("Lookup of a mount point: %v", err)
@@ -120,5 +122,129 @@ func TestMountsWithoutPrivilege(t *testing.T) {
 		} else if up, _, err := f.Lookup(me, d, ".."); err != nil || up != f.Root() {
 			t.Errorf("d/..: %v", err)
 		}
+	})
+}
+
+// TestMountsAreCrossed: with CrossMounts they are file systems of their own.
+func TestMountsAreCrossed(t *testing.T) {
+	needRoot(t)
+	bothKinds(t, func(t *testing.T, o Options) {
+		o.CrossMounts = true
+		top := t.TempDir()
+		mountOn(t, top, "-t", "tmpfs", "tmpfs")
+		dir := filepath.Join(top, "export")
+		write(t, "bound", top, "outside", "file")
+		write(t, "file", dir, "file")
+		mountOn(t, filepath.Join(dir, "tmp"), "-t", "tmpfs", "-o", "size=1M", "tmpfs")
+		mountOn(t, filepath.Join(dir, "bind mount"), "--bind", filepath.Join(top, "outside"))
+		write(t, "inner", dir, "tmp", "sub", "file")
+		synctest.Test(t, func(t *testing.T) {
+			f := newFS(t, dir, o)
+			before := openFDs(t)
+			root, err := f.Getattr(f.Root())
+			must(t, err)
+			tmp, a, err := f.Lookup(me, f.Root(), "tmp")
+			must(t, err)
+			if a.Fsid == root.Fsid {
+				t.Error("a mounted file system has the fsid of the export")
+			}
+			room, err := f.Statfs(tmp)
+			must(t, err)
+			if room.TotalBytes != 1<<20 {
+				t.Errorf("its room is %d bytes, not its own 1 MiB", room.TotalBytes)
+			}
+			if up, _, err := f.Lookup(me, tmp, ".."); err != nil || up != f.Root() {
+				t.Errorf("tmp/..: %v", err)
+			}
+			for _, plus := range []bool{false, true} {
+				_, err := f.ReadDir(me, f.Root(), 0, plus, func(de *nfsserver.Dirent) bool {
+					if name := string(de.Name); name == "tmp" && de.Fileid != a.Fileid || name == "." && de.Fileid != root.Fileid {
+						t.Errorf("%s is listed with fileid %d", name, de.Fileid)
+					}
+					return true
+				})
+				must(t, err)
+				_, err = f.ReadDir(me, tmp, 0, plus, func(de *nfsserver.Dirent) bool {
+					if string(de.Name) == ".." && de.Fileid != root.Fileid {
+						t.Errorf("tmp/.. is listed with fileid %d, not the parent's %d", de.Fileid, root.Fileid)
+					}
+					return true
+				})
+				must(t, err)
+			}
+			sub, _, err := f.Lookup(me, tmp, "sub")
+			must(t, err)
+			inner, _, err := f.Lookup(me, sub, "file")
+			must(t, err)
+			bind, _, err := f.Lookup(me, f.Root(), "bind mount")
+			must(t, err)
+			bound, _, err := f.Lookup(me, bind, "file")
+			must(t, err)
+			for _, to := range []nfsserver.Ref{tmp, bind} {
+				if err := f.Rename(me, f.Root(), "file", to, "moved"); !errors.Is(err, syscall.EXDEV) {
+					t.Errorf("Rename into a mounted file system: %v", err)
+				}
+				if err := f.Link(me, inner, f.Root(), "linked"); !errors.Is(err, syscall.EXDEV) {
+					t.Errorf("Link out of a mounted file system: %v", err)
+				}
+			}
+			if err := f.Rmdir(me, f.Root(), "tmp"); !errors.Is(err, syscall.EBUSY) {
+				t.Errorf("Rmdir of a mount point: %v", err)
+			}
+			// At rest nothing is kept, not the mounts either, and handles find them again.
+			for range 2 {
+				time.Sleep(idleTime)
+				synctest.Wait()
+				if n := openFDs(t); n != before {
+					t.Errorf("%d descriptors after a second of rest, %d before", n, before)
+				}
+				for r, want := range map[nfsserver.Ref]string{inner: "inner", bound: "bound"} {
+					b := make([]byte, 10)
+					if n, err := f.ReadAt(me, r, b, 0); err != nil || string(b[:n]) != want {
+						t.Errorf("after a rest: %q, %v, want %q", b[:n], err, want)
+					}
+				}
+			}
+			time.Sleep(idleTime)
+			synctest.Wait()
+			must(t, unix.Unmount(filepath.Join(dir, "tmp"), 0), unix.Unmount(filepath.Join(dir, "bind mount"), 0))
+			mustStale(t, f, inner, "a file of what was unmounted")
+			mustStale(t, f, bound, "a file of what was unmounted")
+		})
+	})
+}
+
+// TestMountsOverRestart: handles of mounted file systems go on after a restart,
+// wherever those are mounted then, and end when another one is in their place.
+func TestMountsOverRestart(t *testing.T) {
+	needRoot(t)
+	bothKinds(t, func(t *testing.T, o Options) {
+		o.CrossMounts = true
+		dir := t.TempDir()
+		must(t, os.Mkdir(filepath.Join(dir, "a"), 0o755), os.Mkdir(filepath.Join(dir, "b"), 0o755))
+		mountOn(t, filepath.Join(dir, "a"), "-t", "tmpfs", "tmpfs")
+		write(t, "content", dir, "a", "file")
+		f := newFS(t, dir, o)
+		d, _, err := f.Lookup(me, f.Root(), "a")
+		must(t, err)
+		r, _, err := f.Lookup(me, d, "file")
+		must(t, err)
+		f.Close()
+		run(t, "mount", "--move", filepath.Join(dir, "a"), filepath.Join(dir, "b"))
+		t.Cleanup(func() { unix.Unmount(filepath.Join(dir, "b"), unix.MNT_DETACH) })
+		mountOn(t, filepath.Join(dir, "a"), "-t", "tmpfs", "tmpfs")
+		write(t, "secret", dir, "a", "file")
+		g := newFS(t, dir, o)
+		b := make([]byte, 10)
+		if n, err := g.ReadAt(me, r, b, 0); err != nil || string(b[:n]) != "content" {
+			t.Errorf("after a restart and a move: %q, %v", b[:n], err)
+		}
+		g.Close()
+		must(t, unix.Unmount(filepath.Join(dir, "b"), 0))
+		g = newFS(t, dir, o)
+		if n, err := g.ReadAt(me, r, b, 0); err == nil {
+			t.Errorf("with another file system in its place: %q", b[:n])
+		}
+		mustStale(t, g, r, "a file of what is mounted no more")
 	})
 }

@@ -1,4 +1,4 @@
-// The index: where inodes without kernel handles were last seen.
+// The index: where inodes that the kernel does not open by handle were last seen.
 
 package osfs
 
@@ -10,10 +10,7 @@ import (
 )
 
 // maxHints bounds the memory of the index; what falls out is found again by a walk.
-const maxHints = 1 << 20
-
-// An inodeKey is an inode without regard to its generation.
-type inodeKey struct{ dev, ino uint64 }
+var maxHints = 1 << 20
 
 // A hint says under which name, in which directory, an inode was last seen.
 // It may be wrong: who follows it compares what is found.
@@ -22,28 +19,27 @@ type hint struct {
 	name string
 }
 
-// An index maps inodes to hints. It is only filled for Refs of kind inodeRef.
+// An index maps inodes to hints.
 type index struct {
 	mu    sync.Mutex
 	hints map[inodeKey]hint
+	gone  map[nfsserver.Ref]struct{} // removed by this server: not worth a walk
 	walk  walker
 }
 
-func (x *index) init() { x.hints = make(map[inodeKey]hint) }
-
-// note records that r was seen as name in directory d.
-func (x *index) note(r *nfsserver.Ref, d *node, name string) {
-	id, ok := parseInodeRef(r)
-	if !ok {
-		return
-	}
-	dir, ok := parseInodeRef(&d.ref)
-	if !ok {
-		return // below a mount point: found by the walk
-	}
-	x.set(inodeKey{id.dev, id.ino}, hint{inodeKey{dir.dev, dir.ino}, name})
+func (x *index) init() {
+	x.hints, x.gone = make(map[inodeKey]hint), make(map[nfsserver.Ref]struct{})
+	x.walk.init()
 }
 
+// note records that x was seen as name in directory d.
+func (f *FS) note(x *file, d *node, name string) {
+	if f.indexed {
+		f.index.set(x.key, hint{d.key, name})
+	}
+}
+
+// set adds a hint, in the place of any other when there are too many.
 func (x *index) set(k inodeKey, h hint) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -56,6 +52,16 @@ func (x *index) set(k inodeKey, h hint) {
 	x.hints[k] = h
 }
 
+// add is set, but of what a walk comes across: it takes no hint's place, for
+// those that were set are in use.
+func (x *index) add(k inodeKey, h hint) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if _, ok := x.hints[k]; ok || len(x.hints) < maxHints {
+		x.hints[k] = h
+	}
+}
+
 func (x *index) get(k inodeKey) (hint, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -63,38 +69,44 @@ func (x *index) get(k inodeKey) (hint, bool) {
 	return h, ok
 }
 
-// openIdentity opens the inode that id names: by its hint, or by a walk of the
-// whole tree. The descriptor is O_PATH.
-func (f *FS) openIdentity(id identity) (int, error) {
-	k := inodeKey{id.dev, id.ino}
-	if fd, ok := f.openHint(k, 0); ok {
-		if f.is(fd, id) {
-			return fd, nil
-		}
-		unix.Close(fd)
+// bury records that the file of r has no name left.
+func (x *index) bury(r *nfsserver.Ref) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.gone) >= maxHints/16 {
+		clear(x.gone)
 	}
-	if err := f.index.walk.run(f); err != nil {
-		return -1, err
-	}
-	if fd, ok := f.openHint(k, 0); ok {
-		if f.is(fd, id) {
-			return fd, nil
-		}
-		unix.Close(fd)
-	}
-	return -1, nfsserver.ErrStale
+	x.gone[*r] = struct{}{}
 }
 
-// is reports whether fd is the inode that id names, and not one that got its number later.
-func (f *FS) is(fd int, id identity) bool {
-	got, err := f.identify(fd)
-	return err == nil && got == id
+func (x *index) buried(r *nfsserver.Ref) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	_, ok := x.gone[*r]
+	return ok
+}
+
+// openIdentity opens the inode that an inodeRef names: by its hint, or by a walk
+// of the whole tree. The descriptor is O_PATH.
+func (f *FS) openIdentity(r *nfsserver.Ref) (int, error) {
+	k, ok := inodeKeyOf(r)
+	if !ok || f.index.buried(r) {
+		return -1, nfsserver.ErrStale
+	}
+	if fd, ok := f.openHint(k, 0); ok {
+		var x file
+		if err := f.describe(fd, &x); err == nil && x.ref == *r {
+			return fd, nil
+		}
+		unix.Close(fd)
+	}
+	return f.index.walk.find(f, k)
 }
 
 // openHint opens an inode where the index has it, from the root down.
 func (f *FS) openHint(k inodeKey, depth int) (int, bool) {
 	const maxDepth = 1024
-	if k == (inodeKey{0, f.rootIno}) {
+	if k == f.rootKey {
 		fd, err := f.tree.openPath(f.tree.root, ".")
 		return fd, err == nil
 	}
@@ -107,11 +119,17 @@ func (f *FS) openHint(k inodeKey, depth int) (int, bool) {
 		return -1, false
 	}
 	defer unix.Close(dir)
-	fd, err := f.tree.openPath(dir, h.name)
+	return f.openAs(k, dir, h.name)
+}
+
+// openAs opens name in a directory if it is inode k.
+func (f *FS) openAs(k inodeKey, dir int, name string) (int, bool) {
+	fd, err := f.tree.openPath(dir, name)
 	if err != nil {
 		return -1, false
 	}
-	if got, err := f.identify(fd); err != nil || got.dev != k.dev || got.ino != k.ino {
+	var x file
+	if err := f.describe(fd, &x); err != nil || x.key != k {
 		unix.Close(fd)
 		return -1, false
 	}

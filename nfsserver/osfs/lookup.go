@@ -31,25 +31,16 @@ func (f *FS) Lookup(_ nfsserver.Cred, dir nfsserver.Ref, name string) (nfsserver
 
 // adopt makes a node of an O_PATH descriptor, which it takes over, of name in d.
 func (f *FS) adopt(d *node, name string, fd int) (nfsserver.Ref, nfsserver.Attr, error) {
-	var st unix.Stat_t
-	r, err := f.statRef(fd, &st)
-	if err != nil {
+	var x file
+	if err := f.describe(fd, &x); err != nil {
 		unix.Close(fd)
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
-	f.index.note(&r, d, name)
-	n := newNode(&r, fileType(st.Mode))
+	f.note(&x, d, name)
+	n := newNode(&x)
 	n.path.Store(int32(fd))
 	f.cache.release(f.cache.put(n))
-	return r, f.attrOf(&st), nil
-}
-
-// statRef fills st and returns the Ref of an open file.
-func (f *FS) statRef(fd int, st *unix.Stat_t) (nfsserver.Ref, error) {
-	if err := unix.Fstat(fd, st); err != nil {
-		return nfsserver.Ref{}, err
-	}
-	return f.refOf(fd, st)
+	return x.ref, x.attr(), nil
 }
 
 // parent is the directory above d, which is not the root. A directory that
@@ -60,44 +51,41 @@ func (f *FS) parent(d *node) (nfsserver.Ref, nfsserver.Attr, error) {
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	r, err := f.statRef(fd, &st)
+	var x file
+	err = f.describe(fd, &x)
 	switch {
 	case err != nil:
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
-	case r == f.root:
-		return r, f.attrOf(&st), nil
-	case !f.below(fd, &st):
+	case x.ref != f.root && !f.below(fd, &x.st):
 		return nfsserver.Ref{}, nfsserver.Attr{}, nfsserver.ErrStale
 	}
-	return r, f.attrOf(&st), nil
+	return x.ref, x.attr(), nil
 }
 
-// below reports whether the directory fd, with attributes st, lies under the root.
+// below reports whether the directory fd, with attributes st, is the root or lies under it.
 func (f *FS) below(fd int, st *unix.Stat_t) bool {
 	const maxDepth = 4096
 	at := *st
-	cur, err := unix.Dup(fd)
-	for range maxDepth {
-		if err != nil {
-			return false
-		}
-		if at.Dev == f.rootDev && at.Ino == f.rootIno {
+	cur := -1
+	defer func() {
+		if cur >= 0 {
 			unix.Close(cur)
+		}
+	}()
+	for range maxDepth {
+		if at.Dev == f.top.dev && at.Ino == f.top.ino {
 			return true
 		}
 		was := at
-		up, e := f.tree.openPath(cur, "..")
-		unix.Close(cur)
-		if cur, err = up, e; err != nil {
-			return false
-		}
-		if err = unix.Fstat(cur, &at); err != nil || at.Dev == was.Dev && at.Ino == was.Ino {
+		up, err := f.tree.openPath(fd, "..")
+		if cur >= 0 {
 			unix.Close(cur)
+		}
+		cur, fd = up, up
+		if err != nil || unix.Fstat(cur, &at) != nil || at.Dev == was.Dev && at.Ino == was.Ino {
 			return false
 		}
 	}
-	unix.Close(cur)
 	return false
 }
 

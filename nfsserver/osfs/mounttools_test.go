@@ -52,8 +52,8 @@ func run(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// mount mounts on a directory, which it makes, until the test ends.
-func mount(t *testing.T, dir string, args ...string) {
+// mountOn mounts on a directory, which it makes, until the test ends.
+func mountOn(t *testing.T, dir string, args ...string) {
 	t.Helper()
 	must(t, os.MkdirAll(dir, 0o755))
 	run(t, append(append([]string{"mount"}, args...), dir)...)

@@ -27,7 +27,7 @@ func (f *FS) Link(_ nfsserver.Cred, r, dir nfsserver.Ref, name string) error {
 		return nfsserver.ErrStale
 	}
 	if err == nil {
-		f.index.note(&r, d, name)
+		f.note(&file{key: n.key}, d, name)
 	}
 	return err
 }
@@ -68,12 +68,11 @@ func (f *FS) cached(d *node, name string) *node {
 		return nil
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	r, err := f.statRef(fd, &st)
-	if err != nil {
+	var x file
+	if err := f.describe(fd, &x); err != nil {
 		return nil
 	}
-	return f.cache.get(&r)
+	return f.cache.get(&x.ref)
 }
 
 // Rename is renameat: what it says of existing targets, and of two names of one
@@ -99,7 +98,7 @@ func (f *FS) Rename(_ nfsserver.Cred, from nfsserver.Ref, fromName string, to nf
 	if old != nil {
 		f.dropIfGone(old)
 	}
-	if !f.kernel {
+	if f.indexed {
 		f.noteName(dst, toName)
 	}
 	return nil
@@ -112,8 +111,8 @@ func (f *FS) noteName(d *node, name string) {
 		return
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	if r, err := f.statRef(fd, &st); err == nil {
-		f.index.note(&r, d, name)
+	var x file
+	if err := f.describe(fd, &x); err == nil {
+		f.note(&x, d, name)
 	}
 }

@@ -15,8 +15,10 @@ import (
 // may use them; they are opened when first needed and closed with the node.
 type node struct {
 	// Set once.
-	ref nfsserver.Ref
-	typ nfsserver.FileType
+	ref  nfsserver.Ref
+	key  inodeKey
+	fsid uint64
+	typ  nfsserver.FileType
 
 	// Guarded by the cache shard's mu.
 	refs       int
@@ -35,8 +37,8 @@ type node struct {
 	pos   uint64     // directory cookie at which read stands
 }
 
-func newNode(r *nfsserver.Ref, typ nfsserver.FileType) *node {
-	n := &node{ref: *r, typ: typ}
+func newNode(x *file) *node {
+	n := &node{ref: x.ref, key: x.key, fsid: x.fsid, typ: fileType(x.st.Mode)}
 	n.path.Store(-1)
 	n.read.Store(-1)
 	n.write.Store(-1)
@@ -120,20 +122,20 @@ func (f *FS) acquire(r *nfsserver.Ref) (*node, error) {
 	if n := f.cache.get(r); n != nil {
 		return n, nil
 	}
-	fd, err := f.openRef(r, unix.O_PATH)
+	fd, err := f.openRef(r)
 	if err != nil {
 		return nil, err
 	}
-	var st unix.Stat_t
-	got, err := f.statRef(fd, &st)
-	if err == nil && (st.Nlink == 0 || got != *r) {
+	var x file
+	err = f.describe(fd, &x)
+	if err == nil && (x.st.Nlink == 0 || x.ref != *r) {
 		err = nfsserver.ErrStale // gone, or a Ref that is not as we make them
 	}
 	if err != nil {
 		unix.Close(fd)
 		return nil, err
 	}
-	n := newNode(r, fileType(st.Mode))
+	n := newNode(&x)
 	n.path.Store(int32(fd))
 	return f.cache.put(n), nil
 }

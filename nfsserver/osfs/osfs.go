@@ -29,19 +29,26 @@ type Options struct {
 	CacheFiles int
 	// NoKernelHandles makes the FS use its own handles even where the kernel's would do.
 	NoKernelHandles bool
+	// CrossMounts serves the file systems that are mounted inside the directory,
+	// too, each with an fsid and room of its own (crossmnt in exports(5)). Without
+	// it clients see the directories that lie under them.
+	CrossMounts bool
 }
 
 // FS is a directory of the machine. Calls act with the rights of the process.
 type FS struct {
 	// Set once.
+	opts    Options
 	tree    tree
-	rootDev uint64
-	rootIno uint64
-	fsid    uint64 // of all files on the root's device
-	mountID int
-	kernel  bool // kernel handles work here
+	top     *mount // of the export
+	cross   bool   // what is mounted below is served, too
+	indexed bool   // there are files that are found by the index
+	mixed   bool   // entries of a directory may be of other file systems than it is
 	root    nfsserver.Ref
+	rootKey inodeKey
 	info    nfsserver.Info
+
+	mounts mountTable // with cross
 
 	cache  cache
 	index  index
@@ -54,11 +61,11 @@ var _ nfsserver.FS = (*FS)(nil)
 
 // New returns the FS of directory dir.
 func New(dir string, o Options) (*FS, error) {
-	t, err := openTree(dir, false)
+	t, err := openTree(dir, o.CrossMounts)
 	if err != nil {
 		return nil, fmt.Errorf("export %s: %w", dir, err)
 	}
-	f := &FS{tree: t}
+	f := &FS{tree: t, opts: o, cross: o.CrossMounts}
 	f.sweep.init()
 	f.flush.init()
 	if err := f.init(o); err != nil {
@@ -70,26 +77,26 @@ func New(dir string, o Options) (*FS, error) {
 }
 
 func (f *FS) init(o Options) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(f.tree.root, &st); err != nil {
-		return err
-	}
 	var proc unix.Stat_t
 	if err := unix.Stat(procPath(f.tree.root), &proc); err != nil {
 		return errors.New("/proc is not mounted, and is needed")
 	}
-	f.rootDev, f.rootIno, f.fsid = st.Dev, st.Ino, st.Dev
-	var sfs unix.Statfs_t
-	if err := unix.Fstatfs(f.tree.root, &sfs); err == nil && sfs.Fsid.Val != [2]int32{} {
-		f.fsid = uint64(uint32(sfs.Fsid.Val[0]))<<32 | uint64(uint32(sfs.Fsid.Val[1]))
-	}
 	f.index.init()
-	f.kernel = !o.NoKernelHandles && f.probeKernelHandles()
-	root, err := f.refOf(f.tree.root, &st)
-	if err != nil {
+	f.mounts.init()
+	var err error
+	if f.top, err = newMount(f.tree.root, &o, true); err != nil {
 		return err
 	}
-	f.root = root
+	if f.cross && f.top.number < 0 {
+		return errors.New("serving what is mounted inside takes Linux 5.8 or newer")
+	}
+	f.indexed = f.cross || !f.top.kernel
+	f.mixed = f.cross || f.top.magic == unix.BTRFS_SUPER_MAGIC
+	var x file
+	if err := f.describe(f.tree.root, &x); err != nil {
+		return err
+	}
+	f.root, f.rootKey = x.ref, x.key
 	f.info = f.readInfo()
 	return nil
 }
@@ -97,7 +104,7 @@ func (f *FS) init(o Options) error {
 // readInfo asks what the file system can do.
 func (f *FS) readInfo() nfsserver.Info {
 	in := nfsserver.Info{MaxFileSize: math.MaxInt64, NameMax: 255, LinkMax: 32000,
-		TimeDelta: nfsserver.Time{Nsec: 1}, CookieVerf: cookieVerf, Quick: f.kernel, HardLinks: true, Symlinks: true}
+		TimeDelta: nfsserver.Time{Nsec: 1}, CookieVerf: cookieVerf, Quick: f.top.kernel && !f.cross, HardLinks: true, Symlinks: true}
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(f.tree.root, &st); err != nil {
 		return in
@@ -128,7 +135,12 @@ func (f *FS) Root() nfsserver.Ref { return f.root }
 func (f *FS) Info() nfsserver.Info { return f.info }
 
 // KernelHandles reports whether handles are the kernel's own.
-func (f *FS) KernelHandles() bool { return f.kernel }
+func (f *FS) KernelHandles() bool { return f.top.kernel }
+
+// KeepsHandles reports whether handles go on to name their files after a
+// restart. They do not on file systems that do not keep their inode numbers,
+// such as FUSE, and on an overlay without nfs_export=on.
+func (f *FS) KeepsHandles() bool { return f.top.keeps }
 
 // Statfs tells the room on the file system that holds r.
 func (f *FS) Statfs(r nfsserver.Ref) (nfsserver.Statfs, error) {
@@ -158,6 +170,7 @@ func (f *FS) Close() error {
 	f.cache.closeAll()
 	shared.leave(&f.cache)
 	f.flush.done.Wait()
+	f.mounts.closeAll()
 	f.tree.close()
 	return nil
 }

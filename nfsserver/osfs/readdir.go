@@ -89,11 +89,16 @@ func (f *FS) dirent(d *node, fd int, raw *rawDirent, plus bool, de *nfsserver.Di
 	de.Name, de.Fileid, de.Cookie, de.HasAttr = raw.name, raw.ino, raw.off, false
 	if string(raw.name) == ".." {
 		if d.ref == f.root {
-			de.Fileid = f.rootIno // above the root is nothing
+			de.Fileid = f.top.ino // above the root is nothing
+		} else if f.mixed {
+			de.Fileid = inoOf(fd, "..", raw.ino)
 		}
 		return true
 	}
 	if !plus {
+		if f.mixed {
+			de.Fileid = inoOf(fd, string(raw.name), raw.ino)
+		}
 		return true
 	}
 	name := string(raw.name)
@@ -102,14 +107,24 @@ func (f *FS) dirent(d *node, fd int, raw *rawDirent, plus bool, de *nfsserver.Di
 		return err != unix.ENOENT
 	}
 	defer unix.Close(child)
-	var st unix.Stat_t
-	r, err := f.statRef(child, &st)
-	if err != nil || st.Nlink == 0 {
+	var x file
+	if err := f.describe(child, &x); err != nil || x.st.Nlink == 0 {
 		return true
 	}
 	if name != "." {
-		f.index.note(&r, d, name)
+		f.note(&x, d, name)
 	}
-	de.Ref, de.Attr, de.Fileid, de.HasAttr = r, f.attrOf(&st), st.Ino, true
+	de.Ref, de.Attr, de.Fileid, de.HasAttr = x.ref, x.attr(), x.st.Ino, true
 	return true
+}
+
+// inoOf is the inode number of name in directory fd, as LOOKUP and GETATTR give it.
+// That of its entry is the number of what lies under it, if it is a mount point,
+// or of the subvolume.
+func inoOf(fd int, name string, entry uint64) uint64 {
+	var st unix.Stat_t
+	if err := unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT); err != nil {
+		return entry
+	}
+	return st.Ino
 }

@@ -1,4 +1,4 @@
-// Refs: the kernel's file handle, or device, inode number and birth time.
+// Refs: which file system, then the kernel's file handle, or inode number and birth time.
 
 package osfs
 
@@ -12,113 +12,136 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Ref starts with its kind:
+// A Ref starts with its kind and the id of its mount:
 //
-//	kernelRef  1 octet handle type, then the handle of name_to_handle_at(2)
-//	inodeRef   8 octets device (0: that of the root), 8 inode number, 8 birth time
+//	kernelRef  1 byte kind, 8 mount, 1 handle type, then the handle of name_to_handle_at(2)
+//	inodeRef   1 byte kind, 8 mount, 8 volume, 8 inode number, 8 birth time
 //
 // A kernel handle holds the inode's generation, so that a number used again is
 // stale. Birth time does the same for inodeRef, where the file system keeps it.
 const (
-	kernelRef = 1
-	inodeRef  = 2
+	kernelRef = 3
+	inodeRef  = 4
 
-	inodeRefLen = 1 + 3*8
+	mountHeader     = 1 + 8
+	kernelRefHeader = mountHeader + 1
+	inodeRefLen     = mountHeader + 3*8
 )
 
-// identity is what an inodeRef holds.
-type identity struct{ dev, ino, birth uint64 }
+// An inodeKey is an inode without regard to its generation.
+type inodeKey struct{ mount, volume, ino uint64 }
 
-// probeKernelHandles tries whether handles can be made and opened here.
-func (f *FS) probeKernelHandles() bool {
-	h, mount, err := unix.NameToHandleAt(f.tree.root, "", unix.AT_EMPTY_PATH)
-	if err != nil || h.Size()+2 > nfsserver.MaxRef || h.Type() < 0 || h.Type() > 255 {
-		return false
-	}
-	fd, err := openHandle(f.tree.root, h, unix.O_PATH)
-	if err != nil {
-		return false
-	}
-	unix.Close(fd)
-	f.mountID = mount
-	return true
+// A file is what an open file turns out to be.
+type file struct {
+	ref  nfsserver.Ref
+	key  inodeKey
+	fsid uint64
+	st   unix.Stat_t
 }
 
-// refOf makes the Ref of an open file whose attributes are st.
-func (f *FS) refOf(fd int, st *unix.Stat_t) (nfsserver.Ref, error) {
-	if f.kernel && st.Dev == f.rootDev {
-		h, mount, err := unix.NameToHandleAt(fd, "", unix.AT_EMPTY_PATH)
-		if err == nil && mount == f.mountID && h.Size()+2 <= nfsserver.MaxRef && h.Type() >= 0 && h.Type() <= 255 {
-			var b [nfsserver.MaxRef]byte
-			b[0], b[1] = kernelRef, byte(h.Type())
-			n := copy(b[2:], h.Bytes())
-			r, _ := nfsserver.MakeRef(b[:2+n])
-			return r, nil
-		}
+// describe fills x for the open file fd.
+func (f *FS) describe(fd int, x *file) error {
+	if err := unix.Fstat(fd, &x.st); err != nil {
+		return err
 	}
-	id, err := f.identify(fd)
+	m, err := f.mountOf(fd)
 	if err != nil {
-		return nfsserver.Ref{}, err
+		return err
 	}
-	return id.ref(), nil
+	defer f.mounts.release(m)
+	volume := m.volume(fd, x.st.Dev)
+	x.key = inodeKey{m.id, volume, x.st.Ino}
+	if x.fsid = volume; volume == 0 {
+		x.fsid = m.fsid
+	}
+	if m.kernel {
+		x.ref, err = kernelRefOf(m, fd)
+		return err
+	}
+	birth, err := birthTime(fd)
+	x.ref = inodeRefOf(x.key, birth)
+	return err
 }
 
-// identify asks for what an inodeRef holds.
-func (f *FS) identify(fd int) (identity, error) {
+func kernelRefOf(m *mount, fd int) (r nfsserver.Ref, err error) {
+	h, _, err := unix.NameToHandleAt(fd, "", unix.AT_EMPTY_PATH)
+	if err != nil {
+		return r, err
+	}
+	if !handleFits(&h) {
+		return r, unix.EOPNOTSUPP
+	}
+	var b [nfsserver.MaxRef]byte
+	b[0], b[mountHeader] = kernelRef, byte(h.Type())
+	binary.BigEndian.PutUint64(b[1:], m.id)
+	n := copy(b[kernelRefHeader:], h.Bytes())
+	r, _ = nfsserver.MakeRef(b[:kernelRefHeader+n])
+	return r, nil
+}
+
+// birthTime is when a file was made, in nanoseconds; 0 where that is not kept.
+func birthTime(fd int) (uint64, error) {
 	var sx unix.Statx_t
-	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, unix.STATX_INO|unix.STATX_BTIME, &sx)
-	if err != nil {
-		return identity{}, err
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &sx); err != nil {
+		return 0, err
 	}
-	id := identity{dev: unix.Mkdev(sx.Dev_major, sx.Dev_minor), ino: sx.Ino}
-	if id.dev == f.rootDev {
-		id.dev = 0
+	if sx.Mask&unix.STATX_BTIME == 0 {
+		return 0, nil
 	}
-	if sx.Mask&unix.STATX_BTIME != 0 {
-		id.birth = uint64(sx.Btime.Sec)*1e9 + uint64(sx.Btime.Nsec)
-	}
-	return id, nil
+	return uint64(sx.Btime.Sec)*1e9 + uint64(sx.Btime.Nsec), nil
 }
 
-func (id identity) ref() nfsserver.Ref {
+func inodeRefOf(k inodeKey, birth uint64) nfsserver.Ref {
 	var b [inodeRefLen]byte
 	b[0] = inodeRef
-	binary.BigEndian.PutUint64(b[1:], id.dev)
-	binary.BigEndian.PutUint64(b[9:], id.ino)
-	binary.BigEndian.PutUint64(b[17:], id.birth)
+	for i, v := range [...]uint64{k.mount, k.volume, k.ino, birth} {
+		binary.BigEndian.PutUint64(b[1+8*i:], v)
+	}
 	r, _ := nfsserver.MakeRef(b[:])
 	return r
 }
 
-// parseInodeRef takes an inodeRef apart.
-func parseInodeRef(r *nfsserver.Ref) (identity, bool) {
+// inodeKeyOf is the key in an inodeRef.
+func inodeKeyOf(r *nfsserver.Ref) (inodeKey, bool) {
 	b := r.Bytes()
 	if len(b) != inodeRefLen || b[0] != inodeRef {
-		return identity{}, false
+		return inodeKey{}, false
 	}
-	return identity{binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint64(b[9:]), binary.BigEndian.Uint64(b[17:])}, true
+	return inodeKey{binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint64(b[9:]), binary.BigEndian.Uint64(b[17:])}, true
 }
 
 // maxPause bounds the wait for a handle whose inode number ext4 is just giving to
 // a new file: until it has, the kernel says ENOMEM, and ESTALE from then on.
 const maxPause = 64 * time.Millisecond
 
-// openRef opens the file of a Ref. flags are those of open(2); with O_PATH it
-// opens objects of every kind.
-func (f *FS) openRef(r *nfsserver.Ref, flags int) (int, error) {
+// openRef opens the file of a Ref for reference alone (O_PATH). Whether it is
+// that file is for the caller to check.
+func (f *FS) openRef(r *nfsserver.Ref) (int, error) {
 	b := r.Bytes()
-	if len(b) < 3 || b[0] != kernelRef {
-		id, ok := parseInodeRef(r)
-		if !ok {
-			return -1, nfsserver.ErrStale
-		}
-		return f.openIdentity(id)
+	if len(b) <= kernelRefHeader {
+		return -1, nfsserver.ErrStale
 	}
-	h := unix.NewFileHandle(int32(b[1]), b[2:])
-	fd, err := openHandle(f.tree.root, h, flags|unix.O_NOFOLLOW)
+	m, err := f.mountByID(binary.BigEndian.Uint64(b[1:]))
+	if err != nil {
+		return -1, err
+	}
+	defer f.mounts.release(m)
+	switch {
+	case b[0] == kernelRef && m.kernel:
+		return openKernelRef(m, b)
+	case b[0] == inodeRef && !m.kernel:
+		return f.openIdentity(r)
+	}
+	return -1, nfsserver.ErrStale
+}
+
+func openKernelRef(m *mount, b []byte) (int, error) {
+	const flags = unix.O_PATH | unix.O_NOFOLLOW
+	h := unix.NewFileHandle(int32(b[mountHeader]), b[kernelRefHeader:])
+	fd, err := openHandle(m.fd, h, flags)
 	for pause := time.Millisecond; err == unix.ENOMEM && pause < maxPause; pause *= 2 {
 		time.Sleep(pause)
-		fd, err = openHandle(f.tree.root, h, flags|unix.O_NOFOLLOW)
+		fd, err = openHandle(m.fd, h, flags)
 	}
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
 		return -1, nfsserver.ErrStale

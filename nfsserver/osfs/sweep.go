@@ -57,16 +57,19 @@ func (f *FS) sweepLoop() {
 			return
 		case <-t.C:
 		}
-		if f.sweepOnce(); f.cache.nodes.Load() > 0 {
+		if f.sweepOnce(); f.anyOpen() {
 			continue
 		}
 		f.sweep.live.Store(false)
-		if f.cache.nodes.Load() > 0 { // added before that was seen
+		if f.anyOpen() { // added before that was seen
 			f.wakeSweeper()
 		}
 		return
 	}
 }
+
+// anyOpen reports whether there is anything to sweep.
+func (f *FS) anyOpen() bool { return f.cache.nodes.Load() > 0 || f.mounts.len.Load() > 0 }
 
 func (s *sweeper) stop() {
 	s.mu.Lock()
@@ -86,6 +89,9 @@ func (f *FS) sweepOnce() {
 		out := s.idle(now, &room)
 		s.mu.Unlock()
 		f.cache.retireAll(out)
+	}
+	for _, m := range f.mounts.idle(now) {
+		unix.Close(m.fd)
 	}
 }
 
@@ -116,5 +122,8 @@ func (f *FS) dropIfGone(n *node) bool {
 		return false
 	}
 	f.cache.drop(n)
+	if _, ok := inodeKeyOf(&n.ref); ok {
+		f.index.bury(&n.ref)
+	}
 	return true
 }

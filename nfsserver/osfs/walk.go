@@ -3,6 +3,7 @@
 package osfs
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -13,26 +14,59 @@ import (
 // maxWalkDepth bounds the descriptors that are open on the way down.
 const maxWalkDepth = 256
 
-// A walker fills the index from the whole tree. Handles are authenticated before
-// they get here, so a client cannot ask for walks at will; still no more than
-// half of the time is spent on them, but for a burst.
+// A walker looks for inodes in the whole tree, for all who want one at once, and
+// fills the index on the way. Handles are authenticated before they get here, so
+// a client cannot ask for walks at will; still no more than half of the time is
+// spent on them, but for a burst.
 type walker struct {
-	mu    sync.Mutex
-	begun time.Time     // the last walk
-	debt  time.Duration // time spent on walks, less half of the time that has passed
-	asOf  time.Time     // debt
+	wantMu sync.Mutex // guards want and the fields of the wanted; taken after mu
+	want   map[inodeKey][]*wanted
+
+	mu   sync.Mutex    // held by who walks
+	debt time.Duration // time spent on walks, less half of the time that has passed
+	asOf time.Time     // debt
+}
+
+// A wanted is a call that looks for an inode.
+type wanted struct {
+	fd     int  // the inode, or -1
+	missed bool // a walk that began after the call has not found it
 }
 
 // walkBurst is how much time walks may take before they must wait.
 const walkBurst = time.Second
 
-// run walks the tree once.
-func (w *walker) run(f *FS) error {
-	asked := time.Now()
+func (w *walker) init() { w.want = make(map[inodeKey][]*wanted) }
+
+// find opens inode k, wherever it is in the tree.
+func (w *walker) find(f *FS, k inodeKey) (int, error) {
+	me := &wanted{fd: -1}
+	w.wantMu.Lock()
+	w.want[k] = append(w.want[k], me)
+	w.wantMu.Unlock()
+	err := w.run(f, me)
+	w.wantMu.Lock()
+	defer w.wantMu.Unlock()
+	if i := slices.Index(w.want[k], me); i >= 0 {
+		if w.want[k] = slices.Delete(w.want[k], i, i+1); len(w.want[k]) == 0 {
+			delete(w.want, k)
+		}
+	}
+	switch {
+	case me.fd >= 0:
+		return me.fd, nil
+	case err == nil:
+		err = nfsserver.ErrStale
+	}
+	return -1, err
+}
+
+// run walks the tree once, unless a walk that began after the call has ended meanwhile.
+func (w *walker) run(f *FS, me *wanted) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.begun.After(asked) {
-		return nil // one that began after we asked has just ended
+	if w.answered(me) {
+		return nil
 	}
 	start := time.Now()
 	w.debt = max(0, w.debt-start.Sub(w.asOf)/2)
@@ -40,17 +74,60 @@ func (w *walker) run(f *FS) error {
 	if w.debt > walkBurst {
 		return nfsserver.ErrBusy
 	}
+	began := w.all()
 	fd, err := f.tree.openDir(f.tree.root, ".")
 	if err != nil {
 		return err
 	}
-	f.walkDir(fd, inodeKey{0, f.rootIno}, 0)
-	w.begun, w.asOf = start, time.Now()
+	f.walkDir(fd, f.rootKey, 0)
+	w.asOf = time.Now()
 	w.debt += w.asOf.Sub(start)
+	w.wantMu.Lock()
+	defer w.wantMu.Unlock()
+	for _, other := range began {
+		other.missed = true
+	}
 	return nil
 }
 
-// walkDir notes the entries of directory fd, which it closes, and of those below.
+// answered reports whether a walk has looked for me.
+func (w *walker) answered(me *wanted) bool {
+	w.wantMu.Lock()
+	defer w.wantMu.Unlock()
+	return me.fd >= 0 || me.missed
+}
+
+// all returns all that is wanted now.
+func (w *walker) all() (all []*wanted) {
+	w.wantMu.Lock()
+	defer w.wantMu.Unlock()
+	for _, some := range w.want {
+		all = append(all, some...)
+	}
+	return all
+}
+
+// isWanted reports whether somebody looks for inode k.
+func (w *walker) isWanted(k inodeKey) bool {
+	w.wantMu.Lock()
+	defer w.wantMu.Unlock()
+	return len(w.want[k]) > 0
+}
+
+// deliver gives each who wants inode k a descriptor of his own; fd is one.
+func (w *walker) deliver(k inodeKey, fd int) {
+	w.wantMu.Lock()
+	defer w.wantMu.Unlock()
+	for _, some := range w.want[k] {
+		if some.fd < 0 {
+			if dup, err := opened(func() (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) }); err == nil {
+				some.fd = dup
+			}
+		}
+	}
+}
+
+// walkDir goes over the entries of directory fd, which it closes, and of those below.
 func (f *FS) walkDir(fd int, k inodeKey, depth int) {
 	defer unix.Close(fd)
 	buf := make([]byte, direntBuf)
@@ -76,20 +153,38 @@ func (f *FS) walkEntry(fd int, k inodeKey, de *rawDirent, depth int) {
 	}
 	name := string(de.name)
 	if de.typ != unix.DT_DIR && de.typ != unix.DT_UNKNOWN {
-		f.index.set(inodeKey{k.dev, de.ino}, hint{k, name})
+		f.walkFile(fd, inodeKey{k.mount, k.volume, de.ino}, hint{k, name})
 		return
 	}
 	sub, err := f.tree.openDir(fd, name)
 	if err != nil {
-		f.index.set(inodeKey{k.dev, de.ino}, hint{k, name})
+		f.walkFile(fd, inodeKey{k.mount, k.volume, de.ino}, hint{k, name})
 		return
 	}
-	id, err := f.identify(sub)
-	if err != nil || depth >= maxWalkDepth {
+	var x file
+	if err := f.describe(sub, &x); err != nil || depth >= maxWalkDepth {
 		unix.Close(sub)
 		return
 	}
-	key := inodeKey{id.dev, id.ino} // a mount point has not the number that its entry says
-	f.index.set(key, hint{k, name})
-	f.walkDir(sub, key, depth+1)
+	f.index.add(x.key, hint{k, name}) // x.key, as a mount point has not the number that its entry says
+	if f.index.walk.isWanted(x.key) {
+		f.walkWanted(x.key, fd, name)
+	}
+	f.walkDir(sub, x.key, depth+1)
+}
+
+// walkFile notes an entry that is no directory.
+func (f *FS) walkFile(dir int, k inodeKey, h hint) {
+	f.index.add(k, h)
+	if f.index.walk.isWanted(k) {
+		f.walkWanted(k, dir, h.name)
+	}
+}
+
+// walkWanted delivers name in a directory if it is inode k.
+func (f *FS) walkWanted(k inodeKey, dir int, name string) {
+	if fd, ok := f.openAs(k, dir, name); ok {
+		f.index.walk.deliver(k, fd)
+		unix.Close(fd)
+	}
 }

@@ -1,0 +1,116 @@
+// The identity of a file system: what tells it from another one in its place.
+
+package osfs
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ioctls that tell the UUID: number, where it stands in the answer.
+const (
+	getFSUUID   = 0x80111500 // FS_IOC_GETFSUUID: 1 byte length, 16 UUID; Linux 6.9
+	xfsGeometry = 0x80705864 // XFS_IOC_FSGEOMETRY_V1: 112 bytes
+	btrfsInfo   = 0x8400941f // BTRFS_IOC_FS_INFO: 1024 bytes
+
+	xfsUUIDAt   = 64
+	btrfsUUIDAt = 16
+	uuidLen     = 16
+)
+
+// hash64 is a number for values, the same in each run and never 0.
+func hash64(parts ...uint64) uint64 {
+	var b []byte
+	for _, p := range parts {
+		b = binary.BigEndian.AppendUint64(b, p)
+	}
+	sum := sha256.Sum256(b)
+	return max(1, binary.BigEndian.Uint64(sum[:]))
+}
+
+// statFsid is f_fsid of a statfs.
+func statFsid(sfs *unix.Statfs_t) uint64 {
+	return uint64(uint32(sfs.Fsid.Val[0]))<<32 | uint64(uint32(sfs.Fsid.Val[1]))
+}
+
+// fsIdentity is a number for the file system of the open file fd. It outlives
+// reboots where the file system has a UUID: its own, from an ioctl, for xfs says
+// the number of the device in f_fsid; else f_fsid, which ext4 and others make of
+// it. Of a file system with neither it is where it is mounted from.
+func fsIdentity(fd int, sfs *unix.Statfs_t, dev uint64) uint64 {
+	b := make([]byte, 1024)
+	ask := func(request uintptr) bool {
+		_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(unsafe.Pointer(&b[0])))
+		return e == 0
+	}
+	var uuid []byte
+	known := keeper(int64(sfs.Type)) // others would ask a program that may not answer
+	switch {
+	case known && ask(getFSUUID) && b[0] == uuidLen:
+		uuid = b[1 : 1+uuidLen]
+	case sfs.Type == unix.XFS_SUPER_MAGIC && ask(xfsGeometry):
+		uuid = b[xfsUUIDAt : xfsUUIDAt+uuidLen]
+	case sfs.Type == unix.BTRFS_SUPER_MAGIC && ask(btrfsInfo):
+		uuid = b[btrfsUUIDAt : btrfsUUIDAt+uuidLen]
+	}
+	fsid := statFsid(sfs)
+	switch {
+	case uuid == nil && fsid != 0:
+		return hash64(uint64(sfs.Type), fsid)
+	case uuid == nil:
+		return hash64(uint64(sfs.Type), hashString(mountSource(fd)), dev)
+	case sfs.Type != unix.BTRFS_SUPER_MAGIC:
+		fsid = 0 // may be the number of the device
+	}
+	// Of btrfs f_fsid tells the subvolumes apart.
+	return hash64(uint64(sfs.Type), binary.BigEndian.Uint64(uuid), binary.BigEndian.Uint64(uuid[8:]), fsid)
+}
+
+func hashString(s string) uint64 {
+	sum := sha256.Sum256([]byte(s))
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// mountSource is what the file system of fd was mounted from, such as a device
+// or a directory, "" if that is not known.
+func mountSource(fd int) string {
+	id, err := mountID(fd)
+	if err != nil {
+		return ""
+	}
+	for _, m := range readMounts() {
+		if m.id == id {
+			return m.source
+		}
+	}
+	return ""
+}
+
+// keeper reports whether a file system of that magic number keeps its inode
+// numbers and handles: over remounts, and while nobody has the file open. Of
+// others a number may be given to another file at any time, so a handle made of
+// it could open that one.
+func keeper(magic int64) bool {
+	switch uint32(magic) {
+	case unix.EXT4_SUPER_MAGIC, // ext2 and ext3, too
+		unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.F2FS_SUPER_MAGIC,
+		unix.REISERFS_SUPER_MAGIC, unix.NILFS_SUPER_MAGIC, unix.SQUASHFS_MAGIC, unix.EROFS_SUPER_MAGIC_V1,
+		unix.UDF_SUPER_MAGIC, unix.ISOFS_SUPER_MAGIC,
+		unix.OVERLAYFS_SUPER_MAGIC, // has handles with nfs_export=on alone
+		bcachefsMagic, zfsMagic, jfsMagic, ocfs2Magic, gfs2Magic:
+		return true
+	}
+	return false
+}
+
+// Magic numbers that x/sys has not.
+const (
+	bcachefsMagic = 0xca451a4e
+	zfsMagic      = 0x2fc12fc1
+	jfsMagic      = 0x3153464a
+	ocfs2Magic    = 0x7461636f
+	gfs2Magic     = 0x01161970
+)

@@ -1,0 +1,103 @@
+// Mounts: the mounted file systems that an FS serves.
+
+package osfs
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"golang.org/x/sys/unix"
+)
+
+// A mount is a mounted file system: that of the export, or, with CrossMounts, one
+// mounted in it.
+type mount struct {
+	// Set once.
+	id     uint64 // in Refs: another file system in the same place has another
+	fsid   uint64 // attribute of its files
+	fd     int    // a file or directory of it; O_RDONLY, as open_by_handle_at needs
+	number int    // of the mount, -1: not known
+	dev    uint64 // st_dev of fd
+	ino    uint64 // st_ino of fd
+	stat   uint64 // f_fsid of fd
+	magic  int64
+	top    bool // that of the export: always open
+	kernel bool // handles are the kernel's
+	keeps  bool // handles outlive this run
+
+	// Guarded by mountTable.mu, for those of the table.
+	refs int
+	used uint32 // the cache's tick when it was last got
+}
+
+// runID makes handles of file systems that do not keep their inode numbers end
+// with this process: a later one could take them for those of other files.
+var runID = func() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return binary.BigEndian.Uint64(b[:])
+}()
+
+// newMount describes the file system of fd, which it keeps.
+func newMount(fd int, o *Options, top bool) (*mount, error) {
+	var st unix.Stat_t
+	var sfs unix.Statfs_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	if err := unix.Fstatfs(fd, &sfs); err != nil {
+		return nil, err
+	}
+	m := &mount{fd: fd, number: -1, dev: st.Dev, ino: st.Ino, stat: statFsid(&sfs), magic: int64(sfs.Type), top: top}
+	if n, err := mountID(fd); err == nil {
+		m.number = n
+	}
+	m.fsid = fsIdentity(fd, &sfs, st.Dev)
+	m.keeps = keeper(m.magic)
+	m.kernel = m.keeps && !o.NoKernelHandles && m.probe()
+	if m.magic == unix.OVERLAYFS_SUPER_MAGIC && !m.kernel {
+		m.keeps = false // inode numbers and birth times change when a file is first written
+	}
+	m.id = m.fsid
+	if !top {
+		m.id = hash64(m.fsid, st.Ino) // a directory of a file system can be mounted by itself
+	}
+	if !m.keeps {
+		m.id = hash64(m.id, runID)
+	}
+	return m, nil
+}
+
+// probe tries whether handles can be made and opened here.
+func (m *mount) probe() bool {
+	h, _, err := unix.NameToHandleAt(m.fd, "", unix.AT_EMPTY_PATH)
+	if err != nil || !handleFits(&h) {
+		return false
+	}
+	fd, err := openHandle(m.fd, h, unix.O_PATH)
+	if err != nil {
+		return false
+	}
+	unix.Close(fd)
+	return true
+}
+
+// handleFits reports whether a handle of the kernel has room in a Ref.
+func handleFits(h *unix.FileHandle) bool {
+	return h.Size() <= nfsserver.MaxRef-kernelRefHeader && h.Type() >= 0 && h.Type() <= 255
+}
+
+// volume is the part of the mount that an open file with device number dev is
+// of: 0 for that of m.fd. Subvolumes of btrfs have inode numbers of their own, and so
+// have the layers of an overlay that are of several file systems.
+func (m *mount) volume(fd int, dev uint64) uint64 {
+	if dev == m.dev {
+		return 0
+	}
+	var sfs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &sfs); err == nil && statFsid(&sfs) != m.stat {
+		return hash64(m.fsid, statFsid(&sfs))
+	}
+	return hash64(m.fsid, dev)
+}

@@ -1,0 +1,71 @@
+// /proc/self/mountinfo: which file systems are mounted where.
+
+package osfs
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A mountEntry is a line of /proc/self/mountinfo (proc_pid_mountinfo(5)).
+type mountEntry struct {
+	id     int
+	point  string // the path of the mount point, as this process sees it
+	fstype string
+	source string
+}
+
+// readMounts returns all mounts in the order they were made; none if that cannot be read.
+func readMounts() (all []mountEntry) {
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(b)) {
+		// id parent major:minor root point options [tag...] - fstype source superoptions
+		left, right, ok := strings.Cut(line, " - ")
+		l, r := strings.Fields(left), strings.Fields(right)
+		if !ok || len(l) < 5 || len(r) < 2 {
+			continue
+		}
+		if id, err := strconv.Atoi(l[0]); err == nil {
+			all = append(all, mountEntry{id, unescapeMount(l[4]), r[0], unescapeMount(r[1])})
+		}
+	}
+	return all
+}
+
+// unescapeMount undoes the escapes \040 and so on of blanks, newlines and backslashes.
+func unescapeMount(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var out strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				out.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		out.WriteByte(s[i])
+	}
+	return out.String()
+}
+
+// mountID is the number, in mountinfo, of the mount that fd was opened in. It is
+// given again once that mount is gone.
+func mountID(fd int) (int, error) {
+	var sx unix.Statx_t
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &sx); err != nil {
+		return -1, err
+	}
+	if sx.Mask&unix.STATX_MNT_ID == 0 {
+		return -1, unix.ENOSYS // Linux before 5.8
+	}
+	return int(sx.Mnt_id), nil
+}

@@ -1,0 +1,241 @@
+// The table of what is mounted inside an export, for those that are served with it.
+
+package osfs
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"golang.org/x/sys/unix"
+)
+
+// A mountTable has the file systems below an export in whose files clients are
+// at work. Each has one file open, which keeps it mounted, so it leaves the table
+// like a node when it has been idle. It is found again by the number of its
+// mount, when a file of it was opened by name, or by the id in a Ref.
+type mountTable struct {
+	len atomic.Int64
+
+	mu       sync.Mutex // guards all below, and refs and used of the mounts
+	byNumber map[int]*mount
+	byID     map[uint64]*mount
+	unknown  map[uint64]uint32 // ids that nothing mounted has, with the tick of the search
+}
+
+// maxUnknown bounds the ids that are known to be of nothing mounted.
+const maxUnknown = 1024
+
+func (t *mountTable) init() {
+	t.byNumber, t.byID, t.unknown = make(map[int]*mount), make(map[uint64]*mount), make(map[uint64]uint32)
+}
+
+// mountOf returns, with a reference, the mount that fd was opened in.
+func (f *FS) mountOf(fd int) (*mount, error) {
+	if !f.cross {
+		return f.top, nil
+	}
+	number, err := mountID(fd)
+	if err != nil {
+		return nil, err
+	}
+	if number == f.top.number {
+		return f.top, nil
+	}
+	t := &f.mounts
+	t.mu.Lock()
+	m := f.hold(t.byNumber[number])
+	t.mu.Unlock()
+	if m != nil {
+		return m, nil
+	}
+	for _, e := range readMounts() {
+		if e.id == number {
+			return f.enter(&e)
+		}
+	}
+	return nil, nfsserver.ErrStale // unmounted, or moved elsewhere, since
+}
+
+// mountByID returns, with a reference, the mount of an id in a Ref.
+func (f *FS) mountByID(id uint64) (*mount, error) {
+	if id == f.top.id {
+		return f.top, nil
+	}
+	if !f.cross {
+		return nil, nfsserver.ErrStale
+	}
+	t := &f.mounts
+	t.mu.Lock()
+	m := f.hold(t.byID[id])
+	at, unknown := t.unknown[id]
+	t.mu.Unlock()
+	if m != nil {
+		return m, nil
+	}
+	if unknown && f.cache.tick.Load()-at < idleTicks {
+		f.cache.wake()
+		return nil, nfsserver.ErrStale
+	}
+	for _, e := range f.mountsBelow() {
+		m, err := f.enter(&e)
+		if err != nil {
+			continue // covered by another, or gone
+		}
+		if m.id == id {
+			return m, nil
+		}
+		f.mounts.release(m)
+	}
+	t.mu.Lock()
+	if len(t.unknown) >= maxUnknown {
+		clear(t.unknown)
+	}
+	t.unknown[id] = f.cache.tick.Load()
+	t.mu.Unlock()
+	return nil, nfsserver.ErrStale
+}
+
+// mountsBelow returns the mounts inside the export, the last made first.
+func (f *FS) mountsBelow() (below []mountEntry) {
+	root, err := fdPath(f.tree.named)
+	if err != nil {
+		return nil
+	}
+	prefix := strings.TrimSuffix(root, "/") + "/"
+	all := readMounts()
+	for i := len(all) - 1; i >= 0; i-- {
+		if strings.HasPrefix(all[i].point, prefix) {
+			below = append(below, all[i])
+		}
+	}
+	return below
+}
+
+// enter opens a mount of mountinfo below the root, if that is what its path
+// leads to, and adds it to the table. It has a reference.
+func (f *FS) enter(e *mountEntry) (*mount, error) {
+	root, err := fdPath(f.tree.named)
+	if err != nil {
+		return nil, err
+	}
+	rel, err := filepath.Rel(root, e.point)
+	if err != nil {
+		return nil, err
+	}
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS}
+	fd, err := opened(func() (int, error) { return unix.Openat2(f.tree.root, rel, &how) })
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	if n, err := mountID(fd); err != nil || n != e.id {
+		return nil, nfsserver.ErrStale
+	}
+	// Opening a device or a FIFO acts on it: a mount of one by itself is not served.
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	if fileType(st.Mode) != nfsserver.TypeDir && fileType(st.Mode) != nfsserver.TypeReg {
+		return nil, unix.EACCES
+	}
+	anchor, err := openHere(unix.AT_FDCWD, procPath(fd), unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	m, err := newMount(anchor, &f.opts, false)
+	if err != nil {
+		unix.Close(anchor)
+		return nil, err
+	}
+	return f.add(m), nil
+}
+
+// add adds a mount to the table, unless it has it, and returns it with a reference.
+func (f *FS) add(m *mount) *mount {
+	t := &f.mounts
+	t.mu.Lock()
+	old := f.hold(t.byNumber[m.number])
+	if old == nil {
+		f.hold(m)
+		t.byNumber[m.number] = m
+		if t.byID[m.id] == nil {
+			t.byID[m.id] = m
+		}
+		delete(t.unknown, m.id)
+		t.len.Add(1)
+	}
+	t.mu.Unlock()
+	f.cache.wake()
+	if old != nil {
+		unix.Close(m.fd)
+		return old
+	}
+	return m
+}
+
+// hold takes a reference on m, if there is one; mounts.mu is held.
+func (f *FS) hold(m *mount) *mount {
+	if m != nil {
+		m.refs++
+		m.used = f.cache.tick.Load()
+	}
+	return m
+}
+
+// release returns a reference on m; that of the export has none.
+func (t *mountTable) release(m *mount) {
+	if m.top {
+		return
+	}
+	t.mu.Lock()
+	m.refs--
+	t.mu.Unlock()
+}
+
+// idle removes the mounts to close at tick now and returns them.
+func (t *mountTable) idle(now uint32) (out []*mount) {
+	if t.len.Load() == 0 {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, m := range t.byNumber {
+		if m.refs > 0 || now-m.used < idleTicks {
+			continue
+		}
+		delete(t.byNumber, m.number)
+		if t.byID[m.id] == m {
+			delete(t.byID, m.id)
+		}
+		t.len.Add(-1)
+		out = append(out, m)
+	}
+	return out
+}
+
+// closeAll closes all mounts; nobody uses one.
+func (t *mountTable) closeAll() {
+	for _, m := range t.byNumber {
+		unix.Close(m.fd)
+	}
+	clear(t.byNumber)
+	clear(t.byID)
+}
+
+// fdPath is the path of an open directory as this process sees it now.
+func fdPath(fd int) (string, error) {
+	b := make([]byte, unix.PathMax)
+	n, err := unix.Readlink(procPath(fd), b)
+	if err != nil {
+		return "", err
+	}
+	if n == len(b) {
+		return "", errors.New("path too long")
+	}
+	return string(b[:n]), nil
+}
