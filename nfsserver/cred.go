@@ -11,6 +11,13 @@ type Cred struct {
 	GIDs     []uint32 // supplementary groups, in no order
 }
 
+// Permissions, as in one digit of a mode and in access(2).
+const (
+	MayExec  = 1 << iota // search, for a directory
+	MayWrite             // make and remove names, for a directory
+	MayRead
+)
+
 // Self returns the user as whom this process acts.
 func Self() Cred {
 	c := Cred{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}

@@ -29,8 +29,9 @@ var (
 // changed has returned nil. The NFS programs make UNSTABLE, DATA_SYNC,
 // FILE_SYNC and COMMIT (RFC 1813 §3.3.7, §3.3.21) from these two facts.
 //
-// A Cred is the user as whom a method acts. Permissions are checked before, in
-// access.go. Names are single components, neither empty nor with a slash or
+// Permissions: methods with a Cred do what that user may do and refuse the rest,
+// EACCES and EPERM as system calls give them. A method that finds or changes a
+// name needs what a local process needs on the directory. Names are single components, neither empty nor with a slash or
 // NUL; "." and ".." come only to Lookup.
 //
 // Errors are syscall.Errno values, those of io/fs, or those above; status.go
@@ -43,14 +44,23 @@ type FS interface {
 
 	// Getattr returns the attributes. It does not allocate in the steady state.
 	Getattr(r Ref) (Attr, error)
-	// Setattr sets what s.Mask names, the size first. Symbolic links are not followed.
-	// On an error some of the attributes may have been set.
+	// Access returns those of the permissions want (MayRead, MayWrite, MayExec) that c has.
+	Access(c Cred, r Ref, want uint32) (uint32, error)
+	// Setattr sets what s.Mask names. Symbolic links are not followed. A change of
+	// owner or size clears set-id bits, as chown(2) and write(2) do. Who may write
+	// may set the present time, others than the owner no other. On an error some of
+	// the attributes may have been set, but if s names what only an owner may set
+	// nobody else has changed the size.
 	Setattr(c Cred, r Ref, s *SetAttr) error
 	// ReadAt fills p from offset off and returns how many octets there were;
 	// fewer than len(p) means that the file ends there, which is no error.
+	// Its owner may read a file whatever the mode, and so may who may execute it
+	// (RFC 1813 §4.4); permission is checked even if p is empty.
 	// It does not allocate in the steady state, and keeps nothing of p.
 	ReadAt(c Cred, r Ref, p []byte, off uint64) (int, error)
 	// WriteAt writes p at off, which may be behind the end: the gap reads as zeros.
+	// The owner may write whatever the mode (RFC 1813 §4.4); permission is checked
+	// even if p is empty. Set-id bits are cleared as by write(2).
 	// It is unstable until Sync. With n < len(p) err says why, unless n > 0.
 	// It does not allocate in the steady state, and keeps nothing of p.
 	WriteAt(c Cred, r Ref, p []byte, off uint64) (int, error)
@@ -64,7 +74,12 @@ type FS interface {
 	// Readlink returns the target of a symbolic link, EINVAL for other objects.
 	Readlink(c Cred, r Ref) (string, error)
 	// Create makes an empty regular file with the attributes of s; an existing
-	// name is EEXIST, whatever it names. The same holds for the three below.
+	// name is EEXIST, whatever it names. It belongs to c, and to c's group or, in a
+	// directory with the set-group-id bit, to the directory's, unless s says
+	// otherwise and c may; its mode is that of s (without: 0600, directories 0700),
+	// less what a default ACL of the directory takes away. All this holds from its
+	// first moment, but for what s gives to another owner. The same holds for the
+	// three below.
 	Create(c Cred, dir Ref, name string, s *SetAttr) (Ref, Attr, error)
 	Mkdir(c Cred, dir Ref, name string, s *SetAttr) (Ref, Attr, error)
 	Symlink(c Cred, dir Ref, name, target string, s *SetAttr) (Ref, Attr, error)
@@ -81,10 +96,11 @@ type FS interface {
 	Rename(c Cred, from Ref, fromName string, to Ref, toName string) error
 
 	// ReadDir calls emit for the entries behind the cookie (0: all), "." and ".."
-	// too, until it returns false. A name that exists during the whole of a
-	// listing is emitted once, whatever else comes or goes. With plus, Ref and Attr
-	// are filled in where they can be had cheaply. emit must not call the FS; the
-	// Dirent is valid only inside it. eof tells that no entry is left.
+	// too, until it returns false. c must be allowed to read dir. A name that exists
+	// during the whole of a listing is emitted once, whatever else comes or goes.
+	// With plus, Ref and Attr are filled in where they can be had cheaply and c may
+	// search dir. emit must not call the FS; the Dirent is valid only inside it. eof
+	// tells that no entry is left.
 	ReadDir(c Cred, dir Ref, cookie uint64, plus bool, emit func(*Dirent) bool) (eof bool, err error)
 	// Statfs tells the room left.
 	Statfs(r Ref) (Statfs, error)

@@ -69,8 +69,6 @@ func (s *Server) mountPoint(w *Cred, p string) (object, error) {
 			return o, err
 		case at.Type != TypeDir:
 			return o, nfs3.ErrNotDir
-		case !w.may(&at, mayExec):
-			return o, nfs3.ErrAcces
 		}
 		if err := checkName(x, []byte(name)); err != nil {
 			return o, err

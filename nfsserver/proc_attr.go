@@ -69,12 +69,6 @@ func (s *Server) doSetattr(o *object, w *Cred, a *nfs3.SetattrArgs, before *nfs3
 	case set.Has(SetSize) && set.Size > o.x.info.MaxFileSize:
 		return nfs3.ErrFBig
 	}
-	if err := w.maySet(&at, &set); err != nil {
-		return err
-	}
-	if mode, changed := w.killSetID(&at); set.Has(SetSize) && !set.Has(SetMode) && changed {
-		set.Mask, set.Mode = set.Mask|SetMode, mode
-	}
 	return o.x.fs.Setattr(*w, o.ref, &set)
 }
 
@@ -103,12 +97,44 @@ func (s *Server) access(c *transport.Call) error {
 	if err == nil {
 		var at Attr
 		if at, err = o.getattr(); err == nil {
-			w := s.who(c)
-			res.Access = w.access(&at, a.Access, o.x.readOnly && at.Type != TypeChar && at.Type != TypeBlock && at.Type != TypeFIFO)
+			res.Access, err = o.access(s.who(c), &at, a.Access)
 			res.Attr = postOp(&at)
 		}
 	}
 	res.Status = status(err)
 	res.EncodeXDR(c.Res)
 	return nil
+}
+
+// access returns those of the ACCESS bits want (RFC 1813 §3.3.4) that w has on o,
+// which has attributes at. A read-only export lets nobody change what it holds,
+// but devices and FIFOs lead elsewhere.
+func (o *object) access(w Cred, at *Attr, want uint32) (uint32, error) {
+	search := nfs3.AccessExecute
+	change := nfs3.AccessModify | nfs3.AccessExtend
+	if at.Type == TypeDir {
+		search = nfs3.AccessLookup
+		change |= nfs3.AccessDelete
+	}
+	bits := [...]struct{ perm, access uint32 }{{MayRead, nfs3.AccessRead}, {MayExec, search}, {MayWrite, change}}
+	var perms uint32
+	for _, b := range bits {
+		if want&b.access != 0 {
+			perms |= b.perm
+		}
+	}
+	if o.x.readOnly && at.Type != TypeChar && at.Type != TypeBlock && at.Type != TypeFIFO {
+		perms &^= MayWrite
+	}
+	if perms == 0 {
+		return 0, nil
+	}
+	perms, err := o.x.fs.Access(w, o.ref, perms)
+	var have uint32
+	for _, b := range bits {
+		if perms&b.perm != 0 {
+			have |= b.access
+		}
+	}
+	return have & want, err
 }

@@ -15,13 +15,12 @@ type making struct {
 	dir  object
 	who  Cred
 	name string
-	at   Attr // of dir, before
 	set  SetAttr
 }
 
 // make runs one of the four: do is called under the lock of the directory, once
-// it stands that the caller may make an object of type t of that name there.
-func (s *Server) make(c *transport.Call, where *nfs3.DirOpArgs, sattr *nfs3.Sattr, t FileType, do func(*making) (Ref, Attr, error)) error {
+// name and attributes are validated.
+func (s *Server) make(c *transport.Call, where *nfs3.DirOpArgs, sattr *nfs3.Sattr, do func(*making) (Ref, Attr, error)) error {
 	var res nfs3.CreateRes
 	o, err := s.open(&where.Dir)
 	if err == nil {
@@ -30,7 +29,7 @@ func (s *Server) make(c *transport.Call, where *nfs3.DirOpArgs, sattr *nfs3.Satt
 		var at Attr
 		mu := s.locks.of(&o.ref)
 		mu.Lock()
-		if err = m.begin(where.Name, sattr, t, &res.DirWcc.Before); err == nil {
+		if err = m.begin(where.Name, sattr, &res.DirWcc.Before); err == nil {
 			r, at, err = do(&m)
 		}
 		res.DirWcc.After = o.post()
@@ -45,12 +44,13 @@ func (s *Server) make(c *transport.Call, where *nfs3.DirOpArgs, sattr *nfs3.Satt
 }
 
 // begin checks directory, name and attributes.
-func (m *making) begin(name []byte, sattr *nfs3.Sattr, t FileType, before *nfs3.PreOpAttr) (err error) {
-	if m.at, err = m.dir.getattr(); err != nil {
+func (m *making) begin(name []byte, sattr *nfs3.Sattr, before *nfs3.PreOpAttr) (err error) {
+	at, err := m.dir.getattr()
+	if err != nil {
 		return err
 	}
-	*before = preOp(&m.at)
-	if m.at.Type != TypeDir {
+	*before = preOp(&at)
+	if at.Type != TypeDir {
 		return nfs3.ErrNotDir
 	}
 	if err := checkName(m.dir.x, name); err != nil {
@@ -62,15 +62,13 @@ func (m *making) begin(name []byte, sattr *nfs3.Sattr, t FileType, before *nfs3.
 	switch {
 	case m.dir.x.readOnly:
 		return nfs3.ErrROFS
-	case !m.who.mayChangeDir(&m.at):
-		return nfs3.ErrAcces
 	case dots(name):
 		return nfs3.ErrExist
 	case m.set.Has(SetSize) && m.set.Size > m.dir.x.info.MaxFileSize:
 		return nfs3.ErrFBig
 	}
 	m.name = string(name)
-	return m.who.adopt(&m.at, &m.set, t)
+	return nil
 }
 
 func (s *Server) mkdir(c *transport.Call) error {
@@ -80,7 +78,7 @@ func (s *Server) mkdir(c *transport.Call) error {
 		return err
 	}
 	a.Attr.SetSize = false
-	return s.make(c, &a.Where, &a.Attr, TypeDir, func(m *making) (Ref, Attr, error) {
+	return s.make(c, &a.Where, &a.Attr, func(m *making) (Ref, Attr, error) {
 		return m.dir.x.fs.Mkdir(m.who, m.dir.ref, m.name, &m.set)
 	})
 }
@@ -92,7 +90,7 @@ func (s *Server) symlink(c *transport.Call) error {
 		return err
 	}
 	a.Attr.SetSize = false
-	return s.make(c, &a.Where, &a.Attr, TypeSymlink, func(m *making) (Ref, Attr, error) {
+	return s.make(c, &a.Where, &a.Attr, func(m *making) (Ref, Attr, error) {
 		if err := checkTarget(a.Path); err != nil {
 			return Ref{}, Attr{}, err
 		}
@@ -125,16 +123,7 @@ func (s *Server) mknod(c *transport.Call) error {
 	}
 	a.Attr.SetSize = false
 	t := FileType(a.Type)
-	return s.make(c, &a.Where, &a.Attr, t, func(m *making) (Ref, Attr, error) {
-		switch t {
-		case TypeSocket, TypeFIFO:
-		case TypeChar, TypeBlock:
-			if !m.who.root() {
-				return Ref{}, Attr{}, nfs3.ErrPerm
-			}
-		default:
-			return Ref{}, Attr{}, nfs3.ErrBadType
-		}
+	return s.make(c, &a.Where, &a.Attr, func(m *making) (Ref, Attr, error) {
 		return m.dir.x.fs.Mknod(m.who, m.dir.ref, m.name, t, Rdev{a.Rdev.Major, a.Rdev.Minor}, &m.set)
 	})
 }
@@ -145,7 +134,7 @@ func (s *Server) create(c *transport.Call) error {
 	if err := c.ArgsErr(); err != nil {
 		return err
 	}
-	return s.make(c, &a.Where, &a.Attr, TypeReg, func(m *making) (Ref, Attr, error) {
+	return s.make(c, &a.Where, &a.Attr, func(m *making) (Ref, Attr, error) {
 		if a.Mode == nfs3.Exclusive {
 			m.set.Atime, m.set.Mtime = verfTimes(a.Verf)
 			m.set.Mask |= SetAtime | SetMtime
@@ -185,13 +174,7 @@ func (m *making) reuse(mode nfs3.CreateMode) (Ref, Attr, error) {
 	if !m.set.Has(SetSize) {
 		return r, at, nil
 	}
-	if !m.who.mayWriteFile(&at) {
-		return r, at, nfs3.ErrAcces
-	}
 	set := SetAttr{Mask: SetSize | SetMtimeNow, Size: m.set.Size}
-	if mode, changed := m.who.killSetID(&at); changed {
-		set.Mask, set.Mode = set.Mask|SetMode, mode
-	}
 	if err := fs.Setattr(m.who, r, &set); err != nil {
 		return r, at, err
 	}

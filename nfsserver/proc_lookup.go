@@ -48,8 +48,6 @@ func (s *Server) doLookup(o *object, w *Cred, name []byte, res *nfs3.LookupRes) 
 		return err
 	case dir.Type != TypeDir:
 		return nfs3.ErrNotDir
-	case !w.may(&dir, mayExec):
-		return nfs3.ErrAcces
 	}
 	if err := checkName(o.x, name); err != nil {
 		return err

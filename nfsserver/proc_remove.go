@@ -7,51 +7,23 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// changeable checks that w may change the names of directory o, and that name is one.
-func (o *object) changeable(w *Cred, name []byte, before *nfs3.PreOpAttr) (Attr, error) {
+// changeable checks that names in directory o may change at all, and that name is one.
+func (o *object) changeable(name []byte, before *nfs3.PreOpAttr) error {
 	at, err := o.getattr()
 	if err != nil {
-		return at, err
+		return err
 	}
 	*before = preOp(&at)
 	if at.Type != TypeDir {
-		return at, nfs3.ErrNotDir
+		return nfs3.ErrNotDir
 	}
 	if err := checkName(o.x, name); err != nil {
-		return at, err
+		return err
 	}
-	switch {
-	case o.x.readOnly:
-		return at, nfs3.ErrROFS
-	case !w.mayChangeDir(&at):
-		return at, nfs3.ErrAcces
+	if o.x.readOnly {
+		return nfs3.ErrROFS
 	}
-	return at, nil
-}
-
-// unlinkable checks that a sticky directory lets w take name away.
-func (o *object) unlinkable(w *Cred, dir *Attr, name string) error {
-	if dir.Mode&ModeSticky == 0 || w.owns(dir) {
-		return nil
-	}
-	_, at, err := o.x.fs.Lookup(*w, o.ref, name)
-	if err == nil && !w.mayUnlink(dir, &at) {
-		return nfs3.ErrPerm
-	}
-	return err
-}
-
-// movable checks that w may move name to another directory: for a directory that
-// means to change its "..", and so takes the right to write to it.
-func (o *object) movable(w *Cred, name string) error {
-	if w.root() {
-		return nil
-	}
-	_, at, err := o.x.fs.Lookup(*w, o.ref, name)
-	if err == nil && at.Type == TypeDir && !w.may(&at, mayWrite) {
-		return nfs3.ErrAcces
-	}
-	return err
+	return nil
 }
 
 func (s *Server) remove(c *transport.Call) error { return s.unlink(c, false) }
@@ -82,10 +54,10 @@ func (s *Server) unlink(c *transport.Call, isDir bool) error {
 
 // unlink does REMOVE or RMDIR under the lock of the directory.
 func (o *object) unlink(w *Cred, name []byte, isDir bool, before *nfs3.PreOpAttr) error {
-	dir, err := o.changeable(w, name, before)
-	switch {
-	case err != nil:
+	if err := o.changeable(name, before); err != nil {
 		return err
+	}
+	switch {
 	case string(name) == "." && isDir:
 		return nfs3.ErrInval // RFC 1813 §3.3.13
 	case string(name) == ".." && isDir:
@@ -93,14 +65,10 @@ func (o *object) unlink(w *Cred, name []byte, isDir bool, before *nfs3.PreOpAttr
 	case dots(name):
 		return nfs3.ErrIsDir
 	}
-	n := string(name)
-	if err := o.unlinkable(w, &dir, n); err != nil {
-		return err
-	}
 	if isDir {
-		return o.x.fs.Rmdir(*w, o.ref, n)
+		return o.x.fs.Rmdir(*w, o.ref, string(name))
 	}
-	return o.x.fs.Remove(*w, o.ref, n)
+	return o.x.fs.Remove(*w, o.ref, string(name))
 }
 
 func (s *Server) rename(c *transport.Call) error {
@@ -132,8 +100,8 @@ func (s *Server) rename(c *transport.Call) error {
 
 // rename does RENAME under the locks of both directories.
 func rename(from, to *object, w *Cred, a *nfs3.RenameArgs, res *nfs3.RenameRes) error {
-	src, err := from.changeable(w, a.From.Name, &res.FromWcc.Before)
-	dst, err2 := to.changeable(w, a.To.Name, &res.ToWcc.Before)
+	err := from.changeable(a.From.Name, &res.FromWcc.Before)
+	err2 := to.changeable(a.To.Name, &res.ToWcc.Before)
 	switch {
 	case err != nil:
 		return err
@@ -144,20 +112,8 @@ func rename(from, to *object, w *Cred, a *nfs3.RenameArgs, res *nfs3.RenameRes) 
 	case dots(a.From.Name) || dots(a.To.Name):
 		return nfs3.ErrInval // RFC 1813 §3.3.14
 	}
-	old, name := string(a.From.Name), string(a.To.Name)
-	if err := from.unlinkable(w, &src, old); err != nil {
-		return err
-	}
-	if err := to.unlinkable(w, &dst, name); err != nil && status(err) != nfs3.ErrNoEnt {
-		return err
-	}
-	if from.ref != to.ref {
-		if err := from.movable(w, old); err != nil {
-			return err
-		}
-	}
 	// What is in the way gives ISDIR, NOTDIR or NOTEMPTY, as POSIX callers expect.
-	return from.x.fs.Rename(*w, from.ref, old, to.ref, name)
+	return from.x.fs.Rename(*w, from.ref, string(a.From.Name), to.ref, string(a.To.Name))
 }
 
 func (s *Server) link(c *transport.Call) error {
@@ -191,8 +147,7 @@ func (s *Server) link(c *transport.Call) error {
 
 // link does LINK under the lock of the directory.
 func link(o, dir *object, w *Cred, name []byte, before *nfs3.PreOpAttr) error {
-	_, err := dir.changeable(w, name, before)
-	if err != nil {
+	if err := dir.changeable(name, before); err != nil {
 		return err
 	}
 	at, err := o.getattr()

@@ -70,20 +70,10 @@ func (s *Server) doWrite(o *object, w *Cred, a *nfs3.WriteArgs, before *nfs3.Pre
 		return 0, nfs3.ErrIsDir
 	case at.Type != TypeReg || uint64(a.Count) != uint64(len(a.Data)):
 		return 0, nfs3.ErrInval
-	case !w.mayWriteFile(&at):
-		return 0, nfs3.ErrAcces
 	case a.Offset > limit || uint64(a.Count) > limit-a.Offset:
 		return 0, nfs3.ErrFBig
-	case a.Count == 0:
-		return 0, nil
 	}
 	n, err := o.x.fs.WriteAt(*w, o.ref, a.Data[:min(len(a.Data), MaxIO)], a.Offset)
-	if err != nil {
-		return 0, err
-	}
-	if mode, changed := w.killSetID(&at); changed {
-		err = o.x.fs.Setattr(*w, o.ref, &SetAttr{Mask: SetMode, Mode: mode})
-	}
 	return uint32(n), err
 }
 

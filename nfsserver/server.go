@@ -3,9 +3,9 @@
 // Package nfsserver serves file trees by NFS version 3 and MOUNT version 3 (RFC 1813).
 //
 // A Server holds exports, each a name and an FS, and gives the programs to be
-// served: the same tables over RDMA and over TCP. Permissions are checked here,
-// from mode, owner and group, on behalf of the AUTH_SYS caller (access.go);
-// attributes before and after a change are taken under a lock of the object, so
+// served: the same tables over RDMA and over TCP. As whom a call acts is found out
+// here, from its AUTH_SYS caller (identity.go); what that user may do the FS decides,
+// or the kernel below it. Attributes before and after a change are taken under a lock of the object, so
 // that no change through this server comes between them (locks.go).
 //
 // Durability: UNSTABLE data is on stable storage after COMMIT, DATA_SYNC and

@@ -85,10 +85,11 @@ func cutName(arg string) (dir, name string, named bool) {
 	return arg, "", false
 }
 
-// squash says as whom callers act. Without privileges all file system calls are
-// made as the user who runs us, so that is who the callers are.
+// squash says as whom callers act. Without privileges, as in many containers also
+// for root, all file system calls are made as the user who runs us, so that is who
+// the callers are.
 func squash(o *options) nfsserver.Squash {
-	if os.Geteuid() == 0 {
+	if osfs.ActsAsCallers() {
 		return nfsserver.Squash{Root: o.rootSquash}
 	}
 	me := nfsserver.Self()

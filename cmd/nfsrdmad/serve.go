@@ -114,6 +114,7 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 		return err
 	}
 	l.RDMA, l.TCP = address(host, o.rdmaPort), address(host, o.tcpPort)
+	syscall.Umask(0) // modes of new objects are the clients' to choose
 	srv, err := newServer(o, args)
 	if err != nil {
 		return err

@@ -23,8 +23,8 @@ func (n *inode) getattr() nfsserver.Attr {
 	return n.attr
 }
 
-// Setattr sets attributes, the size first.
-func (f *FS) Setattr(_ nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) error {
+// Setattr sets owner, size, mode and times, or nothing.
+func (f *FS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) error {
 	n, err := f.get(&r)
 	if err != nil {
 		return err
@@ -39,14 +39,41 @@ func (f *FS) Setattr(_ nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) er
 		case n.typ != nfsserver.TypeReg:
 			return syscall.EINVAL
 		}
+	}
+	if err := maySet(&c, &n.attr, s); err != nil {
+		return err
+	}
+	if s.Has(nfsserver.SetSize) {
 		if err := f.truncate(n, s.Size); err != nil {
 			return err
 		}
 		n.attr.Mtime = now
 	}
-	n.apply(s, now)
+	set := *s
+	n.settleMode(&c, &set)
+	n.apply(&set, now)
 	n.attr.Ctime = now
 	return nil
+}
+
+// settleMode completes s, which c may set, by what becomes of the mode; n.mu is held.
+func (n *inode) settleMode(c *nfsserver.Cred, s *nfsserver.SetAttr) {
+	a := n.attr
+	gid := a.GID
+	if s.Has(nfsserver.SetGID) {
+		gid = s.GID
+	}
+	if s.Has(nfsserver.SetUID | nfsserver.SetGID) {
+		a.Mode = chowned(c, &a, gid)
+		a.GID = gid
+	}
+	if s.Has(nfsserver.SetSize) {
+		a.Mode = written(c, &a)
+	}
+	if s.Has(nfsserver.SetMode) {
+		a.Mode = chmoded(c, s.Mode, gid)
+	}
+	s.Mask, s.Mode = s.Mask|nfsserver.SetMode, a.Mode
 }
 
 // apply sets all that s names but the size; n.mu is held or n is new.

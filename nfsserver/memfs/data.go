@@ -14,13 +14,16 @@ import (
 const pageSize = 64 << 10
 
 // ReadAt copies out of the pages.
-func (f *FS) ReadAt(_ nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
+func (f *FS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
 	n, err := f.file(&r)
 	if err != nil {
 		return 0, err
 	}
 	n.mu.RLock()
 	defer n.mu.RUnlock()
+	if !mayRead(&c, &n.attr) {
+		return 0, syscall.EACCES
+	}
 	if off >= n.attr.Size {
 		return 0, nil
 	}
@@ -40,18 +43,20 @@ func (f *FS) ReadAt(_ nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (in
 }
 
 // WriteAt copies into the pages. Without room for all it writes what has room.
-func (f *FS) WriteAt(_ nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
+func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
 	n, err := f.file(&r)
 	if err != nil {
 		return 0, err
 	}
-	if off > MaxFileSize || uint64(len(p)) > MaxFileSize-off {
-		return 0, syscall.EFBIG
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.gone {
+	switch {
+	case n.gone:
 		return 0, nfsserver.ErrStale
+	case !mayWrite(&c, &n.attr):
+		return 0, syscall.EACCES
+	case off > MaxFileSize || uint64(len(p)) > MaxFileSize-off:
+		return 0, syscall.EFBIG
 	}
 	done := 0
 	for done < len(p) && err == nil {
@@ -64,6 +69,7 @@ func (f *FS) WriteAt(_ nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (i
 	}
 	if done > 0 {
 		n.attr.Size = max(n.attr.Size, off+uint64(done))
+		n.attr.Mode = written(&c, &n.attr)
 		n.touch()
 	}
 	return done, err

@@ -72,13 +72,17 @@ func (f *FS) findDir(r *nfsserver.Ref) (*inode, error) {
 }
 
 // ReadDir goes over the entries in cookie order.
-func (f *FS) ReadDir(_ nfsserver.Cred, r nfsserver.Ref, cookie uint64, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
+func (f *FS) ReadDir(c nfsserver.Cred, r nfsserver.Ref, cookie uint64, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	n, err := f.findDir(&r)
 	if err != nil {
 		return false, err
 	}
+	if err := n.check(&c, nfsserver.MayRead); err != nil {
+		return false, err
+	}
+	plus = plus && n.check(&c, nfsserver.MayExec) == nil
 	var de nfsserver.Dirent
 	send := func(name string, c uint64, in *inode) bool {
 		de.Name, de.Cookie, de.Fileid, de.HasAttr = append(de.Name[:0], name...), c, in.ino, plus
@@ -102,10 +106,13 @@ func (f *FS) ReadDir(_ nfsserver.Cred, r nfsserver.Ref, cookie uint64, plus bool
 }
 
 // Lookup finds a name.
-func (f *FS) Lookup(_ nfsserver.Cred, r nfsserver.Ref, name string) (nfsserver.Ref, nfsserver.Attr, error) {
+func (f *FS) Lookup(c nfsserver.Cred, r nfsserver.Ref, name string) (nfsserver.Ref, nfsserver.Attr, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	n, err := f.findDir(&r)
+	if err == nil {
+		err = n.check(&c, nfsserver.MayExec)
+	}
 	if err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}

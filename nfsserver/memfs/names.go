@@ -9,51 +9,59 @@ import (
 )
 
 // Create makes an empty file.
-func (f *FS) Create(_ nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
-	return f.add(dir, name, nfsserver.TypeReg, s, 0, func(n *inode) { n.attr.Size = 0 })
+func (f *FS) Create(c nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+	return f.add(&c, dir, name, nfsserver.TypeReg, s, 0, func(n *inode) { n.attr.Size = 0 })
 }
 
 // Mkdir makes an empty directory.
-func (f *FS) Mkdir(_ nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
-	return f.add(dir, name, nfsserver.TypeDir, s, 0, func(n *inode) { n.attr.Nlink = 2 })
+func (f *FS) Mkdir(c nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+	return f.add(&c, dir, name, nfsserver.TypeDir, s, 0, func(n *inode) { n.attr.Nlink = 2 })
 }
 
 // Symlink makes a symbolic link.
-func (f *FS) Symlink(_ nfsserver.Cred, dir nfsserver.Ref, name, target string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+func (f *FS) Symlink(c nfsserver.Cred, dir nfsserver.Ref, name, target string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
 	if target == "" {
 		return nfsserver.Ref{}, nfsserver.Attr{}, syscall.ENOENT
 	}
-	return f.add(dir, name, nfsserver.TypeSymlink, s, int64(len(target)), func(n *inode) {
+	return f.add(&c, dir, name, nfsserver.TypeSymlink, s, int64(len(target)), func(n *inode) {
 		n.target, n.attr.Size, n.attr.Mode = target, uint64(len(target)), 0o777
 	})
 }
 
 // Mknod makes a socket, FIFO or device.
-func (f *FS) Mknod(_ nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver.FileType, rdev nfsserver.Rdev, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+func (f *FS) Mknod(c nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver.FileType, rdev nfsserver.Rdev, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
 	switch t {
 	case nfsserver.TypeSocket, nfsserver.TypeFIFO:
 		rdev = nfsserver.Rdev{}
 	case nfsserver.TypeBlock, nfsserver.TypeChar:
+		if c.UID != 0 {
+			return nfsserver.Ref{}, nfsserver.Attr{}, syscall.EPERM
+		}
 	default:
 		return nfsserver.Ref{}, nfsserver.Attr{}, nfsserver.ErrBadType
 	}
-	return f.add(dir, name, t, s, 0, func(n *inode) { n.attr.Rdev = rdev })
+	return f.add(&c, dir, name, t, s, 0, func(n *inode) { n.attr.Rdev = rdev })
 }
 
 // add makes an object of type t, lets fill complete it, and gives it a name.
 // extra octets are charged for it beside the usual.
-func (f *FS) add(dir nfsserver.Ref, name string, t nfsserver.FileType, s *nfsserver.SetAttr, extra int64, fill func(*inode)) (nfsserver.Ref, nfsserver.Attr, error) {
+func (f *FS) add(c *nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver.FileType, s *nfsserver.SetAttr, extra int64, fill func(*inode)) (nfsserver.Ref, nfsserver.Attr, error) {
 	var none nfsserver.Ref
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	d, err := f.newName(&dir, name)
+	d, err := f.newName(c, &dir, name)
+	if err != nil {
+		return none, nfsserver.Attr{}, err
+	}
+	at := d.getattr()
+	set, err := newborn(c, &at, t, s)
 	if err != nil {
 		return none, nfsserver.Attr{}, err
 	}
 	if err := f.charge(inodeCost + nameCost + int64(len(name)) + extra); err != nil {
 		return none, nfsserver.Attr{}, err
 	}
-	n := f.newInode(t, s)
+	n := f.newInode(t, &set)
 	fill(n)
 	if t == nfsserver.TypeReg && s.Has(nfsserver.SetSize) {
 		n.attr.Size = min(s.Size, MaxFileSize)
@@ -68,9 +76,12 @@ func (f *FS) add(dir nfsserver.Ref, name string, t nfsserver.FileType, s *nfsser
 	return f.ref(n), n.getattr(), nil
 }
 
-// newName returns the directory in which name may be made; f.mu is held for writing.
-func (f *FS) newName(dir *nfsserver.Ref, name string) (*inode, error) {
+// newName returns the directory in which c may make name; f.mu is held for writing.
+func (f *FS) newName(c *nfsserver.Cred, dir *nfsserver.Ref, name string) (*inode, error) {
 	d, err := f.findDir(dir)
+	if err == nil {
+		err = d.check(c, nfsserver.MayExec)
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -79,11 +90,11 @@ func (f *FS) newName(dir *nfsserver.Ref, name string) (*inode, error) {
 	case len(name) > nameMax:
 		return nil, syscall.ENAMETOOLONG
 	}
-	return d, nil
+	return d, d.check(c, nfsserver.MayWrite)
 }
 
 // Link adds a name.
-func (f *FS) Link(_ nfsserver.Cred, r, dir nfsserver.Ref, name string) error {
+func (f *FS) Link(c nfsserver.Cred, r, dir nfsserver.Ref, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n, err := f.find(&r)
@@ -93,7 +104,7 @@ func (f *FS) Link(_ nfsserver.Cred, r, dir nfsserver.Ref, name string) error {
 	if n.dir != nil {
 		return syscall.EPERM
 	}
-	d, err := f.newName(&dir, name)
+	d, err := f.newName(&c, &dir, name)
 	if err != nil {
 		return err
 	}
@@ -110,11 +121,14 @@ func (f *FS) Link(_ nfsserver.Cred, r, dir nfsserver.Ref, name string) error {
 }
 
 // Remove takes a name away, and the object with its last name.
-func (f *FS) Remove(_ nfsserver.Cred, dir nfsserver.Ref, name string) error {
+func (f *FS) Remove(c nfsserver.Cred, dir nfsserver.Ref, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	d, n, err := f.named(&dir, name)
+	d, n, err := f.named(&c, &dir, name)
 	if err != nil {
+		return err
+	}
+	if err := mayUnlink(&c, d, n); err != nil {
 		return err
 	}
 	if n.dir != nil {
@@ -125,10 +139,13 @@ func (f *FS) Remove(_ nfsserver.Cred, dir nfsserver.Ref, name string) error {
 }
 
 // Rmdir takes an empty directory away.
-func (f *FS) Rmdir(_ nfsserver.Cred, dir nfsserver.Ref, name string) error {
+func (f *FS) Rmdir(c nfsserver.Cred, dir nfsserver.Ref, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	d, n, err := f.named(&dir, name)
+	d, n, err := f.named(&c, &dir, name)
+	if err == nil {
+		err = mayUnlink(&c, d, n)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -141,9 +158,12 @@ func (f *FS) Rmdir(_ nfsserver.Cred, dir nfsserver.Ref, name string) error {
 	return nil
 }
 
-// named returns a directory and the object of that name in it; f.mu is held.
-func (f *FS) named(dir *nfsserver.Ref, name string) (d, n *inode, err error) {
-	if d, err = f.findDir(dir); err != nil {
+// named returns a directory that c may search and the object of that name in it; f.mu is held.
+func (f *FS) named(c *nfsserver.Cred, dir *nfsserver.Ref, name string) (d, n *inode, err error) {
+	if d, err = f.findDir(dir); err == nil {
+		err = d.check(c, nfsserver.MayExec)
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	switch name {

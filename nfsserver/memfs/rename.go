@@ -9,14 +9,17 @@ import (
 )
 
 // Rename moves a name.
-func (f *FS) Rename(_ nfsserver.Cred, from nfsserver.Ref, fromName string, to nfsserver.Ref, toName string) error {
+func (f *FS) Rename(c nfsserver.Cred, from nfsserver.Ref, fromName string, to nfsserver.Ref, toName string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	src, n, err := f.named(&from, fromName)
+	src, n, err := f.named(&c, &from, fromName)
 	if err != nil {
 		return err
 	}
 	dst, err := f.findDir(&to)
+	if err == nil {
+		err = dst.check(&c, nfsserver.MayExec)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -27,10 +30,14 @@ func (f *FS) Rename(_ nfsserver.Cred, from nfsserver.Ref, fromName string, to nf
 	case n.dir != nil && inside(dst, n):
 		return syscall.EINVAL
 	}
-	if old := dst.dir.names[toName]; old != nil {
-		if old.inode == n {
-			return nil // two names of one file stay (RFC 1813 §3.3.14)
-		}
+	old := dst.dir.names[toName]
+	if old != nil && old.inode == n {
+		return nil // two names of one file stay (RFC 1813 §3.3.14)
+	}
+	if err := mayMove(&c, src, n, dst, old); err != nil {
+		return err
+	}
+	if old != nil {
 		if err := replaceable(n, old.inode); err != nil {
 			return err
 		}
@@ -38,6 +45,23 @@ func (f *FS) Rename(_ nfsserver.Cred, from nfsserver.Ref, fromName string, to nf
 	}
 	f.move(src, fromName, dst, toName, n)
 	return nil
+}
+
+// mayMove checks that c may move n from directory src to dst, over old if there is
+// one. To move a directory to another one changes its "..": it must be writable.
+func mayMove(c *nfsserver.Cred, src, n, dst *inode, old *entry) error {
+	err := mayUnlink(c, src, n)
+	switch {
+	case err != nil:
+	case old != nil:
+		err = mayUnlink(c, dst, old.inode)
+	default:
+		err = dst.check(c, nfsserver.MayWrite|nfsserver.MayExec)
+	}
+	if err == nil && n.dir != nil && src != dst {
+		err = n.check(c, nfsserver.MayWrite)
+	}
+	return err
 }
 
 // move does a rename to a name that is free; f.mu is held for writing.

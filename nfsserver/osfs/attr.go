@@ -65,40 +65,86 @@ func (f *FS) getattr(n *node) (nfsserver.Attr, error) {
 		f.dropIfGone(n)
 		return nfsserver.Attr{}, nfsserver.ErrStale
 	}
+	n.grants.see(&st)
 	return attrOf(&st, n.fsid), nil
 }
 
-// Setattr sets size, owner, mode and times, in this order: a change of owner
-// clears set-id bits, and the others change times.
-func (f *FS) Setattr(_ nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) error {
+// Setattr sets owner, size, mode and times, in this order: each of the first two
+// clears set-id bits, all change times, and who may not give the file away has
+// not cut it before. The kernel decides on each, as for the caller.
+func (f *FS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) error {
 	n, err := f.acquire(&r)
 	if err != nil {
 		return err
 	}
 	defer f.cache.release(n)
+	size := -1 // descriptor to set the size by
 	if s.Has(nfsserver.SetSize) {
-		fd, err := f.writer(n)
-		if err != nil {
-			return err
-		}
-		if s.Size > f.info.MaxFileSize {
-			return unix.EFBIG
-		}
-		if err := unix.Ftruncate(fd, int64(s.Size)); err != nil {
+		if size, err = f.resizer(n, &c, s); err != nil {
 			return err
 		}
 	}
+	defer n.grants.forget()
+	rest, err := f.setAttr(n, &c, s, size)
+	if rest == 0 || err != unix.EPERM && err != unix.EACCES {
+		return err
+	}
+	if err := f.mayWrite(n, &c); err != nil {
+		return err
+	}
+	return setTimes(n.fd(), &nfsserver.SetAttr{Mask: rest})
+}
+
+// resizer checks that c may set the size of n and all else that s names, and
+// returns the descriptor to do it by. What only an owner may is refused here, before
+// the content is cut.
+func (f *FS) resizer(n *node, c *nfsserver.Cred, s *nfsserver.SetAttr) (int, error) {
+	if err := n.isFile(); err != nil {
+		return -1, err
+	}
+	if s.Size > f.info.MaxFileSize {
+		return -1, unix.EFBIG
+	}
+	const owners = nfsserver.SetMode | nfsserver.SetUID | nfsserver.SetGID | nfsserver.SetAtime | nfsserver.SetMtime
+	if c.UID != 0 && s.Has(owners) && !f.isOwner(n, c) {
+		return -1, unix.EPERM
+	}
+	if err := f.mayWrite(n, c); err != nil {
+		return -1, err
+	}
+	return f.writer(n)
+}
+
+// setAttr sets as c what s names; size is the descriptor to set the size by. When
+// it fails only because no more than the present time is to be set, of one of the
+// two, rest is what is left: utimensat(2) lets owners alone do that, while RFC 1813
+// §3.3.2 has no such rule and clients ask for it on behalf of who may write.
+func (f *FS) setAttr(n *node, c *nfsserver.Cred, s *nfsserver.SetAttr, size int) (rest nfsserver.SetMask, err error) {
+	a, err := f.creds.act(c)
+	if err != nil {
+		return 0, err
+	}
+	defer a.end()
 	if s.Has(nfsserver.SetUID | nfsserver.SetGID) {
 		if err := chown(n.fd(), s); err != nil {
-			return err
+			return 0, err
+		}
+	}
+	if size >= 0 {
+		if err := unix.Ftruncate(size, int64(s.Size)); err != nil {
+			return 0, err
 		}
 	}
 	if s.Has(nfsserver.SetMode) && n.typ != nfsserver.TypeSymlink {
 		if err := chmod(n.fd(), s.Mode); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return setTimes(n.fd(), s)
+	err = setTimes(n.fd(), s)
+	if err != nil && !s.Has(nfsserver.SetAtime|nfsserver.SetMtime) {
+		rest = s.Mask & (nfsserver.SetAtimeNow | nfsserver.SetMtimeNow)
+	}
+	return rest, err
 }
 
 // chown sets owner and group, those that s names.

@@ -1,37 +1,30 @@
-// Making objects: each is private to the server until its owner and mode stand.
+// Making objects: as the caller, who owns them from their first moment.
 
 package osfs
 
 import (
-	"errors"
-
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"golang.org/x/sys/unix"
 )
 
 // Create makes a file, and keeps it open for the writes that follow.
-func (f *FS) Create(_ nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+func (f *FS) Create(c nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
 	d, err := f.acquireDir(&dir)
 	if err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
 	defer f.cache.release(d)
-	fd, err := opened(func() (int, error) {
-		return unix.Openat(d.fd(), name, unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	const flags = unix.O_CREAT | unix.O_EXCL | unix.O_RDWR | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	mode := newMode(s, 0o600)
+	fd, err := opened(func() (fd int, err error) {
+		err = f.as(&c, func() error { fd, err = unix.Openat(d.fd(), name, flags, mode); return err })
+		return fd, err
 	})
 	if err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
-	if s.Has(nfsserver.SetSize) && s.Size > 0 {
-		err = unix.Ftruncate(fd, int64(min(s.Size, f.info.MaxFileSize)))
-	}
 	var x file
-	if err == nil {
-		err = f.finish(fd, s, true, &x)
-	}
-	if err != nil {
-		unix.Close(fd)
-		unix.Unlinkat(d.fd(), name, 0)
+	if err := f.complete(d, &c, name, s, 0, fd, &x); err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
 	f.note(&x, d, name)
@@ -42,48 +35,23 @@ func (f *FS) Create(_ nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserv
 	return x.ref, x.attr(), nil
 }
 
-// finish sets the attributes of a new object and describes it.
-func (f *FS) finish(fd int, s *nfsserver.SetAttr, hasMode bool, x *file) error {
-	err := chownNew(fd, s)
-	if err == nil && hasMode && s.Has(nfsserver.SetMode) {
-		err = chmod(fd, s.Mode)
+// newMode is the mode of a new object, usual if s has none.
+func newMode(s *nfsserver.SetAttr, usual uint32) uint32 {
+	if s.Has(nfsserver.SetMode) {
+		return s.Mode & nfsserver.ModeAll
 	}
-	if err == nil {
-		err = setTimes(fd, s)
-	}
-	if err != nil {
-		return err
-	}
-	return f.describe(fd, x)
+	return usual
 }
 
-// chownNew gives a new object to whom s names, if this process may.
-func chownNew(fd int, s *nfsserver.SetAttr) error {
-	if !s.Has(nfsserver.SetUID | nfsserver.SetGID) {
-		return nil
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return err
-	}
-	if (!s.Has(nfsserver.SetUID) || st.Uid == s.UID) && (!s.Has(nfsserver.SetGID) || st.Gid == s.GID) {
-		return nil
-	}
-	if err := chown(fd, s); err != nil && !errors.Is(err, unix.EPERM) {
-		return err
-	}
-	return nil
-}
-
-// make runs mk in directory dir, then completes the new object name there;
-// undo is the flag of unlinkat that takes it away again.
-func (f *FS) make(dir nfsserver.Ref, name string, s *nfsserver.SetAttr, undo int, hasMode bool, mk func(dirfd int) error) (nfsserver.Ref, nfsserver.Attr, error) {
+// make runs mk as the caller in directory dir, then completes the new object name
+// there; undo is the flag of unlinkat that removes it.
+func (f *FS) make(c *nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserver.SetAttr, undo int, mk func(dirfd int) error) (nfsserver.Ref, nfsserver.Attr, error) {
 	d, err := f.acquireDir(&dir)
 	if err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
 	defer f.cache.release(d)
-	if err := mk(d.fd()); err != nil {
+	if err := f.as(c, func() error { return mk(d.fd()) }); err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
 	fd, err := f.tree.openPath(d.fd(), name)
@@ -91,9 +59,7 @@ func (f *FS) make(dir nfsserver.Ref, name string, s *nfsserver.SetAttr, undo int
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
 	var x file
-	if err := f.finish(fd, s, hasMode, &x); err != nil {
-		unix.Close(fd)
-		unix.Unlinkat(d.fd(), name, undo)
+	if err := f.complete(d, c, name, s, undo, fd, &x); err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
 	f.note(&x, d, name)
@@ -103,37 +69,109 @@ func (f *FS) make(dir nfsserver.Ref, name string, s *nfsserver.SetAttr, undo int
 	return x.ref, x.attr(), nil
 }
 
+// complete sets what the call that made name could not set, and describes the new
+// object in x. On an error the name is removed again, and fd closed.
+func (f *FS) complete(d *node, c *nfsserver.Cred, name string, s *nfsserver.SetAttr, undo, fd int, x *file) error {
+	err := f.finish(d, c, s, fd)
+	if err == nil {
+		err = f.describe(fd, x)
+	}
+	if err != nil {
+		unix.Close(fd)
+		f.as(c, func() error { return unix.Unlinkat(d.fd(), name, undo) })
+	}
+	return err
+}
+
+// finish sets the attributes that s names and the new object fd does not have.
+func (f *FS) finish(d *node, c *nfsserver.Cred, s *nfsserver.SetAttr, fd int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	size := s.Has(nfsserver.SetSize) && s.Size > 0 && fileType(st.Mode) == nfsserver.TypeReg
+	foreign := s.Has(nfsserver.SetUID) && st.Uid != s.UID || s.Has(nfsserver.SetGID) && st.Gid != s.GID
+	more := f.moreMode(d, s, &st)
+	if size || foreign || more != 0 {
+		err := f.as(c, func() error {
+			if size {
+				if err := unix.Ftruncate(fd, int64(min(s.Size, f.info.MaxFileSize))); err != nil {
+					return err
+				}
+			}
+			if foreign {
+				if err := chown(fd, s); err != nil {
+					return err
+				}
+			}
+			mode := (st.Mode | more) & nfsserver.ModeAll
+			if fileType(st.Mode) == nfsserver.TypeSymlink || more == 0 && mode&(nfsserver.ModeSetuid|nfsserver.ModeSetgid) == 0 {
+				return nil
+			}
+			return chmod(fd, mode) // size and owner have taken set-id bits away
+		})
+		if err != nil {
+			return err
+		}
+	}
+	// As the server: where files belong to whom a mount option names (vfat), their
+	// maker could not set the times that tell an exclusive CREATE from another.
+	return setTimes(fd, s)
+}
+
+// moreMode is the bits of the mode that s asks for which the call that made st
+// could not set: set-id bits of a directory, and those in the umask of the
+// process, which counts only where the directory has no default ACL. All other
+// bits that are missing were taken away by ACLs, or because they are not the
+// caller's to give.
+func (f *FS) moreMode(d *node, s *nfsserver.SetAttr, st *unix.Stat_t) (more uint32) {
+	missing := s.Mode & nfsserver.ModeAll &^ st.Mode
+	if !s.Has(nfsserver.SetMode) || missing == 0 || fileType(st.Mode) == nfsserver.TypeSymlink {
+		return 0
+	}
+	if fileType(st.Mode) == nfsserver.TypeDir {
+		more = missing & (nfsserver.ModeSetuid | nfsserver.ModeSetgid)
+	}
+	if masked := missing & f.creds.umask; masked != 0 {
+		if size, err := unix.Getxattr(procPath(d.fd()), "system.posix_acl_default", nil); err != nil || size <= 0 {
+			more |= masked
+		}
+	}
+	return more
+}
+
 // Mkdir makes a directory.
-func (f *FS) Mkdir(_ nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
-	return f.make(dir, name, s, unix.AT_REMOVEDIR, true, func(dirfd int) error {
-		return unix.Mkdirat(dirfd, name, 0o700)
+func (f *FS) Mkdir(c nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+	mode := newMode(s, 0o700)
+	return f.make(&c, dir, name, s, unix.AT_REMOVEDIR, func(dirfd int) error {
+		return unix.Mkdirat(dirfd, name, mode)
 	})
 }
 
 // Symlink makes a symbolic link.
-func (f *FS) Symlink(_ nfsserver.Cred, dir nfsserver.Ref, name, target string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
-	return f.make(dir, name, s, 0, false, func(dirfd int) error {
+func (f *FS) Symlink(c nfsserver.Cred, dir nfsserver.Ref, name, target string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+	return f.make(&c, dir, name, s, 0, func(dirfd int) error {
 		return unix.Symlinkat(target, dirfd, name)
 	})
 }
 
 // Mknod makes a socket, FIFO or device.
-func (f *FS) Mknod(_ nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver.FileType, rdev nfsserver.Rdev, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
-	var mode uint32
+func (f *FS) Mknod(c nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver.FileType, rdev nfsserver.Rdev, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+	mode := newMode(s, 0o600)
 	dev := 0
 	switch t {
 	case nfsserver.TypeFIFO:
-		mode = unix.S_IFIFO
+		mode |= unix.S_IFIFO
 	case nfsserver.TypeSocket:
-		mode = unix.S_IFSOCK
+		mode |= unix.S_IFSOCK
 	case nfsserver.TypeChar:
-		mode, dev = unix.S_IFCHR, int(unix.Mkdev(rdev.Major, rdev.Minor))
+		mode, dev = mode|unix.S_IFCHR, int(unix.Mkdev(rdev.Major, rdev.Minor))
 	case nfsserver.TypeBlock:
-		mode, dev = unix.S_IFBLK, int(unix.Mkdev(rdev.Major, rdev.Minor))
+		mode, dev = mode|unix.S_IFBLK, int(unix.Mkdev(rdev.Major, rdev.Minor))
 	default:
 		return nfsserver.Ref{}, nfsserver.Attr{}, nfsserver.ErrBadType
 	}
-	return f.make(dir, name, s, 0, true, func(dirfd int) error {
-		return unix.Mknodat(dirfd, name, mode|0o600, dev)
+	return f.make(&c, dir, name, s, 0, func(dirfd int) error {
+		return unix.Mknodat(dirfd, name, mode, dev)
 	})
 }

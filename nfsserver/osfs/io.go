@@ -9,19 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadAt reads until p is full or the file ends.
-func (f *FS) ReadAt(_ nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
+// ReadAt reads until p is full or the file ends. What the caller may is asked
+// before; the descriptor is the server's own, shared by all callers.
+func (f *FS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
 	n, err := f.acquire(&r)
 	if err != nil {
 		return 0, err
 	}
 	defer f.cache.release(n)
+	if err := n.isFile(); err != nil {
+		return 0, err
+	}
+	if err := f.mayRead(n, &c); err != nil {
+		return 0, err
+	}
 	fd, err := f.reader(n)
 	if err != nil {
 		return 0, err
-	}
-	if n.typ == nfsserver.TypeDir {
-		return 0, unix.EISDIR
 	}
 	if off > math.MaxInt64-uint64(len(p)) {
 		return 0, nil // no file is that long
@@ -43,13 +47,32 @@ func (f *FS) ReadAt(_ nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (in
 	return done, nil
 }
 
-// WriteAt writes until p is empty or nothing more goes.
-func (f *FS) WriteAt(_ nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
+// isFile: only regular files have content.
+func (n *node) isFile() error {
+	switch n.typ {
+	case nfsserver.TypeReg:
+		return nil
+	case nfsserver.TypeDir:
+		return unix.EISDIR
+	}
+	return unix.EINVAL
+}
+
+// WriteAt writes until p is empty or nothing more goes. It does so as the caller:
+// the space counts in that user's quota, the blocks reserved for root are not
+// touched, and set-id bits go.
+func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
 	n, err := f.acquire(&r)
 	if err != nil {
 		return 0, err
 	}
 	defer f.cache.release(n)
+	if err := n.isFile(); err != nil {
+		return 0, err
+	}
+	if err := f.mayWrite(n, &c); err != nil {
+		return 0, err
+	}
 	fd, err := f.writer(n)
 	if err != nil {
 		return 0, err
@@ -57,6 +80,11 @@ func (f *FS) WriteAt(_ nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (i
 	if off > math.MaxInt64 || uint64(len(p)) > math.MaxInt64-off {
 		return 0, unix.EFBIG
 	}
+	a, err := f.creds.act(&c)
+	if err != nil {
+		return 0, err
+	}
+	defer a.end()
 	done := 0
 	defer n.dirty.Store(true) // after the data, or a Sync that began before it would clear it
 	for done < len(p) {

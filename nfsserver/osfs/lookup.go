@@ -9,12 +9,15 @@ import (
 
 // Lookup opens a name of a directory and keeps it open: its attributes and
 // content are asked for next.
-func (f *FS) Lookup(_ nfsserver.Cred, dir nfsserver.Ref, name string) (nfsserver.Ref, nfsserver.Attr, error) {
+func (f *FS) Lookup(c nfsserver.Cred, dir nfsserver.Ref, name string) (nfsserver.Ref, nfsserver.Attr, error) {
 	d, err := f.acquireDir(&dir)
 	if err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
 	defer f.cache.release(d)
+	if err := f.allowed(d, &c, nfsserver.MayExec); err != nil {
+		return nfsserver.Ref{}, nfsserver.Attr{}, err
+	}
 	switch {
 	case name == "." || name == ".." && dir == f.root:
 		a, err := f.getattr(d)
@@ -89,7 +92,7 @@ func (f *FS) below(fd int, st *unix.Stat_t) bool {
 	return false
 }
 
-// Readlink returns the target of a symbolic link.
+// Readlink returns the target of a symbolic link, which everybody may read.
 func (f *FS) Readlink(_ nfsserver.Cred, r nfsserver.Ref) (string, error) {
 	n, err := f.acquire(&r)
 	if err != nil {

@@ -9,9 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// as makes system calls as the caller.
+func (f *FS) as(c *nfsserver.Cred, calls func() error) error {
+	a, err := f.creds.act(c)
+	if err != nil {
+		return err
+	}
+	defer a.end()
+	return calls()
+}
+
 // Link gives an inode another name. The path of /proc leads to the inode itself,
 // a symbolic link too.
-func (f *FS) Link(_ nfsserver.Cred, r, dir nfsserver.Ref, name string) error {
+func (f *FS) Link(c nfsserver.Cred, r, dir nfsserver.Ref, name string) error {
 	n, err := f.acquire(&r)
 	if err != nil {
 		return err
@@ -22,7 +32,9 @@ func (f *FS) Link(_ nfsserver.Cred, r, dir nfsserver.Ref, name string) error {
 		return err
 	}
 	defer f.cache.release(d)
-	err = unix.Linkat(unix.AT_FDCWD, procPath(n.fd()), d.fd(), name, unix.AT_SYMLINK_FOLLOW)
+	err = f.as(&c, func() error {
+		return unix.Linkat(unix.AT_FDCWD, procPath(n.fd()), d.fd(), name, unix.AT_SYMLINK_FOLLOW)
+	})
 	if errors.Is(err, unix.ENOENT) && f.dropIfGone(n) {
 		return nfsserver.ErrStale
 	}
@@ -33,16 +45,16 @@ func (f *FS) Link(_ nfsserver.Cred, r, dir nfsserver.Ref, name string) error {
 }
 
 // Remove takes away a name that is no directory's.
-func (f *FS) Remove(_ nfsserver.Cred, dir nfsserver.Ref, name string) error {
-	return f.unlink(dir, name, 0)
+func (f *FS) Remove(c nfsserver.Cred, dir nfsserver.Ref, name string) error {
+	return f.unlink(&c, dir, name, 0)
 }
 
 // Rmdir takes away an empty directory.
-func (f *FS) Rmdir(_ nfsserver.Cred, dir nfsserver.Ref, name string) error {
-	return f.unlink(dir, name, unix.AT_REMOVEDIR)
+func (f *FS) Rmdir(c nfsserver.Cred, dir nfsserver.Ref, name string) error {
+	return f.unlink(&c, dir, name, unix.AT_REMOVEDIR)
 }
 
-func (f *FS) unlink(dir nfsserver.Ref, name string, flags int) error {
+func (f *FS) unlink(c *nfsserver.Cred, dir nfsserver.Ref, name string, flags int) error {
 	d, err := f.acquireDir(&dir)
 	if err != nil {
 		return err
@@ -52,7 +64,7 @@ func (f *FS) unlink(dir nfsserver.Ref, name string, flags int) error {
 	if n != nil {
 		defer f.cache.release(n)
 	}
-	if err := unix.Unlinkat(d.fd(), name, flags); err != nil {
+	if err := f.as(c, func() error { return unix.Unlinkat(d.fd(), name, flags) }); err != nil {
 		return err
 	}
 	if n != nil {
@@ -77,7 +89,7 @@ func (f *FS) cached(d *node, name string) *node {
 
 // Rename is renameat: what it says of existing targets, and of two names of one
 // file, is what RFC 1813 §3.3.14 wants.
-func (f *FS) Rename(_ nfsserver.Cred, from nfsserver.Ref, fromName string, to nfsserver.Ref, toName string) error {
+func (f *FS) Rename(c nfsserver.Cred, from nfsserver.Ref, fromName string, to nfsserver.Ref, toName string) error {
 	src, err := f.acquireDir(&from)
 	if err != nil {
 		return err
@@ -92,7 +104,7 @@ func (f *FS) Rename(_ nfsserver.Cred, from nfsserver.Ref, fromName string, to nf
 	if old != nil {
 		defer f.cache.release(old)
 	}
-	if err := unix.Renameat(src.fd(), fromName, dst.fd(), toName); err != nil {
+	if err := f.as(&c, func() error { return unix.Renameat(src.fd(), fromName, dst.fd(), toName) }); err != nil {
 		return err
 	}
 	if old != nil {

@@ -33,6 +33,8 @@ type node struct {
 	written     atomic.Uint32 // the cache's tick when write was last used
 	dirty       atomic.Bool   // written to since the last Sync began
 
+	grants grants
+
 	dirMu sync.Mutex // guards pos and the file offset of read, of a directory
 	pos   uint64     // directory cookie at which read stands
 }
@@ -42,6 +44,7 @@ func newNode(x *file) *node {
 	n.path.Store(-1)
 	n.read.Store(-1)
 	n.write.Store(-1)
+	n.grants.see(&x.st)
 	return n
 }
 

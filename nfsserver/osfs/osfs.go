@@ -35,7 +35,9 @@ type Options struct {
 	CrossMounts bool
 }
 
-// FS is a directory of the machine. Calls act with the rights of the process.
+// FS is a directory of the machine. Run by root, calls act as their callers and
+// the kernel decides what they may do; else as the user of the process, and
+// callers who are not that user are refused.
 type FS struct {
 	// Set once.
 	opts    Options
@@ -47,6 +49,7 @@ type FS struct {
 	root    nfsserver.Ref
 	rootKey inodeKey
 	info    nfsserver.Info
+	creds   creds
 
 	mounts mountTable // with cross
 
@@ -81,9 +84,12 @@ func (f *FS) init(o Options) error {
 	if err := unix.Stat(procPath(f.tree.root), &proc); err != nil {
 		return errors.New("/proc is not mounted, and is needed")
 	}
+	var err error
+	if f.creds, err = newCreds(); err != nil {
+		return err
+	}
 	f.index.init()
 	f.mounts.init()
-	var err error
 	if f.top, err = newMount(f.tree.root, &o, true); err != nil {
 		return err
 	}

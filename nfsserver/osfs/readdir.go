@@ -20,7 +20,7 @@ var direntBufs = sync.Pool{New: func() any { b := make([]byte, direntBuf); retur
 // ReadDir goes over a directory from the cookie on. One descriptor serves all
 // readers of a directory, one after the other; who goes on where the last one
 // stopped does so without a seek.
-func (f *FS) ReadDir(_ nfsserver.Cred, r nfsserver.Ref, cookie uint64, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
+func (f *FS) ReadDir(c nfsserver.Cred, r nfsserver.Ref, cookie uint64, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
 	if cookie > math.MaxInt64 {
 		return false, nfsserver.ErrBadCookie // no position is negative
 	}
@@ -29,6 +29,10 @@ func (f *FS) ReadDir(_ nfsserver.Cred, r nfsserver.Ref, cookie uint64, plus bool
 		return false, err
 	}
 	defer f.cache.release(d)
+	if err := f.allowed(d, &c, nfsserver.MayRead); err != nil {
+		return false, err
+	}
+	plus = plus && f.allowed(d, &c, nfsserver.MayExec) == nil
 	fd, err := f.reader(d)
 	if err != nil {
 		return false, err
