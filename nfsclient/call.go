@@ -27,18 +27,25 @@ var procs = func() (p [nfs3.NumProcs]transport.Proc) {
 	return p
 }()
 
-// conn picks a connection, each in turn.
+// conn picks a connection, each in turn, and one that answers if there is one.
 func (c *Client) conn() *transport.Client {
 	if len(c.conns) == 1 {
 		return c.conns[0]
 	}
-	return c.conns[c.turn.Add(1)%uint32(len(c.conns))]
+	first := c.turn.Add(1)
+	for i := range uint32(len(c.conns)) {
+		if conn := c.conns[(first+i)%uint32(len(c.conns))]; !conn.Silent() {
+			return conn
+		}
+	}
+	return c.conns[first%uint32(len(c.conns))]
 }
 
 // call does one procedure of NFSv3, again and again while the server answers
 // JUKEBOX. status points into res. sink and extra are those of transport.Client.Call.
 func (c *Client) call(ctx context.Context, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler,
 	status *nfs3.Status, sink []byte, extra int) error {
+	var waited time.Duration
 	for wait := jukeboxFirst; ; wait = min(2*wait, jukeboxMost) {
 		if err := c.conn().Call(ctx, &procs[proc], args, res, sink, extra); err != nil {
 			return err
@@ -47,6 +54,9 @@ func (c *Client) call(ctx context.Context, proc uint32, args xdr.Marshaler, res 
 		case nfs3.OK:
 			return nil
 		case nfs3.ErrJukebox:
+			if waited += wait; c.opt.CallTimeout != transport.Hard && waited > c.jukeboxTimeout() {
+				return &StatusError{Proc: proc, Status: *status}
+			}
 			if err := sleep(ctx, wait); err != nil {
 				return err
 			}
@@ -54,6 +64,15 @@ func (c *Client) call(ctx context.Context, proc uint32, args xdr.Marshaler, res 
 			return &StatusError{Proc: proc, Status: *status}
 		}
 	}
+}
+
+// jukeboxTimeout is for how long a call is repeated that the server puts off: ten
+// times as long as one that it does not answer, for tapes take their time.
+func (c *Client) jukeboxTimeout() time.Duration {
+	if c.opt.CallTimeout == 0 {
+		return 10 * time.Minute
+	}
+	return 10 * c.opt.CallTimeout
 }
 
 // sleep waits for d or for the end of ctx.

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync/atomic"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -27,6 +29,19 @@ type Options struct {
 	// Cred is who calls; nil: AUTH_SYS as this process.
 	Cred *transport.Cred
 
+	// CallTimeout bounds one call with all its repetitions; 0: 60 s; transport.Hard:
+	// it waits for the server for as long as its context lets it, as a hard mount does.
+	CallTimeout time.Duration
+
+	// RetryTimeout is how long the server may answer nothing at all, while calls
+	// wait, before they are sent again over a new connection; 0: 20 s, or a third of CallTimeout.
+	RetryTimeout time.Duration
+
+	// Responding, if set, is told false when the server has answered nothing for
+	// some seconds while calls wait, and true when it answers again; for each of
+	// Conns by itself. It must not block.
+	Responding func(bool)
+
 	// Device is the RNIC for RDMA; nil: one of our own with this CRC mode.
 	Device *rnic.Device
 	CRC    rnic.CRCMode
@@ -39,7 +54,7 @@ const maxConns = 64
 // concurrent use; its methods are the procedures of NFSv3 on handles.
 type Client struct {
 	// set once
-	host  string
+	host  string // the address, though a name was given: one for all services and connections
 	cfg   transport.ClientConfig
 	opt   Options
 	conns []*transport.Client
@@ -55,10 +70,14 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 		return nil, err
 	}
 	t.Transport = opt.Transport
+	if opt.CallTimeout < 0 {
+		opt.CallTimeout = transport.Hard
+	}
 	if opt.Conns < 0 || opt.Conns > maxConns {
 		return nil, fmt.Errorf("%d connections: not in 1..%d", opt.Conns, maxConns)
 	}
-	c := &Client{host: t.Host, opt: opt}
+	c := &Client{opt: opt}
+	c.cfg = transport.ClientConfig{Service: "nfs", CallTimeout: opt.CallTimeout, RetryTimeout: opt.RetryTimeout, Responding: opt.Responding, Probe: true}
 	if opt.Cred != nil {
 		c.cfg.Cred = *opt.Cred
 	} else {
@@ -67,7 +86,11 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	if opt.Transport == RDMA && opt.Device == nil {
 		c.opt.Device = rnic.Open(rnic.DeviceConfig{CRC: opt.CRC})
 	}
-	for range max(opt.Conns, 1) {
+	if err := c.dialFirst(ctx, t); err != nil {
+		return nil, fmt.Errorf("connect to %s over %s: %w", t.Addr(), opt.Transport, err)
+	}
+	t.Host = c.host
+	for range max(opt.Conns, 1) - 1 {
 		conn, err := c.dial(ctx, t.Addr())
 		if err != nil {
 			c.Close()
@@ -78,6 +101,46 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	return c, nil
 }
 
+// resolve is how names become addresses; tests put others in its place.
+var resolve = net.DefaultResolver.LookupNetIP
+
+// dialFirst makes the first connection, to the first address of t's host that
+// takes it. The Client stays with that address: the hosts behind one name need not
+// be one server, and the handles of one mean nothing to another.
+func (c *Client) dialFirst(ctx context.Context, t Target) error {
+	hosts := []string{t.Host}
+	if _, err := netip.ParseAddr(t.Host); err != nil {
+		addrs, err := resolve(ctx, "ip", t.Host)
+		if err != nil {
+			return &transport.ConnectError{Service: "nfs", Addr: t.Addr(), Err: err}
+		}
+		hosts = hosts[:0]
+		for _, a := range addrs {
+			hosts = append(hosts, a.Unmap().String())
+		}
+	}
+	var err error
+	for i, host := range hosts {
+		t.Host = host
+		var conn *transport.Client
+		if conn, err = c.dialShare(ctx, t.Addr(), len(hosts)-i); err == nil {
+			c.host, c.conns = host, []*transport.Client{conn}
+			return nil
+		}
+	}
+	return err
+}
+
+// dialShare is dial with a fair share of the time that is left, of n addresses.
+func (c *Client) dialShare(ctx context.Context, addr string, n int) (*transport.Client, error) {
+	if end, ok := ctx.Deadline(); ok && n > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(n))
+		defer cancel()
+	}
+	return c.dial(ctx, addr)
+}
+
 func (c *Client) dial(ctx context.Context, addr string) (*transport.Client, error) {
 	if c.opt.Transport == TCP {
 		return transport.DialTCP(ctx, addr, c.cfg)
@@ -85,9 +148,12 @@ func (c *Client) dial(ctx context.Context, addr string) (*transport.Client, erro
 	return transport.DialRDMA(ctx, c.opt.Device, addr, c.cfg)
 }
 
-// dialService connects over TCP to another service of the same host.
+// dialService connects over TCP to another service of the same host. It is asked
+// once, and so nobody is told when it does not answer.
 func (c *Client) dialService(ctx context.Context, port int) (*transport.Client, error) {
-	return transport.DialTCP(ctx, net.JoinHostPort(c.host, fmt.Sprint(port)), c.cfg)
+	cfg := c.cfg
+	cfg.Responding, cfg.Probe = nil, false
+	return transport.DialTCP(ctx, net.JoinHostPort(c.host, fmt.Sprint(port)), cfg)
 }
 
 // Close closes the connections; calls under way fail.
