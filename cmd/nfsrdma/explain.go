@@ -6,52 +6,116 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
+	"strings"
 	"syscall"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
 // explainConnect says why the server of t cannot be used, and what may help.
-func (s *session) explainConnect(t nfsclient.Target, err error) error {
+func (s *session) explainConnect(ctx context.Context, t nfsclient.Target, err error) error {
 	var gone *transport.ConnectError
-	if !errors.As(err, &gone) {
+	if !errors.As(err, &gone) || ctx.Err() != nil {
 		return err
 	}
-	where := fmt.Sprintf("%s over %s", t.Addr(), t.Transport)
 	var dns *net.DNSError
+	var rejected *rnic.RejectError
 	switch {
 	case errors.As(err, &dns):
-		return fmt.Errorf("host %s: %s", t.Host, dns.Err)
+		return fmt.Errorf("%s: host %s: %s", s.name(t), t.Host, dns.Err)
+	case errors.As(err, &rejected):
+		return fmt.Errorf("%s: the server takes RDMA connections and rejected this one: see its log", s.name(t))
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("%s: %w: is the server running, and is this its port?", where, syscall.ECONNREFUSED)
-	case errors.Is(err, context.DeadlineExceeded) || gone.Timeout():
-		return fmt.Errorf("%s: no answer within %v (--connect-timeout): is this its port, and not that of another protocol?", where, s.flags.connectTimeout)
-	case t.Transport == nfsclient.RDMA && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)):
-		return fmt.Errorf("%s: the server hung up on the first message: is this its RDMA port, and not that of TCP?", where)
+		return fmt.Errorf("%s: %w: %s", s.name(t), syscall.ECONNREFUSED, refusedHint(ctx, t))
+	default:
+		if hint := wrongPort(t, portprobe.Identify(ctx, dialPort, t.Addr()).Kind); hint != "" {
+			return fmt.Errorf("%s: %s", s.name(t), hint)
+		}
 	}
-	return fmt.Errorf("%s: %w", where, gone.Err)
+	if errors.Is(err, context.DeadlineExceeded) || gone.Timeout() {
+		return s.silence(t, "connect")
+	}
+	return fmt.Errorf("%s: %w", s.name(t), gone.Err)
+}
+
+// dialPort connects to a port to find out what is there.
+var dialPort portprobe.Dialer = new(net.Dialer).DialContext
+
+// wrongPort says in one sentence what is at the port of t, if it is not what t
+// needs, and what to do; "" where the port is right or cannot be told.
+func wrongPort(t nfsclient.Target, k portprobe.Kind) string {
+	rdma := t.Transport == nfsclient.RDMA
+	switch {
+	case k == portprobe.RPC && rdma:
+		t.Transport = nfsclient.TCP
+		return fmt.Sprintf("port %s is not RDMA but ONC RPC over TCP: use %s, or the server's RDMA port (20049)", portOf(t, true), t)
+	case k == portprobe.MPA && !rdma:
+		t.Transport = nfsclient.RDMA
+		return fmt.Sprintf("port %s is the RDMA port (iWARP), not TCP: use %s, or the server's TCP port (2049)", portOf(t, false), t)
+	case k == portprobe.SSH, k == portprobe.HTTP, k == portprobe.TLS:
+		return fmt.Sprintf("port %s is %s, not NFS: leave the port out, or give the server's NFS port", portOf(t, rdma), k)
+	case k == portprobe.Closes:
+		return fmt.Sprintf("the server hung up on the first message: is %s its %s port? nfsrdma doctor %s tells more", portOf(t, rdma), strings.ToUpper(t.Transport.String()), t)
+	case k == portprobe.Unknown:
+		return fmt.Sprintf("port %s speaks another protocol: leave the port out, or give the server's NFS port", portOf(t, rdma))
+	}
+	return ""
+}
+
+// portOf is the port that t was dialed at.
+func portOf(t nfsclient.Target, rdma bool) string {
+	t.Transport = nfsclient.TCP
+	if rdma {
+		t.Transport = nfsclient.RDMA
+	}
+	_, port, _ := net.SplitHostPort(t.Addr())
+	return port
+}
+
+// refusedHint looks whether the server is there by the other transport.
+func refusedHint(ctx context.Context, t nfsclient.Target) string {
+	other := t
+	other.Port, other.Transport = 0, nfsclient.TCP
+	if t.Transport == nfsclient.TCP {
+		other.Transport = nfsclient.RDMA
+	}
+	switch k := portprobe.Identify(ctx, dialPort, other.Addr()).Kind; {
+	case k == portprobe.RPC && other.Transport == nfsclient.TCP:
+		return fmt.Sprintf("the host serves NFS over TCP: use %s, or have the server serve RDMA", other)
+	case k == portprobe.MPA && other.Transport == nfsclient.RDMA:
+		return fmt.Sprintf("the host serves NFS over RDMA: use %s, or have the server serve TCP", other)
+	}
+	return "is the server running, and is this its port?"
 }
 
 // explainMount says what else could be mounted.
 func (s *session) explainMount(t nfsclient.Target, err error) error {
 	var refused *nfsclient.MountError
-	if errors.As(err, &refused) && errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s: no such export, or no such directory in one: nfsrdma showmount %s lists the exports", t.Path, serverArg(t))
+	switch {
+	case errors.As(err, &refused) && errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: no such export, or no such directory in one: nfsrdma showmount %s lists the exports", s.name(t), serverArg(t))
+	case errors.As(err, &refused) && errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s: the server does not let this host mount it (%v): see its list of clients with nfsrdma showmount %s", s.name(t), refused.Status, serverArg(t))
 	}
-	return s.explainSilence(t, "mount "+t.Path, err)
+	return s.explainSilence(t, "mount", err)
 }
 
 // explainSilence says what it may be when the server of t took the connection and then said nothing.
 func (s *session) explainSilence(t nfsclient.Target, what string, err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
-		return err
+		return fmt.Errorf("%s: %w", s.name(t), err)
 	}
-	return fmt.Errorf("%s: no answer from %s over %s within %v (--connect-timeout): is this its port, and not that of another protocol?",
-		what, t.Addr(), t.Transport, s.flags.connectTimeout)
+	return s.silence(t, what)
+}
+
+func (s *session) silence(t nfsclient.Target, what string) error {
+	return fmt.Errorf("%s: %s: no answer over %s within %v (--connect-timeout): is this its port, and not that of another protocol? nfsrdma doctor %s tells more",
+		s.name(t), what, t.Transport, s.flags.connectTimeout, serverArg(t))
 }
 
 // serverArg is the server of t as an argument, the transport too where it is not the usual one.

@@ -3,10 +3,13 @@
 package main
 
 import (
+	"io"
 	"net"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
 )
 
 // listen takes connections on a loopback port and does with each what act does.
@@ -41,8 +44,14 @@ func TestUnusableServers(t *testing.T) {
 	}
 	nobody := free.Addr().String()
 	free.Close()
-	base, _ := serve(t)
-	host := strings.TrimPrefix(base, "nfsrdma://")
+	base, tcpBase := serve(t)
+	host, tcp := strings.TrimPrefix(base, "nfsrdma://"), strings.TrimPrefix(tcpBase, "nfs://")
+	ssh := listen(t, func(c net.Conn) { c.Write([]byte("SSH-2.0-x\r\n")) })
+	web := listen(t, func(c net.Conn) {
+		c.Read(make([]byte, 1024))
+		c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+		c.Close()
+	})
 	soon := "--connect-timeout=" + (200 * time.Millisecond).String()
 	for _, c := range []struct{ want, args string }{
 		{"no answer", "ls nfs://" + deaf + "/x " + soon},
@@ -50,6 +59,18 @@ func TestUnusableServers(t *testing.T) {
 		{"no answer", "showmount nfs://" + deaf + " " + soon},
 		{"no answer", "ls nfsrdma://" + deaf + "/x " + soon},
 		{"hung up", "ls nfsrdma://" + other + "/x"},
+		{"hung up", "ls nfs://" + other + "/x"},
+		{"is not RDMA but ONC RPC over TCP: use nfs://" + tcp + "/mem", "ls nfsrdma://" + tcp + "/mem"},
+		{"nfsrdma://" + tcp + ": port", "ping nfsrdma://" + tcp},
+		{"is the RDMA port (iWARP), not TCP: use nfsrdma://" + host + "/mem", "ls nfs://" + host + "/mem"},
+		{"is SSH, not NFS", "ls nfs://" + ssh + "/x"},
+		{"is SSH, not NFS", "ls nfsrdma://" + ssh + "/x"},
+		{"is HTTP, not NFS", "ls nfs://" + web + "/x"},
+		{"is HTTP, not NFS", "df nfsrdma://" + web + "/x"},
+		{"host no.such.host.invalid: ", "ls nfsrdma://no.such.host.invalid/x"},
+		{"--timeout -1s: want", "ls --timeout -1s " + base + "/mem"},
+		{"--connect-timeout 0s: want", "ls --connect-timeout 0s " + base + "/mem"},
+		{base + "/mem/a/b", "cat " + base + "/mem/a/b"},
 		{"connection refused: is the server running", "ls nfsrdma://" + nobody + "/x"},
 		{"nfsrdma showmount " + host, "ls nfsrdma://" + host + "/nothing"},
 		{"Is a directory", "cat " + base + "/mem"},
@@ -59,5 +80,54 @@ func TestUnusableServers(t *testing.T) {
 		if code != 1 || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("nfsrdma %s: code %d, %q; want %q in one line", c.args, code, errs, c.want)
 		}
+	}
+}
+
+// A terminal is told once that a server is away, and once that it is back, whatever
+// the number of connections; a file or a pipe is told nothing.
+func TestNoticeOfSilence(t *testing.T) {
+	look := isTerminal
+	defer func() { isTerminal = look }()
+	var told strings.Builder
+	s := &session{stderr: &told}
+	if s.notice(nfsclient.Target{Host: "h"}) != nil {
+		t.Error("lines for no terminal")
+	}
+	isTerminal = func(io.Writer) bool { return true }
+	n := s.notice(nfsclient.Target{Host: "h"})
+	for _, ok := range []bool{false, false, true, true, false, true} {
+		n(ok)
+	}
+	const want = "nfsrdma: server h not responding, still trying\nnfsrdma: server h OK\n"
+	if told.String() != want+want {
+		t.Errorf("told:\n%s", told.String())
+	}
+}
+
+// --timeout ends the wait for a server that has fallen silent, and the error names the server as it was typed.
+func TestTimeout(t *testing.T) {
+	_, base := serve(t)
+	calls := 0
+	url := "nfs://" + listen(t, func(c net.Conn) {
+		up, err := net.Dial("tcp", strings.TrimPrefix(base, "nfs://"))
+		if err != nil {
+			return
+		}
+		defer up.Close()
+		for b := make([]byte, 4096); calls < 4; calls++ { // one record of a call, one of its reply
+			n, err := c.Read(b)
+			if err != nil {
+				return
+			}
+			up.Write(b[:n])
+			if n, err = up.Read(b); err != nil {
+				return
+			}
+			c.Write(b[:n])
+		}
+	})
+	out, errs, code := try(t, "ping", "--timeout", "300ms", "-i", "0", "-c", "100", url)
+	if code != 1 || errs != "nfsrdma: "+url+": ping: nfs server "+strings.TrimPrefix(url, "nfs://")+" does not answer: no answer in time\n" {
+		t.Errorf("code %d, %s%s", code, out, errs)
 	}
 }

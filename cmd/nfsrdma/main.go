@@ -40,6 +40,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case errors.Is(err, cli.ErrReported):
 		return 1
 	}
-	fmt.Fprintf(stderr, "nfsrdma: %s\n", cli.OneLine(cmd, err))
+	fmt.Fprintf(stderr, "nfsrdma: %s\n", cli.OneLine(cmd, s.inFull(err)))
 	return 1
 }

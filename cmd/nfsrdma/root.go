@@ -18,7 +18,12 @@ mount, no RDMA hardware and no kernel module.
 
 A remote path is written nfsrdma://HOST[:PORT]/export/path or HOST:/export/path;
 nfs://HOST[:PORT]/export/path means TCP. The default ports are 20049 for RDMA and
-2049 for TCP.`,
+2049 for TCP. An IPv6 address is written in brackets.
+
+A server that cannot be reached at first is an error after --connect-timeout. One
+that falls silent later is waited for, as with a hard mount: a terminal is told
+"not responding, still trying", and Ctrl-C or --timeout ends the wait. What is wrong
+between this machine and a server, "nfsrdma doctor SERVER" finds out.`,
 		Example: `  nfsrdma demo
   nfsrdma ls -l nfsrdma://server/export
   nfsrdma cp -r server:/export/src ./src
@@ -30,6 +35,7 @@ nfs://HOST[:PORT]/export/path means TCP. The default ports are 20049 for RDMA an
 	f.IntVar(&s.flags.conns, "conns", 1, "connections to each server")
 	f.StringVar(&s.flags.crc, "crc", "on", "MPA CRC over RDMA: on, auto or off")
 	f.DurationVar(&s.flags.connectTimeout, "connect-timeout", 10*time.Second, "longest wait for a connection and mount")
+	f.DurationVar(&s.flags.timeout, "timeout", 0, "longest wait for an answer of a server that has gone silent; 0: as long as it takes")
 	for _, name := range []string{"transport", "crc"} {
 		words := map[string][]string{"transport": {"rdma", "tcp"}, "crc": {"on", "auto", "off"}}[name]
 		_ = root.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))

@@ -117,7 +117,7 @@ func newPing(s *session) *cobra.Command {
 					if ctx.Err() != nil {
 						break // interrupted: what was measured still counts
 					}
-					return err
+					return fmt.Errorf("%s: ping: %w", s.name(t), err)
 				}
 				d := time.Since(start)
 				h.add(d)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/transport"
 )
 
 // A session is one run of the program. It belongs to one goroutine.
@@ -21,25 +22,45 @@ type session struct {
 		conns          int
 		crc            string
 		connectTimeout time.Duration
+		timeout        time.Duration
 	}
+	typed   map[nfsclient.Target]string // what the user wrote for it
+	opened  []opened
 	clients map[string]*nfsclient.Client // by transport and address
 }
 
+// An opened is a remote path that was mounted: what the user wrote, and the path
+// below the export's root that it stands for.
+type opened struct{ arg, rest string }
+
 // target reads a remote path and puts the flags on it.
 func (s *session) target(arg string) (nfsclient.Target, error) {
-	return s.withFlags(nfsclient.ParseTarget(arg))
+	return s.withFlags(arg, nfsclient.ParseTarget)
 }
 
 // server reads a server's name, or a remote path on it.
 func (s *session) server(arg string) (nfsclient.Target, error) {
-	return s.withFlags(nfsclient.ParseServer(arg))
+	return s.withFlags(arg, nfsclient.ParseServer)
 }
 
-func (s *session) withFlags(t nfsclient.Target, err error) (nfsclient.Target, error) {
+func (s *session) withFlags(arg string, parse func(string) (nfsclient.Target, error)) (nfsclient.Target, error) {
+	t, err := parse(arg)
 	if err == nil && s.flags.transport != "" {
 		t.Transport, err = nfsclient.ParseTransport(s.flags.transport)
 	}
+	if s.typed == nil {
+		s.typed = make(map[nfsclient.Target]string)
+	}
+	s.typed[t] = arg
 	return t, err
+}
+
+// name is what errors call t: what the user wrote for it.
+func (s *session) name(t nfsclient.Target) string {
+	if arg := s.typed[t]; arg != "" {
+		return arg
+	}
+	return t.String()
 }
 
 func (s *session) options(t nfsclient.Target) (nfsclient.Options, error) {
@@ -50,6 +71,17 @@ func (s *session) options(t nfsclient.Target) (nfsclient.Options, error) {
 	if o.MountPort < 0 || o.MountPort > 65535 {
 		return o, fmt.Errorf("--mount-port %d is not a port", o.MountPort)
 	}
+	switch {
+	case s.flags.timeout < 0:
+		return o, fmt.Errorf("--timeout %v: want 0 (no limit) or more", s.flags.timeout)
+	case s.flags.connectTimeout <= 0:
+		return o, fmt.Errorf("--connect-timeout %v: want more than 0", s.flags.connectTimeout)
+	case s.flags.timeout == 0:
+		o.CallTimeout = transport.Hard
+	default:
+		o.CallTimeout = s.flags.timeout
+	}
+	o.Responding = s.notice(t)
 	modes := map[string]rnic.CRCMode{"on": rnic.CRCOn, "auto": rnic.CRCAuto, "off": rnic.CRCOff}
 	var ok bool
 	if o.CRC, ok = modes[s.flags.crc]; !ok {
@@ -59,7 +91,7 @@ func (s *session) options(t nfsclient.Target) (nfsclient.Options, error) {
 }
 
 // dial gives the connection to t's server, the one from before if there is one.
-func (s *session) dial(ctx context.Context, t nfsclient.Target) (*nfsclient.Client, error) {
+func (s *session) dial(parent context.Context, t nfsclient.Target) (*nfsclient.Client, error) {
 	o, err := s.options(t)
 	if err != nil {
 		return nil, err
@@ -68,11 +100,11 @@ func (s *session) dial(ctx context.Context, t nfsclient.Target) (*nfsclient.Clie
 	if c := s.clients[key]; c != nil {
 		return c, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.flags.connectTimeout)
+	ctx, cancel := context.WithTimeout(parent, s.flags.connectTimeout)
 	defer cancel()
 	c, err := nfsclient.Dial(ctx, t.Addr(), o)
 	if err != nil {
-		return nil, s.explainConnect(t, err)
+		return nil, s.explainConnect(parent, t, err)
 	}
 	if s.clients == nil {
 		s.clients = make(map[string]*nfsclient.Client)
@@ -93,6 +125,7 @@ func (s *session) mount(ctx context.Context, t nfsclient.Target) (*nfsclient.FS,
 	if err != nil {
 		return nil, "", s.explainMount(t, err)
 	}
+	s.opened = append(s.opened, opened{s.name(t), rest})
 	return fsys, rest, nil
 }
 

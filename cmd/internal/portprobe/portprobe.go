@@ -1,0 +1,185 @@
+// Finding out what listens on a TCP port, by what it says and what it answers.
+
+// Package portprobe tells which protocol is spoken on a port, so that somebody who
+// took the wrong one can be told which it is.
+package portprobe
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic/mpa"
+	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+)
+
+// A Dialer connects to a TCP address; net.Dialer.DialContext for one.
+type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// A Kind is what is at a port.
+type Kind uint8
+
+// What can be at a port.
+const (
+	Unknown  Kind = iota // answers something else
+	Refused              // nobody listens
+	Filtered             // no answer to the attempt to connect, or an unreachable host
+	Silent               // takes the connection and says nothing
+	Closes               // takes the connection and ends it at the first bytes
+	RPC                  // ONC RPC over TCP
+	MPA                  // iWARP: answers an MPA Request
+	SSH
+	HTTP
+	TLS
+)
+
+// String names a Kind in a sentence: "it is …".
+func (k Kind) String() string {
+	return [...]string{"a service of another protocol", "no service (connection refused)", "out of reach (no answer to the attempt to connect)",
+		"a service that says nothing", "a service that closes the connection", "ONC RPC over TCP", "iWARP (RDMA)", "SSH", "HTTP", "TLS"}[k]
+}
+
+// A Result is what was found, with what MPA start-up told where the Kind is MPA.
+type Result struct {
+	Kind  Kind
+	Err   error     // of the attempt to connect: Refused, Filtered
+	Reply mpa.Frame // MPA: the peer's Reply; it may be a rejection
+}
+
+// wait is how long each question waits for its answer.
+const wait = 1500 * time.Millisecond
+
+// Identify asks all questions at once, each over a connection of its own; the
+// surest answer wins. It takes a second or two at most, or as long as ctx allows.
+func Identify(ctx context.Context, dial Dialer, addr string) Result {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	questions := []func(context.Context, Dialer, string) Result{MPAStart, askRPC, askHTTP}
+	results := make([]Result, len(questions))
+	var wg sync.WaitGroup
+	for i, ask := range questions {
+		wg.Go(func() {
+			if results[i] = ask(ctx, dial, addr); results[i].Kind >= RPC {
+				cancel() // the others need not wait
+			}
+		})
+	}
+	wg.Wait()
+	best := results[0]
+	for _, r := range results[1:] {
+		if rank(r.Kind) > rank(best.Kind) {
+			best = r
+		}
+	}
+	return best
+}
+
+// rank orders Kinds by how much they say.
+func rank(k Kind) int {
+	switch {
+	case k >= RPC:
+		return 5
+	case k == Unknown:
+		return 4
+	case k == Silent: // a server that answers nothing to one question may close at others
+		return 2
+	case k == Closes:
+		return 3
+	case k == Refused:
+		return 1
+	}
+	return 0
+}
+
+// MPAStart does MPA start-up (RFC 6581) as far as the peer's Reply.
+func MPAStart(ctx context.Context, dial Dialer, addr string) Result {
+	private := rpcrdma.AppendPrivateData(nil, rpcrdma.PrivateData{RemoteInvalidate: true,
+		SendSize: rpcrdma.DefaultInlineSize, RecvSize: rpcrdma.DefaultInlineSize})
+	req := mpa.Frame{Rev: mpa.Rev2, HasEnhanced: true, Enhanced: mpa.Enhanced{IRD: 16, ORD: 16}, PrivateData: private}
+	var reply mpa.Frame
+	return ask(ctx, dial, addr, mpa.AppendFrame(nil, &req), func(b []byte) (Kind, bool) {
+		f, n, err := mpa.ParseFrame(b, true)
+		if err != nil {
+			return guess(b)
+		}
+		f.PrivateData = bytes.Clone(f.PrivateData)
+		reply = f
+		return MPA, n > 0
+	}, func() mpa.Frame { return reply })
+}
+
+// askRPC calls NULL of NFS; any reply to its XID is one of ONC RPC.
+func askRPC(ctx context.Context, dial Dialer, addr string) Result {
+	const xid = 0x6e667372
+	var e xdr.Encoder
+	h := oncrpc.CallHeader{XID: xid, Prog: nfs3.Program, Vers: nfs3.Version}
+	h.EncodeXDR(&e)
+	const last = 1 << 31 // the record's only fragment (RFC 5531 §11)
+	call := append(binary.BigEndian.AppendUint32(nil, uint32(len(e.Bytes()))|last), e.Bytes()...)
+	return ask(ctx, dial, addr, call, func(b []byte) (Kind, bool) {
+		if len(b) >= 12 && binary.BigEndian.Uint32(b[4:]) == xid && binary.BigEndian.Uint32(b[8:]) == 1 {
+			return RPC, true
+		}
+		return guess(b)
+	}, nil)
+}
+
+func askHTTP(ctx context.Context, dial Dialer, addr string) Result {
+	return ask(ctx, dial, addr, []byte("GET / HTTP/1.0\r\n\r\n"), guess, nil)
+}
+
+// guess tells a protocol by the first bytes of what came, and whether they suffice.
+func guess(b []byte) (Kind, bool) {
+	switch {
+	case bytes.HasPrefix(b, []byte("SSH-")):
+		return SSH, true
+	case bytes.HasPrefix(b, []byte("HTTP/")):
+		return HTTP, true
+	case len(b) >= 3 && (b[0] == 0x15 || b[0] == 0x16) && b[1] == 3: // an alert or a handshake
+		return TLS, true
+	case bytes.HasPrefix(b, []byte("MPA ID Re")):
+		return MPA, len(b) >= mpa.HeaderLen
+	}
+	return Unknown, len(b) >= 64
+}
+
+// ask connects, sends what is to be sent, and gives what came to tell until it is sure.
+func ask(ctx context.Context, dial Dialer, addr string, question []byte, tell func([]byte) (Kind, bool), frame func() mpa.Frame) Result {
+	c, err := dial(ctx, "tcp", addr)
+	if err != nil {
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return Result{Kind: Refused, Err: err}
+		}
+		return Result{Kind: Filtered, Err: err}
+	}
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	kind, sure := Silent, false
+	buf, n := make([]byte, 2048), 0
+	_, err = c.Write(question)
+	for !sure && n < len(buf) && err == nil {
+		var m int
+		m, err = c.Read(buf[n:])
+		if n += m; m > 0 {
+			kind, sure = tell(buf[:n])
+		}
+	}
+	if kind == Silent && err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		kind = Closes
+	}
+	r := Result{Kind: kind, Err: err}
+	if kind == MPA && sure && frame != nil {
+		r.Reply = frame()
+	}
+	return r
+}

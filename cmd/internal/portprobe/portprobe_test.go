@@ -1,0 +1,121 @@
+// Every kind of port is told from the others, and none takes longer than its bound.
+
+package portprobe
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/mpa"
+	"github.com/nfsrdma/nfsrdma/rpcrdma"
+)
+
+// listen takes connections and does with each what act does.
+func listen(t *testing.T, act func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { c.Close() })
+			go act(c)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// says is a service that begins to speak, or answers the first bytes, with text.
+func says(text string, first bool) func(net.Conn) {
+	return func(c net.Conn) {
+		if !first {
+			c.Read(make([]byte, 1024))
+		}
+		c.Write([]byte(text))
+		c.Close()
+	}
+}
+
+func TestIdentify(t *testing.T) {
+	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/m", FS: memfs.New(memfs.Options{})}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := srv.Start(nfsserver.Listen{TCP: "127.0.0.1:0", RDMA: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { service.Shutdown(context.Background()); srv.Close() })
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free.Close()
+	reject := mpa.AppendFrame(nil, &mpa.Frame{Reply: true, Reject: true, Rev: mpa.Rev2, HasEnhanced: true})
+	for addr, want := range map[string]Kind{
+		service.TCPAddr.String():                               RPC,
+		service.RDMAAddr.String():                              MPA,
+		free.Addr().String():                                   Refused,
+		listen(t, func(net.Conn) {}):                           Silent,
+		listen(t, func(c net.Conn) { c.Close() }):              Closes,
+		listen(t, says("SSH-2.0-OpenSSH_9.2\r\n", true)):       SSH,
+		listen(t, says("HTTP/1.1 400 Bad Request\r\n", false)): HTTP,
+		listen(t, says("\x15\x03\x01\x00\x02\x02\x46", false)): TLS,
+		listen(t, says("220 mail\r\n", true)):                  Unknown,
+		listen(t, says(string(reject), false)):                 MPA,
+	} {
+		if got := Identify(t.Context(), new(net.Dialer).DialContext, addr); got.Kind != want {
+			t.Errorf("%s is %v (%v), want %v", addr, got.Kind, got.Err, want)
+		}
+	}
+}
+
+// MPAStart gives what the peer's Reply says.
+func TestMPAStart(t *testing.T) {
+	dev := rnic.Open(rnic.DeviceConfig{MaxIRD: 7, CRC: rnic.CRCOn})
+	l, err := dev.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		req, err := l.Accept(t.Context())
+		if err != nil {
+			return
+		}
+		if c, err := rpcrdma.Accept(dev, req, rpcrdma.Config{InlineSize: 8192}); err == nil {
+			<-c.Done()
+		}
+	}()
+	r := MPAStart(t.Context(), new(net.Dialer).DialContext, l.Addr().String())
+	p, told := rpcrdma.ParsePrivateData(r.Reply.PrivateData)
+	if r.Kind != MPA || r.Reply.Rev != mpa.Rev2 || !r.Reply.CRC || r.Reply.Enhanced.IRD != 7 || !told || p.RecvSize != 8192 {
+		t.Errorf("%+v, %+v", r, p)
+	}
+}
+
+// A host that does not answer at all costs the bound of the questions, not TCP's.
+func TestIdentifyIsBounded(t *testing.T) {
+	asked := make(chan struct{}, 8)
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		asked <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if r := Identify(ctx, dial, "192.0.2.1:20049"); r.Kind != Filtered || len(asked) != 3 {
+		t.Errorf("%v, %d attempts", r.Kind, len(asked))
+	}
+}

@@ -1,0 +1,52 @@
+// Errors that name the whole path as the user wrote it, not what of it is below the export's root.
+
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// inFull puts the whole path into an error of a remote one. Local errors, and those
+// that a command has put into words of its own, stay as they are.
+func (s *session) inFull(err error) error {
+	var status *nfsclient.StatusError
+	var gone *transport.ConnectError
+	if !errors.As(err, &status) && !errors.As(err, &gone) {
+		return err
+	}
+	switch e := err.(type) {
+	case *fs.PathError:
+		return &fs.PathError{Op: e.Op, Path: s.written(e.Path), Err: e.Err}
+	case *os.LinkError:
+		old := s.written(e.Old)
+		if e.Op == "symlink" {
+			old = e.Old // the target is text, and names nothing here
+		}
+		return &os.LinkError{Op: e.Op, Old: old, New: s.written(e.New), Err: e.Err}
+	}
+	return err
+}
+
+// written is the remote path that name, a path below an export's root, stands for:
+// the newest of the paths in use that it is, or is below.
+func (s *session) written(name string) string {
+	for i := len(s.opened) - 1; i >= 0; i-- {
+		o := s.opened[i]
+		rest := strings.Trim(o.rest, "/")
+		below, ok := strings.CutPrefix(strings.Trim(name, "/"), rest)
+		if !ok || below != "" && rest != "" && below[0] != '/' {
+			continue
+		}
+		if below = strings.TrimPrefix(below, "/"); below == "" {
+			return o.arg
+		}
+		return strings.TrimSuffix(o.arg, "/") + "/" + below
+	}
+	return name
+}
