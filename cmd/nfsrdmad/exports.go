@@ -59,7 +59,7 @@ func openExport(o *options, arg string) (e nfsserver.Export, err error) {
 	if !named {
 		name = abs
 	}
-	tree, err := osfs.New(abs, osfs.Options{CrossMounts: o.crossmnt})
+	tree, err := osfs.New(abs, osfs.Options{CrossMounts: o.crossmnt, SubtreeCheck: o.subtreeCheck})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return e, fmt.Errorf("directory %s does not exist: make it, or name another", abs)

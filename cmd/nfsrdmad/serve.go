@@ -32,9 +32,11 @@ type options struct {
 	stateDir   string
 	rootSquash bool
 	crossmnt   bool
-	asyncNames bool
-	metrics    string
-	limits     limits
+
+	subtreeCheck bool
+	asyncNames   bool
+	metrics      string
+	limits       limits
 }
 
 const serveExamples = `  # a directory, for clients on this machine
@@ -78,6 +80,7 @@ other authentication: serve only networks that you trust.`,
 	f.StringVar(&o.stateDir, "state-dir", "", "where the key of file handles is kept (default: /var/lib/nfsrdma, or $XDG_STATE_HOME/nfsrdma)")
 	f.BoolVar(&o.rootSquash, "root-squash", false, "callers that are root act as nobody")
 	f.BoolVar(&o.crossmnt, "crossmnt", false, "serve what is mounted inside the directories, too; without it clients see the directories below")
+	f.BoolVar(&o.subtreeCheck, "subtree-check", false, "refuse handles of what was moved out of the directories (see docs/security.md for its cost)")
 	f.BoolVar(&o.asyncNames, "async-names", false, "answer changes of names and attributes before they are on disk")
 	f.StringVar(&o.metrics, "metrics-addr", "", "address to serve figures for Prometheus on, such as 127.0.0.1:9049 (default: none)")
 	o.limits.flags(f)

@@ -42,6 +42,7 @@ func (f *FS) adopt(d *node, name string, fd int) (nfsserver.Ref, nfsserver.Attr,
 	f.note(&x, d, name)
 	n := newNode(&x)
 	n.path.Store(int32(fd))
+	n.proven.Store(d.proven.Load()) // it lies where d does
 	f.cache.release(f.cache.put(n))
 	return x.ref, x.attr(), nil
 }

@@ -32,6 +32,7 @@ type node struct {
 	read, write atomic.Int32
 	written     atomic.Uint32 // the cache's tick when write was last used
 	dirty       atomic.Bool   // written to since the last Sync began
+	proven      atomic.Uint32 // 1 + the cache's tick when it was last seen to lie in the export; 0: never
 
 	grants grants
 
@@ -122,6 +123,19 @@ func (n *node) close() {
 
 // acquire returns the node of a Ref, with a reference.
 func (f *FS) acquire(r *nfsserver.Ref) (*node, error) {
+	n, err := f.acquireAny(r)
+	if err != nil || !f.opts.SubtreeCheck {
+		return n, err
+	}
+	if err := f.confine(n); err != nil {
+		f.cache.release(n)
+		return nil, err
+	}
+	return n, nil
+}
+
+// acquireAny is acquire, wherever the file has been moved.
+func (f *FS) acquireAny(r *nfsserver.Ref) (*node, error) {
 	if n := f.cache.get(r); n != nil {
 		return n, nil
 	}

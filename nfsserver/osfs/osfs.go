@@ -33,6 +33,10 @@ type Options struct {
 	// too, each with an fsid and room of its own (crossmnt in exports(5)). Without
 	// it clients see the directories that lie under them.
 	CrossMounts bool
+	// SubtreeCheck makes handles of what has been moved out of the directory
+	// stale, about a second after it (subtree_check in exports(5)). Without it they
+	// go on naming the file, wherever it is.
+	SubtreeCheck bool
 }
 
 // FS is a directory of the machine. Run by root, calls act as their callers and
@@ -96,7 +100,7 @@ func (f *FS) init(o Options) error {
 	if f.cross && f.top.number < 0 {
 		return errors.New("serving what is mounted inside takes Linux 5.8 or newer")
 	}
-	f.indexed = f.cross || !f.top.kernel
+	f.indexed = f.cross || o.SubtreeCheck || !f.top.kernel
 	f.mixed = f.cross || f.top.magic == unix.BTRFS_SUPER_MAGIC
 	var x file
 	if err := f.describe(f.tree.root, &x); err != nil {

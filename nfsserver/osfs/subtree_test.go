@@ -1,0 +1,148 @@
+// What is moved out of an export, with and without the subtree check.
+
+package osfs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+// forgetAll makes the next use of each handle open its file anew.
+func (f *FS) forgetAll() {
+	for range checkTicks {
+		f.cache.tick.Add(1)
+	}
+	f.cache.closeAll()
+}
+
+// TestMovedOut: handles of what was moved out of an export, of what lies in it,
+// and of a file that has another name inside.
+func TestMovedOut(t *testing.T) {
+	for _, check := range []bool{false, true} {
+		for _, evict := range []bool{false, true} {
+			t.Run(fmt.Sprintf("check=%v,evict=%v", check, evict), func(t *testing.T) {
+				bothKinds(t, func(t *testing.T, o Options) { testMovedOut(t, o, check, evict) })
+			})
+		}
+	}
+}
+
+func testMovedOut(t *testing.T, o Options, check, evict bool) {
+	o.SubtreeCheck = check
+	top := t.TempDir()
+	dir := filepath.Join(top, "export")
+	for _, name := range []string{"d/file", "d/sub/file", "alone", "linked", "moved", "stays"} {
+		write(t, name, dir, name)
+	}
+	must(t, os.Link(filepath.Join(dir, "linked"), filepath.Join(dir, "other name")), os.Mkdir(filepath.Join(dir, "within"), 0o755))
+	f := newFS(t, dir, o)
+	refs := map[string]nfsserver.Ref{}
+	look := func(at nfsserver.Ref, name, as string) nfsserver.Ref {
+		r, _, err := f.Lookup(me, at, name)
+		must(t, err)
+		refs[as] = r
+		return r
+	}
+	d := look(f.Root(), "d", "d")
+	look(d, "file", "d/file")
+	look(look(d, "sub", "d/sub"), "file", "d/sub/file")
+	for _, name := range []string{"alone", "linked", "moved", "stays"} {
+		look(f.Root(), name, name)
+	}
+	for _, name := range []string{"d", "alone", "linked"} {
+		must(t, os.Rename(filepath.Join(dir, name), filepath.Join(top, name)))
+	}
+	must(t, os.Rename(filepath.Join(dir, "moved"), filepath.Join(dir, "within", "moved")))
+	for range checkTicks {
+		f.cache.tick.Add(1)
+	}
+	if evict {
+		f.forgetAll()
+	}
+	outside := map[string]bool{"d": true, "d/file": true, "d/sub": true, "d/sub/file": true, "alone": true}
+	for name, r := range refs {
+		_, err := f.Getattr(r)
+		byPath := o.NoKernelHandles && evict // nothing outside is found again
+		switch {
+		case outside[name] && (check || byPath) && !errors.Is(err, nfsserver.ErrStale):
+			t.Errorf("%s, moved out: %v, want stale", name, err)
+		case (!outside[name] || !check && !byPath) && err != nil:
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// Back inside, the handles are good again.
+	must(t, os.Rename(filepath.Join(top, "d"), filepath.Join(dir, "back")))
+	for _, name := range []string{"d", "d/file", "d/sub/file"} {
+		if _, err := f.Getattr(refs[name]); err != nil {
+			t.Errorf("%s, moved back: %v", name, err)
+		}
+	}
+}
+
+// BenchmarkConfine is the cost of one check, which each object in use has about once a second.
+func BenchmarkConfine(b *testing.B) {
+	for _, depth := range []int{1, 8} {
+		for _, kind := range []string{"file", "dir"} {
+			b.Run(fmt.Sprintf("%s/depth=%d", kind, depth), func(b *testing.B) {
+				f, err := New(b.TempDir(), Options{SubtreeCheck: true})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer f.Close()
+				at := f.Root()
+				for range depth - 1 {
+					if at, _, err = f.Mkdir(me, at, "d", &nfsserver.SetAttr{}); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if kind == "dir" {
+					at, _, err = f.Mkdir(me, at, "d", &nfsserver.SetAttr{})
+				} else {
+					at, _, err = f.Create(me, at, "f", &nfsserver.SetAttr{})
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+				n, err := f.acquire(&at)
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer f.cache.release(n)
+				for b.Loop() {
+					n.proven.Store(0)
+					if err := f.confine(n); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkGetattr is the steady state, with and without the check.
+func BenchmarkGetattr(b *testing.B) {
+	for _, check := range []bool{false, true} {
+		b.Run(fmt.Sprintf("check=%v", check), func(b *testing.B) {
+			f, err := New(b.TempDir(), Options{SubtreeCheck: check})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer f.Close()
+			r, _, err := f.Create(me, f.Root(), "f", &nfsserver.SetAttr{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := f.Getattr(r); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
