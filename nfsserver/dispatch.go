@@ -22,7 +22,7 @@ func (s *Server) nfsProgram() *transport.Program {
 		nfs3.ProcAccess:      {Run: s.access, Inline: quick, Idempotent: true},
 		nfs3.ProcReadlink:    {Run: s.readlink, Idempotent: true},
 		nfs3.ProcRead:        {Run: s.read, Idempotent: true},
-		nfs3.ProcWrite:       {Run: s.write, Idempotent: true},
+		nfs3.ProcWrite:       {Run: s.write, Idempotent: true, NoOverlap: true},
 		nfs3.ProcCreate:      {Run: s.create},
 		nfs3.ProcMkdir:       {Run: s.mkdir},
 		nfs3.ProcSymlink:     {Run: s.symlink},

@@ -33,17 +33,38 @@ func (s *dispatcher) serve(c *Call, p *peer) {
 		c.via.rejectChunks(c)
 		return
 	}
-	if !c.proc.Idempotent && !s.drc.admit(c, p.addr) {
+	if (!c.proc.Idempotent || c.proc.NoOverlap) && !s.drc.admit(c, p.addr) {
 		return // a duplicate: it has been answered, or will be with the original
 	}
 	if c.proc.Inline {
 		s.run(c)
 		return
 	}
+	s.start(c)
+}
+
+// start gives c to a worker, or has it wait for one.
+func (s *dispatcher) start(c *Call) {
 	c.onLoop = false
 	if c.via.gate().admit(c) {
 		s.pool.submit(c)
 	}
+}
+
+// turn runs c on a worker, unless its connection has ended while it waited: nobody
+// hears its reply, and its client sends it again over another one. A copy that has
+// come by then runs in its place.
+func (s *dispatcher) turn(c *Call) {
+	if c.Ctx.Err() == nil {
+		s.run(c)
+		return
+	}
+	if c.dup != nil {
+		if w := s.drc.abandon(c); w != nil {
+			s.start(w)
+		}
+	}
+	c.via.drop(c)
 }
 
 // header reads the call's RPC header and finds the procedure. Where it fails

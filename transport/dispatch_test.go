@@ -18,6 +18,7 @@ import (
 
 // A tape is a carrier that keeps how each call ended.
 type tape struct {
+	ctx   context.Context
 	calls gate
 	ends  chan tapeEnd
 	peer  peer
@@ -29,7 +30,7 @@ type tapeEnd struct {
 }
 
 func newTape(ip string) *tape {
-	t := &tape{ends: make(chan tapeEnd, 100)}
+	t := &tape{ends: make(chan tapeEnd, 100), ctx: context.Background()}
 	t.calls.init(4, 100, 1<<40)
 	t.peer.init(&net.TCPAddr{IP: net.ParseIP(ip), Port: 700})
 	return t
@@ -64,7 +65,7 @@ func (t *tape) end(c *Call, e tapeEnd) {
 func (t *tape) start(s *Server, m chunks.Message) {
 	t.calls.tryEnter()
 	c := getCall(t)
-	c.Ctx = context.Background()
+	c.Ctx = t.ctx
 	c.args.Reset(m.Stream, m.Items)
 	c.res.Reset(make([]byte, 0, 64))
 	s.dispatcher.serve(c, &t.peer)

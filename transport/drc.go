@@ -1,5 +1,6 @@
 // The duplicate request cache: a call that is not idempotent is done once,
-// however often its client sends it, over whichever connection.
+// however often its client sends it, over whichever connection, and no call that
+// must not overlap runs beside a copy of itself.
 
 package transport
 
@@ -33,6 +34,7 @@ type drcKey struct {
 // A drcEntry is a call that runs (done is false) or its reply.
 type drcEntry struct {
 	key        drcKey
+	passing    bool // goes when the call ends: only what runs is looked for
 	done       bool
 	reply      []byte
 	at         time.Time
@@ -40,6 +42,9 @@ type drcEntry struct {
 	waiting    int
 	prev, next *drcEntry // in the list by age
 }
+
+// passingEntries are used again, since WRITEs are many and allocate nothing.
+var passingEntries = sync.Pool{New: func() any { return new(drcEntry) }}
 
 type drc struct {
 	seed maphash.Seed
@@ -75,7 +80,7 @@ func (d *drc) admit(c *Call, client netip.Addr) bool {
 	e := d.entries[key]
 	switch {
 	case e == nil:
-		c.dup = &drcEntry{key: key}
+		c.dup = newEntry(key, c.proc.Idempotent)
 		d.entries[key] = c.dup
 		d.mu.Unlock()
 		return true
@@ -96,11 +101,21 @@ func (d *drc) admit(c *Call, client netip.Addr) bool {
 	return false
 }
 
+func newEntry(key drcKey, passing bool) *drcEntry {
+	if !passing {
+		return &drcEntry{key: key}
+	}
+	e := passingEntries.Get().(*drcEntry)
+	*e = drcEntry{key: key, passing: true}
+	return e
+}
+
 // finish keeps the reply of c, if there is one to keep, and answers the duplicates.
 func (d *drc) finish(c *Call, success bool) {
 	e := c.dup
 	c.dup = nil
-	keep := success && len(c.res.Items()) == 0 && c.res.Len() <= drcReplyMax
+	usable := success && len(c.res.Items()) == 0 && c.res.Len() <= drcReplyMax
+	keep := usable && !e.passing
 	d.mu.Lock()
 	waiters := e.waiters
 	e.waiters = nil
@@ -115,15 +130,43 @@ func (d *drc) finish(c *Call, success bool) {
 	for w := waiters; w != nil; {
 		next := w.next
 		w.next = nil
-		if keep {
+		if usable {
 			w.res.Truncate(0)
-			w.res.Raw(e.reply)
+			w.res.Raw(c.res.Bytes())
 			w.via.reply(w)
 		} else {
 			w.via.drop(w)
 		}
 		w = next
 	}
+	if e.passing {
+		passingEntries.Put(e)
+	}
+}
+
+// abandon is for c that is not going to run. The duplicate that has waited longest,
+// if there is one, takes its place and is returned.
+func (d *drc) abandon(c *Call) *Call {
+	e := c.dup
+	c.dup = nil
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	last := &e.waiters
+	if *last == nil {
+		delete(d.entries, e.key)
+		if e.passing {
+			passingEntries.Put(e)
+		}
+		return nil
+	}
+	for (*last).next != nil {
+		last = &(*last).next
+	}
+	w := *last
+	*last = nil
+	e.waiting--
+	w.dup = e
+	return w
 }
 
 // push puts a done entry behind all others, and makes room if it must.

@@ -4,6 +4,7 @@ package transport
 
 import (
 	"bytes"
+	"context"
 	"testing"
 	"time"
 
@@ -105,5 +106,69 @@ func TestDRCBounds(t *testing.T) {
 	d.expire(now.Add(drcAge + 1))
 	if len(d.entries) != 0 || d.octets != 0 || d.done != 0 {
 		t.Errorf("%d entries, %d octets, %d done after all have expired", len(d.entries), d.octets, d.done)
+	}
+}
+
+// TestNoOverlapRunsBesideNoCopy: a copy of a call that runs waits for it, also over another
+// connection, and has its reply; afterwards nothing of it is kept.
+func TestNoOverlapRunsBesideNoCopy(t *testing.T) {
+	s, p := newTestServer(t)
+	one, two := newTape("10.0.0.1"), newTape("10.0.0.1")
+	one.start(s, callOf(7, tOver, 0))
+	<-p.entered
+	two.start(s, callOf(7, tOver, 0))
+	two.start(s, callOf(8, tOver, 0)) // another call runs
+	<-p.entered
+	if n := p.runs.Load(); n != 2 {
+		t.Errorf("%d run, want two", n)
+	}
+	p.release()
+	first := <-one.ends
+	for range 2 {
+		if got := <-two.ends; got.how != "reply" {
+			t.Errorf("ended by %s", got.how)
+		} else if bytes.Equal(got.reply[:4], first.reply[:4]) && !bytes.Equal(got.reply, first.reply) {
+			t.Errorf("the copy has %x, the first %x", got.reply, first.reply)
+		}
+	}
+	one.do(s, callOf(7, tOver, 0))
+	if n := p.runs.Load(); n != 3 {
+		t.Errorf("ran %d times: the reply of an idempotent call was kept", n)
+	}
+	if n := len(s.drc.entries); n != 0 {
+		t.Errorf("%d entries are kept", n)
+	}
+}
+
+// TestQueuedCallOfEndedConnectionDoesNotRun: its client has sent it again, over a
+// connection that lives: that copy runs, once, in its place.
+func TestQueuedCallOfEndedConnectionDoesNotRun(t *testing.T) {
+	s, p := newTestServer(t)
+	one, two := newTape("10.0.0.1"), newTape("10.0.0.1")
+	ctx, end := context.WithCancel(context.Background())
+	one.ctx = ctx
+	for xid := range uint32(one.calls.workers) {
+		one.start(s, callOf(100+xid, tHold, 0))
+		<-p.entered
+	}
+	before := p.runs.Load()
+	one.start(s, callOf(7, tCount, 1)) // waits for a worker, as does the next
+	one.start(s, callOf(8, tCount, 1))
+	two.start(s, callOf(7, tCount, 1))
+	end()
+	p.release()
+	if got := <-two.ends; got.how != "reply" {
+		t.Errorf("the copy ended by %s", got.how)
+	}
+	for dropped := 0; dropped < 2; {
+		if got := <-one.ends; got.how == "drop" {
+			dropped++
+		}
+	}
+	if n := p.runs.Load() - before; n != 1 {
+		t.Errorf("ran %d times, want once", n)
+	}
+	if again := two.do(s, callOf(8, tCount, 1)); again.how != "reply" { // nothing of it is left over
+		t.Errorf("sent again: %s", again.how)
 	}
 }

@@ -32,6 +32,7 @@ const (
 	tSystem        // some error
 	tCount         // not idempotent: how often it ran
 	tHold          // waits until released
+	tOver          // the same, idempotent, but not beside a copy of itself
 	tNone          // not served
 	tProcs
 )
@@ -128,6 +129,8 @@ func (p *testProgram) program() *Program {
 		c.Res.Uint32(p.runs.Load())
 		return nil
 	}}
+	procs[tOver] = procs[tHold]
+	procs[tOver].Name, procs[tOver].Idempotent, procs[tOver].NoOverlap = "OVER", true, true
 	return &Program{Name: "TEST", Number: testProg, Version: testVers, Procs: procs}
 }
 

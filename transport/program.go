@@ -21,6 +21,10 @@ type Procedure struct {
 	Inline bool
 	// Idempotent: doing it twice does no harm, so the duplicate request cache leaves it out.
 	Idempotent bool
+	// NoOverlap: idempotent, but a copy that runs late undoes what was done after the
+	// first (WRITE). While such a call waits or runs, copies of it that its client sends
+	// over another connection wait for it and get its reply.
+	NoOverlap bool
 	// ArgItem: the arguments have one item that may travel as Read chunk.
 	ArgItem bool
 }

@@ -86,7 +86,7 @@ func NewServer(cfg ServerConfig, list ...*Program) *Server {
 		hosts:     map[netip.Prefix]*host{},
 	}
 	s.dispatcher = dispatcher{programs: newPrograms(list), drc: newDRC(), log: &RateLog{}, observer: cfg.Observer}
-	s.pool.run = s.run
+	s.pool.run = s.turn
 	return s
 }
 

@@ -1,0 +1,124 @@
+// A WRITE that is sent again while its first copy is still at work in the server.
+
+package nfsclient_test
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// A relay forwards connections to a server until they are cut.
+type relay struct {
+	l  net.Listener
+	to string
+
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func newRelay(t *testing.T, to string) *relay {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	r := &relay{l: l, to: to}
+	go func() {
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			r.forward(c)
+		}
+	}()
+	t.Cleanup(func() { l.Close(); r.cut() })
+	return r
+}
+
+func (r *relay) addr() string { return r.l.Addr().String() }
+
+func (r *relay) forward(c net.Conn) {
+	s, err := net.Dial("tcp", r.to)
+	if err != nil {
+		c.Close()
+		return
+	}
+	r.mu.Lock()
+	r.conns = append(r.conns, c, s)
+	r.mu.Unlock()
+	for _, p := range [][2]net.Conn{{c, s}, {s, c}} {
+		go func() {
+			io.Copy(struct{ io.Writer }{p[0]}, p[1]) // no splice, whose pipes stay in a pool
+			p[0].Close()
+		}()
+	}
+}
+
+// cut ends all connections that there are.
+func (r *relay) cut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.conns {
+		c.Close()
+	}
+	r.conns = nil
+}
+
+// TestLateWriteDoesNotUndoNewerOnes: a WRITE stalls in the server, its connection is cut,
+// and it is sent again; then the same bytes are written anew and synced. When the first copy
+// goes on at last, what was synced stays.
+func TestLateWriteDoesNotUndoNewerOnes(t *testing.T) {
+	stalled, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
+	var stall sync.Mutex
+	var armed bool
+	rdma, tcp := servePrograms(t, programs(t, map[uint32]func(run) run{nfs3.ProcWrite: func(write run) run {
+		return func(c *transport.Call) error {
+			stall.Lock()
+			mine := armed
+			armed = false
+			stall.Unlock()
+			if mine {
+				stalled <- struct{}{}
+				<-goOn
+				defer func() { ended <- struct{}{} }()
+			}
+			return write(c)
+		}
+	}})...)
+	for tr, to := range map[nfsclient.Transport]string{nfsclient.RDMA: rdma, nfsclient.TCP: tcp} {
+		for _, size := range []int{100, 300_000} { // in the message, and in a chunk
+			r := newRelay(t, to)
+			fsys, err := dial(t, tr, r.addr(), r.addr(), nfsclient.Options{}).Mount(t.Context(), exportName)
+			must(t, err)
+			f, err := fsys.Create(t.Context(), "f", 0o600)
+			must(t, err)
+			stall.Lock()
+			armed = true
+			stall.Unlock()
+			synced := make(chan struct{})
+			go func() {
+				<-stalled
+				r.cut()
+				select { // the newer data would be there by then, if it could overtake
+				case <-synced:
+				case <-time.After(time.Second):
+				}
+				goOn <- struct{}{}
+			}()
+			older, newer := bytes.Repeat([]byte("A"), size), bytes.Repeat([]byte("B"), size)
+			_, err = f.WriteAt(older, 0)
+			must(t, err)
+			_, err = f.WriteAt(newer, 0)
+			must(t, err)
+			must(t, f.Sync())
+			close(synced)
+			<-ended
+			got := make([]byte, size)
+			if _, err := f.ReadAt(got, 0); err != nil && err != io.EOF || !bytes.Equal(got, newer) {
+				t.Errorf("%v, %d bytes: %d of what was synced are left (%v)", tr, size, bytes.Count(got, []byte("B")), err)
+			}
+		}
+	}
+}
