@@ -32,8 +32,8 @@ const (
 	tSystem        // some error
 	tCount         // not idempotent: how often it ran
 	tHold          // waits until released
-	tOver          // the same, idempotent, but not beside a copy of itself
 	tNone          // not served
+	tOver          // HOLD, idempotent, but not beside a copy of itself
 	tProcs
 )
 
