@@ -132,7 +132,10 @@ func (f *FS) moreMode(d *node, s *nfsserver.SetAttr, st *unix.Stat_t) (more uint
 	if fileType(st.Mode) == nfsserver.TypeDir {
 		more = missing & (nfsserver.ModeSetuid | nfsserver.ModeSetgid)
 	}
-	if masked := missing & f.creds.umask; masked != 0 {
+	if missing &= 0o777; missing == 0 {
+		return more
+	}
+	if masked := missing & umask(); masked != 0 {
 		if size, err := unix.Getxattr(procPath(d.fd()), "system.posix_acl_default", nil); err != nil || size <= 0 {
 			more |= masked
 		}

@@ -32,7 +32,6 @@ type creds struct {
 	// Set once.
 	switches bool           // threads may take other identities
 	self     nfsserver.Cred // of the process
-	umask    uint32         // of the process: new objects miss these bits
 }
 
 // asIs leaves a user or group as it is, in the setres calls; it is nobody's.
@@ -42,28 +41,19 @@ const asIs = ^uint32(0)
 const errForeign = unix.EACCES
 
 // newCreds finds out as whom this process may act.
-func newCreds() (creds, error) {
+func newCreds() creds {
 	cr := creds{self: nfsserver.Self()}
-	mask, err := processUmask()
-	if err != nil {
-		return cr, err
+	if cr.self.UID == 0 {
+		cr.switches = true
+		cr.switches = cr.probe()
 	}
-	cr.umask = mask
-	if cr.self.UID != 0 {
-		return cr, nil
-	}
-	cr.switches = true
-	cr.switches = cr.probe()
-	return cr, nil
+	return cr
 }
 
 // ActsAsCallers reports whether this process can make calls as their callers, as
 // root can outside of restricted containers. If not, a Server of an FS must have
 // all callers act as nfsserver.Self (Squash.All): others are refused.
-func ActsAsCallers() bool {
-	cr, err := newCreds()
-	return err == nil && cr.switches
-}
+func ActsAsCallers() bool { return newCreds().switches }
 
 // probe reports whether a thread can become an ordinary user without any
 // capability, and root again: in a container or under seccomp it may not.
@@ -190,17 +180,15 @@ func errnoError(errno unix.Errno) error {
 	return nil
 }
 
-// processUmask reads the umask, which can only be changed otherwise.
-func processUmask() (uint32, error) {
-	b, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0, err
-	}
+// umask is the bits that new objects of this process miss. To ask umask(2) is to
+// change it, so the kernel's account of the process is read.
+func umask() (mask uint32) {
+	b, _ := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(b)) {
 		if v, ok := strings.CutPrefix(line, "Umask:"); ok {
-			n, err := strconv.ParseUint(strings.TrimSpace(v), 8, 32)
-			return uint32(n), err
+			n, _ := strconv.ParseUint(strings.TrimSpace(v), 8, 32)
+			mask = uint32(n)
 		}
 	}
-	return 0, fmt.Errorf("/proc/self/status names no umask: Linux 4.7 or later is needed")
+	return mask
 }

@@ -88,12 +88,10 @@ func (f *FS) init(o Options) error {
 	if err := unix.Stat(procPath(f.tree.root), &proc); err != nil {
 		return errors.New("/proc is not mounted, and is needed")
 	}
-	var err error
-	if f.creds, err = newCreds(); err != nil {
-		return err
-	}
+	f.creds = newCreds()
 	f.index.init()
 	f.mounts.init()
+	var err error
 	if f.top, err = newMount(f.tree.root, &o, true); err != nil {
 		return err
 	}
