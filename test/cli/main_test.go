@@ -1,0 +1,168 @@
+// The same command lines given to coreutils on a local directory and to nfsrdma on a served one, and what they leave compared.
+
+// Package cli holds the suite that measures nfsrdma's file commands by coreutils: see testdata for the cases.
+package cli
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// exportName is what the server calls the directory that it serves.
+const exportName = "/export"
+
+// The rig is set once, by TestMain.
+var rig struct {
+	base string // all that the suite makes: bin, state, and the directory that is served
+	bin  string
+	url  string // of the export, without a slash at its end
+}
+
+func TestMain(m *testing.M) {
+	code, err := runSuite(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "test/cli:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runSuite(m *testing.M) (int, error) {
+	base, err := os.MkdirTemp("", "nfsrdma-cli-")
+	if err != nil {
+		return 1, err
+	}
+	defer removeAll(base)
+	rig.base, rig.bin = base, filepath.Join(base, "bin")
+	served := filepath.Join(base, "served")
+	for _, dir := range []string{base, rig.bin, served} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return 1, err
+		}
+		// Neither the umask nor MkdirTemp's mode may keep the ordinary user out.
+		if err := os.Chmod(dir, 0o755); err != nil {
+			return 1, err
+		}
+	}
+	build := exec.Command("go", "build", "-o", rig.bin+"/", "./cmd/nfsrdma", "./cmd/nfsrdmad")
+	build.Dir = filepath.Join("..", "..")
+	if out, err := build.CombinedOutput(); err != nil {
+		return 1, fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	// A server ends with the thread that started it, however this process ends.
+	runtime.LockOSThread()
+	srv, err := startServer(served)
+	if err != nil {
+		return 1, err
+	}
+	defer srv.stop()
+	rig.url = srv.url
+	// What runs is mostly other processes that wait for one another.
+	flag.Parse()
+	_ = flag.Set("test.parallel", "4")
+	return m.Run(), nil
+}
+
+// A server is a process of nfsrdmad.
+type server struct {
+	cmd *exec.Cmd
+	url string
+	log *strings.Builder
+}
+
+// startServer serves a directory as /export on a free port. The port is chosen
+// before the server listens on it, so somebody else may take it: then another is tried.
+func startServer(dir string, extra ...string) (*server, error) {
+	var err error
+	for range 5 {
+		var s *server
+		if s, err = tryServer(dir, extra...); err == nil {
+			return s, nil
+		}
+	}
+	return nil, err
+}
+
+func tryServer(dir string, extra ...string) (*server, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	state, err := os.MkdirTemp(rig.base, "state-")
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"serve", "--rdma-port", fmt.Sprint(port), "--tcp-port", "0", "--state-dir", state, "--async-names"}
+	if serverKnows("--no-root-squash") {
+		args = append(args, "--no-root-squash")
+	}
+	args = append(append(args, extra...), dir+"="+exportName)
+	s := &server{cmd: exec.Command(filepath.Join(rig.bin, "nfsrdmad"), args...), log: new(strings.Builder)}
+	s.url = fmt.Sprintf("nfsrdma://127.0.0.1:%d%s", port, exportName)
+	s.cmd.Stderr = s.log
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	// The first line is written when the server listens.
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+		return nil, fmt.Errorf("nfsrdmad did not start: %w\n%s", err, s.log)
+	}
+	return s, nil
+}
+
+// serverKnows reports whether nfsrdmad serve has a flag.
+func serverKnows(flag string) bool {
+	out, _ := exec.Command(filepath.Join(rig.bin, "nfsrdmad"), "serve", "--help").CombinedOutput()
+	return strings.Contains(string(out), flag+" ")
+}
+
+func (s *server) stop() {
+	_ = s.cmd.Process.Signal(os.Interrupt)
+	done := time.AfterFunc(20*time.Second, func() { _ = s.cmd.Process.Kill() })
+	defer done.Stop()
+	_ = s.cmd.Wait()
+}
+
+// removeAll removes a tree, also through directories that its owner may not enter.
+func removeAll(dir string) {
+	if os.RemoveAll(dir) == nil {
+		return
+	}
+	_ = exec.Command("chmod", "-R", "u+rwx", dir).Run()
+	_ = os.RemoveAll(dir)
+}
+
+// skip leaves a test out, in a line that the summary of test/run shows; CI leaves none out.
+func skip(t *testing.T, why string) {
+	t.Helper()
+	if log := os.Getenv("NFSRDMA_SKIP_LOG"); log != "" {
+		f, err := os.OpenFile(log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		if err == nil {
+			fmt.Fprintf(f, "test/cli, %s: %s\n", t.Name(), why)
+			f.Close()
+		}
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
+}

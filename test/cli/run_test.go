@@ -1,0 +1,222 @@
+// One case: the two sides made, its command lines run on each, and what came of it compared.
+
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The ordinary user, and a second group of his.
+const (
+	userID      = 4242
+	secondGroup = 4243
+)
+
+// stepLimit is how long one command line may take on a busy machine, and limits
+// what it may take of the machine: a tree copied into itself has no end.
+const (
+	stepLimit = 40 * time.Second
+	limits    = "ulimit -t 30; ulimit -v 6000000\n"
+)
+
+// commands are those of nfsrdma that a script's command lines have.
+var commands = []string{"cp", "mv", "rm", "ln", "mkdir", "stat", "df", "ls", "cat"}
+
+// A caller is who runs the commands: nil is who runs the suite.
+type caller = *syscall.Credential
+
+func TestCommands(t *testing.T) {
+	cases, err := readScripts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pending, err := readPending(cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ordinary := caller(nil)
+	if os.Geteuid() == 0 {
+		ordinary = &syscall.Credential{Uid: userID, Gid: userID, Groups: []uint32{userID, secondGroup}}
+	}
+	for _, who := range []string{"root", "user"} {
+		t.Run(who, func(t *testing.T) {
+			if who == "root" && os.Geteuid() != 0 {
+				skip(t, "the commands can be run as root by root alone")
+			}
+			as := caller(nil)
+			if who == "user" {
+				as = ordinary
+			}
+			for _, c := range cases {
+				if c.only != "" && c.only != who {
+					continue
+				}
+				t.Run(c.name, func(t *testing.T) {
+					t.Parallel()
+					if pending["!"+who+"/"+c.name] {
+						t.Skip("pending: does not end")
+					}
+					c.test(t, as, pending[who+"/"+c.name])
+				})
+			}
+		})
+	}
+}
+
+func (c *testCase) test(t *testing.T, as caller, pending bool) {
+	if len(c.rootSetup) > 0 && os.Geteuid() != 0 {
+		skip(t, "its setup wants root")
+	}
+	dir := filepath.Join(rig.base, "served", strings.ReplaceAll(t.Name(), "/", "-"))
+	start := time.Now()
+	want, got := newSide(t, c, as, filepath.Join(dir, "coreutils")), newSide(t, c, as, filepath.Join(dir, "nfsrdma"))
+	got.url = rig.url + strings.TrimPrefix(got.tree, filepath.Join(rig.base, "served"))
+	var diffs []string
+	for i, s := range c.steps {
+		want.run(t, c, s)
+		got.run(t, c, s)
+		for _, d := range c.diffOutcomes(&want.outcome, &got.outcome) {
+			if len(c.steps) > 1 {
+				d = fmt.Sprintf("run %d: %s", i+1, d)
+			}
+			diffs = append(diffs, d)
+		}
+	}
+	wantTree, err := readTree(want.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gotTree, err := readTree(got.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	diffs = append(diffs, diffTrees(wantTree, gotTree, start)...)
+	diffs = append(diffs, diffChecks(c.checks, wantTree, gotTree, start)...)
+	c.conclude(t, diffs, pending)
+	if !t.Failed() {
+		removeAll(dir)
+	}
+}
+
+// conclude takes the expected differences out and complains about the others, and about expected ones that are not there.
+func (c *testCase) conclude(t *testing.T, diffs []string, pending bool) {
+	var wrong []string
+	for _, d := range c.differs {
+		re := wildcard(d.pattern)
+		n := len(diffs)
+		diffs = slices.DeleteFunc(diffs, re.MatchString)
+		if len(diffs) == n {
+			wrong = append(wrong, fmt.Sprintf("no such difference any more: differs %s %s", d.reason, d.pattern))
+		}
+	}
+	wrong = append(wrong, diffs...)
+	switch {
+	case pending && len(wrong) == 0:
+		t.Errorf("passes: remove it from testdata/%s", pendingFile)
+	case pending:
+		t.Logf("%s: pending:\n%s", c.file, strings.Join(wrong, "\n"))
+	case len(wrong) > 0:
+		t.Errorf("%s:\n%s", c.file, strings.Join(wrong, "\n"))
+	}
+}
+
+// A side is where one of the two runs: a tree, and a directory of this machine to start in.
+type side struct {
+	dir, tree, scratch string
+	url                string // what @ is, for nfsrdma
+	as                 caller
+	outcome            outcome
+}
+
+// An outcome is what one command line came to, paths put back to @ and %.
+type outcome struct {
+	status         int
+	stdout, stderr string
+}
+
+func newSide(t *testing.T, c *testCase, as caller, dir string) *side {
+	t.Helper()
+	start := time.Now()
+	s := &side{dir: dir, tree: filepath.Join(dir, "tree"), scratch: filepath.Join(dir, "scratch"), as: as}
+	for _, d := range []string{filepath.Dir(filepath.Dir(dir)), filepath.Dir(dir), dir, s.tree, s.scratch} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		_ = os.Chmod(d, 0o755)
+	}
+	if as != nil {
+		for _, d := range []string{s.tree, s.scratch} {
+			if err := os.Chown(d, int(as.Uid), int(as.Gid)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.prepare(t, c, c.rootSetup, nil)
+	s.prepare(t, c, c.setup, as)
+	stampTree(t, dir, start)
+	return s
+}
+
+// prepare runs lines of setup, in the tree.
+func (s *side) prepare(t *testing.T, c *testCase, lines []string, as caller) {
+	t.Helper()
+	if len(lines) == 0 {
+		return
+	}
+	script := expand(strings.Join(lines, "\n"), s.tree, s.scratch)
+	o := shell(t, "set -e; umask "+c.umask+"\ncd "+s.tree+"\n"+script, "", as)
+	if o.status != 0 {
+		t.Fatalf("%s: setup ends with %d: %s", c.file, o.status, o.stderr)
+	}
+}
+
+// run gives a command line to coreutils, or to nfsrdma when the side has a URL.
+func (s *side) run(t *testing.T, c *testCase, st step) {
+	t.Helper()
+	prelude, tree := "", s.tree
+	if s.url != "" {
+		tree = s.url
+		for _, name := range commands {
+			prelude += fmt.Sprintf("%s() { %s/nfsrdma %s \"$@\"; }\n", name, rig.bin, name)
+		}
+	}
+	o := shell(t, prelude+"umask "+c.umask+"\ncd "+s.scratch+"\n"+expand(st.line, tree, s.scratch), st.stdin, s.as)
+	back := strings.NewReplacer(tree, "@", s.scratch, "%")
+	o.stdout, o.stderr = back.Replace(o.stdout), back.Replace(o.stderr)
+	s.outcome = o
+}
+
+// shell runs a script of sh.
+func shell(t *testing.T, script, stdin string, as caller) outcome {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), stepLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", limits+script)
+	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME=" + rig.base, "LC_ALL=C", "TZ=UTC"}
+	cmd.Stdin = strings.NewReader(stdin)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as, Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 10 * time.Second
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%s: %v", script, err)
+	}
+	if ctx.Err() != nil {
+		t.Errorf("does not end: %s\n%s", script, stderr.String())
+	}
+	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}

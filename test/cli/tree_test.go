@@ -1,0 +1,196 @@
+// What a tree is, entry by entry, and how two of them differ.
+
+package cli
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// An entry is one name of a tree with all that a command must keep or give.
+type entry struct {
+	stat    syscall.Stat_t
+	content string // hash of a file, target of a link
+	group   string // the first name of the same inode, where there are several
+}
+
+// readTree reads what is below dir, by paths from it. Times are read before content, which changes them.
+func readTree(dir string) (map[string]*entry, error) {
+	tree := map[string]*entry{}
+	first := map[uint64]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, path)
+		e := &entry{}
+		if err := syscall.Lstat(path, &e.stat); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if e.stat.Nlink > 1 && !d.IsDir() {
+			if first[e.stat.Ino] == "" {
+				first[e.stat.Ino] = rel
+			}
+			e.group = first[e.stat.Ino]
+		}
+		tree[rel] = e
+		return nil
+	})
+	for rel, e := range tree {
+		if err == nil {
+			e.content, err = content(filepath.Join(dir, rel), e.stat.Mode)
+		}
+	}
+	return tree, err
+}
+
+func content(path string, mode uint32) (string, error) {
+	switch mode & syscall.S_IFMT {
+	case syscall.S_IFLNK:
+		return os.Readlink(path)
+	case syscall.S_IFREG:
+		f, err := os.Open(path)
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		h := sha256.New()
+		_, err = io.Copy(h, f)
+		return fmt.Sprintf("%x", h.Sum(nil)[:8]), err
+	}
+	return "", nil
+}
+
+// stamps are the times that a case starts with: all of them long ago, no two the same, none on a full second.
+var firstStamp = time.Date(2020, 2, 3, 4, 5, 6, 123456789, time.UTC)
+
+// stampTree gives each entry below dir that the setup made an old time, unless the setup gave it one.
+// Entries of the same name get the same, so that a time which was kept is seen to be.
+func stampTree(t *testing.T, dir string, since time.Time) {
+	t.Helper()
+	var paths []string
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil {
+			paths = append(paths, path)
+		}
+		return nil
+	})
+	slices.Sort(paths)
+	for i, path := range slices.Backward(paths) {
+		var st syscall.Stat_t
+		if syscall.Lstat(path, &st) != nil || time.Unix(st.Mtim.Unix()).Before(since.Add(-time.Hour)) {
+			continue
+		}
+		stamp := firstStamp.Add(time.Duration(i) * (time.Hour + time.Millisecond + 7))
+		ts := unix.NsecToTimespec(stamp.UnixNano())
+		err := unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{ts, ts}, unix.AT_SYMLINK_NOFOLLOW)
+		if err != nil && err != unix.EACCES {
+			t.Fatalf("%s: %v", path, err)
+		}
+	}
+}
+
+// diffTrees lists in words what is otherwise in got than in want. Times from
+// before start must be the same; later ones must only be later ones.
+func diffTrees(want, got map[string]*entry, start time.Time) (diffs []string) {
+	names := slices.Sorted(maps.Keys(want))
+	for name := range got {
+		if want[name] == nil {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		add := func(format string, a ...any) {
+			diffs = append(diffs, fmt.Sprintf("tree %q ", name)+fmt.Sprintf(format, a...))
+		}
+		w, g := want[name], got[name]
+		switch {
+		case g == nil:
+			add("is missing")
+			continue
+		case w == nil:
+			add("is too many")
+			continue
+		}
+		diffEntry(w, g, start, add)
+	}
+	return diffs
+}
+
+func diffEntry(w, g *entry, start time.Time, add func(string, ...any)) {
+	if a, b := w.stat.Mode&syscall.S_IFMT, g.stat.Mode&syscall.S_IFMT; a != b {
+		add("type %#o, nfsrdma %#o", a, b)
+		return
+	}
+	if a, b := w.stat.Mode&0o7777, g.stat.Mode&0o7777; a != b {
+		add("mode %04o, nfsrdma %04o", a, b)
+	}
+	if w.stat.Uid != g.stat.Uid || w.stat.Gid != g.stat.Gid {
+		add("owner %d:%d, nfsrdma %d:%d", w.stat.Uid, w.stat.Gid, g.stat.Uid, g.stat.Gid)
+	}
+	if w.stat.Mode&syscall.S_IFMT != syscall.S_IFDIR && w.stat.Size != g.stat.Size {
+		add("size %d, nfsrdma %d", w.stat.Size, g.stat.Size)
+	} else if w.content != g.content {
+		add("content %q, nfsrdma %q", w.content, g.content)
+	}
+	if w.stat.Nlink != g.stat.Nlink {
+		add("links %d, nfsrdma %d", w.stat.Nlink, g.stat.Nlink)
+	}
+	if w.group != g.group {
+		add("same file as %q, nfsrdma %q", w.group, g.group)
+	}
+	if w.stat.Rdev != g.stat.Rdev {
+		add("device %x, nfsrdma %x", w.stat.Rdev, g.stat.Rdev)
+	}
+	a, b := age(w.stat.Mtim, start), age(g.stat.Mtim, start)
+	if a != b {
+		add("mtime %s, nfsrdma %s", a, b)
+	}
+}
+
+// age is a time in words: itself when it is from before start, else "now".
+func age(ts syscall.Timespec, start time.Time) string {
+	at := time.Unix(ts.Unix()).UTC()
+	if at.Before(start.Add(-time.Hour)) {
+		return at.Format(time.RFC3339Nano)
+	}
+	return "now"
+}
+
+// slack is how much more or less space a file with holes may take: one allocates in larger pieces than the other.
+const slack = 256 << 10
+
+// diffChecks compares what only some cases ask for.
+func diffChecks(checks []check, want, got map[string]*entry, start time.Time) (diffs []string) {
+	for _, c := range checks {
+		path := strings.NewReplacer("@", "tree", "%", "scratch").Replace(c.path)
+		w, g := want[path], got[path]
+		if w == nil || g == nil {
+			diffs = append(diffs, fmt.Sprintf("check %s %s: is not there", c.what, c.path))
+			continue
+		}
+		switch c.what {
+		case "atime":
+			if a, b := age(w.stat.Atim, start), age(g.stat.Atim, start); a != b {
+				diffs = append(diffs, fmt.Sprintf("tree %q atime %s, nfsrdma %s", path, a, b))
+			}
+		case "holes":
+			if a, b := w.stat.Blocks*512, g.stat.Blocks*512; max(a-b, b-a) > slack {
+				diffs = append(diffs, fmt.Sprintf("tree %q takes %d, nfsrdma %d", path, a, b))
+			}
+		}
+	}
+	return diffs
+}
