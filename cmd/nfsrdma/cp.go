@@ -3,236 +3,176 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path"
-	"path/filepath"
+	"strings"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/nfsclient"
-	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/treecopy"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
+const cpLong = `Copy files and trees to, from and between servers, as cp(1) does.
+
+Without -p, a new file has its source's permissions less the umask and the time of
+the copy. Set-id bits are kept with -p or -a only, and only where the owner was.
+Symbolic links are followed, with -r they are copied as such. What fails is
+reported and the rest is copied; the exit code is then 1.
+
+A file is written under a temporary name beside the target (.NAME.nfsrdma-XXXXXXXX)
+and renamed when all of it is there and committed: nobody sees half a file, and a
+copy that ends early, by Ctrl-C, a full disk or a lost server, leaves what was there
+before. A target that exists gives its owner, mode and, on this machine, its ACL to
+the new file. It is written in place, and left incomplete if that fails, where it
+
+  - is a FIFO, a device, or what /dev/stdout leads to,
+  - has other hard links (with -a, these keep the old content),
+  - has an owner or an ACL that the new file could not be given,
+  - is in a directory that takes no new names from you,
+
+and always with --in-place.`
+
+// cpFlags are the flags of cp.
+type cpFlags struct {
+	treecopy.Options
+	targetFlags
+	quiet, verbose bool
+	followSet      bool
+	sparse         string
+}
+
 func newCp(s *session) *cobra.Command {
-	var recursive, quiet bool
+	var f cpFlags
 	cmd := &cobra.Command{
 		Use:   "cp [-r] SOURCE... DESTINATION",
 		Short: "Copy files and trees to, from and between servers",
-		Long: `Copy files and trees to, from and between servers.
-
-Modes and times are kept to the nanosecond, symbolic links are copied as such with
--r and followed without. Files are copied many at once. Existing files are overwritten.`,
+		Long:  cpLong,
 		Example: `  nfsrdma cp server:/export/a.iso .
   nfsrdma cp a b nfsrdma://server/export/dir/
   nfsrdma cp -r server:/export/src ./src
-  nfsrdma cp -r --transport tcp ./src server:/export/src2`,
-		Args: cobra.MinimumNArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c := newCopier(func(format string, a ...any) { fmt.Fprintf(s.stderr, "nfsrdma: "+format+"\n", a...) })
-			start := time.Now()
-			stop := func() {}
-			if !quiet {
-				stop = showProgress(s.stderr, c)
-			}
-			err := s.copyAll(cmd.Context(), c, args[:len(args)-1], args[len(args)-1], recursive)
-			stop()
-			if err == nil && !quiet {
-				c.report(cmd, time.Since(start))
-			}
-			return err
-		},
+  nfsrdma cp -a --transport tcp ./src server:/export/src2`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return s.cp(cmd, args, &f) },
 	}
-	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "copy directories with all that is below them")
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress bar and no summary")
+	f.add(cmd)
 	return cmd
 }
 
-func (c *copier) report(cmd *cobra.Command, d time.Duration) {
-	n := c.bytes.Load()
-	rate := float64(n) / d.Seconds()
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s, %s, %s, %s in %.2fs (%s/s)\n", plural(c.files.Load(), "file"),
-		plural(c.links.Load(), "link"), pluralDirs(c.dirs.Load()), size(uint64(n)), d.Seconds(), size(uint64(rate)))
+func (f *cpFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.BoolVarP(&f.Recursive, "recursive", "r", false, "copy directories with all that is below them")
+	fl.BoolFuncP("R", "R", "the same as -r", func(string) error { f.Recursive = true; return nil })
+	fl.BoolFuncP("archive", "a", "the same as -r -P --preserve=all", func(string) error {
+		f.Recursive = true
+		f.follow(treecopy.FollowNever)
+		return f.preserve("all")
+	})
+	fl.BoolFuncP("d", "d", "the same as -P --preserve=links", func(string) error {
+		f.follow(treecopy.FollowNever)
+		return f.preserve("links")
+	})
+	fl.BoolFuncP("p", "p", "the same as --preserve", func(string) error { return f.preserve(preserveDefault) })
+	fl.Func("preserve", "keep mode, ownership, timestamps (without LIST: these), links, all", f.preserve)
+	fl.Lookup("preserve").NoOptDefVal = preserveDefault
+	follow := func(v treecopy.Follow) func(string) error {
+		return func(string) error { f.follow(v); return nil }
+	}
+	fl.BoolFuncP("no-dereference", "P", "copy symbolic links as such (usual with -r)", follow(treecopy.FollowNever))
+	fl.BoolFuncP("dereference", "L", "follow all symbolic links (usual without -r)", follow(treecopy.FollowAlways))
+	fl.BoolFuncP("H", "H", "follow symbolic links among the arguments", follow(treecopy.FollowOperands))
+	overwriteFlags(fl, &f.Options)
+	fl.StringVar(&f.sparse, "sparse", "auto", "make holes: auto (where the source has some), always (for all zeros) or never")
+	fl.BoolVar(&f.InPlace, "in-place", false, "write to the targets themselves, not to temporary files")
+	fl.BoolVarP(&f.verbose, "verbose", "v", false, "print each file as it is copied")
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress bar and no summary on a terminal")
+	f.targetFlags.add(cmd)
 }
 
-func pluralDirs(n int64) string {
-	if n == 1 {
-		return "1 directory"
-	}
-	return fmt.Sprintf("%d directories", n)
+// overwriteFlags are those that cp and mv share. The last of -f, -i and -n counts.
+func overwriteFlags(fl *pflag.FlagSet, o *treecopy.Options) {
+	fl.BoolFuncP("force", "f", "replace targets that must not be written", func(string) error {
+		o.Force = true
+		return nil
+	})
+	fl.BoolFuncP("interactive", "i", "ask before a target is overwritten", func(string) error {
+		o.Overwrite = treecopy.OverwriteAsk
+		return nil
+	})
+	fl.BoolFuncP("no-clobber", "n", "leave targets that exist", func(string) error {
+		o.Overwrite = treecopy.OverwriteNever
+		return nil
+	})
+	fl.BoolVarP(&o.Update, "update", "u", false, "leave targets that are not older than their sources")
 }
 
-func (s *session) copyAll(ctx context.Context, c *copier, sources []string, dst string, recursive bool) error {
-	to, err := s.destination(ctx, dst)
-	if err != nil {
-		return err
-	}
-	defer to.close()
-	if len(sources) > 1 && to.name != "" {
-		return fmt.Errorf("%s: is not a directory", dst)
-	}
-	for _, src := range sources {
-		if err := s.copyOne(ctx, c, src, to, recursive); err != nil {
-			return err
+func (f *cpFlags) follow(v treecopy.Follow) { f.Follow, f.followSet = v, true }
+
+const preserveDefault = "mode,ownership,timestamps"
+
+// preserve adds what a list of cp(1) names. Contexts and extended attributes NFSv3 does not carry.
+func (f *cpFlags) preserve(list string) error {
+	for word := range strings.SplitSeq(list, ",") {
+		p := &f.Preserve
+		switch word {
+		case "mode":
+			p.Mode = true
+		case "ownership":
+			p.Owner = true
+		case "timestamps":
+			p.Times = true
+		case "links":
+			p.Links = true
+		case "all":
+			*p = treecopy.Preserve{Mode: true, Owner: true, Times: true, Links: true}
+		default:
+			return fmt.Errorf("%q is none of mode, ownership, timestamps, links and all", word)
 		}
 	}
 	return nil
 }
 
-func (s *session) copyOne(ctx context.Context, c *copier, src string, to *dest, recursive bool) error {
-	from, err := s.origin(ctx, src, !recursive)
+// options are the flags in the words of the engine.
+func (f *cpFlags) options() (treecopy.Options, error) {
+	o := f.Options
+	if !f.followSet && !o.Recursive {
+		o.Follow = treecopy.FollowAlways
+	}
+	how := map[string]treecopy.Sparse{"auto": treecopy.SparseAuto, "always": treecopy.SparseAlways, "never": treecopy.SparseNever}
+	var ok bool
+	if o.Sparse, ok = how[f.sparse]; !ok {
+		return o, fmt.Errorf("--sparse %q is neither auto, always nor never", f.sparse)
+	}
+	o.NoTargetDir, o.TargetDir = f.noDir, f.dir != ""
+	o.Umask, o.Privileged = cli.Umask(), os.Geteuid() == 0
+	return o, nil
+}
+
+func (s *session) cp(cmd *cobra.Command, args []string, f *cpFlags) error {
+	o, err := f.options()
 	if err != nil {
 		return err
 	}
-	name := to.name
-	if name == "" {
-		if name = from.m.name; badName(name) {
-			from.close()
-			return fmt.Errorf("%s: has no name of its own, give one to the destination", src)
-		}
-	}
-	switch {
-	case from.m.mode.IsDir() && !recursive:
-		from.close()
-		return fmt.Errorf("%s: is a directory, copy it with -r", src)
-	case from.m.mode.IsDir():
-		err = c.tree(ctx, from.d, to.dir, from.m, name)
-	case from.m.mode.IsRegular():
-		c.total.Add(from.m.size)
-		m := from.m
-		m.name = name
-		err = c.file(ctx, from.f, to.dir, m)
-		from.close()
-	case from.m.mode.Type() == fs.ModeSymlink:
-		m := from.m
-		m.name = name
-		c.links.Add(1)
-		err = to.dir.symlink(ctx, from.link, m)
-	default:
-		err = fmt.Errorf("is a %s", typeName(from.m.mode))
-	}
+	r := cli.NewReporter(s.stderr, "cp")
+	reporting(cmd, r, f.verbose, &o)
+	sources, dst, err := s.operands(cmd, args, f.targetFlags)
 	if err != nil {
-		return fmt.Errorf("copy %s: %w", src, err)
+		return err
 	}
-	return nil
-}
-
-// An origin is what is copied: a directory, an open file, or a link's content.
-type origin struct {
-	m    meta
-	d    dir
-	f    source
-	link string
-}
-
-func (o *origin) close() {
-	if o.d != nil {
-		o.d.close()
+	run := treecopy.New(o)
+	start := time.Now()
+	shown, stop := false, func() {}
+	if !f.quiet && !f.verbose && o.Overwrite != treecopy.OverwriteAsk {
+		shown, stop = showProgress(s.stderr, run)
 	}
-	if o.f != nil {
-		o.f.Close()
+	err = run.Copy(cmd.Context(), sources, dst)
+	stop()
+	if err == nil {
+		err = r.Err()
 	}
-}
-
-func (s *session) origin(ctx context.Context, arg string, follow bool) (*origin, error) {
-	t, err := s.target(arg)
-	if errors.Is(err, nfsclient.ErrNotRemote) {
-		return localOrigin(arg, follow)
+	if err == nil && shown {
+		summary(s.stderr, run, time.Since(start))
 	}
-	if err != nil {
-		return nil, err
-	}
-	fsys, rest, err := s.mount(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	stat := fsys.Lstat
-	if follow {
-		stat = fsys.Stat
-	}
-	fi, err := stat(ctx, rest)
-	if err != nil {
-		return nil, err
-	}
-	o := &origin{m: remoteMeta(path.Base(t.Path), fi.Node)}
-	switch fi.Attr.Type {
-	case nfs3.TypeDir:
-		o.d = remoteDir{fsys.At(fi.FH, t.Path)}
-	case nfs3.TypeReg:
-		o.f = fsys.OpenNode(ctx, fi.FH, rest, os.O_RDONLY)
-	case nfs3.TypeLnk:
-		o.link, err = fsys.Client().Readlink(ctx, fi.FH)
-	}
-	return o, err
-}
-
-func localOrigin(arg string, follow bool) (*origin, error) {
-	stat := os.Lstat
-	if follow {
-		stat = os.Stat
-	}
-	fi, err := stat(arg)
-	if err != nil {
-		return nil, err
-	}
-	o := &origin{m: localMeta(fi)}
-	o.m.name = filepath.Base(filepath.Clean(arg))
-	switch fi.Mode().Type() {
-	case fs.ModeDir:
-		var d *localDir
-		if d, err = openLocal(arg); err == nil {
-			o.d = d
-		}
-	case 0:
-		var f *os.File
-		if f, err = os.Open(arg); err == nil {
-			o.f = f
-		}
-	case fs.ModeSymlink:
-		o.link, err = os.Readlink(arg)
-	}
-	return o, err
-}
-
-// A dest is where a copy goes: into dir, under name, or under each source's own
-// name when name is empty.
-type dest struct {
-	dir
-	name string
-}
-
-func (s *session) destination(ctx context.Context, arg string) (*dest, error) {
-	t, err := s.target(arg)
-	if errors.Is(err, nfsclient.ErrNotRemote) {
-		return localDest(arg)
-	}
-	if err != nil {
-		return nil, err
-	}
-	fsys, rest, err := s.mount(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	if d, err := fsys.Sub(ctx, rest); err == nil {
-		return &dest{dir: remoteDir{d}}, nil
-	} else if rest == "" {
-		return nil, err
-	}
-	d, err := fsys.Sub(ctx, path.Dir(rest))
-	if err != nil {
-		return nil, err
-	}
-	return &dest{dir: remoteDir{d}, name: path.Base(rest)}, nil
-}
-
-func localDest(arg string) (*dest, error) {
-	if fi, err := os.Stat(arg); err == nil && fi.IsDir() {
-		d, err := openLocal(arg)
-		return &dest{dir: d}, err
-	}
-	d, err := openLocal(filepath.Dir(filepath.Clean(arg)))
-	return &dest{dir: d, name: filepath.Base(filepath.Clean(arg))}, err
+	return err
 }

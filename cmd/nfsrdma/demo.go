@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/treecopy"
 	"github.com/spf13/cobra"
 )
 
@@ -86,15 +87,23 @@ func (s *session) demoCopy(ctx context.Context, out io.Writer, source, back, url
 	for _, step := range []struct{ name, from, to string }{
 		{"copy in", source, url + "/tree"}, {"copy out", url + "/tree", back},
 	} {
-		c := newCopier(func(string, ...any) {})
+		var failed error
+		c := treecopy.New(treecopy.Options{
+			Recursive: true, Preserve: treecopy.Preserve{Mode: true, Times: true},
+			Report: func(e *treecopy.Error) { failed = errors.Join(failed, e) },
+		})
 		start := time.Now()
-		if err := s.copyAll(ctx, c, []string{step.from}, step.to, true); err != nil {
+		from, to := s.copyOperand(ctx, step.from), s.copyOperand(ctx, step.to)
+		if err := errors.Join(from.Err, to.Err); err != nil {
+			return err
+		}
+		if err := errors.Join(c.Copy(ctx, []treecopy.Operand{from}, to), failed); err != nil {
 			return err
 		}
 		d := time.Since(start)
-		fmt.Fprintf(out, "%-9s %s, %s, %s in %.2fs (%s/s)\n", step.name, plural(c.files.Load(), "file"),
-			pluralDirs(c.dirs.Load()), size(uint64(c.bytes.Load())), d.Seconds(),
-			size(uint64(float64(c.bytes.Load())/d.Seconds())))
+		fmt.Fprintf(out, "%-9s %s, %s, %s in %.2fs (%s/s)\n", step.name, plural(c.Files.Load(), "file"),
+			pluralDirs(c.Dirs.Load()), size(uint64(c.Bytes.Load())), d.Seconds(),
+			size(uint64(float64(c.Bytes.Load())/d.Seconds())))
 	}
 	want, err := treeSum(os.DirFS(source))
 	if err != nil {

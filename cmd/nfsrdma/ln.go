@@ -241,3 +241,11 @@ func (l *linker) placeOf(ctx context.Context, target string) (*nfsclient.FS, str
 func sameObject(a, b nfsclient.Node) bool {
 	return a.Attr.Fileid == b.Attr.Fileid && a.Attr.Fsid == b.Attr.Fsid && a.Attr.Type != nfs3.FileType(0)
 }
+
+// sameExport refuses what no server can do.
+func sameExport(a, b *nfsclient.FS, aName, bName string) error {
+	if a.Client() != b.Client() || a.Root() != b.Root() {
+		return fmt.Errorf("%s and %s are not on the same export", aName, bName)
+	}
+	return nil
+}

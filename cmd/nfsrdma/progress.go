@@ -3,10 +3,13 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/treecopy"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
@@ -15,17 +18,18 @@ import (
 // progressEvery is how often the bar looks at the counters.
 const progressEvery = 100 * time.Millisecond
 
-// showProgress draws the copier's counters on w until the returned function is
-// called. It does nothing when w is not a terminal.
-func showProgress(w io.Writer, c *copier) (stop func()) {
+// showProgress draws the run's counters on w until the returned function is
+// called. It does nothing when w is not a terminal. Bytes are those of the files,
+// with the holes that cost nothing to copy.
+func showProgress(w io.Writer, c *treecopy.Run) (shown bool, stop func()) {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return func() {}
+		return false, func() {}
 	}
 	p := mpb.New(mpb.WithOutput(w), mpb.WithRefreshRate(progressEvery))
 	bar := p.AddBar(0,
 		mpb.PrependDecorators(decor.Any(func(decor.Statistics) string {
-			return plural(c.files.Load()+c.links.Load(), "file") + "  "
+			return plural(c.Files.Load()+c.Links.Load()+c.Specials.Load(), "file") + "  "
 		}), decor.CountersKibiByte("% .1f / % .1f")),
 		mpb.AppendDecorators(decor.Percentage(), decor.Name("  "), decor.AverageSpeed(decor.SizeB1024(0), "% .1f")),
 	)
@@ -35,20 +39,38 @@ func showProgress(w io.Writer, c *copier) (stop func()) {
 		tick := time.NewTicker(progressEvery)
 		defer tick.Stop()
 		for {
-			bar.SetTotal(max(c.total.Load(), 1), false)
-			bar.SetCurrent(c.bytes.Load())
+			bar.SetTotal(max(c.Total.Load(), 1), false)
+			bar.SetCurrent(c.Bytes.Load())
 			select {
 			case <-tick.C:
 			case <-quit:
-				bar.SetCurrent(c.bytes.Load())
-				bar.SetTotal(c.bytes.Load(), true)
+				bar.SetCurrent(c.Bytes.Load())
+				bar.SetTotal(c.Bytes.Load(), true)
 				return
 			}
 		}
 	}()
-	return func() {
+	return true, func() {
 		close(quit)
 		<-done
 		p.Wait()
 	}
+}
+
+// summary is the line that a copy ends with.
+func summary(w io.Writer, c *treecopy.Run, d time.Duration) {
+	n := c.Bytes.Load()
+	list := []string{plural(c.Files.Load(), "file"), plural(c.Links.Load(), "link"), pluralDirs(c.Dirs.Load())}
+	if special := c.Specials.Load(); special > 0 {
+		list = append(list, plural(special, "special file"))
+	}
+	fmt.Fprintf(w, "%s, %s in %.2fs (%s/s)\n", strings.Join(list, ", "), size(uint64(n)), d.Seconds(),
+		size(uint64(float64(n)/d.Seconds())))
+}
+
+func pluralDirs(n int64) string {
+	if n == 1 {
+		return "1 directory"
+	}
+	return fmt.Sprintf("%d directories", n)
 }

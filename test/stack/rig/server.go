@@ -24,9 +24,8 @@ const Export = "/rig"
 
 // Config is how a Server is made. The zero value serves an empty memfs.
 type Config struct {
-	Host   string       // address to listen on; "": 127.0.0.1
-	Dir    string       // serve this directory; "": a file tree in memory
-	FS     osfs.Options // of Dir
+	Host   string // address to listen on; "": 127.0.0.1
+	Dir    string // serve this directory; "": a file tree in memory
 	Device rnic.DeviceConfig
 	Server transport.ServerConfig
 	// Export changes the tree before it is served, when set.
@@ -44,7 +43,7 @@ func Start(t testing.TB, cfg Config) *Server {
 	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
 	var tree nfsserver.FS = memfs.New(memfs.Options{UID: uid, GID: gid})
 	if cfg.Dir != "" {
-		dir, err := osfs.New(cfg.Dir, cfg.FS)
+		dir, err := osfs.New(cfg.Dir, osfs.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,178 @@
+// One name: what is done about what has it at the destination already, and then about the source.
+
+package treecopy
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+)
+
+// refused reports whether an error says that somebody else might be allowed to do it.
+func refused(err error) bool {
+	return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.EINVAL)
+}
+
+// A job is one object that is not a directory, to be copied to a name.
+type job struct {
+	from    Dir
+	src     Meta
+	srcText string
+	to      Dir
+	name    string
+	dstText string
+	fresh   bool // nothing has the name, for this run made the directory
+	top     bool // an operand
+	decided bool // old is known, and shall be replaced, whatever it is
+
+	old     *Meta // what has the name; nil: nothing
+	inPlace bool  // old can only be written through the name
+}
+
+// asContent reports whether the bytes of the source are copied, not its kind.
+func (r *Run) asContent(j *job) bool {
+	t := j.src.Mode.Type()
+	return t == 0 || !r.opt.Recursive && t != fs.ModeSymlink
+}
+
+// entry does a job. It reports failures, and returns whether the target is there
+// now or was to be left alone.
+func (r *Run) entry(ctx context.Context, j *job) bool {
+	if j.name == "." {
+		return r.fail(ctx, "cannot overwrite directory "+r.quote(j.dstText)+" with non-directory", nil)
+	}
+	if !j.fresh && !j.decided {
+		old, err := j.to.Lstat(ctx, j.name)
+		if err == nil {
+			j.old = &old
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return r.fail(ctx, "cannot stat "+r.quote(j.dstText), err)
+		}
+	}
+	mark := madeKey{j.to.Self().key(), j.name}
+	if j.old != nil && !j.decided {
+		proceed, ok := r.mayOverwrite(ctx, j, mark)
+		if !proceed {
+			return ok
+		}
+		if j.old.Mode.Type() == fs.ModeSymlink && r.asContent(j) {
+			done, ok := r.throughLink(ctx, j)
+			if !ok {
+				return false
+			}
+			defer done()
+		}
+	}
+	r.verbose(j.srcText, j.dstText)
+	ok := false
+	if r.opt.Preserve.Links && j.src.Nlink > 1 {
+		ok = r.linked(ctx, j)
+	} else {
+		_, ok = r.make(ctx, j)
+	}
+	if ok && j.top {
+		r.made[mark] = true
+	}
+	if ok {
+		r.note(j)
+	}
+	return ok
+}
+
+// mayOverwrite decides about a target that exists, in the order of cp(1): the same
+// file, -u, -n and -i, kinds that do not match, a target of this very run.
+func (r *Run) mayOverwrite(ctx context.Context, j *job, mark madeKey) (proceed, ok bool) {
+	target := *j.old
+	if target.Mode.Type() == fs.ModeSymlink && r.asContent(j) {
+		if m, err := j.to.Stat(ctx, j.name); err == nil {
+			target = m
+		}
+	}
+	if r.isSame(ctx, j, &target) {
+		return false, r.fail(ctx, r.quote(j.srcText)+" and "+r.quote(j.dstText)+" are the same file", nil)
+	}
+	if !r.wanted(j, &target) {
+		return false, true
+	}
+	if target.Mode.IsDir() {
+		return false, r.fail(ctx, "cannot overwrite directory "+r.quote(j.dstText)+" with non-directory", nil)
+	}
+	if j.top && r.made[mark] {
+		return false, r.fail(ctx, "will not overwrite just-created "+r.quote(j.dstText)+" with "+r.quote(j.srcText), nil)
+	}
+	return true, true
+}
+
+// wanted reports whether -u, -n and -i let a target that exists be replaced.
+func (r *Run) wanted(j *job, target *Meta) bool {
+	if r.opt.Update && !j.src.Mode.IsDir() && !target.Mtime.Before(j.src.Mtime) {
+		return false
+	}
+	switch r.opt.Overwrite {
+	case OverwriteNever:
+		return false
+	case OverwriteAsk:
+		r.askMu.Lock()
+		defer r.askMu.Unlock()
+		return r.opt.Ask("overwrite " + r.quote(j.dstText))
+	}
+	return true
+}
+
+// isSame reports whether the target is the source, or what the source leads to: a
+// link that takes the place of its own target leads nowhere.
+func (r *Run) isSame(ctx context.Context, j *job, target *Meta) bool {
+	if same(&j.src, j.old) || same(&j.src, target) {
+		return true
+	}
+	if j.src.Mode.Type() != fs.ModeSymlink || j.old.Mode.Type() == fs.ModeSymlink {
+		return false
+	}
+	led, err := j.from.Stat(ctx, j.src.Name)
+	return err == nil && same(&led, j.old)
+}
+
+// throughLink turns a job for a symbolic link into one for what it leads to. A
+// tree that comes from a server is not written through links of this machine: the
+// server may have put them there with an earlier copy.
+func (r *Run) throughLink(ctx context.Context, j *job) (done func(), ok bool) {
+	m, err := j.to.Stat(ctx, j.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, r.fail(ctx, "not writing through dangling symlink "+r.quote(j.dstText), nil)
+	}
+	if err != nil {
+		return nil, r.fail(ctx, "cannot create regular file "+r.quote(j.dstText), err)
+	}
+	if j.src.FH.Len() > 0 && m.FH.Len() == 0 && !j.top {
+		return nil, r.fail(ctx, "not writing through symlink "+r.quote(j.dstText), nil)
+	}
+	if !m.Mode.IsRegular() {
+		j.old, j.inPlace = &m, true
+		return func() {}, true
+	}
+	d, base, inPlace, err := j.to.Follow(ctx, j.name)
+	if err != nil {
+		return nil, r.fail(ctx, "cannot create regular file "+r.quote(j.dstText), err)
+	}
+	if inPlace {
+		j.old, j.inPlace = &m, true
+		return func() {}, true
+	}
+	m.Name, m.followed = base, false
+	j.to, j.name, j.old = d, base, &m
+	return func() { d.Close() }, true
+}
+
+// make copies the source, whatever its kind, and returns what the target is.
+func (r *Run) make(ctx context.Context, j *job) (Meta, bool) {
+	switch {
+	case r.asContent(j):
+		return r.copyFile(ctx, j)
+	case j.src.Mode.Type() == fs.ModeSymlink:
+		return r.copyLink(ctx, j)
+	default:
+		return r.copySpecial(ctx, j)
+	}
+}

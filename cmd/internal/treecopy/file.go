@@ -1,0 +1,227 @@
+// One regular file: to a temporary name that is renamed when all is there, or in place.
+
+package treecopy
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"golang.org/x/sys/unix"
+)
+
+// copyFile copies the bytes of the source.
+func (r *Run) copyFile(ctx context.Context, j *job) (Meta, bool) {
+	src, err := j.from.Open(ctx, j.src)
+	if err != nil {
+		return Meta{}, r.fail(ctx, "cannot open "+r.quote(j.srcText)+" for reading", err)
+	}
+	defer src.Close()
+	b := r.blocks.Get().(*[]byte)
+	defer r.blocks.Put(b)
+	c := &content{src: src, m: &j.src}
+	if err := c.begin(*b); err != nil {
+		return Meta{}, r.fail(ctx, "error reading "+r.quote(j.srcText), err)
+	}
+	r.Files.Add(1)
+	if j.old != nil && !r.replaceable(j) {
+		return r.writeInPlace(ctx, j, c)
+	}
+	if j.old != nil && !r.opt.Force {
+		if err := j.to.Writable(ctx, *j.old); err != nil {
+			return Meta{}, r.fail(ctx, "cannot create regular file "+r.quote(j.dstText), err)
+		}
+	}
+	if j.old == nil && r.opt.InPlace {
+		return r.writeNew(ctx, j, c)
+	}
+	m, state := r.writeTemp(ctx, j, c)
+	if state == needsInPlace {
+		return r.writeInPlace(ctx, j, c)
+	}
+	return m, state == written
+}
+
+// replaceable reports whether a target that exists can be replaced by a new file
+// of its name. A file of several names is one file under all of them, unless the
+// copy is to have the links of its source.
+func (r *Run) replaceable(j *job) bool {
+	return r.opt.move || !r.opt.InPlace && !j.inPlace && j.old.Mode.IsRegular() && (j.old.Nlink <= 1 || r.opt.Preserve.Links)
+}
+
+// newPerm is the mode that a new file is made with. One that will get its
+// source's owner and mode is nobody else's until then.
+func (r *Run) newPerm(j *job) fs.FileMode {
+	if r.opt.Preserve.Mode || r.opt.Preserve.Owner || j.old != nil {
+		return 0o600
+	}
+	return j.src.Mode.Perm() &^ r.opt.Umask
+}
+
+// What became of a temporary file.
+type tempState uint8
+
+const (
+	failed       tempState = iota // and was reported
+	written                       // and has its name
+	needsInPlace                  // could not take the place of what has the name
+)
+
+// writeTemp writes the content to a temporary file, gives it what it needs, and
+// renames it. Whatever fails, it removes the file, and what had the name is as before.
+func (r *Run) writeTemp(ctx context.Context, j *job, c *content) (m Meta, state tempState) {
+	what := "cannot create regular file " + r.quote(j.dstText)
+	tmp, sink, err := r.createTemp(ctx, j, c)
+	if err != nil && j.old != nil && !j.decided && refused(err) {
+		return Meta{}, needsInPlace
+	}
+	if err != nil {
+		r.fail(ctx, what, err)
+		return Meta{}, failed
+	}
+	open := true
+	defer func() {
+		if open {
+			sink.Close()
+		}
+		if state != written {
+			r.discard(ctx, j.to, tmp)
+		}
+	}()
+	if j.old != nil && !(r.opt.Preserve.Mode && r.opt.Preserve.Owner) {
+		old := *j.old
+		if !r.opt.Privileged {
+			old.Mode &^= fs.ModeSetuid | fs.ModeSetgid // as a write(2) takes them
+		}
+		if sink.Adopt(ctx, &old) != nil && ctx.Err() == nil {
+			return Meta{}, needsInPlace
+		}
+	}
+	if !r.fill(ctx, j, c, sink, j.old != nil) {
+		return Meta{}, failed
+	}
+	if m, err = sink.Stat(); err == nil {
+		err = r.settle(ctx, j, &m, sink)
+	}
+	open = false
+	if e := sink.Close(); err == nil && e != nil {
+		err = e
+		r.fail(ctx, "error writing "+r.quote(j.dstText), err)
+	}
+	if err != nil {
+		return Meta{}, failed
+	}
+	if err := j.to.RenameTo(ctx, tmp, j.to, j.name); err != nil {
+		if j.old != nil && !j.decided && refused(err) {
+			return Meta{}, needsInPlace // a sticky directory
+		}
+		r.fail(ctx, what, err)
+		return Meta{}, failed
+	}
+	m.Name = j.name
+	return m, written
+}
+
+// errReported is a failure that was reported where it happened.
+var errReported = errors.New("reported")
+
+// settle gives a file that is complete what the options want of its source. A
+// target that is replaced has kept set-id bits only until it was written to.
+func (r *Run) settle(ctx context.Context, j *job, m *Meta, sink Sink) error {
+	if r.opt.Preserve.attrs() {
+		if !r.preserve(ctx, j.dstText, &j.src, m, sink.SetAttr) && r.opt.move {
+			return errReported
+		}
+		return nil
+	}
+	if j.old != nil && r.opt.Privileged && j.old.Mode&(fs.ModeSetuid|fs.ModeSetgid) != 0 && !j.inPlace {
+		if err := sink.SetAttr(ctx, Attr{SetMode: true, Mode: j.old.Mode & permBits}); err != nil {
+			r.fail(ctx, "preserving permissions for "+r.quote(j.dstText), err)
+			return errReported
+		}
+	}
+	return nil
+}
+
+func (r *Run) createTemp(ctx context.Context, j *job, c *content) (name string, sink Sink, err error) {
+	err = fs.ErrExist
+	base := j.name
+	for try := 0; errors.Is(err, fs.ErrExist) && try < maxNames; try++ {
+		name = tempName(base)
+		sink, err = j.to.Create(ctx, name, r.newPerm(j), c.whole())
+		if errors.Is(err, unix.ENAMETOOLONG) && base != "" {
+			base, err = "", fs.ErrExist // a file system of shorter names
+		}
+	}
+	return name, sink, err
+}
+
+// fill writes the content. durable is for what replaces something: it has to be on
+// the disk before that goes. What a server has is always on its disk.
+func (r *Run) fill(ctx context.Context, j *job, c *content, sink Sink, durable bool) bool {
+	err := r.pump(ctx, c, sink, durable)
+	if err == nil {
+		return true
+	}
+	var read *readError
+	if errors.As(err, &read) {
+		return r.fail(ctx, "error reading "+r.quote(j.srcText), read.err)
+	}
+	return r.fail(ctx, "error writing "+r.quote(j.dstText), err)
+}
+
+// writeInPlace empties the target and writes to it, as cp does: other names,
+// readers, owner and mode stay what they are. What fails leaves a part.
+func (r *Run) writeInPlace(ctx context.Context, j *job, c *content) (Meta, bool) {
+	if c.src.Stream() && c.consumed {
+		return Meta{}, r.fail(ctx, "cannot create regular file "+r.quote(j.dstText), errConsumed)
+	}
+	sink, err := j.to.Overwrite(ctx, *j.old)
+	if err != nil && r.opt.Force && j.old.Mode.IsRegular() && refused(err) {
+		if err = j.to.Remove(ctx, j.name); err == nil {
+			j.old = nil
+			return r.writeNew(ctx, j, c)
+		}
+	}
+	if err != nil {
+		return Meta{}, r.fail(ctx, "cannot create regular file "+r.quote(j.dstText), err)
+	}
+	return r.writeTo(ctx, j, c, sink)
+}
+
+// writeNew makes the target itself and writes to it.
+func (r *Run) writeNew(ctx context.Context, j *job, c *content) (Meta, bool) {
+	sink, err := j.to.Create(ctx, j.name, r.newPerm(j), c.whole())
+	if err != nil {
+		return Meta{}, r.fail(ctx, "cannot create regular file "+r.quote(j.dstText), err)
+	}
+	return r.writeTo(ctx, j, c, sink)
+}
+
+// writeTo fills a file that has its final name.
+func (r *Run) writeTo(ctx context.Context, j *job, c *content, sink Sink) (Meta, bool) {
+	ok := r.fill(ctx, j, c, sink, false)
+	var m Meta
+	var err error
+	if ok {
+		if m, err = sink.Stat(); err == nil && j.old != nil && j.old.Mode.IsRegular() || j.old == nil {
+			err = r.settle(ctx, j, &m, sink)
+		}
+	}
+	if e := sink.Close(); ok && err == nil && e != nil {
+		err = e
+		r.fail(ctx, "error writing "+r.quote(j.dstText), e)
+	}
+	if !ok && (j.old == nil || j.old.Mode.IsRegular()) {
+		r.opt.Warn(r.quote(j.dstText) + " is incomplete")
+	}
+	m.Name = j.name
+	return m, ok && err == nil
+}
+
+// errConsumed is a stream whose data went to a file that could not take its place.
+var errConsumed = errors.New("the directory does not let a new file take its place, and the source cannot be read again")
+
+// lostWrites reports whether a server has restarted and wants the data again.
+func lostWrites(err error) bool { return errors.Is(err, nfsclient.ErrLostWrites) }

@@ -1,0 +1,315 @@
+// Moving the bytes of one file: several blocks at once, holes left out, whatever the size was said to be.
+
+package treecopy
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	blockSize   = 1 << 20  // bytes of one piece of a large file
+	blockWindow = 8        // pieces of one large file in flight
+	smallRead   = 4 << 10  // bytes asked for where none are expected
+	holeSize    = 16 << 10 // bytes of zeros that become a hole, at a multiple of their number
+)
+
+// content is the bytes of a file, its first block at hand.
+type content struct {
+	src      Source
+	m        *Meta
+	head     []byte // from the beginning of the file
+	eof      bool   // head is all there is
+	consumed bool   // a stream was read beyond head
+}
+
+// A readError is what went wrong at the source.
+type readError struct{ err error }
+
+func (e *readError) Error() string { return e.err.Error() }
+
+// begin reads up to a block into b. One byte more than the size is asked for, so
+// that the end is seen without another call; sizes may be wrong, or zero as in /proc.
+func (c *content) begin(b []byte) error {
+	if c.m.Mode.IsRegular() {
+		b = b[:min(max(c.m.Size+1, smallRead), int64(len(b)))]
+	}
+	n, eof, err := c.readFull(b, 0)
+	if err == nil && !eof && len(b) < cap(b) && len(b) < blockSize { // larger than it was
+		var k int
+		k, eof, err = c.readFull(b[n:min(cap(b), blockSize)], int64(n))
+		n += k
+	}
+	c.head, c.eof = b[:n], eof
+	return err
+}
+
+// whole is the size of a file that one write can hold, or -1.
+func (c *content) whole() int {
+	if c.eof {
+		return len(c.head)
+	}
+	return -1
+}
+
+// readFull fills p from off on, or with what comes next of a stream; eof says that
+// the file ends before p does.
+func (c *content) readFull(p []byte, off int64) (n int, eof bool, err error) {
+	if c.src.Stream() {
+		n, err = io.ReadFull(c.src, p)
+	} else {
+		n, err = c.src.ReadAt(p, off)
+	}
+	if err == io.EOF || err == io.ErrUnexpectedEOF && c.src.Stream() {
+		return n, true, nil
+	}
+	return n, false, err
+}
+
+// maxResend is how many times a file is sent again to a server that restarts while it is copied.
+const maxResend = 3
+
+// pump writes the content to sink. It returns nil when the data is safe on the
+// other side; durable wants that of a local one too.
+func (r *Run) pump(ctx context.Context, c *content, sink Sink, durable bool) error {
+	_, local := sink.(*localSink)
+	for try := 0; ; try++ {
+		w := &writer{r: r, sink: sink, zeros: r.findZeros(c.m) && !sink.Stream()}
+		err := r.pour(ctx, c, w)
+		if err == nil && (!local || durable) {
+			err = sink.Sync()
+		}
+		if err != nil {
+			r.Bytes.Add(-w.counted.Load())
+		}
+		if err == nil || try == maxResend || !lostWrites(err) || c.consumed {
+			return err
+		}
+	}
+}
+
+// findZeros reports whether runs of zeros become holes.
+func (r *Run) findZeros(m *Meta) bool {
+	return r.opt.Sparse == SparseAlways || r.opt.Sparse == SparseAuto && m.sparse()
+}
+
+// pour moves all of the content, then sets the size when a hole is last.
+func (r *Run) pour(ctx context.Context, c *content, w *writer) error {
+	end := int64(len(c.head))
+	if err := w.write(c.head, 0); err != nil {
+		return err
+	}
+	var err error
+	switch {
+	case c.eof:
+	case c.src.Stream() || w.sink.Stream():
+		end, err = r.inOrder(ctx, c, w, end)
+	default:
+		end, err = r.inParallel(ctx, c, w, end)
+	}
+	if err == nil && end > w.max.Load() && !w.sink.Stream() {
+		err = w.sink.Truncate(end)
+	}
+	return err
+}
+
+// inOrder copies from off to the end, one block after the other.
+func (r *Run) inOrder(ctx context.Context, c *content, w *writer, off int64) (int64, error) {
+	b := r.blocks.Get().(*[]byte)
+	defer r.blocks.Put(b)
+	p := *b
+	if c.src.Stream() {
+		c.consumed = true
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return off, err
+		}
+		n, eof, err := c.readFull(p, off)
+		if err != nil {
+			return off, &readError{err}
+		}
+		if err := w.write(p[:n], off); err != nil {
+			return off, err
+		}
+		off += int64(n)
+		if eof {
+			return off, nil
+		}
+	}
+}
+
+// inParallel copies from off to the end. As far as the size that was told it has
+// several blocks in flight, or only those with data where the source has holes;
+// then it looks whether more has come. It returns where the file ends.
+func (r *Run) inParallel(ctx context.Context, c *content, w *writer, off int64) (int64, error) {
+	p := &parallel{r: r, c: c, w: w}
+	p.g, p.ctx = errgroup.WithContext(ctx)
+	p.g.SetLimit(blockWindow)
+	end := off
+	if c.m.sparse() && r.opt.Sparse != SparseNever {
+		end = p.segments(off)
+	} else {
+		end = p.blocks(off, c.m.Size)
+	}
+	if err := p.g.Wait(); err != nil {
+		return 0, err
+	}
+	if p.err != nil {
+		return 0, &readError{p.err}
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if p.eof.Load() {
+		return p.last.Load(), nil
+	}
+	return r.inOrder(ctx, c, w, end)
+}
+
+// parallel is the blocks of one file in flight.
+type parallel struct {
+	r    *Run
+	c    *content
+	w    *writer
+	g    *errgroup.Group
+	ctx  context.Context
+	eof  atomic.Bool  // a read met the end
+	last atomic.Int64 // where the data ends, as far as was read
+	err  error        // of the one who hands out blocks
+}
+
+// blocks reads from off to end, and returns how far that went.
+func (p *parallel) blocks(off, end int64) int64 {
+	raise(&p.last, off)
+	for ; off < end && p.ctx.Err() == nil && !p.eof.Load(); off += blockSize {
+		at := off
+		p.g.Go(func() error {
+			b := p.r.blocks.Get().(*[]byte)
+			defer p.r.blocks.Put(b)
+			n, eof, err := p.c.readFull(*b, at)
+			if err != nil {
+				return &readError{err}
+			}
+			if eof {
+				p.eof.Store(true)
+			}
+			if n > 0 {
+				raise(&p.last, at+int64(n))
+			}
+			return p.w.write((*b)[:n], at)
+		})
+		if off > 1<<63-1-blockSize {
+			break
+		}
+	}
+	return off
+}
+
+// segments reads where the file system says that data is. Without its word all is read.
+func (p *parallel) segments(off int64) int64 {
+	for p.ctx.Err() == nil {
+		start, end, ok, err := p.c.src.NextData(off)
+		if !ok {
+			return p.blocks(off, p.c.m.Size)
+		}
+		if err == io.EOF {
+			size, err := p.c.src.Size()
+			if err != nil {
+				p.err = err
+			}
+			p.w.count(max(size-off, 0))
+			p.eof.Store(true)
+			raise(&p.last, max(off, size))
+			return off
+		}
+		p.w.count(start - off)
+		p.extent(start, end)
+		off = end
+	}
+	return off
+}
+
+// extent reads one piece of data between holes.
+func (p *parallel) extent(off, end int64) {
+	raise(&p.last, off)
+	for ; off < end && p.ctx.Err() == nil; off += blockSize {
+		at, n := off, min(blockSize, end-off)
+		p.g.Go(func() error {
+			b := p.r.blocks.Get().(*[]byte)
+			defer p.r.blocks.Put(b)
+			k, _, err := p.c.readFull((*b)[:n], at)
+			if err != nil {
+				return &readError{err}
+			}
+			return p.w.write((*b)[:k], at)
+		})
+	}
+}
+
+// raise makes v at least n.
+func raise(v *atomic.Int64, n int64) {
+	for old := v.Load(); old < n && !v.CompareAndSwap(old, n); old = v.Load() {
+	}
+}
+
+// A writer puts blocks where they belong, and counts them.
+type writer struct {
+	r       *Run
+	sink    Sink
+	zeros   bool // runs of zeros become holes
+	max     atomic.Int64
+	counted atomic.Int64
+}
+
+func (w *writer) count(n int64) {
+	w.r.Bytes.Add(n)
+	w.counted.Add(n)
+}
+
+var noBytes [holeSize]byte
+
+func (w *writer) write(p []byte, off int64) error {
+	if !w.zeros {
+		return w.put(p, off)
+	}
+	for len(p) > 0 {
+		n, zero := w.run(p, off)
+		if zero {
+			w.count(int64(n))
+		} else if err := w.put(p[:n], off); err != nil {
+			return err
+		}
+		p, off = p[n:], off+int64(n)
+	}
+	return nil
+}
+
+// run is how many bytes of p are alike: all zeros, or each part with something in it.
+func (w *writer) run(p []byte, off int64) (n int, zero bool) {
+	for n < len(p) {
+		k := min(holeSize-int((off+int64(n))%holeSize), len(p)-n)
+		z := bytes.Equal(p[n:n+k], noBytes[:k])
+		if n > 0 && z != zero {
+			break
+		}
+		n, zero = n+k, z
+	}
+	return n, zero
+}
+
+func (w *writer) put(p []byte, off int64) error {
+	if len(p) == 0 {
+		return nil
+	}
+	if _, err := w.sink.WriteAt(p, off); err != nil {
+		return err
+	}
+	raise(&w.max, off+int64(len(p)))
+	w.count(int64(len(p)))
+	return nil
+}

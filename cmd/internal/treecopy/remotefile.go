@@ -1,0 +1,103 @@
+// Remote files, open to read or to write.
+
+package treecopy
+
+import (
+	"context"
+	"io/fs"
+	"os"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"golang.org/x/sys/unix"
+)
+
+// A remoteFile is a Source or a Sink.
+type remoteFile struct {
+	*nfsclient.File
+	meta Meta // as it was when the file was opened
+}
+
+// Open opens a regular file: NFS carries no data of devices and FIFOs. What a
+// link leads to has been followed by the one who has m.
+func (d *remoteDir) Open(ctx context.Context, m Meta) (Source, error) {
+	f, err := d.file(ctx, m, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (d *remoteDir) file(ctx context.Context, m Meta, flag int) (*remoteFile, error) {
+	if m.Mode.IsDir() {
+		return nil, unix.EISDIR
+	}
+	if !m.Mode.IsRegular() {
+		return nil, unix.ENXIO
+	}
+	return &remoteFile{d.at.OpenNode(ctx, m.FH, d.Text(m.Name), flag), m}, nil
+}
+
+func (d *remoteDir) Overwrite(ctx context.Context, m Meta) (Sink, error) {
+	f, err := d.file(ctx, m, os.O_WRONLY)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.c.Setattr(ctx, m.FH, nfs3.Sattr{SetSize: true}); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Create is GUARDED, which brings the mode with it. A file that one WRITE holds
+// is written FILE_SYNC, which saves the COMMIT.
+func (d *remoteDir) Create(ctx context.Context, name string, perm fs.FileMode, whole int) (Sink, error) {
+	attr := nfs3.Sattr{SetMode: true, Mode: nfsclient.WireMode(perm)}
+	n, err := d.c.Create(ctx, d.fh, name, nfs3.Guarded, attr, nfs3.Verf{})
+	if err != nil {
+		return nil, err
+	}
+	flag := os.O_WRONLY
+	if whole >= 0 && whole <= d.at.MaxWrite() {
+		flag |= os.O_SYNC
+	}
+	f, err := d.file(ctx, remoteMeta(d.c, name, n), flag)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *remoteFile) Stream() bool { return false }
+
+// NextData has no procedure in NFSv3.
+func (f *remoteFile) NextData(int64) (start, end int64, ok bool, err error) {
+	return 0, 0, false, nil
+}
+
+func (f *remoteFile) Size() (int64, error) {
+	fi, err := f.File.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return fi.Size(), nil
+}
+
+func (f *remoteFile) Stat() (Meta, error) { return f.meta, nil }
+
+func (f *remoteFile) SetAttr(ctx context.Context, a Attr) error {
+	return f.Client().Setattr(ctx, f.FH(), wireAttr(a, false))
+}
+
+// Adopt sets owner and mode. ACLs are not seen through NFSv3: a server that has
+// them gives a new file those of its directory.
+func (f *remoteFile) Adopt(ctx context.Context, old *Meta) error {
+	err := f.SetAttr(ctx, Attr{
+		SetMode: true, Mode: old.Mode,
+		SetOwner: f.meta.UID != old.UID || f.meta.GID != old.GID, UID: int(old.UID), GID: int(old.GID),
+	})
+	if err == nil {
+		f.meta.UID, f.meta.GID = old.UID, old.GID
+	}
+	return err
+}

@@ -1,0 +1,213 @@
+// A run: its operands, its destination, and how its errors end it or do not.
+
+package treecopy
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nfsrdma/nfsrdma/transport"
+	"golang.org/x/sys/unix"
+)
+
+// A Run does one command's work. Counters may be read while it goes on.
+type Run struct {
+	Files, Links, Dirs, Specials atomic.Int64
+	Bytes, Total                 atomic.Int64 // bytes copied; bytes found so far
+
+	// set once
+	opt    Options
+	blocks sync.Pool // *[]byte of blockSize
+
+	// of Copy or Move, which run one at a time
+	cancel    context.CancelCauseFunc
+	seen      map[operandKey]bool // sources so far
+	made      map[madeKey]bool    // targets of operands
+	aboveDst  []Meta              // the destination's directory and those above it
+	caseBlind bool                // names of the destination may be one that differ
+
+	failures atomic.Int64
+	askMu    sync.Mutex // held while the user is asked
+
+	mu       sync.Mutex // guards madeDirs, moved
+	madeDirs map[key]bool
+	moved    map[key]movedFile
+
+	links linkTable
+}
+
+type operandKey struct {
+	text string
+	key  key
+}
+
+type madeKey struct {
+	dir  key
+	name string
+}
+
+// New returns a run with nothing done.
+func New(opt Options) *Run {
+	r := &Run{opt: opt, seen: map[operandKey]bool{}, made: map[madeKey]bool{}, madeDirs: map[key]bool{}}
+	r.blocks.New = func() any { b := make([]byte, blockSize); return &b }
+	if r.opt.Warn == nil {
+		r.opt.Warn = func(string) {}
+	}
+	return r
+}
+
+// fail reports one failure. After the end of the context there is but one thing
+// to say, and Copy and Move return it. A server that does not answer ends the run.
+func (r *Run) fail(ctx context.Context, what string, err error) bool {
+	r.failures.Add(1)
+	if ctx.Err() != nil {
+		return false
+	}
+	r.opt.Report(&Error{What: what, Err: err})
+	var gone *transport.ConnectError
+	if errors.As(err, &gone) {
+		r.cancel(err)
+	}
+	return false
+}
+
+// Copy copies sources to dst, or into it when it is a directory. What fails is
+// reported, and the rest is done. The error is that of ctx, or that of a server that went away.
+func (r *Run) Copy(ctx context.Context, sources []Operand, dst Operand) error {
+	return r.each(ctx, sources, dst, r.copyOperand)
+}
+
+// each calls do for all sources with the directory and the name that each goes
+// to. The name is "." when it is the directory itself.
+func (r *Run) each(outer context.Context, sources []Operand, dst Operand,
+	do func(ctx context.Context, src Operand, to Dir, name string)) error {
+	ctx, cancel := context.WithCancelCause(outer)
+	defer cancel(nil)
+	r.cancel = cancel
+	to, name, into := r.destination(ctx, sources, dst)
+	if to == nil {
+		return outer.Err()
+	}
+	defer to.Close()
+	if r.opt.Recursive {
+		r.aboveDst, r.caseBlind = to.Above(ctx), to.CaseInsensitive(ctx)
+	}
+	for _, src := range sources {
+		if ctx.Err() != nil {
+			break
+		}
+		if src.Err != nil {
+			r.fail(ctx, src.Err.Error(), nil)
+			continue
+		}
+		if into {
+			if name = src.Name; name == ".." || name == "" {
+				name = "."
+			}
+		}
+		do(ctx, src, to, name)
+	}
+	return outer.Err()
+}
+
+// destination opens the directory that targets are made in. It is nil after a
+// failure. into says that each target has its source's name, otherwise it is name.
+func (r *Run) destination(ctx context.Context, sources []Operand, dst Operand) (to Dir, name string, into bool) {
+	m, err := dst.Tree.Stat(ctx, dst.Path, true)
+	isDir := err == nil && m.Mode.IsDir()
+	if !isDir && (len(sources) > 1 || r.opt.TargetDir) {
+		if err == nil {
+			err = unix.ENOTDIR
+		}
+		what := "target "
+		if r.opt.TargetDir {
+			what = "target directory "
+		}
+		r.fail(ctx, what+r.quote(dst.Text), err)
+		return nil, "", false
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.fail(ctx, "cannot stat "+r.quote(dst.Text), err)
+		return nil, "", false
+	}
+	if isDir && (!r.opt.NoTargetDir || badName(lastName(dst.Path))) {
+		if to, err = dst.Tree.OpenDir(ctx, dst.Path, dst.Text); err != nil {
+			r.fail(ctx, "cannot access "+r.quote(dst.Text), err)
+			return nil, "", false
+		}
+		return to, ".", !r.opt.NoTargetDir
+	}
+	what := "cannot create regular file " + r.quote(dst.Text)
+	if r.opt.move {
+		what = "cannot move " + r.quote(sources[0].Text) + " to " + r.quote(dst.Text)
+	}
+	to, name, err = dst.Tree.Parent(ctx, dst.Path, dst.Text)
+	if strings.HasSuffix(dst.Path, "/") && !isDir && !r.allDirs(ctx, sources) {
+		if err == nil {
+			to.Close()
+		}
+		err = unix.ENOTDIR
+	}
+	if err != nil {
+		r.fail(ctx, what, err)
+		return nil, "", false
+	}
+	return to, name, false
+}
+
+// allDirs reports whether all sources are directories, which may get a name that ends in a slash.
+func (r *Run) allDirs(ctx context.Context, sources []Operand) bool {
+	for _, s := range sources {
+		if s.Err != nil {
+			continue
+		}
+		if m, err := s.Tree.Stat(ctx, s.Path, r.opt.Follow != FollowNever); err != nil || !m.Mode.IsDir() {
+			return false
+		}
+	}
+	return true
+}
+
+// copyOperand copies one source to name in to.
+func (r *Run) copyOperand(ctx context.Context, src Operand, to Dir, name string) {
+	follow := r.opt.Follow != FollowNever
+	m, err := src.Tree.Stat(ctx, src.Path, follow)
+	if err != nil {
+		r.fail(ctx, "cannot stat "+r.quote(src.Text), err)
+		return
+	}
+	if m.Mode.IsDir() && !r.opt.Recursive {
+		r.fail(ctx, "-r not specified; omitting directory "+r.quote(src.Text), nil)
+		return
+	}
+	k := operandKey{src.Text, m.key()}
+	if r.seen[k] {
+		kind := "file "
+		if m.Mode.IsDir() {
+			kind = "directory "
+		}
+		r.opt.Warn("warning: source " + kind + r.quote(src.Text) + " specified more than once")
+		return
+	}
+	r.seen[k] = true
+	if m.Mode.IsDir() {
+		r.copyTree(ctx, src, m, to, name)
+		return
+	}
+	from, base, err := src.Tree.Parent(ctx, src.Path, src.Text)
+	if err != nil {
+		r.fail(ctx, "cannot stat "+r.quote(src.Text), err)
+		return
+	}
+	defer from.Close()
+	m.Name, m.followed = base, follow
+	j := &job{from: from, src: m, srcText: src.Text, to: to, name: name, dstText: r.dstText(to, name), top: true}
+	r.entry(ctx, j)
+}
+
+// dstText is the path of a target for messages.
+func (r *Run) dstText(to Dir, name string) string { return to.Text(name) }

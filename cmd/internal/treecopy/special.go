@@ -1,0 +1,148 @@
+// Symbolic links, FIFOs, sockets and devices, and files of several names.
+
+package treecopy
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// create has make an object under the target's name, or under another beside it
+// that then replaces what has the name. The object gets its attributes before
+// anybody finds it under a name that is taken.
+func (r *Run) create(ctx context.Context, j *job, what string, make func(name string) (Meta, error)) (Meta, bool) {
+	name := j.name
+	var m Meta
+	err := fs.ErrExist
+	if j.old == nil {
+		m, err = make(name)
+	}
+	for try := 0; j.old != nil && errors.Is(err, fs.ErrExist) && try < maxNames; try++ {
+		name = tempName(j.name)
+		m, err = make(name)
+	}
+	if err != nil {
+		return Meta{}, r.fail(ctx, "cannot create "+what+" "+r.quote(j.dstText), err)
+	}
+	m.Name = name
+	ok := true
+	if r.opt.Preserve.attrs() {
+		ok = r.preserve(ctx, j.dstText, &j.src, &m, func(ctx context.Context, a Attr) error { return j.to.SetAttr(ctx, m, a) })
+	}
+	if name != j.name {
+		if err := j.to.RenameTo(ctx, name, j.to, j.name); err != nil {
+			r.discard(ctx, j.to, name)
+			return Meta{}, r.fail(ctx, "cannot create "+what+" "+r.quote(j.dstText), err)
+		}
+	}
+	m.Name = j.name
+	return m, ok
+}
+
+func (r *Run) copyLink(ctx context.Context, j *job) (Meta, bool) {
+	target, err := j.from.Readlink(ctx, j.src)
+	if err != nil {
+		return Meta{}, r.fail(ctx, "cannot read symbolic link "+r.quote(j.srcText), err)
+	}
+	r.Links.Add(1)
+	return r.create(ctx, j, "symbolic link", func(name string) (Meta, error) { return j.to.Symlink(ctx, target, name) })
+}
+
+func (r *Run) copySpecial(ctx context.Context, j *job) (Meta, bool) {
+	what := "special file"
+	if j.src.Mode.Type() == fs.ModeNamedPipe {
+		what = "fifo"
+	}
+	perm := j.src.Mode.Perm() &^ r.opt.Umask
+	if r.opt.Preserve.Mode {
+		perm &= 0o700
+	}
+	r.Specials.Add(1)
+	return r.create(ctx, j, what, func(name string) (Meta, error) { return j.to.Mknod(ctx, name, perm, j.src) })
+}
+
+// A linkTable knows the files of several names that were copied, to give their
+// copies the same names. An entry goes when all names have been seen.
+type linkTable struct {
+	mu   sync.Mutex // guards list and each entry's left
+	list map[key]*linkEntry
+}
+
+// A linkEntry is one file; the rest is set when done is closed.
+type linkEntry struct {
+	left uint32 // names still to come
+
+	done chan struct{}
+	dir  Dir
+	m    Meta
+	text string
+	ok   bool
+}
+
+// claim returns the entry of a file, and whether the caller is the first, who has to copy it.
+func (t *linkTable) claim(m *Meta) (e *linkEntry, first bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.list == nil {
+		t.list = map[key]*linkEntry{}
+	}
+	e = t.list[m.key()]
+	if first = e == nil; first {
+		e = &linkEntry{left: m.Nlink, done: make(chan struct{})}
+		t.list[m.key()] = e
+	}
+	if e.left--; e.left == 0 {
+		delete(t.list, m.key())
+	}
+	return e, first
+}
+
+// linked copies a file of several names: the first to come copies, the others
+// wait for it, for it is being copied, and link.
+func (r *Run) linked(ctx context.Context, j *job) bool {
+	e, first := r.links.claim(&j.src)
+	if first {
+		e.m, e.ok = r.make(ctx, j)
+		e.dir, e.text = j.to, j.dstText
+		close(e.done)
+		return e.ok
+	}
+	<-e.done
+	if !e.ok || j.inPlace {
+		_, ok := r.make(ctx, j)
+		return ok
+	}
+	err := r.link(ctx, e, j)
+	if errors.Is(err, unix.EXDEV) { // through a link to another file system
+		_, ok := r.make(ctx, j)
+		return ok
+	}
+	if err != nil {
+		return r.fail(ctx, "cannot create hard link "+r.quote(j.dstText)+" to "+r.quote(e.text), err)
+	}
+	r.Links.Add(1)
+	return true
+}
+
+// link gives the copy the job's name as well.
+func (r *Run) link(ctx context.Context, e *linkEntry, j *job) error {
+	if j.old == nil {
+		return e.dir.LinkTo(ctx, e.m, j.to, j.name)
+	}
+	err := fs.ErrExist
+	var tmp string
+	for try := 0; errors.Is(err, fs.ErrExist) && try < maxNames; try++ {
+		tmp = tempName(j.name)
+		err = e.dir.LinkTo(ctx, e.m, j.to, tmp)
+	}
+	if err != nil {
+		return err
+	}
+	err = j.to.RenameTo(ctx, tmp, j.to, j.name)
+	r.discard(ctx, j.to, tmp) // renaming a file onto itself leaves both names
+	return err
+}

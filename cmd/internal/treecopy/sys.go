@@ -1,0 +1,180 @@
+// What the system tells of a local file, and the calls that package os has not.
+
+package treecopy
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// localDomain is the domain of all objects of this machine.
+var localDomain any = "local"
+
+// metaOf is a stat in our words.
+func metaOf(name string, st *unix.Stat_t) Meta {
+	return Meta{
+		Name: name, Mode: goMode(st.Mode), Size: st.Size, Used: uint64(st.Blocks) * 512,
+		Nlink: uint32(st.Nlink), UID: st.Uid, GID: st.Gid,
+		Major: unix.Major(uint64(st.Rdev)), Minor: unix.Minor(uint64(st.Rdev)),
+		Atime: time.Unix(st.Atim.Unix()), Mtime: time.Unix(st.Mtim.Unix()), Ctime: time.Unix(st.Ctim.Unix()),
+		Fsid: uint64(st.Dev), Fileid: st.Ino, domain: localDomain,
+	}
+}
+
+// The mode bits of both sides, types apart.
+var modeBits = [...]struct {
+	sys  uint32
+	mode fs.FileMode
+}{{unix.S_ISUID, fs.ModeSetuid}, {unix.S_ISGID, fs.ModeSetgid}, {unix.S_ISVTX, fs.ModeSticky}}
+
+var modeTypes = map[uint32]fs.FileMode{
+	unix.S_IFREG: 0, unix.S_IFDIR: fs.ModeDir, unix.S_IFLNK: fs.ModeSymlink, unix.S_IFIFO: fs.ModeNamedPipe,
+	unix.S_IFSOCK: fs.ModeSocket, unix.S_IFBLK: fs.ModeDevice, unix.S_IFCHR: fs.ModeDevice | fs.ModeCharDevice,
+}
+
+func goMode(mode uint32) fs.FileMode {
+	t, ok := modeTypes[mode&unix.S_IFMT]
+	if !ok {
+		t = fs.ModeIrregular
+	}
+	m := t | fs.FileMode(mode&0o777)
+	for _, b := range modeBits {
+		if mode&b.sys != 0 {
+			m |= b.mode
+		}
+	}
+	return m
+}
+
+// sysMode is permission bits, setuid, setgid and sticky as the system has them.
+func sysMode(m fs.FileMode) uint32 {
+	mode := uint32(m.Perm())
+	for _, b := range modeBits {
+		if m&b.mode != 0 {
+			mode |= b.sys
+		}
+	}
+	return mode
+}
+
+// openAt opens a name of a directory, again when a signal breaks it off.
+func openAt(dirfd int, name string, flag int, perm fs.FileMode) (int, error) {
+	for {
+		fd, err := unix.Openat(dirfd, name, flag|unix.O_CLOEXEC, sysMode(perm))
+		if !errors.Is(err, unix.EINTR) {
+			return fd, err
+		}
+	}
+}
+
+func statAt(dirfd int, name string, flag int) (Meta, error) {
+	var st unix.Stat_t
+	for {
+		err := unix.Fstatat(dirfd, name, &st, flag)
+		if err == nil {
+			return metaOf(name, &st), nil
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return Meta{}, err
+		}
+	}
+}
+
+// nextData asks the file system where data begins and ends at or after off.
+func nextData(fd int, off int64) (start, end int64, ok bool, err error) {
+	start, err = unix.Seek(fd, off, unix.SEEK_DATA)
+	if errors.Is(err, unix.ENXIO) {
+		return 0, 0, true, io.EOF
+	}
+	if err != nil {
+		return 0, 0, false, nil
+	}
+	if end, err = unix.Seek(fd, start, unix.SEEK_HOLE); err != nil {
+		return 0, 0, false, nil
+	}
+	return start, end, true, nil
+}
+
+// mknodAt makes a FIFO, a socket or a device like m in the directory dirfd.
+func mknodAt(dirfd int, name string, perm fs.FileMode, m Meta) error {
+	for t, mode := range modeTypes {
+		if mode == m.Mode.Type() {
+			dev := 0
+			if mode&fs.ModeDevice != 0 {
+				dev = int(unix.Mkdev(m.Major, m.Minor))
+			}
+			return unix.Mknodat(dirfd, name, t|uint32(perm.Perm()), dev)
+		}
+	}
+	return unix.EINVAL
+}
+
+// xattrACL holds the access ACL of a file.
+const xattrACL = "system.posix_acl_access"
+
+// carried reports whether an extended attribute stays when the content is
+// replaced: ACLs, and what users put there. Capabilities were of the old program.
+func carried(name string) bool { return name == xattrACL || strings.HasPrefix(name, "user.") }
+
+// copyXattrs gives to the carried attributes of from.
+func copyXattrs(from, to int, want func(string) bool) error {
+	list := make([]byte, 64<<10)
+	n, err := unix.Flistxattr(from, list)
+	if err != nil || n == 0 {
+		return nil // none, or none that can be seen
+	}
+	value := make([]byte, 64<<10)
+	for name := range strings.SplitSeq(string(list[:n]), "\x00") {
+		if name == "" || !want(name) {
+			continue
+		}
+		k, err := unix.Fgetxattr(from, name, value)
+		if errors.Is(err, unix.ENODATA) {
+			continue
+		}
+		if err == nil {
+			err = unix.Fsetxattr(to, name, value[:k], 0)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setAttrAt sets attributes of a name, owner first: it takes set-id bits away.
+func setAttrAt(dirfd int, name string, link bool, a Attr) error {
+	if a.SetOwner {
+		if err := unix.Fchownat(dirfd, name, a.UID, a.GID, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return err
+		}
+	}
+	if a.SetMode && !link {
+		if err := unix.Fchmodat(dirfd, name, sysMode(a.Mode), 0); err != nil {
+			return err
+		}
+	}
+	if a.Atime.IsZero() && a.Mtime.IsZero() {
+		return nil
+	}
+	ts := []unix.Timespec{timespec(a.Atime), timespec(a.Mtime)}
+	return unix.UtimesNanoAt(dirfd, name, ts, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+func timespec(t time.Time) unix.Timespec {
+	if t.IsZero() {
+		return unix.Timespec{Nsec: unix.UTIME_OMIT}
+	}
+	return unix.Timespec{Sec: t.Unix(), Nsec: int64(t.Nanosecond())}
+}
+
+// utimensFD sets the times of an open file.
+func utimensFD(fd int, ts []unix.Timespec) error {
+	return unix.UtimesNanoAt(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), ts, 0)
+}

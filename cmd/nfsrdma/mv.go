@@ -1,0 +1,49 @@
+// nfsrdma mv: renames, and moves between servers and this machine.
+
+package main
+
+import (
+	"os"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/treecopy"
+	"github.com/spf13/cobra"
+)
+
+func newMv(s *session) *cobra.Command {
+	var o treecopy.Options
+	var target targetFlags
+	var verbose bool
+	cmd := &cobra.Command{
+		Use:   "mv SOURCE... DESTINATION",
+		Short: "Rename, or move between exports, servers and this machine",
+		Long: `Rename files and directories, as mv(1) does.
+
+Where a server cannot rename, to another export, to another server, to or from this
+machine, the source is copied with all that cp -a keeps. It is removed when every
+byte of it is on the other side's disk and nothing has failed; otherwise it stays
+as it is. What was written to, or came, while it was copied stays too.`,
+		Example: `  nfsrdma mv server:/export/a server:/export/b
+  nfsrdma mv server:/export/a server:/export/b server:/export/dir
+  nfsrdma mv ./results server:/export/archive/`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r := cli.NewReporter(s.stderr, "mv")
+			reporting(cmd, r, verbose, &o)
+			o.NoTargetDir, o.TargetDir = target.noDir, target.dir != ""
+			o.Umask, o.Privileged = cli.Umask(), os.Geteuid() == 0
+			sources, dst, err := s.operands(cmd, args, target)
+			if err != nil {
+				return err
+			}
+			if err := treecopy.New(o).Move(cmd.Context(), sources, dst); err != nil {
+				return err
+			}
+			return r.Err()
+		},
+	}
+	overwriteFlags(cmd.Flags(), &o)
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print what is done")
+	target.add(cmd)
+	return cmd
+}

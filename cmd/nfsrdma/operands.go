@@ -1,0 +1,107 @@
+// The operands of cp and mv: paths of this machine and of servers.
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/treecopy"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/spf13/cobra"
+)
+
+// copyOperand resolves an argument. Err is set in what it returns when there is no such server or export.
+func (s *session) copyOperand(ctx context.Context, arg string) treecopy.Operand {
+	o := treecopy.Operand{Text: arg}
+	t, err := s.target(arg)
+	if errors.Is(err, nfsclient.ErrNotRemote) {
+		o.Tree, o.Path, o.Name = treecopy.Local{}, arg, lastName(arg)
+		return o
+	}
+	var fsys *nfsclient.FS
+	if err == nil {
+		fsys, o.Path, err = s.mount(ctx, t)
+	}
+	if err != nil {
+		o.Err = err
+		return o
+	}
+	o.Tree, o.Name = treecopy.Remote{FS: fsys}, lastName(t.Path)
+	return o
+}
+
+// lastName is the last component of a path as it is written, "." and ".." too.
+func lastName(p string) string {
+	p = strings.TrimRight(p, "/")
+	return p[strings.LastIndexByte(p, '/')+1:]
+}
+
+// targetFlags are the flags that say what the last argument is.
+type targetFlags struct {
+	dir   string // -t
+	noDir bool   // -T
+}
+
+func (f *targetFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.dir, "target-directory", "t", "", "make all targets in this directory; every argument is a source")
+	cmd.Flags().BoolVarP(&f.noDir, "no-target-directory", "T", false, "the destination is the target itself, even if it is a directory")
+}
+
+// operands are the sources and the destination among the arguments.
+func (s *session) operands(cmd *cobra.Command, args []string, f targetFlags) (sources []treecopy.Operand, dst treecopy.Operand, err error) {
+	last := f.dir
+	switch {
+	case f.dir != "" && f.noDir:
+		return nil, dst, errors.New("-t names a directory to make targets in, -T says that there is none: use one of them")
+	case f.dir != "":
+	case len(args) < 2:
+		return nil, dst, fmt.Errorf("%s: missing destination file operand after %s", cmd.Name(), quoteAlways(args[0]))
+	case f.noDir && len(args) > 2:
+		return nil, dst, fmt.Errorf("%s: extra operand %s", cmd.Name(), quoteAlways(args[2]))
+	default:
+		args, last = args[:len(args)-1], args[len(args)-1]
+	}
+	for _, a := range args {
+		sources = append(sources, s.copyOperand(cmd.Context(), a))
+	}
+	dst = s.copyOperand(cmd.Context(), last)
+	return sources, dst, dst.Err
+}
+
+// reporting gives a run its voice: errors and warnings to r, -v to standard
+// output, questions to the user.
+func reporting(cmd *cobra.Command, r *cli.Reporter, verbose bool, o *treecopy.Options) {
+	o.Report = func(e *treecopy.Error) {
+		if e.Err == nil {
+			r.Report(errors.New(e.What))
+		} else {
+			r.Report(errors.New(e.What + ": " + cli.Reason(e.Err)))
+		}
+	}
+	o.Warn = r.Warn
+	if verbose {
+		out := &lineWriter{w: cmd.OutOrStdout()}
+		o.Verbose = out.line
+	}
+	ask := newAsker(cmd.Name(), cmd.InOrStdin(), cmd.ErrOrStderr())
+	o.Ask = func(question string) bool { return ask.yes("%s", question) }
+	o.Quote = quoteAlways
+}
+
+// A lineWriter writes lines of many goroutines, each whole.
+type lineWriter struct {
+	mu sync.Mutex // held while a line is written
+	w  io.Writer
+}
+
+func (l *lineWriter) line(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fmt.Fprintln(l.w, text)
+}
