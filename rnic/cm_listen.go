@@ -206,6 +206,10 @@ func (r *ConnRequest) PrivateData() []byte { return r.frame.PrivateData }
 // RemoteAddr is the peer's TCP address.
 func (r *ConnRequest) RemoteAddr() net.Addr { return r.conn.RemoteAddr() }
 
+// NetConn is the TCP connection that the request came by, to ask the system about it.
+// It MUST NOT be read from, written to or closed.
+func (r *ConnRequest) NetConn() net.Conn { return r.conn }
+
 // IRD is how many of our RDMA Reads the peer takes at once; 0 also when it did not say.
 func (r *ConnRequest) IRD() int { return int(r.frame.Enhanced.IRD) }
 

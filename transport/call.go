@@ -19,6 +19,7 @@ import (
 type Call struct {
 	Ctx    context.Context // done when the connection is
 	Remote net.Addr
+	Owner  Owner // of the peer's end of the connection
 	RDMA   bool
 	XID    uint32
 	Cred   Cred
@@ -78,7 +79,7 @@ func (c *Call) recycle() {
 	}
 	c.args.Reset(nil, nil)
 	c.res.Reset(nil)
-	c.Ctx, c.Remote, c.Cred, c.header = nil, nil, Cred{}, oncrpc.CallHeader{}
+	c.Ctx, c.Remote, c.Owner, c.Cred, c.header = nil, nil, Owner{}, Cred{}, oncrpc.CallHeader{}
 	c.via, c.prog, c.proc, c.dup, c.next, c.rec, c.out, c.req = nil, nil, nil, nil, nil, nil, nil, nil
 	c.RDMA, c.chunkFault, c.onLoop = false, false, false
 	c.bufs = c.bufs[:0]

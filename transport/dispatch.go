@@ -25,6 +25,7 @@ type dispatcher struct {
 // peer and creds belong to that connection.
 func (s *dispatcher) serve(c *Call, p *peer) {
 	c.onLoop = true
+	c.Owner = p.owner
 	items := c.args.ItemsLeft()
 	if !s.header(c, p) {
 		return // answered or dropped already
@@ -32,6 +33,12 @@ func (s *dispatcher) serve(c *Call, p *peer) {
 	if items > 0 && (!c.proc.ArgItem || c.args.ItemsLeft() != items) {
 		c.via.rejectChunks(c)
 		return
+	}
+	if c.header.Proc != 0 && c.prog.Authorize != nil {
+		if stat := c.prog.Authorize(c); stat != oncrpc.AuthOK {
+			c.deny(stat)
+			return
+		}
 	}
 	if (!c.proc.Idempotent || c.proc.NoOverlap) && !s.drc.admit(c, p.addr) {
 		return // a duplicate: it has been answered, or will be with the original

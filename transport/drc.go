@@ -22,10 +22,13 @@ const (
 )
 
 // A drcKey tells calls apart. The client is known by its address without the
-// port, since a client that reconnects may come from another one. The checksum
-// guards against XIDs that a client uses again for another call.
+// port, since a client that reconnects may come from another one, and by the user that
+// calls: others on its machine MUST NOT get replies of calls that they could not make.
+// The checksum guards against XIDs that a client uses again for another call.
 type drcKey struct {
 	addr                  netip.Addr
+	owner                 Owner
+	flavor, uid, gid      uint32
 	xid, prog, vers, proc uint32
 	length                int
 	sum                   uint64
@@ -66,7 +69,8 @@ func newDRC() *drc {
 // now, or with its original when that ends.
 func (d *drc) admit(c *Call, client netip.Addr) bool {
 	h := &c.header
-	key := drcKey{addr: client, xid: h.XID, prog: h.Prog, vers: h.Vers, proc: h.Proc}
+	key := drcKey{addr: client, owner: c.Owner, flavor: c.Cred.Flavor, uid: c.Cred.UID, gid: c.Cred.GID,
+		xid: h.XID, prog: h.Prog, vers: h.Vers, proc: h.Proc}
 	if !client.IsValid() {
 		return true // clients without an address cannot be told apart
 	}

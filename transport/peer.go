@@ -10,6 +10,7 @@ import (
 // A peer is where a connection's calls come from.
 type peer struct {
 	addr  netip.Addr // without the port; not valid for networks that have none
+	owner Owner      // set before the first call
 	creds credCache
 }
 

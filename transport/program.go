@@ -2,12 +2,19 @@
 
 package transport
 
+import "github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+
 // A Program is one version of one ONC RPC program (RFC 5531): a table whose
 // index is the procedure number. A nil Run means PROC_UNAVAIL.
 type Program struct {
 	Name            string
 	Number, Version uint32
 	Procs           []Procedure
+	// Authorize decides whether a call's Cred is believed of its Owner and Remote: any
+	// AuthStat but AuthOK refuses it. It is asked of every call but those of procedure 0,
+	// before replies are taken from the duplicate request cache. It runs where the call
+	// arrived, so it never waits. nil: every call is taken.
+	Authorize func(c *Call) oncrpc.AuthStat
 }
 
 // A Procedure is one row of a Program.

@@ -33,6 +33,10 @@ type ServerConfig struct {
 	HalfTimeout time.Duration
 	// RDMA sizes the connections of ServeRDMA; its Handler is not used.
 	RDMA rpcrdma.Config
+	// Owner says who has the socket at remote that is connected to ours at local (Call.Owner).
+	// It is asked once for each TCP or RDMA connection, before its first call is read, and has
+	// some seconds to answer, or the connection is closed. nil: this machine's kernel.
+	Owner func(local, remote netip.AddrPort) Owner
 	// Observer is told of connections and calls; nil: nobody is.
 	Observer Observer
 }
@@ -61,6 +65,7 @@ type Server struct {
 	cfg ServerConfig
 	dispatcher
 	args, results budget // octets of large records, and of Call.Buffer, over TCP
+	owners        owners
 
 	mu        sync.Mutex
 	closing   bool
@@ -87,6 +92,7 @@ func NewServer(cfg ServerConfig, list ...*Program) *Server {
 	}
 	s.dispatcher = dispatcher{programs: newPrograms(list), drc: newDRC(), log: &RateLog{}, observer: cfg.Observer}
 	s.pool.run = s.turn
+	s.owners.init(cfg.Owner)
 	return s
 }
 
@@ -97,6 +103,7 @@ func (s *Server) listen(l io.Closer) error {
 	if s.closing {
 		return ErrClosed
 	}
+	s.owners.open()
 	s.listeners[l] = true
 	return nil
 }
@@ -150,6 +157,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		c.close()
 	}
 	s.wg.Wait()
+	s.owners.close()
 	s.pool.close()
 	return errors.Join(errs...)
 }

@@ -75,7 +75,13 @@ func (r *rdmaConn) serve(dev *rnic.Device, req *rnic.ConnRequest) {
 	defer r.srv.remove(r)
 	cfg := r.srv.cfg.RDMA
 	cfg.Handler = r
-	conn, err := rpcrdma.Accept(dev, req, cfg)
+	var conn *rpcrdma.Conn
+	var err error
+	if r.peer.owner, err = r.srv.owners.of(req.NetConn()); err != nil {
+		req.Reject(nil)
+	} else {
+		conn, err = rpcrdma.Accept(dev, req, cfg)
+	}
 	if err != nil {
 		r.cancel()
 		r.srv.log.Warn("connection not accepted", logrus.Fields{"peer": r.remote, "error": err})

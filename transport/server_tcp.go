@@ -106,7 +106,10 @@ func (t *tcpConn) abort()        { t.close() }
 
 // receiveLoop reads calls until the connection ends, and then waits for those that run.
 func (t *tcpConn) receiveLoop() {
-	err := t.receive()
+	var err error
+	if t.peer.owner, err = t.srv.owners.of(t.nc); err == nil {
+		err = t.receive()
+	}
 	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !t.draining.Load() {
 		t.srv.log.Warn("connection cut off", logrus.Fields{"peer": t.remote, "error": err})
 	}

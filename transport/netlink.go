@@ -1,0 +1,112 @@
+// Questions to the kernel over netlink that have one message for an answer.
+
+package transport
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// netlinkWait bounds the wait for one answer, which the kernel has at hand.
+const netlinkWait = time.Second
+
+var errNetlink = errors.New("rpc: netlink: the answer is not one of ours")
+
+// A netlink is a socket of one netlink protocol. The zero value has none yet.
+// It is used by one goroutine at a time.
+type netlink struct {
+	fd    int // plus 1; 0: closed
+	seq   uint32
+	space [4096]byte
+}
+
+// ask sends a request and returns the type and the body of its answer, valid until the
+// next. An answer that is an error is a unix.Errno; any other error closes the socket.
+func (n *netlink) ask(protocol int, typ uint16, body []byte) (uint16, []byte, error) {
+	if err := n.open(protocol); err != nil {
+		return 0, nil, err
+	}
+	n.seq++
+	msg := binary.NativeEndian.AppendUint32(n.space[:0], uint32(unix.NLMSG_HDRLEN+len(body)))
+	msg = binary.NativeEndian.AppendUint16(msg, typ)
+	msg = binary.NativeEndian.AppendUint16(msg, unix.NLM_F_REQUEST)
+	msg = binary.NativeEndian.AppendUint32(msg, n.seq)
+	msg = binary.NativeEndian.AppendUint32(msg, 0) // port: the kernel puts in ours
+	msg = append(msg, body...)
+	err := unix.Sendto(n.fd-1, msg, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+	if err == nil {
+		return n.answer()
+	}
+	n.close()
+	return 0, nil, err
+}
+
+// answer reads until the answer to the request of number seq.
+func (n *netlink) answer() (uint16, []byte, error) {
+	for end := time.Now().Add(netlinkWait); time.Now().Before(end); {
+		size, from, err := unix.Recvfrom(n.fd-1, n.space[:], 0)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			n.close()
+			return 0, nil, err
+		}
+		// Only the kernel has port 0; what others send is not an answer.
+		if sa, ok := from.(*unix.SockaddrNetlink); !ok || sa.Pid != 0 {
+			continue
+		}
+		typ, seq, body, ok := parseNetlink(n.space[:size])
+		switch {
+		case !ok || seq != n.seq:
+			continue
+		case typ == unix.NLMSG_ERROR && len(body) >= 4:
+			return 0, nil, unix.Errno(-int32(binary.NativeEndian.Uint32(body)))
+		}
+		return typ, body, nil
+	}
+	n.close()
+	return 0, nil, errNetlink
+}
+
+// parseNetlink takes the first message of b apart: struct nlmsghdr of linux/netlink.h is
+// length (4), type (2), flags (2), sequence number (4) and port (4).
+func parseNetlink(b []byte) (typ uint16, seq uint32, body []byte, ok bool) {
+	if len(b) < unix.NLMSG_HDRLEN {
+		return 0, 0, nil, false
+	}
+	size := binary.NativeEndian.Uint32(b)
+	if size < unix.NLMSG_HDRLEN || uint64(size) > uint64(len(b)) {
+		return 0, 0, nil, false
+	}
+	return binary.NativeEndian.Uint16(b[4:]), binary.NativeEndian.Uint32(b[8:]), b[unix.NLMSG_HDRLEN:size], true
+}
+
+func (n *netlink) open(protocol int) error {
+	if n.fd != 0 {
+		return nil
+	}
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
+	if err != nil {
+		return err
+	}
+	limit := unix.NsecToTimeval(int64(netlinkWait))
+	for _, option := range []int{unix.SO_RCVTIMEO, unix.SO_SNDTIMEO} {
+		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, option, &limit); err != nil {
+			unix.Close(fd)
+			return err
+		}
+	}
+	n.fd = fd + 1
+	return nil
+}
+
+func (n *netlink) close() {
+	if n.fd != 0 {
+		unix.Close(n.fd - 1)
+		n.fd = 0
+	}
+}

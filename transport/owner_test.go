@@ -1,0 +1,327 @@
+// Whose the peer's socket is: processes of other users connect in every way there is.
+
+package transport
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"golang.org/x/sys/unix"
+)
+
+// childEnv asks a run of the test binary to be a client: "WAY ADDRESS".
+const childEnv = "NFSRDMA_TEST_OWNER"
+
+// ownerProgram answers with the Owner of the connection that a call came by.
+func ownerProgram() *Program {
+	return &Program{Name: "OWNER", Number: testProg, Version: testVers, Procs: []Procedure{
+		{Name: "NULL", Run: func(*Call) error { return nil }},
+		{Name: "OWNER", Inline: true, Run: func(c *Call) error {
+			c.Res.String(c.Owner.String())
+			return nil
+		}},
+	}}
+}
+
+type ownerRes struct{ text string }
+
+func (r *ownerRes) DecodeXDR(d *xdr.Decoder) { r.text = string(d.Opaque(100)) }
+
+// askOwner makes the call.
+func askOwner(c *Client) string {
+	var res ownerRes
+	if err := c.Call(context.Background(), testProc(1), nil, &res, nil, 200); err != nil {
+		return err.Error()
+	}
+	return res.text
+}
+
+// ownerChild is the client in a process of its own: it prints what the server says.
+func ownerChild(spec string) {
+	way, addr, _ := strings.Cut(spec, " ")
+	cfg := ClientConfig{MaxRetries: -1}
+	var c *Client
+	var err error
+	switch way {
+	case "tcp":
+		c, err = DialTCP(context.Background(), addr, cfg)
+	case "rdma":
+		c, err = DialRDMA(context.Background(), rnic.Open(rnic.DeviceConfig{}), addr, cfg)
+	case "mapped", "bound":
+		c = newClient(cfg, addr)
+		c.dial = func(context.Context) (link, error) {
+			nc, err := dialRaw(way, netip.MustParseAddrPort(addr))
+			if err != nil {
+				return nil, err
+			}
+			return newTCPLink(nc, &c.cfg), nil
+		}
+		c, err = c.connectFirst(context.Background())
+	case "gone": // its process is away before the server looks
+		nc, err := net.Dial("tcp", addr)
+		if err == nil {
+			nc.Write([]byte{0})
+			fmt.Print(nc.LocalAddr())
+		}
+		return
+	}
+	if err != nil {
+		fmt.Print(err)
+		return
+	}
+	fmt.Print(askOwner(c))
+	c.Close()
+}
+
+// dialRaw connects a socket of IPv6 to an address of IPv4, or one that is bound to a device.
+func dialRaw(way string, a netip.AddrPort) (net.Conn, error) {
+	family := unix.AF_INET6
+	var to unix.Sockaddr = &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
+	if way == "bound" && a.Addr().Is4() {
+		family, to = unix.AF_INET, &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}
+	}
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	if way == "bound" {
+		if err := unix.SetsockoptString(fd, unix.SOL_SOCKET, unix.SO_BINDTODEVICE, "lo"); err != nil {
+			return nil, err
+		}
+	}
+	if err := unix.Connect(fd, to); err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "")
+	defer f.Close()
+	return net.FileConn(f)
+}
+
+// asUser runs the child as a user of this machine and returns what it prints.
+func asUser(t *testing.T, uid uint32, way string, addr net.Addr) string {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Dir = "/"
+	cmd.Env = append(os.Environ(), childEnv+"="+way+" "+addr.String())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s as %d: %v", way, uid, err)
+	}
+	return string(out)
+}
+
+// needRoot skips a test that runs others' processes. A line is left for the end of
+// ./test/run, and where nothing may be skipped the test fails.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		return
+	}
+	const why = "runs processes of several users: needs root"
+	if os.Getenv("CI") == "true" {
+		t.Fatal(why)
+	}
+	if f, err := os.OpenFile(os.Getenv("NFSRDMA_SKIP_LOG"), os.O_APPEND|os.O_WRONLY, 0); err == nil {
+		fmt.Fprintf(f, "%s: %s\n", t.Name(), why)
+		f.Close()
+	}
+	t.Skip(why)
+}
+
+// serveOwners serves ownerProgram until the test ends.
+func serveOwners(t *testing.T, cfg ServerConfig, addr string) (tcp, rdma net.Addr) {
+	t.Helper()
+	s := NewServer(cfg, ownerProgram())
+	tl, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev := rnic.Open(rnic.DeviceConfig{})
+	rl, err := dev.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var loops sync.WaitGroup
+	loops.Go(func() { s.ServeTCP(tl) })
+	loops.Go(func() { s.ServeRDMA(dev, rl) })
+	t.Cleanup(func() {
+		if err := s.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+		loops.Wait()
+	})
+	return tl.Addr(), rl.Addr()
+}
+
+// TestOwnerOfPeer: whoever connects from this machine is known by user.
+func TestOwnerOfPeer(t *testing.T) {
+	needRoot(t)
+	tcp4, rdma4 := serveOwners(t, ServerConfig{}, "127.0.0.1:0")
+	tcp6, rdma6 := serveOwners(t, ServerConfig{}, "[::1]:0")
+	anyTCP, anyRDMA := serveOwners(t, ServerConfig{}, "[::]:0") // sees IPv4 as mapped addresses
+	at := func(ip string, a net.Addr) net.Addr {
+		return &net.TCPAddr{IP: net.ParseIP(ip), Port: a.(*net.TCPAddr).Port}
+	}
+	for _, c := range []struct {
+		way  string
+		addr net.Addr
+	}{
+		{"tcp", tcp4}, {"rdma", rdma4}, {"tcp", tcp6}, {"rdma", rdma6}, {"tcp", anyTCP}, {"rdma", anyRDMA},
+		{"tcp", at("127.0.0.1", anyTCP)}, {"rdma", at("127.0.0.1", anyRDMA)}, {"tcp", at("127.9.9.9", anyTCP)},
+		{"mapped", tcp4}, {"mapped", at("127.0.0.1", anyTCP)},
+		{"bound", tcp4}, {"bound", tcp6}, {"bound", at("127.0.0.1", anyTCP)},
+	} {
+		for _, uid := range []uint32{0, 1000, 4_000_000_000} {
+			if got, want := asUser(t, uid, c.way, c.addr), fmt.Sprintf("uid %d of this machine", uid); got != want {
+				t.Errorf("%s to %s as %d: %q", c.way, c.addr, uid, got)
+			}
+		}
+	}
+}
+
+// TestOwnerAtEveryAddress: the machine's own addresses are on it whatever they are.
+func TestOwnerAtEveryAddress(t *testing.T) {
+	needRoot(t)
+	tcp, _ := serveOwners(t, ServerConfig{}, "[::]:0")
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addrs {
+		ip := a.(*net.IPNet).IP
+		if ip.IsLinkLocalUnicast() {
+			continue // has a test of its own, with its interface
+		}
+		to := &net.TCPAddr{IP: ip, Port: tcp.(*net.TCPAddr).Port}
+		if got := asUser(t, 1000, "tcp", to); got != "uid 1000 of this machine" {
+			t.Errorf("%s: %q", to, got)
+		}
+	}
+	all, _ := net.Interfaces()
+	for _, i := range all {
+		addrs, _ := i.Addrs()
+		for _, a := range addrs {
+			if ip := a.(*net.IPNet).IP; ip.IsLinkLocalUnicast() && ip.To4() == nil {
+				to := &net.TCPAddr{IP: ip, Port: tcp.(*net.TCPAddr).Port, Zone: i.Name}
+				if got := asUser(t, 1000, "tcp", to); got != "uid 1000 of this machine" {
+					t.Errorf("%s: %q", to, got)
+				}
+			}
+		}
+	}
+}
+
+// TestOwnerOfClosedSocket: one that its process has left is nobody's: above all it is
+// not root's, and not another machine's.
+func TestOwnerOfClosedSocket(t *testing.T) {
+	needRoot(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var o owners
+	o.init(nil)
+	defer o.close()
+	asUser(t, 1000, "gone", l.Addr())
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if owner, err := o.of(c); err != nil || owner != (Owner{}) {
+		t.Errorf("%v, %v", owner, err)
+	}
+}
+
+// TestOwnerOfResetConnection: its ports are free for another one, which root makes here;
+// what the first one sent is still nobody's.
+func TestOwnerOfResetConnection(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var o owners
+	o.init(nil)
+	defer o.close()
+	dial := func(from net.Addr) (there, here net.Conn, err error) {
+		d := net.Dialer{LocalAddr: from}
+		if there, err = d.Dial("tcp", l.Addr().String()); err != nil {
+			return nil, nil, err
+		}
+		here, err = l.Accept()
+		return there, here, err
+	}
+	var first, again, second net.Conn
+	for try := 0; ; try++ {
+		var there net.Conn
+		if there, first, err = dial(nil); err != nil {
+			t.Fatal(err)
+		}
+		defer first.Close()
+		there.(*net.TCPConn).SetLinger(0)
+		there.Close()
+		first.SetReadDeadline(time.Now().Add(time.Minute))
+		if _, err := first.Read(make([]byte, 1)); err == nil || err == io.EOF {
+			t.Fatalf("not reset: %v", err)
+		}
+		if again, second, err = dial(there.LocalAddr()); err == nil {
+			break
+		}
+		if try == 100 { // some other process was quicker to take the port, each time
+			t.Fatal(err)
+		}
+	}
+	defer again.Close()
+	defer second.Close()
+	if owner, err := o.of(second); err != nil || owner != (Owner{OwnerLocal, uint32(os.Geteuid())}) {
+		t.Errorf("the second: %v, %v", owner, err)
+	}
+	if owner, err := o.of(first); err != nil || owner != (Owner{}) {
+		t.Errorf("the first: %v, %v", owner, err)
+	}
+}
+
+// TestOwnerIsNotTheListener: with no socket connected the kernel offers one that
+// listens on the port, whoever's it is.
+func TestOwnerIsNotTheListener(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var d sockDiag
+	defer d.close()
+	at := netip.MustParseAddrPort(l.Addr().String())
+	if got := d.owner(netip.MustParseAddrPort("127.0.0.1:9"), at); got != (Owner{}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestOwnerElsewhere: other machines are no business of this kernel.
+func TestOwnerElsewhere(t *testing.T) {
+	var d sockDiag
+	defer d.close()
+	for _, c := range []struct{ local, remote string }{
+		{"192.0.2.2:2049", "198.51.100.7:700"}, {"[2001:db8::1]:2049", "[2001:db8::2]:700"},
+		{"[::ffff:192.0.2.2]:2049", "[::ffff:198.51.100.7]:700"},
+	} {
+		if got := d.owner(netip.MustParseAddrPort(c.local), netip.MustParseAddrPort(c.remote)); got.Kind != OwnerRemote {
+			t.Errorf("%s: %v", c.remote, got)
+		}
+	}
+}
