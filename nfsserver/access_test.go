@@ -1,12 +1,10 @@
-// What callers may do: modes, owners, groups, squashing.
+// What callers may do: modes, owners, groups.
 
 package nfsserver_test
 
 import (
 	"testing"
 
-	"github.com/nfsrdma/nfsrdma/nfsserver"
-	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
@@ -117,27 +115,4 @@ func TestStickyAndSetID(t *testing.T) {
 			t.Errorf("directory in a set-group-id directory: group %d, mode %04o", a.GID, a.Mode)
 		}
 	})
-}
-
-func TestSquash(t *testing.T) {
-	for name, s := range map[string]struct {
-		squash nfsserver.Squash
-		cred   transport.Cred
-		uid    uint32
-	}{
-		"root":         {nfsserver.Squash{}, root, 0},
-		"no one":       {nfsserver.Squash{}, transport.Cred{}, nfsserver.Nobody},
-		"user":         {nfsserver.Squash{Root: true}, user, 1000},
-		"root squash":  {nfsserver.Squash{Root: true}, root, nfsserver.Nobody},
-		"all squashed": {nfsserver.Squash{All: true, UID: 77, GID: 78}, root, 77},
-	} {
-		t.Run(name, func(t *testing.T) {
-			fs := memfs.New(memfs.Options{Mode: 0o777})
-			h := serve(t, nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: fs}}, Squash: s.squash})
-			c := h.dial(s.cred).mount("/x")
-			if a := c.attr(c.file(c.root, "f", 0o644)); a.UID != s.uid {
-				t.Errorf("made as user %d, want %d", a.UID, s.uid)
-			}
-		})
-	}
 }

@@ -13,7 +13,7 @@ import (
 // TestNamesDoNotCrossExports: two trees of the same kind, so that a handle of one would
 // mean something in the other. What is refused leaves both as they were.
 func TestNamesDoNotCrossExports(t *testing.T) {
-	h := serve(t, nfsserver.Options{Exports: []nfsserver.Export{
+	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{
 		{Name: "/x", FS: memfs.New(memfs.Options{})}, {Name: "/y", FS: memfs.New(memfs.Options{})}}})
 	x, y := h.dial(root).mount("/x"), h.dial(root).mount("/y")
 	f, d := x.file(x.root, "f", 0o644), x.dir(x.root, "d", 0o755)

@@ -160,7 +160,7 @@ type fuzzHost struct {
 
 func newFuzzHost(t *testing.T) *fuzzHost {
 	fs := memfs.New(memfs.Options{Limit: 8 << 20, Mode: 0o777})
-	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: fs}}, Key: [nfsserver.KeySize]byte{1}})
+	srv, err := nfsserver.New(nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: fs}}, Key: [nfsserver.KeySize]byte{1}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,7 +93,7 @@ func mountGoNFS(t *testing.T, fs nfsserver.FS) *gonfs.Target {
 	if err != nil {
 		t.Skipf("go-nfs-client needs a portmapper at port 111: %v", err)
 	}
-	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: fs}}})
+	srv, err := nfsserver.New(nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: fs}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,14 @@
-// As whom a call acts: its AUTH_SYS identity, squashed as the exports ask.
+// Whom the server believes, and as whom a call acts: AUTH_SYS, the owner of the peer's socket, squashing.
 
 package nfsserver
 
 import (
+	"net"
 	"slices"
 
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+	"github.com/sirupsen/logrus"
 )
 
 // Nobody is the user and group of callers who are not known.
@@ -14,29 +17,100 @@ const Nobody = 65534
 // authSys is the flavor AUTH_SYS (RFC 5531 §8.1).
 const authSys = 1
 
-// Squash says as whom callers act. The zero value is what other servers call
-// no_root_squash: callers are who they say they are, those of AUTH_NONE Nobody.
+// Squash says who is believed, and as whom callers act. The zero value is right where
+// machines are trusted and their users are not: callers from other machines are who
+// they say they are (AUTH_SYS), but their root is Nobody, and so are those of AUTH_NONE.
+// On this machine root speaks for others, as a kernel's mount does; everybody else
+// is who the kernel says owns their socket, with the groups that this machine knows of.
 type Squash struct {
-	Root bool // user and group 0 act as Nobody
+	// NoRootSquash leaves user and group 0 of callers what they are (no_root_squash of exports(5)).
+	NoRootSquash bool
 	// All: every caller acts as UID, GID and GIDs. A server without privileges
-	// sets it to its own user, as whom its file system calls are made anyway.
+	// sets it to its own user, as whom its file system calls are made anyway. On this
+	// machine nobody but root and UID itself is let in, unless UID is Nobody.
 	All      bool
 	UID, GID uint32
 	GIDs     []uint32
+	// TrustLocal believes callers on this machine as it does those on others.
+	TrustLocal bool
+	// ReservedPort refuses callers over TCP whose source port is not below 1024, which
+	// other machines give to root only (secure of exports(5)). Callers on this machine
+	// whose user is known need none, and over RDMA there is none to ask for: Linux's
+	// client connects from any port.
+	ReservedPort bool
 }
 
-// who returns the user as whom call c acts. GIDs may be part of c.
+// reservedPorts is the end of those that a process needs privilege for.
+const reservedPorts = 1024
+
+// authorize decides for each call of both programs, NULL apart, whether it is let in.
+func (s *Server) authorize(c *transport.Call) oncrpc.AuthStat {
+	why := s.distrust(c)
+	if why == "" {
+		return oncrpc.AuthOK
+	}
+	s.log.Warn("caller refused: "+why, logrus.Fields{"peer": c.Remote, "owner": c.Owner, "claims-uid": c.Cred.UID})
+	return oncrpc.AuthTooWeak
+}
+
+// distrust says why the caller is not believed; "": it is.
+func (s *Server) distrust(c *transport.Call) string {
+	q := &s.squash
+	switch owner := s.owner(c); {
+	case owner.Kind == transport.OwnerUnknown:
+		return "the kernel does not say who on this machine it is (see --trust-local)"
+	case owner.Kind == transport.OwnerRemote:
+		if q.ReservedPort && !c.RDMA && port(c.Remote) >= reservedPorts {
+			return "its port is not a reserved one (see --secure)"
+		}
+	case owner.UID == 0: // speaks for others
+	case q.All:
+		if owner.UID != q.UID && q.UID != Nobody {
+			return "another user of this machine would act as the one who runs the server (see --trust-local)"
+		}
+	case c.Cred.Flavor == authSys && c.Cred.UID != owner.UID:
+		return "a user of this machine claims to be another (see --trust-local)"
+	}
+	return ""
+}
+
+// owner is who has the peer's socket, as far as that is asked for.
+func (s *Server) owner(c *transport.Call) transport.Owner {
+	if s.squash.TrustLocal {
+		return transport.Owner{Kind: transport.OwnerRemote}
+	}
+	return c.Owner
+}
+
+// port is that of an address, or one that is not reserved.
+func port(a net.Addr) int {
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		return tcp.Port
+	}
+	return reservedPorts
+}
+
+// who returns the user as whom call c acts. GIDs may be part of c. The call has been authorized.
 func (s *Server) who(c *transport.Call) Cred {
-	if s.squash.All {
-		return Cred{s.squash.UID, s.squash.GID, s.squash.GIDs}
+	q := &s.squash
+	if q.All {
+		return Cred{q.UID, q.GID, q.GIDs}
 	}
 	if c.Cred.Flavor != authSys {
 		return Cred{UID: Nobody, GID: Nobody}
 	}
 	w := Cred{c.Cred.UID, c.Cred.GID, c.Cred.GIDs}
-	if !s.squash.Root {
+	if owner := s.owner(c); owner.Kind == transport.OwnerLocal && owner.UID != 0 {
+		s.groups.limit(&w)
+	}
+	if q.NoRootSquash {
 		return w
 	}
+	return w.squashRoot()
+}
+
+// squashRoot takes user and group 0 away (root_squash of exports(5)).
+func (w Cred) squashRoot() Cred {
 	if w.UID == 0 {
 		return Cred{UID: Nobody, GID: Nobody}
 	}

@@ -33,7 +33,7 @@ func dump(c *client) (dirs []string) {
 }
 
 func TestMount(t *testing.T) {
-	h := serve(t, nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: memory(t)}, {Name: "/x/y", FS: memory(t)}, {Name: "/", FS: memory(t)}}})
+	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: memory(t)}, {Name: "/x/y", FS: memory(t)}, {Name: "/", FS: memory(t)}}})
 	for name, c := range map[string]*client{"tcp": h.dial(root), "rdma": h.dialRDMA(root)} {
 		t.Run(name, func(t *testing.T) {
 			c.T = t
@@ -88,7 +88,7 @@ func TestMount(t *testing.T) {
 // TestOtherPrograms: what is not served is told so, and the connection lives on.
 func TestOtherPrograms(t *testing.T) {
 	conformance.Proves(t, "R8166-194", "R8267-019", "R8267-021")
-	h := serve(t, nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: memory(t)}}})
+	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: memory(t)}}})
 	for _, c := range []*client{h.dial(root), h.dialRDMA(root)} {
 		for want, p := range map[error]transport.Proc{
 			transport.ErrProgUnavail: {Prog: 100227, Vers: 3, MaxReply: 100}, // NFSACL, which Linux asks for
@@ -124,7 +124,7 @@ func TestHandlesSurvive(t *testing.T) {
 	}
 	start := func() (*host, *client) {
 		h := serve(t, nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: diskAt(t, dir)}}, Key: key,
-			Squash: nfsserver.Squash{All: os.Geteuid() != 0, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}})
+			Squash: nfsserver.Squash{NoRootSquash: true, All: os.Geteuid() != 0, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}})
 		return h, h.dial(root).mount("/x")
 	}
 	h, c := start()

@@ -20,7 +20,7 @@ func eachFS(t *testing.T, test func(c *client, h *host)) {
 			if name == "osfs" && os.Geteuid() != 0 {
 				t.Skip("acting as another user needs root")
 			}
-			h := serve(t, nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: mk(t)}}})
+			h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: mk(t)}}})
 			test(h.dial(root).mount("/x"), h)
 		})
 	}
@@ -410,7 +410,7 @@ func TestReadOnly(t *testing.T) {
 			if _, _, err := fs.Create(nfsserver.Self(), fs.Root(), "f", &at); err != nil {
 				t.Fatal(err)
 			}
-			h := serve(t, nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: fs, ReadOnly: true}}})
+			h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: fs, ReadOnly: true}}})
 			c := h.dial(root).mount("/x")
 			f := c.lookup(c.root, "f").FH
 			for what, got := range map[string]nfs3.Status{

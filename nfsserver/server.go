@@ -41,7 +41,7 @@ type Options struct {
 	Exports []Export
 	// Key authenticates file handles; handles live as long as it does. Zero: a random one.
 	Key [KeySize]byte
-	// Squash says as whom callers act.
+	// Squash says who is believed, and as whom callers act.
 	Squash Squash
 	// AsyncNames lets changes of names and attributes be answered before they are
 	// on stable storage, which RFC 1813 §4.8 does not allow: a crash of the machine
@@ -62,6 +62,8 @@ type Server struct {
 	locks  lockTable
 	syncs  syncTable
 	mounts mountTable
+	groups groupTable
+	log    transport.RateLog
 }
 
 // An export is an Export as the procedures use it.
@@ -129,7 +131,11 @@ func (s *Server) verifier() (v nfs3.Verf) {
 
 // Programs returns the programs to serve: NFS and MOUNT.
 func (s *Server) Programs() []*transport.Program {
-	return []*transport.Program{s.nfsProgram(), s.mountProgram()}
+	programs := []*transport.Program{s.nfsProgram(), s.mountProgram()}
+	for _, p := range programs {
+		p.Authorize = s.authorize
+	}
+	return programs
 }
 
 // Close closes the exported FSs. Nothing may be served any more.

@@ -87,7 +87,7 @@ func (d *forgetfulDisk) settled() {
 
 func forgetful(t *testing.T) (*client, *forgetfulDisk) {
 	disk := newForgetfulDisk(memory(t))
-	h := serve(t, nfsserver.Options{Exports: []nfsserver.Export{{Name: "/e", FS: disk}}})
+	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/e", FS: disk}}})
 	return h.dial(root).mount("/e"), disk
 }
 

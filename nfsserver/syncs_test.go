@@ -57,7 +57,7 @@ func (d *failingDisk) Sync(nfsserver.Ref, bool) error {
 // §3.3.7, §3.3.21).
 func TestLossIsToldToAll(t *testing.T) {
 	disk := &failingDisk{FS: memory(t), begun: make(chan struct{}), fail: make(chan struct{})}
-	h := serve(t, nfsserver.Options{Exports: []nfsserver.Export{{Name: "/e", FS: disk}}, AsyncNames: true})
+	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/e", FS: disk}}, AsyncNames: true})
 	a, b := h.dial(root).mount("/e"), h.dial(root)
 	fh := a.file(a.root, "f", 0o600)
 	before := b.write(fh, 0, "data", nfs3.Unstable)

@@ -31,6 +31,11 @@ func printServed(w io.Writer, o *options, names []string, s *nfsserver.Service) 
 	if o.metrics != "" {
 		fmt.Fprintf(w, "  figures for Prometheus: http://%s/metrics\n", o.metrics)
 	}
+	who := squash(o)
+	fmt.Fprintf(w, "  %s\n", o.trust.line(&who, s))
+	if warning := o.trust.warning(&who, s); warning != "" {
+		logrus.Warn(warning)
+	}
 	fmt.Fprintln(w, "mount from Linux:")
 	for _, name := range names {
 		for _, line := range mountLines(name, s) {

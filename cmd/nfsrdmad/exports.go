@@ -90,10 +90,10 @@ func cutName(arg string) (dir, name string, named bool) {
 // the callers are.
 func squash(o *options) nfsserver.Squash {
 	if osfs.ActsAsCallers() {
-		return nfsserver.Squash{Root: o.rootSquash}
+		return o.trust.apply(nfsserver.Squash{})
 	}
 	me := nfsserver.Self()
-	return nfsserver.Squash{All: true, UID: me.UID, GID: me.GID, GIDs: me.GIDs}
+	return o.trust.apply(nfsserver.Squash{All: true, UID: me.UID, GID: me.GID, GIDs: me.GIDs})
 }
 
 // stateDir is where state is kept between runs.

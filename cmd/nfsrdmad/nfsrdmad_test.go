@@ -67,7 +67,7 @@ func TestServe(t *testing.T) {
 	if r.err != nil {
 		t.Fatal(r.err)
 	}
-	for _, want := range []string{"serving " + dir + " ", "serving /name ", "serving /memory ", "127.0.0.1:" + tcp, "127.0.0.1:" + rdma,
+	for _, want := range []string{"serving " + dir + " ", "serving /name ", "serving /memory ", "127.0.0.1:" + tcp, "127.0.0.1:" + rdma, "\n  callers: ",
 		"mount -o vers=3,proto=rdma,port=" + rdma + ",nolock,mountproto=tcp,mountport=" + tcp + " 127.0.0.1:/name /mnt"} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("output lacks %q:\n%s", want, r.out)

@@ -22,16 +22,16 @@ const shutdownGrace = 10 * time.Second
 
 // options is what the flags of serve say.
 type options struct {
-	addr       string
-	rdmaPort   uint16
-	tcpPort    uint16
-	readOnly   bool
-	memory     string
-	crc        string
-	logLevel   string
-	stateDir   string
-	rootSquash bool
-	crossmnt   bool
+	addr     string
+	rdmaPort uint16
+	tcpPort  uint16
+	readOnly bool
+	memory   string
+	crc      string
+	logLevel string
+	stateDir string
+	trust    trust
+	crossmnt bool
 
 	subtreeCheck bool
 	asyncNames   bool
@@ -59,9 +59,11 @@ func newServe() *cobra.Command {
 		Long: `Export directories by NFS version 3, over RDMA and over TCP; MOUNT is served on both ports.
 
 A directory is exported under its absolute path, or under /name. When run by root
-the server acts as its callers (AUTH_SYS user, group and groups; their root is root
-unless --root-squash); else all callers act as the user who runs it. There is no
-other authentication: serve only networks that you trust.`,
+the server acts as its callers: AUTH_SYS user, group and groups, but their root is
+nobody unless --no-root-squash. Run by anybody else, all callers act as the user who
+runs it. Callers on this machine are who the kernel says they are, unless --trust-local;
+other machines are believed, there is no other authentication: serve only networks
+that you trust.`,
 		Example: serveExamples,
 		RunE:    func(cmd *cobra.Command, args []string) error { return serve(cmd, &o, args) },
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -78,7 +80,7 @@ other authentication: serve only networks that you trust.`,
 	f.StringVar(&o.crc, "crc", "on", "CRCs on RDMA connections: on, off, or auto (when the client asks for them)")
 	f.StringVar(&o.logLevel, "log-level", "info", "error, warning, info or debug")
 	f.StringVar(&o.stateDir, "state-dir", "", "where the key of file handles is kept (default: /var/lib/nfsrdma, or $XDG_STATE_HOME/nfsrdma)")
-	f.BoolVar(&o.rootSquash, "root-squash", false, "callers that are root act as nobody")
+	o.trust.flags(f)
 	f.BoolVar(&o.crossmnt, "crossmnt", false, "serve what is mounted inside the directories, too; without it clients see the directories below")
 	f.BoolVar(&o.subtreeCheck, "subtree-check", false, "refuse handles of what was moved out of the directories (see docs/security.md for its cost)")
 	f.BoolVar(&o.asyncNames, "async-names", false, "answer changes of names and attributes before they are on disk")
