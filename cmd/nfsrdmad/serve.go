@@ -22,16 +22,17 @@ const shutdownGrace = 10 * time.Second
 
 // options is what the flags of serve say.
 type options struct {
-	addr     string
-	rdmaPort uint16
-	tcpPort  uint16
-	readOnly bool
-	memory   string
-	crc      string
-	logLevel string
-	stateDir string
-	trust    trust
-	crossmnt bool
+	addr      string
+	rdmaPort  uint16
+	tcpPort   uint16
+	readOnly  bool
+	memory    string
+	crc       string
+	logLevel  string
+	stateDir  string
+	trust     trust
+	ephemeral bool
+	crossmnt  bool
 
 	subtreeCheck bool
 	asyncNames   bool
@@ -80,6 +81,7 @@ that you trust.`,
 	f.StringVar(&o.crc, "crc", "on", "CRCs on RDMA connections: on, off, or auto (when the client asks for them)")
 	f.StringVar(&o.logLevel, "log-level", "info", "error, warning, info or debug")
 	f.StringVar(&o.stateDir, "state-dir", "", "where the key of file handles is kept (default: /var/lib/nfsrdma, or $XDG_STATE_HOME/nfsrdma)")
+	f.BoolVar(&o.ephemeral, "ephemeral-key", false, "keep no key: after a restart clients find their file handles stale and have to mount again")
 	o.trust.flags(f)
 	f.BoolVar(&o.crossmnt, "crossmnt", false, "serve what is mounted inside the directories, too; without it clients see the directories below")
 	f.BoolVar(&o.subtreeCheck, "subtree-check", false, "refuse handles of what was moved out of the directories (see docs/security.md for its cost)")
