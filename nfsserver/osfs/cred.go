@@ -150,7 +150,7 @@ func giveBack(restore func() error) {
 
 // fatal ends the process; nothing recovers it, and deferred calls do not run as
 // the wrong user.
-var fatal = func(err error) {
+func fatal(err error) {
 	go panic(err)
 	select {}
 }

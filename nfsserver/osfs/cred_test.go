@@ -1,0 +1,232 @@
+// Acting as callers: the right one, with nothing of root's, and back.
+
+package osfs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"golang.org/x/sys/unix"
+)
+
+// status is lines of /proc/…/status by their names.
+func status(t *testing.T, path string) map[string]string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil // a thread that has ended
+	}
+	lines := map[string]string{}
+	for line := range strings.Lines(string(b)) {
+		name, value, _ := strings.Cut(line, ":")
+		lines[name] = strings.Join(strings.Fields(value), " ")
+	}
+	return lines
+}
+
+// credLines are those of a thread's identity.
+var credLines = []string{"Uid", "Gid", "Groups", "CapEff", "CapPrm"}
+
+// TestActing: a thread that acts has the caller's effective identity and no
+// capability, one that acts as root for a group keeps its capabilities, and after
+// it is what it was.
+func TestActing(t *testing.T) {
+	needRoot(t)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cr := newCreds()
+	before := status(t, "/proc/thread-self/status")
+	for _, c := range []nfsserver.Cred{{UID: 1000, GID: 2000, GIDs: []uint32{1, 2, 3}}, {UID: 1000}, {GID: 5}, {}, {UID: 7, GID: 7, GIDs: make([]uint32, 16)}} {
+		a, err := cr.act(&c)
+		must(t, err)
+		got := status(t, "/proc/thread-self/status")
+		a.end()
+		want := fmt.Sprintf("0 %d 0 %d", c.UID, c.UID)
+		if got["Uid"] != want {
+			t.Errorf("%v: users %q, want %q", c, got["Uid"], want)
+		}
+		if want := fmt.Sprintf("0 %d 0 %d", c.GID, c.GID); got["Gid"] != want {
+			t.Errorf("%v: groups %q, want %q", c, got["Gid"], want)
+		}
+		if c.UID == 0 {
+			if got["CapEff"] != before["CapEff"] {
+				t.Errorf("%v: capabilities %s, want %s", c, got["CapEff"], before["CapEff"])
+			}
+		} else {
+			if got["CapEff"] != "0000000000000000" {
+				t.Errorf("%v: capabilities %s", c, got["CapEff"])
+			}
+			if groups := strings.Trim(strings.ReplaceAll(fmt.Sprint(c.GIDs), ",", ""), "[]"); got["Groups"] != groups {
+				t.Errorf("%v: supplementary groups %q, want %q", c, got["Groups"], groups)
+			}
+		}
+		for after, i := status(t, "/proc/thread-self/status"), 0; i < len(credLines); i++ {
+			if name := credLines[i]; after[name] != before[name] {
+				t.Errorf("after acting as %v: %s is %s, was %s", c, name, after[name], before[name])
+			}
+		}
+	}
+}
+
+// TestThreadsAreRestored: many callers at once, and threads that come and go under
+// them, leave no thread that is not the server's own; and each call was made as
+// its caller.
+func TestThreadsAreRestored(t *testing.T) {
+	needRoot(t)
+	dir := t.TempDir()
+	must(t, os.Chmod(dir, 0o777))
+	f := newFS(t, dir, Options{})
+	own := status(t, "/proc/self/status")
+	var wg sync.WaitGroup
+	for i := range 32 {
+		wg.Go(func() {
+			for k := range 40 {
+				c := nfsserver.Cred{UID: uint32(1000 + i), GID: uint32(2000 + k%3), GIDs: []uint32{uint32(3000 + i)}}
+				name := fmt.Sprintf("%d-%d", i, k)
+				r, a, err := f.Create(c, f.Root(), name, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o600})
+				if err != nil || a.UID != c.UID || a.GID != c.GID {
+					t.Errorf("Create as %v: user %d, group %d, %v", c, a.UID, a.GID, err)
+					continue
+				}
+				if _, err := f.WriteAt(c, r, []byte(name), 0); err != nil {
+					t.Errorf("WriteAt as %v: %v", c, err)
+				}
+				other := nfsserver.Cred{UID: 5000, GID: 5000}
+				if _, err := f.ReadAt(other, r, make([]byte, 8), 0); !errors.Is(err, syscall.EACCES) {
+					t.Errorf("ReadAt by another: %v", err)
+				}
+				if err := f.Setattr(other, r, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o777}); !errors.Is(err, syscall.EPERM) {
+					t.Errorf("Setattr by another: %v", err)
+				}
+				if k%8 == 0 { // a thread ends with its goroutine, another is started from some thread
+					wg.Go(func() {
+						runtime.LockOSThread()
+						f.Access(c, r, nfsserver.MayRead)
+					})
+				}
+			}
+		})
+	}
+	wg.Wait()
+	tasks, err := filepath.Glob("/proc/self/task/*/status")
+	must(t, err)
+	if len(tasks) < 2 {
+		t.Fatalf("%d threads", len(tasks))
+	}
+	for _, task := range tasks {
+		got := status(t, task)
+		for _, name := range credLines {
+			if got != nil && got[name] != own[name] {
+				t.Errorf("%s: %s is %q, want %q", task, name, got[name], own[name])
+			}
+		}
+	}
+}
+
+// TestRightsAreRemembered: the steady state of reads, writes and look-ups allocates
+// nothing, for an owner and for others; what is taken away through the server is
+// gone at once.
+func TestRightsAreRemembered(t *testing.T) {
+	needRoot(t)
+	dir := t.TempDir()
+	must(t, os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, "f"), []byte("content"), 0o666))
+	must(t, os.Chmod(filepath.Join(dir, "f"), 0o666))
+	f := newFS(t, dir, Options{})
+	r, _, err := f.Lookup(me, f.Root(), "f")
+	must(t, err)
+	b := make([]byte, 7)
+	for _, c := range []nfsserver.Cred{me, {UID: 1000, GID: 1000, GIDs: []uint32{1, 2, 3}}} {
+		if n := testing.AllocsPerRun(200, func() {
+			_, err1 := f.ReadAt(c, r, b, 0)
+			_, err2 := f.WriteAt(c, r, b, 0)
+			_, err3 := f.Access(c, r, nfsserver.MayRead)
+			must(t, err1, err2, err3)
+		}); n != 0 {
+			t.Errorf("user %d: %v allocations", c.UID, n)
+		}
+	}
+	c := nfsserver.Cred{UID: 1000, GID: 1000}
+	must(t, second(f.ReadAt(c, r, b, 0)), second(f.WriteAt(c, r, b, 0)))
+	must(t, f.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o600}))
+	for what, err := range map[string]error{"ReadAt": second(f.ReadAt(c, r, b, 0)), "WriteAt": second(f.WriteAt(c, r, b, 0))} {
+		if !errors.Is(err, syscall.EACCES) {
+			t.Errorf("%s after the mode has changed: %v", what, err)
+		}
+	}
+}
+
+func second[A, B any](_ A, b B) B { return b }
+
+// TestGrants: a yes is for one caller, one permission and one state of the object,
+// and the list of them stays short.
+func TestGrants(t *testing.T) {
+	var g grants
+	st := unix.Stat_t{Mode: unix.S_IFREG | 0o644}
+	g.see(&st)
+	c := nfsserver.Cred{UID: 1, GID: 2, GIDs: []uint32{3, 4}}
+	g.add(&c, nfsserver.MayRead, g.state.Load())
+	for _, o := range []nfsserver.Cred{{UID: 1, GID: 2}, {UID: 1, GID: 3, GIDs: c.GIDs}, {UID: 2, GID: 2, GIDs: c.GIDs}, {UID: 1, GID: 2, GIDs: []uint32{3, 5}}} {
+		if g.have(&o, nfsserver.MayRead) {
+			t.Errorf("%v has what was given to %v", o, c)
+		}
+	}
+	if !g.have(&c, nfsserver.MayRead) || g.have(&c, nfsserver.MayWrite) {
+		t.Error("not as given")
+	}
+	c.GIDs[0] = 9 // the call is over, its memory used again
+	if c.GIDs[0] = 3; !g.have(&c, nfsserver.MayRead) {
+		t.Error("forgotten")
+	}
+	for what, change := range map[string]func(*unix.Stat_t){
+		"mode": func(s *unix.Stat_t) { s.Mode = unix.S_IFREG | 0o600 }, "owner": func(s *unix.Stat_t) { s.Uid = 7 },
+		"group": func(s *unix.Stat_t) { s.Gid = 7 }, "ctime": func(s *unix.Stat_t) { s.Ctim.Nsec = 7 },
+	} {
+		now := st
+		change(&now)
+		if g.see(&now); g.have(&c, nfsserver.MayRead) {
+			t.Errorf("still given after a change of the %s", what)
+		}
+		g.see(&st)
+	}
+	for i := range 100 {
+		g.add(&nfsserver.Cred{UID: uint32(i)}, nfsserver.MayRead, g.state.Load())
+	}
+	if n := len(*g.given.Load()); n != maxGrants {
+		t.Errorf("%d are remembered", n)
+	}
+	expired := slices.Clone(*g.given.Load())
+	for i := range expired {
+		expired[i].expiry = 0
+	}
+	g.given.Store(&expired)
+	if g.have(&expired[0].cred, nfsserver.MayRead) {
+		t.Error("given for ever")
+	}
+}
+
+// TestLostThreadEndsProcess: a thread that cannot be root again takes the process
+// with it, before anything else runs on it.
+func TestLostThreadEndsProcess(t *testing.T) {
+	if os.Getenv("NFSRDMA_LOSE_THREAD") != "" {
+		defer fmt.Println("went on")
+		giveBack(func() error { return unix.ENOMEM })
+		fmt.Println("went on")
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestLostThreadEndsProcess$")
+	cmd.Env = append(os.Environ(), "NFSRDMA_LOSE_THREAD=1")
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "its own identity") || strings.Contains(string(out), "went on") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
