@@ -10,6 +10,7 @@ import (
 	"net"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
@@ -45,6 +46,35 @@ func (s *session) explainConnect(ctx context.Context, t nfsclient.Target, err er
 
 // dialPort connects to a port to find out what is there.
 var dialPort portprobe.Dialer = new(net.Dialer).DialContext
+
+// probeDelay is how long a server may take to answer before its port is looked at.
+const probeDelay = time.Second
+
+// probeLate looks what is at the port of t when connecting takes long, for not
+// every server hangs up on what it does not understand. Where it is surely another
+// protocol connecting is ended by cancel. The function that is returned ends the
+// probe, and gives what it found: a sentence, or "".
+func probeLate(ctx context.Context, cancel context.CancelFunc, t nfsclient.Target) func() string {
+	ctx, stop := context.WithCancel(ctx)
+	found := make(chan string, 1)
+	go func() {
+		defer close(found)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(probeDelay):
+		}
+		k := portprobe.Identify(ctx, dialPort, t.Addr()).Kind
+		if hint := wrongPort(t, k); hint != "" && k >= portprobe.RPC && ctx.Err() == nil {
+			found <- hint
+			cancel()
+		}
+	}()
+	return func() string {
+		stop()
+		return <-found
+	}
+}
 
 // wrongPort says in one sentence what is at the port of t, if it is not what t
 // needs, and what to do; "" where the port is right or cannot be told.

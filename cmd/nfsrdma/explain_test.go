@@ -52,6 +52,14 @@ func TestUnusableServers(t *testing.T) {
 		c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
 		c.Close()
 	})
+	patient := listen(t, func(c net.Conn) { // waits for the rest of what it takes for a long record, as some servers do
+		go func() {
+			b := make([]byte, 4096)
+			if n, _ := c.Read(b); n > 12 && b[0] == 0x80 {
+				c.Write(append([]byte{0x80, 0, 0, 24}, append(b[4:8:8], []byte{3: 1, 19: 0}...)...))
+			}
+		}()
+	})
 	soon := "--connect-timeout=" + (200 * time.Millisecond).String()
 	for _, c := range []struct{ want, args string }{
 		{"no answer", "ls nfs://" + deaf + "/x " + soon},
@@ -67,6 +75,7 @@ func TestUnusableServers(t *testing.T) {
 		{"is SSH, not NFS", "ls nfsrdma://" + ssh + "/x"},
 		{"is HTTP, not NFS", "ls nfs://" + web + "/x"},
 		{"is HTTP, not NFS", "df nfsrdma://" + web + "/x"},
+		{"is not RDMA but ONC RPC over TCP: use nfs://" + patient, "ls nfsrdma://" + patient + "/x"},
 		{"host no.such.host.invalid: ", "ls nfsrdma://no.such.host.invalid/x"},
 		{"--timeout -1s: want", "ls --timeout -1s " + base + "/mem"},
 		{"--connect-timeout 0s: want", "ls --connect-timeout 0s " + base + "/mem"},

@@ -102,7 +102,14 @@ func (s *session) dial(parent context.Context, t nfsclient.Target) (*nfsclient.C
 	}
 	ctx, cancel := context.WithTimeout(parent, s.flags.connectTimeout)
 	defer cancel()
+	wrong := probeLate(ctx, cancel, t)
 	c, err := nfsclient.Dial(ctx, t.Addr(), o)
+	if hint := wrong(); hint != "" {
+		if err == nil {
+			c.Close()
+		}
+		return nil, fmt.Errorf("%s: %s", s.name(t), hint)
+	}
 	if err != nil {
 		return nil, s.explainConnect(parent, t, err)
 	}

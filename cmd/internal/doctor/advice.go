@@ -1,0 +1,60 @@
+// The end of the examination: the command lines that should mount the export.
+
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
+)
+
+// checkAdvice puts the command lines together, of what the checks have found to work.
+func checkAdvice(_ context.Context, x *exam) Finding {
+	export := x.export
+	if export == "" {
+		export = "/export"
+	}
+	host := x.Host
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	options := []string{}
+	if !x.locks && boundPort(x.bound, progNLM, 4) == 0 {
+		options = append(options, "nolock")
+	}
+	if x.mountPort != 0 {
+		options = append(options, "mountproto=tcp", fmt.Sprintf("mountport=%d", x.mountPort))
+	}
+	line := func(proto string, port int) string {
+		o := append([]string{"vers=3", "proto=" + proto, fmt.Sprintf("port=%d", port)}, options...)
+		return fmt.Sprintf("mount -t nfs -o %s %s:%s %s", strings.Join(o, ","), host, quote(export), quote(x.MountPoint))
+	}
+	if x.rdma != nil && x.mountPort != 0 {
+		x.mounts = append(x.mounts, line("rdma", x.RDMAPort))
+	}
+	if x.tcpPort.Kind == portprobe.RPC && x.mountPort != 0 {
+		x.mounts = append(x.mounts, line("tcp", x.TCPPort))
+	}
+	switch {
+	case len(x.mounts) > 0 && x.export != "" && !x.mounted:
+		return warn("mend what failed above", "the server does not let this host mount %s yet: see below for later", x.export)
+	case len(x.mounts) > 0:
+		return ok("see below")
+	case x.rdma != nil || x.tcp != nil:
+		return warn("use nfsrdma ls, cp, cat … which ask MOUNT over RDMA", "mount.nfs needs MOUNT over TCP or UDP, and there is none")
+	}
+	return skip("", "nothing that could be mounted")
+}
+
+// quote writes a word for a shell.
+func quote(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@%", r)
+	}
+	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 && s != "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

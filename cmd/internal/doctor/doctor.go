@@ -1,0 +1,111 @@
+// The examination: a table of checks that depend on one another, run as early as they can be.
+
+// Package doctor finds out what stands between this machine and a working NFS mount,
+// over RDMA and over TCP. Each check has one finding and, unless all is well, one
+// line of what to do.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// A Status is how a check ended.
+type Status uint8
+
+// The statuses. Only Fail keeps a mount from working.
+const (
+	OK Status = iota
+	Warn
+	Fail
+	Skip
+)
+
+// String is the status as it is printed.
+func (s Status) String() string { return [...]string{"OK", "WARN", "FAIL", "SKIP"}[s] }
+
+// MarshalText makes a Status a word in JSON.
+func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// A Finding is what one check found.
+type Finding struct {
+	Check  string `json:"check"`
+	Status Status `json:"status"`
+	Text   string `json:"finding"`
+	Advice string `json:"advice,omitempty"` // what to do; "" with OK
+}
+
+func ok(format string, args ...any) Finding { return Finding{Text: fmt.Sprintf(format, args...)} }
+
+func warn(advice, format string, args ...any) Finding {
+	return Finding{Status: Warn, Text: fmt.Sprintf(format, args...), Advice: advice}
+}
+
+func fail(advice, format string, args ...any) Finding {
+	return Finding{Status: Fail, Text: fmt.Sprintf(format, args...), Advice: advice}
+}
+
+func skip(advice, format string, args ...any) Finding {
+	return Finding{Status: Skip, Text: fmt.Sprintf(format, args...), Advice: advice}
+}
+
+// A check is one row of the table.
+type check struct {
+	name  string
+	needs []string // checks that must not have failed or been skipped
+	after []string // checks that only have to be over
+	run   func(ctx context.Context, x *exam) Finding
+}
+
+// checkTime bounds one check; longest of all are those of ports that answer nothing.
+const checkTime = 4 * time.Second
+
+// An outcome is a check that runs, and its Finding when it is over.
+type outcome struct {
+	over    chan struct{}
+	finding Finding
+}
+
+// runChecks runs each check once what it needs is over, many at a time, and calls
+// tell with the findings in the order of the table. What a check learns it keeps in
+// the exam, where the checks that need it, and they alone, may look.
+func runChecks(ctx context.Context, x *exam, table []check, tell func(Finding)) {
+	outcomes := make(map[string]*outcome, len(table))
+	for i := range table {
+		c, o := &table[i], &outcome{over: make(chan struct{})}
+		before := make([]*outcome, 0, len(c.needs)+len(c.after))
+		for _, name := range c.needs {
+			before = append(before, outcomes[name])
+		}
+		for _, name := range c.after {
+			before = append(before, outcomes[name])
+		}
+		outcomes[c.name] = o
+		go func() {
+			defer close(o.over)
+			for _, b := range before {
+				<-b.over
+			}
+			o.finding = c.start(ctx, x, before[:len(c.needs)])
+			o.finding.Check = c.name
+		}()
+	}
+	for i := range table {
+		o := outcomes[table[i].name]
+		<-o.over
+		tell(o.finding)
+	}
+}
+
+// start runs the check, unless one that it needs ended badly.
+func (c *check) start(ctx context.Context, x *exam, needs []*outcome) Finding {
+	for i, n := range needs {
+		if s := n.finding.Status; s == Fail || s == Skip || n.finding.Status == Warn && x.down[c.needs[i]] {
+			return skip("", "not tried: it needs %q to be well", c.needs[i])
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	return c.run(ctx, x)
+}

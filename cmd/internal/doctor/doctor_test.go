@@ -1,0 +1,339 @@
+// Whole examinations, of servers that are well and of every kind that is not.
+
+package doctor
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/mpa"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/mount3"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
+)
+
+// A wanted is the status of a check, and a part of its text or its advice.
+type wanted struct {
+	status Status
+	part   string
+}
+
+// examine runs an examination of 127.0.0.1 and compares the checks that are named.
+func examine(t *testing.T, o Options, healthy bool, want map[string]wanted) Report {
+	t.Helper()
+	setDefault(&o.Host, "127.0.0.1")
+	setDefault(&o.BindPort, nobody(t))
+	told, before := 0, t.Failed()
+	r := Examine(t.Context(), o, func(Finding) { told++ })
+	if r.OK != healthy || told != len(table()) || len(r.Findings) != told {
+		t.Errorf("OK %v with %d findings, %d told; want %v, %d", r.OK, len(r.Findings), told, healthy, len(table()))
+	}
+	for i, f := range r.Findings {
+		if f.Check != table()[i].name || f.Text == "" || f.Status == Fail && f.Advice == "" || f.Status == OK && f.Advice != "" {
+			t.Errorf("finding %d: %+v", i, f)
+		}
+		w, asked := want[f.Check]
+		if asked && (f.Status != w.status || !strings.Contains(f.Text+" → "+f.Advice, w.part)) {
+			t.Errorf("%s: %v %s → %s; want %v with %q", f.Check, f.Status, f.Text, f.Advice, w.status, w.part)
+		}
+		delete(want, f.Check)
+	}
+	if len(want) > 0 {
+		t.Errorf("no findings of %v", want)
+	}
+	if t.Failed() && !before {
+		for _, f := range r.Findings {
+			t.Log(f)
+		}
+	}
+	return r
+}
+
+// nobody is a port at which nobody listens.
+func nobody(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return port(l.Addr())
+}
+
+func port(a net.Addr) int { return int(netip.MustParseAddrPort(a.String()).Port()) }
+
+// listen takes connections at a port and does with each what act does.
+func listen(t *testing.T, act func(net.Conn)) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { c.Close() })
+			go act(c)
+		}
+	}()
+	return port(l.Addr())
+}
+
+// A tree is an NFS server's programs over memory, in which all callers are one user.
+func tree(t *testing.T, uid uint32, readOnly bool) ([]*transport.Program, *memfs.FS) {
+	t.Helper()
+	fs := memfs.New(memfs.Options{UID: uid, GID: uid})
+	srv, err := nfsserver.New(nfsserver.Options{Squash: nfsserver.Squash{All: true, UID: uid, GID: uid},
+		Exports: []nfsserver.Export{{Name: "/m", FS: fs, ReadOnly: readOnly}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { srv.Close() })
+	return srv.Programs(), fs
+}
+
+// serve serves programs over RDMA and over TCP.
+func serve(t *testing.T, programs ...*transport.Program) (rdma, tcp int) {
+	t.Helper()
+	s := transport.NewServer(transport.ServerConfig{}, programs...)
+	dev := rnic.Open(rnic.DeviceConfig{})
+	rl, err := dev.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tl, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{}, 2)
+	go func() { s.ServeRDMA(dev, rl); done <- struct{}{} }()
+	go func() { s.ServeTCP(tl); done <- struct{}{} }()
+	t.Cleanup(func() {
+		s.Shutdown(context.Background())
+		<-done
+		<-done
+	})
+	return port(rl.Addr()), port(tl.Addr())
+}
+
+// withProc returns programs in which a procedure of one does something else.
+func withProc(programs []*transport.Program, prog, proc uint32, run func(old func(*transport.Call) error, c *transport.Call) error) []*transport.Program {
+	programs = slices.Clone(programs)
+	for i, p := range programs {
+		if p.Number != prog {
+			continue
+		}
+		changed := *p
+		changed.Procs = slices.Clone(p.Procs)
+		old := changed.Procs[proc].Run
+		changed.Procs[proc].Run = func(c *transport.Call) error { return run(old, c) }
+		programs[i] = &changed
+	}
+	return programs
+}
+
+// left lists the names in the root of a tree.
+func left(t *testing.T, tcp int) (names []string) {
+	t.Helper()
+	x := newExam(Options{Host: "127.0.0.1", TCP: true, TCPPort: tcp, BindPort: nobody(t), Export: "/m"})
+	defer x.close()
+	runChecks(t.Context(), x, table(), func(Finding) {})
+	if _, err := x.nfs.Readdir(t.Context(), x.root, nfsPage, 4096, func(e *nfs3.Entry) {
+		if n := string(e.Name); n != "." && n != ".." {
+			names = append(names, n)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// A server that is well in all, and one of each transport alone.
+func TestServersThatAreWell(t *testing.T) {
+	programs, _ := tree(t, me(), false)
+	rdma, tcp := serve(t, programs...)
+	r := examine(t, Options{RDMAPort: rdma, TCPPort: tcp, Write: true}, true, map[string]wanted{
+		nameCheck: {OK, "is an address"}, routeCheck: {OK, "on lo"}, portRDMA: {OK, "iWARP"}, portTCP: {OK, "ONC RPC"},
+		portBind: {Warn, "refused"}, bindCheck: {Skip, portBind}, startUp: {OK, "inline 4096 out, 4096 in, remote invalidation yes"},
+		rpcRDMA: {OK, "128 credits"}, programsRDMA: {OK, "NFS 3, MOUNT 3"}, programsTCP: {OK, "NFS 3, MOUNT 3"}, mountCheck: {OK, "RDMA port"},
+		exportsCheck: {OK, "/m (everyone)"}, mntCheck: {OK, "flavors sys"}, fsinfoCheck: {OK, "over RDMA: READ 1 MiB"}, spaceCheck: {OK, "free"},
+		whoCheck: {OK, "write yes"}, writeCheck: {OK, "the clocks agree"}, latencyCheck: {OK, "over RDMA"}, adviceCheck: {OK, ""},
+	})
+	if len(r.Mount) != 2 || !strings.Contains(r.Mount[0], "proto=rdma,port=") || !strings.HasSuffix(r.Mount[1], "127.0.0.1:/m /mnt") {
+		t.Errorf("mount commands %q", r.Mount)
+	}
+	if names := left(t, tcp); len(names) > 0 {
+		t.Errorf("left behind: %q", names)
+	}
+	r = examine(t, Options{RDMAPort: rdma, TCPPort: nobody(t)}, true, map[string]wanted{
+		portTCP: {Warn, "connection refused"}, mountCheck: {Warn, "nowhere over TCP"}, fsinfoCheck: {OK, "over RDMA"}, writeCheck: {Skip, "--write"}, adviceCheck: {Warn, "MOUNT over TCP"},
+	})
+	if len(r.Mount) != 0 {
+		t.Errorf("mount commands %q, though MOUNT is not in the kernel's reach", r.Mount)
+	}
+	examine(t, Options{RDMAPort: nobody(t), TCPPort: tcp, TCP: true, Export: "/m"}, true, map[string]wanted{
+		portRDMA: {Warn, "refused"}, rpcRDMA: {Skip, ""}, mountCheck: {OK, "NFS port"}, fsinfoCheck: {OK, "over TCP"}, latencyCheck: {OK, "over TCP"},
+	})
+	examine(t, Options{RDMAPort: nobody(t), TCPPort: tcp}, false, map[string]wanted{portRDMA: {Fail, "serve RDMA"}, mntCheck: {OK, "/m"}})
+}
+
+// Ports that are not what they were taken for.
+func TestPortsThatAreWrong(t *testing.T) {
+	programs, _ := tree(t, me(), false)
+	rdma, tcp := serve(t, programs...)
+	examine(t, Options{RDMAPort: tcp, TCPPort: rdma}, false, map[string]wanted{
+		portRDMA: {Fail, "this is the TCP port"}, portTCP: {Warn, "this is the RDMA port"}, mountCheck: {Fail, "ports above"}, adviceCheck: {Skip, ""},
+	})
+	reject := mpa.AppendFrame(nil, &mpa.Frame{Reply: true, Reject: true, Rev: mpa.Rev2, HasEnhanced: true})
+	for _, c := range []struct {
+		act  func(net.Conn)
+		want map[string]wanted
+	}{
+		{func(net.Conn) {}, map[string]wanted{portRDMA: {Fail, "says nothing"}}},
+		{func(c net.Conn) { c.Close() }, map[string]wanted{portRDMA: {Fail, "closes the connection"}}},
+		{says("SSH-2.0-OpenSSH\r\n"), map[string]wanted{portRDMA: {Fail, "SSH"}}},
+		{says("HTTP/1.1 400 Bad Request\r\n"), map[string]wanted{portRDMA: {Fail, "HTTP"}}},
+		{says(string(reject)), map[string]wanted{portRDMA: {OK, "iWARP"}, startUp: {Fail, "rejects"}, rpcRDMA: {Skip, startUp}}},
+		{says(string(mpa.AppendFrame(nil, &mpa.Frame{Reply: true, Rev: mpa.Rev1}))), map[string]wanted{startUp: {Fail, "RFC 6581"}}},
+		{says(string(mpa.AppendFrame(nil, &mpa.Frame{Reply: true, Rev: mpa.Rev2, HasEnhanced: true}))),
+			map[string]wanted{startUp: {Warn, "no RFC 8797 private data"}, rpcRDMA: {Fail, "no answer"}}},
+	} {
+		examine(t, Options{RDMAPort: listen(t, c.act), TCPPort: nobody(t)}, false, c.want)
+	}
+}
+
+// says answers the first bytes with text, and hangs up.
+func says(text string) func(net.Conn) {
+	return func(c net.Conn) {
+		c.Read(make([]byte, 1024))
+		c.Write([]byte(text))
+		time.Sleep(20 * time.Millisecond) // that a reset does not overtake it
+		c.Close()
+	}
+}
+
+// Names that lead nowhere, or to several hosts.
+func TestNames(t *testing.T) {
+	lookup := func(addrs ...string) func(context.Context, string, string) ([]netip.Addr, error) {
+		return func(context.Context, string, string) (list []netip.Addr, err error) {
+			if len(addrs) == 0 {
+				return nil, &net.DNSError{Err: "no such host", Name: "server", IsNotFound: true}
+			}
+			for _, a := range addrs {
+				list = append(list, netip.MustParseAddr(a))
+			}
+			return list, nil
+		}
+	}
+	examine(t, Options{Host: "server", Lookup: lookup()}, false, map[string]wanted{
+		nameCheck: {Fail, "does not resolve: no such host"}, routeCheck: {Skip, nameCheck}, portRDMA: {Skip, ""}, mountCheck: {Skip, ""}, adviceCheck: {Skip, ""},
+	})
+	programs, _ := tree(t, me(), false)
+	rdma, tcp := serve(t, programs...)
+	examine(t, Options{Host: "server", Lookup: lookup("127.0.0.1"), RDMAPort: rdma, TCPPort: tcp}, true, map[string]wanted{nameCheck: {OK, "server is 127.0.0.1"}})
+	examine(t, Options{Host: "server", Lookup: lookup("127.0.0.9", "127.0.0.1"), RDMAPort: rdma, TCPPort: tcp}, true, map[string]wanted{
+		nameCheck: {Warn, "no NFS port answers at 127.0.0.9; 127.0.0.1 is examined"}, mntCheck: {OK, "/m"},
+	})
+}
+
+// A host that answers nothing at all costs seconds, not minutes: no probe waits longer than it may.
+func TestDeadHost(t *testing.T) {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		if _, bounded := ctx.Deadline(); !bounded {
+			t.Error("an attempt to connect without a bound")
+		}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	examine(t, Options{Dial: dial}, false, map[string]wanted{
+		portRDMA: {Fail, "firewalls"}, portTCP: {Warn, "firewalls"}, portBind: {Warn, "no answer"}, lockCheck: {Skip, ""}, latencyCheck: {Skip, ""},
+	})
+}
+
+// MOUNT that refuses, wants Kerberos, or is elsewhere.
+func TestMountRefusals(t *testing.T) {
+	programs, _ := tree(t, me(), false)
+	mnt := func(res mount3.MntRes) []*transport.Program {
+		return withProc(programs, mount3.Program, mount3.ProcMnt, func(_ func(*transport.Call) error, c *transport.Call) error {
+			res.EncodeXDR(c.Res)
+			return nil
+		})
+	}
+	for _, c := range []struct {
+		programs []*transport.Program
+		export   string
+		want     wanted
+	}{
+		{mnt(mount3.MntRes{Status: mount3.ErrAcces}), "", wanted{Fail, "add this host"}},
+		{mnt(mount3.MntRes{Handle: make([]byte, 16), Flavors: []uint32{390003}}), "", wanted{Fail, "krb5"}},
+		{mnt(mount3.MntRes{Handle: make([]byte, 0)}), "", wanted{Fail, "no handle"}},
+		{programs, "/nothing", wanted{Fail, "the list begins with /m"}},
+		{withProc(programs, mount3.Program, mount3.ProcMnt, func(func(*transport.Call) error, *transport.Call) error {
+			return &transport.AuthError{Stat: 5}
+		}), "", wanted{Fail, "reserved port"}},
+	} {
+		rdma, tcp := serve(t, c.programs...)
+		examine(t, Options{RDMAPort: rdma, TCPPort: tcp, Export: c.export}, false, map[string]wanted{mntCheck: c.want, fsinfoCheck: {Skip, mntCheck}})
+	}
+	// No list, and nothing named: there is nothing to try, which is no failure.
+	hidden := withProc(programs, mount3.Program, mount3.ProcExport, func(func(*transport.Call) error, *transport.Call) error {
+		return transport.ErrProcUnavail
+	})
+	rdma, tcp := serve(t, hidden...)
+	examine(t, Options{RDMAPort: rdma, TCPPort: tcp}, true, map[string]wanted{exportsCheck: {Warn, "name the export"}, mntCheck: {Skip, ":/export"}})
+	examine(t, Options{RDMAPort: rdma, TCPPort: tcp, Export: "/m"}, true, map[string]wanted{mntCheck: {OK, "/m"}})
+}
+
+// MOUNT at a port of its own, which rpcbind knows, as Linux has it.
+func TestMountByRpcbind(t *testing.T) {
+	programs, _ := tree(t, me(), false)
+	var nfs, mount []*transport.Program
+	for _, p := range programs {
+		if p.Number == mount3.Program {
+			mount = append(mount, p)
+		} else {
+			nfs = append(nfs, p)
+		}
+	}
+	rdma, tcp := serve(t, nfs...)
+	_, mountd := serve(t, mount...)
+	dump := rpcbind.PmapDumpRes{Mappings: []rpcbind.Mapping{
+		{Prog: nfs3.Program, Vers: 3, Prot: rpcbind.TCP, Port: uint32(tcp)}, {Prog: mount3.Program, Vers: 3, Prot: rpcbind.UDP, Port: 1},
+		{Prog: mount3.Program, Vers: 3, Prot: rpcbind.TCP, Port: uint32(mountd)}, {Prog: progNLM, Vers: 4, Prot: rpcbind.TCP, Port: 4045}}}
+	procs := make([]transport.Procedure, rpcbind.ProcDump+1)
+	procs[rpcbind.ProcDump] = transport.Procedure{Name: "DUMP", Idempotent: true, Run: func(c *transport.Call) error { dump.EncodeXDR(c.Res); return nil }}
+	_, bind := serve(t, &transport.Program{Name: "PMAP", Number: rpcbind.Program, Version: rpcbind.VersPmap, Procs: procs})
+	r := examine(t, Options{RDMAPort: rdma, TCPPort: tcp, BindPort: bind}, true, map[string]wanted{
+		programsRDMA: {OK, "NFS 3"}, bindCheck: {OK, "NLM 4 at 4045"}, mountCheck: {OK, "at TCP port"}, mntCheck: {OK, "/m"},
+	})
+	if len(r.Mount) != 2 || strings.Contains(r.Mount[0], "nolock") {
+		t.Errorf("mount commands %q, though there is NLM", r.Mount)
+	}
+	examine(t, Options{RDMAPort: rdma, TCPPort: tcp}, false, map[string]wanted{mountCheck: {Fail, "--mount-port"}})
+	examine(t, Options{RDMAPort: rdma, TCPPort: tcp, MountPort: mountd}, true, map[string]wanted{mountCheck: {OK, "at TCP port"}})
+	examine(t, Options{RDMAPort: rdma, TCPPort: tcp, MountPort: nobody(t)}, false, map[string]wanted{mountCheck: {Fail, "mountd runs"}})
+}
+
+// Other versions of NFS than 3, and programs that are not NFS.
+func TestOtherPrograms(t *testing.T) {
+	null := []transport.Procedure{{Name: "NULL", Inline: true, Idempotent: true, Run: func(*transport.Call) error { return nil }}}
+	rdma, tcp := serve(t, &transport.Program{Name: "NFS", Number: nfs3.Program, Version: 4, Procs: null})
+	examine(t, Options{RDMAPort: rdma, TCPPort: tcp}, false, map[string]wanted{
+		programsRDMA: {Fail, "NFS versions 4 to 4 only"}, programsTCP: {Warn, "vers3=y"}, mountCheck: {Fail, ""},
+	})
+	rdma, tcp = serve(t, &transport.Program{Name: "X", Number: 0x20001234, Version: 1, Procs: null})
+	examine(t, Options{RDMAPort: rdma, TCPPort: tcp, TCP: true}, false, map[string]wanted{programsRDMA: {Warn, "another RPC program"}, programsTCP: {Fail, "another RPC program"}})
+}

@@ -1,0 +1,112 @@
+// Checks of the export: its sizes, its space, and who we are there.
+
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// goodTransfer is from where on the size of READ and WRITE costs no speed worth a word.
+const goodTransfer = 64 << 10
+
+// checkFSINFO connects as a client does, and asks for the sizes.
+func checkFSINFO(ctx context.Context, x *exam) Finding {
+	o := nfsclient.Options{Transport: nfsclient.RDMA, CRC: x.CRC, CallTimeout: checkTime, RetryTimeout: checkTime}
+	port, over := x.RDMAPort, "RDMA"
+	if x.rdma == nil || x.TCP && x.tcp != nil {
+		o.Transport, port, over = nfsclient.TCP, x.TCPPort, "TCP"
+	}
+	c, err := nfsclient.Dial(ctx, x.at(port), o)
+	if err != nil {
+		return fail("see the ports above", "no connection: %v", err)
+	}
+	x.keep(c.Close)
+	info, err := c.Fsinfo(ctx, x.root)
+	if err != nil {
+		return fail(statusAdvice(err), "over %s: %v", over, err)
+	}
+	if info.Rtmax == 0 || info.Wtmax == 0 {
+		return fail("report it to the maker of the server", "the server takes READs of at most %d and WRITEs of at most %d bytes", info.Rtmax, info.Wtmax)
+	}
+	x.nfs, x.rtmax, x.wtmax = c, int(min(info.Rtmax, pieceSize)), int(min(info.Wtmax, pieceSize))
+	text := fmt.Sprintf("over %s: READ %s, WRITE %s, files up to %s", over, size(uint64(info.Rtmax)), size(uint64(info.Wtmax)), size(info.Maxfilesize))
+	if min(info.Rtmax, info.Wtmax) < goodTransfer {
+		return warn("raise the server's largest transfer (with Linux: /proc/fs/nfsd/max_block_size)", "%s", text)
+	}
+	return ok("%s", text)
+}
+
+// statusAdvice is what to do about a call on the handle that MNT gave.
+func statusAdvice(err error) string {
+	var status *nfsclient.StatusError
+	if asStatus(err, &status) {
+		switch status.Status {
+		case nfs3.ErrStale, nfs3.ErrBadHandle:
+			return "MOUNT and NFS are not of one server: is the port right, and does the name lead to one host? (exportfs -f on the server drops what it remembers)"
+		case nfs3.ErrAcces, nfs3.ErrPerm:
+			return "the export may want a reserved port (run as root, or export with insecure) or lists other hosts"
+		}
+	}
+	return "see the server's log"
+}
+
+// checkSpace asks how much room there is.
+func checkSpace(ctx context.Context, x *exam) Finding {
+	st, err := x.nfs.Fsstat(ctx, x.root)
+	if err != nil {
+		return warn(statusAdvice(err), "%v", err)
+	}
+	text := fmt.Sprintf("%s of %s free for us, %d of %d files", size(st.Abytes), size(st.Tbytes), st.Afiles, st.Tfiles)
+	switch {
+	case st.Abytes == 0 && st.Tbytes > 0:
+		return warn("make room on the server, or see the quota of this user: writes will fail", "%s", text)
+	case st.Afiles == 0 && st.Tfiles > 0:
+		return warn("remove files on the server: nothing new can be created", "%s", text)
+	}
+	return ok("%s", text)
+}
+
+// checkWho asks what this user may do in the root of the export. Without a file of
+// our own the server's view of us can only be guessed.
+func checkWho(ctx context.Context, x *exam) Finding {
+	attr, err := x.nfs.Getattr(ctx, x.root)
+	if err != nil {
+		return fail(statusAdvice(err), "GETATTR: %v", err)
+	}
+	x.rootAttr = attr
+	got, err := x.nfs.Access(ctx, x.root, nfs3.AccessAll)
+	if err != nil {
+		return fail(statusAdvice(err), "ACCESS: %v", err)
+	}
+	uid, gid := os.Geteuid(), os.Getegid()
+	may := func(bits uint32) string { return yes(got&bits == bits, "yes", "no") }
+	text := fmt.Sprintf("uid %d gid %d: list %s, enter %s, write %s (root directory: mode %04o, owner %d:%d)", uid, gid,
+		may(nfs3.AccessRead), may(nfs3.AccessLookup), may(nfs3.AccessExtend), attr.Mode&0o7777, attr.UID, attr.GID)
+	switch {
+	case got&nfs3.AccessLookup == 0:
+		return fail("chmod or chown the directory on the server so that this user may enter it, or map users (anonuid= of exports(5))", "%s", text)
+	case got&nfs3.AccessExtend == 0 && uid == 0:
+		return warn("root is squashed, or the export is read-only: no_root_squash or rw in exports(5), or work as the owner", "%s", text)
+	case got&nfs3.AccessExtend == 0:
+		return warn("only needed for writing: the directory's mode, its owner, and ro or rw in exports(5) decide", "%s", text)
+	}
+	return ok("%s", text)
+}
+
+// size writes a number of bytes in binary units.
+func size(n uint64) string {
+	const units = "KMGTPE"
+	if n < 1<<10 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	v, u := float64(n)/1024, 0
+	for v >= 1024 && u < len(units)-1 {
+		v, u = v/1024, u+1
+	}
+	return fmt.Sprintf("%.4g %ciB", v, units[u])
+}

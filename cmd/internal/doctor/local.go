@@ -1,0 +1,200 @@
+// Checks of this machine: what a kernel mount and a FUSE mount need.
+
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// file is a path of this machine, or of what a test puts in its place.
+func (x *exam) file(parts ...string) string {
+	return filepath.Join(append([]string{x.Root}, parts...)...)
+}
+
+func (x *exam) exists(parts ...string) bool {
+	_, err := os.Stat(x.file(parts...))
+	return err == nil
+}
+
+// text is the content of a small file without the blanks around it; "" where it cannot be read.
+func (x *exam) text(parts ...string) string {
+	b, _ := os.ReadFile(x.file(parts...))
+	return string(bytes.TrimSpace(b))
+}
+
+// program looks for a program where administrators' programs are.
+func (x *exam) program(name string) string {
+	for _, dir := range []string{"/sbin", "/usr/sbin", "/bin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"} {
+		if x.exists(dir, name) {
+			return filepath.Join(dir, name)
+		}
+	}
+	return ""
+}
+
+// addSIW is the command that makes a soft-iWARP device on the interface to the server.
+func (x *exam) addSIW() string {
+	device := x.device
+	if device == "" {
+		device = "eth0"
+	}
+	return fmt.Sprintf("modprobe -a siw rdma_cm rpcrdma && rdma link add siw0 type siw netdev %s (README: how to build siw where there is none)", device)
+}
+
+// checkDevice looks for an RDMA device of the kernel's. Only mounts by the kernel need one.
+func checkDevice(_ context.Context, x *exam) Finding {
+	entries, _ := os.ReadDir(x.file("/sys/class/infiniband"))
+	var words []string
+	iwarp, active, others := "", false, false
+	for _, e := range entries {
+		name := e.Name()
+		dir := "/sys/class/infiniband/" + name
+		_, node, _ := strings.Cut(x.text(dir, "node_type"), ": ")
+		_, state, _ := strings.Cut(x.text(dir, "ports/1/state"), ": ")
+		netdev := x.text(dir, "ports/1/gid_attrs/ndevs/0")
+		words = append(words, fmt.Sprintf("%s (%s, %s%s)", name, node, state, yes(netdev == "", "", " on "+netdev)))
+		if node != "RNIC" {
+			others = true
+			continue
+		}
+		if iwarp == "" || netdev == x.device {
+			iwarp, active = netdev, state == "ACTIVE"
+		}
+	}
+	text := strings.Join(words, ", ")
+	switch {
+	case len(entries) == 0:
+		return warn("for a kernel mount over RDMA: "+x.addSIW(), "none; nfsrdma's own commands need none")
+	case iwarp == "" && others && len(words) > 0 && !strings.Contains(text, "RNIC"):
+		return warn("RoCE (rxe) and InfiniBand do not talk to an iWARP server: "+x.addSIW(), "%s: none is iWARP", text)
+	case !active:
+		return warn("bring the network interface up: ip link set "+x.device+" up", "%s: not active", text)
+	case iwarp != "" && x.device != "" && iwarp != x.device:
+		return warn("add one there: "+x.addSIW(), "%s, but the server is reached by %s", text, x.device)
+	}
+	return ok("%s", text)
+}
+
+// kernelModules is what a kernel mount over siw takes.
+var kernelModules = []string{"rpcrdma", "rdma_cm", "iw_cm", "siw"}
+
+// checkModules looks whether the modules are loaded, or at hand.
+func checkModules(_ context.Context, x *exam) Finding {
+	release := x.text("/proc/sys/kernel/osrelease")
+	loaded := x.text("/proc/modules")
+	dir := "/lib/modules/" + release
+	known := x.text(dir, "modules.dep") + "\n" + x.text(dir, "modules.builtin")
+	var up, there, missing []string
+	for _, m := range kernelModules {
+		switch {
+		case strings.HasPrefix(loaded, m+" ") || strings.Contains(loaded, "\n"+m+" ") || x.exists("/sys/module", m):
+			up = append(up, m)
+		case hasModule(known, m):
+			there = append(there, m)
+		default:
+			missing = append(missing, m)
+		}
+	}
+	text := "kernel " + release
+	for _, part := range []struct {
+		names []string
+		what  string
+	}{{up, "loaded"}, {there, "not loaded yet"}, {missing, "not there"}} {
+		if len(part.names) > 0 {
+			text += fmt.Sprintf("; %s: %s", part.what, strings.Join(part.names, " "))
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		return warn("for a kernel mount over RDMA: install or build them (README: Mount it from Linux); mount over TCP needs none", "%s", text)
+	case len(there) > 0:
+		return warn("modprobe -a "+strings.Join(there, " "), "%s", text)
+	}
+	return ok("%s", text)
+}
+
+// hasModule looks for a module in a list of paths; - and _ are the same in their names.
+func hasModule(list, name string) bool {
+	for line := range strings.Lines(list) {
+		p, _, _ := strings.Cut(line, ":")
+		base, _, _ := strings.Cut(filepath.Base(strings.TrimSpace(p)), ".ko")
+		if strings.ReplaceAll(base, "-", "_") == name {
+			return true
+		}
+	}
+	return false
+}
+
+// checkKernelClient looks for the kernel's NFS client and its mount helper.
+func checkKernelClient(_ context.Context, x *exam) Finding {
+	helper := x.program("mount.nfs")
+	release := x.text("/proc/sys/kernel/osrelease")
+	dir := "/lib/modules/" + release
+	nfs := strings.Contains(x.text("/proc/filesystems"), "\tnfs\n") || strings.HasSuffix(x.text("/proc/filesystems"), "\tnfs") ||
+		hasModule(x.text(dir, "modules.dep")+"\n"+x.text(dir, "modules.builtin"), "nfs")
+	switch {
+	case helper == "" && !nfs:
+		return warn("for a kernel mount: apt install nfs-common, and a kernel with NFS", "no mount.nfs, and a kernel (%s) without NFS", release)
+	case helper == "":
+		return warn("apt install nfs-common (or nfs-utils)", "no mount.nfs")
+	case !nfs:
+		return warn("for a kernel mount: a kernel with CONFIG_NFS_V3, or its modules package", "%s, but a kernel (%s) without NFS", helper, release)
+	}
+	return ok("%s, and a kernel with NFS", helper)
+}
+
+// checkLocking compares what the server has for locks with what this machine has.
+func checkLocking(_ context.Context, x *exam) Finding {
+	if x.rdma == nil && x.tcp == nil {
+		return skip("", "not tried: no connection that answers")
+	}
+	if !x.locks && boundPort(x.bound, progNLM, 4) == 0 {
+		return ok("the server has no NLM: mount with nolock, as below; locks hold on this machine only")
+	}
+	if x.program("rpc.statd") == "" {
+		return warn("apt install nfs-common, or mount with nolock: locks then hold on this machine only", "the server has NLM, but there is no rpc.statd here")
+	}
+	return ok("the server has NLM, and rpc.statd is here")
+}
+
+// checkFUSE looks for what mounts without the kernel's NFS client need.
+func checkFUSE(_ context.Context, x *exam) Finding {
+	helper := x.program("fusermount3")
+	switch {
+	case !x.exists("/dev/fuse"):
+		return warn("only for FUSE mounts: modprobe fuse", "no /dev/fuse")
+	case helper == "":
+		return warn("only for FUSE mounts by ordinary users: apt install fuse3", "/dev/fuse is there, fusermount3 is not")
+	}
+	return ok("/dev/fuse and %s", helper)
+}
+
+// fewFiles is a limit of descriptors that a busy client can run into.
+const fewFiles = 256
+
+// checkLimits looks at the limits of this process.
+func checkLimits(context.Context, *exam) Finding {
+	var files, lock unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		return warn("", "open files: %v", err)
+	}
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &lock); err != nil {
+		return warn("", "locked memory: %v", err)
+	}
+	locked := "unlimited"
+	if lock.Cur != unix.RLIM_INFINITY {
+		locked = size(lock.Cur)
+	}
+	text := fmt.Sprintf("%d open files, %s of locked memory (which only RDMA adapters need)", files.Cur, locked)
+	if files.Cur < fewFiles {
+		return warn("ulimit -n 1024", "%s", text)
+	}
+	return ok("%s", text)
+}

@@ -1,0 +1,88 @@
+// The checks of this machine, on trees of files that stand for machines.
+
+package doctor
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// machine makes a tree of files.
+func machine(t *testing.T, files map[string]string) *exam {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		p := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x := newExam(Options{Root: root})
+	x.device = "eth0"
+	return x
+}
+
+const ib = "/sys/class/infiniband/"
+
+func TestThisMachine(t *testing.T) {
+	siw := map[string]string{ib + "siw0/node_type": "4: RNIC", ib + "siw0/ports/1/state": "4: ACTIVE", ib + "siw0/ports/1/gid_attrs/ndevs/0": "eth0"}
+	with := func(more ...string) map[string]string {
+		m := map[string]string{}
+		for k, v := range siw {
+			m[k] = v
+		}
+		for i := 0; i < len(more); i += 2 {
+			m[more[i]] = more[i+1]
+		}
+		return m
+	}
+	release := "/proc/sys/kernel/osrelease"
+	for name, c := range map[string]struct {
+		files map[string]string
+		check func(*exam) Finding
+		want  wanted
+	}{
+		"no device":          {nil, device, wanted{Warn, "rdma link add siw0 type siw netdev eth0"}},
+		"siw":                {siw, device, wanted{OK, "siw0 (RNIC, ACTIVE on eth0)"}},
+		"siw down":           {with(ib+"siw0/ports/1/state", "1: DOWN"), device, wanted{Warn, "not active"}},
+		"siw elsewhere":      {with(ib+"siw0/ports/1/gid_attrs/ndevs/0", "eth1"), device, wanted{Warn, "reached by eth0"}},
+		"rxe only":           {map[string]string{ib + "rxe0/node_type": "1: CA", ib + "rxe0/ports/1/state": "4: ACTIVE"}, device, wanted{Warn, "none is iWARP"}},
+		"rxe and siw":        {with(ib+"rxe0/node_type", "1: CA", ib+"rxe0/ports/1/state", "4: ACTIVE"), device, wanted{OK, "rxe0 (CA"}},
+		"modules at hand":    {map[string]string{release: "6.1", "/lib/modules/6.1/modules.dep": "kernel/a/rpcrdma.ko.xz: x\nkernel/rdma_cm.ko:\nkernel/iw_cm.ko:\nkernel/siw.ko:"}, modules, wanted{Warn, "modprobe -a rpcrdma rdma_cm iw_cm siw"}},
+		"modules loaded":     {map[string]string{release: "6.1", "/proc/modules": "siw 1 0\nrpcrdma 1 0\nrdma_cm 2\niw_cm 3"}, modules, wanted{OK, "loaded: rpcrdma rdma_cm iw_cm siw"}},
+		"no siw":             {map[string]string{release: "6.1", "/proc/modules": "rpcrdma 1 0\nrdma_cm 2\niw_cm 3"}, modules, wanted{Warn, "not there: siw"}},
+		"kernel client":      {map[string]string{"/sbin/mount.nfs": "", "/proc/filesystems": "nodev\tnfs\n\text4"}, kernel, wanted{OK, "mount.nfs"}},
+		"nfsd is no nfs":     {map[string]string{"/sbin/mount.nfs": "", "/proc/filesystems": "nodev\tnfsd"}, kernel, wanted{Warn, "without NFS"}},
+		"no mount.nfs":       {map[string]string{"/proc/filesystems": "nodev\tnfs"}, kernel, wanted{Warn, "nfs-common"}},
+		"nothing":            {nil, kernel, wanted{Warn, "nfs-common"}},
+		"FUSE":               {map[string]string{"/dev/fuse": "", "/usr/bin/fusermount3": ""}, fuse, wanted{OK, "fusermount3"}},
+		"FUSE for root only": {map[string]string{"/dev/fuse": ""}, fuse, wanted{Warn, "fuse3"}},
+		"no FUSE":            {nil, fuse, wanted{Warn, "no /dev/fuse"}},
+	} {
+		if f := c.check(machine(t, c.files)); f.Status != c.want.status || !strings.Contains(f.Text+" → "+f.Advice, c.want.part) {
+			t.Errorf("%s: %+v, want %v with %q", name, f, c.want.status, c.want.part)
+		}
+	}
+}
+
+func device(x *exam) Finding  { return checkDevice(nil, x) }
+func modules(x *exam) Finding { return checkModules(nil, x) }
+func kernel(x *exam) Finding  { return checkKernelClient(nil, x) }
+func fuse(x *exam) Finding    { return checkFUSE(nil, x) }
+
+// What a server tells is one line on a terminal, whatever it holds.
+func TestPrint(t *testing.T) {
+	var b strings.Builder
+	Print(&b, Finding{Check: "exports", Status: Warn, Text: "/a\n\x1b[2J", Advice: "do\rthis"})
+	if b.String() != "WARN  exports         /a\\n\\x1b[2J\n                      → do\\rthis\n" {
+		t.Errorf("%q", b.String())
+	}
+	if got := quote("/a b'c"); got != `'/a b'\''c'` {
+		t.Errorf("quoted %s", got)
+	}
+}

@@ -1,0 +1,187 @@
+// Checks of MOUNT: where it is, what is exported, and whether this host may mount it.
+
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/mount3"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// checkMount finds MOUNT: on the port that was given, on the NFS ports, or where
+// rpcbind says. The kernel's mount wants it over TCP (or UDP), whatever NFS takes.
+func checkMount(ctx context.Context, x *exam) Finding {
+	x.mountPort = x.MountPort
+	if x.mountPort == 0 && x.tcpMount {
+		x.mountPort = x.TCPPort
+	}
+	if x.mountPort == 0 {
+		x.mountPort = boundPort(x.bound, mount3.Program, mount3.Version)
+	}
+	var over string
+	switch {
+	case x.MountPort == 0 && x.rdmaMount && !x.TCP:
+		x.mount, over = x.rdma, fmt.Sprintf("on the RDMA port, %d", x.RDMAPort)
+	case x.MountPort == 0 && x.tcpMount:
+		x.mount, over = x.tcp, fmt.Sprintf("on the NFS port, %d", x.TCPPort)
+	case x.mountPort != 0:
+		var err error
+		if x.mount, err = x.dialMount(ctx); err != nil {
+			return fail("see whether mountd runs on the server and which port it has (rpcinfo -p), and let it through the firewalls",
+				"MOUNT at TCP port %d: %v", x.mountPort, err)
+		}
+		over = fmt.Sprintf("at TCP port %d", x.mountPort)
+	case x.rdmaMount:
+		x.mount, over = x.rdma, fmt.Sprintf("on the RDMA port, %d", x.RDMAPort)
+	case x.rdma == nil && x.tcp == nil && x.bindPort.Kind != portprobe.RPC:
+		return fail("see the ports above first", "no port answers at which it could be")
+	default:
+		return fail("start mountd on the server, or give its port with --mount-port", "not on the NFS ports, and rpcbind knows none")
+	}
+	if x.mountPort == 0 {
+		return warn("a kernel mount needs it over TCP: have the server serve TCP too (nfsrdmad --tcp-port); nfsrdma's own commands do not", "%s, and nowhere over TCP", over)
+	}
+	return ok("%s", over)
+}
+
+// dialMount connects to the MOUNT service over TCP, and has it answer.
+func (x *exam) dialMount(ctx context.Context) (*transport.Client, error) {
+	c, err := transport.DialTCP(ctx, x.at(x.mountPort), config("mount"))
+	if err != nil {
+		return nil, err
+	}
+	x.keep(c.Close)
+	return c, c.Call(ctx, mountProc(mount3.ProcNull, "NULL", 0), nil, nil, nil, 0)
+}
+
+func mountProc(n uint32, name string, most int) *transport.Proc {
+	return &transport.Proc{Prog: mount3.Program, Vers: mount3.Version, Proc: n, Name: name, MaxReply: most}
+}
+
+// shownExports is how many of the exports are named.
+const shownExports = 8
+
+// checkExports asks what is exported, and to whom.
+func checkExports(ctx context.Context, x *exam) Finding {
+	var res mount3.ExportRes
+	if err := x.mount.Call(ctx, mountProc(mount3.ProcExport, "EXPORT", 64<<10), nil, &res, nil, 0); err != nil {
+		return warn("some servers keep the list to themselves: name the export, as in "+x.Host+":/export", "no list: %v", err)
+	}
+	x.exports = res.Exports
+	if len(res.Exports) == 0 {
+		return warn("export a directory on the server (exportfs -v shows what it has), or ask from a host that may see it", "the list is empty")
+	}
+	var words []string
+	for _, e := range res.Exports[:min(len(res.Exports), shownExports)] {
+		who := "everyone"
+		if len(e.Groups) > 0 {
+			who = strings.Join(e.Groups, ",")
+		}
+		words = append(words, fmt.Sprintf("%s (%s)", e.Dir, who))
+	}
+	if n := len(res.Exports) - shownExports; n > 0 {
+		words = append(words, fmt.Sprintf("%d more", n))
+	}
+	return ok("%s", strings.Join(words, ", "))
+}
+
+// checkMNT asks for the handle of the export.
+func checkMNT(ctx context.Context, x *exam) Finding {
+	x.export = x.Export
+	if x.export == "" {
+		if len(x.exports) == 0 {
+			return skip("name one: nfsrdma doctor "+x.Host+":/export", "no export was named, and none is listed")
+		}
+		x.export = x.exports[0].Dir
+	}
+	x.export = path.Clean("/" + x.export)
+	var res mount3.MntRes
+	const most = 4 + 4 + mount3.MaxHandle + 4 + 4*mount3.MaxFlavor
+	err := x.mount.Call(ctx, mountProc(mount3.ProcMnt, "MNT", most), &mount3.PathArgs{Path: x.export}, &res, nil, 0)
+	switch {
+	case err != nil:
+		return fail(authAdvice(err), "%s: %v", x.export, err)
+	case res.Status != mount3.OK:
+		return fail(x.refusalAdvice(res.Status), "%s: the server refuses: %s", x.export, res.Status.String())
+	}
+	x.keep(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		return x.mount.Call(ctx, mountProc(mount3.ProcUmnt, "UMNT", 0), &mount3.PathArgs{Path: x.export}, nil, nil, 0)
+	})
+	if x.root, err = nfs3.MakeFH(res.Handle); err == nil && len(res.Handle) == 0 {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		return fail("report it to the maker of the server", "%s: no handle that can be one: %v", x.export, err)
+	}
+	names := make([]string, len(res.Flavors))
+	for i, f := range res.Flavors {
+		names[i] = flavor(f)
+	}
+	text := fmt.Sprintf("%s: a handle of %d bytes, flavors %s", x.export, len(res.Handle), yes(len(names) > 0, strings.Join(names, ", "), "not told"))
+	if len(names) > 0 && !slices.Contains(res.Flavors, transport.AuthSys) {
+		return fail("export it with sec=sys as well (exports(5)): there is no Kerberos here, and none over RDMA in this client", "%s", text)
+	}
+	x.mounted = true
+	return ok("%s", text)
+}
+
+// authAdvice is what to do about a MOUNT call that was not done.
+func authAdvice(err error) string {
+	var auth *transport.AuthError
+	if errors.As(err, &auth) {
+		return "the server does not take AUTH_SYS from this host or port: run as root (reserved port), or export with insecure"
+	}
+	return "see the server's log: its MOUNT service took the call and did not do it"
+}
+
+// refusalAdvice is what to do about a status of MNT.
+func (x *exam) refusalAdvice(s mount3.Status) string {
+	listed := slices.ContainsFunc(x.exports, func(e mount3.Export) bool {
+		return e.Dir == "/" || x.export == e.Dir || strings.HasPrefix(x.export, e.Dir+"/")
+	})
+	if len(x.exports) > 0 && !listed { // some servers say ACCES to what they do not export
+		return "it is not exported: the list begins with " + x.exports[0].Dir + "; nfsrdma showmount " + x.Host + " shows it all"
+	}
+	switch s {
+	case mount3.ErrNoEnt, mount3.ErrNotDir:
+		return "no such directory is exported: check the path on the server"
+	case mount3.ErrAcces, mount3.ErrPerm:
+		for _, e := range x.exports {
+			if path.Clean("/"+e.Dir) == x.export && len(e.Groups) > 0 {
+				return fmt.Sprintf("it is exported to %s: add this host to that on the server (exports(5)), or run as root if it asks for a reserved port", strings.Join(e.Groups, ","))
+			}
+		}
+		return "add this host to the clients of the export on the server (exports(5)), or run as root if it asks for a reserved port (secure)"
+	}
+	return "see the server's log"
+}
+
+// flavor is the name of an authentication flavor (RFC 5531 §8.2, RFC 2623 §2.2).
+func flavor(f uint32) string {
+	switch f {
+	case 0:
+		return "none"
+	case 1:
+		return "sys"
+	case 390003:
+		return "krb5"
+	case 390004:
+		return "krb5i"
+	case 390005:
+		return "krb5p"
+	case 7:
+		return "tls"
+	}
+	return fmt.Sprint(f)
+}

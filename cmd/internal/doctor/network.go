@@ -1,0 +1,179 @@
+// Checks of the way to the server: its name, the route, the ports.
+
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
+)
+
+// pickTime bounds finding out which of several addresses answers.
+const pickTime = time.Second
+
+// checkName resolves the name, and picks the address that is examined.
+func checkName(ctx context.Context, x *exam) Finding {
+	if _, err := netip.ParseAddr(x.Host); err == nil {
+		x.addr = x.Host
+		return ok("%s is an address", x.Host)
+	}
+	addrs, err := x.Lookup(ctx, "ip", x.Host)
+	if err == nil && len(addrs) == 0 {
+		err = errors.New("no address")
+	}
+	if err != nil {
+		text := err.Error()
+		var dns *net.DNSError
+		if errors.As(err, &dns) {
+			text = dns.Err
+		}
+		return fail("check the spelling, /etc/hosts and /etc/resolv.conf, or give the server's address", "%s does not resolve: %s", x.Host, text)
+	}
+	hosts := make([]string, len(addrs))
+	for i, a := range addrs {
+		hosts[i] = a.Unmap().String()
+	}
+	x.addr = hosts[0]
+	if len(hosts) == 1 {
+		return ok("%s is %s", x.Host, x.addr)
+	}
+	up := x.answering(ctx, hosts)
+	for i := len(hosts) - 1; i >= 0; i-- {
+		if up[i] {
+			x.addr = hosts[i]
+		}
+	}
+	for i := range hosts {
+		if !up[i] && x.addr != hosts[i] {
+			return warn("take the address out of the name service, or have the server listen there: clients may try it first",
+				"%s is %s; no NFS port answers at %s; %s is examined", x.Host, strings.Join(hosts, " and "), hosts[i], x.addr)
+		}
+	}
+	return ok("%s is %s; %s is examined", x.Host, strings.Join(hosts, " and "), x.addr)
+}
+
+// answering tells at which addresses one of the NFS ports takes connections.
+func (x *exam) answering(ctx context.Context, hosts []string) []bool {
+	ctx, cancel := context.WithTimeout(ctx, pickTime)
+	defer cancel()
+	ports := []int{x.RDMAPort, x.TCPPort}
+	open := make([]bool, len(hosts)*len(ports))
+	var wg sync.WaitGroup
+	for i := range open {
+		wg.Go(func() {
+			c, err := x.Dial(ctx, "tcp", net.JoinHostPort(hosts[i/len(ports)], fmt.Sprint(ports[i%len(ports)])))
+			if open[i] = err == nil; err == nil {
+				c.Close()
+			}
+		})
+	}
+	wg.Wait()
+	up := make([]bool, len(hosts))
+	for i, o := range open {
+		up[i/len(ports)] = up[i/len(ports)] || o
+	}
+	return up
+}
+
+// checkRoute asks the kernel which way a packet would go. No packet is sent.
+func checkRoute(ctx context.Context, x *exam) Finding {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "udp", x.at(x.RDMAPort))
+	if err != nil {
+		return fail("check the addresses and routes of this machine (ip addr, ip route get "+x.addr+")", "no way to %s: %s", x.addr, plain(err))
+	}
+	defer c.Close()
+	local := c.LocalAddr().(*net.UDPAddr).IP
+	ifs, _ := net.Interfaces()
+	for _, i := range ifs {
+		addrs, _ := i.Addrs()
+		for _, a := range addrs {
+			if n, isNet := a.(*net.IPNet); isNet && n.IP.Equal(local) || i.Flags&net.FlagLoopback != 0 && local.IsLoopback() {
+				x.device, x.mtu = i.Name, i.MTU
+			}
+		}
+	}
+	switch {
+	case x.device == "":
+		return ok("from %s", local)
+	case x.mtu < 1280:
+		return warn("raise it with ip link set "+x.device+" mtu 1500 if the network allows", "from %s on %s, whose MTU is only %d", local, x.device, x.mtu)
+	}
+	return ok("from %s on %s, MTU %d", local, x.device, x.mtu)
+}
+
+// checkRDMAPort finds out what is at the RDMA port.
+func checkRDMAPort(ctx context.Context, x *exam) Finding {
+	x.rdmaPort = portprobe.Identify(ctx, x.Dial, x.at(x.RDMAPort))
+	if x.rdmaPort.Kind == portprobe.MPA {
+		return ok("%d answers, and speaks iWARP", x.RDMAPort)
+	}
+	advice := "this is the TCP port: the RDMA port is usually 20049"
+	if x.rdmaPort.Kind != portprobe.RPC {
+		advice = closedAdvice(x.rdmaPort.Kind, x.RDMAPort, "have the server serve RDMA there (nfsrdmad serve; with Linux: echo rdma 20049 > /proc/fs/nfsd/portlist)")
+	}
+	return x.wanted(false, advice, "%d: %s", x.RDMAPort, found(x.rdmaPort))
+}
+
+// checkTCPPort finds out what is at the TCP port.
+func checkTCPPort(ctx context.Context, x *exam) Finding {
+	x.tcpPort = portprobe.Identify(ctx, x.Dial, x.at(x.TCPPort))
+	if x.tcpPort.Kind == portprobe.RPC {
+		return ok("%d answers, and speaks ONC RPC", x.TCPPort)
+	}
+	advice := "this is the RDMA port: the TCP port is usually 2049"
+	if x.tcpPort.Kind != portprobe.MPA {
+		advice = closedAdvice(x.tcpPort.Kind, x.TCPPort, "have the server serve NFS over TCP there, if it is wanted: the kernel's mount needs a MOUNT service over TCP in any case")
+	}
+	return x.wanted(true, advice, "%d: %s", x.TCPPort, found(x.tcpPort))
+}
+
+// checkBindPort looks whether rpcbind is in reach; nothing but the kernel's
+// defaults needs it.
+func checkBindPort(ctx context.Context, x *exam) Finding {
+	x.bindPort = portprobe.Identify(ctx, x.Dial, x.at(x.BindPort))
+	if x.bindPort.Kind == portprobe.RPC {
+		return ok("%d answers", x.BindPort)
+	}
+	return warn("give mount the ports, as in the command below", "%d: %s", x.BindPort, found(x.bindPort))
+}
+
+// found is what is at a port; where the network itself refuses, in its words.
+func found(r portprobe.Result) string {
+	var timeout interface{ Timeout() bool }
+	if r.Kind == portprobe.Filtered && !errors.Is(r.Err, context.Canceled) && (!errors.As(r.Err, &timeout) || !timeout.Timeout()) {
+		return "out of reach: " + plain(r.Err)
+	}
+	return r.Kind.String()
+}
+
+// closedAdvice is what to do about a port at which nobody or somebody else is.
+func closedAdvice(k portprobe.Kind, port int, serve string) string {
+	switch k {
+	case portprobe.Refused:
+		return serve
+	case portprobe.Filtered:
+		return fmt.Sprintf("let TCP port %d through the firewalls of the server and between, and see that the host is up", port)
+	case portprobe.Silent:
+		return "see whether the server's process hangs, or a proxy or load balancer takes the connection"
+	case portprobe.Closes:
+		return "see the server's log: it may refuse this host, be full, or speak another protocol there"
+	}
+	return "another service has this port: give the server's own NFS port"
+}
+
+// plain is the innermost part of an error of package net, or all of another.
+func plain(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	return err.Error()
+}

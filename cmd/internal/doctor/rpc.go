@@ -1,0 +1,220 @@
+// Checks of the transports: MPA start-up, RPC-over-RDMA, and which programs answer.
+
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/mpa"
+	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/mount3"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
+)
+
+// Programs beside NFS 3 and MOUNT 3 that a server may have.
+const (
+	progNLM    = 100021
+	progNSM    = 100024
+	progNFSACL = 100227
+)
+
+// programs is what is asked for. NFS 3 comes first: it is the one that is needed.
+var programs = []struct {
+	name       string
+	prog, vers uint32
+}{
+	{"NFS 3", nfs3.Program, nfs3.Version},
+	{"NFS 4", nfs3.Program, 4},
+	{"MOUNT 3", mount3.Program, mount3.Version},
+	{"NLM 4", progNLM, 4},
+	{"NSM 1", progNSM, 1},
+	{"NFSACL 3", progNFSACL, 3},
+}
+
+// checkStartUp describes the MPA Reply that the port gave.
+func checkStartUp(_ context.Context, x *exam) Finding {
+	f := &x.rdmaPort.Reply
+	words := []string{fmt.Sprintf("MPA revision %d", f.Rev)}
+	if f.HasEnhanced {
+		words = append(words, fmt.Sprintf("IRD %s, ORD %s", depth(f.Enhanced.IRD), depth(f.Enhanced.ORD)))
+	}
+	words = append(words, "CRCs "+yes(f.CRC, "wanted", "left to us"))
+	if f.Markers {
+		words = append(words, "markers wanted")
+	}
+	p, told := rpcrdma.ParsePrivateData(f.PrivateData)
+	if told {
+		words = append(words, fmt.Sprintf("inline %d out, %d in, remote invalidation %s", p.RecvSize, p.SendSize, yes(p.RemoteInvalidate, "yes", "no")))
+	}
+	text := strings.Join(words, ", ")
+	switch {
+	case f.Reject:
+		return x.wanted(false, "see the server's log: it may refuse this host, or have too many connections", "the server rejects the connection (%s)", text)
+	case !f.HasEnhanced:
+		return x.wanted(false, "the server needs RFC 6581 (Linux siw, any iWARP adapter of the last ten years)", "no IRD/ORD block in the Reply (%s)", text)
+	case !told:
+		return warn("all messages above 1024 bytes will take chunks: have a server that sends RFC 8797 private data (Linux 4.9 and later)",
+			"%s, no RFC 8797 private data", text)
+	}
+	return ok("%s", text)
+}
+
+// depth writes a depth of MPA start-up.
+func depth(n uint16) string {
+	if n == mpa.NotNegotiated {
+		return "not negotiated"
+	}
+	return fmt.Sprint(n)
+}
+
+func yes(b bool, yes, no string) string {
+	if b {
+		return yes
+	}
+	return no
+}
+
+// config is that of the exam's own connections: asked once, and not for long.
+func config(service string) transport.ClientConfig {
+	return transport.ClientConfig{Service: service, Cred: transport.SysCred(), CallTimeout: checkTime, RetryTimeout: checkTime, MaxRetries: -1}
+}
+
+// checkRPCOverRDMA connects, and has one call answered.
+func checkRPCOverRDMA(ctx context.Context, x *exam) Finding {
+	dev := rnic.Open(rnic.DeviceConfig{CRC: x.CRC})
+	c, err := transport.DialRDMA(ctx, dev, x.at(x.RDMAPort), config("nfs"))
+	if err != nil {
+		var gone *transport.ConnectError
+		if errors.As(err, &gone) {
+			err = gone.Err
+		}
+		return x.wanted(false, "the port speaks iWARP, but not RPC-over-RDMA version 1: is it the NFS server's? Try --crc auto, and see its log", "no answer to a call: %v", err)
+	}
+	x.rdma = c
+	x.keep(c.Close)
+	i, _ := c.RDMAInfo()
+	return ok("%d credits, inline %d out, %d in, remote invalidation %s, IRD %d, ORD %d", i.Credits, i.Thresholds.Send, i.Thresholds.Recv,
+		yes(i.Thresholds.Invalidate, "yes", "no"), i.IRD, i.ORD)
+}
+
+func checkProgramsRDMA(ctx context.Context, x *exam) Finding {
+	f, mount, locks := askPrograms(ctx, x, x.rdma, false)
+	x.rdmaMount = mount
+	_ = locks // over RDMA the kernel never asks for locks
+	return f
+}
+
+func checkProgramsTCP(ctx context.Context, x *exam) Finding {
+	c, err := transport.DialTCP(ctx, x.at(x.TCPPort), config("nfs"))
+	if err != nil {
+		return x.wanted(true, "try again: the port answered a moment ago", "%v", err)
+	}
+	x.tcp = c
+	x.keep(c.Close)
+	f, mount, locks := askPrograms(ctx, x, c, true)
+	x.tcpMount, x.locks = mount, locks
+	return f
+}
+
+// askPrograms calls NULL of each program, and names those that answer.
+func askPrograms(ctx context.Context, x *exam, c *transport.Client, tcp bool) (f Finding, mount, locks bool) {
+	var served []string
+	var first error
+	other := ""
+	for i, p := range programs {
+		err := c.Call(ctx, &transport.Proc{Prog: p.prog, Vers: p.vers, Name: "NULL"}, nil, nil, nil, 0)
+		var mismatch *transport.MismatchError
+		switch {
+		case err == nil:
+			served = append(served, p.name)
+			mount = mount || p.prog == mount3.Program
+			locks = locks || p.prog == progNLM
+		case i == 0:
+			first = err
+			if errors.As(err, &mismatch) {
+				other = fmt.Sprintf("NFS versions %d to %d only", mismatch.Low, mismatch.High)
+			}
+		}
+	}
+	text := strings.Join(served, ", ")
+	switch {
+	case first == nil:
+		return ok("%s", text), mount, locks
+	case other != "":
+		return x.wanted(tcp, "have the server serve version 3 (nfs.conf: [nfsd] vers3=y)", "%s", other), mount, locks
+	case text == "":
+		return x.wanted(tcp, "the port is of another RPC program: give the server's NFS port", "NFS 3 does not answer (%v), nor any program that goes with it", first), mount, locks
+	}
+	return x.wanted(tcp, "the port is of another RPC program: give the server's NFS port", "NFS 3 does not answer (%v); there are %s", first, text), mount, locks
+}
+
+// checkBind lists what is registered with rpcbind.
+func checkBind(ctx context.Context, x *exam) Finding {
+	c, err := transport.DialTCP(ctx, x.at(x.BindPort), config("rpcbind"))
+	var res rpcbind.PmapDumpRes
+	if err == nil {
+		defer c.Close()
+		err = c.Call(ctx, &transport.Proc{Prog: rpcbind.Program, Vers: rpcbind.VersPmap, Proc: rpcbind.ProcDump, Name: "DUMP", MaxReply: rpcbind.MaxList}, nil, &res, nil, 0)
+	}
+	if err != nil {
+		return warn("give mount the ports, as in the command below", "no list of programs: %v", err)
+	}
+	x.bound = res.Mappings
+	var words []string
+	for _, p := range programs {
+		if port := boundPort(res.Mappings, p.prog, p.vers); port != 0 {
+			words = append(words, fmt.Sprintf("%s at %d", p.name, port))
+		}
+	}
+	if words == nil {
+		return warn("give mount the ports, as in the command below", "NFS and MOUNT are not registered")
+	}
+	return ok("%s", strings.Join(words, ", "))
+}
+
+// boundPort is the TCP port of a program that rpcbind has; 0: none.
+func boundPort(list []rpcbind.Mapping, prog, vers uint32) int {
+	for _, m := range list {
+		if m.Prog == prog && m.Vers == vers && m.Prot == rpcbind.TCP && m.Port > 0 && m.Port < 1<<16 {
+			return int(m.Port)
+		}
+	}
+	return 0
+}
+
+// latencyCalls are made one after another.
+const latencyCalls = 50
+
+// checkLatency measures NULL on the connection that a mount would use.
+func checkLatency(ctx context.Context, x *exam) Finding {
+	c, over := x.rdma, "RDMA"
+	if c == nil || x.TCP && x.tcp != nil {
+		c, over = x.tcp, "TCP"
+	}
+	if c == nil {
+		return skip("", "not tried: no connection that answers")
+	}
+	var times []time.Duration
+	for range latencyCalls {
+		begin := time.Now()
+		if err := c.Call(ctx, &transport.Proc{Prog: nfs3.Program, Vers: nfs3.Version, Name: "NULL"}, nil, nil, nil, 0); err != nil {
+			if len(times) == 0 {
+				return warn("see the checks of programs above", "NULL over %s: %v", over, err)
+			}
+			break
+		}
+		times = append(times, time.Since(begin))
+	}
+	least, median := spread(times)
+	if median > 50*time.Millisecond {
+		return warn("a mount will feel slow: is there a nearer way, or is the server busy?", "NULL over %s: least %v, median %v", over, least, median)
+	}
+	return ok("NULL over %s: least %v, median %v", over, least, median)
+}

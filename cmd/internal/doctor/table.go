@@ -1,0 +1,62 @@
+// The table of all checks, in the order in which they are shown.
+
+package doctor
+
+// The names of the checks.
+const (
+	nameCheck    = "name"
+	routeCheck   = "route"
+	portRDMA     = "RDMA port"
+	portTCP      = "TCP port"
+	portBind     = "rpcbind port"
+	startUp      = "MPA start-up"
+	rpcRDMA      = "RPC-over-RDMA"
+	programsRDMA = "programs/RDMA"
+	programsTCP  = "programs/TCP"
+	bindCheck    = "rpcbind"
+	mountCheck   = "MOUNT"
+	exportsCheck = "exports"
+	mntCheck     = "MNT"
+	fsinfoCheck  = "FSINFO"
+	spaceCheck   = "space"
+	whoCheck     = "who am I there"
+	writeCheck   = "write and read"
+	latencyCheck = "latency"
+	deviceCheck  = "RDMA device"
+	moduleCheck  = "modules"
+	kernelCheck  = "kernel client"
+	lockCheck    = "locking"
+	fuseCheck    = "FUSE"
+	limitsCheck  = "limits"
+	adviceCheck  = "mount command"
+)
+
+func table() []check {
+	return []check{
+		{nameCheck, nil, nil, checkName},
+		{routeCheck, []string{nameCheck}, nil, checkRoute},
+		{portRDMA, []string{nameCheck, routeCheck}, nil, checkRDMAPort},
+		{portTCP, []string{nameCheck, routeCheck}, nil, checkTCPPort},
+		{portBind, []string{nameCheck, routeCheck}, nil, checkBindPort},
+		{startUp, []string{portRDMA}, nil, checkStartUp},
+		{rpcRDMA, []string{startUp}, nil, checkRPCOverRDMA},
+		{programsRDMA, []string{rpcRDMA}, nil, checkProgramsRDMA},
+		{programsTCP, []string{portTCP}, nil, checkProgramsTCP},
+		{bindCheck, []string{portBind}, nil, checkBind},
+		{mountCheck, []string{nameCheck, routeCheck}, []string{programsRDMA, programsTCP, bindCheck}, checkMount},
+		{exportsCheck, []string{mountCheck}, nil, checkExports},
+		{mntCheck, []string{mountCheck}, []string{exportsCheck}, checkMNT},
+		{fsinfoCheck, []string{mntCheck}, nil, checkFSINFO},
+		{spaceCheck, []string{fsinfoCheck}, nil, checkSpace},
+		{whoCheck, []string{fsinfoCheck}, nil, checkWho},
+		{writeCheck, []string{fsinfoCheck}, []string{whoCheck}, checkWrite},
+		{latencyCheck, []string{nameCheck, routeCheck}, []string{programsRDMA, programsTCP, writeCheck}, checkLatency},
+		{deviceCheck, nil, []string{routeCheck}, checkDevice},
+		{moduleCheck, nil, nil, checkModules},
+		{kernelCheck, nil, nil, checkKernelClient},
+		{lockCheck, nil, []string{programsRDMA, programsTCP, bindCheck}, checkLocking},
+		{fuseCheck, nil, nil, checkFUSE},
+		{limitsCheck, nil, nil, checkLimits},
+		{adviceCheck, []string{nameCheck}, []string{mntCheck, routeCheck, lockCheck, writeCheck, latencyCheck}, checkAdvice},
+	}
+}

@@ -1,0 +1,150 @@
+// The check that writes: a file is made, written, read back, compared and removed.
+
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+const (
+	writeSize = 256 << 10
+	pieceSize = 64 << 10        // the most of one READ or WRITE
+	cleanTime = 5 * time.Second // for the removal, whatever became of the rest
+	skewLimit = 5 * time.Second // make and the like begin to go wrong beyond
+)
+
+func asStatus(err error, status **nfsclient.StatusError) bool { return errors.As(err, status) }
+
+// checkWrite needs leave to write. The file has a name that nobody else has, it is
+// made exclusively, and removed in any case; if that fails, the finding names it.
+func checkWrite(ctx context.Context, x *exam) (f Finding) {
+	if !x.Write {
+		return skip("--write makes a small file there, compares it, and removes it", "not asked for")
+	}
+	var id [8]byte
+	rand.Read(id[:]) // never fails
+	name := ".nfsrdma-doctor-" + hex.EncodeToString(id[:])
+	begin := x.Now()
+	node, err := x.nfs.Create(ctx, x.root, name, nfs3.Guarded, nfs3.Sattr{SetMode: true, Mode: 0o600}, nfs3.Verf{})
+	var status *nfsclient.StatusError
+	if err != nil && asStatus(err, &status) {
+		return fail(writeAdvice(status.Status), "cannot make %s in %s: %v", name, x.export, err)
+	}
+	// From here on the file may be there, even where the answer was lost.
+	defer func() {
+		if rerr := x.removeFile(name); rerr != nil && (!errors.Is(rerr, os.ErrNotExist) || err == nil) {
+			f = fail("remove it by hand", "%s; %s/%s may be left there: %v", f.Text, x.export, name, rerr)
+		}
+	}()
+	if err != nil {
+		return fail("see the server's log", "cannot make %s: %v", name, err)
+	}
+	made := x.Now()
+	if err := x.writeRead(ctx, node.FH); err != nil {
+		return fail("do not trust this path with data before it is mended: see the server's log and dmesg", "%v", err)
+	}
+	attr, err := x.nfs.Getattr(ctx, node.FH)
+	if err != nil {
+		return fail("see the server's log", "GETATTR of the new file: %v", err)
+	}
+	return x.wrote(attr, node.Attr.Mtime.Time(), begin, made)
+}
+
+// removeFile takes its own time: that of the check may be over.
+func (x *exam) removeFile(name string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanTime)
+	defer cancel()
+	return x.nfs.Remove(ctx, x.root, name)
+}
+
+// writeRead writes random bytes, has them put on disk, and compares what comes back.
+func (x *exam) writeRead(ctx context.Context, fh nfs3.FH) error {
+	data := make([]byte, writeSize)
+	rand.Read(data)
+	for off := 0; off < len(data); {
+		w, err := x.nfs.Write(ctx, fh, data[off:min(off+x.wtmax, len(data))], uint64(off), nfs3.Unstable)
+		if err != nil {
+			return fmt.Errorf("WRITE: %w", err)
+		}
+		off += w.N
+	}
+	if _, err := x.nfs.Commit(ctx, fh, 0, 0); err != nil {
+		return fmt.Errorf("COMMIT: %w", err)
+	}
+	back := make([]byte, len(data))
+	for off := 0; off < len(back); {
+		n, eof, err := x.nfs.Read(ctx, fh, back[off:min(off+x.rtmax, len(back))], uint64(off))
+		if err != nil {
+			return fmt.Errorf("READ: %w", err)
+		}
+		if n == 0 && eof {
+			return fmt.Errorf("the file ends after %d of %d bytes that were written", off, len(back))
+		}
+		off += n
+	}
+	if !bytes.Equal(data, back) {
+		return errors.New("what was read back is not what was written")
+	}
+	return nil
+}
+
+// wrote says what the new file tells of us and of the server's clock: its times were
+// given between begin and made.
+func (x *exam) wrote(attr nfs3.Fattr, mtime, begin, made time.Time) Finding {
+	text := fmt.Sprintf("%s written, committed, read back, compared and removed; our files there belong to %d:%d", size(writeSize), attr.UID, attr.GID)
+	skew := time.Duration(0)
+	switch {
+	case mtime.Before(begin):
+		skew = mtime.Sub(begin)
+	case mtime.After(made):
+		skew = mtime.Sub(made)
+	}
+	if skew.Abs() >= time.Second {
+		text += fmt.Sprintf("; the server's clock is %v %s", skew.Abs().Round(time.Second), yes(skew > 0, "ahead", "behind"))
+	} else {
+		text += "; the clocks agree"
+	}
+	switch uid, gid := uint32(os.Geteuid()), uint32(os.Getegid()); {
+	case attr.UID != uid && uid == 0:
+		return warn("root is squashed to that user: no_root_squash in exports(5) if root is to be root there", "%s", text)
+	case attr.UID != uid:
+		return warn("all users are mapped to that one (all_squash, or a server that does not run as root)", "%s", text)
+	case attr.GID != gid && attr.GID != x.rootAttr.GID:
+		return warn("the group is mapped on the server", "%s", text)
+	case skew.Abs() > skewLimit:
+		return warn("run NTP on both: tools that compare times, such as make, will go wrong", "%s", text)
+	}
+	return ok("%s", text)
+}
+
+// writeAdvice is what to do about a status of CREATE.
+func writeAdvice(s nfs3.Status) string {
+	switch s {
+	case nfs3.ErrROFS:
+		return "the export is read-only: rw in exports(5), or leave out --read-only of nfsrdmad"
+	case nfs3.ErrAcces, nfs3.ErrPerm:
+		return "this user, as the server maps it, may not write here: chmod or chown the directory, or see root_squash and anonuid of exports(5)"
+	case nfs3.ErrNoSpc, nfs3.ErrDQuot:
+		return "make room on the server, or raise the quota"
+	case nfs3.ErrStale:
+		return "mount again: the handle has ceased to be good"
+	}
+	return "see the server's log"
+}
+
+// spread is the least and the median of times, which are not none.
+func spread(times []time.Duration) (least, median time.Duration) {
+	slices.Sort(times)
+	return times[0].Round(100 * time.Nanosecond), times[len(times)/2].Round(100 * time.Nanosecond)
+}

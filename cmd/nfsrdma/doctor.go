@@ -1,0 +1,104 @@
+// nfsrdma doctor: what stands between this machine and a working mount.
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/doctor"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/spf13/cobra"
+)
+
+// errUnwell ends the program with status 1; all there is to say has been said.
+var errUnwell = errors.New("something that matters does not work: see the lines with FAIL")
+
+func newDoctor(s *session) *cobra.Command {
+	var o doctor.Options
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor SERVER[:/EXPORT]",
+		Short: "Find out what stands between this machine and a working mount",
+		Long: `Try everything between this machine and a working mount, and say in order what
+works and what to do about what does not: the name and the route, the ports, MPA
+start-up and RPC-over-RDMA, the programs that answer, MOUNT and its refusals, who
+this user is on the server, writing and reading back (with --write: a file that is
+removed again), and what the kernel and FUSE need on this machine. In the end it
+prints the mount commands that should work.
+
+OK: works. WARN: look at it, the rest can do without. FAIL: this keeps a mount from
+working. SKIP: not tried. It takes some seconds, whatever the server does. The exit
+status is 1 if a check failed. With nfs:// or --transport tcp a mount over TCP is
+what has to work, else one over RDMA.`,
+		Example: `  nfsrdma doctor server
+  nfsrdma doctor server:/export
+  nfsrdma doctor --write nfsrdma://server:20049/export
+  nfsrdma doctor --json nfs://server/export`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := s.examined(&o, args[0]); err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			tell := func(f doctor.Finding) { doctor.Print(out, f) }
+			if asJSON {
+				tell = nil
+			}
+			r := doctor.Examine(cmd.Context(), o, tell)
+			if err := cmd.Context().Err(); err != nil {
+				return err
+			}
+			if asJSON {
+				enc := json.NewEncoder(out)
+				enc.SetIndent("", "  ")
+				enc.SetEscapeHTML(false)
+				if err := enc.Encode(r); err != nil {
+					return err
+				}
+			} else {
+				doctor.PrintEnd(out, r)
+			}
+			if !r.OK {
+				return errUnwell
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.Write, "write", false, "make a small file in the export, compare it, and remove it")
+	f.BoolVar(&asJSON, "json", false, "write the findings as JSON")
+	f.IntVar(&o.RDMAPort, "rdma-port", 0, "the server's RDMA port (default: that of the URL, or 20049)")
+	f.IntVar(&o.TCPPort, "tcp-port", 0, "the server's TCP port (default: that of the URL, or 2049)")
+	return cmd
+}
+
+// examined fills in what the argument and the flags of all commands say.
+func (s *session) examined(o *doctor.Options, arg string) error {
+	t, err := s.server(arg)
+	if err != nil {
+		return err
+	}
+	flags, err := s.options(t)
+	if err != nil {
+		return err
+	}
+	o.Host, o.TCP, o.MountPort, o.CRC = t.Host, t.Transport == nfsclient.TCP, flags.MountPort, flags.CRC
+	if t.Path != "/" || strings.HasSuffix(arg, ":/") {
+		o.Export = t.Path
+	}
+	port := &o.RDMAPort
+	if o.TCP {
+		port = &o.TCPPort
+	}
+	if *port == 0 {
+		*port = t.Port
+	}
+	for _, p := range []int{o.RDMAPort, o.TCPPort} {
+		if p < 0 || p > 65535 {
+			return errors.New("--rdma-port and --tcp-port are in 1..65535")
+		}
+	}
+	return nil
+}
