@@ -4,9 +4,11 @@ package fstest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand"
+	"syscall"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
@@ -170,7 +172,12 @@ func checkSync(t *tree) {
 
 func checkReadlink(t *tree) {
 	for i, target := range []string{"x", "/etc/passwd", "../../..", "a b\n\xff", string(bytes.Repeat([]byte("y"), 1000)), string(bytes.Repeat([]byte("z/"), 2047))} {
-		got, err := t.Readlink(t.me, t.link(t.root, fmt.Sprint("l", i), target))
+		r, _, err := t.Symlink(t.me, t.root, fmt.Sprint("l", i), target, mode(0o777))
+		if errors.Is(err, syscall.ENAMETOOLONG) && len(target) > 1024 {
+			continue // xfs has no longer ones
+		}
+		t.ok(err, "Symlink")
+		got, err := t.Readlink(t.me, r)
 		t.ok(err, "Readlink")
 		eq(t, "target", got, target)
 	}

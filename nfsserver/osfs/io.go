@@ -113,7 +113,12 @@ func (f *FS) Sync(r nfsserver.Ref, dataOnly bool) error {
 	}
 	defer f.cache.release(n)
 	if n.typ != nfsserver.TypeReg && n.typ != nfsserver.TypeDir {
-		return syncfs(f.tree.root)
+		m, err := f.mountByID(n.key.mount)
+		if err != nil {
+			return err
+		}
+		defer f.mounts.release(m)
+		return syncfs(m.fd)
 	}
 	fd := int(n.write.Load())
 	if fd < 0 {

@@ -1,4 +1,4 @@
-// Refs: which file system, then the kernel's file handle, or inode number and birth time.
+// Refs: which file system, then the kernel's file handle, or inode number and generation.
 
 package osfs
 
@@ -15,10 +15,11 @@ import (
 // A Ref starts with its kind and the id of its mount:
 //
 //	kernelRef  1 byte kind, 8 mount, 1 handle type, then the handle of name_to_handle_at(2)
-//	inodeRef   1 byte kind, 8 mount, 8 volume, 8 inode number, 8 birth time
+//	inodeRef   1 byte kind, 8 mount, 8 volume, 8 inode number, 8 generation
 //
 // A kernel handle holds the inode's generation, so that a number used again is
-// stale. Birth time does the same for inodeRef, where the file system keeps it.
+// stale. An inodeRef has a hash of that handle, for who may not open it may still
+// ask for it, or, where there is none, the time of birth.
 const (
 	kernelRef = 3
 	inodeRef  = 4
@@ -58,9 +59,20 @@ func (f *FS) describe(fd int, x *file) error {
 		x.ref, err = kernelRefOf(m, fd)
 		return err
 	}
-	birth, err := birthTime(fd)
-	x.ref = inodeRefOf(x.key, birth)
+	generation, err := generationOf(m, fd)
+	x.ref = inodeRefOf(x.key, generation)
 	return err
+}
+
+// generationOf is a number that tells an inode from others that have its number
+// before or after it.
+func generationOf(m *mount, fd int) (uint64, error) {
+	if m.keeps {
+		if h, _, err := unix.NameToHandleAt(fd, "", unix.AT_EMPTY_PATH); err == nil {
+			return hashString(string(h.Bytes())), nil
+		}
+	}
+	return birthTime(fd)
 }
 
 func kernelRefOf(m *mount, fd int) (r nfsserver.Ref, err error) {
@@ -91,10 +103,10 @@ func birthTime(fd int) (uint64, error) {
 	return uint64(sx.Btime.Sec)*1e9 + uint64(sx.Btime.Nsec), nil
 }
 
-func inodeRefOf(k inodeKey, birth uint64) nfsserver.Ref {
+func inodeRefOf(k inodeKey, generation uint64) nfsserver.Ref {
 	var b [inodeRefLen]byte
 	b[0] = inodeRef
-	for i, v := range [...]uint64{k.mount, k.volume, k.ino, birth} {
+	for i, v := range [...]uint64{k.mount, k.volume, k.ino, generation} {
 		binary.BigEndian.PutUint64(b[1+8*i:], v)
 	}
 	r, _ := nfsserver.MakeRef(b[:])

@@ -1,0 +1,299 @@
+// Real file systems, each with handles of both kinds: every FS's conformance
+// list, and handles over eviction, restart and remount.
+
+package osfs
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/fstest"
+	"golang.org/x/sys/unix"
+)
+
+// A fsKind is a file system that a machine may have.
+type fsKind struct {
+	name     string
+	programs []string
+	mount    func(t *testing.T, scratch, dir string) // the second time what is there is mounted again
+	// What is known of it.
+	kernel bool // opens by handle
+	keeps  bool // its handles outlive the server
+	posix  bool // does all that fstest asks for
+}
+
+// onImage mounts an image of a file system, which mkfs makes.
+func onImage(size int64, option string, mkfs ...string) func(*testing.T, string, string) {
+	return func(t *testing.T, scratch, dir string) {
+		image := filepath.Join(scratch, "image")
+		if _, err := os.Stat(image); err != nil {
+			must(t, os.WriteFile(image, nil, 0o600), os.Truncate(image, size))
+			run(t, append(mkfs, image)...)
+		}
+		run(t, "mount", "-o", "loop"+option, image, dir)
+	}
+}
+
+// onOverlay mounts an overlay whose layers are on one ext4.
+func onOverlay(option string) func(*testing.T, string, string) {
+	return func(t *testing.T, scratch, dir string) {
+		base := filepath.Join(scratch, "base")
+		if _, err := os.Stat(base); err != nil {
+			must(t, os.Mkdir(base, 0o755))
+			onImage(96<<20, "", "mkfs.ext4", "-q", "-b", "4096")(t, scratch, base)
+			t.Cleanup(func() { unix.Unmount(base, unix.MNT_DETACH) })
+			for _, sub := range []string{"lower", "upper", "work"} {
+				must(t, os.Mkdir(filepath.Join(base, sub), 0o755))
+			}
+		}
+		run(t, "mount", "-t", "overlay", "overlay", "-o",
+			fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work%[2]s", base, option), dir)
+	}
+}
+
+// onBindfs mounts a directory through FUSE.
+func onBindfs(t *testing.T, scratch, dir string) {
+	source := filepath.Join(scratch, "source")
+	must(t, os.MkdirAll(source, 0o755))
+	run(t, "bindfs", source, dir)
+}
+
+var fsKinds = []fsKind{
+	{"ext4", []string{"mkfs.ext4"}, onImage(96<<20, "", "mkfs.ext4", "-q", "-b", "4096"), true, true, true},
+	{"ext4 with inodes of 128 bytes", []string{"mkfs.ext4"}, onImage(96<<20, "", "mkfs.ext4", "-q", "-b", "4096", "-I", "128"), true, true, false},
+	{"xfs", []string{"mkfs.xfs"}, onImage(320<<20, "", "mkfs.xfs", "-q"), true, true, true},
+	{"btrfs", []string{"mkfs.btrfs"}, onImage(160<<20, "", "mkfs.btrfs", "-q"), true, true, true},
+	{"overlay", []string{"mkfs.ext4"}, onOverlay(""), false, false, true},
+	{"overlay with nfs_export", []string{"mkfs.ext4"}, onOverlay(",nfs_export=on,index=on"), true, true, true},
+	{"bindfs", []string{"bindfs"}, onBindfs, false, false, false},
+}
+
+// eachFS runs a test on all of them; remount unmounts and mounts what the test
+// has in dir, and must be called with nothing open.
+func eachFS(t *testing.T, test func(t *testing.T, k *fsKind, dir string, remount func())) {
+	for i := range fsKinds {
+		k := &fsKinds[i]
+		t.Run(k.name, func(t *testing.T) {
+			needRoot(t, k.programs...)
+			scratch := t.TempDir()
+			dir := filepath.Join(scratch, "mnt")
+			must(t, os.Mkdir(dir, 0o755))
+			k.mount(t, scratch, dir)
+			t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+			test(t, k, dir, func() {
+				must(t, unix.Unmount(dir, 0))
+				k.mount(t, scratch, dir)
+			})
+		})
+	}
+}
+
+// TestFileSystems runs the conformance list.
+func TestFileSystems(t *testing.T) {
+	eachFS(t, func(t *testing.T, k *fsKind, dir string, _ func()) {
+		if !k.posix {
+			return
+		}
+		kinds := map[string]Options{"kernel": {}, "inode": {NoKernelHandles: true}}
+		if !k.kernel {
+			delete(kinds, "kernel")
+		}
+		for kind, o := range kinds {
+			t.Run(kind, func(t *testing.T) {
+				fstest.Run(t, func(t *testing.T) nfsserver.FS { return newFS(t, tempDir(t, dir), o) })
+			})
+		}
+	})
+}
+
+// someFiles makes files in two directories; each holds its own path.
+func someFiles(t *testing.T, f *FS) map[string]nfsserver.Ref {
+	t.Helper()
+	refs := map[string]nfsserver.Ref{}
+	for _, sub := range []string{"a", "b"} {
+		d, _, err := f.Mkdir(me, f.Root(), sub, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
+		must(t, err)
+		for i := range 20 {
+			name := fmt.Sprint(i)
+			path := sub + "/" + name
+			refs[path] = createFile(t, f, d, name, path)
+		}
+	}
+	return refs
+}
+
+// checkRefs checks that each Ref names the file it was made for, or, unless all
+// must be good, none.
+func checkRefs(t *testing.T, f *FS, refs map[string]nfsserver.Ref, good bool, when string) {
+	t.Helper()
+	for path, r := range refs {
+		b := make([]byte, 64)
+		n, err := f.ReadAt(me, r, b, 0)
+		stale := errors.Is(err, nfsserver.ErrStale) || errors.Is(err, syscall.ESTALE)
+		if err == nil && string(b[:n]) != path || err != nil && (good || !stale) {
+			t.Errorf("%s: the handle of %s reads %q, %v", when, path, b[:n], err)
+		}
+	}
+}
+
+// TestHandlesNameTheirFile: over eviction, restart and remount, and after other
+// files were looked up first, a handle reads its own file, or is stale where the
+// file system does not keep what it needs.
+func TestHandlesNameTheirFile(t *testing.T) {
+	eachFS(t, func(t *testing.T, k *fsKind, mnt string, remount func()) {
+		for i, o := range []Options{{}, {NoKernelHandles: true}, {SubtreeCheck: true}} {
+			dir := filepath.Join(mnt, fmt.Sprint("export", i))
+			must(t, os.Mkdir(dir, 0o755))
+			f := newFS(t, dir, o)
+			if got := f.KernelHandles(); got != (k.kernel && !o.NoKernelHandles) {
+				t.Errorf("kernel handles: %v", got)
+			}
+			if k.kernel != k.keeps || f.KeepsHandles() != (k.keeps && (!o.NoKernelHandles || f.top.magic != unix.OVERLAYFS_SUPER_MAGIC)) {
+				t.Errorf("handles outlive the server: %v", f.KeepsHandles())
+			}
+			keeps := f.KeepsHandles()
+			refs := someFiles(t, f)
+			checkRefs(t, f, refs, true, "at once")
+			f.cache.closeAll()
+			f.flush.done.Wait()
+			checkRefs(t, f, refs, true, "after eviction")
+			for round, before := range []func(){func() {}, remount, remount} {
+				f.Close()
+				before()
+				runID++ // as in another process
+				f = newFS(t, dir, o)
+				if round == 2 { // another order than that in which they were made
+					for _, path := range slices.Sorted(maps.Keys(refs)) {
+						d, _, err := f.Lookup(me, f.Root(), filepath.Dir(path))
+						must(t, err)
+						_, _, err = f.Lookup(me, d, filepath.Base(path))
+						must(t, err)
+					}
+				}
+				checkRefs(t, f, refs, keeps, fmt.Sprintf("%+v, after restart %d", o, round))
+			}
+			f.Close()
+		}
+	})
+}
+
+// TestNumberUsedAgain: a new file that gets the inode number of a removed one
+// does not get its handle.
+func TestNumberUsedAgain(t *testing.T) {
+	eachFS(t, func(t *testing.T, k *fsKind, mnt string, _ func()) {
+		if !k.keeps {
+			return // the number is all there is
+		}
+		for i, o := range []Options{{}, {NoKernelHandles: true}} {
+			dir := filepath.Join(mnt, fmt.Sprint("export", i))
+			must(t, os.Mkdir(dir, 0o755))
+			f := newFS(t, dir, o)
+			if !f.KeepsHandles() {
+				f.Close()
+				continue
+			}
+			for range 50 {
+				old := createFile(t, f, f.Root(), "x", "old")
+				must(t, os.Remove(filepath.Join(dir, "x")))
+				f.cache.closeAll()
+				f.flush.done.Wait()
+				fresh := createFile(t, f, f.Root(), "y", "new")
+				b := make([]byte, 8)
+				if n, err := f.ReadAt(me, old, b, 0); err == nil || old == fresh {
+					t.Fatalf("%+v: the handle of a removed file reads %q of another", o, b[:n])
+				}
+				must(t, f.Remove(me, f.Root(), "y"))
+			}
+			f.Close()
+		}
+	})
+}
+
+// TestAnotherFileSystemInItsPlace: handles of the one that was mounted there
+// before open nothing on it.
+func TestAnotherFileSystemInItsPlace(t *testing.T) {
+	eachFS(t, func(t *testing.T, k *fsKind, mnt string, remount func()) {
+		image := filepath.Join(filepath.Dir(mnt), "image")
+		if _, err := os.Stat(image); err != nil || filepath.Base(k.programs[0])[:4] != "mkfs" || !k.keeps || k.name[0] == 'o' {
+			return // not on an image of its own
+		}
+		for _, o := range []Options{{}, {NoKernelHandles: true}} {
+			f := newFS(t, mnt, o)
+			r := createFile(t, f, f.Root(), "public", "public")
+			f.Close()
+			must(t, os.Remove(image)) // the next one has the same name, and the same loop device
+			remount()
+			write(t, "secret", mnt, "secret")
+			f = newFS(t, mnt, o)
+			mustStale(t, f, r, fmt.Sprintf("%+v: a handle of another file system", o))
+			_, _, err := f.Lookup(me, f.Root(), "secret")
+			must(t, err)
+			b := make([]byte, 8)
+			if n, err := f.ReadAt(me, r, b, 0); err == nil {
+				t.Errorf("%+v: a handle of another file system reads %q", o, b[:n])
+			}
+			f.Close()
+		}
+	})
+}
+
+// TestSnapshots: a subvolume of btrfs and its snapshot have the same inodes, and
+// handles of their own, which do not change places with a remount.
+func TestSnapshots(t *testing.T) {
+	needRoot(t, "mkfs.btrfs", "btrfs")
+	for _, o := range []Options{{}, {NoKernelHandles: true}} {
+		scratch := t.TempDir()
+		dir := filepath.Join(scratch, "mnt")
+		must(t, os.Mkdir(dir, 0o755))
+		mount := onImage(160<<20, "", "mkfs.btrfs", "-q")
+		mount(t, scratch, dir)
+		t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+		run(t, "btrfs", "subvolume", "create", filepath.Join(dir, "home"))
+		write(t, "old", dir, "home", "a")
+		run(t, "btrfs", "subvolume", "snapshot", filepath.Join(dir, "home"), filepath.Join(dir, "snap"))
+		write(t, "new", dir, "home", "a")
+		f := newFS(t, dir, o)
+		refs, attrs := map[string]nfsserver.Ref{}, map[string]nfsserver.Attr{}
+		for sub, want := range map[string]string{"home": "new", "snap": "old"} {
+			d, a, err := f.Lookup(me, f.Root(), sub)
+			must(t, err)
+			_, err = f.ReadDir(me, f.Root(), 0, false, func(de *nfsserver.Dirent) bool {
+				if string(de.Name) == sub && de.Fileid != a.Fileid {
+					t.Errorf("%s is listed with fileid %d, and has %d", sub, de.Fileid, a.Fileid)
+				}
+				return true
+			})
+			must(t, err)
+			refs[want], attrs[sub], err = f.Lookup(me, d, "a")
+			must(t, err)
+		}
+		if attrs["home"].Fsid == attrs["snap"].Fsid || attrs["home"].Fileid != attrs["snap"].Fileid {
+			t.Errorf("fsids %x and %x of inodes %d and %d", attrs["home"].Fsid, attrs["snap"].Fsid, attrs["home"].Fileid, attrs["snap"].Fileid)
+		}
+		for _, first := range []string{"snap", "home"} {
+			f.Close()
+			must(t, unix.Unmount(dir, 0))
+			mount(t, scratch, dir)
+			_, err := os.Stat(filepath.Join(dir, first)) // gives out numbers of devices in another order
+			must(t, err)
+			f = newFS(t, dir, o)
+			for want, r := range refs {
+				b := make([]byte, 8)
+				if n, err := f.ReadAt(me, r, b, 0); err != nil || string(b[:n]) != want {
+					t.Errorf("%+v, %s looked up first: %q, %v, want %q", o, first, b[:n], err, want)
+				}
+				if a, err := f.Getattr(r); err != nil || a.Fsid != attrs[map[string]string{"new": "home", "old": "snap"}[want]].Fsid {
+					t.Errorf("%+v: the fsid has changed to %x, %v", o, a.Fsid, err)
+				}
+			}
+		}
+		f.Close()
+	}
+}
