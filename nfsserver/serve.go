@@ -36,20 +36,21 @@ func (s *Server) Start(l Listen) (*Service, error) {
 	var tcp net.Listener
 	if l.TCP != "" {
 		var err error
-		if tcp, err = net.Listen("tcp", l.TCP); err != nil {
+		if tcp, err = transport.Listen(l.TCP); err != nil {
 			return nil, err
 		}
 		v.TCPAddr = tcp.Addr()
 	}
 	if l.RDMA != "" {
-		dev := rnic.Open(l.Device)
-		rdma, err := dev.Listen("tcp", l.RDMA)
+		below, err := transport.Listen(l.RDMA)
 		if err != nil {
 			if tcp != nil {
 				tcp.Close()
 			}
 			return nil, err
 		}
+		dev := rnic.Open(l.Device)
+		rdma := dev.ListenOn(below)
 		v.RDMAAddr = rdma.Addr()
 		v.loops.Go(func() { v.end(v.rpc.ServeRDMA(dev, rdma)) })
 	}

@@ -8,7 +8,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 )
 
 // leastBudget lets a few calls of the largest size run at once.
@@ -21,14 +23,45 @@ type limits struct {
 	handshakes int
 	credits    int
 	budget     string
+
+	given func(flag string) bool // on the command line
 }
 
+// What is taken where no flag and no limit on descriptors says otherwise.
+const (
+	mostConns      = 1024
+	mostHandshakes = 256
+)
+
 func (m *limits) flags(f *pflag.FlagSet) {
-	f.IntVar(&m.conns, "max-conns", 1024, "connections at once; one more takes the place of an idle one or is refused")
+	f.IntVar(&m.conns, "max-conns", mostConns, "connections at once; one more takes the place of an idle one or is refused (fewer where ulimit -n leaves no more)")
 	f.IntVar(&m.perHost, "max-conns-per-host", 0, "of these, from one IPv4 address or IPv6 /64 (default: a quarter, but no fewer than 64)")
-	f.IntVar(&m.handshakes, "max-handshakes", 256, "RDMA connections in start-up at once; one more takes the place of the oldest")
+	f.IntVar(&m.handshakes, "max-handshakes", mostHandshakes, "RDMA connections in start-up at once; one more takes the place of the oldest")
 	f.IntVar(&m.credits, "credits", rpcrdma.DefaultCredits, "calls at once that an RDMA connection is granted")
+	m.given = f.Changed
 	f.StringVar(&m.budget, "budget", "256M", "octets of data under way over RDMA, and each way over TCP (K, M or G)")
+}
+
+// fit makes the numbers that were not given small enough for a limit on descriptors,
+// and says so in a line; "": they are. Half of the descriptors are for connections, those in
+// start-up included; the files that osfs keeps open have three eighths, and the rest is
+// left to what is opened for a moment. package os has raised the limit as far as it goes.
+func (m *limits) fit(descriptors uint64) string {
+	room := int(min(descriptors/2, 1<<20))
+	if m.conns+m.handshakes <= room {
+		return ""
+	}
+	if !m.given("max-handshakes") {
+		m.handshakes = max(1, min(m.handshakes, room/4))
+	}
+	if m.given("max-conns") {
+		if m.conns+m.handshakes <= room {
+			return ""
+		}
+		return fmt.Sprintf("--max-conns %d is more than the limit of %d file descriptors leaves room for: raise it (ulimit -n, LimitNOFILE= of systemd)", m.conns, descriptors)
+	}
+	m.conns = max(1, min(m.conns, room-m.handshakes))
+	return fmt.Sprintf("the limit of %d file descriptors leaves room for %d connections: raise it for more (ulimit -n, LimitNOFILE= of systemd)", descriptors, m.conns)
 }
 
 // apply checks the limits and sets them.
@@ -45,6 +78,12 @@ func (m *limits) apply(l *nfsserver.Listen) error {
 	} {
 		if v.value < v.least || v.value > v.most {
 			return fmt.Errorf("--%s %d: want %d to %d", v.flag, v.value, v.least, v.most)
+		}
+	}
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err == nil {
+		if line := m.fit(files.Cur); line != "" {
+			logrus.Warn(line)
 		}
 	}
 	budget, err := cli.ParseSize(m.budget)

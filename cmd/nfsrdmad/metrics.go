@@ -5,7 +5,8 @@ package main
 import (
 	"encoding/binary"
 	"errors"
-	"net"
+	"io"
+	"log"
 	"net/http"
 	"runtime"
 	"time"
@@ -186,13 +187,14 @@ func rpcStatus(err error) string {
 
 // serve gives the figures out over HTTP until end is called.
 func (m *metrics) serve(addr string) (end func() error, err error) {
-	l, err := net.Listen("tcp", addr)
+	l, err := transport.Listen(addr)
 	if err != nil {
 		return nil, err
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10,
+		ErrorLog: log.New(io.Discard, "", 0)} // what its peers do wrong is theirs to know
 	go server.Serve(l)
 	return server.Close, nil
 }

@@ -1,0 +1,84 @@
+// Listening that refuses connections at once while there is no file descriptor for them.
+
+package transport
+
+import (
+	"errors"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/sirupsen/logrus"
+)
+
+// Listen is net.Listen over TCP, with an Accept for servers that may run out of file
+// descriptors: it keeps one in reserve, and with it takes a connection that there is no
+// room for and closes it. Without that the connection would stay in the kernel's queue,
+// and its client wait for an answer until it gives up.
+func Listen(addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return &reserveListener{Listener: l, reserve: openReserve()}, nil
+}
+
+// A reserveListener is used by one goroutine at a time but for Close and Addr.
+type reserveListener struct {
+	net.Listener
+	reserve *os.File // nil while its place is free, or somebody else's
+	log     RateLog
+}
+
+// openReserve opens what needs nothing but a descriptor; nil where there is none.
+func openReserve() *os.File {
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil
+	}
+	return f
+}
+
+// Accept returns the next connection for which there is a descriptor, and one in
+// reserve for the next that there is none for.
+func (l *reserveListener) Accept() (net.Conn, error) {
+	for {
+		if l.reserve == nil {
+			l.reserve = openReserve()
+		}
+		c, err := l.Listener.Accept()
+		if err != nil && full(err) {
+			// The connection that waits, or the next, gets the place of the reserve.
+			if l.reserve != nil {
+				l.reserve.Close()
+				l.reserve = nil
+				c, err = l.Listener.Accept()
+			}
+			if err != nil && full(err) { // somebody else was quicker
+				time.Sleep(acceptBackoff)
+				continue
+			}
+		}
+		if err != nil {
+			if l.reserve != nil {
+				l.reserve.Close()
+				l.reserve = nil
+			}
+			return nil, err
+		}
+		if l.reserve != nil {
+			return c, nil
+		}
+		if l.reserve = openReserve(); l.reserve != nil {
+			return c, nil
+		}
+		l.log.Warn("connection refused: there are no file descriptors left", logrus.Fields{"peer": c.RemoteAddr()})
+		c.Close()
+	}
+}
+
+// full reports whether err is that there are no descriptors left, in the process or on the machine.
+func full(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
