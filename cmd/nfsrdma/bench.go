@@ -19,7 +19,7 @@ import (
 )
 
 // benchTests is the tests that there are, in the order they run.
-var benchTests = []string{"null", "getattr", "write", "read", "randread", "randwrite"}
+var benchTests = []string{"null", "getattr", "lookup", "write", "read", "randread", "randwrite"}
 
 type benchFlags struct {
 	depth    int
@@ -40,6 +40,7 @@ one file there and removes it.
 
   null       NULL, one at a time: the latency of a round trip
   getattr    GETATTR at --depth
+  lookup     LOOKUP of the file at --depth
   write      1 MiB writes in order, COMMIT at the end
   read       1 MiB reads in order
   randread   4 KiB reads anywhere

@@ -78,7 +78,7 @@ func (r *benchReport) compare(raw rawFigures) {
 
 // benchTitles is what the table calls the tests.
 var benchTitles = map[string]string{
-	"null": "NULL", "getattr": "GETATTR", "read": "READ 1 MiB", "write": "WRITE 1 MiB + COMMIT",
+	"null": "NULL", "getattr": "GETATTR", "lookup": "LOOKUP", "read": "READ 1 MiB", "write": "WRITE 1 MiB + COMMIT",
 	"randread": "READ 4 KiB random", "randwrite": "WRITE 4 KiB random + COMMIT",
 }
 

@@ -66,6 +66,10 @@ func (b *benchRun) fileTest(ctx context.Context, name string, l *loop) error {
 		return f.WriteAt(s.out[:n], off)
 	}
 	switch name {
+	case "lookup":
+		if err := b.lookups(ctx, l); err != nil {
+			return err
+		}
 	case "read":
 		l.op = func(s *benchSlot, i int64) (int, error) { return read(s, seqBlock, i%blocks*seqBlock) }
 	case "write":
@@ -82,6 +86,20 @@ func (b *benchRun) fileTest(ctx context.Context, name string, l *loop) error {
 	}
 	if l.end != nil {
 		return b.verify(ctx, f)
+	}
+	return nil
+}
+
+// lookups makes l look the file up in its directory.
+func (b *benchRun) lookups(ctx context.Context, l *loop) error {
+	dir, base, _, err := b.fsys.Parent(ctx, b.name)
+	if err != nil {
+		return err
+	}
+	c, calls := dir.Client(), context.WithoutCancel(ctx)
+	l.op = func(*benchSlot, int64) (int, error) {
+		_, err := c.Lookup(calls, dir.Root(), base)
+		return 0, err
 	}
 	return nil
 }

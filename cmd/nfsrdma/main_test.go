@@ -203,7 +203,7 @@ func TestBench(t *testing.T) {
 				t.Errorf("%s: %+v", x.Name, x)
 			}
 		}
-		if out := nfs(t, "bench", "--duration", "5ms", "--no-raw", "--tests", "null,getattr", base+"/mem"); !strings.Contains(out, "GETATTR") {
+		if out := nfs(t, "bench", "--duration", "5ms", "--no-raw", "--tests", "null,getattr,lookup", base+"/mem"); !strings.Contains(out, "GETATTR") || !strings.Contains(out, "LOOKUP") {
 			t.Errorf("table:\n%s", out)
 		}
 		if out := nfs(t, "ls", base+"/dir"); out != "" {
