@@ -14,12 +14,14 @@ func (s *Server) nfsProgram() *transport.Program {
 	for _, x := range s.exports {
 		quick = quick && x.info.Quick
 	}
+	// To find out groups may take a directory service, which no other call waits for.
+	local := quick && !s.squash.ManageGIDs
 	procs := []transport.Procedure{
 		nfs3.ProcNull:        {Run: null, Inline: true, Idempotent: true},
 		nfs3.ProcGetattr:     {Run: s.getattr, Inline: quick, Idempotent: true},
 		nfs3.ProcSetattr:     {Run: s.setattr},
 		nfs3.ProcLookup:      {Run: s.lookup, Idempotent: true},
-		nfs3.ProcAccess:      {Run: s.access, Inline: quick, Idempotent: true},
+		nfs3.ProcAccess:      {Run: s.access, Inline: local, Idempotent: true},
 		nfs3.ProcReadlink:    {Run: s.readlink, Idempotent: true},
 		nfs3.ProcRead:        {Run: s.read, Idempotent: true},
 		nfs3.ProcWrite:       {Run: s.write, Idempotent: true, NoOverlap: true},

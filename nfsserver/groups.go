@@ -20,7 +20,7 @@ const (
 
 // A groupTable knows the groups of users. The zero value asks the machine.
 type groupTable struct {
-	lookup func(uid uint32) (gid uint32, gids []uint32, err error) // nil: lookupGroups
+	lookup func(uid uint32) (gid uint32, gids []uint32, err error) // nil: FileGroups
 
 	mu    sync.Mutex // guards all below
 	users map[uint32]*userGroups
@@ -51,6 +51,15 @@ func (t *groupTable) limit(w *Cred) {
 	}
 	if slices.ContainsFunc(w.GIDs, foreign) {
 		w.GIDs = slices.DeleteFunc(slices.Clone(w.GIDs), foreign)
+	}
+}
+
+// replace gives w the supplementary groups that its user has here. What it said of
+// them is not looked at.
+func (t *groupTable) replace(w *Cred) {
+	w.GIDs = nil
+	if u := t.of(w.UID); u != nil && u.known {
+		w.GIDs = u.gids
 	}
 }
 
@@ -119,7 +128,7 @@ func (t *groupTable) begin(uid uint32) *userGroups {
 func (t *groupTable) fetch(uid uint32, u *userGroups) {
 	lookup := t.lookup
 	if lookup == nil {
-		lookup = lookupGroups
+		lookup = FileGroups
 	}
 	gid, gids, err := lookup(uid)
 	u.gid, u.gids, u.known = gid, gids, err == nil
@@ -130,9 +139,9 @@ func (t *groupTable) fetch(uid uint32, u *userGroups) {
 	t.users[uid] = u
 }
 
-// lookupGroups asks the user database: /etc/passwd and /etc/group or, in a
-// build with cgo, whatever nsswitch.conf names.
-func lookupGroups(uid uint32) (gid uint32, gids []uint32, err error) {
+// FileGroups returns the primary and all groups of a user. It asks the user database: /etc/passwd and /etc/group or, in a
+// build with cgo, whatever nsswitch.conf names. Options.Groups may know more.
+func FileGroups(uid uint32) (gid uint32, gids []uint32, err error) {
 	u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
 	if err != nil {
 		return 0, nil, err

@@ -31,6 +31,11 @@ type Squash struct {
 	All      bool
 	UID, GID uint32
 	GIDs     []uint32
+	// ManageGIDs gives callers the supplementary groups that this machine knows of for
+	// their user, instead of the at most 16 that AUTH_SYS has room for (manage-gids of
+	// Linux's server). The primary group stays what they say; who is not known here,
+	// or not in time, has no others.
+	ManageGIDs bool
 	// TrustLocal believes callers on this machine as it does those on others.
 	TrustLocal bool
 	// ReservedPort refuses callers over TCP whose source port is not below 1024, which
@@ -102,6 +107,9 @@ func (s *Server) who(c *transport.Call) Cred {
 	w := Cred{c.Cred.UID, c.Cred.GID, c.Cred.GIDs}
 	if owner := s.owner(c); owner.Kind == transport.OwnerLocal && owner.UID != 0 {
 		s.groups.limit(&w)
+	}
+	if q.ManageGIDs {
+		s.groups.replace(&w)
 	}
 	if q.NoRootSquash {
 		return w

@@ -18,9 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noRootSquash lets the tests' root be root.
-var noRootSquash = nfsserver.Squash{}
-
 // needTools skips a test where this process is not root or a program is missing,
 // and writes that down for the report of the whole run. In CI it fails instead.
 func needTools(t *testing.T, programs ...string) {
@@ -81,7 +78,7 @@ func newVolume(t *testing.T) *volume {
 	}
 	old := unix.Umask(0) // as nfsrdmad does
 	t.Cleanup(func() { unix.Umask(old) })
-	h := serve(t, nfsserver.Options{Squash: noRootSquash, Exports: []nfsserver.Export{{Name: "/x", FS: diskAt(t, dir)}}})
+	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: diskAt(t, dir)}}})
 	return &volume{T: t, dir: dir, host: h, root: h.dial(root).mount("/x")}
 }
 

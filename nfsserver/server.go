@@ -43,6 +43,10 @@ type Options struct {
 	Key [KeySize]byte
 	// Squash says who is believed, and as whom callers act.
 	Squash Squash
+	// Groups looks up the primary and all groups of a user of this machine; an error
+	// stands for a user it does not know. It is called at most once a minute for each
+	// user. nil: FileGroups.
+	Groups func(uid uint32) (gid uint32, gids []uint32, err error)
 	// AsyncNames lets changes of names and attributes be answered before they are
 	// on stable storage, which RFC 1813 §4.8 does not allow: a crash of the machine
 	// may then take back what a client was told is done. Data written is not affected.
@@ -86,6 +90,7 @@ func New(o Options) (*Server, error) {
 		rand.Read(o.Key[:])
 	}
 	s := &Server{key: newSipKey(&o.Key), byID: make(map[uint32]*export), squash: o.Squash, sync: !o.AsyncNames}
+	s.groups.lookup = o.Groups
 	for _, e := range o.Exports {
 		if err := s.add(e); err != nil {
 			return nil, err

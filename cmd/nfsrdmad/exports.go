@@ -46,7 +46,7 @@ func newServer(o *options, args []string) (_ *nfsserver.Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return nfsserver.New(nfsserver.Options{Exports: exports, Key: key, Squash: squash(o), AsyncNames: o.asyncNames})
+	return nfsserver.New(nfsserver.Options{Exports: exports, Groups: lookupGroups, Key: key, Squash: squash(o), AsyncNames: o.asyncNames})
 }
 
 // openExport opens DIR or DIR=/name.

@@ -16,12 +16,14 @@ type trust struct {
 	rootSquash   bool // as it was asked for before it was the default
 	trustLocal   bool
 	secure       bool
+	manageGIDs   bool
 }
 
 func (t *trust) flags(f *pflag.FlagSet) {
 	f.BoolVar(&t.noRootSquash, "no-root-squash", false, "callers that are root act as root, not as nobody")
 	f.BoolVar(&t.trustLocal, "trust-local", false, "believe what callers on this machine say of who they are, not what the kernel says")
 	f.BoolVar(&t.secure, "secure", false, "refuse callers from other machines whose source port is not below 1024; over TCP only, as Linux's RDMA client uses no such port")
+	f.BoolVar(&t.manageGIDs, "manage-gids", false, "look up the groups of callers on this machine (getent, id), and ignore the at most 16 that they send")
 	f.BoolVar(&t.rootSquash, "root-squash", true, "")
 	_ = f.MarkHidden("root-squash")
 }
@@ -29,6 +31,7 @@ func (t *trust) flags(f *pflag.FlagSet) {
 func (t *trust) apply(s nfsserver.Squash) nfsserver.Squash {
 	t.noRootSquash = t.noRootSquash || !t.rootSquash
 	s.NoRootSquash, s.TrustLocal, s.ReservedPort = t.noRootSquash, t.trustLocal, t.secure
+	s.ManageGIDs = t.manageGIDs
 	return s
 }
 
