@@ -66,6 +66,9 @@ func (f *FS) getattr(n *node) (nfsserver.Attr, error) {
 		return nfsserver.Attr{}, nfsserver.ErrStale
 	}
 	n.grants.see(&st)
+	if n.shifts && st.Ctim != n.ctime && !n.settled.Swap(true) {
+		f.seeBirth(n) // what was changed has been copied up, and is not again
+	}
 	return attrOf(&st, n.fsid), nil
 }
 

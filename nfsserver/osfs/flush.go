@@ -59,6 +59,9 @@ var flushData = unix.Fdatasync
 
 // retire closes a node that nobody has a reference to.
 func (f *FS) retire(n *node) {
+	if n.shifts {
+		f.seeBirth(n)
+	}
 	if !n.dirty.Load() || n.write.Load() < 0 || f.closed.Load() {
 		n.close()
 		return

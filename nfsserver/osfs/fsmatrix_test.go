@@ -297,3 +297,55 @@ func TestSnapshots(t *testing.T) {
 		f.Close()
 	}
 }
+
+// TestCopyUp: a file of a lower layer keeps its handle when a change through the
+// server copies it up, also after eviction, and has no second one.
+func TestCopyUp(t *testing.T) {
+	needRoot(t, "mkfs.ext4")
+	scratch := t.TempDir()
+	dir := filepath.Join(scratch, "mnt")
+	must(t, os.Mkdir(dir, 0o755))
+	mount := onOverlay("")
+	mount(t, scratch, dir)
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	must(t, unix.Unmount(dir, 0))
+	changes := map[string]func(f *FS, r nfsserver.Ref, name string) error{
+		"write": func(f *FS, r nfsserver.Ref, _ string) error {
+			_, err := f.WriteAt(me, r, []byte("W"), 0)
+			return err
+		},
+		"chmod": func(f *FS, r nfsserver.Ref, _ string) error {
+			return f.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o600})
+		},
+		"rename": func(f *FS, r nfsserver.Ref, name string) error { return f.Rename(me, f.Root(), name, f.Root(), name) },
+		"move": func(f *FS, r nfsserver.Ref, name string) error {
+			return f.Rename(me, f.Root(), name, f.Root(), name+"2")
+		},
+		"link": func(f *FS, r nfsserver.Ref, name string) error { return f.Link(me, r, f.Root(), name+"2") },
+	}
+	for name := range changes {
+		write(t, name, scratch, "base", "lower", name)
+	}
+	mount(t, scratch, dir)
+	f := newFS(t, dir, Options{})
+	for name, change := range changes {
+		r, _, err := f.Lookup(me, f.Root(), name)
+		must(t, err)
+		must(t, change(f, r, name))
+		if name == "move" {
+			name = "move2"
+		}
+		for _, when := range []string{"at once", "after eviction"} {
+			again, _, err := f.Lookup(me, f.Root(), name)
+			must(t, err)
+			if again != r {
+				t.Errorf("%s, %s: a second handle", name, when)
+			}
+			if _, err := f.Getattr(r); err != nil {
+				t.Errorf("%s, %s: %v", name, when, err)
+			}
+			f.cache.closeAll()
+			f.flush.done.Wait()
+		}
+	}
+}

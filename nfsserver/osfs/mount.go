@@ -25,6 +25,7 @@ type mount struct {
 	top    bool // that of the export: always open
 	kernel bool // handles are the kernel's
 	keeps  bool // handles outlive this run
+	shifts bool // a file's time of birth changes when it is first changed
 
 	// Guarded by mountTable.mu, for those of the table.
 	refs int
@@ -57,7 +58,7 @@ func newMount(fd int, o *Options, top bool) (*mount, error) {
 	m.keeps = keeper(m.magic)
 	m.kernel = m.keeps && !o.NoKernelHandles && m.probe()
 	if m.magic == unix.OVERLAYFS_SUPER_MAGIC && !m.kernel {
-		m.keeps = false // inode numbers and birth times change when a file is first written
+		m.keeps, m.shifts = false, true
 	}
 	m.id = m.fsid
 	if !top {

@@ -20,6 +20,9 @@ type node struct {
 	fsid uint64
 	typ  nfsserver.FileType
 
+	shifts bool          // the time of birth may change
+	ctime  unix.Timespec // when the node was made
+
 	// Guarded by the cache shard's mu.
 	refs       int
 	dead       bool   // not in the cache any more
@@ -32,6 +35,7 @@ type node struct {
 	read, write atomic.Int32
 	written     atomic.Uint32 // the cache's tick when write was last used
 	dirty       atomic.Bool   // written to since the last Sync began
+	settled     atomic.Bool   // it shifts no more
 	proven      atomic.Uint32 // 1 + the cache's tick when it was last seen to lie in the export; 0: never
 
 	grants grants
@@ -41,7 +45,7 @@ type node struct {
 }
 
 func newNode(x *file) *node {
-	n := &node{ref: x.ref, key: x.key, fsid: x.fsid, typ: fileType(x.st.Mode)}
+	n := &node{ref: x.ref, key: x.key, fsid: x.fsid, typ: fileType(x.st.Mode), shifts: x.shifts, ctime: x.st.Ctim}
 	n.path.Store(-1)
 	n.read.Store(-1)
 	n.write.Store(-1)

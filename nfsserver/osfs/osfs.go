@@ -64,6 +64,7 @@ type FS struct {
 	creds   creds
 
 	mounts mountTable // with cross
+	births births     // of files that shift
 
 	cache  cache
 	index  index

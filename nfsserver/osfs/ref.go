@@ -38,6 +38,8 @@ type file struct {
 	key  inodeKey
 	fsid uint64
 	st   unix.Stat_t
+
+	shifts bool // the time of birth may change
 }
 
 // describe fills x for the open file fd.
@@ -59,7 +61,12 @@ func (f *FS) describe(fd int, x *file) error {
 		x.ref, err = kernelRefOf(m, fd)
 		return err
 	}
-	generation, err := generationOf(m, fd)
+	var generation uint64
+	if x.shifts = m.shifts; m.shifts {
+		generation, err = f.madeAt(fd, x.key)
+	} else {
+		generation, err = generationOf(m, fd)
+	}
 	x.ref = inodeRefOf(x.key, generation)
 	return err
 }
