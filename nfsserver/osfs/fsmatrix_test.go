@@ -349,3 +349,56 @@ func TestCopyUp(t *testing.T) {
 		}
 	}
 }
+
+// page lists n names from the cookie on.
+func page(t *testing.T, f *FS, d nfsserver.Ref, cookie uint64, n int) (names []string, last uint64, eof bool) {
+	t.Helper()
+	last = cookie
+	eof, err := f.ReadDir(me, d, cookie, false, func(de *nfsserver.Dirent) bool {
+		if len(names) == n {
+			return false
+		}
+		names, last = append(names, string(de.Name)), de.Cookie
+		return true
+	})
+	must(t, err)
+	return names, last, eof
+}
+
+// TestListingsDoNotDisturb: who lists a directory, and removes what he has seen,
+// misses no name and sees none twice while another begins to list it.
+func TestListingsDoNotDisturb(t *testing.T) {
+	eachFS(t, func(t *testing.T, k *fsKind, mnt string, remount func()) {
+		const files, first = 600, 200
+		for i := range files {
+			write(t, "", mnt, "d", fmt.Sprint("f", i))
+		}
+		if k.name[0] == 'o' { // an overlay keeps lists of merged directories alone
+			must(t, os.MkdirAll(filepath.Join(filepath.Dir(mnt), "base", "lower", "d"), 0o755))
+			remount()
+		}
+		f := newFS(t, mnt, Options{})
+		defer f.Close()
+		d, _, err := f.Lookup(me, f.Root(), "d")
+		must(t, err)
+		seen := map[string]int{}
+		names, cookie, eof := page(t, f, d, 0, first)
+		for !eof {
+			for _, name := range names {
+				if seen[name]++; name != "." && name != ".." {
+					must(t, f.Remove(me, d, name))
+				}
+			}
+			page(t, f, d, 0, 50) // another client begins
+			names, cookie, eof = page(t, f, d, cookie, first)
+		}
+		for _, name := range names {
+			seen[name]++
+		}
+		for i := range files {
+			if n := seen[fmt.Sprint("f", i)]; n != 1 {
+				t.Errorf("f%d was listed %d times", i, n)
+			}
+		}
+	})
+}

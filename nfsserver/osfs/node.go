@@ -40,8 +40,8 @@ type node struct {
 
 	grants grants
 
-	dirMu sync.Mutex // guards pos and the file offset of read, of a directory
-	pos   uint64     // directory cookie at which read stands
+	dirMu    sync.Mutex // guards listings
+	listings []listing  // of a directory, those begun and not in use, the oldest first
 }
 
 func newNode(x *file) *node {
@@ -123,6 +123,10 @@ func (n *node) close() {
 	if write >= 0 && write != read {
 		unix.Close(int(write))
 	}
+	for _, l := range n.listings {
+		unix.Close(l.fd)
+	}
+	n.listings = nil
 }
 
 // acquire returns the node of a Ref, with a reference.

@@ -17,9 +17,7 @@ const cookieVerf = 0x4e46535244_4d4131
 
 var direntBufs = sync.Pool{New: func() any { b := make([]byte, direntBuf); return &b }}
 
-// ReadDir goes over a directory from the cookie on. One descriptor serves all
-// readers of a directory, one after the other; who goes on where the last one
-// stopped does so without a seek.
+// ReadDir goes over a directory from the cookie on.
 func (f *FS) ReadDir(c nfsserver.Cred, r nfsserver.Ref, cookie uint64, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
 	if cookie > math.MaxInt64 {
 		return false, nfsserver.ErrBadCookie // no position is negative
@@ -33,30 +31,26 @@ func (f *FS) ReadDir(c nfsserver.Cred, r nfsserver.Ref, cookie uint64, plus bool
 		return false, err
 	}
 	plus = plus && f.allowed(d, &c, nfsserver.MayExec) == nil
-	fd, err := f.reader(d)
+	l, err := d.takeListing(cookie)
 	if err != nil {
 		return false, err
 	}
 	buf := direntBufs.Get().(*[]byte)
 	defer direntBufs.Put(buf)
-	d.dirMu.Lock()
-	defer d.dirMu.Unlock()
-	if d.pos != cookie || cookie == 0 {
-		if _, err := unix.Seek(fd, int64(cookie), unix.SEEK_SET); err != nil {
-			return false, nfsserver.ErrBadCookie
-		}
-		d.pos = cookie
+	eof, err := f.readDir(d, &l, *buf, plus, emit)
+	if err != nil || eof {
+		unix.Close(l.fd)
+		return eof, err
 	}
-	return f.readDir(d, fd, *buf, plus, emit)
+	d.keepListing(l)
+	return false, nil
 }
 
-// readDir emits entries from where fd stands; d.dirMu is held.
-func (f *FS) readDir(d *node, fd int, buf []byte, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
-	last := d.pos
-	d.pos = ^uint64(0) // until we know better: the next reader seeks
+// readDir emits entries from where l stands.
+func (f *FS) readDir(d *node, l *listing, buf []byte, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
 	var de nfsserver.Dirent
 	for {
-		n, err := unix.Getdents(fd, buf)
+		n, err := unix.Getdents(l.fd, buf)
 		if err == unix.EINTR {
 			continue
 		}
@@ -64,15 +58,14 @@ func (f *FS) readDir(d *node, fd int, buf []byte, plus bool, emit func(*nfsserve
 			return false, readDirError(err)
 		}
 		if n == 0 {
-			d.pos = last
 			return true, nil
 		}
 		var raw rawDirent
 		for b := raw.next(buf[:n]); b != nil; b = raw.next(b) {
-			if raw.ino != 0 && f.dirent(d, fd, &raw, plus, &de) && !emit(&de) {
+			if raw.ino != 0 && f.dirent(d, l.fd, &raw, plus, &de) && !emit(&de) {
 				return false, nil
 			}
-			last = raw.off
+			l.pos = raw.off
 		}
 	}
 }

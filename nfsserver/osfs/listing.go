@@ -1,0 +1,61 @@
+// Listings of a directory: a descriptor for each that clients are at.
+
+package osfs
+
+import (
+	"slices"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"golang.org/x/sys/unix"
+)
+
+// A listing is an open directory and the cookie that it was read up to. Each
+// client that reads a directory page by page goes on with its own: on an overlay
+// a descriptor holds the list of names of the moment when it was last rewound, by
+// which its positions count, so that two clients with one would miss names.
+type listing struct {
+	fd  int
+	pos uint64
+}
+
+// maxListings bounds those that are kept of one directory; one that is left out
+// goes on with a new descriptor.
+const maxListings = 8
+
+// takeListing returns the listing that has been read up to the cookie, or a new
+// one put there. It belongs to the caller, who has a reference to n.
+func (n *node) takeListing(cookie uint64) (l listing, err error) {
+	l.fd = -1
+	if cookie != 0 {
+		n.dirMu.Lock()
+		if i := slices.IndexFunc(n.listings, func(l listing) bool { return l.pos == cookie }); i >= 0 {
+			l = n.listings[i]
+			n.listings = slices.Delete(n.listings, i, i+1)
+		}
+		n.dirMu.Unlock()
+	}
+	if l.fd < 0 {
+		if l.fd, err = openHere(n.fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY); err != nil {
+			return l, err
+		}
+	}
+	if cookie != 0 { // it has been read further than what was sent
+		if _, err := unix.Seek(l.fd, int64(cookie), unix.SEEK_SET); err != nil {
+			unix.Close(l.fd)
+			return l, nfsserver.ErrBadCookie
+		}
+	}
+	l.pos = cookie
+	return l, nil
+}
+
+// keepListing keeps l for whoever reads on.
+func (n *node) keepListing(l listing) {
+	n.dirMu.Lock()
+	defer n.dirMu.Unlock()
+	if len(n.listings) == maxListings {
+		unix.Close(n.listings[0].fd)
+		n.listings = slices.Delete(n.listings, 0, 1)
+	}
+	n.listings = append(n.listings, l)
+}
