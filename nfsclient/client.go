@@ -77,7 +77,7 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 		return nil, fmt.Errorf("%d connections: not in 1..%d", opt.Conns, maxConns)
 	}
 	c := &Client{opt: opt}
-	c.cfg = transport.ClientConfig{Service: "nfs", CallTimeout: opt.CallTimeout, RetryTimeout: opt.RetryTimeout, Responding: opt.Responding, Probe: true}
+	c.cfg = transport.ClientConfig{Service: "nfs", CallTimeout: opt.CallTimeout, RetryTimeout: opt.RetryTimeout, Responding: opt.Responding, Probe: true, ReservedPort: true}
 	if opt.Cred != nil {
 		c.cfg.Cred = *opt.Cred
 	} else {

@@ -225,6 +225,45 @@ func TestOwnersOfCallers(t *testing.T) {
 	}
 }
 
+// TestReservedPortAskedFor: of callers whom the kernel does not know, over TCP.
+func TestReservedPortAskedFor(t *testing.T) {
+	needRoot(t)
+	q := nfsserver.Squash{ReservedPort: true}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, c := range []struct {
+		owner          transport.Owner
+		rdma, reserved bool
+		want           string
+	}{
+		{transport.Owner{Kind: transport.OwnerRemote}, false, false, tooWeak},
+		{transport.Owner{Kind: transport.OwnerRemote}, false, true, "1000:5"},
+		{transport.Owner{Kind: transport.OwnerRemote}, true, false, "1000:5"},
+		{transport.Owner{Kind: transport.OwnerLocal, UID: 1000}, false, false, "1000:1001"},
+		{transport.Owner{}, false, true, tooWeak},
+	} {
+		tcp, rdma := serveSecret(t, q, &c.owner)
+		if c.rdma {
+			if got := actAs(true, at("127.0.0.1", rdma), sys(1000, 5)); got != c.want {
+				t.Errorf("%+v: %s", c, got)
+			}
+			continue
+		}
+		conn, err := transport.DialTCP(ctx, at("127.0.0.1", tcp), transport.ClientConfig{Cred: sys(1000, 5), ReservedPort: c.reserved})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := makeFile(ctx, conn)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+		conn.Close()
+	}
+}
+
 // actorEnv has TestActor be a client in a process of its own: "NETWORK ADDRESS UID GID...".
 const actorEnv = "NFSRDMA_TEST_ACTOR"
 

@@ -41,6 +41,9 @@ type ClientConfig struct {
 	// Probe has a new TCP connection answer one call before it is used, as those of
 	// DialRDMA always do: then a port that is not one of ONC RPC fails to connect.
 	Probe bool
+	// ReservedPort has TCP connections come from a port below 1024 where this process
+	// may bind one (CAP_NET_BIND_SERVICE), which some servers ask for; else from any.
+	ReservedPort bool
 	// MaxRetries bounds how often one call is sent again; 0: as often as
 	// CallTimeout allows; less than 0: never.
 	MaxRetries int

@@ -18,8 +18,11 @@ const callSpace = 1 << 10
 func DialTCP(ctx context.Context, addr string, cfg ClientConfig) (*Client, error) {
 	c := newClient(cfg, addr)
 	c.dial = func(ctx context.Context) (link, error) {
-		var d net.Dialer
-		nc, err := d.DialContext(ctx, "tcp", addr)
+		dial := new(net.Dialer).DialContext
+		if cfg.ReservedPort {
+			dial = dialReserved
+		}
+		nc, err := dial(ctx, "tcp", addr)
 		if err != nil {
 			return nil, err
 		}

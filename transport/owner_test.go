@@ -55,7 +55,8 @@ func ownerChild(spec string) {
 	var c *Client
 	var err error
 	switch way {
-	case "tcp":
+	case "tcp", "reserved":
+		cfg.ReservedPort = way == "reserved"
 		c, err = DialTCP(context.Background(), addr, cfg)
 	case "rdma":
 		c, err = DialRDMA(context.Background(), rnic.Open(rnic.DeviceConfig{}), addr, cfg)

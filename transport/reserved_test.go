@@ -1,0 +1,109 @@
+// Source ports of TCP clients: reserved ones where they may be had.
+
+package transport
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// portOf is the source port of a connection made by dialReserved.
+func portOf(t *testing.T, addr string) (port int, c net.Conn) {
+	t.Helper()
+	c, err := dialReserved(bg, "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.LocalAddr().(*net.TCPAddr).Port, c
+}
+
+func TestReservedPort(t *testing.T) {
+	needRoot(t)
+	for _, at := range []string{"127.0.0.1:0", "[::1]:0"} {
+		l, err := net.Listen("tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		seen := map[int]bool{}
+		for range 8 { // all are there at once, so none is another's
+			port, c := portOf(t, l.Addr().String())
+			defer c.Close()
+			if port >= 1024 || port < 512 || seen[port] || slices.Contains(wellKnown, port) {
+				t.Errorf("port %d", port)
+			}
+			seen[port] = true
+		}
+	}
+}
+
+// TestReservedPortsAreNotAllTaken: with all in use a connection comes from an ordinary one.
+func TestReservedPortsAreNotAllTaken(t *testing.T) {
+	needRoot(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for p := reservedFirst; p <= reservedLast; p++ {
+		if taken, err := net.Listen("tcp", ":"+strconv.Itoa(p)); err == nil {
+			defer taken.Close()
+		}
+	}
+	port, c := portOf(t, l.Addr().String())
+	defer c.Close()
+	if port < 1024 {
+		t.Errorf("port %d", port)
+	}
+}
+
+// TestReservedPortIsNoMust: a server that refuses is told of, and who may not bind connects all the same.
+func TestReservedPortIsNoMust(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	if _, err := dialReserved(bg, "tcp", addr); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("nobody listens: %v", err)
+	}
+	needRoot(t)
+	tcp, _ := serveOwners(t, ServerConfig{}, "127.0.0.1:0")
+	if got := asUser(t, 1000, "reserved", tcp); got != "uid 1000 of this machine" {
+		t.Errorf("as a user: %q", got)
+	}
+}
+
+// TestClientsPort: DialTCP takes a reserved port when it is told to.
+func TestClientsPort(t *testing.T) {
+	needRoot(t)
+	p := &Program{Name: "PORT", Number: testProg, Version: testVers, Procs: []Procedure{1: {Name: "PORT", Run: func(c *Call) error {
+		c.Res.String(c.Remote.String())
+		return nil
+	}}}}
+	s := NewServer(ServerConfig{}, p)
+	addr, done, err := listenTCP(s, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shutdown(t, s, done)
+	for _, reserved := range []bool{true, false} {
+		c, err := DialTCP(context.Background(), addr, ClientConfig{ReservedPort: reserved})
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := askOwner(c)
+		c.Close()
+		port, err := strconv.Atoi(from[strings.LastIndex(from, ":")+1:])
+		if err != nil || (port < 1024) != reserved {
+			t.Errorf("reserved %t: from %s", reserved, from)
+		}
+	}
+}
