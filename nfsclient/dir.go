@@ -73,13 +73,23 @@ func (e *DirEntry) String() string { return fs.FormatDirEntry(e) }
 // Entries lists a directory page by page in the server's order, without "."
 // and "..". An error ends it. Breaking off the loop is fine.
 func (f *FS) Entries(ctx context.Context, name string) iter.Seq2[*DirEntry, error] {
+	return f.entries(ctx, name, false)
+}
+
+// Names is Entries by READDIR: entries have name and number alone, and ask the
+// server for anything else. It spares a server the attributes that nobody reads.
+func (f *FS) Names(ctx context.Context, name string) iter.Seq2[*DirEntry, error] {
+	return f.entries(ctx, name, true)
+}
+
+func (f *FS) entries(ctx context.Context, name string, plain bool) iter.Seq2[*DirEntry, error] {
 	return func(yield func(*DirEntry, error) bool) {
 		n, err := f.walk(ctx, name, true)
 		if err != nil {
 			yield(nil, pathError("readdir", name, err))
 			return
 		}
-		l := &lister{f: f, ctx: ctx, dir: n.FH}
+		l := &lister{f: f, ctx: ctx, dir: n.FH, plain: plain}
 		for !l.at.EOF {
 			page, err := l.page()
 			if err != nil {
@@ -113,7 +123,7 @@ type lister struct {
 	f     *FS
 	ctx   context.Context
 	dir   nfs3.FH
-	plain bool    // the server has no READDIRPLUS
+	plain bool    // by READDIR: asked for, or the server has nothing better
 	at    DirPage // the page read last
 }
 

@@ -133,8 +133,19 @@ func (f *FS) Access(ctx context.Context, name string, bits uint32) (uint32, erro
 	return got, pathError("access", name, err)
 }
 
-// StatFS returns the space of the file system.
+// StatFS returns the space of the file system that the export is on.
 func (f *FS) StatFS(ctx context.Context) (nfs3.FsstatRes, error) {
 	res, err := f.c.Fsstat(ctx, f.root)
 	return res, pathError("statfs", f.path, err)
+}
+
+// StatFSOf returns the space of the file system that name is on, which is another
+// than the export's where the server lets clients cross mount points.
+func (f *FS) StatFSOf(ctx context.Context, name string) (nfs3.FsstatRes, error) {
+	n, err := f.walk(ctx, name, true)
+	if err != nil {
+		return nfs3.FsstatRes{}, pathError("statfs", name, err)
+	}
+	res, err := f.c.Fsstat(ctx, n.FH)
+	return res, pathError("statfs", name, err)
 }

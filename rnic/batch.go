@@ -42,8 +42,8 @@ type mrRef struct {
 }
 
 func (b *batch) init() {
-	b.iov = make([]syscall.Iovec, 0, batchIovecs)
-	b.scratch = make([]byte, 0, 2<<10)
+	b.iov = make([]syscall.Iovec, 0, 16) // grows to batchIovecs
+	b.scratch = make([]byte, 0, 1<<10)
 }
 
 func (b *batch) empty() bool { return b.left == 0 }

@@ -247,8 +247,9 @@ func TestDirectSinkRevoked(t *testing.T) {
 	}
 }
 
-// TestLargeBufferOnlyWhenBusy: a QP that waits for input, or has ended, holds only its small buffer.
-func TestLargeBufferOnlyWhenBusy(t *testing.T) {
+// TestBuffersOnlyWithInput: a QP that waits for input, or has ended, holds no buffer; a large one only
+// where a small one does not do.
+func TestBuffersOnlyWithInput(t *testing.T) {
 	s := newSide(t, DeviceConfig{}, 4)
 	r := &s.qp.rx
 	r.start(&session{crc: true})
@@ -266,8 +267,8 @@ func TestLargeBufferOnlyWhenBusy(t *testing.T) {
 	}
 	r.r, r.w = 1, 1
 	r.aim()
-	if r.release(true); r.wide != nil || len(r.buf) != rxBufMin {
-		t.Fatal("an idle QP has a large buffer")
+	if r.release(true); r.wide != nil || r.small != nil || r.buf != nil {
+		t.Fatal("an idle QP has a buffer")
 	}
 }
 

@@ -109,6 +109,7 @@ func (qp *QP) PostRecv(wrs ...RecvWR) error {
 	if int(rq.tail-rq.head)+len(wrs) > rq.depth {
 		return ErrRQFull
 	}
+	rq.grow(len(wrs))
 	for i := range wrs {
 		rq.ring[rq.tail&rq.mask] = wrs[i]
 		rq.tail++

@@ -106,7 +106,7 @@ func (qp *QP) start(s *session) error {
 func (qp *QP) rxLoop() {
 	defer qp.loops.Done()
 	defer close(qp.eof)
-	defer qp.rx.giveBack()
+	defer qp.rx.quit()
 	for {
 		err := qp.rx.consume()
 		if err != nil {

@@ -7,20 +7,31 @@ import "sync"
 // A recvQueue is a ring of posted receive buffers. head and tail count for ever
 // and are masked on use.
 type recvQueue struct {
-	// set once
-	depth int
-	mask  uint32
+	depth int // set once
 
 	mu         sync.Mutex
-	ring       []RecvWR // guarded by mu, as is all that follows
+	ring       []RecvWR // guarded by mu, as is all that follows; as large as what was posted made necessary
+	mask       uint32
 	head, tail uint32
 	closed     bool
 }
 
 func (rq *recvQueue) init(depth int) {
 	rq.depth = max(depth, 1)
-	size := ringSize(rq.depth)
-	rq.ring, rq.mask = make([]RecvWR, size), uint32(size-1)
+}
+
+// grow makes room for n more, which the depth allows. The caller holds mu.
+func (rq *recvQueue) grow(n int) {
+	need := int(rq.tail-rq.head) + n
+	if need <= len(rq.ring) {
+		return
+	}
+	size := ringSize(need)
+	ring, mask := make([]RecvWR, size), uint32(size-1)
+	for i := rq.head; i != rq.tail; i++ {
+		ring[i&mask] = rq.ring[i&rq.mask]
+	}
+	rq.ring, rq.mask = ring, mask
 }
 
 // ringSize is the power of two that holds depth entries.

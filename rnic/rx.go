@@ -24,12 +24,12 @@ type receiver struct {
 
 	// owned by the receive loop
 	buf   []byte
-	r, w  int     // buf[r:w] has not been parsed
-	small []byte  // the buffer that is always the QP's
-	wide  *rxBuf  // not nil: buf is this one
-	busy  bool    // a read filled the small buffer, so take a large one when there is input
-	bulk  bool    // the last payload was read directly; another one is likely to follow
-	land  landing // the segment whose payload is on its way to its memory
+	r, w  int      // buf[r:w] has not been parsed
+	small *rxSmall // not nil: buf is this one
+	wide  *rxBuf   // the same; neither: buf is nil, for nothing has come that is not used
+	busy  bool     // a read filled the small buffer, so take a large one when there is input
+	bulk  bool     // the last payload was read directly; another one is likely to follow
+	land  landing  // the segment whose payload is on its way to its memory
 
 	mu        sync.Mutex
 	stopped   bool // guarded by mu, as is all that follows
@@ -142,7 +142,8 @@ func (r *receiver) start(s *session) {
 		r.markers = new(mpa.MarkerReceiver)
 	}
 	r.direct = !s.crc && !s.recvMarks && r.qp.link != nil && r.qp.link.inline()
-	r.small = make([]byte, max(rxBufMin, len(s.early)))
-	r.buf = r.small
-	r.w = copy(r.buf, s.early)
+	if len(s.early) > 0 { // less than a start-up frame may have
+		r.takeSmall()
+		r.w = copy(r.buf, s.early)
+	}
 }

@@ -11,17 +11,29 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/mpa"
 )
 
-// Sizes of the receive buffer. A QP has a small one for itself, for there may be
-// many idle QPs. One whose input fills it takes a large one for as long as
-// input is there, and gives it back when it has to wait for more.
+// Sizes of the receive buffer. A QP has one only while there is input, for there may be
+// many idle QPs: a small one or, once its input has filled that, a large one. It is
+// given back when the QP has to wait for more and there is nothing in it.
 const (
 	rxBufMin = 16 << 10
 	rxBufMax = 256 << 10
 )
 
-type rxBuf [rxBufMax]byte
+type (
+	rxSmall [rxBufMin]byte
+	rxBuf   [rxBufMax]byte
+)
 
-var rxBufs = sync.Pool{New: func() any { return new(rxBuf) }}
+var (
+	rxSmalls = sync.Pool{New: func() any { return new(rxSmall) }}
+	rxBufs   = sync.Pool{New: func() any { return new(rxBuf) }}
+)
+
+// takeSmall gives the QP a small buffer; it has none.
+func (r *receiver) takeSmall() {
+	r.small = rxSmalls.Get().(*rxSmall)
+	r.buf = r.small[:]
+}
 
 // fill reads once. io.EOF comes only on an FPDU boundary.
 func (r *receiver) fill(l link) error {
@@ -45,6 +57,9 @@ func (r *receiver) fill(l link) error {
 // into rest. Between aim and release the memory is held, so head stays valid; the
 // read must not wait meanwhile. When ok is false there is nothing to read for.
 func (r *receiver) aim() (head, rest []byte, ok bool) {
+	if r.buf == nil {
+		r.takeSmall()
+	}
 	if r.land.open && r.land.left() > 0 {
 		head, ok = r.hold()
 		return head, r.buf[:bulkTail], ok
@@ -62,7 +77,7 @@ func (r *receiver) release(idle bool) {
 	if r.land.held {
 		r.letGo()
 	}
-	if idle && r.wide != nil && r.r == r.w {
+	if idle && r.r == r.w {
 		r.giveBack()
 	}
 }
@@ -88,6 +103,8 @@ func (r *receiver) makeRoom() {
 		r.wide = rxBufs.Get().(*rxBuf)
 		r.w = copy(r.wide[:], r.buf[r.r:r.w])
 		r.buf, r.r = r.wide[:], 0
+		rxSmalls.Put(r.small)
+		r.small = nil
 	case r.r == r.w:
 		r.r, r.w = 0, 0
 	case len(r.buf)-r.r < mpa.MaxFPDU:
@@ -96,11 +113,26 @@ func (r *receiver) makeRoom() {
 	}
 }
 
-// giveBack returns to the small buffer; the large one is empty.
+// giveBack returns the buffer, which is empty, to its pool.
 func (r *receiver) giveBack() {
 	if r.wide != nil {
 		rxBufs.Put(r.wide)
 	}
-	r.wide, r.buf = nil, r.small
+	if r.small != nil {
+		rxSmalls.Put(r.small)
+	}
+	r.small, r.wide, r.buf = nil, nil, nil
 	r.r, r.w = 0, 0
+}
+
+// quit returns what the receiver holds when the stream has ended: its buffer, and that of a
+// message that is not whole, whose receive was flushed.
+func (r *receiver) quit() {
+	r.giveBack()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open && r.recv.Pool != nil {
+		r.recv.Pool.Put(r.recv.Buf)
+	}
+	r.open, r.recv = false, RecvWR{}
 }

@@ -110,6 +110,9 @@ func (r *receiver) send(op rdmap.Opcode, h *ddp.Header, payload []byte, n int) e
 		if !ok {
 			return errNoBuffer
 		}
+		if wr.Buf == nil && wr.Pool != nil {
+			wr.Buf = wr.Pool.Get()
+		}
 		r.open, r.op, r.recv, r.placed = true, op, wr, 0
 	} else if op != r.op {
 		return errMixed
@@ -131,7 +134,7 @@ func (r *receiver) send(op rdmap.Opcode, h *ddp.Header, payload []byte, n int) e
 // received completes the receive: remote invalidation first, so that the ULP
 // finds it done (RFC 5040 §6: completion rules).
 func (r *receiver) received(op rdmap.Opcode, inv STag) error {
-	wc := WC{ID: r.recv.ID, QP: r.qp, Op: OpRecv, Len: r.placed, Solicited: op.Solicited()}
+	wc := WC{ID: r.recv.ID, QP: r.qp, Op: OpRecv, Len: r.placed, Buf: r.recv.Buf, Solicited: op.Solicited()}
 	if op.Invalidates() {
 		switch r.qp.dev.remoteInvalidate(r.qp, inv) {
 		case memSTag:

@@ -61,7 +61,7 @@ type sendQueue struct {
 	mask  uint32
 
 	mu               sync.Mutex
-	ring             []sendEntry // guarded by mu, as is all that follows
+	ring             []*sendChunk // guarded by mu, as is all that follows; see at
 	head, next, tail uint32
 	open             bool // posts are taken
 	gated            bool // responder before the first FPDU (RFC 5044 §7.1.2 rule 4), or initiator before its RTR
@@ -90,23 +90,52 @@ type sendQueue struct {
 
 func (sq *sendQueue) init(depth int) {
 	sq.depth = max(depth, 1)
-	size := ringSize(sq.depth)
-	sq.ring, sq.mask = make([]sendEntry, size), uint32(size-1)
+	size := ringSize(sq.depth + chunkEntries) // so that no chunk has entries of both ends
+	sq.ring, sq.mask = make([]*sendChunk, size/chunkEntries), uint32(size-1)
 }
+
+// The ring is made of chunks, which are there only while they hold work: most
+// connections have a deep queue and little in it.
+const chunkEntries = 16
+
+type sendChunk [chunkEntries]sendEntry
+
+var sendChunks = sync.Pool{New: func() any { return new(sendChunk) }}
 
 // setReads sizes the read queues as negotiated.
 func (sq *sendQueue) setReads(ird, ord int) {
 	sq.ird, sq.ord = uint32(ird), uint32(ord)
 	n := ringSize(2 * max(ird, 1)) // those that leave at this moment, and those that follow them
-	sq.irq, sq.irqMask = make([]readResponse, n), uint32(n-1)
+	sq.irqMask = uint32(n - 1)     // made by the first
 	n = ringSize(max(ord, 1))
 	sq.reads, sq.readMask = make([]uint32, n), uint32(n-1)
 }
 
-func (sq *sendQueue) at(i uint32) *sendEntry { return &sq.ring[i&sq.mask] }
+// at is entry i, one of [head, tail).
+func (sq *sendQueue) at(i uint32) *sendEntry {
+	return &sq.ring[(i&sq.mask)/chunkEntries][i%chunkEntries]
+}
+
+// room makes sure that there is an entry at tail.
+func (sq *sendQueue) room() {
+	if c := &sq.ring[(sq.tail&sq.mask)/chunkEntries]; *c == nil {
+		*c = sendChunks.Get().(*sendChunk)
+	}
+}
+
+// vacate lets go of the chunk before head when the last entry of it has been retired: nobody
+// holds an entry that is not in [head, tail), and none of those is in it.
+func (sq *sendQueue) vacate() {
+	if sq.head%chunkEntries == 0 {
+		c := &sq.ring[((sq.head-1)&sq.mask)/chunkEntries]
+		sendChunks.Put(*c)
+		*c = nil
+	}
+}
 
 // push appends a copy of wr. The caller holds mu and has checked for room.
 func (sq *sendQueue) push(wr *SendWR, early *earlyCRCs) {
+	sq.room()
 	e := sq.at(sq.tail)
 	e.SendWR = *wr
 	e.length = wr.Length
@@ -179,6 +208,7 @@ func (sq *sendQueue) retire(qp *QP) (fits bool) {
 		}
 		e.SendWR = SendWR{}
 		sq.head++
+		sq.vacate()
 	}
 	if sq.drained != nil && sq.head == sq.tail && sq.irqHead == sq.irqTail {
 		close(sq.drained)
@@ -247,6 +277,9 @@ func (sq *sendQueue) irqFull() bool {
 
 func (sq *sendQueue) pushIRQ(r *readResponse) {
 	sq.mu.Lock()
+	if sq.irq == nil {
+		sq.irq = make([]readResponse, sq.irqMask+1)
+	}
 	sq.irq[sq.irqTail&sq.irqMask] = *r
 	sq.irqTail++
 	sq.mu.Unlock()

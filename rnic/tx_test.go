@@ -279,7 +279,7 @@ func TestSentIsForgotten(t *testing.T) {
 	s.want(t, OpSend, 1, WCSuccess)
 	s.qp.tx.mu.Lock()
 	defer s.qp.tx.mu.Unlock()
-	for _, v := range s.qp.tx.b.iov[:batchIovecs] {
+	for _, v := range s.qp.tx.b.iov[:cap(s.qp.tx.b.iov)] {
 		if v.Base != nil {
 			t.Fatal("a range is still there")
 		}

@@ -68,10 +68,13 @@ type SendWR struct {
 	Unsignaled bool // no completion unless it fails
 }
 
-// A RecvWR is one buffer for one inbound Send.
+// A RecvWR is one buffer for one inbound Send: Buf, or one of Pool, taken when the Send
+// begins to arrive. That one is the ULP's with WC.Buf, to be put back into the
+// Pool; a receive that is flushed has none.
 type RecvWR struct {
-	ID  uint64
-	Buf []byte
+	ID   uint64
+	Buf  []byte
+	Pool *BufferPool // where Buf is nil
 }
 
 // Status is how a work request ended.
@@ -92,6 +95,7 @@ type WC struct {
 	Op          Opcode
 	Status      Status
 	Len         uint32 // OpRecv: octets received
+	Buf         []byte // OpRecv of a Send: the buffer of the receive
 	Invalidated STag   // OpRecv: our STag that the peer invalidated, or 0
 	Solicited   bool   // OpRecv: the Send asked for an event
 	Immediate   bool   // OpRecv: it was Immediate Data, in Value; the buffer is as it was

@@ -5,6 +5,8 @@ package rpcrdma
 import (
 	"math/bits"
 	"sync"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
 // The sizes of chunk buffers: 4 KiB to 4 MiB. Larger ones are not kept.
@@ -60,4 +62,16 @@ func (f *buffer) put() {
 	if f.class >= 0 {
 		bufferPools[f.class].Put(f)
 	}
+}
+
+// receivePools are the pools of receive buffers, by their size: one for all connections that
+// have the same.
+var receivePools sync.Map // int to *rnic.BufferPool
+
+func receiveBuffers(size int) *rnic.BufferPool {
+	if p, ok := receivePools.Load(size); ok {
+		return p.(*rnic.BufferPool)
+	}
+	p, _ := receivePools.LoadOrStore(size, rnic.NewBufferPool(size))
+	return p.(*rnic.BufferPool)
 }

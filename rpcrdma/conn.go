@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,8 +39,9 @@ type Conn struct {
 	qp      *rnic.QP
 	cfg     Config
 	budget  *Budget
-	private PrivateData // ours
-	client  netip.Addr  // whose calls are remembered in cfg.Fatal
+	buffers *rnic.BufferPool // of receives, and of the streams of replies
+	private PrivateData      // ours
+	client  netip.Addr       // whose calls are remembered in cfg.Fatal
 	kill    chan struct{}
 	done    chan struct{}
 
@@ -72,12 +74,12 @@ type Conn struct {
 	nblocked atomic.Int32 // its length, to look at without the lock
 }
 
-// A recvCtx is one receive buffer and its place in Conn.recvs. It is posted, or
-// it belongs to the Request or Call whose message it holds.
+// A recvCtx is one receive and its place in Conn.recvs. It is posted, or it
+// belongs to the Request or Call whose message it holds.
 type recvCtx struct {
 	id  uint64
-	buf []byte
-	n   int // octets received
+	buf []byte // of Conn.buffers; nil while it is posted
+	n   int    // octets received
 }
 
 // Work request ids: what a completion is for, and the index of it.
@@ -142,6 +144,7 @@ func newConn(dev *rnic.Device, cfg Config) (*Conn, error) {
 		pd:      dev.AllocPD(), // of its own: so its STags are this stream's alone
 		cfg:     cfg,
 		budget:  cfg.Budget,
+		buffers: receiveBuffers(max(cfg.InlineSize, DefaultInlineSize)), // Linux sends that much whatever it was told
 		private: PrivateData{RemoteInvalidate: true, SendSize: cfg.InlineSize, RecvSize: cfg.InlineSize},
 		kill:    make(chan struct{}, 1),
 		done:    make(chan struct{}),
@@ -185,27 +188,29 @@ func (c *Conn) abandon(err error) error {
 	return err
 }
 
-// addReceives posts n more receive buffers.
+// addReceives posts n more receives. Their buffers are those of the messages that arrive.
 func (c *Conn) addReceives(n int) error {
-	size := max(c.cfg.InlineSize, DefaultInlineSize) // Linux sends that much whatever it was told
-	slab := make([]byte, n*size)
+	ctxs := make([]recvCtx, n)
 	wrs := make([]rnic.RecvWR, n)
 	c.mu.Lock()
+	c.recvs = slices.Grow(c.recvs, n)
 	for i := range wrs {
-		r := &recvCtx{id: wrRecv | uint64(len(c.recvs)), buf: slab[:size:size]}
-		slab = slab[size:]
+		r := &ctxs[i]
+		r.id = wrRecv | uint64(len(c.recvs))
 		c.recvs = append(c.recvs, r)
-		wrs[i] = rnic.RecvWR{ID: r.id, Buf: r.buf}
+		wrs[i] = rnic.RecvWR{ID: r.id, Pool: c.buffers}
 	}
 	c.mu.Unlock()
 	return c.qp.PostRecv(wrs...)
 }
 
-// repost gives a receive buffer back to the receive queue (R8166-032). After
+// repost gives a receive back to the receive queue, and its buffer to the pool (R8166-032). After
 // the end of the connection that fails, and nobody needs it.
 func (c *Conn) repost(r *recvCtx) {
+	c.buffers.Put(r.buf)
+	r.buf = nil
 	if !c.retire(r) {
-		_ = c.qp.PostRecv(rnic.RecvWR{ID: r.id, Buf: r.buf})
+		_ = c.qp.PostRecv(rnic.RecvWR{ID: r.id, Pool: c.buffers})
 	}
 }
 
@@ -243,7 +248,7 @@ func (c *Conn) complete(wc *rnic.WC) {
 		c.mu.Lock()
 		r := c.recvs[index]
 		c.mu.Unlock()
-		r.n = int(wc.Len)
+		r.buf, r.n = wc.Buf, int(wc.Len)
 		c.receive(r)
 	case wrCall:
 		c.workDone()

@@ -5,7 +5,8 @@ package rpcrdma
 // pendingCalls finds a Call by its XID. It is a hash table of linked Calls, sized
 // once, so that putting in and taking out never allocates. The Conn's lock guards it.
 type pendingCalls struct {
-	buckets []*Call // linked by Call.nextXID
+	buckets []*Call // linked by Call.nextXID; made by the first call
+	size    int     // of buckets
 	n       int
 }
 
@@ -14,7 +15,7 @@ func (p *pendingCalls) init(n int) {
 	for size < 2*n {
 		size <<= 1
 	}
-	p.buckets = make([]*Call, size)
+	p.size = size
 }
 
 // bucket spreads XIDs that count up, in whichever octet order, over the table.
@@ -24,6 +25,9 @@ func (p *pendingCalls) bucket(xid uint32) **Call {
 
 // find returns the Call of xid, or nil.
 func (p *pendingCalls) find(xid uint32) *Call {
+	if p.n == 0 {
+		return nil
+	}
 	for k := *p.bucket(xid); k != nil; k = k.nextXID {
 		if k.xid == xid {
 			return k
@@ -37,6 +41,9 @@ func (p *pendingCalls) put(k *Call) bool {
 	if p.find(k.xid) != nil {
 		return false
 	}
+	if p.buckets == nil {
+		p.buckets = make([]*Call, p.size)
+	}
 	b := p.bucket(k.xid)
 	k.nextXID, *b = *b, k
 	p.n++
@@ -45,6 +52,9 @@ func (p *pendingCalls) put(k *Call) bool {
 
 // take removes k.
 func (p *pendingCalls) take(k *Call) {
+	if p.n == 0 {
+		return
+	}
 	for b := p.bucket(k.xid); *b != nil; b = &(*b).nextXID {
 		if *b == k {
 			*b, k.nextXID = k.nextXID, nil

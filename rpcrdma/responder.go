@@ -65,7 +65,7 @@ type Request struct {
 func (r *Request) Conn() *Conn { return r.c }
 
 // Scratch is a slice of length 0 for the reply's stream, of good capacity, valid until the reply has left.
-func (r *Request) Scratch() []byte { return r.scratch[:0] }
+func (r *Request) Scratch() []byte { return r.scratch[:0:r.c.cfg.InlineSize] }
 
 // Buffer returns n octets for a result item, valid until the reply has left. It
 // fails (nil) when the budget is spent. Contents are not zeroed.
@@ -95,6 +95,7 @@ func (c *Conn) reserve(r *Request, n int64) bool {
 func (c *Conn) getRequest() *Request {
 	if r := c.idleReqs; r != nil {
 		c.idleReqs, r.next = r.next, nil
+		r.scratch = c.buffers.Get()
 		return r
 	}
 	if len(c.requests) >= 2*c.cfg.MaxCredits+recvSlack {
@@ -103,7 +104,7 @@ func (c *Conn) getRequest() *Request {
 	r := &Request{
 		c:       c,
 		index:   uint64(len(c.requests)),
-		scratch: make([]byte, 0, c.cfg.InlineSize),
+		scratch: c.buffers.Get(),
 	}
 	c.requests = append(c.requests, r)
 	return r
@@ -233,6 +234,8 @@ func (c *Conn) home(r *Request) {
 		r.results[i] = nil
 	}
 	r.results = r.results[:0]
+	c.buffers.Put(r.scratch)
+	r.scratch = nil
 	clear(r.items)
 	clear(r.sgl)
 	clear(r.wrs)
@@ -265,7 +268,7 @@ func (c *Conn) home(r *Request) {
 		c.runPulls()
 	}
 	if recv != nil {
-		r.recv = recv
+		r.recv, r.scratch = recv, c.buffers.Get()
 		r.begin()
 	}
 }

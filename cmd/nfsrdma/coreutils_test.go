@@ -12,6 +12,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A twin is a local directory and the same one on a server.
@@ -54,8 +57,27 @@ func (w *twin) fresh() (local, served, url string) {
 				w.t.Fatal(err)
 			}
 		}
+		w.setTimes(top)
 	}
 	return local, served, w.base + "/" + name
+}
+
+// setTimes makes the times of both trees the same, some of them of this year.
+func (w *twin) setTimes(top string) {
+	old := time.Date(2011, 12, 13, 14, 15, 16, 0, time.UTC)
+	recent := time.Now().Add(-48 * time.Hour).Truncate(time.Hour)
+	for name, when := range map[string]time.Time{"f": recent, "g": old, "d/h": recent.Add(time.Minute), "d/e": old, "d": recent.Add(time.Hour),
+		"z": old.Add(time.Hour), "full/1": old, "full/2": old, "full/sub/3": old, "full/sub": recent, "full": old.Add(time.Minute), ".": recent} {
+		if err := os.Chtimes(filepath.Join(top, name), when, when); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	for _, l := range []string{"lf", "ld", "dang", "loop"} {
+		ts := []unix.Timespec{{Sec: old.Unix()}, {Sec: old.Unix() + int64(len(l))}}
+		if err := unix.UtimesNanoAt(unix.AT_FDCWD, filepath.Join(top, l), ts, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			w.t.Fatal(err)
+		}
+	}
 }
 
 // same runs a line both ways on fresh trees. A word that begins with @ is a path.
@@ -246,5 +268,80 @@ func TestCommandsAreThoseOfCoreutils(t *testing.T) {
 			w.same("", line)
 		}
 		syscall.Umask(old)
+	}
+}
+
+// lsLines are the lines about listings.
+const lsLines = `
+ls @.
+ls @d
+ls @d/
+ls @f
+ls @f/
+ls @nope
+ls @f @d @nope @g @z
+ls -l @.
+ls -l @d
+ls -l @f
+ls -l @f @d @z @g
+ls -la @d
+ls -lA @.
+ls -a @z
+ls -a @.
+ls -1 @.
+ls -C @.
+ls -d @.
+ls -d @d @f @ld
+ls -ld @d @ld @ld/
+ls @ld
+ls @ld/
+ls -l @ld
+ls -l @ld/
+ls -F @.
+ls -F @ld
+ls -lF @.
+ls -p @.
+ls @dang
+ls @dang/
+ls -l @dang @loop @lf
+ls -L @lf
+ls -lL @lf @ld
+ls -R @.
+ls -lR @full
+ls -aR @full
+ls -t @.
+ls -tr @.
+ls -lt @full
+ls -S @.
+ls -lSr @full
+ls -r @.
+ls -n @.
+ls -lh @full
+ls -Q @.
+ls -b @d
+ls --quoting-style=shell-escape-always @.
+ls --zero @.
+ls -l --zero @full
+ls -u @.
+ls -lu @full
+ls @f/x
+ls @d/../f
+ls @ld/../f @ld/..
+ls -d @full/../d
+ls -U @z
+ls -lU @f
+stat -c %n:%s:%a:%A:%F:%h:%u:%U:%g:%G:%Y:%y:%X:%f:%b:%B:%% @f @d @lf @nope @full/1
+stat -c %N @lf @f
+stat -L -c %n:%s:%F @lf @ld
+stat -c %10s|%-10s|%010s|%.3F @f
+stat -c %s @ld/
+stat -c %s @f/
+stat -c %F:%t:%T @z
+`
+
+func TestListingsAreThoseOfCoreutils(t *testing.T) {
+	w := newTwin(t)
+	for _, line := range strings.Split(strings.TrimSpace(lsLines), "\n") {
+		w.same("", line)
 	}
 }

@@ -31,12 +31,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	cmd.SetErr(stderr)
 	err := cmd.ExecuteContext(ctx)
 	s.close()
+	var exit cli.ExitError
 	switch {
 	case err == nil:
 		return 0
 	case ctx.Err() != nil:
 		fmt.Fprintln(stderr, "nfsrdma: interrupted")
 		return 130
+	case errors.As(err, &exit):
+		return int(exit)
 	case errors.Is(err, cli.ErrReported):
 		return 1
 	}

@@ -50,7 +50,14 @@ func serveDir(t testing.TB, dir string) (rdma, tcp string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
+	t.Cleanup(func() { srv.Close() })
+	return servePrograms(t, srv.Programs()...)
+}
+
+// servePrograms serves any programs over RDMA and TCP.
+func servePrograms(t testing.TB, programs ...*transport.Program) (rdma, tcp string) {
+	t.Helper()
+	rpc := transport.NewServer(transport.ServerConfig{}, programs...)
 	dev := rnic.Open(rnic.DeviceConfig{})
 	rl, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -69,7 +76,6 @@ func serveDir(t testing.TB, dir string) (rdma, tcp string) {
 		rpc.Shutdown(ctx)
 		<-done
 		<-done
-		srv.Close()
 	})
 	return "nfsrdma://" + rl.Addr().String(), "nfs://" + tl.Addr().String()
 }

@@ -23,11 +23,11 @@ func newDf(s *session) *cobra.Command {
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', tabwriter.AlignRight)
 			fmt.Fprintf(w, "Size\tUsed\tAvail\tUse%%\tFiles\tFree files\t  Path\n")
 			for _, arg := range args {
-				fsys, _, err := s.open(cmd.Context(), arg)
+				fsys, name, err := s.open(cmd.Context(), arg)
 				if err != nil {
 					return err
 				}
-				st, err := fsys.StatFS(cmd.Context())
+				st, err := fsys.StatFSOf(cmd.Context(), name)
 				if err != nil {
 					return err
 				}

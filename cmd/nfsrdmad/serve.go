@@ -20,6 +20,9 @@ import (
 // shutdownGrace is how long calls that run may take to end.
 const shutdownGrace = 10 * time.Second
 
+// quietInterval is how often it is looked whether the server has become idle and can give memory back.
+const quietInterval = 10 * time.Second
+
 // options is what the flags of serve say.
 type options struct {
 	addr      string
@@ -147,6 +150,7 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 	if m != nil {
 		m.watchBudgets(service.Budgets)
 	}
+	go nfsserver.ReturnMemory(ctx, quietInterval)
 	printServed(cmd.OutOrStdout(), o, srv.Names(), service)
 	notify("READY=1")
 	select {

@@ -33,6 +33,13 @@ func TestMain(m *testing.M) {
 		_ = syscall.Getrlimit(syscall.RLIMIT_NOFILE, &lim)
 		descriptors = int(min(lim.Cur, 1<<20))
 	}
+	if os.Getenv(serverEnv) != "" {
+		if err := serveAlone(); err != nil {
+			os.Stderr.WriteString(err.Error() + "\n")
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
 }
 

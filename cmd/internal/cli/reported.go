@@ -17,6 +17,15 @@ import (
 // itself, and has only its exit code left to give.
 var ErrReported = errors.New("some of it failed")
 
+// An ExitError is ErrReported with an exit status of its own.
+type ExitError int
+
+// Error is the text of ErrReported.
+func (e ExitError) Error() string { return ErrReported.Error() }
+
+// Is makes it ErrReported.
+func (e ExitError) Is(target error) bool { return target == ErrReported }
+
 // A Reporter writes errors of one command, each in one line, and remembers that
 // there were some. It is safe for concurrent use.
 type Reporter struct {

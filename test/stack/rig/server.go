@@ -24,8 +24,9 @@ const Export = "/rig"
 
 // Config is how a Server is made. The zero value serves an empty memfs.
 type Config struct {
-	Host   string // address to listen on; "": 127.0.0.1
-	Dir    string // serve this directory; "": a file tree in memory
+	Host   string       // address to listen on; "": 127.0.0.1
+	Dir    string       // serve this directory; "": a file tree in memory
+	FS     osfs.Options // of Dir
 	Device rnic.DeviceConfig
 	Server transport.ServerConfig
 	// Export changes the tree before it is served, when set.
@@ -43,7 +44,7 @@ func Start(t testing.TB, cfg Config) *Server {
 	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
 	var tree nfsserver.FS = memfs.New(memfs.Options{UID: uid, GID: gid})
 	if cfg.Dir != "" {
-		dir, err := osfs.New(cfg.Dir, osfs.Options{})
+		dir, err := osfs.New(cfg.Dir, cfg.FS)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,110 @@
+// ls --json: an array that is written as it comes about, with an object for each name.
+
+package main
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+	"unicode/utf8"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// A jsonObject is what --json of ls and stat has of a file. Names that are no
+// UTF-8, which JSON cannot hold, have their bytes in base64 beside them.
+type jsonObject struct {
+	Name         string      `json:"name"`
+	NameBase64   string      `json:"name_base64,omitempty"`
+	Directory    string      `json:"directory,omitempty"` // as it was typed, and what is below
+	Type         string      `json:"type"`
+	Mode         string      `json:"mode"` // octal
+	Links        uint32      `json:"links"`
+	UID          uint32      `json:"uid"`
+	GID          uint32      `json:"gid"`
+	Size         uint64      `json:"size"`
+	Used         uint64      `json:"used"`
+	Fsid         uint64      `json:"fsid"`
+	Fileid       uint64      `json:"fileid"`
+	Device       *jsonDevice `json:"device,omitempty"`
+	Target       *string     `json:"target,omitempty"` // of a symbolic link
+	TargetBase64 string      `json:"target_base64,omitempty"`
+	Handle       string      `json:"handle,omitempty"`
+	Atime        time.Time   `json:"atime"`
+	Mtime        time.Time   `json:"mtime"`
+	Ctime        time.Time   `json:"ctime"`
+}
+
+type jsonDevice struct {
+	Major uint32 `json:"major"`
+	Minor uint32 `json:"minor"`
+}
+
+func newJSONObject(name string, a *nfs3.Fattr) *jsonObject {
+	mode := nfsclient.GoMode(a.Type, a.Mode)
+	o := &jsonObject{
+		Name: name, NameBase64: notUTF8(name), Type: typeName(mode), Mode: fmt.Sprintf("%04o", a.Mode&0o7777),
+		Links: a.Nlink, UID: a.UID, GID: a.GID, Size: a.Size, Used: a.Used, Fsid: a.Fsid, Fileid: a.Fileid,
+		Atime: a.Atime.Time().UTC(), Mtime: a.Mtime.Time().UTC(), Ctime: a.Ctime.Time().UTC(),
+	}
+	if isDevice(a) {
+		o.Device = &jsonDevice{a.Rdev.Major, a.Rdev.Minor}
+	}
+	return o
+}
+
+// withTarget adds the content of a symbolic link.
+func (o *jsonObject) withTarget(target string) {
+	o.Target, o.TargetBase64 = &target, notUTF8(target)
+}
+
+// notUTF8 is base64 of what JSON cannot hold, "" for anything else.
+func notUTF8(s string) string {
+	if utf8.ValidString(s) {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString([]byte(s))
+}
+
+// An lsJSON writes the array.
+type lsJSON struct {
+	out io.Writer
+	n   int
+}
+
+func (j *lsJSON) row(d lsDir, r *lsRow) {
+	if r.attr == nil {
+		return // it was reported
+	}
+	o := newJSONObject(r.name, r.attr)
+	o.Directory = d.shown
+	if r.attr.Type == nfs3.TypeLnk {
+		o.withTarget(r.target)
+	}
+	writeJSONItem(j.out, &j.n, o)
+}
+
+func (j *lsJSON) finish() { endJSONArray(j.out, j.n) }
+
+// writeJSONItem writes the next item of an array, whose start comes before the first.
+func writeJSONItem(w io.Writer, n *int, item any) {
+	sep := ",\n"
+	if *n == 0 {
+		sep = "[\n"
+	}
+	*n++
+	b, _ := json.Marshal(item) // of strings and numbers, which always have a form
+	io.WriteString(w, sep)
+	w.Write(b)
+}
+
+// endJSONArray writes the end of an array of n items.
+func endJSONArray(w io.Writer, n int) {
+	if n == 0 {
+		io.WriteString(w, "[")
+	}
+	io.WriteString(w, "\n]\n")
+}

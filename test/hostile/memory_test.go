@@ -1,0 +1,170 @@
+// What connections cost a server that is a process of its own, and what it keeps when they are gone.
+
+package hostile
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/test/stack/peer"
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// serverEnv makes this test binary the server; see TestMain.
+const serverEnv = "NFSRDMA_TEST_SERVER"
+
+// serveAlone serves until the standard input ends. It writes the addresses of RDMA and
+// TCP, then, for each line of input, how many goroutines there are.
+func serveAlone() error {
+	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: memfs.New(memfs.Options{})}}})
+	if err != nil {
+		return err
+	}
+	most := transport.ServerConfig{MaxConns: 20_000, MaxConnsPerHost: 20_000}
+	service, err := srv.Start(nfsserver.Listen{RDMA: "127.0.0.1:0", TCP: "127.0.0.1:0", RPC: most})
+	if err != nil {
+		return err
+	}
+	go nfsserver.ReturnMemory(context.Background(), 500*time.Millisecond)
+	fmt.Println(service.RDMAAddr, service.TCPAddr)
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		fmt.Println(runtime.NumGoroutine())
+	}
+	return nil
+}
+
+// A lone is a server in a process of its own.
+type lone struct {
+	t         *testing.T
+	cmd       *exec.Cmd
+	in        io.Writer
+	out       *bufio.Reader
+	rdma, tcp string
+}
+
+func startLone(t *testing.T) *lone {
+	t.Helper()
+	s := &lone{t: t, cmd: exec.Command(os.Args[0])}
+	s.cmd.Env = append(os.Environ(), serverEnv+"=1")
+	s.cmd.Stderr = os.Stderr
+	in, err := s.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		s.cmd.Wait()
+	})
+	s.in, s.out = in, bufio.NewReader(out)
+	if _, err := fmt.Fscanln(s.out, &s.rdma, &s.tcp); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// A cost is what the server's process has.
+type cost struct {
+	resident                int // KB
+	descriptors, goroutines int
+}
+
+func (c cost) String() string {
+	return fmt.Sprintf("%d KB, %d descriptors, %d goroutines", c.resident, c.descriptors, c.goroutines)
+}
+
+func (s *lone) cost() (c cost) {
+	s.t.Helper()
+	proc := fmt.Sprintf("/proc/%d", s.cmd.Process.Pid)
+	status, err := os.ReadFile(proc + "/status")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	c.resident, _ = strconv.Atoi(strings.Fields(rest)[0])
+	open, err := os.ReadDir(proc + "/fd")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c.descriptors = len(open)
+	fmt.Fprintln(s.in)
+	if _, err := fmt.Fscanln(s.out, &c.goroutines); err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// connPlan is what a connection may cost: figures are in docs/performance.md, with room here for
+// the garbage of a server that has few connections to share it.
+const connPlan = 160 // KB
+
+// memoryCalls is how many calls each connection makes before it waits: as many as
+// would have been in every receive buffer that its credits give it once.
+const memoryCalls = 150
+
+// TestConnectionsAreCheapAndGivenBack: connections that have made some calls and wait, over RDMA and
+// over TCP. With NFSRDMA_FULL there are 5,000 of each.
+func TestConnectionsAreCheapAndGivenBack(t *testing.T) {
+	n := min(some(200, 5000), descriptors*4/5)
+	for _, over := range []string{"RDMA", "TCP"} {
+		t.Run(over, func(t *testing.T) {
+			s := startLone(t)
+			start := s.cost()
+			var ends []io.Closer
+			for range n {
+				if over == "RDMA" {
+					p := peer.Dial(t, s.rdma)
+					for range memoryCalls {
+						p.Null("a connection")
+					}
+					ends = append(ends, p.C)
+				} else {
+					p := peer.DialTCP(t, s.tcp)
+					for range memoryCalls {
+						p.Null("a connection")
+					}
+					ends = append(ends, p.C)
+				}
+			}
+			open := s.cost()
+			each := (open.resident - start.resident) / n
+			t.Logf("start %v; %d connections %v: %d KB each", start, n, open, each)
+			if each > connPlan {
+				t.Errorf("a connection costs %d KB, want at most %d", each, connPlan)
+			}
+			for _, c := range ends {
+				c.Close()
+			}
+			for wait := 0; ; wait++ {
+				end := s.cost()
+				more := end.resident - start.resident
+				if more <= max(10<<10, n*8) && end.descriptors <= start.descriptors+4 && end.goroutines <= start.goroutines+8 {
+					t.Logf("closed: %v", end)
+					break
+				}
+				if wait == 600 {
+					t.Errorf("a minute after all were closed: %v", end)
+					break
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+	}
+}
