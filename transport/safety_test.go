@@ -1,0 +1,269 @@
+// Rules whose breach nothing else here would show: shares of memory, what is kept and for how
+// long, and what happens to a call that is given up on before it has left.
+
+package transport
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/chunks"
+)
+
+// TestBudgetShares: a budget of 100 bytes. Each row is what others hold, what the connection holds, and
+// whether it may have n more.
+func TestBudgetShares(t *testing.T) {
+	for _, row := range []struct {
+		others, held, n int
+		want            bool
+	}{
+		{0, 0, 100, true}, {0, 0, 101, false}, // who is alone, one call of any size
+		{0, 30, 20, true}, {0, 30, 21, false}, // and half of all
+		{50, 0, 25, true}, {50, 0, 26, false}, // beside others as much as is left
+		{30, 10, 10, false}, {10, 1, 4, true}, {10, 1, 5, false}, // and then a sixteenth
+		{100, 0, 1, false},
+	} {
+		b := budget{max: 100}
+		var other, mine atomic.Int64
+		other.Store(int64(row.others))
+		mine.Store(int64(row.held))
+		b.used.Store(int64(row.others + row.held))
+		if got := b.take(row.n, &mine); got != row.want {
+			t.Errorf("%+v: %v", row, got)
+		}
+		taken := int64(0)
+		if row.want {
+			taken = int64(row.n)
+		}
+		if mine.Load() != int64(row.held)+taken || b.used.Load() != int64(row.others+row.held)+taken {
+			t.Errorf("%+v: %d held, %d used", row, mine.Load(), b.used.Load())
+		}
+	}
+}
+
+// TestPutForgetsTheCharge: the next record in the buffer has to be charged anew.
+func TestPutForgetsTheCharge(t *testing.T) {
+	o := getOctets(1 << 10)
+	o.charged = 1 << 10
+	o.put()
+	if o.charged != 0 {
+		t.Errorf("%d bytes are still charged", o.charged)
+	}
+}
+
+// A poorCarrier has no buffer for the first calls.
+type poorCarrier struct {
+	*tape
+	missing, asked int
+}
+
+func (p *poorCarrier) buffer(_ *Call, n int) []byte {
+	if p.asked++; p.asked <= p.missing {
+		return nil
+	}
+	return make([]byte, n)
+}
+
+// TestBufferWaitsOffTheLoopOnly: the receive loop asks once, a worker until it has a buffer, and then no more.
+func TestBufferWaitsOffTheLoopOnly(t *testing.T) {
+	for _, row := range []struct {
+		onLoop         bool
+		missing, asked int
+		want           bool
+	}{{true, 1, 1, false}, {true, 0, 1, true}, {false, 0, 1, true}, {false, 2, 3, true}} {
+		via := &poorCarrier{tape: newTape("10.0.0.1"), missing: row.missing}
+		c := getCall(via)
+		c.Ctx, c.onLoop = t.Context(), row.onLoop
+		if b := c.Buffer(8); (b != nil) != row.want || via.asked != row.asked {
+			t.Errorf("%+v: asked %d times, a buffer: %v", row, via.asked, b != nil)
+		}
+	}
+}
+
+// sloppy is a program whose procedure does not ask whether its arguments decode, and gives large results.
+func sloppy(runs *atomic.Int32, size int) *Program {
+	return &Program{Name: "SLOPPY", Number: testProg, Version: testVers, Procs: []Procedure{{Name: "SLOPPY", Run: func(c *Call) error {
+		runs.Add(1)
+		c.Args.Uint32()
+		c.Res.Opaque(make([]byte, size))
+		return nil
+	}}}}
+}
+
+// TestNoResultsOfBadArguments: GARBAGE_ARGS, whatever the procedure has made of arguments that do not decode.
+func TestNoResultsOfBadArguments(t *testing.T) {
+	s := NewServer(ServerConfig{}, sloppy(new(atomic.Int32), 4))
+	defer s.Shutdown(context.Background())
+	m := callOf(1, 0, 0)
+	m.Stream = m.Stream[:len(m.Stream)-4]
+	if got := newTape("10.0.0.1").do(s, m); len(got.reply) != 24 || got.reply[23] != 4 {
+		t.Errorf("%s %x", got.how, got.reply)
+	}
+}
+
+// TestWhatTheCacheKeeps: replies above a size are not kept, and none for longer than its time.
+func TestWhatTheCacheKeeps(t *testing.T) {
+	for _, row := range []struct {
+		size int
+		age  time.Duration
+		runs int32
+	}{{100, 0, 1}, {drcReplyMax + 1, 0, 2}, {100, drcAge + time.Second, 2}, {100, drcAge / 2, 1}} {
+		var runs atomic.Int32
+		s := NewServer(ServerConfig{}, sloppy(&runs, row.size))
+		newTape("10.0.0.1").do(s, callOf(7, 0, 1))
+		s.drc.mu.Lock()
+		for _, e := range s.drc.entries {
+			e.at = e.at.Add(-row.age)
+		}
+		s.drc.mu.Unlock()
+		if got := newTape("10.0.0.1").do(s, callOf(7, 0, 1)); got.how != "reply" || runs.Load() != row.runs {
+			t.Errorf("%d bytes, %v later: ran %d times, want %d", row.size, row.age, runs.Load(), row.runs)
+		}
+		s.Shutdown(context.Background())
+	}
+}
+
+// TestLongerArgumentsAreAnotherCall: the checksum covers the beginning of the arguments, their length all of them.
+func TestLongerArgumentsAreAnotherCall(t *testing.T) {
+	var runs atomic.Int32
+	s := NewServer(ServerConfig{}, sloppy(&runs, 4))
+	defer s.Shutdown(context.Background())
+	for _, n := range []int{drcSummed, drcSummed + 4, drcSummed + 8} {
+		m := callOf(7, 0, 1)
+		newTape("10.0.0.1").do(s, chunks.Message{Stream: append(m.Stream, make([]byte, n)...)})
+	}
+	if n := runs.Load(); n != 3 {
+		t.Errorf("ran %d times, want 3", n)
+	}
+}
+
+// TestNoPlaceWhenClosing, and none made while many are on their way out already.
+func TestNoPlaceWhenClosing(t *testing.T) {
+	h := newHall(t, 64, 64)
+	for range 64 {
+		h.enter("192.0.2.1")
+	}
+	h.s.mu.Lock()
+	h.s.leaving = minLeaving
+	made := h.s.makeRoom(nil)
+	h.s.leaving--
+	madeBefore := h.s.makeRoom(nil)
+	h.s.leaving = 0
+	h.s.closing = true
+	h.s.mu.Unlock()
+	if made || !madeBefore {
+		t.Errorf("room made beside %d that leave: %v, beside one less: %v", minLeaving, made, madeBefore)
+	}
+	if newHall(t, 64, 64).enter("192.0.2.1") == nil || h.enter("192.0.2.2") != nil {
+		t.Error("a closing server took a connection, or an open one did not")
+	}
+}
+
+// outCallOf is a call that is not from the pool, whose calls have channels of other bubbles.
+func (c *Client) outCallOf(xid uint32) *outCall {
+	k := outCallPool.New().(*outCall)
+	k.xid, k.proc, k.answers = xid, testProc(tNull), &c.answers
+	return k
+}
+
+// TestQueuedCallIsTakenBack: a call that is cancelled while another one is being written never
+// leaves, and returns at once; the other one is not disturbed.
+func TestQueuedCallIsTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		c := newClient(ClientConfig{}, "")
+		defer c.end()
+		l := newTCPLink(ours, &c.cfg)
+		call := func(ctx context.Context, xid uint32) chan error {
+			ended := make(chan error, 1)
+			go func() {
+				k := c.outCallOf(xid)
+				ended <- k.attempt(ctx, l, time.Now().Add(time.Minute))
+			}()
+			synctest.Wait()
+			return ended
+		}
+		first := call(t.Context(), 1) // nobody reads: it is being written
+		ctx, cancel := context.WithCancel(t.Context())
+		second := call(ctx, 2)
+		cancel()
+		synctest.Wait()
+		select {
+		case err := <-second:
+			if err != context.Canceled {
+				t.Errorf("the cancelled call: %v", err)
+			}
+		default:
+			t.Error("the cancelled call waits for the other one")
+		}
+		all := make(chan []byte)
+		go func() {
+			b, _ := io.ReadAll(theirs)
+			all <- b
+		}()
+		synctest.Wait()
+		l.close(ErrClosed)
+		if err := <-first; !isLost(err) {
+			t.Errorf("the call that was written: %v", err)
+		}
+		if b := <-all; len(b) != markLen+40 || b[markLen+3] != 1 {
+			t.Errorf("the server got %x, want the first call alone", b)
+		}
+	})
+}
+
+// TestCallIsNotWrittenAfterItReturned: a call that is cancelled while its record is being written, by
+// itself or by another call, returns when nobody reads its memory any more. With half a record sent the
+// connection is of no use.
+func TestCallIsNotWrittenAfterItReturned(t *testing.T) {
+	for _, byAnother := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			c := newClient(ClientConfig{}, "")
+			defer c.end()
+			l := newTCPLink(ours, &c.cfg)
+			start := func(ctx context.Context, k *outCall) chan error {
+				ended := make(chan error, 1)
+				go func() { ended <- k.attempt(ctx, l, time.Now().Add(time.Minute)) }()
+				synctest.Wait()
+				return ended
+			}
+			other := make(chan error, 1)
+			if byAnother {
+				other = start(t.Context(), c.outCallOf(2))
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			k := c.outCallOf(1)
+			ended := start(ctx, k)
+			if byAnother {
+				io.ReadFull(theirs, make([]byte, markLen+40))
+			}
+			theirs.Read(make([]byte, 10)) // a part of the record
+			synctest.Wait()
+			began := time.Now()
+			cancel()
+			if err := <-ended; err == nil {
+				t.Error("no error")
+			}
+			if d := time.Since(began); d > 2*stuckTick {
+				t.Errorf("written by another: %v; the cancelled call took %v to return", byAnother, d)
+			}
+			synctest.Wait()
+			l.mu.Lock()
+			if l.writing || k.tcp.state != callIdle || l.err == nil {
+				t.Errorf("written by another: %v; after its return: writing %v, state %d, %v", byAnother, l.writing, k.tcp.state, l.err)
+			}
+			l.mu.Unlock()
+			theirs.Close()
+			l.close(ErrClosed)
+			if byAnother && !isLost(<-other) {
+				t.Error("the other call was not told of the end")
+			}
+		})
+	}
+}
