@@ -91,7 +91,7 @@ func (r *Run) mayReplace(ctx context.Context, j *job) bool {
 	}
 	j.old = &old
 	isDir := j.src.Mode.IsDir()
-	if same(&j.src, &old) {
+	if r.isSame(ctx, j, &old) { // a link that took the place of its own target would lose it
 		return r.fail(ctx, r.quote(j.srcText)+" and "+r.quote(j.dstText)+" are the same file", nil)
 	}
 	if !r.wanted(j, &old) {
