@@ -70,6 +70,8 @@ type linker struct {
 	s   *session
 	out io.Writer
 	q   *asker
+
+	made map[string]bool // paths that are links of this run
 }
 
 func (s *session) ln(cmd *cobra.Command, f lnFlags, args []string) error {
@@ -82,7 +84,7 @@ func (s *session) ln(cmd *cobra.Command, f lnFlags, args []string) error {
 	if err != nil {
 		return fmt.Errorf("ln: %s: %w", quoteAlways(last), err)
 	}
-	l := &linker{lnFlags: f, s: s, out: cmd.OutOrStdout(), q: newAsker("ln", cmd.InOrStdin(), s.stderr)}
+	l := &linker{lnFlags: f, s: s, made: map[string]bool{}, out: cmd.OutOrStdout(), q: newAsker("ln", cmd.InOrStdin(), s.stderr)}
 	into, err := l.isDir(ctx, to)
 	switch {
 	case f.noDir:
@@ -100,6 +102,9 @@ func (s *session) ln(cmd *cobra.Command, f lnFlags, args []string) error {
 		place := to
 		if into {
 			name := path.Base(strings.TrimRight(target, "/"))
+			if from, err := s.operand(ctx, target); !f.symbolic && err == nil {
+				name = path.Base(strings.TrimRight(from.path, "/")) // of the path, not of the URL with its escapes
+			}
 			place = operand{arg: below(to.arg, name), fsys: to.fsys, path: below(to.path, name)}
 		}
 		if err := l.link(ctx, target, place); err != nil {
@@ -107,7 +112,9 @@ func (s *session) ln(cmd *cobra.Command, f lnFlags, args []string) error {
 				return ctx.Err()
 			}
 			rep.Report(err)
+			continue
 		}
+		l.made[place.path] = true
 	}
 	return rep.Err()
 }
@@ -207,6 +214,8 @@ func (l *linker) replace(ctx context.Context, n newLink, to operand) (done bool,
 		return false, finished(quoteNeeded(to.arg) + ": cannot overwrite directory")
 	case slash:
 		return false, syscall.EEXIST
+	case l.made[to.path]:
+		return false, finished(fmt.Sprintf("will not overwrite just-created %s with %s", quoteAlways(to.arg), quoteAlways(n.target)))
 	case !l.symbolic && sameObject(old.Node, n.node):
 		// Renaming one name of a file to another one of it would do nothing.
 		if fromDir, fromBase, e := l.placeOf(ctx, n.target); e == nil && fromBase == base && fromDir.Root() == dir.Root() {
