@@ -51,11 +51,21 @@ removed themselves. The root of an export, and paths that end in . or .., are re
 	fl.BoolVarP(&f.recursive, "recursive", "r", false, "remove directories with all that is below them")
 	fl.BoolVarP(&bigR, "Recursive", "R", false, "the same as -r")
 	_ = fl.MarkHidden("Recursive")
-	fl.BoolVarP(&f.force, "force", "f", false, "do not mind a path that is not there, and do not ask")
+	// The last of -f, -i and -I counts.
+	fl.BoolFuncP("force", "f", "do not mind a path that is not there, and do not ask", func(string) error {
+		f.force, f.each, f.once = true, false, false
+		return nil
+	})
 	fl.BoolVarP(&f.dirs, "dir", "d", false, "remove empty directories too")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "say what is removed")
-	fl.BoolVarP(&f.each, "interactive", "i", false, "ask before each removal")
-	fl.BoolVarP(&f.once, "once", "I", false, "ask once before removing more than three paths, or recursively")
+	fl.BoolFuncP("interactive", "i", "ask before each removal", func(string) error {
+		f.force, f.each, f.once = false, true, false
+		return nil
+	})
+	fl.BoolFuncP("once", "I", "ask once before removing more than three paths, or recursively", func(string) error {
+		f.force, f.each, f.once = false, false, true
+		return nil
+	})
 	return cmd
 }
 
@@ -64,7 +74,7 @@ func (s *session) rm(cmd *cobra.Command, f rmFlags, args []string) error {
 		rmFlags: f, rep: cli.NewReporter(s.stderr, "rm"), out: cmd.OutOrStdout(),
 		ask: newAsker("rm", cmd.InOrStdin(), s.stderr),
 	}
-	if f.once && !f.force && !f.each && (len(args) > 3 || f.recursive) && !r.ask.yes("remove %s", r.arguments(len(args))) {
+	if f.once && (len(args) > 3 || f.recursive) && !r.ask.yes("remove %s", r.arguments(len(args))) {
 		return nil
 	}
 	return s.eachOperand(cmd.Context(), r.rep, "cannot remove", args, func(o operand) error {
@@ -138,7 +148,7 @@ func (r *remover) emptyDir(ctx context.Context, o operand, fi *nfsclient.FileInf
 		}
 		return syscall.ENOTEMPTY
 	}
-	if r.each && !r.force && !r.wanted(o.arg, fi, false) {
+	if r.each && !r.wanted(o.arg, fi, false) {
 		return nil
 	}
 	err := o.fsys.Rmdir(ctx, o.path)
@@ -159,7 +169,7 @@ func (r *remover) tree(ctx context.Context, o operand) error {
 		},
 		Removed: func(name string, dir bool) { r.removed(shown(name), dir) },
 	}
-	if r.each && !r.force {
+	if r.each {
 		how.Ask = func(name string, fi *nfsclient.FileInfo, enter bool) bool { return r.wanted(shown(name), fi, enter) }
 	}
 	_ = o.fsys.RemoveTree(ctx, o.path, how) // Failed has told of it
