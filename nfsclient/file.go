@@ -52,6 +52,9 @@ func (f *FS) Create(ctx context.Context, name string, perm fs.FileMode) (*File, 
 // taken as it is: apply a umask before.
 func (f *FS) OpenFile(ctx context.Context, name string, flag int, perm fs.FileMode) (*File, error) {
 	n, err := f.openNode(ctx, name, flag, perm)
+	if err == nil && flag&(os.O_WRONLY|os.O_CREATE) == 0 && n.Attr.Type == nfs3.TypeReg && n.Attr.Mode&0o444 != 0o444 {
+		err = f.mayRead(ctx, n.FH)
+	}
 	if err == nil && n.Attr.Type == nfs3.TypeDir && flag&(os.O_WRONLY|os.O_RDWR|os.O_TRUNC|os.O_CREATE) != 0 {
 		err = syscall.EISDIR
 	}
@@ -59,6 +62,16 @@ func (f *FS) OpenFile(ctx context.Context, name string, flag int, perm fs.FileMo
 		return nil, pathError("open", name, err)
 	}
 	return f.OpenNode(ctx, n.FH, name, flag), nil
+}
+
+// mayRead asks for what open(2) would refuse: a server lets a file's owner read
+// whatever its mode (RFC 1813 §4.4).
+func (f *FS) mayRead(ctx context.Context, fh nfs3.FH) error {
+	got, err := f.c.Access(ctx, fh, nfs3.AccessRead)
+	if err == nil && got&nfs3.AccessRead == 0 {
+		err = syscall.EACCES
+	}
+	return err
 }
 
 // OpenNode opens a file by its handle, with no call; flags that create or empty do nothing.

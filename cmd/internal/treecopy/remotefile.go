@@ -19,8 +19,19 @@ type remoteFile struct {
 }
 
 // Open opens a regular file: NFS carries no data of devices and FIFOs. What a
-// link leads to has been followed by the one who has m.
+// link leads to has been followed by the one who has m. A server lets a file's
+// owner read whatever its mode (RFC 1813 §4.4), so where the mode leaves it open
+// the client asks, as open(2) would.
 func (d *remoteDir) Open(ctx context.Context, m Meta) (Source, error) {
+	if m.Mode.IsRegular() && m.Mode&0o444 != 0o444 {
+		got, err := d.c.Access(ctx, m.FH, nfs3.AccessRead)
+		if err == nil && got&nfs3.AccessRead == 0 {
+			err = unix.EACCES
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	f, err := d.file(ctx, m, os.O_RDONLY)
 	if err != nil {
 		return nil, err
