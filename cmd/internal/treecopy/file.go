@@ -133,7 +133,11 @@ func (r *Run) settle(ctx context.Context, j *job, m *Meta, sink Sink) error {
 		if !r.preserve(ctx, j.dstText, &j.src, m, sink.SetAttr) && r.opt.move {
 			return errReported
 		}
-		return nil
+		if r.opt.Preserve.Mode || !r.opt.Preserve.Owner || j.old != nil {
+			return nil
+		}
+		// It was nobody else's until it had its owner (newPerm).
+		return sink.SetAttr(ctx, Attr{SetMode: true, Mode: j.src.Mode.Perm() &^ r.opt.Umask})
 	}
 	if j.old != nil && r.opt.Privileged && j.old.Mode&(fs.ModeSetuid|fs.ModeSetgid) != 0 && !j.inPlace {
 		if err := sink.SetAttr(ctx, Attr{SetMode: true, Mode: j.old.Mode & permBits}); err != nil {
