@@ -60,7 +60,7 @@ var kinds = []struct {
 	words []string
 }{
 	{"same file", []string{"are the same file"}},
-	{"just created", []string{"will not overwrite just-created"}},
+	{"just created", []string{"just-created"}},
 	{"into itself", []string{"into itself", "to a subdirectory of itself"}},
 	{"twice", []string{"specified more than once"}},
 	{"omitting", []string{"omitting directory"}},
@@ -69,11 +69,11 @@ var kinds = []struct {
 	{"dangling", []string{"not writing through dangling symlink"}},
 	{"dot", []string{"refusing to remove '.' or '..'"}},
 	{"root", []string{"dangerous to operate recursively"}},
-	{"no target", []string{"missing destination file operand", "missing operand", "missing file operand", "requires at least"}},
+	{"no target", []string{"missing destination file operand", "missing operand", "missing file operand", "an argument is missing"}},
 	{"extra", []string{"extra operand"}},
 	{"mode", []string{"invalid mode"}},
-	{"option", []string{"invalid option", "unrecognized option", "unknown flag", "unknown shorthand flag", "invalid argument"}},
-	{"exclusive", []string{"cannot combine", "mutually exclusive", "none of the others can be"}},
+	{"option", []string{"invalid option", "unrecognized option", "unknown flag", "unknown shorthand flag", "invalid argument", "is neither"}},
+	{"exclusive", []string{"cannot combine", "use one of them", "none of the others can be"}},
 	{"hard link to directory", []string{"hard link not allowed for directory"}},
 	{"ask overwrite", []string{"overwrite '", "replace '"}},
 	{"ask descend", []string{"descend into"}},
@@ -88,6 +88,9 @@ var kinds = []struct {
 	{"EPERM", []string{"operation not permitted"}},
 	{"ELOOP", []string{"too many levels of symbolic links"}},
 	{"ENAMETOOLONG", []string{"file name too long"}},
+	{"EBUSY", []string{"device or resource busy"}},
+	{"ENOSPC", []string{"no space left on device"}},
+	{"EXDEV", []string{"cross-device link"}},
 	{"ETXTBSY", []string{"text file busy"}},
 }
 
@@ -95,9 +98,10 @@ var quotedName = regexp.MustCompile(`'([^']*)'|(?:^|\s)([@%]/[^\s:']*)`)
 
 // messages takes the standard error apart. Questions end with no new line.
 func messages(stderr string) (ms []message) {
-	for line := range strings.Lines(strings.ReplaceAll(stderr, "? ", "?\n")) {
+	for line := range strings.Lines(strings.NewReplacer("? ", "?\n", "/./", "/").Replace(stderr)) {
 		line = strings.TrimSuffix(line, "\n")
-		if line == "" || strings.Contains(line, "--help' for more information") {
+		if line == "" || strings.Contains(line, "--help' for more information") ||
+			strings.HasPrefix(line, "Valid arguments are") || strings.HasPrefix(line, "  - ") {
 			continue
 		}
 		m := message{line: line}

@@ -28,7 +28,8 @@ import (
 //	  form stat         the output has a form of its own: compare what it says (see forms)
 //	  differs REASON PATTERN   a difference that is expected, see reasons
 //
-// In a line, @ at the start of a word is the tree: a directory for coreutils, a
+// In a run, $(n NAME) is a name as it is written behind @: in a URL, with each
+// byte escaped. In a line, @ at the start of a word is the tree: a directory for coreutils, a
 // URL for nfsrdma; % is a directory of this machine for both, where commands
 // start. Setups have @ as a directory for both.
 type testCase struct {
@@ -41,7 +42,7 @@ type testCase struct {
 	unordered  bool
 	checks     []check
 	form       string
-	differs    []difference
+	differs    map[string][]difference // by caller
 }
 
 type step struct{ line, stdin string }
@@ -55,6 +56,7 @@ type difference struct{ reason, pattern string }
 var reasons = map[string]string{
 	"rename":   "cp replaces a file by renaming a complete one over it, so its directory changes too",
 	"words":    "the same is said in other words",
+	"safer":    "nothing is done where coreutils do a part, or what is done is already so",
 	"protocol": "NFS version 3 cannot say this",
 }
 
@@ -104,7 +106,7 @@ func readScript(file string) (cases []*testCase, err error) {
 		rest = strings.TrimLeft(rest, " ")
 		switch {
 		case word == "case" || word == "fixture":
-			c = &testCase{file: file, name: rest, umask: "022"}
+			c = &testCase{file: file, name: rest, umask: "022", differs: map[string][]difference{}}
 			if word == "fixture" {
 				fixtures[rest] = c
 			} else {
@@ -159,12 +161,16 @@ func (c *testCase) add(word, rest string) error {
 		if c.form = rest; !slices.Contains(forms, rest) {
 			return fmt.Errorf("there is no form %q", rest)
 		}
-	case "differs":
+	case "differs", "differs.root", "differs.user":
 		reason, pattern, _ := strings.Cut(rest, " ")
 		if reasons[reason] == "" || pattern == "" {
 			return fmt.Errorf("differs REASON PATTERN, where the reasons are listed in script_test.go")
 		}
-		c.differs = append(c.differs, difference{reason, pattern})
+		for _, who := range []string{"root", "user"} {
+			if word == "differs" || word == "differs."+who {
+				c.differs[who] = append(c.differs[who], difference{reason, pattern})
+			}
+		}
 	default:
 		return fmt.Errorf("unknown word %q", word)
 	}

@@ -51,6 +51,8 @@ func readTree(dir string) (map[string]*entry, error) {
 	for rel, e := range tree {
 		if err == nil {
 			e.content, err = content(filepath.Join(dir, rel), e.stat.Mode)
+			// A link may have been given the path of the side that it is in.
+			e.content = strings.ReplaceAll(e.content, dir, "SIDE")
 		}
 	}
 	return tree, err

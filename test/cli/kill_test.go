@@ -1,0 +1,365 @@
+// Copies that do not come to their end: interrupted, killed, out of space, without their server.
+
+package cli
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// bigSize is what takes long enough to be interrupted in its middle.
+const bigSize = 200 << 20
+
+// kills is how many copies of a kind are interrupted.
+const kills = 5
+
+// tempMark is in the names that cp gives to what is not complete.
+const tempMark = ".nfsrdma-"
+
+// A killRig is a directory of this machine, one that is served, and its URL.
+type killRig struct{ local, served, url string }
+
+func newKillRig(t *testing.T) killRig {
+	t.Helper()
+	name := strings.ReplaceAll(t.Name(), "/", "-")
+	r := killRig{t.TempDir(), filepath.Join(rig.base, "served", name), rig.url + "/" + name}
+	if err := os.Mkdir(r.served, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { removeAll(r.served) })
+	return r
+}
+
+// pattern is content that differs at every place, and from one seed to another.
+func pattern(size int, seed uint64) []byte {
+	b := make([]byte, size)
+	r := rand.New(rand.NewPCG(seed, 1))
+	for i := 0; i+8 <= size; i += 8 {
+		for j, v := 0, r.Uint64(); j < 8; j, v = j+1, v>>8 {
+			b[i+j] = byte(v)
+		}
+	}
+	return b
+}
+
+func write(t *testing.T, name string, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(name, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A run is a process of nfsrdma.
+type run struct {
+	cmd    *exec.Cmd
+	stderr *bytes.Buffer
+}
+
+func start(t *testing.T, args ...string) run {
+	t.Helper()
+	r := run{exec.Command(filepath.Join(rig.bin, "nfsrdma"), args...), new(bytes.Buffer)}
+	r.cmd.Stderr = r.stderr
+	r.cmd.Env = append(os.Environ(), "LC_ALL=C")
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// end waits for the process and reports its status: 0, or not.
+func (r run) end(t *testing.T) (ok bool) {
+	t.Helper()
+	hung := time.AfterFunc(2*time.Minute, func() { _ = r.cmd.Process.Kill() })
+	defer func() {
+		if !hung.Stop() {
+			t.Errorf("%v does not end: %s", r.cmd.Args[1:], r.stderr)
+		}
+	}()
+	err := r.cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// interruptAt sends a signal after a random part of the time that a whole run takes.
+func (r run) interruptAt(whole time.Duration, sig os.Signal) {
+	time.Sleep(rand.N(whole))
+	_ = r.cmd.Process.Signal(sig)
+}
+
+// checkLeft complains about what is not complete under dir and was not told of.
+// Who is killed cannot tell.
+func (r run) checkLeft(t *testing.T, dir string, killed bool) {
+	t.Helper()
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.Contains(d.Name(), tempMark) {
+			if !killed && !strings.Contains(r.stderr.String(), d.Name()) {
+				t.Errorf("%s is left, and not told of: %s", d.Name(), r.stderr)
+			}
+			_ = os.RemoveAll(path)
+		}
+		return nil
+	})
+}
+
+// checkFile wants one of several contents under a name, and says which it is; nil is no file.
+func checkFile(t *testing.T, name string, contents ...[]byte) int {
+	t.Helper()
+	got, err := os.ReadFile(name)
+	for i, want := range contents {
+		if want == nil && errors.Is(err, fs.ErrNotExist) || want != nil && err == nil && bytes.Equal(got, want) {
+			return i
+		}
+	}
+	t.Errorf("%s is neither what it was nor what it shall be: %d bytes, %x, %v", name, len(got), sha256.Sum256(got), err)
+	return -1
+}
+
+var signals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL}
+
+// A copy that is interrupted leaves what had the name, or the whole of the new.
+func TestInterruptedCopyLeavesNoHalfFile(t *testing.T) {
+	r := newKillRig(t)
+	big, old := pattern(bigSize, 1), []byte("old\n")
+	for _, way := range []struct{ name, from, to, fromArg, toArg string }{
+		{"up", r.local + "/big", r.served + "/up", r.local + "/big", r.url + "/up"},
+		{"down", r.served + "/big", r.local + "/down", r.url + "/big", r.local + "/down"},
+	} {
+		write(t, way.from, big)
+		began := time.Now()
+		if p := start(t, "cp", way.fromArg, way.toArg); !p.end(t) {
+			t.Fatalf("%s: %s", way.name, p.stderr)
+		}
+		whole := time.Since(began)
+		for i := range kills {
+			before := old
+			if i%2 == 1 {
+				before = nil
+				_ = os.Remove(way.to)
+			} else {
+				write(t, way.to, old)
+			}
+			sig := signals[i%len(signals)]
+			p := start(t, "cp", way.fromArg, way.toArg)
+			p.interruptAt(whole, sig)
+			ok := p.end(t)
+			if n := checkFile(t, way.to, before, big); ok && n != 1 {
+				t.Errorf("%s, %v: status 0, and the file is not there", way.name, sig)
+			}
+			if !ok && sig != syscall.SIGKILL && p.stderr.Len() == 0 {
+				t.Errorf("%s, %v: not a word", way.name, sig)
+			}
+			p.checkLeft(t, filepath.Dir(way.to), sig == syscall.SIGKILL)
+		}
+		checkFile(t, way.from, big)
+		_, _ = os.Remove(way.from), os.Remove(way.to)
+	}
+}
+
+// smallTree makes n files in directories of a few.
+func smallTree(t *testing.T, dir string, n int) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	for i := range n {
+		name := fmt.Sprintf("d%d/e%d/f%d", i%7, i%3, i)
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		files[name] = pattern(1000+i*400, uint64(i))
+		write(t, filepath.Join(dir, name), files[name])
+	}
+	return files
+}
+
+// A tree whose copy is interrupted has whole files only.
+func TestInterruptedTreeHasWholeFiles(t *testing.T) {
+	r := newKillRig(t)
+	files := smallTree(t, r.local+"/tree", 400)
+	began := time.Now()
+	if p := start(t, "cp", "-r", r.local+"/tree", r.url+"/whole"); !p.end(t) {
+		t.Fatal(p.stderr)
+	}
+	whole := time.Since(began)
+	for i := range kills {
+		sig := signals[i%len(signals)]
+		to := fmt.Sprintf("/copy%d", i)
+		p := start(t, "cp", "-r", r.local+"/tree", r.url+to)
+		p.interruptAt(whole, sig)
+		ok := p.end(t)
+		for name, content := range files {
+			if n := checkFile(t, r.served+to+"/"+name, nil, content); ok && n != 1 {
+				t.Errorf("%v: status 0, and %s is not there", sig, name)
+			}
+		}
+		p.checkLeft(t, r.served, sig == syscall.SIGKILL)
+	}
+}
+
+// A move that is interrupted has every file whole on one of the two sides.
+func TestInterruptedMoveLosesNothing(t *testing.T) {
+	r := newKillRig(t)
+	files := map[string][]byte{}
+	for i := range kills {
+		sig := signals[i%len(signals)]
+		from := fmt.Sprintf("/tree%d", i)
+		files = smallTree(t, r.local+from, 200)
+		p := start(t, "mv", r.local+from, r.url+from)
+		p.interruptAt(time.Second, sig)
+		ok := p.end(t)
+		for name, content := range files {
+			here := checkFile(t, r.local+from+"/"+name, nil, content)
+			there := checkFile(t, r.served+from+"/"+name, nil, content)
+			if here != 1 && there != 1 {
+				t.Errorf("%v: %s is nowhere", sig, name)
+			}
+			if ok && (here != 0 || there != 1) {
+				t.Errorf("%v: status 0, and %s was not moved", sig, name)
+			}
+		}
+	}
+}
+
+// fullFS mounts a file system of a few megabytes.
+func fullFS(t *testing.T, size string) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		skip(t, "a small tmpfs can be mounted by root alone")
+	}
+	dir := filepath.Join(rig.base, strings.ReplaceAll(t.Name(), "/", "-"))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// Where there is no room, what had the name stays, nothing is left, and both are told.
+func TestNoSpaceLeavesNoHalfFile(t *testing.T) {
+	r := newKillRig(t)
+	full := fullFS(t, "8m")
+	srv, err := startServer(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.stop()
+	big, old := pattern(20<<20, 1), []byte("old\n")
+	write(t, r.local+"/big", big)
+	write(t, r.served+"/big", big)
+	for _, way := range []struct{ name, from, to string }{
+		{"up", r.local + "/big", srv.url + "/f"},
+		{"down", r.url + "/big", full + "/f"},
+	} {
+		for _, before := range [][]byte{nil, old} {
+			if before != nil {
+				write(t, full+"/f", before)
+			}
+			p := start(t, "cp", way.from, way.to)
+			if p.end(t) {
+				t.Errorf("%s: status 0", way.name)
+			}
+			if !strings.Contains(p.stderr.String(), "No space left on device") {
+				t.Errorf("%s: %s", way.name, p.stderr)
+			}
+			checkFile(t, full+"/f", before)
+			entries, err := os.ReadDir(full)
+			if err != nil || len(entries) > 1 || before == nil && len(entries) > 0 {
+				t.Errorf("%s: left: %v %v", way.name, entries, err)
+			}
+			_ = os.Remove(full + "/f")
+		}
+	}
+	checkFile(t, r.local+"/big", big)
+}
+
+// What fits of a tree is there whole, and the rest is not there at all.
+func TestNoSpaceInATree(t *testing.T) {
+	r := newKillRig(t)
+	full := fullFS(t, "8m")
+	srv, err := startServer(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.stop()
+	files := smallTree(t, r.local+"/tree", 400) // 32 MB
+	p := start(t, "cp", "-r", r.local+"/tree", srv.url+"/tree")
+	if p.end(t) {
+		t.Error("status 0")
+	}
+	there := 0
+	for name, content := range files {
+		there += checkFile(t, full+"/tree/"+name, nil, content)
+	}
+	if there == 0 || there == len(files) {
+		t.Errorf("%d of %d files are there", there, len(files))
+	}
+	p.checkLeft(t, full, false)
+}
+
+// A server that is killed takes nothing of the file with it that had the name.
+func TestServerKilled(t *testing.T) {
+	r := newKillRig(t)
+	big, old := pattern(bigSize, 1), []byte("old\n")
+	write(t, r.local+"/big", big)
+	served := t.TempDir()
+	for _, way := range []string{"up", "down"} {
+		srv, err := startServer(served)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, served+"/big", big)
+		from, to, final := r.local+"/big", srv.url+"/f", served+"/f"
+		if way == "down" {
+			from, to, final = srv.url+"/big", r.local+"/f", r.local+"/f"
+		}
+		write(t, final, old)
+		p := start(t, "--timeout", "3s", "cp", from, to)
+		waitForTemp(t, filepath.Dir(final))
+		_ = srv.cmd.Process.Kill()
+		ok := p.end(t)
+		_ = srv.cmd.Wait()
+		if n := checkFile(t, final, old, big); ok && n != 1 {
+			t.Errorf("%s: status 0, and the file is not there", way)
+		}
+		if !ok && p.stderr.Len() == 0 {
+			t.Errorf("%s: not a word", way)
+		}
+		p.checkLeft(t, filepath.Dir(final), false)
+		_ = os.Remove(final)
+	}
+	checkFile(t, r.local+"/big", big)
+}
+
+// waitForTemp waits until a copy has begun to write.
+func waitForTemp(t *testing.T, dir string) {
+	t.Helper()
+	for range 3000 {
+		found, _ := filepath.Glob(dir + "/.*" + tempMark + "*")
+		for _, name := range found {
+			if fi, err := os.Stat(name); err == nil && fi.Size() > 0 {
+				return
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("nothing is written")
+}
