@@ -156,22 +156,7 @@ func TestMountsAreCrossed(t *testing.T) {
 			if up, _, err := f.Lookup(me, tmp, ".."); err != nil || up != f.Root() {
 				t.Errorf("tmp/..: %v", err)
 			}
-			for _, plus := range []bool{false, true} {
-				_, err := f.ReadDir(me, f.Root(), 0, plus, func(de *nfsserver.Dirent) bool {
-					if name := string(de.Name); name == "tmp" && de.Fileid != a.Fileid || name == "." && de.Fileid != root.Fileid {
-						t.Errorf("%s is listed with fileid %d", name, de.Fileid)
-					}
-					return true
-				})
-				must(t, err)
-				_, err = f.ReadDir(me, tmp, 0, plus, func(de *nfsserver.Dirent) bool {
-					if string(de.Name) == ".." && de.Fileid != root.Fileid {
-						t.Errorf("tmp/.. is listed with fileid %d, not the parent's %d", de.Fileid, root.Fileid)
-					}
-					return true
-				})
-				must(t, err)
-			}
+			checkMountEntries(t, f, tmp, root.Fileid, a.Fileid)
 			sub, _, err := f.Lookup(me, tmp, "sub")
 			must(t, err)
 			inner, _, err := f.Lookup(me, sub, "file")
@@ -212,6 +197,27 @@ func TestMountsAreCrossed(t *testing.T) {
 			mustStale(t, f, bound, "a file of what was unmounted")
 		})
 	})
+}
+
+// checkMountEntries checks the fileids in listings of the root and of tmp, which is mounted in it.
+func checkMountEntries(t *testing.T, f *FS, tmp nfsserver.Ref, rootID, tmpID uint64) {
+	t.Helper()
+	for _, plus := range []bool{false, true} {
+		_, err := f.ReadDir(me, f.Root(), 0, plus, func(de *nfsserver.Dirent) bool {
+			if name := string(de.Name); name == "tmp" && de.Fileid != tmpID || name == "." && de.Fileid != rootID {
+				t.Errorf("%s is listed with fileid %d", name, de.Fileid)
+			}
+			return true
+		})
+		must(t, err)
+		_, err = f.ReadDir(me, tmp, 0, plus, func(de *nfsserver.Dirent) bool {
+			if string(de.Name) == ".." && de.Fileid != rootID {
+				t.Errorf("tmp/.. is listed with fileid %d, not the parent's %d", de.Fileid, rootID)
+			}
+			return true
+		})
+		must(t, err)
+	}
 }
 
 // TestMountsOverRestart: handles of mounted file systems go on after a restart,

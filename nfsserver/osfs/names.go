@@ -73,18 +73,25 @@ func (f *FS) unlink(c *nfsserver.Cred, dir nfsserver.Ref, name string, flags int
 	return nil
 }
 
-// cached returns the node of name in d, with a reference, if it is in the cache.
+// cached returns the node of name in d, with a reference, if it is in the cache,
+// or if the index has to know when it is gone.
 func (f *FS) cached(d *node, name string) *node {
 	fd, err := f.tree.openPath(d.fd(), name)
 	if err != nil {
 		return nil
 	}
-	defer unix.Close(fd)
 	var x file
 	if err := f.describe(fd, &x); err != nil {
+		unix.Close(fd)
 		return nil
 	}
-	return f.cache.get(&x.ref)
+	if n := f.cache.get(&x.ref); n != nil || !f.indexed {
+		unix.Close(fd)
+		return n
+	}
+	n := newNode(&x)
+	n.path.Store(int32(fd))
+	return f.cache.put(n)
 }
 
 // Rename is renameat: what it says of existing targets, and of two names of one
@@ -100,6 +107,11 @@ func (f *FS) Rename(c nfsserver.Cred, from nfsserver.Ref, fromName string, to nf
 		return err
 	}
 	defer f.cache.release(dst)
+	if f.indexed { // an open node tells, if it is copied up, that it is the same file
+		if n := f.cached(src, fromName); n != nil {
+			defer f.cache.release(n)
+		}
+	}
 	old := f.cached(dst, toName)
 	if old != nil {
 		defer f.cache.release(old)

@@ -1,0 +1,74 @@
+// The index of inodes, and the walk that fills it.
+
+package osfs
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"golang.org/x/sync/errgroup"
+)
+
+// smallIndex bounds the index for one test.
+func smallIndex(t *testing.T, hints int) {
+	old := maxHints
+	maxHints = hints
+	t.Cleanup(func() { maxHints = old })
+}
+
+// TestWalkFindsWhatTheIndexCannotHold: in a tree that is much larger than the
+// index every handle names its file after a restart, also when many are asked
+// for at once.
+func TestWalkFindsWhatTheIndexCannotHold(t *testing.T) {
+	smallIndex(t, 20)
+	dir := t.TempDir()
+	refs := map[string]nfsserver.Ref{}
+	f := newFS(t, dir, Options{NoKernelHandles: true})
+	for d := range 10 {
+		sub := fmt.Sprint("d", d)
+		at, _, err := f.Mkdir(me, f.Root(), sub, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
+		must(t, err)
+		for i := range 20 {
+			name := fmt.Sprint(i)
+			refs[filepath.Join(sub, name)] = createFile(t, f, at, name, filepath.Join(sub, name))
+		}
+	}
+	f.Close()
+	f = newFS(t, dir, Options{NoKernelHandles: true})
+	var g errgroup.Group
+	g.SetLimit(16)
+	for path, r := range refs {
+		g.Go(func() error {
+			b := make([]byte, 64)
+			n, err := f.ReadAt(me, r, b, 0)
+			for errors.Is(err, nfsserver.ErrBusy) { // the client asks again
+				time.Sleep(time.Millisecond)
+				n, err = f.ReadAt(me, r, b, 0)
+			}
+			if err != nil || string(b[:n]) != path {
+				return fmt.Errorf("the handle of %s reads %q, %w", path, b[:n], err)
+			}
+			return nil
+		})
+	}
+	must(t, g.Wait())
+	f.index.mu.Lock()
+	defer f.index.mu.Unlock()
+	if n := len(f.index.hints); n > 20 {
+		t.Errorf("the index holds %d hints, more than 20", n)
+	}
+}
+
+// TestRemovedIsNotLookedFor: a handle of what this server removed is stale without a walk.
+func TestRemovedIsNotLookedFor(t *testing.T) {
+	f := newFS(t, t.TempDir(), Options{NoKernelHandles: true})
+	r := createFile(t, f, f.Root(), "x", "x")
+	f.cache.closeAll()
+	must(t, f.Remove(me, f.Root(), "x"))
+	f.index.walk.debt, f.index.walk.asOf = time.Hour, time.Now() // a walk would be refused
+	mustStale(t, f, r, "removed")
+}
