@@ -1,0 +1,63 @@
+// Root of a Linux client on an export that squashes root, as exports do unless told otherwise.
+
+package linux
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// asSquashedRoot makes objects as root of the guest, and tries what only root may.
+const asSquashedRoot = `
+echo text > /mnt/made-PROTO || exit 1
+mkdir /mnt/dir-PROTO || exit 1
+drop_caches
+cat /mnt/secret 2>/dev/null && echo "read what is root's"
+chown 1000:1000 /mnt/made-PROTO 2>/dev/null && echo "gave a file away"
+chmod 4755 /mnt/hello.txt 2>/dev/null && echo "changed the mode of what is root's"
+echo more >> /mnt/hello.txt 2>/dev/null && echo "wrote to what is root's"
+rm /mnt/closed/inside 2>/dev/null && echo "removed what is root's"
+ls -ln /mnt
+umount /mnt`
+
+// What a guest's root makes belongs to nobody, and it may do no more than nobody may; the
+// server's own processes and qemu, which calls for the guest, are of the same machine and user.
+func TestRootIsSquashed(t *testing.T) {
+	enter(t, "6.1")
+	if os.Geteuid() != 0 {
+		skip(t, "a server without privileges acts as its own user for all")
+	}
+	dir := exportDir(t)
+	closed := filepath.Join(dir, "closed")
+	if err := os.Mkdir(closed, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(closed, "inside"), []byte("kept"))
+	write(t, filepath.Join(dir, "secret"), []byte("secret"))
+	if err := os.Chmod(filepath.Join(dir, "secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, dir, "--crc", "auto", "--no-root-squash=false")
+	g := client(t, "6.1")
+	for _, proto := range []string{"rdma", "tcp"} {
+		out := run(t, g, s.mount(proto, "")+strings.ReplaceAll(asSquashedRoot, "PROTO", proto))
+		if strings.Contains(out, "root's") || strings.Contains(out, "gave") {
+			t.Errorf("over %s:\n%s", proto, out)
+		}
+		for _, name := range []string{"made-" + proto, "dir-" + proto} {
+			info, err := os.Lstat(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if st := info.Sys().(*syscall.Stat_t); st.Uid != 65534 || st.Gid != 65534 {
+				t.Errorf("%s belongs to %d:%d", name, st.Uid, st.Gid)
+			}
+		}
+	}
+	sameFile(t, filepath.Join(dir, "hello.txt"), []byte("hello from nfsrdmad\n"))
+	sameFile(t, filepath.Join(closed, "inside"), []byte("kept"))
+	quiet(t, g)
+}
