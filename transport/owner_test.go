@@ -124,14 +124,17 @@ func asUser(t *testing.T, uid uint32, way string, addr net.Addr) string {
 	return string(out)
 }
 
-// needRoot skips a test that runs others' processes. A line is left for the end of
-// ./test/run, and where nothing may be skipped the test fails.
+// needRoot skips a test that runs processes of others.
 func needRoot(t *testing.T) {
 	t.Helper()
-	if os.Geteuid() == 0 {
-		return
+	if os.Geteuid() != 0 {
+		skip(t, "runs processes of several users: needs root")
 	}
-	const why = "runs processes of several users: needs root"
+}
+
+// skip leaves a line for the end of ./test/run. Where nothing may be skipped it fails.
+func skip(t *testing.T, why string) {
+	t.Helper()
 	if os.Getenv("CI") == "true" {
 		t.Fatal(why)
 	}
