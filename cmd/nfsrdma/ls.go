@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -163,11 +164,12 @@ func (l *lsRun) run(ctx context.Context, args []string) error {
 			dirs = append(dirs, lsDir{fsys: o.fsys, path: o.path, shown: arg, node: n, row: row, top: true})
 			l.beside = append(l.beside, row)
 		default:
-			files = append(files, &lsRow{name: arg, attr: &n.Attr, fh: &n.FH, of: &o})
+			files = append(files, &lsRow{name: arg, attr: &n.Attr, more: &lsMore{fh: n.FH, of: &o}})
 		}
 	}
 	l.sort(files)
 	if !l.unsorted {
+		debug.SetGCPercent(sortedGC)
 		slices.SortStableFunc(dirs, func(a, b lsDir) int { return l.order(a.row, b.row) })
 	}
 	if err := l.rows(ctx, lsDir{}, files); err != nil {
@@ -193,6 +195,9 @@ func (l *lsRun) run(ctx context.Context, args []string) error {
 	}
 	return nil
 }
+
+// sortedGC keeps garbage small beside what a sorted listing has to hold.
+const sortedGC = 40
 
 // node is what an operand is taken for: a symbolic link to a directory is that
 // directory, unless the link itself would be shown in some way of its own.

@@ -15,17 +15,21 @@ import (
 // lsBatch is how many rows an unsorted listing holds at once.
 const lsBatch = 4096
 
-// An lsRow is one line. Where names are enough the rest is nil.
+// An lsRow is one line. A sorted listing of a large directory has one for each
+// name at once, so it holds nothing that is not shown.
 type lsRow struct {
 	name string
-	attr *nfs3.Fattr
-	fh   *nfs3.FH // of symbolic links and directories, when it will be needed
-	of   *operand // an operand that is shown by itself
+	attr *nfs3.Fattr // nil where names are enough, or attributes could not be had
+	more *lsMore     // of symbolic links, operands, and directories that -R goes into
+}
 
-	bad    bool // attributes were asked for and could not be had
-	target string
-	toType nfs3.FileType // what the target leads to, with -F
-	toMode uint32
+// lsMore is what few rows need.
+type lsMore struct {
+	fh     nfs3.FH
+	of     *operand // an operand that is shown by itself
+	target string   // of a symbolic link
+	toType nfs3.FileType
+	toMode uint32 // with toType, what the target leads to, for -F
 }
 
 // An lsDir is a directory to list.
@@ -125,14 +129,12 @@ func (l *lsRun) row(d lsDir, e *nfsclient.DirEntry) *lsRow {
 	}
 	if err != nil {
 		l.fail(1, failure("cannot access", below(d.shown, r.name), err))
-		r.bad = true
 		return r
 	}
 	attr := n.Attr
 	r.attr = &attr
 	if attr.Type == nfs3.TypeLnk || attr.Type == nfs3.TypeDir && l.recursive {
-		fh := n.FH
-		r.fh = &fh
+		r.more = &lsMore{fh: n.FH}
 	}
 	return r
 }
@@ -156,11 +158,11 @@ func (l *lsRun) dots(ctx context.Context, d lsDir) []*lsRow {
 func (l *lsRun) below(d lsDir, rows []*lsRow) []lsDir {
 	var list []lsDir
 	for _, r := range rows {
-		if r.attr == nil || r.attr.Type != nfs3.TypeDir || r.fh == nil {
+		if r.attr == nil || r.attr.Type != nfs3.TypeDir || r.more == nil {
 			continue // "." and ".." have no handle here
 		}
 		list = append(list, lsDir{fsys: d.fsys, path: below(d.path, r.name), shown: below(d.shown, r.name),
-			node: nfsclient.Node{FH: *r.fh, Attr: *r.attr}, parent: &d.node})
+			node: nfsclient.Node{FH: r.more.fh, Attr: *r.attr}, parent: &d.node})
 	}
 	return list
 }
@@ -204,22 +206,23 @@ func (l *lsRun) links(ctx context.Context, d lsDir, rows []*lsRow) error {
 	var g errgroup.Group
 	g.SetLimit(linkWindow)
 	for _, r := range rows {
-		if r.attr == nil || r.attr.Type != nfs3.TypeLnk || r.fh == nil {
+		if r.attr == nil || r.attr.Type != nfs3.TypeLnk || r.more == nil {
 			continue
 		}
 		fsys, path, shown := d.fsys, below(d.path, r.name), below(d.shown, r.name)
-		if r.of != nil {
-			fsys, path, shown = r.of.fsys, r.of.path, r.name
+		more := r.more
+		if more.of != nil {
+			fsys, path, shown = more.of.fsys, more.of.path, r.name
 		}
 		g.Go(func() error {
 			var err error
-			if r.target, err = fsys.Client().Readlink(ctx, *r.fh); err != nil && ctx.Err() == nil {
+			if more.target, err = fsys.Client().Readlink(ctx, more.fh); err != nil && ctx.Err() == nil {
 				l.rep.Report(failure("cannot read symbolic link", shown, err))
 				return errUnreadable
 			}
 			if l.classify {
 				if n, err := fsys.Walk(ctx, path, true); err == nil {
-					r.toType, r.toMode = n.Attr.Type, n.Attr.Mode
+					more.toType, more.toMode = n.Attr.Type, n.Attr.Mode
 				}
 			}
 			return nil

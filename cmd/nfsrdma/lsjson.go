@@ -81,8 +81,8 @@ func (j *lsJSON) row(d lsDir, r *lsRow) {
 	}
 	o := newJSONObject(r.name, r.attr)
 	o.Directory = d.shown
-	if r.attr.Type == nfs3.TypeLnk {
-		o.withTarget(r.target)
+	if r.attr.Type == nfs3.TypeLnk && r.more != nil {
+		o.withTarget(r.more.target)
 	}
 	writeJSONItem(j.out, &j.n, o)
 }

@@ -54,7 +54,7 @@ func (l *lsRun) rows(ctx context.Context, d lsDir, rows []*lsRow) error {
 			l.measure(&w, r)
 		}
 	}
-	names := make([]string, 0, len(rows))
+	var names []string // for columns
 	for _, r := range rows {
 		name := l.nameOf(r, pad)
 		if l.inode && !l.long {
@@ -84,8 +84,8 @@ func (l *lsRun) nameOf(r *lsRow, pad string) string {
 	}
 	switch {
 	case r.attr == nil:
-	case l.long && r.attr.Type == nfs3.TypeLnk && r.fh != nil:
-		name += " -> " + l.shown(r.target) + l.sign(r.toType, r.toMode)
+	case l.long && r.attr.Type == nfs3.TypeLnk && r.more != nil:
+		name += " -> " + l.shown(r.more.target) + l.sign(r.more.toType, r.more.toMode)
 	default:
 		name += l.sign(r.attr.Type, r.attr.Mode)
 	}

@@ -1,87 +1,22 @@
-// nfsrdma df, showmount and ping: about a server.
+// nfsrdma ping: round trips to a server.
 
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/spf13/cobra"
 )
-
-func newDf(s *session) *cobra.Command {
-	return &cobra.Command{
-		Use:     "df PATH...",
-		Short:   "Show the space of exports",
-		Example: "  nfsrdma df nfsrdma://server/export",
-		Args:    cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', tabwriter.AlignRight)
-			fmt.Fprintf(w, "Size\tUsed\tAvail\tUse%%\tFiles\tFree files\t  Path\n")
-			for _, arg := range args {
-				fsys, name, err := s.open(cmd.Context(), arg)
-				if err != nil {
-					return err
-				}
-				st, err := fsys.StatFSOf(cmd.Context(), name)
-				if err != nil {
-					return err
-				}
-				used := st.Tbytes - min(st.Fbytes, st.Tbytes)
-				percent := 0.0
-				if all := used + st.Abytes; all > 0 {
-					percent = 100 * float64(used) / float64(all)
-				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%.0f%%\t%d\t%d\t  %s\n", size(st.Tbytes), size(used), size(st.Abytes),
-					percent, st.Tfiles, st.Ffiles, fsys.Path())
-			}
-			return w.Flush()
-		},
-	}
-}
-
-func newShowmount(s *session) *cobra.Command {
-	return &cobra.Command{
-		Use:   "showmount HOST",
-		Short: "List what a server exports, and to whom",
-		Example: `  nfsrdma showmount server
-  nfsrdma showmount --transport tcp --mount-port 20048 server`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := s.server(args[0])
-			if err != nil {
-				return err
-			}
-			c, err := s.dial(cmd.Context(), t)
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), s.flags.connectTimeout)
-			defer cancel()
-			list, err := c.Exports(ctx)
-			if err != nil {
-				return s.explainSilence(t, "list exports", err)
-			}
-			for _, x := range list {
-				who := "everyone"
-				if len(x.Groups) > 0 {
-					who = strings.Join(x.Groups, ",")
-				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n", printable(x.Dir), printable(who))
-			}
-			return nil
-		},
-	}
-}
 
 func newPing(s *session) *cobra.Command {
 	var count int
 	var every time.Duration
-	var quiet bool
+	var quiet, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ping HOST",
 		Short: "Measure round trips of the NULL procedure",
@@ -121,9 +56,12 @@ func newPing(s *session) *cobra.Command {
 				}
 				d := time.Since(start)
 				h.add(d)
-				if !quiet {
+				if !quiet && !asJSON {
 					fmt.Fprintf(out, "NULL from %s over %s: seq=%d time=%s\n", t.Addr(), t.Transport, i, micro(d))
 				}
+			}
+			if asJSON {
+				return json.NewEncoder(out).Encode(newPingReport(t, h))
 			}
 			pingSummary(out, h)
 			return nil
@@ -132,7 +70,26 @@ func newPing(s *session) *cobra.Command {
 	cmd.Flags().IntVarP(&count, "count", "c", 5, "round trips; 0: until interrupted")
 	cmd.Flags().DurationVarP(&every, "interval", "i", 200*time.Millisecond, "pause between round trips")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "the summary only")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "the summary only, as a JSON object with times in microseconds")
 	return cmd
+}
+
+// A pingReport is the summary for --json; times are in microseconds.
+type pingReport struct {
+	Server    string  `json:"server"`
+	Transport string  `json:"transport"`
+	Count     uint64  `json:"count"`
+	MinUs     float64 `json:"min_us"`
+	AvgUs     float64 `json:"avg_us"`
+	P50Us     float64 `json:"p50_us"`
+	P99Us     float64 `json:"p99_us"`
+	MaxUs     float64 `json:"max_us"`
+}
+
+func newPingReport(t nfsclient.Target, h *histogram) *pingReport {
+	us := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
+	return &pingReport{Server: t.Addr(), Transport: t.Transport.String(), Count: h.n, MinUs: us(h.lo), AvgUs: us(h.mean()),
+		P50Us: us(h.quantile(0.50)), P99Us: us(h.quantile(0.99)), MaxUs: us(h.hi)}
 }
 
 func pingSummary(w io.Writer, h *histogram) {

@@ -1,0 +1,62 @@
+// nfsrdma showmount: what a server exports.
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// A jsonExport is one export, for --json; nobody in Clients means everyone.
+type jsonExport struct {
+	Path    string   `json:"path"`
+	Clients []string `json:"clients"`
+}
+
+func newShowmount(s *session) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "showmount HOST",
+		Short: "List what a server exports, and to whom",
+		Example: `  nfsrdma showmount server
+  nfsrdma showmount --transport tcp --mount-port 20048 server`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t, err := s.server(args[0])
+			if err != nil {
+				return err
+			}
+			c, err := s.dial(cmd.Context(), t)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), s.flags.connectTimeout)
+			defer cancel()
+			list, err := c.Exports(ctx)
+			if err != nil {
+				return s.explainSilence(t, "list exports", err)
+			}
+			count := 0
+			for _, x := range list {
+				if asJSON {
+					writeJSONItem(cmd.OutOrStdout(), &count, &jsonExport{x.Dir, append([]string{}, x.Groups...)})
+					continue
+				}
+				who := "everyone"
+				if len(x.Groups) > 0 {
+					who = strings.Join(x.Groups, ",")
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n", printable(x.Dir), printable(who))
+			}
+			if asJSON {
+				endJSONArray(cmd.OutOrStdout(), count)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "a JSON array with path and clients of each export")
+	return cmd
+}
