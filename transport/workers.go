@@ -3,6 +3,7 @@
 package transport
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -15,10 +16,12 @@ const workerIdle = 30 * time.Second
 type workerPool struct {
 	run func(c *Call)
 
-	mu     sync.Mutex
-	idle   []*worker
-	closed bool
-	wg     sync.WaitGroup
+	mu       sync.Mutex
+	idle     []*worker
+	sweep    *time.Timer // calls retire
+	sweeping bool        // it is going to
+	closed   bool
+	wg       sync.WaitGroup
 }
 
 type worker struct {
@@ -58,28 +61,54 @@ func (p *workerPool) workLoop(w *worker, c *Call) {
 	}
 }
 
-// park puts w on the stack; false when it shall end instead. The bottom of the
-// stack, which has been idle longest, is retired when its time has come.
+// park puts w on the stack; false when it is to end instead.
 func (p *workerPool) park(w *worker) bool {
-	now := time.Now()
+	w.since = time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return false
 	}
-	w.since = now
 	p.idle = append(p.idle, w)
-	if old := p.idle[0]; old != w && now.Sub(old.since) > workerIdle {
-		p.idle = append(p.idle[:0], p.idle[1:]...)
-		close(old.work)
+	if !p.sweeping {
+		p.sweepIn(workerIdle)
 	}
 	return true
+}
+
+// sweepIn has retire called after d. The caller holds mu.
+func (p *workerPool) sweepIn(d time.Duration) {
+	p.sweeping = true
+	if p.sweep == nil {
+		p.sweep = time.AfterFunc(d, p.retire)
+	} else {
+		p.sweep.Reset(d)
+	}
+}
+
+// retire ends the workers that have been idle for their time: the bottom of the stack. It
+// comes again as long as there are others.
+func (p *workerPool) retire() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now, n := time.Now(), 0
+	for n < len(p.idle) && now.Sub(p.idle[n].since) >= workerIdle {
+		close(p.idle[n].work)
+		n++
+	}
+	p.idle = slices.Delete(p.idle, 0, n)
+	if p.sweeping = false; len(p.idle) > 0 && !p.closed {
+		p.sweepIn(workerIdle - now.Sub(p.idle[0].since))
+	}
 }
 
 // close retires all workers and waits for them. No call may be submitted any more.
 func (p *workerPool) close() {
 	p.mu.Lock()
 	p.closed = true
+	if p.sweep != nil {
+		p.sweep.Stop()
+	}
 	for _, w := range p.idle {
 		close(w.work)
 	}

@@ -36,11 +36,23 @@ func TestWorkersAreUsedAgain(t *testing.T) {
 		if len(p.idle) != 3 || p.idle[0] != cold {
 			t.Errorf("%d workers are idle; the coldest was used: %v", len(p.idle), p.idle[0] != cold)
 		}
+		time.Sleep(workerIdle / 2)
+		start(1) // the others have been idle for longer
+		time.Sleep(workerIdle/2 + time.Second)
+		synctest.Wait()
+		if len(p.idle) != 1 || p.idle[0] == cold {
+			t.Errorf("%d workers are idle, want the one that was used", len(p.idle))
+		}
+		time.Sleep(workerIdle)
+		synctest.Wait()
+		if len(p.idle) != 0 {
+			t.Errorf("%d workers are idle after a long time in which nothing happened", len(p.idle))
+		}
+		start(2)
 		time.Sleep(2 * workerIdle)
-		start(1)
-		start(1)
-		if len(p.idle) != 1 {
-			t.Errorf("%d workers are idle after a long time, want 1", len(p.idle))
+		synctest.Wait()
+		if len(p.idle) != 0 {
+			t.Errorf("%d workers are idle after another pause", len(p.idle))
 		}
 		p.close()
 	})
