@@ -34,6 +34,7 @@ type grants struct {
 	given atomic.Pointer[[]grant] // replaced, never changed
 	// What the last stat of the object showed.
 	owner atomic.Uint32
+	setID atomic.Bool
 	state atomic.Uint64 // a hash of what permissions depend on
 }
 
@@ -49,6 +50,7 @@ func (g *grants) see(st *unix.Stat_t) {
 		h = mix(h ^ uint64(st.Ctim.Sec)*1e9 ^ uint64(st.Ctim.Nsec))
 	}
 	g.owner.Store(st.Uid)
+	g.setID.Store(st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0)
 	g.state.Store(h | 1)
 }
 

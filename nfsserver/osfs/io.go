@@ -58,9 +58,9 @@ func (n *node) isFile() error {
 	return unix.EINVAL
 }
 
-// WriteAt writes until p is empty or nothing more goes. It does so as the caller:
-// the space counts in that user's quota, the blocks reserved for root are not
-// touched, and set-id bits go.
+// WriteAt writes until p is empty or nothing more goes. It does so as the caller,
+// as far as that makes a difference: quotas hold, the blocks reserved for root are
+// not touched, and set-id bits go.
 func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
 	n, err := f.acquire(&r)
 	if err != nil {
@@ -80,7 +80,7 @@ func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (i
 	if off > math.MaxInt64 || uint64(len(p)) > math.MaxInt64-off {
 		return 0, unix.EFBIG
 	}
-	a, err := f.creds.act(&c)
+	a, err := f.actWriter(n, &c)
 	if err != nil {
 		return 0, err
 	}

@@ -63,6 +63,8 @@ type FS struct {
 	info    nfsserver.Info
 	creds   creds
 
+	anyWriter bool // it makes no difference on the export's file system who writes
+
 	mounts mountTable // with cross
 	births births     // of files that shift
 
@@ -107,6 +109,7 @@ func (f *FS) init(o Options) error {
 	if f.cross && f.top.number < 0 {
 		return errors.New("serving what is mounted inside takes Linux 5.8 or newer")
 	}
+	f.anyWriter = writersAreAlike(f.tree.root, f.top.magic)
 	f.indexed = f.cross || o.SubtreeCheck || !f.top.kernel
 	f.mixed = f.cross || f.top.magic == unix.BTRFS_SUPER_MAGIC
 	var x file
