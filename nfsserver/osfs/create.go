@@ -92,7 +92,7 @@ func (f *FS) finish(d *node, c *nfsserver.Cred, s *nfsserver.SetAttr, fd int) er
 	size := s.Has(nfsserver.SetSize) && s.Size > 0 && fileType(st.Mode) == nfsserver.TypeReg
 	foreign := s.Has(nfsserver.SetUID) && st.Uid != s.UID || s.Has(nfsserver.SetGID) && st.Gid != s.GID
 	more := f.moreMode(d, s, &st)
-	if size || foreign || more != 0 {
+	if size || foreign {
 		err := f.as(c, func() error {
 			if size {
 				if err := unix.Ftruncate(fd, int64(min(s.Size, f.info.MaxFileSize))); err != nil {
@@ -100,17 +100,21 @@ func (f *FS) finish(d *node, c *nfsserver.Cred, s *nfsserver.SetAttr, fd int) er
 				}
 			}
 			if foreign {
-				if err := chown(fd, s); err != nil {
-					return err
-				}
+				return chown(fd, s)
 			}
-			mode := (st.Mode | more) & nfsserver.ModeAll
-			if fileType(st.Mode) == nfsserver.TypeSymlink || more == 0 && mode&(nfsserver.ModeSetuid|nfsserver.ModeSetgid) == 0 {
-				return nil
-			}
-			return chmod(fd, mode) // size and owner have taken set-id bits away
+			return nil
 		})
 		if err != nil {
+			return err
+		}
+		more |= st.Mode & setIDBits // size and owner have taken them away
+	}
+	if more != 0 && fileType(st.Mode) != nfsserver.TypeSymlink {
+		who := c
+		if fileType(st.Mode) == nfsserver.TypeDir && st.Mode&unix.S_ISGID != 0 {
+			who = &f.creds.self // a maker who is not of the group it inherits would take the bit away
+		}
+		if err := f.as(who, func() error { return chmod(fd, st.Mode|more) }); err != nil {
 			return err
 		}
 	}
@@ -118,6 +122,8 @@ func (f *FS) finish(d *node, c *nfsserver.Cred, s *nfsserver.SetAttr, fd int) er
 	// maker could not set the times that tell an exclusive CREATE from another.
 	return setTimes(fd, s)
 }
+
+const setIDBits = nfsserver.ModeSetuid | nfsserver.ModeSetgid
 
 // moreMode is the bits of the mode that s asks for which the call that made st
 // could not set: set-id bits of a directory, and those in the umask of the
@@ -130,7 +136,7 @@ func (f *FS) moreMode(d *node, s *nfsserver.SetAttr, st *unix.Stat_t) (more uint
 		return 0
 	}
 	if fileType(st.Mode) == nfsserver.TypeDir {
-		more = missing & (nfsserver.ModeSetuid | nfsserver.ModeSetgid)
+		more = missing & setIDBits
 	}
 	if missing &= 0o777; missing == 0 {
 		return more
