@@ -1,4 +1,4 @@
-// Watching a server that is silent: is the connection dead, or the call long?
+// Watching a server that is silent: a dead connection is told from a call that takes long.
 
 package transport
 

@@ -21,6 +21,7 @@ type simulated struct {
 	dials    atomic.Int32
 	silenced atomic.Bool // new connections lead to nobody
 	heard    chan bool   // what Responding was told
+	tooMany  func()      // called when there have been far too many connections
 }
 
 // simulate serves the test program in the bubble, and connects to it.
@@ -138,35 +139,66 @@ func TestSilenceIsReportedOnceAndOutlived(t *testing.T) {
 }
 
 // A server that takes connections and closes them is not asked without a pause,
-// nor one whose connections end whenever a call is made.
-func TestReconnectsArePaced(t *testing.T) {
-	for name, answers := range map[string]bool{"closes at once": false, "closes at the call, answers others": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := simulate(t, ClientConfig{CallTimeout: time.Minute})
-				good := s.dial
-				s.dial = func(ctx context.Context) (link, error) {
-					l, err := good(ctx)
-					if err == nil && answers {
-						err = s.probe(ctx, l, time.Second)
-					}
-					return &closingLink{l}, err
-				}
-				s.discard(s.current(), errors.New("cut"))
+// whether one call comes again or many callers try once each.
+func TestReconnectsToAFullServerArePaced(t *testing.T) {
+	for _, retries := range []int{0, -1} {
+		synctest.Test(t, func(t *testing.T) {
+			s := simulate(t, ClientConfig{CallTimeout: time.Minute, MaxRetries: retries})
+			s.closing(t, false)
+			for end := time.Now().Add(time.Minute); time.Now().Before(end) && s.dials.Load() < 1000; {
 				if err := s.Call(bg, testProc(tNull), nil, nil, nil, 0); err == nil {
 					t.Error("served")
 				}
-				if n := s.dials.Load(); n < 10 || n > 80 {
-					t.Errorf("%d connections in a minute", n)
-				}
-			})
+			}
+			if n := s.dials.Load(); n < 10 || n > 80 {
+				t.Errorf("MaxRetries %d: %d connections in a minute", retries, n)
+			}
 		})
 	}
 }
 
+// A call that ends each connection on which it is made takes pauses too, though
+// the others on these connections are answered.
+func TestRepeatsOfADeadlyCallArePaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulate(t, ClientConfig{CallTimeout: time.Minute})
+		s.closing(t, true)
+		ctx, cancel := context.WithCancel(bg)
+		defer cancel()
+		s.tooMany = cancel
+		if err := s.Call(ctx, testProc(tNull), nil, nil, nil, 0); err == nil {
+			t.Error("served")
+		}
+		if n := s.dials.Load(); n < 10 || n > 80 {
+			t.Errorf("%d connections in a minute", n)
+		}
+	})
+}
+
+// closing has all connections from now on be cut by the server at the first call;
+// busy: after others were answered.
+func (s *simulated) closing(t *testing.T, busy bool) {
+	good := s.dial
+	s.dial = func(ctx context.Context) (link, error) {
+		if s.dials.Load() > 1000 && s.tooMany != nil {
+			s.tooMany()
+		}
+		l, err := good(ctx)
+		return &closingLink{l, s, busy}, err
+	}
+	s.discard(s.current(), errors.New("cut"))
+}
+
 // A closingLink is cut by the server at each call.
-type closingLink struct{ link }
+type closingLink struct {
+	link
+	s    *simulated
+	busy bool
+}
 
 func (l *closingLink) roundTrip(context.Context, *outCall) error {
+	if l.busy {
+		l.s.answers.Add(1)
+	}
 	return &lostError{errors.New("closed by the server")}
 }

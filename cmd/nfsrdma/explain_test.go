@@ -75,7 +75,7 @@ func TestUnusableServers(t *testing.T) {
 		{"is SSH, not NFS", "ls nfsrdma://" + ssh + "/x"},
 		{"is HTTP, not NFS", "ls nfs://" + web + "/x"},
 		{"is HTTP, not NFS", "df nfsrdma://" + web + "/x"},
-		{"is not RDMA but ONC RPC over TCP: use nfs://" + patient, "ls nfsrdma://" + patient + "/x"},
+		{"is not RDMA but ONC RPC over TCP: use nfs://" + patient, "ls --connect-timeout=1h nfsrdma://" + patient + "/x"},
 		{"host no.such.host.invalid: ", "ls nfsrdma://no.such.host.invalid/x"},
 		{"--timeout -1s: want", "ls --timeout -1s " + base + "/mem"},
 		{"--connect-timeout 0s: want", "ls --connect-timeout 0s " + base + "/mem"},

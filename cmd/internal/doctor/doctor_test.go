@@ -207,6 +207,7 @@ func TestPortsThatAreWrong(t *testing.T) {
 		{says("SSH-2.0-OpenSSH\r\n"), map[string]wanted{portRDMA: {Fail, "SSH"}}},
 		{says("HTTP/1.1 400 Bad Request\r\n"), map[string]wanted{portRDMA: {Fail, "HTTP"}}},
 		{says(string(reject)), map[string]wanted{portRDMA: {OK, "iWARP"}, startUp: {Fail, "rejects"}, rpcRDMA: {Skip, startUp}}},
+		{says("MPA ID Rep Frame\x00\x07\x00\x00"), map[string]wanted{startUp: {Fail, "not one of RFC 5044"}}},
 		{says(string(mpa.AppendFrame(nil, &mpa.Frame{Reply: true, Rev: mpa.Rev1}))), map[string]wanted{startUp: {Fail, "RFC 6581"}}},
 		{says(string(mpa.AppendFrame(nil, &mpa.Frame{Reply: true, Rev: mpa.Rev2, HasEnhanced: true}))),
 			map[string]wanted{startUp: {Warn, "no RFC 8797 private data"}, rpcRDMA: {Fail, "no answer"}}},

@@ -41,6 +41,9 @@ var programs = []struct {
 // checkStartUp describes the MPA Reply that the port gave.
 func checkStartUp(_ context.Context, x *exam) Finding {
 	f := &x.rdmaPort.Reply
+	if f.Rev == 0 {
+		return x.wanted(false, "it is an iWARP service that this client does not understand: is it an NFS server's?", "the MPA Reply is not one of RFC 5044 or 6581")
+	}
 	words := []string{fmt.Sprintf("MPA revision %d", f.Rev)}
 	if f.HasEnhanced {
 		words = append(words, fmt.Sprintf("IRD %s, ORD %s", depth(f.Enhanced.IRD), depth(f.Enhanced.ORD)))

@@ -108,7 +108,10 @@ func MPAStart(ctx context.Context, dial Dialer, addr string) Result {
 	var reply mpa.Frame
 	return ask(ctx, dial, addr, mpa.AppendFrame(nil, &req), func(b []byte) (Kind, bool) {
 		f, n, err := mpa.ParseFrame(b, true)
-		if err != nil {
+		switch {
+		case err != nil && bytes.HasPrefix(b, []byte("MPA ID Re")): // of a revision, or with a length, that there is not
+			return MPA, true
+		case err != nil:
 			return guess(b)
 		}
 		f.PrivateData = bytes.Clone(f.PrivateData)
@@ -146,8 +149,6 @@ func guess(b []byte) (Kind, bool) {
 		return HTTP, true
 	case len(b) >= 3 && (b[0] == 0x15 || b[0] == 0x16) && b[1] == 3: // an alert or a handshake
 		return TLS, true
-	case bytes.HasPrefix(b, []byte("MPA ID Re")):
-		return MPA, len(b) >= mpa.HeaderLen
 	}
 	return Unknown, len(b) >= 64
 }
