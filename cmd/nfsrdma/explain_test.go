@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"net"
 	"strings"
@@ -142,5 +143,21 @@ func TestTimeout(t *testing.T) {
 	out, errs, code := try(t, "ping", "--timeout", "300ms", "-i", "0", "-c", "100", url)
 	if code != 1 || errs != "nfsrdma: "+url+": ping: nfs server "+strings.TrimPrefix(url, "nfs://")+" does not answer: no answer in time\n" {
 		t.Errorf("code %d, %s%s", code, out, errs)
+	}
+}
+
+// Connecting ends as soon as the port is known to be another's, not when its time is over.
+func TestConnectingToAWrongPortEnds(t *testing.T) {
+	_, tcp := serve(t)
+	target, err := nfsclient.ParseTarget("nfsrdma://" + strings.TrimPrefix(tcp, "nfs://") + "/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	found := probeLate(ctx, cancel, target)
+	<-ctx.Done()
+	if hint := found(); !strings.Contains(hint, "ONC RPC over TCP") {
+		t.Errorf("%q", hint)
 	}
 }

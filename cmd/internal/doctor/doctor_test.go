@@ -190,6 +190,20 @@ func TestServersThatAreWell(t *testing.T) {
 	examine(t, Options{RDMAPort: nobody(t), TCPPort: tcp}, false, map[string]wanted{portRDMA: {Fail, "serve RDMA"}, mntCheck: {OK, "/m"}})
 }
 
+// The server is told that the mount was given up, before the connections are closed.
+func TestUnmounts(t *testing.T) {
+	programs, _ := tree(t, me(), false)
+	unmounts := 0
+	rdma, tcp := serve(t, withProc(programs, mount3.Program, mount3.ProcUmnt, func(old func(*transport.Call) error, c *transport.Call) error {
+		unmounts++
+		return old(c)
+	})...)
+	examine(t, Options{RDMAPort: rdma, TCPPort: tcp}, true, map[string]wanted{mntCheck: {OK, "/m"}})
+	if unmounts != 1 {
+		t.Errorf("%d UMNT, want 1", unmounts)
+	}
+}
+
 // Ports that are not what they were taken for.
 func TestPortsThatAreWrong(t *testing.T) {
 	programs, _ := tree(t, me(), false)
