@@ -44,6 +44,14 @@ between this machine and a server, "nfsrdma doctor SERVER" finds out.`,
 		newLs(s), newCat(s), newCp(s), newStat(s), newMkdir(s), newRm(s), newMv(s), newLn(s),
 		newDf(s), newShowmount(s), newPing(s), newDoctor(s), newBench(s), newDemo(s), newRnicBench(), newRawTCP(), newRnicPeer(), newServe(),
 	)
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "cp", "mv":
+			cmd.ValidArgsFunction = s.completePaths(true)
+		case "ls", "cat", "stat", "mkdir", "rm", "ln", "df", "bench":
+			cmd.ValidArgsFunction = s.completePaths(false)
+		}
+	}
 	cli.Prepare(root)
 	return root
 }

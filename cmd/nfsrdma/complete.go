@@ -1,0 +1,109 @@
+// Completion of remote paths in a shell: the directory that was typed so far is listed on its server.
+
+package main
+
+import (
+	"context"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/spf13/cobra"
+)
+
+// Bounds of a completion: a user is waiting, and a shell does not show more.
+const (
+	completeTimeout = 2 * time.Second
+	completeMost    = 2000
+)
+
+// completePaths completes arguments that are remote paths. With local the shell
+// completes anything else as a file of this machine. Errors say nothing: they
+// would stand in the middle of the line that is being typed.
+func (s *session) completePaths(local bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		slash := strings.LastIndexByte(typed, '/')
+		if _, err := nfsclient.ParseTarget(typed); err != nil || slash < 0 {
+			if local {
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		s.stderr = io.Discard
+		ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
+		defer cancel()
+		dir := typed[:slash+1]
+		list := s.completions(ctx, dir, typed[slash+1:], strings.Contains(typed, "://"))
+		directive := cobra.ShellCompDirectiveNoFileComp
+		if len(list) == 1 && strings.HasSuffix(list[0], "/") {
+			directive |= cobra.ShellCompDirectiveNoSpace
+		}
+		return list, directive
+	}
+}
+
+// completions are the names in the directory dir that begin with prefix, each with
+// dir in front; a slash is after directories. Above the exports it is their paths.
+func (s *session) completions(ctx context.Context, dir, prefix string, isURL bool) []string {
+	t, err := s.target(dir)
+	if err != nil {
+		return nil
+	}
+	escape := func(name string) string { return name }
+	if isURL {
+		escape = func(name string) string { return (&url.URL{Path: "/" + name}).EscapedPath()[1:] }
+		if plain, err := url.PathUnescape(prefix); err == nil {
+			prefix = plain
+		}
+	}
+	c, err := s.dial(ctx, t)
+	if err != nil {
+		return nil
+	}
+	fsys, rest, err := c.MountPath(ctx, t.Path)
+	if err != nil {
+		return exportsBelow(ctx, c, t.Path, prefix, func(below string) string { return dir + escape(below) })
+	}
+	var list []string
+	for e, err := range fsys.Entries(ctx, rest) {
+		name := ""
+		if err == nil {
+			name = e.Name()
+		}
+		switch {
+		case err != nil || len(list) == completeMost:
+			return list
+		case !strings.HasPrefix(name, prefix), prefix == "" && name[0] == '.', strings.ContainsAny(name, "\t\n\r"):
+			continue // a shell reads a line for each
+		}
+		full := dir + escape(name)
+		n, err := e.Node()
+		if err == nil && n.Attr.Type == nfs3.TypeLnk {
+			n, err = fsys.Walk(ctx, below(rest, name), true)
+		}
+		if err == nil && n.Attr.Type == nfs3.TypeDir {
+			full += "/"
+		}
+		list = append(list, full)
+	}
+	return list
+}
+
+// exportsBelow are the exports whose path begins with at and prefix, without at.
+func exportsBelow(ctx context.Context, c *nfsclient.Client, at, prefix string, full func(below string) string) []string {
+	exports, err := c.Exports(ctx)
+	if err != nil {
+		return nil
+	}
+	var list []string
+	for _, x := range exports {
+		below, ok := strings.CutPrefix(x.Dir, at)
+		if ok && below != "" && strings.HasPrefix(below, prefix) && !strings.ContainsAny(below, "\t\n\r") {
+			list = append(list, full(below)+"/")
+		}
+	}
+	return list
+}
