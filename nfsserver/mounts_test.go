@@ -1,0 +1,37 @@
+// The list of mounts, and the ports of --secure, at their ends.
+
+package nfsserver
+
+import (
+	"fmt"
+	"net"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+func TestMountTableIsBounded(t *testing.T) {
+	var m mountTable
+	for i := range maxMounts + 3 {
+		m.add("h", fmt.Sprint("/", i))
+		m.add("h", fmt.Sprint("/", i)) // a client that mounts twice is listed once
+	}
+	rows := m.list()
+	if len(rows) != maxMounts || rows[0].Dir != "/3" || rows[maxMounts-1].Dir != fmt.Sprint("/", maxMounts+2) {
+		t.Errorf("%d rows, from %v to %v", len(rows), rows[0], rows[len(rows)-1])
+	}
+}
+
+func TestReservedPorts(t *testing.T) {
+	s := &Server{squash: Squash{ReservedPort: true}}
+	for port, believed := range map[int]bool{1: true, 1023: true, 1024: false, 40000: false} {
+		c := &transport.Call{Remote: &net.TCPAddr{Port: port}, Owner: transport.Owner{Kind: transport.OwnerRemote}}
+		if why := s.distrust(c); (why == "") != believed {
+			t.Errorf("port %d: %q", port, why)
+		}
+		c.RDMA = true
+		if why := s.distrust(c); why != "" {
+			t.Errorf("port %d over RDMA: %q", port, why)
+		}
+	}
+}

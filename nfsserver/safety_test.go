@@ -1,0 +1,148 @@
+// Rules whose breach nothing else here would show: what a failed WRITE says, what FILE_SYNC means,
+// which file an EXCLUSIVE CREATE takes for its own, and what is no handle, size or time.
+
+package nfsserver_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// A brokenDisk writes nothing, and keeps what it was asked to sync.
+type brokenDisk struct {
+	nfsserver.FS
+	fail  error
+	syncs []bool // dataOnly of each
+}
+
+func (d *brokenDisk) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
+	if d.fail != nil {
+		return 0, d.fail
+	}
+	return d.FS.WriteAt(c, r, p, off)
+}
+
+func (d *brokenDisk) Sync(r nfsserver.Ref, dataOnly bool) error {
+	d.syncs = append(d.syncs, dataOnly)
+	return d.FS.Sync(r, dataOnly)
+}
+
+// TestFailedWriteIsTold: in each stability, also where the sync behind it succeeds; and FILE_SYNC syncs
+// all of a file, DATA_SYNC its data (RFC 1813 §3.3.7).
+func TestFailedWriteIsTold(t *testing.T) {
+	d := &brokenDisk{FS: memory(t)}
+	h := serve(t, nfsserver.Options{Squash: believeAll, AsyncNames: true, Exports: []nfsserver.Export{{Name: "/e", FS: d}}})
+	c := h.dial(root).mount("/e")
+	f := c.file(c.root, "f", 0o644)
+	for _, how := range []nfs3.StableHow{nfs3.Unstable, nfs3.DataSync, nfs3.FileSync} {
+		d.syncs = nil
+		c.want("WRITE", c.write(f, 0, "data", how).Status, nfs3.OK)
+		var want []bool
+		if how != nfs3.Unstable {
+			want = []bool{how == nfs3.DataSync}
+		}
+		if !slices.Equal(d.syncs, want) {
+			t.Errorf("WRITE %v: synced with dataOnly %v, want %v", how, d.syncs, want)
+		}
+		d.fail = syscall.ENOSPC
+		c.want("WRITE on a full disk", c.write(f, 0, "data", how).Status, nfs3.ErrNoSpc)
+		d.fail = nil
+	}
+}
+
+// TestExclusiveTakesOnlyItsOwn: a file with another verifier in either half, or with data in it, is another
+// client's (RFC 1813 §3.3.8).
+func TestExclusiveTakesOnlyItsOwn(t *testing.T) {
+	eachFS(t, func(c *client, _ *host) {
+		v := nfs3.Verf{1, 2, 3, 4, 5, 6, 7, 8}
+		create := func(v nfs3.Verf) nfs3.CreateRes { return c.create(c.root, "f", nfs3.Exclusive, nfs3.Sattr{}, v) }
+		made := create(v)
+		c.want("CREATE", made.Status, nfs3.OK)
+		again := create(v)
+		if again.Status != nfs3.OK || again.FH != made.FH {
+			t.Errorf("the same call again: %v", again.Status)
+		}
+		for _, i := range []int{0, 3, 4, 7} {
+			other := v
+			other[i]++
+			c.want("CREATE with another verifier", create(other).Status, nfs3.ErrExist)
+		}
+		times := c.attr(made.FH.FH)
+		c.want("WRITE", c.write(made.FH.FH, 0, "data", nfs3.FileSync).Status, nfs3.OK)
+		c.want("SETATTR", c.setattr(made.FH.FH, nfs3.Sattr{AtimeHow: nfs3.SetToClientTime, Atime: times.Atime,
+			MtimeHow: nfs3.SetToClientTime, Mtime: times.Mtime}).Status, nfs3.OK)
+		c.want("CREATE over data that has these times", create(v).Status, nfs3.ErrExist)
+		if a := c.attr(made.FH.FH); a.Size != 4 {
+			t.Errorf("%d bytes are left of 4", a.Size)
+		}
+	})
+}
+
+// TestLimitsOfArguments: sizes, names, times and owners at and beyond their ends.
+func TestLimitsOfArguments(t *testing.T) {
+	eachFS(t, func(c *client, _ *host) {
+		f := c.file(c.root, "f", 0o644)
+		huge := nfs3.Sattr{SetSize: true, Size: math.MaxUint64}
+		c.want("SETATTR of a size beyond all", c.setattr(f, huge).Status, nfs3.ErrFBig)
+		c.want("CREATE with it", c.create(c.root, "big", nfs3.Guarded, huge, nfs3.Verf{}).Status, nfs3.ErrFBig)
+		c.want("LOOKUP of what was not made", c.lookup(c.root, "big").Status, nfs3.ErrNoEnt)
+		var d nfs3.MkdirRes
+		c.call(nfs3.ProcMkdir, &nfs3.MkdirArgs{Where: where(c.root, "d"), Attr: huge}, &d)
+		c.want("MKDIR, whose size does not count", d.Status, nfs3.OK)
+		for what, off := range map[string]uint64{"at the end of all": math.MaxInt64, "that wraps": math.MaxUint64 - 1} {
+			c.want("WRITE "+what, c.write(f, off, "data", nfs3.Unstable).Status, nfs3.ErrFBig)
+		}
+		if a := c.attr(f); a.Size != 0 {
+			t.Errorf("size %d after refusals", a.Size)
+		}
+		for _, s := range []nfs3.Sattr{
+			{MtimeHow: nfs3.SetToClientTime, Mtime: nfs3.Time{Sec: 1, Nsec: 1e9}}, {AtimeHow: nfs3.SetToClientTime, Atime: nfs3.Time{Nsec: 1e9}},
+			{SetUID: true, UID: math.MaxUint32}, {SetGID: true, GID: math.MaxUint32},
+		} {
+			c.want("SETATTR of what is no value", c.setattr(f, s).Status, nfs3.ErrInval)
+		}
+		long := strings.Repeat("n", 255)
+		c.file(c.root, long, 0o644)
+		c.want("LOOKUP of the longest name", c.lookup(c.root, long).Status, nfs3.OK)
+		c.want("LOOKUP of a longer one", c.lookup(c.root, long+"n").Status, nfs3.ErrNameTooLong)
+		link := c.symlink(c.root, "l", "f")
+		r, _ := c.read(link.FH.FH, 0, 10)
+		c.want("READ of a symbolic link", r.Status, nfs3.ErrInval)
+	})
+}
+
+// TestPageOfManyNames: READDIRPLUS fills the room that it is given.
+func TestPageOfManyNames(t *testing.T) {
+	eachFS(t, func(c *client, _ *host) {
+		for _, name := range []string{"a", "b", "c", "d"} {
+			c.file(c.root, name, 0o644)
+		}
+		n := 0
+		res := nfs3.ReaddirplusRes{Each: func(*nfs3.EntryPlus) { n++ }}
+		c.call(nfs3.ProcReaddirplus, &nfs3.ReaddirplusArgs{Dir: c.root, Dircount: 8 << 10, Maxcount: 32 << 10}, &res)
+		if n < 6 || !res.EOF { // "." and ".." too; the tree may have had names before
+			t.Errorf("%d names, end %v", n, res.EOF)
+		}
+	})
+}
+
+// TestHandleOfAnExportThatIsGone: good by its MAC, and of nothing that is served: STALE in every procedure.
+func TestHandleOfAnExportThatIsGone(t *testing.T) {
+	key := [nfsserver.KeySize]byte{7}
+	start := func(name string) *client {
+		h := serve(t, nfsserver.Options{Squash: believeAll, Key: key, Exports: []nfsserver.Export{{Name: name, FS: memory(t)}}})
+		return h.dial(root).mount(name)
+	}
+	old, now := start("/old"), start("/now")
+	now.want("GETATTR", now.getattr(old.root).Status, nfs3.ErrStale)
+	now.want("WRITE", now.write(old.root, 0, "x", nfs3.Unstable).Status, nfs3.ErrStale)
+	now.want("LOOKUP", now.lookup(old.root, "f").Status, nfs3.ErrStale)
+	now.want("REMOVE", now.remove(old.root, "f").Status, nfs3.ErrStale)
+	now.want("RENAME", now.rename(now.root, "a", old.root, "b").Status, nfs3.ErrStale)
+}
