@@ -1,0 +1,71 @@
+// What is mounted inside an export, as Linux clients see it.
+
+package linux
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// eventually tries do until it succeeds.
+func eventually(t *testing.T, what string, do func() error) {
+	t.Helper()
+	err := errors.New("not tried")
+	for end := time.Now().Add(time.Minute); err != nil && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		err = do()
+	}
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+// The mount point's own directory by default; with --crossmnt a file system of
+// its own, which the client mounts by itself, and which the host can unmount.
+func TestMountsInExport(t *testing.T) {
+	t.Parallel()
+	for _, series := range []string{"6.1", "6.12"} {
+		t.Run(series, func(t *testing.T) { mountsInExport(t, series) })
+	}
+}
+
+func mountsInExport(t *testing.T, series string) {
+	enter(t, series)
+	g := client(t, series)
+	dir := exportDir(t)
+	inner := filepath.Join(dir, "inner")
+	if err := os.Mkdir(inner, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", inner, "tmpfs", 0, "size=4m,mode=777"); err != nil {
+		skip(t, "a file system cannot be mounted in the export: "+err.Error())
+	}
+	t.Cleanup(func() { syscall.Unmount(inner, syscall.MNT_DETACH) })
+	write(t, filepath.Join(inner, "file"), []byte("content"))
+
+	s := serve(t, dir)
+	run(t, g, s.mount("rdma", ""))
+	if out := run(t, g, "ls /mnt/inner"); out != "" {
+		t.Errorf("under the mount point: %q", out)
+	}
+	run(t, g, unmount)
+
+	s = serve(t, dir, "--crossmnt", "--no-root-squash")
+	run(t, g, s.mount("rdma", ""))
+	out := run(t, g, "cat /mnt/inner/file; df -k /mnt/inner | tail -n 1; stat -c %d /mnt /mnt/inner | sort -u | wc -l")
+	if !strings.HasPrefix(out, "content") || !strings.Contains(out, " 4096 ") || !strings.HasSuffix(strings.TrimSpace(out), "2") {
+		t.Errorf("in the mounted file system: %q", out)
+	}
+	run(t, g, "echo moved > /mnt/from && mv /mnt/from /mnt/inner/to && cmp /mnt/inner/to - <<E\nmoved\nE\nls -la /mnt /mnt/inner && cd /mnt/inner && cd .. && [ -e hello.txt ]")
+	// A program that the guest uploads runs on the host while the guest has it.
+	run(t, g, "printf '#!/bin/sh\\nexit 0\\n' > /mnt/prog && chmod 755 /mnt/prog && cat /mnt/prog > /dev/null")
+	eventually(t, "running what was uploaded", func() error { return exec.Command(filepath.Join(dir, "prog")).Run() })
+	eventually(t, "unmounting what is mounted in the export", func() error { return syscall.Unmount(inner, 0) })
+	run(t, g, "! cat /mnt/inner/file 2> /dev/null; umount /mnt/inner 2> /dev/null; "+unmount)
+	quiet(t, g)
+}
