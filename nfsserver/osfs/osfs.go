@@ -99,6 +99,9 @@ func (f *FS) init(o Options) error {
 	if err := unix.Stat(procPath(f.tree.root), &proc); err != nil {
 		return errors.New("/proc is not mounted, and is needed")
 	}
+	if access(f.tree.root, nfsserver.MayExec) == unix.ENOSYS {
+		return errors.New("faccessat2 is not to be had, which a kernel from 5.8 on has")
+	}
 	f.creds = newCreds()
 	f.index.init()
 	f.mounts.init()
