@@ -76,6 +76,7 @@ func (f *cpFlags) add(cmd *cobra.Command) {
 	fl.BoolFuncP("p", "p", "the same as --preserve", func(string) error { return f.preserve(preserveDefault) })
 	fl.Func("preserve", "keep mode, ownership, timestamps (without LIST: these), links, all", f.preserve)
 	fl.Lookup("preserve").NoOptDefVal = preserveDefault
+	fl.Func("no-preserve", "do not keep what LIST names; mode gives new files the permissions of any new file", f.noPreserve)
 	follow := func(v treecopy.Follow) func(string) error {
 		return func(string) error { f.follow(v); return nil }
 	}
@@ -84,6 +85,7 @@ func (f *cpFlags) add(cmd *cobra.Command) {
 	fl.BoolFuncP("H", "H", "follow symbolic links among the arguments", follow(treecopy.FollowOperands))
 	overwriteFlags(fl, &f.Options)
 	fl.StringVar(&f.sparse, "sparse", "auto", "make holes: auto (where the source has some), always (for all zeros) or never")
+	fl.BoolVar(&f.RemoveDest, "remove-destination", false, "replace each target that exists, links too, instead of writing through it")
 	fl.BoolVar(&f.InPlace, "in-place", false, "write to the targets themselves, not to temporary files")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "print each file as it is copied")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress bar and no summary on a terminal")
@@ -117,7 +119,7 @@ func (f *cpFlags) preserve(list string) error {
 		p := &f.Preserve
 		switch word {
 		case "mode":
-			p.Mode = true
+			p.Mode, f.PlainMode = true, false
 		case "ownership":
 			p.Owner = true
 		case "timestamps":
@@ -126,6 +128,27 @@ func (f *cpFlags) preserve(list string) error {
 			p.Links = true
 		case "all":
 			*p = treecopy.Preserve{Mode: true, Owner: true, Times: true, Links: true}
+		default:
+			return fmt.Errorf("%q is none of mode, ownership, timestamps, links and all", word)
+		}
+	}
+	return nil
+}
+
+func (f *cpFlags) noPreserve(list string) error {
+	for word := range strings.SplitSeq(list, ",") {
+		p := &f.Preserve
+		switch word {
+		case "mode":
+			p.Mode, f.PlainMode = false, true
+		case "ownership":
+			p.Owner = false
+		case "timestamps":
+			p.Times = false
+		case "links":
+			p.Links = false
+		case "all":
+			*p, f.PlainMode = treecopy.Preserve{}, true
 		default:
 			return fmt.Errorf("%q is none of mode, ownership, timestamps, links and all", word)
 		}
@@ -142,7 +165,7 @@ func (f *cpFlags) options() (treecopy.Options, error) {
 	how := map[string]treecopy.Sparse{"auto": treecopy.SparseAuto, "always": treecopy.SparseAlways, "never": treecopy.SparseNever}
 	var ok bool
 	if o.Sparse, ok = how[f.sparse]; !ok {
-		return o, fmt.Errorf("--sparse %q is neither auto, always nor never", f.sparse)
+		return o, fmt.Errorf("cp: invalid argument %s for '--sparse': auto, always or never", quoteAlways(f.sparse))
 	}
 	o.NoTargetDir, o.TargetDir = f.noDir, f.dir != ""
 	o.Umask, o.Privileged = cli.Umask(), os.Geteuid() == 0

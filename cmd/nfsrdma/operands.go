@@ -58,7 +58,7 @@ func (s *session) operands(cmd *cobra.Command, args []string, f targetFlags) (so
 	last := f.dir
 	switch {
 	case f.dir != "" && f.noDir:
-		return nil, dst, errors.New("-t names a directory to make targets in, -T says that there is none: use one of them")
+		return nil, dst, errors.New(cmd.Name() + ": cannot combine --target-directory (-t) and --no-target-directory (-T)")
 	case f.dir != "":
 	case len(args) < 2:
 		return nil, dst, fmt.Errorf("%s: missing destination file operand after %s", cmd.Name(), quoteAlways(args[0]))

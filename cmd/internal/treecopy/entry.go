@@ -5,7 +5,9 @@ package treecopy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -57,7 +59,8 @@ func (r *Run) entry(ctx context.Context, j *job) bool {
 		if !proceed {
 			return ok
 		}
-		if j.old.Mode.Type() == fs.ModeSymlink && r.asContent(j) {
+		j.decided = r.opt.RemoveDest
+		if j.old.Mode.Type() == fs.ModeSymlink && r.asContent(j) && !j.decided {
 			done, ok := r.throughLink(ctx, j)
 			if !ok {
 				return false
@@ -86,18 +89,25 @@ func (r *Run) entry(ctx context.Context, j *job) bool {
 func (r *Run) mayOverwrite(ctx context.Context, j *job, mark madeKey) (proceed, ok bool) {
 	target := *j.old
 	if target.Mode.Type() == fs.ModeSymlink && r.asContent(j) {
-		if m, err := j.to.Stat(ctx, j.name); err == nil {
+		m, err := j.to.Stat(ctx, j.name)
+		switch {
+		case err == nil:
 			target = m
+		case errors.Is(err, fs.ErrNotExist) && !r.opt.RemoveDest:
+			return false, r.fail(ctx, "not writing through dangling symlink "+r.quote(j.dstText), nil)
 		}
 	}
 	if r.isSame(ctx, j, &target) {
 		return false, r.fail(ctx, r.quote(j.srcText)+" and "+r.quote(j.dstText)+" are the same file", nil)
 	}
-	if !r.wanted(j, &target) {
+	if !r.wanted(ctx, j, &target) {
 		return false, true
 	}
 	if target.Mode.IsDir() {
 		return false, r.fail(ctx, "cannot overwrite directory "+r.quote(j.dstText)+" with non-directory", nil)
+	}
+	if j.top && r.made[mark] && j.old.Mode.Type() == fs.ModeSymlink && r.asContent(j) {
+		return false, r.fail(ctx, "will not copy "+r.quote(j.srcText)+" through just-created symlink "+r.quote(j.dstText), nil)
 	}
 	if j.top && r.made[mark] {
 		return false, r.fail(ctx, "will not overwrite just-created "+r.quote(j.dstText)+" with "+r.quote(j.srcText), nil)
@@ -106,7 +116,7 @@ func (r *Run) mayOverwrite(ctx context.Context, j *job, mark madeKey) (proceed, 
 }
 
 // wanted reports whether -u, -n and -i let a target that exists be replaced.
-func (r *Run) wanted(j *job, target *Meta) bool {
+func (r *Run) wanted(ctx context.Context, j *job, target *Meta) bool {
 	if r.opt.Update && !j.src.Mode.IsDir() && !target.Mtime.Before(j.src.Mtime) {
 		return false
 	}
@@ -116,9 +126,24 @@ func (r *Run) wanted(j *job, target *Meta) bool {
 	case OverwriteAsk:
 		r.askMu.Lock()
 		defer r.askMu.Unlock()
-		return r.opt.Ask("overwrite " + r.quote(j.dstText))
+		return r.opt.Ask(r.question(ctx, j, target))
 	}
 	return true
+}
+
+// question is what -i asks about a target, and about one that must not be written.
+func (r *Run) question(ctx context.Context, j *job, target *Meta) string {
+	name := r.quote(j.dstText)
+	m := *target
+	m.Name = j.name
+	if !m.Mode.IsRegular() || j.to.Writable(ctx, m) == nil {
+		return "overwrite " + name
+	}
+	mode := fmt.Sprintf("%04o (%s)", sysMode(m.Mode), strings.TrimPrefix(m.Mode.Perm().String(), "-"))
+	if r.opt.Force {
+		return "replace " + name + ", overriding mode " + mode
+	}
+	return "unwritable " + name + " (mode " + strings.Replace(mode, " (", ", ", 1) + "; try anyway"
 }
 
 // isSame reports whether the target is the source, or what the source leads to: a
@@ -139,9 +164,6 @@ func (r *Run) isSame(ctx context.Context, j *job, target *Meta) bool {
 // server may have put them there with an earlier copy.
 func (r *Run) throughLink(ctx context.Context, j *job) (done func(), ok bool) {
 	m, err := j.to.Stat(ctx, j.name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, r.fail(ctx, "not writing through dangling symlink "+r.quote(j.dstText), nil)
-	}
 	if err != nil {
 		return nil, r.fail(ctx, "cannot create regular file "+r.quote(j.dstText), err)
 	}

@@ -28,7 +28,7 @@ func (r *Run) copyFile(ctx context.Context, j *job) (Meta, bool) {
 	if j.old != nil && !r.replaceable(j) {
 		return r.writeInPlace(ctx, j, c)
 	}
-	if j.old != nil && !r.opt.Force {
+	if j.old != nil && !j.decided && !r.opt.Force {
 		if err := j.to.Writable(ctx, *j.old); err != nil {
 			return Meta{}, r.fail(ctx, "cannot create regular file "+r.quote(j.dstText), err)
 		}
@@ -47,7 +47,7 @@ func (r *Run) copyFile(ctx context.Context, j *job) (Meta, bool) {
 // of its name. A file of several names is one file under all of them, unless the
 // copy is to have the links of its source.
 func (r *Run) replaceable(j *job) bool {
-	return r.opt.move || !r.opt.InPlace && !j.inPlace && j.old.Mode.IsRegular() && (j.old.Nlink <= 1 || r.opt.Preserve.Links)
+	return j.decided || !r.opt.InPlace && !j.inPlace && j.old.Mode.IsRegular() && (j.old.Nlink <= 1 || r.opt.Preserve.Links)
 }
 
 // newPerm is the mode that a new file is made with. One that will get its
@@ -56,7 +56,15 @@ func (r *Run) newPerm(j *job) fs.FileMode {
 	if r.opt.Preserve.Mode || r.opt.Preserve.Owner || j.old != nil {
 		return 0o600
 	}
-	return j.src.Mode.Perm() &^ r.opt.Umask
+	return r.filePerm(&j.src)
+}
+
+// filePerm is the mode of a new file that does not get its source's.
+func (r *Run) filePerm(m *Meta) fs.FileMode {
+	if r.opt.PlainMode {
+		return 0o666 &^ r.opt.Umask
+	}
+	return m.Mode.Perm() &^ r.opt.Umask
 }
 
 // What became of a temporary file.
@@ -72,7 +80,9 @@ const (
 // renames it. Whatever fails, it removes the file, and what had the name is as before.
 func (r *Run) writeTemp(ctx context.Context, j *job, c *content) (m Meta, state tempState) {
 	what := "cannot create regular file " + r.quote(j.dstText)
-	tmp, sink, err := r.createTemp(ctx, j, c)
+	late, cancel := linger(ctx)
+	defer cancel()
+	tmp, sink, err := r.createTemp(late, j, c)
 	if err != nil && j.old != nil && !j.decided && refused(err) {
 		return Meta{}, needsInPlace
 	}
@@ -89,7 +99,7 @@ func (r *Run) writeTemp(ctx context.Context, j *job, c *content) (m Meta, state 
 			r.discard(ctx, j.to, tmp)
 		}
 	}()
-	if j.old != nil && !(r.opt.Preserve.Mode && r.opt.Preserve.Owner) {
+	if j.old != nil && !j.decided && !(r.opt.Preserve.Mode && r.opt.Preserve.Owner) {
 		old := *j.old
 		if !r.opt.Privileged {
 			old.Mode &^= fs.ModeSetuid | fs.ModeSetgid // as a write(2) takes them
@@ -129,21 +139,25 @@ var errReported = errors.New("reported")
 // settle gives a file that is complete what the options want of its source. A
 // target that is replaced has kept set-id bits only until it was written to.
 func (r *Run) settle(ctx context.Context, j *job, m *Meta, sink Sink) error {
-	if r.opt.Preserve.attrs() {
-		if !r.preserve(ctx, j.dstText, &j.src, m, sink.SetAttr) && r.opt.move {
-			return errReported
-		}
-		if r.opt.Preserve.Mode || !r.opt.Preserve.Owner || j.old != nil {
+	if r.opt.Preserve.attrs() && !r.preserve(ctx, j.dstText, &j.src, m, sink.SetAttr) && r.opt.move {
+		return errReported
+	}
+	var mode fs.FileMode
+	switch {
+	case r.opt.Preserve.Mode || j.inPlace:
+		return nil
+	case j.old == nil || j.decided:
+		if mode = r.filePerm(&j.src); mode == r.newPerm(j) {
 			return nil
 		}
-		// It was nobody else's until it had its owner (newPerm).
-		return sink.SetAttr(ctx, Attr{SetMode: true, Mode: j.src.Mode.Perm() &^ r.opt.Umask})
+	case j.old.Mode&(fs.ModeSetuid|fs.ModeSetgid) == 0 || !r.opt.Privileged:
+		return nil
+	default:
+		mode = j.old.Mode & permBits
 	}
-	if j.old != nil && r.opt.Privileged && j.old.Mode&(fs.ModeSetuid|fs.ModeSetgid) != 0 && !j.inPlace {
-		if err := sink.SetAttr(ctx, Attr{SetMode: true, Mode: j.old.Mode & permBits}); err != nil {
-			r.fail(ctx, "preserving permissions for "+r.quote(j.dstText), err)
-			return errReported
-		}
+	if err := sink.SetAttr(ctx, Attr{SetMode: true, Mode: mode}); err != nil {
+		r.fail(ctx, "preserving permissions for "+r.quote(j.dstText), err)
+		return errReported
 	}
 	return nil
 }

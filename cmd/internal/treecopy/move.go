@@ -91,10 +91,10 @@ func (r *Run) mayReplace(ctx context.Context, j *job) bool {
 	}
 	j.old = &old
 	isDir := j.src.Mode.IsDir()
-	if r.isSame(ctx, j, &old) { // a link that took the place of its own target would lose it
+	if r.isSame(ctx, j, &old) {
 		return r.fail(ctx, r.quote(j.srcText)+" and "+r.quote(j.dstText)+" are the same file", nil)
 	}
-	if !r.wanted(j, &old) {
+	if !r.wanted(ctx, j, &old) {
 		return false
 	}
 	switch {
@@ -102,7 +102,7 @@ func (r *Run) mayReplace(ctx context.Context, j *job) bool {
 		return r.fail(ctx, "cannot overwrite non-directory "+r.quote(j.dstText)+" with directory "+r.quote(j.srcText), nil)
 	case !isDir && old.Mode.IsDir():
 		return r.fail(ctx, "cannot overwrite directory "+r.quote(j.dstText)+" with non-directory", nil)
-	case r.made[madeKey{j.to.Self().key(), j.name}]:
+	case !isDir && r.made[madeKey{j.to.Self().key(), j.name}]:
 		return r.fail(ctx, "will not overwrite just-created "+r.quote(j.dstText)+" with "+r.quote(j.srcText), nil)
 	}
 	return true

@@ -48,6 +48,8 @@ type Options struct {
 	Overwrite   Overwrite
 	Update      bool // leave targets that are not older
 	Force       bool // replace targets that must not be written
+	RemoveDest  bool // replace targets, whatever they are, but directories
+	PlainMode   bool // new objects get no permissions of their sources
 	InPlace     bool // write to the target itself, not to a temporary file
 	NoTargetDir bool // the destination is a target, even if it is a directory
 	TargetDir   bool // the destination has to be a directory

@@ -14,16 +14,18 @@ import (
 // create has make an object under the target's name, or under another beside it
 // that then replaces what has the name. The object gets its attributes before
 // anybody finds it under a name that is taken.
-func (r *Run) create(ctx context.Context, j *job, what string, make func(name string) (Meta, error)) (Meta, bool) {
+func (r *Run) create(ctx context.Context, j *job, what string, make func(ctx context.Context, name string) (Meta, error)) (Meta, bool) {
+	late, cancel := linger(ctx)
+	defer cancel()
 	name := j.name
 	var m Meta
 	err := fs.ErrExist
 	if j.old == nil {
-		m, err = make(name)
+		m, err = make(late, name)
 	}
 	for try := 0; j.old != nil && errors.Is(err, fs.ErrExist) && try < maxNames; try++ {
 		name = tempName(j.name)
-		m, err = make(name)
+		m, err = make(late, name)
 	}
 	if err != nil {
 		return Meta{}, r.fail(ctx, "cannot create "+what+" "+r.quote(j.dstText), err)
@@ -49,7 +51,7 @@ func (r *Run) copyLink(ctx context.Context, j *job) (Meta, bool) {
 		return Meta{}, r.fail(ctx, "cannot read symbolic link "+r.quote(j.srcText), err)
 	}
 	r.Links.Add(1)
-	return r.create(ctx, j, "symbolic link", func(name string) (Meta, error) { return j.to.Symlink(ctx, target, name) })
+	return r.create(ctx, j, "symbolic link", func(ctx context.Context, name string) (Meta, error) { return j.to.Symlink(ctx, target, name) })
 }
 
 func (r *Run) copySpecial(ctx context.Context, j *job) (Meta, bool) {
@@ -62,7 +64,7 @@ func (r *Run) copySpecial(ctx context.Context, j *job) (Meta, bool) {
 		perm &= 0o700
 	}
 	r.Specials.Add(1)
-	return r.create(ctx, j, what, func(name string) (Meta, error) { return j.to.Mknod(ctx, name, perm, j.src) })
+	return r.create(ctx, j, what, func(ctx context.Context, name string) (Meta, error) { return j.to.Mknod(ctx, name, perm, j.src) })
 }
 
 // A linkTable knows the files of several names that were copied, to give their
@@ -133,11 +135,13 @@ func (r *Run) link(ctx context.Context, e *linkEntry, j *job) error {
 	if j.old == nil {
 		return e.dir.LinkTo(ctx, e.m, j.to, j.name)
 	}
+	late, cancel := linger(ctx)
+	defer cancel()
 	err := fs.ErrExist
 	var tmp string
 	for try := 0; errors.Is(err, fs.ErrExist) && try < maxNames; try++ {
 		tmp = tempName(j.name)
-		err = e.dir.LinkTo(ctx, e.m, j.to, tmp)
+		err = e.dir.LinkTo(late, e.m, j.to, tmp)
 	}
 	if err != nil {
 		return err

@@ -45,3 +45,20 @@ func (r *Run) discard(ctx context.Context, d Dir, name string) {
 		r.opt.Report(&Error{What: r.quote(d.Text(name)) + " is left behind, remove it", Err: err})
 	}
 }
+
+// linger is a context for the making of a temporary file: it goes on for a while
+// after ctx has ended, so that it is known whether there is a file to remove.
+func linger(ctx context.Context) (context.Context, context.CancelFunc) {
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-late.Done():
+		case <-time.After(cleanupTime):
+			cancel()
+		}
+	})
+	return late, func() {
+		stop()
+		cancel()
+	}
+}

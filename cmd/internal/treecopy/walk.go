@@ -60,7 +60,7 @@ func (r *Run) copyTree(ctx context.Context, src Operand, m Meta, to Dir, name st
 		return
 	}
 	t := &dirTask{src: m, name: name, from: from, srcText: src.Text, dstText: to.Text(name)}
-	t.borrowed = name == "."
+	t.borrowed = name == "." && src.Name != "."
 	if t.to, t.fresh = r.top(ctx, src, m, to, name); t.to == nil {
 		from.Close()
 		return
@@ -87,7 +87,11 @@ func (r *Run) top(ctx context.Context, src Operand, m Meta, to Dir, name string)
 		r.fail(ctx, r.quote(src.Text)+" and "+r.quote(to.Text(name))+" are the same file", nil)
 		return nil, false
 	}
-	if old, err := to.Lstat(ctx, name); err == nil && old.Mode.IsDir() && same(&m, &old) {
+	old, err := to.Lstat(ctx, name)
+	if err == nil && !old.Mode.IsDir() {
+		return r.reenter(ctx, old, src.Text, to, to.Text(name))
+	}
+	if err == nil && same(&m, &old) {
 		r.fail(ctx, r.quote(src.Text)+" and "+r.quote(to.Text(name))+" are the same file", nil)
 		return nil, false
 	}
@@ -97,7 +101,7 @@ func (r *Run) top(ctx context.Context, src Operand, m Meta, to Dir, name string)
 			return nil, false
 		}
 	}
-	if name == "." {
+	if name == "." && src.Name != "." {
 		r.Dirs.Add(1)
 		return to, false
 	}

@@ -1,0 +1,279 @@
+// The rig of the engine's tests: a server of memory and of a directory, and sides that misbehave.
+
+package treecopy
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"iter"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// A rig is a server over TCP that exports memory as /mem and dir as /dir.
+type rig struct {
+	dir  string
+	addr string
+	kill func()
+}
+
+// memLimit is what the server's memory holds: enough for small trees.
+const memLimit = 64 << 20
+
+func newRig(t *testing.T, squash nfsserver.Squash) *rig {
+	t.Helper()
+	r := &rig{dir: t.TempDir()}
+	tree, err := osfs.New(r.dir, osfs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem := memfs.New(memfs.Options{Limit: memLimit, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())})
+	srv, err := nfsserver.New(nfsserver.Options{Squash: squash, AsyncNames: true, Exports: []nfsserver.Export{
+		{Name: "/mem", FS: mem}, {Name: "/dir", FS: tree},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.addr = l.Addr().String()
+	done := make(chan struct{})
+	go func() { defer close(done); rpc.ServeTCP(l) }()
+	r.kill = sync.OnceFunc(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		rpc.Shutdown(ctx)
+		<-done
+		srv.Close()
+	})
+	t.Cleanup(r.kill)
+	return r
+}
+
+// mount is a new connection to an export.
+func (r *rig) mount(t *testing.T, export string) Remote {
+	t.Helper()
+	c, err := nfsclient.Dial(t.Context(), r.addr, nfsclient.Options{Transport: nfsclient.TCP})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	f, err := c.Mount(t.Context(), export)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Remote{f}
+}
+
+func at(tree Tree, path string) Operand {
+	return Operand{Tree: tree, Path: path, Name: lastName(path), Text: path}
+}
+
+func local(path string) Operand { return at(Local{}, path) }
+
+// A log is what a run said.
+type log struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *log) options(o Options) Options {
+	add := func(s string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.lines = append(l.lines, s)
+	}
+	o.Report = func(e *Error) { add(e.Error()) }
+	o.Warn = func(s string) { add("warning: " + s) }
+	o.Privileged = os.Geteuid() == 0
+	return o
+}
+
+// wantLines compares what was said, in any order, by what each line contains.
+func (l *log) want(t *testing.T, lines ...string) {
+	t.Helper()
+	ok := len(l.lines) == len(lines)
+	for _, w := range lines {
+		ok = ok && slices.ContainsFunc(l.lines, func(s string) bool { return strings.Contains(s, w) })
+	}
+	if !ok {
+		t.Errorf("said:\n%s\nwant:\n%s", strings.Join(l.lines, "\n"), strings.Join(lines, "\n"))
+	}
+}
+
+func cp(t *testing.T, o Options, dst Operand, src ...Operand) *log {
+	t.Helper()
+	l := &log{}
+	if err := New(l.options(o)).Copy(t.Context(), src, dst); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func mv(t *testing.T, o Options, dst Operand, src ...Operand) *log {
+	t.Helper()
+	l := &log{}
+	if err := New(l.options(o)).Move(t.Context(), src, dst); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// all are the options of cp -a.
+var all = Options{Recursive: true, Preserve: Preserve{Mode: true, Owner: true, Times: true, Links: true}}
+
+// write makes a file, and its directories.
+func write(t *testing.T, content string, path ...string) string {
+	t.Helper()
+	p := filepath.Join(path...)
+	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(p, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func wantFile(t *testing.T, want string, path ...string) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(path...))
+	if err != nil || string(b) != want {
+		t.Errorf("%s: %d bytes, %v; want %d bytes", filepath.Join(path...), len(b), err, len(want))
+	}
+}
+
+// names lists a tree of this machine, sorted.
+func names(t *testing.T, dir string) string {
+	t.Helper()
+	var list []string
+	err := filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
+		if err == nil && p != dir {
+			list = append(list, strings.TrimPrefix(p, dir+"/"))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(list, " ")
+}
+
+// A fake is a Tree of this machine with hooks on its sources.
+type fake struct {
+	Local
+	list []Meta                                  // listed as well
+	open func(m Meta, s Source) (Source, error)  // instead of what Open returns
+	sink func(name string, s Sink) (Sink, error) // instead of what Create returns
+	sub  func(ctx context.Context, m Meta) error // before a directory is opened
+}
+
+func (f *fake) OpenDir(ctx context.Context, path, text string) (Dir, error) {
+	d, err := f.Local.OpenDir(ctx, path, text)
+	return &fakeDir{d, f}, err
+}
+
+func (f *fake) Parent(ctx context.Context, path, text string) (Dir, string, error) {
+	d, base, err := f.Local.Parent(ctx, path, text)
+	return &fakeDir{d, f}, base, err
+}
+
+type fakeDir struct {
+	Dir
+	f *fake
+}
+
+func (d *fakeDir) Entries(ctx context.Context) iter.Seq2[Meta, error] {
+	return func(yield func(Meta, error) bool) {
+		for _, m := range d.f.list {
+			if !yield(m, nil) {
+				return
+			}
+		}
+		for m, err := range d.Dir.Entries(ctx) {
+			if !yield(m, err) {
+				return
+			}
+		}
+	}
+}
+
+func (d *fakeDir) Sub(ctx context.Context, m Meta) (Dir, error) {
+	if d.f.sub != nil {
+		if err := d.f.sub(ctx, m); err != nil {
+			return nil, err
+		}
+	}
+	s, err := d.Dir.Sub(ctx, m)
+	return &fakeDir{s, d.f}, err
+}
+
+func (d *fakeDir) Open(ctx context.Context, m Meta) (Source, error) {
+	s, err := d.Dir.Open(ctx, m)
+	if err == nil && d.f.open != nil {
+		return d.f.open(m, s)
+	}
+	return s, err
+}
+
+func (d *fakeDir) Create(ctx context.Context, name string, perm fs.FileMode, whole int) (Sink, error) {
+	s, err := d.Dir.Create(ctx, name, perm, whole)
+	if err == nil && d.f.sink != nil {
+		return d.f.sink(name, s)
+	}
+	return s, err
+}
+
+func (d *fakeDir) Mkdir(ctx context.Context, name string, perm fs.FileMode) (Dir, error) {
+	s, err := d.Dir.Mkdir(ctx, name, perm)
+	return &fakeDir{s, d.f}, err
+}
+
+func (d *fakeDir) RenameTo(ctx context.Context, name string, to Dir, newName string) error {
+	if f, ok := to.(*fakeDir); ok {
+		to = f.Dir
+	}
+	return d.Dir.RenameTo(ctx, name, to, newName)
+}
+
+// needRoot skips a test that only root can run.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		skip(t, "needs root")
+	}
+}
+
+// skip skips a test with one line, which fails where everything has to run.
+func skip(t *testing.T, why string) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatalf("skipped in CI: %s", why)
+	}
+	if p := os.Getenv("NFSRDMA_SKIP_LOG"); p != "" {
+		if f, err := os.OpenFile(p, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); err == nil {
+			fmt.Fprintf(f, "%s: %s\n", t.Name(), why)
+			f.Close()
+		}
+	}
+	t.Skip(why)
+}
+
+// asCaller is a server on which every caller, root too, is who he is.
+var asCaller = nfsserver.Squash{NoRootSquash: true}
