@@ -172,3 +172,43 @@ func TestQueuedCallOfEndedConnectionDoesNotRun(t *testing.T) {
 		t.Errorf("sent again: %s", again.how)
 	}
 }
+
+// The reply of a call is for its own user: another on the same machine, by what it says or
+// by what the kernel says, has its call run, and a program that refuses it is asked first.
+func TestDuplicateOfAnotherUser(t *testing.T) {
+	s, p := newTestServer(t)
+	as := func(uid, gid uint32, owner Owner) tapeEnd {
+		cred := Cred{Flavor: AuthSys, UID: uid, GID: gid}
+		h := oncrpc.CallHeader{XID: 7, Prog: testProg, Vers: testVers, Proc: tCount,
+			Cred: oncrpc.OpaqueAuth{Flavor: oncrpc.FlavorSys, Body: cred.body()}}
+		var e xdr.Encoder
+		h.EncodeXDR(&e)
+		e.Uint32(1)
+		from := newTape("127.0.0.1")
+		from.peer.owner = owner
+		return from.do(s, chunks.Message{Stream: e.Bytes()})
+	}
+	first := Owner{OwnerLocal, 1000}
+	as(1000, 5, first)
+	as(1000, 5, first)
+	if n := p.runs.Load(); n != 1 {
+		t.Errorf("ran %d times, want 1", n)
+	}
+	as(1001, 5, first)
+	as(1000, 6, first)
+	as(1000, 5, Owner{OwnerLocal, 1001})
+	as(1000, 5, Owner{Kind: OwnerRemote})
+	if n := p.runs.Load(); n != 5 {
+		t.Errorf("ran %d times, want 5", n)
+	}
+	s.programs[testProg][0].Authorize = func(c *Call) oncrpc.AuthStat {
+		if c.Cred.UID != 1000 || c.Owner != first {
+			return oncrpc.AuthBadCred
+		}
+		return oncrpc.AuthTooWeak
+	}
+	refused := as(1000, 5, first)
+	if n := p.runs.Load(); n != 5 || refused.how != "reply" || !bytes.HasSuffix(refused.reply, []byte{0, 0, 0, 1, 0, 0, 0, 5}) {
+		t.Errorf("ran %d times, reply % x", n, refused.reply)
+	}
+}

@@ -97,9 +97,17 @@ func TestOwnerOfOtherNetworks(t *testing.T) {
 
 // TestSockDiagWithoutKernel: without an answer, peers of this machine are not taken for others.
 func TestSockDiagWithoutKernel(t *testing.T) {
+	var d sockDiag // its own address, where the routing table is not to be asked either
+	defer d.close()
+	d.route.fd = 1 << 20
+	own := netip.MustParseAddr("198.51.100.7")
+	if !d.own(own, netip.AddrPortFrom(own, 700)) {
+		t.Error("a connection's own address is not this machine's")
+	}
 	for name, breakIt := range map[string]func(d *sockDiag){
 		"another protocol":  func(d *sockDiag) { d.tcp.open(unix.NETLINK_ROUTE) },
 		"closed descriptor": func(d *sockDiag) { d.tcp.fd = 1 << 20 },
+		"no routes":         func(d *sockDiag) { d.tcp.fd, d.route.fd = 1<<20, 1<<20 },
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -113,7 +121,7 @@ func TestSockDiagWithoutKernel(t *testing.T) {
 		breakIt(&d)
 		at := func(a net.Addr) netip.AddrPort { return a.(*net.TCPAddr).AddrPort() }
 		for _, remote := range []netip.AddrPort{at(c.LocalAddr()), netip.MustParseAddrPort("[::1]:700"), netip.MustParseAddrPort("127.1.2.3:700")} {
-			if got := d.owner(at(c.RemoteAddr()), remote); got.Kind == OwnerRemote || got.Kind == OwnerLocal && name != "closed descriptor" {
+			if got := d.owner(at(c.RemoteAddr()), remote); got.Kind == OwnerRemote || got.Kind == OwnerLocal && name == "another protocol" {
 				t.Errorf("%s: %s: %v", name, remote, got)
 			}
 		}

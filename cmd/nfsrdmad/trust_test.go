@@ -4,6 +4,8 @@ package main
 
 import (
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -36,6 +38,41 @@ func TestTrustFlags(t *testing.T) {
 		_, got := trusted(t, nfsserver.Squash{}, strings.Fields(args)...)
 		if got.NoRootSquash != want.NoRootSquash || got.TrustLocal != want.TrustLocal || got.ReservedPort != want.ReservedPort || got.All {
 			t.Errorf("%q: %+v", args, got)
+		}
+	}
+}
+
+// TestHandleKey: directories want one that is kept, unless told otherwise; memory does not.
+func TestHandleKey(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var none [nfsserver.KeySize]byte
+	for _, c := range []struct {
+		o       options
+		lasting bool
+		kept    bool
+		fails   bool
+	}{
+		{options{stateDir: filepath.Join(dir, "state")}, true, true, false},
+		{options{stateDir: filepath.Join(dir, "state"), ephemeral: true}, true, false, false},
+		{options{stateDir: filepath.Join(dir, "state")}, false, false, false},
+		{options{stateDir: file}, true, false, true},
+		{options{stateDir: file}, false, false, false},
+		{options{stateDir: file, ephemeral: true}, true, false, false},
+	} {
+		key, err := handleKey(&c.o, c.lasting)
+		if (err != nil) != c.fails || (key != none) != c.kept {
+			t.Errorf("%+v: %x, %v", c, key, err)
+		}
+	}
+	t.Setenv("XDG_STATE_HOME", "")
+	t.Setenv("HOME", "")
+	if os.Geteuid() != 0 {
+		if _, err := handleKey(&options{}, true); err == nil || !strings.Contains(err.Error(), "--state-dir") {
+			t.Errorf("without a home: %v", err)
 		}
 	}
 }

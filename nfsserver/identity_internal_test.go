@@ -1,0 +1,122 @@
+// Who is believed, at the edges: ports, and the groups of users while the machine looks them up.
+
+package nfsserver
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// TestReservedPortEdge: 1023 is the last reserved port; without a port there is none.
+func TestReservedPortEdge(t *testing.T) {
+	s := &Server{squash: Squash{ReservedPort: true}}
+	for _, c := range []struct {
+		from net.Addr
+		ok   bool
+	}{
+		{&net.TCPAddr{Port: 1023}, true}, {&net.TCPAddr{Port: 1024}, false}, {&net.TCPAddr{Port: 1}, true},
+		{nil, false}, {&net.UnixAddr{Name: "x"}, false},
+	} {
+		call := &transport.Call{Remote: c.from, Owner: transport.Owner{Kind: transport.OwnerRemote}}
+		if why := s.distrust(call); (why == "") != c.ok {
+			t.Errorf("%v: %q", c.from, why)
+		}
+	}
+}
+
+// TestGroupsOfMachine: the machine's own database is asked.
+func TestGroupsOfMachine(t *testing.T) {
+	gid, gids, err := FileGroups(0)
+	if err != nil || gid != 0 || !slices.Contains(gids, 0) {
+		t.Errorf("root: %d, %d, %v", gid, gids, err)
+	}
+	if _, _, err := FileGroups(3_999_999_999); err == nil {
+		t.Error("a user that there is not has groups")
+	}
+}
+
+// TestGroupsOfUnknownUser: none, not even those that a failed lookup brought along.
+func TestGroupsOfUnknownUser(t *testing.T) {
+	table := groupTable{lookup: func(uint32) (uint32, []uint32, error) { return 5, []uint32{6}, errors.New("no such user") }}
+	w := Cred{UID: 1000, GID: 5, GIDs: []uint32{5, 6, 7}}
+	table.limit(&w)
+	if w.UID != 1000 || w.GID != Nobody || len(w.GIDs) != 0 {
+		t.Errorf("%+v", w)
+	}
+}
+
+// TestGroupsAreLookedUpOnce: for all calls of a minute, and again after it by one goroutine,
+// while those that are there are used.
+func TestGroupsAreLookedUpOnce(t *testing.T) {
+	lookups, answers := make(chan uint32), make(chan uint32)
+	table := groupTable{lookup: func(uid uint32) (uint32, []uint32, error) {
+		lookups <- uid
+		return <-answers, nil, nil
+	}}
+	results := make(chan *userGroups)
+	for range 4 {
+		go func() { results <- table.of(7) }()
+	}
+	if uid := <-lookups; uid != 7 {
+		t.Errorf("asked for %d", uid)
+	}
+	answers <- 70
+	for range 4 {
+		if u := <-results; u == nil || u.gid != 70 {
+			t.Errorf("%+v", u)
+		}
+	}
+	table.of(7)
+	table.mu.Lock()
+	table.users[7].renew = time.Now().Add(-time.Second)
+	table.mu.Unlock()
+	for range 3 {
+		if u := table.of(7); u == nil || u.gid != 70 { // does not wait
+			t.Errorf("%+v", u)
+		}
+	}
+	<-lookups
+	select {
+	case <-lookups:
+		t.Error("looked up twice at once")
+	default:
+	}
+	answers <- 71
+	for table.of(7).gid != 71 {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestGroupsInTime: a directory service that hangs costs the groups, not the call, and who
+// hangs in it is no reason to forget others or to ask without end.
+func TestGroupsInTime(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	table := groupTable{lookup: func(uint32) (uint32, []uint32, error) {
+		<-release
+		return 5, nil, nil
+	}}
+	w := Cred{UID: 7, GID: 5, GIDs: []uint32{5}}
+	table.limit(&w)
+	if w.GID != Nobody || len(w.GIDs) != 0 {
+		t.Errorf("%+v", w)
+	}
+	table.mu.Lock()
+	for uid := uint32(100); len(table.users) < groupsMost; uid++ {
+		table.users[uid] = &userGroups{ready: make(chan struct{})}
+	}
+	full := table.begin(8)
+	one := table.users[100]
+	close(one.ready)
+	next := table.begin(8)
+	_, kept := table.users[100]
+	table.mu.Unlock()
+	if full != nil || next == nil || kept {
+		t.Errorf("full: %v, then %v, kept %t", full, next, kept)
+	}
+}

@@ -1,0 +1,56 @@
+// Accept where descriptors are short: what is returned, what is closed, and that it goes on.
+
+package transport
+
+import (
+	"errors"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+)
+
+// A shortListener gives the results of a script, each an error or a connection.
+type shortListener struct {
+	net.Listener
+	script []any
+	before func() // each Accept
+}
+
+func (l *shortListener) Accept() (net.Conn, error) {
+	l.before()
+	next := l.script[0]
+	l.script = l.script[1:]
+	if c, ok := next.(net.Conn); ok {
+		return c, nil
+	}
+	return nil, next.(error)
+}
+
+// TestListenAtTheLimit: with no descriptor left, of the process or the machine, the place
+// of the reserve is free when the next connection is accepted.
+func TestListenAtTheLimit(t *testing.T) {
+	for _, cause := range []error{syscall.EMFILE, syscall.ENFILE} {
+		a, b := net.Pipe()
+		defer b.Close()
+		full := &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", cause)}
+		below := &shortListener{script: []any{full, full, full, a, errors.New("ended")}}
+		l := &reserveListener{Listener: below, reserve: openReserve()}
+		var had []bool
+		below.before = func() { had = append(had, l.reserve != nil) }
+		c, err := l.Accept()
+		if c != a || err != nil {
+			t.Fatalf("%v: %v, %v", cause, c, err)
+		}
+		if want := [4]bool{true, false, true, false}; len(had) != 4 || [4]bool(had) != want {
+			t.Errorf("%v: reserve at each Accept: %v, want %v", cause, had, want)
+		}
+		if l.reserve == nil {
+			t.Error("no reserve for the next one")
+		}
+		if _, err := l.Accept(); err == nil || l.reserve != nil {
+			t.Errorf("at the end: %v, reserve kept: %t", err, l.reserve != nil)
+		}
+		a.Close()
+	}
+}
