@@ -5,7 +5,9 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -206,8 +208,10 @@ func (l *lsRun) node(ctx context.Context, o operand) (nfsclient.Node, error) {
 		return o.fsys.Walk(ctx, o.path, true)
 	}
 	if !l.long && !l.directory && !l.classify {
-		if n, err := o.fsys.Walk(ctx, o.path, true); err == nil && n.Attr.Type == nfs3.TypeDir {
-			return n, nil
+		// A link that leads nowhere is shown; one that leads round in circles is an error.
+		n, err := o.fsys.Walk(ctx, o.path, true)
+		if err == nil && n.Attr.Type == nfs3.TypeDir || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return n, err
 		}
 	}
 	return o.fsys.Walk(ctx, o.path, false)
