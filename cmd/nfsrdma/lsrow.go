@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -217,11 +218,12 @@ func humanSize(n uint64) string {
 // ownerNames are the names that this machine has for numbers of owners and groups.
 type ownerNames struct {
 	numeric       bool
+	unknown       string // the name of a number that has none; empty: the number
 	users, groups map[uint32]string
 }
 
 func newOwnerNames(numeric bool) *ownerNames {
-	return &ownerNames{numeric, make(map[uint32]string), make(map[uint32]string)}
+	return &ownerNames{numeric: numeric, users: make(map[uint32]string), groups: make(map[uint32]string)}
 }
 
 func (o *ownerNames) user(id uint32) string {
@@ -229,7 +231,7 @@ func (o *ownerNames) user(id uint32) string {
 		if u, err := user.LookupId(id); err == nil {
 			return u.Username
 		}
-		return id
+		return cmp.Or(o.unknown, id)
 	})
 }
 
@@ -238,7 +240,7 @@ func (o *ownerNames) group(id uint32) string {
 		if g, err := user.LookupGroupId(id); err == nil {
 			return g.Name
 		}
-		return id
+		return cmp.Or(o.unknown, id)
 	})
 }
 

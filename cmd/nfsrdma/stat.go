@@ -32,6 +32,7 @@ mode, %F type, %g %G group, %h links, %i number, %n %N name, %o transfer size, %
 				return fmt.Errorf("stat: -L and -P are opposites")
 			}
 			p := &statPrinter{out: cmd.OutOrStdout(), owners: newOwnerNames(false)}
+			p.owners.unknown = "UNKNOWN" // as stat(1) has it, ls(1) has the number
 			if cmd.Flags().Changed("format") {
 				p.format = &format
 			}
