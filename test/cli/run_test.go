@@ -41,10 +41,6 @@ func TestCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pending, err := readPending(cases)
-	if err != nil {
-		t.Fatal(err)
-	}
 	ordinary := caller(nil)
 	if os.Geteuid() == 0 {
 		ordinary = &syscall.Credential{Uid: userID, Gid: userID, Groups: []uint32{userID, secondGroup}}
@@ -64,17 +60,14 @@ func TestCommands(t *testing.T) {
 				}
 				t.Run(c.name, func(t *testing.T) {
 					t.Parallel()
-					if pending["!"+who+"/"+c.name] {
-						t.Skip("pending: does not end")
-					}
-					c.test(t, who, as, pending[who+"/"+c.name])
+					c.test(t, who, as)
 				})
 			}
 		})
 	}
 }
 
-func (c *testCase) test(t *testing.T, who string, as caller, pending bool) {
+func (c *testCase) test(t *testing.T, who string, as caller) {
 	if len(c.rootSetup) > 0 && os.Geteuid() != 0 {
 		skip(t, "its setup wants root")
 	}
@@ -103,14 +96,14 @@ func (c *testCase) test(t *testing.T, who string, as caller, pending bool) {
 	}
 	diffs = append(diffs, diffTrees(wantTree, gotTree, start)...)
 	diffs = append(diffs, diffChecks(c.checks, wantTree, gotTree, start)...)
-	c.conclude(t, diffs, c.differs[who], pending)
+	c.conclude(t, diffs, c.differs[who])
 	if !t.Failed() {
 		removeAll(dir)
 	}
 }
 
 // conclude takes the expected differences out and complains about the others, and about expected ones that are not there.
-func (c *testCase) conclude(t *testing.T, diffs []string, expected []difference, pending bool) {
+func (c *testCase) conclude(t *testing.T, diffs []string, expected []difference) {
 	var wrong []string
 	for _, d := range expected {
 		re := wildcard(d.pattern)
@@ -121,12 +114,7 @@ func (c *testCase) conclude(t *testing.T, diffs []string, expected []difference,
 		}
 	}
 	wrong = append(wrong, diffs...)
-	switch {
-	case pending && len(wrong) == 0:
-		t.Errorf("passes: remove it from testdata/%s", pendingFile)
-	case pending:
-		t.Logf("%s: pending:\n%s", c.file, strings.Join(wrong, "\n"))
-	case len(wrong) > 0:
+	if len(wrong) > 0 {
 		t.Errorf("%s:\n%s", c.file, strings.Join(wrong, "\n"))
 	}
 }
