@@ -5,6 +5,7 @@ package nfsclient
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"io/fs"
 	"iter"
 	"slices"
@@ -125,17 +126,68 @@ type lister struct {
 	dir   nfs3.FH
 	plain bool    // by READDIR: asked for, or the server has nothing better
 	at    DirPage // the page read last
+
+	// A cookie that comes again leads in a circle: each is compared with one of
+	// before, which is replaced after 1, 2, 4, 8 … pages, so that any circle is
+	// found without all of them being kept.
+	mark         uint64
+	pages, moved int
+
+	// What was listed, as hashes, so that a listing can begin again.
+	seen     map[uint64]struct{}
+	seed     maphash.Seed
+	restarts int
 }
 
-// page fetches the next entries.
+// Bounds of beginning a listing again: names of which hashes are kept, and how often.
+const (
+	maxSeen     = 1 << 16
+	maxRestarts = 8
+)
+
+// page fetches the next entries. When the server no longer knows its own cookie
+// the listing begins again, without the names that were there before (RFC 1813
+// §3.3.16); a directory too large for that fails with ErrBadCookie.
 func (l *lister) page() ([]DirEntry, error) {
+	page, err := l.fetch()
+	for errors.Is(err, nfs3.ErrBadCookie) && l.at.Cookie != 0 && l.restarts < maxRestarts && len(l.seen) < maxSeen {
+		l.restarts++
+		l.at, l.pages, l.moved, l.mark = DirPage{}, 0, 0, 0
+		page, err = l.fetch()
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range page {
+		if strings.ContainsAny(page[i].name, "/\x00") || page[i].name == "" {
+			return nil, errBadName
+		}
+	}
+	return slices.DeleteFunc(page, func(e DirEntry) bool { return e.name == "." || e.name == ".." || l.again(e.name) }), nil
+}
+
+// again reports whether a name was listed before the listing began again, and
+// takes note of it.
+func (l *lister) again(name string) bool {
+	if len(l.seen) >= maxSeen {
+		return false
+	}
+	if l.seen == nil {
+		l.seen, l.seed = make(map[uint64]struct{}), maphash.MakeSeed()
+	}
+	h := maphash.String(l.seed, name)
+	_, known := l.seen[h]
+	l.seen[h] = struct{}{}
+	return known && l.restarts > 0
+}
+
+// fetch reads one page.
+func (l *lister) fetch() (page []DirEntry, err error) {
 	size := uint32(nextPage)
 	if l.at.Cookie == 0 {
 		size = firstPage
 	}
 	before := l.at.Cookie
-	var page []DirEntry
-	var err error
 	if !l.plain {
 		page, err = l.plus(size)
 		l.plain = errors.Is(err, nfs3.ErrNotSupp)
@@ -147,15 +199,13 @@ func (l *lister) page() ([]DirEntry, error) {
 		return nil, err
 	}
 	// Entries that lead back to where we were would go on for ever.
-	if !l.at.EOF && l.at.Cookie == before {
+	if !l.at.EOF && (l.at.Cookie == before || l.pages > 0 && l.at.Cookie == l.mark) {
 		return nil, errNoForward
 	}
-	for i := range page {
-		if strings.ContainsAny(page[i].name, "/\x00") || page[i].name == "" {
-			return nil, errBadName
-		}
+	if l.pages++; l.pages >= 2*l.moved {
+		l.mark, l.moved = l.at.Cookie, l.pages
 	}
-	return slices.DeleteFunc(page, func(e DirEntry) bool { return e.name == "." || e.name == ".." }), nil
+	return page, nil
 }
 
 func (l *lister) entry(id uint64, name []byte) DirEntry {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
@@ -112,11 +113,28 @@ func (i *ioFS) Sub(name string) (fs.FS, error) {
 	if err := checked("sub", name); err != nil {
 		return nil, err
 	}
-	sub, err := i.f.Sub(i.ctx, name)
+	sub, err := i.f.subTree(i.ctx, name)
+	if err != nil {
+		return nil, pathError("sub", name, err)
+	}
+	return sub.IO(i.ctx), nil
+}
+
+// subTree is Sub whose links lead where they lead in f, as those of a directory
+// of os.DirFS do.
+func (f *FS) subTree(ctx context.Context, name string) (*FS, error) {
+	w, err := f.walkTo(ctx, name, true)
+	if err == nil {
+		err = w.needDir()
+	}
 	if err != nil {
 		return nil, err
 	}
-	return sub.IO(i.ctx), nil
+	sub := f.At(w.top().FH, path.Join(f.path, name))
+	for _, n := range w.stack[:len(w.stack)-1] {
+		sub.above = append(sub.above, n.FH)
+	}
+	return sub, nil
 }
 
 // ReadFile returns the content of a file.
@@ -175,8 +193,13 @@ func (d *ioDir) Stat() (fs.FileInfo, error) {
 func (d *ioDir) ReadDir(n int) ([]fs.DirEntry, error) {
 	for !d.l.at.EOF && (n <= 0 || len(d.left) < n) {
 		page, err := d.l.page()
+		if err != nil && n > 0 && len(d.left) > 0 {
+			break // these first: the next call meets the error again
+		}
 		if err != nil {
-			return nil, pathError("readdir", d.name, err)
+			part := asEntries(d.left)
+			d.left = nil
+			return part, pathError("readdir", d.name, err)
 		}
 		for i := range page {
 			d.left = append(d.left, &page[i])
