@@ -47,14 +47,22 @@ func fsIdentity(fd int, sfs *unix.Statfs_t, dev uint64) uint64 {
 		return e == 0
 	}
 	var uuid []byte
-	known := keeper(int64(sfs.Type)) // others would ask a program that may not answer
-	switch {
-	case known && ask(getFSUUID) && b[0] == uuidLen:
-		uuid = b[1 : 1+uuidLen]
-	case sfs.Type == unix.XFS_SUPER_MAGIC && ask(xfsGeometry):
-		uuid = b[xfsUUIDAt : xfsUUIDAt+uuidLen]
-	case sfs.Type == unix.BTRFS_SUPER_MAGIC && ask(btrfsInfo):
-		uuid = b[btrfsUUIDAt : btrfsUUIDAt+uuidLen]
+	// The same question on every kernel, or handles would end when it is renewed.
+	switch sfs.Type {
+	case unix.EXT4_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC: // f_fsid
+	case unix.XFS_SUPER_MAGIC:
+		if ask(xfsGeometry) {
+			uuid = b[xfsUUIDAt : xfsUUIDAt+uuidLen]
+		}
+	case unix.BTRFS_SUPER_MAGIC:
+		if ask(btrfsInfo) {
+			uuid = b[btrfsUUIDAt : btrfsUUIDAt+uuidLen]
+		}
+	default:
+		// One that is not known would ask a program that may never answer.
+		if keeper(int64(sfs.Type)) && ask(getFSUUID) && b[0] == uuidLen {
+			uuid = b[1 : 1+uuidLen]
+		}
 	}
 	fsid := statFsid(sfs)
 	switch {

@@ -1,0 +1,51 @@
+// The identity of a file system is made of its UUID.
+
+package osfs
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestIdentityIsTheUUID: a copy of the image on another loop device is the same
+// file system; one with another UUID is another.
+func TestIdentityIsTheUUID(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		size   int64
+		mkfs   []string
+		option string
+	}{
+		{"ext4", 32 << 20, []string{"mkfs.ext4", "-q", "-U"}, ""},
+		{"xfs", 320 << 20, []string{"mkfs.xfs", "-q", "-m"}, "uuid="},
+		{"btrfs", 160 << 20, []string{"mkfs.btrfs", "-q", "-U"}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			needRoot(t, c.mkfs[0])
+			const one, two = "11111111-2222-3333-4444-555555555555", "11111111-2222-3333-4444-666666666666"
+			seen := map[string][]uint64{}
+			for i, uuid := range []string{one, two, one} {
+				dir, image := t.TempDir(), filepath.Join(t.TempDir(), "image")
+				must(t, os.WriteFile(image, nil, 0o600), os.Truncate(image, c.size))
+				run(t, append(append([]string{}, c.mkfs...), c.option+uuid, image)...)
+				if i == 1 { // so that the third is on another device than the first
+					hold := filepath.Join(t.TempDir(), "hold")
+					must(t, os.Mkdir(hold, 0o755))
+					onImage(32<<20, "", "mkfs.ext4", "-q")(t, t.TempDir(), hold)
+					t.Cleanup(func() { unix.Unmount(hold, unix.MNT_DETACH) })
+				}
+				run(t, "mount", "-o", "loop", image, dir)
+				f := newFS(t, dir, Options{})
+				seen[uuid] = append(seen[uuid], f.top.id)
+				f.Close()
+				must(t, unix.Unmount(dir, 0))
+			}
+			if seen[one][0] != seen[one][1] || seen[one][0] == seen[two][0] {
+				t.Errorf("identities of %s: %x; of %s: %x", one, seen[one], two, seen[two])
+			}
+		})
+	}
+}
