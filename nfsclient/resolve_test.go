@@ -1,12 +1,14 @@
-// Names with several addresses: a Client stays with one of them.
+// Servers of several addresses, of which a Client stays with one, and servers that put calls off.
 
 package nfsclient
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
@@ -69,5 +71,34 @@ func TestOneAddressOfManyIsUsed(t *testing.T) {
 	}
 	if lookups != 1 || second != 16 || third != 0 {
 		t.Errorf("%d look-ups, %d calls at one, %d at the other; want 1, 16, 0", lookups, second, third)
+	}
+}
+
+// A server that puts a call off for ever is asked for ten times CallTimeout, and then its status is told.
+func TestJukeboxEnds(t *testing.T) {
+	procs := make([]transport.Procedure, nfs3.ProcGetattr+1)
+	asked := 0
+	procs[nfs3.ProcGetattr] = transport.Procedure{Name: "GETATTR", Inline: true, Idempotent: true, Run: func(c *transport.Call) error {
+		asked++
+		c.Res.Uint32(uint32(nfs3.ErrJukebox))
+		return nil
+	}}
+	s := transport.NewServer(transport.ServerConfig{}, &transport.Program{Name: "NFS", Number: nfs3.Program, Version: nfs3.Version, Procs: procs})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); s.ServeTCP(l) }()
+	defer func() { s.Shutdown(context.Background()); <-done }()
+	c, err := Dial(t.Context(), l.Addr().String(), Options{Transport: TCP})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.opt.CallTimeout = 40 * time.Millisecond // of what follows it bounds the patience only
+	var status *StatusError
+	if _, err = c.Getattr(t.Context(), nfs3.FH{}); !errors.As(err, &status) || status.Status != nfs3.ErrJukebox || asked != 4 {
+		t.Errorf("%v after %d calls; want NFS3ERR_JUKEBOX after 4: at once, after 50, 150 and 350 ms", err, asked)
 	}
 }

@@ -80,6 +80,7 @@ func TestUnusableServers(t *testing.T) {
 		{"host no.such.host.invalid: ", "ls nfsrdma://no.such.host.invalid/x"},
 		{"--timeout -1s: want", "ls --timeout -1s " + base + "/mem"},
 		{"--connect-timeout 0s: want", "ls --connect-timeout 0s " + base + "/mem"},
+		{"open " + base + "/mem/none/d/.nfsrdma-bench", "bench " + base + "/mem/none/d"},
 		{base + "/mem/a/b", "cat " + base + "/mem/a/b"},
 		{"connection refused: is the server running", "ls nfsrdma://" + nobody + "/x"},
 		{"nfsrdma showmount " + host, "ls nfsrdma://" + host + "/nothing"},

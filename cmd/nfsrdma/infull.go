@@ -20,17 +20,22 @@ func (s *session) inFull(err error) error {
 	if !errors.As(err, &status) && !errors.As(err, &gone) {
 		return err
 	}
-	switch e := err.(type) {
-	case *fs.PathError:
-		return &fs.PathError{Op: e.Op, Path: s.written(e.Path), Err: e.Err}
-	case *os.LinkError:
-		old := s.written(e.Old)
-		if e.Op == "symlink" {
-			old = e.Old // the target is text, and names nothing here
+	var inner, full error
+	var pe *fs.PathError
+	var le *os.LinkError
+	switch {
+	case errors.As(err, &pe):
+		inner, full = pe, &fs.PathError{Op: pe.Op, Path: s.written(pe.Path), Err: pe.Err}
+	case errors.As(err, &le):
+		old := s.written(le.Old)
+		if le.Op == "symlink" {
+			old = le.Old // the target is text, and names nothing here
 		}
-		return &os.LinkError{Op: e.Op, Old: old, New: s.written(e.New), Err: e.Err}
+		inner, full = le, &os.LinkError{Op: le.Op, Old: old, New: s.written(le.New), Err: le.Err}
+	default:
+		return err
 	}
-	return err
+	return errors.New(strings.Replace(err.Error(), inner.Error(), full.Error(), 1))
 }
 
 // written is the remote path that name, a path below an export's root, stands for:
