@@ -74,9 +74,9 @@ func (f *cpFlags) add(cmd *cobra.Command) {
 		return f.preserve("links")
 	})
 	fl.BoolFuncP("p", "p", "the same as --preserve", func(string) error { return f.preserve(preserveDefault) })
-	fl.Func("preserve", "keep mode, ownership, timestamps (without LIST: these), links, all", f.preserve)
+	fl.Func("preserve", "keep what `LIST` names: mode, ownership, timestamps (these without a list), links, all", f.preserve)
 	fl.Lookup("preserve").NoOptDefVal = preserveDefault
-	fl.Func("no-preserve", "do not keep what LIST names; mode gives new files the permissions of any new file", f.noPreserve)
+	fl.Func("no-preserve", "do not keep what `LIST` names; mode gives new files the permissions of any new file", f.noPreserve)
 	follow := func(v treecopy.Follow) func(string) error {
 		return func(string) error { f.follow(v); return nil }
 	}

@@ -39,7 +39,7 @@ func (m *limits) flags(f *pflag.FlagSet) {
 	f.IntVar(&m.handshakes, "max-handshakes", mostHandshakes, "RDMA connections in start-up at once; one more takes the place of the oldest")
 	f.IntVar(&m.credits, "credits", rpcrdma.DefaultCredits, "calls at once that an RDMA connection is granted")
 	m.given = f.Changed
-	f.StringVar(&m.budget, "budget", "256M", "octets of data under way over RDMA, and each way over TCP (K, M or G)")
+	f.StringVar(&m.budget, "budget", "256M", "bytes of data under way over RDMA, and each way over TCP (K, M or G)")
 }
 
 // fit makes the numbers that were not given small enough for a limit on descriptors,
