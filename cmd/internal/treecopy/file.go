@@ -112,7 +112,7 @@ func (r *Run) writeTemp(ctx context.Context, j *job, c *content) (m Meta, state 
 		return Meta{}, failed
 	}
 	if m, err = sink.Stat(); err == nil {
-		err = r.settle(ctx, j, &m, sink)
+		err = r.settle(ctx, j, c, &m, sink)
 	}
 	open = false
 	if e := sink.Close(); err == nil && e != nil {
@@ -138,13 +138,15 @@ var errReported = errors.New("reported")
 
 // settle gives a file that is complete what the options want of its source. A
 // target that is replaced has kept set-id bits only until it was written to.
-func (r *Run) settle(ctx context.Context, j *job, m *Meta, sink Sink) error {
+func (r *Run) settle(ctx context.Context, j *job, c *content, m *Meta, sink Sink) error {
 	if r.opt.Preserve.attrs() && !r.preserve(ctx, j.dstText, &j.src, m, sink.SetAttr) && r.opt.move {
 		return errReported
 	}
 	var mode fs.FileMode
 	switch {
-	case r.opt.Preserve.Mode || j.inPlace:
+	case r.opt.Preserve.Mode:
+		return r.carryACL(ctx, j, c.src, sink)
+	case j.inPlace:
 		return nil
 	case j.old == nil || j.decided:
 		if mode = r.filePerm(&j.src); mode == r.newPerm(j) {
@@ -224,7 +226,7 @@ func (r *Run) writeTo(ctx context.Context, j *job, c *content, sink Sink) (Meta,
 	var err error
 	if ok {
 		if m, err = sink.Stat(); err == nil && j.old != nil && j.old.Mode.IsRegular() || j.old == nil {
-			err = r.settle(ctx, j, &m, sink)
+			err = r.settle(ctx, j, c, &m, sink)
 		}
 	}
 	if e := sink.Close(); ok && err == nil && e != nil {
