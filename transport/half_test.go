@@ -1,0 +1,84 @@
+// Half a record: what it has taken is given back, and its deadline ends with it.
+
+package transport
+
+import (
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+)
+
+// piped is a client's end of a connection that s serves.
+func piped(t *testing.T, s *Server) net.Conn {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	c := newTCPConn(s, theirs)
+	if !s.add(c, theirs.RemoteAddr()) {
+		t.Fatal("refused")
+	}
+	go c.receiveLoop()
+	return ours
+}
+
+// record is a call of NULL with n bytes behind it, with its mark.
+func record(n int) []byte {
+	e := xdr.NewEncoder(nil)
+	e.Uint32(0)
+	h := oncrpc.CallHeader{XID: 1, Prog: testProg, Vers: testVers, Proc: tNull}
+	h.EncodeXDR(e)
+	e.Raw(make([]byte, n))
+	e.SetUint32(0, uint32(e.Len()-markLen)|lastFragment)
+	return e.Bytes()
+}
+
+// TestCutRecordsGiveBack: peers that promise large records and leave in the middle of them do not use up the budget.
+func TestCutRecordsGiveBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewServer(ServerConfig{}, newTestProgram().program())
+		defer s.Shutdown(t.Context())
+		for range 3 {
+			c := piped(t, s)
+			c.Write(record(1 << 20)[:200<<10])
+			synctest.Wait()
+			if s.args.used.Load() == 0 {
+				t.Error("a large record takes nothing of the budget")
+			}
+			c.Close()
+			synctest.Wait()
+			if n := s.args.used.Load(); n != 0 {
+				t.Fatalf("%d bytes are still taken after the end of the connection", n)
+			}
+		}
+	})
+}
+
+// TestPauseAfterASplitRecord: a record that came in two parts leaves no deadline behind; half a one does.
+func TestPauseAfterASplitRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewServer(ServerConfig{HalfTimeout: time.Minute}, newTestProgram().program())
+		defer s.Shutdown(t.Context())
+		c := piped(t, s)
+		defer c.Close()
+		call, reply := record(0), make([]byte, markLen+24)
+		for range 2 {
+			c.Write(call[:20])
+			synctest.Wait()
+			time.Sleep(30 * time.Second)
+			c.Write(call[20:])
+			if _, err := io.ReadFull(c, reply); err != nil {
+				t.Fatalf("the reply to a record in two parts: %v", err)
+			}
+			time.Sleep(time.Hour)
+		}
+		c.Write(call[:20])
+		start := time.Now()
+		if _, err := c.Read(reply); err != io.EOF || time.Since(start) > 2*time.Minute {
+			t.Errorf("half a record: %v after %v", err, time.Since(start))
+		}
+	})
+}
