@@ -87,6 +87,10 @@ func (f *FS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) er
 			return err
 		}
 	}
+	if !f.creds.switches {
+		n.mu.Lock() // openOwn puts back the mode that it found
+		defer n.mu.Unlock()
+	}
 	defer n.grants.forget()
 	rest, err := f.setAttr(n, &c, s, size)
 	if rest == 0 || err != unix.EPERM && err != unix.EACCES {

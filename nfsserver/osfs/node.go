@@ -95,7 +95,10 @@ func (f *FS) open(n *node, slot *atomic.Int32, flags int) (int, error) {
 	case n.typ != nfsserver.TypeReg:
 		err = syscall.EINVAL
 	default:
-		fd, err = openHere(unix.AT_FDCWD, procPath(n.fd()), flags|unix.O_NONBLOCK)
+		again := func() (int, error) { return openHere(unix.AT_FDCWD, procPath(n.fd()), flags|unix.O_NONBLOCK) }
+		if fd, err = again(); err == unix.EACCES {
+			fd, err = f.openOwn(n, again)
+		}
 	}
 	if err != nil {
 		return -1, err

@@ -1,0 +1,33 @@
+// Files that their owner, who runs the server, may not open.
+
+package osfs
+
+import (
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"golang.org/x/sys/unix"
+)
+
+// openOwn opens a file of this process's own user whose mode does not let it. The
+// owner may read and write all the same (RFC 1813 §4.4), as a client does that made
+// a file with mode 0444 and writes it; root would simply open it. The mode has the
+// missing bit for a moment, which gives nobody else anything. A set-group-id bit
+// could be lost by that: such a file is refused. n.mu is held.
+func (f *FS) openOwn(n *node, open func() (int, error)) (int, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(n.fd(), &st); err != nil {
+		return -1, err
+	}
+	mode := st.Mode & nfsserver.ModeAll
+	if f.creds.switches || st.Uid != f.creds.self.UID || mode&nfsserver.ModeSetgid != 0 || mode&0o600 == 0o600 {
+		return -1, unix.EACCES
+	}
+	if err := chmod(n.fd(), mode|0o600); err != nil {
+		return -1, err
+	}
+	fd, err := open()
+	if err2 := chmod(n.fd(), mode); err == nil && err2 != nil {
+		unix.Close(fd)
+		return -1, err2
+	}
+	return fd, err
+}
