@@ -9,9 +9,11 @@
 // A message comes in on the receive loop of its connection: a record that has
 // been joined from its fragments (record.go, server_tcp.go), or a Request whose
 // Read chunks have been pulled (server_rdma.go). A Call from the pool takes it.
-// The dispatcher reads the RPC header, the credential and the verifier, and
-// finds the procedure (dispatch.go, auth.go); what is wrong so far is answered
-// on the spot. A procedure that is not idempotent passes the duplicate request
+// The dispatcher reads the RPC header, the credential and the verifier, finds
+// the procedure and asks the program whether it believes the caller (dispatch.go,
+// auth.go): whose the peer's socket is, where it is one of this machine, the
+// kernel said when the connection came (owner.go). What is wrong so far is
+// answered on the spot. A procedure that is not idempotent passes the duplicate request
 // cache (drc.go). Inline procedures then run where they are; the others get a
 // worker, or wait for one at the gate of their connection (gate.go, workers.go).
 // The procedure decodes its arguments, asks Call.ArgsErr, does its work and
