@@ -1,6 +1,5 @@
-// The duplicate request cache: a call that is not idempotent is done once,
-// however often its client sends it, over whichever connection, and no call that
-// must not overlap runs beside a copy of itself.
+// The duplicate request cache: a call that is not idempotent is done once, over whichever
+// connection it comes again, and none that must not overlap runs beside a copy of itself.
 
 package transport
 
