@@ -87,26 +87,26 @@ func (l *lineCounter) Write(p []byte) (int, error) {
 // TestUnsortedListingsKeepUp: when a page is asked for, all but a bounded number
 // of the names before it have been written, in each mode that needs no sorting.
 func TestUnsortedListingsKeepUp(t *testing.T) {
-	var out *lineCounter
+	var out atomic.Pointer[lineCounter] // the server's goroutines read it
 	var most atomic.Int64
 	url := serveHuge(t, func(listed int) {
-		if behind := int64(listed) - out.lines.Load(); behind > most.Load() {
+		if behind := int64(listed) - out.Load().lines.Load(); behind > most.Load() {
 			most.Store(behind)
 		}
 	})
 	const bound = lsBatch + hugePage + 64<<10/len("name-00000000\n")
 	for _, flags := range []string{"-U", "-lU", "-aU", "-iU", "-FU", "-lhiU", "-U0", "--json -U"} {
-		out = &lineCounter{}
+		out.Store(&lineCounter{})
 		most.Store(0)
 		args := append(append([]string{"ls"}, strings.Fields(flags)...), url)
 		if flags == "-U0" {
 			most.Store(-1 << 40) // its lines end in zero bytes: only that it works
 		}
-		if code := run(t.Context(), args, strings.NewReader(""), out, io.Discard); code != 0 {
+		if code := run(t.Context(), args, strings.NewReader(""), out.Load(), io.Discard); code != 0 {
 			t.Fatalf("ls %s: exit status %d", flags, code)
 		}
-		if flags != "-U0" && (int(most.Load()) > bound || out.lines.Load() < hugeNames) {
-			t.Errorf("ls %s: %d names were kept at once, want at most %d; %d lines", flags, most.Load(), bound, out.lines.Load())
+		if flags != "-U0" && (int(most.Load()) > bound || out.Load().lines.Load() < hugeNames) {
+			t.Errorf("ls %s: %d names were kept at once, want at most %d; %d lines", flags, most.Load(), bound, out.Load().lines.Load())
 		}
 	}
 }
