@@ -44,7 +44,7 @@ func writersAreAlike(fd int, magic int64) bool {
 
 // Commands of quotactl(2), for users and for groups.
 const (
-	getUserFormat  = 0x800004<<8 | 0
+	getUserFormat  = 0x800004 << 8
 	getGroupFormat = 0x800004<<8 | 1
 )
 

@@ -211,11 +211,10 @@ func TestInterruptedTreeHasWholeFiles(t *testing.T) {
 // A move that is interrupted has every file whole on one of the two sides.
 func TestInterruptedMoveLosesNothing(t *testing.T) {
 	r := newKillRig(t)
-	files := map[string][]byte{}
 	for i := range kills {
 		sig := signals[i%len(signals)]
 		from := fmt.Sprintf("/tree%d", i)
-		files = smallTree(t, r.local+from, 200)
+		files := smallTree(t, r.local+from, 200)
 		p := start(t, "mv", r.local+from, r.url+from)
 		p.interruptAt(time.Second, sig)
 		ok := p.end(t)

@@ -3,6 +3,7 @@
 package doctor
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,10 +71,10 @@ func TestThisMachine(t *testing.T) {
 	}
 }
 
-func device(x *exam) Finding  { return checkDevice(nil, x) }
-func modules(x *exam) Finding { return checkModules(nil, x) }
-func kernel(x *exam) Finding  { return checkKernelClient(nil, x) }
-func fuse(x *exam) Finding    { return checkFUSE(nil, x) }
+func device(x *exam) Finding  { return checkDevice(context.Background(), x) }
+func modules(x *exam) Finding { return checkModules(context.Background(), x) }
+func kernel(x *exam) Finding  { return checkKernelClient(context.Background(), x) }
+func fuse(x *exam) Finding    { return checkFUSE(context.Background(), x) }
 
 // What a server tells is one line on a terminal, whatever it holds.
 func TestPrint(t *testing.T) {
