@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,11 +17,11 @@ import (
 )
 
 // serveAt serves MOUNT and NFS on a port of an address; whose counts the calls.
-func serveAt(t *testing.T, addr string, whose *int) string {
+func serveAt(t *testing.T, addr string, whose *atomic.Int32) string {
 	t.Helper()
-	null := transport.Procedure{Name: "NULL", Inline: true, Idempotent: true, Run: func(*transport.Call) error { *whose++; return nil }}
+	null := transport.Procedure{Name: "NULL", Inline: true, Idempotent: true, Run: func(*transport.Call) error { whose.Add(1); return nil }}
 	list := transport.Procedure{Name: "EXPORT", Inline: true, Idempotent: true, Run: func(c *transport.Call) error {
-		*whose++
+		whose.Add(1)
 		(&mount3.ExportRes{}).EncodeXDR(c.Res)
 		return nil
 	}}
@@ -42,7 +43,7 @@ func serveAt(t *testing.T, addr string, whose *int) string {
 // TestOneAddressOfManyIsUsed gives a name three addresses, nobody at the first and a
 // server of its own at either of the others, in another order at each look-up.
 func TestOneAddressOfManyIsUsed(t *testing.T) {
-	var second, third int
+	var second, third atomic.Int32
 	_, port, _ := net.SplitHostPort(serveAt(t, "127.0.0.2:0", &second))
 	serveAt(t, "127.0.0.3:"+port, &third)
 	lookups := 0
@@ -69,17 +70,17 @@ func TestOneAddressOfManyIsUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if lookups != 1 || second != 16 || third != 0 {
-		t.Errorf("%d look-ups, %d calls at one, %d at the other; want 1, 16, 0", lookups, second, third)
+	if lookups != 1 || second.Load() != 16 || third.Load() != 0 {
+		t.Errorf("%d look-ups, %d calls at one, %d at the other; want 1, 16, 0", lookups, second.Load(), third.Load())
 	}
 }
 
 // A server that puts a call off for ever is asked for ten times CallTimeout, and then its status is told.
 func TestJukeboxEnds(t *testing.T) {
 	procs := make([]transport.Procedure, nfs3.ProcGetattr+1)
-	asked := 0
+	var asked atomic.Int32
 	procs[nfs3.ProcGetattr] = transport.Procedure{Name: "GETATTR", Inline: true, Idempotent: true, Run: func(c *transport.Call) error {
-		asked++
+		asked.Add(1)
 		c.Res.Uint32(uint32(nfs3.ErrJukebox))
 		return nil
 	}}
@@ -98,7 +99,10 @@ func TestJukeboxEnds(t *testing.T) {
 	defer c.Close()
 	c.opt.CallTimeout = 40 * time.Millisecond // of what follows it bounds the patience only
 	var status *StatusError
-	if _, err = c.Getattr(t.Context(), nfs3.FH{}); !errors.As(err, &status) || status.Status != nfs3.ErrJukebox || asked != 4 {
-		t.Errorf("%v after %d calls; want NFS3ERR_JUKEBOX after 4: at once, after 50, 150 and 350 ms", err, asked)
+	if _, err = c.Getattr(t.Context(), nfs3.FH{}); !errors.As(err, &status) || status.Status != nfs3.ErrJukebox {
+		t.Errorf("%v, want NFS3ERR_JUKEBOX", err)
+	}
+	if n := asked.Load(); n < 2 || n > 4 { // at once, after 50, 150 and 350 ms; later on a busy machine
+		t.Errorf("asked %d times, want 2 to 4", n)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -17,19 +18,34 @@ import (
 // A brokenDisk writes nothing, and keeps what it was asked to sync.
 type brokenDisk struct {
 	nfsserver.FS
-	fail  error
-	syncs []bool // dataOnly of each
+
+	mu    sync.Mutex
+	fail  error  // guarded by mu
+	syncs []bool // dataOnly of each; guarded by mu
+}
+
+// next sets what the next writes return, and forgets what was synced.
+func (d *brokenDisk) next(fail error) (synced []bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	synced, d.syncs, d.fail = d.syncs, nil, fail
+	return synced
 }
 
 func (d *brokenDisk) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
-	if d.fail != nil {
-		return 0, d.fail
+	d.mu.Lock()
+	fail := d.fail
+	d.mu.Unlock()
+	if fail != nil {
+		return 0, fail
 	}
 	return d.FS.WriteAt(c, r, p, off)
 }
 
 func (d *brokenDisk) Sync(r nfsserver.Ref, dataOnly bool) error {
+	d.mu.Lock()
 	d.syncs = append(d.syncs, dataOnly)
+	d.mu.Unlock()
 	return d.FS.Sync(r, dataOnly)
 }
 
@@ -41,18 +57,16 @@ func TestFailedWriteIsTold(t *testing.T) {
 	c := h.dial(root).mount("/e")
 	f := c.file(c.root, "f", 0o644)
 	for _, how := range []nfs3.StableHow{nfs3.Unstable, nfs3.DataSync, nfs3.FileSync} {
-		d.syncs = nil
+		d.next(nil)
 		c.want("WRITE", c.write(f, 0, "data", how).Status, nfs3.OK)
 		var want []bool
 		if how != nfs3.Unstable {
 			want = []bool{how == nfs3.DataSync}
 		}
-		if !slices.Equal(d.syncs, want) {
-			t.Errorf("WRITE %v: synced with dataOnly %v, want %v", how, d.syncs, want)
+		if got := d.next(syscall.ENOSPC); !slices.Equal(got, want) {
+			t.Errorf("WRITE %v: synced with dataOnly %v, want %v", how, got, want)
 		}
-		d.fail = syscall.ENOSPC
 		c.want("WRITE on a full disk", c.write(f, 0, "data", how).Status, nfs3.ErrNoSpc)
-		d.fail = nil
 	}
 }
 
