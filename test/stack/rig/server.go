@@ -29,6 +29,8 @@ type Config struct {
 	FS     osfs.Options // of Dir
 	Device rnic.DeviceConfig
 	Server transport.ServerConfig
+	// Squash says as whom callers act; nil: all as the user of this process.
+	Squash *nfsserver.Squash
 	// Export changes the tree before it is served, when set.
 	Export func(fs nfsserver.FS)
 }
@@ -53,10 +55,11 @@ func Start(t testing.TB, cfg Config) *Server {
 	if cfg.Export != nil {
 		cfg.Export(tree)
 	}
-	srv, err := nfsserver.New(nfsserver.Options{
-		Exports: []nfsserver.Export{{Name: Export, FS: tree}},
-		Squash:  nfsserver.Squash{All: true, UID: uid, GID: gid},
-	})
+	squash := nfsserver.Squash{All: true, UID: uid, GID: gid}
+	if cfg.Squash != nil {
+		squash = *cfg.Squash
+	}
+	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: Export, FS: tree}}, Squash: squash})
 	if err != nil {
 		t.Fatal(err)
 	}

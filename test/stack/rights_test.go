@@ -1,0 +1,164 @@
+// What the users of a served directory may do, seen through nfsclient: ACLs decide, makers own.
+
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/stack/rig"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"golang.org/x/sys/unix"
+)
+
+// aclVolume is an ext4 of its own, which anybody may make files in.
+func aclVolume(t *testing.T) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		rig.Skip(t, "acts as several users: needs root")
+	}
+	for _, p := range []string{"mkfs.ext4", "setfacl", "getfacl"} {
+		if _, err := exec.LookPath(p); err != nil {
+			rig.Skip(t, p+" is needed")
+		}
+	}
+	image, dir := filepath.Join(t.TempDir(), "image"), t.TempDir()
+	runTool(t, "truncate", "-s", "16M", image)
+	runTool(t, "mkfs.ext4", "-q", image)
+	runTool(t, "mount", "-o", "loop,acl", image, dir)
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	old := unix.Umask(0) // as nfsrdmad does
+	t.Cleanup(func() { unix.Umask(old) })
+	return dir
+}
+
+// runTool runs a program, and returns what it prints.
+func runTool(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v: %s", args, err, out)
+	}
+	return string(out)
+}
+
+// TestCallersRights: with an unprivileged user, another one, and root, of whom the
+// server believes that they are root, over both transports.
+func TestCallersRights(t *testing.T) {
+	for name, tr := range map[string]nfsclient.Transport{"rdma": nfsclient.RDMA, "tcp": nfsclient.TCP} {
+		t.Run(name, func(t *testing.T) {
+			dir := aclVolume(t)
+			srv := rig.Start(t, rig.Config{Dir: dir, Squash: &nfsserver.Squash{NoRootSquash: true}})
+			as := map[int]*nfsclient.FS{}
+			for _, uid := range []int{0, 1000, 2000} {
+				cred := transport.Cred{Flavor: transport.AuthSys, UID: uint32(uid), GID: uint32(uid)}
+				as[uid] = srv.Mount(t, nfsclient.Options{Transport: tr, Cred: &cred})
+			}
+			checkACLs(t, dir, as)
+			checkDefaultACL(t, dir, as)
+			checkOwners(t, dir, as)
+		})
+	}
+}
+
+// checkACLs: an ACL gives 2000 what the mode does not, takes from 1000 what the mode gives.
+func checkACLs(t *testing.T, dir string, as map[int]*nfsclient.FS) {
+	ctx := context.Background()
+	for name, c := range map[string]struct {
+		mode   fs.FileMode
+		acl    string
+		read   map[int]bool
+		writes map[int]bool
+	}{
+		"allow": {0o600, "u:2000:rw", map[int]bool{0: true, 1000: false, 2000: true}, map[int]bool{0: true, 1000: false, 2000: true}},
+		"deny":  {0o644, "u:1000:---", map[int]bool{0: true, 1000: false, 2000: true}, map[int]bool{0: true, 1000: false, 2000: false}},
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("content"), c.mode); err != nil {
+			t.Fatal(err)
+		}
+		// The group is that of 1000: the mask that chmod and stat show as its
+		// permissions gives it nothing.
+		if err := os.Chown(path, 3000, 1000); err != nil {
+			t.Fatal(err)
+		}
+		runTool(t, "setfacl", "-m", c.acl, path)
+		for uid, f := range as {
+			got, err := f.ReadFile(ctx, name)
+			want(t, fmt.Sprintf("%s: reading by %d", name, uid), err, c.read[uid])
+			if c.read[uid] && string(got) != "content" {
+				t.Errorf("%s: %d reads %q", name, uid, got)
+			}
+		}
+		for uid, f := range as {
+			want(t, fmt.Sprintf("%s: writing by %d", name, uid), f.WriteFile(ctx, name, []byte("content"), 0o644), c.writes[uid])
+		}
+	}
+}
+
+// want checks that a call went well, or failed for lack of permission.
+func want(t *testing.T, what string, err error, allowed bool) {
+	t.Helper()
+	if allowed && err != nil || !allowed && !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("%s: %v, want it allowed: %t", what, err, allowed)
+	}
+}
+
+// checkDefaultACL: a new file has the ACL that its directory has for new files, as one
+// made by a local process has.
+func checkDefaultACL(t *testing.T, dir string, as map[int]*nfsclient.FS) {
+	ctx := context.Background()
+	if err := as[1000].Mkdir(ctx, "dir", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	runTool(t, "setfacl", "-d", "-m", "u:2000:rw,g::r,o::-,m::rw", filepath.Join(dir, "dir"))
+	if err := as[1000].WriteFile(ctx, "dir/remote", []byte("content"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "dir/local"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	remote, local := runTool(t, "getfacl", "-nc", filepath.Join(dir, "dir/remote")), runTool(t, "getfacl", "-nc", filepath.Join(dir, "dir/local"))
+	if remote != local {
+		t.Errorf("the ACL of a file made by a client:\n%s\nand by a local process:\n%s", remote, local)
+	}
+	want(t, "writing by the user whom the default ACL names", as[2000].WriteFile(ctx, "dir/remote", []byte("content"), 0o666), true)
+}
+
+// checkOwners: what a user makes is his, with the mode that he asked for.
+func checkOwners(t *testing.T, dir string, as map[int]*nfsclient.FS) {
+	ctx := context.Background()
+	for uid, f := range as {
+		file, sub := fmt.Sprintf("file%d", uid), fmt.Sprintf("dir%d", uid)
+		if err := f.WriteFile(ctx, file, []byte("content"), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Mkdir(ctx, sub, 0o750); err != nil {
+			t.Fatal(err)
+		}
+		for name, mode := range map[string]uint32{file: unix.S_IFREG | 0o640, sub: unix.S_IFDIR | 0o750} {
+			var st unix.Stat_t
+			if err := unix.Stat(filepath.Join(dir, name), &st); err != nil {
+				t.Fatal(err)
+			}
+			if st.Uid != uint32(uid) || st.Gid != uint32(uid) || st.Mode != mode {
+				t.Errorf("%s belongs to %d:%d with mode %o, want %d and %o", name, st.Uid, st.Gid, st.Mode, uid, mode)
+			}
+		}
+	}
+	for uid, allowed := range map[int]bool{0: true, 1000: true, 2000: false} {
+		_, err := as[uid].ReadFile(ctx, "file1000")
+		want(t, fmt.Sprintf("reading the file of 1000 by %d", uid), err, allowed)
+	}
+}
