@@ -5,6 +5,7 @@ package treecopy
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"io/fs"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,33 @@ func aclGroup(acl []byte) (perm fs.FileMode, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// xattrACL holds the access ACL of a file, xattrDefault what a directory gives to new objects.
+const (
+	xattrACL     = "system.posix_acl_access"
+	xattrDefault = "system.posix_acl_default"
+)
+
+// dropACL takes both ACLs away, by remove, which knows the object.
+func dropACL(remove func(attr string) error) error {
+	err := remove(xattrACL)
+	if err != nil && !errors.Is(err, unix.ENODATA) && !errors.Is(err, unix.EOPNOTSUPP) {
+		return err
+	}
+	_ = remove(xattrDefault) // only directories have one
+	return nil
+}
+
+// dropACLAt is dropACL for a name of a directory; a link is not followed.
+func dropACLAt(dirfd int, name string) error {
+	path := join(procFD(dirfd), name)
+	return dropACL(func(attr string) error { return unix.Lremovexattr(path, attr) })
+}
+
+// dropACLOf is dropACL for an open file.
+func dropACLOf(fd int) error {
+	return dropACL(func(attr string) error { return unix.Fremovexattr(fd, attr) })
 }
 
 // carryACL gives a copy with its source's mode the source's ACL too. Where that
@@ -55,4 +83,49 @@ func (r *Run) carryACL(ctx context.Context, j *job, src Source, sink Sink) error
 		return errReported
 	}
 	return nil
+}
+
+// A place is a name of a directory, "." for the directory itself.
+type place struct {
+	dir  Dir
+	name string
+	text string
+}
+
+// acl reads an ACL; nil says that there is none.
+func (p place) acl(attr string) []byte {
+	d, ok := p.dir.(*localDir)
+	if !ok {
+		return nil
+	}
+	acl := make([]byte, 64<<10)
+	n, err := unix.Lgetxattr(join(procFD(d.fd), p.name), attr, acl)
+	if err != nil {
+		return nil
+	}
+	return acl[:n]
+}
+
+// setACL reports whether the object has the ACL now.
+func (p place) setACL(attr string, acl []byte) bool {
+	d, ok := p.dir.(*localDir)
+	return ok && unix.Lsetxattr(join(procFD(d.fd), p.name), attr, acl, 0) == nil
+}
+
+// preserveAt is preserve for a directory or a special file, with the ACLs. The mode
+// is set without the mask first, so that the group never gets what is others'.
+func (r *Run) preserveAt(ctx context.Context, from, to place, src, cur *Meta, set func(context.Context, Attr) error) bool {
+	var acl, def []byte
+	narrow := *src
+	if r.opt.Preserve.Mode {
+		acl, def = from.acl(xattrACL), from.acl(xattrDefault)
+	}
+	if group, ok := aclGroup(acl); ok {
+		narrow.Mode = narrow.Mode&^0o070 | group<<3
+	}
+	ok := r.preserve(ctx, to.text, &narrow, cur, set)
+	if acl != nil && !to.setACL(xattrACL, acl) || def != nil && !to.setACL(xattrDefault, def) {
+		r.opt.Warn("the ACL of " + r.quote(from.text) + " is not kept, " + r.quote(to.text) + " has only a mode")
+	}
+	return ok
 }

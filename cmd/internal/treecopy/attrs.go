@@ -33,7 +33,7 @@ func (r *Run) preserve(ctx context.Context, text string, src, cur *Meta, set fun
 	what := "preserving times for "
 	if r.opt.Preserve.Mode {
 		what = "preserving permissions for "
-		a.SetMode, a.Mode = true, src.Mode&permBits
+		a.SetMode, a.DropACL, a.Mode = true, true, src.Mode&permBits
 		if uid != src.UID {
 			a.Mode &^= fs.ModeSetuid
 		}

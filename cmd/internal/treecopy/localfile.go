@@ -144,6 +144,11 @@ func (f *localFile) SetAttr(_ context.Context, a Attr) error {
 			return err
 		}
 	}
+	if a.DropACL {
+		if err := dropACLOf(f.fd); err != nil {
+			return err
+		}
+	}
 	if a.SetMode {
 		if err := unix.Fchmod(f.fd, sysMode(a.Mode)); err != nil {
 			return err
@@ -179,6 +184,10 @@ func (s *localSink) Adopt(_ context.Context, old *Meta) error {
 		if err := s.Chown(int(old.UID), int(old.GID)); err != nil {
 			return err
 		}
+	}
+	// The directory's default ACL may name users whom the old file was kept from.
+	if err := dropACLOf(s.fd); err != nil {
+		return err
 	}
 	if err := unix.Fchmod(s.fd, sysMode(old.Mode)); err != nil {
 		return err

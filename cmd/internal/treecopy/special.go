@@ -33,7 +33,8 @@ func (r *Run) create(ctx context.Context, j *job, what string, make func(ctx con
 	m.Name = name
 	ok := true
 	if r.opt.Preserve.attrs() {
-		ok = r.preserve(ctx, j.dstText, &j.src, &m, func(ctx context.Context, a Attr) error { return j.to.SetAttr(ctx, m, a) })
+		set := func(ctx context.Context, a Attr) error { return j.to.SetAttr(ctx, m, a) }
+		ok = r.preserveAt(ctx, place{j.from, j.src.Name, j.srcText}, place{j.to, name, j.dstText}, &j.src, &m, set)
 	}
 	if name != j.name {
 		if err := j.to.RenameTo(ctx, name, j.to, j.name); err != nil {

@@ -115,9 +115,6 @@ func mknodAt(dirfd int, name string, perm fs.FileMode, m Meta) error {
 	return unix.EINVAL
 }
 
-// xattrACL holds the access ACL of a file.
-const xattrACL = "system.posix_acl_access"
-
 // carried reports whether an extended attribute stays when the content is
 // replaced: ACLs, and what users put there. Capabilities were of the old program.
 func carried(name string) bool { return name == xattrACL || strings.HasPrefix(name, "user.") }
@@ -155,6 +152,11 @@ func setAttrAt(dirfd int, name string, link bool, a Attr) error {
 			return err
 		}
 	}
+	if a.DropACL && !link {
+		if err := dropACLAt(dirfd, name); err != nil {
+			return err
+		}
+	}
 	if a.SetMode && !link {
 		if err := unix.Fchmodat(dirfd, name, sysMode(a.Mode), 0); err != nil {
 			return err
@@ -176,5 +178,8 @@ func timespec(t time.Time) unix.Timespec {
 
 // utimensFD sets the times of an open file.
 func utimensFD(fd int, ts []unix.Timespec) error {
-	return unix.UtimesNanoAt(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), ts, 0)
+	return unix.UtimesNanoAt(unix.AT_FDCWD, procFD(fd), ts, 0)
 }
+
+// procFD is a path that leads to what a descriptor is open on.
+func procFD(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

@@ -65,6 +65,7 @@ func same(a, b *Meta) bool {
 // Attr is attributes to set. The zero value of a field leaves one as it is.
 type Attr struct {
 	SetMode      bool
+	DropACL      bool        // on this machine, ACLs go first: a mode does not undo what a directory's default ACL gave
 	Mode         fs.FileMode // with setuid, setgid and sticky
 	SetOwner     bool
 	UID, GID     int // -1 leaves one as it is

@@ -322,7 +322,7 @@ func (r *Run) finishDir(ctx context.Context, t *dirTask) {
 	self.Name = "."
 	set := func(ctx context.Context, a Attr) error { return t.to.SetAttr(ctx, self, a) }
 	if r.opt.Preserve.attrs() {
-		r.preserve(ctx, t.dstText, &t.src, &self, set)
+		r.preserveAt(ctx, place{t.from, ".", t.srcText}, place{t.to, ".", t.dstText}, &t.src, &self, set)
 	}
 	perm := r.dirPerm(&t.src)
 	if t.fresh && !r.opt.Preserve.Mode && perm|0o700 != perm {
