@@ -55,9 +55,11 @@ func (s knfsdExport) mount(proto, options string) string {
 	return mountCommand(proto, port, s.Mount, options)
 }
 
+func linuxServes() bool { return os.Getenv("NFSRDMA_LINUX_PEER") == "knfsd" }
+
 func serveOrPeer(t *testing.T, series, dir string, args ...string) export {
 	t.Helper()
-	if os.Getenv("NFSRDMA_LINUX_PEER") == "knfsd" {
+	if linuxServes() {
 		return knfsdExport{knfsd(t, series, guest.Fixed, wire.Want{})}
 	}
 	return serve(t, dir, args...)

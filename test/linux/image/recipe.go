@@ -22,8 +22,8 @@ var Series = []string{"6.1", "6.12"}
 
 // packages holds everything of the user space that is not kernel specific.
 var packages = []string{
-	"busybox-static", "e2fsprogs", "iproute2", "kmod", "nfs-common", "nfs-kernel-server", "rpcbind",
-	"libblkid1", "libbpf1", "libbsd0", "libc6", "libcap2", "libcom-err2", "libdb5.3",
+	"acl", "busybox-static", "e2fsprogs", "iproute2", "kmod", "nfs-common", "nfs-kernel-server", "quota", "rpcbind",
+	"libacl1", "libblkid1", "libbpf1", "libbsd0", "libc6", "libcap2", "libcom-err2", "libdb5.3",
 	"libdevmapper1.02.1", "libelf1", "libevent-core-2.1-7", "libext2fs2", "libgcc-s1", "libgcrypt20",
 	"libgpg-error0", "libgssapi-krb5-2", "libk5crypto3", "libkeyutils1", "libkmod2",
 	"libkrb5-3", "libkrb5support0", "liblz4-1", "liblzma5", "libmd0", "libmnl0",
@@ -37,7 +37,7 @@ var packages = []string{
 var programs = []string{
 	"bin/kmod", "bin/ip", "bin/ss", "sbin/mount.nfs", "sbin/rpcbind",
 	"usr/sbin/rpc.nfsd", "usr/sbin/rpc.mountd", "usr/sbin/exportfs", "sbin/showmount",
-	"sbin/mke2fs",
+	"sbin/mke2fs", "bin/setfacl", "bin/getfacl", "usr/sbin/setquota",
 }
 
 // rdmaTool moved between releases of iproute2; the first that is there is taken.
@@ -51,7 +51,7 @@ var modules = []string{
 	"virtio_pci", "virtio_net", "9p", "9pnet_virtio",
 	"ib_core", "ib_uverbs", "rdma_cm", "iw_cm", "rpcrdma",
 	"sunrpc", "nfs", "nfsv3", "nfsd", "lockd", "nfs_acl", "auth_rpcgss",
-	"brd", "ext4", "crc32c_generic", "crc32c-intel", "crc32_generic", "crc32-pclmul", "libcrc32c",
+	"brd", "ext4", "quota_v2", "crc32c_generic", "crc32c-intel", "crc32_generic", "crc32-pclmul", "libcrc32c",
 }
 
 //go:embed rootfs

@@ -1,0 +1,187 @@
+// What users may do through a Linux mount of a file system that has ACLs, quotas and reserved blocks.
+
+package linux
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/linux/guest"
+	"github.com/nfsrdma/nfsrdma/test/linux/image"
+	"github.com/nfsrdma/nfsrdma/test/wire"
+)
+
+// makeVolume runs in the guest that serves, since the host's kernel need not have
+// quotas: an ext4 of 24 MB, a quarter of it for root alone, on which user 1000 may
+// have 2 MB and 10 files. The shell takes its own mke2fs unless told by path.
+const makeVolume = `
+set -e
+modprobe quota_v2
+modprobe ext4
+modprobe brd rd_nr=1 rd_size=24576
+/sbin/mke2fs -q -t ext4 -m 25 -J size=2 -O quota -E quotatype=usrquota /dev/ram0
+mount -t ext4 -o usrquota,acl /dev/ram0 /export
+chmod 777 /export
+setquota -u 1000 0 2048 0 10 /export
+dmesg -c > /dev/null`
+
+// startServer starts our server there. Its process number and exit status go to files,
+// as the script that ends it is another one.
+const startServer = `
+(sh -c 'echo $$ > /run/pid; exec /tmp/nfsrdmad serve /export --addr 0.0.0.0 --no-root-squash --state-dir /run/state --crc auto'
+echo $? > /run/status) > /run/nfsrdmad.log 2>&1 < /dev/null &
+for i in $(seq 600); do
+	ss -Hltn | grep -q ':20049 ' && ss -Hltn | grep -q ':2049 ' && exit 0
+	sleep 0.1
+done
+cat /run/nfsrdmad.log; exit 1`
+
+// stopServer checks that it ends by itself and holds nothing of the file system.
+const stopServer = `
+kill -INT $(cat /run/pid)
+for i in $(seq 200); do [ -e /run/status ] && break; sleep 0.1; done
+[ "$(cat /run/status)" = 0 ] && umount /export || { cat /run/nfsrdmad.log; exit 1; }`
+
+// prepareVolume runs on the server before each mount. User 3000 is also of group 1000.
+const prepareVolume = `
+cd /export && rm -rf given group taken inherits setid blocks-* inode-* fill reserved || exit 1
+echo content | tee given group taken > setid
+mkdir inherits
+chown 1000:1000 given && chmod 600 given && setfacl -m u:2000:rw given && [ $(stat -c %a given) = 660 ] || exit 1
+chown 0:1000 group && chmod 640 group
+chmod 644 taken && setfacl -m u:1000:--- taken || exit 1
+chmod 777 inherits && setfacl -d -m u::rwx,u:2000:rwx,g::r-x,m::rwx,o::- inherits || exit 1
+chown 2000:2000 setid && chmod 6777 setid`
+
+// asUsers runs on the client; it prints nothing but what is wrong.
+const asUsers = `
+as() { user=$1; shift; su "$user" -c "$*" > /tmp/said 2>&1; }
+allowed() { as "$@" || echo "refused to $*: $(cat /tmp/said)"; }
+refused() {
+	why=$1; shift
+	if as "$@"; then echo "allowed to $*"
+	elif ! grep -q "$why" /tmp/said; then echo "refused to $*: $(cat /tmp/said), want $why"; fi
+}
+no="Permission denied"
+
+# An ACL gives what the mode hides; the mode shows the ACL's mask as the group's bits.
+[ $(stat -c %a /mnt/given) = 660 ] || echo "given has mode $(stat -c %a /mnt/given)"
+allowed u2000 'grep -q content /mnt/given'
+allowed u2000 'echo more >> /mnt/given'
+allowed u3000 'cat /mnt/group'
+refused "$no" u3000 'cat /mnt/given'
+refused "$no" u3000 'echo more >> /mnt/given'
+allowed u1000 'grep -q more /mnt/given'
+
+# An ACL takes what the mode gives.
+refused "$no" u1000 'cat /mnt/taken'
+allowed u2000 'cat /mnt/taken'
+
+# New objects have what the default ACL of their directory says, whatever mode they are made with.
+allowed u3000 'umask 0; echo content > /mnt/inherits/file && mkdir /mnt/inherits/dir && echo content > /mnt/inherits/dir/file'
+allowed u2000 'echo more >> /mnt/inherits/file'
+allowed u2000 'echo more >> /mnt/inherits/dir/file'
+refused "$no" u1000 'cat /mnt/inherits/file'
+refused "$no" u1000 'ls /mnt/inherits/dir'
+
+# A write by another user than the owner clears the set-id bits.
+[ $(stat -c %a /mnt/setid) = 6777 ] || echo "setid has mode $(stat -c %a /mnt/setid)"
+allowed u3000 'echo more >> /mnt/setid'
+
+# Quotas are the user's own, and what is removed counts no more, a second or so later at most.
+refused "quota exceeded" u1000 'dd if=/dev/zero of=/mnt/blocks-1000 bs=64k count=48 conv=fsync'
+allowed u2000 'dd if=/dev/zero of=/mnt/blocks-2000 bs=64k count=48 conv=fsync'
+allowed u1000 'rm /mnt/blocks-1000
+	for i in $(seq 25); do
+		dd if=/dev/zero of=/mnt/blocks-1000 bs=64k count=16 conv=fsync && exit 0
+		sleep 0.2
+	done; exit 1'
+refused "quota exceeded" u1000 'for i in $(seq 20); do : > /mnt/inode-$i || exit 1; done'
+refused "quota exceeded" u1000 'mkdir /mnt/inode-dir'
+allowed u2000 'for i in $(seq 20); do : > /mnt/inode-2000-$i || exit 1; done'
+
+# The last quarter is for root.
+refused "No space left" u2000 'dd if=/dev/zero of=/mnt/fill bs=64k count=400 conv=fsync'
+allowed root 'dd if=/dev/zero of=/mnt/reserved bs=64k count=64 conv=fsync'
+cd /; umount /mnt`
+
+// afterwards runs on the server, once the client has unmounted; it prints nothing but
+// what is wrong. The files of user 1000 are given, blocks-1000 and as many more as the quota allows.
+const afterwards = `
+cd /export
+want() { [ "$2" = "$3" ] || echo "$1: $2, want $3"; }
+want "mode of given" $(stat -c %a given) 660
+want "mode of setid" $(stat -c %a setid) 777
+want "mode of inherits/file" $(stat -c %a inherits/file) 660
+want "mode of inherits/dir" $(stat -c %a inherits/dir) 770
+want "owner of inherits/dir/file" $(stat -c %u:%g inherits/dir/file) 3000:3000
+for f in inherits/file inherits/dir inherits/dir/file; do
+	getfacl -nc $f 2> /dev/null | grep -q '^user:2000:rwx' || echo "the ACL of $f: $(getfacl -nc $f)"
+done
+getfacl -nc inherits/dir | grep -q '^default:user:2000:rwx' || echo "the default ACL of inherits/dir is gone"
+want "files of user 1000" $(find . -user 1000 | wc -l) 10
+want "size of blocks-1000" $(stat -c %s blocks-1000) 1048576
+want "size of blocks-2000" $(stat -c %s blocks-2000) 3145728
+want "size of reserved" $(stat -c %s reserved) 4194304`
+
+// volumeGuest boots a guest with such a volume and serves it over both transports, by our
+// server or, as serveOrPeer does, by Linux's. What goes to ours over RDMA is judged.
+func volumeGuest(t *testing.T, series string) *guest.Server {
+	t.Helper()
+	ports, err := guest.FreePorts(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &guest.Server{RDMA: ports[0], TCP: ports[1], Mount: ports[2]}
+	forwards := map[int]int{s.RDMA: 20049, s.TCP: 2049, s.Mount: 2049}
+	if linuxServes() {
+		forwards[s.Mount] = 20048
+	}
+	s.Guest, err = guest.Boot(t.Context(), guest.Config{Image: kernel(t, series), MemoryMB: 512, Isolated: true, Forwards: forwards})
+	if errors.Is(err, image.ErrUnavailable) {
+		skip(t, err.Error())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			out, _ := s.Run(context.Background(), "tail -n 50 /run/nfsrdmad.log")
+			t.Logf("the serving guest's console:\n%s\nnfsrdmad said:\n%s", s.Console(), out)
+		}
+		s.Close()
+	})
+	run(t, s.Guest, makeVolume)
+	if linuxServes() {
+		run(t, s.Guest, "siw_up fixed && knfsd_up /export && dmesg -c > /dev/null")
+		return s
+	}
+	intoGuest(t, s.Guest, program(t, "cmd/nfsrdmad"))
+	run(t, s.Guest, startServer)
+	s.RDMA = watched(t, s.RDMA, &wire.Want{ServerOurs: true}).Port()
+	return s
+}
+
+// Users get what they would get from the file system as local processes, no less and no more:
+// ACLs, default ACLs, quotas of blocks and of files, reserved blocks, set-id bits.
+func TestRightsOfUsers(t *testing.T) {
+	enter(t, "6.1")
+	server := volumeGuest(t, "6.1")
+	g := client(t, "6.1")
+	for _, proto := range []string{"rdma", "tcp"} {
+		t.Run(proto, func(t *testing.T) {
+			run(t, server.Guest, prepareVolume)
+			said := run(t, g, knfsdExport{server}.mount(proto, "")+asUsers) + run(t, server.Guest, afterwards)
+			for line := range strings.Lines(said) {
+				t.Error(strings.TrimSpace(line))
+			}
+		})
+	}
+	if !linuxServes() {
+		run(t, server.Guest, stopServer)
+	}
+	quiet(t, server.Guest)
+	quiet(t, g)
+}
