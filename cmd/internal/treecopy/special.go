@@ -72,7 +72,14 @@ func (r *Run) copySpecial(ctx context.Context, j *job) (Meta, bool) {
 // copies the same names. An entry goes when all names have been seen.
 type linkTable struct {
 	mu   sync.Mutex // guards list and each entry's left
-	list map[key]*linkEntry
+	list map[linkKey]*linkEntry
+}
+
+// A linkKey names a file among all sources: two servers, one made as a copy of the
+// other, have files of the same numbers.
+type linkKey struct {
+	domain any
+	key    key
 }
 
 // A linkEntry is one file; the rest is set when done is closed.
@@ -91,15 +98,16 @@ func (t *linkTable) claim(m *Meta) (e *linkEntry, first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.list == nil {
-		t.list = map[key]*linkEntry{}
+		t.list = map[linkKey]*linkEntry{}
 	}
-	e = t.list[m.key()]
+	k := linkKey{m.domain, m.key()}
+	e = t.list[k]
 	if first = e == nil; first {
 		e = &linkEntry{left: m.Nlink, done: make(chan struct{})}
-		t.list[m.key()] = e
+		t.list[k] = e
 	}
 	if e.left--; e.left == 0 {
-		delete(t.list, m.key())
+		delete(t.list, k)
 	}
 	return e, first
 }
