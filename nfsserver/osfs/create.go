@@ -111,15 +111,20 @@ func (f *FS) finish(d *node, c *nfsserver.Cred, s *nfsserver.SetAttr, fd int) er
 	}
 	if more != 0 && fileType(st.Mode) != nfsserver.TypeSymlink {
 		who := c
-		if fileType(st.Mode) == nfsserver.TypeDir && st.Mode&unix.S_ISGID != 0 {
+		if fileType(st.Mode) == nfsserver.TypeDir && st.Mode&unix.S_ISGID != 0 && st.Uid == c.UID {
 			who = &f.creds.self // a maker who is not of the group it inherits would take the bit away
 		}
 		if err := f.as(who, func() error { return chmod(fd, st.Mode|more) }); err != nil {
 			return err
 		}
 	}
+	if fileType(st.Mode) != nfsserver.TypeReg {
+		// As the caller: others may have put an object of their own under the name since.
+		return f.as(c, func() error { return setTimes(fd, s) })
+	}
 	// As the server: where files belong to whom a mount option names (vfat), their
-	// maker could not set the times that tell an exclusive CREATE from another.
+	// maker could not set the times that tell an exclusive CREATE from another. The
+	// descriptor is that of the call that made the file.
 	return setTimes(fd, s)
 }
 
