@@ -3,6 +3,7 @@
 package transport
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -17,7 +18,11 @@ import (
 // room for and closes it. Without that the connection would stay in the kernel's queue,
 // and its client wait for an answer until it gives up.
 func Listen(addr string) (net.Listener, error) {
-	l, err := net.Listen("tcp", addr)
+	// Of several paths only the first one's ports would be known: whose the peer's socket
+	// is (see Owner), and whether its port is a reserved one, holds for a single path.
+	var c net.ListenConfig
+	c.SetMultipathTCP(false)
+	l, err := c.Listen(context.Background(), "tcp", addr)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // A shortListener gives the results of a script, each an error or a connection.
@@ -52,5 +54,23 @@ func TestListenAtTheLimit(t *testing.T) {
 			t.Errorf("at the end: %v, reserve kept: %t", err, l.reserve != nil)
 		}
 		a.Close()
+	}
+}
+
+// TestListenHasOnePath: a connection is one pair of ports, for whose owner the kernel is asked.
+func TestListenHasOnePath(t *testing.T) {
+	l, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	raw, err := l.(*reserveListener).Listener.(*net.TCPListener).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	protocol := 0
+	control := raw.Control(func(fd uintptr) { protocol, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PROTOCOL) })
+	if control != nil || err != nil || protocol != unix.IPPROTO_TCP {
+		t.Errorf("protocol %d: %v, %v", protocol, control, err)
 	}
 }
