@@ -120,9 +120,13 @@ const connPlan = 160 // KB
 const memoryCalls = 150
 
 // TestConnectionsAreCheapAndGivenBack: connections that have made some calls and wait, over RDMA and
-// over TCP. With NFSRDMA_FULL there are 5,000 of each.
+// over TCP. With NFSRDMA_FULL there are 5,000 of each. The race detector keeps notes of all memory, so
+// that with it only descriptors and goroutines are counted.
 func TestConnectionsAreCheapAndGivenBack(t *testing.T) {
 	n := min(some(200, 5000), descriptors*4/5)
+	if raceOn {
+		n = 40
+	}
 	for _, over := range []string{"RDMA", "TCP"} {
 		t.Run(over, func(t *testing.T) {
 			s := startLone(t)
@@ -146,7 +150,7 @@ func TestConnectionsAreCheapAndGivenBack(t *testing.T) {
 			open := s.cost()
 			each := (open.resident - start.resident) / n
 			t.Logf("start %v; %d connections %v: %d KB each", start, n, open, each)
-			if each > connPlan {
+			if each > connPlan && !raceOn {
 				t.Errorf("a connection costs %d KB, want at most %d", each, connPlan)
 			}
 			for _, c := range ends {
@@ -155,7 +159,7 @@ func TestConnectionsAreCheapAndGivenBack(t *testing.T) {
 			for wait := 0; ; wait++ {
 				end := s.cost()
 				more := end.resident - start.resident
-				if more <= max(10<<10, n*8) && end.descriptors <= start.descriptors+4 && end.goroutines <= start.goroutines+8 {
+				if (more <= max(10<<10, n*8) || raceOn) && end.descriptors <= start.descriptors+4 && end.goroutines <= start.goroutines+8 {
 					t.Logf("closed: %v", end)
 					break
 				}
