@@ -127,7 +127,7 @@ want "size of blocks-2000" $(stat -c %s blocks-2000) 3145728
 want "size of reserved" $(stat -c %s reserved) 4194304`
 
 // volumeGuest boots a guest with such a volume and serves it over both transports, by our
-// server or, as serveOrPeer does, by Linux's. What goes to ours over RDMA is judged.
+// server or, as serveOrPeer does, by Linux's. What goes to ours over RDMA is checked.
 func volumeGuest(t *testing.T, series string) *guest.Server {
 	t.Helper()
 	ports, err := guest.FreePorts(3)
