@@ -62,7 +62,7 @@ var ErrNotRemote = errors.New("not a remote path: write nfsrdma://HOST[:PORT]/ex
 // URL is written %XX; in the last the path stands as it is.
 func ParseTarget(s string) (Target, error) {
 	if strings.Contains(s, "\x00") {
-		return Target{}, fmt.Errorf("target %q holds a zero octet", s)
+		return Target{}, fmt.Errorf("target %q holds a zero byte", s)
 	}
 	if scheme, _, ok := strings.Cut(s, "://"); ok && !strings.Contains(scheme, "/") {
 		return parseURL(s)
@@ -147,7 +147,7 @@ func parseURL(s string) (Target, error) {
 		}
 	}
 	if strings.Contains(u.Path, "\x00") {
-		return Target{}, fmt.Errorf("target %q holds a zero octet", s)
+		return Target{}, fmt.Errorf("target %q holds a zero byte", s)
 	}
 	if t.Path = u.Path; t.Path == "" {
 		t.Path = "/"

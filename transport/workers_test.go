@@ -3,6 +3,7 @@
 package transport
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,36 +24,41 @@ func TestWorkersAreUsedAgain(t *testing.T) {
 			}
 			synctest.Wait()
 		}
+		idle := func() []*worker {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return slices.Clone(p.idle)
+		}
 		start(3)
 		close(hold)
 		synctest.Wait()
-		if len(p.idle) != 3 {
-			t.Fatalf("%d workers are idle, want 3", len(p.idle))
+		if len(idle()) != 3 {
+			t.Fatalf("%d workers are idle, want 3", len(idle()))
 		}
-		cold := p.idle[0]
+		cold := idle()[0]
 		for range 5 {
 			start(1)
 		}
-		if len(p.idle) != 3 || p.idle[0] != cold {
-			t.Errorf("%d workers are idle; the coldest was used: %v", len(p.idle), p.idle[0] != cold)
+		if len(idle()) != 3 || idle()[0] != cold {
+			t.Errorf("%d workers are idle; the coldest was used: %v", len(idle()), idle()[0] != cold)
 		}
 		time.Sleep(workerIdle / 2)
 		start(1) // the others have been idle for longer
 		time.Sleep(workerIdle/2 + time.Second)
 		synctest.Wait()
-		if len(p.idle) != 1 || p.idle[0] == cold {
-			t.Errorf("%d workers are idle, want the one that was used", len(p.idle))
+		if len(idle()) != 1 || idle()[0] == cold {
+			t.Errorf("%d workers are idle, want the one that was used", len(idle()))
 		}
 		time.Sleep(workerIdle)
 		synctest.Wait()
-		if len(p.idle) != 0 {
-			t.Errorf("%d workers are idle after a long time in which nothing happened", len(p.idle))
+		if len(idle()) != 0 {
+			t.Errorf("%d workers are idle after a long time in which nothing happened", len(idle()))
 		}
 		start(2)
 		time.Sleep(2 * workerIdle)
 		synctest.Wait()
-		if len(p.idle) != 0 {
-			t.Errorf("%d workers are idle after another pause", len(p.idle))
+		if len(idle()) != 0 {
+			t.Errorf("%d workers are idle after another pause", len(idle()))
 		}
 		p.close()
 	})
