@@ -121,6 +121,7 @@ func (f *FS) dropIfGone(n *node) bool {
 	if err := unix.Fstat(n.fd(), &st); err == nil && st.Nlink > 0 {
 		return false
 	}
+	n.dirty.Store(false) // to write its data to the disk would only keep the space
 	f.cache.drop(n)
 	if _, ok := inodeKeyOf(&n.ref); ok {
 		f.index.bury(&n.ref)

@@ -207,6 +207,22 @@ func TestFlushHasAnEnd(t *testing.T) {
 	}
 }
 
+// TestRemovedFileIsNotSynced: what was written to a file that is removed is not
+// brought to the disk before its space comes back.
+func TestRemovedFileIsNotSynced(t *testing.T) {
+	real := flushData
+	t.Cleanup(func() { flushData = real })
+	synced := 0
+	flushData = func(int) error { synced++; return nil }
+	f := newFS(t, t.TempDir(), Options{})
+	createFile(t, f, f.Root(), "file", "content")
+	must(t, f.Remove(me, f.Root(), "file"))
+	f.flush.done.Wait()
+	if synced > 0 {
+		t.Error("the data of a removed file was synced")
+	}
+}
+
 // TestOneBudget: two FSs together keep to the limit, and one that starts while
 // the other has used it all up works.
 func TestOneBudget(t *testing.T) {
