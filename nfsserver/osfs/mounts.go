@@ -163,11 +163,11 @@ func (f *FS) add(m *mount) *mount {
 	if old == nil {
 		f.hold(m)
 		t.byNumber[m.number] = m
-		if t.byID[m.id] == nil {
-			t.byID[m.id] = m
-		}
 		delete(t.unknown, m.id)
 		t.len.Add(1)
+	}
+	if t.byID[m.id] == nil { // or another mount of it, that was detached while in use, has left since
+		t.byID[m.id] = t.byNumber[m.number]
 	}
 	t.mu.Unlock()
 	f.cache.wake()

@@ -1,0 +1,55 @@
+// The table of mounts, where one directory is mounted more than once.
+
+package osfs
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestSameMountTwice: of two mounts of one directory the one that stays is found
+// by handles when the other has left.
+func TestSameMountTwice(t *testing.T) {
+	needRoot(t)
+	dir := t.TempDir()
+	mountOn(t, filepath.Join(dir, "a"), "-t", "tmpfs", "tmpfs")
+	must(t, os.WriteFile(filepath.Join(dir, "a", "file"), nil, 0o644))
+	mountOn(t, filepath.Join(dir, "b"), "--bind", filepath.Join(dir, "a"))
+	f := newFS(t, dir, Options{CrossMounts: true})
+	f.sweep.stop()
+	f.sweep.init()
+	a, _, err := f.Lookup(me, f.Root(), "a")
+	must(t, err)
+	b, _, err := f.Lookup(me, f.Root(), "b")
+	must(t, err)
+	if a != b {
+		t.Fatal("two mounts of one directory have two handles")
+	}
+	id := f.mounts.only(t, 2)
+	f.cache.closeAll()
+	f.mounts.mu.Lock()
+	f.mounts.byID[id].used -= idleTicks // the first of them has been idle
+	f.mounts.mu.Unlock()
+	for _, m := range f.mounts.idle(f.cache.tick.Load()) {
+		unix.Close(m.fd)
+	}
+	_, err = f.Getattr(b)
+	must(t, err)
+	if f.mounts.byID[id] == nil {
+		t.Error("the mount that stayed is looked for anew with each handle")
+	}
+}
+
+// only is the id that all count mounts of the table have.
+func (m *mountTable) only(t *testing.T, count int) (id uint64) {
+	t.Helper()
+	if len(m.byNumber) != count || len(m.byID) != 1 {
+		t.Fatalf("%d mounts with %d ids", len(m.byNumber), len(m.byID))
+	}
+	for id = range m.byID {
+	}
+	return id
+}
