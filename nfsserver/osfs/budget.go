@@ -5,6 +5,7 @@ package osfs
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,14 +15,15 @@ import (
 // connections.
 var shared = budget{caches: make(map[*cache]struct{})}
 
-// A budget bounds the nodes of all caches together.
+// A budget bounds the nodes of all caches together, and in the same number the
+// listings that are kept with them (listing.go).
 type budget struct {
-	nodes atomic.Int64 // in all caches
-	limit atomic.Int64
+	nodes    atomic.Int64 // in all caches
+	listings atomic.Int64 // kept by all nodes
+	limit    atomic.Int64
 
-	mu     sync.Mutex // guards all below; taken before the mu of a shard
+	mu     sync.Mutex // guards all below
 	caches map[*cache]struct{}
-	next   uint // shard to take the next one from
 }
 
 // join adds a cache, and reads the limit on descriptors, which may have been raised.
@@ -29,7 +31,7 @@ func (b *budget) join(c *cache) {
 	var lim unix.Rlimit
 	files := int64(128)
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err == nil {
-		// A node has up to three descriptors; more than half is left to connections.
+		// A node has up to three descriptors, beside listings; half is left to connections.
 		files = int64(max(32, min(lim.Cur/8, 4096)))
 	}
 	b.limit.Store(files)
@@ -49,41 +51,75 @@ func (b *budget) over() int { return int(b.nodes.Load() - b.limit.Load()) }
 
 // reclaim closes up to count unused nodes and returns how many: those of the
 // cache that has most of them, so that one that works much leaves others theirs.
+// b.mu is not held while they are closed: that can wait for a file system.
 func (b *budget) reclaim(count int) (done int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	tried := make(map[*cache]bool, len(b.caches))
+	tried := make(map[*cache]bool)
 	for done < count {
-		var most *cache
-		for c := range b.caches {
-			if !tried[c] && (most == nil || c.nodes.Load() > most.nodes.Load()) {
-				most = c
-			}
-		}
-		if most == nil {
+		c := b.most(tried)
+		if c == nil {
 			return done
 		}
-		tried[most] = true
-		done += b.reclaimOf(most, count-done)
+		tried[c] = true
+		done += b.reclaimOf(c, count-done)
 	}
 	return done
 }
 
-// reclaimOf closes up to count unused nodes of c; b.mu is held. It never waits
-// for the disk of c, whose users may not be those who ask.
-func (b *budget) reclaimOf(c *cache, count int) (done int) {
-	room := c.room()
-	for range c.shard {
-		b.next++
-		s := &c.shard[b.next%shards]
-		s.mu.Lock()
-		out := s.evict(count-done, &room)
-		s.mu.Unlock()
-		if done += c.retireAll(out); done >= count {
-			break
+// most is the cache with most nodes of those that have not been tried, or nil.
+func (b *budget) most(tried map[*cache]bool) (most *cache) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for c := range b.caches {
+		if !tried[c] && (most == nil || c.nodes.Load() > most.nodes.Load()) {
+			most = c
 		}
 	}
+	return most
+}
+
+// closeWait bounds the wait for a file system of somebody else, who may not
+// answer, to let go of files.
+const closeWait = 100 * time.Millisecond
+
+// reclaimOf closes up to count unused nodes of c. Who asks may not be a user of c:
+// so it syncs nothing, and does not wait long for those that c's file system,
+// which is not the kernel's alone, has to be told of.
+func (b *budget) reclaimOf(c *cache, count int) int {
+	if c.stuck.Load() > 0 {
+		return 0
+	}
+	room := c.room()
+	out, done := c.evict(count, &room)
+	switch {
+	case done == 0:
+	case c.slow:
+		c.retireSoon(out)
+	default:
+		c.retireAll(out)
+	}
 	return done
+}
+
+// retireSoon is retireAll, but leaves it to a goroutine when it takes longer than closeWait.
+func (c *cache) retireSoon(out *node) {
+	var ended atomic.Bool // the work, or the wait for it, whichever is first
+	closed := make(chan struct{})
+	go func() {
+		c.retireAll(out)
+		if ended.Swap(true) {
+			c.stuck.Add(-1)
+		}
+		close(closed)
+	}()
+	late := time.NewTimer(closeWait)
+	defer late.Stop()
+	select {
+	case <-closed:
+	case <-late.C:
+		if !ended.Swap(true) {
+			c.stuck.Add(1)
+		}
+	}
 }
 
 // reclaimStep is how many nodes are closed when the process or the machine is

@@ -19,9 +19,12 @@ type cache struct {
 	retire func(*node)   // closes a node that nobody holds a reference to
 	wake   func()        // there is a node to sweep
 	room   func() int    // how many nodes retire can take that must be synced
+	slow   bool          // to close a file may wait for another program or machine
 	tick   atomic.Uint32 // the sweeper's clock; it alone advances it
 
-	nodes atomic.Int64 // in all shards
+	stuck atomic.Int32  // reclaims of others that this slow one has not done in time
+	nodes atomic.Int64  // in all shards
+	first atomic.Uint32 // shard to evict from first
 	shard [shards]shard
 }
 
@@ -86,8 +89,10 @@ func (c *cache) put(n *node) *node {
 	out := s.evict(s.over(), nil)
 	s.mu.Unlock()
 	c.retireAll(out)
-	if over := shared.over(); over > 0 {
-		shared.reclaim(over)
+	if over := shared.over(); over > 0 && shared.reclaim(over) == 0 {
+		// All that could go waits for a disk. Who adds to it waits, too, for his own.
+		out, _ := c.evict(1, nil)
+		c.retireAll(out)
 	}
 	c.wake()
 	return n
@@ -115,6 +120,28 @@ func (s *shard) evict(count int, room *int) (out *node) {
 		n = prev
 	}
 	return out
+}
+
+// evict is evict of the shards, a different one first each time; count tells how
+// many nodes the list has.
+func (c *cache) evict(most int, room *int) (out *node, count int) {
+	first := c.first.Add(1)
+	for i := range uint32(shards) {
+		if count == most {
+			break
+		}
+		s := &c.shard[(first+i)%shards]
+		s.mu.Lock()
+		list := s.evict(most-count, room)
+		s.mu.Unlock()
+		for list != nil {
+			n := list
+			list, n.next = n.next, out
+			out = n
+			count++
+		}
+	}
+	return out, count
 }
 
 // retireAll retires a list of nodes; no lock is held.

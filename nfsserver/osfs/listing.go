@@ -31,6 +31,7 @@ func (n *node) takeListing(cookie uint64) (l listing, err error) {
 		if i := slices.IndexFunc(n.listings, func(l listing) bool { return l.pos == cookie }); i >= 0 {
 			l = n.listings[i]
 			n.listings = slices.Delete(n.listings, i, i+1)
+			shared.listings.Add(-1)
 		}
 		n.dirMu.Unlock()
 	}
@@ -49,13 +50,19 @@ func (n *node) takeListing(cookie uint64) (l listing, err error) {
 	return l, nil
 }
 
-// keepListing keeps l for whoever reads on.
+// keepListing keeps l for whoever reads on, unless as many are kept in the process
+// as there may be nodes: descriptors are for connections, too.
 func (n *node) keepListing(l listing) {
 	n.dirMu.Lock()
 	defer n.dirMu.Unlock()
-	if len(n.listings) == maxListings {
+	switch {
+	case len(n.listings) == maxListings:
 		unix.Close(n.listings[0].fd)
 		n.listings = slices.Delete(n.listings, 0, 1)
+	case shared.listings.Add(1) > shared.limit.Load():
+		shared.listings.Add(-1)
+		unix.Close(l.fd)
+		return
 	}
 	n.listings = append(n.listings, l)
 }

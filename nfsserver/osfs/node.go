@@ -129,6 +129,7 @@ func (n *node) close() {
 	for _, l := range n.listings {
 		unix.Close(l.fd)
 	}
+	shared.listings.Add(-int64(len(n.listings)))
 	n.listings = nil
 }
 

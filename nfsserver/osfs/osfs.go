@@ -90,6 +90,7 @@ func New(dir string, o Options) (*FS, error) {
 		t.close()
 		return nil, fmt.Errorf("export %s: %w", dir, err)
 	}
+	f.cache.slow = f.cross || !keeper(f.top.magic)
 	f.cache.init(o.CacheFiles, f.retire, f.wakeSweeper, f.flush.room)
 	return f, nil
 }

@@ -1,0 +1,64 @@
+// What one export's files and disks cost the others.
+
+package osfs
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+)
+
+// limitNodes sets the limit of all caches for one test.
+func limitNodes(t *testing.T, n int64) {
+	t.Helper()
+	limit := shared.limit.Load()
+	t.Cleanup(func() { shared.limit.Store(limit) })
+	shared.limit.Store(n)
+}
+
+// TestStuckCloseHoldsNobody: a file system that does not answer when its files are
+// closed, to make room for those of another export, does not stop that one.
+func TestStuckCloseHoldsNobody(t *testing.T) {
+	a, b := t.TempDir(), t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		hung, other := newFS(t, a, Options{}), newFS(t, b, Options{})
+		limitNodes(t, 64)
+		for i := range 60 {
+			createFile(t, hung, hung.Root(), fmt.Sprint(i), "")
+		}
+		answer := make(chan struct{})
+		hung.sweep.stop()
+		hung.sweep.init() // to be stopped again by Close
+		retire := hung.cache.retire
+		hung.cache.slow, hung.cache.retire = true, func(n *node) {
+			<-answer
+			retire(n)
+		}
+		for i := range 100 {
+			createFile(t, other, other.Root(), fmt.Sprint(i), "")
+		}
+		close(answer)
+		synctest.Wait()
+		if n := hung.cache.stuck.Load(); n != 0 {
+			t.Errorf("it is taken for stuck when it answers again: %d", n)
+		}
+	})
+}
+
+// TestSlowDiskSlowsItsWriters: who writes more files than his disk can sync does
+// not have more and more of them open.
+func TestSlowDiskSlowsItsWriters(t *testing.T) {
+	f := newFS(t, t.TempDir(), Options{})
+	f.sweep.stop()
+	f.sweep.init()
+	f.flush.running = true // a flusher that waits for the disk, with a queue that fills up
+	t.Cleanup(func() { f.flush.done.Go(f.flushLoop) })
+	limitNodes(t, 64)
+	before := openFDs(t)
+	for i := range 64 + 4*maxFlushes {
+		createFile(t, f, f.Root(), fmt.Sprint(i), "x")
+	}
+	if n := openFDs(t) - before; n > 64+maxFlushes+8 {
+		t.Errorf("%d files are open with a limit of 64 and %d that wait to be synced", n, maxFlushes)
+	}
+}
