@@ -16,13 +16,17 @@ const (
 	groupsAge  = time.Minute
 	groupsWait = 5 * time.Second
 	groupsMost = 4096
+	// groupsAtOnce bounds the lookups that run at once: each may be a process or a
+	// question to a directory service, and remote callers choose the users.
+	groupsAtOnce = 8
 )
 
 // A groupTable knows the groups of users. The zero value asks the machine.
 type groupTable struct {
 	lookup func(uid uint32) (gid uint32, gids []uint32, err error) // nil: FileGroups
 
-	mu    sync.Mutex // guards all below
+	mu    sync.Mutex    // guards all below
+	slots chan struct{} // has an element for each lookup that runs; set with users
 	users map[uint32]*userGroups
 }
 
@@ -107,6 +111,7 @@ func (t *groupTable) of(uid uint32) *userGroups {
 func (t *groupTable) begin(uid uint32) *userGroups {
 	if t.users == nil {
 		t.users = map[uint32]*userGroups{}
+		t.slots = make(chan struct{}, groupsAtOnce)
 	}
 	for other, u := range t.users {
 		if len(t.users) < groupsMost {
@@ -130,7 +135,9 @@ func (t *groupTable) fetch(uid uint32, u *userGroups) {
 	if lookup == nil {
 		lookup = FileGroups
 	}
+	t.slots <- struct{}{} // users, and with it slots, was set before any fetch
 	gid, gids, err := lookup(uid)
+	<-t.slots
 	u.gid, u.gids, u.known = gid, gids, err == nil
 	close(u.ready)
 	t.mu.Lock()
