@@ -48,7 +48,7 @@ func (s *session) explainConnect(ctx context.Context, t nfsclient.Target, err er
 var dialPort portprobe.Dialer = new(net.Dialer).DialContext
 
 // probeDelay is how long a server may take to answer before its port is looked at.
-const probeDelay = time.Second
+const probeDelay = 4 * time.Second
 
 // probeLate looks what is at the port of t when connecting takes long, for not
 // every server hangs up on what it does not understand. Where it is surely another

@@ -66,8 +66,8 @@ func sizesRoundTrip(t *testing.T, c tool) {
 		t.Fatal(err)
 	}
 	back := filepath.Join(t.TempDir(), "back")
-	c.do("cp", "-r", dir, c.path("sizes"))
-	c.do("cp", "-r", c.path("sizes"), back)
+	c.do("cp", "-a", dir, c.path("sizes"))
+	c.do("cp", "-a", c.path("sizes"), back)
 	sameTree(t, back, dir)
 	c.do("rm", "-r", c.path("sizes"))
 }
@@ -91,8 +91,8 @@ func treeRoundTrip(t *testing.T, c tool, files int) {
 		t.Fatal(err)
 	}
 	back := filepath.Join(t.TempDir(), "back")
-	c.do("cp", "-r", dir, c.path("tree"))
-	c.do("cp", "-r", c.path("tree"), back)
+	c.do("cp", "-a", dir, c.path("tree"))
+	c.do("cp", "-a", c.path("tree"), back)
 	sameTree(t, back, dir)
 	c.do("rm", "-r", c.path("tree"))
 }
