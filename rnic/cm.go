@@ -8,7 +8,7 @@ import (
 	"io"
 	"net"
 
-	"github.com/nfsrdma/nfsrdma/rnic/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
 var errPrivateData = fmt.Errorf("rnic: more than %d octets of private data", PrivateDataMax)

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/rnic/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
 // A Listener takes connection requests.

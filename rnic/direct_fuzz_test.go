@@ -9,7 +9,7 @@ import (
 	"io"
 	"testing"
 
-	"github.com/nfsrdma/nfsrdma/rnic/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
 // fuzzDirect makes segments, some of them large, out of plan, and has them read in pieces

@@ -7,10 +7,10 @@ import (
 	"errors"
 	"math"
 
-	"github.com/nfsrdma/nfsrdma/rnic/ddp"
-	"github.com/nfsrdma/nfsrdma/rnic/mpa"
-	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
-	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/ddp"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
 // An Atomic is the operands of an atomic operation on eight octets of the peer's memory,

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/rnic/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
 // TestPlainRevoked: memory is given back at once, though the peer takes no octet of

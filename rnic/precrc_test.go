@@ -5,7 +5,7 @@ package rnic
 import (
 	"testing"
 
-	"github.com/nfsrdma/nfsrdma/rnic/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
 // TestEarlyCRC posts Writes whose CRCs are reckoned early, in one piece and in

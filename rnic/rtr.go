@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/nfsrdma/nfsrdma/rnic/mpa"
-	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
 // RTR is kinds of the ready-to-receive message, to be or'ed. It opens the way back: a

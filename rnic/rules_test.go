@@ -7,8 +7,8 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/nfsrdma/nfsrdma/rnic/mpa"
-	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 

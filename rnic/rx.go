@@ -7,10 +7,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/nfsrdma/nfsrdma/rnic/ddp"
-	"github.com/nfsrdma/nfsrdma/rnic/mpa"
-	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
-	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/ddp"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
 // A receiver is the inbound half of a QP. Only the receive loop runs it; mu is

@@ -5,9 +5,9 @@ package rnic
 import (
 	"encoding/binary"
 
-	"github.com/nfsrdma/nfsrdma/rnic/ddp"
-	"github.com/nfsrdma/nfsrdma/rnic/mpa"
-	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/ddp"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
 // With CRCs and markers off, a large segment is judged as soon as its header is

@@ -8,7 +8,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/nfsrdma/nfsrdma/rnic/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
 // Sizes of the receive buffer. A QP has one only while there is input, for there may be

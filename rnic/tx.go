@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/nfsrdma/nfsrdma/rnic/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
 // Bounds of how long a poster transmits before it hands over to the transmit loop.

@@ -5,7 +5,7 @@ package rnic
 import (
 	"errors"
 
-	"github.com/nfsrdma/nfsrdma/rnic/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
 // errSeam says that the next FPDU is left for a batch of its own.

@@ -32,22 +32,22 @@ var floors = []struct {
 
 // exactly lists packages whose imports from this module are these and no others.
 var exactly = map[string][]string{
-	"rnic/term":  nil,
-	"rnic/mpa":   {"rnic/term"},
-	"rnic/ddp":   {"rnic/term"},
-	"rnic/rdmap": {"rnic/term"},
-	"rnic":       {"rnic/ddp", "rnic/mpa", "rnic/rdmap", "rnic/term"},
-	"xdr":        nil,
-	"xdr/oncrpc": {"xdr"},
-	"xdr/nfs3":   {"xdr"},
-	"xdr/mount3": {"xdr"},
-	"chunks":     {"xdr"},
-	claims:       nil,
+	"rnic/iwarp/term":  nil,
+	"rnic/iwarp/mpa":   {"rnic/iwarp/term"},
+	"rnic/iwarp/ddp":   {"rnic/iwarp/term"},
+	"rnic/iwarp/rdmap": {"rnic/iwarp/term"},
+	"rnic":             {"rnic/iwarp/ddp", "rnic/iwarp/mpa", "rnic/iwarp/rdmap", "rnic/iwarp/term"},
+	"xdr":              nil,
+	"xdr/oncrpc":       {"xdr"},
+	"xdr/nfs3":         {"xdr"},
+	"xdr/mount3":       {"xdr"},
+	"chunks":           {"xdr"},
+	claims:             nil,
 }
 
 // pure lists folders that take octets and give octets: they have no sockets,
 // files, locks or contexts of their own.
-var pure = []string{"rnic/term", "rnic/mpa", "rnic/ddp", "rnic/rdmap", "xdr", "chunks"}
+var pure = []string{"rnic/iwarp/term", "rnic/iwarp/mpa", "rnic/iwarp/ddp", "rnic/iwarp/rdmap", "xdr", "chunks"}
 
 var impure = []string{"context", "net", "os", "os/exec", "sync", "sync/atomic", "syscall", "unsafe", "runtime", "golang.org/x/sys/unix"}
 

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
-	"github.com/nfsrdma/nfsrdma/rnic/ddp"
-	"github.com/nfsrdma/nfsrdma/rnic/mpa"
-	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/ddp"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
@@ -74,8 +74,8 @@ func (c corpus) startup(t *testing.T, conv *Conversation) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.add("rnic/mpa/FuzzParse", "request", mpa.AppendFrame([]byte{seedRequest}, &request))
-	c.add("rnic/mpa/FuzzParse", "reply", mpa.AppendFrame([]byte{seedReply}, &reply))
+	c.add("rnic/iwarp/mpa/FuzzParse", "request", mpa.AppendFrame([]byte{seedRequest}, &request))
+	c.add("rnic/iwarp/mpa/FuzzParse", "reply", mpa.AppendFrame([]byte{seedReply}, &reply))
 	c.add("rpcrdma/FuzzParse", "private-data", reply.PrivateData)
 }
 
@@ -88,10 +88,10 @@ func (c corpus) segments(t *testing.T, conv *Conversation) {
 		for _, s := range fpdus {
 			ulpdu := append(s.Header.Append(nil), s.Payload...)
 			name := fileName(fmt.Sprintf("%v-last-%v", s.Op, s.Header.Last))
-			c.add("rnic/ddp/FuzzParse", name, ulpdu)
-			c.add("rnic/mpa/FuzzParse", name, mpa.AppendFPDU([]byte{seedFPDU}, false, ulpdu))
+			c.add("rnic/iwarp/ddp/FuzzParse", name, ulpdu)
+			c.add("rnic/iwarp/mpa/FuzzParse", name, mpa.AppendFPDU([]byte{seedFPDU}, false, ulpdu))
 			if s.Op == rdmap.OpReadRequest {
-				c.add("rnic/rdmap/FuzzParse", name, ulpdu[ddp.UntaggedLen:])
+				c.add("rnic/iwarp/rdmap/FuzzParse", name, ulpdu[ddp.UntaggedLen:])
 			}
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
-	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
 // A transfer is octets that went to, or came from, memory of the initiator.

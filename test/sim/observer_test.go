@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
-	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
 // An observer sees the octets of both directions where they are sent and where they

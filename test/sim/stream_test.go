@@ -5,9 +5,9 @@ package sim
 import (
 	"fmt"
 
-	"github.com/nfsrdma/nfsrdma/rnic/ddp"
-	"github.com/nfsrdma/nfsrdma/rnic/mpa"
-	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/ddp"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
 // A segment is one DDP segment with its place in the message.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
 // TestVerbs runs many seeds of two QPs with nothing above them, or one again.

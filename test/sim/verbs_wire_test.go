@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
 // A verbsWire is the observer's eye for bare verbs.

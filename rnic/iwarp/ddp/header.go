@@ -7,7 +7,7 @@ package ddp
 import (
 	"encoding/binary"
 
-	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
 // DDP header (RFC 5041 §4):

@@ -8,7 +8,7 @@ package mpa
 import (
 	"encoding/binary"
 
-	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
 // Start-up frame (RFC 5044 §7.1.1, RFC 6581 §6):

@@ -7,7 +7,7 @@ package rdmap
 import (
 	"strconv"
 
-	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
 // Opcode says what an RDMAP message is (RFC 5040 §4.3, RFC 7306 §4).

@@ -5,7 +5,7 @@ package mpa
 import (
 	"encoding/binary"
 
-	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
 // FPDU (RFC 5044 §4.1):

@@ -5,7 +5,7 @@ package rdmap
 import (
 	"encoding/binary"
 
-	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
 // Lengths of these headers. The Atomic Response is 12 octets, as its figure has it.

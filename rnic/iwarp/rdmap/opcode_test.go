@@ -6,7 +6,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 

@@ -5,7 +5,7 @@ package rdmap
 import (
 	"encoding/binary"
 
-	"github.com/nfsrdma/nfsrdma/rnic/term"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
 // RDMA Read Request header (RFC 5040 §4.4), the whole payload of its DDP segment:
