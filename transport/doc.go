@@ -14,7 +14,8 @@
 // auth.go): whose the peer's socket is, where it is one of this machine, the
 // kernel said when the connection came (owner.go). What is wrong so far is
 // answered on the spot. A procedure that is not idempotent passes the duplicate request
-// cache (drc.go). Inline procedures then run where they are; the others get a
+// cache (drc.go), and one that MUST NOT run beside a copy of itself the table of those
+// that run (running.go). Inline procedures then run where they are; the others get a
 // worker, or wait for one at the gate of their connection (gate.go, workers.go).
 // The procedure decodes its arguments, asks Call.ArgsErr, does its work and
 // encodes its results; large ones it only points at.

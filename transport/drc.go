@@ -1,5 +1,5 @@
 // The duplicate request cache: a call that is not idempotent is done once, over whichever
-// connection it comes again, and none that must not overlap runs beside a copy of itself.
+// connection it comes again.
 
 package transport
 
@@ -13,17 +13,19 @@ import (
 // Bounds of the cache.
 const (
 	drcEntries  = 16384
-	drcOctets   = 16 << 20
+	drcBytes    = 16 << 20
 	drcReplyMax = 2048 // replies above are not kept: calls that are not idempotent have small ones
 	drcAge      = 2 * time.Minute
-	drcSummed   = 1024 // leading octets of the arguments that the checksum covers
+	drcSummed   = 1024 // leading bytes of the arguments that the checksum covers
 	drcWaiters  = 4    // duplicates that may wait for one running call
 )
 
-// A drcKey tells calls apart. The client is known by its address without the
+// A drcKey identifies a call. The client is known by its address without the
 // port, since a client that reconnects may come from another one, and by the user that
 // calls: others on its machine MUST NOT get replies of calls that they could not make.
-// The checksum guards against XIDs that a client uses again for another call.
+// The checksum guards against XIDs that a client uses again for another call. Both it and
+// the length are of the arguments before chunks were taken out of them, since the copy of
+// a call may come over the other transport, or with other chunks.
 type drcKey struct {
 	addr                  netip.Addr
 	owner                 Owner
@@ -35,27 +37,28 @@ type drcKey struct {
 
 // A drcEntry is a call that runs (done is false) or its reply.
 type drcEntry struct {
-	key        drcKey
-	passing    bool // goes when the call ends: only what runs is looked for
-	done       bool
-	reply      []byte
-	at         time.Time
-	waiters    *Call // duplicates to answer with the original
-	waiting    int
-	prev, next *drcEntry // in the list by age
+	key     drcKey
+	passing bool // in drc.running: removed when the call ends
+	done    bool
+	reply   []byte
+	at      time.Time
+	waiters *Call // duplicates to answer with the original
+	waiting int
+	// In the list by age; of passing entries, next is that of the bucket.
+	prev, next *drcEntry
 }
 
-// passingEntries are used again, since WRITEs are many and allocate nothing.
-var passingEntries = sync.Pool{New: func() any { return new(drcEntry) }}
-
 type drc struct {
-	seed maphash.Seed
+	seed    maphash.Seed
+	running runningCalls
 
 	mu      sync.Mutex
-	entries map[drcKey]*drcEntry
-	oldest  drcEntry // ring: oldest.next is the oldest done entry
-	octets  int
+	entries map[drcKey]*drcEntry // but for passing ones
+	oldest  drcEntry             // ring: oldest.next is the oldest done entry
+	bytes   int
 	done    int
+	sweep   *time.Timer // calls expire while there are done entries
+	closed  bool
 }
 
 func newDRC() *drc {
@@ -64,26 +67,41 @@ func newDRC() *drc {
 	return d
 }
 
-// admit tells whether c is to be run. Where it is a duplicate it is answered
+// close ends the expiry of entries.
+func (d *drc) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	if d.sweep != nil {
+		d.sweep.Stop()
+	}
+}
+
+// key is that of c, whose checksum covers as many bytes of the arguments as space has.
+func (d *drc) key(c *Call, client netip.Addr, space []byte) drcKey {
+	h := &c.header
+	length, lead := c.args.Unreduced(len(space), space)
+	return drcKey{addr: client, owner: c.Owner, flavor: c.Cred.Flavor, uid: c.Cred.UID, gid: c.Cred.GID,
+		xid: h.XID, prog: h.Prog, vers: h.Vers, proc: h.Proc, length: length, sum: maphash.Bytes(d.seed, lead)}
+}
+
+// admit reports whether c is to be run. A duplicate is answered
 // now, or with its original when that ends.
 func (d *drc) admit(c *Call, client netip.Addr) bool {
-	h := &c.header
-	key := drcKey{addr: client, owner: c.Owner, flavor: c.Cred.Flavor, uid: c.Cred.UID, gid: c.Cred.GID,
-		xid: h.XID, prog: h.Prog, vers: h.Vers, proc: h.Proc}
 	if !client.IsValid() {
 		return true // clients without an address cannot be told apart
 	}
-	unread := c.args // a copy: what it reads, args still has
-	rest := unread.Rest()
-	key.length = len(rest)
-	key.sum = maphash.Bytes(d.seed, rest[:min(len(rest), drcSummed)])
-
+	if c.proc.Idempotent {
+		var space [runningSummed]byte
+		return d.running.admit(c, d.key(c, client, space[:]))
+	}
+	var space [drcSummed]byte
+	key := d.key(c, client, space[:])
 	d.mu.Lock()
-	d.expire(time.Now())
 	e := d.entries[key]
 	switch {
 	case e == nil:
-		c.dup = newEntry(key, c.proc.Idempotent)
+		c.dup = &drcEntry{key: key}
 		d.entries[key] = c.dup
 		d.mu.Unlock()
 		return true
@@ -92,25 +110,26 @@ func (d *drc) admit(c *Call, client netip.Addr) bool {
 		c.res.Raw(e.reply)
 		d.mu.Unlock()
 		c.via.reply(c)
-	case e.waiting < drcWaiters:
-		c.onLoop = false
-		c.next, e.waiters = e.waiters, c
-		e.waiting++
-		d.mu.Unlock()
-	default:
-		d.mu.Unlock()
+		return false
+	}
+	took := e.wait(c)
+	d.mu.Unlock()
+	if !took {
 		c.via.drop(c)
 	}
 	return false
 }
 
-func newEntry(key drcKey, passing bool) *drcEntry {
-	if !passing {
-		return &drcEntry{key: key}
+// wait has c wait for the reply of e, which runs; false when too many wait already.
+// The caller holds the lock of e's table.
+func (e *drcEntry) wait(c *Call) bool {
+	if e.waiting >= drcWaiters {
+		return false
 	}
-	e := passingEntries.Get().(*drcEntry)
-	*e = drcEntry{key: key, passing: true}
-	return e
+	c.onLoop = false
+	c.next, e.waiters = e.waiters, c
+	e.waiting++
+	return true
 }
 
 // finish keeps the reply of c, if there is one to keep, and answers the duplicates.
@@ -118,11 +137,14 @@ func (d *drc) finish(c *Call, success bool) {
 	e := c.dup
 	c.dup = nil
 	usable := success && len(c.res.Items()) == 0 && c.res.Len() <= drcReplyMax
-	keep := usable && !e.passing
+	if e.passing {
+		d.running.remove(e)
+		e.answer(c, usable)
+		e.recycle()
+		return
+	}
 	d.mu.Lock()
-	waiters := e.waiters
-	e.waiters = nil
-	if keep {
+	if usable {
 		e.done, e.at = true, time.Now()
 		e.reply = append([]byte(nil), c.res.Bytes()...)
 		d.push(e)
@@ -130,7 +152,14 @@ func (d *drc) finish(c *Call, success bool) {
 		delete(d.entries, e.key)
 	}
 	d.mu.Unlock()
-	for w := waiters; w != nil; {
+	e.answer(c, usable)
+}
+
+// answer ends the duplicates of c with its reply, or drops them. No more of them can come.
+func (e *drcEntry) answer(c *Call, usable bool) {
+	w := e.waiters
+	e.waiters = nil
+	for w != nil {
 		next := w.next
 		w.next = nil
 		if usable {
@@ -142,9 +171,6 @@ func (d *drc) finish(c *Call, success bool) {
 		}
 		w = next
 	}
-	if e.passing {
-		passingEntries.Put(e)
-	}
 }
 
 // abandon is for c that is not going to run. The duplicate that has waited longest,
@@ -152,14 +178,27 @@ func (d *drc) finish(c *Call, success bool) {
 func (d *drc) abandon(c *Call) *Call {
 	e := c.dup
 	c.dup = nil
+	if e.passing {
+		w := d.running.abandon(e)
+		if w == nil {
+			e.recycle()
+		}
+		return w
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	w := e.heir()
+	if w == nil {
+		delete(d.entries, e.key)
+	}
+	return w
+}
+
+// heir takes the duplicate that has waited longest out of those that wait, and gives it the
+// entry; nil when none waits. The caller holds the lock of e's table.
+func (e *drcEntry) heir() *Call {
 	last := &e.waiters
 	if *last == nil {
-		delete(d.entries, e.key)
-		if e.passing {
-			passingEntries.Put(e)
-		}
 		return nil
 	}
 	for (*last).next != nil {
@@ -172,28 +211,50 @@ func (d *drc) abandon(c *Call) *Call {
 	return w
 }
 
-// push puts a done entry behind all others, and makes room if it must.
+// push puts a done entry after all others, and makes room if it must. The caller holds mu.
 func (d *drc) push(e *drcEntry) {
 	last := d.oldest.prev
 	e.prev, e.next = last, &d.oldest
 	last.next, d.oldest.prev = e, e
-	d.octets += len(e.reply)
+	d.bytes += len(e.reply)
 	d.done++
-	for d.done > drcEntries || d.octets > drcOctets {
+	for d.done > drcEntries || d.bytes > drcBytes {
 		d.remove(d.oldest.next)
+	}
+	if d.done == 1 {
+		d.expireIn(drcAge)
 	}
 }
 
-// expire removes what is too old to be asked for.
+// expireIn has expire called after t. The caller holds mu.
+func (d *drc) expireIn(t time.Duration) {
+	switch {
+	case d.closed:
+	case d.sweep == nil:
+		d.sweep = time.AfterFunc(t, func() { d.expire(time.Now()) })
+	default:
+		d.sweep.Reset(t)
+	}
+}
+
+// expire removes what is too old to be asked for, and comes again while there is more. An
+// empty cache gives its memory back.
 func (d *drc) expire(now time.Time) {
-	for e := d.oldest.next; e != &d.oldest && now.Sub(e.at) > drcAge; e = d.oldest.next {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for e := d.oldest.next; e != &d.oldest && now.Sub(e.at) >= drcAge; e = d.oldest.next {
 		d.remove(e)
+	}
+	if d.done > 0 {
+		d.expireIn(drcAge - now.Sub(d.oldest.next.at))
+	} else if len(d.entries) == 0 {
+		d.entries = map[drcKey]*drcEntry{}
 	}
 }
 
 func (d *drc) remove(e *drcEntry) {
 	e.prev.next, e.next.prev = e.next, e.prev
-	d.octets -= len(e.reply)
+	d.bytes -= len(e.reply)
 	d.done--
 	delete(d.entries, e.key)
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
@@ -34,6 +35,75 @@ func TestDuplicateHasTheFirstReply(t *testing.T) {
 	}
 }
 
+// forms is a call with an item of n bytes, in all the ways that it may travel: as one stream
+// (TCP, or RDMA inline), and with its item in a chunk, which has the pad or lacks it.
+func forms(xid, proc uint32, n int, fill byte) []chunks.Message {
+	var e xdr.Encoder
+	h := oncrpc.CallHeader{XID: xid, Prog: testProg, Vers: testVers, Proc: proc}
+	h.EncodeXDR(&e)
+	data := bytes.Repeat([]byte{fill}, n)
+	reduced := append(bytes.Clone(e.Bytes()), 0, 0, byte(n>>8), byte(n))
+	e.Opaque(data)
+	off := len(reduced)
+	padded := append(bytes.Clone(data), make([]byte, xdr.Pad(n))...)
+	return []chunks.Message{
+		{Stream: e.Bytes()},
+		{Stream: reduced, Items: []xdr.Item{{Off: off, Data: data}}},
+		{Stream: reduced, Items: []xdr.Item{{Off: off, Data: padded}}},
+	}
+}
+
+// TestDuplicateInAnotherForm: a call is the same when it comes again over the other
+// transport, where its item is in a chunk or is not (SYMLINK).
+func TestDuplicateInAnotherForm(t *testing.T) {
+	for _, n := range []int{5, 100, drcSummed + 1, 4095} {
+		for i := range forms(0, tLink, n, 'a') {
+			s, p := newTestServer(t)
+			first := newTape("10.0.0.1").do(s, forms(7, tLink, n, 'a')[i])
+			for k, m := range forms(7, tLink, n, 'a') {
+				again := newTape("10.0.0.1").do(s, m)
+				if again.how != "reply" || !bytes.Equal(first.reply, again.reply) {
+					t.Errorf("%d bytes, form %d and then %d: first %x, again %x", n, i, k, first.reply, again.reply)
+				}
+			}
+			for _, m := range forms(7, tLink, n, 'b')[:1] { // other content, and one byte more
+				newTape("10.0.0.1").do(s, m)
+			}
+			newTape("10.0.0.1").do(s, forms(7, tLink, n+4, 'a')[i])
+			if n := p.runs.Load(); n != 3 {
+				t.Errorf("ran %d times, want 3", n)
+			}
+		}
+	}
+}
+
+// TestNoOverlapInAnotherForm: the same of a call that runs (WRITE).
+func TestNoOverlapInAnotherForm(t *testing.T) {
+	const n = 4095
+	for i := range forms(0, tOverItem, n, 'a') {
+		s, p := newTestServer(t)
+		one, two := newTape("10.0.0.1"), newTape("10.0.0.1")
+		one.start(s, forms(7, tOverItem, n, 'a')[i])
+		<-p.entered
+		for _, m := range forms(7, tOverItem, n, 'a') {
+			two.start(s, m)
+		}
+		p.release()
+		<-one.ends
+		for range 3 {
+			if got := <-two.ends; got.how != "reply" {
+				t.Errorf("form %d: a copy ended by %s", i, got.how)
+			}
+		}
+		if n := p.runs.Load(); n != 1 {
+			t.Errorf("form %d: ran %d times, want once", i, n)
+		}
+		if n := s.drc.running.count(); n != 0 {
+			t.Errorf("form %d: %d entries are kept", i, n)
+		}
+	}
+}
+
 func TestOtherCallsAreNoDuplicates(t *testing.T) {
 	s, p := newTestServer(t)
 	newTape("10.0.0.1").do(s, callOf(7, tCount, 1))
@@ -46,26 +116,28 @@ func TestOtherCallsAreNoDuplicates(t *testing.T) {
 }
 
 func TestDuplicateOfARunningCall(t *testing.T) {
-	s, p := newTestServer(t)
-	one, two := newTape("10.0.0.1"), newTape("10.0.0.1")
-	one.start(s, callOf(7, tHold, 0))
-	<-p.entered
-	for range drcWaiters {
-		two.start(s, callOf(7, tHold, 0))
-	}
-	two.start(s, callOf(7, tHold, 0))
-	if got := <-two.ends; got.how != "drop" { // one more than may wait
-		t.Errorf("too many duplicates: %s", got.how)
-	}
-	p.release()
-	first := <-one.ends
-	for range drcWaiters {
-		if got := <-two.ends; got.how != "reply" || !bytes.Equal(got.reply, first.reply) {
-			t.Errorf("duplicate: %s %x, want %x", got.how, got.reply, first.reply)
+	for _, proc := range []uint32{tHold, tOver} {
+		s, p := newTestServer(t)
+		one, two := newTape("10.0.0.1"), newTape("10.0.0.1")
+		one.start(s, callOf(7, proc, 0))
+		<-p.entered
+		for range drcWaiters {
+			two.start(s, callOf(7, proc, 0))
 		}
-	}
-	if n := p.runs.Load(); n != 1 {
-		t.Errorf("ran %d times", n)
+		two.start(s, callOf(7, proc, 0))
+		if got := <-two.ends; got.how != "drop" { // one more than may wait
+			t.Errorf("too many duplicates: %s", got.how)
+		}
+		p.release()
+		first := <-one.ends
+		for range drcWaiters {
+			if got := <-two.ends; got.how != "reply" || !bytes.Equal(got.reply, first.reply) {
+				t.Errorf("duplicate: %s %x, want %x", got.how, got.reply, first.reply)
+			}
+		}
+		if n := p.runs.Load(); n != 1 {
+			t.Errorf("ran %d times", n)
+		}
 	}
 }
 
@@ -79,6 +151,49 @@ func TestFailedCallIsNotKept(t *testing.T) {
 	}
 }
 
+// TestDRCExpiresByItself: replies do not stay in an idle server for longer than their time.
+func TestDRCExpiresByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDRC()
+		add := func(xid uint32) {
+			e := &drcEntry{key: drcKey{xid: xid}, at: time.Now()}
+			d.mu.Lock()
+			d.entries[e.key] = e
+			d.push(e)
+			d.mu.Unlock()
+		}
+		count := func() int {
+			synctest.Wait()
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return len(d.entries)
+		}
+		for range 2 { // the timer is set again for the next busy time
+			add(1)
+			time.Sleep(drcAge / 2)
+			add(2)
+			time.Sleep(drcAge/2 - 1)
+			if n := count(); n != 2 {
+				t.Errorf("%d are left before their time, want 2", n)
+			}
+			time.Sleep(1)
+			if n := count(); n != 1 {
+				t.Errorf("%d are left after the first one's time, want 1", n)
+			}
+			time.Sleep(drcAge / 2)
+			if n := count(); n != 0 {
+				t.Errorf("%d are left of an idle server", n)
+			}
+		}
+		d.close()
+		add(3)
+		time.Sleep(2 * drcAge)
+		if n := count(); n != 1 {
+			t.Error("a timer runs in a server that has been closed")
+		}
+	})
+}
+
 func TestDRCBounds(t *testing.T) {
 	d := newDRC()
 	now := time.Now()
@@ -87,25 +202,25 @@ func TestDRCBounds(t *testing.T) {
 		d.entries[e.key] = e
 		d.push(e)
 	}
-	if len(d.entries) != drcEntries || d.octets != 24*drcEntries {
-		t.Errorf("%d entries of %d octets", len(d.entries), d.octets)
+	if len(d.entries) != drcEntries || d.bytes != 24*drcEntries {
+		t.Errorf("%d entries of %d bytes", len(d.entries), d.bytes)
 	}
 	if d.entries[drcKey{xid: 99}] != nil || d.entries[drcKey{xid: 100}] == nil {
 		t.Error("the oldest was not the one to go")
 	}
-	big := &drcEntry{key: drcKey{prog: 1}, reply: make([]byte, drcOctets), at: now}
+	big := &drcEntry{key: drcKey{prog: 1}, reply: make([]byte, drcBytes), at: now}
 	d.entries[big.key] = big
 	d.push(big)
 	if len(d.entries) != 1 {
-		t.Errorf("%d entries, though octets are bounded", len(d.entries))
+		t.Errorf("%d entries, though bytes are bounded", len(d.entries))
 	}
-	d.expire(now.Add(drcAge))
+	d.expire(now.Add(drcAge - 1))
 	if len(d.entries) != 1 {
 		t.Error("removed before its time")
 	}
-	d.expire(now.Add(drcAge + 1))
-	if len(d.entries) != 0 || d.octets != 0 || d.done != 0 {
-		t.Errorf("%d entries, %d octets, %d done after all have expired", len(d.entries), d.octets, d.done)
+	d.expire(now.Add(drcAge))
+	if len(d.entries) != 0 || d.bytes != 0 || d.done != 0 {
+		t.Errorf("%d entries, %d bytes, %d done after all have expired", len(d.entries), d.bytes, d.done)
 	}
 }
 
@@ -135,7 +250,7 @@ func TestNoOverlapRunsBesideNoCopy(t *testing.T) {
 	if n := p.runs.Load(); n != 3 {
 		t.Errorf("ran %d times: the reply of an idempotent call was kept", n)
 	}
-	if n := len(s.drc.entries); n != 0 {
+	if n := len(s.drc.entries) + s.drc.running.count(); n != 0 {
 		t.Errorf("%d entries are kept", n)
 	}
 }

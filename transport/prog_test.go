@@ -22,18 +22,20 @@ const (
 
 // Procedures of the test program.
 const (
-	tNull   = iota // nothing
-	tAdd           // two uint32: their sum; inline
-	tEcho          // a string
-	tRead          // count: opaque of count octets, as item
-	tWrite         // opaque (item): count and sum of its octets
-	tPanic         // panics
-	tAuth          // AUTH_TOOWEAK
-	tSystem        // some error
-	tCount         // not idempotent: how often it ran
-	tHold          // waits until released
-	tNone          // not served
-	tOver          // HOLD, idempotent, but not beside a copy of itself
+	tNull     = iota // nothing
+	tAdd             // two uint32: their sum; inline
+	tEcho            // a string
+	tRead            // count: opaque of count octets, as item
+	tWrite           // opaque (item): count and sum of its octets
+	tPanic           // panics
+	tAuth            // AUTH_TOOWEAK
+	tSystem          // some error
+	tCount           // not idempotent: how often it ran
+	tHold            // waits until released
+	tNone            // not served
+	tOver            // HOLD, idempotent, but not beside a copy of itself
+	tLink            // opaque (item): how often it ran, not idempotent
+	tOverItem        // OVER, with an opaque (item)
 	tProcs
 )
 
@@ -127,6 +129,21 @@ func (p *testProgram) program() *Program {
 		p.entered <- struct{}{}
 		<-p.hold
 		c.Res.Uint32(p.runs.Load())
+		return nil
+	}}
+	procs[tLink] = Procedure{Name: "LINK", ArgItem: true, Run: func(c *Call) error {
+		c.Args.Item(1 << 20)
+		if err := c.ArgsErr(); err != nil {
+			return err
+		}
+		c.Res.Uint32(p.runs.Add(1))
+		return nil
+	}}
+	procs[tOverItem] = Procedure{Name: "OVERITEM", ArgItem: true, Idempotent: true, NoOverlap: true, Run: func(c *Call) error {
+		c.Args.Item(1 << 20)
+		p.runs.Add(1)
+		p.entered <- struct{}{}
+		<-p.hold
 		return nil
 	}}
 	procs[tOver] = procs[tHold]

@@ -121,6 +121,7 @@ func TestWhatTheCacheKeeps(t *testing.T) {
 			e.at = e.at.Add(-row.age)
 		}
 		s.drc.mu.Unlock()
+		s.drc.expire(time.Now())
 		if got := newTape("10.0.0.1").do(s, callOf(7, 0, 1)); got.how != "reply" || runs.Load() != row.runs {
 			t.Errorf("%d bytes, %v later: ran %d times, want %d", row.size, row.age, runs.Load(), row.runs)
 		}

@@ -159,6 +159,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.wg.Wait()
 	s.owners.close()
 	s.pool.close()
+	s.drc.close()
 	return errors.Join(errs...)
 }
 

@@ -85,6 +85,32 @@ func (d *Decoder) ItemOctets() (n int) {
 	return n
 }
 
+// Unreduced returns how long what has not been read yet is with its detached items and
+// their pads back in place, and its first bytes, at most limit: the same for a message
+// whatever of it travelled in chunks. lead is part of the message, or of a copy in space,
+// which has to have the capacity.
+func (d *Decoder) Unreduced(limit int, space []byte) (length int, lead []byte) {
+	rest := d.b[d.off:]
+	length = len(rest)
+	if len(d.items) == 0 {
+		return length, rest[:min(limit, length)]
+	}
+	lead = space[:0]
+	add := func(b []byte) { lead = append(lead, b[:min(limit-len(lead), len(b))]...) }
+	at := 0
+	for i := range d.items {
+		it := &d.items[i]
+		next := min(max(it.Off-d.off, at), len(rest))
+		add(rest[at:next])
+		add(it.Data)
+		add(zeros[:Pad(len(it.Data))])
+		length += RoundUp(len(it.Data))
+		at = next
+	}
+	add(rest[at:])
+	return length, lead
+}
+
 // take returns the next n octets, or nil with an error.
 func (d *Decoder) take(n int) []byte {
 	if d.err != nil {

@@ -198,6 +198,33 @@ func TestItem(t *testing.T) {
 }
 
 // TestSink: inline content is placed in the sink, once, and is refused where it does not fit.
+// TestUnreduced: what has not been read yet, as it was before its items were detached.
+func TestUnreduced(t *testing.T) {
+	whole := []byte("hddr0000....item1...mid.item22..tail")
+	for _, limit := range []int{0, 3, 8, 12, 17, 19, 22, 31, 36, 100} {
+		for name, d := range map[string]*Decoder{
+			"nothing detached": NewDecoder(whole),
+			"two items":        {b: []byte("hddr0000mid.tail"), items: []Item{{8, []byte("....item1...")}, {12, []byte("item22..")}}},
+			"without pads":     {b: []byte("hddr0000mid.tail"), items: []Item{{8, []byte("....item1...")}, {12, []byte("item22")}}},
+			"taken already":    {b: []byte("hddr0000mid.tail"), items: []Item{{4, []byte("0000....")}}},
+		} {
+			want, most := whole, len(whole)
+			switch name {
+			case "without pads":
+				want = []byte("hddr0000....item1...mid.item22\x00\x00tail")
+			case "taken already":
+				want = []byte("hddr0000....0000mid.tail")
+				most = len(want)
+			}
+			d.Uint32()
+			n, lead := d.Unreduced(limit, make([]byte, 0, 100))
+			if n != most-4 || string(lead) != string(want[4:][:min(limit, most-4)]) {
+				t.Errorf("%s, at most %d: %d, %q", name, limit, n, lead)
+			}
+		}
+	}
+}
+
 func TestSink(t *testing.T) {
 	b := []byte{0, 0, 0, 3, 'a', 'b', 'c', 0, 0, 0, 0, 1, 'd', 0, 0, 0}
 	for _, size := range []int{3, 8} {
