@@ -55,7 +55,8 @@ func (f *FS) make(c *nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserve
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
 	fd, err := f.tree.openPath(d.fd(), name)
-	if err != nil {
+	if err != nil { // no descriptor left, say: what is told to have failed is not there
+		f.as(c, func() error { return unix.Unlinkat(d.fd(), name, undo) })
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
 	var x file
@@ -91,32 +92,24 @@ func (f *FS) finish(d *node, c *nfsserver.Cred, s *nfsserver.SetAttr, fd int) er
 	}
 	size := s.Has(nfsserver.SetSize) && s.Size > 0 && fileType(st.Mode) == nfsserver.TypeReg
 	foreign := s.Has(nfsserver.SetUID) && st.Uid != s.UID || s.Has(nfsserver.SetGID) && st.Gid != s.GID
-	more := f.moreMode(d, s, &st)
-	if size || foreign {
-		err := f.as(c, func() error {
-			if size {
-				if err := unix.Ftruncate(fd, int64(min(s.Size, f.info.MaxFileSize))); err != nil {
-					return err
-				}
-			}
-			if foreign {
-				return chown(fd, s)
-			}
-			return nil
-		})
+	if size {
+		err := f.as(c, func() error { return unix.Ftruncate(fd, int64(min(s.Size, f.info.MaxFileSize))) })
 		if err != nil {
 			return err
 		}
-		more |= st.Mode & setIDBits // size and owner have taken them away
 	}
-	if more != 0 && fileType(st.Mode) != nfsserver.TypeSymlink {
-		who := c
-		if fileType(st.Mode) == nfsserver.TypeDir && st.Mode&unix.S_ISGID != 0 && st.Uid == c.UID {
-			who = &f.creds.self // a maker who is not of the group it inherits would take the bit away
-		}
-		if err := f.as(who, func() error { return chmod(fd, st.Mode|more) }); err != nil {
+	mode := st.Mode | f.moreMode(d, s, &st)
+	if foreign {
+		given, err := f.give(c, s, fd, &st)
+		if err != nil {
 			return err
 		}
+		if !given { // set-id bits were for the owner who is not there
+			mode = mode&^setIDBits | inherited(&st)
+		}
+	}
+	if err := f.finishMode(c, fd, &st, mode, size || foreign); err != nil {
+		return err
 	}
 	if fileType(st.Mode) != nfsserver.TypeReg {
 		// As the caller: others may have put an object of their own under the name since.
@@ -126,6 +119,54 @@ func (f *FS) finish(d *node, c *nfsserver.Cred, s *nfsserver.SetAttr, fd int) er
 	// maker could not set the times that tell an exclusive CREATE from another. The
 	// descriptor is that of the call that made the file.
 	return setTimes(fd, s)
+}
+
+// give gives the new object fd, with attributes st, to the user and group of s, and
+// reports whether it has them now. A user or group that does not exist in the
+// server's user namespace is passed over, as it is by Linux's server: the object is
+// there and is the caller's, and clients name owners in CREATE unasked.
+func (f *FS) give(c *nfsserver.Cred, s *nfsserver.SetAttr, fd int, st *unix.Stat_t) (given bool, err error) {
+	given = true
+	err = f.as(c, func() error {
+		// The group first: with the user goes the right to set it.
+		for _, id := range [...]nfsserver.SetMask{nfsserver.SetGID, nfsserver.SetUID} {
+			one := *s
+			if one.Mask &= id; one.Mask == 0 || id == nfsserver.SetUID && st.Uid == s.UID || id == nfsserver.SetGID && st.Gid == s.GID {
+				continue
+			}
+			switch err := chown(fd, &one); err {
+			case nil:
+			case unix.EINVAL:
+				given = false
+			default:
+				return err
+			}
+		}
+		return nil
+	})
+	return given, err
+}
+
+// inherited is the set-id bit that a new directory has from the one it is in.
+func inherited(st *unix.Stat_t) uint32 {
+	if fileType(st.Mode) == nfsserver.TypeDir {
+		return st.Mode & unix.S_ISGID
+	}
+	return 0
+}
+
+// finishMode sets the mode of the new object fd, which was made as st says; cleared:
+// size or owner were set since, and have taken set-id bits away.
+func (f *FS) finishMode(c *nfsserver.Cred, fd int, st *unix.Stat_t, mode uint32, cleared bool) error {
+	typ := fileType(st.Mode)
+	if typ == nfsserver.TypeSymlink || mode == st.Mode && !(cleared && mode&setIDBits != 0) {
+		return nil
+	}
+	who := c
+	if typ == nfsserver.TypeDir && st.Mode&unix.S_ISGID != 0 && st.Uid == c.UID {
+		who = &f.creds.self // a maker who is not of the group it inherits would take the bit away
+	}
+	return f.as(who, func() error { return chmod(fd, mode) })
 }
 
 const setIDBits = nfsserver.ModeSetuid | nfsserver.ModeSetgid

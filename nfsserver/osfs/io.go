@@ -4,6 +4,7 @@ package osfs
 
 import (
 	"math"
+	"sync/atomic"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"golang.org/x/sys/unix"
@@ -104,35 +105,25 @@ func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (i
 }
 
 // Sync is fdatasync or fsync. The kernel keeps the error of a failed write-back
-// until one of our descriptors has been told. Objects that cannot be opened for
-// it (symbolic links, devices) are synced with their whole file system.
+// until one of our descriptors has been told. Objects that cannot be opened for it
+// are synced with their whole file system.
 func (f *FS) Sync(r nfsserver.Ref, dataOnly bool) error {
 	n, err := f.acquire(&r)
 	if err != nil {
 		return err
 	}
 	defer f.cache.release(n)
-	if n.typ != nfsserver.TypeReg && n.typ != nfsserver.TypeDir {
-		m, err := f.mountByID(n.key.mount)
-		if err != nil {
-			return err
-		}
-		defer f.mounts.release(m)
-		return syncfs(m.fd)
-	}
-	fd := int(n.write.Load())
-	if fd < 0 {
-		if fd, err = f.reader(n); err == unix.EACCES {
-			fd, err = f.writer(n)
-		}
-		if err != nil {
-			return err
-		}
+	fd, err := f.syncer(n)
+	if err != nil {
+		return err
 	}
 	n.dirty.Store(false)
-	if dataOnly {
+	switch {
+	case fd < 0:
+		err = f.syncMount(n)
+	case dataOnly:
 		err = fdatasync(fd)
-	} else {
+	default:
 		err = fsync(fd)
 	}
 	f.synced(n)
@@ -140,6 +131,40 @@ func (f *FS) Sync(r nfsserver.Ref, dataOnly bool) error {
 		err = lost
 	}
 	return err
+}
+
+// syncer is a descriptor to sync n by, one that is open if there is any; -1: n is
+// neither file nor directory, or this process may not open it. What was changed
+// could be changed all the same, so that is no failure: a mode without the
+// owner's bits, or a directory in which names are made and not listed.
+func (f *FS) syncer(n *node) (int, error) {
+	if n.typ != nfsserver.TypeReg && n.typ != nfsserver.TypeDir {
+		return -1, nil
+	}
+	for _, slot := range [...]*atomic.Int32{&n.write, &n.read} {
+		if fd := slot.Load(); fd >= 0 {
+			return int(fd), nil
+		}
+	}
+	fd, err := f.open(n, &n.read, unix.O_RDONLY, false)
+	if err == unix.EACCES && n.typ == nfsserver.TypeReg {
+		fd, err = f.open(n, &n.write, unix.O_WRONLY, false)
+	}
+	switch err {
+	case unix.EACCES, unix.EPERM, unix.EROFS, unix.ETXTBSY:
+		return -1, nil
+	}
+	return fd, err
+}
+
+// syncMount syncs the file system of n.
+func (f *FS) syncMount(n *node) error {
+	m, err := f.mountByID(n.key.mount)
+	if err != nil {
+		return err
+	}
+	defer f.mounts.release(m)
+	return syncfs(m.fd)
 }
 
 // The calls by which the kernel is asked for stable storage. Nothing else tells whether

@@ -66,7 +66,7 @@ func (f *FS) reader(n *node) (int, error) {
 	if fd := n.read.Load(); fd >= 0 {
 		return int(fd), nil
 	}
-	return f.open(n, &n.read, unix.O_RDONLY)
+	return f.open(n, &n.read, unix.O_RDONLY, true)
 }
 
 // writer is the descriptor to write a file.
@@ -75,12 +75,13 @@ func (f *FS) writer(n *node) (int, error) {
 	if fd := n.write.Load(); fd >= 0 {
 		return int(fd), nil
 	}
-	return f.open(n, &n.write, unix.O_WRONLY)
+	return f.open(n, &n.write, unix.O_WRONLY, true)
 }
 
-// open opens a regular file or a directory once more, into slot. Nothing else
-// is ever opened: a device or FIFO acts when opened.
-func (f *FS) open(n *node, slot *atomic.Int32, flags int) (int, error) {
+// open opens a regular file or a directory once more, into slot; with own a file
+// of this process's user also where its mode forbids that. Nothing else is ever
+// opened: a device or FIFO acts when opened.
+func (f *FS) open(n *node, slot *atomic.Int32, flags int, own bool) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if fd := slot.Load(); fd >= 0 {
@@ -96,7 +97,7 @@ func (f *FS) open(n *node, slot *atomic.Int32, flags int) (int, error) {
 		err = syscall.EINVAL
 	default:
 		again := func() (int, error) { return openHere(unix.AT_FDCWD, procPath(n.fd()), flags|unix.O_NONBLOCK) }
-		if fd, err = again(); err == unix.EACCES {
+		if fd, err = again(); err == unix.EACCES && own {
 			fd, err = f.openOwn(n, again)
 		}
 	}

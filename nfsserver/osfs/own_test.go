@@ -1,4 +1,4 @@
-// A server without privileges, and files of its own that it may not open.
+// A server without privileges: what it may not open, and what it does all the same.
 
 package osfs
 
@@ -6,39 +6,58 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"golang.org/x/sys/unix"
 )
 
-// TestOwnFilesWithoutPrivilege: who made a file with a mode that keeps himself out
-// writes and reads it, also once its descriptors are closed; the mode stays.
-func TestOwnFilesWithoutPrivilege(t *testing.T) {
-	const name = "NFSRDMA_OWN_FILES"
+// plainUser is whom tests run as that need a user without privileges.
+const plainUser = 1000
+
+// asPlainUser runs the rest of the test in a process without privileges, with a
+// directory that belongs to it; prepare, which may be nil, fills that before. It
+// returns the directory in that process, and "" in the one that starts it. If this
+// process is not root it is the user itself, and prepare is not called.
+func asPlainUser(t *testing.T, prepare func(dir string)) string {
+	t.Helper()
+	const name = "NFSRDMA_PLAIN_USER_DIR"
 	if dir := os.Getenv(name); dir != "" {
-		ownFiles(t, dir)
-		return
+		return dir
 	}
 	dir := tempDir(t, os.TempDir())
-	cmd := exec.Command(os.Args[0], "-test.run=^TestOwnFilesWithoutPrivilege$")
+	program := os.Args[0]
+	cmd := exec.Command(program, "-test.run=^"+t.Name()+"$")
 	if os.Geteuid() == 0 {
-		must(t, os.Chown(dir, 1000, 1000))
-		program := tempDir(t, os.TempDir()) // user 1000 cannot reach what go test has built
-		must(t, os.Chmod(program, 0o755))
-		run(t, "cp", os.Args[0], program+"/test")
-		cmd = exec.Command(program+"/test", "-test.run=^TestOwnFilesWithoutPrivilege$")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1000, Gid: 1000}}
+		must(t, os.Chown(dir, plainUser, plainUser), os.Chmod(dir, 0o755))
+		if prepare != nil {
+			prepare(dir)
+		}
+		bin := tempDir(t, os.TempDir()) // the user cannot reach what go test has built
+		must(t, os.Chmod(bin, 0o755))
+		run(t, "cp", program, bin+"/test")
+		cmd.Path, cmd.Args[0] = bin+"/test", bin+"/test"
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: plainUser, Gid: plainUser}}
 	}
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), name+"="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
+		t.Errorf("as a user without privileges: %v: %s", err, out)
 	}
+	return ""
 }
 
-func ownFiles(t *testing.T, dir string) {
+// TestOwnFilesWithoutPrivilege: who made a file with a mode that keeps himself out
+// writes and reads it, also once its descriptors are closed; the mode stays.
+func TestOwnFilesWithoutPrivilege(t *testing.T) {
+	dir := asPlainUser(t, nil)
+	if dir == "" {
+		return
+	}
 	f := newFS(t, dir, Options{})
 	for _, mode := range []uint32{0o444, 0, 0o4111, 0o555} {
 		r, _, err := f.Create(me, f.Root(), "f", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: mode})
@@ -60,5 +79,156 @@ func ownFiles(t *testing.T, dir string) {
 			t.Errorf("mode %04o: read by another: %v", mode, err)
 		}
 		must(t, f.Remove(me, f.Root(), "f"))
+	}
+}
+
+// TestSyncOfWhatCannotBeOpened: a change of what the server may not read is brought
+// to stable storage, and is not told to have failed; neither mode nor times change by that.
+func TestSyncOfWhatCannotBeOpened(t *testing.T) {
+	dir := asPlainUser(t, func(dir string) {
+		must(t, os.Mkdir(filepath.Join(dir, "dropbox"), 0o700), os.Chmod(filepath.Join(dir, "dropbox"), 0o733))
+	})
+	if dir == "" {
+		return
+	}
+	f := newFS(t, dir, Options{})
+	synced := 0
+	defer func(real func(int) error) { syncfs = real }(syncfs)
+	syncfs = func(fd int) error { synced++; return unix.Syncfs(fd) }
+	settle := func(what string, r nfsserver.Ref) {
+		t.Helper()
+		f.cache.closeAll() // nothing is open of it
+		before, err := f.Getattr(r)
+		must(t, err)
+		for _, dataOnly := range []bool{false, true} {
+			synced = 0
+			if err := f.Sync(r, dataOnly); err != nil {
+				t.Errorf("Sync of %s: %v", what, err)
+			}
+			if synced != 1 {
+				t.Errorf("Sync of %s: the file system was synced %d times", what, synced)
+			}
+		}
+		if after, err := f.Getattr(r); err != nil || after != before {
+			t.Errorf("Sync of %s: attributes %+v, were %+v, %v", what, after, before, err)
+		}
+	}
+	set := func(mode uint32) *nfsserver.SetAttr {
+		return &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: mode}
+	}
+	for _, mode := range []uint32{0, 0o2000, 0o111} {
+		r := createFile(t, f, f.Root(), "file", "content")
+		must(t, f.Setattr(me, r, set(mode)))
+		settle("a file", r)
+		must(t, f.Remove(me, f.Root(), "file"))
+	}
+	boxes := map[string]nfsserver.Ref{}
+	if d, _, err := f.Lookup(me, f.Root(), "dropbox"); err == nil { // it belongs to root
+		boxes["dropbox"] = d
+	}
+	for name, mode := range map[string]uint32{"0300": 0o300, "0333": 0o333} {
+		d, _, err := f.Mkdir(me, f.Root(), name, set(mode))
+		must(t, err)
+		boxes[name] = d
+	}
+	for name, d := range boxes {
+		settle(name, d)
+		sub, _, err := f.Mkdir(me, d, "sub", set(0o300))
+		must(t, err)
+		settle(name+" after Mkdir", d)
+		r := createFile(t, f, sub, "f", "x")
+		must(t, f.Link(me, r, d, "link"))
+		settle(name+" after Link", d)
+		must(t, f.Rename(me, sub, "f", d, "link2"), f.Remove(me, d, "link"), f.Remove(me, d, "link2"), f.Rmdir(me, d, "sub"))
+		settle(name+" after Rmdir", d)
+	}
+	closed, _, err := f.Mkdir(me, f.Root(), "closed", set(0))
+	must(t, err)
+	settle("closed", closed)
+}
+
+// TestSetIDOfAnother: a WRITE to a file of somebody else that has set-id bits, and a
+// change of its size, go as its mode says, and clear the bits.
+func TestSetIDOfAnother(t *testing.T) {
+	modes := map[string]uint32{"user": 0o4666, "group": 0o2676, "both": 0o6776}
+	dir := asPlainUser(t, func(dir string) {
+		for name, mode := range modes {
+			for _, path := range []string{filepath.Join(dir, name+"-write"), filepath.Join(dir, name+"-cut")} {
+				write(t, "before", path)
+				must(t, os.Chown(path, 2000, 2000), unix.Chmod(path, mode))
+			}
+		}
+	})
+	if dir == "" {
+		return
+	}
+	f := newFS(t, dir, Options{})
+	for name, mode := range modes {
+		for _, how := range []string{"-write", "-cut"} {
+			r, a, err := f.Lookup(me, f.Root(), name+how)
+			if errors.Is(err, syscall.ENOENT) {
+				t.Skip("this process is not root's, and cannot have files of others")
+			}
+			must(t, err)
+			if a.Mode != mode || a.UID == me.UID {
+				t.Fatalf("%s: mode %o of user %d", name, a.Mode, a.UID)
+			}
+			want := "BEFORE"
+			if how == "-write" {
+				_, err = f.WriteAt(me, r, []byte(want), 0)
+			} else {
+				want = "bef"
+				err = f.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetSize | nfsserver.SetMtimeNow, Size: 3})
+			}
+			if err != nil {
+				t.Errorf("%s: %v", name+how, err)
+			}
+			if err := f.Sync(r, false); err != nil {
+				t.Errorf("%s: Sync: %v", name+how, err)
+			}
+			b, err := os.ReadFile(filepath.Join(dir, name+how))
+			if a, _ := f.Getattr(r); string(b) != want || a.Mode&setIDBits != 0 {
+				t.Errorf("%s: %q, mode %o, %v", name+how, b, a.Mode, err)
+			}
+		}
+	}
+}
+
+// TestUserNamespace: as root of a user namespace in which no other user exists, what
+// callers make is made, whomever they want to give it to; set-id bits, which were
+// for that owner, are not given.
+func TestUserNamespace(t *testing.T) {
+	const name = "NFSRDMA_USER_NAMESPACE_DIR"
+	dir := os.Getenv(name)
+	if dir == "" {
+		needRoot(t)
+		dir = tempDir(t, os.TempDir())
+		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), name+"="+dir)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{Size: 1}}, GidMappings: []syscall.SysProcIDMap{{Size: 1}}}
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	f := newFS(t, dir, Options{})
+	give := nfsserver.SetAttr{Mask: nfsserver.SetMode | nfsserver.SetUID | nfsserver.SetGID, Mode: 0o6751, UID: 1000, GID: 1000}
+	for what, mk := range map[string]func() (nfsserver.Ref, nfsserver.Attr, error){
+		"Create":  func() (nfsserver.Ref, nfsserver.Attr, error) { return f.Create(me, f.Root(), "file", &give) },
+		"Mkdir":   func() (nfsserver.Ref, nfsserver.Attr, error) { return f.Mkdir(me, f.Root(), "dir", &give) },
+		"Symlink": func() (nfsserver.Ref, nfsserver.Attr, error) { return f.Symlink(me, f.Root(), "link", "x", &give) },
+		"Mknod": func() (nfsserver.Ref, nfsserver.Attr, error) {
+			return f.Mknod(me, f.Root(), "fifo", nfsserver.TypeFIFO, nfsserver.Rdev{}, &give)
+		},
+	} {
+		_, a, err := mk()
+		want := uint32(0o751)
+		if what == "Symlink" {
+			want = 0o777
+		}
+		if err != nil || a.UID != 0 || a.GID != 0 || a.Mode != want {
+			t.Errorf("%s for a user that is not there: mode %04o, user %d, group %d, %v", what, a.Mode, a.UID, a.GID, err)
+		}
 	}
 }
