@@ -43,6 +43,13 @@ var exactly = map[string][]string{
 	"xdr/mount3":       {"xdr"},
 	"chunks":           {"xdr"},
 	claims:             nil,
+
+	"cmd/internal/cli":     nil,
+	"cmd/internal/child":   nil,
+	"cmd/internal/text":    {"nfsclient", "xdr/nfs3"},
+	"cmd/internal/bench":   {"cmd/internal/child", "cmd/internal/text", "nfsclient", "rnic"},
+	"cmd/internal/session": {"cmd/internal/cli", "cmd/internal/portprobe", "cmd/internal/text", "nfsclient", "rnic", "transport"},
+	"cmd/internal/listing": {"cmd/internal/cli", "cmd/internal/session", "cmd/internal/text", "nfsclient", "xdr/nfs3"},
 }
 
 // pure lists folders that take octets and give octets: they have no sockets,

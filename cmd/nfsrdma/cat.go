@@ -6,10 +6,11 @@ import (
 	"io"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/spf13/cobra"
 )
 
-func newCat(s *session) *cobra.Command {
+func newCat(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use:   "cat PATH...",
 		Short: "Write files to the standard output",
@@ -17,19 +18,19 @@ func newCat(s *session) *cobra.Command {
   nfsrdma cat server:/export/a server:/export/b | sha256sum`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			rep := cli.NewReporter(s.stderr, "cat")
+			rep := cli.NewReporter(s.Stderr, "cat")
 			out := &stickyWriter{w: cmd.OutOrStdout()}
-			err := s.eachOperand(cmd.Context(), rep, "", args, func(o operand) error {
+			err := s.EachOperand(cmd.Context(), rep, "", args, func(o session.Operand) error {
 				if out.err != nil {
 					return cli.ErrReported // the next file could not be written either
 				}
-				f, err := o.fsys.Open(cmd.Context(), o.path)
+				f, err := o.FS.Open(cmd.Context(), o.Path)
 				if err != nil {
 					return err
 				}
 				defer f.Close()
 				if _, err = f.WriteTo(out); out.err != nil {
-					return finished("write error: " + cli.Reason(out.err))
+					return session.Finished("write error: " + cli.Reason(out.err))
 				}
 				return err
 			})

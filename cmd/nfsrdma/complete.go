@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"github.com/spf13/cobra"
@@ -23,7 +24,7 @@ const (
 // completePaths completes arguments that are remote paths. With local the shell
 // completes anything else as a file of this machine. Errors say nothing: they
 // would stand in the middle of the line that is being typed.
-func (s *session) completePaths(local bool) cobra.CompletionFunc {
+func completePaths(s *session.Session, local bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		slash := strings.LastIndexByte(typed, '/')
 		if _, err := nfsclient.ParseTarget(typed); err != nil || slash < 0 {
@@ -32,11 +33,11 @@ func (s *session) completePaths(local bool) cobra.CompletionFunc {
 			}
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		s.stderr = io.Discard
+		s.Stderr = io.Discard
 		ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
 		defer cancel()
 		dir := typed[:slash+1]
-		list := s.completions(ctx, dir, typed[slash+1:], strings.Contains(typed, "://"))
+		list := completions(ctx, s, dir, typed[slash+1:], strings.Contains(typed, "://"))
 		directive := cobra.ShellCompDirectiveNoFileComp
 		if len(list) == 1 && strings.HasSuffix(list[0], "/") {
 			directive |= cobra.ShellCompDirectiveNoSpace
@@ -47,8 +48,8 @@ func (s *session) completePaths(local bool) cobra.CompletionFunc {
 
 // completions are the names in the directory dir that begin with prefix, each with
 // dir in front; a slash is after directories. Above the exports it is their paths.
-func (s *session) completions(ctx context.Context, dir, prefix string, isURL bool) []string {
-	t, err := s.target(dir)
+func completions(ctx context.Context, s *session.Session, dir, prefix string, isURL bool) []string {
+	t, err := s.Target(dir)
 	if err != nil {
 		return nil
 	}
@@ -59,7 +60,7 @@ func (s *session) completions(ctx context.Context, dir, prefix string, isURL boo
 			prefix = plain
 		}
 	}
-	c, err := s.dial(ctx, t)
+	c, err := s.Dial(ctx, t)
 	if err != nil {
 		return nil
 	}
@@ -82,7 +83,7 @@ func (s *session) completions(ctx context.Context, dir, prefix string, isURL boo
 		full := dir + escape(name)
 		n, err := e.Node()
 		if err == nil && n.Attr.Type == nfs3.TypeLnk {
-			n, err = fsys.Walk(ctx, below(rest, name), true)
+			n, err = fsys.Walk(ctx, session.Below(rest, name), true)
 		}
 		if err == nil && n.Attr.Type == nfs3.TypeDir {
 			full += "/"

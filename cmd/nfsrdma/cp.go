@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/treecopy"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -43,7 +45,7 @@ type cpFlags struct {
 	sparse         string
 }
 
-func newCp(s *session) *cobra.Command {
+func newCp(s *session.Session) *cobra.Command {
 	var f cpFlags
 	cmd := &cobra.Command{
 		Use:   "cp [-r] SOURCE... DESTINATION",
@@ -54,7 +56,7 @@ func newCp(s *session) *cobra.Command {
   nfsrdma cp -r server:/export/src ./src
   nfsrdma cp -a --transport tcp ./src server:/export/src2`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return s.cp(cmd, args, &f) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runCp(s, cmd, args, &f) },
 	}
 	f.add(cmd)
 	return cmd
@@ -165,21 +167,21 @@ func (f *cpFlags) options() (treecopy.Options, error) {
 	how := map[string]treecopy.Sparse{"auto": treecopy.SparseAuto, "always": treecopy.SparseAlways, "never": treecopy.SparseNever}
 	var ok bool
 	if o.Sparse, ok = how[f.sparse]; !ok {
-		return o, fmt.Errorf("cp: invalid argument %s for '--sparse': auto, always or never", quoteAlways(f.sparse))
+		return o, fmt.Errorf("cp: invalid argument %s for '--sparse': auto, always or never", text.QuoteAlways(f.sparse))
 	}
 	o.NoTargetDir, o.TargetDir = f.noDir, f.dir != ""
 	o.Umask, o.Privileged = cli.Umask(), os.Geteuid() == 0
 	return o, nil
 }
 
-func (s *session) cp(cmd *cobra.Command, args []string, f *cpFlags) error {
+func runCp(s *session.Session, cmd *cobra.Command, args []string, f *cpFlags) error {
 	o, err := f.options()
 	if err != nil {
 		return err
 	}
-	r := cli.NewReporter(s.stderr, "cp")
+	r := cli.NewReporter(s.Stderr, "cp")
 	reporting(cmd, r, f.verbose, &o)
-	sources, dst, err := s.operands(cmd, args, f.targetFlags)
+	sources, dst, err := copyOperands(s, cmd, args, f.targetFlags)
 	if err != nil {
 		return err
 	}
@@ -187,7 +189,7 @@ func (s *session) cp(cmd *cobra.Command, args []string, f *cpFlags) error {
 	start := time.Now()
 	shown, stop := false, func() {}
 	if !f.quiet && !f.verbose && o.Overwrite != treecopy.OverwriteAsk {
-		shown, stop = showProgress(s.stderr, run)
+		shown, stop = showProgress(s.Stderr, run)
 	}
 	err = run.Copy(cmd.Context(), sources, dst)
 	stop()
@@ -195,7 +197,7 @@ func (s *session) cp(cmd *cobra.Command, args []string, f *cpFlags) error {
 		err = r.Err()
 	}
 	if err == nil && shown {
-		summary(s.stderr, run, time.Since(start))
+		summary(s.Stderr, run, time.Since(start))
 	}
 	return err
 }

@@ -15,11 +15,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/bench"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/child"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/treecopy"
 	"github.com/spf13/cobra"
 )
 
-func newDemo(s *session) *cobra.Command {
+func newDemo(s *session.Session) *cobra.Command {
 	var keep time.Duration
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -30,14 +34,14 @@ The exit code is not 0 when a single octet differs.`,
 		Example: "  nfsrdma demo",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return s.demo(cmd.Context(), cmd.OutOrStdout(), keep)
+			return runDemo(cmd.Context(), s, cmd.OutOrStdout(), keep)
 		},
 	}
 	cmd.Flags().DurationVar(&keep, "duration", time.Second, "time of each measurement")
 	return cmd
 }
 
-func (s *session) demo(ctx context.Context, out io.Writer, duration time.Duration) (err error) {
+func runDemo(ctx context.Context, s *session.Session, out io.Writer, duration time.Duration) (err error) {
 	tmp, err := tempDir()
 	if err != nil {
 		return err
@@ -50,26 +54,26 @@ func (s *session) demo(ctx context.Context, out io.Writer, duration time.Duratio
 	if err := makeTree(source); err != nil {
 		return err
 	}
-	srv, err := startChild(ctx, "_serve", served)
+	srv, err := child.Start(ctx, "_serve", served)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		s.close()
-		if e := srv.stop(); err == nil && e != nil {
+		s.Close()
+		if e := srv.Stop(); err == nil && e != nil {
 			err = fmt.Errorf("server process: %w", e)
 		}
 	}()
-	addr, _, ok := strings.Cut(srv.line, " ")
+	addr, _, ok := strings.Cut(srv.Line, " ")
 	if !ok {
-		return fmt.Errorf("server process says %q", srv.line)
+		return fmt.Errorf("server process says %q", srv.Line)
 	}
 	url := "nfsrdma://" + addr + demoExport
-	fmt.Fprintf(out, "server    process %d exports %s as %s\n", srv.cmd.Process.Pid, served, url)
-	if err := s.demoCopy(ctx, out, source, back, url); err != nil {
+	fmt.Fprintf(out, "server    process %d exports %s as %s\n", srv.PID(), served, url)
+	if err := demoCopy(ctx, s, out, source, back, url); err != nil {
 		return err
 	}
-	return s.demoBench(ctx, out, url, duration)
+	return demoBench(ctx, s, out, url, duration)
 }
 
 // tempDir prefers memory, so that the figures are those of the network.
@@ -83,7 +87,7 @@ func tempDir() (string, error) {
 }
 
 // demoCopy copies the tree in and out over RDMA and compares all of it.
-func (s *session) demoCopy(ctx context.Context, out io.Writer, source, back, url string) error {
+func demoCopy(ctx context.Context, s *session.Session, out io.Writer, source, back, url string) error {
 	for _, step := range []struct{ name, from, to string }{
 		{"copy in", source, url + "/tree"}, {"copy out", url + "/tree", back},
 	} {
@@ -93,7 +97,7 @@ func (s *session) demoCopy(ctx context.Context, out io.Writer, source, back, url
 			Report: func(e *treecopy.Error) { failed = errors.Join(failed, e) },
 		})
 		start := time.Now()
-		from, to := s.copyOperand(ctx, step.from), s.copyOperand(ctx, step.to)
+		from, to := copyOperand(ctx, s, step.from), copyOperand(ctx, s, step.to)
 		if err := errors.Join(from.Err, to.Err); err != nil {
 			return err
 		}
@@ -101,9 +105,9 @@ func (s *session) demoCopy(ctx context.Context, out io.Writer, source, back, url
 			return err
 		}
 		d := time.Since(start)
-		fmt.Fprintf(out, "%-9s %s, %s, %s in %.2fs (%s/s)\n", step.name, plural(c.Files.Load(), "file"),
-			pluralDirs(c.Dirs.Load()), size(uint64(c.Bytes.Load())), d.Seconds(),
-			size(uint64(float64(c.Bytes.Load())/d.Seconds())))
+		fmt.Fprintf(out, "%-9s %s, %s, %s in %.2fs (%s/s)\n", step.name, text.Plural(c.Files.Load(), "file"),
+			pluralDirs(c.Dirs.Load()), text.Size(uint64(c.Bytes.Load())), d.Seconds(),
+			text.Size(uint64(float64(c.Bytes.Load())/d.Seconds())))
 	}
 	want, err := treeSum(os.DirFS(source))
 	if err != nil {
@@ -116,11 +120,11 @@ func (s *session) demoCopy(ctx context.Context, out io.Writer, source, back, url
 	if got != want {
 		return fmt.Errorf("what came back differs: SHA-256 %x, not %x", got, want)
 	}
-	t, err := s.target(url + "/tree")
+	t, err := s.Target(url + "/tree")
 	if err != nil {
 		return err
 	}
-	fsys, rest, err := s.mount(ctx, t)
+	fsys, rest, err := s.Mount(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -139,15 +143,12 @@ func (s *session) demoCopy(ctx context.Context, out io.Writer, source, back, url
 }
 
 // demoBench measures RDMA and raw TCP beside it.
-func (s *session) demoBench(ctx context.Context, out io.Writer, url string, d time.Duration) error {
-	b, err := s.newBenchRun(ctx, url, benchFlags{depth: 8, size: "64M", duration: d, tests: benchTests})
+func demoBench(ctx context.Context, s *session.Session, out io.Writer, url string, d time.Duration) error {
+	r, err := runBench(ctx, s, url, bench.Options{Depth: 8, Size: 64 << 20, Duration: d, Tests: bench.Tests})
 	if err != nil {
 		return err
 	}
-	if err := b.run(ctx); err != nil {
-		return err
-	}
-	return b.report.table(out)
+	return r.Table(out)
 }
 
 // demoFiles is the sizes of the files of the tree, around all the edges of

@@ -10,6 +10,8 @@ import (
 
 	"github.com/mattn/go-runewidth"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"github.com/spf13/cobra"
 )
@@ -27,7 +29,7 @@ type dfRow struct {
 	FilesAvail uint64 `json:"files_avail"`
 }
 
-func newDf(s *session) *cobra.Command {
+func newDf(s *session.Session) *cobra.Command {
 	var human, inodes, portable, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "df [-h] [-i] PATH...",
@@ -37,10 +39,10 @@ func newDf(s *session) *cobra.Command {
   nfsrdma df --json server:/export`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			rep := cli.NewReporter(s.stderr, "df")
+			rep := cli.NewReporter(s.Stderr, "df")
 			var rows []dfRow
-			err := s.eachOperand(cmd.Context(), rep, "", args, func(o operand) error {
-				st, err := o.fsys.StatFSOf(cmd.Context(), o.path)
+			err := s.EachOperand(cmd.Context(), rep, "", args, func(o session.Operand) error {
+				st, err := o.FS.StatFSOf(cmd.Context(), o.Path)
 				if err == nil {
 					rows = append(rows, newDfRow(s, o, &st))
 				}
@@ -51,11 +53,11 @@ func newDf(s *session) *cobra.Command {
 			}
 			switch {
 			case asJSON:
-				count := 0
+				list := text.NewJSONArray(cmd.OutOrStdout())
 				for i := range rows {
-					writeJSONItem(cmd.OutOrStdout(), &count, &rows[i])
+					list.Item(&rows[i])
 				}
-				endJSONArray(cmd.OutOrStdout(), count)
+				list.End()
 			case len(rows) > 0:
 				writeDf(cmd.OutOrStdout(), rows, human, inodes, portable)
 			}
@@ -70,25 +72,25 @@ func newDf(s *session) *cobra.Command {
 	return cmd
 }
 
-func newDfRow(s *session, o operand, st *nfs3.FsstatRes) dfRow {
+func newDfRow(s *session.Session, o session.Operand, st *nfs3.FsstatRes) dfRow {
 	return dfRow{
-		Filesystem: s.exportName(o), Path: o.arg,
+		Filesystem: exportName(s, o), Path: o.Arg,
 		Size: st.Tbytes, Used: st.Tbytes - min(st.Fbytes, st.Tbytes), Avail: st.Abytes,
 		Files: st.Tfiles, FilesUsed: st.Tfiles - min(st.Ffiles, st.Tfiles), FilesFree: st.Ffiles, FilesAvail: st.Afiles,
 	}
 }
 
 // exportName is HOST:/export, as mount(8) names what it mounts.
-func (s *session) exportName(o operand) string {
-	t, err := s.target(o.arg)
+func exportName(s *session.Session, o session.Operand) string {
+	t, err := s.Target(o.Arg)
 	if err != nil {
-		return o.fsys.Path()
+		return o.FS.Path()
 	}
 	host := t.Host
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
-	return host + ":" + o.fsys.Path()
+	return host + ":" + o.FS.Path()
 }
 
 // writeDf writes the table of df(1).
@@ -116,9 +118,9 @@ func writeDf(out io.Writer, rows []dfRow, human, inodes, portable bool) {
 		}
 	}
 	for _, line := range table {
-		fmt.Fprint(out, padRight(line[0], width[0]))
+		fmt.Fprint(out, text.PadRight(line[0], width[0]))
 		for i, c := range line[1:5] {
-			fmt.Fprint(out, " ", padLeft(c, width[i+1]))
+			fmt.Fprint(out, " ", text.PadLeft(c, width[i+1]))
 		}
 		fmt.Fprintln(out, "", line[5])
 	}
@@ -134,7 +136,7 @@ func (r *dfRow) cells(human, inodes bool) []string {
 		number = func(n uint64) string { return strconv.FormatUint(n/1024+(n%1024+1023)/1024, 10) }
 	}
 	if human {
-		number = humanSize
+		number = text.HumanSize
 	}
 	percent := "-"
 	if sum := float64(used) + float64(avail); sum > 0 {
@@ -144,5 +146,5 @@ func (r *dfRow) cells(human, inodes bool) []string {
 		}
 		percent = strconv.FormatUint(p, 10) + "%"
 	}
-	return []string{hideControl(r.Filesystem), number(total), number(used), number(free), percent, hideControl(r.Path)}
+	return []string{text.HideControl(r.Filesystem), number(total), number(used), number(free), percent, text.HideControl(r.Path)}
 }

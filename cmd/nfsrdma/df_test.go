@@ -39,15 +39,6 @@ func TestDfIsThatOfCoreutils(t *testing.T) {
 	}
 }
 
-func TestHumanSizeRoundsUp(t *testing.T) {
-	for n, want := range map[uint64]string{0: "0", 1023: "1023", 1024: "1.0K", 1025: "1.1K", 1536: "1.5K", 1537: "1.6K", 10137: "9.9K", 10138: "10K",
-		10239: "10K", 10240: "10K", 10241: "11K", 1047552: "1023K", 1047553: "1.0M", 1 << 20: "1.0M", 1<<20 + 1: "1.1M", 1 << 60: "1.0E", 1<<64 - 1: "16E"} {
-		if got := humanSize(n); got != want {
-			t.Errorf("%d: %s, want %s", n, got, want)
-		}
-	}
-}
-
 func TestServerCommandsInJSON(t *testing.T) {
 	both(t, func(t *testing.T, base string) {
 		var df []dfRow

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/doctor"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/spf13/cobra"
 )
@@ -15,7 +16,7 @@ import (
 // errUnwell ends the program with status 1; all there is to say has been said.
 var errUnwell = errors.New("something that matters does not work: see the lines with FAIL")
 
-func newDoctor(s *session) *cobra.Command {
+func newDoctor(s *session.Session) *cobra.Command {
 	var o doctor.Options
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -38,7 +39,7 @@ what has to work, else one over RDMA.`,
   nfsrdma doctor --json nfs://server/export`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := s.examined(&o, args[0]); err != nil {
+			if err := examined(s, &o, args[0]); err != nil {
 				return err
 			}
 			out := cmd.OutOrStdout()
@@ -75,12 +76,12 @@ what has to work, else one over RDMA.`,
 }
 
 // examined fills in what the argument and the flags of all commands say.
-func (s *session) examined(o *doctor.Options, arg string) error {
-	t, err := s.server(arg)
+func examined(s *session.Session, o *doctor.Options, arg string) error {
+	t, err := s.Server(arg)
 	if err != nil {
 		return err
 	}
-	flags, err := s.options(t)
+	flags, err := s.Options(t)
 	if err != nil {
 		return err
 	}

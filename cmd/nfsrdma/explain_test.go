@@ -3,14 +3,10 @@
 package main
 
 import (
-	"context"
-	"io"
 	"net"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/nfsrdma/nfsrdma/nfsclient"
 )
 
 // listen takes connections on a loopback port and does with each what act does.
@@ -98,27 +94,6 @@ func TestUnusableServers(t *testing.T) {
 	}
 }
 
-// A terminal is told once that a server is away, and once that it is back, whatever
-// the number of connections; a file or a pipe is told nothing.
-func TestNoticeOfSilence(t *testing.T) {
-	look := isTerminal
-	defer func() { isTerminal = look }()
-	var told strings.Builder
-	s := &session{stderr: &told}
-	if s.notice(nfsclient.Target{Host: "h"}) != nil {
-		t.Error("lines for no terminal")
-	}
-	isTerminal = func(io.Writer) bool { return true }
-	n := s.notice(nfsclient.Target{Host: "h"})
-	for _, ok := range []bool{false, false, true, true, false, true} {
-		n(ok)
-	}
-	const want = "nfsrdma: server h not responding, still trying\nnfsrdma: server h OK\n"
-	if told.String() != want+want {
-		t.Errorf("told:\n%s", told.String())
-	}
-}
-
 // --timeout ends the wait for a server that has fallen silent, and the error names the server as it was typed.
 func TestTimeout(t *testing.T) {
 	_, base := serve(t)
@@ -144,21 +119,5 @@ func TestTimeout(t *testing.T) {
 	out, errs, code := try(t, "ping", "--timeout", "300ms", "-i", "0", "-c", "100", url)
 	if code != 1 || errs != "nfsrdma: "+url+": ping: nfs server "+strings.TrimPrefix(url, "nfs://")+" does not answer: no answer in time\n" {
 		t.Errorf("code %d, %s%s", code, out, errs)
-	}
-}
-
-// Connecting ends as soon as the port is known to be another's, not when its time is over.
-func TestConnectingToAWrongPortEnds(t *testing.T) {
-	_, tcp := serve(t)
-	target, err := nfsclient.ParseTarget("nfsrdma://" + strings.TrimPrefix(tcp, "nfs://") + "/x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	found := probeLate(ctx, cancel, target)
-	<-ctx.Done()
-	if hint := found(); !strings.Contains(hint, "ONC RPC over TCP") {
-		t.Errorf("%q", hint)
 	}
 }

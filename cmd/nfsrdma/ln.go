@@ -15,6 +15,8 @@ import (
 	"syscall"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"github.com/spf13/cobra"
@@ -26,7 +28,7 @@ type lnFlags struct {
 	into                                          string // -t
 }
 
-func newLn(s *session) *cobra.Command {
+func newLn(s *session.Session) *cobra.Command {
 	var f lnFlags
 	cmd := &cobra.Command{
 		Use:   "ln [-s] [-f] [-T] TARGET LINK | ln [-s] [-f] TARGET... DIRECTORY",
@@ -50,7 +52,7 @@ the link gets as it stands; a hard link's is a path on the same export.`,
 			if f.into != "" && f.noDir {
 				return errors.New("ln: cannot combine --target-directory and --no-target-directory")
 			}
-			return s.ln(cmd, f, args)
+			return runLn(s, cmd, f, args)
 		},
 	}
 	fl := cmd.Flags()
@@ -67,45 +69,45 @@ the link gets as it stands; a hard link's is a path on the same export.`,
 // A linker is one run of ln.
 type linker struct {
 	lnFlags
-	s   *session
+	s   *session.Session
 	out io.Writer
 	q   *asker
 
 	made map[string]bool // paths that are links of this run
 }
 
-func (s *session) ln(cmd *cobra.Command, f lnFlags, args []string) error {
+func runLn(s *session.Session, cmd *cobra.Command, f lnFlags, args []string) error {
 	ctx := cmd.Context()
 	last := f.into
 	if last == "" {
 		last, args = args[len(args)-1], args[:len(args)-1]
 	}
-	to, err := s.operand(ctx, last)
+	to, err := s.Operand(ctx, last)
 	if err != nil {
-		return fmt.Errorf("ln: %s: %w", quoteAlways(last), err)
+		return fmt.Errorf("ln: %s: %w", text.QuoteAlways(last), err)
 	}
-	l := &linker{lnFlags: f, s: s, made: map[string]bool{}, out: cmd.OutOrStdout(), q: newAsker("ln", cmd.InOrStdin(), s.stderr)}
+	l := &linker{lnFlags: f, s: s, made: map[string]bool{}, out: cmd.OutOrStdout(), q: newAsker("ln", cmd.InOrStdin(), s.Stderr)}
 	into, err := l.isDir(ctx, to)
 	switch {
 	case f.noDir:
 		into = false
 	case into || len(args) == 1 && f.into == "":
 	case err != nil:
-		return fmt.Errorf("ln: target %s: %s", quoteAlways(last), cli.Reason(err))
+		return fmt.Errorf("ln: target %s: %s", text.QuoteAlways(last), cli.Reason(err))
 	case f.into != "":
-		return fmt.Errorf("ln: target %s is not a directory", quoteAlways(last))
+		return fmt.Errorf("ln: target %s is not a directory", text.QuoteAlways(last))
 	default:
-		return fmt.Errorf("ln: target %s: %s", quoteAlways(last), cli.Reason(syscall.ENOTDIR))
+		return fmt.Errorf("ln: target %s: %s", text.QuoteAlways(last), cli.Reason(syscall.ENOTDIR))
 	}
-	rep := cli.NewReporter(s.stderr, "ln")
+	rep := cli.NewReporter(s.Stderr, "ln")
 	for _, target := range args {
 		place := to
 		if into {
 			name := path.Base(strings.TrimRight(target, "/"))
-			if from, err := s.operand(ctx, target); !f.symbolic && err == nil {
-				name = path.Base(strings.TrimRight(from.path, "/")) // of the path, not of the URL with its escapes
+			if from, err := s.Operand(ctx, target); !f.symbolic && err == nil {
+				name = path.Base(strings.TrimRight(from.Path, "/")) // of the path, not of the URL with its escapes
 			}
-			place = operand{arg: below(to.arg, name), fsys: to.fsys, path: below(to.path, name)}
+			place = session.Operand{Arg: session.Below(to.Arg, name), FS: to.FS, Path: session.Below(to.Path, name)}
 		}
 		if err := l.link(ctx, target, place); err != nil {
 			if ctx.Err() != nil {
@@ -114,23 +116,23 @@ func (s *session) ln(cmd *cobra.Command, f lnFlags, args []string) error {
 			rep.Report(err)
 			continue
 		}
-		l.made[place.path] = true
+		l.made[place.Path] = true
 	}
 	return rep.Err()
 }
 
 // isDir reports whether the last argument is a directory to make links in.
-func (l *linker) isDir(ctx context.Context, o operand) (bool, error) {
-	stat := o.fsys.Stat
+func (l *linker) isDir(ctx context.Context, o session.Operand) (bool, error) {
+	stat := o.FS.Stat
 	if l.noDeref {
-		stat = o.fsys.Lstat
+		stat = o.FS.Lstat
 	}
-	fi, err := stat(ctx, o.path)
+	fi, err := stat(ctx, o.Path)
 	return err == nil && fi.IsDir(), err
 }
 
 // link makes one link; the error is the whole line.
-func (l *linker) link(ctx context.Context, target string, to operand) error {
+func (l *linker) link(ctx context.Context, target string, to session.Operand) error {
 	made, err := l.maker(ctx, target, to)
 	if err != nil {
 		return err
@@ -139,7 +141,7 @@ func (l *linker) link(ctx context.Context, target string, to operand) error {
 	if l.symbolic {
 		kind, arrow = "symbolic", "->"
 	}
-	err = made.make(ctx, to.path)
+	err = made.make(ctx, to.Path)
 	if errors.Is(err, fs.ErrExist) && (l.force || l.ask) {
 		var done bool
 		if done, err = l.replace(ctx, made, to); err == nil && !done {
@@ -147,18 +149,18 @@ func (l *linker) link(ctx context.Context, target string, to operand) error {
 		}
 	}
 	if err != nil {
-		var done finished
+		var done session.Finished
 		if errors.As(err, &done) {
 			return err
 		}
-		shown := quoteAlways(to.arg)
+		shown := text.QuoteAlways(to.Arg)
 		if !l.symbolic && !errors.Is(err, fs.ErrExist) {
-			shown += " => " + quoteAlways(target)
+			shown += " => " + text.QuoteAlways(target)
 		}
 		return fmt.Errorf("failed to create %s link %s: %s", kind, shown, cli.Reason(err))
 	}
 	if l.verbose {
-		fmt.Fprintf(l.out, "%s %s %s\n", quoteAlways(to.arg), arrow, quoteAlways(target))
+		fmt.Fprintf(l.out, "%s %s %s\n", text.QuoteAlways(to.Arg), arrow, text.QuoteAlways(target))
 	}
 	return nil
 }
@@ -171,38 +173,38 @@ type newLink struct {
 }
 
 // maker checks a target, and returns what makes the link.
-func (l *linker) maker(ctx context.Context, target string, to operand) (newLink, error) {
+func (l *linker) maker(ctx context.Context, target string, to session.Operand) (newLink, error) {
 	if l.symbolic {
 		if strings.Contains(target, "://") {
-			return newLink{}, fmt.Errorf("%s: the content of a symbolic link is a plain path", quoteAlways(target))
+			return newLink{}, fmt.Errorf("%s: the content of a symbolic link is a plain path", text.QuoteAlways(target))
 		}
 		return newLink{target: target, make: func(ctx context.Context, name string) error {
-			return to.fsys.Symlink(ctx, target, name)
+			return to.FS.Symlink(ctx, target, name)
 		}}, nil
 	}
-	from, err := l.s.operand(ctx, target)
+	from, err := l.s.Operand(ctx, target)
 	var fi *nfsclient.FileInfo
 	if err == nil {
-		fi, err = from.fsys.Lstat(ctx, from.path)
+		fi, err = from.FS.Lstat(ctx, from.Path)
 	}
 	if err != nil {
-		return newLink{}, failure("failed to access", target, err)
+		return newLink{}, session.Failure("failed to access", target, err)
 	}
 	if fi.IsDir() {
-		return newLink{}, fmt.Errorf("%s: hard link not allowed for directory", quoteNeeded(target))
+		return newLink{}, fmt.Errorf("%s: hard link not allowed for directory", text.QuoteNeeded(target))
 	}
-	if err := sameExport(from.fsys, to.fsys, target, to.arg); err != nil {
+	if err := sameExport(from.FS, to.FS, target, to.Arg); err != nil {
 		return newLink{}, err
 	}
 	return newLink{target: target, node: fi.Node, make: func(ctx context.Context, name string) error {
-		return from.fsys.Link(ctx, from.path, name)
+		return from.FS.Link(ctx, from.Path, name)
 	}}, nil
 }
 
 // replace makes the link under a temporary name and renames it over what is
 // there, so that the name is never missing.
-func (l *linker) replace(ctx context.Context, n newLink, to operand) (done bool, err error) {
-	dir, base, slash, err := to.fsys.Parent(ctx, to.path)
+func (l *linker) replace(ctx context.Context, n newLink, to session.Operand) (done bool, err error) {
+	dir, base, slash, err := to.FS.Parent(ctx, to.Path)
 	if err != nil {
 		return false, err
 	}
@@ -211,26 +213,26 @@ func (l *linker) replace(ctx context.Context, n newLink, to operand) (done bool,
 	case err != nil:
 		return false, err
 	case old.IsDir():
-		return false, finished(quoteNeeded(to.arg) + ": cannot overwrite directory")
+		return false, session.Finished(text.QuoteNeeded(to.Arg) + ": cannot overwrite directory")
 	case slash:
 		return false, syscall.EEXIST
-	case l.made[to.path]:
-		return false, finished(fmt.Sprintf("will not overwrite just-created %s with %s", quoteAlways(to.arg), quoteAlways(n.target)))
+	case l.made[to.Path]:
+		return false, session.Finished(fmt.Sprintf("will not overwrite just-created %s with %s", text.QuoteAlways(to.Arg), text.QuoteAlways(n.target)))
 	case !l.symbolic && sameObject(old.Node, n.node):
 		// Renaming one name of a file to another one of it would do nothing.
 		if fromDir, fromBase, e := l.placeOf(ctx, n.target); e == nil && fromBase == base && fromDir.Root() == dir.Root() {
-			return false, finished(fmt.Sprintf("%s and %s are the same file", quoteAlways(n.target), quoteAlways(to.arg)))
+			return false, session.Finished(fmt.Sprintf("%s and %s are the same file", text.QuoteAlways(n.target), text.QuoteAlways(to.Arg)))
 		}
 		return true, nil
-	case l.ask && !l.force && !l.q.yes("replace %s", quoteAlways(to.arg)):
+	case l.ask && !l.force && !l.q.yes("replace %s", text.QuoteAlways(to.Arg)):
 		return false, nil
 	}
-	temp := below(strings.TrimSuffix(strings.TrimRight(to.path, "/"), base), fmt.Sprintf(".nfsrdma-%d-%x", os.Getpid(), rand.Uint64()))
+	temp := session.Below(strings.TrimSuffix(strings.TrimRight(to.Path, "/"), base), fmt.Sprintf(".nfsrdma-%d-%x", os.Getpid(), rand.Uint64()))
 	if err := n.make(ctx, temp); err != nil {
 		return false, err
 	}
-	if err := to.fsys.Rename(ctx, temp, to.path); err != nil {
-		_ = to.fsys.Unlink(context.WithoutCancel(ctx), temp)
+	if err := to.FS.Rename(ctx, temp, to.Path); err != nil {
+		_ = to.FS.Unlink(context.WithoutCancel(ctx), temp)
 		return false, err
 	}
 	return true, nil
@@ -238,11 +240,11 @@ func (l *linker) replace(ctx context.Context, n newLink, to operand) (done bool,
 
 // placeOf is the directory and the name that a hard link's target has.
 func (l *linker) placeOf(ctx context.Context, target string) (*nfsclient.FS, string, error) {
-	o, err := l.s.operand(ctx, target)
+	o, err := l.s.Operand(ctx, target)
 	if err != nil {
 		return nil, "", err
 	}
-	dir, base, _, err := o.fsys.Parent(ctx, o.path)
+	dir, base, _, err := o.FS.Parent(ctx, o.Path)
 	return dir, base, err
 }
 

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/listing"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -94,7 +95,7 @@ func TestUnsortedListingsKeepUp(t *testing.T) {
 			most.Store(behind)
 		}
 	})
-	const bound = lsBatch + hugePage + 64<<10/len("name-00000000\n")
+	const bound = 4096 /* rows of a batch */ + hugePage + 64<<10/len("name-00000000\n")
 	for _, flags := range []string{"-U", "-lU", "-aU", "-iU", "-FU", "-lhiU", "-U0", "--json -U"} {
 		out.Store(&lineCounter{})
 		most.Store(0)
@@ -128,7 +129,7 @@ func TestNamesOfAnyBytesCanBeScripted(t *testing.T) {
 	if got := strings.Split(strings.TrimSuffix(nfs(t, "ls", "-0", base+"/dir"), "\x00"), "\x00"); !slices.Equal(got, odd) {
 		t.Errorf("-0: %q", got)
 	}
-	var list []jsonObject
+	var list []listing.Object
 	if err := json.Unmarshal([]byte(nfs(t, "ls", "--json", base+"/dir")), &list); err != nil || len(list) != len(odd) {
 		t.Fatalf("--json: %v, %d objects", err, len(list))
 	}

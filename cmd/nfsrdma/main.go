@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 )
 
 func main() {
@@ -23,14 +24,14 @@ func main() {
 
 // run is the whole program; it returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	s := &session{stderr: stderr}
+	s := &session.Session{Stderr: stderr}
 	cmd := newRoot(s)
 	cmd.SetArgs(args)
 	cmd.SetIn(stdin)
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
 	err := cmd.ExecuteContext(ctx)
-	s.close()
+	s.Close()
 	var exit cli.ExitError
 	switch {
 	case err == nil:
@@ -43,6 +44,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case errors.Is(err, cli.ErrReported):
 		return 1
 	}
-	fmt.Fprintf(stderr, "nfsrdma: %s\n", cli.OneLine(cmd, s.inFull(err)))
+	fmt.Fprintf(stderr, "nfsrdma: %s\n", cli.OneLine(cmd, s.InFull(err)))
 	return 1
 }

@@ -5,11 +5,15 @@ package main
 import (
 	"encoding/json"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/bench"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 )
 
 func TestFileCommands(t *testing.T) {
@@ -73,16 +77,14 @@ func sampleTree(t *testing.T) string {
 	t.Helper()
 	top := filepath.Join(t.TempDir(), "src")
 	when := time.Date(2011, 12, 13, 14, 15, 16, 123456789, time.UTC)
+	noise := rand.NewChaCha8([32]byte{1})
 	write := func(name string, n int, mode fs.FileMode) {
 		name = filepath.Join(top, name)
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		b := make([]byte, n)
-		p := newPattern(uint64(n))
-		for i := range b {
-			b[i] = p.body[i%patternBlock] + byte(i>>12)
-		}
+		_, _ = noise.Read(b)
 		if err := os.WriteFile(name, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -193,11 +195,11 @@ func TestCopyRefuses(t *testing.T) {
 func TestBench(t *testing.T) {
 	both(t, func(t *testing.T, base string) {
 		out := nfs(t, "bench", "--json", "--duration", "20ms", "--size", "4M", "--depth", "3", base+"/dir")
-		var r benchReport
+		var r bench.Report
 		if err := json.Unmarshal([]byte(out), &r); err != nil {
 			t.Fatalf("%v in %s", err, out)
 		}
-		if len(r.Tests) != len(benchTests) || r.Raw == nil || r.Raw.StreamMiBs <= 0 || r.Verified < 4<<20 {
+		if len(r.Tests) != len(bench.Tests) || r.Raw == nil || r.Raw.StreamMiBs <= 0 || r.Verified < 4<<20 {
 			t.Errorf("report: %s", out)
 		}
 		for _, x := range r.Tests {
@@ -221,7 +223,7 @@ func TestDemo(t *testing.T) {
 }
 
 func TestHelpHasExamples(t *testing.T) {
-	for _, c := range newRoot(&session{}).Commands() {
+	for _, c := range newRoot(&session.Session{}).Commands() {
 		if !c.Hidden && (c.Example == "" || c.Short == "") {
 			t.Errorf("%s has no example or no description", c.Name())
 		}

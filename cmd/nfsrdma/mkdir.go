@@ -12,12 +12,12 @@ import (
 	"syscall"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
-	"github.com/nfsrdma/nfsrdma/nfsclient"
-	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/spf13/cobra"
 )
 
-func newMkdir(s *session) *cobra.Command {
+func newMkdir(s *session.Session) *cobra.Command {
 	var parents, verbose bool
 	var mode string
 	cmd := &cobra.Command{
@@ -33,16 +33,16 @@ missing parents are made too, with the mode 0777 less the umask and with u+wx.`,
 			m.mode = fs.ModePerm &^ m.umask
 			if cmd.Flags().Changed("mode") {
 				var err error
-				if m.mode, err = parseMode(mode, fs.ModeDir|fs.ModePerm, m.umask); err != nil {
-					return fmt.Errorf("mkdir: invalid mode %s", quoteAlways(mode))
+				if m.mode, err = text.ParseMode(mode, fs.ModeDir|fs.ModePerm, m.umask); err != nil {
+					return fmt.Errorf("mkdir: invalid mode %s", text.QuoteAlways(mode))
 				}
 				m.exact = true
 			}
 			if verbose {
 				m.out = cmd.OutOrStdout()
 			}
-			rep := cli.NewReporter(s.stderr, "mkdir")
-			return s.eachOperand(cmd.Context(), rep, "cannot create directory", args, func(o operand) error {
+			rep := cli.NewReporter(s.Stderr, "mkdir")
+			return s.EachOperand(cmd.Context(), rep, "cannot create directory", args, func(o session.Operand) error {
 				return m.make(cmd.Context(), o)
 			})
 		},
@@ -61,17 +61,17 @@ type maker struct {
 	out         io.Writer // nil unless verbose
 }
 
-func (m *maker) make(ctx context.Context, o operand) error {
+func (m *maker) make(ctx context.Context, o session.Operand) error {
 	if m.parents {
 		for _, p := range prefixes(o) {
 			if err := m.parent(ctx, p); err != nil {
-				return failed("cannot create directory", p.arg, err)
+				return failed("cannot create directory", p.Arg, err)
 			}
 		}
 	}
 	err := m.one(ctx, o, m.mode)
 	if m.parents && errors.Is(err, fs.ErrExist) {
-		if fi, e := o.fsys.Stat(ctx, o.path); e == nil && fi.IsDir() {
+		if fi, e := o.FS.Stat(ctx, o.Path); e == nil && fi.IsDir() {
 			return nil
 		}
 	}
@@ -79,8 +79,8 @@ func (m *maker) make(ctx context.Context, o operand) error {
 }
 
 // parent makes a directory on the way, or passes through the one that is there.
-func (m *maker) parent(ctx context.Context, o operand) error {
-	fi, err := o.fsys.Stat(ctx, o.path)
+func (m *maker) parent(ctx context.Context, o session.Operand) error {
+	fi, err := o.FS.Stat(ctx, o.Path)
 	switch {
 	case err == nil && !fi.IsDir():
 		return syscall.ENOTDIR
@@ -89,34 +89,36 @@ func (m *maker) parent(ctx context.Context, o operand) error {
 	}
 	err = m.one(ctx, o, fs.ModePerm&^m.umask|0o300)
 	if errors.Is(err, fs.ErrExist) { // another client was quicker, or it is a dangling link
-		if fi, e := o.fsys.Stat(ctx, o.path); e == nil && fi.IsDir() {
+		if fi, e := o.FS.Stat(ctx, o.Path); e == nil && fi.IsDir() {
 			return nil
 		}
 	}
 	return err
 }
 
-func (m *maker) one(ctx context.Context, o operand, mode fs.FileMode) error {
-	if err := o.fsys.Mkdir(ctx, o.path, mode); err != nil {
+func (m *maker) one(ctx context.Context, o session.Operand, mode fs.FileMode) error {
+	if err := o.FS.Mkdir(ctx, o.Path, mode); err != nil {
 		return err
 	}
 	if m.out != nil {
-		fmt.Fprintf(m.out, "mkdir: created directory %s\n", quoteAlways(o.arg))
+		fmt.Fprintf(m.out, "mkdir: created directory %s\n", text.QuoteAlways(o.Arg))
 	}
 	if mode&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky) != 0 { // few servers take these at once
-		return o.fsys.Chmod(ctx, o.path, mode)
+		return o.FS.Chmod(ctx, o.Path, mode)
 	}
 	return nil
 }
 
 // failed is failure that eachOperand does not put the whole operand before again.
-func failed(what, name string, err error) error { return finished(failure(what, name, err).Error()) }
+func failed(what, name string, err error) error {
+	return session.Finished(session.Failure(what, name, err).Error())
+}
 
 // prefixes are the directories on the way to an operand, the first one first.
-func prefixes(o operand) []operand {
-	var list []operand
-	name := strings.TrimRight(o.path, "/")
-	arg := strings.TrimRight(o.arg, "/")
+func prefixes(o session.Operand) []session.Operand {
+	var list []session.Operand
+	name := strings.TrimRight(o.Path, "/")
+	arg := strings.TrimRight(o.Arg, "/")
 	for {
 		i, j := strings.LastIndexByte(name, '/'), strings.LastIndexByte(arg, '/')
 		if i < 0 || j < 0 {
@@ -126,84 +128,10 @@ func prefixes(o operand) []operand {
 		if name == "" {
 			break
 		}
-		list = append(list, operand{arg: arg, fsys: o.fsys, path: name})
+		list = append(list, session.Operand{Arg: arg, FS: o.FS, Path: name})
 	}
 	for i, j := 0, len(list)-1; i < j; i, j = i+1, j-1 {
 		list[i], list[j] = list[j], list[i]
 	}
 	return list
-}
-
-// parseMode reads a mode of chmod(1): octal, or clauses as in u=rwx,go-w that are
-// applied to the mode from, whose type counts for X. The umask counts where a
-// clause names nobody.
-func parseMode(s string, from, umask fs.FileMode) (fs.FileMode, error) {
-	if s != "" && strings.Trim(s, "01234567") == "" && len(s) <= 6 {
-		var n uint32
-		for _, c := range []byte(s) {
-			n = n<<3 | uint32(c-'0')
-		}
-		if n > 0o7777 {
-			return 0, fs.ErrInvalid
-		}
-		return nfsclient.GoMode(nfs3.TypeReg, n), nil
-	}
-	bits := nfsclient.WireMode(from)
-	for clause := range strings.SplitSeq(s, ",") {
-		if err := modeClause(clause, from.IsDir(), uint32(umask), &bits); err != nil {
-			return 0, err
-		}
-	}
-	return nfsclient.GoMode(nfs3.TypeReg, bits), nil
-}
-
-// modeClause applies one clause, [ugoa]*([-+=][rwxXstugo]*)+, to bits.
-func modeClause(clause string, dir bool, umask uint32, bits *uint32) error {
-	who := clause[:len(clause)-len(strings.TrimLeft(clause, "ugoa"))]
-	rest := clause[len(who):]
-	mask, keep := uint32(0), ^uint32(0)
-	for _, c := range who {
-		mask |= map[rune]uint32{'u': 0o4700, 'g': 0o2070, 'o': 0o1007, 'a': 0o7777}[c]
-	}
-	if who == "" {
-		mask, keep = 0o7777, ^umask
-	}
-	if rest == "" {
-		return fs.ErrInvalid
-	}
-	for rest != "" {
-		op := rest[0]
-		end := strings.IndexAny(rest[1:], "+-=") + 1
-		if end == 0 {
-			end = len(rest)
-		}
-		perms := rest[1:end]
-		rest = rest[end:]
-		var set uint32
-		for _, c := range perms {
-			v, ok := map[rune]uint32{'r': 0o444, 'w': 0o222, 'x': 0o111, 's': 0o6000, 't': 0o1000,
-				'u': *bits >> 6 & 7 * 0o111, 'g': *bits >> 3 & 7 * 0o111, 'o': *bits & 7 * 0o111}[c]
-			if c == 'X' {
-				if ok = true; dir || *bits&0o111 != 0 {
-					v = 0o111
-				}
-			}
-			if !ok {
-				return fs.ErrInvalid
-			}
-			set |= v
-		}
-		set &= mask & keep
-		switch op {
-		case '+':
-			*bits |= set
-		case '-':
-			*bits &^= set
-		case '=':
-			*bits = *bits&^mask | set
-		default:
-			return fs.ErrInvalid
-		}
-	}
-	return nil
 }

@@ -6,11 +6,12 @@ import (
 	"os"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/treecopy"
 	"github.com/spf13/cobra"
 )
 
-func newMv(s *session) *cobra.Command {
+func newMv(s *session.Session) *cobra.Command {
 	var o treecopy.Options
 	var target targetFlags
 	var verbose bool
@@ -28,11 +29,11 @@ as it is. What was written to, or came, while it was copied stays too.`,
   nfsrdma mv ./results server:/export/archive/`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r := cli.NewReporter(s.stderr, "mv")
+			r := cli.NewReporter(s.Stderr, "mv")
 			reporting(cmd, r, verbose, &o)
 			o.NoTargetDir, o.TargetDir = target.noDir, target.dir != ""
 			o.Umask, o.Privileged = cli.Umask(), os.Geteuid() == 0
-			sources, dst, err := s.operands(cmd, args, target)
+			sources, dst, err := copyOperands(s, cmd, args, target)
 			if err != nil {
 				return err
 			}

@@ -11,22 +11,24 @@ import (
 	"sync"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/treecopy"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/spf13/cobra"
 )
 
 // copyOperand resolves an argument. Err is set in what it returns when there is no such server or export.
-func (s *session) copyOperand(ctx context.Context, arg string) treecopy.Operand {
+func copyOperand(ctx context.Context, s *session.Session, arg string) treecopy.Operand {
 	o := treecopy.Operand{Text: arg}
-	t, err := s.target(arg)
+	t, err := s.Target(arg)
 	if errors.Is(err, nfsclient.ErrNotRemote) {
 		o.Tree, o.Path, o.Name = treecopy.Local{}, arg, lastName(arg)
 		return o
 	}
 	var fsys *nfsclient.FS
 	if err == nil {
-		fsys, o.Path, err = s.mount(ctx, t)
+		fsys, o.Path, err = s.Mount(ctx, t)
 	}
 	if err != nil {
 		o.Err = err
@@ -54,23 +56,23 @@ func (f *targetFlags) add(cmd *cobra.Command) {
 }
 
 // operands are the sources and the destination among the arguments.
-func (s *session) operands(cmd *cobra.Command, args []string, f targetFlags) (sources []treecopy.Operand, dst treecopy.Operand, err error) {
+func copyOperands(s *session.Session, cmd *cobra.Command, args []string, f targetFlags) (sources []treecopy.Operand, dst treecopy.Operand, err error) {
 	last := f.dir
 	switch {
 	case f.dir != "" && f.noDir:
 		return nil, dst, errors.New(cmd.Name() + ": cannot combine --target-directory (-t) and --no-target-directory (-T)")
 	case f.dir != "":
 	case len(args) < 2:
-		return nil, dst, fmt.Errorf("%s: missing destination file operand after %s", cmd.Name(), quoteAlways(args[0]))
+		return nil, dst, fmt.Errorf("%s: missing destination file operand after %s", cmd.Name(), text.QuoteAlways(args[0]))
 	case f.noDir && len(args) > 2:
-		return nil, dst, fmt.Errorf("%s: extra operand %s", cmd.Name(), quoteAlways(args[2]))
+		return nil, dst, fmt.Errorf("%s: extra operand %s", cmd.Name(), text.QuoteAlways(args[2]))
 	default:
 		args, last = args[:len(args)-1], args[len(args)-1]
 	}
 	for _, a := range args {
-		sources = append(sources, s.copyOperand(cmd.Context(), a))
+		sources = append(sources, copyOperand(cmd.Context(), s, a))
 	}
-	dst = s.copyOperand(cmd.Context(), last)
+	dst = copyOperand(cmd.Context(), s, last)
 	return sources, dst, dst.Err
 }
 
@@ -91,7 +93,7 @@ func reporting(cmd *cobra.Command, r *cli.Reporter, verbose bool, o *treecopy.Op
 	}
 	ask := newAsker(cmd.Name(), cmd.InOrStdin(), cmd.ErrOrStderr())
 	o.Ask = func(question string) bool { return ask.yes("%s", question) }
-	o.Quote = quoteAlways
+	o.Quote = text.QuoteAlways
 }
 
 // A lineWriter writes lines of many goroutines, each whole.

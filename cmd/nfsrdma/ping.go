@@ -9,11 +9,13 @@ import (
 	"io"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/bench"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/spf13/cobra"
 )
 
-func newPing(s *session) *cobra.Command {
+func newPing(s *session.Session) *cobra.Command {
 	var count int
 	var every time.Duration
 	var quiet, asJSON bool
@@ -25,20 +27,20 @@ func newPing(s *session) *cobra.Command {
   nfsrdma ping --transport tcp server`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := s.server(args[0])
+			t, err := s.Server(args[0])
 			if err != nil {
 				return err
 			}
-			c, err := s.dial(cmd.Context(), t)
+			c, err := s.Dial(cmd.Context(), t)
 			if err != nil {
 				return err
 			}
 			ctx, out := cmd.Context(), cmd.OutOrStdout()
-			h := new(histogram)
-			first, cancel := context.WithTimeout(ctx, s.flags.connectTimeout)
+			h := new(bench.Histogram)
+			first, cancel := context.WithTimeout(ctx, s.Flags.ConnectTimeout)
 			defer cancel()
 			if err := c.Null(first); err != nil { // over TCP, anything may be at the other end
-				return s.explainSilence(t, "ping", err)
+				return s.ExplainSilence(t, "ping", err)
 			}
 			for i := 0; i < count || count <= 0; i++ {
 				if i > 0 && every > 0 {
@@ -52,10 +54,10 @@ func newPing(s *session) *cobra.Command {
 					if ctx.Err() != nil {
 						break // interrupted: what was measured still counts
 					}
-					return fmt.Errorf("%s: ping: %w", s.name(t), err)
+					return fmt.Errorf("%s: ping: %w", s.Name(t), err)
 				}
 				d := time.Since(start)
-				h.add(d)
+				h.Add(d)
 				if !quiet && !asJSON {
 					fmt.Fprintf(out, "NULL from %s over %s: seq=%d time=%s\n", t.Addr(), t.Transport, i, micro(d))
 				}
@@ -86,15 +88,15 @@ type pingReport struct {
 	MaxUs     float64 `json:"max_us"`
 }
 
-func newPingReport(t nfsclient.Target, h *histogram) *pingReport {
+func newPingReport(t nfsclient.Target, h *bench.Histogram) *pingReport {
 	us := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
-	return &pingReport{Server: t.Addr(), Transport: t.Transport.String(), Count: h.n, MinUs: us(h.lo), AvgUs: us(h.mean()),
-		P50Us: us(h.quantile(0.50)), P99Us: us(h.quantile(0.99)), MaxUs: us(h.hi)}
+	return &pingReport{Server: t.Addr(), Transport: t.Transport.String(), Count: h.N, MinUs: us(h.Min), AvgUs: us(h.Mean()),
+		P50Us: us(h.Quantile(0.50)), P99Us: us(h.Quantile(0.99)), MaxUs: us(h.Max)}
 }
 
-func pingSummary(w io.Writer, h *histogram) {
-	fmt.Fprintf(w, "%d round trips: min %s, avg %s, p50 %s, p99 %s, max %s\n", h.n, micro(h.lo), micro(h.mean()),
-		micro(h.quantile(0.50)), micro(h.quantile(0.99)), micro(h.hi))
+func pingSummary(w io.Writer, h *bench.Histogram) {
+	fmt.Fprintf(w, "%d round trips: min %s, avg %s, p50 %s, p99 %s, max %s\n", h.N, micro(h.Min), micro(h.Mean()),
+		micro(h.Quantile(0.50)), micro(h.Quantile(0.99)), micro(h.Max))
 }
 
 // micro writes a duration in microseconds.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/treecopy"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -29,7 +30,7 @@ func showProgress(w io.Writer, c *treecopy.Run) (shown bool, stop func()) {
 	p := mpb.New(mpb.WithOutput(w), mpb.WithRefreshRate(progressEvery))
 	bar := p.AddBar(0,
 		mpb.PrependDecorators(decor.Any(func(decor.Statistics) string {
-			return plural(c.Files.Load()+c.Links.Load()+c.Specials.Load(), "file") + "  "
+			return text.Plural(c.Files.Load()+c.Links.Load()+c.Specials.Load(), "file") + "  "
 		}), decor.CountersKibiByte("% .1f / % .1f")),
 		mpb.AppendDecorators(decor.Percentage(), decor.Name("  "), decor.AverageSpeed(decor.SizeB1024(0), "% .1f")),
 	)
@@ -60,12 +61,12 @@ func showProgress(w io.Writer, c *treecopy.Run) (shown bool, stop func()) {
 // summary is the line that a copy ends with.
 func summary(w io.Writer, c *treecopy.Run, d time.Duration) {
 	n := c.Bytes.Load()
-	list := []string{plural(c.Files.Load(), "file"), plural(c.Links.Load(), "link"), pluralDirs(c.Dirs.Load())}
+	list := []string{text.Plural(c.Files.Load(), "file"), text.Plural(c.Links.Load(), "link"), pluralDirs(c.Dirs.Load())}
 	if special := c.Specials.Load(); special > 0 {
-		list = append(list, plural(special, "special file"))
+		list = append(list, text.Plural(special, "special file"))
 	}
-	fmt.Fprintf(w, "%s, %s in %.2fs (%s/s)\n", strings.Join(list, ", "), size(uint64(n)), d.Seconds(),
-		size(uint64(float64(n)/d.Seconds())))
+	fmt.Fprintf(w, "%s, %s in %.2fs (%s/s)\n", strings.Join(list, ", "), text.Size(uint64(n)), d.Seconds(),
+		text.Size(uint64(float64(n)/d.Seconds())))
 }
 
 func pluralDirs(n int64) string {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/child"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
@@ -21,7 +22,7 @@ import (
 
 // TestMain lets the test binary be the child processes that commands start.
 func TestMain(m *testing.M) {
-	if slices.Contains(os.Environ(), childEnv) {
+	if slices.Contains(os.Environ(), child.Env) {
 		main()
 		return
 	}

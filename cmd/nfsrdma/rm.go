@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/spf13/cobra"
 )
@@ -23,7 +25,7 @@ type rmFlags struct {
 	each, once                      bool // -i, -I
 }
 
-func newRm(s *session) *cobra.Command {
+func newRm(s *session.Session) *cobra.Command {
 	var f rmFlags
 	var bigR bool
 	cmd := &cobra.Command{
@@ -44,7 +46,7 @@ removed themselves. The root of an export, and paths that end in . or .., are re
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.recursive = f.recursive || bigR
-			return s.rm(cmd, f, args)
+			return runRm(s, cmd, f, args)
 		},
 	}
 	fl := cmd.Flags()
@@ -69,15 +71,15 @@ removed themselves. The root of an export, and paths that end in . or .., are re
 	return cmd
 }
 
-func (s *session) rm(cmd *cobra.Command, f rmFlags, args []string) error {
+func runRm(s *session.Session, cmd *cobra.Command, f rmFlags, args []string) error {
 	r := &remover{
-		rmFlags: f, rep: cli.NewReporter(s.stderr, "rm"), out: cmd.OutOrStdout(),
-		ask: newAsker("rm", cmd.InOrStdin(), s.stderr),
+		rmFlags: f, rep: cli.NewReporter(s.Stderr, "rm"), out: cmd.OutOrStdout(),
+		ask: newAsker("rm", cmd.InOrStdin(), s.Stderr),
 	}
 	if f.once && (len(args) > 3 || f.recursive) && !r.ask.yes("remove %s", r.arguments(len(args))) {
 		return nil
 	}
-	return s.eachOperand(cmd.Context(), r.rep, "cannot remove", args, func(o operand) error {
+	return s.EachOperand(cmd.Context(), r.rep, "cannot remove", args, func(o session.Operand) error {
 		return r.remove(cmd.Context(), o)
 	})
 }
@@ -91,7 +93,7 @@ type remover struct {
 }
 
 func (r *remover) arguments(n int) string {
-	what := plural(int64(n), "argument")
+	what := text.Plural(int64(n), "argument")
 	if r.recursive {
 		what += " recursively"
 	}
@@ -99,21 +101,21 @@ func (r *remover) arguments(n int) string {
 }
 
 // remove removes one operand, in the order of checks of coreutils.
-func (r *remover) remove(ctx context.Context, o operand) error {
-	last := path.Base("/" + o.path)
-	fi, err := o.fsys.Lstat(ctx, strings.TrimRight(o.path, "/"))
+func (r *remover) remove(ctx context.Context, o session.Operand) error {
+	last := path.Base("/" + o.Path)
+	fi, err := o.FS.Lstat(ctx, strings.TrimRight(o.Path, "/"))
 	switch {
 	case err != nil:
 		return r.ignore(err)
-	case strings.HasSuffix(o.path, "/") && !fi.IsDir():
+	case strings.HasSuffix(o.Path, "/") && !fi.IsDir():
 		return r.ignore(r.slashed(ctx, o))
 	case !fi.IsDir():
 	case !r.recursive && !r.dirs:
 		return syscall.EISDIR
-	case strings.Trim(o.path, "/") == "":
-		return finished("refusing to remove the root of an export: skipping " + quoteAlways(o.arg))
+	case strings.Trim(o.Path, "/") == "":
+		return session.Finished("refusing to remove the root of an export: skipping " + text.QuoteAlways(o.Arg))
 	case last == "." || last == "..":
-		return finished("refusing to remove '.' or '..' directory: skipping " + quoteAlways(o.arg))
+		return session.Finished("refusing to remove '.' or '..' directory: skipping " + text.QuoteAlways(o.Arg))
 	case !r.recursive:
 		return r.emptyDir(ctx, o, fi)
 	}
@@ -125,8 +127,8 @@ func (r *remover) remove(ctx context.Context, o operand) error {
 
 // slashed is the error for what has a slash after it and is no directory. A link
 // to one is left alone with -r too: what is in the directory has other names.
-func (r *remover) slashed(ctx context.Context, o operand) error {
-	if _, err := o.fsys.Stat(ctx, o.path); err == nil && !r.recursive {
+func (r *remover) slashed(ctx context.Context, o session.Operand) error {
+	if _, err := o.FS.Stat(ctx, o.Path); err == nil && !r.recursive {
 		return syscall.EISDIR
 	}
 	return syscall.ENOTDIR
@@ -141,30 +143,30 @@ func (r *remover) ignore(err error) error {
 }
 
 // emptyDir is rm -d.
-func (r *remover) emptyDir(ctx context.Context, o operand, fi *nfsclient.FileInfo) error {
-	for _, err := range o.fsys.Entries(ctx, o.path) {
+func (r *remover) emptyDir(ctx context.Context, o session.Operand, fi *nfsclient.FileInfo) error {
+	for _, err := range o.FS.Entries(ctx, o.Path) {
 		if err != nil {
 			return err
 		}
 		return syscall.ENOTEMPTY
 	}
-	if r.each && !r.wanted(o.arg, fi, false) {
+	if r.each && !r.wanted(o.Arg, fi, false) {
 		return nil
 	}
-	err := o.fsys.Rmdir(ctx, o.path)
+	err := o.FS.Rmdir(ctx, o.Path)
 	if err == nil {
-		r.removed(o.arg, true)
+		r.removed(o.Arg, true)
 	}
 	return err
 }
 
 // tree removes a file, or a directory with all that is in it.
-func (r *remover) tree(ctx context.Context, o operand) error {
-	shown := func(name string) string { return o.arg + strings.TrimPrefix(name, o.path) }
+func (r *remover) tree(ctx context.Context, o session.Operand) error {
+	shown := func(name string) string { return o.Arg + strings.TrimPrefix(name, o.Path) }
 	how := nfsclient.TreeRemoval{
 		Failed: func(name string, err error) {
 			if err = r.ignore(err); err != nil && ctx.Err() == nil {
-				r.rep.Report(failure("cannot remove", shown(name), err))
+				r.rep.Report(session.Failure("cannot remove", shown(name), err))
 			}
 		},
 		Removed: func(name string, dir bool) { r.removed(shown(name), dir) },
@@ -172,17 +174,17 @@ func (r *remover) tree(ctx context.Context, o operand) error {
 	if r.each {
 		how.Ask = func(name string, fi *nfsclient.FileInfo, enter bool) bool { return r.wanted(shown(name), fi, enter) }
 	}
-	_ = o.fsys.RemoveTree(ctx, o.path, how) // Failed has told of it
+	_ = o.FS.RemoveTree(ctx, o.Path, how) // Failed has told of it
 	return nil
 }
 
 // wanted asks the user.
 func (r *remover) wanted(name string, fi *nfsclient.FileInfo, enter bool) bool {
-	what := "remove " + fileType(fi.Mode(), fi.Size())
+	what := "remove " + text.FileType(fi.Mode(), fi.Size())
 	if enter {
 		what = "descend into directory"
 	}
-	return r.ask.yes("%s %s", what, quoteAlways(name))
+	return r.ask.yes("%s %s", what, text.QuoteAlways(name))
 }
 
 func (r *remover) removed(name string, dir bool) {
@@ -193,5 +195,5 @@ func (r *remover) removed(name string, dir bool) {
 	if dir {
 		what = "removed directory"
 	}
-	fmt.Fprintf(r.out, "%s %s\n", what, quoteAlways(name))
+	fmt.Fprintf(r.out, "%s %s\n", what, text.QuoteAlways(name))
 }

@@ -3,21 +3,12 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/bench"
 	"github.com/spf13/cobra"
 )
-
-// verbsSizes is the octets of one RDMA Write or Read.
-var verbsSizes = []int{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
 
 func newRnicBench() *cobra.Command {
 	var duration time.Duration
@@ -33,7 +24,7 @@ UCX over TCP where it is installed (Debian: ucx-utils).`,
 		Example: "  nfsrdma rnic-bench\n  nfsrdma rnic-bench --duration 200ms --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := runVerbs(cmd.Context(), duration)
+			r, err := bench.Verbs(cmd.Context(), duration)
 			if err != nil {
 				return err
 			}
@@ -42,194 +33,10 @@ UCX over TCP where it is installed (Debian: ucx-utils).`,
 				enc.SetIndent("", "  ")
 				return enc.Encode(r)
 			}
-			return r.table(cmd.OutOrStdout())
+			return r.Table(cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().DurationVar(&duration, "duration", time.Second, "time of each figure")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write the report as JSON")
 	return cmd
-}
-
-// runVerbs measures every mode, and raw TCP before and after, so that a machine
-// that slows down does not make a figure look better or worse.
-func runVerbs(ctx context.Context, d time.Duration) (*verbsReport, error) {
-	before, err := measureRaw(ctx, d)
-	if err != nil {
-		return nil, fmt.Errorf("raw TCP: %w", err)
-	}
-	r := &verbsReport{Depth: verbsDepth}
-	for _, m := range []verbsMode{{CRC: true}, {}, {CRC: true, Markers: true}, {Markers: true}} {
-		if err := r.measure(ctx, m, d); err != nil {
-			return nil, fmt.Errorf("%s: %w", m, err)
-		}
-	}
-	after, err := measureRaw(ctx, d)
-	if err != nil {
-		return nil, fmt.Errorf("raw TCP: %w", err)
-	}
-	if r.UCX, err = measureUCX(ctx, d); err != nil { // our own figures stand without it
-		r.UCXErr = err.Error()
-	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	r.compare(rawReport{StreamMiBs: (before.StreamMiBs + after.StreamMiBs) / 2,
-		PingPongUs: us(before.PingPong+after.PingPong) / 2})
-	return r, nil
-}
-
-// A verbsRun is our end of the connection, and what it knows of the peer's memory.
-type verbsRun struct {
-	*verbsEnd
-	stag rnic.STag
-	base uint64
-	src  []byte // noise, to be written
-	sink *rnic.MR
-	mem  []byte // of sink
-}
-
-func (r *verbsReport) measure(ctx context.Context, m verbsMode, d time.Duration) error {
-	peer, err := startChild(ctx, "_rnicpeer", fmt.Sprintf("--crc=%t", m.CRC), fmt.Sprintf("--markers=%t", m.Markers))
-	if err != nil {
-		return err
-	}
-	defer peer.stop()
-	v, err := dialVerbs(ctx, m, peer.line)
-	if err != nil {
-		return err
-	}
-	defer v.qp.Close()
-	for _, n := range verbsSizes {
-		if err := r.bulk(ctx, v, m, rnic.OpWrite, n, d); err != nil {
-			return err
-		}
-		if err := r.bulk(ctx, v, m, rnic.OpRead, n, d); err != nil {
-			return err
-		}
-		if !bytes.Equal(v.mem[:n], v.src[:n]) {
-			return fmt.Errorf("%d octets that were written came back different", n)
-		}
-	}
-	h, err := v.pingPong(ctx, d)
-	if err != nil {
-		return err
-	}
-	r.Figures = append(r.Figures, &verbsFigure{Mode: m, Test: "send", Size: verbsMessage, Count: int64(h.n),
-		AvgUs: us(h.mean()), P50Us: us(h.quantile(0.5)), P99Us: us(h.quantile(0.99))})
-	return nil
-}
-
-// dialVerbs connects; the peer says in its private data where its memory is.
-func dialVerbs(ctx context.Context, m verbsMode, addr string) (*verbsRun, error) {
-	dev := m.open()
-	e, err := newVerbsEnd(dev)
-	if err != nil {
-		return nil, err
-	}
-	v := &verbsRun{verbsEnd: e, src: make([]byte, verbsMemory), mem: make([]byte, verbsMemory)}
-	rand.Read(v.src)
-	if v.sink, err = e.pd.RegMR(v.mem, rnic.LocalWrite); err != nil {
-		return nil, err
-	}
-	if err := dev.Connect(ctx, e.qp, addr, rnic.ConnParams{Settle: -1}); err != nil {
-		return nil, err
-	}
-	p := e.qp.PrivateData()
-	if len(p) != 12 {
-		e.qp.Close()
-		return nil, errors.New("the peer does not say where its memory is")
-	}
-	v.stag, v.base = rnic.STag(binary.BigEndian.Uint32(p)), binary.BigEndian.Uint64(p[4:])
-	return v, nil
-}
-
-// bulk keeps verbsDepth requests of n octets going for d. A Read of nothing at the end
-// is answered only when all Writes before it are in the peer's memory.
-func (r *verbsReport) bulk(ctx context.Context, v *verbsRun, m verbsMode, op rnic.Opcode, n int, d time.Duration) error {
-	wr := rnic.SendWR{Op: op, RemoteSTag: v.stag, RemoteTO: v.base}
-	if op == rnic.OpRead {
-		wr.MR, wr.Length = v.sink, uint32(n)
-	} else {
-		wr.SGL = [][]byte{v.src[:n]}
-	}
-	start, flying, count := time.Now(), 0, int64(0)
-	drain := func(down int) error {
-		for flying > down {
-			if err := v.cq.Wait(ctx); err != nil {
-				return err
-			}
-			k, err := v.each(func(rnic.WC) {})
-			if err != nil {
-				return err
-			}
-			flying -= k
-		}
-		return nil
-	}
-	for time.Since(start) < d {
-		if err := v.qp.PostSend(wr); err != nil {
-			return err
-		}
-		count++
-		if flying++; flying == verbsDepth {
-			if err := drain(verbsDepth - 1); err != nil {
-				return err
-			}
-		}
-	}
-	flying++
-	if err := v.qp.PostSend(rnic.SendWR{Op: rnic.OpRead, MR: v.sink, RemoteSTag: v.stag, RemoteTO: v.base}); err != nil {
-		return err
-	}
-	if err := drain(0); err != nil {
-		return err
-	}
-	secs := time.Since(start).Seconds()
-	test := "write"
-	if op == rnic.OpRead {
-		test = "read"
-	}
-	r.Figures = append(r.Figures, &verbsFigure{Mode: m, Test: test, Size: n, Count: count,
-		MiBs: float64(count) * float64(n) / (1 << 20) / secs})
-	return nil
-}
-
-// pingPong sends, and answers each answer where it arrives, in the CQ's handler.
-func (v *verbsRun) pingPong(ctx context.Context, d time.Duration) (*histogram, error) {
-	var h histogram
-	done := make(chan error, 1)
-	ping := rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{v.src[:verbsMessage]}, Unsignaled: true}
-	start := time.Now()
-	sent := start
-	v.cq.SetHandler(func() {
-		_, err := v.each(func(wc rnic.WC) {
-			now := time.Now()
-			h.add(now.Sub(sent))
-			if now.Sub(start) >= d {
-				done <- nil
-				return
-			}
-			sent = now
-			if v.qp.PostRecv(v.recv(wc.ID)) == nil {
-				_ = v.qp.PostSend(ping)
-			}
-		})
-		if err != nil {
-			select {
-			case done <- err:
-			default:
-			}
-		}
-	})
-	if err := v.qp.PostSend(ping); err != nil {
-		return nil, err
-	}
-	select {
-	case err := <-done:
-		return &h, err
-	case <-v.qp.Done():
-		return nil, v.qp.Err()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }

@@ -6,14 +6,16 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/bench"
 )
 
 func TestRnicBench(t *testing.T) {
-	var r verbsReport
+	var r bench.VerbsReport
 	if err := json.Unmarshal([]byte(nfs(t, "rnic-bench", "--duration", "2ms", "--json")), &r); err != nil {
 		t.Fatal(err)
 	}
-	if want := 4 * (2*len(verbsSizes) + 1); len(r.Figures) != want || r.Raw.StreamMiBs <= 0 || r.Raw.PingPongUs <= 0 {
+	if want := 4 * (2*5 + 1); len(r.Figures) != want || r.Raw.StreamMiBs <= 0 || r.Raw.PingPongUs <= 0 {
 		t.Fatalf("%d figures, want %d: %+v", len(r.Figures), want, r)
 	}
 	for _, f := range r.Figures {
@@ -22,7 +24,7 @@ func TestRnicBench(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	if err := r.table(&b); err != nil {
+	if err := r.Table(&b); err != nil {
 		t.Fatal(err)
 	}
 	for _, word := range []string{"raw TCP:", "CRC off, markers on", "RDMA Read", "Send and answer"} {

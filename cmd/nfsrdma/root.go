@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/spf13/cobra"
 )
 
-func newRoot(s *session) *cobra.Command {
+func newRoot(s *session.Session) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "nfsrdma",
 		Short: "Use NFS servers over RDMA or TCP, with no mount, no RDMA hardware and no kernel module",
@@ -30,12 +31,12 @@ between this machine and a server, "nfsrdma doctor SERVER" finds out.`,
   nfsrdma bench nfsrdma://server/export`,
 	}
 	f := root.PersistentFlags()
-	f.StringVar(&s.flags.transport, "transport", "", "rdma or tcp (default rdma, tcp for nfs:// paths)")
-	f.IntVar(&s.flags.mountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: the NFS port, then rpcbind)")
-	f.IntVar(&s.flags.conns, "conns", 1, "connections to each server")
-	f.StringVar(&s.flags.crc, "crc", "on", "MPA CRC over RDMA: on, auto or off")
-	f.DurationVar(&s.flags.connectTimeout, "connect-timeout", 10*time.Second, "longest wait for a connection and mount")
-	f.DurationVar(&s.flags.timeout, "timeout", 0, "longest wait for an answer of a server that has gone silent; 0: as long as it takes")
+	f.StringVar(&s.Flags.Transport, "transport", "", "rdma or tcp (default rdma, tcp for nfs:// paths)")
+	f.IntVar(&s.Flags.MountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: the NFS port, then rpcbind)")
+	f.IntVar(&s.Flags.Conns, "conns", 1, "connections to each server")
+	f.StringVar(&s.Flags.CRC, "crc", "on", "MPA CRC over RDMA: on, auto or off")
+	f.DurationVar(&s.Flags.ConnectTimeout, "connect-timeout", 10*time.Second, "longest wait for a connection and mount")
+	f.DurationVar(&s.Flags.Timeout, "timeout", 0, "longest wait for an answer of a server that has gone silent; 0: as long as it takes")
 	for _, name := range []string{"transport", "crc"} {
 		words := map[string][]string{"transport": {"rdma", "tcp"}, "crc": {"on", "auto", "off"}}[name]
 		_ = root.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
@@ -47,9 +48,9 @@ between this machine and a server, "nfsrdma doctor SERVER" finds out.`,
 	for _, cmd := range root.Commands() {
 		switch cmd.Name() {
 		case "cp", "mv":
-			cmd.ValidArgsFunction = s.completePaths(true)
+			cmd.ValidArgsFunction = completePaths(s, true)
 		case "ls", "cat", "stat", "mkdir", "rm", "ln", "df", "bench":
-			cmd.ValidArgsFunction = s.completePaths(false)
+			cmd.ValidArgsFunction = completePaths(s, false)
 		}
 	}
 	cli.Prepare(root)

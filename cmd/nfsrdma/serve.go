@@ -3,14 +3,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"os/exec"
-	"strings"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
@@ -19,9 +16,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/spf13/cobra"
 )
-
-// childEnv marks a child of ours, which a test binary needs in order to act as the program.
-const childEnv = "NFSRDMA_CHILD=1"
 
 // demoExport is the name of the export.
 const demoExport = "/demo"
@@ -62,47 +56,4 @@ func newServe() *cobra.Command {
 			return rpc.Shutdown(ctx)
 		},
 	}
-}
-
-// A child is a process that serves until stop.
-type child struct {
-	cmd   *exec.Cmd
-	stdin io.Closer
-	line  string // the first it wrote
-}
-
-// startChild runs this program again with other arguments.
-func startChild(ctx context.Context, args ...string) (*child, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	c := &child{cmd: exec.CommandContext(ctx, self, args...)}
-	c.cmd.Env = append(os.Environ(), childEnv)
-	c.cmd.Stderr = os.Stderr
-	stdin, err := c.cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	c.stdin = stdin
-	stdout, err := c.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := c.cmd.Start(); err != nil {
-		return nil, err
-	}
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		c.stop()
-		return nil, fmt.Errorf("child process %s did not start", args[0])
-	}
-	c.line = strings.TrimSpace(line)
-	return c, nil
-}
-
-// stop ends the child and waits for it.
-func (c *child) stop() error {
-	c.stdin.Close()
-	return c.cmd.Wait()
 }

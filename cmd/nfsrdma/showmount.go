@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/spf13/cobra"
 )
 
@@ -16,7 +18,7 @@ type jsonExport struct {
 	Clients []string `json:"clients"`
 }
 
-func newShowmount(s *session) *cobra.Command {
+func newShowmount(s *session.Session) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "showmount HOST",
@@ -25,34 +27,34 @@ func newShowmount(s *session) *cobra.Command {
   nfsrdma showmount --transport tcp --mount-port 20048 server`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := s.server(args[0])
+			t, err := s.Server(args[0])
 			if err != nil {
 				return err
 			}
-			c, err := s.dial(cmd.Context(), t)
+			c, err := s.Dial(cmd.Context(), t)
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), s.flags.connectTimeout)
+			ctx, cancel := context.WithTimeout(cmd.Context(), s.Flags.ConnectTimeout)
 			defer cancel()
 			list, err := c.Exports(ctx)
 			if err != nil {
-				return s.explainSilence(t, "list exports", err)
+				return s.ExplainSilence(t, "list exports", err)
 			}
-			count := 0
+			array := text.NewJSONArray(cmd.OutOrStdout())
 			for _, x := range list {
 				if asJSON {
-					writeJSONItem(cmd.OutOrStdout(), &count, &jsonExport{x.Dir, append([]string{}, x.Groups...)})
+					array.Item(&jsonExport{x.Dir, append([]string{}, x.Groups...)})
 					continue
 				}
 				who := "everyone"
 				if len(x.Groups) > 0 {
 					who = strings.Join(x.Groups, ",")
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n", printable(x.Dir), printable(who))
+				fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n", text.HideControl(x.Dir), text.HideControl(who))
 			}
 			if asJSON {
-				endJSONArray(cmd.OutOrStdout(), count)
+				array.End()
 			}
 			return nil
 		},

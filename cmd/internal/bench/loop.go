@@ -1,0 +1,116 @@
+// The loop of a measurement: one goroutine for each call in flight, nothing allocated.
+
+package bench
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	seqBlock  = 1 << 20
+	randBlock = patternBlock
+)
+
+// A slot is one call in flight: its buffers and what it counted.
+type slot struct {
+	in, out []byte // what is read; what is written, filled with the pattern
+	rng     uint64
+	h       Histogram
+	octets  int64
+	err     error
+}
+
+func newSlot(p *pattern) *slot {
+	s := &slot{in: make([]byte, seqBlock), out: make([]byte, seqBlock)}
+	p.fill(s.out, 0)
+	return s
+}
+
+// random is a number below n (xorshift64*).
+func (s *slot) random(n int64) int64 {
+	s.rng ^= s.rng >> 12
+	s.rng ^= s.rng << 25
+	s.rng ^= s.rng >> 27
+	return int64((s.rng * 0x2545f4914f6cdd1d) >> 1 % uint64(n))
+}
+
+// An op does one call, the i-th of the test, and returns the octets it moved.
+type op func(s *slot, i int64) (int, error)
+
+// A loop says how long: until the time is over, or count calls when count is not 0.
+type loop struct {
+	slots    []*slot
+	duration time.Duration
+	count    int64
+	op       op
+	end      func() error // done once when all calls are back; part of the time
+}
+
+// A measured is what a loop gave.
+type measured struct {
+	h       Histogram
+	octets  int64
+	elapsed time.Duration
+	allocs  float64 // of this process, for each call
+}
+
+// run runs the loop. The first error ends it, as the end of ctx does; the calls
+// themselves are made with a context that cannot end, for that is cheaper.
+func (l *loop) run(ctx context.Context) (*measured, error) {
+	var next atomic.Int64
+	var stop atomic.Bool
+	defer context.AfterFunc(ctx, func() { stop.Store(true) })()
+	var wg sync.WaitGroup
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	start := time.Now()
+	for i, s := range l.slots {
+		s.h, s.octets, s.err, s.rng = Histogram{}, 0, nil, uint64(i+1)*0x9e3779b97f4a7c15
+		wg.Go(func() {
+			if s.err = l.slot(ctx, s, start, &next, &stop); s.err != nil {
+				stop.Store(true)
+			}
+		})
+	}
+	wg.Wait()
+	var err error
+	if l.end != nil {
+		err = l.end()
+	}
+	m := &measured{elapsed: time.Since(start)}
+	runtime.ReadMemStats(&after)
+	for _, s := range l.slots {
+		m.h.merge(&s.h)
+		m.octets += s.octets
+		if err == nil {
+			err = s.err
+		}
+	}
+	if m.h.N > 0 {
+		m.allocs = float64(after.Mallocs-before.Mallocs) / float64(m.h.N)
+	}
+	return m, err
+}
+
+func (l *loop) slot(ctx context.Context, s *slot, start time.Time, next *atomic.Int64, stop *atomic.Bool) error {
+	now := time.Now()
+	for !stop.Load() {
+		i := next.Add(1) - 1
+		if l.count > 0 && i >= l.count || l.count == 0 && now.Sub(start) >= l.duration {
+			return nil
+		}
+		n, err := l.op(s, i)
+		if err != nil {
+			return err
+		}
+		s.octets += int64(n)
+		end := time.Now()
+		s.h.Add(end.Sub(now))
+		now = end
+	}
+	return ctx.Err()
+}

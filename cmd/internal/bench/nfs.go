@@ -1,0 +1,159 @@
+// The tests of bench.
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+)
+
+// test runs one test by name and puts its figures in the report.
+func (b *run) test(ctx context.Context, name string) error {
+	c, root := b.fsys.Client(), b.fsys.Root()
+	l := loop{slots: b.slots, duration: b.opts.Duration}
+	calls := context.WithoutCancel(ctx)
+	switch name {
+	case "null":
+		l.slots = b.slots[:1]
+		l.op = func(*slot, int64) (int, error) { return 0, c.Null(calls) }
+	case "getattr":
+		l.op = func(*slot, int64) (int, error) {
+			_, err := c.Getattr(calls, root)
+			return 0, err
+		}
+	default:
+		return b.fileTest(ctx, name, &l)
+	}
+	return b.measure(ctx, name, &l)
+}
+
+// measure warms up, so that connections are at speed and pools are filled, then runs the loop.
+func (b *run) measure(ctx context.Context, name string, l *loop) error {
+	warm := *l
+	warm.duration, warm.end = l.duration/10, nil
+	if _, err := warm.run(ctx); err != nil {
+		return err
+	}
+	m, err := l.run(ctx)
+	if err == nil {
+		b.report.add(name, m, len(l.slots))
+	}
+	return err
+}
+
+// fileTest runs a test on the file. Writers write what is there already, so the
+// whole file can be checked after each test.
+func (b *run) fileTest(ctx context.Context, name string, l *loop) error {
+	f, err := b.layOut(ctx)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	blocks, small := b.opts.Size/seqBlock, b.opts.Size/randBlock
+	read := func(s *slot, n int, off int64) (int, error) {
+		if _, err := f.ReadAt(s.in[:n], off); err != nil {
+			return 0, err
+		}
+		return n, b.pat.sample(s.in[:n], off)
+	}
+	write := func(s *slot, n int, off int64) (int, error) {
+		b.pat.restamp(s.out[:n], off)
+		return f.WriteAt(s.out[:n], off)
+	}
+	switch name {
+	case "lookup":
+		if err := b.lookups(ctx, l); err != nil {
+			return err
+		}
+	case "read":
+		l.op = func(s *slot, i int64) (int, error) { return read(s, seqBlock, i%blocks*seqBlock) }
+	case "write":
+		l.op = func(s *slot, i int64) (int, error) { return write(s, seqBlock, i%blocks*seqBlock) }
+		l.end = f.Sync
+	case "randread":
+		l.op = func(s *slot, _ int64) (int, error) { return read(s, randBlock, s.random(small)*randBlock) }
+	case "randwrite":
+		l.op = func(s *slot, _ int64) (int, error) { return write(s, randBlock, s.random(small)*randBlock) }
+		l.end = f.Sync
+	}
+	if err := b.measure(ctx, name, l); err != nil {
+		return err
+	}
+	if l.end != nil {
+		return b.verify(ctx, f)
+	}
+	return nil
+}
+
+// lookups makes l look the file up in its directory.
+func (b *run) lookups(ctx context.Context, l *loop) error {
+	dir, base, _, err := b.fsys.Parent(ctx, b.name)
+	if err != nil {
+		return err
+	}
+	c, calls := dir.Client(), context.WithoutCancel(ctx)
+	l.op = func(*slot, int64) (int, error) {
+		_, err := c.Lookup(calls, dir.Root(), base)
+		return 0, err
+	}
+	return nil
+}
+
+// layOut opens the file; the first time it writes it, and checks every octet.
+func (b *run) layOut(ctx context.Context) (*nfsclient.File, error) {
+	calls := context.WithoutCancel(ctx)
+	if _, err := b.fsys.Stat(ctx, b.name); err == nil {
+		return b.fsys.OpenFile(calls, b.name, os.O_RDWR, 0)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	f, err := b.fsys.Create(calls, b.name, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	l := loop{slots: b.slots, count: b.opts.Size / seqBlock, end: f.Sync}
+	l.op = func(s *slot, i int64) (int, error) {
+		b.pat.restamp(s.out, i*seqBlock)
+		return f.WriteAt(s.out, i*seqBlock)
+	}
+	if _, err := l.run(ctx); err != nil {
+		return nil, fmt.Errorf("lay out the file: %w", err)
+	}
+	return f, b.verify(ctx, f)
+}
+
+// verify compares every octet of the file, with no clock running.
+func (b *run) verify(ctx context.Context, f *nfsclient.File) error {
+	l := loop{slots: b.slots, count: b.opts.Size / seqBlock}
+	l.op = func(s *slot, i int64) (int, error) {
+		if _, err := f.ReadAt(s.in, i*seqBlock); err != nil {
+			return 0, err
+		}
+		return seqBlock, b.pat.check(s.in, i*seqBlock)
+	}
+	if _, err := l.run(ctx); err != nil {
+		return fmt.Errorf("verify: %w", err)
+	}
+	b.report.Verified += b.opts.Size
+	return nil
+}
+
+// cleanUpTime is the longest that removing the file may take.
+const cleanUpTime = 10 * time.Second
+
+// cleanUp removes the file, even when the run was interrupted.
+func (b *run) cleanUp() error {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanUpTime)
+	defer cancel()
+	err := b.fsys.Remove(ctx, b.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,174 @@
+// The yardstick: what plain Go TCP does between two processes of this machine.
+
+package bench
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/child"
+)
+
+const (
+	rawStream   = 'S' // the peer sends until it shuts down; we answer with the count
+	rawPingPong = 'P' // every message of rawMessage octets comes back
+	rawMessage  = 100
+	rawWrite    = 1 << 20
+)
+
+// A rawReport is what raw TCP did: the stream in MiB/s, and a ping-pong of
+// rawMessage bytes in microseconds.
+type rawReport struct {
+	StreamMiBs float64 `json:"stream_mib_s"`
+	PingPongUs float64 `json:"ping_pong_us"`
+}
+
+// aroundRaw measures raw TCP, each figure for d, before and after f, and returns
+// the mean of both: a machine that slows down meanwhile slows the yardstick too.
+func aroundRaw(ctx context.Context, d time.Duration, f func() error) (rawReport, error) {
+	before, err := measureRaw(ctx, d)
+	if err != nil {
+		return rawReport{}, fmt.Errorf("raw TCP: %w", err)
+	}
+	if err := f(); err != nil {
+		return rawReport{}, err
+	}
+	after, err := measureRaw(ctx, d)
+	if err != nil {
+		return rawReport{}, fmt.Errorf("raw TCP: %w", err)
+	}
+	return rawReport{(before.StreamMiBs + after.StreamMiBs) / 2, (before.PingPongUs + after.PingPongUs) / 2}, nil
+}
+
+// RawPeer is the other end of the measurement: it listens on loopback, writes its
+// address to out in one line, and serves until in ends.
+func RawPeer(in io.Reader, out io.Writer) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, l.Addr())
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		l.Close()
+	}()
+	for {
+		conn, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		go rawServe(conn)
+	}
+}
+
+func rawServe(conn net.Conn) {
+	defer conn.Close()
+	buf := make([]byte, rawWrite)
+	if _, err := io.ReadFull(conn, buf[:1]); err != nil {
+		return
+	}
+	if buf[0] == rawPingPong {
+		for {
+			if _, err := io.ReadFull(conn, buf[:rawMessage]); err != nil {
+				return
+			}
+			if _, err := conn.Write(buf[:rawMessage]); err != nil {
+				return
+			}
+		}
+	}
+	var total uint64
+	for {
+		n, err := conn.Read(buf)
+		total += uint64(n)
+		if err != nil {
+			_ = binary.Write(conn, binary.BigEndian, total)
+			return
+		}
+	}
+}
+
+// measureRaw starts the child and measures both figures, each for d.
+func measureRaw(ctx context.Context, d time.Duration) (f rawReport, err error) {
+	peer, err := child.Start(ctx, "_rawtcp")
+	if err != nil {
+		return f, err
+	}
+	defer peer.Stop()
+	addr := peer.Line
+	if f.StreamMiBs, err = rawStreamRate(addr, d); err != nil {
+		return f, err
+	}
+	mean, err := rawPingPongTime(addr, d)
+	f.PingPongUs = us(mean)
+	return f, err
+}
+
+func rawStreamRate(addr string, d time.Duration) (float64, error) {
+	conn, err := rawDial(addr, rawStream)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	buf := make([]byte, rawWrite)
+	start, sent := time.Now(), uint64(0)
+	for time.Since(start) < d {
+		n, err := conn.Write(buf)
+		sent += uint64(n)
+		if err != nil {
+			return 0, err
+		}
+	}
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		return 0, err
+	}
+	var got uint64
+	if err := binary.Read(conn, binary.BigEndian, &got); err != nil {
+		return 0, err
+	}
+	if got != sent {
+		return 0, errors.New("raw TCP lost data")
+	}
+	return float64(sent) / (1 << 20) / time.Since(start).Seconds(), nil
+}
+
+func rawPingPongTime(addr string, d time.Duration) (time.Duration, error) {
+	conn, err := rawDial(addr, rawPingPong)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	buf := make([]byte, rawMessage)
+	var h Histogram
+	for start := time.Now(); time.Since(start) < d; {
+		t := time.Now()
+		if _, err := conn.Write(buf); err != nil {
+			return 0, err
+		}
+		if _, err := io.ReadFull(conn, buf); err != nil {
+			return 0, err
+		}
+		h.Add(time.Since(t))
+	}
+	return h.Mean(), nil
+}
+
+func rawDial(addr string, kind byte) (net.Conn, error) {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.Write([]byte{kind}); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}

@@ -1,0 +1,99 @@
+// A measurement of one server: its options, and the order of its tests.
+
+// Package bench measures: an NFS server, the verbs alone, and beside both, in the
+// same run, what raw TCP does on this machine.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+)
+
+// Tests is the tests that there are, in the order they run.
+var Tests = []string{"null", "getattr", "lookup", "write", "read", "randread", "randwrite"}
+
+// maxDepth bounds the calls in flight: each has 2 MiB of buffers here.
+const maxDepth = 1024
+
+// Options say what to measure.
+type Options struct {
+	Depth    int           // calls in flight, 1..maxDepth; NULL is always one at a time
+	Size     int64         // bytes of the file, rounded down to MiB, at least one
+	Duration time.Duration // of each test
+	Tests    []string      // those to run, of benchTests
+	NoRaw    bool          // leave the yardstick of raw TCP out
+}
+
+// Check reports what is wrong with the options, by the flags that set them.
+func (o *Options) Check() error {
+	if o.Depth < 1 || o.Depth > maxDepth {
+		return fmt.Errorf("--depth %d is not in 1..%d", o.Depth, maxDepth)
+	}
+	for _, t := range o.Tests {
+		if !slices.Contains(Tests, t) {
+			return fmt.Errorf("--tests %s: there are %s", t, strings.Join(Tests, ", "))
+		}
+	}
+	return nil
+}
+
+// A run is one measurement. It belongs to the goroutine that runs it; only
+// while a loop runs do others use slots, one each.
+type run struct {
+	fsys   *nfsclient.FS
+	name   string // of the file, below the root of fsys
+	opts   Options
+	pat    *pattern
+	slots  []*slot
+	report *Report
+}
+
+// Server runs the tests of o with the file name below the root of fsys, which
+// it makes and removes, and adds what it finds to r. Raw TCP is measured before
+// and after them, so that a machine that slows down does not make a figure look
+// better or worse.
+func Server(ctx context.Context, fsys *nfsclient.FS, name string, o Options, r *Report) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	o.Size = max(o.Size/seqBlock, 1) * seqBlock
+	b := &run{fsys: fsys, name: name, opts: o, pat: newPattern(uint64(time.Now().UnixNano())), report: r}
+	r.Depth, r.Size = o.Depth, o.Size
+	for range o.Depth {
+		b.slots = append(b.slots, newSlot(b.pat))
+	}
+	if o.NoRaw {
+		return b.run(ctx)
+	}
+	raw, err := aroundRaw(ctx, b.rawShare(), func() error { return b.run(ctx) })
+	if err == nil {
+		r.compare(raw)
+	}
+	return err
+}
+
+// rawShare is how long each raw figure is measured, before and after the tests.
+func (b *run) rawShare() time.Duration { return min(b.opts.Duration, 2*time.Second) / 2 }
+
+// run does the tests, and removes the file whatever becomes of them.
+func (b *run) run(ctx context.Context) error {
+	var err error
+	for _, t := range Tests {
+		if !slices.Contains(b.opts.Tests, t) {
+			continue
+		}
+		if err = b.test(ctx, t); err != nil {
+			err = fmt.Errorf("%s: %w", t, err)
+			break
+		}
+	}
+	if e := b.cleanUp(); err == nil {
+		err = e
+	}
+	return err
+}

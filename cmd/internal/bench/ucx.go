@@ -1,0 +1,162 @@
+// What UCX, another library with RDMA semantics, does over TCP on the same machine.
+
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A ucxFigure is one test of ucx_perftest.
+type ucxFigure struct {
+	Test  string  `json:"test"` // as it calls it
+	Size  int     `json:"octets"`
+	MiBs  float64 `json:"mib_s,omitempty"`
+	AvgUs float64 `json:"avg_us,omitempty"` // one way
+}
+
+// ucxTests is the counterparts of our Send and RDMA Write. UCX's own put over TCP stalls
+// at times, so a few messages say little of it.
+var ucxTests = []ucxFigure{
+	{Test: "tag_bw", Size: 1 << 20},
+	{Test: "ucp_put_bw", Size: 1 << 20},
+	{Test: "tag_lat", Size: verbsMessage},
+	{Test: "ucp_put_lat", Size: verbsMessage},
+}
+
+const (
+	ucxCommand  = "ucx_perftest"
+	ucxPatience = 60 * time.Second // for one test
+	ucxLeast    = 200              // messages of one test
+	ucxMost     = 1_000_000
+)
+
+// measureUCX runs Debian's ucx-utils over TCP on loopback, for about d each, where they are
+// installed; where they are not it returns none.
+func measureUCX(ctx context.Context, d time.Duration) (out []*ucxFigure, err error) {
+	path, err := exec.LookPath(ucxCommand)
+	if err != nil {
+		return nil, nil
+	}
+	for _, t := range ucxTests {
+		err := t.measure(ctx, path, ucxLeast) // it counts and knows no time: how long do a few take?
+		if err == nil {
+			n := d.Seconds() / (t.AvgUs / 1e6)
+			err = t.measure(ctx, path, int(min(max(n, ucxLeast), ucxMost)))
+		}
+		if err != nil {
+			return out, fmt.Errorf("%s -t %s: %w", ucxCommand, t.Test, err)
+		}
+		if strings.HasSuffix(t.Test, "_lat") {
+			t.MiBs = 0
+		} else {
+			t.AvgUs = 0
+		}
+		out = append(out, &t)
+	}
+	return out, nil
+}
+
+// measure runs one test, n times its message, in two processes, which are gone when it returns.
+func (f *ucxFigure) measure(ctx context.Context, path string, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, ucxPatience)
+	defer cancel()
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	server := ucxProcess(ctx, path, "-p", port)
+	if err := server.Start(); err != nil {
+		return err
+	}
+	defer func() { cancel(); _ = server.Wait() }()
+	for {
+		client := ucxProcess(ctx, path, "127.0.0.1", "-p", port, "-t", f.Test, "-s", strconv.Itoa(f.Size),
+			"-n", strconv.Itoa(n), "-w", "20", "-O", strconv.Itoa(verbsDepth), "-f", "-v")
+		said, err := client.CombinedOutput()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil:
+			return f.parse(string(said))
+		case !strings.Contains(string(said), "Connection refused"):
+			return fmt.Errorf("%w: %s", err, lastLine(string(said)))
+		}
+		select { // the server is not there yet
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func ucxProcess(ctx context.Context, path string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = append(os.Environ(), "UCX_TLS=tcp", "UCX_NET_DEVICES=lo", "UCX_WARN_UNUSED_ENV_VARS=n")
+	cmd.WaitDelay = time.Second // for what holds its pipe
+	return cmd
+}
+
+// parse reads the form that -v asks for, warnings around it: iterations, then median, average and
+// overall latency in microseconds, then average and overall MB/s, which are of 2^20 octets.
+func (f *ucxFigure) parse(said string) error {
+	for line := range strings.Lines(said) {
+		fields := strings.Split(strings.TrimSpace(line), ",")
+		if len(fields) != 8 {
+			continue
+		}
+		latency, err := strconv.ParseFloat(fields[3], 64)
+		if err != nil {
+			continue // the names of the fields
+		}
+		rate, err := strconv.ParseFloat(fields[5], 64)
+		if err != nil || !(latency > 0 && rate > 0 && latency+rate < math.MaxFloat64) {
+			continue
+		}
+		f.AvgUs, f.MiBs = latency, rate
+		return nil
+	}
+	return fmt.Errorf("no figures in %q", lastLine(said))
+}
+
+func lastLine(s string) string {
+	s = strings.TrimSpace(s)
+	return s[strings.LastIndexByte(s, '\n')+1:]
+}
+
+// freePort is one that nobody listened on a moment ago.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, err
+}
+
+// ucxTable prints the figures, or says why there are none.
+func ucxTable(w io.Writer, list []*ucxFigure, failure string) {
+	switch {
+	case failure != "":
+		fmt.Fprintf(w, "\nUCX over TCP: %s\n", failure)
+	case len(list) == 0:
+		fmt.Fprintf(w, "\nUCX over TCP: not measured, %s is not installed (Debian: ucx-utils)\n", ucxCommand)
+	default:
+		fmt.Fprintln(w, "\nUCX over TCP, in the same run:")
+	}
+	for _, f := range list {
+		if f.AvgUs > 0 {
+			fmt.Fprintf(w, "  %-12s %8d octets  %8.1f µs one way\n", f.Test, f.Size, f.AvgUs)
+		} else {
+			fmt.Fprintf(w, "  %-12s %8d octets  %8.0f MiB/s\n", f.Test, f.Size, f.MiBs)
+		}
+	}
+}

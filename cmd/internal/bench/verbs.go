@@ -1,0 +1,200 @@
+// What the verbs alone do between two processes, beside raw TCP.
+
+package bench
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/child"
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
+
+// verbsSizes is the bytes of one RDMA Write or Read.
+var verbsSizes = []int{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
+
+// Verbs measures every mode, and raw TCP before and after, so that a machine
+// that slows down does not make a figure look better or worse.
+func Verbs(ctx context.Context, d time.Duration) (*VerbsReport, error) {
+	r := &VerbsReport{Depth: verbsDepth}
+	raw, err := aroundRaw(ctx, d, func() error {
+		for _, m := range []Mode{{CRC: true}, {}, {CRC: true, Markers: true}, {Markers: true}} {
+			if err := r.measure(ctx, m, d); err != nil {
+				return fmt.Errorf("%s: %w", m, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if r.UCX, err = measureUCX(ctx, d); err != nil { // our own figures stand without it
+		r.UCXErr = err.Error()
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	r.compare(raw)
+	return r, nil
+}
+
+// A verbsRun is our end of the connection, and what it knows of the peer's memory.
+type verbsRun struct {
+	*verbsEnd
+	stag rnic.STag
+	base uint64
+	src  []byte // noise, to be written
+	sink *rnic.MR
+	mem  []byte // of sink
+}
+
+func (r *VerbsReport) measure(ctx context.Context, m Mode, d time.Duration) error {
+	peer, err := child.Start(ctx, "_rnicpeer", fmt.Sprintf("--crc=%t", m.CRC), fmt.Sprintf("--markers=%t", m.Markers))
+	if err != nil {
+		return err
+	}
+	defer peer.Stop()
+	v, err := dialVerbs(ctx, m, peer.Line)
+	if err != nil {
+		return err
+	}
+	defer v.qp.Close()
+	for _, n := range verbsSizes {
+		if err := r.bulk(ctx, v, m, rnic.OpWrite, n, d); err != nil {
+			return err
+		}
+		if err := r.bulk(ctx, v, m, rnic.OpRead, n, d); err != nil {
+			return err
+		}
+		if !bytes.Equal(v.mem[:n], v.src[:n]) {
+			return fmt.Errorf("%d octets that were written came back different", n)
+		}
+	}
+	h, err := v.pingPong(ctx, d)
+	if err != nil {
+		return err
+	}
+	r.Figures = append(r.Figures, &verbsFigure{Mode: m, Test: "send", Size: verbsMessage, Count: int64(h.N),
+		AvgUs: us(h.Mean()), P50Us: us(h.Quantile(0.5)), P99Us: us(h.Quantile(0.99))})
+	return nil
+}
+
+// dialVerbs connects; the peer says in its private data where its memory is.
+func dialVerbs(ctx context.Context, m Mode, addr string) (*verbsRun, error) {
+	dev := m.open()
+	e, err := newVerbsEnd(dev)
+	if err != nil {
+		return nil, err
+	}
+	v := &verbsRun{verbsEnd: e, src: make([]byte, verbsMemory), mem: make([]byte, verbsMemory)}
+	rand.Read(v.src)
+	if v.sink, err = e.pd.RegMR(v.mem, rnic.LocalWrite); err != nil {
+		return nil, err
+	}
+	if err := dev.Connect(ctx, e.qp, addr, rnic.ConnParams{Settle: -1}); err != nil {
+		return nil, err
+	}
+	p := e.qp.PrivateData()
+	if len(p) != 12 {
+		e.qp.Close()
+		return nil, errors.New("the peer does not say where its memory is")
+	}
+	v.stag, v.base = rnic.STag(binary.BigEndian.Uint32(p)), binary.BigEndian.Uint64(p[4:])
+	return v, nil
+}
+
+// bulk keeps verbsDepth requests of n octets going for d. A Read of nothing at the end
+// is answered only when all Writes before it are in the peer's memory.
+func (r *VerbsReport) bulk(ctx context.Context, v *verbsRun, m Mode, op rnic.Opcode, n int, d time.Duration) error {
+	wr := rnic.SendWR{Op: op, RemoteSTag: v.stag, RemoteTO: v.base}
+	if op == rnic.OpRead {
+		wr.MR, wr.Length = v.sink, uint32(n)
+	} else {
+		wr.SGL = [][]byte{v.src[:n]}
+	}
+	start, flying, count := time.Now(), 0, int64(0)
+	drain := func(down int) error {
+		for flying > down {
+			if err := v.cq.Wait(ctx); err != nil {
+				return err
+			}
+			k, err := v.each(func(rnic.WC) {})
+			if err != nil {
+				return err
+			}
+			flying -= k
+		}
+		return nil
+	}
+	for time.Since(start) < d {
+		if err := v.qp.PostSend(wr); err != nil {
+			return err
+		}
+		count++
+		if flying++; flying == verbsDepth {
+			if err := drain(verbsDepth - 1); err != nil {
+				return err
+			}
+		}
+	}
+	flying++
+	if err := v.qp.PostSend(rnic.SendWR{Op: rnic.OpRead, MR: v.sink, RemoteSTag: v.stag, RemoteTO: v.base}); err != nil {
+		return err
+	}
+	if err := drain(0); err != nil {
+		return err
+	}
+	secs := time.Since(start).Seconds()
+	test := "write"
+	if op == rnic.OpRead {
+		test = "read"
+	}
+	r.Figures = append(r.Figures, &verbsFigure{Mode: m, Test: test, Size: n, Count: count,
+		MiBs: float64(count) * float64(n) / (1 << 20) / secs})
+	return nil
+}
+
+// pingPong sends, and answers each answer where it arrives, in the CQ's handler.
+func (v *verbsRun) pingPong(ctx context.Context, d time.Duration) (*Histogram, error) {
+	var h Histogram
+	done := make(chan error, 1)
+	ping := rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{v.src[:verbsMessage]}, Unsignaled: true}
+	start := time.Now()
+	sent := start
+	v.cq.SetHandler(func() {
+		_, err := v.each(func(wc rnic.WC) {
+			now := time.Now()
+			h.Add(now.Sub(sent))
+			if now.Sub(start) >= d {
+				done <- nil
+				return
+			}
+			sent = now
+			if v.qp.PostRecv(v.recv(wc.ID)) == nil {
+				_ = v.qp.PostSend(ping)
+			}
+		})
+		if err != nil {
+			select {
+			case done <- err:
+			default:
+			}
+		}
+	})
+	if err := v.qp.PostSend(ping); err != nil {
+		return nil, err
+	}
+	select {
+	case err := <-done:
+		return &h, err
+	case <-v.qp.Done():
+		return nil, v.qp.Err()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}

@@ -1,0 +1,137 @@
+// The other end of rnic-bench: memory to read and write, and an echo of every Send.
+
+package bench
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
+
+const (
+	verbsMemory  = 1 << 20 // octets of the peer's region
+	verbsMessage = rawMessage
+	verbsDepth   = 8 // work requests in flight, and receives posted
+)
+
+// A Mode is one way of running MPA.
+type Mode struct {
+	CRC     bool `json:"crc"`
+	Markers bool `json:"markers"`
+}
+
+// String is the mode in words, as the table has it.
+func (m Mode) String() string {
+	return fmt.Sprintf("CRC %s, markers %s", onOff(m.CRC), onOff(m.Markers))
+}
+
+func onOff(b bool) string {
+	if b {
+		return "on"
+	}
+	return "off"
+}
+
+func (m Mode) open() *rnic.Device {
+	cfg := rnic.DeviceConfig{CRC: rnic.CRCOff, Markers: m.Markers}
+	if m.CRC {
+		cfg.CRC = rnic.CRCOn
+	}
+	return rnic.Open(cfg)
+}
+
+// VerbsPeer is the other end of a measurement in mode m: it listens on loopback,
+// writes its address to out in one line, and serves one connection until that
+// ends, or in does.
+func VerbsPeer(ctx context.Context, m Mode, in io.Reader, out io.Writer) error {
+	dev := m.open()
+	l, err := dev.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, l.Addr())
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		l.Close()
+	}()
+	if err = serveVerbs(ctx, dev, l); errors.Is(err, rnic.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// serveVerbs takes one connection, tells where its memory is, and echoes until the peer is gone.
+func serveVerbs(ctx context.Context, dev *rnic.Device, l *rnic.Listener) error {
+	req, err := l.Accept(ctx)
+	if err != nil {
+		return err
+	}
+	e, err := newVerbsEnd(dev)
+	if err != nil {
+		return err
+	}
+	defer e.qp.Close()
+	mr, err := e.pd.RegMR(make([]byte, verbsMemory), rnic.RemoteRead|rnic.RemoteWrite)
+	if err != nil {
+		return err
+	}
+	where := binary.BigEndian.AppendUint32(nil, uint32(mr.STag()))
+	where = binary.BigEndian.AppendUint64(where, mr.Base())
+	msg := [][]byte{make([]byte, verbsMessage)}
+	e.cq.SetHandler(func() {
+		e.each(func(wc rnic.WC) {
+			_ = e.qp.PostRecv(e.recv(wc.ID))
+			_ = e.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: msg, Unsignaled: true})
+		})
+	})
+	if err := req.Accept(e.qp, rnic.ConnParams{PrivateData: where}); err != nil {
+		return err
+	}
+	<-e.qp.Done()
+	return nil
+}
+
+// A verbsEnd is one end of a connection under measurement.
+type verbsEnd struct {
+	pd   *rnic.PD
+	cq   *rnic.CQ
+	qp   *rnic.QP
+	wcs  [2 * verbsDepth]rnic.WC
+	bufs [verbsDepth][verbsMessage]byte
+}
+
+func newVerbsEnd(dev *rnic.Device) (*verbsEnd, error) {
+	e := &verbsEnd{pd: dev.AllocPD(), cq: dev.NewCQ(4 * verbsDepth)}
+	var err error
+	e.qp, err = e.pd.CreateQP(rnic.QPConfig{SendCQ: e.cq, RecvCQ: e.cq, SQDepth: 2 * verbsDepth, RQDepth: verbsDepth})
+	if err != nil {
+		return nil, err
+	}
+	for i := range uint64(verbsDepth) {
+		if err := e.qp.PostRecv(e.recv(i)); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+func (e *verbsEnd) recv(id uint64) rnic.RecvWR { return rnic.RecvWR{ID: id, Buf: e.bufs[id][:]} }
+
+// each polls until the CQ is empty, and has f look at what succeeded.
+func (e *verbsEnd) each(f func(wc rnic.WC)) (n int, err error) {
+	for k := e.cq.Poll(e.wcs[:]); k > 0; k = e.cq.Poll(e.wcs[:]) {
+		for _, wc := range e.wcs[:k] {
+			if wc.Status != rnic.WCSuccess {
+				err = fmt.Errorf("completion status %d: %w", wc.Status, e.qp.Err())
+				continue
+			}
+			f(wc)
+		}
+		n += k
+	}
+	return n, err
+}

@@ -1,0 +1,237 @@
+// Listing one directory: sorted with all names at hand, or unsorted in batches that are not kept.
+
+package listing
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"golang.org/x/sync/errgroup"
+)
+
+// Batch is how many rows an unsorted listing holds at once.
+const Batch = 4096
+
+// An row is one line. A sorted listing of a large directory has one for each
+// name at once, so it holds nothing that is not shown.
+type row struct {
+	name string
+	attr *nfs3.Fattr // nil where names are enough, or attributes could not be had
+	more *more       // of symbolic links, operands, and directories that -R goes into
+}
+
+// more is what few rows need.
+type more struct {
+	fh     nfs3.FH
+	of     *session.Operand // an operand that is shown by itself
+	target string           // of a symbolic link
+	toType nfs3.FileType
+	toMode uint32 // with toType, what the target leads to, for -F
+}
+
+// An dir is a directory to list.
+type dir struct {
+	fsys   *nfsclient.FS
+	path   string // below the root of fsys
+	shown  string // with what was typed in front
+	node   nfsclient.Node
+	parent *nfsclient.Node // nil: to be asked for
+	row    *row            // for sorting among operands
+	top    bool            // an operand
+}
+
+// dir lists a directory, with its name before it when header is set, and returns
+// the directories in it that -R goes on with.
+func (l *Run) dir(ctx context.Context, d dir, header bool) ([]dir, error) {
+	at := d.fsys.At(d.node.FH, d.path)
+	entries := at.Entries
+	if !l.needsAttr() {
+		entries = at.Names
+	}
+	var rows []*row
+	var sum sum
+	begun, batches := false, 0
+	begin := func() {
+		if !begun && l.json == nil {
+			l.header(d, header)
+		}
+		begun = true
+	}
+	flush := func(last bool) error {
+		begin()
+		batches++
+		if l.Long && l.json == nil && batches == 1 && last {
+			l.total(sum)
+		}
+		return l.rows(ctx, d, rows)
+	}
+	for _, r := range l.dots(ctx, d) {
+		sum.add(r)
+		rows = append(rows, r)
+	}
+	for e, err := range entries(ctx, "/") {
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			if !begun && len(rows) == 0 && !l.All {
+				l.fail(l.level(d), session.Failure("cannot open directory", d.shown, err))
+				return nil, nil
+			}
+			l.fail(l.level(d), session.Failure("reading directory", d.shown, err))
+			break
+		}
+		if strings.HasPrefix(e.Name(), ".") && !l.All && !l.AlmostAll {
+			continue
+		}
+		r := l.row(d, e)
+		sum.add(r)
+		rows = append(rows, r)
+		if l.Unsorted && !l.Columns && !l.Recursive && len(rows) == Batch {
+			if err := flush(false); err != nil {
+				return nil, err
+			}
+			clear(rows)
+			rows = rows[:0]
+		}
+	}
+	l.sort(rows)
+	err := flush(true)
+	if !l.Recursive {
+		return nil, err
+	}
+	return l.below(d, rows), err
+}
+
+// level is the exit status for a directory that cannot be listed.
+func (l *Run) level(d dir) int {
+	if d.top {
+		return 2
+	}
+	return 1
+}
+
+// row keeps of an entry what will be shown.
+func (l *Run) row(d dir, e *nfsclient.DirEntry) *row {
+	r := &row{name: e.Name()}
+	if !l.needsAttr() {
+		if l.Inode {
+			r.attr = &nfs3.Fattr{Fileid: e.Fileid()}
+		}
+		return r
+	}
+	n, err := e.Node()
+	if err == nil && l.Dereference && n.Attr.Type == nfs3.TypeLnk {
+		n, err = d.fsys.Walk(context.Background(), session.Below(d.path, r.name), true)
+	}
+	if err != nil {
+		l.fail(1, session.Failure("cannot access", session.Below(d.shown, r.name), err))
+		return r
+	}
+	attr := n.Attr
+	r.attr = &attr
+	if attr.Type == nfs3.TypeLnk || attr.Type == nfs3.TypeDir && l.Recursive {
+		r.more = &more{fh: n.FH}
+	}
+	return r
+}
+
+// dots are "." and "..", which NFS listings of ours do not have.
+func (l *Run) dots(ctx context.Context, d dir) []*row {
+	if !l.All {
+		return nil
+	}
+	self := d.node.Attr
+	up := self
+	if d.parent != nil {
+		up = d.parent.Attr
+	} else if n, err := d.fsys.Walk(ctx, session.Below(d.path, ".."), true); err == nil {
+		up = n.Attr
+	}
+	return []*row{{name: ".", attr: &self}, {name: "..", attr: &up}}
+}
+
+// below are the directories among rows.
+func (l *Run) below(d dir, rows []*row) []dir {
+	var list []dir
+	for _, r := range rows {
+		if r.attr == nil || r.attr.Type != nfs3.TypeDir || r.more == nil {
+			continue // "." and ".." have no handle here
+		}
+		list = append(list, dir{fsys: d.fsys, path: session.Below(d.path, r.name), shown: session.Below(d.shown, r.name),
+			node: nfsclient.Node{FH: r.more.fh, Attr: *r.attr}, parent: &d.node})
+	}
+	return list
+}
+
+// header writes what is before a directory's names.
+func (l *Run) header(d dir, name bool) {
+	if name {
+		if l.printed {
+			l.out.WriteByte(l.end)
+		}
+		fmt.Fprintf(l.out, "%s:%c", l.shown(d.shown), l.end)
+	}
+	l.printed = true
+}
+
+// An sum adds up the space of a directory's files.
+type sum struct{ blocks uint64 } // of 512 bytes
+
+func (s *sum) add(r *row) {
+	if r.attr != nil {
+		s.blocks += (r.attr.Used + 511) / 512
+	}
+}
+
+func (l *Run) total(s sum) {
+	n := fmt.Sprint((s.blocks + 1) / 2)
+	if l.Human {
+		n = text.HumanSize(s.blocks * 512)
+	}
+	fmt.Fprintf(l.out, "total %s%c", n, l.end)
+}
+
+// linkWindow is how many links are read at once.
+const linkWindow = 32
+
+// links fetches the contents of the symbolic links among rows, for -l.
+func (l *Run) links(ctx context.Context, d dir, rows []*row) error {
+	if !l.Long && l.json == nil {
+		return nil
+	}
+	var g errgroup.Group
+	g.SetLimit(linkWindow)
+	for _, r := range rows {
+		if r.attr == nil || r.attr.Type != nfs3.TypeLnk || r.more == nil {
+			continue
+		}
+		fsys, path, shown := d.fsys, session.Below(d.path, r.name), session.Below(d.shown, r.name)
+		more := r.more
+		if more.of != nil {
+			fsys, path, shown = more.of.FS, more.of.Path, r.name
+		}
+		g.Go(func() error {
+			var err error
+			if more.target, err = fsys.Client().Readlink(ctx, more.fh); err != nil && ctx.Err() == nil {
+				l.rep.Report(session.Failure("cannot read symbolic link", shown, err))
+				return errUnreadable
+			}
+			if l.Classify {
+				if n, err := fsys.Walk(ctx, path, true); err == nil {
+					more.toType, more.toMode = n.Attr.Type, n.Attr.Mode
+				}
+			}
+			return nil
+		})
+	}
+	if g.Wait() != nil {
+		l.status = max(l.status, 1)
+	}
+	return ctx.Err()
+}

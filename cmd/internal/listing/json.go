@@ -1,0 +1,83 @@
+// ls --json: an array that is written as it comes about, with an object for each name.
+
+package listing
+
+import (
+	"encoding/base64"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// A Object is what --json of ls and stat has of a file. Names that are no
+// UTF-8, which JSON cannot hold, have their bytes in base64 beside them.
+type Object struct {
+	Name         string    `json:"name"`
+	NameBase64   string    `json:"name_base64,omitempty"`
+	Directory    string    `json:"directory,omitempty"` // as it was typed, and what is below
+	Type         string    `json:"type"`
+	Mode         string    `json:"mode"` // octal
+	Links        uint32    `json:"links"`
+	UID          uint32    `json:"uid"`
+	GID          uint32    `json:"gid"`
+	Size         uint64    `json:"size"`
+	Used         uint64    `json:"used"`
+	Fsid         uint64    `json:"fsid"`
+	Fileid       uint64    `json:"fileid"`
+	Device       *Device   `json:"device,omitempty"`
+	Target       *string   `json:"target,omitempty"` // of a symbolic link
+	TargetBase64 string    `json:"target_base64,omitempty"`
+	Handle       string    `json:"handle,omitempty"`
+	Atime        time.Time `json:"atime"`
+	Mtime        time.Time `json:"mtime"`
+	Ctime        time.Time `json:"ctime"`
+}
+
+// A Device is the number of a device.
+type Device struct {
+	Major uint32 `json:"major"`
+	Minor uint32 `json:"minor"`
+}
+
+func newObject(name string, a *nfs3.Fattr) *Object {
+	mode := nfsclient.GoMode(a.Type, a.Mode)
+	o := &Object{
+		Name: name, NameBase64: notUTF8(name), Type: text.TypeName(mode), Mode: fmt.Sprintf("%04o", a.Mode&0o7777),
+		Links: a.Nlink, UID: a.UID, GID: a.GID, Size: a.Size, Used: a.Used, Fsid: a.Fsid, Fileid: a.Fileid,
+		Atime: a.Atime.Time().UTC(), Mtime: a.Mtime.Time().UTC(), Ctime: a.Ctime.Time().UTC(),
+	}
+	if isDevice(a) {
+		o.Device = &Device{a.Rdev.Major, a.Rdev.Minor}
+	}
+	return o
+}
+
+// withTarget adds the content of a symbolic link.
+func (o *Object) withTarget(target string) {
+	o.Target, o.TargetBase64 = &target, notUTF8(target)
+}
+
+// notUTF8 is base64 of what JSON cannot hold, "" for anything else.
+func notUTF8(s string) string {
+	if utf8.ValidString(s) {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString([]byte(s))
+}
+
+// jsonRow writes a row into the array.
+func (l *Run) jsonRow(d dir, r *row) {
+	if r.attr == nil {
+		return // it was reported
+	}
+	o := newObject(r.name, r.attr)
+	o.Directory = d.shown
+	if r.attr.Type == nfs3.TypeLnk && r.more != nil {
+		o.withTarget(r.more.target)
+	}
+	l.json.Item(o)
+}

@@ -1,0 +1,229 @@
+// One run of ls: what it was asked for, its operands, and their order.
+
+// Package listing shows files of servers as ls(1) and stat(1) show local ones.
+package listing
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"golang.org/x/term"
+)
+
+// Options are what ls is asked to show; each has a letter of ls(1).
+type Options struct {
+	Long, Numeric, Human, Inode      bool   // -l, -n, -h, -i: what is shown of a file
+	All, AlmostAll, Directory        bool   // -a, -A, -d: which files
+	Recursive, Dereference           bool   // -R, -L: where to go on, and what to follow
+	Size, Time, Unsorted, Reverse    bool   // -S, -t, -U, -r: the order; by name if none is set
+	Atime, Ctime                     bool   // -u, -c: the time that is shown and sorted by, else that of the content
+	One, Columns, Zero, JSON         bool   // -1, -C, -0, --json: the form
+	Classify, Slash                  bool   // -F, -p: signs of the type
+	Escape, Literal, QuoteName, Hide bool   // -b, -N, -Q, -q: how names are written
+	Quoting                          string // --quoting-style, which counts before these
+}
+
+// A Run is one run of ls.
+type Run struct {
+	Options
+	s       *session.Session
+	rep     *cli.Reporter
+	out     *bufio.Writer
+	style   string // of quoting
+	width   int    // of the terminal, for columns
+	end     byte   // of each line
+	align   bool   // unquoted names beside quoted ones are moved by a space
+	printed bool   // something was
+	status  int
+	beside  []*row // what counts for the widths of operands that are files: those that are directories
+	owners  *text.Owners
+	json    *text.JSONArray // nil unless asked for
+}
+
+// New prepares a run that writes to out. Whether out is a terminal decides the form,
+// as it does for ls(1), where f does not.
+func New(s *session.Session, out io.Writer, f Options) (*Run, error) {
+	l := &Run{Options: f, s: s, rep: cli.NewReporter(s.Stderr, "ls"), out: bufio.NewWriterSize(out, 64<<10),
+		end: '\n', owners: text.NewOwners(f.Numeric), width: 80}
+	l.Long = f.Long || f.Numeric
+	file, isFile := out.(*os.File)
+	tty := isFile && term.IsTerminal(int(file.Fd()))
+	if tty {
+		if w, _, err := term.GetSize(int(file.Fd())); err == nil && w > 0 {
+			l.width = w
+		}
+	}
+	l.style = text.Literal
+	switch {
+	case f.Quoting != "":
+		l.style = f.Quoting
+	case f.Escape:
+		l.style = text.Escape
+	case f.QuoteName:
+		l.style = text.C
+	case tty && !f.Literal && !f.Zero:
+		l.style = text.ShellEscape
+	}
+	if !slices.Contains(text.Styles, l.style) {
+		return nil, fmt.Errorf("ls: --quoting-style %q is none of %s", l.style, strings.Join(text.Styles, ", "))
+	}
+	l.Hide = f.Hide || tty && l.style == text.Literal
+	l.align = tty && (l.style == text.Shell || l.style == text.ShellEscape)
+	if f.Zero {
+		l.end, l.style, l.Hide, l.align = 0, text.Literal, false, false
+	}
+	l.Columns = (f.Columns || tty && !f.Unsorted) && !f.One && !f.Zero && !l.Long && !f.JSON
+	l.Time = f.Time || (f.Ctime || f.Atime) && !l.Long && !f.Size
+	if f.JSON {
+		l.json = text.NewJSONArray(l.out)
+	}
+	return l, nil
+}
+
+// Run lists the operands: files first, then each directory.
+func (l *Run) Run(ctx context.Context, args []string) error {
+	var files []*row
+	var dirs []dir
+	for _, arg := range args {
+		o, err := l.s.Operand(ctx, arg)
+		var n nfsclient.Node
+		if err == nil {
+			n, err = l.node(ctx, o)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			l.fail(2, session.Failure("cannot access", arg, err))
+		case n.Attr.Type == nfs3.TypeDir && !l.Directory:
+			row := &row{name: arg, attr: &n.Attr}
+			dirs = append(dirs, dir{fsys: o.FS, path: o.Path, shown: arg, node: n, row: row, top: true})
+			l.beside = append(l.beside, row)
+		default:
+			files = append(files, &row{name: arg, attr: &n.Attr, more: &more{fh: n.FH, of: &o}})
+		}
+	}
+	l.sort(files)
+	if !l.Unsorted {
+		debug.SetGCPercent(sortedGC)
+		slices.SortStableFunc(dirs, func(a, b dir) int { return l.order(a.row, b.row) })
+	}
+	if err := l.rows(ctx, dir{}, files); err != nil {
+		return err
+	}
+	l.printed, l.beside = len(files) > 0, nil
+	for len(dirs) > 0 {
+		d := dirs[0]
+		below, err := l.dir(ctx, d, len(args) > 1 || l.Recursive)
+		if err != nil {
+			return err
+		}
+		dirs = append(below, dirs[1:]...)
+	}
+	if l.json != nil {
+		l.json.End()
+	}
+	if err := l.out.Flush(); err != nil {
+		return fmt.Errorf("write error: %s", cli.Reason(err))
+	}
+	if l.status != 0 {
+		return cli.ExitError(l.status)
+	}
+	return nil
+}
+
+// sortedGC keeps garbage small beside what a sorted listing has to hold.
+const sortedGC = 40
+
+// node is what an operand is taken for: a symbolic link to a directory is that
+// directory, unless the link itself would be shown in some way of its own.
+func (l *Run) node(ctx context.Context, o session.Operand) (nfsclient.Node, error) {
+	if l.Dereference {
+		return o.FS.Walk(ctx, o.Path, true)
+	}
+	if !l.Long && !l.Directory && !l.Classify {
+		// A link that leads nowhere is shown; one that leads round in circles is an error.
+		n, err := o.FS.Walk(ctx, o.Path, true)
+		if err == nil && n.Attr.Type == nfs3.TypeDir || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return n, err
+		}
+	}
+	return o.FS.Walk(ctx, o.Path, false)
+}
+
+// fail reports an error; 2 is for operands, 1 for what is below them.
+func (l *Run) fail(status int, err error) {
+	_ = l.out.Flush() // so that lines stand in the order in which they came about
+	l.status = max(l.status, status)
+	l.rep.Report(err)
+}
+
+// order compares two rows.
+func (l *Run) order(a, b *row) int {
+	c := 0
+	switch {
+	case l.Size && a.attr != nil && b.attr != nil:
+		c = compareUint(b.attr.Size, a.attr.Size)
+	case l.Time && a.attr != nil && b.attr != nil:
+		x, y := l.timeOf(a.attr), l.timeOf(b.attr)
+		if c = compareUint(uint64(y.Sec), uint64(x.Sec)); c == 0 {
+			c = compareUint(uint64(y.Nsec), uint64(x.Nsec))
+		}
+	}
+	if c == 0 {
+		c = strings.Compare(a.name, b.name)
+	}
+	if l.Reverse {
+		return -c
+	}
+	return c
+}
+
+func (l *Run) sort(rows []*row) {
+	if !l.Unsorted {
+		slices.SortStableFunc(rows, l.order)
+	}
+}
+
+func compareUint(a, b uint64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// timeOf is the time that is shown and sorted by.
+func (l *Run) timeOf(a *nfs3.Fattr) nfs3.Time {
+	switch {
+	case l.Atime:
+		return a.Atime
+	case l.Ctime:
+		return a.Ctime
+	}
+	return a.Mtime
+}
+
+// needsAttr reports whether names alone are not enough.
+func (l *Run) needsAttr() bool {
+	return l.Long || l.Classify || l.Slash || l.Size || l.Time || l.Recursive || l.Dereference || l.json != nil
+}
+
+// halfYear is how long ls shows the time of day of a file.
+const halfYear = 31556952 * time.Second / 2

@@ -1,0 +1,57 @@
+// Errors that name the whole path as the user wrote it, not what of it is below the export's root.
+
+package session
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// InFull puts the whole path into an error of a remote one. Local errors, and those
+// that a command has put into words of its own, stay as they are.
+func (s *Session) InFull(err error) error {
+	var status *nfsclient.StatusError
+	var gone *transport.ConnectError
+	if !errors.As(err, &status) && !errors.As(err, &gone) {
+		return err
+	}
+	var inner, full error
+	var pe *fs.PathError
+	var le *os.LinkError
+	switch {
+	case errors.As(err, &pe):
+		inner, full = pe, &fs.PathError{Op: pe.Op, Path: s.written(pe.Path), Err: pe.Err}
+	case errors.As(err, &le):
+		old := s.written(le.Old)
+		if le.Op == "symlink" {
+			old = le.Old // the target is text, and names nothing here
+		}
+		inner, full = le, &os.LinkError{Op: le.Op, Old: old, New: s.written(le.New), Err: le.Err}
+	default:
+		return err
+	}
+	return errors.New(strings.Replace(err.Error(), inner.Error(), full.Error(), 1))
+}
+
+// written is the remote path that name, a path below an export's root, stands for:
+// the newest of the paths in use that it is, or is below.
+func (s *Session) written(name string) string {
+	for i := len(s.opened) - 1; i >= 0; i-- {
+		o := s.opened[i]
+		rest := strings.Trim(o.rest, "/")
+		below, ok := strings.CutPrefix(strings.Trim(name, "/"), rest)
+		if !ok || below != "" && rest != "" && below[0] != '/' {
+			continue
+		}
+		if below = strings.TrimPrefix(below, "/"); below == "" {
+			return o.arg
+		}
+		return strings.TrimSuffix(o.arg, "/") + "/" + below
+	}
+	return name
+}

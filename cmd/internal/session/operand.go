@@ -1,0 +1,81 @@
+// Operands: the remote paths of a command line, resolved one after the other, each with its own error.
+
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+)
+
+// An Operand is a path on a server.
+type Operand struct {
+	Arg  string        // as it was typed
+	FS   *nfsclient.FS // the export
+	Path string        // below the root of FS, as it was typed
+}
+
+// Operand connects to the server of a remote path, if that was not done yet, and
+// mounts its export. The error has nothing to do with the path itself: its text
+// is all there is to say, and no system error is in it that could pass for one of
+// the path's.
+func (s *Session) Operand(ctx context.Context, arg string) (Operand, error) {
+	fsys, path, err := s.open(ctx, arg)
+	switch {
+	case err == nil:
+		return Operand{arg, fsys, path}, nil
+	case ctx.Err() != nil:
+		return Operand{}, ctx.Err()
+	}
+	return Operand{}, errors.New(strings.TrimPrefix(err.Error(), arg+": "))
+}
+
+// EachOperand runs a command for each of its arguments. A failure is reported,
+// with what and the whole argument as in "cannot remove 'URL': Reason", and does
+// not keep the command from the other ones.
+func (s *Session) EachOperand(ctx context.Context, rep *cli.Reporter, what string, args []string, do func(Operand) error) error {
+	for _, arg := range args {
+		o, err := s.Operand(ctx, arg)
+		if err == nil {
+			err = do(o)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil && !errors.Is(err, cli.ErrReported) {
+			rep.Report(Failure(what, arg, err))
+		}
+	}
+	return rep.Err()
+}
+
+// Failure is "what 'name': Reason", or err as it is when its message was made already.
+func Failure(what, name string, err error) error {
+	var done Finished
+	if errors.As(err, &done) {
+		return err
+	}
+	if what == "" {
+		return fmt.Errorf("%s: %s", text.QuoteNeeded(name), cli.Reason(err))
+	}
+	return fmt.Errorf("%s %s: %s", what, text.QuoteAlways(name), cli.Reason(err))
+}
+
+// Finished is an error whose text names its operand already.
+type Finished string
+
+// Error is the text.
+func (f Finished) Error() string { return string(f) }
+
+// Below is the path of a name in the directory at path.
+func Below(path, name string) string {
+	if path == "" || strings.HasSuffix(path, "/") {
+		return path + name
+	}
+	return path + "/" + name
+}

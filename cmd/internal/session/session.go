@@ -1,0 +1,172 @@
+// What all commands share: the flags, and the connections made so far.
+
+// Package session turns the remote paths of a command line into mounted exports:
+// one connection for each server, errors that name what the user typed and say
+// what to do.
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// Flags are what the user says of connections, in the words of the command line.
+type Flags struct {
+	Transport      string        // rdma, tcp, or empty: that of the path
+	MountPort      int           // of TCP; 0: the NFS port, then what rpcbind says
+	Conns          int           // to each server
+	CRC            string        // of MPA: on, auto or off
+	ConnectTimeout time.Duration // for a connection, and for a mount
+	Timeout        time.Duration // for an answer of a server that has gone silent; 0: for ever
+}
+
+// A Session is one run of the program. It belongs to one goroutine.
+type Session struct {
+	Stderr io.Writer // set once, for what a person is told meanwhile
+	Flags  Flags     // set once, before the first path is resolved
+
+	typed   map[nfsclient.Target]string // what the user wrote for it
+	opened  []opened
+	clients map[string]*nfsclient.Client // by transport and address
+}
+
+// An opened is a remote path that was mounted: what the user wrote, and the path
+// below the export's root that it stands for.
+type opened struct{ arg, rest string }
+
+// Target reads a remote path and puts the flags on it.
+func (s *Session) Target(arg string) (nfsclient.Target, error) {
+	return s.withFlags(arg, nfsclient.ParseTarget)
+}
+
+// Server reads a server's name, or a remote path on it.
+func (s *Session) Server(arg string) (nfsclient.Target, error) {
+	return s.withFlags(arg, nfsclient.ParseServer)
+}
+
+func (s *Session) withFlags(arg string, parse func(string) (nfsclient.Target, error)) (nfsclient.Target, error) {
+	t, err := parse(arg)
+	if err == nil && s.Flags.Transport != "" {
+		t.Transport, err = nfsclient.ParseTransport(s.Flags.Transport)
+	}
+	if s.typed == nil {
+		s.typed = make(map[nfsclient.Target]string)
+	}
+	s.typed[t] = arg
+	return t, err
+}
+
+// Name is what errors call t: what the user wrote for it.
+func (s *Session) Name(t nfsclient.Target) string {
+	if arg := s.typed[t]; arg != "" {
+		return arg
+	}
+	return t.String()
+}
+
+// Options is what the flags say of connections to t, or which of them is wrong.
+func (s *Session) Options(t nfsclient.Target) (nfsclient.Options, error) {
+	o := nfsclient.Options{Transport: t.Transport, Conns: s.Flags.Conns, MountPort: s.Flags.MountPort}
+	if o.Conns < 1 {
+		return o, fmt.Errorf("--conns %d: at least 1", o.Conns)
+	}
+	if o.MountPort < 0 || o.MountPort > 65535 {
+		return o, fmt.Errorf("--mount-port %d is not a port", o.MountPort)
+	}
+	switch {
+	case s.Flags.Timeout < 0:
+		return o, fmt.Errorf("--timeout %v: want 0 (no limit) or more", s.Flags.Timeout)
+	case s.Flags.ConnectTimeout <= 0:
+		return o, fmt.Errorf("--connect-timeout %v: want more than 0", s.Flags.ConnectTimeout)
+	case s.Flags.Timeout == 0:
+		o.CallTimeout = transport.Hard
+	default:
+		o.CallTimeout = s.Flags.Timeout
+	}
+	o.Responding = s.notice(t)
+	modes := map[string]rnic.CRCMode{"on": rnic.CRCOn, "auto": rnic.CRCAuto, "off": rnic.CRCOff}
+	var ok bool
+	if o.CRC, ok = modes[s.Flags.CRC]; !ok {
+		return o, fmt.Errorf("--crc %q is neither on, auto nor off", s.Flags.CRC)
+	}
+	return o, nil
+}
+
+// Dial returns the connection to t's server, the one from before if there is one.
+// The session owns it.
+func (s *Session) Dial(parent context.Context, t nfsclient.Target) (*nfsclient.Client, error) {
+	o, err := s.Options(t)
+	if err != nil {
+		return nil, err
+	}
+	key := t.Transport.String() + " " + t.Addr()
+	if c := s.clients[key]; c != nil {
+		return c, nil
+	}
+	ctx, cancel := context.WithTimeout(parent, s.Flags.ConnectTimeout)
+	defer cancel()
+	wrong := probeLate(ctx, cancel, t)
+	c, err := nfsclient.Dial(ctx, t.Addr(), o)
+	if hint := wrong(); hint != "" {
+		if err == nil {
+			c.Close()
+		}
+		return nil, fmt.Errorf("%s: %s", s.Name(t), hint)
+	}
+	if err != nil {
+		return nil, s.explainConnect(parent, t, err)
+	}
+	if s.clients == nil {
+		s.clients = make(map[string]*nfsclient.Client)
+	}
+	s.clients[key] = c
+	return c, nil
+}
+
+// Mount returns the export that t is in, and the path of t below its root.
+func (s *Session) Mount(ctx context.Context, t nfsclient.Target) (*nfsclient.FS, string, error) {
+	c, err := s.Dial(ctx, t)
+	if err != nil {
+		return nil, "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.Flags.ConnectTimeout)
+	defer cancel()
+	fsys, rest, err := c.MountPath(ctx, t.Path)
+	if err != nil {
+		return nil, "", s.explainMount(t, err)
+	}
+	s.opened = append(s.opened, opened{s.Name(t), rest})
+	return fsys, rest, nil
+}
+
+// open is target and mount in one.
+func (s *Session) open(ctx context.Context, arg string) (*nfsclient.FS, string, error) {
+	t, err := s.Target(arg)
+	if err != nil {
+		return nil, "", ArgError(arg, err)
+	}
+	return s.Mount(ctx, t)
+}
+
+// ArgError names the argument in an error that does not.
+func ArgError(arg string, err error) error {
+	if errors.Is(err, nfsclient.ErrNotRemote) {
+		return fmt.Errorf("%s: %w", arg, err)
+	}
+	return err
+}
+
+// Close closes the connections.
+func (s *Session) Close() {
+	for _, c := range s.clients {
+		c.Close()
+	}
+	s.clients = nil
+}

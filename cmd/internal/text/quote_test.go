@@ -1,0 +1,90 @@
+// Quoting compared with that of ls on this machine.
+
+package text
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// lsTool runs ls of coreutils in a locale of UTF-8; the test is skipped where there is none.
+func lsTool(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	path, err := exec.LookPath("ls")
+	if err != nil {
+		skip(t, "no ls to compare with")
+	}
+	if v, err := exec.Command(path, "--version").Output(); err != nil || !strings.Contains(string(v), "coreutils") {
+		skip(t, "ls is not that of coreutils")
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "TZ=UTC")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("ls %q: %v", args, err)
+	}
+	return string(out)
+}
+
+// oddNames has each byte alone and beside others, and what is special in pairs.
+func oddNames() []string {
+	list := []string{"a b", "it's", `it's "both"`, "it's $x", "#a", "a#", "~a", "a~", "{", "}", "{}", "a{", "-x", "a'", "'", "''", "a\nb", "\nb",
+		"a\n\nb'c", "ä", "ä'", "ä ö", "\xff", "a\xffb", "日本", "\u00a0", "a\u0085b", "\u2028", "é\xffé", "x\ty", "*", "a=b", "a:b", "a,b", "\x1b[31m",
+		"'#", "'~a", "a'#", "'{", "\\", "a\\b", "a'\\", "😀", "\U0010ffff", "\ufffd"}
+	for c := 1; c < 256; c++ {
+		if c != '/' {
+			list = append(list, "x"+string([]byte{byte(c)})+"y", string([]byte{byte(c)})+"z", string([]byte{'\'', byte(c)}))
+		}
+	}
+	return list
+}
+
+func TestQuotingIsThatOfLs(t *testing.T) {
+	dir := t.TempDir()
+	made := make(map[string]bool)
+	for _, name := range oddNames() {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		made[name] = true
+	}
+	raw := strings.Split(strings.TrimSuffix(lsTool(t, dir, "-AU", "--zero"), "\x00"), "\x00")
+	if len(raw) != len(made) {
+		t.Fatalf("%d names, made %d", len(raw), len(made))
+	}
+	for _, style := range Styles {
+		// One at a time would be slow: with --zero no style but literal is allowed, so compare whole listings.
+		var want, got strings.Builder
+		want.WriteString(lsTool(t, dir, "-AU", "-1", "--quoting-style="+style))
+		for _, name := range raw {
+			got.WriteString(Quote(style, name) + "\n")
+		}
+		diffLines(t, style, got.String(), want.String())
+	}
+	var got strings.Builder
+	for _, name := range raw {
+		got.WriteString(HideControl(name) + "\n")
+	}
+	diffLines(t, "-q", got.String(), lsTool(t, dir, "-AU", "-1", "-q", "-N"))
+}
+
+// diffLines reports the lines that differ.
+func diffLines(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got == want {
+		return
+	}
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(g), len(w)) {
+		if g[i] != w[i] {
+			t.Errorf("%s: line %d is %q, want %q", what, i, g[i], w[i])
+		}
+	}
+	if len(g) != len(w) {
+		t.Errorf("%s: %d lines, want %d", what, len(g), len(w))
+	}
+}
