@@ -235,8 +235,8 @@ func TestEndUnderLoad(t *testing.T) {
 		<-s.Done()
 		srv.served.Wait()
 		checkHome(t, c)
-		if s.held != 0 {
-			t.Errorf("round %d: %d octets held", round, s.held)
+		if n := s.account.held; n != 0 {
+			t.Errorf("round %d: %d bytes held", round, n)
 		}
 	}
 	if got := budget.Free(); got != 64<<20 {

@@ -1,29 +1,63 @@
-// The Budget: a process-wide bound on the octets that connections hold for chunks.
+// The Budget: a process-wide bound on the bytes that connections hold for chunks.
 
 package rpcrdma
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
-// DefaultBudget is the octets that connections with no Budget of their own share.
+// DefaultBudget is the bytes that connections with no Budget of their own share.
 const DefaultBudget = 256 << 20
 
-// A Budget bounds the octets that all connections of it hold for pulled
-// arguments and for results. What a connection gets hangs on what is free (see
-// fits), so that those who keep what they have leave some for the next.
-type Budget struct {
-	total int64
+// turnTime is how long at most one account is served before all others, and how
+// long all are served alike after that.
+const turnTime = 250 * time.Millisecond
 
-	mu      sync.Mutex
-	free    int64
-	waiting []*Conn // each once, in order of arrival
+// A Budget bounds the bytes that all connections of it hold for pulled
+// arguments and for results. What a connection gets depends on what is free (see
+// fits), so that those who keep what they have leave some for the next.
+//
+// Pulls wait in a line. Without more, small requests would take what comes back
+// before there is ever enough for a large one. So the first in line that holds
+// nothing yet gets a turn, in which nobody else is given anything. A turn ends
+// when the account has been served, and after turnTime at the latest: those that
+// hold the rest may hold it for long, for their disk is hung, and the others do
+// not wait for that disk too.
+//
+//	        somebody who holds nothing waits
+//	open ───────────────────────────────────► turn
+//	 ▲                                          │ it is served, it leaves, or turnTime
+//	 └──────── turnTime ──────── rest ◄─────────┘
+//
+// In open and in rest all are served that fit, in order of arrival.
+type Budget struct {
+	total int64 // set once
+
+	mu    sync.Mutex // guards all that follows, and the accounts; no callback runs under it
+	free  int64
+	line  []*account  // who wait for bytes, in order of arrival
+	turn  *account    // of line; nil unless the state is turn
+	timer *time.Timer // ends a turn, or a rest; nil while open
+}
+
+// An account is what one connection holds of a Budget. Its Budget's lock guards it.
+type account struct {
+	budget *Budget
+	served func(n int64) // called, with no lock held, when the n bytes waited for have been taken; set once
+
+	held  int64
+	want  int64    // what it waits for, and then what it is served with
+	waits bool     // it is in line
+	next  *account // in a list of those to be told
 }
 
 var defaultBudget = NewBudget(DefaultBudget)
 
-// NewBudget returns a Budget of that many octets.
-func NewBudget(octets int64) *Budget { return &Budget{total: octets, free: octets} }
+// NewBudget returns a Budget of that many bytes.
+func NewBudget(bytes int64) *Budget { return &Budget{total: bytes, free: bytes} }
 
-// Free is the number of octets that nobody holds at this moment.
+// Free is the number of bytes that nobody holds at this moment.
 func (b *Budget) Free() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -34,13 +68,13 @@ func (b *Budget) Free() int64 {
 func (b *Budget) Total() int64 { return b.total }
 
 // greedy is how many times what a connection holds it has to leave free, when
-// others hold some too and it wants more than a first helping.
+// others hold some too and it wants more than its first bytes.
 const greedy = 16
 
-// fits says whether a connection that holds so many octets may have n more. Who
-// is alone may have half of all, or one call of any size. Beside others the first
-// helping may be as much as it leaves, and further ones are small beside what
-// they leave. So many that keep what they have do not starve the next.
+// fits reports whether a connection that holds some bytes may have n more. One
+// that is alone may have half of all, or one call of any size. Beside others the
+// first request may be as much as it leaves, and further ones are small beside what
+// they leave. Any number that keep what they have do not starve the next.
 // The caller holds mu.
 func (b *Budget) fits(held, n int64) bool {
 	left, alone := b.free-n, b.free+held == b.total
@@ -65,57 +99,130 @@ func (b *Budget) largest() int64 {
 	return n
 }
 
-// take takes n octets for a connection that holds some, or says that they are
-// not there for it.
-func (b *Budget) take(held, n int64) bool {
+// open returns an empty account. served is called once for each takeOrWait that
+// returned false, unless the account is closed before that.
+func (b *Budget) open(served func(n int64)) *account { return &account{budget: b, served: served} }
+
+// take takes n bytes, or reports that they are not there for this account now.
+func (a *account) take(n int64) bool {
+	b := a.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.fits(held, n) {
+	return b.take(a, n)
+}
+
+func (b *Budget) take(a *account, n int64) bool {
+	if b.turn != nil && b.turn != a || !b.fits(a.held, n) {
 		return false
 	}
 	b.free -= n
+	a.held += n
 	return true
 }
 
-// takeOrWait is take for pulls, which wait for their turn: when the octets are
-// not there, c.runPulls is called once some have come back.
-// The caller holds Conn.mu.
-func (b *Budget) takeOrWait(c *Conn, n int64) bool {
+// takeOrWait is take for pulls: when it returns false the account stands in line,
+// and served is called when the bytes are its own. It is not called again before.
+func (a *account) takeOrWait(n int64) bool {
+	b := a.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.fits(c.held, n) {
-		b.free -= n
+	if b.take(a, n) {
 		return true
 	}
-	for _, w := range b.waiting {
-		if w == c {
-			return false
-		}
-	}
-	b.waiting = append(b.waiting, c)
+	a.want, a.waits = n, true
+	b.line = append(b.line, a)
+	b.startTurn()
 	return false
 }
 
-// give returns n octets and lets the connections that wait try again.
-func (b *Budget) give(n int64) {
+// give returns n bytes.
+func (a *account) give(n int64) {
+	b := a.budget
 	b.mu.Lock()
 	b.free += n
-	woken := b.waiting
-	b.waiting = nil
+	a.held -= n
+	b.serve()
+}
+
+// close takes the account out of the line. What it holds is still to be given back.
+func (a *account) close() {
+	b := a.budget
+	b.mu.Lock()
+	if a.waits {
+		b.leave(a)
+	}
+	b.serve()
+}
+
+// serve gives what is free to those in line. It is entered with mu locked and
+// returns with mu unlocked.
+func (b *Budget) serve() {
+	var first *account
+	last := &first
+	for i := 0; i < len(b.line); {
+		a := b.line[i]
+		if !b.take(a, a.want) {
+			i++
+			continue
+		}
+		b.leave(a)
+		*last, last = a, &a.next
+	}
+	b.startTurn()
 	b.mu.Unlock()
-	for _, c := range woken {
-		c.runPulls()
+	for a := first; a != nil; {
+		next, n := a.next, a.want // which the account can have changed when it has been told
+		a.next = nil
+		a.served(n)
+		a = next
 	}
 }
 
-// forget drops a connection that has ended.
-func (b *Budget) forget(c *Conn) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i, w := range b.waiting {
-		if w == c {
-			b.waiting = append(b.waiting[:i], b.waiting[i+1:]...)
+// leave takes an account out of the line, which ends its turn. The caller holds mu.
+func (b *Budget) leave(a *account) {
+	a.waits = false
+	for i := range b.line {
+		if b.line[i] == a {
+			b.line = append(b.line[:i], b.line[i+1:]...)
+			break
+		}
+	}
+	if b.turn == a {
+		b.timer.Stop()
+		b.rest()
+	}
+}
+
+// startTurn begins the turn of the first in line that holds nothing. The caller holds mu.
+func (b *Budget) startTurn() {
+	if b.timer != nil {
+		return
+	}
+	for _, a := range b.line {
+		if a.held == 0 {
+			b.turn = a
+			b.after(b.rest)
 			return
 		}
 	}
+}
+
+// rest ends a turn. The caller holds mu.
+func (b *Budget) rest() {
+	b.turn = nil
+	b.after(func() { b.timer = nil })
+}
+
+// after does what is next when turnTime is over, unless the timer is another by
+// then, and serves who fits. The caller holds mu.
+func (b *Budget) after(next func()) {
+	var mine *time.Timer
+	mine = time.AfterFunc(turnTime, func() {
+		b.mu.Lock()
+		if b.timer == mine {
+			next()
+		}
+		b.serve()
+	})
+	b.timer = mine
 }

@@ -30,7 +30,7 @@ const (
 // (RFC 8167): the direction word of each message says which of the two it is for.
 // Its methods may be called from any goroutine; Close not from ServeRPC.
 //
-// Lock order: blockMu, Conn.mu, Budget.mu. No Handler is called, and nothing is
+// Lock order: sendLine.mu, Conn.mu, Budget.mu. No Handler is called, and nothing is
 // posted, with Conn.mu held.
 type Conn struct {
 	// Set once, before the connection lives.
@@ -38,12 +38,15 @@ type Conn struct {
 	cq      *rnic.CQ
 	qp      *rnic.QP
 	cfg     Config
-	budget  *Budget
+	account *account         // what the responder holds of cfg.Budget
 	buffers *rnic.BufferPool // of receives, and of the streams of replies
 	private PrivateData      // ours
 	client  netip.Addr       // whose calls are remembered in cfg.Fatal
 	kill    chan struct{}
 	done    chan struct{}
+
+	calling    sync.Once // posts the receives for replies
+	callingErr error     // why that failed; written by calling
 
 	thrOnce sync.Once
 	thr     Thresholds
@@ -62,16 +65,13 @@ type Conn struct {
 	pending   pendingCalls
 	calls     []*Call // all of them, by index
 	idle      *Call   // those to use again
-	calling   bool    // receives for replies are posted
 	abandoned int     // calls that hold a credit though Do has given up on them
 	answers   int64   // calls that were answered
 	responder
 	written suspects // STags of late
 	grant   grants
 
-	blockMu  sync.Mutex   // guards blocked; held while it is posted again
-	blocked  []*Request   // work that found the send queue full, in order
-	nblocked atomic.Int32 // its length, to look at without the lock
+	line sendLine // has a lock of its own
 }
 
 // A recvCtx is one receive and its place in Conn.recvs. It is posted, or it
@@ -143,7 +143,6 @@ func newConn(dev *rnic.Device, cfg Config) (*Conn, error) {
 	c := &Conn{
 		pd:      dev.AllocPD(), // of its own: so its STags are this stream's alone
 		cfg:     cfg,
-		budget:  cfg.Budget,
 		buffers: receiveBuffers(max(cfg.InlineSize, DefaultInlineSize)), // Linux sends that much whatever it was told
 		private: PrivateData{RemoteInvalidate: true, SendSize: cfg.InlineSize, RecvSize: cfg.InlineSize},
 		kill:    make(chan struct{}, 1),
@@ -151,6 +150,7 @@ func newConn(dev *rnic.Device, cfg Config) (*Conn, error) {
 		credits: newCredits(cfg.Credits),
 		grant:   newGrants(cfg.Credits),
 	}
+	c.account = cfg.Budget.open(c.budgetServed)
 	c.pending.init(cfg.Credits)
 	sq, rq := c.depths()
 	c.cq = dev.NewCQ(sq + rq)
@@ -233,7 +233,7 @@ func (c *Conn) onCompletions() {
 		for i := range c.wcs[:n] {
 			c.complete(&c.wcs[i])
 		}
-		c.retryBlocked()
+		c.postWaiting()
 	}
 }
 
@@ -312,8 +312,8 @@ func (c *Conn) teardown() {
 	c.fail(c.qp.Err())
 	c.qp.Close()
 	c.blameWritten()
-	c.failCalls()
 	c.dropRequests()
+	c.failCalls()
 	close(c.done)
 }
 
@@ -361,9 +361,6 @@ func (c *Conn) LocalAddr() net.Addr { return c.qp.LocalAddr() }
 
 // postError maps what PostSend says of a connection that has ended.
 func (c *Conn) postError(err error) error {
-	if errors.Is(err, rnic.ErrSQFull) {
-		return err
-	}
 	if cause := c.Err(); cause != nil {
 		return cause
 	}

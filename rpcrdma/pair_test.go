@@ -365,8 +365,8 @@ func checkHome(t *testing.T, conns ...*Conn) {
 	t.Helper()
 	for _, c := range conns {
 		c.mu.Lock()
-		if c.held != 0 || c.serving != 0 || c.pending.n != 0 || c.credits.inflight != 0 {
-			t.Errorf("held %d serving %d pending %d inflight %d", c.held, c.serving, c.pending.n, c.credits.inflight)
+		if c.account.held != 0 || c.serving != 0 || c.pending.n != 0 || c.credits.inflight != 0 {
+			t.Errorf("held %d serving %d pending %d inflight %d", c.account.held, c.serving, c.pending.n, c.credits.inflight)
 		}
 		c.mu.Unlock()
 	}

@@ -14,9 +14,9 @@ func (c *Conn) queuePull(r *Request) {
 	c.runPulls()
 }
 
-// runPulls starts the pulls for which there is budget, in order of arrival. A
-// connection holds at most its share; what does not fit waits, bounded by the
-// credits, until home or Budget.give calls again. No lock may be held.
+// runPulls starts the pulls for which there is budget, in order of arrival. The
+// first that has to wait stands in the Budget's line, the others of this
+// connection after it; the credits bound how many. No lock may be held.
 func (c *Conn) runPulls() {
 	for r := c.nextPull(); r != nil; r = c.nextPull() {
 		r.startPull()
@@ -28,23 +28,44 @@ func (c *Conn) runPulls() {
 func (c *Conn) nextPull() *Request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.pulls) == 0 || c.ended {
+	if len(c.pulls) == 0 || c.pullWaits || c.ended {
 		return nil
 	}
+	if !c.account.takeOrWait(c.pulls[0].pullSize()) {
+		c.pullWaits = true
+		return nil
+	}
+	return c.popPull()
+}
+
+// popPull takes the first call in line out of it, whose budget has been taken. The
+// caller holds mu.
+func (c *Conn) popPull() *Request {
 	r := c.pulls[0]
-	n := bufferSize(int(r.pullLen()))
-	if !c.budget.takeOrWait(c, n) {
-		return nil
-	}
-	c.held += n
-	r.octets += n
+	r.octets += r.pullSize()
 	c.pulls = append(c.pulls[:0], c.pulls[1:]...)
 	return r
 }
 
+// budgetServed goes on with the pull that waited: its budget has been taken. It is
+// where the Budget calls.
+func (c *Conn) budgetServed(n int64) {
+	c.mu.Lock()
+	c.pullWaits = false
+	if c.ended { // dropRequests has the pull already
+		c.mu.Unlock()
+		c.account.give(n)
+		return
+	}
+	r := c.popPull()
+	c.mu.Unlock()
+	r.startPull()
+	c.runPulls()
+}
+
 // maxPull is the most octets that one call's Read chunks may have: what is
 // configured, and what the Budget can ever give.
-func (c *Conn) maxPull() int { return int(min(int64(c.cfg.MaxPull), c.budget.largest())) }
+func (c *Conn) maxPull() int { return int(min(int64(c.cfg.MaxPull), c.cfg.Budget.largest())) }
 
 // pullLen is the octets of all Read chunks of the call.
 func (r *Request) pullLen() (n uint64) {
@@ -53,6 +74,9 @@ func (r *Request) pullLen() (n uint64) {
 	}
 	return n
 }
+
+// pullSize is what the call's pull counts in the Budget.
+func (r *Request) pullSize() int64 { return bufferSize(int(r.pullLen())) }
 
 // startPull registers a sink for all Read chunks of the call and posts one RDMA
 // Read for each segment. The last one, with its completion, stands for all.

@@ -3,8 +3,6 @@
 package rpcrdma
 
 import (
-	"errors"
-
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
@@ -149,48 +147,10 @@ func (r *Request) answer() error {
 // take the work it is of no more use, and is closed (R8166-169).
 func (r *Request) post() error {
 	c := r.c
-	c.posted.Add(1)
-	err := c.qp.PostSend(r.wrs...)
+	err := c.post(sendWork{request: r})
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, rnic.ErrSQFull) {
-		c.blockMu.Lock()
-		c.blocked = append(c.blocked, r)
-		c.nblocked.Add(1)
-		c.blockMu.Unlock()
-		c.retryBlocked()
-		return nil
-	}
-	c.posted.Add(-1)
 	c.fail(c.cause(err))
 	return c.Err()
-}
-
-// retryBlocked posts what found the send queue full. Every batch ends in a
-// completion, after which this is called, so nothing is left behind.
-func (c *Conn) retryBlocked() {
-	if c.nblocked.Load() == 0 {
-		return
-	}
-	var lost []*Request
-	c.blockMu.Lock()
-	for len(c.blocked) > 0 {
-		r := c.blocked[0]
-		err := c.qp.PostSend(r.wrs...)
-		if errors.Is(err, rnic.ErrSQFull) {
-			break
-		}
-		if err != nil {
-			c.posted.Add(-1)
-			lost = append(lost, r)
-		}
-		c.blocked[0] = nil
-		c.blocked = c.blocked[1:]
-		c.nblocked.Add(-1)
-	}
-	c.blockMu.Unlock()
-	for _, r := range lost {
-		r.lose()
-	}
 }

@@ -13,16 +13,12 @@ import (
 )
 
 // startCalling posts the receives for replies, one for each credit that we may
-// use, before the first call (R8166-028).
+// use, before the first call (R8166-028). Calls that are made at the same time wait
+// until they are posted: once one of them is answered, as many may leave as the
+// peer grants.
 func (c *Conn) startCalling() error {
-	c.mu.Lock()
-	first := !c.calling
-	c.calling = true
-	c.mu.Unlock()
-	if !first {
-		return nil
-	}
-	return c.addReceives(c.cfg.Credits)
+	c.calling.Do(func() { c.callingErr = c.addReceives(c.cfg.Credits) })
+	return c.callingErr
 }
 
 // Do sends the call when a credit is free and waits for the reply. When it
@@ -143,9 +139,7 @@ func (c *Conn) send(k *Call) error {
 		return err
 	}
 	k.wr[0] = rnic.SendWR{ID: k.id, Op: rnic.OpSend, SGL: k.sgl}
-	c.posted.Add(1)
-	if err := c.qp.PostSend(k.wr[:]...); err != nil {
-		c.posted.Add(-1)
+	if err := c.post(sendWork{call: k}); err != nil {
 		return c.unsend(k, err)
 	}
 	return nil
@@ -168,6 +162,25 @@ func (c *Conn) unsend(k *Call, err error) error {
 	return c.postError(err)
 }
 
+// callLost ends a call that waited for the send queue and could not be posted. It
+// does nothing when the end of the connection was first: then the call may be
+// somebody else's by now. The caller holds sendLine.mu.
+func (c *Conn) callLost(k *Call, err error) {
+	err = c.postError(err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k.sent || c.pending.find(k.xid) != k && !k.answered {
+		return
+	}
+	k.sent = true
+	if !k.answered {
+		k.err = err
+		c.answer(k)
+		return
+	}
+	k.wake()
+}
+
 // callSent notes that the RNIC has let go of the send buffers of a call.
 func (c *Conn) callSent(index int) {
 	c.mu.Lock()
@@ -179,8 +192,22 @@ func (c *Conn) callSent(index int) {
 
 // giveUp ends the wait for a reply. It returns false when the answer came in after
 // all. It waits until the call has left, for its octets are the caller's; a
-// connection that is stuck is closed for that.
+// connection that is stuck is closed for that. A call that has not been posted yet
+// is withdrawn.
 func (c *Conn) giveUp(k *Call) bool {
+	if c.line.withdraw(k) {
+		c.posted.Add(-1)
+		c.mu.Lock()
+		k.sent, k.awaited = true, awaitNothing
+		c.pending.take(k)
+		select {
+		case <-k.done: // the connection has ended meanwhile
+		default:
+		}
+		c.mu.Unlock()
+		k.invalidate()
+		return true
+	}
 	c.mu.Lock()
 	if k.awaited == awaitReply && !k.sent {
 		k.awaited = awaitSent

@@ -21,13 +21,13 @@ type Handler interface {
 
 // responder is the responder's part of a Conn. Conn.mu guards it.
 type responder struct {
-	requests []*Request // all of them, by index
-	idleReqs *Request
-	serving  int        // calls taken in and not yet answered
-	backlog  []*recvCtx // calls that wait for a Request
-	pulls    []*Request // calls that wait for budget, in order
-	held     int64      // octets of the Budget that the connection holds
-	ended    bool
+	requests  []*Request // all of them, by index
+	idleReqs  *Request
+	serving   int        // calls taken in and not yet answered
+	backlog   []*recvCtx // calls that wait for a Request
+	pulls     []*Request // calls that wait for budget, in order
+	pullWaits bool       // the first of pulls stands in the Budget's line
+	ended     bool
 }
 
 // A Request is one inbound RPC call, its Read chunks pulled already.
@@ -70,24 +70,13 @@ func (r *Request) Scratch() []byte { return r.scratch[:0:r.c.cfg.InlineSize] }
 // Buffer returns n octets for a result item, valid until the reply has left. It
 // fails (nil) when the budget is spent. Contents are not zeroed.
 func (r *Request) Buffer(n int) []byte {
-	if n < 0 || !r.c.reserve(r, bufferSize(n)) {
+	if n < 0 || !r.c.account.take(bufferSize(n)) {
 		return nil
 	}
+	r.octets += bufferSize(n)
 	f := getBuffer(n)
 	r.results = append(r.results, f)
 	return f.b[:n:n]
-}
-
-// reserve takes octets of the Budget for r, unless the connection's share is used up.
-func (c *Conn) reserve(r *Request, n int64) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.budget.take(c.held, n) {
-		return false
-	}
-	c.held += n
-	r.octets += n
-	return true
 }
 
 // getRequest takes an idle Request, makes one, or returns nil when too many
@@ -246,7 +235,6 @@ func (c *Conn) home(r *Request) {
 
 	c.mu.Lock()
 	c.grant.heard(r, false)
-	c.held -= octets
 	ended := c.ended
 	var recv *recvCtx
 	if len(c.backlog) > 0 && !ended {
@@ -255,17 +243,13 @@ func (c *Conn) home(r *Request) {
 	} else if !ended {
 		r.next, c.idleReqs = c.idleReqs, r
 	}
-	more := len(c.pulls) > 0 && !ended
 	c.mu.Unlock()
 
 	if octets > 0 {
-		c.budget.give(octets)
+		c.account.give(octets)
 	}
 	if ended && r.pullMR != nil {
 		r.pullMR.Dereg()
-	}
-	if more {
-		c.runPulls()
 	}
 	if recv != nil {
 		r.recv, r.scratch = recv, c.buffers.Get()
@@ -286,10 +270,7 @@ func (c *Conn) replySent(index int, ok bool) {
 // dropRequests lets go of the calls that nobody serves yet when the connection
 // has ended. Those that the Handler has come home when it ends them.
 func (c *Conn) dropRequests() {
-	c.blockMu.Lock()
-	waiting := c.blocked
-	c.blocked = nil
-	c.blockMu.Unlock()
+	waiting := c.line.empty()
 	c.mu.Lock()
 	c.ended = true
 	waiting = append(waiting, c.pulls...)
@@ -300,7 +281,7 @@ func (c *Conn) dropRequests() {
 	call := c.idle
 	c.idle = nil
 	c.mu.Unlock()
-	c.budget.forget(c)
+	c.account.close()
 	for ; call != nil; call = call.nextIdle {
 		call.deregister()
 	}
