@@ -116,18 +116,18 @@ func (b *badDisk) Sync(Ref, bool) error { return b.err }
 func TestFailedSync(t *testing.T) {
 	disk := &badDisk{}
 	s := &Server{sync: true}
-	s.newVerifier()
 	o := object{x: &export{fs: disk}}
-	v := s.verifier()
-	if err := s.stable(o.x, &o.ref, false); err != nil || s.verifier() != v {
+	o.x.written.renew()
+	v := o.x.written.get()
+	if err := o.x.stable(&o.ref, false); err != nil || o.x.written.get() != v {
 		t.Errorf("a good Sync: %v", err)
 	}
 	disk.err = syscall.EIO
-	if err := s.stable(o.x, &o.ref, true); status(err) != nfs3.ErrIO || s.verifier() == v {
-		t.Errorf("a failed Sync: %v, new verifier: %v", err, s.verifier() != v)
+	if err := o.x.stable(&o.ref, true); status(err) != nfs3.ErrIO || o.x.written.get() == v {
+		t.Errorf("a failed Sync: %v, new verifier: %v", err, o.x.written.get() != v)
 	}
-	v = s.verifier()
-	if err := s.settle(nil, o.x, &o.ref); status(err) != nfs3.ErrIO || s.verifier() == v {
+	v = o.x.written.get()
+	if err := s.settle(nil, o.x, &o.ref); status(err) != nfs3.ErrIO || o.x.written.get() == v {
 		t.Errorf("a failed Sync of names: %v", err)
 	}
 	if err := s.settle(ErrStale, o.x, &o.ref); err != ErrStale {

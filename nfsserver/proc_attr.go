@@ -35,11 +35,10 @@ func (s *Server) setattr(c *transport.Call) error {
 	o, err := s.open(&a.FH)
 	if err == nil {
 		w := s.who(c)
-		mu := s.locks.of(&o.ref)
-		mu.Lock()
+		lock := o.x.locks.lock(&o.ref)
 		err = s.doSetattr(&o, &w, &a, &res.Wcc.Before)
 		res.Wcc.After = o.post()
-		mu.Unlock()
+		o.x.locks.unlock(lock)
 		err = s.settle(err, o.x, &o.ref)
 	}
 	res.Status = status(err)
@@ -79,7 +78,7 @@ func (s *Server) settle(err error, x *export, changed ...*Ref) error {
 		return err
 	}
 	for _, r := range changed {
-		if err := s.stable(x, r, false); err != nil && status(err) != nfs3.ErrStale {
+		if err := x.stable(r, false); err != nil && status(err) != nfs3.ErrStale {
 			return err
 		}
 	}

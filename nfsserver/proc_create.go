@@ -27,13 +27,12 @@ func (s *Server) make(c *transport.Call, where *nfs3.DirOpArgs, sattr *nfs3.Satt
 		m := making{dir: o, who: s.who(c)}
 		var r Ref
 		var at Attr
-		mu := s.locks.of(&o.ref)
-		mu.Lock()
+		lock := o.x.locks.lock(&o.ref)
 		if err = m.begin(where.Name, sattr, &res.DirWcc.Before); err == nil {
 			r, at, err = do(&m)
 		}
 		res.DirWcc.After = o.post()
-		mu.Unlock()
+		o.x.locks.unlock(lock)
 		if err = s.settle(err, o.x, &r, &o.ref); err == nil {
 			res.FH, res.Attr = s.postOpFH(o.x, &r), postOp(&at)
 		}

@@ -40,11 +40,10 @@ func (s *Server) unlink(c *transport.Call, isDir bool) error {
 	o, err := s.open(&a.Dir)
 	if err == nil {
 		w := s.who(c)
-		mu := s.locks.of(&o.ref)
-		mu.Lock()
+		lock := o.x.locks.lock(&o.ref)
 		err = o.unlink(&w, a.Name, isDir, &res.Wcc.Before)
 		res.Wcc.After = o.post()
-		mu.Unlock()
+		o.x.locks.unlock(lock)
 		err = s.settle(err, o.x, &o.ref)
 	}
 	res.Status = status(err)
@@ -78,24 +77,36 @@ func (s *Server) rename(c *transport.Call) error {
 		return err
 	}
 	var res nfs3.RenameRes
-	from, err := s.open(&a.From.Dir)
-	to, err2 := s.open(&a.To.Dir)
-	if err == nil {
-		err = err2
-	}
+	from, to, err := s.openPair(&a.From.Dir, &a.To.Dir)
 	if err == nil {
 		w := s.who(c)
-		unlock := s.locks.pair(&from.ref, &to.ref)
+		unlock := from.x.locks.pair(&from.ref, &to.ref)
 		err = rename(&from, &to, &w, &a, &res)
 		res.FromWcc.After, res.ToWcc.After = from.post(), to.post()
 		unlock()
 		err = s.settle(err, from.x, &to.ref, &from.ref)
 	} else {
-		res.FromWcc.After, res.ToWcc.After = from.post(), to.post()
+		res.FromWcc.After = from.post()
 	}
 	res.Status = status(err)
 	res.EncodeXDR(c.Res)
 	return nil
+}
+
+// openPair finds the two objects of a RENAME or LINK, which must be of one export. The
+// call has a worker of the first one's export (place), so nothing is asked of the file system
+// of another: on an error, b is not to be used, and a only if its handle was good.
+func (s *Server) openPair(first, second *nfs3.FH) (a, b object, err error) {
+	if a, err = s.open(first); err != nil {
+		return object{}, object{}, err
+	}
+	if b, err = s.open(second); err == nil && a.x != b.x {
+		err = nfs3.ErrXDev
+	}
+	if err != nil {
+		b = object{}
+	}
+	return a, b, err
 }
 
 // rename does RENAME under the locks of both directories.
@@ -107,8 +118,6 @@ func rename(from, to *object, w *Cred, a *nfs3.RenameArgs, res *nfs3.RenameRes) 
 		return err
 	case err2 != nil:
 		return err2
-	case from.x != to.x:
-		return nfs3.ErrXDev
 	case dots(a.From.Name) || dots(a.To.Name):
 		return nfs3.ErrInval // RFC 1813 §3.3.14
 	}
@@ -123,20 +132,13 @@ func (s *Server) link(c *transport.Call) error {
 		return err
 	}
 	var res nfs3.LinkRes
-	o, err := s.open(&a.FH)
-	dir, err2 := s.open(&a.Link.Dir)
+	o, dir, err := s.openPair(&a.FH, &a.Link.Dir)
 	if err == nil {
-		err = err2
-	}
-	if dir.x != nil {
 		w := s.who(c)
-		mu := s.locks.of(&dir.ref)
-		mu.Lock()
-		if err == nil {
-			err = link(&o, &dir, &w, a.Link.Name, &res.DirWcc.Before)
-		}
+		lock := dir.x.locks.lock(&dir.ref)
+		err = link(&o, &dir, &w, a.Link.Name, &res.DirWcc.Before)
 		res.DirWcc.After = dir.post()
-		mu.Unlock()
+		dir.x.locks.unlock(lock)
 		err = s.settle(err, dir.x, &dir.ref, &o.ref)
 	}
 	res.Attr = o.post()
@@ -154,8 +156,6 @@ func link(o, dir *object, w *Cred, name []byte, before *nfs3.PreOpAttr) error {
 	switch {
 	case err != nil:
 		return err
-	case o.x != dir.x:
-		return nfs3.ErrXDev
 	case dots(name):
 		return nfs3.ErrExist
 	case at.Type == TypeDir:

@@ -33,24 +33,23 @@ const writeTries = 3
 // writeStable does WRITE and brings the data to where the client wants it.
 func (s *Server) writeStable(o *object, w *Cred, a *nfs3.WriteArgs, res *nfs3.WriteRes) error {
 	for range writeTries {
-		res.Verf = s.verifier() // before the data: if it changes meanwhile the client sends again
-		mu := s.locks.of(&o.ref)
-		mu.Lock()
+		res.Verf = o.x.written.get() // before the data: if it changes meanwhile the client sends again
+		lock := o.x.locks.lock(&o.ref)
 		var err error
 		res.Count, err = s.doWrite(o, w, a, &res.Wcc.Before)
 		res.Wcc.After = o.post()
-		mu.Unlock()
+		o.x.locks.unlock(lock)
 		if err != nil || a.Stable == nfs3.Unstable {
 			return err
 		}
 		res.Committed = a.Stable
-		if err := s.stable(o.x, &o.ref, a.Stable == nfs3.DataSync); err != nil {
+		if err := o.x.stable(&o.ref, a.Stable == nfs3.DataSync); err != nil {
 			return err
 		}
-		if res.Verf == s.verifier() {
+		if res.Verf == o.x.written.get() {
 			return nil
 		}
-		// A sync of somebody else has failed since, and may have lost these octets too.
+		// A sync of another call on this export has failed since, and may have lost these octets too.
 	}
 	return nfs3.ErrIO
 }
@@ -109,10 +108,10 @@ func (s *Server) doCommit(o *object, res *nfs3.CommitRes) error {
 	case o.x.readOnly:
 		return nfs3.ErrROFS
 	}
-	if err := s.stable(o.x, &o.ref, false); err != nil {
+	if err := o.x.stable(&o.ref, false); err != nil {
 		return err
 	}
-	res.Verf = s.verifier() // after: a sync that failed before ours has lost what ours did not find
+	res.Verf = o.x.written.get() // after: a sync that failed before ours has lost what ours did not find
 	res.Wcc.After = o.post()
 	return nil
 }

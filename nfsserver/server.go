@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"path"
 	"strings"
-	"sync/atomic"
 
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -62,16 +61,15 @@ type Server struct {
 	squash  Squash
 	sync    bool
 
-	verf   atomic.Uint64 // write verifier
-	locks  lockTable
-	syncs  syncTable
 	mounts mountTable
 	groups groupTable
 	log    transport.RateLog
 }
 
-// An export is an Export as the procedures use it.
+// An export is an Export as the procedures use it. Whatever a call holds while its file
+// system keeps it waiting belongs to one export.
 type export struct {
+	// Set once.
 	id       uint32
 	name     string
 	fs       FS
@@ -79,6 +77,10 @@ type export struct {
 	info     Info
 	verf     nfs3.Verf // of directory cookies
 	readOnly bool
+
+	written writeVerifier
+	locks   lockTable
+	syncs   syncTable
 }
 
 // New returns a Server of the exports. It starts nothing: serve its Programs.
@@ -96,7 +98,6 @@ func New(o Options) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.newVerifier()
 	return s, nil
 }
 
@@ -110,6 +111,7 @@ func (s *Server) add(e Export) error {
 	if other := s.byID[x.id]; other != nil {
 		return fmt.Errorf("export name %q is too like %q: choose another", e.Name, other.name)
 	}
+	x.written.renew()
 	s.byID[x.id] = x
 	s.exports = append(s.exports, x)
 	return nil
@@ -118,20 +120,6 @@ func (s *Server) add(e Export) error {
 // exportID is the number of an export in handles: the same in each run.
 func exportID(name string) uint32 {
 	return uint32(sipKey{}.sum([]byte(name)))
-}
-
-// newVerifier changes the write verifier: clients send again what they have
-// written and not committed (RFC 1813 §3.3.7). It happens with each start, and
-// when stable storage has failed us.
-func (s *Server) newVerifier() {
-	var b [8]byte
-	rand.Read(b[:])
-	s.verf.Store(binary.BigEndian.Uint64(b[:]))
-}
-
-func (s *Server) verifier() (v nfs3.Verf) {
-	binary.BigEndian.PutUint64(v[:], s.verf.Load())
-	return v
 }
 
 // Programs returns the programs to serve: NFS and MOUNT.

@@ -15,13 +15,8 @@ import (
 // together, and share its error; that also makes fewer syncs.
 type syncTable struct {
 	mu   sync.Mutex
-	busy map[syncKey]*syncing
+	busy map[Ref]*syncing
 	free []*syncing // some to use again
-}
-
-type syncKey struct {
-	x   *export
-	ref Ref
 }
 
 // A syncing is an object with calls that sync it; syncTable.mu guards it.
@@ -39,7 +34,7 @@ const spareSyncs = 64
 
 // sync has run called for key at least once after it was itself called, and
 // returns its error. dataOnly is false for run when any of those that share it wants more.
-func (t *syncTable) sync(key syncKey, dataOnly bool, run func(dataOnly bool) error) error {
+func (t *syncTable) sync(key Ref, dataOnly bool, run func(dataOnly bool) error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.enter(key)
@@ -78,7 +73,7 @@ func (t *syncTable) lead(s *syncing, run func(dataOnly bool) error) {
 	err = run(dataOnly)
 }
 
-func (t *syncTable) enter(key syncKey) *syncing {
+func (t *syncTable) enter(key Ref) *syncing {
 	s := t.busy[key]
 	if s == nil {
 		if n := len(t.free); n > 0 {
@@ -88,7 +83,7 @@ func (t *syncTable) enter(key syncKey) *syncing {
 			s.ended.L = &t.mu
 		}
 		if t.busy == nil {
-			t.busy = map[syncKey]*syncing{}
+			t.busy = map[Ref]*syncing{}
 		}
 		t.busy[key] = s
 	}
@@ -96,7 +91,7 @@ func (t *syncTable) enter(key syncKey) *syncing {
 	return s
 }
 
-func (t *syncTable) leave(key syncKey, s *syncing) {
+func (t *syncTable) leave(key Ref, s *syncing) {
 	if s.calls--; s.calls > 0 {
 		return
 	}
@@ -111,11 +106,11 @@ func (t *syncTable) leave(key syncKey, s *syncing) {
 // other writes were told is safe until COMMIT, whoever wrote it: a new verifier
 // makes them send it again. It stands before any call that shared the sync, or
 // came later, hears how its own went.
-func (s *Server) stable(x *export, r *Ref, dataOnly bool) error {
-	return s.syncs.sync(syncKey{x, *r}, dataOnly, func(dataOnly bool) error {
+func (x *export) stable(r *Ref, dataOnly bool) error {
+	return x.syncs.sync(*r, dataOnly, func(dataOnly bool) error {
 		err := x.fs.Sync(*r, dataOnly)
 		if err != nil && status(err) != nfs3.ErrStale {
-			s.newVerifier()
+			x.written.renew()
 		}
 		return err
 	})

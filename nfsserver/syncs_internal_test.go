@@ -14,7 +14,7 @@ import (
 // attributes too when one of them wants that.
 func TestSyncsAreShared(t *testing.T) {
 	var tab syncTable
-	key := syncKey{ref: Ref{n: 20}}
+	key := Ref{n: 20}
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -60,9 +60,9 @@ func TestSyncPanics(t *testing.T) {
 	var tab syncTable
 	func() {
 		defer func() { recover() }()
-		tab.sync(syncKey{}, true, func(bool) error { panic("disk") })
+		tab.sync(Ref{}, true, func(bool) error { panic("disk") })
 	}()
-	if err := tab.sync(syncKey{}, true, func(bool) error { return nil }); err != nil || len(tab.busy) != 0 {
+	if err := tab.sync(Ref{}, true, func(bool) error { return nil }); err != nil || len(tab.busy) != 0 {
 		t.Errorf("%v", err)
 	}
 }
