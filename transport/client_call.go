@@ -43,6 +43,7 @@ func newOutCallPool() *sync.Pool {
 		k.expired = time.NewTimer(time.Hour)
 		k.expired.Stop()
 		k.tcp.ready = make(chan struct{}, 1)
+		k.tcp.turn = make(chan struct{}, 1)
 		return k
 	}}
 }

@@ -38,46 +38,42 @@ func DialTCP(ctx context.Context, addr string, cfg ClientConfig) (*Client, error
 	return c.connectFirst(ctx)
 }
 
-// Where an outCall is with respect to the one who writes.
-const (
-	callIdle    = iota // nobody else knows of it
-	callQueued         // in out
-	callWriting        // somebody writes it
-)
-
 // A tcpCall is what an attempt over TCP keeps. The fields are guarded by the
 // link's mu until ready has been received.
 type tcpCall struct {
 	ready chan struct{}   // rec or err is set
+	turn  chan struct{}   // the link's writer is this call from now on
 	ctx   context.Context // of the attempt
 	rec   *octets
 	err   error
-	state int
-	buf   *octets
+	state writeState
+	buf   *octets // holds the stream of the call
+	size  int     // bytes of the record
 	mark  [markLen]byte
 }
 
-// A tcpLink is one TCP connection of a Client. The caller writes its own call,
-// and those of others that came while it was writing; one goroutine reads.
+// A tcpLink is one TCP connection of a Client. Callers write, one at a time, see
+// client_tcpwrite.go; one goroutine reads. What is sent and received needs no
+// goroutine of its own on the way of a call but that one.
 type tcpLink struct {
 	nc    net.Conn
-	limit time.Duration // for one write
+	limit time.Duration // how long the server may take no bytes
 	rd    *recordReader
 	wg    sync.WaitGroup
 
+	// mu guards these. It is never held while the socket is read or written.
 	mu      sync.Mutex
-	wrote   sync.Cond // a batch has been written
-	pending map[uint32]*outCall
-	out     []*outCall
-	spare   []*outCall
-	writing bool
-	err     error // why the connection is of no use any more
+	wrote   sync.Cond           // a batch has been written, or the writer is another
+	pending map[uint32]*outCall // calls without a reply, by XID
+	out     []*outCall          // calls that nobody has begun to write
+	writer  *outCall            // the call whose goroutine writes; nil: nobody does
+	err     error               // why the connection is of no use any more
 
-	// Owned by the one who writes.
+	// The writer owns these; they pass to the next one under mu.
 	gather gather
-	batch  []*outCall // what it writes
-	own    *outCall   // its own call
-	moved  time.Time  // when the server last took octets
+	batch  []*outCall // what is being written
+	moved  time.Time  // when the server last took bytes
+	yield  bool       // the writer has nothing to wait for any more, and stops in mid-batch
 }
 
 func newTCPLink(nc net.Conn, cfg *ClientConfig) *tcpLink {
@@ -94,10 +90,14 @@ func (l *tcpLink) close(why error) error {
 	return nil
 }
 
-// abandon is the one door by which the connection ends.
 func (l *tcpLink) abandon(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.end(err)
+}
+
+// end is the one place where the connection ends. The caller holds mu.
+func (l *tcpLink) end(err error) {
 	if l.err != nil {
 		return
 	}
@@ -106,8 +106,7 @@ func (l *tcpLink) abandon(err error) {
 	for _, k := range l.out {
 		k.tcp.state = callIdle
 	}
-	clear(l.out)
-	l.out = l.out[:0]
+	l.out = forget(l.out)
 	for _, k := range l.pending {
 		k.tcp.err = l.err
 		k.tcp.ready <- struct{}{}
@@ -146,6 +145,7 @@ func (l *tcpLink) roundTrip(ctx context.Context, k *outCall) error {
 	t := &k.tcp
 	t.buf = getOctets(callSpace)
 	k.encode(t.buf.b)
+	t.size = recordSize(&k.enc)
 	err := l.exchange(ctx, k)
 	if err == nil {
 		err = k.decode(t.rec.b, nil, false)
@@ -170,26 +170,39 @@ func (l *tcpLink) exchange(ctx context.Context, k *outCall) error {
 	l.pending[k.xid] = k
 	l.out = append(l.out, k)
 	t.state, t.ctx = callQueued, ctx
-	l.write(k)
+	if l.writer == nil {
+		l.writer = k
+		l.write()
+	}
+	l.mu.Unlock()
 
 	err := l.await(ctx, k)
-	l.settle(k)
+	l.leave(k)
 	t.ctx = nil
 	return err
 }
 
-// await waits for the reply, which is in k.tcp.rec when there is no error.
+// await waits for the reply, which is in k.tcp.rec when there is no error. A
+// reply that has come wins over a context or a timer that has ended too.
 func (l *tcpLink) await(ctx context.Context, k *outCall) (err error) {
-	select {
-	case <-k.tcp.ready:
-		return k.tcp.err
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-k.expired.C:
-		err = errNoAnswer
+	for waits := true; waits; {
+		select {
+		case <-k.tcp.turn:
+			l.mu.Lock()
+			l.write()
+			l.mu.Unlock()
+			continue
+		case <-k.tcp.ready:
+			return k.tcp.err
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-k.expired.C:
+			err = errNoAnswer
+		}
+		waits = false
 	}
 	if l.withdraw(k) {
-		return k.tcp.err // the reply came first
+		return k.tcp.err
 	}
 	return err
 }
@@ -205,93 +218,4 @@ func (l *tcpLink) withdraw(k *outCall) bool {
 		<-k.tcp.ready // it is being given this moment
 	}
 	return !waits
-}
-
-// settle waits until nobody writes k any more. A reply may come before the
-// writer has noticed that it is done.
-func (l *tcpLink) settle(k *outCall) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if k.tcp.state == callQueued {
-		for i, q := range l.out {
-			if q == k {
-				l.out = append(l.out[:i], l.out[i+1:]...)
-				break
-			}
-		}
-		k.tcp.state = callIdle
-	}
-	for k.tcp.state == callWriting {
-		l.wrote.Wait()
-	}
-}
-
-// write writes what is queued, until nothing is, on the goroutine of the call own.
-// It is entered with mu locked and returns with mu unlocked.
-func (l *tcpLink) write(own *outCall) {
-	if l.writing {
-		l.mu.Unlock()
-		return
-	}
-	l.writing, l.own = true, own
-	for len(l.out) > 0 && l.err == nil {
-		batch := l.out
-		l.out, l.spare = l.spare[:0], nil
-		for _, k := range batch {
-			k.tcp.state = callWriting
-		}
-		l.mu.Unlock()
-		err := l.writeBatch(batch)
-		l.mu.Lock()
-		for i, k := range batch {
-			k.tcp.state = callIdle
-			batch[i] = nil
-		}
-		l.spare = batch[:0]
-		l.wrote.Broadcast()
-		if err != nil {
-			l.mu.Unlock()
-			l.abandon(err)
-			l.mu.Lock()
-		}
-	}
-	l.writing, l.own = false, nil
-	l.mu.Unlock()
-}
-
-func (l *tcpLink) writeBatch(batch []*outCall) error {
-	for _, k := range batch {
-		l.gather.message(&k.tcp.mark, &k.enc)
-	}
-	l.batch, l.moved = batch, time.Now()
-	err := l.gather.writeTo(l.nc, l)
-	l.batch = nil
-	return err
-}
-
-// stuckTick is how long a server may take nothing of a call that nobody waits for any more.
-const stuckTick = time.Second
-
-func (l *tcpLink) wait() { l.nc.SetWriteDeadline(time.Now().Add(min(stuckTick, l.limit))) }
-
-// goOn is the patience with a server that takes no octets: RetryTimeout, but no
-// longer than a call whose octets are at stake is waited for. Half a record has
-// been sent then, and the connection is of no use any more.
-func (l *tcpLink) goOn(n int64) bool {
-	now := time.Now()
-	if n > 0 {
-		l.moved = now
-		return true
-	}
-	for _, k := range l.batch {
-		if k.over(now) {
-			return false
-		}
-	}
-	return !l.own.over(now) && now.Sub(l.moved) < l.limit
-}
-
-// over tells whether the wait for k has ended.
-func (k *outCall) over(now time.Time) bool {
-	return k.tcp.ctx.Err() != nil || !k.until.IsZero() && !now.Before(k.until)
 }

@@ -30,11 +30,7 @@ type gather struct {
 // message adds one record of one fragment: the stream of e with its items and their pads in place.
 func (g *gather) message(mark *[markLen]byte, e *xdr.Encoder) {
 	stream := e.Bytes()
-	n := len(stream)
-	for _, it := range e.Items() {
-		n += xdr.RoundUp(len(it.Data))
-	}
-	binary.BigEndian.PutUint32(mark[:], uint32(n)|lastFragment)
+	binary.BigEndian.PutUint32(mark[:], uint32(recordSize(e))|lastFragment)
 	g.piece(mark[:])
 	at := 0
 	for _, it := range e.Items() {
@@ -81,8 +77,17 @@ type patience interface {
 }
 
 // writeTo writes all and forgets it. Without p a deadline is an error like any other.
-func (g *gather) writeTo(w io.Writer, p patience) (err error) {
-	g.bufs = g.list
+func (g *gather) writeTo(w io.Writer, p patience) error {
+	g.begin()
+	defer g.reset()
+	return g.drain(w, p)
+}
+
+// begin makes what was collected ready for drain.
+func (g *gather) begin() { g.bufs = g.list }
+
+// drain writes what is left of it. After an error a further drain goes on where this one ended.
+func (g *gather) drain(w io.Writer, p patience) (err error) {
 	for again := true; again; {
 		if p != nil {
 			p.wait()
@@ -91,10 +96,23 @@ func (g *gather) writeTo(w io.Writer, p patience) (err error) {
 		n, err = g.bufs.WriteTo(w)
 		again = p != nil && errors.Is(err, os.ErrDeadlineExceeded) && p.goOn(n)
 	}
+	return err
+}
+
+// reset forgets what was collected.
+func (g *gather) reset() {
 	clear(g.list)
 	g.list = g.list[:0]
 	g.arena = g.arena[:0]
 	g.bufs = nil
 	g.open = false
-	return err
+}
+
+// recordSize is how many bytes the record of a message has, without its mark.
+func recordSize(e *xdr.Encoder) int {
+	n := len(e.Bytes())
+	for _, it := range e.Items() {
+		n += xdr.RoundUp(len(it.Data))
+	}
+	return n
 }

@@ -256,8 +256,8 @@ func TestCallIsNotWrittenAfterItReturned(t *testing.T) {
 			}
 			synctest.Wait()
 			l.mu.Lock()
-			if l.writing || k.tcp.state != callIdle || l.err == nil {
-				t.Errorf("written by another: %v; after its return: writing %v, state %d, %v", byAnother, l.writing, k.tcp.state, l.err)
+			if l.writer != nil || k.tcp.state != callIdle || l.err == nil {
+				t.Errorf("written by another: %v; after its return: writing %v, state %d, %v", byAnother, l.writer != nil, k.tcp.state, l.err)
 			}
 			l.mu.Unlock()
 			theirs.Close()

@@ -1,0 +1,357 @@
+// Callers that write for each other over a simulated TCP connection: when the right to write passes on.
+
+package transport
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+)
+
+// A pipedLink is a link of a Client to a test's own end of a connection without any buffer.
+type pipedLink struct {
+	*tcpLink
+	c      *Client
+	far    net.Conn
+	server sync.WaitGroup // what reads and writes far, until it is closed
+}
+
+// pipeLink makes a link in the bubble of a test.
+func pipeLink(t *testing.T, cfg ClientConfig) *pipedLink {
+	near, far := net.Pipe()
+	p := &pipedLink{c: newClient(cfg, "server:2049"), far: far}
+	p.tcpLink = newTCPLink(near, &p.c.cfg)
+	t.Cleanup(func() {
+		p.c.end()
+		p.close(ErrClosed)
+		far.Close()
+		p.server.Wait()
+	})
+	return p
+}
+
+// writeCall is a WRITE of n bytes that are all like its XID.
+func (p *pipedLink) writeCall(xid uint32, n int) *outCall {
+	k := p.c.outCallOf(xid)
+	k.proc, k.args, k.res = testProc(tWrite), &writeArgs{bytes.Repeat([]byte{byte(xid)}, n)}, words{0, 0}
+	return k
+}
+
+// begin has the call made; its error comes by the channel.
+func (p *pipedLink) begin(ctx context.Context, k *outCall, limit time.Duration) chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- k.attempt(ctx, p.tcpLink, time.Now().Add(limit)) }()
+	synctest.Wait()
+	return ended
+}
+
+// writeReply is the reply to a WRITE as the server took it in; nil: the record is damaged.
+func writeReply(call []byte) []byte {
+	d := xdr.NewDecoder(call)
+	var h oncrpc.CallHeader
+	h.DecodeXDR(d)
+	n, data := d.Uint32(), d.Item(2<<20)
+	if d.Err() != nil || int(n) != len(data) || bytes.Count(data, []byte{byte(h.XID)}) != len(data) {
+		return nil
+	}
+	var e xdr.Encoder
+	(&oncrpc.ReplyHeader{XID: h.XID}).EncodeXDR(&e)
+	e.Uint32(n)
+	e.Uint32(sum(data))
+	return fragment(e.Bytes(), true)
+}
+
+// TestReplyFreesTheWriter: a caller whose reply has come returns, though the server takes no bytes
+// of the call that the caller has begun to write for another. That call goes on where it stood.
+func TestReplyFreesTheWriter(t *testing.T) {
+	for _, end := range []string{"reply", "context", "timer"} {
+		synctest.Test(t, func(t *testing.T) {
+			l := pipeLink(t, ClientConfig{CallTimeout: Hard})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			first := l.begin(ctx, l.writeCall(1, 100), 5*time.Second)
+			second := l.begin(t.Context(), l.writeCall(2, 1<<20), time.Hour)
+			third := l.begin(t.Context(), l.writeCall(3, 100), time.Hour)
+			call := readCall(l.far)
+			head := make([]byte, 300) // of the second, which the first caller writes
+			if _, err := io.ReadFull(l.far, head); err != nil {
+				t.Fatal(err)
+			}
+			want := error(nil)
+			switch end {
+			case "reply":
+				l.far.Write(writeReply(call))
+			case "context":
+				cancel()
+				want = context.Canceled
+			case "timer":
+				want = errNoAnswer
+			}
+			if err := <-first; err != want {
+				t.Errorf("%s: the first call: %v", end, err)
+			}
+			rest := newRecordReader(io.MultiReader(bytes.NewReader(head), l.far), 4096, 2<<20)
+			for _, ended := range []chan error{second, third} {
+				rec, err := rest.next()
+				if err != nil {
+					t.Fatalf("%s: the server got no whole call: %v", end, err)
+				}
+				l.far.Write(writeReply(rec.b))
+				if err := <-ended; err != nil {
+					t.Errorf("%s: a call behind it: %v", end, err)
+				}
+			}
+		})
+	}
+}
+
+// TestNoCallerWritesForAllOthers: on a slow link that many callers keep full, no call takes longer than
+// the bytes that were queued before it.
+func TestNoCallerWritesForAllOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const callers, each, size, step = 16, 8, 256 << 10, 16 << 10
+		const pause = 5 * time.Millisecond // for each step: 3 MiB/s
+		l := pipeLink(t, ClientConfig{})
+		l.server.Go(func() { serveSlowly(l.far, step, pause) })
+		var mu sync.Mutex
+		var longest time.Duration
+		var wg sync.WaitGroup
+		for g := range callers {
+			wg.Go(func() {
+				for i := range each {
+					k, began := l.writeCall(uint32(g*each+i+1), size), time.Now()
+					if err := k.attempt(t.Context(), l.tcpLink, began.Add(time.Minute)); err != nil {
+						t.Error(err)
+					}
+					mu.Lock()
+					longest = max(longest, time.Since(began))
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		if fair := callers * (size / step) * pause; longest > 2*fair {
+			t.Errorf("a call took %v; in turn it is %v", longest, fair)
+		}
+	})
+}
+
+// serveSlowly takes a step of bytes at a time with a pause after it, and replies to each WRITE.
+func serveSlowly(nc net.Conn, step int, pause time.Duration) {
+	r := newRecordReader(&slowReader{nc, step, pause}, 4096, 2<<20)
+	for {
+		rec, err := r.next()
+		if err != nil {
+			return
+		}
+		nc.Write(writeReply(rec.b))
+		rec.put()
+	}
+}
+
+type slowReader struct {
+	r     io.Reader
+	step  int
+	pause time.Duration
+}
+
+func (s *slowReader) Read(p []byte) (int, error) {
+	<-time.After(s.pause)
+	return io.ReadFull(s.r, p[:min(len(p), s.step)])
+}
+
+// TestReplyWinsOverTimerAndContext: whichever of them await happens to see first.
+func TestReplyWinsOverTimerAndContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := pipeLink(t, ClientConfig{})
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 64 {
+			k := l.c.outCallOf(1)
+			k.expired.Reset(0)
+			k.tcp.ready <- struct{}{}
+			synctest.Wait()
+			if err := l.await(ended, k); err != nil || len(k.tcp.ready) != 0 {
+				t.Fatalf("a call with its reply: %v", err)
+			}
+			k.expired.Stop()
+		}
+	})
+}
+
+// TestSmallCallsAreWrittenTogether: what comes while a call is written follows in one piece, up to batchMax.
+func TestSmallCallsAreWrittenTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := pipeLink(t, ClientConfig{})
+		const small, some = 100, 20
+		var calls []chan error
+		for i := range some + 1 {
+			calls = append(calls, l.begin(t.Context(), l.writeCall(uint32(i+1), small), time.Hour))
+		}
+		calls = append(calls, l.begin(t.Context(), l.writeCall(some+2, batchMax), time.Hour))
+		b := make([]byte, 1<<20)
+		one, err := l.far.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := l.far.Read(b[one:]); n != some*one {
+			t.Errorf("%d bytes at once, want %d calls of %d", n, some, one)
+		}
+		l.end(errors.New("enough"))
+		for _, ended := range calls {
+			if err := <-ended; !isLost(err) {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestWritersStorm: calls of all sizes that are given up at any moment, on a link that stops and goes
+// on. Every record that arrives is whole and right, every call ends as it should, and nothing is left.
+func TestWritersStorm(t *testing.T) {
+	seeds := uint64(300)
+	if testing.Short() {
+		seeds = 30
+	}
+	for seed := range seeds {
+		synctest.Test(t, func(t *testing.T) { writersStorm(t, rand.New(rand.NewPCG(seed, 1))) })
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func writersStorm(t *testing.T, r *rand.Rand) {
+	l := pipeLink(t, ClientConfig{CallTimeout: Hard})
+	cutAfter := time.Duration(r.IntN(20)) * time.Second
+	var mu sync.Mutex // guards r
+	random := func(n int) int { mu.Lock(); defer mu.Unlock(); return r.IntN(n) }
+	l.server.Go(func() {
+		in := newRecordReader(&randomReader{l.far, random}, 4096, 2<<20)
+		for {
+			rec, err := in.next()
+			if err != nil {
+				return
+			}
+			reply := writeReply(rec.b)
+			rec.put()
+			if reply == nil {
+				t.Error("a damaged record")
+			}
+			if random(4) > 0 {
+				l.far.Write(reply)
+				continue
+			}
+			l.server.Go(func() { // later, among others
+				<-time.After(time.Duration(random(3000)) * time.Millisecond)
+				l.far.Write(reply)
+			})
+		}
+	})
+	if cutAfter > 10*time.Second {
+		time.AfterFunc(cutAfter, func() { l.far.Close() })
+	}
+	var wg sync.WaitGroup
+	var calls []*outCall
+	for i := range 40 {
+		size := random(3000)
+		if random(4) == 0 {
+			size = random(200 << 10)
+		}
+		k := l.writeCall(uint32(i+1), size)
+		calls = append(calls, k)
+		wg.Go(func() {
+			<-time.After(time.Duration(random(4000)) * time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random(8000))*time.Millisecond)
+			defer cancel()
+			err := k.attempt(ctx, l.tcpLink, time.Now().Add(time.Duration(random(20000))*time.Millisecond))
+			out := k.res.(words)
+			switch {
+			case err == nil && (int(out[0]) != size || out[1] != sum(k.args.(*writeArgs).data)):
+				t.Errorf("call %d: the reply of another", k.xid)
+			case err != nil && err != errNoAnswer && !errors.Is(err, context.DeadlineExceeded) && !isLost(err):
+				t.Errorf("call %d: %v", k.xid, err)
+			}
+			clear(k.args.(*writeArgs).data) // a record with these would be damaged
+		})
+	}
+	wg.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.writer != nil || len(l.out)+len(l.batch)+len(l.pending) != 0 {
+		t.Errorf("left: writer %v, %d queued, %d in the batch, %d pending", l.writer, len(l.out), len(l.batch), len(l.pending))
+	}
+	for _, k := range calls {
+		if k.tcp.state != callIdle || len(k.tcp.turn)+len(k.tcp.ready) != 0 {
+			t.Errorf("call %d is left in state %d, or with a signal", k.xid, k.tcp.state)
+		}
+	}
+}
+
+// A randomReader takes some bytes at a time, and now and then stops for a while.
+type randomReader struct {
+	r      io.Reader
+	random func(int) int
+}
+
+func (r *randomReader) Read(p []byte) (int, error) {
+	if r.random(8) == 0 {
+		<-time.After(time.Duration(r.random(2500)) * time.Millisecond)
+	}
+	return r.r.Read(p[:min(len(p), 1+r.random(64<<10))])
+}
+
+// TestRecordSize: the mark says what the record has.
+func TestRecordSize(t *testing.T) {
+	for n := range 9 {
+		k := new(Client).newOutCall()
+		k.proc, k.args = testProc(tWrite), &writeArgs{make([]byte, n)}
+		k.encode(nil)
+		var g gather
+		var b bytes.Buffer
+		g.message(&k.tcp.mark, &k.enc)
+		if err := g.writeTo(&b, nil); err != nil {
+			t.Fatal(err)
+		}
+		if m := binary.BigEndian.Uint32(b.Bytes()) &^ lastFragment; int(m) != b.Len()-markLen || int(m) != recordSize(&k.enc) {
+			t.Errorf("%d bytes of data: mark %d, size %d, record %d", n, m, recordSize(&k.enc), b.Len()-markLen)
+		}
+		k.recycle()
+	}
+}
+
+// TestHandedOverBatchOfADeadConnection: when the connection has ended before the new writer of a
+// half-written batch looks, the batch's calls are released all the same.
+func TestHandedOverBatchOfADeadConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := pipeLink(t, ClientConfig{})
+		heir, other := l.writeCall(1, 10), l.writeCall(2, 10)
+		l.mu.Lock()
+		for _, k := range []*outCall{heir, other} {
+			k.tcp.ctx, k.tcp.state = t.Context(), callWriting
+			l.batch = append(l.batch, k)
+		}
+		l.handOver(heir)
+		l.end(errors.New("cut"))
+		l.mu.Unlock()
+		var wg sync.WaitGroup
+		for _, k := range []*outCall{other, heir} {
+			wg.Go(func() { l.leave(k) })
+		}
+		wg.Wait()
+		if l.writer != nil || len(l.batch) != 0 || len(heir.tcp.turn) != 0 {
+			t.Error("something is left of it")
+		}
+	})
+}
