@@ -4,6 +4,7 @@ package rpcrdma
 
 import (
 	"errors"
+	"hash/maphash"
 	"net"
 	"net/netip"
 	"sync"
@@ -27,27 +28,33 @@ const (
 // It is for the connections of one service. The number of calls is bounded, and they
 // are forgotten after two minutes.
 type FatalCalls struct {
-	n atomic.Int32 // len(at), to look at without the lock
+	seed maphash.Seed // set once
+	n    atomic.Int32 // len(at), to look at without the lock
 
 	mu    sync.Mutex
 	at    map[fatalCall]time.Time // when it happened; guarded by mu, as is all that follows
 	order []fatalCall             // oldest first; may name some that are not in at any more
 }
 
-// A fatalCall is named by its client's address, for the port is another each time, and XID.
+// A fatalCall is known by its client's address, for the port is another each time, its XID
+// and its message: clients that share an address (NAT, or users of one machine) may use one
+// XID at a time, and none of them may have another's call refused by guessing it.
 type fatalCall struct {
 	client netip.Addr
 	xid    uint32
+	sum    uint64 // of the message without its chunks, whose STags are new in a replay
 }
 
 // NewFatalCalls returns an empty FatalCalls.
-func NewFatalCalls() *FatalCalls { return &FatalCalls{at: make(map[fatalCall]time.Time)} }
+func NewFatalCalls() *FatalCalls {
+	return &FatalCalls{seed: maphash.MakeSeed(), at: make(map[fatalCall]time.Time)}
+}
 
 // note remembers a call, and forgets the oldest when there are too many.
-func (f *FatalCalls) note(client netip.Addr, xid uint32, now time.Time) {
+func (f *FatalCalls) note(key fatalCall, now time.Time) {
+	client := key.client
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	key := fatalCall{client, xid}
 	f.drop(key)
 	mine, first := 0, fatalCall{}
 	for i := len(f.order) - 1; i >= 0; i-- {
@@ -66,15 +73,14 @@ func (f *FatalCalls) note(client netip.Addr, xid uint32, now time.Time) {
 	f.n.Store(int32(len(f.at)))
 }
 
-// take says whether a call is remembered, and forgets it: who has been answered has
+// take reports whether a call is remembered, and forgets it: who has been answered has
 // no reason to replay it again.
-func (f *FatalCalls) take(client netip.Addr, xid uint32, now time.Time) bool {
-	if f == nil || f.n.Load() == 0 || !client.IsValid() {
+func (f *FatalCalls) take(key fatalCall, now time.Time) bool {
+	if f == nil || f.n.Load() == 0 || !key.client.IsValid() {
 		return false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	key := fatalCall{client, xid}
 	at, ok := f.at[key]
 	if ok {
 		f.drop(key)
@@ -99,7 +105,8 @@ func (f *FatalCalls) drop(key fatalCall) {
 
 // An exposure is an STag that a reply was written to.
 type exposure struct {
-	xid, stag uint32
+	call fatalCall
+	stag uint32
 }
 
 // suspects are the newest of them: TCP takes octets long before the peer can refuse them.
@@ -108,8 +115,8 @@ type suspects struct {
 	next int
 }
 
-func (s *suspects) add(xid, stag uint32) {
-	s.ring[s.next%len(s.ring)] = exposure{xid, stag}
+func (s *suspects) add(call fatalCall, stag uint32) {
+	s.ring[s.next%len(s.ring)] = exposure{call, stag}
 	s.next++
 }
 
@@ -145,11 +152,11 @@ func (c *Conn) wrote(r *Request, ok bool) {
 	defer c.mu.Unlock()
 	for _, chunk := range r.hdr.Write {
 		for _, s := range chunk {
-			c.written.add(r.hdr.XID, s.Handle)
+			c.written.add(r.ident, s.Handle)
 		}
 	}
 	for _, s := range r.hdr.Reply {
-		c.written.add(r.hdr.XID, s.Handle)
+		c.written.add(r.ident, s.Handle)
 	}
 }
 
@@ -177,7 +184,7 @@ func (c *Conn) blame(r *Request) {
 		found = found || h.Reply[i].Handle == stag
 	}
 	if found {
-		c.cfg.Fatal.note(c.client, h.XID, time.Now())
+		c.cfg.Fatal.note(r.ident, time.Now())
 	}
 }
 
@@ -193,17 +200,27 @@ func (c *Conn) blameWritten() {
 	s := &c.written
 	for i := 1; i <= min(s.next, len(s.ring)); i++ {
 		if e := s.ring[(s.next-i)%len(s.ring)]; e.stag == stag {
-			c.cfg.Fatal.note(c.client, e.xid, time.Now())
+			c.cfg.Fatal.note(e.call, time.Now())
 			return
 		}
 	}
 }
 
-// fatalReplay says whether the call is one that has cost a connection before.
+// fatalReplay reports whether the call is one that has cost a connection before.
 func (r *Request) fatalReplay() bool {
 	c, h := r.c, &r.hdr
-	if len(h.Read) == 0 && len(h.Write) == 0 && !h.HasReply {
+	if c.cfg.Fatal == nil || len(h.Read) == 0 && len(h.Write) == 0 && !h.HasReply {
 		return false // it can do no harm
 	}
-	return c.cfg.Fatal.take(c.client, h.XID, time.Now())
+	r.ident = fatalCall{c.client, h.XID, r.sum()}
+	return c.cfg.Fatal.take(r.ident, time.Now())
+}
+
+// sum is the checksum of the message. Of a long call, whose message is still in the client's
+// memory, only its length is known.
+func (r *Request) sum() uint64 {
+	if r.hdr.Proc == ProcNoMsg {
+		return r.pullLen()
+	}
+	return maphash.Bytes(r.c.cfg.Fatal.seed, r.inline())
 }

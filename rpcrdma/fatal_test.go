@@ -44,6 +44,12 @@ func TestFatalCallReplayed(t *testing.T) {
 
 		p, _ = rawRequester(t, cfg, r0)
 		good = p.expose(make([]byte, 1<<16), rnic.RemoteRead|rnic.RemoteWrite)
+		// One of this XID, but not this call: of another client at the same address.
+		p.send(append(call(7, part(good, 0, 64)), words(0)...))
+		var other Header
+		if msg, err := p.next(); err != nil || other.Parse(msg) != nil || other.XID != 7 || other.Proc == ProcError {
+			t.Errorf("%s of another client: %v %+v", kind, err, other)
+		}
 		p.send(words(7, 1, 1, 0, 0, 0, 0, 7, 0, procNull)) // one with no chunks, as another client might send
 		p.want(kind+", no chunks", words(7, 1, grant, 0, 0, 0, 0, 7, 1, 0))
 		p.send(call(7, part(good, 0, 64)))
@@ -61,7 +67,7 @@ func TestFatalCallReplayed(t *testing.T) {
 // Nothing is remembered where nobody asked for it, or of a peer that has no address.
 func TestNoFatalCalls(t *testing.T) {
 	var none *FatalCalls
-	if none.take(netip.IPv6Loopback(), 7, time.Now()) || addressOf(nil).IsValid() {
+	if none.take(fatalCall{netip.IPv6Loopback(), 7, 0}, time.Now()) || addressOf(nil).IsValid() {
 		t.Error("remembered")
 	}
 }
@@ -71,29 +77,31 @@ func TestFatalCallsBounds(t *testing.T) {
 	now := time.Now()
 	client := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, byte(i >> 8), byte(i)}) }
 	f := NewFatalCalls()
-	f.note(client(0), 1, now)
-	f.note(client(0), 1, now)
-	if f.take(client(1), 1, now) || f.take(client(0), 2, now) || !f.take(client(0), 1, now) || f.take(client(0), 1, now) {
+	f.note(fatalCall{client(0), 1, 9}, now)
+	f.note(fatalCall{client(0), 1, 9}, now)
+	known := func(k fatalCall) bool { return f.take(k, now) }
+	switch mine := (fatalCall{client(0), 1, 9}); {
+	case known(fatalCall{client(1), 1, 9}), known(fatalCall{client(0), 2, 9}), known(fatalCall{client(0), 1, 8}), !known(mine), known(mine):
 		t.Error("not this call, or not once")
 	}
-	f.note(client(0), 1, now)
-	if f.take(client(0), 1, now.Add(fatalLife)) {
+	f.note(fatalCall{client(0), 1, 9}, now)
+	if f.take(fatalCall{client(0), 1, 9}, now.Add(fatalLife)) {
 		t.Error("too old")
 	}
-	f.note(client(1), 9, now)
+	f.note(fatalCall{client(1), 9, 9}, now)
 	for i := range uint32(3 * fatalPerClient) {
-		f.note(client(0), i, now)
+		f.note(fatalCall{client(0), i, 9}, now)
 	}
-	if len(f.at) != fatalPerClient+1 || !f.take(client(1), 9, now) || f.take(client(0), 0, now) || !f.take(client(0), 3*fatalPerClient-1, now) {
+	if len(f.at) != fatalPerClient+1 || !f.take(fatalCall{client(1), 9, 9}, now) || f.take(fatalCall{client(0), 0, 9}, now) || !f.take(fatalCall{client(0), 3*fatalPerClient - 1, 9}, now) {
 		t.Errorf("%d of one client", len(f.at))
 	}
 	for i := range 2 * fatalMax {
-		f.note(client(2+i), 0, now)
+		f.note(fatalCall{client(2 + i), 0, 9}, now)
 	}
 	if len(f.at) != fatalMax || len(f.order) != fatalMax || f.n.Load() != fatalMax {
 		t.Errorf("%d, %d in order", len(f.at), len(f.order))
 	}
-	if !f.take(client(2*fatalMax+1), 0, now) || f.take(client(2), 0, now) {
+	if !f.take(fatalCall{client(2*fatalMax + 1), 0, 9}, now) || f.take(fatalCall{client(2), 0, 9}, now) {
 		t.Error("not the oldest was forgotten")
 	}
 }

@@ -42,7 +42,8 @@ type Request struct {
 
 	// Owned by whoever has the Request: the receive loop, the Handler, then the
 	// completion of the reply.
-	hdr     Header // the call's
+	hdr     Header    // the call's
+	ident   fatalCall // of a call with chunks
 	recv    *recvCtx
 	scratch []byte
 	items   []xdr.Item
