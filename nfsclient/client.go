@@ -45,6 +45,10 @@ type Options struct {
 	// Device is the RNIC for RDMA; nil: one of our own with this CRC mode.
 	Device *rnic.Device
 	CRC    rnic.CRCMode
+
+	// Dial makes TCP connections, through a proxy, say; nil: a net.Dialer does, from a
+	// port below 1024 where this process may have one. Those for RDMA are the Device's.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 // maxConns bounds Options.Conns.
@@ -77,7 +81,7 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 		return nil, fmt.Errorf("%d connections: not in 1..%d", opt.Conns, maxConns)
 	}
 	c := &Client{opt: opt}
-	c.cfg = transport.ClientConfig{Service: "nfs", CallTimeout: opt.CallTimeout, RetryTimeout: opt.RetryTimeout, Responding: opt.Responding, Probe: true, ReservedPort: true}
+	c.cfg = transport.ClientConfig{Service: "nfs", CallTimeout: opt.CallTimeout, RetryTimeout: opt.RetryTimeout, Responding: opt.Responding, Probe: true, ReservedPort: true, Dial: opt.Dial}
 	if opt.Cred != nil {
 		c.cfg.Cred = *opt.Cred
 	} else {

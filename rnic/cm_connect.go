@@ -33,8 +33,7 @@ func (d *Device) Connect(ctx context.Context, qp *QP, addr string, p ConnParams)
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.handshakeTimeout(connectTimeout))
 	defer cancel()
-	var dialer net.Dialer
-	c, err := dialer.DialContext(ctx, "tcp", addr)
+	c, err := d.cfg.Dial(ctx, "tcp", addr)
 	if err != nil {
 		return err
 	}

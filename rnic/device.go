@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"net"
 	"sync"
 	"time"
 )
@@ -44,6 +45,9 @@ func Open(cfg DeviceConfig) *Device {
 	cfg.MaxORD = readDepth(cfg.MaxORD)
 	if cfg.MaxHandshakes <= 0 {
 		cfg.MaxHandshakes = defaultHandshakes
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = new(net.Dialer).DialContext
 	}
 	return &Device{cfg: cfg}
 }

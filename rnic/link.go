@@ -45,10 +45,13 @@ type sink interface {
 	missing() int
 }
 
-// newLink takes the quick way for TCP and a plain one for anything else.
+// newLink takes the quick way for TCP and what is like it, and a plain one for anything else.
 func newLink(c net.Conn) (link, error) {
-	if tc, ok := c.(*net.TCPConn); ok {
-		return newTCPLink(tc)
+	switch c := c.(type) {
+	case *net.TCPConn:
+		return newTCPLink(c)
+	case ReadyConn:
+		return &readyLink{c: c}, nil
 	}
 	return &plainLink{c: c}, nil
 }

@@ -3,7 +3,9 @@
 package rnic
 
 import (
+	"context"
 	"errors"
+	"net"
 	"time"
 )
 
@@ -120,6 +122,10 @@ type DeviceConfig struct {
 	HandshakeTimeout time.Duration // 0: 5 s as responder, 10 s as initiator
 	Extensions       bool          // speak RFC 7306, which nothing negotiates: only where the peer is known to do so too
 	MaxHandshakes    int           // connections in MPA start-up at once on one listener, see Listen; 0: 256
+
+	// Dial makes the TCP connections of Connect, through a proxy, say, or from another
+	// network namespace; nil: a net.Dialer.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 // PrivateDataMax is the most private data that the connection manager carries beside the IRD/ORD block.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,6 +45,9 @@ type ClientConfig struct {
 	// ReservedPort has TCP connections come from a port below 1024 where this process
 	// may bind one (CAP_NET_BIND_SERVICE), which some servers ask for; else from any.
 	ReservedPort bool
+	// Dial makes TCP connections in place of a net.Dialer and of ReservedPort; those of
+	// DialRDMA are made by the Dial of its device. It may be nil.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// MaxRetries bounds how often one call is sent again; 0: as often as
 	// CallTimeout allows; less than 0: never.
 	MaxRetries int

@@ -18,11 +18,7 @@ const callSpace = 1 << 10
 func DialTCP(ctx context.Context, addr string, cfg ClientConfig) (*Client, error) {
 	c := newClient(cfg, addr)
 	c.dial = func(ctx context.Context) (link, error) {
-		dial := new(net.Dialer).DialContext
-		if cfg.ReservedPort {
-			dial = dialReserved
-		}
-		nc, err := dial(ctx, "tcp", addr)
+		nc, err := cfg.dialer()(ctx, "tcp", addr)
 		if err != nil {
 			return nil, err
 		}
@@ -36,6 +32,17 @@ func DialTCP(ctx context.Context, addr string, cfg ClientConfig) (*Client, error
 		return l, nil
 	}
 	return c.connectFirst(ctx)
+}
+
+// dialer is how TCP connections are made.
+func (cfg *ClientConfig) dialer() func(ctx context.Context, network, addr string) (net.Conn, error) {
+	switch {
+	case cfg.Dial != nil:
+		return cfg.Dial
+	case cfg.ReservedPort:
+		return dialReserved
+	}
+	return new(net.Dialer).DialContext
 }
 
 // A tcpCall is what an attempt over TCP keeps. The fields are guarded by the

@@ -1,14 +1,14 @@
 // Package sim runs two endpoints over a simulated network in simulated time. One seed
 // decides everything that is chosen: sizes and forms of the calls, how many there are at once,
 // when they are cancelled, what both sides are configured to, and what
-// the network does to their octets: where the stream is cut into pieces, how
+// the network does to their bytes: where the stream is cut into pieces, how
 // long each is on its way, when nothing moves and when the connection breaks.
 //
 // Every seed is held to the same invariants. An observer reads the FPDUs of both
 // directions off the wire, with the codecs alone, both where they are sent and where they
 // arrive; the rest is seen from the API:
 //
-//   - Every call ends once: with the right octets, with the error that it must have, or cancelled.
+//   - Every call ends once: with the right bytes, with the error that it must have, or cancelled.
 //   - Credits are never exceeded, and none is lost: afterwards as many calls as there are
 //     credits can be under way at once.
 //   - Every tagged segment lies in memory that a call under way has advertised, or

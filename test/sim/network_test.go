@@ -1,4 +1,4 @@
-// The simulated network: one connection, two directions, each a queue of octets on their way.
+// The simulated network: one connection, two directions, each a queue of bytes on their way.
 
 package sim
 
@@ -20,16 +20,16 @@ type link struct {
 	closed int // ends that have been closed; guarded by mu
 	mu     sync.Mutex
 	cond   *sync.Cond
-	broken bool // by the weather, not by an end
+	broken bool // by the network, not by an end
 }
 
-// A direction is the octets from one end to the other. The link's mu guards it.
+// A direction is the bytes from one end to the other. The link's mu guards it.
 type direction struct {
-	weather *weather
-	window  int    // octets that may be on their way or wait to be read
+	plan    *pathPlan
+	window  int    // bytes that may be on their way or wait to be read
 	sent    []byte // written, on their way
 	here    []byte // arrived, not read
-	carried int    // octets that have arrived
+	carried int    // bytes that have arrived
 	fin     bool   // the writer has ended
 	finHere bool
 	err     error // the connection is reset
@@ -48,10 +48,10 @@ type end struct {
 	rd, wd time.Time
 }
 
-func newLink(w [2]*weather, window [2]int, watch *observer) *link {
+func newLink(w [2]*pathPlan, window [2]int, watch *observer) *link {
 	l := &link{}
 	l.cond = sync.NewCond(&l.mu)
-	d := [2]*direction{{weather: w[0], window: window[0]}, {weather: w[1], window: window[1]}}
+	d := [2]*direction{{plan: w[0], window: window[0]}, {plan: w[1], window: window[1]}}
 	for i := range l.ends {
 		l.ends[i] = &end{l: l, side: i, out: d[i], in: d[1-i], watch: watch}
 	}
@@ -61,7 +61,7 @@ func newLink(w [2]*weather, window [2]int, watch *observer) *link {
 	return l
 }
 
-// carry brings the octets of d to the end to.
+// carry brings the bytes of d to the end to.
 func (l *link) carry(d, back *direction, to *end) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,21 +69,21 @@ func (l *link) carry(d, back *direction, to *end) {
 		for len(d.sent) == 0 && !d.fin && d.err == nil {
 			l.cond.Wait()
 		}
-		l.sleep(d, d.weather.delay())
-		n := d.weather.piece(len(d.sent), d.carried)
+		l.sleep(d, d.plan.delay())
+		n := d.plan.piece(len(d.sent), d.carried)
 		switch {
 		case d.err != nil:
 			return
-		case d.weather.event(d.carried) == eventStall:
-			l.sleep(d, d.weather.stall)
-			d.weather.passed = true
+		case d.plan.event(d.carried) == eventStall:
+			l.sleep(d, d.plan.stall)
+			d.plan.passed = true
 			continue
-		case d.weather.event(d.carried) == eventReset:
+		case d.plan.event(d.carried) == eventReset:
 			l.broken = true
-			l.sleep(d, d.weather.dead)
+			l.sleep(d, d.plan.dead)
 			l.reset(syscall.ECONNRESET)
 			return
-		case d.weather.event(d.carried) == eventFIN: // somebody on the way ends both directions
+		case d.plan.event(d.carried) == eventFIN: // somebody on the way ends both directions
 			l.broken = true
 			d.finHere, back.finHere, d.fin, back.fin = true, true, true, true
 			d.sent, back.sent = nil, nil
@@ -93,7 +93,7 @@ func (l *link) carry(d, back *direction, to *end) {
 			d.finHere = true
 			l.cond.Broadcast()
 			return
-		case to.closed: // as a host does that is sent octets for a closed socket
+		case to.closed: // as a host does that is sent bytes for a closed socket
 			l.reset(syscall.ECONNRESET)
 			return
 		}
@@ -117,7 +117,7 @@ func (l *link) sleep(d *direction, t time.Duration) {
 	}
 }
 
-// isBroken says that the weather has ended the connection.
+// isBroken says that the network has ended the connection.
 func (l *link) isBroken() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,7 +201,7 @@ func (e *end) Write(p []byte) (int, error) {
 	}
 }
 
-// Close is FIN, or RST when there are octets that nobody has read.
+// Close is FIN, or RST when there are bytes that nobody has read.
 func (e *end) Close() error {
 	e.l.mu.Lock()
 	defer e.l.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
-// An observer sees the octets of both directions where they are sent and where they
+// An observer sees the bytes of both directions where they are sent and where they
 // arrive. A ulp, if there is one, judges the segments.
 type observer struct {
 	mu      sync.Mutex
@@ -38,7 +38,7 @@ func newObserver(fail func(string, ...any)) *observer {
 	return o
 }
 
-// sent takes in octets that side hands to the network.
+// sent takes in bytes that side hands to the network.
 func (o *observer) sent(side int, b []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -47,7 +47,7 @@ func (o *observer) sent(side int, b []byte) {
 	}
 	s := &o.streams[side].out
 	err := s.feed(b, func(seg *segment) error {
-		o.trace("%c sends   %v last %v stag %x to %x, %d octets", 'A'+side, seg.op, seg.Last, seg.STag, seg.TO, len(seg.data))
+		o.trace("%c sends   %v last %v stag %x to %x, %d bytes", 'A'+side, seg.op, seg.Last, seg.STag, seg.TO, len(seg.data))
 		if err := o.judge(side, seg); err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (o *observer) sent(side int, b []byte) {
 	}
 }
 
-// arrived takes in octets of side's that the other side has read.
+// arrived takes in bytes of side's that the other side has read.
 func (o *observer) arrived(side int, b []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -122,7 +122,7 @@ func (o *observer) judge(side int, seg *segment) error {
 type readQueue struct {
 	asks    []rdmap.ReadRequest // not answered in full, as the other side sends
 	come    int                 // of asks, those that have arrived there
-	done    uint32              // octets of the response to asks[0] that have been sent
+	done    uint32              // bytes of the response to asks[0] that have been sent
 	pending int                 // not answered in full, as the reader sees it
 }
 
@@ -142,7 +142,7 @@ func (r *readQueue) answer(seg *segment) error {
 	q := &r.asks[0]
 	n := uint32(len(seg.data))
 	if seg.STag != q.SinkSTag || seg.TO != q.SinkTO+uint64(r.done) || r.done+n > q.Size || seg.Last != (r.done+n == q.Size) {
-		return fmt.Errorf("RDMA Read Response to %x %x, %d octets, last %v: not what %+v asked for behind %d",
+		return fmt.Errorf("RDMA Read Response to %x %x, %d bytes, last %v: not what %+v asked for behind %d",
 			seg.STag, seg.TO, n, seg.Last, *q, r.done)
 	}
 	r.done += n

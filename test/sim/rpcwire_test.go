@@ -130,7 +130,7 @@ func (w *rpcWire) advertised(side int, stag uint32, to, n uint64, write bool) er
 			}
 		}
 	}
-	return fmt.Errorf("%d octets at %x %x are not of a call under way (write %v)", n, stag, to, write)
+	return fmt.Errorf("%d bytes at %x %x are not of a call under way (write %v)", n, stag, to, write)
 }
 
 func (w *rpcWire) arrived(side int, seg *segment, msg []byte, whole bool) error {
@@ -162,7 +162,7 @@ func classify(msg []byte) (*rpcrdma.Header, bool, error) {
 	case h.Proc == rpcrdma.ProcNoMsg:
 		return h, len(h.Read) > 0, nil
 	case len(body) < 8:
-		return nil, false, fmt.Errorf("message of %d octets", len(body))
+		return nil, false, fmt.Errorf("message of %d bytes", len(body))
 	default:
 		return h, binary.BigEndian.Uint32(body[4:]) == 0, nil
 	}

@@ -51,8 +51,8 @@ func (w *world) describe() {
 		fmt.Printf("%c: credits %d inline %d budget %d serves %v leaves %v abort %v\n", 'A'+i, h.cfg.Credits,
 			h.cfg.InlineSize, h.total, h.cfg.Handler != nil, h.leave, h.abort)
 		d := w.link.ends[i].out
-		fmt.Printf("   its octets: window %d pieces %d late %v event %d at %d stall %v dead %v\n", d.window, d.weather.max,
-			d.weather.late, d.weather.kind, d.weather.at, d.weather.stall, d.weather.dead)
+		fmt.Printf("   its bytes: window %d pieces %d late %v event %d at %d stall %v dead %v\n", d.window, d.plan.max,
+			d.plan.late, d.plan.kind, d.plan.at, d.plan.stall, d.plan.dead)
 		for c, calls := range h.calls {
 			for _, p := range calls {
 				fmt.Printf("   caller %d: %+v\n", c, *p)
@@ -314,7 +314,7 @@ func (w *world) end() {
 	}
 	for i, h := range w.hosts {
 		if free := h.cfg.Budget.Free(); free != h.total {
-			w.fail("%c: %d octets of the budget have not come home", 'A'+i, h.total-free)
+			w.fail("%c: %d bytes of the budget have not come home", 'A'+i, h.total-free)
 		}
 	}
 	w.mu.Lock()

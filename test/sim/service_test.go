@@ -30,10 +30,10 @@ const (
 type plan struct {
 	xid      uint32
 	start    time.Duration // wait before the call
-	args     int           // octets in the stream
-	items    []int         // octets of each argument item
-	results  int           // octets in the stream of the reply
-	item     int           // octets of the result item; -1: there is none
+	args     int           // bytes in the stream
+	items    []int         // bytes of each argument item
+	results  int           // bytes in the stream of the reply
+	item     int           // bytes of the result item; -1: there is none
 	sink     bool          // the caller has memory for it
 	late     time.Duration // the handler's; 0: it answers where it is called
 	end      ending
@@ -44,10 +44,10 @@ type plan struct {
 const (
 	statusOK     = 0
 	statusNoRoom = 1 // of the budget
-	maxOctets    = 1 << 20
+	maxSize      = 1 << 20
 )
 
-// pattern is octets whose period is no power of two.
+// pattern is bytes whose period is no power of two.
 var pattern = func() (b [4093 + 256]byte) {
 	for i := range b {
 		b[i] = byte(i*7 + i>>8 + i>>3)
@@ -147,7 +147,7 @@ func (s *service) reply(r *rpcrdma.Request, p *plan) {
 		b := r.Buffer(n)
 		if b == nil {
 			if !s.tight {
-				s.fail("call %x: no room for %d octets", p.xid, n)
+				s.fail("call %x: no room for %d bytes", p.xid, n)
 			}
 			e.Truncate(8)
 			e.Uint32(statusNoRoom)
@@ -181,16 +181,16 @@ func (p *plan) checkCall(m chunks.Message) error {
 	d.Reset(m.Stream, m.Items)
 	d.Uint32()
 	d.Uint32()
-	if got := d.Opaque(maxOctets); !bytes.Equal(got, content(p.args, p.xid, partArgs)) {
-		return fmt.Errorf("arguments: %d octets, want %d", len(got), p.args)
+	if got := d.Opaque(maxSize); !bytes.Equal(got, content(p.args, p.xid, partArgs)) {
+		return fmt.Errorf("arguments: %d bytes, want %d", len(got), p.args)
 	}
 	for i, n := range p.items {
-		if got := d.Item(maxOctets); !bytes.Equal(got, content(n, p.xid, partItems+i)) {
-			return fmt.Errorf("item %d: %d octets, want %d", i, len(got), n)
+		if got := d.Item(maxSize); !bytes.Equal(got, content(n, p.xid, partItems+i)) {
+			return fmt.Errorf("item %d: %d bytes, want %d", i, len(got), n)
 		}
 	}
 	if d.Err() != nil || d.Remaining() > 0 || d.ItemsLeft() > 0 {
-		return fmt.Errorf("%v, %d octets and %d items too many", d.Err(), d.Remaining(), d.ItemsLeft())
+		return fmt.Errorf("%v, %d bytes and %d items too many", d.Err(), d.Remaining(), d.ItemsLeft())
 	}
 	return nil
 }
@@ -205,23 +205,23 @@ func (p *plan) checkReply(m chunks.Message) (noRoom bool, err error) {
 		return false, fmt.Errorf("it is a reply to %x", xid)
 	}
 	if status == statusOK {
-		if got := d.Opaque(maxOctets); !bytes.Equal(got, content(p.results, p.xid, partResults)) {
-			return false, fmt.Errorf("results: %d octets, want %d", len(got), p.results)
+		if got := d.Opaque(maxSize); !bytes.Equal(got, content(p.results, p.xid, partResults)) {
+			return false, fmt.Errorf("results: %d bytes, want %d", len(got), p.results)
 		}
 		if p.item >= 0 {
-			if got := d.Item(maxOctets); !bytes.Equal(got, content(p.item, p.xid, partItem)) {
-				return false, fmt.Errorf("result item: %d octets, want %d", len(got), p.item)
+			if got := d.Item(maxSize); !bytes.Equal(got, content(p.item, p.xid, partItem)) {
+				return false, fmt.Errorf("result item: %d bytes, want %d", len(got), p.item)
 			}
 		}
 	}
 	if d.Err() != nil || d.Remaining() > 0 || d.ItemsLeft() > 0 {
-		return false, fmt.Errorf("%v, %d octets and %d items too many", d.Err(), d.Remaining(), d.ItemsLeft())
+		return false, fmt.Errorf("%v, %d bytes and %d items too many", d.Err(), d.Remaining(), d.ItemsLeft())
 	}
 	return status == statusNoRoom, nil
 }
 
-// octets is a size: often none or few, or next to a border, now and then large.
-func octets(rng *rand.Rand, borders []int) int {
+// someSize is a size: often none or few, or next to a border, now and then large.
+func someSize(rng *rand.Rand, borders []int) int {
 	switch rng.IntN(8) {
 	case 0:
 		return 0

@@ -17,7 +17,7 @@ type segment struct {
 	data []byte
 }
 
-// A stream parses the octets of one direction.
+// A stream parses the bytes of one direction.
 type stream struct {
 	from    int // the side that sends
 	buf     []byte
@@ -73,7 +73,7 @@ func (s *stream) next() (ulpdu []byte, n int, err error) {
 		return nil, 0, nil
 	}
 	if s.other.frame == nil {
-		return nil, 0, fmt.Errorf("octets before the start-up frame of the other side")
+		return nil, 0, fmt.Errorf("bytes before the start-up frame of the other side")
 	}
 	crc := s.frame.CRC || s.other.frame.CRC
 	if s.other.frame.Markers {

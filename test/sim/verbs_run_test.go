@@ -214,7 +214,7 @@ func (p *peer) settled(x *work, s rnic.Status) {
 		}
 	case s != rnic.WCSuccess:
 	case x.sink != nil && !bytes.Equal(x.sink, x.data):
-		p.w.fail("%c: Read %d has brought other octets", 'A'+p.side, x.wr.ID)
+		p.w.fail("%c: Read %d has brought other bytes", 'A'+p.side, x.wr.ID)
 	}
 	if s == rnic.WCSuccess && (x.wr.Op == rnic.OpReadInvalidate || x.wr.Op == rnic.OpLocalInvalidate) && x.wr.MR.Valid() {
 		p.w.fail("%c: %v has left its region valid", 'A'+p.side, x.wr.Op)
@@ -245,7 +245,7 @@ func (p *peer) recvDone(wc rnic.WC) {
 	}
 	x := p.w.peers[1-p.side].sends[due]
 	if !bytes.Equal(p.recvs[due][:wc.Len], x.data) {
-		p.w.fail("%c: receive %d has other octets", 'A'+p.side, due)
+		p.w.fail("%c: receive %d has other bytes", 'A'+p.side, due)
 		return
 	}
 	se := x.wr.Op == rnic.OpSendSE || x.wr.Op == rnic.OpSendSEInvalidate
@@ -357,7 +357,7 @@ func (p *peer) compare(from *peer) {
 	whole := !p.w.eventful()
 	check := func(b []byte, spare int) {
 		want := make([]byte, len(b))
-		could := make([]bool, len(b)) // octets that are right though nothing has come
+		could := make([]bool, len(b)) // bytes that are right though nothing has come
 		for _, x := range from.script {
 			if x.wr.Op == rnic.OpWrite && x.spare == spare && x.at+len(x.data) <= len(b) {
 				copy(want[x.at:], x.data)
@@ -368,7 +368,7 @@ func (p *peer) compare(from *peer) {
 		}
 		for i := range b {
 			if b[i] != want[i] && (whole || !could[i]) {
-				p.w.fail("%c: octet %d of region %d is %x, want %x", 'A'+p.side, i, spare, b[i], want[i])
+				p.w.fail("%c: byte %d of region %d is %x, want %x", 'A'+p.side, i, spare, b[i], want[i])
 				return
 			}
 		}

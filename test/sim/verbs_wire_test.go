@@ -46,7 +46,7 @@ func (v *verbsWire) first(side int, seg *segment) error {
 	}
 	if v.w.rtr&rnic.RTRWrite != 0 { // what B takes for its part is the cheapest
 		if seg.op != rdmap.OpWrite || len(seg.data) > 0 {
-			return fmt.Errorf("%v of %d octets where a Write is the RTR", seg.op, len(seg.data))
+			return fmt.Errorf("%v of %d bytes where a Write is the RTR", seg.op, len(seg.data))
 		}
 		return nil
 	}

@@ -14,10 +14,10 @@ import (
 
 // Sizes of the memory of one side.
 const (
-	targetOctets = 96 << 10
-	spareOctets  = 4 << 10
-	spares       = 6
-	sendOctets   = 24 << 10
+	targetSize = 96 << 10
+	spareSize  = 4 << 10
+	spares     = 6
+	sendSize   = 24 << 10
 )
 
 // A work is one work request with what is known of it.
@@ -98,7 +98,7 @@ func newVerbsWorld(seed uint64) *verbsWorld {
 	}
 	w.rtr = rnic.RTR(newRand(seed, purposeRTR).IntN(4)) & (rnic.RTRWrite | rnic.RTRRead) // a Send would use a receive
 	w.obs.ulp = &verbsWire{w: w}
-	w.link = newLink(chooseWeather(seed), [2]int{2048 + logUniform(rng, 512<<10), 2048 + logUniform(rng, 512<<10)}, w.obs)
+	w.link = newLink(choosePaths(seed), [2]int{2048 + logUniform(rng, 512<<10), 2048 + logUniform(rng, 512<<10)}, w.obs)
 	return w
 }
 
@@ -106,11 +106,11 @@ func newPeer(w *verbsWorld, side int, cfg rnic.DeviceConfig) *peer {
 	rng := w.rng
 	p := &peer{w: w, side: side, dev: rnic.Open(cfg), polls: rng.IntN(2) == 0, drained: make(chan struct{})}
 	p.pd = p.dev.AllocPD()
-	p.target, p.source = make([]byte, targetOctets), content(targetOctets, uint32(side), 99)
+	p.target, p.source = make([]byte, targetSize), content(targetSize, uint32(side), 99)
 	p.targetMR, _ = p.pd.RegMR(p.target, rnic.RemoteWrite)
 	p.sourceMR, _ = p.pd.RegMR(p.source, rnic.RemoteRead)
 	for i := range p.spare {
-		p.spare[i] = make([]byte, spareOctets)
+		p.spare[i] = make([]byte, spareSize)
 		p.spareMR[i], _ = p.pd.RegMR(p.spare[i], rnic.RemoteWrite)
 	}
 	return p
@@ -135,13 +135,13 @@ func (p *peer) plan(to *peer, rng *rand.Rand) {
 			gone++
 			fallthrough
 		case rnic.OpSend, rnic.OpSendSE:
-			x.data = content(8+octets(rng, []int{1400, 4096})%(sendOctets-8), uint32(rng.IntN(1<<20)), 1)
+			x.data = content(8+someSize(rng, []int{1400, 4096})%(sendSize-8), uint32(rng.IntN(1<<20)), 1)
 			binary.BigEndian.PutUint64(x.data, x.wr.ID)
 		case rnic.OpWrite:
 			p.planWrite(x, to, gone, rng)
 		case rnic.OpRead, rnic.OpReadInvalidate:
-			n := octets(rng, []int{1400, 65536}) % targetOctets
-			at := rng.IntN(targetOctets - n)
+			n := someSize(rng, []int{1400, 65536}) % targetSize
+			at := rng.IntN(targetSize - n)
 			x.data, x.sink = bytes.Clone(to.source[at:at+n]), make([]byte, n)
 			x.wr.MR, _ = p.pd.RegMR(x.sink, rnic.LocalWrite)
 			x.wr.Length, x.wr.RemoteSTag, x.wr.RemoteTO = uint32(n), to.sourceMR.STag(), to.sourceMR.Base()+uint64(at)
@@ -171,14 +171,14 @@ func (p *peer) plan(to *peer, rng *rand.Rand) {
 func (p *peer) planWrite(x *work, to *peer, gone int, rng *rand.Rand) {
 	if rng.IntN(4) == 0 && gone < spares {
 		x.spare = gone + rng.IntN(spares-gone)
-		n := rng.IntN(spareOctets)
-		x.at = rng.IntN(spareOctets - n)
+		n := rng.IntN(spareSize)
+		x.at = rng.IntN(spareSize - n)
 		x.data = content(n, uint32(rng.IntN(1<<20)), 2)
 		x.wr.RemoteSTag, x.wr.RemoteTO = to.spareMR[x.spare].STag(), to.spareMR[x.spare].Base()+uint64(x.at)
 		return
 	}
-	n := octets(rng, []int{1400, 65536}) % targetOctets
-	x.at = rng.IntN(targetOctets - n)
+	n := someSize(rng, []int{1400, 65536}) % targetSize
+	x.at = rng.IntN(targetSize - n)
 	x.data = content(n, uint32(rng.IntN(1<<20)), 2)
 	x.wr.RemoteSTag, x.wr.RemoteTO = to.targetMR.STag(), to.targetMR.Base()+uint64(x.at)
 }
@@ -190,8 +190,8 @@ func (p *peer) spoil(to *peer, rng *rand.Rand) {
 	mr, _ := p.pd.RegMR(sink, rnic.LocalWrite)
 	*x = work{spare: -2, data: make([]byte, 64), wr: rnic.SendWR{ID: x.wr.ID, Op: rnic.OpWrite}}
 	switch rng.IntN(4) {
-	case 0: // one octet too many
-		x.wr.RemoteSTag, x.wr.RemoteTO = to.targetMR.STag(), to.targetMR.Base()+targetOctets-63
+	case 0: // one byte too many
+		x.wr.RemoteSTag, x.wr.RemoteTO = to.targetMR.STag(), to.targetMR.Base()+targetSize-63
 	case 1: // no right
 		x.wr.RemoteSTag, x.wr.RemoteTO = to.sourceMR.STag(), to.sourceMR.Base()
 	case 2:
@@ -209,7 +209,7 @@ func (p *peer) prepare(from *peer) {
 	depth := 6 + rng.IntN(20)
 	p.qp, _ = p.pd.CreateQP(rnic.QPConfig{SendCQ: p.scq, RecvCQ: p.rcq, SQDepth: depth, RQDepth: 64})
 	for i := range from.sends {
-		b := make([]byte, sendOctets)
+		b := make([]byte, sendSize)
 		if err := p.qp.PostRecv(rnic.RecvWR{ID: uint64(i), Buf: b}); err != nil {
 			p.w.fail("receive: %v", err)
 		}

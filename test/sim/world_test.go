@@ -50,7 +50,7 @@ func newRand(seed, purpose uint64) *rand.Rand { return rand.New(rand.NewPCG(seed
 // Purposes of generators.
 const (
 	purposeWorld uint64 = iota
-	purposeWeather
+	purposePath
 	_
 	purposeCalls
 	_
@@ -92,7 +92,7 @@ func newWorld(seed uint64) *world {
 	}
 	w.wire = newRPCWire(credits, [2]bool{inval[1], inval[0]})
 	w.obs.ulp = w.wire
-	w.link = newLink(chooseWeather(seed), [2]int{2048 + logUniform(rng, 512<<10), 2048 + logUniform(rng, 512<<10)}, w.obs)
+	w.link = newLink(choosePaths(seed), [2]int{2048 + logUniform(rng, 512<<10), 2048 + logUniform(rng, 512<<10)}, w.obs)
 	for i, e := range w.link.ends {
 		if !inval[i] {
 			e.frame = dumb
@@ -158,18 +158,18 @@ func (w *world) planCalls(side int, svc *service) {
 func choosePlan(rng *rand.Rand, borders []int, spread int) *plan {
 	p := &plan{start: time.Duration(rng.IntN(spread)), item: -1}
 	if rng.IntN(3) == 0 {
-		p.args = octets(rng, borders)
+		p.args = someSize(rng, borders)
 	}
 	for range rng.IntN(4) {
 		if rng.IntN(3) > 0 {
-			p.items = append(p.items, octets(rng, borders))
+			p.items = append(p.items, someSize(rng, borders))
 		}
 	}
 	if rng.IntN(3) == 0 {
-		p.results = octets(rng, borders)
+		p.results = someSize(rng, borders)
 	}
 	if rng.IntN(2) == 0 {
-		p.item, p.sink = octets(rng, borders), rng.IntN(3) > 0
+		p.item, p.sink = someSize(rng, borders), rng.IntN(3) > 0
 	}
 	if rng.IntN(2) == 0 {
 		p.late = time.Duration(logUniform(rng, 20_000_000))

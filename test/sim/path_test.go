@@ -1,4 +1,4 @@
-// The weather: what the network does to the octets of one direction.
+// The path plan: what the network does to the bytes of one direction.
 
 package sim
 
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What happens once in a direction's life, when so many octets have arrived.
+// What happens once in a direction's life, when so many bytes have arrived.
 const (
 	eventNone = iota
 	eventStall
@@ -16,18 +16,18 @@ const (
 	eventFIN
 )
 
-// slowPieces is how many pieces of a direction may be small and late: the octets
+// slowPieces is how many pieces of a direction may be small and late: the bytes
 // of a large message are not to take all day one by one.
 const slowPieces = 150
 
-// A weather is owned by the link's mu.
-type weather struct {
+// A pathPlan is owned by the link's mu.
+type pathPlan struct {
 	rng    *rand.Rand
 	pieces int           // that have been cut
-	max    int           // octets of a piece while they may be small
+	max    int           // bytes of a piece while they may be small
 	late   time.Duration // the most that a piece is on its way
 	kind   int
-	at     int // octets
+	at     int // bytes
 	stall  time.Duration
 	dead   time.Duration // before a reset: nothing moves for so long
 	passed bool          // the event is over
@@ -38,8 +38,8 @@ func logUniform(rng *rand.Rand, n int) int {
 	return min(n, int(math.Exp(rng.Float64()*math.Log(float64(n)+1))))
 }
 
-func newWeather(rng *rand.Rand) *weather {
-	w := &weather{rng: rng, max: logUniform(rng, 64<<10), late: time.Duration(logUniform(rng, 3_000_000))}
+func newPathPlan(rng *rand.Rand) *pathPlan {
+	w := &pathPlan{rng: rng, max: logUniform(rng, 64<<10), late: time.Duration(logUniform(rng, 3_000_000))}
 	if rng.IntN(4) == 0 {
 		w.late = 0
 	}
@@ -47,7 +47,7 @@ func newWeather(rng *rand.Rand) *weather {
 }
 
 // delay is how long the next piece is on its way.
-func (w *weather) delay() time.Duration {
+func (w *pathPlan) delay() time.Duration {
 	w.pieces++
 	if w.late == 0 {
 		return 0
@@ -59,8 +59,8 @@ func (w *weather) delay() time.Duration {
 	return d
 }
 
-// piece is how many of n octets arrive at once; none are carried across an event.
-func (w *weather) piece(n, carried int) int {
+// piece is how many of n bytes arrive at once; none are carried across an event.
+func (w *pathPlan) piece(n, carried int) int {
 	size := logUniform(w.rng, w.max)
 	if w.pieces > slowPieces {
 		size += 8 << 10
@@ -73,18 +73,18 @@ func (w *weather) piece(n, carried int) int {
 }
 
 // event is what happens now.
-func (w *weather) event(carried int) int {
+func (w *pathPlan) event(carried int) int {
 	if w.passed || carried < w.at {
 		return eventNone
 	}
 	return w.kind
 }
 
-// chooseWeather may give each direction one event.
-func chooseWeather(seed uint64) (ws [2]*weather) {
+// choosePaths may give each direction one event.
+func choosePaths(seed uint64) (ws [2]*pathPlan) {
 	for i := range ws {
-		rng := newRand(seed, purposeWeather+uint64(i))
-		ws[i] = newWeather(rng)
+		rng := newRand(seed, purposePath+uint64(i))
+		ws[i] = newPathPlan(rng)
 		ws[i].at = logUniform(rng, 400_000)
 		switch rng.IntN(10) {
 		case 0:
