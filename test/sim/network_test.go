@@ -6,9 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"io"
 	"net"
-	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -19,41 +17,68 @@ type link struct {
 	ends   [2]*end
 	closed int // ends that have been closed; guarded by mu
 	mu     sync.Mutex
-	cond   *sync.Cond
 	broken bool // by the network, not by an end
+
+	stalled bool // for so long that an end may have given up
 }
 
 // A direction is the bytes from one end to the other. The link's mu guards it.
 type direction struct {
 	plan    *pathPlan
-	window  int    // bytes that may be on their way or wait to be read
-	sent    []byte // written, on their way
-	here    []byte // arrived, not read
-	carried int    // bytes that have arrived
-	fin     bool   // the writer has ended
+	tamper  *tamper // nil: what arrives is what was sent
+	window  int     // bytes that may be on their way or wait to be read
+	sent    []byte  // written, on their way
+	here    []byte  // arrived, not read
+	carried int     // bytes that have arrived
+	fin     bool    // the writer has ended
 	finHere bool
 	err     error // the connection is reset
+
+	toCarry, arrived, freed, clock sync.Cond // there is something to carry, to read, room; a wait is over
+}
+
+func (d *direction) conds() []*sync.Cond {
+	return []*sync.Cond{&d.toCarry, &d.arrived, &d.freed, &d.clock}
+}
+
+// room is how many bytes can be written now.
+func (d *direction) room() int { return d.window - len(d.sent) - len(d.here) }
+
+// put sends bytes on their way.
+func (d *direction) put(p []byte) {
+	if d.tamper != nil {
+		p = d.tamper.feed(p)
+	}
+	d.sent = append(d.sent, p...)
+	d.toCarry.Signal()
 }
 
 // An end is the net.Conn of one endpoint.
 type end struct {
 	l       *link
+	plan    socketPlan
 	in, out *direction
 	side    int
 	watch   *observer
 	frame   func(b []byte) // may change the start-up frame
 	framed  bool
+	writes  int // owned by the writer
 
 	closed bool // guarded by link.mu, as is all that follows
 	rd, wd time.Time
 }
 
-func newLink(w [2]*pathPlan, window [2]int, watch *observer) *link {
+func newLink(p linkPlan, watch *observer) *link {
 	l := &link{}
-	l.cond = sync.NewCond(&l.mu)
-	d := [2]*direction{{plan: w[0], window: window[0]}, {plan: w[1], window: window[1]}}
+	var d [2]*direction
+	for i := range d {
+		d[i] = &direction{plan: p.paths[i], window: p.windows[i]}
+		for _, c := range d[i].conds() {
+			c.L = &l.mu
+		}
+	}
 	for i := range l.ends {
-		l.ends[i] = &end{l: l, side: i, out: d[i], in: d[1-i], watch: watch}
+		l.ends[i] = &end{l: l, plan: p.sockets[i], side: i, out: d[i], in: d[1-i], watch: watch}
 	}
 	for i := range d {
 		go l.carry(d[i], d[1-i], l.ends[1-i])
@@ -67,14 +92,17 @@ func (l *link) carry(d, back *direction, to *end) {
 	defer l.mu.Unlock()
 	for {
 		for len(d.sent) == 0 && !d.fin && d.err == nil {
-			l.cond.Wait()
+			d.toCarry.Wait()
 		}
 		l.sleep(d, d.plan.delay())
 		n := d.plan.piece(len(d.sent), d.carried)
+		l.sleep(d, d.plan.duration(n))
+		n = min(n, len(d.sent)) // which the other direction may have emptied
 		switch {
 		case d.err != nil:
 			return
 		case d.plan.event(d.carried) == eventStall:
+			l.stalled = l.stalled || d.plan.stall > patienceOfPeers
 			l.sleep(d, d.plan.stall)
 			d.plan.passed = true
 			continue
@@ -87,11 +115,11 @@ func (l *link) carry(d, back *direction, to *end) {
 			l.broken = true
 			d.finHere, back.finHere, d.fin, back.fin = true, true, true, true
 			d.sent, back.sent = nil, nil
-			l.cond.Broadcast()
+			l.wakeAll()
 			return
 		case len(d.sent) == 0 && d.fin:
 			d.finHere = true
-			l.cond.Broadcast()
+			d.arrived.Broadcast()
 			return
 		case to.closed: // as a host does that is sent bytes for a closed socket
 			l.reset(syscall.ECONNRESET)
@@ -100,7 +128,7 @@ func (l *link) carry(d, back *direction, to *end) {
 		d.here = append(d.here, d.sent[:n]...)
 		d.sent = d.sent[n:]
 		d.carried += n
-		l.cond.Broadcast()
+		d.arrived.Broadcast()
 	}
 }
 
@@ -110,24 +138,44 @@ func (l *link) sleep(d *direction, t time.Duration) {
 		return
 	}
 	until := time.Now().Add(t)
-	timer := time.AfterFunc(t, l.wake)
+	timer := time.AfterFunc(t, func() {
+		l.mu.Lock()
+		d.clock.Broadcast()
+		l.mu.Unlock()
+	})
 	defer timer.Stop()
 	for d.err == nil && time.Now().Before(until) {
-		l.cond.Wait()
+		d.clock.Wait()
 	}
 }
 
-// isBroken says that the network has ended the connection.
+// isBroken reports whether the network has ended the connection.
 func (l *link) isBroken() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.broken
 }
 
+// hasStalled reports whether the network has given an end reason to end the connection.
+func (l *link) hasStalled() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stalled
+}
+
 func (l *link) wake() {
 	l.mu.Lock()
-	l.cond.Broadcast()
+	l.wakeAll()
 	l.mu.Unlock()
+}
+
+// wakeAll has all who wait look again. The caller holds mu.
+func (l *link) wakeAll() {
+	for _, e := range l.ends {
+		for _, c := range e.out.conds() {
+			c.Broadcast()
+		}
+	}
 }
 
 // reset ends both directions at once; what is on its way is lost. The caller holds mu.
@@ -138,67 +186,7 @@ func (l *link) reset(err error) {
 			e.in.err = err
 		}
 	}
-	l.cond.Broadcast()
-}
-
-func (e *end) Read(p []byte) (int, error) {
-	e.l.mu.Lock()
-	defer e.l.mu.Unlock()
-	for {
-		switch d := e.in; {
-		case e.closed:
-			return 0, net.ErrClosed
-		case over(e.rd):
-			return 0, os.ErrDeadlineExceeded
-		case len(d.here) > 0:
-			n := copy(p, d.here)
-			d.here = d.here[n:]
-			e.watch.arrived(1-e.side, p[:n])
-			e.l.cond.Broadcast()
-			return n, nil
-		case d.err != nil:
-			return 0, d.err
-		case d.finHere:
-			return 0, io.EOF
-		}
-		e.l.cond.Wait()
-	}
-}
-
-func (e *end) Write(p []byte) (int, error) {
-	e.l.mu.Lock()
-	defer e.l.mu.Unlock()
-	if !e.framed && e.frame != nil {
-		p = bytes.Clone(p)
-		e.frame(p)
-	}
-	e.framed = true
-	done := 0
-	for {
-		d := e.out
-		switch {
-		case e.closed:
-			return done, net.ErrClosed
-		case over(e.wd):
-			return done, os.ErrDeadlineExceeded
-		case d.err != nil:
-			return done, d.err
-		case d.fin:
-			return done, syscall.EPIPE
-		case len(p) == 0:
-			return done, nil
-		}
-		n := min(len(p), d.window-len(d.sent)-len(d.here))
-		if n <= 0 {
-			e.l.cond.Wait()
-			continue
-		}
-		e.watch.sent(e.side, p[:n])
-		d.sent = append(d.sent, p[:n]...)
-		p = p[n:]
-		done += n
-		e.l.cond.Broadcast()
-	}
+	l.wakeAll()
 }
 
 // Close is FIN, or RST when there are bytes that nobody has read.
@@ -214,7 +202,7 @@ func (e *end) Close() error {
 	} else if len(e.in.here) > 0 {
 		e.l.reset(syscall.ECONNRESET)
 	}
-	e.l.cond.Broadcast()
+	e.l.wakeAll()
 	return nil
 }
 
@@ -226,11 +214,9 @@ func (e *end) CloseWrite() error {
 		return net.ErrClosed
 	}
 	e.out.fin = true
-	e.l.cond.Broadcast()
+	e.l.wakeAll()
 	return nil
 }
-
-func over(t time.Time) bool { return !t.IsZero() && !time.Now().Before(t) }
 
 func (e *end) deadline(t time.Time, of ...*time.Time) error {
 	e.l.mu.Lock()
@@ -241,7 +227,7 @@ func (e *end) deadline(t time.Time, of ...*time.Time) error {
 	if d := time.Until(t); !t.IsZero() && d > 0 && !e.closed {
 		time.AfterFunc(d, e.l.wake)
 	}
-	e.l.cond.Broadcast()
+	e.l.wakeAll()
 	return nil
 }
 

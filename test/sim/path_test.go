@@ -26,6 +26,7 @@ type pathPlan struct {
 	pieces int           // that have been cut
 	max    int           // bytes of a piece while they may be small
 	late   time.Duration // the most that a piece is on its way
+	rate   int           // bytes in a second; 0: they take no time
 	kind   int
 	at     int // bytes
 	stall  time.Duration
@@ -65,11 +66,22 @@ func (w *pathPlan) piece(n, carried int) int {
 	if w.pieces > slowPieces {
 		size += 8 << 10
 	}
+	if w.rate > 0 {
+		size = min(size+w.rate/32, w.rate/8)
+	}
 	n = min(n, size)
 	if w.kind != eventNone && !w.passed && carried < w.at {
 		n = min(n, w.at-carried)
 	}
 	return n
+}
+
+// duration is how long n bytes take on a slow link.
+func (w *pathPlan) duration(n int) time.Duration {
+	if w.rate == 0 {
+		return 0
+	}
+	return time.Duration(n) * time.Second / time.Duration(w.rate)
 }
 
 // event is what happens now.
@@ -80,23 +92,58 @@ func (w *pathPlan) event(carried int) int {
 	return w.kind
 }
 
-// choosePaths may give each direction one event.
-func choosePaths(seed uint64) (ws [2]*pathPlan) {
-	for i := range ws {
+// patienceOfPeers is how long a call that was given up on waits to leave, or RPC-over-RDMA
+// for any progress, before an end gives the connection up.
+const patienceOfPeers = 4 * time.Second
+
+// A linkPlan is all that is chosen of a connection.
+type linkPlan struct {
+	paths   [2]*pathPlan
+	windows [2]int
+	sockets [2]socketPlan
+}
+
+// chooseLink may give each direction one event. stalls is how long one may last.
+func chooseLink(rng *rand.Rand, seed uint64, stalls time.Duration) linkPlan {
+	p := linkPlan{windows: [2]int{2048 + logUniform(rng, 512<<10), 2048 + logUniform(rng, 512<<10)}}
+	for i := range p.paths {
 		rng := newRand(seed, purposePath+uint64(i))
-		ws[i] = newPathPlan(rng)
-		ws[i].at = logUniform(rng, 400_000)
+		w := newPathPlan(rng)
+		p.paths[i] = w
+		w.at = logUniform(rng, 400_000)
 		switch rng.IntN(10) {
 		case 0:
-			ws[i].kind, ws[i].stall = eventStall, time.Duration(logUniform(rng, 1_500_000_000))
+			w.kind, w.stall = eventStall, time.Duration(logUniform(rng, 1_500_000_000))
 		case 1:
 			if rng.IntN(3) == 0 { // nothing moves until TCP gives up
-				ws[i].kind = eventReset
-				ws[i].dead = 5 * time.Minute
+				w.kind = eventReset
+				w.dead = 5 * time.Minute
 			} else {
-				ws[i].kind = eventReset + rng.IntN(2)
+				w.kind = eventReset + rng.IntN(2)
 			}
+		case 2: // the socket fills and stays so; not during start-up, which has a time limit
+			w.kind, w.stall = eventStall, time.Duration(logUniform(rng, int(stalls)))
+			w.at += 1000
+		}
+		p.sockets[i] = chooseSocket(rng)
+	}
+	if rng.IntN(8) == 0 {
+		rate := 16<<10 + logUniform(rng, 512<<10)
+		p.paths[rng.IntN(2)].rate = rate
+		if rng.IntN(2) == 0 {
+			p.paths[0].rate, p.paths[1].rate = rate, rate
 		}
 	}
-	return ws
+	return p
+}
+
+func chooseSocket(rng *rand.Rand) socketPlan {
+	s := socketPlan{ready: rng.IntN(4) > 0}
+	if rng.IntN(4) == 0 {
+		s.short = 500 + logUniform(rng, 16<<10)
+	}
+	if rng.IntN(3) == 0 {
+		s.yield = logUniform(rng, 64)
+	}
+	return s
 }

@@ -64,7 +64,7 @@ func (w *world) describe() {
 // connect brings both sides up.
 func (w *world) connect() bool {
 	a, b := w.hosts[0], w.hosts[1]
-	l := b.dev.ListenOn(listenFor(w.link.ends[1]))
+	l := b.dev.ListenOn(listenFor(w.link.ends[1].conn()))
 	var err [2]error
 	var both sync.WaitGroup
 	both.Go(func() {
@@ -73,7 +73,7 @@ func (w *world) connect() bool {
 			b.conn, err[1] = rpcrdma.Accept(b.dev, req, b.cfg)
 		}
 	})
-	a.conn, err[0] = rpcrdma.DialOver(context.Background(), a.dev, w.link.ends[0], a.cfg)
+	a.conn, err[0] = rpcrdma.DialOver(context.Background(), a.dev, w.link.ends[0].conn(), a.cfg)
 	if err[0] != nil {
 		time.Sleep(parting) // the other side may not have seen it yet
 		l.Close()

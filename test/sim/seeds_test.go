@@ -28,7 +28,8 @@ var (
 
 const (
 	block     = 50               // seeds of one child process
-	stuck     = 20 * time.Second // of real time, in which a child must get on
+	stuckCPU  = 20 * time.Second // of processor time, within which a child ends a seed
+	stuckReal = 5 * time.Minute  // and of real time, for one that waits for itself
 	announced = "seed "
 )
 
@@ -123,11 +124,17 @@ func child(t *testing.T, name string, first uint64, count int) {
 		t.Error(err)
 		return
 	}
-	watch := time.AfterFunc(stuck, func() { cmd.Process.Signal(syscall.SIGQUIT) })
-	defer watch.Stop()
+	seen := make(chan struct{}, 1) // a line has come
+	ended := make(chan struct{})
+	defer close(ended)
+	go watch(cmd.Process, seen, ended)
 	var said strings.Builder
 	at := ""
-	for lines := bufio.NewScanner(out); lines.Scan(); watch.Reset(stuck) {
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		select {
+		case seen <- struct{}{}:
+		default:
+		}
 		if s, ok := strings.CutPrefix(lines.Text(), announced); ok {
 			at = s
 			continue
@@ -139,6 +146,41 @@ func child(t *testing.T, name string, first uint64, count int) {
 		t.Errorf("%v; the last seed was %d; again: %s\n%s%s", err, seed, replay(name, seed),
 			clip(said.String()), clip(stderr.String()))
 	}
+}
+
+// watch asks a child that does not get on for its goroutines. What counts is the time that it
+// computes: on a machine that is busy elsewhere it may wait for long.
+func watch(child *os.Process, seen, ended <-chan struct{}) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	since, used := time.Now(), cpuTime(child)
+	for {
+		select {
+		case <-ended:
+			return
+		case <-seen:
+			since, used = time.Now(), cpuTime(child)
+			continue
+		case <-tick.C:
+		}
+		if time.Since(since) > stuckReal || cpuTime(child)-used > stuckCPU {
+			child.Signal(syscall.SIGQUIT)
+			return
+		}
+	}
+}
+
+// cpuTime is the processor time that a process has used so far, 0 where that cannot be known.
+func cpuTime(p *os.Process) time.Duration {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid))
+	_, rest, ok := strings.Cut(string(b), ") ") // the name before may hold anything
+	f := strings.Fields(rest)
+	if err != nil || !ok || len(f) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(f[11], 10, 64) // fields 14 and 15 of proc(5), in ticks of 10 ms
+	system, _ := strconv.ParseInt(f[12], 10, 64)
+	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
 // clip keeps what a reader can take in: not the runtime's part of the stacks.

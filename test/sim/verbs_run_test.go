@@ -37,7 +37,7 @@ func runVerbs(t *testing.T, seed uint64, trace bool) (failures []string) {
 
 func (w *verbsWorld) connect() bool {
 	a, b := w.peers[0], w.peers[1]
-	l := b.dev.ListenOn(listenFor(w.link.ends[1]))
+	l := b.dev.ListenOn(listenFor(w.link.ends[1].conn()))
 	var both sync.WaitGroup
 	both.Go(func() {
 		req, err := l.Accept(context.Background())
@@ -46,7 +46,7 @@ func (w *verbsWorld) connect() bool {
 		}
 		b.connectErr = err
 	})
-	a.connectErr = a.dev.ConnectOver(context.Background(), a.qp, w.link.ends[0], rnic.ConnParams{RTR: w.rtr})
+	a.connectErr = a.dev.ConnectOver(context.Background(), a.qp, w.link.ends[0].conn(), rnic.ConnParams{RTR: w.rtr})
 	if a.connectErr != nil {
 		time.Sleep(parting)
 		l.Close()
@@ -288,7 +288,7 @@ func (w *verbsWorld) end() {
 		a.qp.Close()
 		b.qp.Close()
 	} else {
-		ctx, cancel := context.WithTimeout(context.Background(), parting)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		first, second := a, b
 		if w.rng.IntN(2) == 0 {

@@ -98,7 +98,7 @@ func newVerbsWorld(seed uint64) *verbsWorld {
 	}
 	w.rtr = rnic.RTR(newRand(seed, purposeRTR).IntN(4)) & (rnic.RTRWrite | rnic.RTRRead) // a Send would use a receive
 	w.obs.ulp = &verbsWire{w: w}
-	w.link = newLink(choosePaths(seed), [2]int{2048 + logUniform(rng, 512<<10), 2048 + logUniform(rng, 512<<10)}, w.obs)
+	w.link = newLink(chooseLink(rng, seed, 10*time.Minute), w.obs)
 	return w
 }
 

@@ -92,7 +92,7 @@ func newWorld(seed uint64) *world {
 	}
 	w.wire = newRPCWire(credits, [2]bool{inval[1], inval[0]})
 	w.obs.ulp = w.wire
-	w.link = newLink(choosePaths(seed), [2]int{2048 + logUniform(rng, 512<<10), 2048 + logUniform(rng, 512<<10)}, w.obs)
+	w.link = newLink(chooseLink(rng, seed, 2*time.Minute), w.obs)
 	for i, e := range w.link.ends {
 		if !inval[i] {
 			e.frame = dumb
@@ -194,5 +194,5 @@ func choosePlan(rng *rand.Rand, borders []int, spread int) *plan {
 
 // eventful says that the seed itself ends the connection.
 func (w *world) eventful() bool {
-	return w.link.isBroken() || w.hosts[0].leave > 0 || w.hosts[1].leave > 0
+	return w.link.isBroken() || w.link.hasStalled() || w.hosts[0].leave > 0 || w.hosts[1].leave > 0
 }

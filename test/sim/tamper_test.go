@@ -1,0 +1,90 @@
+// What a hostile peer, or somebody on the way, does to FPDUs: changes them, and adds others.
+
+package sim
+
+import (
+	"encoding/binary"
+
+	"github.com/nfsrdma/nfsrdma/rnic/ddp"
+	"github.com/nfsrdma/nfsrdma/rnic/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
+)
+
+// A tamper takes the FPDUs of one direction apart. It is for streams without markers. The
+// link's mu guards it.
+type tamper struct {
+	reply  bool                      // the start-up frame is a Reply
+	framed bool                      // it has gone by
+	held   []byte                    // of an FPDU that is not whole
+	extra  []byte                    // FPDUs to add at the next boundary
+	change func(ulpdu []byte) []byte // nil: FPDUs go on as they are; it returns what takes a ULPDU's place
+}
+
+// feed takes bytes as they are sent and returns those that go on.
+func (t *tamper) feed(p []byte) (out []byte) {
+	t.held = append(t.held, p...)
+	for {
+		n := t.whole()
+		if n == 0 {
+			break
+		}
+		unit := t.held[:n]
+		if t.framed && t.change != nil {
+			unit = t.changed(unit)
+		}
+		out = append(out, unit...)
+		t.held, t.framed = t.held[n:], true
+	}
+	return append(out, t.boundary()...)
+}
+
+// whole is the length of the frame or FPDU at the front; 0 while it is not all there.
+func (t *tamper) whole() int {
+	if !t.framed {
+		_, n, err := mpa.ParseFrame(t.held, t.reply)
+		if err != nil {
+			return len(t.held)
+		}
+		return n
+	}
+	if len(t.held) < mpa.LengthLen {
+		return 0
+	}
+	n := mpa.FPDULen(int(binary.BigEndian.Uint16(t.held)))
+	if n > len(t.held) {
+		return 0
+	}
+	return n
+}
+
+func (t *tamper) changed(fpdu []byte) []byte {
+	n := int(binary.BigEndian.Uint16(fpdu))
+	ulpdu := fpdu[mpa.LengthLen:][:n]
+	if other := t.change(ulpdu); other != nil {
+		return mpa.AppendFPDU(nil, true, other)
+	}
+	return fpdu
+}
+
+// boundary returns what is to be added now, if this is between two FPDUs.
+func (t *tamper) boundary() []byte {
+	if !t.framed || len(t.held) > 0 {
+		return nil
+	}
+	extra := t.extra
+	t.extra = nil
+	return extra
+}
+
+// inject adds an FPDU to d as soon as that can be. The caller holds the link's mu.
+func (d *direction) inject(ulpdu []byte) {
+	d.tamper.extra = mpa.AppendFPDU(d.tamper.extra, true, ulpdu)
+	d.sent = append(d.sent, d.tamper.boundary()...)
+	d.toCarry.Signal()
+}
+
+// readResponse is the whole answer to a Read of few bytes.
+func readResponse(stag uint32, to uint64, data []byte) []byte {
+	h := ddp.Header{Tagged: true, Last: true, Ctrl: rdmap.Control(rdmap.OpReadResponse), STag: stag, TO: to}
+	return append(h.Append(nil), data...)
+}
