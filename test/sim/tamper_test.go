@@ -5,9 +5,9 @@ package sim
 import (
 	"encoding/binary"
 
-	"github.com/nfsrdma/nfsrdma/rnic/ddp"
-	"github.com/nfsrdma/nfsrdma/rnic/mpa"
-	"github.com/nfsrdma/nfsrdma/rnic/rdmap"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/ddp"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
 // A tamper takes the FPDUs of one direction apart. It is for streams without markers. The
