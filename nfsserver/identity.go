@@ -63,7 +63,7 @@ func (s *Server) distrust(c *transport.Call) string {
 	q := &s.squash
 	switch owner := s.owner(c); {
 	case owner.Kind == transport.OwnerUnknown:
-		return "the kernel does not say who on this machine it is (see --trust-local)"
+		return "the kernel does not say whose connection it is (see --trust-local)"
 	case owner.Kind == transport.OwnerRemote:
 		if q.ReservedPort && !c.RDMA && port(c.Remote) >= reservedPorts {
 			return "its port is not a reserved one (see --secure)"

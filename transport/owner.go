@@ -19,7 +19,8 @@ type OwnerKind uint8
 
 const (
 	// OwnerUnknown is a peer on this machine whose socket belongs to nobody that the
-	// kernel would name: its process has closed it, or the kernel has no inet_diag.
+	// kernel would name: its process has closed it, or the kernel has no inet_diag. It is
+	// also one of which the kernel does not say whether it is on this machine.
 	OwnerUnknown OwnerKind = iota
 	// OwnerLocal is a peer on this machine whose socket belongs to Owner.UID.
 	OwnerLocal
@@ -44,7 +45,7 @@ func (o Owner) String() string {
 	case OwnerRemote:
 		return "another machine"
 	}
-	return "somebody on this machine"
+	return "somebody whom the kernel does not name"
 }
 
 // ownerWait bounds the question whose a connection is. It is far more than the

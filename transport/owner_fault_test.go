@@ -97,12 +97,22 @@ func TestOwnerOfOtherNetworks(t *testing.T) {
 
 // TestSockDiagWithoutKernel: without an answer, peers of this machine are not taken for others.
 func TestSockDiagWithoutKernel(t *testing.T) {
-	var d sockDiag // its own address, where the routing table is not to be asked either
+	local, remote := netip.MustParseAddrPort("192.0.2.2:2049"), netip.MustParseAddrPort("198.51.100.7:700")
+	for name, breakIt := range map[string]func(n *netlink){
+		"closed descriptor": func(n *netlink) { n.fd = 1 << 20 },
+		"another protocol":  func(n *netlink) { n.open(unix.NETLINK_SOCK_DIAG) },
+	} {
+		var d sockDiag
+		breakIt(&d.route)
+		if got := d.owner(local, remote); got != (Owner{}) {
+			t.Errorf("%s: whose address it is is not known, but: %v", name, got)
+		}
+		d.close()
+	}
+	var d sockDiag
 	defer d.close()
-	d.route.fd = 1 << 20
-	own := netip.MustParseAddr("198.51.100.7")
-	if !d.own(own, netip.AddrPortFrom(own, 700)) {
-		t.Error("a connection's own address is not this machine's")
+	if got := d.owner(remote, netip.AddrPortFrom(remote.Addr(), 701)); got != (Owner{}) {
+		t.Errorf("a connection's own address is not this machine's: %v", got)
 	}
 	for name, breakIt := range map[string]func(d *sockDiag){
 		"another protocol":  func(d *sockDiag) { d.tcp.open(unix.NETLINK_ROUTE) },

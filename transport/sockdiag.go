@@ -29,13 +29,13 @@ func (d *sockDiag) close() {
 
 // owner returns who has the socket at remote that is connected to ours at local. The
 // socket is looked for first, whatever its address: a found one is certain. One that is
-// not found is another machine's, unless its address is this machine's own: then its
-// process has closed it or bound it to a device, and MUST NOT pass for a remote one.
+// not found is another machine's where the kernel says that its address is. Else its
+// process has closed it or bound it to a device, and it MUST NOT pass for a remote one.
 func (d *sockDiag) owner(local, remote netip.AddrPort) Owner {
 	if uid, ok := d.find(local, remote, zone(remote)); ok {
 		return Owner{OwnerLocal, uid}
 	}
-	if !d.own(local.Addr(), remote) {
+	if d.elsewhere(local.Addr(), remote) {
 		return Owner{Kind: OwnerRemote}
 	}
 	// A socket that is bound to a device (SO_BINDTODEVICE) is found by its number only,
@@ -148,7 +148,7 @@ func end(family byte, port, addr []byte) netip.AddrPort {
 	return netip.AddrPortFrom(ip, binary.BigEndian.Uint16(port))
 }
 
-// Layout of struct rtmsg of linux/rtnetlink.h, and of the attribute behind it.
+// Layout of struct rtmsg of linux/rtnetlink.h, and of the attribute after it.
 const (
 	rtmsgLen  = 12
 	rtDstLen  = 1
@@ -156,12 +156,13 @@ const (
 	rtaLen    = 4
 )
 
-// own reports whether the address of remote is one of this machine's, as the routing
-// table has it: also those of loopback, and local routes without an interface's address.
-func (d *sockDiag) own(local netip.Addr, remote netip.AddrPort) bool {
+// elsewhere reports whether the address of remote is known to be another machine's: the
+// routing table has the addresses of loopback too, and local routes without an interface's
+// address. A question that fails leaves it unknown, which is not elsewhere.
+func (d *sockDiag) elsewhere(local netip.Addr, remote netip.AddrPort) bool {
 	a := unmap(remote).Addr()
 	if a.IsLoopback() || a == local.Unmap().WithZone("") {
-		return true
+		return false
 	}
 	req := make([]byte, rtmsgLen, 64)
 	req[0], req[rtDstLen] = unix.AF_INET6, byte(a.BitLen())
@@ -173,7 +174,10 @@ func (d *sockDiag) own(local netip.Addr, remote netip.AddrPort) bool {
 		req = appendAttr(req, unix.RTA_OIF, binary.NativeEndian.AppendUint32(nil, dev))
 	}
 	typ, msg, err := d.route.ask(unix.NETLINK_ROUTE, unix.RTM_GETROUTE, req)
-	return err == nil && typ == unix.RTM_NEWROUTE && len(msg) >= rtmsgLen && msg[rtmsgType] == unix.RTN_LOCAL
+	if err == unix.ENETUNREACH || err == unix.EHOSTUNREACH {
+		return true // an answer: no route leads there, and to an own address one does
+	}
+	return err == nil && typ == unix.RTM_NEWROUTE && len(msg) >= rtmsgLen && msg[rtmsgType] != unix.RTN_LOCAL
 }
 
 func appendAttr(b []byte, typ uint16, value []byte) []byte {
