@@ -193,8 +193,10 @@ func (m *metrics) serve(addr string) (end func() error, err error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10,
+	scrapes := limitScrapes(l)
+	server := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10,
+		IdleTimeout: scrapeIdle, ConnState: scrapes.state,
 		ErrorLog: log.New(io.Discard, "", 0)} // what its peers do wrong is theirs to know
-	go server.Serve(l)
+	go server.Serve(scrapes)
 	return server.Close, nil
 }
