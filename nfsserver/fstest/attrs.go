@@ -3,6 +3,9 @@
 package fstest
 
 import (
+	"errors"
+	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
@@ -19,6 +22,7 @@ var attrChecks = []check{
 	{"attr/change times", checkChangeTimes},
 	{"attr/link counts", checkLinkCounts},
 	{"attr/symlink", checkSymlinkAttr},
+	{"attr/device numbers", checkDevices},
 	{"attr/statfs", checkStatfs},
 	{"attr/info", checkInfo},
 }
@@ -226,6 +230,31 @@ func checkSymlinkAttr(t *tree) {
 	eq(t, "size", a.Size, uint64(len("some/where")))
 	t.ok(t.Setattr(t.me, l, mode(0o600)), "mode of a symbolic link is taken without effect")
 	eq(t, "type still", t.attr(l).Type, nfsserver.TypeSymlink)
+}
+
+func checkDevices(t *tree) {
+	for i, rdev := range []nfsserver.Rdev{
+		{Major: 1, Minor: 3}, {Major: 1<<12 - 1, Minor: 1<<18 - 1}, {Major: 1<<12 - 1, Minor: 1<<20 - 1},
+		{Major: 1 << 12, Minor: 3}, {Major: 1<<12 + 1, Minor: 3}, {Major: 1, Minor: 1 << 20}, {Major: 1, Minor: 1<<20 + 3},
+		{Major: 1<<32 - 1, Minor: 1<<32 - 1},
+	} {
+		for _, typ := range []nfsserver.FileType{nfsserver.TypeChar, nfsserver.TypeBlock} {
+			name := fmt.Sprint(typ, i)
+			r, a, err := t.Mknod(t.me, t.root, name, typ, rdev, mode(0o600))
+			switch {
+			case errors.Is(err, syscall.EPERM) && t.me.UID != 0:
+				return // is for root
+			case err != nil:
+				t.want(err, fmt.Sprintf("device %v, which is not kept", rdev), inval)
+				eq(t, "numbers that everybody has", i > 0, true)
+				t.gone(t.root, name)
+			default:
+				eq(t, "device number", a.Rdev, rdev)
+				eq(t, "device number asked for", t.attr(r).Rdev, rdev)
+				eq(t, "type", a.Type, typ)
+			}
+		}
+	}
 }
 
 func checkStatfs(t *tree) {

@@ -220,13 +220,25 @@ func (f *FS) Mknod(c nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver
 	case nfsserver.TypeSocket:
 		mode |= unix.S_IFSOCK
 	case nfsserver.TypeChar:
-		mode, dev = mode|unix.S_IFCHR, int(unix.Mkdev(rdev.Major, rdev.Minor))
+		mode |= unix.S_IFCHR
 	case nfsserver.TypeBlock:
-		mode, dev = mode|unix.S_IFBLK, int(unix.Mkdev(rdev.Major, rdev.Minor))
+		mode |= unix.S_IFBLK
 	default:
 		return nfsserver.Ref{}, nfsserver.Attr{}, nfsserver.ErrBadType
+	}
+	if t == nfsserver.TypeChar || t == nfsserver.TypeBlock {
+		if rdev.Major > maxMajor || rdev.Minor > maxMinor {
+			return nfsserver.Ref{}, nfsserver.Attr{}, unix.EINVAL // mknod(2) would make another device
+		}
+		dev = int(unix.Mkdev(rdev.Major, rdev.Minor))
 	}
 	return f.make(&c, dir, name, s, 0, func(dirfd int) error {
 		return unix.Mknodat(dirfd, name, mode, dev)
 	})
 }
+
+// The device numbers that Linux has: 12 and 20 bits.
+const (
+	maxMajor = 1<<12 - 1
+	maxMinor = 1<<20 - 1
+)
