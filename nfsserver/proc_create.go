@@ -16,6 +16,7 @@ type making struct {
 	who  Cred
 	name string
 	set  SetAttr
+	cut  bool // the file exists, and its size is to be set once the directory is unlocked
 }
 
 // make runs one of the four: do is called under the lock of the directory, once
@@ -33,6 +34,9 @@ func (s *Server) make(c *transport.Call, where *nfs3.DirOpArgs, sattr *nfs3.Satt
 		}
 		res.DirWcc.After = o.post()
 		o.x.locks.unlock(lock)
+		if err == nil && m.cut {
+			at, err = s.cut(&m, &r)
+		}
 		if err = s.settle(err, o.x, &r, &o.ref); err == nil {
 			res.FH, res.Attr = s.postOpFH(o.x, &r), postOp(&at)
 		}
@@ -154,10 +158,9 @@ func (s *Server) create(c *transport.Call) error {
 
 // reuse is CREATE of a name that exists: with UNCHECKED an existing file is
 // taken, and cut if the attributes say so; with EXCLUSIVE only a file that an
-// earlier transmission of this very call has made.
+// earlier transmission of this very call has made, which is the caller's own.
 func (m *making) reuse(mode nfs3.CreateMode) (Ref, Attr, error) {
-	fs := m.dir.x.fs
-	r, at, err := fs.Lookup(m.who, m.dir.ref, m.name)
+	r, at, err := m.dir.x.fs.Lookup(m.who, m.dir.ref, m.name)
 	if err != nil {
 		return r, at, err
 	}
@@ -165,18 +168,32 @@ func (m *making) reuse(mode nfs3.CreateMode) (Ref, Attr, error) {
 		return r, at, nfs3.ErrExist
 	}
 	if mode == nfs3.Exclusive {
-		if at.Size != 0 || at.Atime != m.set.Atime || at.Mtime != m.set.Mtime {
+		if at.UID != m.who.UID || at.Size != 0 || at.Atime != m.set.Atime || at.Mtime != m.set.Mtime {
 			return r, at, nfs3.ErrExist
 		}
 		return r, at, nil
 	}
-	if !m.set.Has(SetSize) {
-		return r, at, nil
-	}
+	m.cut = m.set.Has(SetSize)
+	return r, at, nil
+}
+
+// cut sets the size of the existing file r, under its own lock: a WRITE beside it
+// must not find the old attributes before and the new ones after. The lock of the
+// directory is released by then, as locks are taken in the order of their table.
+func (s *Server) cut(m *making, r *Ref) (Attr, error) {
+	fs := m.dir.x.fs
+	locks := &m.dir.x.locks
+	defer locks.unlock(locks.lock(r))
 	set := SetAttr{Mask: SetSize | SetMtimeNow, Size: m.set.Size}
-	if err := fs.Setattr(m.who, r, &set); err != nil {
-		return r, at, err
+	err := fs.Setattr(m.who, *r, &set)
+	if err == nil {
+		var at Attr
+		if at, err = fs.Getattr(*r); err == nil {
+			return at, nil
+		}
 	}
-	at, err = fs.Getattr(r)
-	return r, at, err
+	if status(err) == nfs3.ErrStale {
+		err = ErrBusy // the name has gone since: asked again, CREATE makes a file
+	}
+	return Attr{}, err
 }

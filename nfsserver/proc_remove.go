@@ -135,10 +135,10 @@ func (s *Server) link(c *transport.Call) error {
 	o, dir, err := s.openPair(&a.FH, &a.Link.Dir)
 	if err == nil {
 		w := s.who(c)
-		lock := dir.x.locks.lock(&dir.ref)
+		unlock := dir.x.locks.pair(&dir.ref, &o.ref) // the file's times and link count change, too
 		err = link(&o, &dir, &w, a.Link.Name, &res.DirWcc.Before)
 		res.DirWcc.After = dir.post()
-		dir.x.locks.unlock(lock)
+		unlock()
 		err = s.settle(err, dir.x, &dir.ref, &o.ref)
 	}
 	res.Attr = o.post()
@@ -147,7 +147,7 @@ func (s *Server) link(c *transport.Call) error {
 	return nil
 }
 
-// link does LINK under the lock of the directory.
+// link does LINK under the locks of file and directory.
 func link(o, dir *object, w *Cred, name []byte, before *nfs3.PreOpAttr) error {
 	if err := dir.changeable(name, before); err != nil {
 		return err
