@@ -59,8 +59,9 @@ type FS interface {
 	// It does not allocate in the steady state, and keeps nothing of p.
 	ReadAt(c Cred, r Ref, p []byte, off uint64) (int, error)
 	// WriteAt writes p at off, which may be behind the end: the gap reads as zeros.
-	// The owner may write whatever the mode (RFC 1813 §4.4); permission is checked
-	// even if p is empty. Set-id bits are cleared as by write(2).
+	// The owner may write whatever the mode (RFC 1813 §4.4). With p empty it checks
+	// permission and does no more; a program that runs from the file is no obstacle
+	// then. Set-id bits are cleared as by write(2).
 	// It is unstable until Sync. With n < len(p) err says why, unless n > 0.
 	// It does not allocate in the steady state, and keeps nothing of p.
 	WriteAt(c Cred, r Ref, p []byte, off uint64) (int, error)

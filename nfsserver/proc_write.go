@@ -85,15 +85,17 @@ func (s *Server) commit(c *transport.Call) error {
 	var res nfs3.CommitRes
 	o, err := s.open(&a.FH)
 	if err == nil {
-		err = s.doCommit(&o, &res)
+		w := s.who(c)
+		err = s.doCommit(&o, &w, &res)
 	}
 	res.Status = status(err)
 	res.EncodeXDR(c.Res)
 	return nil
 }
 
-// doCommit syncs the whole file, whatever the range asked for: there is no finer call.
-func (s *Server) doCommit(o *object, res *nfs3.CommitRes) error {
+// doCommit syncs the whole file, whatever the range asked for: there is no finer
+// call. Who may not write it may not keep the disk busy either.
+func (s *Server) doCommit(o *object, w *Cred, res *nfs3.CommitRes) error {
 	at, err := o.getattr()
 	if err != nil {
 		return err
@@ -107,6 +109,9 @@ func (s *Server) doCommit(o *object, res *nfs3.CommitRes) error {
 		return nfs3.ErrInval
 	case o.x.readOnly:
 		return nfs3.ErrROFS
+	}
+	if _, err := o.x.fs.WriteAt(*w, o.ref, nil, 0); err != nil {
+		return err
 	}
 	if err := o.x.stable(&o.ref, false); err != nil {
 		return err

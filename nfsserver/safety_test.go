@@ -5,6 +5,9 @@ package nfsserver_test
 
 import (
 	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
@@ -96,6 +100,70 @@ func TestExclusiveTakesOnlyItsOwn(t *testing.T) {
 			t.Errorf("%d bytes are left of 4", a.Size)
 		}
 	})
+}
+
+// TestExclusiveTakesOnlyTheCallersOwn: an empty file that somebody else has given the
+// times of the verifier was not made by an earlier transmission.
+func TestExclusiveTakesOnlyTheCallersOwn(t *testing.T) {
+	eachFS(t, func(c *client, h *host) {
+		d := c.dir(c.root, "d", 0o777)
+		c.want("chmod", c.setattr(d, nfs3.Sattr{SetMode: true, Mode: 0o777}).Status, nfs3.OK)
+		v := nfs3.Verf{1, 2, 3, 4, 5, 6, 7, 8}
+		other := h.dial(transport.Cred{Flavor: 1, UID: 2000, GID: 1000})
+		made := other.create(d, "f", nfs3.Exclusive, nfs3.Sattr{}, v)
+		c.want("CREATE", made.Status, nfs3.OK)
+		u := h.dial(user)
+		c.want("CREATE by another user", u.create(d, "f", nfs3.Exclusive, nfs3.Sattr{}, v).Status, nfs3.ErrExist)
+		c.want("CREATE by root", c.create(d, "f", nfs3.Exclusive, nfs3.Sattr{}, v).Status, nfs3.ErrExist)
+		again := other.create(d, "f", nfs3.Exclusive, nfs3.Sattr{}, v)
+		if again.Status != nfs3.OK || again.FH != made.FH {
+			t.Errorf("CREATE by its owner again: %v", again.Status)
+		}
+	})
+}
+
+// TestCommitTakesPermission: who may not write a file may not have it synced, and its
+// owner may whatever the mode. A program that runs from it does not matter.
+func TestCommitTakesPermission(t *testing.T) {
+	eachFS(t, func(c *client, h *host) {
+		u := h.dial(user)
+		for mode, want := range map[uint32]nfs3.Status{0o644: nfs3.ErrAcces, 0o640: nfs3.ErrAcces, 0o666: nfs3.OK, 0o602: nfs3.OK} {
+			f := c.file(c.root, "f", mode)
+			c.want("COMMIT by root", c.commit(f).Status, nfs3.OK)
+			res := u.commit(f)
+			if res.Status != want || !res.Wcc.After.Present {
+				t.Errorf("COMMIT of mode %o by another: %v, want %v", mode, res.Status, want)
+			}
+			c.want("chown", c.setattr(f, nfs3.Sattr{SetUID: true, UID: user.UID, SetMode: true, Mode: 0}).Status, nfs3.OK)
+			c.want("COMMIT by the owner", u.commit(f).Status, nfs3.OK)
+			c.want("REMOVE", c.remove(c.root, "f").Status, nfs3.OK)
+		}
+	})
+}
+
+// TestCommitOfRunningProgram: the data of a program that runs on the server is safe,
+// whoever wrote it.
+func TestCommitOfRunningProgram(t *testing.T) {
+	needTools(t, "sleep")
+	dir := t.TempDir()
+	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: diskAt(t, dir)}}})
+	path, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, "cp", path, filepath.Join(dir, "program"))
+	if err := os.Chmod(filepath.Join(dir, "program"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(dir, "program"), "3600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	u := h.dial(user).mount("/x")
+	f := u.lookup(u.root, "program").FH
+	u.want("WRITE", u.write(f, 0, "x", nfs3.Unstable).Status, nfs3.ErrAcces)
+	u.want("COMMIT", u.commit(f).Status, nfs3.OK)
 }
 
 // TestLimitsOfArguments: sizes, names, times and owners at and beyond their ends.
