@@ -103,6 +103,20 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// TestWireTime: the wire has the years 1970 to 2106; what is before or after them is at
+// their end, and what is just within them is itself.
+func TestWireTime(t *testing.T) {
+	const last = 1<<32 - 1
+	for at, want := range map[Time]nfs3.Time{
+		{Sec: -1, Nsec: 5}: {}, {Nsec: 5}: {Nsec: 5}, {Sec: last, Nsec: 5}: {Sec: last, Nsec: 5}, {Sec: last - 1, Nsec: 5}: {Sec: last - 1, Nsec: 5},
+		{Sec: last + 1}: {Sec: last, Nsec: 999999999},
+	} {
+		if got := wireTime(at); got != want {
+			t.Errorf("%v is %v on the wire, want %v", at, got, want)
+		}
+	}
+}
+
 // badDisk is an FS whose Sync fails.
 type badDisk struct {
 	FS

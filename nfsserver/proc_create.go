@@ -16,7 +16,7 @@ type making struct {
 	who  Cred
 	name string
 	set  SetAttr
-	cut  bool // the file exists, and its size is to be set once the directory is unlocked
+	cut  bool // the file exists, and gets its size once the directory is unlocked
 }
 
 // make runs one of the four: do is called under the lock of the directory, once
@@ -35,7 +35,7 @@ func (s *Server) make(c *transport.Call, where *nfs3.DirOpArgs, sattr *nfs3.Satt
 		res.DirWcc.After = o.post()
 		o.x.locks.unlock(lock)
 		if err == nil && m.cut {
-			at, err = s.cut(&m, &r)
+			at, err = m.setSize(&r)
 		}
 		if err = s.settle(err, o.x, &r, &o.ref); err == nil {
 			res.FH, res.Attr = s.postOpFH(o.x, &r), postOp(&at)
@@ -177,10 +177,10 @@ func (m *making) reuse(mode nfs3.CreateMode) (Ref, Attr, error) {
 	return r, at, nil
 }
 
-// cut sets the size of the existing file r, under its own lock: a WRITE beside it
+// setSize sets the size of the existing file r, under its own lock: a WRITE beside it
 // must not find the old attributes before and the new ones after. The lock of the
-// directory is released by then, as locks are taken in the order of their table.
-func (s *Server) cut(m *making, r *Ref) (Attr, error) {
+// directory is released by then, as two locks are taken in one order only.
+func (m *making) setSize(r *Ref) (Attr, error) {
 	fs := m.dir.x.fs
 	locks := &m.dir.x.locks
 	defer locks.unlock(locks.lock(r))

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"golang.org/x/sys/unix"
@@ -136,6 +137,69 @@ func TestReaddirSizes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPagesAreFull: an entry that just fits into what the client asked for is in the
+// page, by count, by dircount and by maxcount.
+func TestPagesAreFull(t *testing.T) {
+	eachFS(t, func(c *client, h *host) {
+		for i := range 6 {
+			c.file(c.root, fmt.Sprint("name", i), 0o644)
+		}
+		all, _ := c.readdirplus(nfs3.ReaddirplusArgs{Dir: c.root, Dircount: 1 << 16, Maxcount: 1 << 16})
+		if len(all.Entries) != 8 || !all.EOF {
+			t.Fatalf("%d entries", len(all.Entries))
+		}
+		names, plus := 0, nfs3.ListSize(true)
+		for i, e := range all.Entries {
+			names += nfs3.EntrySize(len(e.Name))
+			plus += nfs3.EntryPlusSize(len(e.Name), &e.Attr, &e.FH)
+			count := nfs3.ListSize(true) + names
+			for _, less := range []int{0, 1} {
+				if i < less {
+					continue // not even the first entry
+				}
+				want := i + 1 - less
+				res, _ := c.readdir(nfs3.ReaddirArgs{Dir: c.root, Count: uint32(count - less)})
+				if len(res.Entries) != want || res.EOF != (want == len(all.Entries)) {
+					t.Errorf("READDIR, %d less than %d entries need: %d, end %v", less, i+1, len(res.Entries), res.EOF)
+				}
+				byDir, _ := c.readdirplus(nfs3.ReaddirplusArgs{Dir: c.root, Dircount: uint32(names - less), Maxcount: 1 << 16})
+				byMax, _ := c.readdirplus(nfs3.ReaddirplusArgs{Dir: c.root, Dircount: 1 << 16, Maxcount: uint32(plus - less)})
+				if len(byDir.Entries) != want || len(byMax.Entries) != want {
+					t.Errorf("READDIRPLUS, %d less than %d entries need: %d by dircount, %d by maxcount", less, i+1, len(byDir.Entries), len(byMax.Entries))
+				}
+			}
+		}
+	})
+}
+
+// TestListingWithinBudget: a listing that the server has no memory for ends early,
+// and goes on from there.
+func TestListingWithinBudget(t *testing.T) {
+	srv, err := nfsserver.New(nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: memory(t)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const budget = 128 << 10
+	svc, err := srv.Start(nfsserver.Listen{TCP: "127.0.0.1:0", RPC: transport.ServerConfig{MaxRecord: 64 << 10, Memory: budget}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &host{t, srv, svc}
+	t.Cleanup(h.stop)
+	c := h.dial(root).mount("/x")
+	const files = 1500
+	for i := range files {
+		c.file(c.root, fmt.Sprint("a-name-of-some-length-", i), 0o644)
+	}
+	res, size := c.readdirplus(nfs3.ReaddirplusArgs{Dir: c.root, Dircount: 1 << 20, Maxcount: 1 << 20})
+	if res.Status != nfs3.OK || len(res.Entries) == 0 || res.EOF || size > budget {
+		t.Errorf("%v: %d entries in %d bytes, end %v, with %d bytes for all", res.Status, len(res.Entries), size, res.EOF, budget)
+	}
+	if n := len(c.listPlus(c.root, 1<<20, 1<<20)); n != files+2 {
+		t.Errorf("%d names, want %d", n, files+2)
+	}
 }
 
 func sortedNames(s []string) []string { slices.Sort(s); return s }
