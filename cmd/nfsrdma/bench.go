@@ -36,7 +36,7 @@ one file there and removes it.
   randread   4 KiB reads anywhere
   randwrite  4 KiB writes anywhere, COMMIT at the end
 
-All data is verified: stamps in every 4 KiB while the clock runs, every octet before
+All data is verified: stamps in every 4 KiB while the clock runs, every byte before
 and after. When the server is on this machine, raw Go TCP between two processes is
 measured in the same run.`,
 		Example: `  nfsrdma bench nfsrdma://127.0.0.1/export

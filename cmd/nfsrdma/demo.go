@@ -30,7 +30,7 @@ func newDemo(s *session.Session) *cobra.Command {
 		Short: "Serve a directory over RDMA, copy in and out, verify, measure; nothing to set up",
 		Long: `Start a server process on a free loopback port that exports a temporary directory,
 copy a tree into it and out again over RDMA, compare checksums, measure, clean up.
-The exit code is not 0 when a single octet differs.`,
+The exit code is not 0 when a single byte differs.`,
 		Example: "  nfsrdma demo",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -206,7 +206,7 @@ func treeSum(fsys fs.FS) (sum [sha256.Size]byte, err error) {
 			defer f.Close()
 			n, err := io.Copy(h, f)
 			if err == nil && n != fi.Size() {
-				err = fmt.Errorf("%s: read %d octets of %d", name, n, fi.Size())
+				err = fmt.Errorf("%s: read %d bytes of %d", name, n, fi.Size())
 			}
 			return err
 		case fs.ModeSymlink:

@@ -203,7 +203,7 @@ func TestBench(t *testing.T) {
 			t.Errorf("report: %s", out)
 		}
 		for _, x := range r.Tests {
-			if x.Calls == 0 || x.AvgUs <= 0 || (x.Octets > 0) != (x.MiBs > 0) {
+			if x.Calls == 0 || x.AvgUs <= 0 || (x.Bytes > 0) != (x.MiBs > 0) {
 				t.Errorf("%s: %+v", x.Name, x)
 			}
 		}

@@ -31,3 +31,44 @@ func TestHistogram(t *testing.T) {
 		}
 	}
 }
+
+func TestHistogramOfNothing(t *testing.T) {
+	var h, other Histogram
+	h.merge(&other)
+	if h.N != 0 || h.Mean() != 0 || h.Quantile(0.5) != 0 || h.Min != 0 || h.Max != 0 {
+		t.Errorf("%d, %v, %v, %v to %v", h.N, h.Mean(), h.Quantile(0.5), h.Min, h.Max)
+	}
+	other.Add(time.Second)
+	h.merge(&other) // the least is that of the other, not the 0 of nothing
+	if h.N != 1 || h.Min != time.Second || h.Max != time.Second {
+		t.Errorf("%d, %v to %v", h.N, h.Min, h.Max)
+	}
+}
+
+// Quantiles stay between the least and the largest, whatever a bucket spans.
+func TestQuantilesAreBounded(t *testing.T) {
+	var h Histogram
+	h.Add(1000*time.Nanosecond + 3)
+	for _, q := range []float64{0, 0.5, 0.99, 1} {
+		if got := h.Quantile(q); got != h.Min {
+			t.Errorf("quantile %v of one: %v, want %v", q, got, h.Min)
+		}
+	}
+	h.Add(-time.Second)
+	h.Add(1<<63 - 1)
+	if h.Min != 0 || h.Quantile(0) != 0 || h.Max != 1<<63-1 || h.Quantile(1) != h.Max {
+		t.Errorf("%v to %v, quantiles %v to %v", h.Min, h.Max, h.Quantile(0), h.Quantile(1))
+	}
+}
+
+func TestHistogramAllocatesNothing(t *testing.T) {
+	var h, other Histogram
+	d := time.Duration(1)
+	if n := testing.AllocsPerRun(1000, func() {
+		h.Add(d)
+		other.merge(&h)
+		d = d*3 + 1
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

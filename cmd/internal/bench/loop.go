@@ -20,7 +20,7 @@ type slot struct {
 	in, out []byte // what is read; what is written, filled with the pattern
 	rng     uint64
 	h       Histogram
-	octets  int64
+	bytes   int64
 	err     error
 }
 
@@ -38,7 +38,7 @@ func (s *slot) random(n int64) int64 {
 	return int64((s.rng * 0x2545f4914f6cdd1d) >> 1 % uint64(n))
 }
 
-// An op does one call, the i-th of the test, and returns the octets it moved.
+// An op does one call, the i-th of the test, and returns the bytes it moved.
 type op func(s *slot, i int64) (int, error)
 
 // A loop says how long: until the time is over, or count calls when count is not 0.
@@ -53,7 +53,7 @@ type loop struct {
 // A measured is what a loop gave.
 type measured struct {
 	h       Histogram
-	octets  int64
+	bytes   int64
 	elapsed time.Duration
 	allocs  float64 // of this process, for each call
 }
@@ -69,7 +69,7 @@ func (l *loop) run(ctx context.Context) (*measured, error) {
 	runtime.ReadMemStats(&before)
 	start := time.Now()
 	for i, s := range l.slots {
-		s.h, s.octets, s.err, s.rng = Histogram{}, 0, nil, uint64(i+1)*0x9e3779b97f4a7c15
+		s.h, s.bytes, s.err, s.rng = Histogram{}, 0, nil, uint64(i+1)*0x9e3779b97f4a7c15
 		wg.Go(func() {
 			if s.err = l.slot(ctx, s, start, &next, &stop); s.err != nil {
 				stop.Store(true)
@@ -85,7 +85,7 @@ func (l *loop) run(ctx context.Context) (*measured, error) {
 	runtime.ReadMemStats(&after)
 	for _, s := range l.slots {
 		m.h.merge(&s.h)
-		m.octets += s.octets
+		m.bytes += s.bytes
 		if err == nil {
 			err = s.err
 		}
@@ -107,7 +107,7 @@ func (l *loop) slot(ctx context.Context, s *slot, start time.Time, next *atomic.
 		if err != nil {
 			return err
 		}
-		s.octets += int64(n)
+		s.bytes += int64(n)
 		end := time.Now()
 		s.h.Add(end.Sub(now))
 		now = end

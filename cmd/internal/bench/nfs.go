@@ -105,7 +105,7 @@ func (b *run) lookups(ctx context.Context, l *loop) error {
 	return nil
 }
 
-// layOut opens the file; the first time it writes it, and checks every octet.
+// layOut opens the file; the first time it writes it, and checks every byte.
 func (b *run) layOut(ctx context.Context) (*nfsclient.File, error) {
 	calls := context.WithoutCancel(ctx)
 	if _, err := b.fsys.Stat(ctx, b.name); err == nil {
@@ -128,7 +128,7 @@ func (b *run) layOut(ctx context.Context) (*nfsclient.File, error) {
 	return f, b.verify(ctx, f)
 }
 
-// verify compares every octet of the file, with no clock running.
+// verify compares every byte of the file, with no clock running.
 func (b *run) verify(ctx context.Context, f *nfsclient.File) error {
 	l := loop{slots: b.slots, count: b.opts.Size / seqBlock}
 	l.op = func(s *slot, i int64) (int, error) {

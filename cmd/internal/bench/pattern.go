@@ -34,7 +34,7 @@ func newPattern(seed uint64) *pattern {
 	return p
 }
 
-// stamp mixes seed and block number so that neighbours differ in all octets.
+// stamp mixes seed and block number so that neighbours differ in all bytes.
 func (p *pattern) stamp(block uint64) uint64 {
 	x := p.seed ^ block*0x9e3779b97f4a7c15
 	x ^= x >> 32
@@ -71,7 +71,7 @@ func (p *pattern) sample(b []byte, off int64) error {
 	return nil
 }
 
-// check compares every octet.
+// check compares every byte.
 func (p *pattern) check(b []byte, off int64) error {
 	if err := p.sample(b, off); err != nil {
 		return err

@@ -22,3 +22,37 @@ func TestPatternFindsEveryChange(t *testing.T) {
 		b[i] ^= 1
 	}
 }
+
+// Blocks differ from their neighbors in each byte of the stamp, so no shift passes.
+func TestStampsOfNeighborsDiffer(t *testing.T) {
+	p := newPattern(99)
+	same := 0
+	for block := range uint64(1 << 14) {
+		a, b := p.stamp(block), p.stamp(block+1)
+		if a == b {
+			t.Fatalf("blocks %d and %d have one stamp", block, block+1)
+		}
+		for shift := 0; shift < 64; shift += 8 {
+			if byte(a>>shift) == byte(b>>shift) {
+				same++
+			}
+		}
+	}
+	if most := 1 << 14 * 8 / 256 * 2; same > most { // twice what chance has
+		t.Errorf("%d bytes of stamps are the same as their neighbor's, want at most %d", same, most)
+	}
+}
+
+// Another run's file does not pass for this one's.
+func TestSeedsDiffer(t *testing.T) {
+	p, q := newPattern(1), newPattern(2)
+	b := make([]byte, patternBlock)
+	p.fill(b, 0)
+	if q.sample(b, 0) == nil {
+		t.Error("another seed's stamp passes")
+	}
+	q.restamp(b, 0)
+	if q.sample(b, 0) != nil || q.check(b, 0) == nil {
+		t.Error("another seed's content passes under the right stamp")
+	}
+}

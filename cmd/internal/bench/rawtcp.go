@@ -16,7 +16,7 @@ import (
 
 const (
 	rawStream   = 'S' // the peer sends until it shuts down; we answer with the count
-	rawPingPong = 'P' // every message of rawMessage octets comes back
+	rawPingPong = 'P' // every message of rawMessage bytes comes back
 	rawMessage  = 100
 	rawWrite    = 1 << 20
 )
@@ -42,7 +42,12 @@ func aroundRaw(ctx context.Context, d time.Duration, f func() error) (rawReport,
 	if err != nil {
 		return rawReport{}, fmt.Errorf("raw TCP: %w", err)
 	}
-	return rawReport{(before.StreamMiBs + after.StreamMiBs) / 2, (before.PingPongUs + after.PingPongUs) / 2}, nil
+	return before.mean(after), nil
+}
+
+// mean is the average of two measurements.
+func (r rawReport) mean(o rawReport) rawReport {
+	return rawReport{(r.StreamMiBs + o.StreamMiBs) / 2, (r.PingPongUs + o.PingPongUs) / 2}
 }
 
 // RawPeer is the other end of the measurement: it listens on loopback, writes its

@@ -18,8 +18,8 @@ type Report struct {
 	CRC       string        `json:"crc,omitempty"`
 	Depth     int           `json:"depth"`
 	Conns     int           `json:"conns"`
-	Size      int64         `json:"size_octets"`
-	Verified  int64         `json:"verified_octets"`
+	Size      int64         `json:"size_bytes"`
+	Verified  int64         `json:"verified_bytes"`
 	Raw       *rawReport    `json:"raw_tcp,omitempty"`
 	Tests     []*TestReport `json:"tests"`
 }
@@ -29,7 +29,7 @@ type TestReport struct {
 	Name   string  `json:"name"`
 	Depth  int     `json:"depth"`
 	Calls  uint64  `json:"calls"`
-	Octets int64   `json:"octets"`
+	Bytes  int64   `json:"bytes"`
 	Secs   float64 `json:"seconds"`
 	PerSec float64 `json:"calls_per_s"`
 	MiBs   float64 `json:"mib_s,omitempty"`
@@ -49,8 +49,8 @@ func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 func (r *Report) add(name string, m *measured, depth int) *TestReport {
 	secs := m.elapsed.Seconds()
 	t := &TestReport{
-		Name: name, Depth: depth, Calls: m.h.N, Octets: m.octets, Secs: secs,
-		PerSec: float64(m.h.N) / secs, MiBs: float64(m.octets) / (1 << 20) / secs,
+		Name: name, Depth: depth, Calls: m.h.N, Bytes: m.bytes, Secs: secs,
+		PerSec: float64(m.h.N) / secs, MiBs: float64(m.bytes) / (1 << 20) / secs,
 		MinUs: us(m.h.Min), AvgUs: us(m.h.Mean()), P50Us: us(m.h.Quantile(0.5)), P99Us: us(m.h.Quantile(0.99)),
 		MaxUs: us(m.h.Max), Allocs: m.allocs,
 	}
@@ -93,7 +93,7 @@ func (r *Report) Table(w io.Writer) error {
 	}
 	for _, t := range r.Tests {
 		rate, ratio := "", ""
-		if t.Octets > 0 {
+		if t.Bytes > 0 {
 			rate = fmt.Sprintf("%.0f", t.MiBs)
 		}
 		switch {
@@ -110,7 +110,7 @@ func (r *Report) Table(w io.Writer) error {
 		return err
 	}
 	if r.Verified > 0 {
-		fmt.Fprintf(w, "\nverified: %s octet by octet, the rest by its stamps\n", text.Size(uint64(r.Verified)))
+		fmt.Fprintf(w, "\nverified: %s byte by byte, the rest by its stamps\n", text.Size(uint64(r.Verified)))
 	}
 	return nil
 }

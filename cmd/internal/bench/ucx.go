@@ -18,7 +18,7 @@ import (
 // A ucxFigure is one test of ucx_perftest.
 type ucxFigure struct {
 	Test  string  `json:"test"` // as it calls it
-	Size  int     `json:"octets"`
+	Size  int     `json:"bytes"`
 	MiBs  float64 `json:"mib_s,omitempty"`
 	AvgUs float64 `json:"avg_us,omitempty"` // one way
 }
@@ -105,7 +105,7 @@ func ucxProcess(ctx context.Context, path string, args ...string) *exec.Cmd {
 }
 
 // parse reads the form that -v asks for, warnings around it: iterations, then median, average and
-// overall latency in microseconds, then average and overall MB/s, which are of 2^20 octets.
+// overall latency in microseconds, then average and overall MB/s, which are of 2^20 bytes.
 func (f *ucxFigure) parse(said string) error {
 	for line := range strings.Lines(said) {
 		fields := strings.Split(strings.TrimSpace(line), ",")
@@ -154,9 +154,9 @@ func ucxTable(w io.Writer, list []*ucxFigure, failure string) {
 	}
 	for _, f := range list {
 		if f.AvgUs > 0 {
-			fmt.Fprintf(w, "  %-12s %8d octets  %8.1f µs one way\n", f.Test, f.Size, f.AvgUs)
+			fmt.Fprintf(w, "  %-12s %8d bytes  %8.1f µs one way\n", f.Test, f.Size, f.AvgUs)
 		} else {
-			fmt.Fprintf(w, "  %-12s %8d octets  %8.0f MiB/s\n", f.Test, f.Size, f.MiBs)
+			fmt.Fprintf(w, "  %-12s %8d bytes  %8.0f MiB/s\n", f.Test, f.Size, f.MiBs)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func TestMeasureUCX(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	for _, want := range []string{"tag_bw        1048576 octets      4096 MiB/s", "ucp_put_lat       100 octets       2.5 µs one way"} {
+	for _, want := range []string{"tag_bw        1048576 bytes      4096 MiB/s", "ucp_put_lat       100 bytes       2.5 µs one way"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("%q lacks %q", table, want)
 		}

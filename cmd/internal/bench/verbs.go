@@ -72,7 +72,7 @@ func (r *VerbsReport) measure(ctx context.Context, m Mode, d time.Duration) erro
 			return err
 		}
 		if !bytes.Equal(v.mem[:n], v.src[:n]) {
-			return fmt.Errorf("%d octets that were written came back different", n)
+			return fmt.Errorf("%d bytes that were written came back different", n)
 		}
 	}
 	h, err := v.pingPong(ctx, d)
@@ -108,7 +108,7 @@ func dialVerbs(ctx context.Context, m Mode, addr string) (*verbsRun, error) {
 	return v, nil
 }
 
-// bulk keeps verbsDepth requests of n octets going for d. A Read of nothing at the end
+// bulk keeps verbsDepth requests of n bytes going for d. A Read of nothing at the end
 // is answered only when all Writes before it are in the peer's memory.
 func (r *VerbsReport) bulk(ctx context.Context, v *verbsRun, m Mode, op rnic.Opcode, n int, d time.Duration) error {
 	wr := rnic.SendWR{Op: op, RemoteSTag: v.stag, RemoteTO: v.base}

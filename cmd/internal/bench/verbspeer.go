@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	verbsMemory  = 1 << 20 // octets of the peer's region
+	verbsMemory  = 1 << 20 // bytes of the peer's region
 	verbsMessage = rawMessage
 	verbsDepth   = 8 // work requests in flight, and receives posted
 )

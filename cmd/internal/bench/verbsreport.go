@@ -20,7 +20,7 @@ type VerbsReport struct {
 type verbsFigure struct {
 	Mode  Mode    `json:"mode"`
 	Test  string  `json:"test"` // send, write, read
-	Size  int     `json:"octets"`
+	Size  int     `json:"bytes"`
 	Count int64   `json:"count"`
 	MiBs  float64 `json:"mib_s,omitempty"`
 	AvgUs float64 `json:"avg_us,omitempty"` // of a Send and its answer
@@ -44,14 +44,14 @@ func (r *VerbsReport) compare(raw rawReport) {
 
 // Table writes the report for people, one table for each mode.
 func (r *VerbsReport) Table(w io.Writer) error {
-	fmt.Fprintf(w, "raw TCP: stream of 1 MiB writes %.0f MiB/s, ping-pong of %d octets %.1f µs\n",
+	fmt.Fprintf(w, "raw TCP: stream of 1 MiB writes %.0f MiB/s, ping-pong of %d bytes %.1f µs\n",
 		r.Raw.StreamMiBs, rawMessage, r.Raw.PingPongUs)
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	var mode *Mode
 	for _, f := range r.Figures {
 		if mode == nil || *mode != f.Mode {
 			mode = &f.Mode
-			fmt.Fprintf(tw, "\t\t\t\t\t\t\n%s\toctets\tMiB/s\tavg µs\tp50 µs\tp99 µs\tto raw TCP\t\n", mode)
+			fmt.Fprintf(tw, "\t\t\t\t\t\t\n%s\tbytes\tMiB/s\tavg µs\tp50 µs\tp99 µs\tto raw TCP\t\n", mode)
 		}
 		switch f.Test {
 		case "send":

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// ParseSize reads octets with an optional K, M or G (binary).
+// ParseSize reads bytes with an optional K, M or G (binary).
 func ParseSize(s string) (int64, error) {
 	var n int64
 	var unit string

@@ -1,0 +1,132 @@
+// What each test asks of the server: which bytes, in which order, and that what was written is committed.
+
+package bench
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+// A span is the bytes of one READ or WRITE.
+type span struct {
+	off uint64
+	n   int
+}
+
+// A witness is a file tree that writes down what it is asked.
+type witness struct {
+	nfsserver.FS
+	mu            sync.Mutex // guards all below
+	reads, writes []span
+	syncs         int
+	unsynced      int // writes since the last Sync
+}
+
+func (w *witness) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
+	n, err := w.FS.ReadAt(c, r, p, off)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reads = append(w.reads, span{off, len(p)})
+	return n, err
+}
+
+func (w *witness) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
+	n, err := w.FS.WriteAt(c, r, p, off)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writes = append(w.writes, span{off, len(p)})
+	w.unsynced++
+	return n, err
+}
+
+func (w *witness) Sync(r nfsserver.Ref, dataOnly bool) error {
+	w.mu.Lock()
+	w.syncs++
+	w.unsynced = 0
+	w.mu.Unlock()
+	return w.FS.Sync(r, dataOnly)
+}
+
+// seen measures with one test and returns what the tree saw of it. The file has
+// blocks of 1 MiB, and one call is in flight, so the order is that of the calls.
+func seen(t *testing.T, test string, blocks int) *witness {
+	t.Helper()
+	w := &witness{FS: memory()}
+	o := Options{Depth: 1, Size: int64(blocks) * seqBlock, Duration: 20 * time.Millisecond, Tests: []string{test}, NoRaw: true}
+	if err := Server(t.Context(), serve(t, nfsclient.TCP, w), "file", o, new(Report)); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// The file is laid out in order, and read whole to verify it, before any test.
+func TestLayoutIsWrittenAndVerified(t *testing.T) {
+	w := seen(t, "lookup", 3)
+	if len(w.writes) != 3 || len(w.reads) != 3 || w.syncs != 1 || w.unsynced != 0 {
+		t.Fatalf("%d writes, %d reads, %d syncs, %d writes not synced", len(w.writes), len(w.reads), w.syncs, w.unsynced)
+	}
+	for i := range 3 {
+		if want := (span{uint64(i) * seqBlock, seqBlock}); w.writes[i] != want || w.reads[i] != want {
+			t.Errorf("block %d: wrote %v, read %v, want %v", i, w.writes[i], w.reads[i], want)
+		}
+	}
+}
+
+// Sequential tests go through the file in blocks of 1 MiB, and start over at its end.
+func TestSequentialTestsAreInOrder(t *testing.T) {
+	const blocks = 2
+	for test, spans := range map[string]func(*witness) []span{
+		"read":  func(w *witness) []span { return w.reads[blocks:] },
+		"write": func(w *witness) []span { return w.writes[blocks:] },
+	} {
+		list := spans(seen(t, test, blocks))
+		if len(list) < 2 {
+			t.Errorf("%s: %d calls", test, len(list))
+		}
+		next := uint64(0)
+		for i, s := range list {
+			if s.off == 0 {
+				next = 0 // the warm-up has ended, or the file has
+			}
+			if s.off != next || s.n != seqBlock {
+				t.Fatalf("%s: call %d is %v, want offset %d", test, i, s, next)
+			}
+			next = (s.off + seqBlock) % (blocks * seqBlock)
+		}
+	}
+}
+
+// Random tests ask for aligned blocks of 4 KiB inside the file.
+func TestRandomTestsAreAlignedAndInside(t *testing.T) {
+	for test, spans := range map[string]func(*witness) []span{
+		"randread":  func(w *witness) []span { return w.reads[1:] },
+		"randwrite": func(w *witness) []span { return w.writes[1:] },
+	} {
+		different := make(map[uint64]bool)
+		for _, s := range spans(seen(t, test, 1)) {
+			if s.n == seqBlock && s.off == 0 {
+				continue // of the verification after the test
+			}
+			if s.n != randBlock || s.off%randBlock != 0 || s.off >= seqBlock {
+				t.Fatalf("%s: %v", test, s)
+			}
+			different[s.off] = true
+		}
+		if len(different) < 2 {
+			t.Errorf("%s: %d places", test, len(different))
+		}
+	}
+}
+
+// The time of a test that writes counts the COMMIT: what it wrote is stable when it ends.
+func TestWritesAreCommitted(t *testing.T) {
+	for _, test := range []string{"write", "randwrite"} {
+		if w := seen(t, test, 1); w.unsynced != 0 || w.syncs < 2 {
+			t.Errorf("%s: %d syncs, %d writes after the last", test, w.syncs, w.unsynced)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+// The report: its figures, its ratios, its table and its JSON.
+
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// sample is a report of one call of each kind.
+func sample() *Report {
+	r := &Report{Target: "nfsrdma://h/x", Transport: "rdma", CRC: "on", Depth: 4, Conns: 1, Size: 64 << 20, Verified: 3 << 30}
+	for name, m := range map[string]*measured{
+		"null": {elapsed: time.Second}, "read": {elapsed: 2 * time.Second, bytes: 512 << 20, allocs: 0.25},
+	} {
+		m.h.Add(10 * time.Microsecond)
+		m.h.Add(30 * time.Microsecond)
+		r.add(name, m, 4)
+	}
+	if r.Tests[0].Name != "null" { // of the map's order
+		r.Tests[0], r.Tests[1] = r.Tests[1], r.Tests[0]
+	}
+	return r
+}
+
+func TestFiguresOfATest(t *testing.T) {
+	x := sample().Tests[1]
+	if x.Name != "read" || x.Depth != 4 || x.Calls != 2 || x.Bytes != 512<<20 || x.Secs != 2 || x.PerSec != 1 || x.MiBs != 256 ||
+		x.MinUs != 10 || x.AvgUs != 20 || x.MaxUs != 30 || x.Allocs != 0.25 || x.Ratio != 0 {
+		t.Errorf("%+v", x)
+	}
+}
+
+func TestRatiosAreThoseOfThroughputAndLatency(t *testing.T) {
+	r := &Report{Tests: []*TestReport{{Name: "null", AvgUs: 60}, {Name: "getattr", AvgUs: 60}, {Name: "read", MiBs: 500},
+		{Name: "write", MiBs: 250}, {Name: "randread", MiBs: 100}}}
+	r.compare(rawReport{StreamMiBs: 1000, PingPongUs: 40})
+	for i, want := range []float64{1.5, 0, 0.5, 0.25, 0} {
+		if r.Tests[i].Ratio != want {
+			t.Errorf("%s: %v, want %v", r.Tests[i].Name, r.Tests[i].Ratio, want)
+		}
+	}
+	if r.Raw.StreamMiBs != 1000 || r.Raw.PingPongUs != 40 {
+		t.Errorf("%+v", r.Raw)
+	}
+}
+
+func TestTable(t *testing.T) {
+	r := sample()
+	r.compare(rawReport{StreamMiBs: 1024, PingPongUs: 10})
+	var b strings.Builder
+	if err := r.Table(&b); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"nfsrdma://h/x over rdma, CRC on, depth 4, 1 connection, file of 64.0 MiB",
+		"",
+		"test depth MiB/s calls/s avg µs p50 µs p99 µs allocs/call to raw TCP",
+		"raw TCP stream 1 MiB 1 1024",
+		"raw TCP ping-pong 100 B 1 100000 10.0",
+		"NULL 4 2 20.0 29.7 29.7 0.00 2.00×",
+		"READ 1 MiB 4 256 1 20.0 29.7 29.7 0.25 25%",
+		"",
+		"verified: 3.0 GiB byte by byte, the rest by its stamps",
+		"",
+	}
+	lines := strings.Split(b.String(), "\n")
+	if len(lines) != len(want) {
+		t.Fatalf("%d lines, want %d:\n%s", len(lines), len(want), &b)
+	}
+	for i, line := range lines {
+		if got := strings.Join(strings.Fields(line), " "); got != want[i] {
+			t.Errorf("line %d: %q, want %q", i, got, want[i])
+		}
+	}
+}
+
+func TestTableWithoutYardstickAndCRC(t *testing.T) {
+	r := sample()
+	r.CRC, r.Verified, r.Transport, r.Conns = "", 0, "tcp", 2
+	var b strings.Builder
+	if err := r.Table(&b); err != nil {
+		t.Fatal(err)
+	}
+	if out := b.String(); strings.Contains(out, "CRC") || strings.Contains(out, "verified") || strings.Contains(out, "raw TCP stream") ||
+		!strings.Contains(out, "over tcp, depth 4, 2 connections, ") {
+		t.Error(out)
+	}
+}
+
+// The names of fields are what scripts depend on.
+func TestJSONFields(t *testing.T) {
+	r := sample()
+	r.compare(rawReport{StreamMiBs: 1024, PingPongUs: 10})
+	out, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var top map[string]any
+	if err := json.Unmarshal(out, &top); err != nil {
+		t.Fatal(err)
+	}
+	test := top["tests"].([]any)[1].(map[string]any)
+	raw := top["raw_tcp"].(map[string]any)
+	for _, c := range []struct {
+		in   map[string]any
+		keys string
+	}{
+		{top, "target transport crc depth conns size_bytes verified_bytes raw_tcp tests"},
+		{raw, "stream_mib_s ping_pong_us"},
+		{test, "name depth calls bytes seconds calls_per_s mib_s min_us avg_us p50_us p99_us max_us client_allocs_per_call ratio_to_raw"},
+	} {
+		keys := strings.Fields(c.keys)
+		for _, k := range keys {
+			if _, ok := c.in[k]; !ok {
+				t.Errorf("no %s in %s", k, out)
+			}
+		}
+		if len(keys) != len(c.in) {
+			t.Errorf("%d fields, want %d: %v", len(c.in), len(keys), c.in)
+		}
+	}
+}
+
+// A brokenWriter takes so many bytes, and then fails.
+type brokenWriter int
+
+var errBroken = errors.New("broken")
+
+func (w *brokenWriter) Write(p []byte) (int, error) {
+	if *w -= brokenWriter(len(p)); *w < 0 {
+		return 0, errBroken
+	}
+	return len(p), nil
+}
+
+func TestTablesReportWriteErrors(t *testing.T) {
+	for name, table := range map[string]func(*brokenWriter) error{
+		"bench": func(w *brokenWriter) error { return sample().Table(w) }, "verbs": func(w *brokenWriter) error { return verbsSample().Table(w) },
+	} {
+		w := brokenWriter(150)
+		if err := table(&w); !errors.Is(err, errBroken) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+// The rig: this test binary as the child processes, and a server of one export whose file tree can lie.
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/child"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// TestMain lets the test binary be the other end of a measurement, as the program is.
+func TestMain(m *testing.M) {
+	if !slices.Contains(os.Environ(), child.Env) {
+		os.Exit(m.Run())
+	}
+	var err error
+	switch args := os.Args[1:]; {
+	case slices.Equal(args, []string{"_rawtcp"}):
+		err = RawPeer(os.Stdin, os.Stdout)
+	case len(args) == 3 && args[0] == "_rnicpeer":
+		mode := Mode{CRC: args[1] == "--crc=true", Markers: args[2] == "--markers=true"}
+		err = VerbsPeer(context.Background(), mode, os.Stdin, os.Stdout)
+	default:
+		err = fmt.Errorf("a child is asked for %q", args)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// A liar is a file tree that does to reads and writes what a test says.
+type liar struct {
+	nfsserver.FS
+	read  func(p []byte, off uint64)       // changes what was read; nil: the truth
+	write func(p []byte, off uint64) error // before each write; nil: all succeed
+}
+
+func (l *liar) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
+	n, err := l.FS.ReadAt(c, r, p, off)
+	if l.read != nil {
+		l.read(p[:n], off)
+	}
+	return n, err
+}
+
+func (l *liar) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
+	if l.write != nil {
+		if err := l.write(p, off); err != nil {
+			return 0, err
+		}
+	}
+	return l.FS.WriteAt(c, r, p, off)
+}
+
+// serve exports tree over a transport and mounts it.
+func serve(t *testing.T, over nfsclient.Transport, tree nfsserver.FS) *nfsclient.FS {
+	t.Helper()
+	srv, err := nfsserver.New(nfsserver.Options{AsyncNames: true, Exports: []nfsserver.Export{{Name: "/x", FS: tree}},
+		Squash: nfsserver.Squash{All: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
+	served := make(chan struct{})
+	var addr string
+	if over == nfsclient.RDMA {
+		dev := rnic.Open(rnic.DeviceConfig{})
+		l, err := dev.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr = l.Addr().String()
+		go func() { defer close(served); _ = rpc.ServeRDMA(dev, l) }()
+	} else {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr = l.Addr().String()
+		go func() { defer close(served); _ = rpc.ServeTCP(l) }()
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		_ = rpc.Shutdown(ctx)
+		<-served
+		srv.Close()
+	})
+	c, err := nfsclient.Dial(t.Context(), addr, nfsclient.Options{Transport: over})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	fsys, _, err := c.MountPath(t.Context(), "/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fsys
+}
+
+// memory is a tree that the user of the tests owns.
+func memory() nfsserver.FS {
+	return memfs.New(memfs.Options{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())})
+}
+
+// left fails the test if a measurement left its file behind.
+func left(t *testing.T, fsys *nfsclient.FS, name string) {
+	t.Helper()
+	if _, err := fsys.Stat(t.Context(), name); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is still there: %v", path.Base(name), err)
+	}
+}

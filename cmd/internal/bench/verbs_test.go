@@ -1,0 +1,242 @@
+// The verbs: the peer's end, what a run measures, and peers that do not keep their part.
+
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
+
+var modes = []Mode{{CRC: true}, {}, {CRC: true, Markers: true}, {Markers: true}}
+
+// startVerbsPeer runs the peer in this process; wait ends it, and returns how it ended.
+func startVerbsPeer(t *testing.T, m Mode) (addr string, wait func() error) {
+	t.Helper()
+	in, holdIn := io.Pipe()
+	out, writeOut := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- VerbsPeer(t.Context(), m, in, writeOut) }()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line), func() error {
+		holdIn.Close()
+		return <-ended
+	}
+}
+
+// In each mode the figures are those of the bytes that were moved, and what was
+// written comes back by a Read.
+func TestVerbsInEachMode(t *testing.T) {
+	for _, m := range modes {
+		t.Run(m.String(), func(t *testing.T) {
+			addr, wait := startVerbsPeer(t, m)
+			v, err := dialVerbs(t.Context(), m, addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var r VerbsReport
+			for _, n := range []int{4 << 10, verbsMemory} {
+				clear(v.mem)
+				for _, op := range []rnic.Opcode{rnic.OpWrite, rnic.OpRead} {
+					if err := r.bulk(t.Context(), v, m, op, n, time.Millisecond); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if !bytes.Equal(v.mem[:n], v.src[:n]) {
+					t.Errorf("%d bytes came back different", n)
+				}
+			}
+			for i, want := range []string{"write", "read", "write", "read"} {
+				if f := r.Figures[i]; f.Test != want || f.Mode != m || f.Count < 1 || f.MiBs <= 0 || f.AvgUs != 0 {
+					t.Errorf("%+v, want a %s", f, want)
+				}
+			}
+			h, err := v.pingPong(t.Context(), time.Millisecond)
+			if err != nil || h.N == 0 || h.Min <= 0 {
+				t.Errorf("%v, %+v", err, h)
+			}
+			v.qp.Close()
+			if err := wait(); err != nil {
+				t.Errorf("the peer ended with %v", err)
+			}
+		})
+	}
+}
+
+// The whole run, between processes: a figure for each size, operation and mode.
+func TestVerbsBetweenProcesses(t *testing.T) {
+	fakeUCX(t, "")
+	r, err := Verbs(t.Context(), time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := len(modes) * (2*len(verbsSizes) + 1); len(r.Figures) != want || r.Depth != verbsDepth || r.UCX != nil || r.UCXErr != "" {
+		t.Fatalf("%d figures, want %d: %+v", len(r.Figures), want, r)
+	}
+	if r.Raw.StreamMiBs <= 0 || r.Raw.PingPongUs <= 0 {
+		t.Errorf("%+v", r.Raw)
+	}
+	for i, f := range r.Figures {
+		if mode := modes[i/(2*len(verbsSizes)+1)]; f.Mode != mode || f.Count < 1 || f.Ratio <= 0 {
+			t.Errorf("figure %d: %+v, want %v", i, f, mode)
+		}
+		if send := f.Test == "send"; send != (f.AvgUs > 0) || send == (f.MiBs > 0) {
+			t.Errorf("figure %d: %+v", i, f)
+		}
+	}
+}
+
+// UCX that fails leaves our own figures as they are, and its error beside them.
+func TestVerbsStandWithoutUCX(t *testing.T) {
+	fakeUCX(t, "exit 3")
+	r, err := Verbs(t.Context(), time.Millisecond)
+	if err != nil || len(r.Figures) == 0 || r.UCXErr == "" || r.Figures[0].Ratio <= 0 {
+		t.Errorf("%v, %+v", err, r)
+	}
+}
+
+func TestVerbsAreInterrupted(t *testing.T) {
+	fakeUCX(t, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if r, err := Verbs(ctx, time.Hour); err == nil {
+		t.Errorf("%+v", r)
+	}
+	addr, wait := startVerbsPeer(t, Mode{})
+	v, err := dialVerbs(t.Context(), Mode{}, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.pingPong(ctx, time.Hour); err == nil {
+		t.Error("a ping-pong after the end")
+	}
+	v.qp.Close()
+	if err := wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A peer ends with its parent when nobody ever connects.
+func TestVerbsPeerEndsWithItsParent(t *testing.T) {
+	_, wait := startVerbsPeer(t, Mode{CRC: true})
+	if err := wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A peer that is gone ends each measurement, with the connection's own error.
+func TestLostPeerEndsTheMeasurement(t *testing.T) {
+	addr, wait := startVerbsPeer(t, Mode{})
+	v, err := dialVerbs(t.Context(), Mode{}, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.qp.Close()
+	<-v.qp.Done()
+	var r VerbsReport
+	for _, op := range []rnic.Opcode{rnic.OpWrite, rnic.OpRead} {
+		if err := r.bulk(t.Context(), v, Mode{}, op, 4096, time.Hour); err == nil {
+			t.Errorf("%v over a closed connection", op)
+		}
+	}
+	if _, err := v.pingPong(t.Context(), time.Hour); err == nil {
+		t.Error("a ping-pong over a closed connection")
+	}
+	if len(r.Figures) != 0 {
+		t.Errorf("figures of nothing: %+v", r.Figures[0])
+	}
+	wait()
+}
+
+// Private data that does not name memory is not taken for an address.
+func TestPeerMustNameItsMemory(t *testing.T) {
+	dev := Mode{}.open()
+	l, err := dev.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		req, err := l.Accept(t.Context())
+		if err != nil {
+			return
+		}
+		e, err := newVerbsEnd(dev)
+		if err != nil {
+			return
+		}
+		_ = req.Accept(e.qp, rnic.ConnParams{PrivateData: make([]byte, 11)})
+		<-e.qp.Done()
+	}()
+	if _, err := dialVerbs(t.Context(), Mode{}, l.Addr().String()); err == nil || !strings.Contains(err.Error(), "where its memory is") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestModesInWords(t *testing.T) {
+	want := []string{"CRC on, markers off", "CRC off, markers off", "CRC on, markers on", "CRC off, markers on"}
+	for i, m := range modes {
+		if m.String() != want[i] {
+			t.Errorf("%+v: %q, want %q", m, m, want[i])
+		}
+	}
+}
+
+// verbsSample is a report of two modes.
+func verbsSample() *VerbsReport {
+	r := &VerbsReport{Depth: 8, Figures: []*verbsFigure{
+		{Mode: Mode{CRC: true}, Test: "write", Size: 4096, Count: 5, MiBs: 500},
+		{Mode: Mode{CRC: true}, Test: "read", Size: 65536, Count: 5, MiBs: 250},
+		{Mode: Mode{CRC: true}, Test: "send", Size: 100, Count: 9, AvgUs: 30, P50Us: 29, P99Us: 70},
+		{Mode: Mode{Markers: true}, Test: "write", Size: 4096, Count: 5, MiBs: 1500},
+	}}
+	r.compare(rawReport{StreamMiBs: 1000, PingPongUs: 20})
+	return r
+}
+
+func TestVerbsTable(t *testing.T) {
+	var b strings.Builder
+	if err := verbsSample().Table(&b); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"raw TCP: stream of 1 MiB writes 1000 MiB/s, ping-pong of 100 bytes 20.0 µs", "",
+		"CRC on, markers off bytes MiB/s avg µs p50 µs p99 µs to raw TCP",
+		"RDMA Write 4096 500 50%", "RDMA Read 65536 250 25%", "Send and answer 100 30.0 29.0 70.0 1.50×", "",
+		"CRC off, markers on bytes MiB/s avg µs p50 µs p99 µs to raw TCP", "RDMA Write 4096 1500 150%", "",
+		"UCX over TCP: not measured, ucx_perftest is not installed (Debian: ucx-utils)", "",
+	}
+	lines := strings.Split(b.String(), "\n")
+	if len(lines) != len(want) {
+		t.Fatalf("%d lines, want %d:\n%s", len(lines), len(want), &b)
+	}
+	for i, line := range lines {
+		if got := strings.Join(strings.Fields(line), " "); got != want[i] {
+			t.Errorf("line %d: %q, want %q", i, got, want[i])
+		}
+	}
+}
+
+func TestVerbsJSONFields(t *testing.T) {
+	out, err := json.Marshal(verbsSample())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`{"depth":8,"raw_tcp":{"stream_mib_s":1000,"ping_pong_us":20},"figures":[`,
+		`{"mode":{"crc":true,"markers":false},"test":"write","bytes":4096,"count":5,"mib_s":500,"ratio_to_raw":0.5}`,
+		`"test":"send","bytes":100,"count":9,"avg_us":30,"p50_us":29,"p99_us":70,"ratio_to_raw":1.5}`} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("no %s in %s", want, out)
+		}
+	}
+}
