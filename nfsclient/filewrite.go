@@ -10,12 +10,24 @@ import (
 )
 
 // dirty is what a File knows of data that the server has and may still lose.
+// Unstable writes are counted as their replies come; a write is known by its number.
+// Each Sync takes a mark when it begins, and its own COMMIT is checked against that:
+// what another Sync found or reported meanwhile changes nothing for it.
 type dirty struct {
-	mu   sync.Mutex // guards all
-	any  bool       // there is unstable data
-	lost bool       // the verifier changed under it
-	verf nfs3.Verf  // of the last unstable write
-	gen  uint64     // counts unstable writes
+	mu     sync.Mutex // guards all
+	last   uint64     // number of the last unstable write
+	stable uint64     // a COMMIT has covered the writes up to this one
+	lost   uint64     // the last write that the server may have lost
+	told   uint64     // losses up to this write have been reported
+	verf   nfs3.Verf  // of all writes after stable and lost
+}
+
+// A mark is what a COMMIT that is sent now will cover.
+type mark struct {
+	last uint64    // the writes up to this one
+	verf nfs3.Verf // of those whose fate is not known
+	lost uint64    // what was known to be lost
+	bad  bool      // it has not been reported
 }
 
 // wrote takes note of the result of a WRITE.
@@ -24,34 +36,41 @@ func (d *dirty) wrote(w *Written) {
 		return
 	}
 	d.mu.Lock()
-	if d.any && d.verf != w.Verf {
-		d.lost = true
+	defer d.mu.Unlock()
+	if d.pending() && d.verf != w.Verf { // the server has restarted in between
+		d.lost = d.last
 	}
-	d.any, d.verf = true, w.Verf
-	d.gen++
-	d.mu.Unlock()
+	d.last++
+	d.verf = w.Verf
 }
 
-// begin returns which writes a COMMIT sent now will cover, and whether it is needed.
-func (d *dirty) begin() (gen uint64, needed bool) {
+// pending reports whether there are writes whose fate is not known.
+func (d *dirty) pending() bool { return d.last > max(d.stable, d.lost) }
+
+// begin returns what a COMMIT sent now will cover, and whether one is needed.
+func (d *dirty) begin() (m mark, needed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.gen, d.any
+	m = mark{last: d.last, verf: d.verf, lost: d.lost, bad: d.lost > d.told}
+	return m, m.bad || d.pending()
 }
 
-// committed takes note of a COMMIT that was sent when gen stood, and says
-// whether the data is safe. What is lost is reported once.
-func (d *dirty) committed(gen uint64, verf nfs3.Verf) error {
+// committed takes note of the verifier of a COMMIT that was sent after m was taken,
+// and reports whether the data that m covers is safe. A loss is reported by each Sync
+// that runs when it is found, and else by the next one.
+func (d *dirty) committed(m mark, verf nfs3.Verf) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	lost := d.lost || d.any && d.verf != verf
-	d.lost = false
-	if d.gen == gen {
-		d.any = false
-	} else if lost {
-		d.verf = verf // the later writes are judged by the next COMMIT
+	// A verifier that differs means nothing where another COMMIT had covered all of m before the restart.
+	covered := verf == m.verf || d.stable >= m.last && d.lost == m.lost
+	switch {
+	case verf == m.verf:
+		d.stable = max(d.stable, m.last)
+	case !covered:
+		d.lost = max(d.lost, m.last) // those after m are checked by the next COMMIT
 	}
-	if lost {
+	d.told = max(d.told, m.last)
+	if m.bad || !covered {
 		return ErrLostWrites
 	}
 	return nil
@@ -104,13 +123,13 @@ func (f *File) writePiece(p []byte, off int64) (int, error) {
 func (f *File) Sync() error { return f.sync("sync") }
 
 func (f *File) sync(op string) error {
-	gen, needed := f.dirty.begin()
+	m, needed := f.dirty.begin()
 	if !needed {
 		return nil
 	}
 	verf, err := f.fs.c.Commit(f.ctx, f.fh, 0, 0)
 	if err == nil {
-		err = f.dirty.committed(gen, verf)
+		err = f.dirty.committed(m, verf)
 	}
 	return pathError(op, f.name, err)
 }
