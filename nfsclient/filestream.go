@@ -3,7 +3,6 @@
 package nfsclient
 
 import (
-	"errors"
 	"io"
 	"os"
 )
@@ -35,6 +34,16 @@ func (p *piece) start(do func()) {
 	}()
 }
 
+// wait returns the error of what was started, once it has ended.
+func (p *piece) wait() error {
+	if p.done == nil {
+		return nil
+	}
+	<-p.done
+	p.done = nil
+	return p.err
+}
+
 // WriteTo writes the file from the position on to w, reading ahead; io.Copy uses it.
 func (f *File) WriteTo(w io.Writer) (total int64, err error) {
 	f.posMu.Lock()
@@ -63,6 +72,8 @@ func (f *File) WriteTo(w io.Writer) (total int64, err error) {
 		switch {
 		case err != nil:
 			return total, err
+		case n < p.n:
+			return total, io.ErrShortWrite
 		case p.err == io.EOF:
 			return total, nil
 		case p.err != nil:
@@ -73,7 +84,8 @@ func (f *File) WriteTo(w io.Writer) (total int64, err error) {
 }
 
 // ReadFrom writes what r gives at the position, several pieces at once; io.Copy
-// uses it. The data is stable after Sync or Close.
+// uses it. The data is stable after Sync or Close. Like io.Copy it returns how
+// much was read of r, and any error of r but io.EOF.
 func (f *File) ReadFrom(r io.Reader) (total int64, err error) {
 	if f.flag&os.O_APPEND != 0 { // each Write finds the end of the file anew
 		return io.Copy(struct{ io.Writer }{f}, r)
@@ -81,34 +93,46 @@ func (f *File) ReadFrom(r io.Reader) (total int64, err error) {
 	f.posMu.Lock()
 	defer f.posMu.Unlock()
 	ring := newPieces(f.fs.size.wtmax)
-	settle := func(p *piece) error {
-		if p.done == nil {
-			return nil
-		}
-		<-p.done
-		p.done = nil
-		return p.err
-	}
 	start := f.pos
 	for i := 0; err == nil; i = (i + 1) % len(ring) {
 		p := ring[i]
-		if err = settle(p); err != nil {
+		if err = p.wait(); err != nil {
 			break
 		}
-		p.n, err = io.ReadFull(r, p.buf)
+		p.n, err = readFull(r, p.buf)
 		if p.n > 0 {
 			at := f.pos
 			f.pos += int64(p.n)
 			p.start(func() { _, p.err = f.writeAt(p.buf[:p.n], at) })
 		}
 	}
-	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+	if err == io.EOF {
 		err = nil
 	}
 	for _, p := range ring {
-		if e := settle(p); err == nil {
+		if e := p.wait(); err == nil {
 			err = e
 		}
 	}
 	return f.pos - start, err
+}
+
+// maxEmptyReads is how often a reader may give neither data nor an error.
+const maxEmptyReads = 100
+
+// readFull reads from r until p is full. Its error is r's own: io.ReadFull turns an
+// end in the middle of p into io.ErrUnexpectedEOF, which r itself may have to report
+// of a source that was cut.
+func readFull(r io.Reader, p []byte) (n int, err error) {
+	for empty := 0; n < len(p) && err == nil; {
+		var k int
+		k, err = r.Read(p[n:])
+		n += k
+		if k > 0 {
+			empty = 0
+		} else if empty++; empty == maxEmptyReads && err == nil {
+			err = io.ErrNoProgress
+		}
+	}
+	return n, err
 }
