@@ -56,15 +56,20 @@ func (c *content) whole() int {
 	return -1
 }
 
-// readFull fills p from off on, or with what comes next of a stream; eof says that
-// the file ends before p does.
+// readFull fills p from off on, or with what comes next of a stream; eof reports that
+// the file ends before p does, or with it. Any error but io.EOF is the source's own: a
+// stream that was cut is not one that has ended, as io.ReadFull would have it.
 func (c *content) readFull(p []byte, off int64) (n int, eof bool, err error) {
-	if c.src.Stream() {
-		n, err = io.ReadFull(c.src, p)
-	} else {
+	if !c.src.Stream() {
 		n, err = c.src.ReadAt(p, off)
+	} else {
+		for n < len(p) && err == nil {
+			var k int
+			k, err = c.src.Read(p[n:])
+			n += k
+		}
 	}
-	if err == io.EOF || err == io.ErrUnexpectedEOF && c.src.Stream() {
+	if err == io.EOF {
 		return n, true, nil
 	}
 	return n, false, err
@@ -212,24 +217,30 @@ func (p *parallel) blocks(off, end int64) int64 {
 
 // segments reads where the file system says that data is. Without its word all is read.
 func (p *parallel) segments(off int64) int64 {
+	size := int64(-1) // known since data ended at off; -1: data did not
 	for p.ctx.Err() == nil {
 		start, end, ok, err := p.c.src.NextData(off)
 		if !ok {
 			return p.blocks(off, p.c.m.Size)
 		}
-		if err == io.EOF {
-			size, err := p.c.src.Size()
-			if err != nil {
+		switch {
+		case err != io.EOF:
+			p.w.count(start - off)
+			p.extent(start, end)
+			off, size = end, -1
+		case size < 0:
+			// Data that comes between the two questions lies before a size that is read
+			// now, and would be taken for a hole: so data is asked for once more.
+			if size, err = p.c.src.Size(); err != nil {
 				p.err = err
+				return off
 			}
+		default:
 			p.w.count(max(size-off, 0))
 			p.eof.Store(true)
-			raise(&p.last, max(off, size))
+			raise(&p.last, size)
 			return off
 		}
-		p.w.count(start - off)
-		p.extent(start, end)
-		off = end
 	}
 	return off
 }
