@@ -94,7 +94,7 @@ func TestStatus(t *testing.T) {
 		{ErrBusy, nfs3.ErrJukebox}, {fs.ErrNotExist, nfs3.ErrNoEnt}, {fs.ErrExist, nfs3.ErrExist}, {fs.ErrPermission, nfs3.ErrAcces}, {fs.ErrInvalid, nfs3.ErrInval},
 		{errors.New("?"), nfs3.ErrIO}, {syscall.ENOENT, nfs3.ErrNoEnt}, {syscall.EIO, nfs3.ErrIO}, {syscall.ENOSPC, nfs3.ErrNoSpc}, {syscall.EDQUOT, nfs3.ErrDQuot},
 		{syscall.EROFS, nfs3.ErrROFS}, {syscall.EMLINK, nfs3.ErrMLink}, {syscall.ESTALE, nfs3.ErrStale}, {syscall.EXDEV, nfs3.ErrXDev},
-		{syscall.EMFILE, nfs3.ErrJukebox}, {syscall.EPERM, nfs3.ErrPerm}, {syscall.EACCES, nfs3.ErrAcces}, {syscall.ENOTTY, nfs3.ErrIO},
+		{syscall.EMFILE, nfs3.ErrJukebox}, {syscall.EINTR, nfs3.ErrJukebox}, {syscall.EPERM, nfs3.ErrPerm}, {syscall.EACCES, nfs3.ErrAcces}, {syscall.ENOTTY, nfs3.ErrIO},
 		{fmt.Errorf("wrapped: %w", &fs.PathError{Op: "open", Path: "x", Err: syscall.EISDIR}), nfs3.ErrIsDir},
 	} {
 		if got := status(s.err); got != s.want {

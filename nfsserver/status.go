@@ -55,7 +55,7 @@ var statusOfErrno = map[syscall.Errno]nfs3.Status{
 	syscall.EBUSY: nfs3.ErrAcces, syscall.ETXTBSY: nfs3.ErrAcces,
 	// What passes: the client shall ask again.
 	syscall.EAGAIN: nfs3.ErrJukebox, syscall.ETIMEDOUT: nfs3.ErrJukebox, syscall.ENOMEM: nfs3.ErrJukebox,
-	syscall.EMFILE: nfs3.ErrJukebox, syscall.ENFILE: nfs3.ErrJukebox, syscall.ENOBUFS: nfs3.ErrJukebox,
+	syscall.EINTR: nfs3.ErrJukebox, syscall.EMFILE: nfs3.ErrJukebox, syscall.ENFILE: nfs3.ErrJukebox, syscall.ENOBUFS: nfs3.ErrJukebox,
 }
 
 func errnoStatus(no syscall.Errno) nfs3.Status {

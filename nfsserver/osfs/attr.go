@@ -58,7 +58,7 @@ func (f *FS) Getattr(r nfsserver.Ref) (nfsserver.Attr, error) {
 // getattr is the attributes of a node; one that has lost its last name is stale.
 func (f *FS) getattr(n *node) (nfsserver.Attr, error) {
 	var st unix.Stat_t
-	if err := unix.Fstat(n.fd(), &st); err != nil {
+	if err := fstat(n.fd(), &st); err != nil {
 		return nfsserver.Attr{}, err
 	}
 	if st.Nlink == 0 {
@@ -141,7 +141,7 @@ func (f *FS) setAttr(n *node, c *nfsserver.Cred, s *nfsserver.SetAttr, size int)
 		}
 	}
 	if size >= 0 {
-		if err := unix.Ftruncate(size, int64(s.Size)); err != nil {
+		if err := again(func() error { return unix.Ftruncate(size, int64(s.Size)) }); err != nil {
 			return 0, err
 		}
 		if !s.Has(nfsserver.SetAtimeNow) {
@@ -171,13 +171,13 @@ func chown(fd int, s *nfsserver.SetAttr) error {
 	if s.Has(nfsserver.SetGID) {
 		gid = int(s.GID)
 	}
-	return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW)
+	return again(func() error { return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW) })
 }
 
 // chmod sets the mode of a descriptor of any sort, O_PATH too. The path is a
 // link of /proc that leads to the inode itself.
 func chmod(fd int, mode uint32) error {
-	return unix.Fchmodat(unix.AT_FDCWD, procPath(fd), mode&nfsserver.ModeAll, 0)
+	return again(func() error { return unix.Fchmodat(unix.AT_FDCWD, procPath(fd), mode&nfsserver.ModeAll, 0) })
 }
 
 // setTimes sets the times that s names.
@@ -189,7 +189,7 @@ func setTimes(fd int, s *nfsserver.SetAttr) error {
 		timespec(s.Has(nfsserver.SetAtime), s.Atime, s.Has(nfsserver.SetAtimeNow)),
 		timespec(s.Has(nfsserver.SetMtime), s.Mtime, s.Has(nfsserver.SetMtimeNow)),
 	}
-	return unix.UtimesNanoAt(fd, "", ts[:], unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW)
+	return again(func() error { return unix.UtimesNanoAt(fd, "", ts[:], unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW) })
 }
 
 func timespec(set bool, t nfsserver.Time, now bool) unix.Timespec {

@@ -126,11 +126,12 @@ func (c *cache) retireSoon(out *node) {
 // out of descriptors.
 const reclaimStep = 32
 
-// opened calls open, again when there was no descriptor left and some could be closed.
+// opened calls open, again when it was interrupted, and when there was no descriptor
+// left and some could be closed.
 func opened(open func() (int, error)) (int, error) {
-	fd, err := open()
+	fd, err := again2(open)
 	for (err == unix.EMFILE || err == unix.ENFILE) && shared.reclaim(reclaimStep) > 0 {
-		fd, err = open()
+		fd, err = again2(open)
 	}
 	return fd, err
 }

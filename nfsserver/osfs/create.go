@@ -87,7 +87,7 @@ func (f *FS) complete(d *node, c *nfsserver.Cred, name string, s *nfsserver.SetA
 // finish sets the attributes that s names and the new object fd does not have.
 func (f *FS) finish(d *node, c *nfsserver.Cred, s *nfsserver.SetAttr, fd int) error {
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	if err := fstat(fd, &st); err != nil {
 		return err
 	}
 	size := s.Has(nfsserver.SetSize) && s.Size > 0 && fileType(st.Mode) == nfsserver.TypeReg
@@ -188,7 +188,8 @@ func (f *FS) moreMode(d *node, s *nfsserver.SetAttr, st *unix.Stat_t) (more uint
 		return more
 	}
 	if masked := missing & umask(); masked != 0 {
-		if size, err := unix.Getxattr(procPath(d.fd()), "system.posix_acl_default", nil); err != nil || size <= 0 {
+		size, err := again2(func() (int, error) { return unix.Getxattr(procPath(d.fd()), "system.posix_acl_default", nil) })
+		if err == nil && size <= 0 || err == unix.ENODATA || err == unix.EOPNOTSUPP {
 			more |= masked
 		}
 	}

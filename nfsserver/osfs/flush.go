@@ -103,7 +103,7 @@ func (f *FS) flushLoop() {
 func (f *FS) flushNode(n *node) {
 	var err error
 	if !f.closed.Load() {
-		err = flushData(int(n.write.Load()))
+		err = again(func() error { return flushData(int(n.write.Load())) })
 	}
 	n.close()
 	q := &f.flush

@@ -106,7 +106,7 @@ func (f *FS) allowed(n *node, c *nfsserver.Cred, want uint32) error {
 		return nil
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(n.fd(), &st); err != nil {
+	if err := fstat(n.fd(), &st); err != nil {
 		return err
 	}
 	n.grants.see(&st)
@@ -183,9 +183,11 @@ func (f *FS) askAccess(fd int, c *nfsserver.Cred, want uint32) error {
 // access asks for permissions, MayRead and so on, by the effective identity of this thread.
 func access(fd int, want uint32) error {
 	var empty byte
-	_, _, errno := unix.Syscall6(unix.SYS_FACCESSAT2, uintptr(fd), uintptr(unsafe.Pointer(&empty)), uintptr(want),
-		unix.AT_EACCESS|unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, 0, 0)
-	return errnoError(errno)
+	return again(func() error {
+		_, _, errno := unix.Syscall6(unix.SYS_FACCESSAT2, uintptr(fd), uintptr(unsafe.Pointer(&empty)), uintptr(want),
+			unix.AT_EACCESS|unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, 0, 0)
+		return errnoError(errno)
+	})
 }
 
 // Access returns those of the permissions want that c has.

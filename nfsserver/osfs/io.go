@@ -33,10 +33,7 @@ func (f *FS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (in
 	}
 	done := 0
 	for done < len(p) {
-		k, err := unix.Pread(fd, p[done:], int64(off)+int64(done))
-		if err == unix.EINTR {
-			continue
-		}
+		k, err := again2(func() (int, error) { return unix.Pread(fd, p[done:], int64(off)+int64(done)) })
 		if err != nil {
 			return done, err
 		}
@@ -93,10 +90,7 @@ func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (i
 	done := 0
 	defer n.dirty.Store(true) // after the data, or a Sync that began before it would clear it
 	for done < len(p) {
-		k, err := unix.Pwrite(fd, p[done:], int64(off)+int64(done))
-		if err == unix.EINTR {
-			continue
-		}
+		k, err := again2(func() (int, error) { return unix.Pwrite(fd, p[done:], int64(off)+int64(done)) })
 		if err != nil && done == 0 {
 			return 0, err
 		}
@@ -126,9 +120,9 @@ func (f *FS) Sync(r nfsserver.Ref, dataOnly bool) error {
 	case fd < 0:
 		err = f.syncMount(n)
 	case dataOnly:
-		err = fdatasync(fd)
+		err = again(func() error { return fdatasync(fd) })
 	default:
-		err = fsync(fd)
+		err = again(func() error { return fsync(fd) })
 	}
 	f.synced(n)
 	if lost := f.takeLost(&r); err == nil {
@@ -168,7 +162,7 @@ func (f *FS) syncMount(n *node) error {
 		return err
 	}
 	defer f.mounts.release(m)
-	return syncfs(m.fd)
+	return again(func() error { return syncfs(m.fd) })
 }
 
 // The calls by which the kernel is asked for stable storage. Nothing else tells whether

@@ -86,7 +86,7 @@ func (f *FS) below(fd int, st *unix.Stat_t) bool {
 			unix.Close(cur)
 		}
 		cur, fd = up, up
-		if err != nil || unix.Fstat(cur, &at) != nil || at.Dev == was.Dev && at.Ino == was.Ino {
+		if err != nil || fstat(cur, &at) != nil || at.Dev == was.Dev && at.Ino == was.Ino {
 			return false
 		}
 	}
@@ -104,6 +104,6 @@ func (f *FS) Readlink(_ nfsserver.Cred, r nfsserver.Ref) (string, error) {
 		return "", unix.EINVAL
 	}
 	b := make([]byte, unix.PathMax)
-	k, err := unix.Readlinkat(n.fd(), "", b)
+	k, err := again2(func() (int, error) { return unix.Readlinkat(n.fd(), "", b) })
 	return string(b[:max(k, 0)]), err
 }

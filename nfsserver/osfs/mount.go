@@ -44,10 +44,10 @@ var runID = func() uint64 {
 func newMount(fd int, o *Options, top bool) (*mount, error) {
 	var st unix.Stat_t
 	var sfs unix.Statfs_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	if err := fstat(fd, &st); err != nil {
 		return nil, err
 	}
-	if err := unix.Fstatfs(fd, &sfs); err != nil {
+	if err := fstatfs(fd, &sfs); err != nil {
 		return nil, err
 	}
 	m := &mount{fd: fd, number: -1, dev: st.Dev, ino: st.Ino, stat: statFsid(&sfs), magic: int64(sfs.Type), top: top}
@@ -97,7 +97,7 @@ func (m *mount) volume(fd int, dev uint64) uint64 {
 		return 0
 	}
 	var sfs unix.Statfs_t
-	if err := unix.Fstatfs(fd, &sfs); err == nil && statFsid(&sfs) != m.stat {
+	if err := fstatfs(fd, &sfs); err == nil && statFsid(&sfs) != m.stat {
 		return hash64(m.fsid, statFsid(&sfs))
 	}
 	return hash64(m.fsid, dev)

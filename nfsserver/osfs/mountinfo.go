@@ -61,7 +61,7 @@ func unescapeMount(s string) string {
 // given again once that mount is gone.
 func mountID(fd int) (int, error) {
 	var sx unix.Statx_t
-	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &sx); err != nil {
+	if err := again(func() error { return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &sx) }); err != nil {
 		return -1, err
 	}
 	if sx.Mask&unix.STATX_MNT_ID == 0 {

@@ -137,7 +137,7 @@ func (f *FS) enter(e *mountEntry) (*mount, error) {
 	}
 	// Opening a device or a FIFO acts on it: a mount of one by itself is not served.
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	if err := fstat(fd, &st); err != nil {
 		return nil, err
 	}
 	if fileType(st.Mode) != nfsserver.TypeDir && fileType(st.Mode) != nfsserver.TypeReg {

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// as makes system calls as the caller.
+// as makes system calls as the caller. If they are interrupted all are made again.
 func (f *FS) as(c *nfsserver.Cred, calls func() error) error {
 	a, err := f.creds.act(c)
 	if err != nil {
 		return err
 	}
 	defer a.end()
-	return calls()
+	return again(calls)
 }
 
 // Link gives an inode another name. The path of /proc leads to the inode itself,

@@ -96,9 +96,9 @@ func (f *FS) open(n *node, slot *atomic.Int32, flags int, own bool) (int, error)
 	case n.typ != nfsserver.TypeReg:
 		err = syscall.EINVAL
 	default:
-		again := func() (int, error) { return openHere(unix.AT_FDCWD, procPath(n.fd()), flags|unix.O_NONBLOCK) }
-		if fd, err = again(); err == unix.EACCES && own {
-			fd, err = f.openOwn(n, again)
+		reopen := func() (int, error) { return openHere(unix.AT_FDCWD, procPath(n.fd()), flags|unix.O_NONBLOCK) }
+		if fd, err = reopen(); err == unix.EACCES && own {
+			fd, err = f.openOwn(n, reopen)
 		}
 	}
 	if err != nil {

@@ -97,7 +97,7 @@ func New(dir string, o Options) (*FS, error) {
 
 func (f *FS) init(o Options) error {
 	var proc unix.Stat_t
-	if err := unix.Stat(procPath(f.tree.root), &proc); err != nil {
+	if err := again(func() error { return unix.Stat(procPath(f.tree.root), &proc) }); err != nil {
 		return errors.New("/proc is not mounted, and is needed")
 	}
 	if access(f.tree.root, nfsserver.MayExec) == unix.ENOSYS {
@@ -130,7 +130,7 @@ func (f *FS) readInfo() nfsserver.Info {
 	in := nfsserver.Info{MaxFileSize: math.MaxInt64, NameMax: 255, LinkMax: 32000,
 		TimeDelta: nfsserver.Time{Nsec: 1}, CookieVerf: cookieVerf, Quick: f.top.kernel && !f.cross, HardLinks: true, Symlinks: true}
 	var st unix.Statfs_t
-	if err := unix.Fstatfs(f.tree.root, &st); err != nil {
+	if err := fstatfs(f.tree.root, &st); err != nil {
 		return in
 	}
 	if st.Namelen > 0 {
@@ -174,7 +174,7 @@ func (f *FS) Statfs(r nfsserver.Ref) (nfsserver.Statfs, error) {
 	}
 	defer f.cache.release(n)
 	var st unix.Statfs_t
-	if err := unix.Fstatfs(n.fd(), &st); err != nil {
+	if err := fstatfs(n.fd(), &st); err != nil {
 		return nfsserver.Statfs{}, err
 	}
 	b := uint64(st.Frsize)

@@ -14,7 +14,7 @@ import (
 // could be lost by that: such a file is refused. n.mu is held.
 func (f *FS) openOwn(n *node, open func() (int, error)) (int, error) {
 	var st unix.Stat_t
-	if err := unix.Fstat(n.fd(), &st); err != nil {
+	if err := fstat(n.fd(), &st); err != nil {
 		return -1, err
 	}
 	mode := st.Mode & nfsserver.ModeAll

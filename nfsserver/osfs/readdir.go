@@ -50,10 +50,7 @@ func (f *FS) ReadDir(c nfsserver.Cred, r nfsserver.Ref, cookie uint64, plus bool
 func (f *FS) readDir(d *node, l *listing, buf []byte, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
 	var de nfsserver.Dirent
 	for {
-		n, err := unix.Getdents(l.fd, buf)
-		if err == unix.EINTR {
-			continue
-		}
+		n, err := getdents(l.fd, buf)
 		if err != nil {
 			return false, readDirError(err)
 		}
@@ -120,7 +117,8 @@ func (f *FS) dirent(d *node, fd int, raw *rawDirent, plus bool, de *nfsserver.Di
 // or of the subvolume.
 func inoOf(fd int, name string, entry uint64) uint64 {
 	var st unix.Stat_t
-	if err := unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT); err != nil {
+	err := again(func() error { return unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT) })
+	if err != nil {
 		return entry
 	}
 	return st.Ino

@@ -44,7 +44,7 @@ type file struct {
 
 // describe fills x for the open file fd.
 func (f *FS) describe(fd int, x *file) error {
-	if err := unix.Fstat(fd, &x.st); err != nil {
+	if err := fstat(fd, &x.st); err != nil {
 		return err
 	}
 	m, err := f.mountOf(fd)
@@ -101,7 +101,10 @@ func kernelRefOf(m *mount, fd int) (r nfsserver.Ref, err error) {
 // birthTime is when a file was made, in nanoseconds; 0 where that is not kept.
 func birthTime(fd int) (uint64, error) {
 	var sx unix.Statx_t
-	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &sx); err != nil {
+	err := again(func() error {
+		return unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &sx)
+	})
+	if err != nil {
 		return 0, err
 	}
 	if sx.Mask&unix.STATX_BTIME == 0 {

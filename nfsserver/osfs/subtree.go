@@ -40,7 +40,7 @@ func (f *FS) confine(n *node) error {
 
 func (f *FS) inside(n *node) (bool, error) {
 	var st unix.Stat_t
-	if err := unix.Fstat(n.fd(), &st); err != nil {
+	if err := fstat(n.fd(), &st); err != nil {
 		return false, err
 	}
 	if n.typ == nfsserver.TypeDir {
@@ -97,5 +97,5 @@ func (f *FS) leadsTo(path string, st *unix.Stat_t) bool {
 	}
 	defer unix.Close(fd)
 	var at unix.Stat_t
-	return unix.Fstat(fd, &at) == nil && at.Dev == st.Dev && at.Ino == st.Ino
+	return fstat(fd, &at) == nil && at.Dev == st.Dev && at.Ino == st.Ino
 }

@@ -29,7 +29,7 @@ type tree struct {
 // openTree opens directory dir; with cross what is mounted below belongs to it.
 func openTree(dir string, cross bool) (t tree, err error) {
 	t = tree{root: -1, copied: -1}
-	if t.named, err = unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+	if t.named, err = openHere(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY); err != nil {
 		return t, err
 	}
 	if !cross {
@@ -44,7 +44,7 @@ func openTree(dir string, cross bool) (t tree, err error) {
 	if t.noXdev {
 		how.Resolve = unix.RESOLVE_NO_XDEV
 	}
-	if t.root, err = unix.Openat2(from, ".", &how); err != nil {
+	if t.root, err = opened(func() (int, error) { return unix.Openat2(from, ".", &how) }); err != nil {
 		t.close()
 		if errors.Is(err, unix.ENOSYS) {
 			err = fmt.Errorf("openat2 is not to be had, which a kernel from 5.6 on has: %w", err)

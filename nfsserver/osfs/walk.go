@@ -132,7 +132,7 @@ func (f *FS) walkDir(fd int, k inodeKey, depth int) {
 	defer unix.Close(fd)
 	buf := make([]byte, direntBuf)
 	for {
-		n, err := unix.Getdents(fd, buf)
+		n, err := getdents(fd, buf)
 		if err != nil || n <= 0 || f.closed.Load() {
 			return
 		}

@@ -1,0 +1,89 @@
+// Signals in the midst of system calls.
+
+package osfs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/fstest"
+	"golang.org/x/sys/unix"
+)
+
+// The system calls that wait for the program of a FUSE mount. The first are made when a
+// process starts, too, by what loads it.
+const (
+	loaders       = "openat,newfstatat,fstat,pread64"
+	interruptible = "openat2,open_by_handle_at,mkdirat,mknodat,symlinkat,linkat,unlinkat,renameat,fchownat,fchmodat,utimensat," +
+		"ftruncate,fsync,fdatasync,statx,fstatfs,faccessat2,readlinkat,getdents64,pwrite64,getxattr"
+)
+
+// TestInterruptedCalls: with each second system call of a thread interrupted by a
+// signal an FS does all that it does without.
+func TestInterruptedCalls(t *testing.T) {
+	const name = "NFSRDMA_INTERRUPTED_DIR"
+	if dir := os.Getenv(name); dir != "" {
+		unix.Umask(0o077) // so that default ACLs are asked for
+		owners(t, newFS(t, tempDir(t, dir), Options{}))
+		for kind, o := range map[string]Options{"kernel": {}, "inode": {NoKernelHandles: true}} {
+			t.Run(kind, func(t *testing.T) {
+				fstest.Run(t, func(t *testing.T) nfsserver.FS { return newFS(t, tempDir(t, dir), o) })
+			})
+		}
+		return
+	}
+	needRoot(t, "strace")
+	log := filepath.Join(t.TempDir(), "log")
+	cmd := exec.Command("strace", "-f", "-qq", "-o", log, "-e", "trace="+loaders+","+interruptible, "-e", "signal=none",
+		"-e", "inject="+loaders+":error=EINTR:when=30+2", "-e", "inject="+interruptible+":error=EINTR:when=2+2", os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), name+"="+t.TempDir())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	b, err := os.ReadFile(log)
+	must(t, err)
+	count := map[string]int{}
+	for line := range strings.Lines(string(b)) {
+		if strings.Contains(line, "(INJECTED)") {
+			call, _, _ := strings.Cut(line, "(")
+			count[call[strings.LastIndexByte(call, ' ')+1:]]++
+		}
+	}
+	for call := range strings.SplitSeq(loaders+","+interruptible, ",") {
+		if count[call] == 0 {
+			t.Errorf("%s was never interrupted", call)
+		}
+	}
+}
+
+// owners gives files away, which the list of all FSs has not.
+func owners(t *testing.T, f *FS) {
+	for i := range 4 {
+		s := nfsserver.SetAttr{Mask: nfsserver.SetUID | nfsserver.SetGID, UID: 1000, GID: 2000}
+		_, a, err := f.Create(me, f.Root(), fmt.Sprint("made", i), &s)
+		must(t, err)
+		r := createFile(t, f, f.Root(), fmt.Sprint("given", i), "")
+		must(t, f.Setattr(me, r, &s))
+		b, err := f.Getattr(r)
+		must(t, err)
+		if a.UID != 1000 || a.GID != 2000 || b.UID != 1000 || b.GID != 2000 {
+			t.Errorf("made for %d, %d, given to %d, %d", a.UID, a.GID, b.UID, b.GID)
+		}
+	}
+}
+
+// TestAlwaysInterrupted: a call that never gets through ends.
+func TestAlwaysInterrupted(t *testing.T) {
+	tries := 0
+	err := again(func() error { tries++; return unix.EINTR })
+	_, err2 := again2(func() (int, error) { return -1, unix.EINTR })
+	if !errors.Is(err, unix.EINTR) || !errors.Is(err2, unix.EINTR) || tries != interruptTries {
+		t.Errorf("%v, %v after %d tries", err, err2, tries)
+	}
+}
