@@ -63,7 +63,7 @@ func (s *Server) mountPoint(w *Cred, p string) (object, error) {
 	for rest != "" {
 		var name string
 		name, rest, _ = strings.Cut(rest, "/")
-		at, err := o.getattr()
+		at, err := o.attr()
 		switch {
 		case err != nil:
 			return o, err
@@ -77,7 +77,7 @@ func (s *Server) mountPoint(w *Cred, p string) (object, error) {
 			return o, err
 		}
 	}
-	at, err := o.getattr()
+	at, err := o.attr()
 	if err == nil && at.Type != TypeDir {
 		err = nfs3.ErrNotDir
 	}

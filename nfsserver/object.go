@@ -40,14 +40,14 @@ func (s *Server) postOpFH(x *export, r *Ref) nfs3.PostOpFH {
 	return nfs3.PostOpFH{Present: true, FH: s.fh(x, r)}
 }
 
-func (o *object) getattr() (Attr, error) { return o.x.fs.Getattr(o.ref) }
+func (o *object) attr() (Attr, error) { return o.x.fs.Getattr(o.ref) }
 
 // post is the attributes of o for a reply, if they can be had.
 func (o *object) post() nfs3.PostOpAttr {
 	if o.x == nil {
 		return nfs3.PostOpAttr{}
 	}
-	a, err := o.getattr()
+	a, err := o.attr()
 	if err != nil {
 		return nfs3.PostOpAttr{}
 	}

@@ -3,52 +3,27 @@
 package nfsserver
 
 import (
-	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-func (s *Server) getattr(c *transport.Call) error {
-	var a nfs3.GetattrArgs
-	a.DecodeXDR(c.Args)
-	if err := c.ArgsErr(); err != nil {
-		return err
-	}
-	var res nfs3.GetattrRes
-	o, err := s.open(&a.FH)
-	if err == nil {
-		var at Attr
-		at, err = o.getattr()
-		res.Attr = fattr(&at)
-	}
-	res.Status = status(err)
-	res.EncodeXDR(c.Res)
-	return nil
+func getattr(q *request, _ *nfs3.GetattrArgs, res *nfs3.GetattrRes) error {
+	at, err := q.attr()
+	res.Attr = fattr(&at)
+	return err
 }
 
-func (s *Server) setattr(c *transport.Call) error {
-	var a nfs3.SetattrArgs
-	a.DecodeXDR(c.Args)
-	if err := c.ArgsErr(); err != nil {
-		return err
-	}
-	var res nfs3.SetattrRes
-	o, err := s.open(&a.FH)
-	if err == nil {
-		w := s.who(c)
-		lock := o.x.locks.lock(&o.ref)
-		err = s.doSetattr(&o, &w, &a, &res.Wcc.Before)
-		res.Wcc.After = o.post()
-		o.x.locks.unlock(lock)
-		err = s.settle(err, o.x, &o.ref)
-	}
-	res.Status = status(err)
-	res.EncodeXDR(c.Res)
-	return nil
+func setattr(q *request, a *nfs3.SetattrArgs, res *nfs3.SetattrRes) error {
+	w := q.who()
+	lock := q.x.locks.lock(&q.ref)
+	err := q.setattr(&w, a, &res.Wcc.Before)
+	res.Wcc.After = q.post()
+	q.x.locks.unlock(lock)
+	return q.srv.settle(err, q.x, &q.ref)
 }
 
-// doSetattr does SETATTR under the lock of o.
-func (s *Server) doSetattr(o *object, w *Cred, a *nfs3.SetattrArgs, before *nfs3.PreOpAttr) error {
-	at, err := o.getattr()
+// setattr does SETATTR under the lock of o.
+func (o *object) setattr(w *Cred, a *nfs3.SetattrArgs, before *nfs3.PreOpAttr) error {
+	at, err := o.attr()
 	if err != nil {
 		return err
 	}
@@ -85,24 +60,14 @@ func (s *Server) settle(err error, x *export, changed ...*Ref) error {
 	return nil
 }
 
-func (s *Server) access(c *transport.Call) error {
-	var a nfs3.AccessArgs
-	a.DecodeXDR(c.Args)
-	if err := c.ArgsErr(); err != nil {
+func access(q *request, a *nfs3.AccessArgs, res *nfs3.AccessRes) error {
+	at, err := q.attr()
+	if err != nil {
 		return err
 	}
-	var res nfs3.AccessRes
-	o, err := s.open(&a.FH)
-	if err == nil {
-		var at Attr
-		if at, err = o.getattr(); err == nil {
-			res.Access, err = o.access(s.who(c), &at, a.Access)
-			res.Attr = postOp(&at)
-		}
-	}
-	res.Status = status(err)
-	res.EncodeXDR(c.Res)
-	return nil
+	res.Access, err = q.access(q.who(), &at, a.Access)
+	res.Attr = postOp(&at)
+	return err
 }
 
 // access returns those of the ACCESS bits want (RFC 1813 §3.3.4) that w has on o,

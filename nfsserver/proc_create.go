@@ -6,7 +6,6 @@ import (
 	"errors"
 	"syscall"
 
-	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
@@ -21,34 +20,29 @@ type making struct {
 
 // make runs one of the four: do is called under the lock of the directory, once
 // name and attributes are validated.
-func (s *Server) make(c *transport.Call, where *nfs3.DirOpArgs, sattr *nfs3.Sattr, do func(*making) (Ref, Attr, error)) error {
-	var res nfs3.CreateRes
-	o, err := s.open(&where.Dir)
+func (q *request) make(where *nfs3.DirOpArgs, sattr *nfs3.Sattr, res *nfs3.CreateRes, do func(*making) (Ref, Attr, error)) error {
+	m := making{dir: q.object, who: q.who()}
+	var r Ref
+	var at Attr
+	lock := q.x.locks.lock(&q.ref)
+	err := m.begin(where.Name, sattr, &res.DirWcc.Before)
 	if err == nil {
-		m := making{dir: o, who: s.who(c)}
-		var r Ref
-		var at Attr
-		lock := o.x.locks.lock(&o.ref)
-		if err = m.begin(where.Name, sattr, &res.DirWcc.Before); err == nil {
-			r, at, err = do(&m)
-		}
-		res.DirWcc.After = o.post()
-		o.x.locks.unlock(lock)
-		if err == nil && m.cut {
-			at, err = m.setSize(&r)
-		}
-		if err = s.settle(err, o.x, &r, &o.ref); err == nil {
-			res.FH, res.Attr = s.postOpFH(o.x, &r), postOp(&at)
-		}
+		r, at, err = do(&m)
 	}
-	res.Status = status(err)
-	res.EncodeXDR(c.Res)
-	return nil
+	res.DirWcc.After = q.post()
+	q.x.locks.unlock(lock)
+	if err == nil && m.cut {
+		at, err = m.setSize(&r)
+	}
+	if err = q.srv.settle(err, q.x, &r, &q.ref); err == nil {
+		res.FH, res.Attr = q.srv.postOpFH(q.x, &r), postOp(&at)
+	}
+	return err
 }
 
 // begin checks directory, name and attributes.
 func (m *making) begin(name []byte, sattr *nfs3.Sattr, before *nfs3.PreOpAttr) (err error) {
-	at, err := m.dir.getattr()
+	at, err := m.dir.attr()
 	if err != nil {
 		return err
 	}
@@ -74,26 +68,16 @@ func (m *making) begin(name []byte, sattr *nfs3.Sattr, before *nfs3.PreOpAttr) (
 	return nil
 }
 
-func (s *Server) mkdir(c *transport.Call) error {
-	var a nfs3.MkdirArgs
-	a.DecodeXDR(c.Args)
-	if err := c.ArgsErr(); err != nil {
-		return err
-	}
+func mkdir(q *request, a *nfs3.MkdirArgs, res *nfs3.MkdirRes) error {
 	a.Attr.SetSize = false
-	return s.make(c, &a.Where, &a.Attr, func(m *making) (Ref, Attr, error) {
+	return q.make(&a.Where, &a.Attr, res, func(m *making) (Ref, Attr, error) {
 		return m.dir.x.fs.Mkdir(m.who, m.dir.ref, m.name, &m.set)
 	})
 }
 
-func (s *Server) symlink(c *transport.Call) error {
-	var a nfs3.SymlinkArgs
-	a.DecodeXDR(c.Args)
-	if err := c.ArgsErr(); err != nil {
-		return err
-	}
+func symlink(q *request, a *nfs3.SymlinkArgs, res *nfs3.SymlinkRes) error {
 	a.Attr.SetSize = false
-	return s.make(c, &a.Where, &a.Attr, func(m *making) (Ref, Attr, error) {
+	return q.make(&a.Where, &a.Attr, res, func(m *making) (Ref, Attr, error) {
 		if err := checkTarget(a.Path); err != nil {
 			return Ref{}, Attr{}, err
 		}
@@ -101,7 +85,7 @@ func (s *Server) symlink(c *transport.Call) error {
 	})
 }
 
-// checkTarget judges the text of a symbolic link: it is the client's to
+// checkTarget checks the text of a symbolic link: it is the client's to
 // interpret, but an empty one, or one with a NUL, cannot be kept.
 func checkTarget(p []byte) error {
 	if len(p) == 0 {
@@ -118,26 +102,16 @@ func checkTarget(p []byte) error {
 	return nil
 }
 
-func (s *Server) mknod(c *transport.Call) error {
-	var a nfs3.MknodArgs
-	a.DecodeXDR(c.Args)
-	if err := c.ArgsErr(); err != nil {
-		return err
-	}
+func mknod(q *request, a *nfs3.MknodArgs, res *nfs3.MknodRes) error {
 	a.Attr.SetSize = false
 	t := FileType(a.Type)
-	return s.make(c, &a.Where, &a.Attr, func(m *making) (Ref, Attr, error) {
+	return q.make(&a.Where, &a.Attr, res, func(m *making) (Ref, Attr, error) {
 		return m.dir.x.fs.Mknod(m.who, m.dir.ref, m.name, t, Rdev{a.Rdev.Major, a.Rdev.Minor}, &m.set)
 	})
 }
 
-func (s *Server) create(c *transport.Call) error {
-	var a nfs3.CreateArgs
-	a.DecodeXDR(c.Args)
-	if err := c.ArgsErr(); err != nil {
-		return err
-	}
-	return s.make(c, &a.Where, &a.Attr, func(m *making) (Ref, Attr, error) {
+func create(q *request, a *nfs3.CreateArgs, res *nfs3.CreateRes) error {
+	return q.make(&a.Where, &a.Attr, res, func(m *making) (Ref, Attr, error) {
 		if a.Mode == nfs3.Exclusive {
 			m.set.Atime, m.set.Mtime = verfTimes(a.Verf)
 			m.set.Mask |= SetAtime | SetMtime

@@ -2,48 +2,23 @@
 
 package nfsserver
 
-import (
-	"github.com/nfsrdma/nfsrdma/transport"
-	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
-)
+import "github.com/nfsrdma/nfsrdma/xdr/nfs3"
 
-func (s *Server) fsstat(c *transport.Call) error {
-	var a nfs3.FsstatArgs
-	a.DecodeXDR(c.Args)
-	if err := c.ArgsErr(); err != nil {
-		return err
-	}
-	var res nfs3.FsstatRes
-	o, err := s.open(&a.FH)
-	if err == nil {
-		var st Statfs
-		st, err = o.x.fs.Statfs(o.ref)
-		res = nfs3.FsstatRes{Attr: o.post(), Tbytes: st.TotalBytes, Fbytes: st.FreeBytes, Abytes: st.AvailBytes,
-			Tfiles: st.TotalFiles, Ffiles: st.FreeFiles, Afiles: st.AvailFiles}
-	}
-	res.Status = status(err)
-	res.EncodeXDR(c.Res)
-	return nil
+func fsstat(q *request, _ *nfs3.FsstatArgs, res *nfs3.FsstatRes) error {
+	st, err := q.x.fs.Statfs(q.ref)
+	*res = nfs3.FsstatRes{Attr: q.post(), Tbytes: st.TotalBytes, Fbytes: st.FreeBytes, Abytes: st.AvailBytes,
+		Tfiles: st.TotalFiles, Ffiles: st.FreeFiles, Afiles: st.AvailFiles}
+	return err
 }
 
-func (s *Server) fsinfo(c *transport.Call) error {
-	var a nfs3.FsinfoArgs
-	a.DecodeXDR(c.Args)
-	if err := c.ArgsErr(); err != nil {
+func fsinfo(q *request, _ *nfs3.FsinfoArgs, res *nfs3.FsinfoRes) error {
+	at, err := q.attr()
+	if err != nil {
 		return err
 	}
-	var res nfs3.FsinfoRes
-	o, err := s.open(&a.FH)
-	if err == nil {
-		var at Attr
-		if at, err = o.getattr(); err == nil {
-			in := &o.x.info
-			res = nfs3.FsinfoRes{Attr: postOp(&at), Rtmax: MaxIO, Rtpref: MaxIO, Rtmult: 4096, Wtmax: MaxIO, Wtpref: MaxIO, Wtmult: 4096,
-				Dtpref: preferredDir, Maxfilesize: in.MaxFileSize, TimeDelta: wireTime(in.TimeDelta), Properties: properties(in)}
-		}
-	}
-	res.Status = status(err)
-	res.EncodeXDR(c.Res)
+	in := &q.x.info
+	*res = nfs3.FsinfoRes{Attr: postOp(&at), Rtmax: MaxIO, Rtpref: MaxIO, Rtmult: 4096, Wtmax: MaxIO, Wtpref: MaxIO, Wtmult: 4096,
+		Dtpref: preferredDir, Maxfilesize: in.MaxFileSize, TimeDelta: wireTime(in.TimeDelta), Properties: properties(in)}
 	return nil
 }
 
@@ -59,23 +34,13 @@ func properties(in *Info) uint32 {
 	return p
 }
 
-func (s *Server) pathconf(c *transport.Call) error {
-	var a nfs3.PathconfArgs
-	a.DecodeXDR(c.Args)
-	if err := c.ArgsErr(); err != nil {
+func pathconf(q *request, _ *nfs3.PathconfArgs, res *nfs3.PathconfRes) error {
+	at, err := q.attr()
+	if err != nil {
 		return err
 	}
-	var res nfs3.PathconfRes
-	o, err := s.open(&a.FH)
-	if err == nil {
-		var at Attr
-		if at, err = o.getattr(); err == nil {
-			in := &o.x.info
-			res = nfs3.PathconfRes{Attr: postOp(&at), Linkmax: in.LinkMax, NameMax: in.NameMax, NoTrunc: true,
-				ChownRestricted: true, CaseInsensitive: in.CaseInsensitive, CasePreserving: true}
-		}
-	}
-	res.Status = status(err)
-	res.EncodeXDR(c.Res)
+	in := &q.x.info
+	*res = nfs3.PathconfRes{Attr: postOp(&at), Linkmax: in.LinkMax, NameMax: in.NameMax, NoTrunc: true,
+		ChownRestricted: true, CaseInsensitive: in.CaseInsensitive, CasePreserving: true}
 	return nil
 }

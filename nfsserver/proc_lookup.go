@@ -5,7 +5,6 @@ package nfsserver
 import (
 	"bytes"
 
-	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
@@ -23,63 +22,38 @@ func checkName(x *export, name []byte) error {
 
 func dots(name []byte) bool { return string(name) == "." || string(name) == ".." }
 
-func (s *Server) lookup(c *transport.Call) error {
-	var a nfs3.LookupArgs
-	a.DecodeXDR(c.Args)
-	if err := c.ArgsErr(); err != nil {
-		return err
-	}
-	var res nfs3.LookupRes
-	o, err := s.open(&a.Dir)
+func lookup(q *request, a *nfs3.LookupArgs, res *nfs3.LookupRes) error {
+	r, at, err := q.find(a.Name)
 	if err == nil {
-		w := s.who(c)
-		err = s.doLookup(&o, &w, a.Name, &res)
-		res.DirAttr = o.post()
+		res.FH, res.Attr = q.srv.fh(q.x, &r), postOp(&at)
 	}
-	res.Status = status(err)
-	res.EncodeXDR(c.Res)
-	return nil
+	res.DirAttr = q.post()
+	return err
 }
 
-func (s *Server) doLookup(o *object, w *Cred, name []byte, res *nfs3.LookupRes) error {
-	dir, err := o.getattr()
+// find looks a name up in the object, which must be a directory.
+func (q *request) find(name []byte) (Ref, Attr, error) {
+	dir, err := q.attr()
 	switch {
 	case err != nil:
-		return err
+		return Ref{}, Attr{}, err
 	case dir.Type != TypeDir:
-		return nfs3.ErrNotDir
+		return Ref{}, Attr{}, nfs3.ErrNotDir
 	}
-	if err := checkName(o.x, name); err != nil {
-		return err
+	if err := checkName(q.x, name); err != nil {
+		return Ref{}, Attr{}, err
 	}
-	r, at, err := o.x.fs.Lookup(*w, o.ref, string(name))
-	if err != nil {
-		return err
-	}
-	res.FH = s.fh(o.x, &r)
-	res.Attr = postOp(&at)
-	return nil
+	return q.x.fs.Lookup(q.who(), q.ref, string(name))
 }
 
-func (s *Server) readlink(c *transport.Call) error {
-	var a nfs3.ReadlinkArgs
-	a.DecodeXDR(c.Args)
-	if err := c.ArgsErr(); err != nil {
-		return err
-	}
-	var res nfs3.ReadlinkRes
-	o, err := s.open(&a.FH)
+func readlink(q *request, _ *nfs3.ReadlinkArgs, res *nfs3.ReadlinkRes) error {
+	target, err := q.x.fs.Readlink(q.who(), q.ref)
 	if err == nil {
-		var target string
-		if target, err = o.x.fs.Readlink(s.who(c), o.ref); err == nil {
-			if res.Path = c.Buffer(len(target)); res.Path == nil {
-				err = ErrBusy
-			}
-			copy(res.Path, target)
+		if res.Path = q.call.Buffer(len(target)); res.Path == nil {
+			err = ErrBusy
 		}
-		res.Attr = o.post()
+		copy(res.Path, target)
 	}
-	res.Status = status(err)
-	res.EncodeXDR(c.Res)
-	return nil
+	res.Attr = q.post()
+	return err
 }

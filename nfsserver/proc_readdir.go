@@ -3,7 +3,6 @@
 package nfsserver
 
 import (
-	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
@@ -11,134 +10,129 @@ import (
 // preferredDir is the count that clients are asked to use (dtpref).
 const preferredDir = 64 << 10
 
-// minListing is the least that a listing grows by.
+// minListing is the least that a listing grows by, in bytes.
 const minListing = 16 << 10
 
-// A listing is a directory result while it is written.
-type listing struct {
-	s        *Server
-	c        *transport.Call
-	o        *object
-	res      *xdr.Encoder
-	room     int // octets left of count or maxcount
-	dirRoom  int // octets left of dircount; <0: the count does not matter
+// A page is the results of READDIR and READDIRPLUS. Entries are encoded as the FS tells
+// them, so that a page takes no memory beside the reply's.
+type page struct {
+	status nfs3.Status
+	attr   nfs3.PostOpAttr
+	eof    bool
+
+	// While entries are encoded; q is set from the first byte on.
+	q        *request
+	start    int // where the results begin in the reply
+	room     int // bytes left of count or maxcount
+	dirRoom  int // bytes left of dircount
 	entries  int
 	busy     bool // the server's memory budget is spent
 	withAttr bool // READDIRPLUS
 }
 
-func (s *Server) readdir(c *transport.Call) error {
-	var a nfs3.ReaddirArgs
-	a.DecodeXDR(c.Args)
-	if err := c.ArgsErr(); err != nil {
-		return err
+// SetStatus sets the status: with any but OK the entries are not told.
+func (p *page) SetStatus(s nfs3.Status) { p.status = s }
+
+// EncodeXDR ends the results, or replaces them by those of an error.
+func (p *page) EncodeXDR(e *xdr.Encoder) {
+	if p.status == nfs3.OK {
+		nfs3.EndEntries(e, p.eof)
+		return
 	}
-	l := listing{s: s, c: c, res: c.Res, dirRoom: -1}
-	l.run(c, &a.Dir, a.Cookie, a.Verf, a.Count)
-	return nil
+	if p.q != nil {
+		e.Truncate(p.start)
+	}
+	res := nfs3.ReaddirRes{Status: p.status, DirAttr: p.attr}
+	res.EncodeXDR(e)
 }
 
-func (s *Server) readdirplus(c *transport.Call) error {
-	var a nfs3.ReaddirplusArgs
-	a.DecodeXDR(c.Args)
-	if err := c.ArgsErr(); err != nil {
-		return err
-	}
-	l := listing{s: s, c: c, res: c.Res, dirRoom: int(min(a.Dircount, MaxIO)), withAttr: true}
-	l.run(c, &a.Dir, a.Cookie, a.Verf, a.Maxcount)
-	return nil
+func readdir(q *request, a *nfs3.ReaddirArgs, p *page) error {
+	return p.list(q, a.Cookie, a.Verf, a.Count)
 }
 
-// run writes the whole result.
-func (l *listing) run(c *transport.Call, fh *nfs3.FH, cookie uint64, verf nfs3.Verf, count uint32) {
-	start := l.res.Len()
-	var attr nfs3.PostOpAttr
-	o, err := l.s.open(fh)
-	if err == nil {
-		l.o = &o
-		w := l.s.who(c)
-		err = l.list(&w, cookie, verf, int(min(count, MaxIO)), &attr)
-	}
-	if err != nil {
-		l.res.Truncate(start)
-		res := nfs3.ReaddirRes{Status: status(err), DirAttr: attr}
-		res.EncodeXDR(l.res)
-	}
+func readdirplus(q *request, a *nfs3.ReaddirplusArgs, p *page) error {
+	p.withAttr, p.dirRoom = true, int(min(a.Dircount, MaxIO))
+	return p.list(q, a.Cookie, a.Verf, a.Maxcount)
 }
 
-// list checks and writes entries as long as there is room.
-func (l *listing) list(w *Cred, cookie uint64, verf nfs3.Verf, count int, attr *nfs3.PostOpAttr) error {
-	at, err := l.o.getattr()
+// list encodes entries as long as there is room in count bytes.
+func (p *page) list(q *request, cookie uint64, verf nfs3.Verf, count uint32) error {
+	at, err := q.attr()
 	if err != nil {
 		return err
 	}
-	*attr = postOp(&at)
+	p.attr = postOp(&at)
 	switch {
 	case at.Type != TypeDir:
 		return nfs3.ErrNotDir
-	case cookie != 0 && verf != l.o.x.verf:
+	case cookie != 0 && verf != q.x.verf:
 		return nfs3.ErrBadCookie
 	}
-	l.room = count - nfs3.ListSize(true)
-	if l.room < 0 {
+	p.room = int(min(count, MaxIO)) - nfs3.ListSize(true)
+	if p.room < 0 {
 		return nfs3.ErrTooSmall
 	}
-	nfs3.BeginEntries(l.res, attr, l.o.x.verf)
-	eof, err := l.o.x.fs.ReadDir(*w, l.o.ref, cookie, l.withAttr, l.entry)
-	if err != nil {
-		return err
-	}
+	w := q.who()
+	p.q, p.start = q, q.call.Res.Len()
+	nfs3.BeginEntries(q.call.Res, &p.attr, q.x.verf)
+	p.eof, err = q.x.fs.ReadDir(w, q.ref, cookie, p.withAttr, p.entry)
 	switch {
-	case l.entries == 0 && l.busy:
+	case err != nil:
+		return err
+	case p.entries == 0 && p.busy:
 		return ErrBusy
-	case l.entries == 0 && !eof:
+	case p.entries == 0 && !p.eof:
 		return nfs3.ErrTooSmall
 	}
-	nfs3.EndEntries(l.res, eof)
 	return nil
 }
 
-// entry writes one entry, or says that there is no room for it. dircount is a
+// entry encodes one entry, or reports that there is no room for it. dircount is a
 // hint on how much the client's cache takes in: it never keeps out the first.
-func (l *listing) entry(de *Dirent) bool {
-	var attr nfs3.PostOpAttr
-	var fh nfs3.PostOpFH
+func (p *page) entry(de *Dirent) bool {
 	size := nfs3.EntrySize(len(de.Name))
-	if l.withAttr {
-		if l.dirRoom < size && l.entries > 0 {
+	if !p.withAttr {
+		if !p.take(size) {
 			return false
 		}
-		l.dirRoom -= size
-		if de.HasAttr {
-			attr, fh = postOp(&de.Attr), l.s.postOpFH(l.o.x, &de.Ref)
-		}
-		size = nfs3.EntryPlusSize(len(de.Name), &attr, &fh)
+		nfs3.AppendEntry(p.q.call.Res, de.Fileid, de.Name, de.Cookie)
+		return true
 	}
-	if size > l.room || !l.grow(size) {
+	if p.dirRoom < size && p.entries > 0 {
 		return false
 	}
-	l.room -= size
-	l.entries++
-	l.res.Bool(true)
-	l.res.Uint64(de.Fileid)
-	l.res.Opaque(de.Name)
-	l.res.Uint64(de.Cookie)
-	if l.withAttr {
-		attr.EncodeXDR(l.res)
-		fh.EncodeXDR(l.res)
+	p.dirRoom -= size
+	var attr nfs3.PostOpAttr
+	var fh nfs3.PostOpFH
+	if de.HasAttr {
+		attr, fh = postOp(&de.Attr), p.q.srv.postOpFH(p.q.x, &de.Ref)
 	}
+	if !p.take(nfs3.EntryPlusSize(len(de.Name), &attr, &fh)) {
+		return false
+	}
+	nfs3.AppendEntryPlus(p.q.call.Res, de.Fileid, de.Name, de.Cookie, &attr, &fh)
 	return true
 }
 
-// grow sees to space for an entry of size octets, and for much of what may
+// take counts an entry of size bytes, if there is room for it.
+func (p *page) take(size int) bool {
+	if size > p.room || !p.grow(size) {
+		return false
+	}
+	p.room -= size
+	p.entries++
+	return true
+}
+
+// grow sees to space for an entry of size bytes, and for much of what may
 // follow, where the reply's own space does not do: a large listing counts in the
 // server's memory budget. When that is spent the page ends here.
-func (l *listing) grow(size int) bool {
+func (p *page) grow(size int) bool {
 	size += nfs3.ListSize(true) // what EndEntries writes, and more
-	b := l.res.Bytes()
-	if cap(b)-len(b) >= size || l.c.Room(max(size, min(l.room, minListing))) {
+	b := p.q.call.Res.Bytes()
+	if cap(b)-len(b) >= size || p.q.call.Room(max(size, min(p.room, minListing))) {
 		return true
 	}
-	l.busy = true
+	p.busy = true
 	return false
 }

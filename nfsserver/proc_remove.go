@@ -2,14 +2,11 @@
 
 package nfsserver
 
-import (
-	"github.com/nfsrdma/nfsrdma/transport"
-	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
-)
+import "github.com/nfsrdma/nfsrdma/xdr/nfs3"
 
 // changeable checks that names in directory o may change at all, and that name is one.
 func (o *object) changeable(name []byte, before *nfs3.PreOpAttr) error {
-	at, err := o.getattr()
+	at, err := o.attr()
 	if err != nil {
 		return err
 	}
@@ -26,29 +23,22 @@ func (o *object) changeable(name []byte, before *nfs3.PreOpAttr) error {
 	return nil
 }
 
-func (s *Server) remove(c *transport.Call) error { return s.unlink(c, false) }
-func (s *Server) rmdir(c *transport.Call) error  { return s.unlink(c, true) }
+func remove(q *request, a *nfs3.RemoveArgs, res *nfs3.RemoveRes) error {
+	return q.unlink(a.Name, false, &res.Wcc)
+}
+
+func rmdir(q *request, a *nfs3.RmdirArgs, res *nfs3.RmdirRes) error {
+	return q.unlink(a.Name, true, &res.Wcc)
+}
 
 // unlink is REMOVE and RMDIR.
-func (s *Server) unlink(c *transport.Call, isDir bool) error {
-	var a nfs3.RemoveArgs
-	a.DecodeXDR(c.Args)
-	if err := c.ArgsErr(); err != nil {
-		return err
-	}
-	var res nfs3.RemoveRes
-	o, err := s.open(&a.Dir)
-	if err == nil {
-		w := s.who(c)
-		lock := o.x.locks.lock(&o.ref)
-		err = o.unlink(&w, a.Name, isDir, &res.Wcc.Before)
-		res.Wcc.After = o.post()
-		o.x.locks.unlock(lock)
-		err = s.settle(err, o.x, &o.ref)
-	}
-	res.Status = status(err)
-	res.EncodeXDR(c.Res)
-	return nil
+func (q *request) unlink(name []byte, isDir bool, wcc *nfs3.WccData) error {
+	w := q.who()
+	lock := q.x.locks.lock(&q.ref)
+	err := q.object.unlink(&w, name, isDir, &wcc.Before)
+	wcc.After = q.post()
+	q.x.locks.unlock(lock)
+	return q.srv.settle(err, q.x, &q.ref)
 }
 
 // unlink does REMOVE or RMDIR under the lock of the directory.
@@ -70,47 +60,33 @@ func (o *object) unlink(w *Cred, name []byte, isDir bool, before *nfs3.PreOpAttr
 	return o.x.fs.Remove(*w, o.ref, string(name))
 }
 
-func (s *Server) rename(c *transport.Call) error {
-	var a nfs3.RenameArgs
-	a.DecodeXDR(c.Args)
-	if err := c.ArgsErr(); err != nil {
+func rename(q *request, a *nfs3.RenameArgs, res *nfs3.RenameRes) error {
+	to, err := q.second(&a.To.Dir)
+	if err != nil {
+		res.FromWcc.After = q.post()
 		return err
 	}
-	var res nfs3.RenameRes
-	from, to, err := s.openPair(&a.From.Dir, &a.To.Dir)
-	if err == nil {
-		w := s.who(c)
-		unlock := from.x.locks.pair(&from.ref, &to.ref)
-		err = rename(&from, &to, &w, &a, &res)
-		res.FromWcc.After, res.ToWcc.After = from.post(), to.post()
-		unlock()
-		err = s.settle(err, from.x, &to.ref, &from.ref)
-	} else {
-		res.FromWcc.After = from.post()
-	}
-	res.Status = status(err)
-	res.EncodeXDR(c.Res)
-	return nil
+	w := q.who()
+	unlock := q.x.locks.pair(&q.ref, &to.ref)
+	err = renameLocked(&q.object, &to, &w, a, res)
+	res.FromWcc.After, res.ToWcc.After = q.post(), to.post()
+	unlock()
+	return q.srv.settle(err, q.x, &to.ref, &q.ref)
 }
 
-// openPair finds the two objects of a RENAME or LINK, which must be of one export. The
-// call has a worker of the first one's export (place), so nothing is asked of the file system
-// of another: on an error, b is not to be used, and a only if its handle was good.
-func (s *Server) openPair(first, second *nfs3.FH) (a, b object, err error) {
-	if a, err = s.open(first); err != nil {
-		return object{}, object{}, err
-	}
-	if b, err = s.open(second); err == nil && a.x != b.x {
+// second finds the other object of a RENAME or LINK, which must be of the export of the
+// first. The call has a worker of that export, so nothing is asked of the file system
+// of another.
+func (q *request) second(fh *nfs3.FH) (object, error) {
+	o, err := q.srv.open(fh)
+	if err == nil && o.x != q.x {
 		err = nfs3.ErrXDev
 	}
-	if err != nil {
-		b = object{}
-	}
-	return a, b, err
+	return o, err
 }
 
-// rename does RENAME under the locks of both directories.
-func rename(from, to *object, w *Cred, a *nfs3.RenameArgs, res *nfs3.RenameRes) error {
+// renameLocked does RENAME under the locks of both directories.
+func renameLocked(from, to *object, w *Cred, a *nfs3.RenameArgs, res *nfs3.RenameRes) error {
 	err := from.changeable(a.From.Name, &res.FromWcc.Before)
 	err2 := to.changeable(a.To.Name, &res.ToWcc.Before)
 	switch {
@@ -125,34 +101,26 @@ func rename(from, to *object, w *Cred, a *nfs3.RenameArgs, res *nfs3.RenameRes) 
 	return from.x.fs.Rename(*w, from.ref, string(a.From.Name), to.ref, string(a.To.Name))
 }
 
-func (s *Server) link(c *transport.Call) error {
-	var a nfs3.LinkArgs
-	a.DecodeXDR(c.Args)
-	if err := c.ArgsErr(); err != nil {
-		return err
-	}
-	var res nfs3.LinkRes
-	o, dir, err := s.openPair(&a.FH, &a.Link.Dir)
+func link(q *request, a *nfs3.LinkArgs, res *nfs3.LinkRes) error {
+	dir, err := q.second(&a.Link.Dir)
 	if err == nil {
-		w := s.who(c)
-		unlock := dir.x.locks.pair(&dir.ref, &o.ref) // the file's times and link count change, too
-		err = link(&o, &dir, &w, a.Link.Name, &res.DirWcc.Before)
+		w := q.who()
+		unlock := q.x.locks.pair(&dir.ref, &q.ref) // the file's times and link count change, too
+		err = linkLocked(&q.object, &dir, &w, a.Link.Name, &res.DirWcc.Before)
 		res.DirWcc.After = dir.post()
 		unlock()
-		err = s.settle(err, dir.x, &dir.ref, &o.ref)
+		err = q.srv.settle(err, q.x, &dir.ref, &q.ref)
 	}
-	res.Attr = o.post()
-	res.Status = status(err)
-	res.EncodeXDR(c.Res)
-	return nil
+	res.Attr = q.post()
+	return err
 }
 
-// link does LINK under the locks of file and directory.
-func link(o, dir *object, w *Cred, name []byte, before *nfs3.PreOpAttr) error {
+// linkLocked does LINK under the locks of file and directory.
+func linkLocked(o, dir *object, w *Cred, name []byte, before *nfs3.PreOpAttr) error {
 	if err := dir.changeable(name, before); err != nil {
 		return err
 	}
-	at, err := o.getattr()
+	at, err := o.attr()
 	switch {
 	case err != nil:
 		return err

@@ -3,60 +3,42 @@
 package nfsserver
 
 import (
-	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
-
-// write writes the data from where it has arrived: over RDMA that is the buffer
-// it was pulled into.
-func (s *Server) write(c *transport.Call) error {
-	var a nfs3.WriteArgs
-	a.DecodeXDR(c.Args)
-	if err := c.ArgsErr(); err != nil {
-		return err
-	}
-	var res nfs3.WriteRes
-	o, err := s.open(&a.FH)
-	if err == nil {
-		w := s.who(c)
-		err = s.writeStable(&o, &w, &a, &res)
-	}
-	res.Status = status(err)
-	res.EncodeXDR(c.Res)
-	return nil
-}
 
 // writeTries is how often a write that is to be stable is done while syncs of
 // others fail beside it.
 const writeTries = 3
 
-// writeStable does WRITE and brings the data to where the client wants it.
-func (s *Server) writeStable(o *object, w *Cred, a *nfs3.WriteArgs, res *nfs3.WriteRes) error {
+// write writes the data from where it has arrived, over RDMA the buffer that it was
+// pulled into, and brings it to where the client wants it.
+func write(q *request, a *nfs3.WriteArgs, res *nfs3.WriteRes) error {
+	w := q.who()
 	for range writeTries {
-		res.Verf = o.x.written.get() // before the data: if it changes meanwhile the client sends again
-		lock := o.x.locks.lock(&o.ref)
+		res.Verf = q.x.written.get() // before the data: if it changes meanwhile the client sends again
+		lock := q.x.locks.lock(&q.ref)
 		var err error
-		res.Count, err = s.doWrite(o, w, a, &res.Wcc.Before)
-		res.Wcc.After = o.post()
-		o.x.locks.unlock(lock)
+		res.Count, err = q.write(&w, a, &res.Wcc.Before)
+		res.Wcc.After = q.post()
+		q.x.locks.unlock(lock)
 		if err != nil || a.Stable == nfs3.Unstable {
 			return err
 		}
 		res.Committed = a.Stable
-		if err := o.x.stable(&o.ref, a.Stable == nfs3.DataSync); err != nil {
+		if err := q.x.stable(&q.ref, a.Stable == nfs3.DataSync); err != nil {
 			return err
 		}
-		if res.Verf == o.x.written.get() {
+		if res.Verf == q.x.written.get() {
 			return nil
 		}
-		// A sync of another call on this export has failed since, and may have lost these octets too.
+		// A sync of another call on this export has failed since, and may have lost these bytes too.
 	}
 	return nfs3.ErrIO
 }
 
-// doWrite does WRITE under the lock of o and returns how many octets it took.
-func (s *Server) doWrite(o *object, w *Cred, a *nfs3.WriteArgs, before *nfs3.PreOpAttr) (uint32, error) {
-	at, err := o.getattr()
+// write does WRITE under the lock of o and returns how many bytes it took.
+func (o *object) write(w *Cred, a *nfs3.WriteArgs, before *nfs3.PreOpAttr) (uint32, error) {
+	at, err := o.attr()
 	if err != nil {
 		return 0, err
 	}
@@ -76,27 +58,10 @@ func (s *Server) doWrite(o *object, w *Cred, a *nfs3.WriteArgs, before *nfs3.Pre
 	return uint32(n), err
 }
 
-func (s *Server) commit(c *transport.Call) error {
-	var a nfs3.CommitArgs
-	a.DecodeXDR(c.Args)
-	if err := c.ArgsErr(); err != nil {
-		return err
-	}
-	var res nfs3.CommitRes
-	o, err := s.open(&a.FH)
-	if err == nil {
-		w := s.who(c)
-		err = s.doCommit(&o, &w, &res)
-	}
-	res.Status = status(err)
-	res.EncodeXDR(c.Res)
-	return nil
-}
-
-// doCommit syncs the whole file, whatever the range asked for: there is no finer
+// commit syncs the whole file, whatever the range asked for: there is no finer
 // call. Who may not write it may not keep the disk busy either.
-func (s *Server) doCommit(o *object, w *Cred, res *nfs3.CommitRes) error {
-	at, err := o.getattr()
+func commit(q *request, _ *nfs3.CommitArgs, res *nfs3.CommitRes) error {
+	at, err := q.attr()
 	if err != nil {
 		return err
 	}
@@ -107,16 +72,16 @@ func (s *Server) doCommit(o *object, w *Cred, res *nfs3.CommitRes) error {
 		return nfs3.ErrIsDir
 	case at.Type != TypeReg:
 		return nfs3.ErrInval
-	case o.x.readOnly:
+	case q.x.readOnly:
 		return nfs3.ErrROFS
 	}
-	if _, err := o.x.fs.WriteAt(*w, o.ref, nil, 0); err != nil {
+	if _, err := q.x.fs.WriteAt(q.who(), q.ref, nil, 0); err != nil {
 		return err
 	}
-	if err := o.x.stable(&o.ref, false); err != nil {
+	if err := q.x.stable(&q.ref, false); err != nil {
 		return err
 	}
-	res.Verf = o.x.written.get() // after: a sync that failed before ours has lost what ours did not find
-	res.Wcc.After = o.post()
+	res.Verf = q.x.written.get() // after: a sync that failed before ours has lost what ours did not find
+	res.Wcc.After = q.post()
 	return nil
 }

@@ -56,7 +56,7 @@ func (r *ReaddirRes) EncodeXDR(e *xdr.Encoder) {
 	BeginEntries(e, &r.DirAttr, r.Verf)
 	for i := range r.Entries {
 		n := &r.Entries[i]
-		encodeEntry(e, n.Fileid, n.Name, n.Cookie)
+		AppendEntry(e, n.Fileid, n.Name, n.Cookie)
 	}
 	EndEntries(e, r.EOF)
 }
@@ -115,10 +115,10 @@ func BeginEntries(e *xdr.Encoder, dirAttr *PostOpAttr, verf Verf) {
 }
 
 // AppendEntry appends one entry of a READDIR result.
-func AppendEntry(e *xdr.Encoder, fileid uint64, name string, cookie uint64) {
+func AppendEntry(e *xdr.Encoder, fileid uint64, name []byte, cookie uint64) {
 	e.Bool(true)
 	e.Uint64(fileid)
-	e.String(name)
+	e.Opaque(name)
 	e.Uint64(cookie)
 }
 
@@ -126,13 +126,6 @@ func AppendEntry(e *xdr.Encoder, fileid uint64, name string, cookie uint64) {
 func EndEntries(e *xdr.Encoder, eof bool) {
 	e.Bool(false)
 	e.Bool(eof)
-}
-
-func encodeEntry(e *xdr.Encoder, fileid uint64, name []byte, cookie uint64) {
-	e.Bool(true)
-	e.Uint64(fileid)
-	e.Opaque(name)
-	e.Uint64(cookie)
 }
 
 // encodeDirError appends the error arm of a directory result.

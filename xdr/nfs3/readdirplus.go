@@ -60,9 +60,7 @@ func (r *ReaddirplusRes) EncodeXDR(e *xdr.Encoder) {
 	BeginEntries(e, &r.DirAttr, r.Verf)
 	for i := range r.Entries {
 		n := &r.Entries[i]
-		encodeEntry(e, n.Fileid, n.Name, n.Cookie)
-		n.Attr.EncodeXDR(e)
-		n.FH.EncodeXDR(e)
+		AppendEntryPlus(e, n.Fileid, n.Name, n.Cookie, &n.Attr, &n.FH)
 	}
 	EndEntries(e, r.EOF)
 }
@@ -109,7 +107,7 @@ func EntryPlusSize(n int, attr *PostOpAttr, fh *PostOpFH) int {
 }
 
 // AppendEntryPlus appends one entry of a READDIRPLUS result (see ListSize).
-func AppendEntryPlus(e *xdr.Encoder, fileid uint64, name string, cookie uint64, attr *PostOpAttr, fh *PostOpFH) {
+func AppendEntryPlus(e *xdr.Encoder, fileid uint64, name []byte, cookie uint64, attr *PostOpAttr, fh *PostOpFH) {
 	AppendEntry(e, fileid, name, cookie)
 	attr.EncodeXDR(e)
 	fh.EncodeXDR(e)

@@ -110,7 +110,7 @@ func TestEntrySizes(t *testing.T) {
 		BeginEntries(&e, &plain.DirAttr, plain.Verf)
 		size := statusSize + ListSize(plain.DirAttr.Present)
 		for _, n := range plain.Entries {
-			AppendEntry(&e, n.Fileid, string(n.Name), n.Cookie)
+			AppendEntry(&e, n.Fileid, n.Name, n.Cookie)
 			size += EntrySize(len(n.Name))
 		}
 		if EndEntries(&e, plain.EOF); e.Len() != size || !bytes.Equal(e.Bytes(), whole(plain)) {
@@ -121,7 +121,7 @@ func TestEntrySizes(t *testing.T) {
 		size = statusSize + ListSize(plus.DirAttr.Present)
 		for i := range plus.Entries {
 			n := &plus.Entries[i]
-			AppendEntryPlus(&e, n.Fileid, string(n.Name), n.Cookie, &n.Attr, &n.FH)
+			AppendEntryPlus(&e, n.Fileid, n.Name, n.Cookie, &n.Attr, &n.FH)
 			size += EntryPlusSize(len(n.Name), &n.Attr, &n.FH)
 		}
 		if EndEntries(&e, plus.EOF); e.Len() != size || !bytes.Equal(e.Bytes(), whole(plus)) {
