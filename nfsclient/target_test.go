@@ -10,7 +10,7 @@ import (
 )
 
 func TestParseTarget(t *testing.T) {
-	conformance.Proves(t, "R8166-180", "R8267-025")
+	conformance.Proves(t, "R8166-180", "R8166-181", "R8267-025")
 	for _, c := range []struct {
 		in   string
 		want Target

@@ -325,12 +325,12 @@ func TestMountByRpcbind(t *testing.T) {
 	}
 	rdma, tcp := serve(t, nfs...)
 	_, mountd := serve(t, mount...)
-	dump := rpcbind.PmapDumpRes{Mappings: []rpcbind.Mapping{
+	dump := rpcbind.DumpRes{Mappings: []rpcbind.Mapping{
 		{Prog: nfs3.Program, Vers: 3, Prot: rpcbind.TCP, Port: uint32(tcp)}, {Prog: mount3.Program, Vers: 3, Prot: rpcbind.UDP, Port: 1},
 		{Prog: mount3.Program, Vers: 3, Prot: rpcbind.TCP, Port: uint32(mountd)}, {Prog: progNLM, Vers: 4, Prot: rpcbind.TCP, Port: 4045}}}
 	procs := make([]transport.Procedure, rpcbind.ProcDump+1)
 	procs[rpcbind.ProcDump] = transport.Procedure{Name: "DUMP", Idempotent: true, Run: func(c *transport.Call) error { dump.EncodeXDR(c.Res); return nil }}
-	_, bind := serve(t, &transport.Program{Name: "PMAP", Number: rpcbind.Program, Version: rpcbind.VersPmap, Procs: procs})
+	_, bind := serve(t, &transport.Program{Name: "PMAP", Number: rpcbind.Program, Version: rpcbind.Version, Procs: procs})
 	r := examine(t, Options{RDMAPort: rdma, TCPPort: tcp, BindPort: bind}, true, map[string]wanted{
 		programsRDMA: {OK, "NFS 3"}, bindCheck: {OK, "NLM 4 at 4045"}, mountCheck: {OK, "at TCP port"}, mntCheck: {OK, "/m"},
 	})

@@ -161,10 +161,10 @@ func askPrograms(ctx context.Context, x *exam, c *transport.Client, tcp bool) (f
 // checkBind lists what is registered with rpcbind.
 func checkBind(ctx context.Context, x *exam) Finding {
 	c, err := transport.DialTCP(ctx, x.at(x.BindPort), config("rpcbind"))
-	var res rpcbind.PmapDumpRes
+	var res rpcbind.DumpRes
 	if err == nil {
 		defer c.Close()
-		err = c.Call(ctx, &transport.Proc{Prog: rpcbind.Program, Vers: rpcbind.VersPmap, Proc: rpcbind.ProcDump, Name: "DUMP", MaxReply: rpcbind.MaxList}, nil, &res, nil, 0)
+		err = c.Call(ctx, &transport.Proc{Prog: rpcbind.Program, Vers: rpcbind.Version, Proc: rpcbind.ProcDump, Name: "DUMP", MaxReply: rpcbind.MaxList}, nil, &res, nil, 0)
 	}
 	if err != nil {
 		return warn("give mount the ports, as in the command below", "no list of programs: %v", err)
