@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
-// A verbsWire is the observer's eye for bare verbs.
+// A verbsWire checks the segments of bare verbs.
 type verbsWire struct {
 	w     *verbsWorld
 	spoke bool // A has sent an FPDU
@@ -23,6 +23,9 @@ func (v *verbsWire) sent(side int, seg *segment, _ []byte, _ bool) error {
 	}
 	if !seg.op.IsSend() || seg.MO > 0 {
 		return nil
+	}
+	if int(seg.MSN) > len(v.w.peers[side].sends) {
+		return fmt.Errorf("Send %d of %d", seg.MSN, len(v.w.peers[side].sends))
 	}
 	x := v.w.peers[side].sends[seg.MSN-1]
 	if n := v.w.obs.reads[side].pending; x.wr.Fence && n > 0 {

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -51,11 +52,14 @@ type peer struct {
 	revoke     time.Duration
 	recvs      [][]byte
 	connectErr error
+	markers    bool  // it asks for markers
+	forged     *work // a Read that is answered early
 
 	mu      sync.Mutex
 	posted  int // of script
 	next    int // of script: the first without its completion
 	got     int // receives that have completed
+	reads   int // that have succeeded
 	flushed bool
 	revoked bool
 	drained chan struct{} // closed when all completions of both queues are in
@@ -72,6 +76,7 @@ type verbsWorld struct {
 	bad   bool     // one of the works must end the connection
 	leave time.Duration
 	faults
+	forgeries atomic.Int32
 }
 
 func newVerbsWorld(seed uint64) *verbsWorld {
@@ -99,12 +104,15 @@ func newVerbsWorld(seed uint64) *verbsWorld {
 	w.rtr = rnic.RTR(newRand(seed, purposeRTR).IntN(4)) & (rnic.RTRWrite | rnic.RTRRead) // a Send would use a receive
 	w.obs.ulp = &verbsWire{w: w}
 	w.link = newLink(chooseLink(rng, seed, 10*time.Minute), w.obs)
+	for _, p := range w.peers {
+		w.planForgery(p)
+	}
 	return w
 }
 
 func newPeer(w *verbsWorld, side int, cfg rnic.DeviceConfig) *peer {
 	rng := w.rng
-	p := &peer{w: w, side: side, dev: rnic.Open(cfg), polls: rng.IntN(2) == 0, drained: make(chan struct{})}
+	p := &peer{w: w, side: side, dev: rnic.Open(cfg), polls: rng.IntN(2) == 0, drained: make(chan struct{}), markers: cfg.Markers}
 	p.pd = p.dev.AllocPD()
 	p.target, p.source = make([]byte, targetSize), content(targetSize, uint32(side), 99)
 	p.targetMR, _ = p.pd.RegMR(p.target, rnic.RemoteWrite)

@@ -55,6 +55,10 @@ const (
 	purposeCalls
 	_
 	purposeRTR
+	purposeSample
+	purposeForgery
+	_
+	purposePreempt
 )
 
 func newWorld(seed uint64) *world {
