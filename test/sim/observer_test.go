@@ -99,13 +99,6 @@ func (o *observer) arrived(side int, b []byte) {
 	}
 }
 
-// asked is how many RDMA Reads side has sent.
-func (o *observer) asked(side int) int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.reads[side].all
-}
-
 // check is what holds of any segment that side sends, whatever is above.
 func (o *observer) check(side int, seg *segment) error {
 	switch seg.op {
@@ -131,12 +124,10 @@ type readQueue struct {
 	come    int                 // of asks, those that have arrived there
 	done    uint32              // bytes of the response to asks[0] that have been sent
 	pending int                 // not answered in full, as the reader sees it
-	all     int                 // that have been sent
 }
 
 func (r *readQueue) asked(q rdmap.ReadRequest, limit int) error {
 	r.asks = append(r.asks, q)
-	r.all++
 	if r.pending++; r.pending > limit {
 		return fmt.Errorf("%d RDMA Reads where %d are allowed", r.pending, limit)
 	}

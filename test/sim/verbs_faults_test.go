@@ -82,16 +82,3 @@ func (p *peer) forge(x *work) {
 		in.arrived.Broadcast()
 	}
 }
-
-// readEnds holds a Read that has succeeded to the requests that have been sent. The caller
-// holds mu.
-func (p *peer) readEnds() {
-	p.reads++
-	n := p.w.obs.asked(p.side)
-	if p.side == 0 && p.w.rtr == rnic.RTRRead { // which is none of ours
-		n--
-	}
-	if p.reads > n {
-		p.w.fail("%c: %d Reads have succeeded, %d were asked for", 'A'+p.side, p.reads, n)
-	}
-}

@@ -220,11 +220,6 @@ func (p *peer) settled(x *work, s rnic.Status) {
 			poison(b)
 		}
 	case s != rnic.WCSuccess:
-		return
-	case x.wr.Op == rnic.OpRead, x.wr.Op == rnic.OpReadInvalidate:
-		p.readEnds()
-	}
-	switch {
 	case x.sink != nil && !bytes.Equal(x.sink, x.data):
 		p.w.fail("%c: Read %d has brought other bytes", 'A'+p.side, x.wr.ID)
 	}

@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -16,20 +17,52 @@ type verbsWire struct {
 	heard bool // and B has it
 }
 
-// sent holds a fenced Send to the Reads before it.
-func (v *verbsWire) sent(side int, seg *segment, _ []byte, _ bool) error {
+// sent holds Sends and Reads to the work that was posted, and a fenced Send to the Reads before it.
+func (v *verbsWire) sent(side int, seg *segment, msg []byte, whole bool) error {
 	if err := v.first(side, seg); err != nil {
 		return err
 	}
-	if !seg.op.IsSend() || seg.MO > 0 {
+	if seg.op == rdmap.OpReadRequest {
+		return v.read(side, seg)
+	}
+	if !seg.op.IsSend() {
 		return nil
 	}
-	if int(seg.MSN) > len(v.w.peers[side].sends) {
-		return fmt.Errorf("Send %d of %d", seg.MSN, len(v.w.peers[side].sends))
+	p := v.w.peers[side]
+	if int(seg.MSN) > len(p.sends) {
+		return fmt.Errorf("Send %d of %d", seg.MSN, len(p.sends))
 	}
-	x := v.w.peers[side].sends[seg.MSN-1]
-	if n := v.w.obs.reads[side].pending; x.wr.Fence && n > 0 {
+	x := p.sends[seg.MSN-1]
+	if n := v.w.obs.reads[side].pending; x.wr.Fence && n > 0 && seg.MO == 0 {
 		return fmt.Errorf("Send %d is fenced, but %d Reads are outstanding", x.wr.ID, n)
+	}
+	if seg.Inv != uint32(x.wr.Invalidate) || whole && !bytes.Equal(msg, x.data) {
+		return fmt.Errorf("Send %d is not what was posted: %v of %d bytes", x.wr.ID, seg.op, len(msg))
+	}
+	return nil
+}
+
+// read holds a Read Request to the work that was posted.
+func (v *verbsWire) read(side int, seg *segment) error {
+	q, err := rdmap.ParseReadRequest(seg.data)
+	if err != nil {
+		return err
+	}
+	p, n := v.w.peers[side], int(seg.MSN)-1
+	if side == 0 && v.w.rtr == rnic.RTRRead { // the first is none of the program's
+		n--
+	}
+	if n < 0 {
+		return nil
+	}
+	if n >= len(p.reads) {
+		return fmt.Errorf("Read %d of %d", n+1, len(p.reads))
+	}
+	wr := &p.reads[n].wr
+	want := rdmap.ReadRequest{SinkSTag: uint32(wr.MR.STag()), SinkTO: wr.MR.Base() + wr.Offset, Size: wr.Length,
+		SrcSTag: uint32(wr.RemoteSTag), SrcTO: wr.RemoteTO}
+	if q != want {
+		return fmt.Errorf("Read %d is not what was posted: %+v, want %+v", wr.ID, q, want)
 	}
 	return nil
 }

@@ -46,6 +46,7 @@ type peer struct {
 	spareMR    [spares]*rnic.MR
 	script     []*work
 	sends      []*work // of script
+	reads      []*work // likewise
 	batches    []int   // how many are posted at once
 	pauses     []time.Duration
 	polls      bool // completions are awaited, not told of
@@ -59,7 +60,6 @@ type peer struct {
 	posted  int // of script
 	next    int // of script: the first without its completion
 	got     int // receives that have completed
-	reads   int // that have succeeded
 	flushed bool
 	revoked bool
 	drained chan struct{} // closed when all completions of both queues are in
@@ -166,6 +166,9 @@ func (p *peer) plan(to *peer, rng *rand.Rand) {
 	for _, x := range p.script {
 		if x.wr.Op <= rnic.OpSendSEInvalidate {
 			p.sends = append(p.sends, x)
+		}
+		if x.wr.Op == rnic.OpRead || x.wr.Op == rnic.OpReadInvalidate {
+			p.reads = append(p.reads, x)
 		}
 	}
 	for left := len(p.script); left > 0; {
