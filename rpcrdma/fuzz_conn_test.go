@@ -176,7 +176,7 @@ func dialOn(ctx context.Context, dev *rnic.Device, l *rnictest.Listener, cfg Con
 	if err != nil {
 		return nil, err
 	}
-	if err := c.startCalling(); err != nil {
+	if err := c.requester.start(); err != nil {
 		return nil, c.abandon(err)
 	}
 	far, err := l.Accept()

@@ -364,10 +364,16 @@ func TestManyAtOnce(t *testing.T) {
 func checkHome(t *testing.T, conns ...*Conn) {
 	t.Helper()
 	for _, c := range conns {
-		c.mu.Lock()
-		if c.account.held != 0 || c.serving != 0 || c.pending.n != 0 || c.credits.inflight != 0 {
-			t.Errorf("held %d serving %d pending %d inflight %d", c.account.held, c.serving, c.pending.n, c.credits.inflight)
+		rq, rs := &c.requester, &c.responder
+		rq.mu.Lock()
+		if rq.pending.n != 0 || rq.credits.inflight != 0 || rq.abandoned != 0 {
+			t.Errorf("%d pending, %d in flight, %d abandoned", rq.pending.n, rq.credits.inflight, rq.abandoned)
 		}
-		c.mu.Unlock()
+		rq.mu.Unlock()
+		rs.mu.Lock()
+		if rs.account.held != 0 || rs.serving != 0 {
+			t.Errorf("%d bytes held, %d calls served", rs.account.held, rs.serving)
+		}
+		rs.mu.Unlock()
 	}
 }

@@ -190,9 +190,9 @@ const grant = 8
 
 // queued is how many calls wait for a credit.
 func (c *Conn) queued() (n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for k := c.credits.head; k != nil; k = k.nextWait {
+	c.requester.mu.Lock()
+	defer c.requester.mu.Unlock()
+	for k := c.requester.credits.head; k != nil; k = k.next {
 		n++
 	}
 	return n
@@ -202,7 +202,7 @@ func (c *Conn) queued() (n int) {
 // that has failed: no machine is that slow.
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !cond(); yield() {
+	for end := time.Now().Add(time.Minute); !cond(); yield() {
 		if time.Now().After(end) {
 			t.Fatalf("%s: has not come about", what)
 		}
@@ -213,7 +213,7 @@ func yield() { time.Sleep(100 * time.Microsecond) }
 
 // outstanding is how many calls hold a credit.
 func (c *Conn) outstanding() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.credits.inflight
+	c.requester.mu.Lock()
+	defer c.requester.mu.Unlock()
+	return c.requester.credits.inflight
 }

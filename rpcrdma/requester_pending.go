@@ -3,7 +3,7 @@
 package rpcrdma
 
 // pendingCalls finds a Call by its XID. It is a hash table of linked Calls, sized
-// once, so that putting in and taking out never allocates. The Conn's lock guards it.
+// once, so that putting in and taking out never allocates. The requester's lock guards it.
 type pendingCalls struct {
 	buckets []*Call // linked by Call.nextXID; made by the first call
 	size    int     // of buckets
@@ -18,7 +18,7 @@ func (p *pendingCalls) init(n int) {
 	p.size = size
 }
 
-// bucket spreads XIDs that count up, in whichever octet order, over the table.
+// bucket spreads XIDs that count up, in whichever byte order, over the table.
 func (p *pendingCalls) bucket(xid uint32) **Call {
 	return &p.buckets[(xid*0x9e3779b1)>>16&uint32(len(p.buckets)-1)]
 }

@@ -1,4 +1,4 @@
-// Work that finds the send queue full, of both roles, and waits for room in it.
+// Outbound, for both roles: posting, and the line of work that waits for room in the send queue.
 
 package rpcrdma
 
@@ -10,7 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// A sendWork is what is posted in one batch: a call, or the work of a Request.
+// A sendWork is what is posted in one batch: a call, or the work of a Request. One of
+// the two is set.
 type sendWork struct {
 	call    *Call
 	request *Request
@@ -23,13 +24,14 @@ func (w sendWork) requests() []rnic.SendWR {
 	return w.request.wrs
 }
 
-// A sendLine is the work that waits for room in the send queue. Every batch that is
-// posted ends in a completion, after which the line is tried again, so nothing
-// stays in it. Whoever comes while there is a line joins it: else a large batch would
-// wait for ever while small ones pass it.
+// A sendLine is the work that waits for room in the send queue, which both roles
+// share: replies can fill it while a call in the reverse direction is made. Every
+// batch that is posted ends in a completion, after which the line is tried again, so
+// nothing stays in it. Whoever comes while there is a line joins it: else a large
+// batch would wait for ever while small ones pass it.
 type sendLine struct {
-	mu   sync.Mutex // held while work of the line is posted, so that it can be withdrawn
-	work []sendWork
+	mu   sync.Mutex   // held while work of the line is posted, so that it can be withdrawn
+	work []sendWork   // guarded by mu; in order of arrival
 	n    atomic.Int32 // len(work), to look at without the lock
 }
 
@@ -73,7 +75,7 @@ func (c *Conn) postWaiting() {
 		if err != nil {
 			c.posted.Add(-1)
 			if w.call != nil {
-				c.callLost(w.call, err)
+				c.requester.unsendable(w.call, c.postError(err))
 			} else {
 				lost = append(lost, w.request)
 			}
@@ -84,12 +86,14 @@ func (c *Conn) postWaiting() {
 	}
 	l.mu.Unlock()
 	for _, r := range lost { // not with the lock: what takes their place may post
-		r.lose()
+		r.discard()
 	}
 }
 
-// withdraw takes a call out of the line, and reports whether it was there.
-func (l *sendLine) withdraw(k *Call) bool {
+// withdraw takes a call out of the line, and reports whether it was there. If so the
+// call is the caller's again, and has not been posted.
+func (c *Conn) withdraw(k *Call) bool {
+	l := &c.line
 	if l.n.Load() == 0 {
 		return false
 	}
@@ -99,23 +103,25 @@ func (l *sendLine) withdraw(k *Call) bool {
 		if l.work[i].call == k {
 			l.work = append(l.work[:i], l.work[i+1:]...)
 			l.n.Add(-1)
+			c.posted.Add(-1)
 			return true
 		}
 	}
 	return false
 }
 
-// empty takes all out of the line, and returns the Requests: the calls are found
-// among the pending ones.
-func (l *sendLine) empty() (requests []*Request) {
+// empty takes all out of the line.
+func (l *sendLine) empty() (calls []*Call, requests []*Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, w := range l.work {
-		if w.request != nil {
+		if w.call != nil {
+			calls = append(calls, w.call)
+		} else {
 			requests = append(requests, w.request)
 		}
 	}
 	l.work = nil
 	l.n.Store(0)
-	return requests
+	return calls, requests
 }

@@ -3,6 +3,7 @@
 package rpcrdma
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -10,44 +11,33 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
-// A bareResponder is a peer over bare TCP that takes bytes only when it is told to.
+// A bareResponder is a peer at the end of a pipe, which has no buffer: it takes bytes
+// only when it is told to.
 type bareResponder struct {
 	t  *testing.T
 	nc net.Conn
 	n  int // messages sent
+	in io.Reader
 }
 
-// connect sets up a connection to a bareResponder with small socket buffers and without CRCs.
+// connect sets up a connection to a bareResponder, without CRCs.
 func connect(t *testing.T, cfg Config) (*Conn, *bareResponder) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	p := &bareResponder{t: t}
+	over, nc := net.Pipe()
+	p := &bareResponder{t: t, nc: nc, in: nc}
 	var started sync.WaitGroup
 	started.Go(func() {
-		if p.nc, err = l.Accept(); err != nil {
-			t.Error(err)
-			return
-		}
-		p.nc.(*net.TCPConn).SetReadBuffer(64 << 10)
 		b := make([]byte, 1024)
 		io.ReadFull(p.nc, b[:20])
 		io.ReadFull(p.nc, b[:binary.BigEndian.Uint16(b[18:])])
 		pd := AppendPrivateData(nil, PrivateData{RemoteInvalidate: true, SendSize: 4096, RecvSize: 4096})
 		p.nc.Write(mpa.AppendFrame(nil, &mpa.Frame{Reply: true, Rev: 2, HasEnhanced: true, Enhanced: mpa.Enhanced{IRD: 16, ORD: 16}, PrivateData: pd}))
 	})
-	over, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	over.(*net.TCPConn).SetWriteBuffer(32 << 10)
 	c, err := DialOver(t.Context(), rnic.Open(rnic.DeviceConfig{CRC: rnic.CRCOff}), over, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -60,9 +50,9 @@ func connect(t *testing.T, cfg Config) (*Conn, *bareResponder) {
 // next takes in one FPDU and returns its DDP segment.
 func (p *bareResponder) next() []byte {
 	var n [2]byte
-	io.ReadFull(p.nc, n[:])
+	io.ReadFull(p.in, n[:])
 	b := make([]byte, mpa.FPDULen(int(binary.BigEndian.Uint16(n[:])))-2)
-	if _, err := io.ReadFull(p.nc, b); err != nil {
+	if _, err := io.ReadFull(p.in, b); err != nil {
 		p.t.Fatal(err)
 	}
 	return b[:binary.BigEndian.Uint16(n[:])]
@@ -83,21 +73,21 @@ func (p *bareResponder) reply(xid uint32, credits int) {
 	p.nc.Write(mpa.AppendFPDU(nil, false, []byte{0x41, 0x43}, words(0, 0, p.n, 0), nullReply(xid, credits)))
 }
 
-// fillSendQueue posts messages of no call until not one more has room.
-func fillSendQueue(t *testing.T, c *Conn) {
+// fillSendQueue has c post messages of no call until not one more has room. p has taken
+// one byte then, and so the RNIC is in the middle of a write that p lets stand.
+func fillSendQueue(t *testing.T, c *Conn, p *bareResponder) {
 	junk := rnic.SendWR{ID: wrQuiet, Op: rnic.OpSend, SGL: [][]byte{words(1, 1, 1, 3, make([]byte, 4000))}}
-	for moved := uint64(0); ; {
+	var first [1]byte
+	for i := 0; ; i++ {
 		err := c.qp.PostSend(junk)
-		if errors.Is(err, rnic.ErrSQFull) {
-			if now := c.qp.Moved(); now == moved { // and the socket takes nothing either
-				return
-			} else {
-				moved = now
-			}
-			yield()
-			continue
+		if i == 0 {
+			p.nc.Read(first[:])
+			p.in = io.MultiReader(bytes.NewReader(first[:]), p.nc)
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, rnic.ErrSQFull):
+			return
+		case err != nil:
 			t.Fatal(err)
 		}
 	}
@@ -122,7 +112,7 @@ func TestCallWaitsForSendQueue(t *testing.T) {
 	}
 	first.k.Release()
 
-	fillSendQueue(t, c)
+	fillSendQueue(t, c, p)
 	ctx, cancel := context.WithCancel(t.Context())
 	second, gone, third := start(t.Context(), c, nullCall(c, 2)), (*pendingDo)(nil), (*pendingDo)(nil)
 	awaitLine(t, c, 1)
@@ -157,7 +147,7 @@ func TestEndWhileCallsWaitForSendQueue(t *testing.T) {
 	p.reply(1, 8)
 	<-first.done
 	first.k.Release()
-	fillSendQueue(t, c)
+	fillSendQueue(t, c, p)
 	var ds []*pendingDo
 	for xid := uint32(2); xid < 6; xid++ {
 		ds = append(ds, start(t.Context(), c, nullCall(c, xid)))
@@ -187,13 +177,13 @@ func TestReceivesAreThereBeforeCalls(t *testing.T) {
 		var callers sync.WaitGroup
 		for range 4 {
 			callers.Go(func() {
-				if err := c.startCalling(); err != nil {
+				if err := c.requester.start(); err != nil {
 					t.Error(err)
 				}
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				if len(c.recvs) != credits+recvSlack {
-					t.Errorf("%d receives", len(c.recvs))
+				c.receives.mu.Lock()
+				defer c.receives.mu.Unlock()
+				if n := len(c.receives.all); n != credits+recvSlack {
+					t.Errorf("%d receives", n)
 				}
 			})
 		}
@@ -206,8 +196,77 @@ func TestReceivesAreThereBeforeCalls(t *testing.T) {
 	}
 	c.qp.Close()
 	for range 2 {
-		if err := c.startCalling(); !errors.Is(err, rnic.ErrState) {
+		if err := c.requester.start(); !errors.Is(err, rnic.ErrState) {
 			t.Error(err)
 		}
 	}
+}
+
+// inState waits until a call is in a state.
+func inState(t *testing.T, k *Call, s callState) {
+	t.Helper()
+	eventually(t, "the state "+s.String(), func() bool {
+		k.rq.mu.Lock()
+		defer k.rq.mu.Unlock()
+		return k.state == s
+	})
+}
+
+// A peer that guesses the XID of a call that it has not been sent gains nothing: the call
+// can still be given up on, and the end of the connection still ends it.
+func TestReplyBeforeCallIsSent(t *testing.T) {
+	c, p := connect(t, Config{Credits: 8})
+	first := start(t.Context(), c, nullCall(c, 1))
+	p.wantCall(1)
+	p.reply(1, 8)
+	<-first.done
+	first.k.Release()
+	fillSendQueue(t, c, p)
+	ctx, cancel := context.WithCancel(t.Context())
+	gone, ended := start(ctx, c, nullCall(c, 2)), start(t.Context(), c, nullCall(c, 3))
+	awaitLine(t, c, 2)
+	p.reply(2, 8)
+	p.reply(3, 8)
+	inState(t, gone.k, callEarly)
+	inState(t, ended.k, callEarly)
+	cancel()
+	if err := <-gone.done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	gone.k.Release()
+	c.Abort(errStalled)
+	if err := <-ended.done; !errors.Is(err, errStalled) {
+		t.Error(err)
+	}
+	ended.k.Release()
+	<-c.Done()
+	checkHome(t, c)
+}
+
+// A call that is given up on while the RNIC still has it, and whose reply comes before it
+// has left, has been answered.
+func TestReplyWhileCallIsLeaving(t *testing.T) {
+	c, p := connect(t, Config{Credits: 8, sendGrace: time.Hour})
+	first := start(t.Context(), c, nullCall(c, 1))
+	p.wantCall(1)
+	p.reply(1, 8)
+	<-first.done
+	first.k.Release()
+	fillSendQueue(t, c, p)
+	ctx, cancel := context.WithCancel(t.Context())
+	second := start(ctx, c, nullCall(c, 2))
+	awaitLine(t, c, 1)
+	for c.line.n.Load() > 0 { // until there is room for it, after all that was posted before
+		p.next()
+	}
+	cancel()
+	inState(t, second.k, callLeaving)
+	p.reply(2, 8)
+	inState(t, second.k, callEarly)
+	p.wantCall(2)
+	if err := <-second.done; err != nil {
+		t.Error(err)
+	}
+	second.k.Release()
+	checkHome(t, c)
 }

@@ -21,14 +21,3 @@ func (s *stall) tick(busy bool, count int64, bytes uint64) bool {
 	s.ticks++
 	return s.ticks == stallTicks
 }
-
-// windowAbandoned reports whether all credits are held by calls that Do has given up
-// on, so that no other call can start, and how many calls have been answered so far.
-// A reply with a fault in its header is dropped [R8166-149], and its call keeps
-// the credit until then, for the peer may still be at work on it. A window that
-// stays so is lost: only a new connection gives the credits back.
-func (c *Conn) windowAbandoned() (bool, int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.abandoned > 0 && c.abandoned >= c.credits.window(), c.answers
-}

@@ -45,12 +45,16 @@ func answerAll(t *testing.T, p *rawPeer, rs []*Request, credits int) {
 
 // backing is the receives for calls that are in use, and the calls that are allowed.
 func (c *Conn) backing() (receives, allowed int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if n := len(c.recvs) - len(c.grant.spare) - int(c.grant.surplus.Load()); n != c.grant.receives {
-		return -n, c.grant.allowed
+	rs := &c.responder
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	g := &rs.grant
+	c.receives.mu.Lock()
+	defer c.receives.mu.Unlock()
+	if n := len(c.receives.all) - len(g.spare) - int(g.surplus.Load()); n != g.receives {
+		return -n, g.allowed
 	}
-	return c.grant.receives, c.grant.allowed
+	return g.receives, g.allowed
 }
 
 func wantBacking(t *testing.T, c *Conn, n int) {
@@ -103,7 +107,7 @@ func TestSetCredits(t *testing.T) {
 	set(2)
 	answerAll(t, p, flood(t, p, c, held, 600, 30), 2)
 	wantBacking(t, c, 2)
-	if n := len(c.recvs); n != 40+recvSlack {
+	if n := len(c.receives.all); n != 40+recvSlack {
 		t.Errorf("%d receives were made", n)
 	}
 	for i := range 3 { // one more than it knows to be granted
@@ -125,7 +129,7 @@ func TestSetCreditsOvertaken(t *testing.T) {
 	srv := &echoServer{hold: func(r *Request, _ uint32) bool { held <- r; return true }}
 	p, c := rawRequester(t, Config{Credits: 8, Handler: srv}, r1)
 	rs := flood(t, p, c, held, 0, 8)
-	c.announce(rs[0]) // as a reply that is being made does
+	c.responder.announce(rs[0]) // as a reply that is being made does
 	if err := c.SetCredits(2); err != nil {
 		t.Fatal(err)
 	}

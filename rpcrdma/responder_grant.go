@@ -1,19 +1,18 @@
-// The responder's grant: how many calls the peer may have in flight, raised and lowered at run time.
+// The responder's grant: how many calls the peer can have in flight, raised and lowered at run time.
 
 package rpcrdma
 
 import (
 	"errors"
-	"sync"
 	"sync/atomic"
 )
 
 // grants is the responder's side of the credits (RFC 8166 §3.3.1). What is announced and what
 // is allowed differ after the announced number has been lowered: the peer may have
-// calls in flight that it was allowed before it heard of that. Conn.mu guards it, but for
-// what says otherwise.
+// calls in flight that it was allowed before it heard of that. The responder's lock guards
+// it, but for what says otherwise.
 //
-// Each reply that announces the smaller number, and behind which no larger one can come, takes
+// Each reply that announces the smaller number, and after which no larger one can come, takes
 // one credit back: the peer had it in use and may not use it again. So when the last
 // of the calls that were in flight has been answered, allowed is what is announced.
 type grants struct {
@@ -26,11 +25,13 @@ type grants struct {
 	stale      int  // and those made before
 	spare      []*recvCtx
 
-	surplus atomic.Int32 // receives that are not to be posted again; written under Conn.mu
-	setting sync.Mutex   // held by SetCredits, before Conn.mu
+	surplus atomic.Int32 // receives that are not to be posted again; written under responder.mu
 }
 
-func newGrants(n int) grants { return grants{announced: n, least: n, allowed: n, generation: 1} }
+// newGrants announces n credits; receives is how many are posted at first.
+func newGrants(n, receives int) grants {
+	return grants{announced: n, least: n, allowed: n, receives: receives, generation: 1}
+}
 
 var (
 	errNoService  = errors.New("rpcrdma: the connection serves no calls")
@@ -43,25 +44,26 @@ var (
 // for it are posted; a smaller one at once, and receives are taken out of use as the calls
 // that are in flight are answered. It may be called from any goroutine.
 func (c *Conn) SetCredits(n int) error {
+	rs := &c.responder
 	switch {
-	case c.cfg.Handler == nil:
+	case rs.handler == nil:
 		return errNoService
 	case n < 1: // R8166-025
 		return errNoCredits
 	case n > c.cfg.MaxCredits:
 		return errMaxCredits
 	}
-	g := &c.grant
-	g.setting.Lock()
-	defer g.setting.Unlock()
-	if err := c.backGrant(n); err != nil {
+	rs.setting.Lock()
+	defer rs.setting.Unlock()
+	if err := rs.backGrant(n); err != nil {
 		return c.postError(err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil {
-		return c.err
+	if err := c.Err(); err != nil {
+		return err
 	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	g := &rs.grant
 	g.announced, g.least = n, n
 	g.stale, g.current = g.stale+g.current, 0
 	g.generation++
@@ -70,9 +72,9 @@ func (c *Conn) SetCredits(n int) error {
 
 // backGrant posts the receives that a grant of n needs beyond those that there are: first by
 // leaving in use what was to be taken out of it, then those that were, then new ones.
-func (c *Conn) backGrant(n int) error {
-	g := &c.grant
-	c.mu.Lock()
+func (rs *responder) backGrant(n int) error {
+	g := &rs.grant
+	rs.mu.Lock()
 	missing := n + recvSlack - g.receives
 	kept := max(0, min(int(g.surplus.Load()), missing))
 	g.surplus.Add(int32(-kept))
@@ -81,21 +83,21 @@ func (c *Conn) backGrant(n int) error {
 	g.spare = g.spare[:len(g.spare)-again]
 	g.receives += max(0, missing)
 	g.least, g.allowed = max(n, g.least), max(n, g.allowed)
-	c.mu.Unlock()
+	rs.mu.Unlock()
 	for _, r := range idle {
-		c.repost(r)
+		rs.c.repost(r)
 	}
 	if fresh := missing - kept - again; fresh > 0 {
-		return c.addReceives(fresh)
+		return rs.c.receives.add(rs.c.qp, fresh)
 	}
 	return nil
 }
 
 // announce is the grant to be put into a reply.
-func (c *Conn) announce(r *Request) uint32 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	g := &c.grant
+func (rs *responder) announce(r *Request) uint32 {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	g := &rs.grant
 	if r.generation == 0 {
 		r.generation = g.generation
 		g.current++
@@ -104,7 +106,7 @@ func (c *Conn) announce(r *Request) uint32 {
 }
 
 // heard ends what announce began: the reply has been sent, or never will be. The caller
-// holds Conn.mu.
+// holds responder.mu.
 func (g *grants) heard(r *Request, sent bool) {
 	if r.generation == 0 {
 		return
@@ -125,13 +127,13 @@ func (g *grants) heard(r *Request, sent bool) {
 }
 
 // retire keeps a receive from being posted again when there are more than the grant needs.
-func (c *Conn) retire(r *recvCtx) bool {
-	g := &c.grant
+func (rs *responder) retire(r *recvCtx) bool {
+	g := &rs.grant
 	if g.surplus.Load() == 0 {
 		return false
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
 	if g.surplus.Load() == 0 {
 		return false
 	}

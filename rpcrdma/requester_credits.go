@@ -14,24 +14,24 @@ type credits struct {
 	granted   int
 	inflight  int // calls that hold a credit
 
-	head, tail *Call // who waits, in order of arrival, linked by Call.nextWait
+	head, tail *Call // who waits, in order of arrival, linked by Call.next
 }
 
 func newCredits(requested int) credits { return credits{requested: requested, granted: 1} }
 
 func (cr *credits) window() int { return max(1, min(cr.requested, cr.granted)) }
 
-// acquire takes a credit for k, or queues k behind those that wait already.
+// acquire takes a credit for k, or queues k after those that wait already.
 func (cr *credits) acquire(k *Call) bool {
 	if cr.head == nil && cr.inflight < cr.window() {
 		cr.inflight++
 		return true
 	}
-	k.nextWait = nil
+	k.next = nil
 	if cr.tail == nil {
 		cr.head = k
 	} else {
-		cr.tail.nextWait = k
+		cr.tail.next = k
 	}
 	cr.tail = k
 	return false
@@ -40,19 +40,19 @@ func (cr *credits) acquire(k *Call) bool {
 // forget takes k out of the queue; false when k is not in it.
 func (cr *credits) forget(k *Call) bool {
 	var prev *Call
-	for w := cr.head; w != nil; prev, w = w, w.nextWait {
+	for w := cr.head; w != nil; prev, w = w, w.next {
 		if w != k {
 			continue
 		}
 		if prev == nil {
-			cr.head = w.nextWait
+			cr.head = w.next
 		} else {
-			prev.nextWait = w.nextWait
+			prev.next = w.next
 		}
 		if cr.tail == w {
 			cr.tail = prev
 		}
-		w.nextWait = nil
+		w.next = nil
 		return true
 	}
 	return false
@@ -71,11 +71,11 @@ func (cr *credits) next() *Call {
 	if k == nil || cr.inflight >= cr.window() {
 		return nil
 	}
-	cr.head = k.nextWait
+	cr.head = k.next
 	if cr.head == nil {
 		cr.tail = nil
 	}
-	k.nextWait = nil
+	k.next = nil
 	cr.inflight++
 	return k
 }

@@ -1,4 +1,4 @@
-// Calls whose chunks cost a connection: remembered, so that their replay does not cost the next one.
+// The responder's memory of calls whose chunks cost a connection, so that their replay does not cost the next one.
 
 package rpcrdma
 
@@ -103,20 +103,20 @@ func (f *FatalCalls) drop(key fatalCall) {
 	}
 }
 
-// An exposure is an STag that a reply was written to.
-type exposure struct {
+// A recentWrite is an STag that a reply was written to.
+type recentWrite struct {
 	call fatalCall
 	stag uint32
 }
 
-// suspects are the newest of them: TCP takes octets long before the peer can refuse them.
-type suspects struct {
-	ring [32]exposure
+// recentWrites are the newest of them: TCP takes bytes long before the peer can refuse them.
+type recentWrites struct {
+	ring [32]recentWrite
 	next int
 }
 
-func (s *suspects) add(call fatalCall, stag uint32) {
-	s.ring[s.next%len(s.ring)] = exposure{call, stag}
+func (s *recentWrites) add(call fatalCall, stag uint32) {
+	s.ring[s.next%len(s.ring)] = recentWrite{call, stag}
 	s.next++
 }
 
@@ -140,33 +140,33 @@ func refusedSTag(err error) (stag uint32, ok bool) {
 }
 
 // wrote notes, on the completion of a reply, where its Writes went.
-func (c *Conn) wrote(r *Request, ok bool) {
-	if c.cfg.Fatal == nil || !c.client.IsValid() || len(r.hdr.Write) == 0 && len(r.hdr.Reply) == 0 {
+func (rs *responder) wrote(r *Request, ok bool) {
+	if rs.c.cfg.Fatal == nil || !rs.client.IsValid() || len(r.hdr.Write) == 0 && len(r.hdr.Reply) == 0 {
 		return
 	}
 	if !ok {
-		c.blame(r)
+		rs.blame(r)
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
 	for _, chunk := range r.hdr.Write {
 		for _, s := range chunk {
-			c.written.add(r.ident, s.Handle)
+			rs.written.add(r.ident, s.Handle)
 		}
 	}
 	for _, s := range r.hdr.Reply {
-		c.written.add(r.ident, s.Handle)
+		rs.written.add(r.ident, s.Handle)
 	}
 }
 
 // blame remembers the call of r, whose work was flushed, if one of its chunks is what the
 // peer has refused.
-func (c *Conn) blame(r *Request) {
-	if c.cfg.Fatal == nil || !c.client.IsValid() {
+func (rs *responder) blame(r *Request) {
+	if rs.c.cfg.Fatal == nil || !rs.client.IsValid() {
 		return
 	}
-	stag, ok := refusedSTag(c.qp.Err())
+	stag, ok := refusedSTag(rs.c.qp.Err())
 	if !ok {
 		return
 	}
@@ -184,23 +184,23 @@ func (c *Conn) blame(r *Request) {
 		found = found || h.Reply[i].Handle == stag
 	}
 	if found {
-		c.cfg.Fatal.note(r.ident, time.Now())
+		rs.c.cfg.Fatal.note(r.ident, time.Now())
 	}
 }
 
 // blameWritten remembers the call whose answered chunk the peer has refused: its Writes
 // had been taken by TCP when the connection ended.
-func (c *Conn) blameWritten() {
-	stag, ok := refusedSTag(c.qp.Err())
-	if !ok || c.cfg.Fatal == nil || !c.client.IsValid() {
+func (rs *responder) blameWritten() {
+	stag, ok := refusedSTag(rs.c.qp.Err())
+	if !ok || rs.c.cfg.Fatal == nil || !rs.client.IsValid() {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := &c.written
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	s := &rs.written
 	for i := 1; i <= min(s.next, len(s.ring)); i++ {
 		if e := s.ring[(s.next-i)%len(s.ring)]; e.stag == stag {
-			c.cfg.Fatal.note(e.call, time.Now())
+			rs.c.cfg.Fatal.note(e.call, time.Now())
 			return
 		}
 	}
@@ -208,12 +208,12 @@ func (c *Conn) blameWritten() {
 
 // fatalReplay reports whether the call is one that has cost a connection before.
 func (r *Request) fatalReplay() bool {
-	c, h := r.c, &r.hdr
-	if c.cfg.Fatal == nil || len(h.Read) == 0 && len(h.Write) == 0 && !h.HasReply {
+	rs, h := r.rs, &r.hdr
+	if rs.c.cfg.Fatal == nil || len(h.Read) == 0 && len(h.Write) == 0 && !h.HasReply {
 		return false // it can do no harm
 	}
-	r.ident = fatalCall{c.client, h.XID, r.sum()}
-	return c.cfg.Fatal.take(r.ident, time.Now())
+	r.ident = fatalCall{rs.client, h.XID, r.sum()}
+	return rs.c.cfg.Fatal.take(r.ident, time.Now())
 }
 
 // sum is the checksum of the message. Of a long call, whose message is still in the client's
@@ -222,5 +222,5 @@ func (r *Request) sum() uint64 {
 	if r.hdr.Proc == ProcNoMsg {
 		return r.pullLen()
 	}
-	return maphash.Bytes(r.c.cfg.Fatal.seed, r.inline())
+	return maphash.Bytes(r.rs.c.cfg.Fatal.seed, r.inline())
 }

@@ -1,4 +1,4 @@
-// Answering: RDMA Writes of items and long replies, then the Send that tells of them.
+// The responder, outbound: RDMA Writes of items and long replies, then the Send that tells of them.
 
 package rpcrdma
 
@@ -13,21 +13,21 @@ import (
 // leaves. A reply that does not fit what was offered becomes RDMA_ERROR, and
 // ErrTooLarge is returned. Any goroutine; it never blocks.
 func (r *Request) Reply(m chunks.Message) error {
-	if !r.open.CompareAndSwap(true, false) {
+	if !r.endServed(requestReplying) {
 		return ErrEnded
 	}
-	c := r.c
+	c := r.rs.c
 	if !r.xidMatches(m.Stream) {
-		_ = r.refuse(CodeChunk)
+		_ = r.sendError(CodeChunk)
 		return ErrMessage
 	}
 	thr := c.thresholds()
 	plan := chunks.PlanReply(m, &r.hdr.Lists, thr.Send)
 	if plan.Form == chunks.FormNone || plan.Form == chunks.FormLong && plan.Payload > c.cfg.MaxReply {
-		_ = r.refuse(CodeChunk) // before any RDMA Write (R8166-165, R8267-009)
+		_ = r.sendError(CodeChunk) // before any RDMA Write (R8166-165, R8267-009)
 		return ErrTooLarge
 	}
-	inv := r.handle()
+	inv := r.invalidated()
 	r.wrs = r.wrs[:0]
 	r.pushItems(m, plan)
 	send := rnic.SendWR{ID: wrReply | r.index, Op: rnic.OpSend}
@@ -36,20 +36,20 @@ func (r *Request) Reply(m chunks.Message) error {
 	}
 	send.SGL = r.pushStream(m, plan)
 	r.wrs = append(r.wrs, send)
-	return r.answer()
+	return r.postReply()
 }
 
-// RejectChunks answers RDMA_ERROR ERR_CHUNK: an item that may not came in a chunk (R8166-189).
+// RejectChunks answers RDMA_ERROR ERR_CHUNK: an item that is not eligible came in a chunk (R8166-189).
 func (r *Request) RejectChunks() error {
-	if !r.open.CompareAndSwap(true, false) {
+	if !r.endServed(requestReplying) {
 		return ErrEnded
 	}
-	return r.refuse(CodeChunk)
+	return r.sendError(CodeChunk)
 }
 
-// handle is an STag that the call offered: the one that the reply invalidates.
+// invalidated is an STag that the call offered: the one that the reply invalidates.
 // The requester sees to the others itself.
-func (r *Request) handle() rnic.STag {
+func (r *Request) invalidated() rnic.STag {
 	l := &r.hdr.Lists
 	if len(l.Read) > 0 {
 		return rnic.STag(l.Read[0].Handle)
@@ -67,7 +67,7 @@ func (r *Request) handle() rnic.STag {
 
 // pushItems makes the RDMA Writes of the items that go by Write chunks, and
 // turns the Write list into that of the reply: same handles and offsets, the
-// octets written as lengths (R8166-075, R8166-076).
+// bytes written as lengths (R8166-075, R8166-076).
 func (r *Request) pushItems(m chunks.Message, plan chunks.ReplyPlan) {
 	for i, chunk := range r.hdr.Write {
 		if !plan.Reduced.Has(i) {
@@ -81,11 +81,11 @@ func (r *Request) pushItems(m chunks.Message, plan chunks.ReplyPlan) {
 }
 
 // pushStream makes what is left of m part of the Send, or writes it to the Reply
-// chunk, and returns the Send's SGL. No octet is copied but the header's.
+// chunk, and returns the Send's SGL. No byte is copied but the header's.
 func (r *Request) pushStream(m chunks.Message, plan chunks.ReplyPlan) [][]byte {
 	h := &r.hdr
 	h.Read = h.Read[:0] // empty in every reply (R8166-119)
-	h.Proc, h.Credits = ProcMsg, r.c.announce(r)
+	h.Proc, h.Credits = ProcMsg, r.rs.announce(r)
 	if plan.Form == chunks.FormLong {
 		h.Proc = ProcNoMsg
 		from := len(r.sgl)
@@ -103,7 +103,7 @@ func (r *Request) pushStream(m chunks.Message, plan chunks.ReplyPlan) [][]byte {
 	return r.sgl[from:]
 }
 
-// scatter makes one RDMA Write for each segment of chunk that receives octets of src.
+// scatter makes one RDMA Write for each segment of chunk that receives bytes of src.
 func (r *Request) scatter(chunk chunks.Chunk, src [][]byte) {
 	for s := chunks.NewScatter(chunk, src); s.Next(); {
 		from := len(r.sgl)
@@ -116,27 +116,32 @@ func (r *Request) scatter(chunk chunks.Chunk, src [][]byte) {
 	}
 }
 
-// refuse answers with RDMA_ERROR, which repeats XID and version of the call
-// (R8166-150, R8166-151) and still carries the grant (R8166-153).
+// refuse is sendError for a call that the Handler does not see.
 func (r *Request) refuse(code ErrCode) error {
+	r.become(requestReplying)
+	return r.sendError(code)
+}
+
+// sendError replies with RDMA_ERROR, which repeats XID and version of the call
+// (R8166-150, R8166-151) and still carries the grant (R8166-153).
+func (r *Request) sendError(code ErrCode) error {
 	h := &r.hdr
 	h.Lists.Reset()
-	h.Proc, h.Credits = ProcError, r.c.announce(r)
+	h.Proc, h.Credits = ProcError, r.rs.announce(r)
 	h.Err, h.Low, h.High = code, version, version
 	r.out = h.Append(r.out[:0])
 	r.sgl = append(r.sgl[:0], r.out)
 	r.wrs = append(r.wrs[:0], rnic.SendWR{ID: wrReply | r.index, Op: rnic.OpSend, SGL: r.sgl})
-	return r.answer()
+	return r.postReply()
 }
 
-// answer ends the service of the call and posts what answers it. The Writes and
+// postReply ends the service of the call and posts the reply. The Writes and
 // the Send leave in one batch, in this order, which is all that tells the
-// requester that its octets are there (R8166-077).
-func (r *Request) answer() error {
-	c := r.c
+// requester that its bytes are there (R8166-077).
+func (r *Request) postReply() error {
 	r.endService()
 	if err := r.post(); err != nil {
-		c.home(r)
+		r.rs.release(r)
 		return err
 	}
 	return nil
@@ -146,7 +151,7 @@ func (r *Request) answer() error {
 // returns nil the Request belongs to the completion. When the connection cannot
 // take the work it is of no more use, and is closed (R8166-169).
 func (r *Request) post() error {
-	c := r.c
+	c := r.rs.c
 	err := c.post(sendWork{request: r})
 	if err == nil {
 		return nil

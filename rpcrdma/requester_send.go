@@ -1,4 +1,4 @@
-// What a call offers and how it travels: registration, header and SGL.
+// The requester, outbound: what a call offers and how it travels, as header and SGL.
 
 package rpcrdma
 
@@ -12,8 +12,8 @@ import (
 // maxItems is the most items of a message that can travel as chunks.
 const maxItems = 32
 
-// prepare makes everything that the call is sent with. Each region is exposed
-// with the one right that it needs, under a new STag (R8166-201, R8797-002).
+// prepare makes everything that the call is sent with. Nothing of it is known to the
+// peer before the call is posted.
 func (k *Call) prepare(t Thresholds) error {
 	if len(k.Msg.Items) > maxItems {
 		return ErrTooLarge
@@ -29,7 +29,7 @@ func (k *Call) prepare(t Thresholds) error {
 	}
 	h := &k.hdr
 	h.reset()
-	h.XID, h.Version, h.Credits, h.Proc = k.xid, version, uint32(k.c.cfg.Credits), ProcMsg
+	h.XID, h.Version, h.Credits, h.Proc = k.xid, version, uint32(k.rq.c.cfg.Credits), ProcMsg
 	k.sgl = k.sgl[:0]
 	if err := k.offer(plan); err != nil {
 		return err
@@ -50,17 +50,18 @@ func (k *Call) prepare(t Thresholds) error {
 
 // offer exposes memory for the reply: the sink itself, or a buffer of ours.
 func (k *Call) offer(plan chunks.CallPlan) error {
-	k.sinkOffer = plan.Offer == chunks.OfferWrite
+	m := &k.memory
+	k.offered = plan.Offer == chunks.OfferWrite
 	switch plan.Offer {
 	case chunks.OfferWrite:
-		seg, err := k.expose(&k.sinkMR, k.Sink, rnic.RemoteWrite)
+		seg, err := m.expose(&m.sink, k.Sink, rnic.RemoteWrite)
 		if err != nil {
 			return err
 		}
 		k.hdr.AddWrite(seg)
 	case chunks.OfferReply:
-		k.replyBuf = getBuffer(plan.ReplyRoom)
-		seg, err := k.expose(&k.replyMR, k.replyBuf.b[:plan.ReplyRoom], rnic.RemoteWrite)
+		m.replyBuf = getBuffer(plan.ReplyRoom)
+		seg, err := m.expose(&m.reply, m.replyBuf.b[:plan.ReplyRoom], rnic.RemoteWrite)
 		if err != nil {
 			return err
 		}
@@ -72,16 +73,17 @@ func (k *Call) offer(plan chunks.CallPlan) error {
 // exposeArgs exposes the argument items as Read chunks, with no pad (R8166-067),
 // or a copy of the complete call as Position-zero chunk (R8166-088).
 func (k *Call) exposeArgs(form chunks.Form) error {
+	m := &k.memory
 	switch form {
 	case chunks.FormReduced:
-		for len(k.argMRs) < len(k.Msg.Items) {
-			k.argMRs = append(k.argMRs, nil)
+		for len(m.args) < len(k.Msg.Items) {
+			m.args = append(m.args, nil)
 		}
 		for i := range k.Msg.Items {
 			if len(k.Msg.Items[i].Data) == 0 {
 				continue
 			}
-			seg, err := k.expose(&k.argMRs[i], k.Msg.Items[i].Data, rnic.RemoteRead)
+			seg, err := m.expose(&m.args[i], k.Msg.Items[i].Data, rnic.RemoteRead)
 			if err != nil {
 				return err
 			}
@@ -89,14 +91,14 @@ func (k *Call) exposeArgs(form chunks.Form) error {
 		}
 	case chunks.FormLong:
 		n := k.Msg.FullLen()
-		k.longBuf = getBuffer(n)
+		m.longBuf = getBuffer(n)
 		at := 0
 		k.sgl = k.Msg.Gather(k.sgl[:0], 0)
 		for _, b := range k.sgl {
-			at += copy(k.longBuf.b[at:], b)
+			at += copy(m.longBuf.b[at:], b)
 		}
 		k.sgl = k.sgl[:0]
-		seg, err := k.expose(&k.longMR, k.longBuf.b[:n], rnic.RemoteRead)
+		seg, err := m.expose(&m.long, m.longBuf.b[:n], rnic.RemoteRead)
 		if err != nil {
 			return err
 		}
@@ -104,20 +106,4 @@ func (k *Call) exposeArgs(form chunks.Form) error {
 		k.hdr.Read = append(k.hdr.Read, chunks.ReadSegment{Segment: seg})
 	}
 	return nil
-}
-
-// expose makes b accessible to the peer by an MR that the Call keeps.
-func (k *Call) expose(mr **rnic.MR, b []byte, access rnic.Access) (seg chunks.Segment, err error) {
-	if uint64(len(b)) > 1<<32-1 {
-		return seg, ErrTooLarge
-	}
-	if *mr == nil {
-		if *mr, err = k.c.pd.AllocMR(); err != nil {
-			return seg, err
-		}
-	}
-	if err := (*mr).Rereg(b, access); err != nil {
-		return seg, err
-	}
-	return chunks.Segment{Handle: uint32((*mr).STag()), Length: uint32(len(b)), Offset: (*mr).Base()}, nil
 }

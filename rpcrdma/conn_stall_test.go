@@ -80,7 +80,7 @@ func TestAbandonedCallAnsweredInTime(t *testing.T) {
 		cancel()
 		<-k.done
 		k.k.Release()
-		if wedged, _ := c.windowAbandoned(); !wedged {
+		if wedged, _ := c.requester.windowAbandoned(); !wedged {
 			t.Fatal("the only credit is not with the call that was given up on")
 		}
 		p.send(words(int(xid), 1, 1, 0, 0, 0, 0, int(xid), 1, 0))
@@ -92,8 +92,8 @@ func TestAbandonedCallAnsweredInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.k.Release()
-	if wedged, _ := c.windowAbandoned(); wedged || c.abandoned != 0 {
-		t.Errorf("%d calls count as abandoned", c.abandoned)
+	if wedged, _ := c.requester.windowAbandoned(); wedged || c.requester.abandoned != 0 {
+		t.Errorf("%d calls count as abandoned", c.requester.abandoned)
 	}
 }
 
@@ -110,9 +110,9 @@ func TestCallsOfEndedConnectionAreNotKept(t *testing.T) {
 			t.Fatal("a call over an ended connection succeeded")
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if n := len(c.calls); n > 8 {
+	c.requester.mu.Lock()
+	defer c.requester.mu.Unlock()
+	if n := len(c.requester.calls); n > 8 {
 		t.Errorf("%d calls are kept", n)
 	}
 }

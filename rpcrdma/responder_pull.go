@@ -1,73 +1,75 @@
-// Pulling Read chunks: budget, RDMA Reads, and the call put together from them.
+// The responder, pulling Read chunks: budget, RDMA Reads, and the call put together from them.
 
 package rpcrdma
 
-import (
-	"github.com/nfsrdma/nfsrdma/rnic"
-)
+import "github.com/nfsrdma/nfsrdma/rnic"
 
 // queuePull puts a call with Read chunks in line for the budget.
-func (c *Conn) queuePull(r *Request) {
-	c.mu.Lock()
-	c.pulls = append(c.pulls, r)
-	c.mu.Unlock()
-	c.runPulls()
+func (rs *responder) queuePull(r *Request) {
+	r.become(requestWaiting)
+	rs.mu.Lock()
+	rs.pulls = append(rs.pulls, r)
+	rs.mu.Unlock()
+	rs.runPulls()
 }
 
 // runPulls starts the pulls for which there is budget, in order of arrival. The
 // first that has to wait stands in the Budget's line, the others of this
 // connection after it; the credits bound how many. No lock may be held.
-func (c *Conn) runPulls() {
-	for r := c.nextPull(); r != nil; r = c.nextPull() {
+func (rs *responder) runPulls() {
+	for r := rs.nextPull(); r != nil; r = rs.nextPull() {
 		r.startPull()
 	}
 }
 
 // nextPull takes the first call in line out of it, with budget for it, or
 // returns nil.
-func (c *Conn) nextPull() *Request {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.pulls) == 0 || c.pullWaits || c.ended {
+func (rs *responder) nextPull() *Request {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if len(rs.pulls) == 0 || rs.waits || rs.ended {
 		return nil
 	}
-	if !c.account.takeOrWait(c.pulls[0].pullSize()) {
-		c.pullWaits = true
+	if !rs.account.takeOrWait(rs.pulls[0].pullSize()) {
+		rs.waits = true
 		return nil
 	}
-	return c.popPull()
+	return rs.popPull()
 }
 
 // popPull takes the first call in line out of it, whose budget has been taken. The
 // caller holds mu.
-func (c *Conn) popPull() *Request {
-	r := c.pulls[0]
-	r.octets += r.pullSize()
-	c.pulls = append(c.pulls[:0], c.pulls[1:]...)
+func (rs *responder) popPull() *Request {
+	r := rs.pulls[0]
+	r.held += r.pullSize()
+	rs.pulls = append(rs.pulls[:0], rs.pulls[1:]...)
 	return r
 }
 
-// budgetServed goes on with the pull that waited: its budget has been taken. It is
-// where the Budget calls.
-func (c *Conn) budgetServed(n int64) {
-	c.mu.Lock()
-	c.pullWaits = false
-	if c.ended { // dropRequests has the pull already
-		c.mu.Unlock()
-		c.account.give(n)
+// budgetServed goes on with the pull that waited: its n bytes have been taken. It is
+// where the Budget calls, on the goroutine of whoever gave bytes back.
+func (rs *responder) budgetServed(n int64) {
+	rs.mu.Lock()
+	rs.waits = false
+	if rs.ended { // end has the pull already
+		rs.mu.Unlock()
+		rs.account.give(n)
 		return
 	}
-	r := c.popPull()
-	c.mu.Unlock()
+	r := rs.popPull()
+	rs.mu.Unlock()
 	r.startPull()
-	c.runPulls()
+	rs.runPulls()
 }
 
-// maxPull is the most octets that one call's Read chunks may have: what is
+// maxPull is the most bytes that one call's Read chunks can have: what is
 // configured, and what the Budget can ever give.
-func (c *Conn) maxPull() int { return int(min(int64(c.cfg.MaxPull), c.cfg.Budget.largest())) }
+func (rs *responder) maxPull() int {
+	cfg := &rs.c.cfg
+	return int(min(int64(cfg.MaxPull), cfg.Budget.largest()))
+}
 
-// pullLen is the octets of all Read chunks of the call.
+// pullLen is the bytes of all Read chunks of the call.
 func (r *Request) pullLen() (n uint64) {
 	for i := range r.chunks {
 		n += r.chunks[i].Len()
@@ -81,6 +83,7 @@ func (r *Request) pullSize() int64 { return bufferSize(int(r.pullLen())) }
 // startPull registers a sink for all Read chunks of the call and posts one RDMA
 // Read for each segment. The last one, with its completion, stands for all.
 func (r *Request) startPull() {
+	r.become(requestPulling)
 	n := int(r.pullLen())
 	r.pull = getBuffer(n)
 	if err := r.registerSink(r.pull.b[:n]); err != nil {
@@ -102,16 +105,17 @@ func (r *Request) startPull() {
 			off += uint64(seg.Length)
 		}
 	}
-	last := &r.wrs[len(r.wrs)-1] // there is one: begin has seen to it
+	last := &r.wrs[len(r.wrs)-1] // there is one: take has seen to it
 	last.ID, last.Unsignaled = wrPull|r.index, false
 	if err := r.post(); err != nil {
-		r.drop()
+		r.discard()
 	}
 }
 
+// registerSink gives the RNIC, and nobody else, the right to place what the Reads bring.
 func (r *Request) registerSink(b []byte) (err error) {
 	if r.pullMR == nil {
-		if r.pullMR, err = r.c.pd.AllocMR(); err != nil {
+		if r.pullMR, err = r.rs.c.pd.AllocMR(); err != nil {
 			return err
 		}
 	}
@@ -120,23 +124,21 @@ func (r *Request) registerSink(b []byte) (err error) {
 }
 
 // pulled goes on with a call whose RDMA Reads have ended.
-func (c *Conn) pulled(index int, ok bool) {
-	c.mu.Lock()
-	r := c.requests[index]
-	c.mu.Unlock()
+func (rs *responder) pulled(index int, ok bool) {
+	r := rs.at(index)
 	clear(r.wrs)
 	r.wrs = r.wrs[:0]
 	r.pullMR.Invalidate()
 	if !ok { // the connection is lost: that is what a failed Read means (R8166-163)
-		c.blame(r)
-		r.drop()
+		rs.blame(r)
+		r.discard()
 		return
 	}
 	r.assemble()
 }
 
-// assemble puts the call together from the inline octets and the pulled chunks,
-// which lie one behind the other in order of their Positions, and has it served.
+// assemble puts the call together from the inline bytes and the pulled chunks,
+// which lie one after the other in order of their Positions, and has it served.
 // Whether a chunk holds its item's pad too only the decoder can tell (R8166-071).
 func (r *Request) assemble() {
 	stream, pulled := r.inline(), r.pull.b
