@@ -96,3 +96,11 @@ func FuzzParseTarget(f *testing.F) {
 		}
 	})
 }
+
+func TestTransportsHaveNames(t *testing.T) {
+	for tr, want := range map[Transport]string{RDMA: "rdma", TCP: "tcp", 7: "transport 7"} {
+		if got := tr.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

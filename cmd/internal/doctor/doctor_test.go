@@ -4,12 +4,12 @@ package doctor
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
@@ -235,7 +235,8 @@ func says(text string) func(net.Conn) {
 	return func(c net.Conn) {
 		c.Read(make([]byte, 1024))
 		c.Write([]byte(text))
-		time.Sleep(20 * time.Millisecond) // that a reset does not overtake it
+		c.(*net.TCPConn).CloseWrite()
+		io.Copy(io.Discard, c) // until the peer has read it: a reset would overtake what was written
 		c.Close()
 	}
 }
