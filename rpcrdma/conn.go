@@ -105,7 +105,7 @@ func dial(cfg Config, dev *rnic.Device, connect func(*Conn) error) (*Conn, error
 }
 
 // Accept takes an inbound connection (passive side): posts receives, then accepts.
-func Accept(dev *rnic.Device, req *rnic.ConnRequest, cfg Config) (*Conn, error) {
+func Accept(dev *rnic.Device, req rnic.ConnRequest, cfg Config) (*Conn, error) {
 	c, err := newConn(dev, cfg)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
@@ -38,7 +39,7 @@ func connect(t *testing.T, cfg Config) (*Conn, *bareResponder) {
 		pd := AppendPrivateData(nil, PrivateData{RemoteInvalidate: true, SendSize: 4096, RecvSize: 4096})
 		p.nc.Write(mpa.AppendFrame(nil, &mpa.Frame{Reply: true, Rev: 2, HasEnhanced: true, Enhanced: mpa.Enhanced{IRD: 16, ORD: 16}, PrivateData: pd}))
 	})
-	c, err := DialOver(t.Context(), rnic.Open(rnic.DeviceConfig{CRC: rnic.CRCOff}), over, cfg)
+	c, err := DialOver(t.Context(), iwarp.Open(rnic.DeviceConfig{CRC: rnic.CRCOff}), over, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +168,7 @@ func TestEndWhileCallsWaitForSendQueue(t *testing.T) {
 // No call is made before the receives for replies are posted, whoever posts them, and
 // none at all when they could not be.
 func TestReceivesAreThereBeforeCalls(t *testing.T) {
-	dev := rnic.Open(rnic.DeviceConfig{})
+	dev := iwarp.Open(rnic.DeviceConfig{})
 	const credits = 2048 // so that it takes a while
 	for range 20 {
 		c, err := newConn(dev, Config{Credits: credits})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
@@ -155,7 +156,7 @@ func TestCancelledCallsLeaveOverSlowLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	over.(*net.TCPConn).SetWriteBuffer(32 << 10)
-	c, err := DialOver(t.Context(), rnic.Open(rnic.DeviceConfig{CRC: rnic.CRCOff}), over, Config{Credits: 500, sendGrace: time.Second})
+	c, err := DialOver(t.Context(), iwarp.Open(rnic.DeviceConfig{CRC: rnic.CRCOff}), over, Config{Credits: 500, sendGrace: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

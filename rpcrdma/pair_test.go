@@ -15,6 +15,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
@@ -129,7 +130,7 @@ func sum(b []byte) uint32 { return crc32.ChecksumIEEE(b) }
 // pair joins a client to a server with the handler h.
 func pair(t testing.TB, client, server Config) (*Conn, *Conn) {
 	t.Helper()
-	dev := rnic.Open(rnic.DeviceConfig{})
+	dev := iwarp.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

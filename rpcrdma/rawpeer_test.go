@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
 // A rawPeer is one end of a connection whose other end is a Conn.
@@ -43,7 +44,7 @@ func newRawPeer(t testing.TB, dev *rnic.Device) *rawPeer {
 
 // rawRequester connects a rawPeer to a Conn that serves.
 func rawRequester(t testing.TB, cfg Config, private []byte) (*rawPeer, *Conn) {
-	dev := rnic.Open(rnic.DeviceConfig{})
+	dev := iwarp.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +73,7 @@ func rawRequester(t testing.TB, cfg Config, private []byte) (*rawPeer, *Conn) {
 
 // rawResponder takes the connection of a Conn that calls.
 func rawResponder(t testing.TB, cfg Config, private []byte) (*rawPeer, *Conn) {
-	dev := rnic.Open(rnic.DeviceConfig{})
+	dev := iwarp.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
 // The end of a connection leaves no call waiting, whatever its state, and does not touch
@@ -26,7 +27,7 @@ func TestEndOfConnectionInEachState(t *testing.T) {
 	after := map[callState]callState{callIdle: callIdle, callCredited: callCredited, callPosted: callAnswered, callLeaving: callAnswered,
 		callEarly: callAnswered, callSent: callAnswered, callAnswered: callAnswered, callAbandoned: callIdle, callOrphaned: callIdle}
 	for state, path := range paths {
-		c, err := newConn(rnic.Open(rnic.DeviceConfig{}), Config{Credits: 1})
+		c, err := newConn(iwarp.Open(rnic.DeviceConfig{}), Config{Credits: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
+	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
 // Bounds of FatalCalls.
@@ -131,12 +131,11 @@ func addressOf(a net.Addr) netip.Addr {
 // refusedSTag is the STag of the peer's that a Terminate says we may not use so.
 // Without it nobody can tell which of many calls is to blame, and none is.
 func refusedSTag(err error) (stag uint32, ok bool) {
-	var e *term.PeerError
-	if !errors.As(err, &e) || e.STag == 0 {
+	var e rnic.PeerError
+	if !errors.As(err, &e) {
 		return 0, false
 	}
-	protection := e.Code.EType == 1 && (e.Code.Layer == term.LayerRDMAP || e.Code.Layer == term.LayerDDP)
-	return e.STag, protection
+	return e.RefusedSTag()
 }
 
 // wrote notes, on the completion of a reply, where its Writes went.

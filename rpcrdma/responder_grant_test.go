@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
@@ -166,7 +167,7 @@ func TestSetCreditsRefused(t *testing.T) {
 // and under it no message is lost.
 func TestSetCreditsOnTheWire(t *testing.T) {
 	const most = 48
-	dev := rnic.Open(rnic.DeviceConfig{})
+	dev := iwarp.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

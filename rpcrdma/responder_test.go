@@ -9,6 +9,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
@@ -322,7 +323,7 @@ func replyTo(r *Request) chunks.Message {
 
 // A reply that finds the QP ended already does not hide why it has ended.
 func TestCauseIsTheFirst(t *testing.T) {
-	c, err := newConn(rnic.Open(rnic.DeviceConfig{}), Config{Credits: 1})
+	c, err := newConn(iwarp.Open(rnic.DeviceConfig{}), Config{Credits: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func (w *world) connect() bool {
 	var err [2]error
 	var both sync.WaitGroup
 	both.Go(func() {
-		var req *rnic.ConnRequest
+		var req rnic.ConnRequest
 		if req, err[1] = l.Accept(context.Background()); err[1] == nil {
 			b.conn, err[1] = rpcrdma.Accept(b.dev, req, b.cfg)
 		}

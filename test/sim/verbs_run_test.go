@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
@@ -47,7 +48,7 @@ func (w *verbsWorld) connect() bool {
 		}
 		b.connectErr = err
 	})
-	a.connectErr = a.dev.ConnectOver(context.Background(), a.qp, w.link.ends[0].conn(), rnic.ConnParams{RTR: w.rtr})
+	a.connectErr = a.dev.ConnectOver(context.Background(), a.qp, w.link.ends[0].conn(), rnic.ConnParams{Provider: iwarp.ConnOptions{RTR: w.rtr}})
 	if a.connectErr != nil {
 		time.Sleep(parting)
 		l.Close()

@@ -6,7 +6,7 @@ import (
 	"bytes"
 	"fmt"
 
-	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
@@ -49,7 +49,7 @@ func (v *verbsWire) read(side int, seg *segment) error {
 		return err
 	}
 	p, n := v.w.peers[side], int(seg.MSN)-1
-	if side == 0 && v.w.rtr == rnic.RTRRead { // the first is none of the program's
+	if side == 0 && v.w.rtr == iwarp.RTRRead { // the first is none of the program's
 		n--
 	}
 	if n < 0 {
@@ -80,7 +80,7 @@ func (v *verbsWire) first(side int, seg *segment) error {
 	if was || v.w.rtr == 0 {
 		return nil
 	}
-	if v.w.rtr&rnic.RTRWrite != 0 { // what B takes for its part is the cheapest
+	if v.w.rtr&iwarp.RTRWrite != 0 { // what B takes for its part is the cheapest
 		if seg.op != rdmap.OpWrite || len(seg.data) > 0 {
 			return fmt.Errorf("%v of %d bytes where a Write is the RTR", seg.op, len(seg.data))
 		}

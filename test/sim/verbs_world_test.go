@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
 // Sizes of the memory of one side.
@@ -72,8 +73,8 @@ type verbsWorld struct {
 	peers [2]*peer
 	link  *link
 	obs   *observer
-	rtr   rnic.RTR // what A offers to begin with; 0: the client-server model
-	bad   bool     // one of the works must end the connection
+	rtr   iwarp.RTR // what A offers to begin with; 0: the client-server model
+	bad   bool      // one of the works must end the connection
 	leave time.Duration
 	faults
 	forgeries atomic.Int32
@@ -101,7 +102,7 @@ func newVerbsWorld(seed uint64) *verbsWorld {
 	if rng.IntN(8) == 0 {
 		w.leave = time.Duration(logUniform(rng, 100_000_000))
 	}
-	w.rtr = rnic.RTR(newRand(seed, purposeRTR).IntN(4)) & (rnic.RTRWrite | rnic.RTRRead) // a Send would use a receive
+	w.rtr = iwarp.RTR(newRand(seed, purposeRTR).IntN(4)) & (iwarp.RTRWrite | iwarp.RTRRead) // a Send would use a receive
 	w.obs.ulp = &verbsWire{w: w}
 	w.link = newLink(chooseLink(rng, seed, 10*time.Minute), w.obs)
 	for _, p := range w.peers {
@@ -112,7 +113,7 @@ func newVerbsWorld(seed uint64) *verbsWorld {
 
 func newPeer(w *verbsWorld, side int, cfg rnic.DeviceConfig) *peer {
 	rng := w.rng
-	p := &peer{w: w, side: side, dev: rnic.Open(cfg), polls: rng.IntN(2) == 0, drained: make(chan struct{}), markers: cfg.Markers}
+	p := &peer{w: w, side: side, dev: iwarp.Open(cfg), polls: rng.IntN(2) == 0, drained: make(chan struct{}), markers: cfg.Markers}
 	p.pd = p.dev.AllocPD()
 	p.target, p.source = make([]byte, targetSize), content(targetSize, uint32(side), 99)
 	p.targetMR, _ = p.pd.RegMR(p.target, rnic.RemoteWrite)

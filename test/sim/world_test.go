@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 )
 
@@ -84,7 +85,7 @@ func newWorld(seed uint64) *world {
 		if rng.IntN(2) == 0 {
 			dev.MaxIRD, dev.MaxORD = 1+rng.IntN(4), 1+rng.IntN(4)
 		}
-		h.dev, h.markers = rnic.Open(dev), dev.Markers
+		h.dev, h.markers = iwarp.Open(dev), dev.Markers
 		if rng.IntN(4) == 0 {
 			h.total = 2 << 20 // the largest call fits, several do not
 		}

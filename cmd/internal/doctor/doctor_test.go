@@ -14,6 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
@@ -109,7 +110,7 @@ func tree(t *testing.T, uid uint32, readOnly bool) ([]*transport.Program, *memfs
 func serve(t *testing.T, programs ...*transport.Program) (rdma, tcp int) {
 	t.Helper()
 	s := transport.NewServer(transport.ServerConfig{}, programs...)
-	dev := rnic.Open(rnic.DeviceConfig{})
+	dev := iwarp.Open(rnic.DeviceConfig{})
 	rl, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -91,7 +92,7 @@ func config(service string) transport.ClientConfig {
 
 // checkRPCOverRDMA connects, and has one call answered.
 func checkRPCOverRDMA(ctx context.Context, x *exam) Finding {
-	dev := rnic.Open(rnic.DeviceConfig{CRC: x.CRC})
+	dev := iwarp.Open(rnic.DeviceConfig{CRC: x.CRC})
 	c, err := transport.DialRDMA(ctx, dev, x.at(x.RDMAPort), config("nfs"))
 	if err != nil {
 		var gone *transport.ConnectError
