@@ -19,7 +19,6 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
@@ -231,7 +230,7 @@ func (c *conns) Call(transport.CallStats) {}
 func TestFailedDialsLeaveNothing(t *testing.T) {
 	var seen conns
 	rpc := transport.NewServer(transport.ServerConfig{MaxConns: 64, MaxConnsPerHost: 2, Observer: &seen}, programs(t, nil)...)
-	dev := iwarp.Open(rnic.DeviceConfig{})
+	dev := rnic.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	done := make(chan struct{})

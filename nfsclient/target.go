@@ -28,13 +28,10 @@ const (
 )
 
 func (t Transport) String() string {
-	switch t {
-	case RDMA:
-		return "rdma"
-	case TCP:
+	if t == TCP {
 		return "tcp"
 	}
-	return "transport " + strconv.Itoa(int(t))
+	return "rdma"
 }
 
 // ParseTransport reads "rdma" or "tcp".

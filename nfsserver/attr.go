@@ -2,10 +2,7 @@
 
 package nfsserver
 
-import (
-	"strconv"
-	"time"
-)
+import "time"
 
 // FileType is the kind of an object, numbered as ftype3 (RFC 1813 §2.5).
 type FileType uint32
@@ -21,14 +18,13 @@ const (
 	TypeFIFO
 )
 
-var typeNames = [...]string{TypeReg: "file", "directory", "block device", "character device", "symbolic link", "socket", "FIFO"}
+var typeNames = [...]string{"?", "file", "directory", "block device", "character device", "symbolic link", "socket", "FIFO"}
 
-// String is the kind in words, with its number where it is none of those above.
 func (t FileType) String() string {
-	if int(t) < len(typeNames) && typeNames[t] != "" {
+	if int(t) < len(typeNames) {
 		return typeNames[t]
 	}
-	return "file type " + strconv.FormatUint(uint64(t), 10)
+	return typeNames[0]
 }
 
 // Mode bits beside the nine of rwx.

@@ -152,7 +152,8 @@ type Info struct {
 	TimeDelta       Time   // granularity of the times
 	CookieVerf      uint64 // of all its directory cookies
 	CaseInsensitive bool
-	// Quick: Getattr of any Ref is a matter of microseconds, but for the disk.
+	// Quick: Getattr of a file in use (see InUser) is a matter of microseconds, whatever the
+	// disk does: the file system is this machine's own.
 	Quick     bool
 	HardLinks bool
 	Symlinks  bool

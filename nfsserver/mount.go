@@ -10,24 +10,23 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
-	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
 // mountProgram is the table of the six procedures (RFC 1813 §5.2).
 func (s *Server) mountProgram() *transport.Program {
 	procs := []transport.Procedure{
 		mount3.ProcNull:    {Name: "NULL", Run: null, Inline: true, Idempotent: true},
-		mount3.ProcMnt:     {Name: "MNT", Run: s.mnt, Idempotent: true},
+		mount3.ProcMnt:     {Name: "MNT", Run: s.mnt, Lane: s.placeByPath, Busy: mntBusy, Idempotent: true},
 		mount3.ProcDump:    {Name: "DUMP", Run: s.dump, Idempotent: true},
 		mount3.ProcUmnt:    {Name: "UMNT", Run: s.umnt, Idempotent: true},
 		mount3.ProcUmntall: {Name: "UMNTALL", Run: s.umntall, Idempotent: true},
 		mount3.ProcExport:  {Name: "EXPORT", Run: s.export, Idempotent: true},
 	}
-	return &transport.Program{Name: "mount", Number: mount3.Program, Version: mount3.Version, Procs: procs}
+	return &transport.Program{Name: "mount", Number: mount3.Program, Version: mount3.Version, Procs: procs, Lanes: s.Names()}
 }
 
 // flavors are the authentication flavors taken: AUTH_SYS, and AUTH_NONE, whose callers are Nobody.
-var flavors = []uint32{uint32(oncrpc.FlavorSys), uint32(oncrpc.FlavorNone)}
+var flavors = []uint32{authSys, 0}
 
 func (s *Server) mnt(c *transport.Call) error {
 	var a mount3.PathArgs

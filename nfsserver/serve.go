@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -50,7 +49,7 @@ func (s *Server) Start(l Listen) (*Service, error) {
 			}
 			return nil, err
 		}
-		dev := iwarp.Open(l.Device)
+		dev := rnic.Open(l.Device)
 		rdma := dev.ListenOn(below)
 		v.RDMAAddr = rdma.Addr()
 		v.loops.Go(func() { v.end(v.rpc.ServeRDMA(dev, rdma)) })

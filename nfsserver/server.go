@@ -77,6 +77,8 @@ type export struct {
 	info     Info
 	verf     nfs3.Verf // of directory cookies
 	readOnly bool
+	lane     int    // of the transport's, as an index of Names
+	inUse    InUser // nil: all objects are taken to be in use
 
 	written writeVerifier
 	locks   lockTable
@@ -112,6 +114,8 @@ func (s *Server) add(e Export) error {
 		return fmt.Errorf("export name %q is too like %q: choose another", e.Name, other.name)
 	}
 	x.written.renew()
+	x.lane = len(s.exports)
+	x.inUse, _ = e.FS.(InUser)
 	s.byID[x.id] = x
 	s.exports = append(s.exports, x)
 	return nil

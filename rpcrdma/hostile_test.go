@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
 // A muteProxy forwards TCP both ways until it is told to forget the answers.
@@ -49,7 +48,7 @@ func muteProxy(t *testing.T, to string, mute *atomic.Bool) string {
 
 // A peer that lets our RDMA Reads stand is cut off, and the budget is free again.
 func TestStalledPeer(t *testing.T) {
-	dev := iwarp.Open(rnic.DeviceConfig{})
+	dev := rnic.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

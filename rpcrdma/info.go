@@ -15,6 +15,8 @@ type Info struct {
 func (c *Conn) Info() Info {
 	i := Info{Thresholds: c.thresholds(), IRD: c.qp.IRD(), ORD: c.qp.ORD()}
 	i.Peer, i.PeerTold = ParsePrivateData(c.qp.PrivateData())
-	i.Credits = c.requester.granted()
+	c.mu.Lock()
+	i.Credits = c.credits.granted
+	c.mu.Unlock()
 	return i
 }

@@ -234,13 +234,13 @@ func TestCallThatCannotBeMade(t *testing.T) {
 func TestUnpostableReplyCloses(t *testing.T) {
 	conformance.Proves(t, "R8166-169")
 	srv := &echoServer{hold: func(r *Request, _ uint32) bool {
-		r.endServed(requestReplying)
+		r.open.Store(false)
 		r.endService()
 		r.wrs = append(r.wrs[:0], rnic.SendWR{ID: wrReply | r.index, Op: rnic.OpRecv})
 		if err := r.post(); err == nil {
 			t.Error("posted")
 		}
-		r.rs.release(r)
+		r.c.home(r)
 		return true
 	}}
 	p, c := rawRequester(t, serverConfig(srv), r1)

@@ -4,7 +4,6 @@ package transport
 
 import (
 	"context"
-	"errors"
 	"net"
 	"sync"
 	"time"
@@ -38,6 +37,8 @@ type Call struct {
 	onLoop     bool      // runs on the receive loop, which flushes replies itself
 	dup        *drcEntry // the entry that this call's reply is to fill
 	next       *Call     // in a queue of calls
+	lane       int       // what it may wait for (Procedure.Lane), 0: nothing in particular
+	line       *line     // set while it has a worker
 
 	rec  *octets          // TCP: the record that args point at
 	out  *octets          // TCP: where the reply's stream begins
@@ -50,7 +51,7 @@ type Call struct {
 // A carrier is the connection that a call came by. Exactly one of reply,
 // rejectChunks and drop ends a call, on any goroutine; the carrier has it then.
 type carrier interface {
-	gate() *gate
+	lines() *lines
 	buffer(c *Call, n int) []byte
 	reply(c *Call)        // c.res is the whole reply
 	rejectChunks(c *Call) // ERR_CHUNK where there are chunks
@@ -82,6 +83,7 @@ func (c *Call) recycle() {
 	c.res.Reset(nil)
 	c.Ctx, c.Remote, c.Owner, c.Cred, c.header = nil, nil, Owner{}, Cred{}, oncrpc.CallHeader{}
 	c.via, c.prog, c.proc, c.dup, c.next, c.rec, c.out, c.req = nil, nil, nil, nil, nil, nil, nil, nil
+	c.lane, c.line = 0, nil
 	c.RDMA, c.chunkFault, c.onLoop = false, false, false
 	c.bufs = c.bufs[:0]
 	callPool.Put(c)
@@ -141,7 +143,7 @@ func (c *Call) ArgsErr() error {
 	switch {
 	case err == nil && c.args.ItemsLeft() == 0:
 		return nil
-	case err == nil || (errors.Is(err, xdr.ErrShort) && c.args.ItemsLeft() > 0):
+	case err == nil || (err == xdr.ErrShort && c.args.ItemsLeft() > 0):
 		// No item stood where a chunk says that its content belongs.
 		c.chunkFault = true
 	}

@@ -60,7 +60,7 @@ func (c *Client) probe(ctx context.Context, l link, wait time.Duration) error {
 	defer k.recycle()
 	k.proc = &Proc{Name: "probe", MaxReply: replyHeaderMax}
 	err := k.attempt(ctx, l, time.Now().Add(wait))
-	if errors.Is(err, errNoAnswer) {
+	if err == errNoAnswer {
 		return err
 	}
 	var lost *lostError
@@ -99,7 +99,7 @@ func (l *rdmaLink) roundTrip(ctx context.Context, k *outCall) error {
 // failure sorts the errors of Do: silence, the end of the connection, which a new
 // one mends, and all others.
 func (l *rdmaLink) failure(ctx context.Context, err error) error {
-	if errors.Is(err, rpcrdma.ErrTimeout) {
+	if err == rpcrdma.ErrTimeout {
 		return errNoAnswer
 	}
 	select {

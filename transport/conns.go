@@ -54,15 +54,20 @@ type host struct {
 
 const hostBits6 = 64
 
-// host is that of remote, or one of no other connection where the network has no addresses.
-func (s *Server) host(remote net.Addr) *host {
-	addr := addrOf(remote)
+// hostPrefix is the host that an address is of; not valid where addr is not.
+func hostPrefix(addr netip.Addr) netip.Prefix {
 	bits := addr.BitLen()
 	if addr.Is6() {
 		bits = hostBits6
 	}
-	prefix, err := addr.Prefix(bits)
-	if err != nil {
+	prefix, _ := addr.Prefix(bits)
+	return prefix
+}
+
+// host is that of remote, or one of no other connection where the network has no addresses.
+func (s *Server) host(remote net.Addr) *host {
+	prefix := hostPrefix(addrOf(remote))
+	if !prefix.IsValid() {
 		return &host{}
 	}
 	if h := s.hosts[prefix]; h != nil {

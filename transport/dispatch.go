@@ -40,21 +40,41 @@ func (s *dispatcher) serve(c *Call, p *peer) {
 			return
 		}
 	}
+	inline := c.proc.Inline
+	if c.proc.Lane != nil {
+		lane, quick := c.proc.Lane(c)
+		c.lane, inline = 1+lane, inline && quick
+	}
 	if (!c.proc.Idempotent || c.proc.NoOverlap) && !s.drc.admit(c, p.addr) {
 		return // a duplicate: it has been answered, or will be with the original
 	}
-	if c.proc.Inline {
+	if inline {
 		s.run(c)
 		return
 	}
-	s.start(c)
+	c.onLoop = false // already when a worker gets it
+	if !s.pool.submit(c) {
+		c.onLoop = true
+		s.shed(c)
+	}
 }
 
-// start gives c to a worker, or has it wait for one.
-func (s *dispatcher) start(c *Call) {
-	c.onLoop = false
-	if c.via.gate().admit(c) {
-		s.pool.submit(c)
+// shed answers a call that gets no worker, and a copy of it that would take its place:
+// neither has been done, so both clients may ask again as for a new call.
+func (s *dispatcher) shed(c *Call) {
+	for c != nil {
+		var next *Call
+		if c.dup != nil {
+			next = s.drc.abandon(c)
+		}
+		c.startReply(&oncrpc.ReplyHeader{Accept: oncrpc.Success})
+		w := c.watch()
+		c.proc.Busy(c)
+		if s.observer != nil {
+			w.tell(s.observer, c, nil)
+		}
+		c.via.reply(c)
+		c = next
 	}
 }
 
@@ -67,8 +87,8 @@ func (s *dispatcher) turn(c *Call) {
 		return
 	}
 	if c.dup != nil {
-		if w := s.drc.abandon(c); w != nil {
-			s.start(w)
+		if w := s.drc.abandon(c); w != nil && !s.pool.submit(w) {
+			s.shed(w)
 		}
 	}
 	c.via.drop(c)

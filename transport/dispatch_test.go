@@ -20,6 +20,7 @@ import (
 type tape struct {
 	ctx   context.Context
 	calls gate
+	work  lines
 	ends  chan tapeEnd
 	peer  peer
 }
@@ -31,12 +32,13 @@ type tapeEnd struct {
 
 func newTape(ip string) *tape {
 	t := &tape{ends: make(chan tapeEnd, 100), ctx: context.Background()}
-	t.calls.init(4, 100, 1<<40)
+	t.calls.init(100, 1<<40)
+	t.work.most, t.work.slots = 4, 100
 	t.peer.init(&net.TCPAddr{IP: net.ParseIP(ip), Port: 700})
 	return t
 }
 
-func (t *tape) gate() *gate          { return &t.calls }
+func (t *tape) lines() *lines        { return &t.work }
 func (t *tape) rejectChunks(c *Call) { t.end(c, tapeEnd{how: "chunks"}) }
 func (t *tape) drop(c *Call)         { t.end(c, tapeEnd{how: "drop"}) }
 func (t *tape) reply(c *Call) {
@@ -64,6 +66,9 @@ func (t *tape) end(c *Call, e tapeEnd) {
 // start gives a message to the dispatcher.
 func (t *tape) start(s *Server, m chunks.Message) {
 	t.calls.tryEnter()
+	if t.work.client == nil {
+		s.pool.join(&t.work, t.peer.client())
+	}
 	c := getCall(t)
 	c.Ctx = t.ctx
 	c.args.Reset(m.Stream, m.Items)

@@ -107,3 +107,13 @@ func plainCause(err error) error {
 	}
 	return err
 }
+
+// A StuckError ends Server.Shutdown while procedures still run that do not return: what
+// they wait for does not answer. They may go on at any time.
+type StuckError struct {
+	Lanes []string // what they wait for (Program.Lanes); "": nothing in particular
+}
+
+func (e *StuckError) Error() string {
+	return fmt.Sprintf("rpc: calls that do not end were left behind: %q does not answer", e.Lanes)
+}

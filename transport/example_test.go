@@ -9,7 +9,6 @@ import (
 	"net"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
@@ -50,7 +49,7 @@ func Example() {
 			1: {Name: "FETCH", Idempotent: true, Run: fetch},
 		},
 	})
-	device := iwarp.Open(rnic.DeviceConfig{})
+	device := rnic.Open(rnic.DeviceConfig{})
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		log.Fatal(err)

@@ -1,32 +1,29 @@
-// The gate of a connection: how many of its calls are held, and how many run at once.
+// The gate of a connection: how many of its calls are held.
 
 package transport
 
 import "sync"
 
 // A gate bounds the calls of one connection. held counts calls from their
-// arrival until their reply has left, octets their result buffers; running those
-// that have a worker. Calls beyond the workers wait here, in order.
+// arrival until their reply has left, octets their result buffers.
 type gate struct {
-	workers, most int
-	mostOctets    int64
+	most       int
+	mostOctets int64
 
-	mu         sync.Mutex
-	changed    sync.Cond // held went down, or the gate was shut
-	running    int
-	held       int
-	octets     int64
-	shut       bool
-	head, tail *Call
+	mu      sync.Mutex
+	changed sync.Cond // held went down, or the gate was shut
+	held    int
+	octets  int64
+	shut    bool
 }
 
-func (g *gate) init(workers, most int, octets int64) {
-	g.workers, g.most, g.mostOctets = workers, most, octets
+func (g *gate) init(most int, octets int64) {
+	g.most, g.mostOctets = most, octets
 	g.changed.L = &g.mu
 }
 
 // full tells whether no more calls may come. mu is locked.
-func (g *gate) full() bool { return g.held >= g.most || g.octets >= g.mostOctets }
+func (g *gate) full() bool { return g.held >= g.most || g.octets > g.mostOctets }
 
 // hold counts n octets of result buffers, until the call that has them leaves.
 func (g *gate) hold(n int) {
@@ -89,35 +86,11 @@ func (g *gate) waitIdle() {
 	g.mu.Unlock()
 }
 
-// admit tells whether c may have a worker now; else it is queued.
-func (g *gate) admit(c *Call) bool {
+// drain waits until no call is held or the gate is shut.
+func (g *gate) drain() {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.running < g.workers {
-		g.running++
-		return true
+	for g.held > 0 && !g.shut {
+		g.changed.Wait()
 	}
-	if g.tail == nil {
-		g.head = c
-	} else {
-		g.tail.next = c
-	}
-	g.tail = c
-	return false
-}
-
-// done ends a running call; the next one that waited takes over its worker.
-func (g *gate) done() *Call {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	c := g.head
-	if c == nil {
-		g.running--
-		return nil
-	}
-	if g.head = c.next; g.head == nil {
-		g.tail = nil
-	}
-	c.next = nil
-	return c
+	g.mu.Unlock()
 }

@@ -17,7 +17,7 @@ func TestGateFull(t *testing.T) {
 					most = 100
 				}
 				var g gate
-				g.init(1, most, 150)
+				g.init(most, 150)
 				for range 3 {
 					if !g.tryEnter() {
 						t.Fatal("full too early")
@@ -47,7 +47,7 @@ func TestGateFull(t *testing.T) {
 func TestGateShut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g gate
-		g.init(1, 1, 1)
+		g.init(1, 1)
 		g.enter()
 		result := make(chan bool)
 		go func() { result <- g.enter() }()
@@ -68,29 +68,4 @@ func TestGateShut(t *testing.T) {
 			t.Error("not idle though all calls have left")
 		}
 	})
-}
-
-// Calls beyond the workers take over a worker in the order of their arrival.
-func TestGateQueue(t *testing.T) {
-	var g gate
-	g.init(2, 10, 1)
-	calls := make([]Call, 5)
-	for i := range calls {
-		if got, want := g.admit(&calls[i]), i < 2; got != want {
-			t.Errorf("call %d admitted: %v", i, got)
-		}
-	}
-	for i := 2; i < 5; i++ {
-		if got := g.done(); got != &calls[i] {
-			t.Errorf("call %d was not the next", i)
-		}
-	}
-	for range 2 {
-		if g.done() != nil {
-			t.Error("a call that nobody queued")
-		}
-	}
-	if g.running != 0 {
-		t.Errorf("%d run at the end", g.running)
-	}
 }

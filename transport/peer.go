@@ -16,6 +16,9 @@ type peer struct {
 
 func (p *peer) init(remote net.Addr) { p.addr = addrOf(remote) }
 
+// client is who the peer is when workers are shared out.
+func (p *peer) client() clientKey { return clientKey{hostPrefix(p.addr), p.owner} }
+
 // addrOf is the address of a peer; not valid for networks that have none.
 func addrOf(remote net.Addr) netip.Addr {
 	a, ok := remote.(*net.TCPAddr)

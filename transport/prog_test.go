@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
@@ -199,7 +198,7 @@ type network struct {
 var networks = []network{
 	{"TCP", listenTCP, DialTCP},
 	{"RDMA", listenRDMA, func(ctx context.Context, addr string, cfg ClientConfig) (*Client, error) {
-		return DialRDMA(ctx, iwarp.Open(rnic.DeviceConfig{}), addr, cfg)
+		return DialRDMA(ctx, rnic.Open(rnic.DeviceConfig{}), addr, cfg)
 	}},
 }
 
@@ -214,7 +213,7 @@ func listenTCP(s *Server, addr string) (string, chan error, error) {
 }
 
 func listenRDMA(s *Server, addr string) (string, chan error, error) {
-	dev := iwarp.Open(rnic.DeviceConfig{})
+	dev := rnic.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", addr)
 	if err != nil {
 		return "", nil, err

@@ -10,6 +10,9 @@ type Program struct {
 	Name            string
 	Number, Version uint32
 	Procs           []Procedure
+	// Lanes are the names of what calls may wait for, each without the others: exported
+	// file systems. Programs of one Server that have lanes have the same.
+	Lanes []string
 	// Authorize decides whether a call's Cred is believed of its Owner and Remote: any
 	// AuthStat but AuthOK refuses it. It is asked of every call but those of procedure 0,
 	// before replies are taken from the duplicate request cache. It runs where the call
@@ -24,8 +27,18 @@ type Procedure struct {
 	// something are ErrGarbageArgs (also returned by Call.ArgsErr), ErrSystem and *AuthError;
 	// any other becomes SYSTEM_ERR.
 	Run func(c *Call) error
-	// Inline: Run is short and never waits (no disk), so it may run where the call arrived.
+	// Inline: Run is short and never waits (no disk), so it may run where the call arrived,
+	// unless Lane objects.
 	Inline bool
+	// Lane returns what the call may wait for, as an index of Program.Lanes, -1: nothing in
+	// particular; and whether Inline holds for it. It is asked where the call arrived, so it never
+	// waits, and leaves c.Args as it is for Run (it reads a copy). Run waits
+	// for nothing of another lane. nil: -1, true.
+	Lane func(c *Call) (lane int, inline bool)
+	// Busy encodes in c.Res the results that ask the client to come again later: of a call that
+	// Run has not been called for, since those of its lane that run do not end. nil: such
+	// calls wait on.
+	Busy func(c *Call)
 	// Idempotent: doing it twice does no harm, so the duplicate request cache leaves it out.
 	Idempotent bool
 	// NoOverlap: idempotent, but a copy that runs late undoes what was done after the

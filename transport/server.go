@@ -8,16 +8,22 @@ import (
 	"errors"
 	"io"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/sirupsen/logrus"
 )
 
 // ServerConfig sizes a Server. The zero value is right for most.
 type ServerConfig struct {
-	Workers   int // calls of one connection that run at once; 0: 64
-	MaxRecord int // the most octets of one TCP record; 0: 2 MiB
+	Workers int // calls of one connection and one lane that run at once; 0: 64
+	// MaxWorkers is the most calls of all connections that run at once, and so about how many
+	// threads procedures that wait for disks can take. A lane can have half of them, one
+	// client half of that. 0: 256, or fewer where Memory is less than 1 MiB for each.
+	MaxWorkers int
+	MaxRecord  int // the most octets of one TCP record; 0: 2 MiB
 	// MaxConns is the most connections at once; 0: 1024. When one more comes, one
 	// that has made no call yet, or none for two minutes, has to make room.
 	MaxConns int
@@ -47,12 +53,22 @@ func (cfg *ServerConfig) setDefaults() {
 	setDefault(&cfg.MaxConns, 1024)
 	setDefault(&cfg.MaxConnsPerHost, max(cfg.MaxConns/4, 64))
 	setDefault(&cfg.Memory, 256<<20)
+	// Calls of one lane, each with a large argument, then hold no more than half of the memory.
+	setDefault(&cfg.MaxWorkers, max(leastWorkers, int(min(mostWorkers, cfg.Memory>>20))))
 	setDefault(&cfg.HalfTimeout, 30*time.Second)
+	setDefault(&cfg.RDMA.Credits, rpcrdma.DefaultCredits)
 	if cfg.RDMA.Fatal == nil {
 		cfg.RDMA.Fatal = rpcrdma.NewFatalCalls()
 	}
 	cfg.Memory = max(cfg.Memory, int64(cfg.MaxRecord)) // or a record could never be taken
 }
+
+// Workers where the configuration does not say.
+const (
+	leastWorkers = 64
+	mostWorkers  = 256
+	ownWorkers   = 8 // of each lane
+)
 
 func setDefault[T int | int64 | time.Duration](v *T, def T) {
 	if *v <= 0 {
@@ -66,6 +82,7 @@ type Server struct {
 	dispatcher
 	args, results budget // octets of large records, and of Call.Buffer, over TCP
 	owners        owners
+	stuckWait     time.Duration // stuckWait
 
 	mu        sync.Mutex
 	closing   bool
@@ -84,6 +101,7 @@ func NewServer(cfg ServerConfig, list ...*Program) *Server {
 	cfg.setDefaults()
 	s := &Server{
 		cfg:       cfg,
+		stuckWait: stuckWait,
 		args:      budget{max: cfg.Memory},
 		results:   budget{max: cfg.Memory},
 		listeners: map[io.Closer]bool{},
@@ -91,9 +109,29 @@ func NewServer(cfg ServerConfig, list ...*Program) *Server {
 		hosts:     map[netip.Prefix]*host{},
 	}
 	s.dispatcher = dispatcher{programs: newPrograms(list), drc: newDRC(), log: &RateLog{}, observer: cfg.Observer}
-	s.pool.run = s.turn
+	s.pool.run, s.pool.shed, s.pool.stalled = s.turn, s.shed, s.warnStalled
+	s.pool.init(cfg.MaxWorkers, ownWorkers, lanesOf(list))
 	s.owners.init(cfg.Owner)
 	return s
+}
+
+// lanesOf is the lanes of the programs. It panics where two have different ones.
+func lanesOf(list []*Program) (names []string) {
+	for _, p := range list {
+		switch {
+		case len(p.Lanes) == 0:
+		case names == nil:
+			names = p.Lanes
+		case !slices.Equal(names, p.Lanes):
+			panic("transport: programs of one Server with different lanes")
+		}
+	}
+	return names
+}
+
+// warnStalled says that calls wait for what does not answer.
+func (s *Server) warnStalled(lane string) {
+	s.log.Warn("calls wait for a file system that does not answer: clients are told to try again later", logrus.Fields{"export": lane})
 }
 
 // listen registers a listener; ErrClosed when the server is closing.
@@ -121,13 +159,13 @@ func (s *Server) unlisten(l io.Closer, err error) error {
 
 // Shutdown stops listening, lets running calls end (until ctx is done), then
 // closes all connections. It returns ctx.Err() when calls had to be cut off.
-// Procedures that ignore their Ctx are waited for nonetheless.
+// Procedures that ignore their Ctx are waited for for some seconds more; then it returns a
+// *StuckError, and what they use must be left alone.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	if s.closing {
 		s.mu.Unlock()
-		s.wg.Wait()
-		return nil
+		return s.gone()
 	}
 	s.closing = true
 	var errs []error
@@ -146,21 +184,43 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	stop := context.AfterFunc(ctx, func() {
 		for _, c := range conns {
-			c.close()
+			go c.close()
 		}
 	})
 	drained.Wait()
 	if !stop() {
 		errs = append(errs, ctx.Err())
 	}
+	var closed sync.WaitGroup
 	for _, c := range conns {
-		c.close()
+		closed.Go(c.close)
 	}
-	s.wg.Wait()
+	closed.Wait()
+	stuck := s.gone()
 	s.owners.close()
-	s.pool.close()
+	s.pool.close(stuck == nil)
 	s.drc.close()
-	return errors.Join(errs...)
+	return errors.Join(append(errs, stuck)...)
+}
+
+// stuckWait is how long Shutdown waits for procedures whose connections are gone.
+const stuckWait = 5 * time.Second
+
+// gone waits until no connection is left, but not for ever.
+func (s *Server) gone() error {
+	over := make(chan struct{})
+	go func() {
+		s.wg.Wait()
+		close(over)
+	}()
+	late := time.NewTimer(s.stuckWait)
+	defer late.Stop()
+	select {
+	case <-over:
+		return nil
+	case <-late.C:
+		return &StuckError{Lanes: s.pool.running()}
+	}
 }
 
 // acceptBackoff is how long to wait after a failed Accept that may succeed

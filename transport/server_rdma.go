@@ -18,7 +18,7 @@ import (
 )
 
 // ServeRDMA accepts connections of l until Shutdown, then returns ErrClosed.
-func (s *Server) ServeRDMA(dev *rnic.Device, l rnic.Listener) error {
+func (s *Server) ServeRDMA(dev *rnic.Device, l *rnic.Listener) error {
 	if err := s.listen(l); err != nil {
 		l.Close()
 		return err
@@ -48,6 +48,7 @@ type rdmaConn struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	calls  gate
+	work   lines
 	remote net.Addr
 	peer   peer
 	used   usage
@@ -62,16 +63,17 @@ type rdmaConn struct {
 func newRDMAConn(s *Server, remote net.Addr) *rdmaConn {
 	r := &rdmaConn{srv: s, remote: remote}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
-	r.calls.init(s.cfg.Workers, math.MaxInt, math.MaxInt64)
+	r.calls.init(math.MaxInt, math.MaxInt64)
+	r.work.most, r.work.slots = s.cfg.Workers, s.cfg.RDMA.Credits
 	r.peer.init(remote)
 	return r
 }
 
-func (r *rdmaConn) gate() *gate   { return &r.calls }
+func (r *rdmaConn) lines() *lines { return &r.work }
 func (r *rdmaConn) usage() *usage { return &r.used }
 
 // serve accepts the connection and stays until it has ended.
-func (r *rdmaConn) serve(dev *rnic.Device, req rnic.ConnRequest) {
+func (r *rdmaConn) serve(dev *rnic.Device, req *rnic.ConnRequest) {
 	defer r.srv.remove(r)
 	cfg := r.srv.cfg.RDMA
 	cfg.Handler = r
@@ -80,6 +82,8 @@ func (r *rdmaConn) serve(dev *rnic.Device, req rnic.ConnRequest) {
 	if r.peer.owner, err = r.srv.owners.of(req.NetConn()); err != nil {
 		req.Reject(nil)
 	} else {
+		r.srv.pool.join(&r.work, r.peer.client())
+		defer r.srv.pool.leave(&r.work)
 		conn, err = rpcrdma.Accept(dev, req, cfg)
 	}
 	if err != nil {
@@ -99,6 +103,7 @@ func (r *rdmaConn) serve(dev *rnic.Device, req rnic.ConnRequest) {
 		r.srv.log.Warn("connection ended", logrus.Fields{"peer": r.remote, "error": err})
 	}
 	r.close()
+	r.srv.pool.withdraw(&r.work)
 	r.calls.waitIdle()
 }
 
@@ -150,7 +155,7 @@ func (r *rdmaConn) release(c *Call) {
 
 func (r *rdmaConn) drain() {
 	r.draining.Store(true)
-	r.calls.waitIdle()
+	r.calls.drain()
 }
 
 func (r *rdmaConn) close() {
@@ -172,5 +177,6 @@ func (r *rdmaConn) end() *rpcrdma.Conn {
 	conn := r.conn
 	r.mu.Unlock()
 	r.cancel()
+	r.calls.shutDown()
 	return conn
 }

@@ -63,6 +63,7 @@ type tcpConn struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	calls  gate
+	work   lines
 	remote net.Addr
 
 	// Owned by the receive loop.
@@ -92,7 +93,8 @@ func newTCPConn(s *Server, nc net.Conn) *tcpConn {
 	t := &tcpConn{srv: s, nc: nc, remote: nc.RemoteAddr(), ended: make(chan struct{})}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	// Twice the workers: while that many calls run, as many replies may be on their way.
-	t.calls.init(s.cfg.Workers, 2*s.cfg.Workers, s.cfg.Memory/budgetShare)
+	t.calls.init(2*s.cfg.Workers, s.cfg.Memory/budgetShare)
+	t.work.most, t.work.slots = s.cfg.Workers, 2*s.cfg.Workers
 	t.rd = newRecordReader(nc, tcpWindow, s.cfg.MaxRecord)
 	t.rd.beforeRead = t.beforeRead
 	t.rd.charge = t.charge
@@ -100,7 +102,7 @@ func newTCPConn(s *Server, nc net.Conn) *tcpConn {
 	return t
 }
 
-func (t *tcpConn) gate() *gate   { return &t.calls }
+func (t *tcpConn) lines() *lines { return &t.work }
 func (t *tcpConn) usage() *usage { return &t.used }
 func (t *tcpConn) abort()        { t.close() }
 
@@ -108,6 +110,8 @@ func (t *tcpConn) abort()        { t.close() }
 func (t *tcpConn) receiveLoop() {
 	var err error
 	if t.peer.owner, err = t.srv.owners.of(t.nc); err == nil {
+		t.srv.pool.join(&t.work, t.peer.client())
+		defer t.srv.pool.leave(&t.work)
 		err = t.receive()
 	}
 	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !t.draining.Load() {
@@ -115,10 +119,11 @@ func (t *tcpConn) receiveLoop() {
 	}
 	t.flush()
 	if errors.Is(err, io.EOF) || t.draining.Load() {
-		t.calls.waitIdle() // the peer may have closed its direction only
+		t.calls.drain() // the peer may have closed its direction only
 	}
 	close(t.ended)
 	t.close()
+	t.srv.pool.withdraw(&t.work)
 	t.calls.waitIdle()
 	t.srv.remove(t)
 }

@@ -12,14 +12,21 @@ import (
 const workerIdle = 30 * time.Second
 
 // A workerPool keeps the goroutines that have run calls, the one that became
-// idle last on top: it is woken first, while its stack is still in the cache.
+// idle last on top: it is woken first, while its stack is still in the cache. How
+// many there are, and for whom, the lanes decide (lanes.go).
 type workerPool struct {
-	run func(c *Call)
+	// Set once.
+	run     func(c *Call)     // runs a call and ends it
+	shed    func(c *Call)     // ends a call that gets no worker
+	stalled func(lane string) // calls have waited for too long
 
-	mu       sync.Mutex
+	mu sync.Mutex // guards all below
+	schedule
 	idle     []*worker
 	sweep    *time.Timer // calls retire
 	sweeping bool        // it is going to
+	watch    *time.Timer // calls look
+	watching bool        // it is going to
 	closed   bool
 	wg       sync.WaitGroup
 }
@@ -29,9 +36,30 @@ type worker struct {
 	since time.Time // when it became idle
 }
 
-// submit has c run on a worker. The gates of the connections bound how many there can be.
-func (p *workerPool) submit(c *Call) {
+// submit has c run on a worker, now or when its turn comes. It returns false, and c is still
+// the caller's, where calls of the same connection and lane have waited in vain.
+func (p *workerPool) submit(c *Call) bool {
 	p.mu.Lock()
+	l := p.line(c.via.lines(), c.lane)
+	if l.head == nil && p.mayBegin(l) {
+		p.begin(l)
+		p.give(l, c) // unlocks
+		return true
+	}
+	if l.overdue && c.proc.Busy != nil {
+		p.mu.Unlock()
+		return false
+	}
+	p.push(l, c)
+	p.watchLines()
+	p.mu.Unlock()
+	return true
+}
+
+// give hands c, which has been counted, to a worker. It is entered with mu locked and
+// returns with mu unlocked.
+func (p *workerPool) give(l *line, c *Call) {
+	c.line = l
 	if n := len(p.idle); n > 0 {
 		w := p.idle[n-1]
 		p.idle = p.idle[:n-1]
@@ -45,30 +73,51 @@ func (p *workerPool) submit(c *Call) {
 	go p.workLoop(w, c)
 }
 
-// workLoop runs calls until it is retired: first c, then those of the same
-// connection that wait for a worker, then whatever is submitted.
+// workLoop runs calls until it is retired: first c, then those that wait for a worker,
+// then whatever is submitted.
 func (p *workerPool) workLoop(w *worker, c *Call) {
 	defer p.wg.Done()
 	for ; c != nil; c = <-w.work {
 		for c != nil {
-			g := c.via.gate()
+			l := c.line // c is another call's when it has been run
 			p.run(c)
-			c = g.done()
-		}
-		if !p.park(w) {
-			return
+			var more bool
+			if c, more = p.done(w, l); !more {
+				return
+			}
 		}
 	}
 }
 
-// park puts w on the stack; false when it is to end instead.
-func (p *workerPool) park(w *worker) bool {
-	w.since = time.Now()
+// done ends a call of l. It returns the next one for this worker, or puts the worker on
+// the stack; more is false when it is to end instead.
+func (p *workerPool) done(w *worker, l *line) (c *Call, more bool) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.end(l)
+	next, c := p.next(l)
+	if c == nil {
+		defer p.mu.Unlock()
+		return nil, p.park(w)
+	}
+	c.line = next
+	p.mu.Unlock()
+	for { // one that ends may make room in several lanes
+		p.mu.Lock()
+		other, oc := p.next(l)
+		if oc == nil {
+			p.mu.Unlock()
+			return c, true
+		}
+		p.give(other, oc)
+	}
+}
+
+// park puts w on the stack; false when it is to end instead. The caller holds mu.
+func (p *workerPool) park(w *worker) bool {
 	if p.closed {
 		return false
 	}
+	w.since = time.Now()
 	p.idle = append(p.idle, w)
 	if !p.sweeping {
 		p.sweepIn(workerIdle)
@@ -102,17 +151,34 @@ func (p *workerPool) retire() {
 	}
 }
 
-// close retires all workers and waits for them. No call may be submitted any more.
-func (p *workerPool) close() {
+// close retires all workers and, unless some run calls that never end, waits for them. No
+// call may be submitted any more.
+func (p *workerPool) close(wait bool) {
 	p.mu.Lock()
 	p.closed = true
-	if p.sweep != nil {
-		p.sweep.Stop()
+	for _, t := range [...]*time.Timer{p.sweep, p.watch} {
+		if t != nil {
+			t.Stop()
+		}
 	}
 	for _, w := range p.idle {
 		close(w.work)
 	}
 	p.idle = nil
 	p.mu.Unlock()
-	p.wg.Wait()
+	if wait {
+		p.wg.Wait()
+	}
+}
+
+// running returns the names of the lanes in which calls run.
+func (p *workerPool) running() (names []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.lanes {
+		if p.lanes[i].running > 0 {
+			names = append(names, p.lanes[i].name)
+		}
+	}
+	return names
 }

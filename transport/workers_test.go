@@ -13,14 +13,14 @@ import (
 func TestWorkersAreUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		via := newTape("10.0.0.1")
-		via.calls.init(100, 100, 1)
+		via.work.most, via.work.slots = 100, 1000
 		hold := make(chan struct{})
 		p := workerPool{run: func(*Call) { <-hold }}
+		p.init(100, 8, nil)
+		p.join(&via.work, via.peer.client())
 		start := func(n int) {
 			for range n {
-				c := &Call{via: via}
-				via.calls.admit(c)
-				p.submit(c)
+				p.submit(&Call{via: via})
 			}
 			synctest.Wait()
 		}
@@ -60,7 +60,7 @@ func TestWorkersAreUsedAgain(t *testing.T) {
 		if len(idle()) != 0 {
 			t.Errorf("%d workers are idle after another pause", len(idle()))
 		}
-		p.close()
+		p.close(true)
 	})
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/spf13/cobra"
 )
@@ -39,7 +38,7 @@ func newServe() *cobra.Command {
 			}
 			defer srv.Close()
 			rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
-			dev := iwarp.Open(rnic.DeviceConfig{})
+			dev := rnic.Open(rnic.DeviceConfig{})
 			rl, err := dev.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				return err

@@ -19,7 +19,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -80,7 +79,7 @@ func serve(t *testing.T, over nfsclient.Transport, tree nfsserver.FS) *nfsclient
 	served := make(chan struct{})
 	var addr string
 	if over == nfsclient.RDMA {
-		dev := iwarp.Open(rnic.DeviceConfig{})
+		dev := rnic.Open(rnic.DeviceConfig{})
 		l, err := dev.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)

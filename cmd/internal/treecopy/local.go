@@ -95,7 +95,7 @@ func (d *localDir) Entries(context.Context) iter.Seq2[Meta, error] {
 				}
 			}
 			if err != nil {
-				if !errors.Is(err, io.EOF) {
+				if err != io.EOF {
 					yield(Meta{}, err)
 				}
 				return

@@ -5,7 +5,6 @@ package treecopy
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"sync/atomic"
 
@@ -70,7 +69,7 @@ func (c *content) readFull(p []byte, off int64) (n int, eof bool, err error) {
 			n += k
 		}
 	}
-	if errors.Is(err, io.EOF) {
+	if err == io.EOF {
 		return n, true, nil
 	}
 	return n, false, err
@@ -225,7 +224,7 @@ func (p *parallel) segments(off int64) int64 {
 			return p.blocks(off, p.c.m.Size)
 		}
 		switch {
-		case !errors.Is(err, io.EOF):
+		case err != io.EOF:
 			p.w.count(start - off)
 			p.extent(start, end)
 			off, size = end, -1

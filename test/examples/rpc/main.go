@@ -10,7 +10,6 @@ import (
 	"net"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
@@ -51,7 +50,7 @@ func main() {
 			1: {Name: "UPPER", Idempotent: true, ArgItem: true, Run: upper},
 		},
 	})
-	device := iwarp.Open(rnic.DeviceConfig{})
+	device := rnic.Open(rnic.DeviceConfig{})
 	rdma, err := device.Listen("tcp", "127.0.0.1:0")
 	check(err)
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")

@@ -16,7 +16,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -65,7 +64,7 @@ func Start(t testing.TB, cfg Config) *Server {
 		t.Fatal(err)
 	}
 	rpc := transport.NewServer(cfg.Server, srv.Programs()...)
-	dev := iwarp.Open(cfg.Device)
+	dev := rnic.Open(cfg.Device)
 	if cfg.Host == "" {
 		cfg.Host = "127.0.0.1"
 	}

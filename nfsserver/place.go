@@ -1,0 +1,84 @@
+// Placing: which export a call may wait for, and whether it may run where it arrived.
+
+package nfsserver
+
+import (
+	"encoding/binary"
+	"path"
+
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/mount3"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// Each export is a lane of the transport's: calls on one whose disk does not answer take
+// no more than its part of the workers. The arguments of all procedures begin with a
+// handle, and that handle's export is the only one that a procedure asks anything of.
+
+// An InUser is an FS that knows which files are in use, so that Getattr of them waits for
+// no disk. Of any other FS that is Quick all are taken to be.
+type InUser interface {
+	InUse(r Ref) bool
+}
+
+// placeByHandle is the Lane of an NFS procedure. The handle has not been authenticated yet: one
+// that is no handle of this server may wait with those of an export, and learns nothing.
+func (s *Server) placeByHandle(c *transport.Call) (lane int, inline bool) {
+	args := *c.Args
+	var fh nfs3.FH
+	fh.DecodeXDR(&args)
+	b := fh.Bytes()
+	if args.Err() != nil || len(b) <= handleHeader {
+		return -1, true
+	}
+	x := s.byID[binary.BigEndian.Uint32(b[4:])]
+	if x == nil {
+		return -1, true
+	}
+	if !x.info.Quick {
+		return x.lane, false
+	}
+	if x.inUse == nil {
+		return x.lane, true
+	}
+	r, ok := MakeRef(b[handleHeader:])
+	return x.lane, !ok || x.inUse.InUse(r)
+}
+
+// placeAccess is placeByHandle of ACCESS, which asks as whom the call acts: where that takes
+// a look-up of groups, no other call waits for it, as it may be one in a directory service.
+func (s *Server) placeAccess(c *transport.Call) (lane int, inline bool) {
+	lane, inline = s.placeByHandle(c)
+	owner := s.owner(c)
+	return lane, inline && !s.squash.ManageGIDs && (owner.Kind != transport.OwnerLocal || owner.UID == 0 || s.squash.All)
+}
+
+// placeByPath is the Lane of MNT.
+func (s *Server) placeByPath(c *transport.Call) (lane int, inline bool) {
+	args := *c.Args
+	var a mount3.PathArgs
+	a.DecodeXDR(&args)
+	if args.Err() != nil {
+		return -1, false
+	}
+	if x := s.exportOf(path.Clean(a.Path)); x != nil {
+		return x.lane, false
+	}
+	return -1, false
+}
+
+// busy is the Busy of the procedure of a handler: results whose status is NFS3ERR_JUKEBOX,
+// "try the operation with a new XID later" (RFC 1813 §2.6), without attributes.
+func busy[A, R any, PR results[R]](handler[A, R]) func(*transport.Call) {
+	return func(c *transport.Call) {
+		var res R
+		PR(&res).SetStatus(nfs3.ErrJukebox)
+		PR(&res).EncodeXDR(c.Res)
+	}
+}
+
+// mntBusy is the Busy of MNT, which has no status for it.
+func mntBusy(c *transport.Call) {
+	res := mount3.MntRes{Status: mount3.ErrServerFault}
+	res.EncodeXDR(c.Res)
+}

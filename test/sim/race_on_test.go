@@ -1,7 +1,0 @@
-// The tests run with the race detector.
-
-//go:build race
-
-package sim
-
-const raceOn = true

@@ -1,0 +1,104 @@
+// Overdue calls: those that have waited too long for a worker that does not come.
+
+package transport
+
+import "time"
+
+// lineWait is how long the calls of a line wait while not one of them begins or ends. Then
+// they are answered, where the procedure has an answer for that (Procedure.Busy),
+// and give back what they hold: a credit, memory. So are those that come after them, at
+// once, until one begins or ends again. A line that moves at all waits as long as it takes.
+const lineWait = 3 * time.Second
+
+// watchLines has the lines looked at as long as calls wait. The caller holds mu.
+func (p *workerPool) watchLines() {
+	if p.watching || p.closed {
+		return
+	}
+	p.watching = true
+	if p.watch == nil {
+		p.watch = time.AfterFunc(lineWait/3, p.look)
+	} else {
+		p.watch.Reset(lineWait / 3)
+	}
+}
+
+// look ends the calls that have waited for too long.
+func (p *workerPool) look() {
+	p.mu.Lock()
+	p.watching = false
+	if p.closed {
+		p.mu.Unlock()
+		return
+	}
+	now := time.Now()
+	var late []*Call
+	var names []string
+	for i := len(p.waiting) - 1; i >= 0; i-- {
+		l := p.waiting[i]
+		if now.Sub(l.since) < lineWait {
+			continue
+		}
+		list := p.takeAll(l, func(c *Call) bool { return c.proc.Busy != nil })
+		if list == nil {
+			continue
+		}
+		l.overdue = true
+		late = append(late, list)
+		names = append(names, l.share.lane.name)
+	}
+	if len(p.waiting) > 0 {
+		p.watchLines()
+	}
+	p.wg.Add(len(late))
+	p.mu.Unlock()
+	for i, list := range late {
+		p.stalled(names[i])
+		go p.shedLoop(list) // by itself, for its client may be slow to take replies
+	}
+}
+
+// shedLoop ends a list of calls of one connection.
+func (p *workerPool) shedLoop(list *Call) {
+	defer p.wg.Done()
+	for list != nil {
+		c := list
+		list, c.next = c.next, nil
+		p.shed(c)
+	}
+}
+
+// withdraw ends the calls of a connection that has ended which still wait.
+func (p *workerPool) withdraw(conn *lines) {
+	p.mu.Lock()
+	var list []*Call
+	for _, l := range conn.byLane {
+		if l == nil || l.head == nil {
+			continue
+		}
+		for c := p.takeAll(l, func(*Call) bool { return true }); c != nil; {
+			next := c.next
+			c.next = nil
+			list = append(list, c)
+			c = next
+		}
+	}
+	p.mu.Unlock()
+	for _, c := range list {
+		p.run(c) // which finds that the connection has ended
+	}
+}
+
+// join and leave are the beginning and the end of a connection.
+
+func (p *workerPool) join(conn *lines, key clientKey) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.schedule.join(conn, key)
+}
+
+func (p *workerPool) leave(conn *lines) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.schedule.leave(conn)
+}
