@@ -38,7 +38,7 @@ func (b *births) set(k inodeKey, e birth) {
 
 // madeAt is the time of birth in the Ref of inode k, which fd is open on.
 func (f *FS) madeAt(fd int, k inodeKey) (uint64, error) {
-	now, err := birthTime(fd)
+	now, _, err := birthTime(fd)
 	if err != nil {
 		return 0, err
 	}
@@ -61,7 +61,7 @@ func (f *FS) copiedUp(k inodeKey, e birth, now uint64) bool {
 		return false
 	}
 	defer f.cache.release(n)
-	if at, err := birthTime(n.fd()); err != nil || at != now {
+	if at, _, err := birthTime(n.fd()); err != nil || at != now {
 		return false
 	}
 	f.births.set(k, birth{e.made, now})
@@ -70,7 +70,7 @@ func (f *FS) copiedUp(k inodeKey, e birth, now uint64) bool {
 
 // seeBirth takes note of the time of birth of an open node, which may just have been copied up.
 func (f *FS) seeBirth(n *node) {
-	now, err := birthTime(n.fd())
+	now, _, err := birthTime(n.fd())
 	if err != nil {
 		return
 	}

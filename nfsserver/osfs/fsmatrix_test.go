@@ -184,6 +184,34 @@ func TestHandlesNameTheirFile(t *testing.T) {
 	})
 }
 
+// TestGranularityOfTimes: what FSINFO says of the times is what the disk keeps of them.
+func TestGranularityOfTimes(t *testing.T) {
+	eachFS(t, func(t *testing.T, k *fsKind, mnt string, remount func()) {
+		f := newFS(t, mnt, Options{})
+		delta := f.Info().TimeDelta
+		r := createFile(t, f, f.Root(), "f", "")
+		const sec, nsec = 1234567890, 999999999
+		at := nfsserver.Time{Sec: sec, Nsec: nsec}
+		set := nfsserver.SetAttr{Mask: nfsserver.SetAtime | nfsserver.SetMtime, Atime: at, Mtime: at} // libfuse 2 passes one by itself over
+		must(t, f.Setattr(me, r, &set))
+		f.Close()
+		remount()
+		f = newFS(t, mnt, Options{})
+		_, a, err := f.Lookup(me, f.Root(), "f")
+		must(t, err)
+		want := nfsserver.Time{Sec: sec}
+		if delta.Sec == 0 {
+			want.Nsec = nsec / delta.Nsec * delta.Nsec
+		} else {
+			want.Sec = sec / delta.Sec * delta.Sec
+		}
+		if a.Mtime != want {
+			t.Errorf("with a granularity of %v the disk keeps %v of %v", delta, a.Mtime, set.Mtime)
+		}
+		f.Close()
+	})
+}
+
 // TestNumberUsedAgain: a new file that gets the inode number of a removed one
 // does not get its handle.
 func TestNumberUsedAgain(t *testing.T) {

@@ -139,6 +139,9 @@ func (f *FS) readInfo() nfsserver.Info {
 	switch st.Type {
 	case unix.EXT4_SUPER_MAGIC:
 		in.MaxFileSize, in.LinkMax = 16<<40-4096, 65000
+		in.TimeDelta = f.timesWithBirth()
+	case unix.OVERLAYFS_SUPER_MAGIC: // times are kept by the upper layer
+		in.TimeDelta = f.timesWithBirth()
 	case unix.XFS_SUPER_MAGIC:
 		in.LinkMax = math.MaxInt32
 	case unix.BTRFS_SUPER_MAGIC:
@@ -150,6 +153,17 @@ func (f *FS) readInfo() nfsserver.Info {
 		in.TimeDelta, in.CaseInsensitive = nfsserver.Time{Sec: 2}, true
 	}
 	return in
+}
+
+// timesWithBirth is the granularity of times where those that keep nanoseconds keep
+// the time of birth, too: ext4 has both in what its inodes of 256 bytes have more than
+// those of 128, which keep seconds, as do those of ext2. No file need be changed to
+// find that out.
+func (f *FS) timesWithBirth() nfsserver.Time {
+	if _, kept, err := birthTime(f.tree.root); err == nil && !kept {
+		return nfsserver.Time{Sec: 1}
+	}
+	return nfsserver.Time{Nsec: 1}
 }
 
 // Root is the Ref of the directory.

@@ -79,7 +79,8 @@ func generationOf(m *mount, fd int) (uint64, error) {
 			return hashString(string(h.Bytes())), nil
 		}
 	}
-	return birthTime(fd)
+	at, _, err := birthTime(fd)
+	return at, err
 }
 
 func kernelRefOf(m *mount, fd int) (r nfsserver.Ref, err error) {
@@ -99,18 +100,15 @@ func kernelRefOf(m *mount, fd int) (r nfsserver.Ref, err error) {
 }
 
 // birthTime is when a file was made, in nanoseconds; 0 where that is not kept.
-func birthTime(fd int) (uint64, error) {
+func birthTime(fd int) (at uint64, kept bool, err error) {
 	var sx unix.Statx_t
-	err := again(func() error {
+	err = again(func() error {
 		return unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &sx)
 	})
-	if err != nil {
-		return 0, err
+	if err != nil || sx.Mask&unix.STATX_BTIME == 0 {
+		return 0, false, err
 	}
-	if sx.Mask&unix.STATX_BTIME == 0 {
-		return 0, nil
-	}
-	return uint64(sx.Btime.Sec)*1e9 + uint64(sx.Btime.Nsec), nil
+	return uint64(sx.Btime.Sec)*1e9 + uint64(sx.Btime.Nsec), true, nil
 }
 
 func inodeRefOf(k inodeKey, generation uint64) nfsserver.Ref {
