@@ -68,6 +68,9 @@ func openExport(o *options, arg string) (e nfsserver.Export, err error) {
 	case err != nil:
 		return e, err
 	}
+	if tree.LayersApart() {
+		logrus.Warnf("%s: the layers of this overlay are on different file systems: the numbers of its directories change when memory is short, and clients lose them (stale file handle): mount it with xino=on", abs)
+	}
 	switch {
 	case !tree.KeepsHandles():
 		logrus.Warnf("%s: this file system does not keep its inode numbers (an overlay does with nfs_export=on): file handles end with this server, and clients must mount again after a restart", abs)

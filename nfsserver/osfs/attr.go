@@ -61,7 +61,7 @@ func (f *FS) getattr(n *node) (nfsserver.Attr, error) {
 	if err := fstat(n.fd(), &st); err != nil {
 		return nfsserver.Attr{}, err
 	}
-	if st.Nlink == 0 {
+	if st.Nlink == 0 || f.isDeadNow(n) {
 		f.dropIfGone(n)
 		return nfsserver.Attr{}, nfsserver.ErrStale
 	}

@@ -21,7 +21,7 @@ func (f *FS) Create(c nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserv
 		return fd, err
 	})
 	if err != nil {
-		return nfsserver.Ref{}, nfsserver.Attr{}, err
+		return nfsserver.Ref{}, nfsserver.Attr{}, f.inDir(d, err)
 	}
 	var x file
 	if err := f.complete(d, &c, name, s, 0, fd, &x); err != nil {
@@ -33,6 +33,15 @@ func (f *FS) Create(c nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserv
 	n.write.Store(int32(fd))
 	f.cache.release(f.cache.put(n))
 	return x.ref, x.attr(), nil
+}
+
+// inDir is the error of a call that makes a name in d. Such a name is not missing: if
+// anything is, it is the directory.
+func (f *FS) inDir(d *node, err error) error {
+	if err == unix.ENOENT && f.dropIfGone(d) {
+		return nfsserver.ErrStale
+	}
+	return err
 }
 
 // newMode is the mode of a new object, usual if s has none.
@@ -52,7 +61,7 @@ func (f *FS) make(c *nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserve
 	}
 	defer f.cache.release(d)
 	if err := f.as(c, func() error { return mk(d.fd()) }); err != nil {
-		return nfsserver.Ref{}, nfsserver.Attr{}, err
+		return nfsserver.Ref{}, nfsserver.Attr{}, f.inDir(d, err)
 	}
 	fd, err := f.tree.openPath(d.fd(), name)
 	if err != nil { // no descriptor left, say: what is told to have failed is not there

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -41,20 +42,27 @@ func onImage(size int64, option string, mkfs ...string) func(*testing.T, string,
 	}
 }
 
-// onOverlay mounts an overlay whose layers are on one ext4.
-func onOverlay(option string) func(*testing.T, string, string) {
+// onOverlay mounts an overlay, whose layers are on one ext4 or, apart, on two: the
+// lower one is base/lower.
+func onOverlay(option string, apart bool) func(*testing.T, string, string) {
 	return func(t *testing.T, scratch, dir string) {
-		base := filepath.Join(scratch, "base")
-		if _, err := os.Stat(base); err != nil {
-			must(t, os.Mkdir(base, 0o755))
-			onImage(96<<20, "", "mkfs.ext4", "-q", "-b", "4096")(t, scratch, base)
-			t.Cleanup(func() { unix.Unmount(base, unix.MNT_DETACH) })
-			for _, sub := range []string{"lower", "upper", "work"} {
-				must(t, os.Mkdir(filepath.Join(base, sub), 0o755))
+		lower, upper := filepath.Join(scratch, "base"), filepath.Join(scratch, "base")
+		disks := []string{lower}
+		if apart {
+			upper = filepath.Join(scratch, "upper")
+			disks = append(disks, upper)
+		}
+		if _, err := os.Stat(lower); err != nil {
+			for i, disk := range disks {
+				images := filepath.Join(scratch, fmt.Sprint("disk", i))
+				must(t, os.Mkdir(disk, 0o755), os.Mkdir(images, 0o755))
+				onImage(96<<20, "", "mkfs.ext4", "-q", "-b", "4096")(t, images, disk)
+				t.Cleanup(func() { unix.Unmount(disk, unix.MNT_DETACH) })
 			}
+			must(t, os.Mkdir(lower+"/lower", 0o755), os.Mkdir(upper+"/upper", 0o755), os.Mkdir(upper+"/work", 0o755))
 		}
 		run(t, "mount", "-t", "overlay", "overlay", "-o",
-			fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work%[2]s", base, option), dir)
+			fmt.Sprintf("lowerdir=%s/lower,upperdir=%[2]s/upper,workdir=%[2]s/work%[3]s", lower, upper, option), dir)
 	}
 }
 
@@ -65,13 +73,21 @@ func onBindfs(t *testing.T, scratch, dir string) {
 	run(t, "bindfs", source, dir)
 }
 
+// exported are the options by which an overlay has handles of the kernel.
+const exported = ",nfs_export=on,index=on"
+
+// isOverlay reports whether k is an overlay.
+func (k *fsKind) isOverlay() bool { return strings.HasPrefix(k.name, "overlay") }
+
 var fsKinds = []fsKind{
 	{"ext4", []string{"mkfs.ext4"}, onImage(96<<20, "", "mkfs.ext4", "-q", "-b", "4096"), true, true, true},
 	{"ext4 with inodes of 128 bytes", []string{"mkfs.ext4"}, onImage(96<<20, "", "mkfs.ext4", "-q", "-b", "4096", "-I", "128"), true, true, false},
 	{"xfs", []string{"mkfs.xfs"}, onImage(320<<20, "", "mkfs.xfs", "-q"), true, true, true},
 	{"btrfs", []string{"mkfs.btrfs"}, onImage(160<<20, "", "mkfs.btrfs", "-q"), true, true, true},
-	{"overlay", []string{"mkfs.ext4"}, onOverlay(""), false, false, true},
-	{"overlay with nfs_export", []string{"mkfs.ext4"}, onOverlay(",nfs_export=on,index=on"), true, true, true},
+	{"overlay", []string{"mkfs.ext4"}, onOverlay("", false), false, false, true},
+	{"overlay with nfs_export", []string{"mkfs.ext4"}, onOverlay(exported, false), true, true, true},
+	{"overlay of two file systems", []string{"mkfs.ext4"}, onOverlay(",xino=on", true), false, false, false},
+	{"overlay of two file systems with nfs_export", []string{"mkfs.ext4"}, onOverlay(exported+",xino=on", true), true, true, true},
 	{"bindfs", []string{"bindfs"}, onBindfs, false, false, false},
 }
 
@@ -249,7 +265,7 @@ func TestNumberUsedAgain(t *testing.T) {
 func TestAnotherFileSystemInItsPlace(t *testing.T) {
 	eachFS(t, func(t *testing.T, k *fsKind, mnt string, remount func()) {
 		image := filepath.Join(filepath.Dir(mnt), "image")
-		if _, err := os.Stat(image); err != nil || filepath.Base(k.programs[0])[:4] != "mkfs" || !k.keeps || k.name[0] == 'o' {
+		if _, err := os.Stat(image); err != nil || filepath.Base(k.programs[0])[:4] != "mkfs" || !k.keeps || k.isOverlay() {
 			return // not on an image of its own
 		}
 		for _, o := range []Options{{}, {NoKernelHandles: true}} {
@@ -326,61 +342,6 @@ func TestSnapshots(t *testing.T) {
 	}
 }
 
-// TestCopyUp: a file of a lower layer keeps its handle when a change through the
-// server copies it up, also after eviction, and has no second one.
-func TestCopyUp(t *testing.T) {
-	needRoot(t, "mkfs.ext4")
-	scratch := t.TempDir()
-	dir := filepath.Join(scratch, "mnt")
-	must(t, os.Mkdir(dir, 0o755))
-	mount := onOverlay("")
-	mount(t, scratch, dir)
-	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
-	must(t, unix.Unmount(dir, 0))
-	changes := map[string]func(f *FS, r nfsserver.Ref, name string) error{
-		"write": func(f *FS, r nfsserver.Ref, _ string) error {
-			_, err := f.WriteAt(me, r, []byte("W"), 0)
-			return err
-		},
-		"chmod": func(f *FS, r nfsserver.Ref, _ string) error {
-			return f.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o600})
-		},
-		"rename": func(f *FS, r nfsserver.Ref, name string) error { return f.Rename(me, f.Root(), name, f.Root(), name) },
-		"move": func(f *FS, r nfsserver.Ref, name string) error {
-			return f.Rename(me, f.Root(), name, f.Root(), name+"2")
-		},
-		"link": func(f *FS, r nfsserver.Ref, name string) error { return f.Link(me, r, f.Root(), name+"2") },
-	}
-	for name := range changes {
-		write(t, name, scratch, "base", "lower", name)
-	}
-	mount(t, scratch, dir)
-	f := newFS(t, dir, Options{})
-	for name, change := range changes {
-		r, _, err := f.Lookup(me, f.Root(), name)
-		must(t, err)
-		if name == "move" || name == "rename" {
-			f.cache.closeAll() // nothing is open of it then
-		}
-		must(t, change(f, r, name))
-		if name == "move" {
-			name = "move2"
-		}
-		for _, when := range []string{"at once", "after eviction"} {
-			again, _, err := f.Lookup(me, f.Root(), name)
-			must(t, err)
-			if again != r {
-				t.Errorf("%s, %s: a second handle", name, when)
-			}
-			if _, err := f.Getattr(r); err != nil {
-				t.Errorf("%s, %s: %v", name, when, err)
-			}
-			f.cache.closeAll()
-			f.flush.done.Wait()
-		}
-	}
-}
-
 // page lists n names from the cookie on.
 func page(t *testing.T, f *FS, d nfsserver.Ref, cookie uint64, n int) (names []string, last uint64, eof bool) {
 	t.Helper()
@@ -404,7 +365,7 @@ func TestListingsDoNotDisturb(t *testing.T) {
 		for i := range files {
 			write(t, "", mnt, "d", fmt.Sprint("f", i))
 		}
-		if k.name[0] == 'o' { // an overlay keeps lists of merged directories alone
+		if k.isOverlay() { // an overlay keeps lists of merged directories alone
 			must(t, os.MkdirAll(filepath.Join(filepath.Dir(mnt), "base", "lower", "d"), 0o755))
 			remount()
 		}

@@ -26,6 +26,8 @@ type mount struct {
 	kernel bool // handles are the kernel's
 	keeps  bool // handles outlive this run
 	shifts bool // a file's time of birth changes when it is first changed
+	merges bool // a directory may be made of several, and have no count of links
+	apart  bool // see layersApart
 
 	// Guarded by mountTable.mu, for those of the table.
 	refs int
@@ -59,6 +61,10 @@ func newMount(fd int, o *Options, top bool) (*mount, error) {
 	m.kernel = m.keeps && !o.NoKernelHandles && m.probe()
 	if m.magic == unix.OVERLAYFS_SUPER_MAGIC && !m.kernel {
 		m.keeps, m.shifts = false, true
+	}
+	if m.magic == unix.OVERLAYFS_SUPER_MAGIC {
+		m.merges = true
+		m.apart = fileType(st.Mode) == nfsserver.TypeDir && layersApart(fd, &st)
 	}
 	m.id = m.fsid
 	if !top {

@@ -12,10 +12,12 @@ import (
 
 // A mountEntry is a line of /proc/self/mountinfo (proc_pid_mountinfo(5)).
 type mountEntry struct {
-	id     int
-	point  string // the path of the mount point, as this process sees it
-	fstype string
-	source string
+	id      int
+	device  uint64 // of the file system, as in st_dev, unless that is of a subvolume
+	point   string // the path of the mount point, as this process sees it
+	fstype  string
+	source  string
+	options string // of the file system
 }
 
 // readMounts returns all mounts in the order they were made; none if that cannot be read.
@@ -28,11 +30,14 @@ func readMounts() (all []mountEntry) {
 		// id parent major:minor root point options [tag...] - fstype source superoptions
 		left, right, ok := strings.Cut(line, " - ")
 		l, r := strings.Fields(left), strings.Fields(right)
-		if !ok || len(l) < 5 || len(r) < 2 {
+		if !ok || len(l) < 5 || len(r) < 3 {
 			continue
 		}
 		if id, err := strconv.Atoi(l[0]); err == nil {
-			all = append(all, mountEntry{id, unescapeMount(l[4]), r[0], unescapeMount(r[1])})
+			major, minor, _ := strings.Cut(l[2], ":")
+			hi, _ := strconv.ParseUint(major, 10, 32)
+			lo, _ := strconv.ParseUint(minor, 10, 32)
+			all = append(all, mountEntry{id, unix.Mkdev(uint32(hi), uint32(lo)), unescapeMount(l[4]), r[0], unescapeMount(r[1]), unescapeMount(r[2])})
 		}
 	}
 	return all

@@ -41,7 +41,7 @@ func (f *FS) Link(c nfsserver.Cred, r, dir nfsserver.Ref, name string) error {
 	if err == nil {
 		f.note(&file{key: n.key}, d, name)
 	}
-	return err
+	return f.inDir(d, err)
 }
 
 // Remove takes away a name that is no directory's.

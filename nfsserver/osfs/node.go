@@ -21,6 +21,7 @@ type node struct {
 	typ  nfsserver.FileType
 
 	shifts bool          // the time of birth may change
+	merges bool          // of the mount
 	ctime  unix.Timespec // when the node was made
 
 	// Guarded by the cache shard's mu.
@@ -36,6 +37,7 @@ type node struct {
 	written     atomic.Uint32 // the cache's tick when write was last used
 	dirty       atomic.Bool   // written to since the last Sync began
 	settled     atomic.Bool   // it shifts no more
+	alive       atomic.Uint32 // 1 + the cache's tick when isDead was last asked; 0: never
 	proven      atomic.Uint32 // 1 + the cache's tick when it was last seen to lie in the export; 0: never
 
 	grants grants
@@ -45,7 +47,7 @@ type node struct {
 }
 
 func newNode(x *file) *node {
-	n := &node{ref: x.ref, key: x.key, fsid: x.fsid, typ: fileType(x.st.Mode), shifts: x.shifts, ctime: x.st.Ctim}
+	n := &node{ref: x.ref, key: x.key, fsid: x.fsid, typ: fileType(x.st.Mode), shifts: x.shifts, merges: x.merges, ctime: x.st.Ctim}
 	n.path.Store(-1)
 	n.read.Store(-1)
 	n.write.Store(-1)

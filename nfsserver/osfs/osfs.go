@@ -115,7 +115,7 @@ func (f *FS) init(o Options) error {
 	}
 	f.anyWriter = writersAreAlike(f.tree.root, f.top.magic)
 	f.indexed = f.cross || o.SubtreeCheck || !f.top.kernel
-	f.mixed = f.cross || f.top.magic == unix.BTRFS_SUPER_MAGIC
+	f.mixed = f.cross || f.top.apart || f.top.magic == unix.BTRFS_SUPER_MAGIC
 	var x file
 	if err := f.describe(f.tree.root, &x); err != nil {
 		return err

@@ -40,6 +40,7 @@ type file struct {
 	st   unix.Stat_t
 
 	shifts bool // the time of birth may change
+	merges bool // of the mount
 }
 
 // describe fills x for the open file fd.
@@ -53,7 +54,7 @@ func (f *FS) describe(fd int, x *file) error {
 	}
 	defer f.mounts.release(m)
 	volume := m.volume(fd, x.st.Dev)
-	x.key = inodeKey{m.id, volume, x.st.Ino}
+	x.key, x.merges = inodeKey{m.id, volume, x.st.Ino}, m.merges
 	if x.fsid = volume; volume == 0 {
 		x.fsid = m.fsid
 	}

@@ -118,7 +118,7 @@ func (s *shard) idle(now uint32, room *int) (out *node) {
 // dropIfGone drops n if it has no name left.
 func (f *FS) dropIfGone(n *node) bool {
 	var st unix.Stat_t
-	if err := fstat(n.fd(), &st); err == nil && st.Nlink > 0 {
+	if err := fstat(n.fd(), &st); err == nil && st.Nlink > 0 && !f.isDead(n) {
 		return false
 	}
 	n.dirty.Store(false) // to write its data to the disk would only keep the space

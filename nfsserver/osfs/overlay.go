@@ -1,0 +1,130 @@
+// What overlays do otherwise than other file systems.
+
+package osfs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"golang.org/x/sys/unix"
+)
+
+// apartLook bounds the entries of a directory that are looked at for layersApart.
+const apartLook = 1000
+
+// layersApart reports whether fd, the root of an export with attributes st, is on an
+// overlay whose layers are on different file systems and whose mount option xino is
+// off. Directories of such have numbers that change whenever the kernel forgets them.
+func layersApart(fd int, st *unix.Stat_t) bool {
+	if apart, known := filesApart(fd, st); known {
+		return apart
+	}
+	return optionsOfMount(st.Dev)
+}
+
+// filesApart is layersApart by the first entry of the root that is no directory, if
+// there is one: it has the device number of its layer there.
+func filesApart(fd int, st *unix.Stat_t) (apart, known bool) {
+	dir, err := openHere(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return false, false
+	}
+	defer unix.Close(dir)
+	buf := make([]byte, direntBuf)
+	for looked := 0; looked < apartLook; {
+		n, err := getdents(dir, buf)
+		if err != nil || n <= 0 {
+			break
+		}
+		var de rawDirent
+		for b := de.next(buf[:n]); b != nil; b = de.next(b) {
+			looked++
+			var at unix.Stat_t
+			err := unix.Fstatat(dir, string(de.name), &at, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT)
+			if err == nil && fileType(at.Mode) != nfsserver.TypeDir {
+				return at.Dev != st.Dev, true
+			}
+		}
+	}
+	return false, false
+}
+
+// optionsOfMount is layersApart by the options of the overlay with device number dev.
+// Layers that this process does not see under these paths are taken for those of one
+// file system.
+func optionsOfMount(dev uint64) bool {
+	for _, m := range readMounts() { // by its device: the server's private mount is not there
+		if m.device == dev && m.fstype == "overlay" {
+			return optionsApart(m.options, deviceOf)
+		}
+	}
+	return false
+}
+
+// deviceOf is the device number of a directory.
+func deviceOf(path string) (uint64, bool) {
+	var st unix.Stat_t
+	err := unix.Stat(path, &st)
+	return st.Dev, err == nil
+}
+
+// optionsApart reports whether an overlay with these options has layers on different
+// devices, and no numbers that are the same for all.
+func optionsApart(options string, device func(path string) (uint64, bool)) bool {
+	seen := map[uint64]bool{}
+	for option := range strings.SplitSeq(options, ",") {
+		key, value, _ := strings.Cut(option, "=")
+		switch key {
+		case "xino":
+			if value == "on" {
+				return false
+			}
+		case "lowerdir", "lowerdir+", "upperdir":
+			for path := range strings.SplitSeq(value, ":") {
+				if !filepath.IsAbs(path) {
+					continue // as who mounted it saw it
+				}
+				if dev, ok := device(path); ok {
+					seen[dev] = true
+				}
+			}
+		}
+	}
+	return len(seen) > 1
+}
+
+// LayersApart reports whether the FS is an overlay with layers on different file
+// systems and without the mount option xino=on. Its directories change their fileid
+// when the kernel is short of memory, and without nfs_export=on their handles, too.
+func (f *FS) LayersApart() bool { return f.top.apart }
+
+// isDead reports whether a directory has been removed though its link count is not
+// 0, as it is of a merged directory of an overlay.
+func (f *FS) isDead(n *node) bool {
+	if n.typ != nfsserver.TypeDir || !n.merges {
+		return false
+	}
+	// The end of the kernel's own name of it is the quick test, which a name can pass too.
+	path, err := os.Readlink(procPath(n.fd()))
+	if err != nil || !strings.HasSuffix(path, " (deleted)") {
+		return false
+	}
+	fd, err := openHere(n.fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return true // by a server that may not read it
+	}
+	defer unix.Close(fd)
+	_, err = getdents(fd, make([]byte, direntBuf))
+	return err == unix.ENOENT
+}
+
+// isDeadNow is isDead, found out once in a tick of the sweeper at most.
+func (f *FS) isDeadNow(n *node) bool {
+	if !n.merges {
+		return false
+	}
+	now := f.cache.tick.Load() + 1
+	return n.alive.Swap(now) != now && f.isDead(n)
+}
