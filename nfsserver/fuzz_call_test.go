@@ -16,7 +16,7 @@ import (
 
 // A line is one connection of a client.
 type line interface {
-	raw(b []byte)           // says octets
+	raw(b []byte)           // says bytes
 	call(m *fuzzCall)       // says a call
 	reply() *chunks.Message // takes the oldest reply, nil when there is none
 	close()
@@ -29,7 +29,7 @@ type fuzzCall struct {
 	xid   uint32
 	proc  uint32
 	msg   []byte
-	tail  int // octets at the end that may be a Read chunk
+	tail  int // bytes at the end that may be a Read chunk
 }
 
 // step does one step of the script.
@@ -73,7 +73,7 @@ func (h *fuzzHost) step(s *rnictest.Script) {
 	c.msg, c.tail = e.Bytes(), len(args)
 	l.call(c)
 	synctest.Wait()
-	h.judge(l, c)
+	h.check(l, c)
 }
 
 // handle is one that was given, or one that was not.
@@ -90,8 +90,8 @@ func (h *fuzzHost) handle(i byte) nfs3.FH {
 	return fh
 }
 
-// judge wants the reply.
-func (h *fuzzHost) judge(l line, c *fuzzCall) {
+// check wants the reply.
+func (h *fuzzHost) check(l line, c *fuzzCall) {
 	m := l.reply()
 	if m == nil {
 		if !l.lost() {
@@ -126,7 +126,7 @@ func (h *fuzzHost) results(c *fuzzCall, d *xdr.Decoder) {
 		res.DecodeXDR(d)
 	}
 	if d.Err() != nil || d.Remaining() > 0 || d.ItemsLeft() > 0 {
-		h.t.Fatalf("%+v: %T: %v, %d octets left", c, res, d.Err(), d.Remaining())
+		h.t.Fatalf("%+v: %T: %v, %d bytes left", c, res, d.Err(), d.Remaining())
 	}
 	switch r := res.(type) {
 	case *mount3.MntRes:

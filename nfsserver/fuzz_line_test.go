@@ -24,7 +24,7 @@ type inbox struct {
 	mu      sync.Mutex
 	replies []*chunks.Message
 	ended   bool
-	muddled bool // raw octets were said: what is answered then is not known
+	muddled bool // raw bytes were said: what is answered then is not known
 }
 
 func (i *inbox) put(m *chunks.Message) {
@@ -105,7 +105,7 @@ const (
 	memResult
 )
 
-// maxResult is the most octets of a result that an rdmaLine has room for; larger
+// maxResult is the most bytes of a result that an rdmaLine has room for; larger
 // ones are refused.
 const maxResult = 64 << 10
 

@@ -20,16 +20,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A step is: flags, procedure, handle, octets of arguments, second handle,
-// octets of further arguments. Arguments stand behind a handle in each procedure but
-// NULL, and behind two in RENAME and LINK.
+// A step is: flags, procedure, handle, bytes of arguments, second handle,
+// bytes of further arguments. Arguments stand after a handle in each procedure but
+// NULL, and after two in RENAME and LINK.
 const (
 	fuzzRDMA      = 1 << iota // not TCP
 	fuzzMount                 // a call of MOUNT: no handles
-	fuzzRaw                   // the octets are a stream or a Send, not arguments
+	fuzzRaw                   // the bytes are a stream or a Send, not arguments
 	fuzzUser                  // not the superuser
 	fuzzAgain                 // the XID of the call before
-	fuzzTail                  // RDMA: the last octets come as Read chunk
+	fuzzTail                  // RDMA: the last bytes come as Read chunk
 	fuzzLongCall              // RDMA: all of it does
 	fuzzLongReply             // RDMA: a Reply chunk is offered
 )
@@ -41,7 +41,7 @@ const (
 )
 
 // FuzzServer: a script is calls, made of handles that earlier calls gave, and
-// raw octets. Every call must be answered, by a reply of the type that its
+// raw bytes. Every call must be answered, by a reply of the type that its
 // procedure has, and never because the server failed.
 func FuzzServer(f *testing.F) {
 	for _, s := range serverSeeds() {
@@ -135,7 +135,7 @@ func serverSeeds() (seeds [][]byte) {
 	return seeds
 }
 
-// raw is octets as they are.
+// raw is bytes as they are.
 type raw []byte
 
 func (r raw) EncodeXDR(e *xdr.Encoder) {

@@ -43,7 +43,7 @@ func useGoNFS(t *testing.T, target *gonfs.Target) {
 		t.Fatal(err)
 	}
 	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, data) {
-		t.Errorf("read: %d octets, %v", len(got), err)
+		t.Errorf("read: %d bytes, %v", len(got), err)
 	}
 	if st, _, err := target.Lookup("/d/f"); err != nil || st.Size() != int64(len(data)) {
 		t.Errorf("lookup: %v, %v", st, err)

@@ -22,7 +22,7 @@ func TestSipHash(t *testing.T) {
 	}
 	for n, want := range map[int]uint64{0: 0x726fdb47dd0e0e31, 1: 0x74f839c593dc67fd, 7: 0xab0200f58b01d137, 8: 0x93f5f5799a932462, 15: 0xa129ca6149be45e5} {
 		if got := newSipKey(&key).sum(in[:n]); got != want {
-			t.Errorf("%d octets: %#x, want %#x", n, got, want)
+			t.Errorf("%d bytes: %#x, want %#x", n, got, want)
 		}
 	}
 }
@@ -32,28 +32,28 @@ func TestHandle(t *testing.T) {
 	for n := 1; n <= MaxRef; n++ {
 		r, ok := MakeRef(bytes.Repeat([]byte{byte(n)}, n))
 		if !ok {
-			t.Fatalf("a Ref of %d octets is refused", n)
+			t.Fatalf("a Ref of %d bytes is refused", n)
 		}
 		var h handle
 		k.seal(&h, 77, &r)
 		if len(h.bytes()) > nfs3.FHSize {
-			t.Errorf("a handle of %d octets", len(h.bytes()))
+			t.Errorf("a handle of %d bytes", len(h.bytes()))
 		}
 		if id, got, ok := k.open(h.bytes()); !ok || id != 77 || got != r {
-			t.Errorf("Ref of %d octets: opened as %v %v %v", n, id, got, ok)
+			t.Errorf("Ref of %d bytes: opened as %v %v %v", n, id, got, ok)
 		}
 		if _, _, ok := newSipKey(&[KeySize]byte{2}).open(h.bytes()); ok {
 			t.Error("opened with another key")
 		}
 		for cut := range h.n {
 			if _, _, ok := k.open(h.bytes()[:cut]); ok {
-				t.Errorf("opened when cut to %d octets", cut)
+				t.Errorf("opened when cut to %d bytes", cut)
 			}
 		}
 	}
 	for _, n := range []int{0, MaxRef + 1} {
 		if _, ok := MakeRef(make([]byte, n)); ok {
-			t.Errorf("a Ref of %d octets is taken", n)
+			t.Errorf("a Ref of %d bytes is taken", n)
 		}
 	}
 	if n := testing.AllocsPerRun(100, func() {
@@ -141,14 +141,14 @@ func TestFailedSync(t *testing.T) {
 		t.Errorf("a failed Sync: %v, new verifier: %v", err, o.x.written.get() != v)
 	}
 	v = o.x.written.get()
-	if err := s.settle(nil, o.x, &o.ref); status(err) != nfs3.ErrIO || o.x.written.get() == v {
+	if err := s.syncChanged(nil, o.x, &o.ref); status(err) != nfs3.ErrIO || o.x.written.get() == v {
 		t.Errorf("a failed Sync of names: %v", err)
 	}
-	if err := s.settle(ErrStale, o.x, &o.ref); err != ErrStale {
+	if err := s.syncChanged(ErrStale, o.x, &o.ref); err != ErrStale {
 		t.Errorf("after a failed operation: %v", err)
 	}
 	s.sync = false
-	if err := s.settle(nil, o.x, &o.ref); err != nil {
+	if err := s.syncChanged(nil, o.x, &o.ref); err != nil {
 		t.Errorf("with AsyncNames: %v", err)
 	}
 }

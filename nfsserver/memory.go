@@ -1,4 +1,4 @@
-// Memory that a busy time has left behind: given back to the system when it is over.
+// Memory freed after a busy time: given back to the system when it is over.
 
 package nfsserver
 

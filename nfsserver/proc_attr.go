@@ -18,7 +18,7 @@ func setattr(q *request, a *nfs3.SetattrArgs, res *nfs3.SetattrRes) error {
 	err := q.setattr(&w, a, &res.Wcc.Before)
 	res.Wcc.After = q.post()
 	q.x.locks.unlock(lock)
-	return q.srv.settle(err, q.x, &q.ref)
+	return q.srv.syncChanged(err, q.x, &q.ref)
 }
 
 // setattr does SETATTR under the lock of o.
@@ -46,9 +46,9 @@ func (o *object) setattr(w *Cred, a *nfs3.SetattrArgs, before *nfs3.PreOpAttr) e
 	return o.x.fs.Setattr(*w, o.ref, &set)
 }
 
-// settle brings changed objects to stable storage, if the change went well:
+// syncChanged brings changed objects to stable storage, if the change went well:
 // SETATTR and the operations on names are not done before (RFC 1813 §4.8).
-func (s *Server) settle(err error, x *export, changed ...*Ref) error {
+func (s *Server) syncChanged(err error, x *export, changed ...*Ref) error {
 	if err != nil || !s.sync {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// checkName judges a file name: an empty one, or one with octets that no name
+// checkName checks a file name: an empty one, or one with bytes that no name
 // can have, is NFS3ERR_ACCES (RFC 1813 §3.2, points 1 and 5).
 func checkName(x *export, name []byte) error {
 	switch {

@@ -36,7 +36,7 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 		}
 		res.Data = buf[:n]
 	} else if _, err := q.x.fs.ReadAt(w, q.ref, nil, 0); err != nil {
-		return err // who may not read is not told where the end is
+		return err // a caller without permission is not told where the end is
 	}
 	if at, err = q.attr(); err != nil {
 		return err

@@ -38,7 +38,7 @@ func (q *request) unlink(name []byte, isDir bool, wcc *nfs3.WccData) error {
 	err := q.object.unlink(&w, name, isDir, &wcc.Before)
 	wcc.After = q.post()
 	q.x.locks.unlock(lock)
-	return q.srv.settle(err, q.x, &q.ref)
+	return q.srv.syncChanged(err, q.x, &q.ref)
 }
 
 // unlink does REMOVE or RMDIR under the lock of the directory.
@@ -71,7 +71,7 @@ func rename(q *request, a *nfs3.RenameArgs, res *nfs3.RenameRes) error {
 	err = renameLocked(&q.object, &to, &w, a, res)
 	res.FromWcc.After, res.ToWcc.After = q.post(), to.post()
 	unlock()
-	return q.srv.settle(err, q.x, &to.ref, &q.ref)
+	return q.srv.syncChanged(err, q.x, &to.ref, &q.ref)
 }
 
 // second finds the other object of a RENAME or LINK, which must be of the export of the
@@ -109,7 +109,7 @@ func link(q *request, a *nfs3.LinkArgs, res *nfs3.LinkRes) error {
 		err = linkLocked(&q.object, &dir, &w, a.Link.Name, &res.DirWcc.Before)
 		res.DirWcc.After = dir.post()
 		unlock()
-		err = q.srv.settle(err, q.x, &dir.ref, &q.ref)
+		err = q.srv.syncChanged(err, q.x, &dir.ref, &q.ref)
 	}
 	res.Attr = q.post()
 	return err

@@ -155,16 +155,16 @@ func TestReadWriteSizes(t *testing.T) {
 				}
 				r, got := c.read(f, off, uint32(size))
 				if r.Status != nfs3.OK || got != data {
-					t.Errorf("READ %d at %d: %v, %d octets", size, off, r.Status, len(got))
+					t.Errorf("READ %d at %d: %v, %d bytes", size, off, r.Status, len(got))
 				}
 			}
 		}
 		big := strings.Repeat("x", 1<<20+10)
 		if w := c.write(f, 0, big, nfs3.Unstable); w.Status != nfs3.OK || w.Count != nfsserver.MaxIO {
-			t.Errorf("WRITE over wtmax: %v, %d octets", w.Status, w.Count)
+			t.Errorf("WRITE over wtmax: %v, %d bytes", w.Status, w.Count)
 		}
 		if r, got := c.read(f, 0, 1<<20+10); r.Status != nfs3.OK || len(got) != nfsserver.MaxIO || r.EOF {
-			t.Errorf("READ over rtmax: %v, %d octets", r.Status, len(got))
+			t.Errorf("READ over rtmax: %v, %d bytes", r.Status, len(got))
 		}
 	})
 }
@@ -288,7 +288,7 @@ func TestMakeOthers(t *testing.T) {
 				l := c.symlink(c.root, name, target)
 				c.want("SYMLINK", l.Status, nfs3.OK)
 				if res, got := c.readlink(l.FH.FH); res.Status != nfs3.OK || got != target || !res.Attr.Present {
-					t.Errorf("READLINK: %v, %d octets, want %d", res.Status, len(got), size)
+					t.Errorf("READLINK: %v, %d bytes, want %d", res.Status, len(got), size)
 				}
 				c.want("REMOVE", c.remove(c.root, name).Status, nfs3.OK)
 			}

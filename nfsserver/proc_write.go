@@ -59,7 +59,7 @@ func (o *object) write(w *Cred, a *nfs3.WriteArgs, before *nfs3.PreOpAttr) (uint
 }
 
 // commit syncs the whole file, whatever the range asked for: there is no finer
-// call. Who may not write it may not keep the disk busy either.
+// call. A caller without permission to write must not keep the disk busy either.
 func commit(q *request, _ *nfs3.CommitArgs, res *nfs3.CommitRes) error {
 	at, err := q.attr()
 	if err != nil {

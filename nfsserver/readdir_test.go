@@ -1,4 +1,4 @@
-// READDIR and READDIRPLUS: sizes held to the octet, and 100,000 names.
+// READDIR and READDIRPLUS: sizes held to the byte, and 100,000 names.
 
 package nfsserver_test
 
@@ -30,7 +30,7 @@ func (c *client) readdirplus(a nfs3.ReaddirplusArgs) (res nfs3.ReaddirplusRes, s
 	return res, keep.size
 }
 
-// sized copies the names out of the message and measures the result behind the status.
+// sized copies the names out of the message and measures the result after the status.
 type sized struct {
 	xdr.Unmarshaler
 	size int
@@ -60,7 +60,7 @@ func (c *client) list(dir nfs3.FH, count uint32) (names []string) {
 	for {
 		res, size := c.readdir(nfs3.ReaddirArgs{Dir: dir, Cookie: cookie, Verf: verf, Count: count})
 		if res.Status != nfs3.OK || size > int(count) || len(res.Entries) == 0 && !res.EOF {
-			c.Fatalf("READDIR at %d: %v, %d octets, count %d", cookie, res.Status, size, count)
+			c.Fatalf("READDIR at %d: %v, %d bytes, count %d", cookie, res.Status, size, count)
 		}
 		verf = res.Verf
 		for _, e := range res.Entries {
@@ -80,19 +80,19 @@ func (c *client) listPlus(dir nfs3.FH, dircount, maxcount uint32) (names []strin
 	for {
 		res, size := c.readdirplus(nfs3.ReaddirplusArgs{Dir: dir, Cookie: cookie, Verf: verf, Dircount: dircount, Maxcount: maxcount})
 		if res.Status != nfs3.OK || size > int(maxcount) || len(res.Entries) == 0 && !res.EOF {
-			c.Fatalf("READDIRPLUS at %d: %v, %d octets, maxcount %d", cookie, res.Status, size, maxcount)
+			c.Fatalf("READDIRPLUS at %d: %v, %d bytes, maxcount %d", cookie, res.Status, size, maxcount)
 		}
 		verf = res.Verf
-		dirOctets := 0
+		dirBytes := 0
 		for _, e := range res.Entries {
 			names, cookie = append(names, string(e.Name)), e.Cookie
-			dirOctets += nfs3.EntrySize(len(e.Name))
+			dirBytes += nfs3.EntrySize(len(e.Name))
 			if string(e.Name) != ".." && (!e.Attr.Present || !e.FH.Present || e.Fileid != e.Attr.Attr.Fileid) {
 				c.Fatalf("READDIRPLUS %q: %+v", e.Name, e)
 			}
 		}
-		if len(res.Entries) > 1 && dirOctets > int(dircount) {
-			c.Fatalf("READDIRPLUS: %d octets of names, dircount %d", dirOctets, dircount)
+		if len(res.Entries) > 1 && dirBytes > int(dircount) {
+			c.Fatalf("READDIRPLUS: %d bytes of names, dircount %d", dirBytes, dircount)
 		}
 		if res.EOF {
 			return names
@@ -121,11 +121,11 @@ func TestReaddirSizes(t *testing.T) {
 				}
 			}
 		}
-		// Exactly the room of the first entry, and one octet less.
+		// Exactly the room of the first entry, and one byte less.
 		first, _ := c.readdir(nfs3.ReaddirArgs{Dir: c.root, Count: 1 << 16})
 		exact := uint32(nfs3.ListSize(true) + nfs3.EntrySize(len(first.Entries[0].Name)))
 		if res, size := c.readdir(nfs3.ReaddirArgs{Dir: c.root, Count: exact}); len(res.Entries) != 1 || size != int(exact) {
-			t.Errorf("READDIR with room for one entry: %d entries, %d octets of %d", len(res.Entries), size, exact)
+			t.Errorf("READDIR with room for one entry: %d entries, %d bytes of %d", len(res.Entries), size, exact)
 		}
 		for _, count := range []uint32{0, 1, 100, exact - 1} {
 			res, _ := c.readdir(nfs3.ReaddirArgs{Dir: c.root, Count: count})

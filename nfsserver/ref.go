@@ -2,10 +2,10 @@
 
 package nfsserver
 
-// MaxRef is the longest Ref in octets; with the server's own 16 it fits an NFSv3 handle.
+// MaxRef is the longest Ref in bytes; with the server's own 16 it fits an NFSv3 handle.
 const MaxRef = 48
 
-// A Ref names one file of an FS, for as long as the file exists. Its octets
+// A Ref names one file of an FS, for as long as the file exists. Its bytes
 // mean something to that FS alone. Refs of one file are equal, and it is a
 // value: comparing and passing it costs no allocation.
 type Ref struct {
@@ -13,7 +13,7 @@ type Ref struct {
 	b [MaxRef]byte
 }
 
-// MakeRef returns the Ref with octets b; ok is false when there are too many or none.
+// MakeRef returns the Ref with bytes b; ok is false when there are too many or none.
 func MakeRef(b []byte) (r Ref, ok bool) {
 	if len(b) == 0 || len(b) > MaxRef {
 		return Ref{}, false
@@ -22,10 +22,10 @@ func MakeRef(b []byte) (r Ref, ok bool) {
 	return r, true
 }
 
-// Len is the number of octets.
+// Len is the number of bytes.
 func (r *Ref) Len() int { return int(r.n) }
 
-// Bytes returns the octets, part of r.
+// Bytes returns the bytes, part of r.
 func (r *Ref) Bytes() []byte { return r.b[:r.n] }
 
 // Hash is a number for spreading Refs over shards (FNV-1a).

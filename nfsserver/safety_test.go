@@ -53,7 +53,7 @@ func (d *brokenDisk) Sync(r nfsserver.Ref, dataOnly bool) error {
 	return d.FS.Sync(r, dataOnly)
 }
 
-// TestFailedWriteIsTold: in each stability, also where the sync behind it succeeds; and FILE_SYNC syncs
+// TestFailedWriteIsTold: in each stability, also where the sync after it succeeds; and FILE_SYNC syncs
 // all of a file, DATA_SYNC its data (RFC 1813 §3.3.7).
 func TestFailedWriteIsTold(t *testing.T) {
 	d := &brokenDisk{FS: memory(t)}

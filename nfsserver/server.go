@@ -25,7 +25,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// MaxIO is the most octets of one READ or WRITE (rtmax and wtmax of FSINFO).
+// MaxIO is the most bytes of one READ or WRITE (rtmax and wtmax of FSINFO).
 const MaxIO = 1 << 20
 
 // An Export is a file tree with the name that clients mount.

@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A forgetfulDisk knows what a loss of power would cost: octets that were written and
+// A forgetfulDisk knows what a loss of power would cost: bytes that were written and
 // whole directories, devices and attributes that were changed since the last Sync.
 type forgetfulDisk struct {
 	nfsserver.FS
@@ -91,25 +91,25 @@ func forgetful(t *testing.T) (*client, *forgetfulDisk) {
 	return h.dial(root).mount("/e"), disk
 }
 
-// COMMIT, and a WRITE that says so, answer when the octets are on the disk and not
+// COMMIT, and a WRITE that says so, answer when the bytes are on the disk and not
 // before (RFC 1813 §3.3.7, §3.3.21).
 func TestStableDataIsSynced(t *testing.T) {
 	c, disk := forgetful(t)
 	f := c.file(c.root, "f", 0o644)
 	for _, how := range []nfs3.StableHow{nfs3.DataSync, nfs3.FileSync} {
-		res := c.write(f, 0, "some octets", how)
+		res := c.write(f, 0, "some bytes", how)
 		if data, _ := disk.lost(); res.Committed < how || data != 0 {
-			t.Errorf("WRITE %v is answered as %v while its octets are not on the disk", how, res.Committed)
+			t.Errorf("WRITE %v is answered as %v while its bytes are not on the disk", how, res.Committed)
 		}
 	}
 	for range 2 {
-		res := c.write(f, 5, "other octets", nfs3.Unstable)
+		res := c.write(f, 5, "other bytes", nfs3.Unstable)
 		if data, _ := disk.lost(); data != 0 && res.Committed != nfs3.Unstable {
-			t.Errorf("WRITE UNSTABLE is answered as %v while its octets are not on the disk", res.Committed)
+			t.Errorf("WRITE UNSTABLE is answered as %v while its bytes are not on the disk", res.Committed)
 		}
 		c.want("COMMIT", c.commit(f).Status, nfs3.OK)
 		if data, _ := disk.lost(); data != 0 {
-			t.Error("COMMIT is answered while octets are not on the disk")
+			t.Error("COMMIT is answered while bytes are not on the disk")
 		}
 	}
 	disk.dirty(disk.other, nfsserver.Ref{}) // so that another file's state would show

@@ -20,7 +20,7 @@ type failingDisk struct {
 	fail    chan struct{} // closed to let it fail
 	mu      sync.Mutex
 	syncs   int
-	taken   int // octets written, ever
+	taken   int // bytes written, ever
 	written int // of which are not on the disk
 	lost    int
 }
@@ -87,7 +87,7 @@ func TestLossIsToldToAll(t *testing.T) {
 	disk.mu.Lock() // a reply over the network orders nothing for the race detector
 	defer disk.mu.Unlock()
 	if disk.lost != 8 || disk.written != 0 {
-		t.Fatalf("%d octets lost, %d not on disk", disk.lost, disk.written)
+		t.Fatalf("%d bytes lost, %d not on disk", disk.lost, disk.written)
 	}
 	if disk.taken != 8+4 {
 		t.Error("the stable WRITE was not done again after its data had been lost")

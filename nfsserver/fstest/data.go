@@ -48,8 +48,8 @@ func checkEOF(t *tree) {
 	t.put(f, "0123456789", 0)
 	eq(t, "over the end", t.get(f, 100, 5), "56789")
 	eq(t, "at the end", t.get(f, 100, 10), "")
-	eq(t, "behind the end", t.get(f, 100, 11), "")
-	eq(t, "far behind the end", t.get(f, 100, 1<<50), "")
+	eq(t, "after the end", t.get(f, 100, 11), "")
+	eq(t, "far after the end", t.get(f, 100, 1<<50), "")
 	eq(t, "nothing", t.get(f, 0, 3), "")
 }
 
@@ -65,7 +65,7 @@ func checkCornerSizes(t *tree) {
 			f := t.file(t.root, fmt.Sprintf("f%d-%d", size, off))
 			n, err := t.WriteAt(t.me, f, data[:size], off)
 			t.ok(err, "WriteAt")
-			eq(t, "octets written", n, size)
+			eq(t, "bytes written", n, size)
 			want := off + uint64(size)
 			if size == 0 {
 				want = 0
@@ -74,7 +74,7 @@ func checkCornerSizes(t *tree) {
 			n, err = t.ReadAt(t.me, f, back, off)
 			t.ok(err, "ReadAt")
 			if !bytes.Equal(back[:n], data[:size]) {
-				t.Errorf("%d octets at %d: read back others", size, off)
+				t.Errorf("%d bytes at %d: read back others", size, off)
 			}
 		}
 	}
@@ -88,11 +88,11 @@ func checkHoles(t *tree) {
 	b := bytes.Repeat([]byte{0xff}, 100000)
 	n, err := t.ReadAt(t.me, f, b, 1<<20)
 	t.ok(err, "ReadAt")
-	eq(t, "octets of a hole", n, len(b))
+	eq(t, "bytes of a hole", n, len(b))
 	eq(t, "zeros", bytes.Count(b, []byte{0}), len(b))
 	eq(t, "hole and data", t.get(f, 100, off-2), "\x00\x00end")
 	if used := t.attr(f).Used; used > 1<<20 {
-		t.Errorf("a file of one piece uses %d octets", used)
+		t.Errorf("a file of one piece uses %d bytes", used)
 	}
 }
 
@@ -124,7 +124,7 @@ func checkModel(t *tree) {
 			got := t.get(f, n, uint64(off))
 			lo := min(off, len(model))
 			if got != string(model[lo:min(lo+n, len(model))]) {
-				t.Fatalf("%d octets at %d are not what was written", n, off)
+				t.Fatalf("%d bytes at %d are not what was written", n, off)
 			}
 		}
 		eq(t, "size", t.attr(f).Size, uint64(len(model)))

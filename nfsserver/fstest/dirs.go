@@ -173,6 +173,6 @@ func checkCookies(t *tree) {
 		last, end, eof = t.page(d, end, 1000)
 	}
 	none, _, eof := t.page(d, end, 10)
-	eq(t, "nothing behind the end", len(none), 0)
-	eq(t, "eof behind the end", eof, true)
+	eq(t, "nothing after the end", len(none), 0)
+	eq(t, "eof after the end", eof, true)
 }

@@ -130,7 +130,7 @@ func (t *tree) put(r nfsserver.Ref, data string, off uint64) {
 	t.Helper()
 	n, err := t.WriteAt(t.me, r, []byte(data), off)
 	t.ok(err, "WriteAt")
-	eq(t, "octets written", n, len(data))
+	eq(t, "bytes written", n, len(data))
 }
 
 func (t *tree) get(r nfsserver.Ref, n int, off uint64) string {

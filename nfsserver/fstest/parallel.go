@@ -69,7 +69,7 @@ func checkParallelNames(t *tree) {
 	eq(t, "names left", len(t.names(d, 0, false)), 8*20+2)
 }
 
-// checkParallelData: each writer has octets of its own, in the same pages.
+// checkParallelData: each writer has bytes of its own, in the same pages.
 func checkParallelData(t *tree) {
 	f := t.file(t.root, "f")
 	const writers, size, each = 8, 1000, 50
@@ -85,7 +85,7 @@ func checkParallelData(t *tree) {
 			}
 			got := make([]byte, size)
 			if n, err := t.ReadAt(t.me, f, got, off); n != size || err != nil || !slices.Equal(got, b) {
-				t.Errorf("ReadAt: %d, %v, or others' octets", n, err)
+				t.Errorf("ReadAt: %d, %v, or others' bytes", n, err)
 			}
 			t.Getattr(f)
 		}
@@ -94,7 +94,7 @@ func checkParallelData(t *tree) {
 	all := t.get(f, writers*size*each, 0)
 	for i := range all {
 		if want := byte(i/size%writers + 1); all[i] != want {
-			t.Fatalf("octet %d is of writer %d, want %d", i, all[i], want)
+			t.Fatalf("byte %d is of writer %d, want %d", i, all[i], want)
 		}
 	}
 }

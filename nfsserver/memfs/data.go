@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// A page holds the octets of a file from index×pageSize on. It may be shorter
-// than pageSize, or absent: what it does not hold reads as zeros. Octets behind
+// A page holds the bytes of a file from index×pageSize on. It may be shorter
+// than pageSize, or absent: what it does not hold reads as zeros. Bytes after
 // the end of the file are zero.
 const pageSize = 64 << 10
 
@@ -99,7 +99,7 @@ func (f *FS) writePage(n *inode, p []byte, off uint64) (int, error) {
 	return copy(page[in:], p), nil
 }
 
-// pageCap is the size of a page that shall hold n octets: the next power of two, at least 512.
+// pageCap is the size of a page that shall hold n bytes: the next power of two, at least 512.
 func pageCap(n int) int {
 	size := 512
 	for size < n {
@@ -120,7 +120,7 @@ func (f *FS) truncate(n *inode, size uint64) error {
 	return nil
 }
 
-// dropPages frees the pages behind size and zeroes the rest of the one it falls into; n.mu is held.
+// dropPages frees the pages after size and zeroes the rest of the one it falls into; n.mu is held.
 func (f *FS) dropPages(n *inode, size uint64) {
 	for i, page := range n.pages {
 		switch start := i * pageSize; {

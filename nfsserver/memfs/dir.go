@@ -51,7 +51,7 @@ func (d *directory) remove(name string) {
 	}
 }
 
-// after returns the entries behind a cookie.
+// after returns the entries after a cookie.
 func (d *directory) after(cookie uint64) []*entry {
 	i, _ := slices.BinarySearchFunc(d.order, cookie, func(e *entry, c uint64) int {
 		if e.cookie <= c {

@@ -18,15 +18,15 @@ const (
 	MaxFileSize = math.MaxInt64
 	nameMax     = 255
 	linkMax     = math.MaxUint32
-	// DefaultLimit is how many octets a FS holds when Options do not say.
+	// DefaultLimit is how many bytes a FS holds when Options do not say.
 	DefaultLimit = 1 << 30
-	// inodeCost and nameCost are charged for each inode, and for each name beside its octets.
+	// inodeCost and nameCost are charged for each inode, and for each name beside its bytes.
 	inodeCost, nameCost = 512, 128
 )
 
 // Options sizes a FS. The zero value is right for most.
 type Options struct {
-	// Limit is the most octets of content, names and inodes together; beyond it
+	// Limit is the most bytes of content, names and inodes together; beyond it
 	// calls fail with ENOSPC. 0: DefaultLimit.
 	Limit int64
 	// UID, GID and Mode are of the root directory; Mode 0: 0755.
@@ -123,7 +123,7 @@ func (f *FS) get(r *nfsserver.Ref) (*inode, error) {
 	return f.find(r)
 }
 
-// charge takes n octets of the limit.
+// charge takes n bytes of the limit.
 func (f *FS) charge(n int64) error {
 	if f.used.Add(n) > f.limit {
 		f.used.Add(-n)

@@ -34,10 +34,10 @@ func TestLimit(t *testing.T) {
 		off += uint64(n)
 	}
 	if !errors.Is(err, syscall.ENOSPC) || off < 1<<19 || off > 1<<20 {
-		t.Fatalf("full after %d octets, with %v", off, err)
+		t.Fatalf("full after %d bytes, with %v", off, err)
 	}
 	if a, _ := f.Getattr(r); a.Size != off {
-		t.Errorf("size %d after %d octets", a.Size, off)
+		t.Errorf("size %d after %d bytes", a.Size, off)
 	}
 	if st, err := f.Statfs(f.Root()); err != nil || st.AvailBytes >= 64<<10 {
 		t.Errorf("Statfs of a full FS: %+v, %v", st, err)
@@ -46,7 +46,7 @@ func TestLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f.used.Load() != start {
-		t.Errorf("%d octets are still charged", f.used.Load()-start)
+		t.Errorf("%d bytes are still charged", f.used.Load()-start)
 	}
 	for i := 0; ; i++ {
 		if _, _, err := f.Mkdir(me, f.Root(), string(rune('a'+i%26))+string(rune(0x4e00+i)), &nfsserver.SetAttr{}); err != nil {

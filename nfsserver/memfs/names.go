@@ -44,7 +44,7 @@ func (f *FS) Mknod(c nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver
 }
 
 // add makes an object of type t, lets fill complete it, and gives it a name.
-// extra octets are charged for it beside the usual.
+// extra bytes are charged for it beside the usual.
 func (f *FS) add(c *nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver.FileType, s *nfsserver.SetAttr, extra int64, fill func(*inode)) (nfsserver.Ref, nfsserver.Attr, error) {
 	var none nfsserver.Ref
 	f.mu.Lock()
