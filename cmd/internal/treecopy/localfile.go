@@ -50,8 +50,9 @@ func (d *localDir) openFile(ctx context.Context, m Meta, flag int) (*localFile, 
 	return f, nil
 }
 
-// openPipe waits for the other side of a FIFO; the goroutine that waits stays
-// behind when ctx ends first, and closes what it gets.
+// openPipe waits for the other side of a FIFO. When ctx ends first, the FIFO is opened
+// for both sides, which needs no wait and ends that of the goroutine; where this is not
+// permitted the goroutine stays until somebody comes.
 func (d *localDir) openPipe(ctx context.Context, name string, flag int) (int, error) {
 	type opened struct {
 		fd  int
@@ -66,9 +67,13 @@ func (d *localDir) openPipe(ctx context.Context, name string, flag int) (int, er
 	case o := <-got:
 		return o.fd, o.err
 	case <-ctx.Done():
+		both, err := openAt(d.fd, name, unix.O_RDWR|unix.O_NONBLOCK|flag&unix.O_NOFOLLOW, 0)
 		go func() {
 			if o := <-got; o.err == nil {
 				unix.Close(o.fd)
+			}
+			if err == nil {
+				unix.Close(both)
 			}
 		}()
 		return 0, ctx.Err()

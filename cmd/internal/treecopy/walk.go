@@ -78,6 +78,9 @@ func (r *Run) copyTree(ctx context.Context, src Operand, m Meta, to Dir, name st
 	walkers.Wait()
 	close(w.work)
 	workers.Wait()
+	for _, t := range w.stack { // ctx has ended: nobody goes on, but what is open above them is closed
+		w.finish(ctx, t)
+	}
 }
 
 // top checks, before the first byte, that a directory is not copied into itself,
