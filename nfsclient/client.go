@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -88,7 +89,7 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 		c.cfg.Cred = transport.SysCred()
 	}
 	if opt.Transport == RDMA && opt.Device == nil {
-		c.opt.Device = rnic.Open(rnic.DeviceConfig{CRC: opt.CRC})
+		c.opt.Device = iwarp.Open(rnic.DeviceConfig{CRC: opt.CRC})
 	}
 	if err := c.dialFirst(ctx, t); err != nil {
 		return nil, fmt.Errorf("connect to %s over %s: %w", t.Addr(), opt.Transport, err)

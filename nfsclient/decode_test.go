@@ -8,6 +8,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
 // readReply is an encoded READ result with its data inline.
@@ -71,6 +72,6 @@ func FuzzResults(f *testing.F) {
 		if len(link.path) > nfs3.MaxPath || len(link.path) > len(b) {
 			t.Fatalf("a path of %d octets out of %d", len(link.path), len(b))
 		}
-		new(pmapAnswer).DecodeXDR(xdr.NewDecoder(b))
+		new(rpcbind.PortRes).DecodeXDR(xdr.NewDecoder(b))
 	})
 }

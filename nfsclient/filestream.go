@@ -3,6 +3,7 @@
 package nfsclient
 
 import (
+	"errors"
 	"io"
 	"os"
 )
@@ -74,7 +75,7 @@ func (f *File) WriteTo(w io.Writer) (total int64, err error) {
 			return total, err
 		case n < p.n:
 			return total, io.ErrShortWrite
-		case p.err == io.EOF:
+		case errors.Is(p.err, io.EOF):
 			return total, nil
 		case p.err != nil:
 			return total, p.err
@@ -106,7 +107,7 @@ func (f *File) ReadFrom(r io.Reader) (total int64, err error) {
 			p.start(func() { _, p.err = f.writeAt(p.buf[:p.n], at) })
 		}
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = nil
 	}
 	for _, p := range ring {

@@ -4,6 +4,7 @@ package nfsclient
 
 import (
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -149,7 +150,7 @@ func (f *FS) ReadFile(ctx context.Context, name string) ([]byte, error) {
 	for {
 		k, err := file.ReadAt(buf[len(buf):cap(buf)], int64(len(buf)))
 		buf = buf[:len(buf)+k]
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return buf, nil
 		}
 		if err != nil {

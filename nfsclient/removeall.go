@@ -125,7 +125,7 @@ func (r *removal) remove(ctx context.Context, dir nfs3.FH, base string, n Node, 
 		err = r.c.Remove(ctx, dir, base)
 	}
 	switch {
-	case err == errKept:
+	case errors.Is(err, errKept):
 		return kept
 	case errors.Is(err, fs.ErrNotExist):
 		return absent
@@ -148,7 +148,7 @@ func (r *removal) directory(ctx context.Context, dir nfs3.FH, base string, n Nod
 	for {
 		progress, err := p.run(ctx)
 		switch {
-		case err == errKept:
+		case errors.Is(err, errKept):
 			return err
 		case err == nil && len(p.left) > 0 && progress:
 			continue

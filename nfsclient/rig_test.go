@@ -15,6 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -37,7 +38,7 @@ func serveTrees(t testing.TB, exports ...nfsserver.Export) (rdma, tcp string) {
 func servePrograms(t testing.TB, programs ...*transport.Program) (rdma, tcp string) {
 	t.Helper()
 	rpc := transport.NewServer(transport.ServerConfig{}, programs...)
-	dev := rnic.Open(rnic.DeviceConfig{})
+	dev := iwarp.Open(rnic.DeviceConfig{})
 	rl, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

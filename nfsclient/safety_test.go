@@ -19,6 +19,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
@@ -230,7 +231,7 @@ func (c *conns) Call(transport.CallStats) {}
 func TestFailedDialsLeaveNothing(t *testing.T) {
 	var seen conns
 	rpc := transport.NewServer(transport.ServerConfig{MaxConns: 64, MaxConnsPerHost: 2, Observer: &seen}, programs(t, nil)...)
-	dev := rnic.Open(rnic.DeviceConfig{})
+	dev := iwarp.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	done := make(chan struct{})

@@ -28,10 +28,13 @@ const (
 )
 
 func (t Transport) String() string {
-	if t == TCP {
+	switch t {
+	case RDMA:
+		return "rdma"
+	case TCP:
 		return "tcp"
 	}
-	return "rdma"
+	return "transport " + strconv.Itoa(int(t))
 }
 
 // ParseTransport reads "rdma" or "tcp".

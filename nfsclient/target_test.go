@@ -10,7 +10,7 @@ import (
 )
 
 func TestParseTarget(t *testing.T) {
-	conformance.Proves(t, "R8166-180", "R8267-025")
+	conformance.Proves(t, "R8166-180", "R8166-181", "R8267-025")
 	for _, c := range []struct {
 		in   string
 		want Target
@@ -95,4 +95,12 @@ func FuzzParseTarget(f *testing.F) {
 			t.Fatalf("%q gives %+v, which is written %q and read %+v, %v", s, got, got.String(), again, err)
 		}
 	})
+}
+
+func TestTransportsHaveNames(t *testing.T) {
+	for tr, want := range map[Transport]string{RDMA: "rdma", TCP: "tcp", 7: "transport 7"} {
+		if got := tr.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }

@@ -2,7 +2,10 @@
 
 package nfsserver
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // FileType is the kind of an object, numbered as ftype3 (RFC 1813 §2.5).
 type FileType uint32
@@ -18,13 +21,14 @@ const (
 	TypeFIFO
 )
 
-var typeNames = [...]string{"?", "file", "directory", "block device", "character device", "symbolic link", "socket", "FIFO"}
+var typeNames = [...]string{TypeReg: "file", "directory", "block device", "character device", "symbolic link", "socket", "FIFO"}
 
+// String is the kind in words, with its number where it is none of those above.
 func (t FileType) String() string {
-	if int(t) < len(typeNames) {
+	if int(t) < len(typeNames) && typeNames[t] != "" {
 		return typeNames[t]
 	}
-	return typeNames[0]
+	return "file type " + strconv.FormatUint(uint64(t), 10)
 }
 
 // Mode bits beside the nine of rwx.

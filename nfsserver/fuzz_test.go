@@ -12,6 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -166,7 +167,7 @@ func newFuzzHost(t *testing.T) *fuzzHost {
 	}
 	h := &fuzzHost{t: t, srv: srv, tcp: rnictest.Listen(), rdma: rnictest.Listen(), ended: make(chan error, 2), xid: 100}
 	h.rpc = transport.NewServer(transport.ServerConfig{Workers: 4, RDMA: rpcrdma.Config{Credits: 4}}, srv.Programs()...)
-	dev := rnic.Open(rnic.DeviceConfig{})
+	dev := iwarp.Open(rnic.DeviceConfig{})
 	go func() { h.ended <- h.rpc.ServeTCP(h.tcp) }()
 	go func() { h.ended <- h.rpc.ServeRDMA(dev, dev.ListenOn(h.rdma)) }()
 	h.step(new(rnictest.Script(scripted(fuzzMount, mount3.ProcMnt, 0, &mount3.PathArgs{Path: "/x"}))))

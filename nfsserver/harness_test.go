@@ -11,6 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
@@ -98,7 +99,7 @@ func (h *host) dial(cred transport.Cred) *client {
 // dialRDMA connects as cred over RDMA.
 func (h *host) dialRDMA(cred transport.Cred) *client {
 	h.Helper()
-	rpc, err := transport.DialRDMA(context.Background(), rnic.Open(rnic.DeviceConfig{}), h.svc.RDMAAddr.String(), transport.ClientConfig{Cred: cred})
+	rpc, err := transport.DialRDMA(context.Background(), iwarp.Open(rnic.DeviceConfig{}), h.svc.RDMAAddr.String(), transport.ClientConfig{Cred: cred})
 	if err != nil {
 		h.Fatal(err)
 	}

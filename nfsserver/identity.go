@@ -14,9 +14,6 @@ import (
 // Nobody is the user and group of callers who are not known.
 const Nobody = 65534
 
-// authSys is the flavor AUTH_SYS (RFC 5531 §8.1).
-const authSys = 1
-
 // Squash says who is believed, and as whom callers act. The zero value is right where
 // machines are trusted and their users are not: callers from other machines are who
 // they say they are (AUTH_SYS), but their root is Nobody, and so are those of AUTH_NONE.
@@ -73,7 +70,7 @@ func (s *Server) distrust(c *transport.Call) string {
 		if owner.UID != q.UID && q.UID != Nobody {
 			return "another user of this machine would act as the one who runs the server (see --trust-local)"
 		}
-	case c.Cred.Flavor == authSys && c.Cred.UID != owner.UID:
+	case c.Cred.Flavor == oncrpc.FlavorSys && c.Cred.UID != owner.UID:
 		return "a user of this machine claims to be another (see --trust-local)"
 	}
 	return ""
@@ -101,7 +98,7 @@ func (s *Server) who(c *transport.Call) Cred {
 	if q.All {
 		return Cred{q.UID, q.GID, q.GIDs}
 	}
-	if c.Cred.Flavor != authSys {
+	if c.Cred.Flavor != oncrpc.FlavorSys {
 		return Cred{UID: Nobody, GID: Nobody}
 	}
 	w := Cred{c.Cred.UID, c.Cred.GID, c.Cred.GIDs}

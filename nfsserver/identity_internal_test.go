@@ -5,8 +5,11 @@ package nfsserver
 import (
 	"errors"
 	"net"
+	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -87,9 +90,44 @@ func TestGroupsAreLookedUpOnce(t *testing.T) {
 	default:
 	}
 	answers <- 71
-	for table.of(7).gid != 71 {
-		time.Sleep(time.Millisecond)
+	for table.of(7).gid != 71 { // the lookup is still putting it there
+		runtime.Gosched()
 	}
+}
+
+// TestGroupsAreLookedUpAFewAtOnce: a caller chooses the users, so there are never
+// more lookups under way than the bound; others wait, and all get their answer.
+func TestGroupsAreLookedUpAFewAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const users = 3*groupsAtOnce + 1
+		var running, done atomic.Int32
+		release := make(chan struct{})
+		table := groupTable{lookup: func(uid uint32) (uint32, []uint32, error) {
+			running.Add(1)
+			defer running.Add(-1)
+			<-release
+			return uid + 100, nil, nil
+		}}
+		for uid := range uint32(users) {
+			go func() {
+				if u := table.of(uid); u == nil || u.gid != uid+100 {
+					t.Errorf("user %d: %+v", uid, u)
+				}
+				done.Add(1)
+			}()
+		}
+		for left := int32(users); left > 0; left-- {
+			synctest.Wait()
+			if n := running.Load(); n != min(left, groupsAtOnce) || done.Load() != users-left {
+				t.Fatalf("%d lookups at once and %d done, with %d users left", n, done.Load(), left)
+			}
+			release <- struct{}{}
+		}
+		synctest.Wait()
+		if done.Load() != users {
+			t.Errorf("%d of %d calls have their groups", done.Load(), users)
+		}
+	})
 }
 
 // TestGroupsInTime: a directory service that hangs costs the groups, not the call, and who

@@ -18,6 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -80,7 +81,7 @@ func actAs(rdma bool, addr string, cred transport.Cred) string {
 	var c *transport.Client
 	var err error
 	if rdma {
-		c, err = transport.DialRDMA(ctx, rnic.Open(rnic.DeviceConfig{}), addr, cfg)
+		c, err = transport.DialRDMA(ctx, iwarp.Open(rnic.DeviceConfig{}), addr, cfg)
 	} else {
 		c, err = transport.DialTCP(ctx, addr, cfg)
 	}

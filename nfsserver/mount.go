@@ -10,6 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
 // mountProgram is the table of the six procedures (RFC 1813 §5.2).
@@ -26,7 +27,7 @@ func (s *Server) mountProgram() *transport.Program {
 }
 
 // flavors are the authentication flavors taken: AUTH_SYS, and AUTH_NONE, whose callers are Nobody.
-var flavors = []uint32{authSys, 0}
+var flavors = []uint32{uint32(oncrpc.FlavorSys), uint32(oncrpc.FlavorNone)}
 
 func (s *Server) mnt(c *transport.Call) error {
 	var a mount3.PathArgs

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -49,7 +50,7 @@ func (s *Server) Start(l Listen) (*Service, error) {
 			}
 			return nil, err
 		}
-		dev := rnic.Open(l.Device)
+		dev := iwarp.Open(l.Device)
 		rdma := dev.ListenOn(below)
 		v.RDMAAddr = rdma.Addr()
 		v.loops.Go(func() { v.end(v.rpc.ServeRDMA(dev, rdma)) })

@@ -44,7 +44,7 @@ func (d *Device) NewCQ(depth int) *CQ {
 	return &CQ{depth: depth, ring: make([]WC, min(depth, 64)), wake: make(chan struct{}, 1)}
 }
 
-// push adds one completion and says whether it was within the depth.
+// push adds one completion and reports whether it was within the depth.
 func (cq *CQ) push(wc WC) bool {
 	cq.mu.Lock()
 	if cq.count == len(cq.ring) {
@@ -102,7 +102,7 @@ func (cq *CQ) SetHandler(f func()) {
 }
 
 // notify runs the handler when completions were added since it last began, or
-// tells the goroutine that runs it to do so again. It says whether it ran. No lock may be held.
+// tells the goroutine that runs it to do so again. It reports whether it ran. No lock may be held.
 func (cq *CQ) notify() bool {
 	f := cq.handler.Load()
 	if f == nil || !cq.fresh.Swap(false) {
@@ -160,7 +160,7 @@ func (cq *CQ) Wait(ctx context.Context) error {
 	return nil
 }
 
-// owes says whether completions wait for a handler that nobody is going to run.
+// owes reports whether completions wait for a handler that nobody is going to run.
 func (cq *CQ) owes() bool {
 	if !cq.fresh.Load() || cq.handler.Load() == nil {
 		return false

@@ -3,76 +3,50 @@
 package rnic
 
 import (
-	"crypto/rand"
 	"encoding/binary"
 	"errors"
-	"net"
 	"sync"
-	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic/internal/stagsource"
 )
 
-// Limits that hold for every Device unless its DeviceConfig says otherwise.
-const (
-	defaultReads      = 128 // IRD and ORD; what Linux siw caps them at
-	defaultHandshakes = 256
-	acceptTimeout     = 5 * time.Second  // for the whole MPA Request (RFC 5044 §7.1)
-	connectTimeout    = 10 * time.Second // for the whole MPA Reply
-	maxReads          = 0x3FFE           // 14 bits, all ones means "not negotiated" (RFC 6581 §9.1)
-)
-
-// A Device is one software iWARP RNIC. Its methods may be called from any goroutine.
+// A Device is one software RNIC. Its methods may be called from any goroutine.
 type Device struct {
-	cfg   DeviceConfig // set once
-	stags stagTable    // has its own locks
+	// set once
+	provider Provider
+	caps     Caps
+
+	stags stagTable // has its own locks
 
 	atomics sync.Mutex // held while an atomic operation is done; before MR.mu
 }
 
-// Caps says what a provider can do, so that a ULP asks rather than assumes.
+// Service is what a QP promises, as the InfiniBand architecture names it (volume 1, §9).
+type Service uint8
+
+// The services. Only RC has RDMA Reads.
+const (
+	RC Service = iota // one peer; messages arrive once, in order, or the QP ends
+	UC                // one peer; a lost packet loses its message, and nobody is told
+	UD                // many peers; a message is one packet
+)
+
+// Caps is what a provider can do, so that a ULP asks rather than assumes.
 type Caps struct {
-	Reliable       bool // messages arrive once, in order, or the QP fails
-	RDMARead       bool // OpRead is served
-	RemoteInval    bool // OpSendInvalidate is served
-	Immediate      bool // OpImmediate is served
-	Atomics        bool // the atomic operations are served: atomic among all QPs of the device, and nothing else
+	Provider       string // its name, as for Open
+	Services       uint8  // a bit for each: 1<<RC | 1<<UD
+	Reliable       bool   // messages arrive once, in order, or the QP fails
+	RDMARead       bool   // OpRead is served
+	RemoteInval    bool   // OpSendInvalidate is served
+	Immediate      bool   // OpImmediate is served
+	Atomics        bool   // the atomic operations are served: atomic among all QPs of the device, and nothing else
 	MaxIRD, MaxORD int
-	MaxMessage     uint64 // octets of one Send, Write or Read
-}
-
-// Open returns a software iWARP RNIC.
-func Open(cfg DeviceConfig) *Device {
-	cfg.MaxIRD = readDepth(cfg.MaxIRD)
-	cfg.MaxORD = readDepth(cfg.MaxORD)
-	if cfg.MaxHandshakes <= 0 {
-		cfg.MaxHandshakes = defaultHandshakes
-	}
-	if cfg.Dial == nil {
-		cfg.Dial = new(net.Dialer).DialContext
-	}
-	return &Device{cfg: cfg}
-}
-
-// readDepth is a depth of the read queues as asked for, made sane.
-func readDepth(n int) int {
-	if n <= 0 {
-		return defaultReads
-	}
-	return min(n, maxReads)
+	MaxMessage     uint64 // bytes of one Send, Write or Read
+	MaxPrivateData int    // bytes of ConnParams.PrivateData
 }
 
 // Caps returns what the device can do.
-func (d *Device) Caps() Caps {
-	return Caps{Reliable: true, RDMARead: true, RemoteInval: true, Immediate: d.cfg.Extensions, Atomics: d.cfg.Extensions,
-		MaxIRD: d.cfg.MaxIRD, MaxORD: d.cfg.MaxORD, MaxMessage: 1<<32 - 1}
-}
-
-// handshakeTimeout is the deadline of MPA start-up for one role.
-func (d *Device) handshakeTimeout(role time.Duration) time.Duration {
-	if d.cfg.HandshakeTimeout > 0 {
-		return d.cfg.HandshakeTimeout
-	}
-	return role
-}
+func (d *Device) Caps() Caps { return d.caps }
 
 // stagShards is how many ways the STag table is cut, so that look-ups of different QPs seldom meet.
 const stagShards = 64
@@ -105,7 +79,7 @@ func (t *stagTable) lookup(s STag) *MR {
 func (t *stagTable) insert(mr *MR) error {
 	for range 64 {
 		var b [4]byte
-		rand.Read(b[:]) // never fails
+		stagsource.Read(b[:])
 		index := binary.BigEndian.Uint32(b[:]) >> 8
 		if index == 0 {
 			continue

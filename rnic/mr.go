@@ -1,4 +1,4 @@
-// The Memory Region: where the peer may read and write, and the one place that judges whether it may.
+// The Memory Region: where the peer may read and write, and the one place that checks whether it may.
 
 package rnic
 
@@ -18,7 +18,7 @@ type MR struct {
 	stag atomic.Uint32 // written under mu
 	gone atomic.Bool   // deregistered; written under mu
 
-	// mu is held for reading while octets are placed in buf or a segment is
+	// mu is held for reading while bytes are placed in buf or a segment is
 	// made of it, and for writing to change what follows. So a state change
 	// returns only when no placement runs (RFC 5040 §8.1.1, R5040-209).
 	mu     sync.RWMutex
@@ -27,8 +27,8 @@ type MR struct {
 	buf    []byte
 	qp     *QP // when not nil, the only QP that may use it
 
-	// txRefs counts transmit batches that point into buf.
-	txRefs atomic.Int32
+	// pins counts what waits to be sent and points into buf.
+	pins atomic.Int32
 }
 
 var errMRValid = errors.New("rnic: the memory region is valid; invalidate it first")
@@ -36,17 +36,17 @@ var errMRValid = errors.New("rnic: the memory region is valid; invalidate it fir
 // STag returns the name of the region; Rereg changes it.
 func (mr *MR) STag() STag { return STag(mr.stag.Load()) }
 
-// Base is the tagged offset of the first octet.
+// Base is the tagged offset of the first byte.
 func (mr *MR) Base() uint64 { return mr.base }
 
-// Len is the length of the registered buffer in octets, 0 when invalid.
+// Len is the length of the registered buffer in bytes, 0 when invalid.
 func (mr *MR) Len() int {
 	mr.mu.RLock()
 	defer mr.mu.RUnlock()
 	return len(mr.buf)
 }
 
-// Valid says whether the STag may be used: a remote invalidation clears it.
+// Valid reports whether the STag may be used: a remote invalidation clears it.
 func (mr *MR) Valid() bool {
 	mr.mu.RLock()
 	defer mr.mu.RUnlock()
@@ -76,7 +76,7 @@ func (mr *MR) Bind(qp *QP) {
 	mr.mu.Unlock()
 }
 
-// Invalidate returns only when no octet can be placed in, or read from, the MR
+// Invalidate returns only when no byte can be placed in, or read from, the MR
 // any more by the peer. Invalidating an invalid MR is no error.
 func (mr *MR) Invalidate() {
 	mr.mu.Lock()
@@ -105,14 +105,14 @@ func (mr *MR) Divert(buf []byte) bool {
 	return ok
 }
 
-// release makes every transmit batch let go of the memory that mr had. It is called also
-// when mr was invalid already: whoever made it so may not have come to that yet.
+// release returns once nothing that waits to be sent points into the memory that mr had. It is called
+// also when mr was invalid already: whoever made it so might not have come to that yet.
 func (mr *MR) release() {
-	if mr.txRefs.Load() == 0 {
+	if mr.pins.Load() == 0 {
 		return
 	}
 	for _, qp := range mr.pd.each() {
-		qp.tx.letGo(mr)
+		qp.ep.Release(mr)
 	}
 }
 
@@ -125,56 +125,58 @@ func (mr *MR) Dereg() {
 	mr.pd.dev.stags.remove(mr)
 }
 
-// A memFault is why an access to a Memory Region is refused, in the order of the checks.
-type memFault uint8
+// A MemFault is why an access to a Memory Region is refused, in the order of the checks.
+type MemFault uint8
 
+// The faults.
 const (
-	memOK     memFault = iota
-	memSTag            // unknown index, wrong key, or not valid
-	memAssoc           // of another PD or QP
-	memAccess          // right not granted
-	memWrap            // TO + length passes 2^64
-	memBounds          // outside of the registered range
+	MemOK     MemFault = iota
+	MemSTag            // unknown index, wrong key, or not valid
+	MemAssoc           // of another PD or QP
+	MemAccess          // right not granted
+	MemWrap            // tagged offset + length passes 2^64
+	MemBounds          // outside of the registered range
+	MemAlign           // atomic operation on bytes that are not aligned
 )
 
-// judge says whether qp may touch n octets at to of the region under stag with
-// the right need, and at which offset of buf they are. The caller holds mr.mu.
-// Every check is in octets and made before any octet is touched (RFC 5041 §7.1, §8.1).
-func (mr *MR) judge(qp *QP, stag STag, to uint64, n uint64, need Access) (off int, f memFault) {
+// check returns the offset in buf of the n bytes at tagged offset to, or why qp does not have
+// the right need to them under stag. The caller holds mr.mu, and keeps it while it touches the
+// bytes. Every check is in bytes and made before any byte is touched (RFC 5041 §7.1, §8.1).
+func (mr *MR) check(qp *QP, stag STag, to uint64, n uint64, need Access) (off int, f MemFault) {
 	switch {
 	case !mr.valid || STag(mr.stag.Load()) != stag:
-		return 0, memSTag
+		return 0, MemSTag
 	case mr.pd != qp.pd || mr.qp != nil && mr.qp != qp:
-		return 0, memAssoc
+		return 0, MemAssoc
 	case mr.access&need != need:
-		return 0, memAccess
+		return 0, MemAccess
 	case to+n < to:
-		return 0, memWrap
+		return 0, MemWrap
 	case to < mr.base || to-mr.base > uint64(len(mr.buf)) || n > uint64(len(mr.buf))-(to-mr.base):
-		return 0, memBounds
+		return 0, MemBounds
 	}
-	return int(to - mr.base), memOK
+	return int(to - mr.base), MemOK
 }
 
-// remoteInvalidate does what a Send with Invalidate asks for: memSTag when stag
-// is not valid here, memAssoc when this stream alone does not own it (RFC 5040 §7.2,
+// remoteInvalidate does what a Send with Invalidate asks for: MemSTag when stag
+// is not valid here, MemAssoc when this stream alone does not own it (RFC 5040 §7.2,
 // §8.1.1: an STag that other streams share is not theirs to invalidate, R5040-210).
-func (d *Device) remoteInvalidate(qp *QP, stag STag) memFault {
+func (d *Device) remoteInvalidate(qp *QP, stag STag) MemFault {
 	mr := d.stags.lookup(stag)
 	if mr == nil {
-		return memSTag
+		return MemSTag
 	}
 	mr.mu.Lock()
 	if !mr.valid || STag(mr.stag.Load()) != stag {
 		mr.mu.Unlock()
-		return memSTag
+		return MemSTag
 	}
 	if mr.pd != qp.pd || mr.qp != nil && mr.qp != qp || mr.qp == nil && !mr.pd.sole(qp) {
 		mr.mu.Unlock()
-		return memAssoc
+		return MemAssoc
 	}
 	mr.valid, mr.buf = false, nil
 	mr.mu.Unlock()
 	mr.release()
-	return memOK
+	return MemOK
 }

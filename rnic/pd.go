@@ -52,7 +52,7 @@ func (pd *PD) detach(qp *QP) {
 	pd.mu.Unlock()
 }
 
-// sole says whether qp is the only QP of the PD, so that a PD-wide STag is its alone.
+// sole reports whether qp is the only QP of the PD, so that a PD-wide STag is its alone.
 func (pd *PD) sole(qp *QP) bool {
 	pd.mu.Lock()
 	defer pd.mu.Unlock()

@@ -1,118 +1,103 @@
-// Posting: work requests are judged, copied into the queues, and sent at once where that is possible.
+// Posting: work requests are checked, and given to the provider or the receive queue.
 
 package rnic
 
-import "math"
+import (
+	"math"
+	"sync"
+)
+
+// postings are lists of checked work requests, reused: a list that goes through an interface is on
+// the heap, and the one that PostSend is called with must not have to be.
+var postings = sync.Pool{New: func() any { return new([]Posted) }}
 
 // PostSend queues the work requests, all or none, in order. It never blocks:
 // when nobody else is transmitting, the caller's goroutine hands to the kernel
-// what the socket has room for, and leaves the rest to the QP's transmit loop.
+// what there is room for, and leaves the rest to the provider.
 func (qp *QP) PostSend(wrs ...SendWR) error {
 	if len(wrs) == 0 {
 		return nil
 	}
+	list := postings.Get().(*[]Posted)
+	defer func() {
+		clear(*list)
+		*list = (*list)[:0]
+		postings.Put(list)
+	}()
 	for i := range wrs {
-		if err := qp.judgeSend(&wrs[i]); err != nil {
+		n, err := qp.checkSend(&wrs[i])
+		if err != nil {
 			return err
 		}
+		*list = append(*list, Posted{SendWR: wrs[i], Bytes: n})
 	}
-	early := qp.tx.early(wrs)
-	mine, err := qp.sq.post(wrs, early)
-	if early != nil {
-		earlyPool.Put(early)
-	}
-	if mine {
-		qp.tx.runInline()
-	}
-	return err
+	return qp.ep.PostSend(*list)
 }
 
-// post queues wrs, and says whether it is the caller who has to transmit them.
-func (sq *sendQueue) post(wrs []SendWR, early *earlyCRCs) (mine bool, err error) {
-	sq.mu.Lock()
-	defer sq.mu.Unlock()
-	if !sq.open {
-		return false, ErrState
-	}
-	if int(sq.tail-sq.head)+len(wrs) > sq.depth {
-		return false, ErrSQFull
-	}
-	for i := range wrs {
-		if sq.ord == 0 && wrs[i].Op.awaited() {
-			return false, errNoORD
-		}
-	}
-	for i := range wrs {
-		sq.push(&wrs[i], early)
-	}
-	sq.uncorkEarly()
-	return sq.claim(), nil
-}
-
-// judgeSend says what is wrong with a work request before it is queued.
-func (qp *QP) judgeSend(wr *SendWR) error {
+// checkSend checks a work request before it is queued, and returns the length of its message in bytes.
+func (qp *QP) checkSend(wr *SendWR) (n uint32, err error) {
 	switch wr.Op {
 	case OpSend, OpSendSE, OpWrite:
+		return sum(wr.SGL)
 	case OpSendInvalidate, OpSendSEInvalidate:
 		if wr.Invalidate == 0 {
-			return errNoInv
+			return 0, errNoInv
 		}
+		return sum(wr.SGL)
 	case OpRead, OpReadInvalidate:
-		return qp.judgeSink(wr)
+		return wr.Length, qp.checkSink(wr)
 	case OpImmediate, OpImmediateSE, OpFetchAdd, OpCmpSwap, OpSwap:
-		return qp.judgeExtension(wr)
+		return 8, qp.checkExtension(wr)
 	case OpLocalInvalidate:
 		if wr.MR == nil || wr.MR.pd != qp.pd {
-			return errNoMR
+			return 0, errNoMR
 		}
-		return nil
-	default:
-		return errOpcode
+		return 0, nil
 	}
-	if total(wr.SGL) > math.MaxUint32 { // R5040-001, R5041-055
-		return errTooLong
+	return 0, errOpcode
+}
+
+// checkExtension checks Immediate Data and atomic operations, which not every provider has.
+func (qp *QP) checkExtension(wr *SendWR) error {
+	switch {
+	case wr.Op.IsAtomic() && !qp.dev.caps.Atomics, wr.Op.IsImmediate() && !qp.dev.caps.Immediate:
+		return errNoExtension
+	case wr.Op.IsAtomic() && wr.Atomic == nil:
+		return errNoOperands
+	case wr.Op.IsAtomic() && wr.RemoteTO%8 != 0:
+		return errUnaligned
 	}
 	return nil
 }
 
-// judgeSink checks the sink of an RDMA Read.
-func (qp *QP) judgeSink(wr *SendWR) error {
+// checkSink checks the sink of an RDMA Read.
+func (qp *QP) checkSink(wr *SendWR) error {
 	mr := wr.MR
 	if mr == nil || mr.pd != qp.pd {
 		return errNoMR
 	}
 	mr.mu.RLock()
 	defer mr.mu.RUnlock()
-	_, f := mr.judge(qp, mr.STag(), mr.base+wr.Offset, uint64(wr.Length), LocalWrite)
-	if wr.Offset > math.MaxUint32 || f != memOK {
+	_, f := mr.check(qp, mr.STag(), mr.base+wr.Offset, uint64(wr.Length), LocalWrite)
+	if wr.Offset > math.MaxUint32 || f != MemOK {
 		return errReadSink
 	}
 	return nil
 }
 
-func total(sgl [][]byte) (n uint64) {
+// sum is the length of a message whose payload is gathered from sgl. This is the one place that
+// adds it up: a large Write may have a thousand slices.
+func sum(sgl [][]byte) (n uint32, err error) {
+	var bytes uint64
 	for _, b := range sgl {
-		n += uint64(len(b))
+		bytes += uint64(len(b))
 	}
-	return n
+	if bytes > math.MaxUint32 { // RFC 5040 §1.1 [R5040-001], RFC 5041 §5.1 [R5041-055]
+		return 0, errTooLong
+	}
+	return uint32(bytes), nil
 }
 
 // PostRecv queues receive buffers, all or none, in order; allowed before the QP
-// is connected. A buffer comes home with its completion, a flushed one too.
-func (qp *QP) PostRecv(wrs ...RecvWR) error {
-	rq := &qp.rq
-	rq.mu.Lock()
-	defer rq.mu.Unlock()
-	if rq.closed {
-		return ErrState
-	}
-	if int(rq.tail-rq.head)+len(wrs) > rq.depth {
-		return ErrRQFull
-	}
-	rq.grow(len(wrs))
-	for i := range wrs {
-		rq.ring[rq.tail&rq.mask] = wrs[i]
-		rq.tail++
-	}
-	return nil
-}
+// is connected. A buffer is the caller's again with its completion, a flushed one too.
+func (qp *QP) PostRecv(wrs ...RecvWR) error { return qp.rq.post(wrs) }

@@ -20,6 +20,24 @@ func (rq *recvQueue) init(depth int) {
 	rq.depth = max(depth, 1)
 }
 
+// post queues receives, all or none.
+func (rq *recvQueue) post(wrs []RecvWR) error {
+	rq.mu.Lock()
+	defer rq.mu.Unlock()
+	if rq.closed {
+		return ErrState
+	}
+	if int(rq.tail-rq.head)+len(wrs) > rq.depth {
+		return ErrRQFull
+	}
+	rq.grow(len(wrs))
+	for i := range wrs {
+		rq.ring[rq.tail&rq.mask] = wrs[i]
+		rq.tail++
+	}
+	return nil
+}
+
 // grow makes room for n more, which the depth allows. The caller holds mu.
 func (rq *recvQueue) grow(n int) {
 	need := int(rq.tail-rq.head) + n
@@ -43,9 +61,9 @@ func ringSize(depth int) int {
 	return n
 }
 
-// take returns the oldest buffer for the message that begins now. It stays
-// counted until done, so that a flush cannot lose it.
-func (rq *recvQueue) take() (RecvWR, bool) {
+// next returns the oldest receive, for the message that begins now. It stays
+// posted until pop, so that a flush cannot lose it.
+func (rq *recvQueue) next() (RecvWR, bool) {
 	rq.mu.Lock()
 	defer rq.mu.Unlock()
 	if rq.head == rq.tail {
@@ -54,7 +72,7 @@ func (rq *recvQueue) take() (RecvWR, bool) {
 	return rq.ring[rq.head&rq.mask], true
 }
 
-// pop drops the buffer that take returned: its message is complete.
+// pop drops the receive that next returned: its message is complete.
 func (rq *recvQueue) pop() {
 	rq.mu.Lock()
 	rq.ring[rq.head&rq.mask] = RecvWR{}

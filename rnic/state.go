@@ -27,6 +27,7 @@ const (
 
 var stateNames = [...]string{"IDLE", "RTS", "CLOSING", "TERMINATE", "ERROR"}
 
+// String is the state as Linux siw names it.
 func (s State) String() string { return named(stateNames[:], uint8(s), "State") }
 
 // State returns the state of the QP.

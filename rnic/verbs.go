@@ -39,12 +39,29 @@ const (
 	OpRecv // in a WC only: a receive completed
 
 	// Those of RFC 7306, where DeviceConfig.Extensions is set here and at the peer.
-	OpImmediate   // eight octets that complete a receive of the peer's
+	OpImmediate   // eight bytes that complete a receive of the peer's
 	OpImmediateSE // the same, asking for an event
 	OpFetchAdd    // the atomic operations
 	OpCmpSwap
 	OpSwap // whatever is there
 )
+
+// IsAtomic reports one of the atomic operations, IsImmediate one of the two kinds of Immediate Data.
+func (op Opcode) IsAtomic() bool    { return op == OpFetchAdd || op == OpCmpSwap || op == OpSwap }
+func (op Opcode) IsImmediate() bool { return op == OpImmediate || op == OpImmediateSE }
+
+// An Atomic is the operands of an atomic operation on eight bytes of the peer's memory,
+// an integer in that machine's byte order (RFC 7306 §5.1).
+type Atomic struct {
+	Data uint64 // OpFetchAdd: what is added; else what is swapped in
+
+	// Mask: OpFetchAdd: the top bits of fields that are added each for itself, 0 for one
+	// field of 64 bits. OpCmpSwap: the bits that are swapped.
+	Mask uint64
+
+	// OpCmpSwap: the swap is made if the bits of CompareMask are as in Compare.
+	Compare, CompareMask uint64
+}
 
 // A SendWR is one work request for the send queue. Posting copies the SendWR;
 // what its slices point at (the SGL array too) stays untouched until its
@@ -61,10 +78,10 @@ type SendWR struct {
 
 	MR     *MR    // Read: sink; OpLocalInvalidate: what to invalidate
 	Offset uint64 // Read: offset from the start of the sink MR
-	Length uint32 // Read: octets
+	Length uint32 // Read: bytes
 
 	Immediate uint64  // OpImmediate, OpImmediateSE
-	Atomic    *Atomic // atomic operations, on the eight octets at RemoteTO, a multiple of eight
+	Atomic    *Atomic // atomic operations, on the eight bytes at RemoteTO, a multiple of eight
 
 	Fence      bool // start only when all earlier RDMA Reads are done
 	Unsignaled bool // no completion unless it fails
@@ -96,7 +113,7 @@ type WC struct {
 	QP          *QP
 	Op          Opcode
 	Status      Status
-	Len         uint32 // OpRecv: octets received
+	Len         uint32 // OpRecv: bytes received
 	Buf         []byte // OpRecv of a Send: the buffer of the receive
 	Invalidated STag   // OpRecv: our STag that the peer invalidated, or 0
 	Solicited   bool   // OpRecv: the Send asked for an event
@@ -104,53 +121,42 @@ type WC struct {
 	Value       uint64 // Immediate Data; of an atomic operation, what was there before
 }
 
-// CRCMode says what is asked of the peer about CRCs (RFC 5044 §7.1).
+// CRCMode is what is asked of the peer about checksums of what is sent, for providers that leave a choice.
 type CRCMode uint8
 
 // CRC modes.
 const (
 	CRCOn   CRCMode = iota // require CRCs: both ends check
 	CRCAuto                // use them when the peer asks for them
-	CRCOff                 // ask for none; used all the same when the peer insists (the RFC wants so)
+	CRCOff                 // ask for none; used all the same when the peer insists (RFC 5044 §7.1 wants so)
 )
 
 // DeviceConfig is how a software RNIC behaves. The zero value is right for most.
 type DeviceConfig struct {
 	CRC              CRCMode
-	Markers          bool          // ask the peer to send markers
 	MaxIRD, MaxORD   int           // 0: 128
 	HandshakeTimeout time.Duration // 0: 5 s as responder, 10 s as initiator
-	Extensions       bool          // speak RFC 7306, which nothing negotiates: only where the peer is known to do so too
-	MaxHandshakes    int           // connections in MPA start-up at once on one listener, see Listen; 0: 256
+	Extensions       bool          // Immediate Data and atomics, which nothing negotiates (RFC 7306): only where the peer is known to have them too
+	MaxHandshakes    int           // connections in start-up at once on one listener; 0: 256
+	Markers          bool          // iWARP: ask the peer to send MPA markers
 
 	// Dial makes the TCP connections of Connect, through a proxy, say, or from another
 	// network namespace; nil: a net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// PrivateDataMax is the most private data that the connection manager carries beside the IRD/ORD block.
-const PrivateDataMax = 508
-
 // ConnParams is what one side brings to a new connection.
 type ConnParams struct {
-	PrivateData []byte
-	IRD, ORD    int // 0: the device's maximum
+	PrivateData []byte // at most Caps.MaxPrivateData
+	IRD, ORD    int    // 0: the device's maximum
 
-	// Settle is how long Connect holds back the first FPDU after the peer's
-	// Reply. A Linux siw responder that is still turning its socket over to FPDUs
-	// can miss the wake-up of one that comes at once. 0: 2 ms; negative: none.
-	Settle time.Duration
-
-	// RTR has Connect announce the peer-to-peer model and begin with one of these
-	// messages, so that the responder may be the first to send (RFC 6581). 0: the
-	// client-server model, in which the initiator's ULP speaks first, as in RPC.
-	// To Accept it is the kinds that may be chosen when the peer wants that model; 0:
-	// any. The cheapest is, and whatever valid message then comes opens the way back.
-	RTR RTR
+	// Provider is what only one provider knows, as its ConnOptions; nil for its defaults.
+	Provider any
 }
 
-// QPConfig sizes a QP.
+// QPConfig is the service and the sizes of a QP.
 type QPConfig struct {
+	Service          Service // Caps.Services lists what there is
 	SendCQ, RecvCQ   *CQ
 	SQDepth, RQDepth int
 }
@@ -162,7 +168,7 @@ var (
 	ErrState  = errors.New("rnic: not possible in this state of the QP")
 	ErrClosed = errors.New("rnic: closed")
 
-	// ErrConnLost ends a QP whose TCP connection broke, or was closed by the
+	// ErrConnLost ends a QP whose connection broke, or was closed by the
 	// peer inside of a message or with work outstanding.
 	ErrConnLost = errors.New("rnic: connection lost")
 )
@@ -170,11 +176,15 @@ var (
 // Errors of a work request that is refused when it is posted.
 var (
 	errOpcode   = errors.New("rnic: not an opcode of the send queue")
-	errTooLong  = errors.New("rnic: a message holds at most 2^32-1 octets")
+	errTooLong  = errors.New("rnic: a message holds at most 2^32-1 bytes")
 	errNoMR     = errors.New("rnic: the work request needs a memory region of the QP's PD")
 	errNoInv    = errors.New("rnic: a Send with Invalidate needs an STag")
-	errNoORD    = errors.New("rnic: the peer takes no RDMA Reads on this connection")
 	errReadSink = errors.New("rnic: the Read's sink is not in a valid memory region with LocalWrite")
+
+	errNoOperands  = errors.New("rnic: an atomic operation needs its operands")
+	errNoExtension = errors.New("rnic: the device has no immediate data, or no atomic operations")
+	errUnaligned   = errors.New("rnic: an atomic operation needs a tagged offset that is a multiple of eight")
+	errNoCQ        = errors.New("rnic: a QP needs a send CQ and a receive CQ")
 )
 
 // A RejectError is a connection request that the peer refused.
@@ -184,3 +194,12 @@ type RejectError struct {
 }
 
 func (e *RejectError) Error() string { return "rnic: connection refused by the peer" }
+
+// A PeerError is the end of a QP because the peer said so: QP.Err can be asked for it with errors.As.
+type PeerError interface {
+	error
+
+	// RefusedSTag is the STag of the peer's whose use by us it refused; false when it
+	// refused something else, or did not say what.
+	RefusedSTag() (stag uint32, ok bool)
+}

@@ -28,6 +28,17 @@ var crcNames = [...]string{CRCOn: "on", CRCAuto: "auto", CRCOff: "off"}
 // String is the mode as commands name it: on, auto or off.
 func (m CRCMode) String() string { return named(crcNames[:], uint8(m), "CRCMode") }
 
+var faultNames = [...]string{MemOK: "allowed", MemSTag: "invalid STag", MemAssoc: "STag of another protection domain or QP",
+	MemAccess: "access right not granted", MemWrap: "offset wraps", MemBounds: "outside of the region", MemAlign: "not aligned"}
+
+// String is what a fault means.
+func (f MemFault) String() string { return named(faultNames[:], uint8(f), "MemFault") }
+
+var serviceNames = [...]string{RC: "reliable connection", UC: "unreliable connection", UD: "unreliable datagram"}
+
+// String is the service as the InfiniBand architecture names it.
+func (s Service) String() string { return named(serviceNames[:], uint8(s), "Service") }
+
 // named is the name of a value, or its type and number where it has none.
 func named(names []string, v uint8, kind string) string {
 	if int(v) < len(names) && names[v] != "" {
@@ -43,9 +54,6 @@ func (s STag) String() string { return fmt.Sprintf("0x%08x", uint32(s)) }
 func (a Access) String() string {
 	return flags(uint8(a), "none", "LocalWrite", "RemoteRead", "RemoteWrite", "RemoteAtomic")
 }
-
-// String is the kinds, joined by "|"; none for the client-server model.
-func (k RTR) String() string { return flags(uint8(k), "none", "Write", "Read", "Send") }
 
 // flags is the names of the bits that v has, from bit 0 up; bits without a name as a number.
 func flags(v uint8, none string, names ...string) string {
@@ -74,7 +82,7 @@ func (wc WC) String() string {
 	switch {
 	case wc.Immediate:
 		s += fmt.Sprintf(", immediate data %#x", wc.Value)
-	case wc.Op.atomic():
+	case wc.Op.IsAtomic():
 		s += fmt.Sprintf(", was %#x", wc.Value)
 	case wc.Op != OpLocalInvalidate:
 		s += fmt.Sprintf(", %d bytes", wc.Len)

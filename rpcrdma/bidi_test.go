@@ -235,7 +235,7 @@ func TestEndUnderLoad(t *testing.T) {
 		<-s.Done()
 		srv.served.Wait()
 		checkHome(t, c)
-		if n := s.account.held; n != 0 {
+		if n := s.responder.account.held; n != 0 {
 			t.Errorf("round %d: %d bytes held", round, n)
 		}
 	}

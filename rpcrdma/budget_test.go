@@ -15,8 +15,8 @@ func TestBudgetShares(t *testing.T) {
 	const total, step = 256 << 20, 1 << 16
 	b := NewBudget(total)
 	for n := range 20 {
-		c := &Conn{account: b.open(nil)}
-		r := &Request{c: c}
+		a := b.open(nil)
+		r := &Request{rs: &responder{account: a}}
 		free := b.Free()
 		for r.Buffer(step) != nil {
 		}
@@ -24,7 +24,7 @@ func TestBudgetShares(t *testing.T) {
 		if n == 0 {
 			want = total / 2
 		}
-		if held := c.account.held; held != r.octets || held > want || held < want-step {
+		if held := a.held; held != r.held || held > want || held < want-step {
 			t.Errorf("connection %d holds %d of the %d that were free", n, held, free)
 		}
 		for _, f := range r.results {

@@ -1,13 +1,10 @@
-// The connection: set-up, its end, and what comes out of the completion queue.
+// The connection: what it is made of, and how it is set up.
 
 package rpcrdma
 
 import (
 	"context"
-	"errors"
 	"net"
-	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +17,7 @@ import (
 const (
 	recvSlack    = 8                // receives beyond the credits, for messages that are dropped
 	stallTick    = 10 * time.Second // how often the end of all progress is looked for
-	stallTicks   = 6                // so many in a row end the connection
+	stallTicks   = 6                // this many in a row end the connection
 	drainTimeout = time.Second      // for replies under way when Close is called
 	sendGrace    = 5 * time.Second  // for a cancelled call to leave the send queue, as long as the peer takes nothing
 	slowest      = 16 << 10         // bytes that a peer has to move within stallTicks, or within sendGrace, to count as alive
@@ -30,65 +27,49 @@ const (
 // (RFC 8167): the direction word of each message says which of the two it is for.
 // Its methods may be called from any goroutine; Close not from ServeRPC.
 //
-// Lock order: sendLine.mu, Conn.mu, Budget.mu. No Handler is called, and nothing is
-// posted, with Conn.mu held.
+// The two roles share a QP, its receives and its send queue, and nothing else: each
+// has its own credits, tables and lock (requester.mu, responder.mu). The Conn itself
+// holds what set-up and end need.
+//
+// Lock order: sendLine.mu, then requester.mu; responder.mu, then receives.mu or
+// Budget.mu. No role takes the other's lock. No Handler is called, and nothing is
+// posted, with a role's lock held.
 type Conn struct {
 	// Set once, before the connection lives.
-	pd      *rnic.PD
+	pd      *rnic.PD // of its own: so its STags are this stream's alone
 	cq      *rnic.CQ
 	qp      *rnic.QP
 	cfg     Config
-	account *account         // what the responder holds of cfg.Budget
-	buffers *rnic.BufferPool // of receives, and of the streams of replies
-	private PrivateData      // ours
-	client  netip.Addr       // whose calls are remembered in cfg.Fatal
-	kill    chan struct{}
-	done    chan struct{}
+	private PrivateData   // ours
+	kill    chan struct{} // one token: watch ends the QP
+	done    chan struct{} // closed by teardown
 
-	calling    sync.Once // posts the receives for replies
-	callingErr error     // why that failed; written by calling
+	// Each has a lock of its own.
+	requester requester
+	responder responder
+	receives  receives
+	line      sendLine
 
+	// Asked for when set-up is over.
 	thrOnce sync.Once
 	thr     Thresholds
 
-	progress atomic.Int64 // signalled work requests that have completed
-	posted   atomic.Int64 // signalled work requests not completed yet
+	end      atomic.Pointer[ClosedError] // why the connection ended; the first one stays
+	progress atomic.Int64                // signalled work requests that have completed
+	posted   atomic.Int64                // signalled work requests not completed yet, those in line among them
 
 	// Owned by the completion handler, which runs once at a time.
 	wcs [32]rnic.WC
 	in  Header
-
-	mu        sync.Mutex // guards all that follows
-	err       error      // why the connection ended; latched by fail
-	recvs     []*recvCtx
-	credits   credits
-	pending   pendingCalls
-	calls     []*Call // all of them, by index
-	idle      *Call   // those to use again
-	abandoned int     // calls that hold a credit though Do has given up on them
-	answers   int64   // calls that were answered
-	responder
-	written suspects // STags of late
-	grant   grants
-
-	line sendLine // has a lock of its own
-}
-
-// A recvCtx is one receive and its place in Conn.recvs. It is posted, or it
-// belongs to the Request or Call whose message it holds.
-type recvCtx struct {
-	id  uint64
-	buf []byte // of Conn.buffers; nil while it is posted
-	n   int    // octets received
 }
 
 // Work request ids: what a completion is for, and the index of it.
 const (
-	wrRecv uint64 = iota << 56
-	wrCall
-	wrReply
-	wrPull
-	wrQuiet    // not signalled: says something only when it fails, and then the last of its batch does too
+	wrRecv     uint64 = iota << 56 // index into receives.all
+	wrCall                         // index into requester.calls
+	wrReply                        // index into responder.requests
+	wrPull                         // the same
+	wrQuiet                        // not signalled: says something only when it fails, and then the last of its batch does too
 	wrKindMask = 0xff << 56
 )
 
@@ -113,7 +94,7 @@ func dial(cfg Config, dev *rnic.Device, connect func(*Conn) error) (*Conn, error
 	if err != nil {
 		return nil, err
 	}
-	if err := c.startCalling(); err != nil {
+	if err := c.requester.start(); err != nil {
 		return nil, c.abandon(err)
 	}
 	if err := connect(c); err != nil {
@@ -124,12 +105,12 @@ func dial(cfg Config, dev *rnic.Device, connect func(*Conn) error) (*Conn, error
 }
 
 // Accept takes an inbound connection (passive side): posts receives, then accepts.
-func Accept(dev *rnic.Device, req *rnic.ConnRequest, cfg Config) (*Conn, error) {
+func Accept(dev *rnic.Device, req rnic.ConnRequest, cfg Config) (*Conn, error) {
 	c, err := newConn(dev, cfg)
 	if err != nil {
 		return nil, err
 	}
-	c.client = addressOf(req.RemoteAddr())
+	c.responder.client = addressOf(req.RemoteAddr())
 	if err := req.Accept(c.qp, c.params()); err != nil {
 		return nil, c.abandon(err)
 	}
@@ -141,17 +122,15 @@ func Accept(dev *rnic.Device, req *rnic.ConnRequest, cfg Config) (*Conn, error) 
 func newConn(dev *rnic.Device, cfg Config) (*Conn, error) {
 	cfg.setDefaults()
 	c := &Conn{
-		pd:      dev.AllocPD(), // of its own: so its STags are this stream's alone
+		pd:      dev.AllocPD(),
 		cfg:     cfg,
-		buffers: receiveBuffers(max(cfg.InlineSize, DefaultInlineSize)), // Linux sends that much whatever it was told
 		private: PrivateData{RemoteInvalidate: true, SendSize: cfg.InlineSize, RecvSize: cfg.InlineSize},
 		kill:    make(chan struct{}, 1),
 		done:    make(chan struct{}),
-		credits: newCredits(cfg.Credits),
-		grant:   newGrants(cfg.Credits),
 	}
-	c.account = cfg.Budget.open(c.budgetServed)
-	c.pending.init(cfg.Credits)
+	c.receives.buffers = receiveBuffers(max(cfg.InlineSize, DefaultInlineSize)) // Linux sends that much whatever it was told
+	c.requester.init(c)
+	c.responder.init(c)
 	sq, rq := c.depths()
 	c.cq = dev.NewCQ(sq + rq)
 	qp, err := c.pd.CreateQP(rnic.QPConfig{SendCQ: c.cq, RecvCQ: c.cq, SQDepth: sq, RQDepth: rq})
@@ -160,12 +139,7 @@ func newConn(dev *rnic.Device, cfg Config) (*Conn, error) {
 	}
 	c.qp = qp
 	c.cq.SetHandler(c.onCompletions)
-	n := recvSlack
-	if cfg.Handler != nil {
-		n += cfg.Credits
-	}
-	c.grant.receives = n
-	if err := c.addReceives(n); err != nil {
+	if err := c.receives.add(qp, c.responder.grant.receives); err != nil {
 		return nil, c.abandon(err)
 	}
 	return c, nil
@@ -188,32 +162,6 @@ func (c *Conn) abandon(err error) error {
 	return err
 }
 
-// addReceives posts n more receives. Their buffers are those of the messages that arrive.
-func (c *Conn) addReceives(n int) error {
-	ctxs := make([]recvCtx, n)
-	wrs := make([]rnic.RecvWR, n)
-	c.mu.Lock()
-	c.recvs = slices.Grow(c.recvs, n)
-	for i := range wrs {
-		r := &ctxs[i]
-		r.id = wrRecv | uint64(len(c.recvs))
-		c.recvs = append(c.recvs, r)
-		wrs[i] = rnic.RecvWR{ID: r.id, Pool: c.buffers}
-	}
-	c.mu.Unlock()
-	return c.qp.PostRecv(wrs...)
-}
-
-// repost gives a receive back to the receive queue, and its buffer to the pool (R8166-032). After
-// the end of the connection that fails, and nobody needs it.
-func (c *Conn) repost(r *recvCtx) {
-	c.buffers.Put(r.buf)
-	r.buf = nil
-	if !c.retire(r) {
-		_ = c.qp.PostRecv(rnic.RecvWR{ID: r.id, Pool: c.buffers})
-	}
-}
-
 // thresholds are what both sides agreed on.
 func (c *Conn) thresholds() Thresholds {
 	c.thrOnce.Do(func() {
@@ -223,155 +171,8 @@ func (c *Conn) thresholds() Thresholds {
 	return c.thr
 }
 
-// onCompletions empties the completion queue. It runs on a loop of the QP.
-func (c *Conn) onCompletions() {
-	for {
-		n := c.cq.Poll(c.wcs[:])
-		if n == 0 {
-			return
-		}
-		for i := range c.wcs[:n] {
-			c.complete(&c.wcs[i])
-		}
-		c.postWaiting()
-	}
-}
-
-func (c *Conn) complete(wc *rnic.WC) {
-	ok := wc.Status == rnic.WCSuccess
-	index := int(wc.ID &^ wrKindMask)
-	switch wc.ID & wrKindMask {
-	case wrRecv:
-		if !ok {
-			return // flushed: watch ends the connection
-		}
-		c.mu.Lock()
-		r := c.recvs[index]
-		c.mu.Unlock()
-		r.buf, r.n = wc.Buf, int(wc.Len)
-		c.receive(r)
-	case wrCall:
-		c.workDone()
-		c.callSent(index)
-	case wrReply:
-		c.workDone()
-		c.replySent(index, ok)
-	case wrPull:
-		c.workDone()
-		c.pulled(index, ok)
-	}
-}
-
-// workDone notes that a signalled work request has completed.
-func (c *Conn) workDone() {
-	c.posted.Add(-1)
-	c.progress.Add(1)
-}
-
-// fail latches the first reason for the end of the connection and lets watch
-// end it. It never blocks.
-func (c *Conn) fail(err error) {
-	c.mu.Lock()
-	if c.err == nil {
-		c.err = &ClosedError{Cause: err}
-	}
-	c.mu.Unlock()
-	select {
-	case c.kill <- struct{}{}:
-	default:
-	}
-}
-
-// watch waits for the end of the QP and then ends everything that hangs on it.
-// It also ends a connection whose peer has let all work stand still, so that
-// nobody can hold memory for ever. It is the Conn's one goroutine.
-func (c *Conn) watch() {
-	tick := time.NewTicker(c.cfg.stall)
-	defer tick.Stop()
-	var work, window stall
-	for {
-		select {
-		case <-c.qp.Done():
-			c.teardown()
-			return
-		case <-c.kill:
-			c.qp.Close()
-		case <-tick.C:
-			if work.tick(c.posted.Load() > 0, c.progress.Load(), c.qp.Moved()) {
-				c.fail(errStalled)
-			}
-			if wedged, replies := c.windowAbandoned(); window.tick(wedged, replies, 0) {
-				c.fail(errAbandoned)
-			}
-		}
-	}
-}
-
-// teardown runs when no work is left with the RNIC.
-func (c *Conn) teardown() {
-	c.fail(c.qp.Err())
-	c.qp.Close()
-	c.blameWritten()
-	c.dropRequests()
-	c.failCalls()
-	close(c.done)
-}
-
-// Close ends the connection: what has been posted is sent, then all calls and
-// requests fail. It returns when the connection's goroutines are gone.
-func (c *Conn) Close() error {
-	c.mu.Lock()
-	first := c.err == nil
-	if first {
-		c.err = &ClosedError{}
-	}
-	c.mu.Unlock()
-	if first {
-		ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
-		_ = c.qp.Disconnect(ctx) // in good order if the peer plays along; else cut off below
-		cancel()
-		select {
-		case c.kill <- struct{}{}:
-		default:
-		}
-	}
-	<-c.done
-	return nil
-}
-
-// Abort begins to end the connection at once, without what Close waits for, and
-// does not wait itself; err is the cause that Err gives unless it ended before.
-func (c *Conn) Abort(err error) { c.fail(err) }
-
-// Done is closed when the connection has ended and holds nothing any more.
-func (c *Conn) Done() <-chan struct{} { return c.done }
-
-// Err is nil while the connection lives, then a *ClosedError with the cause.
-func (c *Conn) Err() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
-}
-
 // RemoteAddr is the peer's address.
 func (c *Conn) RemoteAddr() net.Addr { return c.qp.RemoteAddr() }
 
 // LocalAddr is our address.
 func (c *Conn) LocalAddr() net.Addr { return c.qp.LocalAddr() }
-
-// postError maps what PostSend says of a connection that has ended.
-func (c *Conn) postError(err error) error {
-	if cause := c.Err(); cause != nil {
-		return cause
-	}
-	return &ClosedError{Cause: c.cause(err)}
-}
-
-// cause is why PostSend failed: where the QP has ended, that it cannot be posted
-// to is not the reason but a sequel of it.
-func (c *Conn) cause(err error) error {
-	if first := c.qp.Err(); first != nil && errors.Is(err, rnic.ErrState) {
-		return first
-	}
-	return err
-}

@@ -6,14 +6,21 @@
 // result may travel as chunks is for the upper layer to tell, by taking them
 // out of the XDR stream or leaving them in.
 //
+// # Two roles
+//
+// A Conn is set-up, completions and the end. The requester makes calls, the responder
+// serves them; each is a type with its own lock, credits and tables, in files named
+// after it. A Call and a Request are each in one state at a time, drawn in
+// requester_state.go and responder_state.go.
+//
 // # Who owns what
 //
-// A receive (recvCtx) is posted, without a buffer: it takes one from a pool that all
+// A receive (recvCtx) is posted without a buffer: it takes one from a pool that all
 // connections share when a message arrives (rnic.BufferPool). Then the Call or Request whose
-// message lies in it holds both, until it posts the receive again. A Call belongs to the goroutine that has it from NewCall to
-// Release; a Request to the Handler, from ServeRPC to Reply, RejectChunks or
-// Drop, and then to the send queue until the reply has left. Buffers of chunks
-// come from pools (buffers.go) and go home with their Call or Request, on
+// message lies in it holds both, until it posts the receive again. A Call belongs to the
+// goroutine that has it from NewCall to Release; a Request to the Handler, from ServeRPC to
+// Reply, RejectChunks or Drop, and then to the send queue until the reply has left. Buffers
+// of chunks come from pools (buffers.go) and are released with their Call or Request, on
 // whichever way that ends: answered, refused, cancelled, or flushed with the
 // connection. In steady state nothing is allocated.
 //
@@ -25,12 +32,12 @@
 //
 //	requester                                        responder
 //	1 NewCall; the call is encoded into Scratch;
-//	  Sink is where the data shall land
+//	  Sink is where the data is placed
 //	2 Do takes a credit, in order of arrival
 //	3 prepare: the reply might not fit inline, so
 //	  the sink is registered for RemoteWrite and
 //	  offered as a Write chunk
-//	4 header and call leave as one Send  ----------> 5 receive: parse, judge; a Request is taken
+//	4 header and call leave as one Send  ----------> 5 receive: parse, check; a Request is taken
 //	                                                 6 ServeRPC decodes; Buffer gives room within
 //	                                                   the Budget, which is filled from the file
 //	                                                 7 Reply: the receive buffer is posted again;
@@ -39,7 +46,7 @@
 //	                   <---- Send with Invalidate -- 9 lies, the reply follows in the same batch
 //	10 receive: matched by XID, the chunks held against
 //	   what was offered; the grant moves the window;
-//	   Do is woken                                   10 the Send has left: buffer and budget go home
+//	   Do is woken                                   10 the Send has left: buffer and budget are released
 //	11 Do invalidates what the peer has not, and
 //	   returns: Reply's item is the sink
 //	12 Release: receive buffer posted, credit given
@@ -51,7 +58,7 @@
 //	3 prepare: the call does not fit inline, so the
 //	  item is registered for RemoteRead and named by
 //	  a Read chunk at its Position
-//	4 header and the rest of the call leave -------> 5 receive: parse, judge sizes and Positions
+//	4 header and the rest of the call leave -------> 5 receive: parse, check sizes and Positions
 //	                                                 6 queuePull: wait for the Budget, if need be
 //	                  <---- RDMA Read Request ------ 7 startPull: one sink for all chunks
 //	  (the RNIC answers by itself) ----------------> 8 the last Read completes: the sink is fenced,

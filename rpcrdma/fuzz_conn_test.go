@@ -12,6 +12,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/ddp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
@@ -128,7 +129,7 @@ func newFuzzConn(t *testing.T, mode byte) *fuzzConn {
 	if mode&fuzzClient != 0 {
 		cfg.Handler = nil
 	}
-	dev := rnic.Open(rnic.DeviceConfig{CRC: rnic.CRCAuto})
+	dev := iwarp.Open(rnic.DeviceConfig{CRC: rnic.CRCAuto})
 	l := rnictest.Listen()
 	defer l.Close()
 	type result struct {
@@ -176,7 +177,7 @@ func dialOn(ctx context.Context, dev *rnic.Device, l *rnictest.Listener, cfg Con
 	if err != nil {
 		return nil, err
 	}
-	if err := c.startCalling(); err != nil {
+	if err := c.requester.start(); err != nil {
 		return nil, c.abandon(err)
 	}
 	far, err := l.Accept()

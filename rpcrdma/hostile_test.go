@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
 // A muteProxy forwards TCP both ways until it is told to forget the answers.
@@ -48,7 +49,7 @@ func muteProxy(t *testing.T, to string, mute *atomic.Bool) string {
 
 // A peer that lets our RDMA Reads stand is cut off, and the budget is free again.
 func TestStalledPeer(t *testing.T) {
-	dev := rnic.Open(rnic.DeviceConfig{})
+	dev := iwarp.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -15,8 +15,6 @@ type Info struct {
 func (c *Conn) Info() Info {
 	i := Info{Thresholds: c.thresholds(), IRD: c.qp.IRD(), ORD: c.qp.ORD()}
 	i.Peer, i.PeerTold = ParsePrivateData(c.qp.PrivateData())
-	c.mu.Lock()
-	i.Credits = c.credits.granted
-	c.mu.Unlock()
+	i.Credits = c.requester.granted()
 	return i
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
@@ -129,7 +130,7 @@ func sum(b []byte) uint32 { return crc32.ChecksumIEEE(b) }
 // pair joins a client to a server with the handler h.
 func pair(t testing.TB, client, server Config) (*Conn, *Conn) {
 	t.Helper()
-	dev := rnic.Open(rnic.DeviceConfig{})
+	dev := iwarp.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -364,10 +365,16 @@ func TestManyAtOnce(t *testing.T) {
 func checkHome(t *testing.T, conns ...*Conn) {
 	t.Helper()
 	for _, c := range conns {
-		c.mu.Lock()
-		if c.account.held != 0 || c.serving != 0 || c.pending.n != 0 || c.credits.inflight != 0 {
-			t.Errorf("held %d serving %d pending %d inflight %d", c.account.held, c.serving, c.pending.n, c.credits.inflight)
+		rq, rs := &c.requester, &c.responder
+		rq.mu.Lock()
+		if rq.pending.n != 0 || rq.credits.inflight != 0 || rq.abandoned != 0 {
+			t.Errorf("%d pending, %d in flight, %d abandoned", rq.pending.n, rq.credits.inflight, rq.abandoned)
 		}
-		c.mu.Unlock()
+		rq.mu.Unlock()
+		rs.mu.Lock()
+		if rs.account.held != 0 || rs.serving != 0 {
+			t.Errorf("%d bytes held, %d calls served", rs.account.held, rs.serving)
+		}
+		rs.mu.Unlock()
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
 // A rawPeer is one end of a connection whose other end is a Conn.
@@ -43,7 +44,7 @@ func newRawPeer(t testing.TB, dev *rnic.Device) *rawPeer {
 
 // rawRequester connects a rawPeer to a Conn that serves.
 func rawRequester(t testing.TB, cfg Config, private []byte) (*rawPeer, *Conn) {
-	dev := rnic.Open(rnic.DeviceConfig{})
+	dev := iwarp.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +73,7 @@ func rawRequester(t testing.TB, cfg Config, private []byte) (*rawPeer, *Conn) {
 
 // rawResponder takes the connection of a Conn that calls.
 func rawResponder(t testing.TB, cfg Config, private []byte) (*rawPeer, *Conn) {
-	dev := rnic.Open(rnic.DeviceConfig{})
+	dev := iwarp.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -190,9 +191,9 @@ const grant = 8
 
 // queued is how many calls wait for a credit.
 func (c *Conn) queued() (n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for k := c.credits.head; k != nil; k = k.nextWait {
+	c.requester.mu.Lock()
+	defer c.requester.mu.Unlock()
+	for k := c.requester.credits.head; k != nil; k = k.next {
 		n++
 	}
 	return n
@@ -202,7 +203,7 @@ func (c *Conn) queued() (n int) {
 // that has failed: no machine is that slow.
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !cond(); yield() {
+	for end := time.Now().Add(time.Minute); !cond(); yield() {
 		if time.Now().After(end) {
 			t.Fatalf("%s: has not come about", what)
 		}
@@ -213,7 +214,7 @@ func yield() { time.Sleep(100 * time.Microsecond) }
 
 // outstanding is how many calls hold a credit.
 func (c *Conn) outstanding() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.credits.inflight
+	c.requester.mu.Lock()
+	defer c.requester.mu.Unlock()
+	return c.requester.credits.inflight
 }

@@ -1,272 +1,218 @@
-// The requester: sending a call, waiting for its reply, giving up on it.
+// The requester: what makes calls on a connection, and how a call goes through it.
 
 package rpcrdma
 
 import (
 	"context"
 	"encoding/binary"
-	"time"
+	"sync"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// startCalling posts the receives for replies, one for each credit that we may
-// use, before the first call (R8166-028). Calls that are made at the same time wait
-// until they are posted: once one of them is answered, as many may leave as the
-// peer grants.
-func (c *Conn) startCalling() error {
-	c.calling.Do(func() { c.callingErr = c.addReceives(c.cfg.Credits) })
-	return c.callingErr
+// A requester makes the calls of one connection and direction. A call goes through
+// Do from top to bottom: credit, exposure of memory, post, wait, fence. What comes from
+// the peer, and from the RNIC, reaches it by takeReply, takeError and sendCompleted,
+// on the receive loop; they change the Call's state (requester_state.go) and wake Do.
+//
+// Lock: mu guards the state of every Call, and all tables. It is held for some
+// instructions at a time: nothing is posted, registered, invalidated or copied with it
+// held, and no other lock of the package is taken.
+type requester struct {
+	// Set once.
+	c *Conn
+
+	starting sync.Once
+	startErr error // written by starting
+
+	mu        sync.Mutex
+	ended     error        // not nil: the connection has ended; no call becomes queued, credited or posted
+	credits   credits      // inflight = the number of calls that hold a credit
+	pending   pendingCalls // the calls in a state that is pending, by XID; no two have the same
+	calls     []*Call      // all that have been made; a work request names its Call by the index
+	free      *Call        // idle ones to use again, linked by Call.next; none once ended
+	abandoned int          // calls abandoned or orphaned; at most credits.inflight
+	answered  int64        // calls that were answered, by whatever; it only grows
+}
+
+func (rq *requester) init(c *Conn) {
+	rq.c = c
+	rq.credits = newCredits(c.cfg.Credits)
+	rq.pending.init(c.cfg.Credits)
+}
+
+// start posts the receives for replies, one for each credit that we may use, before
+// the first call (R8166-028). Calls that are made at the same time wait until
+// they are posted: once one of them is answered, as many may leave as the peer
+// grants.
+func (rq *requester) start() error {
+	rq.starting.Do(func() { rq.startErr = rq.c.receives.add(rq.c.qp, rq.c.cfg.Credits) })
+	return rq.startErr
 }
 
 // Do sends the call when a credit is free and waits for the reply. When it
-// returns, with or without an error, no octet can land in Sink and none of Msg
+// returns, with or without an error, no byte is placed in Sink and none of Msg
 // is read any more. When ctx ends first other memory takes the place of the call's
 // at once, so that a peer that uses it later does no harm and comes to none. The
-// same holds when k.Expired delivers first; the error is ErrTimeout then.
+// same holds when k.Expired delivers first; the error is ErrTimeout then. Errors of
+// the connection are a *ClosedError; ErrChunk and ErrVersion are what the peer said of
+// the call, ErrBadReply what is wrong with its reply, ErrXID, ErrMessage and
+// ErrTooLarge what keeps the call from being sent.
 func (c *Conn) Do(ctx context.Context, k *Call) error {
+	rq := &c.requester
 	if len(k.Msg.Stream) < rpcMinLen {
 		return ErrMessage
 	}
-	if err := c.startCalling(); err != nil {
+	if err := rq.start(); err != nil {
 		return c.postError(err)
 	}
-	if err := c.takeCredit(ctx, k); err != nil {
+	if err := rq.takeCredit(ctx, k); err != nil {
 		return err
 	}
-	err := c.send(k)
-	if err != nil {
-		k.invalidate()
-		k.dropBuffers()
-		c.giveCredit(k)
+	if err := rq.send(k); err != nil {
+		rq.takeBack(k)
 		return err
 	}
-	select {
-	case <-k.done:
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-k.Expired:
-		err = ErrTimeout
-	}
-	if err != nil && c.giveUp(k) {
+	if err := k.wait(ctx); err != nil && rq.giveUp(k) {
 		return err
 	}
 	return k.finish()
 }
 
-// takeCredit waits for its turn and a credit.
-func (c *Conn) takeCredit(ctx context.Context, k *Call) error {
-	c.mu.Lock()
-	if c.err != nil {
-		c.mu.Unlock()
-		return c.Err()
+// wait waits for the token that a change of state gives, or until the caller's
+// patience ends.
+func (k *Call) wait(ctx context.Context) error {
+	select {
+	case <-k.wake:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-k.Expired:
+		return ErrTimeout
 	}
-	if err := ctx.Err(); err != nil {
-		c.mu.Unlock()
+}
+
+// takeCredit waits for the call's turn and a credit.
+func (rq *requester) takeCredit(ctx context.Context, k *Call) error {
+	if err := rq.c.Err(); err != nil {
 		return err
 	}
-	k.credit = c.credits.acquire(k)
-	queued := !k.credit
-	c.mu.Unlock()
-	if !queued {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	rq.mu.Lock()
+	defer rq.mu.Unlock()
+	if rq.ended != nil {
+		return rq.ended
+	}
+	if rq.credits.acquire(k) {
+		k.become(callCredited)
 		return nil
 	}
-	var err error
-	select {
-	case <-k.ready:
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-k.Expired:
-		err = ErrTimeout
-	}
-	if err != nil {
-		c.mu.Lock()
-		gone := c.credits.forget(k)
-		c.mu.Unlock()
-		if gone {
-			return err
-		}
-		<-k.ready // it was our turn at that very moment
-	}
-	c.mu.Lock()
-	held := k.credit
-	c.mu.Unlock()
-	if !held {
-		return c.Err()
-	}
-	if err != nil {
-		c.giveCredit(k)
+	k.become(callQueued)
+
+	rq.mu.Unlock()
+	err := k.wait(ctx)
+	rq.mu.Lock()
+	switch {
+	case k.state == callQueued: // given up
+		rq.credits.forget(k)
+		k.become(callIdle)
+		return err
+	case k.state == callIdle: // by end
+		k.unsignal()
+		return rq.ended
+	case err != nil: // it was its turn at that very moment
+		k.unsignal()
+		rq.giveCredit(k)
 	}
 	return err
 }
 
-// giveCredit returns the Call's credit, if it holds one, and lets go who waits.
-func (c *Conn) giveCredit(k *Call) {
-	c.mu.Lock()
-	if k.credit {
-		k.credit = false
-		c.credits.release()
-		c.wakeWaiters()
-	}
-	c.mu.Unlock()
+// giveCredit brings a call back to idle, and lets go who waits for its credit. The
+// caller holds mu.
+func (rq *requester) giveCredit(k *Call) {
+	k.become(callIdle)
+	rq.credits.release()
+	rq.wakeWaiters()
 }
 
 // wakeWaiters gives out the credits that are free. The caller holds mu.
-func (c *Conn) wakeWaiters() {
-	for k := c.credits.next(); k != nil; k = c.credits.next() {
-		k.credit = true
-		k.ready <- struct{}{}
+func (rq *requester) wakeWaiters() {
+	for k := rq.credits.next(); k != nil; k = rq.credits.next() {
+		k.become(callCredited)
+		k.signal()
 	}
 }
 
-// send registers what the call offers, enters it among the pending and posts it.
-func (c *Conn) send(k *Call) error {
+// send exposes what the call offers, enters it among the pending and posts it.
+func (rq *requester) send(k *Call) error {
 	k.xid = binary.BigEndian.Uint32(k.Msg.Stream)
-	if err := k.prepare(c.thresholds()); err != nil {
+	if err := k.prepare(rq.c.thresholds()); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	k.sent, k.answered, k.err = false, false, nil
-	k.awaited = awaitReply
-	err := c.err
-	if err == nil && !c.pending.put(k) {
-		err = ErrXID
-	}
-	c.mu.Unlock()
-	if err != nil {
+	if err := rq.enter(k); err != nil {
 		return err
 	}
 	k.wr[0] = rnic.SendWR{ID: k.id, Op: rnic.OpSend, SGL: k.sgl}
-	if err := c.post(sendWork{call: k}); err != nil {
-		return c.unsend(k, err)
+	if err := rq.c.post(sendWork{call: k}); err != nil {
+		rq.withdraw(k)
+		return rq.c.postError(err)
 	}
 	return nil
 }
 
-// unsend takes back a call that could not be posted (R8166-167).
-func (c *Conn) unsend(k *Call, err error) error {
-	c.mu.Lock()
-	if k.answered { // the connection ended meanwhile, and failCalls was here
-		k.awaited = awaitNothing
-		select {
-		case <-k.done:
-		default:
-		}
-	} else {
-		k.awaited = awaitNothing
-		c.pending.take(k)
+// enter makes the call pending, before it is posted: from then on its reply, and the
+// completion of its send, can come at any time and in any order.
+func (rq *requester) enter(k *Call) error {
+	rq.mu.Lock()
+	defer rq.mu.Unlock()
+	if rq.ended != nil {
+		return rq.ended
 	}
-	c.mu.Unlock()
-	return c.postError(err)
+	k.err = nil
+	if !rq.pending.put(k) {
+		return ErrXID
+	}
+	k.become(callPosted)
+	return nil
 }
 
-// callLost ends a call that waited for the send queue and could not be posted. It
-// does nothing when the end of the connection was first: then the call may be
-// somebody else's by now. The caller holds sendLine.mu.
-func (c *Conn) callLost(k *Call, err error) {
-	err = c.postError(err)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if k.sent || c.pending.find(k.xid) != k && !k.answered {
-		return
+// withdraw undoes enter for a call that the RNIC has not taken (R8166-167).
+func (rq *requester) withdraw(k *Call) {
+	rq.mu.Lock()
+	defer rq.mu.Unlock()
+	switch k.state {
+	case callPosted:
+		rq.pending.take(k)
+		k.become(callCredited)
+	case callEarly: // the peer has guessed the XID: its reply is released with the Call
+		k.become(callCredited)
+	case callAnswered: // the connection ended first
+		k.unsignal()
 	}
-	k.sent = true
-	if !k.answered {
-		k.err = err
-		c.answer(k)
-		return
-	}
-	k.wake()
 }
 
-// callSent notes that the RNIC has let go of the send buffers of a call.
-func (c *Conn) callSent(index int) {
-	c.mu.Lock()
-	k := c.calls[index]
-	k.sent = true
-	k.wake()
-	c.mu.Unlock()
-}
-
-// giveUp ends the wait for a reply. It returns false when the answer came in after
-// all. It waits until the call has left, for its octets are the caller's; a
-// connection that is stuck is closed for that. A call that has not been posted yet
-// is withdrawn.
-func (c *Conn) giveUp(k *Call) bool {
-	if c.line.withdraw(k) {
-		c.posted.Add(-1)
-		c.mu.Lock()
-		k.sent, k.awaited = true, awaitNothing
-		c.pending.take(k)
-		select {
-		case <-k.done: // the connection has ended meanwhile
-		default:
-		}
-		c.mu.Unlock()
-		k.invalidate()
-		return true
-	}
-	c.mu.Lock()
-	if k.awaited == awaitReply && !k.sent {
-		k.awaited = awaitSent
-		c.mu.Unlock()
-		c.awaitSent(k)
-		c.mu.Lock()
-	}
-	if k.sent && k.answered {
-		if k.awaited == awaitNothing {
-			select {
-			case <-k.done:
-			default:
-			}
-		}
-		k.awaited = awaitNothing
-		c.mu.Unlock()
-		return false
-	}
-	k.awaited = awaitNothing
-	c.mu.Unlock()
-
-	k.standIn() // before the caller touches its memory (R8166-143, R8166-206)
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !k.answered { // else an answer came just now, and may tell of data that is elsewhere
-		k.abandoned = true
-		c.abandoned++
-	}
-	return true
-}
-
-func (c *Conn) awaitSent(k *Call) {
-	grace := time.NewTicker(c.cfg.sendGrace)
-	defer grace.Stop()
-	for moved := c.qp.Moved(); ; {
-		select {
-		case <-k.done:
-			return
-		case <-grace.C:
-		}
-		now := c.qp.Moved()
-		if now-moved < slowest {
-			c.fail(errSendStuck)
-			<-k.done
-			return
-		}
-		moved = now
+// takeBack ends the use of a call that has not left: its memory and its credit are free.
+func (rq *requester) takeBack(k *Call) {
+	k.memory.release()
+	rq.mu.Lock()
+	defer rq.mu.Unlock()
+	if k.state == callCredited {
+		rq.giveCredit(k)
 	}
 }
 
 // finish fences the memory of an answered call, then makes its Reply.
 func (k *Call) finish() error {
-	k.invalidate() // before the caller sees any of it (R8166-141, R8166-202)
+	k.memory.invalidate() // before the caller sees any of it (R8166-141, R8166-202)
 	if k.err != nil {
 		return k.err
 	}
 	if k.long {
-		k.Reply = chunks.Message{Stream: k.replyBuf.b[:k.placed]}
+		k.Reply = chunks.Message{Stream: k.memory.replyBuf.b[:k.placed]}
 		if binary.BigEndian.Uint32(k.Reply.Stream) != k.xid {
 			return ErrBadReply
 		}
@@ -280,50 +226,79 @@ func (k *Call) finish() error {
 	return nil
 }
 
-// answer ends the wait of a pending call. The caller holds mu and has filled in
-// what came. It reports that the call was given up on: then settleLate is due.
-func (c *Conn) answer(k *Call) (late bool) {
-	c.pending.take(k)
-	c.answers++
-	k.answered = true
-	if k.abandoned {
-		return true
-	}
-	k.wake()
-	return false
-}
-
-// settleLate brings home a call that Do has given up on.
-func (c *Conn) settleLate(k *Call) {
-	k.settle()
-	c.mu.Lock()
-	k.abandoned = false
-	c.abandoned--
-	released := k.released
-	c.mu.Unlock()
-	if released {
-		c.recycle(k)
-	}
-}
-
-// failCalls ends all calls when the connection has ended.
-func (c *Conn) failCalls() {
-	c.mu.Lock()
-	for k := c.credits.drain(); k != nil; {
-		next := k.nextWait
-		k.nextWait = nil
-		k.ready <- struct{}{}
+// end ends all calls. No work is left with the RNIC; lost are the calls that were
+// still in the send line.
+func (rq *requester) end(cause error, lost []*Call) {
+	rq.mu.Lock()
+	rq.ended = cause
+	for k := rq.credits.drain(); k != nil; {
+		next := k.next
+		k.next = nil
+		k.become(callIdle)
+		k.signal()
 		k = next
 	}
+	for _, k := range lost {
+		rq.fail(k, cause)
+	}
 	var late []*Call
-	for k := c.pending.any(); k != nil; k = c.pending.any() {
-		k.sent, k.err = true, c.err
-		if c.answer(k) {
+	for k := rq.pending.any(); k != nil; k = rq.pending.any() {
+		if !k.state.givenUp() {
+			rq.fail(k, cause)
+		} else if rq.answer(k) {
 			late = append(late, k)
 		}
 	}
-	c.mu.Unlock()
+	free := rq.free
+	rq.free = nil
+	rq.mu.Unlock()
 	for _, k := range late {
-		c.settleLate(k)
+		rq.releaseLate(k)
 	}
+	for ; free != nil; free = free.next {
+		free.memory.deregister()
+	}
+}
+
+// fail ends a call that waits for its send or its reply, neither of which will
+// come any more. The caller holds mu.
+func (rq *requester) fail(k *Call, err error) {
+	switch k.state {
+	case callPosted, callLeaving, callSent:
+		rq.pending.take(k)
+		rq.answered++
+	case callEarly: // its reply is here, and says nothing of a call that has not been sent
+	default:
+		return
+	}
+	k.err = err
+	k.become(callAnswered)
+	k.signal()
+}
+
+// unsendable ends a call that was in the send line and could not be posted. It
+// does nothing when the end of the connection was first. The caller holds
+// sendLine.mu: until then Do cannot have withdrawn the call, so it is still the same one.
+func (rq *requester) unsendable(k *Call, err error) {
+	rq.mu.Lock()
+	defer rq.mu.Unlock()
+	rq.fail(k, err)
+}
+
+// windowAbandoned reports whether all credits are held by calls that Do has given up
+// on, so that no other call can start, and how many calls have been answered so far.
+// A reply with a fault in its header is dropped (R8166-149), and its call keeps
+// the credit until then, for the peer may still be at work on it. A window that
+// stays so is lost: only a new connection gives the credits back.
+func (rq *requester) windowAbandoned() (bool, int64) {
+	rq.mu.Lock()
+	defer rq.mu.Unlock()
+	return rq.abandoned > 0 && rq.abandoned >= rq.credits.window(), rq.answered
+}
+
+// granted is the peer's newest grant; 1 before the first.
+func (rq *requester) granted() int {
+	rq.mu.Lock()
+	defer rq.mu.Unlock()
+	return rq.credits.granted
 }

@@ -222,7 +222,7 @@ func TestRequesterErrors(t *testing.T) {
 		k.Release()
 	}
 	checkHome(t, c)
-	if err := c.Do(t.Context(), &Call{c: c}); err != ErrMessage {
+	if err := c.Do(t.Context(), &Call{rq: &c.requester}); err != ErrMessage {
 		t.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
@@ -322,14 +323,41 @@ func replyTo(r *Request) chunks.Message {
 
 // A reply that finds the QP ended already does not hide why it has ended.
 func TestCauseIsTheFirst(t *testing.T) {
-	c, err := newConn(rnic.Open(rnic.DeviceConfig{}), Config{Credits: 1})
+	c, err := newConn(iwarp.Open(rnic.DeviceConfig{}), Config{Credits: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.qp.Abort(errStalled)
-	r := c.getRequest()
+	r := c.responder.getRequest()
 	r.wrs = []rnic.SendWR{{Op: rnic.OpSend}}
 	if err := r.post(); !errors.Is(err, errStalled) || !errors.Is(c.postError(rnic.ErrState), errStalled) {
 		t.Error(err)
+	}
+}
+
+// The end of the connection takes a call out of the Budget's line, and its credit and
+// receive are free.
+func TestEndWhilePullWaits(t *testing.T) {
+	budget := NewBudget(1 << 20)
+	other := budget.open(nil)
+	if !other.take(1 << 20) {
+		t.Fatal("not all is free")
+	}
+	srv := &echoServer{}
+	p, c := rawRequester(t, Config{Credits: grant, Handler: srv, Budget: budget}, r1)
+	mr := p.expose(make([]byte, 4096), rnic.RemoteRead)
+	for xid := range 2 {
+		p.send(words(xid, 1, 1, 0, 1, 16, part(mr, 0, 4096), 0, 0, 0, xid, 0, procWrite, 4096))
+	}
+	eventually(t, "two pulls that wait", func() bool {
+		c.responder.mu.Lock()
+		defer c.responder.mu.Unlock()
+		return len(c.responder.pulls) == 2 && c.responder.waits
+	})
+	c.Close()
+	checkHome(t, c)
+	other.give(1 << 20)
+	if budget.Free() != 1<<20 || len(budget.line) != 0 || srv.calls.Load() != 0 {
+		t.Errorf("%d bytes free, %d in line, %d served", budget.Free(), len(budget.line), srv.calls.Load())
 	}
 }

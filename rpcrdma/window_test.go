@@ -234,13 +234,13 @@ func TestCallThatCannotBeMade(t *testing.T) {
 func TestUnpostableReplyCloses(t *testing.T) {
 	conformance.Proves(t, "R8166-169")
 	srv := &echoServer{hold: func(r *Request, _ uint32) bool {
-		r.open.Store(false)
+		r.endServed(requestReplying)
 		r.endService()
 		r.wrs = append(r.wrs[:0], rnic.SendWR{ID: wrReply | r.index, Op: rnic.OpRecv})
 		if err := r.post(); err == nil {
 			t.Error("posted")
 		}
-		r.c.home(r)
+		r.rs.release(r)
 		return true
 	}}
 	p, c := rawRequester(t, serverConfig(srv), r1)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/ddp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
@@ -117,7 +118,7 @@ func (tp *tap) segments(t *testing.T) (frames map[bool]mpa.Frame, out []seen) {
 // tapped runs calls over a connection with a tap in it and returns what has passed.
 func tapped(t *testing.T, cfg Config, calls ...func(c *Conn) error) (map[bool]mpa.Frame, []seen) {
 	t.Helper()
-	dev := rnic.Open(rnic.DeviceConfig{})
+	dev := iwarp.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

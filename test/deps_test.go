@@ -32,22 +32,25 @@ var floors = []struct {
 
 // exactly lists packages whose imports from this module are these and no others.
 var exactly = map[string][]string{
-	"rnic/iwarp/term":  nil,
-	"rnic/iwarp/mpa":   {"rnic/iwarp/term"},
-	"rnic/iwarp/ddp":   {"rnic/iwarp/term"},
-	"rnic/iwarp/rdmap": {"rnic/iwarp/term"},
-	"rnic":             {"rnic/iwarp/ddp", "rnic/iwarp/mpa", "rnic/iwarp/rdmap", "rnic/iwarp/term"},
-	"xdr":              nil,
-	"xdr/oncrpc":       {"xdr"},
-	"xdr/nfs3":         {"xdr"},
-	"xdr/mount3":       {"xdr"},
-	"chunks":           {"xdr"},
-	claims:             nil,
+	"rnic/iwarp/term":          nil,
+	"rnic/iwarp/mpa":           {"rnic/iwarp/term"},
+	"rnic/iwarp/ddp":           {"rnic/iwarp/term"},
+	"rnic/iwarp/rdmap":         {"rnic/iwarp/term"},
+	"rnic/internal/stagsource": nil,
+	"rnic":                     {"rnic/internal/stagsource"},
+	"rnic/iwarp/core":          {"rnic", "rnic/iwarp/ddp", "rnic/iwarp/mpa", "rnic/iwarp/rdmap", "rnic/iwarp/term"},
+	"rnic/iwarp":               {"rnic", "rnic/iwarp/core", "rnic/iwarp/ddp", "rnic/iwarp/mpa", "rnic/iwarp/rdmap", "rnic/iwarp/term"},
+	"xdr":                      nil,
+	"xdr/oncrpc":               {"xdr"},
+	"xdr/nfs3":                 {"xdr"},
+	"xdr/mount3":               {"xdr"},
+	"chunks":                   {"xdr"},
+	claims:                     nil,
 
 	"cmd/internal/cli":     nil,
 	"cmd/internal/child":   nil,
 	"cmd/internal/text":    {"nfsclient", "xdr/nfs3"},
-	"cmd/internal/bench":   {"cmd/internal/child", "cmd/internal/text", "nfsclient", "rnic"},
+	"cmd/internal/bench":   {"cmd/internal/child", "cmd/internal/text", "nfsclient", "rnic", "rnic/iwarp"},
 	"cmd/internal/session": {"cmd/internal/cli", "cmd/internal/portprobe", "cmd/internal/text", "nfsclient", "rnic", "transport"},
 	"cmd/internal/listing": {"cmd/internal/cli", "cmd/internal/session", "cmd/internal/text", "nfsclient", "xdr/nfs3"},
 }
@@ -172,6 +175,35 @@ func TestPure(t *testing.T) {
 		for _, i := range p.foreign {
 			if slices.Contains(impure, i) {
 				t.Errorf("%s imports %s: codecs are pure", p.name, i)
+			}
+		}
+	}
+}
+
+// TestCoreDoesNoIO: the protocol core has a lock where its halves meet, and no socket, clock or goroutine.
+func TestCoreDoesNoIO(t *testing.T) {
+	for _, p := range packages(t) {
+		if p.name != "rnic/iwarp/core" {
+			continue
+		}
+		for _, i := range p.foreign {
+			if i == "time" || slices.Contains(impure, i) && i != "sync" && i != "sync/atomic" {
+				t.Errorf("%s imports %s", p.name, i)
+			}
+		}
+	}
+}
+
+// TestProviderIsChosenAbove: only what opens devices knows a provider; the verbs and what is
+// written against them do not.
+func TestProviderIsChosenAbove(t *testing.T) {
+	for _, p := range packages(t) {
+		if p.name != "rnic" && !in(p.name, "rpcrdma", "transport", "chunks", "xdr") {
+			continue
+		}
+		for _, i := range p.ours {
+			if in(i, "rnic/iwarp") {
+				t.Errorf("%s imports %s", p.name, i)
 			}
 		}
 	}

@@ -12,15 +12,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// The flavours that are served.
-const (
-	AuthNone = uint32(oncrpc.FlavorNone)
-	AuthSys  = uint32(oncrpc.FlavorSys)
-)
-
 // Cred is who calls: AUTH_NONE or AUTH_SYS (RFC 5531 §8.2, appendix A).
 type Cred struct {
-	Flavor  uint32 // 0 AUTH_NONE, 1 AUTH_SYS
+	Flavor  oncrpc.Flavor // oncrpc.FlavorNone or oncrpc.FlavorSys
 	Machine string
 	UID     uint32
 	GID     uint32
@@ -29,7 +23,7 @@ type Cred struct {
 
 // SysCred is the AUTH_SYS credential of this process.
 func SysCred() Cred {
-	c := Cred{Flavor: AuthSys, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	c := Cred{Flavor: oncrpc.FlavorSys, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	c.Machine, _ = os.Hostname()
 	c.Machine = c.Machine[:min(len(c.Machine), oncrpc.MaxMachine)]
 	groups, _ := os.Getgroups()
@@ -43,7 +37,7 @@ func SysCred() Cred {
 
 // body is the credential's body as it goes in each call.
 func (c *Cred) body() []byte {
-	if c.Flavor != AuthSys {
+	if c.Flavor != oncrpc.FlavorSys {
 		return nil
 	}
 	a := oncrpc.AuthSys{Machine: []byte(c.Machine[:min(len(c.Machine), oncrpc.MaxMachine)]), UID: c.UID, GID: c.GID}
@@ -104,6 +98,6 @@ func (cc *credCache) sys(body []byte) (Cred, bool) {
 	e := &cc.entries[cc.hand]
 	cc.hand = (cc.hand + 1) % len(cc.entries)
 	e.body = slices.Clone(body)
-	e.cred = Cred{Flavor: AuthSys, Machine: string(a.Machine), UID: a.UID, GID: a.GID, GIDs: slices.Clone(a.Groups())}
+	e.cred = Cred{Flavor: oncrpc.FlavorSys, Machine: string(a.Machine), UID: a.UID, GID: a.GID, GIDs: slices.Clone(a.Groups())}
 	return e.cred, true
 }

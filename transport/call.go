@@ -4,6 +4,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -143,7 +144,7 @@ func (c *Call) ArgsErr() error {
 	switch {
 	case err == nil && c.args.ItemsLeft() == 0:
 		return nil
-	case err == nil || (err == xdr.ErrShort && c.args.ItemsLeft() > 0):
+	case err == nil || (errors.Is(err, xdr.ErrShort) && c.args.ItemsLeft() > 0):
 		// No item stood where a chunk says that its content belongs.
 		c.chunkFault = true
 	}

@@ -208,7 +208,7 @@ func (c *Client) newOutCall() *outCall {
 // The second time and later it takes a pause first: the call itself may be what
 // ends the connections, over which others are answered.
 func (c *Client) lost(ctx context.Context, l link, err error, try int, deadline time.Time) error {
-	if err == errNoAnswer {
+	if errors.Is(err, errNoAnswer) {
 		return c.connectError(err)
 	}
 	var lost *lostError

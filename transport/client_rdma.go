@@ -60,7 +60,7 @@ func (c *Client) probe(ctx context.Context, l link, wait time.Duration) error {
 	defer k.recycle()
 	k.proc = &Proc{Name: "probe", MaxReply: replyHeaderMax}
 	err := k.attempt(ctx, l, time.Now().Add(wait))
-	if err == errNoAnswer {
+	if errors.Is(err, errNoAnswer) {
 		return err
 	}
 	var lost *lostError
@@ -99,7 +99,7 @@ func (l *rdmaLink) roundTrip(ctx context.Context, k *outCall) error {
 // failure sorts the errors of Do: silence, the end of the connection, which a new
 // one mends, and all others.
 func (l *rdmaLink) failure(ctx context.Context, err error) error {
-	if err == rpcrdma.ErrTimeout {
+	if errors.Is(err, rpcrdma.ErrTimeout) {
 		return errNoAnswer
 	}
 	select {

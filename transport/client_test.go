@@ -65,7 +65,7 @@ func TestCallGolden(t *testing.T) {
 		nc.Write(sumReply(call, 3))
 		io.Copy(io.Discard, nc)
 	})
-	cred := Cred{Flavor: AuthSys, Machine: "ab", UID: 1000, GID: 100, GIDs: []uint32{5, 6}}
+	cred := Cred{Flavor: oncrpc.FlavorSys, Machine: "ab", UID: 1000, GID: 100, GIDs: []uint32{5, 6}}
 	c, err := DialTCP(bg, addr, ClientConfig{Cred: cred})
 	if err != nil {
 		t.Fatal(err)

@@ -81,7 +81,7 @@ func (d *drc) close() {
 func (d *drc) key(c *Call, client netip.Addr, space []byte) drcKey {
 	h := &c.header
 	length, lead := c.args.Unreduced(len(space), space)
-	return drcKey{addr: client, owner: c.Owner, flavor: c.Cred.Flavor, uid: c.Cred.UID, gid: c.Cred.GID,
+	return drcKey{addr: client, owner: c.Owner, flavor: uint32(c.Cred.Flavor), uid: c.Cred.UID, gid: c.Cred.GID,
 		xid: h.XID, prog: h.Prog, vers: h.Vers, proc: h.Proc, length: length, sum: maphash.Bytes(d.seed, lead)}
 }
 

@@ -293,7 +293,7 @@ func TestQueuedCallOfEndedConnectionDoesNotRun(t *testing.T) {
 func TestDuplicateOfAnotherUser(t *testing.T) {
 	s, p := newTestServer(t)
 	as := func(uid, gid uint32, owner Owner) tapeEnd {
-		cred := Cred{Flavor: AuthSys, UID: uid, GID: gid}
+		cred := Cred{Flavor: oncrpc.FlavorSys, UID: uid, GID: gid}
 		h := oncrpc.CallHeader{XID: 7, Prog: testProg, Vers: testVers, Proc: tCount,
 			Cred: oncrpc.OpaqueAuth{Flavor: oncrpc.FlavorSys, Body: cred.body()}}
 		var e xdr.Encoder
@@ -326,4 +326,17 @@ func TestDuplicateOfAnotherUser(t *testing.T) {
 	if n := p.runs.Load(); n != 5 || refused.how != "reply" || !bytes.HasSuffix(refused.reply, []byte{0, 0, 0, 1, 0, 0, 0, 5}) {
 		t.Errorf("ran %d times, reply % x", n, refused.reply)
 	}
+}
+
+// count is how many calls wait or run.
+func (r *runningCalls) count() (n int) {
+	for i := range r.buckets {
+		b := &r.buckets[i]
+		b.mu.Lock()
+		for e := b.head; e != nil; e = e.next {
+			n++
+		}
+		b.mu.Unlock()
+	}
+	return n
 }

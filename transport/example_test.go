@@ -9,6 +9,7 @@ import (
 	"net"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
@@ -49,7 +50,7 @@ func Example() {
 			1: {Name: "FETCH", Idempotent: true, Run: fetch},
 		},
 	})
-	device := rnic.Open(rnic.DeviceConfig{})
+	device := iwarp.Open(rnic.DeviceConfig{})
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		log.Fatal(err)

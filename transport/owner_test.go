@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"golang.org/x/sys/unix"
 )
@@ -59,7 +60,7 @@ func ownerChild(spec string) {
 		cfg.ReservedPort = way == "reserved"
 		c, err = DialTCP(context.Background(), addr, cfg)
 	case "rdma":
-		c, err = DialRDMA(context.Background(), rnic.Open(rnic.DeviceConfig{}), addr, cfg)
+		c, err = DialRDMA(context.Background(), iwarp.Open(rnic.DeviceConfig{}), addr, cfg)
 	case "mapped", "bound":
 		c = newClient(cfg, addr)
 		c.dial = func(context.Context) (link, error) {
@@ -153,7 +154,7 @@ func serveOwners(t *testing.T, cfg ServerConfig, addr string) (tcp, rdma net.Add
 	if err != nil {
 		t.Fatal(err)
 	}
-	dev := rnic.Open(rnic.DeviceConfig{})
+	dev := iwarp.Open(rnic.DeviceConfig{})
 	rl, err := dev.Listen("tcp", addr)
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
@@ -37,7 +38,7 @@ func (l *loser) ServeRPC(r *rpcrdma.Request) {
 // serveLoser drops the calls of the first connections, and tells lost of each.
 // It returns how many connections it has taken.
 func serveLoser(t *testing.T, lose int32, lost func()) (addr string, conns *atomic.Int32) {
-	dev := rnic.Open(rnic.DeviceConfig{})
+	dev := iwarp.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +69,7 @@ func TestFirstCallLost(t *testing.T) {
 	probeWait = 20 * time.Millisecond
 	defer func() { probeWait = wait }()
 	addr, conns := serveLoser(t, 2, func() {})
-	c, err := DialRDMA(bg, rnic.Open(rnic.DeviceConfig{}), addr, ClientConfig{})
+	c, err := DialRDMA(bg, iwarp.Open(rnic.DeviceConfig{}), addr, ClientConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +87,7 @@ func TestAllCallsLost(t *testing.T) {
 	probeWait = 20 * time.Millisecond
 	defer func() { probeWait = wait }()
 	addr, _ := serveLoser(t, 1000, func() {})
-	_, err := DialRDMA(bg, rnic.Open(rnic.DeviceConfig{}), addr, ClientConfig{Service: "nfs", RetryTimeout: 50 * time.Millisecond})
+	_, err := DialRDMA(bg, iwarp.Open(rnic.DeviceConfig{}), addr, ClientConfig{Service: "nfs", RetryTimeout: 50 * time.Millisecond})
 	if err == nil || err.Error() != "nfs server "+addr+" does not answer: no answer in time" {
 		t.Errorf("%v", err)
 	}
@@ -96,7 +97,7 @@ func TestAllCallsLost(t *testing.T) {
 func TestCancelOfAProbe(t *testing.T) {
 	ctx, cancel := context.WithCancel(bg)
 	addr, conns := serveLoser(t, 1000, cancel)
-	if _, err := DialRDMA(ctx, rnic.Open(rnic.DeviceConfig{}), addr, ClientConfig{}); !errors.Is(err, context.Canceled) {
+	if _, err := DialRDMA(ctx, iwarp.Open(rnic.DeviceConfig{}), addr, ClientConfig{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 	if n := conns.Load(); n != 1 {

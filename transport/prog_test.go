@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
@@ -198,7 +199,7 @@ type network struct {
 var networks = []network{
 	{"TCP", listenTCP, DialTCP},
 	{"RDMA", listenRDMA, func(ctx context.Context, addr string, cfg ClientConfig) (*Client, error) {
-		return DialRDMA(ctx, rnic.Open(rnic.DeviceConfig{}), addr, cfg)
+		return DialRDMA(ctx, iwarp.Open(rnic.DeviceConfig{}), addr, cfg)
 	}},
 }
 
@@ -213,7 +214,7 @@ func listenTCP(s *Server, addr string) (string, chan error, error) {
 }
 
 func listenRDMA(s *Server, addr string) (string, chan error, error) {
-	dev := rnic.Open(rnic.DeviceConfig{})
+	dev := iwarp.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", addr)
 	if err != nil {
 		return "", nil, err

@@ -165,7 +165,7 @@ func (r *recordReader) read(b []byte) (int, error) {
 		if n > 0 {
 			return n, nil
 		}
-		if err == io.EOF && inside {
+		if errors.Is(err, io.EOF) && inside {
 			return 0, io.ErrUnexpectedEOF
 		}
 		if err != nil {

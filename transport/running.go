@@ -87,16 +87,3 @@ func (r *runningCalls) abandon(e *drcEntry) *Call {
 	}
 	return w
 }
-
-// count is how many calls wait or run.
-func (r *runningCalls) count() (n int) {
-	for i := range r.buckets {
-		b := &r.buckets[i]
-		b.mu.Lock()
-		for e := b.head; e != nil; e = e.next {
-			n++
-		}
-		b.mu.Unlock()
-	}
-	return n
-}

@@ -18,7 +18,7 @@ import (
 )
 
 // ServeRDMA accepts connections of l until Shutdown, then returns ErrClosed.
-func (s *Server) ServeRDMA(dev *rnic.Device, l *rnic.Listener) error {
+func (s *Server) ServeRDMA(dev *rnic.Device, l rnic.Listener) error {
 	if err := s.listen(l); err != nil {
 		l.Close()
 		return err
@@ -73,7 +73,7 @@ func (r *rdmaConn) lines() *lines { return &r.work }
 func (r *rdmaConn) usage() *usage { return &r.used }
 
 // serve accepts the connection and stays until it has ended.
-func (r *rdmaConn) serve(dev *rnic.Device, req *rnic.ConnRequest) {
+func (r *rdmaConn) serve(dev *rnic.Device, req rnic.ConnRequest) {
 	defer r.srv.remove(r)
 	cfg := r.srv.cfg.RDMA
 	cfg.Handler = r

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
@@ -248,7 +249,7 @@ func idleConn(t *testing.T, n network, addr string) {
 		raw(t, addr)
 		return
 	}
-	c, err := rpcrdma.Dial(bg, rnic.Open(rnic.DeviceConfig{}), addr, rpcrdma.Config{})
+	c, err := rpcrdma.Dial(bg, iwarp.Open(rnic.DeviceConfig{}), addr, rpcrdma.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

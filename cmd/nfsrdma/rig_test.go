@@ -17,6 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -59,7 +60,7 @@ func serveDir(t testing.TB, dir string) (rdma, tcp string) {
 func servePrograms(t testing.TB, programs ...*transport.Program) (rdma, tcp string) {
 	t.Helper()
 	rpc := transport.NewServer(transport.ServerConfig{}, programs...)
-	dev := rnic.Open(rnic.DeviceConfig{})
+	dev := iwarp.Open(rnic.DeviceConfig{})
 	rl, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/spf13/cobra"
 )
@@ -38,7 +39,7 @@ func newServe() *cobra.Command {
 			}
 			defer srv.Close()
 			rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
-			dev := rnic.Open(rnic.DeviceConfig{})
+			dev := iwarp.Open(rnic.DeviceConfig{})
 			rl, err := dev.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				return err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"golang.org/x/sys/unix"
 )
@@ -89,7 +90,7 @@ func (f *few) connect(rdma bool) *transport.Client {
 	var err error
 	if rdma {
 		// A start-up that hangs must not pass for one that is refused.
-		c, err = transport.DialRDMA(ctx, rnic.Open(rnic.DeviceConfig{HandshakeTimeout: time.Minute}), f.rdma, cfg)
+		c, err = transport.DialRDMA(ctx, iwarp.Open(rnic.DeviceConfig{HandshakeTimeout: time.Minute}), f.rdma, cfg)
 	} else {
 		c, err = transport.DialTCP(ctx, f.tcp, cfg)
 	}

@@ -3,6 +3,7 @@
 package vmware
 
 import (
+	"errors"
 	"io"
 	"os"
 
@@ -50,7 +51,7 @@ func (f *File) Readlink() (string, error) {
 // Read reads from the position on.
 func (f *File) Read(p []byte) (int, error) {
 	n, err := f.File.Read(p)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return n, err
 	}
 	return n, wire(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/vmware/go-nfs-client/nfs"
 )
@@ -34,7 +35,7 @@ func serve(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
-	dev := rnic.Open(rnic.DeviceConfig{})
+	dev := iwarp.Open(rnic.DeviceConfig{})
 	rl, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/ddp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
@@ -37,7 +38,7 @@ func hunt(t *testing.T, credits int) *prey {
 	h := &prey{t: t, l: peer.Listen(t), calls: make(chan error, 1000)}
 	got := make(chan error, 1)
 	go func() {
-		c, err := rpcrdma.Dial(bg, rnic.Open(rnic.DeviceConfig{}), h.l.Addr(), rpcrdma.Config{Credits: credits})
+		c, err := rpcrdma.Dial(bg, iwarp.Open(rnic.DeviceConfig{}), h.l.Addr(), rpcrdma.Config{Credits: credits})
 		h.c = c
 		got <- err
 	}()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/test/stack/peer"
@@ -24,7 +25,7 @@ func TestErrChunkIsNotTriedAgain(t *testing.T) {
 	l := peer.Listen(t)
 	ended := make(chan error, 1)
 	go func() {
-		c, err := transport.DialRDMA(bg, rnic.Open(rnic.DeviceConfig{}), l.Addr(), transport.ClientConfig{})
+		c, err := transport.DialRDMA(bg, iwarp.Open(rnic.DeviceConfig{}), l.Addr(), transport.ClientConfig{})
 		ended <- err
 		if err != nil {
 			return

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/ddp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
@@ -34,7 +35,7 @@ const memLen = 4096
 func newVictim(t *testing.T) *victim {
 	t.Helper()
 	rig.NoLeaks(t)
-	dev := rnic.Open(rnic.DeviceConfig{MaxIRD: 4})
+	dev := iwarp.Open(rnic.DeviceConfig{MaxIRD: 4})
 	v := victimOn(t, dev)
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // An observer sees the bytes of both directions where they are sent and where they
-// arrive. A ulp, if there is one, judges the segments.
+// arrive. A ulp, if there is one, checks the segments.
 type observer struct {
 	mu      sync.Mutex
 	streams [2]struct{ out, in stream } // by sender: as sent, as arrived
@@ -19,10 +19,10 @@ type observer struct {
 	ulp     ulp
 	fail    func(format string, args ...any)
 	trace   func(format string, args ...any)
-	blind   bool // something was wrong: what follows cannot be judged
+	blind   bool // something was wrong: what follows cannot be checked
 }
 
-// A ulp judges what the layer above makes of the segments. Calls are in order.
+// A ulp checks what the layer above makes of the segments. Calls are in order.
 type ulp interface {
 	sent(side int, seg *segment, msg []byte, whole bool) error
 	arrived(side int, seg *segment, msg []byte, whole bool) error
@@ -48,7 +48,7 @@ func (o *observer) sent(side int, b []byte) {
 	s := &o.streams[side].out
 	err := s.feed(b, func(seg *segment) error {
 		o.trace("%c sends   %v last %v stag %x to %x, %d bytes", 'A'+side, seg.op, seg.Last, seg.STag, seg.TO, len(seg.data))
-		if err := o.judge(side, seg); err != nil {
+		if err := o.check(side, seg); err != nil {
 			return err
 		}
 		if o.ulp == nil {
@@ -99,8 +99,8 @@ func (o *observer) arrived(side int, b []byte) {
 	}
 }
 
-// judge is what holds of any segment that side sends, whatever is above.
-func (o *observer) judge(side int, seg *segment) error {
+// check is what holds of any segment that side sends, whatever is above.
+func (o *observer) check(side int, seg *segment) error {
 	switch seg.op {
 	case rdmap.OpReadRequest:
 		q, err := rdmap.ParseReadRequest(seg.data)
@@ -142,7 +142,7 @@ func (r *readQueue) answer(seg *segment) error {
 	q := &r.asks[0]
 	n := uint32(len(seg.data))
 	if seg.STag != q.SinkSTag || seg.TO != q.SinkTO+uint64(r.done) || r.done+n > q.Size || seg.Last != (r.done+n == q.Size) {
-		return fmt.Errorf("RDMA Read Response to %x %x, %d bytes, last %v: not what %+v asked for behind %d",
+		return fmt.Errorf("RDMA Read Response to %x %x, %d bytes, last %v: not what %+v asked for after %d",
 			seg.STag, seg.TO, n, seg.Last, *q, r.done)
 	}
 	r.done += n

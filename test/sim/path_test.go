@@ -128,7 +128,7 @@ func chooseLink(rng *rand.Rand, seed uint64, stalls time.Duration) linkPlan {
 		p.sockets[i] = chooseSocket(rng)
 	}
 	if rng.IntN(8) == 0 {
-		rate := 16<<10 + logUniform(rng, 512<<10)
+		rate := 24<<10 + logUniform(rng, 512<<10)
 		p.paths[rng.IntN(2)].rate = rate
 		if rng.IntN(2) == 0 {
 			p.paths[0].rate, p.paths[1].rate = rate, rate

@@ -1,4 +1,4 @@
-// The observer's eye for RPC-over-RDMA: calls under way, what they advertise, and credits.
+// What RPC-over-RDMA may have on the wire: calls under way, what they advertise, and credits.
 
 package sim
 
@@ -26,14 +26,16 @@ type requester struct {
 	most    int                  // calls at once
 }
 
-// rpcWire judges both directions.
+// rpcWire checks both directions.
 type rpcWire struct {
 	sides [2]requester
 	inval [2]bool // a reply by this side may invalidate
+
+	spoiled map[uint32]bool // replies that are none any more; guarded by the link's mu
 }
 
 func newRPCWire(credits [2]int, inval [2]bool) *rpcWire {
-	w := &rpcWire{inval: inval}
+	w := &rpcWire{inval: inval, spoiled: map[uint32]bool{}}
 	for i := range w.sides {
 		w.sides[i] = requester{calls: map[uint32]*wireCall{}, credits: credits[i]}
 	}
@@ -145,12 +147,15 @@ func (w *rpcWire) arrived(side int, seg *segment, msg []byte, whole bool) error 
 		w.sides[side].calls[h.XID].come = true
 		return nil
 	}
+	if w.spoiled[h.XID] { // the requester drops it, and the call keeps its credit
+		return nil
+	}
 	delete(w.sides[1-side].calls, h.XID)
 	w.sides[1-side].replied++
 	return nil
 }
 
-// classify parses a message and tells a call from a reply.
+// classify parses a message and distinguishes a call from a reply.
 func classify(msg []byte) (*rpcrdma.Header, bool, error) {
 	h := &rpcrdma.Header{}
 	if err := h.Parse(msg); err != nil {

@@ -20,8 +20,10 @@ import (
 
 // Bounds in simulated time. Everything has to be over long before them.
 const (
-	patience = 30 * time.Minute // for all calls
-	parting  = 30 * time.Second // for the end of a connection
+	patience  = 30 * time.Minute      // for all calls
+	parting   = 30 * time.Second      // for the end of a connection
+	prompt    = 10 * time.Millisecond // for the end of a call that has left
+	abandoned = 10 * time.Minute      // for late replies, and the end of a connection that has no credit left
 )
 
 // run runs the seed, and returns what was found wrong.
@@ -51,7 +53,7 @@ func (w *world) describe() {
 		fmt.Printf("%c: credits %d inline %d budget %d serves %v leaves %v abort %v\n", 'A'+i, h.cfg.Credits,
 			h.cfg.InlineSize, h.total, h.cfg.Handler != nil, h.leave, h.abort)
 		d := w.link.ends[i].out
-		fmt.Printf("   its bytes: window %d pieces %d late %v event %d at %d stall %v dead %v\n", d.window, d.plan.max,
+		fmt.Printf("   its bytes: window %d %+v rate %d pieces %d late %v event %d at %d stall %v dead %v\n", d.window, w.link.ends[i].plan, d.plan.rate, d.plan.max,
 			d.plan.late, d.plan.kind, d.plan.at, d.plan.stall, d.plan.dead)
 		for c, calls := range h.calls {
 			for _, p := range calls {
@@ -68,7 +70,7 @@ func (w *world) connect() bool {
 	var err [2]error
 	var both sync.WaitGroup
 	both.Go(func() {
-		var req *rnic.ConnRequest
+		var req rnic.ConnRequest
 		if req, err[1] = l.Accept(context.Background()); err[1] == nil {
 			b.conn, err[1] = rpcrdma.Accept(b.dev, req, b.cfg)
 		}
@@ -138,7 +140,7 @@ func (w *world) await(all *sync.WaitGroup, what string) {
 	}
 }
 
-// call makes one call and judges its end.
+// call makes one call and checks its end.
 func (w *world) call(h *host, p *plan) {
 	k := h.conn.NewCall()
 	var mine [][]byte // memory of the caller that the RNIC may use until Do returns
@@ -163,15 +165,25 @@ func (w *world) call(h *host, p *plan) {
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	switch {
-	case p.limit > 0 && p.byExpiry:
+	if p.limit > 0 && p.byExpiry {
 		k.Expired = time.After(p.limit)
-	case p.limit > 0:
-		time.AfterFunc(p.limit, cancel)
+	}
+	start, left := time.Now(), false
+	if p.limit > 0 {
+		time.AfterFunc(p.limit, func() {
+			left = w.hasLeft(h, p.xid)
+			if !p.byExpiry {
+				cancel()
+			}
+		})
 	}
 	err := h.conn.Do(ctx, k)
+	// A side that serves calls too reads their chunks, and completions come in the order of posting.
+	if late := time.Since(start) - p.limit; gaveUp(err) && left && late > prompt && h.cfg.Handler == nil {
+		w.fail("call %x had left when it was given up on, and Do takes %v more", p.xid, late)
+	}
 	cancel()
-	w.judge(h, p, k, err)
+	w.check(h, p, k, err)
 	k.Release()
 	for _, b := range mine {
 		poison(b)
@@ -193,16 +205,22 @@ func poison(b []byte) {
 	}
 }
 
-// judge says whether a call may end as it did.
-func (w *world) judge(h *host, p *plan, k *rpcrdma.Call, err error) {
-	gaveUp := errors.Is(err, context.Canceled) || errors.Is(err, rpcrdma.ErrTimeout)
+// gaveUp reports whether a call has ended because its caller did not wait any longer.
+func gaveUp(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, rpcrdma.ErrTimeout)
+}
+
+// check holds the end of a call to its plan.
+func (w *world) check(h *host, p *plan, k *rpcrdma.Call, err error) {
 	switch {
+	case err == nil && w.wasSpoiled(p.xid):
+		w.fail("call %x is answered by a reply whose header is wrong", p.xid)
 	case err == nil:
 		noRoom, err := p.checkReply(k.Reply)
 		if err != nil || noRoom && !h.peer(w).svc.tight || p.end == endReject || p.end == endDrop || p.end == endTooLong && !noRoom {
 			w.fail("call %x is answered, ending %d, no room %v: %v", p.xid, p.end, noRoom, err)
 		}
-	case gaveUp && p.limit > 0:
+	case gaveUp(err) && p.limit > 0:
 	case errors.Is(err, rpcrdma.ErrClosed):
 		w.wantEnd(err)
 	case errors.Is(err, rpcrdma.ErrChunk) && (p.end == endReject || p.end == endTooLong):
@@ -221,13 +239,20 @@ func (h *host) peer(w *world) *host {
 // wantEnd demands that the seed has ended the connection. A call that is given up on, with all
 // that it has exposed, does not.
 func (w *world) wantEnd(err error) {
-	if !w.eventful() {
+	if !w.eventful() && !w.windowLost() {
 		w.fail("the connection ends: %v", err)
 	}
 }
 
 // probeBoth demands that no credit has been lost.
 func (w *world) probeBoth() {
+	if w.lossy || w.slow {
+		time.Sleep(abandoned)
+	}
+	if w.windowLost() && !w.eventful() && w.hosts[0].conn.Err() == nil && w.hosts[1].conn.Err() == nil {
+		w.fail("no call can start any more, and the connection has not ended")
+		return
+	}
 	for i, h := range w.hosts {
 		if len(h.probes) > 0 && h.conn.Err() == nil && w.hosts[1-i].conn.Err() == nil && !w.eventful() {
 			w.probe(i, h)
@@ -285,7 +310,7 @@ func (w *world) close(h *host) {
 	}
 }
 
-// end closes both sides and looks at what they leave behind.
+// end closes both sides and looks at what they leave.
 func (w *world) end() {
 	time.Sleep(time.Duration(w.rng.IntN(3)) * 100 * time.Millisecond)
 	var all sync.WaitGroup
@@ -314,7 +339,7 @@ func (w *world) end() {
 	}
 	for i, h := range w.hosts {
 		if free := h.cfg.Budget.Free(); free != h.total {
-			w.fail("%c: %d bytes of the budget have not come home", 'A'+i, h.total-free)
+			w.fail("%c: %d bytes of the budget have not been returned", 'A'+i, h.total-free)
 		}
 	}
 	w.mu.Lock()

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"testing/cryptotest"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/sim/preempt"
 )
 
 var (
@@ -36,12 +38,18 @@ const (
 // TestSeeds runs many seeds, or one again.
 func TestSeeds(t *testing.T) { seeds(t, "TestSeeds", run) }
 
-// seeds runs one: in this process when a seed is asked for, else in children.
+// seeds runs them in children: one, when it is asked for, or all.
 func seeds(t *testing.T, name string, one func(*testing.T, uint64, bool) []string) {
 	switch {
-	case *flagSeed >= 0:
+	case *flagChild && *flagSeed >= 0:
 		runtime.GOMAXPROCS(1)
 		oneSeed(t, name, one, uint64(*flagSeed), testing.Verbose())
+	case *flagSeed >= 0:
+		cmd := exec.Command(program(t), "-test.run=^"+name+"$", fmt.Sprintf("-test.v=%v", testing.Verbose()), "-child", fmt.Sprintf("-seed=%d", *flagSeed))
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		if err := cmd.Run(); err != nil {
+			t.Error(err)
+		}
 	case *flagChild:
 		runtime.GOMAXPROCS(1)
 		for i := range *flagCount {
@@ -57,6 +65,7 @@ func seeds(t *testing.T, name string, one func(*testing.T, uint64, bool) []strin
 func oneSeed(t *testing.T, name string, one func(*testing.T, uint64, bool) []string, seed uint64, trace bool) {
 	t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, seed)
+		preempt.Seed(seed, []int{0, 2, 4, 16, 64}[newRand(seed, purposePreempt).IntN(5)])
 		for i, f := range one(t, seed, trace) {
 			if i == 0 {
 				t.Errorf("again: %s", replay(name, seed))
@@ -89,6 +98,7 @@ func count(t *testing.T) int {
 // children runs blocks of seeds, as many at a time as there are processors.
 func children(t *testing.T, name string) {
 	n := count(t)
+	program(t) // before many ask for it
 	blocks := make(chan uint64, n/block+1)
 	for at := 0; at < n; at += block {
 		blocks <- *flagFirst + uint64(at)
@@ -111,7 +121,7 @@ func children(t *testing.T, name string) {
 // child runs count seeds in a process of their own. One that does not get on is
 // asked for its goroutines.
 func child(t *testing.T, name string, first uint64, count int) {
-	cmd := exec.Command(os.Args[0], "-test.run=^"+name+"$", "-test.timeout=0", "-child",
+	cmd := exec.Command(program(t), "-test.run=^"+name+"$", "-test.timeout=0", "-child",
 		fmt.Sprintf("-first=%d", first), fmt.Sprintf("-count-seeds=%d", count))
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -24,6 +24,7 @@ const (
 	endDrop    // the caller has a time limit
 	endTooLong // more than the call has room for
 	endHold    // when all are asked for
+	endSpoil   // with a header that is wrong, if that can be; the caller has a time limit
 )
 
 // A plan is all that is chosen of one call. XIDs lead to it.

@@ -11,12 +11,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
 // A socketPlan is how one end's socket behaves.
 type socketPlan struct {
-	ready bool // it is a rnic.ReadyConn; else its calls block
+	ready bool // it is a iwarp.ReadyConn; else its calls block
 	short int  // bytes that one TryWrite takes at most; 0: what there is room for
 	yield int  // how often the writer lets others run after its bytes have left, before the call returns
 }
@@ -133,7 +133,7 @@ func (e *end) linger() {
 // A readyEnd is an end whose calls do not block.
 type readyEnd struct{ *end }
 
-var _ rnic.ReadyConn = readyEnd{}
+var _ iwarp.ReadyConn = readyEnd{}
 
 func (e readyEnd) TryRead(bufs [][]byte) (int, error) {
 	e.l.mu.Lock()

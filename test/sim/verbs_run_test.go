@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
@@ -46,7 +48,7 @@ func (w *verbsWorld) connect() bool {
 		}
 		b.connectErr = err
 	})
-	a.connectErr = a.dev.ConnectOver(context.Background(), a.qp, w.link.ends[0].conn(), rnic.ConnParams{RTR: w.rtr})
+	a.connectErr = a.dev.ConnectOver(context.Background(), a.qp, w.link.ends[0].conn(), rnic.ConnParams{Provider: iwarp.ConnOptions{RTR: w.rtr}})
 	if a.connectErr != nil {
 		time.Sleep(parting)
 		l.Close()
@@ -61,9 +63,9 @@ func (w *verbsWorld) connect() bool {
 	return a.connectErr == nil && b.connectErr == nil
 }
 
-// eventful says that the seed ends the connection.
+// eventful reports whether the seed ends the connection.
 func (w *verbsWorld) eventful() bool {
-	return w.link.isBroken() || w.bad || w.leave > 0 || w.peers[0].revoke > 0 || w.peers[1].revoke > 0
+	return w.link.isBroken() || w.bad || w.forgeries.Load() > 0 || w.leave > 0 || w.peers[0].revoke > 0 || w.peers[1].revoke > 0
 }
 
 // work posts everything and waits until it has completed.
@@ -81,6 +83,9 @@ func (w *verbsWorld) work() {
 	}
 	done := make(chan struct{})
 	go func() { all.Wait(); close(done) }()
+	var sampled sync.WaitGroup
+	defer sampled.Wait()
+	sampled.Go(func() { w.sample(done) })
 	select {
 	case <-done:
 	case <-time.After(patience):
@@ -125,6 +130,9 @@ func (p *peer) post() {
 		p.mu.Lock()
 		p.posted += n // before they can complete
 		p.mu.Unlock()
+		if p.forged != nil && slices.Contains(p.script[at:at+n], p.forged) {
+			p.forge(p.forged)
+		}
 		for pause := time.Microsecond; ; pause = min(2*pause, time.Second) {
 			err := p.qp.PostSend(wrs...)
 			if err == nil {
@@ -182,7 +190,7 @@ func (p *peer) takeSends() {
 	p.checkDrained(false)
 }
 
-// sendDone judges one completion: those before it that have none must not have wanted one.
+// sendDone checks one completion: those before it that have none must not have wanted one.
 func (p *peer) sendDone(wc rnic.WC) {
 	for ; p.next < p.posted && uint64(p.next) != wc.ID; p.next++ {
 		x := p.script[p.next]
@@ -315,7 +323,7 @@ func (w *verbsWorld) end() {
 // where nothing else may have done so before.
 func (w *verbsWorld) wantRefusal() {
 	a, b := w.peers[0], w.peers[1]
-	if !w.bad || w.leave > 0 || a.revoke > 0 || b.revoke > 0 || w.link.isBroken() || a.connectErr != nil || b.connectErr != nil {
+	if !w.bad && w.forgeries.Load() == 0 || w.leave > 0 || a.revoke > 0 || b.revoke > 0 || w.link.isBroken() || a.connectErr != nil || b.connectErr != nil {
 		return
 	}
 	for _, p := range w.peers {
@@ -335,7 +343,7 @@ func (w *verbsWorld) wantRefusal() {
 func (p *peer) wantCause() {
 	err := p.qp.Err()
 	_, fault := term.CodeOf(err)
-	if fault && !p.w.bad && p.revoke == 0 {
+	if fault && !p.w.bad && p.w.forgeries.Load() == 0 && p.revoke == 0 {
 		p.w.fail("%c ends: %v", 'A'+p.side, err)
 	}
 	if !p.w.eventful() && (p.flushed || p.got < len(p.recvs)) {

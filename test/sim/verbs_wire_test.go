@@ -3,30 +3,66 @@
 package sim
 
 import (
+	"bytes"
 	"fmt"
 
-	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
-// A verbsWire is the observer's eye for bare verbs.
+// A verbsWire checks the segments of bare verbs.
 type verbsWire struct {
 	w     *verbsWorld
 	spoke bool // A has sent an FPDU
 	heard bool // and B has it
 }
 
-// sent holds a fenced Send to the Reads before it.
-func (v *verbsWire) sent(side int, seg *segment, _ []byte, _ bool) error {
+// sent holds Sends and Reads to the work that was posted, and a fenced Send to the Reads before it.
+func (v *verbsWire) sent(side int, seg *segment, msg []byte, whole bool) error {
 	if err := v.first(side, seg); err != nil {
 		return err
 	}
-	if !seg.op.IsSend() || seg.MO > 0 {
+	if seg.op == rdmap.OpReadRequest {
+		return v.read(side, seg)
+	}
+	if !seg.op.IsSend() {
 		return nil
 	}
-	x := v.w.peers[side].sends[seg.MSN-1]
-	if n := v.w.obs.reads[side].pending; x.wr.Fence && n > 0 {
+	p := v.w.peers[side]
+	if int(seg.MSN) > len(p.sends) {
+		return fmt.Errorf("Send %d of %d", seg.MSN, len(p.sends))
+	}
+	x := p.sends[seg.MSN-1]
+	if n := v.w.obs.reads[side].pending; x.wr.Fence && n > 0 && seg.MO == 0 {
 		return fmt.Errorf("Send %d is fenced, but %d Reads are outstanding", x.wr.ID, n)
+	}
+	if seg.Inv != uint32(x.wr.Invalidate) || whole && !bytes.Equal(msg, x.data) {
+		return fmt.Errorf("Send %d is not what was posted: %v of %d bytes", x.wr.ID, seg.op, len(msg))
+	}
+	return nil
+}
+
+// read holds a Read Request to the work that was posted.
+func (v *verbsWire) read(side int, seg *segment) error {
+	q, err := rdmap.ParseReadRequest(seg.data)
+	if err != nil {
+		return err
+	}
+	p, n := v.w.peers[side], int(seg.MSN)-1
+	if side == 0 && v.w.rtr == iwarp.RTRRead { // the first is none of the program's
+		n--
+	}
+	if n < 0 {
+		return nil
+	}
+	if n >= len(p.reads) {
+		return fmt.Errorf("Read %d of %d", n+1, len(p.reads))
+	}
+	wr := &p.reads[n].wr
+	want := rdmap.ReadRequest{SinkSTag: uint32(wr.MR.STag()), SinkTO: wr.MR.Base() + wr.Offset, Size: wr.Length,
+		SrcSTag: uint32(wr.RemoteSTag), SrcTO: wr.RemoteTO}
+	if q != want {
+		return fmt.Errorf("Read %d is not what was posted: %+v, want %+v", wr.ID, q, want)
 	}
 	return nil
 }
@@ -44,7 +80,7 @@ func (v *verbsWire) first(side int, seg *segment) error {
 	if was || v.w.rtr == 0 {
 		return nil
 	}
-	if v.w.rtr&rnic.RTRWrite != 0 { // what B takes for its part is the cheapest
+	if v.w.rtr&iwarp.RTRWrite != 0 { // what B takes for its part is the cheapest
 		if seg.op != rdmap.OpWrite || len(seg.data) > 0 {
 			return fmt.Errorf("%v of %d bytes where a Write is the RTR", seg.op, len(seg.data))
 		}

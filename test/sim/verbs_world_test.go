@@ -7,9 +7,11 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
 // Sizes of the memory of one side.
@@ -45,12 +47,15 @@ type peer struct {
 	spareMR    [spares]*rnic.MR
 	script     []*work
 	sends      []*work // of script
+	reads      []*work // likewise
 	batches    []int   // how many are posted at once
 	pauses     []time.Duration
 	polls      bool // completions are awaited, not told of
 	revoke     time.Duration
 	recvs      [][]byte
 	connectErr error
+	markers    bool  // it asks for markers
+	forged     *work // a Read that is answered early
 
 	mu      sync.Mutex
 	posted  int // of script
@@ -68,10 +73,11 @@ type verbsWorld struct {
 	peers [2]*peer
 	link  *link
 	obs   *observer
-	rtr   rnic.RTR // what A offers to begin with; 0: the client-server model
-	bad   bool     // one of the works must end the connection
+	rtr   iwarp.RTR // what A offers to begin with; 0: the client-server model
+	bad   bool      // one of the works must end the connection
 	leave time.Duration
 	faults
+	forgeries atomic.Int32
 }
 
 func newVerbsWorld(seed uint64) *verbsWorld {
@@ -96,15 +102,18 @@ func newVerbsWorld(seed uint64) *verbsWorld {
 	if rng.IntN(8) == 0 {
 		w.leave = time.Duration(logUniform(rng, 100_000_000))
 	}
-	w.rtr = rnic.RTR(newRand(seed, purposeRTR).IntN(4)) & (rnic.RTRWrite | rnic.RTRRead) // a Send would use a receive
+	w.rtr = iwarp.RTR(newRand(seed, purposeRTR).IntN(4)) & (iwarp.RTRWrite | iwarp.RTRRead) // a Send would use a receive
 	w.obs.ulp = &verbsWire{w: w}
 	w.link = newLink(chooseLink(rng, seed, 10*time.Minute), w.obs)
+	for _, p := range w.peers {
+		w.planForgery(p)
+	}
 	return w
 }
 
 func newPeer(w *verbsWorld, side int, cfg rnic.DeviceConfig) *peer {
 	rng := w.rng
-	p := &peer{w: w, side: side, dev: rnic.Open(cfg), polls: rng.IntN(2) == 0, drained: make(chan struct{})}
+	p := &peer{w: w, side: side, dev: iwarp.Open(cfg), polls: rng.IntN(2) == 0, drained: make(chan struct{}), markers: cfg.Markers}
 	p.pd = p.dev.AllocPD()
 	p.target, p.source = make([]byte, targetSize), content(targetSize, uint32(side), 99)
 	p.targetMR, _ = p.pd.RegMR(p.target, rnic.RemoteWrite)
@@ -158,6 +167,9 @@ func (p *peer) plan(to *peer, rng *rand.Rand) {
 	for _, x := range p.script {
 		if x.wr.Op <= rnic.OpSendSEInvalidate {
 			p.sends = append(p.sends, x)
+		}
+		if x.wr.Op == rnic.OpRead || x.wr.Op == rnic.OpReadInvalidate {
+			p.reads = append(p.reads, x)
 		}
 	}
 	for left := len(p.script); left > 0; {

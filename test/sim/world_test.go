@@ -7,21 +7,23 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 )
 
 // A host is one endpoint. Host 0, A, connects; host 1, B, accepts.
 type host struct {
-	dev    *rnic.Device
-	cfg    rpcrdma.Config
-	total  int64 // of the budget
-	svc    *service
-	conn   *rpcrdma.Conn
-	calls  [][]*plan // those of each caller, in order
-	probes []*plan
-	leave  time.Duration // when it closes the connection; 0: when all is done
-	abort  bool          // and does not wait for anything
-	limits []limit       // what it grants, one after the other
+	dev     *rnic.Device
+	cfg     rpcrdma.Config
+	total   int64 // of the budget
+	svc     *service
+	conn    *rpcrdma.Conn
+	calls   [][]*plan // those of each caller, in order
+	probes  []*plan
+	markers bool          // it asks for markers
+	leave   time.Duration // when it closes the connection; 0: when all is done
+	abort   bool          // and does not wait for anything
+	limits  []limit       // what it grants, one after the other
 }
 
 // A limit is a grant that holds from some time after the one before.
@@ -39,6 +41,9 @@ type world struct {
 	obs   *observer
 	wire  *rpcWire
 
+	slow  bool // a slow link, and calls that are cancelled while it takes them
+	lossy bool // replies are lost
+
 	faults
 	ended    map[uint32]bool
 	poisoned [][]byte
@@ -55,12 +60,21 @@ const (
 	purposeCalls
 	_
 	purposeRTR
+	purposeSample
+	purposeForgery
+	_
+	purposePreempt
+	purposeSlow
+	purposeLossy
+	purposeLoss uint64 = 1 << 32 // and an XID
 )
 
 func newWorld(seed uint64) *world {
 	w := &world{seed: seed, rng: newRand(seed, purposeWorld), ended: map[uint32]bool{}}
 	w.obs = newObserver(w.fail)
 	rng := w.rng
+	slowRNG := newRand(seed, purposeSlow)
+	w.slow = slowRNG.IntN(10) == 0
 	crc := []rnic.CRCMode{rnic.CRCOn, rnic.CRCOff, rnic.CRCAuto}
 	var credits [2]int
 	var inval [2]bool
@@ -71,13 +85,17 @@ func newWorld(seed uint64) *world {
 		if rng.IntN(2) == 0 {
 			dev.MaxIRD, dev.MaxORD = 1+rng.IntN(4), 1+rng.IntN(4)
 		}
-		h.dev = rnic.Open(dev)
+		h.dev, h.markers = iwarp.Open(dev), dev.Markers
 		if rng.IntN(4) == 0 {
 			h.total = 2 << 20 // the largest call fits, several do not
 		}
 		credits[i] = logUniform(rng, 32)
+		inline := 1024 << rng.IntN(4)
+		if w.slow {
+			credits[i], inline = slowCredits, slowInline
+		}
 		inval[i] = rng.IntN(4) > 0
-		h.cfg = rpcrdma.Config{Credits: credits[i], InlineSize: 1024 << rng.IntN(4), Budget: rpcrdma.NewBudget(h.total)}
+		h.cfg = rpcrdma.Config{Credits: credits[i], InlineSize: inline, Budget: rpcrdma.NewBudget(h.total)}
 		h.svc = &service{plans: map[uint32]*plan{}, fail: w.fail, seen: map[uint32]bool{}, tight: h.total < 64<<20}
 	}
 	reverse := rng.IntN(3) == 0
@@ -92,13 +110,24 @@ func newWorld(seed uint64) *world {
 	}
 	w.wire = newRPCWire(credits, [2]bool{inval[1], inval[0]})
 	w.obs.ulp = w.wire
-	w.link = newLink(chooseLink(rng, seed, 2*time.Minute), w.obs)
+	link := chooseLink(rng, seed, 2*time.Minute)
+	if w.slow {
+		link = slowLink(link, slowRNG)
+	}
+	w.link = newLink(link, w.obs)
 	for i, e := range w.link.ends {
 		if !inval[i] {
 			e.frame = dumb
 		}
 	}
-	if rng.IntN(4) == 0 {
+	limited := rng.IntN(4) == 0
+	if w.lossy = !limited && newRand(seed, purposeLossy).IntN(6) == 0; w.lossy {
+		for i, h := range w.hosts {
+			w.lose(h.svc)
+			w.spoil(i)
+		}
+	}
+	if limited {
 		for range 1 + rng.IntN(6) {
 			h := w.hosts[rng.IntN(2)]
 			h.limits = append(h.limits, limit{time.Duration(logUniform(rng, 20_000_000)), 1 + rng.IntN(h.cfg.Credits)})
@@ -133,10 +162,17 @@ func (w *world) planCalls(side int, svc *service) {
 	}
 	spread := logUniform(rng, 30_000_000)
 	drops := 0
-	for c := range 1 + rng.IntN(8) {
+	callers := 1 + rng.IntN(8)
+	if w.slow {
+		callers = slowCredits
+	}
+	for c := range callers {
 		var calls []*plan
 		for range 1 + rng.IntN(6) {
 			p := add(choosePlan(rng, borders, spread))
+			if w.slow && side == 0 {
+				burst(p)
+			}
 			if p.end == endDrop {
 				if drops++; drops > 1 || h.cfg.Credits < 4 || w.hosts[1-side].cfg.Credits < 4 {
 					p.end = endReply // a dropped call keeps its credit
@@ -182,7 +218,7 @@ func choosePlan(rng *rand.Rand, borders []int, spread int) *plan {
 		p.end = endReject
 	case 1:
 		p.end = endDrop
-		p.start = max(p.start, 1) // behind the call that begins: the only credit would be lost for good
+		p.start = max(p.start, 1) // after the call that begins: the only credit would be lost for good
 		p.limit = time.Duration(logUniform(rng, 40_000_000))
 	case 2:
 		if p.item >= 0 {
@@ -192,7 +228,7 @@ func choosePlan(rng *rand.Rand, borders []int, spread int) *plan {
 	return p
 }
 
-// eventful says that the seed itself ends the connection.
+// eventful reports whether the seed itself ends the connection.
 func (w *world) eventful() bool {
 	return w.link.isBroken() || w.link.hasStalled() || w.hosts[0].leave > 0 || w.hosts[1].leave > 0
 }

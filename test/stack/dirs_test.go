@@ -17,6 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
@@ -74,7 +75,7 @@ func dial(t *testing.T, l *lane, s *rig.Server) *transport.Client {
 	if l.opt.Transport == nfsclient.TCP {
 		c, err = transport.DialTCP(ctx, s.TCP, cfg)
 	} else {
-		c, err = transport.DialRDMA(ctx, rnic.Open(rnic.DeviceConfig{CRC: l.crc}), s.RDMA, cfg)
+		c, err = transport.DialRDMA(ctx, iwarp.Open(rnic.DeviceConfig{CRC: l.crc}), s.RDMA, cfg)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 	"golang.org/x/sys/unix"
 )
 
@@ -62,7 +63,7 @@ func TestCallersRights(t *testing.T) {
 			srv := rig.Start(t, rig.Config{Dir: dir, Squash: &nfsserver.Squash{NoRootSquash: true}})
 			as := map[int]*nfsclient.FS{}
 			for _, uid := range []int{0, 1000, 2000} {
-				cred := transport.Cred{Flavor: transport.AuthSys, UID: uint32(uid), GID: uint32(uid)}
+				cred := transport.Cred{Flavor: oncrpc.FlavorSys, UID: uint32(uid), GID: uint32(uid)}
 				as[uid] = srv.Mount(t, nfsclient.Options{Transport: tr, Cred: &cred})
 			}
 			checkACLs(t, dir, as)

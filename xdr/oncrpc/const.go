@@ -84,7 +84,7 @@ var authNames = [...]string{0: "AUTH_OK", 1: "AUTH_BADCRED", 2: "AUTH_REJECTEDCR
 // Flavor is a way to authenticate.
 type Flavor uint32
 
-// The flavors that we know by name.
+// The flavors that have a name here; those that are served are AUTH_SYS and AUTH_NONE.
 const (
 	FlavorNone  Flavor = 0
 	FlavorSys   Flavor = 1

@@ -19,6 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -79,7 +80,7 @@ func serve(t *testing.T, over nfsclient.Transport, tree nfsserver.FS) *nfsclient
 	served := make(chan struct{})
 	var addr string
 	if over == nfsclient.RDMA {
-		dev := rnic.Open(rnic.DeviceConfig{})
+		dev := iwarp.Open(rnic.DeviceConfig{})
 		l, err := dev.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)

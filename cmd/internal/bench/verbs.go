@@ -13,6 +13,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/child"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
 // verbsSizes is the bytes of one RDMA Write or Read.
@@ -96,7 +97,7 @@ func dialVerbs(ctx context.Context, m Mode, addr string) (*verbsRun, error) {
 	if v.sink, err = e.pd.RegMR(v.mem, rnic.LocalWrite); err != nil {
 		return nil, err
 	}
-	if err := dev.Connect(ctx, e.qp, addr, rnic.ConnParams{Settle: -1}); err != nil {
+	if err := dev.Connect(ctx, e.qp, addr, rnic.ConnParams{Provider: iwarp.ConnOptions{Settle: -1}}); err != nil {
 		return nil, err
 	}
 	p := e.qp.PrivateData()

@@ -10,6 +10,7 @@ import (
 	"io"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
 const (
@@ -41,7 +42,7 @@ func (m Mode) open() *rnic.Device {
 	if m.CRC {
 		cfg.CRC = rnic.CRCOn
 	}
-	return rnic.Open(cfg)
+	return iwarp.Open(cfg)
 }
 
 // VerbsPeer is the other end of a measurement in mode m: it listens on loopback,
@@ -65,7 +66,7 @@ func VerbsPeer(ctx context.Context, m Mode, in io.Reader, out io.Writer) error {
 }
 
 // serveVerbs takes one connection, tells where its memory is, and echoes until the peer is gone.
-func serveVerbs(ctx context.Context, dev *rnic.Device, l *rnic.Listener) error {
+func serveVerbs(ctx context.Context, dev *rnic.Device, l rnic.Listener) error {
 	req, err := l.Accept(ctx)
 	if err != nil {
 		return err

@@ -4,16 +4,17 @@ package doctor
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
@@ -109,7 +110,7 @@ func tree(t *testing.T, uid uint32, readOnly bool) ([]*transport.Program, *memfs
 func serve(t *testing.T, programs ...*transport.Program) (rdma, tcp int) {
 	t.Helper()
 	s := transport.NewServer(transport.ServerConfig{}, programs...)
-	dev := rnic.Open(rnic.DeviceConfig{})
+	dev := iwarp.Open(rnic.DeviceConfig{})
 	rl, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -235,7 +236,8 @@ func says(text string) func(net.Conn) {
 	return func(c net.Conn) {
 		c.Read(make([]byte, 1024))
 		c.Write([]byte(text))
-		time.Sleep(20 * time.Millisecond) // that a reset does not overtake it
+		c.(*net.TCPConn).CloseWrite()
+		io.Copy(io.Discard, c) // until the peer has read it: a reset would overtake what was written
 		c.Close()
 	}
 }
@@ -325,12 +327,12 @@ func TestMountByRpcbind(t *testing.T) {
 	}
 	rdma, tcp := serve(t, nfs...)
 	_, mountd := serve(t, mount...)
-	dump := rpcbind.PmapDumpRes{Mappings: []rpcbind.Mapping{
+	dump := rpcbind.DumpRes{Mappings: []rpcbind.Mapping{
 		{Prog: nfs3.Program, Vers: 3, Prot: rpcbind.TCP, Port: uint32(tcp)}, {Prog: mount3.Program, Vers: 3, Prot: rpcbind.UDP, Port: 1},
 		{Prog: mount3.Program, Vers: 3, Prot: rpcbind.TCP, Port: uint32(mountd)}, {Prog: progNLM, Vers: 4, Prot: rpcbind.TCP, Port: 4045}}}
 	procs := make([]transport.Procedure, rpcbind.ProcDump+1)
 	procs[rpcbind.ProcDump] = transport.Procedure{Name: "DUMP", Idempotent: true, Run: func(c *transport.Call) error { dump.EncodeXDR(c.Res); return nil }}
-	_, bind := serve(t, &transport.Program{Name: "PMAP", Number: rpcbind.Program, Version: rpcbind.VersPmap, Procs: procs})
+	_, bind := serve(t, &transport.Program{Name: "PMAP", Number: rpcbind.Program, Version: rpcbind.Version, Procs: procs})
 	r := examine(t, Options{RDMAPort: rdma, TCPPort: tcp, BindPort: bind}, true, map[string]wanted{
 		programsRDMA: {OK, "NFS 3"}, bindCheck: {OK, "NLM 4 at 4045"}, mountCheck: {OK, "at TCP port"}, mntCheck: {OK, "/m"},
 	})

@@ -91,9 +91,9 @@ func checkWho(ctx context.Context, x *exam) Finding {
 	case got&nfs3.AccessLookup == 0:
 		return fail("chmod or chown the directory on the server so that this user may enter it, or map users (anonuid= of exports(5))", "%s", text)
 	case got&nfs3.AccessExtend == 0 && uid == 0:
-		return warn("root is squashed, or the export is read-only: no_root_squash or rw in exports(5), or work as the owner", "%s", text)
+		return warn("root is squashed, or the export is read-only: no_root_squash or rw in exports(5), --no-root-squash or no --read-only for nfsrdmad, or work as the owner", "%s", text)
 	case got&nfs3.AccessExtend == 0:
-		return warn("only needed for writing: the directory's mode, its owner, and ro or rw in exports(5) decide", "%s", text)
+		return warn("only needed for writing: the directory's mode, its owner, and ro or rw in exports(5) (--read-only of nfsrdmad) decide", "%s", text)
 	}
 	return ok("%s", text)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
 // checkMount finds MOUNT: on the port that was given, on the NFS ports, or where
@@ -129,7 +130,7 @@ func checkMNT(ctx context.Context, x *exam) Finding {
 		names[i] = flavor(f)
 	}
 	text := fmt.Sprintf("%s: a handle of %d bytes, flavors %s", x.export, len(res.Handle), yes(len(names) > 0, strings.Join(names, ", "), "not told"))
-	if len(names) > 0 && !slices.Contains(res.Flavors, transport.AuthSys) {
+	if len(names) > 0 && !slices.Contains(res.Flavors, uint32(oncrpc.FlavorSys)) {
 		return fail("export it with sec=sys as well (exports(5)): there is no Kerberos here, and none over RDMA in this client", "%s", text)
 	}
 	x.mounted = true

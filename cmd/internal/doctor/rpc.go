@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -91,7 +92,7 @@ func config(service string) transport.ClientConfig {
 
 // checkRPCOverRDMA connects, and has one call answered.
 func checkRPCOverRDMA(ctx context.Context, x *exam) Finding {
-	dev := rnic.Open(rnic.DeviceConfig{CRC: x.CRC})
+	dev := iwarp.Open(rnic.DeviceConfig{CRC: x.CRC})
 	c, err := transport.DialRDMA(ctx, dev, x.at(x.RDMAPort), config("nfs"))
 	if err != nil {
 		var gone *transport.ConnectError
@@ -161,10 +162,10 @@ func askPrograms(ctx context.Context, x *exam, c *transport.Client, tcp bool) (f
 // checkBind lists what is registered with rpcbind.
 func checkBind(ctx context.Context, x *exam) Finding {
 	c, err := transport.DialTCP(ctx, x.at(x.BindPort), config("rpcbind"))
-	var res rpcbind.PmapDumpRes
+	var res rpcbind.DumpRes
 	if err == nil {
 		defer c.Close()
-		err = c.Call(ctx, &transport.Proc{Prog: rpcbind.Program, Vers: rpcbind.VersPmap, Proc: rpcbind.ProcDump, Name: "DUMP", MaxReply: rpcbind.MaxList}, nil, &res, nil, 0)
+		err = c.Call(ctx, &transport.Proc{Prog: rpcbind.Program, Vers: rpcbind.Version, Proc: rpcbind.ProcDump, Name: "DUMP", MaxReply: rpcbind.MaxList}, nil, &res, nil, 0)
 	}
 	if err != nil {
 		return warn("give mount the ports, as in the command below", "no list of programs: %v", err)

@@ -117,7 +117,7 @@ func (x *exam) wrote(attr nfs3.Fattr, mtime, begin, made time.Time) Finding {
 	}
 	switch uid, gid := uint32(os.Geteuid()), uint32(os.Getegid()); {
 	case attr.UID != uid && uid == 0:
-		return warn("root is squashed to that user: no_root_squash in exports(5) if root is to be root there", "%s", text)
+		return warn("root is squashed to that user: no_root_squash in exports(5), or nfsrdmad --no-root-squash, if root is to be root there", "%s", text)
 	case attr.UID != uid:
 		return warn("all users are mapped to that one (all_squash, or a server that does not run as root)", "%s", text)
 	case attr.GID != gid && attr.GID != x.rootAttr.GID:
@@ -134,7 +134,7 @@ func writeAdvice(s nfs3.Status) string {
 	case nfs3.ErrROFS:
 		return "the export is read-only: rw in exports(5), or leave out --read-only of nfsrdmad"
 	case nfs3.ErrAcces, nfs3.ErrPerm:
-		return "this user, as the server maps it, may not write here: chmod or chown the directory, or see root_squash and anonuid of exports(5)"
+		return "this user, as the server maps it, may not write here: chmod or chown the directory, or see root_squash and anonuid of exports(5), --no-root-squash of nfsrdmad"
 	case nfs3.ErrNoSpc, nfs3.ErrDQuot:
 		return "make room on the server, or raise the quota"
 	case nfs3.ErrStale:

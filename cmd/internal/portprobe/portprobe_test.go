@@ -11,6 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 )
@@ -83,7 +84,7 @@ func TestIdentify(t *testing.T) {
 
 // MPAStart gives what the peer's Reply says.
 func TestMPAStart(t *testing.T) {
-	dev := rnic.Open(rnic.DeviceConfig{MaxIRD: 7, CRC: rnic.CRCOn})
+	dev := iwarp.Open(rnic.DeviceConfig{MaxIRD: 7, CRC: rnic.CRCOn})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -95,7 +95,7 @@ func (d *localDir) Entries(context.Context) iter.Seq2[Meta, error] {
 				}
 			}
 			if err != nil {
-				if err != io.EOF {
+				if !errors.Is(err, io.EOF) {
 					yield(Meta{}, err)
 				}
 				return

@@ -5,6 +5,7 @@ package treecopy
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"sync/atomic"
 
@@ -69,7 +70,7 @@ func (c *content) readFull(p []byte, off int64) (n int, eof bool, err error) {
 			n += k
 		}
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return n, true, nil
 	}
 	return n, false, err
@@ -224,7 +225,7 @@ func (p *parallel) segments(off int64) int64 {
 			return p.blocks(off, p.c.m.Size)
 		}
 		switch {
-		case err != io.EOF:
+		case !errors.Is(err, io.EOF):
 			p.w.count(start - off)
 			p.extent(start, end)
 			off, size = end, -1

@@ -48,6 +48,13 @@ type PeerError struct {
 
 func (e *PeerError) Error() string { return "the peer terminated the stream: " + e.Code.String() }
 
+// RefusedSTag is the STag of the peer's whose use by us it refused: a protection error of RDMAP or
+// DDP (RFC 5040 §4.8, RFC 5041 §7.1) that came with the header of the segment.
+func (e *PeerError) RefusedSTag() (stag uint32, ok bool) {
+	protection := e.Code.EType == 1 && (e.Code.Layer == LayerRDMAP || e.Code.Layer == LayerDDP)
+	return e.STag, e.STag != 0 && protection
+}
+
 // Is matches a PeerError that has the same code.
 func (e *PeerError) Is(target error) bool {
 	t, ok := target.(*PeerError)

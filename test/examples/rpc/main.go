@@ -10,6 +10,7 @@ import (
 	"net"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
@@ -50,7 +51,7 @@ func main() {
 			1: {Name: "UPPER", Idempotent: true, ArgItem: true, Run: upper},
 		},
 	})
-	device := rnic.Open(rnic.DeviceConfig{})
+	device := iwarp.Open(rnic.DeviceConfig{})
 	rdma, err := device.Listen("tcp", "127.0.0.1:0")
 	check(err)
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")

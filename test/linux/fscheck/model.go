@@ -196,7 +196,7 @@ func (m *model) read() error {
 	}
 	got := make([]byte, size)
 	k, err := f.ReadAt(got, int64(off))
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	start := min(off, len(n.data))

@@ -217,7 +217,7 @@ func (p *Peer) ulpdu() ([]byte, error) {
 		p.in = append(p.in[:len(p.in):len(p.in)], buf[:m]...)
 		switch {
 		case m > 0:
-		case err == io.EOF && len(p.in) == 0 || gone(err):
+		case errors.Is(err, io.EOF) && len(p.in) == 0 || gone(err):
 			return nil, io.EOF
 		case err != nil:
 			return nil, fmt.Errorf("after %d octets: %w", len(p.in), err)

@@ -162,7 +162,7 @@ func (p *Peer) WantTerminate(what string, code term.Code) *Terminated {
 // WantEnd wants the connection to end with no further word.
 func (p *Peer) WantEnd(what string) {
 	p.T.Helper()
-	if msg, err := p.Next(); err != io.EOF {
+	if msg, err := p.Next(); !errors.Is(err, io.EOF) {
 		p.T.Fatalf("%s: got %x, %v, want the end", what, msg, err)
 	}
 }

@@ -4,6 +4,7 @@ package peer
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -95,7 +96,7 @@ func (p *TCP) Want(what string) (h oncrpc.ReplyHeader, d *xdr.Decoder) {
 // WantEnd wants the connection to end with no further word.
 func (p *TCP) WantEnd(what string) {
 	p.T.Helper()
-	if msg, err := p.Next(); err != io.EOF {
+	if msg, err := p.Next(); !errors.Is(err, io.EOF) {
 		p.T.Fatalf("%s: got %x, %v, want the end", what, msg, err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -64,7 +65,7 @@ func Start(t testing.TB, cfg Config) *Server {
 		t.Fatal(err)
 	}
 	rpc := transport.NewServer(cfg.Server, srv.Programs()...)
-	dev := rnic.Open(cfg.Device)
+	dev := iwarp.Open(cfg.Device)
 	if cfg.Host == "" {
 		cfg.Host = "127.0.0.1"
 	}

@@ -1,0 +1,73 @@
+// The messages of RFC 7306, outbound: Immediate Data and atomic operations.
+
+package core
+
+import (
+	"math"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/ddp"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
+)
+
+// operands is an atomic operation as it goes on the wire. A plain swap is a compare and swap that
+// compares no bit and swaps all: the RFC gives it no code of its own.
+func operands(e *entry) rdmap.AtomicRequest {
+	a := rdmap.AtomicRequest{Op: rdmap.CmpSwap, ID: e.P.atomicID, STag: uint32(e.RemoteSTag), TO: e.RemoteTO,
+		Data: e.Atomic.Data, DataMask: e.Atomic.Mask, Compare: e.Atomic.Compare, CompareMask: e.Atomic.CompareMask}
+	switch e.Op {
+	case rnic.OpFetchAdd:
+		a.Op, a.Compare, a.CompareMask = rdmap.FetchAdd, 0, math.MaxUint64
+	case rnic.OpSwap:
+		a.DataMask, a.Compare, a.CompareMask = math.MaxUint64, 0, 0
+	}
+	return a
+}
+
+// immediateSegment adds the one segment of Immediate Data (RFC 7306 §6).
+func (o *Outbound) immediateSegment(e *entry) {
+	op := rdmap.OpImmediate
+	if e.Op == rnic.OpImmediateSE {
+		op = rdmap.OpImmediateSE
+	}
+	h := ddp.Header{Last: true, Ctrl: rdmap.Control(op), QN: ddp.QNSend, MSN: o.sendMSN}
+	var room [rdmap.ImmediateLen]byte
+	o.whole(&h, rdmap.AppendImmediate(room[:0], e.Immediate))
+	o.sendMSN++
+	e.P.sent, e.P.end = true, o.b.end()
+	o.cur = message{}
+}
+
+// atomicRequest adds the one segment of an Atomic Request. It shares queue, numbers and
+// credits of the Read Requests (RFC 7306 §5.2).
+func (o *Outbound) atomicRequest(e *entry) {
+	h := ddp.Header{Last: true, Ctrl: rdmap.Control(rdmap.OpAtomicRequest), QN: ddp.QNRead, MSN: o.readMSN}
+	a := operands(e)
+	var room [rdmap.AtomicRequestLen]byte
+	o.whole(&h, a.Append(room[:0]))
+	o.readMSN++
+	o.requested()
+}
+
+// atomicResponse adds the one segment of an Atomic Response.
+func (o *Outbound) atomicResponse(r *answer) {
+	h := ddp.Header{Last: true, Ctrl: rdmap.Control(rdmap.OpAtomicResponse), QN: ddp.QNAtomic, MSN: o.atomicMSN}
+	a := rdmap.AtomicResponse{ID: r.atomicID, Original: r.original}
+	var room [rdmap.AtomicResponseLen]byte
+	o.whole(&h, a.Append(room[:0]))
+	o.atomicMSN++
+	o.responded(r)
+}
+
+// apply is an atomic operation on v (RFC 7306 §5.1).
+func apply(a *rdmap.AtomicRequest, v uint64) uint64 {
+	if a.Op == rdmap.CmpSwap {
+		if (a.Compare^v)&a.CompareMask != 0 {
+			return v
+		}
+		return v&^a.DataMask | a.Data&a.DataMask
+	}
+	// The top bit of each field is added without its carry: the others cannot carry past it.
+	top := a.DataMask
+	return (v&^top + a.Data&^top) ^ (v^a.Data)&top
+}

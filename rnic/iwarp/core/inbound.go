@@ -1,0 +1,150 @@
+// The inbound half of a stream: bytes in, checked segments out, and each of them done.
+
+package core
+
+import (
+	"sync/atomic"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
+)
+
+// An Inbound turns the bytes of a stream into checked segments, places them and does what they
+// ask for. It does no I/O: Consume takes what has come. Each segment goes through check, which changes
+// nothing and says what is to be done (an action), and do, which does it. Its methods are called by
+// the receive loop alone, but for Stop; its owner holds a lock while any of them is called that
+// says so, so that Stop ends placement for good.
+type Inbound struct {
+	// set once
+	q          *rnic.ProviderQP
+	w          *Work
+	crc        bool
+	extensions bool
+	direct     bool
+	markers    *mpa.MarkerReceiver // not nil: we asked for markers
+
+	stopped   bool
+	begun     bool   // a valid FPDU has arrived
+	sendMSN   uint32 // of the message on queue 0 that is expected, or being received
+	readMSN   uint32 // and queue 1
+	atomicMSN uint32 // and queue 3
+
+	recv     receiving
+	read     reading
+	mr       *rnic.MR // the last one written to
+	place    placement
+	readIn   atomic.Uint64 // bytes of all Read Responses
+	afterBig bool          // the last payload was placed directly; another one is likely to follow
+}
+
+// A receiving is the Send that is being received: from its first segment until its last one is complete.
+type receiving struct {
+	open   bool
+	op     rdmap.Opcode
+	wr     rnic.RecvWR
+	placed uint32 // bytes in its buffer, which is also the MO of the next segment
+}
+
+// A reading is the Read of ours whose response is being received.
+type reading struct {
+	e    *entry // nil: none
+	done uint32 // bytes of the response that have come
+}
+
+// Init makes an Inbound that takes nothing yet.
+func (in *Inbound) Init(q *rnic.ProviderQP, w *Work) {
+	in.q, in.w = q, w
+	in.sendMSN, in.readMSN, in.atomicMSN = 1, 1, 1 // RFC 5041 §5.3 [R5041-046]
+}
+
+// Start sets it up for a stream.
+func (in *Inbound) Start(m Modes) {
+	in.crc, in.extensions = m.CRC, m.Extensions
+	in.direct = m.Direct && !m.CRC && !m.RecvMarkers
+	if m.RecvMarkers {
+		in.markers = new(mpa.MarkerReceiver)
+	}
+}
+
+// Consume takes every whole FPDU at the front of b, and returns how many bytes those were. What it
+// left has to stay in front of what comes next, unless Direct says that the payload of it is placed
+// elsewhere. The error, a *Fault or one that needs no Terminate, ends the stream: nothing
+// after it is placed (RFC 5041 §7 [R5041-109]). Under the owner's lock.
+func (in *Inbound) Consume(b []byte) (used int, err error) {
+	for !in.stopped {
+		if in.place.open {
+			n, whole, err := in.endDirect(b[used:])
+			if err != nil || !whole {
+				return used, err
+			}
+			used += n
+			continue
+		}
+		ulpdu, n, err := in.next(b[used:])
+		if err != nil {
+			return used, in.fail(err, nil, 0)
+		}
+		if n == 0 {
+			n, err := in.beginDirect(b[used:])
+			return used + n, err
+		}
+		used += n
+		in.afterBig = false
+		a, err := in.check(ulpdu, len(ulpdu))
+		if err == nil {
+			err = in.do(&a)
+		}
+		if err != nil {
+			return used, in.fail(err, ulpdu, len(ulpdu))
+		}
+		in.begin()
+	}
+	return used, nil
+}
+
+// next is the first FPDU of b; n == 0: it is not whole.
+func (in *Inbound) next(b []byte) (ulpdu []byte, n int, err error) {
+	if in.markers != nil {
+		return in.markers.Parse(b, in.crc)
+	}
+	return mpa.ParseFPDU(b, in.crc)
+}
+
+// begin notes that a valid FPDU has come: a responder might send from now on (RFC 5044 §7.1.2 rule 4).
+func (in *Inbound) begin() {
+	if !in.begun {
+		in.begun = true
+		in.w.Ungate()
+	}
+}
+
+// fail ends placement because of err.
+func (in *Inbound) fail(err error, ulpdu []byte, length int) error {
+	in.stopped = true
+	return segmentFault(err, ulpdu, length)
+}
+
+// Stop ends placement: once it has returned nothing is placed any more. Under the owner's lock.
+func (in *Inbound) Stop() { in.stopped = true }
+
+// Stopped reports whether input is only discarded. Under the owner's lock.
+func (in *Inbound) Stopped() bool { return in.stopped }
+
+// Begun reports whether a valid FPDU has come. Under the owner's lock.
+func (in *Inbound) Begun() bool { return in.begun }
+
+// InMessage reports whether a Send has begun that is not whole. Under the owner's lock.
+func (in *Inbound) InMessage() bool { return in.recv.open }
+
+// ReadBytes is how many bytes of responses to our Reads have come. Any goroutine may ask.
+func (in *Inbound) ReadBytes() uint64 { return in.readIn.Load() }
+
+// Release returns the buffer of a message that is not whole to its pool; its receive was
+// flushed. Under the owner's lock, when the stream has ended.
+func (in *Inbound) Release() {
+	if in.recv.open && in.recv.wr.Pool != nil {
+		in.recv.wr.Pool.Put(in.recv.wr.Buf)
+	}
+	in.recv = receiving{}
+}

@@ -1,0 +1,76 @@
+// Memory Regions: what holds however their ends meet.
+
+package core
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/internal/stagsource"
+)
+
+// TestIndexReused: a region that got the index of one that is gone is written to,
+// also by a QP that had written to the old one (R5040-250).
+func TestIndexReused(t *testing.T) {
+	fixSTags(t, func([]byte) byte { return 77 })
+	s := scriptInitiator(t, rnic.ConnParams{})
+	old, _ := s.pd.RegMR(make([]byte, 4), rnic.RemoteWrite)
+	s.fpdu(tagged(0xc1, 0x40, old.STag(), old.Base(), []byte("old!")))
+	if !holds(old, []byte("old!")) {
+		t.Fatal("not placed")
+	}
+	index := byte(old.STag() >> 8)
+	old.Dereg()
+	fixSTags(t, func([]byte) byte { return index })
+	mr, err := s.pd.RegMR(make([]byte, 4), rnic.RemoteWrite)
+	if err != nil || mr.STag()>>8 != rnic.STag(index) || mr == old {
+		t.Fatal(err, mr.STag())
+	}
+	s.fpdu(tagged(0xc1, 0x40, mr.STag(), mr.Base(), []byte("new!")))
+	if !holds(mr, []byte("new!")) {
+		t.Fatal("not placed")
+	}
+}
+
+// fixSTags has STags made of small numbers: index and key are what next returns.
+func fixSTags(t testing.TB, next func([]byte) byte) {
+	was := stagsource.Read
+	t.Cleanup(func() { stagsource.Read = was })
+	stagsource.Read = func(b []byte) {
+		n := next(b)
+		copy(b, []byte{0, 0, n, n})
+	}
+}
+
+// countSTags is fixSTags from 0x101, 0x202 on.
+func countSTags(t testing.TB) {
+	n := byte(0)
+	fixSTags(t, func([]byte) byte { n++; return n })
+}
+
+// TestSinkOfPostedRead: a Read that waits for its turn keeps the sink that it was
+// posted with: what the region is made to name meanwhile is not read into (R5040-209).
+func TestSinkOfPostedRead(t *testing.T) {
+	s := scriptInitiator(t, rnic.ConnParams{ORD: 1})
+	s.open()
+	first, _ := s.pd.RegMR(make([]byte, 4), rnic.LocalWrite)
+	sink, _ := s.pd.RegMR(make([]byte, 4), rnic.LocalWrite)
+	stag := sink.STag()
+	post(t, s.qp, rnic.SendWR{ID: 1, Op: rnic.OpRead, MR: first, Length: 4, RemoteSTag: 9},
+		rnic.SendWR{ID: 2, Op: rnic.OpRead, MR: sink, Length: 4, RemoteSTag: 9})
+	s.hearULPDU()
+	other := make([]byte, 4)
+	sink.Invalidate()
+	sink.Rereg(other, rnic.LocalWrite)
+	s.fpdu(tagged(0xc1, 0x42, first.STag(), first.Base(), []byte("abcd")))
+	if got := s.hearULPDU(); !bytes.Equal(got[18:], readReq(stag, sink.Base(), 4, 9, 0)) {
+		t.Fatalf("asked for %x, want the sink STag %x", got[18:], stag)
+	}
+	s.fpdu(tagged(0xc1, 0x42, stag, sink.Base(), []byte("evil")))
+	s.c.Close()
+	s.wantEnd(t, taggedFaults[rnic.MemSTag])
+	if !bytes.Equal(other, make([]byte, 4)) {
+		t.Fatal("the other buffer was read into")
+	}
+}

@@ -1,0 +1,240 @@
+// Cutting messages into segments, and segments into FPDUs.
+
+package core
+
+import (
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/ddp"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
+)
+
+// segment adds the next FPDU of the current message. added is false when it has to be left for a batch of
+// its own, or is at fault.
+func (o *Outbound) segment() (added bool, err error) {
+	if r := o.cur.r; r != nil {
+		if r.atomic {
+			o.atomicResponse(r)
+			return true, nil
+		}
+		return o.responseSegment(r)
+	}
+	switch e := o.cur.e; {
+	case e.Op.IsAtomic():
+		o.atomicRequest(e)
+	case e.Op.IsImmediate():
+		o.immediateSegment(e)
+	case awaited(e.Op):
+		o.readRequest(e)
+	default:
+		return o.payloadSegment(e), nil
+	}
+	return true, nil
+}
+
+// payloadHeader is the header of the next segment of a Send or RDMA Write.
+func (o *Outbound) payloadHeader(e *entry) ddp.Header {
+	if e.Op == rnic.OpWrite {
+		return ddp.Header{Tagged: true, Ctrl: rdmap.Control(rdmap.OpWrite),
+			STag: uint32(e.RemoteSTag), TO: e.RemoteTO + uint64(o.cur.sent)}
+	}
+	h := ddp.Header{QN: ddp.QNSend, MSN: o.sendMSN, MO: o.cur.sent}
+	switch e.Op {
+	case rnic.OpSend:
+		h.Ctrl = rdmap.Control(rdmap.OpSend)
+	case rnic.OpSendSE:
+		h.Ctrl = rdmap.Control(rdmap.OpSendSE)
+	case rnic.OpSendInvalidate: // the others have zero there (RFC 5040 §4.3 [R5040-042])
+		h.Ctrl, h.Inv = rdmap.Control(rdmap.OpSendInvalidate), uint32(e.Invalidate)
+	case rnic.OpSendSEInvalidate:
+		h.Ctrl, h.Inv = rdmap.Control(rdmap.OpSendSEInvalidate), uint32(e.Invalidate)
+	}
+	return h
+}
+
+// payloadSegment adds the next segment of a Send or RDMA Write.
+func (o *Outbound) payloadSegment(e *entry) (added bool) {
+	h := o.payloadHeader(e)
+	n := o.span(min(int(e.Bytes-o.cur.sent), e.P.early.cut(o.mulpdu-h.Len())))
+	if o.splits(h.Len() + n) {
+		return false
+	}
+	h.Last = o.cur.sent+uint32(n) == e.Bytes
+	if o.markers != nil {
+		o.marked(o.gather(o.made.begin(h.Put(o.made.head[:])), n))
+	} else {
+		o.plain(&h, n)
+	}
+	if o.cur.sent += uint32(n); h.Last {
+		if !h.Tagged {
+			o.sendMSN++
+		}
+		e.P.sent, e.P.end = true, o.b.end()
+		o.cur = message{}
+	}
+	return true
+}
+
+// span is how many of the next n bytes of the current work request the batch
+// has ranges for; at least one.
+func (o *Outbound) span(n int) int {
+	c, room := &o.cur.c, MaxPieces-len(o.b.pieces)-2
+	if len(c.sgl)-c.at <= room {
+		return n
+	}
+	return c.fits(n, room)
+}
+
+// plain adds an FPDU without markers around the next n bytes of the current work request.
+func (o *Outbound) plain(h *ddp.Header, n int) {
+	l := h.Len() + n
+	head := o.b.own(mpa.LengthLen + h.Len())
+	head[0], head[1] = byte(l>>8), byte(l)
+	h.Put(head[mpa.LengthLen:])
+	crc, early := o.cur.e.P.early.crc(int(o.cur.sent), n, int(o.cur.e.Bytes))
+	compute := o.crc && !early
+	if compute {
+		crc = mpa.UpdateCRC(0, head)
+	}
+	for left := n; left > 0; {
+		p := o.cur.c.next(left)
+		left -= len(p)
+		if n <= inlineMax {
+			copy(o.b.own(len(p)), p)
+		} else {
+			o.b.point(p)
+		}
+		crc = crcOf(compute, crc, p)
+	}
+	o.trailer(l, crc)
+}
+
+// trailer adds pad and CRC of an FPDU whose ULPDU has l bytes.
+func (o *Outbound) trailer(l int, crc uint32) {
+	pad := mpa.Pad(l)
+	p := o.b.own(pad + mpa.CRCLen)
+	clear(p)
+	if o.crc {
+		mpa.PutCRC(p[pad:], mpa.UpdateCRC(crc, p[:pad]))
+	}
+	o.b.endFPDU()
+}
+
+// gather appends the next n bytes of the current work request in pieces.
+func (o *Outbound) gather(parts [][]byte, n int) [][]byte {
+	for n > 0 {
+		p := o.cur.c.next(n)
+		n -= len(p)
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+// A markedFPDU is the room in which an FPDU with markers is made, and the pieces that
+// go into it. A batch with markers has one FPDU, so there is one such room.
+type markedFPDU struct {
+	head  [ddp.UntaggedLen + rdmap.AtomicRequestLen]byte
+	parts [][]byte
+	room  []byte
+}
+
+// begin lets the first n bytes of head be the first piece.
+func (m *markedFPDU) begin(n int) [][]byte { return append(m.parts[:0], m.head[:n]) }
+
+// marked adds an FPDU with markers. They cut through the payload, so this path copies.
+func (o *Outbound) marked(parts [][]byte) {
+	m := &o.made
+	m.room = o.markers.Append(m.room[:0], o.crc, parts...)
+	clear(parts)
+	m.parts = parts
+	o.b.point(m.room)
+	o.b.endFPDU()
+}
+
+// whole adds the FPDU of an untagged message that is one segment.
+func (o *Outbound) whole(h *ddp.Header, body []byte) {
+	if o.markers != nil {
+		n := h.Put(o.made.head[:])
+		n += copy(o.made.head[n:], body)
+		o.marked(o.made.begin(n))
+		return
+	}
+	l := ddp.UntaggedLen + len(body)
+	p := o.b.own(mpa.LengthLen + l)
+	p[0], p[1] = 0, byte(l)
+	h.Put(p[mpa.LengthLen:])
+	copy(p[mpa.LengthLen+ddp.UntaggedLen:], body)
+	o.trailer(l, crcOf(o.crc, 0, p))
+}
+
+// readRequest adds the one segment of an RDMA Read Request (RFC 5040 §4.4).
+func (o *Outbound) readRequest(e *entry) {
+	h := ddp.Header{Last: true, Ctrl: rdmap.Control(rdmap.OpReadRequest), QN: ddp.QNRead, MSN: o.readMSN}
+	q := rdmap.ReadRequest{SinkSTag: uint32(e.P.sinkSTag), SinkTO: sinkTO(e),
+		Size: e.Bytes, SrcSTag: uint32(e.RemoteSTag), SrcTO: e.RemoteTO}
+	o.readMSN++
+	var room [rdmap.ReadRequestLen]byte
+	o.whole(&h, q.Append(room[:0]))
+	o.requested()
+}
+
+// requested ends a request whose segment is in the batch.
+func (o *Outbound) requested() {
+	o.w.requested(o.cur.i)
+	o.cur = message{}
+}
+
+// responseSegment adds the next segment of a response. The Memory Region is
+// checked again for each: it might have been invalidated since (RFC 5040 §7.2).
+func (o *Outbound) responseSegment(r *answer) (added bool, err error) {
+	sent := o.cur.sent
+	h := ddp.Header{Tagged: true, Ctrl: rdmap.Control(rdmap.OpReadResponse),
+		STag: uint32(r.sinkSTag), TO: r.sinkTO + uint64(sent)} // RFC 5040 §4.5 [R5040-048 R5040-049]
+	n := min(int(r.size-sent), o.mulpdu-ddp.TaggedLen)
+	if o.splits(ddp.TaggedLen + n) {
+		return false, nil
+	}
+	h.Last = sent+uint32(n) == r.size
+	if n == 0 { // a Read of nothing names no memory (RFC 5040 §5.2 [R5040-109])
+		o.responseFPDU(&h, nil, nil)
+	} else {
+		mr := o.q.Find(nil, r.srcSTag)
+		p, f := o.q.Borrow(mr, r.srcSTag, r.srcTO+uint64(sent), n, rnic.RemoteRead)
+		if f != rnic.MemOK {
+			return false, responseFault(r, sent, f)
+		}
+		o.responseFPDU(&h, mr, p)
+		o.q.Return(mr)
+	}
+	if o.cur.sent += uint32(n); h.Last {
+		o.responded(r)
+	}
+	return true, nil
+}
+
+// responded ends a response whose last segment is in the batch.
+func (o *Outbound) responded(r *answer) {
+	r.built, r.end = true, o.b.end()
+	o.cur = message{}
+	o.w.responded()
+}
+
+// responseFPDU adds one FPDU that points into mr, which the caller has borrowed.
+func (o *Outbound) responseFPDU(h *ddp.Header, mr *rnic.MR, p []byte) {
+	if o.markers != nil {
+		o.marked(append(o.made.begin(h.Put(o.made.head[:])), p))
+		return
+	}
+	l := ddp.TaggedLen + len(p)
+	head := o.b.own(mpa.LengthLen + ddp.TaggedLen)
+	head[0], head[1] = byte(l>>8), byte(l)
+	h.Put(head[mpa.LengthLen:])
+	crc := crcOf(o.crc, 0, head)
+	crc = crcOf(o.crc, crc, p)
+	if len(p) <= inlineMax {
+		copy(o.b.own(len(p)), p)
+	} else {
+		o.b.pointInto(mr, p)
+	}
+	o.trailer(l, crc)
+}

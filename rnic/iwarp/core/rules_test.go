@@ -1,0 +1,227 @@
+// Rules of the receiver that are not in the table of faults.
+
+package core
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
+)
+
+// TestEmptyWrite: a Write of nothing is not judged, whatever it names.
+func TestEmptyWrite(t *testing.T) {
+	conformance.Proves(t, "R5041-064", "R5041-065", "R5040-094")
+	s := scriptInitiator(t, rnic.ConnParams{})
+	w := newWorld(t, s)
+	for _, seg := range [][]byte{tagged(0xc1, 0x40, 0xffffffff, 1<<64-1, nil), tagged(0xc1, 0x40, w.other.STag(), 0, nil),
+		tagged(0x81, 0x40, w.gone.STag(), 5, nil), untagged(0x41, 0x43, 0, 0, 1, 0, []byte("on"))} {
+		s.fpdu(seg)
+	}
+	if wc := s.want(t, rnic.OpRecv, 1, rnic.WCSuccess); wc.Len != 2 {
+		t.Errorf("%+v", wc)
+	}
+}
+
+// TestWrittenAgain: one advertised buffer takes many Writes, the last of which is
+// what it holds; each Send needs a buffer of its own.
+func TestWrittenAgain(t *testing.T) {
+	conformance.Proves(t, "R5041-006", "R5041-052", "R5040-122")
+	s := scriptInitiator(t, rnic.ConnParams{})
+	w := newWorld(t, s)
+	for i := range byte(100) {
+		s.fpdu(tagged(0xc1, 0x40, w.wr.STag(), w.wr.Base()+3, bytes.Repeat([]byte{i}, 9)))
+	}
+	s.fpdu(untagged(0x41, 0x43, 0, 0, 1, 0, []byte("a")))
+	s.fpdu(untagged(0x41, 0x43, 0, 0, 2, 0, nil))
+	s.want(t, rnic.OpRecv, 1, rnic.WCSuccess)
+	s.want(t, rnic.OpRecv, 2, rnic.WCSuccess)
+	if want := append(make([]byte, 3), bytes.Repeat([]byte{99}, 9)...); !holds(w.wr, want) {
+		t.Errorf("%x", bufOf(w.wr))
+	}
+	s.fpdu(untagged(0x41, 0x43, 0, 0, 3, 0, nil))
+	s.wantEnd(t, errNoBuffer)
+	s.c.Close()
+}
+
+// TestInvalidateFieldIgnored: only the opcodes that invalidate look at the STag in the header.
+func TestInvalidateFieldIgnored(t *testing.T) {
+	conformance.Proves(t, "R5040-043")
+	s := scriptInitiator(t, rnic.ConnParams{})
+	w := newWorld(t, s)
+	stag := w.wr.STag()
+	s.fpdu(untagged(0x41, 0x43, stag, 0, 1, 0, nil))
+	s.fpdu(untagged(0x41, 0x45, stag, 0, 2, 0, nil))
+	s.fpdu(untagged(0x41, 0x41, stag, 1, 1, 0, readReq(1, 2, 0, 3, 4)))
+	for id := range uint64(2) {
+		if wc := s.want(t, rnic.OpRecv, id+1, rnic.WCSuccess); wc.Invalidated != 0 {
+			t.Errorf("%+v", wc)
+		}
+	}
+	s.wantSegment(tagged(0xc1, 0x42, 1, 2, nil))
+	if !w.wr.Valid() {
+		t.Error("invalidated")
+	}
+	s.fpdu(untagged(0x41, 0x47, stag, 2, 1, 0, []byte{0x11, 2, 0, 0}))
+	s.wantEnd(t, &term.PeerError{Code: term.DDPSTagNotOfStream})
+	if !w.wr.Valid() {
+		t.Error("invalidated by a Terminate")
+	}
+	s.c.Close()
+}
+
+// TestSharedSTag: what several QPs may use none of their peers can invalidate.
+func TestSharedSTag(t *testing.T) {
+	conformance.Proves(t, "R5040-135", "R5040-210")
+	s := scriptInitiator(t, rnic.ConnParams{})
+	w := newWorld(t, s)
+	second, err := s.pd.CreateQP(rnic.QPConfig{SendCQ: s.cq, RecvCQ: s.cq, SQDepth: 1, RQDepth: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	s.open()
+	seg := untagged(0x41, 0x44, w.wr.STag(), 0, 1, 0, nil)
+	s.fpdu(seg)
+	s.wantSegment(terminate(0x01, 9, 0xc0, bad(seg, 18)))
+	if !w.wr.Valid() {
+		t.Error("invalidated")
+	}
+	s.c.Close()
+}
+
+// TestFirstErrorIsTold: of two faults the first is in the Terminate, and there is one Terminate.
+func TestFirstErrorIsTold(t *testing.T) {
+	conformance.Proves(t, "R5040-191", "R5041-110")
+	s := scriptInitiator(t, rnic.ConnParams{})
+	w := newWorld(t, s)
+	s.open()
+	first := tagged(0xc1, 0x40, w.rd.STag(), w.rd.Base(), []byte("no right"))
+	b := mpa.AppendFPDU(nil, true, first)
+	s.say(mpa.AppendFPDU(b, true, untagged(0x41, 0x43, 0, 9, 1, 0, nil)))
+	s.wantSegment(terminate(0x11, 0, 0xc0, bad(first, 14)))
+	s.wantEOF()
+	s.c.Close()
+}
+
+// TestTerminateNeedsNoReceive: a Terminate has its own buffer.
+func TestTerminateNeedsNoReceive(t *testing.T) {
+	conformance.Proves(t, "R5041-053", "R5040-138", "R5040-139", "R5040-140")
+	s := scriptInitiator(t, rnic.ConnParams{})
+	s.open()
+	s.fpdu(terminate(0x02, 6, 0xc0, bad(untagged(0x41, 0x4f, 0, 0, 1, 0, nil), 18)))
+	s.wantEnd(t, &term.PeerError{Code: term.RDMAPOpcode})
+	var e *term.PeerError
+	if !errors.As(s.qp.Err(), &e) || e.SegLen != 18 {
+		t.Errorf("%+v", e)
+	}
+	s.c.Close()
+}
+
+// TestWrongResponses: a response has to be that to the oldest Read, octet for octet.
+func TestWrongResponses(t *testing.T) {
+	conformance.Proves(t, "R5040-115", "R5040-117", "R5040-127", "R5040-187")
+	for name, c := range map[string]struct {
+		seg  func(w *world) []byte
+		want term.Code
+	}{
+		"another STag": {func(w *world) []byte { return tagged(0xc1, 0x42, w.wr.STag(), w.wr.Base(), make([]byte, 8)) }, term.DDPInvalidSTag},
+		"before": {func(w *world) []byte {
+			return tagged(0xc1, 0x42, w.readSink.STag(), w.readSink.Base(), make([]byte, 8))
+		}, term.DDPBounds},
+		"too long": {func(w *world) []byte {
+			return tagged(0xc1, 0x42, w.readSink.STag(), w.readSink.Base()+4, make([]byte, 9))
+		}, term.DDPBounds},
+		"too short": {func(w *world) []byte {
+			return tagged(0xc1, 0x42, w.readSink.STag(), w.readSink.Base()+4, make([]byte, 7))
+		}, term.DDPBounds},
+		"no end": {func(w *world) []byte {
+			return tagged(0x81, 0x42, w.readSink.STag(), w.readSink.Base()+4, make([]byte, 8))
+		}, term.DDPBounds},
+	} {
+		s := scriptInitiator(t, rnic.ConnParams{})
+		w := newWorld(t, s)
+		s.open()
+		full := bytes.Repeat([]byte{7}, 64)
+		copy(bufOf(w.readSink), full)
+		post(t, s.qp, rnic.SendWR{ID: 9, Op: rnic.OpRead, MR: w.readSink, Offset: 4, Length: 8, RemoteSTag: 1})
+		s.hearULPDU()
+		seg := c.seg(w)
+		s.fpdu(seg)
+		s.wantSegment(terminate(c.want.Layer<<4|c.want.EType, c.want.Code, 0xc0, bad(seg, 14)))
+		s.wantEnd(t, &term.Error{Code: c.want})
+		if !bytes.Equal(bufOf(w.readSink), full) || !bytes.Equal(bufOf(w.wr), make([]byte, 64)) {
+			t.Errorf("%s: octets were placed", name)
+		}
+		s.want(t, rnic.OpRead, 9, rnic.WCFlushErr)
+		s.c.Close()
+	}
+}
+
+// TestAccessMatrix: each set of rights allows what it says, on the QPs that it says, until it is revoked.
+func TestAccessMatrix(t *testing.T) {
+	conformance.Proves(t, "R5041-131", "R5041-133", "R5041-139", "R5041-140", "R5040-023", "R5040-207", "R5040-208")
+	for rights := range rnic.RemoteRead | rnic.RemoteWrite | rnic.LocalWrite + 1 {
+		for _, use := range []string{"Write", "Read", "Write when bound to it", "Write when bound to another", "Write when revoked"} {
+			s := scriptInitiator(t, rnic.ConnParams{})
+			s.open()
+			mr, _ := s.pd.RegMR(make([]byte, 8), rights)
+			seg, need := tagged(0xc1, 0x40, mr.STag(), mr.Base(), []byte("12345678")), rnic.RemoteWrite
+			switch use {
+			case "Read":
+				seg, need = untagged(0x41, 0x41, 0, 1, 1, 0, readReq(7, 7, 8, mr.STag(), mr.Base())), rnic.RemoteRead
+			case "Write when bound to it":
+				mr.Bind(s.qp)
+			case "Write when bound to another":
+				mr.Bind(new(rnic.QP))
+				need = 1 << 7
+			case "Write when revoked":
+				mr.Invalidate()
+				need = 1 << 7
+			}
+			recv(t, s.qp, 1, nil)
+			b := mpa.AppendFPDU(nil, true, seg)
+			s.say(mpa.AppendFPDU(b, true, untagged(0x41, 0x43, 0, 0, 1, 0, nil)))
+			wc := s.next(t)
+			if ok := wc.Status == rnic.WCSuccess; ok != (rights&need == need) {
+				t.Errorf("rights %b, %s: allowed is %v", rights, use, ok)
+			}
+			s.c.Close()
+		}
+	}
+}
+
+// TestLocalErrorHasNoHeaders: an error of our own is told with nothing of the peer's, and
+// behind it nothing is sent.
+func TestLocalErrorHasNoHeaders(t *testing.T) {
+	conformance.Proves(t, "R5040-006", "R5040-035", "R5040-063", "R5040-082", "R5040-143", "R5040-188")
+	s := scriptCQ(t, rnic.DeviceConfig{}, rnic.ConnParams{}, 1)
+	s.open()
+	recv(t, s.qp, 1, nil)
+	recv(t, s.qp, 2, nil)
+	b := mpa.AppendFPDU(nil, true, untagged(0x41, 0x43, 0, 0, 1, 0, nil))
+	s.say(mpa.AppendFPDU(b, true, untagged(0x41, 0x43, 0, 0, 2, 0, nil)))
+	s.wantSegment(terminate(0, 0, 0, nil))
+	s.wantEOF()
+	s.wantEnd(t, rnic.ErrCQOverrun)
+	s.c.Close()
+}
+
+// TestExtensions: the opcodes of RFC 7306 are not served, and those that are nobody's are refused.
+func TestExtensions(t *testing.T) {
+	conformance.Proves(t, "R5040-036", "R5040-193", "R5040-257", "R5040-272")
+	for op := byte(8); op < 16; op++ {
+		qn := map[byte]uint32{10: 1, 11: 3}[op]
+		s := scriptInitiator(t, rnic.ConnParams{})
+		recv(t, s.qp, 1, make([]byte, 64))
+		s.open()
+		seg := untagged(0x41, 0x40|op, 0, qn, 1, 0, make([]byte, 8))
+		s.fpdu(seg)
+		s.wantSegment(terminate(0x02, 6, 0xc0, bad(seg, 18)))
+		s.c.Close()
+	}
+}

@@ -1,0 +1,435 @@
+// The core with nothing below it: FPDUs are said and heard by hand, in one goroutine and in no time.
+
+package core
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net"
+	"reflect"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
+)
+
+// Segments by hand.
+var (
+	tagged    = rnictest.Tagged
+	untagged  = rnictest.Untagged
+	readReq   = rnictest.ReadReq
+	terminate = rnictest.Terminate
+	bad       = rnictest.Returned
+)
+
+// A slate is a provider without a network: its endpoints are cores, and what they send is kept.
+type slate struct{ cfg rnic.DeviceConfig }
+
+func (p *slate) Caps() rnic.Caps {
+	return rnic.Caps{Provider: "slate", Services: 1 << rnic.RC, RDMARead: true, RemoteInval: true, Reliable: true,
+		Immediate: p.cfg.Extensions, Atomics: p.cfg.Extensions}
+}
+
+func (p *slate) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endpoint, error) {
+	e := &slateEnd{q: q, cfg: p.cfg, mss: 65_480, room: 1 << 40}
+	e.work.Init(q, cfg.SQDepth)
+	e.in.Init(q, &e.work)
+	e.out.Init(q, &e.work)
+	return e, nil
+}
+
+func (*slate) Connect(context.Context, rnic.Endpoint, string, rnic.ConnParams) error {
+	return errors.ErrUnsupported
+}
+func (*slate) Listen(string, string) (rnic.Listener, error) { return nil, errors.ErrUnsupported }
+
+// A slateEnd is a core and both directions of its stream.
+type slateEnd struct {
+	q    *rnic.ProviderQP
+	cfg  rnic.DeviceConfig
+	work Work
+	in   Inbound
+	out  Outbound
+
+	left  []byte // has come and was not used
+	sent  []byte // has been sent and was not heard
+	room  int    // how much more TCP takes
+	mss   int
+	batch int // how many batches were made
+	ended bool
+	peer  *slateEnd // not nil: hears what this one sends
+}
+
+// start is the end of MPA start-up.
+func (e *slateEnd) start(m Modes, ird, ord int, gated bool) {
+	if !e.q.Established(ird, ord, nil) {
+		panic("not idle")
+	}
+	e.in.Start(m)
+	e.out.Start(m)
+	e.work.Start(ird, ord, gated)
+}
+
+func (e *slateEnd) PostSend(wrs []rnic.Posted) error {
+	early := e.out.Early(wrs)
+	mine, err := e.work.Post(wrs, early)
+	early.Free()
+	if mine {
+		e.send()
+	}
+	return err
+}
+
+// send transmits for as long as there is work and TCP takes it.
+func (e *slateEnd) send() {
+	for !e.ended {
+		fresh := e.out.b.empty()
+		if fresh && e.out.NeedsMSS() {
+			e.out.SetMSS(e.mss)
+		}
+		if err := e.out.Fill(); err != nil {
+			e.fail(err)
+			return
+		}
+		pieces, _ := e.out.Pending()
+		if len(pieces) == 0 {
+			if e.work.Rest() {
+				e.deliver()
+				return
+			}
+			continue
+		}
+		if fresh {
+			e.batch++
+		}
+		n := 0
+		for _, p := range pieces {
+			p = p[:min(len(p), e.room)]
+			e.sent = append(e.sent, p...)
+			n += len(p)
+			e.room -= len(p)
+		}
+		if !e.out.Sent(n) {
+			e.fail(rnic.ErrCQOverrun)
+			return
+		}
+		if e.room == 0 {
+			e.work.HandOver()
+			return
+		}
+	}
+}
+
+// deliver lets the peer, if there is one, hear what was sent.
+func (e *slateEnd) deliver() {
+	if p := e.peer; p != nil && len(e.sent) > 0 {
+		b := e.sent
+		e.sent = nil
+		p.receive(b)
+	}
+}
+
+// grant lets TCP take n more bytes.
+func (e *slateEnd) grant(n int) {
+	if e.room += n; e.work.TurnOfLoop() {
+		e.send()
+	}
+}
+
+// receive takes bytes of the peer, the way that a socket hands them out.
+func (e *slateEnd) receive(b []byte) {
+	for {
+		if e.in.Direct() > 0 {
+			if p, ok := e.in.Borrow(); ok {
+				n := e.in.Placed(copy(p, b))
+				e.in.Return()
+				b = b[n:]
+			}
+		} else {
+			e.left = append(e.left, b...)
+			b = nil
+		}
+		used, err := e.in.Consume(e.left)
+		e.left = e.left[used:]
+		if e.in.Stopped() {
+			e.left, b = nil, nil
+			e.in.Discard()
+		}
+		if err != nil {
+			e.fail(err)
+		}
+		if len(b) == 0 {
+			break
+		}
+	}
+	if e.work.Resume() {
+		e.send()
+	}
+	e.q.Notify()
+}
+
+// fail is the end of the stream as the loops of a provider go about it.
+func (e *slateEnd) fail(err error) {
+	var f *Fault
+	if errors.Is(err, rnic.ErrCQOverrun) {
+		f = LocalFault(err)
+	} else if errors.As(err, &f) {
+		err = f.Err
+	}
+	if !e.q.Fail(err, f != nil) {
+		return
+	}
+	rest := e.out.Stop()
+	e.in.Stop()
+	e.work.Flush()
+	e.q.Flushed()
+	if f != nil && !e.work.Gated() {
+		rest = e.out.Terminate(rest, f)
+	}
+	e.sent = append(e.sent, rest...)
+	e.in.Release()
+	e.work.GiveUp()
+	e.q.Ended()
+	e.ended = true
+	e.deliver()
+}
+
+func (e *slateEnd) Release(mr *rnic.MR)              { e.out.Detach(mr) }
+func (e *slateEnd) Abort(err error)                  { e.fail(err) }
+func (e *slateEnd) Disconnect(context.Context) error { return errors.ErrUnsupported }
+func (e *slateEnd) Wait()                            {}
+func (e *slateEnd) Moved() uint64                    { return 0 }
+func (e *slateEnd) LocalAddr() net.Addr              { return nil }
+func (e *slateEnd) RemoteAddr() net.Addr             { return nil }
+
+// A side is one end of a connection under test.
+type side struct {
+	dev *rnic.Device
+	pd  *rnic.PD
+	cq  *rnic.CQ
+	qp  *rnic.QP
+	end *slateEnd
+}
+
+func newSide(t testing.TB, cfg rnic.DeviceConfig, depth int) *side {
+	return newSideCQ(t, cfg, depth, 2*depth)
+}
+
+func newSideCQ(t testing.TB, cfg rnic.DeviceConfig, depth, completions int) *side {
+	t.Helper()
+	s := &side{dev: rnic.NewDevice(&slate{cfg})}
+	s.pd = s.dev.AllocPD()
+	s.cq = s.dev.NewCQ(completions)
+	var err error
+	s.qp, err = s.pd.CreateQP(rnic.QPConfig{SendCQ: s.cq, RecvCQ: s.cq, SQDepth: depth, RQDepth: depth})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.end = rnic.EndpointOf(s.qp).(*slateEnd)
+	return s
+}
+
+// joined returns two connected sides; a is the initiator.
+func joined(t testing.TB, acfg, bcfg rnic.DeviceConfig, depth int) (a, b *side) {
+	t.Helper()
+	a, b = newSide(t, acfg, depth), newSide(t, bcfg, depth)
+	join(a, b)
+	return a, b
+}
+
+func join(a, b *side) {
+	crc := a.end.cfg.CRC == rnic.CRCOn || b.end.cfg.CRC == rnic.CRCOn
+	am, bm := a.end.cfg.Markers, b.end.cfg.Markers
+	ord := 128
+	for _, s := range []*side{a, b} {
+		if n := s.end.cfg.MaxORD; n > 0 {
+			ord = min(ord, n)
+		}
+	}
+	a.end.start(Modes{CRC: crc, SendMarkers: bm, RecvMarkers: am, Direct: true, WholeTrailer: crc, Extensions: a.end.cfg.Extensions}, 128, ord, false)
+	b.end.start(Modes{CRC: crc, SendMarkers: am, RecvMarkers: bm, Direct: true, Extensions: b.end.cfg.Extensions}, 128, ord, true)
+	a.end.peer, b.end.peer = b.end, a.end
+}
+
+// next is the next completion, whatever it is.
+func (s *side) next(t testing.TB) rnic.WC {
+	t.Helper()
+	var wc [1]rnic.WC
+	if s.cq.Poll(wc[:]) == 0 {
+		t.Fatalf("no completion (QP: %v)", s.qp.Err())
+	}
+	return wc[0]
+}
+
+// want takes the next completion.
+func (s *side) want(t testing.TB, op rnic.Opcode, id uint64, st rnic.Status) rnic.WC {
+	t.Helper()
+	wc := s.next(t)
+	if wc.Op != op || wc.ID != id || wc.Status != st {
+		t.Fatalf("completion %+v, want opcode %d id %d status %d (QP: %v)", wc, op, id, st, s.qp.Err())
+	}
+	return wc
+}
+
+// wantEnd wants the QP ended, and its reason.
+func (s *side) wantEnd(t *testing.T, target error) {
+	t.Helper()
+	if err := s.qp.Err(); err == nil || !errors.Is(err, target) && err != target {
+		t.Fatalf("Err is %v, want %v", err, target)
+	}
+}
+
+func post(t testing.TB, qp *rnic.QP, wrs ...rnic.SendWR) {
+	t.Helper()
+	if err := qp.PostSend(wrs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func recv(t testing.TB, qp *rnic.QP, id uint64, buf []byte) {
+	t.Helper()
+	if err := qp.PostRecv(rnic.RecvWR{ID: id, Buf: buf}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func noise(n int) []byte {
+	b := make([]byte, n)
+	rand.Read(b)
+	return b
+}
+
+// bufOf is the memory of a region as it is, without a check: nil when it is invalid.
+func bufOf(mr *rnic.MR) []byte { return reflect.ValueOf(mr).Elem().FieldByName("buf").Bytes() }
+
+// holds reports whether the region begins with want.
+func holds(mr *rnic.MR, want []byte) bool { return bytes.HasPrefix(bufOf(mr), want) }
+
+// A script is the other end of the conversation with a side.
+type script struct {
+	*side
+	t *testing.T
+	c hangUp
+}
+
+// A hangUp closes the stream from the peer's side.
+type hangUp struct{ s *script }
+
+// Close is the peer's FIN.
+func (h hangUp) Close() error {
+	e := h.s.end
+	if len(e.left) > 0 || e.in.InPlacement() {
+		e.fail(rnic.ErrConnLost)
+	} else if e.work.Outstanding() || e.in.InMessage() {
+		e.fail(rnic.ErrConnLost)
+	} else {
+		e.fail(io.EOF)
+	}
+	return nil
+}
+
+// scriptInitiator has a hand-made peer connect to a QP of ours, CRC on.
+func scriptInitiator(t *testing.T, p rnic.ConnParams) *script {
+	t.Helper()
+	return scriptWith(t, rnic.DeviceConfig{}, p)
+}
+
+// scriptWith is scriptInitiator with a device of ours that behaves as cfg says; the
+// peer asks for CRCs if we do.
+func scriptWith(t *testing.T, cfg rnic.DeviceConfig, p rnic.ConnParams) *script {
+	t.Helper()
+	return scriptCQ(t, cfg, p, 32)
+}
+
+func scriptCQ(t *testing.T, cfg rnic.DeviceConfig, p rnic.ConnParams, completions int) *script {
+	t.Helper()
+	s := &script{side: newSideCQ(t, cfg, 16, completions), t: t}
+	s.c.s = s
+	if p.IRD == 0 {
+		p.IRD = 128
+	}
+	if p.ORD == 0 {
+		p.ORD = 16
+	}
+	s.end.start(Modes{CRC: cfg.CRC == rnic.CRCOn, RecvMarkers: cfg.Markers, Extensions: cfg.Extensions, Direct: true}, p.IRD, p.ORD, true)
+	return s
+}
+
+func (s *script) say(b []byte) { s.end.receive(b) }
+
+// fpdu says one FPDU with a good CRC.
+func (s *script) fpdu(parts ...[]byte) { s.say(mpa.AppendFPDU(nil, true, parts...)) }
+
+func (s *script) hear(n int) []byte {
+	s.t.Helper()
+	if len(s.end.sent) < n {
+		s.end.grant(n - len(s.end.sent))
+	}
+	if len(s.end.sent) < n {
+		s.t.Fatalf("wanted %d bytes, got %x (QP: %v)", n, s.end.sent, s.qp.Err())
+	}
+	b := s.end.sent[:n:n]
+	s.end.sent = s.end.sent[n:]
+	return b
+}
+
+// hearULPDU takes one FPDU and checks its CRC.
+func (s *script) hearULPDU() []byte {
+	s.t.Helper()
+	b := s.hear(2)
+	b = append(b, s.hear(mpa.FPDULen(int(b[0])<<8|int(b[1]))-2)...)
+	u, _, err := mpa.ParseFPDU(b, s.end.out.crc)
+	if err != nil {
+		s.t.Fatalf("bad FPDU %x: %v", b, err)
+	}
+	return u
+}
+
+// wantOctets takes as many bytes as want has.
+func (s *script) wantOctets(want []byte) {
+	s.t.Helper()
+	if got := s.hear(len(want)); !bytes.Equal(got, want) {
+		s.t.Fatalf("got  %x\nwant %x", got, want)
+	}
+}
+
+// wantSegment wants one segment, header and payload.
+func (s *script) wantSegment(want []byte) {
+	s.t.Helper()
+	if got := s.hearULPDU(); !bytes.Equal(got, want) {
+		s.t.Fatalf("segment of %d bytes %x…, want %d bytes %x…", len(got), got[:min(len(got), 18)], len(want), want[:min(len(want), 18)])
+	}
+}
+
+// wantIdle wants nothing to have been sent.
+func (s *script) wantIdle() {
+	s.t.Helper()
+	if len(s.end.sent) > 0 {
+		s.t.Fatalf("sent %x", s.end.sent)
+	}
+}
+
+// wantEOF wants the end of what we send and nothing before it.
+func (s *script) wantEOF() {
+	s.t.Helper()
+	if !s.end.ended || len(s.end.sent) > 0 {
+		s.t.Fatalf("wanted the end, got %x (QP: %v)", s.end.sent, s.qp.Err())
+	}
+}
+
+// open says an FPDU that opens the way back and is no work for anybody: an empty Write.
+func (s *script) open() { s.fpdu(tagged(0xc1, 0x40, 1, 0, nil)) }
+
+func unhex(t *testing.T, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

@@ -1,0 +1,78 @@
+// Payload that is read straight into its memory, over TCP; the rules are tested in core.
+
+package iwarp
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
+)
+
+// until waits for cond, which the receive loop makes true.
+func until(t *testing.T, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !cond(); time.Sleep(50 * time.Microsecond) {
+		if time.Now().After(end) {
+			t.Fatal("never happened")
+		}
+	}
+}
+
+// TestDirectSinkRevoked: the sink of Reads that are being answered is taken away.
+func TestDirectSinkRevoked(t *testing.T) {
+	cfg := rnic.DeviceConfig{CRC: rnic.CRCOff}
+	a, b := joined(t, cfg, cfg, 64)
+	mem := make([]byte, 1<<20)
+	mr, _ := b.pd.RegMR(bytes.Repeat([]byte{7}, len(mem)), rnic.RemoteRead)
+	sink, _ := a.pd.RegMR(mem, rnic.LocalWrite)
+	for i := range uint64(30) {
+		post(t, a.qp, rnic.SendWR{ID: i, Op: rnic.OpRead, MR: sink, Length: 1 << 20, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
+	}
+	a.want(t, rnic.OpRead, 0, rnic.WCSuccess)
+	sink.Invalidate()
+	clear(mem)
+	a.wantEnd(t, term.New(term.DDPInvalidSTag, ""))
+	a.qp.Close()
+	b.qp.Close()
+	if !bytes.Equal(mem, make([]byte, len(mem))) {
+		t.Fatal("octets were placed after Invalidate")
+	}
+}
+
+// TestBuffersOnlyWithInput: a QP that waits for input, or has ended, holds no buffer; a large one only
+// where a small one does not do.
+func TestBuffersOnlyWithInput(t *testing.T) {
+	s := newSide(t, rnic.DeviceConfig{}, 4)
+	r := &streamOf(s.qp).rx
+	r.start(core.Modes{CRC: true}, nil)
+	l := &fillingLink{}
+	if err := r.fill(l); err != nil || r.w != rxBufMin {
+		t.Fatal(err, r.w)
+	}
+	if err := r.fill(l); err != nil || r.w != rxBufMax || r.wide == nil {
+		t.Fatal("no large buffer for a busy QP", r.w)
+	}
+	r.r = r.w - 1
+	r.aim()
+	if r.release(true); r.wide == nil || r.w != 1 {
+		t.Fatal("the beginning of an FPDU was thrown away")
+	}
+	r.r, r.w = 1, 1
+	r.aim()
+	if r.release(true); r.wide != nil || r.small != nil || r.buf != nil {
+		t.Fatal("an idle QP has a buffer")
+	}
+}
+
+// A fillingLink fills whatever buffer it is given.
+type fillingLink struct{ link }
+
+func (*fillingLink) read(s sink) (int, error) {
+	_, p, _ := s.aim()
+	s.release(false)
+	return len(p), nil
+}

@@ -1,0 +1,51 @@
+// Memory that is exchanged under the peer's hands.
+
+package iwarp
+
+import (
+	"bytes"
+	"sync"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
+
+// TestDivert: behind Divert octets land in the memory that took the place, and the
+// stream goes on; an MR that is not valid stays so.
+func TestDivert(t *testing.T) {
+	for i := range 20 {
+		cfg := rnic.DeviceConfig{CRC: rnic.CRCMode(i%2) * rnic.CRCOff} // read into the buffer, or directly
+		a, b := joined(t, cfg, cfg, 64)
+		mem, other := make([]byte, 64<<10), make([]byte, 64<<10)
+		mr, _ := b.pd.RegMR(mem, rnic.RemoteWrite)
+		ones := bytes.Repeat([]byte{1}, len(mem))
+		stag, to := mr.STag(), mr.Base()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for range 64 {
+				a.qp.PostSend(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{ones}, RemoteSTag: stag, RemoteTO: to, Unsignaled: true})
+			}
+		})
+		for !begun(b.qp) {
+		}
+		if !mr.Divert(other) || mr.STag() != stag {
+			t.Fatal("not exchanged")
+		}
+		clear(mem)
+		wg.Wait()
+		a.qp.PostSend(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{ones}, RemoteSTag: stag, RemoteTO: to})
+		until(t, func() bool { return b.holds(mr, ones) })
+		if err := b.qp.Err(); err != nil {
+			t.Fatal(err)
+		}
+		a.qp.Close()
+		b.qp.Close()
+		if !bytes.Equal(mem, make([]byte, len(mem))) {
+			t.Fatal("an octet was placed in the old memory")
+		}
+		mr.Invalidate()
+		if mr.Divert(other) || mr.Valid() || mr.Len() != 0 {
+			t.Fatal("Divert made an MR valid")
+		}
+	}
+}

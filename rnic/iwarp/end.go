@@ -1,0 +1,144 @@
+// How a stream ends: the first error, the Terminate, the flush, and the close.
+
+package iwarp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
+)
+
+const (
+	// lingerTime bounds how long a Terminate or FIN is given to get through, input
+	// being discarded meanwhile: closing a socket that has unread input resets it,
+	// and the peer might lose the Terminate (RFC 5040 §6.2 [R5040-183]).
+	lingerTime = time.Second
+
+	// reasonTime bounds how long a failed write waits for the end of the input, which can have the
+	// peer's reason in it. It is read from what has come already, so a loaded machine has to be slow to need it all.
+	reasonTime = 50 * time.Millisecond
+)
+
+var errPeerLeft = fmt.Errorf("%w: the peer closed it with work outstanding", rnic.ErrConnLost)
+
+// fail is the one way to the end of a connected stream: the first error is kept, and the
+// transmit loop does the rest. It never blocks.
+func (s *stream) fail(err error) { s.end(err, false) }
+
+// Abort is fail without grace for what is on its way, but a Terminate.
+func (s *stream) Abort(err error) { s.end(err, true) }
+
+func (s *stream) end(err error, quick bool) {
+	var fault *core.Fault
+	if errors.Is(err, rnic.ErrCQOverrun) {
+		fault = core.LocalFault(err)
+	} else if errors.As(err, &fault) {
+		err = fault.Err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if quick && s.link != nil && s.last == nil {
+		s.quick = true
+		s.link.conn().SetDeadline(past)
+	}
+	if !s.q.Fail(err, fault != nil) {
+		return
+	}
+	s.last = fault
+	if s.link != nil {
+		s.link.conn().SetWriteDeadline(past) // a waiting transmitter wakes
+		s.wakeTx()
+	}
+}
+
+// sendFailed is an error of the transmitter. When the peer has already said why
+// it ends the stream, that is on its way in and is the better reason.
+func (s *stream) sendFailed(err error) {
+	if errors.Is(err, rnic.ErrConnLost) && !s.q.Failed() {
+		t := time.NewTimer(reasonTime)
+		defer t.Stop()
+		select {
+		case <-s.eof:
+		case <-t.C:
+		}
+	}
+	s.fail(err)
+}
+
+// teardown runs on the transmit loop, once: nothing is placed or sent any more,
+// all work completes, the peer is told, the socket is closed.
+func (s *stream) teardown() {
+	rest := s.tx.stop()
+	s.rx.stop()
+	s.work.Flush()
+	s.q.Flushed()
+
+	s.mu.Lock()
+	last, quick := s.last, s.quick
+	conn := s.link.conn()
+	if !quick {
+		conn.SetDeadline(time.Now().Add(lingerTime))
+	}
+	s.mu.Unlock()
+	if !quick {
+		s.sendTerminateAndFIN(rest, last)
+		<-s.eof
+	}
+	conn.Close()
+	s.q.Ended()
+}
+
+// sendTerminateAndFIN sends the Terminate, if there is one to send, then FIN. A responder
+// that has had no valid FPDU sends none (RFC 5044 §7.1.2 rule 4).
+func (s *stream) sendTerminateAndFIN(rest []byte, last *core.Fault) {
+	if last != nil && !s.work.Gated() {
+		s.tx.mu.Lock()
+		b := s.tx.out.Terminate(rest, last)
+		s.tx.mu.Unlock()
+		s.link.write(b)
+	}
+	s.link.closeWrite()
+}
+
+// Disconnect drains accepted work, sends FIN and awaits the peer's.
+func (s *stream) Disconnect(ctx context.Context) error {
+	drained := s.work.Close()
+	done := s.q.QP().Done()
+	select {
+	case <-drained:
+		s.finish()
+	case <-done:
+		return s.q.QP().Err()
+	case <-ctx.Done():
+	}
+	select {
+	case <-s.eof:
+		<-done
+		return s.q.QP().Err()
+	case <-ctx.Done():
+		s.Abort(ctx.Err())
+		<-done
+		return ctx.Err()
+	}
+}
+
+// finish has the transmit loop send FIN: nobody else may wait for the peer.
+func (s *stream) finish() {
+	s.mu.Lock()
+	s.finDue = true
+	s.mu.Unlock()
+	s.wakeTx()
+}
+
+// takeFIN reports, once, that FIN is due.
+func (s *stream) takeFIN() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	due := s.finDue
+	s.finDue = false
+	return due
+}

@@ -1,0 +1,112 @@
+// The provider: its name, its limits, and how it is opened.
+
+// Package iwarp is the provider of rnic that speaks iWARP: RDMAP over DDP over MPA over TCP (RFC 5040,
+// 5041, 5044, 6581, 7306). Import it, and rnic.Open("iwarp", …) or its own Open give a Device. The peer is
+// whoever speaks iWARP: another Device, Linux siw, or hardware. A QP also runs on any
+// other net.Conn (Device.ConnectOver, Device.ListenOn), TLS for one.
+package iwarp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+)
+
+// Name is what rnic.Open knows the provider by.
+const Name = "iwarp"
+
+func init() { rnic.Register(Name, Open) }
+
+// Limits that hold for every Device unless its DeviceConfig says otherwise.
+const (
+	defaultReads      = 128 // IRD and ORD; what Linux siw caps them at
+	defaultHandshakes = 256
+	acceptTimeout     = 5 * time.Second  // for the whole MPA Request (RFC 5044 §7.1)
+	connectTimeout    = 10 * time.Second // for the whole MPA Reply
+	maxReads          = 0x3FFE           // 14 bits, all ones means "not negotiated" (RFC 6581 §9.1)
+
+	// privateDataMax is what an MPA frame has room for beside the IRD/ORD block.
+	privateDataMax = mpa.PrivateDataMax - mpa.EnhancedLen
+)
+
+// A provider is an rnic.StreamProvider: one TCP connection for each QP.
+type provider struct {
+	cfg rnic.DeviceConfig // set once
+}
+
+var _ rnic.StreamProvider = (*provider)(nil)
+
+// Open returns a software iWARP RNIC.
+func Open(cfg rnic.DeviceConfig) *rnic.Device {
+	cfg.MaxIRD = readDepth(cfg.MaxIRD)
+	cfg.MaxORD = readDepth(cfg.MaxORD)
+	if cfg.MaxHandshakes <= 0 {
+		cfg.MaxHandshakes = defaultHandshakes
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = new(net.Dialer).DialContext
+	}
+	return rnic.NewDevice(&provider{cfg: cfg})
+}
+
+// readDepth is a depth of the read queues as asked for, made sane.
+func readDepth(n int) int {
+	if n <= 0 {
+		return defaultReads
+	}
+	return min(n, maxReads)
+}
+
+// Caps is what the provider can do.
+func (p *provider) Caps() rnic.Caps {
+	return rnic.Caps{Provider: Name, Services: 1 << rnic.RC, Reliable: true, RDMARead: true, RemoteInval: true,
+		Immediate: p.cfg.Extensions, Atomics: p.cfg.Extensions, MaxIRD: p.cfg.MaxIRD, MaxORD: p.cfg.MaxORD,
+		MaxMessage: 1<<32 - 1, MaxPrivateData: privateDataMax}
+}
+
+// handshakeTimeout is the deadline of MPA start-up for one role.
+func (p *provider) handshakeTimeout(role time.Duration) time.Duration {
+	if p.cfg.HandshakeTimeout > 0 {
+		return p.cfg.HandshakeTimeout
+	}
+	return role
+}
+
+// ConnOptions is what rnic.ConnParams.Provider holds for a connection of this provider, by value.
+type ConnOptions struct {
+	// Settle is how long Connect holds back the first FPDU after the peer's
+	// Reply. A Linux siw responder that is still turning its socket over to FPDUs
+	// can miss the wake-up of one that comes at once. 0: 2 ms; negative: none.
+	Settle time.Duration
+
+	// RTR has Connect announce the peer-to-peer model and begin with one of these
+	// messages, so that the responder may be the first to send (RFC 6581). 0: the
+	// client-server model, in which the initiator's ULP speaks first, as in RPC.
+	// To Accept it is the kinds that may be chosen when the peer wants that model; 0:
+	// any. The cheapest is, and whatever valid message then comes opens the way back.
+	RTR RTR
+}
+
+var (
+	errOptions   = errors.New("rnic: ConnParams.Provider is not an iwarp.ConnOptions")
+	errForeignQP = errors.New("rnic: a QP of another provider")
+)
+
+// optionsOf is the options of this provider, all zero when there are none.
+func optionsOf(p *rnic.ConnParams) (o ConnOptions, err error) {
+	if p.Provider == nil {
+		return o, nil
+	}
+	o, ok := p.Provider.(ConnOptions)
+	switch {
+	case !ok:
+		return o, fmt.Errorf("%w: %T", errOptions, p.Provider)
+	case o.RTR&^RTRAny != 0:
+		return o, errRTRKind
+	}
+	return o, nil
+}

@@ -1,0 +1,83 @@
+// The link over any other net.Conn, whose calls block.
+
+package iwarp
+
+import (
+	"fmt"
+	"net"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
+
+// plainBytes is how much a plainLink takes at once.
+const plainBytes = 64 << 10
+
+// A plainLink copies what it is to send, so that nobody who holds a lock, or
+// wants memory back, waits for a slow peer. The transmit loop hands the copy over:
+// it alone calls what sends.
+type plainLink struct {
+	c net.Conn // set once
+
+	// owned by the transmit loop
+	room []byte // allocated once
+	out  []byte // of room, what has not been handed over
+}
+
+func (l *plainLink) inline() bool   { return false }
+func (l *plainLink) mss() int       { return fallbackMSS }
+func (l *plainLink) conn() net.Conn { return l.c }
+
+// read waits while it holds the sink, which therefore gives no head.
+func (l *plainLink) read(s sink) (int, error) {
+	_, p, _ := s.aim()
+	defer s.release(false)
+	return l.c.Read(p)
+}
+
+// writev copies; it is full then, so that waitWritable is called next.
+func (l *plainLink) writev(pieces [][]byte, _ bool) (n int, full bool, err error) {
+	if len(l.out) > 0 {
+		return 0, true, nil
+	}
+	if l.room == nil {
+		l.room = make([]byte, plainBytes)
+	}
+	for _, p := range pieces {
+		n += copy(l.room[n:], p)
+	}
+	l.out = l.room[:n]
+	return n, true, nil
+}
+
+func (l *plainLink) waitWritable() error {
+	if err := l.write(nil); err != nil {
+		return fmt.Errorf("%w: %w", rnic.ErrConnLost, err)
+	}
+	return nil
+}
+
+func (l *plainLink) write(p []byte) error {
+	for len(l.out) > 0 {
+		n, err := l.c.Write(l.out)
+		l.out = l.out[n:]
+		if err != nil {
+			return err
+		}
+	}
+	if len(p) == 0 {
+		return nil
+	}
+	_, err := l.c.Write(p)
+	return err
+}
+
+func (l *plainLink) closeWrite() error {
+	c, ok := l.c.(interface{ CloseWrite() error })
+	if !ok {
+		return nil
+	}
+	if err := l.write(nil); err != nil {
+		return err
+	}
+	return c.CloseWrite()
+}

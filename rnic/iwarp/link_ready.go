@@ -1,0 +1,79 @@
+// The link over a net.Conn that tells when it is ready instead of blocking.
+
+package iwarp
+
+import (
+	"errors"
+	"net"
+	"syscall"
+)
+
+// A ReadyConn is a net.Conn that a QP drives as it drives a *net.TCPConn: posters hand
+// bytes over themselves, large payload is read straight to where it belongs, and no
+// goroutine holds memory while it waits for the peer. Over any other net.Conn the
+// transmit loop alone writes, and blocks.
+//
+// The Try methods never block; an error that is syscall.EAGAIN means that nothing could be moved
+// now. The Wait methods return nil once there is something to read (or the end of the
+// stream) or room to write. Deadlines and Close end them as they end Read and Write.
+// One goroutine at a time reads, one writes.
+type ReadyConn interface {
+	net.Conn
+	// TryRead fills bufs in order with what is there; io.EOF at the end of the stream.
+	TryRead(bufs [][]byte) (int, error)
+	// TryWrite takes what there is room for, in order. It keeps nothing of bufs.
+	TryWrite(bufs [][]byte) (int, error)
+	WaitReadable() error
+	WaitWritable() error
+}
+
+// A readyLink makes the calls of a ReadyConn.
+type readyLink struct {
+	c    ReadyConn // set once
+	into [2][]byte // owned by the receive loop
+}
+
+func (l *readyLink) read(s sink) (int, error) {
+	for {
+		head, rest, ok := s.aim()
+		if !ok {
+			return 0, nil
+		}
+		l.into = [2][]byte{head, rest}
+		n, err := l.c.TryRead(l.into[:])
+		l.into = [2][]byte{}
+		again := errors.Is(err, syscall.EAGAIN)
+		s.release(again)
+		if !again {
+			return n, err
+		}
+		if err := l.c.WaitReadable(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (l *readyLink) writev(pieces [][]byte, _ bool) (n int, full bool, err error) {
+	n, err = l.c.TryWrite(pieces)
+	if errors.Is(err, syscall.EAGAIN) {
+		return n, true, nil
+	}
+	return n, false, err
+}
+
+func (l *readyLink) write(p []byte) error {
+	_, err := l.c.Write(p)
+	return err
+}
+
+func (l *readyLink) closeWrite() error {
+	if c, ok := l.c.(interface{ CloseWrite() error }); ok {
+		return c.CloseWrite()
+	}
+	return nil
+}
+
+func (l *readyLink) waitWritable() error { return l.c.WaitWritable() }
+func (l *readyLink) inline() bool        { return true }
+func (l *readyLink) mss() int            { return fallbackMSS }
+func (l *readyLink) conn() net.Conn      { return l.c }

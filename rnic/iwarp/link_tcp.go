@@ -1,0 +1,256 @@
+// The link over a TCP socket: system calls on its descriptor, with nothing allocated for a call.
+
+package iwarp
+
+import (
+	"io"
+	"net"
+	"runtime"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
+	"golang.org/x/sys/unix"
+)
+
+// A tcpLink makes its own system calls through the runtime's poller. The
+// functions that RawConn takes are made once and find their arguments in fields.
+type tcpLink struct {
+	// set once
+	c                       *net.TCPConn
+	rc                      syscall.RawConn
+	readFn, writeFn, freeFn func(fd uintptr) bool
+
+	// owned by the receive loop
+	sink   sink
+	riov   [2]syscall.Iovec
+	rn     int
+	rerr   syscall.Errno
+	noRead bool // the sink had nothing to read for
+	mark   int  // the socket's low-water mark
+	polls  int  // looks that are left
+
+	// owned by the transmitter
+	wiov []syscall.Iovec // of one call; wfew, or of iovecs
+	wfew [16]syscall.Iovec
+	wmsg syscall.Msghdr
+	eor  bool // what is written ends a record
+	wn   int
+	werr syscall.Errno
+	pfd  [1]unix.PollFd
+}
+
+func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
+	rc, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.SetNoDelay(true); err != nil { // R5044-078
+		return nil, err
+	}
+	l := &tcpLink{c: c, rc: rc, mark: 1}
+	l.readFn, l.writeFn, l.freeFn = l.tryRead, l.tryWrite, l.park
+	return l, nil
+}
+
+// tryRead makes one attempt, during which the sink is held.
+func (l *tcpLink) tryRead(fd uintptr) bool {
+	head, rest, ok := l.sink.aim()
+	if !ok {
+		l.noRead = true
+		return true
+	}
+	iov := l.riov[:0]
+	for _, p := range [2][]byte{head, rest} {
+		if len(p) > 0 {
+			iov = append(iov, syscall.Iovec{Base: &p[0], Len: uint64(len(p))})
+		}
+	}
+	n, errno := readv(fd, iov)
+	l.riov = [2]syscall.Iovec{}
+	l.sink.release(errno == syscall.EAGAIN)
+	switch {
+	case errno == syscall.EAGAIN:
+		return l.wait(fd)
+	case n >= bulkRead:
+		l.polls = bulkPolls
+		if l.mark < markBusy {
+			l.setMark(fd, markBusy)
+		}
+	}
+	l.rn, l.rerr = n, errno
+	return true
+}
+
+// The low-water mark of the socket says from how many bytes on the kernel tells
+// of them. In bulk traffic every such word costs the sender, whose processor
+// gives it, and a thread of ours that wakes for it, more than the copying of the
+// bytes. So while the receive loop is reading anyhow it is told nothing; when
+// there is nothing to read it gives its turn to others some times before it
+// sleeps, and then it asks for all that it takes to go on.
+const (
+	bulkRead  = 64 << 10  // a read of this many bytes is a sign of bulk traffic
+	markBusy  = 256 << 10 // more is not read at once
+	bulkPolls = 50        // looks, each after everybody else had a turn, before it sleeps
+	markMin   = 4 << 10   // the least that is waited for as one: setting the mark costs a system call
+)
+
+// wait prepares a wait. It returns false for the poller to wait, or true
+// for another attempt, because bytes that came before the mark was set wake nobody.
+func (l *tcpLink) wait(fd uintptr) bool {
+	if l.polls > 0 {
+		l.polls--
+		l.noRead = true
+		runtime.Gosched()
+		syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0)
+		return true
+	}
+	want := l.sink.missing()
+	if want < markMin {
+		want = 1
+	}
+	if want == l.mark || !l.setMark(fd, want) {
+		return false
+	}
+	l.noRead = true
+	return true
+}
+
+func (l *tcpLink) setMark(fd uintptr, n int) bool {
+	l.mark = n
+	return syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVLOWAT, n) == nil
+}
+
+// readv reads once; one range is read with the cheaper call. The socket does not
+// block, so the runtime is not told of the call: it would take the processor
+// away from a long copy, and wake a thread for it.
+func readv(fd uintptr, iov []syscall.Iovec) (int, syscall.Errno) {
+	for {
+		var n uintptr
+		var errno syscall.Errno
+		if len(iov) == 1 {
+			n, _, errno = syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(iov[0].Base)), uintptr(iov[0].Len))
+		} else {
+			n, _, errno = syscall.RawSyscall(syscall.SYS_READV, fd, uintptr(unsafe.Pointer(&iov[0])), uintptr(len(iov)))
+		}
+		if errno != syscall.EINTR {
+			return int(n), errno
+		}
+	}
+}
+
+func (l *tcpLink) read(s sink) (int, error) {
+	l.sink, l.noRead = s, false
+	err := l.rc.Read(l.readFn)
+	l.sink = nil
+	switch {
+	case err != nil:
+		return 0, err
+	case l.noRead:
+		return 0, nil
+	case l.rerr != 0:
+		return 0, l.rerr
+	case l.rn == 0:
+		return 0, io.EOF
+	}
+	return l.rn, nil
+}
+
+func (l *tcpLink) tryWrite(fd uintptr) bool {
+	for {
+		var n uintptr
+		var errno syscall.Errno
+		if l.eor {
+			l.wmsg = syscall.Msghdr{Iov: &l.wiov[0], Iovlen: uint64(len(l.wiov))}
+			n, _, errno = syscall.RawSyscall(syscall.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&l.wmsg)), unix.MSG_EOR|unix.MSG_NOSIGNAL)
+		} else {
+			n, _, errno = syscall.RawSyscall(syscall.SYS_WRITEV, fd, uintptr(unsafe.Pointer(&l.wiov[0])), uintptr(len(l.wiov)))
+		}
+		if errno == syscall.EINTR {
+			continue
+		}
+		l.wn, l.werr = int(n), errno
+		return true
+	}
+}
+
+// iovecs are for batches of many pieces: most connections never send one.
+var iovecs = sync.Pool{New: func() any { return new([core.MaxPieces]syscall.Iovec) }}
+
+func (l *tcpLink) writev(pieces [][]byte, record bool) (n int, full bool, err error) {
+	var many *[core.MaxPieces]syscall.Iovec
+	iov := l.wfew[:0]
+	if len(pieces) > len(l.wfew) {
+		many = iovecs.Get().(*[core.MaxPieces]syscall.Iovec)
+		iov = many[:0]
+	}
+	for _, p := range pieces {
+		iov = append(iov, syscall.Iovec{Base: unsafe.SliceData(p), Len: uint64(len(p))})
+	}
+	l.wiov, l.eor = iov, record
+	err = l.rc.Write(l.writeFn)
+	l.wiov, l.wmsg = nil, syscall.Msghdr{}
+	clear(iov) // what it pointed at can be collected
+	if many != nil {
+		iovecs.Put(many)
+	}
+	switch {
+	case err != nil:
+		return 0, false, err
+	case l.werr == syscall.EAGAIN:
+		return 0, true, nil
+	case l.werr != 0:
+		return 0, false, l.werr
+	}
+	return l.wn, false, nil
+}
+
+// park reports whether the socket has room, so that the poller waits until it has.
+// It has to ask: the edge that tells of room may have gone by already.
+func (l *tcpLink) park(fd uintptr) bool {
+	l.pfd[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT}
+	n, err := unix.Poll(l.pfd[:], 0)
+	return err != nil && err != unix.EINTR || n > 0
+}
+
+func (l *tcpLink) waitWritable() error {
+	return l.rc.Write(l.freeFn)
+}
+
+func (l *tcpLink) write(p []byte) error {
+	_, err := l.c.Write(p)
+	return err
+}
+
+func (l *tcpLink) inline() bool      { return true }
+func (l *tcpLink) conn() net.Conn    { return l.c }
+func (l *tcpLink) closeWrite() error { return l.c.CloseWrite() }
+
+func (l *tcpLink) mss() int {
+	n := 0
+	err := l.rc.Control(func(fd uintptr) {
+		n, _ = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG)
+	})
+	if err != nil || n <= 0 {
+		return fallbackMSS
+	}
+	return n
+}
+
+// hasInput reports whether bytes wait to be read on c, as far as that can be told.
+func hasInput(c net.Conn) bool {
+	tc, ok := c.(*net.TCPConn)
+	if !ok {
+		return false
+	}
+	rc, err := tc.SyscallConn()
+	if err != nil {
+		return false
+	}
+	n := 0
+	rc.Control(func(fd uintptr) {
+		n, _, _ = syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	})
+	return n > 0
+}

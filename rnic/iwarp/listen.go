@@ -1,0 +1,297 @@
+// MPA start-up as responder (RFC 5044 §7.1.2, RFC 6581).
+
+package iwarp
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+)
+
+// A listener takes connection requests.
+type listener struct {
+	// set once
+	p          *provider
+	nl         net.Listener
+	ready      chan *connRequest
+	slots      chan struct{} // one for each request that waits for Accept
+	done       chan struct{}
+	loop       sync.WaitGroup // acceptLoop, which alone adds to handshakes
+	handshakes sync.WaitGroup
+
+	mu      sync.Mutex
+	closed  error     // why it has ended, set before done is closed; guarded by mu, as is all that follows
+	startup list.List // of net.Conn: those in start-up, the oldest first
+}
+
+// Listen: MPA start-up of each inbound TCP connection runs on its own, with the
+// handshake deadline; Accept returns only complete, valid requests. At most
+// DeviceConfig.MaxHandshakes connections are in start-up at once. When one more
+// comes the oldest of them is closed: a peer that means it says its Request at
+// once, and must not have to wait behind others that never will. As many
+// complete requests may wait for Accept; beyond that they are closed.
+func (p *provider) Listen(network, addr string) (rnic.Listener, error) {
+	nl, err := net.Listen(network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return p.ListenOn(nl), nil
+}
+
+// ListenOn is Listen on a net.Listener, which it closes in the end.
+func (p *provider) ListenOn(nl net.Listener) rnic.Listener {
+	l := &listener{p: p, nl: nl, ready: make(chan *connRequest),
+		slots: make(chan struct{}, p.cfg.MaxHandshakes), done: make(chan struct{})}
+	l.loop.Go(l.acceptLoop)
+	return l
+}
+
+// acceptLoop starts one handshake for each connection.
+func (l *listener) acceptLoop() {
+	pause := time.Millisecond
+	for {
+		c, err := l.nl.Accept()
+		if err != nil && !passing(err) {
+			l.handshakes.Wait() // what it gave us before it ended by itself is still to be accepted
+			_ = l.end(fmt.Errorf("rnic: listener: %w", err))
+			return
+		}
+		if err != nil {
+			select {
+			case <-l.done:
+				return
+			case <-time.After(pause):
+				pause = min(2*pause, time.Second)
+			}
+			continue
+		}
+		pause = time.Millisecond
+		c.SetDeadline(time.Now().Add(l.p.handshakeTimeout(acceptTimeout)))
+		e := l.begin(c)
+		if e == nil {
+			c.Close()
+			continue
+		}
+		l.handshakes.Go(func() { l.handshake(c, e) })
+	}
+}
+
+// passing reports whether accepting failed for want of something that others may
+// release: it is tried again then.
+func passing(err error) bool {
+	var temporary interface{ Temporary() bool }
+	return errors.As(err, &temporary) && temporary.Temporary() ||
+		errors.Is(err, syscall.ENOBUFS) || errors.Is(err, syscall.ENOMEM)
+}
+
+// handshake reads the Request of one connection. A malformed one closes it with
+// nothing sent (RFC 5044 §7.1.2, R5044-123).
+func (l *listener) handshake(c net.Conn, e *list.Element) {
+	f, rest, err := readFrame(c, false)
+	if err == nil && len(rest) > 0 {
+		err = mpa.ErrEarly
+	}
+	if !l.begun(e) || err != nil { // from here on nobody else touches c
+		c.Close()
+		return
+	}
+	c.SetDeadline(time.Time{})
+	select {
+	case l.slots <- struct{}{}:
+		defer func() { <-l.slots }()
+	default: // Accept does not keep up
+		c.Close()
+		return
+	}
+	select {
+	case l.ready <- &connRequest{p: l.p, conn: c, frame: f}:
+	case <-l.done:
+		c.Close()
+	}
+}
+
+// begin notes a connection in start-up, at the cost of the oldest where there
+// are too many; nil once the listener is closed.
+func (l *listener) begin(c net.Conn) *list.Element {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed != nil {
+		return nil
+	}
+	if l.startup.Len() >= l.p.cfg.MaxHandshakes {
+		oldest := l.startup.Front()
+		oldest.Value.(net.Conn).SetDeadline(past)
+		l.startup.Remove(oldest)
+		oldest.Value = nil
+	}
+	return l.startup.PushBack(c)
+}
+
+// begun takes a connection out of those in start-up; false when it had to go before.
+func (l *listener) begun(e *list.Element) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.Value == nil {
+		return false
+	}
+	l.startup.Remove(e)
+	return true
+}
+
+// Accept returns the next connection request. It fails with the error of ctx when that ends,
+// with rnic.ErrClosed after Close, and with the cause when the listener below has ended by itself.
+func (l *listener) Accept(ctx context.Context) (rnic.ConnRequest, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case r := <-l.ready:
+		return r, nil
+	case <-l.done:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return nil, l.closed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Addr is the listener's TCP address.
+func (l *listener) Addr() net.Addr { return l.nl.Addr() }
+
+// Close stops listening and ends connections in start-up; requests that Accept
+// has returned are not touched.
+func (l *listener) Close() error {
+	err := l.end(rnic.ErrClosed)
+	l.loop.Wait()
+	l.handshakes.Wait()
+	return err
+}
+
+// end ends the Listener, once; the first cause is what Accept tells. It does not wait for the loops.
+func (l *listener) end(why error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed != nil {
+		return nil
+	}
+	l.closed = why
+	close(l.done)
+	for e := l.startup.Front(); e != nil; e = e.Next() {
+		e.Value.(net.Conn).SetDeadline(past)
+		e.Value = nil
+	}
+	l.startup.Init()
+	return l.nl.Close()
+}
+
+// A connRequest is a peer that has sent a valid MPA Request.
+type connRequest struct {
+	p     *provider
+	conn  net.Conn
+	frame mpa.Frame
+}
+
+// PrivateData is what the peer's ULP sent along.
+func (r *connRequest) PrivateData() []byte { return r.frame.PrivateData }
+
+// RemoteAddr is the peer's TCP address.
+func (r *connRequest) RemoteAddr() net.Addr { return r.conn.RemoteAddr() }
+
+// NetConn is the TCP connection that the request came by, to ask the system about it.
+// It MUST NOT be read from, written to or closed.
+func (r *connRequest) NetConn() net.Conn { return r.conn }
+
+// IRD is how many of our RDMA Reads the peer takes at once; 0 also when it did not say.
+func (r *connRequest) IRD() int { return int(r.frame.Enhanced.IRD) }
+
+// ORD is how many RDMA Reads the peer wants to have outstanding; 0 also when it did not say.
+func (r *connRequest) ORD() int { return int(r.frame.Enhanced.ORD) }
+
+// Accept sends the accepting Reply and brings qp to RTS. Nothing is sent until the peer's
+// first FPDU has come (RFC 5044 §7.1.2 rule 4); work posted before waits.
+func (r *connRequest) Accept(qp *rnic.QP, cp rnic.ConnParams) error {
+	err := r.accept(qp, &cp)
+	if err != nil {
+		r.conn.Close()
+	}
+	return err
+}
+
+func (r *connRequest) accept(qp *rnic.QP, cp *rnic.ConnParams) error {
+	stream, ok := rnic.EndpointOf(qp).(*stream)
+	switch {
+	case !ok:
+		return errForeignQP
+	case qp.State() != rnic.StateIdle:
+		return rnic.ErrState
+	}
+	s, rep, err := r.answer(cp)
+	if err != nil {
+		return err
+	}
+	if hasInput(r.conn) { // nothing may follow the Request before its Reply
+		return mpa.ErrEarly
+	}
+	r.conn.SetDeadline(time.Now().Add(r.p.handshakeTimeout(acceptTimeout)))
+	if _, err := r.conn.Write(mpa.AppendFrame(nil, rep)); err != nil {
+		return err
+	}
+	return stream.start(s)
+}
+
+// answer chooses the modes of the connection, and the Reply that tells them.
+func (r *connRequest) answer(cp *rnic.ConnParams) (*session, *mpa.Frame, error) {
+	opt, err := optionsOf(cp)
+	if err != nil {
+		return nil, nil, err
+	}
+	ird, ord, err := r.p.depths(cp)
+	if err != nil {
+		return nil, nil, err
+	}
+	req := &r.frame
+	rep := &mpa.Frame{Reply: true, Markers: r.p.cfg.Markers, CRC: r.p.wantsCRC(req.CRC),
+		Rev: req.Rev, HasEnhanced: req.HasEnhanced, PrivateData: cp.PrivateData}
+	s := &session{conn: r.conn, ird: ird, ord: ord, private: req.PrivateData, gated: true,
+		modes: core.Modes{CRC: req.CRC || rep.CRC, WholeTrailer: rep.CRC && !req.CRC, SendMarkers: req.Markers, RecvMarkers: rep.Markers}}
+	if !req.HasEnhanced {
+		return s, rep, nil
+	}
+	e := &rep.Enhanced
+	e.IRD, e.ORD = mpa.NotNegotiated, mpa.NotNegotiated
+	if i := req.Enhanced.IRD; i != mpa.NotNegotiated { // RFC 6581 §9.1 [R5040-274]
+		s.ord = min(ord, int(i))
+		e.ORD = uint16(s.ord)
+	}
+	if req.Enhanced.ORD != mpa.NotNegotiated {
+		e.IRD = uint16(ird)
+	}
+	if req.Enhanced.PeerToPeer {
+		opt.RTR.answer(&req.Enhanced).offer(e)
+	}
+	return s, rep, nil
+}
+
+// Reject refuses the request, with bytes for the peer's ULP, and closes the connection.
+func (r *connRequest) Reject(privateData []byte) error {
+	defer r.conn.Close()
+	if len(privateData) > privateDataMax {
+		return errPrivateData
+	}
+	rep := mpa.Frame{Reply: true, Reject: true, CRC: r.p.wantsCRC(r.frame.CRC), Rev: r.frame.Rev,
+		HasEnhanced: r.frame.HasEnhanced, PrivateData: privateData,
+		Enhanced: mpa.Enhanced{IRD: uint16(r.p.cfg.MaxIRD), ORD: min(r.frame.Enhanced.IRD, uint16(r.p.cfg.MaxORD))}}
+	r.conn.SetDeadline(time.Now().Add(r.p.handshakeTimeout(acceptTimeout)))
+	_, err := r.conn.Write(mpa.AppendFrame(nil, &rep))
+	return err
+}

@@ -1,0 +1,39 @@
+// Tests leave no goroutine and no descriptor behind.
+
+package iwarp
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if n := leftOver(); n > 0 && code == 0 {
+		fmt.Fprintf(os.Stderr, "%d goroutines left\n", n)
+		pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// leftOver counts goroutines besides this one, once those that are about to end
+// have. The fuzzing engine leaves one that listens for signals.
+func leftOver() int {
+	own := 1
+	if f := flag.Lookup("test.fuzz"); f != nil && f.Value.String() != "" {
+		own = 2
+	}
+	for range 200 {
+		if runtime.NumGoroutine() <= own {
+			return 0
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return runtime.NumGoroutine() - own
+}

@@ -1,0 +1,81 @@
+// QPs on connections whose writes block.
+
+package iwarp
+
+import (
+	"context"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
+)
+
+// TestPlainRevoked: memory is given back at once, though the peer takes no octet of
+// the response that was made of it; and inbound work goes on (R5040-209).
+func TestPlainRevoked(t *testing.T) {
+	s := scriptOver(t)
+	mr, _ := s.pd.RegMR(make([]byte, 1<<20), rnic.RemoteRead)
+	s.fpdu(untagged(0x41, 0x41, 0, 1, 1, 0, readReq(9, 0, 1<<20, mr.STag(), mr.Base())))
+	first := s.hear(100)
+	done := make(chan struct{})
+	go func() { mr.Invalidate(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Error("Invalidate waits for the peer")
+	}
+	if first[3] != 0x42 {
+		t.Errorf("%x", first)
+	}
+}
+
+// TestPlainTerminate: a Terminate goes behind all that was taken before, at an FPDU boundary.
+func TestPlainTerminate(t *testing.T) {
+	s := scriptOver(t)
+	s.open()
+	post(t, s.qp, rnic.SendWR{ID: 1, Op: rnic.OpSend, SGL: [][]byte{make([]byte, 1<<20)}})
+	s.fpdu(untagged(0x41, 0x43, 0, 0, 9, 0, nil))
+	<-s.qp.Done()
+	for {
+		u := s.hearULPDU()
+		if u[1] == 0x47 {
+			break
+		}
+	}
+	s.c.Close()
+	s.wantEnd(t, term.New(term.DDPMSNRange, ""))
+}
+
+// A closingPipe can end one direction, as TLS can.
+type closingPipe struct{ net.Conn }
+
+func (closingPipe) CloseWrite() error { return nil }
+
+// TestPlainDisconnect: its context bounds the wait for a peer that takes nothing, though
+// all that was posted is with the connection.
+func TestPlainDisconnect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSide(t, rnic.DeviceConfig{}, 4)
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		go func() {
+			theirs.Read(make([]byte, mpa.FrameMax))
+			theirs.Write(unhex(t, repKey+"5002000400100010"))
+		}()
+		if err := s.dev.ConnectOver(t.Context(), s.qp, closingPipe{ours}, rnic.ConnParams{}); err != nil {
+			t.Fatal(err)
+		}
+		post(t, s.qp, rnic.SendWR{ID: 1, Op: rnic.OpSend, SGL: [][]byte{make([]byte, 100)}})
+		s.want(t, rnic.OpSend, 1, rnic.WCSuccess)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		if err := s.qp.Disconnect(ctx); err != context.DeadlineExceeded || time.Since(start) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}

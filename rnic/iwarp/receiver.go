@@ -1,0 +1,185 @@
+// The receiver: the inbound core joined to the link. How much is read, and into which memory.
+
+package iwarp
+
+import (
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+)
+
+// A receiver reads the stream into a buffer, or payload straight to where it belongs, and has the core
+// do what has come. Only the receive loop runs it; mu is held while bytes are placed, so that
+// stop can end placement for good.
+type receiver struct {
+	// owned by the receive loop
+	buf   []byte
+	r, w  int      // buf[r:w] has not been parsed
+	small *rxSmall // not nil: buf is this one
+	wide  *rxBuf   // the same; neither: buf is nil, for nothing has come that is not used
+	busy  bool     // a read filled the small buffer, so take a large one when there is input
+
+	mu sync.Mutex
+	in core.Inbound // guarded by mu where its methods say so; else owned by the receive loop
+}
+
+// Sizes of the receive buffer. A stream has one only while there is input, for there may be
+// many idle ones: a small one or, once its input has filled that, a large one. It is
+// returned to its pool when the stream has to wait for more and there is nothing in it.
+const (
+	rxBufMin = 16 << 10
+	rxBufMax = 256 << 10
+	tailMax  = 2 << 10 // bytes that are read after payload that is placed directly: a header, or some small FPDUs
+)
+
+type (
+	rxSmall [rxBufMin]byte
+	rxBuf   [rxBufMax]byte
+)
+
+var (
+	rxSmalls = sync.Pool{New: func() any { return new(rxSmall) }}
+	rxBufs   = sync.Pool{New: func() any { return new(rxBuf) }}
+)
+
+// start gives it what came after the peer's start-up frame: less than such a frame can have.
+func (r *receiver) start(m core.Modes, early []byte) {
+	r.in.Start(m)
+	if len(early) > 0 {
+		r.takeSmall()
+		r.w = copy(r.buf, early)
+	}
+}
+
+// takeSmall gives the stream a small buffer; it has none.
+func (r *receiver) takeSmall() {
+	r.small = rxSmalls.Get().(*rxSmall)
+	r.buf = r.small[:]
+}
+
+// consume has the core do every whole FPDU that the buffer has.
+func (r *receiver) consume() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n, err := r.in.Consume(r.buf[r.r:r.w])
+	r.r += n
+	if r.in.InPlacement() && r.r == r.w {
+		r.r, r.w = 0, 0 // what follows the payload is read to the front
+	}
+	if r.in.Stopped() { // after the end, input is discarded
+		r.r, r.w = 0, 0
+		r.in.Discard()
+	}
+	return err
+}
+
+// fill reads once. io.EOF comes only on an FPDU boundary.
+func (r *receiver) fill(l link) error {
+	n, err := l.read(r)
+	n -= r.in.Placed(n)
+	r.w += n
+	if err == nil {
+		r.busy = r.busy || r.w == len(r.buf)
+		return nil
+	}
+	if err == io.EOF && r.r == r.w && !r.in.InPlacement() {
+		return io.EOF
+	}
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF // inside of an FPDU (RFC 5044 §8 code 1)
+	}
+	return fmt.Errorf("%w: %w", rnic.ErrConnLost, err)
+}
+
+// aim returns where the bytes go that a read gets: first into head, and those after that
+// into rest. Between aim and release the memory is borrowed, so head stays valid; the
+// read must not wait meanwhile. When ok is false there is nothing to read for.
+func (r *receiver) aim() (head, rest []byte, ok bool) {
+	if r.buf == nil {
+		r.takeSmall()
+	}
+	if r.in.Direct() > 0 {
+		r.mu.Lock()
+		if head, ok = r.in.Borrow(); !ok {
+			r.mu.Unlock()
+		}
+		return head, r.buf[:tailMax], ok
+	}
+	r.makeRoom()
+	rest = r.buf[r.w:]
+	if r.in.Bulk() && r.w-r.r < core.HeadMax {
+		rest = rest[:min(len(rest), tailMax)]
+	}
+	return nil, rest, true
+}
+
+// release ends what aim began. idle: there was no input, and the link is going to wait for it.
+func (r *receiver) release(idle bool) {
+	if r.in.Borrowed() {
+		r.in.Return()
+		r.mu.Unlock()
+	}
+	if idle && r.r == r.w {
+		r.giveBack()
+	}
+}
+
+// missing is how many bytes it takes until there is anything to do.
+func (r *receiver) missing() int { return r.in.Missing(r.buf[r.r:r.w]) }
+
+// makeRoom moves a begun FPDU to the front when it could be cut off by the end
+// of the buffer, and takes a large buffer when the small one has been filled.
+func (r *receiver) makeRoom() {
+	switch {
+	case r.busy && r.wide == nil:
+		r.wide = rxBufs.Get().(*rxBuf)
+		r.w = copy(r.wide[:], r.buf[r.r:r.w])
+		r.buf, r.r = r.wide[:], 0
+		rxSmalls.Put(r.small)
+		r.small = nil
+	case r.r == r.w:
+		r.r, r.w = 0, 0
+	case len(r.buf)-r.r < mpa.MaxFPDU:
+		r.w = copy(r.buf, r.buf[r.r:r.w])
+		r.r = 0
+	}
+}
+
+// giveBack returns the buffer, which is empty, to its pool.
+func (r *receiver) giveBack() {
+	if r.wide != nil {
+		rxBufs.Put(r.wide)
+	}
+	if r.small != nil {
+		rxSmalls.Put(r.small)
+	}
+	r.small, r.wide, r.buf = nil, nil, nil
+	r.r, r.w = 0, 0
+}
+
+// stop ends placement: when it returns no byte is placed any more.
+func (r *receiver) stop() {
+	r.mu.Lock()
+	r.in.Stop()
+	r.mu.Unlock()
+}
+
+// quit returns what the receiver holds when the stream has ended: its buffer, and that of a
+// message that is not whole.
+func (r *receiver) quit() {
+	r.giveBack()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.in.Release()
+}
+
+// inMessage reports whether the stream is inside of a Send.
+func (r *receiver) inMessage() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.in.InMessage()
+}

@@ -1,0 +1,124 @@
+// The peer-to-peer model of RFC 6581: a first message by which an initiator says that it is ready.
+
+package iwarp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
+)
+
+// RTR is kinds of the ready-to-receive message, to be or'ed. It opens the way back: a
+// responder may send nothing before the first FPDU of the initiator (RFC 5044 §7.1.2),
+// and an initiator whose ULP waits for the peer to speak has none but this
+// (RFC 6581 §5 and §9.2). None of them has payload.
+type RTR uint8
+
+// The kinds. An RDMA Write costs nobody anything; an RDMA Read takes one of the ORD and of
+// the peer's IRD and is answered; a Send takes a receive of the peer's ULP.
+const (
+	RTRWrite RTR = 1 << iota
+	RTRRead
+	RTRSend
+
+	RTRAny = RTRWrite | RTRRead | RTRSend
+)
+
+// String is the kinds, joined by "|"; none for the client-server model.
+func (k RTR) String() string {
+	if k == 0 {
+		return "none"
+	}
+	var has []string
+	for _, kind := range []struct {
+		bit  RTR
+		name string
+	}{{RTRWrite, "Write"}, {RTRRead, "Read"}, {RTRSend, "Send"}} {
+		if k&kind.bit != 0 {
+			has = append(has, kind.name)
+			k &^= kind.bit
+		}
+	}
+	if k != 0 {
+		has = append(has, fmt.Sprintf("%#x", uint8(k)))
+	}
+	return strings.Join(has, "|")
+}
+
+var (
+	errRTR     = term.New(term.MPARTR, "the peer and we have no ready-to-receive message in common")
+	errRTRKind = errors.New("rnic: not a kind of ready-to-receive message")
+)
+
+// offer puts the kinds into a frame (RFC 6581 §9.2 [R6581-039 R6581-040]); none is the client-server model.
+func (k RTR) offer(e *mpa.Enhanced) {
+	e.PeerToPeer = k != 0
+	e.RTRWrite, e.RTRRead, e.RTRSend = k&RTRWrite != 0, k&RTRRead != 0, k&RTRSend != 0
+}
+
+// choose returns the cheapest of the kinds that the Reply allows too, or none. A Read
+// needs one of the ORD, as the Reply left it (RFC 6581 §9.2 [R6581-054]).
+func (k RTR) choose(rep *mpa.Enhanced, ord int) RTR {
+	switch {
+	case k&RTRWrite != 0 && rep.RTRWrite:
+		return RTRWrite
+	case k&RTRRead != 0 && rep.RTRRead && ord > 0:
+		return RTRRead
+	case k&RTRSend != 0 && rep.RTRSend:
+		return RTRSend
+	}
+	return 0
+}
+
+// answer is the kind that a responder which takes k, or any when k is 0, names to
+// the initiator: the cheapest in common, or else one of its own (RFC 6581 §9.2 [R6581-046]).
+func (k RTR) answer(req *mpa.Enhanced) RTR {
+	if k == 0 {
+		k = RTRAny
+	}
+	if both := k.choose(req, 1); both != 0 {
+		return both
+	}
+	return k & -k
+}
+
+// workRequest is the message of one kind. The STag of what has no bytes is not checked
+// (RFC 6581 §9.2 [R6581-053]); a Read without a sink names STag 0.
+func (k RTR) workRequest() rnic.SendWR {
+	const anySTag = 1
+	switch k {
+	case RTRWrite:
+		return rnic.SendWR{Op: rnic.OpWrite, RemoteSTag: anySTag}
+	case RTRRead:
+		return rnic.SendWR{Op: rnic.OpRead, RemoteSTag: anySTag}
+	}
+	return rnic.SendWR{Op: rnic.OpSend}
+}
+
+// sayReady sends the RTR, if a peer that spoke first has not opened the way, and returns when
+// it is with TCP; if it is a Read, when it has been answered. Without that the QP has ended.
+func (s *stream) sayReady(ctx context.Context, opened <-chan struct{}) error {
+	if s.work.Begin() {
+		s.tx.runInline()
+	}
+	done := s.q.QP().Done()
+	select {
+	case <-opened:
+		return nil
+	case <-done:
+	case <-ctx.Done():
+		s.Abort(ctx.Err())
+		<-done
+	}
+	select {
+	case <-opened: // all was well when the end came: Done and Err tell of it, as ever
+		return nil
+	default:
+		return fmt.Errorf("rnic: our first message was not answered: %w", s.q.QP().Err())
+	}
+}

@@ -1,0 +1,159 @@
+// The transmitter: the outbound core joined to the link. Whoever has the turn runs it.
+
+package iwarp
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
+)
+
+// inlineBytes is how much a poster transmits before it hands over to the transmit loop.
+const inlineBytes = 1 << 20
+
+// A transmitter hands to TCP what the core makes of posted work and the peer's Reads. Only the holder of
+// the core's Turn runs it; mu is held while a batch is built or handed over, never while waiting for
+// room, so that others can take memory out of a batch (detach) or end the stream (stop).
+type transmitter struct {
+	// set once
+	s    *stream
+	link link
+
+	mu  sync.Mutex
+	out core.Outbound // guarded by mu, but for Early
+
+	handed atomic.Uint64 // bytes of the stream that TCP has taken
+}
+
+// An outcome is what one step of a transmitter came to.
+type outcome uint8
+
+const (
+	stepped outcome = iota // TCP has taken some; there might be more
+	full                   // and it takes no more now
+	idle                   // there was nothing to transmit
+)
+
+// runInline transmits on a poster's goroutine: never waits, and hands over what
+// the socket has no room for.
+func (t *transmitter) runInline() {
+	if t.link.inline() {
+		t.run(inlineBytes)
+	} else {
+		t.handOver()
+	}
+	if t.s.q.OwesNotify() {
+		t.s.wakeTx()
+	}
+}
+
+// run transmits until there is nothing to do, or budget bytes are with TCP or TCP takes no more:
+// then the transmit loop goes on. The caller has the turn, and has given it back, or handed it over, after.
+func (t *transmitter) run(budget int) {
+	for budget > 0 {
+		n, o, err := t.step()
+		switch {
+		case err != nil && !errors.Is(err, rnic.ErrConnLost):
+			t.failed(err)
+			return
+		case err != nil || o == full: // the transmit loop will see a lost connection too
+			t.handOver()
+			return
+		case o == idle && t.s.work.Rest():
+			return
+		}
+		budget -= n
+	}
+	t.handOver()
+}
+
+// runLoop is run on the transmit loop, which waits for room.
+func (t *transmitter) runLoop() {
+	for {
+		_, o, err := t.step()
+		if err == nil && o == full {
+			// What has completed is told now: the socket can stay full for as long as the peer likes.
+			t.s.q.NotifySends()
+			err = t.link.waitWritable()
+		}
+		if err != nil {
+			t.failed(err)
+			return
+		}
+		if o == idle && t.s.work.Rest() {
+			return
+		}
+		t.s.q.NotifySends()
+	}
+}
+
+// failed ends the stream and the turn.
+func (t *transmitter) failed(err error) {
+	t.s.sendFailed(err)
+	t.s.work.GiveUp()
+}
+
+// step makes a batch if there is none, and hands over what TCP takes of it.
+func (t *transmitter) step() (n int, o outcome, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.out.NeedsMSS() {
+		t.out.SetMSS(t.link.mss())
+	}
+	if err := t.out.Fill(); err != nil {
+		return 0, idle, err
+	}
+	pieces, record := t.out.Pending()
+	if len(pieces) == 0 {
+		return 0, idle, nil
+	}
+	n, full, err := t.link.writev(pieces, record)
+	fits := t.out.Sent(n)
+	t.handed.Store(t.out.Position())
+	switch {
+	case !fits:
+		return n, stepped, rnic.ErrCQOverrun
+	case err != nil:
+		return n, stepped, fmt.Errorf("%w: %w", rnic.ErrConnLost, err)
+	}
+	return n, outcomeOf(full), nil
+}
+
+func outcomeOf(noRoom bool) outcome {
+	if noRoom {
+		return full
+	}
+	return stepped
+}
+
+// handOver passes the turn to the transmit loop.
+func (t *transmitter) handOver() {
+	t.s.work.HandOver()
+	t.s.wakeTx()
+}
+
+// detach makes the batch independent of the memory of mr.
+func (t *transmitter) detach(mr *rnic.MR) {
+	t.mu.Lock()
+	t.out.Detach(mr)
+	t.mu.Unlock()
+}
+
+// stop ends transmission for good. It returns what is left of the FPDU that the
+// stream is inside of.
+func (t *transmitter) stop() []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.out.Stop()
+}
+
+// barrier returns when what TCP has taken has been noted: the peer might have answered it,
+// and closed, before the call that handed it over returned.
+func (t *transmitter) barrier() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+}

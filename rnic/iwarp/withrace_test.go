@@ -1,0 +1,7 @@
+// Built with the race detector.
+
+//go:build race
+
+package iwarp
+
+const raceEnabled = true

@@ -1,7 +1,0 @@
-// Built with the race detector.
-
-//go:build race
-
-package rnic
-
-const raceEnabled = true

@@ -1,0 +1,188 @@
+// Peers that are slow, peers that are lost, and calls of connections that have ended.
+
+package rpcrdma
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+)
+
+func TestStallTicks(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		busy  bool
+		count int64  // of work done between two ticks
+		bytes uint64 // and moved
+		want  bool
+	}{
+		{"nothing is done", true, 0, 0, true},
+		{"nothing to do", false, 0, 0, false},
+		{"work is done", true, 1, 0, false},
+		{"a large item moves", true, 0, slowest, false},
+		{"it takes all the ticks to move enough", true, 0, slowest/(stallTicks-1) + 1, false},
+		{"a byte now and then", true, 0, 1, true},
+	} {
+		var s stall
+		var count int64
+		var bytes uint64
+		got := false
+		for range 10 * stallTicks {
+			got = s.tick(c.busy, count, bytes) || got
+			count, bytes = count+c.count, bytes+c.bytes
+		}
+		if got != c.want {
+			t.Errorf("%s: stalled %v", c.name, got)
+		}
+	}
+	s := stall{}
+	for i := range stallTicks {
+		if s.tick(true, 0, 0) != (i == stallTicks-1) {
+			t.Errorf("tick %d", i)
+		}
+	}
+}
+
+// TestAbandonedWindowEndsConnection: a reply whose header is wrong is dropped and keeps
+// its credit; when no credit is left and nobody waits, the connection ends, so that the
+// owner can make another one.
+func TestAbandonedWindowEndsConnection(t *testing.T) {
+	p, c := rawResponder(t, Config{Credits: 2, stall: time.Millisecond}, r1)
+	ctx, cancel := context.WithCancel(t.Context())
+	k := start(ctx, c, nullCall(c, 7))
+	p.wantCall(7)
+	p.send(words(7, 1, 2, 0, 0, 0, 1, 1, 5, 0, 0, 0, 7, 1, 0)) // with a Reply chunk that was not offered
+	cancel()
+	<-k.done
+	k.k.Release()
+	<-c.Done()
+	if err := c.Err(); !errors.Is(err, errAbandoned) {
+		t.Error("ended by", err)
+	}
+}
+
+// TestAbandonedCallAnsweredInTime: a late reply gives the credit back, and all is well.
+func TestAbandonedCallAnsweredInTime(t *testing.T) {
+	p, c := rawResponder(t, Config{Credits: 1}, r1)
+	for xid := uint32(7); xid < 10; xid++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		k := start(ctx, c, nullCall(c, xid))
+		p.wantCall(xid)
+		cancel()
+		<-k.done
+		k.k.Release()
+		if wedged, _ := c.requester.windowAbandoned(); !wedged {
+			t.Fatal("the only credit is not with the call that was given up on")
+		}
+		p.send(words(int(xid), 1, 1, 0, 0, 0, 0, int(xid), 1, 0))
+	}
+	k := start(t.Context(), c, nullCall(c, 10))
+	p.wantCall(10)
+	p.send(words(10, 1, 1, 0, 0, 0, 0, 10, 1, 0))
+	if err := <-k.done; err != nil {
+		t.Fatal(err)
+	}
+	k.k.Release()
+	if wedged, _ := c.requester.windowAbandoned(); wedged || c.requester.abandoned != 0 {
+		t.Errorf("%d calls count as abandoned", c.requester.abandoned)
+	}
+}
+
+// TestCallsOfEndedConnectionAreNotKept: each is for one use.
+func TestCallsOfEndedConnectionAreNotKept(t *testing.T) {
+	c, s := pair(t, Config{}, Config{Handler: &echoServer{}})
+	if err := doNull(c); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	<-c.Done()
+	for range 1000 {
+		if err := doNull(c); err == nil {
+			t.Fatal("a call over an ended connection succeeded")
+		}
+	}
+	c.requester.mu.Lock()
+	defer c.requester.mu.Unlock()
+	if n := len(c.requester.calls); n > 8 {
+		t.Errorf("%d calls are kept", n)
+	}
+}
+
+// slowResponder is a peer over bare TCP that grants credits by one reply, and then reads
+// a little at a time, slowly and steadily, and says nothing more.
+func slowResponder(t *testing.T, l net.Listener) {
+	p, err := l.Accept()
+	if err != nil {
+		return
+	}
+	t.Cleanup(func() { p.Close() })
+	p.(*net.TCPConn).SetReadBuffer(64 << 10)
+	b := make([]byte, 64<<10)
+	io.ReadFull(p, b[:20])
+	io.ReadFull(p, b[:binary.BigEndian.Uint16(b[18:])])
+	pd := AppendPrivateData(nil, PrivateData{RemoteInvalidate: true, SendSize: 4096, RecvSize: 4096})
+	p.Write(mpa.AppendFrame(nil, &mpa.Frame{Reply: true, Rev: 2, HasEnhanced: true, Enhanced: mpa.Enhanced{IRD: 16, ORD: 16}, PrivateData: pd}))
+	io.ReadFull(p, b[:2])
+	io.ReadFull(p, b[:mpa.FPDULen(int(binary.BigEndian.Uint16(b)))-2])
+	xid := int(binary.BigEndian.Uint32(b[18:]))
+	p.Write(mpa.AppendFPDU(nil, false, []byte{0x41, 0x43}, words(0, 0, 1, 0), words(xid, 1, 500, 0, 0, 0, 0, xid, 1, 0)))
+	for err == nil {
+		_, err = p.Read(b[:16<<10])
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// TestCancelledCallsLeaveOverSlowLink: calls that are cancelled while they wait for a
+// slow peer to take them do not cost the connection.
+func TestCancelledCallsLeaveOverSlowLink(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go slowResponder(t, l)
+	over, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	over.(*net.TCPConn).SetWriteBuffer(32 << 10)
+	c, err := DialOver(t.Context(), iwarp.Open(rnic.DeviceConfig{CRC: rnic.CRCOff}), over, Config{Credits: 500, sendGrace: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := doNull(c); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var calls sync.WaitGroup
+	for range 500 {
+		calls.Go(func() {
+			k := c.NewCall()
+			defer k.Release()
+			k.Msg = chunks.Message{Stream: append(binary.BigEndian.AppendUint32(nil, nextXID.Add(1)), make([]byte, 3900)...)}
+			k.MaxReply = 12
+			if err := c.Do(ctx, k); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+	}
+	for c.outstanding() < 500 {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	calls.Wait()
+	if err := c.Err(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,164 @@
+// The requester's Call: one outbound RPC, and what it keeps from use to use.
+
+package rpcrdma
+
+import (
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/xdr"
+)
+
+// A Call is one outbound RPC. It is made by Conn.NewCall, filled, given to Do
+// once, and given back by Release, which lets it be used again with no
+// allocation. It is not for use by several goroutines at once.
+type Call struct {
+	// Msg is the encoded RPC call, XID first. Its items are the arguments that
+	// may travel as Read chunks. It stays the caller's: nothing of it is read when
+	// Do has returned.
+	Msg chunks.Message
+	// Sink is where the result item is placed; nil when there is none.
+	Sink []byte
+	// MaxReply is the most bytes that the reply's stream can have, the item of Sink apart.
+	MaxReply int
+	// Expired, if not nil, ends the call when it delivers: a timer's channel, which
+	// a caller of many calls can use for all of them where a context cannot be used again.
+	Expired <-chan time.Time
+	// Reply is the reply, valid until Release. Where the item went into Sink,
+	// it is an item of AnyOffset with Data = Sink[:n]; else it is in the stream.
+	Reply chunks.Message
+
+	// Set once.
+	rq   *requester
+	id   uint64        // of its work request
+	wake chan struct{} // holds a token when the state that Do waits for has come
+
+	// Owned by the goroutine in Do; by releaseLate once Do has given up.
+	scratch []byte
+	hdr     Header // as sent; accept reads it, with the lock, while the call is pending
+	out     []byte // its bytes
+	sgl     [][]byte
+	wr      [1]rnic.SendWR // with out and sgl the RNIC's from posted until the send has completed
+	memory  exposure
+	offered bool        // Sink is in a Write chunk
+	items   [1]xdr.Item // Reply.Items
+
+	// Guarded by requester.mu.
+	state     callState
+	next      *Call // in the queue for credits when queued, in the free list when idle
+	nextXID   *Call // in the table of pending calls
+	xid       uint32
+	recv      *recvCtx // holds the reply, from early or answered until Release
+	err       error    // how an answered call ended
+	streamOff int      // where in recv the reply's stream begins
+	placed    int      // bytes in Sink or in the Reply chunk
+	long      bool     // the reply is in the Reply chunk
+}
+
+// NewCall returns an idle Call: from the free list, or a new one. It is the caller's
+// until Release.
+func (c *Conn) NewCall() *Call {
+	rq := &c.requester
+	rq.mu.Lock()
+	defer rq.mu.Unlock()
+	if k := rq.free; k != nil {
+		rq.free, k.next = k.next, nil
+		return k
+	}
+	k := &Call{
+		rq:      rq,
+		id:      wrCall | uint64(len(rq.calls)),
+		wake:    make(chan struct{}, 1),
+		scratch: make([]byte, 0, c.cfg.InlineSize),
+	}
+	k.memory.pd = c.pd
+	if rq.ended == nil { // else it is never posted, so that nobody looks for it, and is not used again
+		rq.calls = append(rq.calls, k)
+	}
+	return k
+}
+
+// Scratch is a slice of length 0 for the call's stream, of good capacity, valid until
+// Release.
+func (k *Call) Scratch() []byte { return k.scratch[:0] }
+
+// SinkOffered reports, once Do has returned, whether Sink was offered to the peer
+// as a Write chunk. If so a reply that carries the item in its stream is wrong
+// and must end the RPC with an error (R8166-191).
+func (k *Call) SinkOffered() bool { return k.offered }
+
+// ArgsOffered reports, once Do has returned, whether any part of the call was offered to
+// the peer as a Read chunk, so that ErrChunk can mean the call as well as its reply.
+func (k *Call) ArgsOffered() bool { return len(k.hdr.Read) > 0 }
+
+// signal gives the goroutine in Do its token. The caller holds mu, and has changed the
+// state first: who finds the token finds the state too.
+func (k *Call) signal() {
+	select {
+	case k.wake <- struct{}{}:
+	default: // it has not seen the one before, and will see this state as well
+	}
+}
+
+// unsignal takes the token, if there is one, of a state that Do has seen without it, so
+// that the next use of the Call does not find it. The caller holds mu.
+func (k *Call) unsignal() {
+	select {
+	case <-k.wake:
+	default:
+	}
+}
+
+// Release gives the Call, its receive buffer and its credit back, and ends the use of
+// Reply. A Call that Do gave up on keeps XID and credit until its late reply or the end
+// of the connection, and is released then.
+func (k *Call) Release() {
+	rq := k.rq
+	rq.mu.Lock()
+	if k.state == callAbandoned {
+		k.become(callOrphaned)
+		rq.mu.Unlock()
+		return
+	}
+	rq.mu.Unlock()
+	k.memory.release()
+	rq.repost(k) // before the credit lets another call go (R8166-028)
+	rq.mu.Lock()
+	if k.state.holdsCredit() {
+		rq.giveCredit(k)
+	}
+	rq.mu.Unlock()
+	rq.recycle(k)
+}
+
+// repost gives back the receive that holds the reply.
+func (rq *requester) repost(k *Call) {
+	rq.mu.Lock()
+	r := k.recv
+	k.recv = nil
+	rq.mu.Unlock()
+	if r != nil {
+		rq.c.repost(r)
+	}
+}
+
+// recycle puts an idle Call on the free list.
+func (rq *requester) recycle(k *Call) {
+	k.Msg, k.Reply = chunks.Message{}, chunks.Message{}
+	k.Sink, k.MaxReply, k.Expired = nil, 0, nil
+	k.offered = false
+	k.hdr.reset()
+	clear(k.sgl)
+	k.wr[0] = rnic.SendWR{}
+	rq.mu.Lock()
+	k.err = nil
+	ended := rq.ended != nil
+	if !ended {
+		k.next, rq.free = rq.free, k
+	}
+	rq.mu.Unlock()
+	if ended {
+		k.memory.deregister()
+	}
+}

@@ -1,0 +1,84 @@
+// The requester, giving up: calls whose caller goes away before the reply is there.
+
+package rpcrdma
+
+import "time"
+
+// giveUp ends the wait for a reply. It returns false when the reply came in after
+// all. A call that is still in line for the send queue is withdrawn. One that the RNIC
+// has is waited for until it has left, for its bytes are the caller's; a connection
+// that is stuck is closed for that. A call that has left cannot be recalled: the peer
+// gets memory of ours in place of the caller's, and the call keeps its credit and XID.
+func (rq *requester) giveUp(k *Call) bool {
+	if rq.c.withdraw(k) {
+		rq.withdraw(k)
+		rq.takeBack(k)
+		return true
+	}
+	if !rq.awaitSent(k) {
+		return false
+	}
+	k.memory.standIn(k) // before the caller touches it (R8166-143, R8166-206)
+
+	rq.mu.Lock()
+	defer rq.mu.Unlock()
+	if k.state == callAnswered { // just now: the reply may tell of data that went to our memory
+		k.unsignal()
+		return true
+	}
+	k.become(callAbandoned)
+	rq.abandoned++
+	return true
+}
+
+// awaitSent waits until the call's send has completed, and reports whether the reply
+// is still missing. A token that the reply has left is taken.
+func (rq *requester) awaitSent(k *Call) bool {
+	rq.mu.Lock()
+	defer rq.mu.Unlock()
+	if k.state == callPosted {
+		k.become(callLeaving)
+	}
+	if k.state == callLeaving || k.state == callEarly {
+		rq.mu.Unlock()
+		rq.c.awaitProgress(k)
+		rq.mu.Lock()
+	}
+	k.unsignal()
+	return k.state == callSent
+}
+
+// awaitProgress waits for the call's token as long as the peer takes anything at all.
+// A connection that stands still for sendGrace is ended, which gives the token too.
+func (c *Conn) awaitProgress(k *Call) {
+	grace := time.NewTicker(c.cfg.sendGrace)
+	defer grace.Stop()
+	for moved := c.qp.Moved(); ; {
+		select {
+		case <-k.wake:
+			return
+		case <-grace.C:
+		}
+		now := c.qp.Moved()
+		if now-moved < slowest {
+			c.fail(errSendStuck)
+			<-k.wake
+			return
+		}
+		moved = now
+	}
+}
+
+// releaseLate brings a call back that Do had given up on, now that its reply is here.
+func (rq *requester) releaseLate(k *Call) {
+	k.memory.release()
+	rq.repost(k)
+	rq.mu.Lock()
+	orphan := k.state == callOrphaned
+	rq.abandoned--
+	rq.giveCredit(k)
+	rq.mu.Unlock()
+	if orphan {
+		rq.recycle(k)
+	}
+}

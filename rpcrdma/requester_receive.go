@@ -1,0 +1,126 @@
+// The requester, inbound: replies and errors matched with the calls that they answer, and completed sends.
+
+package rpcrdma
+
+import "encoding/binary"
+
+// sendCompleted notes that the RNIC has released the send buffers of a call, whether
+// they have left or the connection ended before.
+func (rq *requester) sendCompleted(index int) {
+	rq.mu.Lock()
+	defer rq.mu.Unlock()
+	switch k := rq.calls[index]; k.state {
+	case callPosted:
+		k.become(callSent) // Do waits for the reply: nothing to wake it for
+	case callLeaving:
+		k.become(callSent)
+		k.signal()
+	case callEarly:
+		k.become(callAnswered)
+		k.signal()
+	}
+}
+
+// isPending reports whether a call of this XID waits for its reply.
+func (rq *requester) isPending(xid uint32) bool {
+	rq.mu.Lock()
+	defer rq.mu.Unlock()
+	return rq.pending.find(xid) != nil
+}
+
+// takeReply gives a reply to the call that it answers, and reports whether it did.
+// What matches no call, or not what the call offered, is dropped; only a valid
+// reply moves the window (R8166-040).
+func (rq *requester) takeReply(h *Header, r *recvCtx) bool {
+	rq.mu.Lock()
+	k := rq.pending.find(h.XID)
+	if k == nil || !k.accept(h, r) {
+		rq.mu.Unlock()
+		return false
+	}
+	k.recv = r
+	late := rq.answer(k)
+	// Where calls go both ways RDMA_NOMSG does not say whose credits it carries (R8167-006).
+	if h.Proc == ProcMsg || rq.c.responder.handler == nil {
+		rq.credits.grant(h.Credits)
+		rq.wakeWaiters()
+	}
+	rq.mu.Unlock()
+	if late {
+		rq.releaseLate(k)
+	}
+	return true
+}
+
+// takeError ends the call that the peer could not take: it is permanent (R8166-154).
+// An error that names no pending call is dropped, which is also what a responder does
+// with any of them (R8166-114).
+func (rq *requester) takeError(h *Header) {
+	rq.mu.Lock()
+	k := rq.pending.find(h.XID)
+	if k == nil {
+		rq.mu.Unlock()
+		return
+	}
+	k.err = ErrChunk
+	if h.Err == CodeVers {
+		k.err = ErrVersion
+	}
+	late := rq.answer(k)
+	if rq.c.responder.handler == nil {
+		rq.credits.grant(h.Credits)
+		rq.wakeWaiters()
+	}
+	rq.mu.Unlock()
+	if late {
+		rq.releaseLate(k)
+	}
+}
+
+// answer ends the wait of a pending call. The caller has filled in what came, and holds
+// mu. It reports that Do has given the call up: then releaseLate is due.
+func (rq *requester) answer(k *Call) (late bool) {
+	rq.pending.take(k)
+	rq.answered++
+	switch k.state {
+	case callPosted, callLeaving:
+		k.become(callEarly) // the send's completion wakes Do
+	case callSent:
+		k.become(callAnswered)
+		k.signal()
+	}
+	return k.state.givenUp()
+}
+
+// accept checks a reply against what the call offered and notes where it lies.
+// False: the header is not that of an answer to this call, and is dropped
+// (R8166-149). A reply that is one but has used the chunks wrongly ends the call.
+// The caller holds requester.mu.
+func (k *Call) accept(h *Header, r *recvCtx) bool {
+	if len(h.Read) > 0 || len(h.Write) != len(k.hdr.Write) || h.HasReply != k.hdr.HasReply {
+		return false
+	}
+	var items uint64
+	for i := range h.Write {
+		n, err := h.Write[i].Returned(k.hdr.Write[i])
+		if err != nil {
+			return false
+		}
+		items += n
+	}
+	whole, err := h.Reply.Returned(k.hdr.Reply)
+	if err != nil || h.Proc == ProcNoMsg && !h.HasReply {
+		return false
+	}
+	k.long = h.Proc == ProcNoMsg
+	k.streamOff, k.placed = h.Len, int(items)
+	switch {
+	case k.long && whole < rpcMinLen, !k.long && whole > 0:
+		k.err = ErrBadReply
+	case k.long:
+		k.placed = int(whole)
+	case binary.BigEndian.Uint32(r.buf[h.Len:]) != k.xid: // R8166-105
+		return false
+	}
+	return true
+}

@@ -1,0 +1,109 @@
+// The requester, outbound: what a call offers and how it travels, as header and SGL.
+
+package rpcrdma
+
+import (
+	"fmt"
+
+	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
+
+// maxItems is the most items of a message that can travel as chunks.
+const maxItems = 32
+
+// prepare makes everything that the call is sent with. Nothing of it is known to the
+// peer before the call is posted.
+func (k *Call) prepare(t Thresholds) error {
+	if len(k.Msg.Items) > maxItems {
+		return ErrTooLarge
+	}
+	plan, err := chunks.PlanCall(chunks.CallSizes{
+		Stream: len(k.Msg.Stream), Items: k.Msg.FullLen() - len(k.Msg.Stream),
+		ItemSegments: len(k.Msg.Items), LongSegments: 1,
+		MaxReply: k.MaxReply, Sink: len(k.Sink), SinkSegments: 1, ReplySegments: 1,
+		CallThreshold: t.Send, ReplyThreshold: t.Recv,
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrTooLarge, err)
+	}
+	h := &k.hdr
+	h.reset()
+	h.XID, h.Version, h.Credits, h.Proc = k.xid, version, uint32(k.rq.c.cfg.Credits), ProcMsg
+	k.sgl = k.sgl[:0]
+	if err := k.offer(plan); err != nil {
+		return err
+	}
+	if err := k.exposeArgs(plan.Form); err != nil {
+		return err
+	}
+	k.out = h.Append(k.out[:0])
+	k.sgl = append(k.sgl, k.out)
+	switch plan.Form {
+	case chunks.FormInline:
+		k.sgl = k.Msg.Gather(k.sgl, 0)
+	case chunks.FormReduced:
+		k.sgl = append(k.sgl, k.Msg.Stream)
+	}
+	return nil
+}
+
+// offer exposes memory for the reply: the sink itself, or a buffer of ours.
+func (k *Call) offer(plan chunks.CallPlan) error {
+	m := &k.memory
+	k.offered = plan.Offer == chunks.OfferWrite
+	switch plan.Offer {
+	case chunks.OfferWrite:
+		seg, err := m.expose(&m.sink, k.Sink, rnic.RemoteWrite)
+		if err != nil {
+			return err
+		}
+		k.hdr.AddWrite(seg)
+	case chunks.OfferReply:
+		m.replyBuf = getBuffer(plan.ReplyRoom)
+		seg, err := m.expose(&m.reply, m.replyBuf.b[:plan.ReplyRoom], rnic.RemoteWrite)
+		if err != nil {
+			return err
+		}
+		k.hdr.SetReply(seg)
+	}
+	return nil
+}
+
+// exposeArgs exposes the argument items as Read chunks, with no pad (R8166-067),
+// or a copy of the complete call as Position-zero chunk (R8166-088).
+func (k *Call) exposeArgs(form chunks.Form) error {
+	m := &k.memory
+	switch form {
+	case chunks.FormReduced:
+		for len(m.args) < len(k.Msg.Items) {
+			m.args = append(m.args, nil)
+		}
+		for i := range k.Msg.Items {
+			if len(k.Msg.Items[i].Data) == 0 {
+				continue
+			}
+			seg, err := m.expose(&m.args[i], k.Msg.Items[i].Data, rnic.RemoteRead)
+			if err != nil {
+				return err
+			}
+			k.hdr.Read = append(k.hdr.Read, chunks.ReadSegment{Position: k.Msg.Position(i), Segment: seg})
+		}
+	case chunks.FormLong:
+		n := k.Msg.FullLen()
+		m.longBuf = getBuffer(n)
+		at := 0
+		k.sgl = k.Msg.Gather(k.sgl[:0], 0)
+		for _, b := range k.sgl {
+			at += copy(m.longBuf.b[at:], b)
+		}
+		k.sgl = k.sgl[:0]
+		seg, err := m.expose(&m.long, m.longBuf.b[:n], rnic.RemoteRead)
+		if err != nil {
+			return err
+		}
+		k.hdr.Proc = ProcNoMsg
+		k.hdr.Read = append(k.hdr.Read, chunks.ReadSegment{Segment: seg})
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+// The requester's states where no peer is needed: what the end of the connection makes of each.
+
+package rpcrdma
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+)
+
+// The end of a connection leaves no call waiting, whatever its state, and does not touch
+// those that wait for nothing.
+func TestEndOfConnectionInEachState(t *testing.T) {
+	paths := map[callState][]callState{ // how a call gets there
+		callIdle:      {},
+		callCredited:  {callCredited},
+		callPosted:    {callCredited, callPosted},
+		callLeaving:   {callCredited, callPosted, callLeaving},
+		callEarly:     {callCredited, callPosted, callEarly},
+		callSent:      {callCredited, callPosted, callSent},
+		callAnswered:  {callCredited, callPosted, callSent, callAnswered},
+		callAbandoned: {callCredited, callPosted, callSent, callAbandoned},
+		callOrphaned:  {callCredited, callPosted, callSent, callAbandoned, callOrphaned},
+	}
+	after := map[callState]callState{callIdle: callIdle, callCredited: callCredited, callPosted: callAnswered, callLeaving: callAnswered,
+		callEarly: callAnswered, callSent: callAnswered, callAnswered: callAnswered, callAbandoned: callIdle, callOrphaned: callIdle}
+	for state, path := range paths {
+		c, err := newConn(iwarp.Open(rnic.DeviceConfig{}), Config{Credits: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rq, k := &c.requester, nullCall(c, 7)
+		for _, s := range path {
+			k.become(s)
+		}
+		if state.holdsCredit() {
+			rq.credits.inflight++
+		}
+		if state.pending() {
+			k.xid = 7
+			rq.pending.put(k)
+		}
+		if state.givenUp() {
+			rq.abandoned++
+		}
+		var lost []*Call
+		if state == callEarly {
+			lost = append(lost, k) // it is not pending any more
+		}
+		rq.end(errStalled, lost)
+		if k.state != after[state] || rq.pending.n != 0 || rq.abandoned != 0 {
+			t.Errorf("%v: is %v, %d pending, %d abandoned", state, k.state, rq.pending.n, rq.abandoned)
+		}
+		woken := len(k.wake) == 1
+		if want := k.state == callAnswered && state != callAnswered; woken != want || want && !errors.Is(k.err, errStalled) {
+			t.Errorf("%v: woken %v, %v", state, woken, k.err)
+		}
+		c.qp.Close()
+	}
+}

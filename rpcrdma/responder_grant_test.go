@@ -1,0 +1,286 @@
+// Credits that are raised and lowered while calls are made.
+
+package rpcrdma
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
+)
+
+// flood sends n calls at once and takes them as they arrive at the handler.
+func flood(t *testing.T, p *rawPeer, c *Conn, held chan *Request, from, n int) (rs []*Request) {
+	t.Helper()
+	for i := range n {
+		p.send(words(from+i, 1, 99, 0, 0, 0, 0, from+i, 0, procNull))
+	}
+	for range n {
+		select {
+		case r := <-held:
+			rs = append(rs, r)
+		case <-c.Done():
+			t.Fatal(c.Err())
+		}
+	}
+	return rs
+}
+
+// answerAll replies to all and wants the grant in each reply.
+func answerAll(t *testing.T, p *rawPeer, rs []*Request, credits int) {
+	t.Helper()
+	for _, r := range rs {
+		xid := r.hdr.XID
+		if err := r.Reply(replyTo(r)); err != nil {
+			t.Fatal(err)
+		}
+		p.want("grant", words(xid, 1, credits, 0, 0, 0, 0, xid, 1, 0))
+	}
+}
+
+// backing is the receives for calls that are in use, and the calls that are allowed.
+func (c *Conn) backing() (receives, allowed int) {
+	rs := &c.responder
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	g := &rs.grant
+	c.receives.mu.Lock()
+	defer c.receives.mu.Unlock()
+	if n := len(c.receives.all) - len(g.spare) - int(g.surplus.Load()); n != g.receives {
+		return -n, g.allowed
+	}
+	return g.receives, g.allowed
+}
+
+func wantBacking(t *testing.T, c *Conn, n int) {
+	t.Helper()
+	for range 1000 { // the last reply's completion may be under way
+		if _, allowed := c.backing(); allowed == n {
+			break
+		}
+		yield()
+	}
+	if receives, allowed := c.backing(); receives != n+recvSlack || allowed != n {
+		t.Fatalf("%d receives for %d calls, want %d", receives, allowed, n)
+	}
+}
+
+// A larger grant is backed by receives before a reply tells of it; a smaller one leaves
+// what is in flight its receives, and the peer may use what it was granted until it hears.
+func TestSetCredits(t *testing.T) {
+	conformance.Proves(t, "R8166-022", "R8166-027")
+	held := make(chan *Request, 64)
+	srv := &echoServer{hold: func(r *Request, _ uint32) bool { held <- r; return true }}
+	p, c := rawRequester(t, Config{Credits: 4, MaxCredits: 40, Handler: srv}, r1)
+	set := func(n int) {
+		t.Helper()
+		if err := c.SetCredits(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answerAll(t, p, flood(t, p, c, held, 0, 4), 4)
+
+	set(40)
+	answerAll(t, p, flood(t, p, c, held, 10, 1), 40)
+	rs := flood(t, p, c, held, 100, 40) // a receive for each is there
+	wantBacking(t, c, 40)
+
+	set(3)
+	answerAll(t, p, rs[:10], 3)
+	wantBacking(t, c, 30) // for those that are in flight, and no more
+	answerAll(t, p, rs[10:], 3)
+	wantBacking(t, c, 3)
+	answerAll(t, p, flood(t, p, c, held, 200, 3), 3)
+
+	set(20)
+	set(2) // the peer has heard of neither, and keeps to three
+	answerAll(t, p, flood(t, p, c, held, 300, 3), 2)
+	set(30)
+	answerAll(t, p, flood(t, p, c, held, 400, 2), 30)
+	answerAll(t, p, flood(t, p, c, held, 500, 30), 30)
+
+	set(2)
+	answerAll(t, p, flood(t, p, c, held, 600, 30), 2)
+	wantBacking(t, c, 2)
+	if n := len(c.receives.all); n != 40+recvSlack {
+		t.Errorf("%d receives were made", n)
+	}
+	for i := range 3 { // one more than it knows to be granted
+		p.send(words(700+i, 1, 99, 0, 0, 0, 0, 700+i, 0, procNull))
+	}
+	<-c.Done()
+	if !errors.Is(c.Err(), errOvercommit) || !errors.Is(c.SetCredits(4), ErrClosed) {
+		t.Error(c.Err(), c.SetCredits(4))
+	}
+	for range 2 {
+		(<-held).Drop()
+	}
+	checkHome(t, c)
+}
+
+// A reply with the larger number that leaves behind one with the smaller takes nothing back.
+func TestSetCreditsOvertaken(t *testing.T) {
+	held := make(chan *Request, 64)
+	srv := &echoServer{hold: func(r *Request, _ uint32) bool { held <- r; return true }}
+	p, c := rawRequester(t, Config{Credits: 8, Handler: srv}, r1)
+	rs := flood(t, p, c, held, 0, 8)
+	c.responder.announce(rs[0]) // as a reply that is being made does
+	if err := c.SetCredits(2); err != nil {
+		t.Fatal(err)
+	}
+	answerAll(t, p, rs[1:], 2)
+	if _, allowed := c.backing(); allowed != 8 {
+		t.Errorf("%d calls are allowed, and eight may be announced yet", allowed)
+	}
+	rs[0].hdr.Credits = 8
+	xid := rs[0].hdr.XID
+	if err := rs[0].Reply(replyTo(rs[0])); err != nil {
+		t.Fatal(err)
+	}
+	p.want("the last", words(xid, 1, 2, 0, 0, 0, 0, xid, 1, 0))
+	answerAll(t, p, flood(t, p, c, held, 20, 8), 2)
+	wantBacking(t, c, 2)
+}
+
+func TestSetCreditsRefused(t *testing.T) {
+	c, s := pair(t, Config{}, Config{Credits: 4, Handler: &echoServer{}})
+	for n, want := range map[int]error{-1: errNoCredits, 0: errNoCredits, 5: errMaxCredits, 4: nil, 1: nil} {
+		if err := s.SetCredits(n); err != want {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+	if err := c.SetCredits(1); err != errNoService {
+		t.Error(err)
+	}
+	if err := doNull(c); err != nil {
+		t.Error(err)
+	}
+}
+
+// On the wire: calls in flight keep to the grant that was heard, whichever way it goes,
+// and under it no message is lost.
+func TestSetCreditsOnTheWire(t *testing.T) {
+	const most = 48
+	dev := iwarp.Open(rnic.DeviceConfig{})
+	l, err := dev.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	accepted, srv := make(chan *Conn, 1), &echoServer{async: true}
+	go func() {
+		defer close(accepted)
+		if req, err := l.Accept(context.Background()); err == nil {
+			if s, err := Accept(dev, req, Config{Credits: 6, MaxCredits: most, Handler: srv}); err == nil {
+				accepted <- s
+			}
+		}
+	}()
+	var tp tap
+	c, err := Dial(t.Context(), dev, tp.between(t, l.Addr().String()), Config{Credits: most})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := <-accepted
+	if s == nil {
+		t.Fatal("not accepted")
+	}
+	grants := []int{6, 40, 2, 17, 1, most, 3}
+	for _, n := range grants {
+		if err := s.SetCredits(n); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for i := range most {
+			wg.Go(func() {
+				for range 3 {
+					if err := errors.Join(doNull(c), doRead(c, 5000+i, i%2 == 0)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+	wantBacking(t, s, 3)
+	srv.served.Wait()
+	c.Close()
+	s.Close()
+	checkHome(t, c, s)
+	_, segs := tp.segments(t)
+	if told := grantsTold(t, segs); !slices.Equal(told, grants) {
+		t.Errorf("told %v", told)
+	}
+}
+
+// grantsTold is what the replies announce, one after the other; it holds the calls against it.
+func grantsTold(t *testing.T, segs []seen) (told []int) {
+	t.Helper()
+	inflight, before, now := 0, 1, 1
+	for _, m := range segs {
+		if !m.op.IsSend() {
+			continue
+		}
+		if m.fromClient {
+			// A reply may have passed here that the client had not heard when it called.
+			if inflight++; inflight > max(before, now) {
+				t.Fatalf("%d calls in flight, %d and then %d were granted", inflight, before, now)
+			}
+			continue
+		}
+		inflight--
+		var h Header
+		if err := h.Parse(m.payload); err != nil {
+			t.Fatal(err)
+		}
+		if n := int(h.Credits); n != now {
+			before, now = now, n
+			told = append(told, n)
+		}
+	}
+	return told
+}
+
+// Numbers that change all the time, from many goroutines, under load: every call is served.
+func TestSetCreditsUnderLoad(t *testing.T) {
+	srv := &echoServer{async: true}
+	c, s := pair(t, Config{Credits: 32}, Config{Credits: 8, MaxCredits: 32, Handler: srv})
+	var ended atomic.Bool
+	var setters, callers sync.WaitGroup
+	for g := range 3 {
+		setters.Go(func() {
+			for i := g; !ended.Load(); i++ {
+				if err := s.SetCredits(1 + i*7%32); err != nil {
+					t.Error(err)
+					return
+				}
+				yield()
+			}
+		})
+	}
+	for g := range 40 {
+		callers.Go(func() {
+			for i := range 30 {
+				n := sizes[(g+i)%12]
+				if err := []func() error{func() error { return doNull(c) }, func() error { return doRead(c, n, true) },
+					func() error { return doWrite(c, n) }, func() error { return doLong(c, n) }}[(g+i)%4](); err != nil {
+					t.Errorf("%d octets: %v", n, err)
+					return
+				}
+			}
+		})
+	}
+	callers.Wait()
+	ended.Store(true)
+	setters.Wait()
+	srv.served.Wait()
+	c.Close()
+	s.Close()
+	checkHome(t, c, s)
+}

@@ -1,0 +1,161 @@
+// The responder, outbound: RDMA Writes of items and long replies, then the Send that tells of them.
+
+package rpcrdma
+
+import (
+	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
+
+// Reply sends the reply: items go by the offered Write chunks, or inline, or all
+// of it by the Reply chunk (RFC 8166 §3.5). m.Stream must begin with the XID and
+// nothing of m may lie in the call, whose memory is given back before the reply
+// leaves. A reply that does not fit what was offered becomes RDMA_ERROR, and
+// ErrTooLarge is returned. Any goroutine; it never blocks.
+func (r *Request) Reply(m chunks.Message) error {
+	if !r.endServed(requestReplying) {
+		return ErrEnded
+	}
+	c := r.rs.c
+	if !r.xidMatches(m.Stream) {
+		_ = r.sendError(CodeChunk)
+		return ErrMessage
+	}
+	thr := c.thresholds()
+	plan := chunks.PlanReply(m, &r.hdr.Lists, thr.Send)
+	if plan.Form == chunks.FormNone || plan.Form == chunks.FormLong && plan.Payload > c.cfg.MaxReply {
+		_ = r.sendError(CodeChunk) // before any RDMA Write (R8166-165, R8267-009)
+		return ErrTooLarge
+	}
+	inv := r.invalidated()
+	r.wrs = r.wrs[:0]
+	r.pushItems(m, plan)
+	send := rnic.SendWR{ID: wrReply | r.index, Op: rnic.OpSend}
+	if inv != 0 && thr.Invalidate { // R8797-011, R8797-012
+		send.Op, send.Invalidate = rnic.OpSendInvalidate, inv
+	}
+	send.SGL = r.pushStream(m, plan)
+	r.wrs = append(r.wrs, send)
+	return r.postReply()
+}
+
+// RejectChunks answers RDMA_ERROR ERR_CHUNK: an item that is not eligible came in a chunk (R8166-189).
+func (r *Request) RejectChunks() error {
+	if !r.endServed(requestReplying) {
+		return ErrEnded
+	}
+	return r.sendError(CodeChunk)
+}
+
+// invalidated is an STag that the call offered: the one that the reply invalidates.
+// The requester sees to the others itself.
+func (r *Request) invalidated() rnic.STag {
+	l := &r.hdr.Lists
+	if len(l.Read) > 0 {
+		return rnic.STag(l.Read[0].Handle)
+	}
+	for _, c := range l.Write {
+		if len(c) > 0 {
+			return rnic.STag(c[0].Handle)
+		}
+	}
+	if len(l.Reply) > 0 {
+		return rnic.STag(l.Reply[0].Handle)
+	}
+	return 0
+}
+
+// pushItems makes the RDMA Writes of the items that go by Write chunks, and
+// turns the Write list into that of the reply: same handles and offsets, the
+// bytes written as lengths (R8166-075, R8166-076).
+func (r *Request) pushItems(m chunks.Message, plan chunks.ReplyPlan) {
+	for i, chunk := range r.hdr.Write {
+		if !plan.Reduced.Has(i) {
+			chunk.Unuse()
+			continue
+		}
+		from := len(r.sgl)
+		r.sgl = append(r.sgl, m.Items[i].Data)
+		r.scatter(chunk, r.sgl[from:])
+	}
+}
+
+// pushStream makes what is left of m part of the Send, or writes it to the Reply
+// chunk, and returns the Send's SGL. No byte is copied but the header's.
+func (r *Request) pushStream(m chunks.Message, plan chunks.ReplyPlan) [][]byte {
+	h := &r.hdr
+	h.Read = h.Read[:0] // empty in every reply (R8166-119)
+	h.Proc, h.Credits = ProcMsg, r.rs.announce(r)
+	if plan.Form == chunks.FormLong {
+		h.Proc = ProcNoMsg
+		from := len(r.sgl)
+		r.sgl = m.Gather(r.sgl, plan.Reduced)
+		r.scatter(h.Reply, r.sgl[from:])
+	} else {
+		h.Reply.Unuse()
+	}
+	r.out = h.Append(r.out[:0])
+	from := len(r.sgl)
+	r.sgl = append(r.sgl, r.out)
+	if plan.Form != chunks.FormLong {
+		r.sgl = m.Gather(r.sgl, plan.Reduced)
+	}
+	return r.sgl[from:]
+}
+
+// scatter makes one RDMA Write for each segment of chunk that receives bytes of src.
+func (r *Request) scatter(chunk chunks.Chunk, src [][]byte) {
+	for s := chunks.NewScatter(chunk, src); s.Next(); {
+		from := len(r.sgl)
+		r.sgl = s.AppendTo(r.sgl)
+		r.wrs = append(r.wrs, rnic.SendWR{
+			ID: wrQuiet, Op: rnic.OpWrite, SGL: r.sgl[from:len(r.sgl):len(r.sgl)],
+			RemoteSTag: rnic.STag(s.Segment.Handle), RemoteTO: s.Segment.Offset,
+			Unsignaled: true,
+		})
+	}
+}
+
+// refuse is sendError for a call that the Handler does not see.
+func (r *Request) refuse(code ErrCode) error {
+	r.become(requestReplying)
+	return r.sendError(code)
+}
+
+// sendError replies with RDMA_ERROR, which repeats XID and version of the call
+// (R8166-150, R8166-151) and still carries the grant (R8166-153).
+func (r *Request) sendError(code ErrCode) error {
+	h := &r.hdr
+	h.Lists.Reset()
+	h.Proc, h.Credits = ProcError, r.rs.announce(r)
+	h.Err, h.Low, h.High = code, version, version
+	r.out = h.Append(r.out[:0])
+	r.sgl = append(r.sgl[:0], r.out)
+	r.wrs = append(r.wrs[:0], rnic.SendWR{ID: wrReply | r.index, Op: rnic.OpSend, SGL: r.sgl})
+	return r.postReply()
+}
+
+// postReply ends the service of the call and posts the reply. The Writes and
+// the Send leave in one batch, in this order, which is all that tells the
+// requester that its bytes are there (R8166-077).
+func (r *Request) postReply() error {
+	r.endService()
+	if err := r.post(); err != nil {
+		r.rs.release(r)
+		return err
+	}
+	return nil
+}
+
+// post posts the Request's work, now or when the send queue has room. When it
+// returns nil the Request belongs to the completion. When the connection cannot
+// take the work it is of no more use, and is closed (R8166-169).
+func (r *Request) post() error {
+	c := r.rs.c
+	err := c.post(sendWork{request: r})
+	if err == nil {
+		return nil
+	}
+	c.fail(c.cause(err))
+	return c.Err()
+}

@@ -1,0 +1,120 @@
+// The responder's Request: one inbound RPC call, and what it keeps from use to use.
+
+package rpcrdma
+
+import (
+	"sync/atomic"
+
+	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/xdr"
+)
+
+// A Request is one inbound RPC call, its Read chunks pulled already.
+type Request struct {
+	// Msg is the call: the stream begins with the XID; items are the pulled
+	// Read chunks with their offset in the stream. Valid until the request ends.
+	Msg chunks.Message
+
+	// Set once.
+	rs    *responder
+	index uint64
+
+	state atomic.Uint32 // a requestState
+
+	// Owned by whoever has the Request: the receive loop, the Handler, then the
+	// completion of the reply.
+	hdr     Header    // the call's, and then the reply's
+	ident   fatalCall // of a call with chunks
+	recv    *recvCtx  // nil once the service has ended
+	scratch []byte
+	items   []xdr.Item
+	pull    *buffer // pulled Read chunks, one after the other
+	pullMR  *rnic.MR
+	results []*buffer
+	held    int64              // bytes of the Budget
+	chunks  []chunks.ReadChunk // of hdr
+	out     []byte             // bytes of the reply's header
+	sgl     [][]byte
+	wrs     []rnic.SendWR // with out and sgl the RNIC's while pulling or replying
+
+	next       *Request // in the free list; guarded by responder.mu
+	generation uint     // of the grant in the reply, 0 while there is none; guarded by responder.mu
+}
+
+// Conn is the connection that the call came on.
+func (r *Request) Conn() *Conn { return r.rs.c }
+
+// Scratch is a slice of length 0 for the reply's stream, of good capacity, valid until the reply has left.
+func (r *Request) Scratch() []byte { return r.scratch[:0:r.rs.c.cfg.InlineSize] }
+
+// Buffer returns n bytes for a result item, valid until the reply has left. It
+// fails (nil) when the budget is spent. Contents are not zeroed.
+func (r *Request) Buffer(n int) []byte {
+	if n < 0 || !r.rs.account.take(bufferSize(n)) {
+		return nil
+	}
+	r.held += bufferSize(n)
+	f := getBuffer(n)
+	r.results = append(r.results, f)
+	return f.b[:n:n]
+}
+
+// Drop ends the request with no answer.
+func (r *Request) Drop() {
+	if r.endServed(requestFree) {
+		r.endService()
+		r.rs.release(r)
+	}
+}
+
+// discard ends a Request whose work the connection did not take: of a call
+// that is not answered, or of an answer.
+func (r *Request) discard() {
+	if r.currentState() != requestReplying {
+		r.endService()
+	}
+	r.rs.release(r)
+}
+
+// endService gives the receive buffer back and ends the use of the credit,
+// before the reply that announces it can leave (R8166-027).
+func (r *Request) endService() {
+	rs := r.rs
+	r.Msg = chunks.Message{}
+	recv := r.recv
+	r.recv = nil
+	rs.mu.Lock()
+	rs.serving--
+	rs.mu.Unlock()
+	if recv != nil {
+		rs.c.repost(recv)
+	}
+}
+
+// free takes all from the Request that it holds, and returns how many bytes of the
+// Budget there were.
+func (r *Request) free() (held int64) {
+	invalidate(r.pullMR)
+	if r.pull != nil {
+		r.pull.put()
+		r.pull = nil
+	}
+	for i, f := range r.results {
+		f.put()
+		r.results[i] = nil
+	}
+	r.results = r.results[:0]
+	r.rs.c.receives.buffers.Put(r.scratch)
+	r.scratch = nil
+	clear(r.items)
+	clear(r.sgl)
+	clear(r.wrs)
+	r.items, r.sgl, r.wrs = r.items[:0], r.sgl[:0], r.wrs[:0]
+	r.chunks = nil
+	held, r.held = r.held, 0
+	if r.currentState() != requestFree { // else Drop was it
+		r.become(requestFree)
+	}
+	return held
+}

@@ -1,0 +1,85 @@
+// The drawings of the two state machines, held against all that the suite does.
+
+package rpcrdma
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// arrows counts the changes of one state machine while the tests run.
+type arrows[S comparable] struct {
+	mu   sync.Mutex
+	seen map[[2]S]int
+}
+
+// watch returns what is told of each change: it panics at one that is not drawn.
+func (a *arrows[S]) watch(drawn func(S) []S) func(from, to S) {
+	a.seen = map[[2]S]int{}
+	return func(from, to S) {
+		if !slices.Contains(drawn(from), to) {
+			panic(fmt.Sprintf("%v cannot become %v", from, to))
+		}
+		a.mu.Lock()
+		a.seen[[2]S{from, to}]++
+		a.mu.Unlock()
+	}
+}
+
+var (
+	callArrows    arrows[callState]
+	requestArrows arrows[requestState]
+)
+
+func TestMain(m *testing.M) {
+	onCallState = callArrows.watch(func(s callState) []callState { return callNext[s] })
+	onRequestState = requestArrows.watch(func(s requestState) []requestState { return requestNext[s] })
+	code := m.Run()
+	if f := flag.Lookup("test.run"); code == 0 && (f == nil || f.Value.String() == "") && flag.Lookup("test.fuzz").Value.String() == "" {
+		code = unseen()
+	}
+	os.Exit(code)
+}
+
+// unseen is 1 when no test has taken an arrow of the drawings: then it does not exist,
+// or is not tested.
+func unseen() (code int) {
+	callArrows.mu.Lock()
+	defer callArrows.mu.Unlock()
+	requestArrows.mu.Lock()
+	defer requestArrows.mu.Unlock()
+	for from, next := range callNext {
+		for _, to := range next {
+			if callArrows.seen[[2]callState{callState(from), to}] == 0 {
+				fmt.Printf("no test has taken a call from %v to %v\n", callState(from), to)
+				code = 1
+			}
+		}
+	}
+	for from, next := range requestNext {
+		for _, to := range next {
+			if requestArrows.seen[[2]requestState{requestState(from), to}] == 0 {
+				fmt.Printf("no test has taken a Request from %v to %v\n", requestState(from), to)
+				code = 1
+			}
+		}
+	}
+	return code
+}
+
+func TestStateStrings(t *testing.T) {
+	for s := range callStates + 2 {
+		if s.String() == "" || s >= callStates && s.String() != fmt.Sprintf("callState(%d)", s) {
+			t.Errorf("%d is %q", s, s)
+		}
+	}
+	for s := range requestStates + 2 {
+		if s.String() == "" || s >= requestStates && s.String() != fmt.Sprintf("requestState(%d)", s) {
+			t.Errorf("%d is %q", s, s)
+		}
+	}
+}

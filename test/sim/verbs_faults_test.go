@@ -1,0 +1,84 @@
+// What is done to a pair of QPs beside their work: looks at moments of rest, and answers that nobody asked for.
+
+package sim
+
+import (
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
+
+// looks is how often a run is stopped at a moment when nothing can happen but by time.
+const looks = 12
+
+// sample looks again and again until the work has ended: at rest no completion waits in a
+// queue for which somebody is to be told, however full the sockets are.
+func (w *verbsWorld) sample(done <-chan struct{}) {
+	rng := newRand(w.seed, purposeSample)
+	for range looks {
+		select {
+		case <-done:
+			return
+		case <-time.After(time.Duration(logUniform(rng, int(10*time.Second)))):
+		}
+		synctest.Wait()
+		for _, p := range w.peers {
+			p.wantTold()
+		}
+	}
+}
+
+// wantTold takes what was left in the queues for nobody to fetch.
+func (p *peer) wantTold() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var wcs [1]rnic.WC
+	for p.scq.Poll(wcs[:]) > 0 {
+		p.w.fail("%c: nobody is told of the completion of %d", 'A'+p.side, wcs[0].ID)
+		p.sendDone(wcs[0])
+	}
+	for p.rcq.Poll(wcs[:]) > 0 {
+		p.w.fail("%c: nobody is told of receive %d", 'A'+p.side, wcs[0].ID)
+		p.recvDone(wcs[0])
+	}
+}
+
+// planForgery may choose a Read of p that is answered, before it has been asked for, by
+// somebody who knows where it goes.
+func (w *verbsWorld) planForgery(p *peer) {
+	rng := newRand(w.seed, purposeForgery+uint64(p.side))
+	if rng.IntN(8) > 0 || w.peers[p.side].dev.Caps().MaxORD == 0 || p.markers {
+		return
+	}
+	var reads []*work
+	for _, x := range p.script {
+		if (x.wr.Op == rnic.OpRead || x.wr.Op == rnic.OpReadInvalidate) && x.spare == -1 && len(x.data) < 1000 {
+			reads = append(reads, x)
+		}
+	}
+	if len(reads) == 0 {
+		return
+	}
+	p.forged = reads[rng.IntN(len(reads))]
+	w.link.ends[1-p.side].out.tamper = &tamper{reply: p.side == 0}
+}
+
+// forge sends the answer to x, which p is about to post.
+func (p *peer) forge(x *work) {
+	l := p.w.link
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	in := l.ends[p.side].in
+	if in.fin || in.err != nil || !in.tamper.framed {
+		return
+	}
+	p.w.forgeries.Add(1)
+	in.inject(readResponse(uint32(x.wr.MR.STag()), x.wr.MR.Base()+x.wr.Offset, x.data))
+	if len(in.sent) < in.window/2 { // it is there at once
+		in.here = append(in.here, in.sent...)
+		in.carried += len(in.sent)
+		in.sent = nil
+		in.arrived.Broadcast()
+	}
+}

@@ -1,0 +1,90 @@
+// Command soak runs a server under a mixed load for a while, compares all that is copied by
+// its hash, and checks that the server gives back what it took when the load is over.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+)
+
+func main() {
+	var cfg config
+	flag.DurationVar(&cfg.duration, "duration", 10*time.Minute, "how long the load lasts")
+	flag.DurationVar(&cfg.rest, "rest", time.Minute, "how long the server rests before the last figures are taken")
+	flag.StringVar(&cfg.dir, "dir", os.TempDir(), "where the files are made")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	r, err := run(ctx, cfg)
+	fmt.Print(r)
+	if err == nil {
+		err = atRest.check(r.before, r.rested)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+		os.Exit(1)
+	}
+}
+
+// config sizes a run.
+type config struct {
+	duration time.Duration // of the load
+	rest     time.Duration // afterwards, until the last figures are taken
+	dir      string        // for what the run makes, in a directory of its own
+}
+
+// A report is what a run has done, and what the server took for it.
+type report struct {
+	done                 counts
+	before, peak, rested figures
+}
+
+func (r report) String() string {
+	return r.done.String() + "\n" + table(r.before, r.peak, r.rested)
+}
+
+// run has a server loaded for a while, and reports its figures before, at their peak and
+// after a rest. It fails when anything that the load does fails, or a hash differs.
+func run(ctx context.Context, cfg config) (r report, err error) {
+	s, err := startServer(cfg.dir)
+	if err != nil {
+		return r, err
+	}
+	defer s.stop()
+	if r.before, err = s.figures(); err != nil {
+		return r, err
+	}
+	over, cancel := context.WithTimeout(ctx, cfg.duration)
+	defer cancel()
+	l := &load{server: s, over: over}
+	watched := make(chan struct{})
+	go func() { // until the load has ended, which may take a little longer than its time
+		defer close(watched)
+		for !l.ended() {
+			if f, err := s.figures(); err == nil {
+				r.peak = r.peak.most(f)
+			}
+			time.Sleep(sampleInterval)
+		}
+	}()
+	err = l.run()
+	<-watched
+	r.done = l.done.read()
+	if err != nil {
+		return r, fmt.Errorf("%w\nThe server wrote:\n%s", err, s.log())
+	}
+	select {
+	case <-time.After(cfg.rest):
+	case <-ctx.Done():
+		return r, ctx.Err()
+	}
+	r.rested, err = s.figures()
+	return r, err
+}
+
+// sampleInterval is the time between two looks at the server under load.
+const sampleInterval = 500 * time.Millisecond

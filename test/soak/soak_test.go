@@ -1,0 +1,70 @@
+// The soak in short: seconds of load, and bounds that hold on a busy machine.
+
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+)
+
+// shortLoad is how long the load of the short form lasts: each worker does its thing at least once.
+const shortLoad = 4 * time.Second
+
+// restless are the bounds of a server that has had no time to rest: its workers stay
+// for half a minute, and memory is given back after some looks that find it idle.
+var restless = bounds{resident: 128 << 20, heap: 64 << 20, goroutines: 300, threads: 200, descriptors: 16}
+
+// TestSoak: all hashes are right, and after a while there is no connection left, no byte
+// under way, and few descriptors.
+func TestSoak(t *testing.T) {
+	s, err := startServer(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.stop()
+	before, err := s.figures()
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, cancel := context.WithTimeout(context.Background(), shortLoad)
+	defer cancel()
+	l := &load{server: s, over: over}
+	if err := l.run(); err != nil {
+		t.Fatalf("%v\nThe server wrote:\n%s", err, s.log())
+	}
+	if did := l.done.read(); did.copied == 0 || did.malformed == 0 || did.mounted == 0 || did.changed == 0 {
+		t.Errorf("not everything was done: %v", did)
+	}
+	var rested figures
+	err = restless.check(before, figures{conns: 1})
+	for end := time.Now().Add(3 * time.Minute); err != nil && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if rested, err = s.figures(); err != nil {
+			t.Fatal(err)
+		}
+		err = restless.check(before, rested)
+	}
+	if err != nil {
+		t.Errorf("%v\n%s", err, table(before, rested, rested))
+	}
+}
+
+// TestCheck: each figure above its bound is named, and none that is at it.
+func TestCheck(t *testing.T) {
+	before := figures{resident: 1 << 20, descriptors: 11}
+	b := bounds{resident: 1 << 20, descriptors: 1}
+	if err := b.check(before, figures{resident: 2 << 20, descriptors: 12}); err != nil {
+		t.Error(err)
+	}
+	for _, x := range allFigures {
+		rested := figures{resident: 2 << 20, descriptors: 12}
+		*x.of(&rested)++
+		if x.name != "resident memory, MiB" && x.name != "descriptors" {
+			*x.of(&rested) = 1
+		}
+		if err := b.check(before, rested); err == nil || !strings.HasPrefix(err.Error(), x.name) {
+			t.Errorf("%s: %v", x.name, err)
+		}
+	}
+}
