@@ -1,0 +1,161 @@
+// The turn: each state and each way between them, by the drawing.
+
+package core
+
+import (
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
+
+// TestTurn walks the drawing of Turn: every transition from every state, and what each state allows.
+func TestTurn(t *testing.T) {
+	moves := map[string]func(*Turn){"open": (*Turn).open, "collect": (*Turn).collect, "linger": (*Turn).linger,
+		"interrupt": (*Turn).interrupt, "resume": (*Turn).resume}
+	next := map[door]map[string]door{
+		doorShut:    {"open": doorOpen},
+		doorOpen:    {"collect": doorCollect},
+		doorCollect: {"linger": doorLinger, "resume": doorOpen},
+		doorLinger:  {"interrupt": doorOpen, "resume": doorOpen},
+	}
+	for from := doorShut; from <= doorLinger; from++ {
+		for name, move := range moves {
+			turn := Turn{door: from}
+			move(&turn)
+			want, ok := next[from][name]
+			if !ok {
+				want = from
+			}
+			if turn.door != want || turn.holder != nobody {
+				t.Errorf("%s from %v: %v, want %v", name, from, turn, want)
+			}
+		}
+		for h := nobody; h <= loop; h++ {
+			turn := Turn{holder: h, door: from}
+			if got, want := turn.take(), h == nobody && from == doorOpen; got != want {
+				t.Errorf("take at %v and %v: %v", from, h, got)
+			} else if got && turn.holder != caller {
+				t.Error(turn)
+			}
+		}
+		turn := Turn{door: from}
+		if turn.mayBegin() != (from != doorShut) || turn.leave() != (from == doorCollect || from == doorLinger) {
+			t.Errorf("%v: may begin %v, leave %v", from, turn.mayBegin(), turn.leave())
+		}
+	}
+	turn := Turn{door: doorOpen}
+	turn.take()
+	if turn.handOver(); turn.holder != loop {
+		t.Error(turn)
+	}
+	if turn.giveBack(); turn.holder != nobody {
+		t.Error(turn)
+	}
+	if turn.shut(); turn.mayBegin() || turn.String() != "door shut, turn of nobody" || holder(9).String() != "holder(9)" || door(9).String() != "door(9)" {
+		t.Error(turn)
+	}
+}
+
+// TestGate: a responder sends nothing before the first FPDU, not even a Terminate (RFC 5044 §7.1.2 rule 4 [R5044-122]).
+func TestGate(t *testing.T) {
+	s := scriptInitiator(t, rnic.ConnParams{})
+	post(t, s.qp, rnic.SendWR{ID: 1, Op: rnic.OpSend})
+	s.wantIdle()
+	s.open()
+	s.hearULPDU()
+	s.want(t, rnic.OpSend, 1, rnic.WCSuccess)
+
+	s = scriptInitiator(t, rnic.ConnParams{})
+	s.fpdu(untagged(0x41, 0x43, 0, 0, 9, 0, nil))
+	s.wantEnd(t, errMSN)
+	s.wantEOF()
+}
+
+// TestCollect: posts wait while the receive loop runs handlers, and leave in its batch; many of them
+// do not wait for others to have had their turn.
+func TestCollect(t *testing.T) {
+	s := scriptInitiator(t, rnic.ConnParams{})
+	s.open()
+	w := &s.end.work
+	w.Collect()
+	post(t, s.qp, rnic.SendWR{Op: rnic.OpSend}, rnic.SendWR{Op: rnic.OpSend})
+	s.wantIdle()
+	if w.Linger() {
+		t.Error("lingers with work to send")
+	}
+	if !w.Resume() {
+		t.Fatal("nothing to send")
+	}
+	s.end.send()
+	s.hearULPDU()
+	s.hearULPDU()
+	if s.end.batch != 1 {
+		t.Errorf("%d batches", s.end.batch)
+	}
+	w.Collect()
+	if !w.Linger() {
+		t.Fatal("does not linger with nothing to send")
+	}
+	post(t, s.qp, rnic.SendWR{Op: rnic.OpSend})
+	s.wantIdle()
+	post(t, s.qp, rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{make([]byte, lingerBytes)}})
+	s.hearULPDU()
+	if n := len(s.hearULPDU()); n != 18+lingerBytes {
+		t.Error(n)
+	}
+	if w.Resume() {
+		t.Error("it was sent already")
+	}
+}
+
+// TestHolderLeaves: whoever transmits when the receive loop begins to collect leaves the rest to it.
+func TestHolderLeaves(t *testing.T) {
+	s := scriptInitiator(t, rnic.ConnParams{})
+	s.open()
+	w := &s.end.work
+	if !w.turn.take() {
+		t.Fatal(w.turn)
+	}
+	w.Collect()
+	post(t, s.qp, rnic.SendWR{Op: rnic.OpSend})
+	if !w.Rest() || w.turn.holder != nobody {
+		t.Error("goes on: ", w.turn)
+	}
+	if !w.Resume() || w.TurnOfLoop() {
+		t.Error("nobody has to send: ", w.turn)
+	}
+	w.HandOver()
+	if !w.TurnOfLoop() {
+		t.Error(w.turn)
+	}
+	w.GiveUp()
+	if w.TurnOfLoop() {
+		t.Error(w.turn)
+	}
+}
+
+// TestCursor walks a gather list in every step, across empty slices.
+func TestCursor(t *testing.T) {
+	sgl := [][]byte{nil, {1, 2, 3}, {}, {}, {4}, {5, 6, 7, 8}, nil}
+	for step := 1; step <= 9; step++ {
+		c := cursor{sgl: sgl}
+		var got []byte
+		for len(got) < 8 {
+			n := min(step, 8-len(got))
+			if one := c.fits(n, 1); one < 1 || one > n || c.fits(n, 7) != n || c.fits(n, 0) != 0 {
+				t.Fatalf("step %d at %d: %d fit in one slice, %d in seven", step, len(got), one, c.fits(n, 7))
+			}
+			one := c.fits(n, 1)
+			p := c.next(n)
+			if len(p) != one {
+				t.Fatalf("step %d: %d bytes, %d were said to fit", step, len(p), one)
+			}
+			got = append(got, p...)
+		}
+		for i, b := range got {
+			if int(b) != i+1 {
+				t.Fatalf("step %d: %v", step, got)
+			}
+		}
+	}
+}

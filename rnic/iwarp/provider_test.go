@@ -1,0 +1,69 @@
+// The provider as rnic.Open finds it, and the options that only it knows.
+
+package iwarp
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
+)
+
+// TestOpenByName: the provider is there by its name, with its capabilities.
+func TestOpenByName(t *testing.T) {
+	dev, err := rnic.Open(Name, rnic.DeviceConfig{MaxIRD: 7, MaxORD: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := dev.Caps()
+	if c.Provider != Name || c.Services != 1<<rnic.RC || !c.Reliable || !c.RDMARead || !c.RemoteInval || c.Immediate || c.Atomics ||
+		c.MaxIRD != 7 || c.MaxORD != maxReads || c.MaxMessage != 1<<32-1 || c.MaxPrivateData != 508 {
+		t.Errorf("%+v", c)
+	}
+	cq := dev.NewCQ(1)
+	for _, s := range []rnic.Service{rnic.UC, rnic.UD} {
+		if _, err := dev.AllocPD().CreateQP(rnic.QPConfig{Service: s, SendCQ: cq, RecvCQ: cq}); err == nil {
+			t.Errorf("a QP of service %v", s)
+		}
+	}
+}
+
+// TestOptionsOfAnother: options that are not this provider's are refused, on both sides.
+func TestOptionsOfAnother(t *testing.T) {
+	a, b := newSide(t, rnic.DeviceConfig{}, 4), newSide(t, rnic.DeviceConfig{}, 4)
+	l, err := b.dev.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	wrong := rnic.ConnParams{Provider: 7}
+	if err := a.dev.Connect(t.Context(), a.qp, l.Addr().String(), wrong); !errors.Is(err, errOptions) {
+		t.Error(err)
+	}
+	go a.dev.Connect(t.Context(), a.qp, l.Addr().String(), rnic.ConnParams{})
+	r, err := l.Accept(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Accept(b.qp, wrong); !errors.Is(err, errOptions) {
+		t.Error(err)
+	}
+}
+
+// TestRefusedSTag: a QP that the peer ended says which of its STags was refused, in no protocol's words.
+func TestRefusedSTag(t *testing.T) {
+	for code, want := range map[term.Code]bool{term.RDMAPBounds: true, term.DDPInvalidSTag: true, term.RDMAPOpcode: false, term.DDPNoBuffer: false, term.MPACRC: false} {
+		var err error = &term.PeerError{Code: code, STag: 0x1234}
+		var e rnic.PeerError
+		if !errors.As(err, &e) {
+			t.Fatal("not a PeerError")
+		}
+		if stag, ok := e.RefusedSTag(); ok != want || ok && stag != 0x1234 {
+			t.Errorf("%v: %x %v", code, stag, ok)
+		}
+	}
+	if _, ok := (&term.PeerError{Code: term.RDMAPBounds}).RefusedSTag(); ok {
+		t.Error("no STag came with it")
+	}
+}

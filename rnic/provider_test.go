@@ -1,0 +1,309 @@
+// The verbs over a provider that does nothing: what they check and keep by themselves.
+
+package rnic
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// A still is a provider whose endpoints take work and never do any.
+type still struct{}
+
+func (still) Caps() Caps {
+	return Caps{Provider: "still", Services: 1<<RC | 1<<UD, RDMARead: true, MaxMessage: 1<<32 - 1}
+}
+
+func (still) NewEndpoint(q *ProviderQP, cfg QPConfig) (Endpoint, error) {
+	if cfg.Service == UD {
+		return nil, errors.ErrUnsupported
+	}
+	return &stillEnd{q: q}, nil
+}
+
+func (still) Connect(_ context.Context, ep Endpoint, _ string, p ConnParams) error {
+	if !ep.(*stillEnd).q.Established(p.IRD, p.ORD, p.PrivateData) {
+		return ErrState
+	}
+	return nil
+}
+
+func (still) Listen(string, string) (Listener, error) { return nil, errors.ErrUnsupported }
+
+// A stillEnd remembers what was asked of it.
+type stillEnd struct {
+	q        *ProviderQP
+	posted   []Posted
+	released []*MR
+	aborted  error
+}
+
+func (e *stillEnd) PostSend(wrs []Posted) error {
+	e.posted = append(e.posted, wrs...)
+	return nil
+}
+func (e *stillEnd) Release(mr *MR) {
+	for mr.pins.Load() > 0 {
+		e.q.Unpin(mr)
+	}
+	e.released = append(e.released, mr)
+}
+func (e *stillEnd) Disconnect(context.Context) error { return nil }
+func (e *stillEnd) Abort(err error) {
+	if e.q.Fail(err, false) {
+		e.aborted = err
+		e.q.Flushed()
+		e.q.Ended()
+	}
+}
+func (e *stillEnd) Wait()                {}
+func (e *stillEnd) Moved() uint64        { return 42 }
+func (e *stillEnd) LocalAddr() net.Addr  { return nil }
+func (e *stillEnd) RemoteAddr() net.Addr { return &net.UDPAddr{Port: 4791} }
+
+func stillQP(t *testing.T) (*PD, *CQ, *QP, *stillEnd) {
+	t.Helper()
+	dev := NewDevice(still{})
+	pd, cq := dev.AllocPD(), dev.NewCQ(8)
+	qp, err := pd.CreateQP(QPConfig{SendCQ: cq, RecvCQ: cq, SQDepth: 4, RQDepth: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pd, cq, qp, EndpointOf(qp).(*stillEnd)
+}
+
+// TestOpenByName: a provider that registered itself is found by its name, and no other.
+func TestOpenByName(t *testing.T) {
+	Register("still", func(DeviceConfig) *Device { return NewDevice(still{}) })
+	dev, err := Open("still", DeviceConfig{})
+	if err != nil || dev.Caps().Provider != "still" {
+		t.Fatal(dev, err)
+	}
+	if _, err := Open("hardware", DeviceConfig{}); err == nil || !slices.Contains(Providers(), "still") {
+		t.Fatal(err, Providers())
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("two providers of one name")
+		}
+	}()
+	Register("still", nil)
+	Register("still", nil)
+}
+
+// TestServices: a QP of a service that the provider lacks is refused by the verbs, and one whose
+// endpoint cannot be made by the provider.
+func TestServices(t *testing.T) {
+	dev := NewDevice(still{})
+	pd, cq := dev.AllocPD(), dev.NewCQ(8)
+	if _, err := pd.CreateQP(QPConfig{Service: UC, SendCQ: cq, RecvCQ: cq}); err != errService {
+		t.Error(err)
+	}
+	if _, err := pd.CreateQP(QPConfig{Service: UD, SendCQ: cq, RecvCQ: cq}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Error(err)
+	}
+	if _, err := pd.CreateQP(QPConfig{SendCQ: cq}); err != errNoCQ {
+		t.Error(err)
+	}
+	if n := len(pd.each()); n != 0 {
+		t.Errorf("%d QPs that could not be made", n)
+	}
+}
+
+// TestNoStreams: over a provider that has no streams none can be lent, and the caller's is closed.
+func TestNoStreams(t *testing.T) {
+	_, _, qp, _ := stillQP(t)
+	a, b := net.Pipe()
+	if err := qp.dev.ConnectOver(t.Context(), qp, a, ConnParams{}); err != errNoStream {
+		t.Error(err)
+	}
+	if _, err := b.Read(make([]byte, 1)); err != io.EOF {
+		t.Error("the stream is still open: ", err)
+	}
+	nl, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := qp.dev.ListenOn(nl)
+	if _, err := l.Accept(t.Context()); err != errNoStream || l.Addr() == nil || l.Close() != nil {
+		t.Error(err)
+	}
+	if _, err := nl.Accept(); err == nil {
+		t.Error("the listener is still open")
+	}
+}
+
+// TestLengthIsSummedOnce: the provider is told the length of each message.
+func TestLengthIsSummedOnce(t *testing.T) {
+	pd, _, qp, ep := stillQP(t)
+	mr, _ := pd.RegMR(make([]byte, 16), LocalWrite)
+	if err := qp.PostSend(SendWR{Op: OpWrite, SGL: [][]byte{make([]byte, 3), nil, make([]byte, 4)}},
+		SendWR{Op: OpRead, MR: mr, Length: 9}, SendWR{Op: OpLocalInvalidate, MR: mr, Length: 5}); err != nil {
+		t.Fatal(err)
+	}
+	if len(ep.posted) != 3 || ep.posted[0].Bytes != 7 || ep.posted[1].Bytes != 9 || ep.posted[2].Bytes != 0 {
+		t.Errorf("%+v", ep.posted)
+	}
+}
+
+// TestCapsAreAsked: operations that the provider has not got are refused when they are posted.
+func TestCapsAreAsked(t *testing.T) {
+	_, _, qp, ep := stillQP(t)
+	for _, op := range []Opcode{OpImmediate, OpFetchAdd, OpSwap} {
+		if err := qp.PostSend(SendWR{Op: op, Atomic: &Atomic{}}); err != errNoExtension {
+			t.Errorf("%v: %v", op, err)
+		}
+	}
+	if len(ep.posted) > 0 {
+		t.Error("posted all the same")
+	}
+}
+
+// TestInvalidateTwice: Invalidate has the memory released also when somebody else has made
+// the region invalid and has not come to that (RFC 5040 §8.1.1 [R5040-209]).
+func TestInvalidateTwice(t *testing.T) {
+	pd, _, qp, ep := stillQP(t)
+	mr, _ := pd.RegMR(make([]byte, 16), RemoteRead)
+	q := ep.q
+	if _, f := q.Borrow(mr, mr.STag(), mr.Base(), 16, RemoteRead); f != MemOK {
+		t.Fatal(f)
+	}
+	q.Pin(mr)
+	q.Return(mr)
+	mr.mu.Lock() // as a remote invalidation does first
+	mr.valid, mr.buf = false, nil
+	mr.mu.Unlock()
+	mr.Invalidate()
+	if mr.pins.Load() != 0 || !slices.Contains(ep.released, mr) {
+		t.Error("something that waits to be sent still points into the memory")
+	}
+	qp.Close()
+	<-qp.Done()
+}
+
+// TestFirstCauseWins: later ones are not kept, and the states follow.
+func TestFirstCauseWins(t *testing.T) {
+	_, cq, qp, ep := stillQP(t)
+	if err := qp.PostRecv(RecvWR{ID: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := qp.dev.Connect(t.Context(), qp, "", ConnParams{IRD: 1, ORD: 2, PrivateData: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	if qp.State() != StateRTS || qp.IRD() != 1 || qp.ORD() != 2 || string(qp.PrivateData()) != "x" || qp.Moved() != 42 || qp.RemoteAddr() == nil {
+		t.Error(qp.State(), qp.IRD(), qp.ORD())
+	}
+	if ep.q.Established(1, 1, nil) || qp.dev.Connect(t.Context(), qp, "", ConnParams{}) != ErrState {
+		t.Error("connected twice")
+	}
+	first := errors.New("first")
+	if !ep.q.Fail(first, true) || qp.State() != StateTerminate || ep.q.Fail(io.EOF, false) || !ep.q.Failed() {
+		t.Error(qp.State())
+	}
+	ep.q.Flushed()
+	ep.q.Ended()
+	if qp.Err() != first || qp.State() != StateError {
+		t.Error(qp.Err(), qp.State())
+	}
+	var wc [2]WC
+	if n := cq.Poll(wc[:]); n != 1 || wc[0].Status != WCFlushErr || wc[0].QP != qp {
+		t.Errorf("%+v", wc)
+	}
+}
+
+// TestGoodEnd: the end of the stream after Disconnect leaves no error, and before it one.
+func TestGoodEnd(t *testing.T) {
+	for _, wanted := range []bool{true, false} {
+		_, _, qp, ep := stillQP(t)
+		if qp.Disconnect(t.Context()) != ErrState {
+			t.Error("Disconnect of a QP that is not connected")
+		}
+		qp.dev.Connect(t.Context(), qp, "", ConnParams{})
+		if wanted {
+			if err := qp.Disconnect(t.Context()); err != nil || qp.State() != StateClosing {
+				t.Error(err, qp.State())
+			}
+		}
+		ep.q.Fail(io.EOF, false)
+		if err := qp.Err(); (err == nil) != wanted {
+			t.Error(wanted, err)
+		}
+	}
+}
+
+// TestQueuesWrap: the counters of both queues pass 2^32 with work in them.
+func TestQueuesWrap(t *testing.T) {
+	_, cq, qp, ep := stillQP(t)
+	const at = 1<<32 - 3
+	rq := &qp.rq
+	rq.head, rq.tail = at, at
+	var sq SendQueue[int]
+	sq.Init(ep.q, 4, &sync.Pool{New: func() any { return new(SendChunk[int]) }})
+	sq.head, sq.next, sq.tail = at, at, at
+	if sq.Room(1) != ErrState {
+		t.Error("a queue that is not open takes work")
+	}
+	sq.Open()
+	for round := range uint64(8) {
+		if err := qp.PostRecv(RecvWR{ID: round}, RecvWR{ID: round + 100}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			wr, ok := ep.q.NextRecv()
+			if !ok || wr.ID%100 != round {
+				t.Fatal(wr, ok)
+			}
+			ep.q.PopRecv()
+		}
+		for i := range 4 {
+			if err := sq.Room(1); err != nil {
+				t.Fatal(err)
+			}
+			e := sq.At(sq.Push(&Posted{SendWR: SendWR{ID: round*10 + uint64(i), Unsignaled: i == 1}, Bytes: 7}))
+			if e.Done || e.Internal || e.Status != WCSuccess || e.Value != 0 || sq.Last() != e {
+				t.Fatalf("an entry that was used before: %+v", e)
+			}
+			e.Internal = i == 2
+		}
+		if sq.Room(1) != ErrSQFull || sq.Waiting() != 4 {
+			t.Fatal("no end to the depth", sq.Waiting())
+		}
+		for range 4 {
+			sq.At(sq.Begin()).Done = true
+		}
+		told := 0
+		if !sq.Retire(func(Status) { told++ }) || !sq.Empty() || told != 1 || sq.Next() != nil {
+			t.Fatal("not retired", told)
+		}
+		var wcs [8]WC
+		if n := cq.Poll(wcs[:]); n != 2 || wcs[0].ID != round*10 || wcs[1].ID != round*10+3 || wcs[0].Len != 7 {
+			t.Fatalf("%+v", wcs[:n])
+		}
+	}
+}
+
+// TestFlushInOrder: what was done completes as done, the rest as flushed, oldest first, unsignaled too.
+func TestFlushInOrder(t *testing.T) {
+	_, cq, _, ep := stillQP(t)
+	var sq SendQueue[int]
+	sq.Init(ep.q, 8, &sync.Pool{New: func() any { return new(SendChunk[int]) }})
+	sq.Open()
+	for i := range uint64(3) {
+		sq.Push(&Posted{SendWR: SendWR{ID: i, Unsignaled: true}})
+	}
+	sq.Begin()
+	sq.At(sq.Begin()).Done = true
+	sq.Flush(nil)
+	if sq.Room(1) != ErrState || !sq.Empty() {
+		t.Error("open after the flush")
+	}
+	var wcs [4]WC
+	if n := cq.Poll(wcs[:]); n != 2 || wcs[0].ID != 0 || wcs[1].ID != 2 || wcs[0].Status != WCFlushErr || wcs[1].Status != WCFlushErr {
+		t.Errorf("%+v", wcs[:n])
+	}
+}
