@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// TestDivert: behind Divert octets land in the memory that took the place, and the
+// TestDivert: after Divert bytes are placed in the memory that took the place, and the
 // stream goes on; an MR that is not valid stays so.
 func TestDivert(t *testing.T) {
 	for i := range 20 {
@@ -33,8 +33,13 @@ func TestDivert(t *testing.T) {
 		}
 		clear(mem)
 		wg.Wait()
-		a.qp.PostSend(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{ones}, RemoteSTag: stag, RemoteTO: to})
-		until(t, func() bool { return b.holds(mr, ones) })
+		recv(t, b.qp, 1, nil)
+		post(t, a.qp, rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{ones}, RemoteSTag: stag, RemoteTO: to, Unsignaled: true},
+			rnic.SendWR{Op: rnic.OpSend, Unsignaled: true})
+		b.want(t, rnic.OpRecv, 1, rnic.WCSuccess)
+		if !bytes.Equal(other, ones) {
+			t.Fatal("not placed in the memory that took its place")
+		}
 		if err := b.qp.Err(); err != nil {
 			t.Fatal(err)
 		}

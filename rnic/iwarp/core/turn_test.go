@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 // TestTurn walks the drawing of Turn: every transition from every state, and what each state allows.
@@ -58,6 +59,7 @@ func TestTurn(t *testing.T) {
 
 // TestGate: a responder sends nothing before the first FPDU, not even a Terminate (RFC 5044 §7.1.2 rule 4 [R5044-122]).
 func TestGate(t *testing.T) {
+	conformance.Proves(t, "R5044-133")
 	s := scriptInitiator(t, rnic.ConnParams{})
 	post(t, s.qp, rnic.SendWR{ID: 1, Op: rnic.OpSend})
 	s.wantIdle()
