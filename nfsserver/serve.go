@@ -3,7 +3,6 @@
 package nfsserver
 
 import (
-	"context"
 	"errors"
 	"net"
 	"sync"
@@ -26,6 +25,7 @@ type Service struct {
 	// Set once; nil where it is off.
 	TCPAddr, RDMAAddr net.Addr
 
+	srv    *Server
 	rpc    *transport.Server
 	loops  sync.WaitGroup
 	failed chan error
@@ -33,7 +33,7 @@ type Service struct {
 
 // Start serves s at all the addresses of l, or at none of them.
 func (s *Server) Start(l Listen) (*Service, error) {
-	v := &Service{rpc: transport.NewServer(l.RPC, s.Programs()...), failed: make(chan error, 2)}
+	v := &Service{srv: s, rpc: transport.NewServer(l.RPC, s.Programs()...), failed: make(chan error, 2)}
 	var tcp net.Listener
 	if l.TCP != "" {
 		var err error
@@ -73,11 +73,3 @@ func (v *Service) Failed() <-chan error { return v.failed }
 
 // Budgets are the memory budgets, and what is used of them at this moment.
 func (v *Service) Budgets() []transport.BudgetUse { return v.rpc.Budgets() }
-
-// Shutdown stops taking calls, lets those that run end until ctx is done, then
-// closes all connections. The Server can be closed, or started again, after it.
-func (v *Service) Shutdown(ctx context.Context) error {
-	err := v.rpc.Shutdown(ctx)
-	v.loops.Wait()
-	return err
-}

@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"sync/atomic"
 
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -80,6 +81,7 @@ type export struct {
 	lane     int    // of the transport's, as an index of Names
 	inUse    InUser // nil: all objects are taken to be in use
 
+	stuck   atomic.Bool // calls were left behind in fs, which stays open
 	written writeVerifier
 	locks   lockTable
 	syncs   syncTable
@@ -133,15 +135,6 @@ func (s *Server) Programs() []*transport.Program {
 		p.Authorize = s.authorize
 	}
 	return programs
-}
-
-// Close closes the exported FSs. Nothing may be served any more.
-func (s *Server) Close() error {
-	var errs []error
-	for _, x := range s.exports {
-		errs = append(errs, x.fs.Close())
-	}
-	return errors.Join(errs...)
 }
 
 // Names are the names of the exports.

@@ -1,0 +1,83 @@
+// The end of a server some of whose exports do not answer.
+
+package nfsserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// closeWait is how long the FS of an export may take to close.
+const closeWait = 10 * time.Second
+
+// An exportError is of an export whose file system does not answer.
+type exportError struct{ name, what string }
+
+func (e *exportError) Error() string {
+	return fmt.Sprintf("export %s: its file system does not answer: %s", e.name, e.what)
+}
+
+// Shutdown stops taking calls, lets those that run end until ctx is done, then
+// closes all connections. The Server can be closed, or started again, after it. Calls that
+// do not end, as their file system does not answer, are left behind after some seconds: the
+// error names the exports, which Close then leaves open.
+func (v *Service) Shutdown(ctx context.Context) error {
+	err := v.rpc.Shutdown(ctx)
+	v.loops.Wait()
+	var stuck *transport.StuckError
+	if !errors.As(err, &stuck) {
+		return err
+	}
+	errs := []error{ctx.Err()}
+	for _, x := range v.srv.exports {
+		if slices.Contains(stuck.Lanes, x.name) {
+			x.stuck.Store(true)
+			errs = append(errs, &exportError{x.name, "calls are left behind"})
+		}
+	}
+	if len(errs) == 1 {
+		return err
+	}
+	return errors.Join(errs...)
+}
+
+// Close closes the exported FSs. Nothing may be served any more. An FS that calls were
+// left behind in stays open, as does, so far as it is, one that does not close in time:
+// neither keeps the others from being closed.
+func (s *Server) Close() error {
+	closed := make([]chan error, len(s.exports))
+	for i, x := range s.exports {
+		closed[i] = make(chan error, 1)
+		if x.stuck.Load() {
+			closed[i] <- &exportError{x.name, "it stays open"}
+			continue
+		}
+		go func() { closed[i] <- x.fs.Close() }()
+	}
+	late := time.NewTimer(closeWait)
+	defer late.Stop()
+	over := make(chan struct{})
+	var errs []error
+	for i, x := range s.exports {
+		select {
+		case err := <-closed[i]:
+			errs = append(errs, err)
+			continue
+		case <-over:
+		case <-late.C:
+			close(over)
+		}
+		select {
+		case err := <-closed[i]:
+			errs = append(errs, err)
+		default:
+			errs = append(errs, &exportError{x.name, "it is left half closed"})
+		}
+	}
+	return errors.Join(errs...)
+}
