@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"net"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
@@ -14,8 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// blobArgs asks for size octets; blob is the answer, whose data travels as one
-// item: over RDMA it lands in the caller's memory with no copy.
+// blobArgs asks for size bytes; blob is the answer, whose data travels as one
+// item: over RDMA it is placed in the caller's memory with no copy.
 type blobArgs struct{ size uint32 }
 
 func (a blobArgs) EncodeXDR(e *xdr.Encoder) { e.Uint32(a.size) }
@@ -51,7 +50,7 @@ func Example() {
 		},
 	})
 	device := iwarp.Open(rnic.DeviceConfig{})
-	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	tcp, err := transport.Listen("127.0.0.1:0")
 	if err != nil {
 		log.Fatal(err)
 	}

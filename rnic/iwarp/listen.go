@@ -40,7 +40,11 @@ type listener struct {
 // once, and must not have to wait behind others that never will. As many
 // complete requests may wait for Accept; beyond that they are closed.
 func (p *provider) Listen(network, addr string) (rnic.Listener, error) {
-	nl, err := net.Listen(network, addr)
+	// One path only: MPA sizes its FPDUs by the MSS of one TCP connection, and whose
+	// the peer's socket is can be looked up for one pair of ports.
+	var c net.ListenConfig
+	c.SetMultipathTCP(false)
+	nl, err := c.Listen(context.Background(), network, addr)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"net"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
@@ -17,7 +16,7 @@ import (
 
 const (
 	number, version = 0x20001234, 1 // of the program: 0x20000000 and up are free for local use
-	limit           = 1 << 20       // octets of text that we take
+	limit           = 1 << 20       // bytes of text that we take
 )
 
 // A text is the argument and the result: one opaque item. Over RDMA it does not
@@ -34,7 +33,7 @@ func upper(c *transport.Call) error {
 	if err := c.ArgsErr(); err != nil {
 		return err
 	}
-	out := c.Buffer(len(t.data)) // from the server's budget; goes home when the reply has left
+	out := c.Buffer(len(t.data)) // from the server's budget; released when the reply has left
 	if out == nil {
 		return transport.ErrSystem
 	}
@@ -54,7 +53,7 @@ func main() {
 	device := iwarp.Open(rnic.DeviceConfig{})
 	rdma, err := device.Listen("tcp", "127.0.0.1:0")
 	check(err)
-	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	tcp, err := transport.Listen("127.0.0.1:0") // net.Listen would take multipath TCP, which hides whose a socket is
 	check(err)
 	go server.ServeRDMA(device, rdma)
 	go server.ServeTCP(tcp)
@@ -70,7 +69,7 @@ func main() {
 		sink := make([]byte, len(in.data)) // the result is placed here
 		var out text
 		check(client.Call(ctx, proc, &in, &out, sink, 0))
-		fmt.Printf("%d octets: %s…\n", len(out.data), sink[:9])
+		fmt.Printf("%d bytes: %s…\n", len(out.data), sink[:9])
 		client.Close()
 	}
 	check(server.Shutdown(ctx))
