@@ -27,12 +27,18 @@ func SysCred() Cred {
 	c.Machine, _ = os.Hostname()
 	c.Machine = c.Machine[:min(len(c.Machine), oncrpc.MaxMachine)]
 	groups, _ := os.Getgroups()
+	c.GIDs = credGroups(c.GID, groups)
+	return c
+}
+
+// credGroups is the groups of a credential beside gid: as many of them as it can name.
+func credGroups(gid uint32, groups []int) (gids []uint32) {
 	for _, g := range groups {
-		if len(c.GIDs) < oncrpc.MaxGIDs && uint32(g) != c.GID {
-			c.GIDs = append(c.GIDs, uint32(g))
+		if len(gids) < oncrpc.MaxGIDs && uint32(g) != gid {
+			gids = append(gids, uint32(g))
 		}
 	}
-	return c
+	return gids
 }
 
 // body is the credential's body as it goes in each call.

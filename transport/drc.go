@@ -106,7 +106,6 @@ func (d *drc) admit(c *Call, client netip.Addr) bool {
 		d.mu.Unlock()
 		return true
 	case e.done:
-		c.res.Truncate(0)
 		c.res.Raw(e.reply)
 		d.mu.Unlock()
 		c.via.reply(c)
@@ -163,7 +162,6 @@ func (e *drcEntry) answer(c *Call, usable bool) {
 		next := w.next
 		w.next = nil
 		if usable {
-			w.res.Truncate(0)
 			w.res.Raw(c.res.Bytes())
 			w.via.reply(w)
 		} else {

@@ -65,6 +65,7 @@ func TestPauseAfterASplitRecord(t *testing.T) {
 		c := piped(t, s)
 		defer c.Close()
 		call, reply := record(0), make([]byte, markLen+24)
+		time.Sleep(time.Hour) // before the first record, too
 		for range 2 {
 			c.Write(call[:20])
 			synctest.Wait()

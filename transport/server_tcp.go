@@ -204,11 +204,6 @@ func (t *tcpConn) buffer(c *Call, n int) []byte {
 func (t *tcpConn) reply(c *Call) {
 	later := c.onLoop
 	t.mu.Lock()
-	if t.failed {
-		t.mu.Unlock()
-		t.release(c)
-		return
-	}
 	t.out = append(t.out, c)
 	if later {
 		t.mu.Unlock()

@@ -183,16 +183,6 @@ func TestTCPLimits(t *testing.T) {
 		nc.Write(make([]byte, 4*(maxFragments+1)))
 		wantCut(t, nc)
 	})
-	t.Run("idle is allowed", func(t *testing.T) {
-		nc := raw(t, addr)
-		time.Sleep(100 * time.Millisecond)
-		nc.Write(fragment(callOf(1, tNull, 0).Stream, true))
-		got := make([]byte, 28)
-		if _, err := io.ReadFull(nc, got); err != nil {
-			t.Error(err)
-		}
-		nc.Close()
-	})
 }
 
 func TestMaxConns(t *testing.T) {
