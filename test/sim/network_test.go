@@ -247,15 +247,19 @@ func dumb(frame []byte) {
 	}
 }
 
-// A listener has one connection to give.
+// A listener gives the connections that are put into conns.
 type listener struct {
 	conns chan net.Conn
 	done  chan struct{}
 	once  sync.Once
 }
 
+func newListener(n int) *listener {
+	return &listener{conns: make(chan net.Conn, n), done: make(chan struct{})}
+}
+
 func listenFor(c net.Conn) *listener {
-	l := &listener{conns: make(chan net.Conn, 1), done: make(chan struct{})}
+	l := newListener(1)
 	l.conns <- c
 	return l
 }

@@ -114,6 +114,9 @@ func newWorld(seed uint64) *world {
 	if w.slow {
 		link = slowLink(link, slowRNG)
 	}
+	if reverse { // a call that was given up on then waits for Reads, whose answers wait for Writes
+		link.paths[0].rate, link.paths[1].rate = 0, 0
+	}
 	w.link = newLink(link, w.obs)
 	for i, e := range w.link.ends {
 		if !inval[i] {
