@@ -35,14 +35,20 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 			return err
 		}
 		res.Data = buf[:n]
-	} else if _, err := q.x.fs.ReadAt(w, q.ref, nil, 0); err != nil {
-		return err // a caller without permission is not told where the end is
+	} else {
+		if _, err := q.x.fs.ReadAt(w, q.ref, nil, 0); err != nil {
+			return err // a caller without permission is not told where the end is
+		}
+		// By these attributes alone: the file may have grown since, and no data that
+		// is not the end either is an I/O error to clients (RFC 1813 §3.3.6).
+		res.EOF = a.Offset >= at.Size
+		return nil
 	}
 	if at, err = q.attr(); err != nil {
 		return err
 	}
 	res.Attr = postOp(&at)
 	res.Count = uint32(len(res.Data))
-	res.EOF = a.Offset >= at.Size || uint64(res.Count) >= at.Size-a.Offset
+	res.EOF = res.Count == 0 || a.Offset >= at.Size || uint64(res.Count) >= at.Size-a.Offset
 	return nil
 }

@@ -1,0 +1,54 @@
+// The end of a file that grows and shrinks while it is read.
+
+package nfsserver_test
+
+import (
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// A restlessFS changes a file around each ReadAt, as another client's WRITE and SETATTR may.
+type restlessFS struct {
+	nfsserver.FS
+	before, after func(c nfsserver.Cred, r nfsserver.Ref)
+}
+
+func (f *restlessFS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
+	f.before(c, r)
+	defer f.after(c, r)
+	return f.FS.ReadAt(c, r, p, off)
+}
+
+// TestReadWithoutDataIsAtTheEnd: a reply that holds no data says that the file ends there.
+// Clients take one that does not for an I/O error.
+func TestReadWithoutDataIsAtTheEnd(t *testing.T) {
+	fs := &restlessFS{FS: memory(t)}
+	same := func(nfsserver.Cred, nfsserver.Ref) {}
+	resize := func(n uint64) func(nfsserver.Cred, nfsserver.Ref) {
+		return func(c nfsserver.Cred, r nfsserver.Ref) {
+			if err := fs.FS.Setattr(c, r, &nfsserver.SetAttr{Mask: nfsserver.SetSize, Size: n}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	c := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: fs}}}).dial(root).mount("/x")
+	f := c.file(c.root, "f", 0o644)
+	for _, x := range []struct {
+		name          string
+		before, after func(nfsserver.Cred, nfsserver.Ref)
+		off           uint64
+	}{
+		{"at the end, and it grows", same, resize(10), 5},
+		{"it shrinks, and grows again", resize(0), resize(10), 2},
+		{"it shrinks", resize(1), same, 2},
+	} {
+		fs.before, fs.after = same, same
+		c.want("SETATTR", c.setattr(f, nfs3.Sattr{SetSize: true, Size: 5}).Status, nfs3.OK)
+		fs.before, fs.after = x.before, x.after
+		if res, data := c.read(f, x.off, 100); res.Status != nfs3.OK || data != "" || !res.EOF {
+			t.Errorf("%s: %v, %d bytes, EOF %v", x.name, res.Status, len(data), res.EOF)
+		}
+	}
+}
