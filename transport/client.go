@@ -208,11 +208,11 @@ func (c *Client) newOutCall() *outCall {
 // The second time and later it takes a pause first: the call itself may be what
 // ends the connections, over which others are answered.
 func (c *Client) lost(ctx context.Context, l link, err error, try int, deadline time.Time) error {
-	if errors.Is(err, errNoAnswer) {
-		return c.connectError(err)
-	}
-	var lost *lostError
+	var lost *lostError // before errNoAnswer, which is the cause of one where the server was silent
 	if !errors.As(err, &lost) {
+		if errors.Is(err, errNoAnswer) {
+			return c.connectError(err)
+		}
 		return err
 	}
 	c.discard(l, lost.err)

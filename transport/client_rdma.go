@@ -60,14 +60,11 @@ func (c *Client) probe(ctx context.Context, l link, wait time.Duration) error {
 	defer k.recycle()
 	k.proc = &Proc{Name: "probe", MaxReply: replyHeaderMax}
 	err := k.attempt(ctx, l, time.Now().Add(wait))
-	if errors.Is(err, errNoAnswer) {
-		return err
-	}
 	var lost *lostError
 	if errors.As(err, &lost) {
 		return lost.err
 	}
-	if errors.Is(err, rpcrdma.ErrVersion) {
+	if errors.Is(err, errNoAnswer) || errors.Is(err, rpcrdma.ErrVersion) {
 		return err
 	}
 	return ctx.Err()
