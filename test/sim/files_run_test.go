@@ -20,6 +20,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/sirupsen/logrus"
 )
@@ -131,7 +132,7 @@ func (w *filesWorld) mount(ctx context.Context) (*nfsclient.FS, error) {
 	w.mu.Unlock()
 	port := map[nfsclient.Transport]string{nfsclient.RDMA: "20049", nfsclient.TCP: "2049"}[tr]
 	c, err := nfsclient.Dial(ctx, "192.0.2.2:"+port, nfsclient.Options{Transport: tr, Conns: conns, Cred: &transport.Cred{},
-		CallTimeout: transport.Hard, Dial: w.dial, Device: rnic.Open(rnic.DeviceConfig{CRC: w.crc, Dial: w.dial})})
+		CallTimeout: transport.Hard, Dial: w.dial, Device: iwarp.Open(rnic.DeviceConfig{CRC: w.crc, Dial: w.dial})})
 	if err != nil {
 		return nil, err
 	}

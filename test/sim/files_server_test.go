@@ -13,6 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -117,7 +118,7 @@ func (w *filesWorld) serve() *fileService {
 		Owner: func(netip.AddrPort, netip.AddrPort) transport.Owner {
 			return transport.Owner{Kind: transport.OwnerRemote}
 		}}, list...)
-	dev := rnic.Open(rnic.DeviceConfig{CRC: w.crc})
+	dev := iwarp.Open(rnic.DeviceConfig{CRC: w.crc})
 	l := dev.ListenOn(s.rdma)
 	s.done.Go(func() { s.rpc.ServeRDMA(dev, l) })
 	s.done.Go(func() { s.rpc.ServeTCP(s.tcp) })
