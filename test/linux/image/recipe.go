@@ -51,7 +51,7 @@ var modules = []string{
 	"virtio_pci", "virtio_net", "9p", "9pnet_virtio",
 	"ib_core", "ib_uverbs", "rdma_cm", "iw_cm", "rpcrdma",
 	"sunrpc", "nfs", "nfsv3", "nfsd", "lockd", "nfs_acl", "auth_rpcgss",
-	"brd", "ext4", "quota_v2", "crc32c_generic", "crc32c-intel", "crc32_generic", "crc32-pclmul", "libcrc32c",
+	"brd", "loop", "vfat", "nls_cp437", "nls_ascii", "nls_iso8859-1", "nls_utf8", "ext4", "quota_v2", "crc32c_generic", "crc32c-intel", "crc32_generic", "crc32-pclmul", "libcrc32c",
 }
 
 //go:embed rootfs
