@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -31,6 +33,7 @@ func TestInterruptedCalls(t *testing.T) {
 	if dir := os.Getenv(name); dir != "" {
 		unix.Umask(0o077) // so that default ACLs are asked for
 		owners(t, newFS(t, tempDir(t, dir), Options{}))
+		numbers(t, newFS(t, tempDir(t, dir), Options{}))
 		for kind, o := range map[string]Options{"kernel": {}, "inode": {NoKernelHandles: true}} {
 			t.Run(kind, func(t *testing.T) {
 				fstest.Run(t, func(t *testing.T) nfsserver.FS { return newFS(t, tempDir(t, dir), o) })
@@ -78,12 +81,44 @@ func owners(t *testing.T, f *FS) {
 	}
 }
 
-// TestAlwaysInterrupted: a call that never gets through ends.
+// numbers asks for an inode number so often that it is interrupted.
+func numbers(t *testing.T, f *FS) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for range 60 {
+		if ino := inoOf(f.tree.root, ".", 0); ino != f.top.ino {
+			t.Errorf("inode %d, want %d", ino, f.top.ino)
+		}
+	}
+}
+
+// TestAlwaysInterrupted: a call that never gets through ends, is made with signals
+// held back after it was interrupted, and leaves the thread as it was.
 func TestAlwaysInterrupted(t *testing.T) {
-	tries := 0
-	err := again(func() error { tries++; return unix.EINTR })
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	blocked := func() string { return status(t, "/proc/thread-self/status")["SigBlk"] }
+	before := blocked()
+	var masks []string
+	err := again(func() error {
+		masks = append(masks, blocked())
+		return unix.EINTR
+	})
 	_, err2 := again2(func() (int, error) { return -1, unix.EINTR })
-	if !errors.Is(err, unix.EINTR) || !errors.Is(err2, unix.EINTR) || tries != interruptTries {
-		t.Errorf("%v, %v after %d tries", err, err2, tries)
+	if !errors.Is(err, unix.EINTR) || !errors.Is(err2, unix.EINTR) || len(masks) != 1+interruptTries {
+		t.Errorf("%v, %v after %d tries", err, err2, len(masks))
+	}
+	for i, mask := range masks {
+		n, err := strconv.ParseUint(mask, 16, 64)
+		if held := n>>(unix.SIGURG-1)&1 == 1; err != nil || held != (i > 0) || n&faults != 0 {
+			t.Errorf("try %d: blocked are %s, %v", i, mask, err)
+		}
+	}
+	if after := blocked(); after != before {
+		t.Errorf("blocked are %s afterwards, were %s", after, before)
+	}
+	n, err := again2(func() (int, error) { return 7, nil })
+	if n != 7 || err != nil {
+		t.Errorf("%d, %v", n, err)
 	}
 }
