@@ -226,7 +226,7 @@ func TestResultsCloseTheGate(t *testing.T) {
 		t.Fatal("no call may come")
 	}
 	call := getCall(c)
-	if c.buffer(call, 1<<20) == nil {
+	if c.buffer(call, 1<<20+1) == nil {
 		t.Fatal("no buffer")
 	}
 	if c.calls.tryEnter() {
