@@ -111,24 +111,38 @@ func (d *drc) admit(c *Call, client netip.Addr) bool {
 		c.via.reply(c)
 		return false
 	}
-	took := e.wait(c)
+	left := e.wait(c)
 	d.mu.Unlock()
-	if !took {
-		c.via.drop(c)
+	if left != nil {
+		left.via.drop(left)
 	}
 	return false
 }
 
-// wait has c wait for the reply of e, which runs; false when too many wait already.
+// wait has c wait for the reply of e, which runs. Where too many wait, the one that has
+// waited longest is returned, to be dropped: a client sends a call again because the
+// connection it came by has ended, so the newest copy is the one whose reply arrives.
 // The caller holds the lock of e's table.
-func (e *drcEntry) wait(c *Call) bool {
-	if e.waiting >= drcWaiters {
-		return false
-	}
+func (e *drcEntry) wait(c *Call) (left *Call) {
 	c.onLoop = false
 	c.next, e.waiters = e.waiters, c
-	e.waiting++
-	return true
+	if e.waiting++; e.waiting > drcWaiters {
+		left = e.longest()
+	}
+	return left
+}
+
+// longest takes the duplicate that has waited longest out of those that wait, of which there
+// is one. The caller holds the lock of e's table.
+func (e *drcEntry) longest() *Call {
+	last := &e.waiters
+	for (*last).next != nil {
+		last = &(*last).next
+	}
+	w := *last
+	*last = nil
+	e.waiting--
+	return w
 }
 
 // finish keeps the reply of c, if there is one to keep, and answers the duplicates.
@@ -195,16 +209,10 @@ func (d *drc) abandon(c *Call) *Call {
 // heir takes the duplicate that has waited longest out of those that wait, and gives it the
 // entry; nil when none waits. The caller holds the lock of e's table.
 func (e *drcEntry) heir() *Call {
-	last := &e.waiters
-	if *last == nil {
+	if e.waiters == nil {
 		return nil
 	}
-	for (*last).next != nil {
-		last = &(*last).next
-	}
-	w := *last
-	*last = nil
-	e.waiting--
+	w := e.longest()
 	w.dup = e
 	return w
 }

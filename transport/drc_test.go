@@ -141,6 +141,37 @@ func TestDuplicateOfARunningCall(t *testing.T) {
 	}
 }
 
+// TestNewestCopyIsAnswered: however often a client has lost its connection and sent a call
+// again while the first copy runs, the reply goes to the connection that it has now.
+func TestNewestCopyIsAnswered(t *testing.T) {
+	for _, proc := range []uint32{tHold, tOver} {
+		s, p := newTestServer(t)
+		first, newest := newTape("10.0.0.1"), newTape("10.0.0.1")
+		first.start(s, callOf(7, proc, 0))
+		<-p.entered
+		var lost []*tape
+		for range 2 * drcWaiters {
+			lost = append(lost, newTape("10.0.0.1"))
+			lost[len(lost)-1].start(s, callOf(7, proc, 0))
+		}
+		newest.start(s, callOf(7, proc, 0))
+		p.release()
+		if got := <-newest.ends; got.how != "reply" {
+			t.Errorf("the newest copy ends by %s", got.how)
+		}
+		for i, l := range lost {
+			want := "drop"
+			if i > drcWaiters { // with the newest these are all that may wait
+				want = "reply"
+			}
+			if got := <-l.ends; got.how != want {
+				t.Errorf("copy %d ends by %s, want %s", i, got.how, want)
+			}
+		}
+		<-first.ends
+	}
+}
+
 // What failed as an RPC is not kept: the next attempt may do better.
 func TestFailedCallIsNotKept(t *testing.T) {
 	s, _ := newTestServer(t)

@@ -35,7 +35,7 @@ func (k *drcKey) bucket() uint64 {
 	return (k.sum ^ uint64(k.xid)*0x9e3779b97f4a7c15) % runningBuckets
 }
 
-// admit reports whether c is to be run; if not it waits for its original, or is dropped.
+// admit reports whether c is to be run; if not it waits for its original.
 func (r *runningCalls) admit(c *Call, key drcKey) bool {
 	fresh := passingEntries.Get().(*drcEntry)
 	fresh.key, fresh.passing = key, true
@@ -45,11 +45,11 @@ func (r *runningCalls) admit(c *Call, key drcKey) bool {
 		if e.key != key {
 			continue
 		}
-		took := e.wait(c)
+		left := e.wait(c)
 		b.mu.Unlock()
 		fresh.recycle()
-		if !took {
-			c.via.drop(c)
+		if left != nil {
+			left.via.drop(left)
 		}
 		return false
 	}
