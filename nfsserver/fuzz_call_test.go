@@ -34,8 +34,8 @@ type fuzzCall struct {
 
 // step does one step of the script.
 func (h *fuzzHost) step(s *rnictest.Script) {
-	flags, proc := s.Octet(), uint32(s.Octet())
-	first, args := h.handle(s.Octet()), s.Take(s.Word())
+	flags, proc := s.Byte(), uint32(s.Byte())
+	first, args := h.handle(s.Byte()), s.Take(s.Word())
 	l := h.line(flags & fuzzRDMA)
 	if flags&fuzzRaw != 0 {
 		l.raw(args)
@@ -65,7 +65,7 @@ func (h *fuzzHost) step(s *rnictest.Script) {
 	}
 	e.Raw(args)
 	if flags&fuzzMount == 0 && (proc == nfs3.ProcRename || proc == nfs3.ProcLink) {
-		second := h.handle(s.Octet())
+		second := h.handle(s.Byte())
 		second.EncodeXDR(&e)
 		args = s.Take(s.Word())
 		e.Raw(args)

@@ -75,7 +75,7 @@ func (t *stagTable) lookup(s STag) *MR {
 }
 
 // insert gives mr a random free index. Random over all 24 bits keeps STags hard
-// to guess and their reuse rare (RFC 5040 §8.1.1, R5040-211, R5040-250).
+// to guess and their reuse rare (RFC 5040 §8.1.1 [R5040-211], RFC 5042 §6.1 [R5040-250]).
 func (t *stagTable) insert(mr *MR) error {
 	for range 64 {
 		var b [4]byte

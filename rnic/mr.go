@@ -20,7 +20,7 @@ type MR struct {
 
 	// mu is held for reading while bytes are placed in buf or a segment is
 	// made of it, and for writing to change what follows. So a state change
-	// returns only when no placement runs (RFC 5040 §8.1.1, R5040-209).
+	// returns only when no placement runs (RFC 5040 §8.1.1 [R5040-209]).
 	mu     sync.RWMutex
 	valid  bool
 	access Access
@@ -63,13 +63,13 @@ func (mr *MR) Rereg(buf []byte, access Access) error {
 	if mr.valid {
 		return errMRValid
 	}
-	key := uint8(mr.stag.Load())*93 + 17 // through all 256, in no fixed stride (R5040-250)
+	key := uint8(mr.stag.Load())*93 + 17 // through all 256, in no fixed stride (RFC 5042 §6.1 [R5040-250])
 	mr.stag.Store(mr.index<<8 | uint32(key))
 	mr.buf, mr.access, mr.valid = buf, access, true
 	return nil
 }
 
-// Bind limits the MR to one QP of its PD (RFC 5041 §8.2, R5041-126); nil lifts the limit.
+// Bind limits the MR to one QP of its PD (RFC 5041 §8.2 [R5041-126]); nil lifts the limit.
 func (mr *MR) Bind(qp *QP) {
 	mr.mu.Lock()
 	mr.qp = qp
@@ -159,8 +159,8 @@ func (mr *MR) check(qp *QP, stag STag, to uint64, n uint64, need Access) (off in
 }
 
 // remoteInvalidate does what a Send with Invalidate asks for: MemSTag when stag
-// is not valid here, MemAssoc when this stream alone does not own it (RFC 5040 §7.2,
-// §8.1.1: an STag that other streams share is not theirs to invalidate, R5040-210).
+// is not valid here, MemAssoc when this stream alone does not own it. An STag that
+// other streams share is not theirs to invalidate (RFC 5040 §8.1.1 [R5040-210]).
 func (d *Device) remoteInvalidate(qp *QP, stag STag) MemFault {
 	mr := d.stags.lookup(stag)
 	if mr == nil {

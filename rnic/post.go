@@ -92,7 +92,7 @@ func sum(sgl [][]byte) (n uint32, err error) {
 	for _, b := range sgl {
 		bytes += uint64(len(b))
 	}
-	if bytes > math.MaxUint32 { // RFC 5040 §1.1 [R5040-001], RFC 5041 §5.1 [R5041-055]
+	if bytes > math.MaxUint32 { // RFC 5040 §1.1 [R5040-001], RFC 5041 §5.2 [R5041-055]
 		return 0, errTooLong
 	}
 	return uint32(bytes), nil

@@ -70,7 +70,7 @@ func FuzzConn(f *testing.F) {
 		cryptotest.SetGlobalRandom(t, 1)
 		synctest.Test(t, func(t *testing.T) {
 			s := rnictest.Script(bytes.ReplaceAll(b, []byte{taken}, []byte{0}))
-			c := newFuzzConn(t, s.Octet())
+			c := newFuzzConn(t, s.Byte())
 			for n := 0; n < maxSteps && s.More() && c.step(&s) == nil; n++ {
 				synctest.Wait()
 			}
@@ -207,7 +207,7 @@ func (p *fuzzPeer) startUp(mode byte) (err error) {
 
 // step does one step; an error means that nothing is heard any more.
 func (c *fuzzConn) step(s *rnictest.Script) error {
-	switch s.Octet() % numSteps {
+	switch s.Byte() % numSteps {
 	case sayMessage:
 		return c.send(0, s.Take(s.Word()))
 	case sayCall:
@@ -215,24 +215,24 @@ func (c *fuzzConn) step(s *rnictest.Script) error {
 	case sayReply:
 		return c.reply(s)
 	case sayError:
-		h := Header{XID: c.pick(s.Octet()).XID, Version: 1, Credits: 3, Proc: ProcError, Err: ErrCode(s.Octet()), Low: 1, High: 1}
+		h := Header{XID: c.pick(s.Byte()).XID, Version: 1, Credits: 3, Proc: ProcError, Err: ErrCode(s.Byte()), Low: 1, High: 1}
 		return c.send(0, h.Append(nil))
 	case sayWrite:
-		seg, off, n := c.target(s.Octet(), s.Octet()), s.Word(), s.Word()
+		seg, off, n := c.target(s.Byte(), s.Byte()), s.Word(), s.Word()
 		return c.peer.Segment(ddp.Header{Tagged: true, Last: true, STag: seg.Handle, TO: seg.Offset + uint64(int16(off))},
 			rdmap.OpWrite, bytes.Repeat([]byte{0x55}, min(n, 1<<14)))
 	case sayAnswer:
-		return c.answer(s.Octet())
+		return c.answer(s.Byte())
 	case sayULPDU:
 		return c.peer.ULPDU(s.Take(s.Word()))
 	case doCall:
-		c.start(s.Octet(), s.Word())
+		c.start(s.Byte(), s.Word())
 	case doCancel:
-		if i := int(s.Octet()); i < len(c.cancels) {
+		if i := int(s.Byte()); i < len(c.cancels) {
 			c.cancels[i]()
 		}
 	case doWait:
-		time.Sleep(time.Duration(s.Octet()) * time.Second)
+		time.Sleep(time.Duration(s.Byte()) * time.Second)
 		c.server.replyHeld()
 	}
 	return nil

@@ -59,8 +59,8 @@ func (p *fuzzPeer) send(inv uint32, msg []byte) error {
 // call says a call: procedure, shape, length of segments, count of them, argument.
 // The shape is which lists there are, and whether what they hold fits.
 func (p *fuzzPeer) call(s *rnictest.Script) error {
-	proc, shape, n, count, arg := s.Octet(), s.Octet(), uint32(s.Word()), int(s.Octet()&3), s.Word()
-	h := Header{XID: 0x1000 + uint32(s.Octet()), Version: 1, Credits: 9}
+	proc, shape, n, count, arg := s.Byte(), s.Byte(), uint32(s.Word()), int(s.Byte()&3), s.Word()
+	h := Header{XID: 0x1000 + uint32(s.Byte()), Version: 1, Credits: 9}
 	body := words(h.XID, 0, int(proc), arg)
 	if proc == procWrite || proc == procPair {
 		body = words(h.XID, 0, int(proc), int(n)*max(count, 1))
@@ -123,8 +123,8 @@ func (p *fuzzPeer) target(call, i byte) (seg chunks.Segment) {
 
 // reply says a reply: call, flags, octets that chunks hold, rest of the message.
 func (p *fuzzPeer) reply(s *rnictest.Script) error {
-	call, flags, placed := p.pick(s.Octet()), s.Octet(), uint32(s.Octet())*8
-	body := append(words(call.XID, 1, 0), s.Take(int(s.Octet()))...)
+	call, flags, placed := p.pick(s.Byte()), s.Byte(), uint32(s.Byte())*8
+	body := append(words(call.XID, 1, 0), s.Take(int(s.Byte()))...)
 	h := Header{XID: call.XID, Version: 1, Credits: uint32(flags & 7)}
 	hold := func(c chunks.Chunk) (out []chunks.Segment) {
 		left := placed

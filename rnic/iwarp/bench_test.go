@@ -37,7 +37,7 @@ func crcModes(b *testing.B, f func(b *testing.B, cfg rnic.DeviceConfig)) {
 	b.Run("nocrc", func(b *testing.B) { f(b, rnic.DeviceConfig{CRC: rnic.CRCOff}) })
 }
 
-// rawPingPong is the time of n round trips of 64 octets over TCP.
+// rawPingPong is the time of n round trips of 64 bytes over TCP.
 func rawPingPong(b testing.TB, n int) time.Duration {
 	c, d := pipeTCP(b)
 	go func() {
@@ -238,7 +238,7 @@ func BenchmarkCallers(b *testing.B) {
 	wg.Wait()
 }
 
-// echo has s answer each Send with its own octets, from its handler.
+// echo has s answer each Send with its own bytes, from its handler.
 func echo(b testing.TB, s *side, n int) {
 	bufs := make([]byte, 2*n*128)
 	sgls := make([][][]byte, n)

@@ -23,7 +23,7 @@ const (
 	repKey = "4d504120494420526570204672616d65"
 )
 
-// TestReplies: the Reply to each kind of Request, octet by octet.
+// TestReplies: the Reply to each kind of Request, byte by byte.
 func TestReplies(t *testing.T) {
 	conformance.Proves(t, "R5040-171", "R5040-273", "R5040-274", "R5040-276", "R5044-002", "R5044-049", "R5044-050", "R5044-099",
 		"R5044-101", "R5044-109", "R5044-111", "R5044-112", "R5044-113", "R5044-116", "R5044-121", "R5044-127", "R6581-001",
@@ -64,7 +64,7 @@ func TestReplies(t *testing.T) {
 			if err := r.Accept(s.qp, c.p); err != nil {
 				t.Fatal(err)
 			}
-			s.wantOctets(unhex(t, c.rep))
+			s.wantBytes(unhex(t, c.rep))
 			if s.qp.IRD() != c.ird || s.qp.ORD() != c.ord {
 				t.Fatalf("IRD %d ORD %d, want %d %d", s.qp.IRD(), s.qp.ORD(), c.ird, c.ord)
 			}
@@ -73,7 +73,7 @@ func TestReplies(t *testing.T) {
 }
 
 // TestBadRequests: each closes the connection with nothing sent (R5044-123), the
-// key at its first wrong octet (R5044-098).
+// key at its first wrong byte (R5044-098).
 func TestBadRequests(t *testing.T) {
 	conformance.Proves(t, "R5044-098", "R5044-114", "R5044-117", "R5044-123", "R5044-135", "R5044-141", "R5044-144", "R5044-154",
 		"R5044-159", "R5044-177", "R6581-012")
@@ -85,7 +85,7 @@ func TestBadRequests(t *testing.T) {
 	defer l.Close()
 	for _, req := range []string{"4d504120494420526571204672616d00", "47", reqKey + "4000", reqKey + "4003",
 		reqKey + "40010201", reqKey + "10020003", repKey + "40010000",
-		reqKey + "4001000000174143" /* octets behind the Request */} {
+		reqKey + "4001000000174143" /* bytes behind the Request */} {
 		s := &script{t: t}
 		s.dial(l.Addr())
 		s.say(unhex(t, req))
@@ -95,9 +95,9 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// TestEarlyOctets: octets that come behind the Request before the Reply end the connection
+// TestEarlyBytes: bytes that come behind the Request before the Reply end the connection
 // unanswered, also when they come late.
-func TestEarlyOctets(t *testing.T) {
+func TestEarlyBytes(t *testing.T) {
 	conformance.Proves(t, "R5044-141")
 	s := &script{side: newSide(t, rnic.DeviceConfig{}, 4), t: t}
 	l, _ := s.dev.Listen("tcp", "127.0.0.1:0")
@@ -153,7 +153,7 @@ func responder(t *testing.T, cfg rnic.DeviceConfig, reply string) (*script, erro
 	return s, err
 }
 
-func TestReplyJudged(t *testing.T) {
+func TestReplyChecked(t *testing.T) {
 	conformance.Proves(t, "R5040-273", "R5040-275", "R5041-077", "R5044-002", "R5044-050", "R5044-088", "R5044-092", "R5044-097",
 		"R5044-100", "R5044-108", "R5044-117", "R5044-120", "R5044-130", "R5044-135", "R5044-138", "R6581-008", "R6581-029",
 		"R6581-030", "R6581-031", "R6581-032", "R6581-049")
@@ -179,8 +179,8 @@ func TestReplyJudged(t *testing.T) {
 		if !errors.Is(err, &term.Error{Code: term.MPAIRD}) {
 			t.Fatal(err)
 		}
-		s.wantOctets(unhex(t, reqKey+"5002000400100010"))
-		s.wantOctets(mpa.AppendFPDU(nil, true, terminate(0x20, 6, 0, nil)))
+		s.wantBytes(unhex(t, reqKey+"5002000400100010"))
+		s.wantBytes(mpa.AppendFPDU(nil, true, terminate(0x20, 6, 0, nil)))
 	})
 	t.Run("IRD below our ORD", func(t *testing.T) {
 		s, err := responder(t, rnic.DeviceConfig{}, repKey+"5002000400030010")
@@ -204,7 +204,7 @@ func TestReplyJudged(t *testing.T) {
 	})
 }
 
-// TestSlowPeers: one deadline for the whole frame, in both roles, however the octets trickle.
+// TestSlowPeers: one deadline for the whole frame, in both roles, however the bytes trickle.
 func TestSlowPeers(t *testing.T) {
 	conformance.Proves(t, "R5044-122", "R5044-129", "R5044-139", "R5044-142")
 	trickle := func(c net.Conn, frame []byte) {

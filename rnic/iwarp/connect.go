@@ -58,7 +58,7 @@ func (p *provider) initiate(ctx context.Context, s *stream, c net.Conn, cp rnic.
 		err = ctx.Err()
 	}
 	if err == nil {
-		if err = s.start(ses); err != nil { // RFC 6581 §8 [R6581-055]
+		if err = s.start(ses); err != nil { // RFC 6581 §9.3 [R6581-055]
 			err = refuseStream(ses, &term.Error{Code: term.MPALocal, Err: err})
 		}
 	}

@@ -39,7 +39,7 @@ func TestDirectSinkRevoked(t *testing.T) {
 	a.qp.Close()
 	b.qp.Close()
 	if !bytes.Equal(mem, make([]byte, len(mem))) {
-		t.Fatal("octets were placed after Invalidate")
+		t.Fatal("bytes were placed after Invalidate")
 	}
 }
 

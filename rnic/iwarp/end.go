@@ -15,7 +15,7 @@ import (
 const (
 	// lingerTime bounds how long a Terminate or FIN is given to get through, input
 	// being discarded meanwhile: closing a socket that has unread input resets it,
-	// and the peer might lose the Terminate (RFC 5040 §6.2 [R5040-183]).
+	// and the peer might lose the Terminate (RFC 5040 §6.2.1 [R5040-183]).
 	lingerTime = time.Second
 
 	// reasonTime bounds how long a failed write waits for the end of the input, which can have the

@@ -70,7 +70,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("request %d read %d octets: %s\n", wc.ID, wc.Len, back)
+	fmt.Printf("request %d read %d bytes: %s\n", wc.ID, wc.Len, back)
 
 	// This Send also takes the peer's memory out of our reach (RFC 5040 §3).
 	bye := rnic.SendWR{Op: rnic.OpSendInvalidate, SGL: [][]byte{[]byte("bye")}, Invalidate: stag, Unsignaled: true}
@@ -81,7 +81,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	// Output:
-	// request 7 read 12 octets: hello memory
+	// request 7 read 12 bytes: hello memory
 	// bye, and the memory holds "hello memory"
 }
 

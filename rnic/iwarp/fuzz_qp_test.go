@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 )
 
-// Bits of a script's first octet.
+// Bits of a script's first byte.
 const (
 	fuzzCRC      = 1 << iota // CRCs in use
 	fuzzMarked               // the peer's FPDUs have markers
@@ -55,9 +55,9 @@ const (
 	maxSteps  = 48
 )
 
-// FuzzQP: the first octet of a script sets the modes, the others are steps of
+// FuzzQP: the first byte of a script sets the modes, the others are steps of
 // peer and program. Checked are that it ends, that work completes once and in
-// order, that no octet is placed where none may be, that none leaves that the
+// order, that no byte is placed where none may be, that none leaves that the
 // peer may not read, and that what we say is well formed.
 func FuzzQP(f *testing.F) {
 	for _, mode := range []byte{0, fuzzCRC, fuzzCRC | fuzzInitiate, fuzzCRC | fuzzMarked | fuzzMarking, fuzzCRC | fuzzGood, fuzzSmallCQ | fuzzAbort, fuzzExtended} {
@@ -72,7 +72,7 @@ func FuzzQP(f *testing.F) {
 		cryptotest.SetGlobalRandom(t, 1)
 		synctest.Test(t, func(t *testing.T) {
 			s := rnictest.Script(bytes.ReplaceAll(b, []byte{secret}, []byte{0}))
-			c := newConversation(t, s.Octet())
+			c := newConversation(t, s.Byte())
 			for n := 0; n < maxSteps && s.More() && c.step(&s) == nil; n++ {
 				synctest.Wait()
 				c.poll()
@@ -170,19 +170,19 @@ func newConversation(t *testing.T, mode byte) *conversation {
 
 // step does one step; an error means that the QP hears nothing any more.
 func (c *conversation) step(s *rnictest.Script) error {
-	switch s.Octet() % numSteps {
+	switch s.Byte() % numSteps {
 	case stepRaw:
 		return c.peer.Raw(s.Take(s.Word()))
 	case stepULPDU:
 		return c.peer.ULPDU(s.Take(s.Word()))
 	case stepWrite:
-		mr, flags, off, n := c.mrs[s.Octet()%numRegions], s.Octet(), s.Word(), s.Octet()
+		mr, flags, off, n := c.mrs[s.Byte()%numRegions], s.Byte(), s.Word(), s.Byte()
 		return c.peer.Segment(ddp.Header{Tagged: true, Last: flags&0x80 == 0, STag: uint32(mr.STag()) + uint32(flags&3),
 			TO: mr.Base() + uint64(int16(off))}, rdmap.OpWrite, make([]byte, n))
 	case stepSend:
 		return c.sendStep(s)
 	case stepReadRequest:
-		i, flags, off, n, msn := s.Octet()%numRegions, s.Octet(), s.Word(), s.Word(), s.Octet()
+		i, flags, off, n, msn := s.Byte()%numRegions, s.Byte(), s.Word(), s.Word(), s.Byte()
 		q := rdmap.ReadRequest{SinkSTag: uint32(i), Size: uint32(n), SrcSTag: uint32(c.mrs[i].STag()) + uint32(flags&3), SrcTO: c.mrs[i].Base() + uint64(int16(off))}
 		return c.peer.Segment(ddp.Header{Last: true, QN: ddp.QNRead, MSN: uint32(int8(msn))}, rdmap.OpReadRequest, q.Append(nil))
 	case stepReadResponse:
@@ -190,26 +190,26 @@ func (c *conversation) step(s *rnictest.Script) error {
 	case stepTerminate:
 		return c.peer.Segment(ddp.Header{Last: true, QN: ddp.QNTerminate, MSN: -c.peer.Sent()}, rdmap.OpTerminate, s.Take(s.Word()))
 	case stepBadCRC:
-		b := mpa.AppendFPDU(nil, true, append(s.Take(int(s.Octet())), 0))
+		b := mpa.AppendFPDU(nil, true, append(s.Take(int(s.Byte())), 0))
 		b[len(b)-1] ^= 1
 		return c.peer.Raw(b)
 	case stepPostRecv:
-		c.postRecv(int(s.Octet()))
+		c.postRecv(int(s.Byte()))
 	case stepPostSend:
-		c.postSend(s.Octet(), int(s.Octet()))
+		c.postSend(s.Byte(), int(s.Byte()))
 	case stepPostRead:
-		c.postRead(s.Octet()&1 == 1, int(s.Octet()), s.Word())
+		c.postRead(s.Byte()&1 == 1, int(s.Byte()), s.Word())
 	case stepInvalidate:
-		c.invalidate(int(s.Octet() % numRegions))
+		c.invalidate(int(s.Byte() % numRegions))
 	case stepRereg:
-		c.rereg(int(s.Octet() % numRegions))
+		c.rereg(int(s.Byte() % numRegions))
 	}
 	return nil
 }
 
-// sendStep: opcode, MSN off by, region to invalidate (or flags), offset, octets.
+// sendStep: opcode, MSN off by, region to invalidate (or flags), offset, bytes.
 func (c *conversation) sendStep(s *rnictest.Script) error {
-	kind, msn, r, mo, n := s.Octet(), s.Octet(), s.Octet(), s.Octet(), s.Octet()
+	kind, msn, r, mo, n := s.Byte(), s.Byte(), s.Byte(), s.Byte(), s.Byte()
 	op := rdmap.OpSend + rdmap.Opcode(kind>>1&3)
 	h := ddp.Header{Last: kind&1 == 0, MO: uint32(mo), MSN: uint32(int8(msn) / 2)}
 	if op.Invalidates() {
@@ -218,9 +218,9 @@ func (c *conversation) sendStep(s *rnictest.Script) error {
 	return c.peer.Segment(h, op, make([]byte, n))
 }
 
-// answerStep answers the oldest Read, all of it or n octets and perhaps in the wrong place.
+// answerStep answers the oldest Read, all of it or n bytes and perhaps in the wrong place.
 func (c *conversation) answerStep(s *rnictest.Script) error {
-	off, n := int8(s.Octet()), s.Word()
+	off, n := int8(s.Byte()), s.Word()
 	c.said <- struct{}{}
 	var q rdmap.ReadRequest
 	if len(c.asked) > 0 {
@@ -240,12 +240,12 @@ func (c *conversation) answerStep(s *rnictest.Script) error {
 	return c.peer.Segment(h, rdmap.OpReadResponse, make([]byte, min(n, 60000)))
 }
 
-// hear judges what the QP says.
+// hear checks what the QP says.
 func (c *conversation) hear(s *rnictest.Segment) error {
 	switch s.Op {
 	case rdmap.OpReadResponse:
 		if bytes.IndexByte(s.Payload, secret) >= 0 {
-			c.t.Errorf("octets that the peer may not read: %+v", s.Header)
+			c.t.Errorf("bytes that the peer may not read: %+v", s.Header)
 		}
 	case rdmap.OpReadRequest:
 		q, err := rdmap.ParseReadRequest(s.Payload)

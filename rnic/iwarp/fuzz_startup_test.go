@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 )
 
-// Bits of the first octet of what FuzzStartup takes.
+// Bits of the first byte of what FuzzStartup takes.
 const (
 	startInitiate = 1 << iota // we are the initiator
 	startMarkers
@@ -28,7 +28,7 @@ const (
 	startRTR // with the bit above, as initiator: an RTR, a Write or a Read, is offered
 )
 
-// FuzzStartup: modes, how many octets the peer says at once, then what it says.
+// FuzzStartup: modes, how many bytes the peer says at once, then what it says.
 // It ends, with a connection or an error; who says too little is cut off in time.
 func FuzzStartup(f *testing.F) {
 	enhanced := mpa.Enhanced{IRD: 4, ORD: 4, PeerToPeer: true, RTRWrite: true}
@@ -59,7 +59,7 @@ func FuzzStartup(f *testing.F) {
 
 func fuzzStartup(t *testing.T, b []byte) {
 	s := rnictest.Script(b)
-	mode, piece := s.Octet(), int(s.Octet())+1
+	mode, piece := s.Byte(), int(s.Byte())+1
 	dev := iwarp.Open(rnic.DeviceConfig{CRC: rnic.CRCMode(mode / startCRC & 3 % 3), Markers: mode&startMarkers != 0, MaxIRD: 8})
 	pd, cq := dev.AllocPD(), dev.NewCQ(8)
 	qp, err := pd.CreateQP(rnic.QPConfig{SendCQ: cq, RecvCQ: cq, SQDepth: 1, RQDepth: 1})

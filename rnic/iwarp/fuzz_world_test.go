@@ -10,7 +10,7 @@ import (
 )
 
 // secret fills what the peer may not read, and what lies around regions; no
-// script has such an octet.
+// script has such an byte.
 const secret = 0xee
 
 // Regions by what the peer may do with them.
@@ -29,7 +29,7 @@ const (
 var rights = [numRegions]rnic.Access{rnic.RemoteWrite, rnic.RemoteRead, rnic.RemoteRead | rnic.RemoteWrite,
 	rnic.RemoteRead | rnic.RemoteWrite, rnic.RemoteRead | rnic.RemoteWrite, rnic.LocalWrite, 0, rnic.RemoteRead | rnic.RemoteWrite}
 
-// guard is how many octets lie around each piece of memory.
+// guard is how many bytes lie around each piece of memory.
 const guard = 8
 
 // A piece is memory with guards, and what has to be in it.
@@ -54,7 +54,7 @@ type fuzzMemory struct {
 	pd     *rnic.PD
 	mrs    [numRegions]*rnic.MR
 	pieces [numRegions]*piece
-	reads  []bool // octets of regionSink that Reads were posted for
+	reads  []bool // bytes of regionSink that Reads were posted for
 }
 
 func newFuzzMemory(t *testing.T, dev *rnic.Device) *fuzzMemory {
@@ -174,7 +174,7 @@ func (w *fuzzWork) postRecv(n int) {
 	}
 }
 
-// postSend posts what sends octets, and local invalidation.
+// postSend posts what sends bytes, and local invalidation.
 func (w *fuzzWork) postSend(kind byte, n int) {
 	w.id++
 	data := make([]byte, n*16)
@@ -244,7 +244,7 @@ func (w *fuzzWork) completed(wc *rnic.WC) {
 	}
 	if job.op == rnic.OpRecv {
 		if int(wc.Len) > len(job.buf.buf()) {
-			w.t.Fatalf("%d octets received in %d", wc.Len, len(job.buf.buf()))
+			w.t.Fatalf("%d bytes received in %d", wc.Len, len(job.buf.buf()))
 		}
 		job.buf.freeze()
 	}
@@ -266,10 +266,10 @@ func (w *fuzzWork) done(job *work) {
 func (m *fuzzMemory) look(i int, p *piece) {
 	all := p.all
 	if bytes.Count(all[:guard], []byte{secret}) != guard || bytes.Count(all[len(all)-guard:], []byte{secret}) != guard {
-		m.t.Fatalf("octets beside region or buffer %d", i)
+		m.t.Fatalf("bytes beside region or buffer %d", i)
 	}
 	if p.want != nil && !bytes.Equal(p.want, p.buf()) {
-		m.t.Fatalf("octets in region or buffer %d, which has none to take", i)
+		m.t.Fatalf("bytes in region or buffer %d, which has none to take", i)
 	}
 }
 
@@ -280,7 +280,7 @@ func (w *fuzzWork) lookAll() {
 	}
 	for i, b := range w.mem.pieces[regionSink].buf() {
 		if b != secret && !w.mem.reads[i] {
-			w.t.Fatalf("octet %d of the sink, which no Read was for", i)
+			w.t.Fatalf("byte %d of the sink, which no Read was for", i)
 		}
 	}
 }

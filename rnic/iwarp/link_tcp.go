@@ -46,7 +46,7 @@ func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.SetNoDelay(true); err != nil { // R5044-078
+	if err := c.SetNoDelay(true); err != nil { // RFC 5044 §5.1 [R5044-078]
 		return nil, err
 	}
 	l := &tcpLink{c: c, rc: rc, mark: 1}

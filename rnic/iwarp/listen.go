@@ -37,7 +37,7 @@ type listener struct {
 // handshake deadline; Accept returns only complete, valid requests. At most
 // DeviceConfig.MaxHandshakes connections are in start-up at once. When one more
 // comes the oldest of them is closed: a peer that means it says its Request at
-// once, and must not have to wait behind others that never will. As many
+// once, and must not have to wait for others that never will. As many
 // complete requests may wait for Accept; beyond that they are closed.
 func (p *provider) Listen(network, addr string) (rnic.Listener, error) {
 	// One path only: MPA sizes its FPDUs by the MSS of one TCP connection, and whose
@@ -98,7 +98,7 @@ func passing(err error) bool {
 }
 
 // handshake reads the Request of one connection. A malformed one closes it with
-// nothing sent (RFC 5044 §7.1.2, R5044-123).
+// nothing sent (RFC 5044 §7.1.2 [R5044-123]).
 func (l *listener) handshake(c net.Conn, e *list.Element) {
 	f, rest, err := readFrame(c, false)
 	if err == nil && len(rest) > 0 {

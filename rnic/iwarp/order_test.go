@@ -26,7 +26,7 @@ func TestReadYourWrites(t *testing.T) {
 			rnic.SendWR{ID: uint64(i), Op: rnic.OpRead, MR: sink, Length: 4096, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
 		a.want(t, rnic.OpRead, uint64(i), rnic.WCSuccess)
 		if !bytes.Equal(mem, data) {
-			t.Fatalf("round %d: the Read returned older octets", i)
+			t.Fatalf("round %d: the Read returned older bytes", i)
 		}
 		var wc [2]rnic.WC
 		if n := b.cq.Poll(wc[:]); n != 1 || wc[0].ID != uint64(i) {

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
-// TestPlainRevoked: memory is given back at once, though the peer takes no octet of
+// TestPlainRevoked: memory is given back at once, though the peer takes no byte of
 // the response that was made of it; and inbound work goes on (R5040-209).
 func TestPlainRevoked(t *testing.T) {
 	s := scriptOver(t)

@@ -149,7 +149,7 @@ func transfers(t *testing.T, a, b *side) {
 		wc := b.want(t, rnic.OpRecv, 1, rnic.WCSuccess)
 		a.want(t, rnic.OpSendSE, 2, rnic.WCSuccess)
 		if int(wc.Len) != n || !wc.Solicited || !bytes.Equal(mem[:n], data) {
-			t.Fatalf("Send of %d octets: %+v", n, wc)
+			t.Fatalf("Send of %d bytes: %+v", n, wc)
 		}
 		clear(mem)
 		mr, err := b.pd.RegMR(mem, rnic.RemoteWrite|rnic.RemoteRead)
@@ -162,7 +162,7 @@ func transfers(t *testing.T, a, b *side) {
 		a.want(t, rnic.OpWrite, 4, rnic.WCSuccess)
 		b.want(t, rnic.OpRecv, 3, rnic.WCSuccess)
 		if !bytes.Equal(mem[8:], data) {
-			t.Fatalf("Write of %d octets", n)
+			t.Fatalf("Write of %d bytes", n)
 		}
 		back := make([]byte, n+3)
 		sink, err := a.pd.RegMR(back, rnic.LocalWrite)
@@ -176,7 +176,7 @@ func transfers(t *testing.T, a, b *side) {
 		a.want(t, rnic.OpReadInvalidate, 6, rnic.WCSuccess)
 		a.want(t, rnic.OpSendInvalidate, 8, rnic.WCSuccess)
 		if !bytes.Equal(back[3:], data) {
-			t.Fatalf("Read of %d octets", n)
+			t.Fatalf("Read of %d bytes", n)
 		}
 		if wc := b.want(t, rnic.OpRecv, 7, rnic.WCSuccess); wc.Invalidated != mr.STag() || mr.Valid() || sink.Valid() {
 			t.Fatalf("invalidations: %+v", wc)

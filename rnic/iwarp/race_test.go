@@ -39,7 +39,7 @@ func TestInvalidateIsFinal(t *testing.T) {
 		a.qp.Close()
 		b.qp.Close()
 		if !bytes.Equal(mem, make([]byte, len(mem))) {
-			t.Fatal("an octet was placed after Invalidate")
+			t.Fatal("an byte was placed after Invalidate")
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestManyPosters(t *testing.T) {
 		next[wc[0].ID]++
 	}
 	if want := posters * (each + 9*each*(each-1)/2); sum != want {
-		t.Fatalf("%d octets came, want %d", sum, want)
+		t.Fatalf("%d bytes came, want %d", sum, want)
 	}
 	for p, n := range next {
 		if n != each {

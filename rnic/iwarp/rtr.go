@@ -62,7 +62,7 @@ func (k RTR) offer(e *mpa.Enhanced) {
 }
 
 // choose returns the cheapest of the kinds that the Reply allows too, or none. A Read
-// needs one of the ORD, as the Reply left it (RFC 6581 §9.2 [R6581-054]).
+// needs one of the ORD, as the Reply left it (RFC 6581 §9.3 [R6581-054]).
 func (k RTR) choose(rep *mpa.Enhanced, ord int) RTR {
 	switch {
 	case k&RTRWrite != 0 && rep.RTRWrite:

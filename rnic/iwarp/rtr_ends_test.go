@@ -145,7 +145,7 @@ func TestRTRNamed(t *testing.T) {
 		if err := r.Accept(s.qp, rnic.ConnParams{IRD: 8, Provider: ConnOptions{RTR: c.takes}}); err != nil {
 			t.Fatal(err)
 		}
-		s.wantOctets(unhex(t, repKey+"50020004"+c.rep))
+		s.wantBytes(unhex(t, repKey+"50020004"+c.rep))
 	}
 	s := &script{side: newSide(t, rnic.DeviceConfig{}, 4), t: t}
 	r := s.requested(reqKey + "50020004c008c008")
@@ -171,7 +171,7 @@ func TestRTRAwaited(t *testing.T) {
 		{"a Send", mpa.AppendFPDU(nil, true, send), nil},
 		{"a Read", mpa.AppendFPDU(nil, true, read), nil},
 		{"wrong CRC", badCRC, &term.Error{Code: term.MPACRC}},
-		{"a Write with octets to no region", mpa.AppendFPDU(nil, true, tagged(0xc1, 0x40, 1, 0, []byte("x"))), &term.Error{Code: term.DDPInvalidSTag}},
+		{"a Write with bytes to no region", mpa.AppendFPDU(nil, true, tagged(0xc1, 0x40, 1, 0, []byte("x"))), &term.Error{Code: term.DDPInvalidSTag}},
 		{"a Send of another number", mpa.AppendFPDU(nil, true, untagged(0x41, 0x43, 0, 0, 2, 0, nil)), &term.Error{Code: term.DDPMSNRange}},
 		{"no common RTR", unhex(t, noRTRHex), &term.PeerError{Code: term.MPARTR}},
 		{"half of it", badCRC[:10], rnic.ErrConnLost},

@@ -1,4 +1,4 @@
-// The peer-to-peer model as initiator, octet by octet: what is offered, what is chosen, what is said first.
+// The peer-to-peer model as initiator, byte by byte: what is offered, what is chosen, what is said first.
 
 package iwarp
 
@@ -20,7 +20,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// rtrHex is the RTRs as FPDUs with CRC: golden octets.
+// rtrHex is the RTRs as FPDUs with CRC: golden bytes.
 var rtrHex = map[RTR]string{RTRSend: rtrSendHex, RTRWrite: rtrWriteHex, RTRRead: rtrReadHex}
 
 // flags is what r puts into the enhanced data, with depths of 8.
@@ -50,7 +50,7 @@ func offers(t *testing.T, ctx context.Context, r RTR, reply string) (*script, ch
 	go func() {
 		ended <- s.dev.ConnectOver(ctx, s.qp, ours, rnic.ConnParams{IRD: 8, ORD: 8, Provider: ConnOptions{RTR: r, Settle: -1}})
 	}()
-	s.wantOctets(unhex(t, reqKey+"50020004"+r.flags()))
+	s.wantBytes(unhex(t, reqKey+"50020004"+r.flags()))
 	s.say(unhex(t, repKey+reply))
 	return s, ended
 }
@@ -68,7 +68,7 @@ func TestRTRChosen(t *testing.T) {
 					want = rtrHex[kind]
 				}
 			}
-			s.wantOctets(unhex(t, want))
+			s.wantBytes(unhex(t, want))
 			if want == rtrReadHex {
 				s.say(unhex(t, rtrResponseHex))
 			}
@@ -95,7 +95,7 @@ func TestRTRRefused(t *testing.T) {
 	for _, c := range []struct {
 		name, reply, heard string
 		offered            RTR
-		judge              func(error) bool
+		check              func(error) bool
 	}{
 		{"client-server", "5002000400080008", noRTRHex, RTRAny, func(err error) bool { return errors.Is(err, errRTR) }},
 		{"client-server, with flags that do not count", "500200044008c008", noRTRHex, RTRAny, func(err error) bool { return errors.Is(err, errRTR) }},
@@ -112,12 +112,12 @@ func TestRTRRefused(t *testing.T) {
 		if err != nil || !bytes.Equal(heard, unhex(t, c.heard)) {
 			t.Errorf("%s: heard %x, %v", c.name, heard, err)
 		}
-		if err := <-ended; !c.judge(err) || s.qp.State() != rnic.StateIdle {
+		if err := <-ended; !c.check(err) || s.qp.State() != rnic.StateIdle {
 			t.Errorf("%s: %v, state %v", c.name, err, s.qp.State())
 		}
 	}
 	s, ended := offers(t, t.Context(), RTRAny, "500200048000c008") // no Reads, but a Write is
-	s.wantOctets(unhex(t, rtrWriteHex))
+	s.wantBytes(unhex(t, rtrWriteHex))
 	if err := <-ended; err != nil || s.qp.ORD() != 0 {
 		t.Error(err, s.qp.ORD())
 	}
@@ -133,7 +133,7 @@ func TestRTRRefused(t *testing.T) {
 func TestRTRReadTakesASlot(t *testing.T) {
 	conformance.Proves(t, "R6581-002", "R6581-053", "R6581-054")
 	s, ended := offers(t, t.Context(), RTRRead, "5002000480014008")
-	s.wantOctets(unhex(t, rtrReadHex))
+	s.wantBytes(unhex(t, rtrReadHex))
 	mr, _ := s.pd.RegMR(make([]byte, 8), rnic.LocalWrite)
 	post(t, s.qp, rnic.SendWR{ID: 1, Op: rnic.OpRead, MR: mr, RemoteSTag: 7, Length: 8}) // as a CQ handler might
 	s.c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
@@ -160,7 +160,7 @@ func TestRTRIsFirst(t *testing.T) {
 	early := mpa.AppendFPDU(nil, true, untagged(0x41, 0x41, 0, 1, 1, 0, readReq(3, 0, 0, 0, 0)))
 	for _, kind := range []RTR{RTRSend, RTRWrite, RTRRead} {
 		s, ended := offers(t, t.Context(), kind, fmt.Sprintf("50020004%s%x", kind.flags(), early))
-		s.wantOctets(unhex(t, rtrHex[kind]))
+		s.wantBytes(unhex(t, rtrHex[kind]))
 		s.wantSegment(tagged(0xc1, 0x42, 3, 0, nil))
 		if kind == RTRRead {
 			s.say(unhex(t, rtrResponseHex))
@@ -176,7 +176,7 @@ func TestRTRIsFirst(t *testing.T) {
 		if err := streamOf(s.qp).start(&session{conn: ours, early: early, modes: core.Modes{CRC: true}, ird: 1, ord: 1, rtr: kind}); err != nil {
 			t.Fatal(err)
 		}
-		s.wantOctets(unhex(t, rtrHex[kind]))
+		s.wantBytes(unhex(t, rtrHex[kind]))
 		s.wantSegment(tagged(0xc1, 0x42, 3, 0, nil))
 	}
 }
@@ -193,13 +193,13 @@ func TestRTRReadUnanswered(t *testing.T) {
 	}{
 		{"silent", gone, func(s *script) { cancel() }, context.Canceled},
 		{"leaves", t.Context(), func(s *script) { s.c.Close() }, rnic.ErrConnLost},
-		{"octets", t.Context(), func(s *script) { s.fpdu(tagged(0xc1, 0x42, 0, 0, []byte("octets"))) }, &term.Error{Code: term.DDPBounds}},
-		{"octets to come", t.Context(), func(s *script) { s.fpdu(tagged(0x81, 0x42, 0, 0, nil)) }, &term.Error{Code: term.DDPBounds}},
-		{"for an STag", t.Context(), func(s *script) { s.fpdu(tagged(0xc1, 0x42, 9, 0, []byte("octets"))) }, &term.Error{Code: term.DDPInvalidSTag}},
+		{"bytes", t.Context(), func(s *script) { s.fpdu(tagged(0xc1, 0x42, 0, 0, []byte("bytes"))) }, &term.Error{Code: term.DDPBounds}},
+		{"bytes to come", t.Context(), func(s *script) { s.fpdu(tagged(0x81, 0x42, 0, 0, nil)) }, &term.Error{Code: term.DDPBounds}},
+		{"for an STag", t.Context(), func(s *script) { s.fpdu(tagged(0xc1, 0x42, 9, 0, []byte("bytes"))) }, &term.Error{Code: term.DDPInvalidSTag}},
 		{"a Terminate", t.Context(), func(s *script) { s.fpdu(terminate(0x20, 5, 0, nil)) }, &term.PeerError{Code: term.MPALocal}},
 	} {
 		s, ended := offers(t, c.ctx, RTRRead, "50020004"+RTRRead.flags())
-		s.wantOctets(unhex(t, rtrReadHex))
+		s.wantBytes(unhex(t, rtrReadHex))
 		c.act(s)
 		if err := <-ended; !errors.Is(err, c.want) || !errors.Is(s.qp.Err(), c.want) {
 			t.Errorf("%s: %v, %v", c.name, err, s.qp.Err())
@@ -231,7 +231,7 @@ func TestRTRSettles(t *testing.T) {
 		}()
 		s.hear(24)
 		s.say(unhex(t, repKey+"50020004"+RTRRead.flags()))
-		s.wantOctets(unhex(t, rtrReadHex))
+		s.wantBytes(unhex(t, rtrReadHex))
 		if d := time.Since(start); d != 3*time.Second {
 			t.Errorf("the RTR came after %v", d)
 		}
@@ -247,7 +247,7 @@ func TestRTRSettles(t *testing.T) {
 func TestRTRThenEnd(t *testing.T) {
 	s, ended := offers(t, t.Context(), RTRRead, "50020004"+RTRRead.flags())
 	recv(t, s.qp, 1, make([]byte, 8))
-	s.wantOctets(unhex(t, rtrReadHex))
+	s.wantBytes(unhex(t, rtrReadHex))
 	s.say(append(unhex(t, rtrResponseHex), mpa.AppendFPDU(nil, true, untagged(0x41, 0x43, 0, 0, 1, 0, []byte("bye")))...))
 	s.c.Close()
 	s.want(t, rnic.OpRecv, 1, rnic.WCSuccess)

@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// The octets of the three messages, of the answer to the Read, and of the Terminate when
+// The bytes of the three messages, of the answer to the Read, and of the Terminate when
 // nothing is in common.
 const (
 	rtrSendHex     = "0012414300000000000000000000000100000000587be8c4"
@@ -30,12 +30,12 @@ func initiates(t *testing.T, p rnic.ConnParams, want, reply string) (s *script, 
 	theirs.SetDeadline(time.Now().Add(time.Minute))
 	ended = make(chan error, 1)
 	go func() { ended <- s.dev.ConnectOver(t.Context(), s.qp, ours, p) }()
-	s.wantOctets(unhex(t, reqKey+want))
+	s.wantBytes(unhex(t, reqKey+want))
 	s.say(unhex(t, repKey+reply))
 	return s, ended
 }
 
-// What is announced, what is chosen of what the Reply allows, and the octets of it; the
+// What is announced, what is chosen of what the Reply allows, and the bytes of it; the
 // Send of the ULP, though posted before Connect returns, comes behind.
 func TestRTROfInitiator(t *testing.T) {
 	conformance.Proves(t, "R6581-002", "R6581-003", "R6581-039", "R6581-040", "R6581-047", "R6581-053", "R6581-054")
@@ -61,7 +61,7 @@ func TestRTROfInitiator(t *testing.T) {
 			for s.qp.PostSend(rnic.SendWR{ID: 7, Op: rnic.OpSend}) != nil {
 				time.Sleep(time.Microsecond)
 			}
-			s.wantOctets(unhex(t, c.first))
+			s.wantBytes(unhex(t, c.first))
 			if c.first == rtrReadHex {
 				s.wantSegment(untagged(0x41, 0x43, 0, 0, c.msn, 0, nil))
 				select {
@@ -107,7 +107,7 @@ func TestResponderBeforeRTR(t *testing.T) {
 	}
 	recv(t, s.qp, 1, make([]byte, 8))
 	s.fpdu(untagged(0x41, 0x43, 0, 0, 1, 0, []byte("early")))
-	s.wantOctets(unhex(t, rtrWriteHex))
+	s.wantBytes(unhex(t, rtrWriteHex))
 	s.want(t, rnic.OpRecv, 1, rnic.WCSuccess)
 	s.c.Close()
 	s.qp.Close()

@@ -1,4 +1,4 @@
-// A scripted peer: a raw TCP connection that says octets by hand and reads what comes back.
+// A scripted peer: a raw TCP connection that says bytes by hand and reads what comes back.
 
 package iwarp
 
@@ -104,7 +104,7 @@ func (s *script) hear(n int) []byte {
 	s.t.Helper()
 	b := make([]byte, n)
 	if m, err := io.ReadFull(s.c, b); err != nil {
-		s.t.Fatalf("wanted %d octets, got %x: %v", n, b[:m], err)
+		s.t.Fatalf("wanted %d bytes, got %x: %v", n, b[:m], err)
 	}
 	return b
 }
@@ -121,8 +121,8 @@ func (s *script) hearULPDU() []byte {
 	return u
 }
 
-// wantOctets reads as many octets as want has.
-func (s *script) wantOctets(want []byte) {
+// wantBytes reads as many bytes as want has.
+func (s *script) wantBytes(want []byte) {
 	s.t.Helper()
 	if got := s.hear(len(want)); !bytes.Equal(got, want) {
 		s.t.Fatalf("got  %x\nwant %x", got, want)

@@ -93,7 +93,7 @@ func TestCRCStays(t *testing.T) {
 		s.wantSegment(terminate(0x20, 2, 0, nil))
 		s.wantEnd(t, &term.Error{Code: term.MPACRC})
 		if s.holds(mr, []byte("w")) {
-			t.Error("octets were placed")
+			t.Error("bytes were placed")
 		}
 		s.c.Close()
 	}

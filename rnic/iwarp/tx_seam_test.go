@@ -29,7 +29,7 @@ func narrow(qp *rnic.QP) *narrowLink {
 // the initiator that asked for CRCs, as Linux siw never does.
 func TestSeam(t *testing.T) {
 	on, off, auto := rnic.DeviceConfig{CRC: rnic.CRCOn}, rnic.DeviceConfig{CRC: rnic.CRCOff}, rnic.DeviceConfig{CRC: rnic.CRCAuto}
-	const first = 1000 // its FPDU has 1020 octets
+	const first = 1000 // its FPDU has 1020 bytes
 	for _, c := range []struct {
 		name                 string
 		initiator, responder rnic.DeviceConfig
@@ -37,8 +37,8 @@ func TestSeam(t *testing.T) {
 		writes, responses    int // batches of the initiator, of the responder
 	}{
 		{"pad up to the end", on, auto, 409, 2, 1},
-		{"two octets of pad", on, auto, 410, 2, 1},
-		{"one octet of pad", on, auto, 411, 2, 1},
+		{"two bytes of pad", on, auto, 410, 2, 1},
+		{"one byte of pad", on, auto, 411, 2, 1},
 		{"CRC up to the end", on, auto, 408, 1, 1},
 		{"no pad", on, auto, 412, 1, 1},
 		{"pad behind the end", on, auto, 413, 1, 1},

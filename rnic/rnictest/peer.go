@@ -27,9 +27,9 @@ type Peer struct {
 	marking *mpa.MarkerSender   // the other end wants markers
 	marked  *mpa.MarkerReceiver // and sends them
 
-	left []byte // heard behind the start-up frame
+	left []byte // heard after the start-up frame
 
-	// turn has a token while octets are said: a mutex, but one that simulated
+	// turn has a token while bytes are said: a mutex, but one that simulated
 	// time does not wait for. It guards what follows.
 	turn chan struct{}
 	sent uint32 // Sends that were said
@@ -137,7 +137,7 @@ func heard(ulpdu []byte, f func(s *Segment) error) (err error) {
 	return f(&s)
 }
 
-// Raw says octets that need be nothing at all.
+// Raw says bytes that need be nothing at all.
 func (p *Peer) Raw(b []byte) error {
 	p.lock()
 	defer p.unlock()
@@ -145,7 +145,7 @@ func (p *Peer) Raw(b []byte) error {
 	return err
 }
 
-// ULPDU says octets in a good FPDU.
+// ULPDU says bytes in a good FPDU.
 func (p *Peer) ULPDU(parts ...[]byte) error {
 	p.lock()
 	defer p.unlock()
@@ -192,7 +192,7 @@ func (p *Peer) Send(msg []byte) error {
 	return p.Segment(ddp.Header{Last: true}, rdmap.OpSend, msg)
 }
 
-// Answer says a Read Response, in segments of at most size octets.
+// Answer says a Read Response, in segments of at most size bytes.
 func (p *Peer) Answer(q *rdmap.ReadRequest, data []byte, size int) error {
 	h := ddp.Header{Tagged: true, STag: q.SinkSTag, TO: q.SinkTO}
 	for {

@@ -1,5 +1,5 @@
 // Package rnictest is the other end of a connection, spoken by hand: tests and
-// fuzz targets say FPDUs as they like and judge what comes back. Connections are
+// fuzz targets say FPDUs as they like and check what comes back. Connections are
 // in memory, so that all of it can run in the simulated time of testing/synctest.
 package rnictest
 

@@ -1,12 +1,12 @@
-// A script: octets that a fuzzer makes, read as numbers and choices.
+// A script: bytes that a fuzzer makes, read as numbers and choices.
 
 package rnictest
 
-// A Script is read from its front. Behind its end are zeros.
+// A Script is read from its front. After its end come zeros.
 type Script []byte
 
-// Octet takes one octet.
-func (s *Script) Octet() byte {
+// Byte takes one byte.
+func (s *Script) Byte() byte {
 	if len(*s) == 0 {
 		return 0
 	}
@@ -15,12 +15,12 @@ func (s *Script) Octet() byte {
 	return b
 }
 
-// Word takes two octets, the high one first.
+// Word takes two bytes, the high one first.
 func (s *Script) Word() int {
-	return int(s.Octet())<<8 | int(s.Octet())
+	return int(s.Byte())<<8 | int(s.Byte())
 }
 
-// Take takes n octets, or as many as there are.
+// Take takes n bytes, or as many as there are.
 func (s *Script) Take(n int) []byte {
 	n = min(n, len(*s))
 	b := (*s)[:n:n]
@@ -28,5 +28,5 @@ func (s *Script) Take(n int) []byte {
 	return b
 }
 
-// More says whether anything is left.
+// More reports whether anything is left.
 func (s *Script) More() bool { return len(*s) > 0 }

@@ -9,7 +9,7 @@ type cursor struct {
 	off int // and of the byte in it
 }
 
-// next returns at least one of the next n bytes, as many as lie in one slice, and steps behind
+// next returns at least one of the next n bytes, as many as lie in one slice, and steps past
 // them. n is not more than what is left.
 func (c *cursor) next(n int) []byte {
 	for c.off == len(c.sgl[c.at]) { // empty, or all of it taken

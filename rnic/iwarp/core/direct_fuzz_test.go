@@ -1,4 +1,4 @@
-// Both ways of receiving, on the same octets: the result must be the same.
+// Both ways of receiving, on the same bytes: the result must be the same.
 
 package core
 
@@ -21,7 +21,7 @@ func fuzzDirect(t *testing.T, plan []byte, piece uint16) {
 	}
 	p := int(piece) + 1
 	if p < 500 && len(plan) > 4 {
-		p += 500 // octet by octet only when there is little
+		p += 500 // byte by byte only when there is little
 	}
 	want := runPlan(t, plan, p, false)
 	got := runPlan(t, plan, p, true)
@@ -49,7 +49,7 @@ type result struct {
 	mem [][]byte
 }
 
-// runPlan: each two octets of plan are a segment, its kind and its length in steps of 257.
+// runPlan: each two bytes of plan are a segment, its kind and its length in steps of 257.
 func runPlan(t *testing.T, plan []byte, piece int, direct bool) (o result) {
 	const room = 200_000
 	s := newSide(t, rnic.DeviceConfig{}, 16)

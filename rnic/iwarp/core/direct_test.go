@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-const bigLen = 60_001 // octets of payload that make a segment large
+const bigLen = 60_001 // bytes of payload that make a segment large
 
 func directScript(t *testing.T) *script {
 	t.Helper()
@@ -23,7 +23,7 @@ func directScript(t *testing.T) *script {
 	return s
 }
 
-// TestDirectPlacement: octets of a large segment are in their memory before it is
+// TestDirectPlacement: bytes of a large segment are in their memory before it is
 // whole, which is what tells this way from the buffered one.
 func TestDirectPlacement(t *testing.T) {
 	s := directScript(t)
@@ -81,7 +81,7 @@ func TestDirectPieces(t *testing.T) {
 			}
 			for i, got := range [][]byte{mem, placed, kept} {
 				if !bytes.Equal(got, data) {
-					t.Fatalf("pieces of %d, %d octets, message %d: content", piece, n, i)
+					t.Fatalf("pieces of %d, %d bytes, message %d: content", piece, n, i)
 				}
 			}
 			s.c.Close()
@@ -90,7 +90,7 @@ func TestDirectPieces(t *testing.T) {
 	}
 }
 
-// TestDirectFaults: a large segment is judged whole by its header, before any octet
+// TestDirectFaults: a large segment is checked whole by its header, before any byte
 // of it is placed or the rest has come, with the same outcome as a small one.
 func TestDirectFaults(t *testing.T) {
 	conformance.Proves(t, "R5041-106", "R5041-125")
@@ -124,13 +124,13 @@ func TestDirectFaults(t *testing.T) {
 			if seg[0]&0x80 != 0 {
 				n = 14
 			}
-			s.wantOctets(mpa.AppendFPDU(nil, false, terminate(row.lt, row.code, 0xc0, bad(seg, n))))
+			s.wantBytes(mpa.AppendFPDU(nil, false, terminate(row.lt, row.code, 0xc0, bad(seg, n))))
 			s.wantEOF()
 			s.c.Close()
 			<-s.qp.Done()
 			for _, mr := range []*rnic.MR{w.wr, w.rd, w.other} {
 				if !bytes.Equal(bufOf(mr), make([]byte, 64)) {
-					t.Fatal("octets were placed")
+					t.Fatal("bytes were placed")
 				}
 			}
 		})
@@ -138,7 +138,7 @@ func TestDirectFaults(t *testing.T) {
 }
 
 // TestDirectRevoked: Invalidate does not wait for a peer that has stopped within a
-// segment, and not one octet that comes later is placed (R5040-209, R5041-141).
+// segment, and not one byte that comes later is placed (R5040-209, R5041-141).
 func TestDirectRevoked(t *testing.T) {
 	conformance.Proves(t, "R5040-207", "R5040-209", "R5041-131", "R5041-132", "R5041-139", "R5041-141")
 	for _, how := range []string{"Invalidate", "Dereg", "Rereg"} {
@@ -163,11 +163,11 @@ func TestDirectRevoked(t *testing.T) {
 			}
 			clear(mem)
 			s.say(f[30_000:])
-			s.wantOctets(mpa.AppendFPDU(nil, false, terminate(0x11, 0, 0xc0, bad(seg, 14))))
+			s.wantBytes(mpa.AppendFPDU(nil, false, terminate(0x11, 0, 0xc0, bad(seg, 14))))
 			s.c.Close()
 			<-s.qp.Done()
 			if !bytes.Equal(mem, make([]byte, bigLen)) {
-				t.Fatal("octets were placed after the memory was taken away")
+				t.Fatal("bytes were placed after the memory was taken away")
 			}
 			if s.qp.Err() != error(taggedFaults[rnic.MemSTag]) {
 				t.Fatal(s.qp.Err())
@@ -194,7 +194,7 @@ func TestDirectFlushed(t *testing.T) {
 	s.c.Close()
 	s.qp.Close()
 	if !bytes.Equal(mem, make([]byte, bigLen)) {
-		t.Fatal("octets were placed after the flush")
+		t.Fatal("bytes were placed after the flush")
 	}
 }
 

@@ -1,4 +1,4 @@
-// Immediate Data and atomic operations (RFC 7306), octet by octet and between two ends.
+// Immediate Data and atomic operations (RFC 7306), byte by byte and between two ends.
 
 package core
 
@@ -16,8 +16,8 @@ import (
 
 var extended = rnic.DeviceConfig{Extensions: true}
 
-// octets8 is v as it goes on the wire.
-func octets8(vs ...uint64) (b []byte) {
+// bytes8 is v as it goes on the wire.
+func bytes8(vs ...uint64) (b []byte) {
 	for _, v := range vs {
 		b = binary.BigEndian.AppendUint64(b, v)
 	}
@@ -29,18 +29,18 @@ func atomicReq(op, id uint32, stag rnic.STag, to, data, mask, compare, compareMa
 	b := binary.BigEndian.AppendUint32(nil, op)
 	b = binary.BigEndian.AppendUint32(b, id)
 	b = binary.BigEndian.AppendUint32(b, uint32(stag))
-	return append(b, octets8(to, data, mask, compare, compareMask)...)
+	return append(b, bytes8(to, data, mask, compare, compareMask)...)
 }
 
 func atomicResp(id uint32, v uint64) []byte {
-	return append(binary.BigEndian.AppendUint32(nil, id), octets8(v)...)
+	return append(binary.BigEndian.AppendUint32(nil, id), bytes8(v)...)
 }
 
 // intAt is the integer at off of the region.
 func intAt(mr *rnic.MR, off int) uint64 { return binary.NativeEndian.Uint64(bufOf(mr)[off:]) }
 
 // Immediate Data takes its turn among the Sends, in both directions.
-func TestImmediateOctets(t *testing.T) {
+func TestImmediateBytes(t *testing.T) {
 	conformance.Proves(t, "R5040-258", "R5040-260", "R5040-261")
 	s := scriptWith(t, extended, rnic.ConnParams{})
 	w := newWorld(t, s)
@@ -48,8 +48,8 @@ func TestImmediateOctets(t *testing.T) {
 	recv(t, s.qp, 3, buf)
 	s.fpdu(untagged(0x41, 0x43, 0, 0, 1, 0, []byte("a")))
 	s.fpdu(tagged(0xc1, 0x40, w.wr.STag(), w.wr.Base(), []byte("written")))
-	s.fpdu(untagged(0x41, 0x48, 77, 0, 2, 0, octets8(0x0102030405060708))) // the STag is not looked at
-	s.fpdu(untagged(0x41, 0x49, 0, 0, 3, 0, octets8(5)))
+	s.fpdu(untagged(0x41, 0x48, 77, 0, 2, 0, bytes8(0x0102030405060708))) // the STag is not looked at
+	s.fpdu(untagged(0x41, 0x49, 0, 0, 3, 0, bytes8(5)))
 	if wc := s.want(t, rnic.OpRecv, 1, rnic.WCSuccess); wc.Immediate || wc.Len != 1 {
 		t.Errorf("%+v", wc)
 	}
@@ -64,9 +64,9 @@ func TestImmediateOctets(t *testing.T) {
 	}
 	post(t, s.qp, rnic.SendWR{ID: 1, Op: rnic.OpImmediate, Immediate: 0x1122334455667788},
 		rnic.SendWR{ID: 2, Op: rnic.OpSend, SGL: [][]byte{[]byte("b")}}, rnic.SendWR{ID: 3, Op: rnic.OpImmediateSE, Immediate: 1, Invalidate: 7})
-	s.wantSegment(untagged(0x41, 0x48, 0, 0, 1, 0, octets8(0x1122334455667788)))
+	s.wantSegment(untagged(0x41, 0x48, 0, 0, 1, 0, bytes8(0x1122334455667788)))
 	s.wantSegment(untagged(0x41, 0x43, 0, 0, 2, 0, []byte("b")))
-	s.wantSegment(untagged(0x41, 0x49, 0, 0, 3, 0, octets8(1)))
+	s.wantSegment(untagged(0x41, 0x49, 0, 0, 3, 0, bytes8(1)))
 	s.want(t, rnic.OpImmediate, 1, rnic.WCSuccess)
 	s.want(t, rnic.OpSend, 2, rnic.WCSuccess)
 	s.want(t, rnic.OpImmediateSE, 3, rnic.WCSuccess)
@@ -150,7 +150,7 @@ func TestAtomicAsked(t *testing.T) {
 	s.c.Close()
 }
 
-// Each fault has its Terminate, and no octet of memory changes.
+// Each fault has its Terminate, and no byte of memory changes.
 func TestExtensionFaults(t *testing.T) {
 	conformance.Proves(t, "R5040-260", "R5040-264", "R5040-266", "R5040-270")
 	atomic := func(op uint32, mr func(w *world) *rnic.MR, off int) func(w *world) []byte {
@@ -246,7 +246,7 @@ func TestImmediateOutOfPlace(t *testing.T) {
 	s.open()
 	recv(t, s.qp, 1, make([]byte, 16))
 	s.fpdu(untagged(0x01, 0x43, 0, 0, 1, 0, []byte("abcd")))
-	seg := untagged(0x41, 0x48, 0, 0, 1, 0, octets8(1))
+	seg := untagged(0x41, 0x48, 0, 0, 1, 0, bytes8(1))
 	s.fpdu(seg)
 	s.wantSegment(terminate(0x02, 6, 0xc0, bad(seg, 18)))
 	s.c.Close()

@@ -1,4 +1,4 @@
-// The receive table, row by row: what a hand-made peer says, and the Terminate it gets, octet by octet.
+// The receive table, row by row: what a hand-made peer says, and the Terminate it gets, byte by byte.
 
 package core
 
@@ -16,9 +16,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// world is what the peer of a fault row finds: regions and two posted receives of 16 octets.
+// world is what the peer of a fault row finds: regions and two posted receives of 16 bytes.
 type world struct {
-	wr, rd   *rnic.MR // remote write, remote read; 64 octets
+	wr, rd   *rnic.MR // remote write, remote read; 64 bytes
 	other    *rnic.MR // of another PD
 	bound    *rnic.MR // bound to another QP
 	gone     *rnic.MR // invalidated
@@ -44,7 +44,7 @@ func newWorld(t *testing.T, s *script) *world {
 	return w
 }
 
-// A faultRow is a last segment and the octets behind the Terminate's DDP header.
+// A faultRow is a last segment and the bytes behind the Terminate's DDP header.
 type faultRow struct {
 	name  string // with the ids of the requirements that it proves
 	first func(w *world) [][]byte
@@ -146,7 +146,7 @@ func sends(n uint32) func(*world) [][]byte {
 	}
 }
 
-// part is 8 octets of a Send that goes on.
+// part is 8 bytes of a Send that goes on.
 func part(*world) [][]byte { return [][]byte{untagged(0x01, 0x43, 0, 0, 1, 0, make([]byte, 8))} }
 
 func TestFaultsOfThePeer(t *testing.T) {
@@ -168,7 +168,7 @@ func TestFaultsOfThePeer(t *testing.T) {
 				}
 			}
 			seg := row.seg(w)
-			// What is behind the fault is not looked at: no octet of it lands (R5041-109).
+			// What is behind the fault is not looked at: no byte of it lands (R5041-109).
 			evil := tagged(0xc1, 0x40, w.wr.STag(), w.wr.Base(), []byte("evil"))
 			s.say(mpa.AppendFPDU(mpa.AppendFPDU(nil, true, seg), true, evil))
 			var back []byte
@@ -180,7 +180,7 @@ func TestFaultsOfThePeer(t *testing.T) {
 				back, ctrl = bad(seg, 46), 0xe0
 			}
 			want := mpa.AppendFPDU(nil, true, terminate(row.lt, row.code, ctrl, back))
-			s.wantOctets(want)
+			s.wantBytes(want)
 			s.wantEOF()
 			s.c.Close()
 			<-s.qp.Done()
@@ -190,7 +190,7 @@ func TestFaultsOfThePeer(t *testing.T) {
 				t.Fatalf("Err is %v, want %v", s.qp.Err(), wantCode)
 			}
 			if !bytes.Equal(bufOf(w.wr), make([]byte, 64)) {
-				t.Fatal("octets were placed")
+				t.Fatal("bytes were placed")
 			}
 			flushedRest(t, s)
 		})
@@ -222,18 +222,18 @@ func TestCRCFault(t *testing.T) {
 	b := mpa.AppendFPDU(nil, true, tagged(0xc1, 0x40, w.wr.STag(), w.wr.Base(), []byte("evil")))
 	b[len(b)-1] ^= 1
 	s.say(mpa.AppendFPDU(b, true, tagged(0xc1, 0x40, w.wr.STag(), w.wr.Base(), []byte("evil"))))
-	s.wantOctets(unhex(t, "0016414700000000000000020000000100000000200200007fe42585"))
+	s.wantBytes(unhex(t, "0016414700000000000000020000000100000000200200007fe42585"))
 	s.wantEOF()
 	s.c.Close()
 	<-s.qp.Done()
 	if !bytes.Equal(bufOf(w.wr), make([]byte, 64)) {
-		t.Fatal("octets were placed")
+		t.Fatal("bytes were placed")
 	}
 }
 
-// TestOctetByOctet: FPDUs may come in any pieces (R5044-080); pad content and reserved
+// TestByteByByte: FPDUs may come in any pieces (R5044-080); pad content and reserved
 // bits are not looked at (R5044-020, R5040-041, R5041-029).
-func TestOctetByOctet(t *testing.T) {
+func TestByteByByte(t *testing.T) {
 	conformance.Proves(t, "R5040-041", "R5040-163", "R5041-003", "R5041-005", "R5041-011", "R5041-026", "R5041-027", "R5041-029",
 		"R5041-038", "R5041-050", "R5041-074", "R5041-075", "R5044-020", "R5044-080", "R5044-086", "R5044-173")
 	s := scriptInitiator(t, rnic.ConnParams{})
@@ -250,7 +250,7 @@ func TestOctetByOctet(t *testing.T) {
 	}
 }
 
-// TestLongestMessage: a Send of 2^32 octets is one too many, however large the buffer (R5041-055).
+// TestLongestMessage: a Send of 2^32 bytes is one too many, however large the buffer (R5041-055).
 func TestLongestMessage(t *testing.T) {
 	mem, err := unix.Mmap(-1, 0, 1<<32+4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
 	if err != nil {

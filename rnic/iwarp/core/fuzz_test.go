@@ -1,4 +1,4 @@
-// Any octets at all, fed to the receiver: no panic, no octet outside of what is registered, no hang.
+// Any bytes at all, fed to the receiver: no panic, no byte outside of what is registered, no hang.
 
 package core
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
-// FuzzReceiver feeds ULPDUs in good FPDUs (mode 0), or plain octets with CRC off (mode
+// FuzzReceiver feeds ULPDUs in good FPDUs (mode 0), or plain bytes with CRC off (mode
 // 1) or with markers (mode 2), to a QP that has regions, receives and a Read outstanding;
 // in mode 3 they are the piece and the plan of fuzzDirect.
 func FuzzReceiver(f *testing.F) {
@@ -49,11 +49,11 @@ func FuzzReceiver(f *testing.F) {
 		in.Consume(b)
 		for _, mr := range []*rnic.MR{w.rd, w.other, w.bound} {
 			if !bytes.Equal(bufOf(mr), make([]byte, 64)) {
-				t.Fatal("octets were placed where none may be")
+				t.Fatal("bytes were placed where none may be")
 			}
 		}
 		if !bytes.Equal(w.guard[:8], make([]byte, 8)) || !bytes.Equal(w.guard[72:], make([]byte, 8)) {
-			t.Fatal("octets were placed beside the region")
+			t.Fatal("bytes were placed beside the region")
 		}
 	})
 }
@@ -61,7 +61,7 @@ func FuzzReceiver(f *testing.F) {
 type fuzzing struct {
 	*world
 	*side
-	guard []byte // the region for Writes, with 8 octets before and after
+	guard []byte // the region for Writes, with 8 bytes before and after
 }
 
 func fuzzWorld(t testing.TB) *fuzzing {

@@ -55,7 +55,7 @@ type reading struct {
 // Init makes an Inbound that takes nothing yet.
 func (in *Inbound) Init(q *rnic.ProviderQP, w *Work) {
 	in.q, in.w = q, w
-	in.sendMSN, in.readMSN, in.atomicMSN = 1, 1, 1 // RFC 5041 §5.3 [R5041-046]
+	in.sendMSN, in.readMSN, in.atomicMSN = 1, 1, 1 // RFC 5041 §4.3 [R5041-046]
 }
 
 // Start sets it up for a stream.
@@ -70,7 +70,7 @@ func (in *Inbound) Start(m Modes) {
 // Consume takes every whole FPDU at the front of b, and returns how many bytes those were. What it
 // left has to stay in front of what comes next, unless Direct says that the payload of it is placed
 // elsewhere. The error, a *Fault or one that needs no Terminate, ends the stream: nothing
-// after it is placed (RFC 5041 §7 [R5041-109]). Under the owner's lock.
+// after it is placed (RFC 5041 §7.1 [R5041-109]). Under the owner's lock.
 func (in *Inbound) Consume(b []byte) (used int, err error) {
 	for !in.stopped {
 		if in.place.open {

@@ -111,7 +111,7 @@ func (in *Inbound) checkSend(a *action) error {
 	if a.h.MO != placed {
 		return errMO
 	}
-	if uint64(a.h.MO)+uint64(a.n) > min(uint64(room), math.MaxUint32) { // RFC 5041 §5.1 [R5041-055]
+	if uint64(a.h.MO)+uint64(a.n) > min(uint64(room), math.MaxUint32) { // RFC 5041 §5.2 [R5041-055]
 		return errLong
 	}
 	return nil
@@ -162,7 +162,7 @@ func (in *Inbound) checkReadRequest(a *action) (err error) {
 	if a.read, err = rdmap.ParseReadRequest(a.payload); err != nil {
 		return err
 	}
-	if a.read.Size == 0 { // a Read of nothing names no memory (RFC 5040 §5.2 [R5040-109])
+	if a.read.Size == 0 { // a Read of nothing names no memory (RFC 5040 §5.2.1 [R5040-109])
 		return nil
 	}
 	src := rnic.STag(a.read.SrcSTag)

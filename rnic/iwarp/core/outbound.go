@@ -63,7 +63,7 @@ type message struct {
 // Init makes an Outbound that has nothing to send to.
 func (o *Outbound) Init(q *rnic.ProviderQP, w *Work) {
 	o.q, o.w = q, w
-	o.sendMSN, o.readMSN, o.atomicMSN = 1, 1, 1 // RFC 5041 §5.3 [R5041-046]
+	o.sendMSN, o.readMSN, o.atomicMSN = 1, 1, 1 // RFC 5041 §4.3 [R5041-046]
 	o.b.init(q)
 }
 

@@ -44,7 +44,7 @@ func (o *Outbound) payloadHeader(e *entry) ddp.Header {
 		h.Ctrl = rdmap.Control(rdmap.OpSend)
 	case rnic.OpSendSE:
 		h.Ctrl = rdmap.Control(rdmap.OpSendSE)
-	case rnic.OpSendInvalidate: // the others have zero there (RFC 5040 §4.3 [R5040-042])
+	case rnic.OpSendInvalidate: // the others have zero there (RFC 5040 §4.1 [R5040-042])
 		h.Ctrl, h.Inv = rdmap.Control(rdmap.OpSendInvalidate), uint32(e.Invalidate)
 	case rnic.OpSendSEInvalidate:
 		h.Ctrl, h.Inv = rdmap.Control(rdmap.OpSendSEInvalidate), uint32(e.Invalidate)
@@ -189,13 +189,13 @@ func (o *Outbound) requested() {
 func (o *Outbound) responseSegment(r *answer) (added bool, err error) {
 	sent := o.cur.sent
 	h := ddp.Header{Tagged: true, Ctrl: rdmap.Control(rdmap.OpReadResponse),
-		STag: uint32(r.sinkSTag), TO: r.sinkTO + uint64(sent)} // RFC 5040 §4.5 [R5040-048 R5040-049]
+		STag: uint32(r.sinkSTag), TO: r.sinkTO + uint64(sent)} // RFC 5040 §4.4 [R5040-048 R5040-049]
 	n := min(int(r.size-sent), o.mulpdu-ddp.TaggedLen)
 	if o.splits(ddp.TaggedLen + n) {
 		return false, nil
 	}
 	h.Last = sent+uint32(n) == r.size
-	if n == 0 { // a Read of nothing names no memory (RFC 5040 §5.2 [R5040-109])
+	if n == 0 { // a Read of nothing names no memory (RFC 5040 §5.2.1 [R5040-109])
 		o.responseFPDU(&h, nil, nil)
 	} else {
 		mr := o.q.Find(nil, r.srcSTag)

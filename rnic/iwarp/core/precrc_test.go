@@ -1,4 +1,4 @@
-// CRCs reckoned by the poster: the octets are those that the transmitter would have made.
+// CRCs computed by the poster: the bytes are those that the transmitter would have made.
 
 package core
 
@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
-// TestEarlyCRC posts Writes whose CRCs are reckoned early, in one piece and in
+// TestEarlyCRC posts Writes whose CRCs are computed early, in one piece and in
 // many, alone, several at once, and more than there is room for.
 func TestEarlyCRC(t *testing.T) {
 	s := scriptWith(t, rnic.DeviceConfig{CRC: rnic.CRCOn}, rnic.ConnParams{})
@@ -58,7 +58,7 @@ func (s *script) checked(t *testing.T, want []byte) {
 		want = want[len(payload):]
 	}
 	if len(want) > 0 {
-		t.Fatalf("%d octets are missing", len(want))
+		t.Fatalf("%d bytes are missing", len(want))
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// TestEmptyWrite: a Write of nothing is not judged, whatever it names.
+// TestEmptyWrite: a Write of nothing is not checked, whatever it names.
 func TestEmptyWrite(t *testing.T) {
 	conformance.Proves(t, "R5041-064", "R5041-065", "R5040-094")
 	s := scriptInitiator(t, rnic.ConnParams{})
@@ -122,7 +122,7 @@ func TestTerminateNeedsNoReceive(t *testing.T) {
 	s.c.Close()
 }
 
-// TestWrongResponses: a response has to be that to the oldest Read, octet for octet.
+// TestWrongResponses: a response has to be that to the oldest Read, byte for byte.
 func TestWrongResponses(t *testing.T) {
 	conformance.Proves(t, "R5040-115", "R5040-117", "R5040-127", "R5040-187")
 	for name, c := range map[string]struct {
@@ -155,7 +155,7 @@ func TestWrongResponses(t *testing.T) {
 		s.wantSegment(terminate(c.want.Layer<<4|c.want.EType, c.want.Code, 0xc0, bad(seg, 14)))
 		s.wantEnd(t, &term.Error{Code: c.want})
 		if !bytes.Equal(bufOf(w.readSink), full) || !bytes.Equal(bufOf(w.wr), make([]byte, 64)) {
-			t.Errorf("%s: octets were placed", name)
+			t.Errorf("%s: bytes were placed", name)
 		}
 		s.want(t, rnic.OpRead, 9, rnic.WCFlushErr)
 		s.c.Close()

@@ -390,8 +390,8 @@ func (s *script) hearULPDU() []byte {
 	return u
 }
 
-// wantOctets takes as many bytes as want has.
-func (s *script) wantOctets(want []byte) {
+// wantBytes takes as many bytes as want has.
+func (s *script) wantBytes(want []byte) {
 	s.t.Helper()
 	if got := s.hear(len(want)); !bytes.Equal(got, want) {
 		s.t.Fatalf("got  %x\nwant %x", got, want)

@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// TestSegmentVectors: the vectors of RFC 5041 §5.2, 2048 octets with a MULPDU of 1500,
+// TestSegmentVectors: the vectors of RFC 5041 §5.2, 2048 bytes with a MULPDU of 1500,
 // and that everything but the offset is the same in all segments of a message.
 func TestSegmentVectors(t *testing.T) {
 	conformance.Proves(t, "R5041-033", "R5041-036", "R5041-041", "R5041-044", "R5041-048", "R5041-049", "R5041-054", "R5041-059",
@@ -58,12 +58,12 @@ func TestSegmentSizeFollows(t *testing.T) {
 		}
 		s.want(t, rnic.OpSend, 1, rnic.WCSuccess)
 		if seen > largest {
-			t.Fatalf("a segment of %d octets behind one of %d", seen, largest)
+			t.Fatalf("a segment of %d bytes behind one of %d", seen, largest)
 		}
 		largest = seen
 	}
 	if want := mpa.MULPDU(600, false); largest != want {
-		t.Errorf("the segments have %d octets, want %d", largest, want)
+		t.Errorf("the segments have %d bytes, want %d", largest, want)
 	}
 }
 
@@ -144,12 +144,12 @@ func TestMessagesDoNotMix(t *testing.T) {
 			}
 		}
 		if off != n {
-			t.Fatalf("a message of %d octets", off)
+			t.Fatalf("a message of %d bytes", off)
 		}
 	}
 }
 
-// TestMessageLimits: 2^32 octets are refused when they are posted.
+// TestMessageLimits: 2^32 bytes are refused when they are posted.
 func TestMessageLimits(t *testing.T) {
 	conformance.Proves(t, "R5040-001", "R5041-055")
 	s := scriptInitiator(t, rnic.ConnParams{})

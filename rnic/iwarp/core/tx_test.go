@@ -1,4 +1,4 @@
-// What we say, octet by octet, to a peer that reads it by hand.
+// What we say, byte by byte, to a peer that reads it by hand.
 
 package core
 
@@ -12,9 +12,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// TestSendOctets has each kind of work request against the octets of the RFCs' layouts
+// TestSendBytes has each kind of work request against the bytes of the RFCs' layouts
 // (R5040-028..034, R5041-032, R5041-040, R5041-063).
-func TestSendOctets(t *testing.T) {
+func TestSendBytes(t *testing.T) {
 	conformance.Proves(t, "R5040-003", "R5040-004", "R5040-005", "R5040-010", "R5040-024", "R5040-025", "R5040-026", "R5040-027",
 		"R5040-028", "R5040-029", "R5040-030", "R5040-031", "R5040-032", "R5040-033", "R5040-034", "R5040-038", "R5040-040",
 		"R5040-042", "R5040-044", "R5040-088", "R5040-093", "R5040-094", "R5040-097", "R5040-104", "R5040-114", "R5040-120",
@@ -32,11 +32,11 @@ func TestSendOctets(t *testing.T) {
 		rnic.SendWR{ID: 5, Op: rnic.OpWrite, RemoteSTag: 1},
 		rnic.SendWR{ID: 6, Op: rnic.OpRead, MR: sink, Offset: 2, Length: 6, RemoteSTag: 0x00ef5602, RemoteTO: 0x20000},
 		rnic.SendWR{ID: 7, Op: rnic.OpSendSEInvalidate, Invalidate: 5})
-	s.wantOctets(unhex(t, "001741430000000000000000000000010000000068656c6c6f000000b990b10c"))
-	s.wantOctets(unhex(t, "001641441a2b3c05000000000000000200000000646f6e6574fe729c"))
-	s.wantOctets(unhex(t, "0012414500000000000000000000000300000000331b7c71"))
-	s.wantOctets(unhex(t, "0013c14000ab120700007f0000001008494a4b4c4d000000f7d5a7c0"))
-	s.wantOctets(unhex(t, "000ec140000000010000000000000000ebd34c5f"))
+	s.wantBytes(unhex(t, "001741430000000000000000000000010000000068656c6c6f000000b990b10c"))
+	s.wantBytes(unhex(t, "001641441a2b3c05000000000000000200000000646f6e6574fe729c"))
+	s.wantBytes(unhex(t, "0012414500000000000000000000000300000000331b7c71"))
+	s.wantBytes(unhex(t, "0013c14000ab120700007f0000001008494a4b4c4d000000f7d5a7c0"))
+	s.wantBytes(unhex(t, "000ec140000000010000000000000000ebd34c5f"))
 	req := untagged(0x41, 0x41, 0, 1, 1, 0, readReq(sink.STag(), sink.Base()+2, 6, 0x00ef5602, 0x20000))
 	if got := s.hearULPDU(); !bytes.Equal(got, req) {
 		t.Fatalf("got %x want %x", got, req)
@@ -73,7 +73,7 @@ func TestSegments(t *testing.T) {
 	for last := false; !last; {
 		u := s.hearULPDU()
 		if len(u) > mpa.MaxULPDU || binary.BigEndian.Uint32(u[10:]) != 1 || int(binary.BigEndian.Uint32(u[14:])) != len(got) {
-			t.Fatalf("segment of %d octets, header %x, after %d octets", len(u), u[:18], len(got))
+			t.Fatalf("segment of %d bytes, header %x, after %d bytes", len(u), u[:18], len(got))
 		}
 		got = append(got, u[18:]...)
 		last = u[0]&0x40 != 0
@@ -121,7 +121,7 @@ func TestORD(t *testing.T) {
 	wantOp := func(op byte) {
 		t.Helper()
 		if u := s.hearULPDU(); u[1] != op {
-			t.Fatalf("got %x, want opcode octet %x", u, op)
+			t.Fatalf("got %x, want opcode byte %x", u, op)
 		}
 	}
 	wantOp(0x41)
@@ -171,7 +171,7 @@ func TestReadResponses(t *testing.T) {
 	}
 }
 
-// TestRevokedMidResponse: a region that is invalidated while its octets wait for a
+// TestRevokedMidResponse: a region that is invalidated while its bytes wait for a
 // slow peer is let go at once; what was not cut yet is refused with the request
 // moved on (R5040-085, R5040-209).
 func TestRevokedMidResponse(t *testing.T) {
@@ -202,7 +202,7 @@ func TestRevokedMidResponse(t *testing.T) {
 			break
 		}
 		if !bytes.Equal(u[14:], data[got:got+len(u)-14]) {
-			t.Fatalf("octets from %d on are not those of the region", got)
+			t.Fatalf("bytes from %d on are not those of the region", got)
 		}
 		got += len(u) - 14
 	}

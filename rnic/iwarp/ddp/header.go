@@ -1,6 +1,6 @@
 // The DDP header, tagged and untagged: layout, then codec.
 
-// Package ddp is the header of Direct Data Placement segments (RFC 5041): octets
+// Package ddp is the header of Direct Data Placement segments (RFC 5041): bytes
 // to values and back, and the checks that need nothing but the header.
 package ddp
 
@@ -21,7 +21,7 @@ import (
 //	                                   10     4  MSN
 //	                                   14     4  MO
 //
-// Bits 0x3c of the first octet are reserved: sent as zero, not looked at.
+// Bits 0x3c of the first byte are reserved: sent as zero, not looked at.
 const (
 	TaggedLen   = 14
 	UntaggedLen = 18
@@ -51,7 +51,7 @@ var (
 type Header struct {
 	Tagged bool
 	Last   bool
-	Ctrl   byte // the RsvdULP octet, where RDMAP has its control field
+	Ctrl   byte // the RsvdULP byte, where RDMAP has its control field
 
 	// Tagged.
 	STag uint32
@@ -129,7 +129,7 @@ func Parse(ulpdu []byte) (h Header, payload []byte, err error) {
 	return h, ulpdu[UntaggedLen:], nil
 }
 
-// Terminated returns the header octets of a segment, as a Terminate returns them
+// Terminated returns the header bytes of a segment, as a Terminate returns them
 // to the sender; nil if the segment does not hold its header. They alias ulpdu.
 func Terminated(ulpdu []byte) []byte {
 	n := UntaggedLen

@@ -1,4 +1,4 @@
-// DDP headers: golden octets, checks, truncations, round trips, fuzz.
+// DDP headers: golden bytes, checks, truncations, round trips, fuzz.
 
 package ddp
 
@@ -61,10 +61,10 @@ func TestGolden(t *testing.T) {
 		}
 		for i := range wire {
 			if _, _, err := Parse(wire[:i]); !errors.Is(err, ErrShort) {
-				t.Errorf("first %d octets of %x: %v", i, wire, err)
+				t.Errorf("first %d bytes of %x: %v", i, wire, err)
 			}
 			if got := Terminated(wire[:i]); got != nil {
-				t.Errorf("first %d octets of %x: a Terminate returns %x", i, wire, got)
+				t.Errorf("first %d bytes of %x: a Terminate returns %x", i, wire, got)
 			}
 		}
 	}
@@ -72,7 +72,7 @@ func TestGolden(t *testing.T) {
 
 // Each model has its own code for a wrong DDP version; reserved bits are not looked
 // at (R5041-029 to R5041-031).
-func TestFirstOctet(t *testing.T) {
+func TestFirstByte(t *testing.T) {
 	conformance.Proves(t, "R5041-019", "R5041-020", "R5041-021", "R5041-029", "R5041-031", "R5041-117", "R5041-123", "R5044-175")
 	seg := make([]byte, UntaggedLen)
 	for o := range 256 {
@@ -142,7 +142,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if len(payload) != len(b)-h.Len() {
-			t.Fatalf("%d octets of payload in %d", len(payload), len(b))
+			t.Fatalf("%d bytes of payload in %d", len(payload), len(b))
 		}
 		same, _, err := Parse(h.Append(nil))
 		if err != nil || same != h {

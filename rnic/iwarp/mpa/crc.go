@@ -1,4 +1,4 @@
-// CRC32c as MPA wants it: the iSCSI digest, least significant octet first on the wire.
+// CRC32c as MPA wants it: the iSCSI digest, least significant byte first on the wire.
 
 package mpa
 
@@ -7,7 +7,7 @@ import (
 	"hash/crc32"
 )
 
-// CRCLen is the size of the CRC field, which every FPDU has (R5044-057).
+// CRCLen is the size of the CRC field, which every FPDU has (RFC 5044 §4.4 [R5044-057]).
 const CRCLen = 4
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -15,11 +15,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // CRC32C returns the CRC of b (RFC 5044 §4.4).
 func CRC32C(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-// UpdateCRC returns the CRC of some octets, whose CRC is crc, and then b. It starts at 0.
+// UpdateCRC returns the CRC of some bytes, whose CRC is crc, and then b. It starts at 0.
 func UpdateCRC(crc uint32, b []byte) uint32 { return crc32.Update(crc, castagnoli, b) }
 
-// PutCRC stores crc in the first four octets of b. Unlike all else on this wire,
-// it goes least significant octet first (R5044-059).
+// PutCRC stores crc in the first four bytes of b. Unlike all else on this wire,
+// it goes least significant byte first (RFC 5044 §4.4 [R5044-059]).
 func PutCRC(b []byte, crc uint32) { binary.LittleEndian.PutUint32(b, crc) }
 
 // getCRC reads a CRC field.

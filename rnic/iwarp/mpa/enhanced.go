@@ -22,10 +22,10 @@ type Enhanced struct {
 	IRD, ORD                   uint16
 }
 
-// Append appends the four octets. IRD and ORD above 14 bits are sent as NotNegotiated.
+// Append appends the four bytes. IRD and ORD above 14 bits are sent as NotNegotiated.
 func (e *Enhanced) Append(b []byte) []byte {
 	ird, ord := min(e.IRD, NotNegotiated), min(e.ORD, NotNegotiated)
-	if e.PeerToPeer { // without A the other flags are zero, R6581-051
+	if e.PeerToPeer { // without A the other flags are zero, RFC 6581 §9.2 [R6581-051]
 		ird |= 0x8000 | bit(e.RTRSend, 0x4000)
 		ord |= bit(e.RTRWrite, 0x8000) | bit(e.RTRRead, 0x4000)
 	}
@@ -33,11 +33,11 @@ func (e *Enhanced) Append(b []byte) []byte {
 	return binary.BigEndian.AppendUint16(b, ord)
 }
 
-// parseEnhanced reads the front of b, at least EnhancedLen octets.
+// parseEnhanced reads the front of b, at least EnhancedLen bytes.
 func parseEnhanced(b []byte) Enhanced {
 	ird, ord := binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[2:])
 	e := Enhanced{PeerToPeer: ird&0x8000 != 0, IRD: ird & 0x3fff, ORD: ord & 0x3fff}
-	if e.PeerToPeer { // R6581-052
+	if e.PeerToPeer { // RFC 6581 §9.2 [R6581-052]
 		e.RTRSend = ird&0x4000 != 0
 		e.RTRWrite = ord&0x8000 != 0
 		e.RTRRead = ord&0x4000 != 0

@@ -25,7 +25,7 @@ const (
 	// MaxFPDU is the longest FPDU that any 16-bit length can announce, markers included.
 	MaxFPDU = 66064
 
-	// MinMULPDU is the floor of MULPDU, however small the segments (R5044-074).
+	// MinMULPDU is the floor of MULPDU, however small the segments (RFC 5044 §4.5 [R5044-074]).
 	MinMULPDU = 128
 )
 
@@ -34,18 +34,18 @@ const (
 var (
 	ErrCRC    = term.New(term.MPACRC, "")
 	ErrMarker = term.New(term.MPAMarker, "")
-	ErrEmpty  = term.New(term.MPAMarker, "FPDU with an empty ULPDU") // R5044-024
+	ErrEmpty  = term.New(term.MPAMarker, "FPDU with an empty ULPDU") // RFC 5044 §4.1 [R5044-024]
 	ErrLength = term.New(term.MPAMarker, "ULPDU longer than markers can point across")
 )
 
-// Pad returns how many pad octets follow a ULPDU of that length.
+// Pad returns how many pad bytes follow a ULPDU of that length.
 func Pad(ulpdu int) int { return -(LengthLen + ulpdu) & 3 }
 
 // FPDULen returns the length of the FPDU of a ULPDU of that length, without markers.
 func FPDULen(ulpdu int) int { return LengthLen + ulpdu + Pad(ulpdu) + CRCLen }
 
 // MULPDU returns the longest ULPDU whose FPDU fits in a TCP segment of emss
-// octets, in the range that RFC 5044 §3 allows (§4.5 has the formula). An FPDU
+// bytes, in the range that RFC 5044 §3 allows (§4.5 has the formula). An FPDU
 // of that size has no pad, at the upper bound of the range too: Linux siw takes
 // a good CRC for a bad one when TCP hands it the pad before the CRC.
 func MULPDU(emss int, markers bool) int {
@@ -57,8 +57,8 @@ func MULPDU(emss int, markers bool) int {
 }
 
 // ParseFPDU reads one FPDU from the front of b. n == 0 with no error: more
-// octets are needed. With crc, the CRC is checked before anything else in the
-// FPDU is believed (R5044-083, R5044-085). ulpdu aliases b.
+// bytes are needed. With crc, the CRC is checked before anything else in the
+// FPDU is believed (RFC 5044 §6 [R5044-083 R5044-085]). ulpdu aliases b.
 func ParseFPDU(b []byte, crc bool) (ulpdu []byte, n int, err error) {
 	if len(b) < LengthLen {
 		return nil, 0, nil
@@ -78,7 +78,7 @@ func ParseFPDU(b []byte, crc bool) (ulpdu []byte, n int, err error) {
 }
 
 // AppendFPDU appends the FPDU, without markers, of the ULPDU that parts make up
-// end to end: 1 to MaxULPDU octets. Without crc the CRC field is zero.
+// end to end: 1 to MaxULPDU bytes. Without crc the CRC field is zero.
 func AppendFPDU(b []byte, crc bool, parts ...[]byte) []byte {
 	start, l := len(b), total(parts)
 	b = binary.BigEndian.AppendUint16(b, uint16(l))
@@ -101,7 +101,7 @@ func appendCRC(b []byte, start int, crc bool) []byte {
 }
 
 // total returns the length of a ULPDU that comes in parts. One that DDP may not
-// hand down is a bug above (R5044-007).
+// hand down is a bug above (RFC 5044 §3 [R5044-007]).
 func total(parts [][]byte) int {
 	l := 0
 	for _, p := range parts {

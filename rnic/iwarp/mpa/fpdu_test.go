@@ -1,4 +1,4 @@
-// FPDUs without markers: sizes, golden octets, damage, round trips.
+// FPDUs without markers: sizes, golden bytes, damage, round trips.
 
 package mpa
 
@@ -23,7 +23,7 @@ func TestPad(t *testing.T) {
 		}
 	}
 	if n := FPDULen(1); n != 8 {
-		t.Errorf("the smallest FPDU is %d octets", n)
+		t.Errorf("the smallest FPDU is %d bytes", n)
 	}
 	for l := 1; l <= 0xffff; l++ {
 		if n := FPDULen(l); n%4 != 0 || n < l+6 || n > l+9 {
@@ -49,7 +49,7 @@ func TestMULPDU(t *testing.T) {
 	}
 }
 
-// An FPDU of MULPDU octets fits in its segment at each phase of the markers (R5044-070).
+// An FPDU of MULPDU bytes fits in its segment at each phase of the markers (R5044-070).
 func TestMULPDUFits(t *testing.T) {
 	conformance.Proves(t, "R5044-070")
 	for emss := 160; emss <= 65535; emss += 1 + emss/97 {
@@ -57,7 +57,7 @@ func TestMULPDUFits(t *testing.T) {
 			t.Fatalf("EMSS %d: FPDU of %d", emss, n)
 		}
 		if p := Pad(MULPDU(emss, false)); p != 0 {
-			t.Fatalf("EMSS %d: a full FPDU has %d octets of pad", emss, p)
+			t.Fatalf("EMSS %d: a full FPDU has %d bytes of pad", emss, p)
 		}
 		l := MULPDU(emss, true)
 		for pos := uint32(0); pos < MarkerInterval; pos += 4 {
@@ -68,16 +68,16 @@ func TestMULPDUFits(t *testing.T) {
 	}
 }
 
-// One octet wrong anywhere is found (R5044-064, R5044-087).
+// One byte wrong anywhere is found (R5044-064, R5044-087).
 func TestFPDUFlips(t *testing.T) {
 	conformance.Proves(t, "R5044-064", "R5044-085", "R5044-087")
-	good := AppendFPDU(nil, true, []byte("some ULPDU or other, of 35 octets!!"))
-	good = append(good, make([]byte, 1<<16)...) // so that a longer length is not just short of octets
+	good := AppendFPDU(nil, true, []byte("some ULPDU or other, of 35 bytes!!!"))
+	good = append(good, make([]byte, 1<<16)...) // so that a longer length is not just short of bytes
 	for i := range good[:FPDULen(35)] {
 		for bit := range 8 {
 			good[i] ^= 1 << bit
 			if ulpdu, _, err := ParseFPDU(good, true); ulpdu != nil || !errors.Is(err, ErrCRC) {
-				t.Fatalf("octet %d bit %d: %v", i, bit, err)
+				t.Fatalf("byte %d bit %d: %v", i, bit, err)
 			}
 			good[i] ^= 1 << bit
 		}
@@ -120,10 +120,10 @@ func TestFPDULongest(t *testing.T) {
 		b := append([]byte{byte(l >> 8), byte(l)}, make([]byte, l+Pad(l))...)
 		b = appendCRC(b, 0, true)
 		if len(b) > MaxFPDU {
-			t.Errorf("FPDU of %d octets, more than MaxFPDU", len(b))
+			t.Errorf("FPDU of %d bytes, more than MaxFPDU", len(b))
 		}
 		if ulpdu, n, err := ParseFPDU(b, true); len(ulpdu) != l || n != len(b) || err != nil {
-			t.Errorf("%d: %d octets, %v", l, len(ulpdu), err)
+			t.Errorf("%d: %d bytes, %v", l, len(ulpdu), err)
 		}
 	}
 }
@@ -148,13 +148,13 @@ func TestSendLengths(t *testing.T) {
 				return true
 			}()
 			if ok != c.ok {
-				t.Errorf("%d octets, markers %v: sent is %v", c.l, markers, ok)
+				t.Errorf("%d bytes, markers %v: sent is %v", c.l, markers, ok)
 			}
 			if !c.ok {
 				continue
 			}
 			if got, _, err := split(wire, markers, true); err != nil || len(got) != 1 || len(got[0]) != c.l {
-				t.Errorf("%d octets, markers %v: %v", c.l, markers, err)
+				t.Errorf("%d bytes, markers %v: %v", c.l, markers, err)
 			}
 		}
 	}
@@ -178,7 +178,7 @@ func TestFPDURoundTrip(t *testing.T) {
 		}
 		got, rest, err := split(wire, markers, crc)
 		if err != nil || len(rest) != 0 || len(got) != len(want) {
-			t.Fatalf("%d of %d ULPDUs, %d octets left, %v", len(got), len(want), len(rest), err)
+			t.Fatalf("%d of %d ULPDUs, %d bytes left, %v", len(got), len(want), len(rest), err)
 		}
 		for i := range want {
 			if !bytes.Equal(got[i], want[i]) {

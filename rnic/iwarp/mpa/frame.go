@@ -1,7 +1,7 @@
 // Start-up frames: the Request and the Reply that open an MPA connection.
 
 // Package mpa is the framing between DDP and TCP: start-up frames, FPDUs, CRCs
-// and markers (RFC 5044, RFC 6581). It turns octets to values and back; sockets,
+// and markers (RFC 5044, RFC 6581). It turns bytes to values and back; sockets,
 // clocks and goroutines are its caller's.
 package mpa
 
@@ -18,7 +18,7 @@ import (
 //	 16     1  M 0x80, C 0x40, R 0x20, S 0x10, reserved 0x0f (sent as zero, ignored)
 //	 17     1  Rev
 //	 18     2  PD_Length, 0..512
-//	 20     .  private data; with S (Rev 2 on) its first 4 octets are the enhanced data
+//	 20     .  private data; with S (Rev 2 on) its first 4 bytes are the enhanced data
 const (
 	HeaderLen           = 20
 	PrivateDataMax      = 512
@@ -48,7 +48,7 @@ var (
 	ErrRev        = term.New(term.MPAStartup, "MPA revision is neither 1 nor 2")
 	ErrPDLength   = term.New(term.MPAStartup, "PD_Length above 512")
 	ErrEnhanced   = term.New(term.MPAStartup, "S is set but PD_Length leaves no room for the enhanced data")
-	ErrEarly      = term.New(term.MPAStartup, "octets behind the Request, before any Reply")
+	ErrEarly      = term.New(term.MPAStartup, "bytes after the Request, before any Reply")
 	ErrTruncated  = term.New(term.MPAStartup, "connection ended inside the frame")
 )
 
@@ -65,7 +65,7 @@ type Frame struct {
 	HasEnhanced bool
 	Enhanced    Enhanced
 
-	// PrivateData is the ULP's part: up to 512 octets, 508 beside enhanced
+	// PrivateData is the ULP's part: up to 512 bytes, 508 beside enhanced
 	// data. In a parsed Frame it aliases the input.
 	PrivateData []byte
 }
@@ -103,9 +103,9 @@ func AppendFrame(b []byte, f *Frame) []byte {
 	return append(b, f.PrivateData...)
 }
 
-// CheckPrefix judges what there is of a frame header, octet by octet, so that
-// traffic that is not MPA fails at its first wrong octet (RFC 5044 §7.1.3).
-// It looks at no more than HeaderLen octets; nil says nothing is wrong so far.
+// CheckPrefix checks what there is of a frame header, byte by byte, so that
+// traffic that is not MPA fails at its first wrong byte (RFC 5044 §7.1.3).
+// It looks at no more than HeaderLen bytes; nil says nothing is wrong so far.
 func CheckPrefix(b []byte, reply bool) error {
 	if err := checkKey(b, reply); err != nil {
 		return err
@@ -113,7 +113,7 @@ func CheckPrefix(b []byte, reply bool) error {
 	if len(b) < 18 {
 		return nil
 	}
-	if rev := b[17]; rev != Rev1 && rev != Rev2 { // R5044-114
+	if rev := b[17]; rev != Rev1 && rev != Rev2 { // RFC 5044 §7.1.1 [R5044-114]
 		return ErrRev
 	}
 	if len(b) < HeaderLen {
@@ -123,10 +123,10 @@ func CheckPrefix(b []byte, reply bool) error {
 		return nil
 	}
 	n := binary.BigEndian.Uint16(b[18:])
-	if n > PrivateDataMax { // R5044-117, R5044-140
+	if n > PrivateDataMax { // RFC 5044 §7.1.1 [R5044-117], RFC 5044 §7.1.2 [R5044-140]
 		return ErrPDLength
 	}
-	if enhanced(b) && n < EnhancedLen { // R6581-012
+	if enhanced(b) && n < EnhancedLen { // RFC 6581 §6 [R6581-012]
 		return ErrEnhanced
 	}
 	return nil
@@ -154,8 +154,8 @@ func checkKey(b []byte, reply bool) error {
 func enhanced(b []byte) bool { return b[17] >= Rev2 && b[16]&flagS != 0 }
 
 // ParseFrame reads one start-up frame from the front of b and says how many
-// octets it took. n == 0 with no error: more octets are needed. b beyond n is
-// the caller's to judge: FPDUs behind a Reply, ErrEarly behind a Request.
+// bytes it took. n == 0 with no error: more bytes are needed. b beyond n is
+// the caller's to check: FPDUs after a Reply, ErrEarly after a Request.
 func ParseFrame(b []byte, reply bool) (f Frame, n int, err error) {
 	if err := CheckPrefix(b, reply); err != nil {
 		return Frame{}, 0, err
@@ -171,7 +171,7 @@ func ParseFrame(b []byte, reply bool) (f Frame, n int, err error) {
 		Reply:       reply,
 		Markers:     b[16]&flagM != 0,
 		CRC:         b[16]&flagC != 0,
-		Reject:      reply && b[16]&flagR != 0, // R5044-109: no meaning in a Request
+		Reject:      reply && b[16]&flagR != 0, // RFC 5044 §7.1.1 [R5044-109]: no meaning in a Request
 		Rev:         b[17],
 		HasEnhanced: enhanced(b),
 		PrivateData: b[HeaderLen:n:n],

@@ -1,4 +1,4 @@
-// Start-up frames: golden octets, prefixes, truncations, round trips.
+// Start-up frames: golden bytes, prefixes, truncations, round trips.
 
 package mpa
 
@@ -60,7 +60,7 @@ func TestFrameGolden(t *testing.T) {
 		}
 		f, n, err := ParseFrame(append(bytes.Clone(wire), "next"...), g.Reply)
 		if err != nil || n != len(wire) || !sameFrame(f, g.Frame) {
-			t.Errorf("%x: parsed %+v, %d octets, %v", wire, f, n, err)
+			t.Errorf("%x: parsed %+v, %d bytes, %v", wire, f, n, err)
 		}
 	}
 }
@@ -71,17 +71,17 @@ func TestFrameTruncated(t *testing.T) {
 		wire := unhex(t, g.hex)
 		for i := range wire {
 			if err := CheckPrefix(wire[:i], g.Reply); err != nil {
-				t.Fatalf("first %d octets of %x: %v", i, wire, err)
+				t.Fatalf("first %d bytes of %x: %v", i, wire, err)
 			}
 			if _, n, err := ParseFrame(wire[:i], g.Reply); n != 0 || err != nil {
-				t.Fatalf("first %d octets of %x: n %d, %v", i, wire, n, err)
+				t.Fatalf("first %d bytes of %x: n %d, %v", i, wire, n, err)
 			}
 		}
 	}
 }
 
-// Traffic that is not MPA is found out at its first wrong octet (R5044-144).
-func TestPrefixFirstWrongOctet(t *testing.T) {
+// Traffic that is not MPA is found out at its first wrong byte (R5044-144).
+func TestPrefixFirstWrongByte(t *testing.T) {
 	conformance.Proves(t, "R5044-098", "R5044-135", "R5044-144")
 	if err := CheckPrefix([]byte("G"), false); !errors.Is(err, ErrKey) {
 		t.Errorf("GET: %v", err)
@@ -91,10 +91,10 @@ func TestPrefixFirstWrongOctet(t *testing.T) {
 		bad := bytes.Clone(good)
 		bad[i] ^= 0x20
 		if err := CheckPrefix(bad[:i], false); err != nil {
-			t.Errorf("octet %d not there yet: %v", i, err)
+			t.Errorf("byte %d not there yet: %v", i, err)
 		}
 		if err := CheckPrefix(bad[:i+1], false); !errors.Is(err, ErrKey) {
-			t.Errorf("octet %d wrong: %v", i, err)
+			t.Errorf("byte %d wrong: %v", i, err)
 		}
 	}
 }
@@ -105,19 +105,19 @@ func TestPrefixSameRole(t *testing.T) {
 	request, reply := unhex(t, hexRequest), unhex(t, hexReply)
 	for i := range keyLen + 1 {
 		var initiators, responders error
-		if i > 9 { // the keys differ at octet 9
+		if i > 9 { // the keys differ at byte 9
 			initiators, responders = ErrInitiators, ErrResponders
 		}
 		if err := CheckPrefix(request[:i], true); !errors.Is(err, initiators) {
-			t.Errorf("%d octets of a Request for a Reply: %v", i, err)
+			t.Errorf("%d bytes of a Request for a Reply: %v", i, err)
 		}
 		if err := CheckPrefix(reply[:i], false); !errors.Is(err, responders) {
-			t.Errorf("%d octets of a Reply for a Request: %v", i, err)
+			t.Errorf("%d bytes of a Reply for a Request: %v", i, err)
 		}
 	}
 }
 
-// Each field is judged as soon as it is there (R5044-114, R5044-117, R5044-140, R5044-176).
+// Each field is checked as soon as it is there (R5044-114, R5044-117, R5044-140, R5044-176).
 func TestPrefixFields(t *testing.T) {
 	conformance.Proves(t, "R5044-112", "R5044-114", "R5044-117", "R5044-140", "R5044-154", "R5044-176", "R5044-178", "R6581-007",
 		"R6581-012")
@@ -189,7 +189,7 @@ func TestFramePrivateDataLimit(t *testing.T) {
 			return len(AppendFrame(nil, &f)) == FrameMax
 		}()
 		if fits != c.fits {
-			t.Errorf("%d octets, enhanced %v: fits is %v", c.n, c.enhanced, fits)
+			t.Errorf("%d bytes, enhanced %v: fits is %v", c.n, c.enhanced, fits)
 		}
 	}
 }
@@ -223,7 +223,7 @@ func TestFrameRoundTrip(t *testing.T) {
 		wire := AppendFrame(nil, &want)
 		got, n, err := ParseFrame(wire, want.Reply)
 		if err != nil || n != len(wire) || !sameFrame(got, want) {
-			t.Fatalf("%+v came back as %+v, %d octets, %v", want, got, n, err)
+			t.Fatalf("%+v came back as %+v, %d bytes, %v", want, got, n, err)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-// Any octets, read as each of the things that MPA has: start-up frames, FPDUs, FPDUs with markers.
+// Any bytes, read as each of the things that MPA has: start-up frames, FPDUs, FPDUs with markers.
 
 package mpa
 
@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzParse: the first octet says as what the others are read, and at which
+// FuzzParse: the first byte says as what the others are read, and at which
 // position of a stream with markers they begin.
 func FuzzParse(f *testing.F) {
 	for _, g := range goldenFrames {
@@ -49,7 +49,7 @@ func fuzzFrame(t *testing.T, b []byte, reply bool) {
 	}
 	for i := range n {
 		if err := CheckPrefix(b[:i], reply); err != nil {
-			t.Fatalf("good frame, but its first %d octets: %v", i, err)
+			t.Fatalf("good frame, but its first %d bytes: %v", i, err)
 		}
 	}
 }
@@ -58,15 +58,15 @@ func fuzzFPDU(t *testing.T, b []byte, crc bool) {
 	ulpdu, n, err := ParseFPDU(b, crc)
 	if err != nil || n == 0 {
 		if ulpdu != nil || n != 0 {
-			t.Fatalf("ULPDU or octets taken with %v", err)
+			t.Fatalf("ULPDU or bytes taken with %v", err)
 		}
 		return
 	}
 	if n > len(b) || FPDULen(len(ulpdu)) != n {
-		t.Fatalf("%d octets for a ULPDU of %d", n, len(ulpdu))
+		t.Fatalf("%d bytes for a ULPDU of %d", n, len(ulpdu))
 	}
 	if _, m, err := ParseFPDU(b[:n-1], crc); m != 0 || err != nil {
-		t.Fatalf("one octet short: %d, %v", m, err)
+		t.Fatalf("one byte short: %d, %v", m, err)
 	}
 }
 
@@ -83,7 +83,7 @@ func fuzzMarkers(t *testing.T, b []byte, pos uint32, crc bool) {
 	s := MarkerSender{pos: pos}
 	again := s.Append(nil, crc, ulpdu)
 	if len(again) != n || s.pos != r.pos {
-		t.Fatalf("%d octets came back as %d", n, len(again))
+		t.Fatalf("%d bytes came back as %d", n, len(again))
 	}
 	r = MarkerReceiver{pos: pos}
 	same, _, err := r.Parse(again, crc)

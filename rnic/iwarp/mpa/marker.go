@@ -4,11 +4,11 @@ package mpa
 
 import "encoding/binary"
 
-// Marker (RFC 5044 §4.2), one every MarkerInterval octets of the stream, itself counted:
+// Marker (RFC 5044 §4.2), one every MarkerInterval bytes of the stream, itself counted:
 //
 //	off  size  field
 //	  0     2  reserved: sent as zero, ignored
-//	  2     2  FPDUPTR: octets back to the ULPDU_Length of the FPDU it is in; low two bits zero
+//	  2     2  FPDUPTR: bytes back to the ULPDU_Length of the FPDU it is in; low two bits zero
 //
 // The first stands at the very start of Full Operation. All that makes up a
 // stream is a multiple of 4, so a marker can split a ULPDU, or fall between its
@@ -22,7 +22,7 @@ const (
 // leading reports whether an FPDU that begins at stream position pos begins with a marker.
 func leading(pos uint32) bool { return pos%MarkerInterval == 0 }
 
-// wireLen returns the length of the FPDU of l ULPDU octets that begins at stream
+// wireLen returns the length of the FPDU of l ULPDU bytes that begins at stream
 // position pos, with all its markers, the leading one too.
 func wireLen(pos uint32, l int) int {
 	lead := 0
@@ -39,16 +39,16 @@ func wireLen(pos uint32, l int) int {
 
 // A MarkerSender inserts markers in one outbound direction. Its zero value
 // stands at the start of Full Operation. Positions are kept modulo 2^32, of which
-// the interval is a divisor, so a stream of any length stays in phase (R5044-034).
+// the interval is a divisor, so a stream of any length stays in phase (RFC 5044 §4.3 [R5044-034]).
 type MarkerSender struct {
-	pos uint32 // octets sent since the start-up frame
+	pos uint32 // bytes sent since the start-up frame
 }
 
-// Len returns how many octets Append would add for a ULPDU of l octets.
+// Len returns how many bytes Append would add for a ULPDU of l bytes.
 func (s *MarkerSender) Len(l int) int { return wireLen(s.pos, l) }
 
 // Append appends the FPDU, with its markers, of the ULPDU that parts make up end
-// to end: 1 to MaxULPDU octets. Each FPDU appended must be sent, in order.
+// to end: 1 to MaxULPDU bytes. Each FPDU appended must be sent, in order.
 func (s *MarkerSender) Append(b []byte, crc bool, parts ...[]byte) []byte {
 	start, l := len(b), total(parts)
 	if leading(s.pos) {
@@ -69,7 +69,7 @@ func (s *MarkerSender) Append(b []byte, crc bool, parts ...[]byte) []byte {
 	return appendCRC(b, start, crc)
 }
 
-// fill appends p and the markers that fall before any of its octets.
+// fill appends p and the markers that fall before any of its bytes.
 func (s *MarkerSender) fill(b, p []byte, header uint32) []byte {
 	for len(p) > 0 {
 		if leading(s.pos) {

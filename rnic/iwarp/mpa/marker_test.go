@@ -1,4 +1,4 @@
-// Markers at every alignment, against a naive stream of octets; damage.
+// Markers at every alignment, against a naive stream of bytes; damage.
 
 package mpa
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// naive lays out an FPDU at stream position pos one octet at a time.
+// naive lays out an FPDU at stream position pos one byte at a time.
 func naive(pos uint32, ulpdu []byte) []byte {
 	plain := AppendFPDU(nil, false, ulpdu)
 	var out []byte
@@ -75,15 +75,15 @@ func TestMarkersEveryAlignment(t *testing.T) {
 				}
 				wire = s.Append(wire[:0], true, ulpdu[:l/3], ulpdu[l/3:l])
 				if !bytes.Equal(wire, want) {
-					t.Fatalf("ULPDU %d at %d: wrong octets", l, pos)
+					t.Fatalf("ULPDU %d at %d: wrong bytes", l, pos)
 				}
 				r := MarkerReceiver{pos: base + pos}
 				if _, n, err := r.Parse(wire[:len(wire)-1], true); n != 0 || err != nil {
-					t.Fatalf("ULPDU %d at %d, one octet short: %d, %v", l, pos, n, err)
+					t.Fatalf("ULPDU %d at %d, one byte short: %d, %v", l, pos, n, err)
 				}
 				got, n, err := r.Parse(wire, true)
 				if err != nil || n != len(want) || !bytes.Equal(got, ulpdu[:l]) {
-					t.Fatalf("ULPDU %d at %d: %d octets, %v", l, pos, n, err)
+					t.Fatalf("ULPDU %d at %d: %d bytes, %v", l, pos, n, err)
 				}
 				if r.pos != s.pos || r.pos != base+pos+uint32(n) {
 					t.Fatalf("ULPDU %d at %d: sender is at %d, receiver at %d", l, pos, s.pos, r.pos)
@@ -93,7 +93,7 @@ func TestMarkersEveryAlignment(t *testing.T) {
 	}
 }
 
-// Each marker of an FPDU is checked when its CRC is good (R5044-153); octets that
+// Each marker of an FPDU is checked when its CRC is good (R5044-153); bytes that
 // are reserved are not (R5044-027, R5044-030).
 func TestMarkersWrong(t *testing.T) {
 	conformance.Proves(t, "R5044-027", "R5044-030", "R5044-153")
@@ -106,7 +106,7 @@ func TestMarkersWrong(t *testing.T) {
 				bad[i+o] ^= 0x14
 				bad = appendCRC(bad, 0, true)
 				if _, _, err := new(MarkerReceiver{pos: pos}).Parse(bad, true); !errors.Is(err, want) {
-					t.Errorf("marker at %d, octet %d wrong: %v, want %v", i, o, err, want)
+					t.Errorf("marker at %d, byte %d wrong: %v, want %v", i, o, err, want)
 				}
 			}
 			low := bytes.Clone(good[:len(good)-CRCLen])
@@ -119,7 +119,7 @@ func TestMarkersWrong(t *testing.T) {
 	}
 }
 
-// A refused FPDU leaves the octets alone, and a length that markers cannot point
+// A refused FPDU leaves the bytes alone, and a length that markers cannot point
 // across is refused (R5044-047), once its CRC is known to be good.
 func TestMarkersLength(t *testing.T) {
 	conformance.Proves(t, "R5044-047", "R5044-174")
@@ -131,7 +131,7 @@ func TestMarkersLength(t *testing.T) {
 		binary.BigEndian.PutUint16(b[MarkerLen:], uint16(c.l))
 		b = appendCRC(b, 0, true)
 		if len(b) > MaxFPDU {
-			t.Errorf("FPDU of %d octets, more than MaxFPDU", len(b))
+			t.Errorf("FPDU of %d bytes, more than MaxFPDU", len(b))
 		}
 		if _, n, err := new(MarkerReceiver).Parse(b, true); n != 0 || !errors.Is(err, c.want) {
 			t.Errorf("ULPDU_Length %d: %d, %v", c.l, n, err)
@@ -142,6 +142,6 @@ func TestMarkersLength(t *testing.T) {
 		}
 	}
 	if n := wireLen(0, 65535); n != MaxFPDU { // R5044-174
-		t.Errorf("the longest FPDU is %d octets", n)
+		t.Errorf("the longest FPDU is %d bytes", n)
 	}
 }

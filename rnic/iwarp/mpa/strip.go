@@ -11,9 +11,9 @@ type MarkerReceiver struct {
 }
 
 // Parse reads one FPDU from the front of b, which begins where the last one
-// ended. n == 0 with no error: more octets are needed, and b is as it was.
+// ended. n == 0 with no error: more bytes are needed, and b is as it was.
 // Otherwise the ULPDU has been closed up over its markers, within b; ulpdu
-// aliases b. An FPDU that ends where a marker is due is complete at its CRC (R5044-042).
+// aliases b. An FPDU that ends where a marker is due is complete at its CRC (RFC 5044 §4.3 [R5044-042]).
 func (r *MarkerReceiver) Parse(b []byte, crc bool) (ulpdu []byte, n int, err error) {
 	head := 0
 	if leading(r.pos) {
@@ -33,7 +33,7 @@ func (r *MarkerReceiver) Parse(b []byte, crc bool) (ulpdu []byte, n int, err err
 	switch {
 	case l == 0:
 		return nil, 0, ErrEmpty
-	case l > MaxULPDU: // R5044-047
+	case l > MaxULPDU: // RFC 5044 §4.3 [R5044-047]
 		return nil, 0, ErrLength
 	case !r.check(b[:n], head):
 		return nil, 0, ErrMarker
@@ -48,7 +48,7 @@ func (r *MarkerReceiver) Parse(b []byte, crc bool) (ulpdu []byte, n int, err err
 func (r *MarkerReceiver) check(f []byte, head int) bool {
 	first := int(-r.pos % MarkerInterval)
 	for i := first; i < len(f); i += MarkerInterval {
-		// Reserved octets and the low two bits are not looked at (R5044-027, R5044-030).
+		// Reserved bytes and the low two bits are not looked at (RFC 5044 §4.2 [R5044-027 R5044-030]).
 		ptr := int(binary.BigEndian.Uint16(f[i+2:])) &^ 3
 		if ptr != max(i-head, 0) {
 			return false
@@ -57,7 +57,7 @@ func (r *MarkerReceiver) check(f []byte, head int) bool {
 	return true
 }
 
-// closeUp moves the l ULPDU octets that begin at b[0], stream position pos, over
+// closeUp moves the l ULPDU bytes that begin at b[0], stream position pos, over
 // the markers among them.
 func closeUp(b []byte, pos uint32, l int) []byte {
 	to := min(l, MarkerInterval-int(pos%MarkerInterval))

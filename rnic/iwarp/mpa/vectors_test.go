@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// hexBytes is octets that JSON has as a hex string.
+// hexBytes is bytes that JSON has as a hex string.
 type hexBytes []byte
 
 func (h *hexBytes) UnmarshalText(b []byte) (err error) {
@@ -112,7 +112,7 @@ func TestVectorsFigures(t *testing.T) {
 		r := MarkerReceiver{pos: v.Offset}
 		ulpdu, n, err := r.Parse(bytes.Clone(v.FPDU), true)
 		if err != nil || n != len(v.FPDU) || !bytes.Equal(ulpdu, v.ULPDU) {
-			t.Errorf("%s: received %x (%d octets), %v", v.Name, ulpdu, n, err)
+			t.Errorf("%s: received %x (%d bytes), %v", v.Name, ulpdu, n, err)
 		}
 	}
 }
@@ -173,7 +173,7 @@ func TestVectorsReceive(t *testing.T) {
 	for _, v := range vectors(t, "stream") {
 		got, rest, err := split(bytes.Clone(v.Stream), v.Markers, v.CRC)
 		if err != nil || len(rest) != 0 {
-			t.Errorf("%s: %d octets left, %v", v.Name, len(rest), err)
+			t.Errorf("%s: %d bytes left, %v", v.Name, len(rest), err)
 		}
 		wantULPDUs(t, v, got)
 	}
@@ -185,7 +185,7 @@ func TestVectorsSend(t *testing.T) {
 	conformance.Proves(t, "R5044-003", "R5044-016", "R5044-019", "R5044-026", "R5044-028", "R5044-032", "R5044-033", "R5044-035",
 		"R5044-036", "R5044-039", "R5044-040", "R5044-062", "R5044-137")
 	for _, v := range vectors(t, "stream") {
-		if v.Expect != "" { // octets that no sender of ours makes
+		if v.Expect != "" { // bytes that no sender of ours makes
 			continue
 		}
 		var got []byte
@@ -203,9 +203,9 @@ func TestVectorsSend(t *testing.T) {
 	}
 }
 
-// However the octets arrive, an FPDU is delivered when its last octet is there,
+// However the bytes arrive, an FPDU is delivered when its last byte is there,
 // and not before (R5044-080, R5044-086, R5044-042).
-func TestVectorsOctetByOctet(t *testing.T) {
+func TestVectorsByteByByte(t *testing.T) {
 	conformance.Proves(t, "R5041-011", "R5044-042", "R5044-080", "R5044-086")
 	for _, v := range vectors(t, "stream") {
 		if len(v.FPDUs) == 0 {
@@ -215,12 +215,12 @@ func TestVectorsOctetByOctet(t *testing.T) {
 		for i, want := range v.FPDUs {
 			for end := start; end < want.End; end++ {
 				if _, n, err := next(in[start:end], v.CRC); n != 0 || err != nil {
-					t.Fatalf("%s: FPDU %d done or wrong at octet %d: %v", v.Name, i, end, err)
+					t.Fatalf("%s: FPDU %d done or wrong at byte %d: %v", v.Name, i, end, err)
 				}
 			}
 			ulpdu, n, err := next(in[start:want.End], v.CRC)
 			if err != nil || start+n != want.End || !bytes.Equal(ulpdu, v.ULPDUs[i]) {
-				t.Fatalf("%s: FPDU %d: %d octets, %v", v.Name, i, n, err)
+				t.Fatalf("%s: FPDU %d: %d bytes, %v", v.Name, i, n, err)
 			}
 			start += n
 		}
@@ -262,7 +262,7 @@ func TestVectorsFrames(t *testing.T) {
 		reply := v.Key == replyKey
 		f, n, err := ParseFrame(v.Frame, reply)
 		if err != nil || n != len(v.Frame) {
-			t.Errorf("%s: %d octets, %v", v.Name, n, err)
+			t.Errorf("%s: %d bytes, %v", v.Name, n, err)
 			continue
 		}
 		want := Frame{Reply: reply, Markers: v.M == 1, CRC: v.C == 1, Reject: reply && v.R == 1, Rev: uint8(v.Rev), PrivateData: v.Frame[HeaderLen:]}
@@ -273,7 +273,7 @@ func TestVectorsFrames(t *testing.T) {
 		if !sameFrame(f, want) {
 			t.Errorf("%s: parsed %+v, want %+v", v.Name, f, want)
 		}
-		if v.Res != 0 || v.R == 1 && !reply { // octets that no sender of ours makes
+		if v.Res != 0 || v.R == 1 && !reply { // bytes that no sender of ours makes
 			continue
 		}
 		if got := AppendFrame(nil, &want); !bytes.Equal(got, v.Frame) {
@@ -313,7 +313,7 @@ func TestVectorsFramesRefused(t *testing.T) {
 		}
 		_, n, err := ParseFrame(v.Frame, w.reply)
 		if n != 0 || !errors.Is(err, w.err) {
-			t.Errorf("%s: %d octets, %v; want %v", v.Name, n, err, w.err)
+			t.Errorf("%s: %d bytes, %v; want %v", v.Name, n, err, w.err)
 		}
 	}
 }

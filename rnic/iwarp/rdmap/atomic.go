@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
-// Lengths of these headers. The Atomic Response is 12 octets, as its figure has it.
+// Lengths of these headers. The Atomic Response is 12 bytes, as its figure has it.
 const (
 	ImmediateLen      = 8
 	AtomicRequestLen  = 52
@@ -21,7 +21,7 @@ var (
 	ErrExtensionShort = term.New(term.RDMAPStream, "message shorter than its header")
 )
 
-// exactly judges the length of a message that is all header.
+// exactly checks the length of a message that is all header.
 func exactly(b []byte, n int) error {
 	switch {
 	case len(b) > n:
@@ -32,7 +32,7 @@ func exactly(b []byte, n int) error {
 	return nil
 }
 
-// AppendImmediate appends the eight octets of Immediate Data (RFC 7306 §6.2).
+// AppendImmediate appends the eight bytes of Immediate Data (RFC 7306 §6.2).
 func AppendImmediate(b []byte, v uint64) []byte { return binary.BigEndian.AppendUint64(b, v) }
 
 // ParseImmediate reads the payload of an Immediate Data segment.
@@ -86,7 +86,7 @@ func (a *AtomicRequest) Append(b []byte) []byte {
 }
 
 // ParseAtomicRequest reads the payload of an Atomic Request segment. Which operations
-// there are is for the responder to judge.
+// there are is for the responder to check.
 func ParseAtomicRequest(b []byte) (a AtomicRequest, err error) {
 	if err := exactly(b, AtomicRequestLen); err != nil {
 		return a, err

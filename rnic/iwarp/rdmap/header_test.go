@@ -1,4 +1,4 @@
-// Read Request, Immediate Data and Atomic headers: golden octets, lengths, round trips, fuzz.
+// Read Request, Immediate Data and Atomic headers: golden bytes, lengths, round trips, fuzz.
 
 package rdmap
 
@@ -23,16 +23,16 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// checkLengths has parse refuse each truncation of wire, and one octet more.
+// checkLengths has parse refuse each truncation of wire, and one byte more.
 func checkLengths(t *testing.T, wire []byte, long, short error, parse func([]byte) error) {
 	t.Helper()
 	for i := range wire {
 		if err := parse(wire[:i]); !errors.Is(err, short) {
-			t.Errorf("first %d octets of %x: %v", i, wire, err)
+			t.Errorf("first %d bytes of %x: %v", i, wire, err)
 		}
 	}
 	if err := parse(append(bytes.Clone(wire), 0)); !errors.Is(err, long) {
-		t.Errorf("one octet more: %v", err)
+		t.Errorf("one byte more: %v", err)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestHeaderLens(t *testing.T) {
 		OpAtomicResponse: len(new(AtomicResponse).Append(nil)),
 	} {
 		if got != op.HeaderLen() {
-			t.Errorf("%v: %d octets, the table says %d", op, got, op.HeaderLen())
+			t.Errorf("%v: %d bytes, the table says %d", op, got, op.HeaderLen())
 		}
 	}
 }

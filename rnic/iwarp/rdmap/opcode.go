@@ -1,7 +1,7 @@
 // The RDMAP opcodes: the RFCs' table of messages, and what a receiver checks against it.
 
 // Package rdmap is the messages of the Remote Direct Memory Access Protocol
-// (RFC 5040, with the extensions of RFC 7306): octets to values and back.
+// (RFC 5040, with the extensions of RFC 7306): bytes to values and back.
 package rdmap
 
 import (
@@ -34,7 +34,7 @@ type kind struct {
 	name       string
 	tagged     bool
 	queue      uint32 // untagged only
-	header     int    // octets of RDMAP header behind the DDP header; Terminate: at the least
+	header     int    // bytes of RDMAP header after the DDP header; Terminate: at the least
 	payload    bool   // ULP payload follows
 	invalidate bool   // the RsvdULP word of the DDP header is an STag
 	solicited  bool   // asks for an event at the receiver
@@ -81,7 +81,7 @@ func (op Opcode) Tagged() bool { return op.row().tagged }
 // Queue returns the untagged queue that the message is for.
 func (op Opcode) Queue() uint32 { return op.row().queue }
 
-// HeaderLen returns the octets of RDMAP header behind the DDP header; for a
+// HeaderLen returns the bytes of RDMAP header after the DDP header; for a
 // Terminate, which can be longer, those that are always there.
 func (op Opcode) HeaderLen() int { return op.row().header }
 
@@ -106,17 +106,17 @@ var (
 	ErrQN      = term.New(term.DDPInvalidQN, "")
 )
 
-// RDMAP control octet (RFC 5040 §4.1): RV 0xc0, reserved 0x30 (sent as zero, ignored), opcode 0x0f.
+// RDMAP control byte (RFC 5040 §4.1): RV 0xc0, reserved 0x30 (sent as zero, ignored), opcode 0x0f.
 const (
 	version    byte = 1 << 6
 	maskRV     byte = 0xc0
 	maskOpcode byte = 0x0f
 )
 
-// Control returns the RDMAP control octet of a message.
+// Control returns the RDMAP control byte of a message.
 func Control(op Opcode) byte { return version | byte(op)&maskOpcode }
 
-// ParseControl reads an RDMAP control octet. Its errors are *term.Error.
+// ParseControl reads an RDMAP control byte. Its errors are *term.Error.
 func ParseControl(b byte) (Opcode, error) {
 	op := Opcode(b & maskOpcode)
 	if b&maskRV != version {
@@ -128,7 +128,7 @@ func ParseControl(b byte) (Opcode, error) {
 	return op, nil
 }
 
-// Check judges whether a known opcode came in the right kind of segment, on the
+// Check checks whether a known opcode came in the right kind of segment, on the
 // right queue. qn counts for untagged segments only. Its errors are *term.Error.
 func (op Opcode) Check(tagged bool, qn uint32) error {
 	k := op.row()

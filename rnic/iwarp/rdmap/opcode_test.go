@@ -1,4 +1,4 @@
-// The opcode table against the RFCs', and the control octet.
+// The opcode table against the RFCs', and the control byte.
 
 package rdmap
 
@@ -58,7 +58,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// Each octet there is: version first, then opcode; reserved bits are not looked at
+// Each byte there is: version first, then opcode; reserved bits are not looked at
 // (R5040-036, R5040-041, R5040-071, R5040-072).
 func TestParseControl(t *testing.T) {
 	conformance.Proves(t, "R5040-036", "R5040-039", "R5040-041", "R5040-071", "R5040-072", "R5040-193", "R5040-194", "R5040-272",

@@ -28,7 +28,7 @@ var (
 type ReadRequest struct {
 	SinkSTag uint32
 	SinkTO   uint64
-	Size     uint32 // octets
+	Size     uint32 // bytes
 	SrcSTag  uint32
 	SrcTO    uint64
 }

@@ -23,13 +23,13 @@ var (
 	termHeader  = ddp.Header{Last: true, QN: ddp.QNTerminate, MSN: 1}
 )
 
-// segment returns h with the control octet of op.
+// segment returns h with the control byte of op.
 func segment(op rdmap.Opcode, h ddp.Header) ddp.Header {
 	h.Ctrl = rdmap.Control(op)
 	return h
 }
 
-// returned is the header octets that a Terminate gives back.
+// returned is the header bytes that a Terminate gives back.
 func returned(op rdmap.Opcode, h ddp.Header) []byte {
 	h = segment(op, h)
 	return h.Append(nil)
@@ -100,7 +100,7 @@ func TestWorked(t *testing.T) {
 		}
 		ulpdu, n, err := mpa.ParseFPDU(wire, true)
 		if err != nil || n != len(wire) {
-			t.Errorf("%s: FPDU of %d octets, %v", w.name, n, err)
+			t.Errorf("%s: FPDU of %d bytes, %v", w.name, n, err)
 			continue
 		}
 		got, payload, err := ddp.Parse(ulpdu)
@@ -112,7 +112,7 @@ func TestWorked(t *testing.T) {
 			t.Errorf("%s: %v, %v", w.name, op, err)
 		}
 		if !op.Payload() && len(payload) < op.HeaderLen() {
-			t.Errorf("%s: %d octets of header, want %d", w.name, len(payload), op.HeaderLen())
+			t.Errorf("%s: %d bytes of header, want %d", w.name, len(payload), op.HeaderLen())
 		}
 	}
 }

@@ -12,7 +12,7 @@ type Code struct {
 	Layer, EType, Code uint8
 }
 
-// Layers, the upper four bits of the first Terminate octet.
+// Layers, the upper four bits of the first Terminate byte.
 const (
 	LayerRDMAP uint8 = 0
 	LayerDDP   uint8 = 1
@@ -25,7 +25,7 @@ func (c Code) String() string {
 	switch {
 	case ok:
 	case c.Layer == LayerRDMAP && c.EType == 0:
-		words = "RDMAP local catastrophic error" // the code octet means nothing here
+		words = "RDMAP local catastrophic error" // the code byte means nothing here
 	default:
 		words = "unknown Terminate code"
 	}

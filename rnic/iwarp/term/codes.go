@@ -5,7 +5,7 @@ package term
 // RDMAP errors (RFC 5040 §4.8). The same idea has other numbers in other
 // layers: "not of this stream" is 03 here and 02 in DDP.
 var (
-	RDMAPLocal             = Code{0, 0, 0x00} // local catastrophic error; the code octet is ignored
+	RDMAPLocal             = Code{0, 0, 0x00} // local catastrophic error; the code byte is ignored
 	RDMAPInvalidSTag       = Code{0, 1, 0x00}
 	RDMAPBounds            = Code{0, 1, 0x01}
 	RDMAPAccess            = Code{0, 1, 0x02}

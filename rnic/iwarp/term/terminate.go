@@ -7,7 +7,7 @@ import (
 	"errors"
 )
 
-// Terminate header (RFC 5040 §4.8), behind the untagged DDP header:
+// Terminate header (RFC 5040 §4.8), after the untagged DDP header:
 //
 //	off  size  field
 //	  0   4b   Layer
@@ -35,7 +35,7 @@ type Terminate struct {
 	Code Code
 
 	// What of the offending segment comes back. DDP is its DDP header (14 or
-	// 18 octets), RDMA its Read Request header; nil if not included. SegLen, the
+	// 18 bytes), RDMA its Read Request header; nil if not included. SegLen, the
 	// ULPDU length of that segment, counts if HasSegLen.
 	HasSegLen bool
 	SegLen    uint16
@@ -43,7 +43,7 @@ type Terminate struct {
 	RDMA      []byte
 
 	// Swapped tells a received Terminate in the dialect of little-endian Linux
-	// siw, whose bit fields come out in reverse order within an octet.
+	// siw, whose bit fields come out in reverse order within an byte.
 	Swapped bool
 }
 
@@ -72,7 +72,7 @@ func (t *Terminate) Append(b []byte) []byte {
 // DDP and RDMA alias b.
 //
 // setup says that this is the peer's first FPDU, when the codes of RFC 6581 §8
-// may come; octets that mean one of them in the RFC's form and something else
+// may come; bytes that mean one of them in the RFC's form and something else
 // in siw's are read accordingly.
 func Parse(b []byte, setup bool) (t Terminate, err error) {
 	if len(b) < controlLen {
@@ -126,8 +126,8 @@ func code(b []byte, swap bool) Code {
 	return Code{Layer: b[0] >> 4, EType: b[0] & 0x0f, Code: b[1]}
 }
 
-// swapped judges the dialect: by the header control bits where any are set
-// (siw's are reserved bits of the RFC, to be ignored: R5040-062), else by which
+// swapped checks the dialect: by the header control bits where any are set
+// (siw's are reserved bits of the RFC, to be ignored: RFC 5040 §4.8 [R5040-062]), else by which
 // reading is in the table of codes.
 func swapped(b []byte, setup bool) bool {
 	hi, lo := b[2]&0xe0, b[2]&0x07

@@ -1,4 +1,4 @@
-// Terminate headers: golden octets, the siw dialect, truncations, round trips, fuzz.
+// Terminate headers: golden bytes, the siw dialect, truncations, round trips, fuzz.
 
 package term
 
@@ -72,10 +72,10 @@ func TestGolden(t *testing.T) {
 		for i := range wire {
 			cut, err := Parse(wire[:i], true)
 			if (err != nil) != (i < 4) || err != nil && !errors.Is(err, ErrShort) {
-				t.Errorf("first %d octets of %x: %v", i, wire, err)
+				t.Errorf("first %d bytes of %x: %v", i, wire, err)
 			}
 			if err == nil && cut.Code != g.Code {
-				t.Errorf("first %d octets of %x: code %v", i, wire, cut.Code)
+				t.Errorf("first %d bytes of %x: code %v", i, wire, cut.Code)
 			}
 		}
 	}
@@ -173,10 +173,10 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if n := len(got.DDP); n != 0 && n != 14 && n != 18 {
-			t.Fatalf("%x: DDP header of %d octets", b, n)
+			t.Fatalf("%x: DDP header of %d bytes", b, n)
 		}
 		if n := len(got.RDMA); n != 0 && n != 28 {
-			t.Fatalf("%x: RDMA header of %d octets", b, n)
+			t.Fatalf("%x: RDMA header of %d bytes", b, n)
 		}
 		if again := got.Append(nil); len(again) > len(b)+2 {
 			t.Fatalf("%x: grew to %x", b, again)
