@@ -134,7 +134,8 @@ func (f *FS) Sync(r nfsserver.Ref, dataOnly bool) error {
 // syncer is a descriptor to sync n by, one that is open if there is any; -1: n is
 // neither file nor directory, or this process may not open it. What was changed
 // could be changed all the same, so that is no failure: a mode without the
-// owner's bits, or a directory in which names are made and not listed.
+// owner's bits, a directory in which names are made and not listed, or no descriptor
+// left.
 func (f *FS) syncer(n *node) (int, error) {
 	if n.typ != nfsserver.TypeReg && n.typ != nfsserver.TypeDir {
 		return -1, nil
@@ -149,7 +150,7 @@ func (f *FS) syncer(n *node) (int, error) {
 		fd, err = f.open(n, &n.write, unix.O_WRONLY, false)
 	}
 	switch err {
-	case unix.EACCES, unix.EPERM, unix.EROFS, unix.ETXTBSY:
+	case unix.EACCES, unix.EPERM, unix.EROFS, unix.ETXTBSY, unix.EMFILE, unix.ENFILE:
 		return -1, nil
 	}
 	return fd, err

@@ -27,7 +27,7 @@ type mount struct {
 	keeps  bool // handles outlive this run
 	shifts bool // a file's time of birth changes when it is first changed
 	merges bool // a directory may be made of several, and have no count of links
-	apart  bool // see layersApart
+	apart  bool // see layersApart; asked of that of the export alone
 
 	// Guarded by mountTable.mu, for those of the table.
 	refs int
@@ -64,7 +64,7 @@ func newMount(fd int, o *Options, top bool) (*mount, error) {
 	}
 	if m.magic == unix.OVERLAYFS_SUPER_MAGIC {
 		m.merges = true
-		m.apart = fileType(st.Mode) == nfsserver.TypeDir && layersApart(fd, &st)
+		m.apart = top && fileType(st.Mode) == nfsserver.TypeDir && layersApart(fd, &st)
 	}
 	m.id = m.fsid
 	if !top {

@@ -147,6 +147,27 @@ func TestSyncOfWhatCannotBeOpened(t *testing.T) {
 	settle("closed", closed)
 }
 
+// TestSyncWithoutDescriptors: what was changed when the process could open no more
+// files is brought to stable storage by those it has open.
+func TestSyncWithoutDescriptors(t *testing.T) {
+	f := newFS(t, t.TempDir(), Options{})
+	r := createFile(t, f, f.Root(), "f", "content")
+	f.cache.closeAll()
+	f.flush.done.Wait()
+	n, err := f.acquire(&r) // the only node, and in use: none can be closed for another
+	must(t, err)
+	defer f.cache.release(n)
+	var limit unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: limit.Max})) // numbers from 3 on are not given
+	_, opens := f.reader(n)
+	err = f.Sync(r, false)
+	if opens != unix.EMFILE || err != nil {
+		t.Errorf("Sync: %v, where to open gives %v", err, opens)
+	}
+}
+
 // TestSetIDOfAnother: a WRITE to a file of somebody else that has set-id bits, and a
 // change of its size, go as its mode says, and clear the bits.
 func TestSetIDOfAnother(t *testing.T) {
