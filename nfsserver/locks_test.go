@@ -4,6 +4,8 @@
 package nfsserver_test
 
 import (
+	"maps"
+	"sync"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
@@ -14,11 +16,29 @@ import (
 type lockedFS struct {
 	nfsserver.FS
 	*testing.T
+
+	mu  sync.Mutex // guards all below
 	srv *nfsserver.Server
 	saw map[string]bool
 }
 
+// served sets the Server whose locks are checked, and forgets what was seen.
+func (l *lockedFS) served(s *nfsserver.Server) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.srv, l.saw = s, map[string]bool{}
+}
+
+// seen returns the methods that were called.
+func (l *lockedFS) seen() map[string]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.saw)
+}
+
 func (l *lockedFS) check(what string, changed ...nfsserver.Ref) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.saw[what] = true
 	for i, r := range changed {
 		if !l.srv.Locked("/x", r) {
@@ -82,17 +102,17 @@ func (l *lockedFS) Rename(c nfsserver.Cred, from nfsserver.Ref, fromName string,
 // TestChangesAreMadeUnderLocks: with the lock of the file a CREATE UNCHECKED that cuts
 // it cannot come between the two looks of a WRITE at its attributes, nor anything else.
 func TestChangesAreMadeUnderLocks(t *testing.T) {
-	l := &lockedFS{FS: memory(t), T: t, saw: map[string]bool{}}
+	l := &lockedFS{FS: memory(t), T: t}
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: l}}})
-	l.srv = h.srv
+	l.served(h.srv)
 	c := h.dial(root).mount("/x")
 	f := c.file(c.root, "f", 0o644)
 	d := c.dir(c.root, "d", 0o755)
 	c.write(f, 0, "content", nfs3.Unstable)
-	clear(l.saw)
+	l.served(h.srv)
 	res := c.create(c.root, "f", nfs3.Unchecked, nfs3.Sattr{SetSize: true, Size: 3}, nfs3.Verf{})
-	if res.Status != nfs3.OK || res.FH.FH != f || res.Attr.Attr.Size != 3 || !l.saw["Setattr"] {
-		t.Errorf("CREATE UNCHECKED of 3 bytes: %v, %d bytes, %v", res.Status, res.Attr.Attr.Size, l.saw)
+	if res.Status != nfs3.OK || res.FH.FH != f || res.Attr.Attr.Size != 3 || !l.seen()["Setattr"] {
+		t.Errorf("CREATE UNCHECKED of 3 bytes: %v, %d bytes, %v", res.Status, res.Attr.Attr.Size, l.seen())
 	}
 	c.want("WRITE", c.write(f, 0, "content", nfs3.FileSync).Status, nfs3.OK)
 	c.want("SETATTR", c.setattr(f, nfs3.Sattr{SetMode: true, Mode: 0o600}).Status, nfs3.OK)
@@ -103,8 +123,8 @@ func TestChangesAreMadeUnderLocks(t *testing.T) {
 	c.want("REMOVE", c.remove(d, "l").Status, nfs3.OK)
 	c.dir(d, "e", 0o755)
 	c.want("RMDIR", c.rmdir(d, "e").Status, nfs3.OK)
-	if len(l.saw) != 10 {
-		t.Errorf("seen: %v", l.saw)
+	if len(l.seen()) != 10 {
+		t.Errorf("seen: %v", l.seen())
 	}
 }
 
