@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -182,7 +183,7 @@ func TestListingWithinBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	const budget = 128 << 10
-	svc, err := srv.Start(nfsserver.Listen{TCP: "127.0.0.1:0", RPC: transport.ServerConfig{MaxRecord: 64 << 10, Memory: budget}})
+	svc, err := srv.Start(nfsserver.Listen{TCP: "127.0.0.1:0", RPC: transport.ServerConfig{MaxRecord: 64 << 10, Budget: mem.NewBudget(budget)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
@@ -72,7 +73,7 @@ func TestNoServiceDrops(t *testing.T) {
 // Pulls and results keep to the budget: what does not fit waits, and all is
 // given back.
 func TestBudgetIsKept(t *testing.T) {
-	budget := NewBudget(4 << 20)
+	budget := mem.NewBudget(4 << 20)
 	srv := &echoServer{async: true}
 	var clients []*Conn
 	var ends []*Conn
@@ -106,7 +107,7 @@ func TestBudgetIsKept(t *testing.T) {
 }
 
 func TestBudgetSpent(t *testing.T) {
-	budget := NewBudget(64 << 10)
+	budget := mem.NewBudget(64 << 10)
 	ask := make(chan bool, 3)
 	srv := &echoServer{hold: func(r *Request, _ uint32) bool {
 		ask <- r.Buffer(20<<10) != nil // the half: a connection's share
@@ -199,7 +200,7 @@ func TestCancelAtAnyTime(t *testing.T) {
 // or call behind.
 func TestEndUnderLoad(t *testing.T) {
 	before := runtime.NumGoroutine()
-	budget := NewBudget(64 << 20)
+	budget := mem.NewBudget(64 << 20)
 	for round := range 6 {
 		srv := &echoServer{async: true}
 		c, s := pair(t, Config{Budget: budget}, Config{Handler: srv, Budget: budget})
@@ -235,7 +236,7 @@ func TestEndUnderLoad(t *testing.T) {
 		<-s.Done()
 		srv.served.Wait()
 		checkHome(t, c)
-		if n := s.responder.account.held; n != 0 {
+		if n := s.responder.account.Held(); n != 0 {
 			t.Errorf("round %d: %d bytes held", round, n)
 		}
 	}

@@ -2,7 +2,11 @@
 
 package rpcrdma
 
-import "time"
+import (
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
+)
 
 // Config is how an endpoint behaves. The zero value is right for most.
 type Config struct {
@@ -11,7 +15,7 @@ type Config struct {
 	InlineSize int         // our send and receive size in octets, 1024..262144 in steps of 1024; 0: 4096
 	MaxPull    int         // the most octets one call's Read chunks may hold; 0: 2 MiB
 	MaxReply   int         // the most octets of a reply that we write into one Reply chunk; 0: 2 MiB
-	Budget     *Budget     // process-wide bound of pulled and result octets; nil: a default one of 256 MiB
+	Budget     *mem.Budget // process-wide bound of the bytes of pulled chunks and results; nil: mem.Default()
 	Fatal      *FatalCalls // calls that cost a connection, of all connections of the service; nil: none is remembered
 	Handler    Handler     // serves inbound calls; nil: there is no service, calls are dropped
 
@@ -49,6 +53,6 @@ func (cfg *Config) setDefaults() {
 		cfg.sendGrace = sendGrace
 	}
 	if cfg.Budget == nil {
-		cfg.Budget = defaultBudget
+		cfg.Budget = mem.Default()
 	}
 }

@@ -28,6 +28,18 @@ type receives struct {
 	all []*recvCtx // guarded by mu; by the index in their work request ids; it only grows
 }
 
+// receivePools are the pools of receive buffers, by their size: one for all connections that
+// have the same. They are the RNIC's, which takes from them when a message begins to arrive.
+var receivePools sync.Map // int to *rnic.BufferPool
+
+func receiveBuffers(size int) *rnic.BufferPool {
+	if p, ok := receivePools.Load(size); ok {
+		return p.(*rnic.BufferPool)
+	}
+	p, _ := receivePools.LoadOrStore(size, rnic.NewBufferPool(size))
+	return p.(*rnic.BufferPool)
+}
+
 // add posts n more receives. They take buffers of the pool when messages arrive.
 func (rs *receives) add(qp *rnic.QP, n int) error {
 	ctxs := make([]recvCtx, n)

@@ -17,6 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
 // Bits of a script's first octet.
@@ -119,12 +120,12 @@ type fuzzConn struct {
 	mode   byte
 	c      *Conn
 	server fuzzServer
-	budget *Budget
+	budget *mem.Budget
 	heard  chan error
 }
 
 func newFuzzConn(t *testing.T, mode byte) *fuzzConn {
-	c := &fuzzConn{t: t, mode: mode, budget: NewBudget(1 << 16), heard: make(chan error, 1)}
+	c := &fuzzConn{t: t, mode: mode, budget: mem.NewBudget(1 << 16), heard: make(chan error, 1)}
 	cfg := Config{Credits: 4, InlineSize: 1024, MaxPull: 1 << 14, MaxReply: 1 << 14, Budget: c.budget, Handler: &c.server}
 	if mode&fuzzClient != 0 {
 		cfg.Handler = nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
 // A muteProxy forwards TCP both ways until it is told to forget the answers.
@@ -55,7 +56,7 @@ func TestStalledPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	budget := NewBudget(4 << 20)
+	budget := mem.NewBudget(4 << 20)
 	accepted := make(chan *Conn, 1)
 	go func() {
 		defer close(accepted)

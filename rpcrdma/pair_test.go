@@ -372,8 +372,8 @@ func checkHome(t *testing.T, conns ...*Conn) {
 		}
 		rq.mu.Unlock()
 		rs.mu.Lock()
-		if rs.account.held != 0 || rs.serving != 0 {
-			t.Errorf("%d bytes held, %d calls served", rs.account.held, rs.serving)
+		if rs.account.Held() != 0 || rs.serving != 0 {
+			t.Errorf("%d bytes held, %d calls served", rs.account.Held(), rs.serving)
 		}
 		rs.mu.Unlock()
 	}

@@ -20,14 +20,19 @@ const (
 	flagRemoteInval = 1 << 0
 )
 
-// The sizes that the private data can express (RFC 8797 §4.2), and the one that
-// holds when nothing is said (RFC 8166 §3.3.3).
+// The sizes that the private data can express (RFC 8797 §4.2).
 const (
-	sizeUnit          = 1024
-	MinInlineSize     = 1024
-	MaxInlineSize     = 256 * sizeUnit
-	DefaultInlineSize = 4096
+	sizeUnit      = 1024
+	MinInlineSize = 1024
+	MaxInlineSize = 256 * sizeUnit
 )
+
+// unsaidInlineSize is the size of a peer that says nothing of it (RFC 8166 §3.3.3).
+const unsaidInlineSize = 1024
+
+// DefaultInlineSize is ours where Config has none: that of Linux, so that every reply of
+// NFSv3 but READ, READLINK and the listings travels inline.
+const DefaultInlineSize = 4096
 
 // PrivateData is what one side tells about itself at connection set-up.
 type PrivateData struct {
@@ -37,7 +42,7 @@ type PrivateData struct {
 }
 
 // defaultPrivateData stands for a peer that says nothing that we understand (R8797-019, R8166-038).
-var defaultPrivateData = PrivateData{SendSize: MinInlineSize, RecvSize: MinInlineSize}
+var defaultPrivateData = PrivateData{SendSize: unsaidInlineSize, RecvSize: unsaidInlineSize}
 
 // AppendPrivateData appends the eight octets. Sizes are rounded down to what the
 // format can say; reserved bits are zero (R8797-007).

@@ -212,7 +212,7 @@ func (k *Call) finish() error {
 		return k.err
 	}
 	if k.long {
-		k.Reply = chunks.Message{Stream: k.memory.replyBuf.b[:k.placed]}
+		k.Reply = chunks.Message{Stream: k.memory.replyBuf.B[:k.placed]}
 		if binary.BigEndian.Uint32(k.Reply.Stream) != k.xid {
 			return ErrBadReply
 		}

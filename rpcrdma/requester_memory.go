@@ -5,6 +5,7 @@ package rpcrdma
 import (
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
 // An exposure is the memory of one call that the peer can use: the caller's own (Sink and
@@ -20,9 +21,9 @@ type exposure struct {
 	reply *rnic.MR
 	long  *rnic.MR
 
-	longBuf  *buffer   // the complete call, when it travels as Position-zero chunk
-	replyBuf *buffer   // the Reply chunk
-	standIns []*buffer // what the peer has in place of the caller's memory
+	longBuf  *mem.Buffer   // the complete call, when it travels as Position-zero chunk
+	replyBuf *mem.Buffer   // the Reply chunk
+	standIns []*mem.Buffer // what the peer has in place of the caller's memory
 }
 
 // expose makes b accessible to the peer by an MR that the Call keeps.
@@ -56,15 +57,15 @@ func (m *exposure) invalidate() {
 func (m *exposure) release() {
 	m.invalidate()
 	if m.longBuf != nil {
-		m.longBuf.put()
+		m.longBuf.Put()
 		m.longBuf = nil
 	}
 	if m.replyBuf != nil {
-		m.replyBuf.put()
+		m.replyBuf.Put()
 		m.replyBuf = nil
 	}
 	for i, f := range m.standIns {
-		f.put()
+		f.Put()
 		m.standIns[i] = nil
 	}
 	m.standIns = m.standIns[:0]
@@ -100,12 +101,12 @@ func (m *exposure) divert(mr *rnic.MR, b []byte, keep bool) {
 		invalidate(mr)
 		return
 	}
-	f := getBuffer(len(b))
+	f := mem.Get(len(b))
 	if keep {
-		copy(f.b, b)
+		copy(f.B, b)
 	}
 	m.standIns = append(m.standIns, f)
-	mr.Divert(f.b[:len(b)])
+	mr.Divert(f.B[:len(b)])
 }
 
 func invalidate(mr *rnic.MR) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
 // maxItems is the most items of a message that can travel as chunks.
@@ -60,8 +61,8 @@ func (k *Call) offer(plan chunks.CallPlan) error {
 		}
 		k.hdr.AddWrite(seg)
 	case chunks.OfferReply:
-		m.replyBuf = getBuffer(plan.ReplyRoom)
-		seg, err := m.expose(&m.reply, m.replyBuf.b[:plan.ReplyRoom], rnic.RemoteWrite)
+		m.replyBuf = mem.Get(plan.ReplyRoom)
+		seg, err := m.expose(&m.reply, m.replyBuf.B[:plan.ReplyRoom], rnic.RemoteWrite)
 		if err != nil {
 			return err
 		}
@@ -91,14 +92,14 @@ func (k *Call) exposeArgs(form chunks.Form) error {
 		}
 	case chunks.FormLong:
 		n := k.Msg.FullLen()
-		m.longBuf = getBuffer(n)
+		m.longBuf = mem.Get(n)
 		at := 0
 		k.sgl = k.Msg.Gather(k.sgl[:0], 0)
 		for _, b := range k.sgl {
-			at += copy(m.longBuf.b[at:], b)
+			at += copy(m.longBuf.B[at:], b)
 		}
 		k.sgl = k.sgl[:0]
-		seg, err := m.expose(&m.long, m.longBuf.b[:n], rnic.RemoteRead)
+		seg, err := m.expose(&m.long, m.longBuf.B[:n], rnic.RemoteRead)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,8 @@ package rpcrdma
 import (
 	"net/netip"
 	"sync"
+
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
 // A Handler serves inbound RPC calls.
@@ -25,10 +27,10 @@ type Handler interface {
 type responder struct {
 	// Set once.
 	c       *Conn
-	handler Handler    // nil: there is no service, calls are dropped
-	account *account   // what the connection holds of the Budget
-	client  netip.Addr // whose calls are remembered in Config.Fatal
-	setting sync.Mutex // held by SetCredits, before mu
+	handler Handler      // nil: there is no service, calls are dropped
+	account *mem.Account // what the connection holds of the Budget
+	client  netip.Addr   // whose calls are remembered in Config.Fatal
+	setting sync.Mutex   // held by SetCredits, before mu
 
 	mu       sync.Mutex
 	ended    bool         // the connection has ended; nothing is put into free, pulls or backlog any more
@@ -45,7 +47,7 @@ type responder struct {
 func (rs *responder) init(c *Conn) {
 	rs.c = c
 	rs.handler = c.cfg.Handler
-	rs.account = c.cfg.Budget.open(rs.budgetServed)
+	rs.account = c.cfg.Budget.Open(rs.budgetServed)
 	n := recvSlack
 	if rs.handler != nil {
 		n += c.cfg.Credits
@@ -98,7 +100,7 @@ func (rs *responder) release(r *Request) {
 	rs.mu.Unlock()
 
 	if bytes > 0 {
-		rs.account.give(bytes)
+		rs.account.Give(bytes)
 	}
 	if ended && r.pullMR != nil {
 		r.pullMR.Dereg()
@@ -132,7 +134,7 @@ func (rs *responder) end(lost []*Request) {
 	free := rs.free
 	rs.free = nil
 	rs.mu.Unlock()
-	rs.account.close()
+	rs.account.Leave()
 	for _, r := range lost {
 		r.discard()
 	}

@@ -2,7 +2,10 @@
 
 package rpcrdma
 
-import "github.com/nfsrdma/nfsrdma/rnic"
+import (
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
+)
 
 // queuePull puts a call with Read chunks in line for the budget.
 func (rs *responder) queuePull(r *Request) {
@@ -30,7 +33,7 @@ func (rs *responder) nextPull() *Request {
 	if len(rs.pulls) == 0 || rs.waits || rs.ended {
 		return nil
 	}
-	if !rs.account.takeOrWait(rs.pulls[0].pullSize()) {
+	if !rs.account.TakeOrWait(rs.pulls[0].pullSize()) {
 		rs.waits = true
 		return nil
 	}
@@ -53,7 +56,7 @@ func (rs *responder) budgetServed(n int64) {
 	rs.waits = false
 	if rs.ended { // end has the pull already
 		rs.mu.Unlock()
-		rs.account.give(n)
+		rs.account.Give(n)
 		return
 	}
 	r := rs.popPull()
@@ -66,7 +69,7 @@ func (rs *responder) budgetServed(n int64) {
 // configured, and what the Budget can ever give.
 func (rs *responder) maxPull() int {
 	cfg := &rs.c.cfg
-	return int(min(int64(cfg.MaxPull), cfg.Budget.largest()))
+	return int(min(int64(cfg.MaxPull), cfg.Budget.Largest()))
 }
 
 // pullLen is the bytes of all Read chunks of the call.
@@ -78,15 +81,15 @@ func (r *Request) pullLen() (n uint64) {
 }
 
 // pullSize is what the call's pull counts in the Budget.
-func (r *Request) pullSize() int64 { return bufferSize(int(r.pullLen())) }
+func (r *Request) pullSize() int64 { return mem.Size(int(r.pullLen())) }
 
 // startPull registers a sink for all Read chunks of the call and posts one RDMA
 // Read for each segment. The last one, with its completion, stands for all.
 func (r *Request) startPull() {
 	r.become(requestPulling)
 	n := int(r.pullLen())
-	r.pull = getBuffer(n)
-	if err := r.registerSink(r.pull.b[:n]); err != nil {
+	r.pull = mem.Get(n)
+	if err := r.registerSink(r.pull.B[:n]); err != nil {
 		_ = r.refuse(CodeChunk)
 		return
 	}
@@ -141,7 +144,7 @@ func (rs *responder) pulled(index int, ok bool) {
 // which lie one after the other in order of their Positions, and has it served.
 // Whether a chunk holds its item's pad too only the decoder can tell (R8166-071).
 func (r *Request) assemble() {
-	stream, pulled := r.inline(), r.pull.b
+	stream, pulled := r.inline(), r.pull.B
 	items := r.items
 	for i := range r.chunks {
 		n := int(r.chunks[i].Len())

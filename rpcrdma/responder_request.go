@@ -7,6 +7,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
@@ -29,9 +30,9 @@ type Request struct {
 	recv    *recvCtx  // nil once the service has ended
 	scratch []byte
 	items   []xdr.Item
-	pull    *buffer // pulled Read chunks, one after the other
+	pull    *mem.Buffer // pulled Read chunks, one after the other
 	pullMR  *rnic.MR
-	results []*buffer
+	results []*mem.Buffer
 	held    int64              // bytes of the Budget
 	chunks  []chunks.ReadChunk // of hdr
 	out     []byte             // bytes of the reply's header
@@ -51,13 +52,13 @@ func (r *Request) Scratch() []byte { return r.scratch[:0:r.rs.c.cfg.InlineSize] 
 // Buffer returns n bytes for a result item, valid until the reply has left. It
 // fails (nil) when the budget is spent. Contents are not zeroed.
 func (r *Request) Buffer(n int) []byte {
-	if n < 0 || !r.rs.account.take(bufferSize(n)) {
+	if n < 0 || !r.rs.account.Take(mem.Size(n)) {
 		return nil
 	}
-	r.held += bufferSize(n)
-	f := getBuffer(n)
+	r.held += mem.Size(n)
+	f := mem.Get(n)
 	r.results = append(r.results, f)
-	return f.b[:n:n]
+	return f.B[:n:n]
 }
 
 // Drop ends the request with no answer.
@@ -97,11 +98,11 @@ func (r *Request) endService() {
 func (r *Request) free() (held int64) {
 	invalidate(r.pullMR)
 	if r.pull != nil {
-		r.pull.put()
+		r.pull.Put()
 		r.pull = nil
 	}
 	for i, f := range r.results {
-		f.put()
+		f.Put()
 		r.results[i] = nil
 	}
 	r.results = r.results[:0]

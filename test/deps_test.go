@@ -45,6 +45,8 @@ var exactly = map[string][]string{
 	"xdr/nfs3":                 {"xdr"},
 	"xdr/mount3":               {"xdr"},
 	"chunks":                   {"xdr"},
+	"rpcrdma/mem":              nil,
+	"rpcrdma":                  {"chunks", "rnic", "rpcrdma/mem", "xdr"},
 	claims:                     nil,
 
 	"cmd/internal/cli":     nil,

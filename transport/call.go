@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
@@ -41,9 +42,9 @@ type Call struct {
 	lane       int       // what it may wait for (Procedure.Lane), 0: nothing in particular
 	line       *line     // set while it has a worker
 
-	rec  *octets          // TCP: the record that args point at
-	out  *octets          // TCP: where the reply's stream begins
-	bufs []*octets        // TCP: what Buffer gave out
+	rec  *mem.Buffer      // TCP: the record that args point at
+	out  *mem.Buffer      // TCP: where the reply's stream begins
+	bufs []*mem.Buffer    // TCP: what Buffer gave out
 	held int              // TCP: octets of bufs, taken from the budget
 	mark [markLen]byte    // TCP: the reply's record mark
 	req  *rpcrdma.Request // RDMA: the request
@@ -74,10 +75,10 @@ func getCall(via carrier) *Call {
 
 // recycle makes the Call ready for another connection's use.
 func (c *Call) recycle() {
-	c.rec.put()
-	c.out.put()
+	c.rec.Put()
+	c.out.Put()
 	for i, o := range c.bufs {
-		o.put()
+		o.Put()
 		c.bufs[i] = nil
 	}
 	c.args.Reset(nil, nil)

@@ -8,6 +8,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
 // callSpace is where the stream of a call begins.
@@ -51,11 +53,11 @@ type tcpCall struct {
 	ready chan struct{}   // rec or err is set
 	turn  chan struct{}   // the link's writer is this call from now on
 	ctx   context.Context // of the attempt
-	rec   *octets
+	rec   *mem.Buffer
 	err   error
 	state writeState
-	buf   *octets // holds the stream of the call
-	size  int     // bytes of the record
+	buf   *mem.Buffer // holds the stream of the call
+	size  int         // bytes of the record
 	mark  [markLen]byte
 }
 
@@ -129,16 +131,16 @@ func (l *tcpLink) receiveLoop() {
 			l.abandon(err)
 			return
 		}
-		if len(rec.b) < 4 {
-			rec.put()
+		if len(rec.B) < 4 {
+			rec.Put()
 			continue
 		}
-		xid := binary.BigEndian.Uint32(rec.b)
+		xid := binary.BigEndian.Uint32(rec.B)
 		l.mu.Lock()
 		k := l.pending[xid]
 		if k == nil { // its caller has given up
 			l.mu.Unlock()
-			rec.put()
+			rec.Put()
 			continue
 		}
 		delete(l.pending, xid)
@@ -150,17 +152,17 @@ func (l *tcpLink) receiveLoop() {
 
 func (l *tcpLink) roundTrip(ctx context.Context, k *outCall) error {
 	t := &k.tcp
-	t.buf = getOctets(callSpace)
-	k.encode(t.buf.b)
+	t.buf = mem.Get(callSpace)
+	k.encode(t.buf.B)
 	t.size = recordSize(&k.enc)
 	err := l.exchange(ctx, k)
 	if err == nil {
-		err = k.decode(t.rec.b, nil, false)
+		err = k.decode(t.rec.B, nil, false)
 	}
 	k.enc.Reset(nil)
 	k.dec.Reset(nil, nil)
-	t.buf.put()
-	t.rec.put()
+	t.buf.Put()
+	t.rec.Put()
 	t.buf, t.rec, t.err = nil, nil, nil
 	return err
 }

@@ -107,7 +107,7 @@ func TestReplyFreesTheWriter(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: the server got no whole call: %v", end, err)
 				}
-				l.far.Write(writeReply(rec.b))
+				l.far.Write(writeReply(rec.B))
 				if err := <-ended; err != nil {
 					t.Errorf("%s: a call behind it: %v", end, err)
 				}
@@ -155,8 +155,8 @@ func serveSlowly(nc net.Conn, step int, pause time.Duration) {
 		if err != nil {
 			return
 		}
-		nc.Write(writeReply(rec.b))
-		rec.put()
+		nc.Write(writeReply(rec.B))
+		rec.Put()
 	}
 }
 
@@ -244,8 +244,8 @@ func writersStorm(t *testing.T, r *rand.Rand) {
 			if err != nil {
 				return
 			}
-			reply := writeReply(rec.b)
-			rec.put()
+			reply := writeReply(rec.B)
+			rec.Put()
 			if reply == nil {
 				t.Error("a damaged record")
 			}

@@ -45,7 +45,7 @@ func readCall(nc net.Conn) []byte {
 	if err != nil {
 		return nil
 	}
-	return rec.b
+	return rec.B
 }
 
 // sumReply is the reply of ADD to a call.

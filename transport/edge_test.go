@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
@@ -198,13 +199,12 @@ func TestChargeGivesUp(t *testing.T) {
 			{false, 30 * time.Second, 30 * time.Second, nil},
 		} {
 			c := unserved(t, ServerConfig{HalfTimeout: time.Minute})
-			var other atomic.Int64
-			all := int(c.srv.cfg.Memory)
-			if !c.srv.args.take(all, &other) {
+			other, all := c.srv.cfg.Budget.Open(nil), c.srv.cfg.Budget.Total()
+			if !other.Take(all) {
 				t.Fatal("the budget is not free")
 			}
 			if row.freed > 0 {
-				time.AfterFunc(row.freed, func() { c.srv.args.give(all, &other) })
+				time.AfterFunc(row.freed, func() { other.Give(all) })
 			}
 			c.draining.Store(row.draining)
 			start := time.Now()
@@ -221,7 +221,7 @@ func TestChargeGivesUp(t *testing.T) {
 
 // TestResultsCloseTheGate: a connection that holds its share of result buffers is not read from.
 func TestResultsCloseTheGate(t *testing.T) {
-	c := unserved(t, ServerConfig{Memory: 4 << 20, MaxRecord: 1 << 20})
+	c := unserved(t, ServerConfig{Budget: mem.NewBudget(4 << 20), MaxRecord: 1 << 20})
 	if !c.calls.tryEnter() {
 		t.Fatal("no call may come")
 	}
@@ -233,12 +233,12 @@ func TestResultsCloseTheGate(t *testing.T) {
 		t.Error("a call was taken beside a share of results that is used up")
 	}
 	call.args.Reset(nil, nil)
-	call.rec, call.out = getOctets(0), getOctets(0)
+	call.rec, call.out = mem.Get(0), mem.Get(0)
 	c.release(call)
 	if !c.calls.tryEnter() {
 		t.Error("no call may come after the results have left")
 	}
-	if n := c.srv.results.used.Load(); n != 0 {
+	if n := c.srv.budgetUsed(); n != 0 {
 		t.Errorf("%d bytes are still taken", n)
 	}
 }
@@ -257,7 +257,7 @@ func TestReplyAfterTheEnd(t *testing.T) {
 		c := unserved(t, ServerConfig{})
 		c.calls.tryEnter()
 		call := getCall(c)
-		call.rec, call.out, call.onLoop = getOctets(0), getOctets(0), onLoop
+		call.rec, call.out, call.onLoop = mem.Get(0), mem.Get(0), onLoop
 		call.res = *xdr.NewEncoder(nil)
 		c.close()
 		c.reply(call)

@@ -45,16 +45,48 @@ func TestCutRecordsGiveBack(t *testing.T) {
 			c := piped(t, s)
 			c.Write(record(1 << 20)[:200<<10])
 			synctest.Wait()
-			if s.args.used.Load() == 0 {
+			if s.budgetUsed() == 0 {
 				t.Error("a large record takes nothing of the budget")
 			}
 			c.Close()
 			synctest.Wait()
-			if n := s.args.used.Load(); n != 0 {
+			if n := s.budgetUsed(); n != 0 {
 				t.Fatalf("%d bytes are still taken after the end of the connection", n)
 			}
 		}
 	})
+}
+
+// TestLargeRecordWaitsForTheBudget: it is served when another gives back, and cut off when nobody
+// does in time; then it holds nothing.
+func TestLargeRecordWaitsForTheBudget(t *testing.T) {
+	for _, inTime := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := NewServer(ServerConfig{}, newTestProgram().program())
+			defer s.Shutdown(t.Context())
+			other := s.cfg.Budget.Open(nil)
+			if !other.Take(s.cfg.Budget.Total()) {
+				t.Fatal("not all is free")
+			}
+			c := piped(t, s)
+			go c.Write(record(1 << 20))
+			time.Sleep(s.cfg.HalfTimeout / 2)
+			if inTime {
+				other.Give(s.cfg.Budget.Total())
+			}
+			if n, err := c.Read(make([]byte, 100)); (err == nil) != inTime {
+				t.Errorf("in time %v: %d bytes, %v", inTime, n, err)
+			}
+			if !inTime {
+				other.Give(s.cfg.Budget.Total())
+			}
+			c.Close()
+			synctest.Wait()
+			if n := s.budgetUsed(); n != 0 {
+				t.Errorf("in time %v: %d bytes are still taken", inTime, n)
+			}
+		})
+	}
 }
 
 // TestPauseAfterASplitRecord: a record that came in two parts leaves no deadline behind; half a one does.

@@ -57,22 +57,17 @@ func itemOctets(items []xdr.Item) (n int) {
 	return n
 }
 
-// A BudgetUse is one memory budget of a Server: the most bytes that its connections may hold,
+// A BudgetUse is one memory budget of a Server: the most bytes that its connections can hold,
 // and what they hold.
 type BudgetUse struct {
-	Name      string // rdma, tcp_arguments or tcp_results
+	Name      string // data: that of arguments and results, over RDMA and TCP
 	Max, Used int64
 }
 
-// Budgets are the memory budgets at this moment. That of RDMA is left out where it is not the
-// Server's own (ServerConfig.RDMA.Budget is nil).
+// Budgets are the memory budgets at this moment.
 func (s *Server) Budgets() []BudgetUse {
-	list := []BudgetUse{
-		{"tcp_arguments", s.args.max, s.args.used.Load()},
-		{"tcp_results", s.results.max, s.results.used.Load()},
-	}
-	if b := s.cfg.RDMA.Budget; b != nil {
-		list = append(list, BudgetUse{"rdma", b.Total(), b.Total() - b.Free()})
-	}
-	return list
+	return []BudgetUse{{"data", s.cfg.Budget.Total(), s.budgetUsed()}}
 }
+
+// budgetUsed is the bytes of the budget that are held.
+func (s *Server) budgetUsed() int64 { return s.cfg.Budget.Total() - s.cfg.Budget.Free() }

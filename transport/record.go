@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
 // offset  size  field
@@ -51,9 +53,9 @@ func newRecordReader(r io.Reader, window, limit int) *recordReader {
 
 // next returns the next record in a pooled buffer that the caller puts back.
 // io.EOF means that the stream ended between two records.
-func (r *recordReader) next() (*octets, error) {
+func (r *recordReader) next() (*mem.Buffer, error) {
 	r.inside = false
-	var rec *octets
+	var rec *mem.Buffer
 	for n := 0; ; n++ {
 		length, last, err := r.mark()
 		if err == nil && n >= maxFragments {
@@ -61,7 +63,7 @@ func (r *recordReader) next() (*octets, error) {
 		}
 		have := 0
 		if rec != nil {
-			have = len(rec.b)
+			have = len(rec.B)
 		}
 		if err == nil && length > r.limit-have {
 			err = errRecordSize
@@ -74,7 +76,7 @@ func (r *recordReader) next() (*octets, error) {
 			rec, err = r.fragment(rec, have, length, most)
 		}
 		if err != nil {
-			rec.put()
+			rec.Put()
 			return nil, err
 		}
 		if last {
@@ -100,19 +102,19 @@ func (r *recordReader) mark() (length int, last bool, err error) {
 // first, and which will have most octets at the most. A large record is charged
 // for all of them at once, before its buffer is made: readers that took a part
 // and waited for the rest could wait for each other.
-func (r *recordReader) fragment(rec *octets, have, length, most int) (*octets, error) {
+func (r *recordReader) fragment(rec *mem.Buffer, have, length, most int) (*mem.Buffer, error) {
 	if rec == nil {
-		rec = getOctets(0)
-		rec.b = rec.b[:0]
+		rec = mem.Get(0)
+		rec.B = rec.B[:0]
 	}
-	if r.charge != nil && have+length > smallRecord && rec.charged == 0 {
+	if r.charge != nil && have+length > smallRecord && rec.Charged == 0 {
 		if err := r.charge(most); err != nil {
 			return rec, err
 		}
-		rec.charged = most
+		rec.Charged = most
 	}
-	rec = rec.grow(have + length)
-	if err := r.readFull(rec.b[have:]); err != nil {
+	rec = rec.Grow(have + length)
+	if err := r.readFull(rec.B[have:]); err != nil {
 		return rec, err
 	}
 	return rec, nil

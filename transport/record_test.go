@@ -32,8 +32,8 @@ func records(r io.Reader, window, limit int) (got [][]byte, err error) {
 		if err != nil {
 			return got, err
 		}
-		got = append(got, slices.Clone(rec.b))
-		rec.put()
+		got = append(got, slices.Clone(rec.B))
+		rec.Put()
 	}
 }
 
@@ -116,7 +116,7 @@ func TestRecordCharge(t *testing.T) {
 		rd := newRecordReader(bytes.NewReader(tc.stream), 64, 100000)
 		rd.charge = func(n int) error { got = append(got, n); return nil }
 		rec, _ := rd.next()
-		rec.put()
+		rec.Put()
 		if !slices.Equal(got, tc.want) {
 			t.Errorf("%s: charged %v, want %v", tc.name, got, tc.want)
 		}

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
@@ -41,8 +41,7 @@ func (l *listing) DecodeXDR(d *xdr.Decoder) { l.b = bytes.Clone(d.Rest()) }
 func TestRoom(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		for _, memory := range []int64{64 << 20, 256 << 10} {
-			budget := rpcrdma.NewBudget(memory)
-			s := NewServer(ServerConfig{MaxRecord: 64 << 10, Memory: memory, RDMA: rpcrdma.Config{Budget: budget}}, roomProgram())
+			s := NewServer(ServerConfig{MaxRecord: 64 << 10, Budget: mem.NewBudget(memory)}, roomProgram())
 			addr, done, err := n.serve(s, "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
@@ -60,8 +59,8 @@ func TestRoom(t *testing.T) {
 			}
 			s.Shutdown(bg)
 			<-done
-			if used, free := s.results.used.Load(), budget.Free(); used != 0 || free != memory {
-				t.Errorf("%d octets are held over TCP, %d are free over RDMA", used, free)
+			if used := s.budgetUsed(); used != 0 {
+				t.Errorf("%d bytes are still held", used)
 			}
 		}
 	})

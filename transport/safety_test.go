@@ -15,47 +15,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/chunks"
 )
 
-// TestBudgetShares: a budget of 100 bytes. Each row is what others hold, what the connection holds, and
-// whether it may have n more.
-func TestBudgetShares(t *testing.T) {
-	for _, row := range []struct {
-		others, held, n int
-		want            bool
-	}{
-		{0, 0, 100, true}, {0, 0, 101, false}, // who is alone, one call of any size
-		{0, 30, 20, true}, {0, 30, 21, false}, // and half of all
-		{50, 0, 25, true}, {50, 0, 26, false}, // beside others as much as is left
-		{30, 10, 10, false}, {10, 1, 4, true}, {10, 1, 5, false}, // and then a sixteenth
-		{100, 0, 1, false},
-	} {
-		b := budget{max: 100}
-		var other, mine atomic.Int64
-		other.Store(int64(row.others))
-		mine.Store(int64(row.held))
-		b.used.Store(int64(row.others + row.held))
-		if got := b.take(row.n, &mine); got != row.want {
-			t.Errorf("%+v: %v", row, got)
-		}
-		taken := int64(0)
-		if row.want {
-			taken = int64(row.n)
-		}
-		if mine.Load() != int64(row.held)+taken || b.used.Load() != int64(row.others+row.held)+taken {
-			t.Errorf("%+v: %d held, %d used", row, mine.Load(), b.used.Load())
-		}
-	}
-}
-
-// TestPutForgetsTheCharge: the next record in the buffer has to be charged anew.
-func TestPutForgetsTheCharge(t *testing.T) {
-	o := getOctets(1 << 10)
-	o.charged = 1 << 10
-	o.put()
-	if o.charged != 0 {
-		t.Errorf("%d bytes are still charged", o.charged)
-	}
-}
-
 // A poorCarrier has no buffer for the first calls.
 type poorCarrier struct {
 	*tape

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/sirupsen/logrus"
 )
 
@@ -31,13 +32,14 @@ type ServerConfig struct {
 	// quarter of MaxConns, but no fewer than 64. When one more comes, one of the same
 	// host has to make room as above.
 	MaxConnsPerHost int
-	// Memory is the most octets that TCP connections hold for large arguments,
-	// and again for large results; 0: 256 MiB.
-	Memory int64
+	// Budget bounds the bytes that connections hold for large arguments and results, over
+	// TCP and RDMA together; nil: RDMA.Budget, or one of mem.DefaultBudget of its own.
+	Budget *mem.Budget
 	// HalfTimeout is how long the rest of a TCP record may take, and how long a
 	// TCP client may take no octet of its replies; 0: 30 s.
 	HalfTimeout time.Duration
-	// RDMA sizes the connections of ServeRDMA; its Handler is not used.
+	// RDMA sizes the connections of ServeRDMA; its Handler is not used, and its Budget is
+	// the one above.
 	RDMA rpcrdma.Config
 	// Owner says who has the socket at remote that is connected to ours at local (Call.Owner).
 	// It is asked once for each TCP or RDMA connection, before its first call is read, and has
@@ -52,15 +54,21 @@ func (cfg *ServerConfig) setDefaults() {
 	setDefault(&cfg.MaxRecord, 2<<20)
 	setDefault(&cfg.MaxConns, 1024)
 	setDefault(&cfg.MaxConnsPerHost, max(cfg.MaxConns/4, 64))
-	setDefault(&cfg.Memory, 256<<20)
-	// Calls of one lane, each with a large argument, then hold no more than half of the memory.
-	setDefault(&cfg.MaxWorkers, max(leastWorkers, int(min(mostWorkers, cfg.Memory>>20))))
+	if cfg.Budget == nil {
+		cfg.Budget = cfg.RDMA.Budget
+	}
+	if cfg.Budget == nil {
+		cfg.Budget = mem.NewBudget(mem.DefaultBudget)
+	}
+	cfg.RDMA.Budget = cfg.Budget
+	// Calls of one lane, each with a large argument, then hold no more than half of the budget.
+	setDefault(&cfg.MaxWorkers, max(leastWorkers, int(min(mostWorkers, cfg.Budget.Total()>>20))))
 	setDefault(&cfg.HalfTimeout, 30*time.Second)
 	setDefault(&cfg.RDMA.Credits, rpcrdma.DefaultCredits)
 	if cfg.RDMA.Fatal == nil {
 		cfg.RDMA.Fatal = rpcrdma.NewFatalCalls()
 	}
-	cfg.Memory = max(cfg.Memory, int64(cfg.MaxRecord)) // or a record could never be taken
+	cfg.MaxRecord = int(min(int64(cfg.MaxRecord), cfg.Budget.Total())) // or a record could never be taken
 }
 
 // Workers where the configuration does not say.
@@ -80,9 +88,8 @@ func setDefault[T int | int64 | time.Duration](v *T, def T) {
 type Server struct {
 	cfg ServerConfig
 	dispatcher
-	args, results budget // octets of large records, and of Call.Buffer, over TCP
-	owners        owners
-	stuckWait     time.Duration // stuckWait
+	owners    owners
+	stuckWait time.Duration // stuckWait
 
 	mu        sync.Mutex
 	closing   bool
@@ -102,8 +109,6 @@ func NewServer(cfg ServerConfig, list ...*Program) *Server {
 	s := &Server{
 		cfg:       cfg,
 		stuckWait: stuckWait,
-		args:      budget{max: cfg.Memory},
-		results:   budget{max: cfg.Memory},
 		listeners: map[io.Closer]bool{},
 		conns:     map[serverConn]bool{},
 		hosts:     map[netip.Prefix]*host{},

@@ -13,16 +13,19 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
 const (
 	tcpWindow  = 64 << 10 // what one read takes in at most, beside large records
 	replySpace = 1 << 10  // where the stream of a reply begins
-	// budgetShare is how much of the results' budget one connection may hold and
-	// still be read from: one part in so many.
+	// budgetShare is how much of the budget the replies of one connection can hold while it is
+	// still read from: one part in so many.
 	budgetShare = 4
 	leastTaken  = 16 << 10 // what a client must take of long replies in each HalfTimeout
 	budgetPoll  = 5 * time.Millisecond
+	budgetLook  = 50 * time.Millisecond // between two looks whether a connection that waits is to go on
 )
 
 var errNoMemory = errors.New("rpc: the server's memory budget is spent")
@@ -58,13 +61,14 @@ func (s *Server) ServeTCP(l net.Listener) error {
 // writes it, together with those of others that are ready.
 type tcpConn struct {
 	// Set once.
-	srv    *Server
-	nc     net.Conn
-	ctx    context.Context
-	cancel context.CancelFunc
-	calls  gate
-	work   lines
-	remote net.Addr
+	srv     *Server
+	nc      net.Conn
+	ctx     context.Context
+	cancel  context.CancelFunc
+	calls   gate
+	work    lines
+	remote  net.Addr
+	account *mem.Account // of the server's budget
 
 	// Owned by the receive loop.
 	rd   *recordReader
@@ -72,11 +76,10 @@ type tcpConn struct {
 	half bool // a deadline for the rest of a record is set
 	// charged is what the record at hand has taken from the budget.
 	charged int
+	served  chan struct{} // one token: the account has what it waited for in the budget's line
 
 	used     usage
 	draining atomic.Bool
-	argsHeld atomic.Int64  // octets of the budget for arguments
-	resHeld  atomic.Int64  // and of that for results
 	ended    chan struct{} // closed when the receive loop has ended
 
 	mu      sync.Mutex
@@ -90,10 +93,11 @@ type tcpConn struct {
 }
 
 func newTCPConn(s *Server, nc net.Conn) *tcpConn {
-	t := &tcpConn{srv: s, nc: nc, remote: nc.RemoteAddr(), ended: make(chan struct{})}
+	t := &tcpConn{srv: s, nc: nc, remote: nc.RemoteAddr(), ended: make(chan struct{}), served: make(chan struct{}, 1)}
+	t.account = s.cfg.Budget.Open(func(int64) { t.served <- struct{}{} })
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	// Twice the workers: while that many calls run, as many replies may be on their way.
-	t.calls.init(2*s.cfg.Workers, s.cfg.Memory/budgetShare)
+	t.calls.init(2*s.cfg.Workers, s.cfg.Budget.Total()/budgetShare)
 	t.work.most, t.work.slots = s.cfg.Workers, 2*s.cfg.Workers
 	t.rd = newRecordReader(nc, tcpWindow, s.cfg.MaxRecord)
 	t.rd.beforeRead = t.beforeRead
@@ -139,7 +143,7 @@ func (t *tcpConn) receive() error {
 		t.charged = 0
 		rec, err := t.rd.next()
 		if err != nil {
-			t.srv.args.give(t.charged, &t.argsHeld)
+			t.account.Give(int64(t.charged))
 			t.calls.leave(0)
 			return err
 		}
@@ -151,9 +155,9 @@ func (t *tcpConn) receive() error {
 		c := getCall(t)
 		c.Ctx, c.Remote = t.ctx, t.remote
 		c.rec = rec
-		c.out = getOctets(replySpace)
-		c.args.Reset(rec.b, nil)
-		c.res.Reset(c.out.b)
+		c.out = mem.Get(replySpace)
+		c.args.Reset(rec.B, nil)
+		c.res.Reset(c.out.B)
 		t.srv.serve(c, &t.peer)
 	}
 }
@@ -172,31 +176,46 @@ func (t *tcpConn) beforeRead(inside bool) error {
 	return nil
 }
 
-// charge takes octets for a large record from the budget. Where it is spent, or
+// charge takes bytes for a large record from the budget. Where it is spent, or
 // this connection has its share of it, the peer is not read from until calls
-// have given back, for as long as a half record may take.
+// have given back, for as long as a half record may take. The connection stands in
+// the budget's line meanwhile, so that large records get their turn among small ones.
 func (t *tcpConn) charge(n int) error {
-	for end := time.Now().Add(t.srv.cfg.HalfTimeout); !t.srv.args.take(n, &t.argsHeld); {
-		t.flush()
-		if t.draining.Load() || time.Now().After(end) {
-			return errNoMemory
-		}
-		time.Sleep(budgetPoll)
+	if t.account.TakeOrWait(int64(n)) {
+		t.charged = n
+		return nil
 	}
-	t.charged = n
-	return nil
+	t.flush()
+	look := time.NewTicker(budgetLook)
+	defer look.Stop()
+	for end := time.Now().Add(t.srv.cfg.HalfTimeout); ; {
+		select {
+		case <-t.served:
+			t.charged = n
+			return nil
+		case <-look.C:
+		}
+		if !t.draining.Load() && t.ctx.Err() == nil && time.Now().Before(end) {
+			continue
+		}
+		if !t.account.Leave() { // it was its turn at that very moment
+			<-t.served
+			t.account.Give(int64(n))
+		}
+		return errNoMemory
+	}
 }
 
 // buffer gives a pooled buffer that goes home with the call.
 func (t *tcpConn) buffer(c *Call, n int) []byte {
-	if n < 0 || !t.srv.results.take(n, &t.resHeld) {
+	if n < 0 || !t.account.Take(int64(n)) {
 		return nil
 	}
-	o := getOctets(n)
+	o := mem.Get(n)
 	c.bufs = append(c.bufs, o)
 	c.held += n
 	t.calls.hold(n)
-	return o.b
+	return o.B
 }
 
 // reply queues the reply. The receive loop flushes before it waits for the
@@ -269,8 +288,9 @@ func (t *tcpConn) drop(c *Call)         { t.release(c) }
 
 // release ends the call.
 func (t *tcpConn) release(c *Call) {
-	t.srv.args.give(c.rec.charged, &t.argsHeld)
-	t.srv.results.give(c.held, &t.resHeld)
+	if n := c.rec.Charged + c.held; n > 0 {
+		t.account.Give(int64(n))
+	}
 	held := c.held
 	c.held = 0
 	c.recycle()

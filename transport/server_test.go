@@ -17,6 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
@@ -268,7 +269,7 @@ func TestIdlest(t *testing.T) {
 
 // A peer that sends calls and reads no reply is read from no more, and cut off.
 func TestSlowReader(t *testing.T) {
-	_, s, addr := networks[0].start(t, ServerConfig{Workers: 2, Memory: 16 << 20, HalfTimeout: 200 * time.Millisecond})
+	_, s, addr := networks[0].start(t, ServerConfig{Workers: 2, Budget: mem.NewBudget(16 << 20), HalfTimeout: 200 * time.Millisecond})
 	nc := raw(t, addr)
 	call := fragment(callOf(1, tRead, 1<<20).Stream, true)
 	var err error
@@ -279,8 +280,8 @@ func TestSlowReader(t *testing.T) {
 		t.Error("it was not cut off")
 	}
 	s.Shutdown(bg)
-	if a, r := s.args.used.Load(), s.results.used.Load(); a != 0 || r != 0 {
-		t.Errorf("%d and %d octets are still held", a, r)
+	if n := s.budgetUsed(); n != 0 {
+		t.Errorf("%d bytes are still held", n)
 	}
 }
 
@@ -304,7 +305,7 @@ func TestHalfClose(t *testing.T) {
 
 // The budget refuses large results, and waits with large arguments until there is room.
 func TestMemoryBudget(t *testing.T) {
-	_, s, addr := networks[0].start(t, ServerConfig{Memory: 1 << 20, MaxRecord: 1 << 20})
+	_, s, addr := networks[0].start(t, ServerConfig{Budget: mem.NewBudget(1 << 20), MaxRecord: 1 << 20})
 	c := networks[0].client(t, addr, ClientConfig{})
 	if err := c.Call(bg, testProc(tRead), words{1<<20 + 1}, &readRes{}, make([]byte, 2<<20), 0); err != ErrSystem {
 		t.Errorf("READ over the budget: %v", err)
@@ -322,8 +323,8 @@ func TestMemoryBudget(t *testing.T) {
 	}
 	wg.Wait()
 	s.Shutdown(bg)
-	if s.args.used.Load() != 0 {
-		t.Errorf("%d octets are still held", s.args.used.Load())
+	if n := s.budgetUsed(); n != 0 {
+		t.Errorf("%d bytes are still held", n)
 	}
 }
 

@@ -39,8 +39,8 @@ func TestCancelStorm(t *testing.T) {
 		c.mu.Unlock()
 		c.Close()
 		s.Shutdown(bg)
-		if used := s.args.used.Load() + s.results.used.Load(); used != 0 {
-			t.Errorf("%d octets of the budget are lost", used)
+		if used := s.budgetUsed(); used != 0 {
+			t.Errorf("%d bytes of the budget are lost", used)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
@@ -39,7 +40,7 @@ func (m *limits) flags(f *pflag.FlagSet) {
 	f.IntVar(&m.handshakes, "max-handshakes", mostHandshakes, "RDMA connections in start-up at once; one more takes the place of the oldest")
 	f.IntVar(&m.credits, "credits", rpcrdma.DefaultCredits, "calls at once that an RDMA connection is granted")
 	m.given = f.Changed
-	f.StringVar(&m.budget, "budget", "256M", "bytes of data under way over RDMA, and each way over TCP (K, M or G)")
+	f.StringVar(&m.budget, "budget", "256M", "bytes of data under way at once, over RDMA and TCP together (K, M or G)")
 }
 
 // fit makes the numbers that were not given small enough for a limit on descriptors,
@@ -95,8 +96,7 @@ func (m *limits) apply(l *nfsserver.Listen) error {
 	}
 	l.Device.MaxHandshakes = m.handshakes
 	l.RPC.MaxConns, l.RPC.MaxConnsPerHost = m.conns, m.perHost
-	l.RPC.Memory = budget
 	l.RPC.RDMA.Credits = m.credits
-	l.RPC.RDMA.Budget = rpcrdma.NewBudget(budget)
+	l.RPC.Budget = mem.NewBudget(budget)
 	return nil
 }

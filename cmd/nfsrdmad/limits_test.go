@@ -29,7 +29,7 @@ func TestLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l.RPC.MaxConns != 10 || l.RPC.MaxConnsPerHost != 3 || l.Device.MaxHandshakes != 5 || l.RPC.RDMA.Credits != 7 ||
-		l.RPC.Memory != 32<<20 || l.RPC.RDMA.Budget == nil {
+		l.RPC.Budget == nil || l.RPC.Budget.Total() != 32<<20 {
 		t.Errorf("%+v", l)
 	}
 	if _, err := listen(t); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/nfsrdma/nfsrdma/test/stack/peer"
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -26,7 +27,7 @@ func greedy(t *testing.T) (*target, nfs3.FH) {
 	t.Helper()
 	data := pattern(1 << 20)
 	a := attackWith(t, rig.Config{
-		Server: transport.ServerConfig{Memory: memory, RDMA: rpcrdma.Config{Budget: rpcrdma.NewBudget(memory)}},
+		Server: transport.ServerConfig{Budget: mem.NewBudget(memory)},
 		Export: func(fs nfsserver.FS) {
 			ref, _, err := fs.Create(nfsserver.Self(), fs.Root(), "large", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o666})
 			if err == nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
 // A host is one endpoint. Host 0, A, connects; host 1, B, accepts.
@@ -95,7 +96,7 @@ func newWorld(seed uint64) *world {
 			credits[i], inline = slowCredits, slowInline
 		}
 		inval[i] = rng.IntN(4) > 0
-		h.cfg = rpcrdma.Config{Credits: credits[i], InlineSize: inline, Budget: rpcrdma.NewBudget(h.total)}
+		h.cfg = rpcrdma.Config{Credits: credits[i], InlineSize: inline, Budget: mem.NewBudget(h.total)}
 		h.svc = &service{plans: map[uint32]*plan{}, fail: w.fail, seen: map[uint32]bool{}, tight: h.total < 64<<20}
 	}
 	reverse := rng.IntN(3) == 0

@@ -1,6 +1,6 @@
-// The Budget: a process-wide bound on the bytes that connections hold for chunks.
+// The Budget: a process-wide bound on the bytes that connections hold for arguments and results.
 
-package rpcrdma
+package mem
 
 import (
 	"sync"
@@ -14,11 +14,11 @@ const DefaultBudget = 256 << 20
 // long all are served alike after that.
 const turnTime = 250 * time.Millisecond
 
-// A Budget bounds the bytes that all connections of it hold for pulled
+// A Budget bounds the bytes that all connections of it hold for large
 // arguments and for results. What a connection gets depends on what is free (see
 // fits), so that those who keep what they have leave some for the next.
 //
-// Pulls wait in a line. Without more, small requests would take what comes back
+// Arguments wait in a line. Without more, small requests would take what comes back
 // before there is ever enough for a large one. So the first in line that holds
 // nothing yet gets a turn, in which nobody else is given anything. A turn ends
 // when the account has been served, and after turnTime at the latest: those that
@@ -36,23 +36,26 @@ type Budget struct {
 
 	mu    sync.Mutex // guards all that follows, and the accounts; no callback runs under it
 	free  int64
-	line  []*account  // who wait for bytes, in order of arrival
-	turn  *account    // of line; nil unless the state is turn
+	line  []*Account  // who wait for bytes, in order of arrival
+	turn  *Account    // of line; nil unless the state is turn
 	timer *time.Timer // ends a turn, or a rest; nil while open
 }
 
-// An account is what one connection holds of a Budget. Its Budget's lock guards it.
-type account struct {
+// An Account is what one connection holds of a Budget. Its Budget's lock guards it.
+type Account struct {
 	budget *Budget
 	served func(n int64) // called, with no lock held, when the n bytes waited for have been taken; set once
 
 	held  int64
 	want  int64    // what it waits for, and then what it is served with
 	waits bool     // it is in line
-	next  *account // in a list of those to be told
+	next  *Account // in a list of those to be told
 }
 
 var defaultBudget = NewBudget(DefaultBudget)
+
+// Default is the Budget of DefaultBudget bytes of those that have none of their own.
+func Default() *Budget { return defaultBudget }
 
 // NewBudget returns a Budget of that many bytes.
 func NewBudget(bytes int64) *Budget { return &Budget{total: bytes, free: bytes} }
@@ -89,9 +92,9 @@ func (b *Budget) fits(held, n int64) bool {
 	return left/greedy >= held+n
 }
 
-// largest is the largest request that can ever be met: a power of two, for
+// Largest is the largest request that can ever be met: a power of two, for
 // buffers come in these sizes.
-func (b *Budget) largest() int64 {
+func (b *Budget) Largest() int64 {
 	n := int64(1)
 	for n*2 <= b.total {
 		n *= 2
@@ -99,19 +102,19 @@ func (b *Budget) largest() int64 {
 	return n
 }
 
-// open returns an empty account. served is called once for each takeOrWait that
+// open returns an empty Account. served is called once for each takeOrWait that
 // returned false, unless the account is closed before that.
-func (b *Budget) open(served func(n int64)) *account { return &account{budget: b, served: served} }
+func (b *Budget) Open(served func(n int64)) *Account { return &Account{budget: b, served: served} }
 
-// take takes n bytes, or reports that they are not there for this account now.
-func (a *account) take(n int64) bool {
+// Take takes n bytes, or reports that they are not there for this Account now.
+func (a *Account) Take(n int64) bool {
 	b := a.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.take(a, n)
 }
 
-func (b *Budget) take(a *account, n int64) bool {
+func (b *Budget) take(a *Account, n int64) bool {
 	if b.turn != nil && b.turn != a || !b.fits(a.held, n) {
 		return false
 	}
@@ -120,9 +123,10 @@ func (b *Budget) take(a *account, n int64) bool {
 	return true
 }
 
-// takeOrWait is take for pulls: when it returns false the account stands in line,
-// and served is called when the bytes are its own. It is not called again before.
-func (a *account) takeOrWait(n int64) bool {
+// TakeOrWait is Take for those who can wait: when it returns false the account stands in
+// line, and served is called when the bytes are its own, on the goroutine of whoever gave
+// bytes back. Until then it is not called again.
+func (a *Account) TakeOrWait(n int64) bool {
 	b := a.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -135,8 +139,8 @@ func (a *account) takeOrWait(n int64) bool {
 	return false
 }
 
-// give returns n bytes.
-func (a *account) give(n int64) {
+// Give returns n bytes.
+func (a *Account) Give(n int64) {
 	b := a.budget
 	b.mu.Lock()
 	b.free += n
@@ -144,20 +148,31 @@ func (a *account) give(n int64) {
 	b.serve()
 }
 
-// close takes the account out of the line. What it holds is still to be given back.
-func (a *account) close() {
+// Leave takes the account out of the line, and reports whether it was there: if not,
+// served has been called, or is about to be. What the account holds is still to be
+// given back.
+func (a *Account) Leave() bool {
 	b := a.budget
 	b.mu.Lock()
-	if a.waits {
+	waited := a.waits
+	if waited {
 		b.leave(a)
 	}
 	b.serve()
+	return waited
+}
+
+// Held is the number of bytes that the account holds.
+func (a *Account) Held() int64 {
+	a.budget.mu.Lock()
+	defer a.budget.mu.Unlock()
+	return a.held
 }
 
 // serve gives what is free to those in line. It is entered with mu locked and
 // returns with mu unlocked.
 func (b *Budget) serve() {
-	var first *account
+	var first *Account
 	last := &first
 	for i := 0; i < len(b.line); {
 		a := b.line[i]
@@ -179,7 +194,7 @@ func (b *Budget) serve() {
 }
 
 // leave takes an account out of the line, which ends its turn. The caller holds mu.
-func (b *Budget) leave(a *account) {
+func (b *Budget) leave(a *Account) {
 	a.waits = false
 	for i := range b.line {
 		if b.line[i] == a {

@@ -1,6 +1,6 @@
 // The Budget between connections that keep what they have, and those that wait.
 
-package rpcrdma
+package mem
 
 import (
 	"sync/atomic"
@@ -15,20 +15,16 @@ func TestBudgetShares(t *testing.T) {
 	const total, step = 256 << 20, 1 << 16
 	b := NewBudget(total)
 	for n := range 20 {
-		a := b.open(nil)
-		r := &Request{rs: &responder{account: a}}
+		a := b.Open(nil)
 		free := b.Free()
-		for r.Buffer(step) != nil {
+		for a.Take(step) {
 		}
 		want := free / (greedy + 1)
 		if n == 0 {
 			want = total / 2
 		}
-		if held := a.held; held != r.held || held > want || held < want-step {
+		if held := a.Held(); held > want || held < want-step {
 			t.Errorf("connection %d holds %d of the %d that were free", n, held, free)
-		}
-		for _, f := range r.results {
-			f.put()
 		}
 	}
 	if b.Free() < 32<<20 {
@@ -39,12 +35,12 @@ func TestBudgetShares(t *testing.T) {
 // The largest request is met when nobody else has anything, and not when it would leave less than itself.
 func TestBudgetLargest(t *testing.T) {
 	b := NewBudget(1 << 20)
-	one, other := b.open(nil), b.open(nil)
-	if !one.take(1<<20) || other.take(1) {
+	one, other := b.Open(nil), b.Open(nil)
+	if !one.Take(1<<20) || other.Take(1) {
 		t.Error("all of it")
 	}
-	one.give(1 << 20)
-	if !one.take(1) || other.take(1<<19) || !other.take(1<<18) {
+	one.Give(1 << 20)
+	if !one.Take(1) || other.Take(1<<19) || !other.Take(1<<18) {
 		t.Error("beside another")
 	}
 }
@@ -55,15 +51,15 @@ func TestLargePullDoesNotStarve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(1 << 20)
 		var large atomic.Bool
-		var crowd [8]*account
+		var crowd [8]*Account
 		for i := range crowd {
-			crowd[i] = b.open(func(int64) { t.Error("did not wait") })
+			crowd[i] = b.Open(func(int64) { t.Error("did not wait") })
 		}
-		if !crowd[0].take(1 << 17) {
+		if !crowd[0].Take(1 << 17) {
 			t.Fatal("nothing is free")
 		}
-		a := b.open(func(int64) { large.Store(true) })
-		if a.takeOrWait(1 << 19) {
+		a := b.Open(func(int64) { large.Store(true) })
+		if a.TakeOrWait(1 << 19) {
 			t.Fatal("half of all beside another")
 		}
 		holders := crowd[:1]
@@ -72,17 +68,17 @@ func TestLargePullDoesNotStarve(t *testing.T) {
 				t.Fatal("100 others were served meanwhile")
 			}
 			next := crowd[i%len(crowd)]
-			if next.take(1 << 17) { // before the last one gives back
+			if next.Take(1 << 17) { // before the last one gives back
 				holders = append(holders, next)
 			}
 			if len(holders) == 0 {
 				t.Fatal("all is free, and nobody was served")
 			}
-			holders[0].give(1 << 17)
+			holders[0].Give(1 << 17)
 			holders = holders[1:]
 			time.Sleep(time.Millisecond)
 		}
-		a.give(1 << 19)
+		a.Give(1 << 19)
 	})
 }
 
@@ -91,28 +87,28 @@ func TestLargePullDoesNotStarve(t *testing.T) {
 func TestHungHolderDoesNotStopOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(1 << 20)
-		hung, large, small := b.open(nil), b.open(func(int64) {}), b.open(nil)
-		if !hung.take(1<<19) || large.takeOrWait(1<<19) {
+		hung, large, small := b.Open(nil), b.Open(func(int64) {}), b.Open(nil)
+		if !hung.Take(1<<19) || large.TakeOrWait(1<<19) {
 			t.Fatal("one half, then the other")
 		}
 		served := 0
 		for range 1000 {
-			if small.take(4096) {
+			if small.Take(4096) {
 				served++
-				small.give(4096)
+				small.Give(4096)
 			}
 			time.Sleep(turnTime / 100)
 		}
 		if served < 400 || served > 600 {
 			t.Errorf("served %d times of 1000", served)
 		}
-		large.close() // its connection ends
+		large.Leave() // its connection ends
 		time.Sleep(2 * turnTime)
-		if !small.take(4096) {
+		if !small.Take(4096) {
 			t.Error("not served when nobody waits")
 		}
-		small.give(4096)
-		hung.give(1 << 19)
+		small.Give(4096)
+		hung.Give(1 << 19)
 		if b.Free() != b.Total() || b.timer != nil {
 			t.Errorf("%d free, timer %v", b.Free(), b.timer)
 		}
@@ -124,37 +120,87 @@ func TestHungHolderDoesNotStopOthers(t *testing.T) {
 func TestBudgetLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(1 << 20)
-		all := b.open(nil)
-		if !all.take(1 << 20) {
+		all := b.Open(nil)
+		if !all.Take(1 << 20) {
 			t.Fatal("all of it")
 		}
 		var order []int
-		var accounts [3]*account
+		var accounts [3]*Account
 		for i := range accounts {
-			accounts[i] = b.open(func(n int64) {
+			accounts[i] = b.Open(func(n int64) {
 				if order = append(order, i); n != 1<<10 {
 					t.Errorf("%d bytes", n)
 				}
-				if len(order) == 2 && accounts[i].takeOrWait(1<<20) {
+				if len(order) == 2 && accounts[i].TakeOrWait(1<<20) {
 					t.Error("more than there is")
 				}
 			})
-			if accounts[i].takeOrWait(1 << 10) {
+			if accounts[i].TakeOrWait(1 << 10) {
 				t.Error("not free")
 			}
 		}
-		all.give(1 << 20)
+		all.Give(1 << 20)
 		time.Sleep(4 * turnTime)
 		if len(order) != 3 || order[0] != 0 || order[1] != 1 || order[2] != 2 {
 			t.Errorf("served %v", order)
 		}
-		accounts[1].close()
+		accounts[1].Leave()
 		for _, a := range accounts {
-			a.give(1 << 10)
+			a.Give(1 << 10)
 		}
 		if b.Free() != b.Total() || len(b.line) != 0 {
 			t.Errorf("%d free, %d in line", b.Free(), len(b.line))
 		}
 		time.Sleep(4 * turnTime)
 	})
+}
+
+// What a connection gets of 100 beside others, and beside what it has.
+func TestBudgetFits(t *testing.T) {
+	for _, row := range []struct {
+		others, held, n int64
+		want            bool
+	}{
+		{0, 0, 100, true}, {0, 0, 101, false}, // one that is alone: one call of any size
+		{0, 30, 20, true}, {0, 30, 21, false}, // and half of all
+		{50, 0, 25, true}, {50, 0, 26, false}, // beside others as much as is left
+		{30, 10, 10, false}, {10, 1, 4, true}, {10, 1, 5, false}, // and then a sixteenth
+		{100, 0, 1, false},
+	} {
+		b := NewBudget(100)
+		a := b.Open(nil)
+		b.free, a.held = 100-row.others-row.held, row.held
+		if got := a.Take(row.n); got != row.want {
+			t.Errorf("%+v: %v", row, got)
+		}
+		taken := int64(0)
+		if row.want {
+			taken = row.n
+		}
+		if a.Held() != row.held+taken || b.Free() != 100-row.others-row.held-taken {
+			t.Errorf("%+v: %d held, %d free", row, a.Held(), b.Free())
+		}
+	}
+}
+
+func TestBuffer(t *testing.T) {
+	for n, want := range map[int]int64{0: 512, 1: 512, 512: 512, 513: 1024, 4 << 20: 4 << 20, 4<<20 + 1: 4<<20 + 1} {
+		f := Get(n)
+		if len(f.B) != n || int64(cap(f.B)) < want || Size(n) != want {
+			t.Errorf("%d: length %d, capacity %d, size %d", n, len(f.B), cap(f.B), Size(n))
+		}
+		f.Put()
+	}
+	(*Buffer)(nil).Put()
+	f := Get(3)
+	copy(f.B, "abc")
+	f.Charged = 1 << 10
+	bigger := f.Grow(5000)
+	if string(bigger.B[:3]) != "abc" || len(bigger.B) != 5000 || bigger.Charged != 1<<10 || bigger.Grow(10) != bigger {
+		t.Errorf("%q of %d, %d charged", bigger.B[:3], len(bigger.B), bigger.Charged)
+	}
+	bigger.Put()
+	if bigger.Charged != 0 { // the next owner's bytes have to be charged anew
+		t.Errorf("%d bytes are still charged", bigger.Charged)
+	}
 }
