@@ -59,6 +59,9 @@ func (s *Server) mountPoint(w *Cred, p string) (object, error) {
 	if x == nil {
 		return object{}, nfs3.ErrNoEnt
 	}
+	if err := x.available(); err != nil {
+		return object{}, err
+	}
 	o := object{x, x.root}
 	rest := strings.Trim(strings.TrimPrefix(p, x.name), "/")
 	for rest != "" {

@@ -15,7 +15,7 @@ type object struct {
 }
 
 // open finds the object of a handle: NFS3ERR_BADHANDLE for what is no handle of
-// ours, NFS3ERR_STALE for one of an export that is not there any more.
+// ours, NFS3ERR_STALE for one of an export that is not there any more, NFS3ERR_JUKEBOX while it is not open.
 func (s *Server) open(fh *nfs3.FH) (o object, err error) {
 	id, r, ok := s.key.open(fh.Bytes())
 	if !ok {
@@ -24,6 +24,9 @@ func (s *Server) open(fh *nfs3.FH) (o object, err error) {
 	x := s.byID[id]
 	if x == nil {
 		return o, nfs3.ErrStale
+	}
+	if err := x.available(); err != nil {
+		return o, err
 	}
 	return object{x, r}, nil
 }

@@ -35,6 +35,9 @@ func (s *Server) placeByHandle(c *transport.Call) (lane int, inline bool) {
 	if x == nil {
 		return -1, true
 	}
+	if !x.ready.Load() {
+		return x.lane, true
+	}
 	if !x.info.Quick {
 		return x.lane, false
 	}

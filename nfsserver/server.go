@@ -15,7 +15,6 @@ package nfsserver
 
 import (
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"path"
@@ -31,8 +30,12 @@ const MaxIO = 1 << 20
 
 // An Export is a file tree with the name that clients mount.
 type Export struct {
-	Name     string // a clean absolute path
-	FS       FS     // closed with the Server
+	Name string // a clean absolute path
+	FS   FS     // closed with the Server
+	// Open, where FS is nil, opens it while the Server is served, and may take any time, as for
+	// a file system that does not answer. Until it returns, calls are told to come again
+	// later (NFS3ERR_JUKEBOX); if it fails, NFS3ERR_IO.
+	Open     func() (FS, error)
 	ReadOnly bool
 }
 
@@ -73,14 +76,18 @@ type export struct {
 	// Set once.
 	id       uint32
 	name     string
-	fs       FS
-	root     Ref
-	info     Info
-	verf     nfs3.Verf // of directory cookies
 	readOnly bool
-	lane     int    // of the transport's, as an index of Names
-	inUse    InUser // nil: all objects are taken to be in use
+	lane     int // of the transport's, as an index of Names
 
+	// Set once, before ready.
+	fs    FS
+	root  Ref
+	info  Info
+	verf  nfs3.Verf // of directory cookies
+	inUse InUser    // nil: all objects are taken to be in use
+	ready atomic.Bool
+
+	opening opening
 	stuck   atomic.Bool // calls were left behind in fs, which stays open
 	written writeVerifier
 	locks   lockTable
@@ -102,6 +109,11 @@ func New(o Options) (*Server, error) {
 			return nil, err
 		}
 	}
+	for i, e := range o.Exports {
+		if e.FS == nil {
+			go s.exports[i].openLater(e.Open)
+		}
+	}
 	return s, nil
 }
 
@@ -110,14 +122,14 @@ func (s *Server) add(e Export) error {
 	if !strings.HasPrefix(e.Name, "/") || path.Clean(e.Name) != e.Name {
 		return fmt.Errorf("export name %q: want a clean absolute path such as /data", e.Name)
 	}
-	x := &export{id: exportID(e.Name), name: e.Name, fs: e.FS, root: e.FS.Root(), info: e.FS.Info(), readOnly: e.ReadOnly}
-	binary.BigEndian.PutUint64(x.verf[:], x.info.CookieVerf)
+	x := &export{id: exportID(e.Name), name: e.Name, readOnly: e.ReadOnly, lane: len(s.exports)}
 	if other := s.byID[x.id]; other != nil {
 		return fmt.Errorf("export name %q is too like %q: choose another", e.Name, other.name)
 	}
 	x.written.renew()
-	x.lane = len(s.exports)
-	x.inUse, _ = e.FS.(InUser)
+	if e.FS != nil {
+		x.served(e.FS)
+	}
 	s.byID[x.id] = x
 	s.exports = append(s.exports, x)
 	return nil

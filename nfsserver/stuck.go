@@ -53,6 +53,10 @@ func (s *Server) Close() error {
 	closed := make([]chan error, len(s.exports))
 	for i, x := range s.exports {
 		closed[i] = make(chan error, 1)
+		if x.giveUp() {
+			closed[i] <- nil
+			continue
+		}
 		if x.stuck.Load() {
 			closed[i] <- &exportError{x.name, "it stays open"}
 			continue

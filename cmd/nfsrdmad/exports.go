@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
@@ -19,28 +21,28 @@ import (
 
 // newServer makes the server of the directories in args. Its Close closes them.
 func newServer(o *options, args []string) (_ *nfsserver.Server, err error) {
-	var exports []nfsserver.Export
+	exports, err := openExports(o, args)
 	defer func() {
 		if err != nil {
 			for _, e := range exports {
-				e.FS.Close()
+				if e.FS != nil {
+					e.FS.Close()
+				}
 			}
 		}
 	}()
-	for _, arg := range args {
-		e, err := openExport(o, arg)
-		if err != nil {
-			return nil, err
-		}
-		e.ReadOnly = o.readOnly
-		exports = append(exports, e)
+	if err != nil {
+		return nil, err
 	}
 	if o.memory != "" {
 		tree := memfs.New(memfs.Options{Mode: 0o1777})
-		exports = append(exports, nfsserver.Export{Name: o.memory, FS: tree, ReadOnly: o.readOnly})
+		exports = append(exports, nfsserver.Export{Name: o.memory, FS: tree})
 	}
 	if len(exports) == 0 {
 		return nil, errors.New("nothing to export: name a directory, or say --memory")
+	}
+	for i := range exports {
+		exports[i].ReadOnly = o.readOnly
 	}
 	key, err := handleKey(o, len(args) > 0)
 	if err != nil {
@@ -49,24 +51,67 @@ func newServer(o *options, args []string) (_ *nfsserver.Server, err error) {
 	return nfsserver.New(nfsserver.Options{Exports: exports, Groups: lookupGroups, Key: key, Squash: squash(o), AsyncNames: o.asyncNames})
 }
 
-// openExport opens DIR or DIR=/name.
-func openExport(o *options, arg string) (e nfsserver.Export, err error) {
-	dir, name, named := cutName(arg)
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return e, err
+// openWait is how long a directory may take to be opened before the others are served without it.
+var openWait = 10 * time.Second
+
+// An opened is what became of a directory.
+type opened struct {
+	fs  nfsserver.FS
+	err error
+}
+
+// openExports opens each DIR or DIR=/name, all at once. One whose file system does not answer
+// in time is opened while the others are served. With an error it returns those that are open.
+func openExports(o *options, args []string) (exports []nfsserver.Export, err error) {
+	results := make([]chan opened, len(args))
+	dirs := make([]string, len(args))
+	for i, arg := range args {
+		dir, name, named := cutName(arg)
+		if dirs[i], err = filepath.Abs(dir); err != nil {
+			return nil, err
+		}
+		if !named {
+			name = dirs[i]
+		}
+		exports = append(exports, nfsserver.Export{Name: path.Clean(name)})
+		results[i] = make(chan opened, 1)
+		go func() {
+			fs, err := openDir(o, dirs[i])
+			results[i] <- opened{fs, err}
+		}()
 	}
-	if !named {
-		name = abs
+	ctx, cancel := context.WithTimeout(context.Background(), openWait)
+	defer cancel()
+	for i := range exports {
+		select {
+		case r := <-results[i]:
+			if exports[i].FS = r.fs; err == nil {
+				err = r.err
+			}
+		case <-ctx.Done():
+			logrus.Warnf("%s: its file system does not answer: the others are served, and it is once it does", dirs[i])
+			exports[i].Open = func() (nfsserver.FS, error) {
+				r := <-results[i]
+				return r.fs, r.err
+			}
+		}
 	}
-	tree, err := osfs.New(abs, osfs.Options{CrossMounts: o.crossmnt, SubtreeCheck: o.subtreeCheck})
+	return exports, err
+}
+
+// newFS opens a directory; a test has it take its time.
+var newFS = osfs.New
+
+// openDir opens a directory to export.
+func openDir(o *options, abs string) (nfsserver.FS, error) {
+	tree, err := newFS(abs, osfs.Options{CrossMounts: o.crossmnt, SubtreeCheck: o.subtreeCheck})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return e, fmt.Errorf("directory %s does not exist: make it, or name another", abs)
+		return nil, fmt.Errorf("directory %s does not exist: make it, or name another", abs)
 	case errors.Is(err, fs.ErrPermission):
-		return e, fmt.Errorf("directory %s: not permitted: run as a user who may read it", abs)
+		return nil, fmt.Errorf("directory %s: not permitted: run as a user who may read it", abs)
 	case err != nil:
-		return e, err
+		return nil, err
 	}
 	if tree.LayersApart() {
 		logrus.Warnf("%s: the layers of this overlay are on different file systems: the numbers of its directories change when memory is short, and clients lose them (stale file handle): mount it with xino=on", abs)
@@ -77,7 +122,7 @@ func openExport(o *options, arg string) (e nfsserver.Export, err error) {
 	case !tree.KernelHandles():
 		logrus.Infof("%s: the kernel does not open files by handle here (no privilege, or not this file system): using inode numbers", abs)
 	}
-	return nfsserver.Export{Name: path.Clean(name), FS: tree}, nil
+	return tree, nil
 }
 
 // cutName takes DIR=/name apart. A directory with "=/" in its name needs a name of its own.

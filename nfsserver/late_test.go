@@ -1,0 +1,93 @@
+// An export that cannot be opened at the start keeps nobody from the others.
+
+package nfsserver_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/xdr/mount3"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// A closingFS tells when it is closed.
+type closingFS struct {
+	nfsserver.FS
+	closed chan struct{}
+}
+
+func (c *closingFS) Close() error {
+	close(c.closed)
+	return c.FS.Close()
+}
+
+// A keptFS outlives its server.
+type keptFS struct{ nfsserver.FS }
+
+func (keptFS) Close() error { return nil }
+
+// Clients of an export that is not open are told to come again, with handles of an
+// earlier run too; once it is open they are served. Meanwhile the others are.
+func TestExportOpenedLate(t *testing.T) {
+	key := [nfsserver.KeySize]byte{1}
+	tree := keptFS{memory(t)}
+	options := func(late nfsserver.Export) nfsserver.Options {
+		return nfsserver.Options{Squash: believeAll, Key: key, Exports: []nfsserver.Export{{Name: "/ok", FS: memory(t)}, late}}
+	}
+	before := serve(t, options(nfsserver.Export{Name: "/late", FS: tree}))
+	c := before.dial(root).mount("/late")
+	f := c.file(c.root, "f", 0o644)
+	before.stop()
+
+	answers := make(chan error)
+	open := func() (nfsserver.FS, error) { return tree, <-answers }
+	h := serve(t, options(nfsserver.Export{Name: "/late", Open: open}))
+	c, ok := h.dial(root), h.dial(root).mount("/ok")
+	for range 2 {
+		c.want("GETATTR", c.getattr(f).Status, nfs3.ErrJukebox)
+		c.want("SETATTR", c.setattr(f, nfs3.Sattr{}).Status, nfs3.ErrJukebox)
+		c.want("RENAME", c.rename(ok.root, "x", f, "y").Status, nfs3.ErrJukebox)
+		var res mount3.MntRes
+		c.mountCall(mount3.ProcMnt, &mount3.PathArgs{Path: "/late"}, &res)
+		if res.Status != mount3.ErrServerFault {
+			t.Errorf("MNT: %v", res.Status)
+		}
+		ok.attr(ok.root)
+	}
+	answers <- nil
+	for c.getattr(f).Status == nfs3.ErrJukebox {
+		time.Sleep(time.Millisecond)
+	}
+	c.attr(f)
+	c.mount("/late").attr(c.root)
+}
+
+func TestExportThatCannotBeOpenedLate(t *testing.T) {
+	answers := make(chan error, 1)
+	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/ok", FS: memory(t)},
+		{Name: "/late", Open: func() (nfsserver.FS, error) { return nil, <-answers }}}})
+	c := h.dial(root)
+	answers <- errors.New("no such disk")
+	var res mount3.MntRes
+	for res.Status != mount3.ErrIO {
+		c.mountCall(mount3.ProcMnt, &mount3.PathArgs{Path: "/late"}, &res)
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A server ends though an export is not open, and what is opened afterwards is closed.
+func TestCloseWhileAnExportOpens(t *testing.T) {
+	answers := make(chan error)
+	fs := &closingFS{memory(t), make(chan struct{})}
+	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/late", Open: func() (nfsserver.FS, error) { return fs, <-answers }}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Close(); err != nil {
+		t.Error(err)
+	}
+	answers <- nil
+	<-fs.closed
+}
