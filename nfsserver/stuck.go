@@ -16,11 +16,16 @@ import (
 const closeWait = 10 * time.Second
 
 // An exportError is of an export whose file system does not answer.
-type exportError struct{ name, what string }
+type exportError struct {
+	name, what string
+	cause      error // why it is not waited for any longer, or nil
+}
 
 func (e *exportError) Error() string {
 	return fmt.Sprintf("export %s: its file system does not answer: %s", e.name, e.what)
 }
+
+func (e *exportError) Unwrap() error { return e.cause }
 
 // Shutdown stops taking calls, lets those that run end until ctx is done, then
 // closes all connections. The Server can be closed, or started again, after it. Calls that
@@ -33,14 +38,14 @@ func (v *Service) Shutdown(ctx context.Context) error {
 	if !errors.As(err, &stuck) {
 		return err
 	}
-	errs := []error{ctx.Err()}
+	var errs []error
 	for _, x := range v.srv.exports {
 		if slices.Contains(stuck.Lanes, x.name) {
 			x.stuck.Store(true)
-			errs = append(errs, &exportError{x.name, "calls are left behind"})
+			errs = append(errs, &exportError{x.name, "calls are left behind", err})
 		}
 	}
-	if len(errs) == 1 {
+	if errs == nil {
 		return err
 	}
 	return errors.Join(errs...)
@@ -58,7 +63,7 @@ func (s *Server) Close() error {
 			continue
 		}
 		if x.stuck.Load() {
-			closed[i] <- &exportError{x.name, "it stays open"}
+			closed[i] <- &exportError{x.name, "it stays open", nil}
 			continue
 		}
 		go func() { closed[i] <- x.fs.Close() }()
@@ -80,7 +85,7 @@ func (s *Server) Close() error {
 		case err := <-closed[i]:
 			errs = append(errs, err)
 		default:
-			errs = append(errs, &exportError{x.name, "it is left half closed"})
+			errs = append(errs, &exportError{x.name, "it is left half closed", nil})
 		}
 	}
 	return errors.Join(errs...)

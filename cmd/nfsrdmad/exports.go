@@ -54,16 +54,17 @@ func newServer(o *options, args []string) (_ *nfsserver.Server, err error) {
 // openWait is how long a directory may take to be opened before the others are served without it.
 var openWait = 10 * time.Second
 
-// An opened is what became of a directory.
+// An opened is what became of a directory, once done is closed.
 type opened struct {
-	fs  nfsserver.FS
-	err error
+	done chan struct{}
+	fs   nfsserver.FS
+	err  error
 }
 
 // openExports opens each DIR or DIR=/name, all at once. One whose file system does not answer
 // in time is opened while the others are served. With an error it returns those that are open.
 func openExports(o *options, args []string) (exports []nfsserver.Export, err error) {
-	results := make([]chan opened, len(args))
+	results := make([]*opened, len(args))
 	dirs := make([]string, len(args))
 	for i, arg := range args {
 		dir, name, named := cutName(arg)
@@ -74,24 +75,30 @@ func openExports(o *options, args []string) (exports []nfsserver.Export, err err
 			name = dirs[i]
 		}
 		exports = append(exports, nfsserver.Export{Name: path.Clean(name)})
-		results[i] = make(chan opened, 1)
+		r := &opened{done: make(chan struct{})}
+		results[i] = r
 		go func() {
-			fs, err := openDir(o, dirs[i])
-			results[i] <- opened{fs, err}
+			r.fs, r.err = openDir(o, dirs[i])
+			close(r.done)
 		}()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openWait)
 	defer cancel()
 	for i := range exports {
 		select {
-		case r := <-results[i]:
+		case <-results[i].done:
+		case <-ctx.Done():
+		}
+		r := results[i]
+		select {
+		case <-r.done:
 			if exports[i].FS = r.fs; err == nil {
 				err = r.err
 			}
-		case <-ctx.Done():
+		default:
 			logrus.Warnf("%s: its file system does not answer: the others are served, and it is once it does", dirs[i])
 			exports[i].Open = func() (nfsserver.FS, error) {
-				r := <-results[i]
+				<-r.done
 				return r.fs, r.err
 			}
 		}
