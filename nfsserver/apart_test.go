@@ -101,6 +101,13 @@ func (d *interruptedDisk) set(during func(), err error) {
 	d.during, d.err, d.syncs = during, err, 0
 }
 
+// count is how many Syncs were begun since set.
+func (d *interruptedDisk) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.syncs
+}
+
 // A Sync that fails changes the write verifier of its own export, and makes no WRITE to
 // another be done again or fail.
 func TestFailedSyncIsOfOneExport(t *testing.T) {
@@ -120,8 +127,8 @@ func TestFailedSyncIsOfOneExport(t *testing.T) {
 			t.Fatalf("FILE_SYNC WRITE while syncs of another export fail: %v, verifier changed: %v", res.Status, res.Verf != okVerf)
 		}
 	}
-	if good.syncs != 20 {
-		t.Errorf("%d syncs for 20 WRITEs", good.syncs)
+	if n := good.count(); n != 20 {
+		t.Errorf("%d syncs for 20 WRITEs", n)
 	}
 	if res := b.write(f, 0, "x", nfs3.Unstable); res.Verf == badVerf {
 		t.Error("the verifier is the old one after failed syncs")

@@ -3,6 +3,7 @@
 package nfsserver_test
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
@@ -12,12 +13,24 @@ import (
 // A restlessFS changes a file around each ReadAt, as another client's WRITE and SETATTR may.
 type restlessFS struct {
 	nfsserver.FS
-	before, after func(c nfsserver.Cred, r nfsserver.Ref)
+
+	mu            sync.Mutex
+	before, after func(c nfsserver.Cred, r nfsserver.Ref) // guarded by mu
+}
+
+// around sets what happens before and after each ReadAt.
+func (f *restlessFS) around(before, after func(c nfsserver.Cred, r nfsserver.Ref)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.before, f.after = before, after
 }
 
 func (f *restlessFS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
-	f.before(c, r)
-	defer f.after(c, r)
+	f.mu.Lock()
+	before, after := f.before, f.after
+	f.mu.Unlock()
+	before(c, r)
+	defer after(c, r)
 	return f.FS.ReadAt(c, r, p, off)
 }
 
@@ -44,9 +57,9 @@ func TestReadWithoutDataIsAtTheEnd(t *testing.T) {
 		{"it shrinks, and grows again", resize(0), resize(10), 2},
 		{"it shrinks", resize(1), same, 2},
 	} {
-		fs.before, fs.after = same, same
+		fs.around(same, same)
 		c.want("SETATTR", c.setattr(f, nfs3.Sattr{SetSize: true, Size: 5}).Status, nfs3.OK)
-		fs.before, fs.after = x.before, x.after
+		fs.around(x.before, x.after)
 		if res, data := c.read(f, x.off, 100); res.Status != nfs3.OK || data != "" || !res.EOF {
 			t.Errorf("%s: %v, %d bytes, EOF %v", x.name, res.Status, len(data), res.EOF)
 		}
