@@ -83,7 +83,7 @@ func segmentFault(err error, ulpdu []byte, length int) error {
 	}
 	f := &Fault{Err: err, Term: term.Terminate{Code: e.Code}}
 	hdr := ddp.Terminated(ulpdu)
-	if e.Code.Layer == term.LayerLLP || e.Code == term.DDPLocal || hdr == nil {
+	if e.Code == term.DDPLocal || hdr == nil { // nil also for faults of MPA, which have no ULPDU
 		return f
 	}
 	f.Term.HasSegLen, f.Term.SegLen = true, uint16(length)
