@@ -94,10 +94,10 @@ func (q *ProviderQP) NextRecv() (RecvWR, bool) { return q.rq.next() }
 // PopRecv drops the receive that NextRecv has returned: its message is complete. The caller completes it.
 func (q *ProviderQP) PopRecv() { q.rq.pop() }
 
-// CompleteRecv adds a completion to the receive CQ, and CompleteSend one to the send CQ. They report
+// CompleteRecv adds a completion to the receive CQ, and completeSend one to the send CQ. They report
 // whether it was within the depth of the CQ; if not, the QP has to end with ErrCQOverrun.
 func (q *ProviderQP) CompleteRecv(wc WC) bool { wc.QP = (*QP)(q); return q.recvCQ.push(wc) }
-func (q *ProviderQP) CompleteSend(wc WC) bool { wc.QP = (*QP)(q); return q.sendCQ.push(wc) }
+func (q *ProviderQP) completeSend(wc WC) bool { wc.QP = (*QP)(q); return q.sendCQ.push(wc) }
 
 // Notify runs the handlers of the CQs that have had completions since, and reports whether
 // any ran. The caller holds no lock and is a goroutine of the provider.

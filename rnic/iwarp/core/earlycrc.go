@@ -19,12 +19,12 @@ const (
 	earlyCRCSegs = 64       // and of one PostSend
 )
 
-// EarlyCRCs are the CRCs of the FPDUs of the Writes of one PostSend. A tagged
+// earlyCRCs are the CRCs of the FPDUs of the Writes of one PostSend. A tagged
 // header has nothing in it that depends on what is sent before it, so they are
 // known when the work is posted: the poster, which has often just made the
 // payload and has it in its cache, computes them at the same time as other posters and
 // the transmitter, which all share.
-type EarlyCRCs struct {
+type earlyCRCs struct {
 	segLen int  // payload bytes of all FPDUs of a Write but its last
 	n      int  // CRCs computed
 	took   int  // of which handed on
@@ -33,22 +33,22 @@ type EarlyCRCs struct {
 	head   [mpa.LengthLen + ddp.TaggedLen]byte // here because a slice of it goes through a function value
 }
 
-var earlyPool = sync.Pool{New: func() any { return new(EarlyCRCs) }}
+var earlyPool = sync.Pool{New: func() any { return new(earlyCRCs) }}
 
 // Early computes the CRCs of the large Writes among wrs: nil where there are none, or CRCs are not in
 // use. Any goroutine may call it. It is for one Post of wrs; then Free it.
-func (o *Outbound) Early(wrs []rnic.Posted) *EarlyCRCs {
+func (o *Outbound) Early(wrs []rnic.Posted) *earlyCRCs {
 	mulpdu := int(o.earlyMULPDU.Load())
 	if mulpdu == 0 {
 		return nil
 	}
-	var c *EarlyCRCs
+	var c *earlyCRCs
 	for i := range wrs {
 		if wrs[i].Op != rnic.OpWrite || wrs[i].Bytes < earlyCRCMin {
 			continue
 		}
 		if c == nil {
-			c = earlyPool.Get().(*EarlyCRCs)
+			c = earlyPool.Get().(*earlyCRCs)
 			c.segLen, c.n, c.took, c.over = mulpdu-ddp.TaggedLen, 0, 0, false
 		}
 		c.add(&wrs[i])
@@ -57,14 +57,14 @@ func (o *Outbound) Early(wrs []rnic.Posted) *EarlyCRCs {
 }
 
 // Free returns what Early returned.
-func (c *EarlyCRCs) Free() {
+func (c *earlyCRCs) Free() {
 	if c != nil {
 		earlyPool.Put(c)
 	}
 }
 
 // add computes the CRCs of one Write.
-func (c *EarlyCRCs) add(wr *rnic.Posted) {
+func (c *earlyCRCs) add(wr *rnic.Posted) {
 	length := int(wr.Bytes)
 	if c.over = c.over || c.segments(length) > min(earlyCRCMax, earlyCRCSegs-c.n); c.over {
 		return
@@ -89,7 +89,7 @@ func (c *EarlyCRCs) add(wr *rnic.Posted) {
 }
 
 // take hands the CRCs of e on to it, if there are any.
-func (c *EarlyCRCs) take(e *entry) {
+func (c *earlyCRCs) take(e *entry) {
 	if e.Op != rnic.OpWrite || e.Bytes < earlyCRCMin || c.took == c.n {
 		return
 	}
@@ -98,7 +98,7 @@ func (c *EarlyCRCs) take(e *entry) {
 	c.took += l.n
 }
 
-func (c *EarlyCRCs) segments(length int) int { return (length + c.segLen - 1) / c.segLen }
+func (c *earlyCRCs) segments(length int) int { return (length + c.segLen - 1) / c.segLen }
 
 // An earlyList is the CRCs of one Write, and the cut that they were made for.
 type earlyList struct {

@@ -115,7 +115,7 @@ func (in *Inbound) next(b []byte) (ulpdu []byte, n int, err error) {
 func (in *Inbound) begin() {
 	if !in.begun {
 		in.begun = true
-		in.w.Ungate()
+		in.w.ungate()
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // PostRTR puts a message in front of all that the ULP will post, of which the ULP is told nothing, and shuts the
-// door until Ungate. The channel is closed when the message is done, and stays open when it was flushed.
+// door until ungate. The channel is closed when the message is done, and stays open when it was flushed.
 // It comes after Start and before any Post.
 func (w *Work) PostRTR(wr rnic.SendWR) <-chan struct{} {
 	w.mu.Lock()

@@ -94,7 +94,7 @@ func (w *Work) Init(q *rnic.ProviderQP, depth int) {
 	w.rtrDone = w.noteRTR
 }
 
-// Start takes posts from now on. With gated, nothing is sent before Ungate.
+// Start takes posts from now on. With gated, nothing is sent before ungate.
 func (w *Work) Start(ird, ord int, gated bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,7 +109,7 @@ func (w *Work) Start(ird, ord int, gated bool) {
 }
 
 // Post queues work requests, all or none, and reports whether it is the caller who has to transmit them.
-func (w *Work) Post(wrs []rnic.Posted, early *EarlyCRCs) (mine bool, err error) {
+func (w *Work) Post(wrs []rnic.Posted, early *earlyCRCs) (mine bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.sq.Room(len(wrs)); err != nil {
@@ -136,7 +136,7 @@ const (
 )
 
 // push appends a work request. The caller holds mu and has checked for room.
-func (w *Work) push(p *rnic.Posted, early *EarlyCRCs) *entry {
+func (w *Work) push(p *rnic.Posted, early *earlyCRCs) *entry {
 	i := w.sq.Push(p)
 	e := w.sq.At(i)
 	e.P.sinkSTag, e.P.sent, e.P.end, e.P.early.n = 0, false, 0, 0
@@ -330,8 +330,8 @@ func (w *Work) Resume() (mine bool) {
 	return w.claim()
 }
 
-// Ungate lets sending begin: the peer has turned to FPDUs.
-func (w *Work) Ungate() {
+// ungate lets sending begin: the peer has turned to FPDUs.
+func (w *Work) ungate() {
 	w.mu.Lock()
 	w.turn.open()
 	w.mu.Unlock()

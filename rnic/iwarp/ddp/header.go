@@ -42,9 +42,9 @@ const (
 
 // What Parse can find wrong.
 var (
-	ErrShort           = term.New(term.DDPLocal, "segment shorter than its header")
-	ErrTaggedVersion   = term.New(term.DDPTaggedVersion, "")
-	ErrUntaggedVersion = term.New(term.DDPUntaggedVersion, "")
+	errShort           = term.New(term.DDPLocal, "segment shorter than its header")
+	errTaggedVersion   = term.New(term.DDPTaggedVersion, "")
+	errUntaggedVersion = term.New(term.DDPUntaggedVersion, "")
 )
 
 // A Header is one DDP header.
@@ -106,16 +106,16 @@ func (h *Header) Put(b []byte) int {
 // ulpdu. Each error is a *term.Error.
 func Parse(ulpdu []byte) (h Header, payload []byte, err error) {
 	if len(ulpdu) < TaggedLen || ulpdu[0]&flagT == 0 && len(ulpdu) < UntaggedLen {
-		return h, nil, ErrShort
+		return h, nil, errShort
 	}
 	h.Tagged = ulpdu[0]&flagT != 0
 	h.Last = ulpdu[0]&flagL != 0
 	h.Ctrl = ulpdu[1]
 	if ulpdu[0]&maskDV != version {
 		if h.Tagged {
-			return h, nil, ErrTaggedVersion
+			return h, nil, errTaggedVersion
 		}
-		return h, nil, ErrUntaggedVersion
+		return h, nil, errUntaggedVersion
 	}
 	if h.Tagged {
 		h.STag = binary.BigEndian.Uint32(ulpdu[2:])

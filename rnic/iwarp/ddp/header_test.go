@@ -60,7 +60,7 @@ func TestGolden(t *testing.T) {
 			t.Errorf("%x: a Terminate returns %x", wire, got)
 		}
 		for i := range wire {
-			if _, _, err := Parse(wire[:i]); !errors.Is(err, ErrShort) {
+			if _, _, err := Parse(wire[:i]); !errors.Is(err, errShort) {
 				t.Errorf("first %d bytes of %x: %v", i, wire, err)
 			}
 			if got := Terminated(wire[:i]); got != nil {

@@ -25,17 +25,17 @@ const (
 	// MaxFPDU is the longest FPDU that any 16-bit length can announce, markers included.
 	MaxFPDU = 66064
 
-	// MinMULPDU is the floor of MULPDU, however small the segments (RFC 5044 §4.5 [R5044-074]).
-	MinMULPDU = 128
+	// minMULPDU is the floor of MULPDU, however small the segments (RFC 5044 §4.5 [R5044-074]).
+	minMULPDU = 128
 )
 
 // What can be wrong with an FPDU (RFC 5044 §8). After any of them nothing more
 // of that direction may be delivered.
 var (
-	ErrCRC    = term.New(term.MPACRC, "")
-	ErrMarker = term.New(term.MPAMarker, "")
-	ErrEmpty  = term.New(term.MPAMarker, "FPDU with an empty ULPDU") // RFC 5044 §4.1 [R5044-024]
-	ErrLength = term.New(term.MPAMarker, "ULPDU longer than markers can point across")
+	errCRC    = term.New(term.MPACRC, "")
+	errMarker = term.New(term.MPAMarker, "")
+	errEmpty  = term.New(term.MPAMarker, "FPDU with an empty ULPDU") // RFC 5044 §4.1 [R5044-024]
+	errLength = term.New(term.MPAMarker, "ULPDU longer than markers can point across")
 )
 
 // Pad returns how many pad bytes follow a ULPDU of that length.
@@ -51,9 +51,9 @@ func FPDULen(ulpdu int) int { return LengthLen + ulpdu + Pad(ulpdu) + CRCLen }
 func MULPDU(emss int, markers bool) int {
 	over := LengthLen + CRCLen + emss&3
 	if markers {
-		over += MarkerLen * ((emss + MarkerInterval - 1) / MarkerInterval)
+		over += markerLen * ((emss + markerInterval - 1) / markerInterval)
 	}
-	return min(max(emss-over, MinMULPDU), MaxULPDU-Pad(MaxULPDU))
+	return min(max(emss-over, minMULPDU), MaxULPDU-Pad(MaxULPDU))
 }
 
 // ParseFPDU reads one FPDU from the front of b. n == 0 with no error: more
@@ -69,10 +69,10 @@ func ParseFPDU(b []byte, crc bool) (ulpdu []byte, n int, err error) {
 		return nil, 0, nil
 	}
 	if crc && CRC32C(b[:n-CRCLen]) != getCRC(b[n-CRCLen:n]) {
-		return nil, 0, ErrCRC
+		return nil, 0, errCRC
 	}
 	if l == 0 {
-		return nil, 0, ErrEmpty
+		return nil, 0, errEmpty
 	}
 	return b[LengthLen : LengthLen+l : LengthLen+l], n, nil
 }

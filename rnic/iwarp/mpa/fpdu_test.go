@@ -60,7 +60,7 @@ func TestMULPDUFits(t *testing.T) {
 			t.Fatalf("EMSS %d: a full FPDU has %d bytes of pad", emss, p)
 		}
 		l := MULPDU(emss, true)
-		for pos := uint32(0); pos < MarkerInterval; pos += 4 {
+		for pos := uint32(0); pos < markerInterval; pos += 4 {
 			if n := wireLen(pos, l); n > emss {
 				t.Fatalf("EMSS %d: FPDU of %d at %d", emss, n, pos)
 			}
@@ -76,7 +76,7 @@ func TestFPDUFlips(t *testing.T) {
 	for i := range good[:FPDULen(35)] {
 		for bit := range 8 {
 			good[i] ^= 1 << bit
-			if ulpdu, _, err := ParseFPDU(good, true); ulpdu != nil || !errors.Is(err, ErrCRC) {
+			if ulpdu, _, err := ParseFPDU(good, true); ulpdu != nil || !errors.Is(err, errCRC) {
 				t.Fatalf("byte %d bit %d: %v", i, bit, err)
 			}
 			good[i] ^= 1 << bit
@@ -108,7 +108,7 @@ func TestFPDUEmpty(t *testing.T) {
 		}
 	}
 	b[7]++
-	if _, _, err := ParseFPDU(b, true); !errors.Is(err, ErrCRC) {
+	if _, _, err := ParseFPDU(b, true); !errors.Is(err, errCRC) {
 		t.Errorf("the length is believed before the CRC: %v", err)
 	}
 }

@@ -44,8 +44,8 @@ const (
 var (
 	ErrKey        = term.New(term.MPAStartup, "wrong key: the peer does not speak MPA")
 	ErrInitiators = term.New(term.MPAStartup, "initiator/initiator: a Request came where the Reply was due")
-	ErrResponders = term.New(term.MPAStartup, "responder/responder: a Reply came where the Request was due")
-	ErrRev        = term.New(term.MPAStartup, "MPA revision is neither 1 nor 2")
+	errResponders = term.New(term.MPAStartup, "responder/responder: a Reply came where the Request was due")
+	errRev        = term.New(term.MPAStartup, "MPA revision is neither 1 nor 2")
 	ErrPDLength   = term.New(term.MPAStartup, "PD_Length above 512")
 	ErrEnhanced   = term.New(term.MPAStartup, "S is set but PD_Length leaves no room for the enhanced data")
 	ErrEarly      = term.New(term.MPAStartup, "bytes after the Request, before any Reply")
@@ -103,10 +103,10 @@ func AppendFrame(b []byte, f *Frame) []byte {
 	return append(b, f.PrivateData...)
 }
 
-// CheckPrefix checks what there is of a frame header, byte by byte, so that
+// checkPrefix checks what there is of a frame header, byte by byte, so that
 // traffic that is not MPA fails at its first wrong byte (RFC 5044 §7.1.3).
 // It looks at no more than HeaderLen bytes; nil says nothing is wrong so far.
-func CheckPrefix(b []byte, reply bool) error {
+func checkPrefix(b []byte, reply bool) error {
 	if err := checkKey(b, reply); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func CheckPrefix(b []byte, reply bool) error {
 		return nil
 	}
 	if rev := b[17]; rev != Rev1 && rev != Rev2 { // RFC 5044 §7.1.1 [R5044-114]
-		return ErrRev
+		return errRev
 	}
 	if len(b) < HeaderLen {
 		if len(b) > 18 && b[18] > PrivateDataMax>>8 {
@@ -136,7 +136,7 @@ func CheckPrefix(b []byte, reply bool) error {
 // (RFC 5044 §7.1.2 rule 8).
 func checkKey(b []byte, reply bool) error {
 	b = b[:min(len(b), keyLen)]
-	want, other, swapped := requestKey, replyKey, ErrResponders
+	want, other, swapped := requestKey, replyKey, errResponders
 	if reply {
 		want, other, swapped = replyKey, requestKey, ErrInitiators
 	}
@@ -157,7 +157,7 @@ func enhanced(b []byte) bool { return b[17] >= Rev2 && b[16]&flagS != 0 }
 // bytes it took. n == 0 with no error: more bytes are needed. b beyond n is
 // the caller's to check: FPDUs after a Reply, ErrEarly after a Request.
 func ParseFrame(b []byte, reply bool) (f Frame, n int, err error) {
-	if err := CheckPrefix(b, reply); err != nil {
+	if err := checkPrefix(b, reply); err != nil {
 		return Frame{}, 0, err
 	}
 	if len(b) < HeaderLen {

@@ -70,7 +70,7 @@ func TestFrameTruncated(t *testing.T) {
 	for _, g := range goldenFrames {
 		wire := unhex(t, g.hex)
 		for i := range wire {
-			if err := CheckPrefix(wire[:i], g.Reply); err != nil {
+			if err := checkPrefix(wire[:i], g.Reply); err != nil {
 				t.Fatalf("first %d bytes of %x: %v", i, wire, err)
 			}
 			if _, n, err := ParseFrame(wire[:i], g.Reply); n != 0 || err != nil {
@@ -83,17 +83,17 @@ func TestFrameTruncated(t *testing.T) {
 // Traffic that is not MPA is found out at its first wrong byte (R5044-144).
 func TestPrefixFirstWrongByte(t *testing.T) {
 	conformance.Proves(t, "R5044-098", "R5044-135", "R5044-144")
-	if err := CheckPrefix([]byte("G"), false); !errors.Is(err, ErrKey) {
+	if err := checkPrefix([]byte("G"), false); !errors.Is(err, ErrKey) {
 		t.Errorf("GET: %v", err)
 	}
 	good := unhex(t, hexRequest)
 	for i := range good {
 		bad := bytes.Clone(good)
 		bad[i] ^= 0x20
-		if err := CheckPrefix(bad[:i], false); err != nil {
+		if err := checkPrefix(bad[:i], false); err != nil {
 			t.Errorf("byte %d not there yet: %v", i, err)
 		}
-		if err := CheckPrefix(bad[:i+1], false); !errors.Is(err, ErrKey) {
+		if err := checkPrefix(bad[:i+1], false); !errors.Is(err, ErrKey) {
 			t.Errorf("byte %d wrong: %v", i, err)
 		}
 	}
@@ -106,12 +106,12 @@ func TestPrefixSameRole(t *testing.T) {
 	for i := range keyLen + 1 {
 		var initiators, responders error
 		if i > 9 { // the keys differ at byte 9
-			initiators, responders = ErrInitiators, ErrResponders
+			initiators, responders = ErrInitiators, errResponders
 		}
-		if err := CheckPrefix(request[:i], true); !errors.Is(err, initiators) {
+		if err := checkPrefix(request[:i], true); !errors.Is(err, initiators) {
 			t.Errorf("%d bytes of a Request for a Reply: %v", i, err)
 		}
-		if err := CheckPrefix(reply[:i], false); !errors.Is(err, responders) {
+		if err := checkPrefix(reply[:i], false); !errors.Is(err, responders) {
 			t.Errorf("%d bytes of a Reply for a Request: %v", i, err)
 		}
 	}
@@ -125,7 +125,7 @@ func TestPrefixFields(t *testing.T) {
 		tail string
 		want error
 	}{
-		{"40", nil}, {"40 00", ErrRev}, {"40 03", ErrRev}, {"40 ff", ErrRev}, {"40 01", nil},
+		{"40", nil}, {"40 00", errRev}, {"40 03", errRev}, {"40 ff", errRev}, {"40 01", nil},
 		{"40 01 02", nil}, {"40 01 03", ErrPDLength}, {"40 01 ff", ErrPDLength},
 		{"40 01 0200", nil}, {"40 01 0201", ErrPDLength}, {"40 01 ffff", ErrPDLength},
 		{"50 02 0003", ErrEnhanced}, {"50 02 0000", ErrEnhanced}, {"50 02 0004", nil},
@@ -134,7 +134,7 @@ func TestPrefixFields(t *testing.T) {
 		{"4f 01 0000", nil}, // R5044-112
 	} {
 		for _, key := range []string{hexRequest, hexReply} {
-			err := CheckPrefix(unhex(t, key+c.tail), key == hexReply)
+			err := checkPrefix(unhex(t, key+c.tail), key == hexReply)
 			if !errors.Is(err, c.want) {
 				t.Errorf("%s: %v, want %v", c.tail, err, c.want)
 			}

@@ -48,7 +48,7 @@ func fuzzFrame(t *testing.T, b []byte, reply bool) {
 		t.Fatalf("%x: %+v came back as %+v, %v", b, frame, same, err)
 	}
 	for i := range n {
-		if err := CheckPrefix(b[:i], reply); err != nil {
+		if err := checkPrefix(b[:i], reply); err != nil {
 			t.Fatalf("good frame, but its first %d bytes: %v", i, err)
 		}
 	}

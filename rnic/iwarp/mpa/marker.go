@@ -4,7 +4,7 @@ package mpa
 
 import "encoding/binary"
 
-// Marker (RFC 5044 §4.2), one every MarkerInterval bytes of the stream, itself counted:
+// Marker (RFC 5044 §4.2), one every markerInterval bytes of the stream, itself counted:
 //
 //	off  size  field
 //	  0     2  reserved: sent as zero, ignored
@@ -15,24 +15,24 @@ import "encoding/binary"
 // pad and CRC, but never splits a length, a pad or a CRC. A marker between two
 // FPDUs points nowhere (0), and belongs to the second one, CRC included.
 const (
-	MarkerLen      = 4
-	MarkerInterval = 512
+	markerLen      = 4
+	markerInterval = 512
 )
 
 // leading reports whether an FPDU that begins at stream position pos begins with a marker.
-func leading(pos uint32) bool { return pos%MarkerInterval == 0 }
+func leading(pos uint32) bool { return pos%markerInterval == 0 }
 
 // wireLen returns the length of the FPDU of l ULPDU bytes that begins at stream
 // position pos, with all its markers, the leading one too.
 func wireLen(pos uint32, l int) int {
 	lead := 0
 	if leading(pos) {
-		lead, pos = MarkerLen, pos+MarkerLen
+		lead, pos = markerLen, pos+markerLen
 	}
 	n := FPDULen(l)
-	room := MarkerInterval - int(pos%MarkerInterval) // up to the next marker
+	room := markerInterval - int(pos%markerInterval) // up to the next marker
 	if n > room {
-		n += MarkerLen * (1 + (n-room-1)/(MarkerInterval-MarkerLen))
+		n += markerLen * (1 + (n-room-1)/(markerInterval-markerLen))
 	}
 	return lead + n
 }
@@ -53,7 +53,7 @@ func (s *MarkerSender) Append(b []byte, crc bool, parts ...[]byte) []byte {
 	start, l := len(b), total(parts)
 	if leading(s.pos) {
 		b = appendMarker(b, 0)
-		s.pos += MarkerLen
+		s.pos += markerLen
 	}
 	header := s.pos
 	b = binary.BigEndian.AppendUint16(b, uint16(l))
@@ -75,7 +75,7 @@ func (s *MarkerSender) fill(b, p []byte, header uint32) []byte {
 		if leading(s.pos) {
 			b = s.mark(b, header)
 		}
-		n := min(len(p), MarkerInterval-int(s.pos%MarkerInterval))
+		n := min(len(p), markerInterval-int(s.pos%markerInterval))
 		b = append(b, p[:n]...)
 		s.pos += uint32(n)
 		p = p[n:]
@@ -85,7 +85,7 @@ func (s *MarkerSender) fill(b, p []byte, header uint32) []byte {
 
 func (s *MarkerSender) mark(b []byte, header uint32) []byte {
 	b = appendMarker(b, uint16(s.pos-header))
-	s.pos += MarkerLen
+	s.pos += markerLen
 	return b
 }
 

@@ -17,13 +17,13 @@ func naive(pos uint32, ulpdu []byte) []byte {
 	var out []byte
 	header, started := uint32(0), false
 	for _, o := range plain[:len(plain)-CRCLen] {
-		if pos%MarkerInterval == 0 {
+		if pos%markerInterval == 0 {
 			ptr := uint32(0)
 			if started {
 				ptr = pos - header
 			}
 			out = binary.BigEndian.AppendUint32(out, ptr)
-			pos += MarkerLen
+			pos += markerLen
 		}
 		if !started {
 			header, started = pos, true
@@ -31,7 +31,7 @@ func naive(pos uint32, ulpdu []byte) []byte {
 		out = append(out, o)
 		pos++
 	}
-	if pos%MarkerInterval == 0 {
+	if pos%markerInterval == 0 {
 		out = binary.BigEndian.AppendUint32(out, pos-header)
 	}
 	return appendCRC(out, 0, true)
@@ -62,8 +62,8 @@ func TestMarkersEveryAlignment(t *testing.T) {
 		ulpdu[i] = byte(i*7 + i>>8)
 	}
 	var wire []byte
-	for pos := uint32(0); pos < MarkerInterval; pos += 4 {
-		for _, base := range []uint32{0, 1<<32 - MarkerInterval} { // the second wraps around
+	for pos := uint32(0); pos < markerInterval; pos += 4 {
+		for _, base := range []uint32{0, 1<<32 - markerInterval} { // the second wraps around
 			for _, l := range sizes() {
 				if l > 10000 && pos%64 != 0 {
 					continue
@@ -100,8 +100,8 @@ func TestMarkersWrong(t *testing.T) {
 	ulpdu := make([]byte, 3000)
 	for _, pos := range []uint32{0, 4, 500, 508} {
 		good := new(MarkerSender{pos: pos}).Append(nil, true, ulpdu)
-		for i := int(-pos % MarkerInterval); i < len(good); i += MarkerInterval {
-			for o, want := range map[int]error{0: nil, 1: nil, 2: ErrMarker, 3: ErrMarker} {
+		for i := int(-pos % markerInterval); i < len(good); i += markerInterval {
+			for o, want := range map[int]error{0: nil, 1: nil, 2: errMarker, 3: errMarker} {
 				bad := bytes.Clone(good[:len(good)-CRCLen])
 				bad[i+o] ^= 0x14
 				bad = appendCRC(bad, 0, true)
@@ -126,9 +126,9 @@ func TestMarkersLength(t *testing.T) {
 	for _, c := range []struct {
 		l    int
 		want error
-	}{{0, ErrEmpty}, {MaxULPDU + 1, ErrLength}, {65535, ErrLength}} {
+	}{{0, errEmpty}, {MaxULPDU + 1, errLength}, {65535, errLength}} {
 		b := make([]byte, wireLen(0, c.l)-CRCLen)
-		binary.BigEndian.PutUint16(b[MarkerLen:], uint16(c.l))
+		binary.BigEndian.PutUint16(b[markerLen:], uint16(c.l))
 		b = appendCRC(b, 0, true)
 		if len(b) > MaxFPDU {
 			t.Errorf("FPDU of %d bytes, more than MaxFPDU", len(b))
@@ -137,7 +137,7 @@ func TestMarkersLength(t *testing.T) {
 			t.Errorf("ULPDU_Length %d: %d, %v", c.l, n, err)
 		}
 		b[len(b)-1]++
-		if _, n, err := new(MarkerReceiver).Parse(b, true); n != 0 || !errors.Is(err, ErrCRC) {
+		if _, n, err := new(MarkerReceiver).Parse(b, true); n != 0 || !errors.Is(err, errCRC) {
 			t.Errorf("ULPDU_Length %d, bad CRC: %d, %v", c.l, n, err)
 		}
 	}

@@ -17,7 +17,7 @@ type MarkerReceiver struct {
 func (r *MarkerReceiver) Parse(b []byte, crc bool) (ulpdu []byte, n int, err error) {
 	head := 0
 	if leading(r.pos) {
-		head = MarkerLen
+		head = markerLen
 	}
 	if len(b) < head+LengthLen {
 		return nil, 0, nil
@@ -28,15 +28,15 @@ func (r *MarkerReceiver) Parse(b []byte, crc bool) (ulpdu []byte, n int, err err
 		return nil, 0, nil
 	}
 	if crc && CRC32C(b[:n-CRCLen]) != getCRC(b[n-CRCLen:n]) {
-		return nil, 0, ErrCRC
+		return nil, 0, errCRC
 	}
 	switch {
 	case l == 0:
-		return nil, 0, ErrEmpty
+		return nil, 0, errEmpty
 	case l > MaxULPDU: // RFC 5044 §4.3 [R5044-047]
-		return nil, 0, ErrLength
+		return nil, 0, errLength
 	case !r.check(b[:n], head):
-		return nil, 0, ErrMarker
+		return nil, 0, errMarker
 	}
 	ulpdu = closeUp(b[head+LengthLen:n], r.pos+uint32(head+LengthLen), l)
 	r.pos += uint32(n)
@@ -46,8 +46,8 @@ func (r *MarkerReceiver) Parse(b []byte, crc bool) (ulpdu []byte, n int, err err
 // check compares each marker of the FPDU f with the length chain (RFC 5044 §8
 // code 3). head is where ULPDU_Length is.
 func (r *MarkerReceiver) check(f []byte, head int) bool {
-	first := int(-r.pos % MarkerInterval)
-	for i := first; i < len(f); i += MarkerInterval {
+	first := int(-r.pos % markerInterval)
+	for i := first; i < len(f); i += markerInterval {
 		// Reserved bytes and the low two bits are not looked at (RFC 5044 §4.2 [R5044-027 R5044-030]).
 		ptr := int(binary.BigEndian.Uint16(f[i+2:])) &^ 3
 		if ptr != max(i-head, 0) {
@@ -60,9 +60,9 @@ func (r *MarkerReceiver) check(f []byte, head int) bool {
 // closeUp moves the l ULPDU bytes that begin at b[0], stream position pos, over
 // the markers among them.
 func closeUp(b []byte, pos uint32, l int) []byte {
-	to := min(l, MarkerInterval-int(pos%MarkerInterval))
-	for from := to + MarkerLen; to < l; from += MarkerInterval {
-		n := min(l-to, MarkerInterval-MarkerLen)
+	to := min(l, markerInterval-int(pos%markerInterval))
+	for from := to + markerLen; to < l; from += markerInterval {
+		n := min(l-to, markerInterval-markerLen)
 		copy(b[to:], b[from:from+n])
 		to += n
 	}

@@ -301,7 +301,7 @@ func TestVectorsFramesRefused(t *testing.T) {
 		"bad-pd-length-513":       {false, ErrPDLength},
 		"bad-pd-length-short":     {false, nil}, // wants more, which never comes
 		"bad-S-with-pd3":          {false, ErrEnhanced},
-		"bad-rev3":                {false, ErrRev},
+		"bad-rev3":                {false, errRev},
 	}
 	for _, v := range vectors(t, "mpa-frame") {
 		if v.Valid {

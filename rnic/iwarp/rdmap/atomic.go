@@ -17,17 +17,17 @@ const (
 
 // A message of RFC 7306 of the wrong length.
 var (
-	ErrExtensionLong  = term.New(term.DDPTooLong, "message longer than its header")
-	ErrExtensionShort = term.New(term.RDMAPStream, "message shorter than its header")
+	errExtensionLong  = term.New(term.DDPTooLong, "message longer than its header")
+	errExtensionShort = term.New(term.RDMAPStream, "message shorter than its header")
 )
 
 // exactly checks the length of a message that is all header.
 func exactly(b []byte, n int) error {
 	switch {
 	case len(b) > n:
-		return ErrExtensionLong
+		return errExtensionLong
 	case len(b) < n:
-		return ErrExtensionShort
+		return errExtensionShort
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func TestReadRequest(t *testing.T) {
 	if got, err := ParseReadRequest(wire); err != nil || got != want {
 		t.Errorf("parsed %+v, %v", got, err)
 	}
-	checkLengths(t, wire, ErrReadLong, ErrReadShort, func(b []byte) error { _, err := ParseReadRequest(b); return err })
+	checkLengths(t, wire, errReadLong, errReadShort, func(b []byte) error { _, err := ParseReadRequest(b); return err })
 }
 
 func TestImmediate(t *testing.T) {
@@ -63,7 +63,7 @@ func TestImmediate(t *testing.T) {
 	if got, err := ParseImmediate(wire); err != nil || got != 0x0123456789abcdef {
 		t.Errorf("parsed %x, %v", got, err)
 	}
-	checkLengths(t, wire, ErrExtensionLong, ErrExtensionShort, func(b []byte) error { _, err := ParseImmediate(b); return err })
+	checkLengths(t, wire, errExtensionLong, errExtensionShort, func(b []byte) error { _, err := ParseImmediate(b); return err })
 }
 
 func TestAtomicRequest(t *testing.T) {
@@ -76,7 +76,7 @@ func TestAtomicRequest(t *testing.T) {
 	if got, err := ParseAtomicRequest(wire); err != nil || got != want {
 		t.Errorf("parsed %+v, %v", got, err)
 	}
-	checkLengths(t, wire, ErrExtensionLong, ErrExtensionShort, func(b []byte) error { _, err := ParseAtomicRequest(b); return err })
+	checkLengths(t, wire, errExtensionLong, errExtensionShort, func(b []byte) error { _, err := ParseAtomicRequest(b); return err })
 	copy(wire, "\xff\xff\xff\xf2") // reserved bits are not looked at
 	if got, err := ParseAtomicRequest(wire); err != nil || got != want {
 		t.Errorf("reserved bits set: parsed %+v, %v", got, err)
@@ -93,7 +93,7 @@ func TestAtomicResponse(t *testing.T) {
 	if got, err := ParseAtomicResponse(wire); err != nil || got != want {
 		t.Errorf("parsed %+v, %v", got, err)
 	}
-	checkLengths(t, wire, ErrExtensionLong, ErrExtensionShort, func(b []byte) error { _, err := ParseAtomicResponse(b); return err })
+	checkLengths(t, wire, errExtensionLong, errExtensionShort, func(b []byte) error { _, err := ParseAtomicResponse(b); return err })
 }
 
 // The table says what the headers really take.

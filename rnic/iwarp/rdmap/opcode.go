@@ -99,11 +99,11 @@ func (op Opcode) IsSend() bool { return op >= OpSend && op <= OpSendSEInvalidate
 
 // What a receiver finds wrong with a message by the table alone.
 var (
-	ErrVersion = term.New(term.RDMAPVersion, "")
-	ErrOpcode  = term.New(term.RDMAPOpcode, "opcode not defined")
-	ErrModel   = term.New(term.RDMAPOpcode, "opcode does not go with this kind of DDP segment")
-	ErrQueue   = term.New(term.RDMAPOpcode, "opcode does not go with this queue")
-	ErrQN      = term.New(term.DDPInvalidQN, "")
+	errVersion = term.New(term.RDMAPVersion, "")
+	errOpcode  = term.New(term.RDMAPOpcode, "opcode not defined")
+	errModel   = term.New(term.RDMAPOpcode, "opcode does not go with this kind of DDP segment")
+	errQueue   = term.New(term.RDMAPOpcode, "opcode does not go with this queue")
+	errQN      = term.New(term.DDPInvalidQN, "")
 )
 
 // RDMAP control byte (RFC 5040 §4.1): RV 0xc0, reserved 0x30 (sent as zero, ignored), opcode 0x0f.
@@ -120,10 +120,10 @@ func Control(op Opcode) byte { return version | byte(op)&maskOpcode }
 func ParseControl(b byte) (Opcode, error) {
 	op := Opcode(b & maskOpcode)
 	if b&maskRV != version {
-		return op, ErrVersion
+		return op, errVersion
 	}
 	if !op.Known() {
-		return op, ErrOpcode
+		return op, errOpcode
 	}
 	return op, nil
 }
@@ -134,11 +134,11 @@ func (op Opcode) Check(tagged bool, qn uint32) error {
 	k := op.row()
 	switch {
 	case tagged != k.tagged:
-		return ErrModel
+		return errModel
 	case tagged || qn == k.queue:
 		return nil
 	case qn > 2: // queue 3 exists only for Atomic Responses
-		return ErrQN
+		return errQN
 	}
-	return ErrQueue
+	return errQueue
 }

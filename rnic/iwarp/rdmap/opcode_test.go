@@ -68,9 +68,9 @@ func TestParseControl(t *testing.T) {
 		var want error
 		switch {
 		case o>>6 != 1:
-			want = ErrVersion
+			want = errVersion
 		case o&15 > 11:
-			want = ErrOpcode
+			want = errOpcode
 		}
 		if !errors.Is(err, want) || int(op) != o&15 {
 			t.Errorf("%#02x: %v, %v; want %v", o, op, err, want)
@@ -86,12 +86,12 @@ func TestCheck(t *testing.T) {
 				var want error
 				switch {
 				case tagged != w.tagged:
-					want = ErrModel
+					want = errModel
 				case tagged || qn == w.queue:
 				case qn > 2:
-					want = ErrQN
+					want = errQN
 				default:
-					want = ErrQueue
+					want = errQueue
 				}
 				if err := w.op.Check(tagged, qn); !errors.Is(err, want) {
 					t.Errorf("%v, tagged %v, QN %d: %v, want %v", w.op, tagged, qn, err, want)
@@ -104,10 +104,10 @@ func TestCheck(t *testing.T) {
 func TestCodes(t *testing.T) {
 	conformance.Proves(t, "R5040-071", "R5040-072", "R5040-073")
 	for err, want := range map[error]term.Code{
-		ErrVersion: {Layer: 0, EType: 2, Code: 5}, ErrOpcode: {Layer: 0, EType: 2, Code: 6},
-		ErrModel: {Layer: 0, EType: 2, Code: 6}, ErrQueue: {Layer: 0, EType: 2, Code: 6},
-		ErrQN: {Layer: 1, EType: 2, Code: 1}, ErrReadLong: {Layer: 1, EType: 2, Code: 5},
-		ErrReadShort: {Layer: 0, EType: 2, Code: 7},
+		errVersion: {Layer: 0, EType: 2, Code: 5}, errOpcode: {Layer: 0, EType: 2, Code: 6},
+		errModel: {Layer: 0, EType: 2, Code: 6}, errQueue: {Layer: 0, EType: 2, Code: 6},
+		errQN: {Layer: 1, EType: 2, Code: 1}, errReadLong: {Layer: 1, EType: 2, Code: 5},
+		errReadShort: {Layer: 0, EType: 2, Code: 7},
 	} {
 		if code, _ := term.CodeOf(err); code != want {
 			t.Errorf("%v: code %v, want %v", err, code, want)

@@ -20,8 +20,8 @@ const ReadRequestLen = 28
 
 // A Read Request of the wrong length.
 var (
-	ErrReadLong  = term.New(term.DDPTooLong, "RDMA Read Request longer than its header")
-	ErrReadShort = term.New(term.RDMAPStream, "RDMA Read Request shorter than its header")
+	errReadLong  = term.New(term.DDPTooLong, "RDMA Read Request longer than its header")
+	errReadShort = term.New(term.RDMAPStream, "RDMA Read Request shorter than its header")
 )
 
 // ReadRequest is an RDMA Read Request.
@@ -56,9 +56,9 @@ func (r *ReadRequest) Put(b []byte) int {
 func ParseReadRequest(b []byte) (r ReadRequest, err error) {
 	switch {
 	case len(b) > ReadRequestLen:
-		return r, ErrReadLong
+		return r, errReadLong
 	case len(b) < ReadRequestLen:
-		return r, ErrReadShort
+		return r, errReadShort
 	}
 	r.SinkSTag = binary.BigEndian.Uint32(b[0:])
 	r.SinkTO = binary.BigEndian.Uint64(b[4:])

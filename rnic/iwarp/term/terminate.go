@@ -22,13 +22,13 @@ const (
 	controlLen = 4
 	rdmaLen    = 28
 
-	// MaxLen is the longest Terminate header.
-	MaxLen = controlLen + 2 + 18 + rdmaLen
+	// maxLen is the longest Terminate header.
+	maxLen = controlLen + 2 + 18 + rdmaLen
 )
 
-// ErrShort is a Terminate too short to hold its control field. RFC 5040 §7.1
+// errShort is a Terminate too short to hold its control field. RFC 5040 §7.1
 // gives a fault in a Terminate no Terminate of its own.
-var ErrShort = errors.New("rnic: Terminate message shorter than its control field")
+var errShort = errors.New("rnic: Terminate message shorter than its control field")
 
 // A Terminate is the last message of a stream and says why.
 type Terminate struct {
@@ -76,7 +76,7 @@ func (t *Terminate) Append(b []byte) []byte {
 // in siw's are read accordingly.
 func Parse(b []byte, setup bool) (t Terminate, err error) {
 	if len(b) < controlLen {
-		return t, ErrShort
+		return t, errShort
 	}
 	t.Swapped = swapped(b, setup)
 	t.Code = code(b, t.Swapped)

@@ -62,8 +62,8 @@ func TestGolden(t *testing.T) {
 		if got := g.Append([]byte{0xee}); !bytes.Equal(got[1:], wire) || got[0] != 0xee {
 			t.Errorf("built %x, want %x", got[1:], wire)
 		}
-		if len(wire) > MaxLen {
-			t.Errorf("%x: longer than MaxLen", wire)
+		if len(wire) > maxLen {
+			t.Errorf("%x: longer than maxLen", wire)
 		}
 		got, err := Parse(wire, true)
 		if err != nil || !same(got, g.Terminate) {
@@ -71,7 +71,7 @@ func TestGolden(t *testing.T) {
 		}
 		for i := range wire {
 			cut, err := Parse(wire[:i], true)
-			if (err != nil) != (i < 4) || err != nil && !errors.Is(err, ErrShort) {
+			if (err != nil) != (i < 4) || err != nil && !errors.Is(err, errShort) {
 				t.Errorf("first %d bytes of %x: %v", i, wire, err)
 			}
 			if err == nil && cut.Code != g.Code {
@@ -150,7 +150,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestNoAllocs(t *testing.T) {
-	buf := make([]byte, 0, MaxLen)
+	buf := make([]byte, 0, maxLen)
 	g := golden(t)[1]
 	if n := testing.AllocsPerRun(100, func() {
 		if _, err := Parse(g.Append(buf), false); err != nil {
