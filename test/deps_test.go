@@ -14,7 +14,7 @@ import (
 const module = "github.com/nfsrdma/nfsrdma/"
 
 // floors are the folders from the ground up, each with the folders that its
-// packages may import beside one another. What is not here may not be there.
+// packages may import beside one another. Any other import is a fault.
 var floors = []struct {
 	folder string
 	knows  []string
@@ -57,7 +57,7 @@ var exactly = map[string][]string{
 	"cmd/internal/listing": {"cmd/internal/cli", "cmd/internal/session", "cmd/internal/text", "nfsclient", "xdr/nfs3"},
 }
 
-// pure lists folders that take octets and give octets: they have no sockets,
+// pure lists folders that take bytes and give bytes: they have no sockets,
 // files, locks or contexts of their own.
 var pure = []string{"rnic/iwarp/term", "rnic/iwarp/mpa", "rnic/iwarp/ddp", "rnic/iwarp/rdmap", "xdr", "chunks"}
 

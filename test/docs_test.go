@@ -20,7 +20,7 @@ func documents(t *testing.T) []string {
 	return append(docs, "../README.md", "../CONTRIBUTING.md", "linux/README.md")
 }
 
-// The program in the README is the example, to the octet; that one is compiled and run.
+// The program in the README is the example, to the byte; that one is compiled and run.
 func TestReadmeProgram(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {

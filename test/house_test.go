@@ -4,6 +4,7 @@ package test
 
 import (
 	"bytes"
+	"fmt"
 	"go/ast"
 	"go/format"
 	"go/parser"
@@ -11,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -57,7 +59,7 @@ func TestFormat(t *testing.T) {
 }
 
 // A file opens with a sentence that says what it holds, and an empty line. A
-// build constraint may stand before, more prose may follow behind a bare "//", and
+// build constraint may stand before, more prose may follow after a bare "//", and
 // a package's or command's own doc may take the sentence's place.
 func TestOpenings(t *testing.T) {
 	eachFile(t, func(path string, src []byte) {
@@ -77,7 +79,7 @@ func TestOpenings(t *testing.T) {
 		case !sentence(lines[:n]):
 			t.Errorf("%s does not open with one sentence: %q", path, lines[0])
 		case n == len(lines) || lines[n] != "":
-			t.Errorf("%s: no empty line behind the opening comment", path)
+			t.Errorf("%s: no empty line after the opening comment", path)
 		}
 	})
 }
@@ -123,4 +125,89 @@ func TestFinished(t *testing.T) {
 			}
 		}
 	})
+}
+
+// plain are the folders, and the documents, whose words are those of the field. The
+// list grows until it is all of the tree.
+var plain = []string{
+	"cmd/nfsrdma", "cmd/nfsrdmad", "cmd/internal/bench", "cmd/internal/child", "cmd/internal/cli", "cmd/internal/listing",
+	"cmd/internal/session", "cmd/internal/text", "xdr", "test/capture", "test/cli", "test/linux", "test/examples",
+	"README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/interop.md", "docs/performance.md", "docs/security.md",
+}
+
+// unplain are the words that are not used, each with the one that is. A pattern is
+// written in two parts so that this file may be searched too.
+var unplain = []struct {
+	not *regexp.Regexp
+	but string
+}{
+	{regexp.MustCompile(`(?i)\boc` + `tets?\b`), "byte"},
+	{regexp.MustCompile(`(?i)\bjud` + `g(e[sd]?|ing|ment)\b`), "check, validate"},
+	{regexp.MustCompile(`(?i)\breck` + `on(s|ed|ing)?\b`), "compute"},
+	{regexp.MustCompile(`(?i)\b(come|go)(s|es)? ho` + `me\b`), "release, return to the pool"},
+	{regexp.MustCompile(`(?i)\bhang(s|ing)? o` + `n\b`), "depend on"},
+	{regexp.MustCompile(`(?i)\bbe` + `hind (it|them|an?|the (opening|header|list|last|first))\b`), "after"},
+	{regexp.MustCompile(`(?i)\b(says|tells) whe` + `ther\b`), "reports whether"},
+	{regexp.MustCompile(`(?i)\bso ma` + `ny\b`), "n, count"},
+	{regexp.MustCompile(`\bmay no` + `t\b`), "MUST NOT, does not"},
+	{regexp.MustCompile(`(?i)\b(fare` + `well|wea` + `ther|bla` + `me[sd]?|land` + `ings?)\b`), "no metaphors"},
+	{regexp.MustCompile(`([jJ]ud` + `ge|[fF]are` + `well|[bB]la` + `me|[lL]and` + `ing|[oO]c` + `tets?)[A-Z_]|[a-z](Jud` + `ge|Fare` + `well|Bla` + `me|Land` + `ing|Oc` + `tet|Wea` + `ther)[ds]?\b`), "no metaphors in identifiers"},
+}
+
+// unplainLines finds the lines with a word that is not used. What is quoted from an
+// RFC, a comment's line that begins with a tab, keeps the RFC's words.
+func unplainLines(src []byte) (found []string) {
+	n := 0
+	for line := range strings.Lines(string(src)) {
+		n++
+		if strings.HasPrefix(strings.TrimSpace(line), "//\t") {
+			continue
+		}
+		for _, w := range unplain {
+			if word := w.not.FindString(line); word != "" {
+				found = append(found, fmt.Sprintf("line %d: %q: write %s", n, word, w.but))
+			}
+		}
+	}
+	return found
+}
+
+func TestWords(t *testing.T) {
+	check := func(path string, src []byte) {
+		for _, what := range unplainLines(src) {
+			t.Errorf("%s, %s", path, what)
+		}
+	}
+	files := 0
+	eachFile(t, func(path string, src []byte) {
+		if in(filepath.Dir(path), plain...) {
+			files++
+			check(path, src)
+		}
+	})
+	for _, path := range plain {
+		if strings.HasSuffix(path, ".md") {
+			src, err := os.ReadFile(filepath.Join("..", path))
+			if err != nil {
+				t.Error(err)
+			}
+			files++
+			check(path, src)
+		}
+	}
+	if files < 100 {
+		t.Errorf("%d files", files)
+	}
+}
+
+// The patterns find what they are for, and nothing beside it.
+func TestWordsAreFound(t *testing.T) {
+	for line, want := range map[string]int{
+		"// n oc" + "tets of it": 1, "func jud" + "ge() {": 1, "x.wasJud" + "ged": 1, "the oc" + "tetCount": 1, "// It hang" + "s on y, and goes ho" + "me": 2,
+		"// callers may no" + "t": 1, "// they may note": 0, "// says whe" + "ther": 1, "//\tan oc" + "tet, as the RFC has it": 0, "the weathercock lands": 0, "a byte of it": 0,
+	} {
+		if got := unplainLines([]byte(line)); len(got) != want {
+			t.Errorf("%q: %q, want %d", line, got, want)
+		}
+	}
 }

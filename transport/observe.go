@@ -37,7 +37,7 @@ type watch struct {
 }
 
 func (c *Call) watch() watch {
-	return watch{time.Now(), c.args.Remaining() + c.args.ItemOctets(), c.res.Len()}
+	return watch{time.Now(), c.args.Remaining() + c.args.ItemBytes(), c.res.Len()}
 }
 
 // tell gives the figures to the Observer. The results are all there.

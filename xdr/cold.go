@@ -8,7 +8,7 @@ import (
 	goxdr "github.com/rasky/go-xdr/xdr2"
 )
 
-// MaxCold is the most octets that Unmarshal looks at.
+// MaxCold is the most bytes that Unmarshal looks at.
 const MaxCold = 1 << 20
 
 // Marshal appends the XDR form of v, worked out by reflection: exported fields
@@ -41,7 +41,7 @@ func (a *appender) Write(b []byte) (int, error) {
 }
 
 // Unmarshal reads v, a pointer, by reflection from at most the next limit
-// octets (and no more than MaxCold); nothing in v can be longer than the octets
+// bytes (and no more than MaxCold); nothing in v can be longer than the bytes
 // at hand. What it stores are copies. Errors stay in the Decoder too.
 func Unmarshal(d *Decoder, v any, limit int) error {
 	if d.err != nil {

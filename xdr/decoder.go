@@ -43,7 +43,7 @@ func (d *Decoder) Reset(b []byte, items []Item) { *d = Decoder{b: b, items: item
 // sink is none.
 func (d *Decoder) SetSink(sink []byte) { d.sink = sink }
 
-// SinkUsed tells whether an item has been copied to the sink.
+// SinkUsed reports whether an item has been copied to the sink.
 func (d *Decoder) SinkUsed() bool { return d.sunk }
 
 // ItemKept reports whether an item was left in the message: it was not detached, and
@@ -68,17 +68,17 @@ func (d *Decoder) Hold(n, limit int) {
 	}
 }
 
-// Offset is the number of octets read.
+// Offset is the number of bytes read.
 func (d *Decoder) Offset() int { return d.off }
 
-// Remaining is the number of octets not read yet.
+// Remaining is the number of bytes not read yet.
 func (d *Decoder) Remaining() int { return len(d.b) - d.off }
 
 // ItemsLeft is the number of detached items that no Item call has taken.
 func (d *Decoder) ItemsLeft() int { return len(d.items) }
 
-// ItemOctets is the octets of the detached items that no Item call has taken.
-func (d *Decoder) ItemOctets() (n int) {
+// ItemBytes is the bytes of the detached items that no Item call has taken.
+func (d *Decoder) ItemBytes() (n int) {
 	for i := range d.items {
 		n += len(d.items[i].Data)
 	}
@@ -111,7 +111,7 @@ func (d *Decoder) Unreduced(limit int, space []byte) (length int, lead []byte) {
 	return length, lead
 }
 
-// take returns the next n octets, or nil with an error.
+// take returns the next n bytes, or nil with an error.
 func (d *Decoder) take(n int) []byte {
 	if d.err != nil {
 		return nil
@@ -158,7 +158,7 @@ func (d *Decoder) Bool() bool {
 	return v == 1
 }
 
-// Fixed reads a fixed-length opaque of n octets and its pad (RFC 4506 §4.9).
+// Fixed reads a fixed-length opaque of n bytes and its pad (RFC 4506 §4.9).
 // The last pad of a message may be missing: peers that reduce a message may
 // leave it out (RFC 8166 §3.4.5).
 func (d *Decoder) Fixed(n int) []byte {
@@ -172,7 +172,7 @@ func (d *Decoder) Fixed(n int) []byte {
 	return b
 }
 
-// Opaque reads a variable-length opaque of at most limit octets (RFC 4506 §4.10).
+// Opaque reads a variable-length opaque of at most limit bytes (RFC 4506 §4.10).
 func (d *Decoder) Opaque(limit int) []byte {
 	n := d.Uint32()
 	if d.err == nil && uint64(n) > uint64(limit) {
@@ -184,14 +184,14 @@ func (d *Decoder) Opaque(limit int) []byte {
 	return d.Fixed(int(n))
 }
 
-// String reads a string of at most limit octets (RFC 4506 §4.11). It allocates.
+// String reads a string of at most limit bytes (RFC 4506 §4.11). It allocates.
 func (d *Decoder) String(limit int) string { return string(d.Opaque(limit)) }
 
 // Item reads a variable-length opaque that may have been detached from the
 // stream: where the next detached item belongs here its content is returned,
-// else the octets that follow. A detached argument may have its pad with it
+// else the bytes that follow. A detached argument may have its pad with it
 // (RFC 8166 §3.4.5.2, R8166-071), which is cut off; a result, whose item has no
-// offset, may not (R8166-082). Any other length fails with ErrItem.
+// offset, does not (R8166-082). Any other length fails with ErrItem.
 func (d *Decoder) Item(limit int) []byte {
 	n := d.Uint32()
 	if d.err == nil && uint64(n) > uint64(limit) {
@@ -228,5 +228,5 @@ func (d *Decoder) toSink(b []byte) []byte {
 	return b
 }
 
-// Rest returns all octets not read yet.
+// Rest returns all bytes not read yet.
 func (d *Decoder) Rest() []byte { return d.take(d.Remaining()) }

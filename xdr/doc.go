@@ -9,5 +9,5 @@
 // limits: they are for messages that are met seldom.
 //
 // Nothing a Decoder reads can make it panic, read beyond its slice, or allocate
-// more than a small multiple of the octets at hand.
+// more than a small multiple of the bytes at hand.
 package xdr

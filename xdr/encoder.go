@@ -8,7 +8,7 @@ import "encoding/binary"
 // stream it belongs to, so that it can travel by another way (an RDMA chunk, an
 // element of a gather list) without having been copied first.
 //
-// Off is the offset in the stream, just behind the item's length word, where the
+// Off is the offset in the stream, just after the item's length word, where the
 // content and its XDR pad would stand. AnyOffset stands for "wherever the next
 // item of the stream is": the wire does not tell it for results (RFC 8166 §3.4.6).
 type Item struct {
@@ -45,10 +45,10 @@ func (e *Encoder) Bytes() []byte { return e.buf }
 // Items returns the detached items in stream order.
 func (e *Encoder) Items() []Item { return e.items }
 
-// Len is the length of the stream in octets, without the detached items.
+// Len is the length of the stream in bytes, without the detached items.
 func (e *Encoder) Len() int { return len(e.buf) }
 
-// Truncate cuts the stream back to n octets and drops the items that stood behind it.
+// Truncate cuts the stream back to n bytes and drops the items that stood after it.
 func (e *Encoder) Truncate(n int) {
 	e.buf = e.buf[:n]
 	for len(e.items) > 0 && e.items[len(e.items)-1].Off > n {
@@ -99,7 +99,7 @@ func (e *Encoder) String(s string) {
 	e.buf = append(e.buf, zeros[:Pad(len(s))]...)
 }
 
-// Raw appends octets that are XDR already.
+// Raw appends bytes that are XDR already.
 func (e *Encoder) Raw(b []byte) { e.buf = append(e.buf, b...) }
 
 // Item appends the length word of a variable-length opaque and keeps its content
@@ -114,7 +114,7 @@ func (e *Encoder) Item(data []byte) {
 
 var zeros [3]byte
 
-// Pad is the number of zero octets that bring n octets to a multiple of four (RFC 4506 §3).
+// Pad is the number of zero bytes that bring n bytes to a multiple of four (RFC 4506 §3).
 func Pad(n int) int { return -n & 3 }
 
 // RoundUp is n rounded up to a multiple of four.

@@ -1,4 +1,4 @@
-// The Encoder and Decoder: golden octets, go-xdr as oracle, limits, items, bad input.
+// The Encoder and Decoder: golden bytes, go-xdr as oracle, limits, items, bad input.
 
 package xdr
 
@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// TestGolden: each kind of value with its octets, from RFC 4506 §4.
+// TestGolden: each kind of value with its bytes, from RFC 4506 §4.
 func TestGolden(t *testing.T) {
 	conformance.Proves(t, "R8166-005")
 	for _, g := range []struct {
@@ -72,7 +72,7 @@ func (a *all) DecodeXDR(d *Decoder) {
 		G: d.Opaque(1 << 16), H: d.String(1 << 16)}
 }
 
-// TestOracle: our octets are those of go-xdr, and each reads the other's.
+// TestOracle: our bytes are those of go-xdr, and each reads the other's.
 func TestOracle(t *testing.T) {
 	if err := quick.Check(func(a all) bool {
 		var w bytes.Buffer
@@ -107,11 +107,11 @@ func TestTruncated(t *testing.T) {
 		b := e.Bytes()[:n:n]
 		d := NewDecoder(b)
 		if (&all{}).DecodeXDR(d); errors.Is(d.Err(), ErrShort) != (n < e.Len()-3) {
-			t.Errorf("%d of %d octets: %v", n, e.Len(), d.Err())
+			t.Errorf("%d of %d bytes: %v", n, e.Len(), d.Err())
 		}
 		d = NewDecoder(b)
 		if err := Unmarshal(d, &all{}, 1<<17); err == nil || d.Err() == nil {
-			t.Errorf("by reflection: %d of %d octets are taken", n, e.Len())
+			t.Errorf("by reflection: %d of %d bytes are taken", n, e.Len())
 		}
 	}
 }
@@ -124,17 +124,17 @@ func TestSticky(t *testing.T) {
 	}
 	d.Fail(ErrLimit)
 	if d.Uint32() != 0 || d.Uint64() != 0 || d.Opaque(9) != nil || d.Item(9) != nil || d.Fixed(1) != nil || d.Rest() != nil || d.String(9) != "" || d.Bool() {
-		t.Error("something was read behind an error")
+		t.Error("something was read after an error")
 	}
 	if d.Offset() != 4 || d.Remaining() != 8 || !errors.Is(d.Err(), ErrValue) {
 		t.Errorf("at %d, %d left, %v", d.Offset(), d.Remaining(), d.Err())
 	}
 	if err := Unmarshal(d, new(uint32), 4); !errors.Is(err, ErrValue) {
-		t.Errorf("Unmarshal behind an error: %v", err)
+		t.Errorf("Unmarshal after an error: %v", err)
 	}
 }
 
-// TestLimits: a length is held against its limit and the octets at hand before it is used.
+// TestLimits: a length is held against its limit and the bytes at hand before it is used.
 func TestLimits(t *testing.T) {
 	huge := []byte{0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4}
 	for _, limit := range []int{0, 4, math.MaxInt32} {
@@ -155,7 +155,7 @@ func TestLimits(t *testing.T) {
 	}
 	d = NewDecoder([]byte{0, 0, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8})
 	if err := Unmarshal(d, new([]byte), 8); err == nil {
-		t.Error("12 octets within a limit of 8")
+		t.Error("12 bytes within a limit of 8")
 	}
 }
 
@@ -186,7 +186,7 @@ func TestItem(t *testing.T) {
 			t.Errorf("%s: %q, %v", c.name, got, d.Err())
 		}
 		if c.err == nil && (d.Uint32() != 7 || d.ItemsLeft() != 0) {
-			t.Errorf("%s: the stream does not go on behind it", c.name)
+			t.Errorf("%s: the stream does not go on after it", c.name)
 		}
 	}
 	var d Decoder
@@ -263,13 +263,13 @@ func TestTruncate(t *testing.T) {
 	e.Item([]byte("b"))
 	e.Item(nil)
 	if len(e.Items()) != 2 {
-		t.Errorf("%d items; one of no octets is none", len(e.Items()))
+		t.Errorf("%d items; one of no bytes is none", len(e.Items()))
 	}
 	if e.Truncate(at); e.Len() != at || len(e.Items()) != 1 || e.Items()[0].Off != at {
-		t.Errorf("cut at %d: %d octets, %+v", at, e.Len(), e.Items())
+		t.Errorf("cut at %d: %d bytes, %+v", at, e.Len(), e.Items())
 	}
 	if err := Marshal(e, make(chan int)); err == nil || e.Len() != at {
-		t.Errorf("a failed Marshal left %d octets: %v", e.Len()-at, err)
+		t.Errorf("a failed Marshal left %d bytes: %v", e.Len()-at, err)
 	}
 	if e.Reset(nil); e.Len() != 0 || len(e.Items()) != 0 {
 		t.Error("Reset left something")
@@ -284,7 +284,7 @@ func TestPad(t *testing.T) {
 	}
 }
 
-// FuzzDecoder: the script picks the reads; none may panic or give octets that were not there.
+// FuzzDecoder: the script picks the reads; none may panic or give bytes that were not there.
 func FuzzDecoder(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8}, []byte("\x00\x00\x00\x01\x00\x00\x00\x02ab\x00\x00"), []byte("xy"), 8)
 	f.Fuzz(func(t *testing.T, script, b, item []byte, off int) {
@@ -315,7 +315,7 @@ func FuzzDecoder(f *testing.F) {
 				d.SetSink(make([]byte, op))
 			}
 			if len(got) > len(b)+len(item) || d.Remaining() < 0 || d.Offset() > len(b) {
-				t.Fatalf("%d octets read, at %d of %d", len(got), d.Offset(), len(b))
+				t.Fatalf("%d bytes read, at %d of %d", len(got), d.Offset(), len(b))
 			}
 		}
 	})

@@ -140,8 +140,8 @@ func (f *few) works(c *nfsclient.Client, all []*transport.Client) {
 	}
 }
 
-// judge checks the log: each line is one of ours that is expected.
-func (f *few) judge(log string, atStart string, often ...string) {
+// checkLog checks that each line of the log is one of ours that is expected.
+func (f *few) checkLog(log string, atStart string, often ...string) {
 	f.Helper()
 	if n := strings.Count(log, atStart); n != 1 {
 		f.Errorf("%q stands %d times in the log:\n%s", atStart, n, log)
@@ -175,7 +175,7 @@ func TestFewDescriptors(t *testing.T) {
 		t.Errorf("%d connections are served, want 96 at most and nearly as many", n)
 	}
 	f.works(first, served)
-	f.judge(f.end(), "the limit of 256 file descriptors leaves room for 96 connections", "connection refused: there are too many")
+	f.checkLog(f.end(), "the limit of 256 file descriptors leaves room for 96 connections", "connection refused: there are too many")
 }
 
 // TestNoDescriptors: the bound was asked to be higher than can be; those beyond what can be
@@ -204,7 +204,7 @@ func TestNoDescriptors(t *testing.T) {
 		again.Close()
 	}
 	f.works(first, served[40:])
-	f.judge(f.end(), "--max-conns 1000 is more than the limit of 256 file descriptors", "connection refused: there are no file descriptors left")
+	f.checkLog(f.end(), "--max-conns 1000 is more than the limit of 256 file descriptors", "connection refused: there are no file descriptors left")
 }
 
 // TestDescriptorsAreRaised: what the soft limit withholds is taken.
@@ -218,7 +218,7 @@ func TestDescriptorsAreRaised(t *testing.T) {
 		t.Errorf("log: %s", log)
 	}
 	f = startFew(t, "ulimit -Sn 64; ulimit -Hn 300")
-	f.judge(f.end(), "file descriptors leaves room for 11") // 112 of 299, as Go leaves one off
+	f.checkLog(f.end(), "file descriptors leaves room for 11") // 112 of 299, as Go leaves one off
 }
 
 func TestFit(t *testing.T) {

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write the seeds instead of comparing th
 // Longer messages make poor seeds.
 const maxSeed = 2048
 
-// Which message the first octet of a seed picks in the fuzz targets of mpa and xdr.
+// Which message the first byte of a seed picks in the fuzz targets of mpa and xdr.
 const (
 	seedRequest, seedReply, seedFPDU = 0, 1, 2
 

@@ -20,13 +20,13 @@ type Modes struct {
 
 // Startup returns the two start-up frames and what follows from them.
 func (c *Conversation) Startup() (request, reply mpa.Frame, m Modes, err error) {
-	request, n, err := mpa.ParseFrame(c.Initiator.Octets, false)
+	request, n, err := mpa.ParseFrame(c.Initiator.Bytes, false)
 	if err != nil || n == 0 {
-		return request, reply, m, fmt.Errorf("%s: Request: %d octets, %w", c.Name, n, err)
+		return request, reply, m, fmt.Errorf("%s: Request: %d bytes, %w", c.Name, n, err)
 	}
-	reply, n, err = mpa.ParseFrame(c.Responder.Octets, true)
+	reply, n, err = mpa.ParseFrame(c.Responder.Bytes, true)
 	if err != nil || n == 0 {
-		return request, reply, m, fmt.Errorf("%s: Reply: %d octets, %w", c.Name, n, err)
+		return request, reply, m, fmt.Errorf("%s: Reply: %d bytes, %w", c.Name, n, err)
 	}
 	m = Modes{CRC: request.CRC || reply.CRC, InitiatorMarkers: reply.Markers, ResponderMarkers: request.Markers}
 	return request, reply, m, nil
@@ -36,13 +36,13 @@ func (c *Conversation) Startup() (request, reply mpa.Frame, m Modes, err error) 
 type FPDU struct {
 	FromInitiator bool
 	Packet        int // number of the packet that completed it
-	End           int // offset in the stream of the octet behind it
+	End           int // offset in the stream of the byte after it
 	Header        ddp.Header
 	Op            rdmap.Opcode
 	Payload       []byte
 }
 
-// FPDUs splits what one end sent behind its start-up frame.
+// FPDUs splits what one end sent after its start-up frame.
 func (c *Conversation) FPDUs(fromInitiator bool) ([]FPDU, error) {
 	_, _, m, err := c.Startup()
 	if err != nil {
@@ -56,13 +56,13 @@ func (c *Conversation) FPDUs(fromInitiator bool) ([]FPDU, error) {
 	if marked {
 		next = new(mpa.MarkerReceiver).Parse
 	}
-	_, at, _ := mpa.ParseFrame(s.Octets, !fromInitiator)
-	rest := bytes.Clone(s.Octets[at:]) // stripping markers moves octets
+	_, at, _ := mpa.ParseFrame(s.Bytes, !fromInitiator)
+	rest := bytes.Clone(s.Bytes[at:]) // stripping markers moves bytes
 	var out []FPDU
 	for len(rest) > 0 {
 		ulpdu, n, err := next(rest, m.CRC)
 		if err != nil || n == 0 {
-			return out, fmt.Errorf("%s: FPDU at %d, %d octets left: %w", c.Name, at, len(rest), err)
+			return out, fmt.Errorf("%s: FPDU at %d, %d bytes left: %w", c.Name, at, len(rest), err)
 		}
 		rest, at = rest[n:], at+n
 		f := FPDU{FromInitiator: fromInitiator, Packet: s.Packet(at), End: at}
@@ -138,7 +138,7 @@ func join(fpdus []FPDU) ([]Message, error) {
 	return out, nil
 }
 
-// follows judges whether f is the next segment of m.
+// follows reports whether f is the next segment of m.
 func (m *Message) follows(f FPDU) error {
 	want := m.Header
 	want.Last = f.Header.Last

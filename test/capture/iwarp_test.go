@@ -1,4 +1,4 @@
-// Real traffic of the Linux kernel through the codecs of the RNIC and back, octet by octet.
+// Real traffic of the Linux kernel through the codecs of the RNIC and back, byte by byte.
 
 package capture
 
@@ -48,7 +48,7 @@ func TestStartup(t *testing.T) {
 	}
 }
 
-// reencode builds the octets that one end sent from what was parsed of them.
+// reencode builds the bytes that one end sent from what was parsed of them.
 // sent is what it did send, but for pads: siw leaves what its buffer held before
 // in them, and their content means nothing (RFC 5044 §4.1, R5044-020).
 func reencode(t *testing.T, c *Conversation, fromInitiator bool) (got, sent []byte) {
@@ -61,9 +61,9 @@ func reencode(t *testing.T, c *Conversation, fromInitiator bool) (got, sent []by
 	if err != nil {
 		t.Fatal(err)
 	}
-	frame, sent := &reply, bytes.Clone(c.Responder.Octets)
+	frame, sent := &reply, bytes.Clone(c.Responder.Bytes)
 	if fromInitiator {
-		frame, sent = &request, bytes.Clone(c.Initiator.Octets)
+		frame, sent = &request, bytes.Clone(c.Initiator.Bytes)
 	}
 	got = mpa.AppendFrame(nil, frame)
 	for _, f := range fpdus {
@@ -99,7 +99,7 @@ func TestReencodeStreams(t *testing.T) {
 	for _, c := range conversations(t) {
 		for _, fromInitiator := range []bool{true, false} {
 			if got, sent := reencode(t, &c, fromInitiator); !bytes.Equal(got, sent) {
-				t.Errorf("%s: from the initiator %v: %d octets became %d others", c.Name, fromInitiator, len(sent), len(got))
+				t.Errorf("%s: from the initiator %v: %d bytes became %d others", c.Name, fromInitiator, len(sent), len(got))
 			}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
-// A transfer is octets that went to, or came from, memory of the initiator.
+// A transfer is bytes that went to, or came from, memory of the initiator.
 type transfer struct {
 	packet int
 	stag   uint32
@@ -45,7 +45,7 @@ func remember(messages []Message) (memory, error) {
 	return m, nil
 }
 
-// chunk puts together the octets of segments. Transfers count if ok says so and
+// chunk puts together the bytes of segments. Transfers count if ok says so and
 // no chunk before was made of them: STags and offsets come round again.
 func chunk(ts []transfer, segments []chunks.Segment, ok func(packet int) bool) ([]byte, error) {
 	var out []byte
@@ -62,7 +62,7 @@ func chunk(ts []transfer, segments []chunks.Segment, ok func(packet int) bool) (
 			t.used = true
 		}
 		if missing != 0 {
-			return nil, fmt.Errorf("segment %+v: %d octets never went", s, missing)
+			return nil, fmt.Errorf("segment %+v: %d bytes never went", s, missing)
 		}
 		out = append(out, room...)
 	}

@@ -15,7 +15,7 @@ import (
 type RPC struct {
 	FromInitiator bool // a call, as long as nobody calls back
 	Packet        int
-	Send          []byte // header and what stood behind it
+	Send          []byte // header and what stood after it
 	Header        *rpcrdma.Header
 	Msg           chunks.Message // the RPC message, items of chunks taken out
 }
@@ -50,7 +50,7 @@ func (c *Conversation) RPCs() ([]RPC, error) {
 		out = append(out, r)
 	}
 	if t := mem.unused(); t != nil {
-		return out, fmt.Errorf("%s: packet %d: %d octets of STag %#x are in no chunk", c.Name, t.packet, len(t.data), t.stag)
+		return out, fmt.Errorf("%s: packet %d: %d bytes of STag %#x are in no chunk", c.Name, t.packet, len(t.data), t.stag)
 	}
 	return out, nil
 }

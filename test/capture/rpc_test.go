@@ -77,8 +77,8 @@ func TestPrivateData(t *testing.T) {
 	}
 }
 
-// Every octet of every Send is accounted for by its transport header and the RPC
-// message behind it, and every octet of every chunk by a message's items.
+// Every byte of every Send is accounted for by its transport header and the RPC
+// message after it, and every byte of every chunk by a message's items.
 func TestReencodeRPC(t *testing.T) {
 	seen := map[string]int{}
 	for _, c := range conversations(t) {
@@ -154,7 +154,7 @@ func peekCall(t *testing.T, r RPC, call *oncrpc.CallHeader) (args, res codec) {
 }
 
 // reencodeMessage decodes an RPC message, encodes what it said, and wants the
-// same octets, wherever each of them travelled.
+// same bytes, wherever each of them travelled.
 func reencodeMessage(t *testing.T, name string, r *RPC, head, body codec) {
 	t.Helper()
 	var d xdr.Decoder
@@ -162,7 +162,7 @@ func reencodeMessage(t *testing.T, name string, r *RPC, head, body codec) {
 	head.DecodeXDR(&d)
 	body.DecodeXDR(&d)
 	if d.Err() != nil || d.Remaining() != 0 || d.ItemsLeft() != 0 {
-		t.Fatalf("%s: packet %d: %T: %v, %d octets and %d items left", name, r.Packet, body, d.Err(), d.Remaining(), d.ItemsLeft())
+		t.Fatalf("%s: packet %d: %T: %v, %d bytes and %d items left", name, r.Packet, body, d.Err(), d.Remaining(), d.ItemsLeft())
 	}
 	var e xdr.Encoder
 	head.EncodeXDR(&e)

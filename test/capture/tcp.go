@@ -19,15 +19,15 @@ type Conversation struct {
 
 // A Stream is what one end of a TCP connection sent, in order.
 type Stream struct {
-	Octets   []byte
+	Bytes    []byte
 	arrivals []arrival // ascending
 }
 
-// An arrival says in which packet the octets before end, and after those of the
+// An arrival says in which packet the bytes before end, and after those of the
 // arrival before, became readable.
 type arrival struct{ end, packet int }
 
-// Packet returns the number of the packet that made Octets[:end] complete.
+// Packet returns the number of the packet that made Bytes[:end] complete.
 func (s *Stream) Packet(end int) int {
 	i := sort.Search(len(s.arrivals), func(i int) bool { return s.arrivals[i].end >= end })
 	if i == len(s.arrivals) {
@@ -44,7 +44,7 @@ func Streams(file string) ([]Conversation, error) {
 	}
 	var out []Conversation
 	for _, h := range t.all {
-		if h.peer == nil || !bytes.HasPrefix(h.Octets, []byte("MPA ID Req Frame")) {
+		if h.peer == nil || !bytes.HasPrefix(h.Bytes, []byte("MPA ID Req Frame")) {
 			continue
 		}
 		if len(h.held)+len(h.peer.held) > 0 {
@@ -66,7 +66,7 @@ type half struct {
 	Stream
 	name string
 	peer *half
-	next uint32            // sequence number of the first octet not yet in Octets
+	next uint32            // sequence number of the first byte not yet in Bytes
 	held map[uint32][]byte // segments that came early
 }
 
@@ -102,7 +102,7 @@ func (t *tracker) open(addrs, ports gopacket.Flow, tcp *layers.TCP) {
 	t.all = append(t.all, h)
 }
 
-// segment takes in one TCP segment: early ones wait, octets seen before are dropped.
+// segment takes in one TCP segment: early ones wait, bytes seen before are dropped.
 func (h *half) segment(number int, seq uint32, b []byte) {
 	if len(b) == 0 {
 		return
@@ -117,13 +117,13 @@ func (h *half) segment(number int, seq uint32, b []byte) {
 			}
 			delete(h.held, seq)
 			if int(seen) < len(b) {
-				h.Octets = append(h.Octets, b[seen:]...)
+				h.Bytes = append(h.Bytes, b[seen:]...)
 				h.next = seq + uint32(len(b))
 				again = true
 			}
 		}
 	}
-	if n := len(h.Octets); len(h.arrivals) == 0 || h.arrivals[len(h.arrivals)-1].end < n {
+	if n := len(h.Bytes); len(h.arrivals) == 0 || h.arrivals[len(h.arrivals)-1].end < n {
 		h.arrivals = append(h.arrivals, arrival{n, number})
 	}
 }

@@ -137,7 +137,7 @@ func (s *server) stop() {
 	_ = s.cmd.Wait()
 }
 
-// removeAll removes a tree, also through directories that its owner may not enter.
+// removeAll removes a tree, also through directories that its owner is not allowed to enter.
 func removeAll(dir string) {
 	if os.RemoveAll(dir) == nil {
 		return

@@ -28,7 +28,7 @@ import (
 //	  form stat         the output has figures that cannot be the same: see forms_test.go
 //	  differs REASON PATTERN   a difference that is expected, see reasons
 //
-// In a run, $(n NAME) is a name as it is written behind @: in a URL, with each
+// In a run, $(n NAME) is a name as it is written after @: in a URL, with each
 // byte escaped. In a line, @ at the start of a word is the tree: a directory for coreutils, a
 // URL for nfsrdma; % is a directory of this machine for both, where commands
 // start. Setups have @ as a directory for both.

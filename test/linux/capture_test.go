@@ -15,7 +15,7 @@ import (
 )
 
 // tapping puts a tap with a capture before a port; the function that it returns ends both
-// and judges what went through.
+// and checks what went through.
 func tapping(t *testing.T, port int) (*tap.Tap, func(wire.Want)) {
 	t.Helper()
 	dir := os.Getenv("NFSRDMA_CAPTURES") // kept there to be read
@@ -44,13 +44,13 @@ func tapping(t *testing.T, port int) (*tap.Tap, func(wire.Want)) {
 }
 
 // watched puts a tap before a port for as long as the test runs. At its end all that
-// went through is judged.
+// went through is checked.
 func watched(t *testing.T, port int, want *wire.Want) *tap.Tap {
 	t.Helper()
-	tp, judge := tapping(t, port)
+	tp, check := tapping(t, port)
 	t.Cleanup(func() {
 		if tp.Conns() > 0 { // not only TCP was used
-			judge(*want)
+			check(*want)
 		}
 	})
 	return tp

@@ -55,8 +55,8 @@ var lostMRs = regexp.MustCompile(`(?s)[^\n]*WARNING: [^\n]* ib_destroy_qp_user\+
 var crcError = regexp.MustCompile(`siw: crc error\. in: ([0-9a-f]{8}), own ([0-9a-f]{8}),`)
 
 // misreadTrailer tells siw's own fault from an FPDU with a wrong CRC. When a trailer comes
-// in two pieces siw stores the second, of n octets, over the first: what it then takes for
-// the CRC begins with the last n octets of the right one, and behind these the first piece
+// in two pieces siw stores the second, of n bytes, over the first: what it then takes for
+// the CRC begins with the last n bytes of the right one, and after these the first piece
 // is as it was. The user network of QEMU cuts where it likes, so any test may see this.
 func misreadTrailer(line string) bool {
 	m := crcError.FindStringSubmatch(line)
@@ -79,7 +79,7 @@ func misreadTrailer(line string) bool {
 
 func TestMisreadTrailer(t *testing.T) {
 	for line, want := range map[string]bool{
-		"[   10.773332] siw: crc error. in: 2255f2ff, own ff55f289, op 2": true, // one octet over four
+		"[   10.773332] siw: crc error. in: 2255f2ff, own ff55f289, op 2": true, // one byte over four
 		"siw: crc error. in: 0a10d97b, own 7b10d9d4, op 2":                true,
 		"siw: crc error. in: 99883344, own 33441122, op 0":                true, // two
 		"siw: crc error. in: 99112233, own 11223344, op 0":                true, // three

@@ -107,7 +107,7 @@ func connectionCut(t *testing.T, series string) {
 		{"READDIR", tap.ToClient, 150_000, fmt.Sprintf("drop_caches; %s -dir /mnt/%s -names %d", fscheck, many, names)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			tp, judge := tapping(t, s.behind)
+			tp, check := tapping(t, s.behind)
 			run(t, g, mountCommand("rdma", tp.Port(), s.tcp, ""))
 			tp.CutAfter(c.d, c.after)
 			run(t, g, c.script)
@@ -115,7 +115,7 @@ func connectionCut(t *testing.T, series string) {
 				t.Errorf("%d cuts", tp.Cuts())
 			}
 			run(t, g, "cat /mnt/hello.txt && "+unmount)
-			judge(wire.Want{CRC: true, ServerOurs: true, Cut: true})
+			check(wire.Want{CRC: true, ServerOurs: true, Cut: true})
 			quiet(t, g, reconnects...)
 		})
 	}

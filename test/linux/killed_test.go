@@ -44,13 +44,13 @@ cd /; umount /mnt`
 // record is what killScript writes as number i.
 func record(i int) []byte { return bytes.Repeat([]byte{byte('A' + i%26)}, 4000) }
 
-// The mount recovers by itself, what fsync acknowledged is there at each kill, octet by
-// octet, and no handle is stale.
+// The mount recovers by itself, what fsync acknowledged is there at each kill, byte by
+// byte, and no handle is stale.
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		series, proto string
-		kills         []int // when so many records are acknowledged
+		kills         []int // when this many records are acknowledged
 	}{
 		{"6.1", "rdma", []int{20, 55, 90}},
 		{"6.1", "tcp", []int{20, 55, 90}},
@@ -80,7 +80,7 @@ func TestServerKilled(t *testing.T) {
 				s.kill()
 				b, err := os.ReadFile(filepath.Join(dir, "log"))
 				if err != nil || len(b) < n || !bytes.Equal(b[:n], want[:n]) {
-					t.Errorf("%d octets were acknowledged; of the file's %d octets some are missing or others: %v", n, len(b), err)
+					t.Errorf("%d bytes were acknowledged; of the file's %d bytes some are missing or others: %v", n, len(b), err)
 				}
 				s.start()
 			}

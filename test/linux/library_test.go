@@ -65,17 +65,17 @@ func libraryOffsets(ctx context.Context, f *nfsclient.FS) error {
 			}
 			room := bytes.Repeat([]byte{0xaa}, n+2)
 			if _, err := file.ReadAt(room[1:n+1], off); err != nil {
-				return fmt.Errorf("%d octets: %w", n, err)
+				return fmt.Errorf("%d bytes: %w", n, err)
 			}
 			if !bytes.Equal(room[1:n+1], want) || room[0] != 0xaa || room[n+1] != 0xaa {
-				return fmt.Errorf("%d octets at %d are not what was written, or there were more", n, off)
+				return fmt.Errorf("%d bytes at %d are not what was written, or there were more", n, off)
 			}
 			if n == 0 {
 				return nil
 			}
 			hole := bytes.Repeat([]byte{0xaa}, int(off))
 			if _, err := file.ReadAt(hole, 0); err != nil || !bytes.Equal(hole, make([]byte, off)) {
-				return fmt.Errorf("the hole of %d octets before %d others: %v, or not zero", off, n, err)
+				return fmt.Errorf("the hole of %d bytes before %d others: %v, or not zero", off, n, err)
 			}
 			return nil
 		})
@@ -135,7 +135,7 @@ func libraryAttributes(ctx context.Context, f *nfsclient.FS) error {
 		return err
 	}
 	if st.Size() != 5 || st.Mode() != 0o751 || !st.ModTime().Equal(at) {
-		return fmt.Errorf("%v, %d octets, %v", st.Mode(), st.Size(), st.ModTime())
+		return fmt.Errorf("%v, %d bytes, %v", st.Mode(), st.Size(), st.ModTime())
 	}
 	if _, err := f.OpenFile(ctx, name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644); !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("exclusive creation of what is there: %v", err)
@@ -150,7 +150,7 @@ func libraryLinks(ctx context.Context, f *nfsclient.FS) error {
 			return err
 		}
 		if got, err := f.ReadLink(ctx, name); err != nil || got != target {
-			return fmt.Errorf("a link of %d octets: %d, %v", n, len(got), err)
+			return fmt.Errorf("a link of %d bytes: %d, %v", n, len(got), err)
 		}
 	}
 	return nil

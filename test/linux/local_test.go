@@ -33,11 +33,11 @@ func sameFile(t *testing.T, path string, want []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s: %d octets with sum %x, want %d with %x", filepath.Base(path), len(got), sha256.Sum256(got), len(want), sha256.Sum256(want))
+		t.Errorf("%s: %d bytes with sum %x, want %d with %x", filepath.Base(path), len(got), sha256.Sum256(got), len(want), sha256.Sum256(want))
 	}
 }
 
-// manyNames makes a directory of so many empty files below dir and returns its name.
+// manyNames makes a directory of n empty files below dir and returns its name.
 func manyNames(t *testing.T, dir string, names int) string {
 	t.Helper()
 	if err := os.Mkdir(filepath.Join(dir, "many"), 0o777); err != nil {

@@ -66,7 +66,7 @@ func prepareExport(t *testing.T, dir string) string {
 	return dir
 }
 
-// What must work before anything else is worth a look. Over RDMA the wire is judged.
+// What must work before anything else is worth a look. Over RDMA the wire is checked.
 func TestLinuxMountsUs(t *testing.T) {
 	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {

@@ -23,7 +23,7 @@ import (
 type server struct {
 	t         *testing.T
 	dir       string
-	rdma, tcp int // rdma is that of a tap: all that goes over it is judged
+	rdma, tcp int // rdma is that of a tap: all that goes over it is checked
 	behind    int // what the tap stands before
 	args      []string
 	want      wire.Want

@@ -18,10 +18,10 @@ import (
 // was right. The client has to recover from that by itself.
 var siwTrailer = append([]string{`siw: crc error\. .*`}, reconnects...)
 
-// Whatever TCP makes of our FPDUs, Linux reads the right octets.
+// Whatever TCP makes of our FPDUs, Linux reads the right bytes.
 func TestSplitFPDUs(t *testing.T) {
 	t.Parallel()
-	const odd, even = 3001, 3000 // with a pad of three octets, and with none
+	const odd, even = 3001, 3000 // with a pad of three bytes, and with none
 	behindPad := func(fpdu []byte) int { return len(fpdu) - mpa.CRCLen }
 	insideCRC := func(fpdu []byte) int { return len(fpdu) - mpa.CRCLen/2 }
 	places := []struct {
@@ -67,7 +67,7 @@ func TestSplitFPDUs(t *testing.T) {
 // readSplit lets the guest read a file while the first two FPDUs that carry it are cut.
 func readSplit(t *testing.T, g *guest.Guest, s *server, size int, at func(fpdu []byte) int, expected []string) {
 	t.Helper()
-	tp, judge := tapping(t, s.behind)
+	tp, check := tapping(t, s.behind)
 	var cuts atomic.Int64
 	tp.Split(tap.ToClient, func(fpdu []byte) int {
 		if len(fpdu) < size || cuts.Load() == 2 {
@@ -81,6 +81,6 @@ func readSplit(t *testing.T, g *guest.Guest, s *server, size int, at func(fpdu [
 	if cuts.Load() != 2 {
 		t.Errorf("%d FPDUs were cut", cuts.Load())
 	}
-	judge(s.want) // of the FPDUs as they were before the cuts
+	check(s.want) // of the FPDUs as they were before the cuts
 	quiet(t, g, expected...)
 }

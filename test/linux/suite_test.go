@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 func skip(t *testing.T, why string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
-		t.Fatalf("may not be skipped here: %s", why)
+		t.Fatalf("must not be skipped here: %s", why)
 	}
 	if log := os.Getenv("NFSRDMA_SKIP_LOG"); log != "" {
 		if f, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0); err == nil {
@@ -116,7 +116,7 @@ func client(t *testing.T, series string) *guest.Guest {
 }
 
 // knfsd boots Linux's server for one test. Its RDMA port is that of a tap: what goes
-// over it is judged in the end.
+// over it is checked in the end.
 func knfsd(t *testing.T, series string, siw guest.Siw, want wire.Want) *guest.Server {
 	t.Helper()
 	img := kernel(t, series)

@@ -1,4 +1,4 @@
-// File systems that the host's kernel may not have, served in a guest.
+// File systems that the host's kernel does not always have, served in a guest.
 
 package linux
 

@@ -27,7 +27,7 @@ type MntRes struct {
 // EncodeXDR appends the result.
 func (r *MntRes) EncodeXDR(e *xdr.Encoder) { xdr.MustMarshal(e, r) }
 
-// DecodeXDR reads a result; a handle over 64 octets, or more than MaxFlavor flavors, fail with xdr.ErrLimit.
+// DecodeXDR reads a result; a handle over 64 bytes, or more than MaxFlavor flavors, fail with xdr.ErrLimit.
 func (r *MntRes) DecodeXDR(d *xdr.Decoder) {
 	*r = MntRes{}
 	unmarshal(d, r, 4+4+MaxHandle+4+4*MaxFlavor)
@@ -119,6 +119,6 @@ func decodeGroups(d *xdr.Decoder) []string {
 	return list
 }
 
-// unmarshal reads v, one element of a message, from at most limit octets. The
+// unmarshal reads v, one element of a message, from at most limit bytes. The
 // error stays in the Decoder.
 func unmarshal(d *xdr.Decoder, v any, limit int) { _ = xdr.Unmarshal(d, v, limit) }

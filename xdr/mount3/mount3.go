@@ -25,13 +25,13 @@ const (
 	NumProcs
 )
 
-// Limits in octets (RFC 1813 §5.1), and our own for lists.
+// Limits in bytes (RFC 1813 §5.1), and our own for lists.
 const (
 	MaxPath   = 1024 // path of a directory
 	MaxName   = 255  // name of a host or group
 	MaxHandle = 64
 	MaxFlavor = 64      // authentication flavors of one mount
-	MaxList   = 1 << 20 // octets of a list of mounts or exports
+	MaxList   = 1 << 20 // bytes of a list of mounts or exports
 )
 
 // A Status is how MNT ended (mountstat3, RFC 1813 §5.1.5). Every value but OK can be used as an error.

@@ -1,4 +1,4 @@
-// Golden octets and round trips of the MOUNT types.
+// Golden bytes and round trips of the MOUNT types.
 
 package mount3
 
@@ -15,7 +15,7 @@ type message interface {
 	xdr.Unmarshaler
 }
 
-// golden: each message with its octets, written by hand from RFC 1813 §5.2.
+// golden: each message with its bytes, written by hand from RFC 1813 §5.2.
 var golden = []struct {
 	name string
 	msg  message
@@ -48,18 +48,18 @@ func TestGolden(t *testing.T) {
 		d := xdr.NewDecoder(b)
 		back.DecodeXDR(d)
 		if d.Err() != nil || d.Remaining() != 0 || !reflect.DeepEqual(back, g.msg) {
-			t.Errorf("%s: decoded %+v, %d octets left, %v", g.name, back, d.Remaining(), d.Err())
+			t.Errorf("%s: decoded %+v, %d bytes left, %v", g.name, back, d.Remaining(), d.Err())
 		}
 		for n := range b {
 			d := xdr.NewDecoder(b[:n:n])
 			if back.DecodeXDR(d); d.Err() == nil {
-				t.Errorf("%s: cut to %d octets: no error", g.name, n)
+				t.Errorf("%s: cut to %d bytes: no error", g.name, n)
 			}
 		}
 	}
 }
 
-// TestLimits: lengths over the protocol's limits are refused, however many octets there are.
+// TestLimits: lengths over the protocol's limits are refused, however many bytes there are.
 func TestLimits(t *testing.T) {
 	long := make([]byte, 2000)
 	for _, c := range []struct {

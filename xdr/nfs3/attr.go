@@ -76,18 +76,18 @@ func (s *Specdata) decode(d *xdr.Decoder) {
 	s.Minor = d.Uint32()
 }
 
-// FattrSize is the length of an Fattr on the wire, in octets.
+// FattrSize is the length of an Fattr on the wire, in bytes.
 const FattrSize = 84
 
-// An Fattr is the attributes of an object (fattr3), 84 octets.
+// An Fattr is the attributes of an object (fattr3), 84 bytes.
 type Fattr struct {
 	Type   FileType
 	Mode   uint32 // permission bits, 07777
 	Nlink  uint32
 	UID    uint32
 	GID    uint32
-	Size   uint64 // octets
-	Used   uint64 // octets of disk
+	Size   uint64 // bytes
+	Used   uint64 // bytes of disk
 	Rdev   Specdata
 	Fsid   uint64
 	Fileid uint64

@@ -22,14 +22,14 @@ type Binding struct {
 	Name    string
 	ArgItem bool // one argument may travel as a Read chunk
 	ResItem bool // one result may travel as a Write chunk
-	// MaxReply is the most octets of the results in any arm, status included,
+	// MaxReply is the most bytes of the results in any arm, status included,
 	// RPC header not; content and pad of the result item, or of what Grows
 	// names, come on top (see Extra).
 	MaxReply int
 	Grows    Grows
 }
 
-// Sizes in octets of parts of results, all optional parts present.
+// Sizes in bytes of parts of results, all optional parts present.
 const (
 	statusSize = 4
 	postOpAttr = 4 + FattrSize
@@ -67,7 +67,7 @@ var Bindings = [NumProcs]Binding{
 	ProcCommit:      {Name: "COMMIT", MaxReply: statusSize + wccData + VerfSize},
 }
 
-// Extra is the octets that a value n of what Grows names adds to MaxReply; for
+// Extra is the bytes that a value n of what Grows names adds to MaxReply; for
 // READ and READLINK only when the item has no sink of its own.
 func (b *Binding) Extra(n uint32) int {
 	if b.Grows == GrowsNot {

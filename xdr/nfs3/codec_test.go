@@ -32,7 +32,7 @@ func eachMessage(t *testing.T, n int, f func(proc uint32, m message)) {
 	}
 }
 
-// TestRoundTrip: what was decoded encodes to the same octets, item inline or
+// TestRoundTrip: what was decoded encodes to the same bytes, item inline or
 // detached, into a message that held another before.
 func TestRoundTrip(t *testing.T) {
 	used := map[reflect.Type]message{}
@@ -46,7 +46,7 @@ func TestRoundTrip(t *testing.T) {
 		d := xdr.NewDecoder(b)
 		back.DecodeXDR(d)
 		if d.Err() != nil || d.Remaining() != 0 || !bytes.Equal(whole(back), b) {
-			t.Fatalf("%T: %v, %d octets left\n%+v\n%+v", m, d.Err(), d.Remaining(), m, back)
+			t.Fatalf("%T: %v, %d bytes left\n%+v\n%+v", m, d.Err(), d.Remaining(), m, back)
 		}
 		clean := fresh(m)
 		clean.DecodeXDR(xdr.NewDecoder(b))
@@ -58,7 +58,7 @@ func TestRoundTrip(t *testing.T) {
 		di.Reset(stream, items)
 		back.DecodeXDR(&di)
 		if di.Err() != nil || di.Remaining() != 0 || di.ItemsLeft() != 0 || !bytes.Equal(whole(back), b) {
-			t.Fatalf("%T detached: %v, %d octets and %d items left", m, di.Err(), di.Remaining(), di.ItemsLeft())
+			t.Fatalf("%T detached: %v, %d bytes and %d items left", m, di.Err(), di.Remaining(), di.ItemsLeft())
 		}
 	})
 }
@@ -89,7 +89,7 @@ func TestTruncated(t *testing.T) {
 			d := xdr.NewDecoder(b[:n:n])
 			back := fresh(m)
 			if back.DecodeXDR(d); d.Err() == nil && (len(b)-n > 3 || !bytes.Equal(whole(back), b)) {
-				t.Errorf("%T: %d of %d octets are taken", m, n, len(b))
+				t.Errorf("%T: %d of %d bytes are taken", m, n, len(b))
 			}
 		}
 	})
@@ -146,7 +146,7 @@ func TestBounds(t *testing.T) {
 			n = len(whole(m))
 		}
 		if n > b.MaxReply {
-			t.Errorf("%s: %d octets, bound %d", b.Name, n, b.MaxReply)
+			t.Errorf("%s: %d bytes, bound %d", b.Name, n, b.MaxReply)
 		}
 		most[proc] = max(most[proc], n)
 	})
@@ -160,11 +160,11 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%s: bound %d, want %d", b.Name, b.MaxReply, want)
 		}
 		if got := most[proc]; got != 0 && got < want-FHSize {
-			t.Errorf("%s: the largest result had %d octets, bound %d", b.Name, got, want)
+			t.Errorf("%s: the largest result had %d bytes, bound %d", b.Name, got, want)
 		}
 	}
 	if n := Bindings[ProcRead].Extra(5); n != 8 {
-		t.Errorf("READ of 5 octets adds %d", n)
+		t.Errorf("READ of 5 bytes adds %d", n)
 	}
 	if n := Bindings[ProcWrite].Extra(5); n != 0 {
 		t.Errorf("WRITE adds %d", n)
@@ -181,9 +181,9 @@ func TestValues(t *testing.T) {
 		b    []byte
 		want error
 	}{
-		{"handle of 65 octets", &FHArgs{}, append([]byte{0, 0, 0, 65}, make([]byte, 68)...), xdr.ErrLimit},
+		{"handle of 65 bytes", &FHArgs{}, append([]byte{0, 0, 0, 65}, make([]byte, 68)...), xdr.ErrLimit},
 		{"huge handle", &FHArgs{}, []byte{0xff, 0xff, 0xff, 0xff}, xdr.ErrLimit},
-		{"name of 4097 octets", &LookupArgs{}, append(append(fh, 0, 0, 0x10, 1), make([]byte, 4100)...), xdr.ErrLimit},
+		{"name of 4097 bytes", &LookupArgs{}, append(append(fh, 0, 0, 0x10, 1), make([]byte, 4100)...), xdr.ErrLimit},
 		{"createmode 3", &CreateArgs{}, append(name, 0, 0, 0, 3), xdr.ErrValue},
 		{"ftype 8", &MknodArgs{}, append(name, 0, 0, 0, 8), xdr.ErrValue},
 		{"ftype 0", &MknodArgs{}, append(name, 0, 0, 0, 0), xdr.ErrValue},

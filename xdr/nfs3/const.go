@@ -54,7 +54,7 @@ const (
 	FSFCanSetTime  uint32 = 0x10 // SETATTR can set times
 )
 
-// Sizes in octets (RFC 1813 §2.4), and our own limits where the RFC has none:
+// Sizes in bytes (RFC 1813 §2.4), and our own limits where the RFC has none:
 // filename3 and nfspath3 are unbounded there.
 const (
 	FHSize   = 64   // longest file handle
@@ -67,7 +67,7 @@ const (
 	MaxData = 1 << 30
 )
 
-// A Verf is a verifier: eight octets that only their maker understands.
+// A Verf is a verifier: eight bytes that only their maker understands.
 type Verf [VerfSize]byte
 
 // StableHow says how far WRITE data must have gone when the reply leaves (RFC 1813 §3.3.7).

@@ -15,7 +15,7 @@ type (
 type FsstatRes struct {
 	Status Status
 	Attr   PostOpAttr
-	Tbytes uint64 // octets in all
+	Tbytes uint64 // bytes in all
 	Fbytes uint64 // free
 	Abytes uint64 // free for the caller
 	Tfiles uint64 // file slots in all
@@ -58,7 +58,7 @@ func (r *FsstatRes) DecodeXDR(d *xdr.Decoder) {
 	r.Invarsec = d.Uint32()
 }
 
-// An FsinfoRes is the result of FSINFO; sizes in octets. The error arm has Attr.
+// An FsinfoRes is the result of FSINFO; sizes in bytes. The error arm has Attr.
 type FsinfoRes struct {
 	Status      Status
 	Attr        PostOpAttr
@@ -118,7 +118,7 @@ type PathconfRes struct {
 	Status          Status
 	Attr            PostOpAttr
 	Linkmax         uint32
-	NameMax         uint32 // octets
+	NameMax         uint32 // bytes
 	NoTrunc         bool   // longer names are refused, not cut
 	ChownRestricted bool
 	CaseInsensitive bool

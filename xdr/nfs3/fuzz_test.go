@@ -1,4 +1,4 @@
-// Any octets, read as the arguments and the result of every procedure.
+// Any bytes, read as the arguments and the result of every procedure.
 
 package nfs3
 
@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// FuzzMessages: the first octet picks the message, an odd one a result; what
-// decodes must encode to octets that decode to the same.
+// FuzzMessages: the first byte picks the message, an odd one a result; what
+// decodes must encode to bytes that decode to the same.
 func FuzzMessages(f *testing.F) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for i := range 2 * len(messages) {

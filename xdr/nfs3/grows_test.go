@@ -9,7 +9,7 @@ import (
 )
 
 // READ is bounded by its count, READDIR and READDIRPLUS by count and maxcount, and
-// READLINK by a limit of the client's; no other reply hangs on its call.
+// READLINK by a limit of the client's; no other reply depends on its call.
 func TestGrows(t *testing.T) {
 	conformance.Proves(t, "R8166-193", "R8267-003", "R8267-004", "R8267-005")
 	want := map[uint32]Grows{ProcRead: GrowsCount, ProcReaddir: GrowsCount, ProcReaddirplus: GrowsMaxcount, ProcReadlink: GrowsPath}
@@ -19,14 +19,14 @@ func TestGrows(t *testing.T) {
 			t.Errorf("%s grows by %d", b.Name, b.Grows)
 		}
 		if got := b.Extra(4093); got != 4096 && b.Grows != GrowsNot || got != 0 && b.Grows == GrowsNot {
-			t.Errorf("%s: 4093 add %d octets", b.Name, got)
+			t.Errorf("%s: 4093 add %d bytes", b.Name, got)
 		}
 	}
 	// What is counted may be the entries alone: verifier, attributes and the
 	// words around the list (RFC 1813 §3.3.16, §3.3.17) must fit beside them.
 	for _, proc := range []uint32{ProcReaddir, ProcReaddirplus} {
 		if n := Bindings[proc].MaxReply; n < statusSize+postOpAttr+VerfSize+2*4 {
-			t.Errorf("%s: %d octets beside the entries", Bindings[proc].Name, n)
+			t.Errorf("%s: %d bytes beside the entries", Bindings[proc].Name, n)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// go-xdr as oracle: its octets and ours must be the same.
+// go-xdr as oracle: its bytes and ours must be the same.
 
 package nfs3
 
@@ -190,7 +190,7 @@ func partsOfResult(m message) parts {
 	panic(fmt.Sprintf("no oracle for %T", m))
 }
 
-// oracle is the octets of m as go-xdr makes them.
+// oracle is the bytes of m as go-xdr makes them.
 func oracle(t *testing.T, m message) []byte {
 	t.Helper()
 	var w bytes.Buffer

@@ -10,7 +10,7 @@ type PostOpAttr struct {
 	Attr    Fattr
 }
 
-// EncodeXDR appends the optional attributes: 4 or 88 octets.
+// EncodeXDR appends the optional attributes: 4 or 88 bytes.
 func (p *PostOpAttr) EncodeXDR(e *xdr.Encoder) {
 	e.Bool(p.Present)
 	if p.Present {
@@ -28,7 +28,7 @@ func (p *PostOpAttr) DecodeXDR(d *xdr.Decoder) {
 }
 
 // A WccAttr is what tells a client whether its cache was still right before an
-// operation: size and times (wcc_attr), 24 octets.
+// operation: size and times (wcc_attr), 24 bytes.
 type WccAttr struct {
 	Size  uint64
 	Mtime Time
@@ -44,7 +44,7 @@ type PreOpAttr struct {
 	Attr    WccAttr
 }
 
-// EncodeXDR appends the optional attributes: 4 or 28 octets.
+// EncodeXDR appends the optional attributes: 4 or 28 bytes.
 func (p *PreOpAttr) EncodeXDR(e *xdr.Encoder) {
 	e.Bool(p.Present)
 	if p.Present {
@@ -70,7 +70,7 @@ type WccData struct {
 	After  PostOpAttr
 }
 
-// EncodeXDR appends both: 8 to 116 octets.
+// EncodeXDR appends both: 8 to 116 bytes.
 func (w *WccData) EncodeXDR(e *xdr.Encoder) {
 	w.Before.EncodeXDR(e)
 	w.After.EncodeXDR(e)
@@ -88,7 +88,7 @@ type PostOpFH struct {
 	FH      FH
 }
 
-// EncodeXDR appends the optional handle: 4 to 72 octets.
+// EncodeXDR appends the optional handle: 4 to 72 bytes.
 func (p *PostOpFH) EncodeXDR(e *xdr.Encoder) {
 	e.Bool(p.Present)
 	if p.Present {

@@ -8,7 +8,7 @@ import "github.com/nfsrdma/nfsrdma/xdr"
 type ReadArgs struct {
 	FH     FH
 	Offset uint64
-	Count  uint32 // octets
+	Count  uint32 // bytes
 }
 
 // EncodeXDR appends the arguments.

@@ -9,7 +9,7 @@ type ReaddirArgs struct {
 	Dir    FH
 	Cookie uint64 // 0: from the start; else that of the last entry seen
 	Verf   Verf   // zero at the start; else that of the earlier result
-	Count  uint32 // the most octets of READDIR3resok, status not counted
+	Count  uint32 // the most bytes of READDIR3resok, status not counted
 }
 
 // EncodeXDR appends the arguments.
@@ -89,14 +89,14 @@ func (r *ReaddirRes) DecodeXDR(d *xdr.Decoder) {
 
 // A server writes a directory result in this order: BeginEntries, AppendEntry
 // (or AppendEntryPlus) while the sizes allow, EndEntries. What is written is
-// ListSize octets and the EntrySize (EntryPlusSize) of every entry, behind the
+// ListSize bytes and the EntrySize (EntryPlusSize) of every entry, after the
 // status word, which the counts of the arguments do not include.
 
-// ListSize is the octets of a directory result without entries and status:
+// ListSize is the bytes of a directory result without entries and status:
 // attributes, verifier, end of the list, eof.
 func ListSize(dirAttr bool) int { return attrSize(dirAttr) + VerfSize + 4 + 4 }
 
-// EntrySize is the octets that AppendEntry writes for a name of n octets. It is
+// EntrySize is the bytes that AppendEntry writes for a name of n bytes. It is
 // also what an entry of READDIRPLUS counts towards dircount.
 func EntrySize(n int) int { return 4 + 8 + 4 + xdr.RoundUp(n) + 8 }
 
@@ -122,7 +122,7 @@ func AppendEntry(e *xdr.Encoder, fileid uint64, name []byte, cookie uint64) {
 	e.Uint64(cookie)
 }
 
-// EndEntries ends the list of entries and says whether the directory ends there too.
+// EndEntries ends the list of entries and states whether the directory ends there too.
 func EndEntries(e *xdr.Encoder, eof bool) {
 	e.Bool(false)
 	e.Bool(eof)

@@ -9,8 +9,8 @@ type ReaddirplusArgs struct {
 	Dir      FH
 	Cookie   uint64 // 0: from the start; else that of the last entry seen
 	Verf     Verf   // zero at the start; else that of the earlier result
-	Dircount uint32 // the most octets of entries, attributes and handles not counted
-	Maxcount uint32 // the most octets of READDIRPLUS3resok, status not counted
+	Dircount uint32 // the most bytes of entries, attributes and handles not counted
+	Maxcount uint32 // the most bytes of READDIRPLUS3resok, status not counted
 }
 
 // EncodeXDR appends the arguments.
@@ -97,7 +97,7 @@ func (n *EntryPlus) decode(d *xdr.Decoder) {
 	n.FH.DecodeXDR(d)
 }
 
-// EntryPlusSize is the octets that AppendEntryPlus writes for a name of n octets.
+// EntryPlusSize is the bytes that AppendEntryPlus writes for a name of n bytes.
 func EntryPlusSize(n int, attr *PostOpAttr, fh *PostOpFH) int {
 	size := EntrySize(n) + attrSize(attr.Present) + 4
 	if fh.Present {

@@ -1,4 +1,4 @@
-// Single values: handles, statuses, times, sizes of directory entries, golden octets of attributes.
+// Single values: handles, statuses, times, sizes of directory entries, golden bytes of attributes.
 
 package nfs3
 
@@ -35,7 +35,7 @@ func TestFH(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := MakeFH(make([]byte, 65)); !errors.Is(err, xdr.ErrLimit) {
-		t.Errorf("65 octets: %v", err)
+		t.Errorf("65 bytes: %v", err)
 	}
 	if d := xdr.NewDecoder([]byte{0, 0, 0, 8, 1}); true {
 		if c.DecodeXDR(d); c != (FH{}) || d.Err() == nil {
@@ -114,7 +114,7 @@ func TestEntrySizes(t *testing.T) {
 			size += EntrySize(len(n.Name))
 		}
 		if EndEntries(&e, plain.EOF); e.Len() != size || !bytes.Equal(e.Bytes(), whole(plain)) {
-			t.Fatalf("READDIR: %d octets, told %d", e.Len(), size)
+			t.Fatalf("READDIR: %d bytes, told %d", e.Len(), size)
 		}
 		e.Reset(nil)
 		BeginEntries(&e, &plus.DirAttr, plus.Verf)
@@ -125,7 +125,7 @@ func TestEntrySizes(t *testing.T) {
 			size += EntryPlusSize(len(n.Name), &n.Attr, &n.FH)
 		}
 		if EndEntries(&e, plus.EOF); e.Len() != size || !bytes.Equal(e.Bytes(), whole(plus)) {
-			t.Fatalf("READDIRPLUS: %d octets, told %d", e.Len(), size)
+			t.Fatalf("READDIRPLUS: %d bytes, told %d", e.Len(), size)
 		}
 	}
 }

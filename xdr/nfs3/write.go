@@ -7,11 +7,11 @@ import "github.com/nfsrdma/nfsrdma/xdr"
 // A WriteArgs is the arguments of WRITE. Data may travel as a Read chunk (RFC
 // 8267 §2.1): encoding keeps the slice until the message has been sent, and
 // decoded Data is a part of the message or of its detached item. Count and
-// len(Data) are told apart on the wire; the server judges a difference.
+// len(Data) are told apart on the wire; the server checks that they are the same.
 type WriteArgs struct {
 	FH     FH
 	Offset uint64
-	Count  uint32 // octets
+	Count  uint32 // bytes
 	Stable StableHow
 	Data   []byte
 }
@@ -44,7 +44,7 @@ func decodeStable(s *StableHow, d *xdr.Decoder) {
 type WriteRes struct {
 	Status    Status
 	Wcc       WccData
-	Count     uint32    // octets written
+	Count     uint32    // bytes written
 	Committed StableHow // at least what was asked for
 	Verf      Verf      // changes when the server may have lost unstable data
 }

@@ -6,7 +6,7 @@ import "github.com/nfsrdma/nfsrdma/xdr"
 
 // Limits of AUTH_SYS.
 const (
-	MaxMachine = 255 // octets of a machine name
+	MaxMachine = 255 // bytes of a machine name
 	MaxGIDs    = 16  // supplementary groups
 )
 
@@ -38,7 +38,7 @@ func (a *AuthSys) EncodeXDR(e *xdr.Encoder) {
 	}
 }
 
-// DecodeXDR reads a body; more than 16 groups or a machine name over 255 octets fail with xdr.ErrLimit.
+// DecodeXDR reads a body; more than 16 groups or a machine name over 255 bytes fail with xdr.ErrLimit.
 func (a *AuthSys) DecodeXDR(d *xdr.Decoder) {
 	*a = AuthSys{Stamp: d.Uint32(), Machine: d.Opaque(MaxMachine), UID: d.Uint32(), GID: d.Uint32()}
 	n := d.Uint32()
@@ -54,7 +54,7 @@ func (a *AuthSys) DecodeXDR(d *xdr.Decoder) {
 	}
 }
 
-// Parse reads the body of an AUTH_SYS credential; octets left over are an error too.
+// Parse reads the body of an AUTH_SYS credential; bytes left over are an error too.
 func (a *AuthSys) Parse(body []byte) error {
 	var d xdr.Decoder
 	d.Reset(body, nil)

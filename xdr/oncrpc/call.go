@@ -13,15 +13,15 @@ var (
 	ErrNotCall    = errors.New("oncrpc: message is not a call")
 	ErrNotReply   = errors.New("oncrpc: message is not a reply")
 	ErrRPCVersion = errors.New("oncrpc: RPC version is not 2 (RPC_MISMATCH)")
-	ErrCred       = errors.New("oncrpc: credential over 400 octets (AUTH_BADCRED)")
-	ErrVerf       = errors.New("oncrpc: verifier over 400 octets (AUTH_BADVERF)")
+	ErrCred       = errors.New("oncrpc: credential over 400 bytes (AUTH_BADCRED)")
+	ErrVerf       = errors.New("oncrpc: verifier over 400 bytes (AUTH_BADVERF)")
 )
 
 // An OpaqueAuth is a credential or a verifier. The zero value is AUTH_NONE. A
 // decoded Body is a part of the message.
 type OpaqueAuth struct {
 	Flavor Flavor
-	Body   []byte // at most MaxAuth octets
+	Body   []byte // at most MaxAuth bytes
 }
 
 // EncodeXDR appends flavor and body.
@@ -59,7 +59,7 @@ type CallHeader struct {
 	Cred, Verf       OpaqueAuth
 }
 
-// Size is the length of the header in octets: 40 and the bodies.
+// Size is the length of the header in bytes: 40 and the bodies.
 func (h *CallHeader) Size() int {
 	return 40 + xdr.RoundUp(len(h.Cred.Body)) + xdr.RoundUp(len(h.Verf.Body))
 }

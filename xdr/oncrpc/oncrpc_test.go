@@ -1,4 +1,4 @@
-// Golden octets, truncations, bad values and allocations of the RPC headers.
+// Golden bytes, truncations, bad values and allocations of the RPC headers.
 
 package oncrpc
 
@@ -23,7 +23,7 @@ var caller = AuthSys{Stamp: 1, Machine: []byte("host5"), UID: 1000, GID: 100, Nu
 
 const callerHex = "00000001" + "00000005686f737435000000" + "000003e8" + "00000064" + "00000002" + "00000004" + "00000018"
 
-// golden: each header with its octets, written by hand from RFC 5531 §9.
+// golden: each header with its bytes, written by hand from RFC 5531 §9.
 var golden = []struct {
 	name string
 	msg  message
@@ -77,13 +77,13 @@ func TestGolden(t *testing.T) {
 		back := fresh(g.msg)
 		d := xdr.NewDecoder(b)
 		if back.DecodeXDR(d); d.Err() != nil || d.Remaining() != 0 || !bytes.Equal(encode(back), b) {
-			t.Errorf("%s: decoded %+v, %d octets left, %v", g.name, back, d.Remaining(), d.Err())
+			t.Errorf("%s: decoded %+v, %d bytes left, %v", g.name, back, d.Remaining(), d.Err())
 		}
 		for n := range b {
 			d := xdr.NewDecoder(b[:n:n])
 			if back := fresh(g.msg); true {
 				if back.DecodeXDR(d); d.Err() == nil && !bytes.Equal(encode(back), b) {
-					t.Errorf("%s: %d of %d octets are taken", g.name, n, len(b))
+					t.Errorf("%s: %d of %d bytes are taken", g.name, n, len(b))
 				}
 			}
 		}
@@ -113,7 +113,7 @@ func TestFaults(t *testing.T) {
 	}{
 		{"reply as call", with(call, 7, 1), &CallHeader{}, ErrNotCall},
 		{"version 3", with(call, 11, 3), &CallHeader{}, ErrRPCVersion},
-		{"credential of 0x191 octets", with(with(call, 30, 1), 31, 0x91), &CallHeader{}, ErrCred},
+		{"credential of 0x191 bytes", with(with(call, 30, 1), 31, 0x91), &CallHeader{}, ErrCred},
 		{"huge credential", with(call, 28, 0xff), &CallHeader{}, ErrCred},
 		{"huge verifier", with(call, 36, 0xff), &CallHeader{}, ErrVerf},
 		{"call as reply", with(reply, 7, 0), &ReplyHeader{}, ErrNotReply},
@@ -141,7 +141,7 @@ func TestFaults(t *testing.T) {
 	atLimit := &CallHeader{Cred: OpaqueAuth{FlavorGSS, make([]byte, MaxAuth)}, Verf: OpaqueAuth{FlavorGSS, make([]byte, MaxAuth)}}
 	d := xdr.NewDecoder(encode(atLimit))
 	if (&CallHeader{}).DecodeXDR(d); d.Err() != nil {
-		t.Errorf("bodies of 400 octets: %v", d.Err())
+		t.Errorf("bodies of 400 bytes: %v", d.Err())
 	}
 }
 
@@ -151,14 +151,14 @@ func TestAuthSys(t *testing.T) {
 		t.Errorf("%+v, %v", a, err)
 	}
 	if err := a.Parse(append(unhex(callerHex), 0)); !errors.Is(err, xdr.ErrValue) {
-		t.Errorf("an octet left over: %v", err)
+		t.Errorf("a byte left over: %v", err)
 	}
 	a = AuthSys{Machine: make([]byte, MaxMachine)}
 	if a.SetGroups(make([]uint32, 20)); a.NumGIDs != 16 {
 		t.Errorf("%d of 20 groups", a.NumGIDs)
 	}
 	if b := encode(&a); len(b) > MaxAuth || a.Parse(b) != nil {
-		t.Errorf("the largest body has %d octets", len(b))
+		t.Errorf("the largest body has %d bytes", len(b))
 	}
 	b := encode(&a)
 	b[4+4+256+8+3] = 17
@@ -167,7 +167,7 @@ func TestAuthSys(t *testing.T) {
 	}
 	a = AuthSys{Machine: make([]byte, MaxMachine+1)}
 	if err := a.Parse(encode(&a)); !errors.Is(err, xdr.ErrLimit) {
-		t.Errorf("a name of 256 octets: %v", err)
+		t.Errorf("a name of 256 bytes: %v", err)
 	}
 }
 

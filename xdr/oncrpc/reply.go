@@ -4,7 +4,7 @@ package oncrpc
 
 import "github.com/nfsrdma/nfsrdma/xdr"
 
-// ReplySize is the octets of the header of a successful reply whose verifier has no body.
+// ReplySize is the bytes of the header of a successful reply whose verifier has no body.
 const ReplySize = 24
 
 // A ReplyHeader is what stands before the results of a reply:
@@ -30,7 +30,7 @@ type ReplyHeader struct {
 	Low, High uint32 // versions served, with ProgMismatch and RPCMismatch
 }
 
-// OK tells whether results follow.
+// OK reports whether results follow.
 func (h *ReplyHeader) OK() bool { return !h.Denied && h.Accept == Success }
 
 // EncodeXDR appends the header.

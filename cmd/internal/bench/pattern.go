@@ -1,8 +1,8 @@
 // The content that measurements write and expect: cheap to make, cheap to check,
 // and different at each place.
 //
-// Every block of 4 KiB begins with a stamp that hangs on the seed and on the
-// block's number; the rest of it hangs on the seed alone. So a writer stamps a
+// Every block of 4 KiB begins with a stamp that depends on the seed and on the
+// block's number; the rest of it depends on the seed alone. So a writer stamps a
 // ready buffer, and a reader checks stamps while it is timed and everything when
 // it is not.
 
@@ -34,7 +34,7 @@ func newPattern(seed uint64) *pattern {
 	return p
 }
 
-// stamp mixes seed and block number so that neighbours differ in all bytes.
+// stamp mixes seed and block number so that neighbors differ in all bytes.
 func (p *pattern) stamp(block uint64) uint64 {
 	x := p.seed ^ block*0x9e3779b97f4a7c15
 	x ^= x >> 32

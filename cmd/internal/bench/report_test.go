@@ -125,7 +125,7 @@ func TestJSONFields(t *testing.T) {
 	}
 }
 
-// A brokenWriter takes so many bytes, and then fails.
+// A brokenWriter takes that many bytes, and then fails.
 type brokenWriter int
 
 var errBroken = errors.New("broken")

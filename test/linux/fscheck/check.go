@@ -61,7 +61,7 @@ func (e Env) path(elem ...string) string {
 	return filepath.Join(append([]string{e.Dir}, elem...)...)
 }
 
-// data makes n octets that depend on n and seed alone.
+// data makes n bytes that depend on n and seed alone.
 func data(n int, seed uint64) []byte {
 	var key [32]byte
 	key[0], key[1], key[2], key[3] = byte(n), byte(n>>8), byte(n>>16), byte(n>>24)
@@ -104,7 +104,7 @@ func same(what string, got, want []byte) error {
 	for at < len(got) && at < len(want) && got[at] == want[at] {
 		at++
 	}
-	return fmt.Errorf("%s: %d octets (%x), want %d (%x); they part at %d",
+	return fmt.Errorf("%s: %d bytes (%x), want %d (%x); they part at %d",
 		what, len(got), sum(got), len(want), sum(want), at)
 }
 

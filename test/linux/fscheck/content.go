@@ -49,14 +49,14 @@ func oddOffsets(e Env) error {
 	for i, n := range around {
 		off, patch := int64(1+i*13), data(n, 3)
 		if _, err := f.WriteAt(patch, off); err != nil {
-			return fmt.Errorf("%d octets at %d: %w", n, off, err)
+			return fmt.Errorf("%d bytes at %d: %w", n, off, err)
 		}
 		want = append(want[:off], append(patch, want[min(int(off)+n, len(want)):]...)...)
 		got := make([]byte, n)
 		if _, err := f.ReadAt(got, off); err != nil {
-			return fmt.Errorf("reading %d octets at %d: %w", n, off, err)
+			return fmt.Errorf("reading %d bytes at %d: %w", n, off, err)
 		}
-		if err := same(fmt.Sprintf("%d octets at %d", n, off), got, patch); err != nil {
+		if err := same(fmt.Sprintf("%d bytes at %d", n, off), got, patch); err != nil {
 			return err
 		}
 	}

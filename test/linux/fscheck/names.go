@@ -83,7 +83,7 @@ func symlinks(e Env) error {
 	target := func(n int) string { return strings.Repeat("0123456789", 400)[:n] }
 	for _, n := range lengths {
 		if err := os.Symlink(target(n), e.path(fmt.Sprint(n))); err != nil {
-			return fmt.Errorf("%d octets: %w", n, err)
+			return fmt.Errorf("%d bytes: %w", n, err)
 		}
 	}
 	if err := e.Forget(); err != nil {
@@ -92,13 +92,13 @@ func symlinks(e Env) error {
 	for _, n := range lengths {
 		got, err := os.Readlink(e.path(fmt.Sprint(n)))
 		if err != nil {
-			return fmt.Errorf("%d octets: %w", n, err)
+			return fmt.Errorf("%d bytes: %w", n, err)
 		}
-		if err := same(fmt.Sprintf("the link of %d octets", n), []byte(got), []byte(target(n))); err != nil {
+		if err := same(fmt.Sprintf("the link of %d bytes", n), []byte(got), []byte(target(n))); err != nil {
 			return err
 		}
 		if st, err := os.Lstat(e.path(fmt.Sprint(n))); err != nil || st.Size() != int64(n) {
-			return fmt.Errorf("the link of %d octets: %v, %v", n, st, err)
+			return fmt.Errorf("the link of %d bytes: %v, %v", n, st, err)
 		}
 	}
 	if err := errors.Join(put(e.path("file"), []byte("there")), os.Symlink("file", e.path("to"))); err != nil {
@@ -138,7 +138,7 @@ func names(e Env) error {
 			return err
 		}
 	}
-	return wants("256 octets", put(e.path(strings.Repeat("n", 256)), nil), syscall.ENAMETOOLONG)
+	return wants("256 bytes", put(e.path(strings.Repeat("n", 256)), nil), syscall.ENAMETOOLONG)
 }
 
 func deep(e Env) error {

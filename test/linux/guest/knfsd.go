@@ -20,7 +20,7 @@ type Server struct {
 // Siw says which build of the soft-iWARP driver a server guest loads.
 type Siw string
 
-// The stock driver can lose the wake-up for a first FPDU that arrives right behind the
+// The stock driver can lose the wake-up for a first FPDU that arrives right after the
 // MPA reply; Fixed closes that race.
 const (
 	Stock Siw = "stock"

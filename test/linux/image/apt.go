@@ -13,7 +13,7 @@ import (
 )
 
 // apt fetches into debs. When the machine's package lists are missing or stale and
-// we may not refresh them, a private copy under state is used instead.
+// we must not refresh them, a private copy under state is used instead.
 type apt struct {
 	ctx   context.Context
 	log   Log

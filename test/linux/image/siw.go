@@ -16,7 +16,7 @@ import (
 type siwModules struct{ stock, fixed string }
 
 // raceFix is put after the call that hands an accepted socket to its queue pair.
-// Octets that came in between the MPA reply and that call woke nobody, so a fast
+// Bytes that came in between the MPA reply and that call woke nobody, so a fast
 // initiator's first FPDU could lie there for ever. We look once more.
 const raceFix = `
 		lock_sock(cep->sock->sk);

@@ -3,7 +3,7 @@
 //	fscheck -dir /mnt                     all checks, one line each
 //	fscheck -dir /mnt -run 'mmap|sparse'  some of them
 //	fscheck -dir /mnt -ops 20000 -seed 7  random operations against a model
-//	fscheck -dir /mnt/many -names 20000   a directory that holds so many names
+//	fscheck -dir /mnt/many -names 20000   a directory that holds that many names
 package main
 
 import (
