@@ -24,7 +24,7 @@ import (
 var (
 	flagSeed  = flag.Int64("seed", -1, "run this seed alone, and trace it with -v")
 	flagFirst = flag.Uint64("first", 0, "the first seed")
-	flagCount = flag.Int("count-seeds", 0, "how many seeds; 0: as NFSRDMA_SIM_SEEDS says, else 500")
+	flagCount = flag.Int("count-seeds", 0, "how many seeds; 0: as NFSRDMA_SIM_SEEDS says, else 200")
 	flagChild = flag.Bool("child", false, "for the test's own use")
 )
 
@@ -86,7 +86,7 @@ func count(t *testing.T) int {
 	}
 	s := os.Getenv("NFSRDMA_SIM_SEEDS")
 	if s == "" {
-		return 500
+		return 200
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n <= 0 {
