@@ -111,6 +111,11 @@ func (l *tcpLink) end(err error) {
 		return
 	}
 	l.err = &lostError{err}
+	if c, ok := l.nc.(interface{ SetLinger(sec int) error }); ok && len(l.pending) > 0 {
+		// The calls may be made again over another connection: what the kernel has not sent
+		// MUST NOT arrive after that, when a copy could undo what was done since.
+		_ = c.SetLinger(0)
+	}
 	l.nc.Close()
 	for _, k := range l.out {
 		k.tcp.state = callIdle

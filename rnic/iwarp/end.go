@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -120,9 +121,19 @@ func (s *stream) Disconnect(ctx context.Context) error {
 		<-done
 		return s.q.QP().Err()
 	case <-ctx.Done():
+		dropUnsent(s.socket())
 		s.Abort(ctx.Err())
 		<-done
 		return ctx.Err()
+	}
+}
+
+// dropUnsent has Close discard what the socket holds and the peer has not taken. Without it the
+// kernel goes on sending for minutes, and calls that have been made again over another
+// connection, and done, could be done once more by a copy that arrives late.
+func dropUnsent(c net.Conn) {
+	if l, ok := c.(interface{ SetLinger(sec int) error }); ok {
+		_ = l.SetLinger(0)
 	}
 }
 

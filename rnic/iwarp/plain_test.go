@@ -51,12 +51,20 @@ func TestPlainTerminate(t *testing.T) {
 }
 
 // A closingPipe can end one direction, as TLS can.
-type closingPipe struct{ net.Conn }
+type closingPipe struct {
+	net.Conn
+	linger *int // what SetLinger was told
+}
 
 func (closingPipe) CloseWrite() error { return nil }
 
+func (p closingPipe) SetLinger(sec int) error {
+	*p.linger = sec
+	return nil
+}
+
 // TestPlainDisconnect: its context bounds the wait for a peer that takes nothing, though
-// all that was posted is with the connection.
+// all that was posted is with the connection, which is to send none of it after that.
 func TestPlainDisconnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSide(t, rnic.DeviceConfig{}, 4)
@@ -66,7 +74,8 @@ func TestPlainDisconnect(t *testing.T) {
 			theirs.Read(make([]byte, mpa.FrameMax))
 			theirs.Write(unhex(t, repKey+"5002000400100010"))
 		}()
-		if err := s.dev.ConnectOver(t.Context(), s.qp, closingPipe{ours}, rnic.ConnParams{}); err != nil {
+		linger := -1
+		if err := s.dev.ConnectOver(t.Context(), s.qp, closingPipe{ours, &linger}, rnic.ConnParams{}); err != nil {
 			t.Fatal(err)
 		}
 		post(t, s.qp, rnic.SendWR{ID: 1, Op: rnic.OpSend, SGL: [][]byte{make([]byte, 100)}})
@@ -76,6 +85,9 @@ func TestPlainDisconnect(t *testing.T) {
 		start := time.Now()
 		if err := s.qp.Disconnect(ctx); err != context.DeadlineExceeded || time.Since(start) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		if linger != 0 {
+			t.Error("what the peer has not taken is sent after the end")
 		}
 	})
 }

@@ -84,6 +84,7 @@ func runFiles(t *testing.T, seed uint64, trace bool) (failures []string) {
 		s.stop()
 		w.ending.Wait()
 		w.cut()
+		time.Sleep(2 * longestStall) // procedures that stall outlive their server
 		failures = w.failures
 	})
 	return failures
@@ -108,6 +109,9 @@ func (w *filesWorld) dial(ctx context.Context, network, addr string) (net.Conn, 
 		return nil, syscall.ECONNREFUSED
 	}
 	w.links = append(w.links, l)
+	for i, path := range p.paths {
+		w.note("connection %d to %s, direction %d: event %d at %d stall %v rate %d", len(w.links), addr, i, path.kind, path.at, path.stall, path.rate)
+	}
 	return l.ends[0].conn(), nil
 }
 

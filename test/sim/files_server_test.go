@@ -39,7 +39,8 @@ type undo struct {
 // A server is the disk as one run of the server has it.
 type server struct {
 	*disk
-	dead bool // guarded by disk.mu
+	wrote func(p []byte, off uint64) // tells the trace
+	dead  bool                       // guarded by disk.mu
 }
 
 func (s *server) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
@@ -53,6 +54,7 @@ func (s *server) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64
 		return 0, err
 	}
 	s.undo = append(s.undo, undo{r, off, old})
+	s.wrote(p, off)
 	return s.FS.WriteAt(c, r, p, off)
 }
 
@@ -95,7 +97,7 @@ type fileService struct {
 
 // serve starts the server.
 func (w *filesWorld) serve() *fileService {
-	s := &fileService{fs: &server{disk: w.disk}, rdma: newListener(64), tcp: newListener(64)}
+	s := &fileService{fs: &server{disk: w.disk, wrote: w.wrote}, rdma: newListener(64), tcp: newListener(64)}
 	var err error
 	s.nfs, err = nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: exported, FS: s.fs}},
 		Key: [nfsserver.KeySize]byte{1}, Squash: nfsserver.Squash{All: true}})
@@ -129,8 +131,10 @@ func (w *filesWorld) serve() *fileService {
 func (w *filesWorld) stalling(run func(*transport.Call) error) func(*transport.Call) error {
 	return func(c *transport.Call) error {
 		before, after := w.stall(), w.stall()
+		w.note("served, stalls %v and %v", before, after)
 		time.Sleep(before)
 		err := run(c)
+		w.note("done")
 		time.Sleep(after)
 		return err
 	}
@@ -169,6 +173,10 @@ func (w *filesWorld) restart() {
 	w.service = s
 	w.mu.Unlock()
 	w.cut()
+}
+
+func (w *filesWorld) wrote(p []byte, off uint64) {
+	w.note("on the disk at %d: %x", off, p[:min(len(p), 4)])
 }
 
 func newDisk() *disk { return &disk{FS: memfs.New(memfs.Options{})} }

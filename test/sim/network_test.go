@@ -65,6 +65,7 @@ type end struct {
 	writes  int // owned by the writer
 
 	closed bool // guarded by link.mu, as is all that follows
+	abrupt bool // Close drops what is on its way
 	rd, wd time.Time
 }
 
@@ -189,6 +190,14 @@ func (l *link) reset(err error) {
 	l.wakeAll()
 }
 
+// SetLinger with 0 makes Close a RST: what has not arrived never does.
+func (e *end) SetLinger(sec int) error {
+	e.l.mu.Lock()
+	defer e.l.mu.Unlock()
+	e.abrupt = sec == 0
+	return nil
+}
+
 // Close is FIN, or RST when there are bytes that nobody has read.
 func (e *end) Close() error {
 	e.l.mu.Lock()
@@ -199,7 +208,7 @@ func (e *end) Close() error {
 	e.closed, e.out.fin = true, true
 	if e.l.closed++; e.l.closed == 2 {
 		e.l.reset(net.ErrClosed)
-	} else if len(e.in.here) > 0 {
+	} else if len(e.in.here) > 0 || e.abrupt {
 		e.l.reset(syscall.ECONNRESET)
 	}
 	e.l.wakeAll()
