@@ -4,6 +4,7 @@ package chunks
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
@@ -20,7 +21,11 @@ const (
 )
 
 func (f Form) String() string {
-	return [...]string{"inline", "reduced", "long", "none"}[f&3]
+	names := [...]string{"inline", "reduced", "long", "none"}
+	if int(f) < len(names) {
+		return names[f]
+	}
+	return fmt.Sprintf("Form(%d)", uint8(f))
 }
 
 // An Offer is the memory that a call offers for its reply.
@@ -35,10 +40,14 @@ const (
 )
 
 func (o Offer) String() string {
-	return [...]string{"nothing", "Write chunk", "Reply chunk", "?"}[o&3]
+	names := [...]string{"nothing", "Write chunk", "Reply chunk"}
+	if int(o) < len(names) {
+		return names[o]
+	}
+	return fmt.Sprintf("Offer(%d)", uint8(o))
 }
 
-// CallSizes is what the choice of a requester hangs on, in octets and segments.
+// CallSizes is what the choice of a requester depends on, in bytes and segments.
 type CallSizes struct {
 	Stream       int // the call without its items
 	Items        int // its items, each rounded up; 0 when there are none
@@ -57,20 +66,20 @@ type CallSizes struct {
 type CallPlan struct {
 	Form  Form // never FormNone
 	Offer Offer
-	// Header is the octets of the header with all its lists.
+	// Header is the bytes of the header with all its lists.
 	Header int
-	// ReplyRoom is the octets that the offered Write or Reply chunk must have.
+	// ReplyRoom is the bytes that the offered Write or Reply chunk must have.
 	ReplyRoom int
 }
 
-// ErrHeader says that not even the header of a long call fits the threshold.
-var ErrHeader = errors.New("chunks: too many segments for the inline threshold")
+// errHeader says that not even the header of a long call fits the threshold.
+var errHeader = errors.New("chunks: too many segments for the inline threshold")
 
 // PlanCall chooses for a requester. The offer comes first, since its segments
 // make the header of the call larger.
 func PlanCall(s CallSizes) (CallPlan, error) {
 	p := planOffer(&s)
-	withReads := p.Header + ReadSegmentSize*s.ItemSegments
+	withReads := p.Header + readSegmentSize*s.ItemSegments
 	switch {
 	case p.Header+s.Stream+s.Items <= s.CallThreshold:
 		p.Form = FormInline
@@ -78,28 +87,28 @@ func PlanCall(s CallSizes) (CallPlan, error) {
 		p.Form, p.Header = FormReduced, withReads
 	default:
 		p.Form = FormLong
-		p.Header += ReadSegmentSize * s.LongSegments
+		p.Header += readSegmentSize * s.LongSegments
 	}
 	if p.Header > s.CallThreshold {
-		return CallPlan{}, ErrHeader
+		return CallPlan{}, errHeader
 	}
 	return p, nil
 }
 
 // planOffer chooses what to offer for the reply. A reply that surely fits
 // inline needs nothing, a small READ too: nothing has to be registered then. A
-// Write chunk serves when the rest of the reply fits inline (R8166-136);
-// anything else needs a Reply chunk for all of it, pads included (R8166-095).
+// Write chunk serves when the rest of the reply fits inline (RFC 8166 §4.3.3 [R8166-136]);
+// anything else needs a Reply chunk for all of it, pads included (RFC 8166 §3.5.3 [R8166-095]).
 func planOffer(s *CallSizes) CallPlan {
 	whole := s.MaxReply + xdr.RoundUp(s.Sink)
-	write := WriteChunkSize(s.SinkSegments)
+	write := writeChunkSize(s.SinkSegments)
 	switch {
 	case MinHeaderSize+whole <= s.ReplyThreshold:
 		return CallPlan{Header: MinHeaderSize}
 	case s.Sink > 0 && MinHeaderSize+write+s.MaxReply <= s.ReplyThreshold:
 		return CallPlan{Offer: OfferWrite, Header: MinHeaderSize + write, ReplyRoom: s.Sink}
 	default:
-		h := MinHeaderSize + ReplyChunkSize(s.ReplySegments)
+		h := MinHeaderSize + replyChunkSize(s.ReplySegments)
 		return CallPlan{Offer: OfferReply, Header: h, ReplyRoom: whole}
 	}
 }
@@ -110,21 +119,21 @@ type ReplyPlan struct {
 	// Reduced is the items that go by the Write chunk of their number; the
 	// others stay in the payload.
 	Reduced ItemSet
-	// Header is the octets of the header, every offered chunk returned in it.
+	// Header is the bytes of the header, every offered chunk returned in it.
 	Header int
-	// Payload is the octets of the message without the items of Reduced.
+	// Payload is the bytes of the message without the items of Reduced.
 	Payload int
 }
 
 // PlanReply chooses for a responder: how m answers the call whose lists are
-// offered, when the connection takes threshold octets inline. It must be asked
-// before any octet is written: FormNone means that nothing may be (R8166-148).
+// offered, when the connection takes threshold bytes inline. It must be asked
+// before any byte is written: FormNone means that nothing may be (RFC 8166 §4.5 [R8166-148]).
 func PlanReply(m Message, offered *Lists, threshold int) ReplyPlan {
 	p := ReplyPlan{Header: offered.replyHeader()}
-	// Items take the Write chunks in order (R8166-126), however small they are
-	// (R8166-123). A chunk without segments says that its item is wanted inline
-	// (R8166-133). An item has octets, so an error arm and an empty result leave
-	// their chunk unused (R8166-130).
+	// Items take the Write chunks in order (RFC 8166 §4.3.2.1 [R8166-126]), however small they are
+	// (RFC 8166 §4.3.2 [R8166-123]). A chunk without segments says that its item is wanted inline
+	// (RFC 8166 §4.3.2.3 [R8166-133]). An item has bytes, so an error arm and an empty result leave
+	// their chunk unused (RFC 8166 §4.3.2.2 [R8166-130]).
 	for i := range m.Items[:min(len(m.Items), len(offered.Write))] {
 		c := offered.Write[i]
 		if len(c) == 0 {
@@ -143,13 +152,13 @@ func PlanReply(m Message, offered *Lists, threshold int) ReplyPlan {
 	case p.Header+p.Payload <= threshold:
 		p.Form = FormReduced
 	case offered.HasReply && uint64(p.Payload) <= offered.Reply.Len() && p.Header <= threshold:
-		p.Form = FormLong // R8166-093
+		p.Form = FormLong // RFC 8166 §3.5.3 [R8166-093]
 	default:
 		p.Form = FormNone
 	}
 	return p
 }
 
-// replyHeader is the octets of the header of a reply that returns the Write
-// list and Reply chunk; its Read list is empty (R8166-119).
-func (l *Lists) replyHeader() int { return FixedSize + l.Size() - ReadSegmentSize*len(l.Read) }
+// replyHeader is the bytes of the header of a reply that returns the Write
+// list and Reply chunk; its Read list is empty (RFC 8166 §4.3.1 [R8166-119]).
+func (l *Lists) replyHeader() int { return FixedSize + l.Size() - readSegmentSize*len(l.Read) }

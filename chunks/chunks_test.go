@@ -1,4 +1,4 @@
-// Golden octets of the chunk lists, each truncation of them, and the round trip.
+// Golden bytes of the chunk lists, each truncation of them, and the round trip.
 
 package chunks
 
@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// unhex is the octets written in s, blanks apart.
+// unhex is the bytes written in s, blanks apart.
 func unhex(t testing.TB, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.Join(strings.Fields(s), ""))
@@ -64,7 +64,7 @@ func TestGoldenLists(t *testing.T) {
 		}
 		for n := range want {
 			if _, err := back.Parse(want[:n:n]); !errors.Is(err, ErrShort) {
-				t.Errorf("%s: cut to %d octets: %v", g.name, n, err)
+				t.Errorf("%s: cut to %d bytes: %v", g.name, n, err)
 			}
 		}
 	}
@@ -81,9 +81,9 @@ func TestBadLists(t *testing.T) {
 		{"list word 2", "00000002 00000000 00000000", ErrListWord},
 		{"Reply word 2", "00000000 00000000 00000002", ErrListWord},
 		{"Position 81", "00000001 00000051" + seg + "00000000 00000000 00000000", ErrPosition},
-		{"count over the octets", "00000000 00000001 ffffffff" + seg, ErrShort},
-		{"read segments", strings.Repeat("00000001 00000000"+seg, MaxReadSegments+1) + "00000000 00000000 00000000", ErrTooMany},
-		{"Write chunks", "00000000" + strings.Repeat("00000001 00000000", MaxWriteChunks+1) + "00000000 00000000", ErrTooMany},
+		{"count over the bytes", "00000000 00000001 ffffffff" + seg, ErrShort},
+		{"read segments", strings.Repeat("00000001 00000000"+seg, maxReadSegments+1) + "00000000 00000000 00000000", ErrTooMany},
+		{"Write chunks", "00000000" + strings.Repeat("00000001 00000000", maxWriteChunks+1) + "00000000 00000000", ErrTooMany},
 		{"Write segments", "00000000 00000001 00000201" + strings.Repeat(seg, 513) + "00000000 00000000", ErrTooMany},
 		{"Reply segments", "00000000 00000000 00000001 00000201" + strings.Repeat(seg, 513), ErrTooMany},
 	} {
@@ -186,14 +186,14 @@ func FuzzLists(f *testing.F) {
 			return
 		}
 		if !bytes.Equal(l.Append(nil), b[:len(b)-len(rest)]) {
-			t.Error("parsed lists encode to other octets")
+			t.Error("parsed lists encode to other bytes")
 		}
 		rc := l.ReadChunks()
 		items, err := Place(nil, rc, len(rest))
 		if err == nil {
 			for i, it := range items {
 				if it.Off < 4 || it.Off > len(rest) || i > 0 && it.Off < items[i-1].Off+4 {
-					t.Errorf("item at %d of a stream of %d octets", it.Off, len(rest))
+					t.Errorf("item at %d of a stream of %d bytes", it.Off, len(rest))
 				}
 			}
 		}

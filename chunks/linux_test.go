@@ -1,4 +1,4 @@
-// Real traffic: messages between Linux's NFS/RDMA client and server decode whole and encode to the same octets.
+// Real traffic: messages between Linux's NFS/RDMA client and server decode whole and encode to the same bytes.
 
 package chunks_test
 
@@ -83,8 +83,8 @@ type nothing struct{}
 func (*nothing) EncodeXDR(*xdr.Encoder) {}
 func (*nothing) DecodeXDR(*xdr.Decoder) {}
 
-// split parses the lists of a header and returns the octets behind them; the
-// lists must encode to the same octets.
+// split parses the lists of a header and returns the bytes behind them; the
+// lists must encode to the same bytes.
 func split(t *testing.T, l *chunks.Lists, b []byte) []byte {
 	t.Helper()
 	rest, err := l.Parse(b[chunks.FixedSize:])
@@ -105,7 +105,7 @@ func check(t *testing.T, stream []byte, items []xdr.Item, head, body message) {
 	head.DecodeXDR(&d)
 	body.DecodeXDR(&d)
 	if d.Err() != nil || d.Remaining() != 0 || d.ItemsLeft() != 0 {
-		t.Fatalf("%T: %v, %d octets and %d items left\n%x", body, d.Err(), d.Remaining(), d.ItemsLeft(), stream)
+		t.Fatalf("%T: %v, %d bytes and %d items left\n%x", body, d.Err(), d.Remaining(), d.ItemsLeft(), stream)
 	}
 	e := xdr.NewEncoder(nil)
 	head.EncodeXDR(e)
@@ -168,7 +168,7 @@ func TestLinux(t *testing.T) {
 		if len(x.long) > 0 {
 			n, err := returned.Reply.Returned(offered.Reply)
 			if stream = x.long; err != nil || n != uint64(len(stream)) {
-				t.Errorf("%s: Reply chunk of %d octets: %d, %v", b.Name, len(stream), n, err)
+				t.Errorf("%s: Reply chunk of %d bytes: %d, %v", b.Name, len(stream), n, err)
 			}
 		}
 		items = nil
@@ -183,7 +183,7 @@ func TestLinux(t *testing.T) {
 		}
 		check(t, stream, items, &oncrpc.ReplyHeader{}, res)
 		if b.Grows == nfs3.GrowsNot && len(stream) > oncrpc.ReplySize+b.MaxReply {
-			t.Errorf("%s: reply of %d octets, bound %d", b.Name, len(stream), b.MaxReply)
+			t.Errorf("%s: reply of %d bytes, bound %d", b.Name, len(stream), b.MaxReply)
 		}
 	}
 	if len(seen) != 21 { // all but FSSTAT

@@ -9,41 +9,41 @@ import (
 	"slices"
 )
 
-// The lists stand behind the four fixed words of RDMA_MSG and RDMA_NOMSG:
+// The lists follow the four fixed words of RDMA_MSG and RDMA_NOMSG:
 //
-//	Read list   { 1 | position | handle | length | offset(8) }*  0     24 octets per segment
-//	Write list  { 1 | count | { handle | length | offset(8) }* }*  0   8+16n octets per chunk
-//	Reply chunk 0   or   1 | count | { handle | length | offset(8) }*  4+16n octets more
+//	Read list   { 1 | position | handle | length | offset(8) }*  0     24 bytes per segment
+//	Write list  { 1 | count | { handle | length | offset(8) }* }*  0   8+16n bytes per chunk
+//	Reply chunk 0   or   1 | count | { handle | length | offset(8) }*  4+16n bytes more
 //
-// Every word is 4 octets, most significant first.
+// Every word is 4 bytes, most significant first.
 
-// Sizes of the header in octets (R8166-101).
+// Sizes of the header in bytes (RFC 8166 §4.1.2 [R8166-101]).
 const (
 	FixedSize       = 16 // xid, version, credits, procedure
-	MinListsSize    = 12 // three empty lists
-	MinHeaderSize   = FixedSize + MinListsSize
-	ReadSegmentSize = 24 // with its list word
-	SegmentSize     = 16
+	minListsSize    = 12 // three empty lists
+	MinHeaderSize   = FixedSize + minListsSize
+	readSegmentSize = 24 // with its list word
+	segmentSize     = 16
 )
 
-// WriteChunkSize is the octets that a Write chunk of n segments adds to a header.
-func WriteChunkSize(n int) int { return 8 + SegmentSize*n }
+// writeChunkSize is the bytes that a Write chunk of n segments adds to a header.
+func writeChunkSize(n int) int { return 8 + segmentSize*n }
 
-// ReplyChunkSize is the octets that a Reply chunk of n segments adds to a header.
-func ReplyChunkSize(n int) int { return 4 + SegmentSize*n }
+// replyChunkSize is the bytes that a Reply chunk of n segments adds to a header.
+func replyChunkSize(n int) int { return 4 + segmentSize*n }
 
 // Limits of the lists that Parse takes. A megabyte of 4 KiB pages, one to a
 // segment, fits twice.
 const (
-	MaxReadSegments  = 512 // in the Read list
+	maxReadSegments  = 512 // in the Read list
 	MaxWriteSegments = 512 // in the Write list, and again in the Reply chunk
-	MaxWriteChunks   = 16
+	maxWriteChunks   = 16
 )
 
-// What Parse can find wrong. All of them are answered with ERR_CHUNK (R8166-148).
+// What Parse can find wrong. All of them are answered with ERR_CHUNK (RFC 8166 §4.5 [R8166-148]).
 var (
 	ErrShort    = errors.New("chunks: header ends early")
-	ErrListWord = errors.New("chunks: word that says whether a list goes on is neither 0 nor 1")
+	ErrListWord = errors.New("chunks: word before an element, or at the end of a list, is neither 0 nor 1")
 	ErrTooMany  = errors.New("chunks: too many chunks or segments")
 	ErrPosition = errors.New("chunks: Position is not a multiple of four, or not in the message")
 )
@@ -80,14 +80,14 @@ func (l *Lists) keep(segs []Segment) Chunk {
 	return Chunk(l.segs[at:len(l.segs):len(l.segs)])
 }
 
-// Size is the length of the three lists in octets; the header has FixedSize more.
+// Size is the length of the three lists in bytes; the header has FixedSize more.
 func (l *Lists) Size() int {
-	n := MinListsSize + ReadSegmentSize*len(l.Read)
+	n := minListsSize + readSegmentSize*len(l.Read)
 	for _, c := range l.Write {
-		n += WriteChunkSize(len(c))
+		n += writeChunkSize(len(c))
 	}
 	if l.HasReply {
-		n += ReplyChunkSize(len(l.Reply))
+		n += replyChunkSize(len(l.Reply))
 	}
 	return n
 }
@@ -125,9 +125,9 @@ func appendSegment(b []byte, s *Segment) []byte {
 	return binary.BigEndian.AppendUint64(b, s.Offset)
 }
 
-// Parse reads the three lists from b, which begins behind the fixed words, and
-// returns the octets behind them. b is not kept. Positions are multiples of
-// four (R8166-061) and counts are within the limits when it succeeds; on error
+// Parse reads the three lists from b, which begins after the fixed words, and
+// returns the bytes after them. b is not kept. Positions are multiples of
+// four (RFC 8166 §3.4.5 [R8166-061]) and counts are within the limits when it succeeds; on error
 // the lists are empty.
 func (l *Lists) Parse(b []byte) (rest []byte, err error) {
 	l.Reset()

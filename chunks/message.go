@@ -3,7 +3,7 @@
 // Package chunks is what RPC-over-RDMA (RFC 8166) does to a message: the
 // segments and lists that name memory, the Positions that tie them to the XDR
 // stream, the choice between inline, chunks and long messages, and the layout
-// of octets over segments. It is pure: it does no I/O and holds no state.
+// of bytes over segments. It is pure: it does no I/O and holds no state.
 package chunks
 
 import "github.com/nfsrdma/nfsrdma/xdr"
@@ -16,7 +16,7 @@ type Message struct {
 	Items  []xdr.Item
 }
 
-// FullLen is the length in octets of the whole message with every item and its
+// FullLen is the length in bytes of the whole message with every item and its
 // pad back in place. Items of AnyOffset count like the others.
 func (m Message) FullLen() int { return m.LenWithout(0) }
 
@@ -24,10 +24,10 @@ func (m Message) FullLen() int { return m.LenWithout(0) }
 // number 32 on are in no set.
 type ItemSet uint32
 
-// Has tells whether item i is in the set.
+// Has reports whether item i is in the set.
 func (s ItemSet) Has(i int) bool { return i < 32 && s>>i&1 == 1 }
 
-// LenWithout is the length in octets of the message with every item but those
+// LenWithout is the length in bytes of the message with every item but those
 // of reduced back in place.
 func (m Message) LenWithout(reduced ItemSet) int {
 	n := len(m.Stream)

@@ -1,4 +1,4 @@
-// The parser of the chunk lists: every count is held against the octets at hand before it is used.
+// The parser of the chunk lists: every count is held against the bytes at hand before it is used.
 
 package chunks
 
@@ -10,7 +10,7 @@ type parser struct {
 	err error
 }
 
-// take returns the next n octets, or nil with an error.
+// take returns the next n bytes, or nil with an error.
 func (p *parser) take(n int) []byte {
 	if p.err != nil {
 		return nil
@@ -24,7 +24,7 @@ func (p *parser) take(n int) []byte {
 	return b
 }
 
-// more reads the word that says whether an element follows: 1 or 0 (R8166-117).
+// more reads the word before an element: whether one follows: 1 or 0 (RFC 8166 §4.3 [R8166-117]).
 func (p *parser) more() bool {
 	b := p.take(4)
 	if b == nil {
@@ -39,7 +39,7 @@ func (p *parser) more() bool {
 
 func (p *parser) readList(l *Lists) {
 	for p.more() {
-		b := p.take(ReadSegmentSize - 4)
+		b := p.take(readSegmentSize - 4)
 		if b == nil {
 			return
 		}
@@ -48,7 +48,7 @@ func (p *parser) readList(l *Lists) {
 			Segment:  parseSegment(b[4:]),        // 4:20
 		}
 		switch {
-		case len(l.Read) == MaxReadSegments:
+		case len(l.Read) == maxReadSegments:
 			p.err = ErrTooMany
 		case s.Position%4 != 0:
 			p.err = ErrPosition
@@ -62,7 +62,7 @@ func (p *parser) readList(l *Lists) {
 
 func (p *parser) writeList(l *Lists) {
 	for p.more() {
-		if len(l.Write) == MaxWriteChunks {
+		if len(l.Write) == maxWriteChunks {
 			p.err = ErrTooMany
 			return
 		}
@@ -89,7 +89,7 @@ func (p *parser) chunk(l *Lists, limit int) Chunk {
 	}
 	n := binary.BigEndian.Uint32(w)
 	switch {
-	case uint64(n)*SegmentSize > uint64(len(p.b)):
+	case uint64(n)*segmentSize > uint64(len(p.b)):
 		p.err = ErrShort
 		return nil
 	case uint64(n) > uint64(limit):
@@ -98,12 +98,12 @@ func (p *parser) chunk(l *Lists, limit int) Chunk {
 	}
 	at := len(l.segs)
 	for range n {
-		l.segs = append(l.segs, parseSegment(p.take(SegmentSize)))
+		l.segs = append(l.segs, parseSegment(p.take(segmentSize)))
 	}
 	return Chunk(l.segs[at:len(l.segs):len(l.segs)])
 }
 
-// parseSegment reads a segment from 16 octets.
+// parseSegment reads a segment from 16 bytes.
 func parseSegment(b []byte) Segment {
 	return Segment{
 		Handle: binary.BigEndian.Uint32(b),     // 0:4

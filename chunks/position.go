@@ -4,9 +4,9 @@ package chunks
 
 import "github.com/nfsrdma/nfsrdma/xdr"
 
-// A Position counts octets of the complete call, from its XID, before anything
-// was taken out (R8166-059); xdr.Item.Off counts octets of the stream that is
-// left. They differ by the items before, each rounded up to four (R8166-060):
+// A Position counts bytes of the complete call, from its XID, before anything
+// was taken out (RFC 8166 §3.4.5 [R8166-059]); xdr.Item.Off counts bytes of the stream that is
+// left. They differ by the items before, each rounded up to four (RFC 8166 §3.4.5 [R8166-060]):
 //
 //	Position of item i = Off of item i + sum over j < i of RoundUp(length of item j)
 
@@ -21,15 +21,15 @@ func (m Message) Position(i int) uint32 {
 
 // Place appends to dst one item, without Data, for each of the Read chunks of a
 // call that is an item's content: those of a Position other than zero and of
-// any octets. Their order is that of chunks, which is by Position, as
-// Lists.ReadChunks gives them. stream is the length in octets of the stream
-// that is left: the inline octets, or the Position-zero chunk of a long call.
+// any bytes. Their order is that of chunks, which is by Position, as
+// Lists.ReadChunks gives them. stream is the length in bytes of the stream
+// that is left: the inline bytes, or the Position-zero chunk of a long call.
 //
 // It fails with ErrPosition when a Position lies outside the stream, or so near
-// to the one before that no length word fits between (R8166-064). Whether an
+// to the one before that no length word fits between (RFC 8166 §3.4.5 [R8166-064]). Whether an
 // item really stands at the offset only the decoder of the call can tell.
 func Place(dst []xdr.Item, chunks []ReadChunk, stream int) ([]xdr.Item, error) {
-	var before uint64 // octets of earlier items, rounded up
+	var before uint64 // bytes of earlier items, rounded up
 	least := uint64(4)
 	for i := range chunks {
 		c := &chunks[i]

@@ -4,18 +4,18 @@ package chunks
 
 import "errors"
 
-// A Segment is a run of the requester's memory, 16 octets on the wire:
+// A Segment is a run of the requester's memory, 16 bytes on the wire:
 //
 //	0  4  handle: the STag
-//	4  4  length in octets; 0 is an empty segment
-//	8  8  offset: the tagged offset of the first octet, opaque to the responder
+//	4  4  length in bytes; 0 is an empty segment
+//	8  8  offset: the tagged offset of the first byte, opaque to the responder
 type Segment struct {
 	Handle uint32
 	Length uint32
 	Offset uint64
 }
 
-// A ReadSegment is a Segment of a Read chunk, 20 octets on the wire: its
+// A ReadSegment is a Segment of a Read chunk, 20 bytes on the wire: its
 // Position (4), then the Segment. The segments of one chunk share their Position.
 type ReadSegment struct {
 	Position uint32
@@ -25,7 +25,7 @@ type ReadSegment struct {
 // A Chunk is the segments of a Write chunk or of the Reply chunk.
 type Chunk []Segment
 
-// Len is the sum of the lengths, in octets. It cannot overflow: each is 32 bits wide (R8166-049).
+// Len is the sum of the lengths, in bytes. It cannot overflow: each is 32 bits wide (RFC 8166 §3.4.4 [R8166-049]).
 func (c Chunk) Len() uint64 {
 	var n uint64
 	for i := range c {
@@ -34,34 +34,34 @@ func (c Chunk) Len() uint64 {
 	return n
 }
 
-// Unuse sets all lengths to zero: the chunk as a reply returns it when it holds nothing (R8166-130).
+// Unuse sets all lengths to zero: the chunk as a reply returns it when it holds nothing (RFC 8166 §4.3.2.2 [R8166-130]).
 func (c Chunk) Unuse() {
 	for i := range c {
 		c[i].Length = 0
 	}
 }
 
-// ErrEcho says that a reply does not return a chunk as the call offered it.
-var ErrEcho = errors.New("chunks: the reply returns another chunk than the call offered")
+// errEcho says that a reply does not return a chunk as the call offered it.
+var errEcho = errors.New("chunks: the reply returns another chunk than the call offered")
 
 // Returned checks c, as a reply returned it, against offered, as the call had
-// it, and is the number of octets that were placed. Count, handles and offsets
-// must be the same (R8166-075, R8166-076), no segment may hold more than was
-// offered, and all before the last used one must be full, so that the octets
-// lie without gaps (R8166-074).
+// it, and is the number of bytes that were placed. Count, handles and offsets
+// must be the same (RFC 8166 §3.4.6 [R8166-075 R8166-076]), no segment may hold more than was
+// offered, and all before the last used one must be full, so that the bytes
+// lie without gaps (RFC 8166 §3.4.6 [R8166-074]).
 func (c Chunk) Returned(offered Chunk) (uint64, error) {
 	if len(c) != len(offered) {
-		return 0, ErrEcho
+		return 0, errEcho
 	}
 	var n uint64
 	full := true
 	for i := range c {
 		got, had := &c[i], &offered[i]
 		if got.Handle != had.Handle || got.Offset != had.Offset || got.Length > had.Length {
-			return 0, ErrEcho
+			return 0, errEcho
 		}
 		if got.Length > 0 && !full {
-			return 0, ErrEcho
+			return 0, errEcho
 		}
 		full = full && got.Length == had.Length
 		n += uint64(got.Length)
@@ -70,13 +70,13 @@ func (c Chunk) Returned(offered Chunk) (uint64, error) {
 }
 
 // A ReadChunk is the segments of one Position in the order of the list, which is
-// the order of their octets (R8166-063).
+// the order of their bytes (RFC 8166 §3.4.5 [R8166-063]).
 type ReadChunk struct {
 	Position uint32
 	Segments []ReadSegment
 }
 
-// Len is the sum of the lengths, in octets.
+// Len is the sum of the lengths, in bytes.
 func (c ReadChunk) Len() uint64 {
 	var n uint64
 	for i := range c.Segments {

@@ -111,7 +111,7 @@ func TestNoAllocation(t *testing.T) {
 				call()
 			}
 			if got := testing.AllocsPerRun(200, call); got != 0 {
-				t.Errorf("procedure %d with %d octets: %v allocations", proc, n, got)
+				t.Errorf("procedure %d with %d bytes: %v allocations", proc, n, got)
 			}
 		}
 	}

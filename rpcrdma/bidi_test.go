@@ -32,7 +32,7 @@ func TestBothDirections(t *testing.T) {
 				for i := range 12 {
 					n := sizes[(g*5+i)%len(sizes)]
 					if err := errors.Join(doNull(conn), doRead(conn, n, true), doWrite(conn, n), doLong(conn, n)); err != nil {
-						t.Errorf("%d octets: %v", n, err)
+						t.Errorf("%d bytes: %v", n, err)
 						return
 					}
 				}
@@ -101,7 +101,7 @@ func TestBudgetIsKept(t *testing.T) {
 		c.Close()
 	}
 	if got := budget.Free(); got != 4<<20 {
-		t.Errorf("%d octets did not come back", 4<<20-got)
+		t.Errorf("%d bytes did not come back", 4<<20-got)
 	}
 	checkHome(t, ends...)
 }
@@ -129,7 +129,7 @@ func TestBudgetSpent(t *testing.T) {
 	c.Close()
 	s.Close()
 	if got := budget.Free(); got != 64<<10 {
-		t.Errorf("%d octets free", got)
+		t.Errorf("%d bytes free", got)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestSendQueueFull(t *testing.T) {
 }
 
 // Calls that are given up on at any moment leave nothing behind, and those that
-// are not still get their own octets.
+// are not still get their own bytes.
 func TestCancelAtAnyTime(t *testing.T) {
 	srv := &echoServer{async: true}
 	cfg := Config{Credits: 8}
@@ -241,7 +241,7 @@ func TestEndUnderLoad(t *testing.T) {
 		}
 	}
 	if got := budget.Free(); got != 64<<20 {
-		t.Errorf("%d octets of the budget are lost", 64<<20-got)
+		t.Errorf("%d bytes of the budget are lost", 64<<20-got)
 	}
 	for i := 0; runtime.NumGoroutine() > before && i < 2000; i++ {
 		yield()
@@ -264,7 +264,7 @@ func TestInlineSizes(t *testing.T) {
 		}
 		for _, n := range sizes {
 			if err := errors.Join(doRead(c, n, true), doWrite(c, n), doLong(c, n), doRead(c, n, false)); err != nil {
-				t.Errorf("%v, %d octets: %v", sz, n, err)
+				t.Errorf("%v, %d bytes: %v", sz, n, err)
 			}
 		}
 	}

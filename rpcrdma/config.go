@@ -12,9 +12,9 @@ import (
 type Config struct {
 	Credits    int         // both ways; 0: 128
 	MaxCredits int         // the most that SetCredits may grant; less than Credits: those
-	InlineSize int         // our send and receive size in octets, 1024..262144 in steps of 1024; 0: 4096
-	MaxPull    int         // the most octets one call's Read chunks may hold; 0: 2 MiB
-	MaxReply   int         // the most octets of a reply that we write into one Reply chunk; 0: 2 MiB
+	InlineSize int         // our send and receive size in bytes, 1024..262144 in steps of 1024; 0: 4096
+	MaxPull    int         // the most bytes one call's Read chunks may hold; 0: 2 MiB
+	MaxReply   int         // the most bytes of a reply that we write into one Reply chunk; 0: 2 MiB
 	Budget     *mem.Budget // process-wide bound of the bytes of pulled chunks and results; nil: mem.Default()
 	Fatal      *FatalCalls // calls that cost a connection, of all connections of the service; nil: none is remembered
 	Handler    Handler     // serves inbound calls; nil: there is no service, calls are dropped
@@ -26,7 +26,7 @@ type Config struct {
 // What stands for a zero in Config.
 const (
 	DefaultCredits  = 128
-	DefaultMaxChunk = 2 << 20
+	defaultMaxChunk = 2 << 20
 	MostCredits     = 4096 // whatever Config asks for
 )
 
@@ -41,10 +41,10 @@ func (cfg *Config) setDefaults() {
 	}
 	cfg.InlineSize = decodeSize(encodeSize(cfg.InlineSize))
 	if cfg.MaxPull <= 0 {
-		cfg.MaxPull = DefaultMaxChunk
+		cfg.MaxPull = defaultMaxChunk
 	}
 	if cfg.MaxReply <= 0 {
-		cfg.MaxReply = DefaultMaxChunk
+		cfg.MaxReply = defaultMaxChunk
 	}
 	if cfg.stall <= 0 {
 		cfg.stall = stallTick

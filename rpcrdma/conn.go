@@ -166,7 +166,7 @@ func (c *Conn) abandon(err error) error {
 func (c *Conn) thresholds() Thresholds {
 	c.thrOnce.Do(func() {
 		peers, _ := ParsePrivateData(c.qp.PrivateData())
-		c.thr = Agree(c.private, peers)
+		c.thr = agree(c.private, peers)
 	})
 	return c.thr
 }

@@ -63,7 +63,7 @@ func (rs *receives) at(index int) *recvCtx {
 	return rs.all[index]
 }
 
-// repost gives a receive back to the receive queue, and its buffer to the pool (R8166-032). After
+// repost gives a receive back to the receive queue, and its buffer to the pool (RFC 8166 §3.3.1 [R8166-032]). After
 // the end of the connection that fails, and nobody needs it.
 func (c *Conn) repost(r *recvCtx) {
 	c.receives.buffers.Put(r.buf)
@@ -117,22 +117,22 @@ func (c *Conn) workDone() {
 }
 
 // receive takes in one message and gives it to the role that it is for. A message
-// is dropped by posting its receive again at once (R8166-032).
+// is dropped by posting its receive again at once (RFC 8166 §3.3.1 [R8166-032]).
 func (c *Conn) receive(r *recvCtx) {
 	b, h := r.buf[:r.n], &c.in
 	err := h.Parse(b)
 	taken := false
 	switch {
-	case errors.Is(err, errHeaderShort): // R8166-146
+	case errors.Is(err, errHeaderShort): // RFC 8166 §4.5 [R8166-146]
 	case h.Proc == ProcError:
 		if err == nil {
 			c.requester.takeError(h)
 		}
-	case err == nil && h.Proc == ProcDone: // R8166-175
+	case err == nil && h.Proc == procDone: // RFC 8166 §4.6.2 [R8166-175]
 	case err == nil && c.isReply(h, b):
 		taken = c.requester.takeReply(h, r)
-	case c.responder.handler == nil, len(b) < minCallLen: // R8166-113, R8166-146
-	case err != nil && c.requester.isPending(h.XID): // R8166-149
+	case c.responder.handler == nil, len(b) < minCallLen: // RFC 8166 §4.2.4 [R8166-113], RFC 8166 §4.5 [R8166-146]
+	case err != nil && c.requester.isPending(h.XID): // RFC 8166 §4.5 [R8166-149]
 	default:
 		c.responder.takeCall(r)
 		taken = true
@@ -142,7 +142,7 @@ func (c *Conn) receive(r *recvCtx) {
 	}
 }
 
-// isReply reports the direction of a message (R8166-001). RDMA_NOMSG does not say
+// isReply reports the direction of a message (RFC 8166 §2.2.2 [R8166-001]). RDMA_NOMSG does not say
 // it: a reply of that kind has no Read list, which every such call has.
 func (c *Conn) isReply(h *Header, b []byte) bool {
 	if h.Proc == ProcNoMsg {

@@ -17,7 +17,7 @@ var (
 	ErrEnded    = errors.New("rpcrdma: the request has been ended already")
 )
 
-// Reasons for which we end a connection ourselves; they stand behind ErrClosed.
+// Reasons for which we end a connection ourselves; a ClosedError carries them.
 var (
 	errOvercommit = errors.New("the peer has more calls in flight than it was granted credits")
 	errStalled    = errors.New("the peer makes no progress")

@@ -46,7 +46,7 @@ func exposed(t *testing.T, p *rawPeer, c *Conn, i int) (*pendingDo, Header, chun
 	return d, h, exposures[i].seg(&h)
 }
 
-// touch has the peer read or write an octet of s.
+// touch has the peer read or write a byte of s.
 func (p *rawPeer) touch(s chunks.Segment, read bool) {
 	p.t.Helper()
 	wr := rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{{0xee}}, RemoteSTag: rnic.STag(s.Handle), RemoteTO: s.Offset}
@@ -89,7 +89,7 @@ func TestFencedAfterReply(t *testing.T) {
 			t.Fatalf("%s: the memory can still be reached behind the reply", x.name)
 		}
 		if !bytes.Equal(sink, make([]byte, len(sink))) {
-			t.Errorf("%s: an octet landed behind the reply", x.name)
+			t.Errorf("%s: a byte landed behind the reply", x.name)
 		}
 		d.k.Release()
 	}

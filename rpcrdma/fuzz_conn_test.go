@@ -20,7 +20,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
-// Bits of a script's first octet.
+// Bits of a script's first byte.
 const (
 	fuzzDial   = 1 << iota // we connect
 	fuzzPlain              // the peer has no private data
@@ -31,13 +31,13 @@ const (
 
 // Steps of a script.
 const (
-	sayMessage = iota // any octets as a Send
+	sayMessage = iota // any bytes as a Send
 	sayCall           // a call with chunks
 	sayReply          // a reply to a call of ours
 	sayError          // RDMA_ERROR to it
 	sayWrite          // RDMA Write to its chunks
 	sayAnswer         // to an RDMA Read
-	sayULPDU          // any octets as segment
+	sayULPDU          // any bytes as segment
 	doCall            // a call of ours
 	doCancel
 	doWait
@@ -50,7 +50,7 @@ const (
 	maxSteps  = 48
 )
 
-// FuzzConn: the first octet of a script sets the modes, the others are what the
+// FuzzConn: the first byte of a script sets the modes, the others are what the
 // peer says and what we call. Checked are that all of it ends, that every call
 // ends once and everything comes home, that chunks are used as they were
 // offered, and that what Do has given back is not touched or read any more.
@@ -255,7 +255,7 @@ func (c *fuzzConn) end() {
 	c.look()
 	checkHome(c.t, c.c)
 	if free := c.budget.Free(); free != 1<<16 {
-		c.t.Errorf("%d octets of the budget are not back", 1<<16-free)
+		c.t.Errorf("%d bytes of the budget are not back", 1<<16-free)
 	}
 }
 

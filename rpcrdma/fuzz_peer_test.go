@@ -121,7 +121,7 @@ func (p *fuzzPeer) target(call, i byte) (seg chunks.Segment) {
 	return seg
 }
 
-// reply says a reply: call, flags, octets that chunks hold, rest of the message.
+// reply says a reply: call, flags, bytes that chunks hold, rest of the message.
 func (p *fuzzPeer) reply(s *rnictest.Script) error {
 	call, flags, placed := p.pick(s.Byte()), s.Byte(), uint32(s.Byte())*8
 	body := append(words(call.XID, 1, 0), s.Take(int(s.Byte()))...)
@@ -182,7 +182,7 @@ func (p *fuzzPeer) hear(s *rnictest.Segment) error {
 		p.asked = append(p.asked, q)
 	case s.Op == rdmap.OpReadResponse:
 		if bytes.IndexByte(s.Payload, taken) >= 0 {
-			return fmt.Errorf("octets that Do had given back: %+v", s.Header)
+			return fmt.Errorf("bytes that Do had given back: %+v", s.Header)
 		}
 	case s.Op.IsSend():
 		if p.msg = append(p.msg, s.Payload...); s.Header.Last {
@@ -221,7 +221,7 @@ func (p *fuzzPeer) message(msg []byte) error {
 // ourXID is the upper half of the XIDs of our calls.
 const ourXID = 0xca11
 
-// taken fills the memory of a call that has ended; no script has such an octet.
+// taken fills the memory of a call that has ended; no script has such a byte.
 const taken = 0xee
 
 // fuzzCalls are calls of ours.
@@ -275,7 +275,7 @@ func (f *fuzzCalls) start(kind byte, n int) {
 			f.judge(k, uint32(xid))
 		}
 		if bytes.Count(whole[:8], []byte{0}) != 8 || bytes.Count(whole[8+n:], []byte{0}) != 8 {
-			f.t.Errorf("octets beside a sink of %d", n)
+			f.t.Errorf("bytes beside a sink of %d", n)
 		}
 		for i := range whole {
 			whole[i] = taken
@@ -297,7 +297,7 @@ func (f *fuzzCalls) judge(k *Call, xid uint32) {
 	}
 	for _, item := range k.Reply.Items {
 		if len(item.Data) > len(k.Sink) || len(item.Data) > 0 && &item.Data[0] != &k.Sink[0] {
-			f.t.Errorf("%d octets outside of the sink", len(item.Data))
+			f.t.Errorf("%d bytes outside of the sink", len(item.Data))
 		}
 	}
 }
@@ -308,7 +308,7 @@ func (f *fuzzCalls) look() {
 	defer f.mu.Unlock()
 	for _, b := range f.sinks {
 		if bytes.Count(b, []byte{taken}) != len(b) {
-			f.t.Fatal("octets were placed after Do had returned")
+			f.t.Fatal("bytes were placed after Do had returned")
 		}
 	}
 }

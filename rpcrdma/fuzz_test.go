@@ -1,4 +1,4 @@
-// Any octets, read as a header and as private data.
+// Any bytes, read as a header and as private data.
 
 package rpcrdma
 

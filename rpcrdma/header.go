@@ -5,6 +5,7 @@ package rpcrdma
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
 )
@@ -17,7 +18,7 @@ import (
 //	8       4     rdma_credit, wanted in a Call, granted in a Reply
 //	12      4     rdma_proc
 //	16            RDMA_MSG, RDMA_NOMSG: Read list, Write list, Reply chunk;
-//	              behind those of RDMA_MSG stands the RPC message
+//	              after those of RDMA_MSG the RPC message
 //	16      4     RDMA_ERROR: rdma_err
 //	20      4       ERR_VERS: lowest version spoken
 //	24      4       ERR_VERS: highest version spoken
@@ -25,8 +26,8 @@ import (
 //	20      4       rdma_thresh, then as RDMA_MSG
 //	              RDMA_DONE: nothing
 const (
-	fixedLen    = chunks.FixedSize     // the words that every version has (R8166-196)
-	minCallLen  = chunks.MinHeaderSize // no Call is shorter (R8166-146)
+	fixedLen    = chunks.FixedSize     // the words that every version has (RFC 8166 §7 [R8166-196])
+	minCallLen  = chunks.MinHeaderSize // no Call is shorter (RFC 8166 §4.5 [R8166-146])
 	errChunkLen = 20
 	errVersLen  = 28
 	version     = 1
@@ -36,12 +37,12 @@ const (
 // A Proc is the kind of a message.
 type Proc uint32
 
-// The kinds of messages (R8166-098). MSGP and DONE are never sent (R8166-171, R8166-174).
+// The kinds of messages (RFC 8166 §4.1.2 [R8166-098]). MSGP and DONE are never sent (RFC 8166 §4.6.1 [R8166-171], RFC 8166 §4.6.2 [R8166-174]).
 const (
 	ProcMsg   Proc = iota // RPC message inline
 	ProcNoMsg             // RPC message in a Position-zero Read chunk or Reply chunk
-	ProcMsgP              // obsolete
-	ProcDone              // obsolete
+	procMsgP              // obsolete
+	procDone              // obsolete
 	ProcError             // the call could not be taken
 )
 
@@ -50,13 +51,13 @@ func (p Proc) String() string {
 	if int64(p) < int64(len(names)) {
 		return names[p]
 	}
-	return "RDMA_PROC?"
+	return fmt.Sprintf("rdma_proc(%d)", uint32(p))
 }
 
 // An ErrCode is why a call could not be taken.
 type ErrCode uint32
 
-// The error codes (R8166-099).
+// The error codes (RFC 8166 §4.1.2 [R8166-099]).
 const (
 	CodeVers  ErrCode = 1 // ERR_VERS
 	CodeChunk ErrCode = 2 // ERR_CHUNK
@@ -69,7 +70,7 @@ func (e ErrCode) String() string {
 	case CodeChunk:
 		return "ERR_CHUNK"
 	}
-	return "rdma_err?"
+	return fmt.Sprintf("rdma_err(%d)", uint32(e))
 }
 
 // What Parse finds wrong, beside the errors of chunks.Lists.Parse. The fixed
@@ -94,14 +95,14 @@ type Header struct {
 	Err       ErrCode // ProcError
 	Low, High uint32  // ProcError with CodeVers
 
-	Len int // octets of the header, as parsed
+	Len int // bytes of the header, as parsed
 }
 
 // Parse reads the header at the start of b. When it fails the fixed words are
 // good if b holds them; the lists then are not to be used.
 //
 // An RDMA_ERROR is read whatever its version says, for it repeats that of the
-// call (R8166-151, R8166-196).
+// call (RFC 8166 §4.5 [R8166-151], RFC 8166 §7 [R8166-196]).
 func (h *Header) Parse(b []byte) error {
 	h.reset()
 	if len(b) < fixedLen {
@@ -122,7 +123,7 @@ func (h *Header) Parse(b []byte) error {
 		rest, err := h.Lists.Parse(b[fixedLen:])
 		h.Len = len(b) - len(rest)
 		return err
-	case ProcDone:
+	case procDone:
 		h.Len = fixedLen
 		return nil
 	}
@@ -144,7 +145,7 @@ func (h *Header) parseError(b []byte) error {
 		h.Len = errVersLen
 		return nil
 	}
-	return errHeaderError // unknown code, or truncated (R8166-155)
+	return errHeaderError // unknown code, or truncated (RFC 8166 §4.5 [R8166-155])
 }
 
 func (h *Header) reset() {
@@ -153,7 +154,7 @@ func (h *Header) reset() {
 	h.Err, h.Low, h.High, h.Len = 0, 0, 0, 0
 }
 
-// Append appends the header's octets.
+// Append appends the header's bytes.
 func (h *Header) Append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, h.XID)
 	b = binary.BigEndian.AppendUint32(b, h.Version)
@@ -172,7 +173,7 @@ func (h *Header) Append(b []byte) []byte {
 	return b
 }
 
-// Size is the number of octets that Append appends (R8166-101, R8166-102).
+// Size is the number of bytes that Append appends (RFC 8166 §4.1.2 [R8166-101 R8166-102]).
 func (h *Header) Size() int {
 	switch {
 	case h.Proc == ProcMsg || h.Proc == ProcNoMsg:

@@ -1,4 +1,4 @@
-// The header codec against octets written by hand, their truncations.
+// The header codec against bytes written by hand, their truncations.
 
 package rpcrdma
 
@@ -109,10 +109,10 @@ func TestHeaderTruncated(t *testing.T) {
 		wire := octets(t, g.wire)
 		for n := range wire {
 			if err := h.Parse(wire[:n:n]); err == nil {
-				t.Errorf("%s: %d of %d octets taken", g.name, n, len(wire))
+				t.Errorf("%s: %d of %d bytes taken", g.name, n, len(wire))
 			}
 			if len(h.Read)+len(h.Write) > 0 || h.HasReply {
-				t.Errorf("%s: lists of %d octets", g.name, n)
+				t.Errorf("%s: lists of %d bytes", g.name, n)
 			}
 		}
 	}
@@ -147,10 +147,10 @@ func TestHeaderRefused(t *testing.T) {
 
 func TestProcAndCodeNames(t *testing.T) {
 	conformance.Proves(t, "R8166-098", "R8166-099")
-	got := []string{ProcMsg.String(), ProcNoMsg.String(), ProcMsgP.String(), ProcDone.String(), ProcError.String(),
+	got := []string{ProcMsg.String(), ProcNoMsg.String(), procMsgP.String(), procDone.String(), ProcError.String(),
 		Proc(1 << 31).String(), CodeVers.String(), CodeChunk.String(), ErrCode(0).String()}
 	want := []string{"RDMA_MSG", "RDMA_NOMSG", "RDMA_MSGP", "RDMA_DONE", "RDMA_ERROR",
-		"RDMA_PROC?", "ERR_VERS", "ERR_CHUNK", "rdma_err?"}
+		"rdma_proc(2147483648)", "ERR_VERS", "ERR_CHUNK", "rdma_err(0)"}
 	if !reflect.DeepEqual(got, want) {
 		t.Error(got)
 	}

@@ -90,7 +90,7 @@ func TestStalledPeer(t *testing.T) {
 		t.Error(s.Err())
 	}
 	if budget.Free() != 4<<20 {
-		t.Errorf("%d octets free", budget.Free())
+		t.Errorf("%d bytes free", budget.Free())
 	}
 	if err := <-d.done; !errors.Is(err, ErrClosed) {
 		t.Error(err)

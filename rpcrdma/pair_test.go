@@ -23,7 +23,7 @@ import (
 // The procedures of the test program.
 const (
 	procNull  = 0
-	procRead  = 1 // argument: count; result: count and an item of so many octets
+	procRead  = 1 // argument: count; result: count and an item of so many bytes
 	procWrite = 2 // argument: an item; result: its sum and length
 	procLong  = 3 // argument: opaque; result: the same as opaque in the stream
 	procPair  = 4 // argument: two items; result: both lengths and the sum of both
@@ -110,7 +110,7 @@ func (s *echoServer) serve(r *Request) {
 	_ = r.Reply(chunks.Message{Stream: e.Bytes(), Items: e.Items()})
 }
 
-// pattern is octets whose period is no power of two.
+// pattern is bytes whose period is no power of two.
 var pattern = func() (b [4093 + 256]byte) {
 	for i := range b {
 		b[i] = byte(i*7 + i>>8 + i>>3)
@@ -198,7 +198,7 @@ func doNull(c *Conn) error {
 	return err
 }
 
-// doRead reads n octets; to says whether there is a sink for them.
+// doRead reads n bytes; to says whether there is a sink for them.
 func doRead(c *Conn, n int, to bool) error {
 	k := c.NewCall()
 	defer k.Release()
@@ -228,10 +228,10 @@ func doRead(c *Conn, n int, to bool) error {
 	want := make([]byte, n)
 	fill(want, xid)
 	if d.Err() != nil || d.ItemsLeft() != 0 || !bytes.Equal(b, want) {
-		return fmt.Errorf("read of %d: %d octets, %v", n, len(b), d.Err())
+		return fmt.Errorf("read of %d: %d bytes, %v", n, len(b), d.Err())
 	}
 	if k.SinkOffered() && n > 0 && &b[0] != &sink[0] {
-		return errors.New("octets did not land in the sink")
+		return errors.New("bytes did not land in the sink")
 	}
 	return nil
 }
@@ -282,7 +282,7 @@ func doPair(c *Conn, n, m int) error {
 	return nil
 }
 
-// doLong sends and receives n octets in streams, which have no items.
+// doLong sends and receives n bytes in streams, which have no items.
 func doLong(c *Conn, n int) error {
 	b := make([]byte, n)
 	fill(b, uint32(n))
@@ -300,7 +300,7 @@ func doLong(c *Conn, n int) error {
 		return err
 	}
 	if got := d.Opaque(1 << 24); !bytes.Equal(got, b) {
-		return fmt.Errorf("long of %d: %d octets", n, len(got))
+		return fmt.Errorf("long of %d: %d bytes", n, len(got))
 	}
 	return nil
 }
@@ -348,7 +348,7 @@ func TestManyAtOnce(t *testing.T) {
 					err = doRead(c, n, false)
 				}
 				if err != nil {
-					t.Errorf("%d octets: %v", n, err)
+					t.Errorf("%d bytes: %v", n, err)
 					return
 				}
 			}

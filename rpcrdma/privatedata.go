@@ -11,8 +11,8 @@ import "encoding/binary"
 //	0       4     format identifier, f6ab0e18
 //	4       1     version, 1
 //	5       1     flags: bit 0 (R) = remote invalidation supported, others reserved
-//	6       1     send size, octets/1024 - 1
-//	7       1     receive size, octets/1024 - 1
+//	6       1     send size, bytes/1024 - 1
+//	7       1     receive size, bytes/1024 - 1
 const (
 	privateDataLen  = 8
 	privateDataID   = 0xf6ab0e18
@@ -23,8 +23,8 @@ const (
 // The sizes that the private data can express (RFC 8797 §4.2).
 const (
 	sizeUnit      = 1024
-	MinInlineSize = 1024
-	MaxInlineSize = 256 * sizeUnit
+	minInlineSize = 1024
+	maxInlineSize = 256 * sizeUnit
 )
 
 // unsaidInlineSize is the size of a peer that says nothing of it (RFC 8166 §3.3.3).
@@ -37,15 +37,15 @@ const DefaultInlineSize = 4096
 // PrivateData is what one side tells about itself at connection set-up.
 type PrivateData struct {
 	RemoteInvalidate bool // every STag it advertises may be invalidated by Send with Invalidate
-	SendSize         int  // the largest Send it will make, octets
-	RecvSize         int  // the smallest receive it posts, octets
+	SendSize         int  // the largest Send it will make, bytes
+	RecvSize         int  // the smallest receive it posts, bytes
 }
 
-// defaultPrivateData stands for a peer that says nothing that we understand (R8797-019, R8166-038).
+// defaultPrivateData stands for a peer that says nothing that we understand (RFC 8797 §5.1 [R8797-019], RFC 8166 §3.3.3 [R8166-038]).
 var defaultPrivateData = PrivateData{SendSize: unsaidInlineSize, RecvSize: unsaidInlineSize}
 
-// AppendPrivateData appends the eight octets. Sizes are rounded down to what the
-// format can say; reserved bits are zero (R8797-007).
+// AppendPrivateData appends the eight bytes. Sizes are rounded down to what the
+// format can say; reserved bits are zero (RFC 8797 §4 [R8797-007]).
 func AppendPrivateData(b []byte, p PrivateData) []byte {
 	var flags byte
 	if p.RemoteInvalidate {
@@ -55,9 +55,9 @@ func AppendPrivateData(b []byte, p PrivateData) []byte {
 	return append(b, privateDataVers, flags, encodeSize(p.SendSize), encodeSize(p.RecvSize))
 }
 
-// ParsePrivateData looks for the identifier at any octet of b (R8797-020) and
+// ParsePrivateData looks for the identifier at any byte of b (RFC 8797 §5.2 [R8797-020]) and
 // reads what follows. It reports false, with the defaults, when there is none of
-// this version or it is cut short (R8797-019, R8797-021, R8797-022).
+// this version or it is cut short (RFC 8797 §5.1 [R8797-019], RFC 8797 §5.2 [R8797-021 R8797-022]).
 func ParsePrivateData(b []byte) (PrivateData, bool) {
 	for ; len(b) >= privateDataLen; b = b[1:] {
 		if binary.BigEndian.Uint32(b) != privateDataID {
@@ -67,7 +67,7 @@ func ParsePrivateData(b []byte) (PrivateData, bool) {
 			break
 		}
 		return PrivateData{
-			RemoteInvalidate: b[5]&flagRemoteInval != 0, // the other bits are ignored (R8797-008)
+			RemoteInvalidate: b[5]&flagRemoteInval != 0, // the other bits are ignored (RFC 8797 §4 [R8797-008])
 			SendSize:         decodeSize(b[6]),
 			RecvSize:         decodeSize(b[7]),
 		}, true
@@ -76,22 +76,22 @@ func ParsePrivateData(b []byte) (PrivateData, bool) {
 }
 
 func encodeSize(n int) byte {
-	n = min(max(n, MinInlineSize), MaxInlineSize)
+	n = min(max(n, minInlineSize), maxInlineSize)
 	return byte(n/sizeUnit - 1)
 }
 
 func decodeSize(v byte) int { return (int(v) + 1) * sizeUnit }
 
 // Thresholds are the inline thresholds of a connection as one side sees them:
-// each bounds a whole Send, header included (R8166-034).
+// each bounds a whole Send, header included (RFC 8166 §3.3.2 [R8166-034]).
 type Thresholds struct {
-	Send       int  // the most octets that we may send in one message
-	Recv       int  // the most octets that the peer sends in one message
-	Invalidate bool // both sides speak of remote invalidation: replies may use it (R8797-011, R8797-013)
+	Send       int  // the most bytes that we may send in one message
+	Recv       int  // the most bytes that the peer sends in one message
+	Invalidate bool // both sides speak of remote invalidation: replies may use it (RFC 8797 §4.1 [R8797-011 R8797-013])
 }
 
-// Agree combines what both sides said (R8797-016 to R8797-018).
-func Agree(ours, peers PrivateData) Thresholds {
+// agree combines what both sides said (RFC 8797 §4.2 [R8797-016 R8797-017 R8797-018]).
+func agree(ours, peers PrivateData) Thresholds {
 	return Thresholds{
 		Send:       min(ours.SendSize, peers.RecvSize),
 		Recv:       min(ours.RecvSize, peers.SendSize),

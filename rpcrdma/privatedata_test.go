@@ -1,4 +1,4 @@
-// Private data: the eight octets, where they are found, and what both sides make of them.
+// Private data: the eight bytes, where they are found, and what both sides make of them.
 
 package rpcrdma
 
@@ -24,7 +24,7 @@ func TestPrivateDataGolden(t *testing.T) { // R8797-003 to R8797-007
 	}
 	for n := range want { // R8797-022
 		if p, ok := ParsePrivateData(want[:n:n]); ok || p != defaultPrivateData {
-			t.Errorf("%d octets: %+v", n, p)
+			t.Errorf("%d bytes: %+v", n, p)
 		}
 	}
 }
@@ -54,13 +54,13 @@ func TestAgree(t *testing.T) { // R8797-011, R8797-013, R8797-016 to R8797-018, 
 	conformance.Proves(t, "R8166-033", "R8166-038", "R8797-009", "R8797-011", "R8797-013", "R8797-016", "R8797-017", "R8797-018")
 	a := PrivateData{RemoteInvalidate: true, SendSize: 65536, RecvSize: 4096}
 	b := PrivateData{RemoteInvalidate: true, SendSize: 1024, RecvSize: 8192}
-	if got, want := Agree(a, b), (Thresholds{8192, 1024, true}); got != want {
+	if got, want := agree(a, b), (Thresholds{8192, 1024, true}); got != want {
 		t.Errorf("%+v", got)
 	}
-	if got, want := Agree(b, a), (Thresholds{1024, 8192, true}); got != want {
+	if got, want := agree(b, a), (Thresholds{1024, 8192, true}); got != want {
 		t.Errorf("%+v", got)
 	}
-	if got, want := Agree(a, defaultPrivateData), (Thresholds{1024, 1024, false}); got != want {
+	if got, want := agree(a, defaultPrivateData), (Thresholds{1024, 1024, false}); got != want {
 		t.Errorf("%+v", got)
 	}
 }

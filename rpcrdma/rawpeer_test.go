@@ -1,4 +1,4 @@
-// A peer made of bare verbs: it sends any octets as a message and shows what comes back.
+// A peer made of bare verbs: it sends any bytes as a message and shows what comes back.
 
 package rpcrdma
 
@@ -131,7 +131,7 @@ func (p *rawPeer) next() ([]byte, error) {
 	}
 }
 
-// want demands exactly these octets as next message.
+// want demands exactly these bytes as next message.
 func (p *rawPeer) want(name string, octets []byte) {
 	p.t.Helper()
 	got, err := p.next()
@@ -167,7 +167,7 @@ func part(mr *rnic.MR, off, n int) []uint32 {
 	return []uint32{uint32(mr.STag()), uint32(n), uint32(to >> 32), uint32(to)}
 }
 
-// words puts words together as octets; slices of words are laid out in place.
+// words puts words together as bytes; slices of words are laid out in place.
 func words(ws ...any) (b []byte) {
 	for _, w := range ws {
 		switch w := w.(type) {

@@ -44,7 +44,7 @@ func (rq *requester) init(c *Conn) {
 }
 
 // start posts the receives for replies, one for each credit that we may use, before
-// the first call (R8166-028). Calls that are made at the same time wait until
+// the first call (RFC 8166 §3.3.1 [R8166-028]). Calls that are made at the same time wait until
 // they are posted: once one of them is answered, as many may leave as the peer
 // grants.
 func (rq *requester) start() error {
@@ -180,7 +180,7 @@ func (rq *requester) enter(k *Call) error {
 	return nil
 }
 
-// withdraw undoes enter for a call that the RNIC has not taken (R8166-167).
+// withdraw undoes enter for a call that the RNIC has not taken (RFC 8166 §4.5.4 [R8166-167]).
 func (rq *requester) withdraw(k *Call) {
 	rq.mu.Lock()
 	defer rq.mu.Unlock()
@@ -207,7 +207,7 @@ func (rq *requester) takeBack(k *Call) {
 
 // finish fences the memory of an answered call, then makes its Reply.
 func (k *Call) finish() error {
-	k.memory.invalidate() // before the caller sees any of it (R8166-141, R8166-202)
+	k.memory.invalidate() // before the caller sees any of it (RFC 8166 §4.4.1 [R8166-141], RFC 8166 §8.1.3 [R8166-202])
 	if k.err != nil {
 		return k.err
 	}
@@ -287,7 +287,7 @@ func (rq *requester) unsendable(k *Call, err error) {
 
 // windowAbandoned reports whether all credits are held by calls that Do has given up
 // on, so that no other call can start, and how many calls have been answered so far.
-// A reply with a fault in its header is dropped (R8166-149), and its call keeps
+// A reply with a fault in its header is dropped (RFC 8166 §4.5 [R8166-149]), and its call keeps
 // the credit until then, for the peer may still be at work on it. A window that
 // stays so is lost: only a new connection gives the credits back.
 func (rq *requester) windowAbandoned() (bool, int64) {

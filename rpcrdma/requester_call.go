@@ -85,7 +85,7 @@ func (k *Call) Scratch() []byte { return k.scratch[:0] }
 
 // SinkOffered reports, once Do has returned, whether Sink was offered to the peer
 // as a Write chunk. If so a reply that carries the item in its stream is wrong
-// and must end the RPC with an error (R8166-191).
+// and must end the RPC with an error (RFC 8166 §6.1 [R8166-191]).
 func (k *Call) SinkOffered() bool { return k.offered }
 
 // ArgsOffered reports, once Do has returned, whether any part of the call was offered to
@@ -123,7 +123,7 @@ func (k *Call) Release() {
 	}
 	rq.mu.Unlock()
 	k.memory.release()
-	rq.repost(k) // before the credit lets another call go (R8166-028)
+	rq.repost(k) // before the credit lets another call go (RFC 8166 §3.3.1 [R8166-028])
 	rq.mu.Lock()
 	if k.state.holdsCredit() {
 		rq.giveCredit(k)

@@ -18,7 +18,7 @@ func (rq *requester) giveUp(k *Call) bool {
 	if !rq.awaitSent(k) {
 		return false
 	}
-	k.memory.standIn(k) // before the caller touches it (R8166-143, R8166-206)
+	k.memory.standIn(k) // before the caller touches it (RFC 8166 §4.4.1 [R8166-143], RFC 8166 §8.1.4 [R8166-206])
 
 	rq.mu.Lock()
 	defer rq.mu.Unlock()

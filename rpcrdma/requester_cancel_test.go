@@ -43,7 +43,7 @@ func stillServes(t *testing.T, p *rawPeer, c *Conn, xid uint32) {
 	k.Release()
 }
 
-// No octet lands in the sink once Do has returned; the peer that writes late does
+// No byte lands in the sink once Do has returned; the peer that writes late does
 // no harm, and the connection serves the other calls on (R8166-206).
 func TestRequesterCancelFences(t *testing.T) {
 	conformance.Proves(t, "R8166-142", "R8166-143", "R8166-203", "R8166-206")
@@ -65,7 +65,7 @@ func TestRequesterCancelFences(t *testing.T) {
 	p.send(words(7, 1, grant, 0, 0, 1, 1, s.Handle, 5000, uint32(s.Offset>>32), uint32(s.Offset), 0, 0, 7, 1, 0, 5000))
 	stillServes(t, p, c, 9)
 	if !bytes.Equal(sink, make([]byte, 5000)) {
-		t.Error("an octet landed after Do had returned")
+		t.Error("a byte landed after Do had returned")
 	}
 	checkHome(t, c)
 	if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{{1}}, RemoteSTag: rnic.STag(s.Handle), RemoteTO: s.Offset}); err != nil {

@@ -6,9 +6,9 @@ package rpcrdma
 // that must wait. It is pure: the Conn's lock guards it, and it wakes nobody by
 // itself but hands back whom to wake.
 //
-// The limits are absolute (R8166-022): requested is our own, granted the peer's
-// newest word, and the window is the smaller of the two (R8166-021), never less
-// than one (R8166-025). Before the first reply the window is one (R8166-039).
+// The limits are absolute (RFC 8166 §3.3.1 [R8166-022]): requested is our own, granted the peer's
+// newest word, and the window is the smaller of the two (RFC 8166 §3.3.1 [R8166-021]), never less
+// than one (RFC 8166 §3.3.1 [R8166-025]). Before the first reply the window is one (RFC 8166 §3.3.3 [R8166-039]).
 type credits struct {
 	requested int
 	granted   int
@@ -59,7 +59,7 @@ func (cr *credits) forget(k *Call) bool {
 }
 
 // grant records the peer's newest limit. A grant below what is in flight only
-// makes later calls wait (R8166-024).
+// makes later calls wait (RFC 8166 §3.3.1 [R8166-024]).
 func (cr *credits) grant(n uint32) { cr.granted = int(min(n, 1<<30)) }
 
 // release gives one credit back.

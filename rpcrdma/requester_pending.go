@@ -36,7 +36,7 @@ func (p *pendingCalls) find(xid uint32) *Call {
 	return nil
 }
 
-// put adds k unless its XID is in use (R8166-003).
+// put adds k unless its XID is in use (RFC 8166 §2.2.2 [R8166-003]).
 func (p *pendingCalls) put(k *Call) bool {
 	if p.find(k.xid) != nil {
 		return false

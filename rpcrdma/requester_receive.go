@@ -30,7 +30,7 @@ func (rq *requester) isPending(xid uint32) bool {
 
 // takeReply gives a reply to the call that it answers, and reports whether it did.
 // What matches no call, or not what the call offered, is dropped; only a valid
-// reply moves the window (R8166-040).
+// reply moves the window (RFC 8166 §3.3.3 [R8166-040]).
 func (rq *requester) takeReply(h *Header, r *recvCtx) bool {
 	rq.mu.Lock()
 	k := rq.pending.find(h.XID)
@@ -40,7 +40,7 @@ func (rq *requester) takeReply(h *Header, r *recvCtx) bool {
 	}
 	k.recv = r
 	late := rq.answer(k)
-	// Where calls go both ways RDMA_NOMSG does not say whose credits it carries (R8167-006).
+	// Where calls go both ways RDMA_NOMSG does not say whose credits it carries (RFC 8167 §4.1 [R8167-006]).
 	if h.Proc == ProcMsg || rq.c.responder.handler == nil {
 		rq.credits.grant(h.Credits)
 		rq.wakeWaiters()
@@ -52,9 +52,9 @@ func (rq *requester) takeReply(h *Header, r *recvCtx) bool {
 	return true
 }
 
-// takeError ends the call that the peer could not take: it is permanent (R8166-154).
+// takeError ends the call that the peer could not take: it is permanent (RFC 8166 §4.5 [R8166-154]).
 // An error that names no pending call is dropped, which is also what a responder does
-// with any of them (R8166-114).
+// with any of them (RFC 8166 §4.2.4 [R8166-114]).
 func (rq *requester) takeError(h *Header) {
 	rq.mu.Lock()
 	k := rq.pending.find(h.XID)
@@ -94,7 +94,7 @@ func (rq *requester) answer(k *Call) (late bool) {
 
 // accept checks a reply against what the call offered and notes where it lies.
 // False: the header is not that of an answer to this call, and is dropped
-// (R8166-149). A reply that is one but has used the chunks wrongly ends the call.
+// (RFC 8166 §4.5 [R8166-149]). A reply that is one but has used the chunks wrongly ends the call.
 // The caller holds requester.mu.
 func (k *Call) accept(h *Header, r *recvCtx) bool {
 	if len(h.Read) > 0 || len(h.Write) != len(k.hdr.Write) || h.HasReply != k.hdr.HasReply {
@@ -119,7 +119,7 @@ func (k *Call) accept(h *Header, r *recvCtx) bool {
 		k.err = ErrBadReply
 	case k.long:
 		k.placed = int(whole)
-	case binary.BigEndian.Uint32(r.buf[h.Len:]) != k.xid: // R8166-105
+	case binary.BigEndian.Uint32(r.buf[h.Len:]) != k.xid: // RFC 8166 §4.2.1 [R8166-105]
 		return false
 	}
 	return true

@@ -58,11 +58,6 @@ func (s callState) String() string {
 // holdsCredit reports whether a call counts as in flight (RFC 8166 §3.3.1).
 func (s callState) holdsCredit() bool { return s >= callCredited && s < callStates }
 
-// pending reports whether a reply under the call's XID is for it.
-func (s callState) pending() bool {
-	return s == callPosted || s == callLeaving || s == callSent || s.givenUp()
-}
-
 // givenUp reports whether Do has returned without a reply.
 func (s callState) givenUp() bool { return s == callAbandoned || s == callOrphaned }
 

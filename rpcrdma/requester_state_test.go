@@ -10,6 +10,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
+// pending reports whether a reply under the call's XID is for it.
+func (s callState) pending() bool {
+	return s == callPosted || s == callLeaving || s == callSent || s.givenUp()
+}
+
 // The end of a connection leaves no call waiting, whatever its state, and does not touch
 // those that wait for nothing.
 func TestEndOfConnectionInEachState(t *testing.T) {

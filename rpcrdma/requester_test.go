@@ -1,4 +1,4 @@
-// What the requester makes of a responder that is scripted octet by octet.
+// What the requester makes of a responder that is scripted byte by byte.
 
 package rpcrdma
 
@@ -53,7 +53,7 @@ func (p *rawPeer) wantCall(xid uint32) []byte {
 	return msg
 }
 
-// What a requester sends, octet by octet (R8166-059, R8166-067, R8166-088, R8166-107, R8166-118, R8166-122).
+// What a requester sends, byte by byte (R8166-059, R8166-067, R8166-088, R8166-107, R8166-118, R8166-122).
 func TestRequesterForms(t *testing.T) {
 	conformance.Proves(t, "R8166-014", "R8166-015", "R8166-017", "R8166-034", "R8166-051", "R8166-057", "R8166-059", "R8166-060",
 		"R8166-067", "R8166-068", "R8166-069", "R8166-072", "R8166-084", "R8166-087", "R8166-088", "R8166-089", "R8166-090",
@@ -170,7 +170,7 @@ func TestRequesterDrops(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(k.Reply.Items) != 1 || !bytes.Equal(k.Reply.Items[0].Data, data) || !k.SinkOffered() {
-		t.Error("the octets are not in the reply")
+		t.Error("the bytes are not in the reply")
 	}
 	k.Release()
 	p.wantCall(9)

@@ -24,7 +24,7 @@ const (
 // FatalCalls are calls that a responder could not serve because the requester
 // refused an RDMA Read or Write of theirs, which ends a connection. A requester that
 // connects again replays them, with the same XID, and would lose that connection
-// too. So the first replay is answered ERR_CHUNK (RFC 8166 §4.5.3, R8166-166).
+// too. So the first replay is answered ERR_CHUNK (RFC 8166 §4.5.3 [R8166-166]).
 // It is for the connections of one service. The number of calls is bounded, and they
 // are forgotten after two minutes.
 type FatalCalls struct {
@@ -128,7 +128,7 @@ func addressOf(a net.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// refusedSTag is the STag of the peer's that a Terminate says we may not use so.
+// refusedSTag is the STag of the peer's that a Terminate refused to us.
 // Without it nobody can tell which of many calls is to blame, and none is.
 func refusedSTag(err error) (stag uint32, ok bool) {
 	var e rnic.PeerError

@@ -21,7 +21,7 @@ func TestFatalCallReplayed(t *testing.T) {
 	for _, kind := range []string{"Read chunk", "Write chunk", "Reply chunk"} {
 		cfg := serverConfig(&echoServer{})
 		cfg.Fatal = NewFatalCalls()
-		// call is one with the chunk at seg, of 64 octets.
+		// call is one with the chunk at seg, of 64 bytes.
 		call := func(xid int, seg []uint32) []byte {
 			switch kind {
 			case "Read chunk":

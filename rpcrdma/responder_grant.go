@@ -13,7 +13,7 @@ import (
 // it, but for what says otherwise.
 //
 // Each reply that announces the smaller number, and after which no larger one can come, takes
-// one credit back: the peer had it in use and may not use it again. So when the last
+// one credit back: the peer had it in use and MUST NOT use it again. So when the last
 // of the calls that were in flight has been answered, allowed is what is announced.
 type grants struct {
 	announced  int  // in each reply
@@ -48,7 +48,7 @@ func (c *Conn) SetCredits(n int) error {
 	switch {
 	case rs.handler == nil:
 		return errNoService
-	case n < 1: // R8166-025
+	case n < 1: // RFC 8166 §3.3.1 [R8166-025]
 		return errNoCredits
 	case n > c.cfg.MaxCredits:
 		return errMaxCredits
@@ -118,7 +118,7 @@ func (g *grants) heard(r *Request, sent bool) {
 		return
 	}
 	g.current--
-	// Not all peers take a grant from other messages (R8167-006).
+	// Not all peers take a grant from other messages (RFC 8167 §4.1 [R8167-006]).
 	if sent && g.stale == 0 && r.hdr.Proc == ProcMsg && g.allowed > g.least {
 		g.allowed--
 		g.receives--

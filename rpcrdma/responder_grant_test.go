@@ -270,7 +270,7 @@ func TestSetCreditsUnderLoad(t *testing.T) {
 				n := sizes[(g+i)%12]
 				if err := []func() error{func() error { return doNull(c) }, func() error { return doRead(c, n, true) },
 					func() error { return doWrite(c, n) }, func() error { return doLong(c, n) }}[(g+i)%4](); err != nil {
-					t.Errorf("%d octets: %v", n, err)
+					t.Errorf("%d bytes: %v", n, err)
 					return
 				}
 			}

@@ -97,7 +97,7 @@ func (r *Request) startPull() {
 	for i := range r.chunks {
 		for _, seg := range r.chunks[i].Segments {
 			if seg.Length == 0 {
-				continue // an empty segment is legal and holds nothing (R8166-046)
+				continue // an empty segment is legal and holds nothing (RFC 8166 §3.4.3 [R8166-046])
 			}
 			r.wrs = append(r.wrs, rnic.SendWR{
 				ID: wrQuiet, Op: rnic.OpRead,
@@ -132,7 +132,7 @@ func (rs *responder) pulled(index int, ok bool) {
 	clear(r.wrs)
 	r.wrs = r.wrs[:0]
 	r.pullMR.Invalidate()
-	if !ok { // the connection is lost: that is what a failed Read means (R8166-163)
+	if !ok { // the connection is lost: that is what a failed Read means (RFC 8166 §4.5.3 [R8166-163])
 		rs.blame(r)
 		r.discard()
 		return
@@ -142,7 +142,7 @@ func (rs *responder) pulled(index int, ok bool) {
 
 // assemble puts the call together from the inline bytes and the pulled chunks,
 // which lie one after the other in order of their Positions, and has it served.
-// Whether a chunk holds its item's pad too only the decoder can tell (R8166-071).
+// Whether a chunk holds its item's pad too only the decoder can tell (RFC 8166 §3.4.5.2 [R8166-071]).
 func (r *Request) assemble() {
 	stream, pulled := r.inline(), r.pull.B
 	items := r.items

@@ -10,7 +10,7 @@ import (
 )
 
 // takeCall begins the service of the call in recv. Each call holds a credit
-// until its reply is posted; a peer that overdraws is cut off (R8166-030).
+// until its reply is posted; a peer that overdraws is cut off (RFC 8166 §3.3.1 [R8166-030]).
 func (rs *responder) takeCall(recv *recvCtx) {
 	rs.mu.Lock()
 	if rs.serving >= rs.grant.allowed {
@@ -35,11 +35,11 @@ func (r *Request) take(recv *recvCtx) {
 	r.become(requestTaken)
 	err := r.hdr.Parse(recv.buf[:recv.n])
 	switch {
-	case errors.Is(err, errHeaderVersion): // R8166-156
+	case errors.Is(err, errHeaderVersion): // RFC 8166 §4.5.1 [R8166-156]
 		_ = r.refuse(CodeVers)
-	case err != nil, !r.admissible(): // R8166-157, R8166-158, R8166-160, R8166-172
+	case err != nil, !r.admissible(): // RFC 8166 §4.5.2 [R8166-157 R8166-158 R8166-160], RFC 8166 §4.6.1 [R8166-172]
 		_ = r.refuse(CodeChunk)
-	case r.fatalReplay(): // R8166-166
+	case r.fatalReplay(): // RFC 8166 §4.5.3 [R8166-166]
 		_ = r.refuse(CodeChunk)
 	case r.pullLen() > 0:
 		r.rs.queuePull(r)
@@ -65,10 +65,10 @@ func (r *Request) admissible() bool {
 	zero, long := chunks.PositionZero(r.chunks)
 	stream := uint64(len(r.inline()))
 	switch {
-	case r.pullLen() > uint64(r.rs.maxPull()): // R8166-050, R8166-204
+	case r.pullLen() > uint64(r.rs.maxPull()): // RFC 8166 §3.4.4 [R8166-050], RFC 8166 §8.1.4 [R8166-204]
 		return false
 	case r.hdr.Proc == ProcNoMsg:
-		if !long || zero.Len() < rpcMinLen || stream > 0 { // R8166-110, R8166-159
+		if !long || zero.Len() < rpcMinLen || stream > 0 { // RFC 8166 §4.2.4 [R8166-110], RFC 8166 §4.5.2 [R8166-159]
 			return false
 		}
 		stream = zero.Len()
@@ -80,7 +80,7 @@ func (r *Request) admissible() bool {
 	return err == nil
 }
 
-// xidMatches compares the header's XID with that of the message (R8166-160).
+// xidMatches compares the header's XID with that of the message (RFC 8166 §4.5.2 [R8166-160]).
 func (r *Request) xidMatches(stream []byte) bool {
 	return len(stream) >= rpcMinLen && binary.BigEndian.Uint32(stream) == r.hdr.XID
 }

@@ -24,14 +24,14 @@ func (r *Request) Reply(m chunks.Message) error {
 	thr := c.thresholds()
 	plan := chunks.PlanReply(m, &r.hdr.Lists, thr.Send)
 	if plan.Form == chunks.FormNone || plan.Form == chunks.FormLong && plan.Payload > c.cfg.MaxReply {
-		_ = r.sendError(CodeChunk) // before any RDMA Write (R8166-165, R8267-009)
+		_ = r.sendError(CodeChunk) // before any RDMA Write (RFC 8166 §4.5.3 [R8166-165], RFC 8267 §3.1 [R8267-009])
 		return ErrTooLarge
 	}
 	inv := r.invalidated()
 	r.wrs = r.wrs[:0]
 	r.pushItems(m, plan)
 	send := rnic.SendWR{ID: wrReply | r.index, Op: rnic.OpSend}
-	if inv != 0 && thr.Invalidate { // R8797-011, R8797-012
+	if inv != 0 && thr.Invalidate { // RFC 8797 §4.1 [R8797-011 R8797-012]
 		send.Op, send.Invalidate = rnic.OpSendInvalidate, inv
 	}
 	send.SGL = r.pushStream(m, plan)
@@ -39,7 +39,7 @@ func (r *Request) Reply(m chunks.Message) error {
 	return r.postReply()
 }
 
-// RejectChunks answers RDMA_ERROR ERR_CHUNK: an item that is not eligible came in a chunk (R8166-189).
+// RejectChunks answers RDMA_ERROR ERR_CHUNK: an item that is not eligible came in a chunk (RFC 8166 §6.1 [R8166-189]).
 func (r *Request) RejectChunks() error {
 	if !r.endServed(requestReplying) {
 		return ErrEnded
@@ -67,7 +67,7 @@ func (r *Request) invalidated() rnic.STag {
 
 // pushItems makes the RDMA Writes of the items that go by Write chunks, and
 // turns the Write list into that of the reply: same handles and offsets, the
-// bytes written as lengths (R8166-075, R8166-076).
+// bytes written as lengths (RFC 8166 §3.4.6 [R8166-075 R8166-076]).
 func (r *Request) pushItems(m chunks.Message, plan chunks.ReplyPlan) {
 	for i, chunk := range r.hdr.Write {
 		if !plan.Reduced.Has(i) {
@@ -84,7 +84,7 @@ func (r *Request) pushItems(m chunks.Message, plan chunks.ReplyPlan) {
 // chunk, and returns the Send's SGL. No byte is copied but the header's.
 func (r *Request) pushStream(m chunks.Message, plan chunks.ReplyPlan) [][]byte {
 	h := &r.hdr
-	h.Read = h.Read[:0] // empty in every reply (R8166-119)
+	h.Read = h.Read[:0] // empty in every reply (RFC 8166 §4.3.1 [R8166-119])
 	h.Proc, h.Credits = ProcMsg, r.rs.announce(r)
 	if plan.Form == chunks.FormLong {
 		h.Proc = ProcNoMsg
@@ -123,7 +123,7 @@ func (r *Request) refuse(code ErrCode) error {
 }
 
 // sendError replies with RDMA_ERROR, which repeats XID and version of the call
-// (R8166-150, R8166-151) and still carries the grant (R8166-153).
+// (RFC 8166 §4.5 [R8166-150 R8166-151]) and still carries the grant (RFC 8166 §4.5 [R8166-153]).
 func (r *Request) sendError(code ErrCode) error {
 	h := &r.hdr
 	h.Lists.Reset()
@@ -137,7 +137,7 @@ func (r *Request) sendError(code ErrCode) error {
 
 // postReply ends the service of the call and posts the reply. The Writes and
 // the Send leave in one batch, in this order, which is all that tells the
-// requester that its bytes are there (R8166-077).
+// requester that its bytes are there (RFC 8166 §3.4.6 [R8166-077]).
 func (r *Request) postReply() error {
 	r.endService()
 	if err := r.post(); err != nil {
@@ -149,7 +149,7 @@ func (r *Request) postReply() error {
 
 // post posts the Request's work, now or when the send queue has room. When it
 // returns nil the Request belongs to the completion. When the connection cannot
-// take the work it is of no more use, and is closed (R8166-169).
+// take the work it is of no more use, and is closed (RFC 8166 §4.5.4 [R8166-169]).
 func (r *Request) post() error {
 	c := r.rs.c
 	err := c.post(sendWork{request: r})

@@ -79,7 +79,7 @@ func (r *Request) discard() {
 }
 
 // endService gives the receive buffer back and ends the use of the credit,
-// before the reply that announces it can leave (R8166-027).
+// before the reply that announces it can leave (RFC 8166 §3.3.1 [R8166-027]).
 func (r *Request) endService() {
 	rs := r.rs
 	r.Msg = chunks.Message{}

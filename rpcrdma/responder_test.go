@@ -1,4 +1,4 @@
-// What the responder answers to a requester that is scripted octet by octet.
+// What the responder answers to a requester that is scripted byte by byte.
 
 package rpcrdma
 
@@ -91,7 +91,7 @@ func TestResponderRefuses(t *testing.T) {
 		{"half an RPC message", words(7, 1, 1, 0, 0, 0, 0, 7), errChunk},
 		{"NOMSG of nothing", words(7, 1, 1, 1, 0, 0, 0), errChunk}, // R8166-110, R8166-159
 		{"NOMSG with data chunk", words(7, 1, 1, 1, 1, 12, sg, 0, 0, 0), errChunk},
-		{"NOMSG of four octets", words(7, 1, 1, 1, 1, 0, part(mr, 0, 4), 0, 0, 0), errChunk},
+		{"NOMSG of four bytes", words(7, 1, 1, 1, 1, 0, part(mr, 0, 4), 0, 0, 0), errChunk},
 		{"NOMSG with message", words(7, 1, 1, 1, 1, 0, bogus, 0, 0, 0, rpc), errChunk},
 		{"another XID", words(7, 1, 1, 0, 0, 0, 0, 8, 0, 0), errChunk},                           // R8166-105, R8166-160
 		{"another XID pulled", words(7, 1, 1, 1, 1, 0, sg, 0, 0, 0), errChunk},                   // data is zeros
@@ -117,7 +117,7 @@ func TestResponderRefuses(t *testing.T) {
 	checkHome(t, c)
 }
 
-// A reply that fits nowhere is ERR_CHUNK, with no octet written (R8166-165, R8267-009).
+// A reply that fits nowhere is ERR_CHUNK, with no byte written (R8166-165, R8267-009).
 func TestResponderShortOfRoom(t *testing.T) {
 	conformance.Proves(t, "R8166-165", "R8267-002", "R8267-006", "R8267-009")
 	p, _ := rawRequester(t, serverConfig(&echoServer{}), r1)
@@ -134,13 +134,13 @@ func TestResponderShortOfRoom(t *testing.T) {
 		p.send(words(7, 1, 1, 0, lists, 7, 0, procRead, 8000))
 		p.want(name, words(7, 1, grant, 4, 2))
 		if i := bytes.IndexFunc(room, func(r rune) bool { return r != 0xfffd }); i >= 0 {
-			t.Errorf("%s: octet %d was written", name, i)
+			t.Errorf("%s: byte %d was written", name, i)
 		}
 		p.null(name)
 	}
 }
 
-// readItem is the octets of a READ's result.
+// readItem is the bytes of a READ's result.
 func readItem(xid uint32, n int) []byte {
 	b := make([]byte, n)
 	fill(b, xid)
@@ -148,7 +148,7 @@ func readItem(xid uint32, n int) []byte {
 }
 
 // Items fill Write chunks segment by segment; every chunk comes back with its
-// handles, offsets and count, and octets as lengths (R8166-074 to R8166-078).
+// handles, offsets and count, and bytes as lengths (R8166-074 to R8166-078).
 func TestResponderWriteChunks(t *testing.T) {
 	conformance.Proves(t, "R8166-047", "R8166-057", "R8166-074", "R8166-075", "R8166-076", "R8166-078", "R8166-081", "R8166-082",
 		"R8166-092", "R8166-093", "R8166-095", "R8166-123", "R8166-124", "R8166-127", "R8166-130", "R8166-133", "R8166-134",
@@ -163,12 +163,12 @@ func TestResponderWriteChunks(t *testing.T) {
 	}
 	call := func(lists []byte, n int) { p.send(words(7, 1, 1, 0, lists, 7, 0, procRead, n)) }
 
-	mr := fresh() // 250 octets over 100+100+100
+	mr := fresh() // 250 bytes over 100+100+100
 	call(words(0, 1, 3, part(mr, 0, 100), part(mr, 1000, 100), part(mr, 2000, 100), 0, 0), 250)
 	p.want("three segments", words(7, 1, grant, 0, 0, 1, 3, part(mr, 0, 100), part(mr, 1000, 100), part(mr, 2000, 50), 0, 0, 7, 1, 0, 250, 250))
 	got := append(append(bytes.Clone(room[:100]), room[1000:1100]...), room[2000:2050]...)
 	if !bytes.Equal(got, readItem(7, 250)) || room[2050] != 0xaa {
-		t.Error("octets are wrong")
+		t.Error("bytes are wrong")
 	}
 	if p.inv != mr.STag() || mr.Valid() {
 		t.Error("both sides offer remote invalidation, and it is not used")
@@ -202,7 +202,7 @@ func TestResponderWriteChunks(t *testing.T) {
 	p.want("Reply chunk", words(7, 1, grant, 1, 0, 0, 1, 2, part(mr, 0, 4096), part(mr, 4100, 20+5004-4096)))
 	got = append(bytes.Clone(room[:4096]), room[4100:4100+20+5004-4096]...)
 	if !bytes.Equal(got, words(7, 1, 0, 5001, 5001, readItem(7, 5001), []byte{0, 0, 0})) {
-		t.Error("octets of the long reply are wrong")
+		t.Error("bytes of the long reply are wrong")
 	}
 	p.null("at the end")
 }
@@ -220,7 +220,7 @@ func TestResponderPlainPeers(t *testing.T) {
 		if p.inv != 0 || !mr.Valid() {
 			t.Errorf("%s: a Send with Invalidate", name)
 		}
-		want := ProcMsg // 64 + 16 + 1000 octets
+		want := ProcMsg // 64 + 16 + 1000 bytes
 		if private == nil {
 			want = ProcNoMsg
 		}
@@ -228,7 +228,7 @@ func TestResponderPlainPeers(t *testing.T) {
 		msg, err := p.next()
 		var h Header
 		if err != nil || h.Parse(msg) != nil || h.Proc != want {
-			t.Errorf("%s: %v of %d octets, %v", name, h.Proc, len(msg), err)
+			t.Errorf("%s: %v of %d bytes, %v", name, h.Proc, len(msg), err)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Calls in the reverse direction, octet by octet (RFC 8167).
+// Calls in the reverse direction, byte by byte (RFC 8167).
 
 package rpcrdma
 
@@ -77,7 +77,7 @@ func TestReverseCall(t *testing.T) {
 			t.Errorf("%+v, %v", h, err)
 		}
 		if n == 900 && !bytes.HasPrefix(msg[h.Len:], words(7, 0)) || n == 1000 && h.Proc != ProcNoMsg {
-			t.Errorf("%d octets: %v %x", n, h.Proc, msg)
+			t.Errorf("%d bytes: %v %x", n, h.Proc, msg)
 		}
 		p.send(words(binary.BigEndian.Uint32(msg), 1, 1, 0, 0, 0, 0, 7, 1, 0))
 		if err := <-d.done; err != nil {

@@ -163,7 +163,7 @@ func TestOneCredit(t *testing.T) {
 }
 
 // Every connection begins anew: one call until its reply, and messages of 1024
-// octets when the peer says nothing of its sizes, even if the one before did.
+// bytes when the peer says nothing of its sizes, even if the one before did.
 func TestFreshConnections(t *testing.T) {
 	conformance.Proves(t, "R8166-038", "R8166-039", "R8166-042", "R8797-010", "R8797-019")
 	for _, private := range [][]byte{r1, nil, r1} {
@@ -186,14 +186,14 @@ func TestFreshConnections(t *testing.T) {
 		k := c.NewCall()
 		e := xdr.NewEncoder(k.Scratch())
 		e.Raw(words(7, 0, procLong))
-		e.Opaque(make([]byte, 1000)) // 28 + 16 + 1000 octets
+		e.Opaque(make([]byte, 1000)) // 28 + 16 + 1000 bytes
 		setMsg(k, e)
 		k.MaxReply = 20
 		d := start(t.Context(), c, k)
 		var h Header
 		msg := p.wantCall(7)
 		if err := h.Parse(msg); err != nil || (h.Proc == ProcNoMsg) != (private == nil) {
-			t.Errorf("%v of %d octets to a peer that said %x", h.Proc, len(msg), private)
+			t.Errorf("%v of %d bytes to a peer that said %x", h.Proc, len(msg), private)
 		}
 		p.send(words(7, 1, 1, 4, 2))
 		<-d.done
@@ -201,7 +201,7 @@ func TestFreshConnections(t *testing.T) {
 	}
 }
 
-// A message of 1024 octets is taken whatever the sizes are.
+// A message of 1024 bytes is taken whatever the sizes are.
 func TestLeastReceive(t *testing.T) {
 	conformance.Proves(t, "R8166-036")
 	for _, private := range [][]byte{nil, AppendPrivateData(nil, PrivateData{SendSize: 1024, RecvSize: 1024})} {
@@ -211,7 +211,7 @@ func TestLeastReceive(t *testing.T) {
 		if len(msg) != 1024 {
 			t.Fatal(len(msg))
 		}
-		p.want("1024 octets", words(7, 1, grant, 0, 0, 0, 0, 7, 1, 0, sum(make([]byte, 980)), 980))
+		p.want("1024 bytes", words(7, 1, grant, 0, 0, 0, 0, 7, 1, 0, sum(make([]byte, 980)), 980))
 	}
 }
 

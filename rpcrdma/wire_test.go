@@ -20,7 +20,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// A tap stands between two ends and keeps all octets in the order in which they pass.
+// A tap stands between two ends and keeps all bytes in the order in which they pass.
 type tap struct {
 	mu     sync.Mutex
 	passed []passage
@@ -210,7 +210,7 @@ func TestWireRoles(t *testing.T) {
 			}
 		}
 		if n := len(msgs[0]); n != 28+12 {
-			t.Errorf("NULL has %d octets", n)
+			t.Errorf("NULL has %d bytes", n)
 		}
 	}
 }

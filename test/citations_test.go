@@ -12,7 +12,7 @@ import (
 )
 
 // cited are the folders whose code is held to it.
-var cited = []string{"../rnic"}
+var cited = []string{"../rnic", "../rpcrdma", "../chunks"}
 
 var (
 	requirementID = regexp.MustCompile(`R\d{4}-\d{3}`)

@@ -1,0 +1,75 @@
+// How RPC is spoken over RDMA, from both ends.
+
+package rpcrdma_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"log"
+
+	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/nfsrdma/nfsrdma/xdr"
+)
+
+// A quoter answers each call with the words that it has, as an item: RPC over RDMA
+// writes them to where the client wants them.
+type quoter string
+
+func (q quoter) ServeRPC(r *rpcrdma.Request) {
+	words := r.Buffer(len(q)) // of the budget, until the reply has left
+	if words == nil {
+		r.Drop()
+		return
+	}
+	copy(words, q)
+	e := xdr.NewEncoder(r.Scratch())
+	e.Uint32(binary.BigEndian.Uint32(r.Msg.Stream)) // XID
+	e.Uint32(1)                                     // REPLY
+	e.Item(words)
+	if err := r.Reply(chunks.Message{Stream: e.Bytes(), Items: e.Items()}); err != nil {
+		log.Print(err)
+	}
+}
+
+// A call whose result is placed in the caller's memory by RDMA Write.
+func Example() {
+	ctx := context.Background()
+	dev := iwarp.Open(rnic.DeviceConfig{})
+	l, err := dev.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		req, err := l.Accept(ctx)
+		if err != nil {
+			return
+		}
+		if _, err := rpcrdma.Accept(dev, req, rpcrdma.Config{Handler: quoter("a long reply, in the caller's memory")}); err != nil {
+			log.Print(err)
+		}
+	}()
+
+	c, err := rpcrdma.Dial(ctx, dev, l.Addr().String(), rpcrdma.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	k := c.NewCall()
+	defer k.Release()
+	e := xdr.NewEncoder(k.Scratch())
+	e.Uint32(7) // XID
+	e.Uint32(0) // CALL
+	k.Msg = chunks.Message{Stream: e.Bytes()}
+	k.MaxReply = 12               // XID, direction, length of the item
+	k.Sink = make([]byte, 64<<10) // more than fits inline, so it is offered as a Write chunk
+	if err := c.Do(ctx, k); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s (%d item, %v)\n", k.Reply.Items[0].Data, len(k.Reply.Items), &k.Reply.Items[0].Data[0] == &k.Sink[0])
+	// Output: a long reply, in the caller's memory (1 item, true)
+}
