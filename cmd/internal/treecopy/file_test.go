@@ -1,0 +1,265 @@
+// One file: the temporary file, what goes wrong with it, and the ways around it.
+
+package treecopy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A sinkAs is a Sink with some of its methods replaced.
+type sinkAs struct {
+	Sink
+	write func(p []byte, off int64) (int, error)
+	sync  func() error
+	close func() error
+	adopt func() error
+	attr  func(Attr) error
+}
+
+func (s *sinkAs) WriteAt(p []byte, off int64) (int, error) {
+	if s.write != nil {
+		return s.write(p, off)
+	}
+	return s.Sink.WriteAt(p, off)
+}
+
+func (s *sinkAs) Sync() error {
+	if s.sync != nil {
+		return s.sync()
+	}
+	return s.Sink.Sync()
+}
+
+func (s *sinkAs) Close() error {
+	err := s.Sink.Close()
+	if s.close != nil {
+		return s.close()
+	}
+	return err
+}
+
+func (s *sinkAs) Adopt(ctx context.Context, old *Meta) error {
+	if s.adopt != nil {
+		return s.adopt()
+	}
+	return s.Sink.Adopt(ctx, old)
+}
+
+func (s *sinkAs) SetAttr(ctx context.Context, a Attr) error {
+	if s.attr != nil {
+		return s.attr(a)
+	}
+	return s.Sink.SetAttr(ctx, a)
+}
+
+// TestFilesThatCannotBeCompleted: wherever it fails, one line says so, what had the name is as before, and
+// no temporary file is left.
+func TestFilesThatCannotBeCompleted(t *testing.T) {
+	fails := func() error { return unix.EIO }
+	for _, c := range []struct {
+		what string
+		o    Options
+		sink sinkAs
+		said string
+	}{
+		{"write", Options{}, sinkAs{write: func([]byte, int64) (int, error) { return 0, unix.ENOSPC }}, "error writing '"},
+		{"sync", Options{}, sinkAs{sync: fails}, "error writing '"},
+		{"close", Options{}, sinkAs{close: fails}, "error writing '"},
+		{"mode", Options{Preserve: Preserve{Mode: true}}, sinkAs{attr: func(a Attr) error { return unix.EIO }}, "preserving permissions for '"},
+	} {
+		src, dst := write(t, "new", t.TempDir(), "src"), write(t, "old", t.TempDir(), "dst")
+		tree := &fake{sink: func(_ string, s Sink) (Sink, error) { c.sink.Sink = s; return &c.sink, nil }}
+		cp(t, c.o, at(tree, dst), local(src)).want(t, c.said+dst)
+		if c.what != "mode" { // an attribute that cannot be set does not take the data away
+			wantFile(t, "old", dst)
+		}
+		if got := names(t, filepath.Dir(dst)); got != "dst" {
+			t.Errorf("%s: left %s", c.what, got)
+		}
+	}
+}
+
+// TestTargetsWrittenInPlace: where a new file cannot take the old one's place, the old one is written to: its
+// owner cannot be kept, the directory lets nobody make a file, the file has other names, or it was asked for.
+func TestTargetsWrittenInPlace(t *testing.T) {
+	for what, how := range map[string]func(dst string) (*fake, Options){
+		"no new files": func(dst string) (*fake, Options) {
+			return &fake{sink: func(name string, s Sink) (Sink, error) {
+				s.Close()
+				_ = os.Remove(filepath.Join(filepath.Dir(dst), name))
+				return nil, unix.EACCES
+			}}, Options{}
+		},
+		"not its owner": func(string) (*fake, Options) {
+			return &fake{sink: func(_ string, s Sink) (Sink, error) {
+				return &sinkAs{Sink: s, adopt: func() error { return unix.EPERM }}, nil
+			}}, Options{}
+		},
+		"another name": func(dst string) (*fake, Options) {
+			if err := os.Link(dst, dst+"2"); err != nil {
+				t.Fatal(err)
+			}
+			return &fake{}, Options{}
+		},
+		"asked for": func(string) (*fake, Options) { return &fake{}, Options{InPlace: true} },
+	} {
+		src, dst := write(t, strings.Repeat("new", blockSize), t.TempDir(), "src"), write(t, "old", t.TempDir(), "dst")
+		before, err := os.Stat(dst)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree, o := how(dst)
+		l := &log{}
+		if err := New(l.options(o)).Copy(t.Context(), []Operand{local(src)}, at(tree, dst)); err != nil {
+			t.Fatal(err)
+		}
+		l.want(t)
+		wantFile(t, strings.Repeat("new", blockSize), dst)
+		if after, err := os.Stat(dst); err != nil || !os.SameFile(before, after) {
+			t.Errorf("%s: the target is another file (%v)", what, err)
+		}
+		if got := names(t, filepath.Dir(dst)); strings.Contains(got, "nfsrdma") {
+			t.Errorf("%s: left %s", what, got)
+		}
+	}
+}
+
+// TestInPlaceThatFailsSaysSo: a part is all that there is, and the user has to know.
+func TestInPlaceThatFailsSaysSo(t *testing.T) {
+	src, dst := write(t, strings.Repeat("x", 3*blockSize), t.TempDir(), "src"), write(t, "old", t.TempDir(), "dst")
+	tree := &fake{open: func(m Meta, s Source) (Source, error) {
+		return &hooked{s, 2 * blockSize, func() error { return unix.EIO }}, nil
+	}}
+	cp(t, Options{InPlace: true}, local(dst), at(tree, src)).want(t, "error reading '"+src, "warning: '"+dst+"' is incomplete")
+	cp(t, Options{InPlace: true}, local(dst+"-new"), at(tree, src)).want(t, "error reading '"+src, "warning: '"+dst+"-new' is incomplete")
+}
+
+// TestStreamThatWasReadIsNotReadAgain: a stream went to a temporary file, which then cannot take the target's
+// place: the target stays, for there is nothing left to write to it.
+func TestStreamThatWasReadIsNotReadAgain(t *testing.T) {
+	src, dst := write(t, "", t.TempDir(), "src"), write(t, "old", t.TempDir(), "dst")
+	tree := &fake{open: func(m Meta, s Source) (Source, error) { return &cutSource{s, 3 * blockSize, io.EOF}, nil }}
+	d, err := (Local{}).OpenDir(t.Context(), filepath.Dir(dst), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	sticky := stickyDir{d}
+	from, base, err := tree.Parent(t.Context(), src, src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	m, err := from.Lstat(t.Context(), base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Name = base
+	l := &log{}
+	r := New(l.options(Options{}))
+	if r.entry(t.Context(), &job{from: from, src: m, srcText: src, to: sticky, name: "dst", dstText: dst, top: true}) {
+		t.Error("done")
+	}
+	l.want(t, "the source cannot be read again")
+	wantFile(t, "old", dst)
+}
+
+// A stickyDir lets nobody rename a file over another.
+type stickyDir struct{ Dir }
+
+func (stickyDir) RenameTo(context.Context, string, Dir, string) error { return unix.EPERM }
+
+// TestTemporaryNamesThatAreTaken: another is tried, and not for ever; on a file system of shorter names the
+// temporary name does not hold the file's.
+func TestTemporaryNamesThatAreTaken(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		err   func(try int, name string) error
+		tries int
+		want  string
+	}{
+		{"once", func(try int, _ string) error {
+			if try == 1 {
+				return fs.ErrExist
+			}
+			return nil
+		}, 2, "new"},
+		{"always", func(int, string) error { return fs.ErrExist }, maxNames, "old"},
+		{"short names", func(_ int, name string) error {
+			if strings.Contains(name, "dst") {
+				return unix.ENAMETOOLONG
+			}
+			return nil
+		}, 2, "new"},
+		{"no space", func(int, string) error { return unix.ENOSPC }, 1, "old"},
+	} {
+		src, dst := write(t, "new", t.TempDir(), "src"), write(t, "old", t.TempDir(), "dst")
+		tries := 0
+		tree := &fake{sink: func(name string, s Sink) (Sink, error) {
+			tries++
+			if err := c.err(tries, name); err != nil {
+				s.Close()
+				_ = os.Remove(filepath.Join(filepath.Dir(dst), name))
+				return nil, err
+			}
+			return s, nil
+		}}
+		l := cp(t, Options{}, at(tree, dst), local(src))
+		if c.want == "new" {
+			l.want(t)
+		} else {
+			l.want(t, "cannot create regular file '"+dst)
+		}
+		wantFile(t, c.want, dst)
+		if tries != c.tries {
+			t.Errorf("%s: %d tries, want %d", c.what, tries, c.tries)
+		}
+	}
+}
+
+// TestDiscardNamesWhatStays: a temporary file that cannot be removed, and no word of one that is gone.
+func TestDiscardNamesWhatStays(t *testing.T) {
+	d, err := (Local{}).OpenDir(t.Context(), t.TempDir(), "d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	put(t, d, "tmp", "x")
+	l := &log{}
+	r := New(l.options(Options{}))
+	r.discard(ended, &brokenDir{Dir: d, remove: unix.EACCES}, "tmp")
+	l.want(t, "'d/tmp' is left behind, remove it: permission denied")
+	l.lines = nil
+	r.discard(ended, d, "tmp")
+	r.discard(ended, d, "tmp")
+	l.want(t)
+	if got := list(t, d); got != "" {
+		t.Errorf("left: %s", got)
+	}
+}
+
+// TestLingerOutlivesItsContext: for as long as a temporary file needs, and not beyond its cancel.
+func TestLingerOutlivesItsContext(t *testing.T) {
+	type key struct{}
+	outer, end := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
+	late, cancel := linger(outer)
+	end()
+	if late.Err() != nil || late.Value(key{}) != "value" {
+		t.Errorf("%v, %v", late.Err(), late.Value(key{}))
+	}
+	cancel()
+	if !errors.Is(late.Err(), context.Canceled) {
+		t.Errorf("after cancel: %v", late.Err())
+	}
+}
