@@ -29,9 +29,6 @@ var procs = func() (p [nfs3.NumProcs]transport.Proc) {
 
 // conn picks a connection, each in turn, and one that answers if there is one.
 func (c *Client) conn() *transport.Client {
-	if len(c.conns) == 1 {
-		return c.conns[0]
-	}
 	first := c.turn.Add(1)
 	for i := range uint32(len(c.conns)) {
 		if conn := c.conns[(first+i)%uint32(len(c.conns))]; !conn.Silent() {

@@ -115,7 +115,7 @@ func (f *FS) create(ctx context.Context, name string, attr nfs3.Sattr) (Node, er
 		switch {
 		case errors.Is(e, fs.ErrNotExist):
 			return f.c.Create(ctx, p.dir, base, nfs3.Unchecked, attr, nfs3.Verf{})
-		case e != nil || n.Attr.Type != nfs3.TypeLnk:
+		case n.Attr.Type != nfs3.TypeLnk: // nor has it a type when there is an error
 			return n, e
 		}
 		base, slash, err = w.follow(n)

@@ -47,7 +47,7 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	} else {
 		n, err = f.pieces(p, off, f.fs.size.rtmax, f.readPiece)
 	}
-	if err != nil && !errors.Is(err, io.EOF) {
+	if !errors.Is(err, io.EOF) {
 		err = pathError("read", f.name, err)
 	}
 	return n, err
