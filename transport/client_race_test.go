@@ -1,0 +1,265 @@
+// A Client between its connections: what is closed, kept and reported when an end, a call and a dial meet.
+
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+)
+
+// A madeLink is a connection that a test makes: it counts its end, and its calls do what trip does.
+type madeLink struct {
+	closed atomic.Int32
+	why    error
+	trip   func(ctx context.Context) error
+}
+
+func (l *madeLink) roundTrip(ctx context.Context, _ *outCall) error { return l.trip(ctx) }
+
+func (l *madeLink) close(why error) error {
+	l.why = why
+	l.closed.Add(1)
+	return nil
+}
+
+// linked is a Client whose connections are made by dial, the first one at once.
+func linked(t *testing.T, cfg ClientConfig, dial func(ctx context.Context) (link, error)) *Client {
+	t.Helper()
+	pool := outCallPool // its timers are of real time
+	outCallPool = newOutCallPool()
+	t.Cleanup(func() { outCallPool = pool })
+	cfg.Service = "nfs"
+	c := newClient(cfg, "server:2049")
+	c.dial = dial
+	if _, err := c.connectFirst(bg); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestCallAtTheEndOfItsClient: a call that runs when Close is called fails with ErrClosed, however often it
+// might be repeated, and not with what the connection says of its end.
+func TestCallAtTheEndOfItsClient(t *testing.T) {
+	for _, retries := range []int{0, -1} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &madeLink{trip: func(ctx context.Context) error { return nil }}
+			c := linked(t, ClientConfig{MaxRetries: retries}, func(context.Context) (link, error) { return l, nil })
+			cut := make(chan struct{})
+			l.trip = func(context.Context) error { <-cut; return &lostError{errors.New("cut")} }
+			ended := make(chan error, 1)
+			go func() { ended <- c.Call(bg, testProc(tNull), nil, nil, nil, 0) }()
+			synctest.Wait()
+			c.end()
+			close(cut)
+			if err := <-ended; err != ErrClosed {
+				t.Errorf("MaxRetries %d: %v", retries, err)
+			}
+			if err := c.Close(); err != nil || l.closed.Load() != 1 || l.why != ErrClosed {
+				t.Errorf("closed %d times, for %v: %v", l.closed.Load(), l.why, err)
+			}
+			if err := c.Call(bg, testProc(tNull), nil, nil, nil, 0); err != ErrClosed {
+				t.Errorf("a call of a closed Client: %v", err)
+			}
+		})
+	}
+}
+
+// TestLateLossReportsItsCause: a connection that is lost when the call's time is over is not made again for it.
+func TestLateLossReportsItsCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dials := 0
+		cause := errors.New("reset by peer")
+		l := &madeLink{trip: func(context.Context) error {
+			<-time.After(2 * time.Second)
+			return &lostError{cause}
+		}}
+		c := linked(t, ClientConfig{CallTimeout: time.Second}, func(context.Context) (link, error) { dials++; return l, nil })
+		defer c.Close()
+		err := c.Call(bg, testProc(tNull), nil, nil, nil, 0)
+		var connect *ConnectError
+		if !errors.As(err, &connect) || !errors.Is(err, cause) || dials != 1 {
+			t.Errorf("%v after %d connections", err, dials)
+		}
+	})
+}
+
+// TestLateLossSparesTheNewConnection: of two calls that lose one connection, the second to notice does not
+// end the one that has been made since.
+func TestLateLossSparesTheNewConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var made []*madeLink
+		c := linked(t, ClientConfig{}, func(context.Context) (link, error) {
+			made = append(made, &madeLink{trip: func(context.Context) error { return nil }})
+			return made[len(made)-1], nil
+		})
+		old, cut := made[0], errors.New("cut")
+		c.discard(old, cut)
+		c.discard(old, cut)
+		if err := c.Call(bg, testProc(tNull), nil, nil, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+		c.discard(old, cut)
+		synctest.Wait()
+		if len(made) != 2 || c.current() != link(made[1]) || made[1].closed.Load() != 0 {
+			t.Errorf("%d connections; the new one was closed %d times", len(made), made[1].closed.Load())
+		}
+		if old.closed.Load() != 1 || old.why != cut {
+			t.Errorf("the lost one was closed %d times, for %v", old.closed.Load(), old.why)
+		}
+		c.Close()
+		if made[1].closed.Load() != 1 {
+			t.Error("the last one was not closed")
+		}
+	})
+}
+
+// TestConnectionThatComesAfterClose: a dial that succeeds though the Client is closed leaves nothing open.
+func TestConnectionThatComesAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := &madeLink{trip: func(context.Context) error { return &lostError{errors.New("cut")} }}
+		late := &madeLink{}
+		dialing, let := make(chan struct{}), make(chan struct{})
+		dials := 0
+		c := linked(t, ClientConfig{}, func(context.Context) (link, error) {
+			if dials++; dials == 1 {
+				return first, nil
+			}
+			close(dialing)
+			<-let // whatever becomes of the context
+			return late, nil
+		})
+		called, closed := make(chan error, 1), make(chan error, 1)
+		go func() { called <- c.Call(bg, testProc(tNull), nil, nil, nil, 0) }()
+		<-dialing
+		go func() { closed <- c.Close() }()
+		if err := <-called; err != ErrClosed {
+			t.Errorf("the call that waits for it: %v", err)
+		}
+		close(let)
+		if err := <-closed; err != nil || late.closed.Load() != 1 || late.why != ErrClosed {
+			t.Errorf("closed %d times, for %v: %v", late.closed.Load(), late.why, err)
+		}
+	})
+}
+
+// TestWhyADialIsWaitedForInVain: what was wrong with the attempt before says more than that time is over.
+func TestWhyADialIsWaitedForInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cause := errors.New("connection refused")
+		dials := 0
+		lost := &madeLink{trip: func(context.Context) error { return &lostError{errors.New("cut")} }}
+		c := linked(t, ClientConfig{CallTimeout: 10 * time.Second}, func(ctx context.Context) (link, error) {
+			switch dials++; dials {
+			case 1:
+				return lost, nil
+			case 2:
+				return nil, cause
+			}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		defer c.Close()
+		err := c.Call(bg, testProc(tNull), nil, nil, nil, 0)
+		if !errors.Is(err, cause) || dials != 3 {
+			t.Errorf("%v after %d dials", err, dials)
+		}
+	})
+}
+
+// TestResultsOverTheBound: an item that came inside of a reply that is longer than was made room for is
+// ErrNoRoom; results without an item are not measured, and damaged ones are damaged.
+func TestResultsOverTheBound(t *testing.T) {
+	reply := func(words int) *xdr.Encoder {
+		e := new(xdr.Encoder)
+		(&oncrpc.ReplyHeader{XID: 1}).EncodeXDR(e)
+		for range words {
+			e.Uint32(7)
+		}
+		return e
+	}
+	k := new(Client).newOutCall()
+	defer k.recycle()
+	k.proc, k.res, k.maxReply = testProc(tAdd), words{0, 0, 0, 0}, 8
+	if err := k.decode(reply(4).Bytes(), nil, false); err != nil {
+		t.Errorf("results without an item: %v", err)
+	}
+	for size, want := range map[int]error{8: nil, 9: ErrNoRoom, 12: ErrNoRoom} {
+		e := reply(1)
+		e.Opaque(make([]byte, size))
+		var r readRes
+		k.res, k.maxReply = &r, 16
+		if err := k.decode(e.Bytes(), nil, false); !errors.Is(err, want) || err != nil && want == nil {
+			t.Errorf("an item of %d bytes: %v", size, err)
+		}
+		k.maxReply = 8
+		if err := k.decode(e.Bytes()[:e.Len()-4], nil, false); !errors.Is(err, ErrBadReply) {
+			t.Errorf("an item of %d bytes that is cut: %v", size, err)
+		}
+	}
+}
+
+// TestFailuresOverRDMA: only the end of the connection has a call sent again over a new one.
+func TestFailuresOverRDMA(t *testing.T) {
+	_, _, addr := networks[1].start(t, ServerConfig{})
+	c := networks[1].client(t, addr, ClientConfig{})
+	l := c.current().(*rdmaLink)
+	ended, cancel := context.WithCancel(bg)
+	cancel()
+	other := errors.New("another error")
+	for _, tc := range []struct {
+		what string
+		ctx  context.Context
+		err  error
+		want error
+		lost bool
+	}{
+		{"silence", bg, rpcrdma.ErrTimeout, errNoAnswer, false},
+		{"the connection ended", bg, rpcrdma.ErrClosed, rpcrdma.ErrClosed, true},
+		{"something about the call", bg, other, other, false},
+		{"its context ended", ended, context.Canceled, context.Canceled, false},
+		{"both", ended, rpcrdma.ErrClosed, rpcrdma.ErrClosed, false},
+	} {
+		if err := l.failure(tc.ctx, tc.err); isLost(err) != tc.lost || !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v", tc.what, err)
+		}
+	}
+	l.conn.Close()
+	if err := l.failure(bg, other); !isLost(err) {
+		t.Errorf("of a connection that is gone: %v", err)
+	}
+}
+
+// TestWhatAProbeTakesForAnAnswer: any reply will do, but not one that says that nothing can be understood.
+func TestWhatAProbeTakesForAnAnswer(t *testing.T) {
+	ended, cancel := context.WithCancel(bg)
+	cancel()
+	cut := errors.New("cut")
+	for _, tc := range []struct {
+		what        string
+		ctx         context.Context
+		reply, want error
+	}{
+		{"a result", bg, nil, nil},
+		{"a refusal", bg, ErrProgUnavail, nil},
+		{"another version of RPC-over-RDMA", bg, fmt.Errorf("RDMA_ERROR: %w", rpcrdma.ErrVersion), rpcrdma.ErrVersion},
+		{"silence", bg, errNoAnswer, errNoAnswer},
+		{"the end of the connection", bg, &lostError{cut}, cut},
+		{"the end of the context", ended, context.Canceled, context.Canceled},
+	} {
+		c := newClient(ClientConfig{}, "server:20049")
+		defer c.end()
+		l := &madeLink{trip: func(context.Context) error { return tc.reply }}
+		if err := c.probe(tc.ctx, l, time.Minute); !errors.Is(err, tc.want) || err != nil && tc.want == nil || isLost(err) {
+			t.Errorf("%s: %v", tc.what, err)
+		}
+	}
+}
