@@ -194,7 +194,7 @@ func (f *File) Read(p []byte) (int, error) {
 	defer f.posMu.Unlock()
 	n, err := f.ReadAt(p, f.pos)
 	f.pos += int64(n)
-	if n > 0 && errors.Is(err, io.EOF) {
+	if n > 0 && isEnd(err) {
 		err = nil
 	}
 	return n, err

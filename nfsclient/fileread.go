@@ -3,7 +3,6 @@
 package nfsclient
 
 import (
-	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -47,7 +46,7 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	} else {
 		n, err = f.pieces(p, off, f.fs.size.rtmax, f.readPiece)
 	}
-	if !errors.Is(err, io.EOF) {
+	if !isEnd(err) {
 		err = pathError("read", f.name, err)
 	}
 	return n, err

@@ -3,7 +3,6 @@
 package nfsclient
 
 import (
-	"errors"
 	"io"
 	"os"
 )
@@ -75,7 +74,7 @@ func (f *File) WriteTo(w io.Writer) (total int64, err error) {
 			return total, err
 		case n < p.n:
 			return total, io.ErrShortWrite
-		case errors.Is(p.err, io.EOF):
+		case isEnd(p.err):
 			return total, nil
 		case p.err != nil:
 			return total, p.err
@@ -107,7 +106,7 @@ func (f *File) ReadFrom(r io.Reader) (total int64, err error) {
 			p.start(func() { _, p.err = f.writeAt(p.buf[:p.n], at) })
 		}
 	}
-	if errors.Is(err, io.EOF) {
+	if isEnd(err) {
 		err = nil
 	}
 	for _, p := range ring {
@@ -136,4 +135,10 @@ func readFull(r io.Reader, p []byte) (n int, err error) {
 		}
 	}
 	return n, err
+}
+
+// isEnd reports whether err is io.EOF itself. An error that wraps one is of something
+// else that has ended, as a connection, and not the end of the data.
+func isEnd(err error) bool {
+	return err == io.EOF //nolint:errorlint // see above
 }

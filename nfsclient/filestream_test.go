@@ -5,6 +5,7 @@ package nfsclient_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"testing"
@@ -13,7 +14,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 )
 
-var errOther = errors.New("the other side's error")
+var (
+	errOther = errors.New("the other side's error")
+	errCut   = fmt.Errorf("the other side's connection: %w", io.EOF)
+)
 
 // A brokenReader gives data in pieces, then err, with the last piece or after it.
 type brokenReader struct {
@@ -41,14 +45,14 @@ func (r *brokenReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestReadFromReportsItsReadersErrors: only io.EOF is an end. An io.ErrUnexpectedEOF of the
+// TestReadFromReportsItsReadersErrors: only io.EOF itself is an end. An io.ErrUnexpectedEOF of the
 // reader, as an HTTP body or an archive that was cut gives it, is not, wherever it comes.
 func TestReadFromReportsItsReadersErrors(t *testing.T) {
 	fsys := mountNew(t, nfsclient.TCP, "memfs", nfsclient.Options{})
 	wtmax := fsys.MaxWrite()
 	for _, flag := range []int{0, os.O_APPEND} {
 		for _, given := range []int{0, 1, 1000, wtmax - 1, wtmax, wtmax + 1, 5 * wtmax} {
-			for _, why := range []error{io.EOF, io.ErrUnexpectedEOF, errOther} {
+			for _, why := range []error{io.EOF, io.ErrUnexpectedEOF, errOther, errCut} {
 				for _, with := range []bool{false, true} {
 					want := why
 					if why == io.EOF {

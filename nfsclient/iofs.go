@@ -4,7 +4,6 @@ package nfsclient
 
 import (
 	"context"
-	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -150,7 +149,7 @@ func (f *FS) ReadFile(ctx context.Context, name string) ([]byte, error) {
 	for {
 		k, err := file.ReadAt(buf[len(buf):cap(buf)], int64(len(buf)))
 		buf = buf[:len(buf)+k]
-		if errors.Is(err, io.EOF) {
+		if isEnd(err) {
 			return buf, nil
 		}
 		if err != nil {

@@ -6,6 +6,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -157,9 +158,16 @@ func (c *Client) connectFirst(ctx context.Context) (*Client, error) {
 	return c, nil
 }
 
-func (c *Client) connectError(err error) error {
+func (c *Client) connectError(err error) *ConnectError {
+	if errors.Is(err, io.EOF) {
+		err = errHungUp
+	}
 	return &ConnectError{Service: c.cfg.Service, Addr: c.addr, Err: err}
 }
+
+// errHungUp stands for the io.EOF of a connection: to whoever reads a file, io.EOF is
+// the end of the file, and what was cut must not count as whole.
+var errHungUp = errors.New("the server closed the connection")
 
 // Call does one call. sink, if not empty, is where the result item (the opaque
 // that res reads by Decoder.Item) is placed; the item that res sees is then
@@ -294,7 +302,9 @@ func (c *Client) awaitDial(ctx context.Context, dialed <-chan struct{}, deadline
 			cause = errNoAnswer
 		}
 	}
-	return &ConnectError{Service: c.cfg.Service, Addr: c.addr, Err: cause, ended: ctx.Err()}
+	e := c.connectError(cause)
+	e.ended = ctx.Err()
+	return e
 }
 
 // reconnect is one attempt to connect, after delay, for all calls that wait for it.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -261,5 +262,36 @@ func TestWhatAProbeTakesForAnAnswer(t *testing.T) {
 		if err := c.probe(tc.ctx, l, time.Minute); !errors.Is(err, tc.want) || err != nil && tc.want == nil || isLost(err) {
 			t.Errorf("%s: %v", tc.what, err)
 		}
+	}
+}
+
+// TestHungUpIsNotTheEndOfAFile: a server that closes its connections is reported in words of its own. An
+// io.EOF would tell the reader of a file that it has all of it.
+func TestHungUpIsNotTheEndOfAFile(t *testing.T) {
+	overEach(t, func(t *testing.T, n network) {
+		p, s, addr := n.start(t, ServerConfig{})
+		c := n.client(t, addr, ClientConfig{Service: "nfs", MaxRetries: -1})
+		errs := make(chan error, 1)
+		go func() { errs <- c.Call(bg, testProc(tHold), nil, words{0}, nil, 0) }()
+		<-p.entered
+		cut(s)
+		err := <-errs
+		var connect *ConnectError
+		if !errors.As(err, &connect) || errors.Is(err, io.EOF) {
+			t.Errorf("%v", err)
+		}
+	})
+	c := newClient(ClientConfig{}, "server:2049")
+	defer c.end()
+	for _, cause := range []error{io.EOF, fmt.Errorf("mpa: %w", io.EOF)} {
+		if err := c.connectError(cause); errors.Is(err, io.EOF) || err.Error() != "rpc server server:2049 does not answer: the server closed the connection" {
+			t.Errorf("%v", err)
+		}
+	}
+	c.dialErr = io.EOF
+	ended, cancel := context.WithCancel(bg)
+	cancel()
+	if err := c.awaitDial(ended, nil, time.Time{}); errors.Is(err, io.EOF) || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
 	}
 }

@@ -5,7 +5,6 @@ package treecopy
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"sync/atomic"
 
@@ -70,10 +69,16 @@ func (c *content) readFull(p []byte, off int64) (n int, eof bool, err error) {
 			n += k
 		}
 	}
-	if errors.Is(err, io.EOF) {
+	if isEnd(err) {
 		return n, true, nil
 	}
 	return n, false, err
+}
+
+// isEnd reports whether err is io.EOF itself: one that is wrapped is the end of something
+// else, as of a connection, and what came before it is not the whole file.
+func isEnd(err error) bool {
+	return err == io.EOF //nolint:errorlint // see above
 }
 
 // maxResend is how many times a file is sent again to a server that restarts while it is copied.
@@ -225,7 +230,7 @@ func (p *parallel) segments(off int64) int64 {
 			return p.blocks(off, p.c.m.Size)
 		}
 		switch {
-		case !errors.Is(err, io.EOF):
+		case !isEnd(err):
 			p.w.count(start - off)
 			p.extent(start, end)
 			off, size = end, -1

@@ -124,7 +124,7 @@ func (c *cutSource) Read(p []byte) (int, error) {
 // what it gave does not take the target's name, whether it breaks in the first block or after it.
 func TestCutStreamIsNoWholeFile(t *testing.T) {
 	for _, given := range []int{0, 10, blockSize, 3*blockSize + 10} {
-		for _, why := range []error{io.EOF, io.ErrUnexpectedEOF} {
+		for _, why := range []error{io.EOF, io.ErrUnexpectedEOF, fmt.Errorf("connection: %w", io.EOF)} {
 			src := write(t, "", t.TempDir(), "src")
 			dst := write(t, "old", t.TempDir(), "dst")
 			tree := &fake{open: func(m Meta, s Source) (Source, error) {
