@@ -1,9 +1,5 @@
 // The provider: its name, its limits, and how it is opened.
 
-// Package iwarp is the provider of rnic that speaks iWARP: RDMAP over DDP over MPA over TCP (RFC 5040,
-// 5041, 5044, 6581, 7306). Import it, and rnic.Open("iwarp", …) or its own Open give a Device. The peer is
-// whoever speaks iWARP: another Device, Linux siw, or hardware. A QP also runs on any
-// other net.Conn (Device.ConnectOver, Device.ListenOn), TLS for one.
 package iwarp
 
 import (

@@ -1,0 +1,54 @@
+// What the provider is, and the life of a Send, a Write and a Read in it.
+
+// Package iwarp is the provider of rnic that speaks iWARP: RDMAP over DDP over MPA over TCP (RFC 5040,
+// 5041, 5044, 6581, 7306). Import it, and rnic.Open("iwarp", …) or its own Open give a Device. The peer is
+// whoever speaks iWARP: another Device, Linux siw, or hardware. A QP also runs on any
+// other net.Conn (Device.ConnectOver, Device.ListenOn), TLS for one. Who connects has to send first;
+// where the other side is to, ConnOptions.RTR has the RNIC do it.
+//
+// # Who does what
+//
+// The protocol is package core, which does no I/O. A stream joins it to a connection with two
+// goroutines. The receive loop reads as much as is there, has the core check
+// and place every whole FPDU of it, runs the CQ handlers once, and sends what
+// they posted in one system call. The transmit loop sleeps; it takes over when
+// TCP has no room, and it ends the stream. Whoever posts work transmits it
+// himself, without ever waiting, if nobody does already. The receive loop never
+// waits for the transmitter, so two peers with full TCP windows cannot block each other.
+//
+// # The life of a Send and a Write
+//
+// QP.PostSend copies the work request, not its payload, into the send queue. The
+// holder of the turn cuts it into FPDUs that fit a TCP segment: headers, pad and CRC in
+// scratch memory, payload pointed at where it lies. Many FPDUs of many work
+// requests leave in one writev. When TCP has taken the last byte the request is
+// complete, and its memory is the caller's again once the completion, which
+// waits for those of older requests, has been polled. At the peer a Send fills
+// the oldest posted receive, a Write the Memory Region that its STag names; no
+// byte is placed before the CRC over its FPDU was right, and none before
+// key, PD, rights and bounds were. Without CRCs the payload of large FPDUs is read
+// from the socket straight to where it belongs (core/direct.go).
+//
+// # The life of a Read
+//
+// A Read Request leaves as soon as fewer than ORD are outstanding. The peer's
+// receive loop checks it and queues it, up to IRD; its transmitter answers,
+// taking turns with its own work message by message. Each segment of the
+// response is checked again, and points into the source region, which is pinned:
+// Invalidate replaces what has not left by a copy and returns at once.
+// The response is placed in the sink only where the oldest Read expects it.
+//
+// # The end
+//
+// The first error wins (stream.end). Placement and transmission stop, all posted work
+// completes, oldest first, as done or flushed, and buffers are the caller's before Done is
+// closed. A fault of the peer's is told to it by a Terminate at the next FPDU
+// boundary; then FIN, and input is discarded until the peer's FIN or a deadline.
+//
+// # Locks
+//
+// In this order, each innermost part last: receiver.mu (bytes are being placed),
+// transmitter.mu (a batch is built or handed to TCP), MR.mu, core.Work.mu or the
+// receive queue's, CQ.mu. stream.mu (how it ends) comes before QP.mu (the QP's state), and
+// both are taken with none of the others held. No handler runs under a lock.
+package iwarp
