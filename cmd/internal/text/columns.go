@@ -19,35 +19,48 @@ func PadRight(s string, n int) string {
 	return s + strings.Repeat(" ", max(n-runewidth.StringWidth(s), 0))
 }
 
-// WriteColumns writes names down columns, in as few lines as the width allows.
+// leastColumn is the width that ls(1) gives a column at least, the gap of 2 included.
+const leastColumn = 3
+
+// WriteColumns writes names down columns, in as many columns as the width allows,
+// as ls(1) does: a line is shorter than width unless there is one column only.
 func WriteColumns(out *bufio.Writer, names []string, width int) {
 	sizes := make([]int, len(names))
 	for i, n := range names {
 		sizes[i] = runewidth.StringWidth(n)
 	}
-	for lines := 1; lines <= len(names); lines++ {
-		var cols []int
-		sum := 0
-		for i := 0; i < len(names) && sum <= width+2; i += lines {
-			col := 0
-			for _, n := range sizes[i:min(i+lines, len(sizes))] {
-				col = max(col, n)
-			}
-			cols = append(cols, col+2)
-			sum += col + 2
-		}
-		if sum-2 >= width && lines < len(names) || len(cols)*lines < len(names) {
+	for cols := min(len(names), max(width/leastColumn, 1)); cols > 0; cols-- {
+		lines := (len(names) + cols - 1) / cols
+		widths, sum := columnWidths(sizes, cols, lines)
+		if sum >= width && cols > 1 {
 			continue
 		}
 		for row := range lines {
 			for c, i := 0, row; i < len(names); c, i = c+1, i+lines {
 				out.WriteString(names[i])
 				if i+lines < len(names) {
-					out.WriteString(strings.Repeat(" ", cols[c]-sizes[i]))
+					out.WriteString(strings.Repeat(" ", widths[c]-sizes[i]))
 				}
 			}
 			out.WriteByte('\n')
 		}
 		return
 	}
+}
+
+// columnWidths are the widths of cols columns of lines names each, and their sum. All but the
+// last have a gap after their longest name.
+func columnWidths(sizes []int, cols, lines int) (widths []int, sum int) {
+	widths = make([]int, cols)
+	for c := range widths {
+		widths[c] = leastColumn
+		for _, n := range sizes[min(c*lines, len(sizes)):min((c+1)*lines, len(sizes))] {
+			if c < cols-1 {
+				n += 2
+			}
+			widths[c] = max(widths[c], n)
+		}
+		sum += widths[c]
+	}
+	return widths, sum
 }

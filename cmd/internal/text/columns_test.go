@@ -1,0 +1,112 @@
+// Columns, padding, owners and arrays: what a terminal and a program get.
+
+package text
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Columns are those of ls -C, at widths where one, some and all names fit in a line.
+func TestColumnsAreThoseOfLs(t *testing.T) {
+	dir := t.TempDir()
+	var names []string
+	for i := range 40 {
+		name := fmt.Sprintf("%02d%s", i, strings.Repeat("n", i*i%17))
+		if i%9 == 0 {
+			name += "日本" // two columns each
+		}
+		names = append(names, name)
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, width := range []int{1, 20, 23, 40, 41, 62, 63, 64, 80, 100, 133, 500, 801, 2000} {
+		var b bytes.Buffer
+		out := bufio.NewWriter(&b)
+		WriteColumns(out, names, width)
+		out.Flush()
+		// -T 0: spaces only; what follows the last name of a line is nothing.
+		diffLines(t, fmt.Sprint("width ", width), b.String(), lsTool(t, dir, "-C", "-T", "0", "-w", fmt.Sprint(width)))
+	}
+}
+
+func TestColumnsOfFewNames(t *testing.T) {
+	for want, names := range map[string][]string{"": nil, "a\n": {"a"}, "a  b\n": {"a", "b"}, "a  bbb  c\n": {"a", "bbb", "c"}} {
+		var b bytes.Buffer
+		out := bufio.NewWriter(&b)
+		WriteColumns(out, names, 80)
+		out.Flush()
+		if b.String() != want {
+			t.Errorf("%q: %q, want %q", names, b.String(), want)
+		}
+	}
+}
+
+func TestPaddingIsByWidth(t *testing.T) {
+	for _, c := range []struct {
+		s           string
+		n           int
+		left, right string
+	}{
+		{"ab", 4, "  ab", "ab  "}, {"ab", 2, "ab", "ab"}, {"abc", 2, "abc", "abc"}, {"", 2, "  ", "  "}, {"日", 3, " 日", "日 "}, {"é", 2, " é", "é "},
+	} {
+		if l, r := PadLeft(c.s, c.n), PadRight(c.s, c.n); l != c.left || r != c.right {
+			t.Errorf("%q to %d: %q and %q, want %q and %q", c.s, c.n, l, r, c.left, c.right)
+		}
+	}
+}
+
+func TestOwners(t *testing.T) {
+	const none = 4_000_000_001
+	o := NewOwners(false)
+	if o.User(0) != "root" || o.Group(0) != "root" || o.User(none) != "4000000001" || o.Group(none) != "4000000001" {
+		t.Errorf("%q %q %q %q", o.User(0), o.Group(0), o.User(none), o.Group(none))
+	}
+	o = NewOwners(true)
+	if o.User(0) != "0" || o.Group(0) != "0" {
+		t.Errorf("numbers: %q %q", o.User(0), o.Group(0))
+	}
+	o = NewOwners(false)
+	o.Unknown = "UNKNOWN"
+	if o.User(none) != "UNKNOWN" || o.Group(none) != "UNKNOWN" || o.User(0) != "root" {
+		t.Errorf("stat's: %q %q", o.User(none), o.Group(none))
+	}
+	if o.Pad("root", 6) != "root  " || o.Pad("42", 6) != "    42" {
+		t.Errorf("%q %q", o.Pad("root", 6), o.Pad("42", 6))
+	}
+}
+
+// An array is JSON with any number of items, and each item is out when the next is asked for.
+func TestJSONArray(t *testing.T) {
+	for n := range 4 {
+		var b bytes.Buffer
+		a := NewJSONArray(&b)
+		for i := range n {
+			before := b.Len()
+			a.Item(map[string]int{"i": i})
+			if b.Len() == before {
+				t.Errorf("item %d of %d is kept", i, n)
+			}
+		}
+		a.End()
+		var list []map[string]int
+		if err := json.Unmarshal(b.Bytes(), &list); err != nil || len(list) != n || n > 0 && list[n-1]["i"] != n-1 || !bytes.HasSuffix(b.Bytes(), []byte("\n")) {
+			t.Errorf("%d items: %v, %q", n, err, &b)
+		}
+	}
+}
+
+func TestPlural(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 files", 1: "1 file", 2: "2 files"} {
+		if got := Plural(n, "file"); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
