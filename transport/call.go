@@ -38,6 +38,7 @@ type Call struct {
 	chunkFault bool      // arguments were in chunks where none may be: ERR_CHUNK
 	onLoop     bool      // runs on the receive loop, which flushes replies itself
 	dup        *drcEntry // the entry that this call's reply is to fill
+	running    drcEntry  // the entry of a NoOverlap call
 	next       *Call     // in a queue of calls
 	lane       int       // what it may wait for (Procedure.Lane), 0: nothing in particular
 	line       *line     // set while it has a worker

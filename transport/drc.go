@@ -38,7 +38,7 @@ type drcKey struct {
 // A drcEntry is a call that runs (done is false) or its reply.
 type drcEntry struct {
 	key     drcKey
-	passing bool // in drc.running: removed when the call ends
+	passing bool // part of its call and in drc.running: removed when the call ends
 	done    bool
 	reply   []byte
 	at      time.Time
@@ -77,11 +77,11 @@ func (d *drc) close() {
 	}
 }
 
-// key is that of c, whose checksum covers as many bytes of the arguments as space has.
-func (d *drc) key(c *Call, client netip.Addr, space []byte) drcKey {
+// identify sets k to the key of c. Its checksum covers as many bytes of the arguments as space has.
+func (d *drc) identify(k *drcKey, c *Call, client netip.Addr, space []byte) {
 	h := &c.header
 	length, lead := c.args.Unreduced(len(space), space)
-	return drcKey{addr: client, owner: c.Owner, flavor: uint32(c.Cred.Flavor), uid: c.Cred.UID, gid: c.Cred.GID,
+	*k = drcKey{addr: client, owner: c.Owner, flavor: uint32(c.Cred.Flavor), uid: c.Cred.UID, gid: c.Cred.GID,
 		xid: h.XID, prog: h.Prog, vers: h.Vers, proc: h.Proc, length: length, sum: maphash.Bytes(d.seed, lead)}
 }
 
@@ -93,10 +93,12 @@ func (d *drc) admit(c *Call, client netip.Addr) bool {
 	}
 	if c.proc.Idempotent {
 		var space [runningSummed]byte
-		return d.running.admit(c, d.key(c, client, space[:]))
+		d.identify(&c.running.key, c, client, space[:])
+		return d.running.admit(c)
 	}
 	var space [drcSummed]byte
-	key := d.key(c, client, space[:])
+	var key drcKey
+	d.identify(&key, c, client, space[:])
 	d.mu.Lock()
 	e := d.entries[key]
 	switch {
@@ -153,7 +155,6 @@ func (d *drc) finish(c *Call, success bool) {
 	if e.passing {
 		d.running.remove(e)
 		e.answer(c, usable)
-		e.recycle()
 		return
 	}
 	d.mu.Lock()
@@ -191,30 +192,26 @@ func (d *drc) abandon(c *Call) *Call {
 	e := c.dup
 	c.dup = nil
 	if e.passing {
-		w := d.running.abandon(e)
-		if w == nil {
-			e.recycle()
-		}
-		return w
+		return d.running.abandon(e)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	w := e.heir()
 	if w == nil {
 		delete(d.entries, e.key)
+		return nil
 	}
+	w.dup = e
 	return w
 }
 
-// heir takes the duplicate that has waited longest out of those that wait, and gives it the
-// entry; nil when none waits. The caller holds the lock of e's table.
+// heir takes the duplicate that has waited longest out of those that wait; nil when none
+// does. The caller holds the lock of e's table.
 func (e *drcEntry) heir() *Call {
 	if e.waiters == nil {
 		return nil
 	}
-	w := e.longest()
-	w.dup = e
-	return w
+	return e.longest()
 }
 
 // push puts a done entry after all others, and makes room if it must. The caller holds mu.

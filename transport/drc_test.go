@@ -319,6 +319,49 @@ func TestQueuedCallOfEndedConnectionDoesNotRun(t *testing.T) {
 	}
 }
 
+// TestCopyTakesThePlaceOfACall: of copies that wait for a call which does not run, the first
+// runs in its place, and the others have its reply.
+func TestCopyTakesThePlaceOfACall(t *testing.T) {
+	for _, idempotent := range []bool{false, true} {
+		d := newDRC()
+		from := newTape("10.0.0.1")
+		proc := &Procedure{Idempotent: idempotent, NoOverlap: idempotent}
+		call := func() (*Call, bool) {
+			c := getCall(from)
+			from.calls.tryEnter()
+			c.proc, c.header.XID = proc, 7
+			c.args.Reset(make([]byte, 200), nil)
+			c.res.Reset(make([]byte, 0, 64))
+			return c, d.admit(c, from.peer.addr)
+		}
+		first, runs := call()
+		second, waits := call()
+		_, waitsToo := call()
+		if !runs || waits || waitsToo {
+			t.Fatalf("admitted: %v, %v, %v", runs, waits, waitsToo)
+		}
+		if next := d.abandon(first); next != second || first.dup != nil || second.dup == nil {
+			t.Fatalf("idempotent %v: not the first copy takes the place", idempotent)
+		}
+		second.res.Raw([]byte("done"))
+		d.finish(second, true)
+		if got := <-from.ends; got.how != "reply" || string(got.reply) != "done" {
+			t.Errorf("idempotent %v: the other copy: %s %q", idempotent, got.how, got.reply)
+		}
+		last, runs := call()
+		if runs != idempotent { // a reply is kept for the others only
+			t.Errorf("idempotent %v: run again: %v", idempotent, runs)
+		}
+		if runs && d.abandon(last) != nil {
+			t.Error("nobody waits")
+		}
+		if n := d.running.count(); n != 0 {
+			t.Errorf("%d entries are left", n)
+		}
+		d.close()
+	}
+}
+
 // The reply of a call is for its own user: another on the same machine, by what it says or
 // by what the kernel says, has its call run, and a program that refuses it is asked first.
 func TestDuplicateOfAnotherUser(t *testing.T) {

@@ -13,8 +13,9 @@ const (
 	runningBuckets = 1024 // a power of two: about as many as calls that run
 )
 
-// runningCalls is a hash table of entries that are linked by next. It has a lock for each
-// bucket, no memory of its own and no list by age, since WRITEs are many and small.
+// runningCalls is a hash table of entries that are linked by next and are part of their
+// calls. It has a lock for each bucket, no memory of its own and no list by age, since WRITEs
+// are many and small.
 type runningCalls struct {
 	buckets [runningBuckets]struct {
 		mu   sync.Mutex
@@ -22,40 +23,32 @@ type runningCalls struct {
 	}
 }
 
-// passingEntries are used again: a WRITE allocates nothing.
-var passingEntries = sync.Pool{New: func() any { return new(drcEntry) }}
-
-func (e *drcEntry) recycle() {
-	*e = drcEntry{}
-	passingEntries.Put(e)
-}
-
 // bucket is the index of the bucket of a key.
 func (k *drcKey) bucket() uint64 {
 	return (k.sum ^ uint64(k.xid)*0x9e3779b97f4a7c15) % runningBuckets
 }
 
-// admit reports whether c is to be run; if not it waits for its original.
-func (r *runningCalls) admit(c *Call, key drcKey) bool {
-	fresh := passingEntries.Get().(*drcEntry)
-	fresh.key, fresh.passing = key, true
-	b := &r.buckets[key.bucket()]
+// admit reports whether c, whose running entry has its key, is to be run; if not it waits for
+// its original.
+func (r *runningCalls) admit(c *Call) bool {
+	own := &c.running
+	b := &r.buckets[own.key.bucket()]
 	b.mu.Lock()
 	for e := b.head; e != nil; e = e.next {
-		if e.key != key {
+		if e.key.sum != own.key.sum || e.key != own.key {
 			continue
 		}
 		left := e.wait(c)
 		b.mu.Unlock()
-		fresh.recycle()
 		if left != nil {
 			left.via.drop(left)
 		}
 		return false
 	}
-	fresh.next, b.head = b.head, fresh
+	own.passing, own.waiting = true, 0
+	own.next, b.head = b.head, own
 	b.mu.Unlock()
-	c.dup = fresh
+	c.dup = own
 	return true
 }
 
@@ -76,14 +69,21 @@ func (r *runningCalls) unlink(e *drcEntry) {
 	*at, e.next = e.next, nil
 }
 
-// abandon gives e to the duplicate that has waited longest and returns that, or takes e out.
+// abandon takes e out. The duplicate that has waited longest, if there is one, takes its
+// place with an entry of its own, and is returned.
 func (r *runningCalls) abandon(e *drcEntry) *Call {
 	b := &r.buckets[e.key.bucket()]
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	r.unlink(e)
 	w := e.heir()
 	if w == nil {
-		r.unlink(e)
+		return nil
 	}
+	own := &w.running // its key is that of e
+	own.passing, own.waiting, own.waiters = true, e.waiting, e.waiters
+	e.waiters = nil
+	own.next, b.head = b.head, own
+	w.dup = own
 	return w
 }
