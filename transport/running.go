@@ -10,7 +10,7 @@ const (
 	// these, in XID, client and user run at the same time and over the same bytes, so that one
 	// of them may stand for both even if their data differ.
 	runningSummed  = 128
-	runningBuckets = 1024 // a power of two: about as many as calls that run
+	runningBuckets = 256 // a power of two: more than calls that run at most times, and few cache lines
 )
 
 // runningCalls is a hash table of entries that are linked by next and are part of their
