@@ -22,7 +22,7 @@ type ServerConfig struct {
 	Workers int // calls of one connection and one lane that run at once; 0: 64
 	// MaxWorkers is the most calls of all connections that run at once, and so about how many
 	// threads procedures that wait for disks can take. A lane can have half of them, one
-	// client half of that. 0: 256, or fewer where Memory is less than 1 MiB for each.
+	// client half of that. 0: 256, or fewer, but at least 64, where Budget has less than 1 MiB for each.
 	MaxWorkers int
 	MaxRecord  int // the most octets of one TCP record; 0: 2 MiB
 	// MaxConns is the most connections at once; 0: 1024. When one more comes, one
