@@ -43,7 +43,7 @@ func TestBothDirections(t *testing.T) {
 	a.served.Wait()
 	c.Close()
 	s.Close()
-	checkHome(t, c, s)
+	checkReleased(t, c, s)
 }
 
 // A Conn without Handler drops calls (R8167-020), also those that it cannot read.
@@ -103,7 +103,7 @@ func TestBudgetIsKept(t *testing.T) {
 	if got := budget.Free(); got != 4<<20 {
 		t.Errorf("%d bytes did not come back", 4<<20-got)
 	}
-	checkHome(t, ends...)
+	checkReleased(t, ends...)
 }
 
 func TestBudgetSpent(t *testing.T) {
@@ -156,7 +156,7 @@ func TestSendQueueFull(t *testing.T) {
 	p.null("after that")
 	p.qp.Close()
 	<-c.Done()
-	checkHome(t, c)
+	checkReleased(t, c)
 }
 
 // Calls that are given up on at any moment leave nothing behind, and those that
@@ -193,7 +193,7 @@ func TestCancelAtAnyTime(t *testing.T) {
 	srv.served.Wait()
 	c.Close()
 	s.Close()
-	checkHome(t, c, s)
+	checkReleased(t, c, s)
 }
 
 // Connections that end in the middle of everything leave no goroutine, budget
@@ -235,7 +235,7 @@ func TestEndUnderLoad(t *testing.T) {
 		<-c.Done()
 		<-s.Done()
 		srv.served.Wait()
-		checkHome(t, c)
+		checkReleased(t, c)
 		if n := s.responder.account.Held(); n != 0 {
 			t.Errorf("round %d: %d bytes held", round, n)
 		}

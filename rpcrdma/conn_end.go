@@ -56,6 +56,7 @@ func (c *Conn) watch() {
 func (c *Conn) teardown() {
 	c.fail(c.qp.Err())
 	c.qp.Close()
+	// The line first: what is in it when a role ends would be posted, and completed, never.
 	calls, requests := c.line.empty()
 	c.responder.end(requests)
 	c.requester.end(c.Err(), calls)
@@ -65,6 +66,7 @@ func (c *Conn) teardown() {
 // Close ends the connection: what has been posted is sent, then all calls and
 // requests fail. It returns when the connection's goroutines are gone.
 func (c *Conn) Close() error {
+	// From here on no call starts: Do asks Err first. Those that are out have drainTimeout.
 	if c.end.CompareAndSwap(nil, &ClosedError{}) {
 		ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 		_ = c.qp.Disconnect(ctx) // in good order if the peer plays along; else cut off below

@@ -95,6 +95,7 @@ func (c *Conn) complete(wc *rnic.WC) {
 		if !ok {
 			return // flushed: watch ends the connection
 		}
+		// The receive is ours, with the pool's buffer in it, until a role or receive posts it again.
 		r := c.receives.at(index)
 		r.buf, r.n = wc.Buf, int(wc.Len)
 		c.receive(r)
@@ -116,7 +117,10 @@ func (c *Conn) workDone() {
 	c.progress.Add(1)
 }
 
-// receive takes in one message and gives it to the role that it is for. A message
+// receive takes in one message and gives it to the role that it is for. The order of the cases
+// matters: an RDMA_ERROR is always for the requester, whatever its version; a message with a
+// broken header is for the requester, and dropped, when a call of its XID waits, since it can
+// as well be the spoiled reply to that; and only what is left is a call. A message
 // is dropped by posting its receive again at once (RFC 8166 §3.3.1 [R8166-032]).
 func (c *Conn) receive(r *recvCtx) {
 	b, h := r.buf[:r.n], &c.in

@@ -49,6 +49,8 @@ func (c *Conn) post(w sendWork) error {
 			return err
 		}
 	}
+	// w is not the caller's any more once it is in line: whoever posts the line may be done with
+	// it before this returns.
 	l := &c.line
 	l.mu.Lock()
 	l.work = append(l.work, w)
@@ -58,7 +60,10 @@ func (c *Conn) post(w sendWork) error {
 	return nil
 }
 
-// postWaiting posts what waits, as far as there is room.
+// postWaiting posts what waits, as far as there is room. It is called after completions, which
+// make room, and by whoever has just joined the line. Work that cannot be posted at all is
+// given to its owner: a call at once, with the lock, so that it is not withdrawn meanwhile and
+// used again; a Request afterwards.
 func (c *Conn) postWaiting() {
 	l := &c.line
 	if l.n.Load() == 0 {

@@ -137,7 +137,7 @@ func TestCallWaitsForSendQueue(t *testing.T) {
 		}
 		d.k.Release()
 	}
-	checkHome(t, c)
+	checkReleased(t, c)
 }
 
 // The end of the connection ends the calls that wait for the send queue.
@@ -162,7 +162,7 @@ func TestEndWhileCallsWaitForSendQueue(t *testing.T) {
 		d.k.Release()
 	}
 	<-c.Done()
-	checkHome(t, c)
+	checkReleased(t, c)
 }
 
 // No call is made before the receives for replies are posted, whoever posts them, and
@@ -241,7 +241,7 @@ func TestReplyBeforeCallIsSent(t *testing.T) {
 	}
 	ended.k.Release()
 	<-c.Done()
-	checkHome(t, c)
+	checkReleased(t, c)
 }
 
 // A call that is given up on while the RNIC still has it, and whose reply comes before it
@@ -269,5 +269,5 @@ func TestReplyWhileCallIsLeaving(t *testing.T) {
 		t.Error(err)
 	}
 	second.k.Release()
-	checkHome(t, c)
+	checkReleased(t, c)
 }

@@ -177,9 +177,7 @@ func TestCancelledCallsLeaveOverSlowLink(t *testing.T) {
 			}
 		})
 	}
-	for c.outstanding() < 500 {
-		time.Sleep(time.Millisecond)
-	}
+	eventually(t, "500 calls", func() bool { return c.outstanding() == 500 })
 	cancel()
 	calls.Wait()
 	if err := c.Err(); err != nil {

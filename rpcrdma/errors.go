@@ -4,7 +4,9 @@ package rpcrdma
 
 import "errors"
 
-// Errors that Do and Reply return, beside those of the context.
+// Errors that Do and Reply return, beside those of the context. Of them only ErrClosed, which
+// comes as a *ClosedError, says that the connection is of no more use. ErrChunk and ErrVersion
+// are permanent: the same call would fail again.
 var (
 	ErrChunk    = errors.New("rpcrdma: the peer could not use the chunks of the call (ERR_CHUNK)")
 	ErrVersion  = errors.New("rpcrdma: the peer does not speak RPC-over-RDMA version 1 (ERR_VERS)")
@@ -17,7 +19,8 @@ var (
 	ErrEnded    = errors.New("rpcrdma: the request has been ended already")
 )
 
-// Reasons for which we end a connection ourselves; a ClosedError carries them.
+// Reasons for which we end a connection ourselves; a ClosedError carries them. They are not
+// exported: nobody can do more about one than about another.
 var (
 	errOvercommit = errors.New("the peer has more calls in flight than it was granted credits")
 	errStalled    = errors.New("the peer makes no progress")

@@ -22,9 +22,7 @@ func TestRequesterExpired(t *testing.T) {
 	p.wantCall(7)
 	k2, ch2 := timed(8)
 	second := start(t.Context(), c, k2)
-	for c.queued() != 1 {
-		yield()
-	}
+	eventually(t, "the calls in line", func() bool { return c.queued() == 1 })
 	ch2 <- time.Time{}
 	if err := <-second.done; !errors.Is(err, ErrTimeout) {
 		t.Fatal(err)
@@ -36,9 +34,7 @@ func TestRequesterExpired(t *testing.T) {
 	}
 	k1.Release()
 	third := start(t.Context(), c, nullCall(c, 9))
-	for c.queued() != 1 { // the credit is not free
-		yield()
-	}
+	eventually(t, "the calls in line", func() bool { return c.queued() == 1 }) // the credit is not free
 	p.send(nullReply(7, 1))
 	p.wantCall(9)
 	p.send(nullReply(9, 1))
@@ -49,5 +45,5 @@ func TestRequesterExpired(t *testing.T) {
 		t.Error("a call came home with its timer")
 	}
 	third.k.Release()
-	checkHome(t, c)
+	checkReleased(t, c)
 }

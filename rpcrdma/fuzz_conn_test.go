@@ -253,7 +253,7 @@ func (c *fuzzConn) end() {
 	c.server.replyHeld()
 	c.c.Close()
 	c.look()
-	checkHome(c.t, c.c)
+	checkReleased(c.t, c.c)
 	if free := c.budget.Free(); free != 1<<16 {
 		c.t.Errorf("%d bytes of the budget are not back", 1<<16-free)
 	}

@@ -96,5 +96,5 @@ func TestStalledPeer(t *testing.T) {
 		t.Error(err)
 	}
 	k.Release()
-	checkHome(t, c, s)
+	checkReleased(t, c, s)
 }

@@ -358,11 +358,11 @@ func TestManyAtOnce(t *testing.T) {
 	srv.served.Wait()
 	c.Close()
 	s.Close()
-	checkHome(t, c, s)
+	checkReleased(t, c, s)
 }
 
-// checkHome demands that everything has come home on both ends.
-func checkHome(t *testing.T, conns ...*Conn) {
+// checkReleased demands that everything has been released on both ends.
+func checkReleased(t *testing.T, conns ...*Conn) {
 	t.Helper()
 	for _, c := range conns {
 		rq, rs := &c.requester, &c.responder

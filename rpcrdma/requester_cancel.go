@@ -59,7 +59,7 @@ func (c *Conn) awaitProgress(k *Call) {
 			return
 		case <-grace.C:
 		}
-		now := c.qp.Moved()
+		now := c.qp.Moved() // bytes, not completions: one large item can take longer on a slow link
 		if now-moved < slowest {
 			c.fail(errSendStuck)
 			<-k.wake
@@ -69,7 +69,9 @@ func (c *Conn) awaitProgress(k *Call) {
 	}
 }
 
-// releaseLate brings a call back that Do had given up on, now that its reply is here.
+// releaseLate brings a call back that Do had given up on, now that its reply is here. The
+// caller may call Release at any moment of it: the state says, at the end, whether it did, and
+// so which of the two puts the Call on the free list.
 func (rq *requester) releaseLate(k *Call) {
 	k.memory.release()
 	rq.repost(k)

@@ -67,7 +67,7 @@ func TestRequesterCancelFences(t *testing.T) {
 	if !bytes.Equal(sink, make([]byte, 5000)) {
 		t.Error("a byte landed after Do had returned")
 	}
-	checkHome(t, c)
+	checkReleased(t, c)
 	if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{{1}}, RemoteSTag: rnic.STag(s.Handle), RemoteTO: s.Offset}); err != nil {
 		t.Fatal(err)
 	}
@@ -105,5 +105,5 @@ func TestRequesterCancelKeepsArguments(t *testing.T) {
 	if !bytes.Equal(got, readItem(3, 9000)) {
 		t.Error("the peer read something else")
 	}
-	checkHome(t, c)
+	checkReleased(t, c)
 }

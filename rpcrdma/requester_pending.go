@@ -50,7 +50,8 @@ func (p *pendingCalls) put(k *Call) bool {
 	return true
 }
 
-// take removes k.
+// take removes k. It does nothing when k is not in the table, which a call is not that has
+// been answered already.
 func (p *pendingCalls) take(k *Call) {
 	if p.n == 0 {
 		return

@@ -80,7 +80,7 @@ func (rq *requester) takeError(h *Header) {
 // answer ends the wait of a pending call. The caller has filled in what came, and holds
 // mu. It reports that Do has given the call up: then releaseLate is due.
 func (rq *requester) answer(k *Call) (late bool) {
-	rq.pending.take(k)
+	rq.pending.take(k) // a second reply under this XID finds nothing, and is dropped
 	rq.answered++
 	switch k.state {
 	case callPosted, callLeaving:
@@ -92,7 +92,17 @@ func (rq *requester) answer(k *Call) (late bool) {
 	return k.state.givenUp()
 }
 
-// accept checks a reply against what the call offered and notes where it lies.
+// accept checks a reply against what the call offered and notes where it lies. Step by step:
+//
+//  1. The Read list is empty, and there are as many Write chunks as in the call, and a Reply
+//     chunk if the call had one. Anything else answers another call, or none.
+//  2. Each chunk is the call's own but for its lengths, which are no larger.
+//  3. RDMA_NOMSG has its reply in the Reply chunk, so there is one.
+//  4. RDMA_MSG with bytes in the Reply chunk, or RDMA_NOMSG with too few for a reply, is the
+//     answer to this call, and wrong: memory has been written. The call ends with it.
+//  5. The message of RDMA_MSG has the XID of the header. That of RDMA_NOMSG is looked at by
+//     finish, once the peer can no longer write it.
+//
 // False: the header is not that of an answer to this call, and is dropped
 // (RFC 8166 §4.5 [R8166-149]). A reply that is one but has used the chunks wrongly ends the call.
 // The caller holds requester.mu.
@@ -112,6 +122,7 @@ func (k *Call) accept(h *Header, r *recvCtx) bool {
 	if err != nil || h.Proc == ProcNoMsg && !h.HasReply {
 		return false
 	}
+	// Noted before step 5, which can still drop the reply: the next one overwrites it.
 	k.long = h.Proc == ProcNoMsg
 	k.streamOff, k.placed = h.Len, int(items)
 	switch {

@@ -14,7 +14,16 @@ import (
 const maxItems = 32
 
 // prepare makes everything that the call is sent with. Nothing of it is known to the
-// peer before the call is posted.
+// peer before the call is posted, so that whoever fails here has only to release the
+// memory. The choice between the forms is that of chunks.PlanCall; this is what follows from it:
+//
+//	form      rdma_proc    in the Send             exposed for RemoteRead
+//	inline    RDMA_MSG     the whole call          nothing
+//	reduced   RDMA_MSG     the call less its items each item, where the caller has it
+//	long      RDMA_NOMSG   nothing                 a copy of the whole call
+//
+// The reply's side is independent of it: nothing, the caller's sink, or a buffer of ours is
+// exposed for RemoteWrite.
 func (k *Call) prepare(t Thresholds) error {
 	if len(k.Msg.Items) > maxItems {
 		return ErrTooLarge
@@ -28,6 +37,8 @@ func (k *Call) prepare(t Thresholds) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrTooLarge, err)
 	}
+	// The header has to be complete before it is appended, and the offer comes first in it only
+	// in time: its segments may be what makes the call too large to go inline.
 	h := &k.hdr
 	h.reset()
 	h.XID, h.Version, h.Credits, h.Proc = k.xid, version, uint32(k.rq.c.cfg.Credits), ProcMsg
@@ -49,7 +60,8 @@ func (k *Call) prepare(t Thresholds) error {
 	return nil
 }
 
-// offer exposes memory for the reply: the sink itself, or a buffer of ours.
+// offer exposes memory for the reply: the sink itself, or a buffer of ours. A Reply chunk never
+// is the sink: its stream has more than the item in it, and is decoded where it lies.
 func (k *Call) offer(plan chunks.CallPlan) error {
 	m := &k.memory
 	k.offered = plan.Offer == chunks.OfferWrite
@@ -82,7 +94,7 @@ func (k *Call) exposeArgs(form chunks.Form) error {
 		}
 		for i := range k.Msg.Items {
 			if len(k.Msg.Items[i].Data) == 0 {
-				continue
+				continue // a chunk of nothing would still cost the peer a Read
 			}
 			seg, err := m.expose(&m.args[i], k.Msg.Items[i].Data, rnic.RemoteRead)
 			if err != nil {
@@ -91,6 +103,8 @@ func (k *Call) exposeArgs(form chunks.Form) error {
 			k.hdr.Read = append(k.hdr.Read, chunks.ReadSegment{Position: k.Msg.Position(i), Segment: seg})
 		}
 	case chunks.FormLong:
+		// Copied, though each piece could be a segment of its own: this form is rare in NFSv3,
+		// and the threshold bounds how many segments there can be.
 		n := k.Msg.FullLen()
 		m.longBuf = mem.Get(n)
 		at := 0

@@ -77,7 +77,7 @@ var callNext = [callStates][]callState{
 
 // onCallState is told of each change; tests hold them against callNext. It is written
 // before the first Call is made, and nil in programs.
-var onCallState func(from, to callState)
+var onCallState func(k *Call, to callState)
 
 // become is the one writer of a Call's state. Each arrow has one function that draws it:
 //
@@ -96,7 +96,7 @@ var onCallState func(from, to callState)
 // The caller holds requester.mu.
 func (k *Call) become(s callState) {
 	if onCallState != nil {
-		onCallState(k.state, s)
+		onCallState(k, s)
 	}
 	k.state = s
 }

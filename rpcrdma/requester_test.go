@@ -117,7 +117,7 @@ func TestRequesterForms(t *testing.T) {
 		}
 		k.Release()
 	}
-	checkHome(t, c)
+	checkReleased(t, c)
 }
 
 // Messages that answer nothing are dropped in silence, and the call still waits
@@ -179,7 +179,7 @@ func TestRequesterDrops(t *testing.T) {
 		t.Fatal(err)
 	}
 	second.k.Release()
-	checkHome(t, c)
+	checkReleased(t, c)
 }
 
 // Answers that end a call with an error: each its own, and the next call works.
@@ -221,7 +221,7 @@ func TestRequesterErrors(t *testing.T) {
 		}
 		k.Release()
 	}
-	checkHome(t, c)
+	checkReleased(t, c)
 	if err := c.Do(t.Context(), &Call{rq: &c.requester}); err != ErrMessage {
 		t.Error(err)
 	}
@@ -236,9 +236,7 @@ func TestRequesterCredits(t *testing.T) {
 	for i := range uint32(12) {
 		k := nullCall(c, i)
 		dos = append(dos, start(t.Context(), c, k))
-		for c.queued() != int(i) || c.outstanding() == 0 { // so that the order is known
-			yield()
-		}
+		eventually(t, "the calls in line", func() bool { return c.queued() == int(i) && c.outstanding() > 0 }) // so that the order is known
 	}
 	answered := uint32(0)
 	answer := func(credits int) {
@@ -290,7 +288,7 @@ func TestRequesterCredits(t *testing.T) {
 	for answered < 12 {
 		answer(4)
 	}
-	checkHome(t, c)
+	checkReleased(t, c)
 }
 
 // A call that is given up on while it waits for a credit leaves the queue; one
@@ -308,9 +306,7 @@ func TestRequesterCancel(t *testing.T) {
 	}
 	ctx2, cancel2 := context.WithCancel(t.Context())
 	second := start(ctx2, c, nullCall(c, 8))
-	for c.queued() != 1 {
-		yield()
-	}
+	eventually(t, "the calls in line", func() bool { return c.queued() == 1 })
 	cancel2()
 	if err := <-second.done; !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
@@ -322,9 +318,7 @@ func TestRequesterCancel(t *testing.T) {
 	}
 	k.Release()
 	third := start(t.Context(), c, nullCall(c, 9))
-	for c.queued() != 1 { // the credit is not free
-		yield()
-	}
+	eventually(t, "the calls in line", func() bool { return c.queued() == 1 }) // the credit is not free
 	// The late reply may use the Reply chunk still, which is memory of ours.
 	s := h.Reply[0]
 	if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{words(7, 1, 0)}, RemoteSTag: rnic.STag(s.Handle), RemoteTO: s.Offset}); err != nil {
@@ -337,7 +331,7 @@ func TestRequesterCancel(t *testing.T) {
 		t.Fatal(err)
 	}
 	third.k.Release()
-	checkHome(t, c)
+	checkReleased(t, c)
 	if got := c.NewCall(); got != third.k {
 		t.Error("the call is not for use again")
 	} else if got := c.NewCall(); got != k && got != second.k {
@@ -374,7 +368,7 @@ func TestRequesterConnectionLoss(t *testing.T) {
 	if err := c.Do(t.Context(), nullCall(c, 99)); !errors.Is(err, ErrClosed) {
 		t.Error(err)
 	}
-	checkHome(t, c)
+	checkReleased(t, c)
 }
 
 func TestCloseIsIdempotent(t *testing.T) {

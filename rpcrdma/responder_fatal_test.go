@@ -40,7 +40,7 @@ func TestFatalCallReplayed(t *testing.T) {
 		if !errors.As(c.Err(), &e) || e.STag != bogus {
 			t.Fatalf("%s: %v", kind, c.Err())
 		}
-		checkHome(t, c)
+		checkReleased(t, c)
 
 		p, _ = rawRequester(t, cfg, r0)
 		good = p.expose(make([]byte, 1<<16), rnic.RemoteRead|rnic.RemoteWrite)

@@ -121,7 +121,7 @@ func TestSetCredits(t *testing.T) {
 	for range 2 {
 		(<-held).Drop()
 	}
-	checkHome(t, c)
+	checkReleased(t, c)
 }
 
 // A reply with the larger number that leaves behind one with the smaller takes nothing back.
@@ -212,7 +212,7 @@ func TestSetCreditsOnTheWire(t *testing.T) {
 	srv.served.Wait()
 	c.Close()
 	s.Close()
-	checkHome(t, c, s)
+	checkReleased(t, c, s)
 	_, segs := tp.segments(t)
 	if told := grantsTold(t, segs); !slices.Equal(told, grants) {
 		t.Errorf("told %v", told)
@@ -282,5 +282,5 @@ func TestSetCreditsUnderLoad(t *testing.T) {
 	srv.served.Wait()
 	c.Close()
 	s.Close()
-	checkHome(t, c, s)
+	checkReleased(t, c, s)
 }

@@ -84,7 +84,10 @@ func (r *Request) pullLen() (n uint64) {
 func (r *Request) pullSize() int64 { return mem.Size(int(r.pullLen())) }
 
 // startPull registers a sink for all Read chunks of the call and posts one RDMA
-// Read for each segment. The last one, with its completion, stands for all.
+// Read for each segment. The last one, with its completion, stands for all: the RNIC
+// completes Reads in the order of posting. How many are outstanding at once is the RNIC's to
+// bound, by the ORD of the connection. One buffer serves all chunks, so that a call has one
+// sink to invalidate, whatever the peer made of it.
 func (r *Request) startPull() {
 	r.become(requestPulling)
 	n := int(r.pullLen())
@@ -131,8 +134,8 @@ func (rs *responder) pulled(index int, ok bool) {
 	r := rs.at(index)
 	clear(r.wrs)
 	r.wrs = r.wrs[:0]
-	r.pullMR.Invalidate()
-	if !ok { // the connection is lost: that is what a failed Read means (RFC 8166 §4.5.3 [R8166-163])
+	r.pullMR.Invalidate() // before anybody reads the buffer: the peer must not change it afterwards
+	if !ok {              // the connection is lost: that is what a failed Read means (RFC 8166 §4.5.3 [R8166-163])
 		rs.blame(r)
 		r.discard()
 		return

@@ -20,7 +20,7 @@ func (rs *responder) takeCall(recv *recvCtx) {
 	}
 	rs.serving++
 	r := rs.getRequest()
-	if r == nil {
+	if r == nil { // the peer is within its credits, but does not take the replies before
 		rs.backlog = append(rs.backlog, recv)
 		rs.mu.Unlock()
 		return
@@ -29,7 +29,16 @@ func (rs *responder) takeCall(recv *recvCtx) {
 	r.take(recv)
 }
 
-// take checks a call in the order of RFC 8166 §4.5 and starts its pulls, or serves it.
+// take checks a call in the order of RFC 8166 §4.5 and starts its pulls, or serves it. What
+// is wrong with the header is answered before anything is read from the peer: RDMA Reads
+// by a header that cannot be trusted could end the connection for all other calls.
+//
+//	header too short                       dropped, by Conn.receive
+//	rdma_vers                              ERR_VERS
+//	rdma_proc, lists, Positions, lengths   ERR_CHUNK
+//	XID of header and message              ERR_CHUNK, here or in assemble
+//	a call that cost a connection before   ERR_CHUNK
+//	RPC header and arguments               the Handler's
 func (r *Request) take(recv *recvCtx) {
 	r.recv = recv
 	r.become(requestTaken)
@@ -72,7 +81,7 @@ func (r *Request) admissible() bool {
 			return false
 		}
 		stream = zero.Len()
-	case long, !r.xidMatches(r.inline()):
+	case long, !r.xidMatches(r.inline()): // a Position-zero chunk beside a message: two streams
 		return false
 	}
 	var err error

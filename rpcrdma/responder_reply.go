@@ -27,7 +27,7 @@ func (r *Request) Reply(m chunks.Message) error {
 		_ = r.sendError(CodeChunk) // before any RDMA Write (RFC 8166 §4.5.3 [R8166-165], RFC 8267 §3.1 [R8267-009])
 		return ErrTooLarge
 	}
-	inv := r.invalidated()
+	inv := r.invalidated() // before pushStream empties the Read list
 	r.wrs = r.wrs[:0]
 	r.pushItems(m, plan)
 	send := rnic.SendWR{ID: wrReply | r.index, Op: rnic.OpSend}
@@ -103,7 +103,8 @@ func (r *Request) pushStream(m chunks.Message, plan chunks.ReplyPlan) [][]byte {
 	return r.sgl[from:]
 }
 
-// scatter makes one RDMA Write for each segment of chunk that receives bytes of src.
+// scatter sets the lengths of chunk to what each segment receives, and
+// makes one RDMA Write for each segment of chunk that receives bytes of src.
 func (r *Request) scatter(chunk chunks.Chunk, src [][]byte) {
 	for s := chunks.NewScatter(chunk, src); s.Next(); {
 		from := len(r.sgl)
@@ -125,7 +126,7 @@ func (r *Request) refuse(code ErrCode) error {
 // sendError replies with RDMA_ERROR, which repeats XID and version of the call
 // (RFC 8166 §4.5 [R8166-150 R8166-151]) and still carries the grant (RFC 8166 §4.5 [R8166-153]).
 func (r *Request) sendError(code ErrCode) error {
-	h := &r.hdr
+	h := &r.hdr // of the call: it becomes that of the error, with XID and version as they are
 	h.Lists.Reset()
 	h.Proc, h.Credits = ProcError, r.rs.announce(r)
 	h.Err, h.Low, h.High = code, version, version

@@ -55,7 +55,7 @@ func TestResponderDrops(t *testing.T) {
 	}
 	p.qp.Close()
 	<-c.Done()
-	checkHome(t, c)
+	checkReleased(t, c)
 }
 
 // Faulty calls get RDMA_ERROR, are not served, and the connection goes on
@@ -114,7 +114,7 @@ func TestResponderRefuses(t *testing.T) {
 	}
 	p.qp.Close()
 	<-c.Done()
-	checkHome(t, c)
+	checkReleased(t, c)
 }
 
 // A reply that fits nowhere is ERR_CHUNK, with no byte written (R8166-165, R8267-009).
@@ -289,7 +289,7 @@ func TestResponderBadSTag(t *testing.T) {
 		if _, err := p.next(); err == nil {
 			t.Errorf("%s: answered", name)
 		}
-		checkHome(t, c)
+		checkReleased(t, c)
 	}
 }
 
@@ -356,7 +356,7 @@ func TestEndWhilePullWaits(t *testing.T) {
 		return len(c.responder.pulls) == 2 && c.responder.waits
 	})
 	c.Close()
-	checkHome(t, c)
+	checkReleased(t, c)
 	other.Give(1 << 20)
 	if budget.Free() != 1<<20 || srv.calls.Load() != 0 {
 		t.Errorf("%d bytes free, %d served", budget.Free(), srv.calls.Load())

@@ -21,9 +21,7 @@ func TestSameXIDBothWays(t *testing.T) {
 	p.send(words(7, 1, 100, 0, 0, 0, 0, 7, 0, procNull))
 	p.want("the reply to the reverse call", words(7, 1, grant, 0, 0, 0, 0, 7, 1, 0))
 	waits := start(t.Context(), c, nullCall(c, 8))
-	for c.queued() != 1 { // the 100 were asked for, not granted
-		yield()
-	}
+	eventually(t, "the calls in line", func() bool { return c.queued() == 1 }) // the 100 were asked for, not granted
 	p.send(nullReply(7, 2))
 	p.wantCall(8)
 	p.send(nullReply(8, 2))

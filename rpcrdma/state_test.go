@@ -36,7 +36,13 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	onCallState = callArrows.watch(func(s callState) []callState { return callNext[s] })
+	watchCall := callArrows.watch(func(s callState) []callState { return callNext[s] })
+	onCallState = func(k *Call, to callState) {
+		watchCall(k.state, to)
+		if to == callIdle && k.state >= callAnswered && k.recv != nil {
+			panic("a credit is given before the receive for its reply is posted") // RFC 8166 §3.3.1 [R8166-028]
+		}
+	}
 	onRequestState = requestArrows.watch(func(s requestState) []requestState { return requestNext[s] })
 	code := m.Run()
 	if f := flag.Lookup("test.run"); code == 0 && (f == nil || f.Value.String() == "") && flag.Lookup("test.fuzz").Value.String() == "" {

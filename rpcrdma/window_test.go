@@ -108,9 +108,7 @@ func TestGarbageGrantsNothing(t *testing.T) {
 	p, c := rawResponder(t, Config{Credits: 8}, r1)
 	d, _, s := exposed(t, p, c, 2) // with a Read chunk
 	second := start(t.Context(), c, nullCall(c, 9))
-	for c.queued() != 1 {
-		yield()
-	}
+	eventually(t, "the calls in line", func() bool { return c.queued() == 1 })
 	for _, msg := range [][]byte{words(7, 1, 8, 0, 0, 0), words(7, 2, 8, 0, 0, 0, 0, 7, 1, 0), words(7, 1, 8, 0, 2, 0, 0, 7, 1, 0),
 		words(7, 1, 8, 0, 0, 0, 0, 8, 1, 0), words(8, 1, 8, 0, 0, 0, 0, 8, 1, 0), words(8, 1, 8, 4, 2), words(7, 1, 8, 4, 9)} {
 		p.send(msg)
@@ -171,9 +169,7 @@ func TestFreshConnections(t *testing.T) {
 		first, second := start(t.Context(), c, nullCall(c, 1)), (*pendingDo)(nil)
 		p.wantCall(1)
 		second = start(t.Context(), c, nullCall(c, 2))
-		for c.queued() != 1 {
-			yield()
-		}
+		eventually(t, "the calls in line", func() bool { return c.queued() == 1 })
 		p.send(nullReply(1, 8))
 		p.wantCall(2)
 		p.send(nullReply(2, 8))
