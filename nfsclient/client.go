@@ -68,7 +68,7 @@ type Client struct {
 }
 
 // Dial connects to addr, HOST:PORT or HOST, whose port is then the transport's
-// default. Close gives everything back.
+// default. Close closes all connections.
 func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	t, err := ParseServer(addr)
 	if err != nil {
@@ -110,7 +110,7 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 var resolve = net.DefaultResolver.LookupNetIP
 
 // dialFirst makes the first connection, to the first address of t's host that
-// takes it. The Client stays with that address: the hosts behind one name need not
+// takes it. The Client stays with that address: the hosts of one name need not
 // be one server, and the handles of one mean nothing to another.
 func (c *Client) dialFirst(ctx context.Context, t Target) error {
 	hosts := []string{t.Host}

@@ -31,7 +31,7 @@ func TestReadPlacement(t *testing.T) {
 		op.DecodeXDR(d)
 		if n < len(data) {
 			if d.Err() == nil || op.n != 0 || bytes.Count(backing, []byte{0xA5}) != 24 {
-				t.Errorf("room for %d: %d octets, %v", n, op.n, d.Err())
+				t.Errorf("room for %d: %d bytes, %v", n, op.n, d.Err())
 			}
 			continue
 		}
@@ -65,12 +65,12 @@ func FuzzResults(f *testing.F) {
 		op := &readOp{sink: make([]byte, room&0xffff)}
 		d := xdr.NewDecoder(b)
 		if op.DecodeXDR(d); op.n > len(op.sink) {
-			t.Fatalf("%d octets in room for %d", op.n, len(op.sink))
+			t.Fatalf("%d bytes in room for %d", op.n, len(op.sink))
 		}
 		var link linkRes
 		link.DecodeXDR(xdr.NewDecoder(b))
 		if len(link.path) > nfs3.MaxPath || len(link.path) > len(b) {
-			t.Fatalf("a path of %d octets out of %d", len(link.path), len(b))
+			t.Fatalf("a path of %d bytes out of %d", len(link.path), len(b))
 		}
 		new(rpcbind.PortRes).DecodeXDR(xdr.NewDecoder(b))
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Octets of a page of a listing: the first is small, for most directories are.
+// Bytes of a page of a listing: the first is small, for most directories are.
 const (
 	firstPage = 32 << 10
 	nextPage  = 256 << 10
@@ -48,7 +48,7 @@ func (e *DirEntry) Node() (Node, error) {
 	return e.node, nil
 }
 
-// IsDir says whether the entry is a directory.
+// IsDir reports whether the entry is a directory.
 func (e *DirEntry) IsDir() bool { return e.Type() == fs.ModeDir }
 
 // Type is the type bits of the mode; it may ask the server, and is ModeIrregular when that fails.
@@ -167,7 +167,7 @@ func (l *lister) page() ([]DirEntry, error) {
 }
 
 // again reports whether a name was listed before the listing began again, and
-// takes note of it.
+// records it.
 func (l *lister) again(name string) bool {
 	if len(l.seen) >= maxSeen {
 		return false

@@ -42,7 +42,7 @@ func TestWritesAfterCommitBeganNeedAnother(t *testing.T) {
 	l.needs(false)
 	l.write(verf1)
 	m := l.needs(true)
-	l.write(verf1) // while the COMMIT is under way: it may not cover this one
+	l.write(verf1) // while the COMMIT is under way: it does not have to cover this one
 	l.commit(m, verf1, nil)
 	m = l.needs(true)
 	l.commit(m, verf1, nil)

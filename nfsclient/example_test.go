@@ -32,7 +32,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(len(data), "octets")
+	fmt.Println(len(data), "bytes")
 }
 
 // Write a file in parallel and make sure that it is on stable storage.
@@ -51,7 +51,7 @@ func ExampleFile_WriteAt() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	block := make([]byte, 64<<20) // travels in pieces of MaxWrite octets, several at once
+	block := make([]byte, 64<<20) // travels in pieces of MaxWrite bytes, several at once
 	if _, err := f.WriteAt(block, 0); err != nil {
 		log.Fatal(err)
 	}

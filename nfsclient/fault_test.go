@@ -271,7 +271,7 @@ func TestHostileListings(t *testing.T) {
 	for name, res := range map[string]*nfs3.ReaddirplusRes{
 		"name with a slash":    listing("../../etc/passwd"),
 		"empty name":           listing(""),
-		"zero octet":           listing("a\x00b"),
+		"zero byte":            listing("a\x00b"),
 		"nothing and no end":   listing(),
 		"the same for ever":    listing("a", "b"),
 		"more than was wanted": listing(slices.Repeat([]string{string(make([]byte, 4000))}, 100)...),
@@ -296,13 +296,13 @@ func TestHostileData(t *testing.T) {
 		must(t, err)
 		buf := bytes.Repeat([]byte{0xA5}, 64)
 		if n, err := f.ReadAt(buf[:10], 0); err == nil || n != 0 {
-			t.Errorf("100 octets for 10: %d, %v", n, err)
+			t.Errorf("100 bytes for 10: %d, %v", n, err)
 		}
 		if bytes.Count(buf[10:], []byte{0xA5}) != 54 {
-			t.Error("octets behind the slice were written")
+			t.Error("bytes after the slice were written")
 		}
 		if n, err := f.WriteAt(buf[:10], 0); err == nil || n != 0 {
-			t.Errorf("1000 octets written of 10: %d, %v", n, err)
+			t.Errorf("1000 bytes written of 10: %d, %v", n, err)
 		}
 	})
 }

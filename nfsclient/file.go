@@ -171,7 +171,7 @@ func (f *File) Stat() (fs.FileInfo, error) {
 	return &FileInfo{name: baseName(f.name), Node: Node{FH: f.fh, Attr: a}}, nil
 }
 
-// Truncate sets the length in octets.
+// Truncate sets the length in bytes.
 func (f *File) Truncate(size int64) error {
 	if size < 0 {
 		return pathError("truncate", f.name, fs.ErrInvalid)

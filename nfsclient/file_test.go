@@ -35,7 +35,7 @@ func TestSizesAtOddOffsets(t *testing.T) {
 		for i, n := range sizes {
 			wg.Go(func() {
 				if err := roundTrip(t, fsys, fmt.Sprint("f", n), n, int64(i*7+1)); err != nil {
-					t.Errorf("%d octets: %v", n, err)
+					t.Errorf("%d bytes: %v", n, err)
 				}
 			})
 		}
@@ -43,7 +43,7 @@ func TestSizesAtOddOffsets(t *testing.T) {
 	})
 }
 
-// roundTrip writes n octets at off and reads them back: exactly, with too much
+// roundTrip writes n bytes at off and reads them back: exactly, with too much
 // room, and unaligned in a larger slice that must stay as it is around them.
 func roundTrip(t *testing.T, fsys *nfsclient.FS, name string, n int, off int64) error {
 	want := random(n, uint64(n))
@@ -66,7 +66,7 @@ func roundTrip(t *testing.T, fsys *nfsclient.FS, name string, n int, off int64) 
 		return errors.New("what was read differs")
 	}
 	if !bytes.Equal(buf[:3], []byte{0xA5, 0xA5, 0xA5}) || bytes.Count(buf[3+n:], []byte{0xA5}) != 7 {
-		return errors.New("octets outside the slice were written")
+		return errors.New("bytes outside the slice were written")
 	}
 	long := make([]byte, n+off2(n)+int(off))
 	k, err := f.ReadAt(long, 0)
@@ -108,7 +108,7 @@ func TestReadAtManyAtOnce(t *testing.T) {
 					n, err := f.ReadAt(p, int64(off))
 					want := data[off:min(off+len(p), len(data))]
 					if !bytes.Equal(p[:n], want) || err != nil && err != io.EOF || err == nil && n < len(p) {
-						t.Errorf("ReadAt(%d octets, %d) = %d, %v", len(p), off, n, err)
+						t.Errorf("ReadAt(%d bytes, %d) = %d, %v", len(p), off, n, err)
 						return
 					}
 				}
@@ -157,7 +157,7 @@ func TestStreams(t *testing.T) {
 				t.Fatalf("copy out %d: %d, %v", n, k, err)
 			}
 			if !bytes.Equal(got.Bytes(), want) {
-				t.Fatalf("%d octets came back different", n)
+				t.Fatalf("%d bytes came back different", n)
 			}
 			f.Close()
 		}

@@ -32,9 +32,9 @@ func (f *File) usable(off int64, write bool) error {
 	return nil
 }
 
-// ReadAt reads len(p) octets from off on, or fewer with io.EOF when the file
+// ReadAt reads len(p) bytes from off on, or fewer with io.EOF when the file
 // ends. Data is placed straight into p, which belongs to the File until ReadAt
-// has returned. A read of at most MaxRead octets does not allocate.
+// has returned. A read of at most MaxRead bytes does not allocate.
 func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	if err := f.usable(off, false); err != nil {
 		return 0, pathError("read", f.name, err)
@@ -71,17 +71,17 @@ func (f *File) readPiece(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// pieces cuts p into pieces of size octets and has one done for each, several at
-// once. It returns the octets done from the front on without a gap, and the
+// pieces cuts p into pieces of size bytes and has one done for each, several at
+// once. It returns the bytes done from the front on without a gap, and the
 // error that stopped them there.
 func (f *File) pieces(p []byte, off int64, size int, do func([]byte, int64) (int, error)) (int, error) {
 	count := (len(p) + size - 1) / size
 	var (
 		wg   sync.WaitGroup
-		next atomic.Int64
-		mu   sync.Mutex // guards done, err
-		done = len(p)
-		err  error
+		next atomic.Int64 // the first piece that nobody has begun
+		mu   sync.Mutex   // guards done, err
+		done = len(p)     // bytes in front of the first piece that failed
+		err  error        // of that piece
 	)
 	run := func() {
 		for {
@@ -94,7 +94,7 @@ func (f *File) pieces(p []byte, off int64, size int, do func([]byte, int64) (int
 			if e == nil {
 				continue
 			}
-			next.Store(int64(count)) // what lies behind is of no use
+			next.Store(int64(count)) // what follows is of no use
 			mu.Lock()
 			if at+n < done || err == nil {
 				done, err = at+n, e

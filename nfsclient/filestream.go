@@ -1,4 +1,4 @@
-// Whole files in order: WriteTo reads ahead, ReadFrom writes behind.
+// Whole files in order: WriteTo reads ahead, ReadFrom writes several pieces at once.
 
 package nfsclient
 

@@ -30,7 +30,7 @@ type mark struct {
 	bad  bool      // it has not been reported
 }
 
-// wrote takes note of the result of a WRITE.
+// wrote records the result of a WRITE.
 func (d *dirty) wrote(w *Written) {
 	if w.Committed == nfs3.FileSync {
 		return
@@ -55,7 +55,7 @@ func (d *dirty) begin() (m mark, needed bool) {
 	return m, m.bad || d.pending()
 }
 
-// committed takes note of the verifier of a COMMIT that was sent after m was taken,
+// committed records the verifier of a COMMIT that was sent after m was taken,
 // and reports whether the data that m covers is safe. A loss is reported by each Sync
 // that runs when it is found, and else by the next one.
 func (d *dirty) committed(m mark, verf nfs3.Verf) error {
@@ -77,7 +77,7 @@ func (d *dirty) committed(m mark, verf nfs3.Verf) error {
 }
 
 // WriteAt writes p at off. p must stay as it is until WriteAt has returned. A
-// write of at most MaxWrite octets does not allocate.
+// write of at most MaxWrite bytes does not allocate.
 func (f *File) WriteAt(p []byte, off int64) (int, error) {
 	if f.flag&os.O_APPEND != 0 {
 		return 0, pathError("write", f.name, os.ErrInvalid)

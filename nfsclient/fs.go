@@ -35,10 +35,10 @@ type FS struct {
 
 // sizes is what FSINFO said, brought to what the transports carry.
 type sizes struct {
-	rtmax, wtmax int // octets of one READ, of one WRITE
+	rtmax, wtmax int // bytes of one READ, of one WRITE
 }
 
-// maxTransfer is the most octets of one READ or WRITE that are asked of any server.
+// maxTransfer is the most bytes of one READ or WRITE that are asked of any server.
 const maxTransfer = 1 << 20
 
 // newFS asks for the sizes of a mounted root.
@@ -65,10 +65,10 @@ func (f *FS) Root() nfs3.FH { return f.root }
 // Path is the path of the root on the server.
 func (f *FS) Path() string { return f.path }
 
-// MaxRead and MaxWrite are the most octets that travel in one READ and one WRITE.
+// MaxRead and MaxWrite are the most bytes that travel in one READ and one WRITE.
 func (f *FS) MaxRead() int { return f.size.rtmax }
 
-// MaxWrite is the most octets of one WRITE.
+// MaxWrite is the most bytes of one WRITE.
 func (f *FS) MaxWrite() int { return f.size.wtmax }
 
 // At returns the FS whose root is the directory of a handle; name is for messages.

@@ -76,7 +76,7 @@ func TestSymlinkWalk(t *testing.T) {
 			}
 		}
 		if got, err := fsys.ReadLink(ctx, "d/long"); got != long || err != nil {
-			t.Errorf("long link: %d octets, %v", len(got), err)
+			t.Errorf("long link: %d bytes, %v", len(got), err)
 		}
 		if _, err := fsys.Stat(ctx, "loop"); !errors.Is(err, syscall.ELOOP) {
 			t.Errorf("loop: %v", err)
@@ -133,7 +133,7 @@ func TestErrors(t *testing.T) {
 		}{
 			"nothing there":                {stat("x"), []error{fs.ErrNotExist, syscall.ENOENT, nfs3.ErrNoEnt}},
 			"below a file":                 {stat("f/x"), []error{syscall.ENOTDIR}},
-			"zero octet":                   {stat("a\x00b"), []error{fs.ErrInvalid}},
+			"zero byte":                    {stat("a\x00b"), []error{fs.ErrInvalid}},
 			"name of 5000":                 {stat(strings.Repeat("n", 5000)), []error{syscall.ENAMETOOLONG}},
 			"name of 300":                  {fsys.Mkdir(ctx, strings.Repeat("n", 300), 0o755), []error{syscall.ENAMETOOLONG}},
 			"mkdir there":                  {fsys.Mkdir(ctx, "d", 0o755), []error{fs.ErrExist, syscall.EEXIST, nfs3.ErrExist}},

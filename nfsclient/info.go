@@ -18,7 +18,7 @@ type FileInfo struct {
 // Name is the last component of the path that was asked for.
 func (i *FileInfo) Name() string { return i.name }
 
-// Size is the length in octets.
+// Size is the length in bytes.
 func (i *FileInfo) Size() int64 { return int64(i.Attr.Size) }
 
 // Mode is type and permission bits.
@@ -30,7 +30,7 @@ func (i *FileInfo) ModTime() time.Time { return i.Attr.Mtime.Time() }
 // AccessTime is when the content was read last.
 func (i *FileInfo) AccessTime() time.Time { return i.Attr.Atime.Time() }
 
-// IsDir says whether it is a directory.
+// IsDir reports whether it is a directory.
 func (i *FileInfo) IsDir() bool { return i.Attr.Type == nfs3.TypeDir }
 
 // Sys is the *nfs3.Fattr.

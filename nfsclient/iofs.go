@@ -29,7 +29,7 @@ var (
 	_ fs.ReadLinkFS = (*ioFS)(nil)
 )
 
-// checked refuses paths that are none to io/fs.
+// checked refuses paths that are not valid for io/fs.
 func checked(op, name string) error {
 	if !fs.ValidPath(name) {
 		return pathError(op, name, fs.ErrInvalid)

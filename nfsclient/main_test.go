@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 	goroutines, fds := runtime.NumGoroutine(), openFiles()
 	code := m.Run()
 	fuzzing := flag.Lookup("test.fuzz").Value.String() != "" // the engine has goroutines of its own
-	if code == 0 && !fuzzing && !settles(goroutines, fds) {
+	if code == 0 && !fuzzing && !endsWith(goroutines, fds) {
 		fmt.Fprintf(os.Stderr, "left behind: goroutines %d, were %d; descriptors %d, were %d\n",
 			runtime.NumGoroutine(), goroutines, openFiles(), fds)
 		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
@@ -25,13 +25,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// settles waits for what is ending to end.
-func settles(goroutines, fds int) bool {
-	for range 200 {
+// endsWith waits for what is ending to end, and reports whether no more than that is left.
+func endsWith(goroutines, fds int) bool {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for range 1000 {
 		if runtime.NumGoroutine() <= goroutines && openFiles() <= fds {
 			return true
 		}
-		time.Sleep(10 * time.Millisecond)
+		<-tick.C
 	}
 	return false
 }

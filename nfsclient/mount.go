@@ -61,7 +61,7 @@ func (c *Client) MountHandle(ctx context.Context, dir string) (nfs3.FH, error) {
 	return nfs3.MakeFH(res.Handle)
 }
 
-// Unmount tells the server that the mount is not needed any more. Nothing hangs on it.
+// Unmount tells the server that the mount is not needed any more. Nothing depends on it.
 func (c *Client) Unmount(ctx context.Context, dir string) error {
 	return c.mountCall(ctx, &mountUmnt, &mount3.PathArgs{Path: dir}, void{})
 }

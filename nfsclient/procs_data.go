@@ -52,8 +52,8 @@ func (op *readOp) DecodeXDR(d *xdr.Decoder) {
 	op.res.Data = nil
 }
 
-// Read reads up to len(p) octets at off into p by one READ, and says whether
-// the file ends behind them. len(p) must not be over the server's rtmax. p
+// Read reads up to len(p) bytes at off into p by one READ, and reports whether
+// the file ends after them. len(p) must not be over the server's rtmax. p
 // belongs to the client until Read has returned.
 func (c *Client) Read(ctx context.Context, fh nfs3.FH, p []byte, off uint64) (n int, eof bool, err error) {
 	op := readOps.Get().(*readOp)
@@ -83,7 +83,7 @@ var writeOps = sync.Pool{New: func() any { return new(writeOp) }}
 
 // A Written is what the server says of a WRITE.
 type Written struct {
-	N         int // octets, from the front of the data
+	N         int // bytes, from the front of the data
 	Committed nfs3.StableHow
 	Verf      nfs3.Verf
 }

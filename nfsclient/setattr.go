@@ -58,7 +58,7 @@ func Times(a nfs3.Sattr, atime, mtime time.Time) nfs3.Sattr {
 	return a
 }
 
-// Truncate sets the length of a file in octets.
+// Truncate sets the length of a file in bytes.
 func (f *FS) Truncate(ctx context.Context, name string, size int64) error {
 	if size < 0 {
 		return pathError("truncate", name, fs.ErrInvalid)

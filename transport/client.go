@@ -22,7 +22,7 @@ import (
 type Proc struct {
 	Prog, Vers, Proc uint32
 	Name             string
-	MaxReply         int // the most octets of the results, an item that goes to a sink apart
+	MaxReply         int // the most bytes of the results, an item that goes to a sink apart
 }
 
 // ClientConfig is how a Client behaves. The zero value is right for most.
@@ -52,7 +52,7 @@ type ClientConfig struct {
 	// MaxRetries bounds how often one call is sent again; 0: as often as
 	// CallTimeout allows; less than 0: never.
 	MaxRetries int
-	// MaxRecord is the most octets of one reply over TCP; 0: 4 MiB.
+	// MaxRecord is the most bytes of one reply over TCP; 0: 4 MiB.
 	MaxRecord int
 	// RDMA sizes the connections of DialRDMA.
 	RDMA rpcrdma.Config
@@ -177,7 +177,7 @@ var errHungUp = errors.New("the server closed the connection")
 // fail with ErrNoRoom, over RDMA and TCP alike. Slices that res keeps of the Decoder are
 // valid only inside DecodeXDR: copy what must stay. args and res may be nil where there are none.
 //
-// When Call returns, with or without an error, the octets that args pointed at
+// When Call returns, with or without an error, the bytes that args pointed at
 // are not read any more, and nothing can land in sink.
 func (c *Client) Call(ctx context.Context, p *Proc, args xdr.Marshaler, res xdr.Unmarshaler, sink []byte, extra int) error {
 	k := c.newOutCall()
@@ -263,7 +263,7 @@ func (c *Client) connection(ctx context.Context, deadline time.Time) (link, erro
 	}
 }
 
-// discard lets go of a connection that is of no use any more, whose calls go to a new one.
+// discard closes a connection that is of no use any more; its calls go to a new one.
 func (c *Client) discard(l link, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

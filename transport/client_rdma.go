@@ -20,7 +20,7 @@ const probeTries = 3
 
 var probeWait = time.Second // tests shorten it
 
-// replyHeaderMax is the most octets of a reply header from a server that has no
+// replyHeaderMax is the most bytes of a reply header from a server that has no
 // verifier for us: that of PROG_MISMATCH, with its two versions.
 const replyHeaderMax = oncrpc.ReplySize + 8
 

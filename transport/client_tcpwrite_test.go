@@ -109,7 +109,7 @@ func TestReplyFreesTheWriter(t *testing.T) {
 				}
 				l.far.Write(writeReply(rec.B))
 				if err := <-ended; err != nil {
-					t.Errorf("%s: a call behind it: %v", end, err)
+					t.Errorf("%s: a call after it: %v", end, err)
 				}
 			}
 		})

@@ -156,6 +156,6 @@ func file(t *testing.T, v *vmware.Target, name string, n int) {
 	defer f.Close()
 	got, err := io.ReadAll(f)
 	if err != nil || !bytes.Equal(got, want) {
-		t.Fatalf("%s: read %d octets of %d, %v", name, len(got), n, err)
+		t.Fatalf("%s: read %d bytes of %d, %v", name, len(got), n, err)
 	}
 }

@@ -112,7 +112,7 @@ func (r *Run) writeTemp(ctx context.Context, j *job, c *content) (m Meta, state 
 		return Meta{}, failed
 	}
 	if m, err = sink.Stat(); err == nil {
-		err = r.settle(ctx, j, c, &m, sink)
+		err = r.finishFile(ctx, j, c, &m, sink)
 	}
 	open = false
 	if e := sink.Close(); err == nil && e != nil {
@@ -136,9 +136,9 @@ func (r *Run) writeTemp(ctx context.Context, j *job, c *content) (m Meta, state 
 // errReported is a failure that was reported where it happened.
 var errReported = errors.New("reported")
 
-// settle gives a file that is complete what the options want of its source. A
+// finishFile gives a file that is complete what the options want of its source. A
 // target that is replaced has kept set-id bits only until it was written to.
-func (r *Run) settle(ctx context.Context, j *job, c *content, m *Meta, sink Sink) error {
+func (r *Run) finishFile(ctx context.Context, j *job, c *content, m *Meta, sink Sink) error {
 	if r.opt.Preserve.attrs() && !r.preserve(ctx, j.dstText, &j.src, m, sink.SetAttr) && r.opt.move {
 		return errReported
 	}
@@ -226,7 +226,7 @@ func (r *Run) writeTo(ctx context.Context, j *job, c *content, sink Sink) (Meta,
 	var err error
 	if ok {
 		if m, err = sink.Stat(); err == nil && j.old != nil && j.old.Mode.IsRegular() || j.old == nil {
-			err = r.settle(ctx, j, c, &m, sink)
+			err = r.finishFile(ctx, j, c, &m, sink)
 		}
 	}
 	if e := sink.Close(); ok && err == nil && e != nil {

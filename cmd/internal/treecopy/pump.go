@@ -274,13 +274,14 @@ func raise(v *atomic.Int64, n int64) {
 	}
 }
 
-// A writer puts blocks where they belong, and counts them.
+// A writer puts blocks where they belong, and counts them. Several blocks of one file are
+// written at once: its fields are set before the first one, or atomic.
 type writer struct {
 	r       *Run
 	sink    Sink
-	zeros   bool // runs of zeros become holes
-	max     atomic.Int64
-	counted atomic.Int64
+	zeros   bool         // runs of zeros become holes
+	max     atomic.Int64 // where the last byte that was written ends
+	counted atomic.Int64 // bytes added to the run's count, to be taken back when the file is sent again
 }
 
 func (w *writer) count(n int64) {

@@ -31,11 +31,11 @@ type Run struct {
 	caseBlind bool                // names of the destination may be one that differ
 
 	failures atomic.Int64
-	askMu    sync.Mutex // held while the user is asked
+	askMu    sync.Mutex // held while the user is asked; no other lock is taken under it
 
-	mu       sync.Mutex // guards madeDirs, moved
-	madeDirs map[key]bool
-	moved    map[key]movedFile
+	mu       sync.Mutex        // guards madeDirs, moved; held for a look-up only, never while a file system is asked
+	madeDirs map[key]bool      // directories of the destination that this run has made: not to be copied again
+	moved    map[key]movedFile // sources of a move that are at their target, as they were when they were read
 
 	links linkTable
 }

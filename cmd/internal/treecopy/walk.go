@@ -34,12 +34,14 @@ type walk struct {
 }
 
 // A dirTask is one directory to copy. pending counts its listing and its
-// children; who brings it to zero finishes it.
+// children; who brings it to zero finishes it. The walker that opens the directory
+// sets from, to, the texts and fresh before it lists it; from then on the tasks of the
+// children only read them, until the last one has finished and closes both Dirs.
 type dirTask struct {
 	parent   *dirTask
 	src      Meta
 	name     string // of the target in its parent
-	from, to Dir
+	from, to Dir    // nil while it is not open, and where it could not be
 	srcText  string
 	dstText  string
 	fresh    bool // made by this run
