@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
@@ -194,14 +195,14 @@ func TestServersThatAreWell(t *testing.T) {
 // The server is told that the mount was given up, before the connections are closed.
 func TestUnmounts(t *testing.T) {
 	programs, _ := tree(t, me(), false)
-	unmounts := 0
+	var unmounts atomic.Int32
 	rdma, tcp := serve(t, withProc(programs, mount3.Program, mount3.ProcUmnt, func(old func(*transport.Call) error, c *transport.Call) error {
-		unmounts++
+		unmounts.Add(1)
 		return old(c)
 	})...)
 	examine(t, Options{RDMAPort: rdma, TCPPort: tcp}, true, map[string]wanted{mntCheck: {OK, "/m"}})
-	if unmounts != 1 {
-		t.Errorf("%d UMNT, want 1", unmounts)
+	if n := unmounts.Load(); n != 1 {
+		t.Errorf("%d UMNT, want 1", n)
 	}
 }
 
