@@ -132,9 +132,11 @@ func TestLinuxServerRestarts(t *testing.T) {
 		t.Logf("cp: %v, %q", err, out)
 		done <- err
 	}()
+	// While cp writes, the file has a temporary name.
 	run(t, s.Guest, `
 n=0
-until [ $(stat -c %s /export/big 2>/dev/null || echo 0) -gt 4000000 ] || [ $n -gt 3000 ]; do n=$((n + 1)); sleep 0.1; done
+until find /export -name '*big*' -size +4000000c | grep -q . || [ $n -gt 3000 ]; do n=$((n + 1)); sleep 0.1; done
+[ ! -e /export/big ] || { echo "the copy has ended before the server goes" >&2; exit 1; }
 rpc.nfsd 0 && sleep 1 && rpc.nfsd 4 && echo "rdma 20049" > /proc/fs/nfsd/portlist`)
 	err := <-done
 	if ctx.Err() != nil {
