@@ -188,7 +188,11 @@ func (p *pass) run(ctx context.Context) (progress bool, err error) {
 	for e, err := range (&FS{c: p.r.c, root: p.dir.FH, size: p.r.size}).Entries(ctx, "/") {
 		switch {
 		case err != nil:
-			return false, err.(*fs.PathError).Err
+			var pe *fs.PathError
+			if errors.As(err, &pe) {
+				err = pe.Err // the caller names the whole path
+			}
+			return false, err
 		case !p.entered && !p.r.ask(p.name, p.dir, true):
 			return false, errKept
 		}

@@ -107,7 +107,7 @@ func (k *outCall) decode(stream []byte, items []xdr.Item, reduced bool) error {
 	results := d.Remaining()
 	k.res.DecodeXDR(d)
 	switch {
-	case d.Err() == xdr.ErrSink, d.Err() == nil && d.ItemKept() && results > k.maxReply:
+	case errors.Is(d.Err(), xdr.ErrSink), d.Err() == nil && d.ItemKept() && results > k.maxReply:
 		return &roomError{proc: k.proc.Name}
 	case d.Err() != nil:
 		return fmt.Errorf("%w: results of %s: %w", ErrBadReply, k.proc.Name, d.Err())

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -96,7 +97,7 @@ func TestScrapeOverOneConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	client := http.Client{Transport: &http.Transport{Dial: func(string, string) (net.Conn, error) {
+	client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		if c == nil {
 			return nil, errors.New("a second connection was asked for")
 		}

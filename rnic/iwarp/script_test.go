@@ -149,7 +149,6 @@ var (
 	untagged  = rnictest.Untagged
 	readReq   = rnictest.ReadReq
 	terminate = rnictest.Terminate
-	bad       = rnictest.Returned
 )
 
 func unhex(t *testing.T, s string) []byte {

@@ -29,8 +29,8 @@ func TestMatrix(t *testing.T) {
 		transfers(t, b, a)
 		on := mode(1) || mode(3)
 		for _, s := range []*side{a, b} {
-			if streamOf(s.qp).modes.CRC != on || streamOf(s.qp).modes.CRC != on {
-				t.Errorf("mode %04b: CRCs %v %v", i, streamOf(s.qp).modes.CRC, streamOf(s.qp).modes.CRC)
+			if streamOf(s.qp).modes.CRC != on {
+				t.Errorf("mode %04b: CRCs %v, want %v", i, streamOf(s.qp).modes.CRC, on)
 			}
 		}
 		if streamOf(a.qp).modes.RecvMarkers != mode(0) || streamOf(b.qp).modes.RecvMarkers != mode(2) ||

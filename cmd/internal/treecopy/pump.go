@@ -161,7 +161,7 @@ func (r *Run) inParallel(ctx context.Context, c *content, w *writer, off int64) 
 	p := &parallel{r: r, c: c, w: w}
 	p.g, p.ctx = errgroup.WithContext(ctx)
 	p.g.SetLimit(blockWindow)
-	end := off
+	var end int64
 	if c.m.sparse() && r.opt.Sparse != SparseNever {
 		end = p.segments(off)
 	} else {
