@@ -3,7 +3,6 @@
 package treecopy
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -464,63 +463,4 @@ func (d *localDir) path(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return p
-}
-
-// TestLocalPathsThatAreNone: as cp(1) says it of an empty operand, and of a name without a directory.
-func TestLocalPathsThatAreNone(t *testing.T) {
-	if _, _, err := (Local{}).Parent(t.Context(), "", ""); !errors.Is(err, unix.ENOENT) {
-		t.Errorf("an empty path: %v", err)
-	}
-	d, base, err := (Local{}).Parent(t.Context(), "name", "name")
-	if err != nil || base != "name" || d.Text(base) != "name" {
-		t.Fatalf("a bare name: %q, %v", base, err)
-	}
-	defer d.Close()
-	here, err := (Local{}).Stat(t.Context(), ".", true)
-	if err != nil || !same(&here, d.Self()) {
-		t.Errorf("it is in %+v, %v", d.Self(), err)
-	}
-}
-
-// TestLocalFilesThatAreStreams: what has no size, or no positions, is read from its front to its end.
-func TestLocalFilesThatAreStreams(t *testing.T) {
-	for path, want := range map[string]string{"/proc/sys/kernel/ostype": "Linux\n", "/dev/null": ""} {
-		d, base, err := (Local{}).Parent(t.Context(), path, path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := d.Lstat(t.Context(), base)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m.Name = base
-		s, err := d.Open(t.Context(), m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := io.ReadAll(s)
-		if !s.Stream() || string(b) != want || err != nil {
-			t.Errorf("%s: stream %v, %q, %v", path, s.Stream(), b, err)
-		}
-		s.Close()
-		d.Close()
-	}
-	d, base, err := (Local{}).Parent(t.Context(), "/dev/full", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	m, _ := d.Lstat(t.Context(), base)
-	m.Name = base
-	s, err := d.Overwrite(t.Context(), m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if _, err := s.WriteAt(bytes.Repeat([]byte("x"), 10), 100); !s.Stream() || !errors.Is(err, unix.ENOSPC) {
-		t.Errorf("a device: stream %v, %v", s.Stream(), err)
-	}
-	if err := s.Sync(); err != nil {
-		t.Errorf("Sync of a device: %v", err)
-	}
 }
