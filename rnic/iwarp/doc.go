@@ -49,6 +49,6 @@
 //
 // In this order, each innermost part last: receiver.mu (bytes are being placed),
 // transmitter.mu (a batch is built or handed to TCP), MR.mu, core.Work.mu or the
-// receive queue's, CQ.mu. stream.mu (how it ends) comes before QP.mu (the QP's state), and
-// both are taken with none of the others held. No handler runs under a lock.
+// receive queue's, CQ.mu. stream.mu (how it ends) comes before QP.mu (the QP's state) and, when the
+// stream starts, before core.Work.mu; nothing else is held with it. No handler runs under a lock.
 package iwarp
