@@ -1,0 +1,83 @@
+// What the responder holds while it pulls and serves: budget, sinks, its place in the send line.
+
+package rpcrdma
+
+import (
+	"context"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
+)
+
+// A pulled call counts in the Budget until it has been answered, and the peer cannot
+// change what has been pulled.
+func TestPulledCallHoldsBudgetAndNoSink(t *testing.T) {
+	held := make(chan *Request, 1)
+	srv := &echoServer{hold: func(r *Request, _ uint32) bool { held <- r; return true }}
+	p, c := rawRequester(t, Config{Credits: grant, Handler: srv, Budget: mem.NewBudget(1 << 20)}, r1)
+	mr := p.expose(make([]byte, 5000), rnic.RemoteRead)
+	p.send(words(7, 1, 1, 0, 1, 16, part(mr, 0, 5000), 0, 0, 0, 7, 0, procWrite, 5000))
+	r := <-held
+	if n := c.responder.account.Held(); n != mem.Size(5000) || r.held != n {
+		t.Errorf("%d bytes are held, %d by the call", n, r.held)
+	}
+	if r.pullMR.Valid() {
+		t.Error("the sink is still open")
+	}
+	if err := r.Reply(replyTo(r)); err != nil {
+		t.Fatal(err)
+	}
+	p.want("the reply", words(7, 1, grant, 0, 0, 0, 0, 7, 1, 0))
+}
+
+// Bytes that the Budget gives to a connection that has ended meanwhile go back to it.
+func TestBudgetServedAfterTheEnd(t *testing.T) {
+	budget := mem.NewBudget(1 << 20)
+	c, err := newConn(iwarp.Open(rnic.DeviceConfig{}), Config{Credits: 1, Budget: budget})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.responder.end(nil)
+	if !c.responder.account.Take(4096) {
+		t.Fatal("not free")
+	}
+	c.responder.budgetServed(4096)
+	if budget.Free() != budget.Total() {
+		t.Errorf("%d bytes are lost", budget.Total()-budget.Free())
+	}
+	c.qp.Close()
+}
+
+// Work that comes while there is a line joins it, also when there is room for it: else a
+// large batch would wait for ever while small ones pass it.
+func TestSendLineIsNotPassed(t *testing.T) {
+	c, p := connect(t, Config{Credits: 8})
+	first := start(t.Context(), c, nullCall(c, 1))
+	p.wantCall(1)
+	p.reply(1, 8)
+	<-first.done
+	first.k.Release()
+	c.line.mu.Lock() // nobody can post the line meanwhile
+	c.line.n.Add(1)  // as if a large batch were in it
+	ctx, cancel := context.WithCancel(t.Context())
+	second := start(ctx, c, nullCall(c, 2))
+	inState(t, second.k, callPosted)
+	for range 100 {
+		yield()
+	}
+	if n := c.progress.Load(); n != 1 {
+		t.Errorf("%d calls have left", n)
+	}
+	c.line.n.Add(-1)
+	c.line.mu.Unlock()
+	p.wantCall(2)
+	p.reply(2, 8)
+	if err := <-second.done; err != nil {
+		t.Error(err)
+	}
+	cancel()
+	second.k.Release()
+	checkReleased(t, c)
+}
