@@ -65,7 +65,7 @@ func seeds(t *testing.T, name string, one func(*testing.T, uint64, bool) []strin
 func oneSeed(t *testing.T, name string, one func(*testing.T, uint64, bool) []string, seed uint64, trace bool) {
 	t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, seed)
-		preempt.Seed(seed, []int{0, 2, 4, 16, 64}[newRand(seed, purposePreempt).IntN(5)])
+		preempt.Seed(seed, []int{0, 2, 3, 4, 16}[newRand(seed, purposePreempt).IntN(5)])
 		for i, f := range one(t, seed, trace) {
 			if i == 0 {
 				t.Errorf("again: %s", replay(name, seed))

@@ -48,7 +48,7 @@ func (p *peer) wantTold() {
 // somebody who knows where it goes.
 func (w *verbsWorld) planForgery(p *peer) {
 	rng := newRand(w.seed, purposeForgery+uint64(p.side))
-	if rng.IntN(8) > 0 || w.peers[p.side].dev.Caps().MaxORD == 0 || p.markers {
+	if rng.IntN(4) > 0 || w.peers[p.side].dev.Caps().MaxORD == 0 || p.markers {
 		return
 	}
 	var reads []*work
