@@ -37,7 +37,7 @@ func (a *target) noRead(what string) {
 	}
 }
 
-// content wants the file to have these octets, read inline.
+// content wants the file to have these bytes, read inline.
 func (a *target) content(what string, fh nfs3.FH, want []byte) {
 	a.t.Helper()
 	xid := peer.XID()
@@ -118,7 +118,7 @@ func TestSegmentLengthsOverflow(t *testing.T) {
 	a.works()
 }
 
-// Segments of no octets are legal in a Read chunk and hold nothing (R8166-046).
+// Segments of no bytes are legal in a Read chunk and hold nothing (R8166-046).
 func TestZeroLengthSegments(t *testing.T) {
 	a := attack(t)
 	fh := a.Create(a.root, "f")
@@ -169,7 +169,7 @@ func TestZeroSegmentChunks(t *testing.T) {
 }
 
 // Two segments of one Read chunk, and two of one Write chunk, over the same
-// octets: odd, but nobody is harmed.
+// bytes: odd, but nobody is harmed.
 func TestOverlappingChunks(t *testing.T) {
 	a := attack(t)
 	fh := a.Create(a.root, "f")
@@ -193,7 +193,7 @@ func TestOverlappingChunks(t *testing.T) {
 	a.works()
 }
 
-// A count is held against the octets that are there, not believed.
+// A count is held against the bytes that are there, not believed.
 func TestSegmentCounts(t *testing.T) {
 	a := attack(t)
 	for _, n := range []uint32{2, 100, 513, 1 << 16, 1 << 28, 1 << 31, 1<<32 - 1} {
@@ -216,7 +216,7 @@ func TestSegmentCounts(t *testing.T) {
 	a.works()
 }
 
-// As many segments as a header can hold, of one octet each, both ways.
+// As many segments as a header can hold, of one byte each, both ways.
 func TestChunksOfManySegments(t *testing.T) {
 	a := attack(t)
 	fh := a.Create(a.root, "f")

@@ -179,7 +179,7 @@ func TestErrorReplies(t *testing.T) {
 	h.wantCall("after errors")
 }
 
-// A reply of more octets than the receive has ends the stream with the code of
+// A reply of more bytes than the receive has ends the stream with the code of
 // DDP, and each call with an error that says so.
 func TestInlineReplyTooLarge(t *testing.T) {
 	h := hunt(t, 4)

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// No call is shorter than 28 octets: no answer, and the receive is posted again
+// No call is shorter than 28 bytes: no answer, and the receive is posted again
 // (R8166-146, R8166-032). 28 is a header with nothing behind it.
 func TestShortMessages(t *testing.T) {
 	a := attack(t)
@@ -91,7 +91,7 @@ func TestKindAndPositionZero(t *testing.T) {
 	a.works()
 }
 
-// A reply that does not fit what the call offers is ERR_CHUNK, with no octet written (R8166-165).
+// A reply that does not fit what the call offers is ERR_CHUNK, with no byte written (R8166-165).
 func TestReplyThatDoesNotFit(t *testing.T) {
 	a := attack(t)
 	fh := a.Create(a.root, "f")

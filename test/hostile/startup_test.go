@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// silent wants octets, as start-up, to end the connection with no octet in answer (RFC 5044 §7.1.2, R5044-123).
+// silent wants bytes, as start-up, to end the connection with no byte in answer (RFC 5044 §7.1.2, R5044-123).
 func silent(t *testing.T, what string, b []byte) {
 	t.Helper()
 	t.Run(what, func(t *testing.T) { silence(t, b) })
@@ -85,7 +85,7 @@ func TestEnhancedWithoutRoom(t *testing.T) {
 	}
 }
 
-// fin has a stream end at each octet of an FPDU.
+// fin has a stream end at each byte of an FPDU.
 func TestFINInsideFPDU(t *testing.T) {
 	s, works := rig.Attacked(t, rig.Config{})
 	xid := peer.XID()

@@ -103,7 +103,7 @@ func (v *victim) from(stag rnic.STag, to uint64, n uint32) {
 	v.ReadMSN++
 }
 
-// untouched wants no octet of the victim to have changed.
+// untouched wants no byte of the victim to have changed.
 func (v *victim) untouched() {
 	v.t.Helper()
 	v.write.Invalidate()

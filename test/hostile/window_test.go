@@ -51,7 +51,7 @@ func greedy(t *testing.T) (*target, nfs3.FH) {
 	return a, res.FH
 }
 
-// narrow makes the window small in which a connection takes octets.
+// narrow makes the window small in which a connection takes bytes.
 func narrow(c net.Conn) { c.(*net.TCPConn).SetReadBuffer(4 << 10) }
 
 // deaf is a peer that has made its first call, and will read no more.

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Each truncation of a call with all kinds of chunks: silence below 28 octets,
+// Each truncation of a call with all kinds of chunks: silence below 28 bytes,
 // ERR_CHUNK while the lists are short and while there is no XID behind them to
 // compare, and silence for what is not the whole header of an RPC call.
 func TestTruncatedHeader(t *testing.T) {
@@ -78,7 +78,7 @@ type victim struct {
 	s      *rig.Server
 	p      *peer.Peer
 	fh     nfs3.FH
-	header int    // octets of the last message's header
+	header int    // bytes of the last message's header
 	first  uint32 // XID on the connection
 }
 

@@ -153,7 +153,7 @@ func TestBadArgs(t *testing.T) {
 				want := oncrpc.GarbageArgs
 				whole := cut == size
 				if proc == nfs3.ProcWrite || proc == nfs3.ProcSymlink {
-					whole = cut > size-4 // clients may leave the last pad out, and these end with 5 octets
+					whole = cut > size-4 // clients may leave the last pad out, and these end with 5 bytes
 				}
 				if whole {
 					want = oncrpc.Success

@@ -1,4 +1,4 @@
-// Bad input below RPC-over-RDMA: random and truncated octets in start-up, first FPDU and mid-stream.
+// Bad input below RPC-over-RDMA: random and truncated bytes in start-up, first FPDU and mid-stream.
 
 package stack
 
@@ -24,7 +24,7 @@ func attacked(t *testing.T) (*rig.Server, func()) {
 	return rig.Attacked(t, rig.Config{})
 }
 
-// finish closes the peer's direction: no more octets will come.
+// finish closes the peer's direction: no more bytes will come.
 func finish(c net.Conn) { c.(*net.TCPConn).CloseWrite() }
 
 // trials is how many random inputs each stage gets.
@@ -164,7 +164,7 @@ func TestCutMidStream(t *testing.T) {
 		bad := append([]byte(nil), f...)
 		bad[n] ^= 0x10
 		if n < 2 {
-			bad = append(bad, make([]byte, 1<<16)...) // a longer length has to find its octets
+			bad = append(bad, make([]byte, 1<<16)...) // a longer length has to find its bytes
 		}
 		p.Say(bad)
 		p.WantTerminate(fmt.Sprintf("octet %d of an FPDU damaged", n), term.MPACRC)

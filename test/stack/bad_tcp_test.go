@@ -56,7 +56,7 @@ func TestDroppedRecords(t *testing.T) {
 	p.Null("noise")
 	p.Message(peer.Words(1, 1, 0, 0, 0, 0)) // a reply
 	p.Null("a reply")
-	// In fragments of one octet, and of none between, a call is still a call.
+	// In fragments of one byte, and of none between, a call is still a call.
 	var b []byte
 	xid := peer.XID()
 	for i, o := range peer.NFS(xid, 0, nil) {

@@ -60,7 +60,7 @@ func sweep(f *nfsclient.FS, w, n int) error {
 	return nil
 }
 
-// sweepOne writes and reads size octets; what surrounds the sink must stay as it is.
+// sweepOne writes and reads size bytes; what surrounds the sink must stay as it is.
 func sweepOne(c *nfsclient.Client, fh nfs3.FH, source, sink []byte, size, align int) error {
 	data := source[size%3+align:][:size]
 	off := uint64(4*size + align)

@@ -54,7 +54,7 @@ func TestLinks(t *testing.T) {
 	})
 }
 
-// link makes a link with a target of n octets, reads it back, and removes it.
+// link makes a link with a target of n bytes, reads it back, and removes it.
 func link(f *nfsclient.FS, n int) error {
 	target := strings.Repeat("directory/", n/10+1)[:n]
 	name := fmt.Sprint("link", n)

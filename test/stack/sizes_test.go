@@ -65,7 +65,7 @@ var sizes = []int{0, 1, 3, 4, 1023, 1024, 1025, 4095, 4096, 4097, 65535, 65536, 
 
 var offsets = []uint64{0, 1, 4095, 1<<20 + 3, 1<<33 + 7}
 
-// octets is n octets that no other seed has.
+// bytes is n bytes that no other seed has.
 func octets(seed uint64, n int) []byte {
 	b := make([]byte, n)
 	var key [32]byte
@@ -90,7 +90,7 @@ func writeAll(c *nfsclient.Client, fh nfs3.FH, p []byte, off uint64) error {
 	return err
 }
 
-// readAll is one READ with room for more, which has to give these octets and say that they are the last.
+// readAll is one READ with room for more, which has to give these bytes and say that they are the last.
 func readAll(c *nfsclient.Client, fh nfs3.FH, want []byte, off uint64, room int) error {
 	got := bytes.Repeat([]byte{0xee}, room)
 	n, eof, err := c.Read(bg, fh, got, off)
@@ -110,7 +110,7 @@ func readAll(c *nfsclient.Client, fh nfs3.FH, want []byte, off uint64, room int)
 	return nil
 }
 
-// roundTrip writes n octets at off of a new file and reads them back, exactly,
+// roundTrip writes n bytes at off of a new file and reads them back, exactly,
 // with room to spare, and the hole before them.
 func roundTrip(f *nfsclient.FS, name string, n int, off uint64) error {
 	fh, err := create(f, name)
@@ -165,7 +165,7 @@ func TestSizes(t *testing.T) {
 	})
 }
 
-// What one kind of client writes, another reads, to the octet.
+// What one kind of client writes, another reads, to the byte.
 func TestAcross(t *testing.T) {
 	for _, l := range lanes() {
 		if l.opt.Transport == nfsclient.TCP {

@@ -1,4 +1,4 @@
-// Captures that break one rule each: octets of real Linux traffic changed, and the rules
+// Captures that break one rule each: bytes of real Linux traffic changed, and the rules
 // that need a conversation of their own.
 
 package wire
@@ -260,7 +260,7 @@ func TestChangedCapturesAreNoticed(t *testing.T) {
 	}
 }
 
-// An octet changed in any FPDU, and nothing else, is a wrong CRC where CRC is on.
+// An byte changed in any FPDU, and nothing else, is a wrong CRC where CRC is on.
 func TestChangedOctetsAreNoticed(t *testing.T) {
 	talk := newTalk(true)
 	talk.fpdu(0, append([]byte{0x41, 0x43}, encode(0, 0, 1, 0, 1, 1, 8, 0, 0, 0, 0, 1, 0)...), true)

@@ -18,7 +18,7 @@ type startup struct {
 
 var keys = [2]string{"MPA ID Req Frame", "MPA ID Rep Frame"}
 
-// parseStartup returns nil and zero while octets are missing.
+// parseStartup returns nil and zero while bytes are missing.
 func parseStartup(b []byte, dir int) (*startup, int, error) {
 	if len(b) < 20 {
 		return nil, 0, nil
@@ -53,7 +53,7 @@ func (s *startup) inlineSizes() (send, receive int, invalidate bool) {
 
 // fpdu is one framed protocol data unit.
 type fpdu struct {
-	frame int // of the packet that brought its last octet
+	frame int // of the packet that brought its last byte
 	ulpdu []byte
 	crcOK bool
 	zero  bool // the CRC field is zero
@@ -61,7 +61,7 @@ type fpdu struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// parseFPDU returns zero octets while some are missing.
+// parseFPDU returns zero bytes while some are missing.
 func parseFPDU(b []byte) (f fpdu, n int) {
 	if len(b) < 2 {
 		return f, 0

@@ -91,7 +91,7 @@ func judge(r io.Reader) (*Report, error) {
 }
 
 // crcTerminate begins siw's Terminate about the CRC of an FPDU: layer 2, type 0, code 2
-// (RFC 5044 section 8). Its bit fields stand the wrong way round within their octet.
+// (RFC 5044 section 8). Its bit fields stand the wrong way round within their byte.
 var crcTerminate = []byte{0x02, 0x02}
 
 // side is what one direction of a connection has come to.
@@ -108,12 +108,12 @@ type conn struct {
 	r     *Report
 	sides [2]side
 	rpc   *rules
-	known bool // its first octets have been seen
+	known bool // its first bytes have been seen
 	plain bool // and they were not MPA's
 	crc   bool
 	wrong [2]bool // a CRC of this side was
 	cut   bool    // siw has ended it for a CRC that was right
-	dead  bool    // the octets make no sense any more
+	dead  bool    // the bytes make no sense any more
 }
 
 func newConn(r *Report) *conn { return &conn{r: r, rpc: newRules(r)} }
@@ -229,7 +229,7 @@ func (c *conn) fpdu(f fpdu, dir int, pad []byte) {
 	c.untagged(f.frame, dir, s)
 }
 
-// terminate names a Terminate by the octets of its control field (RFC 5040 section 4.8).
+// terminate names a Terminate by the bytes of its control field (RFC 5040 section 4.8).
 func terminate(frame, dir int, message []byte) string {
 	return fmt.Sprintf("frame %d, %s: % x", frame, sideNames[dir], message[:min(len(message), 4)])
 }

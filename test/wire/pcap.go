@@ -14,8 +14,8 @@ import (
 	"slices"
 )
 
-// chunk is a run of stream octets, with the number of the frame that brought it. The
-// octets may not be kept.
+// chunk is a run of stream bytes, with the number of the frame that brought it. The
+// bytes may not be kept.
 type chunk struct {
 	frame int
 	dir   int // 0 is from the side that opened the connection
@@ -25,7 +25,7 @@ type chunk struct {
 // stream is one TCP connection.
 type stream struct {
 	opener endpoints
-	take   func(chunk) // gets the octets in the order in which they become readable
+	take   func(chunk) // gets the bytes in the order in which they become readable
 }
 
 type endpoints struct {

@@ -15,7 +15,7 @@ type area struct {
 
 func (a area) String() string { return fmt.Sprintf("%08x:%x+%d", a.handle, a.offset, a.length) }
 
-// holds says whether n octets at offset of handle lie in the segment.
+// holds says whether n bytes at offset of handle lie in the segment.
 func (a area) holds(handle uint32, offset uint64, n int) bool {
 	return handle == a.handle && offset >= a.offset && offset-a.offset <= uint64(a.length) && uint64(n) <= uint64(a.length)-(offset-a.offset)
 }

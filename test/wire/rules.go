@@ -12,7 +12,7 @@ import (
 type call struct {
 	header
 	sinks   []area       // what may be written to: the Write chunks and the Reply chunk
-	written map[area]int // octets that came into each segment
+	written map[area]int // bytes that came into each segment
 }
 
 type pendingRead struct {
@@ -31,7 +31,7 @@ type rules struct {
 	asked            int // credits that the requester asked for
 	reads            []pendingRead
 	ird              int // how many Reads the requester takes at once; -1 unknown
-	callMax          int // octets of a Send, each way
+	callMax          int // bytes of a Send, each way
 	replyMax         int
 	mayInvalidate    bool
 }

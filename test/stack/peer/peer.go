@@ -1,7 +1,7 @@
 // The connection of a scripted peer: start-up, FPDUs out, segments in.
 
-// Package peer is the other end of a conversation with our server, spoken octet by
-// octet: it is made of the pure codecs of each layer and a socket, with no QP
+// Package peer is the other end of a conversation with our server, spoken byte by
+// byte: it is made of the pure codecs of each layer and a socket, with no QP
 // between, so that it can say what a QP never would.
 package peer
 
@@ -22,7 +22,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 )
 
-// patience is how long a peer waits for octets before the test fails.
+// patience is how long a peer waits for bytes before the test fails.
 const patience = 5 * time.Minute
 
 // A Peer is one connection. It belongs to one goroutine.
@@ -43,7 +43,7 @@ type Peer struct {
 	// memory that it was not told of; else that ends the connection.
 	Strict bool
 
-	in  []byte // octets not yet taken apart
+	in  []byte // bytes not yet taken apart
 	err error  // what Next is to return again
 	msg []byte // the Send that is being received
 }
@@ -75,7 +75,7 @@ func Raw(t testing.TB, addr string) *Peer {
 }
 
 // Request is a good MPA Request, with the private data of a client that
-// takes and makes 4096 octets inline and any invalidation.
+// takes and makes 4096 bytes inline and any invalidation.
 func Request() *mpa.Frame {
 	return &mpa.Frame{CRC: true, Rev: mpa.Rev2, HasEnhanced: true, Enhanced: mpa.Enhanced{IRD: 16, ORD: 16},
 		PrivateData: rpcrdma.AppendPrivateData(nil, rpcrdma.PrivateData{RemoteInvalidate: true, SendSize: 4096, RecvSize: 4096})}
@@ -118,7 +118,7 @@ func (p *Peer) hear(n int) []byte {
 	return b
 }
 
-// Say sends octets as they are. That the server has closed meanwhile is no fault here.
+// Say sends bytes as they are. That the server has closed meanwhile is no fault here.
 func (p *Peer) Say(b []byte) {
 	p.T.Helper()
 	if _, err := p.C.Write(b); err != nil && !gone(err) {

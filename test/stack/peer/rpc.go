@@ -26,7 +26,7 @@ var xids atomic.Uint32
 // XID is one that no other call has.
 func XID() uint32 { return 0xc0de0000 + xids.Add(1) }
 
-// Stream is the octets of a call, items in place, with an AUTH_SYS credential.
+// Stream is the bytes of a call, items in place, with an AUTH_SYS credential.
 func Stream(xid, prog, vers, proc uint32, args xdr.Marshaler) []byte {
 	sys := oncrpc.AuthSys{Machine: []byte("scripted")}
 	body := xdr.NewEncoder(nil)
@@ -51,12 +51,12 @@ func Reduced(xid, proc uint32, args xdr.Marshaler) (stream []byte, position uint
 	return append(head, e.Bytes()...), position
 }
 
-// NFS is the octets of an NFS call.
+// NFS is the bytes of an NFS call.
 func NFS(xid, proc uint32, args xdr.Marshaler) []byte {
 	return Stream(xid, nfs3.Program, nfs3.Version, proc, args)
 }
 
-// Words is 32-bit words as octets.
+// Words is 32-bit words as bytes.
 func Words(w ...uint32) (b []byte) {
 	for _, v := range w {
 		b = binary.BigEndian.AppendUint32(b, v)

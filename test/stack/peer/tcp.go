@@ -46,7 +46,7 @@ func Mark(n int, last bool) []byte {
 	return binary.BigEndian.AppendUint32(nil, v)
 }
 
-// Say sends octets as they are. That the server has closed meanwhile is no fault here.
+// Say sends bytes as they are. That the server has closed meanwhile is no fault here.
 func (p *TCP) Say(b []byte) {
 	p.T.Helper()
 	if _, err := p.C.Write(b); err != nil && !gone(err) {

@@ -1,4 +1,4 @@
-// The capture file: octet streams dressed as IPv4 packets.
+// The capture file: byte streams dressed as IPv4 packets.
 
 package tap
 
@@ -48,7 +48,7 @@ func (c *Capture) Close() error {
 type flow struct {
 	c    *Capture
 	port [2]int    // the port that each direction goes to
-	seq  [2]uint32 // the next octet of each direction
+	seq  [2]uint32 // the next byte of each direction
 	done [2]bool
 
 	units [2]framer

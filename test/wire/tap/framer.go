@@ -10,7 +10,7 @@ import (
 // A framer cuts one direction of a connection into its units. What does not begin with
 // an MPA frame is passed as it comes.
 type framer struct {
-	pending []byte // octets of a unit that is not whole yet
+	pending []byte // bytes of a unit that is not whole yet
 	mpa     bool   // the direction has begun with an MPA frame
 	plain   bool   // it has begun with something else
 }

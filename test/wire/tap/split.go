@@ -10,7 +10,7 @@ import (
 // pause is long enough for a peer to have taken what came before it.
 const pause = 50 * time.Millisecond
 
-// Split lets at choose, for each FPDU in one direction, how many of its octets go ahead
+// Split lets at choose, for each FPDU in one direction, how many of its bytes go ahead
 // in a segment of their own, some time before the others; 0 is all at once. It acts on
 // connections that are made after the call, and replaces an earlier choice.
 func (t *Tap) Split(d Direction, at func(fpdu []byte) int) {

@@ -28,7 +28,7 @@ func stream(lengths ...int) (b []byte, ends []int) {
 	return b, ends
 }
 
-// through sends octets through a tap, in one piece and with the end of the stream, and
+// through sends bytes through a tap, in one piece and with the end of the stream, and
 // returns what comes out as it was read.
 func through(t *testing.T, b []byte, at func(fpdu []byte) int) (pieces [][]byte) {
 	t.Helper()

@@ -1,4 +1,4 @@
-// The proxy: takes connections, passes octets on, writes down what it passes.
+// The proxy: takes connections, passes bytes on, writes down what it passes.
 
 // Package tap is a TCP proxy for tests. It writes all that goes through it into a
 // capture file as tcpdump would, with no privilege and no lost packet, and it can cut a
@@ -16,7 +16,7 @@ import (
 // Direction is seen from the proxy.
 type Direction int
 
-// The two ways that octets go.
+// The two ways that bytes go.
 const (
 	ToServer Direction = iota
 	ToClient
@@ -28,7 +28,7 @@ type Tap struct {
 	upstream string
 	capture  *Capture
 
-	cut  [2]atomic.Int64 // octets until the cut; 0 is never
+	cut  [2]atomic.Int64 // bytes until the cut; 0 is never
 	cuts atomic.Int64
 
 	opened atomic.Int64
@@ -54,7 +54,7 @@ func New(upstream string, capture *Capture) (*Tap, error) {
 // Port is where the tap listens.
 func (t *Tap) Port() int { return t.ln.Addr().(*net.TCPAddr).Port }
 
-// CutAfter resets the connection on which the next n octets in one direction have
+// CutAfter resets the connection on which the next n bytes in one direction have
 // passed; with several connections, the one that carries the last of them. One cut.
 func (t *Tap) CutAfter(d Direction, n int64) { t.cut[d].Store(n) }
 
@@ -156,7 +156,7 @@ func (t *Tap) pass(from, to net.Conn, flow *flow, d Direction) {
 	}
 }
 
-// forward passes octets on, only up to the cut when it falls among them.
+// forward passes bytes on, only up to the cut when it falls among them.
 func (t *Tap) forward(to *splitter, b []byte, d Direction) error {
 	if left := t.cut[d].Load(); left > 0 {
 		rest := left - int64(len(b))
