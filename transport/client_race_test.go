@@ -156,10 +156,10 @@ func TestConnectionThatComesAfterClose(t *testing.T) {
 func TestWhyADialIsWaitedForInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cause := errors.New("connection refused")
-		dials := 0
+		var dials atomic.Int32
 		lost := &madeLink{trip: func(context.Context) error { return &lostError{errors.New("cut")} }}
 		c := linked(t, ClientConfig{CallTimeout: 10 * time.Second}, func(ctx context.Context) (link, error) {
-			switch dials++; dials {
+			switch dials.Add(1) {
 			case 1:
 				return lost, nil
 			case 2:
@@ -170,8 +170,8 @@ func TestWhyADialIsWaitedForInVain(t *testing.T) {
 		})
 		defer c.Close()
 		err := c.Call(bg, testProc(tNull), nil, nil, nil, 0)
-		if !errors.Is(err, cause) || dials != 3 {
-			t.Errorf("%v after %d dials", err, dials)
+		if !errors.Is(err, cause) || dials.Load() != 3 {
+			t.Errorf("%v after %d dials", err, dials.Load())
 		}
 	})
 }

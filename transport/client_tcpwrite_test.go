@@ -208,7 +208,9 @@ func TestSmallCallsAreWrittenTogether(t *testing.T) {
 		if n, _ := l.far.Read(b[one:]); n != some*one {
 			t.Errorf("%d bytes at once, want %d calls of %d", n, some, one)
 		}
+		l.mu.Lock()
 		l.end(errors.New("enough"))
+		l.mu.Unlock()
 		for _, ended := range calls {
 			if err := <-ended; !isLost(err) {
 				t.Error(err)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,10 +169,11 @@ func (w *world) call(h *host, p *plan) {
 	if p.limit > 0 && p.byExpiry {
 		k.Expired = time.After(p.limit)
 	}
-	start, left := time.Now(), false
+	start := time.Now()
+	var left atomic.Bool // by the time it was given up on
 	if p.limit > 0 {
 		time.AfterFunc(p.limit, func() {
-			left = w.hasLeft(h, p.xid)
+			left.Store(w.hasLeft(h, p.xid))
 			if !p.byExpiry {
 				cancel()
 			}
@@ -179,7 +181,7 @@ func (w *world) call(h *host, p *plan) {
 	}
 	err := h.conn.Do(ctx, k)
 	// A side that serves calls too reads their chunks, and completions come in the order of posting.
-	if late := time.Since(start) - p.limit; gaveUp(err) && left && late > prompt && h.cfg.Handler == nil {
+	if late := time.Since(start) - p.limit; gaveUp(err) && left.Load() && late > prompt && h.cfg.Handler == nil {
 		w.fail("call %x had left when it was given up on, and Do takes %v more", p.xid, late)
 	}
 	cancel()

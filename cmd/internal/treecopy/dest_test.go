@@ -27,16 +27,19 @@ func setup(t *testing.T) string {
 	return top
 }
 
+// A destination is one form of the last operand, and what comes of it.
+type destination struct {
+	what string
+	o    Options
+	src  []string
+	dst  string
+	said string // after the path of the destination has become DST
+	made string // the new names
+}
+
 // TestDestinations: where a file and a directory arrive, and what is said where they cannot.
 func TestDestinations(t *testing.T) {
-	for _, c := range []struct {
-		what string
-		o    Options
-		src  []string
-		dst  string
-		said string // after the path of the destination has become DST
-		made string // the new names
-	}{
+	for _, c := range []destination{
 		{"a new name", Options{}, []string{"s"}, "new", "", "new"},
 		{"into a directory", Options{}, []string{"s"}, "d", "", "d/s"},
 		{"into a directory with a slash", Options{}, []string{"s"}, "d/", "", "d/s"},
@@ -68,52 +71,57 @@ func TestDestinations(t *testing.T) {
 		{"a directory's content by dots", Options{Recursive: true}, []string{"t/sub/.."}, "d", "", "d/y"},
 	} {
 		for _, side := range []string{"local", "remote"} {
-			top, from := setup(t), t.TempDir()
-			write(t, "source", from, "s")
-			write(t, "second", from, "s2")
-			write(t, "in t", from, "t/y")
-			if strings.Contains(c.src[0], "sub") {
-				if err := os.Mkdir(from+"/t/sub", 0o755); err != nil {
-					t.Fatal(err)
-				}
-				c.made = strings.TrimSuffix(c.made, " d/sub") + " d/sub"
-			}
-			dst := local(top + "/" + c.dst)
-			if side == "remote" {
-				r := newRig(t, asCaller)
-				cp(t, Options{Recursive: true, Follow: FollowNever, NoTargetDir: true}, local(r.dir), local(top)).want(t)
-				top = r.dir
-				dst = at(r.mount(t, "/dir"), "/"+c.dst)
-			}
-			before := names(t, top)
-			var sources []Operand
-			for _, s := range c.src {
-				sources = append(sources, local(from+"/"+s))
-			}
-			l := cp(t, c.o, dst, sources...)
-			for i := range l.lines {
-				line, _, _ := strings.Cut(strings.ReplaceAll(l.lines[i], dst.Text, "DST"), " (") // a server's status
-				l.lines[i] = walked.ReplaceAllString(line, ": ")
-			}
-			if c.said == "" {
-				l.want(t)
-			} else {
-				l.want(t, c.said)
-			}
-			var made []string
-			for _, name := range strings.Fields(names(t, top)) {
-				if !strings.Contains(" "+before+" ", " "+name+" ") {
-					made = append(made, name)
-				}
-			}
-			if got := strings.Join(made, " "); got != strings.Join(sorted(c.made), " ") {
-				t.Errorf("%s, %s: made %q, want %q", c.what, side, got, c.made)
-			}
-			wantFile(t, "in d", top, "d/x")
-			if t.Failed() {
-				t.Fatalf("%s, %s", c.what, side)
-			}
+			copyTo(t, c, side)
 		}
+	}
+}
+
+// copyTo copies to the destination c, on this machine or on a server.
+func copyTo(t *testing.T, c destination, side string) {
+	top, from := setup(t), t.TempDir()
+	write(t, "source", from, "s")
+	write(t, "second", from, "s2")
+	write(t, "in t", from, "t/y")
+	if strings.Contains(c.src[0], "sub") {
+		if err := os.Mkdir(from+"/t/sub", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		c.made = strings.TrimSuffix(c.made, " d/sub") + " d/sub"
+	}
+	dst := local(top + "/" + c.dst)
+	if side == "remote" {
+		r := newRig(t, asCaller)
+		cp(t, Options{Recursive: true, Follow: FollowNever, NoTargetDir: true}, local(r.dir), local(top)).want(t)
+		top = r.dir
+		dst = at(r.mount(t, "/dir"), "/"+c.dst)
+	}
+	before := names(t, top)
+	var sources []Operand
+	for _, s := range c.src {
+		sources = append(sources, local(from+"/"+s))
+	}
+	l := cp(t, c.o, dst, sources...)
+	for i := range l.lines {
+		line, _, _ := strings.Cut(strings.ReplaceAll(l.lines[i], dst.Text, "DST"), " (") // a server's status
+		l.lines[i] = walked.ReplaceAllString(line, ": ")
+	}
+	if c.said == "" {
+		l.want(t)
+	} else {
+		l.want(t, c.said)
+	}
+	var made []string
+	for _, name := range strings.Fields(names(t, top)) {
+		if !strings.Contains(" "+before+" ", " "+name+" ") {
+			made = append(made, name)
+		}
+	}
+	if got := strings.Join(made, " "); got != strings.Join(sorted(c.made), " ") {
+		t.Errorf("%s, %s: made %q, want %q", c.what, side, got, c.made)
+	}
+	wantFile(t, "in d", top, "d/x")
+	if t.Failed() {
+		t.Fatalf("%s, %s", c.what, side)
 	}
 }
 
