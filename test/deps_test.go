@@ -49,12 +49,13 @@ var exactly = map[string][]string{
 	"rpcrdma":                  {"chunks", "rnic", "rpcrdma/mem", "xdr"},
 	claims:                     nil,
 
-	"cmd/internal/cli":     nil,
-	"cmd/internal/child":   nil,
-	"cmd/internal/text":    {"nfsclient", "xdr/nfs3"},
-	"cmd/internal/bench":   {"cmd/internal/child", "cmd/internal/text", "nfsclient", "rnic", "rnic/iwarp"},
-	"cmd/internal/session": {"cmd/internal/cli", "cmd/internal/portprobe", "cmd/internal/text", "nfsclient", "rnic", "transport"},
-	"cmd/internal/listing": {"cmd/internal/cli", "cmd/internal/session", "cmd/internal/text", "nfsclient", "xdr/nfs3"},
+	"cmd/internal/cli":      nil,
+	"cmd/internal/child":    nil,
+	"cmd/internal/text":     {"nfsclient", "xdr/nfs3"},
+	"cmd/internal/bench":    {"cmd/internal/child", "cmd/internal/text", "nfsclient", "rnic", "rnic/iwarp"},
+	"cmd/internal/session":  {"cmd/internal/cli", "cmd/internal/portprobe", "cmd/internal/text", "nfsclient", "rnic", "transport"},
+	"cmd/internal/mountopt": {"cmd/internal/cli", "nfsclient", "rnic", "transport"},
+	"cmd/internal/listing":  {"cmd/internal/cli", "cmd/internal/session", "cmd/internal/text", "nfsclient", "xdr/nfs3"},
 }
 
 // pure lists folders that take bytes and give bytes: they have no sockets,

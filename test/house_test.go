@@ -130,7 +130,7 @@ func TestFinished(t *testing.T) {
 // plain are the folders, and the documents, whose words are those of the field. The
 // list grows until it is all of the tree.
 var plain = []string{
-	"cmd/nfsrdma", "cmd/nfsrdmad", "cmd/internal/bench", "cmd/internal/child", "cmd/internal/cli", "cmd/internal/listing",
+	"cmd/nfsrdma", "cmd/nfsrdmad", "cmd/internal/bench", "cmd/internal/child", "cmd/internal/cli", "cmd/internal/listing", "cmd/internal/mountopt",
 	"cmd/internal/portprobe", "cmd/internal/session", "cmd/internal/text", "rnic/internal", "rnic/iwarp/ddp", "rnic/iwarp/rdmap",
 	"rnic/iwarp/term", "rnic/rnictest", "rpcrdma/mem", "test/conformance/cmd", "xdr", "test/capture", "test/cli", "test/linux", "test/examples",
 	"README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/interop.md", "docs/performance.md", "docs/security.md",

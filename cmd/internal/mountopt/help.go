@@ -1,0 +1,77 @@
+// The options as text: for help, for the manual pages, and for who mistypes one.
+
+package mountopt
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Names lists the options that have a meaning here, in the order of the help text.
+func Names() (names []string) {
+	for _, x := range options {
+		if x.help != "" {
+			names = append(names, x.name)
+		}
+	}
+	return names
+}
+
+// Completions lists what the shell offers after -o, each with its help after a tab.
+func Completions() (list []string) {
+	for _, x := range options {
+		if x.help == "" {
+			continue
+		}
+		name := x.name
+		if x.arg != "" {
+			name += "="
+		}
+		list = append(list, name+"\t"+x.help)
+	}
+	return list
+}
+
+// Help describes the options, one a line.
+func Help() string {
+	var b strings.Builder
+	for _, x := range options {
+		if x.help == "" {
+			continue
+		}
+		name := x.name
+		if x.arg != "" {
+			name += "=" + x.arg
+		}
+		fmt.Fprintf(&b, "  %-21s %s\n", name, x.help)
+	}
+	return b.String()
+}
+
+// similar is the option that a mistyped name is one step away from, or "".
+func similar(name string) string {
+	for _, x := range options {
+		if x.help != "" && len(name) > 2 && oneStep(name, x.name) {
+			return x.name
+		}
+	}
+	return ""
+}
+
+// oneStep reports whether a is b with one byte more, less or other, or two neighbours exchanged.
+func oneStep(a, b string) bool {
+	i := 0
+	for i < len(a) && i < len(b) && a[i] == b[i] {
+		i++
+	}
+	ra, rb := a[i:], b[i:]
+	switch {
+	case len(ra) == len(rb)+1:
+		return ra[1:] == rb
+	case len(rb) == len(ra)+1:
+		return rb[1:] == ra
+	case len(ra) == len(rb) && len(ra) > 0:
+		return ra[1:] == rb[1:] || len(ra) > 1 && ra[0] == rb[1] && ra[1] == rb[0] && ra[2:] == rb[2:]
+	}
+	return false
+}

@@ -1,0 +1,173 @@
+// Reading options: from the strings of the command line to values, with one clear error.
+
+package mountopt
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A word is an option as it was given.
+type word struct{ name, value, text string }
+
+// A parser remembers what was said, to find contradictions.
+type parser struct {
+	o    *Options
+	said map[string]word // by group, of options that do not replace one another
+}
+
+// Parse reads comma-separated lists of options, as -o has them, each after the one
+// before. The options of mount(8), such as ro and rw, replace one another; of those
+// of nfs(5) two that contradict each other are an error. With sloppy unknown ones
+// are left out (mount(8) -s).
+func Parse(lists []string, sloppy bool) (*Options, error) {
+	p := parser{o: defaults(), said: make(map[string]word)}
+	for _, list := range lists {
+		for _, text := range splitList(list) {
+			if err := p.add(text, sloppy); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	return p.o, nil
+}
+
+// splitList cuts at the commas that are not in quotes: x-… and comment= have any text.
+func splitList(s string) (texts []string) {
+	quoted, start := false, 0
+	for i := range len(s) {
+		switch {
+		case s[i] == '"':
+			quoted = !quoted
+		case s[i] == ',' && !quoted:
+			texts = append(texts, s[start:i])
+			start = i + 1
+		}
+	}
+	return append(texts, s[start:])
+}
+
+// add takes one option.
+func (p *parser) add(text string, sloppy bool) error {
+	text = strings.TrimSpace(text)
+	if text == "" || strings.HasPrefix(text, "x-") || strings.HasPrefix(text, "X-") {
+		return nil
+	}
+	w := word{text: text}
+	var hasValue bool
+	w.name, w.value, hasValue = strings.Cut(text, "=")
+	w.value = strings.Trim(w.value, `"`)
+	i := slices.IndexFunc(options, func(x option) bool { return x.name == w.name })
+	if i < 0 {
+		if sloppy {
+			return nil
+		}
+		return unknown(w.name)
+	}
+	opt := &options[i]
+	switch {
+	case hasValue && opt.arg == "":
+		return fmt.Errorf("option %s: %s has no value: write %s alone", text, opt.name, opt.name)
+	case !hasValue && opt.arg != "" && !strings.HasPrefix(opt.arg, "["):
+		return fmt.Errorf("option %s: a value is missing: write %s=%s", text, opt.name, opt.arg)
+	}
+	if err := p.contradicts(opt, w); err != nil {
+		return err
+	}
+	if err := opt.set(p.o, w.value); err != nil {
+		return fmt.Errorf("option %s: %w", text, err)
+	}
+	return nil
+}
+
+// contradicts reports an option of the same group that said something else before.
+func (p *parser) contradicts(opt *option, w word) error {
+	group := opt.group
+	if strings.HasPrefix(group, "+") {
+		return nil
+	}
+	if group == "" {
+		group = opt.name
+	}
+	if before, ok := p.said[group]; ok && before.text != w.text && !alike(before, w) {
+		return fmt.Errorf("options %s and %s contradict each other: give one of them", before.text, w.text)
+	}
+	p.said[group] = w
+	return nil
+}
+
+// alike reports whether two options of a group that are not written the same say the same.
+func alike(a, b word) bool {
+	say := func(w word) string {
+		switch {
+		case w.name == "rdma" || w.name == "tcp":
+			return w.name
+		case w.name == "v3":
+			return "3"
+		}
+		return w.value
+	}
+	return say(a) != "" && say(a) == say(b)
+}
+
+// check finds what options of different groups cannot mean together.
+func (p *parser) check() error {
+	o := p.o
+	ac, off := p.said["ac"]
+	off = off && ac.name == "noac"
+	for _, name := range []string{"acregmin", "acregmax", "acdirmin", "acdirmax", "actimeo"} {
+		w, ok := p.said[name]
+		if ok && off && w.value != "0" {
+			return fmt.Errorf("options noac and %s contradict each other: give one of them", w.text)
+		}
+		all, both := p.said["actimeo"]
+		if ok && both && name != "actimeo" && w.value != all.value {
+			return fmt.Errorf("options %s and %s contradict each other: give one of them", all.text, w.text)
+		}
+	}
+	if err := p.order("acregmin", "acregmax", &o.AttrFileMin, &o.AttrFileMax); err != nil {
+		return err
+	}
+	if err := p.order("acdirmin", "acdirmax", &o.AttrDirMin, &o.AttrDirMax); err != nil {
+		return err
+	}
+	if sync, ok := p.said["sync"]; off && ok && sync.name == "async" {
+		return fmt.Errorf("options noac and async contradict each other: noac writes at once")
+	}
+	if o.NoAttrCache {
+		setActimeo(o, 0)
+	}
+	return nil
+}
+
+// order has a minimum not exceed its maximum: one that was given alone moves the
+// other's default, and two that were given must fit.
+func (p *parser) order(least, most string, lo, hi *time.Duration) error {
+	if *lo <= *hi {
+		return nil
+	}
+	low, givenLow := p.said[least]
+	high, givenHigh := p.said[most]
+	switch {
+	case givenLow && givenHigh:
+		return fmt.Errorf("options %s and %s contradict each other: the minimum is above the maximum", low.text, high.text)
+	case givenLow:
+		*hi = *lo
+	default:
+		*lo = *hi
+	}
+	return nil
+}
+
+// unknown is the error of an option that is none.
+func unknown(name string) error {
+	if s := similar(name); s != "" {
+		return fmt.Errorf("unknown option %q: did you mean %s?", name, s)
+	}
+	return fmt.Errorf("unknown option %q: accepted are %s, and those of mount(8) and fstab(5)", name, strings.Join(Names(), " "))
+}

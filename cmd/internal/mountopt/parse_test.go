@@ -1,0 +1,211 @@
+// Each name, each contradiction, and what a mistake is told.
+
+package mountopt
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
+
+// Every option of the table is read, and changes exactly what it is for.
+func TestOptions(t *testing.T) {
+	type change = func(*Options)
+	none := func(*Options) {}
+	cases := map[string]change{
+		"proto=rdma": func(o *Options) { o.Proto = RDMA }, "proto=tcp": func(o *Options) { o.Proto = TCP },
+		"proto=auto": func(o *Options) { o.Proto = Auto }, "rdma": func(o *Options) { o.Proto = RDMA }, "tcp": func(o *Options) { o.Proto = TCP },
+		"proto=tcp6": func(o *Options) { o.Proto = TCP }, "proto=rdma6": func(o *Options) { o.Proto = RDMA },
+		"port=20050": func(o *Options) { o.Port = 20050 }, "port=0": none, "mountport=635": func(o *Options) { o.MountPort = 635 }, "mountproto=tcp": none,
+		"nconnect=4": func(o *Options) { o.NConnect = 4 }, "crc=on": none,
+		"crc=auto": func(o *Options) { o.CRC = rnic.CRCAuto }, "crc=off": func(o *Options) { o.CRC = rnic.CRCOff },
+		"resvport": none, "noresvport": func(o *Options) { o.AnyPort = true },
+		"hard": none, "soft": func(o *Options) { o.Recovery = Soft }, "softerr": func(o *Options) { o.Recovery = SoftErr },
+		"timeo=15": func(o *Options) { o.Timeo = 1500 * time.Millisecond }, "retrans=5": func(o *Options) { o.Retrans = 5 },
+		"intr": none, "nointr": none, "fg": none, "bg": func(o *Options) { o.Background = true },
+		"retry=3": func(o *Options) { o.Retry = 3 * time.Minute }, "retry=0": func(o *Options) { o.Retry = 0 },
+		"rsize=1048576": func(o *Options) { o.ReadSize = 1 << 20 }, "rsize=5000": func(o *Options) { o.ReadSize = 4096 }, "rsize=1": func(o *Options) { o.ReadSize = 4096 },
+		"wsize=99999999": func(o *Options) { o.WriteSize = 1 << 20 }, "wsize=65536": func(o *Options) { o.WriteSize = 65536 },
+		"memory=64M":   func(o *Options) { o.Memory = 64 << 20 },
+		"acregmin=1":   func(o *Options) { o.AttrFileMin = time.Second },
+		"acregmin=100": func(o *Options) { o.AttrFileMin, o.AttrFileMax = 100*time.Second, 100*time.Second },
+		"acregmax=90":  func(o *Options) { o.AttrFileMax = 90 * time.Second },
+		"acregmax=1":   func(o *Options) { o.AttrFileMin, o.AttrFileMax = time.Second, time.Second },
+		"acdirmin=40":  func(o *Options) { o.AttrDirMin = 40 * time.Second }, "acdirmax=5": func(o *Options) { o.AttrDirMin, o.AttrDirMax = 5*time.Second, 5*time.Second },
+		"actimeo=7": func(o *Options) { setActimeo(o, 7*time.Second) }, "ac": none,
+		"noac": func(o *Options) { o.NoAttrCache, o.Sync = true, true; setActimeo(o, 0) },
+		"cto":  none, "nocto": func(o *Options) { o.NoCTO = true }, "lookupcache=all": none,
+		"lookupcache=pos": func(o *Options) { o.Lookup = LookupPositive }, "lookupcache=positive": func(o *Options) { o.Lookup = LookupPositive },
+		"lookupcache=none": func(o *Options) { o.Lookup = LookupNone },
+		"rdirplus":         none, "nordirplus": func(o *Options) { o.NoReaddirPlus = true },
+		"sync": func(o *Options) { o.Sync = true }, "async": none, "nolock": none, "local_lock=all": none, "sec=sys": none,
+		"uid=0": func(o *Options) { o.UID = ID{true, 0} }, "gid=1000": func(o *Options) { o.GID = ID{true, 1000} },
+		"vers=3": none, "nfsvers=3": none, "v3": none, "mountvers=3": none, "sharecache": none, "nosharecache": none,
+		"allow_other": func(o *Options) { o.AllowOther = true }, "noallow_other": func(o *Options) { o.OnlyMe = true },
+		"default_permissions": func(o *Options) { o.DefaultPermissions = true },
+		"ro":                  func(o *Options) { o.ReadOnly = true }, "rw": none, "nosuid": func(o *Options) { o.NoSuid = true }, "suid": none,
+		"nodev": func(o *Options) { o.NoDev = true }, "dev": none, "noexec": func(o *Options) { o.NoExec = true }, "exec": none,
+		"noatime": func(o *Options) { o.NoAtime = true }, "atime": none, "relatime": none, "norelatime": none, "strictatime": func(o *Options) { o.StrictAtime = true },
+		"nodiratime": none, "diratime": none, "defaults": none,
+		"user":     func(o *Options) { o.NoSuid, o.NoDev, o.NoExec = true, true, true },
+		"user=joe": func(o *Options) { o.NoSuid, o.NoDev, o.NoExec = true, true, true },
+		"users":    func(o *Options) { o.NoSuid, o.NoDev, o.NoExec = true, true, true },
+		"owner":    func(o *Options) { o.NoSuid, o.NoDev = true, true }, "group": func(o *Options) { o.NoSuid, o.NoDev = true, true },
+		"nouser": none, "nousers": none, "noowner": none, "nogroup": none, "auto": none, "noauto": none, "nofail": none, "_netdev": none,
+		"silent": none, "loud": none, "comment=x y": none, "x-systemd.automount": none, "x-gvfs-name=a b": none, "X-mount.mkdir": none, "": none,
+		"local_lock=\"all\"": none, `x-a="b,soft"`: none, "user,exec": func(o *Options) { o.NoSuid, o.NoDev = true, true },
+		"ro,rw": none, "rw,ro": func(o *Options) { o.ReadOnly = true }, "ro,defaults": none, "soft,soft": func(o *Options) { o.Recovery = Soft },
+		"tcp,proto=tcp": func(o *Options) { o.Proto = TCP }, "vers=3,v3,nfsvers=3": none, "noac,actimeo=0": func(o *Options) { o.NoAttrCache, o.Sync = true, true; setActimeo(o, 0) },
+		"noac,sync": func(o *Options) { o.NoAttrCache, o.Sync = true, true; setActimeo(o, 0) },
+	}
+	seen := make(map[string]bool)
+	for in, change := range cases {
+		want := defaults()
+		change(want)
+		got, err := Parse([]string{in}, false)
+		if err != nil || *got != *want {
+			t.Errorf("%q: %+v, %v\nwant %+v", in, got, err, want)
+		}
+		name, _, _ := strings.Cut(in, "=")
+		seen[name] = true
+	}
+	for _, x := range options {
+		if !seen[x.name] && x.name != "lock" {
+			t.Errorf("option %s has no case", x.name)
+		}
+	}
+}
+
+// A mistake is one line that names what was typed, and says what is accepted.
+func TestMistakes(t *testing.T) {
+	for in, want := range map[string]string{
+		"sofft":                     `unknown option "sofft": did you mean soft?`,
+		"rszie=3":                   `unknown option "rszie": did you mean rsize?`,
+		"hrd":                       `unknown option "hrd": did you mean hard?`,
+		"zzz=1":                     `unknown option "zzz": accepted are proto rdma tcp port`,
+		"proto=udp":                 "option proto=udp: want rdma, tcp or auto",
+		"port":                      "option port: a value is missing: write port=N",
+		"port=x":                    "option port=x: want a number from 0 to 65535",
+		"port=+5":                   "option port=+5: want a number from 0 to 65535",
+		"port=70000":                "option port=70000: want a number",
+		"soft=1":                    "option soft=1: soft has no value: write soft alone",
+		"timeo=0":                   "option timeo=0: want a number from 1 to 6000",
+		"crc=maybe":                 "option crc=maybe: want on, auto or off",
+		"lookupcache=x":             "option lookupcache=x: want all, pos or none",
+		"memory=1M":                 "option memory=1M: want a size of at least 16M",
+		"uid=joe":                   "option uid=joe: want a number, as id(1) prints it",
+		"uid=4294967295":            "option uid=4294967295: want a number",
+		"sec=krb5":                  "option sec=krb5: want sys",
+		"vers=4.2":                  "option vers=4.2: want 3",
+		"mountproto=udp":            "option mountproto=udp: want tcp",
+		"lock":                      "option lock: locks that other clients see need the NLM protocol",
+		"local_lock=none":           "option local_lock=none: locks that other clients see",
+		"local_lock=maybe":          "option local_lock=maybe: want all",
+		"soft,hard":                 "options soft and hard contradict each other",
+		"hard,softerr":              "options hard and softerr contradict each other",
+		"proto=rdma,tcp":            "options proto=rdma and tcp contradict each other",
+		"port=1,port=2":             "options port=1 and port=2 contradict each other",
+		"bg,fg":                     "options bg and fg contradict each other",
+		"cto,nocto":                 "options cto and nocto contradict each other",
+		"ac,noac":                   "options ac and noac contradict each other",
+		"sync,async":                "options sync and async contradict each other",
+		"noac,async":                "options noac and async contradict each other",
+		"noac,acregmin=3":           "options noac and acregmin=3 contradict each other",
+		"actimeo=5,acdirmax=6":      "options actimeo=5 and acdirmax=6 contradict each other",
+		"acregmin=9,acregmax=8":     "options acregmin=9 and acregmax=8 contradict each other: the minimum",
+		"rdirplus,nordirplus":       "options rdirplus and nordirplus contradict each other",
+		"resvport,noresvport":       "options resvport and noresvport contradict each other",
+		"allow_other,noallow_other": "options allow_other and noallow_other contradict each other",
+	} {
+		_, err := Parse([]string{in}, false)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v\nwant %s", in, err, want)
+		}
+	}
+	if o, err := Parse([]string{"rw", "zzz=1,soft"}, true); err != nil || o.Recovery != Soft {
+		t.Errorf("sloppy: %+v, %v", o, err)
+	}
+}
+
+// timeo × retrans bounds a call of a soft mount, and none of a hard one.
+func TestClientOptions(t *testing.T) {
+	for in, want := range map[string]time.Duration{
+		"": -1, "timeo=10": -1, "soft": 2 * time.Minute, "soft,timeo=10": 2 * time.Second, "softerr,timeo=50,retrans=3": 15 * time.Second, "soft,timeo=5,retrans=0": time.Second / 2,
+	} {
+		o, err := Parse([]string{in}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := o.Source("h:/x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := o.Client(s.Targets[0]); c.CallTimeout != want || c.RetryTimeout != o.Timeo {
+			t.Errorf("%q: %v, %v", in, c.CallTimeout, c.RetryTimeout)
+		}
+	}
+	o, _ := Parse([]string{"uid=77,gid=78,noresvport"}, false)
+	s, _ := o.Source("h:/x")
+	c := o.Client(s.Targets[0])
+	if c.Cred == nil || c.Cred.UID != 77 || c.Cred.GID != 78 || len(c.Cred.GIDs) != 0 || c.Dial == nil {
+		t.Errorf("%+v", c)
+	}
+}
+
+// What is mounted is written as mount(8) and as the other commands have it.
+func TestSources(t *testing.T) {
+	for in, want := range map[string]string{
+		"h:/x":                             "h:/x rdma h:20049",
+		"h:/":                              "h:/ rdma h:20049",
+		"h:/x/y/":                          "h:/x/y rdma h:20049",
+		"[fe80::1%eth0]:/x":                "[fe80::1%eth0]:/x rdma [fe80::1%eth0]:20049",
+		"::1:/x":                           "[::1]:/x rdma [::1]:20049",
+		"nfs://h/x":                        "h:/x tcp h:2049",
+		"nfsrdma://[::1]:99/x":             "[::1]:/x rdma [::1]:99",
+		"h:/x proto=tcp":                   "h:/x tcp h:2049",
+		"h:/x tcp,port=77":                 "h:/x tcp h:77",
+		"h:/x proto=auto":                  "h:/x rdma h:20049 tcp h:2049",
+		"nfsrdma://h:88/x port=88":         "h:/x rdma h:88",
+		"nfsrdma://h/a%20b%23":             "h:/a b# rdma h:20049",
+		"h:/x port=1,proto=auto":           "! a port and option proto=auto contradict each other",
+		"nfs://h/x proto=rdma":             "! nfs://h/x is over TCP, which contradicts option proto=rdma",
+		"nfsrdma://h:88/x port=89":         "! nfsrdma://h:88/x and option port=89 contradict each other",
+		"/x":                               "! /x: not an export: write SERVER:/export",
+		"h":                                "! h: not an export",
+		"http://h/x":                       `! target "http://h/x": scheme`,
+		"nfsrdma://h:88/x proto=auto":      "! a port and option proto=auto contradict",
+		"nfsrdma://h/x proto=tcp,port=100": "h:/x tcp h:100",
+	} {
+		spec, list, _ := strings.Cut(in, " ")
+		o, err := Parse([]string{list}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := o.Source(spec)
+		got := s.Name
+		for _, x := range s.Targets {
+			got += " " + x.Transport.String() + " " + x.Addr()
+		}
+		if err != nil {
+			got = "! " + err.Error()
+		}
+		if got != want && (err == nil || !strings.HasPrefix(got, want)) {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+}
+
+// Help has each option that means something, in lines of a terminal.
+func TestHelp(t *testing.T) {
+	help := Help()
+	for _, name := range Names() {
+		if !strings.Contains(help, "\n  "+name) && !strings.HasPrefix(help, "  "+name) {
+			t.Errorf("no help on %s", name)
+		}
+	}
+	if n := len(Completions()); n != len(Names()) {
+		t.Errorf("%d completions of %d names", n, len(Names()))
+	}
+}

@@ -1,0 +1,102 @@
+// What is mounted: SERVER:/export or a URL, and what the options add to it.
+
+package mountopt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path"
+	"strings"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// A Source is what is mounted.
+type Source struct {
+	// Targets are the ways to reach it, to be tried in order: two with proto=auto.
+	Targets []nfsclient.Target
+	// Name is SERVER:/export, as /proc/mounts shows it.
+	Name string
+}
+
+// Source reads what is mounted, and puts port and proto of the options on it.
+func (o *Options) Source(spec string) (Source, error) {
+	t, err := nfsclient.ParseTarget(spec)
+	if errors.Is(err, nfsclient.ErrNotRemote) {
+		return Source{}, fmt.Errorf("%s: not an export: write SERVER:/export or nfsrdma://SERVER[:PORT]/export", spec)
+	}
+	if err != nil {
+		return Source{}, err
+	}
+	switch {
+	case t.Port != 0 && o.Port != 0 && t.Port != o.Port:
+		return Source{}, fmt.Errorf("%s and option port=%d contradict each other: give one port", spec, o.Port)
+	case t.TransportSet && (o.Proto == RDMA || o.Proto == Auto):
+		return Source{}, fmt.Errorf("%s is over TCP, which contradicts option proto=%s", spec, o.Proto)
+	case t.Port != 0 && o.Proto == Auto || o.Port != 0 && o.Proto == Auto:
+		return Source{}, fmt.Errorf("a port and option proto=auto contradict each other: RDMA and TCP have ports of their own")
+	}
+	if o.Port != 0 {
+		t.Port = o.Port
+	}
+	s := Source{Name: sourceName(t)}
+	switch o.Proto {
+	case RDMA:
+		t.Transport = nfsclient.RDMA
+	case TCP:
+		t.Transport = nfsclient.TCP
+	case Auto:
+		t.Transport = nfsclient.RDMA
+		s.Targets = append(s.Targets, t)
+		t.Transport = nfsclient.TCP
+	}
+	s.Targets = append(s.Targets, t)
+	return s, nil
+}
+
+// sourceName is SERVER:/export of a target, however that was written.
+func sourceName(t nfsclient.Target) string {
+	host := t.Host
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return host + ":" + path.Clean("/"+t.Path)
+}
+
+// String is the value of the option.
+func (p Proto) String() string {
+	return [...]string{"default", "rdma", "tcp", "auto"}[p]
+}
+
+// Client is what the options say of the connection to a target.
+func (o *Options) Client(t nfsclient.Target) nfsclient.Options {
+	c := nfsclient.Options{
+		Transport: t.Transport, Conns: o.NConnect, MountPort: o.MountPort, CRC: o.CRC,
+		CallTimeout: transport.Hard, RetryTimeout: o.Timeo,
+	}
+	if o.Recovery != Hard {
+		c.CallTimeout = o.SoftTimeout()
+	}
+	if o.AnyPort {
+		c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, addr)
+		}
+	}
+	if o.UID.Set || o.GID.Set {
+		cred := transport.SysCred()
+		if o.UID.Set && o.UID.Value != cred.UID {
+			cred.GIDs = nil // the groups of who mounts are not those of somebody else
+		}
+		if o.UID.Set {
+			cred.UID = o.UID.Value
+		}
+		if o.GID.Set {
+			cred.GID = o.GID.Value
+		}
+		c.Cred = &cred
+	}
+	return c
+}
