@@ -132,7 +132,7 @@ func TestFinished(t *testing.T) {
 var plain = []string{
 	"cmd/nfsrdma", "cmd/nfsrdmad", "cmd/internal/bench", "cmd/internal/child", "cmd/internal/cli", "cmd/internal/listing", "cmd/internal/mountopt",
 	"cmd/internal/portprobe", "cmd/internal/session", "cmd/internal/text", "rnic/internal", "rnic/iwarp/ddp", "rnic/iwarp/rdmap",
-	"rnic/iwarp/term", "rnic/rnictest", "rpcrdma/mem", "test/conformance/cmd", "xdr", "test/capture", "test/cli", "test/linux", "test/examples",
+	"nfsclient/datapath", "rnic/iwarp/term", "rnic/rnictest", "rpcrdma/mem", "test/conformance/cmd", "xdr", "test/capture", "test/cli", "test/linux", "test/examples",
 	"README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/interop.md", "docs/performance.md", "docs/security.md",
 }
 
