@@ -3,6 +3,7 @@
 package mem
 
 import (
+	"math/bits"
 	"sync"
 	"time"
 )
@@ -95,11 +96,7 @@ func (b *Budget) fits(held, n int64) bool {
 // Largest is the largest request that can ever be met: a power of two, for
 // buffers come in these sizes.
 func (b *Budget) Largest() int64 {
-	n := int64(1)
-	for n*2 <= b.total {
-		n *= 2
-	}
-	return n
+	return 1 << (bits.Len64(uint64(max(b.total, 1))) - 1)
 }
 
 // open returns an empty Account. served is called once for each takeOrWait that
