@@ -255,7 +255,7 @@ func TestScatterRandom(t *testing.T) {
 	}
 }
 
-// TestReturned: what a reply may not return (R8166-075, R8166-083).
+// TestReturned: what a reply MUST NOT return (R8166-075, R8166-083).
 func TestReturned(t *testing.T) {
 	conformance.Proves(t, "R8166-075")
 	offered := Chunk{{1, 10, 100}, {2, 10, 200}}

@@ -83,7 +83,7 @@ type nothing struct{}
 func (*nothing) EncodeXDR(*xdr.Encoder) {}
 func (*nothing) DecodeXDR(*xdr.Decoder) {}
 
-// split parses the lists of a header and returns the bytes behind them; the
+// split parses the lists of a header and returns the bytes after them; the
 // lists must encode to the same bytes.
 func split(t *testing.T, l *chunks.Lists, b []byte) []byte {
 	t.Helper()

@@ -93,7 +93,7 @@ func TestReadFromOfAnIdleReader(t *testing.T) {
 	}
 }
 
-// A badWriter takes so many bytes, then is short, with an error or without.
+// A badWriter takes left bytes, then is short, with an error or without.
 type badWriter struct {
 	left int
 	err  error

@@ -61,7 +61,7 @@ type Target struct {
 var ErrNotRemote = errors.New("not a remote path: write nfsrdma://HOST[:PORT]/export/path or HOST:/export/path")
 
 // ParseTarget reads nfsrdma://HOST[:PORT]/path, nfs://HOST[:PORT]/path (TCP),
-// or HOST:/path. The first two are URLs, so an byte that means something in a
+// or HOST:/path. The first two are URLs, so a byte that means something in a
 // URL is written %XX; in the last the path stands as it is.
 func ParseTarget(s string) (Target, error) {
 	if strings.Contains(s, "\x00") {

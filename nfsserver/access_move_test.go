@@ -1,4 +1,4 @@
-// Permissions that hang on two objects.
+// Permissions that depend on two objects.
 
 package nfsserver_test
 

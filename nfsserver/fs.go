@@ -44,7 +44,7 @@ type FS interface {
 
 	// Getattr returns the attributes, all of one moment between two changes.
 	// Where Info.Quick is set it does not block on other methods of the same file.
-	// Durability: changes nothing; what it tells may not be stable yet.
+	// Durability: changes nothing; what it tells is possibly not stable yet.
 	// It does not allocate in the steady state.
 	Getattr(r Ref) (Attr, error)
 	// Access returns those of the permissions want (MayRead, MayWrite, MayExec) that c has.
@@ -65,7 +65,7 @@ type FS interface {
 	// Its owner may read a file whatever the mode, and so may who may execute it
 	// (RFC 1813 §4.4); permission is checked even if p is empty.
 	// Concurrency: beside a WriteAt of the same bytes each byte is the old or the new one.
-	// Durability: changes nothing but, later, the access time; what it reads may not be stable yet.
+	// Durability: changes nothing but, later, the access time; what it reads is possibly not stable yet.
 	// It does not allocate in the steady state, and keeps nothing of p.
 	ReadAt(c Cred, r Ref, p []byte, off uint64) (int, error)
 	// WriteAt writes p at off, which may be beyond the end: the gap reads as zeros.
@@ -79,15 +79,15 @@ type FS interface {
 	WriteAt(c Cred, r Ref, p []byte, off uint64) (int, error)
 	// Sync brings all that was written to r, and with dataOnly false also its
 	// attributes or, for a directory, its names, to stable storage.
-	// Concurrency: covers the methods that returned before it was called; those that run
-	// beside it may or may not be covered.
+	// Concurrency: covers the methods that returned before it was called; of those that run
+	// beside it each is covered or not.
 	// Durability: nil says that it is done. A write-back that failed since the last Sync is told
 	// by one Sync only: callers that share an object share its answer (syncs.go).
 	Sync(r Ref, dataOnly bool) error
 
 	// Lookup finds name in dir. ".." of the root is the root.
 	// Concurrency: a name that is being replaced by Rename is found, as the old or the new file.
-	// Durability: changes nothing; the name may not be stable yet.
+	// Durability: changes nothing; the name is possibly not stable yet.
 	Lookup(c Cred, dir Ref, name string) (Ref, Attr, error)
 	// Readlink returns the target of a symbolic link, EINVAL for other objects.
 	// Concurrency: a target never changes. Durability: changes nothing.
@@ -135,7 +135,7 @@ type FS interface {
 	// tells that no entry is left.
 	// Concurrency: a name that exists during the whole of a listing, over all its calls, is
 	// emitted once, whatever else comes or goes; one that comes or goes meanwhile once or never.
-	// Durability: changes nothing; names may not be stable yet.
+	// Durability: changes nothing; names are possibly not stable yet.
 	ReadDir(c Cred, dir Ref, cookie uint64, plus bool, emit func(*Dirent) bool) (eof bool, err error)
 	// Statfs tells the room left, which other calls change at any time. Durability: changes nothing.
 	Statfs(r Ref) (Statfs, error)

@@ -100,7 +100,7 @@ func serverSeeds() (seeds [][]byte) {
 	file, dir, other := name("file"), name("dir"), name("other")
 	create := scripted(0, nfs3.ProcCreate, 0, noHandle{&nfs3.CreateArgs{Where: file, Attr: nfs3.Sattr{SetMode: true, Mode: 0o644}}})
 	mkdir := scripted(0, nfs3.ProcMkdir, 0, noHandle{&nfs3.MkdirArgs{Where: dir}})
-	write := scripted(0, nfs3.ProcWrite, 1, noHandle{&nfs3.WriteArgs{Offset: 5, Count: 8, Stable: nfs3.FileSync, Data: []byte("8 octets")}})
+	write := scripted(0, nfs3.ProcWrite, 1, noHandle{&nfs3.WriteArgs{Offset: 5, Count: 8, Stable: nfs3.FileSync, Data: []byte("8 bytes.")}})
 	add := func(steps ...[]byte) { seeds = append(seeds, bytes.Join(steps, nil)) }
 	for _, flags := range []byte{0, fuzzRDMA, fuzzRDMA | fuzzLongCall, fuzzRDMA | fuzzLongReply, fuzzUser, fuzzRDMA | fuzzTail} {
 		on := func(proc uint32, handle byte, args xdr.Marshaler, more ...byte) {

@@ -226,15 +226,15 @@ func TestReaddirErrors(t *testing.T) {
 		c.want("chmod", c.setattr(c.root, nfs3.Sattr{SetMode: true, Mode: 0o744}).Status, nfs3.OK)
 		u := h.dial(user)
 		plus, _ := u.readdirplus(nfs3.ReaddirplusArgs{Dir: c.root, Dircount: 4096, Maxcount: 4096})
-		c.want("READDIRPLUS of what one may not search", plus.Status, nfs3.OK)
+		c.want("READDIRPLUS of what one is not allowed to search", plus.Status, nfs3.OK)
 		for _, e := range plus.Entries {
 			if e.FH.Present || e.Attr.Present {
-				t.Errorf("%q: shown to who may not search", e.Name)
+				t.Errorf("%q: shown to who is not allowed to search", e.Name)
 			}
 		}
 		c.want("chmod", c.setattr(c.root, nfs3.Sattr{SetMode: true, Mode: 0o711}).Status, nfs3.OK)
 		res, _ = u.readdir(nfs3.ReaddirArgs{Dir: c.root, Count: 4096})
-		c.want("READDIR of what one may not read", res.Status, nfs3.ErrAcces)
+		c.want("READDIR of what one is not allowed to read", res.Status, nfs3.ErrAcces)
 	})
 }
 

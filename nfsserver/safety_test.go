@@ -122,7 +122,7 @@ func TestExclusiveTakesOnlyTheCallersOwn(t *testing.T) {
 	})
 }
 
-// TestCommitTakesPermission: who may not write a file may not have it synced, and its
+// TestCommitTakesPermission: who is not allowed to write a file is not allowed to have it synced, and its
 // owner may whatever the mode. A program that runs from it does not matter.
 func TestCommitTakesPermission(t *testing.T) {
 	eachFS(t, func(c *client, h *host) {

@@ -9,7 +9,7 @@ import (
 )
 
 // An FS tells of a failed write-back once, to whoever asks first. So two calls
-// that sync one object may not ask apart: the second would hear that all is
+// that sync one object MUST NOT ask apart: the second would hear that all is
 // well and tell its client that lost data is safe. In a syncTable those that
 // come while a sync runs wait for its end, have one more for all of them
 // together, and share its error; that also makes fewer syncs.

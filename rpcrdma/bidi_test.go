@@ -22,7 +22,7 @@ func TestBothDirections(t *testing.T) {
 	conformance.Proves(t, "R8167-003", "R8167-004", "R8167-014")
 	a, b := &echoServer{async: true}, &echoServer{}
 	c, s := pair(t, Config{Credits: 4, Handler: a}, Config{Credits: 6, Handler: b})
-	if err := doNull(c); err != nil { // a responder may not send first (RFC 5044 §7.1.2)
+	if err := doNull(c); err != nil { // a responder MUST NOT send first (RFC 5044 §7.1.2)
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup

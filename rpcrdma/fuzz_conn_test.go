@@ -52,7 +52,7 @@ const (
 
 // FuzzConn: the first byte of a script sets the modes, the others are what the
 // peer says and what we call. Checked are that all of it ends, that every call
-// ends once and everything comes home, that chunks are used as they were
+// ends once and everything is released, that chunks are used as they were
 // offered, and that what Do has given back is not touched or read any more.
 func FuzzConn(f *testing.F) {
 	for _, mode := range []byte{0, fuzzDial, fuzzPlain, fuzzDial | fuzzClient, fuzzNoCRC | fuzzClose} {
@@ -61,7 +61,7 @@ func FuzzConn(f *testing.F) {
 		}
 	}
 	for _, g := range goldenHeaders {
-		b := octets(f, g.wire)
+		b := unhex(f, g.wire)
 		f.Add(append([]byte{0, sayMessage, byte(len(b) >> 8), byte(len(b))}, b...))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

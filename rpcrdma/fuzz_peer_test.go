@@ -1,4 +1,4 @@
-// The two ends of FuzzConn: a peer that judges what it hears, and calls of ours that it answers.
+// The two ends of FuzzConn: a peer that validates what it receives, and calls of ours that it answers.
 
 package rpcrdma
 
@@ -165,7 +165,7 @@ func (p *fuzzPeer) answer(how byte) error {
 	return p.peer.Answer(&q, make([]byte, min(q.Size+uint32(how>>6), 1<<15)), 4096-int(how&0x38)*64)
 }
 
-// hear judges a segment.
+// hear validates a segment.
 func (p *fuzzPeer) hear(s *rnictest.Segment) error {
 	p.lock()
 	defer p.unlock()
@@ -272,7 +272,7 @@ func (f *fuzzCalls) start(kind byte, n int) {
 		setMsg(k, e)
 		err := f.c.Do(ctx, k)
 		if err == nil {
-			f.judge(k, uint32(xid))
+			f.checkReply(k, uint32(xid))
 		}
 		if bytes.Count(whole[:8], []byte{0}) != 8 || bytes.Count(whole[8+n:], []byte{0}) != 8 {
 			f.t.Errorf("bytes beside a sink of %d", n)
@@ -289,8 +289,8 @@ func (f *fuzzCalls) start(kind byte, n int) {
 	})
 }
 
-// judge looks at a reply as an upper layer would.
-func (f *fuzzCalls) judge(k *Call, xid uint32) {
+// checkReply looks at a reply as an upper layer would.
+func (f *fuzzCalls) checkReply(k *Call, xid uint32) {
 	b := k.Reply.Stream
 	if len(b) < rpcMinLen || binary.BigEndian.Uint32(b) != xid {
 		f.t.Errorf("reply %x to %x", b, xid)

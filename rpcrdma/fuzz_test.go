@@ -9,7 +9,7 @@ import (
 
 func FuzzParse(f *testing.F) {
 	for _, g := range goldenHeaders {
-		f.Add(octets(f, g.wire))
+		f.Add(unhex(f, g.wire))
 	}
 	f.Add([]byte{0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3})
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-func octets(t testing.TB, s string) []byte {
+func unhex(t testing.TB, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.Join(strings.Fields(s), ""))
 	if err != nil {
@@ -78,7 +78,7 @@ func TestHeaderGolden(t *testing.T) {
 		"R8166-112", "R8166-116", "R8166-121", "R8166-176", "R8166-177", "R8166-178", "R8166-195", "R8166-196")
 	var h Header
 	for _, g := range goldenHeaders {
-		wire := octets(t, g.wire)
+		wire := unhex(t, g.wire)
 		if err := h.Parse(append(bytes.Clone(wire), "behind"...)); err != nil {
 			t.Errorf("%s: %v", g.name, err)
 			continue
@@ -106,7 +106,7 @@ func TestHeaderTruncated(t *testing.T) {
 	conformance.Proves(t, "R8166-157")
 	var h Header
 	for _, g := range goldenHeaders {
-		wire := octets(t, g.wire)
+		wire := unhex(t, g.wire)
 		for n := range wire {
 			if err := h.Parse(wire[:n:n]); err == nil {
 				t.Errorf("%s: %d of %d bytes taken", g.name, n, len(wire))
@@ -136,7 +136,7 @@ func TestHeaderRefused(t *testing.T) {
 		{"ERR_CHUNK of version 2", `00000001 00000002 00000001 00000004 00000002`, errHeaderError},
 	} {
 		var h Header
-		if err := h.Parse(octets(t, c.wire)); !errors.Is(err, c.want) {
+		if err := h.Parse(unhex(t, c.wire)); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if h.XID != 1 {

@@ -23,7 +23,7 @@ import (
 // The procedures of the test program.
 const (
 	procNull  = 0
-	procRead  = 1 // argument: count; result: count and an item of so many bytes
+	procRead  = 1 // argument: count; result: count and an item of count bytes
 	procWrite = 2 // argument: an item; result: its sum and length
 	procLong  = 3 // argument: opaque; result: the same as opaque in the stream
 	procPair  = 4 // argument: two items; result: both lengths and the sum of both
@@ -198,7 +198,7 @@ func doNull(c *Conn) error {
 	return err
 }
 
-// doRead reads n bytes; to says whether there is a sink for them.
+// doRead reads n bytes; to reports whether there is a sink for them.
 func doRead(c *Conn, n int, to bool) error {
 	k := c.NewCall()
 	defer k.Release()

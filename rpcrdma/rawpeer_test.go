@@ -132,14 +132,14 @@ func (p *rawPeer) next() ([]byte, error) {
 }
 
 // want demands exactly these bytes as next message.
-func (p *rawPeer) want(name string, octets []byte) {
+func (p *rawPeer) want(name string, want []byte) {
 	p.t.Helper()
 	got, err := p.next()
 	if err != nil {
 		p.t.Fatalf("%s: %v", name, err)
 	}
-	if !bytes.Equal(got, octets) {
-		p.t.Fatalf("%s:\ngot  %x\nwant %x", name, got, octets)
+	if !bytes.Equal(got, want) {
+		p.t.Fatalf("%s:\ngot  %x\nwant %x", name, got, want)
 	}
 }
 

@@ -37,7 +37,7 @@ func nullCall(c *Conn, xid uint32) *Call {
 	return k
 }
 
-// nullReply is the answer to it, with so many credits.
+// nullReply is the answer to it, with the given credits.
 func nullReply(xid uint32, credits int) []byte { return words(xid, 1, credits, 0, 0, 0, 0, xid, 1, 0) }
 
 // wantCall demands a call of this XID as next message.
@@ -335,7 +335,7 @@ func TestRequesterCancel(t *testing.T) {
 	if got := c.NewCall(); got != third.k {
 		t.Error("the call is not for use again")
 	} else if got := c.NewCall(); got != k && got != second.k {
-		t.Error("the call that was given up on did not come home")
+		t.Error("the call that was given up on was not released")
 	}
 }
 

@@ -125,7 +125,7 @@ func (rs *responder) replySent(index int, ok bool) {
 // was in the send line. No work is left with the RNIC. The Requests that the Handler
 // has are released when it ends them.
 func (rs *responder) end(lost []*Request) {
-	rs.blameWritten()
+	rs.noteFatalWritten()
 	rs.mu.Lock()
 	rs.ended = true
 	lost = append(lost, rs.pulls...)

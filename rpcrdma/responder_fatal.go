@@ -129,7 +129,7 @@ func addressOf(a net.Addr) netip.Addr {
 }
 
 // refusedSTag is the STag of the peer's that a Terminate refused to us.
-// Without it nobody can tell which of many calls is to blame, and none is.
+// Without it nobody can tell which of many calls was refused, and none is noted.
 func refusedSTag(err error) (stag uint32, ok bool) {
 	var e rnic.PeerError
 	if !errors.As(err, &e) {
@@ -144,7 +144,7 @@ func (rs *responder) wrote(r *Request, ok bool) {
 		return
 	}
 	if !ok {
-		rs.blame(r)
+		rs.noteFatal(r)
 		return
 	}
 	rs.mu.Lock()
@@ -159,9 +159,9 @@ func (rs *responder) wrote(r *Request, ok bool) {
 	}
 }
 
-// blame remembers the call of r, whose work was flushed, if one of its chunks is what the
+// noteFatal remembers the call of r, whose work was flushed, if one of its chunks is what the
 // peer has refused.
-func (rs *responder) blame(r *Request) {
+func (rs *responder) noteFatal(r *Request) {
 	if rs.c.cfg.Fatal == nil || !rs.client.IsValid() {
 		return
 	}
@@ -187,9 +187,9 @@ func (rs *responder) blame(r *Request) {
 	}
 }
 
-// blameWritten remembers the call whose answered chunk the peer has refused: its Writes
+// noteFatalWritten remembers the call whose answered chunk the peer has refused: its Writes
 // had been taken by TCP when the connection ended.
-func (rs *responder) blameWritten() {
+func (rs *responder) noteFatalWritten() {
 	stag, ok := refusedSTag(rs.c.qp.Err())
 	if !ok || rs.c.cfg.Fatal == nil || !rs.client.IsValid() {
 		return

@@ -136,7 +136,7 @@ func (rs *responder) pulled(index int, ok bool) {
 	r.wrs = r.wrs[:0]
 	r.pullMR.Invalidate() // before anybody reads the buffer: the peer must not change it afterwards
 	if !ok {              // the connection is lost: that is what a failed Read means (RFC 8166 §4.5.3 [R8166-163])
-		rs.blame(r)
+		rs.noteFatal(r)
 		r.discard()
 		return
 	}

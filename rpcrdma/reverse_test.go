@@ -60,7 +60,7 @@ func TestReverseCall(t *testing.T) {
 	conformance.Proves(t, "R8167-007", "R8167-010", "R8167-011", "R8797-017")
 	small := AppendPrivateData(nil, PrivateData{SendSize: 4096, RecvSize: 1024})
 	p, c := rawRequester(t, serverConfig(&echoServer{}), small)
-	p.null("first") // a responder may not send before
+	p.null("first") // a responder MUST NOT send before
 	for _, n := range []int{900, 1000} {
 		k := c.NewCall()
 		e := xdr.NewEncoder(k.Scratch())

@@ -28,7 +28,7 @@ type tap struct {
 
 type passage struct {
 	fromClient bool
-	octets     []byte
+	b          []byte
 }
 
 // between listens for the client and forwards to addr.
@@ -86,7 +86,7 @@ func (tp *tap) segments(t *testing.T) (frames map[bool]mpa.Frame, out []seen) {
 	frames = map[bool]mpa.Frame{}
 	rest := map[bool][]byte{}
 	for _, p := range tp.passed {
-		b := append(rest[p.fromClient], p.octets...)
+		b := append(rest[p.fromClient], p.b...)
 		if _, ok := frames[p.fromClient]; !ok {
 			f, n, err := mpa.ParseFrame(b, !p.fromClient)
 			if err != nil || n == 0 {
@@ -174,7 +174,7 @@ func TestWireRoles(t *testing.T) {
 		func(c *Conn) error { return doRead(c, 5001, true) }, func(c *Conn) error { return doWrite(c, 70_001) },
 		func(c *Conn) error { return doLong(c, 9000) }, func(c *Conn) error { return doRead(c, 9, false) })
 	for fromClient, f := range frames {
-		if f.Reply == fromClient || !f.HasEnhanced || !bytes.Equal(f.PrivateData, octets(t, "f6ab0e18 01010303")) {
+		if f.Reply == fromClient || !f.HasEnhanced || !bytes.Equal(f.PrivateData, unhex(t, "f6ab0e18 01010303")) {
 			t.Errorf("start-up frame %+v", f)
 		}
 	}

@@ -127,13 +127,11 @@ func TestFinished(t *testing.T) {
 	})
 }
 
-// plain are the folders, and the documents, whose words are those of the field. The
-// list grows until it is all of the tree.
-var plain = []string{
-	"cmd/nfsrdma", "cmd/nfsrdmad", "cmd/internal/bench", "cmd/internal/child", "cmd/internal/cli", "cmd/internal/listing", "cmd/internal/mountopt",
-	"cmd/internal/portprobe", "cmd/internal/session", "cmd/internal/text", "rnic/internal", "rnic/iwarp/ddp", "rnic/iwarp/rdmap",
-	"nfsclient/datapath", "rnic/iwarp/term", "rnic/rnictest", "rpcrdma/mem", "test/conformance/cmd", "xdr", "test/capture", "test/cli", "test/linux", "test/examples",
+// plainDocs are the documents whose words are held to the same list as the code's. Not
+// docs/conformance.md, which quotes the catalogue of requirements: those keep the RFCs' words.
+var plainDocs = []string{
 	"README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/interop.md", "docs/performance.md", "docs/security.md",
+	"test/linux/README.md", "test/conformance/exceptions.tsv",
 }
 
 // unplain are the words that are not used, each with the one that is. A pattern is
@@ -179,25 +177,13 @@ func TestWords(t *testing.T) {
 			t.Errorf("%s, %s", path, what)
 		}
 	}
-	files := 0
-	eachFile(t, func(path string, src []byte) {
-		if in(filepath.Dir(path), plain...) {
-			files++
-			check(path, src)
+	eachFile(t, check)
+	for _, path := range plainDocs {
+		src, err := os.ReadFile(filepath.Join("..", path))
+		if err != nil {
+			t.Error(err)
 		}
-	})
-	for _, path := range plain {
-		if strings.HasSuffix(path, ".md") {
-			src, err := os.ReadFile(filepath.Join("..", path))
-			if err != nil {
-				t.Error(err)
-			}
-			files++
-			check(path, src)
-		}
-	}
-	if files < 100 {
-		t.Errorf("%d files", files)
+		check(path, src)
 	}
 }
 

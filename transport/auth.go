@@ -75,7 +75,7 @@ func (c *Call) authenticate(h *oncrpc.CallHeader, creds *credCache) oncrpc.AuthS
 	return oncrpc.AuthOK
 }
 
-// A credCache remembers the last credentials of one connection by their octets,
+// A credCache remembers the last credentials of one connection by their bytes,
 // so that a caller's next call costs a comparison and no allocation.
 type credCache struct {
 	mu sync.Mutex // guards all
@@ -88,7 +88,7 @@ type credCache struct {
 }
 
 // sys returns the credential that body encodes. What it points at is shared by
-// all calls that bring the same octets.
+// all calls that bring the same bytes.
 func (cc *credCache) sys(body []byte) (Cred, bool) {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()

@@ -41,9 +41,9 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-func benchCalls(b *testing.B, octets int, call func() error) {
+func benchCalls(b *testing.B, size int, call func() error) {
 	b.ReportAllocs()
-	b.SetBytes(int64(octets))
+	b.SetBytes(int64(size))
 	for b.Loop() {
 		if err := call(); err != nil {
 			b.Fatal(err)

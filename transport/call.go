@@ -46,7 +46,7 @@ type Call struct {
 	rec  *mem.Buffer      // TCP: the record that args point at
 	out  *mem.Buffer      // TCP: where the reply's stream begins
 	bufs []*mem.Buffer    // TCP: what Buffer gave out
-	held int              // TCP: octets of bufs, taken from the budget
+	held int              // TCP: bytes of bufs, taken from the budget
 	mark [markLen]byte    // TCP: the reply's record mark
 	req  *rpcrdma.Request // RDMA: the request
 }
@@ -92,7 +92,7 @@ func (c *Call) recycle() {
 	callPool.Put(c)
 }
 
-// Buffer returns n octets for a result item (c.Res.Item), valid until the reply
+// Buffer returns n bytes for a result item (c.Res.Item), valid until the reply
 // has left. Their content is arbitrary. Where the server's memory budget is
 // spent, or this connection has had its share, a procedure that is not Inline waits
 // a while for others to give back; nil says that it was for nothing.
@@ -116,7 +116,7 @@ const (
 	bufferPause = 40 * time.Millisecond
 )
 
-// Room has the reply's stream hold n octets more. What is beyond the small space
+// Room has the reply's stream hold n bytes more. What is beyond the small space
 // that each reply begins with comes from the server's memory budget; false says
 // that it is spent. Procedures with large results that are no items call it as
 // they go, and before the first item.

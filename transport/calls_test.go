@@ -34,7 +34,7 @@ func calls(t *testing.T, c *Client) {
 		in, got := &text{make([]byte, n)}, &text{}
 		fill(in.s)
 		if err := c.Call(bg, testProc(tEcho), in, got, nil, n); err != nil || !bytes.Equal(in.s, got.s) {
-			t.Errorf("ECHO of %d: %d octets, %v", n, len(got.s), err)
+			t.Errorf("ECHO of %d: %d bytes, %v", n, len(got.s), err)
 		}
 	}
 	for _, n := range []int{0, 1, 3, 4, 1000, 4096, 65537, 1 << 20} {
@@ -43,7 +43,7 @@ func calls(t *testing.T, c *Client) {
 		sink := make([]byte, n+8)
 		var r readRes
 		if err := c.Call(bg, testProc(tRead), words{uint32(n)}, &r, sink, 0); err != nil || !bytes.Equal(r.data, want) {
-			t.Errorf("READ of %d: %d octets, %v", n, len(r.data), err)
+			t.Errorf("READ of %d: %d bytes, %v", n, len(r.data), err)
 		} else if n > 0 && &r.data[0] != &sink[0] {
 			t.Errorf("READ of %d: the item is not in the sink", n)
 		}

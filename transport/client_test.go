@@ -1,4 +1,4 @@
-// The client's octets, and what it makes of a server that sends nonsense.
+// The client's bytes, and what it makes of a server that sends nonsense.
 
 package transport
 
@@ -145,7 +145,7 @@ func TestReplyTruncated(t *testing.T) {
 		k := new(Client).newOutCall()
 		k.proc, k.res = testProc(tAdd), words{0}
 		if err := k.decode(whole[:n], nil, false); !errors.Is(err, ErrBadReply) {
-			t.Errorf("%d octets: %v", n, err)
+			t.Errorf("%d bytes: %v", n, err)
 		}
 		k.recycle()
 	}

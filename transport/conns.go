@@ -18,7 +18,7 @@ import (
 const (
 	idleAge    = 2 * time.Minute
 	idleScan   = time.Second
-	minLeaving = 16 // so many may be on their way out at once, or a quarter of all
+	minLeaving = 16 // this number may be on their way out at once, or a quarter of all
 )
 
 // A serverConn is one connection of a Server.

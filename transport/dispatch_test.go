@@ -1,4 +1,4 @@
-// The dispatcher without a network: octets in, octets out.
+// The dispatcher without a network: bytes in, bytes out.
 
 package transport
 
@@ -103,7 +103,7 @@ func newTestServer(t testing.TB) (*Server, *testProgram) {
 
 const noAuth = "00000000 00000000 00000000 00000000 " // credential and verifier
 
-// Every answer that RFC 5531 §9 has, octet for octet.
+// Every answer that RFC 5531 §9 has, byte for byte.
 func TestDispatchGolden(t *testing.T) {
 	conformance.Proves(t, "R8166-001", "R8166-002", "R8166-194", "R8267-019", "R8267-021")
 	s, _ := newTestServer(t)
@@ -113,7 +113,7 @@ func TestDispatchGolden(t *testing.T) {
 		{"NULL", head + "00000000" + noAuth, "0000beef 00000001 00000000 00000000 00000000 00000000"},
 		{"AUTH_SYS", head + "00000001" + sys + "00000002 00000003", "0000beef 00000001 00000000 00000000 00000000 00000000 00000005"},
 		{"ADD", head + "00000001" + noAuth + "00000002 00000003", "0000beef 00000001 00000000 00000000 00000000 00000000 00000005"},
-		{"octets behind the arguments", head + "00000001" + noAuth + "00000002 00000003 99999999", "0000beef 00000001 00000000 00000000 00000000 00000000 00000005"},
+		{"bytes behind the arguments", head + "00000001" + noAuth + "00000002 00000003 99999999", "0000beef 00000001 00000000 00000000 00000000 00000000 00000005"},
 		{"GARBAGE_ARGS", head + "00000001" + noAuth + "00000002 000000", "0000beef 00000001 00000000 00000000 00000000 00000004"},
 		{"PROC_UNAVAIL nil", head + "0000000a" + noAuth, "0000beef 00000001 00000000 00000000 00000000 00000003"},
 		{"PROC_UNAVAIL beyond", head + "ffffffff" + noAuth, "0000beef 00000001 00000000 00000000 00000000 00000003"},
@@ -146,7 +146,7 @@ func TestDispatchDrops(t *testing.T) {
 	whole := unhex("0000beef 00000000 00000002 20000a11 00000003 00000008" + noAuth)
 	for n := range len(whole) {
 		if got := newTape("10.0.0.1").do(s, chunks.Message{Stream: whole[:n]}); got.how != "drop" {
-			t.Errorf("%d octets: %s %x", n, got.how, got.reply)
+			t.Errorf("%d bytes: %s %x", n, got.how, got.reply)
 		}
 	}
 	reply := unhex("0000beef 00000001 00000000 00000000 00000000 00000000")
@@ -158,7 +158,7 @@ func TestDispatchDrops(t *testing.T) {
 	}
 }
 
-// writeCall is a call of WRITE whose opaque of n octets has been taken out.
+// writeCall is a call of WRITE whose opaque of n bytes has been taken out.
 func writeCall(n uint32, proc uint32) []byte {
 	var e xdr.Encoder
 	h := oncrpc.CallHeader{XID: 5, Prog: testProg, Vers: testVers, Proc: proc}

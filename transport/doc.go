@@ -24,7 +24,7 @@
 // those of others that have become ready meanwhile, in one gather list
 // (gather.go); the receive loop keeps the replies of its inline calls until it
 // would wait for the peer. Over RDMA items leave by RDMA Write. The arguments,
-// the buffers of Call.Buffer and the Call go home when the reply has left.
+// the buffers of Call.Buffer and the Call are released when the reply has left.
 //
 // # The life of an outbound call
 //
@@ -39,7 +39,7 @@
 // # Bounds
 //
 // What a peer can make a Server hold is bounded: calls of a connection by its
-// gate (TCP is read no further) or its credits (RDMA), octets of large
+// gate (TCP is read no further) or its credits (RDMA), bytes of large
 // arguments and results by budgets, records by size and number of fragments,
 // half records and unread replies by time, connections by number.
 package transport

@@ -88,7 +88,7 @@ func (e *ConnectError) Unwrap() []error {
 	return []error{e.Err, e.ended}
 }
 
-// Timeout tells whether time ran out, so that a ConnectError counts as a net.Error.
+// Timeout reports whether time ran out, so that a ConnectError counts as a net.Error.
 func (e *ConnectError) Timeout() bool {
 	var t interface{ Timeout() bool }
 	return errors.As(e.ended, &t) && t.Timeout() || errors.As(e.Err, &t) && t.Timeout()

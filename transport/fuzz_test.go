@@ -1,4 +1,4 @@
-// Any octets, taken for records, and each of those for a call and for a reply.
+// Any bytes, taken for records, and each of those for a call and for a reply.
 
 package transport
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// FuzzRecords: the first octet is the window of the record reader, the second says
+// FuzzRecords: the first byte is the window of the record reader, the second says
 // where in each message an item has been taken out, and of which length; the rest
 // is the stream.
 func FuzzRecords(f *testing.F) {
@@ -45,7 +45,7 @@ func FuzzRecords(f *testing.F) {
 		}
 		for _, rec := range got[:min(len(got), 20)] {
 			if len(rec) > limit {
-				t.Errorf("record of %d octets", len(rec))
+				t.Errorf("record of %d bytes", len(rec))
 			}
 			m := chunks.Message{Stream: rec}
 			if n := [...]int{0, 1, 3, 10, 64, 400, 401, 5000}[item>>5]; n > 0 {
@@ -72,7 +72,7 @@ func fuzzReply(t *testing.T, m chunks.Message) {
 		items = []xdr.Item{{Off: xdr.AnyOffset, Data: k.sink[:len(m.Items[0].Data)]}}
 	}
 	if k.decode(m.Stream, items, false) == nil && len(r.data) > len(m.Stream)+len(k.sink) {
-		t.Errorf("%d octets of data from %d", len(r.data), len(m.Stream))
+		t.Errorf("%d bytes of data from %d", len(r.data), len(m.Stream))
 	}
 }
 

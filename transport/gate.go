@@ -5,30 +5,30 @@ package transport
 import "sync"
 
 // A gate bounds the calls of one connection. held counts calls from their
-// arrival until their reply has left, octets their result buffers.
+// arrival until their reply has left, bytes their result buffers.
 type gate struct {
-	most       int
-	mostOctets int64
+	most      int
+	mostBytes int64
 
 	mu      sync.Mutex
 	changed sync.Cond // held went down, or the gate was shut
 	held    int
-	octets  int64
+	bytes   int64
 	shut    bool
 }
 
-func (g *gate) init(most int, octets int64) {
-	g.most, g.mostOctets = most, octets
+func (g *gate) init(most int, bytes int64) {
+	g.most, g.mostBytes = most, bytes
 	g.changed.L = &g.mu
 }
 
-// full tells whether no more calls may come. mu is locked.
-func (g *gate) full() bool { return g.held >= g.most || g.octets > g.mostOctets }
+// full reports whether no more calls may come. mu is locked.
+func (g *gate) full() bool { return g.held >= g.most || g.bytes > g.mostBytes }
 
-// hold counts n octets of result buffers, until the call that has them leaves.
+// hold counts n bytes of result buffers, until the call that has them leaves.
 func (g *gate) hold(n int) {
 	g.mu.Lock()
-	g.octets += int64(n)
+	g.bytes += int64(n)
 	g.mu.Unlock()
 }
 
@@ -57,12 +57,12 @@ func (g *gate) enter() bool {
 	return true
 }
 
-// leave ends one held call, whose result buffers had so many octets.
-func (g *gate) leave(octets int) {
+// leave ends one held call, whose result buffers had n bytes.
+func (g *gate) leave(n int) {
 	g.mu.Lock()
 	full := g.full()
 	g.held--
-	g.octets -= int64(octets)
+	g.bytes -= int64(n)
 	if full || g.held == 0 {
 		g.changed.Broadcast()
 	}

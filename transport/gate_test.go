@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 )
 
-// A gate is full by calls or by octets, and opens when calls leave.
+// A gate is full by calls or by bytes, and opens when calls leave.
 func TestGateFull(t *testing.T) {
-	for name, hold := range map[string]int{"calls": 0, "octets": 60} {
+	for name, hold := range map[string]int{"calls": 0, "bytes": 60} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				most := 3

@@ -44,7 +44,7 @@ func (g *gather) message(mark *[markLen]byte, e *xdr.Encoder) {
 
 var zeroPad [3]byte
 
-// piece adds octets to the list, by copy where they are few.
+// piece adds bytes to the list, by copy where they are few.
 func (g *gather) piece(b []byte) {
 	if len(b) == 0 {
 		return
@@ -68,11 +68,11 @@ func (g *gather) piece(b []byte) {
 	g.open = true
 }
 
-// A patience tells how long a peer that takes no octets is waited for.
+// A patience tells how long a peer that takes no bytes is waited for.
 type patience interface {
 	// wait sets a deadline for the next write.
 	wait()
-	// goOn tells, of a write that has run into it after n octets, whether to write on.
+	// goOn tells, of a write that has run into it after n bytes, whether to write on.
 	goOn(n int64) bool
 }
 

@@ -25,7 +25,7 @@ func piped(t *testing.T, s *Server) net.Conn {
 	return ours
 }
 
-// record is a call of NULL with n bytes behind it, with its mark.
+// record is a call of NULL with n bytes after it, with its mark.
 func record(n int) []byte {
 	e := xdr.NewEncoder(nil)
 	e.Uint32(0)

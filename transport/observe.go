@@ -24,7 +24,7 @@ type CallStats struct {
 	Proc    *Procedure
 	RDMA    bool
 	Took    time.Duration // in the procedure; waiting for a worker and the network not included
-	In, Out int           // octets of arguments and of results, items included
+	In, Out int           // bytes of arguments and of results, items included
 	Err     error         // what Run returned, or made of arguments that did not decode
 	Results []byte        // the encoded results without their items; valid during Call only
 }
@@ -45,12 +45,12 @@ func (w *watch) tell(o Observer, c *Call, err error) {
 	s := CallStats{Program: c.prog, Proc: c.proc, RDMA: c.RDMA, Took: time.Since(w.start), In: w.in, Err: err}
 	if err == nil {
 		s.Results = c.res.Bytes()[w.res:]
-		s.Out = len(s.Results) + itemOctets(c.res.Items())
+		s.Out = len(s.Results) + itemBytes(c.res.Items())
 	}
 	o.Call(s)
 }
 
-func itemOctets(items []xdr.Item) (n int) {
+func itemBytes(items []xdr.Item) (n int) {
 	for i := range items {
 		n += len(items[i].Data)
 	}

@@ -26,8 +26,8 @@ const (
 	tNull     = iota // nothing
 	tAdd             // two uint32: their sum; inline
 	tEcho            // a string
-	tRead            // count: opaque of count octets, as item
-	tWrite           // opaque (item): count and sum of its octets
+	tRead            // count: opaque of count bytes, as item
+	tWrite           // opaque (item): count and sum of its bytes
 	tPanic           // panics
 	tAuth            // AUTH_TOOWEAK
 	tSystem          // some error

@@ -39,7 +39,7 @@ func (l *RateLog) Warn(cause string, fields logrus.Fields) {
 	entry.Warn(cause)
 }
 
-// admit tells whether a line of cause may be written now, and how many were not since the last.
+// admit reports whether a line of cause may be written now, and how many were not since the last.
 func (l *RateLog) admit(cause string, now time.Time) (dropped int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 )
 
 // offset  size  field
-// 0       4     bit 31: last fragment of its record; bits 30..0: octets that follow
+// 0       4     bit 31: last fragment of its record; bits 30..0: bytes that follow
 const (
 	markLen      = 4
 	lastFragment = 1 << 31
@@ -35,7 +35,7 @@ var (
 // records; what a record lacks beyond the window is read straight to its buffer.
 type recordReader struct {
 	r     io.Reader
-	limit int // the most octets of one record
+	limit int // the most bytes of one record
 	win   []byte
 	// win[start:end] has been read from the stream and not been used.
 	start, end int
@@ -43,7 +43,7 @@ type recordReader struct {
 	// block; inside tells that part of a record is there already.
 	beforeRead func(inside bool) error
 	inside     bool
-	// charge, if set, is called once for each large record, of at most n octets.
+	// charge, if set, is called once for each large record, of at most n bytes.
 	charge func(n int) error
 }
 
@@ -98,8 +98,8 @@ func (r *recordReader) mark() (length int, last bool, err error) {
 	return int(v &^ lastFragment), v&lastFragment != 0, nil
 }
 
-// fragment appends the next length octets of the stream to rec, which is nil at
-// first, and which will have most octets at the most. A large record is charged
+// fragment appends the next length bytes of the stream to rec, which is nil at
+// first, and which will have most bytes at the most. A large record is charged
 // for all of them at once, before its buffer is made: readers that took a part
 // and waited for the rest could wait for each other.
 func (r *recordReader) fragment(rec *mem.Buffer, have, length, most int) (*mem.Buffer, error) {
@@ -154,10 +154,10 @@ func (r *recordReader) fill() error {
 	return err
 }
 
-// read is one read of the stream: octets, or an error.
+// read is one read of the stream: bytes, or an error.
 func (r *recordReader) read(b []byte) (int, error) {
 	inside := r.inside || r.end > r.start
-	for range 16 { // a reader may return neither octets nor an error, but not for ever
+	for range 16 { // a reader may return neither bytes nor an error, but not for ever
 		if r.beforeRead != nil {
 			if err := r.beforeRead(inside); err != nil {
 				return 0, err

@@ -46,9 +46,9 @@ func TestRecordGolden(t *testing.T) {
 	}
 	want := [][]byte{[]byte("abcd"), []byte("efg"), []byte("hi"), {}}
 	for name, r := range map[string]io.Reader{
-		"whole":     bytes.NewReader(stream),
-		"by octets": iotest.OneByteReader(bytes.NewReader(stream)),
-		"halves":    iotest.HalfReader(bytes.NewReader(stream)),
+		"whole":    bytes.NewReader(stream),
+		"by bytes": iotest.OneByteReader(bytes.NewReader(stream)),
+		"halves":   iotest.HalfReader(bytes.NewReader(stream)),
 	} {
 		got, err := records(r, 64, 100)
 		if err != io.EOF || !slices.EqualFunc(got, want, bytes.Equal) {
@@ -76,7 +76,7 @@ func TestRecordTruncated(t *testing.T) {
 	for n := 1; n < len(whole); n++ {
 		got, err := records(bytes.NewReader(whole[:n]), 16, 16)
 		if err != io.ErrUnexpectedEOF || len(got) != 0 {
-			t.Errorf("%d octets: %q, %v", n, got, err)
+			t.Errorf("%d bytes: %q, %v", n, got, err)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func TestRecordLimits(t *testing.T) {
 	}
 }
 
-// A large record is charged for whole, once, before its octets are read.
+// A large record is charged for whole, once, before its bytes are read.
 func TestRecordCharge(t *testing.T) {
 	part := make([]byte, 10<<10)
 	for _, tc := range []struct {

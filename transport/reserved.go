@@ -25,7 +25,7 @@ const (
 // service that is started while we have its port would fail.
 var wellKnown = []int{623, 631, 636, 646, 664, 749, 750, 783, 853, 860, 873, 902, 989, 990, 992, 993, 994, 995}
 
-// dialReserved connects from a reserved port, or where this process may not have one,
+// dialReserved connects from a reserved port, or where this process is not allowed to have one,
 // or none is free, from an ordinary one.
 func dialReserved(ctx context.Context, network, addr string) (net.Conn, error) {
 tries:

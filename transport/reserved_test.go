@@ -63,7 +63,7 @@ func TestReservedPortsAreNotAllTaken(t *testing.T) {
 	}
 }
 
-// TestReservedPortIsNoMust: a server that refuses is told of, and who may not bind connects all the same.
+// TestReservedPortIsNoMust: a server that refuses is told of, and who is not allowed to bind connects all the same.
 func TestReservedPortIsNoMust(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

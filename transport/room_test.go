@@ -33,7 +33,7 @@ func roomProgram() *Program {
 		}}}}
 }
 
-// listing is all octets of a result.
+// listing is all bytes of a result.
 type listing struct{ b []byte }
 
 func (l *listing) DecodeXDR(d *xdr.Decoder) { l.b = bytes.Clone(d.Rest()) }
@@ -53,9 +53,9 @@ func TestRoom(t *testing.T) {
 			err = c.Call(ctx, p, nil, &got, nil, 0)
 			cancel()
 			if enough := memory > 1<<20; enough && (err != nil || len(got.b) != 512<<10) {
-				t.Errorf("%d octets, %v", len(got.b), err)
+				t.Errorf("%d bytes, %v", len(got.b), err)
 			} else if !enough && !errors.Is(err, ErrSystem) {
-				t.Errorf("with no memory: %d octets, %v", len(got.b), err)
+				t.Errorf("with no memory: %d bytes, %v", len(got.b), err)
 			}
 			s.Shutdown(bg)
 			<-done

@@ -24,7 +24,7 @@ type ServerConfig struct {
 	// threads procedures that wait for disks can take. A lane can have half of them, one
 	// client half of that. 0: 256, or fewer, but at least 64, where Budget has less than 1 MiB for each.
 	MaxWorkers int
-	MaxRecord  int // the most octets of one TCP record; 0: 2 MiB
+	MaxRecord  int // the most bytes of one TCP record; 0: 2 MiB
 	// MaxConns is the most connections at once; 0: 1024. When one more comes, one
 	// that has made no call yet, or none for two minutes, has to make room.
 	MaxConns int
@@ -36,7 +36,7 @@ type ServerConfig struct {
 	// TCP and RDMA together; nil: RDMA.Budget, or one of mem.DefaultBudget of its own.
 	Budget *mem.Budget
 	// HalfTimeout is how long the rest of a TCP record may take, and how long a
-	// TCP client may take no octet of its replies; 0: 30 s.
+	// TCP client may take no byte of its replies; 0: 30 s.
 	HalfTimeout time.Duration
 	// RDMA sizes the connections of ServeRDMA; its Handler is not used, and its Budget is
 	// the one above.

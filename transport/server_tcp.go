@@ -21,7 +21,7 @@ const (
 	tcpWindow  = 64 << 10 // what one read takes in at most, beside large records
 	replySpace = 1 << 10  // where the stream of a reply begins
 	// budgetShare is how much of the budget the replies of one connection can hold while it is
-	// still read from: one part in so many.
+	// still read from: one part in this number.
 	budgetShare = 4
 	leastTaken  = 16 << 10 // what a client must take of long replies in each HalfTimeout
 	budgetPoll  = 5 * time.Millisecond
@@ -163,7 +163,7 @@ func (t *tcpConn) receive() error {
 }
 
 // beforeRead stands before each read of the socket: replies must not wait for
-// the peer's next octets, and the rest of a record must not take for ever.
+// the peer's next bytes, and the rest of a record must not take for ever.
 func (t *tcpConn) beforeRead(inside bool) error {
 	t.flush()
 	if inside && !t.half {
@@ -206,7 +206,7 @@ func (t *tcpConn) charge(n int) error {
 	}
 }
 
-// buffer gives a pooled buffer that goes home with the call.
+// buffer gives a pooled buffer that is released with the call.
 func (t *tcpConn) buffer(c *Call, n int) []byte {
 	if n < 0 || !t.account.Take(int64(n)) {
 		return nil

@@ -53,7 +53,7 @@ func TestShutdownWaits(t *testing.T) {
 	})
 }
 
-// Shutdown that may not wait cuts off, and a procedure learns it from its Ctx.
+// Shutdown that does not wait cuts off, and a procedure learns it from its Ctx.
 func TestShutdownCutsOff(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		entered := make(chan struct{})
@@ -158,12 +158,12 @@ func raw(t *testing.T, addr string) net.Conn {
 	return nc
 }
 
-// wantCut expects that the server ends the connection with no further octet.
+// wantCut expects that the server ends the connection with no further byte.
 func wantCut(t *testing.T, nc net.Conn) {
 	t.Helper()
 	n, err := io.Copy(io.Discard, nc)
 	if n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("%d octets, %v; want the end of the connection", n, err)
+		t.Errorf("%d bytes, %v; want the end of the connection", n, err)
 	}
 }
 
@@ -299,7 +299,7 @@ func TestHalfClose(t *testing.T) {
 	p.release()
 	b, err := io.ReadAll(nc)
 	if err != nil || len(b) != 3*(markLen+28) {
-		t.Errorf("%d octets, %v", len(b), err)
+		t.Errorf("%d bytes, %v", len(b), err)
 	}
 }
 

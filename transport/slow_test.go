@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 )
 
-// A call whose context ends returns though the server takes no octet of it, long
+// A call whose context ends returns though the server takes no byte of it, long
 // before the connection is given up for its silence; and the next call is served.
 func TestCancelOfAStuckCall(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -81,7 +81,7 @@ func TestSlowButSteadyReader(t *testing.T) {
 			time.Sleep(60 * time.Millisecond)
 			n, err := io.ReadFull(nc, buf)
 			if total += n; err != nil {
-				t.Fatalf("cut off after %d octets: %v", total, err)
+				t.Fatalf("cut off after %d bytes: %v", total, err)
 			}
 		}
 		if bytes.Count(buf, []byte{0}) == size {

@@ -79,7 +79,7 @@ func stormCall(c *Client, b []byte) error {
 		return err
 	}
 	if bytes.Count(b, []byte{0xa5}) != len(b) {
-		return errors.New("an octet landed after the call had returned")
+		return errors.New("a byte landed after the call had returned")
 	}
 	return canceled(err)
 }

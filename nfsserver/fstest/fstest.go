@@ -116,7 +116,7 @@ func (t *tree) gone(dir nfsserver.Ref, name string) {
 func (t *tree) stale(r nfsserver.Ref) {
 	t.Helper()
 	_, err := t.Getattr(r)
-	for range 100 { // a busy host may not know yet, and have the client ask again
+	for range 100 { // a busy host possibly does not know yet, and have the client ask again
 		if !errors.Is(err, syscall.ENOMEM) {
 			break
 		}

@@ -73,7 +73,7 @@ func (f *FS) getattr(n *node) (nfsserver.Attr, error) {
 }
 
 // Setattr sets owner, size, mode and times, in this order: each of the first two
-// clears set-id bits, all change times, and who may not give the file away has
+// clears set-id bits, all change times, and who is not allowed to give the file away has
 // not cut it before. The kernel decides on each, as for the caller.
 func (f *FS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) error {
 	n, err := f.acquire(&r)

@@ -77,11 +77,11 @@ func (b *budget) most(tried map[*cache]bool) (most *cache) {
 	return most
 }
 
-// closeWait bounds the wait for a file system of somebody else, who may not
+// closeWait bounds the wait for a file system of somebody else, who possibly does not
 // answer, to let go of files.
 const closeWait = 100 * time.Millisecond
 
-// reclaimOf closes up to count unused nodes of c. Who asks may not be a user of c:
+// reclaimOf closes up to count unused nodes of c. Who asks need not be a user of c:
 // so it syncs nothing, and does not wait long for those that c's file system,
 // which is not the kernel's alone, has to be told of.
 func (b *budget) reclaimOf(c *cache, count int) int {

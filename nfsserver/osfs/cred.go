@@ -56,7 +56,7 @@ func newCreds() creds {
 func ActsAsCallers() bool { return newCreds().switches }
 
 // probe reports whether a thread can become an ordinary user without any
-// capability, and root again: in a container or under seccomp it may not.
+// capability, and root again: in a container or under seccomp it cannot.
 func (cr *creds) probe() bool {
 	a, err := cr.act(&nfsserver.Cred{UID: nfsserver.Nobody, GID: nfsserver.Nobody})
 	if err != nil {

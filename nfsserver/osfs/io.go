@@ -132,7 +132,7 @@ func (f *FS) Sync(r nfsserver.Ref, dataOnly bool) error {
 }
 
 // syncer is a descriptor to sync n by, one that is open if there is any; -1: n is
-// neither file nor directory, or this process may not open it. What was changed
+// neither file nor directory, or this process is not allowed to open it. What was changed
 // could be changed all the same, so that is no failure: a mode without the
 // owner's bits, a directory in which names are made and not listed, or no descriptor
 // left.
@@ -166,7 +166,7 @@ func (f *FS) syncMount(n *node) error {
 	return again(func() error { return syncfs(m.fd) })
 }
 
-// The calls by which the kernel is asked for stable storage. Nothing else tells whether
+// The calls by which the kernel is asked for stable storage. No result shows that
 // they were made, so a test listens here.
 var (
 	fsync     = unix.Fsync

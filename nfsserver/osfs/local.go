@@ -9,7 +9,7 @@ import (
 
 // local reports whether a file system of that magic number has the attributes of open
 // files in this machine's memory. Others ask a program (FUSE), a network (also GFS2 and
-// OCFS2), or file systems of either sort below them (overlay), which may not answer. Of those that
+// OCFS2), or file systems of either sort below them (overlay), which possibly never answer. Of those that
 // are not known that is assumed.
 func local(magic int64) bool {
 	switch uint32(magic) {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// needRoot skips a test that mounts where this process may not, or where one of
+// needRoot skips a test that mounts where this process is not allowed to, or where one of
 // the programs is missing, and writes that down for the report of the whole run.
 // In CI it fails instead.
 func needRoot(t *testing.T, programs ...string) {

@@ -113,7 +113,7 @@ func (f *FS) isDead(n *node) bool {
 	}
 	fd, err := openHere(n.fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
-		return true // by a server that may not read it
+		return true // by a server that is not allowed to read it
 	}
 	defer unix.Close(fd)
 	_, err = getdents(fd, make([]byte, direntBuf))

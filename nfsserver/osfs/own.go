@@ -1,4 +1,4 @@
-// Files that their owner, who runs the server, may not open.
+// Files that their owner, who runs the server, is not allowed to open.
 
 package osfs
 

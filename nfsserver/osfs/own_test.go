@@ -1,4 +1,4 @@
-// A server without privileges: what it may not open, and what it does all the same.
+// A server without privileges: what it is not allowed to open, and what it does all the same.
 
 package osfs
 
@@ -82,7 +82,7 @@ func TestOwnFilesWithoutPrivilege(t *testing.T) {
 	}
 }
 
-// TestSyncOfWhatCannotBeOpened: a change of what the server may not read is brought
+// TestSyncOfWhatCannotBeOpened: a change of what the server is not allowed to read is brought
 // to stable storage, and is not told to have failed; neither mode nor times change by that.
 func TestSyncOfWhatCannotBeOpened(t *testing.T) {
 	dir := asPlainUser(t, func(dir string) {

@@ -18,7 +18,7 @@ import (
 //	inodeRef   1 byte kind, 8 mount, 8 volume, 8 inode number, 8 generation
 //
 // A kernel handle holds the inode's generation, so that a number used again is
-// stale. An inodeRef has a hash of that handle, for who may not open it may still
+// stale. An inodeRef has a hash of that handle, for who is not allowed to open it may still
 // ask for it, or, where there is none, the time of birth.
 const (
 	kernelRef = 3

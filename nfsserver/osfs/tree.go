@@ -54,7 +54,7 @@ func openTree(dir string, cross bool) (t tree, err error) {
 	return t, nil
 }
 
-// copyMount is privateMount, but for tests of a server that may not do that.
+// copyMount is privateMount, but for tests of a server that is not allowed to do that.
 var copyMount = privateMount
 
 // privateMount returns a mount of the directory fd that is nowhere attached and

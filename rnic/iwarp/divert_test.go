@@ -46,7 +46,7 @@ func TestDivert(t *testing.T) {
 		a.qp.Close()
 		b.qp.Close()
 		if !bytes.Equal(mem, make([]byte, len(mem))) {
-			t.Fatal("an byte was placed in the old memory")
+			t.Fatal("a byte was placed in the old memory")
 		}
 		mr.Invalidate()
 		if mr.Divert(other) || mr.Valid() || mr.Len() != 0 {

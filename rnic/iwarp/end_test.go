@@ -92,7 +92,7 @@ func TestDisconnect(t *testing.T) {
 	b.wantEnd(t, io.EOF)
 }
 
-// TestDeafPeer: nothing hangs on a peer that does not read.
+// TestDeafPeer: nothing waits for ever for a peer that does not read.
 func TestDeafPeer(t *testing.T) {
 	conformance.Proves(t, "R5040-142", "R5040-161", "R5041-073")
 	for _, how := range []string{"Close", "Disconnect", "Terminate"} {

@@ -41,7 +41,7 @@ func Example() {
 	if err := dev.Connect(ctx, qp, l.Addr().String(), rnic.ConnParams{}); err != nil {
 		log.Fatal(err)
 	}
-	// A responder may not speak first (RFC 5044 §7.1), so we ask.
+	// A responder MUST NOT send first (RFC 5044 §7.1), so we ask.
 	if err := qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{[]byte("where?")}, Unsignaled: true}); err != nil {
 		log.Fatal(err)
 	}

@@ -31,7 +31,7 @@ const (
 	fuzzExtended             // we serve RFC 7306
 )
 
-// Steps of a script; what stands behind them is in the methods of the same names.
+// Steps of a script; what stands after them is in the methods of the same names.
 const (
 	stepRaw = iota
 	stepULPDU
@@ -58,7 +58,7 @@ const (
 // FuzzQP: the first byte of a script sets the modes, the others are steps of
 // peer and program. Checked are that it ends, that work completes once and in
 // order, that no byte is placed where none may be, that none leaves that the
-// peer may not read, and that what we say is well formed.
+// peer has no right to read, and that what we say is well formed.
 func FuzzQP(f *testing.F) {
 	for _, mode := range []byte{0, fuzzCRC, fuzzCRC | fuzzInitiate, fuzzCRC | fuzzMarked | fuzzMarking, fuzzCRC | fuzzGood, fuzzSmallCQ | fuzzAbort, fuzzExtended} {
 		for _, s := range qpSeeds() {
@@ -245,7 +245,7 @@ func (c *conversation) hear(s *rnictest.Segment) error {
 	switch s.Op {
 	case rdmap.OpReadResponse:
 		if bytes.IndexByte(s.Payload, secret) >= 0 {
-			c.t.Errorf("bytes that the peer may not read: %+v", s.Header)
+			c.t.Errorf("bytes that the peer has no right to read: %+v", s.Header)
 		}
 	case rdmap.OpReadRequest:
 		q, err := rdmap.ParseReadRequest(s.Payload)

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// secret fills what the peer may not read, and what lies around regions; no
-// script has such an byte.
+// secret fills what the peer has no right to read, and what lies around regions; no
+// script has such a byte.
 const secret = 0xee
 
 // Regions by what the peer may do with them.

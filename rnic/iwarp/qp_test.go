@@ -27,7 +27,7 @@ func newSide(t testing.TB, cfg rnic.DeviceConfig, depth int) *side {
 	return newSideCQ(t, cfg, depth, 2*depth)
 }
 
-// newSideCQ is newSide with a CQ for so many completions.
+// newSideCQ is newSide with a CQ for n completions.
 func newSideCQ(t testing.TB, cfg rnic.DeviceConfig, depth, completions int) *side {
 	t.Helper()
 	s := &side{dev: Open(cfg)}

@@ -39,7 +39,7 @@ func TestInvalidateIsFinal(t *testing.T) {
 		a.qp.Close()
 		b.qp.Close()
 		if !bytes.Equal(mem, make([]byte, len(mem))) {
-			t.Fatal("an byte was placed after Invalidate")
+			t.Fatal("a byte was placed after Invalidate")
 		}
 	}
 }

@@ -82,7 +82,7 @@ func TestRTROfInitiator(t *testing.T) {
 	}
 }
 
-// readsAfter posts as many Reads as the ORD: the slot of an RTR has come home.
+// readsAfter posts as many Reads as the ORD: the slot of an RTR has been released.
 func readsAfter(t *testing.T, s *script, second bool) {
 	t.Helper()
 	mr, err := s.pd.RegMR(make([]byte, 8), rnic.LocalWrite)

@@ -1,4 +1,4 @@
-// Start-up: what is agreed on, in every combination, and what may not be said before.
+// Start-up: what is agreed on, in every combination, and what MUST NOT be sent before.
 
 package iwarp
 
@@ -247,7 +247,7 @@ func TestHalfClosed(t *testing.T) {
 	}
 }
 
-// TestReset: a connection that is cut ends in an error, and all work comes home.
+// TestReset: a connection that is cut ends in an error, and all work completes.
 func TestReset(t *testing.T) {
 	conformance.Proves(t, "R5041-010", "R5041-016", "R5041-086", "R5040-179", "R5044-151")
 	s := scriptInitiator(t, rnic.ConnParams{})

@@ -58,7 +58,7 @@ var Exceptions = sync.OnceValue(func() map[string]string {
 	return m
 })
 
-// table reads a file of lines of n fields behind a line of titles. The files are
+// table reads a file of lines of n fields after a line of titles. The files are
 // part of the program: one that is wrong is a mistake in it.
 func table(name string, n int) [][]string {
 	b, err := tables.ReadFile(name)

@@ -26,7 +26,7 @@ func newBound(t *testing.T) *bound {
 	return &bound{t, m.HeapAlloc, runtime.NumGoroutine()}
 }
 
-// within wants no more than so many bytes of live heap and goroutines more
+// within wants at most heap more bytes of live heap and goroutines more goroutines
 // than before. What is garbage, or on its way out, does not count.
 func (b *bound) within(what string, heap uint64, goroutines int) {
 	b.t.Helper()

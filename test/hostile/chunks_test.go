@@ -33,7 +33,7 @@ func one(pos, handle uint32, n int, off uint64) []chunks.ReadSegment {
 func (a *target) noRead(what string) {
 	a.t.Helper()
 	if len(a.Reads) > 0 {
-		a.t.Errorf("%s: the server has read %d octets", what, a.Reads[0].Size)
+		a.t.Errorf("%s: the server has read %d bytes", what, a.Reads[0].Size)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestSegmentLengthsOverflow(t *testing.T) {
 			l := append(one(pos, 9, int(first), off), one(pos, 9, int(100-first), off)...)
 			return l
 		})
-		a.WantErrChunk(fmt.Sprintf("%d + %d octets", first, 100-first), xid)
+		a.WantErrChunk(fmt.Sprintf("%d + %d bytes", first, 100-first), xid)
 	}
 	a.noRead("lengths that overflow")
 	// As much in Write chunks is only an offer: what fits is used.
@@ -128,14 +128,14 @@ func TestZeroLengthSegments(t *testing.T) {
 		l := append(one(pos, 0xbad, 0, 77), one(pos, 9, 60, off)...)
 		return append(append(l, one(pos, 0xbad, 0, 1<<63)...), append(one(pos, 9, 40, off+60), one(pos, 0, 0, 0)...)...)
 	})
-	a.WantStatus("WRITE from 60 + 40 octets and nothing", xid, nfs3.OK)
+	a.WantStatus("WRITE from 60 + 40 bytes and nothing", xid, nfs3.OK)
 	a.content("zero-length segments", fh, data)
 	xid = a.write(fh, 100, func(pos uint32) []chunks.ReadSegment { return one(pos, 9, 0, off) })
-	a.WantAccept("WRITE of 100 octets from nothing", xid, oncrpc.GarbageArgs)
+	a.WantAccept("WRITE of 100 bytes from nothing", xid, oncrpc.GarbageArgs)
 	for _, n := range []int{99, 101, 104} {
 		a.Memory[9].B = make([]byte, 200)
 		xid = a.write(fh, 100, func(pos uint32) []chunks.ReadSegment { return one(pos, 9, n, off) })
-		a.WantAccept(fmt.Sprintf("WRITE of 100 octets from %d", n), xid, oncrpc.GarbageArgs)
+		a.WantAccept(fmt.Sprintf("WRITE of 100 bytes from %d", n), xid, oncrpc.GarbageArgs)
 	}
 	a.content("chunks of other lengths than their items", fh, data)
 	a.works()
@@ -243,7 +243,7 @@ func TestChunksOfManySegments(t *testing.T) {
 	}), peer.NFS(xid, nfs3.ProcRead, &nfs3.ReadArgs{FH: fh, Count: n})...))
 	r := a.WantStatus("READ to 230 segments", xid, nfs3.OK)
 	if got := chunks.Chunk(r.Write[0]).Len(); got != n || !bytes.Equal(sink[:n], data) || len(a.Writes) != n {
-		t.Errorf("%d octets returned, %d RDMA Writes", got, len(a.Writes))
+		t.Errorf("%d bytes returned, %d RDMA Writes", got, len(a.Writes))
 	}
 	a.works()
 }

@@ -231,7 +231,7 @@ func TestWriteAfterTheCall(t *testing.T) {
 	h.WantTerminate("Write after the call", term.DDPInvalidSTag)
 	for _, b := range sink {
 		if b != 0 {
-			t.Fatal("octets came after the call had ended")
+			t.Fatal("bytes came after the call had ended")
 		}
 	}
 }

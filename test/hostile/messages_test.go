@@ -15,7 +15,7 @@ import (
 )
 
 // No call is shorter than 28 bytes: no answer, and the receive is posted again
-// (R8166-146, R8166-032). 28 is a header with nothing behind it.
+// (R8166-146, R8166-032). 28 is a header with nothing after it.
 func TestShortMessages(t *testing.T) {
 	a := attack(t)
 	for round := range 10 { // more than there are receives

@@ -41,7 +41,7 @@ func TestDataBehindRequest(t *testing.T) {
 	xid := peer.XID()
 	h := ddp.Header{Last: true, Ctrl: rdmap.Control(rdmap.OpSend), MSN: 1}
 	call := mpa.AppendFPDU(nil, true, h.Append(nil), peer.Inline(xid, peer.NFS(xid, nfs3.ProcNull, nil)))
-	for name, tail := range map[string][]byte{"one octet": {0}, "a call": call} {
+	for name, tail := range map[string][]byte{"one byte": {0}, "a call": call} {
 		silent(t, name, request(func(_ *mpa.Frame, b []byte) []byte { return append(b, tail...) }))
 	}
 }
@@ -58,10 +58,10 @@ func TestPrivateData512(t *testing.T) {
 	s, works := rig.Attacked(t, rig.Config{})
 	f := peer.Request()
 	f.PrivateData = append(make([]byte, 500), f.PrivateData...)
-	peer.DialWith(t, s.RDMA, f).Null("508 octets of private data")
+	peer.DialWith(t, s.RDMA, f).Null("508 bytes of private data")
 	f.HasEnhanced, f.Rev = false, mpa.Rev1
 	f.PrivateData = append(make([]byte, 4), f.PrivateData...)
-	peer.DialWith(t, s.RDMA, f).Null("512 octets of private data, revision 1")
+	peer.DialWith(t, s.RDMA, f).Null("512 bytes of private data, revision 1")
 	works()
 }
 

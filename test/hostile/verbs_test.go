@@ -110,7 +110,7 @@ func (v *victim) untouched() {
 	v.private.Invalidate()
 	for i := range memLen {
 		if v.wmem[i] != 0 || v.lmem[i] != 0 {
-			v.t.Fatalf("octet %d was placed", i)
+			v.t.Fatalf("byte %d was placed", i)
 		}
 	}
 }
@@ -168,9 +168,9 @@ func TestInvalidateTwice(t *testing.T) {
 	})
 }
 
-func TestWriteOneOctetPast(t *testing.T) {
-	refused(t, term.DDPBounds, "one octet past", func(v *victim) { v.to(v.write.STag(), v.write.Base()+memLen-9, 10) })
-	refused(t, term.DDPBounds, "one octet before", func(v *victim) { v.to(v.write.STag(), v.write.Base()-1, 10) })
+func TestWriteOneBytePast(t *testing.T) {
+	refused(t, term.DDPBounds, "one byte past", func(v *victim) { v.to(v.write.STag(), v.write.Base()+memLen-9, 10) })
+	refused(t, term.DDPBounds, "one byte before", func(v *victim) { v.to(v.write.STag(), v.write.Base()-1, 10) })
 	refused(t, term.DDPBounds, "far off", func(v *victim) { v.to(v.write.STag(), v.write.Base()+1<<62, 10) })
 }
 
@@ -231,7 +231,7 @@ func TestReadsBeyondIRD(t *testing.T) {
 				return
 			}
 			if len(msg) != 4096 {
-				v.t.Fatalf("a response of %d octets", len(msg))
+				v.t.Fatalf("a response of %d bytes", len(msg))
 			}
 		}
 	})
@@ -249,7 +249,7 @@ func TestReadOfNothing(t *testing.T) {
 	}
 	v.from(v.read.STag(), v.read.Base(), memLen)
 	if msg, err := v.Next(); err != nil || string(msg) != string(v.rmem) {
-		t.Fatalf("%d octets, %v", len(msg), err)
+		t.Fatalf("%d bytes, %v", len(msg), err)
 	}
 }
 
@@ -258,7 +258,7 @@ func TestReadOfAWriteOnlyMR(t *testing.T) {
 	refused(t, term.RDMAPAccess, "remote write alone", func(v *victim) { v.from(v.write.STag(), v.write.Base(), 1) })
 	refused(t, term.RDMAPAccess, "local write alone", func(v *victim) { v.from(v.private.STag(), v.private.Base(), 1) })
 	refused(t, term.RDMAPInvalidSTag, "no such STag", func(v *victim) { v.from(0xdeadbe00, 0, 1) })
-	refused(t, term.RDMAPBounds, "one octet past", func(v *victim) { v.from(v.read.STag(), v.read.Base()+1, memLen) })
+	refused(t, term.RDMAPBounds, "one byte past", func(v *victim) { v.from(v.read.STag(), v.read.Base()+1, memLen) })
 	refused(t, term.RDMAPWrap, "wraps", func(v *victim) { v.from(v.read.STag(), 1<<64-1, 2) })
 }
 

@@ -86,7 +86,7 @@ func (h *history) crash() {
 }
 
 // read holds a block that was read, by an operation that began when clock stood at begun,
-// to the history: older data may not be there once newer has been acknowledged, unless a
+// to the history: older data MUST NOT be there once newer has been acknowledged, unless a
 // crash may have taken that back.
 func (h *history) read(block int, data []byte, begun int) {
 	h.mu.Lock()

@@ -40,7 +40,7 @@ type filesWorld struct {
 	disk     *disk
 	crc      rnic.CRCMode
 	credits  int
-	stallOne int // one procedure of so many stalls
+	stallOne int // one procedure of this number stalls
 	blocks   int
 	history  *history
 	trace    bool

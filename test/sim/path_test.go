@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What happens once in a direction's life, when so many bytes have arrived.
+// What happens once in a direction's life, when a number of bytes have arrived.
 const (
 	eventNone = iota
 	eventStall

@@ -78,7 +78,7 @@ func (w *world) connect() bool {
 	})
 	a.conn, err[0] = rpcrdma.DialOver(context.Background(), a.dev, w.link.ends[0].conn(), a.cfg)
 	if err[0] != nil {
-		time.Sleep(parting) // the other side may not have seen it yet
+		time.Sleep(parting) // the other side has possibly not seen it yet
 		l.Close()
 	}
 	both.Wait()

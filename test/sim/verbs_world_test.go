@@ -131,7 +131,7 @@ func (p *peer) plan(to *peer, rng *rand.Rand) {
 	for n := 2 + rng.IntN(40); len(p.script) < n; {
 		op := rnic.Opcode(rng.IntN(int(rnic.OpLocalInvalidate) + 1))
 		if len(p.script) == 0 && p.side == 0 {
-			op = rnic.OpSend // somebody has to begin: a responder may not
+			op = rnic.OpSend // somebody has to begin: a responder MUST NOT
 		}
 		x := &work{spare: -1, wr: rnic.SendWR{ID: uint64(len(p.script)), Op: op, Unsignaled: rng.IntN(3) == 0, Fence: rng.IntN(5) == 0}}
 		switch op {

@@ -184,7 +184,7 @@ func (w *world) planCalls(side int, svc *service) {
 			}
 			calls = append(calls, p)
 		}
-		if c == 0 { // somebody has to begin: a responder may not
+		if c == 0 { // somebody has to begin: a responder MUST NOT
 			calls = append([]*plan{add(&plan{item: -1})}, calls...)
 		}
 		h.calls = append(h.calls, calls)

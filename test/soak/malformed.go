@@ -13,7 +13,7 @@ import (
 // malformedWait bounds how long one of these connections stays open.
 const malformedWait = 2 * time.Second
 
-// malformed makes one such connection, and is no judge of what the server does with it but
+// malformed makes one such connection, and does not check what the server does with it but
 // that it takes the next.
 func (w *worker) malformed(ctx context.Context) error {
 	addr := w.server.tcp

@@ -15,7 +15,7 @@ import (
 )
 
 // Each truncation of a call with all kinds of chunks: silence below 28 bytes,
-// ERR_CHUNK while the lists are short and while there is no XID behind them to
+// ERR_CHUNK while the lists are short and while there is no XID after them to
 // compare, and silence for what is not the whole header of an RPC call.
 func TestTruncatedHeader(t *testing.T) {
 	s, works := attacked(t)
@@ -31,7 +31,7 @@ func TestTruncatedHeader(t *testing.T) {
 			break
 		}
 		p.Message(msg[:cut])
-		what := fmt.Sprintf("%d octets", cut)
+		what := fmt.Sprintf("%d bytes", cut)
 		if cut >= 28 && cut < len(head)+8 {
 			p.WantErrChunk(what, xid)
 		}
@@ -88,7 +88,7 @@ func (c *victim) connect() {
 	c.p, c.first = peer.Dial(c.t, c.s.RDMA), peer.XID()
 	root := c.p.Mount(rig.Export)
 	c.fh = c.p.Create(root, "victim")
-	c.p.Memory[dataSTag] = &peer.Region{Base: 1 << 32, B: octets(1, 5000), ReadOnly: true}
+	c.p.Memory[dataSTag] = &peer.Region{Base: 1 << 32, B: randomBytes(1, 5000), ReadOnly: true}
 	c.p.Memory[sinkSTag] = &peer.Region{Base: 1 << 33, B: make([]byte, 8192)}
 	// What the header then says of memory that is not there, a RNIC would refuse.
 	c.p.Strict = false
@@ -144,7 +144,7 @@ func TestNoiseHeader(t *testing.T) {
 	s, works := attacked(t)
 	p := peer.Dial(t, s.RDMA)
 	for i := range trials() {
-		b := octets(uint64(i), i*13%900)
+		b := randomBytes(uint64(i), i*13%900)
 		if i%2 == 0 && len(b) >= 16 { // as far as version and kind go it is good
 			copy(b[4:], peer.Words(1, 9, uint32(i/2)%6))
 		}

@@ -94,12 +94,12 @@ func TestBadRPCHeader(t *testing.T) {
 			{"procedure 2^32-1", 2, nfs3.Program, 3, 1<<32 - 1, none, none, oncrpc.ReplyHeader{Accept: oncrpc.ProcUnavail}},
 			{"flavor 6", 2, nfs3.Program, 3, 0, cred(6, 20), none, denied(oncrpc.AuthRejectedCred)},
 			{"flavor 77", 2, nfs3.Program, 3, 0, cred(77, 0), none, denied(oncrpc.AuthRejectedCred)},
-			{"credential of 401 octets", 2, nfs3.Program, 3, 0, cred(0, 401), none, denied(oncrpc.AuthBadCred)},
-			{"credential of 2^32-1 octets", 2, nfs3.Program, 3, 0, peer.Words(1, 1<<32-1), none, denied(oncrpc.AuthBadCred)},
+			{"credential of 401 bytes", 2, nfs3.Program, 3, 0, cred(0, 401), none, denied(oncrpc.AuthBadCred)},
+			{"credential of 2^32-1 bytes", 2, nfs3.Program, 3, 0, peer.Words(1, 1<<32-1), none, denied(oncrpc.AuthBadCred)},
 			{"AUTH_SYS of 17 groups", 2, nfs3.Program, 3, 0, sys(17), none, denied(oncrpc.AuthBadCred)},
-			{"AUTH_SYS with octets left over", 2, nfs3.Program, 3, 0, cred(1, 24), none, denied(oncrpc.AuthBadCred)},
-			{"AUTH_SYS of no octets", 2, nfs3.Program, 3, 0, cred(1, 0), none, denied(oncrpc.AuthBadCred)},
-			{"verifier of 401 octets", 2, nfs3.Program, 3, 0, none, cred(0, 401), denied(oncrpc.AuthBadVerf)},
+			{"AUTH_SYS with bytes left over", 2, nfs3.Program, 3, 0, cred(1, 24), none, denied(oncrpc.AuthBadCred)},
+			{"AUTH_SYS of no bytes", 2, nfs3.Program, 3, 0, cred(1, 0), none, denied(oncrpc.AuthBadCred)},
+			{"verifier of 401 bytes", 2, nfs3.Program, 3, 0, none, cred(0, 401), denied(oncrpc.AuthBadVerf)},
 			{"verifier of another flavor", 2, nfs3.Program, 3, 0, none, cred(1, 8), denied(oncrpc.AuthBadVerf)},
 		} {
 			xid := peer.XID()
@@ -148,7 +148,7 @@ func TestBadArgs(t *testing.T) {
 			for cut := head; cut <= size; cut++ {
 				xid := peer.XID()
 				c.call(peer.NFS(xid, proc, args)[:cut])
-				what := fmt.Sprintf("%s, %d of %d octets", nfs3.Bindings[n].Name, cut-head, size-head)
+				what := fmt.Sprintf("%s, %d of %d bytes", nfs3.Bindings[n].Name, cut-head, size-head)
 				got, d := c.want(what)
 				want := oncrpc.GarbageArgs
 				whole := cut == size
@@ -167,7 +167,7 @@ func TestBadArgs(t *testing.T) {
 			}
 			for i := range trials() / 4 {
 				xid := peer.XID()
-				noise := octets(uint64(i)<<8|uint64(n), i*7%300)
+				noise := randomBytes(uint64(i)<<8|uint64(n), i*7%300)
 				if i%2 == 0 { // a handle of good length in front
 					noise = append(peer.Words(32), noise...)
 				}

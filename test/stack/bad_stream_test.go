@@ -44,12 +44,12 @@ func TestBadStartup(t *testing.T) {
 		p := peer.Raw(t, s.RDMA)
 		p.Say(good[:n])
 		finish(p.C)
-		p.WantEnd(fmt.Sprintf("%d octets of a Request", n))
+		p.WantEnd(fmt.Sprintf("%d bytes of a Request", n))
 		p.C.Close()
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range trials() {
-		b := octets(uint64(i), 1+r.IntN(600))
+		b := randomBytes(uint64(i), 1+r.IntN(600))
 		if i%2 == 0 { // a good key, then nonsense
 			b = append(good[:16:16], b...)
 			if len(b) > 17 {
@@ -66,13 +66,13 @@ func TestBadStartup(t *testing.T) {
 }
 
 // An error in the very first FPDU closes the connection without a Terminate: a
-// responder may not send before it has had a good one (RFC 5044 §7.1.2).
+// responder MUST NOT send before it has had a good one (RFC 5044 §7.1.2).
 func TestBadFirstFPDU(t *testing.T) {
 	s, works := attacked(t)
 	r := rand.New(rand.NewPCG(3, 4))
 	for i := range trials() {
 		p := peer.Dial(t, s.RDMA)
-		b := octets(uint64(i), 1+r.IntN(100))
+		b := randomBytes(uint64(i), 1+r.IntN(100))
 		b[0] |= 0x03 // no DDP version there is
 		switch i % 3 {
 		case 0: // framed well
@@ -121,7 +121,7 @@ func TestBadMidStream(t *testing.T) {
 	for i := range trials() {
 		p := peer.Dial(t, s.RDMA)
 		p.Null("before")
-		b := octets(uint64(i), 1+r.IntN(80))
+		b := randomBytes(uint64(i), 1+r.IntN(80))
 		if i%2 == 0 && len(b) > 2 { // as far as the versions go it is good
 			b[0], b[1] = b[0]&^3|1, b[1]&^0xc0|0x40
 		}
@@ -156,7 +156,7 @@ func TestCutMidStream(t *testing.T) {
 		p.Null("before")
 		p.Say(f[:n])
 		finish(p.C)
-		p.WantEnd(fmt.Sprintf("%d octets of an FPDU", n))
+		p.WantEnd(fmt.Sprintf("%d bytes of an FPDU", n))
 		p.C.Close()
 
 		p = peer.Dial(t, s.RDMA)
@@ -167,7 +167,7 @@ func TestCutMidStream(t *testing.T) {
 			bad = append(bad, make([]byte, 1<<16)...) // a longer length has to find its bytes
 		}
 		p.Say(bad)
-		p.WantTerminate(fmt.Sprintf("octet %d of an FPDU damaged", n), term.MPACRC)
+		p.WantTerminate(fmt.Sprintf("byte %d of an FPDU damaged", n), term.MPACRC)
 		p.C.Close()
 	}
 	works()

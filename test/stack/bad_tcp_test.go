@@ -15,7 +15,7 @@ func TestBadRecordMarks(t *testing.T) {
 	s, works := attacked(t)
 	null := peer.NFS(peer.XID(), 0, nil)
 	for name, b := range map[string][]byte{
-		"record of 2^31-1 octets":         peer.Mark(1<<31-1, true),
+		"record of 2^31-1 bytes":          peer.Mark(1<<31-1, true),
 		"record over the limit":           peer.Mark(2<<20+1, true),
 		"fragments over the limit in sum": append(append(peer.Mark(2<<20, false), make([]byte, 2<<20)...), peer.Mark(1, true)...),
 		"empty fragments for ever":        bytes.Repeat(peer.Mark(0, false), 10000),
@@ -30,7 +30,7 @@ func TestBadRecordMarks(t *testing.T) {
 		p := peer.DialTCP(t, s.TCP)
 		p.Say(append(peer.Mark(len(null), true), null...)[:n])
 		finish(p.C)
-		p.WantEnd(fmt.Sprintf("%d octets of a record", n))
+		p.WantEnd(fmt.Sprintf("%d bytes of a record", n))
 		p.C.Close()
 	}
 	works()
@@ -44,10 +44,10 @@ func TestDroppedRecords(t *testing.T) {
 	null := peer.NFS(peer.XID(), 0, nil)
 	for n := range null {
 		p.Message(null[:n])
-		p.Null(fmt.Sprintf("%d octets of a call", n))
+		p.Null(fmt.Sprintf("%d bytes of a call", n))
 	}
 	for i := range trials() {
-		b := octets(uint64(i), i*11%500)
+		b := randomBytes(uint64(i), i*11%500)
 		if len(b) > 8 {
 			b[4] |= 0x80 // neither call nor reply
 		}

@@ -114,7 +114,7 @@ func TestIndependentClient(t *testing.T) {
 // ourWrite writes by RDMA and has the other client read.
 func ourWrite(t *testing.T, ours *nfsclient.FS, theirs *gonfs.Target, n int) {
 	t.Helper()
-	name, want := fmt.Sprintf("ours-%d", n), octets(uint64(n), n)
+	name, want := fmt.Sprintf("ours-%d", n), randomBytes(uint64(n), n)
 	if err := ours.WriteFile(bg, name, want, 0o640); err != nil {
 		t.Fatal(err)
 	}
@@ -127,14 +127,14 @@ func ourWrite(t *testing.T, ours *nfsclient.FS, theirs *gonfs.Target, n int) {
 		t.Fatal(err)
 	}
 	if got, err := drain(f); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s: they read %d octets, %v", name, len(got), err)
+		t.Errorf("%s: they read %d bytes, %v", name, len(got), err)
 	}
 }
 
 // theirWrite has the other client write and reads by RDMA.
 func theirWrite(t *testing.T, ours *nfsclient.FS, theirs *gonfs.Target, n int) {
 	t.Helper()
-	name, want := fmt.Sprintf("theirs-%d", n), octets(uint64(n)+1, n)
+	name, want := fmt.Sprintf("theirs-%d", n), randomBytes(uint64(n)+1, n)
 	f, err := theirs.OpenFile("/"+name, 0o644)
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func theirWrite(t *testing.T, ours *nfsclient.FS, theirs *gonfs.Target, n int) {
 		t.Fatal(err)
 	}
 	if got, err := ours.ReadFile(bg, name); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s: we read %d octets, %v", name, len(got), err)
+		t.Errorf("%s: we read %d bytes, %v", name, len(got), err)
 	}
 }
 
@@ -179,7 +179,7 @@ func names(t *testing.T, ours *nfsclient.FS, theirs *gonfs.Target) {
 	}
 	for _, e := range list {
 		if e.FileName != "." && e.FileName != ".." && e.Size() != 1 {
-			t.Errorf("they see %q with %d octets", e.FileName, e.Size())
+			t.Errorf("they see %q with %d bytes", e.FileName, e.Size())
 		}
 	}
 	if err := theirs.RemoveAll("/dir"); err != nil {

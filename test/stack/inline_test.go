@@ -45,7 +45,7 @@ func sweep(f *nfsclient.FS, w, n int) error {
 	if err != nil {
 		return err
 	}
-	source := octets(uint64(w), sweepTo+8)
+	source := randomBytes(uint64(w), sweepTo+8)
 	sink := make([]byte, sweepTo+16)
 	for size := w; size <= sweepTo; size += n {
 		for align := range 4 {
@@ -53,7 +53,7 @@ func sweep(f *nfsclient.FS, w, n int) error {
 				continue
 			}
 			if err := sweepOne(f.Client(), fh, source, sink, size, align); err != nil {
-				return fmt.Errorf("%d octets, alignment %d: %w", size, align, err)
+				return fmt.Errorf("%d bytes, alignment %d: %w", size, align, err)
 			}
 		}
 	}
@@ -76,11 +76,11 @@ func sweepOne(c *nfsclient.Client, fh nfs3.FH, source, sink []byte, size, align 
 	case err != nil:
 		return err
 	case n != size || !bytes.Equal(sink[from:from+size], data):
-		return fmt.Errorf("read back %d octets, or others than written", n)
+		return fmt.Errorf("read back %d bytes, or others than written", n)
 	}
 	for i, b := range sink[:size+12] {
 		if (i < from || i >= from+size) && b != 0xaa {
-			return fmt.Errorf("octet %d beside the sink was changed", i-from)
+			return fmt.Errorf("byte %d beside the sink was changed", i-from)
 		}
 	}
 	return nil

@@ -41,7 +41,7 @@ func TestLinks(t *testing.T) {
 			g.Go(func() error {
 				err := link(f, n)
 				if tooLong := errors.Is(err, syscall.ENAMETOOLONG); tooLong != (n > pathMax) {
-					return fmt.Errorf("target of %d octets: %t that it is too long", n, tooLong)
+					return fmt.Errorf("target of %d bytes: %t that it is too long", n, tooLong)
 				} else if tooLong {
 					return nil
 				}
@@ -63,7 +63,7 @@ func link(f *nfsclient.FS, n int) error {
 	}
 	got, err := f.ReadLink(bg, name)
 	if err != nil || got != target {
-		return fmt.Errorf("target of %d octets: read %d, %w", n, len(got), err)
+		return fmt.Errorf("target of %d bytes: read %d, %w", n, len(got), err)
 	}
 	return f.Remove(bg, name)
 }

@@ -65,8 +65,8 @@ var sizes = []int{0, 1, 3, 4, 1023, 1024, 1025, 4095, 4096, 4097, 65535, 65536, 
 
 var offsets = []uint64{0, 1, 4095, 1<<20 + 3, 1<<33 + 7}
 
-// bytes is n bytes that no other seed has.
-func octets(seed uint64, n int) []byte {
+// randomBytes is n bytes that no other seed has.
+func randomBytes(seed uint64, n int) []byte {
 	b := make([]byte, n)
 	var key [32]byte
 	for i := range 8 {
@@ -85,7 +85,7 @@ func create(f *nfsclient.FS, name string) (nfs3.FH, error) {
 func writeAll(c *nfsclient.Client, fh nfs3.FH, p []byte, off uint64) error {
 	w, err := c.Write(bg, fh, p, off, nfs3.Unstable)
 	if err == nil && w.N != len(p) {
-		err = fmt.Errorf("WRITE took %d of %d octets", w.N, len(p))
+		err = fmt.Errorf("WRITE took %d of %d bytes", w.N, len(p))
 	}
 	return err
 }
@@ -98,13 +98,13 @@ func readAll(c *nfsclient.Client, fh nfs3.FH, want []byte, off uint64, room int)
 	case err != nil:
 		return err
 	case n != len(want) || !bytes.Equal(got[:n], want):
-		return fmt.Errorf("READ of %d at %d gave %d octets, not the %d written", room, off, n, len(want))
+		return fmt.Errorf("READ of %d at %d gave %d bytes, not the %d written", room, off, n, len(want))
 	case !eof && n < room:
-		return fmt.Errorf("READ of %d at %d gave %d octets and no end", room, off, n)
+		return fmt.Errorf("READ of %d at %d gave %d bytes and no end", room, off, n)
 	}
 	for i, b := range got[n:] {
 		if b != 0xee {
-			return fmt.Errorf("READ changed octet %d behind the data", i)
+			return fmt.Errorf("READ changed byte %d behind the data", i)
 		}
 	}
 	return nil
@@ -117,7 +117,7 @@ func roundTrip(f *nfsclient.FS, name string, n int, off uint64) error {
 	if err != nil {
 		return err
 	}
-	c, data := f.Client(), octets(uint64(n)<<8^off, n)
+	c, data := f.Client(), randomBytes(uint64(n)<<8^off, n)
 	if err := writeAll(c, fh, data, off); err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func TestSizes(t *testing.T) {
 					g.Go(func() error {
 						name := fmt.Sprintf("%d-%d-%d", conns, n, off)
 						if err := roundTrip(f, name, n, off); err != nil {
-							return fmt.Errorf("%d octets at %d, %d connections: %w", n, off, conns, err)
+							return fmt.Errorf("%d bytes at %d, %d connections: %w", n, off, conns, err)
 						}
 						return f.Client().Remove(bg, f.Root(), name)
 					})
@@ -176,13 +176,13 @@ func TestAcross(t *testing.T) {
 			rdma, tcp := s.Mount(t, l.opt), s.Mount(t, nfsclient.Options{Transport: nfsclient.TCP})
 			for _, way := range []struct{ from, to *nfsclient.FS }{{rdma, tcp}, {tcp, rdma}} {
 				for _, n := range sizes {
-					want := octets(uint64(n)+5, n)
+					want := randomBytes(uint64(n)+5, n)
 					if err := way.from.WriteFile(bg, "f", want, 0o644); err != nil {
 						t.Fatal(err)
 					}
 					got, err := way.to.ReadFile(bg, "f")
 					if err != nil || !bytes.Equal(got, want) {
-						t.Errorf("%d octets from %T: got %d, %v", n, way.from, len(got), err)
+						t.Errorf("%d bytes from %T: got %d, %v", n, way.from, len(got), err)
 					}
 				}
 			}
@@ -198,10 +198,10 @@ func TestOverMax(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		data := octets(3, 1<<20+4096)
+		data := randomBytes(3, 1<<20+4096)
 		w, err := f.Client().Write(bg, fh, data, 0, nfs3.Unstable)
 		if err != nil || w.N != 1<<20 {
-			t.Errorf("WRITE took %d octets, %v", w.N, err)
+			t.Errorf("WRITE took %d bytes, %v", w.N, err)
 		}
 		if err := writeAll(f.Client(), fh, data[w.N:], uint64(w.N)); err != nil {
 			t.Error(err)
@@ -209,7 +209,7 @@ func TestOverMax(t *testing.T) {
 		got := make([]byte, len(data))
 		n, eof, err := f.Client().Read(bg, fh, got, 0)
 		if err != nil || n != 1<<20 || eof || !bytes.Equal(got[:n], data[:n]) {
-			t.Errorf("READ gave %d octets, end %v, %v", n, eof, err)
+			t.Errorf("READ gave %d bytes, end %v, %v", n, eof, err)
 		}
 		if _, err := f.ReadFile(bg, "none"); !errors.Is(err, errNotExist) {
 			t.Error(err)

@@ -35,8 +35,8 @@ func (t *talk) said() string {
 	return strings.Join(all, "\n")
 }
 
-// What TestJudgeNotices leaves out.
-func TestJudgeNoticesMore(t *testing.T) {
+// What TestValidateNotices leaves out.
+func TestValidateNoticesMore(t *testing.T) {
 	untagged := func(ddp, rdmap byte, queue, msn, mo int) []byte {
 		return append([]byte{ddp, rdmap}, encode(0, queue, msn, mo)...)
 	}
@@ -47,11 +47,11 @@ func TestJudgeNoticesMore(t *testing.T) {
 		{"an XID used twice", "while a call with it waits", func(t *talk) { t.null(0, 1, 8); t.null(1, 1, 8); t.null(0, 2, 8); t.null(0, 2, 8) }},
 		{"a long call from nowhere", "without a Position-zero Read chunk", func(t *talk) { t.noMsg(0, 0, 0, 0) }},
 		{"an odd Position", "Position 81", func(t *talk) { t.send(0, opSend, 0, xid, 1, 32, 0, 1, 81, 0xaa, 4, uint64(0), 0, 0, 0, xid, 0) }},
-		{"a long reply that is empty", "RDMA_NOMSG with 0 octets", func(t *talk) {
+		{"a long reply that is empty", "RDMA_NOMSG with 0 bytes", func(t *talk) {
 			t.send(0, opSend, 0, xid, 1, 32, 0, 0, 0, 1, 1, 0xee, 100, uint64(0), xid, 0)
 			t.noMsg(1, 0, 0, 1, 1, 0xee, 0, uint64(0))
 		}},
-		{"a Reply chunk not full although it says so", "but 4 octets were written", func(t *talk) {
+		{"a Reply chunk not full although it says so", "but 4 bytes were written", func(t *talk) {
 			t.send(0, opSend, 0, xid, 1, 32, 0, 0, 0, 1, 1, 0xee, 100, uint64(0), xid, 0)
 			t.tagged(1, opWrite, 0xee, 0, 4)
 			t.noMsg(1, 0, 0, 1, 1, 0xee, 100, uint64(0))
@@ -81,12 +81,12 @@ func TestJudgeNoticesMore(t *testing.T) {
 			t.fpdu(1, append(untagged(0x41, 0x41, 1, 2, 0), encode(0x52, uint64(0), 10, 0xaa, uint64(0x7000))...), false)
 		}},
 		{"a Read Response nobody asked for", "to no Read Request", func(t *talk) { t.tagged(0, opReadResponse, 1, 0, 4) }},
-		{"a Read Response elsewhere", "expected are 100 octets to 00000051:0", func(t *talk) {
+		{"a Read Response elsewhere", "expected are 100 bytes to 00000051:0", func(t *talk) {
 			t.callWith()
 			t.read(1, 100, 0xaa, 0x7000)
 			t.tagged(0, opReadResponse, 0x51, 4, 100)
 		}},
-		{"a Read Request cut short", "20 octets", func(t *talk) { t.fpdu(1, append(untagged(0x41, 0x41, 1, 1, 0), make([]byte, 20)...), false) }},
+		{"a Read Request cut short", "20 bytes", func(t *talk) { t.fpdu(1, append(untagged(0x41, 0x41, 1, 1, 0), make([]byte, 20)...), false) }},
 		{"a segment out of place", "message 1 at 5 follows message 1 at 4", func(t *talk) {
 			t.fpdu(0, append(untagged(0x01, 0x43, 0, 1, 0), 1, 2, 3, 4), false)
 			t.fpdu(0, untagged(0x41, 0x43, 0, 1, 5), false)
@@ -109,7 +109,7 @@ func TestJudgeNoticesMore(t *testing.T) {
 	}
 }
 
-func TestJudgeNoticesAtStartup(t *testing.T) {
+func TestValidateNoticesAtStartup(t *testing.T) {
 	if got := begin(0x40, 0).said(); !strings.Contains(got, "is not granted") {
 		t.Errorf("CRC refused: %q", got)
 	}
@@ -125,7 +125,7 @@ func TestJudgeNoticesAtStartup(t *testing.T) {
 }
 
 // Calls without a reply and messages without an end are counted, apart from each other.
-func TestJudgeCountsWhatIsOpen(t *testing.T) {
+func TestValidateCountsWhatIsOpen(t *testing.T) {
 	ignored := newTalk(true)
 	ignored.null(0, 1, 8)
 	unanswered := newTalk(true)
@@ -225,7 +225,7 @@ func TestChangedCapturesAreNoticed(t *testing.T) {
 		{"a call without credits", "client, XID %08x: a credit value of zero", rpcAt(0, 5, func(h []byte) { clear(h[8:12]) })},
 		{"a grant of zero", "server, XID %08x: a credit value of zero", rpcAt(1, 5, func(h []byte) { clear(h[8:12]) })},
 		{"another version", "version 9", rpcAt(0, 5, func(h []byte) { h[7] = 9 })},
-		{"another XID", "the XID of the RPC message behind the header is another", rpcAt(0, 5, func(h []byte) { h[3] ^= 1 })},
+		{"another XID", "the XID of the RPC message after the header is another", rpcAt(0, 5, func(h []byte) { h[3] ^= 1 })},
 		{"a reply to another", "a reply to no call", rpcAt(1, 5, func(h []byte) { h[3] ^= 0x80 })},
 		{"a Write elsewhere", "has advertised this memory for writing", tagged(opWrite, func(u []byte) { u[2] ^= 0x80 })},
 		{"a Write too far", "has advertised this memory for writing", tagged(opWrite, func(u []byte) { u[9] ^= 0x80 })},
@@ -245,7 +245,7 @@ func TestChangedCapturesAreNoticed(t *testing.T) {
 				}
 				return true
 			})
-			r, err := judge(bytes.NewReader(b))
+			r, err := validate(bytes.NewReader(b))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -260,8 +260,8 @@ func TestChangedCapturesAreNoticed(t *testing.T) {
 	}
 }
 
-// An byte changed in any FPDU, and nothing else, is a wrong CRC where CRC is on.
-func TestChangedOctetsAreNoticed(t *testing.T) {
+// A byte changed in any FPDU, and nothing else, is a wrong CRC where CRC is on.
+func TestChangedBytesAreNoticed(t *testing.T) {
 	talk := newTalk(true)
 	talk.fpdu(0, append([]byte{0x41, 0x43}, encode(0, 0, 1, 0, 1, 1, 8, 0, 0, 0, 0, 1, 0)...), true)
 	if got := talk.said(); !strings.Contains(got, "CRC is wrong") {
@@ -271,7 +271,7 @@ func TestChangedOctetsAreNoticed(t *testing.T) {
 	if err := os.WriteFile(path, linuxCapture(t, "small")[:1000], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Judge(path); err == nil {
-		t.Error("a capture that ends inside a packet is judged")
+	if _, err := Validate(path); err == nil {
+		t.Error("a capture that ends inside a packet is validated")
 	}
 }

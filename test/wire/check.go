@@ -1,4 +1,4 @@
-// The verdict on a capture as a test sees it.
+// The validation of a capture as a test sees it.
 
 package wire
 
@@ -16,11 +16,11 @@ type Want struct {
 	Cut        bool // connections were cut: calls may lack a reply, a message its end
 }
 
-// Check judges a capture, by our reader and by tshark when it is there, and fails the
+// Check validates a capture, by our reader and by tshark when it is there, and fails the
 // test for each rule that is broken. It returns what was seen.
 func Check(t *testing.T, path string, want Want) *Report {
 	t.Helper()
-	r, err := Judge(path)
+	r, err := Validate(path)
 	if err != nil {
 		t.Fatal(err)
 	}

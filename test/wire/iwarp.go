@@ -117,7 +117,7 @@ type ddp struct {
 
 func parseDDP(b []byte) (s ddp, err error) {
 	if len(b) < 2 {
-		return s, fmt.Errorf("an ULPDU of %d octets", len(b))
+		return s, fmt.Errorf("an ULPDU of %d bytes", len(b))
 	}
 	s.tagged, s.last, s.op = b[0]&0x80 != 0, b[0]&0x40 != 0, opcode(b[1]&15)
 	if b[0]&3 != 1 || b[1]>>6 != 1 {
@@ -128,7 +128,7 @@ func parseDDP(b []byte) (s ddp, err error) {
 		head = 14
 	}
 	if len(b) < head {
-		return s, fmt.Errorf("a DDP segment of %d octets", len(b))
+		return s, fmt.Errorf("a DDP segment of %d bytes", len(b))
 	}
 	s.data = b[head:]
 	s.stag = binary.BigEndian.Uint32(b[2:])

@@ -1,4 +1,4 @@
-// Our client and our server, as programs, with the judge between them.
+// Our client and our server, as programs, with a validator between them.
 
 package wire
 

@@ -1,6 +1,6 @@
 // Reading a capture: packets, and the TCP streams in them.
 
-// Package wire judges captures of RPC-over-RDMA. It has readers of its own for every
+// Package wire validates captures of RPC-over-RDMA. It has readers of its own for every
 // layer, so that a mistake in the product's codecs cannot hide itself here, and asks
 // tshark for a second opinion.
 package wire
@@ -15,7 +15,7 @@ import (
 )
 
 // chunk is a run of stream bytes, with the number of the frame that brought it. The
-// bytes may not be kept.
+// bytes MUST NOT be kept.
 type chunk struct {
 	frame int
 	dir   int // 0 is from the side that opened the connection
@@ -79,7 +79,7 @@ func readPcap(r io.Reader, packet func(frame int, ip []byte)) error {
 		}
 		n := order.Uint32(head[8:])
 		if n > maxPacket {
-			return fmt.Errorf("a packet of %d octets", n)
+			return fmt.Errorf("a packet of %d bytes", n)
 		}
 		if n < order.Uint32(head[12:]) {
 			return errors.New("the capture holds packets in part only")

@@ -15,7 +15,7 @@ type area struct {
 
 func (a area) String() string { return fmt.Sprintf("%08x:%x+%d", a.handle, a.offset, a.length) }
 
-// holds says whether n bytes at offset of handle lie in the segment.
+// holds reports whether n bytes at offset of handle lie in the segment.
 func (a area) holds(handle uint32, offset uint64, n int) bool {
 	return handle == a.handle && offset >= a.offset && offset-a.offset <= uint64(a.length) && uint64(n) <= uint64(a.length)-(offset-a.offset)
 }
@@ -31,7 +31,7 @@ const (
 	procError = 4
 )
 
-// header is one transport header and the RPC message behind it.
+// header is one transport header and the RPC message after it.
 type header struct {
 	xid, version, credits, proc uint32
 	reads                       []readArea
@@ -98,7 +98,7 @@ func parseHeader(b []byte) (*header, error) {
 		return nil, fmt.Errorf("procedure %d", h.proc)
 	}
 	if w.bad {
-		return nil, fmt.Errorf("a header cut short, in %d octets", len(b))
+		return nil, fmt.Errorf("a header cut short, in %d bytes", len(b))
 	}
 	if h.version != 1 {
 		return nil, fmt.Errorf("version %d", h.version)

@@ -27,7 +27,7 @@ type rules struct {
 	calls map[uint32]*call
 
 	replies          int
-	grant, lastGrant int // the latest two; the requester may not have seen the last one yet
+	grant, lastGrant int // the latest two; the requester has possibly not seen the last one yet
 	asked            int // credits that the requester asked for
 	reads            []pendingRead
 	ird              int // how many Reads the requester takes at once; -1 unknown
@@ -59,13 +59,13 @@ func (u *rules) send(frame, dir int, s ddp, b []byte) {
 	}
 	name := fmt.Sprintf("XID %08x", h.xid)
 	if len(b) > limit {
-		u.r.add(frame, dir, name, "%d octets inline, the limit is %d", len(b), limit)
+		u.r.add(frame, dir, name, "%d bytes inline, the limit is %d", len(b), limit)
 	}
 	if h.credits == 0 {
 		u.r.add(frame, dir, name, "a credit value of zero")
 	}
 	if h.proc == procMsg && (len(h.rpc) < 8 || binary.BigEndian.Uint32(h.rpc) != h.xid) {
-		u.r.add(frame, dir, name, "the XID of the RPC message behind the header is another")
+		u.r.add(frame, dir, name, "the XID of the RPC message after the header is another")
 	}
 	if dir == 0 {
 		if s.op.invalidates() {
@@ -172,7 +172,7 @@ func (u *rules) echo(frame int, name string, c *call, h *header) {
 			total += int(a.length)
 		}
 		if total < 12 {
-			u.r.add(frame, 1, name, "RDMA_NOMSG with %d octets in the Reply chunk", total)
+			u.r.add(frame, 1, name, "RDMA_NOMSG with %d bytes in the Reply chunk", total)
 		}
 	}
 }
@@ -197,14 +197,14 @@ func (u *rules) echoChunk(frame int, name string, c *call, got, want []area) {
 		}
 		short = short || g.length < w.length
 		if n := c.written[w]; n != int(g.length) {
-			u.r.add(frame, 1, name, "segment %v, but %d octets were written into it", g, n)
+			u.r.add(frame, 1, name, "segment %v, but %d bytes were written into it", g, n)
 		}
 	}
 }
 
-// tagged judges an RDMA Write or a part of a Read Response.
+// tagged checks an RDMA Write or a part of a Read Response.
 func (u *rules) tagged(frame, dir int, s ddp) {
-	name := fmt.Sprintf("%v of %d octets to %08x:%x", s.op, len(s.data), s.stag, s.offset)
+	name := fmt.Sprintf("%v of %d bytes to %08x:%x", s.op, len(s.data), s.stag, s.offset)
 	if s.op == opReadResponse {
 		u.readResponse(frame, dir, name, s)
 		return
@@ -234,7 +234,7 @@ func (u *rules) readRequest(frame, dir int, b []byte) {
 	const size = 28
 	u.r.Reads++
 	if len(b) != size {
-		u.r.add(frame, dir, "RDMA Read Request", "%d octets", len(b))
+		u.r.add(frame, dir, "RDMA Read Request", "%d bytes", len(b))
 		return
 	}
 	w := &words{b: b}
@@ -242,7 +242,7 @@ func (u *rules) readRequest(frame, dir int, b []byte) {
 	sink.offset = uint64(w.next())<<32 | uint64(w.next())
 	n, source := int(w.next()), w.next()
 	offset := uint64(w.next())<<32 | uint64(w.next())
-	name := fmt.Sprintf("RDMA Read Request of %d octets at %08x:%x", n, source, offset)
+	name := fmt.Sprintf("RDMA Read Request of %d bytes at %08x:%x", n, source, offset)
 	if dir == 0 {
 		u.r.add(frame, dir, name, "a requester reads from memory of the responder, which has none")
 		return
@@ -269,13 +269,13 @@ func (u *rules) readResponse(frame, dir int, name string, s ddp) {
 	}
 	p := &u.reads[0]
 	if s.stag != p.stag || s.offset != p.offset || len(s.data) > p.left {
-		u.r.add(frame, dir, name, "expected are %d octets to %08x:%x", p.left, p.stag, p.offset)
+		u.r.add(frame, dir, name, "expected are %d bytes to %08x:%x", p.left, p.stag, p.offset)
 	}
 	p.offset += uint64(len(s.data))
 	p.left -= len(s.data)
 	if s.last {
 		if p.left != 0 {
-			u.r.add(frame, dir, name, "the response ends %d octets early", p.left)
+			u.r.add(frame, dir, name, "the response ends %d bytes early", p.left)
 		}
 		u.reads = u.reads[1:]
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Tshark says whether tshark is there to be asked.
+// Tshark reports whether tshark is there to be asked.
 func Tshark() bool {
 	_, err := exec.LookPath("tshark")
 	return err == nil
@@ -48,15 +48,15 @@ func askTshark(t *testing.T, path string, r *Report) {
 		if f[4] != "" {
 			fpdus += strings.Count(f[4], ";") + 1
 		}
-		judgeRemarks(t, f)
+		checkRemarks(t, f)
 	}
 	if fpdus != r.early {
 		t.Errorf("tshark sees %d FPDUs, we see %d", fpdus, r.early)
 	}
 }
 
-// judgeRemarks fails for what tshark finds wrong and is not known to be its own limit.
-func judgeRemarks(t *testing.T, f []string) {
+// checkRemarks fails for what tshark finds wrong and is not known to be its own limit.
+func checkRemarks(t *testing.T, f []string) {
 	t.Helper()
 	frame, malformed, severities, messages := f[0], f[1], strings.Split(f[2], ";"), strings.Split(f[3], ";")
 	for _, m := range strings.Split(malformed, ";") {
@@ -75,7 +75,7 @@ func judgeRemarks(t *testing.T, f []string) {
 	}
 }
 
-// excused says whether NFS looks malformed to tshark for reasons of its own. It does not
+// excused reports whether NFS looks malformed to tshark for reasons of its own. It does not
 // join the data that a READ reply's RDMA Writes have brought. And it works out the pad of
 // a Read chunk, which nobody sends (RFC 8166 section 3.4.5.2), from the length of the last
 // segment of the Read Response alone, wrongly when the ones before are no multiples of four.

@@ -134,7 +134,7 @@ func writeAdvice(s nfs3.Status) string {
 	case nfs3.ErrROFS:
 		return "the export is read-only: rw in exports(5), or leave out --read-only of nfsrdmad"
 	case nfs3.ErrAcces, nfs3.ErrPerm:
-		return "this user, as the server maps it, may not write here: chmod or chown the directory, or see root_squash and anonuid of exports(5), --no-root-squash of nfsrdmad"
+		return "this user, as the server maps it, is not allowed to write here: chmod or chown the directory, or see root_squash and anonuid of exports(5), --no-root-squash of nfsrdmad"
 	case nfs3.ErrNoSpc, nfs3.ErrDQuot:
 		return "make room on the server, or raise the quota"
 	case nfs3.ErrStale:

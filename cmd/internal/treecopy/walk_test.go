@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tree makes a tree of so many levels, directories in each and files in each.
+// tree makes a tree of the given levels, with dirs directories and files files in each.
 func tree(t *testing.T, dir string, levels, dirs, files int) {
 	t.Helper()
 	for i := range files {

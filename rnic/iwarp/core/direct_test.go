@@ -176,7 +176,7 @@ func TestDirectRevoked(t *testing.T) {
 	}
 }
 
-// TestDirectFlushed: a receive whose Send has half come goes home at once when the QP
+// TestDirectFlushed: a receive whose Send has half arrived is completed at once when the QP
 // ends, and is not written to any more.
 func TestDirectFlushed(t *testing.T) {
 	s := directScript(t)

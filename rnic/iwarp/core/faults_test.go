@@ -207,7 +207,7 @@ func flushedRest(t *testing.T, s *script) {
 	}
 	for i := 1; i < n; i++ {
 		if wcs[i-1].Status == rnic.WCFlushErr && wcs[i].Status != rnic.WCFlushErr {
-			t.Fatal("a receive completed behind a flushed one")
+			t.Fatal("a receive completed after a flushed one")
 		}
 	}
 }

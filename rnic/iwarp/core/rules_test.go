@@ -196,7 +196,7 @@ func TestAccessMatrix(t *testing.T) {
 }
 
 // TestLocalErrorHasNoHeaders: an error of our own is told with nothing of the peer's, and
-// behind it nothing is sent.
+// after it nothing is sent.
 func TestLocalErrorHasNoHeaders(t *testing.T) {
 	conformance.Proves(t, "R5040-006", "R5040-035", "R5040-063", "R5040-082", "R5040-143", "R5040-188")
 	s := scriptCQ(t, rnic.DeviceConfig{}, rnic.ConnParams{}, 1)

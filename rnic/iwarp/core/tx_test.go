@@ -127,7 +127,7 @@ func TestORD(t *testing.T) {
 	wantOp(0x41)
 	wantOp(0x41)
 	answer()
-	wantOp(0x41) // the third, and the Send that waited behind it
+	wantOp(0x41) // the third, and the Send that waited after it
 	wantOp(0x43)
 	answer()
 	answer() // the fence opens

@@ -100,7 +100,7 @@ func appendCRC(b []byte, start int, crc bool) []byte {
 	return binary.LittleEndian.AppendUint32(b, v)
 }
 
-// total returns the length of a ULPDU that comes in parts. One that DDP may not
+// total returns the length of a ULPDU that comes in parts. One that DDP MUST NOT
 // hand down is a bug above (RFC 5044 §3 [R5044-007]).
 func total(parts [][]byte) int {
 	l := 0

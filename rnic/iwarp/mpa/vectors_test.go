@@ -296,7 +296,7 @@ func TestVectorsFramesRefused(t *testing.T) {
 		reply bool
 		err   error
 	}{
-		"bad-key-last-octet":      {false, ErrKey},
+		"bad-key-last-byte":       {false, ErrKey},
 		"bad-initiator-initiator": {true, ErrInitiators},
 		"bad-pd-length-513":       {false, ErrPDLength},
 		"bad-pd-length-short":     {false, nil}, // wants more, which never comes

@@ -43,7 +43,7 @@ type Terminate struct {
 	RDMA      []byte
 
 	// Swapped tells a received Terminate in the dialect of little-endian Linux
-	// siw, whose bit fields come out in reverse order within an byte.
+	// siw, whose bit fields come out in reverse order within a byte.
 	Swapped bool
 }
 

@@ -113,7 +113,7 @@ func (p *Peer) hear(n int) []byte {
 	p.T.Helper()
 	b := make([]byte, n)
 	if m, err := io.ReadFull(p.C, b); err != nil {
-		p.T.Fatalf("wanted %d octets, got %x: %v", n, b[:m], err)
+		p.T.Fatalf("wanted %d bytes, got %x: %v", n, b[:m], err)
 	}
 	return b
 }
@@ -169,7 +169,7 @@ func (e *Terminated) Error() string { return "terminated: " + e.Code.String() }
 
 // Next returns the next message of the server; meanwhile it serves RDMA Reads
 // and takes RDMA Writes. The error is io.EOF when the connection has ended without a
-// word, or a *Terminated; anything the server may not do fails the test.
+// word, or a *Terminated; anything the server MUST NOT do fails the test.
 func (p *Peer) Next() ([]byte, error) {
 	p.T.Helper()
 	if err := p.err; err != nil {
@@ -220,7 +220,7 @@ func (p *Peer) ulpdu() ([]byte, error) {
 		case errors.Is(err, io.EOF) && len(p.in) == 0 || gone(err):
 			return nil, io.EOF
 		case err != nil:
-			return nil, fmt.Errorf("after %d octets: %w", len(p.in), err)
+			return nil, fmt.Errorf("after %d bytes: %w", len(p.in), err)
 		}
 	}
 }
@@ -273,7 +273,7 @@ var ErrRead = errors.New("an RDMA Read that is not answered")
 func (p *Peer) refused(what string, stag uint32, to uint64, n int) bool {
 	p.T.Helper()
 	if p.Strict {
-		p.T.Fatalf("the server %s %d octets at %x of %08x, which it was not told of", what, n, to, stag)
+		p.T.Fatalf("the server %s %d bytes at %x of %08x, which it was not told of", what, n, to, stag)
 	}
 	return false
 }
@@ -291,7 +291,7 @@ func (p *Peer) place(h *ddp.Header, payload []byte) bool {
 	return true
 }
 
-// Respond answers an RDMA Read of the server; false when it may not have that.
+// Respond answers an RDMA Read of the server; false when it has no right to that.
 func (p *Peer) Respond(q *rdmap.ReadRequest) bool {
 	p.T.Helper()
 	r := p.Memory[q.SrcSTag]

@@ -106,8 +106,8 @@ func (p *Peer) Want() *Reply {
 	return r
 }
 
-// WantOctets wants exactly this as next message.
-func (p *Peer) WantOctets(what string, want []byte) {
+// WantBytes expects exactly this as next message.
+func (p *Peer) WantBytes(what string, want []byte) {
 	p.T.Helper()
 	got, err := p.Next()
 	if err != nil || !bytes.Equal(got, want) {
@@ -118,13 +118,13 @@ func (p *Peer) WantOctets(what string, want []byte) {
 // WantErrChunk wants RDMA_ERROR with ERR_CHUNK.
 func (p *Peer) WantErrChunk(what string, xid uint32) {
 	p.T.Helper()
-	p.WantOctets(what, Words(xid, 1, Grant, 4, 2))
+	p.WantBytes(what, Words(xid, 1, Grant, 4, 2))
 }
 
 // WantErrVers wants RDMA_ERROR with ERR_VERS for a call of version vers.
 func (p *Peer) WantErrVers(what string, xid, vers uint32) {
 	p.T.Helper()
-	p.WantOctets(what, Words(xid, vers, Grant, 4, 1, 1, 1))
+	p.WantBytes(what, Words(xid, vers, Grant, 4, 1, 1, 1))
 }
 
 // WantAccept wants a reply that was accepted with this state.

@@ -67,10 +67,10 @@ func (b *Bystander) round(ctx context.Context, c *nfsclient.Client, fh nfs3.FH) 
 		}
 		got := make([]byte, n)
 		if m, _, err := c.Read(ctx, fh, got, uint64(turn)); err != nil || m != n {
-			return fmt.Errorf("read %d of %d octets, %w", m, n, err)
+			return fmt.Errorf("read %d of %d bytes, %w", m, n, err)
 		}
 		if !bytes.Equal(got, want) {
-			return fmt.Errorf("read back other octets than written, %d of them", n)
+			return fmt.Errorf("read back other bytes than written, %d of them", n)
 		}
 	}
 	return nil

@@ -18,11 +18,11 @@ func TestWholeUnits(t *testing.T) {
 			f.add(part)
 			out = append(out, f.whole()...)
 			if len(out) > 0 && !slices.Contains(ends, len(out)) {
-				t.Fatalf("in steps of %d: %d octets went on, units end at %v", step, len(out), ends)
+				t.Fatalf("in steps of %d: %d bytes went on, units end at %v", step, len(out), ends)
 			}
 		}
 		if !bytes.Equal(out, b) {
-			t.Fatalf("in steps of %d: %d octets of %d, or others", step, len(out), len(b))
+			t.Fatalf("in steps of %d: %d bytes of %d, or others", step, len(out), len(b))
 		}
 	}
 }

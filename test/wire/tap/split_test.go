@@ -80,11 +80,11 @@ func TestSplit(t *testing.T) {
 	})
 	for i, n := range seen {
 		if n != ends[i+1]-ends[i] {
-			t.Errorf("FPDU %d has %d octets, asked about %d", i, ends[i+1]-ends[i], n)
+			t.Errorf("FPDU %d has %d bytes, asked about %d", i, ends[i+1]-ends[i], n)
 		}
 	}
 	if !bytes.Equal(bytes.Join(pieces, nil), b) {
-		t.Error("other octets came out than went in")
+		t.Error("other bytes came out than went in")
 	}
 	if len(seen) != 4 || len(pieces) < 5 {
 		t.Errorf("%d FPDUs in %d pieces", len(seen), len(pieces))

@@ -1,4 +1,4 @@
-// From streams to messages, and what a verdict is.
+// From streams to messages, and what their validation reports.
 
 package wire
 
@@ -22,11 +22,11 @@ func (v Violation) String() string {
 	return fmt.Sprintf("frame %d, %s, %s: %s", v.Frame, v.From, v.Message, v.Rule)
 }
 
-// Report is what Judge found.
+// Report is what Validate found.
 type Report struct {
 	Violations []Violation
 
-	// What there was to judge, so that a test can see that it was something.
+	// What there was to check, so that a test can see that it was something.
 	Connections, CRCOn, FPDUs              int
 	Calls, Replies, Errors                 int
 	Writes, Reads, LongCalls, LongReplies  int
@@ -61,19 +61,19 @@ func (r *Report) add(frame, dir int, message, format string, args ...any) {
 	}
 }
 
-// Judge reads a capture and holds every connection that starts with MPA to the rules of
+// Validate reads a capture and holds every connection that starts with MPA to the rules of
 // RFC 5044, 5041, 5040 and 8166. Other connections are passed over. It needs little memory,
 // however large the capture is.
-func Judge(path string) (*Report, error) {
+func Validate(path string) (*Report, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return judge(f)
+	return validate(f)
 }
 
-func judge(r io.Reader) (*Report, error) {
+func validate(r io.Reader) (*Report, error) {
 	var all []*conn
 	report := new(Report)
 	a := newAssembler(func(s *stream) {
@@ -103,7 +103,7 @@ type side struct {
 	open    bool      // and whether there is one
 }
 
-// conn is one connection under judgement.
+// conn is one connection under validation.
 type conn struct {
 	r     *Report
 	sides [2]side
@@ -178,7 +178,7 @@ func (c *conn) start(frame, dir int) int {
 	}
 	s.startup = st
 	if st.markers {
-		c.fatal(frame, dir, "MPA", "markers are asked for, which this judge does not read")
+		c.fatal(frame, dir, "MPA", "markers are asked for, which this reader does not know")
 	}
 	if peer := c.sides[1-dir].startup; dir == 1 && peer == nil {
 		c.fatal(frame, dir, "MPA", "a reply before the request")

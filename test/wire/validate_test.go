@@ -1,4 +1,4 @@
-// The judge passes what Linux sends, and notices each kind of mistake.
+// Validation passes what Linux sends, and notices each kind of mistake.
 
 package wire
 
@@ -37,7 +37,7 @@ func TestLinuxTrafficIsLawful(t *testing.T) {
 		"ops":   {Calls: 149, Writes: 32, Reads: 8, LongReplies: 9},
 		"io1m":  {Calls: 34, Writes: 58, Reads: 8, LongReplies: 1},
 	} {
-		r, err := judge(bytes.NewReader(linuxCapture(t, name)))
+		r, err := validate(bytes.NewReader(linuxCapture(t, name)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,15 +50,15 @@ func TestLinuxTrafficIsLawful(t *testing.T) {
 	}
 }
 
-// Every capture cut short anywhere is refused or judged, never a panic.
+// Every capture cut short anywhere is refused or validated, never a panic.
 func TestTruncatedCaptures(t *testing.T) {
 	b := linuxCapture(t, "small")
 	for n := range b {
-		judge(bytes.NewReader(b[:n]))
+		validate(bytes.NewReader(b[:n]))
 	}
 }
 
-// talk builds one connection, message by message, and judges it.
+// talk builds one connection, message by message, and validates it.
 type talk struct {
 	c     *conn
 	frame int
@@ -133,7 +133,7 @@ func (t *talk) null(dir, id, credits int) {
 	t.send(dir, opSend, 0, id, 1, credits, 0, 0, 0, 0, id, dir)
 }
 
-func TestJudgeNotices(t *testing.T) {
+func TestValidateNotices(t *testing.T) {
 	for _, c := range []struct {
 		name, want string // "" wants silence
 		talk       func(t *talk)
@@ -163,12 +163,12 @@ func TestJudgeNotices(t *testing.T) {
 		{"a write after the reply", "no outstanding call", func(t *talk) { t.callWith(); t.replyWith(0, 0); t.tagged(1, opWrite, 0xbb, 0x8000, 1) }},
 		{"a write by the client", "which has none", func(t *talk) { t.tagged(0, opWrite, 1, 0, 1) }},
 		{"a read beyond its segment", "no outstanding call", func(t *talk) { t.callWith(); t.read(1, 101, 0xaa, 0x7000) }},
-		{"a short read response", "ends 1 octets early", func(t *talk) {
+		{"a short read response", "ends 1 bytes early", func(t *talk) {
 			t.callWith()
 			t.read(1, 100, 0xaa, 0x7000)
 			t.tagged(0, opReadResponse, 0x51, 0, 99)
 		}},
-		{"a length that was not written", "0 octets were written", func(t *talk) { t.callWith(); t.replyWith(1, 0) }},
+		{"a length that was not written", "0 bytes were written", func(t *talk) { t.callWith(); t.replyWith(1, 0) }},
 		{"a gap between segments", "is not full", func(t *talk) {
 			t.callWith()
 			t.tagged(1, opWrite, 0xcc, 0x9000, 7)
@@ -219,7 +219,7 @@ func (t *talk) terminate(dir int, layer, code byte) {
 }
 
 // What siw does by a fault of its own is told from what is a fault of ours.
-func TestJudgeKnowsSiw(t *testing.T) {
+func TestValidateKnowsSiw(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		crc  bool
