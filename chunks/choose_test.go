@@ -13,9 +13,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// TestPosition: Position counts the complete call (R8166-059, R8166-060,
-// R8166-120), and Place finds the offset again, with and without pads in the
-// chunks (R8166-071).
+// TestPosition: Position counts the complete call (RFC 8166 §3.4.5 [R8166-059 R8166-060],
+// RFC 8166 §4.3.1.1 [R8166-120]), and Place finds the offset again, with and without pads in the
+// chunks (RFC 8166 §3.4.5.2 [R8166-071]).
 func TestPosition(t *testing.T) {
 	conformance.Proves(t, "R8166-059", "R8166-060", "R8166-071", "R8166-120")
 	m := Message{Stream: make([]byte, 120), Items: []xdr.Item{
@@ -42,7 +42,8 @@ func TestPosition(t *testing.T) {
 	}
 }
 
-// TestBadPosition: outside the stream, overlapping or not aligned (R8166-061, R8166-064).
+// TestBadPosition: outside the stream, overlapping or not aligned (RFC 8166 §3.4.5 [R8166-061
+// R8166-064]).
 func TestBadPosition(t *testing.T) {
 	conformance.Proves(t, "R8166-061", "R8166-064")
 	for _, c := range []struct {
@@ -92,8 +93,8 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// TestPlanCall: the tables of a requester, each row at its edge (R8166-034,
-// R8166-087, R8166-136, R8166-137).
+// TestPlanCall: the tables of a requester, each row at its edge (RFC 8166 §3.3.2 [R8166-034],
+// RFC 8166 §3.5.3 [R8166-087], RFC 8166 §4.3.3 [R8166-136 R8166-137]).
 func TestPlanCall(t *testing.T) {
 	conformance.Proves(t, "R8166-034", "R8166-087", "R8166-115", "R8166-136", "R8166-137", "R8267-001")
 	base := CallSizes{Stream: 100, ItemSegments: 1, LongSegments: 1, MaxReply: 100, SinkSegments: 1, ReplySegments: 2,
@@ -128,8 +129,9 @@ func TestPlanCall(t *testing.T) {
 	}
 }
 
-// TestPlanReply: the steps of a responder (R8166-092, R8166-093, R8166-123,
-// R8166-124, R8166-126, R8166-127, R8166-130, R8166-133).
+// TestPlanReply: the steps of a responder (RFC 8166 §3.5.3 [R8166-092 R8166-093], RFC 8166 §4.3.2
+// [R8166-123 R8166-124], RFC 8166 §4.3.2.1 [R8166-126 R8166-127], RFC 8166 §4.3.2.2 [R8166-130],
+// RFC 8166 §4.3.2.3 [R8166-133]).
 func TestPlanReply(t *testing.T) {
 	conformance.Proves(t, "R8166-092", "R8166-093", "R8166-115", "R8166-123", "R8166-124", "R8166-126", "R8166-127", "R8166-128",
 		"R8166-130", "R8166-133", "R8166-164", "R8267-002")
@@ -177,8 +179,8 @@ func TestPlanReply(t *testing.T) {
 	}
 }
 
-// TestScatter: segments are filled in order, the rest is returned as zero, and
-// no segment of length zero is written (R8166-074, R8166-076, R8166-081).
+// TestScatter: segments are filled in order, the rest is returned as zero, and no segment of length
+// zero is written (RFC 8166 §3.4.6 [R8166-074 R8166-076], RFC 8166 §3.4.6.2 [R8166-081]).
 func TestScatter(t *testing.T) {
 	conformance.Proves(t, "R8166-074", "R8166-076", "R8166-081", "R8166-145")
 	chunk := func(ns ...uint32) (c Chunk) {
@@ -222,8 +224,8 @@ func TestScatter(t *testing.T) {
 	}
 }
 
-// TestScatterRandom: whatever the cuts, the bytes arrive in order, and a
-// requester takes the chunk that comes back (R8166-079).
+// TestScatterRandom: whatever the cuts, the bytes arrive in order, and a requester takes the chunk
+// that comes back (RFC 8166 §3.4.6.1 [R8166-079]).
 func TestScatterRandom(t *testing.T) {
 	conformance.Proves(t, "R8166-079")
 	r := rand.New(rand.NewPCG(5, 6))
@@ -255,7 +257,8 @@ func TestScatterRandom(t *testing.T) {
 	}
 }
 
-// TestReturned: what a reply MUST NOT return (R8166-075, R8166-083).
+// TestReturned: what a reply MUST NOT return (RFC 8166 §3.4.6 [R8166-075], RFC 8166 §3.4.6.2
+// [R8166-083]).
 func TestReturned(t *testing.T) {
 	conformance.Proves(t, "R8166-075")
 	offered := Chunk{{1, 10, 100}, {2, 10, 200}}

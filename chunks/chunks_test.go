@@ -28,8 +28,9 @@ func read(pos, handle, length uint32, offset uint64) ReadSegment {
 	return ReadSegment{Position: pos, Segment: Segment{handle, length, offset}}
 }
 
-// TestGoldenLists: lists written by hand, with the sizes of R8166-101 (R8166-045,
-// R8166-058, R8166-116, R8166-121).
+// TestGoldenLists: lists written by hand, with the sizes of RFC 8166 §4.1.2 [R8166-101]
+// (RFC 8166 §3.4.3 [R8166-045], RFC 8166 §3.4.5 [R8166-058], RFC 8166 §4.3 [R8166-116],
+// RFC 8166 §4.3.2 [R8166-121]).
 func TestGoldenLists(t *testing.T) {
 	conformance.Proves(t, "R8166-045", "R8166-058", "R8166-073", "R8166-096", "R8166-101", "R8166-116", "R8166-121", "R8166-176",
 		"R8166-177", "R8166-178")
@@ -70,7 +71,8 @@ func TestGoldenLists(t *testing.T) {
 	}
 }
 
-// TestBadLists: what is no XDR, not aligned or over a limit is refused (R8166-061, R8166-117).
+// TestBadLists: what is no XDR, not aligned or over a limit is refused (RFC 8166 §3.4.5
+// [R8166-061], RFC 8166 §4.3 [R8166-117]).
 func TestBadLists(t *testing.T) {
 	conformance.Proves(t, "R8166-061", "R8166-117")
 	seg := strings.Repeat("00", 16)
@@ -99,8 +101,8 @@ func TestBadLists(t *testing.T) {
 	}
 }
 
-// TestReadChunks: segments are grouped by Position and keep their order,
-// wherever they stand in the list (R8166-062, R8166-063).
+// TestReadChunks: segments are grouped by Position and keep their order, wherever they stand in the
+// list (RFC 8166 §3.4.5 [R8166-062 R8166-063]).
 func TestReadChunks(t *testing.T) {
 	conformance.Proves(t, "R8166-049", "R8166-062", "R8166-063", "R8166-179")
 	var l Lists
@@ -115,7 +117,7 @@ func TestReadChunks(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	if n := got[1].Len(); n != 1<<32+6 {
-		t.Errorf("length of the chunk at 80 is %d", n) // R8166-049
+		t.Errorf("length of the chunk at 80 is %d", n) // RFC 8166 §3.4.4 [R8166-049]
 	}
 	if z, ok := PositionZero(got); !ok || z.Len() != 100 {
 		t.Errorf("Position-zero chunk: %+v %v", z, ok)

@@ -16,8 +16,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// Calls go both ways over one connection at once, with credits of their own
-// (R8167-001 to R8167-005), and with chunks.
+// Calls go both ways over one connection at once, with credits of their own (RFC 8167 §2.4
+// [R8167-001], RFC 8167 §2.4.1 [R8167-002], RFC 8167 §4.1 [R8167-003 R8167-004 R8167-005]), and
+// with chunks.
 func TestBothDirections(t *testing.T) {
 	conformance.Proves(t, "R8167-003", "R8167-004", "R8167-014")
 	a, b := &echoServer{async: true}, &echoServer{}
@@ -46,7 +47,7 @@ func TestBothDirections(t *testing.T) {
 	checkReleased(t, c, s)
 }
 
-// A Conn without Handler drops calls (R8167-020), also those that it cannot read.
+// A Conn without Handler drops calls (RFC 8167 §6 [R8167-020]), also those that it cannot read.
 func TestNoServiceDrops(t *testing.T) {
 	conformance.Proves(t, "R8166-113", "R8166-149", "R8167-020")
 	p, c := rawResponder(t, Config{Credits: grant}, r1)
@@ -252,8 +253,8 @@ func TestEndUnderLoad(t *testing.T) {
 	}
 }
 
-// Both sides take the smaller size, and messages of every form still fit
-// (R8166-033, R8166-036, R8166-037).
+// Both sides take the smaller size, and messages of every form still fit (RFC 8166 §3.3.2
+// [R8166-033], RFC 8166 §3.3.3 [R8166-036 R8166-037]).
 func TestInlineSizes(t *testing.T) {
 	conformance.Proves(t, "R8166-033", "R8166-036", "R8166-037", "R8797-009", "R8797-010")
 	for _, sz := range [][2]int{{1024, 4096}, {4096, 1024}, {65536, 65536}, {1024, 1024}, {1, 1 << 20}} {

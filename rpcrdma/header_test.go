@@ -37,8 +37,9 @@ type goldenHeader struct {
 	want Header
 }
 
-// The headers of one session of NFSv3 (R8166-100 to R8166-104, R8166-116,
-// R8166-121, R8166-176 to R8166-178).
+// The headers of one session of NFSv3 (RFC 8166 §4.1.2 [R8166-100 R8166-101 R8166-102 R8166-103],
+// RFC 8166 §4.2 [R8166-104], RFC 8166 §4.3 [R8166-116], RFC 8166 §4.3.2 [R8166-121], RFC 8166 §4.7
+// [R8166-176 R8166-177 R8166-178]).
 var goldenHeaders = []goldenHeader{
 	{"NULL call", `1a2b3c01 00000001 00000020 00000000  00000000 00000000 00000000`,
 		Header{XID: 0x1a2b3c01, Version: 1, Credits: 32}},
@@ -101,7 +102,7 @@ func TestHeaderGolden(t *testing.T) {
 	}
 }
 
-// Every truncation is refused, and leaves no list behind (R8166-157).
+// Every truncation is refused, and leaves no list behind (RFC 8166 §4.5.2 [R8166-157]).
 func TestHeaderTruncated(t *testing.T) {
 	conformance.Proves(t, "R8166-157")
 	var h Header

@@ -43,8 +43,8 @@ func stillServes(t *testing.T, p *rawPeer, c *Conn, xid uint32) {
 	k.Release()
 }
 
-// No byte lands in the sink once Do has returned; the peer that writes late does
-// no harm, and the connection serves the other calls on (R8166-206).
+// No byte lands in the sink once Do has returned; the peer that writes late does no harm, and the
+// connection serves the other calls on (RFC 8166 §8.1.4 [R8166-206]).
 func TestRequesterCancelFences(t *testing.T) {
 	conformance.Proves(t, "R8166-142", "R8166-143", "R8166-203", "R8166-206")
 	p, c := rawResponder(t, Config{Credits: grant}, r1)
@@ -74,8 +74,8 @@ func TestRequesterCancelFences(t *testing.T) {
 	<-c.Done() // behind the late reply the STag is as stale as any other
 }
 
-// What the peer reads late is what the caller had, whatever the caller has done
-// with its memory since (R8166-143).
+// What the peer reads late is what the caller had, whatever the caller has done with its memory
+// since (RFC 8166 §4.4.1 [R8166-143]).
 func TestRequesterCancelKeepsArguments(t *testing.T) {
 	conformance.Proves(t, "R8166-143")
 	p, c := rawResponder(t, Config{Credits: grant}, r1)

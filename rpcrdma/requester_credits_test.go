@@ -15,13 +15,13 @@ func TestCreditWindow(t *testing.T) {
 	for i := range calls {
 		calls[i] = &Call{}
 	}
-	if !cr.acquire(calls[0]) || cr.acquire(calls[1]) { // one before the first reply (R8166-039)
+	if !cr.acquire(calls[0]) || cr.acquire(calls[1]) { // one before the first reply (RFC 8166 §3.3.3 [R8166-039])
 		t.Fatal("the window is not one at first")
 	}
 	for _, k := range calls[2:8] {
 		cr.acquire(k)
 	}
-	cr.grant(100) // R8166-021: our own request bounds it
+	cr.grant(100) // RFC 8166 §3.3.1 [R8166-021]: our own request bounds it
 	for i := 1; i <= 3; i++ {
 		if k := cr.next(); k != calls[i] {
 			t.Fatalf("turn %d is another's", i)
@@ -30,7 +30,7 @@ func TestCreditWindow(t *testing.T) {
 	if cr.next() != nil || cr.inflight != 4 {
 		t.Fatal("more in flight than requested")
 	}
-	cr.grant(2) // R8166-023, R8166-024
+	cr.grant(2) // RFC 8166 §3.3.1 [R8166-023 R8166-024]
 	cr.release()
 	cr.release()
 	if cr.next() != nil {
@@ -40,7 +40,7 @@ func TestCreditWindow(t *testing.T) {
 	if cr.next() != calls[4] || cr.next() != nil {
 		t.Fatal("window of two with one in flight")
 	}
-	cr.grant(0) // R8166-025
+	cr.grant(0) // RFC 8166 §3.3.1 [R8166-025]
 	cr.release()
 	cr.release()
 	if cr.next() != calls[5] || cr.next() != nil {
@@ -73,7 +73,7 @@ func TestForgetEnds(t *testing.T) {
 	}
 }
 
-func TestPendingCalls(t *testing.T) { // R8166-002, R8166-003
+func TestPendingCalls(t *testing.T) { // RFC 8166 §2.2.2 [R8166-002 R8166-003]
 	conformance.Proves(t, "R8166-002", "R8166-003")
 	var p pendingCalls
 	p.init(4)

@@ -53,7 +53,9 @@ func (p *rawPeer) wantCall(xid uint32) []byte {
 	return msg
 }
 
-// What a requester sends, byte by byte (R8166-059, R8166-067, R8166-088, R8166-107, R8166-118, R8166-122).
+// What a requester sends, byte by byte (RFC 8166 §3.4.5 [R8166-059], RFC 8166 §3.4.5.2 [R8166-067],
+// RFC 8166 §3.5.3 [R8166-088], RFC 8166 §4.2.2 [R8166-107], RFC 8166 §4.3.1 [R8166-118],
+// RFC 8166 §4.3.2 [R8166-122]).
 func TestRequesterForms(t *testing.T) {
 	conformance.Proves(t, "R8166-014", "R8166-015", "R8166-017", "R8166-034", "R8166-051", "R8166-057", "R8166-059", "R8166-060",
 		"R8166-067", "R8166-068", "R8166-069", "R8166-072", "R8166-084", "R8166-087", "R8166-088", "R8166-089", "R8166-090",
@@ -87,11 +89,11 @@ func TestRequesterForms(t *testing.T) {
 			func(h *Header, body []byte) bool { return h.Size() == 28 }},
 		{"sink at the threshold", func(k *Call, e *xdr.Encoder) { k.Sink, k.MaxReply = make([]byte, 4000), 68 },
 			func(h *Header, body []byte) bool { return h.Size() == 28 }},
-		{"sink over the threshold", func(k *Call, e *xdr.Encoder) { k.Sink, k.MaxReply = make([]byte, 4001), 68 }, // R8166-034
+		{"sink over the threshold", func(k *Call, e *xdr.Encoder) { k.Sink, k.MaxReply = make([]byte, 4001), 68 }, // RFC 8166 §3.3.2 [R8166-034]
 			func(h *Header, body []byte) bool {
 				return len(h.Write) == 1 && !h.HasReply && len(h.Write[0]) == 1 && h.Write[0][0].Length == 4001
 			}},
-		{"large stream", func(k *Call, e *xdr.Encoder) { k.MaxReply = 4069 }, // R8166-090, R8166-136
+		{"large stream", func(k *Call, e *xdr.Encoder) { k.MaxReply = 4069 }, // RFC 8166 §3.5.3 [R8166-090], RFC 8166 §4.3.3 [R8166-136]
 			func(h *Header, body []byte) bool {
 				return len(h.Write) == 0 && h.HasReply && len(h.Reply) == 1 && h.Reply[0].Length == 4069
 			}},
@@ -112,7 +114,7 @@ func TestRequesterForms(t *testing.T) {
 			t.Errorf("%s: %v %+v %x", tc.name, err, h, msg)
 		}
 		p.send(words(7, 1, 1, 4, 2))
-		if err := <-d.done; !errors.Is(err, ErrChunk) { // R8166-147, R8166-154
+		if err := <-d.done; !errors.Is(err, ErrChunk) { // RFC 8166 §4.5 [R8166-147 R8166-154]
 			t.Errorf("%s: %v", tc.name, err)
 		}
 		k.Release()
@@ -120,8 +122,8 @@ func TestRequesterForms(t *testing.T) {
 	checkReleased(t, c)
 }
 
-// Messages that answer nothing are dropped in silence, and the call still waits
-// for its reply (R8166-149, R8166-113).
+// Messages that answer nothing are dropped in silence, and the call still waits for its reply
+// (RFC 8166 §4.5 [R8166-149], RFC 8166 §4.2.4 [R8166-113]).
 func TestRequesterDrops(t *testing.T) {
 	conformance.Proves(t, "R8166-075", "R8166-103", "R8166-105", "R8166-113", "R8166-149", "R8166-155", "R8166-173", "R8166-175")
 	p, c := rawResponder(t, Config{Credits: 32}, r1)
@@ -141,11 +143,11 @@ func TestRequesterDrops(t *testing.T) {
 	for _, msg := range [][]byte{
 		{}, {0, 0, 0, 7}, words(7, 1, 100, 0), words(7, 1, 100, 0, 0, 0),
 		words(7, 2, 100, 0, 0, 1, 1, good, 0, 0, 7, 1, 0, 0, 0),          // version
-		words(7, 1, 100, 2, 0, 0, 0, 1, 1, good, 0, 0, 7, 1, 0, 0, 0),    // MSGP (R8166-173)
+		words(7, 1, 100, 2, 0, 0, 0, 1, 1, good, 0, 0, 7, 1, 0, 0, 0),    // MSGP (RFC 8166 §4.6.1 [R8166-173])
 		words(7, 1, 100, 3, 0, 0, 0), words(7, 1, 100, 5, 0, 0, 0, 7, 1), // DONE, unknown
-		words(7, 1, 100, 0, 1, 16, s.Handle, 9, 0, 0, 0, 1, 1, good, 0, 0, 7, 1, 0, 0, 0), // Read list (R8166-119)
+		words(7, 1, 100, 0, 1, 16, s.Handle, 9, 0, 0, 0, 1, 1, good, 0, 0, 7, 1, 0, 0, 0), // Read list (RFC 8166 §4.3.1 [R8166-119])
 		words(7, 1, 100, 0, 0, 1, 1, good, 0, 2, 7, 1, 0, 0, 0),                           // list word
-		words(7, 1, 100, 0, 0, 0, 0, 7, 1, 0, 0, 0),                                       // no echo (R8166-075)
+		words(7, 1, 100, 0, 0, 0, 0, 7, 1, 0, 0, 0),                                       // no echo (RFC 8166 §3.4.6 [R8166-075])
 		words(7, 1, 100, 0, 0, 1, 2, good, good, 0, 0, 7, 1, 0, 0, 0),                     // another count
 		words(7, 1, 100, 0, 0, 1, 1, echo(s.Handle+1, 0, s.Offset), 0, 0, 7, 1, 0, 0, 0),  // another handle
 		words(7, 1, 100, 0, 0, 1, 1, echo(s.Handle, 0, s.Offset+1), 0, 0, 7, 1, 0, 0, 0),  // another offset
@@ -153,13 +155,13 @@ func TestRequesterDrops(t *testing.T) {
 		words(7, 1, 100, 0, 0, 1, 1, good, 0, 1, 1, good, 7, 1, 0, 0, 0),                  // a Reply chunk from nowhere
 		words(7, 1, 100, 1, 0, 1, 1, good, 0, 0),                                          // NOMSG without one
 		words(7, 1, 100, 0, 0, 1, 1, good, 0, 0, 8, 1, 0, 0, 0),                           // header and message differ
-		words(7, 1, 100, 0, 0, 1, 1, good, 0, 0, 7, 0, 0, 0, 0),                           // a call (R8167-020)
+		words(7, 1, 100, 0, 0, 1, 1, good, 0, 0, 7, 0, 0, 0, 0),                           // a call (RFC 8167 §6 [R8167-020])
 		words(8, 1, 100, 0, 0, 0, 0, 8, 1, 0), words(8, 1, 100, 4, 2),                     // unknown XID
-		words(7, 1, 100, 4), words(7, 1, 100, 4, 9), words(7, 1, 100, 4, 1, 1), // RDMA_ERROR (R8166-155)
+		words(7, 1, 100, 4), words(7, 1, 100, 4, 9), words(7, 1, 100, 4, 1, 1), // RDMA_ERROR (RFC 8166 §4.5 [R8166-155])
 	} {
 		p.send(msg)
 	}
-	// None of them has opened the window (R8166-040).
+	// None of them has opened the window (RFC 8166 §3.3.3 [R8166-040]).
 	second := start(t.Context(), c, nullCall(c, 9))
 	data := readItem(7, 4999)
 	if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{data}, RemoteSTag: rnic.STag(s.Handle), RemoteTO: s.Offset}); err != nil {
@@ -227,8 +229,8 @@ func TestRequesterErrors(t *testing.T) {
 	}
 }
 
-// One call before the first reply, then as many as granted and never more than
-// asked for, in order of arrival (R8166-019, R8166-021, R8166-023 to R8166-026).
+// One call before the first reply, then as many as granted and never more than asked for, in order
+// of arrival (RFC 8166 §3.3.1 [R8166-019 R8166-021 R8166-023 R8166-024 R8166-025 R8166-026]).
 func TestRequesterCredits(t *testing.T) {
 	conformance.Proves(t, "R8166-019", "R8166-021", "R8166-023", "R8166-024", "R8166-025", "R8166-026", "R8166-039", "R8166-205")
 	p, c := rawResponder(t, Config{Credits: 4}, r1)
@@ -291,8 +293,8 @@ func TestRequesterCredits(t *testing.T) {
 	checkReleased(t, c)
 }
 
-// A call that is given up on while it waits for a credit leaves the queue; one
-// that was sent keeps its credit until the late reply (R8166-143).
+// A call that is given up on while it waits for a credit leaves the queue; one that was sent keeps
+// its credit until the late reply (RFC 8166 §4.4.1 [R8166-143]).
 func TestRequesterCancel(t *testing.T) {
 	p, c := rawResponder(t, Config{Credits: 1}, r1)
 	ctx, cancel := context.WithCancel(t.Context())

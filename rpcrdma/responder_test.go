@@ -30,20 +30,20 @@ func TestResponderDrops(t *testing.T) {
 	srv := &echoServer{}
 	p, c := rawRequester(t, serverConfig(srv), r1)
 	call := words(7, 1, 1, 0, 0, 0, 0, 7, 0, 0)
-	for _, n := range []int{0, 4, 15, 16, 20, 27} { // R8166-146
+	for _, n := range []int{0, 4, 15, 16, 20, 27} { // RFC 8166 §4.5 [R8166-146]
 		p.send(call[:n])
 		p.null("short call")
 	}
 	for name, msg := range map[string][]byte{
-		"DONE":           words(7, 1, 1, 3), // R8166-175
+		"DONE":           words(7, 1, 1, 3), // RFC 8166 §4.6.2 [R8166-175]
 		"long DONE":      words(7, 1, 1, 3, 0, 0, 0),
-		"ERR_CHUNK":      words(7, 1, 1, 4, 2), // R8166-114
+		"ERR_CHUNK":      words(7, 1, 1, 4, 2), // RFC 8166 §4.2.4 [R8166-114]
 		"ERR_VERS":       words(7, 1, 1, 4, 1, 1, 1),
 		"unknown error":  words(7, 1, 1, 4, 9, 1, 1),
 		"unsolicited":    words(7, 1, 1, 0, 0, 0, 0, 7, 1, 0),
 		"short ERR_VERS": words(7, 2, 1, 4, 1),
 	} {
-		for range 4 { // each consumed a receive, which was replaced (R8166-032)
+		for range 4 { // each consumed a receive, which was replaced (RFC 8166 §3.3.1 [R8166-032])
 			for range grant - 1 {
 				p.send(msg)
 			}
@@ -58,8 +58,8 @@ func TestResponderDrops(t *testing.T) {
 	checkReleased(t, c)
 }
 
-// Faulty calls get RDMA_ERROR, are not served, and the connection goes on
-// (R8166-148, R8166-150 to R8166-153).
+// Faulty calls get RDMA_ERROR, are not served, and the connection goes on (RFC 8166 §4.5 [R8166-148
+// R8166-150 R8166-151 R8166-152 R8166-153]).
 func TestResponderRefuses(t *testing.T) {
 	conformance.Proves(t, "R8166-017", "R8166-020", "R8166-049", "R8166-050", "R8166-061", "R8166-064", "R8166-103", "R8166-105",
 		"R8166-110", "R8166-112", "R8166-148", "R8166-150", "R8166-151", "R8166-152", "R8166-153", "R8166-156", "R8166-157",
@@ -76,31 +76,31 @@ func TestResponderRefuses(t *testing.T) {
 		name      string
 		msg, want []byte
 	}{
-		{"version 2", words(7, 2, 1, 0, 0, 0, 0, rpc), words(7, 2, grant, 4, 1, 1, 1)}, // R8166-156
+		{"version 2", words(7, 2, 1, 0, 0, 0, 0, rpc), words(7, 2, grant, 4, 1, 1, 1)}, // RFC 8166 §4.5.1 [R8166-156]
 		{"version 0", words(7, 0, 1, 9, 0, 0, 0, rpc), words(7, 0, grant, 4, 1, 1, 1)},
 		{"version -1", words(7, uint32(1<<32-1), 1, 0, 0, 0, 0), words(7, uint32(1<<32-1), grant, 4, 1, 1, 1)},
-		{"MSGP", words(7, 1, 1, 2, 4, 0, 0, 0, 0, rpc), errChunk}, // R8166-172
-		{"proc 5", words(7, 1, 1, 5, 0, 0, 0, rpc), errChunk},     // R8166-158
+		{"MSGP", words(7, 1, 1, 2, 4, 0, 0, 0, 0, rpc), errChunk}, // RFC 8166 §4.6.1 [R8166-172]
+		{"proc 5", words(7, 1, 1, 5, 0, 0, 0, rpc), errChunk},     // RFC 8166 §4.5.2 [R8166-158]
 		{"proc -1", words(7, 1, 1, uint32(1<<32-1), 0, 0, 0, rpc), errChunk},
-		{"Read list word 2", words(7, 1, 1, 0, 2, 0, 0, rpc), errChunk}, // R8166-117, R8166-157
+		{"Read list word 2", words(7, 1, 1, 0, 2, 0, 0, rpc), errChunk}, // RFC 8166 §4.3 [R8166-117], RFC 8166 §4.5.2 [R8166-157]
 		{"Write list word 2", words(7, 1, 1, 0, 0, 2, 0, rpc), errChunk},
 		{"Reply chunk word 2", words(7, 1, 1, 0, 0, 0, 2, rpc), errChunk},
 		{"cut Read list", words(7, 1, 1, 0, 1, 80, 1), errChunk},
 		{"absurd count", words(7, 1, 1, 0, 0, 1, uint32(1<<32-1), rpc), errChunk},
 		{"no RPC message", words(7, 1, 1, 0, 0, 0, 0), errChunk},
 		{"half an RPC message", words(7, 1, 1, 0, 0, 0, 0, 7), errChunk},
-		{"NOMSG of nothing", words(7, 1, 1, 1, 0, 0, 0), errChunk}, // R8166-110, R8166-159
+		{"NOMSG of nothing", words(7, 1, 1, 1, 0, 0, 0), errChunk}, // RFC 8166 §4.2.4 [R8166-110], RFC 8166 §4.5.2 [R8166-159]
 		{"NOMSG with data chunk", words(7, 1, 1, 1, 1, 12, sg, 0, 0, 0), errChunk},
 		{"NOMSG of four bytes", words(7, 1, 1, 1, 1, 0, part(mr, 0, 4), 0, 0, 0), errChunk},
 		{"NOMSG with message", words(7, 1, 1, 1, 1, 0, bogus, 0, 0, 0, rpc), errChunk},
-		{"another XID", words(7, 1, 1, 0, 0, 0, 0, 8, 0, 0), errChunk},                           // R8166-105, R8166-160
+		{"another XID", words(7, 1, 1, 0, 0, 0, 0, 8, 0, 0), errChunk},                           // RFC 8166 §4.2.1 [R8166-105], RFC 8166 §4.5.2 [R8166-160]
 		{"another XID pulled", words(7, 1, 1, 1, 1, 0, sg, 0, 0, 0), errChunk},                   // data is zeros
-		{"Position 13", words(7, 1, 1, 0, 1, 13, bogus, 0, 0, 0, 7, 0, procWrite, 64), errChunk}, // R8166-061
+		{"Position 13", words(7, 1, 1, 0, 1, 13, bogus, 0, 0, 0, 7, 0, procWrite, 64), errChunk}, // RFC 8166 §3.4.5 [R8166-061]
 		{"Position behind the end", words(7, 1, 1, 0, 1, 20, bogus, 0, 0, 0, 7, 0, procWrite, 64), errChunk},
-		{"Position far out", words(7, 1, 1, 0, 1, 0x7ffffffc, bogus, 0, 0, 0, 7, 0, procWrite, 64), errChunk}, // R8166-064
+		{"Position far out", words(7, 1, 1, 0, 1, 0x7ffffffc, bogus, 0, 0, 0, 7, 0, procWrite, 64), errChunk}, // RFC 8166 §3.4.5 [R8166-064]
 		{"Position zero in MSG", words(7, 1, 1, 0, 1, 0, bogus, 0, 0, 0, rpc), errChunk},
-		{"too much to pull", words(7, 1, 1, 0, 1, 16, 0xdead0000, 1<<20+1, 0, 0, 0, 0, 0, 7, 0, procWrite, 1<<20+1), errChunk},                     // R8166-050, R8166-204
-		{"4 GiB in two", words(7, 1, 1, 0, 1, 16, 1, uint32(1<<31), 0, 0, 1, 16, 1, uint32(1<<31+8), 0, 0, 0, 0, 0, 7, 0, procWrite, 8), errChunk}, // R8166-049
+		{"too much to pull", words(7, 1, 1, 0, 1, 16, 0xdead0000, 1<<20+1, 0, 0, 0, 0, 0, 7, 0, procWrite, 1<<20+1), errChunk},                     // RFC 8166 §3.4.4 [R8166-050], RFC 8166 §8.1.4 [R8166-204]
+		{"4 GiB in two", words(7, 1, 1, 0, 1, 16, 1, uint32(1<<31), 0, 0, 1, 16, 1, uint32(1<<31+8), 0, 0, 0, 0, 0, 7, 0, procWrite, 8), errChunk}, // RFC 8166 §3.4.4 [R8166-049]
 	} {
 		p.send(c.msg)
 		p.want(c.name, c.want)
@@ -117,7 +117,8 @@ func TestResponderRefuses(t *testing.T) {
 	checkReleased(t, c)
 }
 
-// A reply that fits nowhere is ERR_CHUNK, with no byte written (R8166-165, R8267-009).
+// A reply that fits nowhere is ERR_CHUNK, with no byte written (RFC 8166 §4.5.3 [R8166-165],
+// RFC 8267 §3.1 [R8267-009]).
 func TestResponderShortOfRoom(t *testing.T) {
 	conformance.Proves(t, "R8166-165", "R8267-002", "R8267-006", "R8267-009")
 	p, _ := rawRequester(t, serverConfig(&echoServer{}), r1)
@@ -147,8 +148,9 @@ func readItem(xid uint32, n int) []byte {
 	return b
 }
 
-// Items fill Write chunks segment by segment; every chunk comes back with its
-// handles, offsets and count, and bytes as lengths (R8166-074 to R8166-078).
+// Items fill Write chunks segment by segment; every chunk comes back with its handles, offsets and
+// count, and bytes as lengths (RFC 8166 §3.4.6 [R8166-074 R8166-075 R8166-076 R8166-077
+// R8166-078]).
 func TestResponderWriteChunks(t *testing.T) {
 	conformance.Proves(t, "R8166-047", "R8166-057", "R8166-074", "R8166-075", "R8166-076", "R8166-078", "R8166-081", "R8166-082",
 		"R8166-092", "R8166-093", "R8166-095", "R8166-123", "R8166-124", "R8166-127", "R8166-130", "R8166-133", "R8166-134",
@@ -174,30 +176,30 @@ func TestResponderWriteChunks(t *testing.T) {
 		t.Error("both sides offer remote invalidation, and it is not used")
 	}
 
-	mr = fresh() // no pad into the chunk, though there is room (R8166-081, R8166-082)
+	mr = fresh() // no pad into the chunk, though there is room (RFC 8166 §3.4.6.2 [R8166-081 R8166-082])
 	call(words(0, 1, 2, part(mr, 0, 5), part(mr, 5, 4), 0, 0), 5)
 	p.want("no pad", words(7, 1, grant, 0, 0, 1, 2, part(mr, 0, 5), part(mr, 5, 0), 0, 0, 7, 1, 0, 5, 5))
 	if !bytes.Equal(room[:5], readItem(7, 5)) || room[5] != 0xaa {
 		t.Error("a pad was written")
 	}
 
-	mr = fresh() // nothing to write: unused (R8166-124, R8166-130)
+	mr = fresh() // nothing to write: unused (RFC 8166 §4.3.2 [R8166-124], RFC 8166 §4.3.2.2 [R8166-130])
 	call(words(0, 1, 2, part(mr, 0, 100), part(mr, 1000, 100), 0, 0), 0)
 	p.want("empty item", words(7, 1, grant, 0, 0, 1, 2, part(mr, 0, 0), part(mr, 1000, 0), 0, 0, 7, 1, 0, 0, 0))
 
-	fresh() // a chunk without segments wants its item inline (R8166-133, R8166-134)
+	fresh() // a chunk without segments wants its item inline (RFC 8166 §4.3.2.3 [R8166-133 R8166-134])
 	call(words(0, 1, 0, 0, 0), 5)
 	p.want("count 0", words(7, 1, grant, 0, 0, 1, 0, 0, 0, 7, 1, 0, 5, 5, readItem(7, 5), []byte{0, 0, 0}))
 
-	mr = fresh() // one chunk too many, and a Reply chunk not needed (R8166-127, R8166-139)
+	mr = fresh() // one chunk too many, and a Reply chunk not needed (RFC 8166 §4.3.2.1 [R8166-127], RFC 8166 §4.3.3 [R8166-139])
 	call(words(0, 1, 1, part(mr, 0, 8), 1, 1, part(mr, 100, 8), 0, 1, 1, part(mr, 200, 100)), 8)
 	p.want("unused ones", words(7, 1, grant, 0, 0, 1, 1, part(mr, 0, 8), 1, 1, part(mr, 100, 0), 0, 1, 1, part(mr, 200, 0), 7, 1, 0, 8, 8))
 
-	mr = fresh() // the Write chunk takes its item first, the rest fits inline (R8166-092)
+	mr = fresh() // the Write chunk takes its item first, the rest fits inline (RFC 8166 §3.5.3 [R8166-092])
 	call(words(0, 1, 1, part(mr, 0, 6000), 0, 1, 1, part(mr, 6000, 64)), 6000)
 	p.want("Write chunk before Reply chunk", words(7, 1, grant, 0, 0, 1, 1, part(mr, 0, 6000), 0, 1, 1, part(mr, 6000, 0), 7, 1, 0, 6000, 6000))
 
-	mr = fresh() // all of it by the Reply chunk, pad included (R8166-093, R8166-095, R8166-140)
+	mr = fresh() // all of it by the Reply chunk, pad included (RFC 8166 §3.5.3 [R8166-093 R8166-095], RFC 8166 §4.3.3 [R8166-140])
 	call(words(0, 0, 1, 2, part(mr, 0, 4096), part(mr, 4100, 4000)), 5001)
 	p.want("Reply chunk", words(7, 1, grant, 1, 0, 0, 1, 2, part(mr, 0, 4096), part(mr, 4100, 20+5004-4096)))
 	got = append(bytes.Clone(room[:4096]), room[4100:4100+20+5004-4096]...)
@@ -207,8 +209,8 @@ func TestResponderWriteChunks(t *testing.T) {
 	p.null("at the end")
 }
 
-// Remote invalidation needs both sides (R8797-013), and replies keep to the
-// smaller threshold when the peer says nothing (R8166-038).
+// Remote invalidation needs both sides (RFC 8797 §4.1 [R8797-013]), and replies keep to the smaller
+// threshold when the peer says nothing (RFC 8166 §3.3.3 [R8166-038]).
 func TestResponderPlainPeers(t *testing.T) {
 	conformance.Proves(t, "R8166-038", "R8166-093", "R8166-164", "R8797-013", "R8797-017", "R8797-019")
 	for name, private := range map[string][]byte{"R=0": r0, "no private data": nil} {
@@ -254,18 +256,18 @@ func TestResponderReadChunks(t *testing.T) {
 		name      string
 		msg, want []byte
 	}{
-		{"one chunk", words(7, 1, 1, 0, 1, 16, part(mr, 0, 4097), 0, 0, 0, rpc), ok},        // R8166-067
-		{"pad in the chunk", words(7, 1, 1, 0, 1, 16, part(mr, 0, 4100), 0, 0, 0, rpc), ok}, // R8166-070, R8166-071
+		{"one chunk", words(7, 1, 1, 0, 1, 16, part(mr, 0, 4097), 0, 0, 0, rpc), ok},        // RFC 8166 §3.4.5.2 [R8166-067]
+		{"pad in the chunk", words(7, 1, 1, 0, 1, 16, part(mr, 0, 4100), 0, 0, 0, rpc), ok}, // RFC 8166 §3.4.5.2 [R8166-070 R8166-071]
 		{"pad as a segment", words(7, 1, 1, 0, 1, 16, part(mr, 0, 4097), 1, 16, part(mr, 4097, 3), 0, 0, 0, rpc), ok},
-		{"odd and empty segments", words(7, 1, 1, 0, 1, 16, part(mr, 0, 3), 1, 16, part(mr, 3, 0), 1, 16, part(mr, 3, 4094), 0, 0, 0, rpc), ok}, // R8166-046, R8166-048
-		{"item is shorter", words(7, 1, 1, 0, 1, 16, part(mr, 0, 4096), 0, 0, 0, rpc), garbage},                                                 // R8166-161
+		{"odd and empty segments", words(7, 1, 1, 0, 1, 16, part(mr, 0, 3), 1, 16, part(mr, 3, 0), 1, 16, part(mr, 3, 4094), 0, 0, 0, rpc), ok}, // RFC 8166 §3.4.3 [R8166-046], RFC 8166 §3.4.4 [R8166-048]
+		{"item is shorter", words(7, 1, 1, 0, 1, 16, part(mr, 0, 4096), 0, 0, 0, rpc), garbage},                                                 // RFC 8166 §4.5.2 [R8166-161]
 		{"item is longer", words(7, 1, 1, 0, 1, 16, part(mr, 0, 4101), 0, 0, 0, rpc), garbage},
-		{"Position is off", words(7, 1, 1, 0, 1, 12, part(mr, 0, 4097), 0, 0, 0, rpc), garbage},                                                                       // R8166-162
-		{"long call", words(7, 1, 1, 1, 1, 0, part(lmr, 0, 1500), 1, 0, part(lmr, 1500, len(long)-1500), 0, 0, 0), ok},                                                // R8166-088
-		{"small long call", words(7, 1, 1, 1, 1, 0, part(p.expose(words(7, 0, procNull), rnic.RemoteRead), 0, 12), 0, 0, 0), words(7, 1, grant, 0, 0, 0, 0, 7, 1, 0)}, // R8166-091
-		{"long call with items", words(7, 1, 1, 1, 1, 16, part(mr, 0, 10), 1, 0, part(cmr, 0, 20), 1, 32, part(mr, 10, 9), 0, 0, 0), pair},                            // R8166-060, R8166-111, R8166-179
+		{"Position is off", words(7, 1, 1, 0, 1, 12, part(mr, 0, 4097), 0, 0, 0, rpc), garbage},                                                                       // RFC 8166 §4.5.2 [R8166-162]
+		{"long call", words(7, 1, 1, 1, 1, 0, part(lmr, 0, 1500), 1, 0, part(lmr, 1500, len(long)-1500), 0, 0, 0), ok},                                                // RFC 8166 §3.5.3 [R8166-088]
+		{"small long call", words(7, 1, 1, 1, 1, 0, part(p.expose(words(7, 0, procNull), rnic.RemoteRead), 0, 12), 0, 0, 0), words(7, 1, grant, 0, 0, 0, 0, 7, 1, 0)}, // RFC 8166 §3.5.3 [R8166-091]
+		{"long call with items", words(7, 1, 1, 1, 1, 16, part(mr, 0, 10), 1, 0, part(cmr, 0, 20), 1, 32, part(mr, 10, 9), 0, 0, 0), pair},                            // RFC 8166 §3.4.5 [R8166-060], RFC 8166 §4.2.4 [R8166-111], RFC 8166 §4.7 [R8166-179]
 		{"two items", words(7, 1, 1, 0, 1, 32, part(mr, 10, 9), 1, 16, part(mr, 0, 10), 0, 0, 0, cut), pair},
-		{"segments in list order", words(7, 1, 1, 0, 1, 16, part(mr, 3, 3), 1, 16, part(mr, 0, 3), 1, 16, part(mr, 6, 4), 0, 0, 0, 7, 0, procWrite, 10), // R8166-062, R8166-063
+		{"segments in list order", words(7, 1, 1, 0, 1, 16, part(mr, 3, 3), 1, 16, part(mr, 0, 3), 1, 16, part(mr, 6, 4), 0, 0, 0, 7, 0, procWrite, 10), // RFC 8166 §3.4.5 [R8166-062 R8166-063]
 			words(7, 1, grant, 0, 0, 0, 0, 7, 1, 0, sum(swapped), 10)},
 		{"nothing in a chunk", words(7, 1, 1, 0, 1, 16, part(mr, 0, 0), 0, 0, 0, 7, 0, procWrite, 0), words(7, 1, grant, 0, 0, 0, 0, 7, 1, 0, 0, 0)},
 	} {
@@ -275,7 +277,7 @@ func TestResponderReadChunks(t *testing.T) {
 	}
 }
 
-// A chunk that cannot be read ends that connection, and only that (R8166-163).
+// A chunk that cannot be read ends that connection, and only that (RFC 8166 §4.5.3 [R8166-163]).
 func TestResponderBadSTag(t *testing.T) {
 	conformance.Proves(t, "R8166-163")
 	for name, lists := range map[string][]byte{
@@ -293,7 +295,7 @@ func TestResponderBadSTag(t *testing.T) {
 	}
 }
 
-// A peer that overdraws its credits loses its connection (R8166-019, R8166-030).
+// A peer that overdraws its credits loses its connection (RFC 8166 §3.3.1 [R8166-019 R8166-030]).
 func TestResponderOverdraft(t *testing.T) {
 	conformance.Proves(t, "R8166-030")
 	held := make(chan *Request, 2*grant)

@@ -137,10 +137,10 @@ func (c *Call) Room(n int) bool {
 	return true
 }
 
-// ArgsErr returns nil, or ErrGarbageArgs when the arguments did not decode. A
-// procedure asks after it has decoded all and before it does any work: where
-// the arguments came in chunks that do not belong to them, the call is answered
-// with ERR_CHUNK instead of the reply (RFC 8166 §6.1, R8166-189).
+// ArgsErr returns nil, or ErrGarbageArgs when the arguments did not decode. A procedure asks after
+// it has decoded all and before it does any work: where the arguments came in chunks that do not
+// belong to them, the call is answered with ERR_CHUNK instead of the reply (RFC 8166 §6.1
+// [R8166-189]).
 func (c *Call) ArgsErr() error {
 	err := c.args.Err()
 	switch {

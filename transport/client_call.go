@@ -113,7 +113,8 @@ func (k *outCall) decode(stream []byte, items []xdr.Item, reduced bool) error {
 		return fmt.Errorf("%w: results of %s: %w", ErrBadReply, k.proc.Name, d.Err())
 	}
 	if d.ItemsLeft() > 0 || (reduced && d.SinkUsed()) {
-		// An item came by a chunk that does not exist, or not by the one it had (R8166-190, R8166-191).
+		// An item came by a chunk that does not exist, or not by the one it had (RFC 8166 §6.1 [R8166-190
+		// R8166-191]).
 		return fmt.Errorf("%w: results of %s: item and chunk do not match", ErrBadReply, k.proc.Name)
 	}
 	return nil

@@ -151,7 +151,7 @@ func TestReplyTruncated(t *testing.T) {
 	}
 }
 
-// An item has to come the way that was offered (R8166-190, R8166-191).
+// An item has to come the way that was offered (RFC 8166 §6.1 [R8166-190 R8166-191]).
 func TestItemsOfReplies(t *testing.T) {
 	conformance.Proves(t, "R8166-083", "R8166-190", "R8166-191")
 	var e, flat xdr.Encoder

@@ -168,7 +168,7 @@ func writeCall(n uint32, proc uint32) []byte {
 	return e.Bytes()
 }
 
-// Arguments in chunks: R8166-161, R8166-188, R8166-189.
+// Arguments in chunks: RFC 8166 §4.5.2 [R8166-161], RFC 8166 §6.1 [R8166-188 R8166-189].
 func TestDispatchItems(t *testing.T) {
 	conformance.Proves(t, "R8166-056", "R8166-161", "R8166-162", "R8166-183", "R8166-185", "R8166-188", "R8166-189", "R8267-014")
 	s, p := newTestServer(t)

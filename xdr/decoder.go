@@ -187,11 +187,11 @@ func (d *Decoder) Opaque(limit int) []byte {
 // String reads a string of at most limit bytes (RFC 4506 §4.11). It allocates.
 func (d *Decoder) String(limit int) string { return string(d.Opaque(limit)) }
 
-// Item reads a variable-length opaque that may have been detached from the
-// stream: where the next detached item belongs here its content is returned,
-// else the bytes that follow. A detached argument may have its pad with it
-// (RFC 8166 §3.4.5.2, R8166-071), which is cut off; a result, whose item has no
-// offset, does not (R8166-082). Any other length fails with ErrItem.
+// Item reads a variable-length opaque that may have been detached from the stream: where the next
+// detached item belongs here its content is returned, else the bytes that follow. A detached
+// argument may have its pad with it (RFC 8166 §3.4.5.2 [R8166-071]), which is cut off; a result,
+// whose item has no offset, does not (RFC 8166 §3.4.6.2 [R8166-082]). Any other length fails with
+// ErrItem.
 func (d *Decoder) Item(limit int) []byte {
 	n := d.Uint32()
 	if d.err == nil && uint64(n) > uint64(limit) {

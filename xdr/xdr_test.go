@@ -159,8 +159,9 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestItem: an argument is found by its offset, with or without its pad; a
-// result by its order, without (R8166-057, R8166-071, R8166-082).
+// TestItem: an argument is found by its offset, with or without its pad; a result by its order,
+// without (RFC 8166 §3.4.4.4 [R8166-057], RFC 8166 §3.4.5.2 [R8166-071], RFC 8166 §3.4.6.2
+// [R8166-082]).
 func TestItem(t *testing.T) {
 	conformance.Proves(t, "R8166-057", "R8166-071", "R8166-082", "R8166-083")
 	stream := []byte{0, 0, 0, 9, 0, 0, 0, 5, 0, 0, 0, 7}

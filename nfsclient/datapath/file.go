@@ -37,7 +37,7 @@ func (f *File) Open() *Handle {
 // nothing is read ahead after it. It is a hint: a wrong one costs speed only.
 func (f *File) SetSize(size int64) {}
 
-// End returns where the written data ends that the server may not have yet, and 0 when
+// End returns where the written data ends that the server possibly lacks yet, and 0 when
 // there is none: the size of the file is the larger of End and what the server says.
 func (f *File) End() int64 { return 0 }
 

@@ -72,8 +72,8 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// TestBadRequests: each closes the connection with nothing sent (R5044-123), the
-// key at its first wrong byte (R5044-098).
+// TestBadRequests: each closes the connection with nothing sent (RFC 5044 §7.1.2 [R5044-123]), the
+// key at its first wrong byte (RFC 5044 §7.1.1 [R5044-098]).
 func TestBadRequests(t *testing.T) {
 	conformance.Proves(t, "R5044-098", "R5044-114", "R5044-117", "R5044-123", "R5044-135", "R5044-141", "R5044-144", "R5044-154",
 		"R5044-159", "R5044-177", "R6581-012")
@@ -120,7 +120,7 @@ func TestEarlyBytes(t *testing.T) {
 	}
 }
 
-// TestReject: private data both ways (R5044-125, RFC 6581 §9).
+// TestReject: private data both ways (RFC 5044 §7.1.2 [R5044-125], RFC 6581 §9).
 func TestReject(t *testing.T) {
 	conformance.Proves(t, "R5044-110", "R5044-124", "R5044-125", "R5044-145", "R6581-033")
 	a, b := newSide(t, rnic.DeviceConfig{}, 4), Open(rnic.DeviceConfig{})

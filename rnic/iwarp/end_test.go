@@ -69,7 +69,8 @@ func TestPeerCloses(t *testing.T) {
 	})
 }
 
-// TestDisconnect: accepted work drains, then FIN, then both ends are at rest (R5041-080, R5041-081).
+// TestDisconnect: accepted work drains, then FIN, then both ends are at rest (RFC 5041 §6.2.1
+// [R5041-080 R5041-081]).
 func TestDisconnect(t *testing.T) {
 	conformance.Proves(t, "R5040-125", "R5040-177", "R5040-178", "R5040-243", "R5041-007", "R5041-071", "R5041-072", "R5041-080",
 		"R5041-081", "R5041-084", "R8166-007")
@@ -132,7 +133,7 @@ func TestDeafPeer(t *testing.T) {
 }
 
 // TestTerminateBehindHalfSent: a Terminate goes at the next FPDU boundary, also when TCP has taken
-// only a part of the FPDU before (notes on R5040-180, R5040-183).
+// only a part of the FPDU before (notes on RFC 5040 §6.2.1 [R5040-180 R5040-183]).
 func TestTerminateBehindHalfSent(t *testing.T) {
 	conformance.Proves(t, "R5040-180", "R5040-183", "R5040-189", "R5044-171")
 	s := scriptInitiator(t, rnic.ConnParams{})
@@ -170,7 +171,7 @@ func TestCloseIdle(t *testing.T) {
 	}
 }
 
-// TestCQOverrun: nothing is lost, the QP fails (R5040-214).
+// TestCQOverrun: nothing is lost, the QP fails (RFC 5040 §8.1.1 [R5040-214]).
 func TestCQOverrun(t *testing.T) {
 	conformance.Proves(t, "R5040-188", "R5040-214", "R5040-221", "R5040-255")
 	a, b := newSide(t, rnic.DeviceConfig{}, 16), newSideCQ(t, rnic.DeviceConfig{}, 16, 2)

@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
-// TestPlainRevoked: memory is given back at once, though the peer takes no byte of
-// the response that was made of it; and inbound work goes on (R5040-209).
+// TestPlainRevoked: memory is given back at once, though the peer takes no byte of the response
+// that was made of it; and inbound work goes on (RFC 5040 §8.1.1 [R5040-209]).
 func TestPlainRevoked(t *testing.T) {
 	s := scriptOver(t)
 	mr, _ := s.pd.RegMR(make([]byte, 1<<20), rnic.RemoteRead)

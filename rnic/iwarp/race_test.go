@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// TestInvalidateIsFinal: once Invalidate has returned, nothing is placed any more,
-// though the peer keeps writing (R5040-209, R5041-141).
+// TestInvalidateIsFinal: once Invalidate has returned, nothing is placed any more, though the peer
+// keeps writing (RFC 5040 §8.1.1 [R5040-209], RFC 5041 §8.3.1 [R5041-141]).
 func TestInvalidateIsFinal(t *testing.T) {
 	conformance.Proves(t, "R5040-209", "R5041-132", "R5041-141")
 	for i := range 40 {

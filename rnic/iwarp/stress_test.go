@@ -16,7 +16,8 @@ import (
 )
 
 // TestBothServe: two peers that read from and write to each other all the time, through small
-// windows, do not block each other, and every byte is right (R5040-173, RFC 5040 §5.5).
+// windows, do not block each other, and every byte is right (RFC 5040 §6.1 [R5040-173], RFC 5040
+// §5.5).
 func TestBothServe(t *testing.T) {
 	for _, cfg := range []rnic.DeviceConfig{{}, {CRC: rnic.CRCOff}, {Markers: true}, {CRC: rnic.CRCOff, MaxIRD: 1, MaxORD: 1}} {
 		t.Run(fmt.Sprintf("%+v", cfg), func(t *testing.T) {

@@ -48,9 +48,9 @@ func TestStartup(t *testing.T) {
 	}
 }
 
-// reencode builds the bytes that one end sent from what was parsed of them.
-// sent is what it did send, but for pads: siw leaves what its buffer held before
-// in them, and their content means nothing (RFC 5044 §4.1, R5044-020).
+// reencode builds the bytes that one end sent from what was parsed of them. sent is what it did
+// send, but for pads: siw leaves what its buffer held before in them, and their content means
+// nothing (RFC 5044 §4.1 [R5044-020]).
 func reencode(t *testing.T, c *Conversation, fromInitiator bool) (got, sent []byte) {
 	t.Helper()
 	request, reply, modes, err := c.Startup()

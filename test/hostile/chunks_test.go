@@ -50,7 +50,7 @@ func (a *target) content(what string, fh nfs3.FH, want []byte) {
 	}
 }
 
-// R8166-061: not a multiple of four.
+// RFC 8166 §3.4.5 [R8166-061]: not a multiple of four.
 func TestReadListPositionOffByOne(t *testing.T) {
 	a := attack(t)
 	fh := a.Create(a.root, "f")
@@ -64,7 +64,7 @@ func TestReadListPositionOffByOne(t *testing.T) {
 	a.works()
 }
 
-// R8166-189: a multiple of four, but not where an item stands.
+// RFC 8166 §6.1 [R8166-189]: a multiple of four, but not where an item stands.
 func TestReadListPositionOfNoItem(t *testing.T) {
 	a := attack(t)
 	fh := a.Create(a.root, "f")
@@ -95,8 +95,8 @@ func TestReadListPositionBeyondMessage(t *testing.T) {
 	a.works()
 }
 
-// The sum of the lengths is 2^32 + 100, which is 100 to who counts in 32 bits
-// (R8166-049). Nothing may be read before that is found.
+// The sum of the lengths is 2^32 + 100, which is 100 to who counts in 32 bits (RFC 8166 §3.4.4
+// [R8166-049]). Nothing may be read before that is found.
 func TestSegmentLengthsOverflow(t *testing.T) {
 	a := attack(t)
 	fh := a.Create(a.root, "f")
@@ -118,7 +118,7 @@ func TestSegmentLengthsOverflow(t *testing.T) {
 	a.works()
 }
 
-// Segments of no bytes are legal in a Read chunk and hold nothing (R8166-046).
+// Segments of no bytes are legal in a Read chunk and hold nothing (RFC 8166 §3.4.3 [R8166-046]).
 func TestZeroLengthSegments(t *testing.T) {
 	a := attack(t)
 	fh := a.Create(a.root, "f")
@@ -141,8 +141,8 @@ func TestZeroLengthSegments(t *testing.T) {
 	a.works()
 }
 
-// A Write chunk of no segments is an item that stays inline; both it and an
-// empty Reply chunk are returned as they came (R8166-075).
+// A Write chunk of no segments is an item that stays inline; both it and an empty Reply chunk are
+// returned as they came (RFC 8166 §3.4.6 [R8166-075]).
 func TestZeroSegmentChunks(t *testing.T) {
 	a := attack(t)
 	fh := a.Create(a.root, "f")

@@ -75,8 +75,8 @@ func (h *prey) wantCall(what string) {
 	}
 }
 
-// A grant of none is one, and one of 2^32-1 is no more than the client has asked
-// for (R8166-025): it has receives for no more.
+// A grant of none is one, and one of 2^32-1 is no more than the client has asked for
+// (RFC 8166 §3.3.1 [R8166-025]): it has receives for no more.
 func TestCreditGrants(t *testing.T) {
 	conformance.Proves(t, "R8166-021", "R8166-025")
 	const own = 4
@@ -129,8 +129,8 @@ func malformed(xid uint32) [][]byte {
 	}
 }
 
-// Malformed replies are dropped, in sum many more than there are receives, and
-// then a good one is taken: each receive is posted again (R8166-149, R8166-032).
+// Malformed replies are dropped, in sum many more than there are receives, and then a good one is
+// taken: each receive is posted again (RFC 8166 §4.5 [R8166-149], RFC 8166 §3.3.1 [R8166-032]).
 func TestMalformedReplyThenTheNext(t *testing.T) {
 	conformance.Proves(t, "R8166-032", "R8166-149")
 	h := hunt(t, 4)
@@ -147,7 +147,7 @@ func TestMalformedReplyThenTheNext(t *testing.T) {
 	}
 }
 
-// R8166-113: replies that answer nothing, and answers that come twice.
+// RFC 8166 §4.2.4 [R8166-113]: replies that answer nothing, and answers that come twice.
 func TestUnknownAndRepeatedReplies(t *testing.T) {
 	h := hunt(t, 4)
 	for range 50 {

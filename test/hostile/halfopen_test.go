@@ -63,8 +63,8 @@ func TestHalfOpenConnections(t *testing.T) {
 	}
 }
 
-// A Request that comes a byte at a time has as long for all of it as any
-// other, however long a byte is waited for (R5044-125).
+// A Request that comes a byte at a time has as long for all of it as any other, however long a byte
+// is waited for (RFC 5044 §7.1.2 [R5044-125]).
 func TestTricklingRequest(t *testing.T) {
 	s, works := rig.Attacked(t, rig.Config{Device: rnic.DeviceConfig{HandshakeTimeout: time.Second}})
 	request := mpa.AppendFrame(nil, peer.Request())

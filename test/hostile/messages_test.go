@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// No call is shorter than 28 bytes: no answer, and the receive is posted again
-// (R8166-146, R8166-032). 28 is a header with nothing after it.
+// No call is shorter than 28 bytes: no answer, and the receive is posted again (RFC 8166 §4.5
+// [R8166-146], RFC 8166 §3.3.1 [R8166-032]). 28 is a header with nothing after it.
 func TestShortMessages(t *testing.T) {
 	a := attack(t)
 	for round := range 10 { // more than there are receives
@@ -31,7 +31,8 @@ func TestShortMessages(t *testing.T) {
 	a.works()
 }
 
-// R8166-158: MSGP and unknown kinds are ERR_CHUNK; DONE and ERROR are not answered.
+// RFC 8166 §4.5.2 [R8166-158]: MSGP and unknown kinds are ERR_CHUNK; DONE and ERROR are not
+// answered.
 func TestUnknownKind(t *testing.T) {
 	a := attack(t)
 	for _, kind := range []uint32{2, 3, 4, 5, 6, 77, 1 << 31, 1<<32 - 1} {
@@ -46,7 +47,7 @@ func TestUnknownKind(t *testing.T) {
 	a.works()
 }
 
-// R8166-147, R8166-156.
+// RFC 8166 §4.5 [R8166-147], RFC 8166 §4.5.1 [R8166-156].
 func TestWrongVersion(t *testing.T) {
 	a := attack(t)
 	for _, vers := range []uint32{0, 2, 3, 1 << 24, 1<<32 - 1} {
@@ -58,7 +59,7 @@ func TestWrongVersion(t *testing.T) {
 	a.works()
 }
 
-// R8166-160: the XID of the header and that of the RPC message, inline and long.
+// RFC 8166 §4.5.2 [R8166-160]: the XID of the header and that of the RPC message, inline and long.
 func TestXIDMismatch(t *testing.T) {
 	a := attack(t)
 	xid := peer.XID()
@@ -73,7 +74,8 @@ func TestXIDMismatch(t *testing.T) {
 	a.works()
 }
 
-// R8166-110, R8166-159, and a Position-zero chunk where the call is inline.
+// RFC 8166 §4.2.4 [R8166-110], RFC 8166 §4.5.2 [R8166-159], and a Position-zero chunk where the
+// call is inline.
 func TestKindAndPositionZero(t *testing.T) {
 	a := attack(t)
 	xid := peer.XID()
@@ -91,7 +93,8 @@ func TestKindAndPositionZero(t *testing.T) {
 	a.works()
 }
 
-// A reply that does not fit what the call offers is ERR_CHUNK, with no byte written (R8166-165).
+// A reply that does not fit what the call offers is ERR_CHUNK, with no byte written
+// (RFC 8166 §4.5.3 [R8166-165]).
 func TestReplyThatDoesNotFit(t *testing.T) {
 	a := attack(t)
 	fh := a.Create(a.root, "f")

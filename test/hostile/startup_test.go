@@ -17,7 +17,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// silent wants bytes, as start-up, to end the connection with no byte in answer (RFC 5044 §7.1.2, R5044-123).
+// silent wants bytes, as start-up, to end the connection with no byte in answer (RFC 5044 §7.1.2
+// [R5044-123]).
 func silent(t *testing.T, what string, b []byte) {
 	t.Helper()
 	t.Run(what, func(t *testing.T) { silence(t, b) })
@@ -110,7 +111,7 @@ func fpdu(t *testing.T, what string, b []byte, code term.Code) {
 		a.Say(b)
 		got := a.WantTerminate(what, code)
 		if code.Layer == term.LayerLLP && (got.HasSegLen || len(got.DDP) > 0) {
-			t.Errorf("the Terminate returns headers") // R5040-083
+			t.Errorf("the Terminate returns headers") // RFC 5040 §4.8 [R5040-083]
 		}
 		a.works()
 	})

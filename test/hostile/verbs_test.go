@@ -237,7 +237,7 @@ func TestReadsBeyondIRD(t *testing.T) {
 	})
 }
 
-// A Read of nothing names no memory: any STag will do (R5040-109).
+// A Read of nothing names no memory: any STag will do (RFC 5040 §5.2.1 [R5040-109]).
 func TestReadOfNothing(t *testing.T) {
 	conformance.Proves(t, "R5040-109", "R5040-110", "R5040-253")
 	v := newVictim(t)

@@ -57,8 +57,8 @@ func (w *world) lose(svc *service) {
 // unofferedLen is how much longer an offer of one segment makes a header: a count and the segment.
 const unofferedLen = 20
 
-// spoil changes replies of side so that their header is none of an answer to their call:
-// with a Reply chunk that was not offered. The requester drops them [R8166-149].
+// spoil changes replies of side so that their header is none of an answer to their call: with a
+// Reply chunk that was not offered. The requester drops them (RFC 8166 §4.5 [R8166-149]).
 func (w *world) spoil(side int) {
 	if w.hosts[1-side].markers {
 		return

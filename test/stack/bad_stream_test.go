@@ -35,8 +35,8 @@ func trials() int {
 	return 60
 }
 
-// A Request that is cut short, or random, closes the connection with nothing said
-// (R5044-123).
+// A Request that is cut short, or random, closes the connection with nothing said (RFC 5044 §7.1.2
+// [R5044-123]).
 func TestBadStartup(t *testing.T) {
 	s, works := attacked(t)
 	good := mpa.AppendFrame(nil, peer.Request())

@@ -15,9 +15,9 @@ const (
 	GrowsMaxcount       // READDIRPLUS: the maxcount argument
 )
 
-// A Binding is what RPC-over-RDMA must know of one procedure. The items are
-// those that the protocol's binding names, and no others (RFC 8267 §2.1,
-// R8166-043): WRITE data, SYMLINK path, READ data, READLINK path.
+// A Binding is what RPC-over-RDMA must know of one procedure. The items are those that the
+// protocol's binding names, and no others (RFC 8166 §3.4.2 [R8166-043]): WRITE data, SYMLINK path,
+// READ data, READLINK path.
 type Binding struct {
 	Name    string
 	ArgItem bool // one argument may travel as a Read chunk

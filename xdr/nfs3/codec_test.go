@@ -95,7 +95,8 @@ func TestTruncated(t *testing.T) {
 	})
 }
 
-// TestItems: the four items of RFC 8267 are detached, and nothing else (R8166-043).
+// TestItems: the four items of RFC 8267 are detached, and nothing else (RFC 8166 §3.4.2
+// [R8166-043]).
 func TestItems(t *testing.T) {
 	conformance.Proves(t, "R8166-043", "R8166-054", "R8166-055", "R8166-183", "R8166-185", "R8166-186", "R8267-010", "R8267-011",
 		"R8267-012", "R8267-013", "R8267-014")

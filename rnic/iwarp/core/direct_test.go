@@ -43,8 +43,8 @@ func TestDirectPlacement(t *testing.T) {
 	}
 }
 
-// TestDirectPieces: every kind of payload, in pieces that split headers, payload and
-// trailers anywhere, with small messages between (R5044-080).
+// TestDirectPieces: every kind of payload, in pieces that split headers, payload and trailers
+// anywhere, with small messages between (RFC 5044 §5.1 [R5044-080]).
 func TestDirectPieces(t *testing.T) {
 	conformance.Proves(t, "R5044-055", "R5044-057", "R5044-080", "R5044-106", "R5044-107", "R5044-173")
 	for _, piece := range []int{61, 999, 16 << 10, 50_000, 1 << 20} {
@@ -137,8 +137,8 @@ func TestDirectFaults(t *testing.T) {
 	}
 }
 
-// TestDirectRevoked: Invalidate does not wait for a peer that has stopped within a
-// segment, and not one byte that comes later is placed (R5040-209, R5041-141).
+// TestDirectRevoked: Invalidate does not wait for a peer that has stopped within a segment, and not
+// one byte that comes later is placed (RFC 5040 §8.1.1 [R5040-209], RFC 5041 §8.3.1 [R5041-141]).
 func TestDirectRevoked(t *testing.T) {
 	conformance.Proves(t, "R5040-207", "R5040-209", "R5041-131", "R5041-132", "R5041-139", "R5041-141")
 	for _, how := range []string{"Invalidate", "Dereg", "Rereg"} {

@@ -168,7 +168,7 @@ func TestFaultsOfThePeer(t *testing.T) {
 				}
 			}
 			seg := row.seg(w)
-			// What is behind the fault is not looked at: no byte of it lands (R5041-109).
+			// What is behind the fault is not looked at: no byte of it lands (RFC 5041 §7.1 [R5041-109]).
 			evil := tagged(0xc1, 0x40, w.wr.STag(), w.wr.Base(), []byte("evil"))
 			s.say(mpa.AppendFPDU(mpa.AppendFPDU(nil, true, seg), true, evil))
 			var back []byte
@@ -212,7 +212,8 @@ func flushedRest(t *testing.T, s *script) {
 	}
 }
 
-// TestCRCFault: nothing of an FPDU whose CRC is wrong is placed (R5044-065, R5044-083, R5044-087).
+// TestCRCFault: nothing of an FPDU whose CRC is wrong is placed (RFC 5044 §4.4 [R5044-065],
+// RFC 5044 §6 [R5044-083 R5044-087]).
 func TestCRCFault(t *testing.T) {
 	conformance.Proves(t, "R5040-057", "R5040-078", "R5041-013", "R5041-087", "R5041-151", "R5044-065", "R5044-083", "R5044-084",
 		"R5044-085", "R5044-087", "R5044-152", "R5044-161", "R5044-162", "R5044-163")
@@ -231,8 +232,9 @@ func TestCRCFault(t *testing.T) {
 	}
 }
 
-// TestByteByByte: FPDUs may come in any pieces (R5044-080); pad content and reserved
-// bits are not looked at (R5044-020, R5040-041, R5041-029).
+// TestByteByByte: FPDUs may come in any pieces (RFC 5044 §5.1 [R5044-080]); pad content and
+// reserved bits are not looked at (RFC 5044 §4.1 [R5044-020], RFC 5040 §4.1 [R5040-041],
+// RFC 5041 §4.1 [R5041-029]).
 func TestByteByByte(t *testing.T) {
 	conformance.Proves(t, "R5040-041", "R5040-163", "R5041-003", "R5041-005", "R5041-011", "R5041-026", "R5041-027", "R5041-029",
 		"R5041-038", "R5041-050", "R5041-074", "R5041-075", "R5044-020", "R5044-080", "R5044-086", "R5044-173")
@@ -250,7 +252,8 @@ func TestByteByByte(t *testing.T) {
 	}
 }
 
-// TestLongestMessage: a Send of 2^32 bytes is one too many, however large the buffer (R5041-055).
+// TestLongestMessage: a Send of 2^32 bytes is one too many, however large the buffer (RFC 5041 §5.2
+// [R5041-055]).
 func TestLongestMessage(t *testing.T) {
 	mem, err := unix.Mmap(-1, 0, 1<<32+4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
 	if err != nil {

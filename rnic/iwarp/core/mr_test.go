@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/internal/stagsource"
 )
 
-// TestIndexReused: a region that got the index of one that is gone is written to,
-// also by a QP that had written to the old one (R5040-250).
+// TestIndexReused: a region that got the index of one that is gone is written to, also by a QP that
+// had written to the old one (RFC 5042 §6.1 [R5040-250]).
 func TestIndexReused(t *testing.T) {
 	fixSTags(t, func([]byte) byte { return 77 })
 	s := scriptInitiator(t, rnic.ConnParams{})
@@ -49,8 +49,8 @@ func countSTags(t testing.TB) {
 	fixSTags(t, func([]byte) byte { n++; return n })
 }
 
-// TestSinkOfPostedRead: a Read that waits for its turn keeps the sink that it was
-// posted with: what the region is made to name meanwhile is not read into (R5040-209).
+// TestSinkOfPostedRead: a Read that waits for its turn keeps the sink that it was posted with: what
+// the region is made to name meanwhile is not read into (RFC 5040 §8.1.1 [R5040-209]).
 func TestSinkOfPostedRead(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{ORD: 1})
 	s.open()

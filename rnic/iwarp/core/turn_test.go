@@ -57,7 +57,8 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// TestGate: a responder sends nothing before the first FPDU, not even a Terminate (RFC 5044 §7.1.2 rule 4 [R5044-122]).
+// TestGate: a responder sends nothing before the first FPDU, not even a Terminate (RFC 5044 §7.1.2
+// [R5044-122]).
 func TestGate(t *testing.T) {
 	conformance.Proves(t, "R5044-133")
 	s := scriptInitiator(t, rnic.ConnParams{})

@@ -12,8 +12,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// TestSendBytes has each kind of work request against the bytes of the RFCs' layouts
-// (R5040-028..034, R5041-032, R5041-040, R5041-063).
+// TestSendBytes has each kind of work request against the bytes of the RFCs' layouts (RFC 5040 §4.1
+// [R5040-028 R5040-029 R5040-030 R5040-031 R5040-032 R5040-033 R5040-034], RFC 5041 §4.2
+// [R5041-032], RFC 5041 §4.3 [R5041-040], RFC 5041 §5.2 [R5041-063]).
 func TestSendBytes(t *testing.T) {
 	conformance.Proves(t, "R5040-003", "R5040-004", "R5040-005", "R5040-010", "R5040-024", "R5040-025", "R5040-026", "R5040-027",
 		"R5040-028", "R5040-029", "R5040-030", "R5040-031", "R5040-032", "R5040-033", "R5040-034", "R5040-038", "R5040-040",
@@ -60,8 +61,9 @@ func TestSendBytes(t *testing.T) {
 	}
 }
 
-// TestSegments: a long message is cut at MULPDU, contiguous, L on the last only, MSN
-// constant (R5041-022, R5041-023, R5041-048, R5041-054, R5044-072).
+// TestSegments: a long message is cut at MULPDU, contiguous, L on the last only, MSN constant
+// (RFC 5041 §4.1 [R5041-022 R5041-023], RFC 5041 §4.3 [R5041-048], RFC 5041 §5.2 [R5041-054],
+// RFC 5044 §4.5 [R5044-072]).
 func TestSegments(t *testing.T) {
 	conformance.Proves(t, "R5040-007", "R5041-022", "R5041-023", "R5041-024", "R5041-025", "R5041-048", "R5041-049", "R5041-050",
 		"R5041-056", "R5041-058", "R5041-068", "R5041-149", "R5044-072")
@@ -103,8 +105,8 @@ func TestManyPieces(t *testing.T) {
 	}
 }
 
-// TestORD: no more Reads are on the wire than was agreed; the rest of the queue
-// waits behind, and goes on (R5040-173, R5040-174).
+// TestORD: no more Reads are on the wire than was agreed; the rest of the queue waits behind, and
+// goes on (RFC 5040 §6.1 [R5040-173 R5040-174]).
 func TestORD(t *testing.T) {
 	conformance.Proves(t, "R5040-173")
 	s := scriptInitiator(t, rnic.ConnParams{ORD: 2})
@@ -139,7 +141,8 @@ func TestORD(t *testing.T) {
 	s.want(t, rnic.OpSend, 4, rnic.WCSuccess)
 }
 
-// TestIRDOverflow: one Read Request more than the IRD ends the stream (R5040-175, R5040-256).
+// TestIRDOverflow: one Read Request more than the IRD ends the stream (RFC 5040 §6.1 [R5040-175],
+// RFC 5042 §6.4.3.3 [R5040-256]).
 func TestIRDOverflow(t *testing.T) {
 	conformance.Proves(t, "R5040-098", "R5040-175", "R5040-256")
 	s := scriptInitiator(t, rnic.ConnParams{IRD: 2})
@@ -156,7 +159,8 @@ func TestIRDOverflow(t *testing.T) {
 	s.c.Close()
 }
 
-// TestReadResponses: each in its own right, zero length with any STag (R5040-109, R5040-048, R5040-103).
+// TestReadResponses: each in its own right, zero length with any STag (RFC 5040 §5.2.1 [R5040-109
+// R5040-103], RFC 5040 §4.4 [R5040-048]).
 func TestReadResponses(t *testing.T) {
 	conformance.Proves(t, "R5040-048", "R5040-050", "R5040-053", "R5040-099", "R5040-100", "R5040-103", "R5040-106", "R5040-109",
 		"R5040-110", "R5040-111", "R5040-112", "R5040-116", "R5040-119", "R5040-167", "R5040-248", "R5041-053")
@@ -171,9 +175,9 @@ func TestReadResponses(t *testing.T) {
 	}
 }
 
-// TestRevokedMidResponse: a region that is invalidated while its bytes wait for a
-// slow peer is let go at once; what was not cut yet is refused with the request
-// moved on (R5040-085, R5040-209).
+// TestRevokedMidResponse: a region that is invalidated while its bytes wait for a slow peer is let
+// go at once; what was not cut yet is refused with the request moved on (RFC 5040 §4.8 [R5040-085],
+// RFC 5040 §8.1.1 [R5040-209]).
 func TestRevokedMidResponse(t *testing.T) {
 	conformance.Proves(t, "R5040-085", "R5040-209", "R5041-141")
 	s := scriptInitiator(t, rnic.ConnParams{})
@@ -269,7 +273,8 @@ func TestSentIsForgotten(t *testing.T) {
 	}
 }
 
-// TestMSNWraps: after 2^32-1 comes 0, on both queues and in both directions (R5041-047).
+// TestMSNWraps: after 2^32-1 comes 0, on both queues and in both directions (RFC 5041 §4.3
+// [R5041-047]).
 func TestMSNWraps(t *testing.T) {
 	conformance.Proves(t, "R5041-047")
 	a, b := joined(t, rnic.DeviceConfig{}, rnic.DeviceConfig{}, 16)

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// R5044-018, R5044-023.
+// RFC 5044 §4.1 [R5044-018 R5044-023].
 func TestPad(t *testing.T) {
 	conformance.Proves(t, "R5044-018", "R5044-023")
 	for i, want := range []int{1, 0, 3, 2, 1, 0, 3, 2} {
@@ -32,7 +32,8 @@ func TestPad(t *testing.T) {
 	}
 }
 
-// R5044-006, R5044-068, R5044-069, R5044-074, R5044-165.
+// RFC 5044 §3 [R5044-006], RFC 5044 §4.5 [R5044-068 R5044-069 R5044-074], RFC 5044 §9.1
+// [R5044-165].
 func TestMULPDU(t *testing.T) {
 	conformance.Proves(t, "R5041-148", "R5044-004", "R5044-006", "R5044-068", "R5044-069", "R5044-074", "R5044-075", "R5044-165")
 	for _, c := range []struct{ emss, plain, marked int }{
@@ -49,7 +50,8 @@ func TestMULPDU(t *testing.T) {
 	}
 }
 
-// An FPDU of MULPDU bytes fits in its segment at each phase of the markers (R5044-070).
+// An FPDU of MULPDU bytes fits in its segment at each phase of the markers (RFC 5044 §4.5
+// [R5044-070]).
 func TestMULPDUFits(t *testing.T) {
 	conformance.Proves(t, "R5044-070")
 	for emss := 160; emss <= 65535; emss += 1 + emss/97 {
@@ -68,7 +70,7 @@ func TestMULPDUFits(t *testing.T) {
 	}
 }
 
-// One byte wrong anywhere is found (R5044-064, R5044-087).
+// One byte wrong anywhere is found (RFC 5044 §4.4 [R5044-064], RFC 5044 §6 [R5044-087]).
 func TestFPDUFlips(t *testing.T) {
 	conformance.Proves(t, "R5044-064", "R5044-085", "R5044-087")
 	good := AppendFPDU(nil, true, []byte("some ULPDU or other, of 35 bytes!!!"))
@@ -87,7 +89,8 @@ func TestFPDUFlips(t *testing.T) {
 	}
 }
 
-// With CRCs off the field is there and not looked at (R5044-021, R5044-022, R5044-055, R5044-107).
+// With CRCs off the field is there and not looked at (RFC 5044 §4.1 [R5044-021 R5044-022],
+// RFC 5044 §4.4 [R5044-055], RFC 5044 §7.1.1 [R5044-107]).
 func TestFPDUNoCRC(t *testing.T) {
 	conformance.Proves(t, "R5044-021", "R5044-022", "R5044-055", "R5044-057", "R5044-107")
 	b := []byte("\x00\x05hello\x00\xff\xff\xff\xff\x00\x01x\x00\x01\x02\x03\x04")
@@ -97,7 +100,7 @@ func TestFPDUNoCRC(t *testing.T) {
 	}
 }
 
-// R5044-024: no ULPDU, no crash.
+// RFC 5044 §4.1 [R5044-024]: no ULPDU, no crash.
 func TestFPDUEmpty(t *testing.T) {
 	conformance.Proves(t, "R5044-024")
 	b := appendCRC([]byte{0, 0, 0, 0}, 0, true)
@@ -113,7 +116,7 @@ func TestFPDUEmpty(t *testing.T) {
 	}
 }
 
-// Any 16-bit length is taken when there are no markers (R5044-009).
+// Any 16-bit length is taken when there are no markers (RFC 5044 §3 [R5044-009]).
 func TestFPDULongest(t *testing.T) {
 	conformance.Proves(t, "R5041-150", "R5044-009")
 	for _, l := range []int{64768, 64769, 65474, 65535} {
@@ -128,7 +131,7 @@ func TestFPDULongest(t *testing.T) {
 	}
 }
 
-// R5044-007, R5044-008: the lengths that may be sent, and the others.
+// RFC 5044 §3 [R5044-007 R5044-008]: the lengths that may be sent, and the others.
 func TestSendLengths(t *testing.T) {
 	conformance.Proves(t, "R5041-149", "R5044-007", "R5044-008")
 	for _, c := range []struct {

@@ -49,7 +49,7 @@ var goldenFrames = []struct {
 		Enhanced: Enhanced{IRD: 128}, PrivateData: []byte("\xf6\xab\x0e\x18\x01\x01\x03\x03")}},
 }
 
-// R5044-097, R5044-099, R5044-111, R6581-006, R6581-008.
+// RFC 5044 §7.1.1 [R5044-097 R5044-099 R5044-111], RFC 6581 §6 [R6581-006 R6581-008].
 func TestFrameGolden(t *testing.T) {
 	conformance.Proves(t, "R5044-096", "R5044-097", "R5044-099", "R5044-108", "R5044-110", "R5044-111", "R5044-113", "R5044-116",
 		"R6581-006", "R6581-008")
@@ -80,7 +80,7 @@ func TestFrameTruncated(t *testing.T) {
 	}
 }
 
-// Traffic that is not MPA is found out at its first wrong byte (R5044-144).
+// Traffic that is not MPA is found out at its first wrong byte (RFC 5044 §7.1.3 [R5044-144]).
 func TestPrefixFirstWrongByte(t *testing.T) {
 	conformance.Proves(t, "R5044-098", "R5044-135", "R5044-144")
 	if err := checkPrefix([]byte("G"), false); !errors.Is(err, ErrKey) {
@@ -99,7 +99,8 @@ func TestPrefixFirstWrongByte(t *testing.T) {
 	}
 }
 
-// Two initiators, and two responders, are told from noise (R5044-095, R5044-138).
+// Two initiators, and two responders, are told from noise (RFC 5044 §7.1 [R5044-095],
+// RFC 5044 §7.1.2 [R5044-138]).
 func TestPrefixSameRole(t *testing.T) {
 	conformance.Proves(t, "R5044-095", "R5044-138")
 	request, reply := unhex(t, hexRequest), unhex(t, hexReply)
@@ -117,7 +118,8 @@ func TestPrefixSameRole(t *testing.T) {
 	}
 }
 
-// Each field is checked as soon as it is there (R5044-114, R5044-117, R5044-140, R5044-176).
+// Each field is checked as soon as it is there (RFC 5044 §7.1.1 [R5044-114 R5044-117],
+// RFC 5044 §7.1.2 [R5044-140], RFC 5044 §C.1 [R5044-176]).
 func TestPrefixFields(t *testing.T) {
 	conformance.Proves(t, "R5044-112", "R5044-114", "R5044-117", "R5044-140", "R5044-154", "R5044-176", "R5044-178", "R6581-007",
 		"R6581-012")
@@ -130,8 +132,8 @@ func TestPrefixFields(t *testing.T) {
 		{"40 01 0200", nil}, {"40 01 0201", ErrPDLength}, {"40 01 ffff", ErrPDLength},
 		{"50 02 0003", ErrEnhanced}, {"50 02 0000", ErrEnhanced}, {"50 02 0004", nil},
 		{"50 01 0003", nil}, // Rev 1: S is a reserved bit
-		{"5f 02 0004", nil}, // R6581-007
-		{"4f 01 0000", nil}, // R5044-112
+		{"5f 02 0004", nil}, // RFC 6581 §6 [R6581-007]
+		{"4f 01 0000", nil}, // RFC 5044 §7.1.1 [R5044-112]
 	} {
 		for _, key := range []string{hexRequest, hexReply} {
 			err := checkPrefix(unhex(t, key+c.tail), key == hexReply)
@@ -154,7 +156,7 @@ func TestFrameRev1IgnoresS(t *testing.T) {
 	}
 }
 
-// R6581-051, R6581-052: without A the RTR flags are not sent and not looked at.
+// RFC 6581 §9.2 [R6581-051 R6581-052]: without A the RTR flags are not sent and not looked at.
 func TestEnhancedClientServer(t *testing.T) {
 	conformance.Proves(t, "R6581-049", "R6581-051", "R6581-052")
 	e := Enhanced{RTRSend: true, RTRWrite: true, RTRRead: true, IRD: 3, ORD: 5}
@@ -166,7 +168,7 @@ func TestEnhancedClientServer(t *testing.T) {
 	}
 }
 
-// R6581-018: values beyond 14 bits never run into the flags.
+// RFC 6581 §9 [R6581-018]: values beyond 14 bits never run into the flags.
 func TestEnhancedRange(t *testing.T) {
 	conformance.Proves(t, "R6581-018")
 	e := Enhanced{IRD: 0x4000, ORD: 0xffff}
@@ -175,7 +177,8 @@ func TestEnhancedRange(t *testing.T) {
 	}
 }
 
-// R5044-118, R6581-019: private data that does not fit never leaves.
+// RFC 5044 §7.1.1 [R5044-118], RFC 6581 §9 [R6581-019]: private data that does not fit never
+// leaves.
 func TestFramePrivateDataLimit(t *testing.T) {
 	conformance.Proves(t, "R5044-118", "R6581-019")
 	for _, c := range []struct {

@@ -52,8 +52,9 @@ func sizes() []int {
 	return append(s, 8942, 64768)
 }
 
-// Every place in the interval where an FPDU can begin, and many sizes (R5044-029,
-// R5044-031, R5044-032, R5044-034, R5044-038, R5044-041, R5044-042, R5044-070).
+// Every place in the interval where an FPDU can begin, and many sizes (RFC 5044 §4.2 [R5044-029],
+// RFC 5044 §4.3 [R5044-031 R5044-032 R5044-034 R5044-038 R5044-041 R5044-042], RFC 5044 §4.5
+// [R5044-070]).
 func TestMarkersEveryAlignment(t *testing.T) {
 	conformance.Proves(t, "R5044-028", "R5044-029", "R5044-031", "R5044-032", "R5044-033", "R5044-034", "R5044-038", "R5044-041",
 		"R5044-042", "R5044-070")
@@ -93,8 +94,8 @@ func TestMarkersEveryAlignment(t *testing.T) {
 	}
 }
 
-// Each marker of an FPDU is checked when its CRC is good (R5044-153); bytes that
-// are reserved are not (R5044-027, R5044-030).
+// Each marker of an FPDU is checked when its CRC is good (RFC 5044 §8 [R5044-153]); bytes that are
+// reserved are not (RFC 5044 §4.2 [R5044-027 R5044-030]).
 func TestMarkersWrong(t *testing.T) {
 	conformance.Proves(t, "R5044-027", "R5044-030", "R5044-153")
 	ulpdu := make([]byte, 3000)
@@ -119,8 +120,8 @@ func TestMarkersWrong(t *testing.T) {
 	}
 }
 
-// A refused FPDU leaves the bytes alone, and a length that markers cannot point
-// across is refused (R5044-047), once its CRC is known to be good.
+// A refused FPDU leaves the bytes alone, and a length that markers cannot point across is refused
+// (RFC 5044 §4.3 [R5044-047]), once its CRC is known to be good.
 func TestMarkersLength(t *testing.T) {
 	conformance.Proves(t, "R5044-047", "R5044-174")
 	for _, c := range []struct {
@@ -141,7 +142,7 @@ func TestMarkersLength(t *testing.T) {
 			t.Errorf("ULPDU_Length %d, bad CRC: %d, %v", c.l, n, err)
 		}
 	}
-	if n := wireLen(0, 65535); n != MaxFPDU { // R5044-174
+	if n := wireLen(0, 65535); n != MaxFPDU { // RFC 5044 §A.5.2 [R5044-174]
 		t.Errorf("the longest FPDU is %d bytes", n)
 	}
 }

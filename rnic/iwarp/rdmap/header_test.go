@@ -36,7 +36,7 @@ func checkLengths(t *testing.T, wire []byte, long, short error, parse func([]byt
 	}
 }
 
-// R5040-047, R5040-050 to R5040-052.
+// RFC 5040 §4.4 [R5040-047 R5040-050 R5040-051 R5040-052].
 func TestReadRequest(t *testing.T) {
 	conformance.Proves(t, "R5040-047", "R5040-050", "R5040-051", "R5040-052")
 	wire := unhex(t, "00cd3401 0000000000010000 00000006 00ef5602 0000000000020000")

@@ -33,7 +33,9 @@ var table = []struct {
 	{OpAtomicResponse, 0x4b, "Atomic Response", false, 3, 12, false, false, false},
 }
 
-// R5040-024, R5040-025, R5040-027 to R5040-035, R5040-037, R5040-038, R5040-040, R5040-044, R5040-045.
+// RFC 5040 §4.1 [R5040-024 R5040-025 R5040-027 R5040-028 R5040-029 R5040-030 R5040-031 R5040-032
+// R5040-033 R5040-034 R5040-035 R5040-037 R5040-038 R5040-040], RFC 5040 §4.2 [R5040-044
+// R5040-045].
 func TestTable(t *testing.T) {
 	conformance.Proves(t, "R5040-024", "R5040-025", "R5040-027", "R5040-028", "R5040-029", "R5040-030", "R5040-031", "R5040-032",
 		"R5040-033", "R5040-034", "R5040-035", "R5040-037", "R5040-038", "R5040-040", "R5040-044", "R5040-045", "R5040-046",
@@ -58,8 +60,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// Each byte there is: version first, then opcode; reserved bits are not looked at
-// (R5040-036, R5040-041, R5040-071, R5040-072).
+// Each byte there is: version first, then opcode; reserved bits are not looked at (RFC 5040 §4.1
+// [R5040-036 R5040-041], RFC 5040 §4.8 [R5040-071 R5040-072]).
 func TestParseControl(t *testing.T) {
 	conformance.Proves(t, "R5040-036", "R5040-039", "R5040-041", "R5040-071", "R5040-072", "R5040-193", "R5040-194", "R5040-272",
 		"R5044-175")
