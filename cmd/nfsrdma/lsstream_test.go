@@ -22,7 +22,7 @@ import (
 )
 
 // hugeNames is how many names the directory of serveHuge has, hugePage how many of them each page.
-const hugeNames, hugePage = 60000, 500
+const hugeNames, hugePage = 30000, 500
 
 // serveHuge serves a directory of made-up files; asked is called with the number
 // of names that were listed before, for each page that a client asks for.

@@ -17,7 +17,7 @@ import (
 func eventually(t *testing.T, what string, do func() error) {
 	t.Helper()
 	err := errors.New("not tried")
-	for end := time.Now().Add(time.Minute); err != nil && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(commandTime); err != nil && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		err = do()
 	}
 	if err != nil {

@@ -79,7 +79,7 @@ func (s *server) start() {
 // await waits until the server answers on a port.
 func (s *server) await(port int) {
 	s.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(commandTime); ; {
 		c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
 		if err == nil {
 			c.Close()
@@ -116,10 +116,10 @@ func (s *server) stop() {
 		if err != nil {
 			s.t.Errorf("nfsrdmad: %v", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(commandTime):
 		s.cmd.Process.Signal(syscall.SIGQUIT) // shows its goroutines
 		<-s.gone
-		s.t.Error("nfsrdmad did not end within 20 s of an interrupt")
+		s.t.Errorf("nfsrdmad did not end within %v of an interrupt", commandTime)
 	}
 	if s.t.Failed() {
 		s.t.Logf("nfsrdmad said:\n%s", s.log.String())
