@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -19,6 +20,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/test/stack/peer"
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
 // serverEnv makes this test binary the server; see TestMain.
@@ -119,6 +122,50 @@ const connPlan = 160 // KB
 // would have been in every receive buffer that its credits give it once.
 const memoryCalls = 150
 
+// callsAtOnce is how many of them are on their way at a time, within what every reply grants.
+const callsAtOnce = 15
+
+// nulls makes the calls of a connection and reads their replies, in whatever order they come.
+func nulls(t *testing.T, call func(xid uint32), reply func() oncrpc.ReplyHeader) {
+	t.Helper()
+	for range memoryCalls / callsAtOnce {
+		waiting := map[uint32]bool{}
+		for range callsAtOnce {
+			xid := peer.XID()
+			waiting[xid] = true
+			call(xid)
+		}
+		for range callsAtOnce {
+			h := reply()
+			if !waiting[h.XID] || !h.OK() {
+				t.Fatalf("got %+v in reply to NULL", h)
+			}
+			delete(waiting, h.XID)
+		}
+	}
+}
+
+// A batch keeps what is written until somebody waits for an answer. One goroutine uses it.
+type batch struct {
+	net.Conn
+	out []byte
+}
+
+func (b *batch) Write(p []byte) (int, error) {
+	b.out = append(b.out, p...)
+	return len(p), nil
+}
+
+func (b *batch) Read(p []byte) (int, error) {
+	if len(b.out) > 0 {
+		if _, err := b.Conn.Write(b.out); err != nil {
+			return 0, err
+		}
+		b.out = b.out[:0]
+	}
+	return b.Conn.Read(p)
+}
+
 // TestConnectionsAreCheapAndGivenBack: connections that have made some calls and wait, over RDMA and
 // over TCP. With NFSRDMA_FULL there are 5,000 of each. The race detector keeps notes of all memory, so
 // that with it only descriptors and goroutines are counted.
@@ -135,16 +182,17 @@ func TestConnectionsAreCheapAndGivenBack(t *testing.T) {
 			for range n {
 				if over == "RDMA" {
 					p := peer.Dial(t, s.rdma)
-					for range memoryCalls {
-						p.Null("a connection")
-					}
 					ends = append(ends, p.C)
+					p.Null("a connection") // its reply grants what comes now
+					p.C = &batch{Conn: p.C}
+					nulls(t, func(xid uint32) { p.Message(peer.Inline(xid, peer.NFS(xid, nfs3.ProcNull, nil))) },
+						func() oncrpc.ReplyHeader { return p.Want().RPC })
 				} else {
 					p := peer.DialTCP(t, s.tcp)
-					for range memoryCalls {
-						p.Null("a connection")
-					}
 					ends = append(ends, p.C)
+					p.C = &batch{Conn: p.C}
+					nulls(t, func(xid uint32) { p.Message(peer.NFS(xid, nfs3.ProcNull, nil)) },
+						func() oncrpc.ReplyHeader { h, _ := p.Want("a connection"); return h })
 				}
 			}
 			open := s.cost()

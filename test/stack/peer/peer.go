@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -201,9 +202,13 @@ func (p *Peer) Next() ([]byte, error) {
 // Unread has Next return err once more.
 func (p *Peer) Unread(err error) { p.err = err }
 
+// readBuffers are what connections are read into: thousands of them may be open.
+var readBuffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
 // ulpdu reads one FPDU.
 func (p *Peer) ulpdu() ([]byte, error) {
-	buf := make([]byte, 64<<10)
+	buf := readBuffers.Get().(*[64 << 10]byte)
+	defer readBuffers.Put(buf)
 	for {
 		u, n, err := mpa.ParseFPDU(p.in, p.CRC)
 		if err != nil {
@@ -213,7 +218,7 @@ func (p *Peer) ulpdu() ([]byte, error) {
 			p.in = p.in[n:]
 			return u, nil
 		}
-		m, err := p.C.Read(buf)
+		m, err := p.C.Read(buf[:])
 		p.in = append(p.in[:len(p.in):len(p.in)], buf[:m]...)
 		switch {
 		case m > 0:
