@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -68,11 +69,71 @@ func content(path string, mode uint32) (string, error) {
 			return "", err
 		}
 		defer f.Close()
-		h := sha256.New()
-		_, err = io.Copy(h, f)
-		return fmt.Sprintf("%x", h.Sum(nil)[:8]), err
+		return sum(f)
 	}
 	return "", nil
+}
+
+// sum is a hash of what a file holds. Blocks of zeros do not count, in a hole or not: a file may be gigabytes of them,
+// and how long it is is compared by itself.
+func sum(f *os.File) (string, error) {
+	const block = 64 << 10
+	h, buf, zeros := sha256.New(), make([]byte, block), make([]byte, block)
+	for at := int64(0); ; at += block {
+		data, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
+		if err == unix.ENXIO { // nothing but a hole from here on
+			return fmt.Sprintf("%x", h.Sum(nil)[:8]), nil
+		} else if err != nil {
+			return "", err
+		}
+		at = data / block * block
+		n, err := f.ReadAt(buf, at)
+		if err != nil && err != io.EOF {
+			return "", err
+		}
+		if !bytes.Equal(buf[:n], zeros[:n]) {
+			fmt.Fprintf(h, "%d:%d:", at, n)
+			h.Write(buf[:n])
+		}
+	}
+}
+
+// TestSum: a hole and zeros are the same, anything else is not.
+func TestSum(t *testing.T) {
+	dir := t.TempDir()
+	of := func(size int64, pieces map[int64]string) string {
+		t.Helper()
+		f, err := os.CreateTemp(dir, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if err := f.Truncate(size); err != nil {
+			t.Fatal(err)
+		}
+		for at, p := range pieces {
+			if _, err := f.WriteAt([]byte(p), at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := sum(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	const size = 1 << 33
+	zeros := strings.Repeat("\x00", 200_000)
+	plain := of(size, map[int64]string{1 << 32: "x", 100: "y"})
+	if with := of(size, map[int64]string{1 << 32: "x" + zeros, 0: zeros[:100] + "y" + zeros}); with != plain {
+		t.Errorf("zeros instead of holes: %s, want %s", with, plain)
+	}
+	for _, other := range []map[int64]string{{1 << 32: "x"}, {1<<32 + 1: "x", 100: "y"}, {1<<32 + 1<<16: "x", 100: "y"},
+		{1 << 32: "x", 100: "z"}, {1 << 32: "x", 100: "y", size - 1: "z"}, {}} {
+		if of(size, other) == plain {
+			t.Errorf("%v is not told from another content", other)
+		}
+	}
 }
 
 // stamps are the times that a case starts with: all of them long ago, no two the same, none on a full second.
