@@ -44,7 +44,7 @@ func (c *Client) call(ctx context.Context, proc uint32, args xdr.Marshaler, res 
 	status *nfs3.Status, sink []byte, extra int) error {
 	var waited time.Duration
 	for wait := jukeboxFirst; ; wait = min(2*wait, jukeboxMost) {
-		if err := c.conn().Call(ctx, &procs[proc], args, res, sink, extra); err != nil {
+		if err := c.conn().CallAs(ctx, c.auth, &procs[proc], args, res, sink, extra); err != nil {
 			return err
 		}
 		switch *status {
@@ -61,6 +61,17 @@ func (c *Client) call(ctx context.Context, proc uint32, args xdr.Marshaler, res 
 			return &StatusError{Proc: proc, Status: *status}
 		}
 	}
+}
+
+// Do does one procedure with arguments and results as the wire has them, for those
+// who need all that a reply tells: what a refusing one says of the object, too
+// (wcc_data, RFC 1813 §2.6). status points at the status in res; any but nfs3.OK
+// is returned as a *StatusError. JUKEBOX is waited out as by the other methods. sink and
+// extra are those of transport.Client.Call. Results that point into the message (names,
+// data) are valid in DecodeXDR only.
+func (c *Client) Do(ctx context.Context, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler,
+	status *nfs3.Status, sink []byte, extra int) error {
+	return c.call(ctx, proc, args, res, status, sink, extra)
 }
 
 // jukeboxTimeout is for how long a call is repeated that the server puts off: ten
@@ -92,5 +103,5 @@ func (void) DecodeXDR(*xdr.Decoder) {}
 
 // Null calls the procedure that does nothing, on every connection in turn.
 func (c *Client) Null(ctx context.Context) error {
-	return c.conn().Call(ctx, &procs[nfs3.ProcNull], void{}, void{}, nil, 0)
+	return c.conn().CallAs(ctx, c.auth, &procs[nfs3.ProcNull], void{}, void{}, nil, 0)
 }

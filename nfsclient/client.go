@@ -63,8 +63,18 @@ type Client struct {
 	cfg   transport.ClientConfig
 	opt   Options
 	conns []*transport.Client
+	auth  *transport.Auth // who calls; nil: the one of opt
 
-	turn atomic.Uint32 // which connection is next
+	turn *atomic.Uint32 // which connection is next
+}
+
+// As returns a Client whose calls are made in the name of another caller over the
+// same connections, which Close of either closes. It is made once for each caller
+// and kept: its calls cost what those of c do.
+func (c *Client) As(cred transport.Cred) *Client {
+	as := *c
+	as.auth = transport.NewAuth(cred)
+	return &as
 }
 
 // Dial connects to addr, HOST:PORT or HOST, whose port is then the transport's
@@ -81,7 +91,7 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	if opt.Conns < 0 || opt.Conns > maxConns {
 		return nil, fmt.Errorf("%d connections: not in 1..%d", opt.Conns, maxConns)
 	}
-	c := &Client{opt: opt}
+	c := &Client{opt: opt, turn: new(atomic.Uint32)}
 	c.cfg = transport.ClientConfig{Service: "nfs", CallTimeout: opt.CallTimeout, RetryTimeout: opt.RetryTimeout, Responding: opt.Responding, Probe: true, ReservedPort: true, Dial: opt.Dial}
 	if opt.Cred != nil {
 		c.cfg.Cred = *opt.Cred

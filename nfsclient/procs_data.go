@@ -56,7 +56,14 @@ func (op *readOp) DecodeXDR(d *xdr.Decoder) {
 // the file ends after them. len(p) must not be over the server's rtmax. p
 // belongs to the client until Read has returned.
 func (c *Client) Read(ctx context.Context, fh nfs3.FH, p []byte, off uint64) (n int, eof bool, err error) {
+	return c.ReadAttr(ctx, fh, p, off, nil)
+}
+
+// ReadAttr is Read that also returns what the reply tells of the file, an error's too;
+// attr may be nil.
+func (c *Client) ReadAttr(ctx context.Context, fh nfs3.FH, p []byte, off uint64, attr *nfs3.PostOpAttr) (n int, eof bool, err error) {
 	op := readOps.Get().(*readOp)
+	op.res.Attr.Present = false
 	op.args = nfs3.ReadArgs{FH: fh, Offset: off, Count: uint32(len(p))}
 	op.sink = p
 	if len(p) == 0 {
@@ -65,6 +72,9 @@ func (c *Client) Read(ctx context.Context, fh nfs3.FH, p []byte, off uint64) (n 
 		err = c.call(ctx, nfs3.ProcRead, &op.args, op, &op.res.Status, p, 0)
 	}
 	n, eof = op.n, op.res.EOF
+	if attr != nil {
+		*attr = op.res.Attr
+	}
 	op.sink = nil
 	readOps.Put(op)
 	if err != nil {
@@ -91,10 +101,20 @@ type Written struct {
 // Write writes p at off by one WRITE; the server may take only a part.
 // len(p) must not be over the server's wtmax. p must stay as it is until Write has returned.
 func (c *Client) Write(ctx context.Context, fh nfs3.FH, p []byte, off uint64, how nfs3.StableHow) (Written, error) {
+	return c.WriteWcc(ctx, fh, p, off, how, nil)
+}
+
+// WriteWcc is Write that also returns what the reply tells of the file before and
+// after, an error's too; wcc may be nil.
+func (c *Client) WriteWcc(ctx context.Context, fh nfs3.FH, p []byte, off uint64, how nfs3.StableHow, wcc *nfs3.WccData) (Written, error) {
 	op := writeOps.Get().(*writeOp)
+	op.res.Wcc = nfs3.WccData{}
 	op.args = nfs3.WriteArgs{FH: fh, Offset: off, Count: uint32(len(p)), Stable: how, Data: p}
 	err := c.call(ctx, nfs3.ProcWrite, &op.args, &op.res, &op.res.Status, nil, 0)
 	w := Written{N: int(op.res.Count), Committed: op.res.Committed, Verf: op.res.Verf}
+	if wcc != nil {
+		*wcc = op.res.Wcc
+	}
 	op.args.Data = nil
 	writeOps.Put(op)
 	if err != nil {
@@ -109,8 +129,17 @@ func (c *Client) Write(ctx context.Context, fh nfs3.FH, p []byte, off uint64, ho
 // Commit has the server bring unstable data of a file to stable storage, all of
 // it when count is 0, and returns its write verifier.
 func (c *Client) Commit(ctx context.Context, fh nfs3.FH, off uint64, count uint32) (nfs3.Verf, error) {
+	return c.CommitWcc(ctx, fh, off, count, nil)
+}
+
+// CommitWcc is Commit that also returns what the reply tells of the file before and
+// after, an error's too; wcc may be nil.
+func (c *Client) CommitWcc(ctx context.Context, fh nfs3.FH, off uint64, count uint32, wcc *nfs3.WccData) (nfs3.Verf, error) {
 	args := nfs3.CommitArgs{FH: fh, Offset: off, Count: count}
 	var res nfs3.CommitRes
 	err := c.call(ctx, nfs3.ProcCommit, &args, &res, &res.Status, nil, 0)
+	if wcc != nil {
+		*wcc = res.Wcc
+	}
 	return res.Verf, err
 }

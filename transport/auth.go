@@ -53,6 +53,15 @@ func (c *Cred) body() []byte {
 	return e.Bytes()
 }
 
+// An Auth is a credential as it travels: encoded once, for the calls of one caller by
+// Client.CallAs. It does not change and may be used by many calls at once.
+type Auth struct{ opaque oncrpc.OpaqueAuth }
+
+// NewAuth encodes a credential.
+func NewAuth(c Cred) *Auth {
+	return &Auth{oncrpc.OpaqueAuth{Flavor: c.Flavor, Body: c.body()}}
+}
+
 // authenticate reads credential and verifier.
 func (c *Call) authenticate(h *oncrpc.CallHeader, creds *credCache) oncrpc.AuthStat {
 	switch h.Cred.Flavor {

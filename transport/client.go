@@ -15,7 +15,6 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/xdr"
-	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
 // A Proc names a procedure to call, and what the client must know of it.
@@ -90,7 +89,7 @@ const dialTimeout = time.Minute
 // again under their XIDs.
 type Client struct {
 	cfg  ClientConfig
-	cred oncrpc.OpaqueAuth
+	auth Auth
 	addr string
 	dial func(ctx context.Context) (link, error)
 	xid  atomic.Uint32
@@ -137,8 +136,7 @@ func (noAnswer) Timeout() bool { return true }
 
 func newClient(cfg ClientConfig, addr string) *Client {
 	cfg.setDefaults()
-	c := &Client{cfg: cfg, addr: addr}
-	c.cred = oncrpc.OpaqueAuth{Flavor: oncrpc.Flavor(cfg.Cred.Flavor), Body: cfg.Cred.body()}
+	c := &Client{cfg: cfg, addr: addr, auth: *NewAuth(cfg.Cred)}
 	c.xid.Store(rand.Uint32())
 	c.closing, c.end = context.WithCancel(context.Background())
 	return c
@@ -180,11 +178,19 @@ var errHungUp = errors.New("the server closed the connection")
 // When Call returns, with or without an error, the bytes that args pointed at
 // are not read any more, and nothing can land in sink.
 func (c *Client) Call(ctx context.Context, p *Proc, args xdr.Marshaler, res xdr.Unmarshaler, sink []byte, extra int) error {
+	return c.CallAs(ctx, nil, p, args, res, sink, extra)
+}
+
+// CallAs is Call in the name of another caller than ClientConfig.Cred; nil: of that one.
+func (c *Client) CallAs(ctx context.Context, as *Auth, p *Proc, args xdr.Marshaler, res xdr.Unmarshaler, sink []byte, extra int) error {
 	k := c.newOutCall()
 	defer k.recycle()
 	c.waiting.Add(1)
 	defer c.waiting.Add(-1)
-	k.proc, k.cred, k.args, k.res, k.sink = p, c.cred, args, res, sink
+	if as == nil {
+		as = &c.auth
+	}
+	k.proc, k.cred, k.args, k.res, k.sink = p, as.opaque, args, res, sink
 	k.maxReply = p.MaxReply + extra
 	var deadline time.Time
 	if c.cfg.CallTimeout != Hard {

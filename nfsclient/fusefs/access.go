@@ -1,0 +1,128 @@
+// Permission: the server decides, and what it has decided is kept for each caller.
+
+package fusefs
+
+import (
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// An allowed is what the server said that a caller may do. It holds while the attributes
+// are trusted and the ctime is the same, which a change of mode, owner or ACL moves.
+type allowed struct {
+	who   *caller
+	bits  uint32
+	ctime nfs3.Time
+}
+
+// maxAllowed is how many callers' rights are kept of one object.
+const maxAllowed = 16
+
+// What rights a program needs to write, after the kernel's own client.
+const (
+	fileWrite = nfs3.AccessModify | nfs3.AccessExtend
+	dirWrite  = nfs3.AccessModify | nfs3.AccessExtend | nfs3.AccessDelete
+	allBits   = nfs3.AccessRead | nfs3.AccessLookup | nfs3.AccessModify | nfs3.AccessExtend | nfs3.AccessDelete | nfs3.AccessExecute
+)
+
+// rights are the bits that a mask of access(2) stands for.
+func rights(t nfs3.FileType, mask uint32) (bits uint32) {
+	if mask&fuse.R_OK != 0 {
+		bits |= nfs3.AccessRead
+	}
+	switch {
+	case mask&fuse.W_OK == 0:
+	case t == nfs3.TypeDir:
+		bits |= dirWrite
+	case t == nfs3.TypeReg:
+		bits |= fileWrite
+	default:
+		bits |= nfs3.AccessModify
+	}
+	if mask&fuse.X_OK != 0 {
+		if t == nfs3.TypeDir {
+			bits |= nfs3.AccessLookup
+		} else {
+			bits |= nfs3.AccessExecute
+		}
+	}
+	return bits
+}
+
+// cached is what is known of the caller's rights to n.
+func (r *request) cached(n *node) (bits uint32, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.left(time.Now()) <= 0 {
+		return 0, false
+	}
+	for i := range n.access {
+		if a := &n.access[i]; a.who == r.who {
+			return a.bits, a.ctime == n.attr.Ctime
+		}
+	}
+	return 0, false
+}
+
+// may fails with EACCES where the caller has not all of these rights to n.
+func (r *request) may(n *node, want uint32) error {
+	bits, ok := r.cached(n)
+	if ok {
+		r.fs.counts.hit(hitAccess)
+	} else {
+		var err error
+		if bits, err = r.askAccess(n); err != nil {
+			return err
+		}
+	}
+	if bits&want != want {
+		return syscall.EACCES
+	}
+	return nil
+}
+
+// askAccess asks the server for the caller's rights to n; the reply brings the attributes too.
+func (r *request) askAccess(n *node) (uint32, error) {
+	args, res := nfs3.AccessArgs{FH: n.fh, Access: allBits}, nfs3.AccessRes{}
+	s := r.fs.stamp()
+	err := r.do(nfs3.ProcAccess, &args, &res, &res.Status)
+	r.fs.learnPost(n, s, &res.Attr)
+	if err != nil {
+		return 0, r.fs.stale(n, err)
+	}
+	if !res.Attr.Present {
+		return res.Access, r.getattr(n)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.access = slices.DeleteFunc(n.access, func(a allowed) bool { return a.who == r.who })
+	if len(n.access) >= maxAllowed {
+		n.access = n.access[:0]
+	}
+	n.access = append(n.access, allowed{r.who, res.Access, res.Attr.Attr.Ctime})
+	return res.Access, nil
+}
+
+// Access answers access(2), and chdir(2), which needs the right to search.
+func (f *fileSystem) Access(cancel <-chan struct{}, in *fuse.AccessIn) fuse.Status {
+	r := f.begin(opAccess, cancel, &in.Caller)
+	defer r.end()
+	n := f.table.get(in.NodeId)
+	if n == nil {
+		return staleNode
+	}
+	if err := r.fresh(n); err != nil {
+		return f.status(err)
+	}
+	attr, _ := n.snapshot()
+	want := rights(attr.Type, in.Mask)
+	if want == 0 {
+		return fuse.OK
+	}
+	return f.status(r.may(n, want))
+}

@@ -1,0 +1,133 @@
+// Callers: who acts on the server for whom here.
+
+package fusefs
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+)
+
+// A caller is a user as the server sees him. There is one of each: they are compared as pointers.
+type caller struct {
+	client *nfsclient.Client // calls in his name
+	uid    uint32
+}
+
+// How long the groups of a process are believed, and how many processes and callers are kept.
+const (
+	groupsFor   = time.Second
+	maxProcs    = 1024
+	maxCallers  = 1024
+	statusBytes = 64 << 10
+)
+
+// callers finds the caller of a request. FUSE brings user, group and process; the
+// supplementary groups are the process's, which /proc has.
+type callers struct {
+	// set once
+	client  *nfsclient.Client
+	machine string
+	fixed   *caller // acts for all; nil: each as himself
+
+	mu    sync.Mutex // guards all below
+	procs map[fuse.Caller]member
+	known map[string]*caller
+}
+
+// A member is a process whose groups are known.
+type member struct {
+	who   *caller
+	until time.Time
+}
+
+func (c *callers) init(f *fileSystem) {
+	c.client = f.client
+	c.procs, c.known = make(map[fuse.Caller]member), make(map[string]*caller)
+	c.machine = transport.SysCred().Machine
+	if f.opt.Cred != nil {
+		c.fixed = &caller{client: f.client, uid: f.opt.Cred.UID}
+	}
+}
+
+// of is the caller of a request.
+func (c *callers) of(from *fuse.Caller) *caller {
+	if c.fixed != nil {
+		return c.fixed
+	}
+	c.mu.Lock()
+	m, ok := c.procs[*from]
+	c.mu.Unlock()
+	now := time.Now()
+	if ok && now.Before(m.until) {
+		return m.who
+	}
+	groups := groupsOf(from.Pid, from.Gid)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	who := c.find(from.Uid, from.Gid, groups)
+	if len(c.procs) >= maxProcs {
+		clear(c.procs)
+	}
+	c.procs[*from] = member{who, now.Add(groupsFor)}
+	return who
+}
+
+// find returns the one caller of these ids. The caller holds mu.
+func (c *callers) find(uid, gid uint32, groups []uint32) *caller {
+	key := fmt.Sprint(uid, gid, groups)
+	if who := c.known[key]; who != nil {
+		return who
+	}
+	if len(c.known) >= maxCallers {
+		clear(c.known)
+	}
+	who := &caller{uid: uid, client: c.client.As(transport.Cred{
+		Flavor: oncrpc.FlavorSys, Machine: c.machine, UID: uid, GID: gid, GIDs: groups,
+	})}
+	c.known[key] = who
+	return who
+}
+
+// groupsOf is the supplementary groups of a process but gid, at most as many as AUTH_SYS
+// carries. One that is gone, or of another PID namespace, has none.
+func groupsOf(pid, gid uint32) (groups []uint32) {
+	line, _ := statusLine(pid, "Groups:")
+	for _, word := range bytes.Fields(line) {
+		g, err := strconv.ParseUint(string(word), 10, 32)
+		if err == nil && uint32(g) != gid && len(groups) < oncrpc.MaxGIDs {
+			groups = append(groups, uint32(g))
+		}
+	}
+	return groups
+}
+
+// statusLine is what follows a key in /proc/PID/status.
+func statusLine(pid uint32, key string) ([]byte, bool) {
+	if pid == 0 {
+		return nil, false
+	}
+	file, err := os.Open("/proc/" + strconv.Itoa(int(pid)) + "/status")
+	if err != nil {
+		return nil, false
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, statusBytes*16) // a user may be in 65,536 groups
+	for lines.Scan() {
+		if rest, ok := bytes.CutPrefix(lines.Bytes(), []byte(key)); ok {
+			return rest, true
+		}
+	}
+	return nil, false
+}

@@ -1,0 +1,126 @@
+// The file system that go-fuse calls: what all operations share.
+
+package fusefs
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// A fileSystem is one mount. What NFSv3 has nothing for (extended attributes, fallocate,
+// SEEK_HOLE, ioctl, …) is answered ENOSYS by the embedded default: the kernel then says to
+// programs what its own NFSv3 client does, and does not ask again.
+type fileSystem struct {
+	fuse.RawFileSystem
+
+	// set once
+	client  *nfsclient.Client
+	opt     Options
+	regs    timeouts // of all objects that are no directories
+	dirs    timeouts
+	rtmax   int // bytes of one READ
+	wtmax   int // of one WRITE
+	nameMax uint32
+	fsid    uint64 // of the root
+	server  *fuse.Server
+
+	table    *table
+	callers  callers
+	requests requests
+	notices  notices
+	handles  handles
+	counts   counts
+
+	ticks atomic.Uint64 // the moments of attrs
+
+	errMu sync.Mutex // guards err
+	err   error      // the last failure that no program was told
+}
+
+// newFileSystem asks the server for what a mount must know of it.
+func newFileSystem(ctx context.Context, fs *nfsclient.FS, opt Options) (*fileSystem, error) {
+	f := &fileSystem{
+		RawFileSystem: fuse.NewDefaultRawFileSystem(),
+		client:        fs.Client(),
+		opt:           opt,
+		regs:          timeouts{opt.AcRegMin, opt.AcRegMax},
+		dirs:          timeouts{opt.AcDirMin, opt.AcDirMax},
+		rtmax:         fs.MaxRead(),
+		wtmax:         fs.MaxWrite(),
+		nameMax:       nfs3.MaxName,
+		table:         newTable(fs.Root()),
+	}
+	if opt.Cred != nil {
+		f.client = f.client.As(*opt.Cred)
+	}
+	sent := f.stamp()
+	attr, err := f.client.Getattr(ctx, fs.Root())
+	if err != nil {
+		return nil, err
+	}
+	f.fsid = attr.Fsid
+	f.table.root.take(report{tick: sent.tick, sent: sent.at, attr: &attr}, f.ticks.Add(1), f.limits(&attr))
+	if conf, err := f.client.Pathconf(ctx, fs.Root()); err == nil && conf.NameMax > 0 {
+		f.nameMax = min(conf.NameMax, nfs3.MaxName)
+	}
+	f.callers.init(f)
+	f.notices.init(f)
+	return f, nil
+}
+
+func (f *fileSystem) String() string { return "nfsrdma" }
+
+// Init is called by go-fuse before the first operation.
+func (f *fileSystem) Init(s *fuse.Server) { f.server = s }
+
+// stop ends what runs beside the operations, when the kernel sends no more.
+func (f *fileSystem) stop() {
+	f.handles.abandon()
+	f.notices.stop()
+	f.requests.stop()
+}
+
+// syncAll brings what was written to stable storage, as well as it can.
+func (f *fileSystem) syncAll() {
+	for _, n := range f.handles.files() {
+		if err := n.sync(context.Background()); err != nil {
+			f.failed(err)
+		}
+	}
+}
+
+// failed notes a failure that no program can be told.
+func (f *fileSystem) failed(err error) {
+	f.errMu.Lock()
+	defer f.errMu.Unlock()
+	f.err = err
+}
+
+func (f *fileSystem) lastError() error {
+	f.errMu.Lock()
+	defer f.errMu.Unlock()
+	return f.err
+}
+
+// limits are for how long attributes of such an object are trusted.
+func (f *fileSystem) limits(a *nfs3.Fattr) timeouts {
+	if a.Type == nfs3.TypeDir {
+		return f.dirs
+	}
+	return f.regs
+}
+
+// A stamp is when a call was sent.
+type stamp struct {
+	tick uint64
+	at   time.Time
+}
+
+func (f *fileSystem) stamp() stamp { return stamp{f.ticks.Add(1), time.Now()} }

@@ -1,0 +1,214 @@
+// Looking up names, and what the kernel is told of what they lead to.
+
+package fusefs
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// staleNode answers an operation on a node that is not known any more.
+const staleNode = fuse.Status(syscall.ESTALE)
+
+// Lookup finds a name.
+func (f *fileSystem) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	r := f.begin(opLookup, cancel, &h.Caller)
+	defer r.end()
+	dir := f.table.get(h.NodeId)
+	if dir == nil {
+		return staleNode
+	}
+	if err := f.checkName(name); err != nil {
+		return f.status(err)
+	}
+	if st, ok := r.lookupCached(dir, name, out); ok {
+		f.counts.hit(hitName)
+		return st
+	}
+	n, err := r.lookup(dir, name)
+	switch {
+	case isStatus(err, nfs3.ErrNoEnt):
+		return f.absent(dir, out)
+	case err != nil:
+		return f.status(err)
+	}
+	f.fillEntry(out, dir, n)
+	return fuse.OK
+}
+
+// lookupCached answers from the cache: where the directory is as it was when the name was
+// looked up, the caller is known to have the right to search it, and the attributes
+// of what the name leads to are trusted.
+func (r *request) lookupCached(dir *node, name string, out *fuse.EntryOut) (fuse.Status, bool) {
+	f := r.fs
+	if f.opt.LookupCache == LookupNone {
+		return 0, false
+	}
+	c, ok := f.table.child(dir, name)
+	if !ok {
+		return 0, false
+	}
+	bits, ok := r.cached(dir)
+	if !ok || bits&nfs3.AccessLookup == 0 || dir.version() != c.content {
+		return 0, false
+	}
+	if c.n == nil {
+		return f.absent(dir, out), f.opt.LookupCache == LookupAll
+	}
+	if _, left := c.n.snapshot(); left <= 0 || !f.table.again(dir, name, c.n) {
+		return 0, false
+	}
+	f.fillEntry(out, dir, c.n)
+	return fuse.OK, true
+}
+
+// lookup asks the server for a name in dir. The node that it returns has one lookup more counted.
+func (r *request) lookup(dir *node, name string) (*node, error) {
+	f := r.fs
+	args, res := nfs3.LookupArgs{Dir: dir.fh, Name: []byte(name)}, nfs3.LookupRes{}
+	content := dir.version()
+	s := f.stamp()
+	err := r.do(nfs3.ProcLookup, &args, &res, &res.Status)
+	f.learnPost(dir, s, &res.DirAttr)
+	if isStatus(err, nfs3.ErrNoEnt) {
+		if res.DirAttr.Present {
+			f.table.missing(dir, name, content)
+		} else {
+			f.table.removed(dir, name)
+		}
+		return nil, err
+	}
+	if err != nil {
+		return nil, f.stale(dir, err)
+	}
+	n := f.table.enter(res.FH, dir, name, content)
+	if res.Attr.Present {
+		f.learn(n, s, &res.Attr.Attr)
+	} else if err = r.getattr(n); err != nil {
+		f.table.forget(n.id, 1)
+		return nil, err
+	}
+	return n, nil
+}
+
+// absent answers that nothing has the name, and for how long that may be believed.
+func (f *fileSystem) absent(dir *node, out *fuse.EntryOut) fuse.Status {
+	if f.opt.LookupCache == LookupAll {
+		if ttl := f.nameFor(dir); ttl > 0 {
+			out.SetEntryTimeout(ttl)
+			return fuse.OK // with node 0
+		}
+	}
+	return fuse.ENOENT
+}
+
+// nameFor is for how long the kernel may believe the names in dir without asking: as long as
+// the attributes of dir are trusted. It does not ask whether who walks by them has the
+// right to search, so that where not all have it, each walk is to come to us.
+func (f *fileSystem) nameFor(dir *node) time.Duration {
+	const search = 0o111
+	attr, left := dir.snapshot()
+	if f.opt.LookupCache == LookupNone || f.opt.AllowOther && f.opt.Cred == nil && attr.Mode&search != search {
+		return 0
+	}
+	return left
+}
+
+// fillEntry tells the kernel of n, which is in dir.
+func (f *fileSystem) fillEntry(out *fuse.EntryOut, dir, n *node) {
+	attr, left := n.snapshot()
+	out.NodeId, out.Generation = n.id, 1
+	out.SetEntryTimeout(f.nameFor(dir))
+	out.SetAttrTimeout(left)
+	f.fillAttr(&out.Attr, n, &attr)
+}
+
+// fillAttr has attributes as the kernel has them.
+func (f *fileSystem) fillAttr(out *fuse.Attr, n *node, a *nfs3.Fattr) {
+	out.Ino = f.inode(a)
+	out.Size = a.Size
+	if d := n.file(); d != nil {
+		out.Size = max(out.Size, uint64(d.End()))
+	}
+	out.Blocks = (a.Used + 511) / 512
+	out.Atime, out.Atimensec = uint64(a.Atime.Sec), a.Atime.Nsec
+	out.Mtime, out.Mtimensec = uint64(a.Mtime.Sec), a.Mtime.Nsec
+	out.Ctime, out.Ctimensec = uint64(a.Ctime.Sec), a.Ctime.Nsec
+	out.Mode = a.Mode&0o7777 | typeBits[min(a.Type, nfs3.TypeFIFO)]
+	out.Nlink = a.Nlink
+	out.Uid, out.Gid = a.UID, a.GID
+	out.Rdev = deviceNumber(a.Rdev)
+	out.Blksize = uint32(f.wtmax)
+}
+
+var typeBits = [...]uint32{
+	nfs3.TypeReg: syscall.S_IFREG, nfs3.TypeDir: syscall.S_IFDIR, nfs3.TypeBlk: syscall.S_IFBLK, nfs3.TypeChr: syscall.S_IFCHR,
+	nfs3.TypeLnk: syscall.S_IFLNK, nfs3.TypeSock: syscall.S_IFSOCK, nfs3.TypeFIFO: syscall.S_IFIFO,
+}
+
+// inode is the number of an object. Below a point where the server lets clients cross to another
+// of its file systems the numbers begin anew: programs, for which all is one file
+// system, must not take two objects for one.
+func (f *fileSystem) inode(a *nfs3.Fattr) uint64 {
+	if a.Fsid == f.fsid {
+		return a.Fileid
+	}
+	const odd = 0x9e3779b97f4a7c15
+	x := (a.Fsid ^ f.fsid) * odd
+	return a.Fileid ^ (x ^ x>>29) | 1<<63
+}
+
+// deviceNumber is the number of a device in 32 bits, as the kernel's new_encode_dev has it.
+func deviceNumber(d nfs3.Specdata) uint32 {
+	return d.Minor&0xff | d.Major<<8 | d.Minor&^0xff<<12
+}
+
+// specdata is the way back.
+func specdata(dev uint32) nfs3.Specdata {
+	return nfs3.Specdata{Major: dev >> 8 & 0xfff, Minor: dev&0xff | dev>>12&0xfff00}
+}
+
+// Forget takes lookups of a node back.
+func (f *fileSystem) Forget(id, count uint64) { f.table.forget(id, count) }
+
+// GetAttr answers stat(2). Times and size are the server's: what was written is sent to it first.
+func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	r := f.begin(opGetattr, cancel, &in.Caller)
+	defer r.end()
+	n := f.table.get(in.NodeId)
+	if n == nil {
+		return staleNode
+	}
+	if d := n.file(); d != nil && d.Dirty() {
+		if err := d.WriteOut(r); err != nil {
+			return f.status(err)
+		}
+	}
+	if err := r.fresh(n); err != nil {
+		return f.status(err)
+	}
+	attr, left := n.snapshot()
+	out.SetTimeout(left)
+	f.fillAttr(&out.Attr, n, &attr)
+	return fuse.OK
+}
+
+// Readlink returns what a symbolic link holds.
+func (f *fileSystem) Readlink(cancel <-chan struct{}, h *fuse.InHeader) ([]byte, fuse.Status) {
+	r := f.begin(opReadlink, cancel, &h.Caller)
+	defer r.end()
+	n := f.table.get(h.NodeId)
+	if n == nil {
+		return nil, staleNode
+	}
+	f.counts.call(nfs3.ProcReadlink)
+	target, err := r.who.client.Readlink(r, n.fh)
+	if err != nil {
+		return nil, f.status(f.stale(n, err))
+	}
+	return []byte(target), fuse.OK
+}

@@ -1,0 +1,189 @@
+// Mount: attaching the file system to a directory, and detaching it.
+
+package fusefs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+)
+
+// What is asked of the kernel.
+const (
+	maxRequest    = 1 << 20  // bytes of one READ or WRITE
+	maxBackground = 256      // asynchronous requests: read-ahead, direct I/O
+	readAhead     = 16 << 20 // bytes that the kernel reads ahead, where we may say so
+
+	// capabilities that are off unless asked for. Writes stay write-through: with a write-back
+	// cache the kernel would own size and times, and close-to-open were lost.
+	capabilities = fuse.CAP_ASYNC_DIO | fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_HANDLE_KILLPRIV_V2 |
+		fuse.CAP_DIRECT_IO_ALLOW_MMAP
+)
+
+// A Mount is a mounted file system. It lives until it is unmounted, by whomever.
+type Mount struct {
+	// set once
+	dir    string
+	fs     *fileSystem
+	server *fuse.Server
+	served chan struct{} // closed when the kernel sends no more
+}
+
+// Mount mounts fs on the directory dir, which then shows it until the Mount is
+// unmounted. ctx bounds the mounting alone. The Client of fs stays the caller's and must
+// not be closed before Wait has returned. A process must not use files of a mount that
+// it serves itself: should it be killed meanwhile, it can not end before the mount is aborted.
+func Mount(ctx context.Context, fs *nfsclient.FS, dir string, opt Options) (*Mount, error) {
+	if err := opt.setDefaults(); err != nil {
+		return nil, fmt.Errorf("mount %s: %w", dir, err)
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if st, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("mount %s: %w", dir, errors.Unwrap(err))
+	} else if !st.IsDir() {
+		return nil, fmt.Errorf("mount %s: %w", dir, syscall.ENOTDIR)
+	}
+	f, err := newFileSystem(ctx, fs, opt)
+	if err != nil {
+		return nil, fmt.Errorf("mount %s: %w", dir, err)
+	}
+	m := &Mount{dir: dir, fs: f, served: make(chan struct{})}
+	if m.server, err = fuse.NewServer(f, dir, m.fuseOptions()); err != nil {
+		f.stop()
+		return nil, mountError(dir, err)
+	}
+	go func() {
+		m.server.Serve()
+		f.stop()
+		close(m.served)
+	}()
+	m.raiseReadAhead()
+	return m, nil
+}
+
+// mountError says what a user can do about a mount that failed.
+func mountError(dir string, err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENODEV):
+		return fmt.Errorf("mount %s: there is no /dev/fuse here: load the module fuse, or give the container that device (%w)", dir, err)
+	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("mount %s: not allowed: mount as root, or install fusermount3 (%w)", dir, err)
+	}
+	return fmt.Errorf("mount %s: %s", dir, strings.TrimSpace(err.Error()))
+}
+
+// fuseOptions is what go-fuse is told.
+func (m *Mount) fuseOptions() *fuse.MountOptions {
+	o := &m.fs.opt
+	out := log.New(io.Discard, "", 0)
+	if o.Log != nil {
+		out = log.New(lineWriter(o.Log), "", 0)
+	}
+	mo := &fuse.MountOptions{
+		AllowOther:           o.AllowOther,
+		FsName:               o.Source,
+		Name:                 "nfsrdma",
+		MaxWrite:             maxRequest,
+		MaxBackground:        maxBackground,
+		CongestionThreshold:  maxBackground * 3 / 4,
+		DisableSplice:        true, // a reply of 1 MiB does not fit a pipe
+		DisableXAttrs:        true,
+		EnableSymlinkCaching: true,
+		ExtraCapabilities:    capabilities,
+		DisableReadDirPlus:   o.NoReaddirplus,
+		DirectMountStrict:    o.Direct,
+		Logger:               out,
+		// The kernel would take each new mtime for a foreign change; which are is decided here.
+		// Where no attributes are trusted the kernel shall ask, and compare, at each read.
+		ExplicitDataCacheControl: o.AcRegMax > 0,
+	}
+	flags := uintptr(syscall.MS_NOSUID | syscall.MS_NODEV)
+	for _, opt := range m.options() {
+		if f, ok := mountFlags[opt]; ok && o.Direct {
+			flags |= f
+			continue
+		}
+		mo.Options = append(mo.Options, opt)
+	}
+	mo.DirectMountFlags = flags
+	return mo
+}
+
+// options are the words of the mount, ours and the user's.
+func (m *Mount) options() []string {
+	var words []string
+	if m.fs.opt.ReadOnly {
+		words = append(words, "ro")
+	}
+	if m.fs.opt.DefaultPermissions {
+		words = append(words, "default_permissions")
+	}
+	return append(words, m.fs.opt.FuseOptions...)
+}
+
+// mountFlags are the words that mount(2) takes as bits and go-fuse does not know.
+var mountFlags = map[string]uintptr{
+	"ro": syscall.MS_RDONLY, "rw": 0, "noatime": syscall.MS_NOATIME, "nodiratime": syscall.MS_NODIRATIME,
+	"relatime": syscall.MS_RELATIME, "sync": syscall.MS_SYNCHRONOUS, "dirsync": syscall.MS_DIRSYNC, "atime": 0, "async": 0,
+}
+
+// lineWriter gives each line of a log to a function.
+type lineWriter func(string)
+
+func (w lineWriter) Write(p []byte) (int, error) {
+	w(strings.TrimRight(string(p), "\n"))
+	return len(p), nil
+}
+
+// raiseReadAhead has the kernel read further ahead than its 128 KiB, of which a network
+// gets a small part of its speed. Only root may; elsewhere our own read-ahead does it.
+func (m *Mount) raiseReadAhead() {
+	var st unix.Statx_t
+	// From the cache of the kernel: nothing is asked of the mount that is served here.
+	if unix.Statx(unix.AT_FDCWD, m.dir, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &st) != nil {
+		return
+	}
+	dev := strconv.Itoa(int(st.Dev_major)) + ":" + strconv.Itoa(int(st.Dev_minor))
+	_ = os.WriteFile("/sys/class/bdi/"+dev+"/read_ahead_kb", []byte(strconv.Itoa(readAhead>>10)), 0)
+}
+
+// Dir is the directory that is mounted on.
+func (m *Mount) Dir() string { return m.dir }
+
+// Wait returns when the file system is unmounted, and all that was written to it is on
+// the server, or known to be lost, which is the error.
+func (m *Mount) Wait() error {
+	<-m.served
+	return m.fs.lastError()
+}
+
+// Unmount brings what was written to stable storage and unmounts. It fails while
+// files are open (syscall.EBUSY); the mount then goes on.
+func (m *Mount) Unmount() error {
+	m.fs.syncAll()
+	select {
+	case <-m.served:
+		return m.fs.lastError()
+	default:
+	}
+	if err := m.server.Unmount(); err != nil {
+		return fmt.Errorf("unmount %s: %s", m.dir, strings.TrimSpace(err.Error()))
+	}
+	return m.Wait()
+}
+

@@ -1,0 +1,169 @@
+// Nodes: the objects that the kernel knows, one for each file handle.
+
+package fusefs
+
+import (
+	"sync"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// A node is an object that the kernel holds, or that is open. Hard links are one node:
+// the server gives them one handle.
+//
+// Lock order: table.mu, then node.mu. Neither is held during a call to the server or to
+// the kernel.
+type node struct {
+	// set once
+	id uint64
+	fh nfs3.FH
+
+	// guarded by table.mu
+	lookups  uint64           // the kernel's count, which FORGET takes back
+	opens    int              // handles on it
+	places   []place          // where it has names that we know of
+	children map[string]child // of a directory: what its names are
+	absent   int              // children that are known not to exist
+	silly    bool             // its only name is a hidden one, to be removed at the last close
+
+	mu sync.Mutex // guards all below
+	attrs
+	access  []allowed // what callers may do
+	names   uint64    // own changes to the names of a directory
+	fetched time.Time // when the listing that the kernel caches was read
+	listing uint64    // content and names that the listing showed
+	pages   uint64    // content that the kernel's pages are of
+	data    *file     // the data path; nil until it is opened
+}
+
+// A place is a name in a directory.
+type place struct {
+	dir  *node
+	name string
+}
+
+// A child is what a name was when it was asked for last.
+type child struct {
+	n       *node  // nil: nothing has the name
+	content uint64 // of the directory, at that time
+}
+
+// Bounds of the names that a directory keeps beside those that the kernel holds.
+const maxAbsent = 4096
+
+const rootID = 1
+
+// A table is all nodes.
+type table struct {
+	mu   sync.Mutex // guards all, and what it guards of nodes
+	byID map[uint64]*node
+	byFH map[nfs3.FH]*node
+	last uint64 // ids are not used twice, so that they need no generation
+	root *node
+}
+
+func newTable(root nfs3.FH) *table {
+	n := &node{id: rootID, fh: root, lookups: 1}
+	return &table{byID: map[uint64]*node{rootID: n}, byFH: map[nfs3.FH]*node{root: n}, last: rootID, root: n}
+}
+
+// get is the node of an id that the kernel has named.
+func (t *table) get(id uint64) *node {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byID[id]
+}
+
+// find is the node of a handle, nil if there is none.
+func (t *table) find(fh nfs3.FH) *node {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byFH[fh]
+}
+
+// enter returns the node of a handle with one more lookup counted, as is due for each entry
+// that the kernel is given. It has the name in dir from now on; content is that of dir
+// when the server was asked.
+func (t *table) enter(fh nfs3.FH, dir *node, name string, content uint64) *node {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.byFH[fh]
+	if n == nil {
+		t.last++
+		n = &node{id: t.last, fh: fh}
+		t.byID[n.id], t.byFH[fh] = n, n
+	}
+	n.lookups++
+	t.bind(dir, name, n, content)
+	return n
+}
+
+// forget takes count lookups back.
+func (t *table) forget(id, count uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.byID[id]
+	if n == nil || id == rootID {
+		return
+	}
+	n.lookups -= min(count, n.lookups)
+	t.drop(n)
+}
+
+// drop lets a node go that nobody holds. The caller holds mu.
+func (t *table) drop(n *node) {
+	if n.lookups > 0 || n.opens > 0 || n.id == rootID {
+		return
+	}
+	for len(n.places) > 0 {
+		p := n.places[0]
+		t.unbind(p.dir, p.name)
+	}
+	for name := range n.children {
+		t.unbind(n, name)
+	}
+	delete(t.byID, n.id)
+	if t.byFH[n.fh] == n {
+		delete(t.byFH, n.fh)
+	}
+}
+
+// disown has a stale handle's node found no more: whoever asks for its names again gets
+// what the server has there now (ESTALE).
+func (t *table) disown(n *node) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n == t.root {
+		return
+	}
+	if t.byFH[n.fh] == n {
+		delete(t.byFH, n.fh)
+	}
+	for len(n.places) > 0 {
+		p := n.places[0]
+		t.unbind(p.dir, p.name)
+	}
+}
+
+// open counts a handle on n, and close takes it back; close reports whether it was the last.
+func (t *table) open(n *node) {
+	t.mu.Lock()
+	n.opens++
+	t.mu.Unlock()
+}
+
+func (t *table) close(n *node) (last bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n.opens--
+	t.drop(n)
+	return n.opens == 0
+}
+
+// size is the number of nodes.
+func (t *table) size() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.byID)
+}

@@ -1,0 +1,110 @@
+// Notices to the kernel: what it must not believe any more.
+//
+// A notice for a name takes the kernel's lock of its directory, and one for data waits for
+// pages that are being read: whoever sends it from an operation that holds either would
+// wait for himself. So a goroutine of its own sends them, except where an open has to
+// return later than the old pages are gone.
+
+package fusefs
+
+import (
+	"sync"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// A notice is what the kernel is to forget of a node: its attributes, and the pages of a
+// file or the names of a directory.
+type notice struct{ n *node }
+
+// notices is what is to be sent. Notices of one node that wait are one.
+type notices struct {
+	fs *fileSystem // set once
+
+	mu      sync.Mutex // guards all below
+	waiting map[*node]bool
+	running bool
+	stopped bool
+	wg      sync.WaitGroup
+}
+
+func (q *notices) init(f *fileSystem) {
+	q.fs, q.waiting = f, make(map[*node]bool)
+}
+
+// put has the kernel told of n, soon.
+func (q *notices) put(n *node) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting[n] = true
+	if !q.running && !q.stopped {
+		q.running = true
+		q.wg.Go(q.run)
+	}
+}
+
+// run sends notices until there are none.
+func (q *notices) run() {
+	for {
+		q.mu.Lock()
+		var n *node
+		for n = range q.waiting {
+			break
+		}
+		if n == nil || q.stopped {
+			q.running = false
+			q.mu.Unlock()
+			return
+		}
+		delete(q.waiting, n)
+		q.mu.Unlock()
+		q.fs.tell(n)
+	}
+}
+
+// stop ends the sending. The connection to the kernel is gone by then, so that nothing waits.
+func (q *notices) stop() {
+	q.mu.Lock()
+	q.stopped = true
+	q.mu.Unlock()
+	q.wg.Wait()
+}
+
+// changedByOthers has the kernel forget what another client has changed.
+func (f *fileSystem) changedByOthers(n *node) {
+	f.counts.foreign.Add(1)
+	f.notices.put(n)
+}
+
+// tell has the kernel forget what it knows of n.
+func (f *fileSystem) tell(n *node) {
+	if n.isDir() {
+		f.forgetAttrs(n)
+		for _, name := range f.table.namesOf(n) {
+			if f.server.EntryNotify(n.id, name) == fuse.Status(0) {
+				continue
+			}
+		}
+		return
+	}
+	f.dropPages(n)
+}
+
+// forgetAttrs has the kernel ask for the attributes of n before it uses them again. It
+// waits for nothing.
+func (f *fileSystem) forgetAttrs(n *node) {
+	_ = f.server.InodeNotify(n.id, -1, 0)
+}
+
+// dropPages has the kernel forget data and attributes of n. Pages that programs have
+// written by way of a mapping are written to us first.
+func (f *fileSystem) dropPages(n *node) {
+	content := n.version()
+	if n.data != nil {
+		n.data.invalidate()
+	}
+	_ = f.server.InodeNotify(n.id, 0, 0)
+	n.mu.Lock()
+	n.pages = max(n.pages, content)
+	n.mu.Unlock()
+}

@@ -1,0 +1,162 @@
+// Requests of the kernel under way, and how a signal to the program ends one.
+//
+// FUSE tells of any signal, once for each request, though most do not end a system call: a
+// runtime preempts its threads by signals, a handler may have nothing to do with the file. As
+// in the kernel's own client only one that ends the program interrupts what waits for the
+// server, and the kernel does not tell when one comes after the first. So the process
+// is looked at, from the first signal on, until its request is answered.
+
+package fusefs
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// lookEvery is between two looks at the requests that were interrupted.
+const lookEvery = 100 * time.Millisecond
+
+// A request is one operation of the kernel. It is the context of the calls made for it.
+type request struct {
+	fs     *fileSystem
+	who    *caller
+	cancel <-chan struct{} // closed at the first signal, and when the connection is gone
+	done   chan struct{}   // closed when the operation is to end
+	pid    uint32
+	ended  bool // guarded by requests.mu: done is closed
+	at     int  // guarded by requests.mu: index in requests.under
+}
+
+var requestPool = sync.Pool{New: func() any { return &request{done: make(chan struct{})} }}
+
+// begin is the start of each operation; end is to follow.
+func (f *fileSystem) begin(cancel <-chan struct{}, from *fuse.Caller) *request {
+	r := requestPool.Get().(*request)
+	r.fs, r.cancel, r.pid, r.who = f, cancel, from.Pid, f.callers.of(from)
+	f.requests.add(r)
+	return r
+}
+
+func (r *request) end() {
+	if r.fs.requests.remove(r) {
+		r.done, r.ended = make(chan struct{}), false
+	}
+	r.fs, r.who, r.cancel = nil, nil, nil
+	requestPool.Put(r)
+}
+
+// A request is a context.Context whose end is context.Canceled.
+
+func (r *request) Done() <-chan struct{}       { return r.done }
+func (r *request) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (r *request) Value(any) any               { return nil }
+func (r *request) Err() error {
+	select {
+	case <-r.done:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+// requests is all that are under way.
+type requests struct {
+	mu      sync.Mutex // guards all
+	under   []*request
+	timer   *time.Timer // runs while there are any
+	running bool
+	stopped bool
+}
+
+func (q *requests) add(r *request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r.at = len(q.under)
+	q.under = append(q.under, r)
+	if q.running || q.stopped {
+		return
+	}
+	q.running = true
+	if q.timer == nil {
+		q.timer = time.AfterFunc(lookEvery, q.look)
+	} else {
+		q.timer.Reset(lookEvery)
+	}
+}
+
+// remove reports whether the request's channel is used up.
+func (q *requests) remove(r *request) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	last := len(q.under) - 1
+	q.under[r.at] = q.under[last]
+	q.under[r.at].at = r.at
+	q.under[last] = nil
+	q.under = q.under[:last]
+	return r.ended
+}
+
+// look ends the requests whose programs have come to their end.
+func (q *requests) look() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var gone func() bool
+	for _, r := range q.under {
+		select {
+		case <-r.cancel:
+		default:
+			continue
+		}
+		if gone == nil {
+			gone = sync.OnceValue(r.fs.disconnected)
+		}
+		if !r.ended && (dying(r.pid) || gone()) {
+			r.ended = true
+			close(r.done)
+		}
+	}
+	if q.running = len(q.under) > 0 && !q.stopped; q.running {
+		q.timer.Reset(lookEvery)
+	}
+}
+
+func (q *requests) stop() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stopped = true
+	if q.timer != nil {
+		q.timer.Stop()
+	}
+}
+
+// dying reports whether a process has a signal pending that ends it. The kernel makes
+// any such signal SIGKILL of all its threads. A process that is gone is dying, too.
+func dying(pid uint32) bool {
+	if pid == 0 {
+		return false // of another PID namespace: it can't be known
+	}
+	for _, key := range []string{"SigPnd:", "ShdPnd:"} {
+		line, ok := statusLine(pid, key)
+		if !ok {
+			return true
+		}
+		set, err := strconv.ParseUint(strings.TrimSpace(string(line)), 16, 64)
+		if err == nil && set&(1<<(syscall.SIGKILL-1)) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// disconnected reports whether the kernel has given the mount up: it takes no notices then.
+func (f *fileSystem) disconnected() bool {
+	const noNode = 1<<63 - 1
+	st := f.server.InodeNotify(noNode, -1, 0)
+	return st != fuse.OK && st != fuse.ENOENT
+}
