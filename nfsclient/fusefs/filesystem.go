@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/nfsclient/datapath"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
@@ -33,8 +35,10 @@ type fileSystem struct {
 
 	table    *table
 	callers  callers
+	engine   *datapath.Engine
 	requests requests
 	notices  notices
+	plain    atomic.Bool // directories are listed by READDIR
 	handles  handles
 	counts   counts
 
@@ -54,9 +58,10 @@ func newFileSystem(ctx context.Context, fs *nfsclient.FS, opt Options) (*fileSys
 		dirs:          timeouts{opt.AcDirMin, opt.AcDirMax},
 		rtmax:         fs.MaxRead(),
 		wtmax:         fs.MaxWrite(),
-		nameMax:       nfs3.MaxName,
+		nameMax:       unix.NAME_MAX,
 		table:         newTable(fs.Root()),
 	}
+	f.plain.Store(opt.NoReaddirplus)
 	if opt.Cred != nil {
 		f.client = f.client.As(*opt.Cred)
 	}
@@ -68,9 +73,15 @@ func newFileSystem(ctx context.Context, fs *nfsclient.FS, opt Options) (*fileSys
 	f.fsid = attr.Fsid
 	f.table.root.take(report{tick: sent.tick, sent: sent.at, attr: &attr}, f.ticks.Add(1), f.limits(&attr))
 	if conf, err := f.client.Pathconf(ctx, fs.Root()); err == nil && conf.NameMax > 0 {
-		f.nameMax = min(conf.NameMax, nfs3.MaxName)
+		f.nameMax = min(conf.NameMax, unix.NAME_MAX)
 	}
 	f.callers.init(f)
+	f.counts.begun = time.Now()
+	f.engine = datapath.New(datapath.Config{
+		ReadSize: f.rtmax, WriteSize: f.wtmax, ReadAhead: int(opt.ReadAhead),
+		DirtyFile: opt.DirtyFile, DirtyMount: opt.DirtyMount, Sync: opt.Sync,
+		Lost: func(_ nfs3.FH, err error) { f.failed(err) },
+	}, dataServer{f})
 	f.notices.init(f)
 	return f, nil
 }
@@ -80,19 +91,21 @@ func (f *fileSystem) String() string { return "nfsrdma" }
 // Init is called by go-fuse before the first operation.
 func (f *fileSystem) Init(s *fuse.Server) { f.server = s }
 
-// stop ends what runs beside the operations, when the kernel sends no more.
+// stop ends what runs beside the operations, when the kernel sends no more. What was
+// written goes to the server first, for as long as it takes.
 func (f *fileSystem) stop() {
 	f.handles.abandon()
+	if err := f.engine.Close(context.Background()); err != nil {
+		f.failed(err)
+	}
 	f.notices.stop()
 	f.requests.stop()
 }
 
 // syncAll brings what was written to stable storage, as well as it can.
 func (f *fileSystem) syncAll() {
-	for _, n := range f.handles.files() {
-		if err := n.sync(context.Background()); err != nil {
-			f.failed(err)
-		}
+	if err := f.engine.Sync(context.Background()); err != nil {
+		f.failed(err)
 	}
 }
 

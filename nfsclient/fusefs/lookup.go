@@ -140,6 +140,9 @@ func (f *fileSystem) fillAttr(out *fuse.Attr, n *node, a *nfs3.Fattr) {
 	out.Ctime, out.Ctimensec = uint64(a.Ctime.Sec), a.Ctime.Nsec
 	out.Mode = a.Mode&0o7777 | typeBits[min(a.Type, nfs3.TypeFIFO)]
 	out.Nlink = a.Nlink
+	if n.silly.Load() && out.Nlink > 0 {
+		out.Nlink-- // the hidden name is ours
+	}
 	out.Uid, out.Gid = a.UID, a.GID
 	out.Rdev = deviceNumber(a.Rdev)
 	out.Blksize = uint32(f.wtmax)

@@ -32,8 +32,8 @@ const (
 		fuse.CAP_DIRECT_IO_ALLOW_MMAP
 )
 
-// A Mount is a mounted file system. It lives until it is unmounted, by whomever.
-type Mount struct {
+// A MountPoint is a mounted file system. It lives until it is unmounted, by whomever.
+type MountPoint struct {
 	// set once
 	dir    string
 	fs     *fileSystem
@@ -45,7 +45,7 @@ type Mount struct {
 // unmounted. ctx bounds the mounting alone. The Client of fs stays the caller's and must
 // not be closed before Wait has returned. A process must not use files of a mount that
 // it serves itself: should it be killed meanwhile, it can not end before the mount is aborted.
-func Mount(ctx context.Context, fs *nfsclient.FS, dir string, opt Options) (*Mount, error) {
+func Mount(ctx context.Context, fs *nfsclient.FS, dir string, opt Options) (*MountPoint, error) {
 	if err := opt.setDefaults(); err != nil {
 		return nil, fmt.Errorf("mount %s: %w", dir, err)
 	}
@@ -62,7 +62,7 @@ func Mount(ctx context.Context, fs *nfsclient.FS, dir string, opt Options) (*Mou
 	if err != nil {
 		return nil, fmt.Errorf("mount %s: %w", dir, err)
 	}
-	m := &Mount{dir: dir, fs: f, served: make(chan struct{})}
+	m := &MountPoint{dir: dir, fs: f, served: make(chan struct{})}
 	if m.server, err = fuse.NewServer(f, dir, m.fuseOptions()); err != nil {
 		f.stop()
 		return nil, mountError(dir, err)
@@ -88,7 +88,7 @@ func mountError(dir string, err error) error {
 }
 
 // fuseOptions is what go-fuse is told.
-func (m *Mount) fuseOptions() *fuse.MountOptions {
+func (m *MountPoint) fuseOptions() *fuse.MountOptions {
 	o := &m.fs.opt
 	out := log.New(io.Discard, "", 0)
 	if o.Log != nil {
@@ -125,7 +125,7 @@ func (m *Mount) fuseOptions() *fuse.MountOptions {
 }
 
 // options are the words of the mount, ours and the user's.
-func (m *Mount) options() []string {
+func (m *MountPoint) options() []string {
 	var words []string
 	if m.fs.opt.ReadOnly {
 		words = append(words, "ro")
@@ -152,7 +152,7 @@ func (w lineWriter) Write(p []byte) (int, error) {
 
 // raiseReadAhead has the kernel read further ahead than its 128 KiB, of which a network
 // gets a small part of its speed. Only root may; elsewhere our own read-ahead does it.
-func (m *Mount) raiseReadAhead() {
+func (m *MountPoint) raiseReadAhead() {
 	var st unix.Statx_t
 	// From the cache of the kernel: nothing is asked of the mount that is served here.
 	if unix.Statx(unix.AT_FDCWD, m.dir, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &st) != nil {
@@ -163,18 +163,18 @@ func (m *Mount) raiseReadAhead() {
 }
 
 // Dir is the directory that is mounted on.
-func (m *Mount) Dir() string { return m.dir }
+func (m *MountPoint) Dir() string { return m.dir }
 
 // Wait returns when the file system is unmounted, and all that was written to it is on
 // the server, or known to be lost, which is the error.
-func (m *Mount) Wait() error {
+func (m *MountPoint) Wait() error {
 	<-m.served
 	return m.fs.lastError()
 }
 
 // Unmount brings what was written to stable storage and unmounts. It fails while
 // files are open (syscall.EBUSY); the mount then goes on.
-func (m *Mount) Unmount() error {
+func (m *MountPoint) Unmount() error {
 	m.fs.syncAll()
 	select {
 	case <-m.served:
@@ -186,4 +186,3 @@ func (m *Mount) Unmount() error {
 	}
 	return m.Wait()
 }
-

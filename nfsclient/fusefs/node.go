@@ -4,8 +4,10 @@ package fusefs
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/nfsclient/datapath"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
@@ -25,16 +27,16 @@ type node struct {
 	places   []place          // where it has names that we know of
 	children map[string]child // of a directory: what its names are
 	absent   int              // children that are known not to exist
-	silly    bool             // its only name is a hidden one, to be removed at the last close
 
 	mu sync.Mutex // guards all below
 	attrs
 	access  []allowed // what callers may do
 	names   uint64    // own changes to the names of a directory
 	fetched time.Time // when the listing that the kernel caches was read
-	listing uint64    // content and names that the listing showed
-	pages   uint64    // content that the kernel's pages are of
-	data    *file     // the data path; nil until it is opened
+	pages   uint64    // the content that the kernel's pages, or its listing, are of
+
+	data  atomic.Pointer[datapath.File] // set once, at the first open
+	silly atomic.Bool                   // its only name is a hidden one; set under table.mu
 }
 
 // A place is a name in a directory.
@@ -127,6 +129,9 @@ func (t *table) drop(n *node) {
 	if t.byFH[n.fh] == n {
 		delete(t.byFH, n.fh)
 	}
+	if d := n.data.Swap(nil); d != nil {
+		d.Release()
+	}
 }
 
 // disown has a stale handle's node found no more: whoever asks for its names again gets
@@ -146,19 +151,28 @@ func (t *table) disown(n *node) {
 	}
 }
 
-// open counts a handle on n, and close takes it back; close reports whether it was the last.
+// open counts a handle on n.
 func (t *table) open(n *node) {
 	t.mu.Lock()
 	n.opens++
 	t.mu.Unlock()
 }
 
-func (t *table) close(n *node) (last bool) {
+// close takes a handle back. With the last one of a file whose only name is a hidden one
+// it returns that.
+func (t *table) close(n *node) (hidden place, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n.opens--
+	if n.opens--; n.opens == 0 && n.silly.Load() {
+		n.silly.Store(false)
+		for _, p := range n.places {
+			if isHidden(p.name) {
+				hidden, ok = p, true
+			}
+		}
+	}
 	t.drop(n)
-	return n.opens == 0
+	return hidden, ok
 }
 
 // size is the number of nodes.

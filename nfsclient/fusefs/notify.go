@@ -7,11 +7,7 @@
 
 package fusefs
 
-import (
-	"sync"
-
-	"github.com/hanwen/go-fuse/v2/fuse"
-)
+import "sync"
 
 // A notice is what the kernel is to forget of a node: its attributes, and the pages of a
 // file or the names of a directory.
@@ -81,9 +77,7 @@ func (f *fileSystem) tell(n *node) {
 	if n.isDir() {
 		f.forgetAttrs(n)
 		for _, name := range f.table.namesOf(n) {
-			if f.server.EntryNotify(n.id, name) == fuse.Status(0) {
-				continue
-			}
+			_ = f.server.EntryNotify(n.id, name)
 		}
 		return
 	}
@@ -100,8 +94,8 @@ func (f *fileSystem) forgetAttrs(n *node) {
 // written by way of a mapping are written to us first.
 func (f *fileSystem) dropPages(n *node) {
 	content := n.version()
-	if n.data != nil {
-		n.data.invalidate()
+	if d := n.file(); d != nil {
+		d.Invalidate()
 	}
 	_ = f.server.InodeNotify(n.id, 0, 0)
 	n.mu.Lock()

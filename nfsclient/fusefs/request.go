@@ -36,7 +36,8 @@ type request struct {
 var requestPool = sync.Pool{New: func() any { return &request{done: make(chan struct{})} }}
 
 // begin is the start of each operation; end is to follow.
-func (f *fileSystem) begin(cancel <-chan struct{}, from *fuse.Caller) *request {
+func (f *fileSystem) begin(what op, cancel <-chan struct{}, from *fuse.Caller) *request {
+	f.counts.ops[what].Add(1)
 	r := requestPool.Get().(*request)
 	r.fs, r.cancel, r.pid, r.who = f, cancel, from.Pid, f.callers.of(from)
 	f.requests.add(r)

@@ -94,7 +94,7 @@ var opNames = [numOps]string{"LOOKUP", "GETATTR", "SETATTR", "READLINK", "ACCESS
 	"RMDIR", "RENAME", "OPEN", "CREATE", "READ", "WRITE", "FLUSH", "FSYNC", "RELEASE", "OPENDIR", "READDIR", "READDIRPLUS", "RELEASEDIR", "STATFS"}
 
 // Stats returns the counts of the moment.
-func (m *Mount) Stats() Stats {
+func (m *MountPoint) Stats() Stats {
 	f := m.fs
 	s := Stats{
 		Age: time.Since(f.counts.begun), Nodes: f.table.size(), Open: f.handles.count(),

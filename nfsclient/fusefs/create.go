@@ -1,0 +1,228 @@
+// Making objects: files, directories, links and special files.
+
+package fusefs
+
+import (
+	"crypto/rand"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// Create makes a file and opens it. The kernel has looked the name up before, or asks for
+// O_EXCL; so a name that exists is one that another client has made since.
+func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
+	r := f.begin(opCreate, cancel, &in.Caller)
+	defer r.end()
+	dir := f.table.get(in.NodeId)
+	if dir == nil {
+		return staleNode
+	}
+	n, err := r.create(dir, name, in.Mode, in.Flags)
+	if isStatus(err, nfs3.ErrExist) && in.Flags&syscall.O_EXCL == 0 {
+		n, err = r.openExisting(dir, name, in.Flags)
+	}
+	if err != nil {
+		return f.status(err)
+	}
+	f.fillEntry(&out.EntryOut, dir, n)
+	f.opened(r, n, in.Flags, &out.OpenOut)
+	return fuse.OK
+}
+
+// create makes a regular file that must not be there.
+func (r *request) create(dir *node, name string, mode, flags uint32) (*node, error) {
+	attr := nfs3.Sattr{SetMode: true, Mode: mode & 0o7777}
+	args := nfs3.CreateArgs{Where: nfs3.DirOpArgs{Dir: dir.fh, Name: []byte(name)}, Mode: nfs3.Guarded, Attr: attr}
+	if flags&syscall.O_EXCL == 0 {
+		return r.make(dir, name, nfs3.ProcCreate, &args)
+	}
+	// The verifier lets the server know our own call when it comes twice (RFC 1813 §3.3.8): it is
+	// one of this attempt alone.
+	args.Mode = nfs3.Exclusive
+	_, _ = rand.Read(args.Verf[:]) // never fails
+	n, err := r.make(dir, name, nfs3.ProcCreate, &args)
+	if isStatus(err, nfs3.ErrNotSupp) {
+		args.Mode = nfs3.Guarded
+		return r.make(dir, name, nfs3.ProcCreate, &args)
+	}
+	if err != nil {
+		return nil, err
+	}
+	// EXCLUSIVE brings no attributes, and servers keep the verifier in the times.
+	attr.AtimeHow, attr.MtimeHow = nfs3.SetToServerTime, nfs3.SetToServerTime
+	if err = r.callSetattr(r, n, &attr); err == nil {
+		err = r.fresh(n)
+	}
+	if err != nil {
+		r.fs.table.forget(n.id, 1)
+		return nil, err
+	}
+	return n, nil
+}
+
+// openExisting is for a name that another client has made between the kernel's looking it up and
+// our making it. What is no file sends the kernel round again (ESTALE).
+func (r *request) openExisting(dir *node, name string, flags uint32) (*node, error) {
+	n, err := r.lookup(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	attr, _ := n.snapshot()
+	if attr.Type != nfs3.TypeReg {
+		err = syscall.ESTALE
+	} else if err = r.mayOpen(n, flags); err == nil && flags&syscall.O_TRUNC != 0 {
+		err = r.truncate(n, 0)
+	}
+	if err != nil {
+		r.fs.table.forget(n.id, 1)
+		return nil, err
+	}
+	return n, nil
+}
+
+// make does one of the procedures that make an object, and returns its node with one
+// more lookup counted.
+func (r *request) make(dir *node, name string, proc uint32, args xdr.Marshaler) (*node, error) {
+	f := r.fs
+	if err := f.checkName(name); err != nil {
+		return nil, err
+	}
+	var res nfs3.CreateRes
+	s := f.changing(dir)
+	err := r.do(proc, args, &res, &res.Status)
+	f.learnWcc(dir, s, &res.DirWcc)
+	f.changed(dir)
+	if err != nil {
+		f.table.removed(dir, name) // it may exist, or not: whatever was known
+		return nil, f.stale(dir, err)
+	}
+	f.renamed(dir)
+	if !res.FH.Present {
+		return r.lookup(dir, name)
+	}
+	n := f.table.enter(res.FH.FH, dir, name, dir.version())
+	if res.Attr.Present {
+		f.learn(n, s, &res.Attr.Attr)
+	} else if err = r.getattr(n); err != nil {
+		f.table.forget(n.id, 1)
+		return nil, err
+	}
+	return n, nil
+}
+
+// renamed counts a change of ours to the names of dir: entries of a listing that was read
+// before may name what is no more.
+func (f *fileSystem) renamed(dir *node) {
+	dir.mu.Lock()
+	dir.names++
+	dir.mu.Unlock()
+}
+
+// made answers the operations that make something.
+func (f *fileSystem) made(out *fuse.EntryOut, dir, n *node, err error) fuse.Status {
+	if err != nil {
+		return f.status(err)
+	}
+	f.fillEntry(out, dir, n)
+	return fuse.OK
+}
+
+// Mkdir makes a directory.
+func (f *fileSystem) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
+	r := f.begin(opMkdir, cancel, &in.Caller)
+	defer r.end()
+	dir := f.table.get(in.NodeId)
+	if dir == nil {
+		return staleNode
+	}
+	args := nfs3.MkdirArgs{Where: nfs3.DirOpArgs{Dir: dir.fh, Name: []byte(name)}, Attr: nfs3.Sattr{SetMode: true, Mode: in.Mode & 0o7777}}
+	n, err := r.make(dir, name, nfs3.ProcMkdir, &args)
+	return f.made(out, dir, n, err)
+}
+
+// Symlink makes a symbolic link.
+func (f *fileSystem) Symlink(cancel <-chan struct{}, h *fuse.InHeader, target, name string, out *fuse.EntryOut) fuse.Status {
+	r := f.begin(opSymlink, cancel, &h.Caller)
+	defer r.end()
+	dir := f.table.get(h.NodeId)
+	if dir == nil {
+		return staleNode
+	}
+	args := nfs3.SymlinkArgs{Where: nfs3.DirOpArgs{Dir: dir.fh, Name: []byte(name)}, Attr: nfs3.Sattr{SetMode: true, Mode: 0o777}, Path: []byte(target)}
+	n, err := r.make(dir, name, nfs3.ProcSymlink, &args)
+	return f.made(out, dir, n, err)
+}
+
+// Mknod makes a FIFO, socket or device, or a regular file that is not opened.
+func (f *fileSystem) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
+	r := f.begin(opMknod, cancel, &in.Caller)
+	defer r.end()
+	dir := f.table.get(in.NodeId)
+	if dir == nil {
+		return staleNode
+	}
+	args := nfs3.MknodArgs{Where: nfs3.DirOpArgs{Dir: dir.fh, Name: []byte(name)}, Attr: nfs3.Sattr{SetMode: true, Mode: in.Mode & 0o7777}}
+	switch in.Mode & syscall.S_IFMT {
+	case syscall.S_IFREG, 0:
+		n, err := r.create(dir, name, in.Mode, 0)
+		return f.made(out, dir, n, err)
+	case syscall.S_IFIFO:
+		args.Type = nfs3.TypeFIFO
+	case syscall.S_IFSOCK:
+		args.Type = nfs3.TypeSock
+	case syscall.S_IFCHR:
+		args.Type, args.Rdev = nfs3.TypeChr, specdata(in.Rdev)
+	case syscall.S_IFBLK:
+		args.Type, args.Rdev = nfs3.TypeBlk, specdata(in.Rdev)
+	default:
+		return fuse.EINVAL
+	}
+	n, err := r.make(dir, name, nfs3.ProcMknod, &args)
+	return f.made(out, dir, n, err)
+}
+
+// Link gives an object a further name.
+func (f *fileSystem) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
+	r := f.begin(opLink, cancel, &in.Caller)
+	defer r.end()
+	dir, n := f.table.get(in.NodeId), f.table.get(in.Oldnodeid)
+	if dir == nil || n == nil {
+		return staleNode
+	}
+	if err := r.link(dir, n, name); err != nil {
+		return f.status(err)
+	}
+	n = f.table.enter(n.fh, dir, name, dir.version())
+	if err := r.fresh(n); err != nil {
+		f.table.forget(n.id, 1)
+		return f.status(err)
+	}
+	f.fillEntry(out, dir, n)
+	return fuse.OK
+}
+
+func (r *request) link(dir, n *node, name string) error {
+	f := r.fs
+	if err := f.checkName(name); err != nil {
+		return err
+	}
+	args := nfs3.LinkArgs{FH: n.fh, Link: nfs3.DirOpArgs{Dir: dir.fh, Name: []byte(name)}}
+	var res nfs3.LinkRes
+	s := f.changing(dir)
+	own := f.changing(n)
+	err := r.do(nfs3.ProcLink, &args, &res, &res.Status)
+	f.learnWcc(dir, s, &res.DirWcc)
+	f.learnWcc(n, own, &nfs3.WccData{After: res.Attr})
+	f.changed(dir)
+	f.changed(n)
+	if err != nil {
+		f.table.removed(dir, name)
+		return f.stale(n, f.stale(dir, err))
+	}
+	f.renamed(dir)
+	return nil
+}

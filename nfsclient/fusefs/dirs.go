@@ -1,0 +1,245 @@
+// Listing directories: pages of READDIRPLUS, which fill the caches of names and attributes too.
+
+package fusefs
+
+import (
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// Bytes of a page. Servers may hold a lock of the directory while they fill one, and most
+// directories are small.
+const (
+	firstPage = 32 << 10
+	nextPage  = 128 << 10
+)
+
+// A listing is an open directory's reading. Offsets are the server's cookies.
+type listing struct {
+	mu      sync.Mutex // guards all
+	page    []dirEntry
+	at      nfsclient.DirPage // the end of page, from where the next one is asked for
+	from    uint64            // the cookie that page begins after
+	sent    stamp             // when page was asked for
+	content uint64            // the directory's content and names then: what changed since
+	names   uint64            // may have made an entry untrue
+}
+
+// A dirEntry is one entry of a page.
+type dirEntry struct {
+	name   string
+	cookie uint64
+	fileid uint64
+	attr   nfs3.PostOpAttr
+	fh     nfs3.PostOpFH
+}
+
+// OpenDir opens a directory. The kernel may use the listing that it has if nobody has changed
+// the directory, unless that is so old that the attributes which came with it are
+// not trusted any more: one listing asks for them all at once.
+func (f *fileSystem) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	r := f.begin(opOpendir, cancel, &in.Caller)
+	defer r.end()
+	n := f.table.get(in.NodeId)
+	if n == nil {
+		return staleNode
+	}
+	if err := r.fresh(n); err != nil {
+		return f.status(err)
+	}
+	if err := r.may(n, nfs3.AccessRead); err != nil {
+		return f.status(err)
+	}
+	out.Fh = f.open(&handle{n: n, who: r.who, list: &listing{}})
+	if f.regs.max > 0 {
+		out.OpenFlags = fuse.FOPEN_CACHE_DIR
+		n.mu.Lock()
+		if n.pages == n.content && time.Since(n.fetched) < f.regs.min {
+			out.OpenFlags |= fuse.FOPEN_KEEP_CACHE
+		}
+		n.mu.Unlock()
+	}
+	return fuse.OK
+}
+
+// ReleaseDir closes a directory.
+func (f *fileSystem) ReleaseDir(in *fuse.ReleaseIn) {
+	r := f.begin(opReleasedir, nil, &in.Caller)
+	defer r.end()
+	if h := f.handles.remove(in.Fh); h != nil {
+		f.closed(r, h)
+	}
+}
+
+// ReadDir lists names alone.
+func (f *fileSystem) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	r := f.begin(opReaddir, cancel, &in.Caller)
+	defer r.end()
+	return r.list(in, func(_ *handle, e *dirEntry) bool { return out.AddDirEntry(e.dirent(f)) })
+}
+
+// ReadDirPlus lists names, and what they lead to.
+func (f *fileSystem) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	r := f.begin(opReaddirplus, cancel, &in.Caller)
+	defer r.end()
+	return r.list(in, func(h *handle, e *dirEntry) bool {
+		entry := out.AddDirLookupEntry(e.dirent(f))
+		if entry != nil {
+			f.fillPlus(entry, h, e)
+		}
+		return entry != nil
+	})
+}
+
+// dirent is an entry as the kernel has it.
+func (e *dirEntry) dirent(f *fileSystem) fuse.DirEntry {
+	d := fuse.DirEntry{Name: e.name, Ino: e.fileid, Off: e.cookie}
+	if e.attr.Present {
+		d.Mode, d.Ino = typeBits[min(e.attr.Attr.Type, nfs3.TypeFIFO)], f.inode(&e.attr.Attr)
+	}
+	return d
+}
+
+// fillPlus tells the kernel what an entry leads to. Where the names have changed since the page was
+// read it stays a name alone (node 0), which the kernel looks up if it is used.
+func (f *fileSystem) fillPlus(out *fuse.EntryOut, h *handle, e *dirEntry) {
+	l := h.list
+	if !e.fh.Present || !e.attr.Present || e.name == "." || e.name == ".." {
+		return
+	}
+	h.n.mu.Lock()
+	same := h.n.content == l.content && h.n.names == l.names
+	h.n.mu.Unlock()
+	if !same {
+		return
+	}
+	n := f.table.enter(e.fh.FH, h.n, e.name, l.content)
+	f.learn(n, l.sent, &e.attr.Attr)
+	f.fillEntry(out, h.n, n)
+}
+
+// list gives entries after the offset to add, until that has no more room.
+func (r *request) list(in *fuse.ReadIn, add func(*handle, *dirEntry) bool) fuse.Status {
+	f := r.fs
+	h := f.handles.get(in.Fh)
+	if h == nil || h.list == nil {
+		return fuse.EBADF
+	}
+	l := h.list
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at, err := r.position(h, in.Offset)
+	for err == nil && at == len(l.page) && !l.at.EOF {
+		at, err = 0, r.fetch(h, l.at)
+	}
+	if err != nil {
+		return f.status(err)
+	}
+	for i := at; i < len(l.page); i++ {
+		if e := &l.page[i]; !add(h, e) {
+			break
+		}
+	}
+	return fuse.OK
+}
+
+// position is the index in the page of the entry after the one with this cookie. The page is
+// another one afterwards, where it does not hold that.
+func (r *request) position(h *handle, cookie uint64) (int, error) {
+	l := h.list
+	if cookie == 0 { // from the start: as it is now
+		return 0, r.fetch(h, nfsclient.DirPage{})
+	}
+	if cookie == l.from && l.page != nil {
+		return 0, nil
+	}
+	for i := range l.page {
+		if l.page[i].cookie == cookie {
+			return i + 1, nil
+		}
+	}
+	err := r.fetch(h, nfsclient.DirPage{Cookie: cookie, Verf: l.at.Verf})
+	if isStatus(err, nfs3.ErrBadCookie) {
+		return r.search(h, cookie)
+	}
+	return 0, err
+}
+
+// search reads the directory from its start for an entry with this cookie: the server takes its
+// cookies no more, for the directory has changed, but may number its entries as before.
+func (r *request) search(h *handle, cookie uint64) (int, error) {
+	l := h.list
+	for next := (nfsclient.DirPage{}); ; next = l.at {
+		if err := r.fetch(h, next); err != nil {
+			return 0, err
+		}
+		for i := range l.page {
+			if l.page[i].cookie == cookie {
+				return i + 1, nil
+			}
+		}
+		if l.at.EOF {
+			return len(l.page), nil
+		}
+	}
+}
+
+// fetch reads the page after at.
+func (r *request) fetch(h *handle, at nfsclient.DirPage) error {
+	f, l, n := r.fs, h.list, h.n
+	n.mu.Lock()
+	l.content, l.names = n.content, n.names
+	n.mu.Unlock()
+	l.page, l.from, l.sent = l.page[:0], at.Cookie, f.stamp()
+	size := uint32(nextPage)
+	if at.Cookie == 0 {
+		size = firstPage
+	}
+	next, err := r.readPage(l, n, at, size)
+	if err != nil {
+		l.page, l.at = nil, at
+		return f.stale(n, err)
+	}
+	if !next.EOF && next.Cookie == at.Cookie {
+		return syscall.ELOOP // what the kernel's client says of a listing that does not move on
+	}
+	for i := range l.page {
+		if e := l.page[i].name; e == "" || strings.ContainsAny(e, "/\x00") {
+			return syscall.EIO
+		}
+	}
+	l.at = next
+	f.learnPost(n, l.sent, &next.Attr)
+	if at.Cookie == 0 {
+		n.mu.Lock()
+		n.fetched, n.pages = l.sent.at, l.content
+		n.mu.Unlock()
+	}
+	return nil
+}
+
+// readPage is one READDIRPLUS, or one READDIR where the server or the options have it so.
+func (r *request) readPage(l *listing, n *node, at nfsclient.DirPage, size uint32) (nfsclient.DirPage, error) {
+	f := r.fs
+	if !f.plain.Load() {
+		f.counts.call(nfs3.ProcReaddirplus)
+		next, err := r.who.client.Readdirplus(r, n.fh, at, size, size, func(e *nfs3.EntryPlus) {
+			l.page = append(l.page, dirEntry{string(e.Name), e.Cookie, e.Fileid, e.Attr, e.FH})
+		})
+		if !isStatus(err, nfs3.ErrNotSupp) {
+			return next, err
+		}
+		f.plain.Store(true)
+	}
+	f.counts.call(nfs3.ProcReaddir)
+	return r.who.client.Readdir(r, n.fh, at, size, func(e *nfs3.Entry) {
+		l.page = append(l.page, dirEntry{name: string(e.Name), cookie: e.Cookie, fileid: e.Fileid})
+	})
+}

@@ -1,0 +1,20 @@
+// The package: what it offers, and its rooms.
+
+// Package fusefs mounts an nfsclient.FS on a directory by way of FUSE, so that any program has it:
+// with no kernel NFS client, and no other privilege than FUSE's own.
+//
+// It means what nfs(5) says that an NFSv3 mount means: close-to-open consistency, an
+// attribute cache with growing times, weak cache consistency, permissions that the server
+// decides for the caller himself, hidden names for files that are removed while open.
+//
+// Its rooms, in the order in which a request of the kernel goes through them:
+//
+//   - request.go, creds.go: who asks, and what ends the request.
+//   - lookup.go, access.go, open.go, io.go, dirs.go, setattr.go, create.go, remove.go,
+//     silly.go, statfs.go: the operations.
+//   - node.go, names.go, attrs.go: what is known: nodes by handle, the names of directories,
+//     and attributes with all that is decided by them. Pure, with no I/O.
+//   - calls.go: calls to the server, and what is learned from each reply.
+//   - notify.go: what the kernel is told to forget.
+//   - io.go joins nfsclient/datapath, which has written data until it is stable.
+package fusefs

@@ -1,0 +1,129 @@
+// Reading and writing: between the kernel's requests and the data path.
+
+package fusefs
+
+import (
+	"context"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/nfsclient/datapath"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// Read fills p, the memory that the reply is sent from, and that the RNIC places READ data in.
+func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fuse.ReadResult, fuse.Status) {
+	r := f.begin(opRead, cancel, &in.Caller)
+	defer r.end()
+	h := f.handles.get(in.Fh)
+	if h == nil || h.data == nil {
+		return nil, fuse.EBADF
+	}
+	read := h.data.Read
+	if in.Flags&syscall.O_DIRECT != 0 {
+		read = h.data.ReadDirect
+	}
+	n, _, err := read(r, h.actor(r, in.Pid), p[:min(int(in.Size), len(p))], int64(in.Offset))
+	if err != nil && n == 0 {
+		return nil, f.status(f.stale(h.n, err))
+	}
+	return fuse.ReadResultData(p[:n]), fuse.OK
+}
+
+// actor is in whose name data of the handle travels: the caller's, or the opener's where
+// the kernel itself reads ahead or writes pages of a mapping.
+func (h *handle) actor(r *request, pid uint32) datapath.Cred {
+	if pid == 0 {
+		return h.who
+	}
+	return r.who
+}
+
+// Write takes data over. It is on its way to the server when Write returns, and stable with
+// the option sync and for direct I/O.
+func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, p []byte) (uint32, fuse.Status) {
+	r := f.begin(opWrite, cancel, &in.Caller)
+	defer r.end()
+	h := f.handles.get(in.Fh)
+	if h == nil || h.data == nil {
+		return 0, fuse.EBADF
+	}
+	who := h.actor(r, in.Pid)
+	if in.WriteFlags&fuse.WRITE_CACHE != 0 {
+		who = h.who // the kernel does not know whose page it is
+	}
+	var n int
+	var err error
+	if in.Flags&syscall.O_DIRECT != 0 {
+		n, err = h.data.WriteDirect(r, who, p, int64(in.Offset))
+	} else {
+		n, err = h.data.Write(r, who, p, int64(in.Offset), nfs3.Unstable)
+	}
+	if in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
+		f.expire(h.n) // the server takes setuid and setgid off
+	}
+	if err != nil && n == 0 {
+		return 0, f.status(f.stale(h.n, err))
+	}
+	return uint32(n), fuse.OK
+}
+
+// A dataServer makes the calls of the data path, and has attributes learned from the replies.
+type dataServer struct{ fs *fileSystem }
+
+// client is who calls.
+func (s dataServer) client(cred datapath.Cred) *nfsclient.Client {
+	if who, ok := cred.(*caller); ok {
+		return who.client
+	}
+	return s.fs.client
+}
+
+// Read is one READ.
+func (s dataServer) Read(ctx context.Context, fh nfs3.FH, cred datapath.Cred, p []byte, off uint64) (int, bool, error) {
+	sent := s.fs.stamp()
+	var attr nfs3.PostOpAttr
+	n, eof, err := s.client(cred).ReadAttr(ctx, fh, p, off, &attr)
+	if node := s.fs.table.find(fh); node != nil {
+		s.fs.learnPost(node, sent, &attr)
+	}
+	return n, eof, err
+}
+
+// Write is one WRITE.
+func (s dataServer) Write(ctx context.Context, fh nfs3.FH, cred datapath.Cred, p []byte, off uint64, how nfs3.StableHow) (int, nfs3.StableHow, nfs3.Verf, error) {
+	node := s.fs.table.find(fh)
+	sent := s.begin(node)
+	var wcc nfs3.WccData
+	w, err := s.client(cred).WriteWcc(ctx, fh, p, off, how, &wcc)
+	s.end(node, sent, &wcc)
+	return w.N, w.Committed, w.Verf, err
+}
+
+// Commit is one COMMIT of all of the file.
+func (s dataServer) Commit(ctx context.Context, fh nfs3.FH, cred datapath.Cred) (nfs3.Verf, error) {
+	node := s.fs.table.find(fh)
+	sent := s.begin(node)
+	var wcc nfs3.WccData
+	verf, err := s.client(cred).CommitWcc(ctx, fh, 0, 0, &wcc)
+	s.end(node, sent, &wcc)
+	return verf, err
+}
+
+// begin and end stand around a call that changes a file, whose node may be gone.
+func (s dataServer) begin(n *node) stamp {
+	if n == nil {
+		return stamp{}
+	}
+	return s.fs.changing(n)
+}
+
+func (s dataServer) end(n *node, sent stamp, wcc *nfs3.WccData) {
+	if n == nil {
+		return
+	}
+	s.fs.learnWcc(n, sent, wcc)
+	s.fs.changed(n)
+}

@@ -1,0 +1,223 @@
+// Opening and closing files: close-to-open consistency.
+//
+// An open asks the server how the file is, and has the kernel drop its pages before it
+// returns if another client has changed them. A close returns when all that was
+// written is on stable storage, and with the error if it is not.
+
+package fusefs
+
+import (
+	"sync"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient/datapath"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// fmodeExec is the kernel's flag of a file that is opened to be executed.
+const fmodeExec = 0x20
+
+// A handle is one open file or directory.
+type handle struct {
+	// set once
+	n    *node
+	who  *caller // who opened it, for what has no caller: pages written by way of a mapping
+	data *datapath.Handle
+	list *listing // of a directory
+}
+
+// handles is what is open, by the numbers that the kernel knows them by.
+type handles struct {
+	mu   sync.Mutex // guards all
+	by   map[uint64]*handle
+	last uint64
+}
+
+// open counts h and gives it a number.
+func (f *fileSystem) open(h *handle) uint64 {
+	f.table.open(h.n)
+	hs := &f.handles
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	if hs.by == nil {
+		hs.by = make(map[uint64]*handle)
+	}
+	hs.last++
+	hs.by[hs.last] = h
+	return hs.last
+}
+
+func (hs *handles) get(fh uint64) *handle {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	return hs.by[fh]
+}
+
+func (hs *handles) remove(fh uint64) *handle {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	h := hs.by[fh]
+	delete(hs.by, fh)
+	return h
+}
+
+func (hs *handles) count() int {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	return len(hs.by)
+}
+
+// abandon closes what the kernel did not, when it is gone.
+func (hs *handles) abandon() {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	for fh, h := range hs.by {
+		if h.data != nil {
+			_ = h.data.Close()
+		}
+		delete(hs.by, fh)
+	}
+}
+
+// openFiles are the nodes of regular files that are open.
+func (hs *handles) openFiles() map[*node]*caller {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	files := make(map[*node]*caller)
+	for _, h := range hs.by {
+		if h.data != nil {
+			files[h.n] = h.who
+		}
+	}
+	return files
+}
+
+// file is the data path of n, nil where it was never open.
+func (n *node) file() *datapath.File { return n.data.Load() }
+
+// openData returns a handle of the data path of n, which n keeps from now on.
+func (f *fileSystem) openData(n *node) *datapath.Handle {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	d := n.data.Load()
+	if d == nil {
+		d = f.engine.File(n.fh)
+		n.data.Store(d)
+	}
+	d.SetSize(int64(n.attr.Size))
+	return d.Open()
+}
+
+// Open opens a file.
+func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	r := f.begin(opOpen, cancel, &in.Caller)
+	defer r.end()
+	n := f.table.get(in.NodeId)
+	if n == nil {
+		return staleNode
+	}
+	if err := r.mayOpen(n, in.Flags); err != nil {
+		return f.status(err)
+	}
+	if in.Flags&syscall.O_TRUNC != 0 {
+		if err := r.truncate(n, 0); err != nil {
+			return f.status(err)
+		}
+	}
+	f.opened(r, n, in.Flags, out)
+	return fuse.OK
+}
+
+// mayOpen asks the server whether the caller may open the file, and how it is: one ACCESS
+// brings both.
+func (r *request) mayOpen(n *node, flags uint32) error {
+	if r.fs.opt.NoCTO {
+		return r.may(n, openRights(flags))
+	}
+	bits, err := r.askAccess(n)
+	if err != nil {
+		return err
+	}
+	if want := openRights(flags); bits&want != want {
+		return syscall.EACCES
+	}
+	return nil
+}
+
+// openRights are the rights that the flags of open(2) need.
+func openRights(flags uint32) (want uint32) {
+	if flags&fmodeExec != 0 {
+		return nfs3.AccessExecute
+	}
+	switch flags & syscall.O_ACCMODE {
+	case syscall.O_RDONLY:
+		return nfs3.AccessRead
+	case syscall.O_WRONLY:
+		return fileWrite
+	}
+	return nfs3.AccessRead | fileWrite
+}
+
+// opened makes the handle of a file, and says to the kernel what it may keep of it.
+func (f *fileSystem) opened(r *request, n *node, flags uint32, out *fuse.OpenOut) {
+	out.Fh = f.open(&handle{n: n, who: r.who, data: f.openData(n)})
+	n.mu.Lock()
+	kept := n.pages == n.content
+	n.mu.Unlock()
+	if !kept {
+		// Also for those who have it open, and before this open returns.
+		f.dropPages(n)
+	}
+	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
+	if flags&syscall.O_DIRECT != 0 {
+		out.OpenFlags = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_PARALLEL_DIRECT_WRITES
+	}
+}
+
+// Flush answers each close(2): it brings what was written to stable storage.
+func (f *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
+	r := f.begin(opFlush, cancel, &in.Caller)
+	defer r.end()
+	h := f.handles.get(in.Fh)
+	if h == nil || h.data == nil {
+		return fuse.OK
+	}
+	return f.status(h.data.Flush(r))
+}
+
+// Fsync answers fsync(2) and fdatasync(2), and each write to a file that is open with O_SYNC.
+func (f *fileSystem) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+	r := f.begin(opFsync, cancel, &in.Caller)
+	defer r.end()
+	h := f.handles.get(in.Fh)
+	if h == nil || h.data == nil {
+		return fuse.Status(syscall.EBADF)
+	}
+	return f.status(h.data.Sync(r))
+}
+
+// Release ends a handle, when no program has it any more.
+func (f *fileSystem) Release(cancel <-chan struct{}, in *fuse.ReleaseIn) {
+	r := f.begin(opRelease, cancel, &in.Caller)
+	defer r.end()
+	h := f.handles.remove(in.Fh)
+	if h == nil {
+		return
+	}
+	if h.data != nil {
+		if err := h.data.Close(); err != nil {
+			f.failed(err)
+		}
+	}
+	f.closed(r, h)
+}
+
+// closed counts a handle out, and removes a file that was removed while it was open.
+func (f *fileSystem) closed(r *request, h *handle) {
+	if hidden, ok := f.table.close(h.n); ok {
+		r.who = h.who
+		r.removeHidden(h.n, hidden)
+	}
+}

@@ -1,0 +1,115 @@
+// Removing and renaming.
+
+package fusefs
+
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// Unlink removes a name that is no directory's. A file that is open keeps a hidden one.
+func (f *fileSystem) Unlink(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
+	r := f.begin(opUnlink, cancel, &h.Caller)
+	defer r.end()
+	dir := f.table.get(h.NodeId)
+	if dir == nil {
+		return staleNode
+	}
+	if f.table.openAt(dir, name) != nil {
+		return f.status(r.hide(dir, name))
+	}
+	return f.status(r.remove(nfs3.ProcRemove, dir, name))
+}
+
+// Rmdir removes an empty directory.
+func (f *fileSystem) Rmdir(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
+	r := f.begin(opRmdir, cancel, &h.Caller)
+	defer r.end()
+	dir := f.table.get(h.NodeId)
+	if dir == nil {
+		return staleNode
+	}
+	return f.status(r.remove(nfs3.ProcRmdir, dir, name))
+}
+
+// remove is one REMOVE or RMDIR.
+func (r *request) remove(proc uint32, dir *node, name string) error {
+	f := r.fs
+	if err := f.checkName(name); err != nil {
+		return err
+	}
+	args, res := nfs3.DirOpArgs{Dir: dir.fh, Name: []byte(name)}, nfs3.WccRes{}
+	c, known := f.table.child(dir, name)
+	s := f.changing(dir)
+	err := r.do(proc, &args, &res, &res.Status)
+	f.learnWcc(dir, s, &res.Wcc)
+	f.changed(dir)
+	if known && c.n != nil {
+		f.expire(c.n) // nlink and ctime, if it has other names
+	}
+	if err == nil || isStatus(err, nfs3.ErrNoEnt) {
+		f.table.removed(dir, name)
+		f.renamed(dir)
+	}
+	return f.stale(dir, err)
+}
+
+// Rename gives an object another name. What had that name and is open keeps a hidden
+// one. NFSv3 has no rename that exchanges, or that fails where the name exists.
+func (f *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, name, toName string) fuse.Status {
+	r := f.begin(opRename, cancel, &in.Caller)
+	defer r.end()
+	dir, to := f.table.get(in.NodeId), f.table.get(in.Newdir)
+	switch {
+	case dir == nil || to == nil:
+		return staleNode
+	case in.Flags != 0:
+		return fuse.EINVAL
+	}
+	from, _ := f.table.child(dir, name)
+	if n := f.table.openAt(to, toName); n != nil && n != from.n {
+		if err := r.hide(to, toName); err != nil {
+			return f.status(err)
+		}
+	}
+	return f.status(r.rename(dir, name, to, toName))
+}
+
+// rename is one RENAME.
+func (r *request) rename(dir *node, name string, to *node, toName string) error {
+	f := r.fs
+	if err := f.checkName(toName); err != nil {
+		return err
+	}
+	args := nfs3.RenameArgs{From: nfs3.DirOpArgs{Dir: dir.fh, Name: []byte(name)}, To: nfs3.DirOpArgs{Dir: to.fh, Name: []byte(toName)}}
+	var res nfs3.RenameRes
+	moved, _ := f.table.child(dir, name)
+	replaced, _ := f.table.child(to, toName)
+	s := f.changing(dir)
+	if to != dir {
+		f.changing(to)
+	}
+	err := r.do(nfs3.ProcRename, &args, &res, &res.Status)
+	f.learnWcc(dir, s, &res.FromWcc)
+	f.changed(dir)
+	if to != dir {
+		f.learnWcc(to, s, &res.ToWcc)
+		f.changed(to)
+	}
+	for _, c := range []child{moved, replaced} {
+		if c.n != nil {
+			f.expire(c.n)
+		}
+	}
+	if err != nil {
+		return f.stale(to, f.stale(dir, err))
+	}
+	f.renamed(dir)
+	f.renamed(to)
+	if moved.n != nil && moved.n == replaced.n {
+		return nil // two names of one object: the server has done nothing
+	}
+	f.table.moved(dir, name, to, toName, to.version())
+	return nil
+}

@@ -1,0 +1,99 @@
+// Setting attributes: mode, owner, size and times.
+
+package fusefs
+
+import (
+	"context"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// SetAttr answers chmod, chown, truncate and utimensat.
+func (f *fileSystem) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
+	r := f.begin(opSetattr, cancel, &in.Caller)
+	defer r.end()
+	n := f.table.get(in.NodeId)
+	if n == nil {
+		return staleNode
+	}
+	if err := r.setattr(n, sattr(in)); err != nil {
+		return f.status(err)
+	}
+	if err := r.fresh(n); err != nil {
+		return f.status(err)
+	}
+	attr, left := n.snapshot()
+	out.SetTimeout(left)
+	f.fillAttr(&out.Attr, n, &attr)
+	return fuse.OK
+}
+
+// sattr is what the kernel wants to be set. Times outside of those that the wire has, 1970
+// to 2106, become the nearest, as in the kernel's own client.
+func sattr(in *fuse.SetAttrIn) (s nfs3.Sattr) {
+	s.Mode, s.SetMode = in.GetMode()
+	s.UID, s.SetUID = in.GetUID()
+	s.GID, s.SetGID = in.GetGID()
+	s.Size, s.SetSize = in.GetSize()
+	s.AtimeHow, s.Atime = setTime(in.Valid, fuse.FATTR_ATIME, fuse.FATTR_ATIME_NOW, in.Atime, in.Atimensec)
+	s.MtimeHow, s.Mtime = setTime(in.Valid, fuse.FATTR_MTIME, fuse.FATTR_MTIME_NOW, in.Mtime, in.Mtimensec)
+	return s
+}
+
+func setTime(valid, set, now uint32, sec uint64, nsec uint32) (nfs3.TimeHow, nfs3.Time) {
+	switch {
+	case valid&set == 0:
+		return nfs3.DontChange, nfs3.Time{}
+	case valid&now != 0:
+		return nfs3.SetToServerTime, nfs3.Time{}
+	}
+	return nfs3.SetToClientTime, nfs3.MakeTime(time.Unix(int64(sec), int64(nsec)))
+}
+
+// setattr sets attributes of n. What was written before is sent first: it would change
+// the times again, or not be allowed any more.
+func (r *request) setattr(n *node, s nfs3.Sattr) error {
+	if s == (nfs3.Sattr{}) {
+		return nil
+	}
+	d := n.file()
+	if d == nil {
+		return r.callSetattr(r, n, &s)
+	}
+	if s != (nfs3.Sattr{SetSize: true, Size: s.Size}) {
+		if err := d.WriteOut(r); err != nil {
+			return err
+		}
+	}
+	if !s.SetSize {
+		return r.callSetattr(r, n, &s)
+	}
+	return d.Truncate(r, int64(s.Size), func(ctx context.Context) error { return r.callSetattr(ctx, n, &s) })
+}
+
+// truncate sets the size alone.
+func (r *request) truncate(n *node, size uint64) error {
+	return r.setattr(n, nfs3.Sattr{SetSize: true, Size: size})
+}
+
+// callSetattr is one SETATTR.
+func (r *request) callSetattr(ctx context.Context, n *node, s *nfs3.Sattr) error {
+	f := r.fs
+	args, res := nfs3.SetattrArgs{FH: n.fh, Attr: *s}, nfs3.SetattrRes{}
+	sent := f.changing(n)
+	f.counts.call(nfs3.ProcSetattr)
+	err := r.who.client.Do(ctx, nfs3.ProcSetattr, &args, &res, &res.Status, nil, 0)
+	f.learnWcc(n, sent, &res.Wcc)
+	f.changed(n)
+	if err != nil {
+		f.counts.failed(nfs3.ProcSetattr)
+		return f.stale(n, err)
+	}
+	if n.isDir() && (s.SetMode || s.SetUID || s.SetGID) {
+		f.notices.put(n) // who may search it has changed, which the kernel does not check
+	}
+	return nil
+}

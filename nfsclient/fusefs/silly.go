@@ -1,0 +1,97 @@
+// Silly renames: a file that is removed while it is open gets a hidden name until it is closed.
+//
+// An NFSv3 server does not know what is open, so a file without a name is gone. As the
+// kernel's client does, the last name of an open file is changed to .nfs and the numbers
+// of the file and of the attempt, and removed after the last close. A client that crashes
+// leaves such names behind; whoever finds one may remove it.
+
+package fusefs
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// sillyTries bounds how many hidden names are tried.
+const sillyTries = 16
+
+// sillyCount makes hidden names differ.
+var sillyCount atomic.Uint32
+
+// openAt is the open file that has the name, nil where there is none.
+func (t *table) openAt(dir *node, name string) *node {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c := dir.children[name]; c.n != nil && c.n.opens > 0 {
+		return c.n
+	}
+	return nil
+}
+
+// hide gives what has the name, and is open, a hidden name in the same directory.
+func (r *request) hide(dir *node, name string) error {
+	n := r.fs.table.openAt(dir, name)
+	if n == nil || n.isDir() {
+		return r.remove(nfs3.ProcRemove, dir, name)
+	}
+	if isHidden(name) { // somebody wants it gone
+		return r.remove(nfs3.ProcRemove, dir, name)
+	}
+	attr, _ := n.snapshot()
+	if attr.Nlink > 1 {
+		if err := r.getattr(n); err != nil {
+			return err
+		}
+		if attr, _ = n.snapshot(); attr.Nlink > 1 { // another name keeps the file
+			return r.remove(nfs3.ProcRemove, dir, name)
+		}
+	}
+	for range sillyTries {
+		hidden := fmt.Sprintf("%s%016x%08x", hiddenPrefix, attr.Fileid, sillyCount.Add(1))
+		other, err := r.lookup(dir, hidden)
+		if err == nil { // of another client, or of our own life before
+			r.fs.table.forget(other.id, 1)
+			continue
+		}
+		if !isStatus(err, nfs3.ErrNoEnt) {
+			return err
+		}
+		if err = r.rename(dir, name, dir, hidden); err == nil {
+			r.fs.table.setHidden(n)
+			r.fs.counts.silly.Add(1)
+		}
+		return err
+	}
+	return errHidden
+}
+
+const hiddenPrefix = ".nfs"
+
+// isHidden reports whether a name is one that hide gives.
+func isHidden(name string) bool {
+	return len(name) == len(hiddenPrefix)+24 && name[:len(hiddenPrefix)] == hiddenPrefix
+}
+
+// errHidden is a directory that is full of hidden names.
+var errHidden = errors.New("no hidden name is free for a file that is removed while open")
+
+// setHidden marks a node whose only name is a hidden one.
+func (t *table) setHidden(n *node) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n.silly.Store(true)
+}
+
+// removeHidden removes the hidden name of a file that nobody has open any more. Its
+// content need not be written.
+func (r *request) removeHidden(n *node, p place) {
+	if d := n.file(); d != nil {
+		d.Discard()
+	}
+	if err := r.remove(nfs3.ProcRemove, p.dir, p.name); err != nil && !isStatus(err, nfs3.ErrNoEnt) {
+		r.fs.failed(err)
+	}
+}
