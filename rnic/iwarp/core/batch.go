@@ -20,6 +20,9 @@ const (
 // from its scratch memory, payload where the work request has it. It is reused
 // for ever; building one allocates nothing.
 type batch struct {
+	// Built and taken by whoever has the Turn; detach and cut come from others, under the owner's lock.
+	// The ULP's memory is pointed at from point until its work request completes, a region's until its pin
+	// is gone: the batch owns neither, only its scratch.
 	q       *rnic.ProviderQP // set once
 	pieces  [][]byte
 	at      int // the first range not all taken
@@ -63,6 +66,8 @@ func (b *batch) reset() {
 	b.pins = b.pins[:0]
 	b.began = b.pos
 	b.owned = false
+	// The last batch was cut short by its scratch: a connection with much to send gets the large one, and
+	// an idle one stays small. Not grown in mid-batch, since ranges point into it.
 	if cap(b.scratch) < batchScratch && len(b.scratch)+fpduScratch+inlineMax > cap(b.scratch) {
 		b.scratch = make([]byte, 0, batchScratch)
 	}
@@ -87,6 +92,7 @@ func (b *batch) own(n int) []byte {
 	b.left += n
 	if b.owned {
 		last := &b.pieces[len(b.pieces)-1]
+		// The last range ends where this begins, so it is made longer.
 		*last = b.scratch[at-len(*last) : at+n]
 		return p
 	}
@@ -151,6 +157,8 @@ func (b *batch) unpin(pos uint64) {
 // detach replaces what is left of ranges in mr by copies, so that its memory can
 // be given back while a slow peer still has the bytes to come.
 func (b *batch) detach(mr *rnic.MR) {
+	// The range stays at its place in the list, so the order of the stream is kept, and what TCP has taken of it
+	// stays taken. The copy allocates: it is for regions invalidated under a slow peer, not for steady state.
 	for i := 0; i < len(b.pins); i++ {
 		pin := b.pins[i]
 		if pin.mr != mr {

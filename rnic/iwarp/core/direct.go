@@ -28,6 +28,8 @@ const (
 // A placement is a segment that has been checked and whose payload is not all here.
 // The receive loop owns it.
 type placement struct {
+	// open is set by begin and ends with endDirect, or Discard. Between them the receive loop reads:
+	// Borrow, a read of the socket, Return, Placed, until got is n; then Consume sees the trailer.
 	open     bool
 	borrowed bool // between Borrow and Return
 	op       rdmap.Opcode
@@ -64,6 +66,7 @@ func (in *Inbound) beginDirect(b []byte) (n int, err error) {
 		return 0, nil
 	}
 	length := int(binary.BigEndian.Uint16(b))
+	// Only a guess which check confirms: it is worth a check if there is payload to come.
 	op := rdmap.Opcode(b[mpa.LengthLen+1] & 0x0f)
 	if mpa.LengthLen+length-len(b) < directMin || !op.Payload() {
 		return 0, nil
@@ -84,6 +87,7 @@ func (in *Inbound) beginDirect(b []byte) (n int, err error) {
 // first n bytes of b, has come.
 func (in *Inbound) endDirect(b []byte) (n int, whole bool, err error) {
 	p := &in.place
+	// Told here and not by Borrow, so that Consume alone is where a stream ends, with the segment's header.
 	if p.fault != nil {
 		return 0, false, in.fail(p.fault, p.head[:p.h.Len()], p.length)
 	}
@@ -123,6 +127,7 @@ func (in *Inbound) Borrow() (p []byte, ok bool) {
 	}
 	if !l.h.Tagged {
 		l.borrowed = true
+		// The buffer of a Send belongs to the receive, which nobody can revoke: no lock is needed but the owner's.
 		return in.recv.wr.Buf[int(l.h.MO)+l.got:][:l.left()], true
 	}
 	need := rnic.RemoteWrite

@@ -24,12 +24,20 @@ type Inbound struct {
 	direct     bool
 	markers    *mpa.MarkerReceiver // not nil: we asked for markers
 
-	stopped   bool
-	begun     bool   // a valid FPDU has arrived
+	// Guarded by the owner's lock, as is the rest: the receive loop writes it, and Stop by whoever
+	// ends the stream. Once stopped is set, it stays set.
+	stopped bool
+	begun   bool // a valid FPDU has arrived
+	// The next MSN of each untagged queue. They wrap from 2^32-1 to 0 (RFC 5041 §4.3 [R5041-047]), so
+	// they are compared for equality only: TCP keeps the order, and what is not the next is a fault.
 	sendMSN   uint32 // of the message on queue 0 that is expected, or being received
 	readMSN   uint32 // and queue 1
 	atomicMSN uint32 // and queue 3
 
+	// What is in the middle of being received. A sender finishes a message before it begins the next
+	// (RFC 5041 §5.3 [R5041-067]), but nothing here depends on that: recv and read are apart, so a peer that
+	// mixes a Send with a Read Response has both placed where they belong. place is a segment, not
+	// a message: at most one is open, and nothing is taken from the stream while it is.
 	recv     receiving
 	read     reading
 	mr       *rnic.MR // the last one written to
@@ -40,8 +48,10 @@ type Inbound struct {
 
 // A receiving is the Send that is being received: from its first segment until its last one is complete.
 type receiving struct {
-	open   bool
-	op     rdmap.Opcode
+	open bool
+	op   rdmap.Opcode
+	// A copy: the receive stays the head of the queue until the message is whole. wr.Buf may be from wr.Pool,
+	// and belongs to this side until CompleteRecv gives it to the ULP, or Release back to the pool.
 	wr     rnic.RecvWR
 	placed uint32 // bytes in its buffer, which is also the MO of the next segment
 }
@@ -53,6 +63,8 @@ type reading struct {
 }
 
 // Init makes an Inbound that takes nothing yet.
+//
+// Both sides begin with MSN 1 in each queue, and no message says so.
 func (in *Inbound) Init(q *rnic.ProviderQP, w *Work) {
 	in.q, in.w = q, w
 	in.sendMSN, in.readMSN, in.atomicMSN = 1, 1, 1 // RFC 5041 §4.3 [R5041-046]
@@ -61,6 +73,8 @@ func (in *Inbound) Init(q *rnic.ProviderQP, w *Work) {
 // Start sets it up for a stream.
 func (in *Inbound) Start(m Modes) {
 	in.crc, in.extensions = m.CRC, m.Extensions
+	// With a CRC the payload has to be seen whole before one byte of it is placed
+	// (RFC 5044 §6 [R5044-083]), and markers stand within it: neither can be read to where it belongs.
 	in.direct = m.Direct && !m.CRC && !m.RecvMarkers
 	if m.RecvMarkers {
 		in.markers = new(mpa.MarkerReceiver)
@@ -73,6 +87,7 @@ func (in *Inbound) Start(m Modes) {
 // after it is placed (RFC 5041 §7.1 [R5041-109]). Under the owner's lock.
 func (in *Inbound) Consume(b []byte) (used int, err error) {
 	for !in.stopped {
+		// What is in place by direct reads is in order only if nothing behind it is taken first.
 		if in.place.open {
 			n, whole, err := in.endDirect(b[used:])
 			if err != nil || !whole {
@@ -85,12 +100,15 @@ func (in *Inbound) Consume(b []byte) (used int, err error) {
 		if err != nil {
 			return used, in.fail(err, nil, 0)
 		}
+		// Not whole. It is left in front of the buffer, or its payload is placed as far as it has come.
 		if n == 0 {
 			n, err := in.beginDirect(b[used:])
 			return used + n, err
 		}
 		used += n
 		in.afterBig = false
+		// In two steps, so that all that can be refused without memory is refused before a byte is
+		// placed, and a fault leaves the numbers and the message that is open as they were.
 		a, err := in.check(ulpdu, len(ulpdu))
 		if err == nil {
 			err = in.do(&a)
@@ -98,6 +116,7 @@ func (in *Inbound) Consume(b []byte) (used int, err error) {
 		if err != nil {
 			return used, in.fail(err, ulpdu, len(ulpdu))
 		}
+		// Only now: the FPDU that opens the door has to be a valid one to the end.
 		in.begin()
 	}
 	return used, nil

@@ -47,6 +47,11 @@ type action struct {
 // check is every check on a segment that comes before anything is placed; the first that fails ends the
 // stream. length is the ULPDU's; when ulpdu is only the beginning of it, with the whole header,
 // the rest of the payload is placed directly. check changes nothing.
+//
+// The order is that of the layers, from below: the DDP header, RDMAP's control field, the opcode
+// on its queue, and then the message. So a segment with several faults is told as the lowest of them, as
+// a receiver is built that hands up from layer to layer. A Terminate is taken out before the
+// opcode's own checks because a malformed one is never answered with another one.
 func (in *Inbound) check(ulpdu []byte, length int) (a action, err error) {
 	a.ulpdu, a.length = ulpdu, length
 	if a.h, a.payload, err = ddp.Parse(ulpdu); err != nil {
@@ -86,6 +91,8 @@ func (in *Inbound) check(ulpdu []byte, length int) (a action, err error) {
 // checkSend checks a segment of a Send against the message that it belongs to and its buffer.
 func (in *Inbound) checkSend(a *action) error {
 	a.kind = actReceive
+	// Which message: an MSN that is not the next one can belong to no receive. MSN, buffer, offset
+	// and length come in this order in RFC 5041 §7.1, and are told apart by it.
 	if a.h.MSN != in.sendMSN {
 		return errMSN
 	}
@@ -96,21 +103,27 @@ func (in *Inbound) checkSend(a *action) error {
 		}
 		room, placed = len(in.recv.wr.Buf), in.recv.placed
 	} else {
+		// Looked at, not taken: check changes nothing, and placeSend takes it. Between the two nobody else
+		// can, since this loop alone takes receives, and a flush waits for the owner's lock.
 		wr, ok := in.q.NextRecv()
 		if !ok {
 			return errNoBuffer
 		}
 		room = len(wr.Buf)
+		// A receive without a buffer gets one from the pool when its Send comes, not while it waits: a
+		// thousand idle connections hold no buffers. All of a pool have one size.
 		if wr.Buf == nil && wr.Pool != nil {
 			room = wr.Pool.Size()
 		}
 	}
+	// Nothing is placed, so the offset means nothing, as the STag of a Write of nothing.
 	if a.n == 0 {
 		return nil
 	}
 	if a.h.MO != placed {
 		return errMO
 	}
+	// In 64 bits, so that an offset near 2^32 does not wrap into the buffer.
 	if uint64(a.h.MO)+uint64(a.n) > min(uint64(room), math.MaxUint32) { // RFC 5041 §5.2 [R5041-055]
 		return errLong
 	}
@@ -123,11 +136,15 @@ func (in *Inbound) checkResponse(a *action) error {
 	a.kind = actResponse
 	e, done := in.read.e, in.read.done
 	if e == nil {
+		// The first segment of a response: no message says which Read it answers, so it is the oldest.
+		// An atomic operation in front has a response of its own kind, which has to come first.
 		if e = in.w.oldestRead(); e == nil || e.Op.IsAtomic() {
 			return errNoRead
 		}
 		done = 0
 	}
+	// The sink is that of the request, byte by byte and without gaps. A peer that answers with another
+	// STag of ours, valid as it may be, writes where no Read has asked for anything.
 	if a.n > 0 {
 		if rnic.STag(a.h.STag) != e.P.sinkSTag {
 			return errWrongSink
@@ -165,6 +182,8 @@ func (in *Inbound) checkReadRequest(a *action) (err error) {
 	if a.read.Size == 0 { // a Read of nothing names no memory (RFC 5040 §5.2.1 [R5040-109])
 		return nil
 	}
+	// This check is for the error alone. It counts for nothing later: each segment of the response
+	// borrows the memory again, since it can be invalidated in between.
 	src := rnic.STag(a.read.SrcSTag)
 	if f := in.q.Check(in.q.Find(nil, src), src, a.read.SrcTO, int(a.read.Size), rnic.RemoteRead); f != rnic.MemOK {
 		return requestFaults[f]

@@ -32,6 +32,7 @@ type Outbound struct {
 	record  bool              // a batch is a record, after which TCP begins a segment; see splits
 	markers *mpa.MarkerSender // not nil: the peer asked for markers
 
+	// Of the one who has the Turn; Detach and Stop come from others, under the owner's lock.
 	b         batch
 	cur       message
 	sendMSN   uint32 // of the next message on queue 0
@@ -42,8 +43,10 @@ type Outbound struct {
 	untilMSS  int              // batches until the segment size is to be looked up again
 	before    mpa.MarkerSender // markers as they were before the batch
 	made      markedFPDU
-	fault     error // what ended the batch in hand: told when that has left
-	stopped   bool
+	// Between them: a response can be refused in the middle of a batch. The FPDUs before it are good and
+	// go first, then the Terminate. So the fault waits here until Pending is empty.
+	fault   error // what ended the batch in hand: told when that has left
+	stopped bool
 
 	earlyMULPDU atomic.Int32 // mulpdu, for posters to read; 0 where they have no CRCs to compute
 }
@@ -120,9 +123,14 @@ func (o *Outbound) Fill() error {
 	return nil
 }
 
+// Messages follow each other without regard to whose they are, and each is cut to its end: segments of two
+// messages are never mixed. It stops where the batch is full, nothing can begin (door, ORD, fence), or
+// a segment is better off as the first of the next batch.
 func (o *Outbound) fill() {
 	o.b.reset()
 	if o.markers != nil {
+		// Remembered in case the batch is thrown away whole: the phase of the markers counts bytes of the
+		// stream, and those of a batch that never left are none.
 		o.before = *o.markers
 	}
 	for !o.b.full() {
@@ -161,6 +169,8 @@ func (o *Outbound) Sent(n int) (fits bool) {
 	if n == 0 {
 		return true
 	}
+	// A work request is complete when its last byte is with TCP, not before: until then the ranges
+	// point into the ULP's memory, which it may use again once it is told (RFC 5040 §6).
 	o.b.advance(n)
 	return o.w.taken(o.b.pos)
 }
@@ -174,6 +184,8 @@ func (o *Outbound) Detach(mr *rnic.MR) { o.b.detach(mr) }
 // Stop ends transmission for good. It returns what is left of the FPDU that the
 // stream is inside of: only after it can a Terminate go.
 func (o *Outbound) Stop() []byte {
+	// TCP has a part of an FPDU, perhaps; the peer has to be given the rest before anything else, or it
+	// would take the Terminate for payload. What has not begun to leave is dropped.
 	o.stopped = true
 	o.cur = message{}
 	if o.markers != nil && !o.b.empty() && o.b.pos == o.b.began {
@@ -184,6 +196,7 @@ func (o *Outbound) Stop() []byte {
 
 // Terminate appends the last FPDU of the stream (RFC 5040 §4.8) to what Stop returned.
 func (o *Outbound) Terminate(rest []byte, f *Fault) []byte {
+	// Built apart from batches: it is the last FPDU in this direction, and queue 2 has no other message.
 	h := ddp.Header{Last: true, Ctrl: rdmap.Control(rdmap.OpTerminate), QN: ddp.QNTerminate, MSN: 1}
 	ulpdu := f.Term.Append(h.Append(nil))
 	if o.markers != nil {

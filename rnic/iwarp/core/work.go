@@ -109,6 +109,10 @@ func (w *Work) Start(ird, ord int, gated bool) {
 }
 
 // Post queues work requests, all or none, and reports whether it is the caller who has to transmit them.
+//
+// The poster who gets the turn transmits on its own goroutine: one system call, and no other
+// goroutine is woken. If somebody else has it, that one finds the new work before it gives the turn back,
+// since Rest looks at the queue under the same lock: no work request is left lying.
 func (w *Work) Post(wrs []rnic.Posted, early *earlyCRCs) (mine bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -170,6 +174,8 @@ func (w *Work) workReady() bool {
 	case e.Fence && !awaited(e.Op), e.Op == rnic.OpLocalInvalidate:
 		return w.reads.count() == 0
 	case awaited(e.Op):
+		// The queue is in order, so a Read that has to wait holds up what was posted after it; responses
+		// to the peer's Reads go on, or two peers that wait for each other would wait for ever.
 		return w.reads.count() < w.reads.ord
 	}
 	return true
@@ -182,6 +188,7 @@ func (w *Work) pick() (b begun, ok bool) {
 	if !w.turn.mayBegin() {
 		return b, false
 	}
+	// A local invalidation is no message: invalidateNext does it when the batch in hand has left.
 	work := w.workReady() && w.sq.Next().Op != rnic.OpLocalInvalidate
 	switch {
 	case w.irq.waiting() && (w.next == peersRead || !work):
@@ -223,6 +230,7 @@ func (w *Work) taken(pos uint64) (fits bool) {
 		if e.Done || awaited(e.Op) {
 			continue
 		}
+		// In order of the stream, so nothing after it is complete either.
 		if !e.P.sent || e.P.end > pos {
 			break
 		}
@@ -366,6 +374,8 @@ func (w *Work) Outstanding() bool {
 func (w *Work) Flush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	// The lists of Reads name entries of the send queue: they are emptied before those are flushed. The peer's
+	// requests complete nothing of ours, they are forgotten.
 	w.reads.clear()
 	w.irq.clear()
 	w.sq.Flush(w.rtrDone)
