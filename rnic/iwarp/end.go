@@ -46,6 +46,7 @@ func (s *stream) end(err error, quick bool) {
 		s.quick = true
 		s.link.conn().SetDeadline(past)
 	}
+	// Fail alone decides who was first; it sets the state, Terminate where the peer is to be told, else Error.
 	if !s.q.Fail(err, fault != nil) {
 		return
 	}
@@ -73,6 +74,8 @@ func (s *stream) sendFailed(err error) {
 // teardown runs on the transmit loop, once: nothing is placed or sent any more,
 // all work completes, the peer is told, the socket is closed.
 func (s *stream) teardown() {
+	// No more is sent, no more is placed, then all work completes: in this order, so that what completes as
+	// flushed is touched by nobody. The ULP has its buffers again after Flushed, however long the peer takes to read the Terminate below.
 	rest := s.tx.stop()
 	s.rx.stop()
 	s.work.Flush()
@@ -82,11 +85,14 @@ func (s *stream) teardown() {
 	last, quick := s.last, s.quick
 	conn := s.link.conn()
 	if !quick {
+		// Overrides the write deadline of the past that has woken a waiting transmitter.
 		conn.SetDeadline(time.Now().Add(lingerTime))
 	}
 	s.mu.Unlock()
 	if !quick {
 		s.sendTerminateAndFIN(rest, last)
+		// The receive loop discards until the peer's FIN, a reset or the deadline. Closing earlier, with
+		// input unread, would reset the connection and lose the Terminate (RFC 5040 §6.2.1 [R5040-183]).
 		<-s.eof
 	}
 	conn.Close()
@@ -107,10 +113,12 @@ func (s *stream) sendTerminateAndFIN(rest []byte, last *core.Fault) {
 
 // Disconnect drains accepted work, sends FIN and awaits the peer's.
 func (s *stream) Disconnect(ctx context.Context) error {
+	// From here PostSend is refused, and what was accepted before still goes out.
 	drained := s.work.Close()
 	done := s.q.QP().Done()
 	select {
 	case <-drained:
+		// Through the transmit loop, which sends it after the last batch.
 		s.finish()
 	case <-done:
 		return s.q.QP().Err()

@@ -80,6 +80,8 @@ func (l *listener) acceptLoop() {
 		}
 		pause = time.Millisecond
 		c.SetDeadline(time.Now().Add(l.p.handshakeTimeout(acceptTimeout)))
+		// A peer that connects and says nothing costs a descriptor and a goroutine: their number is bounded, and
+		// the oldest has to go, so that such peers cannot keep others out.
 		e := l.begin(c)
 		if e == nil {
 			c.Close()
@@ -101,6 +103,8 @@ func passing(err error) bool {
 // nothing sent (RFC 5044 §7.1.2 [R5044-123]).
 func (l *listener) handshake(c net.Conn, e *list.Element) {
 	f, rest, err := readFrame(c, false)
+	// An initiator waits for the Reply before it sends FPDUs (RFC 5044 §7.1.2): what comes before
+	// cannot be one of a stream whose modes are not agreed.
 	if err == nil && len(rest) > 0 {
 		err = mpa.ErrEarly
 	}
@@ -110,6 +114,8 @@ func (l *listener) handshake(c net.Conn, e *list.Element) {
 	}
 	c.SetDeadline(time.Time{})
 	select {
+	// A slot bounds the requests that wait for Accept. Those of them keep their descriptors, so beyond
+	// the bound a peer is closed, and can try again, rather than wait unseen.
 	case l.slots <- struct{}{}:
 		defer func() { <-l.slots }()
 	default: // Accept does not keep up
@@ -247,6 +253,7 @@ func (r *connRequest) accept(qp *rnic.QP, cp *rnic.ConnParams) error {
 		return mpa.ErrEarly
 	}
 	r.conn.SetDeadline(time.Now().Add(r.p.handshakeTimeout(acceptTimeout)))
+	// The Reply is written before the loops start, so it is the first of the stream without any lock.
 	if _, err := r.conn.Write(mpa.AppendFrame(nil, rep)); err != nil {
 		return err
 	}

@@ -80,6 +80,7 @@ func (r *receiver) consume() error {
 // fill reads once. io.EOF comes only on an FPDU boundary.
 func (r *receiver) fill(l link) error {
 	n, err := l.read(r)
+	// The read went into the placement first, and into the buffer with what was more.
 	n -= r.in.Placed(n)
 	r.w += n
 	if err == nil {
@@ -87,6 +88,7 @@ func (r *receiver) fill(l link) error {
 		return nil
 	}
 	if err == io.EOF && r.r == r.w && !r.in.InPlacement() {
+		// MPA has no message for the end of a stream: TCP's FIN is it, and it counts as one only between FPDUs.
 		return io.EOF
 	}
 	if err == io.EOF {

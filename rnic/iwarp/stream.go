@@ -26,13 +26,19 @@ type stream struct {
 	modes core.Modes
 
 	// parts that have their own locks
+	// The locks of a stream are rx.mu, tx.mu and that of work, in this order, and mu; mu is held with none of the
+	// others, but with work's before the loops start. tx.mu is taken under rx.mu where the peer invalidates a region that a
+	// batch points into, also a batch of another stream; never the other way, and neither is held
+	// while TCP is waited for, so a peer that stops reading cannot hold up what it has sent.
 	work core.Work
 	tx   transmitter
 	rx   receiver
 
 	txWake chan struct{} // one token: the transmit loop has something to do
-	eof    chan struct{} // closed when the receive loop has ended
-	loops  sync.WaitGroup
+	// txWake is full at most once, so waking never waits and a loop that is awake looks again. eof is closed by the
+	// receive loop alone, and is how teardown knows that nothing is read any more.
+	eof   chan struct{} // closed when the receive loop has ended
+	loops sync.WaitGroup
 
 	mu     sync.Mutex  // before QP.mu
 	link   link        // nil before the start, not changed after; guarded by mu, as is all that follows, but the loops need no lock to read it
@@ -64,6 +70,10 @@ type session struct {
 }
 
 // start brings the QP to RTS and starts its loops.
+//
+// mu is held from the moment in which the QP is RTS until the loops run: a fail or Close that comes between
+// finds either no link, and no loops to wait for, or both. Established fails if the QP was closed meanwhile;
+// then nothing was started, and the caller closes the connection.
 func (s *stream) start(ses *session) error {
 	l, err := newLink(ses.conn)
 	if err != nil {
@@ -82,6 +92,7 @@ func (s *stream) start(ses *session) error {
 	s.tx.out.Start(ses.modes)
 	s.rx.start(ses.modes, ses.early)
 	s.work.Start(ses.ird, ses.ord, ses.gated)
+	// Queued before the QP's owner can post: start has not returned, so the RTR is the first of all.
 	if ses.rtr != 0 {
 		ses.opened = s.work.PostRTR(ses.rtr.workRequest())
 	}
@@ -93,6 +104,8 @@ func (s *stream) start(ses *session) error {
 
 // PostSend queues work, and sends it unless somebody else will.
 func (s *stream) PostSend(wrs []rnic.Posted) error {
+	// The CRCs of the payload are computed on the poster's goroutine before any lock is taken: posters
+	// of one stream do that side by side, and the turn is held for less time.
 	early := s.tx.out.Early(wrs)
 	mine, err := s.work.Post(wrs, early)
 	early.Free()
@@ -111,6 +124,8 @@ func (s *stream) rxLoop() {
 	defer close(s.eof)
 	defer s.rx.quit()
 	for {
+		// After an error the loop goes on: what comes is read and discarded until the socket ends, so
+		// that closing it does not reset it under our Terminate. fail may be called again; the first counts.
 		if err := s.rx.consume(); err != nil {
 			s.fail(err)
 		}
@@ -131,11 +146,15 @@ const batchBytes = 64 << 10
 // that what they post next leaves together (a third of the time is saved with 32 callers).
 func (s *stream) afterBatch() {
 	s.work.Collect()
+	// The handler runs with no lock held, and may post, close or invalidate. What it posts stays queued
+	// until Resume, so that one writev takes all of it, the responses to the peer's Reads too.
 	ran := s.q.Notify()
 	if ran && s.work.Linger() {
 		runtime.Gosched()
 	}
 	if s.work.Resume() {
+		// A link that cannot be written to without waiting is the transmit loop's alone: the receive loop
+		// MUST NOT wait for room, or two peers with full windows would wait for each other.
 		if s.link.inline() {
 			s.tx.run(batchBytes)
 		} else {
@@ -147,6 +166,8 @@ func (s *stream) afterBatch() {
 
 // inputEnded finds out how the inbound bytes ended.
 func (s *stream) inputEnded(err error) {
+	// A FIN between FPDUs is an orderly end if nothing is outstanding. What the transmitter has just handed to
+	// TCP may have been answered already, so its bookkeeping is waited for before that is decided.
 	if err == io.EOF {
 		s.tx.barrier()
 		if s.work.Outstanding() || s.rx.inMessage() {
@@ -160,6 +181,7 @@ func (s *stream) inputEnded(err error) {
 func (s *stream) txLoop() {
 	defer s.loops.Done()
 	for range s.txWake {
+		// Looked at first: after an error nothing is transmitted but what teardown sends.
 		if s.q.Failed() {
 			s.teardown()
 			return

@@ -60,9 +60,13 @@ func (t *transmitter) run(budget int) {
 		case err != nil && !errors.Is(err, rnic.ErrConnLost):
 			t.failed(err)
 			return
+		// The reason that the peer has given may still be on its way in, and sendFailed waits for it: a
+		// poster must not wait, and the receive loop would wait for itself.
 		case err != nil || o == full: // the transmit loop will see a lost connection too
 			t.handOver()
 			return
+		// Rest looks at the queue under its lock and then gives the turn back, in one step: a work request
+		// posted before it is seen here, one posted after it finds the turn free.
 		case o == idle && t.s.work.Rest():
 			return
 		}
@@ -84,6 +88,7 @@ func (t *transmitter) runLoop() {
 			t.failed(err)
 			return
 		}
+		// GiveUp, in failed, comes without this look: after an error teardown flushes what is queued.
 		if o == idle && t.s.work.Rest() {
 			return
 		}
@@ -115,6 +120,7 @@ func (t *transmitter) step() (n int, o outcome, err error) {
 	fits := t.out.Sent(n)
 	t.handed.Store(t.out.Position())
 	switch {
+	// The bytes have left all the same; only their completion has found no room (RFC 5040 §8.1.1 [R5040-214]).
 	case !fits:
 		return n, stepped, rnic.ErrCQOverrun
 	case err != nil:
