@@ -87,7 +87,7 @@ func (in *Inbound) Start(m Modes) {
 // after it is placed (RFC 5041 §7.1 [R5041-109]). Under the owner's lock.
 func (in *Inbound) Consume(b []byte) (used int, err error) {
 	for !in.stopped {
-		// What is in place by direct reads is in order only if nothing behind it is taken first.
+		// What is in place by direct reads is in order only if nothing after it is taken first.
 		if in.place.open {
 			n, whole, err := in.endDirect(b[used:])
 			if err != nil || !whole {
