@@ -75,8 +75,8 @@ func (p *Printer) Print(f Stat) error {
 		format += statPlain
 	}
 	format += statBottom
-	if p.Format != nil {
-		format = *p.Format + "\n"
+	if p.Format == nil {
+		return p.expand(format, &f, "", true)
 	}
-	return p.expand(format, &f, p.Format == nil)
+	return p.expand(*p.Format, &f, "\n", false)
 }

@@ -13,9 +13,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// expand writes format with each %[flags][width][.precision]LETTER replaced.
+// expand writes format with each %[flags][width][.precision]LETTER replaced, and then end. What
+// has no letter, at the end of format, is written as it is.
 // printable is set for what goes to a person, who shall see no control characters.
-func (p *Printer) expand(format string, f *Stat, printable bool) error {
+func (p *Printer) expand(format string, f *Stat, end string, printable bool) error {
 	var b strings.Builder
 	for format != "" {
 		plain, rest, found := strings.Cut(format, "%")
@@ -39,7 +40,7 @@ func (p *Printer) expand(format string, f *Stat, printable bool) error {
 		}
 		b.WriteString(padded(spec, value))
 	}
-	_, err := io.WriteString(p.out, b.String())
+	_, err := io.WriteString(p.out, b.String()+end)
 	return err
 }
 
