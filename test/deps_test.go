@@ -47,7 +47,7 @@ var exactly = map[string][]string{
 	"chunks":                   {"xdr"},
 	"rpcrdma/mem":              nil,
 	"rpcrdma":                  {"chunks", "rnic", "rpcrdma/mem", "xdr"},
-	"nfsclient/datapath":       {"xdr/nfs3"},
+	"nfsclient/datapath":       {"rpcrdma/mem", "xdr/nfs3"},
 	claims:                     nil,
 
 	"cmd/internal/cli":      nil,

@@ -1,0 +1,211 @@
+// Sending: which extents become a WRITE, and what its reply makes of them.
+
+package datapath
+
+import (
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// maxOps is how many WRITEs of one file are on their way at once. There is no bound for
+// all files, so that those of one whose server is slow do not keep back another's.
+const maxOps = 32
+
+// An op is a WRITE on its way. Its data is not written to until it has been answered.
+// Parts of its range may have left its extent meanwhile, for there is newer data.
+type op struct {
+	file *File
+	off  int64
+	data []byte
+	buf  *buffer
+	cred Cred
+	how  nfs3.StableHow
+	seq  uint64 // of the oldest Write whose data it has
+	fn   func() // run, made once so that starting it does not allocate
+}
+
+var opPool sync.Pool
+
+func newOp() *op {
+	if o, _ := opPool.Get().(*op); o != nil {
+		return o
+	}
+	o := new(op)
+	o.fn = o.run
+	return o
+}
+
+func (o *op) end() int64 { return o.off + int64(len(o.data)) }
+
+// due puts a dirty extent in the queue if it is to be sent now: it is as large as it can
+// become, or somebody waits for it.
+func (f *File) due(x *extent) {
+	if x.end()%int64(f.engine.cfg.WriteSize) == 0 || x.how != nfs3.Unstable || x.seq <= f.pushed || f.through {
+		f.enqueue(x)
+	}
+}
+
+// push queues all data of the Writes up to seq.
+func (f *File) push(seq uint64) {
+	f.pushed = max(f.pushed, seq)
+	for _, x := range f.ext {
+		if x.state == dirty {
+			f.due(x)
+		}
+	}
+}
+
+// progress starts what can be started. It is called after each change.
+//
+// Data that nobody waits for is sent when half of what the file may have is dirty, or when
+// memory is waited for and nothing else is on its way that will free some.
+func (f *File) progress() {
+	if f.truncating || f.abandoned {
+		return
+	}
+	e := f.engine
+	pressed := f.waiting > 0 || e.scarce()
+	if f.queueHead == nil && f.bytes[dirty] > 0 && (pressed && len(f.ops) == 0 || 2*f.bytes[dirty] >= e.cfg.DirtyFile) {
+		f.push(f.seq)
+	}
+	for x := f.queueHead; x != nil && len(f.ops) < maxOps; {
+		if f.blocked(x) {
+			x = x.next
+			continue
+		}
+		f.start(f.gather(x))
+		x = f.queueHead
+	}
+	f.commitIfDue(pressed)
+}
+
+// blocked reports whether older data of x's range is on its way: two WRITEs at once may
+// be done in either order.
+func (f *File) blocked(x *extent) bool {
+	for _, o := range f.ops {
+		if o.off < x.end() && x.off < o.end() {
+			return true
+		}
+	}
+	return false
+}
+
+// gather makes one extent of x and the dirty ones before and after it without a gap.
+func (f *File) gather(x *extent) *extent {
+	i := f.search(x.off)
+	lo, hi := i, i+1
+	joins := func(y *extent) bool {
+		return y.state == dirty && y.cred == x.cred && f.blockEnd(y.off) == f.blockEnd(x.off) && !f.blocked(y)
+	}
+	for lo > 0 && f.ext[lo-1].end() == f.ext[lo].off && joins(f.ext[lo-1]) {
+		lo--
+	}
+	for hi < len(f.ext) && f.ext[hi].off == f.ext[hi-1].end() && joins(f.ext[hi]) {
+		hi++
+	}
+	first, n := f.ext[lo], int(f.ext[hi-1].end()-f.ext[lo].off)
+	if hi-lo == 1 {
+		return x
+	}
+	if cap(first.data) < n || first.buf.refs.Load() > 1 {
+		if !f.engine.written.take(&f.written, charge(n)) {
+			return x
+		}
+		f.move(first, newBuffer(f.engine.written, &f.written, n))
+	}
+	for range hi - lo - 1 {
+		y := f.ext[lo+1]
+		first.data = append(first.data, y.data...)
+		f.count(dirty, len(y.data))
+		first.seq, first.how = min(first.seq, y.seq), max(first.how, y.how)
+		f.release(lo + 1)
+	}
+	return first
+}
+
+// start sends an extent.
+func (f *File) start(x *extent) {
+	o := newOp()
+	o.file, o.off, o.data, o.buf, o.cred, o.how, o.seq = f, x.off, x.data, x.buf.ref(), x.cred, x.how, x.seq
+	f.become(x, inFlight)
+	x.op = o
+	f.ops = append(f.ops, o)
+	f.engine.running.Add(1)
+	go o.fn()
+}
+
+// An outcome is what a WRITE, or several for one op, have come to.
+type outcome struct {
+	stable nfs3.StableHow // the least of all
+	verf   nfs3.Verf
+	mixed  bool // the verifier has changed between them: the first may be lost
+	err    error
+}
+
+// run writes all data of o, by as many WRITEs as the server makes necessary.
+func (o *op) run() {
+	f := o.file
+	e := f.engine
+	defer e.running.Done()
+	res := outcome{stable: nfs3.FileSync}
+	for n := 0; n < len(o.data) && res.err == nil; {
+		k, got, verf, err := e.srv.Write(e.ctx, f.fh, o.cred, o.data[n:], uint64(o.off)+uint64(n), o.how)
+		if err == nil && (k <= 0 || k > len(o.data)-n) {
+			err = io.ErrShortWrite
+		}
+		res.mixed = res.mixed || n > 0 && verf != res.verf
+		res.stable, res.verf, res.err = min(res.stable, got), verf, err
+		n += k
+	}
+	e.writes.Add(1)
+	f.mu.Lock()
+	f.answered(o, res)
+	f.unlock()
+}
+
+// answered moves the extents of a WRITE on, as far as they are still the newest data.
+func (f *File) answered(o *op, res outcome) {
+	f.ops = slices.DeleteFunc(f.ops, func(p *op) bool { return p == o })
+	if res.stable == nfs3.FileSync {
+		res.mixed = false
+	}
+	for i := f.search(o.off); i < len(f.ext) && f.ext[i].off < o.end(); i++ {
+		x := f.ext[i]
+		if x.op != o {
+			continue
+		}
+		switch {
+		case res.err != nil, res.stable == nfs3.FileSync:
+			f.release(i)
+			i--
+		case res.mixed:
+			f.again(x)
+		default:
+			f.become(x, unstable)
+			x.verf, x.gen = res.verf, f.commits.gen
+		}
+	}
+	switch {
+	case res.err != nil:
+		f.fail(res.err)
+	case res.stable != nfs3.FileSync:
+		f.commits.wrote(res.verf, o.cred, res.mixed)
+	}
+	if res.err == nil {
+		f.through = false
+	}
+	o.buf.unref()
+	o.file, o.data, o.buf, o.cred = nil, nil, nil, nil
+	opPool.Put(o)
+	f.settle()
+}
+
+// again makes data dirty that the server may have lost, and has it sent at once.
+func (f *File) again(x *extent) {
+	f.engine.rewritten.Add(int64(len(x.data)))
+	f.become(x, dirty)
+	f.enqueue(x)
+}

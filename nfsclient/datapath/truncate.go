@@ -1,0 +1,61 @@
+// Truncate: a change of size, in order with reads and writes.
+
+package datapath
+
+import (
+	"context"
+)
+
+// Truncate orders a change of size with reads and writes: it waits for WRITEs on their
+// way that lie beyond size, then calls do, which sets the size on the server; when that
+// returns nil, written data beyond size is forgotten. Writes wait meanwhile.
+// do must not call methods of the File or its Handles.
+func (f *File) Truncate(ctx context.Context, size int64, do func(context.Context) error) error {
+	f.mu.Lock()
+	defer f.unlock()
+	for f.truncating {
+		if err := f.wait(ctx); err != nil {
+			return err
+		}
+	}
+	f.truncating = true
+	err := f.drain(ctx, size)
+	if err == nil {
+		f.resized()
+		f.mu.Unlock()
+		err = do(ctx)
+		f.mu.Lock()
+	}
+	f.truncating = false
+	f.resized()
+	if err == nil {
+		f.carve(size, unbounded)
+		f.limit = size
+	}
+	f.settle()
+	return err
+}
+
+// drain waits for WRITEs beyond size. None is started, for the File is truncating.
+func (f *File) drain(ctx context.Context, size int64) error {
+	beyond := func() bool {
+		for _, o := range f.ops {
+			if o.end() > size {
+				return true
+			}
+		}
+		return false
+	}
+	for beyond() {
+		if err := f.wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resized drops what was read ahead, which may have seen the file of another size.
+func (f *File) resized() {
+	f.dropPieces(0, unbounded)
+	f.limit = -1
+}
