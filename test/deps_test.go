@@ -55,6 +55,7 @@ var exactly = map[string][]string{
 	"cmd/internal/text":     {"nfsclient", "xdr/nfs3"},
 	"cmd/internal/bench":    {"cmd/internal/child", "cmd/internal/text", "nfsclient", "rnic", "rnic/iwarp"},
 	"cmd/internal/session":  {"cmd/internal/cli", "cmd/internal/portprobe", "cmd/internal/text", "nfsclient", "rnic", "transport"},
+	"cmd/internal/mountctl": nil,
 	"cmd/internal/mountopt": {"cmd/internal/cli", "nfsclient", "rnic", "transport"},
 	"cmd/internal/listing":  {"cmd/internal/cli", "cmd/internal/session", "cmd/internal/text", "nfsclient", "xdr/nfs3"},
 }

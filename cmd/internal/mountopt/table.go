@@ -55,7 +55,7 @@ var options = []option{
 
 	{"rsize", "N", "", number(1, math.MaxInt32, func(o *Options, n int) { o.ReadSize = transferSize(n) }), "most bytes of one READ (default: the most both can, up to 1 MiB)"},
 	{"wsize", "N", "", number(1, math.MaxInt32, func(o *Options, n int) { o.WriteSize = transferSize(n) }), "most bytes of one WRITE (likewise)"},
-	{"memory", "SIZE", "", setMemory, "most memory of caches and unwritten data, such as 512M (default 256M)"},
+	{"memory", "SIZE", "", setMemory, "most memory of data that is not written yet, such as 512M or 2G"},
 	{"acregmin", "N", "acregmin", seconds(func(o *Options, d time.Duration) { o.AttrFileMin = d }), "seconds that attributes of files are cached at least (default 3)"},
 	{"acregmax", "N", "acregmax", seconds(func(o *Options, d time.Duration) { o.AttrFileMax = d }), "and at most, while unchanged (default 60)"},
 	{"acdirmin", "N", "acdirmin", seconds(func(o *Options, d time.Duration) { o.AttrDirMin = d }), "seconds that attributes of directories are cached at least (default 30)"},
@@ -122,6 +122,9 @@ var options = []option{
 	{"silent", "", "+silent", nothing, ""},
 	{"loud", "", "+silent", nothing, ""},
 	{"comment", "TEXT", "+comment", nothing, ""},
+	{"remount", "", "", func(*Options, string) error {
+		return fmt.Errorf("options of a mount cannot be changed: unmount it and mount it again")
+	}, ""},
 }
 
 func nothing(*Options, string) error { return nil }

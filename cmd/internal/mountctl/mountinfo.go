@@ -1,0 +1,157 @@
+// The mounts of this machine, as /proc/self/mountinfo lists them.
+
+// Package mountctl finds the nfsrdma mounts of this machine and talks to the
+// processes that serve them, each of which listens on a socket in a directory
+// that only its user can enter.
+package mountctl
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// FSType is the type of our mounts in /proc/mounts.
+const FSType = "fuse.nfsrdma"
+
+// A Mount is a line of mountinfo.
+type Mount struct {
+	Source string // SERVER:/export
+	Dir    string // the mount point
+	Type   string // of the file system
+	Flags  string // ro, nosuid and so on, in the words of mount(8)
+	Minor  int    // of the device number, which no other mount has
+	UID    uint32 // who mounted it, for FUSE
+}
+
+// mountinfo is where the kernel lists the mounts; tests put others in its place.
+var mountinfo = "/proc/self/mountinfo"
+
+// all lists the mounts in the order in which they were made, for those on one directory.
+func all() ([]Mount, error) {
+	b, err := os.ReadFile(mountinfo)
+	if err != nil {
+		return nil, err
+	}
+	var list []Mount
+	for line := range strings.Lines(string(b)) {
+		if m, ok := parseLine(line); ok {
+			list = append(list, m)
+		}
+	}
+	return list, nil
+}
+
+// parseLine reads one line: ID parent dev root dir flags [tags…] - type source options (proc_pid_mountinfo(5)).
+func parseLine(line string) (m Mount, ok bool) {
+	before, after, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
+	f, g := strings.Split(before, " "), strings.SplitN(after, " ", 3)
+	if !ok || len(f) < 6 || len(g) < 3 {
+		return Mount{}, false
+	}
+	_, minor, _ := strings.Cut(f[2], ":")
+	m = Mount{Source: unescape(g[1]), Dir: unescape(f[4]), Type: g[0], Flags: f[5]}
+	var err error
+	if m.Minor, err = strconv.Atoi(minor); err != nil {
+		return Mount{}, false
+	}
+	for opt := range strings.SplitSeq(g[2], ",") {
+		if v, ok := strings.CutPrefix(opt, "user_id="); ok {
+			n, _ := strconv.ParseUint(v, 10, 32)
+			m.UID = uint32(n)
+		}
+		if opt == "ro" && !slices.Contains(strings.Split(m.Flags, ","), "ro") {
+			m.Flags = "ro," + m.Flags
+		}
+	}
+	return m, true
+}
+
+// unescape reads \ooo, which stands for spaces and the like.
+func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// List is the nfsrdma mounts.
+func List() ([]Mount, error) {
+	list, err := all()
+	return slices.DeleteFunc(list, func(m Mount) bool { return m.Type != FSType }), err
+}
+
+// At is what is mounted on a directory, whatever its type: the last one of several.
+func At(dir string) (Mount, bool, error) {
+	list, err := all()
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].Dir == dir {
+			return list[i], true, nil
+		}
+	}
+	return Mount{}, false, err
+}
+
+// Find is the nfsrdma mount that a user means: by its directory, as he typed it, or by its source.
+func Find(arg string) (Mount, error) {
+	dir, err := Resolve(arg)
+	if err != nil {
+		dir = arg // a source is no path; nor need a dead mount's parents be readable
+	}
+	m, ok, err := At(dir)
+	if err != nil {
+		return Mount{}, err
+	}
+	if ok && m.Type == FSType {
+		return m, nil
+	}
+	ours, err := List()
+	if err != nil {
+		return Mount{}, err
+	}
+	ours = slices.DeleteFunc(ours, func(m Mount) bool { return m.Source != arg })
+	switch {
+	case len(ours) == 1:
+		return ours[0], nil
+	case len(ours) > 1:
+		return Mount{}, fmt.Errorf("%s: mounted on %s and %s: name the directory", arg, ours[0].Dir, ours[1].Dir)
+	case ok:
+		return Mount{}, fmt.Errorf("%s: a mount of type %s, not one of nfsrdma: use umount(8)", arg, m.Type)
+	}
+	return Mount{}, fmt.Errorf("%s: not mounted; nfsrdma mount lists what is", arg)
+}
+
+// Resolve is the absolute path of a mount point without symbolic links, as the
+// kernel lists it. What is mounted there is not looked at: its server need not answer.
+func Resolve(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if _, ok, err := At(abs); err != nil || ok {
+		return abs, err
+	}
+	parent, err := filepath.EvalSymlinks(filepath.Dir(abs))
+	if err != nil {
+		return "", err
+	}
+	inner := filepath.Join(parent, filepath.Base(abs))
+	if _, ok, err := At(inner); err != nil || ok {
+		return inner, err
+	}
+	return filepath.EvalSymlinks(inner)
+}

@@ -1,0 +1,136 @@
+// The process's end of the socket: figures, and how the mount ended.
+
+package mountctl
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// askStats is what is asked, in a line; the answer is a message with Stats.
+const askStats = "stats"
+
+// patience is how long a peer may take to ask, and to take an answer.
+const patience = 10 * time.Second
+
+// A message is one line of JSON from the process.
+type message struct {
+	Stats json.RawMessage `json:"stats,omitempty"`
+	End   *ending         `json:"end,omitempty"` // the last message on every connection
+}
+
+// An ending is how the mount ended.
+type ending struct {
+	Error string `json:"error"` // "" where all that was written is stable
+}
+
+// A Server answers for one mount.
+type Server struct {
+	// set once
+	l     *net.UnixListener
+	path  string
+	stats func() any
+	ended chan struct{} // closed when result is set
+
+	result ending         // written before ended is closed
+	conns  sync.WaitGroup // the accept loop, and one goroutine for each connection
+}
+
+// Serve listens on the socket of a mount of this process. stats gives what is
+// marshaled for who asks for figures; it is called by several goroutines.
+func Serve(m Mount, stats func() any) (*Server, error) {
+	dir, err := ownDir()
+	if err != nil {
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	path := socketName(dir, m)
+	// The number is this mount's now: a socket of that name is a killed process's.
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	s := &Server{l: l, path: path, stats: stats, ended: make(chan struct{})}
+	s.conns.Go(s.acceptLoop)
+	return s, nil
+}
+
+// Close tells those who wait how the mount ended, and removes the socket. It
+// returns when they have been told, or do not listen.
+func (s *Server) Close(result error) {
+	if result != nil {
+		s.result.Error = result.Error()
+	}
+	close(s.ended)
+	s.l.Close() // removes the file
+	s.conns.Wait()
+}
+
+func (s *Server) acceptLoop() {
+	for {
+		c, err := s.l.AcceptUnix()
+		if err != nil {
+			return
+		}
+		s.conns.Go(func() {
+			defer c.Close()
+			if peerAllowed(c) {
+				s.answer(c)
+			}
+		})
+	}
+}
+
+// answer serves one connection, until its peer or the mount ends.
+func (s *Server) answer(c *net.UnixConn) {
+	lines := make(chan string)
+	gone := make(chan struct{})
+	defer close(gone)
+	s.conns.Go(func() { // ends when answer has closed c, at the latest
+		defer close(lines)
+		in := bufio.NewScanner(c)
+		for in.Scan() {
+			select {
+			case lines <- in.Text():
+			case <-gone:
+				return
+			}
+		}
+	})
+	defer c.Close()
+	for {
+		select {
+		case line, ok := <-lines:
+			if !ok || line == askStats && !s.sendStats(c) {
+				return
+			}
+		case <-s.ended:
+			send(c, &message{End: &s.result})
+			return
+		}
+	}
+}
+
+// sendStats answers askStats.
+func (s *Server) sendStats(c *net.UnixConn) bool {
+	b, err := json.Marshal(s.stats())
+	return err == nil && send(c, &message{Stats: b})
+}
+
+// send writes one line of JSON, and reports whether that went well.
+func send(c *net.UnixConn, m *message) bool {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return false
+	}
+	_ = c.SetWriteDeadline(time.Now().Add(patience))
+	_, err = c.Write(append(b, '\n'))
+	return err == nil
+}
