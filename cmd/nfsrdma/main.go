@@ -9,10 +9,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
+	"github.com/spf13/cobra"
 )
 
 func main() {
@@ -22,10 +24,19 @@ func main() {
 	os.Exit(code)
 }
 
+// newProgram is what the program is under the name that it was called by.
+func newProgram(s *session.Session, name string) *cobra.Command {
+	if filepath.Base(name) == helperName {
+		s.Flags.ConnectTimeout = connectTimeout
+		return newHelper(s)
+	}
+	return newRoot(s)
+}
+
 // run is the whole program; it returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	s := &session.Session{Stderr: stderr}
-	cmd := newRoot(s)
+	cmd := newProgram(s, os.Args[0])
 	cmd.SetArgs(args)
 	cmd.SetIn(stdin)
 	cmd.SetOut(stdout)

@@ -10,12 +10,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// connectTimeout is how long a server may take to be connected to, where no flag says otherwise.
+const connectTimeout = 10 * time.Second
+
 func newRoot(s *session.Session) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "nfsrdma",
-		Short: "Use NFS servers over RDMA or TCP, with no mount, no RDMA hardware and no kernel module",
-		Long: `nfsrdma uses NFSv3 servers over RPC-over-RDMA (software iWARP) or TCP, with no
-mount, no RDMA hardware and no kernel module.
+		Short: "Mount and use NFS servers over RDMA or TCP, with no RDMA hardware and no NFS of the kernel's",
+		Long: `nfsrdma uses NFSv3 servers over RPC-over-RDMA (software iWARP) or TCP, with no RDMA
+hardware and no NFS client of the kernel's: mounted on a directory, or by the file
+commands below, which need no mount.
 
 A remote path is written nfsrdma://HOST[:PORT]/export/path or HOST:/export/path;
 nfs://HOST[:PORT]/export/path means TCP. The default ports are 20049 for RDMA and
@@ -26,6 +30,7 @@ that falls silent later is waited for, as with a hard mount: a terminal is told
 "not responding, still trying", and Ctrl-C or --timeout ends the wait. What is wrong
 between this machine and a server, "nfsrdma doctor SERVER" finds out.`,
 		Example: `  nfsrdma demo
+  nfsrdma mount server:/export /mnt
   nfsrdma ls -l nfsrdma://server/export
   nfsrdma cp -r server:/export/src ./src
   nfsrdma bench nfsrdma://server/export`,
@@ -35,14 +40,14 @@ between this machine and a server, "nfsrdma doctor SERVER" finds out.`,
 	f.IntVar(&s.Flags.MountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: the NFS port, then rpcbind)")
 	f.IntVar(&s.Flags.Conns, "conns", 1, "connections to each server")
 	f.StringVar(&s.Flags.CRC, "crc", "on", "MPA CRC over RDMA: on, auto or off")
-	f.DurationVar(&s.Flags.ConnectTimeout, "connect-timeout", 10*time.Second, "longest wait for a connection and mount")
+	f.DurationVar(&s.Flags.ConnectTimeout, "connect-timeout", connectTimeout, "longest wait for a connection and mount")
 	f.DurationVar(&s.Flags.Timeout, "timeout", 0, "longest wait for an answer of a server that has gone silent; 0: as long as it takes")
 	for _, name := range []string{"transport", "crc"} {
 		words := map[string][]string{"transport": {"rdma", "tcp"}, "crc": {"on", "auto", "off"}}[name]
 		_ = root.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	}
 	root.AddCommand(
-		newLs(s), newCat(s), newCp(s), newStat(s), newMkdir(s), newRm(s), newMv(s), newLn(s),
+		newMount(s), newUmount(), newMountstats(), newLs(s), newCat(s), newCp(s), newStat(s), newMkdir(s), newRm(s), newMv(s), newLn(s),
 		newDf(s), newShowmount(s), newPing(s), newDoctor(s), newBench(s), newDemo(s), newRnicBench(), newRawTCP(), newRnicPeer(), newServe(),
 	)
 	for _, cmd := range root.Commands() {

@@ -18,6 +18,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
+// An Unreachable is a server that could not be reached, or did not answer: it may later.
+type Unreachable struct{ error }
+
+// Unwrap gives the error that the text is of.
+func (u Unreachable) Unwrap() error { return u.error }
+
 // explainConnect says why the server of t cannot be used, and what may help.
 func (s *Session) explainConnect(ctx context.Context, t nfsclient.Target, err error) error {
 	var gone *transport.ConnectError
@@ -28,11 +34,11 @@ func (s *Session) explainConnect(ctx context.Context, t nfsclient.Target, err er
 	var rejected *rnic.RejectError
 	switch {
 	case errors.As(err, &dns):
-		return fmt.Errorf("%s: host %s: %s", s.Name(t), t.Host, dns.Err)
+		return Unreachable{fmt.Errorf("%s: host %s: %s", s.Name(t), t.Host, dns.Err)}
 	case errors.As(err, &rejected):
 		return fmt.Errorf("%s: the server takes RDMA connections and rejected this one: see its log", s.Name(t))
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("%s: %w: %s", s.Name(t), syscall.ECONNREFUSED, refusedHint(ctx, t))
+		return Unreachable{fmt.Errorf("%s: %w: %s", s.Name(t), syscall.ECONNREFUSED, refusedHint(ctx, t))}
 	default:
 		if hint := wrongPort(t, portprobe.Identify(ctx, dialPort, t.Addr()).Kind); hint != "" {
 			return fmt.Errorf("%s: %s", s.Name(t), hint)
@@ -41,7 +47,7 @@ func (s *Session) explainConnect(ctx context.Context, t nfsclient.Target, err er
 	if errors.Is(err, context.DeadlineExceeded) || gone.Timeout() {
 		return s.silence(t, "connect")
 	}
-	return fmt.Errorf("%s: %w", s.Name(t), gone.Err)
+	return Unreachable{fmt.Errorf("%s: %w", s.Name(t), gone.Err)}
 }
 
 // dialPort connects to a port to find out what is there.
@@ -144,8 +150,8 @@ func (s *Session) ExplainSilence(t nfsclient.Target, what string, err error) err
 }
 
 func (s *Session) silence(t nfsclient.Target, what string) error {
-	return fmt.Errorf("%s: %s: no answer over %s within %v (--connect-timeout): is this its port, and not that of another protocol? nfsrdma doctor %s tells more",
-		s.Name(t), what, t.Transport, s.Flags.ConnectTimeout, serverArg(t))
+	return Unreachable{fmt.Errorf("%s: %s: no answer over %s within %v (--connect-timeout): is this its port, and not that of another protocol? nfsrdma doctor %s tells more",
+		s.Name(t), what, t.Transport, s.Flags.ConnectTimeout, serverArg(t))}
 }
 
 // serverArg is the server of t as an argument, the transport too where it is not the usual one.

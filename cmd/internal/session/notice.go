@@ -25,6 +25,12 @@ func (s *Session) notice(t nfsclient.Target) func(bool) {
 	if !isTerminal(s.Stderr) {
 		return nil
 	}
+	return SilenceNotice(t.Host, func(line string) { fmt.Fprintln(s.Stderr, "nfsrdma: "+line) })
+}
+
+// SilenceNotice returns a function for nfsclient.Options.Responding that tells one line
+// when the first of a server's connections gets no answer, and one when all get answers again.
+func SilenceNotice(host string, tell func(line string)) func(bool) {
 	var mu sync.Mutex
 	silent := 0
 	return func(ok bool) {
@@ -32,12 +38,12 @@ func (s *Session) notice(t nfsclient.Target) func(bool) {
 		defer mu.Unlock()
 		if ok {
 			if silent--; silent == 0 {
-				fmt.Fprintf(s.Stderr, "nfsrdma: server %s OK\n", t.Host)
+				tell("server " + host + " OK")
 			}
 			return
 		}
 		if silent++; silent == 1 {
-			fmt.Fprintf(s.Stderr, "nfsrdma: server %s not responding, still trying\n", t.Host)
+			tell("server " + host + " not responding, still trying")
 		}
 	}
 }

@@ -10,8 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -110,6 +112,19 @@ func (s *Session) Dial(parent context.Context, t nfsclient.Target) (*nfsclient.C
 	if c := s.clients[key]; c != nil {
 		return c, nil
 	}
+	c, err := s.dial(parent, t, o)
+	if err != nil {
+		return nil, err
+	}
+	if s.clients == nil {
+		s.clients = make(map[string]*nfsclient.Client)
+	}
+	s.clients[key] = c
+	return c, nil
+}
+
+// dial makes a connection, which the caller then owns.
+func (s *Session) dial(parent context.Context, t nfsclient.Target, o nfsclient.Options) (*nfsclient.Client, error) {
 	ctx, cancel := context.WithTimeout(parent, s.Flags.ConnectTimeout)
 	defer cancel()
 	wrong := probeLate(ctx, cancel, t)
@@ -123,11 +138,36 @@ func (s *Session) Dial(parent context.Context, t nfsclient.Target) (*nfsclient.C
 	if err != nil {
 		return nil, s.explainConnect(parent, t, err)
 	}
-	if s.clients == nil {
-		s.clients = make(map[string]*nfsclient.Client)
-	}
-	s.clients[key] = c
 	return c, nil
+}
+
+// OpenWith mounts the directory that t names, with options of the caller's own, and
+// returns it as an FS whose Client is the caller's to close. arg is what errors call
+// it. An error that may pass with time is an Unreachable.
+func (s *Session) OpenWith(ctx context.Context, arg string, t nfsclient.Target, o nfsclient.Options) (*nfsclient.FS, error) {
+	if s.typed == nil {
+		s.typed = make(map[nfsclient.Target]string)
+	}
+	s.typed[t] = arg
+	c, err := s.dial(ctx, t, o)
+	if err != nil {
+		return nil, err
+	}
+	limit, cancel := context.WithTimeout(ctx, s.Flags.ConnectTimeout)
+	defer cancel()
+	fsys, rest, err := c.MountPath(limit, t.Path)
+	if err != nil {
+		err = s.explainMount(t, err)
+	} else if strings.Trim(rest, "/") != "" {
+		if fsys, err = fsys.Sub(limit, rest); err != nil {
+			err = fmt.Errorf("%s: %s", arg, cli.Reason(err))
+		}
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return fsys, nil
 }
 
 // Mount returns the export that t is in, and the path of t below its root.

@@ -1,0 +1,79 @@
+// Reaching the server: by one transport or the other, once or until retry= is over.
+
+package mounter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+)
+
+// The waits between two attempts.
+const (
+	retryFirst = time.Second
+	retryMost  = 30 * time.Second
+)
+
+// connect opens the export, trying for as long as the options say. away is called
+// once, with the first failure, when there will be more attempts.
+func (r *Request) connect(ctx context.Context, s *session.Session, responding func(bool), tell func(string), away func(error)) (*nfsclient.FS, error) {
+	end := time.Now().Add(r.retry())
+	wait := retryFirst
+	for {
+		fsys, err := r.attempt(ctx, s, responding, tell)
+		var u session.Unreachable
+		switch {
+		case err == nil || ctx.Err() != nil || !errors.As(err, &u):
+			return fsys, err
+		case time.Now().Add(wait).After(end):
+			return nil, err
+		case away != nil:
+			away(err)
+			away = nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, retryMost)
+	}
+}
+
+// attempt opens the export by the first of the targets that works.
+func (r *Request) attempt(ctx context.Context, s *session.Session, responding func(bool), tell func(string)) (*nfsclient.FS, error) {
+	var before error
+	for i, t := range r.Source.Targets {
+		o := r.Options.Client(t)
+		o.Responding = responding
+		fsys, err := s.OpenWith(ctx, r.Spec, t, o)
+		switch {
+		case ctx.Err() != nil:
+			return fsys, err
+		case err == nil && len(r.Source.Targets) > 1:
+			tell(fmt.Sprintf("%s: over %s%s", r.Spec, strings.ToUpper(t.Transport.String()), r.why(before)))
+			return fsys, nil
+		case err == nil:
+			return fsys, nil
+		case i > 0:
+			return nil, fmt.Errorf("%w%s", err, r.why(before))
+		case len(r.Source.Targets) == 1:
+			return nil, err
+		}
+		before = err
+	}
+	return nil, before
+}
+
+// why tells in brackets why RDMA was not taken.
+func (r *Request) why(err error) string {
+	if err == nil {
+		return ""
+	}
+	return " (RDMA: " + strings.TrimPrefix(err.Error(), r.Spec+": ") + ")"
+}

@@ -1,0 +1,73 @@
+// Where the process of a mount writes: to a person, to a file, or to the system's log.
+
+package mounter
+
+import (
+	"fmt"
+	"io"
+	"log/syslog"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Log takes lines for who looks after the machine. It is safe for concurrent use.
+type Log struct {
+	mu    sync.Mutex // guards to
+	to    func(line string)
+	later func(line string) // what to becomes in Detach; nil: nothing
+}
+
+// NewLog writes to w, as the program's messages are written; to a file, if one is
+// named, from the start. In the background it is the system's log after Detach.
+func NewLog(w io.Writer, file string, background bool) (*Log, error) {
+	l := &Log{to: func(line string) { fmt.Fprintln(w, "nfsrdma: "+line) }}
+	switch {
+	case file != "":
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("--log-file: %w", err)
+		}
+		l.later = func(line string) {
+			fmt.Fprintf(f, "%s nfsrdma[%d]: %s\n", time.Now().Format(time.RFC3339), os.Getpid(), line)
+		}
+		if !background {
+			l.to = l.later
+		}
+	case background:
+		l.later = systemLog()
+	}
+	return l, nil
+}
+
+// systemLog writes to the system's log, where there is one.
+func systemLog() func(string) {
+	w, err := syslog.New(syslog.LOG_DAEMON|syslog.LOG_NOTICE, "nfsrdma")
+	if err != nil {
+		return func(string) {}
+	}
+	return func(line string) { _ = w.Notice(line) }
+}
+
+// Line writes one line.
+func (l *Log) Line(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.to(line)
+}
+
+// Detach leaves the terminal: standard error leads nowhere from now on, and lines go
+// to the log.
+func (l *Log) Detach() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.later != nil {
+		l.to = l.later
+	}
+	if null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0); err == nil {
+		_ = unix.Dup3(int(null.Fd()), 2, 0)
+		null.Close()
+	}
+}

@@ -1,0 +1,97 @@
+// The checks of a mount point, before anything is asked of a server.
+
+package mounter
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/mountctl"
+	"golang.org/x/sys/unix"
+)
+
+// CheckPoint returns the absolute path of a directory that can be mounted on, or
+// one line that says why it cannot be, and what to do. What is mounted there is not
+// looked at, and so an automount point is not set off.
+func CheckPoint(arg string) (dir string, err error) {
+	dir, err = mountctl.Resolve(arg)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("%s: no such directory: make it with mkdir", arg)
+	case errors.Is(err, syscall.ENOTCONN):
+		return "", fmt.Errorf("%s: the way to it leads through a mount whose process is gone: clear that with nfsrdma umount", arg)
+	case err != nil:
+		return "", err
+	}
+	if m, ok, err := mountctl.At(dir); err != nil {
+		return "", err
+	} else if ok && m.Type == mountctl.FSType {
+		return "", mountedAlready(arg, m)
+	}
+	st, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, syscall.ENOTCONN):
+		return "", fmt.Errorf("%s: a mount whose process is gone is there (%w): clear it with umount %s", arg, syscall.ENOTCONN, arg)
+	case err != nil:
+		return "", fmt.Errorf("%s: %w", arg, errors.Unwrap(err))
+	case !st.IsDir():
+		return "", fmt.Errorf("%s: not a directory: it cannot be mounted on", arg)
+	}
+	return dir, nil
+}
+
+// mountedAlready tells a mount that works from one whose process was killed.
+func mountedAlready(arg string, m mountctl.Mount) error {
+	c, err := mountctl.Dial(m)
+	if errors.Is(err, mountctl.ErrNoProcess) {
+		return fmt.Errorf("%s: a mount of %s is there whose process is gone (%w): clear it with nfsrdma umount %s", arg, m.Source, syscall.ENOTCONN, arg)
+	}
+	if err == nil {
+		c.Close()
+	}
+	return fmt.Errorf("%s: %s is mounted there already", arg, m.Source)
+}
+
+// fuseConf is where fusermount3 reads what users may.
+const fuseConf = "/etc/fuse.conf"
+
+// checkFUSE says what keeps this machine or this user from mounting by FUSE.
+func (r *Request) checkFUSE() error {
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		return errors.New("there is no /dev/fuse here: modprobe fuse, or give the container that device")
+	}
+	if os.Geteuid() == 0 {
+		return nil
+	}
+	if _, err := exec.LookPath("fusermount3"); err != nil {
+		if _, err := exec.LookPath("fusermount"); err != nil {
+			return errors.New("mounting without being root needs fusermount3: install the package fuse3")
+		}
+	}
+	if unix.Access(r.Dir, unix.W_OK) != nil {
+		return fmt.Errorf("%s: only who may write a directory may mount on it, root apart", r.Dir)
+	}
+	if r.Options.AllowOther && !userAllowOther() {
+		return fmt.Errorf("option allow_other: users may give it where %s has the line user_allow_other, which this machine's has not", fuseConf)
+	}
+	return nil
+}
+
+// userAllowOther reports whether ordinary users may give allow_other here.
+func userAllowOther() bool {
+	b, err := os.ReadFile(fuseConf)
+	if err != nil {
+		return err != nil && !errors.Is(err, fs.ErrNotExist) // cannot be told: fusermount3 will
+	}
+	for line := range strings.Lines(string(b)) {
+		if strings.TrimSpace(line) == "user_allow_other" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,97 @@
+// Unmounting: nothing that was written is left behind, and a mount whose process is gone is cleared.
+
+package mounter
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/mountctl"
+)
+
+// unmountNoFollow is UMOUNT_NOFOLLOW of umount2(2).
+const unmountNoFollow = 8
+
+// tellAfter is how long a person waits before being told for what.
+const tellAfter = 3 * time.Second
+
+// Unmount unmounts what arg names, and returns when all that was written is stable on
+// the server. With lazy it takes the mount out of the tree at once and does not wait:
+// it ends when nothing uses it any more. notes gets what a person should know meanwhile.
+func Unmount(ctx context.Context, arg string, lazy bool, notes io.Writer) error {
+	m, err := mountctl.Find(arg)
+	if err != nil {
+		return err
+	}
+	c, err := dialServing(m)
+	if err != nil && !errors.Is(err, mountctl.ErrNoProcess) && !lazy {
+		return err
+	}
+	if c != nil {
+		defer c.Close()
+	}
+	switch err := detach(m.Dir, lazy); {
+	case errors.Is(err, syscall.EBUSY):
+		return fmt.Errorf("%s: busy: programs have files or directories in it open (lsof %s shows which); --lazy detaches it all the same", arg, arg)
+	case err != nil:
+		return fmt.Errorf("%s: %w", arg, err)
+	case lazy:
+		return nil
+	case c == nil:
+		fmt.Fprintf(notes, "nfsrdma: %s: its process was gone already: what programs had not synced may be lost\n", arg)
+		return nil
+	}
+	wait := time.AfterFunc(tellAfter, func() {
+		fmt.Fprintf(notes, "nfsrdma: %s: unmounted; waiting until everything is written (Ctrl-C ends the wait)\n", arg)
+	})
+	defer wait.Stop()
+	if err := c.Wait(ctx); err != nil {
+		return fmt.Errorf("%s: %w", arg, err)
+	}
+	return nil
+}
+
+// dialServing connects to the process of a mount and has it answer once, so that it
+// has taken the connection and will tell its end.
+func dialServing(m mountctl.Mount) (*mountctl.Conn, error) {
+	c, err := mountctl.Dial(m)
+	if err != nil {
+		return nil, err
+	}
+	var figures json.RawMessage
+	if err := c.Stats(&figures); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("%w (%v)", mountctl.ErrNoProcess, err)
+	}
+	return c, nil
+}
+
+// fusermount unmounts for an ordinary user. Its message becomes the error.
+func fusermount(dir string, lazy bool) error {
+	args := []string{"-u", "--", dir}
+	if lazy {
+		args = []string{"-u", "-z", "--", dir}
+	}
+	cmd := exec.Command("fusermount3", args...)
+	var out bytes.Buffer
+	cmd.Stderr = &out
+	err := cmd.Run()
+	text := strings.TrimSpace(out.String())
+	switch {
+	case err == nil:
+		return nil
+	case strings.Contains(text, "busy"):
+		return syscall.EBUSY
+	case text != "":
+		return errors.New(text)
+	}
+	return err
+}

@@ -1,0 +1,234 @@
+// nfsrdma mount: an export as a directory, and the list of what is mounted.
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/mountctl"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/mounter"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/mountopt"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
+	"github.com/spf13/cobra"
+)
+
+// Exit statuses of mount(8).
+const (
+	exitUsage   = 1
+	exitFailure = 32
+)
+
+// A mountCommand is the flags of a mount, by whichever name the program was called.
+type mountCommand struct {
+	options    []string
+	foreground bool
+	logFile    string
+	readyFD    int
+	verbose    bool
+	fake       bool // all but the mount itself
+	sloppy     bool // unknown options are left out
+	helper     bool // called by mount(8)
+}
+
+const mountLong = `Mount an export on a directory, so that any program can use it. It returns when the
+mount works; a process in the background serves it until it is unmounted (nfsrdma umount,
+umount) or gets SIGTERM, and first writes back what is not written yet. Without arguments
+it lists the mounts.
+
+It needs no RDMA device, no kernel module but fuse, and no privilege where fusermount3 is
+installed. Mounted by root it is for everybody: each program acts on the server as
+its own user, with its groups. Mounted by another user it is his alone.
+
+The options are those of nfs(5), and mean the same. Two that contradict each other are an
+error; of those of mount(8), such as ro and rw, the last one counts.
+
+`
+
+// newMount is the command mount.
+func newMount(s *session.Session) *cobra.Command {
+	m := &mountCommand{}
+	cmd := &cobra.Command{
+		Use:   "mount [[-o OPTIONS] SERVER:/export DIR]",
+		Short: "Mount an export on a directory, or list the mounts",
+		Long:  mountLong + mountopt.Help(),
+		Example: `  nfsrdma mount server:/export /mnt
+  nfsrdma mount -o proto=auto,soft,timeo=50 server:/export/home /mnt
+  nfsrdma mount nfs://server:2049/export /mnt
+  nfsrdma mount -o ro,nconnect=4 [2001:db8::1]:/export /mnt
+  nfsrdma mount`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 0 && len(args) != 2 {
+				return errors.New("no arguments, or two")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return listMounts(cmd.OutOrStdout())
+			}
+			return m.run(cmd, s, args[0], args[1])
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVarP(&m.options, "options", "o", nil, "options, separated by commas (see above)")
+	f.BoolVarP(&m.foreground, "foreground", "f", false, "serve the mount in this process, until it is unmounted or gets a signal")
+	f.StringVar(&m.logFile, "log-file", "", "file for messages (default: the system's log; standard error in the foreground)")
+	f.BoolVarP(&m.verbose, "verbose", "v", false, "report what is done")
+	f.IntVar(&m.readyFD, "ready-fd", 0, "")
+	f.BoolVar(&m.helper, "helper", false, "")
+	f.BoolVar(&m.sloppy, "sloppy", false, "")
+	for _, name := range []string{"ready-fd", "helper", "sloppy"} {
+		_ = f.MarkHidden(name) // what the process in the background is told
+	}
+	completeMount(cmd, s)
+	return cmd
+}
+
+// completeMount lets the shell complete options, exports and directories.
+func completeMount(cmd *cobra.Command, s *session.Session) {
+	_ = cmd.RegisterFlagCompletionFunc("options", func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return completeOptions(typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	})
+	paths := completePaths(s, false)
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 1 {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		}
+		return paths(cmd, args, typed)
+	}
+}
+
+// run mounts, in this process or in one in the background.
+func (m *mountCommand) run(cmd *cobra.Command, s *session.Session, spec, dir string) error {
+	r, err := m.request(cmd, spec)
+	if err != nil {
+		return statusError(cmd, exitUsage, err)
+	}
+	if r.Dir, err = mounter.CheckPoint(dir); err != nil {
+		return statusError(cmd, exitFailure, err)
+	}
+	if m.fake {
+		return nil
+	}
+	if m.foreground || m.readyFD > 0 {
+		return m.serve(cmd, s, r)
+	}
+	stderr, ok := cmd.ErrOrStderr().(*os.File)
+	if !ok {
+		stderr = os.Stderr
+	}
+	err = mounter.Background(cmd.Context(), m.args(cmd, r), stderr)
+	if err == nil && m.verbose {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s on %s type %s\n", r.Source.Name, r.Dir, mountctl.FSType)
+	}
+	return statusError(cmd, exitFailure, err)
+}
+
+// request reads what is to be mounted, and how.
+func (m *mountCommand) request(cmd *cobra.Command, spec string) (*mounter.Request, error) {
+	lists, err := flagOptions(cmd)
+	if err != nil {
+		return nil, err
+	}
+	o, err := mountopt.Parse(append(lists, m.options...), m.sloppy)
+	if err != nil {
+		return nil, err
+	}
+	r := &mounter.Request{Spec: spec, Options: o, Helper: m.helper, Verbose: m.verbose}
+	if r.Source, err = o.Source(spec); err != nil {
+		return nil, err
+	}
+	if m.logFile != "" {
+		if r.LogFile, err = filepath.Abs(m.logFile); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// flagOptions is the flags that all commands have, as options of a mount.
+func flagOptions(cmd *cobra.Command) (lists []string, err error) {
+	for flag, option := range map[string]string{"transport": "proto", "mount-port": "mountport", "conns": "nconnect", "crc": "crc", "timeout": ""} {
+		f := cmd.Flags().Lookup(flag)
+		switch {
+		case f == nil || !f.Changed:
+		case option == "":
+			return nil, fmt.Errorf("--%s: a mount has the options soft, timeo and retrans for that", flag)
+		default:
+			lists = append(lists, option+"="+f.Value.String())
+		}
+	}
+	return lists, nil
+}
+
+// args are those of the process in the background: they name the same mount from any directory.
+func (m *mountCommand) args(cmd *cobra.Command, r *mounter.Request) []string {
+	args := []string{"mount", "--ready-fd", strconv.Itoa(mounter.ReadyFD)}
+	if lists, _ := flagOptions(cmd); len(lists)+len(m.options) > 0 {
+		for _, list := range append(lists, m.options...) {
+			args = append(args, "-o", list)
+		}
+	}
+	if f := cmd.Flags().Lookup("connect-timeout"); f != nil && f.Changed {
+		args = append(args, "--connect-timeout", f.Value.String())
+	}
+	for flag, on := range map[string]bool{"--verbose": m.verbose, "--helper": m.helper, "--sloppy": m.sloppy} {
+		if on {
+			args = append(args, flag)
+		}
+	}
+	if r.LogFile != "" {
+		args = append(args, "--log-file", r.LogFile)
+	}
+	return append(args, "--", r.Spec, r.Dir)
+}
+
+// serve is the process of the mount.
+func (m *mountCommand) serve(cmd *cobra.Command, s *session.Session, r *mounter.Request) error {
+	log, err := mounter.NewLog(cmd.ErrOrStderr(), r.LogFile, m.readyFD > 0)
+	if err != nil {
+		return statusError(cmd, exitUsage, err)
+	}
+	ready := func() {}
+	if m.readyFD > 0 {
+		ready = func() { mounter.ReportReady(m.readyFD, log) }
+	}
+	err = r.Serve(cmd.Context(), s, log, ready)
+	if m.readyFD > 0 && cmd.Context().Err() != nil {
+		return cli.ExitError(exitFailure) // the process that waits has said so
+	}
+	return statusError(cmd, exitFailure, err)
+}
+
+// statusError reports err in one line, and is an error that gives the exit status of mount(8).
+func statusError(cmd *cobra.Command, status int, err error) error {
+	var exit cli.ExitError
+	if err == nil || errors.As(err, &exit) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "nfsrdma: %s\n", cli.OneLine(cmd.Root(), err))
+	return cli.ExitError(status)
+}
+
+// listMounts writes the mounts as mount(8) does.
+func listMounts(w io.Writer) error {
+	list, err := mountctl.List()
+	for _, m := range list {
+		note := ""
+		if c, err := mountctl.Dial(m); err == nil {
+			c.Close()
+		} else if errors.Is(err, mountctl.ErrNoProcess) {
+			note = " - its process is gone: clear it with nfsrdma umount"
+		}
+		fmt.Fprintf(w, "%s on %s type %s (%s)%s\n", text.HideControl(m.Source), text.HideControl(m.Dir), m.Type, m.Flags, note)
+	}
+	return err
+}

@@ -1,0 +1,82 @@
+// mount.nfsrdma: the program as mount(8) calls it, for mount -t nfsrdma and for fstab.
+
+package main
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/mountopt"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
+	"github.com/spf13/cobra"
+)
+
+// helperName is what the program is called by mount(8).
+const helperName = "mount.nfsrdma"
+
+const helperLong = `mount.nfsrdma is nfsrdma under another name (ln -s), in /sbin: mount(8) calls it for file
+systems of type nfsrdma, on its command line and in fstab(5). A server that cannot be
+reached is tried for two minutes (retry=), or in the background for a week (bg).
+
+`
+
+const helperExample = `  mount -t nfsrdma -o proto=auto server:/export /mnt
+
+  # lines of /etc/fstab
+  server:/export  /mnt   nfsrdma  _netdev,nofail                      0 0
+  server:/home    /home  nfsrdma  noauto,x-systemd.automount,_netdev  0 0`
+
+// newHelper is the root command of mount.nfsrdma.
+func newHelper(s *session.Session) *cobra.Command {
+	m := &mountCommand{helper: true}
+	var ro, rw, noMtab bool
+	var ofType, namespace string
+	cmd := &cobra.Command{
+		Use:     helperName + " SERVER:/export DIR [-fnsv] [-o OPTIONS]",
+		Short:   "Mount an NFS export over RDMA or TCP",
+		Long:    helperLong + mountLong[strings.Index(mountLong, "The options"):] + mountopt.Help(),
+		Example: helperExample,
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if namespace != "" {
+				return statusError(cmd, exitUsage, errors.New("-N: enter the namespace first, with nsenter(1)"))
+			}
+			if ro {
+				m.options = append(m.options, "ro")
+			}
+			if rw {
+				m.options = append(m.options, "rw")
+			}
+			return m.run(cmd, s, args[0], args[1])
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVarP(&m.options, "options", "o", nil, "options, separated by commas (see above)")
+	f.BoolVarP(&m.fake, "fake", "f", false, "check the arguments and do everything but the mount")
+	f.BoolVarP(&noMtab, "no-mtab", "n", false, "accepted: there is no mtab")
+	f.BoolVarP(&m.sloppy, "sloppy", "s", false, "leave out unknown options")
+	f.BoolVarP(&m.verbose, "verbose", "v", false, "report what is done")
+	f.BoolVarP(&ro, "read-only", "r", false, "the same as -o ro")
+	f.BoolVarP(&rw, "rw", "w", false, "the same as -o rw")
+	f.StringVarP(&ofType, "types", "t", "", "accepted: the type that mount(8) was given")
+	f.StringVarP(&namespace, "namespace", "N", "", "not supported")
+	cli.Prepare(cmd)
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	return cmd
+}
+
+// completeOptions completes the last of a list of options.
+func completeOptions(typed string) []string {
+	before := typed[:strings.LastIndexByte(typed, ',')+1]
+	given := strings.Split(before, ",")
+	var list []string
+	for _, c := range mountopt.Completions() {
+		name, _, _ := strings.Cut(c, "\t")
+		if strings.HasPrefix(c, typed[len(before):]) && !slices.Contains(given, name) {
+			list = append(list, before+c)
+		}
+	}
+	return list
+}

@@ -1,0 +1,190 @@
+// nfsrdma mountstats: what a mount has done, asked of its process.
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/mountctl"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
+	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
+	"github.com/spf13/cobra"
+)
+
+// A mountFigures is one report for --json; durations are in nanoseconds.
+type mountFigures struct {
+	Source string       `json:"source"`
+	Dir    string       `json:"dir"`
+	Stats  fusefs.Stats `json:"stats"`
+}
+
+func newMountstats() *cobra.Command {
+	var asJSON bool
+	var every time.Duration
+	cmd := &cobra.Command{
+		Use:   "mountstats DIR",
+		Short: "Report what a mount has done",
+		Long: `Report what a mount has done since it was mounted: operations of programs, calls to the
+server, what caches answered, data in flight. Only root and the user who mounted it can ask.`,
+		Example: `  nfsrdma mountstats /mnt
+  nfsrdma mountstats --interval 1s /mnt
+  nfsrdma mountstats --json /mnt`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if every < 0 {
+				return fmt.Errorf("--interval %v: want more than 0", every)
+			}
+			m, err := mountctl.Find(args[0])
+			if err != nil {
+				return err
+			}
+			c, err := mountctl.Dial(m)
+			if errors.Is(err, mountctl.ErrNoProcess) {
+				return fmt.Errorf("%s: %w: clear it with nfsrdma umount %s", args[0], mountctl.ErrNoProcess, args[0])
+			}
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			for {
+				report := mountFigures{Source: m.Source, Dir: m.Dir}
+				if err := c.Stats(&report.Stats); err != nil {
+					return fmt.Errorf("%s: %w", args[0], err)
+				}
+				if err := printFigures(cmd.OutOrStdout(), &report, asJSON); err != nil || every == 0 {
+					return err
+				}
+				select {
+				case <-cmd.Context().Done():
+					return nil
+				case <-time.After(every):
+				}
+			}
+		},
+		ValidArgsFunction: completeMounted,
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "a JSON object, in one line; times are nanoseconds")
+	cmd.Flags().DurationVar(&every, "interval", 0, "report again and again, with this pause")
+	return cmd
+}
+
+func printFigures(w io.Writer, r *mountFigures, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(r)
+	}
+	fmt.Fprintf(w, "%s mounted on %s\n", text.HideControl(r.Source), text.HideControl(r.Dir))
+	printStruct(w, reflect.ValueOf(r.Stats), "  ")
+	_, err := fmt.Fprintln(w)
+	return err
+}
+
+// printStruct writes figures by their names: those of a struct one a line, then each
+// struct and table in it. The names are the fields', whichever the packages below have.
+func printStruct(w io.Writer, v reflect.Value, indent string) {
+	var later []int
+	for i := range v.NumField() {
+		switch f := v.Field(i); {
+		case !v.Type().Field(i).IsExported():
+		case f.Kind() == reflect.Struct || f.Kind() == reflect.Map || f.Kind() == reflect.Slice:
+			later = append(later, i)
+		default:
+			name := words(v.Type().Field(i).Name)
+			fmt.Fprintf(w, "%s%-24s %s\n", indent, name+":", figure(name, f))
+		}
+	}
+	for _, i := range later {
+		f := v.Field(i)
+		if f.Kind() != reflect.Struct && f.Len() == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "%s%s:\n", indent, words(v.Type().Field(i).Name))
+		if f.Kind() == reflect.Struct {
+			printStruct(w, f, indent+"  ")
+			continue
+		}
+		printTable(w, f, indent+"  ")
+	}
+}
+
+// printTable writes a map or a list: one line for each entry, a column for each field.
+func printTable(w io.Writer, v reflect.Value, indent string) {
+	type row struct {
+		name  string
+		value reflect.Value
+	}
+	var rows []row
+	if v.Kind() == reflect.Map {
+		for it := v.MapRange(); it.Next(); {
+			rows = append(rows, row{fmt.Sprint(it.Key()), it.Value()})
+		}
+		slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.name, b.name) })
+	} else {
+		for i := range v.Len() {
+			rows = append(rows, row{fmt.Sprint(i + 1), v.Index(i)})
+		}
+	}
+	elem := v.Type().Elem()
+	if elem.Kind() != reflect.Struct {
+		for _, r := range rows {
+			fmt.Fprintf(w, "%s%-16s %12s\n", indent, r.name, figure(r.name, r.value))
+		}
+		return
+	}
+	fmt.Fprintf(w, "%s%-16s", indent, "")
+	for i := range elem.NumField() {
+		fmt.Fprintf(w, " %12s", words(elem.Field(i).Name))
+	}
+	fmt.Fprintln(w)
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s%-16s", indent, r.name)
+		for i := range elem.NumField() {
+			fmt.Fprintf(w, " %12s", figure(words(elem.Field(i).Name), r.value.Field(i)))
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+// figure writes one value; numbers of bytes are known by their names.
+func figure(name string, v reflect.Value) string {
+	if d, ok := v.Interface().(time.Duration); ok {
+		if d >= time.Second {
+			return d.Round(time.Second).String()
+		}
+		return d.Round(time.Microsecond).String()
+	}
+	switch name = strings.ToLower(name); {
+	case strings.Contains(name, "bytes") || strings.Contains(name, "dirty") || strings.Contains(name, "in flight"):
+		switch {
+		case v.CanUint():
+			return text.Size(v.Uint())
+		case v.CanInt() && v.Int() >= 0:
+			return text.Size(uint64(v.Int()))
+		}
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// words cuts the name of a field into words: NameHits is "name hits".
+func words(name string) string {
+	var b strings.Builder
+	runes := []rune(name)
+	for i, r := range runes {
+		lone := i+1 == len(runes) || !unicode.IsUpper(runes[i+1])
+		if unicode.IsUpper(r) && i > 0 && (lone || !unicode.IsUpper(runes[i-1])) {
+			b.WriteByte(' ')
+		}
+		if lone || i == 0 && len(runes) > 1 && !unicode.IsUpper(runes[1]) {
+			r = unicode.ToLower(r)
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
