@@ -1,0 +1,273 @@
+// The rig of the tests that mount: a child process serves a directory and mounts it.
+
+package fusefs_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// childEnv has the description of the mount in the environment of a child process. A
+// process that used files of a mount which it serves itself could not be ended.
+const childEnv = "NFSRDMA_FUSEFS_TEST"
+
+// A description is what the child mounts.
+type description struct {
+	Export string // a directory
+	Dir    string // the mount point
+	RDMA   bool
+	Opt    options
+}
+
+// options is the part of fusefs.Options that tests set.
+type options struct {
+	AllowOther, ReadOnly, NoAC, NoCTO, Sync bool
+	AcMin, AcMax                            time.Duration
+	LookupCache                             fusefs.LookupCache
+}
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(childEnv); text != "" {
+		var d description
+		err := json.Unmarshal([]byte(text), &d)
+		if err == nil {
+			err = d.serve()
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// serve is the child: it says "ready", unmounts at the end of its input, and says
+// "unmounted".
+func (d *description) serve() error {
+	ctx := context.Background()
+	tree, err := osfs.New(d.Export, osfs.Options{})
+	if err != nil {
+		return err
+	}
+	srv, err := nfsserver.New(nfsserver.Options{
+		Exports: []nfsserver.Export{{Name: "/export", FS: tree}}, AsyncNames: true,
+		Squash: nfsserver.Squash{NoRootSquash: true},
+	})
+	if err != nil {
+		return err
+	}
+	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
+	opt := nfsclient.Options{Transport: nfsclient.TCP, CallTimeout: transport.Hard}
+	var addr net.Addr
+	if d.RDMA {
+		opt.Transport = nfsclient.RDMA
+		dev := iwarp.Open(rnic.DeviceConfig{})
+		l, err := dev.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		go rpc.ServeRDMA(dev, l)
+		addr = l.Addr()
+	} else {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		go rpc.ServeTCP(l)
+		addr = l.Addr()
+	}
+	client, err := nfsclient.Dial(ctx, addr.String(), opt)
+	if err != nil {
+		return err
+	}
+	fsys, err := client.Mount(ctx, "/export")
+	if err != nil {
+		return err
+	}
+	m, err := fusefs.Mount(ctx, fsys, d.Dir, fusefs.Options{
+		Source: "test:/export", AllowOther: d.Opt.AllowOther, ReadOnly: d.Opt.ReadOnly, NoAC: d.Opt.NoAC, NoCTO: d.Opt.NoCTO,
+		Sync: d.Opt.Sync, AcRegMin: d.Opt.AcMin, AcRegMax: d.Opt.AcMax, AcDirMin: d.Opt.AcMin, AcDirMax: d.Opt.AcMax,
+		LookupCache: d.Opt.LookupCache, Direct: os.Geteuid() == 0,
+		Log: func(line string) { fmt.Fprintln(os.Stderr, "mount:", line) },
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		if in.Text() == "stats" {
+			text, _ := json.Marshal(m.Stats())
+			fmt.Println(string(text))
+		}
+	}
+	if err := m.Unmount(); err != nil {
+		return err
+	}
+	client.Close()
+	fmt.Println("unmounted")
+	return nil
+}
+
+// A mounted is a mount in a child process.
+type mounted struct {
+	t      testing.TB
+	export string // what is on the server, to be changed as another client would
+	dir    string // the mount
+	in     io.WriteCloser
+	out    *bufio.Scanner
+	cmd    *exec.Cmd
+	done   bool
+}
+
+// mount mounts an empty directory; it is unmounted at the end of the test.
+func mount(t testing.TB, opt options) *mounted { return mountOver(t, opt, false) }
+
+func mountOver(t testing.TB, opt options, rdma bool) *mounted {
+	t.Helper()
+	needFUSE(t)
+	top := t.TempDir()
+	if err := os.Chmod(filepath.Dir(top), 0o755); err != nil { // other users are to reach the mount
+		t.Fatal(err)
+	}
+	d := description{Export: filepath.Join(top, "export"), Dir: filepath.Join(top, "mnt"), RDMA: rdma, Opt: opt}
+	for _, dir := range []string{d.Export, d.Dir} {
+		if err := os.Mkdir(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := json.Marshal(&d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &mounted{t: t, export: d.Export, dir: d.Dir, cmd: exec.Command(os.Args[0])}
+	m.cmd.Env = append(os.Environ(), childEnv+"="+string(text))
+	m.cmd.Stderr = os.Stderr
+	if m.in, err = m.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := m.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.out = bufio.NewScanner(out)
+	m.out.Buffer(nil, 1<<20)
+	if err := m.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.end)
+	if !m.out.Scan() || m.out.Text() != "ready" {
+		m.done = true
+		t.Fatalf("the mount does not come up: %q, %v", m.out.Text(), m.cmd.Wait())
+	}
+	return m
+}
+
+// end unmounts, and fails the test if that does not work.
+func (m *mounted) end() {
+	if m.done {
+		return
+	}
+	m.done = true
+	m.in.Close()
+	unmounted := m.out.Scan() && m.out.Text() == "unmounted"
+	if !unmounted {
+		m.abort()
+	}
+	if err := m.cmd.Wait(); err != nil || !unmounted {
+		m.t.Errorf("unmount: %v (%s)", err, m.cmd.Stderr)
+	}
+}
+
+// abort ends a mount that does not end by itself: by the control file of the kernel, so that nothing waits for it.
+func (m *mounted) abort() {
+	var st syscall.Stat_t
+	if syscall.Stat(m.dir, &st) == nil {
+		_ = os.WriteFile(fmt.Sprintf("/sys/fs/fuse/connections/%d/abort", st.Dev), []byte("1"), 0)
+	}
+	_ = syscall.Unmount(m.dir, syscall.MNT_DETACH)
+	_ = m.cmd.Process.Kill()
+}
+
+// stats is what the mount has counted.
+func (m *mounted) stats() (s fusefs.Stats) {
+	m.t.Helper()
+	fmt.Fprintln(m.in, "stats")
+	if !m.out.Scan() {
+		m.t.Fatal("no stats")
+	}
+	if err := json.Unmarshal(m.out.Bytes(), &s); err != nil {
+		m.t.Fatal(err)
+	}
+	return s
+}
+
+// at is a path in the mount, there is the same on the server.
+func (m *mounted) at(name string) string    { return filepath.Join(m.dir, name) }
+func (m *mounted) there(name string) string { return filepath.Join(m.export, name) }
+
+// needFUSE skips the test where nothing can be mounted.
+func needFUSE(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		skip(t, "mounts, and serves other users: needs root")
+	}
+	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
+		skip(t, fmt.Sprintf("needs /dev/fuse: %v", err))
+	} else {
+		f.Close()
+	}
+}
+
+// skip leaves a line for the end of ./test/run. With CI=true it fails.
+func skip(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("must not be skipped here: %s", why)
+	}
+	if log := os.Getenv("NFSRDMA_SKIP_LOG"); log != "" {
+		if f, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0); err == nil {
+			fmt.Fprintf(f, "%s: %s\n", t.Name(), strings.ReplaceAll(why, "\n", " "))
+			f.Close()
+		}
+	}
+	t.Skip(why)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// want fails unless err is errno.
+func want(t testing.TB, err error, errno syscall.Errno) {
+	t.Helper()
+	if !errors.Is(err, errno) {
+		t.Errorf("got %v, want %v", err, errno)
+	}
+}
