@@ -38,6 +38,7 @@ type fileSystem struct {
 	engine   *datapath.Engine
 	requests requests
 	notices  notices
+	watch    watch
 	plain    atomic.Bool // directories are listed by READDIR
 	handles  handles
 	counts   counts
@@ -98,6 +99,7 @@ func (f *fileSystem) stop() {
 	if err := f.engine.Close(context.Background()); err != nil {
 		f.failed(err)
 	}
+	f.watch.stop()
 	f.notices.stop()
 	f.requests.stop()
 }

@@ -54,6 +54,10 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, p []byte) (
 	if in.WriteFlags&fuse.WRITE_CACHE != 0 {
 		who = h.who // the kernel does not know whose page it is
 	}
+	// The kernel asks for setuid and setgid to be taken off, which the server does, and goes
+	// on to believe the mode that it knows.
+	attr, _ := h.n.snapshot()
+	kills := in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 && attr.Mode&(syscall.S_ISUID|syscall.S_ISGID) != 0
 	var n int
 	var err error
 	if in.Flags&syscall.O_DIRECT != 0 {
@@ -61,8 +65,9 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, p []byte) (
 	} else {
 		n, err = h.data.Write(r, who, p, int64(in.Offset), nfs3.Unstable)
 	}
-	if in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
-		f.expire(h.n) // the server takes setuid and setgid off
+	if kills {
+		f.expire(h.n)
+		f.forgetAttrs(h.n)
 	}
 	if err != nil && n == 0 {
 		return 0, f.status(f.stale(h.n, err))

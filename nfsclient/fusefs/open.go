@@ -163,6 +163,7 @@ func openRights(flags uint32) (want uint32) {
 // opened makes the handle of a file, and says to the kernel what it may keep of it.
 func (f *fileSystem) opened(r *request, n *node, flags uint32, out *fuse.OpenOut) {
 	out.Fh = f.open(&handle{n: n, who: r.who, data: f.openData(n)})
+	f.watchOpen()
 	n.mu.Lock()
 	kept := n.pages == n.content
 	n.mu.Unlock()

@@ -1,0 +1,267 @@
+// What two clients see of each other, and what one keeps of its own.
+
+package fusefs_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// long is a time for which nothing times out in a test.
+const long = time.Hour
+
+// TestCloseToOpen: what another client has written and closed is there at the next open,
+// however long attributes are trusted.
+func TestCloseToOpen(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	for i := range 20 {
+		text := fmt.Sprintf("version %d %s", i, strings.Repeat("x", i*1000))
+		must(t, os.WriteFile(m.there("file"), []byte(text), 0o600))
+		if got, err := os.ReadFile(m.at("file")); err != nil || string(got) != text {
+			t.Fatalf("after the other client's close %d: %.20q, %v", i, got, err)
+		}
+		mine := fmt.Sprintf("mine %d", i)
+		must(t, os.WriteFile(m.at("file"), []byte(mine), 0o600))
+		if got, _ := os.ReadFile(m.there("file")); string(got) != mine {
+			t.Fatalf("after our close: %q", got)
+		}
+	}
+}
+
+// TestOwnWritesKeepPages: data that was written here, or read once, is read from the kernel's
+// pages from then on, through opens and closes, until another client changes it.
+func TestOwnWritesKeepPages(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	data := []byte(strings.Repeat("0123456789abcdef", 1<<14))
+	must(t, os.WriteFile(m.at("file"), data, 0o600))
+	read := func() {
+		t.Helper()
+		if got, err := os.ReadFile(m.at("file")); err != nil || string(got) != string(data) {
+			t.Fatalf("%d bytes read, %v", len(got), err)
+		}
+	}
+	read()
+	before := m.stats()
+	for i := range 5 {
+		file, err := os.OpenFile(m.at("file"), os.O_RDWR, 0)
+		must(t, err)
+		data[i] = 'W'
+		_, err = file.WriteAt([]byte("W"), int64(i))
+		must(t, err)
+		must(t, file.Close())
+		read()
+	}
+	after := m.stats()
+	if n := after.Operations["READ"] - before.Operations["READ"]; n != 0 {
+		t.Errorf("%d READs of what is in the pages", n)
+	}
+	if n := after.ForeignChanges; n != 0 {
+		t.Errorf("%d of our writes were taken for another client's", n)
+	}
+	data[7] = 'F'
+	must(t, os.WriteFile(m.there("file"), data, 0o600))
+	read()
+	if n := m.stats().ForeignChanges; n == 0 {
+		t.Error("another client's write was not noticed")
+	}
+}
+
+// TestForeignChangeReachesOpenFile: a file that is open is read anew when the attributes
+// have timed out, though nobody opens it again.
+func TestForeignChangeReachesOpenFile(t *testing.T) {
+	m := mount(t, options{AcMin: 50 * time.Millisecond, AcMax: 100 * time.Millisecond})
+	must(t, os.WriteFile(m.there("file"), []byte("before"), 0o600))
+	file, err := os.Open(m.at("file"))
+	must(t, err)
+	defer file.Close()
+	buf := make([]byte, 6)
+	_, err = file.ReadAt(buf, 0)
+	must(t, err)
+	must(t, os.WriteFile(m.there("file"), []byte("after!"), 0o600))
+	eventually(t, "the open file shows what another client wrote", func() bool {
+		_, err := file.ReadAt(buf, 0)
+		return err == nil && string(buf) == "after!"
+	})
+}
+
+// TestNamesOfOthers: names that another client makes and removes are seen when the directory's
+// attributes have timed out; until then absent names are known to be absent.
+func TestNamesOfOthers(t *testing.T) {
+	m := mount(t, options{AcMin: 50 * time.Millisecond, AcMax: 100 * time.Millisecond})
+	exists := func(name string) bool {
+		_, err := os.Lstat(m.at(name))
+		return err == nil
+	}
+	for i := range 5 {
+		name := fmt.Sprint("name", i)
+		if exists(name) {
+			t.Fatal("it exists already")
+		}
+		must(t, os.WriteFile(m.there(name), nil, 0o600))
+		eventually(t, "the new name is seen", func() bool { return exists(name) })
+		must(t, os.Remove(m.there(name)))
+		eventually(t, "the removed name is gone", func() bool { return !exists(name) })
+	}
+}
+
+// TestAbsentNamesAreCached: a name that is absent is asked for once, until we make it.
+func TestAbsentNamesAreCached(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	for range 10 {
+		_, err := os.Stat(m.at("absent"))
+		want(t, err, syscall.ENOENT)
+	}
+	if n := m.stats().Calls["LOOKUP"].Count; n > 2 {
+		t.Errorf("%d LOOKUPs of one absent name", n)
+	}
+	must(t, os.WriteFile(m.at("absent"), []byte("x"), 0o600))
+	if _, err := os.Stat(m.at("absent")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestListingBringsAttributes: after a listing the attributes of all names are known.
+func TestListingBringsAttributes(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	for i := range 100 {
+		must(t, os.WriteFile(m.there(fmt.Sprint(i)), []byte("data"), 0o600))
+	}
+	for range 3 {
+		list, err := os.ReadDir(m.dir)
+		must(t, err)
+		for _, e := range list {
+			if st, err := os.Lstat(m.at(e.Name())); err != nil || st.Size() != 4 {
+				t.Fatalf("%s: %v", e.Name(), err)
+			}
+		}
+	}
+	s := m.stats()
+	if n := s.Calls["LOOKUP"].Count + s.Calls["GETATTR"].Count; n > 5 {
+		t.Errorf("%d calls for attributes that the listing brought: %v", n, s.Calls)
+	}
+	if n := s.Calls["READDIRPLUS"].Count; n > 2 {
+		t.Errorf("%d READDIRPLUS of a directory that nobody changes", n)
+	}
+}
+
+// TestStaleHandleIsFoundByName: a file that another client has replaced is found under its name.
+func TestStaleHandleIsFoundByName(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	must(t, os.MkdirAll(m.there("dir/sub"), 0o755))
+	for i := range 5 {
+		text := fmt.Sprint("life ", i)
+		must(t, os.WriteFile(m.there("dir/sub/file"), []byte(text), 0o600))
+		got, err := os.ReadFile(m.at("dir/sub/file"))
+		if err != nil || string(got) != text {
+			t.Fatalf("%q, %v", got, err)
+		}
+		must(t, os.RemoveAll(m.there("dir")))
+		must(t, os.MkdirAll(m.there("dir/sub"), 0o755))
+	}
+}
+
+// TestExclusiveAndAppend: O_EXCL refuses what exists, O_APPEND writes at the end, O_TRUNC empties.
+func TestExclusiveAndAppend(t *testing.T) {
+	m := mount(t, options{})
+	file, err := os.OpenFile(m.at("file"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o640)
+	must(t, err)
+	_, err = file.WriteString("one")
+	must(t, err)
+	must(t, file.Close())
+	st, err := os.Stat(m.at("file"))
+	must(t, err)
+	if st.Mode() != 0o640 || time.Since(st.ModTime()).Abs() > time.Hour {
+		t.Errorf("made exclusively: %v, %v", st.Mode(), st.ModTime())
+	}
+	_, err = os.OpenFile(m.at("file"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o640)
+	want(t, err, syscall.EEXIST)
+	for range 3 {
+		file, err = os.OpenFile(m.at("file"), os.O_APPEND|os.O_WRONLY, 0)
+		must(t, err)
+		_, err = file.WriteString("+more")
+		must(t, err)
+		must(t, file.Close())
+	}
+	if got, _ := os.ReadFile(m.there("file")); string(got) != "one+more+more+more" {
+		t.Errorf("appended: %q", got)
+	}
+	file, err = os.OpenFile(m.at("file"), os.O_TRUNC|os.O_RDWR, 0)
+	must(t, err)
+	must(t, file.Truncate(5))
+	must(t, file.Close())
+	if got, _ := os.ReadFile(m.there("file")); string(got) != "\x00\x00\x00\x00\x00" {
+		t.Errorf("truncated: %q", got)
+	}
+}
+
+// TestTimesToTheNanosecond: times survive, written data does not change them later.
+func TestTimesToTheNanosecond(t *testing.T) {
+	m := mount(t, options{})
+	file, err := os.Create(m.at("file"))
+	must(t, err)
+	_, err = file.WriteString("data")
+	must(t, err)
+	at, mt := time.Unix(1e9, 123456789), time.Unix(2e9, 987654321)
+	must(t, os.Chtimes(m.at("file"), at, mt))
+	must(t, file.Close())
+	for _, path := range []string{m.at("file"), m.there("file")} {
+		st, err := os.Stat(path)
+		must(t, err)
+		if !st.ModTime().Equal(mt) {
+			t.Errorf("%s: %v", path, st.ModTime())
+		}
+	}
+	must(t, os.Chtimes(m.at("file"), at, time.Unix(-100, 0)))
+	if st, _ := os.Stat(m.at("file")); !st.ModTime().Equal(time.Unix(0, 0)) {
+		t.Errorf("before 1970: %v", st.ModTime())
+	}
+}
+
+// TestSharedMapping: what is written by way of a mapping is on the server after msync.
+func TestSharedMapping(t *testing.T) {
+	m := mount(t, options{})
+	must(t, os.WriteFile(m.at("file"), make([]byte, 10_000), 0o600))
+	file, err := os.OpenFile(m.at("file"), os.O_RDWR, 0)
+	must(t, err)
+	defer file.Close()
+	mem, err := unix.Mmap(int(file.Fd()), 0, 10_000, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	must(t, err)
+	copy(mem[5000:], "mapped")
+	must(t, unix.Msync(mem, unix.MS_SYNC))
+	if got, _ := os.ReadFile(m.there("file")); string(got[5000:5006]) != "mapped" {
+		t.Errorf("after msync the server has %q", got[5000:5006])
+	}
+	must(t, unix.Munmap(mem))
+}
+
+// TestDirectIO reads and writes past the kernel's pages.
+func TestDirectIO(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	fd, err := unix.Open(m.at("file"), unix.O_RDWR|unix.O_CREAT|unix.O_DIRECT, 0o600)
+	must(t, err)
+	defer unix.Close(fd)
+	mem, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	must(t, err)
+	defer unix.Munmap(mem)
+	copy(mem[4096:], "direct")
+	if n, err := unix.Pwrite(fd, mem, 0); n != len(mem) || err != nil {
+		t.Fatalf("%d, %v", n, err)
+	}
+	there, err := os.OpenFile(m.there("file"), os.O_RDWR, 0)
+	must(t, err)
+	defer there.Close()
+	_, err = there.WriteAt([]byte("theirs"), 8192)
+	must(t, err)
+	if n, err := unix.Pread(fd, mem, 0); n != len(mem) || err != nil {
+		t.Fatalf("%d, %v", n, err)
+	}
+	if string(mem[4096:4102]) != "direct" || string(mem[8192:8198]) != "theirs" {
+		t.Errorf("%q %q", mem[4096:4102], mem[8192:8198])
+	}
+}

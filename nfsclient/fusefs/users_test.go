@@ -1,0 +1,70 @@
+// Several users on one mount, and signals.
+
+package fusefs_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// as runs a command as another user.
+func as(t testing.TB, uid, gid uint32, groups []uint32, script string) (string, bool) {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", script)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: gid, Groups: groups}}
+	out, err := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out)), err == nil
+}
+
+// TestEachUserHasHisOwnRights: calls are made in the name of the caller with his groups, and what one
+// user has looked up opens nothing to another.
+func TestEachUserHasHisOwnRights(t *testing.T) {
+	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
+	if out, ok := as(t, 1001, 1001, nil, "cd "+m.dir+" && umask 077 && mkdir private && echo secret >private/file && echo open >mine && chgrp 1001 mine && chmod 640 mine"); !ok {
+		t.Fatal(out)
+	}
+	st, err := os.Stat(m.there("private/file"))
+	must(t, err)
+	if owner := st.Sys().(*syscall.Stat_t); owner.Uid != 1001 || owner.Gid != 1001 {
+		t.Errorf("the file is of %d:%d", owner.Uid, owner.Gid)
+	}
+	for _, c := range []struct {
+		what   string
+		uid    uint32
+		groups []uint32
+		script string
+		ok     bool
+	}{
+		{"the owner reads", 1001, nil, "cat private/file", true},
+		{"another does not walk through a private directory", 1002, nil, "stat private/file", false},
+		{"nor read in it", 1002, nil, "cat private/file", false},
+		{"nor list it", 1002, nil, "ls private", false},
+		{"nor enter it", 1002, nil, "cd private", false},
+		{"nor read by the group", 1002, nil, "cat mine", false},
+		{"a member of the group reads", 1002, []uint32{7, 1001}, "cat mine", true},
+		{"and does not write", 1002, []uint32{7, 1001}, "echo x >>mine", false},
+		{"nor is told that it can", 1002, []uint32{7, 1001}, "test -w mine", false},
+		{"but that it can read", 1002, []uint32{7, 1001}, "test -r mine", true},
+		{"nobody but the owner changes the mode", 1002, []uint32{1001}, "chmod 666 mine", false},
+		{"the owner writes", 1001, nil, "echo x >>mine", true},
+		{"who has lost the right to search", 1001, nil, "chmod 0 private; sleep 0.2; stat private/file", false},
+	} {
+		if out, ok := as(t, c.uid, 1000+c.uid%1000, c.groups, "cd "+m.dir+" && "+c.script); ok != c.ok {
+			t.Errorf("%s: %v, %s", c.what, ok, out)
+		}
+	}
+}
+
+// TestSetIDBitsAreTakenOff: the server takes them off when another than root writes, and the mount shows it.
+func TestSetIDBitsAreTakenOff(t *testing.T) {
+	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
+	if out, ok := as(t, 1001, 1001, nil, "cd "+m.dir+" && echo x >file && chmod 6777 file"); !ok {
+		t.Fatal(out)
+	}
+	if out, _ := as(t, 1002, 1002, nil, "cd "+m.dir+" && stat -c %a file && echo y >>file && stat -c %a file; stat -c %a ../export/file"); out != "6777\n777\n777" {
+		t.Errorf("%q", out)
+	}
+}
