@@ -31,11 +31,10 @@ func TestMain(m *testing.M) {
 // leaks waits for the goroutines of this module to end, and shows those that do not.
 func leaks() int {
 	var left []string
-	for range 200 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if left = ours(); len(left) == 0 {
 			return 0
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	fmt.Printf("%d goroutines are left:\n%s\n", len(left), strings.Join(left, "\n\n"))
 	return 1

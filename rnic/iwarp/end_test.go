@@ -3,10 +3,12 @@
 package iwarp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"testing"
 	"time"
 
@@ -205,7 +207,10 @@ func TestGoodEndWhileSending(t *testing.T) {
 	go s.qp.PostSend(rnic.SendWR{ID: 1, Op: rnic.OpSend})
 	s.hearULPDU()
 	s.c.Close()
-	time.Sleep(20 * time.Millisecond) // for the receive loop to see the end
+	until(t, func() bool { // the receive loop has seen the end, and waits for writev
+		stacks := make([]byte, 1<<20)
+		return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("(*transmitter).barrier"))
+	})
 	close(l.sent)
 	s.want(t, rnic.OpSend, 1, rnic.WCSuccess)
 	s.wantEnd(t, io.EOF)

@@ -58,9 +58,7 @@ func TestRTROfInitiator(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, ended := initiates(t, rnic.ConnParams{IRD: 8, ORD: 8, Provider: ConnOptions{RTR: c.kinds, Settle: 20 * time.Millisecond}}, c.want, c.reply)
-			for s.qp.PostSend(rnic.SendWR{ID: 7, Op: rnic.OpSend}) != nil {
-				time.Sleep(time.Microsecond)
-			}
+			until(t, func() bool { return s.qp.PostSend(rnic.SendWR{ID: 7, Op: rnic.OpSend}) == nil })
 			s.wantBytes(unhex(t, c.first))
 			if c.first == rtrReadHex {
 				s.wantSegment(untagged(0x41, 0x43, 0, 0, c.msn, 0, nil))
@@ -102,9 +100,7 @@ func readsAfter(t *testing.T, s *script, second bool) {
 // A responder that speaks before it may (siw can) only makes us ready sooner.
 func TestResponderBeforeRTR(t *testing.T) {
 	s, ended := initiates(t, rnic.ConnParams{IRD: 8, ORD: 8, Provider: ConnOptions{RTR: RTRWrite, Settle: time.Hour}}, "5002000480088008", "5002000480088008")
-	for s.qp.State() == rnic.StateIdle {
-		time.Sleep(time.Microsecond)
-	}
+	until(t, func() bool { return s.qp.State() != rnic.StateIdle })
 	recv(t, s.qp, 1, make([]byte, 8))
 	s.fpdu(untagged(0x41, 0x43, 0, 0, 1, 0, []byte("early")))
 	s.wantBytes(unhex(t, rtrWriteHex))
