@@ -98,6 +98,8 @@ type Client struct {
 	closing context.Context
 	end     context.CancelFunc
 
+	// Guarded by mu. At most one of link and dialing is set: a connection, or the attempt to make one that all calls
+	// wait for. No call is made under mu, and none waits under it.
 	mu      sync.Mutex
 	link    link
 	dialing chan struct{} // closed when the attempt to connect that runs has ended
@@ -229,6 +231,7 @@ func (c *Client) lost(ctx context.Context, l link, err error, try int, deadline 
 		}
 		return err
 	}
+	// The first call to notice takes the connection away; the others find another link, or none, and do nothing.
 	c.discard(l, lost.err)
 	if c.closing.Err() != nil {
 		return ErrClosed
@@ -236,6 +239,7 @@ func (c *Client) lost(ctx context.Context, l link, err error, try int, deadline 
 	if (c.cfg.MaxRetries != 0 && try >= c.cfg.MaxRetries) || passed(deadline) {
 		return c.connectError(lost.err)
 	}
+	// The first time at once: a server that was restarted is back, and its clients are not to wait for nothing.
 	if try > 0 {
 		return sleep(ctx, min(backoffMin<<min(try, 16), backoffMax))
 	}
@@ -258,6 +262,7 @@ func (c *Client) connection(ctx context.Context, deadline time.Time) (link, erro
 			return l, nil
 		}
 		if c.dialing == nil {
+			// On a goroutine of the Client's, not the call's: a call that is given up takes nobody's connection with it.
 			c.dialing = make(chan struct{})
 			c.wg.Go(func() { c.reconnect(c.delay) })
 		}
@@ -369,6 +374,7 @@ func (c *Client) Close() error {
 	c.mu.Unlock()
 	var err error
 	if l != nil {
+		// Ends every call that waits for a reply; wg then has the loops and attempts to connect left.
 		err = l.close(ErrClosed)
 	}
 	c.wg.Wait()

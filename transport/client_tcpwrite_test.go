@@ -338,21 +338,21 @@ func TestRecordSize(t *testing.T) {
 func TestHandedOverBatchOfADeadConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := pipeLink(t, ClientConfig{})
-		heir, other := l.writeCall(1, 10), l.writeCall(2, 10)
+		next, other := l.writeCall(1, 10), l.writeCall(2, 10)
 		l.mu.Lock()
-		for _, k := range []*outCall{heir, other} {
+		for _, k := range []*outCall{next, other} {
 			k.tcp.ctx, k.tcp.state = t.Context(), callWriting
 			l.batch = append(l.batch, k)
 		}
-		l.handOver(heir)
+		l.handOver(next)
 		l.end(errors.New("cut"))
 		l.mu.Unlock()
 		var wg sync.WaitGroup
-		for _, k := range []*outCall{other, heir} {
+		for _, k := range []*outCall{other, next} {
 			wg.Go(func() { l.leave(k) })
 		}
 		wg.Wait()
-		if l.writer != nil || len(l.batch) != 0 || len(heir.tcp.turn) != 0 {
+		if l.writer != nil || len(l.batch) != 0 || len(next.tcp.turn) != 0 {
 			t.Error("something is left of it")
 		}
 	})

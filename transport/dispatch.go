@@ -30,16 +30,21 @@ func (s *dispatcher) serve(c *Call, p *peer) {
 	if !s.header(c, p) {
 		return // answered or dropped already
 	}
+	// A Read chunk is for the one argument that the binding names (RFC 8166 §6.1 [R8166-189]), and no part of the RPC header
+	// was one. With ERR_CHUNK and not GARBAGE_ARGS, since it is the transport header that is wrong.
 	if items > 0 && (!c.proc.ArgItem || c.args.ItemsLeft() != items) {
 		c.via.rejectChunks(c)
 		return
 	}
+	// Before the duplicate cache: who is not allowed to make a call MUST NOT be told the reply of another's. NULL is for anybody, to see
+	// whether the server is there (RFC 5531 §12.1).
 	if c.header.Proc != 0 && c.prog.Authorize != nil {
 		if stat := c.prog.Authorize(c); stat != oncrpc.AuthOK {
 			c.deny(stat)
 			return
 		}
 	}
+	// Which lane is asked once, after authorization, since the arguments that it looks at are the word of anybody until then.
 	inline := c.proc.Inline
 	if c.proc.Lane != nil {
 		lane, quick := c.proc.Lane(c)
@@ -48,10 +53,13 @@ func (s *dispatcher) serve(c *Call, p *peer) {
 	if (!c.proc.Idempotent || c.proc.NoOverlap) && !s.drc.admit(c, p.addr) {
 		return // a duplicate: it has been answered, or will be with the original
 	}
+	// On the receive loop: nothing after it on this connection is served until it has returned, so
+	// only procedures that never wait are.
 	if inline {
 		s.run(c)
 		return
 	}
+	// From submit on the call is the pool's, and may have ended before submit returns.
 	c.onLoop = false // already when a worker gets it
 	if !s.pool.submit(c) {
 		c.onLoop = true
@@ -154,6 +162,7 @@ func (c *Call) accept(stat oncrpc.AcceptStat) { c.answer(oncrpc.ReplyHeader{Acce
 
 // startReply begins the reply, in place of what was encoded so far.
 func (c *Call) startReply(h *oncrpc.ReplyHeader) {
+	// Of a procedure that has failed half way, too: a reply has results or a status.
 	c.res.Truncate(0)
 	h.XID = c.XID
 	h.EncodeXDR(&c.res)

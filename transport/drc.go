@@ -37,6 +37,9 @@ type drcKey struct {
 
 // A drcEntry is a call that runs (done is false) or its reply.
 type drcEntry struct {
+	// The call that runs has the entry (Call.dup), the table too unless it is passing; drc.mu, or that of drc.running
+	// for passing ones, guards it. A duplicate belongs to its entry while it is in waiters: it is on no loop and
+	// has no worker then, but it counts at its connection's gate.
 	key     drcKey
 	passing bool // part of its call and in drc.running: removed when the call ends
 	done    bool
@@ -100,6 +103,7 @@ func (d *drc) admit(c *Call, client netip.Addr) bool {
 	var key drcKey
 	d.identify(&key, c, client, space[:])
 	d.mu.Lock()
+	// Found and entered under one lock, so of two copies that arrive together exactly one runs.
 	e := d.entries[key]
 	switch {
 	case e == nil:
@@ -151,6 +155,8 @@ func (e *drcEntry) longest() *Call {
 func (d *drc) finish(c *Call, success bool) {
 	e := c.dup
 	c.dup = nil
+	// A reply with items is not kept: the chunks of a copy are others, and its bytes are gone when this one has left.
+	// What has failed may be tried again. Duplicates that wait are dropped then, and come again.
 	usable := success && len(c.res.Items()) == 0 && c.res.Len() <= drcReplyMax
 	if e.passing {
 		d.running.remove(e)
@@ -196,7 +202,7 @@ func (d *drc) abandon(c *Call) *Call {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	w := e.heir()
+	w := e.takeWaiter()
 	if w == nil {
 		delete(d.entries, e.key)
 		return nil
@@ -205,9 +211,9 @@ func (d *drc) abandon(c *Call) *Call {
 	return w
 }
 
-// heir takes the duplicate that has waited longest out of those that wait; nil when none
+// takeWaiter takes the duplicate that has waited longest out of those that wait; nil when none
 // does. The caller holds the lock of e's table.
-func (e *drcEntry) heir() *Call {
+func (e *drcEntry) takeWaiter() *Call {
 	if e.waiters == nil {
 		return nil
 	}
@@ -222,6 +228,8 @@ func (d *drc) push(e *drcEntry) {
 	d.bytes += len(e.reply)
 	d.done++
 	for d.done > drcEntries || d.bytes > drcBytes {
+		// The oldest first, whoever's it is: RFC 5531 asks for no time at all, and what is asked for again is
+		// nearly always seconds old.
 		d.remove(d.oldest.next)
 	}
 	if d.done == 1 {

@@ -52,6 +52,7 @@ func (g *gather) piece(b []byte) {
 	if g.arena == nil {
 		g.arena = make([]byte, 0, arenaSize)
 	}
+	// Pointed at, so b belongs to the list until it has been written: calls are released after that only.
 	if len(b) > gatherCopy || len(b) > cap(g.arena)-len(g.arena) {
 		g.list = append(g.list, b)
 		g.open = false
@@ -61,6 +62,7 @@ func (g *gather) piece(b []byte) {
 	g.arena = append(g.arena, b...)
 	if g.open {
 		last := &g.list[len(g.list)-1]
+		// The element ends where the arena did, so it grows over what was just copied.
 		*last = (*last)[:len(*last)+len(b)]
 		return
 	}

@@ -76,7 +76,7 @@ func (r *runningCalls) abandon(e *drcEntry) *Call {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r.unlink(e)
-	w := e.heir()
+	w := e.takeWaiter()
 	if w == nil {
 		return nil
 	}

@@ -93,6 +93,7 @@ func (r *rdmaConn) serve(dev *rnic.Device, req rnic.ConnRequest) {
 	}
 	r.mu.Lock()
 	r.conn = conn
+	// Shutdown may have come between Accept and here, and has found no conn to close.
 	closed := r.closed
 	r.mu.Unlock()
 	if closed {
@@ -109,6 +110,7 @@ func (r *rdmaConn) serve(dev *rnic.Device, req rnic.ConnRequest) {
 
 // ServeRPC takes one call. It is where rpcrdma hands them over.
 func (r *rdmaConn) ServeRPC(req *rpcrdma.Request) {
+	// Always has room: the credits bound what a client can send, and the gate only counts here, for drain.
 	r.calls.tryEnter()
 	r.srv.count(r)
 	c := getCall(r)
@@ -118,6 +120,7 @@ func (r *rdmaConn) ServeRPC(req *rpcrdma.Request) {
 		r.drop(c)
 		return
 	}
+	// Items are where RDMA Read has put them, and stay the Request's until Reply or Drop.
 	c.args.Reset(req.Msg.Stream, req.Msg.Items)
 	c.res.Reset(req.Scratch())
 	r.srv.dispatcher.serve(c, &r.peer)

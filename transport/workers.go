@@ -64,6 +64,7 @@ func (p *workerPool) give(l *line, c *Call) {
 		w := p.idle[n-1]
 		p.idle = p.idle[:n-1]
 		p.mu.Unlock()
+		// Never waits: the worker is off the stack, so nobody else sends to it, and its channel holds one.
 		w.work <- c
 		return
 	}
@@ -101,6 +102,7 @@ func (p *workerPool) done(w *worker, l *line) (c *Call, more bool) {
 	}
 	c.line = next
 	p.mu.Unlock()
+	// Each time under the lock anew: give releases it, since it may have to start a goroutine.
 	for { // one that ends may make room in several lanes
 		p.mu.Lock()
 		other, oc := p.next(l)
