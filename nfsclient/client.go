@@ -104,6 +104,7 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	if err := c.dialFirst(ctx, t); err != nil {
 		return nil, fmt.Errorf("connect to %s over %s: %w", t.Addr(), opt.Transport, err)
 	}
+	// The other connections go to the address that has answered, not to the name again.
 	t.Host = c.host
 	for range max(opt.Conns, 1) - 1 {
 		conn, err := c.dial(ctx, t.Addr())

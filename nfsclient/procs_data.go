@@ -49,6 +49,7 @@ func (op *readOp) DecodeXDR(d *xdr.Decoder) {
 	if op.n > 0 && &op.res.Data[0] != &op.sink[0] {
 		copy(op.sink, op.res.Data)
 	}
+	// The slice is a part of the message, whose memory goes back when DecodeXDR returns.
 	op.res.Data = nil
 }
 
@@ -75,6 +76,7 @@ func (c *Client) ReadAttr(ctx context.Context, fh nfs3.FH, p []byte, off uint64,
 	if attr != nil {
 		*attr = op.res.Attr
 	}
+	// Before it goes back to the pool: a pooled op must not keep the caller's memory from being collected.
 	op.sink = nil
 	readOps.Put(op)
 	if err != nil {
@@ -120,6 +122,8 @@ func (c *Client) WriteWcc(ctx context.Context, fh nfs3.FH, p []byte, off uint64,
 	if err != nil {
 		return Written{}, err
 	}
+	// A server that takes nothing without an error would have a writer try for ever, and one that promises less than was
+	// asked for has broken RFC 1813 §3.3.7.
 	if w.N > len(p) || w.N == 0 && len(p) > 0 || w.Committed < how {
 		return Written{}, errBadReply
 	}

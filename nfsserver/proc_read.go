@@ -27,6 +27,7 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 	}
 	if want > 0 {
 		buf := q.call.Buffer(int(want))
+		// NFS3ERR_JUKEBOX, and not an I/O error: the client asks again, when others have given memory back.
 		if buf == nil {
 			return ErrBusy
 		}
@@ -44,6 +45,8 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 		res.EOF = a.Offset >= at.Size
 		return nil
 	}
+	// After the data: attributes of before could be those of a file that was since made shorter, and tell an end
+	// that these bytes lie beyond.
 	if at, err = q.attr(); err != nil {
 		return err
 	}

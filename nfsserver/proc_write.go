@@ -16,6 +16,8 @@ func write(q *request, a *nfs3.WriteArgs, res *nfs3.WriteRes) error {
 	w := q.who()
 	for range writeTries {
 		res.Verf = q.x.written.get() // before the data: if it changes meanwhile the client sends again
+		// For the attributes of before and after: no other call of ours changes the file between them, so the client may keep its
+		// cache (RFC 1813 §2.6). The sync that follows needs no lock, and waits for a disk.
 		lock := q.x.locks.lock(&q.ref)
 		var err error
 		res.Count, err = q.write(&w, a, &res.Wcc.Before)
@@ -49,6 +51,7 @@ func (o *object) write(w *Cred, a *nfs3.WriteArgs, before *nfs3.PreOpAttr) (uint
 		return 0, nfs3.ErrROFS
 	case at.Type == TypeDir:
 		return 0, nfs3.ErrIsDir
+	// Count and the length of data are told apart on the wire (RFC 1813 §3.3.7), and over RDMA the data came by a chunk.
 	case at.Type != TypeReg || uint64(a.Count) != uint64(len(a.Data)):
 		return 0, nfs3.ErrInval
 	case a.Offset > limit || uint64(a.Count) > limit-a.Offset:

@@ -147,7 +147,7 @@ const stuckTick = time.Second
 
 func (l *tcpLink) wait() { l.nc.SetWriteDeadline(time.Now().Add(min(stuckTick, l.limit))) }
 
-// goOn is the patience with a server that takes no bytes: RetryTimeout, but no
+// goOn bounds the wait for a server that takes no bytes: RetryTimeout, but no
 // longer than a call whose bytes are at stake is waited for. Half a record has
 // been sent then, and the connection is of no use any more. A writer whose own
 // call is out and done does not go on, but leaves the batch to its callers.

@@ -70,8 +70,8 @@ func (g *gather) piece(b []byte) {
 	g.open = true
 }
 
-// A patience tells how long a peer that takes no bytes is waited for.
-type patience interface {
+// A writeTimeout bounds how long a peer that takes no bytes is waited for.
+type writeTimeout interface {
 	// wait sets a deadline for the next write.
 	wait()
 	// goOn tells, of a write that has run into it after n bytes, whether to write on.
@@ -79,7 +79,7 @@ type patience interface {
 }
 
 // writeTo writes all and forgets it. Without p a deadline is an error like any other.
-func (g *gather) writeTo(w io.Writer, p patience) error {
+func (g *gather) writeTo(w io.Writer, p writeTimeout) error {
 	g.begin()
 	defer g.reset()
 	return g.drain(w, p)
@@ -89,7 +89,7 @@ func (g *gather) writeTo(w io.Writer, p patience) error {
 func (g *gather) begin() { g.bufs = g.list }
 
 // drain writes what is left of it. After an error a further drain goes on where this one ended.
-func (g *gather) drain(w io.Writer, p patience) (err error) {
+func (g *gather) drain(w io.Writer, p writeTimeout) (err error) {
 	for again := true; again; {
 		if p != nil {
 			p.wait()

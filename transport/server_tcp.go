@@ -278,7 +278,7 @@ func (t *tcpConn) writeBatch(batch []*Call) {
 	}
 }
 
-// wait and goOn are the patience with a slow client: it may take as long as it
+// wait and goOn are the writeTimeout of a slow client: it may take as long as it
 // likes, but not stop taking.
 func (t *tcpConn) wait()             { t.nc.SetWriteDeadline(time.Now().Add(t.srv.cfg.HalfTimeout)) }
 func (t *tcpConn) goOn(n int64) bool { return n >= leastTaken }

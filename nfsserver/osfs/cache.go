@@ -33,6 +33,8 @@ type shard struct {
 	cache *cache
 	max   int // 0: no limit of its own
 
+	// Shard locks are innermost: nothing is opened, closed or synced under one. What is to be closed is taken out under the
+	// lock, in a list, and closed when the lock is free (retireAll).
 	mu    sync.Mutex // guards all below and the list fields of the nodes
 	nodes map[nfsserver.Ref]*node
 	lru   node // ring: lru.next is the node used last
@@ -83,6 +85,7 @@ func (c *cache) put(n *node) *node {
 	}
 	n.refs, n.used = 1, c.tick.Load()
 	n.written.Store(n.used)
+	// Entered before anything is evicted: the new node has a reference, and cannot be the one to go.
 	s.nodes[n.ref] = n
 	s.pushFront(n)
 	s.count(1)
@@ -160,6 +163,7 @@ func (c *cache) release(n *node) {
 	s := c.of(&n.ref)
 	s.mu.Lock()
 	n.refs--
+	// A dead node is closed by its last user; while it is in use its descriptors are still good.
 	out := n.refs == 0 && (n.dead || s.over() > 0)
 	if out && !n.dead {
 		s.remove(n)

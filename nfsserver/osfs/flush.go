@@ -69,6 +69,7 @@ func (f *FS) retire(n *node) {
 	q := &f.flush
 	q.mu.Lock()
 	q.pending[n.ref]++
+	// On the goroutine of whoever has let go of the file: who writes faster than the disk takes it waits for the disk.
 	if len(q.queue) >= maxFlushes {
 		q.mu.Unlock()
 		f.flushNode(n)
@@ -122,7 +123,7 @@ func (f *FS) flushNode(n *node) {
 	q.ended.Broadcast()
 }
 
-// takeLost returns, once, the error that befell r when it was closed. Whoever
+// takeLost returns, once, the error that r had when it was closed. Whoever
 // asks has just synced r himself: an error that his own descriptor was opened too
 // late to see was found by a flush that is pending or has ended.
 func (f *FS) takeLost(r *nfsserver.Ref) error {

@@ -69,8 +69,8 @@ func (x *index) get(k inodeKey) (hint, bool) {
 	return h, ok
 }
 
-// bury records that the file of r has no name left.
-func (x *index) bury(r *nfsserver.Ref) {
+// markGone records that the file of r has no name left.
+func (x *index) markGone(r *nfsserver.Ref) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(x.gone) >= maxHints/16 {
@@ -79,7 +79,7 @@ func (x *index) bury(r *nfsserver.Ref) {
 	x.gone[*r] = struct{}{}
 }
 
-func (x *index) buried(r *nfsserver.Ref) bool {
+func (x *index) isGone(r *nfsserver.Ref) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	_, ok := x.gone[*r]
@@ -90,7 +90,7 @@ func (x *index) buried(r *nfsserver.Ref) bool {
 // of the whole tree. The descriptor is O_PATH.
 func (f *FS) openIdentity(r *nfsserver.Ref) (int, error) {
 	k, ok := inodeKeyOf(r)
-	if !ok || f.index.buried(r) {
+	if !ok || f.index.isGone(r) {
 		return -1, nfsserver.ErrStale
 	}
 	if fd, ok := f.openHint(k, 0); ok {

@@ -33,6 +33,8 @@ func (f *FS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (in
 	}
 	done := 0
 	for done < len(p) {
+		// Short reads are for signals and ends: the server tells its client the end of the file by a short one, so
+		// it must not tell one that is none.
 		k, err := again2(func() (int, error) { return unix.Pread(fd, p[done:], int64(off)+int64(done)) })
 		if err != nil {
 			return done, err
@@ -91,6 +93,7 @@ func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (i
 	defer n.dirty.Store(true) // after the data, or a Sync that began before it would clear it
 	for done < len(p) {
 		k, err := again2(func() (int, error) { return unix.Pwrite(fd, p[done:], int64(off)+int64(done)) })
+		// What has been written counts: the client learns how much, writes the rest, and gets the error then.
 		if err != nil && done == 0 {
 			return 0, err
 		}
@@ -115,6 +118,7 @@ func (f *FS) Sync(r nfsserver.Ref, dataOnly bool) error {
 	if err != nil {
 		return err
 	}
+	// Before the sync and not after: a WRITE that comes in between makes it dirty again, and is covered by the next.
 	n.dirty.Store(false)
 	switch {
 	case fd < 0:

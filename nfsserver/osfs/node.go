@@ -25,12 +25,14 @@ type node struct {
 	ctime  unix.Timespec // when the node was made
 
 	// Guarded by the cache shard's mu.
+	// A node that is in the map, or has a reference, is open. dead, it is out of the map, and the last reference closes it.
 	refs       int
 	dead       bool   // not in the cache any more
 	used       uint32 // the cache's tick when it was last got
 	prev, next *node
 
 	// Descriptors, -1: not open. Written under mu, from -1 once. Two may be the same.
+	// They only ever go from -1 to open while there is a reference, so they are read without mu.
 	mu          sync.Mutex
 	path        atomic.Int32 // O_PATH
 	read, write atomic.Int32
@@ -167,6 +169,7 @@ func (f *FS) acquireAny(r *nfsserver.Ref) (*node, error) {
 		unix.Close(fd)
 		return nil, err
 	}
+	// Two calls may come here for the same Ref at once: put keeps one node, and closes the other's descriptor.
 	n := newNode(&x)
 	n.path.Store(int32(fd))
 	return f.cache.put(n), nil

@@ -101,6 +101,8 @@ func (f *FS) sweepOnce() {
 // without that descriptor. room is how many more files can wait to be synced;
 // the others stay until the next sweep.
 func (s *shard) idle(now uint32, room *int) (out *node) {
+	// From the one used longest ago. The order tells when a node was last got, but not when its descriptor for
+	// writing was used: so all are looked at, and the loop does not stop at the first that stays.
 	for n := s.lru.prev; n != &s.lru; {
 		prev := n.prev
 		idle := n.refs == 0 && now-n.used >= idleTicks || n.write.Load() >= 0 && now-n.written.Load() >= idleTicks
@@ -124,7 +126,7 @@ func (f *FS) dropIfGone(n *node) bool {
 	n.dirty.Store(false) // to write its data to the disk would only keep the space
 	f.cache.drop(n)
 	if _, ok := inodeKeyOf(&n.ref); ok {
-		f.index.bury(&n.ref)
+		f.index.markGone(&n.ref)
 	}
 	return true
 }
