@@ -41,7 +41,7 @@ func (s *slot) random(n int64) int64 {
 // An op does one call, the i-th of the test, and returns the bytes it moved.
 type op func(s *slot, i int64) (int, error)
 
-// A loop says how long: until the time is over, or count calls when count is not 0.
+// A loop says how long: until the time is over, but for at least one call, or count calls when count is not 0.
 type loop struct {
 	slots    []*slot
 	duration time.Duration
@@ -100,7 +100,7 @@ func (l *loop) slot(ctx context.Context, s *slot, start time.Time, next *atomic.
 	now := time.Now()
 	for !stop.Load() {
 		i := next.Add(1) - 1
-		if l.count > 0 && i >= l.count || l.count == 0 && now.Sub(start) >= l.duration {
+		if l.count > 0 && i >= l.count || l.count == 0 && i > 0 && now.Sub(start) >= l.duration {
 			return nil
 		}
 		n, err := l.op(s, i)

@@ -58,6 +58,14 @@ func TestDepthIsTheCallsInFlight(t *testing.T) {
 	}
 }
 
+// A loop whose time is over before its first call makes one: no figure is of nothing.
+func TestTimedLoopMakesOneCall(t *testing.T) {
+	l := loop{slots: slots(2), op: func(*slot, int64) (int, error) { return 1, nil }}
+	if m, err := l.run(t.Context()); err != nil || m.h.N != 1 || m.bytes != 1 {
+		t.Errorf("%v, %d calls", err, m.h.N)
+	}
+}
+
 func TestTimedLoopEnds(t *testing.T) {
 	const d = 10 * time.Millisecond
 	l := loop{slots: slots(2), duration: d, op: func(*slot, int64) (int, error) { return 1, nil }}

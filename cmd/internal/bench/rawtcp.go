@@ -125,7 +125,7 @@ func rawStreamRate(addr string, d time.Duration) (float64, error) {
 	defer conn.Close()
 	buf := make([]byte, rawWrite)
 	start, sent := time.Now(), uint64(0)
-	for time.Since(start) < d {
+	for sent == 0 || time.Since(start) < d { // once even on a machine that has no time for us
 		n, err := conn.Write(buf)
 		sent += uint64(n)
 		if err != nil {
@@ -153,7 +153,7 @@ func rawPingPongTime(addr string, d time.Duration) (time.Duration, error) {
 	defer conn.Close()
 	buf := make([]byte, rawMessage)
 	var h Histogram
-	for start := time.Now(); time.Since(start) < d; {
+	for start := time.Now(); h.N == 0 || time.Since(start) < d; {
 		t := time.Now()
 		if _, err := conn.Write(buf); err != nil {
 			return 0, err

@@ -84,8 +84,12 @@ func TestRawFigures(t *testing.T) {
 	}
 	addr, stop := startRawPeer(t)
 	defer stop()
-	if mean, err := rawPingPongTime(addr, 0); err != nil || mean != 0 {
-		t.Errorf("no time to measure: %v, %v", mean, err)
+	// A machine that has no time for us still gives figures: of one message.
+	if mean, err := rawPingPongTime(addr, 0); err != nil || mean <= 0 {
+		t.Errorf("round trips: %v, %v", mean, err)
+	}
+	if rate, err := rawStreamRate(addr, 0); err != nil || rate <= 0 {
+		t.Errorf("stream: %v, %v", rate, err)
 	}
 }
 

@@ -109,7 +109,7 @@ func dialVerbs(ctx context.Context, m Mode, addr string) (*verbsRun, error) {
 	return v, nil
 }
 
-// bulk keeps verbsDepth requests of n bytes going for d. A Read of nothing at the end
+// bulk keeps verbsDepth requests of n bytes going for d, and makes one at least. A Read of nothing at the end
 // is answered only when all Writes before it are in the peer's memory.
 func (r *VerbsReport) bulk(ctx context.Context, v *verbsRun, m Mode, op rnic.Opcode, n int, d time.Duration) error {
 	wr := rnic.SendWR{Op: op, RemoteSTag: v.stag, RemoteTO: v.base}
@@ -132,7 +132,7 @@ func (r *VerbsReport) bulk(ctx context.Context, v *verbsRun, m Mode, op rnic.Opc
 		}
 		return nil
 	}
-	for time.Since(start) < d {
+	for count == 0 || time.Since(start) < d {
 		if err := v.qp.PostSend(wr); err != nil {
 			return err
 		}
