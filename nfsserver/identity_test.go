@@ -19,6 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -229,6 +230,7 @@ func TestOwnersOfCallers(t *testing.T) {
 // TestReservedPortAskedFor: of callers whom the kernel does not know, over TCP.
 func TestReservedPortAskedFor(t *testing.T) {
 	needRoot(t)
+	rnictest.OwnNetwork(t)
 	q := nfsserver.Squash{ReservedPort: true}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

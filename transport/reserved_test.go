@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 )
 
 // portOf is the source port of a connection made by dialReserved.
@@ -25,6 +27,7 @@ func portOf(t *testing.T, addr string) (port int, c net.Conn) {
 
 func TestReservedPort(t *testing.T) {
 	needRoot(t)
+	rnictest.OwnNetwork(t)
 	for _, at := range []string{"127.0.0.1:0", "[::1]:0"} {
 		l, err := net.Listen("tcp", at)
 		if err != nil {
@@ -46,6 +49,7 @@ func TestReservedPort(t *testing.T) {
 // TestReservedPortsAreNotAllTaken: with all in use a connection comes from an ordinary one.
 func TestReservedPortsAreNotAllTaken(t *testing.T) {
 	needRoot(t)
+	rnictest.OwnNetwork(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -84,6 +88,7 @@ func TestReservedPortIsNoMust(t *testing.T) {
 // TestClientsPort: DialTCP takes a reserved port when it is told to.
 func TestClientsPort(t *testing.T) {
 	needRoot(t)
+	rnictest.OwnNetwork(t)
 	p := &Program{Name: "PORT", Number: testProg, Version: testVers, Procs: []Procedure{1: {Name: "PORT", Run: func(c *Call) error {
 		c.Res.String(c.Remote.String())
 		return nil
