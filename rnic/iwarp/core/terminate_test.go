@@ -30,7 +30,7 @@ func TestBadTerminate(t *testing.T) {
 	conformance.Proves(t, "R5040-141", "R5040-184")
 	for _, u := range [][]byte{untagged(0x41, 0x47, 0, 2, 2, 0, make([]byte, 4)),
 		untagged(0x41, 0x47, 0, 2, 1, 0, make([]byte, 3)), untagged(0x01, 0x47, 0, 2, 1, 0, make([]byte, 4)),
-		untagged(0x41, 0x47, 0, 0, 1, 0, make([]byte, 4)), tagged(0xc1, 0x47, 0, 0, nil)} {
+		untagged(0x41, 0x47, 0, 0, 1, 0, make([]byte, 4)), untagged(0x41, 0x47, 0, 2, 1, 4, make([]byte, 4)), tagged(0xc1, 0x47, 0, 0, nil)} {
 		s := scriptInitiator(t, rnic.ConnParams{})
 		s.open()
 		s.fpdu(u)
