@@ -42,3 +42,22 @@ func TestBuiltResponseFreesIRD(t *testing.T) {
 		s.wantSegment(tagged(0xc1, 0x42, 9, i, []byte{byte(i + 1)}))
 	}
 }
+
+// TestFaultLeavesWhatWasBuilt: a response whose memory has gone since it was asked for ends the stream, but
+// the response before it, which is in the same batch, leaves first.
+func TestFaultLeavesWhatWasBuilt(t *testing.T) {
+	s := scriptInitiator(t, rnic.ConnParams{})
+	s.open()
+	first, _ := s.pd.RegMR([]byte{1}, rnic.RemoteRead)
+	second, _ := s.pd.RegMR([]byte{2}, rnic.RemoteRead)
+	if !s.end.work.turn.take() { // so that nothing is built yet
+		t.Fatal(s.end.work.turn)
+	}
+	for i, mr := range []*rnic.MR{first, second} {
+		s.fpdu(untagged(0x41, 0x41, 0, 1, uint32(i+1), 0, readReq(9, uint64(i), 1, mr.STag(), mr.Base())))
+	}
+	second.Invalidate()
+	s.end.send()
+	s.wantSegment(tagged(0xc1, 0x42, 9, 0, []byte{1}))
+	s.wantEnd(t, requestFaults[rnic.MemSTag])
+}
