@@ -184,3 +184,26 @@ func TestCancelledCallsLeaveOverSlowLink(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSendGraceCountsLooks: a process that was stopped for all of sendGrace finds one tick when it goes on, and
+// its cancelled call has time to leave then; ticks at each of which nothing has moved end the connection.
+func TestSendGraceCountsLooks(t *testing.T) {
+	for looks := 1; looks <= stallTicks; looks++ {
+		c, _ := connect(t, Config{Credits: 1})
+		k := c.NewCall()
+		ticks, over := make(chan time.Time), make(chan struct{})
+		go func() {
+			c.awaitMoves(k, ticks)
+			close(over)
+		}()
+		for range looks {
+			ticks <- time.Time{}
+		}
+		k.wake <- struct{}{}
+		<-over
+		if err := c.Err(); (looks == stallTicks) != errors.Is(err, errSendStuck) || looks < stallTicks && err != nil {
+			t.Errorf("after %d looks: %v", looks, err)
+		}
+		k.Release()
+	}
+}

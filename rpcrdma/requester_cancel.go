@@ -51,21 +51,26 @@ func (rq *requester) awaitSent(k *Call) bool {
 // awaitProgress waits for the call's token as long as the peer takes anything at all.
 // A connection that stands still for sendGrace is ended, which gives the token too.
 func (c *Conn) awaitProgress(k *Call) {
-	grace := time.NewTicker(c.cfg.sendGrace)
+	grace := time.NewTicker(c.cfg.sendGrace / stallTicks)
 	defer grace.Stop()
-	for moved := c.qp.Moved(); ; {
+	c.awaitMoves(k, grace.C)
+}
+
+// awaitMoves is awaitProgress with a look at each tick. It counts the looks at which nothing had moved, and not the
+// time: a process that was stopped, or a machine with no time for it, has moved nothing either,
+// and finds one tick when it goes on.
+func (c *Conn) awaitMoves(k *Call, ticks <-chan time.Time) {
+	for still := (stall{bytes: c.qp.Moved()}); ; {
 		select {
 		case <-k.wake:
 			return
-		case <-grace.C:
+		case <-ticks:
 		}
-		now := c.qp.Moved() // bytes, not completions: one large item can take longer on a slow link
-		if now-moved < slowest {
+		if still.tick(true, 0, c.qp.Moved()) { // bytes, not completions: one large item can take longer on a slow link
 			c.fail(errSendStuck)
 			<-k.wake
 			return
 		}
-		moved = now
 	}
 }
 
