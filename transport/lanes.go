@@ -40,6 +40,7 @@ type schedule struct {
 type lane struct {
 	name    string
 	running int
+	ended   uint64   // calls so far
 	turn    []*share // those with a line in their turn, the next one first
 }
 
@@ -75,6 +76,7 @@ type line struct {
 	index      int       // in schedule.waiting, while some wait
 	since      time.Time // while some wait: when a call of it last began or ended, or they began to
 	overdue    bool      // calls have waited in vain, and none has begun or ended since
+	overdueAt  uint64    // lane.ended then
 }
 
 // lines is the calls of one connection.
@@ -184,6 +186,7 @@ func (s *schedule) end(l *line) {
 	if lane.running--; lane.running >= s.reserve {
 		s.spare++
 	}
+	lane.ended++
 	l.moved()
 }
 
@@ -194,6 +197,11 @@ func (l *line) moved() {
 		l.since = time.Now()
 	}
 }
+
+// hopeless reports whether a call of l that got no worker now would wait in vain: others of l have, and since
+// then none of the lane has ended. Where one has, even of another connection, workers become free, and
+// a line that does not stand among those that wait would never get one on a disk that is kept busy.
+func (l *line) hopeless() bool { return l.overdue && l.overdueAt == l.share.lane.ended }
 
 // push adds a call to those that wait.
 func (s *schedule) push(l *line, c *Call) {

@@ -128,6 +128,40 @@ func TestSlowCallsAreNotOverdue(t *testing.T) {
 	})
 }
 
+// A connection whose calls have waited in vain stands in line again when the disk answers others: on a disk
+// that others keep busy it would else be told to come again for ever.
+func TestOverdueLineWaitsAgain(t *testing.T) {
+	inDisk(t, func(t *testing.T, s *Server, d *diskProgram) {
+		busy := make([]*tape, 40) // more than their client may have workers for
+		for i := range busy {
+			busy[i] = newTape("10.0.0.1")
+			for range 4 {
+				busy[i].start(s, callOf(7, dRead, 1))
+			}
+		}
+		c := newTape("10.0.0.1")
+		c.start(s, callOf(7, dRead, 1))
+		c.expect(t, "while nothing moves", 2*lineWait, resBusy)
+		c.start(s, callOf(7, dRead, 1))
+		c.expect(t, "then", 0, resBusy)
+		d.letGo <- struct{}{}
+		synctest.Wait()
+		for i := range busy { // the worker that is free is taken at once
+			busy[i].start(s, callOf(7, dRead, 1))
+		}
+		c.start(s, callOf(7, dRead, 1))
+		c.expect(t, "when the disk has answered one", 0)
+		for range 4 * len(busy) {
+			select {
+			case d.letGo <- struct{}{}:
+				synctest.Wait()
+			default:
+			}
+		}
+		c.expect(t, "when it has answered all", 0, resDone)
+	})
+}
+
 // Calls of which the procedure has no answer wait on.
 func TestOverdueWithoutAnswerWait(t *testing.T) {
 	inDisk(t, func(t *testing.T, s *Server, d *diskProgram) {

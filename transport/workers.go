@@ -37,7 +37,7 @@ type worker struct {
 }
 
 // submit has c run on a worker, now or when its turn comes. It returns false, and c is still
-// the caller's, where calls of the same connection and lane have waited in vain.
+// the caller's, where calls of the same connection and lane have waited in vain, and none of the lane has ended since.
 func (p *workerPool) submit(c *Call) bool {
 	p.mu.Lock()
 	l := p.line(c.via.lines(), c.lane)
@@ -46,7 +46,7 @@ func (p *workerPool) submit(c *Call) bool {
 		p.give(l, c) // unlocks
 		return true
 	}
-	if l.overdue && c.proc.Busy != nil {
+	if l.hopeless() && c.proc.Busy != nil {
 		p.mu.Unlock()
 		return false
 	}
