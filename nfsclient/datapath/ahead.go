@@ -98,18 +98,13 @@ func (f *File) readAhead(s *stream, cred Cred) {
 }
 
 // freeUntil returns the end of the range from off on, up to end, in which there is neither a
-// piece nor written data, be it on its way to the server.
+// piece nor written data. (A WRITE on its way has newer data of its range in extents, or its own.)
 func (f *File) freeUntil(off, end int64) int64 {
 	if i := f.searchPiece(off); i < len(f.pieces) {
 		end = min(end, f.pieces[i].off)
 	}
 	if i := f.search(off); i < len(f.ext) {
 		end = min(end, f.ext[i].off)
-	}
-	for _, o := range f.ops {
-		if o.end() > off {
-			end = min(end, o.off)
-		}
 	}
 	return end
 }
@@ -182,12 +177,14 @@ func (f *File) removePiece(i int) {
 
 // dropPieces takes all pieces of [off, end) out of the list. Those who wait for one of them look again.
 func (f *File) dropPieces(off, end int64) {
-	i := f.searchPiece(off)
+	i, n := f.searchPiece(off), len(f.pieces)
 	for i < len(f.pieces) && f.pieces[i].off < end {
 		f.removePiece(i)
 	}
+	if len(f.pieces) < n {
+		f.waiters.wake()
+	}
 	f.eofAt = -1
-	f.waiters.wake()
 }
 
 // dropOld drops the pieces that were fetched before that time.
@@ -202,11 +199,8 @@ func (f *File) dropOld(before time.Time) {
 // overwritten is called when [off, end) was written to: pieces of it are stale, and the file may
 // end elsewhere than the others say.
 func (f *File) overwritten(off, end int64) {
-	if len(f.pieces) > 0 {
-		f.dropPieces(off, end)
-		f.noEnd()
-	}
-	f.eofAt = -1
+	f.dropPieces(off, end)
+	f.noEnd()
 	if f.limit >= 0 {
 		f.limit = max(f.limit, end)
 	}
@@ -226,9 +220,6 @@ func (f *File) delivered(p *piece, n int) {
 	f.engine.hits.Add(int64(n))
 	if p.delivered < len(p.data) {
 		return
-	}
-	if p.eof {
-		f.eofAt = p.end()
 	}
 	f.removePiece(slices.Index(f.pieces, p))
 }

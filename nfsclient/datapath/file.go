@@ -58,7 +58,7 @@ type File struct {
 	pieces  []*piece // by offset, not overlapping
 	fetches int      // pieces being fetched, dropped ones too
 	limit   int64    // the size that is known; -1: none
-	eofAt   int64    // a piece ended with the file here, and no reader has been told; -1: none
+	eofAt   int64    // read-ahead has found that the file ends here, and no reader has been told; -1: none
 }
 
 func newFile(e *Engine, fh nfs3.FH) *File {

@@ -100,8 +100,14 @@ func (f *File) copyAhead(ctx context.Context, p []byte, off int64) (n int, eof b
 		p = p[:min(int64(len(p)), f.ext[i].off-off)]
 	}
 	n = copy(p, pc.data[off-pc.off:])
+	eof = f.ends(pc, off+int64(n))
 	f.delivered(pc, n)
-	return n, false, nil
+	return n, eof, nil
+}
+
+// ends reports whether the file is known to end at off, by a piece that ends there.
+func (f *File) ends(p *piece, off int64) bool {
+	return p.ready && p.eof && p.end() == off && f.lastEnd() <= off
 }
 
 // A pin keeps written data that a read must not miss, until the read has its reply: by

@@ -60,12 +60,13 @@ func (f *File) viewAhead(ctx context.Context, size int, off int64) (v View, ok b
 			return View{}, false, nil
 		}
 		p := f.pieces[i]
-		if p.end() < end && !(p.ready && p.eof && f.lastEnd() <= p.end()) {
+		if p.end() < end && !f.ends(p, p.end()) {
 			return View{}, false, nil
 		}
 		if p.ready {
-			data := p.data[off-p.off : min(end, p.end())-p.off]
-			v = View{Data: data[:len(data):len(data)], EOF: p.eof && p.end() <= end && f.lastEnd() <= p.end(), buf: p.buf.ref()}
+			to := min(end, p.end())
+			data := p.data[off-p.off : to-p.off]
+			v = View{Data: data[:len(data):len(data)], EOF: f.ends(p, to), buf: p.buf.ref()}
 			f.delivered(p, len(data))
 			return v, true, nil
 		}

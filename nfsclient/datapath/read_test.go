@@ -1,0 +1,409 @@
+// Read-ahead: for whom, how far, and what becomes of it.
+
+package datapath
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// mustRead reads, and compares with the content that the file has.
+func mustRead(t *testing.T, h *Handle, content []byte, off, n int) {
+	t.Helper()
+	v, err := h.View(bg, nil, n, int64(off))
+	defer v.Release()
+	if want := content[min(off, len(content)):min(off+n, len(content))]; err != nil || !bytes.Equal(v.Data, want) || v.EOF != (off+n >= len(content)) {
+		t.Fatalf("read of %d at %d: %d bytes, end %v, %v", n, off, len(v.Data), v.EOF, err)
+	}
+}
+
+const readSize = 64 << 10
+
+// readers are ways through a file that are found to be sequential. Each returns the next
+// offset for a Handle.
+var readers = map[string]struct{ step, handles, streams, swap int }{
+	"one":                        {readSize, 1, 1, 0},
+	"small steps":                {4000, 1, 1, 0},
+	"large steps":                {3 * readSize, 1, 1, 0},
+	"two in a file":              {readSize, 1, 2, 0},
+	"three in a file":            {8 << 10, 1, 3, 0},
+	"two handles":                {readSize, 2, 1, 0},
+	"two handles, three in each": {16 << 10, 2, 3, 0},
+	"out of order":               {16 << 10, 1, 1, 1},
+}
+
+// Sequential readers find most data there already, and no byte is read twice.
+func TestSequentialReadersAreFound(t *testing.T) {
+	const part = 2 << 20 // what each reader goes through
+	for name, c := range readers {
+		synctest.Test(t, func(t *testing.T) {
+			m := newModel(t, 1)
+			e, f, h := rig(t, m, Config{ReadSize: readSize, ReadAhead: 512 << 10, ReadMemory: 32 << 20})
+			content := pattern(part * c.handles * c.streams)
+			m.set(handleOf(1), content)
+			f.SetSize(int64(len(content)))
+			hs := []*Handle{h}
+			for range c.handles - 1 {
+				hs = append(hs, f.Open())
+			}
+			steps := part / c.step
+			for i := range steps {
+				k := i
+				if c.swap > 0 && i|1 < steps {
+					k = i ^ 1
+				}
+				for j, h := range hs {
+					for s := range c.streams {
+						base := (j*c.streams + s) * part
+						if i == steps-1 {
+							mustRead(t, h, content, base+k*c.step, part-k*c.step)
+						} else {
+							mustRead(t, h, content, base+k*c.step, c.step)
+						}
+					}
+				}
+				synctest.Wait()
+			}
+			for _, h := range hs[1:] {
+				_ = h.Close()
+			}
+			s := e.Stats()
+			if m.readBytes > len(content)+len(content)/4 {
+				t.Errorf("%s: %d bytes were read of %d, %+v", name, m.readBytes, len(content), s)
+			}
+			if s.ReadAheadHits < int64(len(content))*3/4 {
+				t.Errorf("%s: %+v", name, s)
+			}
+		})
+	}
+}
+
+// A sequential reader waits for few round trips.
+func TestReadAheadHidesTheRoundTrip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, 1)
+		_, f, h := rig(t, m, Config{ReadSize: readSize, ReadAhead: 1 << 20})
+		content := pattern(8 << 20)
+		m.set(handleOf(1), content)
+		m.delay = 10 * time.Millisecond
+		f.SetSize(int64(len(content)))
+		start := time.Now()
+		for off := 0; off < len(content); off += readSize {
+			mustRead(t, h, content, off, readSize)
+		}
+		if d, alone := time.Since(start), time.Duration(len(content)/readSize)*m.delay; d > alone/5 {
+			t.Errorf("it took %v, and one at a time it takes %v", d, alone)
+		}
+	})
+}
+
+// Random reads, and reads from the end to the start, bring what was asked for and no more.
+func TestRandomReadersCauseNoReadAhead(t *testing.T) {
+	const size, step = 64 << 20, 4096
+	r := rand.New(rand.NewPCG(1, 1))
+	ways := map[string]func(i int) int{
+		"random":   func(int) int { return r.IntN(size/step-1) * step },
+		"backward": func(i int) int { return size - (i+1)*step },
+		"strides":  func(i int) int { return i * 10 * step % size },
+	}
+	for name, at := range ways {
+		synctest.Test(t, func(t *testing.T) {
+			m := newModel(t, 1)
+			e, f, h := rig(t, m, Config{ReadSize: readSize})
+			content := make([]byte, size)
+			m.set(handleOf(1), content)
+			f.SetSize(size)
+			for i := range 1000 {
+				off := at(i)
+				if off == 0 {
+					off = step
+				}
+				mustRead(t, h, content, off, step)
+			}
+			if s := e.Stats(); s.ReadAheadFetched != 0 || m.readBytes != 1000*step {
+				t.Errorf("%s: %d bytes were read, %+v", name, m.readBytes, s)
+			}
+		})
+	}
+}
+
+// Data of a read that was sent before the file was written to or invalidated is not given to a
+// reader who comes after that.
+func TestStaleReadAheadIsNotDelivered(t *testing.T) {
+	for _, how := range []string{"write", "invalidate", "truncate"} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newModel(t, 1)
+			e, f, h := rig(t, m, Config{ReadSize: 4096, ReadAhead: 64 << 10})
+			content := bytes.Repeat([]byte{1}, 64<<10)
+			m.set(handleOf(1), content)
+			f.SetSize(64 << 10)
+			m.fail = func(proc string, _ nfs3.FH, off uint64, _ int) error {
+				if proc == "READ" && off == 8192 { // it has read, and the reply is under way
+					release := m.hung[handleOf(1)]
+					if release == nil {
+						go func() { m.hang(handleOf(1)) }()
+					}
+				}
+				return nil
+			}
+			mustRead(t, h, content, 0, 4096)
+			mustRead(t, h, content, 4096, 4096)
+			synctest.Wait()
+			m.mu.Lock()
+			m.fail = nil
+			ch := m.hung[handleOf(1)]
+			delete(m.hung, handleOf(1))
+			m.mu.Unlock()
+			for i := range content {
+				content[i] = 2
+			}
+			switch how {
+			case "write":
+				mustWrite(t, h, content, 0)
+				if err := h.Sync(bg); err != nil { // it is clean, and only the server has it
+					t.Fatal(err)
+				}
+			case "invalidate":
+				m.set(handleOf(1), content)
+				f.Invalidate()
+			case "truncate":
+				err := f.Truncate(bg, 64<<10, func(context.Context) error { m.set(handleOf(1), content); return nil })
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if ch != nil {
+				close(ch)
+			}
+			synctest.Wait()
+			for off := 0; off < len(content); off += 4096 {
+				mustRead(t, h, content, off, 4096)
+			}
+			if e.Stats().ReadAheadWaste == 0 {
+				t.Error("nothing was thrown away: the test tests nothing")
+			}
+		})
+	}
+}
+
+// Where a READ has found the end of the file means nothing after the file has grown, be the
+// reply on its way at that time, here already, or of no bytes at all.
+func TestEndIsForgottenWhenTheFileGrows(t *testing.T) {
+	const size = 10000
+	for name, known := range map[string]int64{"short piece": size + 1, "empty piece": 12288 + 100} {
+		for _, hung := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				m := newModel(t, 1)
+				_, f, h := rig(t, m, Config{ReadSize: 4096, ReadAhead: 64 << 10})
+				content := pattern(size)
+				if name == "empty piece" {
+					content = pattern(12288)
+				}
+				m.set(handleOf(1), content)
+				f.SetSize(known) // a little wrong, so that the end is found by reading
+				release := func() {}
+				if hung {
+					release = m.hang(handleOf(1))
+					go func() { mustRead(t, h, content, 0, 4096) }()
+				} else {
+					mustRead(t, h, content, 0, 4096)
+				}
+				synctest.Wait()
+				if hung { // only the reply waits
+					m.mu.Lock()
+					delete(m.hung, handleOf(1))
+					m.mu.Unlock()
+				}
+				content = put(content, []byte("far away"), 40000)
+				mustWrite(t, h, content[40000:], 40000)
+				if err := h.Sync(bg); err != nil {
+					t.Fatal(err)
+				}
+				release()
+				synctest.Wait()
+				for off := 4096; off < len(content); off += 4096 {
+					mustRead(t, h, content, off, 4096)
+				}
+			})
+		}
+	}
+}
+
+// An error of a read nobody asked for is nobody's; who asks later has his own.
+func TestReadAheadErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, 1)
+		e, f, h := rig(t, m, Config{ReadSize: 4096, ReadAhead: 64 << 10})
+		content := pattern(64 << 10)
+		m.set(handleOf(1), content)
+		f.SetSize(64 << 10)
+		m.fail = func(_ string, _ nfs3.FH, off uint64, _ int) error {
+			if off >= 16<<10 {
+				return syscall.EIO
+			}
+			return nil
+		}
+		for off := 0; off < 16<<10; off += 4096 {
+			mustRead(t, h, content, off, 4096)
+		}
+		if n, _, err := h.Read(bg, nil, make([]byte, 8192), 12<<10); n != 4096 || err != syscall.EIO {
+			t.Errorf("read over the edge: %d, %v", n, err)
+		}
+		if _, err := h.View(bg, nil, 4096, 16<<10); err != syscall.EIO {
+			t.Errorf("view: %v", err)
+		}
+		m.fail = nil
+		for off := 16 << 10; off < 64<<10; off += 4096 {
+			mustRead(t, h, content, off, 4096)
+		}
+		synctest.Wait()
+		if s := e.Stats(); s.Errors != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// What was read ahead for nobody is dropped when it has grown old, and when the last has closed the file.
+func TestReadAheadIsForgotten(t *testing.T) {
+	for _, how := range []string{"age", "close"} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newModel(t, 1)
+			e, f, _ := rig(t, m, Config{ReadSize: 4096, ReadAhead: 64 << 10, FlushAfter: time.Second})
+			content := pattern(1 << 20)
+			m.set(handleOf(1), content)
+			f.SetSize(1 << 20)
+			h := f.Open()
+			for off := 0; off < 64<<10; off += 4096 {
+				mustRead(t, h, content, off, 4096)
+			}
+			synctest.Wait()
+			if e.Stats().ReadMemory == 0 {
+				t.Error("nothing was read ahead")
+			}
+			if how == "age" {
+				time.Sleep(3 * time.Second)
+			}
+			_ = h.Close()
+			if how == "close" { // though another has the file open, but does not read: its own close comes first
+				f.Invalidate()
+			}
+			if s := e.Stats(); s.ReadMemory != 0 || s.ReadAheadWaste == 0 {
+				t.Errorf("%s: %+v", how, s)
+			}
+		})
+	}
+}
+
+// Readers of many files, with more to read ahead than there is memory, stay within the bound,
+// and Views get theirs.
+func TestReadMemoryIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, 1)
+		m.delay = time.Millisecond
+		cfg := Config{ReadSize: 16 << 10, ReadAhead: 256 << 10, ReadMemory: 512 << 10, FlushAfter: time.Hour}
+		e := New(cfg, m)
+		m.fail = func(string, nfs3.FH, uint64, int) error {
+			if held := e.read.held(); held > cfg.ReadMemory {
+				t.Errorf("%d bytes are held", held)
+			}
+			return nil
+		}
+		content := pattern(1 << 20)
+		var all sync.WaitGroup
+		for i := range byte(12) {
+			m.set(handleOf(i), content)
+			all.Go(func() {
+				f := e.File(handleOf(i))
+				h := f.Open()
+				f.SetSize(1 << 20)
+				step := 64 << 10
+				for off := 0; off < len(content)-int(i)<<14; off += step { // some stop in the middle
+					mustRead(t, h, content, off, step)
+				}
+				time.Sleep(time.Minute)
+				_ = h.Close()
+				f.Release()
+			})
+		}
+		all.Wait()
+		if err := e.Close(bg); err != nil || e.Stats().ReadMemory != 0 {
+			t.Errorf("%v, %+v", err, e.Stats())
+		}
+	})
+}
+
+// A reader that waits is let go by its context, and holds nothing then.
+func TestReadContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, 1)
+		e, f, h := rig(t, m, Config{ReadSize: 4096, ReadAhead: 64 << 10, ReadMemory: 128 << 10})
+		content := pattern(256 << 10)
+		m.set(handleOf(1), content)
+		f.SetSize(256 << 10)
+		mustRead(t, h, content, 0, 4096)
+		synctest.Wait()
+		release := m.hang(handleOf(1))
+		defer release()
+		mustRead(t, h, content, 4096, 4096)
+		for _, off := range []int64{8192, 40960, 200 << 10} {
+			ctx, cancel := context.WithTimeout(bg, time.Second)
+			v, err := h.View(ctx, nil, 4096, off)
+			v.Release()
+			if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("view at %d: %v", off, err)
+			}
+			if _, _, err := h.ReadDirect(ctx, nil, make([]byte, 4096), off); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("read at %d: %v", off, err)
+			}
+			cancel()
+		}
+		if held := e.read.heldBy(&e.views); held != 0 {
+			t.Errorf("Views hold %d bytes", held)
+		}
+	})
+}
+
+// A View of a piece is the memory that the READ was answered to.
+func TestViewDoesNotCopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &placeModel{model: newModel(t, 1), places: map[*byte]bool{}}
+		e := New(Config{ReadSize: 4096, ReadAhead: 64 << 10}, m)
+		f := e.File(handleOf(1))
+		h := f.Open()
+		content := pattern(64<<10 + 100)
+		m.set(handleOf(1), content)
+		f.SetSize(int64(len(content)))
+		for off := 0; off < len(content); off += 4096 {
+			v, err := h.View(bg, nil, 4096, int64(off))
+			if err != nil || !m.places[&v.Data[0]] || !bytes.Equal(v.Data, content[off:min(off+4096, len(content))]) {
+				t.Errorf("view at %d: %v", off, err)
+			}
+			v.Release()
+			v.Release() // a second one does nothing
+		}
+		_ = h.Close()
+		f.Release()
+		_ = e.Close(bg)
+	})
+}
+
+type placeModel struct {
+	*model
+	places map[*byte]bool
+}
+
+func (m *placeModel) Read(ctx context.Context, fh nfs3.FH, cred Cred, p []byte, off uint64) (int, bool, error) {
+	m.mu.Lock()
+	m.places[&p[0]] = true
+	m.mu.Unlock()
+	return m.model.Read(ctx, fh, cred, p, off)
+}
