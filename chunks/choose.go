@@ -145,7 +145,7 @@ func PlanReply(m Message, offered *Lists, threshold int) ReplyPlan {
 		}
 		p.Reduced |= 1 << i
 	}
-	p.Payload = m.LenWithout(p.Reduced)
+	p.Payload = m.lenWithout(p.Reduced)
 	switch {
 	case p.Header+p.Payload <= threshold && p.Reduced == 0:
 		p.Form = FormInline

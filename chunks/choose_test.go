@@ -84,8 +84,8 @@ func TestGather(t *testing.T) {
 		2: one + lenA + a + lenB + two,
 		3: one + lenA + lenB + two,
 	} {
-		if got := string(bytes.Join(m.Gather(nil, reduced), nil)); got != want || m.LenWithout(reduced) != len(want) {
-			t.Errorf("%b: %q of %d, want %q", reduced, got, m.LenWithout(reduced), want)
+		if got := string(bytes.Join(m.Gather(nil, reduced), nil)); got != want || m.lenWithout(reduced) != len(want) {
+			t.Errorf("%b: %q of %d, want %q", reduced, got, m.lenWithout(reduced), want)
 		}
 	}
 	if m.FullLen() != 28 {

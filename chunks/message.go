@@ -18,7 +18,7 @@ type Message struct {
 
 // FullLen is the length in bytes of the whole message with every item and its
 // pad back in place. Items of AnyOffset count like the others.
-func (m Message) FullLen() int { return m.LenWithout(0) }
+func (m Message) FullLen() int { return m.lenWithout(0) }
 
 // An ItemSet is a set of a message's items: bit i stands for item i. Items from
 // number 32 on are in no set.
@@ -27,9 +27,9 @@ type ItemSet uint32
 // Has reports whether item i is in the set.
 func (s ItemSet) Has(i int) bool { return i < 32 && s>>i&1 == 1 }
 
-// LenWithout is the length in bytes of the message with every item but those
+// lenWithout is the length in bytes of the message with every item but those
 // of reduced back in place.
-func (m Message) LenWithout(reduced ItemSet) int {
+func (m Message) lenWithout(reduced ItemSet) int {
 	n := len(m.Stream)
 	for i := range m.Items {
 		if !reduced.Has(i) {

@@ -8,8 +8,8 @@ import (
 	goxdr "github.com/rasky/go-xdr/xdr2"
 )
 
-// MaxCold is the most bytes that Unmarshal looks at.
-const MaxCold = 1 << 20
+// maxCold is the most bytes that Unmarshal looks at.
+const maxCold = 1 << 20
 
 // Marshal appends the XDR form of v, worked out by reflection: exported fields
 // in order, with the tags of github.com/rasky/go-xdr (`xdr:"optional"` for a
@@ -41,14 +41,14 @@ func (a *appender) Write(b []byte) (int, error) {
 }
 
 // Unmarshal reads v, a pointer, by reflection from at most the next limit
-// bytes (and no more than MaxCold); nothing in v can be longer than the bytes
+// bytes (and no more than maxCold); nothing in v can be longer than the bytes
 // at hand. What it stores are copies. Errors stay in the Decoder too.
 func Unmarshal(d *Decoder, v any, limit int) error {
 	if d.err != nil {
 		return d.err
 	}
 	in := d.b[d.off:]
-	in = in[:min(len(in), limit, MaxCold)]
+	in = in[:min(len(in), limit, maxCold)]
 	if len(in) == 0 {
 		d.err = ErrShort
 		return d.err

@@ -76,8 +76,8 @@ func (s *Specdata) decode(d *xdr.Decoder) {
 	s.Minor = d.Uint32()
 }
 
-// FattrSize is the length of an Fattr on the wire, in bytes.
-const FattrSize = 84
+// fattrSize is the length of an Fattr on the wire, in bytes.
+const fattrSize = 84
 
 // An Fattr is the attributes of an object (fattr3), 84 bytes.
 type Fattr struct {

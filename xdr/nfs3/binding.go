@@ -32,7 +32,7 @@ type Binding struct {
 // Sizes in bytes of parts of results, all optional parts present.
 const (
 	statusSize = 4
-	postOpAttr = 4 + FattrSize
+	postOpAttr = 4 + fattrSize
 	wccData    = 4 + 24 + postOpAttr
 	postOpFH   = 4 + 4 + FHSize
 	createRes  = statusSize + postOpFH + postOpAttr + wccData
@@ -44,7 +44,7 @@ const (
 // Bindings has one row for each procedure, by its number.
 var Bindings = [NumProcs]Binding{
 	ProcNull:        {Name: "NULL"},
-	ProcGetattr:     {Name: "GETATTR", MaxReply: statusSize + FattrSize},
+	ProcGetattr:     {Name: "GETATTR", MaxReply: statusSize + fattrSize},
 	ProcSetattr:     {Name: "SETATTR", MaxReply: statusSize + wccData},
 	ProcLookup:      {Name: "LOOKUP", MaxReply: statusSize + 4 + FHSize + 2*postOpAttr},
 	ProcAccess:      {Name: "ACCESS", MaxReply: statusSize + postOpAttr + 4},

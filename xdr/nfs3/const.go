@@ -61,10 +61,10 @@ const (
 	VerfSize = 8    // every verifier: cookie, create, write
 	MaxName  = 4096 // longest file name that we decode
 	MaxPath  = 4096 // longest symbolic link content that we decode
-	// MaxData is the most data of one READ or WRITE that we decode: far above
+	// maxData is the most data of one READ or WRITE that we decode: far above
 	// the rtmax and wtmax of any server, and no more than a sanity bound, since
 	// the data is never copied.
-	MaxData = 1 << 30
+	maxData = 1 << 30
 )
 
 // A Verf is a verifier: eight bytes that only their maker understands.

@@ -59,7 +59,7 @@ func (r *ReadRes) DecodeXDR(d *xdr.Decoder) {
 	}
 	r.Count = d.Uint32()
 	r.EOF = d.Bool()
-	r.Data = d.Item(MaxData)
+	r.Data = d.Item(maxData)
 	if uint64(r.Count) != uint64(len(r.Data)) {
 		d.Fail(xdr.ErrValue)
 	}

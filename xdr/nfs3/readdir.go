@@ -102,7 +102,7 @@ func EntrySize(n int) int { return 4 + 8 + 4 + xdr.RoundUp(n) + 8 }
 
 func attrSize(present bool) int {
 	if present {
-		return 4 + FattrSize
+		return 4 + fattrSize
 	}
 	return 4
 }

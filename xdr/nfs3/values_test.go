@@ -83,7 +83,7 @@ func TestGoldenAttributes(t *testing.T) {
 	const want = "00000002" + "000001ed" + "00000003" + "00000004" + "00000005" + "0000000000000006" + "0000000000000007" +
 		"00000008" + "00000009" + "000000000000000a" + "000000000000000b" +
 		"0000000c" + "0000000d" + "0000000e" + "0000000f" + "00000010" + "00000011"
-	if hex.EncodeToString(b) != want || len(b) != FattrSize {
+	if hex.EncodeToString(b) != want || len(b) != fattrSize {
 		t.Errorf("fattr3 is\n%x, want\n%s", b, want)
 	}
 	w := PreOpAttr{true, a.Wcc()}

@@ -31,7 +31,7 @@ func (a *WriteArgs) DecodeXDR(d *xdr.Decoder) {
 	a.Offset = d.Uint64()
 	a.Count = d.Uint32()
 	decodeStable(&a.Stable, d)
-	a.Data = d.Item(MaxData)
+	a.Data = d.Item(maxData)
 }
 
 func decodeStable(s *StableHow, d *xdr.Decoder) {
