@@ -29,7 +29,7 @@ const (
 	groupsFor   = time.Second
 	maxProcs    = 1024
 	maxCallers  = 1024
-	statusBytes = 64 << 10
+	statusBytes = 1 << 20 // a user may be in 65,536 groups
 )
 
 // callers finds the caller of a request. FUSE brings user, group and process; the
@@ -102,32 +102,35 @@ func (c *callers) find(uid, gid uint32, groups []uint32) *caller {
 // groupsOf is the supplementary groups of a process but gid, at most as many as AUTH_SYS
 // carries. One that is gone, or of another PID namespace, has none.
 func groupsOf(pid, gid uint32) (groups []uint32) {
-	line, _ := statusLine(pid, "Groups:")
-	for _, word := range bytes.Fields(line) {
-		g, err := strconv.ParseUint(string(word), 10, 32)
-		if err == nil && uint32(g) != gid && len(groups) < oncrpc.MaxGIDs {
-			groups = append(groups, uint32(g))
+	statusLines(pid, func(key string, rest []byte) {
+		if key != "Groups" {
+			return
 		}
-	}
+		for word := range bytes.FieldsSeq(rest) {
+			g, err := strconv.ParseUint(string(word), 10, 32)
+			if err == nil && uint32(g) != gid && len(groups) < oncrpc.MaxGIDs {
+				groups = append(groups, uint32(g))
+			}
+		}
+	})
 	return groups
 }
 
-// statusLine is what follows a key in /proc/PID/status.
-func statusLine(pid uint32, key string) ([]byte, bool) {
+// statusLines gives the lines of /proc/PID/status, key and value, and reports whether there is such a process.
+func statusLines(pid uint32, line func(key string, rest []byte)) bool {
 	if pid == 0 {
-		return nil, false
+		return false
 	}
 	file, err := os.Open("/proc/" + strconv.Itoa(int(pid)) + "/status")
 	if err != nil {
-		return nil, false
+		return false
 	}
 	defer file.Close()
 	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, statusBytes*16) // a user may be in 65,536 groups
+	lines.Buffer(nil, statusBytes)
 	for lines.Scan() {
-		if rest, ok := bytes.CutPrefix(lines.Bytes(), []byte(key)); ok {
-			return rest, true
-		}
+		key, rest, _ := bytes.Cut(lines.Bytes(), []byte(":"))
+		line(string(key), rest)
 	}
-	return nil, false
+	return true
 }

@@ -4,6 +4,7 @@ package fusefs
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,6 +64,9 @@ func newFileSystem(ctx context.Context, fs *nfsclient.FS, opt Options) (*fileSys
 		table:         newTable(fs.Root()),
 	}
 	f.plain.Store(opt.NoReaddirplus)
+	if opt.NoAC {
+		opt.ReadAhead = -1 // what is read ahead is old when it is used
+	}
 	if opt.Cred != nil {
 		f.client = f.client.As(*opt.Cred)
 	}
@@ -116,6 +120,13 @@ func (f *fileSystem) failed(err error) {
 	f.errMu.Lock()
 	defer f.errMu.Unlock()
 	f.err = err
+}
+
+// say tells the user of the machine something.
+func (f *fileSystem) say(format string, args ...any) {
+	if f.opt.Log != nil {
+		f.opt.Log(fmt.Sprintf(format, args...))
+	}
 }
 
 func (f *fileSystem) lastError() error {

@@ -41,25 +41,32 @@ func (f *fileSystem) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name strin
 }
 
 // lookupCached answers from the cache: where the directory is as it was when the name was
-// looked up, the caller is known to have the right to search it, and the attributes
-// of what the name leads to are trusted.
+// looked up, the caller has the right to search it, and the attributes of what the name
+// leads to are trusted. If that right has to be asked for, one call does for all names.
 func (r *request) lookupCached(dir *node, name string, out *fuse.EntryOut) (fuse.Status, bool) {
 	f := r.fs
 	if f.opt.LookupCache == LookupNone {
 		return 0, false
 	}
 	c, ok := f.table.child(dir, name)
-	if !ok {
+	if !ok || c.n == nil && f.opt.LookupCache != LookupAll || dir.version() != c.content {
 		return 0, false
 	}
-	bits, ok := r.cached(dir)
-	if !ok || bits&nfs3.AccessLookup == 0 || dir.version() != c.content {
+	if c.n != nil {
+		if _, left := c.n.snapshot(); left <= 0 {
+			return 0, false
+		}
+	}
+	if err := r.may(dir, nfs3.AccessLookup); err != nil {
+		return f.status(err), true
+	}
+	if dir.version() != c.content {
 		return 0, false
 	}
 	if c.n == nil {
-		return f.absent(dir, out), f.opt.LookupCache == LookupAll
+		return f.absent(dir, out), true
 	}
-	if _, left := c.n.snapshot(); left <= 0 || !f.table.again(dir, name, c.n) {
+	if !f.table.again(dir, name, c.n) {
 		return 0, false
 	}
 	f.fillEntry(out, dir, c.n)

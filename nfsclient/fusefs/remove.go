@@ -3,6 +3,8 @@
 package fusefs
 
 import (
+	"time"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -30,8 +32,21 @@ func (f *fileSystem) Rmdir(cancel <-chan struct{}, h *fuse.InHeader, name string
 	if dir == nil {
 		return staleNode
 	}
-	return f.status(r.remove(nfs3.ProcRmdir, dir, name))
+	err := r.remove(nfs3.ProcRmdir, dir, name)
+	// The kernel tells of a last close when close(2) has returned: a hidden name may be about
+	// to go.
+	for wait := hiddenWait; wait < hiddenMost && isStatus(err, nfs3.ErrNotEmpty) && f.table.hidesIn(dir, name); wait *= 2 {
+		time.Sleep(wait)
+		err = r.remove(nfs3.ProcRmdir, dir, name)
+	}
+	return f.status(err)
 }
+
+// How long RMDIR waits for hidden names in a directory: twice as long each time.
+const (
+	hiddenWait = time.Millisecond
+	hiddenMost = 100 * time.Millisecond
+)
 
 // remove is one REMOVE or RMDIR.
 func (r *request) remove(proc uint32, dir *node, name string) error {

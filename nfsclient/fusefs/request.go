@@ -3,7 +3,7 @@
 // FUSE tells of any signal, once for each request, though most do not end a system call: a
 // runtime preempts its threads by signals, a handler may have nothing to do with the file. As
 // in the kernel's own client only one that ends the program interrupts what waits for the
-// server, and the kernel does not tell when one comes after the first. So the process
+// server; and the kernel does not tell when one comes after the first. So the process
 // is looked at, from the first signal on, until its request is answered.
 
 package fusefs
@@ -136,23 +136,32 @@ func (q *requests) stop() {
 	}
 }
 
-// dying reports whether a process has a signal pending that ends it. The kernel makes
-// any such signal SIGKILL of all its threads. A process that is gone is dying, too.
+// harmless are the signals that end no program by default.
+const harmless = 1<<(syscall.SIGCHLD-1) | 1<<(syscall.SIGCONT-1) | 1<<(syscall.SIGSTOP-1) | 1<<(syscall.SIGTSTP-1) |
+	1<<(syscall.SIGTTIN-1) | 1<<(syscall.SIGTTOU-1) | 1<<(syscall.SIGURG-1) | 1<<(syscall.SIGWINCH-1)
+
+// dying reports whether a process has a signal pending that ends it. A process that is
+// gone is dying, too.
 func dying(pid uint32) bool {
 	if pid == 0 {
 		return false // of another PID namespace: it can't be known
 	}
-	for _, key := range []string{"SigPnd:", "ShdPnd:"} {
-		line, ok := statusLine(pid, key)
-		if !ok {
-			return true
+	var pending, kept uint64
+	found := statusLines(pid, func(key string, rest []byte) {
+		switch key {
+		case "SigPnd", "ShdPnd":
+			pending |= signalSet(rest)
+		case "SigBlk", "SigIgn", "SigCgt":
+			kept |= signalSet(rest)
 		}
-		set, err := strconv.ParseUint(strings.TrimSpace(string(line)), 16, 64)
-		if err == nil && set&(1<<(syscall.SIGKILL-1)) != 0 {
-			return true
-		}
-	}
-	return false
+	})
+	return !found || pending&^(kept|harmless) != 0
+}
+
+// signalSet is a set of signals as /proc writes it; a signal of number n is bit n-1.
+func signalSet(text []byte) uint64 {
+	set, _ := strconv.ParseUint(strings.TrimSpace(string(text)), 16, 64)
+	return set
 }
 
 // disconnected reports whether the kernel has given the mount up: it takes no notices then.

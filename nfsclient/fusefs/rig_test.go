@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -97,6 +98,11 @@ func (d *description) serve() error {
 		go rpc.ServeTCP(l)
 		addr = l.Addr()
 	}
+	opt.RetryTimeout = time.Hour // a stall of the test is not for the transport to end
+	opt.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return &stallConn{conn}, err
+	}
 	client, err := nfsclient.Dial(ctx, addr.String(), opt)
 	if err != nil {
 		return err
@@ -116,9 +122,16 @@ func (d *description) serve() error {
 	}
 	fmt.Println("ready")
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		if in.Text() == "stats" {
+		switch in.Text() {
+		case "stats":
 			text, _ := json.Marshal(m.Stats())
 			fmt.Println(string(text))
+		case "stall":
+			stall.Lock()
+			fmt.Println("stalled")
+		case "go":
+			stall.Unlock()
+			fmt.Println("goes on")
 		}
 	}
 	if err := m.Unmount(); err != nil {
@@ -127,6 +140,28 @@ func (d *description) serve() error {
 	client.Close()
 	fmt.Println("unmounted")
 	return nil
+}
+
+// stall is locked while the server's answers do not arrive.
+var stall sync.Mutex
+
+// A stallConn is a connection whose peer may seem to be silent.
+type stallConn struct{ net.Conn }
+
+func (c *stallConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	stall.Lock()
+	defer stall.Unlock()
+	return n, err
+}
+
+// say has the child do something, and waits until it has.
+func (m *mounted) say(word string) {
+	m.t.Helper()
+	fmt.Fprintln(m.in, word)
+	if !m.out.Scan() {
+		m.t.Fatalf("%s: the mount is gone", word)
+	}
 }
 
 // A mounted is a mount in a child process.

@@ -78,6 +78,22 @@ func isHidden(name string) bool {
 // errHidden is a directory that is full of hidden names.
 var errHidden = errors.New("no hidden name is free for a file that is removed while open")
 
+// hidesIn reports whether the directory that has the name holds hidden names of ours.
+func (t *table) hidesIn(parent *node, name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	dir := parent.children[name].n
+	if dir == nil {
+		return false
+	}
+	for child, c := range dir.children {
+		if c.n != nil && isHidden(child) {
+			return true
+		}
+	}
+	return false
+}
+
 // setHidden marks a node whose only name is a hidden one.
 func (t *table) setHidden(n *node) {
 	t.mu.Lock()
@@ -92,6 +108,6 @@ func (r *request) removeHidden(n *node, p place) {
 		d.Discard()
 	}
 	if err := r.remove(nfs3.ProcRemove, p.dir, p.name); err != nil && !isStatus(err, nfs3.ErrNoEnt) {
-		r.fs.failed(err)
+		r.fs.say("cannot remove %s, the hidden name of a file that was removed while open: %v", p.name, err)
 	}
 }

@@ -1,0 +1,149 @@
+// The attribute cache by itself: order of replies, whose change it was, and for how long it holds.
+
+package fusefs
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// A server is what a test has the object be, and the tickets of calls.
+type object struct {
+	tick uint64
+	lim  timeouts
+	attrs
+}
+
+func newObject() *object {
+	o := &object{lim: timeouts{3 * time.Second, 60 * time.Second}}
+	o.reply(o.call(), version(1), nil, false)
+	return o
+}
+
+// version is the attributes of a file after n changes.
+func version(n uint32) nfs3.Fattr {
+	return nfs3.Fattr{Type: nfs3.TypeReg, Size: uint64(n), Mtime: nfs3.Time{Sec: n}, Ctime: nfs3.Time{Sec: n}}
+}
+
+// call is the moment when a call is sent.
+func (o *object) call() stamp {
+	o.tick++
+	return stamp{o.tick, time.Now()}
+}
+
+// reply is the reply to the call of s.
+func (o *object) reply(s stamp, a nfs3.Fattr, pre *nfs3.Fattr, own bool) (foreign bool) {
+	r := report{tick: s.tick, sent: s.at, attr: &a, own: own}
+	if pre != nil {
+		w := pre.Wcc()
+		r.pre = &w
+	}
+	o.tick++
+	return o.take(r, o.tick, o.lim)
+}
+
+// TestRepliesNeverGoBack: a reply that was under way while a newer one came changes nothing.
+func TestRepliesNeverGoBack(t *testing.T) {
+	o := newObject()
+	old, young := o.call(), o.call()
+	o.reply(young, version(3), nil, false)
+	if o.reply(old, version(2), nil, false); o.attr.Size != 3 || o.expired {
+		t.Errorf("size %d after an old reply", o.attr.Size)
+	}
+	// One that was sent later counts, even if the server's clock has been set back.
+	if o.reply(o.call(), version(2), nil, false); o.attr.Size != 2 {
+		t.Errorf("size %d after a new reply", o.attr.Size)
+	}
+	// Two that differ within one tick of the server's clock cannot be ordered.
+	a, b := o.call(), o.call()
+	o.reply(b, version(5), nil, false)
+	other := version(5)
+	other.Mode = 0o600
+	if o.reply(a, other, nil, false); !o.expired {
+		t.Error("attributes that may be old are trusted")
+	}
+}
+
+// TestWhoseChange: only another client's change makes what is cached void.
+func TestWhoseChange(t *testing.T) {
+	one, two, three := version(1), version(2), version(3)
+	for _, c := range []struct {
+		what string
+		do   func(o *object) bool
+		want bool
+	}{
+		{"our write, as the attributes before it prove", func(o *object) bool { o.begin(); return o.reply(o.call(), two, &one, true) }, false},
+		{"our write, and nothing is said of before", func(o *object) bool { o.begin(); return o.reply(o.call(), two, nil, true) }, false},
+		{"a look that finds the same", func(o *object) bool { return o.reply(o.call(), one, nil, false) }, false},
+		{"a look that finds another size", func(o *object) bool { return o.reply(o.call(), two, nil, false) }, true},
+		{"our write after another's", func(o *object) bool { o.begin(); return o.reply(o.call(), three, &two, true) }, true},
+		{"two of our writes, the second one's reply first", func(o *object) bool {
+			o.begin()
+			first := o.call()
+			o.begin()
+			second := o.call()
+			was := o.reply(second, three, &two, true)
+			o.end(o.tick)
+			return o.reply(first, two, &one, true) || was
+		}, false},
+		{"a look while our write is under way", func(o *object) bool {
+			o.begin()
+			return o.reply(o.call(), two, nil, false)
+		}, false},
+		{"a look that was under way when our write ended", func(o *object) bool {
+			look := o.call()
+			o.begin()
+			o.call()
+			o.tick++
+			o.end(o.tick)
+			return o.reply(look, two, nil, false)
+		}, false},
+		{"a change of mode", func(o *object) bool {
+			a := one
+			a.Mode, a.Ctime = 0o600, nfs3.Time{Sec: 9}
+			return o.reply(o.call(), a, nil, false)
+		}, false},
+	} {
+		o := newObject()
+		before := o.content
+		got := c.do(o)
+		if got != c.want || (o.content != before) != c.want {
+			t.Errorf("%s: foreign %v, content moved %v", c.what, got, o.content != before)
+		}
+	}
+}
+
+// TestTrustGrows: from the least time, doubled while nothing changes, up to the most; and down again.
+func TestTrustGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newObject()
+		for _, want := range []time.Duration{3, 6, 12, 24, 48, 60, 60} {
+			if got := o.left(time.Now()); got != want*time.Second {
+				t.Errorf("trusted for %v, want %v", got, want*time.Second)
+			}
+			time.Sleep(want*time.Second - time.Millisecond)
+			if o.left(time.Now()) <= 0 {
+				t.Error("not trusted for as long as it says")
+			}
+			time.Sleep(time.Millisecond)
+			if o.left(time.Now()) > 0 {
+				t.Error("trusted for longer than it says")
+			}
+			o.reply(o.call(), version(1), nil, false)
+		}
+		o.reply(o.call(), version(2), nil, false)
+		if got := o.left(time.Now()); got != 3*time.Second {
+			t.Errorf("trusted for %v after another's change", got)
+		}
+		// Time counts from when the call was sent: its reply may have been long under way.
+		late := o.call()
+		time.Sleep(2 * time.Second)
+		o.reply(late, version(2), nil, false)
+		if got := o.left(time.Now()); got != time.Second {
+			t.Errorf("trusted for %v after a reply of 2 s ago", got)
+		}
+	})
+}

@@ -1,0 +1,92 @@
+// The table of nodes: counts, names, and what is let go.
+
+package fusefs
+
+import (
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+func handleOf(s string) nfs3.FH {
+	fh, err := nfs3.MakeFH([]byte(s))
+	if err != nil {
+		panic(err)
+	}
+	return fh
+}
+
+// TestNodesLiveAsLongAsTheyAreHeld: by the kernel's lookups or by an open file.
+func TestNodesLiveAsLongAsTheyAreHeld(t *testing.T) {
+	tab := newTable(handleOf("root"))
+	a := tab.enter(handleOf("a"), tab.root, "a", 0)
+	if again := tab.enter(handleOf("a"), tab.root, "link", 0); again != a || len(a.places) != 2 {
+		t.Error("two names of one handle are two nodes")
+	}
+	tab.forget(a.id, 1)
+	if tab.get(a.id) != a {
+		t.Error("let go while one lookup is left")
+	}
+	tab.open(a)
+	tab.forget(a.id, 1)
+	if tab.get(a.id) != a {
+		t.Error("let go while open")
+	}
+	tab.close(a)
+	if tab.get(a.id) != nil || tab.find(handleOf("a")) != nil || len(tab.root.children) != 0 {
+		t.Error("kept though nobody holds it")
+	}
+	if b := tab.enter(handleOf("a"), tab.root, "a", 0); b.id == a.id {
+		t.Error("an id is used twice")
+	}
+	tab.forget(rootID, 100)
+	if tab.get(rootID) == nil {
+		t.Error("the root is let go")
+	}
+}
+
+// TestNamesFollowRenames: a name has one node, and a rename takes it along.
+func TestNamesFollowRenames(t *testing.T) {
+	tab := newTable(handleOf("root"))
+	a, b := tab.enter(handleOf("a"), tab.root, "a", 0), tab.enter(handleOf("b"), tab.root, "b", 0)
+	d := tab.enter(handleOf("d"), tab.root, "d", 0)
+	tab.moved(tab.root, "a", d, "x", 0)
+	if c, ok := tab.child(d, "x"); !ok || c.n != a || len(a.places) != 1 || a.places[0] != (place{d, "x"}) {
+		t.Errorf("moved: %v", a.places)
+	}
+	tab.moved(tab.root, "b", d, "x", 0)
+	if c, _ := tab.child(d, "x"); c.n != b || len(a.places) != 0 {
+		t.Error("the replaced node still has the name")
+	}
+	// A directory that is let go takes its names from their nodes.
+	tab.forget(d.id, 1)
+	if len(b.places) != 0 {
+		t.Error("a name in a directory that is gone")
+	}
+}
+
+// TestStaleNodesAreFoundNoMore: a handle that the server does not know is not met under its name again.
+func TestStaleNodesAreFoundNoMore(t *testing.T) {
+	tab := newTable(handleOf("root"))
+	a := tab.enter(handleOf("a"), tab.root, "a", 0)
+	tab.disown(a)
+	if _, ok := tab.child(tab.root, "a"); ok || tab.find(a.fh) != nil {
+		t.Error("it is found")
+	}
+	b := tab.enter(handleOf("a"), tab.root, "a", 0)
+	tab.forget(a.id, 1)
+	if tab.find(b.fh) != b || tab.get(b.id) != b {
+		t.Error("its end takes its successor along")
+	}
+}
+
+// TestAbsentNamesAreBounded: a program that tries names without end fills no memory.
+func TestAbsentNamesAreBounded(t *testing.T) {
+	tab := newTable(handleOf("root"))
+	for i := range 3 * maxAbsent {
+		tab.missing(tab.root, string(rune(i+1)), 0)
+	}
+	if n := len(tab.root.children); n > maxAbsent || n != tab.root.absent {
+		t.Errorf("%d names, %d counted", n, tab.root.absent)
+	}
+}

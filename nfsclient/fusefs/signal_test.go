@@ -1,0 +1,63 @@
+// Signals to a program whose call waits for a server that does not answer.
+
+package fusefs_test
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestFatalSignalEndsAWait: a program that waits for a server that is silent can be killed, by
+// a signal that comes after others which do not end it, too.
+func TestFatalSignalEndsAWait(t *testing.T) {
+	m := mount(t, options{})
+	must(t, os.WriteFile(m.there("file"), []byte("data"), 0o600))
+	m.say("stall")
+	for _, first := range []syscall.Signal{0, syscall.SIGUSR1} {
+		cmd := exec.Command("sh", "-c", "trap : USR1; echo; read line < "+m.at("file"))
+		started, err := cmd.StdoutPipe()
+		must(t, err)
+		must(t, cmd.Start())
+		_, err = started.Read(make([]byte, 1))
+		must(t, err)
+		time.Sleep(50 * time.Millisecond) // the open is under way now, or the signal comes before: both must work
+		if first != 0 {
+			must(t, cmd.Process.Signal(first))
+			time.Sleep(50 * time.Millisecond)
+		}
+		must(t, cmd.Process.Signal(syscall.SIGTERM))
+		if err := cmd.Wait(); err == nil {
+			t.Error("the program ends well though the server is silent")
+		}
+	}
+	m.say("go")
+	if data, err := os.ReadFile(m.at("file")); err != nil || string(data) != "data" {
+		t.Errorf("afterwards: %q, %v", data, err)
+	}
+}
+
+// TestHandledSignalEndsNoCall: a signal that the program handles does not make a call fail; its call
+// goes on when the server answers.
+func TestHandledSignalEndsNoCall(t *testing.T) {
+	m := mount(t, options{})
+	must(t, os.WriteFile(m.there("file"), []byte("data\n"), 0o600))
+	m.say("stall")
+	cmd := exec.Command("sh", "-c", "trap : USR1; echo; read line < "+m.at("file")+" && test $line = data")
+	started, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	_, err = started.Read(make([]byte, 1))
+	must(t, err)
+	for range 5 {
+		time.Sleep(50 * time.Millisecond)
+		must(t, cmd.Process.Signal(syscall.SIGUSR1))
+	}
+	time.Sleep(300 * time.Millisecond)
+	m.say("go")
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the program was disturbed: %v", err)
+	}
+}
