@@ -26,7 +26,7 @@ type piece struct {
 	ready     bool // data is there; until then it is being fetched
 	stale     bool // not in the list any more
 	eof       bool // ready: the file ended after data
-	grown     bool // the file may have grown since the READ was sent: its end means nothing
+	grown     bool // the file is longer than the READ may find: its end means nothing
 	data      []byte
 	delivered int       // bytes of data that readers had
 	when      time.Time // ready: since when
@@ -117,6 +117,7 @@ func (f *File) fetch(off int64, n int, cred Cred) bool {
 	}
 	p := newPiece()
 	p.file, p.off, p.want, p.cred, p.buf = f, off, n, cred, newBuffer(e.read, &f.ahead, n)
+	p.grown = f.lastEnd() > off // written data is after it: the server's file may end before that until it is sent
 	f.pieces = slices.Insert(f.pieces, f.searchPiece(off), p)
 	f.fetches++
 	e.running.Add(1)

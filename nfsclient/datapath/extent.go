@@ -73,12 +73,6 @@ func (f *File) search(off int64) int {
 	return lo
 }
 
-// overlaps reports whether some extent has bytes of [off, end).
-func (f *File) overlaps(off, end int64) bool {
-	i := f.search(off)
-	return i < len(f.ext) && f.ext[i].off < end
-}
-
 // become is the one place where an extent changes its state.
 func (f *File) become(x *extent, s state) {
 	f.count(x.state, -len(x.data))

@@ -81,8 +81,8 @@ func (f *File) copyWritten(p []byte, off int64) int {
 // retry is what copyAhead copied when things have changed while it waited.
 const retry = -1
 
-// copyAhead copies data that was read ahead of off, up to the next written data. It
-// waits for data that is on its way.
+// copyAhead copies data that was read ahead from off on. It waits for data that is on its
+// way. No piece overlaps written data, so what it has is the newest.
 func (f *File) copyAhead(ctx context.Context, p []byte, off int64) (n int, eof bool, err error) {
 	if f.eofAt == off && f.lastEnd() <= off {
 		f.eofAt = -1 // the next reader asks the server
@@ -95,9 +95,6 @@ func (f *File) copyAhead(ctx context.Context, p []byte, off int64) (n int, eof b
 	pc := f.pieces[i]
 	if !pc.ready {
 		return retry, false, f.wait(ctx)
-	}
-	if i := f.search(off); i < len(f.ext) {
-		p = p[:min(int64(len(p)), f.ext[i].off-off)]
 	}
 	n = copy(p, pc.data[off-pc.off:])
 	eof = f.ends(pc, off+int64(n))

@@ -21,13 +21,13 @@ func (f *File) Truncate(ctx context.Context, size int64, do func(context.Context
 	f.truncating = true
 	err := f.drain(ctx, size)
 	if err == nil {
-		f.resized()
 		f.mu.Unlock()
 		err = do(ctx)
 		f.mu.Lock()
 	}
 	f.truncating = false
-	f.resized()
+	f.dropPieces(0, unbounded) // read before the change, or in the middle of it
+	f.limit = -1
 	if err == nil {
 		f.carve(size, unbounded)
 		f.limit = size
@@ -52,10 +52,4 @@ func (f *File) drain(ctx context.Context, size int64) error {
 		}
 	}
 	return nil
-}
-
-// resized drops what was read ahead, which may have seen the file of another size.
-func (f *File) resized() {
-	f.dropPieces(0, unbounded)
-	f.limit = -1
 }

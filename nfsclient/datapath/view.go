@@ -56,7 +56,7 @@ func (f *File) viewAhead(ctx context.Context, size int, off int64) (v View, ok b
 	end := off + int64(size)
 	for {
 		i := f.searchPiece(off)
-		if size == 0 || i == len(f.pieces) || f.pieces[i].off > off || f.overlaps(off, end) {
+		if size == 0 || i == len(f.pieces) || f.pieces[i].off > off {
 			return View{}, false, nil
 		}
 		p := f.pieces[i]

@@ -1,0 +1,178 @@
+// The order of writes, of the changes of size between them, and of a Sync beside both.
+
+package datapath
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// A Write that is called while the size is being changed comes after that, also when it
+// had waited for memory before.
+func TestWritesWaitForTruncate(t *testing.T) {
+	for _, scarce := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newModel(t, 1)
+			e, f, h := rig(t, m, Config{WriteSize: 4096, DirtyFile: 64 << 10, DirtyMount: 16 << 10})
+			release := func() {}
+			var others []*Handle
+			if scarce { // others have all the memory
+				for i := range byte(8) {
+					r, was := m.hang(handleOf(2+i)), release
+					release = func() { was(); r() }
+					g := e.File(handleOf(2 + i))
+					others = append(others, g.Open())
+					g.Release()
+					ctx, cancel := context.WithTimeout(bg, time.Second)
+					_, _ = others[i].Write(ctx, nil, pattern(16<<10), 0, nfs3.Unstable)
+					cancel()
+				}
+			}
+			done := make(chan error, 1)
+			start := func() {
+				go func() {
+					_, err := h.Write(bg, nil, []byte("after"), 100, nfs3.Unstable)
+					done <- err
+				}()
+				synctest.Wait()
+			}
+			if scarce {
+				start()
+				if len(done) > 0 {
+					t.Fatal("there is memory: the test tests nothing")
+				}
+			}
+			err := f.Truncate(bg, 10, func(ctx context.Context) error {
+				if !scarce {
+					start()
+				}
+				release()
+				time.Sleep(time.Minute)
+				if len(done) > 0 || e.Stats().Dirty > 0 {
+					t.Error("the write was accepted while the size was being set")
+				}
+				return m.truncate(ctx, handleOf(1), 10)
+			})
+			err = errors.Join(err, <-done, h.Sync(bg))
+			if got := m.content(handleOf(1)); err != nil || len(got) != 105 || string(got[100:]) != "after" {
+				t.Errorf("%v, %q", err, got)
+			}
+			for _, o := range others {
+				_ = o.Close()
+			}
+		})
+	}
+}
+
+// Data that takes the place of data which was not sent yet is owed to whoever waits for that.
+func TestOverwritingPassesOnWhatIsOwed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, 1)
+		_, f, h := rig(t, m, Config{WriteSize: 4096})
+		release := m.hang(handleOf(1))
+		defer release()
+		mustWrite(t, h, pattern(4096), 0) // on its way, so what follows has to wait
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(bg, time.Second)
+		defer cancel()
+		if n, err := h.Write(ctx, 1, []byte("stable"), 0, nfs3.FileSync); n != 6 || !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("%d, %v", n, err)
+		}
+		owed := f.seq
+		if _, err := h.Write(bg, 2, []byte("other user"), 0, nfs3.Unstable); err != nil {
+			t.Fatal(err)
+		}
+		if x := f.ext[0]; x.seq != owed || x.how != nfs3.FileSync || x.cred != 2 {
+			t.Errorf("%+v", x)
+		}
+	})
+}
+
+// A restart of the server in the middle of an extent, of which it takes a part at a time, is
+// found by a Sync although the data was overwritten.
+func TestRestartInTheMiddleOfAnExtent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, 1)
+		half := &halfModel{model: m}
+		e := New(Config{WriteSize: 4096, FlushAfter: time.Hour}, half)
+		f := e.File(handleOf(1))
+		h := f.Open()
+		release := func() {}
+		m.fail = func(proc string, fh nfs3.FH, off uint64, n int) error {
+			if proc == "WRITE" && off == 2048 {
+				m.fail = nil
+				m.verf++
+				m.disk(fh).now = nil
+				ch := make(chan struct{})
+				m.hung[fh] = ch
+				release = func() { m.mu.Lock(); delete(m.hung, fh); m.mu.Unlock(); close(ch) }
+			}
+			return nil
+		}
+		mustWrite(t, h, bytes.Repeat([]byte{1}, 4096), 0)
+		synctest.Wait() // the first half is lost, and the reply for the second is awaited
+		done := make(chan error, 1)
+		go func() { done <- h.Sync(bg) }()
+		synctest.Wait()
+		mustWrite(t, h, bytes.Repeat([]byte{2}, 4096), 0)
+		release()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if got := m.content(handleOf(1)); len(got) < 4096 || got[0] == 0 || got[4095] == 0 {
+			t.Errorf("%d bytes are stable after sync, and the first is lost", len(got))
+		}
+		_ = h.Close()
+		f.Release()
+		_ = e.Close(bg)
+	})
+}
+
+// A halfModel takes 2048 bytes at a time.
+type halfModel struct{ *model }
+
+func (m *halfModel) Write(ctx context.Context, fh nfs3.FH, cred Cred, p []byte, off uint64, how nfs3.StableHow) (int, nfs3.StableHow, nfs3.Verf, error) {
+	return m.model.Write(ctx, fh, cred, p[:min(len(p), 2048)], off, how)
+}
+
+// Where a COMMIT is needed anyway, the last WRITE need not be stable by itself.
+func TestLastWriteBeforeCommitIsUnstable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, 1)
+		_, _, h := rig(t, m, Config{WriteSize: 4096})
+		mustWrite(t, h, pattern(4096), 0)
+		synctest.Wait()
+		mustWrite(t, h, pattern(10), 4096)
+		if err := h.Sync(bg); err != nil || m.how[nfs3.FileSync] != 0 || m.commits != 1 {
+			t.Errorf("%v, %v, %d COMMITs", err, m.how, m.commits)
+		}
+	})
+}
+
+// A READ that is answered before written data after it has been sent finds the end of the file too early.
+func TestEndBeforeWrittenData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, 1)
+		_, _, h := rig(t, m, Config{ReadSize: 4096, WriteSize: 4096, ReadAhead: 64 << 10})
+		content := pattern(16000)
+		m.set(handleOf(1), content)
+		content = put(content, []byte("far away"), 60000)
+		mustWrite(t, h, content[60000:], 60000)
+		mustRead(t, h, content, 0, 4096)
+		mustRead(t, h, content, 4096, 4096)
+		mustRead(t, h, content, 8192, 4096)
+		synctest.Wait() // read ahead up to the server's end
+		if err := h.Sync(bg); err != nil {
+			t.Fatal(err)
+		}
+		for off := 12288; off < len(content); off += 4096 {
+			mustRead(t, h, content, off, 4096)
+		}
+	})
+}
