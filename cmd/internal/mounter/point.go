@@ -73,6 +73,9 @@ func (r *Request) checkFUSE() error {
 			return errors.New("mounting without being root needs fusermount3: install the package fuse3")
 		}
 	}
+	if unix.Access("/dev/fuse", unix.R_OK|unix.W_OK) != nil {
+		return errors.New("this user may not open /dev/fuse: root can allow it (chmod 666 /dev/fuse), or mount")
+	}
 	if unix.Access(r.Dir, unix.W_OK) != nil {
 		return fmt.Errorf("%s: only who may write a directory may mount on it, root apart", r.Dir)
 	}

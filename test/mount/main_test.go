@@ -1,0 +1,242 @@
+// The rig: binaries built once, servers and mounts as processes, and their end.
+
+package mount
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The rig is set once, by TestMain.
+var rig struct {
+	base string // all that the suite makes
+	bin  string
+	skip string // why nothing can be mounted here; "" where it can
+}
+
+// full has the suite run at length.
+var full = os.Getenv("NFSRDMA_FULL") != ""
+
+// scaled is a count of operations: few in the standing test, many at length.
+func scaled(few, many int) int {
+	if full {
+		return many
+	}
+	return few
+}
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv(workerEnv); name != "" {
+		os.Exit(runWorker(name))
+	}
+	code, err := runSuite(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "test/mount:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runSuite(m *testing.M) (int, error) {
+	// Pdeathsig counts from the thread that starts a process.
+	runtime.LockOSThread()
+	base, err := os.MkdirTemp("", "nfsrdma-mount-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(base)
+	if err := os.Chmod(base, 0o755); err != nil {
+		return 1, err
+	}
+	rig.base, rig.bin = base, filepath.Join(base, "bin")
+	if os.Geteuid() != 0 {
+		rig.skip = "mounting for several users wants root"
+	} else if _, err := os.Stat("/dev/fuse"); err != nil {
+		rig.skip = "there is no /dev/fuse"
+	}
+	if rig.skip == "" {
+		build := exec.Command("go", "build", "-o", rig.bin+"/", "./cmd/nfsrdma", "./cmd/nfsrdmad")
+		build.Dir = filepath.Join("..", "..")
+		if out, err := build.CombinedOutput(); err != nil {
+			return 1, fmt.Errorf("go build: %w\n%s", err, out)
+		}
+		if err := os.Symlink("nfsrdma", filepath.Join(rig.bin, "mount.nfsrdma")); err != nil {
+			return 1, err
+		}
+	}
+	return m.Run(), nil
+}
+
+// needMounts skips a test where nothing can be mounted.
+func needMounts(t *testing.T) {
+	t.Helper()
+	if rig.skip != "" {
+		skip(t, rig.skip)
+	}
+}
+
+// need skips a test where a program is missing.
+func need(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, p := range programs {
+		if _, err := exec.LookPath(p); err != nil {
+			skip(t, "there is no "+p)
+		}
+	}
+}
+
+// skip leaves a test out, in a line that the summary of test/run shows; CI leaves none out.
+func skip(t *testing.T, why string) {
+	t.Helper()
+	if log := os.Getenv("NFSRDMA_SKIP_LOG"); log != "" {
+		if f, err := os.OpenFile(log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); err == nil {
+			fmt.Fprintf(f, "test/mount: %s: %s\n", t.Name(), why)
+			f.Close()
+		}
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
+}
+
+// A server is a process of nfsrdmad with a directory and memory to serve.
+type server struct {
+	dir    string // what /export is
+	state  string
+	rdma   int // ports
+	tcp    int
+	cmd    *exec.Cmd
+	log    *os.File
+	extras []string
+}
+
+// startServer serves a directory as /export and memory as /memory, over RDMA and TCP.
+func startServer(t *testing.T, extras ...string) *server {
+	t.Helper()
+	return startServerOn(t, tempDir(t, "served"), extras...)
+}
+
+// startServerOn is startServer with a directory of the caller's.
+func startServerOn(t *testing.T, dir string, extras ...string) *server {
+	t.Helper()
+	s := &server{dir: dir, state: tempDir(t, "state"), extras: extras}
+	err := os.Chmod(s.dir, 0o777)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.log, err = os.Create(s.state + ".log"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.end(os.Interrupt)
+		s.log.Close()
+		if t.Failed() {
+			b, _ := os.ReadFile(s.log.Name())
+			t.Logf("the server's log:\n%s", lastLines(string(b), 30))
+		}
+	})
+	for range 5 { // a port that was free can be taken
+		s.rdma, s.tcp = freePort(t), freePort(t)
+		if err = s.start(); err == nil {
+			return s
+		}
+	}
+	t.Fatal(err)
+	return nil
+}
+
+// start starts the server on its ports, the first time or again.
+func (s *server) start() error {
+	args := append([]string{"serve", "--rdma-port", strconv.Itoa(s.rdma), "--tcp-port", strconv.Itoa(s.tcp), "--state-dir", s.state,
+		"--no-root-squash", "--trust-local", "--async-names", "--memory"}, s.extras...)
+	s.cmd = exec.Command(filepath.Join(rig.bin, "nfsrdmad"), append(args, s.dir+"=/export")...)
+	s.cmd.Stderr = s.log
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil { // written when it listens
+		s.end(os.Kill)
+		return fmt.Errorf("nfsrdmad did not start: %w", err)
+	}
+	return nil
+}
+
+// end ends the server by a signal, and waits for it.
+func (s *server) end(sig os.Signal) {
+	_ = s.cmd.Process.Signal(sig)
+	kill := time.AfterFunc(30*time.Second, func() { _ = s.cmd.Process.Kill() })
+	defer kill.Stop()
+	_ = s.cmd.Wait()
+}
+
+// tempDir makes a directory that is removed after the mounts in it, if any, are gone.
+func tempDir(t *testing.T, name string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(rig.base, name+"-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// freePort is a TCP port that nobody listens on at the moment.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// options are the mount options that reach a server.
+func (s *server) options(proto string) string {
+	port := s.rdma
+	if proto == "tcp" {
+		port = s.tcp
+	}
+	return fmt.Sprintf("proto=%s,port=%d,mountport=%d", proto, port, s.tcp)
+}
+
+// nfsrdma runs the client binary, and returns its output and exit status.
+func nfsrdma(t *testing.T, args ...string) (string, int) {
+	t.Helper()
+	return command(t, "", nil, filepath.Join(rig.bin, "nfsrdma"), args...)
+}
+
+// command runs a program to its end, as another user if cred is given.
+func command(t *testing.T, dir string, cred *syscall.Credential, name string, args ...string) (string, int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), workerLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
+	cmd.WaitDelay = 10 * time.Second
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return strings.TrimSpace(string(out)), cmd.ProcessState.ExitCode()
+}

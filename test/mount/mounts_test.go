@@ -1,0 +1,157 @@
+// Mounts made by the client binary, and cleared whatever happened to them.
+
+package mount
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// mount mounts an export of the server in a new directory, with further options.
+func (s *server) mount(t *testing.T, proto, export string, more ...string) string {
+	t.Helper()
+	return s.mountBy(t, s.options(proto), export, more...)
+}
+
+// mountBy is mount with other options to reach the server.
+func (s *server) mountBy(t *testing.T, options, export string, more ...string) string {
+	t.Helper()
+	dir := tempDir(t, "mnt")
+	list := strings.Join(append([]string{options}, more...), ",")
+	if out, code := nfsrdma(t, "mount", "-o", list, "127.0.0.1:"+export, dir); code != 0 || out != "" {
+		t.Fatalf("mount -o %s: status %d, %s", list, code, out)
+	}
+	t.Cleanup(func() { unmount(t, dir) })
+	return dir
+}
+
+// unmount unmounts a directory if it is mounted: as a user does, and if that does not
+// work by ending the mount's connection in the kernel, so that nothing is left.
+func unmount(t *testing.T, dir string) {
+	t.Helper()
+	if !isMounted(dir) {
+		return
+	}
+	out, code := nfsrdma(t, "umount", dir)
+	if code == 0 {
+		return
+	}
+	t.Errorf("umount %s: status %d, %s", dir, code, out)
+	abort(dir)
+	_ = syscall.Unmount(dir, syscall.MNT_DETACH)
+}
+
+// mountLine is the line of /proc/self/mountinfo of a mount point, "" where there is none.
+func mountLine(dir string) string {
+	b, _ := os.ReadFile("/proc/self/mountinfo")
+	found := ""
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) > 4 && f[4] == dir {
+			found = strings.TrimSpace(line)
+		}
+	}
+	return found
+}
+
+func isMounted(dir string) bool { return mountLine(dir) != "" }
+
+// abort ends a mount's connection by fusectl: whoever waits in it gets an error.
+func abort(dir string) {
+	f := strings.Fields(mountLine(dir))
+	if len(f) < 3 {
+		return
+	}
+	_, minor, _ := strings.Cut(f[2], ":")
+	file := filepath.Join("/sys/fs/fuse/connections", minor, "abort")
+	if _, err := os.Stat(file); err != nil {
+		_ = exec.Command("mount", "-t", "fusectl", "none", "/sys/fs/fuse/connections").Run()
+	}
+	_ = os.WriteFile(file, []byte("1"), 0)
+}
+
+// processOf is the process that serves a mount: the one that was told to, by its arguments.
+func processOf(t *testing.T, dir string) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		b, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		args := strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+		if len(args) > 3 && args[1] == "mount" && args[len(args)-1] == dir {
+			return pid
+		}
+	}
+	t.Fatalf("no process serves %s", dir)
+	return 0
+}
+
+// A matrix is each transport with each kind of export.
+var matrix = []struct{ proto, export string }{{"rdma", "/export"}, {"tcp", "/export"}, {"rdma", "/memory"}, {"tcp", "/memory"}}
+
+// eachMount runs a test on a mount of each kind, and on a local directory.
+func eachMount(t *testing.T, test func(t *testing.T, s *server, dir, export string), options ...string) {
+	t.Helper()
+	needMounts(t)
+	s := startServer(t)
+	for _, m := range matrix {
+		t.Run(m.proto+m.export, func(t *testing.T) { test(t, s, s.mount(t, m.proto, m.export, options...), m.export) })
+	}
+}
+
+// onlyOne runs a test on one mount over each transport.
+func onlyOne(t *testing.T, test func(t *testing.T, s *server, dir string), options ...string) {
+	t.Helper()
+	needMounts(t)
+	s := startServer(t)
+	for _, proto := range []string{"rdma", "tcp"} {
+		t.Run(proto, func(t *testing.T) { test(t, s, s.mount(t, proto, "/export", options...)) })
+	}
+}
+
+// inside makes a directory in a mount, by another process: the suite does not touch mounts.
+func inside(t *testing.T, dir, name string) string {
+	t.Helper()
+	p := filepath.Join(dir, name)
+	if out, code := command(t, "", nil, "mkdir", "-m", "777", p); code != 0 {
+		t.Fatalf("mkdir %s: %s", p, out)
+	}
+	return p
+}
+
+// script runs a shell script in a directory.
+func script(t *testing.T, dir, text string) string {
+	t.Helper()
+	out, code := command(t, dir, nil, "sh", "-euc", text)
+	if code != 0 {
+		t.Errorf("status %d of\n%s\n%s", code, text, lastLines(out, 40))
+	}
+	return out
+}
+
+// seed names the run of a random test, so that it can be repeated (NFSRDMA_SEED).
+func seed(t *testing.T) string {
+	t.Helper()
+	s := os.Getenv("NFSRDMA_SEED")
+	if s == "" {
+		s = fmt.Sprint(os.Getpid())
+	}
+	t.Logf("NFSRDMA_SEED=%s", s)
+	return s
+}
+
+// credential is a user with a group of his own number, and supplementary groups.
+func credential(uid uint32, groups []uint32) *syscall.Credential {
+	return &syscall.Credential{Uid: uid, Gid: uid, Groups: groups}
+}

@@ -1,0 +1,122 @@
+// What programs rely on: the errors of POSIX, the same results as a local directory, every byte of a file, and what two mounts see of each other.
+
+package mount
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// The cases hold on a local directory, so that they are POSIX's and Linux's, and on each mount.
+func TestPosix(t *testing.T) {
+	t.Run("local", func(t *testing.T) {
+		if os.Geteuid() != 0 {
+			skip(t, "the cases change users, which wants root")
+		}
+		mustWork(t, "posix", tempDir(t, "local"))
+	})
+	eachMount(t, func(t *testing.T, _ *server, dir, _ string) {
+		out := mustWork(t, "posix", inside(t, dir, "posix-"+filepath.Base(dir)))
+		if n := cases(out); n < 150 {
+			t.Errorf("%d cases", n)
+		}
+	})
+}
+
+// cases is the number that a worker ended with.
+func cases(out string) (n int) {
+	for line := range strings.Lines(out) {
+		if _, err := fmt.Sscanf(line, "%d cases", &n); err == nil {
+			return n
+		}
+	}
+	return 0
+}
+
+// The same random operations have the same results as on a local directory, and another
+// mount of the export then shows the same tree.
+func TestModel(t *testing.T) {
+	count := strconv.Itoa(scaled(1500, 25000))
+	t.Run("local", func(t *testing.T) {
+		mustWork(t, "model", seed(t), count, tempDir(t, "a"), tempDir(t, "b"))
+	})
+	eachMount(t, func(t *testing.T, s *server, dir, export string) {
+		local := tempDir(t, "local")
+		name := "model-" + filepath.Base(dir)
+		mustWork(t, "model", seed(t), count, inside(t, dir, name), local)
+		other := s.mount(t, "tcp", export)
+		mustWork(t, "same", filepath.Join(other, name), local)
+	})
+}
+
+// Every byte that is read is the one that was written last, however both are done.
+func TestBytes(t *testing.T) {
+	ways := []string{"buffered", "mmap", "direct", "sync"}
+	count := strconv.Itoa(scaled(400, 60000))
+	t.Run("local", func(t *testing.T) {
+		for _, how := range []string{"buffered", "mmap"} {
+			mustWork(t, "bytes", seed(t), count, how, filepath.Join(tempDir(t, "local"), how))
+		}
+	})
+	eachMount(t, func(t *testing.T, _ *server, dir, _ string) {
+		for _, how := range ways {
+			mustWork(t, "bytes", seed(t), count, how, filepath.Join(dir, "bytes-"+how+filepath.Base(dir)))
+		}
+	})
+}
+
+// What one mount has closed, another one that opens it sees, by whichever transport.
+func TestCloseToOpen(t *testing.T) {
+	needMounts(t)
+	s := startServer(t)
+	for _, export := range []string{"/export", "/memory"} {
+		t.Run(export[1:], func(t *testing.T) {
+			a, b := s.mount(t, "rdma", export), s.mount(t, "tcp", export)
+			// The names are there before either looks, so that no negative entry is in the way.
+			script(t, a, "touch f0 f1 f2")
+			mustWork(t, "cto", a, b, strconv.Itoa(scaled(300, 10000)), seed(t))
+		})
+	}
+}
+
+// Sixty-four programs append to one file; each line arrives whole, and once.
+func TestAppenders(t *testing.T) {
+	onlyOne(t, func(t *testing.T, _ *server, dir string) {
+		file, count := filepath.Join(dir, "log-"+filepath.Base(dir)), scaled(20, 1000)
+		const ids = 64
+		var wg sync.WaitGroup
+		for id := range ids {
+			wg.Go(func() { mustWork(t, "append", file, strconv.Itoa(id), strconv.Itoa(count)) })
+		}
+		wg.Wait()
+		mustWork(t, "appended", file, strconv.Itoa(ids), strconv.Itoa(count))
+	})
+}
+
+// Two users of one mount have each their own rights, and their own supplementary groups.
+func TestTwoUsers(t *testing.T) {
+	onlyOne(t, func(t *testing.T, _ *server, dir string) {
+		d := inside(t, dir, "users-"+filepath.Base(dir))
+		script(t, d, "echo a > private; chown 4242:4242 private; chmod 600 private; echo g > group; chown 0:4444 group; chmod 640 group")
+		as := func(uid uint32, groups []uint32, file string, want int) {
+			t.Helper()
+			out, code := command(t, "", credential(uid, groups), "cat", filepath.Join(d, file))
+			if (code == 0) != (want == 0) {
+				t.Errorf("user %d, groups %d, %s: status %d, %s", uid, groups, file, code, out)
+			}
+		}
+		as(userID, nil, "private", 0)
+		as(otherID, nil, "private", 1)
+		as(userID, nil, "group", 1)
+		as(userID, []uint32{groupID}, "group", 0)
+		as(otherID, nil, "group", 1)
+		as(otherID, []uint32{1, 2, groupID}, "group", 0)
+		as(userID, nil, "private", 0) // the cache has kept them apart
+		as(otherID, nil, "private", 1)
+	})
+}
