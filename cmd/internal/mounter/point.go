@@ -74,7 +74,7 @@ func (r *Request) checkFUSE() error {
 		}
 	}
 	if unix.Access("/dev/fuse", unix.R_OK|unix.W_OK) != nil {
-		return errors.New("this user may not open /dev/fuse: root can allow it (chmod 666 /dev/fuse), or mount")
+		return errors.New("this user is not allowed to open /dev/fuse: root can allow it (chmod 666 /dev/fuse), or mount")
 	}
 	if unix.Access(r.Dir, unix.W_OK) != nil {
 		return fmt.Errorf("%s: only who may write a directory may mount on it, root apart", r.Dir)
