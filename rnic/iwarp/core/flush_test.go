@@ -68,7 +68,7 @@ func TestFlushForgetsReads(t *testing.T) {
 	if w.oldestRead() != nil {
 		t.Error("a Read is outstanding after the end")
 	}
-	if err := w.readDone(e, 0); err != nil || s.cq.Poll(make([]rnic.WC, 1)) > 0 {
+	if err := w.readDone(e, 0); err != nil || s.cq.Poll(make([]rnic.WC, 1)) > 0 || w.reads.count() != 0 {
 		t.Errorf("it has completed twice: %v", err)
 	}
 }

@@ -61,3 +61,20 @@ func TestFaultLeavesWhatWasBuilt(t *testing.T) {
 	s.wantSegment(tagged(0xc1, 0x42, 9, 0, []byte{1}))
 	s.wantEnd(t, requestFaults[rnic.MemSTag])
 }
+
+// TestBegunResponseIsKept: a response of several batches stays in its place until TCP has its last byte.
+func TestBegunResponseIsKept(t *testing.T) {
+	s := scriptInitiator(t, rnic.ConnParams{IRD: 1})
+	s.open()
+	mr, _ := s.pd.RegMR(make([]byte, 4*batchBytes), rnic.RemoteRead)
+	s.end.room = 2 * batchBytes
+	s.fpdu(untagged(0x41, 0x41, 0, 1, 1, 0, readReq(9, 0, 4*batchBytes, mr.STag(), mr.Base())))
+	w := &s.end.work
+	if !w.Outstanding() || !w.readsFull() {
+		t.Error("a response that TCP has a half of has been dropped")
+	}
+	s.end.grant(1 << 30)
+	if w.Outstanding() || w.readsFull() {
+		t.Error("it is still there when TCP has all of it")
+	}
+}

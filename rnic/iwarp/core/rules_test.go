@@ -225,3 +225,25 @@ func TestExtensions(t *testing.T) {
 		s.c.Close()
 	}
 }
+
+// TestPooledReceiveIsBounded: a message that is longer than the buffers of the receive's pool is refused
+// before one is taken, in one segment and in several (RFC 5041 §5.2).
+func TestPooledReceiveIsBounded(t *testing.T) {
+	for _, parts := range [][]int{{101}, {60, 41}} {
+		s := scriptInitiator(t, rnic.ConnParams{})
+		if err := s.qp.PostRecv(rnic.RecvWR{ID: 1, Pool: rnic.NewBufferPool(100)}); err != nil {
+			t.Fatal(err)
+		}
+		s.open()
+		at := 0
+		for i, n := range parts {
+			flags := byte(0x01)
+			if i == len(parts)-1 {
+				flags = 0x41
+			}
+			s.fpdu(untagged(flags, 0x43, 0, 0, 1, uint32(at), make([]byte, n)))
+			at += n
+		}
+		s.wantEnd(t, errLong)
+	}
+}
