@@ -227,6 +227,7 @@ func TestDRCExpiresByItself(t *testing.T) {
 
 func TestDRCBounds(t *testing.T) {
 	d := newDRC()
+	defer d.close() // or its timer comes when a later test runs
 	now := time.Now()
 	for i := range drcEntries + 100 {
 		e := &drcEntry{key: drcKey{xid: uint32(i)}, reply: make([]byte, 24), at: now}
