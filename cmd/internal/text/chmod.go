@@ -10,44 +10,55 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
+const (
+	modeBits = 0o7777
+	setIDs   = 0o6000 // a directory keeps them unless a mode names them
+)
+
 // ParseMode reads a mode of chmod(1): octal, or clauses as in u=rwx,go-w that are
-// applied to the mode from, whose type counts for X. The umask counts where a
-// clause names nobody.
+// applied to the mode from, whose type counts for X and for the set-ID bits. The umask
+// counts where a clause names nobody.
 func ParseMode(s string, from, umask fs.FileMode) (fs.FileMode, error) {
-	if s != "" && strings.Trim(s, "01234567") == "" && len(s) <= 6 {
-		var n uint32
-		for _, c := range []byte(s) {
-			n = n<<3 | uint32(c-'0')
-		}
-		if n > 0o7777 {
-			return 0, fs.ErrInvalid
-		}
-		return nfsclient.GoMode(nfs3.TypeReg, n), nil
+	bits, keep := nfsclient.WireMode(from), uint32(0)
+	if from.IsDir() {
+		keep = setIDs
 	}
-	bits := nfsclient.WireMode(from)
+	if n, ok := octalMode(s); ok {
+		if len(s) > 4 { // all bits are named
+			keep = 0
+		}
+		return nfsclient.GoMode(nfs3.TypeReg, bits&keep|n), nil
+	}
 	for clause := range strings.SplitSeq(s, ",") {
-		if err := modeClause(clause, from.IsDir(), uint32(umask), &bits); err != nil {
+		if err := modeClause(clause, keep, uint32(umask), &bits); err != nil {
 			return 0, err
 		}
 	}
 	return nfsclient.GoMode(nfs3.TypeReg, bits), nil
 }
 
-// modeClause applies one clause, [ugoa]*([-+=][rwxXstugo]*)+, to bits.
-func modeClause(clause string, dir bool, umask uint32, bits *uint32) error {
-	who := clause[:len(clause)-len(strings.TrimLeft(clause, "ugoa"))]
-	rest := clause[len(who):]
-	mask, keep := uint32(0), ^uint32(0)
-	for _, c := range who {
-		mask |= map[rune]uint32{'u': 0o4700, 'g': 0o2070, 'o': 0o1007, 'a': 0o7777}[c]
+// octalMode reads digits, of which any number may lead.
+func octalMode(s string) (n uint32, ok bool) {
+	for _, c := range []byte(s) {
+		if n = n<<3 | uint32(c-'0'); c < '0' || c > '7' || n > modeBits {
+			return 0, false
+		}
 	}
-	if who == "" {
-		mask, keep = 0o7777, ^umask
+	return n, s != ""
+}
+
+// modeClause applies one clause, [ugoa]*([-+=]([rwxXst]*|[ugo]))+ or [-+=]OCTAL, to bits.
+// keep is setIDs for a directory, 0 for anything else.
+func modeClause(clause string, keep, umask uint32, bits *uint32) error {
+	rest := strings.TrimLeft(clause, "ugoa")
+	who := uint32(0) // the bits of those who are named; 0: nobody is
+	for _, c := range clause[:len(clause)-len(rest)] {
+		who |= map[rune]uint32{'u': 0o4700, 'g': 0o2070, 'o': 0o1007, 'a': modeBits}[c]
 	}
-	if rest == "" {
-		return fs.ErrInvalid
-	}
-	for rest != "" {
+	for first := true; first || rest != ""; first = false {
+		if rest == "" || !strings.Contains("+-=", rest[:1]) {
+			return fs.ErrInvalid
+		}
 		op := rest[0]
 		end := strings.IndexAny(rest[1:], "+-=") + 1
 		if end == 0 {
@@ -55,31 +66,63 @@ func modeClause(clause string, dir bool, umask uint32, bits *uint32) error {
 		}
 		perms := rest[1:end]
 		rest = rest[end:]
-		var set uint32
-		for _, c := range perms {
-			v, ok := map[rune]uint32{'r': 0o444, 'w': 0o222, 'x': 0o111, 's': 0o6000, 't': 0o1000,
-				'u': *bits >> 6 & 7 * 0o111, 'g': *bits >> 3 & 7 * 0o111, 'o': *bits & 7 * 0o111}[c]
-			if c == 'X' {
-				if ok = true; dir || *bits&0o111 != 0 {
-					v = 0o111
-				}
-			}
-			if !ok {
+		if n, ok := octalMode(perms); ok {
+			if who != 0 || rest != "" {
 				return fs.ErrInvalid
 			}
-			set |= v
+			change(bits, op, n, modeBits, 0)
+			continue
 		}
-		set &= mask & keep
-		switch op {
-		case '+':
-			*bits |= set
-		case '-':
-			*bits &^= set
-		case '=':
-			*bits = *bits&^mask | set
-		default:
-			return fs.ErrInvalid
+		set, err := permissions(perms, *bits, keep != 0)
+		if err != nil {
+			return err
 		}
+		among, kept := who, keep&^set
+		if who == 0 {
+			among = modeBits
+			set &^= umask
+		} else {
+			kept = keep &^ (set & who)
+		}
+		change(bits, op, set, among, kept)
 	}
 	return nil
+}
+
+// change applies one operation to those of bits that are in among and not in keep.
+func change(bits *uint32, op byte, set, among, keep uint32) {
+	among &^= keep
+	set &= among
+	switch op {
+	case '+':
+		*bits |= set
+	case '-':
+		*bits &^= set
+	case '=':
+		*bits = *bits&^among | set
+	}
+}
+
+// permissions are the bits for everybody that letters stand for, of a file whose mode is bits
+// now: any of rwxXst, or one of ugo, whose permissions are copied.
+func permissions(letters string, bits uint32, dir bool) (set uint32, err error) {
+	switch letters {
+	case "u":
+		return bits >> 6 & 7 * 0o111, nil
+	case "g":
+		return bits >> 3 & 7 * 0o111, nil
+	case "o":
+		return bits & 7 * 0o111, nil
+	}
+	for _, c := range letters {
+		v, ok := map[rune]uint32{'r': 0o444, 'w': 0o222, 'x': 0o111, 'X': 0, 's': setIDs, 't': 0o1000}[c]
+		if !ok {
+			return 0, fs.ErrInvalid
+		}
+		if c == 'X' && (dir || bits&0o111 != 0) {
+			v = 0o111
+		}
+		set |= v
+	}
+	return set, nil
 }

@@ -3,7 +3,6 @@
 package text
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -13,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
 func TestParseMode(t *testing.T) {
@@ -36,50 +36,72 @@ func TestParseMode(t *testing.T) {
 			t.Errorf("%s of %v with umask %03o: %04o, %v, want %04o", c.s, c.from, uint32(c.umask), nfsclient.WireMode(got), err, c.want)
 		}
 	}
-	for _, s := range []string{"", "u", "8", "10000", "0000000644", "u+", "+rwz", "x+r", "u=rwx,", ",u+r", "u r", "rw", "u+r,go", "-1", "0x1ff"} {
-		if got, err := ParseMode(s, file, 0); err == nil && s != "u+" {
+	for _, s := range []string{"", "u", "8", "10000", "g=uw", "u+755", "+rwz", "x+r", "u=rwx,", ",u+r", "u r", "rw", "u+r,go", "0x1ff"} {
+		if got, err := ParseMode(s, file, 0); err == nil {
 			t.Errorf("%q is taken for %v", s, got)
 		}
 	}
 }
 
-// The same clauses by chmod(1), on a file and on a directory.
+// modeWords are clauses, lists of them and numbers that chmod(1) takes, and some that it refuses.
+func modeWords() []string {
+	list := []string{"u+x", "g=u", "o=g", "u=o", "u=u", "a+X", "u+s,g+s", "o=u-w", "go=", "u=rwx,g=rx,o=t", "641", "0", "00", "1777", "2755", "02755", "00755",
+		"4000", "6711", "07777", "0000000644", "+755", "-022", "=644", "=02750", "+4000", "-6000", "u+r-w+x", "ug=rw,o=", "a=,u+s", "a=rwx,g-s", "g+s,g=rx",
+		"u=s", "g=s", "o=s", "a=s", "u=t", "u=rwxs", "+s", "-s", "=s", "=t", "=st", "ugo+X", "-x,+X", "u-x,a+X", "a-x+X", "=X", "a=X", "u+", "a-", "=",
+		"+", "u=g+w", "u=g,g=o,o=u", "uuu+w", "ua+w", "go-rwx,a+t", "a-t", "o-t", "u-t", "u+rw+x", "ug-w=r", "+r-w=x", "u=rw-r", "u+xX", "u=,g=u,o=g"}
+	for _, who := range []string{"", "u", "go", "a"} {
+		for _, op := range []string{"+", "-", "="} {
+			for _, what := range []string{"r", "w", "rwx", "X", "s", "t", "g", "wst"} {
+				list = append(list, who+op+what)
+			}
+		}
+	}
+	return append(list, "", "u", "8", "10000", "0000010000", "g=uw", "u=wg", "u=ug", "u+755", "+75r", "+755-1", "+8", "+r z", "+rwz", "x+r", "u=rwx,", ",u+r",
+		"u r", "rw", "u+r,go", "0x1ff", "755,u+x", "u+x,755", "U+x", "+R", "é+x", "u+é")
+}
+
+// Each of them by chmod(1), on files and directories with and without the special bits.
 func TestParseModeIsThatOfChmod(t *testing.T) {
 	tool, err := exec.LookPath("chmod")
 	if err != nil {
 		skip(t, "no chmod to compare with")
 	}
 	defer syscall.Umask(syscall.Umask(0o026))
-	top := t.TempDir()
-	for i, s := range []string{"u+x", "+x", "-r", "=w", "g=u", "o=g", "a+X", "u+s,g+s", "o=u-w", "go=", "u=rwx,g=rx,o=t", "+t", "641"} {
-		for _, isDir := range []bool{false, true} {
-			name := filepath.Join(top, fmt.Sprint(i, isDir))
-			from := fs.FileMode(0o654)
-			if isDir {
-				err = os.Mkdir(name, 0o700)
-			} else {
-				err = os.WriteFile(name, nil, 0o600)
-			}
-			if err == nil {
-				err = os.Chmod(name, from)
-			}
-			if err != nil {
+	froms := []fs.FileMode{0, 0o654, 0o4711, 0o2640, 0o7777, fs.ModeDir | 0o700, fs.ModeDir | 0o2654, fs.ModeDir | 0o6711, fs.ModeDir | 0o7777}
+	names := make([]string, len(froms))
+	for i, from := range froms {
+		names[i] = filepath.Join(t.TempDir(), "x")
+		if from.IsDir() {
+			err = os.Mkdir(names[i], 0o700)
+		} else {
+			err = os.WriteFile(names[i], nil, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		froms[i] = from.Type() | nfsclient.GoMode(nfs3.TypeReg, uint32(from.Perm()|from&0o7000))
+	}
+	for _, s := range modeWords() {
+		for i, from := range froms {
+			if err := os.Chmod(names[i], from); err != nil {
 				t.Fatal(err)
 			}
-			said, toolErr := exec.Command(tool, s, name).CombinedOutput()
-			if toolErr != nil && !strings.Contains(string(said), "new permissions are") {
-				t.Fatalf("chmod %s: %v, %s", s, toolErr, said)
-			}
-			fi, err := os.Stat(name)
+		}
+		cmd := exec.Command(tool, append([]string{"--", s}, names...)...)
+		cmd.Env = append(os.Environ(), "LC_ALL=C")
+		said, toolErr := cmd.CombinedOutput()
+		invalid := strings.Contains(string(said), "invalid mode")
+		if toolErr != nil && !invalid {
+			t.Fatalf("chmod %s: %v, %s", s, toolErr, said)
+		}
+		for i, from := range froms {
+			fi, err := os.Stat(names[i])
 			if err != nil {
 				t.Fatal(err)
-			}
-			if isDir {
-				from |= fs.ModeDir
 			}
 			got, err := ParseMode(s, from, 0o026)
-			if want := nfsclient.WireMode(fi.Mode()); err != nil || nfsclient.WireMode(got) != want {
-				t.Errorf("%s, directory %v: %04o, %v; chmod makes %04o", s, isDir, nfsclient.WireMode(got), err, want)
+			if want := nfsclient.WireMode(fi.Mode()); (err != nil) != invalid || err == nil && nfsclient.WireMode(got) != want {
+				t.Errorf("%q of %v: %04o, %v; chmod makes %04o, and says %q", s, from, nfsclient.WireMode(got), err, want, said)
 			}
 		}
 	}
