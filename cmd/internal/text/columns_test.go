@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -80,6 +81,37 @@ func TestOwners(t *testing.T) {
 	}
 	if o.Pad("root", 6) != "root  " || o.Pad("42", 6) != "    42" {
 		t.Errorf("%q %q", o.Pad("root", 6), o.Pad("42", 6))
+	}
+}
+
+// Each user and group of this machine has the name that its own tables have first for the number.
+func TestOwnersAreThoseOfThisMachine(t *testing.T) {
+	o := NewOwners(false)
+	for file, name := range map[string]func(uint32) string{"/etc/passwd": o.User, "/etc/group": o.Group} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			skip(t, err.Error())
+		}
+		seen := map[uint64]bool{}
+		for line := range strings.Lines(string(b)) {
+			f := strings.Split(line, ":")
+			if len(f) < 3 || strings.HasPrefix(line, "#") {
+				continue
+			}
+			id, err := strconv.ParseUint(f[2], 10, 32)
+			if err != nil || seen[id] {
+				continue
+			}
+			seen[id] = true
+			for range 2 { // looked up, and remembered
+				if got := name(uint32(id)); got != f[0] {
+					t.Errorf("%s: %d is %q, want %q", file, id, got, f[0])
+				}
+			}
+		}
+		if len(seen) == 0 {
+			t.Errorf("%s names nobody", file)
+		}
 	}
 }
 

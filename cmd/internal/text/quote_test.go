@@ -72,6 +72,61 @@ func TestQuotingIsThatOfLs(t *testing.T) {
 	diffLines(t, "-q", got.String(), lsTool(t, dir, "-AU", "-1", "-q", "-N"))
 }
 
+// Names in messages are those of cat(1), which names a file where the message begins with it, and of
+// rm(1), which names it in the middle.
+func TestNamesInMessagesAreThoseOfCoreutils(t *testing.T) {
+	for tool, c := range map[string]struct{ before, after string }{
+		"cat": {"cat: ", ": No such file or directory\n"}, "rm": {"rm: cannot remove ", ": No such file or directory\n"},
+	} {
+		path, err := exec.LookPath(tool)
+		if err != nil {
+			skip(t, "no "+tool+" to compare with")
+		}
+		cmd := exec.Command(path, append([]string{"--"}, oddNames()...)...)
+		cmd.Args[0], cmd.Dir = tool, t.TempDir()
+		cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8")
+		out, _ := cmd.CombinedOutput() // it fails, as it should
+		rest := string(out)
+		for _, name := range oddNames() {
+			var want string
+			want, rest, _ = strings.Cut(strings.TrimPrefix(rest, c.before), c.after)
+			got := QuoteAlways(name)
+			if tool == "cat" {
+				got = QuoteNeeded(name)
+				if plain := strings.Trim(want, "'"); plain == name && strings.Contains(name, ":") {
+					want = plain // each URL has a colon: it is no reason for quotes here
+				}
+			}
+			if got != want {
+				t.Errorf("%s: %q is written %s, want %s", tool, name, got, want)
+			}
+		}
+	}
+}
+
+// What is quoted for a shell is one word to it: the name, byte by byte.
+func TestShellsReadTheNameBack(t *testing.T) {
+	shell, err := exec.LookPath("bash") // $'' is not in every sh
+	if err != nil {
+		skip(t, "no bash to read names back")
+	}
+	for _, style := range []string{ShellEscape, ShellEscapeAlways} {
+		var script, want strings.Builder
+		for _, name := range append(oddNames(), "") {
+			script.WriteString("printf '%s\\0' " + Quote(style, name) + "\n")
+			want.WriteString(name + "\x00")
+		}
+		cmd := exec.Command(shell)
+		cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8")
+		cmd.Stdin = strings.NewReader(script.String())
+		got, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, got)
+		}
+		diffLines(t, style, strings.ReplaceAll(string(got), "\x00", "\x00\n"), strings.ReplaceAll(want.String(), "\x00", "\x00\n"))
+	}
+}
+
 // diffLines reports the lines that differ.
 func diffLines(t *testing.T, what, got, want string) {
 	t.Helper()
