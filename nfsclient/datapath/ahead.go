@@ -51,6 +51,10 @@ func (p *piece) end() int64 {
 	return p.off + int64(p.want)
 }
 
+// ends reports whether the file is known to end at off, by what the piece has found there. No
+// written data is after it then: see grown.
+func (p *piece) ends(off int64) bool { return p.ready && p.eof && p.end() == off }
+
 // searchPiece returns the index of the first piece that ends after off.
 func (f *File) searchPiece(off int64) int {
 	lo, hi := 0, len(f.pieces)

@@ -206,7 +206,7 @@ func TestDiscard(t *testing.T) {
 // With WRITEs and COMMITs that fail now and then, each handle is told once for each time at most,
 // and at least once if there was one; and if none was told of any, all is there.
 func TestRandomFaults(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range uint64(seeds / 4) {
 		faults(t, seed)
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)

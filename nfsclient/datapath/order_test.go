@@ -104,14 +104,21 @@ func TestRestartInTheMiddleOfAnExtent(t *testing.T) {
 		f := e.File(handleOf(1))
 		h := f.Open()
 		release := func() {}
-		m.fail = func(proc string, fh nfs3.FH, off uint64, n int) error {
+		hold := func() { // the reply of the call that is being done; m.mu is held
+			ch := make(chan struct{})
+			m.hung[handleOf(1)] = ch
+			release = func() { m.mu.Lock(); delete(m.hung, handleOf(1)); m.mu.Unlock(); close(ch) }
+		}
+		m.fail = func(proc string, _ nfs3.FH, off uint64, n int) error {
 			if proc == "WRITE" && off == 2048 {
-				m.fail = nil
 				m.verf++
-				m.disk(fh).now = nil
-				ch := make(chan struct{})
-				m.hung[fh] = ch
-				release = func() { m.mu.Lock(); delete(m.hung, fh); m.mu.Unlock(); close(ch) }
+				m.disk(handleOf(1)).now = nil
+				hold()
+				m.fail = func(string, nfs3.FH, uint64, int) error { // the newer data
+					m.fail = nil
+					hold()
+					return nil
+				}
 			}
 			return nil
 		}
@@ -121,6 +128,11 @@ func TestRestartInTheMiddleOfAnExtent(t *testing.T) {
 		go func() { done <- h.Sync(bg) }()
 		synctest.Wait()
 		mustWrite(t, h, bytes.Repeat([]byte{2}, 4096), 0)
+		release()
+		synctest.Wait()
+		if len(done) > 0 {
+			t.Error("sync has returned, and neither the old data nor the new is stable")
+		}
 		release()
 		if err := <-done; err != nil {
 			t.Fatal(err)

@@ -329,7 +329,7 @@ func TestRandomOperations(t *testing.T) {
 		run(t, uint64(*oneSeed))
 		return
 	}
-	for seed := range uint64(1000) {
+	for seed := range uint64(seeds) {
 		run(t, seed)
 		if t.Failed() {
 			t.Fatalf("again with -seed %d", seed)

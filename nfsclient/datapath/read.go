@@ -84,7 +84,7 @@ const retry = -1
 // copyAhead copies data that was read ahead from off on. It waits for data that is on its
 // way. No piece overlaps written data, so what it has is the newest.
 func (f *File) copyAhead(ctx context.Context, p []byte, off int64) (n int, eof bool, err error) {
-	if f.eofAt == off && f.lastEnd() <= off {
+	if f.eofAt == off {
 		f.eofAt = -1 // the next reader asks the server
 		return 0, true, nil
 	}
@@ -97,14 +97,9 @@ func (f *File) copyAhead(ctx context.Context, p []byte, off int64) (n int, eof b
 		return retry, false, f.wait(ctx)
 	}
 	n = copy(p, pc.data[off-pc.off:])
-	eof = f.ends(pc, off+int64(n))
+	eof = pc.ends(off + int64(n))
 	f.delivered(pc, n)
 	return n, eof, nil
-}
-
-// ends reports whether the file is known to end at off, by a piece that ends there.
-func (f *File) ends(p *piece, off int64) bool {
-	return p.ready && p.eof && p.end() == off && f.lastEnd() <= off
 }
 
 // A pin keeps written data that a read must not miss, until the read has its reply: by

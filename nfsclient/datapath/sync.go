@@ -86,7 +86,7 @@ func (f *File) stable(ctx context.Context) error {
 
 // sendAlone asks for FILE_SYNC where one WRITE is all there is to do, which spares the COMMIT.
 func (f *File) sendAlone() {
-	if len(f.ext) == 0 || len(f.ops) > 0 || f.commits.covered < f.commits.replies {
+	if len(f.ext) == 0 || len(f.ops) > 0 {
 		return
 	}
 	for i, x := range f.ext {

@@ -60,13 +60,13 @@ func (f *File) viewAhead(ctx context.Context, size int, off int64) (v View, ok b
 			return View{}, false, nil
 		}
 		p := f.pieces[i]
-		if p.end() < end && !f.ends(p, p.end()) {
+		if p.end() < end && !p.ends(p.end()) {
 			return View{}, false, nil
 		}
 		if p.ready {
 			to := min(end, p.end())
 			data := p.data[off-p.off : to-p.off]
-			v = View{Data: data[:len(data):len(data)], EOF: f.ends(p, to), buf: p.buf.ref()}
+			v = View{Data: data[:len(data):len(data)], EOF: p.ends(to), buf: p.buf.ref()}
 			f.delivered(p, len(data))
 			return v, true, nil
 		}

@@ -295,6 +295,9 @@ func TestSyncWaitsForWhatIsOnItsWay(t *testing.T) {
 		go func() { done <- h.Sync(bg) }()
 		synctest.Wait()
 		mustWrite(t, h, pattern(4096), 0)
+		f.mu.Lock()
+		f.settle() // as if another WRITE had been answered
+		f.mu.Unlock()
 		synctest.Wait()
 		if len(done) > 0 {
 			t.Error("sync has returned, and the data is not at the server")
@@ -430,13 +433,14 @@ func TestCloseWithoutServer(t *testing.T) {
 		_ = h.Close()
 		f.Release()
 		other := e.File(handleOf(1)).Open()
-		go func() { _ = other.Sync(bg) }()
+		synced := make(chan error, 1)
+		go func() { synced <- other.Sync(bg) }()
 		ctx, cancel := context.WithTimeout(bg, time.Second)
 		defer cancel()
 		if err := e.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("close: %v", err)
 		}
-		if err := other.Close(); !errors.Is(err, ErrClosed) {
+		if err := errors.Join(<-synced, other.Close()); !errors.Is(err, ErrClosed) {
 			t.Errorf("the one who has it open was told %v", err)
 		}
 		if _, err := other.Write(bg, nil, []byte("x"), 0, nfs3.Unstable); !errors.Is(err, ErrClosed) {
