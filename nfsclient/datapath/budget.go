@@ -50,7 +50,7 @@ const (
 func (b *budget) fit(a *account, n int64) fit {
 	switch {
 	case a.urgent:
-	case a.held > a.most-n, a.held > 0 && a.held+n > b.free-n, n > b.free-a.leave:
+	case a.held > a.most-n, a.held > 0 && a.held+n > b.free-n, a.leave > 0 && n > b.free-a.leave:
 		return ownFew
 	}
 	if n > b.free {
