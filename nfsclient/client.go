@@ -43,6 +43,10 @@ type Options struct {
 	// Conns by itself. It must not block.
 	Responding func(bool)
 
+	// ReadSize and WriteSize are the most bytes of one READ and one WRITE of the mounted
+	// exports; 0: as many as client and server can.
+	ReadSize, WriteSize int
+
 	// Device is the RNIC for RDMA; nil: one of our own with this CRC mode.
 	Device *rnic.Device
 	CRC    rnic.CRCMode

@@ -47,13 +47,17 @@ func (c *Client) newFS(ctx context.Context, root nfs3.FH, dir string) (*FS, erro
 	if err != nil {
 		return nil, pathError("mount", dir, err)
 	}
-	clamp := func(n uint32) int {
+	clamp := func(n uint32, wanted int) int {
+		size := min(n, maxTransfer)
 		if n == 0 {
-			return 8192 // no answer: what every server takes
+			size = 8192 // no answer: what every server takes
 		}
-		return int(min(n, maxTransfer))
+		if wanted > 0 {
+			return min(int(size), wanted)
+		}
+		return int(size)
 	}
-	return &FS{c: c, root: root, path: dir, size: &sizes{rtmax: clamp(info.Rtmax), wtmax: clamp(info.Wtmax)}}, nil
+	return &FS{c: c, root: root, path: dir, size: &sizes{rtmax: clamp(info.Rtmax, c.opt.ReadSize), wtmax: clamp(info.Wtmax, c.opt.WriteSize)}}, nil
 }
 
 // Client is the connection that the FS is used over.

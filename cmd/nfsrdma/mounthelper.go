@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mountopt"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/spf13/cobra"
@@ -62,8 +61,9 @@ func newHelper(s *session.Session) *cobra.Command {
 	f.BoolVarP(&rw, "rw", "w", false, "the same as -o rw")
 	f.StringVarP(&ofType, "types", "t", "", "accepted: the type that mount(8) was given")
 	f.StringVarP(&namespace, "namespace", "N", "", "not supported")
-	cli.Prepare(cmd)
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd.DisableFlagsInUseLine = true
 	return cmd
 }
 

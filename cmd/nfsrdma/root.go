@@ -58,6 +58,6 @@ between this machine and a server, "nfsrdma doctor SERVER" finds out.`,
 			cmd.ValidArgsFunction = completePaths(s, false)
 		}
 	}
-	cli.Prepare(root)
+	cli.Prepare(root, newHelper(s))
 	return root
 }

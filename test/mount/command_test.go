@@ -127,6 +127,22 @@ func TestMountBelowExport(t *testing.T) {
 	}
 }
 
+// rsize and wsize bound the calls: as many WRITEs and READs are counted as they make necessary.
+func TestTransferSizes(t *testing.T) {
+	t.Parallel()
+	onlyOne(t, func(t *testing.T, s *server, dir string) {
+		script(t, dir, "head -c 1048576 /dev/urandom > $(basename $PWD); sync $(basename $PWD)")
+		out, _ := nfsrdma(t, "mountstats", "--json", dir)
+		var report struct{ Stats fusefs.Stats }
+		if err := json.Unmarshal([]byte(out), &report); err != nil {
+			t.Fatal(err)
+		}
+		if n := report.Stats.Data.Writes; n < 1048576/65536 {
+			t.Errorf("%d WRITEs of a MiB with wsize=65536", n)
+		}
+	}, "rsize=32768", "wsize=65536")
+}
+
 // With bg a server that is not up yet is waited for in the background.
 func TestBackground(t *testing.T) {
 	t.Parallel()

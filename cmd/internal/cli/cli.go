@@ -12,15 +12,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Prepare is called once root has all its commands.
-func Prepare(root *cobra.Command) {
+// Prepare is called once root has all its commands. helpers are the program under other
+// names, of which there are manual pages too.
+func Prepare(root *cobra.Command, helpers ...*cobra.Command) {
 	root.Version = version()
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.SuggestionsMinimumDistance = 1 // most names have two letters
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%s: see %s --help", flagError(err), cmd.CommandPath())
 	})
-	root.AddCommand(newMan(root))
+	root.AddCommand(newMan(root, helpers))
 	for _, cmd := range root.Commands() {
 		cmd.DisableFlagsInUseLine = true
 		if cmd.Args != nil {

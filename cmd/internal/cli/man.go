@@ -3,14 +3,17 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 )
 
-func newMan(root *cobra.Command) *cobra.Command {
+func newMan(root *cobra.Command, helpers []*cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIR",
 		Short:   "Write the manual pages to a directory",
@@ -22,7 +25,26 @@ func newMan(root *cobra.Command) *cobra.Command {
 			}
 			root.DisableAutoGenTag = true
 			header := &doc.GenManHeader{Section: "1", Source: root.Name() + " " + root.Version, Manual: "NFS over RDMA"}
-			return doc.GenManTree(root, header, args[0])
+			if err := doc.GenManTree(root, header, args[0]); err != nil {
+				return err
+			}
+			for _, h := range helpers {
+				if err := helperPage(h, header.Source, args[0]); err != nil {
+					return err
+				}
+			}
+			return nil
 		},
 	}
+}
+
+// helperPage writes the page of a helper of another program, which is in section 8.
+func helperPage(h *cobra.Command, source, dir string) error {
+	f, err := os.Create(filepath.Join(dir, h.Name()+".8"))
+	if err != nil {
+		return err
+	}
+	h.DisableAutoGenTag = true
+	err = doc.GenMan(h, &doc.GenManHeader{Title: strings.ToUpper(h.Name()), Section: "8", Source: source, Manual: "NFS over RDMA"}, f)
+	return errors.Join(err, f.Close())
 }

@@ -32,7 +32,7 @@ func Completions() (list []string) {
 	return list
 }
 
-// Help describes the options, one a line.
+// Help describes the options, one a line; they are indented so that manual pages keep the lines.
 func Help() string {
 	var b strings.Builder
 	for _, x := range options {
@@ -43,7 +43,7 @@ func Help() string {
 		if x.arg != "" {
 			name += "=" + x.arg
 		}
-		fmt.Fprintf(&b, "  %-21s %s\n", name, x.help)
+		fmt.Fprintf(&b, "    %-21s %s\n", name, x.help)
 	}
 	return b.String()
 }

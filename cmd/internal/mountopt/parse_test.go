@@ -147,10 +147,10 @@ func TestClientOptions(t *testing.T) {
 			t.Errorf("%q: %v, %v", in, c.CallTimeout, c.RetryTimeout)
 		}
 	}
-	o, _ := Parse([]string{"uid=77,gid=78,noresvport"}, false)
+	o, _ := Parse([]string{"uid=77,gid=78,noresvport,rsize=65536,wsize=32768"}, false)
 	s, _ := o.Source("h:/x")
 	c := o.Client(s.Targets[0])
-	if c.Cred == nil || c.Cred.UID != 77 || c.Cred.GID != 78 || len(c.Cred.GIDs) != 0 || c.Dial == nil {
+	if c.Cred == nil || c.Cred.UID != 77 || c.Cred.GID != 78 || len(c.Cred.GIDs) != 0 || c.Dial == nil || c.ReadSize != 65536 || c.WriteSize != 32768 {
 		t.Errorf("%+v", c)
 	}
 }
@@ -202,7 +202,7 @@ func TestSources(t *testing.T) {
 func TestHelp(t *testing.T) {
 	help := Help()
 	for _, name := range Names() {
-		if !strings.Contains(help, "\n  "+name) && !strings.HasPrefix(help, "  "+name) {
+		if !strings.Contains(help, "\n    "+name) && !strings.HasPrefix(help, "    "+name) {
 			t.Errorf("no help on %s", name)
 		}
 	}

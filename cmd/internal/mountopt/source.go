@@ -75,7 +75,7 @@ func (p Proto) String() string {
 func (o *Options) Client(t nfsclient.Target) nfsclient.Options {
 	c := nfsclient.Options{
 		Transport: t.Transport, Conns: o.NConnect, MountPort: o.MountPort, CRC: o.CRC,
-		CallTimeout: transport.Hard, RetryTimeout: o.Timeo,
+		CallTimeout: transport.Hard, RetryTimeout: o.Timeo, ReadSize: o.ReadSize, WriteSize: o.WriteSize,
 	}
 	if o.Recovery != Hard {
 		c.CallTimeout = o.SoftTimeout()

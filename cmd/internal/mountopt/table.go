@@ -45,7 +45,7 @@ var options = []option{
 	{"hard", "", "hard", nothing, "wait for a silent server for ever; signals end the wait (default)"},
 	{"soft", "", "hard", func(o *Options, _ string) error { o.Recovery = Soft; return nil }, "fail with EIO after timeo × retrans"},
 	{"softerr", "", "hard", func(o *Options, _ string) error { o.Recovery = SoftErr; return nil }, "fail with ETIMEDOUT after timeo × retrans"},
-	{"timeo", "N", "", number(1, 6000, func(o *Options, n int) { o.Timeo = time.Duration(n) * time.Second / 10 }), "tenths of a second that the server may be silent before a call is sent again (default 600)"},
+	{"timeo", "N", "", number(1, 6000, func(o *Options, n int) { o.Timeo = time.Duration(n) * time.Second / 10 }), "tenths of a second that the server may be silent before a call is sent again (default 600 with soft, else 200)"},
 	{"retrans", "N", "", number(0, 1000, func(o *Options, n int) { o.Retrans = n }), "how often, before a soft mount fails (default 2)"},
 	{"intr", "", "intr", nothing, ""},
 	{"nointr", "", "intr", nothing, ""},

@@ -31,13 +31,13 @@ echo "127.0.0.1:/export $1/mnt nfsrdma noatime,_netdev,nofail,x-systemd.automoun
 mount -a -T $1/fstab
 grep -q "$1/mnt fuse.nfsrdma rw,noatime" /proc/mounts
 mount -a -T $1/fstab
-test $(grep -c fuse.nfsrdma /proc/mounts) = 1
+test $(grep -c "$1/mnt fuse.nfsrdma" /proc/mounts) = 1
 umount $1/mnt
 
 # Status and options of a helper: usage, failure, fake, sloppy, read-only.
 if mount -t nfsrdma -o no-such-option 127.0.0.1:/export $1/mnt 2> $1/said; then exit 1; else test $? = 1; fi
 mount -t nfsrdma -f 127.0.0.1:/export $1/mnt
-if grep fuse.nfsrdma /proc/mounts; then exit 1; fi
+if grep "$1/mnt fuse.nfsrdma" /proc/mounts; then exit 1; fi
 mount -t nfsrdma -s -r -o no-such-option 127.0.0.1:/export $1/mnt
 grep -q "$1/mnt fuse.nfsrdma ro," /proc/mounts
 umount $1/mnt
