@@ -48,6 +48,7 @@ var exactly = map[string][]string{
 	"rpcrdma/mem":              nil,
 	"rpcrdma":                  {"chunks", "rnic", "rpcrdma/mem", "xdr"},
 	"nfsclient/datapath":       {"rpcrdma/mem", "xdr/nfs3"},
+	"nfsclient/fusefs":         {"nfsclient", "nfsclient/datapath", "transport", "xdr", "xdr/nfs3", "xdr/oncrpc"},
 	claims:                     nil,
 
 	"cmd/internal/cli":      nil,

@@ -147,8 +147,8 @@ func (f *fileSystem) fillAttr(out *fuse.Attr, n *node, a *nfs3.Fattr) {
 	out.Ctime, out.Ctimensec = uint64(a.Ctime.Sec), a.Ctime.Nsec
 	out.Mode = a.Mode&0o7777 | typeBits[min(a.Type, nfs3.TypeFIFO)]
 	out.Nlink = a.Nlink
-	if n.silly.Load() && out.Nlink > 0 {
-		out.Nlink-- // the hidden name is ours
+	if out.Nlink == 1 && (n.silly.Load() || n.gone.Load()) {
+		out.Nlink = 0 // the hidden name is ours
 	}
 	out.Uid, out.Gid = a.UID, a.GID
 	out.Rdev = deviceNumber(a.Rdev)
@@ -198,7 +198,8 @@ func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fu
 			return f.status(err)
 		}
 	}
-	if err := r.fresh(n); err != nil {
+	// A FIFO or device that is removed while open, which FUSE does not tell of, is as it was.
+	if err := r.fresh(n); err != nil && !(isStale(err) && n.gone.Load()) {
 		return f.status(err)
 	}
 	attr, left := n.snapshot()

@@ -22,9 +22,9 @@ import (
 
 // What is asked of the kernel.
 const (
-	maxRequest    = 1 << 20  // bytes of one READ or WRITE
-	maxBackground = 256      // asynchronous requests: read-ahead, direct I/O
-	readAhead     = 16 << 20 // bytes that the kernel reads ahead, where we may say so
+	maxRequest    = 1 << 20 // bytes of one READ or WRITE
+	maxBackground = 256     // asynchronous requests: read-ahead, direct I/O
+	readAhead     = 2 << 20 // bytes that the kernel reads ahead, where we may say so
 
 	// capabilities that are off unless asked for. Writes stay write-through: with a write-back
 	// cache the kernel would own size and times, and close-to-open were lost.
@@ -150,8 +150,9 @@ func (w lineWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// raiseReadAhead has the kernel read further ahead than its 128 KiB, of which a network
-// gets a small part of its speed. Only root may; elsewhere our own read-ahead does it.
+// raiseReadAhead has the kernel read further ahead than its 128 KiB, so that it asks for 1 MiB
+// at a time and has the next on its way. Only root may. What a network needs beyond that the data
+// path reads ahead: the kernel would read as much around each page that a mapping misses.
 func (m *MountPoint) raiseReadAhead() {
 	var st unix.Statx_t
 	// From the cache of the kernel: nothing is asked of the mount that is served here.

@@ -195,3 +195,46 @@ func TestListingOfManyNames(t *testing.T) {
 		}
 	}
 }
+
+// TestRenameOverOpenDirectory: an empty directory is replaced though somebody has it open.
+func TestRenameOverOpenDirectory(t *testing.T) {
+	m := mount(t, options{})
+	must(t, os.Mkdir(m.at("a"), 0o755))
+	must(t, os.Mkdir(m.at("b"), 0o755))
+	open, err := os.Open(m.at("b"))
+	must(t, err)
+	defer open.Close()
+	must(t, unix.Rename(m.at("a"), m.at("b")))
+	if hidden, _ := filepath.Glob(m.there(".nfs*")); len(hidden) != 0 {
+		t.Errorf("hidden names: %q", hidden)
+	}
+}
+
+// TestRemovedFIFOIsStillThere: FUSE does not tell of an open FIFO, which has its attributes when it is removed, too.
+func TestRemovedFIFOIsStillThere(t *testing.T) {
+	m := mount(t, options{AcMin: time.Millisecond, AcMax: time.Millisecond})
+	must(t, unix.Mkfifo(m.at("fifo"), 0o640))
+	file, err := os.OpenFile(m.at("fifo"), os.O_RDWR, 0)
+	must(t, err)
+	defer file.Close()
+	must(t, os.Remove(m.at("fifo")))
+	time.Sleep(5 * time.Millisecond)
+	st, err := file.Stat()
+	must(t, err)
+	if sys := st.Sys().(*syscall.Stat_t); sys.Nlink != 0 || st.Mode().Perm() != 0o640 {
+		t.Errorf("%v, %d links", st.Mode(), sys.Nlink)
+	}
+}
+
+// TestRmdirAfterLastClose: a directory whose removed file has just been closed can be removed.
+func TestRmdirAfterLastClose(t *testing.T) {
+	m := mount(t, options{})
+	for range 20 {
+		must(t, os.Mkdir(m.at("dir"), 0o755))
+		file, err := os.Create(m.at("dir/file"))
+		must(t, err)
+		must(t, os.Remove(m.at("dir/file")))
+		must(t, file.Close())
+		must(t, os.Remove(m.at("dir")))
+	}
+}

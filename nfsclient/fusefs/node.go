@@ -37,6 +37,7 @@ type node struct {
 
 	data  atomic.Pointer[datapath.File] // set once, at the first open
 	silly atomic.Bool                   // its only name is a hidden one; set under table.mu
+	gone  atomic.Bool                   // we have removed its last name
 }
 
 // A place is a name in a directory.

@@ -56,12 +56,20 @@ func (r *request) remove(proc uint32, dir *node, name string) error {
 	}
 	args, res := nfs3.DirOpArgs{Dir: dir.fh, Name: []byte(name)}, nfs3.WccRes{}
 	c, known := f.table.child(dir, name)
+	last := false
+	if known && c.n != nil {
+		attr, _ := c.n.snapshot()
+		last = attr.Nlink == 1 && proc == nfs3.ProcRemove
+	}
 	s := f.changing(dir)
 	err := r.do(proc, &args, &res, &res.Status)
 	f.learnWcc(dir, s, &res.Wcc)
 	f.changed(dir)
 	if known && c.n != nil {
 		f.expire(c.n) // nlink and ctime, if it has other names
+	}
+	if last && err == nil {
+		c.n.gone.Store(true)
 	}
 	if err == nil || isStatus(err, nfs3.ErrNoEnt) {
 		f.table.removed(dir, name)

@@ -21,11 +21,12 @@ const sillyTries = 16
 // sillyCount makes hidden names differ.
 var sillyCount atomic.Uint32
 
-// openAt is the open file that has the name, nil where there is none.
+// openAt is what has the name and is open, nil where there is none or it is a directory:
+// those are removed in any case, as by the kernel's client.
 func (t *table) openAt(dir *node, name string) *node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c := dir.children[name]; c.n != nil && c.n.opens > 0 {
+	if c := dir.children[name]; c.n != nil && c.n.opens > 0 && !c.n.isDir() {
 		return c.n
 	}
 	return nil
@@ -34,7 +35,7 @@ func (t *table) openAt(dir *node, name string) *node {
 // hide gives what has the name, and is open, a hidden name in the same directory.
 func (r *request) hide(dir *node, name string) error {
 	n := r.fs.table.openAt(dir, name)
-	if n == nil || n.isDir() {
+	if n == nil { // closed meanwhile
 		return r.remove(nfs3.ProcRemove, dir, name)
 	}
 	if isHidden(name) { // somebody wants it gone
