@@ -107,6 +107,8 @@ func TestErrorWaitsForTheNextOpen(t *testing.T) {
 				t.Errorf("close: %v", err)
 			}
 			time.Sleep(time.Minute)
+			synctest.Wait()
+			synctest.Wait()
 			if lost != nil {
 				t.Errorf("%v is lost, though the File is there", lost)
 			}
@@ -124,6 +126,7 @@ func TestErrorWaitsForTheNextOpen(t *testing.T) {
 		_ = h.Close()
 		f.Release()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if len(lost) != 1 || lost[0] != syscall.EDQUOT || len(e.files) != 0 {
 			t.Errorf("lost: %v, %d files", lost, len(e.files))
 		}
@@ -190,6 +193,7 @@ func TestDiscard(t *testing.T) {
 		f.Discard()
 		release()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if m.writes != 1 || e.Stats().WriteMemory != 0 {
 			t.Errorf("%d WRITEs, %+v", m.writes, e.Stats())
 		}

@@ -292,30 +292,69 @@ func TestReadAheadIsForgotten(t *testing.T) {
 	for _, how := range []string{"age", "close"} {
 		synctest.Test(t, func(t *testing.T) {
 			m := newModel(t, 1)
-			e, f, _ := rig(t, m, Config{ReadSize: 4096, ReadAhead: 64 << 10, FlushAfter: time.Second})
+			e := New(Config{ReadSize: 4096, ReadAhead: 64 << 10, FlushAfter: time.Second}, m)
+			f := e.File(handleOf(1))
+			h, other := f.Open(), f.Open()
 			content := pattern(1 << 20)
 			m.set(handleOf(1), content)
 			f.SetSize(1 << 20)
-			h := f.Open()
 			for off := 0; off < 64<<10; off += 4096 {
 				mustRead(t, h, content, off, 4096)
 			}
 			synctest.Wait()
+			_ = other.Close()
 			if e.Stats().ReadMemory == 0 {
-				t.Error("nothing was read ahead")
+				t.Error("nothing was read ahead, or it was dropped too early")
 			}
 			if how == "age" {
 				time.Sleep(3 * time.Second)
-			}
-			_ = h.Close()
-			if how == "close" { // though another has the file open, but does not read: its own close comes first
-				f.Invalidate()
+				synctest.Wait()
+			} else {
+				_ = h.Close()
 			}
 			if s := e.Stats(); s.ReadMemory != 0 || s.ReadAheadWaste == 0 {
 				t.Errorf("%s: %+v", how, s)
 			}
+			if how == "age" {
+				_ = h.Close()
+			}
+			f.Release()
+			if err := e.Close(bg); err != nil || len(e.files) != 0 {
+				t.Error(err, len(e.files))
+			}
 		})
 	}
+}
+
+// Views get the memory that read-ahead has taken for nobody yet, at once.
+func TestReadAheadGivesWayToViews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, 1)
+		e, f, h := rig(t, m, Config{ReadSize: 4096, ReadAhead: 64 << 10, ReadMemory: 64 << 10, FlushAfter: time.Hour})
+		content := pattern(1 << 20)
+		m.set(handleOf(1), content)
+		f.SetSize(1 << 20)
+		for off := 0; off < 64<<10; off += 4096 {
+			mustRead(t, h, content, off, 4096)
+		}
+		synctest.Wait()
+		ahead := e.Stats().ReadMemory
+		start := time.Now()
+		var views []View
+		for i := range 16 { // all of it
+			v, err := h.View(bg, nil, 4096, int64(200<<10+i*20000))
+			if err != nil {
+				t.Error(err)
+			}
+			views = append(views, v)
+		}
+		if ahead == 0 || time.Since(start) > 0 || e.Stats().ReadMemory > 64<<10 {
+			t.Errorf("%d bytes ahead, %v, %+v", ahead, time.Since(start), e.Stats())
+		}
+		for i := range views {
+			views[i].Release()
+		}
+	})
 }
 
 // Readers of many files, with more to read ahead than there is memory, stay within the bound,

@@ -253,6 +253,53 @@ func TestStuckFilesDoNotStarveOthers(t *testing.T) {
 	})
 }
 
+// Files in which nothing happens give back memory at once when others need it: data that
+// was not sent, and data that was not committed.
+func TestIdleFilesGiveMemoryBack(t *testing.T) {
+	for _, size := range []int{4096, 4000} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newModel(t, 1)
+			e := New(Config{WriteSize: 4096, DirtyFile: 1 << 20, DirtyMount: 64 << 10, FlushAfter: time.Hour}, m)
+			var idle []*Handle
+			for i := range 15 {
+				f := e.File(handleOf(byte(10 + i)))
+				idle = append(idle, f.Open())
+				f.Release()
+				mustWrite(t, idle[i], pattern(size), 0)
+			}
+			synctest.Wait()
+			f := e.File(handleOf(1))
+			h := f.Open()
+			start := time.Now()
+			mustWrite(t, h, pattern(256<<10), 0)
+			if d := time.Since(start); d > 0 {
+				t.Errorf("the write took %v", d)
+			}
+			for _, h := range append(idle, h) {
+				_ = h.Close()
+			}
+			f.Release()
+			if err := e.Close(bg); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// With Config.Sync a write is stable when it returns.
+func TestSyncMode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, 1)
+		m.delay = time.Millisecond
+		_, _, h := rig(t, m, Config{WriteSize: 4096, Sync: true})
+		content := pattern(10000)
+		mustWrite(t, h, content, 0)
+		if !bytes.Equal(m.content(handleOf(1)), content) || m.commits != 0 {
+			t.Errorf("%d bytes are stable, %d COMMITs", len(m.content(handleOf(1))), m.commits)
+		}
+	})
+}
+
 // A Sync that returns has made stable what was written before it, though that was overwritten
 // meanwhile, so that no extent of it is left, and the server has lost it.
 func TestSyncCoversWhatIsOverwrittenMeanwhile(t *testing.T) {
@@ -368,6 +415,7 @@ func TestOldDataIsSent(t *testing.T) {
 		content := pattern(10000)
 		mustWrite(t, h, content, 0)
 		time.Sleep(5 * time.Second)
+		synctest.Wait()
 		if !bytes.Equal(m.content(handleOf(1)), content) || e.Stats().WriteMemory != 0 {
 			t.Errorf("%d bytes are stable, %+v", len(m.content(handleOf(1))), e.Stats())
 		}
