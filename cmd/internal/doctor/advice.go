@@ -16,10 +16,6 @@ func checkAdvice(_ context.Context, x *exam) Finding {
 	if export == "" {
 		export = "/export"
 	}
-	host := x.Host
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
 	options := []string{}
 	if !x.locks && boundPort(x.bound, progNLM, 4) == 0 {
 		options = append(options, "nolock")
@@ -29,7 +25,7 @@ func checkAdvice(_ context.Context, x *exam) Finding {
 	}
 	line := func(proto string, port int) string {
 		o := append([]string{"vers=3", "proto=" + proto, fmt.Sprintf("port=%d", port)}, options...)
-		return fmt.Sprintf("mount -t nfs -o %s %s:%s %s", strings.Join(o, ","), host, quote(export), quote(x.MountPoint))
+		return fmt.Sprintf("mount -t nfs -o %s %s:%s %s", strings.Join(o, ","), x.host(), quote(export), quote(x.MountPoint))
 	}
 	if x.rdma != nil && x.mountPort != 0 {
 		x.mounts = append(x.mounts, line("rdma", x.RDMAPort))
@@ -46,6 +42,14 @@ func checkAdvice(_ context.Context, x *exam) Finding {
 		return warn("use nfsrdma ls, cp, cat … which ask MOUNT over RDMA", "mount.nfs needs MOUNT over TCP or UDP, and there is none")
 	}
 	return skip("", "nothing that could be mounted")
+}
+
+// host is the server in front of a colon or a path, in command lines.
+func (x *exam) host() string {
+	if strings.Contains(x.Host, ":") {
+		return "[" + x.Host + "]"
+	}
+	return x.Host
 }
 
 // quote writes a word for a shell.

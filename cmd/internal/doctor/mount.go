@@ -75,7 +75,7 @@ const shownExports = 8
 func checkExports(ctx context.Context, x *exam) Finding {
 	var res mount3.ExportRes
 	if err := x.mount.Call(ctx, mountProc(mount3.ProcExport, "EXPORT", 64<<10), nil, &res, nil, 0); err != nil {
-		return warn("some servers keep the list to themselves: name the export, as in "+x.Host+":/export", "no list: %v", err)
+		return warn("some servers keep the list to themselves: name the export, as in "+x.host()+":/export", "no list: %v", err)
 	}
 	x.exports = res.Exports
 	if len(res.Exports) == 0 {
@@ -100,7 +100,7 @@ func checkMNT(ctx context.Context, x *exam) Finding {
 	x.export = x.Export
 	if x.export == "" {
 		if len(x.exports) == 0 {
-			return skip("name one: nfsrdma doctor "+x.Host+":/export", "no export was named, and none is listed")
+			return skip("name one: nfsrdma doctor "+x.host()+":/export", "no export was named, and none is listed")
 		}
 		x.export = x.exports[0].Dir
 	}
@@ -149,10 +149,11 @@ func authAdvice(err error) string {
 // refusalAdvice is what to do about a status of MNT.
 func (x *exam) refusalAdvice(s mount3.Status) string {
 	listed := slices.ContainsFunc(x.exports, func(e mount3.Export) bool {
-		return e.Dir == "/" || x.export == e.Dir || strings.HasPrefix(x.export, e.Dir+"/")
+		dir := path.Clean("/" + e.Dir)
+		return dir == "/" || x.export == dir || strings.HasPrefix(x.export, dir+"/")
 	})
 	if len(x.exports) > 0 && !listed { // some servers say ACCES to what they do not export
-		return "it is not exported: the list begins with " + x.exports[0].Dir + "; nfsrdma showmount " + x.Host + " shows it all"
+		return "it is not exported: the list begins with " + x.exports[0].Dir + "; nfsrdma showmount " + x.host() + " shows it all"
 	}
 	switch s {
 	case mount3.ErrNoEnt, mount3.ErrNotDir:

@@ -4,6 +4,7 @@ package doctor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -39,7 +40,7 @@ func checkWrite(ctx context.Context, x *exam) (f Finding) {
 	node, err := x.nfs.Create(ctx, x.root, name, nfs3.Guarded, nfs3.Sattr{SetMode: true, Mode: 0o600}, nfs3.Verf{})
 	var status *nfsclient.StatusError
 	if err != nil && asStatus(err, &status) {
-		return fail(writeAdvice(status.Status), "cannot make %s in %s: %v", name, x.export, err)
+		return fail(cmp.Or(writeAdvice(status.Status), "see the server's log"), "cannot make %s in %s: %v", name, x.export, err)
 	}
 	// From here on the file may be there, even where the answer was lost.
 	defer func() {
@@ -52,7 +53,11 @@ func checkWrite(ctx context.Context, x *exam) (f Finding) {
 	}
 	made := x.Now()
 	if err := x.writeRead(ctx, node.FH); err != nil {
-		return fail("do not trust this path with data before it is mended: see the server's log and dmesg", "%v", err)
+		advice := ""
+		if asStatus(err, &status) { // a full disk is no reason for distrust
+			advice = writeAdvice(status.Status)
+		}
+		return fail(cmp.Or(advice, "do not trust this path with data before it is mended: see the server's log and dmesg"), "%v", err)
 	}
 	attr, err := x.nfs.Getattr(ctx, node.FH)
 	if err != nil {
@@ -88,8 +93,11 @@ func (x *exam) writeRead(ctx context.Context, fh nfs3.FH) error {
 		if err != nil {
 			return fmt.Errorf("READ: %w", err)
 		}
-		if n == 0 && eof {
+		switch {
+		case n == 0 && eof:
 			return fmt.Errorf("the file ends after %d of %d bytes that were written", off, len(back))
+		case n == 0: // asking again would not end
+			return fmt.Errorf("READ at %d of %d bytes gives none, and no end of the file", off, len(back))
 		}
 		off += n
 	}
@@ -128,7 +136,7 @@ func (x *exam) wrote(attr nfs3.Fattr, mtime, begin, made time.Time) Finding {
 	return ok("%s", text)
 }
 
-// writeAdvice is what to do about a status of CREATE.
+// writeAdvice is what to do about a status of CREATE or of what follows; "" where it says nothing.
 func writeAdvice(s nfs3.Status) string {
 	switch s {
 	case nfs3.ErrROFS:
@@ -140,7 +148,7 @@ func writeAdvice(s nfs3.Status) string {
 	case nfs3.ErrStale:
 		return "mount again: the handle has ceased to be good"
 	}
-	return "see the server's log"
+	return ""
 }
 
 // spread is the least and the median of times, which are not none.

@@ -3,12 +3,15 @@
 package doctor
 
 import (
+	"context"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
@@ -76,5 +79,122 @@ func TestWritesThatFail(t *testing.T) {
 	examine(t, Options{RDMAPort: rdma, TCPPort: tcp, Write: true}, false, map[string]wanted{writeCheck: {Fail, "/m/.nfsrdma-doctor-"}})
 	if names := left(t, tcp); len(names) != 1 {
 		t.Errorf("left behind: %q, want the one that was named", names)
+	}
+}
+
+// A failure at any step is told with the step that failed, and leaves nothing behind.
+func TestNothingIsLeftBehind(t *testing.T) {
+	programs, _ := tree(t, me(), false)
+	_, good := serve(t, programs...)
+	status := func(proc uint32, res xdr.Marshaler) []*transport.Program {
+		return answer(programs, nfs3.Program, proc, res)
+	}
+	lost := withProc(programs, nfs3.Program, nfs3.ProcCreate, func(old func(*transport.Call) error, c *transport.Call) error {
+		if err := old(c); err != nil {
+			return err
+		}
+		return transport.ErrSystem // it is made, and the client is not told
+	})
+	gone := 0
+	vanished := withProc(programs, nfs3.Program, nfs3.ProcGetattr, func(old func(*transport.Call) error, c *transport.Call) error {
+		if gone++; gone > 1 { // the first is of the root
+			(&nfs3.GetattrRes{Status: nfs3.ErrStale}).EncodeXDR(c.Res)
+			return nil
+		}
+		return old(c)
+	})
+	for name, c := range map[string]struct {
+		programs []*transport.Program
+		part     string
+	}{
+		"CREATE, answer lost": {lost, "cannot make .nfsrdma-doctor-"},
+		"WRITE, no space":     {status(nfs3.ProcWrite, &nfs3.WriteRes{Status: nfs3.ErrNoSpc}), "→ make room on the server"},
+		"WRITE, fault":        {unable(programs, nfs3.Program, nfs3.ProcWrite, transport.ErrSystem), "WRITE"},
+		"COMMIT":              {status(nfs3.ProcCommit, &nfs3.CommitRes{Status: nfs3.ErrIO}), "COMMIT: NFS3ERR_IO) → do not trust"},
+		"READ":                {status(nfs3.ProcRead, &nfs3.ReadRes{Status: nfs3.ErrStale}), "READ"},
+		"READ, too short":     {status(nfs3.ProcRead, &nfs3.ReadRes{EOF: true}), "the file ends after 0 of 262144 bytes"},
+		"READ, of nothing":    {status(nfs3.ProcRead, &nfs3.ReadRes{}), "READ at 0 of 262144 bytes gives none"},
+		"GETATTR":             {vanished, "GETATTR of the new file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := overTCP(t, c.programs)
+			o.Write = true
+			r := examine(t, o, false, map[string]wanted{writeCheck: {Fail, c.part}})
+			for _, f := range r.Findings {
+				if f.Check == writeCheck && strings.Contains(f.Text, "may be left") {
+					t.Errorf("what is gone is said to be left: %+v", f)
+				}
+			}
+			if names := left(t, good); len(names) > 0 {
+				t.Errorf("left behind: %q", names)
+			}
+		})
+	}
+}
+
+// A user who gives up while the file is written leaves nothing behind either.
+func TestInterruptedWriteIsRemoved(t *testing.T) {
+	programs, _ := tree(t, me(), false)
+	_, good := serve(t, programs...)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	o := overTCP(t, withProc(programs, nfs3.Program, nfs3.ProcWrite, func(old func(*transport.Call) error, c *transport.Call) error {
+		cancel()
+		return old(c)
+	}))
+	o.Host, o.BindPort, o.Write = "127.0.0.1", nobody(t), true
+	if r := Examine(ctx, o, nil); r.OK {
+		t.Errorf("all is well: %+v", r)
+	}
+	if names := left(t, good); len(names) > 0 {
+		t.Errorf("left behind: %q", names)
+	}
+}
+
+// A server that does not make the file has said why, and there is nothing to remove.
+func TestRefusedFiles(t *testing.T) {
+	programs, _ := tree(t, me(), false)
+	removes := 0
+	programs = withProc(programs, nfs3.Program, nfs3.ProcRemove, func(old func(*transport.Call) error, c *transport.Call) error {
+		removes++
+		return old(c)
+	})
+	for s, part := range map[nfs3.Status]string{
+		nfs3.ErrROFS: "rw in exports(5)", nfs3.ErrAcces: "is not allowed to write here", nfs3.ErrPerm: "is not allowed to write here",
+		nfs3.ErrNoSpc: "make room", nfs3.ErrDQuot: "raise the quota", nfs3.ErrStale: "mount again", nfs3.ErrIO: "see the server's log",
+	} {
+		o := overTCP(t, answer(programs, nfs3.Program, nfs3.ProcCreate, &nfs3.CreateRes{Status: s}))
+		o.Write = true
+		examine(t, o, false, map[string]wanted{writeCheck: {Fail, part}})
+	}
+	if removes != 0 {
+		t.Errorf("%d files removed that were not made", removes)
+	}
+}
+
+// What the new file tells: whose it is, and how far the clocks are apart.
+func TestWhatTheFileTells(t *testing.T) {
+	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
+	begin := time.Unix(1000, 0)
+	made := begin.Add(2 * time.Second)
+	for name, c := range map[string]struct {
+		gid   uint32
+		mtime time.Time
+		want  wanted
+	}{
+		"between":              {gid, begin.Add(time.Second), wanted{OK, "the clocks agree"}},
+		"nearly":               {gid, begin.Add(-999 * time.Millisecond), wanted{OK, "the clocks agree"}},
+		"a little behind":      {gid, begin.Add(-skewLimit), wanted{OK, "5s behind"}},
+		"behind":               {gid, begin.Add(-skewLimit - time.Second), wanted{Warn, "6s behind"}},
+		"ahead":                {gid, made.Add(time.Minute), wanted{Warn, "1m0s ahead"}},
+		"group of the parent":  {77, begin, wanted{OK, "compared and removed"}},
+		"group of nobody here": {78, begin, wanted{Warn, "the group is mapped"}},
+	} {
+		x := newExam(Options{})
+		x.rootAttr.GID = 77
+		f := x.wrote(nfs3.Fattr{UID: uid, GID: c.gid}, c.mtime, begin, made)
+		if f.Status != c.want.status || !strings.Contains(f.Text+" → "+f.Advice, c.want.part) {
+			t.Errorf("%s: %+v, want %v with %q", name, f, c.want.status, c.want.part)
+		}
 	}
 }
