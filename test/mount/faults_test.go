@@ -139,17 +139,18 @@ func TestServerStopped(t *testing.T) {
 
 // With soft a program gets an error when the server does not answer in time.
 func TestSoft(t *testing.T) {
-	t.Parallel()
-	for option, want := range map[string]string{"soft": "EIO", "softerr": "ETIMEDOUT"} {
-		t.Run(option, func(t *testing.T) {
-			onlyOne(t, func(t *testing.T, s *server, dir string) {
-				mustWork(t, "touch", dir, "OK")
-				s.end(os.Kill)
-				mustWork(t, "touch", dir, want)
-				if err := s.start(); err != nil {
-					t.Fatal(err)
-				}
-			}, option, "timeo=10", "retrans=1", "actimeo=0")
+	needMounts(t)
+	for _, c := range []struct{ option, proto, want string }{{"soft", "rdma", "EIO"}, {"softerr", "tcp", "ETIMEDOUT"}} {
+		t.Run(c.option, func(t *testing.T) {
+			t.Parallel()
+			s := startServer(t)
+			dir := s.mount(t, c.proto, "/export", c.option, "timeo=100", "retrans=1", "actimeo=0")
+			mustWork(t, "touch", dir, "OK")
+			s.end(os.Kill)
+			mustWork(t, "touch", dir, c.want)
+			if err := s.start(); err != nil {
+				t.Fatal(err)
+			}
 		})
 	}
 }

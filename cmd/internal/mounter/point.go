@@ -89,7 +89,7 @@ func (r *Request) checkFUSE() error {
 func userAllowOther() bool {
 	b, err := os.ReadFile(fuseConf)
 	if err != nil {
-		return err != nil && !errors.Is(err, fs.ErrNotExist) // cannot be told: fusermount3 will
+		return !errors.Is(err, fs.ErrNotExist) // what cannot be read here is for fusermount3 to decide
 	}
 	for line := range strings.Lines(string(b)) {
 		if strings.TrimSpace(line) == "user_allow_other" {

@@ -8,7 +8,7 @@ mount -t overlay -o lowerdir=$1/sbin:/usr/sbin overlay /usr/sbin
 serve() {
 	$2/nfsrdmad serve --state-dir $1/state --no-root-squash --trust-local "$3" "$4" $1/srv=/export > $1/log 2>&1 &
 	server=$!
-	for i in $(seq 300); do grep -q '^serving' $1/log && return; sleep 0.1; done
+	for i in $(seq 1200); do grep -q '^serving' $1/log && return; sleep 0.1; done
 	cat $1/log
 	exit 1
 }
@@ -55,7 +55,7 @@ umount $1/mnt
 kill $server; wait $server
 mount -t nfsrdma 127.0.0.1:/export $1/mnt 2> $1/said &
 waits=$!
-for i in $(seq 300); do grep -q 'trying again for 2m0s' $1/said && break; sleep 0.1; done
+for i in $(seq 1200); do grep -q 'trying again for 2m0s' $1/said && break; sleep 0.1; done
 serve $1 $2 --rdma-port=20049 --tcp-port=2049
 wait $waits
 test "$(cat $1/mnt/f)" = 'by mount'
