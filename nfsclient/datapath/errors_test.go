@@ -91,6 +91,27 @@ func TestErrorIsToldOnceToEachHandle(t *testing.T) {
 	}
 }
 
+// Data that cannot be committed is not kept, nor sent again without end.
+func TestCommitThatFailsForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, 1)
+		m.fail = func(proc string, _ nfs3.FH, _ uint64, _ int) error {
+			if proc == "COMMIT" {
+				return syscall.EIO
+			}
+			return nil
+		}
+		e, _, h := rig(t, m, Config{WriteSize: 4096})
+		mustWrite(t, h, pattern(10000), 0)
+		if err := h.Sync(bg); err != syscall.EIO {
+			t.Errorf("sync: %v", err)
+		}
+		if s := e.Stats(); s.WriteMemory != 0 || s.Rewritten != 0 || s.Errors != 1 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
 // An error that comes when nobody has the file open is told to the next who opens it, and
 // if the File goes before that, to Config.Lost.
 func TestErrorWaitsForTheNextOpen(t *testing.T) {

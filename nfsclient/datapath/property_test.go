@@ -298,7 +298,7 @@ func run(t *testing.T, seed uint64) {
 		}
 		var all sync.WaitGroup
 		for a := range w.actors {
-			all.Go(func() { w.act(seed, a, 60) })
+			all.Go(func() { w.act(seed, a, 40) })
 		}
 		all.Wait()
 		close(done)

@@ -426,6 +426,27 @@ func TestReadContext(t *testing.T) {
 	})
 }
 
+// Nothing is read ahead after the size that is known, and a direct read uses nothing of what was.
+func TestReadAheadStaysInTheFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, 1)
+		_, f, h := rig(t, m, Config{ReadSize: 4096, ReadAhead: 64 << 10})
+		content := bytes.Repeat([]byte{1}, 10000)
+		m.set(handleOf(1), content)
+		f.SetSize(10000)
+		mustRead(t, h, content, 0, 4096)
+		synctest.Wait()
+		if m.reads != 3 || m.readBytes != len(content) {
+			t.Errorf("%d READs of %d bytes", m.reads, m.readBytes)
+		}
+		m.set(handleOf(1), bytes.Repeat([]byte{2}, 10000))
+		p := make([]byte, 100)
+		if n, _, err := h.ReadDirect(bg, nil, p, 5000); n != 100 || err != nil || p[0] != 2 {
+			t.Errorf("a direct read: %d, %v, %d", n, err, p[0])
+		}
+	})
+}
+
 // A View of a piece is the memory that the READ was answered to.
 func TestViewDoesNotCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

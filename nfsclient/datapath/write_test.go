@@ -261,7 +261,7 @@ func TestIdleFilesGiveMemoryBack(t *testing.T) {
 			m := newModel(t, 1)
 			e := New(Config{WriteSize: 4096, DirtyFile: 1 << 20, DirtyMount: 64 << 10, FlushAfter: time.Hour}, m)
 			var idle []*Handle
-			for i := range 15 {
+			for i := range 16 { // that is all memory
 				f := e.File(handleOf(byte(10 + i)))
 				idle = append(idle, f.Open())
 				f.Release()
