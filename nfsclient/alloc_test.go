@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/transport"
 )
 
 func TestDataPathDoesNotAllocate(t *testing.T) {
@@ -21,12 +22,14 @@ func TestDataPathDoesNotAllocate(t *testing.T) {
 		big, small := make([]byte, 1<<20), make([]byte, 4096)
 		_, err = f.WriteAt(big, 0)
 		must(t, err)
+		other := f.Client().As(transport.SysCred())
 		for name, do := range map[string]func() error{
-			"GETATTR":  func() error { _, err := f.Client().Getattr(ctx, f.FH()); return err },
-			"READ 4K":  func() error { _, err := f.ReadAt(small, 0); return err },
-			"READ 1M":  func() error { _, err := f.ReadAt(big, 0); return err },
-			"WRITE 4K": func() error { _, err := f.WriteAt(small, 0); return err },
-			"WRITE 1M": func() error { _, err := f.WriteAt(big, 0); return err },
+			"GETATTR":                   func() error { _, err := f.Client().Getattr(ctx, f.FH()); return err },
+			"GETATTR of another caller": func() error { _, err := other.Getattr(ctx, f.FH()); return err },
+			"READ 4K":                   func() error { _, err := f.ReadAt(small, 0); return err },
+			"READ 1M":                   func() error { _, err := f.ReadAt(big, 0); return err },
+			"WRITE 4K":                  func() error { _, err := f.WriteAt(small, 0); return err },
+			"WRITE 1M":                  func() error { _, err := f.WriteAt(big, 0); return err },
 		} {
 			n := testing.AllocsPerRun(200, func() {
 				if err := do(); err != nil {

@@ -4,6 +4,7 @@ package fusefs_test
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -236,5 +237,34 @@ func TestRmdirAfterLastClose(t *testing.T) {
 		must(t, os.Remove(m.at("dir/file")))
 		must(t, file.Close())
 		must(t, os.Remove(m.at("dir")))
+	}
+}
+
+// TestListingBringsNoRemovedName: a name that is removed while a listing goes on stays removed, though the
+// page that the server sent before has it.
+func TestListingBringsNoRemovedName(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	const files = 250
+	for i := range files {
+		must(t, os.WriteFile(m.there(fmt.Sprintf("name%04d", i)), nil, 0o600))
+	}
+	dir, err := os.Open(m.dir)
+	must(t, err)
+	defer dir.Close()
+	first, err := dir.Readdirnames(1)
+	must(t, err)
+	var removed []string
+	for i := range files {
+		if name := fmt.Sprintf("name%04d", i); name != first[0] {
+			must(t, os.Remove(m.at(name)))
+			removed = append(removed, name)
+		}
+	}
+	_, err = dir.Readdirnames(-1)
+	must(t, err)
+	for _, name := range removed {
+		if _, err := os.Lstat(m.at(name)); !os.IsNotExist(err) {
+			t.Fatalf("%s is back: %v", name, err)
+		}
 	}
 }

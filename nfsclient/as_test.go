@@ -1,0 +1,61 @@
+// Calls in the names of several callers over the same connections.
+
+package nfsclient_test
+
+import (
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+)
+
+// TestEachCallerActsAsHimself: what a Client of As makes is his, and what he may is
+// his alone. A refusal brings the attributes that the server sends with it.
+func TestEachCallerActsAsHimself(t *testing.T) {
+	srv, err := nfsserver.New(nfsserver.Options{
+		Exports: []nfsserver.Export{{Name: exportName, FS: memfs.New(memfs.Options{})}}, Squash: nfsserver.Squash{NoRootSquash: true}, AsyncNames: true,
+	})
+	must(t, err)
+	t.Cleanup(func() { srv.Close() })
+	rdma, tcp := servePrograms(t, srv.Programs()...)
+	for _, tr := range []nfsclient.Transport{nfsclient.RDMA, nfsclient.TCP} {
+		t.Run(tr.String(), func(t *testing.T) {
+			root := transport.Cred{Flavor: oncrpc.FlavorSys}
+			c := dial(t, tr, rdma, tcp, nfsclient.Options{Cred: &root})
+			fsys, err := c.Mount(t.Context(), exportName)
+			must(t, err)
+			must(t, c.Setattr(t.Context(), fsys.Root(), nfs3.Sattr{SetMode: true, Mode: 0o777}))
+			as := func(uid uint32, groups ...uint32) *nfsclient.Client {
+				return c.As(transport.Cred{Flavor: oncrpc.FlavorSys, UID: uid, GID: uid, GIDs: groups})
+			}
+			owner, other, member := as(1001), as(1002), as(1003, 1001)
+			n, err := owner.Create(t.Context(), fsys.Root(), "of 1001 over "+tr.String(), nfs3.Guarded, nfs3.Sattr{SetMode: true, Mode: 0o640}, nfs3.Verf{})
+			must(t, err)
+			if n.Attr.UID != 1001 || n.Attr.GID != 1001 {
+				t.Errorf("made by %d:%d", n.Attr.UID, n.Attr.GID)
+			}
+			for who, want := range map[*nfsclient.Client]uint32{owner: nfs3.AccessRead | nfs3.AccessModify, other: 0, member: nfs3.AccessRead} {
+				got, err := who.Access(t.Context(), n.FH, nfs3.AccessRead|nfs3.AccessModify)
+				if err != nil || got != want {
+					t.Errorf("may %#x, want %#x, %v", got, want, err)
+				}
+			}
+			args := nfs3.SetattrArgs{FH: n.FH, Attr: nfs3.Sattr{SetMode: true, Mode: 0o666}}
+			var res nfs3.SetattrRes
+			err = other.Do(t.Context(), nfs3.ProcSetattr, &args, &res, &res.Status, nil, 0)
+			if err == nil || !res.Wcc.After.Present || res.Wcc.After.Attr.UID != 1001 {
+				t.Errorf("another's chmod: %v, %+v", err, res.Wcc.After)
+			}
+			var wcc nfs3.WccData
+			_, err = owner.WriteWcc(t.Context(), n.FH, []byte("data"), 0, nfs3.Unstable, &wcc)
+			must(t, err)
+			if !wcc.Before.Present || wcc.Before.Attr.Size != 0 || wcc.After.Attr.Size != 4 {
+				t.Errorf("WRITE: %+v", wcc)
+			}
+		})
+	}
+}
