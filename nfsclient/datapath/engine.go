@@ -129,8 +129,8 @@ func (e *Engine) Close(ctx context.Context) error {
 		e.ticker.Stop()
 	}
 	e.mu.Unlock()
+	e.each((*File).abandon) // first, so that what is told is that, and not how its calls ended
 	e.cancel()
-	e.each((*File).abandon)
 	e.running.Wait()
 	return err
 }
