@@ -1,0 +1,109 @@
+// The words about servers that cannot be used: each says what is wrong, and what to type instead.
+
+package session
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// TestWrongPorts: what is at the port, and the path that would work.
+func TestWrongPorts(t *testing.T) {
+	rdma := nfsclient.Target{Transport: nfsclient.RDMA, Host: "h", Path: "/e"}
+	tcp := rdma
+	tcp.Transport = nfsclient.TCP
+	for _, c := range []struct {
+		t    nfsclient.Target
+		k    portprobe.Kind
+		want []string
+	}{
+		{rdma, portprobe.RPC, []string{"port 20049 is not RDMA but ONC RPC over TCP", "use nfs://h/e", "(20049)"}},
+		{tcp, portprobe.MPA, []string{"port 2049 is the RDMA port", "use nfsrdma://h/e", "(2049)"}},
+		{rdma, portprobe.SSH, []string{"port 20049 is SSH, not NFS"}},
+		{tcp, portprobe.HTTP, []string{"port 2049 is HTTP, not NFS"}},
+		{tcp, portprobe.TLS, []string{"is TLS"}},
+		{tcp, portprobe.Closes, []string{"hung up on the first message", "its TCP port", "nfsrdma doctor nfs://h/e"}},
+		{rdma, portprobe.Unknown, []string{"port 20049 speaks another protocol"}},
+	} {
+		got := wrongPort(c.t, c.k)
+		for _, part := range c.want {
+			if !strings.Contains(got, part) {
+				t.Errorf("%v at %v: %q has no %q", c.k, c.t, got, part)
+			}
+		}
+	}
+	for _, k := range []portprobe.Kind{portprobe.Refused, portprobe.Filtered, portprobe.Silent} {
+		if got := wrongPort(rdma, k) + wrongPort(tcp, k); got != "" {
+			t.Errorf("%v: %q, though nobody knows what is there", k, got)
+		}
+	}
+	if got := wrongPort(rdma, portprobe.MPA) + wrongPort(tcp, portprobe.RPC); got != "" {
+		t.Errorf("the right ports: %q", got)
+	}
+}
+
+// TestServerArguments: what is advised as an argument leads to the same server again.
+func TestServerArguments(t *testing.T) {
+	for _, arg := range []string{"h:/e", "nfsrdma://h:77/e", "nfs://h/e", "nfs://h:88/e", "[::1]:/e", "nfsrdma://[::1]:77/e", "nfs://[::1]/e"} {
+		t1, err := nfsclient.ParseTarget(arg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t2, err := nfsclient.ParseServer(serverArg(t1))
+		if err != nil || t2.Host != t1.Host || t2.Addr() != t1.Addr() || t2.Transport != t1.Transport {
+			t.Errorf("%s becomes %s, which is %+v, %v", arg, serverArg(t1), t2, err)
+		}
+	}
+}
+
+// TestFlagsThatCannotBe: each is named with its value; those that can be reach the client.
+func TestFlagsThatCannotBe(t *testing.T) {
+	good := Flags{Conns: 2, CRC: "auto", ConnectTimeout: time.Second, MountPort: 635}
+	s := &Session{Stderr: new(strings.Builder), Flags: good}
+	target := nfsclient.Target{Transport: nfsclient.TCP, Host: "h"}
+	o, err := s.Options(target)
+	if err != nil || o.Conns != 2 || o.MountPort != 635 || o.Transport != nfsclient.TCP || o.CallTimeout != transport.Hard {
+		t.Errorf("%+v, %v", o, err)
+	}
+	s.Flags.Timeout = time.Minute
+	if o, err = s.Options(target); err != nil || o.CallTimeout != time.Minute {
+		t.Errorf("--timeout 1m is %v, %v", o.CallTimeout, err)
+	}
+	for part, set := range map[string]func(*Flags){
+		"--conns 0:": func(f *Flags) { f.Conns = 0 }, "--conns -3:": func(f *Flags) { f.Conns = -3 },
+		"--mount-port 65536": func(f *Flags) { f.MountPort = 65536 }, "--mount-port -1": func(f *Flags) { f.MountPort = -1 },
+		"--timeout -1s": func(f *Flags) { f.Timeout = -time.Second }, "--connect-timeout 0s": func(f *Flags) { f.ConnectTimeout = 0 },
+		"--connect-timeout -1s": func(f *Flags) { f.ConnectTimeout = -time.Second }, `--crc "ON"`: func(f *Flags) { f.CRC = "ON" }, `--crc ""`: func(f *Flags) { f.CRC = "" },
+	} {
+		s.Flags = good
+		set(&s.Flags)
+		if _, err := s.Options(target); err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%s: %v", part, err)
+		}
+	}
+}
+
+// TestSilenceIsExplained: an end of time names the flag and may pass; any other error stays what it is.
+func TestSilenceIsExplained(t *testing.T) {
+	s := &Session{Flags: Flags{ConnectTimeout: 3 * time.Second}}
+	target, err := s.Target("nfs://h:88/e")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.ExplainSilence(target, "mount", context.DeadlineExceeded)
+	var later Unreachable
+	if !errors.As(err, &later) || !strings.HasPrefix(err.Error(), "nfs://h:88/e: mount: no answer over tcp within 3s (--connect-timeout)") || !strings.HasSuffix(err.Error(), "nfsrdma doctor nfs://h:88/ tells more") {
+		t.Errorf("%v", err)
+	}
+	if err = s.ExplainSilence(target, "mount", fs.ErrPermission); errors.As(err, &later) || !errors.Is(err, fs.ErrPermission) || !strings.HasPrefix(err.Error(), "nfs://h:88/e: ") {
+		t.Errorf("%v", err)
+	}
+}
