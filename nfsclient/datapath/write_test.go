@@ -443,31 +443,6 @@ func TestLongWriteCommitsNowAndThen(t *testing.T) {
 	})
 }
 
-// If the size cannot be set, written data beyond it is kept, and WRITEs beyond it are done before.
-func TestTruncateThatFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newModel(t, 1)
-		_, f, h := rig(t, m, Config{WriteSize: 4096})
-		content := pattern(6000)
-		release := m.hang(handleOf(1))
-		mustWrite(t, h, content, 0)
-		short, stop := context.WithTimeout(bg, time.Second)
-		err := f.Truncate(short, 10, func(context.Context) error { t.Error("a WRITE is on its way"); return nil })
-		stop()
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("truncate: %v", err)
-		}
-		release()
-		want := errors.New("refused")
-		if err := f.Truncate(bg, 10, func(context.Context) error { return want }); err != want {
-			t.Errorf("truncate: %v", err)
-		}
-		if err := h.Sync(bg); err != nil || !bytes.Equal(m.content(handleOf(1)), content) {
-			t.Errorf("%v, %d bytes", err, len(m.content(handleOf(1))))
-		}
-	})
-}
-
 // When Close cannot write all in time, Lost is told, nothing waits, and nothing is held.
 func TestCloseWithoutServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
