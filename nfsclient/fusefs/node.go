@@ -37,6 +37,8 @@ type node struct {
 
 	data  atomic.Pointer[datapath.File] // set once, at the first open
 	silly atomic.Bool                   // its only name is a hidden one; set under table.mu
+	hides atomic.Int64                  // of a directory: files that got hidden names in it, and still have them
+	unhid atomic.Uint64                 // of a directory: how often such a name went
 	gone  atomic.Bool                   // we have removed its last name
 }
 

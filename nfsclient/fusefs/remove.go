@@ -32,20 +32,26 @@ func (f *fileSystem) Rmdir(cancel <-chan struct{}, h *fuse.InHeader, name string
 	if dir == nil {
 		return staleNode
 	}
-	err := r.remove(nfs3.ProcRmdir, dir, name)
-	// The kernel tells of a last close when close(2) has returned: a hidden name may be about
-	// to go.
-	for wait := hiddenWait; wait < hiddenMost && isStatus(err, nfs3.ErrNotEmpty) && f.table.hidesIn(dir, name); wait *= 2 {
+	d := f.table.dirAt(dir, name)
+	for wait := hiddenWait; ; wait *= 2 {
+		var before uint64
+		if d != nil {
+			before = d.unhid.Load()
+		}
+		err := r.remove(nfs3.ProcRmdir, dir, name)
+		// The kernel tells of a last close when close(2) has returned: a hidden name may be about
+		// to go, or have gone while the server answered.
+		if !isStatus(err, nfs3.ErrNotEmpty) || d == nil || d.hides.Load() <= 0 && d.unhid.Load() == before || wait > hiddenMost {
+			return f.status(err)
+		}
 		time.Sleep(wait)
-		err = r.remove(nfs3.ProcRmdir, dir, name)
 	}
-	return f.status(err)
 }
 
-// How long RMDIR waits for hidden names in a directory: twice as long each time.
+// How long RMDIR waits for hidden names in a directory: twice as long each time, a second in all.
 const (
 	hiddenWait = time.Millisecond
-	hiddenMost = 100 * time.Millisecond
+	hiddenMost = 500 * time.Millisecond
 )
 
 // remove is one REMOVE or RMDIR.

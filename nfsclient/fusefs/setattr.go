@@ -19,6 +19,13 @@ func (f *fileSystem) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fu
 	if n == nil {
 		return staleNode
 	}
+	// truncate(2) wants the right to write, which the kernel leaves to us and which a server
+	// does not ask of an owner (RFC 1813 §4.4); a file that is open has it.
+	if in.Valid&(fuse.FATTR_SIZE|fuse.FATTR_FH) == fuse.FATTR_SIZE {
+		if err := r.may(n, nfs3.AccessModify); err != nil {
+			return f.status(err)
+		}
+	}
 	if err := r.setattr(n, sattr(in)); err != nil {
 		return f.status(err)
 	}

@@ -61,6 +61,7 @@ func (r *request) hide(dir *node, name string) error {
 			return err
 		}
 		if err = r.rename(dir, name, dir, hidden); err == nil {
+			dir.hides.Add(1)
 			r.fs.table.setHidden(n)
 			r.fs.counts.silly.Add(1)
 		}
@@ -79,20 +80,11 @@ func isHidden(name string) bool {
 // errHidden is a directory that is full of hidden names.
 var errHidden = errors.New("no hidden name is free for a file that is removed while open")
 
-// hidesIn reports whether the directory that has the name holds hidden names of ours.
-func (t *table) hidesIn(parent *node, name string) bool {
+// dirAt is the directory that has the name, nil where it is not known.
+func (t *table) dirAt(parent *node, name string) *node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	dir := parent.children[name].n
-	if dir == nil {
-		return false
-	}
-	for child, c := range dir.children {
-		if c.n != nil && isHidden(child) {
-			return true
-		}
-	}
-	return false
+	return parent.children[name].n
 }
 
 // setHidden marks a node whose only name is a hidden one.
@@ -105,6 +97,10 @@ func (t *table) setHidden(n *node) {
 // removeHidden removes the hidden name of a file that nobody has open any more. Its
 // content need not be written.
 func (r *request) removeHidden(n *node, p place) {
+	defer func() {
+		p.dir.unhid.Add(1)
+		p.dir.hides.Add(-1)
+	}()
 	if d := n.file(); d != nil {
 		d.Discard()
 	}
