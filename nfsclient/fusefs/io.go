@@ -21,6 +21,7 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fu
 	if h == nil || h.data == nil {
 		return nil, fuse.EBADF
 	}
+	h.used()
 	read := h.data.Read
 	if in.Flags&syscall.O_DIRECT != 0 {
 		read = h.data.ReadDirect
@@ -50,6 +51,7 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, p []byte) (
 	if h == nil || h.data == nil {
 		return 0, fuse.EBADF
 	}
+	h.used()
 	who := h.actor(r, in.Pid)
 	if in.WriteFlags&fuse.WRITE_CACHE != 0 {
 		who = h.who // the kernel does not know whose page it is

@@ -240,6 +240,21 @@ func TestRmdirAfterLastClose(t *testing.T) {
 	}
 }
 
+// TestRmdirWaitsForNoOpenFile: where a program has the removed file open, the directory is not empty, at once.
+func TestRmdirWaitsForNoOpenFile(t *testing.T) {
+	m := mount(t, options{})
+	must(t, os.Mkdir(m.at("dir"), 0o755))
+	file, err := os.Create(m.at("dir/file"))
+	must(t, err)
+	must(t, os.Remove(m.at("dir/file")))
+	before := m.stats().Calls["RMDIR"].Count
+	want(t, unix.Rmdir(m.at("dir")), unix.ENOTEMPTY)
+	if n := m.stats().Calls["RMDIR"].Count - before; n != 1 {
+		t.Errorf("%d RMDIRs", n)
+	}
+	must(t, file.Close())
+}
+
 // TestListingBringsNoRemovedName: a name that is removed while a listing goes on stays removed, though the
 // page that the server sent before has it.
 func TestListingBringsNoRemovedName(t *testing.T) {

@@ -8,6 +8,7 @@ package fusefs
 
 import (
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -26,6 +27,15 @@ type handle struct {
 	who  *caller // who opened it, for what has no caller: pages written by way of a mapping
 	data *datapath.Handle
 	list *listing // of a directory
+
+	flushed atomic.Bool // a program has closed it, and none has used it since
+}
+
+// used notes that a program still has the handle.
+func (h *handle) used() {
+	if h.flushed.Load() {
+		h.flushed.Store(false)
+	}
 }
 
 // handles is what is open, by the numbers that the kernel knows them by.
@@ -185,6 +195,7 @@ func (f *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status
 	if h == nil || h.data == nil {
 		return fuse.OK
 	}
+	h.flushed.Store(true)
 	return f.status(h.data.Flush(r))
 }
 

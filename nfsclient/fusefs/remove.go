@@ -33,25 +33,32 @@ func (f *fileSystem) Rmdir(cancel <-chan struct{}, h *fuse.InHeader, name string
 		return staleNode
 	}
 	d := f.table.dirAt(dir, name)
-	for wait := hiddenWait; ; wait *= 2 {
+	for n := 0; ; n++ {
 		var before uint64
 		if d != nil {
 			before = d.unhid.Load()
 		}
 		err := r.remove(nfs3.ProcRmdir, dir, name)
-		// The kernel tells of a last close when close(2) has returned: a hidden name may be about
-		// to go, or have gone while the server answered.
-		if !isStatus(err, nfs3.ErrNotEmpty) || d == nil || d.hides.Load() <= 0 && d.unhid.Load() == before || wait > hiddenMost {
+		if !isStatus(err, nfs3.ErrNotEmpty) || d == nil || n == closingLooks || r.Err() != nil {
 			return f.status(err)
 		}
-		time.Sleep(wait)
+		// The kernel tells of a last close when close(2) has returned: a hidden name may be about
+		// to go, or have gone while the server answered.
+		if d.unhid.Load() != before {
+			continue
+		}
+		if !f.closingIn(d) {
+			return f.status(err)
+		}
+		time.Sleep(closingWait)
 	}
 }
 
-// How long RMDIR waits for hidden names in a directory: twice as long each time, a second in all.
+// How often RMDIR looks whether files that were closed have lost their hidden names, and
+// after which pause each time.
 const (
-	hiddenWait = time.Millisecond
-	hiddenMost = 500 * time.Millisecond
+	closingLooks = 1000
+	closingWait  = 5 * time.Millisecond
 )
 
 // remove is one REMOVE or RMDIR.

@@ -87,6 +87,37 @@ func (t *table) dirAt(parent *node, name string) *node {
 	return parent.children[name].n
 }
 
+// closingIn reports whether a directory holds hidden names of ours that are about to go: each
+// handle on the files has seen a close, and no use since.
+func (f *fileSystem) closingIn(dir *node) bool {
+	if dir.hides.Load() <= 0 {
+		return false
+	}
+	hidden := f.table.hiddenIn(dir)
+	hs := &f.handles
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	for _, h := range hs.by {
+		if hidden[h.n] && !h.flushed.Load() {
+			return false
+		}
+	}
+	return true
+}
+
+// hiddenIn is the files with hidden names in a directory.
+func (t *table) hiddenIn(dir *node) map[*node]bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	hidden := make(map[*node]bool)
+	for child, c := range dir.children {
+		if c.n != nil && isHidden(child) {
+			hidden[c.n] = true
+		}
+	}
+	return hidden
+}
+
 // setHidden marks a node whose only name is a hidden one.
 func (t *table) setHidden(n *node) {
 	t.mu.Lock()
