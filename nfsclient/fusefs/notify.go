@@ -9,11 +9,8 @@ package fusefs
 
 import "sync"
 
-// A notice is what the kernel is to forget of a node: its attributes, and the pages of a
-// file or the names of a directory.
-type notice struct{ n *node }
-
-// notices is what is to be sent. Notices of one node that wait are one.
+// notices is what is to be sent: the kernel is to forget a node's attributes, and the pages of a
+// file or the names of a directory. Notices of one node that wait are one.
 type notices struct {
 	fs *fileSystem // set once
 
