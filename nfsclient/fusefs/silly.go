@@ -62,8 +62,10 @@ func (r *request) hide(dir *node, name string) error {
 		}
 		if err = r.rename(dir, name, dir, hidden); err == nil {
 			dir.hides.Add(1)
-			r.fs.table.setHidden(n)
 			r.fs.counts.silly.Add(1)
+			if !r.fs.table.setHidden(n) { // the last close came between
+				r.removeHidden(n, place{dir, hidden})
+			}
 		}
 		return err
 	}
@@ -118,11 +120,16 @@ func (t *table) hiddenIn(dir *node) map[*node]bool {
 	return hidden
 }
 
-// setHidden marks a node whose only name is a hidden one.
-func (t *table) setHidden(n *node) {
+// setHidden marks a node whose only name is a hidden one. It reports false for one that
+// nobody has open any more: then nobody else removes the name.
+func (t *table) setHidden(n *node) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if n.opens == 0 {
+		return false
+	}
 	n.silly.Store(true)
+	return true
 }
 
 // removeHidden removes the hidden name of a file that nobody has open any more. Its
