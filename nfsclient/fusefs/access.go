@@ -86,6 +86,31 @@ func (r *request) may(n *node, want uint32) error {
 	return nil
 }
 
+// mayReach fails where the caller may not search the directory of n. It asks only while the
+// kernel has not been told yet that this has changed, and so finds names without asking
+// us: the lock of the directory, which the notice needs, is held until chmod returns.
+func (r *request) mayReach(n *node) error {
+	dir := r.fs.table.revoked(n)
+	if dir == nil {
+		return nil
+	}
+	return r.may(dir, nfs3.AccessLookup)
+}
+
+// revoked is the directory of n when the kernel may know names in it that not everybody may
+// look up any more. By which of several names n was found nobody can tell: then it is nil.
+func (t *table) revoked(n *node) *node {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(n.places) != 1 {
+		return nil
+	}
+	if dir := n.places[0].dir; dir.searchers.Load() != dir.told.Load() {
+		return dir
+	}
+	return nil
+}
+
 // askAccess asks the server for the caller's rights to n; the reply brings the attributes too.
 func (r *request) askAccess(n *node) (uint32, error) {
 	args, res := nfs3.AccessArgs{FH: n.fh, Access: allBits}, nfs3.AccessRes{}

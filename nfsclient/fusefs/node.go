@@ -40,6 +40,9 @@ type node struct {
 	hides atomic.Int64                  // of a directory: files that got hidden names in it, and still have them
 	unhid atomic.Uint64                 // of a directory: how often such a name went
 	gone  atomic.Bool                   // we have removed its last name
+
+	searchers atomic.Uint64 // of a directory: how often we have changed who may search it
+	told      atomic.Uint64 // searchers when the kernel was last told to forget its names
 }
 
 // A place is a name in a directory.

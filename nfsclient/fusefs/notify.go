@@ -72,10 +72,12 @@ func (f *fileSystem) changedByOthers(n *node) {
 // tell has the kernel forget what it knows of n.
 func (f *fileSystem) tell(n *node) {
 	if n.isDir() {
+		searchers := n.searchers.Load()
 		f.forgetAttrs(n)
 		for _, name := range f.table.namesOf(n) {
 			_ = f.server.EntryNotify(n.id, name)
 		}
+		n.told.Store(searchers)
 		return
 	}
 	f.dropPages(n)

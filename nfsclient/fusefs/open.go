@@ -128,6 +128,9 @@ func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 	if n == nil {
 		return staleNode
 	}
+	if err := r.mayReach(n); err != nil {
+		return f.status(err)
+	}
 	if err := r.mayOpen(n, in.Flags); err != nil {
 		return f.status(err)
 	}

@@ -100,6 +100,7 @@ func (r *request) callSetattr(ctx context.Context, n *node, s *nfs3.Sattr) error
 		return f.stale(n, err)
 	}
 	if n.isDir() && (s.SetMode || s.SetUID || s.SetGID) {
+		n.searchers.Add(1)
 		f.notices.put(n) // who may search it has changed, which the kernel does not check
 	}
 	return nil

@@ -58,6 +58,19 @@ func TestEachUserHasHisOwnRights(t *testing.T) {
 	}
 }
 
+// TestRightToSearchEndsWithChmod: an open right after the chmod is refused, though the kernel still
+// knows the name and has not been told to forget it.
+func TestRightToSearchEndsWithChmod(t *testing.T) {
+	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
+	out, ok := as(t, 1001, 1001, nil, "cd "+m.dir+` && mkdir d && echo x >d/f && for i in $(seq 100); do
+		chmod 777 d; (: <d/f) || echo $i: refused
+		chmod 666 d; (: <d/f) 2>/dev/null && echo $i: opened
+	done; :`)
+	if !ok || out != "" {
+		t.Error(out)
+	}
+}
+
 // TestSetIDBitsAreTakenOff: the server takes them off when another than root writes, and the mount shows it.
 func TestSetIDBitsAreTakenOff(t *testing.T) {
 	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
