@@ -156,7 +156,7 @@ func TestSilentConnectionsAreAvoided(t *testing.T) {
 // TestOneSilentConnectionIsUsed: there is no other.
 func TestOneSilentConnectionIsUsed(t *testing.T) {
 	only := &transport.Client{}
-	c := &Client{conns: []*transport.Client{only}}
+	c := &Client{conns: []*transport.Client{only}, turn: new(atomic.Uint32)}
 	for range 3 {
 		if c.conn() != only {
 			t.Error("another")
