@@ -86,9 +86,13 @@ func (r *request) may(n *node, want uint32) error {
 	return nil
 }
 
-// mayReach fails where the caller may not search the directory of n. It asks only while the
-// kernel has not been told yet that this has changed, and so finds names without asking
-// us: the lock of the directory, which the notice needs, is held until chmod returns.
+// walkTime is how long an open can take from the kernel's walk along the names until we get it.
+const walkTime = 10 * time.Second
+
+// mayReach fails where the caller has no right to search the directory of n. It asks only when who
+// may has changed a moment ago: until the kernel has been told, which is after chmod has
+// returned, since that holds the lock of the directory, it finds names without asking us;
+// and opens that have found theirs by then are still on their way.
 func (r *request) mayReach(n *node) error {
 	dir := r.fs.table.revoked(n)
 	if dir == nil {
@@ -97,15 +101,17 @@ func (r *request) mayReach(n *node) error {
 	return r.may(dir, nfs3.AccessLookup)
 }
 
-// revoked is the directory of n when the kernel may know names in it that not everybody may
-// look up any more. By which of several names n was found nobody can tell: then it is nil.
+// revoked is the directory of n when names in it may have been found by callers who have lost
+// the right to. By which of several names n was found nobody can tell: then it is nil.
 func (t *table) revoked(n *node) *node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(n.places) != 1 {
 		return nil
 	}
-	if dir := n.places[0].dir; dir.searchers.Load() != dir.told.Load() {
+	dir := n.places[0].dir
+	told := dir.told.Load()
+	if dir.searchers.Load() != told || told > 0 && time.Since(time.Unix(0, dir.toldAt.Load())) < walkTime {
 		return dir
 	}
 	return nil

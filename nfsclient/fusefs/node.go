@@ -43,6 +43,7 @@ type node struct {
 
 	searchers atomic.Uint64 // of a directory: how often we have changed who may search it
 	told      atomic.Uint64 // searchers when the kernel was last told to forget its names
+	toldAt    atomic.Int64  // when that was, in Unix nanoseconds
 }
 
 // A place is a name in a directory.

@@ -7,7 +7,10 @@
 
 package fusefs
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // notices is what is to be sent: the kernel is to forget a node's attributes, and the pages of a
 // file or the names of a directory. Notices of one node that wait are one.
@@ -77,7 +80,10 @@ func (f *fileSystem) tell(n *node) {
 		for _, name := range f.table.namesOf(n) {
 			_ = f.server.EntryNotify(n.id, name)
 		}
-		n.told.Store(searchers)
+		if n.told.Load() != searchers {
+			n.toldAt.Store(time.Now().UnixNano())
+			n.told.Store(searchers)
+		}
 		return
 	}
 	f.dropPages(n)
