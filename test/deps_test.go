@@ -40,6 +40,7 @@ var exactly = map[string][]string{
 	"rnic":                     {"rnic/internal/stagsource"},
 	"rnic/iwarp/core":          {"rnic", "rnic/iwarp/ddp", "rnic/iwarp/mpa", "rnic/iwarp/rdmap", "rnic/iwarp/term"},
 	"rnic/iwarp":               {"rnic", "rnic/iwarp/core", "rnic/iwarp/ddp", "rnic/iwarp/mpa", "rnic/iwarp/rdmap", "rnic/iwarp/term"},
+	"rnic/roce/mad":            nil,
 	"rnic/roce/packet":         nil,
 	"xdr":                      nil,
 	"xdr/oncrpc":               {"xdr"},
@@ -64,7 +65,7 @@ var exactly = map[string][]string{
 
 // pure lists folders that take bytes and give bytes: they have no sockets,
 // files, locks or contexts of their own.
-var pure = []string{"rnic/iwarp/term", "rnic/iwarp/mpa", "rnic/iwarp/ddp", "rnic/iwarp/rdmap", "rnic/roce/packet", "xdr", "chunks"}
+var pure = []string{"rnic/iwarp/term", "rnic/iwarp/mpa", "rnic/iwarp/ddp", "rnic/iwarp/rdmap", "rnic/roce/mad", "rnic/roce/packet", "xdr", "chunks"}
 
 var impure = []string{"context", "net", "os", "os/exec", "sync", "sync/atomic", "syscall", "unsafe", "runtime", "golang.org/x/sys/unix"}
 
