@@ -18,10 +18,15 @@ func (f *fileSystem) Unlink(cancel <-chan struct{}, h *fuse.InHeader, name strin
 	if dir == nil {
 		return staleNode
 	}
-	if f.table.openAt(dir, name) != nil {
-		return f.status(r.hide(dir, name))
+	n, hidden, err := r.hide(dir, name)
+	switch {
+	case err != nil:
+		return f.status(err)
+	case n == nil:
+		return f.status(r.remove(nfs3.ProcRemove, dir, name))
 	}
-	return f.status(r.remove(nfs3.ProcRemove, dir, name))
+	r.keepHidden(n, hidden)
+	return fuse.OK
 }
 
 // Rmdir removes an empty directory.
@@ -103,13 +108,24 @@ func (f *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, name, toN
 	case in.Flags != 0:
 		return fuse.EINVAL
 	}
+	var replaced *node
+	var hidden place
+	var err error
 	from, _ := f.table.child(dir, name)
-	if n := f.table.openAt(to, toName); n != nil && n != from.n {
-		if err := r.hide(to, toName); err != nil {
+	if f.table.openAt(to, toName) != from.n {
+		if replaced, hidden, err = r.hide(to, toName); err != nil {
 			return f.status(err)
 		}
 	}
-	return f.status(r.rename(dir, name, to, toName))
+	err = r.rename(dir, name, to, toName)
+	switch {
+	case replaced == nil:
+	case err == nil:
+		r.keepHidden(replaced, hidden)
+	default:
+		r.showAgain(replaced, hidden, toName)
+	}
+	return f.status(err)
 }
 
 // rename is one RENAME.

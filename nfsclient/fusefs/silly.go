@@ -32,22 +32,21 @@ func (t *table) openAt(dir *node, name string) *node {
 	return nil
 }
 
-// hide gives what has the name, and is open, a hidden name in the same directory.
-func (r *request) hide(dir *node, name string) error {
+// hide gives what has the name, and is open, a hidden name in the same directory, and returns
+// where; until keepHidden is called no close removes it. The node is nil where none is
+// needed: nobody has it open any more, another name keeps the file, or the name is hidden itself.
+func (r *request) hide(dir *node, name string) (*node, place, error) {
 	n := r.fs.table.openAt(dir, name)
-	if n == nil { // closed meanwhile
-		return r.remove(nfs3.ProcRemove, dir, name)
-	}
-	if isHidden(name) { // somebody wants it gone
-		return r.remove(nfs3.ProcRemove, dir, name)
+	if n == nil || isHidden(name) {
+		return nil, place{}, nil
 	}
 	attr, _ := n.snapshot()
 	if attr.Nlink > 1 {
 		if err := r.getattr(n); err != nil {
-			return err
+			return nil, place{}, err
 		}
-		if attr, _ = n.snapshot(); attr.Nlink > 1 { // another name keeps the file
-			return r.remove(nfs3.ProcRemove, dir, name)
+		if attr, _ = n.snapshot(); attr.Nlink > 1 {
+			return nil, place{}, nil
 		}
 	}
 	for range sillyTries {
@@ -57,19 +56,41 @@ func (r *request) hide(dir *node, name string) error {
 			r.fs.table.forget(other.id, 1)
 			continue
 		}
-		if !isStatus(err, nfs3.ErrNoEnt) {
-			return err
+		if isStatus(err, nfs3.ErrNoEnt) {
+			err = r.rename(dir, name, dir, hidden)
 		}
-		if err = r.rename(dir, name, dir, hidden); err == nil {
-			dir.hides.Add(1)
-			r.fs.counts.silly.Add(1)
-			if !r.fs.table.setHidden(n) { // the last close came between
-				r.removeHidden(n, place{dir, hidden})
-			}
+		if err != nil {
+			return nil, place{}, err
 		}
-		return err
+		return n, place{dir, hidden}, nil
 	}
-	return errHidden
+	return nil, place{}, errHidden
+}
+
+// keepHidden has a hidden name removed at the last close, which may have been already.
+func (r *request) keepHidden(n *node, p place) {
+	p.dir.hides.Add(1)
+	r.fs.counts.silly.Add(1)
+	if !r.fs.table.setHidden(n) {
+		r.removeHidden(n, p)
+	}
+}
+
+// showAgain gives a file its name back, after what should have replaced it has failed. A name
+// that somebody has given to another file meanwhile stays that file's.
+func (r *request) showAgain(n *node, p place, name string) {
+	other, err := r.lookup(p.dir, name)
+	if err == nil {
+		r.fs.table.forget(other.id, 1)
+		r.keepHidden(n, p)
+		return
+	}
+	if isStatus(err, nfs3.ErrNoEnt) {
+		err = r.rename(p.dir, p.name, p.dir, name)
+	}
+	if err != nil {
+		r.fs.say("%s, which could not be replaced, is called %s now: %v", name, p.name, err)
+	}
 }
 
 const hiddenPrefix = ".nfs"

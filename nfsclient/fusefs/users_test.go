@@ -71,6 +71,21 @@ func TestRightToSearchEndsWithChmod(t *testing.T) {
 	}
 }
 
+// TestFailedRenameKeepsItsTarget: a rename that the server refuses leaves the file that it would have
+// replaced under its name, open or not, with one name or two.
+func TestFailedRenameKeepsItsTarget(t *testing.T) {
+	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
+	if out, ok := as(t, 1001, 1001, nil, "cd "+m.dir+" && mkdir -m 755 theirs && echo new >theirs/source && mkdir -m 777 ours"); !ok {
+		t.Fatal(out)
+	}
+	out, _ := as(t, 1002, 1002, nil, "cd "+m.dir+`/ours && echo kept >one && echo kept >two && ln two other && exec 3<one 4<two
+		mv -f ../theirs/source one 2>/dev/null && echo moved; mv -f ../theirs/source two 2>/dev/null && echo moved
+		cat one two; exec 3<&- 4<&-; sleep 0.3; cat one two; ls -A`)
+	if want := "kept\nkept\nkept\nkept\none\nother\ntwo"; out != want {
+		t.Errorf("%q, want %q", out, want)
+	}
+}
+
 // TestSetIDBitsAreTakenOff: the server takes them off when another than root writes, and the mount shows it.
 func TestSetIDBitsAreTakenOff(t *testing.T) {
 	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
