@@ -39,6 +39,7 @@ type MountPoint struct {
 	fs     *fileSystem
 	server *fuse.Server
 	served chan struct{} // closed when the kernel sends no more
+	dev    uint64        // the number of the mount, as device; 0: not known
 }
 
 // Mount mounts fs on the directory dir, which then shows it until the Mount is
@@ -72,6 +73,7 @@ func Mount(ctx context.Context, fs *nfsclient.FS, dir string, opt Options) (*Mou
 		f.stop()
 		close(m.served)
 	}()
+	m.dev = deviceAt(dir)
 	m.raiseReadAhead()
 	return m, nil
 }
@@ -154,36 +156,19 @@ func (w lineWriter) Write(p []byte) (int, error) {
 // at a time and has the next on its way. Only root may. What a network needs beyond that the data
 // path reads ahead: the kernel would read as much around each page that a mapping misses.
 func (m *MountPoint) raiseReadAhead() {
-	var st unix.Statx_t
-	// From the cache of the kernel: nothing is asked of the mount that is served here.
-	if unix.Statx(unix.AT_FDCWD, m.dir, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &st) != nil {
-		return
-	}
-	dev := strconv.Itoa(int(st.Dev_major)) + ":" + strconv.Itoa(int(st.Dev_minor))
+	dev := strconv.Itoa(int(unix.Major(m.dev))) + ":" + strconv.Itoa(int(unix.Minor(m.dev)))
 	_ = os.WriteFile("/sys/class/bdi/"+dev+"/read_ahead_kb", []byte(strconv.Itoa(readAhead>>10)), 0)
+}
+
+// deviceAt is the device number of what is mounted on dir, 0 where that cannot be known. The
+// kernel answers from its cache: nothing is asked of the mount, which this process may serve.
+func deviceAt(dir string) uint64 {
+	var st unix.Statx_t
+	if unix.Statx(unix.AT_FDCWD, dir, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &st) != nil {
+		return 0
+	}
+	return unix.Mkdev(st.Dev_major, st.Dev_minor)
 }
 
 // Dir is the directory that is mounted on.
 func (m *MountPoint) Dir() string { return m.dir }
-
-// Wait returns when the file system is unmounted, and all that was written to it is on
-// the server, or known to be lost, which is the error.
-func (m *MountPoint) Wait() error {
-	<-m.served
-	return m.fs.lastError()
-}
-
-// Unmount brings what was written to stable storage and unmounts. It fails while
-// files are open (syscall.EBUSY); the mount then goes on.
-func (m *MountPoint) Unmount() error {
-	m.fs.syncAll()
-	select {
-	case <-m.served:
-		return m.fs.lastError()
-	default:
-	}
-	if err := m.server.Unmount(); err != nil {
-		return fmt.Errorf("unmount %s: %s", m.dir, strings.TrimSpace(err.Error()))
-	}
-	return m.Wait()
-}

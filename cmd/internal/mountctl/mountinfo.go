@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // FSType is the type of our mounts in /proc/mounts.
@@ -104,6 +106,17 @@ func At(dir string) (Mount, bool, error) {
 		}
 	}
 	return Mount{}, false, err
+}
+
+// Listed is the nfsrdma mount of a device number, and whether there is one in this namespace.
+func Listed(dev uint64) (Mount, bool) {
+	list, _ := List()
+	for _, m := range list {
+		if m.Minor == int(unix.Minor(dev)) {
+			return m, true
+		}
+	}
+	return Mount{}, false
 }
 
 // Find is the nfsrdma mount that a user means: by its directory, as he typed it, or by its source.

@@ -80,29 +80,6 @@ func (r *Request) control(m *fusefs.MountPoint, log *Log) *mountctl.Server {
 	return ctl
 }
 
-// untilEnd returns when the mount is gone and everything is written, or known to be lost.
-func (r *Request) untilEnd(ctx context.Context, m *fusefs.MountPoint, log *Log) error {
-	ended := make(chan error, 1)
-	go func() { ended <- m.Wait() }() // ends with the mount, or the process
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	// A second signal ends the process, though data is not written.
-	signal.Reset(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	notify("STOPPING=1")
-	err := m.Unmount()
-	select {
-	case <-ended:
-		return err
-	default:
-	}
-	// Files are open. What they hold is written; later changes fail.
-	log.Line(fmt.Sprintf("%s: detached while it was in use (%v): programs that still use it get errors", r.Dir, err))
-	return detach(r.Dir, true)
-}
-
 // detach unmounts by mount(2), or by fusermount3 where that is not allowed.
 func detach(dir string, lazy bool) error {
 	flags := unmountNoFollow
