@@ -66,8 +66,8 @@ type CallSizes struct {
 type CallPlan struct {
 	Form  Form // never FormNone
 	Offer Offer
-	// Header is the bytes of the header with all its lists.
-	Header int
+	// header is the bytes of the header with all its lists.
+	header int
 	// ReplyRoom is the bytes that the offered Write or Reply chunk must have.
 	ReplyRoom int
 }
@@ -79,17 +79,17 @@ var errHeader = errors.New("chunks: too many segments for the inline threshold")
 // make the header of the call larger.
 func PlanCall(s CallSizes) (CallPlan, error) {
 	p := planOffer(&s)
-	withReads := p.Header + readSegmentSize*s.ItemSegments
+	withReads := p.header + readSegmentSize*s.ItemSegments
 	switch {
-	case p.Header+s.Stream+s.Items <= s.CallThreshold:
+	case p.header+s.Stream+s.Items <= s.CallThreshold:
 		p.Form = FormInline
 	case s.Items > 0 && withReads+s.Stream <= s.CallThreshold:
-		p.Form, p.Header = FormReduced, withReads
+		p.Form, p.header = FormReduced, withReads
 	default:
 		p.Form = FormLong
-		p.Header += readSegmentSize * s.LongSegments
+		p.header += readSegmentSize * s.LongSegments
 	}
-	if p.Header > s.CallThreshold {
+	if p.header > s.CallThreshold {
 		return CallPlan{}, errHeader
 	}
 	return p, nil
@@ -104,12 +104,12 @@ func planOffer(s *CallSizes) CallPlan {
 	write := writeChunkSize(s.SinkSegments)
 	switch {
 	case MinHeaderSize+whole <= s.ReplyThreshold:
-		return CallPlan{Header: MinHeaderSize}
+		return CallPlan{header: MinHeaderSize}
 	case s.Sink > 0 && MinHeaderSize+write+s.MaxReply <= s.ReplyThreshold:
-		return CallPlan{Offer: OfferWrite, Header: MinHeaderSize + write, ReplyRoom: s.Sink}
+		return CallPlan{Offer: OfferWrite, header: MinHeaderSize + write, ReplyRoom: s.Sink}
 	default:
 		h := MinHeaderSize + replyChunkSize(s.ReplySegments)
-		return CallPlan{Offer: OfferReply, Header: h, ReplyRoom: whole}
+		return CallPlan{Offer: OfferReply, header: h, ReplyRoom: whole}
 	}
 }
 
@@ -119,8 +119,8 @@ type ReplyPlan struct {
 	// Reduced is the items that go by the Write chunk of their number; the
 	// others stay in the payload.
 	Reduced ItemSet
-	// Header is the bytes of the header, every offered chunk returned in it.
-	Header int
+	// header is the bytes of the header, every offered chunk returned in it.
+	header int
 	// Payload is the bytes of the message without the items of Reduced.
 	Payload int
 }
@@ -129,7 +129,7 @@ type ReplyPlan struct {
 // offered, when the connection takes threshold bytes inline. It must be asked
 // before any byte is written: FormNone means that nothing may be (RFC 8166 §4.5 [R8166-148]).
 func PlanReply(m Message, offered *Lists, threshold int) ReplyPlan {
-	p := ReplyPlan{Header: offered.replyHeader()}
+	p := ReplyPlan{header: offered.replyHeader()}
 	// Items take the Write chunks in order (RFC 8166 §4.3.2.1 [R8166-126]), however small they are
 	// (RFC 8166 §4.3.2 [R8166-123]). A chunk without segments says that its item is wanted inline
 	// (RFC 8166 §4.3.2.3 [R8166-133]). An item has bytes, so an error arm and an empty result leave
@@ -147,11 +147,11 @@ func PlanReply(m Message, offered *Lists, threshold int) ReplyPlan {
 	}
 	p.Payload = m.lenWithout(p.Reduced)
 	switch {
-	case p.Header+p.Payload <= threshold && p.Reduced == 0:
+	case p.header+p.Payload <= threshold && p.Reduced == 0:
 		p.Form = FormInline
-	case p.Header+p.Payload <= threshold:
+	case p.header+p.Payload <= threshold:
 		p.Form = FormReduced
-	case offered.HasReply && uint64(p.Payload) <= offered.Reply.Len() && p.Header <= threshold:
+	case offered.HasReply && uint64(p.Payload) <= offered.Reply.Len() && p.header <= threshold:
 		p.Form = FormLong // RFC 8166 §3.5.3 [R8166-093]
 	default:
 		p.Form = FormNone

@@ -223,11 +223,3 @@ func (t Target) String() string {
 	u := url.URL{Scheme: scheme, Host: host, Path: t.Path}
 	return u.String()
 }
-
-// Join returns the target of a path below t.
-func (t Target) Join(elem ...string) Target {
-	for _, e := range elem {
-		t.Path = strings.TrimRight(t.Path, "/") + "/" + e
-	}
-	return t
-}

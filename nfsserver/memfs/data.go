@@ -55,7 +55,7 @@ func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (i
 		return 0, nfsserver.ErrStale
 	case !mayWrite(&c, &n.attr):
 		return 0, syscall.EACCES
-	case off > MaxFileSize || uint64(len(p)) > MaxFileSize-off:
+	case off > maxFileSize || uint64(len(p)) > maxFileSize-off:
 		return 0, syscall.EFBIG
 	}
 	done := 0
@@ -110,7 +110,7 @@ func pageCap(n int) int {
 
 // truncate sets the size of a file; n.mu is held.
 func (f *FS) truncate(n *inode, size uint64) error {
-	if size > MaxFileSize {
+	if size > maxFileSize {
 		return syscall.EFBIG
 	}
 	if size < n.attr.Size {

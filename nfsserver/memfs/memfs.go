@@ -15,11 +15,11 @@ import (
 
 // Limits of the file system.
 const (
-	MaxFileSize = math.MaxInt64
+	maxFileSize = math.MaxInt64
 	nameMax     = 255
 	linkMax     = math.MaxUint32
-	// DefaultLimit is how many bytes a FS holds when Options do not say.
-	DefaultLimit = 1 << 30
+	// defaultLimit is how many bytes a FS holds when Options do not say.
+	defaultLimit = 1 << 30
 	// inodeCost and nameCost are charged for each inode, and for each name beside its bytes.
 	inodeCost, nameCost = 512, 128
 )
@@ -27,7 +27,7 @@ const (
 // Options sizes a FS. The zero value is right for most.
 type Options struct {
 	// Limit is the most bytes of content, names and inodes together; beyond it
-	// calls fail with ENOSPC. 0: DefaultLimit.
+	// calls fail with ENOSPC. 0: 1 GiB.
 	Limit int64
 	// UID, GID and Mode are of the root directory; Mode 0: 0755.
 	UID, GID, Mode uint32
@@ -55,7 +55,7 @@ var _ nfsserver.FS = (*FS)(nil)
 // New returns an empty FS.
 func New(o Options) *FS {
 	if o.Limit <= 0 {
-		o.Limit = DefaultLimit
+		o.Limit = defaultLimit
 	}
 	if o.Mode == 0 {
 		o.Mode = 0o755
@@ -139,7 +139,7 @@ func (f *FS) Root() nfsserver.Ref { return f.ref(f.root) }
 
 // Info tells the limits. Cookies are valid as long as the directory is.
 func (f *FS) Info() nfsserver.Info {
-	return nfsserver.Info{MaxFileSize: MaxFileSize, NameMax: nameMax, LinkMax: linkMax,
+	return nfsserver.Info{MaxFileSize: maxFileSize, NameMax: nameMax, LinkMax: linkMax,
 		TimeDelta: nfsserver.Time{Nsec: 1}, CookieVerf: f.id, Quick: true, HardLinks: true, Symlinks: true}
 }
 

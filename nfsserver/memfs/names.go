@@ -64,7 +64,7 @@ func (f *FS) add(c *nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver.
 	n := f.newInode(t, &set)
 	fill(n)
 	if t == nfsserver.TypeReg && s.Has(nfsserver.SetSize) {
-		n.attr.Size = min(s.Size, MaxFileSize)
+		n.attr.Size = min(s.Size, maxFileSize)
 	}
 	if t == nfsserver.TypeDir {
 		n.dir = newDir(d)

@@ -34,7 +34,7 @@ func TestInterruptedCalls(t *testing.T) {
 		unix.Umask(0o077) // so that default ACLs are asked for
 		owners(t, newFS(t, tempDir(t, dir), Options{}))
 		numbers(t, newFS(t, tempDir(t, dir), Options{}))
-		for kind, o := range map[string]Options{"kernel": {}, "inode": {NoKernelHandles: true}} {
+		for kind, o := range map[string]Options{"kernel": {}, "inode": {noKernelHandles: true}} {
 			t.Run(kind, func(t *testing.T) {
 				fstest.Run(t, func(t *testing.T) nfsserver.FS { return newFS(t, tempDir(t, dir), o) })
 			})

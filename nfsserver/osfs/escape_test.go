@@ -14,7 +14,7 @@ import (
 
 // bothKinds runs a test with kernel handles and without.
 func bothKinds(t *testing.T, test func(t *testing.T, o Options)) {
-	for kind, o := range map[string]Options{"kernel": {}, "inode": {NoKernelHandles: true}} {
+	for kind, o := range map[string]Options{"kernel": {}, "inode": {noKernelHandles: true}} {
 		t.Run(kind, func(t *testing.T) { test(t, o) })
 	}
 }

@@ -164,7 +164,7 @@ func TestFileSystems(t *testing.T) {
 		if !k.posix {
 			return
 		}
-		kinds := map[string]Options{"kernel": {}, "inode": {NoKernelHandles: true}}
+		kinds := map[string]Options{"kernel": {}, "inode": {noKernelHandles: true}}
 		if !k.kernel {
 			delete(kinds, "kernel")
 		}
@@ -211,14 +211,14 @@ func checkRefs(t *testing.T, f *FS, refs map[string]nfsserver.Ref, good bool, wh
 // file system does not keep what it needs.
 func TestHandlesNameTheirFile(t *testing.T) {
 	eachFS(t, func(t *testing.T, k *fsKind, mnt string, remount func()) {
-		for i, o := range []Options{{}, {NoKernelHandles: true}, {SubtreeCheck: true}} {
+		for i, o := range []Options{{}, {noKernelHandles: true}, {SubtreeCheck: true}} {
 			dir := filepath.Join(mnt, fmt.Sprint("export", i))
 			must(t, os.Mkdir(dir, 0o755))
 			f := newFS(t, dir, o)
-			if got := f.KernelHandles(); got != (k.kernel && !o.NoKernelHandles) {
+			if got := f.KernelHandles(); got != (k.kernel && !o.noKernelHandles) {
 				t.Errorf("kernel handles: %v", got)
 			}
-			if k.kernel != k.keeps || f.KeepsHandles() != (k.keeps && (!o.NoKernelHandles || f.top.magic != unix.OVERLAYFS_SUPER_MAGIC)) {
+			if k.kernel != k.keeps || f.KeepsHandles() != (k.keeps && (!o.noKernelHandles || f.top.magic != unix.OVERLAYFS_SUPER_MAGIC)) {
 				t.Errorf("handles outlive the server: %v", f.KeepsHandles())
 			}
 			keeps := f.KeepsHandles()
@@ -282,7 +282,7 @@ func TestNumberUsedAgain(t *testing.T) {
 		if !k.keeps {
 			return // the number is all there is
 		}
-		for i, o := range []Options{{}, {NoKernelHandles: true}} {
+		for i, o := range []Options{{}, {noKernelHandles: true}} {
 			dir := filepath.Join(mnt, fmt.Sprint("export", i))
 			must(t, os.Mkdir(dir, 0o755))
 			f := newFS(t, dir, o)
@@ -315,7 +315,7 @@ func TestAnotherFileSystemInItsPlace(t *testing.T) {
 		if _, err := os.Stat(image); err != nil || !k.keeps || k.isOverlay() {
 			return // not on an image of its own
 		}
-		for _, o := range []Options{{}, {NoKernelHandles: true}} {
+		for _, o := range []Options{{}, {noKernelHandles: true}} {
 			f := newFS(t, mnt, o)
 			r := createFile(t, f, f.Root(), "public", "public")
 			f.Close()
@@ -339,7 +339,7 @@ func TestAnotherFileSystemInItsPlace(t *testing.T) {
 // handles of their own, which do not change places with a remount.
 func TestSnapshots(t *testing.T) {
 	needRoot(t, "mkfs.btrfs", "btrfs")
-	for _, o := range []Options{{}, {NoKernelHandles: true}} {
+	for _, o := range []Options{{}, {noKernelHandles: true}} {
 		scratch := t.TempDir()
 		dir := filepath.Join(scratch, "mnt")
 		must(t, os.Mkdir(dir, 0o755))

@@ -27,7 +27,7 @@ func TestWalkFindsWhatTheIndexCannotHold(t *testing.T) {
 	smallIndex(t, 20)
 	dir := t.TempDir()
 	refs := map[string]nfsserver.Ref{}
-	f := newFS(t, dir, Options{NoKernelHandles: true})
+	f := newFS(t, dir, Options{noKernelHandles: true})
 	for d := range 10 {
 		sub := fmt.Sprint("d", d)
 		at, _, err := f.Mkdir(me, f.Root(), sub, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
@@ -38,7 +38,7 @@ func TestWalkFindsWhatTheIndexCannotHold(t *testing.T) {
 		}
 	}
 	f.Close()
-	f = newFS(t, dir, Options{NoKernelHandles: true})
+	f = newFS(t, dir, Options{noKernelHandles: true})
 	var g errgroup.Group
 	g.SetLimit(16)
 	for path, r := range refs {
@@ -65,7 +65,7 @@ func TestWalkFindsWhatTheIndexCannotHold(t *testing.T) {
 
 // TestRemovedIsNotLookedFor: a handle of what this server removed is stale without a walk.
 func TestRemovedIsNotLookedFor(t *testing.T) {
-	f := newFS(t, t.TempDir(), Options{NoKernelHandles: true})
+	f := newFS(t, t.TempDir(), Options{noKernelHandles: true})
 	r := createFile(t, f, f.Root(), "x", "x")
 	f.cache.closeAll()
 	must(t, f.Remove(me, f.Root(), "x"))

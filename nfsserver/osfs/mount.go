@@ -58,7 +58,7 @@ func newMount(fd int, o *Options, top bool) (*mount, error) {
 	}
 	m.fsid = fsIdentity(fd, &sfs, st.Dev)
 	m.keeps = keeper(m.magic)
-	m.kernel = m.keeps && !o.NoKernelHandles && m.probe()
+	m.kernel = m.keeps && !o.noKernelHandles && m.probe()
 	if m.magic == unix.OVERLAYFS_SUPER_MAGIC && !m.kernel {
 		m.keeps, m.shifts = false, true
 	}

@@ -35,8 +35,8 @@ type Options struct {
 	// descriptors. 0: as many as the FSs of the process may have together, which
 	// is an eighth of the limit on descriptors, at most 4096.
 	CacheFiles int
-	// NoKernelHandles makes the FS use its own handles even where the kernel's would do.
-	NoKernelHandles bool
+	// noKernelHandles makes the FS use its own handles even where the kernel's would do.
+	noKernelHandles bool
 	// CrossMounts serves the file systems that are mounted inside the directory,
 	// too, each with an fsid and room of its own (crossmnt in exports(5)). Without
 	// it clients see the directories that lie under them.

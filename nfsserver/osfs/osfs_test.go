@@ -47,7 +47,7 @@ func TestFS(t *testing.T) {
 	for name, base := range places(t) {
 		kinds := map[string]Options{"kernel": {}}
 		if name == "shm" || len(places(t)) == 1 {
-			kinds["inode"], kinds["small cache"] = Options{NoKernelHandles: true}, Options{CacheFiles: 1}
+			kinds["inode"], kinds["small cache"] = Options{noKernelHandles: true}, Options{CacheFiles: 1}
 		}
 		for kind, o := range kinds {
 			t.Run(name+"/"+kind, func(t *testing.T) {

@@ -67,7 +67,7 @@ func testMovedOut(t *testing.T, o Options, check, evict bool) {
 	outside := map[string]bool{"d": true, "d/file": true, "d/sub": true, "d/sub/file": true, "alone": true}
 	for name, r := range refs {
 		_, err := f.Getattr(r)
-		byPath := o.NoKernelHandles && evict // nothing outside is found again
+		byPath := o.noKernelHandles && evict // nothing outside is found again
 		switch {
 		case outside[name] && (check || byPath) && !errors.Is(err, nfsserver.ErrStale):
 			t.Errorf("%s, moved out: %v, want stale", name, err)
