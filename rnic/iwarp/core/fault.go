@@ -61,7 +61,7 @@ var requestFaults = [...]*term.Error{
 // A Fault is an error with the Terminate that tells the peer of it.
 type Fault struct {
 	Err  error
-	Term term.Terminate
+	term term.Terminate
 }
 
 func (f *Fault) Error() string { return f.Err.Error() }
@@ -71,7 +71,7 @@ func (f *Fault) Unwrap() error { return f.Err }
 
 // LocalFault is an error of ours that the peer is told of without a reason (RFC 5040 §7.1 [R5040-188]).
 func LocalFault(err error) *Fault {
-	return &Fault{Err: err, Term: term.Terminate{Code: term.RDMAPLocal}}
+	return &Fault{Err: err, term: term.Terminate{Code: term.RDMAPLocal}}
 }
 
 // segmentFault is an error that was found in a ULPDU of length bytes, of which ulpdu is the beginning,
@@ -81,16 +81,16 @@ func segmentFault(err error, ulpdu []byte, length int) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	f := &Fault{Err: err, Term: term.Terminate{Code: e.Code}}
+	f := &Fault{Err: err, term: term.Terminate{Code: e.Code}}
 	hdr := ddp.Terminated(ulpdu)
 	if e.Code == term.DDPLocal || hdr == nil { // nil also for faults of MPA, which have no ULPDU
 		return f
 	}
-	f.Term.HasSegLen, f.Term.SegLen = true, uint16(length)
-	f.Term.DDP = append([]byte(nil), hdr...)
+	f.term.HasSegLen, f.term.SegLen = true, uint16(length)
+	f.term.DDP = append([]byte(nil), hdr...)
 	isRead := rdmap.Opcode(ulpdu[1]&0x0f) == rdmap.OpReadRequest
 	if e.Code.Layer == term.LayerRDMAP && e.Code.EType == 1 && isRead { // RFC 5040 §4.8 [R5040-083]
-		f.Term.RDMA = append([]byte(nil), ulpdu[ddp.UntaggedLen:]...)
+		f.term.RDMA = append([]byte(nil), ulpdu[ddp.UntaggedLen:]...)
 	}
 	return f
 }
@@ -101,6 +101,6 @@ func responseFault(r *answer, sent uint32, f rnic.MemFault) error {
 	q := rdmap.ReadRequest{SinkSTag: uint32(r.sinkSTag), SinkTO: r.sinkTO + uint64(sent),
 		Size: r.size - sent, SrcSTag: uint32(r.srcSTag), SrcTO: r.srcTO + uint64(sent)}
 	err := requestFaults[f]
-	return &Fault{Err: err, Term: term.Terminate{Code: err.Code, HasSegLen: true,
+	return &Fault{Err: err, term: term.Terminate{Code: err.Code, HasSegLen: true,
 		SegLen: r.length, DDP: append([]byte(nil), r.ddp[:]...), RDMA: q.Append(nil)}}
 }

@@ -198,7 +198,7 @@ func (o *Outbound) Stop() []byte {
 func (o *Outbound) Terminate(rest []byte, f *Fault) []byte {
 	// Built apart from batches: it is the last FPDU in this direction, and queue 2 has no other message.
 	h := ddp.Header{Last: true, Ctrl: rdmap.Control(rdmap.OpTerminate), QN: ddp.QNTerminate, MSN: 1}
-	ulpdu := f.Term.Append(h.Append(nil))
+	ulpdu := f.term.Append(h.Append(nil))
 	if o.markers != nil {
 		return o.markers.Append(rest, o.crc, ulpdu)
 	}

@@ -22,8 +22,8 @@ type Enhanced struct {
 	IRD, ORD                   uint16
 }
 
-// Append appends the four bytes. IRD and ORD above 14 bits are sent as NotNegotiated.
-func (e *Enhanced) Append(b []byte) []byte {
+// append appends the four bytes. IRD and ORD above 14 bits are sent as NotNegotiated.
+func (e *Enhanced) append(b []byte) []byte {
 	ird, ord := min(e.IRD, NotNegotiated), min(e.ORD, NotNegotiated)
 	if e.PeerToPeer { // without A the other flags are zero, RFC 6581 §9.2 [R6581-051]
 		ird |= 0x8000 | bit(e.RTRSend, 0x4000)

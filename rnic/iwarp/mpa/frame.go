@@ -98,7 +98,7 @@ func AppendFrame(b []byte, f *Frame) []byte {
 	b = append(b, key...)
 	b = append(b, flags, f.Rev, byte(n>>8), byte(n))
 	if f.HasEnhanced {
-		b = f.Enhanced.Append(b)
+		b = f.Enhanced.append(b)
 	}
 	return append(b, f.PrivateData...)
 }

@@ -160,7 +160,7 @@ func TestFrameRev1IgnoresS(t *testing.T) {
 func TestEnhancedClientServer(t *testing.T) {
 	conformance.Proves(t, "R6581-049", "R6581-051", "R6581-052")
 	e := Enhanced{RTRSend: true, RTRWrite: true, RTRRead: true, IRD: 3, ORD: 5}
-	if got := e.Append(nil); !bytes.Equal(got, []byte{0, 3, 0, 5}) {
+	if got := e.append(nil); !bytes.Equal(got, []byte{0, 3, 0, 5}) {
 		t.Errorf("sent %x", got)
 	}
 	if got := parseEnhanced([]byte{0x40, 3, 0xc0, 5}); got != (Enhanced{IRD: 3, ORD: 5}) {
@@ -172,7 +172,7 @@ func TestEnhancedClientServer(t *testing.T) {
 func TestEnhancedRange(t *testing.T) {
 	conformance.Proves(t, "R6581-018")
 	e := Enhanced{IRD: 0x4000, ORD: 0xffff}
-	if got := e.Append(nil); !bytes.Equal(got, []byte{0x3f, 0xff, 0x3f, 0xff}) {
+	if got := e.append(nil); !bytes.Equal(got, []byte{0x3f, 0xff, 0x3f, 0xff}) {
 		t.Errorf("sent %x", got)
 	}
 }

@@ -44,9 +44,6 @@ type MarkerSender struct {
 	pos uint32 // bytes sent since the start-up frame
 }
 
-// Len returns how many bytes Append would add for a ULPDU of l bytes.
-func (s *MarkerSender) Len(l int) int { return wireLen(s.pos, l) }
-
 // Append appends the FPDU, with its markers, of the ULPDU that parts make up end
 // to end: 1 to MaxULPDU bytes. Each FPDU appended must be sent, in order.
 func (s *MarkerSender) Append(b []byte, crc bool, parts ...[]byte) []byte {

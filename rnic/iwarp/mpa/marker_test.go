@@ -71,8 +71,8 @@ func TestMarkersEveryAlignment(t *testing.T) {
 				}
 				s := MarkerSender{pos: base + pos}
 				want := naive(s.pos, ulpdu[:l])
-				if n := s.Len(l); n != len(want) {
-					t.Fatalf("ULPDU %d at %d: Len is %d, want %d", l, pos, n, len(want))
+				if n := wireLen(s.pos, l); n != len(want) {
+					t.Fatalf("ULPDU %d at %d: length is %d, want %d", l, pos, n, len(want))
 				}
 				wire = s.Append(wire[:0], true, ulpdu[:l/3], ulpdu[l/3:l])
 				if !bytes.Equal(wire, want) {

@@ -103,8 +103,8 @@ func TestVectorsFigures(t *testing.T) {
 		"R5044-063", "R5044-066", "R5044-067")
 	for _, v := range vectors(t, "fpdu") {
 		s := MarkerSender{pos: v.Offset}
-		if got := s.Len(len(v.ULPDU)); got != len(v.FPDU) {
-			t.Errorf("%s: Len says %d, want %d", v.Name, got, len(v.FPDU))
+		if got := wireLen(s.pos, len(v.ULPDU)); got != len(v.FPDU) {
+			t.Errorf("%s: length %d, want %d", v.Name, got, len(v.FPDU))
 		}
 		if got := s.Append(nil, true, v.ULPDU); !bytes.Equal(got, v.FPDU) {
 			t.Errorf("%s: sent\n%x, want\n%x", v.Name, got, v.FPDU)

@@ -45,7 +45,7 @@ func TestReadRequest(t *testing.T) {
 		t.Errorf("built %x", got)
 	}
 	room := make([]byte, 40)
-	if n := want.Put(room); !bytes.Equal(room[:n], wire) {
+	if n := want.put(room); !bytes.Equal(room[:n], wire) {
 		t.Errorf("put %x", room[:n])
 	}
 	if got, err := ParseReadRequest(wire); err != nil || got != want {
@@ -105,8 +105,8 @@ func TestHeaderLens(t *testing.T) {
 		OpAtomicRequest:  len(new(AtomicRequest).Append(nil)),
 		OpAtomicResponse: len(new(AtomicResponse).Append(nil)),
 	} {
-		if got != op.HeaderLen() {
-			t.Errorf("%v: %d bytes, the table says %d", op, got, op.HeaderLen())
+		if got != op.headerLen() {
+			t.Errorf("%v: %d bytes, the table says %d", op, got, op.headerLen())
 		}
 	}
 }
@@ -132,7 +132,7 @@ func TestNoAllocs(t *testing.T) {
 	r := ReadRequest{SinkSTag: 1, Size: 2}
 	if n := testing.AllocsPerRun(100, func() {
 		b := r.Append(buf)
-		r.Put(b)
+		r.put(b)
 		if got, err := ParseReadRequest(b); err != nil || got != r {
 			t.Fatal(err)
 		}

@@ -57,11 +57,11 @@ var kinds = [...]kind{
 
 var unknown kind // what the methods go by for an opcode that is not in the table
 
-// Known reports whether the RFCs define the opcode.
-func (op Opcode) Known() bool { return int(op) < len(kinds) }
+// known reports whether the RFCs define the opcode.
+func (op Opcode) known() bool { return int(op) < len(kinds) }
 
 func (op Opcode) row() *kind {
-	if op.Known() {
+	if op.known() {
 		return &kinds[op]
 	}
 	return &unknown
@@ -69,21 +69,21 @@ func (op Opcode) row() *kind {
 
 // String gives the message's name in the RFC.
 func (op Opcode) String() string {
-	if op.Known() {
+	if op.known() {
 		return kinds[op].name
 	}
 	return "RDMAP opcode " + strconv.Itoa(int(op))
 }
 
-// Tagged reports whether the message goes into a tagged buffer.
-func (op Opcode) Tagged() bool { return op.row().tagged }
+// tagged reports whether the message goes into a tagged buffer.
+func (op Opcode) tagged() bool { return op.row().tagged }
 
-// Queue returns the untagged queue that the message is for.
-func (op Opcode) Queue() uint32 { return op.row().queue }
+// queue returns the untagged queue that the message is for.
+func (op Opcode) queue() uint32 { return op.row().queue }
 
-// HeaderLen returns the bytes of RDMAP header after the DDP header; for a
+// headerLen returns the bytes of RDMAP header after the DDP header; for a
 // Terminate, which can be longer, those that are always there.
-func (op Opcode) HeaderLen() int { return op.row().header }
+func (op Opcode) headerLen() int { return op.row().header }
 
 // Payload reports whether ULP payload may follow the headers.
 func (op Opcode) Payload() bool { return op.row().payload }
@@ -122,7 +122,7 @@ func ParseControl(b byte) (Opcode, error) {
 	if b&maskRV != version {
 		return op, errVersion
 	}
-	if !op.Known() {
+	if !op.known() {
 		return op, errOpcode
 	}
 	return op, nil

@@ -42,11 +42,11 @@ func TestTable(t *testing.T) {
 		"R5040-088", "R5040-097", "R5040-112", "R5040-120", "R5040-121", "R5040-137")
 	for i, w := range table {
 		op := w.op
-		if int(op) != i || !op.Known() || op.String() != w.name || Control(op) != w.ctrl {
+		if int(op) != i || !op.known() || op.String() != w.name || Control(op) != w.ctrl {
 			t.Errorf("opcode %d: %v, control %#x", i, op, Control(op))
 		}
-		if op.Tagged() != w.tagged || op.Queue() != w.queue || op.HeaderLen() != w.header {
-			t.Errorf("%v: tagged %v, queue %d, header %d", op, op.Tagged(), op.Queue(), op.HeaderLen())
+		if op.tagged() != w.tagged || op.queue() != w.queue || op.headerLen() != w.header {
+			t.Errorf("%v: tagged %v, queue %d, header %d", op, op.tagged(), op.queue(), op.headerLen())
 		}
 		if op.Payload() != w.payload || op.Invalidates() != w.invalidate || op.Solicited() != w.solicited {
 			t.Errorf("%v: payload %v, invalidates %v, solicited %v", op, op.Payload(), op.Invalidates(), op.Solicited())
@@ -55,7 +55,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("%v: IsSend %v", op, op.IsSend())
 		}
 	}
-	if op := Opcode(13); op.Known() || op.String() != "RDMAP opcode 13" || op.Tagged() || op.HeaderLen() != 0 {
+	if op := Opcode(13); op.known() || op.String() != "RDMAP opcode 13" || op.tagged() || op.headerLen() != 0 {
 		t.Errorf("opcode 13: %v", op)
 	}
 }

@@ -36,12 +36,12 @@ type ReadRequest struct {
 // Append appends the header.
 func (r *ReadRequest) Append(b []byte) []byte {
 	var room [ReadRequestLen]byte
-	r.Put(room[:])
+	r.put(room[:])
 	return append(b, room[:]...)
 }
 
-// Put writes the header at the front of b, which has room for it, and returns its length.
-func (r *ReadRequest) Put(b []byte) int {
+// put writes the header at the front of b, which has room for it, and returns its length.
+func (r *ReadRequest) put(b []byte) int {
 	_ = b[ReadRequestLen-1]
 	binary.BigEndian.PutUint32(b[0:], r.SinkSTag)
 	binary.BigEndian.PutUint64(b[4:], r.SinkTO)

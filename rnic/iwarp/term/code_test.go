@@ -69,7 +69,7 @@ func TestCodeString(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	ours := &Error{Code: MPACRC, Detail: "in the third FPDU", Err: io.ErrUnexpectedEOF}
+	ours := &Error{Code: MPACRC, detail: "in the third FPDU", Err: io.ErrUnexpectedEOF}
 	wrapped := fmt.Errorf("reading: %w", ours)
 	if got := ours.Error(); got != "MPA: CRC error (2/0/02): in the third FPDU: unexpected EOF" {
 		t.Error(got)

@@ -8,18 +8,18 @@ import "errors"
 // It makes us send a Terminate with Code, where the state of the stream allows one.
 type Error struct {
 	Code   Code
-	Detail string // what was wrong, in words; may be empty
+	detail string // what was wrong, in words; may be empty
 	Err    error  // the cause below, or nil
 }
 
 // New returns an Error with that code and detail. Details are constants rather
 // than formatted: a hostile peer makes us do as little as can be.
-func New(code Code, detail string) *Error { return &Error{Code: code, Detail: detail} }
+func New(code Code, detail string) *Error { return &Error{Code: code, detail: detail} }
 
 func (e *Error) Error() string {
 	s := e.Code.String()
-	if e.Detail != "" {
-		s += ": " + e.Detail
+	if e.detail != "" {
+		s += ": " + e.detail
 	}
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
@@ -33,7 +33,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Is matches an Error that has the same code and, if target has one, the same detail.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
-	return ok && t.Code == e.Code && (t.Detail == "" || t.Detail == e.Detail)
+	return ok && t.Code == e.Code && (t.detail == "" || t.detail == e.detail)
 }
 
 // A PeerError is what the peer's Terminate said: the fault was found over there.

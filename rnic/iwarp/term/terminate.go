@@ -42,9 +42,9 @@ type Terminate struct {
 	DDP       []byte
 	RDMA      []byte
 
-	// Swapped tells a received Terminate in the dialect of little-endian Linux
+	// swapped tells a received Terminate in the dialect of little-endian Linux
 	// siw, whose bit fields come out in reverse order within a byte.
-	Swapped bool
+	swapped bool
 }
 
 // Append appends the header in the RFC's form; M, D and R follow from what is there.
@@ -78,10 +78,10 @@ func Parse(b []byte, setup bool) (t Terminate, err error) {
 	if len(b) < controlLen {
 		return t, errShort
 	}
-	t.Swapped = swapped(b, setup)
-	t.Code = code(b, t.Swapped)
+	t.swapped = swapped(b, setup)
+	t.Code = code(b, t.swapped)
 	ctrl := b[2]
-	if t.Swapped {
+	if t.swapped {
 		ctrl = ctrl<<7&0x80 | ctrl<<5&0x40 | ctrl<<3&0x20
 	}
 	rest := b[controlLen:]

@@ -49,7 +49,7 @@ func golden(t testing.TB) []goldenTerminate {
 }
 
 func same(a, b Terminate) bool {
-	return a.Code == b.Code && a.HasSegLen == b.HasSegLen && a.SegLen == b.SegLen && a.Swapped == b.Swapped &&
+	return a.Code == b.Code && a.HasSegLen == b.HasSegLen && a.SegLen == b.SegLen && a.swapped == b.swapped &&
 		bytes.Equal(a.DDP, b.DDP) && bytes.Equal(a.RDMA, b.RDMA)
 }
 
@@ -87,11 +87,11 @@ func TestReservedBits(t *testing.T) {
 	conformance.Proves(t, "R5040-062")
 	for _, c := range []string{"1100dfff 0016" + hexWrite, "1100dbff 0016" + hexWrite} {
 		got, err := Parse(unhex(t, c), false)
-		if err != nil || got.Code != DDPInvalidSTag || got.Swapped || got.SegLen != 0x16 || len(got.DDP) != 14 {
+		if err != nil || got.Code != DDPInvalidSTag || got.swapped || got.SegLen != 0x16 || len(got.DDP) != 14 {
 			t.Errorf("%s: %+v, %v", c, got, err)
 		}
 	}
-	if got, err := Parse(unhex(t, "020618ff"), false); err != nil || got.Code != RDMAPOpcode || got.Swapped {
+	if got, err := Parse(unhex(t, "020618ff"), false); err != nil || got.Code != RDMAPOpcode || got.swapped {
 		t.Errorf("no headers: %+v, %v", got, err)
 	}
 }
@@ -123,7 +123,7 @@ func TestSwapped(t *testing.T) {
 		{"1100c700 0008" + hexWrite, false, DDPInvalidSTag, false, 8, 14}, // the RFC's bits win
 	} {
 		got, err := Parse(unhex(t, c.hex), c.setup)
-		if err != nil || got.Code != c.want || got.Swapped != c.swapped || got.SegLen != c.segLen || len(got.DDP) != c.ddp || got.RDMA != nil {
+		if err != nil || got.Code != c.want || got.swapped != c.swapped || got.SegLen != c.segLen || len(got.DDP) != c.ddp || got.RDMA != nil {
 			t.Errorf("%s: %+v, %v", c.hex, got, err)
 		}
 	}
