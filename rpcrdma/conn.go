@@ -170,9 +170,3 @@ func (c *Conn) thresholds() Thresholds {
 	})
 	return c.thr
 }
-
-// RemoteAddr is the peer's address.
-func (c *Conn) RemoteAddr() net.Addr { return c.qp.RemoteAddr() }
-
-// LocalAddr is our address.
-func (c *Conn) LocalAddr() net.Addr { return c.qp.LocalAddr() }

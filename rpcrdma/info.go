@@ -4,17 +4,14 @@ package rpcrdma
 
 // An Info is what was agreed on at set-up, and the peer's newest grant of credits.
 type Info struct {
-	Peer       PrivateData // what the peer told of itself; the defaults where it told nothing
-	PeerTold   bool        // its private data was that of RFC 8797
-	Thresholds Thresholds  // the inline thresholds, in bytes with the header
-	IRD, ORD   int         // RDMA Reads at once: the peer's of our memory, ours of the peer's
-	Credits    int         // calls at once that the peer granted with its last reply; 1 before the first
+	Thresholds Thresholds // the inline thresholds, in bytes with the header
+	IRD, ORD   int        // RDMA Reads at once: the peer's of our memory, ours of the peer's
+	Credits    int        // calls at once that the peer granted with its last reply; 1 before the first
 }
 
 // Info describes a connection as it is now.
 func (c *Conn) Info() Info {
 	i := Info{Thresholds: c.thresholds(), IRD: c.qp.IRD(), ORD: c.qp.ORD()}
-	i.Peer, i.PeerTold = ParsePrivateData(c.qp.PrivateData())
 	i.Credits = c.requester.granted()
 	return i
 }

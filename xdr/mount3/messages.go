@@ -55,10 +55,10 @@ func (r *DumpRes) DecodeXDR(d *xdr.Decoder) {
 	r.Mounts = nil
 	for start := d.Offset(); d.Bool(); {
 		var m Mount
-		unmarshal(d, &m, 8+xdr.RoundUp(MaxName)+MaxPath)
-		d.Hold(len(m.Host), MaxName)
+		unmarshal(d, &m, 8+xdr.RoundUp(maxName)+MaxPath)
+		d.Hold(len(m.Host), maxName)
 		d.Hold(len(m.Dir), MaxPath)
-		if d.Hold(d.Offset()-start, MaxList); d.Err() != nil {
+		if d.Hold(d.Offset()-start, maxList); d.Err() != nil {
 			return
 		}
 		r.Mounts = append(r.Mounts, m)
@@ -96,7 +96,7 @@ func (r *ExportRes) DecodeXDR(d *xdr.Decoder) {
 		var p PathArgs
 		p.DecodeXDR(d)
 		x := Export{Dir: p.Path, Groups: decodeGroups(d)}
-		if d.Hold(d.Offset()-start, MaxList); d.Err() != nil {
+		if d.Hold(d.Offset()-start, maxList); d.Err() != nil {
 			return
 		}
 		r.Exports = append(r.Exports, x)
@@ -109,9 +109,9 @@ func decodeGroups(d *xdr.Decoder) []string {
 	var list []string
 	for start := d.Offset(); d.Bool(); {
 		var g group
-		unmarshal(d, &g, 4+xdr.RoundUp(MaxName))
-		d.Hold(len(g.Name), MaxName)
-		if d.Hold(d.Offset()-start, MaxList); d.Err() != nil {
+		unmarshal(d, &g, 4+xdr.RoundUp(maxName))
+		d.Hold(len(g.Name), maxName)
+		if d.Hold(d.Offset()-start, maxList); d.Err() != nil {
 			return nil
 		}
 		list = append(list, g.Name)

@@ -22,16 +22,15 @@ const (
 	ProcUmnt
 	ProcUmntall
 	ProcExport
-	NumProcs
 )
 
 // Limits in bytes (RFC 1813 §5.1), and our own for lists.
 const (
 	MaxPath   = 1024 // path of a directory
-	MaxName   = 255  // name of a host or group
+	maxName   = 255  // name of a host or group
 	MaxHandle = 64
 	MaxFlavor = 64      // authentication flavors of one mount
-	MaxList   = 1 << 20 // bytes of a list of mounts or exports
+	maxList   = 1 << 20 // bytes of a list of mounts or exports
 )
 
 // A Status is how MNT ended (mountstat3, RFC 1813 §5.1.5). Every value but OK can be used as an error.
@@ -65,13 +64,5 @@ func (s Status) String() string {
 	return "mountstat3(" + strconv.FormatUint(uint64(s), 10) + ")"
 }
 
-// Error makes a Status an error. OK is not one: use Err.
+// Error makes a Status an error. OK is not one.
 func (s Status) Error() string { return "mount3: " + s.String() }
-
-// Err is nil for OK, else the Status itself.
-func (s Status) Err() error {
-	if s == OK {
-		return nil
-	}
-	return s
-}

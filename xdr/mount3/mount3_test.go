@@ -70,8 +70,8 @@ func TestLimits(t *testing.T) {
 		{"path", &PathArgs{string(long[:MaxPath+1])}, &PathArgs{}},
 		{"handle", &MntRes{Handle: long[:MaxHandle+1]}, &MntRes{}},
 		{"flavors", &MntRes{Handle: long[:4], Flavors: make([]uint32, MaxFlavor+1)}, &MntRes{}},
-		{"host", &DumpRes{[]Mount{{string(long[:MaxName+1]), "/"}}}, &DumpRes{}},
-		{"group", &ExportRes{[]Export{{"/", []string{string(long[:MaxName+1])}}}}, &ExportRes{}},
+		{"host", &DumpRes{[]Mount{{string(long[:maxName+1]), "/"}}}, &DumpRes{}},
+		{"group", &ExportRes{[]Export{{"/", []string{string(long[:maxName+1])}}}}, &ExportRes{}},
 	} {
 		d := xdr.NewDecoder(encode(c.msg))
 		if c.back.DecodeXDR(d); d.Err() == nil {

@@ -50,7 +50,7 @@ var Bindings = [NumProcs]Binding{
 	ProcAccess:      {Name: "ACCESS", MaxReply: statusSize + postOpAttr + 4},
 	ProcReadlink:    {Name: "READLINK", ResItem: true, MaxReply: statusSize + postOpAttr + 4, Grows: GrowsPath},
 	ProcRead:        {Name: "READ", ResItem: true, MaxReply: statusSize + postOpAttr + 4 + 4 + 4, Grows: GrowsCount},
-	ProcWrite:       {Name: "WRITE", ArgItem: true, MaxReply: statusSize + wccData + 4 + 4 + VerfSize},
+	ProcWrite:       {Name: "WRITE", ArgItem: true, MaxReply: statusSize + wccData + 4 + 4 + verfSize},
 	ProcCreate:      {Name: "CREATE", MaxReply: createRes},
 	ProcMkdir:       {Name: "MKDIR", MaxReply: createRes},
 	ProcSymlink:     {Name: "SYMLINK", ArgItem: true, MaxReply: createRes},
@@ -64,7 +64,7 @@ var Bindings = [NumProcs]Binding{
 	ProcFsstat:      {Name: "FSSTAT", MaxReply: statusSize + postOpAttr + 6*8 + 4},
 	ProcFsinfo:      {Name: "FSINFO", MaxReply: statusSize + postOpAttr + 7*4 + 8 + 8 + 4},
 	ProcPathconf:    {Name: "PATHCONF", MaxReply: statusSize + postOpAttr + 6*4},
-	ProcCommit:      {Name: "COMMIT", MaxReply: statusSize + wccData + VerfSize},
+	ProcCommit:      {Name: "COMMIT", MaxReply: statusSize + wccData + verfSize},
 }
 
 // Extra is the bytes that a value n of what Grows names adds to MaxReply; for

@@ -58,7 +58,7 @@ const (
 // filename3 and nfspath3 are unbounded there.
 const (
 	FHSize   = 64   // longest file handle
-	VerfSize = 8    // every verifier: cookie, create, write
+	verfSize = 8    // every verifier: cookie, create, write
 	MaxName  = 4096 // longest file name that we decode
 	MaxPath  = 4096 // longest symbolic link content that we decode
 	// maxData is the most data of one READ or WRITE that we decode: far above
@@ -68,7 +68,7 @@ const (
 )
 
 // A Verf is a verifier: eight bytes that only their maker understands.
-type Verf [VerfSize]byte
+type Verf [verfSize]byte
 
 // StableHow says how far WRITE data must have gone when the reply leaves (RFC 1813 §3.3.7).
 type StableHow uint32

@@ -25,7 +25,7 @@ func TestGrows(t *testing.T) {
 	// What is counted may be the entries alone: verifier, attributes and the
 	// words around the list (RFC 1813 §3.3.16, §3.3.17) must fit beside them.
 	for _, proc := range []uint32{ProcReaddir, ProcReaddirplus} {
-		if n := Bindings[proc].MaxReply; n < statusSize+postOpAttr+VerfSize+2*4 {
+		if n := Bindings[proc].MaxReply; n < statusSize+postOpAttr+verfSize+2*4 {
 			t.Errorf("%s: %d bytes beside the entries", Bindings[proc].Name, n)
 		}
 	}

@@ -107,7 +107,7 @@ func (p *PostOpFH) DecodeXDR(d *xdr.Decoder) {
 
 // decodeVerf reads a verifier.
 func decodeVerf(v *Verf, d *xdr.Decoder) {
-	if copy(v[:], d.Fixed(VerfSize)) == 0 {
+	if copy(v[:], d.Fixed(verfSize)) == 0 {
 		*v = Verf{}
 	}
 }

@@ -94,7 +94,7 @@ func (r *ReaddirRes) DecodeXDR(d *xdr.Decoder) {
 
 // ListSize is the bytes of a directory result without entries and status:
 // attributes, verifier, end of the list, eof.
-func ListSize(dirAttr bool) int { return attrSize(dirAttr) + VerfSize + 4 + 4 }
+func ListSize(dirAttr bool) int { return attrSize(dirAttr) + verfSize + 4 + 4 }
 
 // EntrySize is the bytes that AppendEntry writes for a name of n bytes. It is
 // also what an entry of READDIRPLUS counts towards dircount.

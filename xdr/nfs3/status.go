@@ -61,16 +61,8 @@ func (s Status) String() string {
 	return "nfsstat3(" + strconv.FormatUint(uint64(s), 10) + ")"
 }
 
-// Error makes a Status an error. OK is not one: use Err.
+// Error makes a Status an error. OK is not one.
 func (s Status) Error() string { return "nfs3: " + s.String() }
-
-// Err is nil for OK, else the Status itself.
-func (s Status) Err() error {
-	if s == OK {
-		return nil
-	}
-	return s
-}
 
 // nameOf is names[v], or kind(v) when the value has no name.
 func nameOf(names []string, v uint32, kind string) string {

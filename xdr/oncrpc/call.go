@@ -21,7 +21,7 @@ var (
 // decoded Body is a part of the message.
 type OpaqueAuth struct {
 	Flavor Flavor
-	Body   []byte // at most MaxAuth bytes
+	Body   []byte // at most 400 bytes
 }
 
 // EncodeXDR appends flavor and body.
@@ -30,14 +30,14 @@ func (a *OpaqueAuth) EncodeXDR(e *xdr.Encoder) {
 	e.Opaque(a.Body)
 }
 
-// DecodeXDR reads flavor and body; a body over MaxAuth fails with xdr.ErrLimit.
+// DecodeXDR reads flavor and body; a body over 400 bytes fails with xdr.ErrLimit.
 func (a *OpaqueAuth) DecodeXDR(d *xdr.Decoder) { a.decode(d, xdr.ErrLimit) }
 
-// decode reads flavor and body; a body over MaxAuth fails with tooLong.
+// decode reads flavor and body; a body over maxAuth fails with tooLong.
 func (a *OpaqueAuth) decode(d *xdr.Decoder, tooLong error) {
 	a.Flavor = Flavor(d.Uint32())
 	n := d.Uint32()
-	if n > MaxAuth {
+	if n > maxAuth {
 		d.Fail(tooLong)
 	}
 	a.Body = d.Fixed(int(n))
@@ -57,11 +57,6 @@ type CallHeader struct {
 	XID              uint32
 	Prog, Vers, Proc uint32
 	Cred, Verf       OpaqueAuth
-}
-
-// Size is the length of the header in bytes: 40 and the bodies.
-func (h *CallHeader) Size() int {
-	return 40 + xdr.RoundUp(len(h.Cred.Body)) + xdr.RoundUp(len(h.Verf.Body))
 }
 
 // EncodeXDR appends the header.

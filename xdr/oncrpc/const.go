@@ -10,8 +10,8 @@ import "strconv"
 // RPCVersion is the version of the RPC protocol itself.
 const RPCVersion = 2
 
-// MaxAuth is the most bytes of the body of an opaque_auth (RFC 5531 §8.2).
-const MaxAuth = 400
+// maxAuth is the most bytes of the body of an opaque_auth (RFC 5531 §8.2).
+const maxAuth = 400
 
 // MsgType is whether a message is a call or a reply.
 type MsgType uint32
