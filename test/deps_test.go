@@ -56,7 +56,7 @@ var exactly = map[string][]string{
 	"cmd/internal/cli":      nil,
 	"cmd/internal/child":    nil,
 	"cmd/internal/text":     {"nfsclient", "xdr/nfs3"},
-	"cmd/internal/bench":    {"cmd/internal/child", "cmd/internal/text", "nfsclient", "rnic", "rnic/iwarp"},
+	"cmd/internal/bench":    {"cmd/internal/child", "cmd/internal/text", "nfsclient", "rnic", "rnic/iwarp", "xdr/nfs3"},
 	"cmd/internal/session":  {"cmd/internal/cli", "cmd/internal/portprobe", "cmd/internal/text", "nfsclient", "rnic", "transport"},
 	"cmd/internal/mountctl": nil,
 	"cmd/internal/mountopt": {"cmd/internal/cli", "nfsclient", "rnic", "transport"},

@@ -20,7 +20,7 @@ import (
 
 func newBench(s *session.Session) *cobra.Command {
 	var o bench.Options
-	var fileSize string
+	var fileSize, block string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "bench URL",
@@ -36,9 +36,16 @@ one file there and removes it.
   randread   4 KiB reads anywhere
   randwrite  4 KiB writes anywhere, COMMIT at the end
 
+and, only when --tests names it, as it depends on what the directory holds:
+
+  readdirplus  READDIRPLUS of the directory URL, over and over, a page at a time; each
+               of --depth lists it by itself
+
 All data is verified: stamps in every 4 KiB while the clock runs, every byte before
 and after. When the server is on this machine, raw Go TCP between two processes is
-measured in the same run.`,
+measured in the same run, and beside it the limit that a READ and a WRITE have here:
+the same TCP stream with pread of the page cache (or pwrite) and with CRCs at both ends,
+and nothing else. The figures are given as shares of both.`,
 		Example: `  nfsrdma bench nfsrdma://127.0.0.1/export
   nfsrdma bench --depth 32 --tests getattr server:/export
   nfsrdma bench --transport tcp --mount-port 20048 --json server:/export`,
@@ -46,6 +53,9 @@ measured in the same run.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			if o.Size, err = cli.ParseSize(fileSize); err != nil {
+				return err
+			}
+			if o.Block, err = cli.ParseSize(block); err != nil {
 				return err
 			}
 			r, err := runBench(cmd.Context(), s, args[0], o)
@@ -63,10 +73,14 @@ measured in the same run.`,
 	cmd.Flags().IntVar(&o.Depth, "depth", 8, "calls in flight (NULL is always one at a time)")
 	cmd.Flags().StringVar(&fileSize, "size", "256M", "size of the file, with K, M or G")
 	cmd.Flags().DurationVar(&o.Duration, "duration", 3*time.Second, "time of each test")
+	cmd.Flags().StringVar(&block, "block", "1M", "size of the reads and writes in order, 4K to 1M")
+	cmd.Flags().IntVar(&o.ServerPID, "server-pid", 0, "a process of this machine that is the server: its CPU time is measured, too")
 	cmd.Flags().StringSliceVar(&o.Tests, "tests", bench.Tests, "tests to run")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write the report as JSON")
 	cmd.Flags().BoolVar(&o.NoRaw, "no-raw", false, "do not measure raw TCP")
-	_ = cmd.RegisterFlagCompletionFunc("tests", cobra.FixedCompletions(bench.Tests, cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringVar(&o.RawPeer, "raw-peer", "", "address of nfsrdma _rawtcp on the server's machine")
+	_ = cmd.Flags().MarkHidden("raw-peer")
+	_ = cmd.RegisterFlagCompletionFunc("tests", cobra.FixedCompletions(bench.AllTests, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -83,7 +97,7 @@ func runBench(ctx context.Context, s *session.Session, arg string, o bench.Optio
 	if err != nil {
 		return nil, err
 	}
-	o.NoRaw = o.NoRaw || !isLocal(t.Host) // another machine's server has another yardstick
+	o.NoRaw = o.NoRaw || !isLocal(t.Host) && o.RawPeer == "" // another machine's server has another yardstick
 	r := &bench.Report{Target: t.String(), Transport: t.Transport.String(), Conns: s.Flags.Conns}
 	if t.Transport == nfsclient.RDMA {
 		r.CRC = s.Flags.CRC

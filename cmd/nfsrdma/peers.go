@@ -9,12 +9,15 @@ import (
 
 // newRawTCP is the other end of raw TCP. It ends with its parent, who holds its standard input.
 func newRawTCP() *cobra.Command {
-	return &cobra.Command{
+	var listen string
+	cmd := &cobra.Command{
 		Use: "_rawtcp", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return bench.RawPeer(cmd.InOrStdin(), cmd.OutOrStdout())
+			return bench.RawPeer(listen, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "")
+	return cmd
 }
 
 // newRnicPeer is the other end of one connection of rnic-bench. It ends likewise.

@@ -8,6 +8,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
 const (
@@ -22,6 +25,10 @@ type slot struct {
 	h       Histogram
 	bytes   int64
 	err     error
+
+	page    nfsclient.DirPage     // where a listing has come to
+	entries int                   // that it has had
+	count   func(*nfs3.EntryPlus) // counts them
 }
 
 func newSlot(p *pattern) *slot {
@@ -56,6 +63,7 @@ type measured struct {
 	bytes   int64
 	elapsed time.Duration
 	allocs  float64 // of this process, for each call
+	cpu     cpuTime
 }
 
 // run runs the loop. The first error ends it, as the end of ctx does; the calls

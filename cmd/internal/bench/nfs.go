@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
 // test runs one test by name and puts its figures in the report.
@@ -27,10 +28,41 @@ func (b *run) test(ctx context.Context, name string) error {
 			_, err := c.Getattr(calls, root)
 			return 0, err
 		}
+	case "readdirplus":
+		dir, _, _, err := b.fsys.Parent(ctx, b.name)
+		if err != nil {
+			return err
+		}
+		l.op = lister(calls, dir, b.slots)
+		return b.measure(ctx, name, &l)
 	default:
 		return b.fileTest(ctx, name, &l)
 	}
 	return b.measure(ctx, name, &l)
+}
+
+// listPage is the most bytes of a READDIRPLUS reply.
+const listPage = 1 << 20
+
+// lister makes each slot list the directory by itself, one page a call, from its
+// beginning again when it has come to the end. What a call moves is its entries.
+func lister(ctx context.Context, dir *nfsclient.FS, slots []*slot) op {
+	c, root := dir.Client(), dir.Root()
+	for _, s := range slots {
+		s.page, s.entries = nfsclient.DirPage{}, 0
+		s.count = func(*nfs3.EntryPlus) { s.entries++ }
+	}
+	return func(s *slot, _ int64) (int, error) {
+		before := s.entries
+		page, err := c.Readdirplus(ctx, root, s.page, listPage, listPage, s.count)
+		if err != nil {
+			return 0, err
+		}
+		if s.page = page; page.EOF {
+			s.page = nfsclient.DirPage{}
+		}
+		return s.entries - before, nil
+	}
 }
 
 // measure warms up, so that connections are at speed and pools are filled, then runs the loop.
@@ -40,8 +72,10 @@ func (b *run) measure(ctx context.Context, name string, l *loop) error {
 	if _, err := warm.run(ctx); err != nil {
 		return err
 	}
+	cpu := cpuMeter(b.opts.ServerPID)
 	m, err := l.run(ctx)
 	if err == nil {
+		m.cpu = cpu()
 		b.report.add(name, m, len(l.slots))
 	}
 	return err
@@ -55,7 +89,8 @@ func (b *run) fileTest(ctx context.Context, name string, l *loop) error {
 		return err
 	}
 	defer f.Close()
-	blocks, small := b.opts.Size/seqBlock, b.opts.Size/randBlock
+	block := int(b.opts.Block)
+	blocks, small := b.opts.Size/b.opts.Block, b.opts.Size/randBlock
 	read := func(s *slot, n int, off int64) (int, error) {
 		if _, err := f.ReadAt(s.in[:n], off); err != nil {
 			return 0, err
@@ -72,9 +107,9 @@ func (b *run) fileTest(ctx context.Context, name string, l *loop) error {
 			return err
 		}
 	case "read":
-		l.op = func(s *slot, i int64) (int, error) { return read(s, seqBlock, i%blocks*seqBlock) }
+		l.op = func(s *slot, i int64) (int, error) { return read(s, block, i%blocks*b.opts.Block) }
 	case "write":
-		l.op = func(s *slot, i int64) (int, error) { return write(s, seqBlock, i%blocks*seqBlock) }
+		l.op = func(s *slot, i int64) (int, error) { return write(s, block, i%blocks*b.opts.Block) }
 		l.end = f.Sync
 	case "randread":
 		l.op = func(s *slot, _ int64) (int, error) { return read(s, randBlock, s.random(small)*randBlock) }

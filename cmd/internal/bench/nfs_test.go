@@ -117,6 +117,28 @@ func TestSequentialTestsAreInOrder(t *testing.T) {
 	}
 }
 
+// --block sets the size of sequential calls, in both directions.
+func TestSequentialBlocksHaveTheirSize(t *testing.T) {
+	w := &witness{FS: memory()}
+	o := Options{Depth: 1, Size: seqBlock, Block: 64 << 10, Duration: 10 * time.Millisecond, Tests: []string{"read", "write"}, NoRaw: true}
+	if err := Server(t.Context(), serve(t, nfsclient.TCP, w), "file", o, new(Report)); err != nil {
+		t.Fatal(err)
+	}
+	for name, spans := range map[string][]span{"reads": w.record.reads, "writes": w.record.writes} {
+		n := 0
+		for _, s := range spans {
+			if s.n == 64<<10 && s.off%(64<<10) == 0 {
+				n++
+			} else if s.n != seqBlock { // laid out, or verified
+				t.Errorf("%s: %v", name, s)
+			}
+		}
+		if n == 0 {
+			t.Errorf("no %s of 64 KiB: %v", name, spans)
+		}
+	}
+}
+
 // Random tests ask for aligned blocks of 4 KiB inside the file.
 func TestRandomTestsAreAlignedAndInside(t *testing.T) {
 	for test, spans := range map[string]func(*record) []span{

@@ -21,24 +21,32 @@ const (
 	rawWrite    = 1 << 20
 )
 
-// A rawReport is what raw TCP did: the stream in MiB/s, and a ping-pong of
-// rawMessage bytes in microseconds.
+// A rawReport is what raw TCP did: the stream in MiB/s, a ping-pong of rawMessage
+// bytes in microseconds, and the limits that a stream of a file's bytes has.
 type rawReport struct {
-	StreamMiBs float64 `json:"stream_mib_s"`
-	PingPongUs float64 `json:"ping_pong_us"`
+	StreamMiBs float64     `json:"stream_mib_s"`
+	PingPongUs float64     `json:"ping_pong_us"`
+	Limits     limitReport `json:"limits,omitzero"`
 }
 
-// aroundRaw measures raw TCP, each figure for d, before and after f, and returns
-// the mean of both: a machine that slows down meanwhile slows the yardstick too.
-func aroundRaw(ctx context.Context, d time.Duration, f func() error) (rawReport, error) {
-	before, err := measureRaw(ctx, d)
+// A rawPlan says what of raw TCP to measure, and with whom.
+type rawPlan struct {
+	each          time.Duration // for each figure
+	reads, writes bool          // the limits of READ, of WRITE
+	peer          string        // address of a peer that there is; empty: a child process of ours
+}
+
+// around measures raw TCP before and after f, and returns the mean of both: a
+// machine that slows down meanwhile slows the yardstick too.
+func (p rawPlan) around(ctx context.Context, f func() error) (rawReport, error) {
+	before, err := p.measure(ctx)
 	if err != nil {
 		return rawReport{}, fmt.Errorf("raw TCP: %w", err)
 	}
 	if err := f(); err != nil {
 		return rawReport{}, err
 	}
-	after, err := measureRaw(ctx, d)
+	after, err := p.measure(ctx)
 	if err != nil {
 		return rawReport{}, fmt.Errorf("raw TCP: %w", err)
 	}
@@ -47,13 +55,13 @@ func aroundRaw(ctx context.Context, d time.Duration, f func() error) (rawReport,
 
 // mean is the average of two measurements.
 func (r rawReport) mean(o rawReport) rawReport {
-	return rawReport{(r.StreamMiBs + o.StreamMiBs) / 2, (r.PingPongUs + o.PingPongUs) / 2}
+	return rawReport{(r.StreamMiBs + o.StreamMiBs) / 2, (r.PingPongUs + o.PingPongUs) / 2, r.Limits.mean(o.Limits)}
 }
 
-// RawPeer is the other end of the measurement: it listens on loopback, writes its
-// address to out in one line, and serves until in ends.
-func RawPeer(in io.Reader, out io.Writer) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// RawPeer is the other end of the measurement: it listens on addr, writes the
+// address that it got to out in one line, and serves until in ends.
+func RawPeer(addr string, in io.Reader, out io.Writer) error {
+	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
@@ -80,6 +88,10 @@ func rawServe(conn net.Conn) {
 	if _, err := io.ReadFull(conn, buf[:1]); err != nil {
 		return
 	}
+	if buf[0] != rawPingPong && buf[0] != rawStream {
+		_ = serveLimit(conn, buf[0]) // the other end finds out when the connection ends early
+		return
+	}
 	if buf[0] == rawPingPong {
 		for {
 			if _, err := io.ReadFull(conn, buf[:rawMessage]); err != nil {
@@ -101,19 +113,26 @@ func rawServe(conn net.Conn) {
 	}
 }
 
-// measureRaw starts the child and measures both figures, each for d.
-func measureRaw(ctx context.Context, d time.Duration) (f rawReport, err error) {
-	peer, err := child.Start(ctx, "_rawtcp")
+// measure measures every figure of the plan, with a child process unless there is a peer.
+func (p rawPlan) measure(ctx context.Context) (f rawReport, err error) {
+	addr := p.peer
+	if addr == "" {
+		peer, err := child.Start(ctx, "_rawtcp")
+		if err != nil {
+			return f, err
+		}
+		defer peer.Stop()
+		addr = peer.Line
+	}
+	if f.StreamMiBs, err = rawStreamRate(addr, p.each); err != nil {
+		return f, err
+	}
+	mean, err := rawPingPongTime(addr, p.each)
 	if err != nil {
 		return f, err
 	}
-	defer peer.Stop()
-	addr := peer.Line
-	if f.StreamMiBs, err = rawStreamRate(addr, d); err != nil {
-		return f, err
-	}
-	mean, err := rawPingPongTime(addr, d)
 	f.PingPongUs = us(mean)
+	f.Limits, err = measureLimits(addr, p.each, p.reads, p.writes)
 	return f, err
 }
 

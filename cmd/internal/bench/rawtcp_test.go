@@ -20,7 +20,7 @@ func startRawPeer(t *testing.T) (addr string, stop func() error) {
 	in, holdIn := io.Pipe()
 	out, writeOut := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- RawPeer(in, writeOut) }()
+	go func() { ended <- RawPeer("127.0.0.1:0", in, writeOut) }()
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestRawPeerEchoes(t *testing.T) {
 }
 
 func TestRawFigures(t *testing.T) {
-	f, err := measureRaw(t.Context(), 5*time.Millisecond)
+	f, err := rawPlan{each: 5 * time.Millisecond}.measure(t.Context())
 	if err != nil || f.StreamMiBs <= 0 || f.PingPongUs <= 0 {
 		t.Errorf("%+v, %v", f, err)
 	}
@@ -148,20 +148,21 @@ func TestPeerThatIsGone(t *testing.T) {
 // between has none.
 func TestYardstickIsMeasuredAround(t *testing.T) {
 	calls := 0
-	raw, err := aroundRaw(t.Context(), 2*time.Millisecond, func() error { calls++; return nil })
+	raw, err := rawPlan{each: 2 * time.Millisecond}.around(t.Context(), func() error { calls++; return nil })
 	if err != nil || calls != 1 || raw.StreamMiBs <= 0 || raw.PingPongUs <= 0 {
 		t.Errorf("%+v, %v, %d calls", raw, err, calls)
 	}
-	if got := (rawReport{1000, 10}).mean(rawReport{3000, 50}); got != (rawReport{2000, 30}) {
+	if got := (rawReport{StreamMiBs: 1000, PingPongUs: 10}).mean(rawReport{StreamMiBs: 3000, PingPongUs: 50}); got != (rawReport{StreamMiBs: 2000, PingPongUs: 30}) {
 		t.Errorf("the mean is %+v", got)
 	}
 	bad := errors.New("bad")
-	if raw, err := aroundRaw(t.Context(), time.Millisecond, func() error { return bad }); !errors.Is(err, bad) || raw != (rawReport{}) {
+	plan := rawPlan{each: time.Millisecond}
+	if raw, err := plan.around(t.Context(), func() error { return bad }); !errors.Is(err, bad) || raw != (rawReport{}) {
 		t.Errorf("%+v, %v", raw, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := aroundRaw(ctx, time.Millisecond, func() error { t.Error("measured in spite of the end"); return nil }); err == nil || !strings.HasPrefix(err.Error(), "raw TCP: ") {
+	if _, err := plan.around(ctx, func() error { t.Error("measured in spite of the end"); return nil }); err == nil || !strings.HasPrefix(err.Error(), "raw TCP: ") {
 		t.Errorf("%v", err)
 	}
 }

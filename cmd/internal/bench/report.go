@@ -5,6 +5,7 @@ package bench
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -19,6 +20,7 @@ type Report struct {
 	Depth     int           `json:"depth"`
 	Conns     int           `json:"conns"`
 	Size      int64         `json:"size_bytes"`
+	Block     int64         `json:"block_bytes"`
 	Verified  int64         `json:"verified_bytes"`
 	Raw       *rawReport    `json:"raw_tcp,omitempty"`
 	Tests     []*TestReport `json:"tests"`
@@ -39,9 +41,16 @@ type TestReport struct {
 	P99Us  float64 `json:"p99_us"`
 	MaxUs  float64 `json:"max_us"`
 	Allocs float64 `json:"client_allocs_per_call"`
+	// CPU times in microseconds for a call; the server's where its process is known.
+	ClientCPUUs float64 `json:"client_cpu_us_per_call"`
+	ServerCPUUs float64 `json:"server_cpu_us_per_call,omitempty"`
+	// Entries is what READDIRPLUS brought in a second.
+	Entries float64 `json:"entries_per_s,omitempty"`
 	// Ratio is throughput as a share of raw TCP's stream, or for NULL the
 	// latency as a multiple of raw TCP's ping-pong.
 	Ratio float64 `json:"ratio_to_raw,omitempty"`
+	// Limit is throughput as a share of what pread or pwrite and CRCs leave of raw TCP.
+	Limit float64 `json:"ratio_to_limit,omitempty"`
 }
 
 func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
@@ -54,11 +63,17 @@ func (r *Report) add(name string, m *measured, depth int) *TestReport {
 		MinUs: us(m.h.Min), AvgUs: us(m.h.Mean()), P50Us: us(m.h.Quantile(0.5)), P99Us: us(m.h.Quantile(0.99)),
 		MaxUs: us(m.h.Max), Allocs: m.allocs,
 	}
+	if name == "readdirplus" { // what the loop counted is entries
+		t.Entries, t.Bytes, t.MiBs = float64(m.bytes)/secs, 0, 0
+	}
+	if m.h.N > 0 {
+		t.ClientCPUUs, t.ServerCPUUs = us(m.cpu.client)/float64(m.h.N), us(m.cpu.server)/float64(m.h.N)
+	}
 	r.Tests = append(r.Tests, t)
 	return t
 }
 
-// compare sets the ratios to raw TCP.
+// compare sets the ratios to raw TCP and to its limits. Those are of blocks of 1 MiB.
 func (r *Report) compare(raw rawReport) {
 	r.Raw = &raw
 	for _, t := range r.Tests {
@@ -68,13 +83,32 @@ func (r *Report) compare(raw rawReport) {
 		case "null":
 			t.Ratio = t.AvgUs / r.Raw.PingPongUs
 		}
+		if limit := raw.Limits.of(t.Name, r.CRC); limit > 0 {
+			t.Limit = t.MiBs / limit
+		}
 	}
 }
 
 // titles is what the table calls the tests.
 var titles = map[string]string{
 	"null": "NULL", "getattr": "GETATTR", "lookup": "LOOKUP", "read": "READ 1 MiB", "write": "WRITE 1 MiB + COMMIT",
-	"randread": "READ 4 KiB random", "randwrite": "WRITE 4 KiB random + COMMIT",
+	"randread": "READ 4 KiB random", "randwrite": "WRITE 4 KiB random + COMMIT", "readdirplus": "READDIRPLUS",
+}
+
+// title is what the table calls t: titles are of blocks of 1 MiB.
+func (r *Report) title(t *TestReport) string {
+	if r.Block != 0 && r.Block != seqBlock && (t.Name == "read" || t.Name == "write") {
+		return strings.Replace(titles[t.Name], "1 MiB", fmt.Sprintf("%d KiB", r.Block>>10), 1)
+	}
+	return titles[t.Name]
+}
+
+// cpu is the CPU time of a call, the client's and the server's if that is known.
+func (t *TestReport) cpu() string {
+	if t.ServerCPUUs == 0 {
+		return fmt.Sprintf("%.1f", t.ClientCPUUs)
+	}
+	return fmt.Sprintf("%.1f + %.1f", t.ClientCPUUs, t.ServerCPUUs)
 }
 
 // Table writes the report for people.
@@ -86,15 +120,21 @@ func (r *Report) Table(w io.Writer) error {
 	fmt.Fprintf(w, "%s over %s%s, depth %d, %s, file of %s\n\n", r.Target, r.Transport, crc, r.Depth,
 		text.Plural(int64(r.Conns), "connection"), text.Size(uint64(r.Size)))
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(tw, "test\tdepth\tMiB/s\tcalls/s\tavg µs\tp50 µs\tp99 µs\tallocs/call\tto raw TCP\t\n")
+	fmt.Fprintf(tw, "test\tdepth\tMiB/s\tcalls/s\tavg µs\tp50 µs\tp99 µs\tCPU µs/call\tallocs/call\tto raw TCP\tto limit\t\n")
 	if r.Raw != nil {
-		fmt.Fprintf(tw, "raw TCP stream 1 MiB\t1\t%.0f\t\t\t\t\t\t\t\n", r.Raw.StreamMiBs)
-		fmt.Fprintf(tw, "raw TCP ping-pong 100 B\t1\t\t%.0f\t%.1f\t\t\t\t\t\n", 1e6/r.Raw.PingPongUs, r.Raw.PingPongUs)
+		fmt.Fprintf(tw, "raw TCP stream 1 MiB\t1\t%.0f\t\t\t\t\t\t\t\t\t\n", r.Raw.StreamMiBs)
+		fmt.Fprintf(tw, "raw TCP ping-pong 100 B\t1\t\t%.0f\t%.1f\t\t\t\t\t\t\t\n", 1e6/r.Raw.PingPongUs, r.Raw.PingPongUs)
+		for _, l := range r.Raw.Limits.named() {
+			fmt.Fprintf(tw, "%s\t1\t%.0f\t\t\t\t\t\t\t%.0f%%\t\t\n", l.name, l.rate, 100*l.rate/r.Raw.StreamMiBs)
+		}
 	}
 	for _, t := range r.Tests {
-		rate, ratio := "", ""
+		rate, ratio, limit := "", "", ""
 		if t.Bytes > 0 {
 			rate = fmt.Sprintf("%.0f", t.MiBs)
+		}
+		if t.Limit > 0 {
+			limit = fmt.Sprintf("%.0f%%", 100*t.Limit)
 		}
 		switch {
 		case t.Ratio == 0:
@@ -103,11 +143,16 @@ func (r *Report) Table(w io.Writer) error {
 		default:
 			ratio = fmt.Sprintf("%.0f%%", 100*t.Ratio)
 		}
-		fmt.Fprintf(tw, "%s\t%d\t%s\t%.0f\t%.1f\t%.1f\t%.1f\t%.2f\t%s\t\n", titles[t.Name], t.Depth, rate, t.PerSec,
-			t.AvgUs, t.P50Us, t.P99Us, t.Allocs, ratio)
+		fmt.Fprintf(tw, "%s\t%d\t%s\t%.0f\t%.1f\t%.1f\t%.1f\t%s\t%.2f\t%s\t%s\t\n", r.title(t), t.Depth, rate, t.PerSec,
+			t.AvgUs, t.P50Us, t.P99Us, t.cpu(), t.Allocs, ratio, limit)
 	}
 	if err := tw.Flush(); err != nil {
 		return err
+	}
+	for _, t := range r.Tests {
+		if t.Entries > 0 {
+			fmt.Fprintf(w, "\nREADDIRPLUS: %.0f entries/s\n", t.Entries)
+		}
 	}
 	if r.Verified > 0 {
 		fmt.Fprintf(w, "\nverified: %s byte by byte, the rest by its stamps\n", text.Size(uint64(r.Verified)))

@@ -14,7 +14,8 @@ import (
 func sample() *Report {
 	r := &Report{Target: "nfsrdma://h/x", Transport: "rdma", CRC: "on", Depth: 4, Conns: 1, Size: 64 << 20, Verified: 3 << 30}
 	for name, m := range map[string]*measured{
-		"null": {elapsed: time.Second}, "read": {elapsed: 2 * time.Second, bytes: 512 << 20, allocs: 0.25},
+		"null": {elapsed: time.Second, cpu: cpuTime{client: 20 * time.Microsecond}},
+		"read": {elapsed: 2 * time.Second, bytes: 512 << 20, allocs: 0.25, cpu: cpuTime{client: 800 * time.Microsecond, server: time.Millisecond}},
 	} {
 		m.h.Add(10 * time.Microsecond)
 		m.h.Add(30 * time.Microsecond)
@@ -29,7 +30,7 @@ func sample() *Report {
 func TestFiguresOfATest(t *testing.T) {
 	x := sample().Tests[1]
 	if x.Name != "read" || x.Depth != 4 || x.Calls != 2 || x.Bytes != 512<<20 || x.Secs != 2 || x.PerSec != 1 || x.MiBs != 256 ||
-		x.MinUs != 10 || x.AvgUs != 20 || x.MaxUs != 30 || x.Allocs != 0.25 || x.Ratio != 0 {
+		x.MinUs != 10 || x.AvgUs != 20 || x.MaxUs != 30 || x.Allocs != 0.25 || x.Ratio != 0 || x.ClientCPUUs != 400 || x.ServerCPUUs != 500 {
 		t.Errorf("%+v", x)
 	}
 }
@@ -50,7 +51,7 @@ func TestRatiosAreThoseOfThroughputAndLatency(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	r := sample()
-	r.compare(rawReport{StreamMiBs: 1024, PingPongUs: 10})
+	r.compare(rawReport{StreamMiBs: 1024, PingPongUs: 10, Limits: limitReport{ReadCRC: 512}})
 	var b strings.Builder
 	if err := r.Table(&b); err != nil {
 		t.Fatal(err)
@@ -58,11 +59,12 @@ func TestTable(t *testing.T) {
 	want := []string{
 		"nfsrdma://h/x over rdma, CRC on, depth 4, 1 connection, file of 64.0 MiB",
 		"",
-		"test depth MiB/s calls/s avg µs p50 µs p99 µs allocs/call to raw TCP",
+		"test depth MiB/s calls/s avg µs p50 µs p99 µs CPU µs/call allocs/call to raw TCP to limit",
 		"raw TCP stream 1 MiB 1 1024",
 		"raw TCP ping-pong 100 B 1 100000 10.0",
-		"NULL 4 2 20.0 29.7 29.7 0.00 2.00×",
-		"READ 1 MiB 4 256 1 20.0 29.7 29.7 0.25 25%",
+		"limit: pread, CRC at both ends 1 512 50%",
+		"NULL 4 2 20.0 29.7 29.7 10.0 0.00 2.00×",
+		"READ 1 MiB 4 256 1 20.0 29.7 29.7 400.0 + 500.0 0.25 25% 50%",
 		"",
 		"verified: 3.0 GiB byte by byte, the rest by its stamps",
 		"",
@@ -91,10 +93,36 @@ func TestTableWithoutYardstickAndCRC(t *testing.T) {
 	}
 }
 
+// Blocks of another size have another title, and what READDIRPLUS counts is entries, not bytes.
+func TestTitlesAndEntries(t *testing.T) {
+	r := &Report{Block: 64 << 10}
+	for _, name := range []string{"read", "write", "readdirplus"} {
+		m := &measured{elapsed: 2 * time.Second, bytes: 3000}
+		m.h.Add(time.Millisecond)
+		r.add(name, m, 1)
+	}
+	for i, want := range []string{"READ 64 KiB", "WRITE 64 KiB + COMMIT", "READDIRPLUS"} {
+		if got := r.title(r.Tests[i]); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if x := r.Tests[2]; x.Entries != 1500 || x.Bytes != 0 || x.MiBs != 0 {
+		t.Errorf("%+v", x)
+	}
+	var b strings.Builder
+	if err := r.Table(&b); err != nil || !strings.Contains(b.String(), "READDIRPLUS: 1500 entries/s\n") {
+		t.Errorf("%v\n%s", err, &b)
+	}
+	r.Block = seqBlock
+	if got := r.title(r.Tests[0]); got != "READ 1 MiB" {
+		t.Errorf("%q", got)
+	}
+}
+
 // The names of fields are what scripts depend on.
 func TestJSONFields(t *testing.T) {
 	r := sample()
-	r.compare(rawReport{StreamMiBs: 1024, PingPongUs: 10})
+	r.compare(rawReport{StreamMiBs: 1024, PingPongUs: 10, Limits: limitReport{ReadCRC: 512, Write: 1}})
 	out, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
@@ -109,9 +137,10 @@ func TestJSONFields(t *testing.T) {
 		in   map[string]any
 		keys string
 	}{
-		{top, "target transport crc depth conns size_bytes verified_bytes raw_tcp tests"},
-		{raw, "stream_mib_s ping_pong_us"},
-		{test, "name depth calls bytes seconds calls_per_s mib_s min_us avg_us p50_us p99_us max_us client_allocs_per_call ratio_to_raw"},
+		{top, "target transport crc depth conns size_bytes block_bytes verified_bytes raw_tcp tests"},
+		{raw, "stream_mib_s ping_pong_us limits"},
+		{raw["limits"].(map[string]any), "read_crc_mib_s write_mib_s"},
+		{test, "name depth calls bytes seconds calls_per_s mib_s min_us avg_us p50_us p99_us max_us client_allocs_per_call client_cpu_us_per_call server_cpu_us_per_call ratio_to_raw ratio_to_limit"},
 	} {
 		keys := strings.Fields(c.keys)
 		for _, k := range keys {

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	var err error
 	switch args := os.Args[1:]; {
 	case slices.Equal(args, []string{"_rawtcp"}):
-		err = RawPeer(os.Stdin, os.Stdout)
+		err = RawPeer("127.0.0.1:0", os.Stdin, os.Stdout)
 	case len(args) == 3 && args[0] == "_rnicpeer":
 		mode := Mode{CRC: args[1] == "--crc=true", Markers: args[2] == "--markers=true"}
 		err = VerbsPeer(context.Background(), mode, os.Stdin, os.Stdout)

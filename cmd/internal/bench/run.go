@@ -14,8 +14,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 )
 
-// Tests is the tests that there are, in the order they run.
+// Tests is the tests of a run that names none, in the order they run.
 var Tests = []string{"null", "getattr", "lookup", "write", "read", "randread", "randwrite"}
+
+// AllTests adds those that depend on what the directory holds.
+var AllTests = append(slices.Clone(Tests), "readdirplus")
 
 // maxDepth bounds the calls in flight: each has 2 MiB of buffers here.
 const maxDepth = 1024
@@ -24,9 +27,15 @@ const maxDepth = 1024
 type Options struct {
 	Depth    int           // calls in flight, 1..maxDepth; NULL is always one at a time
 	Size     int64         // bytes of the file, rounded down to MiB, at least one
+	Block    int64         // bytes of a sequential READ or WRITE; 0: 1 MiB; a power of two, 4 KiB..1 MiB
 	Duration time.Duration // of each test
-	Tests    []string      // those to run, of benchTests
+	Tests    []string      // those to run, of AllTests
 	NoRaw    bool          // leave the yardstick of raw TCP out
+	RawPeer  string        // address of a RawPeer at the server; empty: a process on loopback
+
+	// ServerPID is a process of this machine whose CPU time is counted as the
+	// server's; 0: it is not known.
+	ServerPID int
 }
 
 // Check reports what is wrong with the options, by the flags that set them.
@@ -34,9 +43,15 @@ func (o *Options) Check() error {
 	if o.Depth < 1 || o.Depth > maxDepth {
 		return fmt.Errorf("--depth %d is not in 1..%d", o.Depth, maxDepth)
 	}
+	if o.Block == 0 {
+		o.Block = seqBlock
+	}
+	if b := o.Block; b < patternBlock || b > seqBlock || b&(b-1) != 0 {
+		return fmt.Errorf("--block %d is not a power of two in %d..%d", b, patternBlock, seqBlock)
+	}
 	for _, t := range o.Tests {
-		if !slices.Contains(Tests, t) {
-			return fmt.Errorf("--tests %s: there are %s", t, strings.Join(Tests, ", "))
+		if !slices.Contains(AllTests, t) {
+			return fmt.Errorf("--tests %s: there are %s", t, strings.Join(AllTests, ", "))
 		}
 	}
 	return nil
@@ -46,7 +61,7 @@ func (o *Options) Check() error {
 // while a loop runs do others use slots, one each.
 type run struct {
 	fsys   *nfsclient.FS
-	name   string // of the file, below the root of fsys
+	name   string // of the file, below the root of fsys; its directory is what is listed
 	opts   Options
 	pat    *pattern
 	slots  []*slot
@@ -63,27 +78,31 @@ func Server(ctx context.Context, fsys *nfsclient.FS, name string, o Options, r *
 	}
 	o.Size = max(o.Size/seqBlock, 1) * seqBlock
 	b := &run{fsys: fsys, name: name, opts: o, pat: newPattern(uint64(time.Now().UnixNano())), report: r}
-	r.Depth, r.Size = o.Depth, o.Size
+	r.Depth, r.Size, r.Block = o.Depth, o.Size, o.Block
 	for range o.Depth {
 		b.slots = append(b.slots, newSlot(b.pat))
 	}
 	if o.NoRaw {
 		return b.run(ctx)
 	}
-	raw, err := aroundRaw(ctx, b.rawShare(), func() error { return b.run(ctx) })
+	raw, err := b.rawPlan().around(ctx, func() error { return b.run(ctx) })
 	if err == nil {
 		r.compare(raw)
 	}
 	return err
 }
 
-// rawShare is how long each raw figure is measured, before and after the tests.
-func (b *run) rawShare() time.Duration { return min(b.opts.Duration, 2*time.Second) / 2 }
+// rawPlan is what of raw TCP the tests are compared with, each figure measured for
+// at most a second before and after them.
+func (b *run) rawPlan() rawPlan {
+	return rawPlan{each: min(b.opts.Duration, 2*time.Second) / 2, peer: b.opts.RawPeer,
+		reads: slices.Contains(b.opts.Tests, "read"), writes: slices.Contains(b.opts.Tests, "write")}
+}
 
 // run does the tests, and removes the file whatever becomes of them.
 func (b *run) run(ctx context.Context) error {
 	var err error
-	for _, t := range Tests {
+	for _, t := range AllTests {
 		if !slices.Contains(b.opts.Tests, t) {
 			continue
 		}

@@ -5,6 +5,8 @@ package bench
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -31,7 +33,11 @@ func TestOptionsAreChecked(t *testing.T) {
 		{func(o *Options) { o.Tests = nil }, ""},
 		{func(o *Options) { o.Depth = 0 }, "--depth 0 is not in 1..1024"},
 		{func(o *Options) { o.Depth = maxDepth + 1 }, "--depth 1025 is not in 1..1024"},
-		{func(o *Options) { o.Tests = []string{"read", "Read"} }, "--tests Read: there are null, getattr, lookup, write, read, randread, randwrite"},
+		{func(o *Options) { o.Tests = []string{"read", "Read"} }, "--tests Read: there are null, getattr, lookup, write, read, randread, randwrite, readdirplus"},
+		{func(o *Options) { o.Block = 64 << 10 }, ""},
+		{func(o *Options) { o.Block = 2 << 20 }, "--block 2097152 is not a power of two in 4096..1048576"},
+		{func(o *Options) { o.Block = 12 << 10 }, "--block 12288 is not a power of two in 4096..1048576"},
+		{func(o *Options) { o.Block = 2048 }, "--block 2048 is not a power of two in 4096..1048576"},
 	} {
 		o := quick()
 		c.change(&o)
@@ -94,6 +100,33 @@ func TestFileHasAtLeastOneBlock(t *testing.T) {
 	var r Report
 	if err := Server(t.Context(), fsys, "file", o, &r); err != nil || r.Size != seqBlock || r.Verified != seqBlock {
 		t.Errorf("%v, %+v", err, r)
+	}
+}
+
+// A listing goes through the whole directory of the file, again and again, and counts what it brings.
+func TestDirectoryIsListed(t *testing.T) {
+	fsys := serve(t, nfsclient.RDMA, memory())
+	if err := fsys.Mkdir(t.Context(), "dir", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const names = 20
+	for i := range names {
+		if err := fsys.Mkdir(t.Context(), fmt.Sprintf("dir/%d", i), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := quick()
+	o.Tests = []string{"readdirplus"}
+	var r Report
+	if err := Server(t.Context(), fsys, "dir/file", o, &r); err != nil {
+		t.Fatal(err)
+	}
+	// One page holds the directory, "." and ".." with it, for each call.
+	if x := r.Tests[0]; x.Calls == 0 || math.Abs(x.Entries*x.Secs-float64(x.Calls*(names+2))) > 0.5 {
+		t.Errorf("%+v", x)
+	}
+	if err := Server(t.Context(), fsys, "none/file", o, new(Report)); !errors.Is(err, syscall.ENOENT) {
+		t.Errorf("a directory that there is not: %v", err)
 	}
 }
 
@@ -199,15 +232,24 @@ func TestYardstickIsInTheReport(t *testing.T) {
 		if related := x.Name == "null" || x.Name == "read" || x.Name == "write"; related != (x.Ratio > 0) {
 			t.Errorf("%s: ratio %v", x.Name, x.Ratio)
 		}
+		if related := x.Name == "read" || x.Name == "write"; related != (x.Limit > 0) {
+			t.Errorf("%s: share of the limit %v", x.Name, x.Limit)
+		}
 	}
 }
 
-func TestShareOfTheYardstick(t *testing.T) {
+// Each figure is measured for half a second, or less when the tests are shorter; limits only of
+// what is tested.
+func TestPlanOfTheYardstick(t *testing.T) {
 	for d, want := range map[time.Duration]time.Duration{time.Millisecond: time.Millisecond / 2, 2 * time.Second: time.Second, time.Hour: time.Second} {
-		b := run{opts: Options{Duration: d}}
-		if got := b.rawShare(); got != want {
-			t.Errorf("%v: %v, want %v", d, got, want)
+		b := run{opts: Options{Duration: d, Tests: []string{"null", "read"}, RawPeer: "h:1"}}
+		if got := b.rawPlan(); got != (rawPlan{each: want, reads: true, peer: "h:1"}) {
+			t.Errorf("%v: %+v, want %v", d, got, want)
 		}
+	}
+	b := run{opts: Options{Tests: []string{"write"}}}
+	if got := b.rawPlan(); got.reads || !got.writes {
+		t.Errorf("%+v", got)
 	}
 }
 

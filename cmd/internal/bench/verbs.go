@@ -23,7 +23,7 @@ var verbsSizes = []int{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
 // that slows down does not make a figure look better or worse.
 func Verbs(ctx context.Context, d time.Duration) (*VerbsReport, error) {
 	r := &VerbsReport{Depth: verbsDepth}
-	raw, err := aroundRaw(ctx, d, func() error {
+	raw, err := rawPlan{each: d}.around(ctx, func() error {
 		for _, m := range []Mode{{CRC: true}, {}, {CRC: true, Markers: true}, {Markers: true}} {
 			if err := r.measure(ctx, m, d); err != nil {
 				return fmt.Errorf("%s: %w", m, err)

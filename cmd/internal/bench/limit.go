@@ -1,0 +1,196 @@
+// The honest limit: what is left of raw TCP when its bytes come from the page cache, or go there, and are checked.
+//
+// The arrangement is that of the raw stream: two processes of this machine, one
+// connection, plain Go TCP. The peer has a file in memory. For a READ it takes each
+// piece from the page cache with pread, computes its CRC32C and sends both; we receive
+// the piece where it stays and compare the CRC. For a WRITE we compute and send, and
+// the peer compares and puts the piece into the page cache with pwrite. There is no
+// request, no header and no further copy, so a protocol that does the same work can
+// come close to it, and cannot pass it by more than what two connections or better
+// system calls are worth. Without CRCs the same is measured again, and for READ with
+// sendfile, which leaves the copy out of the page cache to TCP.
+
+package bench
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+	"net"
+	"time"
+)
+
+// The kinds of connection to the peer beside those of raw TCP. The peer sends the
+// first three until we hang up; it answers the others with the count of bytes, as raw TCP's.
+const (
+	limitRead     = 'R' // pread
+	limitReadCRC  = 'C' // pread and a CRC after each piece
+	limitSendfile = 'F'
+	limitWrite    = 'W' // pwrite
+	limitWriteCRC = 'V' // pwrite of pieces that have a CRC after them
+)
+
+const (
+	limitFile  = 128 << 20 // bytes: more than the caches of a processor
+	limitPiece = 256 << 10 // of one system call and one CRC: it stays in the second-level cache
+	limitRing  = 8 << 20   // of our memory, as of eight calls of 1 MiB in flight
+	crcSize    = 4
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+var errLimitCRC = errors.New("raw TCP: a piece came with another CRC than it has")
+
+// A limitReport is what one connection does between the page cache of one process and
+// the memory of another, in MiB/s. What was not asked for is 0.
+type limitReport struct {
+	Read     float64 `json:"read_mib_s,omitempty"`
+	ReadCRC  float64 `json:"read_crc_mib_s,omitempty"`
+	Sendfile float64 `json:"sendfile_mib_s,omitempty"`
+	Write    float64 `json:"write_mib_s,omitempty"`
+	WriteCRC float64 `json:"write_crc_mib_s,omitempty"`
+}
+
+// mean is the average of two measurements.
+func (l limitReport) mean(o limitReport) limitReport {
+	return limitReport{(l.Read + o.Read) / 2, (l.ReadCRC + o.ReadCRC) / 2, (l.Sendfile + o.Sendfile) / 2,
+		(l.Write + o.Write) / 2, (l.WriteCRC + o.WriteCRC) / 2}
+}
+
+// A namedRate is a row of a table, in MiB/s.
+type namedRate struct {
+	name string
+	rate float64
+}
+
+// named is what was measured, with the words for people.
+func (l limitReport) named() (rows []namedRate) {
+	for _, r := range []namedRate{{"limit: pread, CRC at both ends", l.ReadCRC}, {"limit: pread", l.Read}, {"limit: sendfile", l.Sendfile},
+		{"limit: CRC at both ends, pwrite", l.WriteCRC}, {"limit: pwrite", l.Write}} {
+		if r.rate > 0 {
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+// of is the limit of a test, 0 when there is none: CRC on is RDMA's default, and any
+// other word (off, or none over TCP) has no CRC. What is negotiated ("auto") is not known here.
+func (l limitReport) of(test, crc string) float64 {
+	switch {
+	case crc == "auto":
+		return 0
+	case test == "read" && crc == "on":
+		return l.ReadCRC
+	case test == "read":
+		return max(l.Read, l.Sendfile)
+	case test == "write" && crc == "on":
+		return l.WriteCRC
+	case test == "write":
+		return l.Write
+	}
+	return 0
+}
+
+// measureLimits measures the limits of reads and of writes at the peer, each figure for d.
+func measureLimits(addr string, d time.Duration, reads, writes bool) (l limitReport, err error) {
+	for _, m := range []struct {
+		wanted bool
+		kind   byte
+		rate   func(string, byte, time.Duration) (float64, error)
+		figure *float64
+	}{
+		{reads, limitRead, limitReadRate, &l.Read},
+		{reads, limitReadCRC, limitReadRate, &l.ReadCRC},
+		{reads, limitSendfile, limitReadRate, &l.Sendfile},
+		{writes, limitWrite, limitWriteRate, &l.Write},
+		{writes, limitWriteCRC, limitWriteRate, &l.WriteCRC},
+	} {
+		if !m.wanted {
+			continue
+		}
+		if *m.figure, err = m.rate(addr, m.kind, d); err != nil {
+			return l, err
+		}
+	}
+	return l, nil
+}
+
+// limitReadRate receives pieces into a ring of memory for d, but at least one, and
+// hangs up. The clock starts with the first: the peer makes its file before that.
+func limitReadRate(addr string, kind byte, d time.Duration) (float64, error) {
+	conn, err := rawDial(addr, kind)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	size := limitPiece
+	if kind == limitReadCRC {
+		size += crcSize
+	}
+	ring := make([]byte, limitRing/limitPiece*size)
+	piece := func(i int) error {
+		p := ring[i*size%len(ring):][:size]
+		if _, err := io.ReadFull(conn, p); err != nil || kind != limitReadCRC {
+			return err
+		}
+		if binary.BigEndian.Uint32(p[limitPiece:]) != crc32.Checksum(p[:limitPiece], castagnoli) {
+			return errLimitCRC
+		}
+		return nil
+	}
+	if err := piece(0); err != nil {
+		return 0, err
+	}
+	start, n := time.Now(), 0
+	for n == 0 || time.Since(start) < d {
+		n++
+		if err := piece(n); err != nil {
+			return 0, err
+		}
+	}
+	return float64(n) * limitPiece / (1 << 20) / time.Since(start).Seconds(), nil
+}
+
+// limitWriteRate sends pieces out of a ring of memory for d, but at least one, until the
+// peer has answered that it has put all of them into its file.
+func limitWriteRate(addr string, kind byte, d time.Duration) (float64, error) {
+	conn, err := rawDial(addr, kind)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil { // the peer has made its file
+		return 0, err
+	}
+	ring, sum := make([]byte, limitRing), [crcSize]byte{}
+	for i := range ring {
+		ring[i] = byte(i % 251)
+	}
+	parts := make(net.Buffers, 2)
+	start, n := time.Now(), uint64(0)
+	for i := 0; n == 0 || time.Since(start) < d; i++ {
+		p := ring[i*limitPiece%limitRing:][:limitPiece]
+		send := append(parts[:0], p)
+		if kind == limitWriteCRC {
+			binary.BigEndian.PutUint32(sum[:], crc32.Checksum(p, castagnoli))
+			send = append(send, sum[:])
+		}
+		if _, err := send.WriteTo(conn); err != nil {
+			return 0, err
+		}
+		n += limitPiece
+	}
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		return 0, err
+	}
+	var got uint64
+	if err := binary.Read(conn, binary.BigEndian, &got); err != nil {
+		return 0, err
+	}
+	if got != n {
+		return 0, errors.New("raw TCP lost data")
+	}
+	return float64(n) / (1 << 20) / time.Since(start).Seconds(), nil
+}
