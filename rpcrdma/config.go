@@ -12,7 +12,7 @@ import (
 type Config struct {
 	Credits    int         // both ways; 0: 128
 	MaxCredits int         // the most that SetCredits may grant; less than Credits: those
-	InlineSize int         // our send and receive size in bytes, 1024..262144 in steps of 1024; 0: 4096
+	InlineSize int         // our send and receive size in bytes, 1024..262144 in steps of 1024; 0: DefaultInlineSize
 	MaxPull    int         // the most bytes one call's Read chunks may hold; 0: 2 MiB
 	MaxReply   int         // the most bytes of a reply that we write into one Reply chunk; 0: 2 MiB
 	Budget     *mem.Budget // process-wide bound of the bytes of pulled chunks and results; nil: mem.Default()

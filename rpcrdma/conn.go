@@ -128,7 +128,7 @@ func newConn(dev *rnic.Device, cfg Config) (*Conn, error) {
 		kill:    make(chan struct{}, 1),
 		done:    make(chan struct{}),
 	}
-	c.receives.buffers = receiveBuffers(max(cfg.InlineSize, DefaultInlineSize)) // Linux sends that much whatever it was told
+	c.receives.buffers = receiveBuffers(max(cfg.InlineSize, linuxInlineSize))
 	c.requester.init(c)
 	c.responder.init(c)
 	sq, rq := c.depths()

@@ -30,9 +30,14 @@ const (
 // unsaidInlineSize is the size of a peer that says nothing of it (RFC 8166 §3.3.3).
 const unsaidInlineSize = 1024
 
-// DefaultInlineSize is ours where Config has none: that of Linux, so that every reply of
-// NFSv3 but READ, READLINK and the listings travels inline.
-const DefaultInlineSize = 4096
+// DefaultInlineSize is ours where Config has none. Between two ends of ours a READ or WRITE of 8 KiB,
+// the page of a database, is one Send: with no registration, no RDMA Read or Write, no invalidation. More
+// would save less, since what travels inline is copied once more. A receive has a buffer of that
+// size only while a message is in it.
+const DefaultInlineSize = 12 << 10
+
+// linuxInlineSize is that of Linux, which has sent as much whatever it was told.
+const linuxInlineSize = 4096
 
 // PrivateData is what one side tells about itself at connection set-up.
 type PrivateData struct {

@@ -35,7 +35,7 @@ type Call struct {
 	wake chan struct{} // holds a token when the state that Do waits for has come
 
 	// Owned by the goroutine in Do; by releaseLate once Do has given up.
-	scratch []byte
+	scratch []byte // of receives.buffers, while it is in use
 	hdr     Header // as sent; accept reads it, with the lock, while the call is pending
 	out     []byte // its bytes
 	sgl     [][]byte
@@ -67,10 +67,9 @@ func (c *Conn) NewCall() *Call {
 		return k
 	}
 	k := &Call{
-		rq:      rq,
-		id:      wrCall | uint64(len(rq.calls)),
-		wake:    make(chan struct{}, 1),
-		scratch: make([]byte, 0, c.cfg.InlineSize),
+		rq:   rq,
+		id:   wrCall | uint64(len(rq.calls)),
+		wake: make(chan struct{}, 1),
 	}
 	k.memory.pd = c.pd
 	if rq.ended == nil { // else it is never posted, so that nobody looks for it, and is not used again
@@ -81,7 +80,12 @@ func (c *Conn) NewCall() *Call {
 
 // Scratch is a slice of length 0 for the call's stream, of good capacity, valid until
 // Release.
-func (k *Call) Scratch() []byte { return k.scratch[:0] }
+func (k *Call) Scratch() []byte {
+	if k.scratch == nil {
+		k.scratch = k.rq.c.receives.buffers.Get()
+	}
+	return k.scratch[:0:k.rq.c.cfg.InlineSize]
+}
 
 // SinkOffered reports, once Do has returned, whether Sink was offered to the peer
 // as a Write chunk. If so a reply that carries the item in its stream is wrong
@@ -151,6 +155,10 @@ func (rq *requester) recycle(k *Call) {
 	k.hdr.reset()
 	clear(k.sgl)
 	k.wr[0] = rnic.SendWR{}
+	if k.scratch != nil { // an idle Call holds none
+		rq.c.receives.buffers.Put(k.scratch)
+		k.scratch = nil
+	}
 	rq.mu.Lock()
 	k.err = nil
 	ended := rq.ended != nil

@@ -169,7 +169,7 @@ func TestServersThatAreWell(t *testing.T) {
 	rdma, tcp := serve(t, programs...)
 	r := examine(t, Options{RDMAPort: rdma, TCPPort: tcp, Write: true}, true, map[string]wanted{
 		nameCheck: {OK, "is an address"}, routeCheck: {OK, "on lo"}, portRDMA: {OK, "iWARP"}, portTCP: {OK, "ONC RPC"},
-		portBind: {Warn, "refused"}, bindCheck: {Skip, portBind}, startUp: {OK, "inline 4096 out, 4096 in, remote invalidation yes"},
+		portBind: {Warn, "refused"}, bindCheck: {Skip, portBind}, startUp: {OK, "inline 12288 out, 12288 in, remote invalidation yes"},
 		rpcRDMA: {OK, "128 credits"}, programsRDMA: {OK, "NFS 3, MOUNT 3"}, programsTCP: {OK, "NFS 3, MOUNT 3"}, mountCheck: {OK, "RDMA port"},
 		exportsCheck: {OK, "/m (everyone)"}, mntCheck: {OK, "flavors sys"}, fsinfoCheck: {OK, "over RDMA: READ 1 MiB"}, spaceCheck: {OK, "free"},
 		whoCheck: {OK, "write yes"}, writeCheck: {OK, "the clocks agree"}, latencyCheck: {OK, "over RDMA"}, adviceCheck: {OK, ""},
