@@ -4,7 +4,6 @@ package linux
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,21 +13,21 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/wire/tap"
 )
 
-// tapping puts a tap with a capture before a port; the function that it returns ends both
-// and checks what went through.
-func tapping(t *testing.T, port int) (*tap.Tap, func(wire.Want)) {
+// tapping puts a tap with a capture before an address, for peers that call listen; the
+// function that it returns ends both and checks what went through.
+func tapping(t *testing.T, listen, upstream string) (*tap.Tap, func(wire.Want)) {
 	t.Helper()
 	dir := os.Getenv("NFSRDMA_CAPTURES") // kept there to be read
 	if dir == "" {
 		dir = t.TempDir()
 	}
-	path := filepath.Join(dir, fmt.Sprintf("%s-%d.pcap", strings.ReplaceAll(t.Name(), "/", "-"), port))
+	path := filepath.Join(dir, strings.NewReplacer("/", "-", ":", "-").Replace(t.Name()+"-"+upstream)+".pcap")
 	f, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	capture := tap.NewCapture(f)
-	tp, err := tap.New(fmt.Sprintf("127.0.0.1:%d", port), capture)
+	tp, err := tap.New(listen, upstream, capture)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,15 +42,26 @@ func tapping(t *testing.T, port int) (*tap.Tap, func(wire.Want)) {
 	}
 }
 
-// watched puts a tap before a port for as long as the test runs. At its end all that
-// went through is checked.
-func watched(t *testing.T, port int, want *wire.Want) *tap.Tap {
+// watched puts a tap before an address for as long as the test runs, and returns its port. At
+// the test's end all that went through is checked.
+func watched(t *testing.T, listen, upstream string, want *wire.Want) int {
 	t.Helper()
-	tp, check := tapping(t, port)
+	tp, check := tapping(t, listen, upstream)
 	t.Cleanup(func() {
 		if tp.Conns() > 0 { // not only TCP was used
 			check(*want)
 		}
 	})
-	return tp
+	return tp.Port()
+}
+
+// relay makes an address known to peers that call listen, for as long as the test runs.
+func relay(t *testing.T, listen, upstream string) int {
+	t.Helper()
+	tp, err := tap.New(listen, upstream, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tp.Close() })
+	return tp.Port()
 }

@@ -45,24 +45,14 @@ type export interface {
 	mount(proto, options string) string
 }
 
-type knfsdExport struct{ *guest.Server }
-
-func (s knfsdExport) mount(proto, options string) string {
-	port := s.RDMA
-	if proto == "tcp" {
-		port = s.TCP
-	}
-	return mountCommand(proto, port, s.Mount, options)
-}
-
 func linuxServes() bool { return os.Getenv("NFSRDMA_LINUX_PEER") == "knfsd" }
 
-func serveOrPeer(t *testing.T, series, dir string, args ...string) export {
+func serveOrPeer(t *testing.T, g *guest.Guest, series, dir string, args ...string) export {
 	t.Helper()
 	if linuxServes() {
-		return knfsdExport{knfsd(t, series, guest.Fixed, wire.Want{})}
+		return knfsd(t, series, guest.Fixed, g, wire.Want{})
 	}
-	return serve(t, dir, args...)
+	return serve(t, g, dir, args...)
 }
 
 const unmount = "cd /; umount /mnt"
@@ -80,8 +70,8 @@ func TestFileSemantics(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s-%s-crc-%s", c.series, c.proto, c.crc), func(t *testing.T) {
 			enter(t, c.series)
-			s := serveOrPeer(t, c.series, exportDir(t), "--crc", c.crc)
 			g := client(t, c.series)
+			s := serveOrPeer(t, g, c.series, exportDir(t), "--crc", c.crc)
 			run(t, g, s.mount(c.proto, ""))
 			checks(t, g, fmt.Sprintf("-dir /mnt -run '%s'", c.run))
 			run(t, g, unmount)
@@ -116,8 +106,8 @@ func TestRandomOperations(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s-%s-crc-%s", c.series, c.proto, c.crc), func(t *testing.T) {
 			enter(t, c.series)
-			s := serveOrPeer(t, c.series, memoryDir(t), "--crc", c.crc)
 			g := client(t, c.series)
+			s := serveOrPeer(t, g, c.series, memoryDir(t), "--crc", c.crc)
 			run(t, g, s.mount(c.proto, ""))
 			checks(t, g, fmt.Sprintf("-dir /mnt -ops %d -seed %d", c.ops, seed(t)))
 			run(t, g, unmount)
@@ -135,8 +125,8 @@ func TestLargeDirectory(t *testing.T) {
 			const names = 20_000
 			dir := exportDir(t)
 			many := manyNames(t, dir, names)
-			s := serve(t, dir)
 			g := client(t, series)
+			s := serve(t, g, dir)
 			for _, c := range []struct{ proto, options string }{
 				{"rdma", ""}, {"rdma", "nordirplus"}, {"tcp", ""},
 			} {
@@ -205,7 +195,7 @@ func TestTrees(t *testing.T) {
 		t.Run(c.series+"-"+c.proto, func(t *testing.T) {
 			enter(t, c.series)
 			g := client(t, c.series)
-			s := serveOrPeer(t, c.series, exportDir(t))
+			s := serveOrPeer(t, g, c.series, exportDir(t))
 			run(t, g, s.mount(c.proto, "")+treeScript)
 			quiet(t, g)
 		})

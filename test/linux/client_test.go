@@ -35,7 +35,7 @@ func TestWeUseLinux(t *testing.T) {
 	} {
 		t.Run(c.series, func(t *testing.T) {
 			enter(t, c.series)
-			s := knfsd(t, c.series, guest.Stock, wire.Want{ClientOurs: true})
+			s := knfsd(t, c.series, guest.Stock, nil, wire.Want{ClientOurs: true})
 			t.Run("ls-cat-cp-64MB", func(t *testing.T) {
 				if c.largeCRC {
 					t.Run("rdma-crc-on", func(t *testing.T) { listCatCopy(t, rdmaTool(t, s)) })
@@ -48,12 +48,12 @@ func TestWeUseLinux(t *testing.T) {
 				t.Run("tcp", func(t *testing.T) { commands(t, tcpTool(t, s)) })
 			})
 			t.Run("library", func(t *testing.T) {
-				t.Run("rdma-crc-on", func(t *testing.T) { library(t, s.RDMA, nfsclient.Options{MountPort: s.Mount}) })
+				t.Run("rdma-crc-on", func(t *testing.T) { library(t, s.rdma, nfsclient.Options{MountPort: s.mountd}) })
 				t.Run("rdma-crc-off", func(t *testing.T) {
-					library(t, s.RDMA, nfsclient.Options{MountPort: s.Mount, CRC: rnic.CRCOff, Conns: 3})
+					library(t, s.rdma, nfsclient.Options{MountPort: s.mountd, CRC: rnic.CRCOff, Conns: 3})
 				})
 				t.Run("tcp", func(t *testing.T) {
-					library(t, s.TCP, nfsclient.Options{MountPort: s.Mount, Transport: nfsclient.TCP})
+					library(t, s.tcp, nfsclient.Options{MountPort: s.mountd, Transport: nfsclient.TCP})
 				})
 			})
 			t.Run("sizes-tcp", func(t *testing.T) { sizesRoundTrip(t, tcpTool(t, s)) })
@@ -89,7 +89,7 @@ func listCatCopy(t *testing.T, c tool) {
 }
 
 // largeDirectory lists names that the guest itself has made.
-func largeDirectory(t *testing.T, s *guest.Server, names int) {
+func largeDirectory(t *testing.T, s *far, names int) {
 	run(t, s.Guest, fmt.Sprintf("mkdir /export/many && cd /export/many && i=0; while [ $i -lt %d ]; do : > a-file-with-number-$i; i=$((i + 1)); done", names))
 	for _, c := range []tool{rdmaTool(t, s), tcpTool(t, s)} {
 		seen := map[string]bool{}
@@ -119,7 +119,7 @@ func freshConnections(t *testing.T, c tool, connections int) {
 func TestLinuxServerRestarts(t *testing.T) {
 	enter(t, "6.1")
 	// What Linux has put away may be asked for once more, which it ends with a Terminate.
-	s := knfsd(t, "6.1", guest.Stock, wire.Want{ClientOurs: true, Cut: true, Terminates: 1})
+	s := knfsd(t, "6.1", guest.Stock, nil, wire.Want{ClientOurs: true, Cut: true, Terminates: 1})
 	c := rdmaTool(t, s)
 	dir := t.TempDir()
 	want := pattern(64<<20, 4)

@@ -21,7 +21,7 @@ import (
 
 // reconnects is what the guest's kernel says when its calls go unanswered for long, and
 // when they are answered at last. The break of a connection by itself it passes over.
-var reconnects = []string{`nfs: server 10\.0\.2\.2 (not responding, still trying|OK)$`}
+var reconnects = []string{`nfs: server [0-9.]+ (not responding, still trying|OK)$`}
 
 // background is a script that runs while the test goes on.
 type background struct {
@@ -92,8 +92,8 @@ func connectionCut(t *testing.T, series string) {
 	write(t, filepath.Join(dir, "big"), want)
 	const names = 5000
 	many := manyNames(t, dir, names)
-	s := serve(t, dir)
 	g := client(t, series)
+	s := serve(t, g, dir)
 	fscheck := intoGuest(t, g, program(t, "test/linux/cmd/fscheck"))
 	write(t, filepath.Join(g.Share, "want"), want)
 	for _, c := range []struct {
@@ -107,8 +107,8 @@ func connectionCut(t *testing.T, series string) {
 		{"READDIR", tap.ToClient, 150_000, fmt.Sprintf("drop_caches; %s -dir /mnt/%s -names %d", fscheck, many, names)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			tp, check := tapping(t, s.behind)
-			run(t, g, mountCommand("rdma", tp.Port(), s.tcp, ""))
+			tp, check := s.tapping(t)
+			run(t, g, s.mountAt(tp.Port()))
 			tp.CutAfter(c.d, c.after)
 			run(t, g, c.script)
 			if tp.Cuts() != 1 {
@@ -140,7 +140,7 @@ func failures(t *testing.T, series string) {
 	}
 	t.Run("EROFS", func(t *testing.T) {
 		g := client(t, series)
-		s := serve(t, exportDir(t), "--read-only")
+		s := serve(t, g, exportDir(t), "--read-only")
 		run(t, g, s.mount("rdma", "")+"\ncat /mnt/hello.txt")
 		for _, script := range []string{"echo x > /mnt/new", "rm -f /mnt/hello.txt", "mkdir /mnt/d", "mv /mnt/hello.txt /mnt/x", "ln -s a /mnt/l", "chmod 600 /mnt/hello.txt"} {
 			says(t, g, script, "Read-only file system")
@@ -157,7 +157,7 @@ func failures(t *testing.T, series string) {
 		if os.Geteuid() != 0 {
 			t.Skip("the server must be root to act for others")
 		}
-		s := serve(t, dir)
+		s := serve(t, g, dir)
 		run(t, g, s.mount("rdma", ""))
 		says(t, g, "su u1000 -c 'cat /mnt/secret'", "Permission denied")
 		run(t, g, unmount)
@@ -166,7 +166,7 @@ func failures(t *testing.T, series string) {
 		g := client(t, series)
 		dir := exportDir(t)
 		write(t, filepath.Join(dir, "gone"), pattern(100_000, 6))
-		s := serve(t, dir)
+		s := serve(t, g, dir)
 		run(t, g, s.mount("rdma", ""))
 		// Held open by a process that lives on, while the host removes the file.
 		run(t, g, "(exec 3< /mnt/gone; echo up > /run/held; while [ -e /run/held ]; do sleep 0.1; done; drop_caches; cat <&3 > /run/stale 2>&1; echo done >> /run/stale) > /dev/null 2>&1 & \nwhile [ ! -e /run/held ]; do sleep 0.1; done")
@@ -179,7 +179,7 @@ func failures(t *testing.T, series string) {
 	t.Run("ENOSPC", func(t *testing.T) {
 		g := client(t, series)
 		dir := smallDisk(t)
-		s := serve(t, dir)
+		s := serve(t, g, dir)
 		run(t, g, s.mount("rdma", ""))
 		says(t, g, "dd if=/dev/zero of=/mnt/full bs=1M count=12 conv=fsync", "No space left")
 		run(t, g, "rm /mnt/full && echo fits > /mnt/small && sync && cat /mnt/small && "+unmount)
@@ -208,8 +208,8 @@ func TestLinuxMountsUsOnTheWire(t *testing.T) {
 	for _, c := range []struct{ series, crc string }{{"6.1", "auto"}, {"6.1", "on"}, {"6.12", "on"}} {
 		t.Run(c.series+"-crc-"+c.crc, func(t *testing.T) {
 			enter(t, c.series)
-			s := serve(t, exportDir(t), "--crc", c.crc)
 			g := client(t, c.series)
+			s := serve(t, g, exportDir(t), "--crc", c.crc)
 			run(t, g, s.mount("rdma", ""))
 			checks(t, g, "-dir /mnt -run 'sizes|symlinks|names|truncate|rename|parallel'")
 			checks(t, g, fmt.Sprintf("-dir /mnt -ops 1000 -seed %d", seed(t)))

@@ -59,8 +59,8 @@ func TestServerKilled(t *testing.T) {
 		t.Run(c.series+"-"+c.proto, func(t *testing.T) {
 			enter(t, c.series)
 			dir := exportDir(t)
-			s := serve(t, dir)
 			g := client(t, c.series)
+			s := serve(t, g, dir)
 			progress := filepath.Join(g.Share, "acknowledged")
 			os.Remove(progress)
 			acknowledged := func() (n int) {

@@ -48,14 +48,14 @@ func mountsInExport(t *testing.T, series string) {
 	t.Cleanup(func() { syscall.Unmount(inner, syscall.MNT_DETACH) })
 	write(t, filepath.Join(inner, "file"), []byte("content"))
 
-	s := serve(t, dir)
+	s := serve(t, g, dir)
 	run(t, g, s.mount("rdma", ""))
 	if out := run(t, g, "ls /mnt/inner"); out != "" {
 		t.Errorf("under the mount point: %q", out)
 	}
 	run(t, g, unmount)
 
-	s = serve(t, dir, "--crossmnt", "--no-root-squash")
+	s = serve(t, g, dir, "--crossmnt", "--no-root-squash")
 	run(t, g, s.mount("rdma", ""))
 	out := run(t, g, "cat /mnt/inner/file; df -k /mnt/inner | tail -n 1; stat -c %d /mnt /mnt/inner | sort -u | wc -l")
 	if !strings.HasPrefix(out, "content") || !strings.Contains(out, " 4096 ") || !strings.HasSuffix(strings.TrimSpace(out), "2") {

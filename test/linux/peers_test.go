@@ -4,6 +4,9 @@
 package linux
 
 import (
+	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,14 +31,48 @@ umount /mnt`
 
 func TestLinuxMountsLinux(t *testing.T) {
 	enter(t, "6.1")
-	s := knfsd(t, "6.1", guest.Fixed, wire.Want{})
 	g := client(t, "6.1")
-	mount := mountCommand("rdma", s.RDMA, s.Mount, "")
+	s := knfsd(t, "6.1", guest.Fixed, g, wire.Want{})
+	mount := s.mount("rdma", "")
 	if out := run(t, g, mount+"\n"+clientSmall); !strings.Contains(out, "hello from knfsd") {
 		t.Errorf("the guest read %q", out)
 	}
 	run(t, g, mount+"\n"+client1MB)
-	run(t, g, mountCommand("tcp", s.TCP, s.Mount, "")+"\n"+clientSmall)
+	run(t, g, s.mount("tcp", "")+"\n"+clientSmall)
+	if err := guest.Direct(); err == nil {
+		cannotReachUs(t, s.Guest)
+	}
+}
+
+// cannotReachUs shows that no connection that an isolated guest opens is answered, while
+// one to the same port from this machine is.
+func cannotReachUs(t *testing.T, g *guest.Guest) {
+	ln, err := net.Listen("tcp4", net.JoinHostPort(g.Listen, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			io.WriteString(c, "a secret\n")
+			c.Close()
+		}
+	}()
+	c, err := net.Dial("tcp4", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if said, err := io.ReadAll(c); string(said) != "a secret\n" {
+		t.Fatalf("the host reads %q, %v", said, err)
+	}
+	if said := run(t, g, fmt.Sprintf("nc -w 3 %s %d < /dev/null 2>&1 || echo refused", g.Host, ln.Addr().(*net.TCPAddr).Port)); !strings.HasSuffix(said, "refused\n") || strings.Contains(said, "secret") {
+		t.Errorf("an isolated guest reads %q", said)
+	}
 }
 
 // exportDir is a directory that our server can export, with one known file in it.
@@ -74,8 +111,8 @@ func TestLinuxMountsUs(t *testing.T) {
 			enter(t, series)
 			for _, crc := range []string{"auto", "on"} {
 				t.Run("crc-"+crc, func(t *testing.T) {
-					s := serve(t, exportDir(t), "--crc", crc)
 					g := client(t, series)
+					s := serve(t, g, exportDir(t), "--crc", crc)
 					for _, proto := range []string{"rdma", "tcp"} {
 						mount := s.mount(proto, "")
 						t.Run("client-small-"+proto, func(t *testing.T) {

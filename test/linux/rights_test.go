@@ -126,26 +126,19 @@ want "size of blocks-1000" $(stat -c %s blocks-1000) 1048576
 want "size of blocks-2000" $(stat -c %s blocks-2000) 3145728
 want "size of reserved" $(stat -c %s reserved) 4194304`
 
-// volumeGuest boots a guest with such a volume and serves it over both transports, by our
-// server or, as serveOrPeer does, by Linux's. What goes to ours over RDMA is checked.
-func volumeGuest(t *testing.T, series string) *guest.Server {
+// volumeGuest boots a guest with such a volume and serves it to another over both transports,
+// by our server or, as serveOrPeer does, by Linux's. What goes over RDMA is checked.
+func volumeGuest(t *testing.T, series string, client *guest.Guest) *far {
 	t.Helper()
-	ports, err := guest.FreePorts(3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &guest.Server{RDMA: ports[0], TCP: ports[1], Mount: ports[2]}
-	forwards := map[int]int{s.RDMA: 20049, s.TCP: 2049, s.Mount: 2049}
-	if linuxServes() {
-		forwards[s.Mount] = 20048
-	}
-	s.Guest, err = guest.Boot(t.Context(), guest.Config{Image: kernel(t, series), MemoryMB: 512, Isolated: true, Forwards: forwards})
+	const rdma, tcp, mountd = 20049, 2049, 20048
+	g, err := guest.Boot(t.Context(), guest.Config{Image: kernel(t, series), MemoryMB: 512, Isolated: true, Ports: []int{rdma, tcp, mountd}})
 	if errors.Is(err, image.ErrUnavailable) {
 		skip(t, err.Error())
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := &guest.Server{Guest: g, RDMA: g.Address(rdma), TCP: g.Address(tcp), Mount: g.Address(tcp)}
 	t.Cleanup(func() {
 		if t.Failed() {
 			out, _ := s.Run(context.Background(), "tail -n 50 /run/nfsrdmad.log")
@@ -156,24 +149,24 @@ func volumeGuest(t *testing.T, series string) *guest.Server {
 	run(t, s.Guest, makeVolume)
 	if linuxServes() {
 		run(t, s.Guest, "siw_up fixed && knfsd_up /export && dmesg -c > /dev/null")
-		return s
+		s.Mount = g.Address(mountd)
+		return reach(t, s, client, &wire.Want{})
 	}
 	intoGuest(t, s.Guest, program(t, "cmd/nfsrdmad"))
 	run(t, s.Guest, startServer)
-	s.RDMA = watched(t, s.RDMA, &wire.Want{ServerOurs: true}).Port()
-	return s
+	return reach(t, s, client, &wire.Want{ServerOurs: true})
 }
 
 // Users get what they would get from the file system as local processes, no less and no more:
 // ACLs, default ACLs, quotas of blocks and of files, reserved blocks, set-id bits.
 func TestRightsOfUsers(t *testing.T) {
 	enter(t, "6.1")
-	server := volumeGuest(t, "6.1")
 	g := client(t, "6.1")
+	server := volumeGuest(t, "6.1", g)
 	for _, proto := range []string{"rdma", "tcp"} {
 		t.Run(proto, func(t *testing.T) {
 			run(t, server.Guest, prepareVolume)
-			said := run(t, g, knfsdExport{server}.mount(proto, "")+asUsers) + run(t, server.Guest, afterwards)
+			said := run(t, g, server.mount(proto, "")+asUsers) + run(t, server.Guest, afterwards)
 			for line := range strings.Lines(said) {
 				t.Error(strings.TrimSpace(line))
 			}

@@ -17,11 +17,13 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
 	"github.com/nfsrdma/nfsrdma/test/wire"
+	"github.com/nfsrdma/nfsrdma/test/wire/tap"
 )
 
-// server is nfsrdmad, exporting dir as /export. The guest sees its ports at 10.0.2.2.
+// server is nfsrdmad, exporting dir as /export to a guest.
 type server struct {
 	t         *testing.T
+	g         *guest.Guest
 	dir       string
 	rdma, tcp int // rdma is that of a tap: all that goes over it is checked
 	behind    int // what the tap stands before
@@ -36,16 +38,16 @@ type server struct {
 
 // serve starts our server over a fresh directory and stops it when the test ends; it must
 // then end by itself, with code zero.
-func serve(t *testing.T, dir string, args ...string) *server {
+func serve(t *testing.T, g *guest.Guest, dir string, args ...string) *server {
 	t.Helper()
 	ports, err := guest.FreePorts(2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, dir: dir, behind: ports[0], tcp: ports[1], args: args}
+	s := &server{t: t, g: g, dir: dir, behind: ports[0], tcp: ports[1], args: args}
 	s.want = wire.Want{ServerOurs: true, CRC: !slices.Contains(args, "auto")}
 	s.start()
-	s.rdma = watched(t, s.behind, &s.want).Port()
+	s.rdma = watched(t, g.Listen, s.address(s.behind), &s.want)
 	t.Cleanup(s.stop)
 	return s
 }
@@ -53,7 +55,7 @@ func serve(t *testing.T, dir string, args ...string) *server {
 func (s *server) start() {
 	s.t.Helper()
 	// The suite looks at what root does in a guest: squash_test.go takes this flag back.
-	args := append([]string{"serve", s.dir + "=/export", "--addr", "127.0.0.1", "--no-root-squash",
+	args := append([]string{"serve", s.dir + "=/export", "--addr", s.g.Listen, "--no-root-squash",
 		"--rdma-port", fmt.Sprint(s.behind), "--tcp-port", fmt.Sprint(s.tcp)}, s.args...)
 	cmd := exec.Command(program(s.t, "cmd/nfsrdmad"), args...)
 	cmd.Stdout, cmd.Stderr = &s.log, &s.log
@@ -80,7 +82,7 @@ func (s *server) start() {
 func (s *server) await(port int) {
 	s.t.Helper()
 	for deadline := time.Now().Add(commandTime); ; {
-		c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+		c, err := net.Dial("tcp4", s.address(port))
 		if err == nil {
 			c.Close()
 			return
@@ -132,11 +134,22 @@ func (s *server) mount(proto, options string) string {
 	if proto == "tcp" {
 		port = s.tcp
 	}
-	return mountCommand(proto, port, s.tcp, options)
+	return mountCommand(proto, s.g.Host, port, s.tcp, options)
 }
 
-func mountCommand(proto string, port, mountPort int, options string) string {
-	return fmt.Sprintf("mount_%s 10.0.2.2:/export /mnt %d %d %s || exit 1", proto, port, mountPort, options)
+// tapping puts a further tap before the RDMA port, which mountAt uses.
+func (s *server) tapping(t *testing.T) (*tap.Tap, func(wire.Want)) {
+	t.Helper()
+	return tapping(t, s.g.Listen, s.address(s.behind))
+}
+
+func (s *server) mountAt(port int) string { return mountCommand("rdma", s.g.Host, port, s.tcp, "") }
+
+// address is that of a port of the server on this machine.
+func (s *server) address(port int) string { return net.JoinHostPort(s.g.Listen, fmt.Sprint(port)) }
+
+func mountCommand(proto, host string, port, mountPort int, options string) string {
+	return fmt.Sprintf("mount_%s %s:/export /mnt %d %d %s || exit 1", proto, host, port, mountPort, options)
 }
 
 // lockedBuffer takes the output of two streams at once.

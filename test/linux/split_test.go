@@ -49,7 +49,7 @@ func TestSplitFPDUs(t *testing.T) {
 				write(t, filepath.Join(g.Share, fmt.Sprint(n)), want)
 			}
 			for _, crc := range []string{"auto", "on"} {
-				s := serve(t, dir, "--crc", crc)
+				s := serve(t, g, dir, "--crc", crc)
 				for _, p := range places {
 					t.Run(fmt.Sprintf("crc-%s/%s", crc, p.name), func(t *testing.T) {
 						var expected []string
@@ -67,7 +67,7 @@ func TestSplitFPDUs(t *testing.T) {
 // readSplit lets the guest read a file while the first two FPDUs that carry it are cut.
 func readSplit(t *testing.T, g *guest.Guest, s *server, size int, at func(fpdu []byte) int, expected []string) {
 	t.Helper()
-	tp, check := tapping(t, s.behind)
+	tp, check := s.tapping(t)
 	var cuts atomic.Int64
 	tp.Split(tap.ToClient, func(fpdu []byte) int {
 		if len(fpdu) < size || cuts.Load() == 2 {
@@ -76,7 +76,7 @@ func readSplit(t *testing.T, g *guest.Guest, s *server, size int, at func(fpdu [
 		cuts.Add(1)
 		return at(fpdu)
 	})
-	run(t, g, mountCommand("rdma", tp.Port(), s.tcp, ""))
+	run(t, g, s.mountAt(tp.Port()))
 	run(t, g, fmt.Sprintf("for i in 1 2 3; do drop_caches; cmp /mnt/%d /share/%d || exit 1; done; %s", size, size, unmount))
 	if cuts.Load() != 2 {
 		t.Errorf("%d FPDUs were cut", cuts.Load())

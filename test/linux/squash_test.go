@@ -40,8 +40,8 @@ func TestRootIsSquashed(t *testing.T) {
 	if err := os.Chmod(filepath.Join(dir, "secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := serve(t, dir, "--crc", "auto", "--no-root-squash=false")
 	g := client(t, "6.1")
+	s := serve(t, g, dir, "--crc", "auto", "--no-root-squash=false")
 	for _, proto := range []string{"rdma", "tcp"} {
 		out := run(t, g, s.mount(proto, "")+strings.ReplaceAll(asSquashedRoot, "PROTO", proto))
 		if strings.Contains(out, "root's") || strings.Contains(out, "gave") {

@@ -46,8 +46,15 @@ func TestMain(m *testing.M) {
 // skip leaves a line for the end of ./test/run. Where nothing may be skipped it fails.
 func skip(t *testing.T, why string) {
 	t.Helper()
+	note(t, why)
+	t.Skip(why)
+}
+
+// note leaves a line without skipping. Where nothing may be skipped it fails as well.
+func note(t *testing.T, why string) {
+	t.Helper()
 	if os.Getenv("CI") == "true" {
-		t.Fatalf("must not be skipped here: %s", why)
+		t.Fatalf("must not be so here: %s", why)
 	}
 	if log := os.Getenv("NFSRDMA_SKIP_LOG"); log != "" {
 		if f, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0); err == nil {
@@ -55,7 +62,6 @@ func skip(t *testing.T, why string) {
 			f.Close()
 		}
 	}
-	t.Skip(why)
 }
 
 // kernel returns the image of a series, or skips.
@@ -73,6 +79,16 @@ func kernel(t *testing.T, series string) *image.Image {
 	}
 	return img
 }
+
+// onUserNetwork leaves a line for the end of ./test/run where guests get no tap device.
+func onUserNetwork(t *testing.T) {
+	t.Helper()
+	if err := guest.Direct(); err != nil {
+		userNetwork.Do(func() { note(t, "all guests are on QEMU's user network: "+err.Error()) })
+	}
+}
+
+var userNetwork sync.Once
 
 // turns let the kernels' tests run side by side, and those of one kernel one after another.
 var turns = map[string]*sync.Mutex{"6.1": {}, "6.12": {}}
@@ -95,6 +111,7 @@ func enter(t *testing.T, series string) {
 func client(t *testing.T, series string) *guest.Guest {
 	t.Helper()
 	img := kernel(t, series)
+	onUserNetwork(t)
 	mu.Lock()
 	g := clients[series]
 	mu.Unlock()
@@ -115,9 +132,37 @@ func client(t *testing.T, series string) *guest.Guest {
 	return g
 }
 
-// knfsd boots Linux's server for one test. Its RDMA port is that of a tap: what goes
-// over it is checked in the end.
-func knfsd(t *testing.T, series string, siw guest.Siw, want wire.Want) *guest.Server {
+// far is a server in a guest as its client sees it: a guest, or ours, here.
+type far struct {
+	*guest.Guest
+	host              string
+	rdma, tcp, mountd int // rdma is that of a tap: all that goes over it is checked
+}
+
+// reach lets a client use a server in a guest: another guest, or ours when it is nil.
+func reach(t *testing.T, s *guest.Server, client *guest.Guest, want *wire.Want) *far {
+	t.Helper()
+	host, listen := "127.0.0.1", "127.0.0.1"
+	if client != nil {
+		host, listen = client.Host, client.Listen
+	}
+	return &far{
+		Guest: s.Guest, host: host,
+		rdma: watched(t, listen, s.RDMA, want), tcp: relay(t, listen, s.TCP), mountd: relay(t, listen, s.Mount),
+	}
+}
+
+// mount is the command by which the client mounts this server at /mnt.
+func (s *far) mount(proto, options string) string {
+	port := s.rdma
+	if proto == "tcp" {
+		port = s.tcp
+	}
+	return mountCommand(proto, s.host, port, s.mountd, options)
+}
+
+// knfsd boots Linux's server for one test and a client of it, which is ours when nil.
+func knfsd(t *testing.T, series string, siw guest.Siw, client *guest.Guest, want wire.Want) *far {
 	t.Helper()
 	img := kernel(t, series)
 	s, err := guest.BootServer(t.Context(), img, siw)
@@ -134,8 +179,7 @@ func knfsd(t *testing.T, series string, siw guest.Siw, want wire.Want) *guest.Se
 		s.Close()
 	})
 	run(t, s.Guest, "dmesg -c > /dev/null") // what its start has to say
-	s.RDMA = watched(t, s.RDMA, &want).Port()
-	return s
+	return reach(t, s, client, &want)
 }
 
 // Bounds of what hangs: of one script in a guest, and of one command of ours. They leave

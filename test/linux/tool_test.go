@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/nfsrdma/nfsrdma/test/linux/guest"
 )
 
 // tool is our client program, pointed at one server.
@@ -24,12 +22,12 @@ type tool struct {
 }
 
 // rdmaTool and tcpTool are pointed at a guest; more are further flags.
-func rdmaTool(t *testing.T, s *guest.Server, more ...string) tool {
-	return tool{t, "nfsrdma", s.RDMA, append(more, "--mount-port", fmt.Sprint(s.Mount))}
+func rdmaTool(t *testing.T, s *far, more ...string) tool {
+	return tool{t, "nfsrdma", s.rdma, append(more, "--mount-port", fmt.Sprint(s.mountd))}
 }
 
-func tcpTool(t *testing.T, s *guest.Server) tool {
-	return tool{t, "nfs", s.TCP, []string{"--mount-port", fmt.Sprint(s.Mount)}}
+func tcpTool(t *testing.T, s *far) tool {
+	return tool{t, "nfs", s.tcp, []string{"--mount-port", fmt.Sprint(s.mountd)}}
 }
 
 // host is the server's URL, url that of its export.

@@ -91,7 +91,7 @@ func TestOurTrafficIsLawful(t *testing.T) {
 			}
 			defer f.Close()
 			capture := tap.NewCapture(f)
-			tp, err := tap.New(fmt.Sprintf("127.0.0.1:%d", serve(t, server, export, "--crc", crc)), capture)
+			tp, err := tap.New("127.0.0.1", fmt.Sprintf("127.0.0.1:%d", serve(t, server, export, "--crc", crc)), capture)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -27,15 +27,18 @@ import (
 // Config says what to boot.
 type Config struct {
 	Image    *image.Image
-	MemoryMB int         // 768 when zero
-	Forwards map[int]int // host port at 127.0.0.1 to guest port, TCP
-	Isolated bool        // the guest cannot reach the host, only forwarded ports work
+	MemoryMB int   // 768 when zero
+	Ports    []int // TCP ports of the guest that this machine wants to reach; see Network.Address
+	Isolated bool  // the guest can open no connection to this machine, which can to the guest
+	Direct   bool  // Boot fails with image.ErrUnavailable where there is no tap device: see Network
+	MTU      int   // of the network, DefaultMTU when zero; the user network has 1500
 
 	shell bool // the console is the terminal
 }
 
 // Guest is a running Linux. Scripts run one after the other.
 type Guest struct {
+	*Network
 	// Share is a directory of the host that the guest sees as /share.
 	Share string
 
@@ -81,7 +84,13 @@ func boot(ctx context.Context, cfg Config, accel string) (g *Guest, err error) {
 	if err := os.MkdirAll(filepath.Join(g.Share, "q"), 0o755); err != nil {
 		return nil, err
 	}
-	if err := g.start(arguments(cfg, g.dir, accel)); err != nil {
+	if g.Network, err = newNetwork(cfg); err != nil {
+		g.Close()
+		return nil, err
+	}
+	err = g.start(arguments(cfg, g.Network, g.dir, accel))
+	g.Network.close()
+	if err != nil {
 		g.Close()
 		return nil, err
 	}
@@ -99,6 +108,7 @@ func (g *Guest) start(args []string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	g.stop = cancel
 	g.cmd = exec.CommandContext(ctx, qemu, args...)
+	g.cmd.ExtraFiles = g.files()
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	log, err := os.Create(filepath.Join(g.dir, "qemu.log"))
 	if err != nil {

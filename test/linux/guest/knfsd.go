@@ -5,16 +5,15 @@ package guest
 import (
 	"context"
 	"fmt"
-	"net"
 
 	"github.com/nfsrdma/nfsrdma/test/linux/image"
 )
 
 // Server is a guest whose kernel exports the directory /export, a tmpfs that everyone
-// may write. Its ports are at 127.0.0.1.
+// may write. Its addresses are as Network.Address gives them.
 type Server struct {
 	*Guest
-	RDMA, TCP, Mount int
+	RDMA, TCP, Mount string
 }
 
 // Siw says which build of the soft-iWARP driver a server guest loads.
@@ -29,18 +28,12 @@ const (
 
 // BootServer starts knfsd in a fresh guest that cannot reach the host by itself.
 func BootServer(ctx context.Context, img *image.Image, siw Siw) (*Server, error) {
-	ports, err := FreePorts(3)
+	const rdma, tcp, mount = 20049, 2049, 20048
+	g, err := Boot(ctx, Config{Image: img, MemoryMB: 1024, Isolated: true, Ports: []int{rdma, tcp, mount}})
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{RDMA: ports[0], TCP: ports[1], Mount: ports[2]}
-	s.Guest, err = Boot(ctx, Config{
-		Image: img, MemoryMB: 1024, Isolated: true,
-		Forwards: map[int]int{s.RDMA: 20049, s.TCP: 2049, s.Mount: 20048},
-	})
-	if err != nil {
-		return nil, err
-	}
+	s := &Server{Guest: g, RDMA: g.Address(rdma), TCP: g.Address(tcp), Mount: g.Address(mount)}
 	script := fmt.Sprintf("siw_up %s && mount -t tmpfs -o size=600m tmpfs /export && chmod 777 /export && "+
 		"echo 'hello from knfsd' > /export/hello.txt && knfsd_up /export", siw)
 	if _, err := s.Run(ctx, script); err != nil {
@@ -48,18 +41,4 @@ func BootServer(ctx context.Context, img *image.Image, siw Siw) (*Server, error)
 		return nil, fmt.Errorf("starting knfsd: %w", err)
 	}
 	return s, nil
-}
-
-// FreePorts returns n TCP ports of 127.0.0.1 on which nobody listens now.
-func FreePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp4", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,19 +21,13 @@ const qemu = "qemu-system-x86_64"
 // after some hundred megabytes.
 const cpus = "1,maxcpus=2"
 
-func arguments(cfg Config, dir, accel string) []string {
+func arguments(cfg Config, net *Network, dir, accel string) []string {
 	memory := cfg.MemoryMB
 	if memory == 0 {
 		memory = 768
 	}
-	network := "user,id=n0,ipv6=off"
-	if cfg.Isolated {
-		network += ",restrict=on"
-	}
-	for host, port := range cfg.Forwards {
-		network += fmt.Sprintf(",hostfwd=tcp:127.0.0.1:%d-10.0.2.15:%d", host, port)
-	}
 	cmdline := []string{"console=ttyS0", "quiet", "loglevel=4", "panic=-1", "mitigations=off", "nokaslr", "no_timer_check", "random.trust_cpu=on"}
+	cmdline = append(cmdline, net.cmdline()...)
 	if strings.HasPrefix(accel, "tcg") {
 		cmdline = append(cmdline, "tsc=reliable")
 	}
@@ -41,14 +36,13 @@ func arguments(cfg Config, dir, accel string) []string {
 		cmdline = append(cmdline, "h.shell=1")
 		console = []string{"-serial", "mon:stdio"}
 	}
-	return append([]string{
+	return slices.Concat([]string{
 		"-accel", accel, "-cpu", "max", "-M", "pc", "-m", fmt.Sprint(memory), "-smp", cpus,
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		"-kernel", cfg.Image.Kernel, "-initrd", cfg.Image.Initrd, "-append", strings.Join(cmdline, " "),
-		"-netdev", network, "-device", "virtio-net-pci,netdev=n0,romfile=",
 		"-virtfs", "local,path=" + filepath.Join(dir, "share") + ",mount_tag=share,security_model=none,multidevs=remap",
 		"-object", "rng-random,id=r0,filename=/dev/urandom", "-device", "virtio-rng-pci,rng=r0",
-	}, console...)
+	}, net.arguments(cfg.Isolated), console)
 }
 
 var kvmBroken atomic.Bool

@@ -25,7 +25,13 @@ func Shell(cfg Config) error {
 		accel = "kvm"
 	}
 	cfg.shell = true
-	cmd := exec.Command(qemu, arguments(cfg, dir, accel)...)
+	net, err := newNetwork(cfg)
+	if err != nil {
+		return err
+	}
+	defer net.close()
+	cmd := exec.Command(qemu, arguments(cfg, net, dir, accel)...)
+	cmd.ExtraFiles = net.files()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd.Run()

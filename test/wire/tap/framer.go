@@ -38,14 +38,6 @@ func (f *framer) next() []byte {
 	return b[:n:n]
 }
 
-// whole takes all whole units at once.
-func (f *framer) whole() []byte {
-	all := f.pending
-	for f.next() != nil {
-	}
-	return all[:len(all)-len(f.pending)]
-}
-
 // rest takes what is left when the stream has ended.
 func (f *framer) rest() []byte {
 	b := f.pending

@@ -16,7 +16,9 @@ func TestWholeUnits(t *testing.T) {
 		var out []byte
 		for part := range slices.Chunk(b, step) {
 			f.add(part)
-			out = append(out, f.whole()...)
+			for u := f.next(); u != nil; u = f.next() {
+				out = append(out, u...)
+			}
 			if len(out) > 0 && !slices.Contains(ends, len(out)) {
 				t.Fatalf("in steps of %d: %d bytes went on, units end at %v", step, len(out), ends)
 			}
@@ -32,7 +34,7 @@ func TestNoUnits(t *testing.T) {
 	var f framer
 	for _, b := range []string{"x", "MPA", "y"} {
 		f.add([]byte(b))
-		if got := string(f.whole()); got != b {
+		if got := string(f.next()); got != b {
 			t.Errorf("%q became %q", b, got)
 		}
 	}

@@ -19,10 +19,11 @@ func (t *Tap) Split(d Direction, at func(fpdu []byte) int) {
 	t.split[d] = at
 }
 
-// splitter writes to one peer: whole units, as the other peer wrote them, so that no
-// segment ends inside an FPDU only because a buffer here was full.
+// splitter writes to one peer: whole units, and no segment ends inside one that fits in a
+// segment, unless at chooses so.
 type splitter struct {
-	to    net.Conn
+	write func(record []byte) error // TCP begins a segment after each
+	mss   int                       // bytes of a full segment
 	at    func(fpdu []byte) int
 	units framer
 }
@@ -30,14 +31,13 @@ type splitter struct {
 func (t *Tap) splitter(to net.Conn, d Direction) *splitter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return &splitter{to: to, at: t.split[d]}
+	return &splitter{write: records(to), mss: connMSS(to), at: t.split[d]}
 }
 
 func (s *splitter) Write(b []byte) (int, error) {
 	s.units.add(b)
 	if s.at == nil {
-		_, err := s.to.Write(s.units.whole())
-		return len(b), err
+		return len(b), s.pass()
 	}
 	for {
 		startup := !s.units.mpa
@@ -51,6 +51,27 @@ func (s *splitter) Write(b []byte) (int, error) {
 	}
 }
 
+// pass writes the units that are whole. A record is one unit, or several after another of
+// which all but the last fill their segment.
+func (s *splitter) pass() error {
+	rest := s.units.pending
+	n := 0
+	for {
+		u := s.units.next()
+		n += len(u)
+		if len(u) == s.mss {
+			continue
+		}
+		if err := s.write(rest[:n]); err != nil {
+			return err
+		}
+		if u == nil {
+			return nil
+		}
+		rest, n = rest[n:], 0
+	}
+}
+
 func (s *splitter) unit(u []byte, startup bool) error {
 	n := 0
 	if !startup {
@@ -58,15 +79,14 @@ func (s *splitter) unit(u []byte, startup bool) error {
 	}
 	if n > 0 && n < len(u) {
 		time.Sleep(pause) // what went before is not to share a segment with it
-		if _, err := s.to.Write(u[:n]); err != nil {
+		if err := s.write(u[:n]); err != nil {
 			return err
 		}
 		time.Sleep(pause)
 		u = u[n:]
 	}
-	_, err := s.to.Write(u)
-	return err
+	return s.write(u)
 }
 
 // flush writes what was held back of a unit that did not become whole.
-func (s *splitter) flush() { s.to.Write(s.units.rest()) }
+func (s *splitter) flush() { s.write(s.units.rest()) }

@@ -37,7 +37,7 @@ func through(t *testing.T, b []byte, at func(fpdu []byte) int) (pieces [][]byte)
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	tp, err := New(fmt.Sprint(ln.Addr()), nil)
+	tp, err := New("127.0.0.1", fmt.Sprint(ln.Addr()), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@
 package tap
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -39,10 +40,11 @@ type Tap struct {
 	wg    sync.WaitGroup
 }
 
-// New listens on a free port of 127.0.0.1 and passes connections on to upstream. With a
-// capture it records them; the caller closes the capture after the tap.
-func New(upstream string, capture *Capture) (*Tap, error) {
-	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+// New listens on a free port of an address of this machine and passes connections on to
+// upstream. With a capture it records them; the caller closes the capture after the tap.
+func New(listen, upstream string, capture *Capture) (*Tap, error) {
+	lc := net.ListenConfig{Control: limit(pathMSS(upstream))}
+	ln, err := lc.Listen(context.Background(), "tcp4", net.JoinHostPort(listen, "0"))
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +85,8 @@ func (t *Tap) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp4", t.upstream)
+		dial := net.Dialer{Control: limit(connMSS(client))}
+		server, err := dial.Dial("tcp4", t.upstream)
 		if err != nil {
 			reset(client)
 			continue

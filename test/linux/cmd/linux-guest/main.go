@@ -93,7 +93,7 @@ func knfsd(ctx context.Context, img *image.Image) error {
 		return err
 	}
 	defer s.Close()
-	fmt.Printf("Linux %s exports /export at 127.0.0.1: NFS over RDMA on port %d, over TCP on %d, MOUNT on %d; Control-C ends it\n",
+	fmt.Printf("Linux %s exports /export: NFS over RDMA at %s, over TCP at %s, MOUNT at %s; Control-C ends it\n",
 		img.Release, s.RDMA, s.TCP, s.Mount)
 	<-ctx.Done()
 	return nil

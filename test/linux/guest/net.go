@@ -1,0 +1,151 @@
+// How a guest and this machine reach each other: over a tap device, or over QEMU's user network.
+
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/nfsrdma/nfsrdma/test/linux/image"
+)
+
+// Network says which addresses a guest and this machine have for each other. All are IPv4.
+//
+// As root, with /dev/net/tun, it is a tap device: an Ethernet of the two alone with a subnet of its
+// own, with nothing translated, any protocol and any port both ways, and TCP offloads. Anywhere else it
+// is QEMU's user network, which carries TCP and ends every connection in QEMU: the guest has the machine's
+// loopback as 10.0.2.2, and the machine reaches the guest's ports of Config.Ports at ports of its own.
+type Network struct {
+	Host   string // the address by which the guest reaches this machine
+	Listen string // where this machine listens for the guest
+	Guest  string // the guest's address, which this machine reaches only on a tap
+
+	tap     *tap
+	forward map[int]int // with the user network: the guest's port to ours, at 127.0.0.1
+}
+
+// Direct is nil on a tap device; otherwise it says why there is none.
+var Direct = sync.OnceValue(func() error {
+	if os.Getenv("NFSRDMA_LINUX_NET") == "user" {
+		return errors.New("NFSRDMA_LINUX_NET=user asks for QEMU's user network")
+	}
+	t, err := openTap(Config{})
+	if err != nil {
+		return err
+	}
+	t.close()
+	return nil
+})
+
+// Address is where this machine reaches a TCP port of the guest, which is one of Config.Ports.
+func (n *Network) Address(port int) string {
+	if n.tap == nil {
+		return fmt.Sprintf("127.0.0.1:%d", n.forward[port])
+	}
+	return fmt.Sprintf("%s:%d", n.Guest, port)
+}
+
+func newNetwork(cfg Config) (*Network, error) {
+	if err := Direct(); err != nil {
+		if cfg.Direct {
+			return nil, fmt.Errorf("%w: the guest needs a tap device: %w", image.ErrUnavailable, err)
+		}
+		return userNetwork(cfg)
+	}
+	t, err := openTap(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Network{Host: t.host.String(), Listen: t.host.String(), Guest: t.host.Next().String(), tap: t}, nil
+}
+
+func userNetwork(cfg Config) (*Network, error) {
+	ports, err := FreePorts(len(cfg.Ports))
+	if err != nil {
+		return nil, err
+	}
+	n := &Network{Host: "10.0.2.2", Listen: "127.0.0.1", Guest: "10.0.2.15", forward: map[int]int{}}
+	for i, port := range cfg.Ports {
+		n.forward[port] = ports[i]
+	}
+	return n, nil
+}
+
+// close ends what this process has of the network; QEMU has its own.
+func (n *Network) close() {
+	if n.tap != nil {
+		n.tap.close()
+	}
+}
+
+// files are handed to QEMU, the first as descriptor 3.
+func (n *Network) files() []*os.File {
+	if n.tap == nil {
+		return nil
+	}
+	return []*os.File{n.tap.file}
+}
+
+// arguments are those of QEMU.
+func (n *Network) arguments(isolated bool) []string {
+	netdev := "tap,id=n0,fd=3"
+	if n.tap == nil {
+		netdev = "user,id=n0,ipv6=off"
+		if isolated {
+			netdev += ",restrict=on"
+		}
+		for port, ours := range n.forward {
+			netdev += fmt.Sprintf(",hostfwd=tcp:127.0.0.1:%d-%s:%d", ours, n.Guest, port)
+		}
+	}
+	return []string{"-netdev", netdev, "-device", "virtio-net-pci,netdev=n0,romfile="}
+}
+
+// cmdline tells the guest's init of its address; see rootfs/init.
+func (n *Network) cmdline() []string {
+	bits, mtu := 24, 1500
+	if n.tap != nil {
+		bits, mtu = subnetBits, n.tap.mtu
+	}
+	return []string{fmt.Sprintf("h.addr=%s/%d", n.Guest, bits), "h.host=" + n.Host, fmt.Sprintf("h.mtu=%d", mtu)}
+}
+
+// FreePorts returns n TCP ports of 127.0.0.1 on which nobody listens now.
+func FreePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+// taken reports whether an interface of this machine has an address in a subnet.
+func taken(subnet netip.Prefix) (bool, error) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return false, err
+	}
+	for _, a := range all {
+		if !strings.Contains(a.String(), ".") {
+			continue
+		}
+		p, err := netip.ParsePrefix(a.String())
+		if err != nil {
+			return false, err
+		}
+		if p.Masked().Overlaps(subnet) {
+			return true, nil
+		}
+	}
+	return false, nil
+}

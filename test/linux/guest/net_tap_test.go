@@ -1,0 +1,85 @@
+// Tap devices without a guest.
+
+package guest
+
+import (
+	"net"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/stack/rig"
+)
+
+func needTaps(t *testing.T) {
+	t.Helper()
+	if err := Direct(); err != nil {
+		rig.Skip(t, err.Error())
+	}
+}
+
+// Each device has a subnet of its own, is up with its address and its MTU, and goes when it is closed.
+func TestTaps(t *testing.T) {
+	needTaps(t)
+	seen := map[string]bool{}
+	var taps []*tap
+	for _, cfg := range []Config{{}, {Isolated: true}, {MTU: 1500}} {
+		tp, err := openTap(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tp.close()
+		taps = append(taps, tp)
+		subnet := tp.host.String()
+		if seen[subnet] || !subnets.Contains(tp.host) {
+			t.Errorf("%s has the address %s, among %v", tp.name, tp.host, seen)
+		}
+		seen[subnet] = true
+		i, err := net.InterfaceByName(tp.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := cfg.MTU
+		if want == 0 {
+			want = DefaultMTU
+		}
+		if i.MTU != want || i.Flags&net.FlagUp == 0 {
+			t.Errorf("%s: MTU %d, %v", tp.name, i.MTU, i.Flags)
+		}
+		addrs, err := i.Addrs()
+		if err != nil || len(addrs) != 1 || addrs[0].String() != subnet+"/30" {
+			t.Errorf("%s: %v, %v", tp.name, addrs, err)
+		}
+	}
+	for _, tp := range taps {
+		tp.close()
+		if _, err := net.InterfaceByName(tp.name); err == nil {
+			t.Errorf("%s is still there", tp.name)
+		}
+	}
+}
+
+// A subnet that somebody else has on this machine is passed over.
+func TestTapPassesOverWhatIsTaken(t *testing.T) {
+	needTaps(t)
+	other, err := newTap()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.close()
+	wanted, err := openTap(Config{}) // the device of the next number
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.host, other.mtu = wanted.host, 1500
+	wanted.close()
+	if err := other.setUp(false); err != nil {
+		t.Fatal(err)
+	}
+	got, err := openTap(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.close()
+	if got.host == wanted.host {
+		t.Errorf("%s and %s both have %s", other.name, got.name, got.host)
+	}
+}
