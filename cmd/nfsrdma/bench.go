@@ -5,7 +5,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path"
@@ -22,8 +24,9 @@ func newBench(s *session.Session) *cobra.Command {
 	var o bench.Options
 	var fileSize, block string
 	var asJSON bool
+	m := mountBench{}
 	cmd := &cobra.Command{
-		Use:   "bench URL",
+		Use:   "bench URL | --mount [URL]",
 		Short: "Measure a server: throughput, operations and latency, beside raw TCP when it is local",
 		Long: `Measure a server. URL is a directory that may be written to; the measurement makes
 one file there and removes it.
@@ -45,11 +48,22 @@ All data is verified: stamps in every 4 KiB while the clock runs, every byte bef
 and after. When the server is on this machine, raw Go TCP between two processes is
 measured in the same run, and beside it the limit that a READ and a WRITE have here:
 the same TCP stream with pread of the page cache (or pwrite) and with CRCs at both ends,
-and nothing else. The figures are given as shares of both.`,
+and nothing else. The figures are given as shares of both.
+
+With --mount the directory is mounted, and what programs get on the mount is measured: bytes
+beside the client library and beside a FUSE mount that answers from memory, and small files
+beside the loopback file system of go-fuse. Each figure is the median of --rounds. Without
+URL a server process is started on a directory in memory, which the loopback then shows too.`,
 		Example: `  nfsrdma bench nfsrdma://127.0.0.1/export
   nfsrdma bench --depth 32 --tests getattr server:/export
-  nfsrdma bench --transport tcp --mount-port 20048 --json server:/export`,
-		Args: cobra.ExactArgs(1),
+  nfsrdma bench --transport tcp --mount-port 20048 --json server:/export
+  nfsrdma bench --mount`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 && (len(args) > 1 || !m.on) {
+				return errors.New("give one URL, or --mount without any")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			if o.Size, err = cli.ParseSize(fileSize); err != nil {
@@ -58,7 +72,12 @@ and nothing else. The figures are given as shares of both.`,
 			if o.Block, err = cli.ParseSize(block); err != nil {
 				return err
 			}
-			r, err := runBench(cmd.Context(), s, args[0], o)
+			var r interface{ Table(io.Writer) error }
+			if m.on {
+				r, err = m.run(cmd, s, args, o)
+			} else {
+				r, err = runBench(cmd.Context(), s, args[0], o)
+			}
 			if err != nil {
 				return err
 			}
@@ -72,7 +91,7 @@ and nothing else. The figures are given as shares of both.`,
 	}
 	cmd.Flags().IntVar(&o.Depth, "depth", 8, "calls in flight (NULL is always one at a time)")
 	cmd.Flags().StringVar(&fileSize, "size", "256M", "size of the file, with K, M or G")
-	cmd.Flags().DurationVar(&o.Duration, "duration", 3*time.Second, "time of each test")
+	cmd.Flags().DurationVar(&o.Duration, "duration", 3*time.Second, "time of each test (with --mount of random reads, 1s there)")
 	cmd.Flags().StringVar(&block, "block", "1M", "size of the reads and writes in order, 4K to 1M")
 	cmd.Flags().IntVar(&o.ServerPID, "server-pid", 0, "a process of this machine that is the server: its CPU time is measured, too")
 	cmd.Flags().StringSliceVar(&o.Tests, "tests", bench.Tests, "tests to run")
@@ -80,6 +99,7 @@ and nothing else. The figures are given as shares of both.`,
 	cmd.Flags().BoolVar(&o.NoRaw, "no-raw", false, "do not measure raw TCP")
 	cmd.Flags().StringVar(&o.RawPeer, "raw-peer", "", "address of nfsrdma _rawtcp on the server's machine")
 	_ = cmd.Flags().MarkHidden("raw-peer")
+	m.flags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("tests", cobra.FixedCompletions(bench.AllTests, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

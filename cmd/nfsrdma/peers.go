@@ -3,7 +3,15 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+
 	"github.com/nfsrdma/nfsrdma/cmd/internal/bench"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/mounter"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/mountpeer"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/spf13/cobra"
 )
 
@@ -32,4 +40,41 @@ func newRnicPeer() *cobra.Command {
 	cmd.Flags().BoolVar(&m.CRC, "crc", false, "")
 	cmd.Flags().BoolVar(&m.Markers, "markers", false, "")
 	return cmd
+}
+
+// newMountPeer is one of the mounts of bench --mount. It is unmounted when its standard input ends.
+func newMountPeer(s *session.Session) *cobra.Command {
+	return &cobra.Command{
+		Use: "_mountpeer mount|null|loopback WHAT DIR", Hidden: true, Args: cobra.ExactArgs(3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			what, dir := args[1], args[2]
+			in, out := cmd.InOrStdin(), cmd.OutOrStdout()
+			switch args[0] {
+			case bench.MountNull:
+				size, err := strconv.ParseUint(what, 10, 64)
+				if err != nil {
+					return err
+				}
+				return mountpeer.Null(dir, size, in, out)
+			case bench.MountLoopback:
+				return mountpeer.Loopback(dir, what, in, out)
+			}
+			m := &mountCommand{}
+			r, err := m.request(cmd, what)
+			if err != nil {
+				return err
+			}
+			r.Dir = dir
+			log, err := mounter.NewLog(cmd.ErrOrStderr(), "", false)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithCancel(context.Background()) // a signal ends the parent, which ends this
+			go func() {
+				_, _ = io.Copy(io.Discard, in)
+				cancel()
+			}()
+			return r.Serve(ctx, s, log, func() { fmt.Fprintln(out, mountpeer.Ready) })
+		},
+	}
 }

@@ -64,18 +64,39 @@ func Mount(ctx context.Context, fs *nfsclient.FS, dir string, opt Options) (*Mou
 		return nil, fmt.Errorf("mount %s: %w", dir, err)
 	}
 	m := &MountPoint{dir: dir, fs: f, served: make(chan struct{})}
-	if m.server, err = fuse.NewServer(f, dir, m.fuseOptions()); err != nil {
+	m.server, err = attach(f, dir, &opt, func() {
 		f.stop()
+		close(m.served)
+	})
+	if err != nil {
+		f.stop()
+		return nil, err
+	}
+	m.dev = deviceAt(dir)
+	return m, nil
+}
+
+// Attach mounts any file system of go-fuse with what Mount asks of the kernel, so that what FUSE itself
+// costs can be measured. ended is called in a goroutine of its own once the kernel sends no more.
+func Attach(raw fuse.RawFileSystem, dir string, opt Options, ended func()) (*fuse.Server, error) {
+	if err := opt.setDefaults(); err != nil {
+		return nil, fmt.Errorf("mount %s: %w", dir, err)
+	}
+	return attach(raw, dir, &opt, ended)
+}
+
+// attach is Attach with options that are complete.
+func attach(raw fuse.RawFileSystem, dir string, opt *Options, ended func()) (*fuse.Server, error) {
+	server, err := fuse.NewServer(raw, dir, opt.fuse())
+	if err != nil {
 		return nil, mountError(dir, err)
 	}
 	go func() {
-		m.server.Serve()
-		f.stop()
-		close(m.served)
+		server.Serve()
+		ended()
 	}()
-	m.dev = deviceAt(dir)
-	m.raiseReadAhead()
-	return m, nil
+	raiseReadAhead(deviceAt(dir))
+	return server, nil
 }
 
 // mountError says what a user can do about a mount that failed.
@@ -89,9 +110,8 @@ func mountError(dir string, err error) error {
 	return fmt.Errorf("mount %s: %s", dir, strings.TrimSpace(err.Error()))
 }
 
-// fuseOptions is what go-fuse is told.
-func (m *MountPoint) fuseOptions() *fuse.MountOptions {
-	o := &m.fs.opt
+// fuse is what go-fuse is told.
+func (o *Options) fuse() *fuse.MountOptions {
 	out := log.New(io.Discard, "", 0)
 	if o.Log != nil {
 		out = log.New(lineWriter(o.Log), "", 0)
@@ -115,7 +135,7 @@ func (m *MountPoint) fuseOptions() *fuse.MountOptions {
 		ExplicitDataCacheControl: o.AcRegMax > 0,
 	}
 	flags := uintptr(syscall.MS_NOSUID | syscall.MS_NODEV)
-	for _, opt := range m.options() {
+	for _, opt := range o.words() {
 		if f, ok := mountFlags[opt]; ok && o.Direct {
 			flags |= f
 			continue
@@ -126,16 +146,16 @@ func (m *MountPoint) fuseOptions() *fuse.MountOptions {
 	return mo
 }
 
-// options are the words of the mount, ours and the user's.
-func (m *MountPoint) options() []string {
+// words are those of the mount, ours and the user's.
+func (o *Options) words() []string {
 	var words []string
-	if m.fs.opt.ReadOnly {
+	if o.ReadOnly {
 		words = append(words, "ro")
 	}
-	if m.fs.opt.DefaultPermissions {
+	if o.DefaultPermissions {
 		words = append(words, "default_permissions")
 	}
-	return append(words, m.fs.opt.FuseOptions...)
+	return append(words, o.FuseOptions...)
 }
 
 // mountFlags are the words that mount(2) takes as bits and go-fuse does not know.
@@ -155,8 +175,8 @@ func (w lineWriter) Write(p []byte) (int, error) {
 // raiseReadAhead has the kernel read further ahead than its 128 KiB, so that it asks for 1 MiB
 // at a time and has the next on its way. Only root may. What a network needs beyond that the data
 // path reads ahead: the kernel would read as much around each page that a mapping misses.
-func (m *MountPoint) raiseReadAhead() {
-	dev := strconv.Itoa(int(unix.Major(m.dev))) + ":" + strconv.Itoa(int(unix.Minor(m.dev)))
+func raiseReadAhead(device uint64) {
+	dev := strconv.Itoa(int(unix.Major(device))) + ":" + strconv.Itoa(int(unix.Minor(device)))
 	_ = os.WriteFile("/sys/class/bdi/"+dev+"/read_ahead_kb", []byte(strconv.Itoa(readAhead>>10)), 0)
 }
 

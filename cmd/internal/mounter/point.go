@@ -60,8 +60,8 @@ func mountedAlready(arg string, m mountctl.Mount) error {
 // fuseConf is where fusermount3 reads what users may.
 const fuseConf = "/etc/fuse.conf"
 
-// checkFUSE says what keeps this machine or this user from mounting by FUSE.
-func (r *Request) checkFUSE() error {
+// CheckFUSE says what keeps this machine or this user from mounting by FUSE at all.
+func CheckFUSE() error {
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		return errors.New("there is no /dev/fuse here: modprobe fuse, or give the container that device")
 	}
@@ -75,6 +75,14 @@ func (r *Request) checkFUSE() error {
 	}
 	if unix.Access("/dev/fuse", unix.R_OK|unix.W_OK) != nil {
 		return errors.New("this user is not allowed to open /dev/fuse: root can allow it (chmod 666 /dev/fuse), or mount")
+	}
+	return nil
+}
+
+// checkFUSE says what keeps this mount from being made by FUSE.
+func (r *Request) checkFUSE() error {
+	if err := CheckFUSE(); err != nil || os.Geteuid() == 0 {
+		return err
 	}
 	if unix.Access(r.Dir, unix.W_OK) != nil {
 		return fmt.Errorf("%s: only who may write a directory may mount on it, root apart", r.Dir)

@@ -1,0 +1,181 @@
+// A measurement of a mount: the order of its parts, and the mounts that stand beside each other.
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/child"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+)
+
+// The mounts of a measurement, by the names that their children are started by.
+const (
+	MountOurs     = "mount"
+	MountNull     = "null"
+	MountLoopback = "loopback"
+)
+
+// treeCleanUp is the longest that removing what was made may take.
+const treeCleanUp = 2 * time.Minute
+
+// randDepth is how many reads of 4 KiB are under way at once.
+const randDepth = 32
+
+// MountOptions say what to measure of a mount.
+type MountOptions struct {
+	Rounds   int           // of each figure, of which the median counts
+	Depth    int           // calls in flight of the client library, where a program on the mount has one
+	Size     int64         // bytes of the files, rounded down to MiB, at least one
+	Duration time.Duration // of random reads, in each round
+	Files    int           // of the tree; 0: no trees
+}
+
+// Check reports what is wrong with the options, by the flags that set them.
+func (o *MountOptions) Check() error {
+	switch {
+	case o.Rounds < 1:
+		return fmt.Errorf("--rounds %d is less than 1", o.Rounds)
+	case o.Depth < 1 || o.Depth > maxDepth:
+		return fmt.Errorf("--depth %d is not in 1..%d", o.Depth, maxDepth)
+	case o.Files < 0:
+		return fmt.Errorf("--files %d is less than 0", o.Files)
+	}
+	return nil
+}
+
+// A MountRig is what a mount is measured with.
+type MountRig struct {
+	// FS is the directory that is mounted, by way of the client library.
+	FS *nfsclient.FS
+	// Scratch is a directory in memory, empty; what is made in it is removed.
+	Scratch string
+	// Loopback is the directory that go-fuse's loopback serves, and Same whether FS is that directory.
+	Loopback string
+	Same     bool
+	// Peer is the arguments of a child that mounts one of the mounts on a directory.
+	Peer func(mount, dir string) []string
+	// Clear removes a mount point, what is mounted there included, and reports whether it is gone.
+	Clear func(dir string) bool
+}
+
+// A mountRun is one measurement. It belongs to the goroutine that runs it.
+type mountRun struct {
+	run
+	rig    MountRig
+	opts   MountOptions
+	work   string // name of the directory that is worked in, in each file system
+	peers  map[string]*child.Child
+	report *MountReport
+}
+
+// Mount measures a mount of the rig's directory and adds what it finds to r. What it
+// makes it removes, and unmounts, also when ctx ends.
+func Mount(ctx context.Context, rig MountRig, o MountOptions, r *MountReport) (err error) {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	o.Size = max(o.Size/seqBlock, 1) * seqBlock
+	b := &mountRun{rig: rig, opts: o, report: r, peers: make(map[string]*child.Child), work: fmt.Sprintf(".nfsrdma-bench-%d", os.Getpid())}
+	b.run = run{
+		fsys: rig.FS, name: path.Join(b.work, "data"), pat: newPattern(uint64(time.Now().UnixNano())),
+		opts: Options{Size: o.Size}, report: &Report{},
+	}
+	for range max(o.Depth, randDepth) {
+		b.slots = append(b.slots, newSlot(b.pat))
+	}
+	r.CPUs, r.Rounds, r.Size, r.Files, r.Depth = runtime.NumCPU(), o.Rounds, o.Size, o.Files, o.Depth
+	defer func() { err = errors.Join(err, b.cleanUp()) }()
+	if err := b.fsys.Mkdir(ctx, b.work, 0o755); err != nil {
+		return err
+	}
+	if err := b.data(ctx); err != nil {
+		return err
+	}
+	r.Verified = b.run.report.Verified
+	if o.Files == 0 {
+		return nil
+	}
+	return b.trees(ctx)
+}
+
+// at is the mount point of a mount.
+func (b *mountRun) at(mount string) string { return filepath.Join(b.rig.Scratch, "mnt-"+mount) }
+
+// in is the directory of a mount that is worked in.
+func (b *mountRun) in(mount string) string { return filepath.Join(b.at(mount), b.work) }
+
+// mount mounts, by a process that has nothing in its caches yet. That process outlives ctx, or nobody
+// would unmount.
+func (b *mountRun) mount(ctx context.Context, mount string) error {
+	if err := errors.Join(ctx.Err(), b.unmount(mount)); err != nil {
+		return err
+	}
+	dir := b.at(mount)
+	if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
+		return err
+	}
+	c, err := child.Start(context.WithoutCancel(ctx), b.rig.Peer(mount, dir)...)
+	if err == nil {
+		b.peers[mount] = c
+	}
+	return err
+}
+
+// unmount unmounts, if it is mounted, once all that was written is stable.
+func (b *mountRun) unmount(mount string) error {
+	c := b.peers[mount]
+	if c == nil {
+		return nil
+	}
+	delete(b.peers, mount)
+	if err := c.Stop(); err != nil {
+		return fmt.Errorf("the process of the %s mount: %w", mount, err)
+	}
+	return nil
+}
+
+// cleanUp unmounts all, and then removes what was made.
+func (b *mountRun) cleanUp() error {
+	var failed error
+	for _, mount := range []string{MountOurs, MountNull, MountLoopback} {
+		failed = errors.Join(failed, b.unmount(mount))
+		dir := b.at(mount)
+		if _, err := os.Lstat(dir); os.IsNotExist(err) {
+			continue
+		}
+		if !b.rig.Clear(dir) {
+			// What is below belongs to the server: it is not to be removed by way of the scratch directory.
+			failed = errors.Join(failed, fmt.Errorf("%s is still mounted: unmount it with umount -l", dir))
+		}
+	}
+	if b.rig.Loopback != "" {
+		failed = errors.Join(failed, os.RemoveAll(filepath.Join(b.rig.Loopback, b.work)))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), treeCleanUp)
+	defer cancel()
+	return errors.Join(failed, removeAll(ctx, b.fsys, b.work))
+}
+
+// removeAll removes a directory of the server and what is in it.
+func removeAll(ctx context.Context, fsys *nfsclient.FS, name string) error {
+	names, err := fsys.ReadDir(ctx, name)
+	for _, e := range names {
+		if e.IsDir() {
+			err = errors.Join(err, removeAll(ctx, fsys, path.Join(name, e.Name())))
+		} else {
+			err = errors.Join(err, fsys.Unlink(ctx, path.Join(name, e.Name())))
+		}
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return errors.Join(err, fsys.Rmdir(ctx, name))
+}

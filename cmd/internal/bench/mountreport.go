@@ -1,0 +1,115 @@
+// What a measurement of a mount found, as a table and as JSON.
+
+package bench
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
+)
+
+// A MountReport is the JSON form of a run.
+type MountReport struct {
+	Target    string     `json:"target"`
+	Transport string     `json:"transport"`
+	CRC       string     `json:"crc,omitempty"`
+	Conns     int        `json:"conns"`
+	CPUs      int        `json:"cpus"`
+	Rounds    int        `json:"rounds"`
+	Depth     int        `json:"library_depth"`
+	Size      int64      `json:"size_bytes"`
+	Files     int        `json:"files"`
+	Verified  int64      `json:"verified_bytes"`
+	Data      []*DataRow `json:"data"`
+	Pairs     []*PairRow `json:"pairs"`
+	Skipped   []string   `json:"skipped,omitempty"` // why rows are missing
+}
+
+// A Figure is what the rounds gave for one number.
+type Figure struct {
+	Median float64   `json:"median"`
+	Values []float64 `json:"values"` // of the rounds, in their order
+}
+
+func (f *Figure) add(v float64) {
+	f.Values = append(f.Values, v)
+	sorted := slices.Sorted(slices.Values(f.Values))
+	n := len(sorted)
+	f.Median = (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// spread is the median, and between which values it is.
+func (f *Figure) spread(format string) string {
+	if len(f.Values) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(format+" ("+format+"…"+format+")", f.Median, slices.Min(f.Values), slices.Max(f.Values))
+}
+
+// A DataRow is bytes through the mount. Its limit is what the client library and FUSE
+// cost one after the other, for all of it is work of the same processors: 1/(1/Library + 1/Null).
+type DataRow struct {
+	Name    string  `json:"name"`
+	Unit    string  `json:"unit"`
+	Library Figure  `json:"library"`
+	Null    Figure  `json:"null"`
+	Limit   float64 `json:"limit"`
+	Mount   Figure  `json:"mount"`
+	Share   float64 `json:"share"` // of the limit
+}
+
+func (r *DataRow) compare() {
+	r.Limit = 1 / (1/r.Library.Median + 1/r.Null.Median)
+	r.Share = r.Mount.Median / r.Limit
+}
+
+// A PairRow is the mount beside a file system of this machine.
+type PairRow struct {
+	Name   string  `json:"name"`
+	Unit   string  `json:"unit"`
+	Mount  Figure  `json:"mount"`
+	Beside string  `json:"beside"`
+	Other  Figure  `json:"other"`
+	Ratio  float64 `json:"ratio"` // Mount/Other
+}
+
+func (r *PairRow) compare() { r.Ratio = r.Mount.Median / r.Other.Median }
+
+// Table writes the report for people.
+func (r *MountReport) Table(w io.Writer) error {
+	crc := ""
+	if r.CRC != "" {
+		crc = ", CRC " + r.CRC
+	}
+	fmt.Fprintf(w, "%s over %s%s, %s, %s; medians of %s (least…most)\n\n", r.Target, r.Transport, crc,
+		text.Plural(int64(r.Conns), "connection"), text.Plural(int64(r.CPUs), "CPU"), text.Plural(int64(r.Rounds), "round"))
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(tw, "file of %s\t\tclient library\tFUSE alone\tlimit of both\tmount\tof limit\t\n", text.Size(uint64(r.Size)))
+	for _, d := range r.Data {
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%.0f\t%s\t%.0f%%\t\n", d.Name, d.Unit, d.Library.spread("%.0f"), d.Null.spread("%.0f"),
+			d.Limit, d.Mount.spread("%.0f"), 100*d.Share)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	fmt.Fprintf(tw, "\t\tmount\tbeside it\t\tratio\t\n")
+	for _, p := range r.Pairs {
+		format := "%.0f"
+		if p.Unit == "s" {
+			format = "%.2f"
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%.2f\t\n", p.Name, p.Unit, p.Mount.spread(format), p.Other.spread(format), p.Beside, p.Ratio)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for _, line := range r.Skipped {
+		fmt.Fprintf(w, "not measured: %s\n", line)
+	}
+	_, err := fmt.Fprintf(w, "\nverified: %s byte by byte, the rest by its stamps\n", text.Size(uint64(r.Verified)))
+	return err
+}
