@@ -39,6 +39,7 @@ type Caps struct {
 	RDMARead       bool   // OpRead is served
 	RemoteInval    bool   // OpSendInvalidate is served
 	Immediate      bool   // OpImmediate is served
+	ImmediateData  bool   // OpSendImmediate, OpWriteImmediate and those with an event are served
 	Atomics        bool   // the atomic operations are served: atomic among all QPs of the device, and nothing else
 	MaxIRD, MaxORD int
 	MaxMessage     uint64 // bytes of one Send, Write or Read

@@ -39,6 +39,11 @@ func (qp *QP) checkSend(wr *SendWR) (n uint32, err error) {
 	switch wr.Op {
 	case OpSend, OpSendSE, OpWrite:
 		return sum(wr.SGL)
+	case OpSendImmediate, OpSendSEImmediate, OpWriteImmediate, OpWriteSEImmediate:
+		if !qp.dev.caps.ImmediateData {
+			return 0, errNoExtension
+		}
+		return sum(wr.SGL)
 	case OpSendInvalidate, OpSendSEInvalidate:
 		if wr.Invalidate == 0 {
 			return 0, errNoInv

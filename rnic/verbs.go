@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"time"
 )
 
@@ -44,11 +45,23 @@ const (
 	OpFetchAdd    // the atomic operations
 	OpCmpSwap
 	OpSwap // whatever is there
+
+	// Those of InfiniBand, where Caps.ImmediateData is set: four bytes go along with the message, the low
+	// ones of Immediate. The peer finds them in the WC of the receive that the message completes.
+	OpSendImmediate
+	OpSendSEImmediate
+	OpWriteImmediate // takes a receive of the peer's, and leaves its buffer as it was
+	OpWriteSEImmediate
+
+	OpRecvWrite // in a WC only: a receive completed by an RDMA Write with Immediate Data
 )
 
 // IsAtomic reports one of the atomic operations, IsImmediate one of the two kinds of Immediate Data.
 func (op Opcode) IsAtomic() bool    { return op == OpFetchAdd || op == OpCmpSwap || op == OpSwap }
 func (op Opcode) IsImmediate() bool { return op == OpImmediate || op == OpImmediateSE }
+
+// CarriesImmediate reports one of the operations with four bytes of Immediate Data.
+func (op Opcode) CarriesImmediate() bool { return op >= OpSendImmediate && op <= OpWriteSEImmediate }
 
 // An Atomic is the operands of an atomic operation on eight bytes of the peer's memory,
 // an integer in that machine's byte order (RFC 7306 §5.1).
@@ -80,11 +93,21 @@ type SendWR struct {
 	Offset uint64 // Read: offset from the start of the sink MR
 	Length uint32 // Read: bytes
 
-	Immediate uint64  // OpImmediate, OpImmediateSE
+	Immediate uint64  // OpImmediate, OpImmediateSE; the low 32 bits where CarriesImmediate
 	Atomic    *Atomic // atomic operations, on the eight bytes at RemoteTO, a multiple of eight
+
+	AH *AddressHandle // where a message of a UD QP goes; no other service looks at it
 
 	Fence      bool // start only when all earlier RDMA Reads are done
 	Unsignaled bool // no completion unless it fails
+}
+
+// An AddressHandle is the destination of a datagram: a QP of a peer's, and the key that
+// it asks for. It stays untouched as long as the SendWR that names it.
+type AddressHandle struct {
+	Addr netip.Addr
+	QPN  uint32 // 24 bits; 0xffffff for those that have joined the group Addr
+	QKey uint32 // with bit 31 set, the sending QP's own is sent in its place (IBA 10.2.5 [IBU-232])
 }
 
 // A RecvWR is one buffer for one inbound Send: Buf, or one of Pool, taken when the Send
@@ -117,7 +140,8 @@ type WC struct {
 	Buf         []byte // OpRecv of a Send: the buffer of the receive
 	Invalidated STag   // OpRecv: our STag that the peer invalidated, or 0
 	Solicited   bool   // OpRecv: the Send asked for an event
-	Immediate   bool   // OpRecv: it was Immediate Data, in Value; the buffer is as it was
+	Immediate   bool   // a receive: Immediate Data is in Value. OpRecv with no Buf: nothing else came, the buffer is as it was
+	SrcQP       uint32 // a receive of UD: the QP that sent it; its address is in the GRH in front of the payload
 	Value       uint64 // Immediate Data; of an atomic operation, what was there before
 }
 

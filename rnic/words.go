@@ -18,7 +18,10 @@ var opcodeNames = [...]string{OpSend: "Send", OpSendInvalidate: "Send with Inval
 	OpSendSEInvalidate: "Send with Solicited Event and Invalidate", OpWrite: "RDMA Write", OpRead: "RDMA Read",
 	OpReadInvalidate: "RDMA Read with Local Invalidate", OpLocalInvalidate: "Local Invalidate", OpRecv: "Receive",
 	OpImmediate: "Immediate Data", OpImmediateSE: "Immediate Data with Solicited Event",
-	OpFetchAdd: "FetchAdd", OpCmpSwap: "CmpSwap", OpSwap: "Swap"}
+	OpFetchAdd: "FetchAdd", OpCmpSwap: "CmpSwap", OpSwap: "Swap",
+	OpSendImmediate: "Send with Immediate", OpSendSEImmediate: "Send with Solicited Event and Immediate",
+	OpWriteImmediate: "RDMA Write with Immediate", OpWriteSEImmediate: "RDMA Write with Solicited Event and Immediate",
+	OpRecvWrite: "Receive of an RDMA Write"}
 
 // String is the RFC's name of the operation.
 func (op Opcode) String() string { return named(opcodeNames[:], uint8(op), "Opcode") }
@@ -80,6 +83,8 @@ func (wc WC) String() string {
 		return s
 	}
 	switch {
+	case wc.Immediate && wc.Len > 0:
+		s += fmt.Sprintf(", %d bytes, immediate data %#x", wc.Len, wc.Value)
 	case wc.Immediate:
 		s += fmt.Sprintf(", immediate data %#x", wc.Value)
 	case wc.Op.IsAtomic():

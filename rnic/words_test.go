@@ -22,6 +22,7 @@ func TestWords(t *testing.T) {
 		{rnic.MemBounds, "outside of the region"}, {rnic.MemFault(99), "MemFault(99)"}, {rnic.UD, "unreliable datagram"},
 		{rnic.WC{ID: 7, Op: rnic.OpRecv, Len: 12, Invalidated: 0x1200, Solicited: true}, "Receive 7: success, 12 bytes, invalidated 0x00001200, solicited"},
 		{rnic.WC{ID: 1, Op: rnic.OpRecv, Immediate: true, Value: 255}, "Receive 1: success, immediate data 0xff"},
+		{rnic.WC{ID: 1, Op: rnic.OpRecvWrite, Immediate: true, Value: 255, Len: 9}, "Receive of an RDMA Write 1: success, 9 bytes, immediate data 0xff"},
 		{rnic.WC{ID: 2, Op: rnic.OpFetchAdd, Len: 8, Value: 3}, "FetchAdd 2: success, was 0x3"},
 		{rnic.WC{ID: 3, Op: rnic.OpLocalInvalidate}, "Local Invalidate 3: success"},
 		{rnic.WC{ID: 4, Op: rnic.OpWrite, Len: 5, Status: rnic.WCRemErr}, "RDMA Write 4: remote error: the peer refused it"},
@@ -30,7 +31,7 @@ func TestWords(t *testing.T) {
 			t.Errorf("%q, want %q", got, row.want)
 		}
 	}
-	for op := rnic.OpSend; op <= rnic.OpSwap; op++ {
+	for op := rnic.OpSend; op <= rnic.OpRecvWrite; op++ {
 		if strings.HasPrefix(op.String(), "Opcode(") {
 			t.Errorf("opcode %d has no name", uint8(op))
 		}

@@ -4,6 +4,7 @@ package rpcrdma
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -120,6 +121,9 @@ func Accept(dev *rnic.Device, req rnic.ConnRequest, cfg Config) (*Conn, error) {
 
 // newConn makes the verbs objects and posts the responder's receives.
 func newConn(dev *rnic.Device, cfg Config) (*Conn, error) {
+	if caps := dev.Caps(); !caps.Reliable || !caps.RDMARead || caps.Services&(1<<rnic.RC) == 0 {
+		return nil, fmt.Errorf("%w: %s", ErrUnreliable, caps.Provider)
+	}
 	cfg.setDefaults()
 	c := &Conn{
 		pd:      dev.AllocPD(),

@@ -42,6 +42,7 @@ var exactly = map[string][]string{
 	"rnic/iwarp":               {"rnic", "rnic/iwarp/core", "rnic/iwarp/ddp", "rnic/iwarp/mpa", "rnic/iwarp/rdmap", "rnic/iwarp/term"},
 	"rnic/roce/mad":            nil,
 	"rnic/roce/packet":         nil,
+	"rnic/roce/core":           {"rnic", "rnic/roce/packet"},
 	"xdr":                      nil,
 	"xdr/oncrpc":               {"xdr"},
 	"xdr/nfs3":                 {"xdr"},
@@ -191,7 +192,7 @@ func TestPure(t *testing.T) {
 // TestCoreDoesNoIO: the protocol core has a lock where its halves meet, and no socket, clock or goroutine.
 func TestCoreDoesNoIO(t *testing.T) {
 	for _, p := range packages(t) {
-		if p.name != "rnic/iwarp/core" {
+		if p.name != "rnic/iwarp/core" && p.name != "rnic/roce/core" {
 			continue
 		}
 		for _, i := range p.foreign {
@@ -210,7 +211,7 @@ func TestProviderIsChosenAbove(t *testing.T) {
 			continue
 		}
 		for _, i := range p.ours {
-			if in(i, "rnic/iwarp") {
+			if in(i, "rnic/iwarp", "rnic/roce") {
 				t.Errorf("%s imports %s", p.name, i)
 			}
 		}

@@ -1,6 +1,6 @@
 // Package conformance is the catalogue of what RFC 5040, 5041, 5044 (with 6581)
-// and 8166 (with 8267, 8797 and 8167) ask for, a row for each requirement, and
-// the way in which a test says which rows it proves.
+// and 8166 (with 8267, 8797 and 8167) ask for, and the InfiniBand architecture of its unreliable
+// services, a row for each requirement, and the way in which a test says which rows it proves.
 //
 // A test that would fail if a rule were broken says so with [Proves]. When it has
 // passed, and NFSRDMA_CLAIMS names a directory, the claim is written there; the
@@ -62,7 +62,7 @@ func ProvesNamed(t testing.TB) {
 	}
 }
 
-var anID = regexp.MustCompile(`R[0-9]{4}-[0-9]{3}`)
+var anID = regexp.MustCompile(`R[0-9]{4}-[0-9]{3}|IBU-[0-9]{3}`)
 
 // In finds the ids of rows in a text.
 func In(s string) []string { return anID.FindAllString(s, -1) }

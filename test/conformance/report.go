@@ -85,11 +85,24 @@ var titles = []struct{ number, title string }{
 	{"8267", "NFS Binding to RPC-over-RDMA Version 1"},
 	{"8797", "RPC-over-RDMA Connection Manager Private Data"},
 	{"8167", "Bidirectional RPC-over-RDMA"},
+	{"IBA", "InfiniBand architecture, volume 1, 9.8: Unreliable Connection and Unreliable Datagram, and what RoCEv2 (annex A17) makes of them"},
+}
+
+// heading is what the document calls a source, and anchor its link.
+func heading(number string) string {
+	if number == "IBA" {
+		return number
+	}
+	return "RFC " + number
+}
+
+func anchor(number string) string {
+	return strings.ToLower(strings.ReplaceAll(heading(number), " ", "-"))
 }
 
 const preface = `# Conformance
 
-Every requirement of the RFCs that the wire protocols come from, in our own words,
+Every requirement of the RFCs (and of InfiniBand's unreliable services, for RoCE) that the wire protocols come from, in our own words,
 with the tests that prove it. The rows are in ` + "`test/conformance/rows`" + `; a test claims
 the rows it proves when it has passed. A MUST, a MUST NOT or a FACT (what the wire
 looks like) has to be proven, or excepted with a reason. This page is generated:
@@ -119,10 +132,10 @@ func Document(rows []Row, exceptions map[string]string, claims Claims) []byte {
 				}
 			}
 		}
-		fmt.Fprintf(&b, "| [%s](#rfc-%s) | %d | %d | %d | %d | %d |\n", t.number, t.number, must, proven, excepted, may, mayProven)
+		fmt.Fprintf(&b, "| [%s](#%s) | %d | %d | %d | %d | %d |\n", t.number, anchor(t.number), must, proven, excepted, may, mayProven)
 	}
 	for _, t := range titles {
-		fmt.Fprintf(&b, "\n## RFC %s\n\n%s.\n", t.number, t.title)
+		fmt.Fprintf(&b, "\n## %s\n\n%s.\n", heading(t.number), t.title)
 		of := slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.RFC() != t.number })
 		section(&b, of, "Proven", "proven by", func(r Row) string { return strings.Join(claims[r.ID], "<br>") })
 		section(&b, of, "Excepted", "why", func(r Row) string { return exceptions[r.ID] })
@@ -145,7 +158,7 @@ func section(b *strings.Builder, rows []Row, title, column string, last func(Row
 			continue
 		}
 		if first {
-			fmt.Fprintf(b, "\n### %s\n\n| row | § | level | requirement | %s |\n|---|---|---|---|---|\n", title+" (RFC "+r.RFC()+")", column)
+			fmt.Fprintf(b, "\n### %s\n\n| row | § | level | requirement | %s |\n|---|---|---|---|---|\n", title+" ("+heading(r.RFC())+")", column)
 			first = false
 		}
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", r.ID, cell(r.Section), r.Level, cell(r.Requirement), cell(text))

@@ -12,7 +12,7 @@ import (
 //go:embed rows/*.tsv exceptions.tsv
 var tables embed.FS
 
-// A Row is one requirement of an RFC, in our own words.
+// A Row is one requirement of an RFC, or of the InfiniBand architecture, in our own words.
 type Row struct {
 	ID          string
 	Section     string
@@ -27,13 +27,18 @@ func (r Row) Obligatory() bool {
 	return r.Level == "MUST" || r.Level == "MUST-NOT" || r.Level == "FACT"
 }
 
-// RFC is the number in the row's id.
-func (r Row) RFC() string { return r.ID[1:5] }
+// RFC is the number in the row's id; of the rows of InfiniBand's unreliable services, IBA.
+func (r Row) RFC() string {
+	if strings.HasPrefix(r.ID, "IBU-") {
+		return "IBA"
+	}
+	return r.ID[1:5]
+}
 
 // Catalogue reads the rows of every table, in the order of the tables.
 var Catalogue = sync.OnceValue(func() []Row {
 	var rows []Row
-	for _, name := range []string{"rfc5044", "rfc5041", "rfc5040", "rfc8166"} {
+	for _, name := range []string{"rfc5044", "rfc5041", "rfc5040", "rfc8166", "ib-unreliable"} {
 		for _, f := range table("rows/"+name+".tsv", 6) {
 			rows = append(rows, Row{f[0], f[1], f[2], f[3], f[4], f[5]})
 		}

@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 func unhex(t testing.TB, s string) []byte {
@@ -104,6 +106,7 @@ func build(t testing.TB, v4 *IPv4, v6 *GRH, udp *UDP, h *Header, payload []byte)
 
 // IBA wire RoCEv2 [IBU-187], IBA ICRC [IBU-216 IBU-221 IBU-223].
 func TestGolden(t *testing.T) {
+	conformance.Proves(t, "IBU-187", "IBU-188", "IBU-191", "IBU-192", "IBU-193", "IBU-194", "IBU-195", "IBU-209", "IBU-210", "IBU-216", "IBU-217", "IBU-221", "IBU-223")
 	for _, g := range golden {
 		wire := unhex(t, g.hex)
 		if got := build(t, g.v4, g.v6, &g.udp, &g.h, []byte(g.payload)); !bytes.Equal(got, wire) {

@@ -5,6 +5,8 @@ package packet
 import (
 	"errors"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 // slowICRC is the ICRC of a packet from its IP header on, without ICRC, bit by bit, from a list of masked
@@ -33,6 +35,7 @@ func slowICRC(packet []byte) uint32 {
 // Of every bit of each golden packet: changed, the ICRC is what the bit-by-bit one gives, and the packet is
 // valid only if the bit is one that routers change. IBA ICRC [IBU-218 IBU-219 IBU-220 IBU-222].
 func TestEachBit(t *testing.T) {
+	conformance.Proves(t, "IBU-218", "IBU-219", "IBU-220", "IBU-222")
 	var c ICRC
 	for _, g := range golden {
 		wire := unhex(t, g.hex)

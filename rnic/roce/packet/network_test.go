@@ -8,11 +8,13 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"pgregory.net/rapid"
 )
 
 // The 40 bytes in front of a UD receive. IBA 11.4.1.2 [IBU-235], IBA wire RoCEv2 GRH [IBU-196].
 func TestGRH(t *testing.T) {
+	conformance.Proves(t, "IBU-189", "IBU-196", "IBU-235")
 	want := unhex(t, "6b8fffff 0028 11 40 20010db8000000000000000000000001 20010db8000000000000000000000002")
 	h := GRH{TClass: 0xb8, FlowLabel: 0xfffff, PayLen: 40, NxtHdr: ProtocolUDP, HopLmt: 64, SGID: v6a, DGID: v6b}
 	b := bytes.Repeat([]byte{0xee}, GRHLen)

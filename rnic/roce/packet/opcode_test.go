@@ -5,6 +5,8 @@ package packet
 import (
 	"slices"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 // table is what IBA's table 38 has: name, bytes of headers, whether payload can follow.
@@ -32,6 +34,7 @@ var table = map[Opcode]struct {
 // IBA table 38 [IBU-197 IBU-198 IBU-199 IBU-200 IBU-201 IBU-202 IBU-203 IBU-204 IBU-205 IBU-206 IBU-207 IBU-208 IBU-209
 // IBU-210 IBU-211].
 func TestTable(t *testing.T) {
+	conformance.Proves(t, "IBU-197", "IBU-198", "IBU-199", "IBU-200", "IBU-201", "IBU-202", "IBU-203", "IBU-204", "IBU-205", "IBU-206", "IBU-207", "IBU-208", "IBU-209", "IBU-210", "IBU-211")
 	services := map[int]Service{0: RC, 1: UC, 3: UD, 4: ServiceCNP}
 	for i := range 256 {
 		op := Opcode(i)

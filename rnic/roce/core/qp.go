@@ -1,0 +1,137 @@
+// A queue pair of one service: what it holds, and how work is posted to it.
+
+package core
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+)
+
+// Numbers of 24 bits: QPNs and PSNs.
+const (
+	maxPSN = 1<<24 - 1
+
+	// MulticastQPN is the destination of what goes to a group (IBA 9.6 [IBU-183]).
+	MulticastQPN = 1<<24 - 1
+
+	// GSI is the QP of the general services, where connections are managed, and GSIQKey its Q_Key.
+	GSI     = 1
+	GSIQKey = 0x80010000
+)
+
+// nextPSN is the PSN after psn (IBA 9.8.2.1.1 [IBU-045], 9.8.2.2.1 [IBU-069]).
+func nextPSN(psn uint32) uint32 { return (psn + 1) & maxPSN }
+
+// MaxMessage is the largest message, in bytes (9.8.2 table 54 [reconstructed] message size [IBU-036]).
+const MaxMessage = 1 << 31
+
+// Config is what a QP is made with, and keeps.
+type Config struct {
+	Service packet.Service // UC or UD
+	Num     uint32         // its QPN, which Port.Add validates
+	Depth   int            // of the send queue
+	PortMTU int            // UD: the largest payload, one of the path MTUs; 0: 4096
+}
+
+// A QP is the protocol of one queue pair. Its methods may be called from any goroutine, but see the
+// package's doc for those that send.
+type QP struct {
+	// set once
+	q       *rnic.ProviderQP
+	service packet.Service
+	num     uint32
+	portMTU int
+
+	mu    sync.Mutex
+	state State // guarded by mu, as is all that follows; see become
+	cause error // why it is in ERR
+	attrs Attrs
+	sq    rnic.SendQueue[progress]
+	out   sending
+	in    receiving
+	count Counters
+}
+
+// Errors of New and Post.
+var (
+	ErrService   = errors.New("roce: the service is not one of UC and UD")
+	ErrOperation = errors.New("roce: the service has no such operation")
+	ErrTooLong   = errors.New("roce: a message holds at most 2^31 bytes")
+	ErrNoAH      = errors.New("roce: a message of a UD QP needs an address handle")
+)
+
+// New returns a QP in RESET, the protocol of q.
+func New(q *rnic.ProviderQP, cfg Config) (*QP, error) {
+	if changes[cfg.Service] == nil {
+		return nil, fmt.Errorf("%w: %v", ErrService, cfg.Service)
+	}
+	if cfg.PortMTU == 0 {
+		cfg.PortMTU = maxMTU
+	}
+	if !ValidMTU(cfg.PortMTU) {
+		return nil, fmt.Errorf("%w: port MTU %d", ErrValue, cfg.PortMTU)
+	}
+	qp := &QP{q: q, service: cfg.Service, num: cfg.Num, portMTU: cfg.PortMTU}
+	qp.sq.Init(q, cfg.Depth, &sendChunks)
+	return qp, nil
+}
+
+// Num is the QPN.
+func (qp *QP) Num() uint32 { return qp.num }
+
+// Service is the transport service.
+func (qp *QP) Service() packet.Service { return qp.service }
+
+// Counters is what became of the packets that came for the QP.
+func (qp *QP) Counters() Counters {
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	return qp.count
+}
+
+// operation reports whether a service has an operation (IBA 9.8 intro [IBU-001], 9.8.2 table 54
+// [reconstructed] operations [IBU-035]). A local invalidation sends nothing.
+func operation(s packet.Service, op rnic.Opcode) bool {
+	switch op {
+	case rnic.OpSend, rnic.OpSendSE, rnic.OpSendImmediate, rnic.OpSendSEImmediate:
+		return true
+	case rnic.OpWrite, rnic.OpWriteImmediate, rnic.OpWriteSEImmediate, rnic.OpLocalInvalidate:
+		return s != packet.UD
+	}
+	return false
+}
+
+// Post queues work requests, all or none, in order. Only a QP that is ready to send takes them.
+func (qp *QP) Post(wrs []rnic.Posted) error {
+	for i := range wrs {
+		wr := &wrs[i]
+		switch {
+		case !operation(qp.service, wr.Op):
+			return fmt.Errorf("%w: %v, %v", ErrOperation, qp.service, wr.Op)
+		case wr.Bytes > MaxMessage:
+			return ErrTooLong
+		case qp.service == packet.UD && (wr.AH == nil || !wr.AH.Addr.IsValid() || wr.AH.QPN > MulticastQPN): // IBA 9.8.3 [IBU-125]
+			return ErrNoAH
+		}
+	}
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	if err := qp.sq.Room(len(wrs)); err != nil {
+		return err
+	}
+	for i := range wrs {
+		qp.sq.At(qp.sq.Push(&wrs[i])).P = progress{}
+	}
+	return nil
+}
+
+// Outstanding reports whether work that was posted is not complete. A QP in SQD without any is drained.
+func (qp *QP) Outstanding() bool {
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	return !qp.sq.Empty()
+}

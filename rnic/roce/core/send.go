@@ -1,0 +1,234 @@
+// The requester of UC and UD: messages are cut into packets, and complete when those have left.
+
+package core
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+)
+
+// An entry is a posted work request, with what this provider keeps with it.
+type entry = rnic.SendEntry[progress]
+
+// progress is how far a work request has come.
+type progress struct {
+	built bool   // all of it is in packets
+	end   uint64 // how many packets of the QP were built then
+}
+
+var sendChunks = sync.Pool{New: func() any { return new(rnic.SendChunk[progress]) }}
+
+// MaxPacket is the room that Next needs: headers, payload and pad of the largest packet. The ICRC
+// comes after it.
+const MaxPacket = packet.MaxHeaderLen + maxMTU
+
+// A Route is where a packet goes.
+type Route struct {
+	Peer    netip.Addr
+	SrcPort uint16 // of UDP: the same for all packets of a QP to one peer (IBA UDP source port [IBU-227])
+}
+
+// sending is the requester's side of a QP.
+type sending struct {
+	psn         uint32 // of the next packet
+	e           *entry // the message that is being cut; nil: none
+	c           cursor
+	at          uint32 // bytes of it that are in packets
+	built, sent uint64 // packets
+}
+
+// drop forgets the message in hand.
+func (o *sending) drop() { o.e, o.c = nil, cursor{} }
+
+// Next builds the next packet in b, which has room for MaxPacket, and returns its length without the
+// ICRC, and where it goes; ok is false if there is nothing to send. What is built has to be sent, in this order.
+func (qp *QP) Next(b []byte) (n int, r Route, ok bool) {
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	// Packets of one message follow each other: another begins only after its end (C9-176 / table 56 [IBU-050]).
+	if qp.out.e == nil && !qp.begin() {
+		return 0, r, false
+	}
+	e := qp.out.e
+	r = qp.route(e)
+	n = qp.build(e, b)
+	return n, r, true
+}
+
+// begin takes the next work request that has a packet, and reports whether there is one. In SQD none begins.
+func (qp *QP) begin() bool {
+	for qp.state == RTS {
+		e := qp.sq.Next()
+		if e == nil {
+			return false
+		}
+		qp.sq.Begin()
+		switch {
+		case e.Op == rnic.OpLocalInvalidate:
+			e.MR.Invalidate()
+		case qp.service == packet.UD && int(e.Bytes) > qp.portMTU:
+			// Nothing is sent, and nobody is told: the work completes as if (C10-93.1.1 [IBU-234]).
+		default:
+			qp.out.e, qp.out.at = e, 0
+			qp.out.c = cursor{sgl: e.SGL}
+			return true
+		}
+		e.P.built, e.P.end = true, qp.out.built
+		qp.complete()
+	}
+	return false
+}
+
+// route is where the packets of a message go.
+func (qp *QP) route(e *entry) Route {
+	if qp.service == packet.UD {
+		return Route{e.AH.Addr.Unmap(), SourcePort(qp.num, e.AH.QPN)}
+	}
+	return Route{qp.attrs.Peer, SourcePort(qp.num, qp.attrs.DestQPN)}
+}
+
+// SourcePort is the UDP source port of packets between two QPs, 0xC000 to 0xFFFF, as Linux computes
+// it: it spreads connections over the paths of a network, and keeps each on one
+// (rdma_get_udp_sport, ib_verbs.h [IBU-228]).
+func SourcePort(local, remote uint32) uint16 {
+	v := uint64(local) * uint64(remote)
+	v ^= v >> 20
+	v ^= v >> 40
+	label := uint32(v & 0xfffff)
+	return uint16(label&0x3fff^label>>14) | 0xc000
+}
+
+// build writes the next packet of e: all of the path MTU but in the last one, which has what is left
+// (C9-177 to C9-179 [IBU-051 IBU-052 IBU-053]).
+func (qp *QP) build(e *entry, b []byte) (n int) {
+	o := &qp.out
+	mtu := qp.mtu()
+	left := int(e.Bytes - o.at)
+	size := min(left, mtu)
+	first, last := o.at == 0, left == size
+
+	var h packet.Header
+	h.Opcode = opcode(qp.service, e.Op, first, last)
+	h.PKey, h.PSN = qp.attrs.PKey, o.psn
+	h.Pad = packet.PadFor(size)
+	h.SE = last && solicited(e.Op) // verbs solicited event [IBU-240]
+	h.Imm = uint32(e.Immediate)
+	if qp.service == packet.UD {
+		h.DestQP = e.AH.QPN
+		h.DETH = packet.DETH{QKey: qp.qkey(e.AH.QKey), SrcQP: qp.num}
+	} else {
+		h.DestQP = qp.attrs.DestQPN
+		h.RETH = packet.RETH{VA: e.RemoteTO, RKey: uint32(e.RemoteSTag), Length: e.Bytes}
+	}
+	n = h.Put(b)
+	o.c.copy(b[n : n+size])
+	n += size
+	clear(b[n : n+int(h.Pad)])
+	n += int(h.Pad)
+
+	o.psn = nextPSN(o.psn)
+	o.at += uint32(size)
+	o.built++
+	if last {
+		e.P.built, e.P.end = true, o.built
+		o.drop()
+	}
+	return n
+}
+
+// mtu is the most payload of a packet.
+func (qp *QP) mtu() int {
+	if qp.service == packet.UD {
+		return qp.portMTU
+	}
+	return qp.attrs.PathMTU
+}
+
+// qkey is the Q_Key to send: the QP's own where the work request has bit 31 set, so that only who was
+// given a controlled Q_Key can send it (IBA 10.2.5 [IBU-232]).
+func (qp *QP) qkey(asked uint32) uint32 {
+	if asked&(1<<31) != 0 {
+		return qp.attrs.QKey
+	}
+	return asked
+}
+
+// solicited reports whether the receiver is to be told at once.
+func solicited(op rnic.Opcode) bool {
+	return op == rnic.OpSendSE || op == rnic.OpSendSEImmediate || op == rnic.OpWriteSEImmediate
+}
+
+// opcode is that of a packet, by its place in the message (tables 38 and 56, C9-176 [IBU-047]).
+func opcode(s packet.Service, op rnic.Opcode, first, last bool) packet.Opcode {
+	rc := packet.RCSendFirst
+	if op == rnic.OpWrite || op == rnic.OpWriteImmediate || op == rnic.OpWriteSEImmediate {
+		rc = packet.RCWriteFirst
+	}
+	switch imm := op.CarriesImmediate(); {
+	case first && last && imm:
+		rc += packet.RCSendOnlyImm
+	case first && last:
+		rc += packet.RCSendOnly
+	case last && imm:
+		rc += packet.RCSendLastImm
+	case last:
+		rc += packet.RCSendLast
+	case !first:
+		rc += packet.RCSendMiddle
+	}
+	return packet.Opcode(s)<<5 | rc
+}
+
+// Sent notes that the network has taken n more packets, and completes the messages that end with them: no
+// answer will come (IBA 9.8.2.1.4 [IBU-055]).
+func (qp *QP) Sent(n int) {
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	qp.out.sent += uint64(n)
+	qp.complete()
+}
+
+// complete completes what has left, oldest first. The caller holds mu.
+func (qp *QP) complete() {
+	for i, end := qp.sq.Begun(); i != end; i++ {
+		e := qp.sq.At(i)
+		if e.Done {
+			continue
+		}
+		if !e.P.built || e.P.end > qp.out.sent {
+			break
+		}
+		e.Done = true
+	}
+	if !qp.sq.Retire(nil) {
+		qp.becomeERR(rnic.ErrCQOverrun)
+	}
+}
+
+// SendFailed notes that the network has refused the packet after those that Sent counted. Its message
+// completes with an error, what was posted after it is flushed, and the QP goes to SQE (IBA 9.8.2.1.4 [IBU-056],
+// 9.8.3.1.2 [IBU-136]). Packets that were built and have not left never do: their PSNs are used again.
+func (qp *QP) SendFailed() {
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	o := &qp.out
+	if qp.state == ERR || o.built == o.sent {
+		return
+	}
+	o.psn = (o.psn - uint32(o.built-o.sent)) & maxPSN
+	o.built = o.sent
+	for i, end := qp.sq.Begun(); i != end; i++ {
+		if e := qp.sq.At(i); !e.Done {
+			e.Done, e.Status = true, rnic.WCLocErr
+			break
+		}
+	}
+	qp.becomeSQE()
+}
+
+// String names the QP for errors and tests.
+func (qp *QP) String() string { return fmt.Sprintf("%v QP %#06x", qp.service, qp.num) }

@@ -1,0 +1,157 @@
+// The responder of UC: messages are put together in order, and one that lacks a packet is forgotten.
+
+package core
+
+import (
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+)
+
+func carriesImm(p *Packet) bool { return p.Opcode.Carries(packet.ExtImmDt) }
+
+// receiveUC takes a packet that was admitted, in the steps of figure 117. The caller holds mu.
+//
+//	                   FIRST                              LAST
+//	           ┌─────────────────────► in a message ──────────────┐
+//	           │                        │   │    ▲ MIDDLE         │
+//	ONLY  ┌─ between ◄──────────────────┘   └────┘                │
+//	      └───► messages   gap, wrong sequence,                   │
+//	               ▲       any fault of the packet                │
+//	               └──────────────────────────────────────────────┘
+//
+// Whatever is wrong with a packet, the message in hand is lost with it and nothing else: the next FIRST or
+// ONLY is a new message, also the packet that broke the old one (C9-184, C9-186, C9-189 [IBU-067 IBU-073 IBU-085]).
+func (qp *QP) receiveUC(p *Packet) Drop {
+	in := &qp.in
+	start := !p.Reserved && p.Opcode.Starts()
+	bad := qp.ordered(p, start)
+	in.epsn = nextPSN(p.PSN)
+	if bad != Accepted {
+		qp.abandon()
+		if !start {
+			return bad
+		}
+	}
+	// From here on the packet is in its place: it begins a message, or goes on with the one in hand.
+	if d := qp.checkUC(p); d != Accepted {
+		qp.abandon()
+		return d
+	}
+	if d := qp.doUC(p); d != Accepted {
+		qp.abandon()
+		return d
+	}
+	return Accepted
+}
+
+// ordered is the check of the PSN, then that of the opcode sequence, rules (1) to (5) of C9-187 [IBU-076].
+func (qp *QP) ordered(p *Packet, start bool) Drop {
+	in := &qp.in
+	switch {
+	case p.PSN != in.epsn: // one behind counts as one ahead: there is no window of duplicates (C9-183 [IBU-065])
+		qp.count.Gaps++
+		return DropPSN
+	case p.Reserved:
+		return DropReserved
+	case in.open == start:
+		return DropSequence
+	case in.open && in.write != (p.Opcode.Operation() == packet.OpWrite):
+		return DropSequence
+	}
+	return Accepted
+}
+
+// abandon forgets the message in hand, and counts it.
+func (qp *QP) abandon() {
+	if qp.in.abandon() {
+		qp.count.Lost++
+	}
+}
+
+// checkUC checks what can be checked before a byte is touched: the operation, the receive, lengths, the
+// R_Key (steps 4 to 6 of figure 117, IBA 9.8.1 [IBU-023 IBU-024 IBU-025]).
+func (qp *QP) checkUC(p *Packet) Drop {
+	in := &qp.in
+	write := p.Opcode.Operation() == packet.OpWrite
+	switch {
+	case write && qp.attrs.Access&rnic.RemoteWrite == 0:
+		return DropUnsupported
+	case (!write || carriesImm(p)) && !in.hold(qp.q): // a plain Write needs none
+		return DropNoReceive
+	case !qp.ucLength(p):
+		return DropLength
+	case write:
+		return qp.checkWrite(p)
+	case len(p.Payload) > len(in.wr.Buf)-int(in.at): // C9-194 [IBU-101]
+		return DropLength
+	}
+	return Accepted
+}
+
+// ucLength checks the payload against the path MTU, by the packet's place (C9-195 to C9-199).
+func (qp *QP) ucLength(p *Packet) bool {
+	n, mtu := len(p.Payload), qp.attrs.PathMTU
+	switch {
+	case !p.Opcode.Ends():
+		return n == mtu && p.Pad == 0
+	case p.Opcode.Starts():
+		return n <= mtu
+	}
+	return n > 0 && n <= mtu
+}
+
+// checkWrite checks where a Write goes: at its start for the whole message, by its RETH, and at each
+// packet that payloads and RETH agree. One of no bytes has no R_Key that counts (C9-193 [IBU-099]).
+func (qp *QP) checkWrite(p *Packet) Drop {
+	in := &qp.in
+	if p.Opcode.Starts() {
+		in.va, in.rkey, in.left = p.RETH.VA, rnic.STag(p.RETH.RKey), p.RETH.Length
+		in.at = 0
+	}
+	n := uint32(len(p.Payload))
+	switch {
+	case in.left > MaxMessage, n > in.left, p.Opcode.Ends() && n != in.left:
+		return DropLength
+	case p.Opcode.Starts() && in.left > 0:
+		in.mr = qp.q.Find(in.mr, in.rkey)
+		if qp.q.Check(in.mr, in.rkey, in.va, int(in.left), rnic.RemoteWrite) != rnic.MemOK {
+			return DropAccess
+		}
+	}
+	return Accepted
+}
+
+// doUC places the payload, and completes the message with its last packet.
+func (qp *QP) doUC(p *Packet) Drop {
+	in := &qp.in
+	write := p.Opcode.Operation() == packet.OpWrite
+	n := uint32(len(p.Payload))
+	switch {
+	case write && n > 0:
+		// The key is checked again with each packet: memory is the program's from when Invalidate returns.
+		dst, fault := qp.q.Borrow(in.mr, in.rkey, in.va, int(n), rnic.RemoteWrite)
+		if fault != rnic.MemOK {
+			return DropAccess
+		}
+		copy(dst, p.Payload)
+		qp.q.Return(in.mr)
+		in.va += uint64(n)
+		in.left -= n
+	case !write:
+		copy(in.wr.Buf[in.at:], p.Payload)
+	}
+	in.open, in.write = true, write
+	in.at += n
+	if !p.Opcode.Ends() {
+		return Accepted
+	}
+	total := in.at
+	in.abandon()
+	switch {
+	case !write:
+		qp.completeRecv(p, rnic.OpRecv, total, 0)
+	case carriesImm(p):
+		qp.completeRecv(p, rnic.OpRecvWrite, total, 0)
+	}
+	return Accepted
+}
