@@ -83,7 +83,7 @@ func FuzzReceive(f *testing.F) {
 		for i, p := range [][]byte{p1, p2} {
 			s := []*side{uc, ud}[(int(which)>>i)&1]
 			op := packet.Opcode([]byte{op1, op2}[i])
-			// Half of the time as it should be in RETH and pad, half raw behind a BTH.
+			// Half of the time as it should be in RETH and pad, half raw after a BTH.
 			h := packet.Header{BTH: packet.BTH{Opcode: op, PKey: 0xffff, DestQP: s.qp.num, PSN: []uint32{psn1, psn2}[i] & maxPSN, Pad: packet.PadFor(len(p))}}
 			h.DETH = packet.DETH{QKey: testQKey, SrcQP: 3}
 			to(mr, 0, len(p))(&h)

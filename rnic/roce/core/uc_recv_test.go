@@ -139,23 +139,27 @@ func TestOpcodeSequence(t *testing.T) {
 				if got := s.epsn(); got != (psn+gap+1)&maxPSN {
 					t.Errorf("after %s, gap %d: %v: expects %06x", name, gap, op, got)
 				}
-				// Whatever it was, nothing came back, and the next ONLY is taken, in the oldest receive that no message has used.
-				completed := len(s.completions())
-				used := completed
-				for _, b := range before {
-					if b.Operation() == packet.OpSend && b.Ends() {
-						used++
-					}
-				}
-				if d := s.take(s.say(packet.UCSendOnly, s.epsn(), []byte("next"))); d != Accepted {
-					t.Fatalf("after %s, gap %d, %v: the next message was dropped for %v", name, gap, op, d)
-				}
-				s.want(rnic.OpRecv, uint64(1+used), 4)
-				if s.state() != RTS || len(s.send()) != 0 {
-					t.Errorf("%v, or something was sent", s.state())
-				}
+				s.goesOn(before, fmt.Sprintf("after %s, gap %d, %v", name, gap, op))
 			}
 		}
+	}
+}
+
+// goesOn: whatever came, nothing was sent back, and the next ONLY is taken, in the oldest receive that no message has used.
+func (s *side) goesOn(before []packet.Opcode, name string) {
+	s.t.Helper()
+	used := len(s.completions())
+	for _, b := range before {
+		if b.Operation() == packet.OpSend && b.Ends() {
+			used++
+		}
+	}
+	if d := s.take(s.say(packet.UCSendOnly, s.epsn(), []byte("next"))); d != Accepted {
+		s.t.Fatalf("%s: the next message was dropped for %v", name, d)
+	}
+	s.want(rnic.OpRecv, uint64(1+used), 4)
+	if s.state() != RTS || len(s.send()) != 0 {
+		s.t.Errorf("%s: %v, or something was sent", name, s.state())
 	}
 }
 
@@ -379,7 +383,7 @@ func TestPooledReceives(t *testing.T) {
 	}
 }
 
-// Where a Write may not go, from the key to the last byte; memory stays as it was, and the QP goes on.
+// Where a Write MUST NOT go, from the key to the last byte; memory stays as it was, and the QP goes on.
 func TestWriteRights(t *testing.T) {
 	conformance.Proves(t, "IBU-013", "IBU-015", "IBU-023", "IBU-025", "IBU-026", "IBU-093", "IBU-094", "IBU-095", "IBU-096", "IBU-097", "IBU-166", "IBU-008")
 	s := responder(t, rnic.RemoteWrite)
