@@ -1,0 +1,169 @@
+// The test bed: the programs, the served directory, the servers, and the samples that were taken.
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// fileSize is that of the files that are read and written: more than the caches of a processor.
+const fileSize = 128 << 20
+
+// A bed is what the groups measure. One goroutine uses it.
+type bed struct {
+	config  config
+	base    string // everything that the run makes; removed at its end
+	served  string // the exported directory, below base
+	ours    *server
+	ganesha *server // nil: not measured
+	samples samples
+	graphs  []chart
+	procs   []*exec.Cmd // started by us, ended in the order opposite to that
+}
+
+// A server is a process, and where it is reached.
+type server struct {
+	pid       int
+	rdma, tcp string // addresses; rdma is empty where there is none
+	export    string
+	mountPort string // empty: MOUNT is on the same port
+}
+
+// newBed builds the commands and starts the servers.
+func newBed(ctx context.Context, c config) (b *bed, err error) {
+	b = &bed{config: c, samples: make(samples)}
+	defer func() {
+		if err != nil {
+			b.close()
+		}
+	}()
+	dir := c.dir
+	switch {
+	case dir != "":
+	case isolated():
+		dir = "/run" // ends with the namespace, whatever becomes of us
+	default:
+		dir = "/dev/shm"
+	}
+	if b.base, err = os.MkdirTemp(dir, "nfsrdma-bench-"); err != nil {
+		return nil, err
+	}
+	b.served = filepath.Join(b.base, "served")
+	if err := os.Mkdir(b.served, 0o755); err != nil {
+		return nil, err
+	}
+	const module = "github.com/nfsrdma/nfsrdma/cmd/"
+	build := exec.CommandContext(ctx, "go", "build", "-o", b.base+"/", module+"nfsrdma", module+"nfsrdmad")
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	if err := b.startOurs(); err != nil {
+		return nil, err
+	}
+	if _, missing := exec.LookPath("ganesha.nfsd"); c.ganesha && missing == nil && isolated() {
+		err = b.startGanesha()
+	} else {
+		fmt.Fprintln(os.Stderr, "bench: without nfs-ganesha (it has to be installed, and root to run this)")
+	}
+	return b, err
+}
+
+// close ends all processes and removes what the run has made.
+func (b *bed) close() {
+	for i := len(b.procs) - 1; i >= 0; i-- {
+		_ = b.procs[i].Process.Kill()
+		_ = b.procs[i].Wait()
+	}
+	if b.base != "" {
+		_ = os.RemoveAll(b.base)
+	}
+}
+
+// start starts a process that close ends. What it writes goes to a file of its name.
+func (b *bed) start(cmd *exec.Cmd) error {
+	log, err := os.Create(filepath.Join(b.base, filepath.Base(cmd.Path)+".log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	if cmd.Stdout == nil {
+		cmd.Stdout = log
+	}
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	b.procs = append(b.procs, cmd)
+	return nil
+}
+
+// startTime is the longest that a server may take until it can be reached.
+const startTime = 20 * time.Second
+
+// await waits until somebody listens at the address.
+func (b *bed) await(name, addr string) error {
+	for end := time.Now().Add(startTime); ; time.Sleep(20 * time.Millisecond) {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			return conn.Close()
+		}
+		if time.Now().After(end) {
+			log, _ := os.ReadFile(filepath.Join(b.base, name+".log"))
+			return fmt.Errorf("%s cannot be reached: %w\n%s", name, err, log)
+		}
+	}
+}
+
+// freePorts are ports that nobody listens on.
+func freePorts(n int) ([]string, error) {
+	ports := make([]string, n)
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close() // all at once: so they differ
+		_, ports[i], _ = net.SplitHostPort(l.Addr().String())
+	}
+	return ports, nil
+}
+
+// startOurs starts nfsrdmad: CRCs as the client asks, so that both can be measured with one server.
+func (b *bed) startOurs() error {
+	ports, err := freePorts(2)
+	if err != nil {
+		return err
+	}
+	addr := "127.0.0.1"
+	if isolated() {
+		addr = "0.0.0.0" // for the veth pair
+	}
+	cmd := exec.Command(filepath.Join(b.base, "nfsrdmad"), "serve", "--addr", addr, "--rdma-port", ports[0], "--tcp-port", ports[1],
+		"--crc", "auto", "--no-root-squash", "--max-conns", "16000", "--max-conns-per-host", "16000",
+		"--state-dir", filepath.Join(b.base, "state"), b.served+"=/bench")
+	if err := b.start(cmd); err != nil {
+		return err
+	}
+	b.ours = &server{pid: cmd.Process.Pid, rdma: "127.0.0.1:" + ports[0], tcp: "127.0.0.1:" + ports[1], export: "/bench"}
+	return b.await("nfsrdmad", b.ours.tcp)
+}
+
+// url is that of a path below the export.
+func (s *server) url(scheme, name string) string {
+	addr := s.tcp
+	if scheme == "nfsrdma" {
+		addr = s.rdma
+	}
+	return strings.TrimSuffix(scheme+"://"+addr+s.export+"/"+name, "/")
+}
+
+// errNoGanesha is why a target cannot be measured.
+var errNoGanesha = errors.New("nfs-ganesha is not measured")

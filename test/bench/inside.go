@@ -1,0 +1,112 @@
+// Where everything runs: on the CPUs that were asked for, and for root in namespaces of its own.
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// insideEnv is in the environment of the process that measures.
+const insideEnv = "NFSRDMA_BENCH_INSIDE"
+
+// errSaid stands for an error that a child has written already.
+var errSaid = errors.New("said")
+
+// runInside starts this program again, bound to the CPUs and for root in new namespaces,
+// and waits for it. Its processes end with it: it is the first of its process namespace,
+// and it is killed when this process dies.
+func runInside(cpus string) error {
+	set, err := parseCPUs(cpus)
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(self, os.Args[1:]...)
+	cmd.Env = append(os.Environ(), insideEnv+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID
+	}
+	// The child has the affinity of the thread that starts it, and dies with that thread.
+	runtime.LockOSThread()
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return fmt.Errorf("-cpus %s: %w", cpus, err)
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	// The other process cleans up; this one only waits for that.
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		for s := range told {
+			_ = cmd.Process.Signal(s)
+		}
+	}()
+	if err := cmd.Wait(); err != nil {
+		var failed *exec.ExitError
+		if errors.As(err, &failed) {
+			return errSaid
+		}
+		return err
+	}
+	return nil
+}
+
+// parseCPUs reads numbers between commas.
+func parseCPUs(s string) (set unix.CPUSet, err error) {
+	for n := range strings.SplitSeq(s, ",") {
+		i, err := strconv.Atoi(n)
+		if err != nil || i < 0 || i >= 1024 {
+			return set, fmt.Errorf("-cpus %s: want numbers of CPUs between commas", s)
+		}
+		set.Set(i)
+	}
+	return set, nil
+}
+
+// isolated reports whether this process is in namespaces of its own.
+func isolated() bool { return os.Getpid() == 1 }
+
+// makeInside prepares the namespaces: processes of this one only, a /run of its own
+// for rpcbind's socket, and loopback.
+func makeInside() error {
+	if !isolated() {
+		return nil
+	}
+	for _, m := range []struct {
+		source, target, kind string
+		flags                uintptr
+	}{
+		{"none", "/", "", unix.MS_REC | unix.MS_PRIVATE},
+		{"proc", "/proc", "proc", 0},
+		{"tmpfs", "/run", "tmpfs", 0},
+	} {
+		if err := unix.Mount(m.source, m.target, m.kind, m.flags, ""); err != nil {
+			return fmt.Errorf("mount %s: %w", m.target, err)
+		}
+	}
+	return command("ip", "link", "set", "lo", "up")
+}
+
+// command runs a program to its end; what it writes is in the error.
+func command(name string, args ...string) error {
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return nil
+}

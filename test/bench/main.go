@@ -1,0 +1,152 @@
+// Command bench measures this server, its client and nfs-ganesha beside one another and
+// prints a table of bars: what each figure has to reach, what it is, and whether that is met.
+//
+//	go run ./test/bench -out /tmp/figures          # everything, at most 15 minutes
+//	go run ./test/bench -quick -out /tmp/figures   # fewer rows and rounds, at most 2 minutes
+//	go run ./test/bench -quick -rows small,tail
+//
+// It builds both commands, serves a new directory in memory with nfsrdmad and, where it is
+// installed (Debian: nfs-ganesha nfs-ganesha-vfs rpcbind), with nfs-ganesha, and has
+// nfsrdma bench measure both: the client is the same program for all. Run by root, all of it
+// happens in namespaces of its own (network, mounts, processes), so ports and rpcbind of the
+// machine are not touched and nothing outlives it. Anybody else gets the rows that need neither.
+//
+// Rounds are interleaved: each measures every target once, and a share is the median of the
+// shares of the rounds, so a machine that changes its speed changes both sides of a share.
+// No bar is a test: the command fails only when something could not be measured.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// config is what the flags say.
+type config struct {
+	dir      string // where the served directory is made; empty: in memory
+	out      string // for JSON and SVG; empty: none
+	cpus     string
+	rows     string
+	quick    bool
+	ganesha  bool
+	rounds   int           // 0: as quick says
+	duration time.Duration // of each figure; 0: as quick says
+}
+
+func (c *config) flags(f *flag.FlagSet) {
+	f.StringVar(&c.dir, "dir", "", "where the served directory is made (default: for root a tmpfs that nobody else sees, otherwise /dev/shm)")
+	f.StringVar(&c.out, "out", "", "directory for table.txt, figures.json and the SVG graphs (default: none are written)")
+	f.StringVar(&c.cpus, "cpus", "0,1", "CPUs that everything runs on")
+	f.StringVar(&c.rows, "rows", "", "groups of rows to measure: "+strings.Join(groupNames(), ",")+" (default all, -quick: "+strings.Join(quickGroups, ",")+")")
+	f.BoolVar(&c.quick, "quick", false, "fewer rows and rounds, short figures: at most 2 minutes")
+	f.BoolVar(&c.ganesha, "ganesha", true, "measure nfs-ganesha, too, where it is installed")
+	f.IntVar(&c.rounds, "rounds", 0, "rounds of each figure (default 5, -quick: 3)")
+	f.DurationVar(&c.duration, "duration", 0, "time of each figure (default 700ms, -quick: 200ms)")
+}
+
+// settle puts the defaults in, and returns the groups to measure in the order of the table.
+func (c *config) settle() ([]group, error) {
+	rounds, duration, names := 5, 700*time.Millisecond, groupNames()
+	if c.quick {
+		rounds, duration, names = 3, 200*time.Millisecond, quickGroups
+	}
+	if c.rounds == 0 {
+		c.rounds = rounds
+	}
+	if c.duration == 0 {
+		c.duration = duration
+	}
+	if c.rows != "" {
+		names = strings.Split(c.rows, ",")
+	}
+	for _, n := range names {
+		if !slices.Contains(groupNames(), n) {
+			return nil, fmt.Errorf("-rows %s: there are %s", n, strings.Join(groupNames(), ", "))
+		}
+	}
+	if c.rounds < 1 || c.duration <= 0 {
+		return nil, errors.New("-rounds and -duration have to be more than 0")
+	}
+	return slices.DeleteFunc(slices.Clone(groups), func(g group) bool { return !slices.Contains(names, g.name) }), nil
+}
+
+// limit bounds a whole run; what has not been measured by then stays open in the table.
+func (c *config) limit() time.Duration {
+	if c.quick {
+		return 110 * time.Second
+	}
+	return 15 * time.Minute
+}
+
+func main() {
+	if len(os.Args) > 1 && slices.Contains([]string{"_conns", "_idle"}, os.Args[1]) {
+		exit(load(os.Args[1:], os.Stdin, os.Stdout))
+	}
+	var c config
+	c.flags(flag.CommandLine)
+	flag.Parse()
+	if flag.NArg() > 0 {
+		exit(fmt.Errorf("no arguments are wanted, got %q", flag.Args()))
+	}
+	if _, err := c.settle(); err != nil {
+		exit(err)
+	}
+	if os.Getenv(insideEnv) == "" {
+		exit(runInside(c.cpus))
+	}
+	if err := makeInside(); err != nil {
+		exit(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	exit(run(ctx, c))
+}
+
+// exit ends the program as err says, without a line of its own for a child that has said it.
+func exit(err error) {
+	if err == nil {
+		os.Exit(0)
+	}
+	if !errors.Is(err, errSaid) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+	}
+	os.Exit(1)
+}
+
+// run measures and writes what was found, also when it could not measure all.
+func run(ctx context.Context, c config) error {
+	chosen, err := c.settle()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.limit())
+	defer cancel()
+	b, err := newBed(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	var failed []error
+	for _, g := range chosen {
+		start := time.Now()
+		if err := g.measure(b, ctx); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", g.name, err))
+		}
+		fmt.Fprintf(os.Stderr, "bench: %s measured in %.0f s\n", g.name, time.Since(start).Seconds())
+	}
+	r := newResult(c, chosen, b.samples)
+	r.Graphs = b.graphs
+	fmt.Print(r.table())
+	if c.out != "" {
+		failed = append(failed, r.write(c.out))
+	}
+	return errors.Join(failed...)
+}

@@ -1,0 +1,207 @@
+// What is measured for the groups that nfsrdma bench alone can measure.
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// each calls f for every round.
+func (b *bed) each(f func() error) error {
+	for range b.config.rounds {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// round measures the same on all targets, one after another.
+func (b *bed) round(ctx context.Context, at string, j job, of ...target) error {
+	for _, j.target = range b.targets(of...) {
+		if err := b.sample(ctx, at, j); err != nil {
+			return err
+		}
+		j.raw = false // once a round
+	}
+	return nil
+}
+
+func (b *bed) measureData(ctx context.Context) error {
+	return b.each(func() error {
+		return b.round(ctx, "data", job{tests: "read,write", depth: 8, raw: true}, rdma, rdmaOff, tcp, ganesha)
+	})
+}
+
+// measureSmall measures with 8 calls in flight on each connection.
+func (b *bed) measureSmall(ctx context.Context) error {
+	return b.each(func() error {
+		if err := b.round(ctx, "small", job{tests: "randread,randwrite,getattr,lookup", depth: 8}, rdma, tcp, ganesha); err != nil {
+			return err
+		}
+		return b.round(ctx, "small4", job{tests: "randread,randwrite", depth: 4 * 8, conns: 4}, rdma, tcp, ganesha)
+	})
+}
+
+// measureLatency measures one call at a time at rest, and while another client reads.
+func (b *bed) measureLatency(ctx context.Context) error {
+	j := job{tests: "null,getattr", depth: 1, raw: true}
+	return b.each(func() error {
+		if err := b.round(ctx, "latency", j, rdma, tcp); err != nil {
+			return err
+		}
+		return b.beside(ctx, 8*b.config.duration+time.Second, func() error { return b.round(ctx, "loaded", j, rdma) })
+	})
+}
+
+// beside runs f while another process reads 1 MiB at depth 8 over RDMA. That process is
+// given a time that is longer than f takes, and is ended after f.
+func (b *bed) beside(ctx context.Context, most time.Duration, f func() error) error {
+	args, err := b.args(job{target: rdma, tests: "read", depth: 8, time: most})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it removes its file
+	if err := cmd.Start(); err != nil {
+		cancel()
+		return err
+	}
+	defer cmd.Wait()
+	defer cancel()
+	time.Sleep(time.Second) // it writes its file first
+	return f()
+}
+
+// measureTail measures the same at rest and beside a stream of READs.
+func (b *bed) measureTail(ctx context.Context) error {
+	j := job{tests: "getattr", depth: 8}
+	return b.each(func() error {
+		if err := b.round(ctx, "alone", j, rdma); err != nil {
+			return err
+		}
+		return b.beside(ctx, 3*b.config.duration+time.Second, func() error { return b.round(ctx, "beside", j, rdma) })
+	})
+}
+
+// names makes a directory of n empty files, and returns how to remove it.
+func (b *bed) names(dir string, n int) (remove func(), err error) {
+	dir = filepath.Join(b.served, dir)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	remove = func() { _ = os.RemoveAll(dir) }
+	for i := range n {
+		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("name-%07d", i)))
+		if err != nil {
+			remove()
+			return nil, err
+		}
+		f.Close()
+	}
+	return remove, nil
+}
+
+func (b *bed) measureList(ctx context.Context) error {
+	remove, err := b.names("thousand", 1000)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	return b.each(func() error {
+		if err := b.round(ctx, "list", job{tests: "readdirplus", dir: "thousand", depth: 1}, rdma, tcp, ganesha); err != nil {
+			return err
+		}
+		return b.round(ctx, "list4", job{tests: "readdirplus", dir: "thousand", depth: 4}, rdma, ganesha)
+	})
+}
+
+// measureMillion lists a directory of a million names, from its beginning to its end once
+// at least, and looks at what that has done to the server's memory.
+func (b *bed) measureMillion(ctx context.Context) error {
+	remove, err := b.names("million", 1_000_000)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	before, err := resetPeak(b.ours.pid)
+	if err != nil {
+		return err
+	}
+	j := job{tests: "readdirplus", dir: "million", depth: 1, time: max(b.config.duration, 3*time.Second)}
+	for range min(b.config.rounds, 3) {
+		if err := b.round(ctx, "million", j, rdma, ganesha); err != nil {
+			return err
+		}
+	}
+	peak, err := memory(b.ours.pid, "VmHWM")
+	b.samples.add("million/growth", float64(peak-before)/(1<<20))
+	return err
+}
+
+// measureRnic runs rnic-bench, which has figures for each size in each mode.
+func (b *bed) measureRnic(ctx context.Context) error {
+	return b.each(func() error {
+		d := b.config.duration / 7
+		out, err := output(exec.CommandContext(ctx, filepath.Join(b.base, "nfsrdma"), "rnic-bench", "--json", "--duration", d.String()))
+		if err != nil {
+			return err
+		}
+		return b.samples.addVerbs(out)
+	})
+}
+
+// addVerbs takes the figures of the default mode out of the JSON of rnic-bench.
+func (s samples) addVerbs(out []byte) error {
+	var r struct {
+		Raw struct {
+			Stream float64 `json:"stream_mib_s"`
+		} `json:"raw_tcp"`
+		Figures []struct {
+			Mode struct{ CRC, Markers bool }
+			Test string
+			Size int     `json:"bytes"`
+			MiBs float64 `json:"mib_s"`
+		}
+	}
+	if err := json.Unmarshal(out, &r); err != nil {
+		return err
+	}
+	s.add("rnic/raw", r.Raw.Stream)
+	for _, f := range r.Figures {
+		if f.Mode.CRC && !f.Mode.Markers && f.MiBs > 0 {
+			s.add(fmt.Sprintf("rnic/%s/%d", f.Test, f.Size), f.MiBs)
+		}
+	}
+	return nil
+}
+
+// memory is a line of /proc/PID/status, in bytes.
+func memory(pid int, line string) (int64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, found := strings.Cut(string(status), line+":")
+	var kib int64
+	if _, err := fmt.Sscan(rest, &kib); err != nil || !found {
+		return 0, fmt.Errorf("no %s in /proc/%d/status", line, pid)
+	}
+	return kib << 10, nil
+}
+
+// resetPeak makes VmHWM what is resident now, and returns that.
+func resetPeak(pid int) (int64, error) {
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {
+		return 0, err
+	}
+	return memory(pid, "VmRSS")
+}

@@ -1,0 +1,151 @@
+// What was found: the table for people, JSON for programs, and the files of both and of the graphs.
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// A result is the JSON form of a run.
+type result struct {
+	Time    time.Time `json:"time"`
+	System  string    `json:"system"`
+	CPUs    string    `json:"cpus"`
+	Rounds  int       `json:"rounds"`
+	Seconds float64   `json:"seconds_per_figure"`
+	Rows    []line    `json:"rows"`
+	Samples samples   `json:"samples"`
+	Graphs  []chart   `json:"graphs,omitempty"`
+}
+
+// A line is a row with its figures, medians of the rounds.
+type line struct {
+	Group   string  `json:"group"`
+	Name    string  `json:"name"`
+	Unit    string  `json:"unit"`
+	Figure  float64 `json:"figure"`
+	Against string  `json:"against,omitempty"`
+	Share   float64 `json:"share,omitempty"` // of Against
+	Bar     float64 `json:"bar,omitempty"`   // of the share where there is one, of the figure otherwise
+	AtMost  bool    `json:"at_most,omitempty"`
+	State   state   `json:"state"`
+}
+
+// A state is what became of a bar.
+type state string
+
+const (
+	stateMet     state = "met"
+	stateNotMet  state = "NOT MET"
+	stateNone    state = "" // there is no bar
+	stateMissing state = "not measured"
+)
+
+func newResult(c config, chosen []group, s samples) *result {
+	r := &result{Time: time.Now().UTC().Truncate(time.Second), System: system(), CPUs: c.cpus, Rounds: c.rounds, Seconds: c.duration.Seconds(), Samples: s}
+	for _, g := range chosen {
+		for _, x := range g.rows {
+			r.Rows = append(r.Rows, x.line(g.name, s))
+		}
+	}
+	return r
+}
+
+// system is the machine in words: processor, kernel, Go.
+func system() string {
+	model := runtime.GOARCH
+	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		if _, rest, ok := strings.Cut(string(info), "model name\t: "); ok {
+			model, _, _ = strings.Cut(rest, "\n")
+		}
+	}
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	return fmt.Sprintf("%s, Linux %s, %s", model, strings.TrimSpace(string(kernel)), runtime.Version())
+}
+
+// line fills a row in.
+func (x row) line(group string, s samples) line {
+	l := line{Group: group, Name: x.name, Unit: x.unit, Against: x.what, Bar: x.bar, AtMost: x.atMost, Figure: median(s[x.value])}
+	compared, ok := l.Figure, len(s[x.value]) > 0
+	if x.against != "" {
+		l.Share, ok = s.share(x.value, x.against)
+		compared = l.Share
+	}
+	switch {
+	case !ok:
+		l.State = stateMissing
+	case x.bar == 0:
+	case x.atMost && compared <= x.bar, !x.atMost && compared >= x.bar:
+		l.State = stateMet
+	default:
+		l.State = stateNotMet
+	}
+	return l
+}
+
+// table is the result for people.
+func (r *result) table() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n%s; CPUs %s; medians of %d rounds of %v a figure\n\n", r.Time.Format(time.RFC3339), r.System, r.CPUs, r.Rounds,
+		time.Duration(r.Seconds*float64(time.Second)))
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\tfigure\t\tshare\tof\tbar\t")
+	for _, l := range r.Rows {
+		share := ""
+		if l.Against != "" && l.State != stateMissing {
+			share = fmt.Sprintf("%.2f", l.Share)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, number(l.Figure), l.Unit, share, l.Against, l.bar(), l.State)
+	}
+	_ = w.Flush() // to memory
+	return b.String()
+}
+
+// bar is the bar in words.
+func (l line) bar() string {
+	switch {
+	case l.Bar == 0:
+		return ""
+	case l.AtMost:
+		return "≤ " + number(l.Bar)
+	}
+	return "≥ " + number(l.Bar)
+}
+
+// number has three digits at least: 1.25, 12.5, 1250.
+func number(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case v < 10:
+		return fmt.Sprintf("%.2f", v)
+	case v < 100:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
+}
+
+// write writes table.txt, figures.json and NAME.svg for each graph into dir, which is made where it is not there.
+func (r *result) write(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	figures, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	put := func(name, text string) error { return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644) }
+	errs := []error{put("table.txt", r.table()), put("figures.json", string(figures)+"\n")}
+	for _, c := range r.Graphs {
+		errs = append(errs, put(c.Name+".svg", c.svg()))
+	}
+	return errors.Join(errs...)
+}

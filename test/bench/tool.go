@@ -1,0 +1,178 @@
+// nfsrdma bench as a process: what is asked of it, and the figures out of its JSON.
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A target is a server by one transport.
+type target string
+
+// The targets. CRC on is what RDMA does by default.
+const (
+	rdma    target = "rdma"    // CRC on
+	rdmaOff target = "rdmaoff" // CRC off, as Linux asks for
+	tcp     target = "tcp"
+	ganesha target = "ganesha" // over TCP
+)
+
+// targets are those that there are, of the given ones.
+func (b *bed) targets(of ...target) []target {
+	var there []target
+	for _, t := range of {
+		if t != ganesha || b.ganesha != nil {
+			there = append(there, t)
+		}
+	}
+	return there
+}
+
+// A job is one run of nfsrdma bench.
+type job struct {
+	target target
+	dir    string // below the export
+	tests  string
+	depth  int
+	conns  int
+	block  int           // of sequential tests; 0: 1 MiB
+	time   time.Duration // of each test; 0: as configured
+	raw    bool          // with raw TCP and its limits
+	prefix []string      // words before the command, to run it in another namespace
+	host   string        // instead of loopback
+	peer   string        // address of the raw peer, where that is not on loopback
+}
+
+// A report is what we read of its JSON.
+type report struct {
+	Raw struct {
+		Stream   float64 `json:"stream_mib_s"`
+		PingPong float64 `json:"ping_pong_us"`
+		Limits   struct {
+			Read     float64 `json:"read_mib_s"`
+			ReadCRC  float64 `json:"read_crc_mib_s"`
+			Sendfile float64 `json:"sendfile_mib_s"`
+			Write    float64 `json:"write_mib_s"`
+			WriteCRC float64 `json:"write_crc_mib_s"`
+		} `json:"limits"`
+	} `json:"raw_tcp"`
+	Tests []struct {
+		Name      string  `json:"name"`
+		PerSec    float64 `json:"calls_per_s"`
+		MiBs      float64 `json:"mib_s"`
+		AvgUs     float64 `json:"avg_us"`
+		P50Us     float64 `json:"p50_us"`
+		P99Us     float64 `json:"p99_us"`
+		ServerCPU float64 `json:"server_cpu_us_per_call"`
+		Entries   float64 `json:"entries_per_s"`
+	} `json:"tests"`
+}
+
+// args is the command line of a job.
+func (b *bed) args(j job) ([]string, error) {
+	s, scheme, crc := b.ours, "nfs", "on"
+	switch j.target {
+	case rdma:
+		scheme = "nfsrdma"
+	case rdmaOff:
+		scheme, crc = "nfsrdma", "off"
+	case ganesha:
+		if s = b.ganesha; s == nil {
+			return nil, errNoGanesha
+		}
+	}
+	url := s.url(scheme, j.dir)
+	if j.host != "" {
+		url = strings.Replace(url, "127.0.0.1", j.host, 1)
+	}
+	d := j.time
+	if d == 0 {
+		d = b.config.duration
+	}
+	args := append(append([]string{}, j.prefix...), filepath.Join(b.base, "nfsrdma"), "bench", "--json", "--crc", crc,
+		"--tests", j.tests, "--size", strconv.Itoa(fileSize), "--depth", strconv.Itoa(max(j.depth, 1)),
+		"--conns", strconv.Itoa(max(j.conns, 1)), "--duration", d.String(), "--server-pid", strconv.Itoa(s.pid))
+	if s.mountPort != "" {
+		args = append(args, "--mount-port", s.mountPort)
+	}
+	if j.block != 0 {
+		args = append(args, "--block", strconv.Itoa(j.block))
+	}
+	if !j.raw {
+		args = append(args, "--no-raw")
+	}
+	if j.peer != "" {
+		args = append(args, "--raw-peer", j.peer)
+	}
+	return append(args, url), nil
+}
+
+// bench runs a job to its end.
+func (b *bed) bench(ctx context.Context, j job) (r report, err error) {
+	args, err := b.args(j)
+	if err != nil {
+		return r, err
+	}
+	out, err := output(exec.CommandContext(ctx, args[0], args[1:]...))
+	if err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal(out, &r)
+}
+
+// output is what a command writes to its standard output; what it wrote to the other is in the error.
+func output(cmd *exec.Cmd) ([]byte, error) {
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return out, nil
+}
+
+// sample runs a job and adds its figures to the samples, under keys that begin with at:
+// at/TEST/TARGET is MiB/s of sequential tests, entries/s of listings, calls/s of all others;
+// with /us and /p99 after it mean and 99th percentile in µs, with /cpu the server's CPU
+// time for what moves data, in ms/GiB; at/raw/… is raw TCP.
+func (b *bed) sample(ctx context.Context, at string, j job) error {
+	r, err := b.bench(ctx, j)
+	if err == nil {
+		b.samples.addReport(at, j.target, r)
+	}
+	return err
+}
+
+func (s samples) addReport(at string, t target, r report) {
+	for _, x := range r.Tests {
+		key := at + "/" + x.Name + "/" + string(t)
+		switch x.Name {
+		case "read", "write":
+			s.add(key, x.MiBs)
+		case "readdirplus":
+			s.add(key, x.Entries)
+		default:
+			s.add(key, x.PerSec)
+		}
+		s.add(key+"/us", x.AvgUs)
+		s.add(key+"/p99", x.P99Us)
+		if x.MiBs > 0 {
+			s.add(key+"/cpu", x.ServerCPU*x.PerSec/x.MiBs*1024/1000)
+		}
+	}
+	l := r.Raw.Limits
+	for name, v := range map[string]float64{"stream": r.Raw.Stream, "pingpong": r.Raw.PingPong, "read": l.Read, "readcrc": l.ReadCRC,
+		"sendfile": l.Sendfile, "write": l.Write, "writecrc": l.WriteCRC} {
+		if v > 0 {
+			s.add(at+"/raw/"+name, v)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+// The veth group: the same measurements between two network namespaces, with segments as a network has them.
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Addresses of the pair: the servers' end, and the clients'.
+const (
+	vethServer = "10.91.0.1"
+	vethClient = "10.91.0.2"
+)
+
+func (b *bed) measureVeth(ctx context.Context) error {
+	if !isolated() {
+		return errors.New("a pair of network namespaces needs root")
+	}
+	// A process that waits holds the other namespace.
+	holder := exec.Command("sleep", "infinity")
+	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	if err := b.start(holder); err != nil {
+		return err
+	}
+	pid := strconv.Itoa(holder.Process.Pid)
+	enter := []string{"nsenter", "-t", pid, "-n"}
+	for _, line := range []string{
+		"ip link add bench0 type veth peer name bench1 netns " + pid,
+		"ip addr add " + vethServer + "/24 dev bench0",
+		"ip link set bench0 up",
+		strings.Join(enter, " ") + " ip addr add " + vethClient + "/24 dev bench1",
+		strings.Join(enter, " ") + " ip link set bench1 up",
+	} {
+		words := strings.Fields(line)
+		if err := command(words[0], words[1:]...); err != nil {
+			return err
+		}
+	}
+	peer, stop, err := b.rawPeer()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	for _, mtu := range []string{"1500", "9000"} {
+		if err := command("ip", "link", "set", "bench0", "mtu", mtu); err != nil {
+			return err
+		}
+		if err := command(enter[0], append(enter[1:], "ip", "link", "set", "bench1", "mtu", mtu)...); err != nil {
+			return err
+		}
+		j := job{tests: "read,write,getattr,null", depth: 8, raw: true, prefix: enter, host: vethServer, peer: peer}
+		if err := b.each(func() error { return b.round(ctx, "veth"+mtu, j, rdma, rdmaOff, tcp) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rawPeer starts the other end of raw TCP at the servers' end of the pair.
+func (b *bed) rawPeer() (addr string, stop func(), err error) {
+	cmd := exec.Command(filepath.Join(b.base, "nfsrdma"), "_rawtcp", "--listen", vethServer+":0")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", nil, err
+	}
+	stop = func() {
+		in.Close()
+		_ = cmd.Wait()
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		stop()
+		return "", nil, err
+	}
+	return strings.TrimSpace(line), stop, nil
+}
