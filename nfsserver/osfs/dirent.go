@@ -22,6 +22,7 @@ type rawDirent struct {
 	ino, off uint64
 	typ      uint8
 	name     []byte // part of the buffer
+	zname    []byte // name with the NUL; nil if there was none
 }
 
 const direntHeader = 19
@@ -38,9 +39,9 @@ func (d *rawDirent) next(b []byte) []byte {
 	d.ino = binary.NativeEndian.Uint64(b)
 	d.off = binary.NativeEndian.Uint64(b[8:])
 	d.typ = b[18]
-	d.name = b[direntHeader:n]
+	d.name, d.zname = b[direntHeader:n], nil
 	if i := bytes.IndexByte(d.name, 0); i >= 0 {
-		d.name = d.name[:i]
+		d.name, d.zname = d.name[:i], d.name[:i+1]
 	}
 	return b[n:]
 }

@@ -58,6 +58,7 @@ type FS struct {
 	cross   bool   // what is mounted below is served, too
 	indexed bool   // there are files that are found by the index
 	mixed   bool   // entries of a directory may be of other file systems than it is
+	byName  bool   // entries are described without opening them
 	root    nfsserver.Ref
 	rootKey inodeKey
 	info    nfsserver.Info
@@ -116,6 +117,7 @@ func (f *FS) init(o Options) error {
 	f.anyWriter = writersAreAlike(f.tree.root, f.top.magic)
 	f.indexed = f.cross || o.SubtreeCheck || !f.top.kernel
 	f.mixed = f.cross || f.top.apart || f.top.magic == unix.BTRFS_SUPER_MAGIC
+	f.byName = f.describesByName()
 	var x file
 	if err := f.describe(f.tree.root, &x); err != nil {
 		return err

@@ -35,9 +35,12 @@ func (f *FS) ReadDir(c nfsserver.Cred, r nfsserver.Ref, cookie uint64, plus bool
 	if err != nil {
 		return false, err
 	}
-	buf := direntBufs.Get().(*[]byte)
-	defer direntBufs.Put(buf)
-	eof, err := f.readDir(d, &l, *buf, plus, emit)
+	var eof bool
+	if plus {
+		eof, err = f.readDirPlus(d, &l, emit)
+	} else {
+		eof, err = f.readDir(d, &l, emit)
+	}
 	if err != nil || eof {
 		unix.Close(l.fd)
 		return eof, err
@@ -46,11 +49,13 @@ func (f *FS) ReadDir(c nfsserver.Cred, r nfsserver.Ref, cookie uint64, plus bool
 	return false, nil
 }
 
-// readDir emits entries from where l stands.
-func (f *FS) readDir(d *node, l *listing, buf []byte, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
+// readDir emits entries without attributes from where l stands.
+func (f *FS) readDir(d *node, l *listing, emit func(*nfsserver.Dirent) bool) (bool, error) {
+	buf := direntBufs.Get().(*[]byte)
+	defer direntBufs.Put(buf)
 	var de nfsserver.Dirent
 	for {
-		n, err := getdents(l.fd, buf)
+		n, err := getdents(l.fd, *buf)
 		if err != nil {
 			return false, readDirError(err)
 		}
@@ -58,8 +63,8 @@ func (f *FS) readDir(d *node, l *listing, buf []byte, plus bool, emit func(*nfss
 			return true, nil
 		}
 		var raw rawDirent
-		for b := raw.next(buf[:n]); b != nil; b = raw.next(b) {
-			if raw.ino != 0 && f.dirent(d, l.fd, &raw, plus, &de) && !emit(&de) {
+		for b := raw.next((*buf)[:n]); b != nil; b = raw.next(b) {
+			if raw.ino != 0 && f.dirent(d, l.fd, &raw, false, &de) && !emit(&de) {
 				return false, nil
 			}
 			l.pos = raw.off
@@ -94,6 +99,14 @@ func (f *FS) dirent(d *node, fd int, raw *rawDirent, plus bool, de *nfsserver.Di
 			de.Fileid = inoOf(fd, string(raw.name), raw.ino)
 		}
 		return true
+	}
+	if f.byName && raw.zname != nil {
+		switch f.describeName(fd, raw.zname, de) {
+		case nil:
+			return true
+		case unix.ENOENT:
+			return false
+		}
 	}
 	name := string(raw.name)
 	child, err := f.tree.openPath(fd, name)

@@ -93,11 +93,16 @@ func kernelRefOf(m *mount, fd int) (r nfsserver.Ref, err error) {
 		return r, unix.EOPNOTSUPP
 	}
 	var b [nfsserver.MaxRef]byte
-	b[0], b[mountHeader] = kernelRef, byte(h.Type())
-	binary.BigEndian.PutUint64(b[1:], m.id)
-	n := copy(b[kernelRefHeader:], h.Bytes())
-	r, _ = nfsserver.MakeRef(b[:kernelRefHeader+n])
+	n := putKernelRef(&b, m, h.Type(), h.Bytes())
+	r, _ = nfsserver.MakeRef(b[:n])
 	return r, nil
+}
+
+// putKernelRef writes the kernelRef of a handle, which fits, and returns its length.
+func putKernelRef(b *[nfsserver.MaxRef]byte, m *mount, typ int32, handle []byte) int {
+	b[0], b[mountHeader] = kernelRef, byte(typ)
+	binary.BigEndian.PutUint64(b[1:], m.id)
+	return kernelRefHeader + copy(b[kernelRefHeader:], handle)
 }
 
 // birthTime is when a file was made, in nanoseconds; 0 where that is not kept.

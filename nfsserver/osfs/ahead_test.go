@@ -1,0 +1,156 @@
+// Listings with attributes: what they say of each entry, and while names change.
+
+package osfs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"golang.org/x/sys/unix"
+)
+
+// listPlus lists a directory with attributes, in pages of n entries.
+func listPlus(t *testing.T, f *FS, dir nfsserver.Ref, n int, emit func(*nfsserver.Dirent)) {
+	t.Helper()
+	var cookie uint64
+	for {
+		left := n
+		eof, err := f.ReadDir(me, dir, cookie, true, func(de *nfsserver.Dirent) bool {
+			if left--; left < 0 {
+				return false
+			}
+			cookie = de.Cookie
+			emit(de)
+			return true
+		})
+		must(t, err)
+		if eof {
+			return
+		}
+	}
+}
+
+// TestEntriesAreWhatLookupFinds: handle and attributes of an entry are those of its file, on every file system.
+func TestEntriesAreWhatLookupFinds(t *testing.T) {
+	eachFS(t, func(t *testing.T, k *fsKind, mnt string, _ func()) {
+		for i, o := range []Options{{}, {noKernelHandles: true}, {SubtreeCheck: true}, {CrossMounts: true}} {
+			dir := filepath.Join(mnt, fmt.Sprint("list", i))
+			must(t, os.Mkdir(dir, 0o755))
+			for j := range 3 * batchEntries {
+				must(t, os.WriteFile(filepath.Join(dir, fmt.Sprint("f", j)), make([]byte, j), 0o640))
+			}
+			must(t, os.Mkdir(filepath.Join(dir, "d"), 0o700))
+			if k.posix {
+				must(t, os.Symlink("f1", filepath.Join(dir, "l")))
+				must(t, unix.Mkfifo(filepath.Join(dir, "p"), 0o600))
+				must(t, os.Link(filepath.Join(dir, "f1"), filepath.Join(dir, "hard")))
+			}
+			f := newFS(t, dir, o)
+			entries := 0
+			listPlus(t, f, f.Root(), 1000, func(de *nfsserver.Dirent) {
+				name := string(de.Name)
+				if name == "." || name == ".." {
+					return
+				}
+				entries++
+				ref, attr, err := f.Lookup(me, f.Root(), name)
+				if err != nil || !de.HasAttr || de.Ref != ref || de.Attr != attr || de.Fileid != attr.Fileid {
+					t.Errorf("%+v: %s is listed as %+v, looked up %v %+v, %v", o, name, de, ref, attr, err)
+				}
+			})
+			on, err := os.ReadDir(dir)
+			if err != nil || entries != len(on) {
+				t.Errorf("%d entries of %d, %v", entries, len(on), err)
+			}
+			f.Close()
+		}
+	})
+}
+
+// TestPagesOfAListing: in pages of any size each name comes once, with attributes.
+func TestPagesOfAListing(t *testing.T) {
+	const files = 2500 // several buffers of the kernel's entries
+	dir := t.TempDir()
+	for i := range files {
+		must(t, os.WriteFile(filepath.Join(dir, fmt.Sprint("a name ", i)), nil, 0o600))
+	}
+	f := newFS(t, dir, Options{})
+	for _, n := range []int{1, batchEntries - 1, batchEntries, 300, files + 10} {
+		if n == 1 && testing.Short() {
+			continue
+		}
+		seen := make(map[string]int)
+		listPlus(t, f, f.Root(), n, func(de *nfsserver.Dirent) {
+			seen[string(de.Name)]++
+			if !de.HasAttr && string(de.Name) != ".." {
+				t.Errorf("%s has no attributes", de.Name)
+			}
+		})
+		for name, times := range seen {
+			if times != 1 {
+				t.Errorf("pages of %d: %q comes %d times", n, name, times)
+			}
+		}
+		if len(seen) != files+2 {
+			t.Errorf("pages of %d: %d names", n, len(seen))
+		}
+	}
+	if n := helpers.Load(); n != 0 {
+		t.Errorf("%d helpers are left", n)
+	}
+}
+
+// TestEntryOfAChangingName: an entry has the handle and the attributes of one file, whatever becomes
+// of its name meanwhile.
+func TestEntryOfAChangingName(t *testing.T) {
+	for name, base := range places(t) {
+		t.Run(name, func(t *testing.T) {
+			dir := tempDir(t, base)
+			const pairs = 8
+			for i := range 2 * pairs {
+				must(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), make([]byte, i), 0o600))
+			}
+			f := newFS(t, dir, Options{})
+			var stop sync.WaitGroup
+			done := make(chan struct{})
+			for range 2 {
+				stop.Go(func() {
+					for i := 0; ; i = (i + 2) % (2 * pairs) {
+						select {
+						case <-done:
+							return
+						default:
+						}
+						a, b := filepath.Join(dir, fmt.Sprint(i)), filepath.Join(dir, fmt.Sprint(i+1))
+						unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
+					}
+				})
+			}
+			for range 2000 {
+				listPlus(t, f, f.Root(), 1000, func(de *nfsserver.Dirent) {
+					if !de.HasAttr {
+						return
+					}
+					attr, err := f.Getattr(de.Ref)
+					if errors.Is(err, nfsserver.ErrStale) {
+						return
+					}
+					if err != nil || attr.Fileid != de.Fileid || attr.Size != de.Attr.Size && attr.Type == nfsserver.TypeReg {
+						t.Errorf("%s: listed with number %d of %d bytes, its handle is of number %d of %d bytes, %v",
+							de.Name, de.Fileid, de.Attr.Size, attr.Fileid, attr.Size, err)
+					}
+				})
+				if t.Failed() {
+					break
+				}
+			}
+			close(done)
+			stop.Wait()
+		})
+	}
+}
