@@ -150,9 +150,10 @@ type CRCMode uint8
 
 // CRC modes.
 const (
-	CRCOn   CRCMode = iota // require CRCs: both ends check
-	CRCAuto                // use them when the peer asks for them
-	CRCOff                 // ask for none; used all the same when the peer insists (RFC 5044 §7.1 wants so)
+	CRCOn     CRCMode = iota // require CRCs: both ends check
+	CRCAuto                  // use them when the peer asks for them
+	CRCOff                   // ask for none; used all the same when the peer insists (RFC 5044 §7.1 wants so)
+	CRCStrict                // as CRCOn, and no byte of payload is placed before the CRC of its segment has been checked
 )
 
 // DeviceConfig is how a software RNIC behaves. The zero value is right for most.

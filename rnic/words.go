@@ -26,9 +26,9 @@ var opcodeNames = [...]string{OpSend: "Send", OpSendInvalidate: "Send with Inval
 // String is the RFC's name of the operation.
 func (op Opcode) String() string { return named(opcodeNames[:], uint8(op), "Opcode") }
 
-var crcNames = [...]string{CRCOn: "on", CRCAuto: "auto", CRCOff: "off"}
+var crcNames = [...]string{CRCOn: "on", CRCAuto: "auto", CRCOff: "off", CRCStrict: "strict"}
 
-// String is the mode as commands name it: on, auto or off.
+// String is the mode as commands name it: on, auto, off or strict.
 func (m CRCMode) String() string { return named(crcNames[:], uint8(m), "CRCMode") }
 
 var faultNames = [...]string{MemOK: "allowed", MemSTag: "invalid STag", MemAssoc: "STag of another protection domain or QP",

@@ -39,11 +39,11 @@ between this machine and a server, "nfsrdma doctor SERVER" finds out.`,
 	f.StringVar(&s.Flags.Transport, "transport", "", "rdma or tcp (default rdma, tcp for nfs:// paths)")
 	f.IntVar(&s.Flags.MountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: the NFS port, then rpcbind)")
 	f.IntVar(&s.Flags.Conns, "conns", 1, "connections to each server")
-	f.StringVar(&s.Flags.CRC, "crc", "on", "MPA CRC over RDMA: on, auto or off")
+	f.StringVar(&s.Flags.CRC, "crc", "on", "MPA CRC over RDMA: on, auto, off or strict (on, and no byte is placed before its CRC is right)")
 	f.DurationVar(&s.Flags.ConnectTimeout, "connect-timeout", connectTimeout, "longest wait for a connection and mount")
 	f.DurationVar(&s.Flags.Timeout, "timeout", 0, "longest wait for an answer of a server that has gone silent; 0: as long as it takes")
 	for _, name := range []string{"transport", "crc"} {
-		words := map[string][]string{"transport": {"rdma", "tcp"}, "crc": {"on", "auto", "off"}}[name]
+		words := map[string][]string{"transport": {"rdma", "tcp"}, "crc": {"on", "auto", "off", "strict"}}[name]
 		_ = root.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	}
 	root.AddCommand(

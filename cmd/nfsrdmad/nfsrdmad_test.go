@@ -89,18 +89,18 @@ func TestRefusals(t *testing.T) {
 	}
 	state := "--state-dir=" + filepath.Join(dir, "state")
 	for want, args := range map[string][]string{
-		"nothing to export":    {"serve", state},
-		"does not exist":       {"serve", state, filepath.Join(dir, "nothing")},
-		"not a directory":      {"serve", state, file},
-		"is in use":            {"serve", state, dir, "--tcp-port", port, "--rdma-port", "0"},
-		"none of this machine": {"serve", state, dir, "--addr", "192.0.2.1"},
-		"nothing to serve on":  {"serve", state, dir, "--tcp-port", "0", "--rdma-port", "0"},
-		"want on, off or auto": {"serve", state, dir, "--crc", "perhaps"},
-		"--log-level":          {"serve", state, dir, "--log-level", "loud"},
-		"is too like":          {"serve", state, dir, dir},
-		"unknown flag":         {"serve", "--nothing"},
-		"say --ephemeral-key":  {"serve", "--state-dir", file, dir},
-		"clean absolute path":  {"serve", state, "--memory=x"},
+		"nothing to export":            {"serve", state},
+		"does not exist":               {"serve", state, filepath.Join(dir, "nothing")},
+		"not a directory":              {"serve", state, file},
+		"is in use":                    {"serve", state, dir, "--tcp-port", port, "--rdma-port", "0"},
+		"none of this machine":         {"serve", state, dir, "--addr", "192.0.2.1"},
+		"nothing to serve on":          {"serve", state, dir, "--tcp-port", "0", "--rdma-port", "0"},
+		"want on, off, auto or strict": {"serve", state, dir, "--crc", "perhaps"},
+		"--log-level":                  {"serve", state, dir, "--log-level", "loud"},
+		"is too like":                  {"serve", state, dir, dir},
+		"unknown flag":                 {"serve", "--nothing"},
+		"say --ephemeral-key":          {"serve", "--state-dir", file, dir},
+		"clean absolute path":          {"serve", state, "--memory=x"},
 	} {
 		_, err := run(context.Background(), args...)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {

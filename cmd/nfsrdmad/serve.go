@@ -81,7 +81,7 @@ that you trust.`,
 	f.BoolVar(&o.readOnly, "read-only", false, "refuse all changes")
 	f.StringVar(&o.memory, "memory", "", "export an empty file tree in memory under this name")
 	f.Lookup("memory").NoOptDefVal = "/memory"
-	f.StringVar(&o.crc, "crc", "on", "CRCs on RDMA connections: on, off, or auto (when the client asks for them)")
+	f.StringVar(&o.crc, "crc", "on", "CRCs on RDMA connections: on, off, auto (when the client asks for them), or strict (on, and no byte is placed before its CRC is right)")
 	f.StringVar(&o.logLevel, "log-level", "info", "error, warning, info or debug")
 	f.StringVar(&o.stateDir, "state-dir", "", "where the key of file handles is kept (default: /var/lib/nfsrdma, or $XDG_STATE_HOME/nfsrdma)")
 	f.BoolVar(&o.ephemeral, "ephemeral-key", false, "keep no key: after a restart clients find their file handles stale and have to mount again")
@@ -91,7 +91,7 @@ that you trust.`,
 	f.BoolVar(&o.asyncNames, "async-names", false, "answer changes of names and attributes before they are on disk")
 	f.StringVar(&o.metrics, "metrics-addr", "", "address to serve figures for Prometheus on, such as 127.0.0.1:9049 (default: none)")
 	o.limits.flags(f)
-	complete(cmd, "crc", "on", "off", "auto")
+	complete(cmd, "crc", "on", "off", "auto", "strict")
 	complete(cmd, "log-level", "error", "warning", "info", "debug")
 	return cmd
 }
@@ -173,8 +173,10 @@ func crcMode(s string) (rnic.CRCMode, error) {
 		return rnic.CRCOff, nil
 	case "auto":
 		return rnic.CRCAuto, nil
+	case "strict":
+		return rnic.CRCStrict, nil
 	}
-	return 0, fmt.Errorf("--crc %q: want on, off or auto", s)
+	return 0, fmt.Errorf("--crc %q: want on, off, auto or strict", s)
 }
 
 // listenError says what to do about a port that cannot be had.

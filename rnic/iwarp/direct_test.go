@@ -58,12 +58,12 @@ func TestBuffersOnlyWithInput(t *testing.T) {
 	}
 	r.r = r.w - 1
 	r.aim()
-	if r.release(true); r.wide == nil || r.w != 1 {
+	if r.release(0, true); r.wide == nil || r.w != 1 {
 		t.Fatal("the beginning of an FPDU was thrown away")
 	}
 	r.r, r.w = 1, 1
 	r.aim()
-	if r.release(true); r.wide != nil || r.small != nil || r.buf != nil {
+	if r.release(0, true); r.wide != nil || r.small != nil || r.buf != nil {
 		t.Fatal("an idle QP has a buffer")
 	}
 }
@@ -73,6 +73,6 @@ type fillingLink struct{ link }
 
 func (*fillingLink) read(s sink) (int, error) {
 	_, p, _ := s.aim()
-	s.release(false)
+	s.release(len(p), false)
 	return len(p), nil
 }

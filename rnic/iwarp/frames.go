@@ -54,7 +54,7 @@ func (p *provider) depths(c *rnic.ConnParams) (ird, ord int, err error) {
 
 // wantsCRC reports whether we ask for CRCs ourselves.
 func (p *provider) wantsCRC(peer bool) bool {
-	return p.cfg.CRC == rnic.CRCOn || p.cfg.CRC == rnic.CRCAuto && peer
+	return p.cfg.CRC == rnic.CRCOn || p.cfg.CRC == rnic.CRCStrict || p.cfg.CRC == rnic.CRCAuto && peer
 }
 
 // isTimeout tells a deadline from other failures.

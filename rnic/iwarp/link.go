@@ -38,7 +38,7 @@ type link interface {
 // A sink is where read puts bytes; see receiver.aim and receiver.release.
 type sink interface {
 	aim() (head, rest []byte, ok bool)
-	release(idle bool)
+	release(n int, idle bool)
 	missing() int
 }
 

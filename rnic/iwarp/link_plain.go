@@ -30,8 +30,9 @@ func (l *plainLink) conn() net.Conn { return l.c }
 // read waits while it holds the sink, which therefore gives no head.
 func (l *plainLink) read(s sink) (int, error) {
 	_, p, _ := s.aim()
-	defer s.release(false)
-	return l.c.Read(p)
+	n, err := l.c.Read(p)
+	s.release(n, false)
+	return n, err
 }
 
 // writev copies; it is full then, so that waitWritable is called next.

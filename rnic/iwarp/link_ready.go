@@ -43,7 +43,7 @@ func (l *readyLink) read(s sink) (int, error) {
 		n, err := l.c.TryRead(l.into[:])
 		l.into = [2][]byte{}
 		again := errors.Is(err, syscall.EAGAIN)
-		s.release(again)
+		s.release(max(n, 0), again)
 		if !again {
 			return n, err
 		}

@@ -69,7 +69,7 @@ func (l *tcpLink) tryRead(fd uintptr) bool {
 	}
 	n, errno := readv(fd, iov)
 	l.riov = [2]syscall.Iovec{}
-	l.sink.release(errno == syscall.EAGAIN)
+	l.sink.release(max(n, 0), errno == syscall.EAGAIN)
 	switch {
 	case errno == syscall.EAGAIN:
 		return l.wait(fd)

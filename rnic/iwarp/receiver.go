@@ -22,6 +22,7 @@ type receiver struct {
 	small *rxSmall // not nil: buf is this one
 	wide  *rxBuf   // the same; neither: buf is nil, for nothing has come that is not used
 	busy  bool     // a read filled the small buffer, so take a large one when there is input
+	head  int      // bytes that the last read has placed directly
 
 	mu sync.Mutex
 	in core.Inbound // guarded by mu where its methods say so; else owned by the receive loop
@@ -79,10 +80,10 @@ func (r *receiver) consume() error {
 
 // fill reads once. io.EOF comes only on an FPDU boundary.
 func (r *receiver) fill(l link) error {
+	r.head = 0
 	n, err := l.read(r)
 	// The read went into the placement first, and into the buffer with what was more.
-	n -= r.in.Placed(n)
-	r.w += n
+	r.w += n - r.head
 	if err == nil {
 		r.busy = r.busy || r.w == len(r.buf)
 		return nil
@@ -113,16 +114,16 @@ func (r *receiver) aim() (head, rest []byte, ok bool) {
 	}
 	r.makeRoom()
 	rest = r.buf[r.w:]
-	if r.in.Bulk() && r.w-r.r < core.HeadMax {
-		rest = rest[:min(len(rest), tailMax)]
+	if n := r.in.Limit(r.buf[r.r:r.w], tailMax); n > 0 {
+		rest = rest[:min(len(rest), n)]
 	}
 	return nil, rest, true
 }
 
-// release ends what aim began. idle: there was no input, and the link is going to wait for it.
-func (r *receiver) release(idle bool) {
+// release ends what aim began: n bytes have been read. idle: there was no input, and the link is going to wait for it.
+func (r *receiver) release(n int, idle bool) {
 	if r.in.Borrowed() {
-		r.in.Return()
+		r.head = r.in.Return(n)
 		r.mu.Unlock()
 	}
 	if idle && r.r == r.w {

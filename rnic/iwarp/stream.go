@@ -87,7 +87,7 @@ func (s *stream) start(ses *session) error {
 	ses.conn.SetDeadline(time.Time{})
 	s.link, s.tx.link = l, l
 	ses.modes.Extensions = s.p.cfg.Extensions
-	ses.modes.Direct = l.inline()
+	ses.modes.Direct, ses.modes.Strict = l.inline(), s.p.cfg.CRC == rnic.CRCStrict
 	s.modes = ses.modes
 	s.tx.out.Start(ses.modes)
 	s.rx.start(ses.modes, ses.early)

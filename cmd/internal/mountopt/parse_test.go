@@ -92,7 +92,7 @@ func TestMistakes(t *testing.T) {
 		"port=70000":                "option port=70000: want a number",
 		"soft=1":                    "option soft=1: soft has no value: write soft alone",
 		"timeo=0":                   "option timeo=0: want a number from 1 to 6000",
-		"crc=maybe":                 "option crc=maybe: want on, auto or off",
+		"crc=maybe":                 "option crc=maybe: want on, auto, off or strict",
 		"lookupcache=x":             "option lookupcache=x: want all, pos or none",
 		"memory=1M":                 "option memory=1M: want a size of at least 16M",
 		"uid=joe":                   "option uid=joe: want a number, as id(1) prints it",

@@ -39,7 +39,7 @@ var options = []option{
 	{"mountport", "N", "", number(0, 65535, func(o *Options, n int) { o.MountPort = n }), "TCP port of the server's MOUNT service (default: the NFS port, then rpcbind)"},
 	{"mountproto", "tcp", "", only("tcp"), "transport of the MOUNT service"},
 	{"nconnect", "N", "", number(1, 64, func(o *Options, n int) { o.NConnect = n }), "connections that calls are spread over (default 1)"},
-	{"crc", "on|auto|off", "", setCRC, "MPA CRC over RDMA (default on)"},
+	{"crc", "on|auto|off|strict", "", setCRC, "MPA CRC over RDMA (default on)"},
 	{"resvport", "", "resvport", nothing, "come from a port below 1024 over TCP, where allowed (default)"},
 	{"noresvport", "", "resvport", func(o *Options, _ string) error { o.AnyPort = true; return nil }, "come from any port"},
 	{"hard", "", "hard", nothing, "wait for a silent server for ever; signals end the wait (default)"},
@@ -148,10 +148,10 @@ func setProto(o *Options, v string) error {
 }
 
 func setCRC(o *Options, v string) error {
-	words := map[string]rnic.CRCMode{"on": rnic.CRCOn, "auto": rnic.CRCAuto, "off": rnic.CRCOff}
+	words := map[string]rnic.CRCMode{"on": rnic.CRCOn, "auto": rnic.CRCAuto, "off": rnic.CRCOff, "strict": rnic.CRCStrict}
 	m, ok := words[v]
 	if !ok {
-		return fmt.Errorf("want on, auto or off")
+		return fmt.Errorf("want on, auto, off or strict")
 	}
 	o.CRC = m
 	return nil

@@ -93,10 +93,10 @@ func (s *Session) Options(t nfsclient.Target) (nfsclient.Options, error) {
 		o.CallTimeout = s.Flags.Timeout
 	}
 	o.Responding = s.notice(t)
-	modes := map[string]rnic.CRCMode{"on": rnic.CRCOn, "auto": rnic.CRCAuto, "off": rnic.CRCOff}
+	modes := map[string]rnic.CRCMode{"on": rnic.CRCOn, "auto": rnic.CRCAuto, "off": rnic.CRCOff, "strict": rnic.CRCStrict}
 	var ok bool
 	if o.CRC, ok = modes[s.Flags.CRC]; !ok {
-		return o, fmt.Errorf("--crc %q is neither on, auto nor off", s.Flags.CRC)
+		return o, fmt.Errorf("--crc %q is not one of on, auto, off and strict", s.Flags.CRC)
 	}
 	return o, nil
 }

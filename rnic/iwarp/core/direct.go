@@ -1,4 +1,4 @@
-// Payload that is read straight into the memory it is for: possible when no CRC has to be right first.
+// Payload that is read straight into the memory it is for, without CRCs, or where its place is known before.
 
 package core
 
@@ -11,15 +11,24 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
-// With CRCs and markers off, a large segment is checked as soon as its header is
+// With markers off, a large segment is checked as soon as its header is
 // here; what has come of its payload is placed, and the rest is read by scattered
 // reads: payload into its memory, what follows into the receive buffer.
 // Each of these reads checks the memory anew, borrows it, and takes only
 // what TCP has. So nothing is locked while a slow peer is waited for, and memory that is
 // taken away meanwhile is not touched again: its next byte ends the stream, as
 // it would have before the segment began.
+//
+// With CRCs the header of a segment is not believed before its CRC is right, so only a segment whose place is known
+// from the one before is read so: the next of the same RDMA Write or Read Response (continuation). Its
+// header names the memory that a verified segment has named, at the offset at which that one has ended, and has passed the
+// same check; damage cannot make it touch other memory. What it brings is delivered to nobody before its CRC, which is
+// computed as the bytes come, has been checked (RFC 5044 §6 [R5044-083]): there is no completion, no next segment. With
+// a wrong CRC the stream ends, and what is in the region from that offset on is undefined, as RFC 5040 leaves it after
+// any error.
 const (
 	directMin = 16 << 10 // with fewer bytes to come, one read of many FPDUs and a copy are cheaper
+	bulkPause = 4        // small FPDUs, as between two large messages, after which another large one is expected
 
 	// HeadMax is the most bytes of an FPDU before its payload.
 	HeadMax = mpa.LengthLen + ddp.UntaggedLen
@@ -41,6 +50,27 @@ type placement struct {
 	trailer  int                   // bytes of pad and CRC
 	mr       *rnic.MR              // where tagged payload goes
 	fault    error                 // why it cannot go on
+	crc      uint32                // of what has come, if CRCs are in use
+	mem      []byte                // what is borrowed
+}
+
+// A continuation is the segment that is expected next: after one of a tagged message that is not its last, for a sender
+// finishes a message before it begins another (RFC 5041 §5.3 [R5041-067]). The zero value: none is.
+type continuation struct {
+	op   rdmap.Opcode
+	stag uint32
+	to   uint64
+	open bool
+}
+
+// after notes a segment with n bytes of payload that has been verified and done.
+func (c *continuation) after(op rdmap.Opcode, h *ddp.Header, n int) {
+	*c = continuation{op: op, stag: h.STag, to: h.TO + uint64(n), open: h.Tagged && !h.Last && n > 0}
+}
+
+// is reports whether a is that segment.
+func (c *continuation) is(a *action) bool {
+	return c.open && a.h.Tagged && a.op == c.op && a.h.STag == c.stag && a.h.TO == c.to
 }
 
 // left is how many bytes of payload are to come.
@@ -73,13 +103,22 @@ func (in *Inbound) beginDirect(b []byte) (n int, err error) {
 	}
 	ulpdu := b[mpa.LengthLen:]
 	a, err := in.check(ulpdu, length)
+	if in.crc && (err != nil || !in.cont.is(&a)) {
+		return 0, nil // told, if it is an error, when the segment is whole and its CRC right
+	}
 	if err == nil {
 		err = in.do(&a)
+	}
+	if err != nil && in.crc {
+		return 0, nil // memory that is refused: nothing has been touched, and the same holds
 	}
 	if err != nil {
 		return 0, in.fail(err, ulpdu, length)
 	}
-	in.afterBig = true
+	in.small = 0
+	if in.crc {
+		in.place.crc = mpa.UpdateCRC(0, b)
+	}
 	return len(b), nil
 }
 
@@ -95,6 +134,12 @@ func (in *Inbound) endDirect(b []byte) (n int, whole bool, err error) {
 		return 0, false, nil
 	}
 	p.open, p.mr = false, nil
+	if in.crc {
+		if err := mpa.CheckCRC(p.crc, b[:p.trailer]); err != nil {
+			return 0, false, in.fail(err, nil, 0)
+		}
+		in.cont.after(p.op, &p.h, p.n)
+	}
 	if err := in.placed(p.op, p.h.Last, rnic.STag(p.h.Inv)); err != nil {
 		return 0, false, in.fail(err, p.head[:p.h.Len()], p.length)
 	}
@@ -113,9 +158,36 @@ func (in *Inbound) Direct() int {
 // InPlacement reports whether a segment has been begun by direct placement, its trailer included.
 func (in *Inbound) InPlacement() bool { return in.place.open }
 
-// Bulk reports whether a large payload is likely to follow a header, which is then not to be read together with
-// the payload.
-func (in *Inbound) Bulk() bool { return in.afterBig }
+// noteSmall notes an FPDU of n bytes that was not placed directly.
+func (in *Inbound) noteSmall(n int) {
+	if in.crc && n >= directMin {
+		in.small = 0
+	} else if in.small < bulkPause {
+		in.small++
+	}
+	if !in.crc {
+		in.small = bulkPause // what is large is placed directly, and nothing else tells of bulk
+	}
+}
+
+// Limit is how many of the bytes after b are to be read into the buffer at once, tail being a few; 0: as many as there
+// are. What follows the header of a large segment is better read to where it belongs, and a first segment, whose CRC has
+// to be right first, is read with no more than the header of the one after it.
+func (in *Inbound) Limit(b []byte, tail int) int {
+	bulk := in.small < bulkPause
+	switch {
+	case !in.direct:
+	case len(b) < HeadMax:
+		if bulk {
+			return tail
+		}
+	case in.crc:
+		if n := in.Missing(b); bulk || n >= directMin && ddp.MoreTagged(b[mpa.LengthLen]) {
+			return n + tail
+		}
+	}
+	return 0
+}
 
 // Borrow returns the memory for the next Direct bytes, checked anew, to be read into until Return. It fails when
 // the stream has ended or the memory is gone: Consume then tells why. Under the owner's lock, which the
@@ -128,7 +200,8 @@ func (in *Inbound) Borrow() (p []byte, ok bool) {
 	if !l.h.Tagged {
 		l.borrowed = true
 		// The buffer of a Send belongs to the receive, which nobody can revoke: no lock is needed but the owner's.
-		return in.recv.wr.Buf[int(l.h.MO)+l.got:][:l.left()], true
+		l.mem = in.recv.wr.Buf[int(l.h.MO)+l.got:][:l.left()]
+		return l.mem, true
 	}
 	need := rnic.RemoteWrite
 	if l.op == rdmap.OpReadResponse {
@@ -139,30 +212,28 @@ func (in *Inbound) Borrow() (p []byte, ok bool) {
 		l.fault = taggedFaults[f]
 		return nil, false
 	}
-	l.borrowed = true
+	l.borrowed, l.mem = true, p
 	return p, true
 }
 
 // Borrowed reports whether Return is due.
 func (in *Inbound) Borrowed() bool { return in.place.borrowed }
 
-// Return ends what Borrow began.
-func (in *Inbound) Return() {
-	if in.place.h.Tagged {
-		in.q.Return(in.place.mr)
+// Return ends what Borrow began: n bytes have been read, of which the first are in the memory of the placement. It
+// returns how many those are. Their CRC is computed here, while they are in the cache and nobody can take
+// the memory away.
+func (in *Inbound) Return(n int) (placed int) {
+	l := &in.place
+	placed = min(n, l.left())
+	if in.crc {
+		l.crc = mpa.UpdateCRC(l.crc, l.mem[:placed])
 	}
-	in.place.borrowed = false
-}
-
-// Placed notes that n bytes have been read, of which the first go into the memory of the placement, and
-// returns how many those are.
-func (in *Inbound) Placed(n int) int {
-	if !in.place.open {
-		return 0
+	l.got += placed
+	l.borrowed, l.mem = false, nil
+	if l.h.Tagged {
+		in.q.Return(l.mr)
 	}
-	n = min(n, in.place.left())
-	in.place.got += n
-	return n
+	return placed
 }
 
 // Missing is how many bytes have to come after b until there is anything to do: those that

@@ -14,7 +14,7 @@ import (
 
 // fuzzDirect makes segments, some of them large, out of plan, and has them read in pieces
 // by a receiver that reads directly and by one that does not. Memory, completions and error
-// must be equal when the stream is whole; a segment that fails has touched nothing.
+// must be equal when the stream is whole; a segment that fails has touched nothing. The same with CRCs, all of them right.
 func fuzzDirect(t *testing.T, plan []byte, piece uint16) {
 	if len(plan) > 32 {
 		return
@@ -23,8 +23,13 @@ func fuzzDirect(t *testing.T, plan []byte, piece uint16) {
 	if p < 500 && len(plan) > 4 {
 		p += 500 // byte by byte only when there is little
 	}
-	want := runPlan(t, plan, p, false)
-	got := runPlan(t, plan, p, true)
+	for _, crc := range []bool{false, true} {
+		sameResult(t, runPlan(t, plan, p, Modes{CRC: crc, Direct: true}), runPlan(t, plan, p, Modes{CRC: crc}))
+	}
+}
+
+func sameResult(t *testing.T, got, want result) {
+	t.Helper()
 	if got.err != want.err && !errors.Is(got.err, want.err) {
 		t.Fatalf("direct: %v, buffered: %v", got.err, want.err)
 	}
@@ -50,7 +55,7 @@ type result struct {
 }
 
 // runPlan: each two bytes of plan are a segment, its kind and its length in steps of 257.
-func runPlan(t *testing.T, plan []byte, piece int, direct bool) (o result) {
+func runPlan(t *testing.T, plan []byte, piece int, modes Modes) (o result) {
 	const room = 200_000
 	s := newSide(t, rnic.DeviceConfig{}, 16)
 	countSTags(t)
@@ -62,9 +67,9 @@ func runPlan(t *testing.T, plan []byte, piece int, direct bool) (o result) {
 		o.mem = append(o.mem, make([]byte, 60_000))
 		recv(t, s.qp, i, o.mem[1+i])
 	}
-	s.end.start(Modes{Direct: direct}, 2, 2, false)
+	s.end.start(modes, 2, 2, false)
 	post(t, s.qp, rnic.SendWR{ID: 9, Op: rnic.OpRead, MR: sink, Length: room})
-	for b := planBytes(plan, w, sink, room); len(b) > 0; {
+	for b := planBytes(plan, w, sink, room, modes.CRC); len(b) > 0; {
 		n := min(piece, len(b))
 		s.end.receive(b[:n])
 		b = b[n:]
@@ -76,7 +81,7 @@ func runPlan(t *testing.T, plan []byte, piece int, direct bool) (o result) {
 	return o
 }
 
-func planBytes(plan []byte, w, sink *rnic.MR, room int) (b []byte) {
+func planBytes(plan []byte, w, sink *rnic.MR, room int, crc bool) (b []byte) {
 	to, ro, mo, msn := uint64(0), uint64(0), uint32(0), uint32(1)
 	for ; len(plan) > 1; plan = plan[2:] {
 		n := int(plan[1]) * 257
@@ -85,7 +90,12 @@ func planBytes(plan []byte, w, sink *rnic.MR, room int) (b []byte) {
 		var seg []byte
 		switch plan[0] % 6 {
 		case 0: // Write
-			seg = tagged(0xc1, 0x40, w.STag(), w.Base()+to%uint64(room), data)
+			// Its last, unless the next segment of the plan goes on with it.
+			ctrl := byte(0xc1)
+			if len(plan) > 3 && plan[2]%6 == 0 && to%uint64(room)+2*65_500 < uint64(room) {
+				ctrl = 0x81
+			}
+			seg = tagged(ctrl, 0x40, w.STag(), w.Base()+to%uint64(room), data)
 			to += uint64(n)
 		case 1: // Read Response
 			last := byte(0x81)
@@ -106,9 +116,13 @@ func planBytes(plan []byte, w, sink *rnic.MR, room int) (b []byte) {
 			seg = untagged(0x41, 0x44, w.STag(), 0, msn, mo, data)
 			mo, msn = 0, msn+1
 		}
+		from := len(b)
 		b = binary.BigEndian.AppendUint16(b, uint16(len(seg)))
 		b = append(b, seg...)
 		b = append(b, make([]byte, mpa.Pad(len(seg))+mpa.CRCLen)...)
+		if crc {
+			mpa.PutCRC(b[len(b)-mpa.CRCLen:], mpa.CRC32C(b[from:len(b)-mpa.CRCLen]))
+		}
 	}
 	return b
 }

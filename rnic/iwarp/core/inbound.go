@@ -38,12 +38,13 @@ type Inbound struct {
 	// (RFC 5041 §5.3 [R5041-067]), but nothing here depends on that: recv and read are apart, so a peer that
 	// mixes a Send with a Read Response has both placed where they belong. place is a segment, not
 	// a message: at most one is open, and nothing is taken from the stream while it is.
-	recv     receiving
-	read     reading
-	mr       *rnic.MR // the last one written to
-	place    placement
-	readIn   atomic.Uint64 // bytes of all Read Responses
-	afterBig bool          // the last payload was placed directly; another one is likely to follow
+	recv   receiving
+	read   reading
+	mr     *rnic.MR // the last one written to
+	place  placement
+	cont   continuation
+	readIn atomic.Uint64 // bytes of all Read Responses
+	small  int           // FPDUs since one that was large: bulkPause of them, and no large one is expected next
 }
 
 // A receiving is the Send that is being received: from its first segment until its last one is complete.
@@ -68,14 +69,15 @@ type reading struct {
 func (in *Inbound) Init(q *rnic.ProviderQP, w *Work) {
 	in.q, in.w = q, w
 	in.sendMSN, in.readMSN, in.atomicMSN = 1, 1, 1 // RFC 5041 §4.3 [R5041-046]
+	in.small = bulkPause
 }
 
 // Start sets it up for a stream.
 func (in *Inbound) Start(m Modes) {
 	in.crc, in.extensions = m.CRC, m.Extensions
-	// With a CRC the payload has to be seen whole before one byte of it is placed
-	// (RFC 5044 §6 [R5044-083]), and markers stand within it: neither can be read to where it belongs.
-	in.direct = m.Direct && !m.CRC && !m.RecvMarkers
+	// Markers stand within the payload, so it cannot be read to where it belongs. With a CRC it can only if the
+	// place is known before the segment is: see continuation.
+	in.direct = m.Direct && !m.RecvMarkers && !(m.CRC && m.Strict)
 	if m.RecvMarkers {
 		in.markers = new(mpa.MarkerReceiver)
 	}
@@ -106,7 +108,8 @@ func (in *Inbound) Consume(b []byte) (used int, err error) {
 			return used + n, err
 		}
 		used += n
-		in.afterBig = false
+		in.cont = continuation{}
+		in.noteSmall(n)
 		// In two steps, so that all that can be refused without memory is refused before a byte is
 		// placed, and a fault leaves the numbers and the message that is open as they were.
 		a, err := in.check(ulpdu, len(ulpdu))
@@ -116,6 +119,7 @@ func (in *Inbound) Consume(b []byte) (used int, err error) {
 		if err != nil {
 			return used, in.fail(err, ulpdu, len(ulpdu))
 		}
+		in.cont.after(a.op, &a.h, a.n)
 		// Only now: the FPDU that opens the door has to be a valid one to the end.
 		in.begin()
 	}

@@ -18,7 +18,8 @@ type Modes struct {
 	RecvMarkers  bool // we did
 	WholeTrailer bool // cut no trailer of an FPDU: the peer might be Linux siw, which would call its CRC bad
 	Extensions   bool // RFC 7306 is spoken
-	Direct       bool // large payload can be read straight to where it belongs; needs CRCs and markers off
+	Direct       bool // large payload can be read straight to where it belongs; not with markers
+	Strict       bool // with CRCs it is not: each is checked before a byte of its segment is placed
 }
 
 // An Outbound turns Work into FPDUs. It does no I/O: Fill makes a batch, Pending is what of it TCP has

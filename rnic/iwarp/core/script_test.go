@@ -146,9 +146,7 @@ func (e *slateEnd) receive(b []byte) {
 	for {
 		if e.in.Direct() > 0 {
 			if p, ok := e.in.Borrow(); ok {
-				n := e.in.Placed(copy(p, b))
-				e.in.Return()
-				b = b[n:]
+				b = b[e.in.Return(copy(p, b)):]
 			}
 		} else {
 			e.left = append(e.left, b...)
@@ -356,7 +354,7 @@ func scriptCQ(t *testing.T, cfg rnic.DeviceConfig, p rnic.ConnParams, completion
 	if p.ORD == 0 {
 		p.ORD = 16
 	}
-	s.end.start(Modes{CRC: cfg.CRC == rnic.CRCOn, RecvMarkers: cfg.Markers, Extensions: cfg.Extensions, Direct: true}, p.IRD, p.ORD, true)
+	s.end.start(Modes{CRC: cfg.CRC == rnic.CRCOn || cfg.CRC == rnic.CRCStrict, Strict: cfg.CRC == rnic.CRCStrict, RecvMarkers: cfg.Markers, Extensions: cfg.Extensions, Direct: true}, p.IRD, p.ORD, true)
 	return s
 }
 

@@ -77,6 +77,15 @@ func ParseFPDU(b []byte, crc bool) (ulpdu []byte, n int, err error) {
 	return b[LengthLen : LengthLen+l : LengthLen+l], n, nil
 }
 
+// CheckCRC checks pad and CRC field at the end of an FPDU; crc is that of all bytes before them.
+func CheckCRC(crc uint32, trailer []byte) error {
+	pad := len(trailer) - CRCLen
+	if UpdateCRC(crc, trailer[:pad]) != getCRC(trailer[pad:]) {
+		return errCRC
+	}
+	return nil
+}
+
 // AppendFPDU appends the FPDU, without markers, of the ULPDU that parts make up
 // end to end: 1 to MaxULPDU bytes. Without crc the CRC field is zero.
 func AppendFPDU(b []byte, crc bool, parts ...[]byte) []byte {
