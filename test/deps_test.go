@@ -33,9 +33,10 @@ var floors = []struct {
 // exactly lists packages whose imports from this module are these and no others.
 var exactly = map[string][]string{
 	"rnic/iwarp/term":          nil,
-	"rnic/iwarp/mpa":           {"rnic/iwarp/term"},
+	"rnic/iwarp/mpa":           {"rnic/internal/crc32c", "rnic/iwarp/term"},
 	"rnic/iwarp/ddp":           {"rnic/iwarp/term"},
 	"rnic/iwarp/rdmap":         {"rnic/iwarp/term"},
+	"rnic/internal/crc32c":     nil,
 	"rnic/internal/stagsource": nil,
 	"rnic":                     {"rnic/internal/stagsource"},
 	"rnic/iwarp/core":          {"rnic", "rnic/iwarp/ddp", "rnic/iwarp/mpa", "rnic/iwarp/rdmap", "rnic/iwarp/term"},

@@ -4,19 +4,18 @@ package mpa
 
 import (
 	"encoding/binary"
-	"hash/crc32"
+
+	"github.com/nfsrdma/nfsrdma/rnic/internal/crc32c"
 )
 
 // CRCLen is the size of the CRC field, which every FPDU has (RFC 5044 §4.4 [R5044-057]).
 const CRCLen = 4
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // CRC32C returns the CRC of b (RFC 5044 §4.4).
-func CRC32C(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+func CRC32C(b []byte) uint32 { return crc32c.Update(0, b) }
 
 // UpdateCRC returns the CRC of some bytes, whose CRC is crc, and then b. It starts at 0.
-func UpdateCRC(crc uint32, b []byte) uint32 { return crc32.Update(crc, castagnoli, b) }
+func UpdateCRC(crc uint32, b []byte) uint32 { return crc32c.Update(crc, b) }
 
 // PutCRC stores crc in the first four bytes of b. Unlike all else on this wire,
 // it goes least significant byte first (RFC 5044 §4.4 [R5044-059]).
