@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,10 +29,16 @@ var rig struct {
 // full has the suite run at length.
 var full = os.Getenv("NFSRDMA_FULL") != ""
 
+// thin has the suite do less where everything costs three times as much.
+var thin = raceOn && !full
+
 // scaled is a count of operations: few in the standing test, many at length.
 func scaled(few, many int) int {
-	if full {
+	switch {
+	case full:
 		return many
+	case thin:
+		return (few + 3) / 4
 	}
 	return few
 }
@@ -66,16 +73,54 @@ func runSuite(m *testing.M) (int, error) {
 		rig.skip = "there is no /dev/fuse"
 	}
 	if rig.skip == "" {
-		build := exec.Command("go", "build", "-o", rig.bin+"/", "./cmd/nfsrdma", "./cmd/nfsrdmad")
-		build.Dir = filepath.Join("..", "..")
-		if out, err := build.CombinedOutput(); err != nil {
-			return 1, fmt.Errorf("go build: %w\n%s", err, out)
-		}
-		if err := os.Symlink("nfsrdma", filepath.Join(rig.bin, "mount.nfsrdma")); err != nil {
+		if err := buildPrograms(); err != nil {
 			return 1, err
 		}
 	}
-	return m.Run(), nil
+	code := m.Run()
+	if left := clearMounts(); len(left) > 0 {
+		return 1, fmt.Errorf("still mounted after the tests: %s", strings.Join(left, " "))
+	}
+	if raced := raceReports(); raced != "" {
+		return 1, fmt.Errorf("data races in the programs:\n%s", lastLines(raced, 200))
+	}
+	return code, nil
+}
+
+// buildPrograms builds the programs under test, with the race detector if the suite has
+// it. Mounts in the background have no standard error: what it finds goes to files.
+func buildPrograms() error {
+	args := []string{"build", "-o", rig.bin + "/", "./cmd/nfsrdma", "./cmd/nfsrdmad"}
+	if raceOn {
+		args = slices.Insert(args, 1, "-race")
+		races := filepath.Join(rig.base, "races")
+		if err := os.Mkdir(races, 0o777); err != nil {
+			return err
+		}
+		if err := os.Chmod(races, 0o777); err != nil { // ordinary users mount too
+			return err
+		}
+		if err := os.Setenv("GORACE", "log_path="+filepath.Join(races, "race")+" atexit_sleep_ms=0"); err != nil {
+			return err
+		}
+	}
+	build := exec.Command("go", args...)
+	build.Dir = filepath.Join("..", "..")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return os.Symlink("nfsrdma", filepath.Join(rig.bin, "mount.nfsrdma"))
+}
+
+// raceReports are the reports that the programs under test have left.
+func raceReports() string {
+	var all strings.Builder
+	files, _ := filepath.Glob(filepath.Join(rig.base, "races", "*"))
+	for _, f := range files {
+		b, _ := os.ReadFile(f)
+		all.Write(b)
+	}
+	return all.String()
 }
 
 // needMounts skips a test where nothing can be mounted.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,12 +23,19 @@ func (s *server) mount(t *testing.T, proto, export string, more ...string) strin
 // mountBy is mount with other options to reach the server.
 func (s *server) mountBy(t *testing.T, options, export string, more ...string) string {
 	t.Helper()
+	return mountAs(t, nil, options, export, more...)
+}
+
+// mountAs mounts an export of 127.0.0.1; the command is an argument of by, if that is given.
+func mountAs(t *testing.T, by []string, options, export string, more ...string) string {
+	t.Helper()
 	dir := tempDir(t, "mnt")
 	list := strings.Join(append([]string{options}, more...), ",")
-	if out, code := nfsrdma(t, "mount", "-o", list, "127.0.0.1:"+export, dir); code != 0 || out != "" {
+	t.Cleanup(func() { unmount(t, dir) }) // a command that failed may have mounted
+	line := append(slices.Clone(by), filepath.Join(rig.bin, "nfsrdma"), "mount", "-o", list, "127.0.0.1:"+export, dir)
+	if out, code := command(t, "", nil, line[0], line[1:]...); code != 0 || out != "" {
 		t.Fatalf("mount -o %s: status %d, %s", list, code, out)
 	}
-	t.Cleanup(func() { unmount(t, dir) })
 	return dir
 }
 
@@ -75,6 +83,20 @@ func abort(dir string) {
 	_ = os.WriteFile(file, []byte("1"), 0)
 }
 
+// clearMounts detaches what the tests have left mounted, and returns where that was:
+// removing the suite's files would go into it, and not end if its server is gone.
+func clearMounts() (left []string) {
+	b, _ := os.ReadFile("/proc/self/mountinfo")
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) > 4 && strings.HasPrefix(f[4], rig.base+"/") {
+			abort(f[4])
+			_ = syscall.Unmount(f[4], syscall.MNT_DETACH)
+			left = append(left, f[4])
+		}
+	}
+	return left
+}
+
 // processOf is the process that serves a mount: the one that was told to, by its arguments.
 func processOf(t *testing.T, dir string) int {
 	t.Helper()
@@ -105,7 +127,10 @@ func eachMount(t *testing.T, test func(t *testing.T, s *server, dir, export stri
 	t.Helper()
 	needMounts(t)
 	s := startServer(t)
-	for _, m := range matrix {
+	for i, m := range matrix {
+		if thin && i%3 != 0 { // the first and the last: each transport and each kind of export
+			continue
+		}
 		t.Run(m.proto+m.export, func(t *testing.T) { test(t, s, s.mount(t, m.proto, m.export, options...), m.export) })
 	}
 }

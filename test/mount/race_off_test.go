@@ -1,0 +1,7 @@
+// The suite runs without the race detector.
+
+//go:build !race
+
+package mount
+
+const raceOn = false
