@@ -31,14 +31,18 @@ type model struct {
 	names  map[int]string
 	next   int
 	trace  []string
+
+	noLinkTimes bool // a server ignores the times of symbolic links
 }
 
-// modelWorker runs COUNT operations with SEED on two directories: SEED COUNT DIR DIR.
+// modelWorker runs COUNT operations with SEED on two directories, of which the second is
+// local: SEED COUNT DIR DIR [no-link-times].
 func modelWorker(args []string) error {
 	seed, _ := strconv.ParseUint(args[0], 10, 64)
 	count, _ := strconv.Atoi(args[1])
 	unix.Umask(0o022)
 	m := &model{rnd: rand.New(rand.NewPCG(seed, 1)), orphan: make(map[int]bool), names: make(map[int]string)}
+	m.noLinkTimes = len(args) > 4 && args[4] == "no-link-times"
 	for i := range m.sides {
 		m.sides[i] = &modelSide{dir: args[2+i], files: make(map[int]*os.File)}
 	}
@@ -127,6 +131,9 @@ func (m *model) name(p string, n int) error {
 		size := m.size()
 		return m.call(fmt.Sprintf("truncate %d %s", size, p), func(s *modelSide) error { return unix.Truncate(s.path(p), size) })
 	case n < 37:
+		if m.noLinkTimes && m.sides[1].isLink(p) {
+			return nil
+		}
 		t := unix.Timespec{Sec: m.rnd.Int64N(1 << 31), Nsec: m.rnd.Int64N(1e9)}
 		return m.both("utimens "+p, func(s *modelSide) string {
 			err := unix.UtimesNanoAt(unix.AT_FDCWD, s.path(p), []unix.Timespec{t, t}, unix.AT_SYMLINK_NOFOLLOW)
@@ -141,6 +148,12 @@ func (m *model) name(p string, n int) error {
 }
 
 func (s *modelSide) path(p string) string { return filepath.Join(s.dir, p) }
+
+// isLink reports whether a path is a symbolic link.
+func (s *modelSide) isLink(p string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(s.path(p), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK
+}
 
 // dirSearch keeps directories open to everybody who runs the model.
 func dirSearch(p string) uint32 {

@@ -1,0 +1,101 @@
+// nfs-ganesha as the server of our mounts: the same checks as with our own, over TCP.
+
+package mount
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// ganeshaConfig serves %[1]s as /export, by NFSv3 over TCP alone; %[2]s is its own directory.
+const ganeshaConfig = `
+NFS_CORE_PARAM {
+	Protocols = 3;
+	NFS_Port = 2049;
+	MNT_Port = 20048;
+	Enable_UDP = false;
+	Enable_NLM = false;
+	Enable_RQUOTA = false;
+	mount_path_pseudo = true;
+}
+NFSV4 { RecoveryRoot = "%[2]s"; Graceless = true; }
+EXPORT {
+	Export_Id = 1;
+	Path = "%[1]s";
+	Pseudo = "/export";
+	Access_Type = RW;
+	Squash = No_Root_Squash;
+	SecType = sys;
+	Protocols = 3;
+	Transports = TCP;
+	FSAL { Name = VFS; }
+}
+`
+
+// startGanesha starts the server in network and process namespaces of its own: it does
+// not start without an rpcbind, which has a port and a socket that the machine may use.
+func startGanesha(t *testing.T) peer {
+	t.Helper()
+	dir, served := tempDir(t, "ganesha"), tempDir(t, "served")
+	if err := os.Chmod(served, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	conf, log := filepath.Join(dir, "ganesha.conf"), filepath.Join(dir, "log")
+	if err := os.WriteFile(conf, fmt.Appendf(nil, ganeshaConfig, served, dir), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("unshare", "-n", "-m", "-p", "--fork", "--kill-child", "sh", "-euc",
+		`mount -t tmpfs none /run; ip link set lo up; rpcbind; exec ganesha.nfsd -F -f "$1" -L "$2" -p "$3" -N NIV_EVENT`,
+		"sh", conf, log, filepath.Join(dir, "pid"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := os.Create(filepath.Join(dir, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan error, 1)
+	go func() { gone <- cmd.Wait() }()
+	logged := func() string {
+		b, _ := os.ReadFile(log)
+		more, _ := os.ReadFile(out.Name())
+		return string(b) + string(more)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-gone
+		if t.Failed() {
+			t.Logf("the log of nfs-ganesha:\n%s", lastLines(logged(), 30))
+		}
+	})
+	waitFor(t, "nfs-ganesha", func() bool {
+		select {
+		case err := <-gone:
+			gone <- err
+			t.Fatalf("nfs-ganesha did not start: %v\n%s", err, lastLines(logged(), 30))
+		default:
+		}
+		return strings.Contains(logged(), "NFS SERVER INITIALIZED")
+	})
+	return peer{
+		name: "ganesha", export: "/export", options: "proto=tcp,port=2049,mountport=20048",
+		by:    []string{"nsenter", "--net=/proc/" + strconv.Itoa(cmd.Process.Pid) + "/ns/net"},
+		model: []string{"no-link-times"},
+	}
+}
+
+// Programs find on an export of nfs-ganesha what they find on ours.
+func TestGanesha(t *testing.T) {
+	needMounts(t)
+	need(t, "ganesha.nfsd", "rpcbind", "unshare", "nsenter", "ip")
+	startGanesha(t).check(t)
+}
