@@ -50,15 +50,18 @@ func pkeyMatch(a, b uint16) bool {
 }
 
 // receive does with a packet what the QP's service asks for, and counts it.
-func (qp *QP) receive(p *Packet) Drop {
+func (qp *QP) receive(now Instant, p *Packet) Drop {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	d := qp.admit(p)
 	if d == Accepted {
-		if qp.service == packet.UD {
+		switch qp.service {
+		case packet.UD:
 			d = qp.receiveUD(p)
-		} else {
+		case packet.UC:
 			d = qp.receiveUC(p)
+		default:
+			d = qp.receiveRC(now, p)
 		}
 	}
 	qp.count.Packets[d]++

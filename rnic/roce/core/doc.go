@@ -16,6 +16,11 @@
 // packets in the order of Next and says how many have left. A message of an unreliable service is complete then
 // (IBA 9.8.2.1.4 [IBU-055], 9.8.3.1.2 [IBU-135]).
 //
+// An RC message is complete when the peer has acknowledged it. Until then it is kept, and packets that are sent again are
+// built anew from the program's memory, which is the QP's for as long. Time comes in as an Instant; Deadline says when
+// Tick has to be called. What a responder owes is in a ring of fixed size (rc_answer.go), and data of Reads is taken from
+// memory, under the checks of its region, packet by packet when it is sent.
+//
 // In: a datagram passes the steps of figure 117 (IBA 9.8.1 [IBU-017]), each in a function of its own:
 //
 //	network, ICRC, length, version       Port.Receive (port.go), packet.Parse
@@ -26,13 +31,15 @@
 //	R_Key and bounds
 //	placement, completion                doUC, doUD
 //
-// The first step that fails drops the packet without an answer and counts it (Drop). A QP of an
+// RC has the same steps in receiveRequest (rc_recv.go), and takes answers of the peer in receiveResponse (rc_ack.go).
+//
+// The first step that fails drops the packet and counts it (Drop). RC answers some with a NAK. A QP of an
 // unreliable service never answers a packet (IBA 9.8 [IBU-002]), and nothing that comes from the network
 // ends it, but a completion queue that is full.
 //
 // # What it costs a peer's enemy
 //
-// A QP has a fixed size, and holds at most one receive at a time for a message that is not whole. The ICRC
+// A QP has a fixed size (RC: in proportion to its IRD), and holds at most one receive at a time for a message that is not whole. The ICRC
 // is no secret, and neither are addresses: who can forge a packet's source and knows QPN and, for UD, the
 // Q_Key can put a message in.
 //

@@ -109,14 +109,14 @@ func (t *Port) Counters() Counters {
 // Receive takes one datagram: network is its IP and UDP headers as they were on the wire, datagram its payload with
 // the ICRC. It appends to touched the QPs that it gave the packet to; they may have completions to be told of (Notify), and
 // may have ended. All of them take it, or none does. Both slices are the caller's again when it returns.
-func (t *Port) Receive(network, datagram []byte, touched []*QP) ([]*QP, Drop) {
+func (t *Port) Receive(now Instant, network, datagram []byte, touched []*QP) ([]*QP, Drop) {
 	p := Packet{Network: network}
 	d := t.parse(&p, datagram)
 	if d != Accepted || p.Opcode == packet.CNP { // a CNP has a sender slow down; the services here have no rate (IBA 9.6 [IBU-186])
 		t.counted(d)
 		return touched, d
 	}
-	return t.give(&p, touched)
+	return t.give(now, &p, touched)
 }
 
 // counted counts a packet that came to no QP.
@@ -127,7 +127,7 @@ func (t *Port) counted(d Drop) {
 }
 
 // give is the search for the destination QP, one or the members of a group.
-func (t *Port) give(p *Packet, touched []*QP) ([]*QP, Drop) {
+func (t *Port) give(now Instant, p *Packet, touched []*QP) ([]*QP, Drop) {
 	t.mu.RLock()
 	qp := t.qps[p.DestQP]
 	var group []*QP
@@ -140,7 +140,7 @@ func (t *Port) give(p *Packet, touched []*QP) ([]*QP, Drop) {
 		d := DropQKey
 		for _, qp := range group {
 			// A packet that one member refuses is good for the others (IBA 9.6 [IBU-183]).
-			if d = qp.receive(p); d == Accepted {
+			if d = qp.receive(now, p); d == Accepted {
 				touched = append(touched, qp)
 			}
 		}
@@ -149,7 +149,7 @@ func (t *Port) give(p *Packet, touched []*QP) ([]*QP, Drop) {
 		t.counted(DropQPN)
 		return touched, DropQPN
 	}
-	return append(touched, qp), qp.receive(p)
+	return append(touched, qp), qp.receive(now, p)
 }
 
 // parse is the first step of figure 117 as far as it needs no QP (IBA 9.6 [IBU-184]).

@@ -31,7 +31,7 @@ const MaxMessage = 1 << 31
 
 // Config is what a QP is made with, and keeps.
 type Config struct {
-	Service packet.Service // UC or UD
+	Service packet.Service // RC, UC or UD
 	Num     uint32         // its QPN, which Port.Add validates
 	Depth   int            // of the send queue
 	PortMTU int            // UD: the largest payload, one of the path MTUs; 0: 4096
@@ -53,14 +53,18 @@ type QP struct {
 	sq    rnic.SendQueue[progress]
 	out   sending
 	in    receiving
+	req   requesting // RC
+	res   responding // RC
 	count Counters
 }
 
 // Errors of New and Post.
 var (
-	ErrService   = errors.New("roce: the service is not one of UC and UD")
+	ErrService   = errors.New("roce: the service is not one of RC, UC and UD")
 	ErrOperation = errors.New("roce: the service has no such operation")
 	ErrTooLong   = errors.New("roce: a message holds at most 2^31 bytes")
+	ErrMasked    = errors.New("roce: an atomic operation has no masks")
+	ErrNoORD     = errors.New("roce: the peer takes no RDMA Reads on this connection")
 	ErrNoAH      = errors.New("roce: a message of a UD QP needs an address handle")
 )
 
@@ -101,6 +105,8 @@ func operation(s packet.Service, op rnic.Opcode) bool {
 		return true
 	case rnic.OpWrite, rnic.OpWriteImmediate, rnic.OpWriteSEImmediate, rnic.OpLocalInvalidate:
 		return s != packet.UD
+	case rnic.OpSendInvalidate, rnic.OpSendSEInvalidate, rnic.OpRead, rnic.OpReadInvalidate, rnic.OpFetchAdd, rnic.OpCmpSwap:
+		return s == packet.RC
 	}
 	return false
 }
@@ -114,6 +120,8 @@ func (qp *QP) Post(wrs []rnic.Posted) error {
 			return fmt.Errorf("%w: %v, %v", ErrOperation, qp.service, wr.Op)
 		case wr.Bytes > MaxMessage:
 			return ErrTooLong
+		case wr.Op.IsAtomic() && !plainAtomic(wr):
+			return ErrMasked
 		case qp.service == packet.UD && (wr.AH == nil || !wr.AH.Addr.IsValid() || wr.AH.QPN > MulticastQPN): // IBA 9.8.3 [IBU-125]
 			return ErrNoAH
 		}
@@ -124,7 +132,16 @@ func (qp *QP) Post(wrs []rnic.Posted) error {
 		return err
 	}
 	for i := range wrs {
-		qp.sq.At(qp.sq.Push(&wrs[i])).P = progress{}
+		if awaited(wrs[i].Op) && qp.attrs.MaxReads == 0 {
+			return ErrNoORD
+		}
+	}
+	for i := range wrs {
+		e := qp.sq.At(qp.sq.Push(&wrs[i]))
+		e.P = progress{}
+		if e.MR != nil && awaited(e.Op) {
+			e.P.sink = e.MR.STag()
+		}
 	}
 	return nil
 }

@@ -2,7 +2,10 @@
 
 package core
 
-import "github.com/nfsrdma/nfsrdma/rnic"
+import (
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+)
 
 // receiving is the responder's side of a QP. UD uses the receive alone.
 type receiving struct {
@@ -60,6 +63,9 @@ func (qp *QP) completeRecv(p *Packet, op rnic.Opcode, n uint32, src uint32) {
 	wc := rnic.WC{ID: qp.in.wr.ID, Op: op, Len: n, Buf: qp.in.wr.Buf, Solicited: p.SE, SrcQP: src}
 	if wc.Immediate = carriesImm(p); wc.Immediate {
 		wc.Value = uint64(p.Imm)
+	}
+	if p.Opcode.Carries(packet.ExtIETH) {
+		wc.Invalidated = rnic.STag(p.Invalidate)
 	}
 	qp.q.PopRecv()
 	qp.in.held, qp.in.wr = false, rnic.RecvWR{}

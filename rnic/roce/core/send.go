@@ -18,6 +18,11 @@ type entry = rnic.SendEntry[progress]
 type progress struct {
 	built bool   // all of it is in packets
 	end   uint64 // how many packets of the QP were built then
+
+	// RC
+	first, last uint32    // its PSNs; of a Read, those of the responses
+	got         uint32    // Read: the PSN of the response that is expected
+	sink        rnic.STag // Read: of the sink when it was posted
 }
 
 var sendChunks = sync.Pool{New: func() any { return new(rnic.SendChunk[progress]) }}
@@ -46,9 +51,13 @@ func (o *sending) drop() { o.e, o.c = nil, cursor{} }
 
 // Next builds the next packet in b, which has room for MaxPacket, and returns its length without the
 // ICRC, and where it goes; ok is false if there is nothing to send. What is built has to be sent, in this order.
-func (qp *QP) Next(b []byte) (n int, r Route, ok bool) {
+func (qp *QP) Next(now Instant, b []byte) (n int, r Route, ok bool) {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
+	if qp.service == packet.RC {
+		n = qp.nextRC(now, b)
+		return n, qp.route(nil), n > 0
+	}
 	// Packets of one message follow each other: another begins only after its end (C9-176 / table 56 [IBU-050]).
 	if qp.out.e == nil && !qp.begin() {
 		return 0, r, false
@@ -124,11 +133,7 @@ func (qp *QP) build(e *entry, b []byte) (n int) {
 		h.DestQP = qp.attrs.DestQPN
 		h.RETH = packet.RETH{VA: e.RemoteTO, RKey: uint32(e.RemoteSTag), Length: e.Bytes}
 	}
-	n = h.Put(b)
-	o.c.copy(b[n : n+size])
-	n += size
-	clear(b[n : n+int(h.Pad)])
-	n += int(h.Pad)
+	n = o.c.put(b, &h, size)
 
 	o.psn = nextPSN(o.psn)
 	o.at += uint32(size)
@@ -159,7 +164,11 @@ func (qp *QP) qkey(asked uint32) uint32 {
 
 // solicited reports whether the receiver is to be told at once.
 func solicited(op rnic.Opcode) bool {
-	return op == rnic.OpSendSE || op == rnic.OpSendSEImmediate || op == rnic.OpWriteSEImmediate
+	return op == rnic.OpSendSE || op == rnic.OpSendSEImmediate || op == rnic.OpWriteSEImmediate || op == rnic.OpSendSEInvalidate
+}
+
+func invalidates(op rnic.Opcode) bool {
+	return op == rnic.OpSendInvalidate || op == rnic.OpSendSEInvalidate
 }
 
 // opcode is that of a packet, by its place in the message (tables 38 and 56, C9-176 [IBU-047]).
@@ -169,6 +178,11 @@ func opcode(s packet.Service, op rnic.Opcode, first, last bool) packet.Opcode {
 		rc = packet.RCWriteFirst
 	}
 	switch imm := op.CarriesImmediate(); {
+	case last && invalidates(op):
+		rc = packet.RCSendLastInv
+		if first {
+			rc = packet.RCSendOnlyInv
+		}
 	case first && last && imm:
 		rc += packet.RCSendOnlyImm
 	case first && last:
@@ -185,9 +199,14 @@ func opcode(s packet.Service, op rnic.Opcode, first, last bool) packet.Opcode {
 
 // Sent notes that the network has taken n more packets, and completes the messages that end with them: no
 // answer will come (IBA 9.8.2.1.4 [IBU-055]).
+//
+// Those of RC are complete when the peer has acknowledged them, and a packet that did not leave is one that was lost.
 func (qp *QP) Sent(n int) {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
+	if qp.service == packet.RC {
+		return
+	}
 	qp.out.sent += uint64(n)
 	qp.complete()
 }
@@ -216,7 +235,7 @@ func (qp *QP) SendFailed() {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	o := &qp.out
-	if qp.state == ERR || o.built == o.sent {
+	if qp.state == ERR || o.built == o.sent || qp.service == packet.RC {
 		return
 	}
 	o.psn = (o.psn - uint32(o.built-o.sent)) & maxPSN

@@ -68,7 +68,7 @@ func (s State) String() string {
 func (s State) receives() bool { return s == RTR || s == RTS || s == SQD || s == SQE }
 
 // Attr is a set of attributes of a QP.
-type Attr uint8
+type Attr uint16
 
 // The attributes. A port has one P_Key and one address, so there are no indexes of tables.
 const (
@@ -80,9 +80,16 @@ const (
 	AttrDestQPN
 	AttrRQPSN
 	AttrSQPSN
+
+	// Of RC alone.
+	AttrTimeout      // Attrs.Timeout, RetryCount and RNRRetry
+	AttrRNRTimer     // what an RNR NAK of ours asks for
+	AttrMaxReads     // ORD: Reads and atomics of ours on the wire
+	AttrMaxDestReads // IRD: those of the peer's that are held
 )
 
-var attrNames = [...]string{"P_Key", "Q_Key", "access", "peer address", "path MTU", "destination QPN", "receive PSN", "send PSN"}
+var attrNames = [...]string{"P_Key", "Q_Key", "access", "peer address", "path MTU", "destination QPN", "receive PSN", "send PSN",
+	"time-out and retries", "RNR timer", "ORD", "IRD"}
 
 // String is the names, joined by commas.
 func (a Attr) String() (s string) {
@@ -108,7 +115,17 @@ type Attrs struct {
 	DestQPN uint32 // 24 bits, as are the next two
 	RQPSN   uint32 // what the first packet of the peer has
 	SQPSN   uint32 // what ours will have
+
+	Timeout    uint8 // 5 bits: 4.096 µs times two to this power; 0: none
+	RetryCount uint8 // 3 bits: how often in a row work is sent again, for want of an answer or at the peer's asking
+	RNRRetry   uint8 // 3 bits: the same for a receiver that is not ready; 7: for ever
+	RNRTimer   uint8 // 5 bits, a code of packet.RNR
+
+	MaxReads, MaxDestReads int // 0 to MaxOutstandingReads
 }
+
+// MaxOutstandingReads is the most that ORD and IRD can be.
+const MaxOutstandingReads = 255
 
 // A change is one arrow of the drawing: what has to come with it, and what else can.
 type change struct {
@@ -117,8 +134,16 @@ type change struct {
 }
 
 // changes has a table of arrows for each service, after ibv_modify_qp(3) (verbs (ibv_modify_qp.3) UD [IBU-230],
-// verbs (ibv_modify_qp.3) UC [IBU-231]). Neither has a time-out, a count of retries, or a timer of RNR.
+// verbs (ibv_modify_qp.3) UC [IBU-231]). UD and UC have no time-out, no count of retries, and no timer of RNR; RC has no SQE.
 var changes = map[packet.Service]*[states][states]change{
+	packet.RC: {
+		RESET: {INIT: {true, AttrPKey | AttrAccess, 0}},
+		INIT: {RESET: {true, 0, 0}, INIT: {true, 0, AttrPKey | AttrAccess},
+			RTR: {true, AttrPeer | AttrPathMTU | AttrDestQPN | AttrRQPSN | AttrMaxDestReads | AttrRNRTimer, AttrPKey | AttrAccess}},
+		RTR: {RESET: {true, 0, 0}, RTS: {true, AttrSQPSN | AttrTimeout | AttrMaxReads, AttrAccess | AttrRNRTimer}},
+		RTS: {RTS: {true, 0, AttrAccess | AttrRNRTimer}, SQD: {true, 0, 0}},
+		SQD: {SQD: {true, 0, AttrAccess | AttrRNRTimer | AttrTimeout}, RTS: {true, 0, AttrAccess | AttrRNRTimer}},
+	},
 	packet.UD: {
 		RESET: {INIT: {true, AttrPKey | AttrQKey, 0}},
 		INIT:  {RESET: {true, 0, 0}, INIT: {true, 0, AttrPKey | AttrQKey}, RTR: {true, 0, AttrPKey | AttrQKey}},
@@ -182,6 +207,10 @@ func (a *Attrs) check(set Attr) error {
 		return fmt.Errorf("%w: path MTU %d", ErrValue, a.PathMTU)
 	case set&AttrPeer != 0 && !a.Peer.IsValid():
 		return fmt.Errorf("%w: no peer address", ErrValue)
+	case set&AttrTimeout != 0 && (a.Timeout > maxCode || a.RetryCount > maxRetry || a.RNRRetry > maxRetry), set&AttrRNRTimer != 0 && a.RNRTimer > maxCode:
+		return fmt.Errorf("%w: time-out %d, retries %d, %d, RNR timer %d", ErrValue, a.Timeout, a.RetryCount, a.RNRRetry, a.RNRTimer)
+	case set&AttrMaxReads != 0 && uint(a.MaxReads) > MaxOutstandingReads, set&AttrMaxDestReads != 0 && uint(a.MaxDestReads) > MaxOutstandingReads:
+		return fmt.Errorf("%w: ORD %d, IRD %d", ErrValue, a.MaxReads, a.MaxDestReads)
 	case wide(AttrDestQPN, a.DestQPN), wide(AttrRQPSN, a.RQPSN), wide(AttrSQPSN, a.SQPSN): // IBA 9.8.2.1.1 [IBU-040]
 		return fmt.Errorf("%w: more than 24 bits", ErrValue)
 	}
@@ -216,8 +245,28 @@ func (qp *QP) set(set Attr, a *Attrs) {
 	}
 	if set&AttrSQPSN != 0 {
 		qp.out.psn = a.SQPSN
+		qp.req.begin(a.SQPSN)
+	}
+	if set&AttrTimeout != 0 {
+		qp.attrs.Timeout, qp.attrs.RetryCount, qp.attrs.RNRRetry = a.Timeout, a.RetryCount, a.RNRRetry
+	}
+	if set&AttrRNRTimer != 0 {
+		qp.attrs.RNRTimer = a.RNRTimer
+	}
+	if set&AttrMaxReads != 0 {
+		qp.attrs.MaxReads = a.MaxReads
+	}
+	if set&AttrMaxDestReads != 0 {
+		qp.attrs.MaxDestReads = a.MaxDestReads
+		qp.res.init(a.MaxDestReads)
 	}
 }
+
+// The largest codes of 5 and of 3 bits; of RNRRetry the latter means for ever.
+const (
+	maxCode  = 31
+	maxRetry = 7
+)
 
 // become is the one writer of the state beside becomeSQE and becomeERR. The caller holds mu.
 func (qp *QP) become(to State) {
@@ -242,6 +291,7 @@ func (qp *QP) becomeERR(cause error) {
 	}
 	qp.state, qp.cause = ERR, cause
 	qp.out.drop()
+	qp.res.clear()
 	qp.in.release()
 	qp.sq.Flush(nil) // all sends; the receives are the verbs' to flush (verbs flush [IBU-242])
 }

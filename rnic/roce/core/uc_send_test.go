@@ -154,11 +154,11 @@ func TestCompletionIsOfTheNetwork(t *testing.T) {
 	a.post(rnic.SendWR{ID: 2, SGL: [][]byte{make([]byte, 10)}})
 	b := make([]byte, MaxPacket)
 	for range 4 {
-		if _, _, ok := a.qp.Next(b); !ok {
+		if _, _, ok := a.qp.Next(0, b); !ok {
 			t.Fatal("no packet")
 		}
 	}
-	if _, _, ok := a.qp.Next(b); ok {
+	if _, _, ok := a.qp.Next(0, b); ok {
 		t.Error("a packet was built twice")
 	}
 	for i, want := range []int{0, 0, 1, 1} {
@@ -183,7 +183,7 @@ func TestSendFailure(t *testing.T) {
 	}
 	room := make([]byte, MaxPacket)
 	for range 6 {
-		a.qp.Next(room)
+		a.qp.Next(0, room)
 	}
 	a.qp.Sent(3) // the first message and a part of the second
 	a.want(rnic.OpSend, 0, 300)
@@ -248,7 +248,7 @@ func TestMessageSize(t *testing.T) {
 	}
 	a.post(rnic.SendWR{SGL: sgl})
 	b := make([]byte, MaxPacket)
-	n, _, ok := a.qp.Next(b)
+	n, _, ok := a.qp.Next(0, b)
 	if h, payload, err := packet.Parse(append(b[:n:n], 0, 0, 0, 0)); !ok || err != nil || h.Opcode != packet.UCSendFirst || len(payload) != 4096 {
 		t.Errorf("%v, %v, %v", ok, h.Opcode, err)
 	}
@@ -259,7 +259,7 @@ func TestDrain(t *testing.T) {
 	a, _ := pair(t, 256, 0)
 	a.post(rnic.SendWR{ID: 1, SGL: [][]byte{make([]byte, 600)}})
 	a.post(rnic.SendWR{ID: 2})
-	if _, _, ok := a.qp.Next(make([]byte, MaxPacket)); !ok {
+	if _, _, ok := a.qp.Next(0, make([]byte, MaxPacket)); !ok {
 		t.Fatal("no packet")
 	}
 	a.qp.Sent(1)

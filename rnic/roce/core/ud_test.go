@@ -131,10 +131,10 @@ func TestOversizedDatagram(t *testing.T) {
 	s.post(rnic.SendWR{ID: 2, SGL: [][]byte{make([]byte, 2048)}, AH: ah})
 	s.post(rnic.SendWR{ID: 3, SGL: [][]byte{make([]byte, 2049)}, AH: ah})
 	room := make([]byte, MaxPacket)
-	if _, _, ok := s.qp.Next(room); !ok {
+	if _, _, ok := s.qp.Next(0, room); !ok {
 		t.Fatal("no packet")
 	}
-	s.qp.Next(room)
+	s.qp.Next(0, room)
 	s.none() // in order: the one before has not left
 	s.qp.Sent(1)
 	if wcs := s.completions(); len(wcs) != 2 || wcs[0].ID != 2 || wcs[1].ID != 3 || s.state() != RTS {
@@ -195,7 +195,7 @@ func TestDatagramRefused(t *testing.T) {
 	for i := range 2 {
 		s.post(rnic.SendWR{ID: uint64(i), AH: &rnic.AddressHandle{Addr: addrB, QPN: 1}})
 	}
-	s.qp.Next(make([]byte, MaxPacket))
+	s.qp.Next(0, make([]byte, MaxPacket))
 	s.qp.SendFailed()
 	if wcs := s.completions(); len(wcs) != 2 || wcs[0].Status != rnic.WCLocErr || wcs[1].Status != rnic.WCFlushErr || s.state() != SQE {
 		t.Errorf("%v, %v", wcs, s.state())
@@ -224,7 +224,7 @@ func TestMulticast(t *testing.T) {
 		}
 	}
 	f := built(addrA, group, packet.Header{BTH: packet.BTH{Opcode: packet.UDSendOnly, PKey: 0xffff, DestQP: MulticastQPN}, DETH: packet.DETH{QKey: testQKey, SrcQP: 4}}, []byte("four"))
-	touched, d := h.port.Receive(f.network, f.datagram, nil)
+	touched, d := h.port.Receive(0, f.network, f.datagram, nil)
 	if len(touched) != 2 || d != Accepted {
 		t.Errorf("%v, %v", touched, d)
 	}
@@ -234,16 +234,16 @@ func TestMulticast(t *testing.T) {
 	s[3].none()
 	h.port.Detach(s[0].qp, group)
 	h.port.Remove(s[2].qp)
-	if _, d := h.port.Receive(f.network, f.datagram, nil); d != DropQKey {
+	if _, d := h.port.Receive(0, f.network, f.datagram, nil); d != DropQKey {
 		t.Error(d)
 	}
 	h.port.Detach(s[1].qp, group)
-	if _, d := h.port.Receive(f.network, f.datagram, nil); d != DropQPN || len(h.port.groups) != 0 {
+	if _, d := h.port.Receive(0, f.network, f.datagram, nil); d != DropQPN || len(h.port.groups) != 0 {
 		t.Error(d)
 	}
 	// A QPN of our own at the address of a group is nobody's.
 	f = built(addrA, group, packet.Header{BTH: packet.BTH{Opcode: packet.UDSendOnly, PKey: 0xffff, DestQP: s[3].qp.num}, DETH: packet.DETH{QKey: testQKey}}, nil)
-	if _, d := h.port.Receive(f.network, f.datagram, nil); d != DropQPN {
+	if _, d := h.port.Receive(0, f.network, f.datagram, nil); d != DropQPN {
 		t.Error(d)
 	}
 	uc := h.newSide(t, rnic.UC, 8, 64)

@@ -31,12 +31,13 @@ type slate struct {
 }
 
 func (*slate) Caps() rnic.Caps {
-	return rnic.Caps{Provider: "slate", Services: 1<<rnic.UC | 1<<rnic.UD, ImmediateData: true}
+	return rnic.Caps{Provider: "slate", Services: 1<<rnic.RC | 1<<rnic.UC | 1<<rnic.UD, ImmediateData: true,
+		Reliable: true, RDMARead: true, RemoteInval: true, Atomics: true}
 }
 
 func (s *slate) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endpoint, error) {
 	s.num++
-	service := map[rnic.Service]packet.Service{rnic.UC: packet.UC, rnic.UD: packet.UD}[cfg.Service]
+	service := map[rnic.Service]packet.Service{rnic.RC: packet.RC, rnic.UC: packet.UC, rnic.UD: packet.UD}[cfg.Service]
 	qp, err := New(q, Config{Service: service, Num: s.num, Depth: cfg.SQDepth, PortMTU: s.portMTU})
 	if err != nil {
 		return nil, err
@@ -154,6 +155,38 @@ func (s *side) datagrams(psn uint32) *side {
 	return s
 }
 
+// Attributes of RC.
+const (
+	rtrRC = rtrUC | AttrMaxDestReads | AttrRNRTimer
+	rtsRC = AttrSQPSN | AttrTimeout | AttrMaxReads
+)
+
+// reliable brings an RC QP to RTS.
+func (s *side) reliable(a Attrs) *side {
+	s.t.Helper()
+	a.PKey = 0xffff
+	s.modify(INIT, initUC, a)
+	s.modify(RTR, rtrRC, a)
+	s.modify(RTS, rtsRC, a)
+	s.establish()
+	return s
+}
+
+// reliables is two RC QPs, connected to each other; change may change the attributes of both.
+func reliables(t testing.TB, mtu int, psn uint32, change func(*Attrs)) (a, b *side) {
+	t.Helper()
+	a, b = newHost(addrA).newSide(t, rnic.RC, 256, 2048), newHost(addrB).newSide(t, rnic.RC, 256, 2048)
+	for _, s := range [][2]*side{{a, b}, {b, a}} {
+		at := Attrs{Access: rnic.RemoteWrite | rnic.RemoteRead | rnic.RemoteAtomic, Peer: s[1].host.addr, PathMTU: mtu, DestQPN: s[1].qp.num, RQPSN: psn, SQPSN: psn,
+			Timeout: 14, RetryCount: 7, RNRRetry: 7, RNRTimer: 12, MaxReads: 4, MaxDestReads: 4}
+		if change != nil {
+			change(&at)
+		}
+		s[0].reliable(at)
+	}
+	return a, b
+}
+
 func (s *side) establish() {
 	s.t.Helper()
 	if !s.end.q.Established(0, 0, nil) {
@@ -245,7 +278,7 @@ func (s *side) recv(first uint64, sizes ...int) (bufs [][]byte) {
 func (s *side) send() (fs []frame) {
 	b := make([]byte, MaxPacket)
 	for {
-		n, r, ok := s.qp.Next(b)
+		n, r, ok := s.qp.Next(0, b)
 		if !ok {
 			s.end.end()
 			return fs
@@ -260,7 +293,7 @@ func (s *side) take(fs ...frame) (d Drop) {
 	s.t.Helper()
 	for _, f := range fs {
 		var touched []*QP
-		touched, d = s.host.port.Receive(f.network, f.datagram, nil)
+		touched, d = s.host.port.Receive(0, f.network, f.datagram, nil)
 		for _, qp := range touched {
 			if qp == s.qp {
 				s.end.end()

@@ -1,0 +1,185 @@
+// The responder of RC: requests are taken in order, each once; what is wrong is told by a NAK.
+
+package core
+
+import (
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+)
+
+// receiveRequest takes a request. What is ahead of the expected PSN is told of once for each gap (NAK, sequence
+// error); what is before it came already, and is answered again (IBA 9.7.5.1).
+func (qp *QP) receiveRequest(p *Packet) Drop {
+	in := &qp.in
+	if d := distance(p.PSN, in.epsn); d >= halfCircle {
+		return qp.duplicate(p)
+	} else if d > 0 {
+		if !qp.res.told {
+			qp.res.told = true
+			qp.count.Gaps++
+			qp.res.push(answer{op: packet.OpAck, psn: in.epsn, syndrome: packet.NAK(packet.NAKSequence)})
+		}
+		return DropPSN
+	}
+	qp.res.told = false
+	d := qp.request(p)
+	switch d {
+	case Accepted:
+	case DropNoReceive:
+		qp.res.told = true // what follows on the wire is out of order until this one comes again
+		qp.res.push(answer{op: packet.OpAck, psn: in.epsn, syndrome: packet.RNR(qp.attrs.RNRTimer)})
+	case DropAccess:
+		qp.fault(packet.NAKRemoteAccess, d)
+	default:
+		qp.fault(packet.NAKInvalidRequest, d)
+	}
+	return d
+}
+
+// fault answers with a NAK after which the QP ends: see nextAnswer.
+func (qp *QP) fault(code packet.NAKCode, d Drop) {
+	qp.res.fault = &Fault{code, d}
+	qp.res.push(answer{op: packet.OpAck, psn: qp.in.epsn, syndrome: packet.NAK(code)})
+}
+
+// request does what the packet in turn asks for.
+func (qp *QP) request(p *Packet) Drop {
+	in := &qp.in
+	start := !p.Reserved && p.Opcode.Starts()
+	op := p.Opcode.Operation()
+	switch {
+	case p.Reserved:
+		return DropReserved
+	case in.open == start, in.open && in.write != (op == packet.OpWrite):
+		return DropSequence
+	}
+	switch op {
+	case packet.OpReadRequest:
+		return qp.readRequest(p)
+	case packet.OpCmpSwap, packet.OpFetchAdd:
+		return qp.atomicRequest(p)
+	case packet.OpSend, packet.OpWrite:
+	default:
+		return DropReserved
+	}
+	if d := qp.checkUC(p); d != Accepted {
+		return d
+	}
+	if p.Opcode.Carries(packet.ExtIETH) {
+		// Before the completion: the program must not take the memory for its own while the peer can write there.
+		if qp.q.RemoteInvalidate(rnic.STag(p.Invalidate)) != rnic.MemOK {
+			return DropAccess
+		}
+	}
+	if d := qp.doUC(p); d != Accepted {
+		return d
+	}
+	qp.taken(p, 1)
+	if p.AckReq {
+		qp.acknowledge(p.PSN)
+	}
+	return Accepted
+}
+
+// taken moves on to the next request.
+func (qp *QP) taken(p *Packet, psns uint32) {
+	qp.in.epsn = (p.PSN + psns) & maxPSN
+	if p.Opcode.Ends() {
+		qp.res.msn = nextPSN(qp.res.msn)
+	}
+}
+
+// acknowledge answers for everything up to psn.
+func (qp *QP) acknowledge(psn uint32) {
+	qp.res.push(answer{op: packet.OpAck, psn: psn, syndrome: packet.ACK(packet.CreditUnlimited)})
+}
+
+// readRequest queues the answer to a Read; its data is taken from memory when it is sent.
+func (qp *QP) readRequest(p *Packet) Drop {
+	if d := qp.checkRead(p); d != Accepted {
+		return d
+	}
+	if qp.res.reads >= qp.attrs.MaxDestReads {
+		return DropSequence
+	}
+	n := packets(p.RETH.Length, qp.attrs.PathMTU)
+	qp.taken(p, n)
+	qp.res.push(qp.readAnswer(p, n))
+	return Accepted
+}
+
+func (qp *QP) checkRead(p *Packet) Drop {
+	switch {
+	case qp.attrs.Access&rnic.RemoteRead == 0:
+		return DropUnsupported
+	case len(p.Payload) > 0, p.RETH.Length > MaxMessage:
+		return DropLength
+	}
+	key, n := rnic.STag(p.RETH.RKey), int(p.RETH.Length)
+	if n > 0 && qp.q.Check(qp.q.Find(nil, key), key, p.RETH.VA, n, rnic.RemoteRead) != rnic.MemOK {
+		return DropAccess
+	}
+	return Accepted
+}
+
+func (qp *QP) readAnswer(p *Packet, n uint32) answer {
+	return answer{op: packet.OpReadResponse, psn: p.PSN, last: (p.PSN + n - 1) & maxPSN, first: true,
+		va: p.RETH.VA, rkey: rnic.STag(p.RETH.RKey), left: p.RETH.Length}
+}
+
+// atomicRequest does an atomic operation, once, and remembers what was there in case the answer is lost.
+func (qp *QP) atomicRequest(p *Packet) Drop {
+	a := &p.Atomic
+	switch {
+	case qp.attrs.Access&rnic.RemoteAtomic == 0:
+		return DropUnsupported
+	case len(p.Payload) > 0:
+		return DropLength
+	case qp.res.reads >= qp.attrs.MaxDestReads:
+		return DropSequence
+	}
+	add := p.Opcode.Operation() == packet.OpFetchAdd
+	before, fault := qp.q.Atomic(rnic.STag(a.RKey), a.VA, func(v uint64) uint64 {
+		switch {
+		case add:
+			return v + a.SwapAdd
+		case v == a.Compare:
+			return a.SwapAdd
+		}
+		return v
+	})
+	switch fault {
+	case rnic.MemOK:
+	case rnic.MemAlign:
+		return DropLength
+	default:
+		return DropAccess
+	}
+	qp.res.remember(p.PSN, before)
+	qp.taken(p, 1)
+	qp.res.push(answer{op: packet.OpAtomicAck, psn: p.PSN, last: p.PSN, original: before})
+	return Accepted
+}
+
+// duplicate answers a request that was done before: a Send or a Write with an acknowledge, a Read with the data as it is now,
+// an atomic operation with what it found then. A Read or an atomic that is not known, or whose answer is on its way, is dropped.
+func (qp *QP) duplicate(p *Packet) Drop {
+	if p.Reserved {
+		return DropReserved
+	}
+	switch p.Opcode.Operation() {
+	case packet.OpSend, packet.OpWrite:
+		qp.acknowledge((qp.in.epsn - 1) & maxPSN)
+	case packet.OpReadRequest:
+		n := packets(p.RETH.Length, qp.attrs.PathMTU)
+		if qp.checkRead(p) != Accepted || n > distance(qp.in.epsn, p.PSN) {
+			return DropAccess
+		}
+		qp.res.replay(qp.readAnswer(p, n), qp.attrs.MaxDestReads)
+	case packet.OpCmpSwap, packet.OpFetchAdd:
+		if before, ok := qp.res.remembered(p.PSN); ok {
+			qp.res.replay(answer{op: packet.OpAtomicAck, psn: p.PSN, last: p.PSN, original: before}, qp.attrs.MaxDestReads)
+		}
+	}
+	return DropPSN
+}

@@ -1,0 +1,209 @@
+// The requester of RC: what is on the wire, what is sent again, and how much at once.
+
+package core
+
+import (
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+)
+
+// requesting is the requester's side of an RC QP. PSNs in the order of the circle:
+//
+//	una ── next ── high ── out.psn
+//	 │      │       │        └ of the work request that begins next
+//	 │      │       └ after the last that was ever sent: answers have PSNs before it
+//	 │      └ of the packet that is sent next; before high when work is sent again
+//	 └ the oldest that is not acknowledged
+//
+// What is not acknowledged is kept in the send queue, and packets are built anew when they are sent again.
+type requesting struct {
+	una, next, high uint32
+	i               uint32 // index in the send queue of the work request that next is of, when next != out.psn
+	inPlace         bool   // out.c stands at next
+	reads           int    // outstanding Reads and atomics
+	turn            bool   // see nextRC
+
+	// How many packets are on the wire before an acknowledge is waited for: one more for each window that
+	// got through, half as many after each loss, so that a network that loses packets for want of room is relieved.
+	window, grown uint32
+	unasked       uint32 // packets since the last one that asked for an acknowledge
+
+	// 0: none. The first is armed while packets are on the wire; the second holds sending back.
+	deadline, rnrUntil Instant
+	retries, rnrs      uint8  // in a row, without progress
+	backed             uint32 // what una was when a gap had work sent again
+	hasBacked          bool
+}
+
+// Sizes of the window, in packets. Linux rxe has 128.
+const (
+	minWindow     = 4
+	initialWindow = 64
+	maxWindow     = 128
+)
+
+// begin sets the PSN of the first packet.
+func (r *requesting) begin(psn uint32) {
+	r.una, r.next, r.high = psn, psn, psn
+	r.window = initialWindow
+}
+
+// nextRequest builds the next packet of work of ours, and returns its length; 0: none can be sent.
+func (qp *QP) nextRequest(now Instant, b []byte) (n int) {
+	r := &qp.req
+	if !qp.state.receives() || qp.state == RTR || r.rnrUntil != 0 || distance(r.next, r.una) >= r.window {
+		return 0
+	}
+	if r.next == qp.out.psn && !qp.beginRC() {
+		return 0
+	}
+	e := qp.sq.At(r.i)
+	if awaited(e.Op) {
+		n = qp.buildRead(e, b)
+	} else {
+		n = qp.buildMessage(e, b)
+	}
+	if distance(r.next, r.una) > distance(r.high, r.una) {
+		r.high = r.next
+	}
+	if r.deadline == 0 {
+		r.deadline = qp.overdue(now)
+	}
+	if r.next != qp.out.psn && r.next == nextPSN(e.P.last) {
+		qp.seek(r.next)
+	}
+	return n
+}
+
+// overdue is when an answer to what is sent now is overdue; 0: never.
+func (qp *QP) overdue(now Instant) Instant {
+	if qp.attrs.Timeout == 0 {
+		return 0
+	}
+	return now + 4096<<qp.attrs.Timeout
+}
+
+// beginRC gives the next work request its PSNs. Reads and atomics wait for one of the ORD to be free; after a fence,
+// and for a local invalidation, all of them have to be done.
+func (qp *QP) beginRC() bool {
+	r := &qp.req
+	for qp.state == RTS {
+		e := qp.sq.Next()
+		switch {
+		case e == nil:
+			return false
+		case awaited(e.Op) && r.reads >= qp.attrs.MaxReads:
+			return false
+		case (e.Fence || e.Op == rnic.OpLocalInvalidate) && r.reads > 0:
+			return false
+		}
+		count := uint32(1)
+		if !e.Op.IsAtomic() && e.Op != rnic.OpLocalInvalidate {
+			count = packets(e.Bytes, qp.attrs.PathMTU)
+		}
+		if r.una != qp.out.psn && distance(qp.out.psn, r.una)+count > halfCircle {
+			return false // the peer could not tell what is new from what comes again
+		}
+		i := qp.sq.Begin()
+		if e.Op == rnic.OpLocalInvalidate {
+			e.MR.Invalidate()
+			e.Done = true
+			qp.retire()
+			continue
+		}
+		e.P.first, e.P.last, e.P.got = qp.out.psn, (qp.out.psn+count-1)&maxPSN, qp.out.psn
+		qp.out.psn = nextPSN(e.P.last)
+		if awaited(e.Op) {
+			r.reads++
+		}
+		r.i = i
+		qp.out.c, r.inPlace = cursor{sgl: e.SGL}, true
+		return true
+	}
+	return false
+}
+
+// buildMessage builds packet next of a Send or a Write.
+func (qp *QP) buildMessage(e *entry, b []byte) int {
+	r, mtu := &qp.req, qp.attrs.PathMTU
+	at := int(distance(r.next, e.P.first)) * mtu
+	if !r.inPlace {
+		qp.out.c, r.inPlace = cursor{sgl: e.SGL}, true
+		qp.out.c.skip(at)
+	}
+	size := min(int(e.Bytes)-at, mtu)
+	last := r.next == e.P.last
+	h := packet.Header{BTH: qp.bth(opcode(packet.RC, e.Op, at == 0, last), r.next)}
+	h.Pad = packet.PadFor(size)
+	h.SE = last && solicited(e.Op)
+	h.RETH = packet.RETH{VA: e.RemoteTO, RKey: uint32(e.RemoteSTag), Length: e.Bytes}
+	h.Imm, h.Invalidate = uint32(e.Immediate), uint32(e.Invalidate)
+	// An acknowledge is asked for where a message ends, and often enough that the window never closes for want of one.
+	r.next = nextPSN(r.next)
+	r.unasked++
+	h.AckReq = last || r.unasked >= max(1, r.window/4) || distance(r.next, r.una) >= r.window
+	if h.AckReq {
+		r.unasked = 0
+	}
+	return qp.out.c.put(b, &h, size)
+}
+
+// buildRead builds a Read Request for what is missing of a Read, or the request of an atomic operation.
+func (qp *QP) buildRead(e *entry, b []byte) int {
+	r := &qp.req
+	h := packet.Header{BTH: qp.bth(packet.RCReadRequest, r.next)}
+	h.AckReq = true
+	at := distance(r.next, e.P.first) * uint32(qp.attrs.PathMTU)
+	h.RETH = packet.RETH{VA: e.RemoteTO + uint64(at), RKey: uint32(e.RemoteSTag), Length: e.Bytes - at}
+	if e.Op.IsAtomic() {
+		h.Opcode = packet.RCFetchAdd
+		h.Atomic = packet.AtomicETH{VA: e.RemoteTO, RKey: uint32(e.RemoteSTag), SwapAdd: e.Atomic.Data}
+		if e.Op == rnic.OpCmpSwap {
+			h.Opcode, h.Atomic.Compare = packet.RCCmpSwap, e.Atomic.Compare
+		}
+	}
+	r.next = nextPSN(e.P.last)
+	r.unasked = 0
+	return h.Put(b)
+}
+
+// bth is what the packets of a connection have in common.
+func (qp *QP) bth(op packet.Opcode, psn uint32) packet.BTH {
+	return packet.BTH{Opcode: op, PKey: qp.attrs.PKey, DestQP: qp.attrs.DestQPN, PSN: psn}
+}
+
+// seek has psn, which is not acknowledged, be sent next.
+func (qp *QP) seek(psn uint32) {
+	r := &qp.req
+	r.next, r.inPlace = psn, false
+	for i, end := qp.sq.Begun(); i != end; i++ {
+		e := qp.sq.At(i)
+		if e.Op != rnic.OpLocalInvalidate && distance(psn, e.P.first) <= distance(e.P.last, e.P.first) {
+			r.i = i
+			return
+		}
+	}
+}
+
+// again sends everything that is not acknowledged once more: an answer is overdue, or the peer has told of a gap.
+// Too often in a row, and the QP ends.
+func (qp *QP) again(now Instant) {
+	r := &qp.req
+	if r.retries >= qp.attrs.RetryCount {
+		qp.becomeERR(ErrRetry)
+		return
+	}
+	r.retries++
+	r.window = max(minWindow, r.window/2)
+	r.grown = 0
+	r.unasked = 0
+	r.deadline = qp.overdue(now)
+	qp.seek(r.una)
+}
+
+// retire completes what is done at the head of the send queue.
+func (qp *QP) retire() {
+	if !qp.sq.Retire(nil) {
+		qp.becomeERR(rnic.ErrCQOverrun)
+	}
+}

@@ -1,0 +1,534 @@
+// RC as a conversation: what is said, what is answered, what is said again, and what ends the QP.
+
+package core
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+)
+
+// wire is what frames are, in words: opcode, PSN, and what an acknowledge says.
+func wire(t testing.TB, fs []frame) (s string) {
+	for _, f := range fs {
+		h, _ := f.header(t)
+		s += fmt.Sprintf("%s %x", strings.TrimPrefix(h.Opcode.String(), "RC "), h.PSN)
+		if h.Opcode == packet.RCAck {
+			s += fmt.Sprintf(" %v %d", h.AETH.Syndrome, h.AETH.MSN)
+		}
+		if h.AckReq {
+			s += " A"
+		}
+		s += "; "
+	}
+	return s
+}
+
+// says wants these packets from a side.
+func (s *side) says(want string) []frame {
+	s.t.Helper()
+	fs := s.send()
+	if got := wire(s.t, fs); got != want {
+		s.t.Fatalf("says\n%s, want\n%s", got, want)
+	}
+	return fs
+}
+
+// exchange lets both sides send until neither has anything to say.
+func exchange(a, b *side) {
+	for {
+		fs, gs := a.send(), b.send()
+		if len(fs)+len(gs) == 0 {
+			return
+		}
+		b.take(fs...)
+		a.take(gs...)
+	}
+}
+
+// tick lets time pass to an instant.
+func (s *side) tick(now Instant) {
+	s.qp.Tick(now)
+	s.end.end()
+}
+
+// Each operation once, as its packets and answers go over the wire.
+func TestOperationsOfRC(t *testing.T) {
+	a, b := reliables(t, 256, 0xfffffe, nil)
+	mr, mem := b.host.region(t, 1000, rnic.RemoteWrite|rnic.RemoteRead)
+	own, _ := b.host.region(t, 10, rnic.RemoteWrite)
+	own.Bind(b.vqp)
+	ctr, eight := b.host.region(t, 8, rnic.RemoteAtomic)
+	sink, got := a.host.region(t, 1000, rnic.LocalWrite)
+	b.recv(1, 700, 700, 700)
+
+	a.post(rnic.SendWR{ID: 1, Op: rnic.OpSendSE, SGL: [][]byte{pattern(600, 1)}})
+	b.take(a.says("SEND First fffffe; SEND Middle ffffff; SEND Last 0 A; ")...)
+	a.none()
+	if wc := b.want(rnic.OpRecv, 1, 600); !wc.Solicited || !bytes.Equal(wc.Buf[:600], pattern(600, 1)) {
+		t.Errorf("%+v", wc)
+	}
+	a.take(b.says("Acknowledge 0 ACK 1; ")...)
+	a.want(rnic.OpSendSE, 1, 600)
+
+	a.post(rnic.SendWR{ID: 2, Op: rnic.OpSendInvalidate, SGL: [][]byte{[]byte("bye")}, Invalidate: own.STag()})
+	b.take(a.says("SEND Only with Invalidate 1 A; ")...)
+	if wc := b.want(rnic.OpRecv, 2, 3); wc.Invalidated != own.STag() || own.Valid() {
+		t.Errorf("%+v, valid %v", wc, own.Valid())
+	}
+	a.take(b.says("Acknowledge 1 ACK 2; ")...)
+	a.want(rnic.OpSendInvalidate, 2, 3)
+
+	a.post(rnic.SendWR{ID: 3, Op: rnic.OpWriteSEImmediate, SGL: pieces(pattern(300, 2)), RemoteSTag: mr.STag(), RemoteTO: mr.Base() + 9, Immediate: 77})
+	b.take(a.says("RDMA WRITE First 2; RDMA WRITE Last with Immediate 3 A; ")...)
+	if wc := b.want(rnic.OpRecvWrite, 3, 300); wc.Value != 77 || !wc.Immediate || !wc.Solicited || !bytes.Equal(mem[9:309], pattern(300, 2)) {
+		t.Errorf("%+v", wc)
+	}
+	exchange(a, b)
+	a.want(rnic.OpWriteSEImmediate, 3, 300)
+
+	a.post(rnic.SendWR{ID: 4, Op: rnic.OpReadInvalidate, MR: sink, Offset: 5, Length: 600, RemoteSTag: mr.STag(), RemoteTO: mr.Base() + 9})
+	b.take(a.says("RDMA READ Request 4 A; ")...)
+	copy(mem[9:], pattern(600, 3)) // the data is what is there when it is sent
+	fs := b.says("RDMA READ response First 4; RDMA READ response Middle 5; RDMA READ response Last 6; ")
+	a.take(fs[:2]...)
+	a.none()
+	a.take(fs[2])
+	a.want(rnic.OpReadInvalidate, 4, 600)
+	if !bytes.Equal(got[5:605], pattern(600, 3)) || sink.Valid() {
+		t.Error("the Read brought other bytes, or its sink is valid")
+	}
+
+	binary.NativeEndian.PutUint64(eight, 40)
+	for i, at := range []rnic.Atomic{{Data: 2}, {Data: 9, Mask: 1<<64 - 1, Compare: 42, CompareMask: 1<<64 - 1}, {Data: 1, Mask: 1<<64 - 1, Compare: 42, CompareMask: 1<<64 - 1}} {
+		op := []rnic.Opcode{rnic.OpFetchAdd, rnic.OpCmpSwap, rnic.OpCmpSwap}[i]
+		a.post(rnic.SendWR{ID: 5, Op: op, Atomic: &at, RemoteSTag: ctr.STag(), RemoteTO: ctr.Base()})
+		exchange(a, b)
+		if wc := a.want(op, 5, 8); wc.Value != []uint64{40, 42, 9}[i] {
+			t.Errorf("%v found %d", op, wc.Value)
+		}
+	}
+	if v := binary.NativeEndian.Uint64(eight); v != 9 {
+		t.Errorf("the counter is %d", v)
+	}
+	a.post(rnic.SendWR{ID: 6, Op: rnic.OpLocalInvalidate, MR: sink})
+	a.says("")
+	a.want(rnic.OpLocalInvalidate, 6, 0)
+	if _, ok := a.qp.Deadline(); ok || a.qp.Outstanding() {
+		t.Error("something is awaited")
+	}
+}
+
+// One acknowledge answers for all that came before it was sent, and all of that completes.
+func TestAcknowledgesCoalesce(t *testing.T) {
+	a, b := reliables(t, 256, 5, nil)
+	b.recv(0, 10, 10, 10, 10)
+	for i := range 4 {
+		a.post(rnic.SendWR{ID: uint64(i)})
+	}
+	b.take(a.send()...)
+	a.take(b.says("Acknowledge 8 ACK 4; ")...)
+	if wcs := a.completions(); len(wcs) != 4 {
+		t.Error(wcs)
+	}
+}
+
+// A gap is told of once; the requester sends again from there, and what had come behind it is taken once.
+func TestSequenceNAK(t *testing.T) {
+	a, b := reliables(t, 256, 5, nil)
+	b.recv(0, 10, 10, 10, 10)
+	for i := range 4 {
+		a.post(rnic.SendWR{ID: uint64(i)})
+	}
+	fs := a.send()
+	for _, f := range []frame{fs[0], fs[2], fs[3]} {
+		b.take(f)
+	}
+	a.take(b.says("Acknowledge 6 NAK, PSN sequence error 1; ")...)
+	a.want(rnic.OpSend, 0, 0)
+	b.take(a.says("SEND Only 6 A; SEND Only 7 A; SEND Only 8 A; ")...)
+	exchange(a, b)
+	if n, m := len(a.completions()), len(b.completions()); n != 3 || m != 4 {
+		t.Errorf("%d, %d", n, m)
+	}
+	if b.qp.Counters().Gaps != 1 {
+		t.Errorf("%d gaps", b.qp.Counters().Gaps)
+	}
+}
+
+// No answer in time: everything is sent again, as often as RetryCount says, then the QP ends.
+func TestRetries(t *testing.T) {
+	a, b := reliables(t, 256, 5, func(at *Attrs) { at.RetryCount = 2 })
+	b.recv(0, 10)
+	a.post(rnic.SendWR{ID: 1})
+	a.post(rnic.SendWR{ID: 2})
+	a.says("SEND Only 5 A; SEND Only 6 A; ")
+	for range 2 {
+		at, ok := a.qp.Deadline()
+		if !ok {
+			t.Fatal("no deadline")
+		}
+		a.tick(at - 1)
+		a.says("")
+		a.tick(at)
+		a.says("SEND Only 5 A; SEND Only 6 A; ")
+		// a.says built them at instant 0: the deadline is that of the tick.
+	}
+	at, _ := a.qp.Deadline()
+	a.tick(at)
+	if wcs := a.completions(); len(wcs) != 2 || wcs[0].Status != rnic.WCFlushErr || !errors.Is(a.vqp.Err(), ErrRetry) || !errors.Is(a.vqp.Err(), rnic.ErrConnLost) || a.state() != ERR {
+		t.Errorf("%v, %v, %v", wcs, a.vqp.Err(), a.state())
+	}
+}
+
+// What came already is not done again: a Send is acknowledged, a Read read again, an atomic answered from memory.
+func TestDuplicates(t *testing.T) {
+	a, b := reliables(t, 256, 5, nil)
+	b.recv(0, 10, 10)
+	mr, mem := b.host.region(t, 600, rnic.RemoteRead)
+	ctr, eight := b.host.region(t, 8, rnic.RemoteAtomic)
+	sink, got := a.host.region(t, 600, rnic.LocalWrite)
+	a.post(rnic.SendWR{ID: 1})
+	a.post(rnic.SendWR{ID: 2, Op: rnic.OpFetchAdd, Atomic: &rnic.Atomic{Data: 5}, RemoteSTag: ctr.STag(), RemoteTO: ctr.Base()})
+	a.post(rnic.SendWR{ID: 3, Op: rnic.OpRead, MR: sink, Length: 600, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
+	first := a.says("SEND Only 5 A; FetchAdd 6 A; RDMA READ Request 7 A; ")
+	b.take(first...)
+	lost := b.says("Acknowledge 5 ACK 3; ATOMIC Acknowledge 6; RDMA READ response First 7; RDMA READ response Middle 8; RDMA READ response Last 9; ")
+	at, _ := a.qp.Deadline()
+	a.tick(at)
+	again := a.says("SEND Only 5 A; FetchAdd 6 A; RDMA READ Request 7 A; ")
+	copy(mem, pattern(600, 4))
+	b.take(again...)
+	fs := b.says("Acknowledge 9 ACK 3; ATOMIC Acknowledge 6; RDMA READ response First 7; RDMA READ response Middle 8; RDMA READ response Last 9; ")
+	// An acknowledge of everything is not one of data that has not come.
+	a.take(fs...)
+	exchange(a, b)
+	if wcs := a.completions(); len(wcs) != 3 || wcs[1].Value != 0 || !bytes.Equal(got, mem) {
+		t.Fatalf("%v", wcs)
+	}
+	if v := binary.NativeEndian.Uint64(eight); v != 5 || len(b.completions()) != 1 {
+		t.Errorf("done twice: %d", v)
+	}
+	a.take(lost...) // and what comes late is nothing
+	a.none()
+	if a.state() != RTS || b.state() != RTS {
+		t.Error(a.state(), b.state())
+	}
+}
+
+// Data of a Read that is lost is asked for again from where it is missing, once for each loss.
+func TestReadGoesOn(t *testing.T) {
+	a, b := reliables(t, 256, 5, nil)
+	mr, mem := b.host.region(t, 2000, rnic.RemoteRead)
+	copy(mem, pattern(2000, 1))
+	sink, got := a.host.region(t, 2000, rnic.LocalWrite)
+	a.post(rnic.SendWR{ID: 3, Op: rnic.OpRead, MR: sink, Length: 2000, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
+	b.take(a.send()...)
+	fs := b.send()
+	a.take(fs[0], fs[1], fs[3], fs[4], fs[5])
+	again := a.says("RDMA READ Request 7 A; ")
+	if h, _ := again[0].header(t); h.RETH.VA != mr.Base()+512 || h.RETH.Length != 1488 {
+		t.Errorf("%+v", h.RETH)
+	}
+	b.take(again...)
+	a.take(b.says("RDMA READ response First 7; RDMA READ response Middle 8; RDMA READ response Middle 9; RDMA READ response Middle a; RDMA READ response Middle b; RDMA READ response Last c; ")...)
+	a.want(rnic.OpRead, 3, 2000)
+	if !bytes.Equal(got, mem) {
+		t.Error("other bytes")
+	}
+}
+
+// A receiver that is not ready is waited for as long as it asks, and as often as RNRRetry says.
+func TestReceiverNotReady(t *testing.T) {
+	a, b := reliables(t, 256, 5, func(at *Attrs) { at.RNRRetry = 1; at.RNRTimer = 14 })
+	a.post(rnic.SendWR{ID: 1, SGL: [][]byte{make([]byte, 300)}})
+	a.post(rnic.SendWR{ID: 2})
+	b.take(a.says("SEND First 5; SEND Last 6 A; SEND Only 7 A; ")...)
+	a.take(b.says("Acknowledge 5 RNR NAK, 1.28ms 0; ")...)
+	a.says("")
+	at, ok := a.qp.Deadline()
+	if !ok || at != 1_280_000 {
+		t.Fatalf("%d, %v", at, ok)
+	}
+	b.recv(1, 300)
+	a.tick(at)
+	b.take(a.says("SEND First 5; SEND Last 6 A; SEND Only 7 A; ")...)
+	b.want(rnic.OpRecv, 1, 300)
+	a.take(b.says("Acknowledge 7 RNR NAK, 1.28ms 1; ")...) // progress: the count begins anew
+	a.want(rnic.OpSend, 1, 300)
+	at, _ = a.qp.Deadline()
+	a.tick(at)
+	b.take(a.says("SEND Only 7 A; ")...)
+	a.take(b.says("Acknowledge 7 RNR NAK, 1.28ms 1; ")...)
+	if !errors.Is(a.vqp.Err(), ErrRNR) || len(a.completions()) != 1 || b.state() != RTS {
+		t.Errorf("%v, %v", a.vqp.Err(), b.state())
+	}
+}
+
+// Each request that is wrong is refused by the NAK of its kind; then both ends have ended, and know why.
+func TestRefusals(t *testing.T) {
+	a, b := reliables(t, 256, 5, nil)
+	mr, _ := b.host.region(t, 600, rnic.RemoteRead)
+	wmr, _ := b.host.region(t, 600, rnic.RemoteWrite)
+	shared, _ := b.host.region(t, 600, 0)
+	b.host.newSide(t, rnic.UC, 1, 1) // another QP of the PD: a region that is not bound is not one QP's alone
+	sink, _ := a.host.region(t, 600, rnic.LocalWrite)
+	_ = a
+	for name, row := range map[string]struct {
+		wr   rnic.SendWR
+		code packet.NAKCode
+		stag rnic.STag
+	}{
+		"Write without right":        {rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{{1}}, RemoteSTag: mr.STag(), RemoteTO: mr.Base()}, packet.NAKRemoteAccess, mr.STag()},
+		"Write past the end":         {rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{{1}}, RemoteSTag: wmr.STag(), RemoteTO: wmr.Base() + 600}, packet.NAKRemoteAccess, wmr.STag()},
+		"Read without right":         {rnic.SendWR{Op: rnic.OpRead, MR: sink, Length: 9, RemoteSTag: wmr.STag(), RemoteTO: wmr.Base()}, packet.NAKRemoteAccess, wmr.STag()},
+		"unknown key":                {rnic.SendWR{Op: rnic.OpRead, MR: sink, Length: 9, RemoteSTag: mr.STag() ^ 1, RemoteTO: mr.Base()}, packet.NAKRemoteAccess, mr.STag() ^ 1},
+		"atomic without right":       {rnic.SendWR{Op: rnic.OpFetchAdd, Atomic: &rnic.Atomic{}, RemoteSTag: mr.STag(), RemoteTO: mr.Base()}, packet.NAKRemoteAccess, mr.STag()},
+		"invalidate what is not its": {rnic.SendWR{Op: rnic.OpSendInvalidate, Invalidate: shared.STag()}, packet.NAKRemoteAccess, shared.STag()},
+		"longer than the receive":    {rnic.SendWR{SGL: [][]byte{make([]byte, 300)}}, packet.NAKInvalidRequest, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// Two QPs more on the same hosts: regions belong to the PD.
+			x, y := a.host.newSide(t, rnic.RC, 8, 64), b.host.newSide(t, rnic.RC, 8, 64)
+			for _, s := range [][2]*side{{x, y}, {y, x}} {
+				s[0].reliable(Attrs{Access: rnic.RemoteWrite | rnic.RemoteRead | rnic.RemoteAtomic, Peer: s[1].host.addr, PathMTU: 256, DestQPN: s[1].qp.num,
+					Timeout: 14, RetryCount: 7, RNRRetry: 7, RNRTimer: 12, MaxReads: 4, MaxDestReads: 4})
+			}
+			y.recv(1, 299)
+			row.wr.ID = 1
+			x.post(row.wr)
+			x.post(rnic.SendWR{ID: 2})
+			exchange(x, y)
+			wcs := x.completions()
+			if len(wcs) != 2 || wcs[0].Status != rnic.WCRemErr || wcs[1].Status != rnic.WCFlushErr {
+				t.Errorf("%v", wcs)
+			}
+			var refusal *Refusal
+			var fault *Fault
+			var peer rnic.PeerError
+			if !errors.As(x.vqp.Err(), &refusal) || refusal.Code != row.code || !errors.As(y.vqp.Err(), &fault) || fault.Code != row.code {
+				t.Fatalf("%v, %v", x.vqp.Err(), y.vqp.Err())
+			}
+			stag, ok := uint32(0), false
+			if errors.As(x.vqp.Err(), &peer) {
+				stag, ok = peer.RefusedSTag()
+			}
+			if ok != (row.code == packet.NAKRemoteAccess) || ok && stag != uint32(row.stag) {
+				t.Errorf("refused STag %x, %v", stag, ok)
+			}
+			if wcs := y.completions(); len(wcs) != 1 || wcs[0].Status != rnic.WCFlushErr {
+				t.Errorf("%v", wcs)
+			}
+		})
+	}
+}
+
+// No right of the QP's own, more Reads than agreed on, and packets that are out of sequence: invalid requests.
+func TestInvalidRequests(t *testing.T) {
+	for name, say := range map[string]func(s *side, mr *rnic.MR) []frame{
+		"LAST first": func(s *side, _ *rnic.MR) []frame { return []frame{s.say(packet.RCSendLast, 100, []byte("x"))} },
+		"reserved":   func(s *side, _ *rnic.MR) []frame { return []frame{s.say(0x1f, 100, nil)} },
+		"Read in a Send": func(s *side, mr *rnic.MR) []frame {
+			return []frame{s.say(packet.RCSendFirst, 100, make([]byte, 256)), s.say(packet.RCReadRequest, 101, nil, to(mr, 0, 8))}
+		},
+		"short FIRST": func(s *side, _ *rnic.MR) []frame { return []frame{s.say(packet.RCSendFirst, 100, make([]byte, 255))} },
+		"Read with payload": func(s *side, mr *rnic.MR) []frame {
+			return []frame{s.say(packet.RCReadRequest, 100, make([]byte, 8), to(mr, 0, 8))}
+		},
+		"more than IRD": func(s *side, mr *rnic.MR) []frame {
+			return []frame{s.say(packet.RCReadRequest, 100, nil, to(mr, 0, 8)), s.say(packet.RCReadRequest, 101, nil, to(mr, 0, 8)), s.say(packet.RCReadRequest, 102, nil, to(mr, 0, 8))}
+		},
+		"no right to write": func(s *side, mr *rnic.MR) []frame {
+			return []frame{s.say(packet.RCWriteOnly, 100, []byte("x"), to(mr, 0, 1))}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newHost(addrB).newSide(t, rnic.RC, 8, 64)
+			s.reliable(Attrs{Access: rnic.RemoteRead, Peer: addrA, PathMTU: 256, DestQPN: 0x77, RQPSN: 100, MaxDestReads: 2})
+			s.recv(1, 600)
+			mr, _ := s.host.region(t, 100, rnic.RemoteRead|rnic.RemoteWrite)
+			s.take(say(s, mr)...)
+			var fault *Fault
+			fs := s.send()
+			h, _ := fs[len(fs)-1].header(t)
+			if h.Opcode != packet.RCAck || h.AETH.Syndrome != packet.NAK(packet.NAKInvalidRequest) || !errors.As(s.vqp.Err(), &fault) || s.state() != ERR {
+				t.Errorf("%s, %v", wire(t, fs), s.vqp.Err())
+			}
+			if d := s.take(s.say(packet.RCSendOnly, 101, nil)); d != DropState {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// Memory that is invalidated between request and answer is not read from: the peer is refused.
+func TestReadOfMemoryThatIsGone(t *testing.T) {
+	a, b := reliables(t, 256, 5, nil)
+	mr, _ := b.host.region(t, 600, rnic.RemoteRead)
+	sink, _ := a.host.region(t, 600, rnic.LocalWrite)
+	a.post(rnic.SendWR{ID: 3, Op: rnic.OpRead, MR: sink, Length: 600, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
+	b.take(a.send()...)
+	n, _, _ := b.qp.Next(0, make([]byte, MaxPacket))
+	mr.Invalidate()
+	if n == 0 {
+		t.Fatal("no answer")
+	}
+	fs := b.says("Acknowledge 6 NAK, remote access error 1; ")
+	a.take(fs...)
+	if a.state() != RTS { // the data before it is missing: it is asked for again first
+		t.Fatal(a.vqp.Err())
+	}
+	for range 9 {
+		at, ok := a.qp.Deadline()
+		if !ok {
+			break
+		}
+		a.tick(at)
+		b.take(a.send()...)
+	}
+	if a.state() != ERR || b.state() != ERR {
+		t.Errorf("%v, %v", a.state(), b.state())
+	}
+}
+
+// ORD holds Reads back, a fence waits for them, and what is posted needs an ORD at all.
+func TestReadDepth(t *testing.T) {
+	a, b := reliables(t, 256, 5, func(at *Attrs) { at.MaxReads = 2 })
+	mr, _ := b.host.region(t, 600, rnic.RemoteRead)
+	sink, _ := a.host.region(t, 600, rnic.LocalWrite)
+	b.recv(1, 10)
+	for i := range 3 {
+		a.post(rnic.SendWR{ID: uint64(i), Op: rnic.OpRead, MR: sink, Length: 8, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
+	}
+	a.post(rnic.SendWR{ID: 3, Fence: true})
+	fs := a.says("RDMA READ Request 5 A; RDMA READ Request 6 A; ")
+	b.take(fs...)
+	rs := b.send()
+	a.take(rs[0])
+	b.take(a.says("RDMA READ Request 7 A; ")...)
+	a.take(rs[1])
+	a.says("")
+	a.take(b.send()...)
+	b.take(a.says("SEND Only 8 A; ")...)
+	exchange(a, b)
+	if wcs := a.completions(); len(wcs) != 4 {
+		t.Error(wcs)
+	}
+	none, _ := reliables(t, 256, 5, func(at *Attrs) { at.MaxReads = 0 })
+	if err := none.qp.Post([]rnic.Posted{{SendWR: rnic.SendWR{Op: rnic.OpRead}}}); !errors.Is(err, ErrNoORD) {
+		t.Error(err)
+	}
+	if err := a.qp.Post([]rnic.Posted{{SendWR: rnic.SendWR{Op: rnic.OpFetchAdd, Atomic: &rnic.Atomic{Mask: 1}}}}); !errors.Is(err, ErrMasked) {
+		t.Error(err)
+	}
+}
+
+// Answers that nothing was asked for, of wrong lengths and kinds: dropped, or the end of the QP, and never a byte out of place.
+func TestWrongAnswers(t *testing.T) {
+	ask := func() (a *side, mem []byte) {
+		a, b := reliables(t, 256, 5, nil)
+		sink, mem := a.host.region(t, 600, rnic.LocalWrite)
+		a.post(rnic.SendWR{ID: 1, Op: rnic.OpRead, MR: sink, Offset: 10, Length: 300, RemoteSTag: 0x100, RemoteTO: 0})
+		a.send()
+		_ = b
+		return a, mem
+	}
+	for name, row := range map[string]struct {
+		op   packet.Opcode
+		psn  uint32
+		n    int
+		want Drop
+		ends bool
+	}{
+		"ghost":        {packet.RCReadResponseOnly, 4, 300, DropPSN, false},
+		"never asked":  {packet.RCReadResponseOnly, 7, 256, DropPSN, false},
+		"too short":    {packet.RCReadResponseFirst, 5, 255, DropLength, true},
+		"too long":     {packet.RCReadResponseFirst, 5, 257, DropLength, true},
+		"ends early":   {packet.RCReadResponseOnly, 5, 256, DropLength, true},
+		"wrong kind":   {packet.RCAtomicAck, 5, 0, DropSequence, false},
+		"ACK, payload": {packet.RCAck, 5, 8, DropLength, false},
+		"reserved":     {packet.RCAck, 5, 0, DropReserved, false},
+		"out of order": {packet.RCReadResponseLast, 6, 44, DropPSN, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, mem := ask()
+			f := a.say(row.op, row.psn, pattern(row.n, 1), func(h *packet.Header) {
+				if row.want == DropReserved {
+					h.AETH.Syndrome = 0x40
+				}
+			})
+			if d := a.take(f); d != row.want || (a.state() == ERR) != row.ends {
+				t.Errorf("%v, %v", d, a.state())
+			}
+			if !bytes.Equal(mem, make([]byte, 600)) {
+				t.Error("memory was written")
+			}
+		})
+	}
+	a, _ := ask()
+	sink := a.qp.oldest().MR
+	sink.Invalidate()
+	if d := a.take(a.say(packet.RCReadResponseFirst, 5, pattern(256, 1))); d != DropAccess || !errors.Is(a.vqp.Err(), ErrSink) {
+		t.Errorf("%v, %v", d, a.vqp.Err())
+	}
+}
+
+// The window: no more packets on the wire than it has, and acknowledges are asked for before it closes.
+func TestWindow(t *testing.T) {
+	a, b := reliables(t, 256, 5, nil)
+	b.recv(1, 256*1000)
+	a.post(rnic.SendWR{ID: 1, SGL: [][]byte{pattern(256*1000, 1)}})
+	fs := a.send()
+	if len(fs) != initialWindow {
+		t.Errorf("%d packets", len(fs))
+	}
+	if h, _ := fs[len(fs)-1].header(t); !h.AckReq {
+		t.Error("the window closes and no acknowledge was asked for")
+	}
+	at, _ := a.qp.Deadline()
+	a.tick(at) // all lost
+	if n := len(a.send()); n != initialWindow/2 {
+		t.Errorf("%d packets after a loss", n)
+	}
+	b.take(fs...)
+	exchange(a, b)
+	a.want(rnic.OpSend, 1, 256*1000)
+	if a.qp.req.window <= initialWindow/2 {
+		t.Errorf("the window is %d", a.qp.req.window)
+	}
+}
+
+// A flood of requests that come once more, and of ones that are ahead, is answered with no more than it has packets, and
+// kept within bounds.
+func TestBoundedAnswers(t *testing.T) {
+	a, b := reliables(t, 256, 5, nil)
+	mr, _ := b.host.region(t, 600, rnic.RemoteRead)
+	sink, _ := a.host.region(t, 600, rnic.LocalWrite)
+	for i := range 4 {
+		a.post(rnic.SendWR{ID: uint64(i), Op: rnic.OpRead, MR: sink, Length: 8, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
+	}
+	fs := a.send()
+	b.take(fs...)
+	for range 100 {
+		b.take(fs...)
+		b.take(b.say(packet.RCSendOnly, 500, nil))
+	}
+	if n := len(b.send()); n != 5 { // four answers, and one NAK for the gap
+		t.Errorf("%d answers", n)
+	}
+	for range 100 {
+		b.take(fs...)
+	}
+	if n := len(b.send()); n != 4 {
+		t.Errorf("%d answers to what came once more", n)
+	}
+	if b.state() != RTS {
+		t.Error(b.vqp.Err())
+	}
+}

@@ -1,0 +1,516 @@
+// The services over a network that loses, doubles, delays, reorders and damages datagrams, in virtual time: what each
+// of them promises holds for every seed, and a seed can be run again.
+
+package core
+
+import (
+	"container/heap"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
+
+// A harm is what a network does to datagrams: chances in a thousand, and times.
+type harm struct {
+	lose, double, damage int
+	delay, jitter        Instant
+	dead                 Instant // when not 0, nothing arrives from then on
+}
+
+// A flight is a datagram on its way.
+type flight struct {
+	at    Instant
+	order int
+	to    *side
+	f     frame
+}
+
+type flights []flight
+
+func (q flights) Len() int { return len(q) }
+func (q flights) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].order < q[j].order
+}
+func (q flights) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *flights) Push(x any)   { *q = append(*q, x.(flight)) }
+func (q *flights) Pop() any {
+	old := *q
+	x := old[len(old)-1]
+	*q = old[:len(old)-1]
+	return x
+}
+
+// A world is two sides and the network between them.
+type world struct {
+	t     *testing.T
+	r     *rand.Rand
+	now   Instant
+	h     harm
+	air   flights
+	sent  int
+	sides [2]*side
+	peer  map[*side]*side
+	room  []byte
+	came  int // datagrams that were received
+}
+
+func newWorld(t *testing.T, seed uint64, a, b *side, h harm) *world {
+	return &world{t: t, r: rand.New(rand.NewPCG(seed, 12)), h: h, sides: [2]*side{a, b}, peer: map[*side]*side{a: b, b: a}, room: make([]byte, MaxPacket)}
+}
+
+// chance is true n times in a thousand.
+func (w *world) chance(n int) bool { return w.r.IntN(1000) < n }
+
+// transmit takes what a side has to send, at most n packets, and puts it on the wire.
+func (w *world) transmit(s *side, n int) (sent int) {
+	for ; sent < n; sent++ {
+		length, r, ok := s.qp.Next(w.now, w.room)
+		if !ok {
+			break
+		}
+		s.qp.Sent(1)
+		f := put(s.host.addr, r.Peer, r.SrcPort, w.room[:length])
+		for range 1 + w.one(w.h.double) {
+			if w.chance(w.h.lose) || w.h.dead != 0 && w.now >= w.h.dead {
+				continue
+			}
+			g := frame{f.network, append([]byte(nil), f.datagram...)}
+			if w.chance(w.h.damage) {
+				g.datagram[w.r.IntN(len(g.datagram))] ^= 1 << w.r.IntN(8)
+			}
+			at := w.now + w.h.delay
+			if w.h.jitter > 0 {
+				at += Instant(w.r.Int64N(int64(w.h.jitter)))
+			}
+			w.sent++
+			heap.Push(&w.air, flight{at, w.sent, w.peer[s], g})
+		}
+	}
+	s.end.end()
+	return sent
+}
+
+func (w *world) one(chance int) int {
+	if w.chance(chance) {
+		return 1
+	}
+	return 0
+}
+
+// step lets the next thing happen, and reports whether there was one.
+func (w *world) step() bool {
+	for _, s := range w.sides {
+		w.transmit(s, 1+w.r.IntN(20))
+	}
+	next := Instant(1 << 62)
+	if len(w.air) > 0 {
+		next = w.air[0].at
+	}
+	for _, s := range w.sides {
+		if at, ok := s.qp.Deadline(); ok {
+			next = min(next, at)
+		}
+	}
+	if next == 1<<62 {
+		return w.transmit(w.sides[0], 1)+w.transmit(w.sides[1], 1) > 0
+	}
+	w.now = max(w.now, next)
+	for len(w.air) > 0 && w.air[0].at <= w.now {
+		f := heap.Pop(&w.air).(flight)
+		f.to.host.port.Receive(w.now, f.f.network, f.f.datagram, nil)
+		f.to.end.end()
+		w.came++
+	}
+	for _, s := range w.sides {
+		s.qp.Tick(w.now)
+		s.end.end()
+	}
+	return true
+}
+
+// someHarm is a network of a seed's choosing, from a good one to a very bad one.
+func someHarm(r *rand.Rand) harm {
+	level := []int{0, 1, 10, 50, 100}[r.IntN(5)]
+	h := harm{delay: Instant(1+r.IntN(100)) * 1000}
+	if level > 0 {
+		h.lose, h.double, h.damage = r.IntN(level+1), r.IntN(level+1), r.IntN(level+1)
+	}
+	if r.IntN(2) == 0 {
+		h.jitter = Instant(1 + r.IntN(200_000))
+	}
+	return h
+}
+
+// simSeeds runs one for each seed: 100, or as many as NFSRDMA_SIM_SEEDS says, or NFSRDMA_ROCE_SEED alone.
+func simSeeds(t *testing.T, one func(t *testing.T, seed uint64)) {
+	t.Parallel()
+	if s := os.Getenv("NFSRDMA_ROCE_SEED"); s != "" {
+		seed, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one(t, seed)
+		return
+	}
+	n, _ := strconv.Atoi(os.Getenv("NFSRDMA_SIM_SEEDS"))
+	if n == 0 {
+		n = 100
+	}
+	for seed := range uint64(n) {
+		one(t, seed)
+		if t.Failed() {
+			t.Fatalf("again: NFSRDMA_ROCE_SEED=%d go test ./rnic/roce/core -run '^%s$'", seed, t.Name())
+		}
+	}
+}
+
+// Everything that two RC QPs ask of each other is done once, in order, whatever the network does; and
+// if it does nothing any more, both end, and all work comes back.
+func TestSimulatedRC(t *testing.T) { simSeeds(t, simulateRC) }
+
+// A story is what one side asks of the other, and what it has seen done.
+type story struct {
+	s     *side
+	other *story
+
+	posted, done int // work requests
+	kinds        []rnic.Opcode
+	sinks        map[int][]byte // of Reads, by ID
+	froms        map[int]int
+	messages     []message // that take a receive, in order
+	heard        int       // of the peer's messages
+	recvs        int       // posted
+	recvDone     int
+	source, dest []byte // memory that the peer reads, and writes
+	srcMR, dstMR *rnic.MR
+	sinkMR       *rnic.MR
+	sinkMem      []byte
+	counter      []byte
+	ctrMR        *rnic.MR
+	added        uint64
+	flushed      bool
+	bufs         [][]byte
+	wrote        int // slots of the peer's that were written to, in order
+	slots        []int
+}
+
+// A message is one that completes a receive of the peer's.
+type message struct {
+	op      rnic.Opcode
+	n, seed int
+	imm     uint32
+	writes  int // slots that had been written before it
+}
+
+const (
+	simSlot  = 3000
+	simSlots = 40
+)
+
+func newStory(t *testing.T, s *side) *story {
+	st := &story{s: s, sinks: map[int][]byte{}, froms: map[int]int{}}
+	st.srcMR, st.source = s.host.region(t, 20_000, rnic.RemoteRead)
+	copy(st.source, pattern(20_000, int(s.qp.num)+int(s.host.addr.As4()[3])))
+	st.dstMR, st.dest = s.host.region(t, simSlot*simSlots, rnic.RemoteWrite)
+	st.sinkMR, st.sinkMem = s.host.region(t, 200*simSlot, rnic.LocalWrite)
+	st.ctrMR, st.counter = s.host.region(t, 8, rnic.RemoteAtomic)
+	return st
+}
+
+// ask posts one work request of the seed's choosing.
+func (st *story) ask(w *world) {
+	id, peer := st.posted, st.other
+	wr := rnic.SendWR{ID: uint64(id)}
+	n := []int{0, 1, 100, 256, 700, 2999}[w.r.IntN(6)]
+	switch k := w.r.IntN(10); {
+	case k < 4:
+		wr.Op = []rnic.Opcode{rnic.OpSend, rnic.OpSendSE, rnic.OpSendImmediate}[w.r.IntN(3)]
+		wr.SGL, wr.Immediate = pieces(pattern(n, id)), uint64(id)*7
+	case k < 6 && st.wrote < simSlots:
+		wr.Op = rnic.OpWrite
+		if k == 5 {
+			wr.Op = rnic.OpWriteImmediate
+		}
+		wr.SGL, wr.Immediate = pieces(pattern(n, id)), uint64(id)*7
+		wr.RemoteSTag, wr.RemoteTO = peer.dstMR.STag(), peer.dstMR.Base()+uint64(st.wrote*simSlot)
+		st.slots = append(st.slots, n<<16|id)
+		st.wrote++
+	case k < 9:
+		from := w.r.IntN(20_000 - n)
+		wr.Op, wr.MR, wr.Offset, wr.Length = rnic.OpRead, st.sinkMR, uint64(id*simSlot), uint32(n)
+		wr.RemoteSTag, wr.RemoteTO = peer.srcMR.STag(), peer.srcMR.Base()+uint64(from)
+		st.sinks[id], st.froms[id] = st.sinkMem[id*simSlot:id*simSlot+n], from
+	default:
+		wr.Op, wr.Atomic = rnic.OpFetchAdd, &rnic.Atomic{Data: 1}
+		wr.RemoteSTag, wr.RemoteTO = peer.ctrMR.STag(), peer.ctrMR.Base()
+	}
+	if wr.Op == rnic.OpSend || wr.Op == rnic.OpSendSE || wr.Op.CarriesImmediate() {
+		st.messages = append(st.messages, message{wr.Op, n, id, uint32(wr.Immediate), st.wrote})
+	}
+	st.kinds = append(st.kinds, wr.Op)
+	if err := st.s.vqp.PostSend(wr); err != nil {
+		if st.s.qp.Ended() == nil {
+			st.s.t.Errorf("post: %v", err)
+		}
+		return
+	}
+	st.posted++
+}
+
+// listen posts receives.
+func (st *story) listen(n int) {
+	for range n {
+		b := make([]byte, simSlot)
+		if err := st.s.vqp.PostRecv(rnic.RecvWR{ID: uint64(st.recvs), Buf: b}); err != nil {
+			return
+		}
+		st.bufs = append(st.bufs, b)
+		st.recvs++
+	}
+}
+
+// look polls the CQ and holds what has been done against what was asked for.
+func (st *story) look(t *testing.T) {
+	for _, wc := range st.s.completions() {
+		if wc.Status != rnic.WCSuccess {
+			if st.s.qp.Ended() == nil {
+				t.Errorf("%v on a QP that is well", wc)
+			}
+			st.flushed = true
+		}
+		if wc.Op == rnic.OpRecv || wc.Op == rnic.OpRecvWrite {
+			st.hear(t, wc)
+			continue
+		}
+		if int(wc.ID) != st.done || wc.Op == rnic.OpRecv {
+			t.Errorf("%v: completed out of order, %d is next", wc, st.done)
+		}
+		st.done++
+		if wc.Status != rnic.WCSuccess {
+			continue
+		}
+		if st.flushed {
+			t.Errorf("%v after one that failed", wc)
+		}
+		switch op := st.kinds[wc.ID]; op {
+		case rnic.OpRead:
+			from := st.froms[int(wc.ID)]
+			if string(st.sinks[int(wc.ID)]) != string(st.other.source[from:from+int(wc.Len)]) {
+				t.Errorf("Read %d has other bytes", wc.ID)
+			}
+		case rnic.OpFetchAdd:
+			if wc.Value != st.added {
+				t.Errorf("FetchAdd %d found %d, want %d", wc.ID, wc.Value, st.added)
+			}
+			st.added++
+		}
+	}
+}
+
+// hear checks a receive: it is the peer's next message, whole, and the Writes before it are in place.
+func (st *story) hear(t *testing.T, wc rnic.WC) {
+	if int(wc.ID) != st.recvDone {
+		t.Errorf("%v: receives out of order", wc)
+	}
+	st.recvDone++
+	if wc.Status != rnic.WCSuccess {
+		return
+	}
+	if st.heard >= len(st.other.messages) {
+		t.Errorf("%v: nothing was sent", wc)
+		return
+	}
+	m := st.other.messages[st.heard]
+	st.heard++
+	if int(wc.Len) != m.n || wc.Immediate != m.op.CarriesImmediate() || wc.Immediate && uint32(wc.Value) != m.imm {
+		t.Errorf("%v, want message %+v", wc, m)
+	}
+	if wc.Op == rnic.OpRecv && string(st.bufs[wc.ID][:wc.Len]) != string(pattern(m.n, m.seed)) {
+		t.Errorf("%v: other bytes than message %+v", wc, m)
+	}
+	st.checkSlots(t, m.writes)
+}
+
+func (st *story) checkSlots(t *testing.T, n int) {
+	for i, slot := range st.other.slots[:n] {
+		size, id := slot>>16, slot&0xffff
+		if string(st.dest[i*simSlot:i*simSlot+size]) != string(pattern(size, id)) {
+			t.Errorf("Write %d is not in place", id)
+		}
+	}
+}
+
+func simulateRC(t *testing.T, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	h := someHarm(r)
+	if r.IntN(8) == 0 {
+		h.dead = Instant(r.IntN(5_000_000))
+	}
+	psn := []uint32{0, 0xfffff0, 0x7ffff8, r.Uint32() & maxPSN}[r.IntN(4)]
+	reads := 1 + r.IntN(6)
+	a, b := reliables(t, []int{256, 1024}[r.IntN(2)], psn, func(at *Attrs) { at.MaxReads, at.MaxDestReads = reads, reads; at.Timeout = 8 })
+	w := newWorld(t, seed, a, b, h)
+	sa, sb := newStory(t, a), newStory(t, b)
+	sa.other, sb.other = sb, sa
+	stories := []*story{sa, sb}
+	limit := 20 + r.IntN(100)
+	for steps := 0; ; steps++ {
+		for _, st := range stories {
+			for range r.IntN(4) {
+				if len(st.kinds) < limit {
+					st.ask(w)
+				}
+			}
+			if r.IntN(3) == 0 && st.recvs < 250 {
+				st.listen(r.IntN(12))
+			}
+		}
+		asked := len(sa.kinds) == limit && len(sb.kinds) == limit
+		enough := sa.recvs >= len(sb.messages) && sb.recvs >= len(sa.messages) || a.qp.Ended() != nil || b.qp.Ended() != nil
+		if !w.step() && asked && enough {
+			break
+		}
+		sa.look(t)
+		sb.look(t)
+		if t.Failed() {
+			return
+		}
+		if steps > 200_000 {
+			t.Errorf("no end: %v and %v of %v done, harm %+v", sa.done, sb.done, limit, h)
+			return
+		}
+	}
+	finishRC(t, stories, h)
+}
+
+// finishRC: all has been done, or the QP has ended and all has come back.
+func finishRC(t *testing.T, stories []*story, h harm) {
+	for _, st := range stories {
+		st.look(t)
+		err := st.s.qp.Ended()
+		// Eight times in a row a packet or its answer can be lost by chance, where one of ten is.
+		hopeless := h.dead != 0 || h.lose+h.damage > 50
+		switch {
+		case !hopeless && err != nil:
+			t.Errorf("ended with %v, harm %+v", err, h)
+		case err == nil:
+			if st.done != st.posted || st.s.qp.Outstanding() {
+				t.Errorf("%d of %d done, harm %+v", st.done, st.posted, h)
+			}
+			if h.dead == 0 {
+				if st.heard != len(st.other.messages) {
+					t.Errorf("%d of %d messages heard", st.heard, len(st.other.messages))
+				}
+				st.checkSlots(t, len(st.other.slots))
+			}
+		case !errors.Is(err, ErrRetry):
+			t.Errorf("ended with %v", err)
+		case st.done != st.posted || st.recvDone != st.recvs:
+			t.Errorf("%d of %d came back, and %d of %d receives", st.done, st.posted, st.recvDone, st.recvs)
+		}
+		if len(st.s.qp.res.ring) > 4*6+8+8 {
+			t.Errorf("%d answers", len(st.s.qp.res.ring))
+		}
+	}
+}
+
+// Whatever UC and UD deliver is a message that was sent, whole; every send completes; every datagram is counted; nothing
+// is answered; and what is sent over a good network afterwards arrives, in order.
+func TestSimulatedUC(t *testing.T) {
+	simSeeds(t, func(t *testing.T, seed uint64) { simulateUnreliable(t, seed, rnic.UC) })
+}
+
+func TestSimulatedUD(t *testing.T) {
+	simSeeds(t, func(t *testing.T, seed uint64) { simulateUnreliable(t, seed, rnic.UD) })
+}
+
+func simulateUnreliable(t *testing.T, seed uint64, service rnic.Service) {
+	r := rand.New(rand.NewPCG(seed, 2))
+	a, b := pair(t, 256, uint32(seed*7919)&maxPSN)
+	front := 0
+	if service == rnic.UD {
+		front = 40
+		a, b = newHost(addrA).newSide(t, rnic.UD, 64, 256).datagrams(3), newHost(addrB).newSide(t, rnic.UD, 64, 256).datagrams(0)
+	}
+	w := newWorld(t, seed, a, b, someHarm(r))
+	mr, _ := b.host.region(t, 2000, rnic.RemoteWrite)
+	sent := map[string]bool{}
+	var buf [][]byte
+	var got, order []string
+	post := func(i int) {
+		body := fmt.Sprintf("%d %s", i, pattern([]int{0, 10, 200, 300, 1500}[r.IntN(5)], i))
+		wr := rnic.SendWR{ID: uint64(i), SGL: pieces([]byte(body)), AH: &rnic.AddressHandle{Addr: addrB, QPN: b.qp.num, QKey: testQKey}}
+		if service == rnic.UC && r.IntN(3) == 0 {
+			wr.Op, wr.RemoteSTag, wr.RemoteTO, wr.Immediate = rnic.OpWriteImmediate, mr.STag(), mr.Base(), uint64(i)
+			body = fmt.Sprint("write ", i, " ", len(body))
+		}
+		sent[body] = true
+		order = append(order, body)
+		a.post(wr)
+	}
+	drain := func() {
+		for _, wc := range b.completions() {
+			body := string(wc.Buf[min(front, len(wc.Buf)):wc.Len])
+			if wc.Op == rnic.OpRecvWrite {
+				body = fmt.Sprint("write ", wc.Value, " ", wc.Len)
+			}
+			if wc.Status != rnic.WCSuccess || !sent[body] {
+				t.Errorf("%v delivers what was never sent: %.30q", wc, body)
+			}
+			got = append(got, body)
+		}
+	}
+	listen := func() {
+		for len(buf) < 64+len(got) {
+			p := make([]byte, 4096)
+			buf = append(buf, p)
+			if b.vqp.PostRecv(rnic.RecvWR{ID: uint64(len(buf)), Buf: p}) != nil {
+				break
+			}
+		}
+	}
+	total := 30
+	for i := range total {
+		post(i)
+		if r.IntN(4) > 0 {
+			listen()
+		}
+		w.step()
+		drain()
+	}
+	for w.step() {
+		drain()
+	}
+	drain()
+	if n := len(a.completions()); n != total {
+		t.Errorf("%d of %d sends completed", n, total)
+	}
+	if w.h.lose == 0 && w.h.double == 0 && len(got) > total {
+		t.Errorf("%d messages of %d delivered", len(got), total)
+	}
+	sum := uint64(0)
+	for _, n := range b.host.port.Counters().Packets {
+		sum += n
+	}
+	if int(sum) != w.came || a.state() != RTS || b.state() != RTS || len(b.send()) != 0 {
+		t.Errorf("%d of %d datagrams counted; %v, %v", sum, w.came, a.state(), b.state())
+	}
+	// Over a good network all arrives, but that a first message may close a gap.
+	w.h = harm{delay: 10}
+	got, order = nil, nil
+	for i := range 10 {
+		listen()
+		post(1000 + i)
+		for w.step() {
+			drain()
+		}
+	}
+	if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", order) {
+		t.Errorf("over a good network %d of %d arrived", len(got), len(order))
+	}
+}
