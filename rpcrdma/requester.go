@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"sync"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -114,7 +115,9 @@ func (rq *requester) takeCredit(ctx context.Context, k *Call) error {
 	k.become(callQueued)
 
 	rq.mu.Unlock()
+	since := time.Now()
 	err := k.wait(ctx)
+	k.Waited = time.Since(since)
 	rq.mu.Lock()
 	switch {
 	case k.state == callQueued: // given up

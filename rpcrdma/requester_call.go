@@ -25,6 +25,8 @@ type Call struct {
 	// Expired, if not nil, ends the call when it delivers: a timer's channel, which
 	// a caller of many calls can use for all of them where a context cannot be used again.
 	Expired <-chan time.Time
+	// Waited is how long the call waited for a credit, once Do has returned; 0 where one was free.
+	Waited time.Duration
 	// Reply is the reply, valid until Release. Where the item went into Sink,
 	// it is an item of AnyOffset with Data = Sink[:n]; else it is in the stream.
 	Reply chunks.Message
@@ -151,7 +153,7 @@ func (rq *requester) repost(k *Call) {
 func (rq *requester) recycle(k *Call) {
 	k.Msg, k.Reply = chunks.Message{}, chunks.Message{}
 	k.Sink, k.MaxReply, k.Expired = nil, 0, nil
-	k.offered = false
+	k.offered, k.Waited = false, 0
 	k.hdr.reset()
 	clear(k.sgl)
 	k.wr[0] = rnic.SendWR{}

@@ -48,6 +48,8 @@ type ClientConfig struct {
 	// Dial makes TCP connections in place of a net.Dialer and of ReservedPort; those of
 	// DialRDMA are made by the Dial of its device. It may be nil.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Moves, if set, knows where the server is when it is not at its address any more.
+	Moves Moves
 	// MaxRetries bounds how often one call is sent again; 0: as often as
 	// CallTimeout allows; less than 0: never.
 	MaxRetries int
@@ -55,6 +57,18 @@ type ClientConfig struct {
 	MaxRecord int
 	// RDMA sizes the connections of DialRDMA.
 	RDMA rpcrdma.Config
+	// Observe, if set, is told of each call when it has ended. It is called on the data path,
+	// by many goroutines at once, and must neither block nor call the Client.
+	Observe func(p *Proc, f CallFigures)
+}
+
+// Moves follows a server from one address to another ("host:port").
+type Moves interface {
+	// Connected is told that the server has taken a connection at addr.
+	Connected(addr string)
+	// Next returns where to connect to after an attempt at addr has failed: there again, or
+	// elsewhere. It may take as long as ctx lets it.
+	Next(ctx context.Context, addr string) string
 }
 
 // Hard is the CallTimeout of calls that wait for their server for as long as it takes.
@@ -81,8 +95,12 @@ const (
 	backoffMax = 2 * time.Second
 )
 
-// dialTimeout bounds one attempt to connect where CallTimeout does not.
-const dialTimeout = time.Minute
+// dialTimeout bounds one attempt to connect where CallTimeout does not, and moveTimeout one after
+// which the server may be found elsewhere.
+const (
+	dialTimeout = time.Minute
+	moveTimeout = 30 * time.Second
+)
 
 // A Client calls procedures over one connection, many at once. It reconnects
 // by itself when the connection is lost and then sends the unanswered calls
@@ -90,7 +108,7 @@ const dialTimeout = time.Minute
 type Client struct {
 	cfg  ClientConfig
 	auth Auth
-	addr string
+	addr atomic.Pointer[string] // of the server; reconnect alone changes it
 	dial func(ctx context.Context) (link, error)
 	xid  atomic.Uint32
 
@@ -138,7 +156,8 @@ func (noAnswer) Timeout() bool { return true }
 
 func newClient(cfg ClientConfig, addr string) *Client {
 	cfg.setDefaults()
-	c := &Client{cfg: cfg, addr: addr, auth: *NewAuth(cfg.Cred)}
+	c := &Client{cfg: cfg, auth: *NewAuth(cfg.Cred)}
+	c.addr.Store(&addr)
 	c.xid.Store(rand.Uint32())
 	c.closing, c.end = context.WithCancel(context.Background())
 	return c
@@ -154,15 +173,27 @@ func (c *Client) connectFirst(ctx context.Context) (*Client, error) {
 		return nil, c.connectError(err)
 	}
 	c.link, c.base = l, c.answers.Load()
+	c.connected()
 	c.wg.Go(c.watchServer)
 	return c, nil
 }
+
+// connected counts a connection that was made.
+func (c *Client) connected() {
+	c.connects.Add(1)
+	if c.cfg.Moves != nil {
+		c.cfg.Moves.Connected(c.Addr())
+	}
+}
+
+// Addr is where the server is ("host:port").
+func (c *Client) Addr() string { return *c.addr.Load() }
 
 func (c *Client) connectError(err error) *ConnectError {
 	if errors.Is(err, io.EOF) {
 		err = errHungUp
 	}
-	return &ConnectError{Service: c.cfg.Service, Addr: c.addr, Err: err}
+	return &ConnectError{Service: c.cfg.Service, Addr: c.Addr(), Err: err}
 }
 
 // errHungUp stands for the io.EOF of a connection: to whoever reads a file, io.EOF is
@@ -194,6 +225,17 @@ func (c *Client) CallAs(ctx context.Context, as *Auth, p *Proc, args xdr.Marshal
 	}
 	k.proc, k.cred, k.args, k.res, k.sink = p, as.opaque, args, res, sink
 	k.maxReply = p.MaxReply + extra
+	if c.cfg.Observe == nil {
+		return c.exchange(ctx, k)
+	}
+	k.begun = time.Now()
+	err := c.exchange(ctx, k)
+	c.cfg.Observe(p, k.figures(err))
+	return err
+}
+
+// exchange makes attempts until one has brought the reply, or the call has failed.
+func (c *Client) exchange(ctx context.Context, k *outCall) error {
 	var deadline time.Time
 	if c.cfg.CallTimeout != Hard {
 		deadline = time.Now().Add(c.cfg.CallTimeout)
@@ -203,6 +245,7 @@ func (c *Client) CallAs(ctx context.Context, as *Auth, p *Proc, args xdr.Marshal
 		if err != nil {
 			return err
 		}
+		k.tries, k.sent = try, time.Time{}
 		err = k.attempt(ctx, l, deadline)
 		if err == nil {
 			return nil
@@ -322,10 +365,21 @@ func (c *Client) awaitDial(ctx context.Context, dialed <-chan struct{}, deadline
 func (c *Client) reconnect(delay time.Duration) {
 	var l link
 	err := sleep(c.closing, delay)
-	ctx, cancel := context.WithTimeout(c.closing, c.dialTimeout()) // which may be shorter than the delay
+	limit := c.dialTimeout() // which may be shorter than the delay
+	if c.cfg.Moves != nil {
+		limit = min(limit, moveTimeout)
+	}
+	ctx, cancel := context.WithTimeout(c.closing, limit)
 	defer cancel()
 	if err == nil {
 		l, err = c.dial(ctx)
+	}
+	switch {
+	case err == nil:
+		c.connected()
+	case c.cfg.Moves != nil:
+		next := c.cfg.Moves.Next(c.closing, c.Addr())
+		c.addr.Store(&next)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

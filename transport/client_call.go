@@ -24,6 +24,7 @@ type outCall struct {
 	sink     []byte
 	maxReply int
 	answers  *atomic.Uint64 // of its Client: each reply that comes is counted
+	callWatch
 
 	head oncrpc.CallHeader
 	back oncrpc.ReplyHeader
@@ -52,6 +53,7 @@ func newOutCallPool() *sync.Pool {
 func (k *outCall) recycle() {
 	k.proc, k.args, k.res, k.sink, k.answers = nil, nil, nil, nil, nil
 	k.cred, k.head, k.back = oncrpc.OpaqueAuth{}, oncrpc.CallHeader{}, oncrpc.ReplyHeader{}
+	k.callWatch = callWatch{}
 	k.enc.Reset(nil)
 	k.dec.Reset(nil, nil)
 	outCallPool.Put(k)
@@ -85,12 +87,14 @@ func (k *outCall) encode(buf []byte) {
 	if k.args != nil {
 		k.args.EncodeXDR(&k.enc)
 	}
+	k.size = k.enc.Len() + itemBytes(k.enc.Items())
 }
 
 // decode reads the reply: the header, and what follows it where the call
 // succeeded. reduced tells that the server had to put the item into the sink itself.
 func (k *outCall) decode(stream []byte, items []xdr.Item, reduced bool) error {
 	k.answers.Add(1)
+	k.received = len(stream) + itemBytes(items)
 	d := &k.dec
 	d.Reset(stream, items)
 	d.SetSink(k.sink)

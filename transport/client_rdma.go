@@ -35,7 +35,7 @@ func DialRDMA(ctx context.Context, dev *rnic.Device, addr string, cfg ClientConf
 // dialProbed returns a connection over which the server has answered.
 func (c *Client) dialProbed(ctx context.Context, dev *rnic.Device) (link, error) {
 	for try := 1; ; try++ {
-		conn, err := rpcrdma.Dial(ctx, dev, c.addr, c.cfg.RDMA)
+		conn, err := rpcrdma.Dial(ctx, dev, c.Addr(), c.cfg.RDMA)
 		if err != nil {
 			return nil, err
 		}
@@ -83,7 +83,9 @@ func (l *rdmaLink) roundTrip(ctx context.Context, k *outCall) error {
 	r.Sink = k.sink
 	r.Expired = k.expired.C
 	r.MaxReply = max(oncrpc.ReplySize+k.maxReply, replyHeaderMax)
+	since := k.since()
 	err := l.conn.Do(ctx, r)
+	k.sentAt(since.Add(r.Waited))
 	switch {
 	case errors.Is(err, rpcrdma.ErrChunk): // our own chunks are well-formed
 		return &roomError{proc: k.proc.Name, cause: err, args: r.ArgsOffered()}

@@ -20,7 +20,7 @@ const callSpace = 1 << 10
 func DialTCP(ctx context.Context, addr string, cfg ClientConfig) (*Client, error) {
 	c := newClient(cfg, addr)
 	c.dial = func(ctx context.Context) (link, error) {
-		nc, err := cfg.dialer()(ctx, "tcp", addr)
+		nc, err := cfg.dialer()(ctx, "tcp", c.Addr())
 		if err != nil {
 			return nil, err
 		}

@@ -108,6 +108,9 @@ func (l *tcpLink) gatherBatch() {
 	}
 	l.gather.begin()
 	l.moved = time.Now()
+	for _, k := range l.batch {
+		k.sentAt(l.moved)
+	}
 }
 
 // endBatch returns the batch's calls to their goroutines.

@@ -16,6 +16,8 @@ type clientWatch struct {
 	answers atomic.Uint64 // replies that have come
 	asking  atomic.Bool   // a probe is under way
 	silent  atomic.Bool   // nothing has been answered for two ticks: not to a probe either
+
+	connects atomic.Uint64 // connections that were made
 }
 
 // Silence is measured in ticks of RetryTimeout/silentTicks each.
