@@ -27,25 +27,18 @@ var procs = func() (p [nfs3.NumProcs]transport.Proc) {
 	return p
 }()
 
-// conn picks a connection, each in turn, and one that answers if there is one.
-func (c *Client) conn() *transport.Client {
-	first := c.turn.Add(1)
-	for i := range uint32(len(c.conns)) {
-		if conn := c.conns[(first+i)%uint32(len(c.conns))]; !conn.Silent() {
-			return conn
-		}
-	}
-	return c.conns[first%uint32(len(c.conns))]
-}
-
 // call does one procedure of NFSv3, again and again while the server answers
 // JUKEBOX. status points into res. sink and extra are those of transport.Client.Call.
 func (c *Client) call(ctx context.Context, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler,
 	status *nfs3.Status, sink []byte, extra int) error {
+	n := int64(payload(args, sink))
 	var waited time.Duration
 	for wait := jukeboxFirst; ; wait = min(2*wait, jukeboxMost) {
-		if err := c.conn().CallAs(ctx, c.auth, &procs[proc], args, res, sink, extra); err != nil {
+		if err := c.conn(n).call(ctx, n, c.auth, proc, args, res, sink, extra); err != nil {
 			return err
+		}
+		if *status != nfs3.OK && *status != nfs3.ErrJukebox {
+			c.calls.refused(proc)
 		}
 		switch *status {
 		case nfs3.OK:
@@ -103,5 +96,5 @@ func (void) DecodeXDR(*xdr.Decoder) {}
 
 // Null calls the procedure that does nothing, on every connection in turn.
 func (c *Client) Null(ctx context.Context) error {
-	return c.conn().CallAs(ctx, c.auth, &procs[nfs3.ProcNull], void{}, void{}, nil, 0)
+	return c.conn(0).call(ctx, 0, c.auth, nfs3.ProcNull, void{}, void{}, nil, 0)
 }

@@ -20,7 +20,8 @@ import (
 type Options struct {
 	Transport Transport // RDMA unless said otherwise
 
-	// Conns is the number of connections that calls are spread over; 0: 1.
+	// Conns is the number of connections that calls are spread over; 0: 1. With several,
+	// one has little payload at any time, so that small calls need not wait for much.
 	Conns int
 
 	// MountPort is the TCP port of the server's MOUNT service. 0: MOUNT is asked
@@ -62,14 +63,14 @@ const maxConns = 64
 // A Client is a connection, or several, to one server. It is safe for
 // concurrent use; its methods are the procedures of NFSv3 on handles.
 type Client struct {
-	// set once
-	host  string // the address, though a name was given: one for all services and connections
+	// set once; what they point at is shared with all that As returns
+	home  *home // one address for all services and connections, though a name was given
 	cfg   transport.ClientConfig
 	opt   Options
-	conns []*transport.Client
+	conns []*conn
 	auth  *transport.Auth // who calls; nil: the one of opt
-
-	turn *atomic.Uint32 // which connection is next
+	turn  *atomic.Uint32  // which connection is next
+	calls *callCounts
 }
 
 // As returns a Client whose calls are made in the name of another caller over the
@@ -95,8 +96,8 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	if opt.Conns < 0 || opt.Conns > maxConns {
 		return nil, fmt.Errorf("%d connections: not in 1..%d", opt.Conns, maxConns)
 	}
-	c := &Client{opt: opt, turn: new(atomic.Uint32)}
-	c.cfg = transport.ClientConfig{Service: "nfs", CallTimeout: opt.CallTimeout, RetryTimeout: opt.RetryTimeout, Responding: opt.Responding, Probe: true, ReservedPort: true, Dial: opt.Dial}
+	c := &Client{opt: opt, turn: new(atomic.Uint32), calls: new(callCounts), home: &home{name: t.Host}}
+	c.cfg = transport.ClientConfig{Service: "nfs", Observe: c.calls.observe, CallTimeout: opt.CallTimeout, RetryTimeout: opt.RetryTimeout, Responding: opt.Responding, Probe: true, ReservedPort: true, Dial: opt.Dial}
 	if opt.Cred != nil {
 		c.cfg.Cred = *opt.Cred
 	} else {
@@ -109,20 +110,17 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 		return nil, fmt.Errorf("connect to %s over %s: %w", t.Addr(), opt.Transport, err)
 	}
 	// The other connections go to the address that has answered, not to the name again.
-	t.Host = c.host
+	t.Host = c.home.address()
 	for range max(opt.Conns, 1) - 1 {
 		conn, err := c.dial(ctx, t.Addr())
 		if err != nil {
 			c.Close()
 			return nil, fmt.Errorf("connect to %s over %s: %w", t.Addr(), opt.Transport, err)
 		}
-		c.conns = append(c.conns, conn)
+		c.conns = append(c.conns, newConn(conn))
 	}
 	return c, nil
 }
-
-// resolve is how names become addresses; tests put others in its place.
-var resolve = net.DefaultResolver.LookupNetIP
 
 // dialFirst makes the first connection, to the first address of t's host that
 // takes it. The Client stays with that address: the hosts of one name need not
@@ -130,21 +128,18 @@ var resolve = net.DefaultResolver.LookupNetIP
 func (c *Client) dialFirst(ctx context.Context, t Target) error {
 	hosts := []string{t.Host}
 	if _, err := netip.ParseAddr(t.Host); err != nil {
-		addrs, err := resolve(ctx, "ip", t.Host)
-		if err != nil {
+		if hosts, err = lookUp(ctx, t.Host); err != nil {
 			return &transport.ConnectError{Service: "nfs", Addr: t.Addr(), Err: err}
 		}
-		hosts = hosts[:0]
-		for _, a := range addrs {
-			hosts = append(hosts, a.Unmap().String())
-		}
+		c.cfg.Moves = c.home
 	}
 	var err error
 	for i, host := range hosts {
 		t.Host = host
-		var conn *transport.Client
-		if conn, err = c.dialShare(ctx, t.Addr(), len(hosts)-i); err == nil {
-			c.host, c.conns = host, []*transport.Client{conn}
+		var first *transport.Client
+		if first, err = c.dialShare(ctx, t.Addr(), len(hosts)-i); err == nil {
+			c.home.settle(host)
+			c.conns = []*conn{newConn(first)}
 			return nil
 		}
 	}
@@ -172,8 +167,8 @@ func (c *Client) dial(ctx context.Context, addr string) (*transport.Client, erro
 // once, and so nobody is told when it does not answer.
 func (c *Client) dialService(ctx context.Context, port int) (*transport.Client, error) {
 	cfg := c.cfg
-	cfg.Responding, cfg.Probe = nil, false
-	return transport.DialTCP(ctx, net.JoinHostPort(c.host, fmt.Sprint(port)), cfg)
+	cfg.Responding, cfg.Probe, cfg.Observe, cfg.Moves = nil, false, nil, nil
+	return transport.DialTCP(ctx, net.JoinHostPort(c.home.address(), fmt.Sprint(port)), cfg)
 }
 
 // Close closes the connections; calls under way fail.

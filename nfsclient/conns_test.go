@@ -130,7 +130,7 @@ func TestSilentConnectionsAreAvoided(t *testing.T) {
 	}
 	waitUntil(func() bool { return silent() > 0 })
 	for range 6 { // two rounds
-		if conn := c.conn(); conn.Silent() {
+		if conn := c.conn(0); conn.Silent() {
 			t.Error("a silent connection is picked")
 		}
 		if _, err := c.Getattr(t.Context(), nfs3.FH{}); err != nil {
@@ -142,9 +142,9 @@ func TestSilentConnectionsAreAvoided(t *testing.T) {
 		t.Error(err)
 	}
 	waitUntil(func() bool { return silent() == 0 })
-	picked := map[*transport.Client]int{}
+	picked := map[*conn]int{}
 	for range 9 {
-		picked[c.conn()]++
+		picked[c.conn(0)]++
 	}
 	for _, conn := range c.conns {
 		if picked[conn] != 3 {
@@ -155,10 +155,10 @@ func TestSilentConnectionsAreAvoided(t *testing.T) {
 
 // TestOneSilentConnectionIsUsed: there is no other.
 func TestOneSilentConnectionIsUsed(t *testing.T) {
-	only := &transport.Client{}
-	c := &Client{conns: []*transport.Client{only}, turn: new(atomic.Uint32)}
+	only := newConn(&transport.Client{})
+	c := &Client{conns: []*conn{only}, turn: new(atomic.Uint32)}
 	for range 3 {
-		if c.conn() != only {
+		if c.conn(0) != only {
 			t.Error("another")
 		}
 	}

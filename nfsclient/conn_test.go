@@ -1,0 +1,183 @@
+// Which of several connections a call takes, and what is counted of it.
+
+package nfsclient
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// okGetattr answers GETATTR.
+func okGetattr(c *transport.Call) error {
+	c.Args.Rest()
+	(&nfs3.GetattrRes{Attr: nfs3.Fattr{Type: nfs3.TypeReg}}).EncodeXDR(c.Res)
+	return nil
+}
+
+// TestSmallCallsDoNotWaitBehindPayload has 64 transfers of 1 MiB under way on 2, 3 and 4 connections: they
+// are spread, and for small calls there is one with no more than one transfer on it.
+func TestSmallCallsDoNotWaitBehindPayload(t *testing.T) {
+	addr := serveGetattr(t, okGetattr)
+	for n := 2; n <= 4; n++ {
+		c, err := Dial(t.Context(), addr, Options{Transport: TCP, Conns: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for range 64 {
+			c.conn(1 << 20).payload.Add(1 << 20)
+		}
+		for i, k := range c.conns {
+			if p := k.payload.Load(); i > 0 && p < 63<<20/int64(n) {
+				t.Errorf("%d connections: number %d has %d bytes under way of 64 MiB", n, i, p)
+			}
+		}
+		for range 10 {
+			if p := c.conn(0).payload.Load(); p > quietMost {
+				t.Errorf("%d connections: a small call is behind %d bytes", n, p)
+			}
+		}
+	}
+}
+
+// TestLostConnectionCostsTheOthersNothing: one of three connections is cut and cannot be made again;
+// all further calls are answered over the others.
+func TestLostConnectionCostsTheOthersNothing(t *testing.T) {
+	addr := serveGetattr(t, okGetattr)
+	var made []net.Conn
+	var dials atomic.Int32
+	opt := Options{Transport: TCP, Conns: 3, CallTimeout: transport.Hard, RetryTimeout: time.Hour}
+	opt.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if dials.Add(1) > 3 {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+		made = append(made, nc)
+		return nc, err
+	}
+	c, err := Dial(t.Context(), addr, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	made[1].Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	found := make(chan error, 1)
+	go func() { found <- c.conns[1].call(ctx, 0, nil, nfs3.ProcNull, void{}, void{}, nil, 0) }() // it notices
+	waitUntil(func() bool { return !c.conns[1].Up() && dials.Load() > 3 })
+	for range 30 {
+		if _, err := c.Getattr(t.Context(), nfs3.FH{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	if err := <-found; err == nil {
+		t.Error("a call over the lost connection was answered")
+	}
+	up := 0
+	for _, l := range c.Links() {
+		if l.Up {
+			up++
+		}
+	}
+	if up != 2 {
+		t.Errorf("%d connections of 3 are up: %+v", up, c.Links())
+	}
+}
+
+// TestCallsAreCounted: how many, with what end, how many bytes, and how long they took.
+func TestCallsAreCounted(t *testing.T) {
+	var asked atomic.Int32
+	addr := serveGetattr(t, func(c *transport.Call) error {
+		if asked.Add(1)%2 == 0 {
+			c.Args.Rest()
+			c.Res.Uint32(uint32(nfs3.ErrStale))
+			return nil
+		}
+		return okGetattr(c)
+	})
+	c, err := Dial(t.Context(), addr, Options{Transport: TCP})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	as := c.As(transport.Cred{UID: 5})
+	for range 5 {
+		_, _ = c.Getattr(t.Context(), nfs3.FH{})
+		_, _ = as.Getattr(t.Context(), nfs3.FH{})
+	}
+	s := c.Calls()["GETATTR"]
+	if s.Count != 10 || s.Errors != 5 || s.Retransmits != 0 || len(c.Calls()) != 1 {
+		t.Errorf("%+v", c.Calls())
+	}
+	if s.SentBytes < 400 || s.ReceivedBytes < 5*84+5*28 || s.RoundTrip <= 0 || s.Queue <= 0 {
+		t.Errorf("%+v", s)
+	}
+	var timed uint64
+	for _, n := range s.Times {
+		timed += n
+	}
+	if p99 := s.Quantile(0.99); timed != 10 || p99 <= 0 || s.Quantile(0) > p99 || p99 > s.RoundTrip {
+		t.Errorf("%d round trips, p99 %v: %+v", timed, p99, s)
+	}
+	if l := c.Links(); len(l) != 1 || !l[0].Up || l[0].Connects != 1 || l[0].Addr != addr {
+		t.Errorf("%+v", l)
+	}
+}
+
+// TestTimeBuckets: each duration is in a bucket that begins at most an eighth below it.
+func TestTimeBuckets(t *testing.T) {
+	for d := time.Duration(1); d > 0 && d < 1<<62; d += d/16 + 1 {
+		i := timeBucket(d)
+		if least := TimeBucket(i); i >= timeBuckets || least > d || d-least > d/8 || i > 0 && TimeBucket(i-1) >= least {
+			t.Fatalf("%d ns is in bucket %d, which begins at %d", d, i, least)
+		}
+	}
+	if i := timeBucket(1<<63 - 1); i >= timeBuckets {
+		t.Errorf("the longest is in bucket %d of %d", i, timeBuckets)
+	}
+}
+
+// TestRetransmitsAreCounted: a call whose connection is cut is sent again, and that shows.
+func TestRetransmitsAreCounted(t *testing.T) {
+	entered, release := make(chan struct{}, 2), make(chan struct{})
+	addr := serveGetattr(t, func(c *transport.Call) error {
+		entered <- struct{}{}
+		<-release
+		return okGetattr(c)
+	})
+	var first net.Conn
+	opt := Options{Transport: TCP, Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+		if first == nil {
+			first = nc
+		}
+		return nc, err
+	}}
+	c, err := Dial(t.Context(), addr, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	done := make(chan error, 1)
+	go func() { _, err := c.Getattr(t.Context(), nfs3.FH{}); done <- err }()
+	<-entered
+	first.Close()
+	close(release)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if s := c.Calls()["GETATTR"]; s.Count != 1 || s.Retransmits != 1 || s.Errors != 0 {
+		t.Errorf("%+v", s)
+	}
+	if l := c.Links(); l[0].Connects != 2 {
+		t.Errorf("%+v", l)
+	}
+}

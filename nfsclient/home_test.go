@@ -1,0 +1,118 @@
+// A server that moves to another address, which its name then has.
+
+package nfsclient
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// useNames puts a name service in place of the machine's for one test.
+func useNames(t *testing.T) (set func(addrs ...string)) {
+	t.Helper()
+	was := resolve
+	t.Cleanup(func() { resolve = was })
+	var mu sync.Mutex
+	var list []netip.Addr
+	resolve = func(context.Context, string, string) ([]netip.Addr, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if list == nil {
+			return nil, errors.New("no name service")
+		}
+		return list, nil
+	}
+	return func(addrs ...string) {
+		mu.Lock()
+		defer mu.Unlock()
+		list = nil
+		for _, a := range addrs {
+			list = append(list, netip.MustParseAddr(a))
+		}
+	}
+}
+
+// TestServerIsFollowedToItsNewAddress: the connections of a Client are cut, nobody answers at the old address,
+// and the name has another one: that is used from then on, by all of them.
+func TestServerIsFollowedToItsNewAddress(t *testing.T) {
+	set := useNames(t)
+	set("127.0.0.2")
+	var old, later atomic.Int32
+	addr := serveAt(t, "127.0.0.2:0", &old)
+	_, port, _ := net.SplitHostPort(addr)
+	var mu sync.Mutex
+	var made []net.Conn
+	gone := false
+	opt := Options{Transport: TCP, Conns: 2, CallTimeout: transport.Hard}
+	opt.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if host, _, _ := net.SplitHostPort(addr); gone && host == "127.0.0.2" {
+			return nil, errors.New("no route to host")
+		}
+		nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+		made = append(made, nc)
+		return nc, err
+	}
+	c, err := Dial(t.Context(), "server:"+port, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	serveAt(t, "127.0.0.3:"+port, &later)
+	set("127.0.0.3")
+	mu.Lock()
+	gone = true
+	for _, nc := range made {
+		nc.Close()
+	}
+	mu.Unlock()
+	for range 4 {
+		if err := c.Null(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if later.Load() == 0 {
+		t.Error("the server at the new address was not asked")
+	}
+	for _, l := range c.Links() {
+		if l.Up && l.Addr != "127.0.0.3:"+port {
+			t.Errorf("a connection is to %s", l.Addr)
+		}
+	}
+	if _, err := c.Exports(t.Context()); err != nil {
+		t.Errorf("another service of the server: %v", err)
+	}
+}
+
+// TestHomeIsKept: while the name has the address, it stays, whatever else the name has; and
+// without a name service too. An address that has never answered is not stayed with.
+func TestHomeIsKept(t *testing.T) {
+	set := useNames(t)
+	h := &home{name: "server"}
+	h.settle("10.0.0.1")
+	next := func(at, want string) {
+		t.Helper()
+		if got := h.Next(t.Context(), at); got != want {
+			t.Errorf("after %s comes %s, want %s", at, got, want)
+		}
+	}
+	next("10.0.0.1:2049", "10.0.0.1:2049") // no name service
+	set("10.0.0.7", "10.0.0.1")
+	next("10.0.0.1:2049", "10.0.0.1:2049")
+	set("10.0.0.8", "10.0.0.9")
+	next("10.0.0.1:2049", "10.0.0.8:2049")
+	next("10.0.0.1:2049", "10.0.0.8:2049") // another connection follows
+	next("10.0.0.8:2049", "10.0.0.9:2049") // it has not answered
+	h.Connected("10.0.0.9:2049")
+	next("10.0.0.9:2049", "10.0.0.9:2049")
+	set("fd00::1")
+	next("10.0.0.9:2049", "[fd00::1]:2049")
+}
