@@ -33,7 +33,13 @@ func newMountstats() *cobra.Command {
 		Use:   "mountstats DIR",
 		Short: "Report what a mount has done",
 		Long: `Report what a mount has done since it was mounted: operations of programs, calls to the
-server, what caches answered, data in flight. Only root and the user who mounted it can ask.`,
+server with the time that they waited to be sent (queue) and then took (round trip), what
+caches answered, the connections with their credits, data in flight, memory and its bound.
+Only root and the user who mounted it can ask.
+
+With --interval the second report and those after it are of the time since the one before.
+In JSON the entries of Times count round trips by their length: entry i from 8 on is of those
+of at least (8 + i mod 8) << (i/8 - 1) nanoseconds.`,
 		Example: `  nfsrdma mountstats /mnt
   nfsrdma mountstats --interval 1s /mnt
   nfsrdma mountstats --json /mnt`,
@@ -54,11 +60,17 @@ server, what caches answered, data in flight. Only root and the user who mounted
 				return err
 			}
 			defer c.Close()
+			var before *fusefs.Stats
 			for {
 				report := mountFigures{Source: m.Source, Dir: m.Dir}
 				if err := c.Stats(&report.Stats); err != nil {
 					return fmt.Errorf("%s: %w", args[0], err)
 				}
+				now := report.Stats
+				if before != nil {
+					report.Stats = now.Since(before)
+				}
+				before = &now
 				if err := printFigures(cmd.OutOrStdout(), &report, asJSON); err != nil || every == 0 {
 					return err
 				}
@@ -72,7 +84,7 @@ server, what caches answered, data in flight. Only root and the user who mounted
 		ValidArgsFunction: completeMounted,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "a JSON object, in one line; times are nanoseconds")
-	cmd.Flags().DurationVar(&every, "interval", 0, "report again and again, with this pause")
+	cmd.Flags().DurationVar(&every, "interval", 0, "report again and again, each time what was done in this time")
 	return cmd
 }
 
@@ -139,18 +151,25 @@ func printTable(w io.Writer, v reflect.Value, indent string) {
 		return
 	}
 	fmt.Fprintf(w, "%s%-16s", indent, "")
+	var shown []int // lists in a table are for programs
 	for i := range elem.NumField() {
-		fmt.Fprintf(w, " %12s", words(elem.Field(i).Name))
+		if elem.Field(i).Type.Kind() != reflect.Slice {
+			shown = append(shown, i)
+			fmt.Fprintf(w, " %15s", words(elem.Field(i).Name))
+		}
 	}
 	fmt.Fprintln(w)
 	for _, r := range rows {
 		fmt.Fprintf(w, "%s%-16s", indent, r.name)
-		for i := range elem.NumField() {
-			fmt.Fprintf(w, " %12s", figure(words(elem.Field(i).Name), r.value.Field(i)))
+		for _, i := range shown {
+			fmt.Fprintf(w, " %15s", figure(words(elem.Field(i).Name), r.value.Field(i)))
 		}
 		fmt.Fprintln(w)
 	}
 }
+
+// byteFigures are words in the names of figures that are bytes.
+var byteFigures = []string{"bytes", "dirty", "in flight", "unstable", "memory", "read ahead", "read misses", "rewritten"}
 
 // figure writes one value; numbers of bytes are known by their names.
 func figure(name string, v reflect.Value) string {
@@ -161,7 +180,7 @@ func figure(name string, v reflect.Value) string {
 		return d.Round(time.Microsecond).String()
 	}
 	switch name = strings.ToLower(name); {
-	case strings.Contains(name, "bytes") || strings.Contains(name, "dirty") || strings.Contains(name, "in flight"):
+	case slices.ContainsFunc(byteFigures, func(word string) bool { return strings.Contains(name, word) }):
 		switch {
 		case v.CanUint():
 			return text.Size(v.Uint())

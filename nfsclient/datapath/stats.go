@@ -9,8 +9,10 @@ type Stats struct {
 	// Written data in bytes: not sent yet, being sent, and sent but not committed.
 	Dirty, InFlight, Unstable int64
 
-	WriteMemory int64 // bytes of memory that hold written data; at most Config.DirtyMount
-	ReadMemory  int64 // bytes of memory that hold read-ahead and Views; at most Config.ReadMemory
+	// Bytes of memory that hold written data until it is stable, and those that hold read-ahead
+	// and Views; and the most that they can be.
+	WriteMemory, WriteMemoryMost int64
+	ReadMemory, ReadMemoryMost   int64
 
 	ReadAheadFetched int64 // bytes that were read ahead
 	ReadAheadHits    int64 // bytes given to readers from these
@@ -34,8 +36,22 @@ type counters struct {
 func (e *Engine) Stats() Stats {
 	return Stats{
 		Dirty: e.bytes[dirty].Load(), InFlight: e.bytes[inFlight].Load(), Unstable: e.bytes[unstable].Load(),
-		WriteMemory: e.written.held(), ReadMemory: e.read.held(),
+		WriteMemory: e.written.held(), WriteMemoryMost: e.written.total, ReadMemory: e.read.held(), ReadMemoryMost: e.read.total,
 		ReadAheadFetched: e.fetched.Load(), ReadAheadHits: e.hits.Load(), ReadAheadWaste: e.waste.Load(), ReadMisses: e.misses.Load(),
 		Writes: e.writes.Load(), Commits: e.counters.commits.Load(), Rewritten: e.rewritten.Load(), Errors: e.errors.Load(), Waits: e.waits.Load(),
 	}
+}
+
+// Since is what has been done after before was taken, with what is held at the moment of s.
+func (s Stats) Since(before *Stats) Stats {
+	s.ReadAheadFetched -= before.ReadAheadFetched
+	s.ReadAheadHits -= before.ReadAheadHits
+	s.ReadAheadWaste -= before.ReadAheadWaste
+	s.ReadMisses -= before.ReadMisses
+	s.Writes -= before.Writes
+	s.Commits -= before.Commits
+	s.Rewritten -= before.Rewritten
+	s.Errors -= before.Errors
+	s.Waits -= before.Waits
+	return s
 }

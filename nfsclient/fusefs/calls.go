@@ -12,12 +12,7 @@ import (
 
 // do does one procedure for the caller of r.
 func (r *request) do(proc uint32, args xdr.Marshaler, res xdr.Unmarshaler, status *nfs3.Status) error {
-	r.fs.counts.call(proc)
-	err := r.who.client.Do(r, proc, args, res, status, nil, 0)
-	if err != nil {
-		r.fs.counts.failed(proc)
-	}
-	return err
+	return r.who.client.Do(r, proc, args, res, status, nil, 0)
 }
 
 // learn enters what a reply says of n; s is when the call was sent.

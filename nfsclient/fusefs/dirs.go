@@ -229,7 +229,6 @@ func (r *request) fetch(h *handle, at nfsclient.DirPage) error {
 func (r *request) readPage(l *listing, n *node, at nfsclient.DirPage, size uint32) (nfsclient.DirPage, error) {
 	f := r.fs
 	if !f.plain.Load() {
-		f.counts.call(nfs3.ProcReaddirplus)
 		next, err := r.who.client.Readdirplus(r, n.fh, at, size, size, func(e *nfs3.EntryPlus) {
 			l.page = append(l.page, dirEntry{string(e.Name), e.Cookie, e.Fileid, e.Attr, e.FH})
 		})
@@ -238,7 +237,6 @@ func (r *request) readPage(l *listing, n *node, at nfsclient.DirPage, size uint3
 		}
 		f.plain.Store(true)
 	}
-	f.counts.call(nfs3.ProcReaddir)
 	return r.who.client.Readdir(r, n.fh, at, size, func(e *nfs3.Entry) {
 		l.page = append(l.page, dirEntry{name: string(e.Name), cookie: e.Cookie, fileid: e.Fileid})
 	})

@@ -84,7 +84,7 @@ func newFileSystem(ctx context.Context, fs *nfsclient.FS, opt Options) (*fileSys
 	f.counts.begun = time.Now()
 	f.engine = datapath.New(datapath.Config{
 		ReadSize: f.rtmax, WriteSize: f.wtmax, ReadAhead: int(opt.ReadAhead),
-		DirtyFile: opt.DirtyFile, DirtyMount: opt.DirtyMount, Sync: opt.Sync,
+		DirtyFile: opt.DirtyFile, DirtyMount: opt.Memory - opt.Memory/3, ReadMemory: opt.Memory / 3, Sync: opt.Sync,
 		Lost: func(_ nfs3.FH, err error) { f.failed(err) },
 	}, dataServer{f})
 	f.notices.init(f)

@@ -216,7 +216,6 @@ func (f *fileSystem) Readlink(cancel <-chan struct{}, h *fuse.InHeader) ([]byte,
 	if n == nil {
 		return nil, staleNode
 	}
-	f.counts.call(nfs3.ProcReadlink)
 	target, err := r.who.client.Readlink(r, n.fh)
 	if err != nil {
 		return nil, f.status(f.stale(n, err))

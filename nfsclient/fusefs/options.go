@@ -50,11 +50,13 @@ type Options struct {
 	// SoftErr is ETIMEDOUT for calls that the server did not answer in their CallTimeout, else EIO.
 	SoftErr bool
 
-	// Bounds in bytes: of written data that is not on the server yet, of one file and of all
-	// together, and of what is read ahead of one reader. 0: what the package finds right;
-	// ReadAhead less than 0: none.
-	DirtyFile, DirtyMount int64
-	ReadAhead             int64
+	// Memory bounds all data that the mount holds, in bytes: written data until it is stable on
+	// the server, of which it has two thirds, and what is read ahead. 0: 384 MiB; the least is 16 MiB.
+	Memory int64
+
+	// Bounds in bytes of written data of one file, and of what is read ahead of one reader.
+	// 0: what the package finds right; ReadAhead less than 0: none.
+	DirtyFile, ReadAhead int64
 
 	// Cred is who acts on the server for all callers; nil: each caller as himself, with
 	// his user, group and supplementary groups.
@@ -81,11 +83,21 @@ const (
 	acDirMax = 60 * time.Second
 )
 
+// The memory of a mount of which nothing else is said, and the least that it works with.
+const (
+	memoryDefault = 384 << 20
+	memoryLeast   = 16 << 20
+)
+
 var errBounds = errors.New("the least time that attributes are cached is over the most")
 
 // setDefaults completes the options, and refuses what contradicts itself.
 func (o *Options) setDefaults() error {
 	o.Source = cmp.Or(o.Source, "nfsrdma")
+	if o.Memory == 0 {
+		o.Memory = memoryDefault
+	}
+	o.Memory = max(o.Memory, memoryLeast)
 	if o.LookupCache > LookupNone {
 		return fmt.Errorf("no such lookup cache: %d", o.LookupCache)
 	}

@@ -91,12 +91,10 @@ func (r *request) callSetattr(ctx context.Context, n *node, s *nfs3.Sattr) error
 	f := r.fs
 	args, res := nfs3.SetattrArgs{FH: n.fh, Attr: *s}, nfs3.SetattrRes{}
 	sent := f.changing(n)
-	f.counts.call(nfs3.ProcSetattr)
 	err := r.who.client.Do(ctx, nfs3.ProcSetattr, &args, &res, &res.Status, nil, 0)
 	f.learnWcc(n, sent, &res.Wcc)
 	f.changed(n)
 	if err != nil {
-		f.counts.failed(nfs3.ProcSetattr)
 		return f.stale(n, err)
 	}
 	if n.isDir() && (s.SetMode || s.SetUID || s.SetGID) {

@@ -3,11 +3,13 @@
 package fusefs
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsclient/datapath"
-	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/transport"
 )
 
 // Stats is what a mount has done since it was mounted, and what it holds.
@@ -18,8 +20,9 @@ type Stats struct {
 
 	// Operations is the requests of the kernel, by their names in FUSE.
 	Operations map[string]uint64
-	// Calls is the calls to the server, by procedure, those of the data path apart.
-	Calls map[string]CallStats
+	// Calls is the calls to the server, by procedure, and Connections those that they go over.
+	Calls       map[string]CallStats
+	Connections []transport.LinkFigures
 
 	// What was answered without asking the server.
 	AttrHits, NameHits, AccessHits uint64
@@ -29,11 +32,73 @@ type Stats struct {
 	// SillyRenames is how many files that were removed while open got a hidden name.
 	SillyRenames uint64
 
+	// Memory is the bytes of data that are held, and MemoryMost their bound (Options.Memory).
+	Memory, MemoryMost int64
+
 	Data datapath.Stats
 }
 
-// CallStats is the calls of one procedure.
-type CallStats struct{ Count, Errors uint64 }
+// CallStats is the calls of one procedure. Queue is how long a call waited to be sent, RoundTrip how
+// long it then took.
+type CallStats struct {
+	Count, Errors, Retransmits  uint64
+	SentBytes, ReceivedBytes    uint64
+	QueueMean                   time.Duration
+	RoundTripMean, RoundTripP99 time.Duration
+	Times                       []uint64 `json:",omitempty"` // see nfsclient.CallStats
+}
+
+// callStats makes of what was counted what is shown.
+func callStats(s *nfsclient.CallStats) CallStats {
+	n := time.Duration(max(s.Count, 1))
+	return CallStats{
+		Count: s.Count, Errors: s.Errors, Retransmits: s.Retransmits, SentBytes: s.SentBytes, ReceivedBytes: s.ReceivedBytes,
+		QueueMean: s.Queue / n, RoundTripMean: s.RoundTrip / n, RoundTripP99: s.Quantile(0.99), Times: s.Times,
+	}
+}
+
+// since is what has been counted after before was.
+func (s CallStats) since(before CallStats) CallStats {
+	sum := func(mean time.Duration, n uint64) time.Duration { return mean * time.Duration(n) }
+	d := nfsclient.CallStats{
+		Count: s.Count - before.Count, Errors: s.Errors - before.Errors, Retransmits: s.Retransmits - before.Retransmits,
+		SentBytes: s.SentBytes - before.SentBytes, ReceivedBytes: s.ReceivedBytes - before.ReceivedBytes,
+		Queue:     max(sum(s.QueueMean, s.Count)-sum(before.QueueMean, before.Count), 0),
+		RoundTrip: max(sum(s.RoundTripMean, s.Count)-sum(before.RoundTripMean, before.Count), 0),
+		Times:     slices.Clone(s.Times),
+	}
+	for i, n := range before.Times {
+		if i < len(d.Times) {
+			d.Times[i] -= n
+		}
+	}
+	return callStats(&d)
+}
+
+// Since is what has happened after before was taken of the same mount: Age and all that is counted
+// are of that time, all that is held of the moment of s.
+func (s Stats) Since(before *Stats) Stats {
+	d := s
+	d.Age -= before.Age
+	d.Operations, d.Calls = make(map[string]uint64), make(map[string]CallStats)
+	for name, n := range s.Operations {
+		if n > before.Operations[name] {
+			d.Operations[name] = n - before.Operations[name]
+		}
+	}
+	for name, c := range s.Calls {
+		if c.Count > before.Calls[name].Count {
+			d.Calls[name] = c.since(before.Calls[name])
+		}
+	}
+	d.AttrHits -= before.AttrHits
+	d.NameHits -= before.NameHits
+	d.AccessHits -= before.AccessHits
+	d.ForeignChanges -= before.ForeignChanges
+	d.SillyRenames -= before.SillyRenames
+	d.Data = s.Data.Since(&before.Data)
+	return d
+}
 
 // What is answered from a cache.
 const (
@@ -47,16 +112,12 @@ const (
 type counts struct {
 	begun   time.Time // set once
 	ops     [numOps]atomic.Uint64
-	calls   [nfs3.NumProcs]atomic.Uint64
-	errors  [nfs3.NumProcs]atomic.Uint64
 	hits    [numHits]atomic.Uint64
 	foreign atomic.Uint64
 	silly   atomic.Uint64
 }
 
-func (c *counts) call(proc uint32)   { c.calls[proc].Add(1) }
-func (c *counts) failed(proc uint32) { c.errors[proc].Add(1) }
-func (c *counts) hit(what int)       { c.hits[what].Add(1) }
+func (c *counts) hit(what int) { c.hits[what].Add(1) }
 
 // An op is an operation of the kernel.
 type op uint8
@@ -98,19 +159,18 @@ func (m *MountPoint) Stats() Stats {
 	f := m.fs
 	s := Stats{
 		Age: time.Since(f.counts.begun), Nodes: f.table.size(), Open: f.handles.count(),
-		Operations: make(map[string]uint64), Calls: make(map[string]CallStats),
+		Operations: make(map[string]uint64), Calls: make(map[string]CallStats), Connections: f.client.Links(),
 		AttrHits: f.counts.hits[hitAttr].Load(), NameHits: f.counts.hits[hitName].Load(), AccessHits: f.counts.hits[hitAccess].Load(),
 		ForeignChanges: f.counts.foreign.Load(), SillyRenames: f.counts.silly.Load(), Data: f.engine.Stats(),
 	}
+	s.Memory, s.MemoryMost = s.Data.WriteMemory+s.Data.ReadMemory, s.Data.WriteMemoryMost+s.Data.ReadMemoryMost
 	for i := range f.counts.ops {
 		if n := f.counts.ops[i].Load(); n > 0 {
 			s.Operations[opNames[i]] = n
 		}
 	}
-	for i := range f.counts.calls {
-		if n := f.counts.calls[i].Load(); n > 0 {
-			s.Calls[nfs3.Bindings[i].Name] = CallStats{Count: n, Errors: f.counts.errors[i].Load()}
-		}
+	for name, c := range f.client.Calls() {
+		s.Calls[name] = callStats(&c)
 	}
 	return s
 }

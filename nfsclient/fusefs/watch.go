@@ -73,7 +73,6 @@ func (f *fileSystem) watchLoop() {
 func (f *fileSystem) lookAt(ctx context.Context, n *node, who *caller) {
 	args, res := nfs3.GetattrArgs{FH: n.fh}, nfs3.GetattrRes{}
 	s := f.stamp()
-	f.counts.call(nfs3.ProcGetattr)
 	if err := who.client.Do(ctx, nfs3.ProcGetattr, &args, &res, &res.Status, nil, 0); err == nil {
 		f.learn(n, s, &res.Attr)
 	}

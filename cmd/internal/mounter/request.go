@@ -53,7 +53,7 @@ func (r *Request) fuseOptions(log func(string)) fusefs.Options {
 		AcRegMin:   none(o.AttrFileMin), AcRegMax: none(o.AttrFileMax), AcDirMin: none(o.AttrDirMin), AcDirMax: none(o.AttrDirMax),
 		NoAC: o.NoAttrCache, NoCTO: o.NoCTO, Sync: o.Sync, NoReaddirplus: o.NoReaddirPlus,
 		LookupCache: fusefs.LookupCache(o.Lookup), SoftErr: o.Recovery == mountopt.SoftErr,
-		DirtyMount: o.Memory, Direct: root, Log: log,
+		Memory: o.Memory, Direct: root, Log: log,
 	}
 	if o.UID.Set || o.GID.Set {
 		f.Cred = o.Client(r.Source.Targets[0]).Cred

@@ -55,7 +55,7 @@ var options = []option{
 
 	{"rsize", "N", "", number(1, math.MaxInt32, func(o *Options, n int) { o.ReadSize = transferSize(n) }), "most bytes of one READ (default: the most both can, up to 1 MiB)"},
 	{"wsize", "N", "", number(1, math.MaxInt32, func(o *Options, n int) { o.WriteSize = transferSize(n) }), "most bytes of one WRITE (likewise)"},
-	{"memory", "SIZE", "", setMemory, "most memory of data that is not written yet, such as 512M or 2G"},
+	{"memory", "SIZE", "", setMemory, "most memory of data: not stable on the server yet, or read ahead (default 384M, at least 16M)"},
 	{"acregmin", "N", "acregmin", seconds(func(o *Options, d time.Duration) { o.AttrFileMin = d }), "seconds that attributes of files are cached at least (default 3)"},
 	{"acregmax", "N", "acregmax", seconds(func(o *Options, d time.Duration) { o.AttrFileMax = d }), "and at most, while unchanged (default 60)"},
 	{"acdirmin", "N", "acdirmin", seconds(func(o *Options, d time.Duration) { o.AttrDirMin = d }), "seconds that attributes of directories are cached at least (default 30)"},

@@ -1,0 +1,98 @@
+// What mountstats shows: calls with their times, connections, and memory within its bound.
+
+package mount
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
+)
+
+// figures are what mountstats says of a mount.
+func figures(t *testing.T, dir string) fusefs.Stats {
+	t.Helper()
+	out, code := nfsrdma(t, "mountstats", "--json", dir)
+	var report struct{ Stats fusefs.Stats }
+	if err := json.Unmarshal([]byte(out), &report); err != nil || code != 0 {
+		t.Fatalf("status %d, %v, %s", code, err, out)
+	}
+	return report.Stats
+}
+
+// Each call is counted with its bytes and times, those of the data path too, and the connections are shown.
+func TestFigures(t *testing.T) {
+	t.Parallel()
+	onlyOne(t, func(t *testing.T, _ *server, dir string) {
+		script(t, dir, "name=$(basename $PWD)-data; head -c 3000000 /dev/zero > $name; sync $name; dd if=$name of=/dev/null bs=1M iflag=direct 2> /dev/null")
+		s := figures(t, dir)
+		for proc, least := range map[string][2]uint64{"WRITE": {3000000, 100}, "READ": {100, 3000000}, "CREATE": {100, 100}} {
+			c := s.Calls[proc]
+			if c.Count == 0 || c.SentBytes < least[0] || c.ReceivedBytes < least[1] || c.RoundTripMean <= 0 || c.RoundTripP99 <= 0 || c.QueueMean < 0 {
+				t.Errorf("%s: %+v", proc, c)
+			}
+		}
+		if len(s.Connections) != 2 {
+			t.Fatalf("connections: %+v", s.Connections)
+		}
+		for _, c := range s.Connections {
+			if !c.Up || c.Silent || c.Connects != 1 || c.Waiting < 0 || c.Addr == "" {
+				t.Errorf("%+v", c)
+			}
+		}
+		if strings.HasSuffix(t.Name(), "rdma") && s.Connections[0].Credits < 2 {
+			t.Errorf("credits: %+v", s.Connections)
+		}
+		text, _ := nfsrdma(t, "mountstats", dir)
+		for _, want := range []string{"round trip p99", "queue mean", "retransmits", "credits", "memory most:             384.0 MiB"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("there is no %q in\n%s", want, text)
+			}
+		}
+	}, "nconnect=2")
+}
+
+// The memory option bounds what is held, while programs write and read more than that.
+func TestMemoryIsBounded(t *testing.T) {
+	t.Parallel()
+	onlyOne(t, func(t *testing.T, _ *server, dir string) {
+		const most = 16 << 20
+		if s := figures(t, dir); s.MemoryMost > most || s.MemoryMost < most/2 {
+			t.Errorf("the bound is %d", s.MemoryMost)
+		}
+		name := filepath.Join(dir, "m-"+filepath.Base(dir))
+		files := ""
+		for i := range 4 {
+			files += " " + name + strconv.Itoa(i)
+		}
+		held := int64(0)
+		look := func() {
+			s := figures(t, dir)
+			held = max(held, s.Memory)
+			if s.Memory > s.MemoryMost || s.Memory != s.Data.WriteMemory+s.Data.ReadMemory {
+				t.Errorf("%d bytes are held, of %d", s.Memory, s.MemoryMost)
+			}
+		}
+		for _, each := range []string{"head -c 16M /dev/zero > $f", "cat $f > /dev/null"} {
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				script(t, dir, "sync; for f in"+files+"; do "+each+" & done; wait")
+			}()
+			for ended := false; !ended; {
+				look()
+				select {
+				case <-done:
+					ended = true
+				default:
+				}
+			}
+		}
+		if held == 0 {
+			t.Error("nothing was ever held")
+		}
+	}, "memory=16M")
+}
