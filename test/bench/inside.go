@@ -46,7 +46,9 @@ func runInside(cpus string) error {
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
 		return fmt.Errorf("-cpus %s: %w", cpus, err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := cmd.Start(); errors.Is(err, syscall.EPERM) {
+		return fmt.Errorf("%w: root cannot make namespaces here; another user measures without them, and without nfs-ganesha", err)
+	} else if err != nil {
 		return err
 	}
 	// The other process cleans up; this one only waits for that.
