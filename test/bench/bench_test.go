@@ -22,7 +22,7 @@ func TestSettings(t *testing.T) {
 		groups string
 		want   string
 	}{
-		{config{}, strings.Join(groupNames(), " "), "5 700ms"},
+		{config{}, strings.Join(groupNames(), " "), "5 500ms"},
 		{config{quick: true}, strings.Join(quickGroups, " "), "3 200ms"},
 		{config{rows: "tail,data", rounds: 2, duration: time.Second}, "data tail", "2 1s"}, // in the order of the table
 		{config{rows: "nonsense"}, "", "-rows nonsense: there are data, "},

@@ -49,12 +49,12 @@ func (c *config) flags(f *flag.FlagSet) {
 	f.BoolVar(&c.quick, "quick", false, "fewer rows and rounds, short figures: at most 2 minutes")
 	f.BoolVar(&c.ganesha, "ganesha", true, "measure nfs-ganesha, too, where it is installed")
 	f.IntVar(&c.rounds, "rounds", 0, "rounds of each figure (default 5, -quick: 3)")
-	f.DurationVar(&c.duration, "duration", 0, "time of each figure (default 700ms, -quick: 200ms)")
+	f.DurationVar(&c.duration, "duration", 0, "time of each figure (default 500ms, -quick: 200ms)")
 }
 
 // settle puts the defaults in, and returns the groups to measure in the order of the table.
 func (c *config) settle() ([]group, error) {
-	rounds, duration, names := 5, 700*time.Millisecond, groupNames()
+	rounds, duration, names := 5, 500*time.Millisecond, groupNames()
 	if c.quick {
 		rounds, duration, names = 3, 200*time.Millisecond, quickGroups
 	}

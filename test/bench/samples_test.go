@@ -26,9 +26,9 @@ func TestMedian(t *testing.T) {
 }
 
 // A share compares what was measured in the same round: here the machine is at half speed
-// in the second, and has no time at all in the third.
+// in the second, did well for one side in the third, and had no time at all in the fourth.
 func TestShareIsThatOfRounds(t *testing.T) {
-	s := samples{"a": {80, 40, 5}, "b": {100, 50, 0}, "none": nil}
+	s := samples{"a": {80, 40, 90, 5}, "b": {100, 50, 45, 0}, "none": nil}
 	if got, ok := s.share("a", "b"); got != 0.8 || !ok {
 		t.Errorf("%v, %v", got, ok)
 	}

@@ -14,12 +14,12 @@ import (
 // TestChartGolden compares a chart with testdata/chart.svg; UPDATE=1 writes that.
 func TestChartGolden(t *testing.T) {
 	s := samples{}
-	p := plan{"x", "READ <1 MiB> & more", "calls in flight", mib, "read", []int{1, 2, 4}, atDepth, kib}
-	for i, place := range p.places {
-		s.add(p.key(place)+"/read/rdma", float64(500+400*i))
-		s.add(p.key(place)+"/read/tcp", float64(900-200*i))
+	w := sweep{"x", "calls <in> flight & more", []string{"read"}, []int{1024, 2048, 4096}, atDepth, kib}
+	for i, place := range w.places {
+		s.add(w.key(place)+"/read/rdma", float64(500+400*i))
+		s.add(w.key(place)+"/read/tcp", float64(900-200*i))
 	}
-	got := p.chart(s, []target{rdma, tcp}).svg()
+	got := w.chart("read", s, []target{rdma, tcp}).svg()
 	const file = "testdata/chart.svg"
 	if os.Getenv("UPDATE") != "" {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
@@ -56,16 +56,24 @@ func TestChartScale(t *testing.T) {
 	}
 }
 
-// Every graph has a file of its own, and one job for each place.
-func TestPlansDiffer(t *testing.T) {
+// Every graph has a file and a title of its own, and each place is another job.
+func TestGraphsDiffer(t *testing.T) {
 	names := map[string]bool{}
-	for _, p := range plans {
-		if names[p.name] || len(p.places) < 2 || p.title == "" {
-			t.Errorf("%+v", p)
+	for _, w := range sweeps {
+		for _, test := range w.tests {
+			c := w.chart(test, samples{}, []target{rdma})
+			if names[c.Name] || c.Title == "" || len(c.Places) != len(w.places) || len(c.Curves[0].Values) != len(w.places) {
+				t.Errorf("%+v", c)
+			}
+			names[c.Name] = true
+			if want := map[bool]string{true: mib, false: calls}[test == "read" || test == "write"]; c.Y != want {
+				t.Errorf("%s is in %s", c.Name, c.Y)
+			}
 		}
-		names[p.name] = true
-		if a, b := p.at(p.places[0]), p.at(p.places[1]); a.depth == b.depth && a.block == b.block {
-			t.Errorf("%s: two places are the same job", p.name)
+		for i, place := range w.places[1:] {
+			if a, b := w.at(place), w.at(w.places[i]); a.depth == b.depth && a.block == b.block {
+				t.Errorf("%s: two places are the same job", w.name)
+			}
 		}
 	}
 }
