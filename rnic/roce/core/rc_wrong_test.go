@@ -1,0 +1,116 @@
+// RC under answers and requests that are wrong, too many, or come again and again.
+
+package core
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+)
+
+// Answers that nothing was asked for, of wrong lengths and kinds: dropped, or the end of the QP, and never a byte out of place.
+func TestWrongAnswers(t *testing.T) {
+	ask := func() (a *side, mem []byte) {
+		a, b := reliables(t, 256, 5, nil)
+		sink, mem := a.host.region(t, 600, rnic.LocalWrite)
+		a.post(rnic.SendWR{ID: 1, Op: rnic.OpRead, MR: sink, Offset: 10, Length: 300, RemoteSTag: 0x100, RemoteTO: 0})
+		a.send()
+		_ = b
+		return a, mem
+	}
+	for name, row := range map[string]struct {
+		op   packet.Opcode
+		psn  uint32
+		n    int
+		want Drop
+		ends bool
+	}{
+		"ghost":        {packet.RCReadResponseOnly, 4, 300, DropPSN, false},
+		"never asked":  {packet.RCReadResponseOnly, 7, 256, DropPSN, false},
+		"too short":    {packet.RCReadResponseFirst, 5, 255, DropLength, true},
+		"too long":     {packet.RCReadResponseFirst, 5, 257, DropLength, true},
+		"ends early":   {packet.RCReadResponseOnly, 5, 256, DropLength, true},
+		"wrong kind":   {packet.RCAtomicAck, 5, 0, DropSequence, false},
+		"ACK, payload": {packet.RCAck, 5, 8, DropLength, false},
+		"reserved":     {packet.RCAck, 5, 0, DropReserved, false},
+		"out of order": {packet.RCReadResponseLast, 6, 44, DropPSN, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, mem := ask()
+			f := a.say(row.op, row.psn, pattern(row.n, 1), func(h *packet.Header) {
+				if row.want == DropReserved {
+					h.AETH.Syndrome = 0x40
+				}
+			})
+			if d := a.take(f); d != row.want || (a.state() == ERR) != row.ends {
+				t.Errorf("%v, %v", d, a.state())
+			}
+			if !bytes.Equal(mem, make([]byte, 600)) {
+				t.Error("memory was written")
+			}
+		})
+	}
+	a, _ := ask()
+	sink := a.qp.oldest().MR
+	sink.Invalidate()
+	if d := a.take(a.say(packet.RCReadResponseFirst, 5, pattern(256, 1))); d != DropAccess || !errors.Is(a.vqp.Err(), ErrSink) {
+		t.Errorf("%v, %v", d, a.vqp.Err())
+	}
+}
+
+// The window: no more packets on the wire than it has, and acknowledges are asked for before it closes.
+func TestWindow(t *testing.T) {
+	a, b := reliables(t, 256, 5, nil)
+	b.recv(1, 256*1000)
+	a.post(rnic.SendWR{ID: 1, SGL: [][]byte{pattern(256*1000, 1)}})
+	fs := a.send()
+	if len(fs) != initialWindow {
+		t.Errorf("%d packets", len(fs))
+	}
+	if h, _ := fs[len(fs)-1].header(t); !h.AckReq {
+		t.Error("the window closes and no acknowledge was asked for")
+	}
+	at, _ := a.qp.Deadline()
+	a.tick(at) // all lost
+	if n := len(a.send()); n != initialWindow/2 {
+		t.Errorf("%d packets after a loss", n)
+	}
+	b.take(fs...)
+	exchange(a, b)
+	a.want(rnic.OpSend, 1, 256*1000)
+	if a.qp.req.window <= initialWindow/2 {
+		t.Errorf("the window is %d", a.qp.req.window)
+	}
+}
+
+// A flood of requests that come once more, and of ones that are ahead, is answered with no more than it has packets, and
+// kept within bounds.
+func TestBoundedAnswers(t *testing.T) {
+	a, b := reliables(t, 256, 5, nil)
+	mr, _ := b.host.region(t, 600, rnic.RemoteRead)
+	sink, _ := a.host.region(t, 600, rnic.LocalWrite)
+	for i := range 4 {
+		a.post(rnic.SendWR{ID: uint64(i), Op: rnic.OpRead, MR: sink, Length: 8, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
+	}
+	fs := a.send()
+	b.take(fs...)
+	for range 100 {
+		b.take(fs...)
+		b.take(b.say(packet.RCSendOnly, 500, nil))
+	}
+	if n := len(b.send()); n != 5 { // four answers, and one NAK for the gap
+		t.Errorf("%d answers", n)
+	}
+	for range 100 {
+		b.take(fs...)
+	}
+	if n := len(b.send()); n != 4 {
+		t.Errorf("%d answers to what came once more", n)
+	}
+	if b.state() != RTS {
+		t.Error(b.vqp.Err())
+	}
+}
