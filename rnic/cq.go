@@ -33,6 +33,9 @@ const (
 	handlerAgain // it runs, and has to run again
 )
 
+// firstRing is how many completions a CQ has room for before it grows: many are never busy.
+const firstRing = 8
+
 // ErrCQOverrun ends a QP whose completion found no room in the CQ (RFC 5040 §8.1.1).
 var ErrCQOverrun = errors.New("rnic: completion queue overrun")
 
@@ -41,7 +44,7 @@ var ErrCQOverrun = errors.New("rnic: completion queue overrun")
 // ErrCQOverrun, and what it flushes is kept.
 func (d *Device) NewCQ(depth int) *CQ {
 	depth = max(depth, 1)
-	return &CQ{depth: depth, ring: make([]WC, min(depth, 64)), wake: make(chan struct{}, 1)}
+	return &CQ{depth: depth, ring: make([]WC, min(depth, firstRing)), wake: make(chan struct{}, 1)}
 }
 
 // push adds one completion and reports whether it was within the depth.

@@ -236,6 +236,58 @@ func TestGoodEnd(t *testing.T) {
 	}
 }
 
+// TestReceivesThatAreAlikeAreOneRun: they take one entry of the ring, complete one by one, and in
+// order with those that differ.
+func TestReceivesThatAreAlikeAreOneRun(t *testing.T) {
+	const depth = 20
+	cq := NewDevice(still{}).NewCQ(2 * depth)
+	pd, _, _, _ := stillQP(t)
+	qp, err := pd.CreateQP(QPConfig{SendCQ: cq, RecvCQ: cq, SQDepth: 4, RQDepth: depth})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ep := EndpointOf(qp).(*stillEnd)
+	pool, other := NewBufferPool(64), NewBufferPool(64)
+	for range depth - 3 {
+		if err := qp.PostRecv(RecvWR{ID: 7, Pool: pool}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(qp.rq.ring); n != 1 {
+		t.Errorf("%d entries for receives that are alike", n)
+	}
+	if err := qp.PostRecv(RecvWR{ID: 8, Pool: pool}, RecvWR{ID: 8, Pool: other}, RecvWR{ID: 8, Buf: make([]byte, 8), Pool: other}); err != nil {
+		t.Fatal(err)
+	}
+	if err := qp.PostRecv(RecvWR{ID: 8, Pool: other}); err != ErrRQFull {
+		t.Errorf("one more than the depth: %v", err)
+	}
+	ep.q.PopRecv()
+	if err := qp.PostRecv(RecvWR{ID: 7, Pool: pool}); err != nil {
+		t.Errorf("one after one was taken: %v", err)
+	}
+	var want []uint64
+	for range depth - 5 {
+		want = append(want, 7)
+	}
+	ep.q.PopRecv()
+	want = append(want, 8, 8, 8, 7)
+	if wr, ok := ep.q.NextRecv(); !ok || wr.ID != 7 || wr.Pool != pool {
+		t.Errorf("the oldest is %+v, %v", wr, ok)
+	}
+	qp.rq.flush(qp)
+	wcs := make([]WC, depth+1)
+	n := cq.Poll(wcs)
+	if n != len(want) {
+		t.Fatalf("%d are flushed, want %d", n, len(want))
+	}
+	for i, id := range want {
+		if wcs[i].ID != id || wcs[i].Status != WCFlushErr {
+			t.Errorf("completion %d: %+v, want ID %d flushed", i, wcs[i], id)
+		}
+	}
+}
+
 // TestQueuesWrap: the counters of both queues pass 2^32 with work in them.
 func TestQueuesWrap(t *testing.T) {
 	_, cq, qp, ep := stillQP(t)

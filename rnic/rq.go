@@ -4,16 +4,29 @@ package rnic
 
 import "sync"
 
-// A recvQueue is a ring of posted receive buffers. head and tail count for ever
-// and are masked on use.
+// A recvQueue is a ring of runs of posted receives. head and tail count for ever
+// and are masked on use. Receives that follow one another and are alike, which take
+// buffers of one pool under one ID, are one run: most connections have many and use few.
 type recvQueue struct {
 	depth int // set once
 
 	mu         sync.Mutex
-	ring       []RecvWR // guarded by mu, as is all that follows; as large as what was posted made necessary
+	ring       []recvRun // guarded by mu, as is all that follows; as large as what was posted made necessary
 	mask       uint32
 	head, tail uint32
+	posted     int // receives in all runs
 	closed     bool
+}
+
+// A recvRun is n receives that are alike.
+type recvRun struct {
+	RecvWR
+	n int
+}
+
+// takes reports whether wr is like those of the run.
+func (r *recvRun) takes(wr *RecvWR) bool {
+	return r.Pool != nil && r.Pool == wr.Pool && r.ID == wr.ID && r.Buf == nil && wr.Buf == nil
 }
 
 func (rq *recvQueue) init(depth int) {
@@ -27,25 +40,32 @@ func (rq *recvQueue) post(wrs []RecvWR) error {
 	if rq.closed {
 		return ErrState
 	}
-	if int(rq.tail-rq.head)+len(wrs) > rq.depth {
+	if rq.posted+len(wrs) > rq.depth {
 		return ErrRQFull
 	}
-	rq.grow(len(wrs))
+	rq.posted += len(wrs)
 	for i := range wrs {
-		rq.ring[rq.tail&rq.mask] = wrs[i]
+		if rq.head != rq.tail {
+			if last := &rq.ring[(rq.tail-1)&rq.mask]; last.takes(&wrs[i]) {
+				last.n++
+				continue
+			}
+		}
+		rq.grow()
+		rq.ring[rq.tail&rq.mask] = recvRun{wrs[i], 1}
 		rq.tail++
 	}
 	return nil
 }
 
-// grow makes room for n more, which the depth allows. The caller holds mu.
-func (rq *recvQueue) grow(n int) {
-	need := int(rq.tail-rq.head) + n
+// grow makes room for one more run. The caller holds mu.
+func (rq *recvQueue) grow() {
+	need := int(rq.tail-rq.head) + 1
 	if need <= len(rq.ring) {
 		return
 	}
 	size := ringSize(need)
-	ring, mask := make([]RecvWR, size), uint32(size-1)
+	ring, mask := make([]recvRun, size), uint32(size-1)
 	for i := rq.head; i != rq.tail; i++ {
 		ring[i&mask] = rq.ring[i&rq.mask]
 	}
@@ -69,14 +89,19 @@ func (rq *recvQueue) next() (RecvWR, bool) {
 	if rq.head == rq.tail {
 		return RecvWR{}, false
 	}
-	return rq.ring[rq.head&rq.mask], true
+	return rq.ring[rq.head&rq.mask].RecvWR, true
 }
 
 // pop drops the receive that next returned: its message is complete.
 func (rq *recvQueue) pop() {
 	rq.mu.Lock()
-	rq.ring[rq.head&rq.mask] = RecvWR{}
-	rq.head++
+	rq.posted--
+	if run := &rq.ring[rq.head&rq.mask]; run.n > 1 {
+		run.n--
+	} else {
+		*run = recvRun{}
+		rq.head++
+	}
 	rq.mu.Unlock()
 }
 
@@ -86,8 +111,11 @@ func (rq *recvQueue) flush(qp *QP) {
 	defer rq.mu.Unlock()
 	rq.closed = true
 	for ; rq.head != rq.tail; rq.head++ {
-		e := &rq.ring[rq.head&rq.mask]
-		qp.recvCQ.push(WC{ID: e.ID, QP: qp, Op: OpRecv, Status: WCFlushErr})
-		*e = RecvWR{}
+		run := &rq.ring[rq.head&rq.mask]
+		for range run.n {
+			qp.recvCQ.push(WC{ID: run.ID, QP: qp, Op: OpRecv, Status: WCFlushErr})
+		}
+		*run = recvRun{}
 	}
+	rq.posted = 0
 }

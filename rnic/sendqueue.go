@@ -132,10 +132,10 @@ func (sq *SendQueue[T]) Retire(internal func(Status)) (fits bool) {
 	return fits
 }
 
-// vacate returns the chunk before head to the pool when the last entry of it has been retired: nobody
-// holds an entry that is not in [head, tail), and none of those is in it.
+// vacate returns the chunk before head to the pool when the last entry of it has been retired, or of
+// the whole queue: nobody holds an entry that is not in [head, tail), and none of those is in it.
 func (sq *SendQueue[T]) vacate() {
-	if sq.head%sendChunkEntries == 0 {
+	if sq.head%sendChunkEntries == 0 || sq.head == sq.tail {
 		c := &sq.ring[((sq.head-1)&sq.mask)/sendChunkEntries]
 		sq.pool.Put(*c)
 		*c = nil

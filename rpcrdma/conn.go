@@ -60,13 +60,12 @@ type Conn struct {
 	posted   atomic.Int64                // signalled work requests not completed yet, those in line among them
 
 	// Owned by the completion handler, which runs once at a time.
-	wcs [32]rnic.WC
-	in  Header
+	in Header
 }
 
 // Work request ids: what a completion is for, and the index of it.
 const (
-	wrRecv     uint64 = iota << 56 // index into receives.all
+	wrRecv     uint64 = iota << 56 // any of the receives
 	wrCall                         // index into requester.calls
 	wrReply                        // index into responder.requests
 	wrPull                         // the same

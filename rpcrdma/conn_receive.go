@@ -5,17 +5,15 @@ package rpcrdma
 import (
 	"encoding/binary"
 	"errors"
-	"slices"
 	"sync"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// A recvCtx is one receive. It is posted, or it belongs to the Request or Call whose
-// message it holds, or to responder.grant when fewer are needed.
+// A recvCtx is a receive that holds a message. It belongs to the Request or Call whose message that
+// is. Receives that are posted are all alike, and have none.
 type recvCtx struct {
-	id  uint64 // set once
-	buf []byte // of receives.buffers; nil while it is posted
+	buf []byte // of receives.buffers
 	n   int    // bytes received
 }
 
@@ -24,8 +22,9 @@ type recvCtx struct {
 type receives struct {
 	buffers *rnic.BufferPool // set once; the streams of replies are made in its buffers too
 
-	mu  sync.Mutex
-	all []*recvCtx // guarded by mu; by the index in their work request ids; it only grows
+	mu   sync.Mutex
+	all  int        // guarded by mu, as is free: receives there are, posted or not; it only grows
+	free []*recvCtx // as many as once held messages at the same time
 }
 
 // receivePools are the pools of receive buffers, by their size: one for all connections that
@@ -42,47 +41,73 @@ func receiveBuffers(size int) *rnic.BufferPool {
 
 // add posts n more receives. They take buffers of the pool when messages arrive.
 func (rs *receives) add(qp *rnic.QP, n int) error {
-	ctxs := make([]recvCtx, n)
-	wrs := make([]rnic.RecvWR, n)
 	rs.mu.Lock()
-	rs.all = slices.Grow(rs.all, n)
-	for i := range wrs {
-		r := &ctxs[i]
-		r.id = wrRecv | uint64(len(rs.all))
-		rs.all = append(rs.all, r)
-		wrs[i] = rnic.RecvWR{ID: r.id, Pool: rs.buffers}
-	}
+	rs.all += n
 	rs.mu.Unlock()
-	return qp.PostRecv(wrs...)
+	return rs.post(qp, n)
 }
 
-// at is the receive of an index.
-func (rs *receives) at(index int) *recvCtx {
+// post posts n receives, which the RNIC keeps as one run.
+func (rs *receives) post(qp *rnic.QP, n int) error {
+	for range n {
+		if err := qp.PostRecv(rnic.RecvWR{ID: wrRecv, Pool: rs.buffers}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take returns a receive for a message of n bytes that has arrived in buf.
+func (rs *receives) take(buf []byte, n int) *recvCtx {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	return rs.all[index]
+	last := len(rs.free) - 1
+	if last < 0 {
+		return &recvCtx{buf, n}
+	}
+	r := rs.free[last]
+	rs.free = rs.free[:last]
+	r.buf, r.n = buf, n
+	return r
+}
+
+// put takes back what take returned, whose message nobody needs any more.
+func (rs *receives) put(r *recvCtx) {
+	rs.buffers.Put(r.buf)
+	r.buf = nil
+	rs.mu.Lock()
+	rs.free = append(rs.free, r)
+	rs.mu.Unlock()
 }
 
 // repost gives a receive back to the receive queue, and its buffer to the pool (RFC 8166 §3.3.1 [R8166-032]). After
 // the end of the connection that fails, and nobody needs it.
 func (c *Conn) repost(r *recvCtx) {
-	c.receives.buffers.Put(r.buf)
-	r.buf = nil
-	if !c.responder.retire(r) {
-		_ = c.qp.PostRecv(rnic.RecvWR{ID: r.id, Pool: c.receives.buffers})
+	c.receives.put(r)
+	if !c.responder.retire() {
+		_ = c.receives.post(c.qp, 1)
 	}
 }
 
+// A completions is what one Poll takes.
+type completions [32]rnic.WC
+
+// completionPool is of *completions, for handlers at work: connections that are idle have none.
+var completionPool = sync.Pool{New: func() any { return new(completions) }}
+
 // onCompletions empties the completion queue. It runs on a loop of the QP.
 func (c *Conn) onCompletions() {
+	wcs := completionPool.Get().(*completions)
+	defer completionPool.Put(wcs)
 	for {
-		n := c.cq.Poll(c.wcs[:])
+		n := c.cq.Poll(wcs[:])
 		if n == 0 {
 			return
 		}
-		for i := range c.wcs[:n] {
-			c.complete(&c.wcs[i])
+		for i := range wcs[:n] {
+			c.complete(&wcs[i])
 		}
+		clear(wcs[:n]) // what they point at can be collected
 		c.postWaiting()
 	}
 }
@@ -96,9 +121,7 @@ func (c *Conn) complete(wc *rnic.WC) {
 			return // flushed: watch ends the connection
 		}
 		// The receive is ours, with the pool's buffer in it, until a role or receive posts it again.
-		r := c.receives.at(index)
-		r.buf, r.n = wc.Buf, int(wc.Len)
-		c.receive(r)
+		c.receive(c.receives.take(wc.Buf, int(wc.Len)))
 	case wrCall:
 		c.workDone()
 		c.requester.sendCompleted(index)

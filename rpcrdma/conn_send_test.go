@@ -183,7 +183,7 @@ func TestReceivesAreThereBeforeCalls(t *testing.T) {
 				}
 				c.receives.mu.Lock()
 				defer c.receives.mu.Unlock()
-				if n := len(c.receives.all); n != credits+recvSlack {
+				if n := c.receives.all; n != credits+recvSlack {
 					t.Errorf("%d receives", n)
 				}
 			})

@@ -23,7 +23,7 @@ type grants struct {
 	generation uint // of announced; from 1
 	current    int  // replies made since it was set and not sent yet
 	stale      int  // and those made before
-	spare      []*recvCtx
+	spare      int  // receives that were taken out of use
 
 	surplus atomic.Int32 // receives that are not to be posted again; written under responder.mu
 }
@@ -78,15 +78,12 @@ func (rs *responder) backGrant(n int) error {
 	missing := n + recvSlack - g.receives
 	kept := max(0, min(int(g.surplus.Load()), missing))
 	g.surplus.Add(int32(-kept))
-	again := max(0, min(len(g.spare), missing-kept))
-	idle := g.spare[len(g.spare)-again:]
-	g.spare = g.spare[:len(g.spare)-again]
+	again := max(0, min(g.spare, missing-kept))
+	g.spare -= again
 	g.receives += max(0, missing)
 	g.least, g.allowed = max(n, g.least), max(n, g.allowed)
 	rs.mu.Unlock()
-	for _, r := range idle {
-		rs.c.repost(r)
-	}
+	_ = rs.c.receives.post(rs.c.qp, again) // it fails after the end of the connection alone
 	if fresh := missing - kept - again; fresh > 0 {
 		return rs.c.receives.add(rs.c.qp, fresh)
 	}
@@ -126,8 +123,8 @@ func (g *grants) heard(r *Request, sent bool) {
 	}
 }
 
-// retire keeps a receive from being posted again when there are more than the grant needs.
-func (rs *responder) retire(r *recvCtx) bool {
+// retire reports whether a receive is not to be posted again, since there are more than the grant needs.
+func (rs *responder) retire() bool {
 	g := &rs.grant
 	if g.surplus.Load() == 0 {
 		return false
@@ -138,6 +135,6 @@ func (rs *responder) retire(r *recvCtx) bool {
 		return false
 	}
 	g.surplus.Add(-1)
-	g.spare = append(g.spare, r)
+	g.spare++
 	return true
 }

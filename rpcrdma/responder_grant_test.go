@@ -52,7 +52,7 @@ func (c *Conn) backing() (receives, allowed int) {
 	g := &rs.grant
 	c.receives.mu.Lock()
 	defer c.receives.mu.Unlock()
-	if n := len(c.receives.all) - len(g.spare) - int(g.surplus.Load()); n != g.receives {
+	if n := c.receives.all - g.spare - int(g.surplus.Load()); n != g.receives {
 		return -n, g.allowed
 	}
 	return g.receives, g.allowed
@@ -108,7 +108,7 @@ func TestSetCredits(t *testing.T) {
 	set(2)
 	answerAll(t, p, flood(t, p, c, held, 600, 30), 2)
 	wantBacking(t, c, 2)
-	if n := len(c.receives.all); n != 40+recvSlack {
+	if n := c.receives.all; n != 40+recvSlack {
 		t.Errorf("%d receives were made", n)
 	}
 	for i := range 3 { // one more than it knows to be granted

@@ -116,7 +116,7 @@ func (s *lone) cost() (c cost) {
 
 // connPlan is what a connection may cost: figures are in docs/performance.md, with room here for
 // the garbage of a server that has few connections to share it.
-const connPlan = 160 // KB
+const connPlan = 110 // KB
 
 // memoryCalls is how many calls each connection makes before it waits: as many as
 // would have been in every receive buffer that its credits give it once.
