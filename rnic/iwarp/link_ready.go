@@ -16,7 +16,8 @@ import (
 // The Try methods never block; an error that is syscall.EAGAIN means that nothing could be moved
 // now. The Wait methods return nil once there is something to read (or the end of the
 // stream) or room to write. Deadlines and Close end them as they end Read and Write.
-// One goroutine at a time reads, one writes.
+// One goroutine at a time reads, one writes. One that has a method MSS() int says by it how many bytes its
+// segments have at most.
 type ReadyConn interface {
 	net.Conn
 	// TryRead fills bufs in order with what is there; io.EOF at the end of the stream.
@@ -73,7 +74,13 @@ func (l *readyLink) closeWrite() error {
 	return nil
 }
 
+func (l *readyLink) mss() int {
+	if c, ok := l.c.(interface{ MSS() int }); ok {
+		return c.MSS()
+	}
+	return fallbackMSS
+}
+
 func (l *readyLink) waitWritable() error { return l.c.WaitWritable() }
 func (l *readyLink) inline() bool        { return true }
-func (l *readyLink) mss() int            { return fallbackMSS }
 func (l *readyLink) conn() net.Conn      { return l.c }

@@ -18,6 +18,7 @@ import (
 type socketPlan struct {
 	ready bool // it is a iwarp.ReadyConn; else its calls block
 	short int  // bytes that one TryWrite takes at most; 0: what there is room for
+	mss   int  // bytes of a segment, of a ready socket
 	yield int  // how often the writer lets others run after its bytes have left, before the call returns
 }
 
@@ -134,6 +135,8 @@ func (e *end) linger() {
 type readyEnd struct{ *end }
 
 var _ iwarp.ReadyConn = readyEnd{}
+
+func (e readyEnd) MSS() int { return e.plan.mss }
 
 func (e readyEnd) TryRead(bufs [][]byte) (int, error) {
 	e.l.mu.Lock()

@@ -18,6 +18,9 @@ type tamper struct {
 	held   []byte                    // of an FPDU that is not whole
 	extra  []byte                    // FPDUs to add at the next boundary
 	change func(ulpdu []byte) []byte // nil: FPDUs go on as they are; it returns what takes a ULPDU's place
+	damage int                       // the number of the FPDU that is damaged, from 1; 0: none
+	where  uint32                    // which bit of it, its length apart
+	told   func()                    // called when it has been
 }
 
 // feed takes bytes as they are sent and returns those that go on.
@@ -31,6 +34,12 @@ func (t *tamper) feed(p []byte) (out []byte) {
 		unit := t.held[:n]
 		if t.framed && t.change != nil {
 			unit = t.changed(unit)
+		}
+		if t.framed && t.damage > 0 {
+			if t.damage--; t.damage == 0 {
+				unit[mpa.LengthLen+int(t.where/8)%(n-mpa.LengthLen)] ^= 1 << (t.where % 8)
+				t.told()
+			}
 		}
 		out = append(out, unit...)
 		t.held, t.framed = t.held[n:], true

@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"math/rand/v2"
 	"testing/synctest"
 	"time"
 
@@ -62,6 +63,25 @@ func (w *verbsWorld) planForgery(p *peer) {
 	}
 	p.forged = reads[rng.IntN(len(reads))]
 	w.link.ends[1-p.side].out.tamper = &tamper{reply: p.side == 0}
+}
+
+// planDamage may choose an FPDU of which one bit is changed on its way, where CRCs find it.
+func (w *verbsWorld) planDamage(rng *rand.Rand) {
+	from := rng.IntN(2)
+	asks := func(p *peer) bool { return p.crc == rnic.CRCOn || p.crc == rnic.CRCStrict }
+	if rng.IntN(4) > 0 || w.peers[1-from].markers || !asks(w.peers[0]) && !asks(w.peers[1]) {
+		return
+	}
+	out := w.link.ends[from].out
+	if out.tamper == nil {
+		out.tamper = &tamper{reply: from == 1}
+	}
+	out.tamper.damage, out.tamper.where = logUniform(rng, 60), rng.Uint32()
+	out.tamper.told = func() { // with the link's lock
+		w.link.broken = true
+		w.damaged.Store(true)
+		w.obs.close()
+	}
 }
 
 // forge sends the answer to x, which p is about to post.

@@ -54,7 +54,8 @@ type peer struct {
 	revoke     time.Duration
 	recvs      [][]byte
 	connectErr error
-	markers    bool  // it asks for markers
+	markers    bool // it asks for markers
+	crc        rnic.CRCMode
 	forged     *work // a Read that is answered early
 
 	mu      sync.Mutex
@@ -78,6 +79,7 @@ type verbsWorld struct {
 	leave time.Duration
 	faults
 	forgeries atomic.Int32
+	damaged   atomic.Bool // a bit of an FPDU was changed on its way
 }
 
 func newVerbsWorld(seed uint64) *verbsWorld {
@@ -87,6 +89,9 @@ func newVerbsWorld(seed uint64) *verbsWorld {
 	crc := []rnic.CRCMode{rnic.CRCOn, rnic.CRCOff, rnic.CRCAuto}
 	for i := range w.peers {
 		cfg := rnic.DeviceConfig{CRC: crc[rng.IntN(3)], Markers: rng.IntN(3) == 0}
+		if cfg.CRC == rnic.CRCOn && newRand(seed, purposeStrict+uint64(i)).IntN(4) == 0 {
+			cfg.CRC = rnic.CRCStrict
+		}
 		cfg.MaxIRD, cfg.MaxORD = logUniform(rng, 16), logUniform(rng, 16)
 		w.peers[i] = newPeer(w, i, cfg)
 	}
@@ -108,12 +113,13 @@ func newVerbsWorld(seed uint64) *verbsWorld {
 	for _, p := range w.peers {
 		w.planForgery(p)
 	}
+	w.planDamage(newRand(seed, purposeDamage))
 	return w
 }
 
 func newPeer(w *verbsWorld, side int, cfg rnic.DeviceConfig) *peer {
 	rng := w.rng
-	p := &peer{w: w, side: side, dev: iwarp.Open(cfg), polls: rng.IntN(2) == 0, drained: make(chan struct{}), markers: cfg.Markers}
+	p := &peer{w: w, side: side, dev: iwarp.Open(cfg), polls: rng.IntN(2) == 0, drained: make(chan struct{}), markers: cfg.Markers, crc: cfg.CRC}
 	p.pd = p.dev.AllocPD()
 	p.target, p.source = make([]byte, targetSize), content(targetSize, uint32(side), 99)
 	p.targetMR, _ = p.pd.RegMR(p.target, rnic.RemoteWrite)

@@ -67,6 +67,11 @@ const (
 	purposePreempt
 	purposeSlow
 	purposeLossy
+	purposeDamage
+	purposeSize
+	_
+	purposeStrict
+	_
 	purposeLoss uint64 = 1 << 32 // and an XID
 )
 
