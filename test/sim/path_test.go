@@ -126,7 +126,7 @@ func chooseLink(rng *rand.Rand, seed uint64, stalls time.Duration) linkPlan {
 			w.at += 1000
 		}
 		p.sockets[i] = chooseSocket(rng)
-		p.sockets[i].mss = []int{1428, 8928, 33_000, 65_483}[newRand(seed, purposeSize+uint64(i)).IntN(4)]
+		p.sockets[i].mss = []int{1428, 8928, 20_000, 40_000}[newRand(seed, purposeSize+uint64(i)).IntN(4)]
 	}
 	if rng.IntN(8) == 0 {
 		rate := 24<<10 + logUniform(rng, 512<<10)

@@ -18,9 +18,10 @@ type tamper struct {
 	held   []byte                    // of an FPDU that is not whole
 	extra  []byte                    // FPDUs to add at the next boundary
 	change func(ulpdu []byte) []byte // nil: FPDUs go on as they are; it returns what takes a ULPDU's place
-	damage int                       // the number of the FPDU that is damaged, from 1; 0: none
-	where  uint32                    // which bit of it, its length apart
-	told   func()                    // called when it has been
+	damage int                       // the number of the FPDU, among those of least bytes, that is damaged, from 1; 0: none
+	least  int
+	where  uint32 // which bit of it, its length apart
+	told   func() // called when it has been
 }
 
 // feed takes bytes as they are sent and returns those that go on.
@@ -35,7 +36,7 @@ func (t *tamper) feed(p []byte) (out []byte) {
 		if t.framed && t.change != nil {
 			unit = t.changed(unit)
 		}
-		if t.framed && t.damage > 0 {
+		if t.framed && t.damage > 0 && n >= t.least {
 			if t.damage--; t.damage == 0 {
 				unit[mpa.LengthLen+int(t.where/8)%(n-mpa.LengthLen)] ^= 1 << (t.where % 8)
 				t.told()

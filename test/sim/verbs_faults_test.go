@@ -77,8 +77,10 @@ func (w *verbsWorld) planDamage(rng *rand.Rand) {
 		out.tamper = &tamper{reply: from == 1}
 	}
 	out.tamper.damage, out.tamper.where = logUniform(rng, 60), rng.Uint32()
+	if rng.IntN(2) == 0 { // one that is placed as it comes
+		out.tamper.damage, out.tamper.least = 1+rng.IntN(6), 17<<10
+	}
 	out.tamper.told = func() { // with the link's lock
-		w.link.broken = true
 		w.damaged.Store(true)
 		w.obs.close()
 	}
