@@ -127,14 +127,13 @@ func (k *Call) Release() {
 		rq.mu.Unlock()
 		return
 	}
+	r := k.recv
+	k.recv = nil
 	rq.mu.Unlock()
 	k.memory.release()
-	rq.repost(k) // before the credit lets another call go (RFC 8166 §3.3.1 [R8166-028])
-	rq.mu.Lock()
-	if k.state.holdsCredit() {
-		rq.giveCredit(k)
+	if r != nil {
+		rq.c.repost(r) // before the credit lets another call go (RFC 8166 §3.3.1 [R8166-028])
 	}
-	rq.mu.Unlock()
 	rq.recycle(k)
 }
 
@@ -149,7 +148,7 @@ func (rq *requester) repost(k *Call) {
 	}
 }
 
-// recycle puts an idle Call on the free list.
+// recycle puts a Call on the free list, with its credit given back if it holds one.
 func (rq *requester) recycle(k *Call) {
 	k.Msg, k.Reply = chunks.Message{}, chunks.Message{}
 	k.Sink, k.MaxReply, k.Expired = nil, 0, nil
@@ -162,6 +161,9 @@ func (rq *requester) recycle(k *Call) {
 		k.scratch = nil
 	}
 	rq.mu.Lock()
+	if k.state.holdsCredit() {
+		rq.giveCredit(k)
+	}
 	k.err = nil
 	ended := rq.ended != nil
 	if !ended {

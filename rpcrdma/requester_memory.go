@@ -24,6 +24,7 @@ type exposure struct {
 	longBuf  *mem.Buffer   // the complete call, when it travels as Position-zero chunk
 	replyBuf *mem.Buffer   // the Reply chunk
 	standIns []*mem.Buffer // what the peer has in place of the caller's memory
+	exposed  bool          // some of it since the last release: most calls expose nothing, and the MRs are there from others
 }
 
 // expose makes b accessible to the peer by an MR that the Call keeps.
@@ -39,12 +40,16 @@ func (m *exposure) expose(mr **rnic.MR, b []byte, access rnic.Access) (seg chunk
 	if err := (*mr).Rereg(b, access); err != nil {
 		return seg, err
 	}
+	m.exposed = true
 	return chunks.Segment{Handle: uint32((*mr).STag()), Length: uint32(len(b)), Offset: (*mr).Base()}, nil
 }
 
 // invalidate ends the peer's access to all of it: when it returns no byte is placed, or
 // read, any more. What the peer has invalidated itself is passed over by the RNIC.
 func (m *exposure) invalidate() {
+	if !m.exposed {
+		return
+	}
 	for _, mr := range m.args {
 		invalidate(mr)
 	}
@@ -56,6 +61,7 @@ func (m *exposure) invalidate() {
 // release is invalidate, and gives our buffers back to their pool.
 func (m *exposure) release() {
 	m.invalidate()
+	m.exposed = false
 	if m.longBuf != nil {
 		m.longBuf.Put()
 		m.longBuf = nil
