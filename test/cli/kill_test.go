@@ -94,6 +94,22 @@ func (r run) end(t *testing.T) (ok bool) {
 	return err == nil
 }
 
+// begin waits until the process writes a file in dir, or has ended: before that it need not
+// have come to where a signal makes it say something.
+func (r run) begin(t *testing.T, dir string) {
+	t.Helper()
+	stat := fmt.Sprintf("/proc/%d/stat", r.cmd.Process.Pid)
+	for {
+		if left, _ := filepath.Glob(filepath.Join(dir, "*"+tempMark+"*")); len(left) > 0 {
+			return
+		}
+		if b, err := os.ReadFile(stat); err != nil || bytes.Contains(b, []byte(") Z ")) {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // interruptAt sends a signal after a random part of the time that a whole run takes.
 func (r run) interruptAt(whole time.Duration, sig os.Signal) {
 	time.Sleep(rand.N(whole))
@@ -154,6 +170,7 @@ func TestInterruptedCopyLeavesNoHalfFile(t *testing.T) {
 			}
 			sig := signals[i%len(signals)]
 			p := start(t, "cp", way.fromArg, way.toArg)
+			p.begin(t, filepath.Dir(way.to))
 			p.interruptAt(whole, sig)
 			ok := p.end(t)
 			if n := checkFile(t, way.to, before, big); ok && n != 1 {
