@@ -20,28 +20,33 @@ import (
 // chunk, of page and segment, and one to each side.
 var sizes = []int{0, 1, 3, 4, 1023, 1024, 1025, 4095, 4096, 4097, 65535, 65536, 65537, 1<<20 - 1, 1 << 20}
 
-// All of it on 6.1; less of what takes long on 6.12, and little with CRCs: when siw ends
-// a connection for a trailer that it misread, 6.12's svcrdma frees a QP whose MRs are in
-// use, and its kernel does not always survive that.
+// All of it on 6.1; less of what takes long on 6.12, and little with CRCs where the user network
+// cuts trailers: when siw ends a connection for one that it misread, 6.12's svcrdma frees a QP
+// whose MRs are in use, and its kernel does not always survive that.
 func TestWeUseLinux(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		series                    string
 		files, names, connections int
-		largeCRC                  bool
+		all                       bool
 	}{
-		{"6.1", 2000, 10_000, 300, true},
-		{"6.12", 200, 2000, 50, false},
+		{"6.1", 500, 10_000, 60, true},
+		{"6.12", 100, 2000, 20, false},
 	} {
 		t.Run(c.series, func(t *testing.T) {
 			enter(t, c.series)
 			s := knfsd(t, c.series, guest.Stock, nil, wire.Want{ClientOurs: true})
-			t.Run("ls-cat-cp-64MB", func(t *testing.T) {
-				if c.largeCRC {
-					t.Run("rdma-crc-on", func(t *testing.T) { listCatCopy(t, rdmaTool(t, s)) })
+			if c.all {
+				t.Run("server-restarts", func(t *testing.T) { serverRestarts(t, s) })
+			}
+			t.Run("ls-cat-cp", func(t *testing.T) {
+				if c.all {
+					t.Run("rdma-crc-on-64MB", func(t *testing.T) { listCatCopy(t, rdmaTool(t, s), 64) })
+				} else if guest.Direct() == nil {
+					t.Run("rdma-crc-on-16MB", func(t *testing.T) { listCatCopy(t, rdmaTool(t, s), 16) })
 				}
-				t.Run("rdma-crc-off", func(t *testing.T) { listCatCopy(t, rdmaTool(t, s, "--crc", "off")) })
-				t.Run("tcp", func(t *testing.T) { listCatCopy(t, tcpTool(t, s)) })
+				t.Run("rdma-crc-off-16MB", func(t *testing.T) { listCatCopy(t, rdmaTool(t, s, "--crc", "off"), 16) })
+				t.Run("tcp-16MB", func(t *testing.T) { listCatCopy(t, tcpTool(t, s), 16) })
 			})
 			t.Run("commands", func(t *testing.T) {
 				t.Run("rdma", func(t *testing.T) { commands(t, rdmaTool(t, s)) })
@@ -65,14 +70,16 @@ func TestWeUseLinux(t *testing.T) {
 					sizesRoundTrip(t, rdmaTool(t, s, "--crc", crc))
 				}
 			})
-			run(t, s.Guest, "rm -rf /export/*")
+			if c.all {
+				t.Run("misread-trailer", func(t *testing.T) { misread(t, s) })
+			}
 			quiet(t, s.Guest)
 		})
 	}
 }
 
-// listCatCopy is ls, cat, and cp of 64 MB both ways.
-func listCatCopy(t *testing.T, c tool) {
+// listCatCopy is ls, cat, and cp both ways.
+func listCatCopy(t *testing.T, c tool, megabytes int) {
 	if out := c.do("ls", c.url()); !strings.Contains(out, "hello.txt\n") {
 		t.Errorf("ls: %q", out)
 	}
@@ -80,7 +87,7 @@ func listCatCopy(t *testing.T, c tool) {
 		t.Errorf("cat: %q", out)
 	}
 	dir := t.TempDir()
-	want := pattern(64<<20, 1)
+	want := pattern(megabytes<<20, 1)
 	write(t, filepath.Join(dir, "out"), want)
 	c.do("cp", filepath.Join(dir, "out"), c.path("big"))
 	c.do("cp", c.path("big"), filepath.Join(dir, "in"))
@@ -116,11 +123,13 @@ func freshConnections(t *testing.T, c tool, connections int) {
 
 // knfsd goes away and comes back while we copy: the copy ends well or with an error
 // within its time, and what it says it has copied is there.
-func TestLinuxServerRestarts(t *testing.T) {
-	enter(t, "6.1")
-	// What Linux has put away may be asked for once more, which it ends with a Terminate.
-	s := knfsd(t, "6.1", guest.Stock, nil, wire.Want{ClientOurs: true, Cut: true, Terminates: 1})
-	c := rdmaTool(t, s)
+func serverRestarts(t *testing.T, s *far) {
+	a := s.again(t)
+	c := rdmaTool(t, a.far)
+	if guest.Direct() != nil {
+		// A trailer that siw misreads can leave threads of knfsd that do not end: see misread.
+		c.args = append(c.args, "--crc", "off")
+	}
 	dir := t.TempDir()
 	want := pattern(64<<20, 4)
 	write(t, filepath.Join(dir, "out"), want)
@@ -138,7 +147,7 @@ func TestLinuxServerRestarts(t *testing.T) {
 n=0
 until find /export -name '*big*' -size +4000000c | grep -q . || [ $n -gt 3000 ]; do n=$((n + 1)); sleep 0.1; done
 [ ! -e /export/big ] || { echo "the copy has ended before the server goes" >&2; exit 1; }
-rpc.nfsd 0 && sleep 1 && rpc.nfsd 4 && echo "rdma 20049" > /proc/fs/nfsd/portlist`)
+rpc.nfsd 0 && sleep 1 && rpc.nfsd 8 && echo "rdma 20049" > /proc/fs/nfsd/portlist`)
 	err := <-done
 	if ctx.Err() != nil {
 		t.Fatal("the copy hangs")
@@ -155,4 +164,8 @@ rpc.nfsd 0 && sleep 1 && rpc.nfsd 4 && echo "rdma 20049" > /proc/fs/nfsd/portlis
 	c.do("cp", filepath.Join(dir, "out"), c.path("again"))
 	c.do("cp", c.path("again"), filepath.Join(dir, "in"))
 	sameFile(t, filepath.Join(dir, "in"), small)
+	run(t, s.Guest, "rm -f /export/big /export/again")
+	// What Linux has put away may be asked for once more, which it ends with a Terminate.
+	a.check(wire.Want{ClientOurs: true, Cut: true, Terminates: 1})
+	quiet(t, s.Guest, ` NFSD: `) // what each start of it says
 }

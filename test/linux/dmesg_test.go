@@ -26,10 +26,7 @@ func quiet(t *testing.T, g *guest.Guest, expected ...string) {
 	lines := strings.Split(said, "\n")
 	if slices.ContainsFunc(lines, misreadTrailer) {
 		expected = append(slices.Clone(expected), reconnects...)
-		lines = strings.Split(lostMRs.ReplaceAllStringFunc(said, func(warning string) string {
-			t.Logf("the guest's kernel says, as expected:\n%s", warning)
-			return ""
-		}), "\n")
+		lines = strings.Split(comesOfMisreading(t, said), "\n")
 	}
 	for _, line := range lines {
 		line = strings.TrimSpace(line)
@@ -47,6 +44,26 @@ func quiet(t *testing.T, g *guest.Guest, expected ...string) {
 		}
 	}
 }
+
+// comesOfMisreading takes out of the kernel's log what siw does to a server that reads from us when
+// it misreads a trailer.
+func comesOfMisreading(t *testing.T, said string) string {
+	said = lostMRs.ReplaceAllStringFunc(said, func(warning string) string {
+		t.Logf("the guest's kernel says, as expected:\n%s", warning)
+		return ""
+	})
+	return blockedTask.ReplaceAllStringFunc(said, func(report string) string {
+		if !strings.Contains(report, " svc_rdma_process_read_list+") {
+			return report
+		}
+		t.Logf("the guest's kernel says, as expected:\n%s", report)
+		return ""
+	})
+}
+
+// blockedTask is the kernel's report of a thread of knfsd that waits for too long. Of 6.1's it is no
+// fault of ours when the thread waits for an RDMA Read: siw has forgotten that one; see misread.
+var blockedTask = regexp.MustCompile(`(?s)[^\n]*INFO: task nfsd:\d+ blocked for more than .*?</TASK>`)
 
 // lostMRs is what svcrdma of 6.12 brings about when a connection ends while it reads
 // from the client: from the warning to the end of its trace.
@@ -91,5 +108,18 @@ func TestMisreadTrailer(t *testing.T) {
 		if misreadTrailer(line) != want {
 			t.Errorf("%s: %t", line, !want)
 		}
+	}
+}
+
+// Only a thread that waits for an RDMA Read may be blocked.
+func TestComesOfMisreading(t *testing.T) {
+	report := func(where string) string {
+		return "[  244.648703] INFO: task nfsd:145 blocked for more than 120 seconds.\n" +
+			"[  244.650965]       Tainted: G           OE      6.1.0-56-amd64\n[  244.651]  <TASK>\n" +
+			"[  244.652]  __wait_for_common+0x91/0x1e0\n[  244.653]  " + where + "+0x106/0x2e0 [rpcrdma]\n[  244.654]  </TASK>\n"
+	}
+	read, other := report("svc_rdma_process_read_list"), report("svc_rdma_sendto")
+	if got := comesOfMisreading(t, "before\n"+read+other+read+"after"); got != "before\n\n"+other+"\nafter" {
+		t.Errorf("left is %q", got)
 	}
 }

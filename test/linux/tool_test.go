@@ -119,7 +119,7 @@ func commands(t *testing.T, c tool) {
 	want("/export", "df", c.url())
 	want("/export", "showmount", c.host())
 	want("NULL", "ping", "-i", "0", c.host())
-	want("KiB random + COMMIT", "bench", "--no-raw", "--size", "8M", "--duration", "200ms", c.path("d"))
+	want("KiB random + COMMIT", "bench", "--no-raw", "--tests", "null,write,read,randwrite", "--size", "4M", "--duration", "100ms", c.path("d"))
 	c.do("rm", c.path("d/hard"))
 	c.do("rm", "-r", c.path("d"))
 	if out := c.do("ls", c.url()); strings.Contains(out, "d\n") {

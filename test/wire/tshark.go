@@ -22,7 +22,7 @@ const severityWarning = 0x600000
 
 // tsharkFrames is how much of a capture tshark is asked about: it takes seconds for so
 // many frames, and minutes for some captures.
-const tsharkFrames = 60_000
+const tsharkFrames = 20_000
 
 // known are remarks of tshark 4.0 that are limits of its own: see excused for the first;
 // and it takes revision 2 of MPA for a mistake.

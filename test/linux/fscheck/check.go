@@ -19,6 +19,8 @@ import (
 type Env struct {
 	Dir  string // a fresh directory on the file system
 	Root bool   // we are root and so is honoured: device nodes, foreign owners
+	// Large is the size of the files that are to be large, a multiple of 4 MB.
+	Large int
 	// Forget drops what the client has cached, so that the next read asks the server.
 	// It is never nil.
 	Forget func() error

@@ -63,10 +63,8 @@ func oddOffsets(e Env) error {
 	return holds(e.path("odd"), want)
 }
 
-const large = 64 << 20
-
 func largeBuffered(e Env) error {
-	want := data(large, 4)
+	want := data(e.Large, 4)
 	if err := put(e.path("f"), want); err != nil {
 		return err
 	}
@@ -77,21 +75,21 @@ func largeBuffered(e Env) error {
 }
 
 func largeDirect(e Env) error {
-	want := aligned(large)
-	copy(want, data(large, 5))
+	want := aligned(e.Large)
+	copy(want, data(e.Large, 5))
 	f, err := os.OpenFile(e.path("f"), os.O_CREATE|os.O_RDWR|syscall.O_DIRECT, 0o644)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	const piece = 4 << 20
-	for off := 0; off < large; off += piece {
+	for off := 0; off < e.Large; off += piece {
 		if _, err := f.WriteAt(want[off:off+piece], int64(off)); err != nil {
 			return err
 		}
 	}
 	got := aligned(piece)
-	for off := 0; off < large; off += piece {
+	for off := 0; off < e.Large; off += piece {
 		if _, err := f.ReadAt(got, int64(off)); err != nil {
 			return err
 		}

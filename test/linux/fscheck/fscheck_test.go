@@ -17,7 +17,7 @@ func TestChecksHoldHere(t *testing.T) {
 			if testing.Short() && (c.Name == "large-buffered" || c.Name == "large-direct") {
 				t.Skip("128 MB of files")
 			}
-			e := Env{Dir: t.TempDir(), Forget: nothing}
+			e := Env{Dir: t.TempDir(), Large: 8 << 20, Forget: nothing}
 			if err := c.Run(e); err != nil && !localOnly(c.Name, err) {
 				t.Error(err)
 			}
@@ -32,7 +32,7 @@ func localOnly(name string, err error) bool {
 
 func TestModelHoldsHere(t *testing.T) {
 	for seed := range uint64(3) {
-		if err := Model(Env{Dir: t.TempDir(), Forget: nothing}, seed, 3000); err != nil {
+		if err := Model(Env{Dir: t.TempDir(), Large: 8 << 20, Forget: nothing}, seed, 3000); err != nil {
 			t.Error(err)
 		}
 	}

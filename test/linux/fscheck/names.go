@@ -222,7 +222,7 @@ func exclusive(e Env) error {
 }
 
 func readdir(e Env) error {
-	const n = 700
+	const n = 400
 	for i := range n {
 		f, err := os.Create(e.path(fmt.Sprintf("file-%d", i)))
 		if err != nil {

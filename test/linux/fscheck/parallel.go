@@ -44,7 +44,7 @@ func parallel(e Env) error {
 const processScript = `set -e
 mkdir "$1" && cd "$1"
 i=0
-while [ $i -lt 15 ]; do
+while [ $i -lt 9 ]; do
 	echo "process $1 line $i" > new
 	mv new "f$i"
 	cat "f$i" >> all
@@ -55,7 +55,7 @@ done
 cp ../shared copy`
 
 func processes(e Env) error {
-	const count = 6
+	const count = 5
 	shared := data(200_003, 12)
 	if err := put(e.path("shared"), shared); err != nil {
 		return err
@@ -77,7 +77,7 @@ func processes(e Env) error {
 	}
 	for i := range count {
 		var all strings.Builder
-		for line := range 15 {
+		for line := range 9 {
 			text := fmt.Sprintf("process %d line %d\n", i, line)
 			all.WriteString(text)
 			var err error

@@ -5,8 +5,6 @@ package guest
 import (
 	"context"
 	"fmt"
-
-	"github.com/nfsrdma/nfsrdma/test/linux/image"
 )
 
 // Server is a guest whose kernel exports the directory /export, a tmpfs that everyone
@@ -26,16 +24,17 @@ const (
 	Fixed Siw = "fixed"
 )
 
-// BootServer starts knfsd in a fresh guest that cannot reach the host by itself.
-func BootServer(ctx context.Context, img *image.Image, siw Siw) (*Server, error) {
+// BootServer starts knfsd in a fresh guest that cannot reach the host by itself; of cfg it takes
+// the image and the MTU.
+func BootServer(ctx context.Context, cfg Config, siw Siw) (*Server, error) {
 	const rdma, tcp, mount = 20049, 2049, 20048
-	g, err := Boot(ctx, Config{Image: img, MemoryMB: 1024, Isolated: true, Ports: []int{rdma, tcp, mount}})
+	g, err := Boot(ctx, Config{Image: cfg.Image, MTU: cfg.MTU, MemoryMB: 1024, Isolated: true, Ports: []int{rdma, tcp, mount}})
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{Guest: g, RDMA: g.Address(rdma), TCP: g.Address(tcp), Mount: g.Address(mount)}
 	script := fmt.Sprintf("siw_up %s && mount -t tmpfs -o size=600m tmpfs /export && chmod 777 /export && "+
-		"echo 'hello from knfsd' > /export/hello.txt && knfsd_up /export", siw)
+		"echo 'hello from knfsd' > /export/hello.txt && knfsd_up /export 8", siw)
 	if _, err := s.Run(ctx, script); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("starting knfsd: %w", err)

@@ -2,6 +2,7 @@
 //
 //	fscheck -dir /mnt                     all checks, one line each
 //	fscheck -dir /mnt -run 'mmap|sparse'  some of them
+//	fscheck -dir /mnt -large 64           with large files of 64 MB
 //	fscheck -dir /mnt -ops 20000 -seed 7  random operations against a model
 //	fscheck -dir /mnt/many -names 20000   a directory that holds that many names
 package main
@@ -18,9 +19,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/linux/fscheck"
 )
 
+var large int
+
 func main() {
 	dir := flag.String("dir", "", "the mounted `directory`")
 	pattern := flag.String("run", "", "run the checks whose name matches the `regexp`")
+	flag.IntVar(&large, "large", 16, "`megabytes` of the files that are to be large")
 	ops := flag.Int("ops", 0, "random operations against a model, instead of the checks")
 	seed := flag.Uint64("seed", 1, "seed of the random operations")
 	names := flag.Int("names", 0, "count the names of the directory, instead of the checks")
@@ -67,7 +71,7 @@ func report(name string, f func() error) bool {
 }
 
 func fresh(dir, name string) fscheck.Env {
-	e := fscheck.Env{Dir: filepath.Join(dir, "check-"+name), Root: os.Getuid() == 0, Forget: forget}
+	e := fscheck.Env{Dir: filepath.Join(dir, "check-"+name), Root: os.Getuid() == 0, Large: large << 20, Forget: forget}
 	if err := os.Mkdir(e.Dir, 0o777); err != nil {
 		fmt.Println(err)
 		os.Exit(1)

@@ -88,7 +88,7 @@ func runScript(ctx context.Context, img *image.Image, path string) error {
 }
 
 func knfsd(ctx context.Context, img *image.Image) error {
-	s, err := guest.BootServer(ctx, img, guest.Siw(*siw))
+	s, err := guest.BootServer(ctx, guest.Config{Image: img}, guest.Siw(*siw))
 	if err != nil {
 		return err
 	}

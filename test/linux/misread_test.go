@@ -1,0 +1,49 @@
+// What a trailer that siw misreads does to Linux's server while it reads from us.
+
+package linux
+
+import (
+	"crypto/md5"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
+	"github.com/nfsrdma/nfsrdma/test/wire"
+	"github.com/nfsrdma/nfsrdma/test/wire/tap"
+)
+
+// blockedThreads lists the stacks of knfsd's threads that no signal reaches.
+const blockedThreads = `for p in /proc/[0-9]*; do
+	grep -q '^nfsd$' $p/comm 2> /dev/null && grep -q '^State:.D' $p/status && { echo "thread ${p#/proc/}:"; cat $p/stack; }
+done; true`
+
+// misread cuts the CRC of a Read Response while Linux's server reads what we write. siw ends the
+// connection; of the RDMA Reads that it still waited for it completes none, so each of knfsd's threads
+// that had one is blocked for good. We go on over another connection, with the threads that are left.
+func misread(t *testing.T, s *far) {
+	a := s.again(t)
+	var responses atomic.Int64
+	a.tap.Split(tap.ToServer, func(fpdu []byte) int {
+		if rdmap.Opcode(fpdu[3]&0xf) != rdmap.OpReadResponse || responses.Add(1) != 100 {
+			return 0
+		}
+		return len(fpdu) - mpa.CRCLen/2
+	})
+	c := rdmaTool(t, a.far)
+	local := filepath.Join(t.TempDir(), "out")
+	want := pattern(16<<20, 10)
+	write(t, local, want)
+	c.do("cp", local, c.path("misread"))
+	if got, want := run(t, s.Guest, "md5sum < /export/misread"), fmt.Sprintf("%x", md5.Sum(want)); !strings.HasPrefix(got, want) {
+		t.Errorf("the copy has the sum %s, want %s", got, want)
+	}
+	a.check(wire.Want{CRC: true, ClientOurs: true, Cut: true})
+	if said := run(t, s.Guest, "dmesg"); !strings.Contains(said, "siw: crc error") {
+		t.Error("siw did not misread a trailer")
+	}
+	t.Logf("%d Read Responses; blocked:\n%s", responses.Load(), run(t, s.Guest, blockedThreads))
+}
