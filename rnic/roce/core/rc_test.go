@@ -160,6 +160,16 @@ func TestSequenceNAK(t *testing.T) {
 	if b.qp.Counters().Gaps != 1 {
 		t.Errorf("%d gaps", b.qp.Counters().Gaps)
 	}
+	// The next gap is another one, and told of as well.
+	b.recv(4, 10, 10)
+	a.post(rnic.SendWR{ID: 4})
+	a.post(rnic.SendWR{ID: 5})
+	b.take(a.send()[1])
+	a.take(b.says("Acknowledge 9 NAK, PSN sequence error 4; ")...)
+	exchange(a, b)
+	if n, m := len(a.completions()), len(b.completions()); n != 2 || m != 2 {
+		t.Errorf("%d, %d", n, m)
+	}
 }
 
 // No answer in time: everything is sent again, as often as RetryCount says, then the QP ends.
@@ -219,6 +229,30 @@ func TestDuplicates(t *testing.T) {
 	a.none()
 	if a.state() != RTS || b.state() != RTS {
 		t.Error(a.state(), b.state())
+	}
+}
+
+// A Read that is asked for again while its data is on the way begins anew; one that would reach past what was asked
+// for is not answered.
+func TestReadAgainWhileAnswered(t *testing.T) {
+	a, b := reliables(t, 256, 5, nil)
+	mr, mem := b.host.region(t, 2000, rnic.RemoteRead)
+	copy(mem, pattern(2000, 1))
+	sink, got := a.host.region(t, 600, rnic.LocalWrite)
+	a.post(rnic.SendWR{ID: 3, Op: rnic.OpRead, MR: sink, Length: 600, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
+	fs := a.send()
+	b.take(fs...)
+	for range 2 {
+		b.qp.Next(0, make([]byte, MaxPacket)) // lost
+	}
+	b.take(fs...)
+	again := b.says("RDMA READ response First 5; RDMA READ response Middle 6; RDMA READ response Last 7; ")
+	b.take(b.say(packet.RCReadRequest, 5, nil, to(mr, 0, 800))) // four packets, and only three were asked for
+	b.says("")
+	a.take(again...)
+	a.want(rnic.OpRead, 3, 600)
+	if !bytes.Equal(got, mem[:600]) {
+		t.Error("other bytes")
 	}
 }
 
