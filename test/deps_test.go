@@ -44,6 +44,7 @@ var exactly = map[string][]string{
 	"rnic/roce/mad":            nil,
 	"rnic/roce/packet":         nil,
 	"rnic/roce/core":           {"rnic", "rnic/roce/packet"},
+	"rnic/roce/udp":            {"rnic/roce/packet"},
 	"xdr":                      nil,
 	"xdr/oncrpc":               {"xdr"},
 	"xdr/nfs3":                 {"xdr"},

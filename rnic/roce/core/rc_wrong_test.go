@@ -73,6 +73,14 @@ func TestWindow(t *testing.T) {
 	if h, _ := fs[len(fs)-1].header(t); !h.AckReq {
 		t.Error("the window closes and no acknowledge was asked for")
 	}
+	c, _ := reliables(t, 256, 5, nil)
+	c.qp.req.window = 66 // no multiple of how often one is asked for
+	c.post(rnic.SendWR{SGL: [][]byte{make([]byte, 256*100)}})
+	if gs := c.send(); len(gs) != 66 {
+		t.Errorf("%d packets", len(gs))
+	} else if h, _ := gs[65].header(t); !h.AckReq {
+		t.Error("a window of 66 closes and no acknowledge was asked for")
+	}
 	at, _ := a.qp.Deadline()
 	a.tick(at) // all lost
 	if n := len(a.send()); n != initialWindow/2 {
@@ -112,5 +120,41 @@ func TestBoundedAnswers(t *testing.T) {
 	}
 	if b.state() != RTS {
 		t.Error(b.vqp.Err())
+	}
+}
+
+// A Read that comes once more when it is long done takes nothing away from those that the peer may have outstanding.
+func TestStaleReads(t *testing.T) {
+	a, b := reliables(t, 256, 5, nil)
+	mr, _ := b.host.region(t, 600, rnic.RemoteRead)
+	sink, _ := a.host.region(t, 600, rnic.LocalWrite)
+	read := func(id uint64) {
+		a.post(rnic.SendWR{ID: id, Op: rnic.OpRead, MR: sink, Length: 8, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
+	}
+	read(0)
+	stale := a.send()
+	b.take(stale...)
+	a.take(b.send()...)
+	a.want(rnic.OpRead, 0, 8)
+	for id := range uint64(4) { // as many as the IRD
+		read(id)
+	}
+	b.take(stale...)
+	b.take(a.send()...)
+	exchange(a, b)
+	if wcs := a.completions(); len(wcs) != 4 || b.state() != RTS {
+		t.Errorf("%v, %v", wcs, b.vqp.Err())
+	}
+	// Of any number of them no more are answered at a time than the IRD.
+	for id := range uint64(12) {
+		read(id)
+		fs := a.send()
+		stale = append(stale, fs...)
+		b.take(fs...)
+		a.take(b.send()...)
+	}
+	b.take(stale...)
+	if n := len(b.send()); n != 4 {
+		t.Errorf("%d answers", n)
 	}
 }

@@ -1,0 +1,257 @@
+//go:build linux
+
+// Sockets on loopback: what is on the wire, seen by a raw socket, and what comes back.
+
+package udp
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"golang.org/x/sys/unix"
+)
+
+func open(t *testing.T, addr string) *Socket {
+	t.Helper()
+	s, err := Listen(netip.MustParseAddrPort(addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	s.conn.SetReadDeadline(time.Now().Add(time.Minute))
+	return s
+}
+
+// add puts a UC packet with n bytes of payload into a batch.
+func add(t *testing.T, b *Batch, n int, to netip.AddrPort) {
+	t.Helper()
+	h := packet.Header{BTH: packet.BTH{Opcode: packet.UCSendOnly, PKey: 0xffff, DestQP: 0x12, PSN: uint32(n), Pad: packet.PadFor(n)}}
+	p := b.Room()
+	at := h.Put(p)
+	for i := range n {
+		p[at+i] = byte(i * 7)
+	}
+	clear(p[at+n : at+n+int(h.Pad)])
+	if err := b.Add(at+n+int(h.Pad), to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// gather receives n packets, each of which has a valid ICRC under the headers that come with it, from an address.
+func gather(t *testing.T, s *Socket, n int, from netip.AddrPort) (payloads [][]byte) {
+	t.Helper()
+	in := NewInbound(16)
+	var c packet.ICRC
+	for len(payloads) < n {
+		if err := s.Receive(in); err != nil {
+			t.Fatal(err)
+		}
+		for i := range in.Len() {
+			network, datagram := in.Packet(i)
+			if !c.Valid(network, datagram) {
+				t.Fatalf("ICRC under %x", network)
+			}
+			_, payload, err := packet.Parse(datagram)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := in.from(i); got != from {
+				t.Errorf("from %v, want %v", got, from)
+			}
+			payloads = append(payloads, bytes.Clone(payload))
+		}
+	}
+	return payloads
+}
+
+// sizes are payloads of packets for one batch.
+var sizes = []int{0, 1, 5, 256, 1000, 1024, 4096, 3}
+
+func exchange(t *testing.T, a, b *Socket) {
+	t.Helper()
+	out := NewBatch(a, len(sizes))
+	for range 3 {
+		for _, n := range sizes {
+			add(t, out, n, b.Local())
+		}
+		if !out.Full() {
+			t.Error("not full")
+		}
+		if n, err := a.Send(out); n != len(sizes) || err != nil || out.Len() != 0 {
+			t.Fatalf("%d, %v", n, err)
+		}
+		for i, p := range gather(t, b, len(sizes), a.Local()) {
+			if len(p) != sizes[i] || sizes[i] > 300 && p[300] != byte(300*7&0xff) {
+				t.Errorf("packet %d has %d bytes", i, len(p))
+			}
+		}
+	}
+}
+
+// Batches over IPv4: a raw socket sees DF and identification 0, and the ICRC holds for the headers as they are.
+func TestIPv4(t *testing.T) {
+	a, b := open(t, "127.0.0.1:0"), open(t, "127.0.0.2:0")
+	raw := rawSocket(t)
+	exchange(t, a, b)
+	conformance.Proves(t, "IBU-224", "IBU-188")
+	var c packet.ICRC
+	buf := make([]byte, 1<<16)
+	for seen := 0; seen < 3*len(sizes); {
+		n, _, err := unix.Recvfrom(raw, buf, 0)
+		if err != nil {
+			t.Fatalf("%d packets seen: %v", seen, err)
+		}
+		p := buf[:n]
+		if n < 28 || p[9] != packet.ProtocolUDP || netip.AddrFrom4([4]byte(p[16:])) != b.Local().Addr() || p[22] != byte(b.Local().Port()>>8) || p[23] != byte(b.Local().Port()) {
+			continue // somebody else's
+		}
+		seen++
+		if p[0] != 0x45 || p[4] != 0 || p[5] != 0 || p[6] != 0x40 || p[7] != 0 || !c.Valid(p[:28], p[28:]) {
+			t.Errorf("on the wire: %x", p[:28])
+		}
+	}
+}
+
+// rawSocket is one that sees all UDP packets over IPv4 that arrive here.
+func rawSocket(t *testing.T) int {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
+	if err != nil {
+		skip(t, fmt.Sprintf("no raw socket (%v): not tested is which IPv4 headers a UDP socket sends", err))
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 60}); err != nil {
+		t.Fatal(err)
+	}
+	return fd
+}
+
+// skip leaves a test out, with a line in the log of what was not tested; in CI it fails.
+func skip(t *testing.T, why string) {
+	t.Helper()
+	if f, err := os.OpenFile(os.Getenv("NFSRDMA_SKIP_LOG"), os.O_APPEND|os.O_WRONLY, 0); err == nil {
+		fmt.Fprintln(f, why)
+		f.Close()
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
+}
+
+// Batches over IPv6, and a datagram with no checksum, as Linux rxe sends them.
+func TestIPv6(t *testing.T) {
+	a, err := Listen(netip.MustParseAddrPort("[::1]:0"))
+	if err != nil {
+		skip(t, fmt.Sprintf("no IPv6 on loopback (%v): not tested is RoCE over IPv6", err))
+	}
+	t.Cleanup(func() { a.Close() })
+	conformance.Proves(t, "IBU-226", "IBU-190")
+	b := open(t, "[::1]:0")
+	exchange(t, a, b)
+	if err := a.raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, 101, 1) }); err != nil { // UDP_NO_CHECK6_TX
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	exchange(t, a, b)
+}
+
+// A packet that the network refuses is told of with what left before it; those after it leave when it has been dropped.
+func TestRefusedPacket(t *testing.T) {
+	a, b := open(t, "127.0.0.1:0"), open(t, "127.0.0.2:0")
+	out := NewBatch(a, 3)
+	add(t, out, 1, b.Local())
+	add(t, out, 2, netip.MustParseAddrPort("127.0.0.2:0")) // nobody can have port 0
+	add(t, out, 3, b.Local())
+	n, err := a.Send(out)
+	if n != 1 || !errors.Is(err, unix.EINVAL) || out.Len() != 2 {
+		t.Fatalf("%d, %v, %d left", n, err, out.Len())
+	}
+	out.Drop()
+	if n, err := a.Send(out); n != 1 || err != nil || out.Len() != 0 || out.Full() {
+		t.Errorf("%d, %v", n, err)
+	}
+	if got := gather(t, b, 2, a.Local()); len(got[0]) != 1 || len(got[1]) != 3 {
+		t.Errorf("%d and %d bytes", len(got[0]), len(got[1]))
+	}
+}
+
+// What is no packet comes as it is, for the port to count, and one that is too long is cut.
+func TestGarbage(t *testing.T) {
+	b := open(t, "127.0.0.2:0")
+	c, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(b.Local()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	in := NewInbound(4)
+	var icrc packet.ICRC
+	for _, n := range []int{0, 1, 15, 16, 280, maxDatagram, maxDatagram + 1, 20_000} {
+		if _, err := c.Write(make([]byte, n)); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Receive(in); err != nil || in.Len() != 1 {
+			t.Fatalf("%d, %v", in.Len(), err)
+		}
+		network, datagram := in.Packet(0)
+		if len(datagram) != min(n, inboundRoom) || len(network) != packet.IPv4Len+packet.UDPLen || icrc.Valid(network, datagram) {
+			t.Errorf("%d bytes came as %d", n, len(datagram))
+		}
+	}
+}
+
+// Close ends what waits, and only an address of one interface can be listened at.
+func TestClose(t *testing.T) {
+	s := open(t, "127.0.0.1:0")
+	done := make(chan error)
+	go func() { done <- s.Receive(NewInbound(1)) }()
+	s.Close()
+	if err := <-done; !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+	out := NewBatch(s, 1)
+	add(t, out, 1, s.Local())
+	if _, err := s.Send(out); !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+	for _, at := range []string{"0.0.0.0:0", "[::]:0", "239.1.2.3:0"} {
+		if _, err := Listen(netip.MustParseAddrPort(at)); !errors.Is(err, errAddress) {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+}
+
+// Neither way allocates.
+func TestBatchesAllocateNothing(t *testing.T) {
+	a, b := open(t, "127.0.0.1:0"), open(t, "127.0.0.2:0")
+	out, in := NewBatch(a, 4), NewInbound(4)
+	round := func() {
+		for range 4 {
+			if err := out.Add(16, b.Local()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n, err := a.Send(out); n != 4 || err != nil {
+			t.Fatal(n, err)
+		}
+		for n := 0; n < 4; n += in.Len() {
+			if err := b.Receive(in); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	round()
+	if n := testing.AllocsPerRun(50, round); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
