@@ -15,6 +15,19 @@ import (
 func (f *File) WriteOut(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.writeOut(ctx)
+}
+
+// WriteThrough is WriteOut, and has data that one WRITE can take go to stable storage at once. Call it
+// where the file is mostly closed next, as after its times were set: that close then needs no COMMIT.
+func (f *File) WriteThrough(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sendAlone()
+	return f.writeOut(ctx)
+}
+
+func (f *File) writeOut(ctx context.Context) error {
 	mark := f.seq
 	f.push(mark)
 	f.progress()

@@ -13,7 +13,8 @@ import (
 )
 
 // An allowed is what the server said that a caller may do. It holds while the attributes
-// are trusted and the ctime is the same, which a change of mode, owner or ACL moves.
+// are trusted and the ctime is the same, which a change of mode, owner or ACL moves, or was moved
+// by operations of ours alone that change none of these.
 type allowed struct {
 	who   *caller
 	bits  uint32
@@ -67,6 +68,20 @@ func (r *request) cached(n *node) (bits uint32, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// keepRights has rights be believed after a change that was our own, from how n was to how it is, and
+// that was not of mode or owner: names that were made in a directory. The caller holds mu.
+func (n *node) keepRights(was *nfs3.Fattr) {
+	is := &n.attr
+	if was.Mode != is.Mode || was.UID != is.UID || was.GID != is.GID {
+		return
+	}
+	for i := range n.access {
+		if a := &n.access[i]; a.ctime == was.Ctime {
+			a.ctime = is.Ctime
+		}
+	}
 }
 
 // may fails with EACCES where the caller has not all of these rights to n.

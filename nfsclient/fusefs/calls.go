@@ -43,7 +43,11 @@ func (f *fileSystem) learnWcc(n *node, s stamp, wcc *nfs3.WccData) {
 
 func (f *fileSystem) report(n *node, r report) {
 	n.mu.Lock()
+	was := n.attr
 	foreign := n.take(r, f.ticks.Add(1), f.limits(r.attr))
+	if r.own && r.pre != nil && *r.pre == was.Wcc() && n.attr == *r.attr {
+		n.keepRights(&was)
+	}
 	n.mu.Unlock()
 	if foreign {
 		f.changedByOthers(n)

@@ -98,6 +98,7 @@ func (r *request) make(dir *node, name string, proc uint32, args xdr.Marshaler) 
 	f.changed(dir)
 	if err != nil {
 		f.table.removed(dir, name) // it may exist, or not: whatever was known
+		f.table.doubtful(dir)
 		return nil, f.stale(dir, err)
 	}
 	f.renamed(dir)
@@ -141,6 +142,9 @@ func (f *fileSystem) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string
 	}
 	args := nfs3.MkdirArgs{Where: nfs3.DirOpArgs{Dir: dir.fh, Name: []byte(name)}, Attr: nfs3.Sattr{SetMode: true, Mode: in.Mode & 0o7777}}
 	n, err := r.make(dir, name, nfs3.ProcMkdir, &args)
+	if err == nil {
+		f.table.know(n, &known{content: n.version(), whole: true, names: make(map[string]*dirEntry)})
+	}
 	return f.made(out, dir, n, err)
 }
 
@@ -221,6 +225,7 @@ func (r *request) link(dir, n *node, name string) error {
 	f.changed(n)
 	if err != nil {
 		f.table.removed(dir, name)
+		f.table.doubtful(dir)
 		return f.stale(n, f.stale(dir, err))
 	}
 	f.renamed(dir)

@@ -29,6 +29,10 @@ func (f *fileSystem) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name strin
 		f.counts.hit(hitName)
 		return st
 	}
+	if st, ok := r.lookupListed(dir, name, out); ok {
+		f.counts.hit(hitName)
+		return st
+	}
 	n, err := r.lookup(dir, name)
 	switch {
 	case isStatus(err, nfs3.ErrNoEnt):
@@ -36,6 +40,7 @@ func (f *fileSystem) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name strin
 	case err != nil:
 		return f.status(err)
 	}
+	r.lookedUp(dir)
 	f.fillEntry(out, dir, n)
 	return fuse.OK
 }

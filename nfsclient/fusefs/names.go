@@ -6,6 +6,11 @@ import "slices"
 
 // bind gives n, or nothing (nil), the name in dir. The caller holds mu.
 func (t *table) bind(dir *node, name string, n *node, content uint64) {
+	if n == nil {
+		t.vanished(dir, name)
+	} else {
+		t.exists(dir, name)
+	}
 	if old, ok := dir.children[name]; ok && old.n == n {
 		dir.children[name] = child{n, content}
 		return
@@ -80,6 +85,7 @@ func (t *table) removed(dir *node, name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.unbind(dir, name)
+	t.vanished(dir, name)
 }
 
 // moved has what had the one name have the other.
@@ -88,7 +94,9 @@ func (t *table) moved(dir *node, name string, to *node, toName string, content u
 	defer t.mu.Unlock()
 	c, ok := dir.children[name]
 	t.unbind(dir, name)
+	t.vanished(dir, name)
 	t.unbind(to, toName)
+	t.exists(to, toName)
 	if ok && c.n != nil {
 		t.bind(to, toName, c.n, content)
 	}

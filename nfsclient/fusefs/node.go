@@ -27,6 +27,8 @@ type node struct {
 	places   []place          // where it has names that we know of
 	children map[string]child // of a directory: what its names are
 	absent   int              // children that are known not to exist
+	known    *known           // of a directory: nil where only children are known
+	forgot   uint64           // of a directory: how often the kernel forgot what a name leads to
 
 	mu sync.Mutex // guards all below
 	attrs
@@ -41,6 +43,7 @@ type node struct {
 	unhid atomic.Uint64                 // of a directory: how often such a name went
 	gone  atomic.Bool                   // we have removed its last name
 
+	lookedUp  atomic.Int32  // of a directory: LOOKUPs that found something, since it was listed for them
 	searchers atomic.Uint64 // of a directory: how often we have changed who may search it
 	told      atomic.Uint64 // searchers when the kernel was last told to forget its names
 	toldAt    atomic.Int64  // when that was, in Unix nanoseconds
@@ -70,11 +73,14 @@ type table struct {
 	byFH map[nfs3.FH]*node
 	last uint64 // ids are not used twice, so that they need no generation
 	root *node
+
+	knownDirs  map[*node]bool // those with names that are known
+	knownNames int            // how many these are
 }
 
 func newTable(root nfs3.FH) *table {
 	n := &node{id: rootID, fh: root, lookups: 1}
-	return &table{byID: map[uint64]*node{rootID: n}, byFH: map[nfs3.FH]*node{root: n}, last: rootID, root: n}
+	return &table{byID: map[uint64]*node{rootID: n}, byFH: map[nfs3.FH]*node{root: n}, last: rootID, root: n, knownDirs: make(map[*node]bool)}
 }
 
 // get is the node of an id that the kernel has named.
@@ -128,10 +134,13 @@ func (t *table) drop(n *node) {
 	for len(n.places) > 0 {
 		p := n.places[0]
 		t.unbind(p.dir, p.name)
+		t.exists(p.dir, p.name)
+		p.dir.forgot++
 	}
 	for name := range n.children {
 		t.unbind(n, name)
 	}
+	t.doubt(n)
 	delete(t.byID, n.id)
 	if t.byFH[n.fh] == n {
 		delete(t.byFH, n.fh)
@@ -152,9 +161,11 @@ func (t *table) disown(n *node) {
 	if t.byFH[n.fh] == n {
 		delete(t.byFH, n.fh)
 	}
+	t.doubt(n)
 	for len(n.places) > 0 {
 		p := n.places[0]
 		t.unbind(p.dir, p.name)
+		t.doubt(p.dir)
 	}
 }
 

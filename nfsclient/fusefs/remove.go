@@ -92,6 +92,8 @@ func (r *request) remove(proc uint32, dir *node, name string) error {
 	if err == nil || isStatus(err, nfs3.ErrNoEnt) {
 		f.table.removed(dir, name)
 		f.renamed(dir)
+	} else {
+		f.table.doubtful(dir)
 	}
 	return f.stale(dir, err)
 }
@@ -155,6 +157,7 @@ func (r *request) rename(dir *node, name string, to *node, toName string) error 
 		}
 	}
 	if err != nil {
+		f.table.doubtful(dir, to)
 		return f.stale(to, f.stale(dir, err))
 	}
 	f.renamed(dir)

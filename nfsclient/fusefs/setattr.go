@@ -71,7 +71,7 @@ func (r *request) setattr(n *node, s nfs3.Sattr) error {
 		return r.callSetattr(r, n, &s)
 	}
 	if s != (nfs3.Sattr{SetSize: true, Size: s.Size}) {
-		if err := d.WriteOut(r); err != nil {
+		if err := d.WriteThrough(r); err != nil {
 			return err
 		}
 	}

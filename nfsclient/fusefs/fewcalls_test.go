@@ -1,0 +1,103 @@
+// How few calls programs cost that work on many small files, and that none is spared that is needed.
+
+package fusefs_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestNamesOfOwnDirectoryAreNotLookedUp: what is in a directory that we have made is known, until
+// another client is seen to have changed it.
+func TestNamesOfOwnDirectoryAreNotLookedUp(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true})
+	must(t, os.Mkdir(m.at("d"), 0o700)) // no names of it are kept by the kernel, since not all may search it
+	calls := func() uint64 { return m.stats().Calls["LOOKUP"].Count + m.stats().Calls["ACCESS"].Count }
+	before := calls()
+	const files = 50
+	for i := range files {
+		must(t, os.WriteFile(m.at(fmt.Sprint("d/", i)), nil, 0o600))
+	}
+	// On a machine that stands still for a second between two of them some are asked for.
+	if n := calls() - before; n > files/2 {
+		t.Errorf("%d LOOKUPs and ACCESSes for %d new files", n, files)
+	}
+	for i := range files {
+		if _, err := os.Lstat(m.at(fmt.Sprint("d/", i))); err != nil {
+			t.Error(err)
+		}
+	}
+	must(t, os.Remove(m.at("d/7")))
+	_, err := os.Lstat(m.at("d/7"))
+	want(t, err, syscall.ENOENT)
+	must(t, os.Rename(m.at("d/8"), m.at("d/7")))
+	if _, err := os.Lstat(m.at("d/7")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNewNameOfAnotherIsSeenSoon: a name that nobody here has asked for appears though the
+// attributes of its directory are trusted for long.
+func TestNewNameOfAnotherIsSeenSoon(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	must(t, os.Mkdir(m.at("d"), 0o755))
+	must(t, os.WriteFile(m.at("d/own"), nil, 0o644)) // so that the right to search is known
+	must(t, os.WriteFile(m.there("d/result"), []byte("x"), 0o644))
+	time.Sleep(1100 * time.Millisecond) // for so long the directory is as it was when it was made
+	if b, err := os.ReadFile(m.at("d/result")); err != nil || string(b) != "x" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// TestLookingAtAllFilesListsTheDirectory: stat(2) of each file of a directory is not a call for each.
+func TestLookingAtAllFilesListsTheDirectory(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	must(t, os.Mkdir(m.there("d"), 0o755))
+	const files = 1000
+	for i := range files {
+		must(t, os.WriteFile(m.there(fmt.Sprintf("d/%04d", i)), make([]byte, i), 0o644))
+	}
+	for i := range files {
+		fi, err := os.Lstat(m.at(fmt.Sprintf("d/%04d", i)))
+		if err != nil || fi.Size() != int64(i) {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+	c := m.stats().Calls
+	if n := c["LOOKUP"].Count + c["READDIRPLUS"].Count; n > files/4 {
+		t.Errorf("%d LOOKUPs and %d READDIRPLUSes of %d names", c["LOOKUP"].Count, c["READDIRPLUS"].Count, files)
+	}
+	// What has been removed, and what has got another mode, is not as it was listed.
+	must(t, os.Chmod(m.at("d/0900"), 0o600))
+	must(t, os.Remove(m.at("d/0901")))
+	must(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("2"), 0))
+	if fi, err := os.Lstat(m.at("d/0900")); err != nil || fi.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", fi, err)
+	}
+	_, err := os.Lstat(m.at("d/0901"))
+	want(t, err, syscall.ENOENT)
+}
+
+// TestTimesOfASmallFileSpareTheCommit: what is written before its times are set is stable by then.
+func TestTimesOfASmallFileSpareTheCommit(t *testing.T) {
+	m := mount(t, options{})
+	when := time.Unix(1_000_000_000, 0)
+	for i := range 10 {
+		f, err := os.Create(m.at(fmt.Sprint(i)))
+		must(t, err)
+		_, err = f.Write([]byte("small"))
+		must(t, err)
+		must(t, syscall.Futimes(int(f.Fd()), []syscall.Timeval{syscall.NsecToTimeval(when.UnixNano()), syscall.NsecToTimeval(when.UnixNano())}))
+		must(t, f.Close())
+		if b, err := os.ReadFile(filepath.Join(m.export, fmt.Sprint(i))); err != nil || string(b) != "small" {
+			t.Errorf("%q, %v", b, err)
+		}
+	}
+	if s := m.stats().Data; s.Writes != 10 || s.Commits != 0 {
+		t.Errorf("%d WRITEs and %d COMMITs", s.Writes, s.Commits)
+	}
+}

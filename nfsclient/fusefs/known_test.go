@@ -1,0 +1,77 @@
+// What is known of a directory's names: it follows every change, and is forgotten where it may be wrong.
+
+package fusefs
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// TestKnownNamesFollowChanges: a name that a listing brought is used once, and each change of a name counts.
+func TestKnownNamesFollowChanges(t *testing.T) {
+	tab := newTable(handleOf("root"))
+	dir := tab.root
+	entry := func(s string) *dirEntry { return &dirEntry{fh: nfs3.PostOpFH{Present: true, FH: handleOf(s)}} }
+	tab.know(dir, &known{whole: true, names: map[string]*dirEntry{"a": entry("a"), "b": entry("b"), "c": entry("c")}})
+	want := func(name string, used, absent bool) {
+		t.Helper()
+		if e, _, gone := tab.listed(dir, name); (e == nil) != used || gone != absent {
+			t.Errorf("%s: entry %v, absent %v", name, e, gone)
+		}
+	}
+	want("a", false, false)
+	want("x", true, true)
+	a := tab.enter(handleOf("a"), dir, "a", 0)
+	want("a", true, false)
+	tab.forget(a.id, 1) // its attributes may have changed before it was forgotten
+	want("a", true, false)
+	tab.removed(dir, "b")
+	want("b", true, true)
+	tab.enter(handleOf("x"), dir, "x", 0)
+	want("x", true, false)
+	tab.moved(dir, "c", dir, "d", 0)
+	want("c", true, true)
+	want("d", true, false)
+	dir.content++
+	want("d", true, false)
+	want("y", true, false) // another client may have made it
+	dir.content--
+	want("y", true, true)
+	// What is held while a listing brings it may have changed by the time it is forgotten.
+	e := tab.enter(handleOf("e"), dir, "e", 0)
+	tab.know(dir, &known{whole: true, names: map[string]*dirEntry{"e": entry("e")}})
+	want("e", false, false)
+	tab.forget(e.id, 1)
+	want("e", true, false)
+	tab.doubtful(dir)
+	want("y", true, false)
+	if tab.knownNames != 0 || len(tab.knownDirs) != 0 {
+		t.Errorf("%d names of %d directories are left", tab.knownNames, len(tab.knownDirs))
+	}
+}
+
+// TestKnownNamesAreBounded: neither one directory nor many fill memory.
+func TestKnownNamesAreBounded(t *testing.T) {
+	tab := newTable(handleOf("root"))
+	tab.know(tab.root, &known{whole: true, names: map[string]*dirEntry{}})
+	for i := range maxKnown + 10 {
+		name := fmt.Sprint(i)
+		tab.forget(tab.enter(handleOf(name), tab.root, name, 0).id, 1)
+	}
+	if tab.root.known != nil || tab.knownNames != 0 {
+		t.Errorf("%d names of one directory", tab.knownNames)
+	}
+	names := make(map[string]*dirEntry)
+	for i := range maxKnown / 3 {
+		names[fmt.Sprint(i)] = nil
+	}
+	for i := range 10 {
+		d := tab.enter(handleOf(fmt.Sprint("d", i)), tab.root, fmt.Sprint("d", i), 0)
+		tab.know(d, &known{names: names})
+	}
+	if tab.knownNames > maxKnown || len(tab.knownDirs) > 3 {
+		t.Errorf("%d names of %d directories", tab.knownNames, len(tab.knownDirs))
+	}
+}
