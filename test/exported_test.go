@@ -29,7 +29,6 @@ var kept = map[string]string{
 	"nfsclient/vmware.":               "the functions that callers of go-nfs-client know, with its signatures",
 	"nfsserver.MaxIO":                 "what an FS of one's own is asked for at most",
 	"rnic.Providers":                  "what Open takes",
-	"rnic.SendEntry.Status":           "for providers: how an entry ended",
 	"rnic.QP.LocalAddr":               "for users of the verbs: the addresses of the connection",
 	"rnic.QP.RemoteAddr":              "the same",
 	"rnic/iwarp/term.LayerDDP":        "the RFC's list",

@@ -30,8 +30,8 @@ const (
 	directMin = 16 << 10 // with fewer bytes to come, one read of many FPDUs and a copy are cheaper
 	bulkPause = 4        // small FPDUs, as between two large messages, after which another large one is expected
 
-	// HeadMax is the most bytes of an FPDU before its payload.
-	HeadMax = mpa.LengthLen + ddp.UntaggedLen
+	// headMax is the most bytes of an FPDU before its payload.
+	headMax = mpa.LengthLen + ddp.UntaggedLen
 )
 
 // A placement is a segment that has been checked and whose payload is not all here.
@@ -92,7 +92,7 @@ func (p *placement) begin(in *Inbound, a *action) {
 // beginDirect begins to place the FPDU that is not whole in b, if that is worth it. It returns
 // how much of b it has taken: nothing, or all.
 func (in *Inbound) beginDirect(b []byte) (n int, err error) {
-	if !in.direct || len(b) < HeadMax {
+	if !in.direct || len(b) < headMax {
 		return 0, nil
 	}
 	length := int(binary.BigEndian.Uint16(b))
@@ -177,7 +177,7 @@ func (in *Inbound) Limit(b []byte, tail int) int {
 	bulk := in.small < bulkPause
 	switch {
 	case !in.direct:
-	case len(b) < HeadMax:
+	case len(b) < headMax:
 		if bulk {
 			return tail
 		}
