@@ -3,6 +3,8 @@
 package core
 
 import (
+	"sync"
+
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
@@ -12,6 +14,7 @@ const (
 	MaxPieces    = 512       // ranges of one batch, which is what one writev takes less than (IOV_MAX is 1024)
 	batchBytes   = 256 << 10 // more would only delay the first byte by the CRCs of the rest
 	batchScratch = 24 << 10  // length, headers, pad and CRC of the FPDUs
+	smallScratch = 1 << 10   // the same, of a connection with little to send
 	fpduScratch  = 64        // the most of it that one FPDU takes
 	inlineMax    = 192       // payload up to here is cheaper to copy than to point at
 )
@@ -25,9 +28,11 @@ type batch struct {
 	// is gone: the batch owns neither, only its scratch.
 	q       *rnic.ProviderQP // set once
 	pieces  [][]byte
-	at      int // the first range not all taken
-	left    int // bytes not taken yet
-	scratch []byte
+	at      int      // the first range not all taken
+	left    int      // bytes not taken yet
+	scratch []byte   // small, or one of largeScratches while there is something to send
+	small   []byte   // set once
+	large   bool     // the last batch would have been cut short by the small one
 	owned   bool     // the last range is of scratch memory
 	ends    []uint64 // stream positions at which its FPDUs end
 	began   uint64   // stream position of its first byte, an FPDU boundary
@@ -45,8 +50,12 @@ type pin struct {
 func (b *batch) init(q *rnic.ProviderQP) {
 	b.q = q
 	b.pieces = make([][]byte, 0, 16) // grows to MaxPieces
-	b.scratch = make([]byte, 0, 1<<10)
+	b.small = make([]byte, 0, smallScratch)
+	b.scratch = b.small
 }
+
+// largeScratches is of *[batchScratch]byte: a connection has one while it has much to send, and an idle one has none.
+var largeScratches = sync.Pool{New: func() any { return new([batchScratch]byte) }}
 
 func (b *batch) empty() bool { return b.left == 0 }
 
@@ -66,12 +75,22 @@ func (b *batch) reset() {
 	b.pins = b.pins[:0]
 	b.began = b.pos
 	b.owned = false
-	// The last batch was cut short by its scratch: a connection with much to send gets the large one, and
-	// an idle one stays small. Not grown in mid-batch, since ranges point into it.
-	if cap(b.scratch) < batchScratch && len(b.scratch)+fpduScratch+inlineMax > cap(b.scratch) {
-		b.scratch = make([]byte, 0, batchScratch)
+	b.shrink()
+	// Not grown in mid-batch, since ranges point into it.
+	if b.large {
+		b.scratch = largeScratches.Get().(*[batchScratch]byte)[:0]
 	}
-	b.scratch = b.scratch[:0]
+}
+
+// shrink empties the scratch memory, to which no range points any more, and returns a large one to the pool.
+func (b *batch) shrink() {
+	if n := len(b.scratch); n > 0 {
+		b.large = n+fpduScratch+inlineMax > smallScratch
+	}
+	if cap(b.scratch) == batchScratch {
+		largeScratches.Put((*[batchScratch]byte)(b.scratch[:batchScratch]))
+	}
+	b.scratch = b.small
 }
 
 // forget drops all ranges, so that what they point at can be collected.
@@ -137,6 +156,7 @@ func (b *batch) advance(n int) {
 	b.unpin(b.pos)
 	if b.left == 0 {
 		b.forget()
+		b.shrink()
 	}
 }
 

@@ -64,3 +64,30 @@ func TestSentBytesArePinnedByNobody(t *testing.T) {
 		t.Errorf("%d pins after it was sent", pins())
 	}
 }
+
+// TestIdleBatchHasNoLargeScratch: memory for much to send is there while there is much to send.
+func TestIdleBatchHasNoLargeScratch(t *testing.T) {
+	var b batch
+	b.init(nil)
+	b.reset()
+	for b.full() == false {
+		b.own(fpduScratch)
+		b.endFPDU()
+	}
+	b.advance(b.left)
+	b.reset()
+	if cap(b.scratch) != batchScratch {
+		t.Errorf("%d bytes of scratch after a batch that was cut short", cap(b.scratch))
+	}
+	b.shrink() // there was nothing to send
+	if cap(b.scratch) != smallScratch {
+		t.Errorf("%d bytes of scratch while there is nothing to send", cap(b.scratch))
+	}
+	b.reset()
+	b.own(fpduScratch)
+	b.advance(b.left)
+	b.reset()
+	if cap(b.scratch) != smallScratch {
+		t.Errorf("%d bytes of scratch after a small batch", cap(b.scratch))
+	}
+}

@@ -119,6 +119,7 @@ func (o *Outbound) Fill() error {
 		o.fill()
 	}
 	if o.b.empty() {
+		o.b.shrink()
 		return o.fault
 	}
 	return nil
