@@ -15,9 +15,9 @@
 //
 // # Who owns what
 //
-// A receive (recvCtx) is posted without a buffer: it takes one from a pool that all
+// A receive is posted without a buffer: it takes one from a pool that all
 // connections share when a message arrives (rnic.BufferPool). Then the Call or Request whose
-// message lies in it holds both, until it posts the receive again. A Call belongs to the
+// message lies in it holds it (recvCtx), until it posts a receive again. A Call belongs to the
 // goroutine that has it from NewCall to Release; a Request to the Handler, from ServeRPC to
 // Reply, RejectChunks or Drop, and then to the send queue until the reply has left. Buffers
 // of chunks come from pools (buffers.go) and are released with their Call or Request, on

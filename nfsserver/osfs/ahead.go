@@ -170,13 +170,14 @@ func (a *ahead) help() {
 	go a.helpLoop()
 }
 
-// helpLoop describes batches until the caller has emitted what there is room for.
+// helpLoop describes batches until the caller has emitted what there is room for. It uses the node's own
+// descriptor: the kernel counts the users of each, and two CPUs would contend for one count.
 func (a *ahead) helpLoop() {
 	defer a.left.Done()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for !a.stop.Load() {
-		if !a.describeOne() {
+		if !a.describeOne(a.d.fd()) {
 			a.changed.Wait()
 		}
 	}
@@ -188,16 +189,16 @@ func (a *ahead) wait() *batch {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for b.state != batchDone {
-		if !a.describeOne() {
+		if !a.describeOne(a.fd) {
 			a.changed.Wait()
 		}
 	}
 	return b
 }
 
-// describeOne describes the oldest batch that nobody has taken; false: there is none. a.mu is
-// held, but not while it works.
-func (a *ahead) describeOne() bool {
+// describeOne describes the oldest batch that nobody has taken, in the directory open as fd; false:
+// there is none. a.mu is held, but not while it works.
+func (a *ahead) describeOne(fd int) bool {
 	var b *batch
 	for i := range a.batches {
 		if c := &a.batches[i]; c.state == batchNamed && (b == nil || c.seq < b.seq) {
@@ -213,7 +214,7 @@ func (a *ahead) describeOne() bool {
 		if a.stop.Load() {
 			break
 		}
-		b.there[i] = a.f.dirent(a.d, a.fd, &b.raw[i], true, &b.de[i])
+		b.there[i] = a.f.dirent(a.d, fd, &b.raw[i], true, &b.de[i])
 	}
 	a.mu.Lock()
 	b.state = batchDone
