@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
@@ -36,12 +37,29 @@ func printServed(w io.Writer, o *options, names []string, s *nfsserver.Service) 
 	if warning := o.trust.warning(&who, s); warning != "" {
 		logrus.Warn(warning)
 	}
+	fmt.Fprintln(w, "mount, with nothing but the client binary:")
+	for _, name := range names {
+		fmt.Fprintf(w, "  %s\n", clientLine(name, s))
+	}
 	fmt.Fprintln(w, "mount from Linux:")
 	for _, name := range names {
 		for _, line := range mountLines(name, s) {
 			fmt.Fprintf(w, "  %s\n", line)
 		}
 	}
+}
+
+// clientLine is the command that mounts an export by our own client: over RDMA if it is served.
+func clientLine(name string, s *nfsserver.Service) string {
+	line, addr, usual := "nfsrdma mount -o ", s.RDMAAddr, "20049"
+	if addr == nil {
+		line, addr, usual = line+"proto=tcp,", s.TCPAddr, "2049"
+	}
+	host, port := hostPort(addr)
+	if port != usual {
+		line += "port=" + port
+	}
+	return strings.TrimSuffix(strings.TrimRight(line, ","), " -o ") + " " + host + ":" + name + " /mnt"
 }
 
 // mountLines are the commands that mount an export on Linux.

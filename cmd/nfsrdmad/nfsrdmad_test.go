@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -68,6 +69,7 @@ func TestServe(t *testing.T) {
 		t.Fatal(r.err)
 	}
 	for _, want := range []string{"serving " + dir + " ", "serving /name ", "serving /memory ", "127.0.0.1:" + tcp, "127.0.0.1:" + rdma, "\n  callers: ",
+		"\n  nfsrdma mount -o port=" + rdma + " 127.0.0.1:/name /mnt\n",
 		"mount -o vers=3,proto=rdma,port=" + rdma + ",nolock,mountproto=tcp,mountport=" + tcp + " 127.0.0.1:/name /mnt"} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("output lacks %q:\n%s", want, r.out)
@@ -117,5 +119,23 @@ func TestHelp(t *testing.T) {
 	}
 	if out, _ := run(context.Background(), "serve", "--help"); !strings.Contains(out, "Examples:") || !strings.Contains(out, "--rdma-port") {
 		t.Errorf("help lacks examples or flags:\n%s", out)
+	}
+}
+
+// The command for our own client names what is not usual, and RDMA first.
+func TestClientLine(t *testing.T) {
+	at := func(port int) net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: port} }
+	for _, c := range []struct {
+		s    nfsserver.Service
+		want string
+	}{
+		{nfsserver.Service{RDMAAddr: at(20049), TCPAddr: at(2049)}, "nfsrdma mount 10.0.0.1:/x /mnt"},
+		{nfsserver.Service{RDMAAddr: at(7), TCPAddr: at(2049)}, "nfsrdma mount -o port=7 10.0.0.1:/x /mnt"},
+		{nfsserver.Service{TCPAddr: at(2049)}, "nfsrdma mount -o proto=tcp 10.0.0.1:/x /mnt"},
+		{nfsserver.Service{TCPAddr: at(8)}, "nfsrdma mount -o proto=tcp,port=8 10.0.0.1:/x /mnt"},
+	} {
+		if got := clientLine("/x", &c.s); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
 	}
 }

@@ -5,6 +5,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
@@ -27,6 +28,8 @@ func checkAdvice(_ context.Context, x *exam) Finding {
 		o := append([]string{"vers=3", "proto=" + proto, fmt.Sprintf("port=%d", port)}, options...)
 		return fmt.Sprintf("mount -t nfs -o %s %s:%s %s", strings.Join(o, ","), x.host(), quote(export), quote(x.MountPoint))
 	}
+	x.mounts = x.clientLines(export)
+	ours := len(x.mounts)
 	if x.rdma != nil && x.mountPort != 0 {
 		x.mounts = append(x.mounts, line("rdma", x.RDMAPort))
 	}
@@ -36,12 +39,38 @@ func checkAdvice(_ context.Context, x *exam) Finding {
 	switch {
 	case len(x.mounts) > 0 && x.export != "" && !x.mounted:
 		return warn("mend what failed above", "the server does not let this host mount %s yet: see below for later", x.export)
-	case len(x.mounts) > 0:
+	case len(x.mounts) > ours:
 		return ok("see below")
-	case x.rdma != nil || x.tcp != nil:
-		return warn("use nfsrdma ls, cp, cat … which ask MOUNT over RDMA", "mount.nfs needs MOUNT over TCP or UDP, and there is none")
+	case ours > 0:
+		return warn("use nfsrdma mount, which asks MOUNT over RDMA", "mount.nfs needs MOUNT over TCP or UDP, and there is none")
 	}
 	return skip("", "nothing that could be mounted")
+}
+
+// clientLines are the commands that mount by this program, which needs nothing of the kernel but FUSE.
+func (x *exam) clientLines(export string) (lines []string) {
+	line := func(words ...string) string {
+		words = slices.DeleteFunc(words, func(w string) bool { return w == "" })
+		o := ""
+		if len(words) > 0 {
+			o = "-o " + strings.Join(words, ",") + " "
+		}
+		return fmt.Sprintf("nfsrdma mount %s%s:%s %s", o, x.host(), quote(export), quote(x.MountPoint))
+	}
+	unusual := func(name string, port, usual int) string {
+		if port == usual {
+			return ""
+		}
+		return fmt.Sprintf("%s=%d", name, port)
+	}
+	mount := unusual("mountport", x.MountPort, 0)
+	if x.rdma != nil {
+		lines = append(lines, line(unusual("port", x.RDMAPort, 20049), mount))
+	}
+	if x.tcp != nil {
+		lines = append(lines, line("proto=tcp", unusual("port", x.TCPPort, 2049), mount))
+	}
+	return lines
 }
 
 // host is the server in front of a colon or a path, in command lines.

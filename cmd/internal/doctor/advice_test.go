@@ -29,17 +29,20 @@ func TestMountCommands(t *testing.T) {
 		line []string
 	}{
 		"both": {&exam{rdma: up, tcp: up, tcpPort: rpc, mountPort: 635, export: "/e", mounted: true}, wanted{OK, "see below"}, []string{
+			"nfsrdma mount h:/e /mnt", "nfsrdma mount -o proto=tcp h:/e /mnt",
 			"mount -t nfs -o vers=3,proto=rdma,port=20049,nolock" + mountd + " h:/e /mnt", "mount -t nfs -o vers=3,proto=tcp,port=2049,nolock" + mountd + " h:/e /mnt"}},
 		"RDMA, with locks": {&exam{rdma: up, mountPort: 635, export: "/e", mounted: true, bound: nlm}, wanted{OK, ""}, []string{
-			"mount -t nfs -o vers=3,proto=rdma,port=20049" + mountd + " h:/e /mnt"}},
+			"nfsrdma mount h:/e /mnt", "mount -t nfs -o vers=3,proto=rdma,port=20049" + mountd + " h:/e /mnt"}},
 		"TCP, locks on the NFS port": {&exam{tcp: up, tcpPort: rpc, mountPort: 635, export: "/e", mounted: true, locks: true}, wanted{OK, ""}, []string{
-			"mount -t nfs -o vers=3,proto=tcp,port=2049" + mountd + " h:/e /mnt"}},
-		"refused":            {&exam{rdma: up, mountPort: 635, export: "/e"}, wanted{Warn, "does not let this host mount /e yet"}, []string{"mount -t nfs -o vers=3,proto=rdma,port=20049,nolock" + mountd + " h:/e /mnt"}},
-		"no export":          {&exam{rdma: up, mountPort: 635}, wanted{OK, ""}, []string{"mount -t nfs -o vers=3,proto=rdma,port=20049,nolock" + mountd + " h:/export /mnt"}},
-		"an address of IPv6": {&exam{Options: Options{Host: "fe80::1"}, rdma: up, mountPort: 635, export: "/e", mounted: true}, wanted{OK, ""}, []string{"mount -t nfs -o vers=3,proto=rdma,port=20049,nolock" + mountd + " [fe80::1]:/e /mnt"}},
-		"for a shell":        {&exam{rdma: up, mountPort: 635, export: "/a b'$x", mounted: true}, wanted{OK, ""}, []string{"mount -t nfs -o vers=3,proto=rdma,port=20049,nolock" + mountd + ` h:'/a b'\''$x' /mnt`}},
-		"no MOUNT over TCP":  {&exam{rdma: up, export: "/e", mounted: true}, wanted{Warn, "use nfsrdma ls"}, nil},
-		"nothing":            {&exam{export: "/e"}, wanted{Skip, "nothing that could be mounted"}, nil},
+			"nfsrdma mount -o proto=tcp h:/e /mnt", "mount -t nfs -o vers=3,proto=tcp,port=2049" + mountd + " h:/e /mnt"}},
+		"refused":            {&exam{rdma: up, mountPort: 635, export: "/e"}, wanted{Warn, "does not let this host mount /e yet"}, []string{"nfsrdma mount h:/e /mnt", "mount -t nfs -o vers=3,proto=rdma,port=20049,nolock" + mountd + " h:/e /mnt"}},
+		"no export":          {&exam{rdma: up, mountPort: 635}, wanted{OK, ""}, []string{"nfsrdma mount h:/export /mnt", "mount -t nfs -o vers=3,proto=rdma,port=20049,nolock" + mountd + " h:/export /mnt"}},
+		"an address of IPv6": {&exam{Options: Options{Host: "fe80::1"}, rdma: up, mountPort: 635, export: "/e", mounted: true}, wanted{OK, ""}, []string{"nfsrdma mount [fe80::1]:/e /mnt", "mount -t nfs -o vers=3,proto=rdma,port=20049,nolock" + mountd + " [fe80::1]:/e /mnt"}},
+		"for a shell":        {&exam{rdma: up, mountPort: 635, export: "/a b'$x", mounted: true}, wanted{OK, ""}, []string{`nfsrdma mount h:'/a b'\''$x' /mnt`, "mount -t nfs -o vers=3,proto=rdma,port=20049,nolock" + mountd + ` h:'/a b'\''$x' /mnt`}},
+		"no MOUNT over TCP":  {&exam{rdma: up, export: "/e", mounted: true}, wanted{Warn, "use nfsrdma mount"}, []string{"nfsrdma mount h:/e /mnt"}},
+		"other ports": {&exam{Options: Options{RDMAPort: 7, TCPPort: 8, MountPort: 9}, rdma: up, tcp: up, export: "/e", mounted: true}, wanted{Warn, ""}, []string{
+			"nfsrdma mount -o port=7,mountport=9 h:/e /mnt", "nfsrdma mount -o proto=tcp,port=8,mountport=9 h:/e /mnt"}},
+		"nothing": {&exam{export: "/e"}, wanted{Skip, "nothing that could be mounted"}, nil},
 	} {
 		setDefault(&c.x.Host, "h")
 		c.x.Options = newExam(c.x.Options).Options
