@@ -104,6 +104,9 @@ func (r *request) may(n *node, want uint32) error {
 // walkTime is how long an open can take from the kernel's walk along the names until we get it.
 const walkTime = 10 * time.Second
 
+// epoch is what moments are counted from, by a clock that nobody sets.
+var epoch = time.Now()
+
 // mayReach fails where the caller has no right to search the directory of n. It asks only when who
 // may has changed a moment ago: until the kernel has been told, which is after chmod has
 // returned, since that holds the lock of the directory, it finds names without asking us;
@@ -126,7 +129,7 @@ func (t *table) revoked(n *node) *node {
 	}
 	dir := n.places[0].dir
 	told := dir.told.Load()
-	if dir.searchers.Load() != told || told > 0 && time.Since(time.Unix(0, dir.toldAt.Load())) < walkTime {
+	if dir.searchers.Load() != told || told > 0 && time.Since(epoch)-time.Duration(dir.toldAt.Load()) < walkTime {
 		return dir
 	}
 	return nil

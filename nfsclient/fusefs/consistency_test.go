@@ -34,6 +34,62 @@ func TestCloseToOpen(t *testing.T) {
 	}
 }
 
+// cached does something until the kernel does without us for it: the first times we may have told it to
+// forget, of what was on the server before the mount.
+func (m *mounted) cached(operation string, do func()) {
+	m.t.Helper()
+	eventually(m.t, "no more "+operation, func() bool {
+		before := m.stats().Operations[operation]
+		do()
+		return m.stats().Operations[operation] == before
+	})
+}
+
+// TestOpenWaitsForOldPagesToGo: where another client has changed a file, the kernel's pages of it are
+// gone when open returns, and not a moment later.
+func TestOpenWaitsForOldPagesToGo(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	read := func(want string) {
+		t.Helper()
+		if got, err := os.ReadFile(m.at("file")); err != nil || string(got) != want {
+			t.Errorf("%q, %v, want %q", got, err, want)
+		}
+	}
+	must(t, os.WriteFile(m.there("file"), []byte("before"), 0o600))
+	m.cached("READ", func() { read("before") })
+	m.say("hold notices") // which would drop the pages soon
+	must(t, os.WriteFile(m.there("file"), []byte("after!"), 0o600))
+	read("after!")
+}
+
+// TestCachesGrowOldInSleep: attributes and names that are trusted for an hour are asked for again after
+// the machine has slept for two, though no clock of the process has moved.
+func TestCachesGrowOldInSleep(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	must(t, os.WriteFile(m.there("file"), []byte("x"), 0o600))
+	size := func() int64 {
+		st, err := os.Stat(m.at("file"))
+		must(t, err)
+		return st.Size()
+	}
+	absent := func() bool {
+		_, err := os.Stat(m.at("new"))
+		return err != nil
+	}
+	m.cached("LOOKUP", func() {
+		if n := size(); n != 1 || !absent() {
+			t.Fatalf("%d bytes", n)
+		}
+	})
+	must(t, os.WriteFile(m.there("file"), []byte("longer"), 0o600))
+	must(t, os.WriteFile(m.there("new"), nil, 0o600))
+	if n := size(); n != 1 || !absent() {
+		t.Errorf("%d bytes: it was asked for again, and this test shows nothing", n)
+	}
+	m.say("sleep")
+	eventually(t, "the new size and name", func() bool { return size() == 6 && !absent() })
+}
+
 // TestOwnWritesKeepPages: data that was written here, or read once, is read from the kernel's
 // pages from then on, through opens and closes, until another client changes it.
 func TestOwnWritesKeepPages(t *testing.T) {

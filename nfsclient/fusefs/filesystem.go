@@ -43,6 +43,7 @@ type fileSystem struct {
 	plain    atomic.Bool // directories are listed by READDIR
 	handles  handles
 	counts   counts
+	wakeful  func() // ends the watch for sleep
 
 	ticks atomic.Uint64 // the moments of attrs
 
@@ -88,6 +89,7 @@ func newFileSystem(ctx context.Context, fs *nfsclient.FS, opt Options) (*fileSys
 		Lost: func(_ nfs3.FH, err error) { f.failed(err) },
 	}, dataServer{f})
 	f.notices.init(f)
+	f.wakeful = f.watchSleep()
 	return f, nil
 }
 
@@ -104,6 +106,7 @@ func (f *fileSystem) stop() {
 		f.failed(err)
 	}
 	f.watch.stop()
+	f.wakeful()
 	f.notices.stop()
 	f.requests.stop()
 }

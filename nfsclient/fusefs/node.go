@@ -46,7 +46,7 @@ type node struct {
 	lookedUp  atomic.Int32  // of a directory: LOOKUPs that found something, since it was listed for them
 	searchers atomic.Uint64 // of a directory: how often we have changed who may search it
 	told      atomic.Uint64 // searchers when the kernel was last told to forget its names
-	toldAt    atomic.Int64  // when that was, in Unix nanoseconds
+	toldAt    atomic.Int64  // when that was, in nanoseconds after epoch
 }
 
 // A place is a name in a directory.

@@ -81,7 +81,7 @@ func (f *fileSystem) tell(n *node) {
 			_ = f.server.EntryNotify(n.id, name)
 		}
 		if n.told.Load() != searchers {
-			n.toldAt.Store(time.Now().UnixNano())
+			n.toldAt.Store(int64(time.Since(epoch)))
 			n.told.Store(searchers)
 		}
 		return

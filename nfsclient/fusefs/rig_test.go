@@ -126,6 +126,12 @@ func (d *description) serve() error {
 		case "stats":
 			text, _ := json.Marshal(m.Stats())
 			fmt.Println(string(text))
+		case "sleep":
+			fusefs.Sleep(m, 2*long)
+			fmt.Println("slept")
+		case "hold notices":
+			fusefs.HoldNotices(m)
+			fmt.Println("held")
 		case "stall":
 			stall.Lock()
 			fmt.Println("stalled")

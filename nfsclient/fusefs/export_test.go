@@ -1,0 +1,16 @@
+// What tests of mounts need of the inside: a sleep of the machine, notices that are late.
+
+package fusefs
+
+import "time"
+
+// Sleep has a mount see that the machine has slept.
+func Sleep(m *MountPoint, d time.Duration) { m.fs.slept(d) }
+
+// HoldNotices keeps the mount from telling the kernel anything but at an open.
+func HoldNotices(m *MountPoint) {
+	q := &m.fs.notices
+	q.mu.Lock()
+	q.running = true
+	q.mu.Unlock()
+}
