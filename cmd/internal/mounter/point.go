@@ -26,7 +26,11 @@ func CheckPoint(arg string) (dir string, err error) {
 	case errors.Is(err, syscall.ENOTCONN):
 		return "", fmt.Errorf("%s: the way to it leads through a mount whose process is gone: clear that with nfsrdma umount", arg)
 	case err != nil:
-		return "", err
+		var at *fs.PathError // names what a link leads to, or nothing
+		if errors.As(err, &at) {
+			err = at.Err
+		}
+		return "", fmt.Errorf("%s: %w", arg, err)
 	}
 	if m, ok, err := mountctl.At(dir); err != nil {
 		return "", err
@@ -57,8 +61,8 @@ func mountedAlready(arg string, m mountctl.Mount) error {
 	return fmt.Errorf("%s: %s is mounted there already", arg, m.Source)
 }
 
-// fuseConf is where fusermount3 reads what users may.
-const fuseConf = "/etc/fuse.conf"
+// fuseConf is where fusermount3 reads what users may; tests put another in its place.
+var fuseConf = "/etc/fuse.conf"
 
 // CheckFUSE says what keeps this machine or this user from mounting by FUSE at all.
 func CheckFUSE() error {
