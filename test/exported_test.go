@@ -24,7 +24,6 @@ var kept = map[string]string{
 	"nfsclient.MountError.Path":       "what was refused, for those who take the error apart",
 	"nfsclient/datapath.View":         "for embedders: Read that lends memory in place of copying",
 	"nfsclient/datapath.Handle.View":  "the same",
-	"nfsclient/fusefs.Lookup":         "the values of Options.LookupCache",
 	"nfsclient/fusefs.MountPoint.Dir": "for embedders: where it is mounted",
 	"nfsclient/vmware.":               "the functions that callers of go-nfs-client know, with its signatures",
 	"nfsserver.MaxIO":                 "what an FS of one's own is asked for at most",
