@@ -35,12 +35,7 @@ func (f *FS) ReadDir(c nfsserver.Cred, r nfsserver.Ref, cookie uint64, plus bool
 	if err != nil {
 		return false, err
 	}
-	var eof bool
-	if plus {
-		eof, err = f.readDirPlus(d, &l, emit)
-	} else {
-		eof, err = f.readDir(d, &l, emit)
-	}
+	eof, err := f.readDir(d, &l, plus, emit)
 	if err != nil || eof {
 		unix.Close(l.fd)
 		return eof, err
@@ -49,8 +44,8 @@ func (f *FS) ReadDir(c nfsserver.Cred, r nfsserver.Ref, cookie uint64, plus bool
 	return false, nil
 }
 
-// readDir emits entries without attributes from where l stands.
-func (f *FS) readDir(d *node, l *listing, emit func(*nfsserver.Dirent) bool) (bool, error) {
+// readDir emits entries from where l stands.
+func (f *FS) readDir(d *node, l *listing, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
 	buf := direntBufs.Get().(*[]byte)
 	defer direntBufs.Put(buf)
 	var de nfsserver.Dirent
@@ -64,7 +59,7 @@ func (f *FS) readDir(d *node, l *listing, emit func(*nfsserver.Dirent) bool) (bo
 		}
 		var raw rawDirent
 		for b := raw.next((*buf)[:n]); b != nil; b = raw.next(b) {
-			if raw.ino != 0 && f.dirent(d, l.fd, &raw, false, &de) && !emit(&de) {
+			if raw.ino != 0 && f.dirent(d, l.fd, &raw, plus, &de) && !emit(&de) {
 				return false, nil
 			}
 			l.pos = raw.off
