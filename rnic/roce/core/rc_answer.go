@@ -30,9 +30,9 @@ type responding struct {
 
 	// A ring; head and tail count on and are masked on use. It has room for IRD answers with data, IRD to
 	// requests that came once more, and an acknowledge after each: acknowledges that follow one another become one.
-	ring          []answer
-	head, tail    uint32
-	reads, agains int // answers with data, of both kinds
+	ring           []answer
+	head, tail     uint32
+	reads, replays int // answers with data, of both kinds
 
 	atomics []saved // the last of them, IRD at most, for requests that come again
 	oldest  int
@@ -60,7 +60,7 @@ func (r *responding) at(i uint32) *answer { return &r.ring[i&uint32(len(r.ring)-
 func (r *responding) push(a answer) {
 	switch {
 	case a.op != packet.OpAck && a.again:
-		r.agains++
+		r.replays++
 	case a.op != packet.OpAck:
 		r.reads++
 	case r.head != r.tail && r.at(r.tail-1).op == packet.OpAck:
@@ -80,7 +80,7 @@ func (r *responding) pop() {
 	switch a := r.at(r.head); {
 	case a.op == packet.OpAck:
 	case a.again:
-		r.agains--
+		r.replays--
 	default:
 		r.reads--
 	}
@@ -101,13 +101,13 @@ func (r *responding) replay(a answer, ird int) {
 		}
 		return
 	}
-	if r.agains < ird {
+	if r.replays < ird {
 		a.again = true
 		r.push(a)
 	}
 }
 
-func (r *responding) clear() { r.head, r.reads, r.agains = r.tail, 0, 0 }
+func (r *responding) clear() { r.head, r.reads, r.replays = r.tail, 0, 0 }
 
 // remember keeps what an atomic operation found, in place of the oldest one. There is no room only where IRD is 0,
 // and no atomic is taken.

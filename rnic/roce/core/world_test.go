@@ -101,7 +101,6 @@ type side struct {
 	vqp  *rnic.QP
 	end  *slateEnd
 	qp   *QP
-	told map[*QP]*slateEnd
 }
 
 func (h *host) newSide(t testing.TB, service rnic.Service, depth, completions int) *side {
