@@ -115,6 +115,17 @@ func (t *table) listed(dir *node, name string) (e *dirEntry, sent stamp, absent 
 	return e, k.sent, !ok && k.whole
 }
 
+// enterListed is enter for an entry of a listing, and nil where the name was removed or given to
+// something else since listed returned it.
+func (t *table) enterListed(e *dirEntry, dir *node, name string, content uint64) *node {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if dir.known == nil || dir.known.names[name] != e {
+		return nil
+	}
+	return t.enterLocked(e.fh.FH, dir, name, content)
+}
+
 // lookupListed answers from what is known of the directory.
 func (r *request) lookupListed(dir *node, name string, out *fuse.EntryOut) (fuse.Status, bool) {
 	f := r.fs
@@ -142,7 +153,10 @@ func (r *request) lookupListed(dir *node, name string, out *fuse.EntryOut) (fuse
 	if e == nil {
 		return f.absent(dir, out), true
 	}
-	n := f.table.enter(e.fh.FH, dir, name, content)
+	n := f.table.enterListed(e, dir, name, content)
+	if n == nil {
+		return 0, false
+	}
 	f.learn(n, sent, &e.attr.Attr)
 	if err := r.fresh(n); err != nil {
 		f.table.forget(n.id, 1)

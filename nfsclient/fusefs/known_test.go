@@ -23,11 +23,15 @@ func TestKnownNamesFollowChanges(t *testing.T) {
 	}
 	want("a", false, false)
 	want("x", true, true)
+	old, _, _ := tab.listed(dir, "b")
+	tab.removed(dir, "b")
+	if tab.enterListed(old, dir, "b", 0) != nil {
+		t.Error("a name that was removed meanwhile is entered")
+	}
 	a := tab.enter(handleOf("a"), dir, "a", 0)
 	want("a", true, false)
 	tab.forget(a.id, 1) // its attributes may have changed before it was forgotten
 	want("a", true, false)
-	tab.removed(dir, "b")
 	want("b", true, true)
 	tab.enter(handleOf("x"), dir, "x", 0)
 	want("x", true, false)

@@ -103,6 +103,11 @@ func (t *table) find(fh nfs3.FH) *node {
 func (t *table) enter(fh nfs3.FH, dir *node, name string, content uint64) *node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.enterLocked(fh, dir, name, content)
+}
+
+// enterLocked is enter for callers that hold mu.
+func (t *table) enterLocked(fh nfs3.FH, dir *node, name string, content uint64) *node {
 	n := t.byFH[fh]
 	if n == nil {
 		t.last++
