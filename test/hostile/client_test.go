@@ -185,7 +185,7 @@ func TestInlineReplyTooLarge(t *testing.T) {
 	h := hunt(t, 4)
 	h.call()
 	xid := h.NextCall()
-	h.Message(append(peer.Success(xid, 4), make([]byte, 4097)...))
+	h.Message(append(peer.Success(xid, 4), make([]byte, rpcrdma.DefaultInlineSize+1)...))
 	err := <-h.calls
 	var e *term.Error
 	if !errors.Is(err, rpcrdma.ErrClosed) || !errors.As(err, &e) || e.Code != term.DDPTooLong {

@@ -118,12 +118,12 @@ func TestReplyThatDoesNotFit(t *testing.T) {
 
 // A Send that is larger than the receive ends the stream (R5041 §7.1: too long); one that fills it does not.
 func TestSendLargerThanReceive(t *testing.T) {
-	for _, n := range []int{4096, 4097, 60000} {
+	for _, n := range []int{rpcrdma.DefaultInlineSize, rpcrdma.DefaultInlineSize + 1, 60000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			a := attack(t)
 			a.Null("before")
 			a.Message(append(peer.Words(1, 1, 0, 3), make([]byte, n-16)...)) // RDMA_DONE, which is not answered
-			if n <= 4096 {
+			if n <= rpcrdma.DefaultInlineSize {
 				a.Null("a full receive")
 			} else {
 				a.WantTerminate("Send", term.DDPTooLong)
