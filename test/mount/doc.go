@@ -10,5 +10,9 @@
 // never touches a mount, for a process that is stuck in one could not end. Every
 // worker runs on a local directory too, where it must find nothing to complain about.
 //
-// NFSRDMA_FULL=1 runs the counts of operations, and the faults, at length.
+// The same checks hold on exports of nfs-ganesha and, with NFSRDMA_LINUX=1, of Linux in a
+// guest; differences of those servers from POSIX are listed in testdata, case by case.
+//
+// NFSRDMA_FULL=1 runs the counts of operations, and the faults, at length. With the race
+// detector the programs under test have it too, and the suite does less.
 package mount

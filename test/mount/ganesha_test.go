@@ -87,7 +87,7 @@ func startGanesha(t *testing.T) peer {
 		return strings.Contains(logged(), "NFS SERVER INITIALIZED")
 	})
 	return peer{
-		name: "ganesha", export: "/export", options: "proto=tcp,port=2049,mountport=20048",
+		name: "ganesha", host: "127.0.0.1", export: "/export", options: "proto=tcp,port=2049,mountport=20048",
 		by:    []string{"nsenter", "--net=/proc/" + strconv.Itoa(cmd.Process.Pid) + "/ns/net"},
 		model: []string{"no-link-times"},
 	}

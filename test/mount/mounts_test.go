@@ -23,16 +23,16 @@ func (s *server) mount(t *testing.T, proto, export string, more ...string) strin
 // mountBy is mount with other options to reach the server.
 func (s *server) mountBy(t *testing.T, options, export string, more ...string) string {
 	t.Helper()
-	return mountAs(t, nil, options, export, more...)
+	return mountAs(t, nil, "127.0.0.1", options, export, more...)
 }
 
-// mountAs mounts an export of 127.0.0.1; the command is an argument of by, if that is given.
-func mountAs(t *testing.T, by []string, options, export string, more ...string) string {
+// mountAs mounts an export of a host; the command is an argument of by, if that is given.
+func mountAs(t *testing.T, by []string, host, options, export string, more ...string) string {
 	t.Helper()
 	dir := tempDir(t, "mnt")
 	list := strings.Join(append([]string{options}, more...), ",")
 	t.Cleanup(func() { unmount(t, dir) }) // a command that failed may have mounted
-	line := append(slices.Clone(by), filepath.Join(rig.bin, "nfsrdma"), "mount", "-o", list, "127.0.0.1:"+export, dir)
+	line := append(slices.Clone(by), filepath.Join(rig.bin, "nfsrdma"), "mount", "-o", list, host+":"+export, dir)
 	if out, code := command(t, "", nil, line[0], line[1:]...); code != 0 || out != "" {
 		t.Fatalf("mount -o %s: status %d, %s", list, code, out)
 	}
