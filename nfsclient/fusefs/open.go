@@ -153,6 +153,12 @@ func (r *request) mayOpen(n *node, flags uint32) error {
 	if err != nil {
 		return err
 	}
+	// A server that still has the file open knows it without a name (Linux's does for seconds
+	// after a rename over it): then another file may have the name by which this one was found.
+	if attr, _ := n.snapshot(); attr.Nlink == 0 && !n.gone.Load() {
+		r.fs.table.disown(n)
+		return syscall.ESTALE
+	}
 	if want := openRights(flags); bits&want != want {
 		return syscall.EACCES
 	}

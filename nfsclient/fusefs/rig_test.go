@@ -43,6 +43,7 @@ type description struct {
 // options is the part of fusefs.Options that tests set.
 type options struct {
 	AllowOther, ReadOnly, NoAC, NoCTO, Sync bool
+	Remember                                bool // the server knows files that are gone
 	AcMin, AcMax                            time.Duration
 	LookupCache                             fusefs.LookupCache
 }
@@ -71,8 +72,12 @@ func (d *description) serve() error {
 	if err != nil {
 		return err
 	}
+	var served nfsserver.FS = tree
+	if d.Opt.Remember {
+		served = &rememberingFS{FS: tree, known: make(map[nfsserver.Ref]nfsserver.Attr)}
+	}
 	srv, err := nfsserver.New(nfsserver.Options{
-		Exports: []nfsserver.Export{{Name: "/export", FS: tree}}, AsyncNames: true,
+		Exports: []nfsserver.Export{{Name: "/export", FS: served}}, AsyncNames: true,
 		Squash: nfsserver.Squash{NoRootSquash: true},
 	})
 	if err != nil {
