@@ -52,7 +52,7 @@ func closing(t *testing.T, g *guest.Guest) {
 
 // Programs find on an export of Linux's own server what they find on ours, over RDMA and TCP.
 func TestLinuxServer(t *testing.T) {
-	s, err := guest.BootServer(t.Context(), linuxImage(t), guest.Fixed)
+	s, err := guest.BootServer(t.Context(), guest.Config{Image: linuxImage(t)}, guest.Fixed)
 	mustBoot(t, err)
 	closing(t, s.Guest)
 	_, mountPort := hostPort(t, s.Mount)
