@@ -20,15 +20,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func newBench(s *session.Session) *cobra.Command {
-	var o bench.Options
-	var fileSize, block string
-	var asJSON bool
-	m := mountBench{}
-	cmd := &cobra.Command{
-		Use:   "bench URL | --mount [URL]",
-		Short: "Measure a server: throughput, operations and latency, beside raw TCP when it is local",
-		Long: `Measure a server. URL is a directory that may be written to; the measurement makes
+const benchHelp = `Measure a server. URL is a directory that may be written to; the measurement makes
 one file there and removes it.
 
   null       NULL, one at a time: the latency of a round trip
@@ -53,7 +45,17 @@ and nothing else. The figures are given as shares of both.
 With --mount the directory is mounted, and what programs get on the mount is measured: bytes
 beside the client library and beside a FUSE mount that answers from memory, and small files
 beside the loopback file system of go-fuse. Each figure is the median of --rounds. Without
-URL a server process is started on a directory in memory, which the loopback then shows too.`,
+URL a server process is started on a directory in memory, which the loopback then shows too.`
+
+func newBench(s *session.Session) *cobra.Command {
+	var o bench.Options
+	var fileSize, block string
+	var asJSON bool
+	m := mountBench{}
+	cmd := &cobra.Command{
+		Use:   "bench URL | --mount [URL]",
+		Short: "Measure a server: throughput, operations and latency, beside raw TCP when it is local",
+		Long:  benchHelp,
 		Example: `  nfsrdma bench nfsrdma://127.0.0.1/export
   nfsrdma bench --depth 32 --tests getattr server:/export
   nfsrdma bench --transport tcp --mount-port 20048 --json server:/export

@@ -64,6 +64,29 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// obey does what the lines of standard input say with the mount, until they end.
+func obey(m *fusefs.MountPoint) {
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		switch in.Text() {
+		case "stats":
+			text, _ := json.Marshal(m.Stats())
+			fmt.Println(string(text))
+		case "sleep":
+			fusefs.Sleep(m, 2*long)
+			fmt.Println("slept")
+		case "hold notices":
+			fusefs.HoldNotices(m)
+			fmt.Println("held")
+		case "stall":
+			stall.Lock()
+			fmt.Println("stalled")
+		case "go":
+			stall.Unlock()
+			fmt.Println("goes on")
+		}
+	}
+}
+
 // serve is the child: it says "ready", unmounts at the end of its input, and says
 // "unmounted".
 func (d *description) serve() error {
@@ -126,25 +149,7 @@ func (d *description) serve() error {
 		return err
 	}
 	fmt.Println("ready")
-	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		switch in.Text() {
-		case "stats":
-			text, _ := json.Marshal(m.Stats())
-			fmt.Println(string(text))
-		case "sleep":
-			fusefs.Sleep(m, 2*long)
-			fmt.Println("slept")
-		case "hold notices":
-			fusefs.HoldNotices(m)
-			fmt.Println("held")
-		case "stall":
-			stall.Lock()
-			fmt.Println("stalled")
-		case "go":
-			stall.Unlock()
-			fmt.Println("goes on")
-		}
-	}
+	obey(m)
 	if err := m.Unmount(); err != nil {
 		return err
 	}
