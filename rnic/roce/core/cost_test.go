@@ -11,6 +11,9 @@ import (
 
 // Neither building nor taking a packet allocates, whether it is taken or dropped.
 func TestPacketsAllocateNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector makes pools forget")
+	}
 	a, b := pair(t, 1024, 0)
 	mr, _ := b.host.region(t, 8192, rnic.RemoteWrite)
 	room, touched := make([]byte, MaxPacket+packet.ICRCLen), make([]*QP, 0, 4)
@@ -122,6 +125,9 @@ func FuzzReceive(f *testing.F) {
 
 // RC neither: Sends with their acknowledges, Writes, Reads, and what is sent again.
 func TestReliableAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector makes pools forget")
+	}
 	a, b := reliables(t, 1024, 0, nil)
 	mr, _ := b.host.region(t, 8192, rnic.RemoteWrite|rnic.RemoteRead)
 	sink, _ := a.host.region(t, 8192, rnic.LocalWrite)

@@ -1,0 +1,7 @@
+//go:build race
+
+// Tells that the race detector is on.
+
+package core
+
+const raceEnabled = true
