@@ -35,6 +35,8 @@ func TestMain(m *testing.M) {
 	case len(args) == 3 && args[0] == "_rnicpeer":
 		mode := Mode{CRC: args[1] == "--crc=true", Markers: args[2] == "--markers=true"}
 		err = VerbsPeer(context.Background(), mode, os.Stdin, os.Stdout)
+	case len(args) == 5 && args[0] == "_mount":
+		err = (&standIn{mode: args[1], what: args[2], dir: args[3], log: args[4]}).serve()
 	default:
 		err = fmt.Errorf("a child is asked for %q", args)
 	}

@@ -1,0 +1,182 @@
+// The rig of measurements of mounts: child processes whose mounts are symbolic links, so that no FUSE is needed.
+
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
+)
+
+// What a stand-in does with its mount.
+const (
+	keepsOrder = "keeps order" // mounts, and unmounts when its standard input ends
+	startsNot  = "starts not"  // ends before it has mounted
+	endsBadly  = "ends badly"  // unmounts, and fails
+	staysThere = "stays there" // ends without unmounting
+	showsOther = "shows other" // its directory holds a file of zeros in the place of the data
+)
+
+// A standIn is the child process of a mount: the mount point is a link to what is mounted.
+type standIn struct {
+	mode, what, dir string
+	log             string // a line for each mount and unmount
+}
+
+func (s *standIn) serve() error {
+	if s.mode == startsNot {
+		os.Exit(1)
+	}
+	if s.mode == showsOther {
+		if err := s.makeOther(); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(os.Remove(s.dir), os.Symlink(s.what, s.dir), s.note("+")); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	if s.mode == staysThere {
+		return nil
+	}
+	if err := errors.Join(os.Remove(s.dir), os.Mkdir(s.dir, 0o755), s.note("-")); err != nil {
+		return err
+	}
+	if s.mode == endsBadly {
+		os.Exit(3)
+	}
+	return nil
+}
+
+// makeOther mounts a directory of its own. The one that is worked in is named by the process that measures.
+func (s *standIn) makeOther() error {
+	s.what = s.log + "-other"
+	work := filepath.Join(s.what, fmt.Sprintf(".nfsrdma-bench-%d", os.Getppid()))
+	return errors.Join(os.MkdirAll(work, 0o755), os.WriteFile(filepath.Join(work, "data"), make([]byte, 2*seqBlock), 0o644))
+}
+
+func (s *standIn) note(what string) error {
+	f, err := os.OpenFile(s.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = fmt.Fprintln(f, what+strings.TrimPrefix(filepath.Base(s.dir), "mnt-"))
+	return err
+}
+
+// A mountTest is a server of a directory, and all that a measurement of a mount of it needs.
+type mountTest struct {
+	rig      MountRig
+	opts     MountOptions
+	exported string            // the directory of the server
+	log      string            // of the stand-ins
+	modes    map[string]string // of the stand-ins; keepsOrder where it names none
+	tree     *liar
+}
+
+// newMountTest serves a directory, which is that of the loopback, too.
+func newMountTest(t *testing.T) *mountTest {
+	t.Helper()
+	dir := t.TempDir()
+	m := &mountTest{exported: filepath.Join(dir, "exported"), log: filepath.Join(dir, "log"), modes: map[string]string{},
+		opts: MountOptions{Rounds: 1, Depth: 2, Size: 2 * seqBlock, Duration: time.Millisecond}}
+	null := filepath.Join(dir, "null")
+	m.rig = MountRig{Scratch: filepath.Join(dir, "scratch"), Loopback: m.exported, Same: true,
+		Clear: func(dir string) bool { return os.Remove(dir) == nil }}
+	for _, name := range []string{m.exported, m.rig.Scratch, null} {
+		if err := os.Mkdir(name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(null, "data"), make([]byte, m.opts.Size), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	served, err := osfs.New(m.exported, osfs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { served.Close() })
+	m.tree = &liar{FS: served}
+	m.rig.FS = serve(t, nfsclient.TCP, m.tree)
+	m.rig.Peer = func(mount, dir string) []string {
+		mode := m.modes[mount]
+		if mode == "" {
+			mode = keepsOrder
+		}
+		what := map[string]string{MountOurs: m.exported, MountNull: null, MountLoopback: m.rig.Loopback}[mount]
+		return []string{"_mount", mode, what, dir, m.log}
+	}
+	return m
+}
+
+// measure measures, and fails the test if anything is left behind or still mounted.
+func (m *mountTest) measure(t *testing.T) (*MountReport, error) {
+	t.Helper()
+	r := new(MountReport)
+	err := Mount(t.Context(), m.rig, m.opts, r)
+	m.nothingLeft(t)
+	return r, err
+}
+
+func (m *mountTest) nothingLeft(t *testing.T) {
+	t.Helper()
+	for _, dir := range []string{m.rig.Scratch, m.exported, m.rig.Loopback} {
+		if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
+			t.Errorf("left behind in %s: %v, %v", dir, names, err)
+		}
+	}
+	mounted := 0
+	for _, line := range m.mounts(t) {
+		if mounted--; line[0] == '+' {
+			mounted += 2
+		}
+	}
+	if mounted != 0 {
+		t.Errorf("%d mounts more than unmounts: %q", mounted, m.mounts(t))
+	}
+}
+
+// mounts are the lines that the stand-ins wrote: "+mount", "-null", and the like.
+func (m *mountTest) mounts(t *testing.T) []string {
+	t.Helper()
+	b, err := os.ReadFile(m.log)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(b))
+}
+
+// fakePrograms has the given programs, and no others, be scripts that write down their arguments
+// before they do anything else. The function that it returns reads what was written.
+func fakePrograms(t *testing.T, scripts map[string]string) func() []string {
+	t.Helper()
+	dir := t.TempDir()
+	asked := filepath.Join(dir, "asked")
+	for name, script := range scripts {
+		text := "#!/bin/sh\necho " + name + " \"$@\" >> " + asked + "\n" + script + "\n"
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir)
+	return func() []string {
+		b, err := os.ReadFile(asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Split(strings.TrimSpace(string(b)), "\n")
+	}
+}
+
+var _ nfsserver.FS = (*osfs.FS)(nil)
