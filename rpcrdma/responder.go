@@ -58,19 +58,16 @@ func (rs *responder) init(c *Conn) {
 // getRequest takes a free Request, makes one, or returns nil when too many
 // replies are on their way. The caller holds mu.
 func (rs *responder) getRequest() *Request {
-	buffers := rs.c.receives.buffers
 	if r := rs.free; r != nil {
 		rs.free, r.next = r.next, nil
-		r.scratch = buffers.Get()
 		return r
 	}
 	if len(rs.requests) >= 2*rs.c.cfg.MaxCredits+recvSlack {
 		return nil
 	}
 	r := &Request{
-		rs:      rs,
-		index:   uint64(len(rs.requests)),
-		scratch: buffers.Get(),
+		rs:    rs,
+		index: uint64(len(rs.requests)),
 	}
 	rs.requests = append(rs.requests, r)
 	return r
@@ -106,7 +103,6 @@ func (rs *responder) release(r *Request) {
 		r.pullMR.Dereg()
 	}
 	if recv != nil {
-		r.scratch = rs.c.receives.buffers.Get()
 		r.take(recv)
 	}
 }

@@ -47,7 +47,12 @@ type Request struct {
 func (r *Request) Conn() *Conn { return r.rs.c }
 
 // Scratch is a slice of length 0 for the reply's stream, of good capacity, valid until the reply has left.
-func (r *Request) Scratch() []byte { return r.scratch[:0:r.rs.c.cfg.InlineSize] }
+func (r *Request) Scratch() []byte {
+	if r.scratch == nil {
+		r.scratch = r.rs.c.receives.buffers.Get()
+	}
+	return r.scratch[:0:r.rs.c.cfg.InlineSize]
+}
 
 // Buffer returns n bytes for a result item, valid until the reply has left. It
 // fails (nil) when the budget is spent. Contents are not zeroed.
@@ -106,8 +111,10 @@ func (r *Request) free() (held int64) {
 		r.results[i] = nil
 	}
 	r.results = r.results[:0]
-	r.rs.c.receives.buffers.Put(r.scratch)
-	r.scratch = nil
+	if r.scratch != nil {
+		r.rs.c.receives.buffers.Put(r.scratch)
+		r.scratch = nil
+	}
 	clear(r.items)
 	clear(r.sgl)
 	clear(r.wrs)

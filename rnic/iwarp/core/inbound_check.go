@@ -111,7 +111,7 @@ func (in *Inbound) checkSend(a *action) error {
 		}
 		room = len(wr.Buf)
 		// A receive without a buffer gets one from the pool when its Send comes, not while it waits: a
-		// thousand idle connections hold no buffers. All of a pool have one size.
+		// thousand idle connections hold no buffers. It is as large as the pool's, or as the message.
 		if wr.Buf == nil && wr.Pool != nil {
 			room = wr.Pool.Size()
 		}

@@ -60,7 +60,7 @@ func (in *Inbound) placeSend(a *action) {
 	if !r.open {
 		wr, _ := in.q.NextRecv() // check has seen it, and only this loop takes one
 		if wr.Buf == nil && wr.Pool != nil {
-			wr.Buf = wr.Pool.Get()
+			wr.Buf = bufferFor(wr.Pool, a)
 		}
 		*r = receiving{open: true, op: a.op, wr: wr}
 	}
@@ -69,6 +69,14 @@ func (in *Inbound) placeSend(a *action) {
 		copy(r.wr.Buf[a.h.MO:], a.payload)
 		r.placed += uint32(a.n)
 	}
+}
+
+// bufferFor returns a buffer for the message that a segment begins: a small one if that is all of a small message.
+func bufferFor(p *rnic.BufferPool, a *action) []byte {
+	if a.h.Last {
+		return p.GetFor(a.n)
+	}
+	return p.Get()
 }
 
 // placeTagged checks all n bytes of a segment and places what there is of them in mr.

@@ -247,3 +247,32 @@ func TestPooledReceiveIsBounded(t *testing.T) {
 		s.wantEnd(t, errLong)
 	}
 }
+
+// TestSmallMessagesTakeSmallBuffers: a small message of one segment holds less than the pool's size; one that goes
+// on after a small segment has room for all that may come.
+func TestSmallMessagesTakeSmallBuffers(t *testing.T) {
+	const size = 64 << 10
+	s := scriptInitiator(t, rnic.ConnParams{})
+	pool := rnic.NewBufferPool(size)
+	for id := range uint64(3) {
+		if err := s.qp.PostRecv(rnic.RecvWR{ID: id, Pool: pool}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.open()
+	data := noise(20_000)
+	s.fpdu(untagged(0x41, 0x43, 0, 0, 1, 0, data[:100]))
+	s.fpdu(untagged(0x01, 0x43, 0, 0, 2, 0, data[:100]))
+	s.fpdu(untagged(0x41, 0x43, 0, 0, 2, 100, data[100:]))
+	s.fpdu(untagged(0x41, 0x43, 0, 0, 3, 0, data))
+	for id, n := range []int{100, 20_000, 20_000} {
+		wc := s.want(t, rnic.OpRecv, uint64(id), rnic.WCSuccess)
+		if int(wc.Len) != n || !bytes.Equal(wc.Buf[:n], data[:n]) {
+			t.Errorf("message %d: %d bytes, want %d and their content", id, wc.Len, n)
+		}
+		if small := len(wc.Buf) < size; small != (n == 100) {
+			t.Errorf("message %d of %d bytes is in a buffer of %d", id, n, len(wc.Buf))
+		}
+		pool.Put(wc.Buf)
+	}
+}
