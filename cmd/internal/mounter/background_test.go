@@ -1,0 +1,137 @@
+// The process in the background: what it is started with, what it reports, and how its end becomes an exit status.
+
+package mounter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+)
+
+// parts are what a child of the tests can be. Each returns its exit status.
+var parts = map[string]func(args []string) int{
+	"facts": func(args []string) int {
+		dir, _ := os.Getwd()
+		sid, _, _ := syscall.RawSyscall(syscall.SYS_GETSID, 0, 0, 0)
+		log, err := NewLog(os.Stderr, args[0], true)
+		if err != nil {
+			return 98
+		}
+		log.Line(fmt.Sprintf("%s in %s, leader %v", os.Args[0], dir, int(sid) == os.Getpid()))
+		ReportReady(ReadyFD, log)
+		log.Line("after")
+		fmt.Fprintln(os.Stderr, "to the terminal")
+		return 0
+	},
+	"fails": func([]string) int {
+		fmt.Fprintln(os.Stderr, "nfsrdma: srv:/x: refused")
+		return 32
+	},
+	"leaves": func([]string) int { return 0 },
+	"dies": func([]string) int {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	},
+	"waits": func([]string) int {
+		end := make(chan os.Signal, 1)
+		signal.Notify(end, syscall.SIGTERM)
+		fmt.Fprintln(os.Stderr, "waiting")
+		<-end
+		fmt.Fprintln(os.Stderr, "ended")
+		return 0
+	},
+}
+
+// terminal is a standard error for children, whose end is read when none has it any more.
+func terminal(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	must(t, err)
+	t.Cleanup(func() { r.Close(); w.Close() })
+	return r, w
+}
+
+// The mount works once the byte is in the pipe. The process is a session of its own, in no directory's way, and has
+// left the terminal: lines go to the log file from then on.
+func TestBackgroundReturnsWhenTheMountWorks(t *testing.T) {
+	out, stderr := terminal(t)
+	file := filepath.Join(t.TempDir(), "log")
+	must(t, Background(t.Context(), []string{"facts", file}, stderr))
+	stderr.Close()
+	said, err := io.ReadAll(out) // until the child has ended, or let go of it
+	if want := "nfsrdma: nfsrdma in /, leader true\n"; err != nil || string(said) != want {
+		t.Errorf("on the terminal %q, %v; want %q", said, err, want)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Errorf("no log file: %v", err)
+	}
+}
+
+// A mount that fails before it works gives its exit status, its own line and no other.
+func TestBackgroundGivesTheExitStatus(t *testing.T) {
+	for part, want := range map[string]string{"fails": "", "leaves": "exit status 0", "dies": "signal: killed"} {
+		out, stderr := terminal(t)
+		err := Background(t.Context(), []string{part}, stderr)
+		stderr.Close()
+		said, _ := io.ReadAll(out)
+		var exit cli.ExitError
+		switch {
+		case part == "fails":
+			if !errors.As(err, &exit) || exit != 32 || string(said) != "nfsrdma: srv:/x: refused\n" {
+				t.Errorf("%s: %v, %q", part, err, said)
+			}
+		case err == nil || errors.As(err, &exit) || !strings.HasSuffix(err.Error(), "ended before the mount worked: "+want) || len(said) > 0:
+			t.Errorf("%s: %v, %q", part, err, said)
+		}
+	}
+}
+
+// Ctrl-C ends the process too, by a signal that it can act upon, and it is waited for.
+func TestInterruptedBackground(t *testing.T) {
+	out, stderr := terminal(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		done <- Background(ctx, []string{"waits"}, stderr)
+		stderr.Close()
+	}()
+	line := make([]byte, len("waiting\n"))
+	if _, err := io.ReadFull(out, line); err != nil || string(line) != "waiting\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if said, err := io.ReadAll(out); err != nil || string(said) != "ended\n" {
+		t.Errorf("%q, %v", said, err)
+	}
+}
+
+// What is written after the report is in the log file, with the time and the process, and what was before it is not.
+func TestLogAfterTheReport(t *testing.T) {
+	out, stderr := terminal(t)
+	file := filepath.Join(t.TempDir(), "log")
+	must(t, Background(t.Context(), []string{"facts", file}, stderr))
+	for { // the child is ours, though Background has released it, and so may be those of other tests
+		if _, err := syscall.Wait4(-1, nil, 0, nil); err == syscall.ECHILD {
+			break
+		}
+	}
+	stderr.Close()
+	_, _ = io.Copy(io.Discard, out)
+	b, err := os.ReadFile(file)
+	if text := string(b); err != nil || strings.Count(text, "\n") != 1 || !strings.HasSuffix(text, "]: after\n") || !strings.Contains(text, " nfsrdma[") {
+		t.Errorf("%q, %v", b, err)
+	}
+}

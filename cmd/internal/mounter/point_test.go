@@ -1,0 +1,167 @@
+// Mount points where something is mounted already, or on the way to them, and what a user's mount needs.
+
+package mounter
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// One mount of ours stands on a directory: whether its process lives decides what the line says to do.
+func TestCheckPointOfOurMounts(t *testing.T) {
+	m := mountFUSE(t, "fuse.nfsrdma", "srv:/once")
+	s := m.serving(t, struct{}{})
+	_, err := CheckPoint(m.dir)
+	says(t, err, m.dir, "srv:/once is mounted there already")
+	s.Close(nil)
+	_, err = CheckPoint(m.dir)
+	says(t, err, m.dir, "a mount of srv:/once", "process is gone", "nfsrdma umount "+m.dir)
+	if !errors.Is(err, syscall.ENOTCONN) {
+		t.Errorf("%v is not ENOTCONN", err)
+	}
+}
+
+// A dead mount of another program, and one on the way, are told apart from a directory that is not there.
+func TestCheckPointOfDeadMounts(t *testing.T) {
+	m := mountFUSE(t, "fuse.other", "srv:/dead")
+	m.kill()
+	_, err := CheckPoint(m.dir)
+	says(t, err, m.dir, "process is gone", "umount "+m.dir)
+	if strings.Contains(err.Error(), "nfsrdma umount") {
+		t.Errorf("%v: that is for mounts of ours", err)
+	}
+	inside := m.dir + "/x/y"
+	_, err = CheckPoint(inside)
+	says(t, err, inside, "leads through a mount whose process is gone", "nfsrdma umount")
+}
+
+// On a mount that works another one can be made.
+func TestCheckPointOnAnotherMount(t *testing.T) {
+	if os.Geteuid() != 0 {
+		skip(t, "mounts: needs root")
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	must(t, unix.Mount("none", dir, "tmpfs", 0, "size=4k"))
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	if got, err := CheckPoint(dir + "/."); err != nil || got != dir {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// Links that lead nowhere, or round in circles, are errors of the name that was typed.
+func TestCheckPointOfLinks(t *testing.T) {
+	t.Chdir(t.TempDir())
+	must(t, os.Symlink("nowhere", "dangling"))
+	must(t, os.Symlink("round", "round"))
+	_, err := CheckPoint("dangling")
+	says(t, err, "dangling", "mkdir")
+	_, err = CheckPoint("round/x")
+	says(t, err, "round/x", "too many")
+	if _, err = CheckPoint("."); err != nil {
+		t.Errorf("the working directory: %v", err)
+	}
+}
+
+// asUser runs f in a thread of another user, which ends with it.
+func asUser(t *testing.T, id uintptr, f func()) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		skip(t, "acts as another user: needs root")
+	}
+	done := make(chan syscall.Errno)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread is not used again
+		_, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, id, id, id)
+		if errno == 0 {
+			f()
+		}
+		done <- errno
+	}()
+	if errno := <-done; errno != 0 {
+		t.Fatal(errno)
+	}
+}
+
+// What keeps a user from mounting is found before the server is asked, and the line says what to install or to write.
+func TestWhatAUserNeedsToMount(t *testing.T) {
+	was := fuseConf
+	t.Cleanup(func() { fuseConf = was })
+	fuseConf = filepath.Join(t.TempDir(), "fuse.conf")
+	r := request(t, "allow_other")
+	r.Dir = t.TempDir() // root's
+	bin := t.TempDir()
+	must(t, os.Chmod(filepath.Dir(bin), 0o755)) //nolint:gosec // the other user looks into it
+	t.Setenv("PATH", bin)
+	asUser(t, 4242, func() {
+		if err := r.checkFUSE(); err == nil || !strings.Contains(err.Error(), "install the package fuse3") {
+			t.Errorf("without fusermount3: %v", err)
+		}
+	})
+	must(t, os.WriteFile(filepath.Join(bin, "fusermount"), []byte("#!/bin/sh\n"), 0o755)) //nolint:gosec // it is looked for, as a program
+	st, err := os.Stat("/dev/fuse")
+	if err != nil {
+		skip(t, "needs /dev/fuse")
+	}
+	asUser(t, 4242, func() {
+		err := r.checkFUSE()
+		if st.Mode().Perm()&0o006 != 0o006 {
+			if err == nil || !strings.Contains(err.Error(), "chmod 666 /dev/fuse") {
+				t.Errorf("no right to /dev/fuse: %v", err)
+			}
+			return
+		}
+		says(t, err, r.Dir, "only who may write a directory")
+	})
+	if err := r.checkFUSE(); err != nil {
+		t.Errorf("root: %v", err)
+	}
+}
+
+// A user's mount is his alone, and is not given what FUSE takes away.
+func TestOptionsOfAUsersMount(t *testing.T) {
+	asUser(t, 4242, func() {
+		f := request(t, "noexec").fuseOptions(nil)
+		if words := strings.Join(f.FuseOptions, " "); f.AllowOther || f.Direct || words != "noexec" {
+			t.Errorf("%+v", f)
+		}
+		if !request(t, "allow_other").fuseOptions(nil).AllowOther {
+			t.Error("allow_other was dropped")
+		}
+	})
+	if os.Geteuid() == 0 {
+		f := request(t, "nodev").fuseOptions(nil)
+		words := " " + strings.Join(f.FuseOptions, " ") + " "
+		if !strings.Contains(words, " nodev ") || !strings.Contains(words, " suid ") || !strings.Contains(words, " exec ") || strings.Contains(words, " dev ") {
+			t.Errorf("root: %q", words)
+		}
+	}
+}
+
+// A directory is unmounted where it is mounted, and an error of the kernel stays the one that callers know.
+func TestDetach(t *testing.T) {
+	m := mountFUSE(t, "fuse.nfsrdma", "srv:/detach")
+	release := holdOpen(t, m.dir)
+	if err := detach(m.dir, false); !errors.Is(err, syscall.EBUSY) || !mounted(t, m.dir) {
+		t.Errorf("in use: %v", err)
+	}
+	release()
+	link := filepath.Join(t.TempDir(), "link")
+	must(t, os.Symlink(m.dir, link))
+	if err := detach(link, false); !errors.Is(err, syscall.EINVAL) || !mounted(t, m.dir) {
+		t.Errorf("a link was followed: %v", err)
+	}
+	if err := detach(m.dir, false); err != nil || mounted(t, m.dir) {
+		t.Errorf("%v", err)
+	}
+	if err := detach(m.dir, true); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("what is not mounted: %v", err)
+	}
+}

@@ -1,0 +1,210 @@
+// The rig of the mounts' tests: a server in memory, children of this program, and mounts of FUSE that a test answers for itself.
+
+package mounter
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/child"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/mountctl"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"golang.org/x/sys/unix"
+)
+
+// TestMain is the process of a mount too, in the part that its first argument says.
+func TestMain(m *testing.M) {
+	if !slices.Contains(os.Environ(), child.Env) {
+		os.Exit(m.Run())
+	}
+	parts["serve"] = serveMount
+	part := parts[os.Args[1]]
+	if part == nil {
+		fmt.Fprintf(os.Stderr, "there is no part %q\n", os.Args[1])
+		os.Exit(99)
+	}
+	os.Exit(part(os.Args[2:]))
+}
+
+// skip leaves a line for the end of ./test/run. With CI=true it fails.
+func skip(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("must not be skipped here: %s", why)
+	}
+	if log := os.Getenv("NFSRDMA_SKIP_LOG"); log != "" {
+		if f, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0); err == nil {
+			fmt.Fprintf(f, "%s: %s\n", t.Name(), strings.ReplaceAll(why, "\n", " "))
+			f.Close()
+		}
+	}
+	t.Skip(why)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// says fails unless err is one line that begins with the name that was typed and has all the words.
+func says(t testing.TB, err error, name string, words ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("no error, want one about %s with %q", name, words)
+		return
+	}
+	text := err.Error()
+	for _, w := range words {
+		if !strings.Contains(text, w) {
+			t.Errorf("no %q in %q", w, text)
+		}
+	}
+	if !strings.HasPrefix(text, name+": ") || strings.Count(text, name+": "+name) > 0 || strings.Contains(text, "\n") {
+		t.Errorf("%q is not one line about %s", text, name)
+	}
+}
+
+// serveOn exports memory as /mem over TCP at an address.
+func serveOn(t *testing.T, addr string) net.Addr {
+	t.Helper()
+	srv, err := nfsserver.New(nfsserver.Options{AsyncNames: true, Exports: []nfsserver.Export{{Name: "/mem", FS: memfs.New(memfs.Options{Mode: 0o777})}}})
+	must(t, err)
+	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
+	l, err := net.Listen("tcp", addr)
+	must(t, err)
+	done := make(chan struct{})
+	go func() { rpc.ServeTCP(l); close(done) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		rpc.Shutdown(ctx)
+		<-done
+		srv.Close()
+	})
+	return l.Addr()
+}
+
+// closedPort is an address of loopback where nothing listens, and that nothing else takes.
+func closedPort(t *testing.T) *net.TCPAddr {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.83.20.49:0")
+	must(t, err)
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr)
+}
+
+// target is a way to the export /mem at an address.
+func target(by nfsclient.Transport, addr net.Addr) nfsclient.Target {
+	a := addr.(*net.TCPAddr)
+	return nfsclient.Target{Transport: by, TransportSet: true, Host: a.IP.String(), Port: a.Port, Path: "/mem"}
+}
+
+// requestOf is a Request that goes to these targets.
+func requestOf(t *testing.T, options string, targets ...nfsclient.Target) *Request {
+	t.Helper()
+	r := request(t, options)
+	r.Source.Targets = targets
+	return r
+}
+
+// requestFlags are those of the command line when nothing is said.
+var requestFlags = session.Flags{Conns: 1, CRC: "on", ConnectTimeout: time.Minute}
+
+// newSession has the flags of the command line as they are when nothing is said.
+func newSession(t *testing.T) *session.Session {
+	s := &session.Session{Stderr: new(strings.Builder), Flags: requestFlags}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// A fuseMount is a mount of FUSE without a file system: a test is its process.
+type fuseMount struct {
+	dir  string
+	fd   int
+	once sync.Once     // guards closing fd
+	gone chan struct{} // closed when the kernel has let go of it
+}
+
+// openFUSE is a connection to the kernel, or the test is skipped.
+func openFUSE(t *testing.T) (fd int) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		skip(t, "mounts: needs root")
+	}
+	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		skip(t, fmt.Sprintf("needs /dev/fuse: %v", err))
+	}
+	return fd
+}
+
+// mountFUSE mounts on a directory of its own. The type is that of our mounts, or another one.
+func mountFUSE(t *testing.T, fstype, source string) *fuseMount {
+	t.Helper()
+	fd := openFUSE(t)
+	dir, err := mountctl.Resolve(t.TempDir())
+	must(t, err)
+	m := &fuseMount{dir: dir, fd: fd, gone: make(chan struct{})}
+	t.Cleanup(m.kill)
+	must(t, unix.Mount(source, dir, fstype, unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fd)))
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return m
+}
+
+// kill is the death of the mount's process.
+func (m *fuseMount) kill() { m.once.Do(func() { unix.Close(m.fd) }) }
+
+// drain takes the kernel's requests, and answers none, until the mount is gone.
+func (m *fuseMount) drain() {
+	defer close(m.gone)
+	buf := make([]byte, 1<<20)
+	for {
+		_, err := unix.Read(m.fd, buf)
+		if err != nil && err != unix.EINTR && err != unix.ENOENT { // ENOENT: the request was taken back
+			return
+		}
+	}
+}
+
+// serving has a test answer for the mount, as its process does. The server is the caller's to close.
+func (m *fuseMount) serving(t *testing.T, figures any) *mountctl.Server {
+	t.Helper()
+	at, ok, err := mountctl.At(m.dir)
+	if err != nil || !ok {
+		t.Fatalf("%s is not mounted: %v", m.dir, err)
+	}
+	s, err := mountctl.Serve(at, func() any { return figures })
+	must(t, err)
+	go m.drain()
+	return s
+}
+
+// mounted reports whether the mount is still in the tree.
+func mounted(t *testing.T, dir string) bool {
+	t.Helper()
+	_, ok, err := mountctl.At(dir)
+	must(t, err)
+	return ok
+}
+
+// holdOpen keeps a directory in use, with no request to the process of its mount.
+func holdOpen(t *testing.T, dir string) (release func()) {
+	t.Helper()
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	must(t, err)
+	return sync.OnceFunc(func() { syscall.Close(fd) })
+}

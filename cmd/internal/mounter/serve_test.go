@@ -1,0 +1,229 @@
+// A mount from its first byte to its end: what programs write arrives, and each way to end it leaves nothing.
+
+package mounter
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/child"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/mountctl"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/mountopt"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+)
+
+// serveMount is the process of a mount: SPEC DIR OPTIONS. It ends with the status 32 after an error, as the command does.
+func serveMount(args []string) int {
+	fail := func(err error) int {
+		fmt.Fprintf(os.Stderr, "nfsrdma: %v\n", err)
+		return 32
+	}
+	o, err := mountopt.Parse([]string{args[2]}, false)
+	if err != nil {
+		return fail(err)
+	}
+	r := &Request{Spec: args[0], Dir: args[1], Options: o}
+	if r.Source, err = o.Source(r.Spec); err != nil {
+		return fail(err)
+	}
+	log, err := NewLog(os.Stderr, "", false)
+	if err != nil {
+		return fail(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	s := &session.Session{Stderr: os.Stderr, Flags: requestFlags}
+	if err := r.Serve(ctx, s, log, func() { fmt.Println("ready") }); err != nil {
+		return fail(err)
+	}
+	return 0
+}
+
+// A process is a child that serves a mount.
+type process struct {
+	cmd    *exec.Cmd
+	stdout io.ReadCloser
+	stderr bytes.Buffer // whole once it has ended
+}
+
+// startMount starts the process of a mount and returns when it has reported, or ended.
+func startMount(t *testing.T, spec, dir, options string) (p *process, ready bool) {
+	t.Helper()
+	self, err := os.Executable()
+	must(t, err)
+	p = &process{cmd: exec.Command(self, "serve", spec, dir, options)}
+	p.cmd.Env = append(os.Environ(), child.Env)
+	p.cmd.Stderr = &p.stderr
+	p.stdout, err = p.cmd.StdoutPipe()
+	must(t, err)
+	must(t, p.cmd.Start())
+	t.Cleanup(func() {
+		if p.cmd.ProcessState == nil {
+			_ = syscall.Unmount(dir, syscall.MNT_DETACH)
+			_ = p.cmd.Process.Kill()
+			_ = p.cmd.Wait()
+		}
+	})
+	line := make([]byte, len("ready\n"))
+	_, err = io.ReadFull(p.stdout, line)
+	return p, err == nil && string(line) == "ready\n"
+}
+
+// status waits for the end, and is the exit status.
+func (p *process) status(t *testing.T) int {
+	t.Helper()
+	var exit *exec.ExitError
+	if err := p.cmd.Wait(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// newMount mounts an export in memory. away sees the same files without the mount.
+func newMount(t *testing.T, options string) (p *process, dir string, away *nfsclient.FS) {
+	t.Helper()
+	syscall.Close(openFUSE(t)) // or the test is skipped
+	addr := serveOn(t, "127.0.0.1:0")
+	var err error
+	away, err = requestOf(t, "tcp", target(nfsclient.TCP, addr)).connect(t.Context(), newSession(t), nil, new(told).add, nil)
+	must(t, err)
+	t.Cleanup(func() { away.Client().Close() })
+	dir, err = mountctl.Resolve(t.TempDir())
+	must(t, err)
+	p, ready := startMount(t, "nfs://"+addr.String()+"/mem", dir, options)
+	if !ready {
+		t.Fatalf("status %d: %s", p.status(t), &p.stderr)
+	}
+	return p, dir, away
+}
+
+// What was written is on the server when umount returns, the process ends with the status 0, and it gave figures before.
+func TestMountFromBeginningToEnd(t *testing.T) {
+	p, dir, away := newMount(t, "tcp")
+	m, err := mountctl.Find(dir)
+	must(t, err)
+	if !strings.HasSuffix(m.Source, ":/mem") || m.Type != mountctl.FSType {
+		t.Errorf("%+v", m)
+	}
+	c, err := mountctl.Dial(m)
+	must(t, err)
+	var figures map[string]json.RawMessage
+	if err := c.Stats(&figures); err != nil || len(figures) == 0 {
+		t.Errorf("figures %v, %v", figures, err)
+	}
+	c.Close()
+	if _, err := CheckPoint(dir); err == nil || !strings.Contains(err.Error(), "is mounted there already") {
+		t.Errorf("mounting twice: %v", err)
+	}
+	content := bytes.Repeat([]byte("0123456789abcdef"), 1<<14)
+	must(t, os.WriteFile(filepath.Join(dir, "f"), content, 0o644))
+	var notes bytes.Buffer
+	must(t, Unmount(t.Context(), dir, false, &notes))
+	if got, err := away.ReadFile(t.Context(), "f"); err != nil || !bytes.Equal(got, content) {
+		t.Errorf("%d bytes on the server, %v", len(got), err)
+	}
+	if s := p.status(t); s != 0 || mounted(t, dir) || p.stderr.Len() > 0 || notes.Len() > 0 {
+		t.Errorf("status %d: %q, %q", s, &p.stderr, &notes)
+	}
+}
+
+// SIGTERM, and the end of the terminal, unmount: nothing is left of the mount, and that is no error.
+func TestSignalsEndTheMount(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		p, dir, away := newMount(t, "tcp")
+		must(t, os.WriteFile(filepath.Join(dir, "f"), []byte("x"), 0o644))
+		must(t, p.cmd.Process.Signal(sig))
+		if s := p.status(t); s != 0 || mounted(t, dir) || p.stderr.Len() > 0 {
+			t.Errorf("%v: status %d, %s", sig, s, &p.stderr)
+		}
+		if got, err := away.ReadFile(t.Context(), "f"); err != nil || string(got) != "x" {
+			t.Errorf("%v: %q, %v", sig, got, err)
+		}
+	}
+}
+
+// A mount that is in use when the signal comes is detached: what was written is on the server, and one line says what was done.
+func TestSignalWhileInUse(t *testing.T) {
+	p, dir, away := newMount(t, "tcp")
+	f, err := os.Create(filepath.Join(dir, "f"))
+	must(t, err)
+	defer f.Close()
+	_, err = f.WriteString("kept")
+	must(t, err)
+	must(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	if s := p.status(t); s != 0 || mounted(t, dir) {
+		t.Errorf("status %d", s)
+	}
+	if line := p.stderr.String(); !strings.HasPrefix(line, "nfsrdma: "+dir+": detached while it was in use") || strings.Count(line, "\n") != 1 {
+		t.Errorf("%q", line)
+	}
+	if got, err := away.ReadFile(t.Context(), "f"); err != nil || string(got) != "kept" {
+		t.Errorf("on the server: %q, %v", got, err)
+	}
+	if _, err := f.WriteString("more"); err == nil {
+		t.Error("a write to the mount that was given up was accepted")
+	}
+}
+
+// The options of a mount are what the kernel holds programs to.
+func TestReadOnlyMount(t *testing.T) {
+	p, dir, _ := newMount(t, "tcp,ro,noexec")
+	if err := os.WriteFile(filepath.Join(dir, "f"), nil, 0o644); !errors.Is(err, syscall.EROFS) {
+		t.Errorf("writing: %v", err)
+	}
+	m, err := mountctl.Find(dir)
+	if flags := "," + m.Flags + ","; err != nil || !strings.Contains(flags, ",ro,") || !strings.Contains(flags, ",noexec,") || strings.Contains(flags, ",nosuid,") {
+		t.Errorf("%q, %v", m.Flags, err)
+	}
+	must(t, Unmount(t.Context(), dir, false, io.Discard))
+	if s := p.status(t); s != 0 {
+		t.Errorf("status %d", s)
+	}
+}
+
+// A mount that cannot be made reports nothing, is one line and the status 32, and leaves the directory as it was.
+func TestMountThatCannotBeMade(t *testing.T) {
+	syscall.Close(openFUSE(t)) // or the test is skipped
+	dir, err := mountctl.Resolve(t.TempDir())
+	must(t, err)
+	there := "nfs://" + serveOn(t, "127.0.0.1:0").String()
+	for spec, word := range map[string]string{"nfs://" + closedPort(t).String() + "/mem": "connection refused", there + "/none": "no such export"} {
+		p, ready := startMount(t, spec, dir, "tcp")
+		s := p.status(t)
+		if line := p.stderr.String(); ready || s != 32 || !strings.HasPrefix(line, "nfsrdma: "+spec+": ") || !strings.Contains(line, word) || strings.Count(line, "\n") != 1 {
+			t.Errorf("%s: ready %v, status %d, %q", spec, ready, s, line)
+		}
+	}
+	if mounted(t, dir) {
+		t.Error("something is mounted")
+	}
+}
+
+// With bg the mount is reported before the server is there; a signal ends it, and what happened is in the log alone.
+func TestBackgroundMountWaits(t *testing.T) {
+	syscall.Close(openFUSE(t)) // or the test is skipped
+	dir, err := mountctl.Resolve(t.TempDir())
+	must(t, err)
+	spec := "nfs://" + closedPort(t).String() + "/mem"
+	p, ready := startMount(t, spec, dir, "tcp,bg")
+	if !ready || mounted(t, dir) {
+		t.Fatalf("ready %v, mounted %v", ready, mounted(t, dir))
+	}
+	must(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	s := p.status(t)
+	if log := p.stderr.String(); s != 32 || !strings.HasPrefix(log, "nfsrdma: "+spec+": connection refused") || !strings.Contains(log, "; trying again in the background\n") {
+		t.Errorf("status %d, %q", s, log)
+	}
+}

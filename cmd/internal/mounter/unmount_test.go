@@ -1,0 +1,133 @@
+// Unmounting: what is waited for, what is cleared, what stays, and the line that a person gets.
+
+package mounter
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// The end of the mount's process is waited for, and what it could not write is the error of the unmount.
+func TestUnmountGivesTheResultOfTheProcess(t *testing.T) {
+	for _, result := range []error{nil, errors.New("2 files could not be written: no space left on device")} {
+		m := mountFUSE(t, "fuse.nfsrdma", "srv:/end")
+		s := m.serving(t, struct{}{})
+		finished := make(chan struct{})
+		go func() {
+			<-m.gone // as the process does: it writes back, and then reports
+			s.Close(result)
+			close(finished)
+		}()
+		var notes bytes.Buffer
+		err := Unmount(t.Context(), m.dir, false, &notes)
+		if mounted(t, m.dir) {
+			t.Fatal("still mounted")
+		}
+		if <-finished; result == nil && err != nil || notes.Len() > 0 {
+			t.Errorf("%v, %q", err, &notes)
+		}
+		if result != nil {
+			says(t, err, m.dir, result.Error())
+		}
+	}
+}
+
+// Ctrl-C ends the wait, not the unmount.
+func TestInterruptedUnmount(t *testing.T) {
+	m := mountFUSE(t, "fuse.nfsrdma", "srv:/interrupted")
+	s := m.serving(t, struct{}{})
+	defer s.Close(nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-m.gone; cancel() }()
+	if err := Unmount(ctx, m.dir, false, new(bytes.Buffer)); !errors.Is(err, context.Canceled) || mounted(t, m.dir) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A mount whose process was killed is cleared, and the note says what may be lost.
+func TestUnmountClearsWhatIsLeft(t *testing.T) {
+	m := mountFUSE(t, "fuse.nfsrdma", "srv:/killed")
+	m.kill()
+	var notes bytes.Buffer
+	if err := Unmount(t.Context(), m.dir, false, &notes); err != nil || mounted(t, m.dir) {
+		t.Errorf("%v", err)
+	}
+	if want := "nfsrdma: " + m.dir + ": its process was gone already: what programs had not synced may be lost\n"; notes.String() != want {
+		t.Errorf("%q, want %q", &notes, want)
+	}
+	says(t, Unmount(t.Context(), m.dir, false, &notes), m.dir, "not mounted")
+}
+
+// The source names a mount as well as its directory does.
+func TestUnmountBySource(t *testing.T) {
+	source := "srv:" + t.TempDir()
+	m := mountFUSE(t, "fuse.nfsrdma", source)
+	m.kill()
+	var notes bytes.Buffer
+	if err := Unmount(t.Context(), source, false, &notes); err != nil || mounted(t, m.dir) || !bytes.Contains(notes.Bytes(), []byte(source+": its process")) {
+		t.Errorf("%v, %q", err, &notes)
+	}
+}
+
+// A process that takes the connection and gives no figures is on its way out: it is not waited for.
+func TestUnmountDoesNotWaitForAProcessThatDoesNotAnswer(t *testing.T) {
+	m := mountFUSE(t, "fuse.nfsrdma", "srv:/mute")
+	s := m.serving(t, func() {}) // there is no JSON of it: the connection ends
+	defer s.Close(errors.New("nobody listens"))
+	var notes bytes.Buffer
+	if err := Unmount(t.Context(), m.dir, false, &notes); err != nil || mounted(t, m.dir) || !bytes.Contains(notes.Bytes(), []byte("was gone already")) {
+		t.Errorf("%v, %q", err, &notes)
+	}
+}
+
+// What is in use stays mounted, and the line says how to find who uses it; --lazy takes it away at once and waits for nobody.
+func TestUnmountOfWhatIsInUse(t *testing.T) {
+	m := mountFUSE(t, "fuse.nfsrdma", "srv:/busy")
+	s := m.serving(t, struct{}{})
+	defer s.Close(nil)
+	release := holdOpen(t, m.dir)
+	defer release()
+	var notes bytes.Buffer
+	says(t, Unmount(t.Context(), m.dir, false, &notes), m.dir, "busy", "lsof "+m.dir, "--lazy")
+	if !mounted(t, m.dir) {
+		t.Fatal("it was unmounted")
+	}
+	if err := Unmount(t.Context(), m.dir, true, &notes); err != nil || mounted(t, m.dir) || notes.Len() > 0 {
+		t.Errorf("--lazy: %v, %q", err, &notes)
+	}
+	select {
+	case <-m.gone:
+		t.Error("the mount has ended while it is in use")
+	default:
+	}
+	release()
+	<-m.gone
+}
+
+// A mount of another type is none of ours: it is left, and the line names its type.
+func TestUnmountLeavesOtherMounts(t *testing.T) {
+	m := mountFUSE(t, "fuse.other", "srv:/other")
+	for _, lazy := range []bool{false, true} {
+		says(t, Unmount(t.Context(), m.dir, lazy, new(bytes.Buffer)), m.dir, "fuse.other", "umount(8)")
+	}
+	if !mounted(t, m.dir) {
+		t.Error("it was unmounted")
+	}
+}
+
+// A mount that another one covers is not what is unmounted: the directory shows the other.
+func TestUnmountBelowAnotherMount(t *testing.T) {
+	m := mountFUSE(t, "fuse.nfsrdma", "srv:"+t.TempDir())
+	m.kill()
+	must(t, unix.Mount("none", m.dir, "tmpfs", 0, "size=4k"))
+	t.Cleanup(func() { _ = unix.Unmount(m.dir, unix.MNT_DETACH) })
+	says(t, Unmount(t.Context(), m.dir, false, new(bytes.Buffer)), m.dir, "tmpfs", "umount(8)")
+	must(t, unix.Unmount(m.dir, 0))
+	if err := Unmount(t.Context(), m.dir, false, new(bytes.Buffer)); err != nil || mounted(t, m.dir) {
+		t.Errorf("once it shows again: %v", err)
+	}
+}
