@@ -1,0 +1,112 @@
+// What commands have in common: one line for each mistake, manual pages of helpers, versions, exit statuses.
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// An exit status passes through wrapping, and counts as errors that were reported.
+func TestExitErrorIsReported(t *testing.T) {
+	err := fmt.Errorf("mount: %w", ExitError(32))
+	var exit ExitError
+	if !errors.Is(err, ErrReported) || !errors.As(err, &exit) || exit != 32 || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	if ExitError(2).Error() != ErrReported.Error() {
+		t.Errorf("%q", ExitError(2).Error())
+	}
+}
+
+// Several goroutines report at once: each line is whole, and each error is counted.
+func TestReporterIsSafeForGoroutines(t *testing.T) {
+	var out strings.Builder
+	r := NewReporter(&out, "rm")
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				r.Report(errors.New("cannot remove 'x'"))
+				r.Warn("skipped")
+			}
+		})
+	}
+	wg.Wait()
+	report, warn := strings.Count(out.String(), "nfsrdma: rm: cannot remove 'x'\n"), strings.Count(out.String(), "nfsrdma: rm: skipped\n")
+	if r.Failed() != 400 || report != 400 || warn != 400 || strings.Count(out.String(), "\n") != 800 {
+		t.Errorf("%d failures, %d reports, %d warnings", r.Failed(), report, warn)
+	}
+}
+
+// Reasons are the system's sentence with a capital letter, found through what wraps it.
+func TestReasonsOfWrappedErrors(t *testing.T) {
+	for want, err := range map[string]error{
+		"Permission denied":       &os.LinkError{Op: "link", Old: "a", New: "b", Err: syscall.EACCES},
+		"No space left on device": errors.Join(errors.New("first"), fmt.Errorf("close: %w", syscall.ENOSPC)),
+		"file already closed":     fs.ErrClosed,
+	} {
+		if got := Reason(err); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Errors of several lines become one, and the page of a helper is in section 8 under its own name.
+func TestOneLineOfMany(t *testing.T) {
+	root := testRoot()
+	if got := OneLine(root, errors.Join(errors.New("first"), errors.New("second\r\n"))); got != "first; second" {
+		t.Errorf("%q", got)
+	}
+	if got := OneLine(root, fmt.Errorf("x: %w", errors.New(`unknown command "y" for "prog"`))); got != `x: unknown command "y" for "prog"` {
+		t.Errorf("what a server says was taken for a mistake of the user: %q", got)
+	}
+}
+
+func TestManualPagesOfHelpers(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "man")
+	root := &cobra.Command{Use: "prog"}
+	helper := &cobra.Command{Use: "mount.prog SERVER DIR", Short: "Mount it", Run: func(*cobra.Command, []string) {}}
+	Prepare(root, helper)
+	root.SetArgs([]string{"man", dir})
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "mount.prog.8"))
+	if text := string(page); err != nil || !strings.Contains(text, `"MOUNT.PROG" "8"`) || !strings.Contains(text, "Mount it") {
+		t.Errorf("%v: %.200s", err, page)
+	}
+	for _, bad := range []string{filepath.Join(dir, "mount.prog.8", "x"), "/proc/self/none"} {
+		root.SetArgs([]string{"man", bad})
+		if err := root.Execute(); err == nil || !strings.Contains(OneLine(root, err), filepath.Dir(bad)) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+// --version is the one of the build, and commands do not write their usage beside an error.
+func TestVersionAndSilence(t *testing.T) {
+	version, _ := Build()
+	root := testRoot()
+	var out strings.Builder
+	root.SetOut(&out)
+	root.SetErr(&out)
+	root.SetArgs([]string{"--version"})
+	if err := root.Execute(); err != nil || version == "" || out.String() != "prog version "+version+"\n" {
+		t.Errorf("%q, %v; want %q", &out, err, version)
+	}
+	out.Reset()
+	root.SetArgs([]string{"copy", "a"})
+	if err := root.Execute(); err == nil || out.Len() > 0 {
+		t.Errorf("%v, and beside it %q", err, &out)
+	}
+}
