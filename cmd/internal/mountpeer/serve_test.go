@@ -1,0 +1,213 @@
+// The processes of mounts: what they show, that they unmount when their standard input ends, and that one
+// which was killed is cleared away.
+
+package mountpeer
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// peerEnv has what a child process mounts: it must be another than that which uses the mount.
+const peerEnv = "NFSRDMA_MOUNTPEER_TEST"
+
+func TestMain(m *testing.M) {
+	what := os.Getenv(peerEnv)
+	if what == "" {
+		os.Exit(m.Run())
+	}
+	var err error
+	if size, e := strconv.ParseUint(what, 10, 64); e == nil {
+		err = Null(os.Args[1], size, os.Stdin, os.Stdout)
+	} else {
+		err = Loopback(os.Args[1], what, os.Stdin, os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// skip leaves a line for the end of ./test/run. With CI=true it fails.
+func skip(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("must not be skipped here: %s", why)
+	}
+	if log := os.Getenv("NFSRDMA_SKIP_LOG"); log != "" {
+		if f, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0); err == nil {
+			fmt.Fprintf(f, "%s: %s\n", t.Name(), strings.ReplaceAll(why, "\n", " "))
+			f.Close()
+		}
+	}
+	t.Skip(why)
+}
+
+// A peer is the process of a mount.
+type peer struct {
+	cmd *exec.Cmd
+	in  io.Closer
+	dir string
+}
+
+// start mounts a file of zeros if what is a number, and otherwise the directory that it names.
+func start(t *testing.T, what string) *peer {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		skip(t, "mounts: needs root")
+	}
+	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
+		skip(t, fmt.Sprintf("needs /dev/fuse: %v", err))
+	} else {
+		f.Close()
+	}
+	p := &peer{dir: filepath.Join(t.TempDir(), "mnt")}
+	if err := os.Mkdir(p.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.cmd = exec.Command(os.Args[0], p.dir)
+	p.cmd.Env, p.cmd.Stderr = append(os.Environ(), peerEnv+"="+what), os.Stderr
+	in, err := p.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.in = in
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		_ = unix.Unmount(p.dir, unix.MNT_DETACH)
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != Ready+"\n" {
+		t.Fatalf("it writes %q, %v", line, err)
+	}
+	return p
+}
+
+// end ends the process as its parent does. Nothing is mounted any more then.
+func (p *peer) end(t *testing.T) {
+	t.Helper()
+	p.in.Close()
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	if err := os.Remove(p.dir); err != nil { // EBUSY of a mount point
+		t.Error(err)
+	}
+}
+
+func TestNullIsMounted(t *testing.T) {
+	const size = 1<<20 + 10
+	p := start(t, strconv.Itoa(size))
+	name := filepath.Join(p.dir, NullFile)
+	content, err := os.ReadFile(name)
+	if err != nil || len(content) != size || strings.Trim(string(content), "\x00") != "" {
+		t.Errorf("%d bytes, %v", len(content), err)
+	}
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := f.WriteAt([]byte("dropped"), 1000); err != nil || n != 7 || f.Sync() != nil {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(p.dir, "other")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("another name: %v", err)
+	}
+	p.end(t)
+}
+
+func TestLoopbackShowsItsDirectory(t *testing.T) {
+	root := t.TempDir()
+	p := start(t, root)
+	for from, to := range map[string]string{p.dir: root, root: p.dir} {
+		name := filepath.Base(filepath.Dir(from)) + "file"
+		if err := os.WriteFile(filepath.Join(from, name), []byte(from), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(got) != from {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	p.end(t)
+	if names, err := os.ReadDir(root); err != nil || len(names) != 2 { // they stay where they are
+		t.Errorf("%v, %v", names, err)
+	}
+}
+
+// What a process that was killed leaves is detached and removed; a directory with something in it is not.
+func TestClear(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dir")
+	if err := os.MkdirAll(filepath.Join(dir, "inside"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if Clear(dir) {
+		t.Error("a directory with something in it is gone")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "inside")); err != nil {
+		t.Error(err)
+	}
+	if empty := filepath.Join(dir, "inside"); !Clear(empty) {
+		t.Error("an empty directory stays")
+	} else if _, err := os.Stat(empty); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is there still: %v", err)
+	}
+	p := start(t, "100")
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.cmd.Wait()
+	if !Clear(p.dir) {
+		t.Error("the mount of a process that was killed stays")
+	}
+	if _, err := os.Lstat(p.dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is there still: %v", err)
+	}
+}
+
+// A directory that there is not is nothing to mount on, nor to show.
+func TestNothingToMount(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none")
+	for name, err := range map[string]error{
+		"null":             Null(none, 1, strings.NewReader(""), io.Discard),
+		"loopback":         Loopback(none, t.TempDir(), strings.NewReader(""), io.Discard),
+		"loopback of none": Loopback(t.TempDir(), none, strings.NewReader(""), io.Discard),
+	} {
+		if err == nil {
+			t.Errorf("%s: mounted", name)
+		}
+	}
+}
+
+// A mount that cannot say it is ready has no user, and is unmounted at once.
+func TestUnmountedWhenNobodyListens(t *testing.T) {
+	start(t, "1").end(t) // or skip
+	dir := t.TempDir()
+	r, w := io.Pipe()
+	bad := errors.New("bad")
+	r.CloseWithError(bad)
+	if err := Null(dir, 1, strings.NewReader(""), w); !errors.Is(err, bad) {
+		t.Errorf("%v", err)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Error(err)
+	}
+}
