@@ -1,0 +1,105 @@
+// The bounds of the flags, what a silent server is said to be, and exports that are opened with options of one's own.
+
+package session
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// TestBoundsOfFlags: each is refused by its name and value, just outside of what it can be.
+func TestBoundsOfFlags(t *testing.T) {
+	for want, set := range map[string]func(*Flags){
+		"--mount-port -1 is not a port":                     func(f *Flags) { f.MountPort = -1 },
+		"--mount-port 65536 is not a port":                  func(f *Flags) { f.MountPort = 65536 },
+		"--timeout -1s: want 0 (no limit) or more":          func(f *Flags) { f.Timeout = -time.Second },
+		"--connect-timeout 0s: want more than 0":            func(f *Flags) { f.ConnectTimeout = 0 },
+		`--crc "ON" is not one of on, auto, off and strict`: func(f *Flags) { f.CRC = "ON" },
+		"": func(f *Flags) { f.MountPort, f.Timeout, f.CRC = 65535, time.Nanosecond, "strict" },
+	} {
+		s := newSession(t, new(strings.Builder))
+		set(&s.Flags)
+		_, err := s.Options(nfsclient.Target{Host: "h"})
+		if want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// TestFlagsBecomeOptions: no limit is that of a hard mount, and each flag arrives.
+func TestFlagsBecomeOptions(t *testing.T) {
+	s := newSession(t, new(strings.Builder))
+	s.Flags = Flags{Conns: 3, MountPort: 635, CRC: "auto", ConnectTimeout: time.Second}
+	o, err := s.Options(nfsclient.Target{Host: "h", Transport: nfsclient.TCP})
+	if err != nil || o.Conns != 3 || o.MountPort != 635 || o.CRC != rnic.CRCAuto || o.Transport != nfsclient.TCP || o.CallTimeout != transport.Hard {
+		t.Errorf("%+v, %v", o, err)
+	}
+	s.Flags.Timeout = time.Hour
+	if o, err = s.Options(nfsclient.Target{}); err != nil || o.CallTimeout != time.Hour || o.Responding != nil {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// TestSilenceOfSeveralConnections: one line for the first that is silent, and one when the last of them answers again.
+func TestSilenceOfSeveralConnections(t *testing.T) {
+	var lines []string
+	responding := SilenceNotice("srv", func(line string) { lines = append(lines, line) })
+	for _, ok := range []bool{false, false, true, false, true, true, false, true} {
+		responding(ok)
+	}
+	silent, back := "server srv not responding, still trying", "server srv OK"
+	if want := []string{silent, back, silent, back}; !slices.Equal(lines, want) {
+		t.Errorf("%q, want %q", lines, want)
+	}
+}
+
+// TestOpenedExportsAreTheCallers: each has a connection of its own, its errors have the name that was typed, and only a
+// server that is not reached may be tried again.
+func TestOpenedExportsAreTheCallers(t *testing.T) {
+	_, tcp := serve(t)
+	s := newSession(t, new(strings.Builder))
+	to, err := nfsclient.ParseTarget(tcp + "/mem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := nfsclient.Options{Transport: to.Transport}
+	first, err := s.OpenWith(t.Context(), "typed", to, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := s.OpenWith(t.Context(), "typed", to, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Client().Close()
+	first.Client().Close()
+	if _, err := second.Stat(t.Context(), "."); err != nil {
+		t.Errorf("after another one was closed: %v", err)
+	}
+	to.Path = "/mem/none"
+	if _, err := s.OpenWith(t.Context(), "srv:/mem/none", to, o); err == nil || err.Error() != "srv:/mem/none: No such file or directory" {
+		t.Errorf("%v", err)
+	}
+	to.Host, to.Path = "127.83.20.48", "/mem" // where nothing listens at that port
+	var away Unreachable
+	if _, err := s.OpenWith(t.Context(), "srv:/mem", to, o); !errors.As(err, &away) || !errors.Is(err, syscall.ECONNREFUSED) || !strings.HasPrefix(err.Error(), "srv:/mem: ") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestBelow: a path has one slash before a name.
+func TestBelow(t *testing.T) {
+	for want, c := range map[string][2]string{"n": {"", "n"}, "/n": {"/", "n"}, "a/n": {"a", "n"}, "b/n": {"b/", "n"}} {
+		if got := Below(c[0], c[1]); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
