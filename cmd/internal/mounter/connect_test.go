@@ -18,9 +18,9 @@ type told []string
 
 func (l *told) add(line string) { *l = append(*l, line) }
 
-// tried fails the test if there is another attempt.
+// tried ends the test if there is another attempt.
 func tried(t *testing.T) func(error) {
-	return func(err error) { t.Errorf("tried again after %v", err) }
+	return func(err error) { t.Fatalf("tried again after %v", err) }
 }
 
 // A server that is not there is one line with the name that was typed, and is not tried again where nobody asked for it.

@@ -94,12 +94,3 @@ func TestOpenedExportsAreTheCallers(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
-
-// TestBelow: a path has one slash before a name.
-func TestBelow(t *testing.T) {
-	for want, c := range map[string][2]string{"n": {"", "n"}, "/n": {"/", "n"}, "a/n": {"a", "n"}, "b/n": {"b/", "n"}} {
-		if got := Below(c[0], c[1]); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
