@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/child"
@@ -92,8 +93,12 @@ func Mount(ctx context.Context, rig MountRig, o MountOptions, r *MountReport) (e
 		b.slots = append(b.slots, newSlot(b.pat))
 	}
 	r.CPUs, r.Rounds, r.Size, r.Files, r.Depth = runtime.NumCPU(), o.Rounds, o.Size, o.Files, o.Depth
+	err = b.makeWork(ctx)
+	if errors.Is(err, syscall.EEXIST) {
+		return err // somebody else's, not ours to remove
+	}
 	defer func() { err = errors.Join(err, b.cleanUp()) }()
-	if err := b.fsys.Mkdir(ctx, b.work, 0o755); err != nil {
+	if err = errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
 	if err := b.data(ctx); err != nil {
@@ -104,6 +109,14 @@ func Mount(ctx context.Context, rig MountRig, o MountOptions, r *MountReport) (e
 		return nil
 	}
 	return b.trees(ctx)
+}
+
+// makeWork makes the directory that is worked in. It is not interrupted by ctx: the server may carry out a MKDIR
+// that nobody waits for any more, and nobody would remove the directory.
+func (b *mountRun) makeWork(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTime)
+	defer cancel()
+	return b.fsys.Mkdir(ctx, b.work, 0o755)
 }
 
 // at is the mount point of a mount.

@@ -5,6 +5,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -173,14 +174,17 @@ func TestMountThatStaysIsNamed(t *testing.T) {
 	}
 }
 
-// An interruption unmounts all and removes what was made: as the file is laid out, and in the first and the
-// last kind of reads.
+// An interruption unmounts all and removes what was made: before anything, as the file is laid out, and in the first and
+// the last kind of reads.
 func TestInterruptedMountLeavesNothing(t *testing.T) {
-	for _, after := range []int64{1, 5, 40} { // reads that the server has had
+	for _, after := range []int64{0, 1, 5, 40} { // reads that the server has had
 		m := newMountTest(t)
 		m.opts.Duration = time.Hour // of the random reads, which only the interruption ends
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
+		if after == 0 {
+			cancel()
+		}
 		var reads atomic.Int64
 		m.tree.read = func([]byte, uint64) {
 			if reads.Add(1) == after {
@@ -191,6 +195,21 @@ func TestInterruptedMountLeavesNothing(t *testing.T) {
 			t.Errorf("after %d reads: %v", after, err)
 		}
 		m.nothingLeft(t)
+	}
+}
+
+// A directory of the name that is worked in, made by somebody else, is left alone.
+func TestDirectoryOfSomebodyElse(t *testing.T) {
+	m := newMountTest(t)
+	work := filepath.Join(m.exported, fmt.Sprintf(".nfsrdma-bench-%d", os.Getpid()))
+	if err := os.MkdirAll(filepath.Join(work, "kept"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := Mount(t.Context(), m.rig, m.opts, new(MountReport)); !errors.Is(err, syscall.EEXIST) {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(filepath.Join(work, "kept")); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -78,10 +78,12 @@ type dataTest struct {
 // data measures reads and writes in rounds, and checks every byte afterwards.
 func (b *mountRun) data(ctx context.Context) error {
 	f, err := b.layOut(ctx)
+	if f != nil {
+		defer f.Close()
+	}
 	if err != nil {
 		return err
 	}
-	defer f.Close()
 	for _, mount := range []string{MountNull, MountOurs} {
 		if err := b.mount(ctx, mount); err != nil {
 			return err
