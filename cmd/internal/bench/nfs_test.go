@@ -124,6 +124,8 @@ func TestSequentialBlocksHaveTheirSize(t *testing.T) {
 	if err := Server(t.Context(), serve(t, nfsclient.TCP, w), "file", o, new(Report)); err != nil {
 		t.Fatal(err)
 	}
+	w.mu.Lock() // a call whose reply has been read may still be under way in the server's goroutine
+	defer w.mu.Unlock()
 	for name, spans := range map[string][]span{"reads": w.record.reads, "writes": w.record.writes} {
 		n := 0
 		for _, s := range spans {
