@@ -1,0 +1,40 @@
+// What a call holds before its reply is made: no room for it.
+
+package rpcrdma
+
+import (
+	"sync/atomic"
+	"testing"
+)
+
+// A roomServer is a leanServer that counts calls which hold room for a reply before they ask for it.
+type roomServer struct {
+	leanServer
+	calls, early atomic.Int32
+}
+
+func (s *roomServer) ServeRPC(r *Request) {
+	s.calls.Add(1)
+	if r.scratch != nil {
+		s.early.Add(1)
+	}
+	s.leanServer.ServeRPC(r)
+}
+
+// TestRoomForRepliesIsTakenLate: a call that waits, for its Read chunks or a worker, holds no room for a reply, on a
+// Request that is used for the first time or again.
+func TestRoomForRepliesIsTakenLate(t *testing.T) {
+	s := &roomServer{}
+	c, _ := pair(t, Config{}, Config{Handler: s})
+	a := &caller{c: c, xid: 1, data: make([]byte, 70_000)}
+	for range 3 {
+		for _, proc := range []uint32{procNull, procWrite} { // procWrite by a Read chunk
+			if err := a.call(proc); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if calls, early := s.calls.Load(), s.early.Load(); calls != 6 || early != 0 {
+		t.Errorf("%d of %d calls held room for their reply when they were served", early, calls)
+	}
+}
