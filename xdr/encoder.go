@@ -2,7 +2,10 @@
 
 package xdr
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // An Item is the content of one variable-length opaque that is kept out of the
 // stream it belongs to, so that it can travel by another way (an RDMA chunk, an
@@ -97,6 +100,14 @@ func (e *Encoder) String(s string) {
 	e.Uint32(uint32(len(s)))
 	e.buf = append(e.buf, s...)
 	e.buf = append(e.buf, zeros[:Pad(len(s))]...)
+}
+
+// Space appends n bytes, a multiple of four, and returns them for the caller to write
+// all of them: they hold whatever was in the buffer. They are valid until the next append.
+func (e *Encoder) Space(n int) []byte {
+	old := len(e.buf)
+	e.buf = slices.Grow(e.buf, n)[:old+n]
+	return e.buf[old:]
 }
 
 // Raw appends bytes that are XDR already.

@@ -3,6 +3,7 @@
 package nfs3
 
 import (
+	"encoding/binary"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/xdr"
@@ -53,9 +54,15 @@ func MakeTime(t time.Time) Time {
 // Time is t as Go has it.
 func (t Time) Time() time.Time { return time.Unix(int64(t.Sec), int64(t.Nsec)) }
 
-func (t *Time) encode(e *xdr.Encoder) {
-	e.Uint32(t.Sec)
-	e.Uint32(t.Nsec)
+func (t *Time) encode(e *xdr.Encoder) { t.put(e.Space(8)) }
+
+// put writes the 8 bytes of t.
+func (t *Time) put(b []byte) { binary.BigEndian.PutUint64(b, uint64(t.Sec)<<32|uint64(t.Nsec)) }
+
+// get reads the 8 bytes of t.
+func (t *Time) get(b []byte) {
+	v := binary.BigEndian.Uint64(b)
+	t.Sec, t.Nsec = uint32(v>>32), uint32(v)
 }
 
 func (t *Time) decode(d *xdr.Decoder) {
@@ -79,7 +86,22 @@ func (s *Specdata) decode(d *xdr.Decoder) {
 // fattrSize is the length of an Fattr on the wire, in bytes.
 const fattrSize = 84
 
-// An Fattr is the attributes of an object (fattr3), 84 bytes.
+// An Fattr is the attributes of an object (fattr3), 84 bytes:
+//
+//	offset  size  field
+//	0       4     type
+//	4       4     mode
+//	8       4     nlink
+//	12      4     uid
+//	16      4     gid
+//	20      8     size
+//	28      8     used
+//	36      8     rdev    specdata1, specdata2
+//	44      8     fsid
+//	52      8     fileid
+//	60      8     atime   seconds, nanoseconds
+//	68      8     mtime
+//	76      8     ctime
 type Fattr struct {
 	Type   FileType
 	Mode   uint32 // permission bits, 07777
@@ -97,35 +119,54 @@ type Fattr struct {
 }
 
 // EncodeXDR appends the attributes.
-func (a *Fattr) EncodeXDR(e *xdr.Encoder) {
-	e.Uint32(uint32(a.Type))
-	e.Uint32(a.Mode)
-	e.Uint32(a.Nlink)
-	e.Uint32(a.UID)
-	e.Uint32(a.GID)
-	e.Uint64(a.Size)
-	e.Uint64(a.Used)
-	a.Rdev.encode(e)
-	e.Uint64(a.Fsid)
-	e.Uint64(a.Fileid)
-	a.Atime.encode(e)
-	a.Mtime.encode(e)
-	a.Ctime.encode(e)
+func (a *Fattr) EncodeXDR(e *xdr.Encoder) { a.put((*[fattrSize]byte)(e.Space(fattrSize))) }
+
+// put writes the attributes as the wire has them.
+func (a *Fattr) put(b *[fattrSize]byte) {
+	binary.BigEndian.PutUint32(b[0:], uint32(a.Type))
+	binary.BigEndian.PutUint32(b[4:], a.Mode)
+	binary.BigEndian.PutUint32(b[8:], a.Nlink)
+	binary.BigEndian.PutUint32(b[12:], a.UID)
+	binary.BigEndian.PutUint32(b[16:], a.GID)
+	binary.BigEndian.PutUint64(b[20:], a.Size)
+	binary.BigEndian.PutUint64(b[28:], a.Used)
+	binary.BigEndian.PutUint32(b[36:], a.Rdev.Major)
+	binary.BigEndian.PutUint32(b[40:], a.Rdev.Minor)
+	binary.BigEndian.PutUint64(b[44:], a.Fsid)
+	binary.BigEndian.PutUint64(b[52:], a.Fileid)
+	a.Atime.put(b[60:])
+	a.Mtime.put(b[68:])
+	a.Ctime.put(b[76:])
 }
 
-// DecodeXDR reads attributes; a type that is none fails with xdr.ErrValue.
+// DecodeXDR reads attributes; a type that is none fails with xdr.ErrValue. After an
+// error they are zero.
 func (a *Fattr) DecodeXDR(d *xdr.Decoder) {
-	a.Type.decode(d)
-	a.Mode = d.Uint32()
-	a.Nlink = d.Uint32()
-	a.UID = d.Uint32()
-	a.GID = d.Uint32()
-	a.Size = d.Uint64()
-	a.Used = d.Uint64()
-	a.Rdev.decode(d)
-	a.Fsid = d.Uint64()
-	a.Fileid = d.Uint64()
-	a.Atime.decode(d)
-	a.Mtime.decode(d)
-	a.Ctime.decode(d)
+	b := d.Fixed(fattrSize)
+	if b == nil {
+		*a = Fattr{}
+		return
+	}
+	if !a.get((*[fattrSize]byte)(b)) {
+		d.Fail(xdr.ErrValue)
+	}
+}
+
+// get reads attributes from the wire; false: the type is none.
+func (a *Fattr) get(b *[fattrSize]byte) bool {
+	a.Type = FileType(binary.BigEndian.Uint32(b[0:]))
+	a.Mode = binary.BigEndian.Uint32(b[4:])
+	a.Nlink = binary.BigEndian.Uint32(b[8:])
+	a.UID = binary.BigEndian.Uint32(b[12:])
+	a.GID = binary.BigEndian.Uint32(b[16:])
+	a.Size = binary.BigEndian.Uint64(b[20:])
+	a.Used = binary.BigEndian.Uint64(b[28:])
+	a.Rdev.Major = binary.BigEndian.Uint32(b[36:])
+	a.Rdev.Minor = binary.BigEndian.Uint32(b[40:])
+	a.Fsid = binary.BigEndian.Uint64(b[44:])
+	a.Fileid = binary.BigEndian.Uint64(b[52:])
+	a.Atime.get(b[60:])
+	a.Mtime.get(b[68:])
+	a.Ctime.get(b[76:])
+	return a.Type >= TypeReg && a.Type <= TypeFIFO
 }

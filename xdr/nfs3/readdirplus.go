@@ -2,7 +2,11 @@
 
 package nfs3
 
-import "github.com/nfsrdma/nfsrdma/xdr"
+import (
+	"encoding/binary"
+
+	"github.com/nfsrdma/nfsrdma/xdr"
+)
 
 // A ReaddirplusArgs is the arguments of READDIRPLUS.
 type ReaddirplusArgs struct {
@@ -106,9 +110,40 @@ func EntryPlusSize(n int, attr *PostOpAttr, fh *PostOpFH) int {
 	return size
 }
 
-// AppendEntryPlus appends one entry of a READDIRPLUS result (see ListSize).
+// AppendEntryPlus appends one entry of a READDIRPLUS result (see ListSize). It is
+// written in one go, since a reply has thousands.
 func AppendEntryPlus(e *xdr.Encoder, fileid uint64, name []byte, cookie uint64, attr *PostOpAttr, fh *PostOpFH) {
-	AppendEntry(e, fileid, name, cookie)
-	attr.EncodeXDR(e)
-	fh.EncodeXDR(e)
+	b := e.Space(EntryPlusSize(len(name), attr, fh))
+	putWord(b, true)
+	binary.BigEndian.PutUint64(b[4:], fileid)
+	b = putOpaque(b[12:], name)
+	binary.BigEndian.PutUint64(b, cookie)
+	b = b[8:]
+	putWord(b, attr.Present)
+	if b = b[4:]; attr.Present {
+		attr.Attr.put((*[fattrSize]byte)(b))
+		b = b[fattrSize:]
+	}
+	putWord(b, fh.Present)
+	if fh.Present {
+		putOpaque(b[4:], fh.FH.Bytes())
+	}
+}
+
+// putWord writes a boolean.
+func putWord(b []byte, v bool) {
+	n := uint32(0)
+	if v {
+		n = 1
+	}
+	binary.BigEndian.PutUint32(b, n)
+}
+
+// putOpaque writes length, bytes and pad of p, and returns what follows.
+func putOpaque(b, p []byte) []byte {
+	binary.BigEndian.PutUint32(b, uint32(len(p)))
+	n := 4 + copy(b[4:], p)
+	end := xdr.RoundUp(n)
+	clear(b[n:end])
+	return b[end:]
 }
