@@ -5,8 +5,10 @@ package rnic
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // A CQ collects the completions of the queues of one or more QPs. Its methods
@@ -22,8 +24,10 @@ type CQ struct {
 
 	wake    chan struct{} // one token: the CQ may be not empty
 	handler atomic.Pointer[func()]
-	fresh   atomic.Bool  // completions were added since the handler last began
-	turn    atomic.Int32 // handlerIdle, handlerRuns, handlerAgain
+	fresh   atomic.Bool   // completions were added since the handler last began; cleared by who has the turn
+	due     atomic.Bool   // and not deferred ones alone; set after fresh, cleared before it
+	turn    atomic.Int32  // handlerIdle, handlerRuns, handlerAgain
+	rounds  atomic.Uint32 // how often the handler has returned
 }
 
 // The turns of a CQ's handler.
@@ -47,8 +51,8 @@ func (d *Device) NewCQ(depth int) *CQ {
 	return &CQ{depth: depth, ring: make([]WC, min(depth, firstRing)), wake: make(chan struct{}, 1)}
 }
 
-// push adds one completion and reports whether it was within the depth.
-func (cq *CQ) push(wc WC) bool {
+// push adds one completion and reports whether it was within the depth. due: a handler is to be told soon.
+func (cq *CQ) push(wc WC, due bool) bool {
 	cq.mu.Lock()
 	if cq.count == len(cq.ring) {
 		cq.grow()
@@ -62,6 +66,9 @@ func (cq *CQ) push(wc WC) bool {
 	fits := cq.count <= cq.depth
 	waiting := cq.idle > 0
 	cq.fresh.Store(true)
+	if due {
+		cq.due.Store(true)
+	}
 	cq.mu.Unlock()
 	if waiting {
 		cq.signal()
@@ -95,7 +102,7 @@ func (cq *CQ) Poll(wcs []WC) int {
 
 // SetHandler has f called after completions were added, with no lock held, at
 // most one call at a time per CQ; none is lost. It runs on the receive loop or
-// the transmit loop of a QP, never inside PostSend. It must poll until the CQ is
+// the transmit loop of a QP, or inside Drive, never inside PostSend. It must poll until the CQ is
 // empty, must not block and must not call Close or Disconnect (Abort is
 // fine). f may post: posts made while a handler runs on the receive loop
 // of their QP leave in one batch when f returns.
@@ -108,7 +115,10 @@ func (cq *CQ) SetHandler(f func()) {
 // tells the goroutine that runs it to do so again. It reports whether it ran. No lock may be held.
 func (cq *CQ) notify() bool {
 	f := cq.handler.Load()
-	if f == nil || !cq.fresh.Swap(false) {
+	if f == nil {
+		return false
+	}
+	if !cq.fresh.Load() {
 		return false
 	}
 	for {
@@ -119,14 +129,43 @@ func (cq *CQ) notify() bool {
 			return false
 		}
 	}
-	for {
-		(*f)()
+	for ran := false; ; {
+		cq.due.Store(false) // before fresh: whoever sets it in between has its completion told now
+		if cq.fresh.Swap(false) {
+			ran = true
+			(*f)()
+			cq.rounds.Add(1)
+		}
 		if cq.turn.CompareAndSwap(handlerRuns, handlerIdle) {
-			return true
+			return ran
 		}
 		cq.turn.Store(handlerRuns)
 	}
 }
+
+// handling reports whether a goroutine runs the handler. Once it does not, after a notify, the handler
+// has had all completions that were added before that notify, whoever ran it: fresh is cleared by who has the turn alone.
+func (cq *CQ) handling() bool { return cq.turn.Load() != handlerIdle }
+
+// settle returns when the handler has had, and done with, all completions that were added before. Another goroutine may run it, with
+// a round that began before them: the round after that has them. It MUST NOT be called by the handler.
+func (cq *CQ) settle() {
+	before := cq.rounds.Load()
+	cq.notify()
+	for i := 0; cq.handling() && cq.rounds.Load()-before < 2; i++ {
+		if i < settleYields {
+			runtime.Gosched()
+		} else {
+			time.Sleep(settleSleep) // a handler does not wait, but the machine may have better things to do than to run it
+		}
+	}
+}
+
+// How settle waits: most handlers are done at once.
+const (
+	settleYields = 100
+	settleSleep  = 50 * time.Microsecond
+)
 
 func (cq *CQ) signal() {
 	select {
@@ -165,7 +204,7 @@ func (cq *CQ) Wait(ctx context.Context) error {
 
 // owes reports whether completions wait for a handler that nobody is going to run.
 func (cq *CQ) owes() bool {
-	if !cq.fresh.Load() || cq.handler.Load() == nil {
+	if !cq.due.Load() || cq.handler.Load() == nil {
 		return false
 	}
 	return !cq.turn.CompareAndSwap(handlerRuns, handlerAgain) && cq.turn.Load() == handlerIdle

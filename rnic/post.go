@@ -34,8 +34,22 @@ func (qp *QP) PostSend(wrs ...SendWR) error {
 	return qp.ep.PostSend(*list)
 }
 
+// TakesSources reports whether a Write may have a Source, and whether that is quicker now than payload in memory. That
+// one may is false before the QP is connected, and does not change while it is.
+func (qp *QP) TakesSources() (can, pays bool) {
+	if ep, ok := qp.ep.(SourceEndpoint); ok {
+		return ep.TakesSources()
+	}
+	return false, false
+}
+
 // checkSend checks a work request before it is queued, and returns the length of its message in bytes.
 func (qp *QP) checkSend(wr *SendWR) (n uint32, err error) {
+	if wr.Source != nil {
+		if can, _ := qp.TakesSources(); !can || wr.Op != OpWrite {
+			return 0, errSource
+		}
+	}
 	switch wr.Op {
 	case OpSend, OpSendSE, OpWrite:
 		return sum(wr.SGL)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 )
@@ -41,6 +42,15 @@ type StreamProvider interface {
 	ListenOn(nl net.Listener) Listener
 }
 
+// A ServiceProvider is a Provider whose listeners take requests for QPs of another service than RC.
+type ServiceProvider interface {
+	Provider
+
+	// ListenFor is Listen for QPs of service s, which is one of Caps.Services. To Accept a request for datagrams is to tell
+	// the peer the number and the Q_Key of a QP, which may have been established by another request already.
+	ListenFor(s Service, network, addr string) (Listener, error)
+}
+
 // An Endpoint is the provider's half of one QP: it turns posted work into what goes over the wire,
 // and what comes into completions. Its methods may be called from any goroutine.
 type Endpoint interface {
@@ -68,6 +78,44 @@ type Endpoint interface {
 	// LocalAddr and RemoteAddr are nil before there is a connection.
 	LocalAddr() net.Addr
 	RemoteAddr() net.Addr
+}
+
+// A SourceEndpoint is an Endpoint that can send from a Source, on some of its connections.
+type SourceEndpoint interface {
+	Endpoint
+
+	// TakesSources reports whether Writes with a Source are taken, which is false before the QP is
+	// connected and does not change while it is, and whether that is quicker now than payload in memory.
+	TakesSources() (can, pays bool)
+}
+
+// A ChecksumEndpoint is an Endpoint that has CRCs, on some of its connections or on all.
+type ChecksumEndpoint interface {
+	Endpoint
+
+	// CRC reports whether what is sent has CRCs; false before the QP is connected.
+	CRC() bool
+}
+
+// A GroupEndpoint is an Endpoint that can be attached to multicast groups, if it is of UD; see QP.Join.
+type GroupEndpoint interface {
+	Endpoint
+
+	Join(group netip.Addr) (AddressHandle, error)
+	Leave(group netip.Addr)
+}
+
+// A Driver is an Endpoint whose receive side need not have a goroutine of its own.
+type Driver interface {
+	// Drive runs the receive side of the QP, and the CQ handlers, on the caller's goroutine until done reports
+	// true, if nobody else runs it and for as long as that can last; whether it has, only done tells.
+	Drive(done func() bool)
+
+	// Rouse has the provider run the receive side if nobody does.
+	Rouse()
+
+	// Prompt has the CQ handlers told of completions of deferred work requests.
+	Prompt()
 }
 
 // A Listener takes connection requests of peers.
@@ -103,11 +151,23 @@ type ConnRequest interface {
 	ORD() int
 
 	// Accept accepts the request and brings qp to RTS. Receives that the peer may use at once
-	// have to be posted before.
+	// have to be posted before. A qp of UD that is in RTS, on the address that the request came to, stays as it is: the peer is told of
+	// it, as were others. Who the peer's QP is, its first message says.
 	Accept(qp *QP, p ConnParams) error
 
 	// Reject refuses the request, with bytes for the peer's ULP.
 	Reject(privateData []byte) error
+}
+
+// A DatagramRequest is a ConnRequest that came by a datagram socket, which many connections share.
+type DatagramRequest interface {
+	ConnRequest
+
+	// Sockets is the addresses of our socket and of the one that has sent the request, to ask the system about them.
+	Sockets() (local, remote netip.AddrPort)
+
+	// Abandon has an Accept that waits for the peer fail, now or when it comes to that. It does not wait, and may be called more than once.
+	Abandon()
 }
 
 // NewDevice returns a Device whose QPs are of provider p. It is for providers; programs call
@@ -159,13 +219,33 @@ func Providers() []string {
 }
 
 var (
-	errService  = errors.New("rnic: the provider has no such service")
+	errService  = errors.New("rnic: the provider does not have the service")
 	errNoStream = errors.New("rnic: the provider does not run over a stream")
 )
 
 // Listen takes connection requests at an address of the provider's network; for iWARP, TCP.
 func (d *Device) Listen(network, addr string) (Listener, error) {
 	return d.provider.Listen(network, addr)
+}
+
+// ListenFor is Listen for QPs of service s: a listener takes requests for QPs of one service. What Accept does with a
+// QP of UD is said at ConnRequest.
+func (d *Device) ListenFor(s Service, network, addr string) (Listener, error) {
+	if s == RC {
+		return d.provider.Listen(network, addr)
+	}
+	p, ok := d.provider.(ServiceProvider)
+	if !ok || !d.serves(s) {
+		return nil, d.noService(s)
+	}
+	return p.ListenFor(s, network, addr)
+}
+
+// serves reports whether QPs of a service can be made.
+func (d *Device) serves(s Service) bool { return d.caps.Services&(1<<s) != 0 }
+
+func (d *Device) noService(s Service) error {
+	return fmt.Errorf("%w: %s and %v", errService, d.caps.Provider, s)
 }
 
 // ListenOn is Listen on a net.Listener, which it closes in the end. The provider has to be a
@@ -188,6 +268,8 @@ func (noListener) Close() error                                { return nil }
 // Connect connects qp to a Listener at addr ("host:port") and brings it to RTS. ctx bounds all of it.
 // A refusal of the peer's ULP is a *RejectError. A QP whose Connect fails is as it was and may
 // be tried again, unless its Err says that it has ended.
+//
+// A QP of UD is connected to nobody: Connect has the listener name a QP, which QP.Peer returns.
 func (d *Device) Connect(ctx context.Context, qp *QP, addr string, p ConnParams) error {
 	if err := qp.idleOrErr(); err != nil {
 		return err

@@ -96,11 +96,15 @@ func (q *ProviderQP) PopRecv() { q.rq.pop() }
 
 // CompleteRecv adds a completion to the receive CQ, and completeSend one to the send CQ. They report
 // whether it was within the depth of the CQ; if not, the QP has to end with ErrCQOverrun.
-func (q *ProviderQP) CompleteRecv(wc WC) bool { wc.QP = (*QP)(q); return q.recvCQ.push(wc) }
-func (q *ProviderQP) completeSend(wc WC) bool { wc.QP = (*QP)(q); return q.sendCQ.push(wc) }
+// due: the handler is to be told soon.
+func (q *ProviderQP) CompleteRecv(wc WC) bool { wc.QP = (*QP)(q); return q.recvCQ.push(wc, true) }
+func (q *ProviderQP) completeSend(wc WC, due bool) bool {
+	wc.QP = (*QP)(q)
+	return q.sendCQ.push(wc, due || q.driver == nil)
+}
 
 // Notify runs the handlers of the CQs that have had completions since, and reports whether
-// any ran. The caller holds no lock and is a goroutine of the provider.
+// any ran. The caller holds no lock, and is a goroutine of the provider or in Drive.
 func (q *ProviderQP) Notify() bool {
 	ran := q.recvCQ.notify()
 	return q.sendCQ.notify() || ran
@@ -109,7 +113,12 @@ func (q *ProviderQP) Notify() bool {
 // NotifySends is Notify for the CQ of the sends alone.
 func (q *ProviderQP) NotifySends() { q.sendCQ.notify() }
 
-// OwesNotify reports whether completions of sends wait for a Notify that nobody is going to make.
+// Handling reports whether some goroutine runs a handler of the CQs. Once it does not, after a Notify of the
+// caller's, the handlers have had all that was complete before that Notify.
+func (q *ProviderQP) Handling() bool { return q.recvCQ.handling() || q.sendCQ.handling() }
+
+// OwesNotify reports whether completions of sends, and not of deferred ones alone, wait for a Notify
+// that nobody is going to make.
 func (q *ProviderQP) OwesNotify() bool { return q.sendCQ.owes() }
 
 // Established brings an idle QP to RTS, with what was negotiated and the private data of the
@@ -123,6 +132,14 @@ func (q *ProviderQP) Established(ird, ord int, private []byte) bool {
 	}
 	qp.ird, qp.ord, qp.private = ird, ord, append([]byte(nil), private...)
 	return true
+}
+
+// Resolved sets what QP.Peer returns. It comes before Established.
+func (q *ProviderQP) Resolved(peer AddressHandle) {
+	qp := (*QP)(q)
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	qp.peer = peer
 }
 
 // Fail ends a connected QP with err as its cause; the first cause wins, and Fail reports
@@ -156,11 +173,13 @@ func (q *ProviderQP) Failed() bool {
 }
 
 // Flushed completes all receives as flushed, after the provider has done so with its sends, runs the
-// handlers and closes Done. Nothing is placed any more when it is called, once.
+// handlers, or waits for who runs them, and closes Done: nothing of the QP is unknown to the program then. Nothing is
+// placed any more when it is called, once, not by a handler.
 func (q *ProviderQP) Flushed() {
 	qp := (*QP)(q)
 	qp.rq.flush(qp)
-	q.Notify()
+	qp.recvCQ.settle()
+	qp.sendCQ.settle()
 	qp.pd.detach(qp)
 	close(qp.done)
 }

@@ -101,7 +101,7 @@ func TestOpenByName(t *testing.T) {
 func TestServices(t *testing.T) {
 	dev := NewDevice(still{})
 	pd, cq := dev.AllocPD(), dev.NewCQ(8)
-	if _, err := pd.CreateQP(QPConfig{Service: UC, SendCQ: cq, RecvCQ: cq}); err != errService {
+	if _, err := pd.CreateQP(QPConfig{Service: UC, SendCQ: cq, RecvCQ: cq}); !errors.Is(err, errService) {
 		t.Error(err)
 	}
 	if _, err := pd.CreateQP(QPConfig{Service: UD, SendCQ: cq, RecvCQ: cq}); !errors.Is(err, errors.ErrUnsupported) {

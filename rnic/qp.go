@@ -5,6 +5,7 @@ package rnic
 import (
 	"context"
 	"net"
+	"net/netip"
 	"sync"
 )
 
@@ -16,6 +17,7 @@ type QP struct {
 	pd             *PD
 	sendCQ, recvCQ *CQ
 	ep             Endpoint
+	driver         Driver // ep, or nil where it is none
 
 	rq recvQueue // has its own lock
 
@@ -28,6 +30,7 @@ type QP struct {
 	err      error
 	ird, ord int
 	private  []byte // the peer's
+	peer     AddressHandle
 }
 
 // CreateQP makes a QP that is not connected. SendCQ and RecvCQ may be the same.
@@ -35,8 +38,8 @@ func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	if cfg.SendCQ == nil || cfg.RecvCQ == nil {
 		return nil, errNoCQ
 	}
-	if pd.dev.caps.Services&(1<<cfg.Service) == 0 {
-		return nil, errService
+	if !pd.dev.serves(cfg.Service) {
+		return nil, pd.dev.noService(cfg.Service)
 	}
 	qp := &QP{dev: pd.dev, pd: pd, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ, done: make(chan struct{})}
 	qp.rq.init(cfg.RQDepth)
@@ -44,6 +47,7 @@ func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	if qp.ep, err = pd.dev.provider.NewEndpoint((*ProviderQP)(qp), cfg); err != nil {
 		return nil, err
 	}
+	qp.driver, _ = qp.ep.(Driver)
 	pd.attach(qp)
 	return qp, nil
 }
@@ -102,7 +106,7 @@ func (qp *QP) idleOrErr() error {
 	return nil
 }
 
-// Done is closed when the QP has left RTS for good and all work has been flushed.
+// Done is closed when the QP has left RTS for good, all work has been flushed, and the handlers of its CQs have been told of that.
 func (qp *QP) Done() <-chan struct{} { return qp.done }
 
 // Err is why the QP ended: nil while it has not, or after Disconnect; io.EOF when
@@ -125,6 +129,37 @@ func (qp *QP) RemoteAddr() net.Addr { return qp.ep.RemoteAddr() }
 
 // LocalAddr is our address, nil when the QP was never connected.
 func (qp *QP) LocalAddr() net.Addr { return qp.ep.LocalAddr() }
+
+// CRC reports whether what is sent over the connection has CRCs of the provider's, which the receiver checks.
+func (qp *QP) CRC() bool {
+	e, ok := qp.ep.(ChecksumEndpoint)
+	return ok && e.CRC()
+}
+
+// Peer is the QP that Connect of a UD QP has been told of: where to send to. Its zero value is of all other QPs.
+func (qp *QP) Peer() AddressHandle {
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	return qp.peer
+}
+
+// Join attaches a QP of UD to a multicast group of IP: what is sent to the group on the network of the QP's address, with the QP's
+// Q_Key, comes to it too, as to all others that are attached. A sender that is attached gets its own datagrams. Join returns
+// where to send to the group, for which nobody has to have joined it. Groups are left when the QP ends.
+func (qp *QP) Join(group netip.Addr) (AddressHandle, error) {
+	ep, ok := qp.ep.(GroupEndpoint)
+	if !ok {
+		return AddressHandle{}, qp.dev.noService(UD)
+	}
+	return ep.Join(group)
+}
+
+// Leave ends what Join began. Nothing that is sent to the group later comes to the QP.
+func (qp *QP) Leave(group netip.Addr) {
+	if ep, ok := qp.ep.(GroupEndpoint); ok {
+		ep.Leave(group)
+	}
+}
 
 // PrivateData is what the peer's ULP sent when the connection was made.
 func (qp *QP) PrivateData() []byte {

@@ -113,7 +113,7 @@ func (rq *recvQueue) flush(qp *QP) {
 	for ; rq.head != rq.tail; rq.head++ {
 		run := &rq.ring[rq.head&rq.mask]
 		for range run.n {
-			qp.recvCQ.push(WC{ID: run.ID, QP: qp, Op: OpRecv, Status: WCFlushErr})
+			qp.recvCQ.push(WC{ID: run.ID, QP: qp, Op: OpRecv, Status: WCFlushErr}, true)
 		}
 		*run = recvRun{}
 	}

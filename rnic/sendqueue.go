@@ -122,7 +122,7 @@ func (sq *SendQueue[T]) Retire(internal func(Status)) (fits bool) {
 			internal(e.Status)
 		case !e.Internal && (!e.Unsignaled || e.Status != WCSuccess):
 			wc := WC{ID: e.ID, Op: e.Op, Status: e.Status, Len: e.Bytes, Value: e.Value}
-			fits = sq.q.completeSend(wc) && fits
+			fits = sq.q.completeSend(wc, !e.Deferred || e.Status != WCSuccess) && fits
 		}
 		e.SendWR = SendWR{} // what it pointed at can be collected
 		e.Internal, e.Done, e.Status, e.Value = false, false, WCSuccess, 0

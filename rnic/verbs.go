@@ -84,6 +84,11 @@ type SendWR struct {
 	Op  Opcode
 	SGL [][]byte // Send*, Write: the payload, gathered in order
 
+	// Source, if not nil, has the payload of a Write, and SGL memory that stands for it, whose content the
+	// provider may overwrite with it or leave alone. Several Writes that follow each other may have
+	// the same. It stays untouched as long as SGL.
+	Source Source
+
 	RemoteSTag STag   // Write: target; Read: source
 	RemoteTO   uint64 // tagged offset there
 
@@ -100,6 +105,17 @@ type SendWR struct {
 
 	Fence      bool // start only when all earlier RDMA Reads are done
 	Unsignaled bool // no completion unless it fails
+	Deferred   bool // nobody waits for the completion: a CQ handler may be told of it with a later one, or by QP.Prompt
+}
+
+// A Source has bytes that need not come to this process's memory on their way to the peer, such as
+// pages of a file in a pipe. They leave it in order, and neither method waits.
+type Source interface {
+	// Splice moves up to n of the next bytes to a socket of that descriptor, and returns how many it took.
+	// more: others follow at once. The error is syscall.EAGAIN where the socket is full.
+	Splice(socket uintptr, n int, more bool) (int, error)
+	// ReadFull copies the next len(p) bytes to p.
+	ReadFull(p []byte) error
 }
 
 // An AddressHandle is the destination of a datagram: a QP of a peer's, and the key that
@@ -184,6 +200,10 @@ type QPConfig struct {
 	Service          Service // Caps.Services lists what there is
 	SendCQ, RecvCQ   *CQ
 	SQDepth, RQDepth int
+
+	// Waiting reports whether anybody waits for what comes on this QP. With it, QP.Drive can take the place of
+	// the provider's receive loop. It takes no lock that is held while posting.
+	Waiting func() bool
 }
 
 // Errors of the verbs.
@@ -205,6 +225,8 @@ var (
 	errNoMR     = errors.New("rnic: the work request needs a memory region of the QP's PD")
 	errNoInv    = errors.New("rnic: a Send with Invalidate needs an STag")
 	errReadSink = errors.New("rnic: the Read's sink is not in a valid memory region with LocalWrite")
+
+	errSource = errors.New("rnic: only an RDMA Write of a QP that takes them can have a Source")
 
 	errNoOperands  = errors.New("rnic: an atomic operation needs its operands")
 	errNoExtension = errors.New("rnic: the device has no immediate data, or no atomic operations")

@@ -54,6 +54,7 @@ func (s *stream) end(err error, quick bool) {
 	if s.link != nil {
 		s.link.conn().SetWriteDeadline(past) // a waiting transmitter wakes
 		s.wakeTx()
+		s.reading.rouse() // it sees the end of the input
 	}
 }
 
@@ -61,6 +62,7 @@ func (s *stream) end(err error, quick bool) {
 // it ends the stream, that is on its way in and is the better reason.
 func (s *stream) sendFailed(err error) {
 	if errors.Is(err, rnic.ErrConnLost) && !s.q.Failed() {
+		s.reading.rouse() // the end of the input is awaited
 		t := time.NewTimer(reasonTime)
 		defer t.Stop()
 		select {
@@ -151,6 +153,7 @@ func (s *stream) finish() {
 	s.finDue = true
 	s.mu.Unlock()
 	s.wakeTx()
+	s.reading.rouse() // the peer's FIN is awaited
 }
 
 // takeFIN reports, once, that FIN is due.

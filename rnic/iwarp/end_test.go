@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
@@ -222,8 +223,8 @@ type lateLink struct {
 	sent chan struct{}
 }
 
-func (l *lateLink) writev(pieces [][]byte, record bool) (int, bool, error) {
-	n, full, err := l.link.writev(pieces, record)
+func (l *lateLink) writev(pieces [][]byte, how core.Passing) (int, bool, error) {
+	n, full, err := l.link.writev(pieces, how)
 	<-l.sent
 	return n, full, err
 }

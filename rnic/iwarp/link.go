@@ -5,6 +5,8 @@ package iwarp
 import (
 	"net"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 )
 
 // fallbackMSS is used where the stack reports no segment size: Ethernet, less
@@ -17,8 +19,8 @@ type link interface {
 	// read blocks until there are bytes, or s has nothing to read for.
 	read(s sink) (int, error)
 	// writev hands over what of pieces, at most core.MaxPieces, the connection takes now; full: it takes no more,
-	// and waitWritable is next. It never blocks. record: a TCP segment is to end with the last piece.
-	writev(pieces [][]byte, record bool) (n int, full bool, err error)
+	// and waitWritable is next. It never blocks. Only a *tcpLink is given pieces of a Source.
+	writev(pieces [][]byte, how core.Passing) (n int, full bool, err error)
 	// waitWritable blocks until writev can make headway.
 	waitWritable() error
 	// write blocks until p is handed over, after all that writev took.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net"
 	"syscall"
+
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 )
 
 // A ReadyConn is a net.Conn that a QP drives as it drives a *net.TCPConn: posters hand
@@ -54,7 +56,7 @@ func (l *readyLink) read(s sink) (int, error) {
 	}
 }
 
-func (l *readyLink) writev(pieces [][]byte, _ bool) (n int, full bool, err error) {
+func (l *readyLink) writev(pieces [][]byte, _ core.Passing) (n int, full bool, err error) {
 	n, err = l.c.TryWrite(pieces)
 	if errors.Is(err, syscall.EAGAIN) {
 		return n, true, nil

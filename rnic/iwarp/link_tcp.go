@@ -21,6 +21,7 @@ type tcpLink struct {
 	c                       *net.TCPConn
 	rc                      syscall.RawConn
 	readFn, writeFn, freeFn func(fd uintptr) bool
+	spliceFn                func(fd uintptr) bool
 
 	// owned by the receive loop
 	sink   sink
@@ -30,14 +31,15 @@ type tcpLink struct {
 	noRead bool // the sink had nothing to read for
 	mark   int  // the socket's low-water mark
 	polls  int  // looks that are left
+	burst  burst
 
 	// owned by the transmitter
 	wiov []syscall.Iovec // of one call; wfew, or of iovecs
 	wfew [16]syscall.Iovec
 	wmsg syscall.Msghdr
-	eor  bool // what is written ends a record
+	how  core.Passing
 	wn   int
-	werr syscall.Errno
+	werr error
 	pfd  [1]unix.PollFd
 }
 
@@ -50,7 +52,7 @@ func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
 		return nil, err
 	}
 	l := &tcpLink{c: c, rc: rc, mark: 1}
-	l.readFn, l.writeFn, l.freeFn = l.tryRead, l.tryWrite, l.park
+	l.readFn, l.writeFn, l.freeFn, l.spliceFn = l.tryRead, l.tryWrite, l.park, l.trySplice
 	return l, nil
 }
 
@@ -103,7 +105,7 @@ func (l *tcpLink) wait(fd uintptr) bool {
 		l.polls--
 		l.noRead = true
 		runtime.Gosched()
-		syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0)
+		yield()
 		return true
 	}
 	want := l.sink.missing()
@@ -154,6 +156,7 @@ func (l *tcpLink) read(s sink) (int, error) {
 	case l.rn == 0:
 		return 0, io.EOF
 	}
+	l.burst.add(l.rn)
 	return l.rn, nil
 }
 
@@ -161,24 +164,43 @@ func (l *tcpLink) tryWrite(fd uintptr) bool {
 	for {
 		var n uintptr
 		var errno syscall.Errno
-		if l.eor {
+		if flags := sendFlags(l.how); flags != 0 {
 			l.wmsg = syscall.Msghdr{Iov: &l.wiov[0], Iovlen: uint64(len(l.wiov))}
-			n, _, errno = syscall.RawSyscall(syscall.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&l.wmsg)), unix.MSG_EOR|unix.MSG_NOSIGNAL)
+			n, _, errno = syscall.RawSyscall(syscall.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&l.wmsg)), flags|unix.MSG_NOSIGNAL)
 		} else {
 			n, _, errno = syscall.RawSyscall(syscall.SYS_WRITEV, fd, uintptr(unsafe.Pointer(&l.wiov[0])), uintptr(len(l.wiov)))
 		}
 		if errno == syscall.EINTR {
 			continue
 		}
-		l.wn, l.werr = int(n), errno
+		if l.wn, l.werr = int(n), nil; errno != 0 {
+			l.wn, l.werr = 0, errno
+		}
 		return true
 	}
+}
+
+// trySplice gives the socket what it takes of the one piece, out of its Source.
+func (l *tcpLink) trySplice(fd uintptr) bool {
+	l.wn, l.werr = l.how.Source.Splice(fd, int(l.wiov[0].Len), l.how.More)
+	return true
+}
+
+// sendFlags are the flags of sendmsg(2) for how.
+func sendFlags(how core.Passing) (flags uintptr) {
+	if how.Record {
+		flags |= unix.MSG_EOR
+	}
+	if how.More {
+		flags |= unix.MSG_MORE
+	}
+	return flags
 }
 
 // iovecs are for batches of many pieces: most connections never send one.
 var iovecs = sync.Pool{New: func() any { return new([core.MaxPieces]syscall.Iovec) }}
 
-func (l *tcpLink) writev(pieces [][]byte, record bool) (n int, full bool, err error) {
+func (l *tcpLink) writev(pieces [][]byte, how core.Passing) (n int, full bool, err error) {
 	var many *[core.MaxPieces]syscall.Iovec
 	iov := l.wfew[:0]
 	if len(pieces) > len(l.wfew) {
@@ -188,9 +210,13 @@ func (l *tcpLink) writev(pieces [][]byte, record bool) (n int, full bool, err er
 	for _, p := range pieces {
 		iov = append(iov, syscall.Iovec{Base: unsafe.SliceData(p), Len: uint64(len(p))})
 	}
-	l.wiov, l.eor = iov, record
-	err = l.rc.Write(l.writeFn)
-	l.wiov, l.wmsg = nil, syscall.Msghdr{}
+	l.wiov, l.how = iov, how
+	if how.Source != nil {
+		err = l.rc.Write(l.spliceFn)
+	} else {
+		err = l.rc.Write(l.writeFn)
+	}
+	l.wiov, l.wmsg, l.how = nil, syscall.Msghdr{}, core.Passing{}
 	clear(iov) // what it pointed at can be collected
 	if many != nil {
 		iovecs.Put(many)
@@ -200,7 +226,7 @@ func (l *tcpLink) writev(pieces [][]byte, record bool) (n int, full bool, err er
 		return 0, false, err
 	case l.werr == syscall.EAGAIN:
 		return 0, true, nil
-	case l.werr != 0:
+	case l.werr != nil:
 		return 0, false, l.werr
 	}
 	return l.wn, false, nil

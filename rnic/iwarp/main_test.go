@@ -1,4 +1,4 @@
-// Tests leave no goroutine and no descriptor behind.
+// Tests leave no goroutine and no descriptor behind, and who reads changes as it is drawn.
 
 package iwarp
 
@@ -8,11 +8,14 @@ import (
 	"os"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"testing"
 	"time"
 )
 
 func TestMain(m *testing.M) {
+	onReader = watchReader
+	giveWay = func() { gaveWay.Add(1); yield() }
 	code := m.Run()
 	if n := leftOver(); n > 0 && code == 0 {
 		fmt.Fprintf(os.Stderr, "%d goroutines left\n", n)
@@ -20,6 +23,12 @@ func TestMain(m *testing.M) {
 		code = 1
 	}
 	os.Exit(code)
+}
+
+func watchReader(from, to reader) {
+	if !slices.Contains(readerNext[from], to) {
+		panic(fmt.Sprintf("reader %d cannot become %d", from, to))
+	}
 }
 
 // leftOver counts goroutines besides this one, once those that are about to end

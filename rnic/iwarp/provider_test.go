@@ -4,6 +4,7 @@ package iwarp
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -65,5 +66,15 @@ func TestRefusedSTag(t *testing.T) {
 	}
 	if _, ok := (&term.PeerError{Code: term.RDMAPBounds}).RefusedSTag(); ok {
 		t.Error("no STag came with it")
+	}
+}
+
+// TestNoOtherServices: iWARP has reliable connections alone, and says so to who listens for others.
+func TestNoOtherServices(t *testing.T) {
+	for _, s := range []rnic.Service{rnic.UC, rnic.UD} {
+		_, err := Open(rnic.DeviceConfig{}).ListenFor(s, "tcp", "127.0.0.1:0")
+		if err == nil || !strings.Contains(err.Error(), "iwarp and "+s.String()) {
+			t.Errorf("%v: %v", s, err)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
@@ -135,8 +136,8 @@ type countingLink struct {
 	calls int
 }
 
-func (l *countingLink) writev(pieces [][]byte, record bool) (int, bool, error) {
-	n, full, err := l.link.writev(pieces, record)
+func (l *countingLink) writev(pieces [][]byte, how core.Passing) (int, bool, error) {
+	n, full, err := l.link.writev(pieces, how)
 	if n > 0 {
 		l.calls++
 	}

@@ -19,8 +19,9 @@ import (
 // where TCP has no room, and ends the stream. Whoever else posts transmits himself.
 type stream struct {
 	// set once, in NewEndpoint
-	q *rnic.ProviderQP
-	p *provider
+	q       *rnic.ProviderQP
+	p       *provider
+	waiting func() bool // QPConfig.Waiting; nil: callers cannot drive
 
 	// set once, before the loops start
 	modes core.Modes
@@ -33,6 +34,8 @@ type stream struct {
 	work core.Work
 	tx   transmitter
 	rx   receiver
+
+	reading reading
 
 	txWake chan struct{} // one token: the transmit loop has something to do
 	// txWake is full at most once, so waking never waits and a loop that is awake looks again. eof is closed by the
@@ -49,8 +52,9 @@ type stream struct {
 
 // NewEndpoint makes a stream that is not connected.
 func (p *provider) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endpoint, error) {
-	s := &stream{q: q, p: p, txWake: make(chan struct{}, 1), eof: make(chan struct{})}
+	s := &stream{q: q, p: p, waiting: cfg.Waiting, txWake: make(chan struct{}, 1), eof: make(chan struct{})}
 	s.work.Init(q, cfg.SQDepth)
+	s.reading.init()
 	s.tx.s = s
 	s.tx.out.Init(q, &s.work)
 	s.rx.in.Init(q, &s.work)
@@ -86,7 +90,11 @@ func (s *stream) start(ses *session) error {
 	}
 	ses.conn.SetDeadline(time.Time{})
 	s.link, s.tx.link = l, l
+	if !l.inline() { // what its Read has taken when a deadline ends it is not known
+		s.waiting = nil
+	}
 	ses.modes.Extensions = s.p.cfg.Extensions
+	_, ses.modes.Splice = l.(*tcpLink)
 	ses.modes.Direct, ses.modes.Strict = l.inline(), s.p.cfg.CRC == rnic.CRCStrict
 	s.modes = ses.modes
 	s.tx.out.Start(ses.modes)
@@ -115,6 +123,19 @@ func (s *stream) PostSend(wrs []rnic.Posted) error {
 	return err
 }
 
+var (
+	_ rnic.SourceEndpoint   = (*stream)(nil)
+	_ rnic.ChecksumEndpoint = (*stream)(nil)
+)
+
+// TakesSources reports whether the payload of a Write may come from a Source, and whether FPDUs are long enough for that.
+func (s *stream) TakesSources() (can, pays bool) {
+	if s.socketLink() == nil {
+		return false, false
+	}
+	return s.tx.out.TakesSources()
+}
+
 // Release returns once no batch points into the memory that mr had.
 func (s *stream) Release(mr *rnic.MR) { s.tx.detach(mr) }
 
@@ -123,18 +144,33 @@ func (s *stream) rxLoop() {
 	defer s.loops.Done()
 	defer close(s.eof)
 	defer s.rx.quit()
+	s.digest(never) // what came with the start-up frames
 	for {
-		// After an error the loop goes on: what comes is read and discarded until the socket ends, so
-		// that closing it does not reset it under our Terminate. fail may be called again; the first counts.
-		if err := s.rx.consume(); err != nil {
-			s.fail(err)
+		err := s.rx.fill(s.link)
+		ending := err == nil && s.reading.ending()
+		if err == nil {
+			s.digest(never)
 		}
-		s.afterBatch()
-		if err := s.rx.fill(s.link); err != nil {
+		if ending {
+			err = s.rest()
+		}
+		if err != nil {
 			s.inputEnded(err)
 			return
 		}
 	}
+}
+
+func never() bool { return false }
+
+// digest has the core do what has been read. content reports whether who runs the receive side has got all that it waits for.
+func (s *stream) digest(content func() bool) {
+	// After an error the loop goes on: what comes is read and discarded until the socket ends, so
+	// that closing it does not reset it under our Terminate. fail may be called again; the first counts.
+	if err := s.rx.consume(); err != nil {
+		s.fail(err)
+	}
+	s.afterBatch(content)
 }
 
 // batchBytes is how much the receive loop sends itself before it goes back to reading.
@@ -144,12 +180,12 @@ const batchBytes = 64 << 10
 // what it posted meanwhile, and responses to the peer's Reads, in one go. When
 // the handler posted nothing but woke others, they get the processor first, so
 // that what they post next leaves together (a third of the time is saved with 32 callers).
-func (s *stream) afterBatch() {
+func (s *stream) afterBatch(content func() bool) {
 	s.work.Collect()
 	// The handler runs with no lock held, and may post, close or invalidate. What it posts stays queued
 	// until Resume, so that one writev takes all of it, the responses to the peer's Reads too.
 	ran := s.q.Notify()
-	if ran && s.work.Linger() {
+	if ran && !content() && s.work.Linger() {
 		runtime.Gosched()
 	}
 	if s.work.Resume() {
@@ -196,6 +232,9 @@ func (s *stream) txLoop() {
 	}
 }
 
+// Prompt is as rnic.Driver has it.
+func (s *stream) Prompt() { s.wakeTx() }
+
 func (s *stream) wakeTx() {
 	select {
 	case s.txWake <- struct{}{}:
@@ -208,6 +247,13 @@ func (s *stream) Wait() { s.loops.Wait() }
 
 // Moved is the bytes of the stream that TCP has taken, and those that the peer has sent for our RDMA Reads.
 func (s *stream) Moved() uint64 { return s.tx.handed.Load() + s.rx.in.ReadBytes() }
+
+// CRC reports whether the FPDUs of the stream have CRCs.
+func (s *stream) CRC() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.modes.CRC
+}
 
 // RemoteAddr is the peer's TCP address, nil when the stream was never connected.
 func (s *stream) RemoteAddr() net.Addr {
@@ -226,10 +272,14 @@ func (s *stream) LocalAddr() net.Addr {
 }
 
 func (s *stream) socket() net.Conn {
+	if l := s.socketLink(); l != nil {
+		return l.conn()
+	}
+	return nil
+}
+
+func (s *stream) socketLink() link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.link == nil {
-		return nil
-	}
-	return s.link.conn()
+	return s.link
 }

@@ -27,6 +27,8 @@ type transmitter struct {
 	out core.Outbound // guarded by mu, but for Early
 
 	handed atomic.Uint64 // bytes of the stream that TCP has taken
+
+	burst burst // owned by the transmit loop
 }
 
 // An outcome is what one step of a transmitter came to.
@@ -78,7 +80,7 @@ func (t *transmitter) run(budget int) {
 // runLoop is run on the transmit loop, which waits for room.
 func (t *transmitter) runLoop() {
 	for {
-		_, o, err := t.step()
+		n, o, err := t.step()
 		if err == nil && o == full {
 			// What has completed is told now: the socket can stay full for as long as the peer likes.
 			t.s.q.NotifySends()
@@ -93,6 +95,7 @@ func (t *transmitter) runLoop() {
 			return
 		}
 		t.s.q.NotifySends()
+		t.burst.add(n)
 	}
 }
 
@@ -112,11 +115,11 @@ func (t *transmitter) step() (n int, o outcome, err error) {
 	if err := t.out.Fill(); err != nil {
 		return 0, idle, err
 	}
-	pieces, record := t.out.Pending()
+	pieces, how := t.out.Pending()
 	if len(pieces) == 0 {
 		return 0, idle, nil
 	}
-	n, full, err := t.link.writev(pieces, record)
+	n, full, err := t.link.writev(pieces, how)
 	fits := t.out.Sent(n)
 	t.handed.Store(t.out.Position())
 	switch {

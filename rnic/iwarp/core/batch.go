@@ -17,6 +17,9 @@ const (
 	smallScratch = 1 << 10   // the same, of a connection with little to send
 	fpduScratch  = 64        // the most of it that one FPDU takes
 	inlineMax    = 192       // payload up to here is cheaper to copy than to point at
+
+	// roomBytes is all payload that a batch can have: its last FPDU may begin just below batchBytes.
+	roomBytes = batchBytes + 64<<10
 )
 
 // A batch is a list of byte ranges that leave in order: headers and trailers
@@ -38,6 +41,16 @@ type batch struct {
 	began   uint64   // stream position of its first byte, an FPDU boundary
 	pos     uint64   // stream position of the next byte to be taken
 	pins    []pin
+	sources []sourced
+
+	room   *[roomBytes]byte // not nil: payload of Sources that had to be seen
+	roomed int              // bytes of it
+}
+
+// A sourced range stands for bytes that are in a Source.
+type sourced struct {
+	piece int
+	rnic.Source
 }
 
 // A pin is a range of a batch that points into a Memory Region that the peer reads.
@@ -56,6 +69,20 @@ func (b *batch) init(q *rnic.ProviderQP) {
 
 // largeScratches is of *[batchScratch]byte: a connection has one while it has much to send, and an idle one has none.
 var largeScratches = sync.Pool{New: func() any { return new([batchScratch]byte) }}
+
+// rooms are few and used again at once, so that a processor's cache holds the one in use: that is why payload
+// which the sender has to see is read there at the last moment, and not to memory of its own before.
+var rooms = sync.Pool{New: func() any { return new([roomBytes]byte) }}
+
+// read returns the next n bytes of src in memory of the batch.
+func (b *batch) read(src rnic.Source, n int) ([]byte, error) {
+	if b.room == nil {
+		b.room, b.roomed = rooms.Get().(*[roomBytes]byte), 0
+	}
+	p := b.room[b.roomed : b.roomed+n : b.roomed+n]
+	b.roomed += n
+	return p, src.ReadFull(p)
+}
 
 func (b *batch) empty() bool { return b.left == 0 }
 
@@ -82,7 +109,7 @@ func (b *batch) reset() {
 	}
 }
 
-// shrink empties the scratch memory, to which no range points any more, and returns a large one to the pool.
+// shrink empties the memory that is the batch's own, to which no range points any more, and returns what is large to its pool.
 func (b *batch) shrink() {
 	if n := len(b.scratch); n > 0 {
 		b.large = n+fpduScratch+inlineMax > smallScratch
@@ -91,12 +118,18 @@ func (b *batch) shrink() {
 		largeScratches.Put((*[batchScratch]byte)(b.scratch[:batchScratch]))
 	}
 	b.scratch = b.small
+	if b.room != nil {
+		rooms.Put(b.room)
+		b.room = nil
+	}
 }
 
 // forget drops all ranges, so that what they point at can be collected.
 func (b *batch) forget() {
 	clear(b.pieces)
 	b.pieces, b.at = b.pieces[:0], 0
+	clear(b.sources)
+	b.sources = b.sources[:0]
 }
 
 // own returns n bytes of scratch memory that leave next. Neighbours in the
@@ -128,6 +161,25 @@ func (b *batch) point(p []byte) {
 	b.left += len(p)
 	b.owned = false
 	b.pieces = append(b.pieces, p)
+}
+
+// pointSource is point for a range that src has the bytes of.
+func (b *batch) pointSource(src rnic.Source, p []byte) {
+	b.point(p)
+	b.sources = append(b.sources, sourced{len(b.pieces) - 1, src})
+}
+
+// next returns the ranges that leave next in one call: those up to one that a Source has the bytes of, or that alone.
+func (b *batch) next() (pieces [][]byte, src rnic.Source, more bool) {
+	for _, s := range b.sources {
+		switch {
+		case s.piece == b.at:
+			return b.pieces[b.at : b.at+1], s.Source, b.at+1 < len(b.pieces)
+		case s.piece > b.at:
+			return b.pieces[b.at:s.piece], nil, true
+		}
+	}
+	return b.pieces[b.at:], nil, false
 }
 
 // pointInto is point for memory of mr, which the caller has borrowed.
@@ -197,8 +249,10 @@ func (b *batch) detach(mr *rnic.MR) {
 func (b *batch) cut() []byte {
 	var rest []byte
 	if n := b.inside(); n > 0 {
-		for _, p := range b.pieces[b.at:] {
-			rest = append(rest, p[:min(len(p), n-len(rest))]...)
+		for i, p := range b.pieces[b.at:] {
+			p = p[:min(len(p), n-len(rest))]
+			b.fetch(b.at+i, p)
+			rest = append(rest, p...)
 			if len(rest) == n {
 				break
 			}
@@ -208,6 +262,16 @@ func (b *batch) cut() []byte {
 	b.left = 0
 	b.reset()
 	return rest
+}
+
+// fetch has the bytes in p, the beginning of a range, if a Source has them.
+func (b *batch) fetch(piece int, p []byte) {
+	for _, s := range b.sources {
+		if s.piece == piece {
+			// It has all that was promised, or else the FPDU is good for nothing but to keep its place: there is no CRC.
+			_ = s.ReadFull(p)
+		}
+	}
 }
 
 // inside is how many bytes are left of an FPDU that has been begun.

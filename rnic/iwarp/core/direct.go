@@ -160,13 +160,10 @@ func (in *Inbound) InPlacement() bool { return in.place.open }
 
 // noteSmall notes an FPDU of n bytes that was not placed directly.
 func (in *Inbound) noteSmall(n int) {
-	if in.crc && n >= directMin {
+	if n >= directMin {
 		in.small = 0
 	} else if in.small < bulkPause {
 		in.small++
-	}
-	if !in.crc {
-		in.small = bulkPause // what is large is placed directly, and nothing else tells of bulk
 	}
 }
 
@@ -181,7 +178,7 @@ func (in *Inbound) Limit(b []byte, tail int) int {
 		if bulk {
 			return tail
 		}
-	case in.crc:
+	case in.crc || bulk: // without CRCs it is a segment of which too little is to come
 		if n := in.Missing(b); bulk || n >= directMin && ddp.MoreTagged(b[mpa.LengthLen]) {
 			return n + tail
 		}

@@ -44,7 +44,7 @@ func (o *Outbound) Early(wrs []rnic.Posted) *earlyCRCs {
 	}
 	var c *earlyCRCs
 	for i := range wrs {
-		if wrs[i].Op != rnic.OpWrite || wrs[i].Bytes < earlyCRCMin {
+		if wrs[i].Op != rnic.OpWrite || wrs[i].Bytes < earlyCRCMin || wrs[i].Source != nil {
 			continue
 		}
 		if c == nil {
@@ -90,7 +90,7 @@ func (c *earlyCRCs) add(wr *rnic.Posted) {
 
 // take hands the CRCs of e on to it, if there are any.
 func (c *earlyCRCs) take(e *entry) {
-	if e.Op != rnic.OpWrite || e.Bytes < earlyCRCMin || c.took == c.n {
+	if e.Op != rnic.OpWrite || e.Bytes < earlyCRCMin || e.Source != nil || c.took == c.n {
 		return
 	}
 	l := &e.P.early

@@ -27,7 +27,7 @@ func (o *Outbound) segment() (added bool, err error) {
 	case awaited(e.Op):
 		o.readRequest(e)
 	default:
-		return o.payloadSegment(e), nil
+		return o.payloadSegment(e)
 	}
 	return true, nil
 }
@@ -53,19 +53,25 @@ func (o *Outbound) payloadHeader(e *entry) ddp.Header {
 }
 
 // payloadSegment adds the next segment of a Send or RDMA Write.
-func (o *Outbound) payloadSegment(e *entry) (added bool) {
+func (o *Outbound) payloadSegment(e *entry) (added bool, err error) {
 	h := o.payloadHeader(e)
 	// As much as the segment takes, unless the batch runs out of ranges, or the poster has cut elsewhere
 	// when it computed the CRCs: the segment size of TCP may have grown since.
 	n := o.span(min(int(e.Bytes-o.cur.sent), e.P.early.cut(o.mulpdu-h.Len())))
 	if o.splits(h.Len() + n) {
-		return false
+		return false, nil
 	}
 	h.Last = o.cur.sent+uint32(n) == e.Bytes
+	var seen []byte
+	if e.Source != nil && (o.sees || o.mulpdu < splicedSegment) {
+		if seen, err = o.b.read(e.Source, n); err != nil {
+			return false, err // nothing of the FPDU is in the batch yet
+		}
+	}
 	if o.markers != nil {
 		o.marked(o.gather(o.made.begin(h.Put(o.made.head[:])), n))
 	} else {
-		o.plain(&h, n)
+		o.plain(&h, n, seen)
 	}
 	if o.cur.sent += uint32(n); h.Last {
 		if !h.Tagged {
@@ -76,7 +82,7 @@ func (o *Outbound) payloadSegment(e *entry) (added bool) {
 		e.P.sent, e.P.end = true, o.b.end()
 		o.cur = message{}
 	}
-	return true
+	return true, nil
 }
 
 // span is how many of the next n bytes of the current work request the batch
@@ -89,8 +95,9 @@ func (o *Outbound) span(n int) int {
 	return c.fits(n, room)
 }
 
-// plain adds an FPDU without markers around the next n bytes of the current work request.
-func (o *Outbound) plain(h *ddp.Header, n int) {
+// plain adds an FPDU without markers around the next n bytes of the current work request, which are
+// those of seen if that is not nil.
+func (o *Outbound) plain(h *ddp.Header, n int, seen []byte) {
 	l := h.Len() + n
 	head := o.b.own(mpa.LengthLen + h.Len())
 	head[0], head[1] = byte(l>>8), byte(l)
@@ -104,9 +111,15 @@ func (o *Outbound) plain(h *ddp.Header, n int) {
 	for left := n; left > 0; {
 		p := o.cur.c.next(left)
 		left -= len(p)
-		if n <= inlineMax {
+		switch {
+		case seen != nil:
+			p, seen = seen[:len(p)], seen[len(p):]
+			o.b.point(p)
+		case o.cur.e.Source != nil:
+			o.b.pointSource(o.cur.e.Source, p)
+		case n <= inlineMax:
 			copy(o.b.own(len(p)), p)
-		} else {
+		default:
 			o.b.point(p)
 		}
 		crc = crcOf(compute, crc, p)

@@ -1,0 +1,122 @@
+// What the verbs do of driving: for providers that cannot be driven, and of handlers that others run.
+
+package rnic
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A drivenEnd is an endpoint that can be driven.
+type drivenEnd struct {
+	stillEnd
+	calls int
+}
+
+func (e *drivenEnd) Drive(func() bool) { e.calls++ }
+func (e *drivenEnd) Rouse()            { e.calls++ }
+func (e *drivenEnd) Prompt()           { e.calls++ }
+
+// TestDeferredIsTold: a provider that cannot be driven has nobody to tell of a deferred completion later, so it does at once.
+func TestDeferredIsTold(t *testing.T) {
+	for _, driven := range []bool{false, true} {
+		_, cq, qp, ep := stillQP(t)
+		de := &drivenEnd{}
+		if driven {
+			qp.driver = de
+		}
+		cq.SetHandler(func() {})
+		var sq SendQueue[int]
+		sq.Init(ep.q, 4, &sync.Pool{New: func() any { return new(SendChunk[int]) }})
+		sq.Open()
+		e := sq.At(sq.Push(&Posted{SendWR: SendWR{Deferred: true}}))
+		sq.Begin()
+		e.Done = true
+		if !sq.Retire(nil) || ep.q.OwesNotify() == driven {
+			t.Errorf("driven %v: owes %v", driven, ep.q.OwesNotify())
+		}
+		qp.Drive(nil)
+		qp.Rouse()
+		qp.Prompt()
+		if want := map[bool]int{true: 3}[driven]; de.calls != want {
+			t.Errorf("driven %v: %d calls", driven, de.calls)
+		}
+		qp.Close()
+	}
+}
+
+// TestHandling: once nobody handles, after a Notify, the handler has had all that was complete before it, whoever ran it.
+func TestHandling(t *testing.T) {
+	_, cq, qp, ep := stillQP(t)
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	handled, first := 0, true
+	cq.SetHandler(func() {
+		if first {
+			first = false
+			close(begun)
+			<-goOn
+		}
+		var wc [1]WC
+		for cq.Poll(wc[:]) > 0 {
+			handled++
+		}
+	})
+	cq.push(WC{}, true)
+	var other sync.WaitGroup
+	other.Go(func() { ep.q.Notify() })
+	<-begun
+	cq.push(WC{}, true)
+	if ep.q.Notify() || !ep.q.Handling() {
+		t.Error("nobody handles")
+	}
+	close(goOn)
+	for ep.q.Handling() {
+	}
+	if handled != 2 {
+		t.Errorf("%d of 2 handled", handled)
+	}
+	other.Wait()
+	qp.Close()
+}
+
+// TestDoneAfterHandler: Done is closed once the handler has had everything that was flushed, also where another goroutine
+// runs it, and has not polled yet.
+func TestDoneAfterHandler(t *testing.T) {
+	_, cq, qp, ep := stillQP(t)
+	if err := qp.PostRecv(RecvWR{}); err != nil {
+		t.Fatal(err)
+	}
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	var handled, polls atomic.Int32
+	cq.SetHandler(func() {
+		var wc [1]WC
+		for cq.Poll(wc[:]) > 0 {
+			handled.Add(1)
+		}
+		if polls.Add(1) == 1 { // the flush comes after the first round has polled all that there is
+			close(begun)
+			<-goOn
+		}
+	})
+	if !ep.q.Established(1, 1, nil) {
+		t.Fatal(qp.State())
+	}
+	cq.push(WC{}, true)
+	var other sync.WaitGroup
+	other.Go(func() { ep.q.Notify() })
+	<-begun
+	other.Go(func() { ep.Abort(ErrClosed) })
+	select {
+	case <-qp.Done():
+		t.Error("done while a handler runs")
+	case <-time.After(10 * time.Millisecond): // most of the time it waits by now
+	}
+	close(goOn)
+	<-qp.Done()
+	if n := handled.Load(); n != 2 {
+		t.Errorf("done when %d of 2 were handled", n)
+	}
+	other.Wait()
+}

@@ -1,0 +1,126 @@
+// Payload from a Source: the stream is the one that the same bytes in memory make, wherever TCP stops or the end comes.
+
+package core
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
+
+// A reader is a Source that has its bytes in memory after all.
+type reader struct{ bytes.Reader }
+
+func (r *reader) ReadFull(p []byte) error {
+	_, err := io.ReadFull(&r.Reader, p)
+	return err
+}
+
+func (r *reader) Splice(uintptr, int, bool) (int, error) { return 0, errors.ErrUnsupported }
+
+// wrote is what a side sends for two Writes of payload and a Send, in steps of step bytes for the first limit bytes, and what
+// Stop makes of the rest. With sourced the payload comes from one Source, and the memory for it holds nothing of it.
+func wrote(t *testing.T, m Modes, mss int, payload []byte, sourced bool, step, limit int) (sent, rest []byte) {
+	t.Helper()
+	s := newSide(t, rnic.DeviceConfig{}, 8)
+	s.end.mss = mss
+	s.end.start(m, 1, 1, false)
+	s.end.room = 0
+	cut := len(payload)/2 + 3
+	a := rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{payload[:5], payload[5:cut]}, RemoteSTag: 7, RemoteTO: 100, Unsignaled: true}
+	b := rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{payload[cut:]}, RemoteSTag: 8, Unsignaled: true}
+	if sourced {
+		src := new(reader)
+		src.Reset(payload)
+		blank := make([]byte, len(payload))
+		a.SGL, b.SGL = [][]byte{blank[:5], blank[5:cut]}, [][]byte{blank[cut:]}
+		a.Source, b.Source = src, src
+	}
+	c := rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{[]byte("done")}}
+	var list []rnic.Posted
+	for _, wr := range []rnic.SendWR{a, b, c} {
+		n := 0
+		for _, p := range wr.SGL {
+			n += len(p)
+		}
+		list = append(list, rnic.Posted{SendWR: wr, Bytes: uint32(n)})
+	}
+	if err := s.end.PostSend(list); err != nil {
+		t.Fatal(err)
+	}
+	for len(s.end.sent) < limit {
+		before := len(s.end.sent)
+		s.end.grant(min(step, limit-before))
+		if len(s.end.sent) == before {
+			break
+		}
+	}
+	return s.end.sent, s.end.out.Stop()
+}
+
+func TestSourceMakesTheSameStream(t *testing.T) {
+	payload := noise(900_003)
+	for i, m := range []Modes{{Splice: true}, {Splice: true}, {}, {CRC: true, Splice: true}, {CRC: true, WholeTrailer: true, Splice: true}} {
+		mss := 9000
+		if i == 0 {
+			mss = 20_000 // long enough to be spliced
+		}
+		whole, _ := wrote(t, m, mss, payload, false, 1<<21, 1<<21)
+		if len(whole) < len(payload) {
+			t.Fatalf("%d bytes of stream", len(whole))
+		}
+		for _, step := range []int{1 << 21, 8999, 777} {
+			if got, _ := wrote(t, m, mss, payload, true, step, 1<<21); !bytes.Equal(got, whole) {
+				t.Errorf("%+v: in steps of %d bytes: %d bytes that are not the same", m, step, len(got))
+			}
+		}
+		for _, limit := range []int{1, 17, 20, 30, 9001, 50_000, 50_100, len(whole) - 30} {
+			want, wantRest := wrote(t, m, mss, payload, false, 1000, limit)
+			got, rest := wrote(t, m, mss, payload, true, 1000, limit)
+			if !bytes.Equal(got, want) || !bytes.Equal(rest, wantRest) {
+				t.Errorf("%+v: ended after %d bytes: the rest of the FPDU is %d bytes, want %d, or others", m, limit, len(rest), len(wantRest))
+			}
+		}
+	}
+}
+
+// TestSourceWithTooLittle: what it does not have is not sent as something else; the stream ends after the FPDUs before.
+func TestSourceWithTooLittle(t *testing.T) {
+	s := newSide(t, rnic.DeviceConfig{}, 8)
+	s.end.mss, s.end.room = 9000, 1<<20
+	s.end.start(Modes{CRC: true}, 1, 1, false)
+	src := new(reader)
+	src.Reset(noise(20_000))
+	err := s.end.PostSend([]rnic.Posted{{SendWR: rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{make([]byte, 50_000)}, Source: src}, Bytes: 50_000}})
+	if err != nil || !s.end.ended || len(s.end.sent) > 18_100 || len(s.end.sent) < 17_000 {
+		t.Errorf("%v, ended: %v, %d bytes were sent", err, s.end.ended, len(s.end.sent))
+	}
+}
+
+// TestSourceNeedsAnEndpointThatTakesIt: where it does not, nothing with a Source is posted; nor anything but a Write.
+func TestSourceNeedsAnEndpointThatTakesIt(t *testing.T) {
+	a, _ := joined(t, rnic.DeviceConfig{}, rnic.DeviceConfig{}, 4)
+	if can, pays := a.qp.TakesSources(); can || pays {
+		t.Error("the endpoint takes Sources")
+	}
+	for _, op := range []rnic.Opcode{rnic.OpWrite, rnic.OpSend} {
+		if err := a.qp.PostSend(rnic.SendWR{Op: op, SGL: [][]byte{{1}}, Source: new(reader)}); err == nil {
+			t.Error("a work request with a Source is taken")
+		}
+	}
+	var o Outbound
+	for _, m := range []Modes{{CRC: true, Splice: true}, {SendMarkers: true}, {Splice: true}, {}} {
+		o.Start(m)
+		for _, mss := range []int{1448, seenSegment, 8948, splicedSegment + 100} {
+			o.SetMSS(mss)
+			can, pays := o.TakesSources()
+			if can == m.SendMarkers || pays != (can && mss > seenSegment) {
+				t.Errorf("%+v, segments of %d: Sources are taken: %v, it pays: %v", m, mss, can, pays)
+			}
+		}
+		o.markers = nil
+	}
+}

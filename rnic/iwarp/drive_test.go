@@ -1,0 +1,254 @@
+// Callers that take in their answers themselves: who reads when, and that no answer waits for nobody.
+
+package iwarp
+
+import (
+	"net"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
+)
+
+// TestDrive: a caller that is alone runs the handler that has its answer, call after call.
+func TestDrive(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *driven) {
+		d.rest()
+		for range 20 {
+			took := d.drive()
+			d.wantReader(readDriver)
+			d.answer()
+			if <-took > 0 {
+				t.Fatal("an answer that is there was waited for")
+			}
+		}
+		if n := d.by[readDriver].Load(); n != 20 {
+			t.Errorf("%d of 20 answers were handled by who waited for them", n)
+		}
+		time.Sleep(2 * restTick)
+		d.wantReader(readLoop) // which waits for the socket again, with no clock
+	})
+}
+
+// TestDriveTCP: the same on a socket, in all modes, with payload that is placed by who drives.
+func TestDriveTCP(t *testing.T) {
+	for _, cfg := range []rnic.DeviceConfig{{}, {CRC: rnic.CRCStrict}} {
+		a, b := pipeTCP(t)
+		d := newDriven(t, cfg, a, b)
+		go d.echo(b, 100_000)
+		for calls := 0; d.by[readDriver].Load() < 100; calls++ { // a machine that is slow has fewer of them
+			done := d.ask()
+			if d.qp.Drive(done); !done() {
+				d.qp.Rouse()
+				until(t, done)
+			}
+			if calls == 100_000 || d.qp.Err() != nil {
+				t.Fatalf("%v: %d of %d calls: %v", cfg, d.by[readDriver].Load(), calls, d.qp.Err())
+			}
+		}
+		d.qp.Close()
+	}
+}
+
+// echo answers each call on c, after it has written n bytes.
+func (d *driven) echo(c net.Conn, n int) {
+	mr, _ := d.pd.RegMR(make([]byte, n), rnic.RemoteWrite)
+	half := noise(n / 2)
+	var out []byte
+	for in := make([]byte, 4096); ; {
+		if _, err := c.Read(in); err != nil {
+			return
+		}
+		d.answers++
+		out = mpa.AppendFPDU(out[:0], true, tagged(0x81, 0x40, mr.STag(), mr.Base(), half))
+		out = mpa.AppendFPDU(out, true, tagged(0xc1, 0x40, mr.STag(), mr.Base()+uint64(n/2), half))
+		out = mpa.AppendFPDU(out, true, untagged(0x41, 0x43, 0, 0, uint32(d.answers), 0, nil))
+		c.Write(out)
+	}
+}
+
+// TestDriveOthers: who waits beside a driver gets the answer from it, and from the receive loop once it has left.
+func TestDriveOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *driven) {
+		took := d.begin()
+		other := d.ask()
+		d.qp.Rouse()
+		d.qp.Drive(other) // somebody drives already
+		if d.wantReader(readDriver); other() {
+			t.Fatal("answered")
+		}
+		d.answer()
+		if <-took > 0 {
+			t.Error("the driver waited for the other's answer")
+		}
+		d.wantReader(readLoop) // at once, and not when the clock says so
+		d.answer()
+		if synctest.Wait(); !other() || d.by[readLoop].Load() != 1 {
+			t.Error("nobody reads for who does not drive")
+		}
+	})
+}
+
+// TestRouse: who waits and does not drive has the receive loop work at once.
+func TestRouse(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *driven) {
+		d.rest()
+		d.ask()
+		d.qp.Rouse()
+		d.wantReader(readLoop)
+	})
+}
+
+// TestRestIsRefused: who begins to wait while the receive loop is about to rest finds it at work.
+func TestRestIsRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *driven) {
+		<-d.drive()
+		d.onHandle = func() {
+			if d.reader() == readEnding {
+				d.onHandle = nil
+				d.ask()
+				d.qp.Rouse()
+			}
+		}
+		d.answer()
+		d.wantReader(readLoop)
+		if d.onHandle != nil {
+			t.Error("the receive loop did not say that it is about to rest")
+		}
+	})
+}
+
+// TestRestIsTaken: who would drive at that moment does so, and is not refused because it waits.
+func TestRestIsTaken(t *testing.T) {
+	taken := 0
+	for range 20 {
+		inBubble(t, func(t *testing.T, d *driven) {
+			<-d.drive()
+			d.onHandle = func() {
+				d.onHandle = nil
+				done := d.ask()
+				var left atomic.Bool // it has looked, and gone, before this goroutine looked
+				go func() {
+					d.qp.Drive(done)
+					left.Store(true)
+				}()
+				for r := &streamOf(d.qp).reading; r.claims.Load() == 0 && r.state.Load() == readEnding && !left.Load(); {
+					runtime.Gosched()
+				}
+			}
+			d.answer()
+			if synctest.Wait(); d.reader() == readDriver {
+				taken++
+			}
+			d.answer()
+		})
+	}
+	if taken < 10 { // it does not wait for long, on a machine with no time for the receive loop
+		t.Errorf("%d of 20 times", taken)
+	}
+}
+
+// TestRecall: a driver whose answer does not come is back after two ticks, and the receive loop takes in what
+// comes later; after that many calls are made before one drives again.
+func TestRecall(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *driven) {
+		if took := <-d.begin(); took > 2*restTick {
+			t.Errorf("driven for %v", took)
+		}
+		time.Sleep(time.Hour) // nothing is left of the interruption
+		d.wantReader(readLoop)
+		d.answer()
+		if synctest.Wait(); d.by[readLoop].Load() != 1 || d.qp.Err() != nil {
+			t.Fatal(d.by[readLoop].Load(), d.qp.Err())
+		}
+		for range slowWishes {
+			<-d.drive()
+			d.answer()
+			d.wantReader(readLoop)
+		}
+		d.rest()
+	})
+}
+
+// TestRecallBusy: a driver to which much comes, but not its answer, is called back as well.
+func TestRecallBusy(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *driven) {
+		took := d.begin()
+		for range 10 {
+			time.Sleep(restTick / 4)
+			d.fpdu(tagged(0xc1, 0x40, 1, 0, nil))
+		}
+		if <-took > 2*restTick {
+			t.Error("it goes on")
+		}
+		d.wantReader(readLoop)
+	})
+}
+
+// TestDriveBesideHandler: where another goroutine runs the handler that has the answer, the driver does not go on to
+// wait for what does not come.
+func TestDriveBesideHandler(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *driven) {
+		d.rest()
+		wire, seen := d.ours.(*rnictest.Ready), false
+		d.onHandle = func() { // the first is for the Send, on the transmit loop
+			if !seen {
+				seen = true
+				d.answer()
+				for d.reader() != readDriver || wire.Unread() > 0 {
+					runtime.Gosched()
+				}
+				for range 1000 { // the driver has it handled by us, and looks whether it is done
+					runtime.Gosched()
+				}
+			}
+		}
+		n := d.asked.Add(1)
+		post(t, d.qp, rnic.SendWR{Op: rnic.OpSend})
+		start := time.Now()
+		d.qp.Drive(func() bool { return d.got.Load() >= n })
+		if time.Since(start) > 0 || d.got.Load() < n {
+			t.Errorf("%d of %d answers after %v", d.got.Load(), n, time.Since(start))
+		}
+	})
+}
+
+// TestDeferred: of a Send that is posted as deferred a handler is told with what comes later, or when it is asked for.
+func TestDeferred(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *driven) {
+		runs := 0
+		d.onHandle = func() { runs++ }
+		for range 3 {
+			post(t, d.qp, rnic.SendWR{Op: rnic.OpSend, Deferred: true})
+		}
+		if synctest.Wait(); runs > 0 {
+			t.Error("told at once")
+		}
+		d.qp.Prompt()
+		if synctest.Wait(); runs != 1 {
+			t.Error("not told when asked for: ", runs)
+		}
+		post(t, d.qp, rnic.SendWR{Op: rnic.OpSend, Deferred: true}, rnic.SendWR{Op: rnic.OpSend})
+		if synctest.Wait(); runs != 2 {
+			t.Error("not told with one that is not deferred: ", runs)
+		}
+	})
+}
+
+// TestNotDriven: over a connection whose calls block nobody drives, and nobody rests.
+func TestNotDriven(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := rnictest.ReadyPipe()
+		d := newDriven(t, rnic.DeviceConfig{}, blocking{ours}, theirs)
+		for range 3 {
+			<-d.drive()
+			d.answer()
+			d.wantReader(readLoop)
+		}
+	})
+}
