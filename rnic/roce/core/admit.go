@@ -15,6 +15,7 @@ type Packet struct {
 	Reserved bool // the opcode is reserved: nothing but the BTH holds
 
 	Src, Dst netip.Addr
+	SrcPort  uint16 // of UDP
 	Network  []byte // IP and UDP headers
 }
 
@@ -27,7 +28,7 @@ func (qp *QP) admit(p *Packet) Drop {
 		return DropState
 	case p.Opcode.Service() != qp.service:
 		return DropService
-	case qp.service != packet.UD && p.Src != qp.attrs.Peer:
+	case qp.service != packet.UD && !qp.fromPeer(p):
 		return DropAddress
 	case !pkeyMatch(p.PKey, qp.attrs.PKey):
 		return DropPKey
@@ -35,6 +36,11 @@ func (qp *QP) admit(p *Packet) Drop {
 		return DropQKey
 	}
 	return Accepted
+}
+
+// fromPeer reports whether a packet comes from the socket that the QP is connected with, as far as its headers say so.
+func (qp *QP) fromPeer(p *Packet) bool {
+	return p.Src == qp.attrs.Peer && (qp.attrs.PeerPort == 0 || p.SrcPort == qp.attrs.PeerPort)
 }
 
 // A P_Key is 15 bits of partition, never zero, and one of membership.
@@ -61,6 +67,9 @@ func (qp *QP) receive(now Instant, p *Packet) Drop {
 		case packet.UC:
 			d = qp.receiveUC(p)
 		default:
+			if p.marked() {
+				qp.res.cnp.marked(now)
+			}
 			d = qp.receiveRC(now, p)
 		}
 	}

@@ -99,7 +99,7 @@ func TestPKeys(t *testing.T) {
 	s := newHost(addrB).newSide(t, rnic.UD, 4, 8).datagrams(0)
 	bad := s.say(packet.UDSendOnly, 0, nil, func(h *packet.Header) { h.PKey = 0x1234 })
 	for range 70_000 {
-		s.host.port.Receive(0, bad.network, bad.datagram, nil)
+		s.host.port.Receive(0, bad.network, bad.datagram, false, nil)
 	}
 	if c := s.host.port.Counters(); c.Dropped(DropPKey) != 70_000 || c.PKeyViolations() != 65535 {
 		t.Errorf("%d, %d", c.Dropped(DropPKey), c.PKeyViolations())

@@ -43,11 +43,11 @@ func TestPacketsAllocateNothing(t *testing.T) {
 			}
 			packet.PutICRC(room[n:], c.Sum())
 			var d Drop
-			if touched, d = b.host.port.Receive(0, network, room[:length], touched[:0]); d != Accepted {
+			if touched, d = b.host.port.Receive(0, network, room[:length], false, touched[:0]); d != Accepted {
 				t.Fatal(d)
 			}
 			room[n] ^= 1
-			if _, d = b.host.port.Receive(0, network, room[:length], touched[:0]); d != DropICRC {
+			if _, d = b.host.port.Receive(0, network, room[:length], false, touched[:0]); d != DropICRC {
 				t.Fatal(d)
 			}
 			a.qp.Sent(1)
@@ -96,7 +96,7 @@ func FuzzReceive(f *testing.F) {
 			s.take(built(addrA, addrB, h, p))
 			raw := append(packHeader(packet.Header{BTH: packet.BTH{Opcode: op, PKey: 0xffff, DestQP: s.qp.num}})[:packet.BTHLen], p...)
 			s.take(put(addrA, addrB, 0xc000, raw))
-			uc.host.port.Receive(0, p, p, nil)
+			uc.host.port.Receive(0, p, p, false, nil)
 		}
 		c := h.port.Counters()
 		sum := uint64(0)
@@ -150,7 +150,7 @@ func TestReliableAllocatesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			packet.PutICRC(room[length:], c.Sum())
-			touched, _ = to.host.port.Receive(0, network, room[:size], touched[:0])
+			touched, _ = to.host.port.Receive(0, network, room[:size], false, touched[:0])
 		}
 	}
 	round := func(op rnic.Opcode, lose bool) {
@@ -225,7 +225,7 @@ func FuzzReceiveRC(f *testing.F) {
 			}
 			for _, p := range []frame{f, put(addrA, addrB, 1, append(packHeader(h)[:packet.BTHLen], script...))} {
 				before := s.qp.res.tail - s.qp.res.head
-				s.host.port.Receive(now, p.network, p.datagram, nil)
+				s.host.port.Receive(now, p.network, p.datagram, false, nil)
 				if after := s.qp.res.tail - s.qp.res.head; after > before+1 || int(after) > len(s.qp.res.ring) {
 					t.Fatalf("%d answers after %d", after, before)
 				}

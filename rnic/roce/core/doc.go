@@ -17,7 +17,8 @@
 // (IBA 9.8.2.1.4 [IBU-055], 9.8.3.1.2 [IBU-135]).
 //
 // An RC message is complete when the peer has acknowledged it. Until then it is kept, and packets that are sent again are
-// built anew from the program's memory, which is the QP's for as long. Time comes in as an Instant; Deadline says when
+// built anew from the program's memory, which is the QP's for as long. How many are on the wire follows what the network
+// carries, and Reads are asked for in units that fit (rc_pace.go). Time comes in as an Instant; Deadline says when
 // Tick has to be called. What a responder owes is in a ring of fixed size (rc_answer.go), and data of Reads is taken from
 // memory, under the checks of its region, packet by packet when it is sent.
 //

@@ -50,6 +50,8 @@ type Counters struct {
 	// Gaps is how often a PSN was not the one expected, whether the packet was dropped or began a
 	// message: what was between is lost (IBA 9.8.2.2.1 [IBU-071]). Lost is messages of which a part came.
 	Gaps, Lost uint64
+	// Retransmissions is how often all that a peer had not acknowledged was sent again (IBA 9.7.8).
+	Retransmissions uint64
 }
 
 // Dropped is how many packets were dropped for reason d.
@@ -71,4 +73,5 @@ func (c *Counters) add(o *Counters) {
 	}
 	c.Gaps += o.Gaps
 	c.Lost += o.Lost
+	c.Retransmissions += o.Retransmissions
 }

@@ -20,7 +20,9 @@ var (
 
 // A Port has the QPs of one address. Its methods may be called from any goroutine, but Receive from one at a time.
 type Port struct {
-	addr netip.Addr // set once
+	// set once
+	addr    netip.Addr
+	general func(Instant, Packet)
 
 	icrc packet.ICRC // of Receive
 
@@ -30,9 +32,10 @@ type Port struct {
 	count  Counters             // of packets that came to no QP, and of QPs that are gone
 }
 
-// NewPort returns a port without QPs. addr is the address that its packets come to.
-func NewPort(addr netip.Addr) *Port {
-	return &Port{addr: addr.Unmap(), qps: make(map[uint32]*QP), groups: make(map[netip.Addr][]*QP)}
+// NewPort returns a port without QPs. addr is the address that its packets come to. Packets for QPN 1, the general services, are given to
+// general, which keeps nothing of them; where it is nil a QP can have that number.
+func NewPort(addr netip.Addr, general func(Instant, Packet)) *Port {
+	return &Port{addr: addr.Unmap(), general: general, qps: make(map[uint32]*QP), groups: make(map[netip.Addr][]*QP)}
 }
 
 // Add has packets for qp's QPN go to it.
@@ -109,14 +112,29 @@ func (t *Port) Counters() Counters {
 // Receive takes one datagram: network is its IP and UDP headers as they were on the wire, datagram its payload with
 // the ICRC. It appends to touched the QPs that it gave the packet to; they may have completions to be told of (Notify), and
 // may have ended. All of them take it, or none does. Both slices are the caller's again when it returns.
-func (t *Port) Receive(now Instant, network, datagram []byte, touched []*QP) ([]*QP, Drop) {
+//
+// good says that the ICRC has been found right already, by who had to compute it to know what network was.
+func (t *Port) Receive(now Instant, network, datagram []byte, good bool, touched []*QP) ([]*QP, Drop) {
 	p := Packet{Network: network}
-	d := t.parse(&p, datagram)
-	if d != Accepted || p.Opcode == packet.CNP { // a CNP has a sender slow down; the services here have no rate (IBA 9.6 [IBU-186])
+	d := t.parse(&p, datagram, good)
+	if d != Accepted || p.Opcode == packet.CNP {
 		t.counted(d)
+		if d == Accepted {
+			t.congested(&p)
+		}
 		return touched, d
 	}
 	return t.give(now, &p, touched)
+}
+
+// congested gives a CNP to the QP that it is for. It takes no part in any message, and disturbs none (IBA 9.6 [IBU-186]).
+func (t *Port) congested(p *Packet) {
+	t.mu.RLock()
+	qp := t.qps[p.DestQP]
+	t.mu.RUnlock()
+	if qp != nil && p.Dst == t.addr {
+		qp.congested(p)
+	}
 }
 
 // counted counts a packet that came to no QP.
@@ -128,6 +146,11 @@ func (t *Port) counted(d Drop) {
 
 // give is the search for the destination QP, one or the members of a group.
 func (t *Port) give(now Instant, p *Packet, touched []*QP) ([]*QP, Drop) {
+	if p.DestQP == GSI && t.general != nil && p.Dst == t.addr {
+		t.counted(Accepted)
+		t.general(now, *p)
+		return touched, Accepted
+	}
 	t.mu.RLock()
 	qp := t.qps[p.DestQP]
 	var group []*QP
@@ -153,14 +176,14 @@ func (t *Port) give(now Instant, p *Packet, touched []*QP) ([]*QP, Drop) {
 }
 
 // parse is the first step of figure 117 as far as it needs no QP (IBA 9.6 [IBU-184]).
-func (t *Port) parse(p *Packet, datagram []byte) Drop {
+func (t *Port) parse(p *Packet, datagram []byte, good bool) Drop {
 	if !p.addresses(len(datagram)) || p.Dst != t.addr && !p.Dst.IsMulticast() {
 		return DropNetwork // IBA 9.6 addresses [IBU-182]
 	}
 	if len(datagram) < packet.BTHLen+packet.ICRCLen {
 		return DropMalformed
 	}
-	if !t.icrc.Valid(p.Network, datagram) {
+	if !good && !t.icrc.Valid(p.Network, datagram) {
 		return DropICRC
 	}
 	var err error
@@ -201,6 +224,7 @@ func (p *Packet) addresses(datagram int) bool {
 	default:
 		return false
 	}
+	p.SrcPort = binary.BigEndian.Uint16(b[ip:])
 	udp := int(binary.BigEndian.Uint16(b[ip+4:]))
 	return udp == after && udp == packet.UDPLen+datagram
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
@@ -35,6 +36,7 @@ type Config struct {
 	Num     uint32         // its QPN, which Port.Add validates
 	Depth   int            // of the send queue
 	PortMTU int            // UD: the largest payload, one of the path MTUs; 0: 4096
+	Owner   any            // whose QP it is, for who gets it from Port.Receive
 }
 
 // A QP is the protocol of one queue pair. Its methods may be called from any goroutine, but see the
@@ -45,6 +47,9 @@ type QP struct {
 	service packet.Service
 	num     uint32
 	portMTU int
+	owner   any
+
+	moved atomic.Uint64 // see Moved
 
 	mu    sync.Mutex
 	state State // guarded by mu, as is all that follows; see become
@@ -79,7 +84,7 @@ func New(q *rnic.ProviderQP, cfg Config) (*QP, error) {
 	if !ValidMTU(cfg.PortMTU) {
 		return nil, fmt.Errorf("%w: port MTU %d", ErrValue, cfg.PortMTU)
 	}
-	qp := &QP{q: q, service: cfg.Service, num: cfg.Num, portMTU: cfg.PortMTU}
+	qp := &QP{q: q, service: cfg.Service, num: cfg.Num, portMTU: cfg.PortMTU, owner: cfg.Owner}
 	qp.sq.Init(q, cfg.Depth, &sendChunks)
 	return qp, nil
 }
@@ -89,6 +94,13 @@ func (qp *QP) Num() uint32 { return qp.num }
 
 // Service is the transport service.
 func (qp *QP) Service() packet.Service { return qp.service }
+
+// Owner is Config.Owner.
+func (qp *QP) Owner() any { return qp.owner }
+
+// Moved is how much of the work that was posted has been done, in bytes: what the peer has acknowledged, and what it has
+// sent for our Reads; of UC and UD, what the network has taken. Packets that are not full count as full ones.
+func (qp *QP) Moved() uint64 { return qp.moved.Load() }
 
 // Counters is what became of the packets that came for the QP.
 func (qp *QP) Counters() Counters {
@@ -144,6 +156,37 @@ func (qp *QP) Post(wrs []rnic.Posted) error {
 		}
 	}
 	return nil
+}
+
+// ClosePosts has Post refuse all that comes; what was posted before is done.
+func (qp *QP) ClosePosts() {
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	qp.sq.Close()
+}
+
+// Probe posts an RDMA Write of no bytes that nobody is told of, to learn whether the peer is still there: it needs no memory, and
+// is acknowledged. If other work is outstanding, that has an answer due, and nothing is posted. RC only.
+func (qp *QP) Probe() {
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	qp.probePeer()
+}
+
+// probePeer is Probe for those that hold mu.
+func (qp *QP) probePeer() {
+	if qp.service != packet.RC || qp.state != RTS || !qp.sq.Empty() || qp.sq.Room(1) != nil {
+		return
+	}
+	e := qp.sq.At(qp.sq.Push(&rnic.Posted{SendWR: rnic.SendWR{Op: rnic.OpWrite}}))
+	e.P, e.Internal = progress{}, true
+}
+
+// Drained reports whether all work that was posted is complete, and all answers that the peer is owed have been built.
+func (qp *QP) Drained() bool {
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	return qp.sq.Empty() && qp.res.head == qp.res.tail
 }
 
 // Outstanding reports whether work that was posted is not complete. A QP in SQD without any is drained.

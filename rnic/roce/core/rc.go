@@ -38,6 +38,7 @@ func plainAtomic(wr *rnic.Posted) bool {
 // Errors that end an RC QP.
 var (
 	ErrRetry    = fmt.Errorf("%w: the peer does not answer", rnic.ErrConnLost)
+	ErrRefused  = fmt.Errorf("%w: nobody has the UDP port of RoCE at the peer's address any more", rnic.ErrConnLost)
 	ErrRNR      = fmt.Errorf("%w: the peer has no receive posted, for too long", rnic.ErrConnLost)
 	ErrResponse = errors.New("roce: the peer's answer does not suit what it was asked for")
 	ErrSink     = errors.New("roce: the sink of an RDMA Read is not valid any more")
@@ -67,28 +68,35 @@ func (e *Fault) Error() string { return fmt.Sprintf("roce: %v of the peer: %v", 
 // receiveRC takes a packet that was admitted: a request of the peer's, or the answer to one of ours. The
 // caller holds mu.
 func (qp *QP) receiveRC(now Instant, p *Packet) Drop {
+	qp.req.refused = 0
 	if qp.res.fault != nil {
 		return DropState // a NAK that ends the QP is on its way
 	}
 	if !p.Reserved && p.Opcode.Operation().Response() {
 		return qp.receiveResponse(now, p)
 	}
-	return qp.receiveRequest(p)
+	return qp.receiveRequest(now, p)
 }
 
-// nextRC builds the next packet of either half; they take turns, packet by packet, so that neither starves.
+// nextRC builds the next packet of either half; they take turns, packet by packet, so that neither starves. After a pause a request is
+// first: where a message is answered by one, the acknowledge leaves after it, and both can travel as one message of UDP.
 func (qp *QP) nextRC(now Instant, b []byte) (n int) {
+	if n = qp.nextCNP(b); n > 0 {
+		return n
+	}
 	r := &qp.req
 	for range 2 {
-		if r.turn = !r.turn; r.turn {
+		if r.answers {
 			n = qp.nextAnswer(b)
 		} else {
 			n = qp.nextRequest(now, b)
 		}
+		r.answers = !r.answers
 		if n > 0 || qp.state == ERR {
 			return n
 		}
 	}
+	r.answers = false
 	return 0
 }
 
@@ -100,13 +108,27 @@ func (qp *QP) Deadline() (at Instant, ok bool) {
 	if qp.state == ERR || qp.service != packet.RC {
 		return 0, false
 	}
-	if r.rnrUntil != 0 {
-		return r.rnrUntil, true
+	at = r.deadline
+	switch {
+	case r.rnrUntil != 0:
+		at = r.rnrUntil
+	case r.probe != 0 && (at == 0 || r.probe < at):
+		at = r.probe
 	}
-	return r.deadline, r.deadline != 0
+	if g := &qp.res.gap; g.open && (at == 0 || g.again < at) {
+		at = g.again
+	}
+	return at, at != 0
 }
 
-// Tick does what the time asks for: work whose answer is overdue is sent again, by Next.
+// Overdue is how many answers in a row have not come in time.
+func (qp *QP) Overdue() int {
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	return int(qp.req.retries)
+}
+
+// Tick does what the time asks for: work whose answer is overdue is sent again, by Next, and the peer is told again what it owes.
 func (qp *QP) Tick(now Instant) {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
@@ -114,10 +136,19 @@ func (qp *QP) Tick(now Instant) {
 	if qp.state == ERR || qp.service != packet.RC {
 		return
 	}
+	if qp.tellGap(now); qp.state == ERR {
+		return
+	}
 	if r.rnrUntil != 0 && now >= r.rnrUntil {
 		r.rnrUntil = 0
 	}
-	if r.rnrUntil == 0 && r.deadline != 0 && now >= r.deadline {
+	switch {
+	case r.rnrUntil != 0:
+	case r.deadline != 0 && now >= r.deadline:
 		qp.again(now)
+	case r.probe != 0 && now >= r.probe:
+		r.probes++
+		r.armProbe(now)
+		qp.lost()
 	}
 }

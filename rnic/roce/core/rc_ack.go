@@ -78,15 +78,21 @@ func (qp *QP) progress(now Instant, una uint32) {
 	}
 	behind := distance(r.next, r.una) < n // what is to be sent again has come after all
 	r.una = una
+	qp.res.gap.answered()
+	r.sample(now)
+	r.passed()
+	qp.moved.Add(uint64(n) * uint64(qp.attrs.PathMTU))
 	r.retries, r.rnrs, r.hasBacked = 0, 0, false
 	if behind {
 		qp.seek(una)
 	}
 	if r.grown += n; r.grown >= r.window {
 		r.grown, r.window = 0, min(r.window+1, maxWindow)
+		r.careful = r.careful && r.window < maxWindow
 	}
-	if r.deadline = 0; r.una != r.high {
+	if r.deadline, r.probe = 0, 0; r.una != r.high {
 		r.deadline = qp.overdue(now)
+		r.armProbe(now)
 	}
 }
 
@@ -137,7 +143,7 @@ func (qp *QP) readResponse(now Instant, p *Packet) Drop {
 	mtu := qp.attrs.PathMTU
 	at := int(distance(p.PSN, e.P.first)) * mtu
 	want := min(int(e.Bytes)-at, mtu)
-	if len(p.Payload) != want || p.Opcode.Ends() != (p.PSN == e.P.last) {
+	if len(p.Payload) != want || misplacedEnd(e, p) {
 		qp.failed(e, rnic.WCRemErr, ErrResponse)
 		return DropLength
 	}
@@ -196,7 +202,7 @@ func (qp *QP) notReady(now Instant, p *Packet) {
 	if r.deadline = 0; qp.attrs.Timeout != 0 {
 		r.deadline = qp.overdue(r.rnrUntil)
 	}
-	r.unasked = 0
+	r.unasked, r.timing, r.probe = 0, false, 0
 	qp.seek(r.una)
 }
 
@@ -209,7 +215,11 @@ func (qp *QP) refused(now Instant, p *Packet) {
 	}
 	code := p.AETH.Syndrome.NAKCode()
 	if code == packet.NAKSequence || missing {
-		qp.again(now)
+		if r := &qp.req; r.hasBacked && r.backed == r.una {
+			qp.lost() // told again: the peer is there, and no closer to being given up
+			return
+		}
+		qp.gap(now)
 		return
 	}
 	e := qp.oldest()

@@ -14,6 +14,7 @@ type answer struct {
 	syndrome packet.Syndrome  // OpAck
 	original uint64           // OpAtomicAck
 
+	begin uint32 // OpReadResponse, OpAtomicAck: the PSN that was asked from
 	last  uint32 // the last PSN
 	first bool   // OpReadResponse: nothing of it has been sent
 	va    uint64 // where the rest of the data is
@@ -26,6 +27,7 @@ type answer struct {
 type responding struct {
 	msn   uint32 // messages that were completed
 	told  bool   // the peer knows that it has to send again from the expected PSN on
+	gap   gap
 	fault *Fault // the QP ends when the answers have left
 
 	// A ring; head and tail count on and are masked on use. It has room for IRD answers with data, IRD to
@@ -33,6 +35,8 @@ type responding struct {
 	ring           []answer
 	head, tail     uint32
 	reads, replays int // answers with data, of both kinds
+
+	cnp notifying
 
 	atomics []saved // the last of them, IRD at most, for requests that come again
 	oldest  int
@@ -87,12 +91,12 @@ func (r *responding) pop() {
 	r.head++
 }
 
-// replay answers a request once more. If its answer waits, or goes on, it begins anew where the request asks; one more is queued
-// only within the bound.
+// replay answers a request once more. If its answer waits, or goes on, it begins anew where the request asks, and ends there: who
+// asks for a part again has given up what is on its way. One more is queued only within the bound.
 func (r *responding) replay(a answer, ird int) {
 	for i := r.head; i != r.tail; i++ {
 		old := r.at(i)
-		if old.op != a.op || old.last != a.last {
+		if old.op != a.op || distance(a.last, old.begin) > distance(old.last, old.begin) {
 			continue
 		}
 		if distance(a.psn, old.psn) >= halfCircle { // packets that have left already are asked for again
@@ -172,6 +176,13 @@ func (qp *QP) readData(a *answer, b []byte) (n int) {
 		src, fault := qp.q.Borrow(mr, a.rkey, a.va, size, rnic.RemoteRead)
 		if fault != rnic.MemOK {
 			psn := a.psn
+			if a.again {
+				// The peer may have had all of the data, and then given up the memory: a request that comes late ends
+				// nothing. If it does wait for it, this tells it.
+				qp.res.replays--
+				*a = answer{op: packet.OpAck, psn: psn, syndrome: packet.NAK(packet.NAKRemoteAccess)} // in its place: an acknowledge that waits stays
+				return 0
+			}
 			qp.res.clear()
 			qp.res.fault = &Fault{packet.NAKRemoteAccess, DropAccess}
 			qp.res.push(answer{op: packet.OpAck, psn: psn, syndrome: packet.NAK(packet.NAKRemoteAccess)})

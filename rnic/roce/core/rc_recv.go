@@ -8,12 +8,13 @@ import (
 )
 
 // receiveRequest takes a request. What is ahead of the expected PSN is told of once for each gap (NAK, sequence
-// error); what is before it came already, and is answered again (IBA 9.7.5.1).
-func (qp *QP) receiveRequest(p *Packet) Drop {
+// error), unless that is not filled (tellGap); what is before it came already, and is answered again (IBA 9.7.5.1).
+func (qp *QP) receiveRequest(now Instant, p *Packet) Drop {
 	in := &qp.in
 	if d := distance(p.PSN, in.epsn); d >= halfCircle {
 		return qp.duplicate(p)
 	} else if d > 0 {
+		qp.res.gap.missed(now, p.PSN, in.epsn)
 		if !qp.res.told {
 			qp.res.told = true
 			qp.count.Gaps++
@@ -25,6 +26,7 @@ func (qp *QP) receiveRequest(p *Packet) Drop {
 	d := qp.request(p)
 	switch d {
 	case Accepted:
+		qp.res.gap.filled(now, in.epsn)
 	case DropNoReceive:
 		qp.res.told = true // what follows on the wire is out of order until this one comes again
 		qp.res.push(answer{op: packet.OpAck, psn: in.epsn, syndrome: packet.RNR(qp.attrs.RNRTimer)})
@@ -123,7 +125,7 @@ func (qp *QP) checkRead(p *Packet) Drop {
 }
 
 func (qp *QP) readAnswer(p *Packet, n uint32) answer {
-	return answer{op: packet.OpReadResponse, psn: p.PSN, last: (p.PSN + n - 1) & maxPSN, first: true,
+	return answer{op: packet.OpReadResponse, psn: p.PSN, begin: p.PSN, last: (p.PSN + n - 1) & maxPSN, first: true,
 		va: p.RETH.VA, rkey: rnic.STag(p.RETH.RKey), left: p.RETH.Length}
 }
 
@@ -157,7 +159,7 @@ func (qp *QP) atomicRequest(p *Packet) Drop {
 	}
 	qp.res.remember(p.PSN, before)
 	qp.taken(p, 1)
-	qp.res.push(answer{op: packet.OpAtomicAck, psn: p.PSN, last: p.PSN, original: before})
+	qp.res.push(answer{op: packet.OpAtomicAck, psn: p.PSN, begin: p.PSN, last: p.PSN, original: before})
 	return Accepted
 }
 
@@ -178,7 +180,7 @@ func (qp *QP) duplicate(p *Packet) Drop {
 		qp.res.replay(qp.readAnswer(p, n), qp.attrs.MaxDestReads)
 	case packet.OpCmpSwap, packet.OpFetchAdd:
 		if before, ok := qp.res.remembered(p.PSN); ok {
-			qp.res.replay(answer{op: packet.OpAtomicAck, psn: p.PSN, last: p.PSN, original: before}, qp.attrs.MaxDestReads)
+			qp.res.replay(answer{op: packet.OpAtomicAck, psn: p.PSN, begin: p.PSN, last: p.PSN, original: before}, qp.attrs.MaxDestReads)
 		}
 	}
 	return DropPSN

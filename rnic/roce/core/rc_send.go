@@ -21,18 +21,24 @@ type requesting struct {
 	i               uint32 // index in the send queue of the work request that next is of, when next != out.psn
 	inPlace         bool   // out.c stands at next
 	reads           int    // outstanding Reads and atomics
-	turn            bool   // see nextRC
+	answers         bool   // an answer is next; see nextRC
 
 	// How many packets are on the wire before an acknowledge is waited for: one more for each window that
 	// got through, half as many after each loss, so that a network that loses packets for want of room is relieved.
 	window, grown uint32
-	unasked       uint32 // packets since the last one that asked for an acknowledge
+	careful       bool     // a loss has made the window small
+	ends          []uint32 // of requests for Reads and atomics that are not answered in full, MaxReads at most: the PSN after each, oldest first
+	slowed        bool     // by a CNP,
+	slowedAt      uint32   // with everything before it on the wire
+	unasked       uint32   // packets since the last one that asked for an acknowledge
 
 	// 0: none. The first is armed while packets are on the wire; the second holds sending back.
 	deadline, rnrUntil Instant
+	probing                   // beside the deadline
 	retries, rnrs      uint8  // in a row, without progress
 	backed             uint32 // what una was when a gap had work sent again
 	hasBacked          bool
+	refused            Instant // since when the network refuses what is sent; 0: it does not
 }
 
 // Sizes of the window, in packets. Linux rxe has 128.
@@ -45,7 +51,7 @@ const (
 // begin sets the PSN of the first packet.
 func (r *requesting) begin(psn uint32) {
 	r.una, r.next, r.high = psn, psn, psn
-	r.window = initialWindow
+	r.window, r.ends = initialWindow, r.ends[:0]
 }
 
 // nextRequest builds the next packet of work of ours, and returns its length; 0: none can be sent.
@@ -58,16 +64,24 @@ func (qp *QP) nextRequest(now Instant, b []byte) (n int) {
 		return 0
 	}
 	e := qp.sq.At(r.i)
+	psn := r.next
 	if awaited(e.Op) {
 		n = qp.buildRead(e, b)
 	} else {
 		n = qp.buildMessage(e, b)
 	}
+	if psn == r.high && r.unasked == 0 { // new, and answered at once
+		r.time(now, psn)
+	}
 	if distance(r.next, r.una) > distance(r.high, r.una) {
 		r.high = r.next
 	}
+	if n == 0 {
+		return 0 // the next piece of a Read waits for the one before
+	}
 	if r.deadline == 0 {
 		r.deadline = qp.overdue(now)
+		r.armProbe(now)
 	}
 	if r.next != qp.out.psn && r.next == nextPSN(e.P.last) {
 		qp.seek(r.next)
@@ -75,12 +89,13 @@ func (qp *QP) nextRequest(now Instant, b []byte) (n int) {
 	return n
 }
 
-// overdue is when an answer to what is sent now is overdue; 0: never.
+// overdue is when an answer to what is sent now is overdue; 0: never. Each time in a row it takes twice as long: the time-out can be
+// short, and a peer that is stopped for some seconds is not given up.
 func (qp *QP) overdue(now Instant) Instant {
 	if qp.attrs.Timeout == 0 {
 		return 0
 	}
-	return now + 4096<<qp.attrs.Timeout
+	return now + 4096<<(qp.attrs.Timeout+min(qp.req.retries, maxRetry))
 }
 
 // beginRC gives the next work request its PSNs. Reads and atomics wait for one of the ORD to be free; after a fence,
@@ -148,13 +163,21 @@ func (qp *QP) buildMessage(e *entry, b []byte) int {
 	return qp.out.c.put(b, &h, size)
 }
 
-// buildRead builds a Read Request for what is missing of a Read, or the request of an atomic operation.
+// buildRead builds a Read Request for what is missing of a Read, or the next piece of that, or the request of an atomic operation.
+// It returns 0 if the piece has to wait.
 func (qp *QP) buildRead(e *entry, b []byte) int {
 	r := &qp.req
+	count := qp.piece(e)
+	if count == 0 {
+		return 0
+	}
 	h := packet.Header{BTH: qp.bth(packet.RCReadRequest, r.next)}
 	h.AckReq = true
 	at := distance(r.next, e.P.first) * uint32(qp.attrs.PathMTU)
 	h.RETH = packet.RETH{VA: e.RemoteTO + uint64(at), RKey: uint32(e.RemoteSTag), Length: e.Bytes - at}
+	if to := (r.next + count - 1) & maxPSN; to != e.P.last {
+		h.RETH.Length = count * uint32(qp.attrs.PathMTU)
+	}
 	if e.Op.IsAtomic() {
 		h.Opcode = packet.RCFetchAdd
 		h.Atomic = packet.AtomicETH{VA: e.RemoteTO, RKey: uint32(e.RemoteSTag), SwapAdd: e.Atomic.Data}
@@ -162,7 +185,11 @@ func (qp *QP) buildRead(e *entry, b []byte) int {
 			h.Opcode, h.Atomic.Compare = packet.RCCmpSwap, e.Atomic.Compare
 		}
 	}
-	r.next = nextPSN(e.P.last)
+	fresh := r.next == r.high
+	r.next = (r.next + count) & maxPSN
+	if fresh {
+		r.ends = append(r.ends, r.next)
+	}
 	r.unasked = 0
 	return h.Put(b)
 }
@@ -194,10 +221,18 @@ func (qp *QP) again(now Instant) {
 		return
 	}
 	r.retries++
-	r.window = max(minWindow, r.window/2)
-	r.grown = 0
-	r.unasked = 0
 	r.deadline = qp.overdue(now)
+	r.armProbe(now)
+	qp.lost()
+}
+
+// lost takes what is on the wire for lost: the window shrinks, and all of it is sent again.
+func (qp *QP) lost() {
+	r := &qp.req
+	qp.count.Retransmissions++
+	r.window = max(minWindow, r.window/2)
+	r.grown, r.careful = 0, true
+	r.unasked, r.timing = 0, false
 	qp.seek(r.una)
 }
 

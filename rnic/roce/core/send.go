@@ -208,6 +208,7 @@ func (qp *QP) Sent(n int) {
 		return
 	}
 	qp.out.sent += uint64(n)
+	qp.moved.Add(uint64(n) * uint64(qp.mtu()))
 	qp.complete()
 }
 

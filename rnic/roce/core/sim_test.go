@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
 // A harm is what a network does to datagrams: chances in a thousand, and times.
@@ -44,7 +45,7 @@ func (q *flights) Pop() any {
 	return x
 }
 
-// A world is two sides and the network between them.
+// A world is two sides, or more that send to the second, and the network between them.
 type world struct {
 	t     *testing.T
 	r     *rand.Rand
@@ -52,14 +53,15 @@ type world struct {
 	h     harm
 	air   flights
 	sent  int
-	sides [2]*side
+	sides []*side
 	peer  map[*side]*side
 	room  []byte
-	came  int // datagrams that were received
+	came  int                     // datagrams that were received
+	takes func(*side, frame) bool // nil, or whether a side takes what arrives
 }
 
 func newWorld(t *testing.T, seed uint64, a, b *side, h harm) *world {
-	return &world{t: t, r: rand.New(rand.NewPCG(seed, 12)), h: h, sides: [2]*side{a, b}, peer: map[*side]*side{a: b, b: a}, room: make([]byte, MaxPacket)}
+	return &world{t: t, r: rand.New(rand.NewPCG(seed, 12)), h: h, sides: []*side{a, b}, peer: map[*side]*side{a: b, b: a}, room: make([]byte, MaxPacket)}
 }
 
 // chance is true n times in a thousand.
@@ -68,10 +70,12 @@ func (w *world) chance(n int) bool { return w.r.IntN(1000) < n }
 // transmit takes what a side has to send, at most n packets, and puts it on the wire.
 func (w *world) transmit(s *side, n int) (sent int) {
 	for ; sent < n; sent++ {
+		before := s.qp.req.next
 		length, r, ok := s.qp.Next(w.now, w.room)
 		if !ok {
 			break
 		}
+		w.paced(s.qp, before)
 		s.qp.Sent(1)
 		f := put(s.host.addr, r.Peer, r.SrcPort, w.room[:length])
 		for range 1 + w.one(w.h.double) {
@@ -92,6 +96,20 @@ func (w *world) transmit(s *side, n int) (sent int) {
 	}
 	s.end.end()
 	return sent
+}
+
+// paced checks that what a QP has on the wire is within its window, or one unit of a Read, and that window within its bounds.
+func (w *world) paced(qp *QP, before uint32) {
+	r := &qp.req
+	if qp.service != packet.RC || qp.state == ERR {
+		return
+	}
+	if r.window < minWindow || r.window > maxWindow || len(r.ends) > qp.attrs.MaxReads {
+		w.t.Fatalf("%v: a window of %d, %d Reads", qp, r.window, len(r.ends))
+	}
+	if out := distance(r.next, r.una); r.next != before && out > max(r.window, unit) {
+		w.t.Fatalf("%v: %d packets on the wire, with a window of %d", qp, out, r.window)
+	}
 }
 
 func (w *world) one(chance int) int {
@@ -121,7 +139,10 @@ func (w *world) step() bool {
 	w.now = max(w.now, next)
 	for len(w.air) > 0 && w.air[0].at <= w.now {
 		f := heap.Pop(&w.air).(flight)
-		f.to.host.port.Receive(w.now, f.f.network, f.f.datagram, nil)
+		if w.takes != nil && !w.takes(f.to, f.f) {
+			continue
+		}
+		f.to.host.port.Receive(w.now, f.f.network, f.f.datagram, false, nil)
 		f.to.end.end()
 		w.came++
 	}
@@ -191,7 +212,8 @@ type story struct {
 	sinkMem      []byte
 	counter      []byte
 	ctrMR        *rnic.MR
-	added        uint64
+	atomics      uint64 // asked for, each of which adds one,
+	added        uint64 // and done
 	flushed      bool
 	bufs         [][]byte
 	wrote        int // slots of the peer's that were written to, in order
@@ -203,7 +225,8 @@ type message struct {
 	op      rnic.Opcode
 	n, seed int
 	imm     uint32
-	writes  int // slots that had been written before it
+	writes  int       // slots that had been written before it
+	ends    rnic.STag // of the peer's, that is not valid afterwards
 }
 
 const (
@@ -228,8 +251,12 @@ func (st *story) ask(w *world) {
 	n := []int{0, 1, 100, 256, 700, 2999}[w.r.IntN(6)]
 	switch k := w.r.IntN(10); {
 	case k < 4:
-		wr.Op = []rnic.Opcode{rnic.OpSend, rnic.OpSendSE, rnic.OpSendImmediate}[w.r.IntN(3)]
-		wr.SGL, wr.Immediate = pieces(pattern(n, id)), uint64(id)*7
+		wr.Op = []rnic.Opcode{rnic.OpSend, rnic.OpSendSE, rnic.OpSendImmediate, rnic.OpSendInvalidate}[w.r.IntN(4)]
+		wr.SGL, wr.Immediate, wr.Fence = pieces(pattern(n, id)), uint64(id)*7, w.chance(300)
+		if wr.Op == rnic.OpSendInvalidate {
+			mr, _ := peer.s.host.region(st.s.t, 8, rnic.RemoteRead)
+			wr.Invalidate = mr.STag()
+		}
 	case k < 6 && st.wrote < simSlots:
 		wr.Op = rnic.OpWrite
 		if k == 5 {
@@ -246,10 +273,14 @@ func (st *story) ask(w *world) {
 		st.sinks[id], st.froms[id] = st.sinkMem[id*simSlot:id*simSlot+n], from
 	default:
 		wr.Op, wr.Atomic = rnic.OpFetchAdd, &rnic.Atomic{Data: 1}
+		if w.chance(500) { // done once, and after those before it, or the counter has another value
+			wr.Op, wr.Atomic = rnic.OpCmpSwap, &rnic.Atomic{Compare: st.atomics, Data: st.atomics + 1, Mask: 1<<64 - 1, CompareMask: 1<<64 - 1}
+		}
+		st.atomics++
 		wr.RemoteSTag, wr.RemoteTO = peer.ctrMR.STag(), peer.ctrMR.Base()
 	}
-	if wr.Op == rnic.OpSend || wr.Op == rnic.OpSendSE || wr.Op.CarriesImmediate() {
-		st.messages = append(st.messages, message{wr.Op, n, id, uint32(wr.Immediate), st.wrote})
+	if wr.Op == rnic.OpSend || wr.Op == rnic.OpSendSE || wr.Op == rnic.OpSendInvalidate || wr.Op.CarriesImmediate() {
+		st.messages = append(st.messages, message{wr.Op, n, id, uint32(wr.Immediate), st.wrote, wr.Invalidate})
 	}
 	st.kinds = append(st.kinds, wr.Op)
 	if err := st.s.vqp.PostSend(wr); err != nil {
@@ -302,9 +333,9 @@ func (st *story) look(t *testing.T) {
 			if string(st.sinks[int(wc.ID)]) != string(st.other.source[from:from+int(wc.Len)]) {
 				t.Errorf("Read %d has other bytes", wc.ID)
 			}
-		case rnic.OpFetchAdd:
+		case rnic.OpFetchAdd, rnic.OpCmpSwap:
 			if wc.Value != st.added {
-				t.Errorf("FetchAdd %d found %d, want %d", wc.ID, wc.Value, st.added)
+				t.Errorf("atomic %d found %d, want %d", wc.ID, wc.Value, st.added)
 			}
 			st.added++
 		}
@@ -326,7 +357,7 @@ func (st *story) hear(t *testing.T, wc rnic.WC) {
 	}
 	m := st.other.messages[st.heard]
 	st.heard++
-	if int(wc.Len) != m.n || wc.Immediate != m.op.CarriesImmediate() || wc.Immediate && uint32(wc.Value) != m.imm {
+	if int(wc.Len) != m.n || wc.Immediate != m.op.CarriesImmediate() || wc.Immediate && uint32(wc.Value) != m.imm || wc.Invalidated != m.ends {
 		t.Errorf("%v, want message %+v", wc, m)
 	}
 	if wc.Op == rnic.OpRecv && string(st.bufs[wc.ID][:wc.Len]) != string(pattern(m.n, m.seed)) {
@@ -341,6 +372,21 @@ func (st *story) checkSlots(t *testing.T, n int) {
 		if string(st.dest[i*simSlot:i*simSlot+size]) != string(pattern(size, id)) {
 			t.Errorf("Write %d is not in place", id)
 		}
+	}
+}
+
+// disturb has something happen to a QP that holds nothing up in the end: its send queue is drained for a while, or a switch tells of congestion.
+func (st *story) disturb(w *world) {
+	qp := st.s.qp
+	switch state := st.s.state(); {
+	case state == RTS && w.chance(20):
+		_ = qp.Modify(SQD, 0, Attrs{})
+	case state == SQD && w.chance(200):
+		_ = qp.Modify(RTS, 0, Attrs{})
+	}
+	if w.chance(10) {
+		st.s.take(built(st.other.s.host.addr, st.s.host.addr,
+			packet.Header{BTH: packet.BTH{Opcode: packet.CNP, PKey: 0xffff, BECN: true, DestQP: qp.num}}, make([]byte, 16)))
 	}
 }
 
@@ -368,10 +414,11 @@ func simulateRC(t *testing.T, seed uint64) {
 			if r.IntN(3) == 0 && st.recvs < 250 {
 				st.listen(r.IntN(12))
 			}
+			st.disturb(w)
 		}
 		asked := len(sa.kinds) == limit && len(sb.kinds) == limit
 		enough := sa.recvs >= len(sb.messages) && sb.recvs >= len(sa.messages) || a.qp.Ended() != nil || b.qp.Ended() != nil
-		if !w.step() && asked && enough {
+		if !w.step() && asked && enough && a.state() != SQD && b.state() != SQD {
 			break
 		}
 		sa.look(t)

@@ -5,6 +5,7 @@ package core
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -20,17 +21,29 @@ func TestSimulatedUD(t *testing.T) {
 	simSeeds(t, func(t *testing.T, seed uint64) { simulateUnreliable(t, seed, rnic.UD) })
 }
 
+// unreliableSides is who sends and who receives: in UD one receives from many, two of them of one host.
+func unreliableSides(t *testing.T, seed uint64, service rnic.Service) (senders []*side, to *side) {
+	if service == rnic.UC {
+		a, b := pair(t, 256, uint32(seed*7919)&maxPSN)
+		return []*side{a}, b
+	}
+	h, other := newHost(addrA), newHost(netip.MustParseAddr("192.0.2.3"))
+	for i, from := range []*host{h, h, other} {
+		senders = append(senders, from.newSide(t, rnic.UD, 64, 256).datagrams(maxPSN-uint32(5*i)))
+	}
+	return senders, newHost(addrB).newSide(t, rnic.UD, 64, 256).datagrams(0)
+}
+
 func simulateUnreliable(t *testing.T, seed uint64, service rnic.Service) {
 	r := rand.New(rand.NewPCG(seed, 2))
-	a, b := pair(t, 256, uint32(seed*7919)&maxPSN)
-	front := 0
-	if service == rnic.UD {
-		front = 40
-		a, b = newHost(addrA).newSide(t, rnic.UD, 64, 256).datagrams(3), newHost(addrB).newSide(t, rnic.UD, 64, 256).datagrams(0)
+	senders, b := unreliableSides(t, seed, service)
+	front := map[rnic.Service]int{rnic.UD: 40}[service]
+	w := newWorld(t, seed, senders[0], b, someHarm(r))
+	for _, more := range senders[1:] {
+		w.sides, w.peer[more] = append(w.sides, more), b
 	}
-	w := newWorld(t, seed, a, b, someHarm(r))
 	mr, _ := b.host.region(t, 2000, rnic.RemoteWrite)
-	sent := map[string]bool{}
+	sent := map[string]uint32{} // the QPN of who has sent it; UC has none in its packets
 	var buf [][]byte
 	var got, order []string
 	post := func(i int) {
@@ -40,9 +53,12 @@ func simulateUnreliable(t *testing.T, seed uint64, service rnic.Service) {
 			wr.Op, wr.RemoteSTag, wr.RemoteTO, wr.Immediate = rnic.OpWriteImmediate, mr.STag(), mr.Base(), uint64(i)
 			body = fmt.Sprint("write ", i, " ", len(body))
 		}
-		sent[body] = true
+		from := senders[r.IntN(len(senders))]
+		if sent[body] = 0; service == rnic.UD {
+			sent[body] = from.qp.num
+		}
 		order = append(order, body)
-		a.post(wr)
+		from.post(wr)
 	}
 	drain := func() {
 		for _, wc := range b.completions() {
@@ -50,7 +66,7 @@ func simulateUnreliable(t *testing.T, seed uint64, service rnic.Service) {
 			if wc.Op == rnic.OpRecvWrite {
 				body = fmt.Sprint("write ", wc.Value, " ", wc.Len)
 			}
-			if wc.Status != rnic.WCSuccess || !sent[body] {
+			if from, ok := sent[body]; wc.Status != rnic.WCSuccess || !ok || from != wc.SrcQP {
 				t.Errorf("%v delivers what was never sent: %.30q", wc, body)
 			}
 			got = append(got, body)
@@ -78,7 +94,7 @@ func simulateUnreliable(t *testing.T, seed uint64, service rnic.Service) {
 		drain()
 	}
 	drain()
-	if n := len(a.completions()); n != total {
+	if n := completed(senders); n != total {
 		t.Errorf("%d of %d sends completed", n, total)
 	}
 	if w.h.lose == 0 && w.h.double == 0 && len(got) > total {
@@ -97,6 +113,14 @@ func simulateUnreliable(t *testing.T, seed uint64, service rnic.Service) {
 	if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", order) {
 		t.Errorf("over a good network %d of %d arrived", len(got), len(order))
 	}
+}
+
+// completed is how many sends have completed.
+func completed(senders []*side) (n int) {
+	for _, s := range senders {
+		n += len(s.completions())
+	}
+	return n
 }
 
 // allCounted: of each datagram that came to b it is known what became of it, and it was not answered.

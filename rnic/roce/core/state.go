@@ -107,14 +107,17 @@ func (a Attr) String() (s string) {
 
 // Attrs is the values of the attributes.
 type Attrs struct {
-	PKey    uint16
-	QKey    uint32
-	Access  rnic.Access
-	Peer    netip.Addr
-	PathMTU int    // 256, 512, 1024, 2048 or 4096 bytes of payload (IBA path MTU [IBU-212])
-	DestQPN uint32 // 24 bits, as are the next two
-	RQPSN   uint32 // what the first packet of the peer has
-	SQPSN   uint32 // what ours will have
+	PKey   uint16
+	QKey   uint32
+	Access rnic.Access
+	Peer   netip.Addr
+	// PeerPort is the UDP port that all packets of the peer come from, 0 if that is not known. It belongs to Peer. Whoever has an
+	// account on the peer's host, or on this one if that is the same, can send from its address, but not from its port.
+	PeerPort uint16
+	PathMTU  int    // 256, 512, 1024, 2048 or 4096 bytes of payload (IBA path MTU [IBU-212])
+	DestQPN  uint32 // 24 bits, as are the next two
+	RQPSN    uint32 // what the first packet of the peer has
+	SQPSN    uint32 // what ours will have
 
 	Timeout    uint8 // 5 bits: 4.096 µs times two to this power; 0: none
 	RetryCount uint8 // 3 bits: how often in a row work is sent again, for want of an answer or at the peer's asking
@@ -232,7 +235,7 @@ func (qp *QP) set(set Attr, a *Attrs) {
 		qp.attrs.Access = a.Access
 	}
 	if set&AttrPeer != 0 {
-		qp.attrs.Peer = a.Peer.Unmap()
+		qp.attrs.Peer, qp.attrs.PeerPort = a.Peer.Unmap(), a.PeerPort
 	}
 	if set&AttrPathMTU != 0 {
 		qp.attrs.PathMTU = a.PathMTU
@@ -271,8 +274,11 @@ const (
 // become is the one writer of the state beside becomeSQE and becomeERR. The caller holds mu.
 func (qp *QP) become(to State) {
 	qp.state = to
-	if to == RTS {
+	switch to {
+	case RTS:
 		qp.sq.Open()
+	case RESET:
+		qp.in.release() // of a message that came before the QP was to be given up
 	}
 }
 
@@ -288,6 +294,10 @@ func (qp *QP) becomeSQE() {
 func (qp *QP) becomeERR(cause error) {
 	if qp.state == ERR {
 		return
+	}
+	// Before work completes as flushed: who polls that finds the cause.
+	if qp.state >= RTS {
+		qp.q.Fail(cause, false)
 	}
 	qp.state, qp.cause = ERR, cause
 	qp.out.drop()

@@ -224,7 +224,7 @@ func TestMulticast(t *testing.T) {
 		}
 	}
 	f := built(addrA, group, packet.Header{BTH: packet.BTH{Opcode: packet.UDSendOnly, PKey: 0xffff, DestQP: MulticastQPN}, DETH: packet.DETH{QKey: testQKey, SrcQP: 4}}, []byte("four"))
-	touched, d := h.port.Receive(0, f.network, f.datagram, nil)
+	touched, d := h.port.Receive(0, f.network, f.datagram, false, nil)
 	if len(touched) != 2 || d != Accepted {
 		t.Errorf("%v, %v", touched, d)
 	}
@@ -234,16 +234,16 @@ func TestMulticast(t *testing.T) {
 	s[3].none()
 	h.port.Detach(s[0].qp, group)
 	h.port.Remove(s[2].qp)
-	if _, d := h.port.Receive(0, f.network, f.datagram, nil); d != DropQKey {
+	if _, d := h.port.Receive(0, f.network, f.datagram, false, nil); d != DropQKey {
 		t.Error(d)
 	}
 	h.port.Detach(s[1].qp, group)
-	if _, d := h.port.Receive(0, f.network, f.datagram, nil); d != DropQPN || len(h.port.groups) != 0 {
+	if _, d := h.port.Receive(0, f.network, f.datagram, false, nil); d != DropQPN || len(h.port.groups) != 0 {
 		t.Error(d)
 	}
 	// A QPN of our own at the address of a group is nobody's.
 	f = built(addrA, group, packet.Header{BTH: packet.BTH{Opcode: packet.UDSendOnly, PKey: 0xffff, DestQP: s[3].qp.num}, DETH: packet.DETH{QKey: testQKey}}, nil)
-	if _, d := h.port.Receive(0, f.network, f.datagram, nil); d != DropQPN {
+	if _, d := h.port.Receive(0, f.network, f.datagram, false, nil); d != DropQPN {
 		t.Error(d)
 	}
 	uc := h.newSide(t, rnic.UC, 8, 64)

@@ -86,7 +86,7 @@ type host struct {
 }
 
 func newHost(addr netip.Addr) *host {
-	h := &host{addr: addr, port: NewPort(addr)}
+	h := &host{addr: addr, port: NewPort(addr, nil)}
 	h.slate = &slate{port: h.port, num: 0x10}
 	h.dev = rnic.NewDevice(h.slate)
 	h.pd = h.dev.AllocPD()
@@ -292,7 +292,7 @@ func (s *side) take(fs ...frame) (d Drop) {
 	s.t.Helper()
 	for _, f := range fs {
 		var touched []*QP
-		touched, d = s.host.port.Receive(0, f.network, f.datagram, nil)
+		touched, d = s.host.port.Receive(0, f.network, f.datagram, false, nil)
 		for _, qp := range touched {
 			if qp == s.qp {
 				s.end.end()

@@ -1,4 +1,4 @@
-// LAP and APR: alternate paths, as far as it takes to refuse them.
+// LAP and APR: alternate paths, as far as it takes to refuse them, and to ask for none.
 
 package mad
 
@@ -18,7 +18,7 @@ import "encoding/binary"
 //	 64   168  private data
 
 // A LAP asks the peer to load an alternate path. An IP network does the rerouting
-// itself, so RoCE has no use for one.
+// itself, so RoCE has no use for one. One without a path cannot be granted; its answer reports whether the peer knows the connection.
 type LAP struct {
 	LocalCommID, RemoteCommID uint32
 	RemoteQPN                 uint32 // 24 bits
@@ -35,6 +35,16 @@ func ParseLAP(d *Data) LAP {
 	}
 }
 
+// Append appends the DataLen bytes of the message, which has no path.
+func (r *LAP) Append(b []byte) []byte {
+	b, d := grow(b)
+	binary.BigEndian.PutUint32(d[0:], r.LocalCommID)
+	binary.BigEndian.PutUint32(d[4:], r.RemoteCommID)
+	putUint24(d[12:], r.RemoteQPN)
+	d[15] = byte(r.RemoteCMTimeout) << 3
+	return b
+}
+
 // APR (IBA 12.8.2, Table 116):
 //
 //	off  size  field
@@ -46,8 +56,11 @@ func ParseLAP(d *Data) LAP {
 //	 12    72  additional information
 //	 84   148  private data
 
-// APUnsupported is the AP status of a CM that does not do alternate paths.
-const APUnsupported = 2
+// What an AP status says: there is no such connection, and the CM does not do alternate paths.
+const (
+	APInvalidCommID = 1
+	APUnsupported   = 2
+)
 
 // An APR answers a LAP.
 type APR struct {

@@ -58,7 +58,7 @@ var messages = []message{
 		fallible(ParseREJ), appends((*REJ).Append)},
 	{AttrDREQ, append([]field{{"RemoteQPN", 8, 0, 24}, {"PrivateData", 12, 0, 220 * 8}}, commIDs...), infallible(ParseDREQ), appends((*DREQ).Append)},
 	{AttrDREP, append([]field{{"PrivateData", 8, 0, 224 * 8}}, commIDs...), infallible(ParseDREP), appends((*DREP).Append)},
-	{AttrLAP, append([]field{{"RemoteQPN", 12, 0, 24}, {"RemoteCMTimeout", 15, 0, 5}}, commIDs...), infallible(ParseLAP), nil},
+	{AttrLAP, append([]field{{"RemoteQPN", 12, 0, 24}, {"RemoteCMTimeout", 15, 0, 5}}, commIDs...), infallible(ParseLAP), appends((*LAP).Append)},
 	{AttrAPR, append([]field{{"InfoLen", 8, 0, 8}, {"Status", 9, 0, 8}, {"Info", 12, 0, 72 * 8}, {"PrivateData", 84, 0, 148 * 8}}, commIDs...),
 		fallible(ParseAPR), appends((*APR).Append)},
 	{AttrSIDRREQ, []field{{"RequestID", 0, 0, 32}, {"PartitionKey", 4, 0, 16}, {"ServiceID", 8, 0, 64}, {"PrivateData", 16, 0, 216 * 8}},

@@ -27,7 +27,7 @@ type REP struct {
 	LocalQKey                 uint32
 	LocalQPN                  uint32 // 24 bits
 	LocalEECN                 uint32 // 24 bits, of RD only
-	StartingPSN               uint32 // 24 bits: of the first packet that the passive side sends
+	StartingPSN               uint32 // 24 bits: of the first packet that the active side sends (IBA 12.7.31)
 	ResponderResources        uint8
 	InitiatorDepth            uint8 // at most the REQ's responder resources
 	TargetAckDelay            Timeout

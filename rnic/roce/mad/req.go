@@ -45,7 +45,7 @@ type REQ struct {
 	LocalQPN     uint32 // 24 bits
 	LocalEECN    uint32 // 24 bits, of RD only
 	RemoteEECN   uint32 // 24 bits, of RD only
-	StartingPSN  uint32 // 24 bits: of the first packet that the active side sends
+	StartingPSN  uint32 // 24 bits: of the first packet that the passive side sends (IBA 12.7.31)
 	PartitionKey uint16
 
 	ResponderResources uint8 // RDMA Reads and atomics that it answers at a time

@@ -68,6 +68,12 @@ func (h *BTH) parse(b []byte) (version byte) {
 	return b[1] & maskTVer
 }
 
+// ParseBTH reads the header at the front of what is known of a packet, which need not be all. ok is false if that is too short, or the
+// transport version is not 0.
+func ParseBTH(b []byte) (h BTH, ok bool) {
+	return h, len(b) >= BTHLen && h.parse(b) == 0
+}
+
 // flag returns bit if it is set, else 0.
 func flag(set bool, bit byte) byte {
 	if set {

@@ -3,6 +3,7 @@
 package packet
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
 )
@@ -26,10 +27,15 @@ const maxMasked = absentLRH + GRHLen + UDPLen + BTHLen
 //	BTH   byte 4: FECN, BECN and the reserved bits   [IBU-220]
 //
 // The zero value is ready. It is not for two goroutines at a time. It has the room for the masked
-// headers, so one that stays where it is makes no garbage.
+// headers, so one that stays where it is makes no garbage. Packets that follow each other with the same network headers
+// have the CRC of those computed once.
 type ICRC struct {
 	crc  uint32
 	room [maxMasked]byte
+
+	known  [maxMasked]byte // network headers, as they were given
+	length int             // of known
+	before uint32          // the CRC up to their end
 }
 
 // Start begins a packet. network is its IP and UDP headers as they are on the wire; headers begins with the
@@ -38,6 +44,21 @@ func (c *ICRC) Start(network, headers []byte) error {
 	if len(headers) < BTHLen {
 		return ErrShort
 	}
+	if c.length == 0 || !bytes.Equal(c.known[:c.length], network) {
+		if err := c.network(network); err != nil {
+			return err
+		}
+	}
+	bth := c.room[:BTHLen]
+	copy(bth, headers)
+	bth[4] = 0xff
+	c.crc = crc32.Update(c.before, crc32.IEEETable, bth)
+	c.Add(headers[BTHLen:])
+	return nil
+}
+
+// network computes the CRC of network headers.
+func (c *ICRC) network(network []byte) error {
 	b := c.room[:absentLRH]
 	for i := range b {
 		b[i] = 0xff
@@ -56,10 +77,8 @@ func (c *ICRC) Start(network, headers []byte) error {
 		return ErrNetwork
 	}
 	ip[n-2], ip[n-1] = 0xff, 0xff
-	copy(ip[n:], headers[:BTHLen])
-	ip[n+4] = 0xff
-	c.crc = crc32.ChecksumIEEE(c.room[:absentLRH+n+BTHLen])
-	c.Add(headers[BTHLen:])
+	c.before = crc32.ChecksumIEEE(c.room[:absentLRH+n])
+	c.length = copy(c.known[:], network)
 	return nil
 }
 

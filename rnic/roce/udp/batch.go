@@ -1,11 +1,12 @@
 //go:build linux
 
-// Batches of packets, out and in: room, network headers, ICRC.
+// Batches of packets on their way out: room, network headers, ICRC.
 
 package udp
 
 import (
 	"encoding/binary"
+	"errors"
 	"net/netip"
 	"syscall"
 	"unsafe"
@@ -14,33 +15,59 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Batch is packets on their way out. It is not for two goroutines at a time, and MUST NOT be copied.
+// A Batch is packets on their way out. Where the socket joins them, packets of one length that follow each other to one peer are
+// one message, which the kernel takes apart (UDP_SEGMENT): the last may be shorter. It gives them the identifications 0, 1, 2 …
+// (IBA ICRC plain sockets IPv4 TX [IBU-224]).
+//
+// A Batch is not for two goroutines at a time, and MUST NOT be copied.
 type Batch struct {
 	// set once
-	msgs  []mmsghdr
-	iovs  []unix.Iovec
-	names []unix.RawSockaddrInet6 // as large as one of IPv4
-	room  []byte
-	send  func(uintptr) bool
+	msgs    []mmsghdr
+	iovs    []unix.Iovec
+	names   []unix.RawSockaddrInet6 // as large as one of IPv4
+	control []segmentSize
+	room    []byte
+	send    func(uintptr) bool
+	joins   bool
+	errs    *socketErrors
 
 	local netip.AddrPort
-	icrc  packet.ICRC
-	head  [packet.GRHLen + packet.UDPLen]byte
+	icrc  [maxJoined]packet.ICRC // by identification: what follows on the last packet of one has its network headers
+	head  headers
 
-	n, at, told int // packets that are there; have left; were told of by Send
-	err         syscall.Errno
+	groups   []group // one for each of msgs
+	done     int     // groups that have left
+	n        int     // packets that are there
+	at, told int     // that have left; that were told of by Send
+	err      syscall.Errno
+	full     bool // the last system call found no room
+	seen     int  // of errs
 }
+
+// A group is packets that are one message.
+type group struct {
+	to       netip.AddrPort
+	first, n int // packets
+	size     int // of each but the last
+	bytes    int
+	closed   bool // the last one is shorter
+}
+
+// The most that one message can have: of packets, as Linux 4.18 allows, and of bytes, as UDP does.
+const (
+	maxJoined      = 64
+	maxJoinedBytes = 65_000
+)
 
 // NewBatch returns a batch with room for n packets of s.
 func NewBatch(s *Socket, n int) *Batch {
-	b := &Batch{msgs: make([]mmsghdr, n), iovs: make([]unix.Iovec, n), names: make([]unix.RawSockaddrInet6, n),
-		room: make([]byte, n*maxDatagram), local: s.local}
+	b := &Batch{msgs: make([]mmsghdr, n), iovs: make([]unix.Iovec, n), names: make([]unix.RawSockaddrInet6, n), control: make([]segmentSize, n),
+		room: make([]byte, n*maxDatagram), local: s.local, joins: s.joins, errs: &s.errs}
 	for i := range b.msgs {
-		m := &b.msgs[i].Msghdr
 		b.iovs[i].Base = &b.room[i*maxDatagram]
-		m.Iov = &b.iovs[i]
-		m.SetIovlen(1)
-		m.Name = (*byte)(unsafe.Pointer(&b.names[i]))
+		b.msgs[i].Name = (*byte)(unsafe.Pointer(&b.names[i]))
+		b.control[i].Level, b.control[i].Type = unix.IPPROTO_UDP, unix.UDP_SEGMENT
+		b.control[i].SetLen(unix.CmsgLen(2))
 	}
 	b.send = b.sendmmsg
 	return b
@@ -57,24 +84,111 @@ func (b *Batch) Room() []byte {
 	return b.room[b.n*maxDatagram : (b.n+1)*maxDatagram-packet.ICRCLen]
 }
 
-// Add appends the packet of n bytes that is in Room, and gives it its ICRC. to is of the socket's family.
+var errFamily = errors.New("roce: an address of another family than the socket's")
+
+// Add appends the packet of n bytes that is in Room, and gives it its ICRC. It fails if to is not of the socket's family.
 func (b *Batch) Add(n int, to netip.AddrPort) error {
-	p := b.room[b.n*maxDatagram:][:n+packet.ICRCLen]
-	head := header(b.head[:], b.local, to, len(p))
-	if err := b.icrc.Start(head, p[:n]); err != nil {
+	if to.Addr().Is4() != b.local.Addr().Is4() {
+		return errFamily
+	}
+	size := n + packet.ICRCLen
+	var id int
+	g := b.last(to, size)
+	if g != nil {
+		id = g.n
+	}
+	if err := b.sign(b.n, n, to, id); err != nil {
 		return err
 	}
-	packet.PutICRC(p[n:], b.icrc.Sum())
-	b.iovs[b.n].SetLen(len(p))
-	b.msgs[b.n].Namelen = putName(&b.names[b.n], to)
+	b.iovs[b.n].SetLen(size)
 	b.n++
+	if g == nil {
+		b.groups = append(b.groups, group{to: to, first: b.n - 1, n: 1, size: size, bytes: size})
+		b.address(len(b.groups) - 1)
+		return nil
+	}
+	g.n++
+	g.bytes += size
+	g.closed = size < g.size
+	b.address(len(b.groups) - 1)
 	return nil
+}
+
+// last is the group that a packet joins, nil if it begins one.
+func (b *Batch) last(to netip.AddrPort, size int) *group {
+	if !b.joins || len(b.groups) == b.done {
+		return nil
+	}
+	g := &b.groups[len(b.groups)-1]
+	if g.closed || g.to != to || size > g.size || g.n == maxJoined || g.bytes+size > maxJoinedBytes {
+		return nil
+	}
+	return g
+}
+
+// sign gives packet i, of n bytes, the ICRC that it has with an identification.
+func (b *Batch) sign(i, n int, to netip.AddrPort, id int) error {
+	p := b.room[i*maxDatagram:][:n+packet.ICRCLen]
+	c := &b.icrc[id]
+	if err := c.Start(b.head.of(b.local, to, len(p), uint16(id)), p[:n]); err != nil {
+		return err
+	}
+	packet.PutICRC(p[n:], c.Sum())
+	return nil
+}
+
+// address makes the message of a group.
+func (b *Batch) address(k int) {
+	g, m := &b.groups[k], &b.msgs[k].Msghdr
+	m.Iov = &b.iovs[g.first]
+	m.SetIovlen(g.n)
+	m.Namelen = putName(&b.names[k], g.to)
+	m.Control = nil
+	m.SetControllen(0)
+	if g.n > 1 {
+		b.control[k].size = uint16(g.size)
+		m.Control = (*byte)(unsafe.Pointer(&b.control[k]))
+		m.SetControllen(int(unsafe.Sizeof(b.control[k])))
+	}
+}
+
+// left notes that n more messages have left.
+func (b *Batch) left(n int) {
+	for range n {
+		b.at += b.groups[b.done].n
+		b.done++
+	}
+}
+
+// part takes apart the message that the network has refused, so that each of its packets leaves by itself. It
+// reports whether there was more than one. The kernel may know no such messages for this route, so there are none from now on.
+func (b *Batch) part() bool {
+	g := b.groups[b.done]
+	if g.n == 1 {
+		return false
+	}
+	b.joins = false
+	rest := b.groups[b.done:]
+	packets := make([]group, 0, b.n-b.at)
+	for _, g := range rest {
+		for i := g.first; i < g.first+g.n; i++ {
+			size := int(b.iovs[i].Len)
+			_ = b.sign(i, size-packet.ICRCLen, g.to, 0) // as before
+			packets = append(packets, group{to: g.to, first: i, n: 1, size: size, bytes: size})
+		}
+	}
+	b.groups = append(b.groups[:0], packets...)
+	b.done = 0
+	for k := range b.groups {
+		b.address(k)
+	}
+	return true
 }
 
 // Drop takes out the packet that Send has failed on.
 func (b *Batch) Drop() {
 	if b.at < b.n {
-		b.at++
+		b.left(1)
 		b.told = b.at
 	}
 	if b.at == b.n {
@@ -82,15 +196,36 @@ func (b *Batch) Drop() {
 	}
 }
 
-func (b *Batch) reset() { b.n, b.at, b.told = 0, 0, 0 }
+func (b *Batch) reset() {
+	b.n, b.at, b.told, b.done = 0, 0, 0, 0
+	b.groups = b.groups[:0]
+}
+
+// A headers is network headers of the last packet, which are those of the next one if it has the same length and addresses.
+type headers struct {
+	from, to netip.AddrPort
+	size     int
+	length   int // of room
+	room     [packet.GRHLen + packet.UDPLen]byte
+}
+
+// of returns the network headers of a datagram of n bytes, until the next call; see header.
+func (h *headers) of(from, to netip.AddrPort, n int, id uint16) []byte {
+	if h.size != n || h.to != to || h.from != from {
+		h.from, h.to, h.size, h.length = from, to, n, len(header(h.room[:], from, to, n, id))
+	} else if from.Addr().Is4() {
+		binary.BigEndian.PutUint16(h.room[atID:], id) // the header checksum, which changes with it, is outside of the ICRC
+	}
+	return h.room[:h.length]
+}
 
 // header writes the network headers that a datagram of n bytes has on the wire at the front of b. Those fields that
 // routers change have any value.
-func header(b []byte, from, to netip.AddrPort, n int) []byte {
+func header(b []byte, from, to netip.AddrPort, n int, id uint16) []byte {
 	length := packet.UDPLen + n
 	var at int
 	if from.Addr().Is4() {
-		ip := packet.IPv4{Length: uint16(packet.IPv4Len + length), Fragment: packet.DontFragment, TTL: 64, Src: from.Addr(), Dst: to.Addr()}
+		ip := packet.IPv4{Length: uint16(packet.IPv4Len + length), ID: id, Fragment: packet.DontFragment, TTL: 64, Src: from.Addr(), Dst: to.Addr()}
 		at = ip.Put(b)
 	} else {
 		ip := packet.GRH{PayLen: uint16(length), NxtHdr: packet.ProtocolUDP, HopLmt: 64, SGID: from.Addr(), DGID: to.Addr()}
@@ -116,77 +251,4 @@ func putName(name *unix.RawSockaddrInet6, to netip.AddrPort) uint32 {
 // A port stands in network order, whatever the machine's is.
 func putPort(field *uint16, port uint16) {
 	binary.BigEndian.PutUint16((*[2]byte)(unsafe.Pointer(field))[:], port)
-}
-
-func getPort(field *uint16) uint16 {
-	return binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(field))[:])
-}
-
-// An Inbound is packets that have come. It is not for two goroutines at a time, and MUST NOT be copied.
-type Inbound struct {
-	// set once
-	msgs    []mmsghdr
-	iovs    []unix.Iovec
-	names   []unix.RawSockaddrInet6
-	room    []byte
-	heads   [][packet.GRHLen + packet.UDPLen]byte
-	receive func(uintptr) bool
-
-	lens []int // of the network headers
-	id   identifier
-	n    int
-	err  syscall.Errno
-}
-
-// inboundRoom is one byte more than a packet can have, so that a longer one shows.
-const inboundRoom = maxDatagram + 1
-
-// NewInbound returns room for n packets.
-func NewInbound(n int) *Inbound {
-	b := &Inbound{msgs: make([]mmsghdr, n), iovs: make([]unix.Iovec, n), names: make([]unix.RawSockaddrInet6, n),
-		room: make([]byte, n*inboundRoom), heads: make([][packet.GRHLen + packet.UDPLen]byte, n), lens: make([]int, n)}
-	for i := range b.msgs {
-		m := &b.msgs[i].Msghdr
-		b.iovs[i].Base = &b.room[i*inboundRoom]
-		b.iovs[i].SetLen(inboundRoom)
-		m.Iov = &b.iovs[i]
-		m.SetIovlen(1)
-		m.Name = (*byte)(unsafe.Pointer(&b.names[i]))
-	}
-	b.receive = b.recvmmsg
-	return b
-}
-
-func (b *Inbound) prepare() {
-	for i := range b.msgs {
-		b.msgs[i].Namelen = unix.SizeofSockaddrInet6
-	}
-}
-
-// Len is how many packets have come with the last Receive.
-func (b *Inbound) Len() int { return b.n }
-
-// Packet is packet i: its network headers, made up but for what the ICRC covers, and the payload of the datagram. A
-// datagram that is longer than any packet is cut, so that its ICRC is wrong. Both are valid until the next Receive.
-func (b *Inbound) Packet(i int) (network, datagram []byte) {
-	return b.heads[i][:b.lens[i]], b.room[i*inboundRoom:][:b.msgs[i].n]
-}
-
-// head makes up the network headers of packet i.
-func (b *Inbound) head(i int, local netip.AddrPort) {
-	network := header(b.heads[i][:], b.from(i), local, int(b.msgs[i].n))
-	b.lens[i] = len(network)
-	if local.Addr().Is4() {
-		_, datagram := b.Packet(i)
-		b.id.identify(network, datagram) // where no identification suits, the ICRC is wrong, and the packet dropped for that
-	}
-}
-
-func (b *Inbound) from(i int) netip.AddrPort {
-	name := &b.names[i]
-	if name.Family == unix.AF_INET {
-		n := (*unix.RawSockaddrInet4)(unsafe.Pointer(name))
-		return netip.AddrPortFrom(netip.AddrFrom4(n.Addr), getPort(&n.Port))
-	}
-	return netip.AddrPortFrom(netip.AddrFrom16(name.Addr), getPort(&name.Port))
 }

@@ -28,7 +28,7 @@ func sealed(t testing.TB, id uint16, n int) (network, datagram []byte) {
 	for i := range n {
 		datagram[packet.BTHLen+i] = byte(i * 31)
 	}
-	network = header(make([]byte, 64), portA, portB, len(datagram))
+	network = header(make([]byte, 64), portA, portB, len(datagram), 0)
 	var c packet.ICRC
 	network[atID], network[atID+1] = byte(id>>8), byte(id)
 	if err := c.Start(network, datagram[:len(datagram)-packet.ICRCLen]); err != nil {
@@ -48,7 +48,7 @@ func TestIdentify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	network := header(make([]byte, 64), portA, portB, len(golden))
+	network := header(make([]byte, 64), portA, portB, len(golden), 0)
 	if !d.identify(network, golden) || network[atID] != 0xbe || network[atID+1] != 0xef || !c.Valid(network, golden) {
 		t.Errorf("identification %x", network[atID:atID+2])
 	}

@@ -27,6 +27,8 @@ type Socket struct {
 	local netip.AddrPort // set once
 	conn  *net.UDPConn
 	raw   syscall.RawConn
+	joins bool // several packets in a message, both ways
+	errs  socketErrors
 }
 
 // Listen opens a socket at an address, which MUST be one interface's; port 0 is any.
@@ -55,20 +57,40 @@ func Listen(at netip.AddrPort) (*Socket, error) {
 		c.Close()
 		return nil, err
 	}
+	if i := interfaceOf(addr); i != nil {
+		_ = s.raw.Control(func(fd uintptr) { leaveBy(int(fd), addr.Is6(), i.Index) }) // else the routing table decides
+	}
 	s.local = netip.AddrPortFrom(addr, uint16(s.conn.LocalAddr().(*net.UDPAddr).Port))
+	// What a network adapter that takes messages apart makes of the identification is not known of all, so only what stays on
+	// this host is joined.
+	if addr.IsLoopback() {
+		_ = s.raw.Control(func(fd uintptr) { s.joins = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil })
+	}
 	return s, nil
 }
 
-// options makes the IP headers of what is sent predictable.
+// options makes the IP headers of what is sent predictable, and asks for what the network says of it.
 func options(fd int, six bool) error {
-	if !six {
-		return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
-	}
-	if err := unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO); err != nil {
+	if err := wantErrors(fd, six); err != nil {
 		return err
 	}
-	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, udpNoCheck6RX, 1)
+	type option struct{ level, name, value int }
+	wanted := []option{{unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO}, {unix.IPPROTO_IP, unix.IP_TOS, ect0}, {unix.IPPROTO_IP, unix.IP_RECVTOS, 1}}
+	if six {
+		wanted = []option{{unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO}, {unix.IPPROTO_IPV6, unix.IPV6_TCLASS, ect0},
+			{unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 1}, {unix.IPPROTO_UDP, udpNoCheck6RX, 1}}
+	}
+	for _, o := range wanted {
+		if err := unix.SetsockoptInt(fd, o.level, o.name, o.value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+// ect0 is the traffic class of what is sent: a switch that has no room soon may mark it instead of dropping it (RFC 3168 section 5).
+// The receiver tells the sender by a CNP.
+const ect0 = 2
 
 // Local is the address that the socket is bound to.
 func (s *Socket) Local() netip.AddrPort { return s.local }
@@ -76,43 +98,89 @@ func (s *Socket) Local() netip.AddrPort { return s.local }
 // Close ends what waits in Send and Receive, with an error that wraps net.ErrClosed.
 func (s *Socket) Close() error { return s.conn.Close() }
 
+// A segmentSize is the control message that says how long the packets of a message are; a told is one that comes with a message,
+// of which there are two: how long its packets are, and the traffic class of all of them.
+type (
+	segmentSize struct {
+		unix.Cmsghdr
+		size uint16
+		_    [6]byte
+	}
+	told struct {
+		unix.Cmsghdr
+		value [8]byte // an int, or for IPv4's TOS one byte
+	}
+)
+
 // mmsghdr is that of <sys/socket.h>.
 type mmsghdr struct {
 	unix.Msghdr
 	n uint32 // bytes that were moved
 }
 
-// Send hands the packets of b to the network, in order, and returns how many it took. An error is of the first that it
-// did not take, and of no other: those after it can be tried again by taking it out (Batch.Drop). It waits for room in
-// the socket.
-func (s *Socket) Send(b *Batch) (sent int, err error) {
-	b.err = 0
-	for b.at < b.n && err == nil {
-		if err = s.raw.Write(b.send); err == nil && b.err != 0 {
+// Send hands the packets of b to the network, in order, and returns how many it took; full: it takes no more now, and
+// WaitWritable is next. It never waits. An error is of the first packet that was not taken, and of no other: those after it
+// can be tried again by taking it out (Batch.Drop).
+func (s *Socket) Send(b *Batch) (sent int, full bool, err error) {
+	b.err, b.full = 0, false
+	for b.at < b.n && err == nil && !b.full {
+		err = s.raw.Write(b.send)
+		if err == nil && b.err != 0 && !b.part() {
 			err = b.err
 		}
+		b.err = 0
 	}
 	sent = b.at - b.told
 	b.told = b.at
 	if b.at == b.n {
 		b.reset()
 	}
-	return sent, err
+	return sent, b.full, err
 }
 
-// sendmmsg is one system call; false: there is no room.
+// sendmmsg is one system call.
 func (b *Batch) sendmmsg(fd uintptr) bool {
-	n, _, e := unix.Syscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&b.msgs[b.at])), uintptr(b.n-b.at), unix.MSG_DONTWAIT, 0, 0)
+	n, _, e := unix.Syscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&b.msgs[b.done])), uintptr(len(b.groups)-b.done), unix.MSG_DONTWAIT, 0, 0)
 	switch e {
 	case 0:
-		b.at += int(n)
+		b.left(int(n))
 	case unix.EAGAIN:
-		return false
+		b.full = true
 	case unix.EINTR:
 	default:
-		b.err = e
+		if !b.errs.explain(fd, e, &b.seen) {
+			b.err = e
+		}
 	}
 	return true
+}
+
+// WaitWritable waits until there may be room for a packet.
+func (s *Socket) WaitWritable() error {
+	return s.raw.Write(func(fd uintptr) bool {
+		// Asked anew: that there was room since Send found none is told once, and may have been told before this call.
+		ask := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+		n, err := unix.Poll(ask, 0)
+		return n > 0 || err != nil
+	})
+}
+
+// Buffers asks for room for n bytes of packets each way, and reports what there is then, in bytes. A system without the right to more gives
+// what it allows everybody.
+func (s *Socket) Buffers(n int) (in, out int) {
+	_ = s.raw.Control(func(fd uintptr) {
+		in = buffer(int(fd), unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, n)
+		out = buffer(int(fd), unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, n)
+	})
+	return in, out
+}
+
+func buffer(fd, force, ask, n int) int {
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, n) != nil {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, ask, n)
+	}
+	got, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, ask)
+	return got
 }
 
 // Receive waits for packets and fills b with those that are there, in order of arrival.
@@ -127,9 +195,7 @@ func (s *Socket) Receive(b *Inbound) error {
 			return b.err
 		}
 	}
-	for i := range b.n {
-		b.head(i, s.local)
-	}
+	b.split()
 	return nil
 }
 
@@ -141,9 +207,11 @@ func (b *Inbound) recvmmsg(fd uintptr) bool {
 		b.n = int(n)
 	case unix.EAGAIN:
 		return false
-	case unix.EINTR, unix.ECONNREFUSED: // the latter is of a packet that went before: UDP promises nothing
+	case unix.EINTR:
 	default:
-		b.err = e
+		if !b.errs.explain(fd, e, &b.seen) { // else it is of a packet that went before
+			b.err = e
+		}
 	}
 	return true
 }

@@ -48,22 +48,22 @@ func add(t *testing.T, b *Batch, n int, to netip.AddrPort) {
 // gather receives n packets, each of which has a valid ICRC under the headers that come with it, from an address.
 func gather(t *testing.T, s *Socket, n int, from netip.AddrPort) (payloads [][]byte) {
 	t.Helper()
-	in := NewInbound(16)
+	in := NewInbound(s, 16)
 	var c packet.ICRC
 	for len(payloads) < n {
 		if err := s.Receive(in); err != nil {
 			t.Fatal(err)
 		}
 		for i := range in.Len() {
-			network, datagram := in.Packet(i)
-			if !c.Valid(network, datagram) {
+			network, datagram, good := in.Packet(i)
+			if !good || !c.Valid(network, datagram) {
 				t.Fatalf("ICRC under %x", network)
 			}
 			_, payload, err := packet.Parse(datagram)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := in.from(i); got != from {
+			if got := in.from(in.packets[i].i); got != from {
 				t.Errorf("from %v, want %v", got, from)
 			}
 			payloads = append(payloads, bytes.Clone(payload))
@@ -85,7 +85,7 @@ func exchange(t *testing.T, a, b *Socket) {
 		if !out.Full() {
 			t.Error("not full")
 		}
-		if n, err := a.Send(out); n != len(sizes) || err != nil || out.Len() != 0 {
+		if n, _, err := a.Send(out); n != len(sizes) || err != nil || out.Len() != 0 {
 			t.Fatalf("%d, %v", n, err)
 		}
 		for i, p := range gather(t, b, len(sizes), a.Local()) {
@@ -99,6 +99,7 @@ func exchange(t *testing.T, a, b *Socket) {
 // Batches over IPv4: a raw socket sees DF and identification 0, and the ICRC holds for the headers as they are.
 func TestIPv4(t *testing.T) {
 	a, b := open(t, "127.0.0.1:0"), open(t, "127.0.0.2:0")
+	a.joins = false // a raw socket sees joined packets as one
 	raw := rawSocket(t)
 	exchange(t, a, b)
 	conformance.Proves(t, "IBU-224", "IBU-188")
@@ -117,6 +118,78 @@ func TestIPv4(t *testing.T) {
 		if p[0] != 0x45 || p[4] != 0 || p[5] != 0 || p[6] != 0x40 || p[7] != 0 || !c.Valid(p[:28], p[28:]) {
 			t.Errorf("on the wire: %x", p[:28])
 		}
+	}
+}
+
+// Packets of one length to one peer are joined on this host; they come as they were, in order, each with the identification of its place,
+// whether the receiver takes them joined or not. A shorter one, or another peer, ends what is joined.
+func TestJoined(t *testing.T) {
+	for _, whole := range []bool{true, false} {
+		a, b, c := open(t, "127.0.0.1:0"), open(t, "127.0.0.2:0"), open(t, "127.0.0.3:0")
+		if !a.joins || !b.joins {
+			t.Fatal("packets are not joined")
+		}
+		if !whole {
+			if err := b.raw.Control(func(fd uintptr) { unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 0) }); err != nil {
+				t.Fatal(err)
+			}
+			b.joins = false
+		}
+		out := NewBatch(a, 64)
+		var want []int
+		for i := range 40 {
+			n := 3000
+			if i == 25 {
+				n = 17
+			}
+			to := b.Local()
+			if i == 30 {
+				to = c.Local()
+			} else {
+				want = append(want, n)
+			}
+			add(t, out, n, to)
+		}
+		// 21 packets are 64,000 bytes; then 5 of which the last is shorter, 4, 1 to another peer, 9.
+		if len(out.groups) != 5 {
+			t.Errorf("%d messages", len(out.groups))
+		}
+		if n, _, err := a.Send(out); n != 40 || err != nil {
+			t.Fatal(n, err)
+		}
+		for i, p := range gather(t, b, len(want), a.Local()) {
+			if len(p) != want[i] {
+				t.Errorf("packet %d has %d bytes, want %d", i, len(p), want[i])
+			}
+		}
+		gather(t, c, 1, a.Local())
+	}
+}
+
+// A message of several packets that the network refuses is taken apart: they leave one by one, each with the ICRC that it needs then, or are refused one by one.
+func TestTakenApart(t *testing.T) {
+	a, b := open(t, "127.0.0.1:0"), open(t, "127.0.0.2:0")
+	out := NewBatch(a, 8)
+	for range 3 {
+		add(t, out, 100, netip.MustParseAddrPort("127.0.0.2:0")) // nobody can have port 0
+	}
+	for range 3 {
+		add(t, out, 100, b.Local())
+	}
+	for range 3 {
+		if n, _, err := a.Send(out); n != 0 || !errors.Is(err, unix.EINVAL) {
+			t.Fatal(n, err)
+		}
+		out.Drop()
+	}
+	if n, _, err := a.Send(out); n != 3 || err != nil || out.Len() != 0 {
+		t.Fatal(n, err)
+	}
+	gather(t, b, 3, a.Local())
+	add(t, out, 100, b.Local())
+	add(t, out, 100, b.Local())
+	if len(out.groups) != 2 {
+		t.Error("joined after it was refused")
 	}
 }
 
@@ -173,12 +246,12 @@ func TestRefusedPacket(t *testing.T) {
 	add(t, out, 1, b.Local())
 	add(t, out, 2, netip.MustParseAddrPort("127.0.0.2:0")) // nobody can have port 0
 	add(t, out, 3, b.Local())
-	n, err := a.Send(out)
+	n, _, err := a.Send(out)
 	if n != 1 || !errors.Is(err, unix.EINVAL) || out.Len() != 2 {
 		t.Fatalf("%d, %v, %d left", n, err, out.Len())
 	}
 	out.Drop()
-	if n, err := a.Send(out); n != 1 || err != nil || out.Len() != 0 || out.Full() {
+	if n, _, err := a.Send(out); n != 1 || err != nil || out.Len() != 0 || out.Full() {
 		t.Errorf("%d, %v", n, err)
 	}
 	if got := gather(t, b, 2, a.Local()); len(got[0]) != 1 || len(got[1]) != 3 {
@@ -194,7 +267,7 @@ func TestGarbage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	in := NewInbound(4)
+	in := NewInbound(b, 4)
 	var icrc packet.ICRC
 	for _, n := range []int{0, 1, 15, 16, 280, maxDatagram, maxDatagram + 1, 20_000} {
 		if _, err := c.Write(make([]byte, n)); err != nil {
@@ -203,8 +276,8 @@ func TestGarbage(t *testing.T) {
 		if err := b.Receive(in); err != nil || in.Len() != 1 {
 			t.Fatalf("%d, %v", in.Len(), err)
 		}
-		network, datagram := in.Packet(0)
-		if len(datagram) != min(n, inboundRoom) || len(network) != packet.IPv4Len+packet.UDPLen || icrc.Valid(network, datagram) {
+		network, datagram, good := in.Packet(0)
+		if len(datagram) != min(n, inboundRoom) || len(network) != packet.IPv4Len+packet.UDPLen || good || icrc.Valid(network, datagram) {
 			t.Errorf("%d bytes came as %d", n, len(datagram))
 		}
 	}
@@ -214,14 +287,14 @@ func TestGarbage(t *testing.T) {
 func TestClose(t *testing.T) {
 	s := open(t, "127.0.0.1:0")
 	done := make(chan error)
-	go func() { done <- s.Receive(NewInbound(1)) }()
+	go func() { done <- s.Receive(NewInbound(s, 1)) }()
 	s.Close()
 	if err := <-done; !errors.Is(err, net.ErrClosed) {
 		t.Error(err)
 	}
 	out := NewBatch(s, 1)
 	add(t, out, 1, s.Local())
-	if _, err := s.Send(out); !errors.Is(err, net.ErrClosed) {
+	if _, _, err := s.Send(out); !errors.Is(err, net.ErrClosed) {
 		t.Error(err)
 	}
 	for _, at := range []string{"0.0.0.0:0", "[::]:0", "239.1.2.3:0"} {
@@ -234,14 +307,14 @@ func TestClose(t *testing.T) {
 // Neither way allocates.
 func TestBatchesAllocateNothing(t *testing.T) {
 	a, b := open(t, "127.0.0.1:0"), open(t, "127.0.0.2:0")
-	out, in := NewBatch(a, 4), NewInbound(4)
+	out, in := NewBatch(a, 4), NewInbound(b, 4)
 	round := func() {
 		for range 4 {
 			if err := out.Add(16, b.Local()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if n, err := a.Send(out); n != 4 || err != nil {
+		if n, _, err := a.Send(out); n != 4 || err != nil {
 			t.Fatal(n, err)
 		}
 		for n := 0; n < 4; n += in.Len() {

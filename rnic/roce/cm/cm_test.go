@@ -1,0 +1,181 @@
+// Connections as they go when nothing is wrong: made, refused, ended; and questions for a service.
+
+package cm
+
+import (
+	"bytes"
+	"errors"
+	"net/netip"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
+)
+
+// Each side is told of the other's queue pair and private data, and both that the connection is made.
+func TestConnect(t *testing.T) {
+	a, b := two(t)
+	ka, err := a.cm.Connect(0, request())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.hears(1, a, a.says(mad.AttrREQ), Accepted)
+	e := b.one(Requested)
+	if e.Remote != qpA || e.Source != netip.AddrPortFrom(addrA, 0xc001) || !bytes.HasPrefix(e.Private, []byte("hello\x00")) || len(e.Private) != 56 {
+		t.Errorf("%+v", e)
+	}
+	if e.Conn.Peer() != addrA || e.Conn.Service() != service || e.Conn.Active() {
+		t.Errorf("%v", e.Conn)
+	}
+	if err := b.cm.Accept(2, e.Conn, qpB, []byte("welcome")); err != nil {
+		t.Fatal(err)
+	}
+	a.hears(3, b, b.says(mad.AttrREP), Accepted)
+	r := a.one(Replied)
+	want := qpB
+	want.PathMTU, want.RetryCount = qpA.PathMTU, qpA.RetryCount // those of the request
+	if r.Conn != ka || r.Remote != want || !bytes.HasPrefix(r.Private, []byte("welcome\x00")) || len(r.Private) != 196 {
+		t.Errorf("%+v", r)
+	}
+	b.silent()
+	if err := a.cm.Confirm(4, ka, nil); err != nil {
+		t.Fatal(err)
+	}
+	if a.one(Established).Conn != ka {
+		t.Error("another connection")
+	}
+	a.says(mad.AttrRTU) // and is lost; nobody asks for it
+	b.silent()
+	first := true
+	for range rtuRepeats {
+		at, ok := a.cm.NextDeadline()
+		if !ok {
+			t.Fatal("no RTU is to come")
+		}
+		a.cm.Advance(at)
+		want := DropDuplicate
+		if first {
+			want = Accepted
+		}
+		b.hears(at, a, a.says(mad.AttrRTU), want)
+		if first && b.one(Established).Conn != e.Conn {
+			t.Error("another connection")
+		}
+		first = false
+	}
+	if at, ok := a.cm.NextDeadline(); ok {
+		a.cm.Advance(at)
+	}
+	for _, s := range []*side{a, b} {
+		if at, ok := s.cm.NextDeadline(); ok {
+			t.Errorf("a connection that is made waits for %d", at)
+		}
+		s.silent()
+	}
+}
+
+// Who disconnects is told when the peer has answered, the peer at once; QPNs are free after a time.
+func TestDisconnect(t *testing.T) {
+	for _, passive := range []bool{false, true} {
+		a, b := two(t)
+		ka, kb := connected(t, a, b, 0)
+		if passive {
+			a, b, ka, kb = b, a, kb, ka
+		}
+		if err := a.cm.Disconnect(10, ka, []byte("bye")); err != nil {
+			t.Fatal(err)
+		}
+		b.hears(11, a, a.says(mad.AttrDREQ), Accepted)
+		if e := b.one(Ended); e.Conn != kb || e.Err != ErrDisconnected {
+			t.Errorf("%+v", e)
+		}
+		a.hears(12, b, b.says(mad.AttrDREP), Accepted)
+		if e := a.one(Ended); e.Conn != ka || e.Err != nil {
+			t.Errorf("%+v", e)
+		}
+		for _, s := range []*side{a, b} {
+			at, ok := s.cm.NextDeadline()
+			if !ok {
+				t.Fatal("time-wait has no end")
+			}
+			s.cm.Advance(at - 1)
+			if es := s.told(); len(es) != 0 {
+				t.Errorf("early: %v", kinds(es))
+			}
+			s.cm.Advance(at)
+			s.one(Released)
+			s.silent()
+			if s.cm.Conns() != 0 {
+				t.Errorf("%d connections are left", s.cm.Conns())
+			}
+		}
+	}
+}
+
+// A program's refusal comes with its words, the CM's own with the reason.
+func TestReject(t *testing.T) {
+	a, b := two(t)
+	_, kb := ask(t, a, b, 0)
+	if err := b.cm.Reject(1, kb, mad.RejConsumer, []byte("no")); err != nil {
+		t.Fatal(err)
+	}
+	a.hears(2, b, b.says(mad.AttrREJ), Accepted)
+	es := a.told()
+	if len(es) != 2 || es[0].Kind != Ended || es[1].Kind != Released {
+		t.Fatalf("told %v", kinds(es))
+	}
+	var refusal *RejectError
+	if !errors.As(es[0].Err, &refusal) || refusal.Reason != mad.RejConsumer || !bytes.HasPrefix(refusal.Private, []byte("no\x00")) || len(refusal.Private) != 148 {
+		t.Errorf("%v", es[0].Err)
+	}
+	b.cm.Unlisten(service)
+	if _, err := a.cm.Connect(3, request()); err != nil {
+		t.Fatal(err)
+	}
+	b.hears(4, a, a.says(mad.AttrREQ), DropRefused)
+	a.hears(5, b, b.says(mad.AttrREJ), Accepted)
+	if es := a.told(); !errors.As(es[0].Err, &refusal) || refusal.Reason != mad.RejServiceID {
+		t.Errorf("%v", es[0].Err)
+	}
+	b.cm.Advance(100 * second)
+	b.one(Released)
+	if a.cm.Conns() != 0 || b.cm.Conns() != 0 {
+		t.Error("connections are left")
+	}
+}
+
+// A question for a service of UD is answered with a queue pair and its Q_Key, or with a refusal.
+func TestResolve(t *testing.T) {
+	a, b := two(t)
+	ask := func(want Drop) {
+		t.Helper()
+		if _, err := a.cm.Resolve(0, Request{Peer: addrB, Service: sidrIP, SourcePort: 7, Private: []byte("who")}); err != nil {
+			t.Fatal(err)
+		}
+		b.hears(1, a, a.says(mad.AttrSIDRREQ), want)
+	}
+	ask(Accepted)
+	e := b.one(Asked)
+	if e.Source != netip.AddrPortFrom(addrA, 7) || !bytes.HasPrefix(e.Private, []byte("who\x00")) || len(e.Private) != 180 {
+		t.Errorf("%+v", e)
+	}
+	if err := b.cm.Answer(2, e.Conn, mad.SIDRValid, 0x77, 0x1234567, []byte("me")); err != nil {
+		t.Fatal(err)
+	}
+	a.hears(3, b, b.says(mad.AttrSIDRREP), Accepted)
+	es := a.told()
+	if len(es) != 2 || es[0].Kind != Resolved || es[1].Kind != Released || es[0].Remote != (QP{QPN: 0x77, QKey: 0x1234567}) || !bytes.HasPrefix(es[0].Private, []byte("me\x00")) {
+		t.Fatalf("told %+v", es)
+	}
+	b.cm.Unlisten(sidrIP)
+	ask(DropRefused)
+	a.hears(4, b, b.says(mad.AttrSIDRREP), Accepted)
+	var refusal *SIDRError
+	if es := a.told(); !errors.As(es[0].Err, &refusal) || refusal.Status != mad.SIDRUnsupported {
+		t.Errorf("%v", es[0].Err)
+	}
+	b.cm.Advance(100 * second)
+	b.one(Released)
+	if a.cm.Conns() != 0 || b.cm.Conns() != 0 {
+		t.Error("connections are left")
+	}
+}

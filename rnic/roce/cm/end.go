@@ -1,0 +1,194 @@
+// The end of a connection: DREQ and DREP, REJ, time-outs, and the time after.
+
+package cm
+
+import (
+	"encoding/binary"
+
+	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
+)
+
+// Disconnect ends a connection or a question, however far it is. private is for the peer's program if the connection
+// is established, at most 220 bytes. Ended follows, at once or when the peer has answered.
+func (c *CM) Disconnect(now Instant, k *Conn, private []byte) error {
+	m := mad.DREQ{LocalCommID: k.id, RemoteCommID: k.remoteID, RemoteQPN: k.remoteQPN}
+	if len(private) > len(m.PrivateData) {
+		return ErrPrivate
+	}
+	switch k.state {
+	case established:
+		copy(m.PrivateData[:], private)
+		k.endTID, k.tries, k.limit, k.interval = c.cfg.Rand(), 0, int(c.cfg.Retries), Instant(c.cfg.ResponseTimeout.Duration())
+		c.become(k, dreqSent)
+		c.say(k, mad.AttrDREQ, k.endTID, &m)
+		c.timers.start(k, now+k.interval)
+		return nil
+	case reqSent:
+		c.withdraw(k)
+	case repReceived:
+		c.sayOnce(k, mad.AttrREJ, k.tid, &mad.REJ{LocalCommID: k.id, RemoteCommID: k.remoteID, Message: mad.AnsweredREP, Reason: mad.RejConsumer})
+	case repSent:
+		c.sayOnce(k, mad.AttrREJ, k.tid, &mad.REJ{LocalCommID: k.id, RemoteCommID: k.remoteID, Message: mad.AnsweredOther, Reason: mad.RejConsumer})
+	case reqReceived:
+		c.tell(Event{Kind: Ended, Conn: k})
+		return c.Reject(now, k, mad.RejConsumer, nil)
+	case asking, asked:
+	default:
+		return ErrState
+	}
+	c.end(now, k, nil)
+	return nil
+}
+
+// withdraw tells the peer that nobody waits for it any more. Linux finds its connection by our identifier and GUID
+// when that is the reason, for the side that gives up on a REQ does not know the peer's identifier.
+func (c *CM) withdraw(k *Conn) {
+	m := mad.REJ{LocalCommID: k.id, RemoteCommID: k.remoteID, Message: mad.AnsweredOther, Reason: mad.RejTimeout, InfoLen: 8}
+	binary.BigEndian.PutUint64(m.Info[:], c.cfg.GUID)
+	c.sayOnce(k, mad.AttrREJ, k.tid, &m)
+}
+
+// end has a connection be over, for a reason or none.
+func (c *CM) end(now Instant, k *Conn, why error) {
+	c.tell(Event{Kind: Ended, Conn: k, Err: why})
+	if !k.state.known() {
+		c.become(k, released)
+		return
+	}
+	c.become(k, timeWait)
+	c.timers.start(k, now+c.cfg.TimeWait)
+	if c.timeWait.Len() > c.cfg.TimeWaits {
+		c.become(c.timeWait.Front().Value.(*Conn), released)
+	}
+}
+
+// forget takes a connection out of the tables.
+func (c *CM) forget(k *Conn) {
+	delete(c.conns, k.id)
+	for _, key := range []remote{{k.peer, k.remoteID, false}, {k.peer, k.remoteID, true}} {
+		if c.requests[key] == k {
+			delete(c.requests, key)
+		}
+	}
+	if key := (pair{k.peer, k.remoteGUID, k.remoteQPN}); c.pairs[key] == k {
+		delete(c.pairs, key)
+	}
+}
+
+// giveUp ends what has waited long enough.
+func (c *CM) giveUp(now Instant, k *Conn) {
+	switch k.state {
+	case reqSent, reqReceived, repSent:
+		c.withdraw(k)
+	case dreqSent:
+		c.end(now, k, nil) // the peer may be gone
+		return
+	}
+	c.counters.Expired++
+	c.tell(Event{Kind: Ended, Conn: k, Err: ErrTimeout})
+	c.become(k, released)
+}
+
+// rejected takes a REJ.
+func (c *CM) rejected(a *arrival) Drop {
+	r, err := mad.ParseREJ(a.data)
+	if err != nil {
+		return DropMalformed
+	}
+	k, d := c.findRejected(a, &r)
+	switch {
+	case d != Accepted:
+		return d
+	case a.tid != k.tid:
+		return DropTransaction
+	}
+	switch k.state {
+	case reqSent:
+		if r.Reason == mad.RejStaleConn && !k.retried {
+			c.tryAgain(a.now, k)
+			return Accepted
+		}
+	case repReceived, established, reqReceived, repSent:
+	case dreqSent:
+		c.end(a.now, k, nil)
+		return Accepted
+	default:
+		return DropState
+	}
+	c.end(a.now, k, &RejectError{Reason: r.Reason, Info: append([]byte(nil), r.Info[:r.InfoLen]...), Private: append([]byte(nil), r.PrivateData[:]...)})
+	return Accepted
+}
+
+// findRejected is the connection that a REJ is for. The active side that gives up before it has an answer does not
+// know our identifier, only its own.
+func (c *CM) findRejected(a *arrival, r *mad.REJ) (*Conn, Drop) {
+	if r.RemoteCommID == 0 && r.Reason == mad.RejTimeout {
+		if k := c.requests[remote{a.from, r.LocalCommID, false}]; k != nil {
+			return k, Accepted
+		}
+		return nil, DropUnknown
+	}
+	k := c.conns[r.RemoteCommID]
+	if k != nil && r.LocalCommID == 0 {
+		return c.find(a, r.RemoteCommID, k.remoteID)
+	}
+	return c.find(a, r.RemoteCommID, r.LocalCommID)
+}
+
+// tryAgain sends a REQ once more as a new one, after a while: to the peer its queue pair was one of a connection
+// that it thought was there, and is about to end.
+func (c *CM) tryAgain(now Instant, k *Conn) {
+	delete(c.conns, k.id)
+	c.name(k)
+	k.retried, k.remoteID, k.tries = true, 0, 0
+	k.tid, k.req.LocalCommID = c.cfg.Rand(), k.id
+	datagram(&k.last, mad.AttrREQ, k.tid, k.req)
+	c.timers.start(k, now+k.interval)
+}
+
+// disconnected takes a DREQ. It is answered also when the connection is gone: the DREP was lost.
+func (c *CM) disconnected(a *arrival) Drop {
+	r := mad.ParseDREQ(a.data)
+	k, d := c.find(a, r.RemoteCommID, r.LocalCommID)
+	answer := mad.DREP{LocalCommID: r.RemoteCommID, RemoteCommID: r.LocalCommID}
+	switch {
+	case d == DropUnknown && c.conns[r.RemoteCommID] == nil:
+		c.refuseStateless(a.now, a.from, mad.AttrDREP, a.tid, &answer)
+		return d
+	case d != Accepted:
+		return d
+	case r.RemoteQPN != k.localQPN:
+		return DropQPN
+	}
+	switch k.state {
+	case established, repSent: // the RTU was lost, and this proves the same
+		k.credit++
+		c.sayOnce(k, mad.AttrDREP, a.tid, &answer)
+		c.end(a.now, k, ErrDisconnected)
+	case dreqSent:
+		c.sayOnce(k, mad.AttrDREP, a.tid, &answer)
+		c.end(a.now, k, nil)
+	case timeWait:
+		c.sayOnce(k, mad.AttrDREP, a.tid, &answer)
+		return DropDuplicate
+	default:
+		return DropState
+	}
+	return Accepted
+}
+
+// disconnectedToo takes a DREP.
+func (c *CM) disconnectedToo(a *arrival) Drop {
+	r := mad.ParseDREP(a.data)
+	k, d := c.find(a, r.RemoteCommID, r.LocalCommID)
+	switch {
+	case d != Accepted:
+		return d
+	case k.state != dreqSent:
+		return DropState
+	case a.tid != k.endTID:
+		return DropTransaction
+	}
+	c.end(a.now, k, nil)
+	return Accepted
+}

@@ -1,0 +1,251 @@
+// What strangers can do: floods of REQs, forged sources, guesses, and how much they are sent for it.
+
+package cm
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
+)
+
+// forged is an address that nobody has.
+func forged(n uint32) netip.Addr {
+	return netip.AddrFrom4([4]byte{198, 18, byte(n >> 8), byte(n)})
+}
+
+// forgedREQ is a REQ from an address, whole and servable.
+func forgedREQ(s *side, from netip.Addr, id uint32) Datagram {
+	c := New(Config{Addr: from, GUID: uint64(id)})
+	r := request()
+	m := c.buildREQ(&r, s.addr)
+	private, err := c.private(m.PrivateData[:], r.Service, 1, s.addr, nil)
+	if err != nil {
+		panic(err)
+	}
+	copy(m.PrivateData[:], private)
+	m.LocalCommID, m.LocalQPN = id, 2+id&0xffff
+	return by(mad.AttrREQ, uint64(id), &m)
+}
+
+// tally counts what each address sent and was sent.
+type tally struct{ to, from map[netip.Addr]int }
+
+func newTally() *tally { return &tally{make(map[netip.Addr]int), make(map[netip.Addr]int)} }
+
+// serve is an owner that accepts all requests at once.
+func (s *side) serve(now Instant, n *tally) (ended int) {
+	for _, e := range s.told() {
+		switch e.Kind {
+		case Requested:
+			must(s.t, s.cm.Accept(now, e.Conn, qpB, nil))
+		case Ended:
+			ended++
+		}
+	}
+	for _, d := range s.sent() {
+		n.to[d.To]++
+	}
+	return ended
+}
+
+// A flood from many sources, none of which answers, takes a bounded part of memory, gets no more datagrams than it
+// sends, and a host that answers within a round trip connects in the middle of it.
+func TestFloodOfManySources(t *testing.T) {
+	for _, repeat := range []int{1, 3} {
+		a, b := two(t)
+		n := newTally()
+		now := Instant(0)
+		flood := func(from, to uint32) {
+			for i := from; i < to; i++ {
+				now += 10_000 // 100,000 in a second
+				src := forged(i % 5000)
+				d := forgedREQ(b, src, i/uint32(repeat)+1)
+				b.cm.Receive(now, src, d.MAD[:])
+				n.from[src]++
+				b.cm.Advance(now)
+				b.serve(now, n)
+				if most := 256 + int(b.cm.Counters().Established); b.cm.Conns() > most || len(b.cm.sources) > most || len(b.cm.requests) > most || len(b.cm.timers) > 256 {
+					t.Fatalf("%d connections, %d sources", b.cm.Conns(), len(b.cm.sources))
+				}
+			}
+		}
+		flood(0, 3000)
+		ka, err := a.cm.Connect(now, request())
+		must(t, err)
+		b.hears(now, a, a.says(mad.AttrREQ), Accepted)
+		e := b.told()
+		must(t, b.cm.Accept(now, e[len(e)-1].Conn, qpB, nil))
+		out := b.sent()
+		flood(3000, 3200) // 2 ms
+		a.hears(now, b, out[len(out)-1], Accepted)
+		a.one(Replied)
+		must(t, a.cm.Confirm(now, ka, nil))
+		b.hears(now, a, a.says(mad.AttrRTU), Accepted)
+		flood(3200, 5000)
+		for b.cm.halfOpen.Len() > 0 { // and all the time after
+			now, _ = b.cm.NextDeadline()
+			b.cm.Advance(now)
+			b.serve(now, n)
+		}
+		if n := b.cm.Counters(); n.Established != 1 || n.Evicted == 0 {
+			t.Errorf("%+v", n)
+		}
+		for src, sent := range n.to {
+			if sent > n.from[src] {
+				t.Errorf("%v sent %d and was sent %d", src, n.from[src], sent)
+			}
+		}
+		if b.cm.Conns() != 1 || len(b.cm.sources) != 1 {
+			t.Errorf("%d connections of %d sources are left", b.cm.Conns(), len(b.cm.sources))
+		}
+	}
+}
+
+// One source has its share only: those of others stay.
+func TestFloodOfOneSource(t *testing.T) {
+	a, b := two(t)
+	_, kb := ask(t, a, b, 0)
+	n := newTally()
+	for i := range uint32(1000) {
+		d := forgedREQ(b, addrC, i+1)
+		b.hearsFrom(1, addrC, d, Accepted)
+		b.serve(1, n)
+	}
+	if kb.state != reqReceived || b.cm.Conns() != 1+64 || n.to[addrC] != 1000 {
+		t.Errorf("%v, %d connections, %d sent", kb, b.cm.Conns(), n.to[addrC])
+	}
+}
+
+// Datagrams of all kinds that belong to nothing are answered only as often as is allowed, and never more than one for one.
+func TestFloodOfRefusals(t *testing.T) {
+	_, b := two(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range 20_000 {
+		now := Instant(i) * 100_000 // two seconds
+		before := b.cm.Counters().Sent
+		switch i % 4 {
+		case 0:
+			m := peerREQ(b)
+			m.ServiceID++
+			b.hearsFrom(now, addrA, by(mad.AttrREQ, peerTID, m), DropRefused)
+		case 1:
+			b.hearsFrom(now, addrA, by(mad.AttrREP, 1, &mad.REP{RemoteCommID: r.Uint32(), LocalCommID: 1, LocalQPN: 5}), DropUnknown)
+		case 2:
+			b.hearsFrom(now, addrA, by(mad.AttrDREQ, 1, &mad.DREQ{RemoteCommID: r.Uint32(), LocalCommID: 1}), DropUnknown)
+		case 3:
+			b.hearsFrom(now, addrA, by(mad.AttrSIDRREQ, 1, &mad.SIDRREQ{RequestID: r.Uint32()}), DropRefused)
+		}
+		if b.cm.Counters().Sent > before+1 {
+			t.Fatal("more than one answer")
+		}
+	}
+	if c := b.cm.Counters(); c.Refused < 2000 || c.Refused > 2200 || c.Withheld != 20_000-c.Refused || c.Sent != c.Refused {
+		t.Errorf("%d refused, %d withheld", c.Refused, c.Withheld)
+	}
+	if b.cm.Conns() != 0 || len(b.told()) != 0 {
+		t.Error("something is remembered")
+	}
+	b.sent()
+}
+
+// Answers of a REJ or DREP, whatever they say, get none: two managers never talk to each other for ever.
+func TestAnswersHaveNoAnswers(t *testing.T) {
+	_, b := two(t)
+	for _, d := range []Datagram{by(mad.AttrREJ, 1, &mad.REJ{RemoteCommID: 5}), by(mad.AttrDREP, 1, &mad.DREP{RemoteCommID: 5}),
+		by(mad.AttrRTU, 1, &mad.RTU{RemoteCommID: 5}), by(mad.AttrMRA, 1, &mad.MRA{RemoteCommID: 5}), by(mad.AttrAPR, 1, &mad.APR{RemoteCommID: 5}),
+		by(mad.AttrSIDRREP, 1, &mad.SIDRREP{RequestID: 5})} {
+		b.cm.Receive(0, addrA, d.MAD[:])
+		b.silent()
+	}
+}
+
+// Who forges a source guesses the communication ID of the REP: a few guesses end what there is to be guessed.
+func TestGuessesOfRTU(t *testing.T) {
+	_, b := two(t)
+	n := newTally()
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range uint32(8) {
+		b.hearsFrom(0, addrA, forgedREQ(b, addrA, i+1), Accepted)
+	}
+	b.hearsFrom(0, addrC, forgedREQ(b, addrC, 1), Accepted)
+	b.serve(0, n)
+	for i := range 4 {
+		if b.cm.Conns() != 9 {
+			t.Fatalf("%d connections after %d guesses", b.cm.Conns(), i)
+		}
+		b.hearsFrom(0, addrA, by(mad.AttrRTU, 1, &mad.RTU{LocalCommID: 1, RemoteCommID: r.Uint32()}), DropUnknown)
+	}
+	if ended := b.serve(0, n); ended != 8 || b.cm.Conns() != 1 || b.cm.Counters().Evicted != 8 {
+		t.Errorf("%d ended, %d connections", ended, b.cm.Conns())
+	}
+}
+
+// Identifiers, transactions and the order of them come from Rand alone, and are never 0 or taken.
+func TestIdentifiers(t *testing.T) {
+	ids := []uint64{0, 7, 100, 7 | 1<<32, 0, 8, 101}
+	a := newSide(t, addrA, 1, func(c *Config) {
+		c.Rand = func() uint64 { v := ids[0]; ids = ids[1:]; return v }
+	})
+	for _, want := range []struct {
+		id  uint32
+		tid uint64
+	}{{7, 100}, {8, 101}} {
+		k, err := a.cm.Connect(0, request())
+		must(t, err)
+		if k.id != want.id || k.tid != want.tid {
+			t.Errorf("%#x, %#x; want %+v", k.id, k.tid, want)
+		}
+	}
+}
+
+// An owner that does not poll loses datagrams, not memory.
+func TestSendsAreBounded(t *testing.T) {
+	_, b := two(t)
+	for i := range 2 * maxSends {
+		d := forgedREQ(b, addrC, 1) // not of its own address
+		b.cm.Receive(Instant(i)*second, addrA, d.MAD[:])
+	}
+	if got := len(b.sent()); got != maxSends {
+		t.Errorf("%d datagrams", got)
+	}
+}
+
+// Who forges the answer to a question has to know the address that was asked, the identifier and the transaction.
+func TestForgedAnswers(t *testing.T) {
+	a, b := two(t)
+	_, err := a.cm.Resolve(0, Request{Peer: addrB, Service: sidrIP})
+	must(t, err)
+	b.hears(0, a, a.says(mad.AttrSIDRREQ), Accepted)
+	must(t, b.cm.Answer(0, b.one(Asked).Conn, mad.SIDRValid, 0x77, 1, nil))
+	right := b.says(mad.AttrSIDRREP)
+	h, data, err := mad.Parse(right.MAD[:])
+	must(t, err)
+	rep, err := mad.ParseSIDRREP(data)
+	must(t, err)
+	forge := func(want Drop, from netip.Addr, tid uint64, change func(*mad.SIDRREP)) {
+		t.Helper()
+		m := rep
+		change(&m)
+		a.hearsFrom(0, from, by(mad.AttrSIDRREP, tid, &m), want)
+		a.silent()
+	}
+	same := func(*mad.SIDRREP) {}
+	for bit := range 64 {
+		forge(DropTransaction, addrB, h.TransactionID^1<<bit, same)
+		forge(DropMalformed, addrB, h.TransactionID, func(m *mad.SIDRREP) { m.ServiceID ^= 1 << bit })
+	}
+	for bit := range 32 {
+		forge(DropUnknown, addrB, h.TransactionID, func(m *mad.SIDRREP) { m.RequestID ^= 1 << bit })
+	}
+	for _, qpn := range []uint32{0, 1, 1<<24 - 1} {
+		forge(DropMalformed, addrB, h.TransactionID, func(m *mad.SIDRREP) { m.QPN = qpn })
+	}
+	forge(DropAddress, addrC, h.TransactionID, same)
+	a.hearsFrom(0, addrB, right, Accepted)
+	if es := a.told(); len(es) != 2 || es[0].Kind != Resolved || es[0].Remote.QPN != 0x77 {
+		t.Errorf("told %v", kinds(es))
+	}
+	forge(DropUnknown, addrB, h.TransactionID, func(m *mad.SIDRREP) { m.QPN = 5 })
+}

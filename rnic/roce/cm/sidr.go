@@ -1,0 +1,107 @@
+// SIDR: which queue pair of a host has a service of UD.
+
+package cm
+
+import "github.com/nfsrdma/nfsrdma/rnic/roce/mad"
+
+// Resolve asks a peer for the queue pair and the Q_Key of a service of UD: r.Local does not count, and r.Private may
+// have 180 bytes if the service is one of IP (mad.ProtocolUDP), else 216. Resolved or Ended follows, then Released.
+func (c *CM) Resolve(now Instant, r Request) (*Conn, error) {
+	peer := r.Peer.Unmap().WithZone("")
+	if peer.BitLen() != c.cfg.Addr.BitLen() {
+		return nil, ErrPeer
+	}
+	m := mad.SIDRREQ{PartitionKey: defaultPKey, ServiceID: r.Service}
+	private, err := c.private(m.PrivateData[:], r.Service, r.SourcePort, peer, r.Private)
+	if err != nil {
+		return nil, err
+	}
+	copy(m.PrivateData[:], private)
+	k := &Conn{peer: peer, service: r.Service, active: true, limit: int(c.cfg.Retries), interval: Instant(c.cfg.ResponseTimeout.Duration())}
+	c.name(k)
+	k.tid, m.RequestID = c.cfg.Rand(), k.id
+	c.become(k, asking)
+	c.say(k, mad.AttrSIDRREQ, k.tid, &m)
+	c.timers.start(k, now+k.interval)
+	return k, nil
+}
+
+// resolved takes a SIDR_REP.
+func (c *CM) resolved(a *arrival) Drop {
+	r, err := mad.ParseSIDRREP(a.data)
+	if err != nil {
+		return DropMalformed
+	}
+	k := c.conns[r.RequestID]
+	switch {
+	case k == nil:
+		return DropUnknown
+	case k.peer != a.from:
+		return DropAddress
+	case k.state != asking:
+		return DropState
+	case a.tid != k.tid:
+		return DropTransaction
+	case r.Status == mad.SIDRValid && (r.ServiceID != k.service || !validQPN(r.QPN)):
+		return DropMalformed
+	}
+	private := append([]byte(nil), r.PrivateData[:]...)
+	if r.Status != mad.SIDRValid {
+		c.end(a.now, k, &SIDRError{Status: r.Status, Private: private})
+		return Accepted
+	}
+	c.tell(Event{Kind: Resolved, Conn: k, Private: private, Remote: QP{QPN: r.QPN, QKey: r.QKey}})
+	c.become(k, released)
+	return Accepted
+}
+
+// ask takes a SIDR_REQ.
+func (c *CM) ask(a *arrival) Drop {
+	r := mad.ParseSIDRREQ(a.data)
+	key := remote{a.from, r.RequestID, true}
+	if k := c.requests[key]; k != nil {
+		return c.askAgain(a, k, &r)
+	}
+	source, private, ok := c.fromIP(a.from, r.ServiceID, r.PrivateData[:])
+	if !c.services[r.ServiceID] || !ok || r.PartitionKey&pkeyBits != defaultPKey&pkeyBits {
+		c.refuseStateless(a.now, a.from, mad.AttrSIDRREP, a.tid, &mad.SIDRREP{RequestID: r.RequestID, Status: mad.SIDRUnsupported, ServiceID: r.ServiceID})
+		return DropRefused
+	}
+	c.makeRoom(a.from)
+	k := &Conn{peer: a.from, service: r.ServiceID, remoteID: r.RequestID, tid: a.tid, credit: 1, patience: a.now + c.cfg.Patience, retained: maxRetained}
+	c.requests[key] = k
+	c.name(k)
+	c.become(k, asked)
+	c.timers.start(k, k.patience)
+	c.tell(Event{Kind: Asked, Conn: k, Source: source, Private: append([]byte(nil), private...)})
+	return Accepted
+}
+
+// askAgain takes a SIDR_REQ that came before: the answer is given again, if there is one.
+func (c *CM) askAgain(a *arrival, k *Conn, r *mad.SIDRREQ) Drop {
+	if a.tid != k.tid || r.ServiceID != k.service {
+		return DropTransaction
+	}
+	if k.state == answered {
+		k.credit++
+		c.repeat(k)
+	}
+	return DropDuplicate
+}
+
+// Answer sends the SIDR_REP, with private data of at most 136 bytes. With a status other than mad.SIDRValid there is no queue
+// pair to be told. Released follows.
+func (c *CM) Answer(now Instant, k *Conn, s mad.SIDRStatus, qpn, qkey uint32, private []byte) error {
+	m := mad.SIDRREP{RequestID: k.remoteID, Status: s, QPN: qpn, QKey: qkey, ServiceID: k.service}
+	switch {
+	case k.state != asked:
+		return ErrState
+	case len(private) > len(m.PrivateData):
+		return ErrPrivate
+	}
+	copy(m.PrivateData[:], private)
+	c.become(k, answered)
+	c.say(k, mad.AttrSIDRREP, k.tid, &m)
+	c.timers.start(k, now+k.retained)
+	return nil
+}

@@ -1,0 +1,136 @@
+// Connections made by the connection manager, over loopback.
+
+package roce
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
+
+const service = 20049
+
+// A meeting is a listener, and who connects to it.
+type meeting struct {
+	l    rnic.Listener
+	addr string
+	dev  *rnic.Device // of both
+}
+
+func meet(t testing.TB, o Options) *meeting {
+	t.Helper()
+	_, at := hosts()
+	dev := OpenWith(rnic.DeviceConfig{}, o)
+	addr := fmt.Sprintf("%v:%d", at, service)
+	l, err := dev.Listen("udp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return &meeting{l, addr, dev}
+}
+
+// connected is both ends of a connection that the CM has made.
+func (m *meeting) connected(t testing.TB, there, here rnic.ConnParams) (a, b *side) {
+	t.Helper()
+	a, b = newSide(t, m.dev, rnic.RC), newSide(t, m.dev, rnic.RC)
+	accepted := make(chan error, 1)
+	go func() {
+		req, err := m.l.Accept(t.Context())
+		if err == nil {
+			if got := req.(*connRequest).remote.AckTimeout; got != peerTimeout {
+				t.Errorf("the peer is asked for the time-out %d", got)
+			}
+			err = req.Accept(b.qp, there)
+		}
+		accepted <- err
+	}()
+	if err := m.dev.Connect(t.Context(), a.qp, m.addr, here); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-accepted; err != nil {
+		t.Fatal(err)
+	}
+	return a, b
+}
+
+// TestConnect: private data and depths go both ways, data flows, and each side may disconnect.
+func TestConnect(t *testing.T) {
+	m := meet(t, Options{})
+	for _, first := range []bool{true, false} {
+		a, b := m.connected(t, rnic.ConnParams{PrivateData: []byte("server"), IRD: 3, ORD: 5}, rnic.ConnParams{PrivateData: []byte("client"), IRD: 7, ORD: 9})
+		if !bytes.HasPrefix(a.qp.PrivateData(), []byte("server\x00")) || !bytes.HasPrefix(b.qp.PrivateData(), []byte("client\x00")) {
+			t.Errorf("%q, %q", a.qp.PrivateData(), b.qp.PrivateData())
+		}
+		if a.qp.ORD() != 3 || b.qp.ORD() != 5 || b.qp.IRD() != 3 {
+			t.Errorf("ORD %d and %d, IRD %d and %d", a.qp.ORD(), b.qp.ORD(), a.qp.IRD(), b.qp.IRD())
+		}
+		operations(t, a, b, []int{0, 100, 100_000})
+		if !first {
+			a, b = b, a
+		}
+		if err := a.qp.Disconnect(t.Context()); err != nil {
+			t.Error(err)
+		}
+		<-b.qp.Done()
+		if err := b.qp.Err(); err != io.EOF {
+			t.Error(err)
+		}
+	}
+}
+
+// TestConnectOverABadWire: what the CM sends may be lost, too.
+func TestConnectOverABadWire(t *testing.T) {
+	a, b := meet(t, Options{Wrap: badly(100)}).connected(t, rnic.ConnParams{}, rnic.ConnParams{})
+	operations(t, a, b, []int{0, 100_000})
+}
+
+// TestReject: the words of a program that refuses come to the one that asked, whose QP can be tried again; so it is
+// where nobody listens.
+func TestReject(t *testing.T) {
+	m := meet(t, Options{})
+	a := newSide(t, m.dev, rnic.RC)
+	go func() {
+		if req, err := m.l.Accept(t.Context()); err == nil {
+			req.Reject([]byte("no"))
+		}
+	}()
+	err := m.dev.Connect(t.Context(), a.qp, m.addr, rnic.ConnParams{})
+	var r *rnic.RejectError
+	if !errors.As(err, &r) || !bytes.HasPrefix(r.PrivateData, []byte("no\x00")) {
+		t.Error(err)
+	}
+	host, _ := netip.ParseAddrPort(m.addr)
+	if err := m.dev.Connect(t.Context(), a.qp, netip.AddrPortFrom(host.Addr(), service+1).String(), rnic.ConnParams{}); !errors.Is(err, errRefused) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := m.dev.Connect(ctx, a.qp, m.addr, rnic.ConnParams{}); !errors.Is(err, context.DeadlineExceeded) { // nobody accepts
+		t.Error(err)
+	}
+	if a.qp.State() != rnic.StateIdle {
+		t.Error(a.qp.State())
+	}
+}
+
+// TestTaken: a service is one listener's, and free when that is closed.
+func TestTaken(t *testing.T) {
+	m := meet(t, Options{})
+	if _, err := m.dev.Listen("udp", m.addr); !errors.Is(err, errListen) {
+		t.Error(err)
+	}
+	m.l.Close()
+	l, err := m.dev.Listen("udp", m.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+}

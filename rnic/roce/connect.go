@@ -1,0 +1,208 @@
+// Connecting as the active side: an address of ours, a QP on it, and the REQ.
+
+package roce
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/cm"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
+)
+
+// connectTimeout is how long Connect tries unless the DeviceConfig says otherwise.
+const connectTimeout = 10 * time.Second
+
+var errPrivateData = fmt.Errorf("roce: at most %d bytes of private data", privateDataMax)
+
+// Connect asks the listener at addr ("host:port") for a connection; port is that of the service, not of UDP. A QP whose Connect
+// fails is as it was, unless it was closed meanwhile.
+func (p *provider) Connect(ctx context.Context, ep rnic.Endpoint, addr string, cp rnic.ConnParams) error {
+	e, ok := ep.(*endpoint)
+	switch {
+	case !ok:
+		return errForeignQP
+	case len(cp.PrivateData) > privateDataMax:
+		return errPrivateData
+	}
+	limit := p.cfg.HandshakeTimeout
+	if limit <= 0 {
+		limit = connectTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	to, err := resolve(ctx, addr)
+	if err != nil {
+		return err
+	}
+	b, err := p.bindFor(e, to.Addr(), UDPQKey)
+	if err != nil {
+		return err
+	}
+	if e.cfg.Service == rnic.UD {
+		return e.resolve(ctx, b, to, cp.PrivateData)
+	}
+	mtu := b.port.mtu
+	for err = e.request(ctx, b, to, &cp, mtu); err != nil; err = e.request(ctx, b, to, &cp, mtu) {
+		var r *cm.RejectError
+		if !errors.As(err, &r) || r.Reason != mad.RejMTU || len(r.Info) == 0 || mad.MTU(r.Info[0]).Bytes() == 0 || mad.MTU(r.Info[0]).Bytes() >= mtu {
+			e.unbind()
+			return err
+		}
+		mtu = mad.MTU(r.Info[0]).Bytes() // what the peer's interface has
+	}
+	return nil
+}
+
+// request makes one connection request, and waits for what becomes of it.
+func (e *endpoint) request(ctx context.Context, b *binding, to netip.AddrPort, cp *rnic.ConnParams, mtu int) error {
+	c := &b.port.control
+	s := e.offer(cp, to.Addr(), mtu)
+	l, err := newLink(e, b, s)
+	if err != nil {
+		return err
+	}
+	local := e.local(b, s, mtu)
+	local.AckTimeout = peerTimeout
+	c.do(func(m *cm.CM, at cm.Instant) {
+		l.k, err = m.Connect(at, cm.Request{Peer: to.Addr(), Service: serviceID(e.cfg.Service, to.Port()), Local: local,
+			SourcePort: sourcePort(), Private: cp.PrivateData})
+		if err == nil {
+			l.k.Owner = l
+		}
+	})
+	if err != nil {
+		b.port.release()
+		return err
+	}
+	select {
+	case <-l.made:
+	case <-ctx.Done():
+		l.leave()
+		<-l.made // it may have been made in the meantime
+		c.mu.Lock()
+		err = l.err
+		c.mu.Unlock()
+		if err == nil {
+			e.Abort(ctx.Err())
+		}
+		return fmt.Errorf("roce: connection request: %w", ctx.Err())
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return l.err
+}
+
+// offer is what this side brings to a connection with peer.
+func (e *endpoint) offer(cp *rnic.ConnParams, peer netip.Addr, mtu int) *session {
+	s := &session{}
+	if e.cfg.Service == rnic.RC {
+		s.ird, s.ord = within(cp.IRD, e.p.cfg.MaxIRD), within(cp.ORD, e.p.cfg.MaxORD)
+	}
+	s.attrs = core.Attrs{Peer: peer, PathMTU: mtu, RQPSN: e.psn,
+		Timeout: localTimeout, RetryCount: retryCount, RNRRetry: rnrRetry, RNRTimer: rnrTimer}
+	return s
+}
+
+// local is what the peer is told of this side's QP: also which PSN it is to begin with.
+func (e *endpoint) local(b *binding, s *session, mtu int) cm.QP {
+	return cm.QP{QPN: b.qp.Num(), PSN: e.psn, ResponderResources: uint8(s.ird), InitiatorDepth: uint8(s.ord), RNRRetryCount: rnrRetry,
+		AckTimeout: localTimeout, Transport: transports[e.cfg.Service], PathMTU: mtuCode(mtu), RetryCount: retryCount}
+}
+
+// transports are the services of connections as a REQ names them, and protocols what their service IDs have in the place of a protocol:
+// those of Linux's rdma_cm.
+var (
+	transports = [...]mad.Service{rnic.RC: mad.ServiceRC, rnic.UC: mad.ServiceUC}
+	protocols  = [...]uint8{rnic.RC: mad.ProtocolTCP, rnic.UC: mad.ProtocolIB, rnic.UD: mad.ProtocolUDP}
+)
+
+func serviceID(s rnic.Service, port uint16) mad.ServiceID { return mad.IPService(protocols[s], port) }
+
+// sourcePort is what the peer's program is told: a port that is nobody's.
+func sourcePort() uint16 { return 1<<15 | uint16(random24()) }
+
+// resolve finds the address of a host, and the number of a port.
+func resolve(ctx context.Context, addr string) (netip.AddrPort, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return netip.AddrPort{}, fmt.Errorf("roce: %s: no port number", addr)
+	}
+	at, err := netip.ParseAddr(host)
+	if err != nil {
+		found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		if err != nil {
+			return netip.AddrPort{}, err
+		}
+		at = found[0]
+	}
+	return netip.AddrPortFrom(at.Unmap(), uint16(n)), nil
+}
+
+// localTries is how many addresses of loopback are tried where one's port is taken.
+const localTries = 8
+
+// spare is the address of loopback that this process has found free last. Servers know a client again by its address, when it
+// connects once more and repeats its calls, so it MUST NOT be another one each time.
+var spare struct {
+	mu   sync.Mutex
+	addr netip.Addr // guarded by mu
+}
+
+// bindFor binds an endpoint to the address of this host that packets to peer come from. On one host two processes cannot have
+// the same port of the same address: to one of this host's own, packets may as well come from another address of 127.0.0.0/8.
+func (p *provider) bindFor(e *endpoint, peer netip.Addr, qkey uint32) (*binding, error) {
+	from, err := route(peer)
+	if err != nil {
+		return nil, err
+	}
+	if !peer.Is4() || from != peer && !peer.IsLoopback() {
+		return e.bind(from, qkey)
+	}
+	spare.mu.Lock() // to the end: connections that are made at once come from one address
+	defer spare.mu.Unlock()
+	first := from
+	if spare.addr.IsValid() {
+		first = spare.addr
+	}
+	b, err := e.bind(first, qkey)
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return b, err
+	}
+	for range localTries {
+		var r [3]byte
+		rand.Read(r[:])
+		at := netip.AddrFrom4([4]byte{127, 64 | r[0]>>2, r[1], r[2] | 1})
+		if b, err = e.bind(at, qkey); err == nil {
+			spare.addr = at
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+	}
+	return b, err
+}
+
+// route is the address of this host that packets to peer come from. Nothing is sent.
+func route(peer netip.Addr) (netip.Addr, error) {
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(peer, UDPPort)))
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap(), nil
+}

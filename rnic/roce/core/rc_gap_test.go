@@ -1,0 +1,104 @@
+// Gaps that a peer does not fill.
+
+package core
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+)
+
+// A requester that sends the packet that it was told of, and not what followed that, is told again. It is left at last if it answers what
+// it is asked meanwhile; one that does not may have been stopped, and its own end is for the time-out. Nor is it left for what is so
+// far ahead that it may be forged. Once the gap is filled nothing is told.
+func TestGapIsToldAgain(t *testing.T) {
+	for _, row := range []struct{ answers, far bool }{{true, false}, {false, false}, {true, true}} {
+		answers := row.answers
+		a, b := reliables(t, 256, 5, nil)
+		b.recv(0, 10, 10, 10, 10)
+		for i := range 3 {
+			a.post(rnic.SendWR{ID: uint64(i)})
+		}
+		fs := a.send()
+		b.take(fs[2])
+		b.says("Acknowledge 5 NAK, PSN sequence error 0; ")
+		b.take(fs[0]) // 6 and 7 do not come again
+		b.says("Acknowledge 5 ACK 1; ")
+		if row.far {
+			b.take(b.say(packet.RCSendOnly, 6+leftWithin, nil))
+			b.says("Acknowledge 6 NAK, PSN sequence error 1; ")
+		}
+		for i := range maxTells {
+			at := b.qp.res.gap.again
+			if next, ok := b.qp.Deadline(); !ok || next > at {
+				t.Fatalf("told %d times", i)
+			}
+			b.qp.req.deadline, b.qp.req.probe = 0, 0 // of the probe
+			b.tick(at - 1)
+			b.says("")
+			b.tick(at)
+			told := 0
+			for _, f := range b.send() {
+				switch h, _ := f.header(t); {
+				case h.Opcode == packet.RCAck && h.AETH.Syndrome == packet.NAK(packet.NAKSequence) && h.PSN == 6:
+					told++
+				case h.Opcode == packet.RCWriteOnly && answers:
+					a.take(f)
+				}
+			}
+			if told != 1 {
+				t.Errorf("told %d times at once", told)
+			}
+			for _, f := range a.send() {
+				if h, _ := f.header(t); h.Opcode == packet.RCAck {
+					b.take(f)
+				}
+			}
+		}
+		b.qp.req.deadline, b.qp.req.probe = 0, 0
+		b.tick(b.qp.res.gap.again)
+		if row.far {
+			if b.state() != RTS {
+				t.Error("left for what may be forged")
+			}
+			continue
+		}
+		if answers {
+			if b.state() != ERR || !errors.Is(b.vqp.Err(), ErrGap) || !errors.Is(b.vqp.Err(), rnic.ErrConnLost) {
+				t.Error(b.state(), b.vqp.Err())
+			}
+			continue
+		}
+		b.says("")
+		if _, ok := b.qp.Deadline(); ok || b.state() != RTS {
+			t.Error("something is still awaited", b.state())
+		}
+		b.take(fs[2])
+		if _, ok := b.qp.Deadline(); !ok {
+			t.Error("nothing is awaited of what came too early again")
+		}
+		b.take(fs[1], fs[2])
+		if _, ok := b.qp.Deadline(); ok {
+			t.Error("told though nothing is missing")
+		}
+	}
+}
+
+// To be told again is not to be unanswered: it brings a QP no closer to its end.
+func TestToldAgainIsNoRetry(t *testing.T) {
+	a, b := reliables(t, 256, 5, func(at *Attrs) { at.RetryCount = 1 })
+	b.recv(0, 10, 10)
+	a.post(rnic.SendWR{ID: 1})
+	a.post(rnic.SendWR{ID: 2})
+	fs := a.send()
+	b.take(fs[1])
+	nak := b.says("Acknowledge 5 NAK, PSN sequence error 0; ")
+	for range 5 {
+		a.take(nak...)
+		if got := a.send(); len(got) != 2 || a.state() != RTS {
+			t.Fatalf("%d packets, %v", len(got), a.state())
+		}
+	}
+}

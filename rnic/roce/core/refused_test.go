@@ -1,0 +1,66 @@
+// Messages of the network that nobody takes our packets: which of them count.
+
+package core
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+)
+
+// Only of a request that waits for its answer, and only when it goes on for a while in which nothing comes from the peer, does the word
+// of the network end a QP: anybody can send it.
+func TestPortOfThePeerIsGone(t *testing.T) {
+	a, b := reliables(t, 256, 5, nil)
+	quote := func(op packet.Opcode, qpn, psn uint32) []byte {
+		h := packet.Header{BTH: packet.BTH{Opcode: op, PKey: 0xffff, DestQP: qpn, PSN: psn}}
+		p := make([]byte, MaxPacket)
+		return p[:h.Put(p)]
+	}
+	hear := func(at Instant, datagram []byte) bool { return a.host.port.Refused(at, addrB, datagram) == a.qp }
+	good := quote(packet.RCSendOnly, b.qp.num, 5)
+	if hear(1, good) {
+		t.Error("told of a packet that was not sent")
+	}
+	b.recv(0, 10)
+	b.recv(0, 10)
+	a.post(rnic.SendWR{ID: 1})
+	fs := a.send()
+	for name, of := range map[string][]byte{
+		"PSN before":   quote(packet.RCSendOnly, b.qp.num, 4),
+		"PSN not sent": quote(packet.RCSendOnly, b.qp.num, 6),
+		"another QP":   quote(packet.RCSendOnly, b.qp.num+1, 5),
+		"an answer":    quote(packet.RCAck, b.qp.num, 5),
+		"UD":           quote(packet.UDSendOnly, b.qp.num, 5),
+		"too short":    good[:packet.BTHLen-1],
+	} {
+		for at := Instant(1); at < 5*refusedFor; at += refusedFor {
+			if hear(at, of) || a.state() != RTS {
+				t.Errorf("%s: taken", name)
+			}
+		}
+	}
+	if a.host.port.Refused(1, addrC, good) != nil {
+		t.Error("of another peer: taken")
+	}
+	for at := Instant(1); at < refusedFor; at += refusedFor / 4 {
+		if !hear(at, good) || a.state() != RTS {
+			t.Fatal(at, a.state())
+		}
+	}
+	b.take(fs...)
+	a.take(b.send()...) // the peer is there after all
+	a.post(rnic.SendWR{ID: 2})
+	a.send()
+	next := quote(packet.RCSendOnly, b.qp.num, 6)
+	if !hear(3*refusedFor, next) || a.state() != RTS {
+		t.Error(a.state())
+	}
+	hear(4*refusedFor, next)
+	a.end.end()
+	if a.state() != ERR || !errors.Is(a.vqp.Err(), ErrRefused) || !errors.Is(a.vqp.Err(), rnic.ErrConnLost) {
+		t.Error(a.state(), a.vqp.Err())
+	}
+}

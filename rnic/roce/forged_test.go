@@ -1,0 +1,112 @@
+// Requests from a socket that is not the one of RoCE at its address.
+
+package roce
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/cm"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
+)
+
+// TestSender: a request names the socket that has sent it, so that nobody on this host passes for who has the port of RoCE at
+// the same address.
+func TestSender(t *testing.T) {
+	m := meet(t, Options{})
+	at, _ := hosts()
+	newSide(t, m.dev, rnic.RC).bind(at) // the victim, who has asked for nothing
+	w := ask(t, m, at)
+	req, err := m.l.Accept(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer req.Reject(nil)
+	local, remote := req.(rnic.DatagramRequest).Sockets()
+	if remote != w.Local() || remote.Port() == UDPPort || local.Port() != UDPPort {
+		t.Errorf("from %v to %v; sent from %v", remote, local, w.Local())
+	}
+}
+
+// TestHalfOpenFollowsMaxHandshakes: a listener says how many connections can be half-open at its addresses, and the one that says
+// most counts.
+func TestHalfOpenFollowsMaxHandshakes(t *testing.T) {
+	m := meet(t, Options{})
+	to := netip.MustParseAddrPort(m.addr)
+	m.l.Close()
+	from, _ := hosts()
+	for _, most := range []int{8, 40} {
+		dev := OpenWith(rnic.DeviceConfig{MaxHandshakes: most}, Options{})
+		l, err := dev.Listen("udp", m.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		less, err := OpenWith(rnic.DeviceConfig{MaxHandshakes: 4}, Options{}).Listen("udp", netip.AddrPortFrom(to.Addr(), to.Port()+1).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range most {
+			ask(t, m, from)
+		}
+		c := &l.(*listener).ports[0].control
+		// Of one source a quarter.
+		await(t, "the oldest make room", func() bool { return c.counters().Evicted == uint64(most-most/4) })
+		l.Close()
+		less.Close()
+	}
+}
+
+// TestAbandon: an Accept whose peer never confirms ends when the program has had enough.
+func TestAbandon(t *testing.T) {
+	m := meet(t, Options{})
+	at, _ := hosts()
+	ask(t, m, at)
+	req, err := m.l.Accept(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSide(t, m.dev, rnic.RC)
+	accepted := make(chan error)
+	go func() { accepted <- req.Accept(s.qp, rnic.ConnParams{}) }()
+	select {
+	case err := <-accepted:
+		t.Fatalf("accepted before an RTU: %v", err)
+	case <-time.After(20 * time.Millisecond): // most of the time it waits by now
+	}
+	for range 2 {
+		req.(rnic.DatagramRequest).Abandon()
+	}
+	if err := <-accepted; err != rnic.ErrClosed || s.qp.State() != rnic.StateIdle {
+		t.Error(err, s.qp.State())
+	}
+}
+
+// ask sends m's listener a request from a port of its own at an address, and nothing more.
+func ask(t *testing.T, m *meeting, at netip.Addr) udp.Wire {
+	t.Helper()
+	w, err := udp.Open(netip.AddrPortFrom(at, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	to := netip.MustParseAddrPort(m.addr)
+	forger := cm.New(cm.Config{Addr: at, GUID: 1, MTU: mtuCode(1024), Rand: random64})
+	if _, err := forger.Connect(1, cm.Request{Peer: to.Addr(), Service: mad.IPService(mad.ProtocolTCP, to.Port()),
+		Local: cm.QP{QPN: core.GSI + 1, PathMTU: mtuCode(1024), Transport: mad.ServiceRC}}); err != nil {
+		t.Fatal(err)
+	}
+	var d cm.Datagram
+	for forger.PollSend(&d) {
+		if err := w.Add(len(d.Append(w.Room()[:0], 0)), netip.AddrPortFrom(to.Addr(), UDPPort)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, _, err := w.Send(); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	return w
+}

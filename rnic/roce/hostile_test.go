@@ -1,0 +1,202 @@
+// Packets of strangers: what is not the peer's does nothing, is counted, and has no answer.
+
+package roce
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
+)
+
+// A stranger has a socket of its own, and knows all that a forger can know.
+type stranger struct {
+	t     testing.TB
+	wire  udp.Wire
+	heard chan int // how many packets came, in the end
+}
+
+func newStranger(t testing.TB, at netip.Addr) *stranger {
+	t.Helper()
+	w, err := udp.Open(netip.AddrPortFrom(at, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stranger{t: t, wire: w, heard: make(chan int, 1)}
+	go func() {
+		all := 0
+		for {
+			n, err := w.Receive()
+			if err != nil {
+				s.heard <- all
+				return
+			}
+			all += n
+		}
+	}()
+	return s
+}
+
+// say sends a packet, whose ICRC is right, to a port of RoCE.
+func (s *stranger) say(to netip.Addr, h *packet.Header, payload string) {
+	s.t.Helper()
+	n := len(append(h.Append(s.wire.Room()[:0]), payload...))
+	if err := s.wire.Add(n, netip.AddrPortFrom(to, UDPPort)); err != nil {
+		s.t.Fatal(err)
+	}
+	if n, _, err := s.wire.Send(); n != 1 || err != nil {
+		s.t.Fatal(n, err)
+	}
+}
+
+// end is how many packets the stranger was sent.
+func (s *stranger) end() int {
+	s.wire.Close()
+	return <-s.heard
+}
+
+// dropped waits until a port has dropped n packets for a reason.
+func dropped(t testing.TB, p *port, d core.Drop, n uint64) {
+	t.Helper()
+	await(t, fmt.Sprintf("%d packets dropped for %v", n, d), func() bool { return p.core.Counters().Dropped(d) >= n })
+}
+
+// await waits until something has come about.
+func await(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(100 * time.Microsecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not in a minute: %s", what)
+		}
+	}
+}
+
+// TestStrangers: who is not the peer, but knows QPNs and the next PSN, puts nothing in and ends nothing, also from
+// the peer's own address, which everybody on its host can send from.
+func TestStrangers(t *testing.T) {
+	m := meet(t, Options{})
+	a, b := m.connected(t, rnic.ConnParams{}, rnic.ConnParams{})
+	operations(t, a, b, []int{100})
+	e := rnic.EndpointOf(b.qp).(*endpoint)
+	at := e.bound.Load()
+	_, attrs := at.qp.Query()
+	heard := e.heard.Load()
+	buf := b.recv(77, 100)
+
+	other, _ := hosts()
+	from := map[string]*stranger{"another address": newStranger(t, other), "another port": newStranger(t, attrs.Peer)}
+	said := uint64(0)
+	for _, s := range from {
+		for _, h := range []packet.Header{
+			{BTH: packet.BTH{Opcode: packet.RCSendOnly, PSN: attrs.RQPSN, AckReq: true}},
+			{BTH: packet.BTH{Opcode: packet.RCWriteOnly, PSN: attrs.RQPSN}},                                                            // of no bytes: it needs no key
+			{BTH: packet.BTH{Opcode: packet.RCSendOnly, PSN: (attrs.RQPSN + 5) & 0xffffff}},                                            // a gap, which has a NAK
+			{BTH: packet.BTH{Opcode: packet.RCSendOnly, PSN: (attrs.RQPSN - 1) & 0xffffff, AckReq: true}},                              // one that came already, which has an acknowledge
+			{BTH: packet.BTH{Opcode: packet.RCAck, PSN: attrs.SQPSN}, AETH: packet.AETH{Syndrome: packet.NAK(packet.NAKRemoteAccess)}}, // it would end the QP
+			{BTH: packet.BTH{Opcode: packet.RCReadRequest, PSN: attrs.RQPSN}, RETH: packet.RETH{Length: 1}},                            // so would this
+			{BTH: packet.BTH{Opcode: packet.RCAck, PSN: (attrs.SQPSN - 1) & 0xffffff}, AETH: packet.AETH{Syndrome: packet.RNR(31)}},    // and this would stop it for a while
+			{BTH: packet.BTH{Opcode: packet.RCSendOnlyInv, PSN: attrs.RQPSN}, Invalidate: 0x12345600},                                  //
+			{BTH: packet.BTH{Opcode: packet.CNP}},                                                                                      // not counted as dropped: see below
+		} {
+			h.PKey, h.DestQP = defaultPKey, at.qp.Num()
+			payload := ""
+			if h.Opcode == packet.RCSendOnly {
+				payload = "evil"
+			}
+			if h.Opcode != packet.CNP {
+				said++
+			}
+			s.say(at.port.key.Addr(), &h, payload)
+		}
+	}
+	dropped(t, at.port, core.DropAddress, said)
+	if e.heard.Load() != heard {
+		t.Error("a stranger keeps a connection alive whose peer may be gone")
+	}
+	_, now := at.qp.Query()
+	if now.RQPSN != attrs.RQPSN || at.qp.Ended() != nil {
+		t.Errorf("PSN %#x became %#x; %v", attrs.RQPSN, now.RQPSN, at.qp.Ended())
+	}
+	a.post(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{[]byte("good")}})
+	a.good(1)
+	if wc := b.good(1)[0]; wc.ID != 77 || string(buf[:4]) != "good" {
+		t.Errorf("%v %q", wc, buf[:4])
+	}
+	for name, s := range from {
+		if n := s.end(); n != 0 {
+			t.Errorf("%s was answered %d times", name, n)
+		}
+	}
+}
+
+// TestWrongPackets: what has a fault is dropped without an answer, and counted by it.
+func TestWrongPackets(t *testing.T) {
+	at, to := hosts()
+	victim := newSide(t, Open(rnic.DeviceConfig{}), rnic.UD).bind(at)
+	victim.connect(OutOfBand{})
+	victim.recv(1, 100)
+	p := rnic.EndpointOf(victim.qp).(*endpoint).bound.Load().port
+	s := newStranger(t, to)
+	cms := func() (n uint64) {
+		for _, d := range Drops() {
+			if strings.HasPrefix(d.Reason, "CM: ") {
+				n += d.Count
+			}
+		}
+		return n
+	}
+	good := packet.Header{BTH: packet.BTH{Opcode: packet.UDSendOnly, PKey: defaultPKey, DestQP: victim.id.QPN}, DETH: packet.DETH{QKey: testQKey, SrcQP: 5}}
+	for _, c := range []struct {
+		drop   core.Drop // Accepted: of connection management
+		change func(*packet.Header)
+	}{
+		{core.DropQKey, func(h *packet.Header) { h.DETH.QKey++ }},
+		{core.DropPKey, func(h *packet.Header) { h.PKey = 0x8001 }},
+		{core.DropQPN, func(h *packet.Header) { h.DestQP ^= 1 }},
+		{core.DropQPN, func(h *packet.Header) { h.DestQP = core.MulticastQPN }},
+		{core.DropService, func(h *packet.Header) { h.Opcode = packet.RCSendOnly }},
+		{core.DropReserved, func(h *packet.Header) { h.Opcode = packet.Opcode(packet.UD)<<5 | 0x1f }},
+		{core.Accepted, func(h *packet.Header) { h.DestQP = mad.GSIQPN }},                                   // not the Q_Key of queue pair 1
+		{core.Accepted, func(h *packet.Header) { h.DestQP, h.DETH.QKey = mad.GSIQPN, mad.GSIQKey }},         // not from queue pair 1
+		{core.Accepted, func(h *packet.Header) { h.DestQP, h.Opcode = mad.GSIQPN, packet.UDSendOnly|0x1f }}, // reserved
+		{core.Accepted, func(h *packet.Header) {
+			h.DestQP, h.DETH = mad.GSIQPN, packet.DETH{QKey: mad.GSIQKey, SrcQP: mad.GSIQPN}
+		}}, // no MAD
+	} {
+		h := good
+		c.change(&h)
+		before, known := p.core.Counters().Dropped(c.drop), cms()
+		s.say(at, &h, "evil")
+		if c.drop != core.Accepted {
+			dropped(t, p, c.drop, before+1)
+			continue
+		}
+		await(t, fmt.Sprintf("%+v is counted", h), func() bool { return cms() > known })
+	}
+	if n := s.end(); n != 0 {
+		t.Errorf("answered %d times", n)
+	}
+	if n := victim.cq.Poll(make([]rnic.WC, 1)); n != 0 {
+		t.Error("delivered")
+	}
+	known := Drops()
+	victim.qp.Close()
+	await(t, "the port has ended", func() bool {
+		ports.mu.Lock()
+		defer ports.mu.Unlock()
+		_, ending := ports.ending[p]
+		return ports.all[p.key] != p && !ending
+	})
+	for i, d := range Drops() {
+		if d.Count < known[i].Count {
+			t.Errorf("%q went back from %d to %d when the port was closed", d.Reason, known[i].Count, d.Count)
+		}
+	}
+}

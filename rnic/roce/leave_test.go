@@ -1,0 +1,87 @@
+// What has been built leaves before the socket is closed.
+
+package roce
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
+)
+
+// A slowWire takes its time to send, and notes when it has been closed before it had. What follows the first batch answers a peer
+// that has repeated its message meanwhile, and can be lost.
+type slowWire struct {
+	sent atomic.Bool
+	udp.Wire
+	shut   chan struct{}
+	once   sync.Once
+	unsent func()
+}
+
+func (w *slowWire) Send() (int, bool, error) {
+	select {
+	case <-w.shut:
+		if !w.sent.Load() {
+			w.unsent()
+		}
+		return 0, false, net.ErrClosed
+	case <-time.After(20 * time.Millisecond): // only the mistake that is looked for can be faster
+		w.sent.Store(true)
+		return w.Wire.Send()
+	}
+}
+
+func (w *slowWire) Close() error {
+	w.once.Do(func() { close(w.shut) })
+	return w.Wire.Close()
+}
+
+// TestDisconnectSendsTheLastAcknowledge: who has had a message disconnects at once, and its peer learns that it came.
+func TestDisconnectSendsTheLastAcknowledge(t *testing.T) {
+	at, to := hosts()
+	slow := Options{Wrap: func(w udp.Wire) udp.Wire {
+		return &slowWire{Wire: w, shut: make(chan struct{}), unsent: func() { t.Error("the socket was closed with a packet to send") }}
+	}}
+	a := newSide(t, OpenWith(rnic.DeviceConfig{}, Options{}), rnic.RC).bind(at)
+	b := newSide(t, OpenWith(rnic.DeviceConfig{}, slow), rnic.RC).bind(to)
+	a.connect(OutOfBand{Peer: b.id})
+	b.connect(OutOfBand{Peer: a.id})
+	b.recv(1, 100)
+	a.post(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{make([]byte, 100)}})
+	b.good(1)
+	if err := b.qp.Disconnect(t.Context()); err != nil {
+		t.Error(err)
+	}
+	a.good(1)
+}
+
+// TestBindFor: a QP is bound to the address that leads to its peer, and where another process has that one, to one beside it.
+func TestBindFor(t *testing.T) {
+	loopback := netip.MustParseAddr("127.0.0.1")
+	port := freePort(t, "127.0.0.1:0")
+	dev := OpenWith(rnic.DeviceConfig{}, Options{Port: port})
+	a := newSide(t, dev, rnic.UD)
+	id, err := BindFor(a.qp, loopback, testQKey)
+	if err != nil || !id.Addr.IsLoopback() || id.QPN == 0 || id.MTU != 4096 {
+		t.Errorf("%+v, %v", id, err)
+	}
+	if _, err := BindFor(a.qp, loopback, testQKey); err == nil {
+		t.Error("bound twice")
+	}
+	a.qp.Close()
+	other, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(port)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	b := newSide(t, dev, rnic.UD)
+	if id, err = BindFor(b.qp, loopback, testQKey); err != nil || id.Addr == loopback || !id.Addr.IsLoopback() {
+		t.Errorf("%+v, %v", id, err)
+	}
+}

@@ -1,0 +1,123 @@
+// SIDR: a QP of UD asks for the QP that has a service, and a listener answers.
+
+package roce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/cm"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
+)
+
+// UDPQKey is the Q_Key of QPs of UD that Connect and Accept establish: that of rdma_cm, RDMA_UDP_QKEY. Everybody knows it.
+const UDPQKey = 0x01234567
+
+var errOtherAddress = errors.New("roce: the request came to another address than the one that the QP is bound to")
+
+// statuses are the reasons of a refusal as a SIDR_REP has them.
+var statuses = map[mad.Reason]mad.SIDRStatus{
+	mad.RejConsumer: mad.SIDRRejected, mad.RejServiceID: mad.SIDRUnsupported, mad.RejNoQP: mad.SIDRNoQP,
+}
+
+// A question is one SIDR_REQ of this side. Its port stays open until the CM has released it.
+type question struct {
+	c    *control      // set once
+	made chan struct{} // closed when there is an answer, or will be none
+
+	// guarded by control.mu
+	k       *cm.Conn
+	done    bool // made is closed
+	answer  cm.QP
+	private []byte
+	err     error
+}
+
+// happened handles an event. The caller holds control.mu.
+func (q *question) happened(e *cm.Event) {
+	switch e.Kind {
+	case cm.Resolved:
+		q.answer, q.private = e.Remote, e.Private
+		q.settle(nil)
+	case cm.Ended:
+		q.settle(unresolved(e.Err))
+	case cm.Released:
+		q.settle(rnic.ErrClosed)
+		q.c.t.release()
+	}
+}
+
+func (q *question) settle(err error) {
+	if !q.done {
+		q.done, q.err = true, err
+		close(q.made)
+	}
+}
+
+// unresolved is why there is no QP to send to, in the words of the verbs.
+func unresolved(why error) error {
+	var r *cm.SIDRError
+	switch {
+	case errors.As(why, &r) && r.Status == mad.SIDRRejected:
+		return &rnic.RejectError{PrivateData: r.Private}
+	case errors.As(why, &r) && r.Status == mad.SIDRUnsupported:
+		return errRefused
+	}
+	return refusal(why)
+}
+
+// resolve has the listener at an address name its QP, and brings the endpoint, which has been bound, to RTS. After an error it is not bound.
+func (e *endpoint) resolve(ctx context.Context, b *binding, to netip.AddrPort, private []byte) error {
+	err := e.ask(ctx, b, to, private)
+	if err != nil {
+		e.unbind()
+	}
+	return err
+}
+
+func (e *endpoint) ask(ctx context.Context, b *binding, to netip.AddrPort, private []byte) error {
+	if err := e.holdPort(b); err != nil {
+		return err
+	}
+	q := &question{c: &b.port.control, made: make(chan struct{})}
+	var err error
+	q.c.do(func(m *cm.CM, at cm.Instant) {
+		q.k, err = m.Resolve(at, cm.Request{Peer: to.Addr(), Service: serviceID(rnic.UD, to.Port()), SourcePort: sourcePort(), Private: private})
+		if err == nil {
+			q.k.Owner = q
+		}
+	})
+	if err != nil {
+		b.port.release()
+		return err
+	}
+	select {
+	case <-q.made:
+	case <-ctx.Done():
+		q.c.do(func(m *cm.CM, at cm.Instant) { _ = m.Disconnect(at, q.k, nil) }) // an error: it is over already
+		return fmt.Errorf("roce: request for a datagram service: %w", ctx.Err())
+	}
+	q.c.mu.Lock()
+	defer q.c.mu.Unlock()
+	if q.err != nil {
+		return q.err
+	}
+	e.q.Resolved(rnic.AddressHandle{Addr: to.Addr(), QPN: q.answer.QPN, QKey: q.answer.QKey})
+	return e.establish(&session{attrs: core.Attrs{SQPSN: e.psn}, private: q.private}, nil)
+}
+
+// name tells who asks the number and the Q_Key of an endpoint that has been bound, and brings it to RTS if it is not there: the peer's first datagram may
+// come as soon as the answer has left.
+func (r *connRequest) name(e *endpoint, b *binding, private []byte) (err error) {
+	_, a := b.qp.Query()
+	r.c.do(func(m *cm.CM, at cm.Instant) {
+		if err = m.Answer(at, r.k, mad.SIDRValid, b.qp.Num(), a.QKey, private); err == nil && e.q.QP().State() == rnic.StateIdle {
+			err = e.establish(&session{attrs: core.Attrs{SQPSN: e.psn}, private: r.private}, nil)
+		}
+	})
+	return err
+}

@@ -1,0 +1,91 @@
+// The provider: its name, its limits, and how it is opened.
+
+package roce
+
+import (
+	"errors"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
+)
+
+// Name is what rnic.Open knows the provider by.
+const Name = "roce"
+
+// UDPPort is the port that RoCEv2 has (IBA wire RoCEv2 [IBU-187]).
+const UDPPort = 4791
+
+func init() { rnic.Register(Name, Open) }
+
+// Depths of the read queues unless the DeviceConfig says otherwise: IRD costs memory for each QP, ORD does not.
+const (
+	defaultIRD = 16
+	defaultORD = 128
+)
+
+// Options is what only this provider knows of a Device.
+type Options struct {
+	// Port is the UDP port, of both ends; 0: UDPPort, which is the only one that others than this package use.
+	Port uint16
+
+	// Wrap has the packets of each address go through what it returns; nil: nothing is between the ports and their
+	// sockets. It is for tests, and not called when the address is in use by this process already.
+	Wrap func(udp.Wire) udp.Wire
+}
+
+// A provider is the rnic.Provider of one Device.
+type provider struct {
+	// set once
+	cfg rnic.DeviceConfig
+	opt Options
+}
+
+var (
+	_ rnic.ServiceProvider = (*provider)(nil)
+	_ rnic.GroupEndpoint   = (*endpoint)(nil)
+)
+
+// Open returns a software RNIC for RoCEv2.
+func Open(cfg rnic.DeviceConfig) *rnic.Device { return OpenWith(cfg, Options{}) }
+
+// OpenWith is Open with options of this provider.
+func OpenWith(cfg rnic.DeviceConfig, o Options) *rnic.Device {
+	cfg.MaxIRD = depth(cfg.MaxIRD, defaultIRD)
+	cfg.MaxORD = depth(cfg.MaxORD, defaultORD)
+	if cfg.MaxHandshakes <= 0 {
+		cfg.MaxHandshakes = defaultHandshakes
+	}
+	if o.Port == 0 {
+		o.Port = UDPPort
+	}
+	return rnic.NewDevice(&provider{cfg: cfg, opt: o})
+}
+
+// defaultHandshakes is how many connection requests wait for Accept at most.
+const defaultHandshakes = 256
+
+// depth is a depth of the read queues as asked for, made sane.
+func depth(n, unset int) int {
+	if n <= 0 {
+		return unset
+	}
+	return min(n, core.MaxOutstandingReads)
+}
+
+// privateDataMax is what a REQ of rdma_cm has room for, after the 36 bytes that name the IP addresses.
+const privateDataMax = 56
+
+// Caps is what the provider can do.
+func (p *provider) Caps() rnic.Caps {
+	return rnic.Caps{Provider: Name, Services: 1<<rnic.RC | 1<<rnic.UC | 1<<rnic.UD, Reliable: true, RDMARead: true, RemoteInval: true,
+		ImmediateData: true, Atomics: true, MaxIRD: p.cfg.MaxIRD, MaxORD: p.cfg.MaxORD,
+		MaxMessage: core.MaxMessage, MaxPrivateData: privateDataMax}
+}
+
+// Errors of a program's calls.
+var (
+	errForeignQP = errors.New("roce: a QP of another provider")
+	errNotBound  = errors.New("roce: the QP has not been bound to an address")
+	errBound     = errors.New("roce: the QP has been bound to an address already")
+)

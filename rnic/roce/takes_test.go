@@ -1,0 +1,81 @@
+// The receive loop answers in the middle of a large batch.
+
+package roce
+
+import (
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
+)
+
+// A lateWire takes packets late, so that many come at once, and notes how many of a batch were looked at before the first answer.
+type lateWire struct {
+	udp.Wire
+	of netip.Addr
+
+	mu      sync.Mutex
+	looked  int // guarded by mu, as is what follows: packets of the batch
+	added   bool
+	large   int // batches of more than takes packets
+	longest int // most packets of such a batch that were looked at before an answer
+}
+
+func (w *lateWire) Receive() (int, error) {
+	time.Sleep(time.Millisecond)
+	n, err := w.Wire.Receive()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.looked, w.added = 0, false
+	if n > takes {
+		w.large++
+	}
+	return n, err
+}
+
+func (w *lateWire) Packet(i int) (network, datagram []byte, good bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.looked++; !w.added {
+		w.longest = max(w.longest, w.looked)
+	}
+	return w.Wire.Packet(i)
+}
+
+func (w *lateWire) Add(n int, to netip.AddrPort) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.added = true
+	return w.Wire.Add(n, to)
+}
+
+// A peer's whole window comes in one batch, and is not looked at to its end before the first of it is acknowledged: the peer
+// sends on meanwhile.
+func TestLargeBatchIsAnsweredInParts(t *testing.T) {
+	at, to := hosts()
+	late := &lateWire{of: to}
+	x, y := pairAt(t, rnic.RC, Options{Wrap: func(w udp.Wire) udp.Wire {
+		if w.Local().Addr() != late.of {
+			return w
+		}
+		late.Wire = w
+		return late
+	}}, 1024, at, to)
+	mr, _ := y.region(1<<18, rnic.RemoteWrite)
+	data := make([]byte, 1<<18)
+	for range 20 {
+		x.post(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{data}, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
+		x.good(1)
+	}
+	late.mu.Lock()
+	defer late.mu.Unlock()
+	if late.large == 0 {
+		t.Error("no batch was large")
+	}
+	if late.longest > takes {
+		t.Errorf("%d packets were looked at before an answer", late.longest)
+	}
+}

@@ -1,0 +1,349 @@
+// The transmitter: packets of all QPs of a port, in turns, in batches for the network.
+
+package roce
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/cm"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
+)
+
+// A transmitter sends what QPs have. Whoever has the turn runs it, and sends for everybody: the poster of work if
+// nobody else does, the receive loop after what came, and the service loop when the socket is full.
+type transmitter struct {
+	t *port // set once
+
+	mu         sync.Mutex
+	head, tail *endpoint // guarded by mu, as is what follows: QPs that may have packets, the one that waits longest first
+	busy       bool      // somebody has the turn
+	waits      bool      // and it is the service loop's
+
+	control bool // datagrams of the CM wait
+
+	leaving []chan struct{} // closed when what has been built has left
+
+	// of the holder of the turn
+	mads   []cm.Datagram
+	owners [udp.BatchLen]*endpoint // of the packets of the batch
+	from   int                     // the owner of the packet that leaves next
+	end    int
+}
+
+const (
+	// quantum is how many packets a QP sends before it is another one's turn.
+	quantum = 16
+
+	// inlineBatches is how many batches a poster sends before it leaves the rest to the service loop.
+	inlineBatches = 16
+)
+
+// add puts an endpoint at the end of the ready list if it is not in it. The caller holds mu.
+func (x *transmitter) add(e *endpoint) {
+	if e.inReady {
+		return
+	}
+	e.inReady = true
+	if x.tail == nil {
+		x.head = e
+	} else {
+		x.tail.next = e
+	}
+	x.tail = e
+}
+
+// kick has an endpoint send, on the caller's goroutine unless somebody else has the turn. It never waits.
+func (x *transmitter) kick(e *endpoint) {
+	x.mu.Lock()
+	x.add(e)
+	mine := !x.busy
+	x.busy = true
+	x.mu.Unlock()
+	if mine {
+		x.run()
+	}
+}
+
+// kickControl has the datagrams of the CM sent, as kick does.
+func (x *transmitter) kickControl() {
+	x.mu.Lock()
+	x.control = true
+	mine := !x.busy
+	x.busy = true
+	x.mu.Unlock()
+	if mine {
+		x.run()
+	}
+}
+
+// takeControl moves datagrams of the CM to the batch.
+func (x *transmitter) takeControl() {
+	x.mu.Lock()
+	some := x.control && len(x.mads) == 0 // else while the socket is slow they would become more and more
+	if some {
+		x.control = false
+	}
+	x.hasLeft() // the batch is empty here
+	x.mu.Unlock()
+	if some {
+		x.mads = x.t.control.take(nil)
+	}
+	w := x.t.wire
+	for len(x.mads) > 0 && !w.Full() {
+		d := &x.mads[0]
+		n := len(d.Append(w.Room()[:0], 0))
+		if w.Add(n, netip.AddrPortFrom(d.To, x.t.key.Port())) == nil {
+			x.owners[x.end] = nil
+			x.end++
+		}
+		x.mads = x.mads[1:]
+	}
+	if len(x.mads) == 0 {
+		x.mads = nil
+	}
+}
+
+// hold takes the turn, so that what is posted meanwhile leaves together; false if somebody else has it. run ends it.
+func (x *transmitter) hold() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.busy {
+		return false
+	}
+	x.busy = true
+	return true
+}
+
+// enqueue has an endpoint send in the turn that the caller or somebody else has; take reports that it is the caller's now.
+func (x *transmitter) enqueue(e *endpoint) (take bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.add(e)
+	take = !x.busy
+	x.busy = true
+	return take
+}
+
+// some reports whether a QP may have packets.
+func (x *transmitter) some() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.head != nil
+}
+
+// pop is the endpoint whose turn it is, nil if there is none.
+func (x *transmitter) pop() *endpoint {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e := x.head
+	if e == nil {
+		return nil
+	}
+	if x.head = e.next; x.head == nil {
+		x.tail = nil
+	}
+	e.next, e.inReady = nil, false
+	return e
+}
+
+// rest gives the turn back if there is nothing to send.
+func (x *transmitter) rest() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.head != nil || x.control || len(x.mads) > 0 {
+		return false
+	}
+	x.busy = false
+	x.hasLeft()
+	return true
+}
+
+// hasLeft tells those in flush. The caller holds mu.
+func (x *transmitter) hasLeft() {
+	for _, c := range x.leaving {
+		close(c)
+	}
+	x.leaving = nil
+}
+
+// flush returns when all packets that have been built have left, or at the end of done.
+func (x *transmitter) flush(done <-chan struct{}) {
+	x.mu.Lock()
+	if !x.busy {
+		x.mu.Unlock()
+		return
+	}
+	c := make(chan struct{})
+	x.leaving = append(x.leaving, c)
+	x.mu.Unlock()
+	select {
+	case <-c:
+	case <-done:
+	}
+}
+
+// run sends until there is nothing to send, or leaves the rest to the service loop. The caller has the turn, and has
+// none afterwards.
+func (x *transmitter) run() {
+	for range inlineBatches {
+		if x.fill() {
+			if !x.send() {
+				break
+			}
+			continue
+		}
+		if x.rest() {
+			return
+		}
+	}
+	x.mu.Lock()
+	x.waits = true
+	x.mu.Unlock()
+	x.t.wakeUp()
+}
+
+// runLoop is run on the service loop, which waits for room.
+func (x *transmitter) runLoop() {
+	x.mu.Lock()
+	mine := x.waits
+	x.waits = false
+	x.mu.Unlock()
+	if !mine {
+		return
+	}
+	for !x.t.quit.Load() {
+		if x.t.wire.Len() > 0 && !x.send() {
+			if x.t.wire.WaitWritable() != nil {
+				return
+			}
+			continue
+		}
+		if !x.fill() && x.rest() {
+			return
+		}
+	}
+}
+
+// fill makes a batch of what the QPs have, and reports whether there is one to be sent.
+func (x *transmitter) fill() bool {
+	w := x.t.wire
+	at := now()
+	x.takeControl()
+	for !w.Full() {
+		e := x.pop()
+		if e == nil {
+			break
+		}
+		if more := x.take(e, at); more {
+			x.enqueue(e)
+		}
+		x.t.look(e)
+	}
+	return w.Len() > 0
+}
+
+// take moves packets of one QP to the batch, and reports whether it may have more.
+func (x *transmitter) take(e *endpoint, at core.Instant) (more bool) {
+	b, w := e.bound.Load(), x.t.wire
+	if b == nil {
+		return false
+	}
+	for range quantum {
+		if w.Full() {
+			return true
+		}
+		n, route, ok := b.qp.Next(at, w.Room())
+		if !ok {
+			return false
+		}
+		if w.Add(n, netip.AddrPortFrom(route.Peer, x.t.key.Port())) != nil {
+			b.qp.SendFailed() // no address of the socket's family
+			continue
+		}
+		x.owners[x.end] = e
+		x.end++
+	}
+	return true
+}
+
+// send hands the batch over, and reports false if there was no room for all of it.
+func (x *transmitter) send() bool {
+	w := x.t.wire
+	for w.Len() > 0 {
+		n, full, err := w.Send()
+		x.left(n)
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return false
+		case err != nil:
+			w.Drop()
+			x.refused(err)
+		case full:
+			return false
+		}
+	}
+	x.from, x.end = 0, 0
+	return true
+}
+
+// left notes that n more packets have left.
+func (x *transmitter) left(n int) {
+	for n > 0 {
+		e, run := x.owners[x.from], 1
+		for run < n && x.owners[x.from+run] == e {
+			run++
+		}
+		clear(x.owners[x.from : x.from+run])
+		x.from += run
+		n -= run
+		if e != nil && e.cfg.Service != rnic.RC {
+			e.bound.Load().qp.Sent(run)
+			x.t.look(e)
+		}
+	}
+}
+
+// refused notes that the network did not take a packet. For RC it is one that was lost; an unreliable QP stops.
+func (x *transmitter) refused(err error) {
+	e := x.owners[x.from]
+	x.owners[x.from] = nil
+	x.from++
+	if e == nil { // of the CM, which sends again
+		return
+	}
+	b := e.bound.Load()
+	switch {
+	case e.cfg.Service == rnic.RC:
+		e.refusedBy(err)
+	default:
+		b.qp.SendFailed()
+	}
+	x.t.look(e)
+}
+
+// look does what follows from a change of an endpoint's core, on any goroutine.
+func (t *port) look(e *endpoint) {
+	b := e.bound.Load()
+	if b == nil {
+		return
+	}
+	if b.qp.Ended() != nil {
+		t.endLater(e)
+		return
+	}
+	if at, ok := b.qp.Deadline(); ok {
+		t.timers.arm(e, at)
+		t.hurry(at)
+	}
+	if e.q.OwesNotify() {
+		t.notifyLater(e)
+	}
+	if e.closing.Load() {
+		e.checkDrained(b.qp)
+	}
+}

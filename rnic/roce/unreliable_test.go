@@ -1,0 +1,74 @@
+// UC and UD through sockets.
+
+package roce
+
+import (
+	"bytes"
+	"net/netip"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
+
+// TestUnreliableConnection: Sends and Writes arrive where nothing is lost, and complete when they have left.
+func TestUnreliableConnection(t *testing.T) {
+	a, b := pair(t, rnic.UC, Options{}, 1024)
+	for i, n := range []int{0, 1, 1024, 50_000} {
+		data := pattern(n, i)
+		got := b.recv(1, n)
+		a.post(rnic.SendWR{Op: rnic.OpSendImmediate, Immediate: 9, SGL: [][]byte{data}})
+		if wc := b.good(1)[0]; int(wc.Len) != n || wc.Value != 9 || !bytes.Equal(got, data) {
+			t.Errorf("Send of %d bytes: %v", n, wc)
+		}
+		b.recv(2, 0)
+		mr, mem := b.region(n, rnic.RemoteWrite)
+		a.post(rnic.SendWR{Op: rnic.OpWriteImmediate, SGL: [][]byte{data}, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
+		if wc := b.good(1)[0]; wc.Op != rnic.OpRecvWrite || !bytes.Equal(mem, data) {
+			t.Errorf("Write of %d bytes: %v", n, wc)
+		}
+		a.good(2)
+	}
+	if err := a.qp.PostSend(rnic.SendWR{Op: rnic.OpRead, MR: mustRegion(a), Length: 8}); err == nil {
+		t.Error("UC has no Reads")
+	}
+	if err := a.qp.Disconnect(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func mustRegion(s *side) *rnic.MR {
+	mr, _ := s.region(8, rnic.LocalWrite)
+	return mr
+}
+
+// TestDatagrams: one QP hears two, over IPv4 and IPv6, and answers whom the completion and the GRH name.
+func TestDatagrams(t *testing.T) {
+	a, b := pair(t, rnic.UD, Options{}, 0)
+	c := newSide(t, OpenWith(rnic.DeviceConfig{}, Options{}), rnic.UD).bind(a.id.Addr)
+	c.connect(OutOfBand{})
+	ah := &rnic.AddressHandle{Addr: b.id.Addr, QPN: b.id.QPN, QKey: testQKey}
+	for _, from := range []*side{a, c} {
+		got := b.recv(1, 40+100)
+		from.post(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{pattern(100, 3)}, AH: ah})
+		from.good(1)
+		wc := b.good(1)[0]
+		src, _ := netip.AddrFromSlice(got[32:36])
+		if wc.SrcQP != from.id.QPN || wc.Len != 140 || !bytes.Equal(got[40:], pattern(100, 3)) || src != from.id.Addr {
+			t.Errorf("%v from %v", wc, src)
+		}
+		back := from.recv(2, 40+8)
+		b.post(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{pattern(8, 4)}, AH: &rnic.AddressHandle{Addr: src, QPN: wc.SrcQP, QKey: testQKey}})
+		b.good(1)
+		from.good(1)
+		if !bytes.Equal(back[40:], pattern(8, 4)) {
+			t.Error("the answer is not what was sent")
+		}
+	}
+}
+
+// TestIPv6: the same over the one address of loopback there, where both QPs share a port.
+func TestIPv6(t *testing.T) {
+	o := Options{Port: freePort(t, "[::1]:0")}
+	a, b := pairAt(t, rnic.RC, o, 4096, netip.IPv6Loopback(), netip.IPv6Loopback())
+	operations(t, a, b, []int{1, 100_000})
+}
