@@ -94,7 +94,9 @@ func BenchmarkWrite512(b *testing.B)   { benchmark(b, procWrite, 512) }
 func BenchmarkReadInto8K(b *testing.B) { benchmark(b, procRead, 8<<10) }
 
 // A call, a READ and a WRITE allocate nothing on either end.
-func TestNoAllocation(t *testing.T) {
+func TestNoAllocation(t *testing.T) { overProviders(t, testNoAllocation) }
+
+func testNoAllocation(t *bed) {
 	if raceEnabled {
 		t.Skip("the race detector makes pools forget")
 	}

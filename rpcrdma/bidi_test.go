@@ -19,7 +19,9 @@ import (
 // Calls go both ways over one connection at once, with credits of their own (RFC 8167 §2.4
 // [R8167-001], RFC 8167 §2.4.1 [R8167-002], RFC 8167 §4.1 [R8167-003 R8167-004 R8167-005]), and
 // with chunks.
-func TestBothDirections(t *testing.T) {
+func TestBothDirections(t *testing.T) { overProviders(t, testBothDirections) }
+
+func testBothDirections(t *bed) {
 	conformance.Proves(t, "R8167-003", "R8167-004", "R8167-014")
 	a, b := &echoServer{async: true}, &echoServer{}
 	c, s := pair(t, Config{Credits: 4, Handler: a}, Config{Credits: 6, Handler: b})
@@ -48,7 +50,9 @@ func TestBothDirections(t *testing.T) {
 }
 
 // A Conn without Handler drops calls (RFC 8167 §6 [R8167-020]), also those that it cannot read.
-func TestNoServiceDrops(t *testing.T) {
+func TestNoServiceDrops(t *testing.T) { overProviders(t, testNoServiceDrops) }
+
+func testNoServiceDrops(t *bed) {
 	conformance.Proves(t, "R8166-113", "R8166-149", "R8167-020")
 	p, c := rawResponder(t, Config{Credits: grant}, r1)
 	d := start(t.Context(), c, nullCall(c, 7))
@@ -73,7 +77,9 @@ func TestNoServiceDrops(t *testing.T) {
 
 // Pulls and results keep to the budget: what does not fit waits, and all is
 // given back.
-func TestBudgetIsKept(t *testing.T) {
+func TestBudgetIsKept(t *testing.T) { overProviders(t, testBudgetIsKept) }
+
+func testBudgetIsKept(t *bed) {
 	budget := mem.NewBudget(4 << 20)
 	srv := &echoServer{async: true}
 	var clients []*Conn
@@ -107,7 +113,9 @@ func TestBudgetIsKept(t *testing.T) {
 	checkReleased(t, ends...)
 }
 
-func TestBudgetSpent(t *testing.T) {
+func TestBudgetSpent(t *testing.T) { overProviders(t, testBudgetSpent) }
+
+func testBudgetSpent(t *bed) {
 	budget := mem.NewBudget(64 << 10)
 	ask := make(chan bool, 3)
 	srv := &echoServer{hold: func(r *Request, _ uint32) bool {
@@ -135,7 +143,9 @@ func TestBudgetSpent(t *testing.T) {
 }
 
 // More segments than the send queue holds wait for room in it.
-func TestSendQueueFull(t *testing.T) {
+func TestSendQueueFull(t *testing.T) { overProviders(t, testSendQueueFull) }
+
+func testSendQueueFull(t *bed) {
 	srv := &echoServer{}
 	p, c := rawRequester(t, serverConfig(srv), AppendPrivateData(nil, PrivateData{SendSize: 4096, RecvSize: 4096}))
 	mem := make([]byte, 160)
@@ -162,7 +172,9 @@ func TestSendQueueFull(t *testing.T) {
 
 // Calls that are given up on at any moment leave nothing behind, and those that
 // are not still get their own bytes.
-func TestCancelAtAnyTime(t *testing.T) {
+func TestCancelAtAnyTime(t *testing.T) { overProviders(t, testCancelAtAnyTime) }
+
+func testCancelAtAnyTime(t *bed) {
 	srv := &echoServer{async: true}
 	cfg := Config{Credits: 8}
 	c, s := pair(t, cfg, Config{Credits: 8, Handler: srv})
@@ -199,7 +211,9 @@ func TestCancelAtAnyTime(t *testing.T) {
 
 // Connections that end in the middle of everything leave no goroutine, budget
 // or call behind.
-func TestEndUnderLoad(t *testing.T) {
+func TestEndUnderLoad(t *testing.T) { overProviders(t, testEndUnderLoad) }
+
+func testEndUnderLoad(t *bed) {
 	before := runtime.NumGoroutine()
 	budget := mem.NewBudget(64 << 20)
 	for round := range 6 {
@@ -255,7 +269,9 @@ func TestEndUnderLoad(t *testing.T) {
 
 // Both sides take the smaller size, and messages of every form still fit (RFC 8166 §3.3.2
 // [R8166-033], RFC 8166 §3.3.3 [R8166-036 R8166-037]).
-func TestInlineSizes(t *testing.T) {
+func TestInlineSizes(t *testing.T) { overProviders(t, testInlineSizes) }
+
+func testInlineSizes(t *bed) {
 	conformance.Proves(t, "R8166-033", "R8166-036", "R8166-037", "R8797-009", "R8797-010")
 	for _, sz := range [][2]int{{1024, 4096}, {4096, 1024}, {65536, 65536}, {1024, 1024}, {1, 1 << 20}} {
 		c, _ := pair(t, Config{InlineSize: sz[0]}, Config{InlineSize: sz[1], Handler: &echoServer{}})

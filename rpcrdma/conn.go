@@ -136,7 +136,11 @@ func newConn(dev *rnic.Device, cfg Config) (*Conn, error) {
 	c.responder.init(c)
 	sq, rq := c.depths()
 	c.cq = dev.NewCQ(sq + rq)
-	qp, err := c.pd.CreateQP(rnic.QPConfig{SendCQ: c.cq, RecvCQ: c.cq, SQDepth: sq, RQDepth: rq})
+	qpc := rnic.QPConfig{SendCQ: c.cq, RecvCQ: c.cq, SQDepth: sq, RQDepth: rq}
+	if cfg.Handler == nil { // else a call of the peer's could find nobody to take it in
+		qpc.Waiting = c.requester.anyPending
+	}
+	qp, err := c.pd.CreateQP(qpc)
 	if err != nil {
 		return nil, err
 	}

@@ -41,6 +41,9 @@ func (c *Conn) watch() {
 		case <-c.kill:
 			c.qp.Close()
 		case <-tick.C:
+			if c.posted.Load() > 0 {
+				c.qp.Prompt() // what was completed as deferred counts as progress: the next tick sees it
+			}
 			if work.tick(c.posted.Load() > 0, c.progress.Load(), c.qp.Moved()) {
 				c.fail(errStalled)
 			}

@@ -27,7 +27,7 @@ func (w sendWork) requests() []rnic.SendWR {
 // A sendLine is the work that waits for room in the send queue, which both roles
 // share: replies can fill it while a call in the reverse direction is made. Every
 // batch that is posted ends in a completion, after which the line is tried again, so
-// nothing stays in it. Whoever comes while there is a line joins it: else a large
+// nothing stays in it: those of calls are told later, but calls alone never fill the queue (depths). Whoever comes while there is a line joins it: else a large
 // batch would wait for ever while small ones pass it.
 type sendLine struct {
 	mu   sync.Mutex   // held while work of the line is posted, so that it can be withdrawn
@@ -42,6 +42,7 @@ func (c *Conn) post(w sendWork) error {
 	if c.line.n.Load() == 0 {
 		err := c.qp.PostSend(w.requests()...)
 		if err == nil {
+			c.promptSends()
 			return nil
 		}
 		if !errors.Is(err, rnic.ErrSQFull) {
@@ -90,6 +91,7 @@ func (c *Conn) postWaiting() {
 		l.n.Add(-1)
 	}
 	l.mu.Unlock()
+	c.promptSends()
 	for _, r := range lost { // not with the lock: what takes their place may post
 		r.discard()
 	}

@@ -30,6 +30,11 @@ type bareResponder struct {
 // connect sets up a connection to a bareResponder, without CRCs.
 func connect(t *testing.T, cfg Config) (*Conn, *bareResponder) {
 	over, nc := net.Pipe()
+	return connectOver(t, cfg, over, nc)
+}
+
+// connectOver is connect over the first of the two ends.
+func connectOver(t *testing.T, cfg Config, over, nc net.Conn) (*Conn, *bareResponder) {
 	p := &bareResponder{t: t, nc: nc, in: nc}
 	var started sync.WaitGroup
 	started.Go(func() {

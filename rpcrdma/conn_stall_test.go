@@ -57,6 +57,10 @@ func TestStallTicks(t *testing.T) {
 // its credit; when no credit is left and nobody waits, the connection ends, so that the
 // owner can make another one.
 func TestAbandonedWindowEndsConnection(t *testing.T) {
+	overProviders(t, testAbandonedWindowEndsConnection)
+}
+
+func testAbandonedWindowEndsConnection(t *bed) {
 	p, c := rawResponder(t, Config{Credits: 2, stall: time.Millisecond}, r1)
 	ctx, cancel := context.WithCancel(t.Context())
 	k := start(ctx, c, nullCall(c, 7))
@@ -72,7 +76,9 @@ func TestAbandonedWindowEndsConnection(t *testing.T) {
 }
 
 // TestAbandonedCallAnsweredInTime: a late reply gives the credit back, and all is well.
-func TestAbandonedCallAnsweredInTime(t *testing.T) {
+func TestAbandonedCallAnsweredInTime(t *testing.T) { overProviders(t, testAbandonedCallAnsweredInTime) }
+
+func testAbandonedCallAnsweredInTime(t *bed) {
 	p, c := rawResponder(t, Config{Credits: 1}, r1)
 	for xid := uint32(7); xid < 10; xid++ {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -100,6 +106,10 @@ func TestAbandonedCallAnsweredInTime(t *testing.T) {
 
 // TestCallsOfEndedConnectionAreNotKept: each is for one use.
 func TestCallsOfEndedConnectionAreNotKept(t *testing.T) {
+	overProviders(t, testCallsOfEndedConnectionAreNotKept)
+}
+
+func testCallsOfEndedConnectionAreNotKept(t *bed) {
 	c, s := pair(t, Config{}, Config{Handler: &echoServer{}})
 	if err := doNull(c); err != nil {
 		t.Fatal(err)
@@ -137,7 +147,7 @@ func slowResponder(t *testing.T, l net.Listener) {
 	xid := int(binary.BigEndian.Uint32(b[18:]))
 	p.Write(mpa.AppendFPDU(nil, false, []byte{0x41, 0x43}, words(0, 0, 1, 0), words(xid, 1, 500, 0, 0, 0, 0, xid, 1, 0)))
 	for err == nil {
-		_, err = p.Read(b[:16<<10])
+		_, err = p.Read(b[:8<<10])
 		time.Sleep(20 * time.Millisecond)
 	}
 }
@@ -156,7 +166,7 @@ func TestCancelledCallsLeaveOverSlowLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	over.(*net.TCPConn).SetWriteBuffer(32 << 10)
-	c, err := DialOver(t.Context(), iwarp.Open(rnic.DeviceConfig{CRC: rnic.CRCOff}), over, Config{Credits: 500, sendGrace: time.Second})
+	c, err := DialOver(t.Context(), iwarp.Open(rnic.DeviceConfig{CRC: rnic.CRCOff}), over, Config{Credits: 500, sendGrace: 3 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

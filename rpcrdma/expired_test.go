@@ -10,7 +10,9 @@ import (
 
 // A timer ends a call as a context does: one that waits for a credit leaves the queue, one that was
 // sent keeps its credit until the late reply (RFC 8166 §4.4.1 [R8166-143]).
-func TestRequesterExpired(t *testing.T) {
+func TestRequesterExpired(t *testing.T) { overProviders(t, testRequesterExpired) }
+
+func testRequesterExpired(t *bed) {
 	p, c := rawResponder(t, Config{Credits: 1}, r1)
 	timed := func(xid uint32) (*Call, chan time.Time) {
 		k, ch := nullCall(c, xid), make(chan time.Time, 1)

@@ -31,7 +31,7 @@ var exposures = []struct {
 }
 
 // exposed starts a call, and returns it with the chunk that it offers.
-func exposed(t *testing.T, p *rawPeer, c *Conn, i int) (*pendingDo, Header, chunks.Segment) {
+func exposed(t testing.TB, p *rawPeer, c *Conn, i int) (*pendingDo, Header, chunks.Segment) {
 	t.Helper()
 	k := c.NewCall()
 	e := xdr.NewEncoder(k.Scratch())
@@ -66,11 +66,17 @@ func (p *rawPeer) answerUnused(h Header) {
 	}
 	h.Reply.Unuse()
 	h.Proc, h.Credits = ProcMsg, 4
-	p.send(append(h.Append(nil), words(7, 1, 0)...))
+	msg := append(h.Append(nil), words(7, 1, 0)...)
+	// After its Reads: a reply that overtakes them takes their memory away.
+	if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{msg}, Fence: true}); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 // Once a call has its reply the peer can neither read nor write what it offered.
-func TestFencedAfterReply(t *testing.T) {
+func TestFencedAfterReply(t *testing.T) { overProviders(t, testFencedAfterReply) }
+
+func testFencedAfterReply(t *bed) {
 	conformance.Proves(t, "R8166-066", "R8166-141", "R8166-142", "R8166-202", "R8797-002")
 	for i, x := range exposures {
 		p, c := rawResponder(t, Config{Credits: 4}, r1)
@@ -96,7 +102,9 @@ func TestFencedAfterReply(t *testing.T) {
 }
 
 // Each chunk has the one right that it needs: the other one ends the connection.
-func TestOnlyTheNeededRight(t *testing.T) {
+func TestOnlyTheNeededRight(t *testing.T) { overProviders(t, testOnlyTheNeededRight) }
+
+func testOnlyTheNeededRight(t *bed) {
 	conformance.Proves(t, "R8166-201")
 	for i, x := range exposures {
 		p, c := rawResponder(t, Config{Credits: 4}, r1)
@@ -111,7 +119,9 @@ func TestOnlyTheNeededRight(t *testing.T) {
 }
 
 // No handle is used twice, and they do not follow one another.
-func TestHandlesAreFresh(t *testing.T) {
+func TestHandlesAreFresh(t *testing.T) { overProviders(t, testHandlesAreFresh) }
+
+func testHandlesAreFresh(t *bed) {
 	conformance.Proves(t, "R8166-200", "R8797-002")
 	p, c := rawResponder(t, Config{Credits: 4}, r0)
 	handles := map[uint32]bool{}
@@ -140,7 +150,9 @@ func TestHandlesAreFresh(t *testing.T) {
 }
 
 // What a peer writes into a chunk that it then returns as unused is nobody's result.
-func TestUnusedChunkIsIgnored(t *testing.T) {
+func TestUnusedChunkIsIgnored(t *testing.T) { overProviders(t, testUnusedChunkIsIgnored) }
+
+func testUnusedChunkIsIgnored(t *bed) {
 	conformance.Proves(t, "R8166-131")
 	p, c := rawResponder(t, Config{Credits: 4}, r1)
 	d, h, s := exposed(t, p, c, 0)

@@ -14,8 +14,6 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
-	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
@@ -130,11 +128,7 @@ func sum(b []byte) uint32 { return crc32.ChecksumIEEE(b) }
 // pair joins a client to a server with the handler h.
 func pair(t testing.TB, client, server Config) (*Conn, *Conn) {
 	t.Helper()
-	dev := iwarp.Open(rnic.DeviceConfig{})
-	l, err := dev.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dev, l := listen(t)
 	defer l.Close()
 	type result struct {
 		c   *Conn
@@ -307,7 +301,9 @@ func doLong(c *Conn, n int) error {
 
 var sizes = []int{0, 1, 3, 4, 1023, 1024, 1025, 4095, 4096, 4097, 65535, 65536, 65537, 1<<20 - 1, 1 << 20}
 
-func TestEveryForm(t *testing.T) {
+func TestEveryForm(t *testing.T) { overProviders(t, testEveryForm) }
+
+func testEveryForm(t *bed) {
 	conformance.Proves(t, "R8166-014", "R8166-071", "R8166-079", "R8166-085", "R8166-087", "R8166-095", "R8166-097", "R8166-214")
 	for _, async := range []bool{false, true} {
 		srv := &echoServer{async: async}
@@ -325,7 +321,9 @@ func TestEveryForm(t *testing.T) {
 	}
 }
 
-func TestManyAtOnce(t *testing.T) {
+func TestManyAtOnce(t *testing.T) { overProviders(t, testManyAtOnce) }
+
+func testManyAtOnce(t *bed) {
 	conformance.Proves(t, "R8166-002", "R8166-018")
 	srv := &echoServer{async: true}
 	c, s := pair(t, Config{Credits: 16}, Config{Credits: 16, Handler: srv})
@@ -362,7 +360,7 @@ func TestManyAtOnce(t *testing.T) {
 }
 
 // checkReleased demands that everything has been released on both ends.
-func checkReleased(t *testing.T, conns ...*Conn) {
+func checkReleased(t testing.TB, conns ...*Conn) {
 	t.Helper()
 	for _, c := range conns {
 		rq, rs := &c.requester, &c.responder

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
 // A rawPeer is one end of a connection whose other end is a Conn.
@@ -44,11 +43,7 @@ func newRawPeer(t testing.TB, dev *rnic.Device) *rawPeer {
 
 // rawRequester connects a rawPeer to a Conn that serves.
 func rawRequester(t testing.TB, cfg Config, private []byte) (*rawPeer, *Conn) {
-	dev := iwarp.Open(rnic.DeviceConfig{})
-	l, err := dev.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dev, l := listen(t)
 	defer l.Close()
 	accepted := make(chan *Conn, 1)
 	go func() {
@@ -73,11 +68,7 @@ func rawRequester(t testing.TB, cfg Config, private []byte) (*rawPeer, *Conn) {
 
 // rawResponder takes the connection of a Conn that calls.
 func rawResponder(t testing.TB, cfg Config, private []byte) (*rawPeer, *Conn) {
-	dev := iwarp.Open(rnic.DeviceConfig{})
-	l, err := dev.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dev, l := listen(t)
 	defer l.Close()
 	p := newRawPeer(t, dev)
 	accepted := make(chan error, 1)

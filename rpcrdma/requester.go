@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
@@ -36,6 +37,8 @@ type requester struct {
 	free      *Call        // idle ones to use again, linked by Call.next; none once ended
 	abandoned int          // calls abandoned or orphaned; at most credits.inflight
 	answered  int64        // calls that were answered, by whatever; it only grows
+	unsent    atomic.Int32 // calls in a state that awaitsSend; changed with mu, read without it
+	alone     atomic.Int32 // calls in a row that found no other one pending, at most aloneMin; changed with mu, read without it
 }
 
 func (rq *requester) init(c *Conn) {
@@ -76,6 +79,7 @@ func (c *Conn) Do(ctx context.Context, k *Call) error {
 		rq.takeBack(k)
 		return err
 	}
+	rq.attend(k)
 	if err := k.wait(ctx); err != nil && rq.giveUp(k) {
 		return err
 	}
@@ -85,13 +89,17 @@ func (c *Conn) Do(ctx context.Context, k *Call) error {
 // wait waits for the token that a change of state gives, or until the caller's
 // patience ends.
 func (k *Call) wait(ctx context.Context) error {
-	select {
-	case <-k.wake:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-k.Expired:
-		return ErrTimeout
+	for {
+		select {
+		case <-k.wake:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-k.Expired:
+			if k.TooEarly == nil || !k.TooEarly() {
+				return ErrTimeout
+			}
+		}
 	}
 }
 
@@ -159,7 +167,7 @@ func (rq *requester) send(k *Call) error {
 	if err := rq.enter(k); err != nil {
 		return err
 	}
-	k.wr[0] = rnic.SendWR{ID: k.id, Op: rnic.OpSend, SGL: k.sgl}
+	k.wr[0] = rnic.SendWR{ID: k.id, Op: rnic.OpSend, SGL: k.sgl, Deferred: true} // the reply comes after it; see promptSends
 	if err := rq.c.post(sendWork{call: k}); err != nil {
 		rq.withdraw(k)
 		return rq.c.postError(err)
@@ -180,6 +188,7 @@ func (rq *requester) enter(k *Call) error {
 		return ErrXID
 	}
 	k.become(callPosted)
+	rq.countAlone()
 	return nil
 }
 

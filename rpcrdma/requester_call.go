@@ -25,6 +25,8 @@ type Call struct {
 	// Expired, if not nil, ends the call when it delivers: a timer's channel, which
 	// a caller of many calls can use for all of them where a context cannot be used again.
 	Expired <-chan time.Time
+	// TooEarly, if not nil, is asked when Expired has delivered: it can have the wait go on.
+	TooEarly func() bool
 	// Waited is how long the call waited for a credit, once Do has returned; 0 where one was free.
 	Waited time.Duration
 	// Reply is the reply, valid until Release. Where the item went into Sink,
@@ -35,6 +37,7 @@ type Call struct {
 	rq   *requester
 	id   uint64        // of its work request
 	wake chan struct{} // holds a token when the state that Do waits for has come
+	here func() bool   // replied: made once
 
 	// Owned by the goroutine in Do; by releaseLate once Do has given up.
 	scratch []byte // of receives.buffers, while it is in use
@@ -73,6 +76,7 @@ func (c *Conn) NewCall() *Call {
 		id:   wrCall | uint64(len(rq.calls)),
 		wake: make(chan struct{}, 1),
 	}
+	k.here = k.replied
 	k.memory.pd = c.pd
 	if rq.ended == nil { // else it is never posted, so that nobody looks for it, and is not used again
 		rq.calls = append(rq.calls, k)
@@ -151,7 +155,7 @@ func (rq *requester) repost(k *Call) {
 // recycle puts a Call on the free list, with its credit given back if it holds one.
 func (rq *requester) recycle(k *Call) {
 	k.Msg, k.Reply = chunks.Message{}, chunks.Message{}
-	k.Sink, k.MaxReply, k.Expired = nil, 0, nil
+	k.Sink, k.MaxReply, k.Expired, k.TooEarly = nil, 0, nil, nil
 	k.offered, k.Waited = false, 0
 	k.hdr.reset()
 	clear(k.sgl)

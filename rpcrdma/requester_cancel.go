@@ -41,6 +41,7 @@ func (rq *requester) awaitSent(k *Call) bool {
 	}
 	if k.state == callLeaving || k.state == callEarly {
 		rq.mu.Unlock()
+		rq.c.qp.Prompt() // it may have left already
 		rq.c.awaitProgress(k)
 		rq.mu.Lock()
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // giveUpOn starts a call, takes it in at the peer, and gives up on it.
-func giveUpOn(t *testing.T, p *rawPeer, c *Conn, k *Call, xid uint32) (h Header) {
+func giveUpOn(t testing.TB, p *rawPeer, c *Conn, k *Call, xid uint32) (h Header) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	d := start(ctx, c, k)
@@ -31,7 +31,7 @@ func giveUpOn(t *testing.T, p *rawPeer, c *Conn, k *Call, xid uint32) (h Header)
 }
 
 // stillServes makes a call that must be answered.
-func stillServes(t *testing.T, p *rawPeer, c *Conn, xid uint32) {
+func stillServes(t testing.TB, p *rawPeer, c *Conn, xid uint32) {
 	t.Helper()
 	k := nullCall(c, xid)
 	d := start(t.Context(), c, k)
@@ -45,7 +45,9 @@ func stillServes(t *testing.T, p *rawPeer, c *Conn, xid uint32) {
 
 // No byte lands in the sink once Do has returned; the peer that writes late does no harm, and the
 // connection serves the other calls on (RFC 8166 §8.1.4 [R8166-206]).
-func TestRequesterCancelFences(t *testing.T) {
+func TestRequesterCancelFences(t *testing.T) { overProviders(t, testRequesterCancelFences) }
+
+func testRequesterCancelFences(t *bed) {
 	conformance.Proves(t, "R8166-142", "R8166-143", "R8166-203", "R8166-206")
 	p, c := rawResponder(t, Config{Credits: grant}, r1)
 	stillServes(t, p, c, 6) // opens the window
@@ -77,6 +79,10 @@ func TestRequesterCancelFences(t *testing.T) {
 // What the peer reads late is what the caller had, whatever the caller has done with its memory
 // since (RFC 8166 §4.4.1 [R8166-143]).
 func TestRequesterCancelKeepsArguments(t *testing.T) {
+	overProviders(t, testRequesterCancelKeepsArguments)
+}
+
+func testRequesterCancelKeepsArguments(t *bed) {
 	conformance.Proves(t, "R8166-143")
 	p, c := rawResponder(t, Config{Credits: grant}, r1)
 	stillServes(t, p, c, 6) // opens the window

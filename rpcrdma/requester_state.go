@@ -61,6 +61,9 @@ func (s callState) holdsCredit() bool { return s >= callCredited && s < callStat
 // givenUp reports whether Do has returned without a reply.
 func (s callState) givenUp() bool { return s == callAbandoned || s == callOrphaned }
 
+// awaitsSend reports whether somebody waits for the completion of the call's Send, and for nothing else first.
+func (s callState) awaitsSend() bool { return s == callLeaving || s == callEarly }
+
 // The arrows of the drawing: callNext[s] is what can follow s.
 var callNext = [callStates][]callState{
 	callIdle:      {callQueued, callCredited},
@@ -97,6 +100,12 @@ var onCallState func(k *Call, to callState)
 func (k *Call) become(s callState) {
 	if onCallState != nil {
 		onCallState(k, s)
+	}
+	switch before, after := k.state.awaitsSend(), s.awaitsSend(); {
+	case after && !before:
+		k.rq.unsent.Add(1)
+	case before && !after:
+		k.rq.unsent.Add(-1)
 	}
 	k.state = s
 }

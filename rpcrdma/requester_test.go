@@ -56,7 +56,9 @@ func (p *rawPeer) wantCall(xid uint32) []byte {
 // What a requester sends, byte by byte (RFC 8166 §3.4.5 [R8166-059], RFC 8166 §3.4.5.2 [R8166-067],
 // RFC 8166 §3.5.3 [R8166-088], RFC 8166 §4.2.2 [R8166-107], RFC 8166 §4.3.1 [R8166-118],
 // RFC 8166 §4.3.2 [R8166-122]).
-func TestRequesterForms(t *testing.T) {
+func TestRequesterForms(t *testing.T) { overProviders(t, testRequesterForms) }
+
+func testRequesterForms(t *bed) {
 	conformance.Proves(t, "R8166-014", "R8166-015", "R8166-017", "R8166-034", "R8166-051", "R8166-057", "R8166-059", "R8166-060",
 		"R8166-067", "R8166-068", "R8166-069", "R8166-072", "R8166-084", "R8166-087", "R8166-088", "R8166-089", "R8166-090",
 		"R8166-095", "R8166-107", "R8166-108", "R8166-109", "R8166-118", "R8166-120", "R8166-122", "R8166-125", "R8166-132",
@@ -124,7 +126,9 @@ func TestRequesterForms(t *testing.T) {
 
 // Messages that answer nothing are dropped in silence, and the call still waits for its reply
 // (RFC 8166 §4.5 [R8166-149], RFC 8166 §4.2.4 [R8166-113]).
-func TestRequesterDrops(t *testing.T) {
+func TestRequesterDrops(t *testing.T) { overProviders(t, testRequesterDrops) }
+
+func testRequesterDrops(t *bed) {
 	conformance.Proves(t, "R8166-075", "R8166-103", "R8166-105", "R8166-113", "R8166-149", "R8166-155", "R8166-173", "R8166-175")
 	p, c := rawResponder(t, Config{Credits: 32}, r1)
 	k := c.NewCall()
@@ -185,7 +189,9 @@ func TestRequesterDrops(t *testing.T) {
 }
 
 // Answers that end a call with an error: each its own, and the next call works.
-func TestRequesterErrors(t *testing.T) {
+func TestRequesterErrors(t *testing.T) { overProviders(t, testRequesterErrors) }
+
+func testRequesterErrors(t *bed) {
 	conformance.Proves(t, "R8166-154", "R8166-196", "R8267-015")
 	p, c := rawResponder(t, Config{Credits: grant}, r1)
 	for _, tc := range []struct {
@@ -231,7 +237,9 @@ func TestRequesterErrors(t *testing.T) {
 
 // One call before the first reply, then as many as granted and never more than asked for, in order
 // of arrival (RFC 8166 §3.3.1 [R8166-019 R8166-021 R8166-023 R8166-024 R8166-025 R8166-026]).
-func TestRequesterCredits(t *testing.T) {
+func TestRequesterCredits(t *testing.T) { overProviders(t, testRequesterCredits) }
+
+func testRequesterCredits(t *bed) {
 	conformance.Proves(t, "R8166-019", "R8166-021", "R8166-023", "R8166-024", "R8166-025", "R8166-026", "R8166-039", "R8166-205")
 	p, c := rawResponder(t, Config{Credits: 4}, r1)
 	var dos []*pendingDo
@@ -295,7 +303,9 @@ func TestRequesterCredits(t *testing.T) {
 
 // A call that is given up on while it waits for a credit leaves the queue; one that was sent keeps
 // its credit until the late reply (RFC 8166 §4.4.1 [R8166-143]).
-func TestRequesterCancel(t *testing.T) {
+func TestRequesterCancel(t *testing.T) { overProviders(t, testRequesterCancel) }
+
+func testRequesterCancel(t *bed) {
 	p, c := rawResponder(t, Config{Credits: 1}, r1)
 	ctx, cancel := context.WithCancel(t.Context())
 	k := c.NewCall()
@@ -342,7 +352,9 @@ func TestRequesterCancel(t *testing.T) {
 }
 
 // The end of the connection ends every call, sent or waiting, with its cause.
-func TestRequesterConnectionLoss(t *testing.T) {
+func TestRequesterConnectionLoss(t *testing.T) { overProviders(t, testRequesterConnectionLoss) }
+
+func testRequesterConnectionLoss(t *bed) {
 	p, c := rawResponder(t, Config{Credits: 4}, r1)
 	var dos []*pendingDo
 	for i := range uint32(8) {
@@ -373,7 +385,9 @@ func TestRequesterConnectionLoss(t *testing.T) {
 	checkReleased(t, c)
 }
 
-func TestCloseIsIdempotent(t *testing.T) {
+func TestCloseIsIdempotent(t *testing.T) { overProviders(t, testCloseIsIdempotent) }
+
+func testCloseIsIdempotent(t *bed) {
 	c, s := pair(t, Config{}, Config{Handler: &echoServer{}})
 	var wg sync.WaitGroup
 	for range 4 {

@@ -122,7 +122,10 @@ func (s *recentWrites) add(call fatalCall, stag uint32) {
 
 // addressOf is the client's address without the port.
 func addressOf(a net.Addr) netip.Addr {
-	if t, ok := a.(*net.TCPAddr); ok {
+	switch t := a.(type) {
+	case *net.TCPAddr:
+		return t.AddrPort().Addr().Unmap()
+	case *net.UDPAddr:
 		return t.AddrPort().Addr().Unmap()
 	}
 	return netip.Addr{}

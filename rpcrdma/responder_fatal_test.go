@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 // A call with an STag that is none costs its connection. On the next connection its
 // replay is ERR_CHUNK, once, and what else was on the way is served.
-func TestFatalCallReplayed(t *testing.T) {
+func TestFatalCallReplayed(t *testing.T) { overProviders(t, testFatalCallReplayed) }
+
+func testFatalCallReplayed(t *bed) {
 	conformance.Proves(t, "R8166-163", "R8166-166")
 	const bogus = 0xdead0000
 	for _, kind := range []string{"Read chunk", "Write chunk", "Reply chunk"} {
@@ -36,9 +37,12 @@ func TestFatalCallReplayed(t *testing.T) {
 		p.send(call(6, part(good, 0, 64)))
 		p.send(call(7, []uint32{bogus, 64, 0, 0}))
 		<-c.Done()
-		var e *term.PeerError
-		if !errors.As(c.Err(), &e) || e.STag != bogus {
+		var e rnic.PeerError
+		if !errors.As(c.Err(), &e) {
 			t.Fatalf("%s: %v", kind, c.Err())
+		}
+		if stag, ok := e.RefusedSTag(); !ok || stag != bogus {
+			t.Fatalf("%s: %v names %#x, %v", kind, e, stag, ok)
 		}
 		checkReleased(t, c)
 

@@ -16,7 +16,7 @@ import (
 )
 
 // flood sends n calls at once and takes them as they arrive at the handler.
-func flood(t *testing.T, p *rawPeer, c *Conn, held chan *Request, from, n int) (rs []*Request) {
+func flood(t testing.TB, p *rawPeer, c *Conn, held chan *Request, from, n int) (rs []*Request) {
 	t.Helper()
 	for i := range n {
 		p.send(words(from+i, 1, 99, 0, 0, 0, 0, from+i, 0, procNull))
@@ -33,7 +33,7 @@ func flood(t *testing.T, p *rawPeer, c *Conn, held chan *Request, from, n int) (
 }
 
 // answerAll replies to all and wants the grant in each reply.
-func answerAll(t *testing.T, p *rawPeer, rs []*Request, credits int) {
+func answerAll(t testing.TB, p *rawPeer, rs []*Request, credits int) {
 	t.Helper()
 	for _, r := range rs {
 		xid := r.hdr.XID
@@ -58,7 +58,7 @@ func (c *Conn) backing() (receives, allowed int) {
 	return g.receives, g.allowed
 }
 
-func wantBacking(t *testing.T, c *Conn, n int) {
+func wantBacking(t testing.TB, c *Conn, n int) {
 	t.Helper()
 	for range 1000 { // the last reply's completion may be under way
 		if _, allowed := c.backing(); allowed == n {
@@ -73,7 +73,9 @@ func wantBacking(t *testing.T, c *Conn, n int) {
 
 // A larger grant is backed by receives before a reply tells of it; a smaller one leaves
 // what is in flight its receives, and the peer may use what it was granted until it hears.
-func TestSetCredits(t *testing.T) {
+func TestSetCredits(t *testing.T) { overProviders(t, testSetCredits) }
+
+func testSetCredits(t *bed) {
 	conformance.Proves(t, "R8166-022", "R8166-027")
 	held := make(chan *Request, 64)
 	srv := &echoServer{hold: func(r *Request, _ uint32) bool { held <- r; return true }}
@@ -125,7 +127,9 @@ func TestSetCredits(t *testing.T) {
 }
 
 // A reply with the larger number that leaves behind one with the smaller takes nothing back.
-func TestSetCreditsOvertaken(t *testing.T) {
+func TestSetCreditsOvertaken(t *testing.T) { overProviders(t, testSetCreditsOvertaken) }
+
+func testSetCreditsOvertaken(t *bed) {
 	held := make(chan *Request, 64)
 	srv := &echoServer{hold: func(r *Request, _ uint32) bool { held <- r; return true }}
 	p, c := rawRequester(t, Config{Credits: 8, Handler: srv}, r1)
@@ -148,7 +152,9 @@ func TestSetCreditsOvertaken(t *testing.T) {
 	wantBacking(t, c, 2)
 }
 
-func TestSetCreditsRefused(t *testing.T) {
+func TestSetCreditsRefused(t *testing.T) { overProviders(t, testSetCreditsRefused) }
+
+func testSetCreditsRefused(t *bed) {
 	c, s := pair(t, Config{}, Config{Credits: 4, Handler: &echoServer{}})
 	for n, want := range map[int]error{-1: errNoCredits, 0: errNoCredits, 5: errMaxCredits, 4: nil, 1: nil} {
 		if err := s.SetCredits(n); err != want {
@@ -248,7 +254,9 @@ func grantsTold(t *testing.T, segs []seen) (told []int) {
 }
 
 // Numbers that change all the time, from many goroutines, under load: every call is served.
-func TestSetCreditsUnderLoad(t *testing.T) {
+func TestSetCreditsUnderLoad(t *testing.T) { overProviders(t, testSetCreditsUnderLoad) }
+
+func testSetCreditsUnderLoad(t *bed) {
 	srv := &echoServer{async: true}
 	c, s := pair(t, Config{Credits: 32}, Config{Credits: 8, MaxCredits: 32, Handler: srv})
 	var ended atomic.Bool

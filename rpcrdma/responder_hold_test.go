@@ -14,6 +14,10 @@ import (
 // A pulled call counts in the Budget until it has been answered, and the peer cannot
 // change what has been pulled.
 func TestPulledCallHoldsBudgetAndNoSink(t *testing.T) {
+	overProviders(t, testPulledCallHoldsBudgetAndNoSink)
+}
+
+func testPulledCallHoldsBudgetAndNoSink(t *bed) {
 	held := make(chan *Request, 1)
 	srv := &echoServer{hold: func(r *Request, _ uint32) bool { held <- r; return true }}
 	p, c := rawRequester(t, Config{Credits: grant, Handler: srv, Budget: mem.NewBudget(1 << 20)}, r1)

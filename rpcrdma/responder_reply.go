@@ -27,6 +27,10 @@ func (r *Request) Reply(m chunks.Message) error {
 		_ = r.sendError(CodeChunk) // before any RDMA Write (RFC 8166 §4.5.3 [R8166-165], RFC 8267 §3.1 [R8267-009])
 		return ErrTooLarge
 	}
+	if !r.settlePipe(m, plan) {
+		_ = r.sendError(CodeChunk)
+		return ErrMessage
+	}
 	inv := r.invalidated() // before pushStream empties the Read list
 	r.wrs = r.wrs[:0]
 	r.pushItems(m, plan)
@@ -74,10 +78,35 @@ func (r *Request) pushItems(m chunks.Message, plan chunks.ReplyPlan) {
 			chunk.Unuse()
 			continue
 		}
-		from := len(r.sgl)
+		from, wrs := len(r.sgl), len(r.wrs)
 		r.sgl = append(r.sgl, m.Items[i].Data)
 		r.scatter(chunk, r.sgl[from:])
+		if i == 0 && r.pipe != nil {
+			for w := range r.wrs[wrs:] {
+				r.wrs[wrs+w].Source = r.pipe
+			}
+		}
 	}
+}
+
+// settlePipe has the bytes of the pipe in memory if they do not leave by a Write chunk of their own, and no others in it. It
+// reports whether the pipe has what the first item is to have. A reply without items is that of a call that has
+// failed after its pipe was filled: it is as good as any, and the pipe is given up.
+func (r *Request) settlePipe(m chunks.Message, plan chunks.ReplyPlan) bool {
+	switch {
+	case r.pipe == nil:
+		return true
+	case len(m.Items) == 0:
+		r.Pipe(false)
+		return true
+	case r.pipe.Len() != len(m.Items[0].Data):
+		return false
+	case plan.Reduced.Has(0):
+		return true
+	}
+	err := r.pipe.ReadFull(m.Items[0].Data)
+	r.Pipe(false)
+	return err == nil
 }
 
 // pushStream makes what is left of m part of the Send, or writes it to the Reply

@@ -33,6 +33,7 @@ type Request struct {
 	pull    *mem.Buffer // pulled Read chunks, one after the other
 	pullMR  *rnic.MR
 	results []*mem.Buffer
+	pipe    *mem.Pipe          // has the bytes of the first result item
 	held    int64              // bytes of the Budget
 	chunks  []chunks.ReadChunk // of hdr
 	out     []byte             // bytes of the reply's header
@@ -64,6 +65,21 @@ func (r *Request) Buffer(n int) []byte {
 	f := mem.Get(n)
 	r.results = append(r.results, f)
 	return f.B[:n:n]
+}
+
+// Pipe returns, if want, an empty pipe for the bytes of the first result item, whose place is a Buffer that is not filled
+// then: nil where that does not pay on this connection, or there is no pipe. One that it gave before is
+// given up. The Request has it until its reply has left.
+func (r *Request) Pipe(want bool) *mem.Pipe {
+	r.pipe.Put()
+	r.pipe = nil
+	if !want {
+		return nil
+	}
+	if _, pays := r.rs.c.qp.TakesSources(); pays {
+		r.pipe = mem.GetPipe()
+	}
+	return r.pipe
 }
 
 // Drop ends the request with no answer.
@@ -111,6 +127,7 @@ func (r *Request) free() (held int64) {
 		r.results[i] = nil
 	}
 	r.results = r.results[:0]
+	r.Pipe(false)
 	if r.scratch != nil {
 		r.rs.c.receives.buffers.Put(r.scratch)
 		r.scratch = nil

@@ -23,7 +23,9 @@ func (s *roomServer) ServeRPC(r *Request) {
 
 // TestRoomForRepliesIsTakenLate: a call that waits, for its Read chunks or a worker, holds no room for a reply, on a
 // Request that is used for the first time or again.
-func TestRoomForRepliesIsTakenLate(t *testing.T) {
+func TestRoomForRepliesIsTakenLate(t *testing.T) { overProviders(t, testRoomForRepliesIsTakenLate) }
+
+func testRoomForRepliesIsTakenLate(t *bed) {
 	s := &roomServer{}
 	c, _ := pair(t, Config{}, Config{Handler: s})
 	a := &caller{c: c, xid: 1, data: make([]byte, 70_000)}

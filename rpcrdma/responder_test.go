@@ -25,7 +25,9 @@ func serverConfig(srv *echoServer) Config {
 }
 
 // Messages that deserve no answer get none, and the connection goes on.
-func TestResponderDrops(t *testing.T) {
+func TestResponderDrops(t *testing.T) { overProviders(t, testResponderDrops) }
+
+func testResponderDrops(t *bed) {
 	conformance.Proves(t, "R8166-029", "R8166-032", "R8166-103", "R8166-114", "R8166-146", "R8166-175", "R8167-020")
 	srv := &echoServer{}
 	p, c := rawRequester(t, serverConfig(srv), r1)
@@ -60,7 +62,9 @@ func TestResponderDrops(t *testing.T) {
 
 // Faulty calls get RDMA_ERROR, are not served, and the connection goes on (RFC 8166 §4.5 [R8166-148
 // R8166-150 R8166-151 R8166-152 R8166-153]).
-func TestResponderRefuses(t *testing.T) {
+func TestResponderRefuses(t *testing.T) { overProviders(t, testResponderRefuses) }
+
+func testResponderRefuses(t *bed) {
 	conformance.Proves(t, "R8166-017", "R8166-020", "R8166-049", "R8166-050", "R8166-061", "R8166-064", "R8166-103", "R8166-105",
 		"R8166-110", "R8166-112", "R8166-148", "R8166-150", "R8166-151", "R8166-152", "R8166-153", "R8166-156", "R8166-157",
 		"R8166-158", "R8166-159", "R8166-160", "R8166-172", "R8166-196", "R8166-204")
@@ -119,7 +123,9 @@ func TestResponderRefuses(t *testing.T) {
 
 // A reply that fits nowhere is ERR_CHUNK, with no byte written (RFC 8166 §4.5.3 [R8166-165],
 // RFC 8267 §3.1 [R8267-009]).
-func TestResponderShortOfRoom(t *testing.T) {
+func TestResponderShortOfRoom(t *testing.T) { overProviders(t, testResponderShortOfRoom) }
+
+func testResponderShortOfRoom(t *bed) {
 	conformance.Proves(t, "R8166-165", "R8267-002", "R8267-006", "R8267-009")
 	p, _ := rawRequester(t, serverConfig(&echoServer{}), r1)
 	room := bytes.Repeat([]byte{0xaa}, 8192)
@@ -151,7 +157,9 @@ func readItem(xid uint32, n int) []byte {
 // Items fill Write chunks segment by segment; every chunk comes back with its handles, offsets and
 // count, and bytes as lengths (RFC 8166 §3.4.6 [R8166-074 R8166-075 R8166-076 R8166-077
 // R8166-078]).
-func TestResponderWriteChunks(t *testing.T) {
+func TestResponderWriteChunks(t *testing.T) { overProviders(t, testResponderWriteChunks) }
+
+func testResponderWriteChunks(t *bed) {
 	conformance.Proves(t, "R8166-047", "R8166-057", "R8166-074", "R8166-075", "R8166-076", "R8166-078", "R8166-081", "R8166-082",
 		"R8166-092", "R8166-093", "R8166-095", "R8166-123", "R8166-124", "R8166-127", "R8166-130", "R8166-133", "R8166-134",
 		"R8166-135", "R8166-138", "R8166-139", "R8166-140", "R8267-024", "R8797-001", "R8797-011", "R8797-012")
@@ -211,7 +219,9 @@ func TestResponderWriteChunks(t *testing.T) {
 
 // Remote invalidation needs both sides (RFC 8797 §4.1 [R8797-013]), and replies keep to the smaller
 // threshold when the peer says nothing (RFC 8166 §3.3.3 [R8166-038]).
-func TestResponderPlainPeers(t *testing.T) {
+func TestResponderPlainPeers(t *testing.T) { overProviders(t, testResponderPlainPeers) }
+
+func testResponderPlainPeers(t *bed) {
 	conformance.Proves(t, "R8166-038", "R8166-093", "R8166-164", "R8797-013", "R8797-017", "R8797-019")
 	for name, private := range map[string][]byte{"R=0": r0, "no private data": nil} {
 		p, _ := rawRequester(t, serverConfig(&echoServer{}), private)
@@ -236,7 +246,9 @@ func TestResponderPlainPeers(t *testing.T) {
 }
 
 // Read chunks of every shape make the call that was meant.
-func TestResponderReadChunks(t *testing.T) {
+func TestResponderReadChunks(t *testing.T) { overProviders(t, testResponderReadChunks) }
+
+func testResponderReadChunks(t *bed) {
 	conformance.Proves(t, "R8166-012", "R8166-046", "R8166-048", "R8166-056", "R8166-060", "R8166-062", "R8166-063", "R8166-065",
 		"R8166-070", "R8166-071", "R8166-088", "R8166-091", "R8166-094", "R8166-108", "R8166-111", "R8166-119", "R8166-161",
 		"R8166-162", "R8166-179")
@@ -278,7 +290,9 @@ func TestResponderReadChunks(t *testing.T) {
 }
 
 // A chunk that cannot be read ends that connection, and only that (RFC 8166 §4.5.3 [R8166-163]).
-func TestResponderBadSTag(t *testing.T) {
+func TestResponderBadSTag(t *testing.T) { overProviders(t, testResponderBadSTag) }
+
+func testResponderBadSTag(t *bed) {
 	conformance.Proves(t, "R8166-163")
 	for name, lists := range map[string][]byte{
 		"Read chunk":  words(1, 16, 0xdead0000, 64, 0, 0, 0, 0, 0, 7, 0, procWrite, 64),
@@ -296,7 +310,9 @@ func TestResponderBadSTag(t *testing.T) {
 }
 
 // A peer that overdraws its credits loses its connection (RFC 8166 §3.3.1 [R8166-019 R8166-030]).
-func TestResponderOverdraft(t *testing.T) {
+func TestResponderOverdraft(t *testing.T) { overProviders(t, testResponderOverdraft) }
+
+func testResponderOverdraft(t *bed) {
 	conformance.Proves(t, "R8166-030")
 	held := make(chan *Request, 2*grant)
 	srv := &echoServer{hold: func(r *Request, _ uint32) bool { held <- r; return true }}
@@ -340,7 +356,9 @@ func TestCauseIsTheFirst(t *testing.T) {
 
 // The end of the connection takes a call out of the Budget's line, and its credit and
 // receive are free.
-func TestEndWhilePullWaits(t *testing.T) {
+func TestEndWhilePullWaits(t *testing.T) { overProviders(t, testEndWhilePullWaits) }
+
+func testEndWhilePullWaits(t *bed) {
 	budget := mem.NewBudget(1 << 20)
 	other := budget.Open(nil)
 	if !other.Take(1 << 20) {

@@ -13,7 +13,9 @@ import (
 
 // A call of the peer may have the XID of a call of ours: each reply ends the call
 // of its own direction, and only a reply moves the window.
-func TestSameXIDBothWays(t *testing.T) {
+func TestSameXIDBothWays(t *testing.T) { overProviders(t, testSameXIDBothWays) }
+
+func testSameXIDBothWays(t *bed) {
 	conformance.Proves(t, "R8166-001", "R8167-001", "R8167-002", "R8167-003", "R8167-005", "R8167-012", "R8167-013")
 	p, c := rawResponder(t, Config{Credits: grant, Handler: &echoServer{}}, r1)
 	d := start(t.Context(), c, nullCall(c, 7))
@@ -34,7 +36,9 @@ func TestSameXIDBothWays(t *testing.T) {
 }
 
 // Where calls go both ways the credits of an RDMA_ERROR are nobody's.
-func TestCreditsOfErrorsBothWays(t *testing.T) {
+func TestCreditsOfErrorsBothWays(t *testing.T) { overProviders(t, testCreditsOfErrorsBothWays) }
+
+func testCreditsOfErrorsBothWays(t *bed) {
 	conformance.Proves(t, "R8167-006")
 	p, c := rawResponder(t, Config{Credits: 4, Handler: &echoServer{}}, r1)
 	if err := answered(t, p, c, 1, 3); err != nil {
@@ -56,7 +60,9 @@ func TestCreditsOfErrorsBothWays(t *testing.T) {
 }
 
 // A reverse call has the header of any call, and keeps to the forward reply's threshold.
-func TestReverseCall(t *testing.T) {
+func TestReverseCall(t *testing.T) { overProviders(t, testReverseCall) }
+
+func testReverseCall(t *bed) {
 	conformance.Proves(t, "R8167-007", "R8167-010", "R8167-011", "R8797-017")
 	small := AppendPrivateData(nil, PrivateData{SendSize: 4096, RecvSize: 1024})
 	p, c := rawRequester(t, serverConfig(&echoServer{}), small)

@@ -17,7 +17,9 @@ const burst = 3 * recvSlack
 
 // A requester that uses all of the grant at once finds a receive for each call,
 // also right behind the replies to the burst before.
-func TestGrantIsBacked(t *testing.T) {
+func TestGrantIsBacked(t *testing.T) { overProviders(t, testGrantIsBacked) }
+
+func testGrantIsBacked(t *bed) {
 	conformance.Proves(t, "R8166-027", "R8166-041", "R8167-009")
 	held := make(chan *Request, burst)
 	srv := &echoServer{hold: func(r *Request, _ uint32) bool { held <- r; return true }}
@@ -46,7 +48,9 @@ func TestGrantIsBacked(t *testing.T) {
 
 // A requester has a receive for the reply of each call that it has sent, and, when
 // calls come the other way too, for each of those.
-func TestRepliesAtOnce(t *testing.T) {
+func TestRepliesAtOnce(t *testing.T) { overProviders(t, testRepliesAtOnce) }
+
+func testRepliesAtOnce(t *bed) {
 	conformance.Proves(t, "R8166-028", "R8167-008", "R8167-009")
 	for _, both := range []bool{false, true} {
 		held := make(chan *Request, burst)
@@ -92,7 +96,7 @@ func TestRepliesAtOnce(t *testing.T) {
 }
 
 // answered makes one NULL call and answers it.
-func answered(t *testing.T, p *rawPeer, c *Conn, xid uint32, credits int) error {
+func answered(t testing.TB, p *rawPeer, c *Conn, xid uint32, credits int) error {
 	t.Helper()
 	d := start(t.Context(), c, nullCall(c, xid))
 	p.wantCall(xid)
@@ -103,7 +107,9 @@ func answered(t *testing.T, p *rawPeer, c *Conn, xid uint32, credits int) error 
 }
 
 // Replies that are none grant nothing: the second call waits for a valid one.
-func TestGarbageGrantsNothing(t *testing.T) {
+func TestGarbageGrantsNothing(t *testing.T) { overProviders(t, testGarbageGrantsNothing) }
+
+func testGarbageGrantsNothing(t *bed) {
 	conformance.Proves(t, "R8166-040", "R8166-149")
 	p, c := rawResponder(t, Config{Credits: 8}, r1)
 	d, _, s := exposed(t, p, c, 2) // with a Read chunk
@@ -140,7 +146,9 @@ func TestGarbageGrantsNothing(t *testing.T) {
 }
 
 // A request for no credits counts as one for one.
-func TestNoCreditsAskedFor(t *testing.T) {
+func TestNoCreditsAskedFor(t *testing.T) { overProviders(t, testNoCreditsAskedFor) }
+
+func testNoCreditsAskedFor(t *bed) {
 	conformance.Proves(t, "R8166-020", "R8166-025")
 	p, _ := rawRequester(t, serverConfig(&echoServer{}), r1)
 	for i := range 2 * grant {
@@ -150,7 +158,9 @@ func TestNoCreditsAskedFor(t *testing.T) {
 }
 
 // One credit is enough for any call, whatever it moves by RDMA.
-func TestOneCredit(t *testing.T) {
+func TestOneCredit(t *testing.T) { overProviders(t, testOneCredit) }
+
+func testOneCredit(t *bed) {
 	conformance.Proves(t, "R8166-018")
 	c, _ := pair(t, Config{Credits: 1}, Config{Credits: 1, Handler: &echoServer{}})
 	for range 10 {
@@ -162,7 +172,9 @@ func TestOneCredit(t *testing.T) {
 
 // Every connection begins anew: one call until its reply, and messages of 1024
 // bytes when the peer says nothing of its sizes, even if the one before did.
-func TestFreshConnections(t *testing.T) {
+func TestFreshConnections(t *testing.T) { overProviders(t, testFreshConnections) }
+
+func testFreshConnections(t *bed) {
 	conformance.Proves(t, "R8166-038", "R8166-039", "R8166-042", "R8797-010", "R8797-019")
 	for _, private := range [][]byte{r1, nil, r1} {
 		p, c := rawResponder(t, Config{Credits: 8}, private)
@@ -198,7 +210,9 @@ func TestFreshConnections(t *testing.T) {
 }
 
 // A message of 1024 bytes is taken whatever the sizes are.
-func TestLeastReceive(t *testing.T) {
+func TestLeastReceive(t *testing.T) { overProviders(t, testLeastReceive) }
+
+func testLeastReceive(t *bed) {
 	conformance.Proves(t, "R8166-036")
 	for _, private := range [][]byte{nil, AppendPrivateData(nil, PrivateData{SendSize: 1024, RecvSize: 1024})} {
 		p, _ := rawRequester(t, Config{Credits: grant, InlineSize: 1, Handler: &echoServer{}}, private)
@@ -212,7 +226,9 @@ func TestLeastReceive(t *testing.T) {
 }
 
 // A call that cannot be made fails at once, and nothing of it is sent.
-func TestCallThatCannotBeMade(t *testing.T) {
+func TestCallThatCannotBeMade(t *testing.T) { overProviders(t, testCallThatCannotBeMade) }
+
+func testCallThatCannotBeMade(t *bed) {
 	conformance.Proves(t, "R8166-167")
 	p, c := rawResponder(t, Config{Credits: 4}, r1)
 	k := c.NewCall()
@@ -227,7 +243,9 @@ func TestCallThatCannotBeMade(t *testing.T) {
 }
 
 // When what answers a call cannot be posted the connection is closed.
-func TestUnpostableReplyCloses(t *testing.T) {
+func TestUnpostableReplyCloses(t *testing.T) { overProviders(t, testUnpostableReplyCloses) }
+
+func testUnpostableReplyCloses(t *bed) {
 	conformance.Proves(t, "R8166-169")
 	srv := &echoServer{hold: func(r *Request, _ uint32) bool {
 		r.endServed(requestReplying)

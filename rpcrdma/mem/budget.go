@@ -38,6 +38,7 @@ type Budget struct {
 	mu    sync.Mutex // guards all that follows, and the accounts; no callback runs under it
 	free  int64
 	line  []*Account  // who wait for bytes, in order of arrival
+	waits uint64      // times that somebody came into the line
 	turn  *Account    // of line; nil unless the state is turn
 	timer *time.Timer // ends a turn, or a rest; nil while open
 }
@@ -70,6 +71,13 @@ func (b *Budget) Free() int64 {
 
 // Total is the number of bytes of the Budget, held or free.
 func (b *Budget) Total() int64 { return b.total }
+
+// Waits is how many accounts wait for bytes now, and how often one has begun to.
+func (b *Budget) Waits() (now int, ever uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.line), b.waits
+}
 
 // greedy is how many times what a connection holds it has to leave free, when
 // others hold some too and it wants more than its first bytes.
@@ -132,6 +140,7 @@ func (a *Account) TakeOrWait(n int64) bool {
 	}
 	a.want, a.waits = n, true
 	b.line = append(b.line, a)
+	b.waits++
 	b.startTurn()
 	return false
 }

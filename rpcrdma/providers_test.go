@@ -1,0 +1,83 @@
+// The providers of the verbs that connections are tested over: one table, and tests that run over each of them.
+
+package rpcrdma
+
+import (
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/rnic/roce"
+)
+
+// A provider is one that the tests run over.
+type provider struct {
+	name          string
+	open          func(rnic.DeviceConfig) *rnic.Device
+	network, addr string
+}
+
+// providers is the table.
+var providers = []provider{
+	{iwarp.Name, iwarp.Open, "tcp", "127.0.0.1:0"},
+	{roce.Name, openRoCE, "udp", "127.0.0.1:20049"},
+}
+
+// udpPort is one of this process alone. At that of RoCE the tests of other packages would take turns with these, and a client
+// come from another address each time.
+var udpPort = sync.OnceValues(func() (uint16, error) {
+	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port(), nil
+})
+
+func openRoCE(cfg rnic.DeviceConfig) *rnic.Device {
+	port, err := udpPort()
+	if err != nil {
+		panic(err)
+	}
+	return roce.OpenWith(cfg, roce.Options{Port: port})
+}
+
+// A bed is a test over one provider.
+type bed struct {
+	*testing.T
+	provider provider
+}
+
+// overProviders runs a test over each of the providers.
+func overProviders(t *testing.T, test func(*bed)) {
+	for _, p := range providers {
+		t.Run(p.name, func(t *testing.T) { test(&bed{t, p}) })
+	}
+}
+
+// Run runs a part of a test, over the same provider.
+func (b *bed) Run(name string, part func(*bed)) bool {
+	return b.T.Run(name, func(t *testing.T) { part(&bed{t, b.provider}) })
+}
+
+// providerOf is the one that t runs over: iWARP if it is not one of overProviders.
+func providerOf(t testing.TB) provider {
+	if b, ok := t.(*bed); ok {
+		return b.provider
+	}
+	return providers[0]
+}
+
+// listen opens a device of the provider that t runs over, and listens.
+func listen(t testing.TB) (*rnic.Device, rnic.Listener) {
+	t.Helper()
+	p := providerOf(t)
+	dev := p.open(rnic.DeviceConfig{})
+	l, err := dev.Listen(p.network, p.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dev, l
+}

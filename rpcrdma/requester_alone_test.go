@@ -1,0 +1,235 @@
+// Calls whose caller receives the reply itself, and Sends that are told of late, in simulated time.
+
+package rpcrdma
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
+)
+
+// A quiet is a connection to a peer that answers when it is told to.
+type quiet struct {
+	*bareResponder
+	c         *Conn
+	xid       uint32
+	byCallers int                    // how often a goroutine in Do has run the handler
+	onWrite   atomic.Pointer[func()] // runs once, after bytes have left, before their writer knows
+}
+
+// inBubble runs f with such a connection, on which one call has opened the window.
+func inBubble(t *testing.T, f func(t *testing.T, q *quiet)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		over, nc := rnictest.ReadyPipe()
+		q := &quiet{}
+		over.AfterWrite = func() {
+			if hook := q.onWrite.Swap(nil); hook != nil {
+				(*hook)()
+			}
+		}
+		q.c, q.bareResponder = connectOver(t, Config{Credits: 8}, over, nc)
+		q.c.cq.SetHandler(func() {
+			var stack [16 << 10]byte
+			if bytes.Contains(stack[:runtime.Stack(stack[:], false)], []byte("(*Conn).Do(")) {
+				q.byCallers++
+			}
+			q.c.onCompletions()
+		})
+		q.roundTrip()
+		f(t, q)
+	})
+}
+
+// begin starts a call, and returns once all that can be done for it has been.
+func (q *quiet) begin(ctx context.Context) *pendingDo {
+	synctest.Wait() // who has read the last reply has done all that it asked for
+	q.xid++
+	d := start(ctx, q.c, nullCall(q.c, q.xid))
+	synctest.Wait()
+	return d
+}
+
+// end has the peer answer a call, which has to return at once.
+func (q *quiet) end(d *pendingDo, xid uint32) {
+	q.t.Helper()
+	since := time.Now()
+	q.reply(xid, 8)
+	if err := <-d.done; err != nil || time.Since(since) > 0 {
+		q.t.Fatalf("call %d: %v after %v", xid, err, time.Since(since))
+	}
+	d.k.Release()
+}
+
+func (q *quiet) roundTrip() {
+	q.t.Helper()
+	d := q.begin(q.t.Context())
+	q.wantCall(q.xid)
+	q.end(d, q.xid)
+}
+
+// alone makes as many calls as it takes until the next one drives.
+func (q *quiet) alone() {
+	q.t.Helper()
+	for range aloneMin - 1 { // the first has opened the window
+		q.roundTrip()
+	}
+	if q.byCallers > 0 {
+		q.t.Fatal("driven before it is likely that the call is alone")
+	}
+}
+
+// TestLoneCall: the caller of a call that is alone runs what gives it the reply.
+func TestLoneCall(t *testing.T) {
+	inBubble(t, func(t *testing.T, q *quiet) {
+		q.alone()
+		for range 10 {
+			q.roundTrip()
+		}
+		if q.byCallers != 10 {
+			t.Errorf("%d of 10 replies were received by their callers", q.byCallers)
+		}
+	})
+}
+
+// TestCallBesideLoneOne: whatever the order of their replies, each of two calls has its own at once.
+func TestCallBesideLoneOne(t *testing.T) {
+	for _, firstFirst := range []bool{true, false} {
+		inBubble(t, func(t *testing.T, q *quiet) {
+			q.alone()
+			for range 3 {
+				a, b := q.begin(t.Context()), q.begin(t.Context())
+				x, y := q.xid-1, q.xid
+				if !firstFirst {
+					a, b, x, y = b, a, y, x
+				}
+				q.wantCall(q.xid - 1)
+				q.wantCall(q.xid)
+				q.end(a, x)
+				q.end(b, y)
+			}
+		})
+	}
+}
+
+// TestLoneCallGivesUp: a caller that drives leaves soon when its patience ends, and the late reply gives the credit back.
+func TestLoneCallGivesUp(t *testing.T) {
+	const soon = 25 * time.Millisecond
+	for _, how := range []error{context.Canceled, ErrTimeout} {
+		inBubble(t, func(t *testing.T, q *quiet) {
+			q.alone()
+			ctx, cancel := context.WithCancel(t.Context())
+			expired := make(chan time.Time, 1)
+			q.xid++
+			k := nullCall(q.c, q.xid)
+			k.Expired = expired
+			d := start(ctx, q.c, k)
+			synctest.Wait()
+			since := time.Now()
+			if how == ErrTimeout {
+				expired <- since
+			} else {
+				cancel()
+			}
+			if err := <-d.done; !errors.Is(err, how) || time.Since(since) > soon {
+				t.Errorf("%v after %v", err, time.Since(since))
+			}
+			k.Release()
+			q.wantCall(q.xid)
+			q.reply(q.xid, 8)
+			synctest.Wait()
+			checkReleased(t, q.c)
+			q.roundTrip()
+			cancel()
+		})
+	}
+}
+
+// TestSlowCallIsNoStall: of a call that has left the peer has taken all, however long it takes to answer.
+func TestSlowCallIsNoStall(t *testing.T) {
+	inBubble(t, func(t *testing.T, q *quiet) {
+		q.alone()
+		for range 2 { // one is driven, one is not
+			d := q.begin(t.Context())
+			time.Sleep(10 * stallTicks * stallTick)
+			q.wantCall(q.xid)
+			q.end(d, q.xid)
+		}
+	})
+}
+
+// TestEarlyReply: a reply that is handled before the poster has noted that the call has left waits for nothing else.
+func TestEarlyReply(t *testing.T) {
+	inBubble(t, func(t *testing.T, q *quiet) {
+		early := func() {
+			q.wantCall(q.xid)
+			q.reply(q.xid, 8)
+			for q.c.requester.unsent.Load() == 0 {
+				runtime.Gosched()
+			}
+		}
+		for range aloneMin - 2 { // the next ones would drive: with nobody to read before they know
+			since := time.Now()
+			q.onWrite.Store(&early)
+			if err := <-q.begin(t.Context()).done; err != nil || time.Since(since) > 0 {
+				t.Fatalf("%v after %v", err, time.Since(since))
+			}
+		}
+	})
+}
+
+// TestEarlyReplyOfOther: the same where the call is sent by the caller of another one, and drives.
+func TestEarlyReplyOfOther(t *testing.T) {
+	inBubble(t, func(t *testing.T, q *quiet) {
+		held := make(chan struct{})
+		hold := func() { <-held }
+		q.onWrite.Store(&hold)
+		a := q.begin(t.Context()) // has left, and its caller does not know of it
+		b := q.begin(t.Context())
+		early := func() {
+			q.wantCall(q.xid - 1)
+			q.wantCall(q.xid)
+			q.reply(q.xid, 8)
+			for q.c.requester.unsent.Load() == 0 {
+				runtime.Gosched()
+			}
+		}
+		q.onWrite.Store(&early)
+		since := time.Now()
+		close(held)
+		if err := <-b.done; err != nil || time.Since(since) > 0 {
+			t.Fatalf("%v after %v", err, time.Since(since))
+		}
+		q.end(a, q.xid-1)
+	})
+}
+
+// TestGiveUpBeforeSent: a call that is given up while another caller sends it is back as soon as it has left.
+func TestGiveUpBeforeSent(t *testing.T) {
+	inBubble(t, func(t *testing.T, q *quiet) {
+		held := make(chan struct{})
+		hold := func() { <-held }
+		q.onWrite.Store(&hold)
+		a := q.begin(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
+		b := q.begin(ctx)
+		cancel()
+		synctest.Wait()
+		since := time.Now()
+		close(held)
+		if err := <-b.done; !errors.Is(err, context.Canceled) || time.Since(since) > 0 {
+			t.Fatalf("%v after %v", err, time.Since(since))
+		}
+		b.k.Release()
+		q.wantCall(q.xid)
+		q.end(a, q.xid-1)
+		q.reply(q.xid, 8)
+	})
+}
