@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
@@ -25,8 +26,11 @@ type Call struct {
 	RDMA   bool
 	XID    uint32
 	Cred   Cred
-	Args   *xdr.Decoder // positioned behind the RPC header
-	Res    *xdr.Encoder // positioned behind the RPC reply header
+	// Memo is where the program keeps what it has found out about the connection, for its later calls. Several calls may read
+	// and write it at once; all values have one type. nil: there is no connection, as over UDP, where clients share a socket.
+	Memo *atomic.Value
+	Args *xdr.Decoder // positioned behind the RPC header
+	Res  *xdr.Encoder // positioned behind the RPC reply header
 
 	via    carrier // the connection it came by
 	header oncrpc.CallHeader
@@ -47,6 +51,7 @@ type Call struct {
 	out  *mem.Buffer      // TCP: where the reply's stream begins
 	bufs []*mem.Buffer    // TCP: what Buffer gave out
 	held int              // TCP: bytes of bufs, taken from the budget
+	pipe *mem.Pipe        // TCP: has the bytes of the first result item
 	mark [markLen]byte    // TCP: the reply's record mark
 	req  *rpcrdma.Request // RDMA: the request
 }
@@ -56,6 +61,8 @@ type Call struct {
 type carrier interface {
 	lines() *lines
 	buffer(c *Call, n int) []byte
+	// pipe gives c another empty pipe, or none, and takes back the one that it had.
+	pipe(c *Call, want bool) *mem.Pipe
 	reply(c *Call)        // c.res is the whole reply
 	rejectChunks(c *Call) // ERR_CHUNK where there are chunks
 	drop(c *Call)
@@ -78,19 +85,24 @@ func getCall(via carrier) *Call {
 func (c *Call) recycle() {
 	c.rec.Put()
 	c.out.Put()
+	c.pipe.Put()
 	for i, o := range c.bufs {
 		o.Put()
 		c.bufs[i] = nil
 	}
 	c.args.Reset(nil, nil)
 	c.res.Reset(nil)
-	c.Ctx, c.Remote, c.Owner, c.Cred, c.header = nil, nil, Owner{}, Cred{}, oncrpc.CallHeader{}
-	c.via, c.prog, c.proc, c.dup, c.next, c.rec, c.out, c.req = nil, nil, nil, nil, nil, nil, nil, nil
+	c.Ctx, c.Remote, c.Owner, c.Cred, c.Memo, c.header = nil, nil, Owner{}, Cred{}, nil, oncrpc.CallHeader{}
+	c.via, c.prog, c.proc, c.dup, c.next, c.rec, c.out, c.req, c.pipe = nil, nil, nil, nil, nil, nil, nil, nil, nil
 	c.lane, c.line = 0, nil
 	c.RDMA, c.chunkFault, c.onLoop = false, false, false
 	c.bufs = c.bufs[:0]
 	callPool.Put(c)
 }
+
+// MayWait reports whether the procedure may wait, for a disk or for other calls. One that
+// finds that it has to, and MUST NOT, returns ErrWouldWait.
+func (c *Call) MayWait() bool { return !c.onLoop }
 
 // Buffer returns n bytes for a result item (c.Res.Item), valid until the reply
 // has left. Their content is arbitrary. Where the server's memory budget is
@@ -115,6 +127,18 @@ const (
 	bufferWait  = time.Second
 	bufferPause = 40 * time.Millisecond
 )
+
+// Pipe returns an empty pipe for the bytes of the reply's first item, whose Data is n bytes of Buffer, not filled. The
+// connection takes them from there when it sends them. nil: it cannot, or it would not pay.
+func (c *Call) Pipe(n int) *mem.Pipe {
+	if n < mem.PipeMin {
+		return nil
+	}
+	return c.via.pipe(c, true)
+}
+
+// DropPipe gives up the pipe, and what is in it: the reply's items are in memory.
+func (c *Call) DropPipe() { c.via.pipe(c, false) }
 
 // Room has the reply's stream hold n bytes more. What is beyond the small space
 // that each reply begins with comes from the server's memory budget; false says

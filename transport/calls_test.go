@@ -155,3 +155,20 @@ func TestNoAllocations(t *testing.T) {
 		}
 	})
 }
+
+// TestTimerThatLostToItsReply: an attempt that ended at the very moment when its reply came has succeeded, and its
+// timer has fired. The call that uses the same memory next is given up in time.
+func TestTimerThatLostToItsReply(t *testing.T) {
+	k := new(Client).newOutCall()
+	k.arm(now())
+	<-k.expired.C
+	if k.tooEarly() {
+		t.Fatal("too early, where the time has come")
+	}
+	k.arm(now().Add(time.Millisecond))
+	select {
+	case <-k.expired.C:
+	case <-time.After(30 * time.Second):
+		t.Error("the timer is not set")
+	}
+}

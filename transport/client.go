@@ -225,12 +225,13 @@ func (c *Client) CallAs(ctx context.Context, as *Auth, p *Proc, args xdr.Marshal
 	}
 	k.proc, k.cred, k.args, k.res, k.sink = p, as.opaque, args, res, sink
 	k.maxReply = p.MaxReply + extra
-	if c.cfg.Observe == nil {
-		return c.exchange(ctx, k)
+	if c.cfg.Observe != nil || c.cfg.CallTimeout != Hard {
+		k.begun = now()
 	}
-	k.begun = time.Now()
 	err := c.exchange(ctx, k)
-	c.cfg.Observe(p, k.figures(err))
+	if c.cfg.Observe != nil {
+		c.cfg.Observe(p, k.figures(err))
+	}
 	return err
 }
 
@@ -238,7 +239,7 @@ func (c *Client) CallAs(ctx context.Context, as *Auth, p *Proc, args xdr.Marshal
 func (c *Client) exchange(ctx context.Context, k *outCall) error {
 	var deadline time.Time
 	if c.cfg.CallTimeout != Hard {
-		deadline = time.Now().Add(c.cfg.CallTimeout)
+		deadline = k.begun.Add(c.cfg.CallTimeout)
 	}
 	for try := 0; ; try++ {
 		l, err := c.connection(ctx, deadline)
@@ -290,7 +291,7 @@ func (c *Client) lost(ctx context.Context, l link, err error, try int, deadline 
 }
 
 // passed reports whether a deadline is over; the zero Time never is.
-func passed(deadline time.Time) bool { return !deadline.IsZero() && time.Until(deadline) <= 0 }
+func passed(deadline time.Time) bool { return !deadline.IsZero() && !now().Before(deadline) }
 
 // connection returns the connection, a new one where it is lost.
 func (c *Client) connection(ctx context.Context, deadline time.Time) (link, error) {

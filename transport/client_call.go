@@ -31,8 +31,10 @@ type outCall struct {
 	enc  xdr.Encoder
 	dec  xdr.Decoder
 
-	expired *time.Timer // ends an attempt
-	until   time.Time   // when it does; zero: never
+	expired *time.Timer // ends an attempt, unless it fires too early
+	until   time.Time   // when an attempt is to end; zero: never
+	armed   time.Time   // when the timer fires, or has; zero: it is stopped
+	early   func() bool // tooEarly: made once
 	tcp     tcpCall     // state of an attempt over TCP
 }
 
@@ -43,6 +45,7 @@ func newOutCallPool() *sync.Pool {
 		k := new(outCall)
 		k.expired = time.NewTimer(time.Hour)
 		k.expired.Stop()
+		k.early = k.tooEarly
 		k.tcp.ready = make(chan struct{}, 1)
 		k.tcp.turn = make(chan struct{}, 1)
 		return k
@@ -59,14 +62,39 @@ func (k *outCall) recycle() {
 	outCallPool.Put(k)
 }
 
+// arm sets when the attempt ends; zero: never. A timer that is set to an earlier time is left so: a caller of many
+// calls, each of which is answered long before, does not set it for each, and tooEarly sets it right when it fires.
+func (k *outCall) arm(until time.Time) {
+	k.until = until
+	switch {
+	case until.IsZero() && k.armed.IsZero():
+	case until.IsZero():
+		k.expired.Stop() // nothing is received from its channel after that
+		k.armed = time.Time{}
+	case k.armed.IsZero() || k.armed.After(until):
+		k.expired.Reset(until.Sub(now()))
+		k.armed = until
+	}
+}
+
+// tooEarly reports whether the timer was that of an earlier call: then it is set to the time of this one. The caller has
+// received from its channel, so that it fires no more unless it is set: the reply can come at this moment all the
+// same, and the call succeed.
+func (k *outCall) tooEarly() bool {
+	k.armed = time.Time{}
+	left := k.until.Sub(now())
+	if left > 0 {
+		k.expired.Reset(left)
+		k.armed = k.until
+	}
+	return left > 0
+}
+
 // attempt is one round trip that ends with errNoAnswer at until, if that is not
 // zero. Nothing that was sent on a connection is lost while it lives, so it is not
 // for the call to end one; see watchServer. The timer, unlike a child of ctx, costs no allocation.
 func (k *outCall) attempt(ctx context.Context, l link, until time.Time) error {
-	if k.until = until; !until.IsZero() {
-		k.expired.Reset(time.Until(until))
-		defer k.expired.Stop() // nothing is received from its channel after that
-	}
+	k.arm(until)
 	err := l.roundTrip(ctx, k)
 	if err != nil && ctx.Err() != nil && isLost(err) {
 		return ctx.Err() // it comes first, and nobody waits for a new connection

@@ -31,17 +31,17 @@ func (w *callWatch) since() time.Time {
 	if w.begun.IsZero() || w.tries == 0 {
 		return w.begun
 	}
-	return time.Now()
+	return now()
 }
 
 func (w *callWatch) sentAt(at time.Time) { w.sent = at }
 
 // figures are those of a call that has returned err.
 func (k *outCall) figures(err error) CallFigures {
-	now := time.Now()
-	f := CallFigures{Queue: now.Sub(k.begun), Retransmits: k.tries, Sent: k.size, Received: k.received, Err: err}
+	end := now()
+	f := CallFigures{Queue: end.Sub(k.begun), Retransmits: k.tries, Sent: k.size, Received: k.received, Err: err}
 	if !k.sent.IsZero() {
-		f.RoundTrip = now.Sub(k.sent)
+		f.RoundTrip = end.Sub(k.sent)
 		f.Queue = k.sent.Sub(k.begun)
 	}
 	return f

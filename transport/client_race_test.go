@@ -35,9 +35,7 @@ func (l *madeLink) close(why error) error {
 // linked is a Client whose connections are made by dial, the first one at once.
 func linked(t *testing.T, cfg ClientConfig, dial func(ctx context.Context) (link, error)) *Client {
 	t.Helper()
-	pool := outCallPool // its timers are of real time
-	outCallPool = newOutCallPool()
-	t.Cleanup(func() { outCallPool = pool })
+	simulateCalls(t)
 	cfg.Service = "nfs"
 	c := newClient(cfg, "server:2049")
 	c.dial = dial

@@ -81,7 +81,7 @@ func (l *rdmaLink) roundTrip(ctx context.Context, k *outCall) error {
 	k.encode(r.Scratch())
 	r.Msg = chunks.Message{Stream: k.enc.Bytes(), Items: k.enc.Items()}
 	r.Sink = k.sink
-	r.Expired = k.expired.C
+	r.Expired, r.TooEarly = k.expired.C, k.early
 	r.MaxReply = max(oncrpc.ReplySize+k.maxReply, replyHeaderMax)
 	since := k.since()
 	err := l.conn.Do(ctx, r)

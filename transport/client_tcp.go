@@ -211,6 +211,9 @@ func (l *tcpLink) await(ctx context.Context, k *outCall) (err error) {
 		case <-ctx.Done():
 			err = ctx.Err()
 		case <-k.expired.C:
+			if k.tooEarly() {
+				continue
+			}
 			err = errNoAnswer
 		}
 		waits = false

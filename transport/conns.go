@@ -27,6 +27,8 @@ type serverConn interface {
 	drain()
 	// close ends the connection at once.
 	close()
+	// describe adds what the connection itself knows.
+	describe(i *ConnInfo)
 	// abort begins to end the connection and does not wait.
 	abort()
 	usage() *usage
@@ -34,13 +36,21 @@ type serverConn interface {
 
 // usage is what a connection has been good for.
 type usage struct {
-	calls atomic.Uint32 // that have come, modulo 2^32
+	// Written where calls come in, which is one goroutine at a time.
+	calls atomic.Uint64 // that have come
+	in    atomic.Uint64 // bytes of their messages
+	last  atomic.Int64  // when the newest came, in nanoseconds since epoch
+
+	_   [64]byte // of the cache, since replies leave from other processors
+	out atomic.Uint64
+
+	opened time.Time // set once, by add
 
 	// Guarded by Server.mu.
 	host    *host
 	fresh   *list.Element // in Server.fresh
 	leaving bool
-	seen    uint32    // calls, when it was last looked at
+	seen    uint64    // calls, when it was last looked at
 	since   time.Time // since when there were as many
 }
 
@@ -76,9 +86,11 @@ func (s *Server) host(remote net.Addr) *host {
 	return &host{prefix: prefix}
 }
 
-// count notes one more call.
-func (s *Server) count(c serverConn) {
+// count notes one more call, whose message has n bytes.
+func (s *Server) count(c serverConn, n int) {
 	u := c.usage()
+	u.in.Add(uint64(n))
+	u.last.Store(int64(time.Since(epoch)))
 	if u.calls.Add(1) != 1 {
 		return
 	}
@@ -106,17 +118,24 @@ func (s *Server) add(c serverConn, remote net.Addr) bool {
 		return false
 	}
 	h := s.host(remote)
+	if s.guests != nil && !s.guests[h.prefix] {
+		s.refused.count(refusedDraining)
+		s.log.Warn("connection refused: the server takes no new clients (it is being drained)", logrus.Fields{"peer": remote})
+		return false
+	}
 	if h.conns >= s.cfg.MaxConnsPerHost && !s.makeRoom(h) {
+		s.refused.count(refusedHostLimit)
 		s.log.Warn("connection refused: there are too many from its address", logrus.Fields{"peer": remote, "max": s.cfg.MaxConnsPerHost})
 		return false
 	}
 	if len(s.conns)-s.leaving >= s.cfg.MaxConns && !s.makeRoom(nil) {
+		s.refused.count(refusedLimit)
 		s.log.Warn("connection refused: there are too many", logrus.Fields{"peer": remote, "max": s.cfg.MaxConns})
 		return false
 	}
 	s.conns[c] = true
 	u := c.usage()
-	u.host, u.fresh = h, s.fresh.PushBack(c)
+	u.host, u.fresh, u.opened = h, s.fresh.PushBack(c), now()
 	if h.conns++; h.prefix.IsValid() {
 		s.hosts[h.prefix] = h
 	}
@@ -205,6 +224,7 @@ func (s *Server) remove(c serverConn) {
 		s.vacate(u.host)
 	}
 	delete(s.conns, c)
+	s.ended.add(u)
 	s.mu.Unlock()
 	s.observeConn(c, -1)
 	s.wg.Done()

@@ -20,6 +20,8 @@ func (c *standIn) close()        {}
 func (c *standIn) abort()        { c.aborted = true }
 func (c *standIn) usage() *usage { return &c.used }
 
+func (c *standIn) describe(*ConnInfo) {}
+
 // A hall is a Server and the connections that come to it.
 type hall struct {
 	t *testing.T
@@ -42,7 +44,7 @@ func (h hall) used(ip string) *standIn {
 	if c == nil {
 		h.t.Fatalf("%s was refused", ip)
 	}
-	h.s.count(c)
+	h.s.count(c, 0)
 	return c
 }
 
@@ -59,7 +61,7 @@ func TestMaxConnsPerHost(t *testing.T) {
 	if h.enter("192.0.2.2") == nil || !second.aborted || third.aborted || first.aborted || other.aborted {
 		t.Error("not the oldest without a call made room")
 	}
-	h.s.count(third)
+	h.s.count(third, 0)
 	h.used("192.0.2.2") // takes the place of the fourth
 	for range 5 {
 		if h.enter("192.0.2.2") != nil {
@@ -128,7 +130,7 @@ func TestIdlestOfHost(t *testing.T) {
 	if c := h.s.idlest(now, host); c != mine {
 		t.Errorf("%p, want %p", c, mine)
 	}
-	h.s.count(mine)
+	h.s.count(mine, 0)
 	if c := h.s.idlest(now, nil); c != other {
 		t.Errorf("%p, want %p", c, other)
 	}

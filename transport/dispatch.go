@@ -18,6 +18,7 @@ type dispatcher struct {
 	pool     workerPool
 	log      *RateLog
 	observer Observer // may be nil
+	refused  refusalCounts
 }
 
 // serve takes a call whose args hold the whole message, with its detached
@@ -25,7 +26,7 @@ type dispatcher struct {
 // peer and creds belong to that connection.
 func (s *dispatcher) serve(c *Call, p *peer) {
 	c.onLoop = true
-	c.Owner = p.owner
+	c.Owner, c.Memo = p.owner, p.memo
 	items := c.args.ItemsLeft()
 	if !s.header(c, p) {
 		return // answered or dropped already
@@ -33,6 +34,7 @@ func (s *dispatcher) serve(c *Call, p *peer) {
 	// A Read chunk is for the one argument that the binding names (RFC 8166 §6.1 [R8166-189]), and no part of the RPC header
 	// was one. With ERR_CHUNK and not GARBAGE_ARGS, since it is the transport header that is wrong.
 	if items > 0 && (!c.proc.ArgItem || c.args.ItemsLeft() != items) {
+		s.refused.count(refusedChunks)
 		c.via.rejectChunks(c)
 		return
 	}
@@ -40,6 +42,7 @@ func (s *dispatcher) serve(c *Call, p *peer) {
 	// whether the server is there (RFC 5531 §12.1).
 	if c.header.Proc != 0 && c.prog.Authorize != nil {
 		if stat := c.prog.Authorize(c); stat != oncrpc.AuthOK {
+			s.refused.count(refusedAuth)
 			c.deny(stat)
 			return
 		}
@@ -56,8 +59,11 @@ func (s *dispatcher) serve(c *Call, p *peer) {
 	// On the receive loop: nothing after it on this connection is served until it has returned, so
 	// only procedures that never wait are.
 	if inline {
-		s.run(c)
-		return
+		args := c.args
+		if s.run(c) {
+			return
+		}
+		c.args, c.chunkFault = args, false
 	}
 	// From submit on the call is the pool's, and may have ended before submit returns.
 	c.onLoop = false // already when a worker gets it
@@ -112,19 +118,24 @@ func (s *dispatcher) header(c *Call, p *peer) bool {
 	switch err := c.args.Err(); err {
 	case nil:
 	case oncrpc.ErrRPCVersion:
+		s.refused.count(refusedHeader)
 		c.answer(oncrpc.ReplyHeader{Denied: true, Reject: oncrpc.RPCMismatch, Low: oncrpc.RPCVersion, High: oncrpc.RPCVersion})
 		return false
 	case oncrpc.ErrCred:
+		s.refused.count(refusedAuth)
 		c.deny(oncrpc.AuthBadCred)
 		return false
 	case oncrpc.ErrVerf:
+		s.refused.count(refusedAuth)
 		c.deny(oncrpc.AuthBadVerf)
 		return false
 	default:
+		s.refused.count(refusedHeader)
 		c.via.drop(c)
 		return false
 	}
 	if stat := c.authenticate(h, &p.creds); stat != oncrpc.AuthOK {
+		s.refused.count(refusedAuth)
 		c.deny(stat)
 		return false
 	}
@@ -136,13 +147,16 @@ func (s *dispatcher) route(c *Call, h *oncrpc.CallHeader) bool {
 	prog, low, high, known := s.programs.find(h.Prog, h.Vers)
 	switch {
 	case prog == nil && known:
+		s.refused.count(refusedProgram)
 		c.answer(oncrpc.ReplyHeader{Accept: oncrpc.ProgMismatch, Low: low, High: high})
 	case prog == nil:
+		s.refused.count(refusedProgram)
 		c.accept(oncrpc.ProgUnavail)
 	default:
 		if c.prog, c.proc = prog, prog.procedure(h.Proc); c.proc != nil {
 			return true
 		}
+		s.refused.count(refusedProcedure)
 		c.accept(oncrpc.ProcUnavail)
 	}
 	return false
@@ -168,14 +182,18 @@ func (c *Call) startReply(h *oncrpc.ReplyHeader) {
 	h.EncodeXDR(&c.res)
 }
 
-// run runs the procedure and ends the call.
-func (s *dispatcher) run(c *Call) {
+// run runs the procedure and ends the call; done is false, and the call goes on, where
+// the procedure would have to wait on the receive loop.
+func (s *dispatcher) run(c *Call) (done bool) {
 	c.startReply(&oncrpc.ReplyHeader{Accept: oncrpc.Success})
 	var w watch
 	if s.observer != nil {
 		w = c.watch()
 	}
 	err := s.protect(c)
+	if err == ErrWouldWait && c.onLoop {
+		return false
+	}
 	if err == nil {
 		// A procedure may have forgotten to ask; nobody gets results of arguments that were none.
 		err = c.ArgsErr()
@@ -187,14 +205,16 @@ func (s *dispatcher) run(c *Call) {
 		s.drc.finish(c, err == nil)
 	}
 	if c.chunkFault {
+		s.refused.count(refusedChunks)
 		c.via.rejectChunks(c)
-		return
+		return true
 	}
 	if err != nil {
 		c.refuse(err)
-		return
+		return true
 	}
 	c.via.reply(c)
+	return true
 }
 
 // refuse answers with the status that stands for the error of a procedure.

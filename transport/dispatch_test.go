@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
@@ -44,12 +45,14 @@ func (t *tape) drop(c *Call)         { t.end(c, tapeEnd{how: "drop"}) }
 func (t *tape) reply(c *Call) {
 	var g gather
 	var b bytes.Buffer
-	g.message(&c.mark, &c.res)
+	g.message(&c.mark, &c.res, nil)
 	g.writeTo(&b, nil)
 	t.end(c, tapeEnd{"reply", b.Bytes()[markLen:]})
 }
 
 // buffer gives no more than there is, as every carrier.
+func (t *tape) pipe(*Call, bool) *mem.Pipe { return nil }
+
 func (t *tape) buffer(_ *Call, n int) []byte {
 	if n < 0 || n > 4<<20 {
 		return nil
@@ -198,5 +201,40 @@ func TestDispatchItems(t *testing.T) {
 	}
 	if n := p.runs.Load(); n != 0 {
 		t.Errorf("a procedure without items ran %d times", n)
+	}
+}
+
+// TestInlineProcedureThatWouldWait: it is run again by a worker, from the start of its
+// arguments, with nothing of the first time in the reply; where it may wait the error is one as any other.
+func TestInlineProcedureThatWouldWait(t *testing.T) {
+	var tries, waits int
+	run := func(c *Call) error {
+		tries++
+		v := c.Args.Uint32()
+		c.Res.Uint32(99)
+		if !c.MayWait() {
+			return ErrWouldWait
+		}
+		if waits++; v == 0 {
+			return ErrWouldWait
+		}
+		c.Res.Uint32(v)
+		return c.ArgsErr()
+	}
+	s := NewServer(ServerConfig{}, &Program{Name: "TEST", Number: testProg, Version: testVers, Procs: []Procedure{
+		0: {Name: "NULL", Inline: true, Idempotent: true, Run: func(*Call) error { return nil }},
+		1: {Name: "LOOK", Inline: true, Idempotent: true, Run: run},
+	}})
+	t.Cleanup(func() { s.Shutdown(context.Background()) })
+	got := newTape("10.0.0.1").do(s, callOf(7, 1, 5))
+	if want := unhex("00000007 00000001 00000000 00000000 00000000 00000000 00000063 00000005"); got.how != "reply" || !bytes.Equal(got.reply, want) {
+		t.Errorf("%s %x, want %x", got.how, got.reply, want)
+	}
+	if tries != 2 || waits != 1 {
+		t.Errorf("run %d times, %d times by a worker", tries, waits)
+	}
+	got = newTape("10.0.0.1").do(s, callOf(8, 1, 0))
+	if want := unhex("00000008 00000001 00000000 00000000 00000000 00000005"); got.how != "reply" || !bytes.Equal(got.reply, want) {
+		t.Errorf("%s %x, want SYSTEM_ERR %x", got.how, got.reply, want)
 	}
 }

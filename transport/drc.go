@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -55,6 +56,8 @@ type drc struct {
 	seed    maphash.Seed
 	running runningCalls
 
+	replayed, joined atomic.Uint64 // calls that came again: see RepeatFigures
+
 	mu      sync.Mutex
 	entries map[drcKey]*drcEntry // but for passing ones
 	oldest  drcEntry             // ring: oldest.next is the oldest done entry
@@ -97,7 +100,11 @@ func (d *drc) admit(c *Call, client netip.Addr) bool {
 	if c.proc.Idempotent {
 		var space [runningSummed]byte
 		d.identify(&c.running.key, c, client, space[:])
-		return d.running.admit(c)
+		if d.running.admit(c) {
+			return true
+		}
+		d.joined.Add(1)
+		return false
 	}
 	var space [drcSummed]byte
 	var key drcKey
@@ -114,11 +121,13 @@ func (d *drc) admit(c *Call, client netip.Addr) bool {
 	case e.done:
 		c.res.Raw(e.reply)
 		d.mu.Unlock()
+		d.replayed.Add(1)
 		c.via.reply(c)
 		return false
 	}
 	left := e.wait(c)
 	d.mu.Unlock()
+	d.joined.Add(1)
 	if left != nil {
 		left.via.drop(left)
 	}

@@ -5,6 +5,7 @@ package transport
 import (
 	"bytes"
 	"context"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,6 +33,30 @@ func TestDuplicateHasTheFirstReply(t *testing.T) {
 	}
 	if n := p.runs.Load(); n != 1 {
 		t.Errorf("ran %d times", n)
+	}
+}
+
+// TestDuplicateOfADatagramPeer: a client over RoCE, which has a UDP address, is known by it as any other, and keeps it when it changes to TCP.
+func TestDuplicateOfADatagramPeer(t *testing.T) {
+	s, p := newTestServer(t)
+	over := func(remote net.Addr) *tape {
+		k := newTape("")
+		k.peer.init(remote)
+		return k
+	}
+	ip, other := net.ParseIP("10.0.0.1"), net.ParseIP("10.0.0.2")
+	first := over(&net.UDPAddr{IP: ip, Port: 700}).do(s, callOf(7, tCount, 1))
+	for _, remote := range []net.Addr{&net.UDPAddr{IP: ip, Port: 701}, &net.TCPAddr{IP: ip, Port: 701}} {
+		if again := over(remote).do(s, callOf(7, tCount, 1)); first.how != "reply" || !bytes.Equal(first.reply, again.reply) {
+			t.Errorf("first %x, again over %s %x", first.reply, remote.Network(), again.reply)
+		}
+	}
+	over(&net.UDPAddr{IP: other, Port: 700}).do(s, callOf(7, tCount, 1))
+	if n := p.runs.Load(); n != 2 {
+		t.Errorf("ran %d times for two clients", n)
+	}
+	if a := hostPrefix(addrOf(&net.UDPAddr{IP: ip})); a != hostPrefix(addrOf(&net.TCPAddr{IP: ip})) || !a.IsValid() {
+		t.Errorf("its connections count for %v", a)
 	}
 }
 

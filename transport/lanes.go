@@ -28,9 +28,11 @@ import (
 // A schedule is the state of all lanes.
 type schedule struct {
 	// Set once.
-	reserve int // workers that each lane has to itself
+	workers int // of all lanes
+	most    int // that a lane has to itself
 
-	lanes   []lane
+	reserve int // workers that each lane has to itself
+	lanes   []*lane
 	clients map[clientKey]*client
 	spare   int     // workers that nobody has and that are nobody's own
 	waiting []*line // those with calls, in no order
@@ -54,7 +56,7 @@ type clientKey struct {
 type client struct {
 	key    clientKey
 	conns  int
-	shares []*share // by lane; nil: it has made no call there
+	shares []*share // by lane, as far as it has made calls; nil: none there
 }
 
 // A share is what a client has of a lane.
@@ -87,35 +89,53 @@ type lines struct {
 	client *client
 
 	running, waiting int
-	byLane           []*line // nil: no call there yet
+	byLane           []*line // as far as there were calls; nil: none there yet
 }
 
 // init makes the lanes of the names, and lane 0 before them.
 func (s *schedule) init(workers, reserve int, names []string) {
-	s.lanes = make([]lane, 1+len(names))
-	for i, name := range names {
-		s.lanes[1+i].name = name
+	s.workers, s.most = workers, reserve
+	s.lanes = []*lane{{}}
+	for _, name := range names {
+		s.lanes = append(s.lanes, &lane{name: name})
 	}
 	s.clients = map[clientKey]*client{}
+	s.divide()
+}
+
+// divide shares the workers out among the lanes that there are.
+func (s *schedule) divide() {
 	n := len(s.lanes)
-	workers = max(workers, 2*n)
-	if s.reserve = max(1, min(reserve, workers/(2*n))); n == 1 {
+	workers := max(s.workers, 2*n)
+	if s.reserve = max(1, min(s.most, workers/(2*n))); n == 1 {
 		s.reserve = workers // there is none to leave any to
 	}
 	s.spare = workers - n*s.reserve
+	for _, l := range s.lanes {
+		s.spare -= max(0, l.running-s.reserve) // less than none, until some have ended, where lanes have come
+	}
+}
+
+// name gives lane i another name; one more than there are is made.
+func (s *schedule) name(i int, name string) {
+	if i == len(s.lanes) {
+		s.lanes = append(s.lanes, &lane{})
+		s.divide()
+	}
+	s.lanes[i].name = name
 }
 
 // join makes the lines of a new connection.
 func (s *schedule) join(conn *lines, key clientKey) {
 	c := s.clients[key]
 	if c == nil {
-		c = &client{key: key, shares: make([]*share, len(s.lanes))}
+		c = &client{key: key}
 		if key.host.IsValid() { // else who it is is not known, and it is a client by itself
 			s.clients[key] = c
 		}
 	}
 	c.conns++
-	conn.client, conn.byLane = c, make([]*line, len(s.lanes))
+	conn.client = c
 }
 
 // leave forgets a connection, which has no call that waits.
@@ -128,17 +148,27 @@ func (s *schedule) leave(conn *lines) {
 
 // line returns that of a connection in a lane.
 func (s *schedule) line(conn *lines, i int) *line {
+	conn.byLane = upTo(conn.byLane, i)
 	l := conn.byLane[i]
 	if l == nil {
+		conn.client.shares = upTo(conn.client.shares, i)
 		sh := conn.client.shares[i]
 		if sh == nil {
-			sh = &share{lane: &s.lanes[i]}
+			sh = &share{lane: s.lanes[i]}
 			conn.client.shares[i] = sh
 		}
 		l = &line{conn: conn, share: sh}
 		conn.byLane[i] = l
 	}
 	return l
+}
+
+// upTo returns the list with an element i.
+func upTo[T any](list []*T, i int) []*T {
+	for len(list) <= i {
+		list = append(list, nil)
+	}
+	return list
 }
 
 // free reports whether the lane may have one more worker.
@@ -272,8 +302,8 @@ func (s *schedule) next(l *line) (*line, *Call) {
 	if l, c := s.nextOf(l.share.lane); c != nil {
 		return l, c
 	}
-	for i := range s.lanes {
-		if l, c := s.nextOf(&s.lanes[i]); c != nil {
+	for _, lane := range s.lanes {
+		if l, c := s.nextOf(lane); c != nil {
 			return l, c
 		}
 	}

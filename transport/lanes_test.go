@@ -265,3 +265,46 @@ func TestLineMoves(t *testing.T) {
 		t.Error("a call has ended, and the line is said to stand still")
 	}
 }
+
+// TestLanesCome: a lane that comes while calls run gets its own workers and shares of the others like those that were
+// there, once calls have ended; and a name of its own.
+func TestLanesCome(t *testing.T) {
+	b := newBoard(t, 16, 8, "a")
+	one, two := b.conn(1), b.conn(2)
+	for range 64 {
+		b.call(one, 1)
+		b.call(two, 1)
+	}
+	took := b.lanes[1].running
+	b.name(2, "b")
+	b.name(3, "c")
+	b.name(2, "other")
+	if len(b.lanes) != 4 || b.lanes[2].name != "other" || b.lanes[3].name != "c" {
+		t.Fatalf("%d lanes, %q, %q", len(b.lanes), b.lanes[2].name, b.lanes[3].name)
+	}
+	l, sum := b.line(one, 2), 0
+	for b.mayBegin(l) {
+		b.begin(l)
+		sum++
+	}
+	if sum < b.reserve {
+		t.Errorf("a lane that came has %d workers, %d are its own", sum, b.reserve)
+	}
+	for range sum {
+		b.end(l)
+	}
+	for b.lanes[1].running > b.reserve { // calls of the lane that took more than there is now
+		for _, conn := range []*lines{one, two} {
+			if line := b.line(conn, 1); line.running > 0 {
+				b.end(line)
+			}
+		}
+	}
+	beyond := 0
+	for _, lane := range b.lanes {
+		beyond += max(0, lane.running-b.reserve)
+	}
+	if took <= b.reserve || b.spare != 16-4*b.reserve-beyond || b.spare < 0 {
+		t.Errorf("%d had a worker; %d spare, %d beyond", took, b.spare, beyond)
+	}
+}

@@ -26,7 +26,12 @@ func Listen(addr string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reserveListener{Listener: l, reserve: openReserve()}, nil
+	return ListenOn(l), nil
+}
+
+// ListenOn is Listen on what another has opened, such as a service manager, and closes in the end. It MUST be of plain TCP.
+func ListenOn(l net.Listener) net.Listener {
+	return &reserveListener{Listener: l, reserve: openReserve()}
 }
 
 // A reserveListener is used by one goroutine at a time but for Close and Addr.

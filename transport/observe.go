@@ -5,6 +5,7 @@ package transport
 import (
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
@@ -22,11 +23,13 @@ type Observer interface {
 type CallStats struct {
 	Program *Program
 	Proc    *Procedure
+	Number  uint32 // of Proc
 	RDMA    bool
-	Took    time.Duration // in the procedure; waiting for a worker and the network not included
-	In, Out int           // bytes of arguments and of results, items included
-	Err     error         // what Run returned, or made of arguments that did not decode
-	Results []byte        // the encoded results without their items; valid during Call only
+	Took    time.Duration   // in the procedure; waiting for a worker and the network not included
+	In, Out int             // bytes of arguments and of results, items included
+	Err     error           // what Run returned, or made of arguments that did not decode
+	Offered rpcrdma.Offered // over RDMA: the chunks of the call
+	Results []byte          // the encoded results without their items; valid during Call only
 }
 
 // A watch takes the figures of one call.
@@ -37,12 +40,15 @@ type watch struct {
 }
 
 func (c *Call) watch() watch {
-	return watch{time.Now(), c.args.Remaining() + c.args.ItemBytes(), c.res.Len()}
+	return watch{now(), c.args.Remaining() + c.args.ItemBytes(), c.res.Len()}
 }
 
 // tell gives the figures to the Observer. The results are all there.
 func (w *watch) tell(o Observer, c *Call, err error) {
-	s := CallStats{Program: c.prog, Proc: c.proc, RDMA: c.RDMA, Took: time.Since(w.start), In: w.in, Err: err}
+	s := CallStats{Program: c.prog, Proc: c.proc, Number: c.header.Proc, RDMA: c.RDMA, Took: now().Sub(w.start), In: w.in, Err: err}
+	if c.req != nil {
+		s.Offered = c.req.Offered()
+	}
 	if err == nil {
 		s.Results = c.res.Bytes()[w.res:]
 		s.Out = len(s.Results) + itemBytes(c.res.Items())
@@ -62,11 +68,14 @@ func itemBytes(items []xdr.Item) (n int) {
 type BudgetUse struct {
 	Name      string // data: that of arguments and results, over RDMA and TCP
 	Max, Used int64
+	Waiting   int    // connections that wait for bytes of it
+	Waits     uint64 // times that one had to
 }
 
 // Budgets are the memory budgets at this moment.
 func (s *Server) Budgets() []BudgetUse {
-	return []BudgetUse{{"data", s.cfg.Budget.Total(), s.budgetUsed()}}
+	waiting, waits := s.cfg.Budget.Waits()
+	return []BudgetUse{{"data", s.cfg.Budget.Total(), s.budgetUsed(), waiting, waits}}
 }
 
 // budgetUsed is the bytes of the budget that are held.

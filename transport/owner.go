@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/rnic"
 	"golang.org/x/sys/unix"
 )
 
@@ -57,11 +58,12 @@ var errOwnerWait = errors.New("rpc: the kernel did not say in time whose socket 
 // owners asks for the owners of the connections of one Server, one at a time, so that
 // a kernel that is stuck costs one goroutine and not one for each connection.
 type owners struct {
-	ask   func(local, remote netip.AddrPort) Owner
-	turn  chan struct{} // has an element while somebody asks
-	wait  time.Duration // ownerWait
-	start sync.Once
-	diag  sockDiag // used by who has the turn, and by open
+	ask    func(local, remote netip.AddrPort) Owner // about a TCP connection
+	askUDP func(local, remote netip.AddrPort) Owner // about a socket that is bound to remote
+	turn   chan struct{}                            // has an element while somebody asks
+	wait   time.Duration                            // ownerWait
+	start  sync.Once
+	diag   sockDiag // used by who has the turn, and by open
 }
 
 // open is called before the first connection is accepted.
@@ -69,9 +71,18 @@ func (o *owners) open() { o.start.Do(o.diag.open) }
 
 func (o *owners) init(ask func(local, remote netip.AddrPort) Owner) {
 	o.turn, o.wait = make(chan struct{}, 1), ownerWait
-	if o.ask = ask; ask == nil {
-		o.ask = o.diag.owner
+	if o.ask, o.askUDP = ask, ask; ask == nil {
+		o.ask, o.askUDP = o.diag.owner, o.diag.ownerUDP
 	}
+}
+
+// ofRequest returns the owner of the other end of a connection request, or errOwnerWait.
+func (o *owners) ofRequest(req rnic.ConnRequest) (Owner, error) {
+	if d, ok := req.(rnic.DatagramRequest); ok {
+		local, remote := d.Sockets()
+		return o.bounded(o.askUDP, local, remote)
+	}
+	return o.of(req.NetConn())
 }
 
 // of returns the owner of the other end of c, or errOwnerWait.
@@ -113,6 +124,10 @@ func ended(c net.Conn) bool {
 
 // within asks, as one of those who want to.
 func (o *owners) within(local, remote netip.AddrPort) (Owner, error) {
+	return o.bounded(o.ask, local, remote)
+}
+
+func (o *owners) bounded(ask func(local, remote netip.AddrPort) Owner, local, remote netip.AddrPort) (Owner, error) {
 	timer := time.NewTimer(o.wait)
 	defer timer.Stop()
 	select {
@@ -123,7 +138,7 @@ func (o *owners) within(local, remote netip.AddrPort) (Owner, error) {
 	answer := make(chan Owner, 1)
 	go func() {
 		defer func() { <-o.turn }()
-		answer <- o.ask(local, remote)
+		answer <- ask(local, remote)
 	}()
 	select {
 	case owner := <-answer:

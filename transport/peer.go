@@ -5,6 +5,7 @@ package transport
 import (
 	"net"
 	"net/netip"
+	"sync/atomic"
 )
 
 // A peer is where a connection's calls come from.
@@ -12,6 +13,7 @@ type peer struct {
 	addr  netip.Addr // without the port; not valid for networks that have none
 	owner Owner      // set before the first call
 	creds credCache
+	memo  *atomic.Value // Call.Memo; nil where calls of several clients come by one socket
 }
 
 func (p *peer) init(remote net.Addr) { p.addr = addrOf(remote) }
@@ -19,11 +21,14 @@ func (p *peer) init(remote net.Addr) { p.addr = addrOf(remote) }
 // client is who the peer is when workers are shared out.
 func (p *peer) client() clientKey { return clientKey{hostPrefix(p.addr), p.owner} }
 
-// addrOf is the address of a peer; not valid for networks that have none.
+// addrOf is the address of a peer; not valid for networks that have none. What counts and remembers calls by
+// address has no bounds there, and takes no copy of a call for one.
 func addrOf(remote net.Addr) netip.Addr {
-	a, ok := remote.(*net.TCPAddr)
-	if !ok {
-		return netip.Addr{}
+	switch a := remote.(type) {
+	case *net.TCPAddr:
+		return a.AddrPort().Addr().Unmap()
+	case *net.UDPAddr: // RoCE
+		return a.AddrPort().Addr().Unmap()
 	}
-	return a.AddrPort().Addr().Unmap()
+	return netip.Addr{}
 }

@@ -11,7 +11,7 @@ type Program struct {
 	Number, Version uint32
 	Procs           []Procedure
 	// Lanes are the names of what calls may wait for, each without the others: exported
-	// file systems. Programs of one Server that have lanes have the same.
+	// file systems. Programs of one Server that have lanes have the same. Server.NameLane adds to them.
 	Lanes []string
 	// Authorize decides whether a call's Cred is believed of its Owner and Remote: any
 	// AuthStat but AuthOK refuses it. It is asked of every call but those of procedure 0,
@@ -28,7 +28,7 @@ type Procedure struct {
 	// any other becomes SYSTEM_ERR.
 	Run func(c *Call) error
 	// Inline: Run is short and never waits (no disk), so it may run where the call arrived,
-	// unless Lane objects.
+	// unless Lane objects. It can find out itself that it would wait, and return ErrWouldWait.
 	Inline bool
 	// Lane returns what the call may wait for, as an index of Program.Lanes, -1: nothing in
 	// particular; and whether Inline holds for it. It is asked where the call arrived, so it never

@@ -43,6 +43,7 @@ type recordReader struct {
 	// block; inside tells that part of a record is there already.
 	beforeRead func(inside bool) error
 	inside     bool
+	burst      burst
 	// charge, if set, is called once for each large record, of at most n bytes.
 	charge func(n int) error
 }
@@ -166,6 +167,7 @@ func (r *recordReader) read(b []byte) (int, error) {
 		}
 		n, err := r.r.Read(b)
 		if n > 0 {
+			r.burst.add(n)
 			return n, nil
 		}
 		if errors.Is(err, io.EOF) && inside {

@@ -96,10 +96,12 @@ type Server struct {
 	listeners map[io.Closer]bool
 	conns     map[serverConn]bool
 	hosts     map[netip.Prefix]*host
-	fresh     list.List      // of serverConn: those that have made no call, the oldest first
-	leaving   int            // of conns, those that were told to make room
-	scanned   time.Time      // when conns was looked through for idle ones
-	wg        sync.WaitGroup // one for each connection
+	fresh     list.List             // of serverConn: those that have made no call, the oldest first
+	ended     Traffic               // of connections that have ended
+	guests    map[netip.Prefix]bool // hosts that may connect while the server is drained; nil: all may
+	leaving   int                   // of conns, those that were told to make room
+	scanned   time.Time             // when conns was looked through for idle ones
+	wg        sync.WaitGroup        // one for each connection
 }
 
 // NewServer returns a Server of the programs. It panics where two have the same
@@ -113,7 +115,7 @@ func NewServer(cfg ServerConfig, list ...*Program) *Server {
 		conns:     map[serverConn]bool{},
 		hosts:     map[netip.Prefix]*host{},
 	}
-	s.dispatcher = dispatcher{programs: newPrograms(list), drc: newDRC(), log: &RateLog{}, observer: cfg.Observer}
+	s.programs, s.drc, s.log, s.observer = newPrograms(list), newDRC(), &RateLog{}, cfg.Observer
 	s.pool.run, s.pool.shed, s.pool.stalled = s.turn, s.shed, s.warnStalled
 	s.pool.init(cfg.MaxWorkers, ownWorkers, lanesOf(list))
 	s.owners.init(cfg.Owner)
@@ -132,6 +134,14 @@ func lanesOf(list []*Program) (names []string) {
 		}
 	}
 	return names
+}
+
+// NameLane gives lane i of the programs, an index of their Lanes, another name; where i is one more than
+// there are the Server has that lane from now on, and Procedure.Lane may return it.
+func (s *Server) NameLane(i int, name string) {
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
+	s.pool.name(1+i, name)
 }
 
 // warnStalled says that calls wait for what does not answer.

@@ -14,6 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/sirupsen/logrus"
 )
 
@@ -28,13 +29,14 @@ func (s *Server) ServeRDMA(dev *rnic.Device, l rnic.Listener) error {
 		if err != nil {
 			return s.unlisten(l, err)
 		}
-		r := newRDMAConn(s, req.RemoteAddr())
+		r := newRDMAConn(s, req)
+		r.provider = dev.Caps().Provider
 		if !s.add(r, r.remote) {
 			req.Reject(nil)
 			r.cancel()
 			continue
 		}
-		go r.serve(dev, req)
+		go r.serve(dev)
 	}
 }
 
@@ -45,6 +47,7 @@ var errMadeRoom = errors.New("rpc: closed to make room for another connection")
 type rdmaConn struct {
 	// Set once.
 	srv    *Server
+	req    rnic.ConnRequest
 	ctx    context.Context
 	cancel context.CancelFunc
 	calls  gate
@@ -53,6 +56,8 @@ type rdmaConn struct {
 	peer   peer
 	used   usage
 
+	provider string // its name, set by ServeRDMA
+
 	draining atomic.Bool
 
 	mu     sync.Mutex
@@ -60,12 +65,14 @@ type rdmaConn struct {
 	closed bool
 }
 
-func newRDMAConn(s *Server, remote net.Addr) *rdmaConn {
-	r := &rdmaConn{srv: s, remote: remote}
+func newRDMAConn(s *Server, req rnic.ConnRequest) *rdmaConn {
+	remote := req.RemoteAddr()
+	r := &rdmaConn{srv: s, req: req, remote: remote}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.calls.init(math.MaxInt, math.MaxInt64)
 	r.work.most, r.work.slots = s.cfg.Workers, s.cfg.RDMA.Credits
 	r.peer.init(remote)
+	r.peer.memo = new(atomic.Value)
 	return r
 }
 
@@ -73,13 +80,16 @@ func (r *rdmaConn) lines() *lines { return &r.work }
 func (r *rdmaConn) usage() *usage { return &r.used }
 
 // serve accepts the connection and stays until it has ended.
-func (r *rdmaConn) serve(dev *rnic.Device, req rnic.ConnRequest) {
+func (r *rdmaConn) serve(dev *rnic.Device) {
 	defer r.srv.remove(r)
+	req := r.req
 	cfg := r.srv.cfg.RDMA
 	cfg.Handler = r
 	var conn *rpcrdma.Conn
 	var err error
-	if r.peer.owner, err = r.srv.owners.of(req.NetConn()); err != nil {
+	why := refusedSetUp
+	if r.peer.owner, err = r.srv.owners.ofRequest(req); err != nil {
+		why = refusedOwner
 		req.Reject(nil)
 	} else {
 		r.srv.pool.join(&r.work, r.peer.client())
@@ -88,6 +98,7 @@ func (r *rdmaConn) serve(dev *rnic.Device, req rnic.ConnRequest) {
 	}
 	if err != nil {
 		r.cancel()
+		r.srv.refused.count(why)
 		r.srv.log.Warn("connection not accepted", logrus.Fields{"peer": r.remote, "error": err})
 		return
 	}
@@ -112,7 +123,7 @@ func (r *rdmaConn) serve(dev *rnic.Device, req rnic.ConnRequest) {
 func (r *rdmaConn) ServeRPC(req *rpcrdma.Request) {
 	// Always has room: the credits bound what a client can send, and the gate only counts here, for drain.
 	r.calls.tryEnter()
-	r.srv.count(r)
+	r.srv.count(r, len(req.Msg.Stream)+itemBytes(req.Msg.Items))
 	c := getCall(r)
 	c.Ctx, c.Remote, c.RDMA = r.ctx, r.remote, true
 	c.req = req
@@ -128,6 +139,8 @@ func (r *rdmaConn) ServeRPC(req *rpcrdma.Request) {
 
 func (r *rdmaConn) buffer(c *Call, n int) []byte { return c.req.Buffer(n) }
 
+func (r *rdmaConn) pipe(c *Call, want bool) *mem.Pipe { return c.req.Pipe(want) }
+
 // reply gives the reply to the connection. Where it fails the connection has
 // ended, or the client offered too little, which rpcrdma has told it. A procedure
 // that was cut off gives no reply: its error is none of the client's, who is to
@@ -137,7 +150,9 @@ func (r *rdmaConn) reply(c *Call) {
 		r.drop(c)
 		return
 	}
-	_ = c.req.Reply(chunks.Message{Stream: c.res.Bytes(), Items: c.res.Items()})
+	m := chunks.Message{Stream: c.res.Bytes(), Items: c.res.Items()}
+	r.used.out.Add(uint64(len(m.Stream) + itemBytes(m.Items)))
+	_ = c.req.Reply(m)
 	r.release(c)
 }
 
@@ -181,5 +196,9 @@ func (r *rdmaConn) end() *rpcrdma.Conn {
 	r.mu.Unlock()
 	r.cancel()
 	r.calls.shutDown()
+	// A peer that has asked by datagrams may never have been there: serve would wait for it for up to a minute.
+	if d, ok := r.req.(rnic.DatagramRequest); ok && conn == nil {
+		d.Abandon()
+	}
 	return conn
 }

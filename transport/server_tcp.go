@@ -90,6 +90,7 @@ type tcpConn struct {
 
 	// Owned by the one who writes.
 	gather gather
+	splice *splicer // nil: what the connection is has no descriptor
 }
 
 func newTCPConn(s *Server, nc net.Conn) *tcpConn {
@@ -103,6 +104,8 @@ func newTCPConn(s *Server, nc net.Conn) *tcpConn {
 	t.rd.beforeRead = t.beforeRead
 	t.rd.charge = t.charge
 	t.peer.init(t.remote)
+	t.peer.memo = new(atomic.Value)
+	t.splice = newSplicer(nc)
 	return t
 }
 
@@ -153,7 +156,7 @@ func (t *tcpConn) receive() error {
 			t.half = false
 			t.nc.SetReadDeadline(time.Time{})
 		}
-		t.srv.count(t)
+		t.srv.count(t, markLen+len(rec.B))
 		c := getCall(t)
 		c.Ctx, c.Remote = t.ctx, t.remote
 		// The arguments point into rec, and large results into Buffer's: both go back when the reply has been written.
@@ -221,6 +224,16 @@ func (t *tcpConn) buffer(c *Call, n int) []byte {
 	return o.B
 }
 
+// pipe gives c a pipe that its reply's first item leaves from.
+func (t *tcpConn) pipe(c *Call, want bool) *mem.Pipe {
+	c.pipe.Put()
+	c.pipe = nil
+	if want && t.splice != nil {
+		c.pipe = mem.GetPipe()
+	}
+	return c.pipe
+}
+
 // reply queues the reply. The receive loop flushes before it waits for the
 // peer; everybody else writes at once, unless somebody does already.
 func (t *tcpConn) reply(c *Call) {
@@ -264,10 +277,13 @@ func (t *tcpConn) write() {
 // writeBatch writes replies with as few system calls as the gather list allows.
 func (t *tcpConn) writeBatch(batch []*Call) {
 	if !t.hasFailed() {
+		n := 0
 		for _, c := range batch {
-			t.gather.message(&c.mark, &c.res)
+			t.gather.message(&c.mark, &c.res, c.pipe)
+			n += markLen + recordSize(&c.res)
 		}
-		if err := t.gather.writeTo(t.nc, t); err != nil {
+		t.used.out.Add(uint64(n))
+		if err := t.writeGathered(); err != nil {
 			t.close()
 		}
 	}

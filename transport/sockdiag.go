@@ -1,4 +1,4 @@
-// The kernel's answer to whose a TCP socket of this machine is: NETLINK_SOCK_DIAG.
+// The kernel's answer to whose a socket of this machine is: NETLINK_SOCK_DIAG.
 
 package transport
 
@@ -27,22 +27,37 @@ func (d *sockDiag) close() {
 	d.route.close()
 }
 
-// owner returns who has the socket at remote that is connected to ours at local. The
+// owner returns who has the TCP socket at remote that is connected to ours at local. ownerUDP returns who has the UDP socket that is
+// bound to remote.
+func (d *sockDiag) owner(local, remote netip.AddrPort) Owner {
+	return d.answer(question{local, remote, unix.IPPROTO_TCP})
+}
+func (d *sockDiag) ownerUDP(local, remote netip.AddrPort) Owner {
+	return d.answer(question{local, remote, unix.IPPROTO_UDP})
+}
+
+// A question is whose the socket at remote is.
+type question struct {
+	local, remote netip.AddrPort
+	protocol      byte
+}
+
+// answer returns who has the socket that q is about. The
 // socket is looked for first, whatever its address: a found one is certain. One that is
 // not found is another machine's where the kernel says that its address is. Else its
 // process has closed it or bound it to a device, and it MUST NOT pass for a remote one.
-func (d *sockDiag) owner(local, remote netip.AddrPort) Owner {
-	if uid, ok := d.find(local, remote, zone(remote)); ok {
+func (d *sockDiag) answer(q question) Owner {
+	if uid, ok := d.find(q, zone(q.remote)); ok {
 		return Owner{OwnerLocal, uid}
 	}
-	if d.elsewhere(local.Addr(), remote) {
+	if d.elsewhere(q.local.Addr(), q.remote) {
 		return Owner{Kind: OwnerRemote}
 	}
 	// A socket that is bound to a device (SO_BINDTODEVICE) is found by its number only,
 	// and one of a link-local address is bound to one or not.
 	all, _ := net.Interfaces()
 	for _, i := range all[:min(len(all), maxInterfaces)] {
-		if uid, ok := d.find(local, remote, uint32(i.Index)); ok {
+		if uid, ok := d.find(q, uint32(i.Index)); ok {
 			return Owner{OwnerLocal, uid}
 		}
 	}
@@ -93,32 +108,42 @@ const (
 	tcpNewSynR = 12
 )
 
-// find looks for the TCP socket at remote that is connected to local, on the
-// interface that it is bound to (0: on none), and returns its user.
-func (d *sockDiag) find(local, remote netip.AddrPort, dev uint32) (uid uint32, ok bool) {
+// find looks for the socket that q is about, on the interface that it is bound to (0: on none), and returns its user.
+func (d *sockDiag) find(q question, dev uint32) (uid uint32, ok bool) {
 	var req [diagReqLen]byte
-	local, remote = unmap(local), unmap(remote)
+	local, remote := unmap(q.local), unmap(q.remote)
+	datagram := q.protocol == unix.IPPROTO_UDP
 	req[0] = unix.AF_INET6
 	if remote.Addr().Is4() {
 		req[0] = unix.AF_INET
 	}
-	req[1] = unix.IPPROTO_TCP
+	req[1] = q.protocol
 	binary.NativeEndian.PutUint32(req[4:], ^uint32(0)) // in every state
 	id := req[reqID:]
-	putEnd(id[0:], id[4:], remote) // the socket that is looked for is the peer's: its source is our remote
-	putEnd(id[2:], id[idDst:], local)
+	from, to := remote, local // the socket that is looked for is the peer's: its source is our remote
+	if datagram {
+		from, to = to, from // of UDP the kernel has them the other way round: as a packet to the socket would
+	}
+	putEnd(id[0:], id[4:], from)
+	putEnd(id[2:], id[idDst:], to)
 	binary.NativeEndian.PutUint32(id[idInterface:], dev)
 	binary.NativeEndian.PutUint64(id[idCookie:], ^uint64(0)) // INET_DIAG_NOCOOKIE
 	typ, msg, err := d.tcp.ask(unix.NETLINK_SOCK_DIAG, unix.SOCK_DIAG_BY_FAMILY, req[:])
 	if err != nil || typ != unix.SOCK_DIAG_BY_FAMILY || len(msg) < diagMsgLen {
 		return 0, false
 	}
-	switch msg[msgState] {
-	case tcpSynSent, tcpSynRecv, tcpClose, tcpListen, tcpNewSynR:
-		return 0, false
-	}
 	got := msg[msgID:]
-	if source, peer := end(msg[0], got[0:], got[4:]), end(msg[0], got[2:], got[idDst:]); source != remote || peer != local {
+	source, peer := end(msg[0], got[0:], got[4:]), end(msg[0], got[2:], got[idDst:])
+	switch msg[msgState] {
+	case tcpSynSent, tcpSynRecv, tcpListen, tcpNewSynR:
+		return 0, false
+	case tcpClose: // of UDP: not connected
+		if !datagram {
+			return 0, false
+		}
+		peer = local
+	}
+	if source != remote || peer != local {
 		return 0, false
 	}
 	// A socket without an inode has been closed by its process: older kernels then

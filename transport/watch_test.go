@@ -26,9 +26,20 @@ type simulated struct {
 
 // simulate serves the test program in the bubble, and connects to it.
 func simulate(t *testing.T, cfg ClientConfig) *simulated {
-	pool := outCallPool // its timers are of real time
+	simulateCalls(t)
+	return simulateBeside(t, cfg)
+}
+
+// simulateCalls gives the test calls of its own: the timers of those that were made before are of real time. It is for the
+// beginning of a test: nobody is to use the pool that it replaces.
+func simulateCalls(t *testing.T) {
+	pool := outCallPool
 	outCallPool = newOutCallPool()
 	t.Cleanup(func() { outCallPool = pool })
+}
+
+// simulateBeside is simulate, for one more Client in the same bubble.
+func simulateBeside(t *testing.T, cfg ClientConfig) *simulated {
 	s := &simulated{p: newTestProgram(), heard: make(chan bool, 16)}
 	server := NewServer(ServerConfig{}, s.p.program())
 	l := rnictest.Listen()
@@ -100,6 +111,34 @@ func TestExpiredCallKeepsTheConnection(t *testing.T) {
 		}
 		if err := s.Call(bg, testProc(tNull), nil, nil, nil, 0); err != nil || s.dials.Load() != 1 {
 			t.Errorf("the next: %v, %d connections", err, s.dials.Load())
+		}
+	})
+}
+
+// The timer of a call is left as the call before it had set it: it fires too early then, and that ends nothing. A
+// Client that waits for ever is not ended by the timer of another one, whose calls it uses again.
+func TestTimerOfAnEarlierCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulate(t, ClientConfig{CallTimeout: 30 * time.Second})
+		if err := s.Call(bg, testProc(tNull), nil, nil, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Second)
+		begin := time.Now()
+		if err := s.Call(bg, testProc(tHold), nil, words{0}, nil, 0); err == nil || time.Since(begin) != 30*time.Second {
+			t.Errorf("%v after %v, want no answer after 30s", err, time.Since(begin))
+		}
+		if err := s.Call(bg, testProc(tNull), nil, nil, nil, 0); err != nil {
+			t.Error(err)
+		}
+		patient := simulateBeside(t, ClientConfig{CallTimeout: Hard})
+		errs := make(chan error, 1)
+		go func() { errs <- patient.Call(bg, testProc(tHold), nil, words{0}, nil, 0) }()
+		<-patient.p.entered
+		time.Sleep(time.Hour)
+		patient.p.release()
+		if err := <-errs; err != nil {
+			t.Errorf("the call of a client that waits for ever: %v", err)
 		}
 	})
 }

@@ -1,0 +1,24 @@
+// Large transfers in bursts, so that they do not stand before small calls.
+
+package transport
+
+import "syscall"
+
+// burstBytes is how much a goroutine sends or receives before it lets others of the machine run: the kernel takes the
+// processor away only at the end of a time slice, of milliseconds, for which small calls of other connections would wait.
+const burstBytes = 256 << 10
+
+// A burst is what a goroutine has sent or received since it last let others run.
+type burst struct{ n int }
+
+// add counts n bytes, and lets others run when they are enough. The caller holds no lock.
+func (b *burst) add(n int) {
+	if b.n += n; b.n >= burstBytes {
+		b.n = 0
+		giveWay()
+	}
+}
+
+// giveWay is sched_yield(2), which does nothing where no other thread waits for this processor; Go's scheduler
+// need not know. It is a variable for tests, which write it before the first connection is made.
+var giveWay = func() { syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) }

@@ -1,0 +1,215 @@
+// The server over UDP: one datagram a call, one a reply, for programs that are met seldom.
+
+package transport
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	udpCalls  = 64      // calls that one socket holds; a datagram that comes beyond is dropped, and its client repeats it
+	udpRecord = 8 << 10 // the most bytes of a call
+	udpReply  = 8 << 10 // the most bytes of a reply: what a port mapper of RFC 1833 can say
+)
+
+// ServeUDP takes calls from the socket until Shutdown, which closes it, and then returns ErrClosed.
+//
+// Anybody can write anybody's address into a datagram, so a reply to another machine is dropped where
+// it has more bytes than its call: the server is no amplifier for who floods a third. A reply leaves from the
+// address that the call came to.
+func (s *Server) ServeUDP(pc *net.UDPConn) error {
+	u, err := newUDPSocket(s, pc)
+	if err == nil {
+		err = s.listen(pc)
+	}
+	if err != nil {
+		pc.Close()
+		return err
+	}
+	s.pool.join(&u.work, u.peer.client())
+	err = u.receive()
+	u.cancel()
+	s.pool.withdraw(&u.work)
+	u.calls.waitIdle()
+	s.pool.leave(&u.work)
+	return s.unlisten(pc, err)
+}
+
+// A udpSocket is one socket of the server. It is the carrier of its calls.
+type udpSocket struct {
+	// Set once.
+	srv    *Server
+	pc     *net.UDPConn
+	ctx    context.Context
+	cancel context.CancelFunc
+	calls  gate
+	work   lines
+
+	peer peer // of the datagram at hand; the receive loop's
+
+	mu   sync.Mutex
+	from map[*Call]udpFrom // of the calls that are held
+}
+
+// A udpFrom is where a call came from, and what it came with.
+type udpFrom struct {
+	remote netip.AddrPort
+	local  []byte // control message that has the reply leave from where the call came to
+	size   int
+}
+
+// mayHave reports whether a reply of that many bytes may be sent. The kernel takes no datagram with a
+// loopback address from outside.
+func (f *udpFrom) mayHave(reply int) bool {
+	return reply <= udpReply && (reply <= f.size || f.remote.Addr().IsLoopback())
+}
+
+func newUDPSocket(s *Server, pc *net.UDPConn) (*udpSocket, error) {
+	u := &udpSocket{srv: s, pc: pc, from: map[*Call]udpFrom{}}
+	u.ctx, u.cancel = context.WithCancel(context.Background())
+	u.calls.init(udpCalls, udpCalls*udpReply)
+	u.work.most, u.work.slots = ownWorkers, udpCalls
+	return u, askLocalAddr(pc)
+}
+
+func (u *udpSocket) lines() *lines { return &u.work }
+
+// receive takes datagrams until the socket is closed.
+func (u *udpSocket) receive() error {
+	oob := make([]byte, 128)
+	for {
+		rec := mem.Get(udpRecord + 1)
+		n, control, flags, remote, err := u.pc.ReadMsgUDPAddrPort(rec.B, oob)
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			rec.Put()
+			return err
+		case err != nil: // of a datagram that was sent before, such as an ICMP message
+			rec.Put()
+			time.Sleep(budgetPoll)
+			continue
+		case flags&unix.MSG_TRUNC != 0 || n > udpRecord || !u.calls.tryEnter():
+			rec.Put()
+			continue
+		}
+		local, reply := localAddr(oob[:control])
+		u.serve(rec, n, udpFrom{netip.AddrPortFrom(remote.Addr().Unmap(), remote.Port()), reply, n}, local)
+	}
+}
+
+// serve gives one call to the dispatcher.
+func (u *udpSocket) serve(rec *mem.Buffer, n int, from udpFrom, local netip.Addr) {
+	c := getCall(u)
+	c.Ctx, c.Remote, c.rec = u.ctx, net.UDPAddrFromAddrPort(from.remote), rec
+	c.out = mem.Get(replySpace)
+	c.args.Reset(rec.B[:n], nil)
+	c.res.Reset(c.out.B)
+	u.mu.Lock()
+	u.from[c] = from
+	u.mu.Unlock()
+	u.peer.init(c.Remote)
+	var err error
+	here := netip.AddrPortFrom(local, u.pc.LocalAddr().(*net.UDPAddr).AddrPort().Port())
+	if u.peer.owner, err = u.srv.owners.bounded(u.srv.owners.askUDP, here, from.remote); err != nil {
+		u.drop(c)
+		return
+	}
+	u.srv.serve(c, &u.peer)
+}
+
+// buffer has no more than a datagram takes.
+func (u *udpSocket) buffer(c *Call, n int) []byte {
+	if n < 0 || n > udpReply {
+		return nil
+	}
+	o := mem.Get(n)
+	c.bufs = append(c.bufs, o)
+	return o.B
+}
+
+func (u *udpSocket) pipe(*Call, bool) *mem.Pipe { return nil }
+
+func (u *udpSocket) reply(c *Call) {
+	from := u.forget(c)
+	var g gather
+	g.message(&c.mark, &c.res, nil)
+	reply := make([]byte, 0, recordSize(&c.res)+markLen)
+	for _, piece := range g.list {
+		reply = append(reply, piece...)
+	}
+	reply = reply[markLen:] // a datagram needs none
+	if from.mayHave(len(reply)) {
+		// What is lost on the way is asked for again, and so is what cannot be sent.
+		_, _, _ = u.pc.WriteMsgUDPAddrPort(reply, from.local, from.remote)
+	}
+	u.end(c)
+}
+
+func (u *udpSocket) rejectChunks(c *Call) { u.drop(c) } // there are no chunks on UDP
+
+func (u *udpSocket) drop(c *Call) {
+	u.forget(c)
+	u.end(c)
+}
+
+// forget takes the call out of those that are held.
+func (u *udpSocket) forget(c *Call) udpFrom {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	from := u.from[c]
+	delete(u.from, c)
+	return from
+}
+
+func (u *udpSocket) end(c *Call) {
+	c.recycle()
+	u.calls.leave(0)
+}
+
+// askLocalAddr has the kernel tell of each datagram the address that it came to.
+func askLocalAddr(pc *net.UDPConn) error {
+	raw, err := pc.SyscallConn()
+	if err != nil {
+		return err
+	}
+	level, name := unix.IPPROTO_IP, unix.IP_PKTINFO
+	if addr, ok := pc.LocalAddr().(*net.UDPAddr); ok && addr.IP.To4() == nil {
+		level, name = unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO // IPv4 addresses come mapped
+	}
+	var opt error
+	err = raw.Control(func(fd uintptr) { opt = unix.SetsockoptInt(int(fd), level, name, 1) })
+	return errors.Join(err, opt)
+}
+
+// localAddr reads from control messages the address that a datagram came to, and makes the
+// control message that has its reply leave from there.
+func localAddr(oob []byte) (local netip.Addr, reply []byte) {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return netip.Addr{}, nil
+	}
+	for _, m := range msgs {
+		switch {
+		case m.Header.Level == unix.IPPROTO_IP && m.Header.Type == unix.IP_PKTINFO && len(m.Data) >= unix.SizeofInet4Pktinfo:
+			a := [4]byte(m.Data[8:12]) // ipi_addr, behind the interface and ipi_spec_dst
+			return netip.AddrFrom4(a), unix.PktInfo4(&unix.Inet4Pktinfo{Spec_dst: a})
+		case m.Header.Level == unix.IPPROTO_IPV6 && m.Header.Type == unix.IPV6_PKTINFO && len(m.Data) >= unix.SizeofInet6Pktinfo:
+			info := unix.Inet6Pktinfo{Addr: [16]byte(m.Data[:16])}
+			local = netip.AddrFrom16(info.Addr)
+			if local.IsLinkLocalUnicast() { // which means nothing without its interface
+				info.Ifindex = binary.NativeEndian.Uint32(m.Data[16:])
+			}
+			return local.Unmap(), unix.PktInfo6(&info)
+		}
+	}
+	return netip.Addr{}, nil
+}

@@ -1,0 +1,196 @@
+// Calls and replies in datagrams.
+
+package transport
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+)
+
+// serveUDP serves the test program at an address; end shuts the server down.
+func serveUDP(t *testing.T, addr string) (at netip.AddrPort, p *testProgram, end func()) {
+	t.Helper()
+	a, err := net.ResolveUDPAddr("udp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pc, err := net.ListenUDP("udp", a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p = newTestProgram()
+	s := NewServer(ServerConfig{}, p.program())
+	done := make(chan error, 1)
+	go func() { done <- s.ServeUDP(pc) }()
+	var ended bool
+	end = func() {
+		if ended {
+			return
+		}
+		ended = true
+		p.release()
+		if err := s.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; !errors.Is(err, ErrClosed) {
+			t.Errorf("ServeUDP returned %v", err)
+		}
+	}
+	t.Cleanup(end)
+	return pc.LocalAddr().(*net.UDPAddr).AddrPort(), p, end
+}
+
+// callBytes is a call of the test program.
+func callBytes(xid, proc uint32, args xdr.Marshaler) []byte {
+	e := xdr.NewEncoder(nil)
+	h := oncrpc.CallHeader{XID: xid, Prog: testProg, Vers: testVers, Proc: proc}
+	h.EncodeXDR(e)
+	args.EncodeXDR(e)
+	return e.Bytes()
+}
+
+func dialUDP(t *testing.T, to netip.AddrPort) *net.UDPConn {
+	t.Helper()
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// exchange sends a call until there is a reply to it, and returns the words of its results.
+func exchange(t *testing.T, c *net.UDPConn, call []byte) []byte {
+	t.Helper()
+	buf := make([]byte, 64<<10)
+	for range 100 {
+		if _, err := c.Write(call); err != nil {
+			t.Fatal(err)
+		}
+		c.SetReadDeadline(time.Now().Add(5 * time.Second))
+		for {
+			n, err := c.Read(buf)
+			if err != nil {
+				break
+			}
+			if bytes.Equal(buf[:4], call[:4]) {
+				return buf[:n]
+			}
+		}
+	}
+	t.Fatal("no reply")
+	return nil
+}
+
+func TestUDP(t *testing.T) {
+	for _, at := range []struct{ listen, call string }{
+		{"127.0.0.1:0", "127.0.0.1"},
+		{"0.0.0.0:0", "127.0.0.2"}, // the reply comes from there, or a connected socket never gets it
+		{"[::]:0", "127.0.0.3"},
+		{"[::]:0", "::1"},
+	} {
+		t.Run(at.listen+" "+at.call, func(t *testing.T) {
+			to, _, _ := serveUDP(t, at.listen)
+			c := dialUDP(t, netip.AddrPortFrom(netip.MustParseAddr(at.call), to.Port()))
+			reply := exchange(t, c, callBytes(7, tAdd, words{40, 2}))
+			if len(reply) != 28 || binary.BigEndian.Uint32(reply[24:]) != 42 {
+				t.Errorf("sum: %x", reply)
+			}
+			long := bytes.Repeat([]byte("datagram"), 700)
+			if reply := exchange(t, c, callBytes(8, tEcho, &text{long})); !bytes.Equal(reply[28:], long) {
+				t.Errorf("%d bytes came back", len(reply)-28)
+			}
+			if reply := exchange(t, c, callBytes(9, tNone, words{})); binary.BigEndian.Uint32(reply[20:]) != uint32(oncrpc.ProcUnavail) {
+				t.Errorf("a procedure that is not served: %x", reply)
+			}
+			if reply := exchange(t, c, callBytes(10, tRead, words{1 << 20})); binary.BigEndian.Uint32(reply[20:]) != uint32(oncrpc.SystemErr) {
+				t.Errorf("more than a datagram takes: %x", reply)
+			}
+		})
+	}
+}
+
+// What is not done twice is not done twice for a datagram that came twice.
+func TestUDPDuplicate(t *testing.T) {
+	to, p, _ := serveUDP(t, "127.0.0.1:0")
+	c := dialUDP(t, to)
+	call := callBytes(11, tCount, words{0})
+	first := bytes.Clone(exchange(t, c, call))
+	if again := exchange(t, c, call); !bytes.Equal(first, again) || p.runs.Load() != 1 {
+		t.Errorf("%x, then %x, %d runs", first, again, p.runs.Load())
+	}
+}
+
+// Whatever comes, the next call is served.
+func TestUDPGarbage(t *testing.T) {
+	to, _, _ := serveUDP(t, "127.0.0.1:0")
+	c := dialUDP(t, to)
+	call := callBytes(12, tEcho, &text{[]byte("whole")})
+	for n := range call {
+		if _, err := c.Write(call[:n]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.Write(make([]byte, udpRecord+1)); err != nil {
+		t.Fatal(err)
+	}
+	binary.BigEndian.PutUint32(call, 13)
+	if reply := exchange(t, c, call); string(reply[28:33]) != "whole" {
+		t.Errorf("%x", reply)
+	}
+}
+
+// Calls beyond the bound are dropped, and those that are held get their replies.
+func TestUDPIsBounded(t *testing.T) {
+	to, p, _ := serveUDP(t, "127.0.0.1:0")
+	c := dialUDP(t, to)
+	for i := range uint32(3 * udpCalls) {
+		if _, err := c.Write(callBytes(100+i, tHold, words{})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range ownWorkers {
+		<-p.entered
+	}
+	if _, err := c.Write(callBytes(19, tAdd, words{1, 1})); err != nil {
+		t.Fatal(err)
+	}
+	c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+	if n, err := c.Read(make([]byte, 100)); err == nil {
+		t.Errorf("a reply of %d bytes beyond the bound", n)
+	}
+	p.release()
+	if reply := exchange(t, c, callBytes(20, tAdd, words{1, 2})); binary.BigEndian.Uint32(reply[24:]) != 3 {
+		t.Errorf("%x", reply)
+	}
+}
+
+// A reply that is larger than its call leaves to this machine alone, whoever the datagram says it is from.
+func TestUDPIsNoAmplifier(t *testing.T) {
+	for _, c := range []struct {
+		remote     string
+		call, size int
+		want       bool
+	}{
+		{"192.0.2.1:700", 40, 40, true},
+		{"192.0.2.1:700", 40, 41, false},
+		{"[2001:db8::1]:700", 56, 57, false},
+		{"127.0.0.1:700", 40, 400, true},
+		{"[::1]:700", 40, 400, true},
+		{"127.0.0.1:700", 40, udpReply + 1, false},
+	} {
+		f := udpFrom{remote: netip.MustParseAddrPort(c.remote), size: c.call}
+		if got := f.mayHave(c.size); got != c.want {
+			t.Errorf("%d bytes to %s for a call of %d: %v", c.size, c.remote, c.call, got)
+		}
+	}
+}
