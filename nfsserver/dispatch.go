@@ -8,25 +8,25 @@ import (
 )
 
 // nfsProgram is NFS version 3. Inline are the procedures that ask no more than
-// the attributes of an object; placeByHandle says of which objects that waits for no disk.
+// the attributes of an object, and LOOKUP; placeByHandle says of which objects that waits for no disk.
 func (s *Server) nfsProgram() *transport.Program {
 	procs := []transport.Procedure{
 		nfs3.ProcNull:        {Run: null, Inline: true, Idempotent: true},
 		nfs3.ProcGetattr:     {Run: adapt(s, getattr), Busy: busy(getattr), Inline: true, Idempotent: true},
-		nfs3.ProcSetattr:     {Run: adapt(s, setattr), Busy: busy(setattr)},
-		nfs3.ProcLookup:      {Run: adapt(s, lookup), Busy: busy(lookup), Idempotent: true},
+		nfs3.ProcSetattr:     {Run: adaptChange(s, setattr, describeSetattr), Busy: busy(setattr)},
+		nfs3.ProcLookup:      {Run: adapt(s, lookup), Busy: busy(lookup), Inline: true, Idempotent: true},
 		nfs3.ProcAccess:      {Run: adapt(s, access), Busy: busy(access), Inline: true, Idempotent: true},
 		nfs3.ProcReadlink:    {Run: adapt(s, readlink), Busy: busy(readlink), Idempotent: true},
 		nfs3.ProcRead:        {Run: adapt(s, read), Busy: busy(read), Idempotent: true},
 		nfs3.ProcWrite:       {Run: adapt(s, write), Busy: busy(write), Idempotent: true, NoOverlap: true},
-		nfs3.ProcCreate:      {Run: adapt(s, create), Busy: busy(create)},
-		nfs3.ProcMkdir:       {Run: adapt(s, mkdir), Busy: busy(mkdir)},
-		nfs3.ProcSymlink:     {Run: adapt(s, symlink), Busy: busy(symlink)},
-		nfs3.ProcMknod:       {Run: adapt(s, mknod), Busy: busy(mknod)},
-		nfs3.ProcRemove:      {Run: adapt(s, remove), Busy: busy(remove)},
-		nfs3.ProcRmdir:       {Run: adapt(s, rmdir), Busy: busy(rmdir)},
-		nfs3.ProcRename:      {Run: adapt(s, rename), Busy: busy(rename)},
-		nfs3.ProcLink:        {Run: adapt(s, link), Busy: busy(link)},
+		nfs3.ProcCreate:      {Run: adaptChange(s, create, describeCreate), Busy: busy(create)},
+		nfs3.ProcMkdir:       {Run: adaptChange(s, mkdir, describeMkdir), Busy: busy(mkdir)},
+		nfs3.ProcSymlink:     {Run: adaptChange(s, symlink, describeSymlink), Busy: busy(symlink)},
+		nfs3.ProcMknod:       {Run: adaptChange(s, mknod, describeMknod), Busy: busy(mknod)},
+		nfs3.ProcRemove:      {Run: adaptChange(s, remove, describeRemove), Busy: busy(remove)},
+		nfs3.ProcRmdir:       {Run: adaptChange(s, rmdir, describeRmdir), Busy: busy(rmdir)},
+		nfs3.ProcRename:      {Run: adaptChange(s, rename, describeRename), Busy: busy(rename)},
+		nfs3.ProcLink:        {Run: adaptChange(s, link, describeLink), Busy: busy(link)},
 		nfs3.ProcReaddir:     {Run: adapt(s, readdir), Busy: busy(readdir), Idempotent: true},
 		nfs3.ProcReaddirplus: {Run: adapt(s, readdirplus), Busy: busy(readdirplus), Idempotent: true},
 		nfs3.ProcFsstat:      {Run: adapt(s, fsstat), Busy: busy(fsstat), Idempotent: true},
@@ -42,6 +42,7 @@ func (s *Server) nfsProgram() *transport.Program {
 		}
 	}
 	procs[nfs3.ProcAccess].Lane = s.placeAccess
+	procs[nfs3.ProcLookup].Lane = s.placeAccess
 	return &transport.Program{Name: "nfs", Number: nfs3.Program, Version: nfs3.Version, Procs: procs, Lanes: s.Names()}
 }
 

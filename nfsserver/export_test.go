@@ -2,6 +2,8 @@
 
 package nfsserver
 
+import "github.com/nfsrdma/nfsrdma/xdr/nfs3"
+
 // SetGroups has the groups of this machine's users looked up by f.
 func (s *Server) SetGroups(f func(uid uint32) (gid uint32, gids []uint32, err error)) {
 	s.groups.lookup = f
@@ -9,8 +11,14 @@ func (s *Server) SetGroups(f func(uid uint32) (gid uint32, gids []uint32, err er
 
 // Locked reports whether a call holds the lock of file r of an export.
 func (s *Server) Locked(export string, r Ref) bool {
-	t := &s.byID[exportID(export)].locks
+	t := &s.table.Load().byID[exportID(&Export{Name: export})].x.locks
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.held[r] != nil
+}
+
+// RootHandle is the handle of the root of an export.
+func (s *Server) RootHandle(name string) nfs3.FH {
+	x := s.table.Load().byID[exportID(&Export{Name: name})].x
+	return s.fh(x, &x.root)
 }

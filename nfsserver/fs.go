@@ -85,7 +85,8 @@ type FS interface {
 	// by one Sync only: callers that share an object share its answer (syncs.go).
 	Sync(r Ref, dataOnly bool) error
 
-	// Lookup finds name in dir. ".." of the root is the root.
+	// Lookup finds name in dir. ".." of the root is the root. It keeps nothing of name, whose
+	// bytes are used again once it has returned.
 	// Concurrency: a name that is being replaced by Rename is found, as the old or the new file.
 	// Durability: changes nothing; the name is possibly not stable yet.
 	Lookup(c Cred, dir Ref, name string) (Ref, Attr, error)

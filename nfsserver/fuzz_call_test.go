@@ -11,6 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/nfsacl3"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
@@ -22,6 +23,9 @@ type line interface {
 	close()
 	lost() bool // the server has ended it, or may have misunderstood something
 }
+
+// fuzzACL is what the procedures of NFSACL are numbered from in a script.
+const fuzzACL = 64
 
 // A fuzzCall is one call as the script wants it.
 type fuzzCall struct {
@@ -51,8 +55,11 @@ func (h *fuzzHost) step(s *rnictest.Script) {
 	c := &fuzzCall{flags: flags, xid: h.xid, proc: proc}
 	var e xdr.Encoder
 	head := oncrpc.CallHeader{XID: h.xid, Prog: nfs3.Program, Vers: 3, Proc: proc}
-	if flags&fuzzMount != 0 {
+	switch {
+	case flags&fuzzMount != 0:
 		head.Prog = mount3.Program
+	case proc >= fuzzACL:
+		head.Prog, head.Proc = nfsacl3.Program, proc-fuzzACL
 	}
 	who := oncrpc.AuthSys{Machine: []byte("fuzz")}
 	if flags&fuzzUser != 0 {
@@ -169,6 +176,10 @@ func result(proc uint32) xdr.Unmarshaler {
 	switch proc {
 	case nfs3.ProcGetattr:
 		return new(nfs3.GetattrRes)
+	case fuzzACL + nfsacl3.ProcGetACL:
+		return new(nfsacl3.GetACLRes)
+	case fuzzACL + nfsacl3.ProcSetACL:
+		return new(nfsacl3.SetACLRes)
 	case nfs3.ProcLookup:
 		return new(nfs3.LookupRes)
 	case nfs3.ProcAccess:

@@ -19,6 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/nfsacl3"
 )
 
 // A step is: flags, procedure, handle, bytes of arguments, second handle,
@@ -109,6 +110,9 @@ func serverSeeds() (seeds [][]byte) {
 		for _, proc := range []uint32{nfs3.ProcNull, nfs3.ProcGetattr, nfs3.ProcReadlink, nfs3.ProcFsinfo, nfs3.ProcFsstat, nfs3.ProcPathconf} {
 			on(proc, 1, &nfs3.FHArgs{})
 		}
+		list := []nfsacl3.Entry{{Tag: nfsacl3.TagUserObj, Perm: 6}, {Tag: nfsacl3.TagGroupObj, Perm: 4}, {Tag: nfsacl3.TagOther}}
+		on(fuzzACL+nfsacl3.ProcGetACL, 1, &nfsacl3.GetACLArgs{Mask: nfsacl3.MaskAll})
+		on(fuzzACL+nfsacl3.ProcSetACL, 1, &nfsacl3.SetACLArgs{ACLs: nfsacl3.ACLs{Mask: nfsacl3.MaskAccess, Access: list}})
 		for _, proc := range []uint32{nfs3.ProcLookup, nfs3.ProcRemove, nfs3.ProcRmdir} {
 			on(proc, 0, &file)
 			on(proc, 0, &dir)

@@ -92,35 +92,31 @@ func port(a net.Addr) int {
 	return reservedPorts
 }
 
-// who returns the user as whom call c acts. GIDs may be part of c. The call has been authorized.
-func (s *Server) who(c *transport.Call) Cred {
-	q := &s.squash
-	if q.All {
-		return Cred{q.UID, q.GID, q.GIDs}
-	}
-	if c.Cred.Flavor != oncrpc.FlavorSys {
-		return Cred{UID: Nobody, GID: Nobody}
+// who returns the user as whom call c acts, with the rights of its caller in the export. GIDs may be part of c. The call has been authorized.
+func (s *Server) who(c *transport.Call, may *rights) Cred {
+	if may.all || c.Cred.Flavor != oncrpc.FlavorSys {
+		return may.anon
 	}
 	w := Cred{c.Cred.UID, c.Cred.GID, c.Cred.GIDs}
 	if owner := s.owner(c); owner.Kind == transport.OwnerLocal && owner.UID != 0 {
 		s.groups.limit(&w)
 	}
-	if q.ManageGIDs {
+	if s.squash.ManageGIDs {
 		s.groups.replace(&w)
 	}
-	if q.NoRootSquash {
+	if may.root {
 		return w
 	}
-	return w.squashRoot()
+	return w.squashRoot(&may.anon)
 }
 
-// squashRoot takes user and group 0 away (root_squash of exports(5)).
-func (w Cred) squashRoot() Cred {
+// squashRoot takes user and group 0 away (root_squash of exports(5)); anon takes their place.
+func (w Cred) squashRoot(anon *Cred) Cred {
 	if w.UID == 0 {
-		return Cred{UID: Nobody, GID: Nobody}
+		return *anon
 	}
 	if w.GID == 0 {
-		w.GID = Nobody
+		w.GID = anon.GID
 	}
 	if slices.Contains(w.GIDs, 0) {
 		w.GIDs = slices.DeleteFunc(slices.Clone(w.GIDs), func(g uint32) bool { return g == 0 })

@@ -129,8 +129,7 @@ func (b *badDisk) Sync(Ref, bool) error { return b.err }
 // that all clients send their unstable data again.
 func TestFailedSync(t *testing.T) {
 	disk := &badDisk{}
-	s := &Server{sync: true}
-	o := object{x: &export{fs: disk}}
+	o := object{x: &export{fs: disk}, may: &rights{}}
 	o.x.written.renew()
 	v := o.x.written.get()
 	if err := o.x.stable(&o.ref, false); err != nil || o.x.written.get() != v {
@@ -141,14 +140,14 @@ func TestFailedSync(t *testing.T) {
 		t.Errorf("a failed Sync: %v, new verifier: %v", err, o.x.written.get() != v)
 	}
 	v = o.x.written.get()
-	if err := s.syncChanged(nil, o.x, &o.ref); status(err) != nfs3.ErrIO || o.x.written.get() == v {
+	if err := o.syncChanged(nil, &o.ref); status(err) != nfs3.ErrIO || o.x.written.get() == v {
 		t.Errorf("a failed Sync of names: %v", err)
 	}
-	if err := s.syncChanged(ErrStale, o.x, &o.ref); err != ErrStale {
+	if err := o.syncChanged(ErrStale, &o.ref); err != ErrStale {
 		t.Errorf("after a failed operation: %v", err)
 	}
-	s.sync = false
-	if err := s.syncChanged(nil, o.x, &o.ref); err != nil {
+	o.may.async = true
+	if err := o.syncChanged(nil, &o.ref); err != nil {
 		t.Errorf("with AsyncNames: %v", err)
 	}
 }

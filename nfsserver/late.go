@@ -22,6 +22,8 @@ func (x *export) served(fs FS) {
 	x.fs, x.root, x.info = fs, fs.Root(), fs.Info()
 	binary.BigEndian.PutUint64(x.verf[:], x.info.CookieVerf)
 	x.inUse, _ = fs.(InUser)
+	x.looks, _ = fs.(QuickLooker)
+	x.pages, _ = fs.(PageReader)
 	x.ready.Store(true)
 }
 

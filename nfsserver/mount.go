@@ -36,8 +36,7 @@ func (s *Server) mnt(c *transport.Call) error {
 		return err
 	}
 	var res mount3.MntRes
-	w := s.who(c)
-	o, err := s.mountPoint(&w, a.Path)
+	o, err := s.mountPoint(c, a.Path)
 	if err == nil {
 		fh := s.fh(o.x, &o.ref)
 		res.Handle, res.Flavors = fh.Bytes(), flavors
@@ -50,19 +49,22 @@ func (s *Server) mnt(c *transport.Call) error {
 
 // mountPoint finds the directory of a path: an export, or a directory in one
 // that the caller can reach. Symbolic links are not followed.
-func (s *Server) mountPoint(w *Cred, p string) (object, error) {
+func (s *Server) mountPoint(c *transport.Call, p string) (object, error) {
 	if !strings.HasPrefix(p, "/") {
 		return object{}, nfs3.ErrNoEnt
 	}
 	p = path.Clean(p)
-	x := s.exportOf(p)
-	if x == nil {
-		return object{}, nfs3.ErrNoEnt
+	e, may, err := s.above(c, p)
+	if err != nil {
+		return object{}, err
 	}
+	x := e.x
+	defer x.leave()
 	if err := x.available(); err != nil {
 		return object{}, err
 	}
-	o := object{x, x.root}
+	w := s.who(c, may)
+	o := object{x, x.root, may}
 	rest := strings.Trim(strings.TrimPrefix(p, x.name), "/")
 	for rest != "" {
 		var name string
@@ -77,7 +79,7 @@ func (s *Server) mountPoint(w *Cred, p string) (object, error) {
 		if err := checkName(x, []byte(name)); err != nil {
 			return o, err
 		}
-		if o.ref, _, err = x.fs.Lookup(*w, o.ref, name); err != nil {
+		if o.ref, _, err = x.fs.Lookup(w, o.ref, name); err != nil {
 			return o, err
 		}
 	}
@@ -86,17 +88,6 @@ func (s *Server) mountPoint(w *Cred, p string) (object, error) {
 		err = nfs3.ErrNotDir
 	}
 	return o, err
-}
-
-// exportOf is the export with the longest name that is p or leads to it.
-func (s *Server) exportOf(p string) (best *export) {
-	for _, x := range s.exports {
-		under := p == x.name || strings.HasPrefix(p, strings.TrimSuffix(x.name, "/")+"/")
-		if under && (best == nil || len(x.name) > len(best.name)) {
-			best = x
-		}
-	}
-	return best
 }
 
 // mountStatus is the mountstat3 of an error: nfsstat3 has the same numbers for what MOUNT knows.
@@ -141,8 +132,20 @@ func (s *Server) dump(c *transport.Call) error {
 
 func (s *Server) export(c *transport.Call) error {
 	var res mount3.ExportRes
-	for _, x := range s.exports {
-		res.Exports = append(res.Exports, mount3.Export{Dir: x.name})
+	n := 4
+	for _, e := range s.table.Load().entries {
+		row := mount3.Export{Dir: e.x.name}
+		if e.rules != nil {
+			row.Groups = e.rules.Specs()
+		}
+		n += 12 + xdr.RoundUp(len(row.Dir))
+		for _, g := range row.Groups {
+			n += 8 + xdr.RoundUp(len(g))
+		}
+		res.Exports = append(res.Exports, row)
+	}
+	if !c.Room(n) {
+		return transport.ErrSystem
 	}
 	res.EncodeXDR(c.Res)
 	return nil

@@ -5,6 +5,7 @@ package nfsserver
 import (
 	"encoding/binary"
 
+	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
@@ -12,23 +13,30 @@ import (
 type object struct {
 	x   *export
 	ref Ref
+	may *rights // of the caller in the export
 }
 
 // open finds the object of a handle: NFS3ERR_BADHANDLE for what is no handle of
-// ours, NFS3ERR_STALE for one of an export that is not there any more, NFS3ERR_JUKEBOX while it is not open.
-func (s *Server) open(fh *nfs3.FH) (o object, err error) {
+// ours, NFS3ERR_STALE for one of an export that is not there any more, NFS3ERR_JUKEBOX while it is not open, and
+// what Rules say of the caller. Without an error the caller uses the export until it calls leave.
+func (s *Server) open(c *transport.Call, fh *nfs3.FH) (e *entry, o object, err error) {
 	id, r, ok := s.key.open(fh.Bytes())
 	if !ok {
-		return o, nfs3.ErrBadHandle
+		return nil, o, nfs3.ErrBadHandle
 	}
-	x := s.byID[id]
-	if x == nil {
-		return o, nfs3.ErrStale
+	e = s.enter(id)
+	if e == nil {
+		return nil, o, nfs3.ErrStale
 	}
-	if err := x.available(); err != nil {
-		return o, err
+	may, err := s.rights(c, e)
+	if err == nil {
+		err = e.x.available()
 	}
-	return object{x, r}, nil
+	if err != nil {
+		e.x.leave()
+		return nil, o, err
+	}
+	return e, object{e.x, r, may}, nil
 }
 
 // fh is the handle of file r in the export.

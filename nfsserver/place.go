@@ -21,6 +21,13 @@ type InUser interface {
 	InUse(r Ref) bool
 }
 
+// A QuickLooker is an FS that can look up some names without waiting for a disk.
+type QuickLooker interface {
+	// LookupInUse is Lookup of a name whose directory and file are in use, by a caller who has
+	// been allowed it lately. ok is false wherever Lookup could wait, or would fail.
+	LookupInUse(c Cred, dir Ref, name string) (r Ref, a Attr, ok bool)
+}
+
 // placeByHandle is the Lane of an NFS procedure. The handle has not been authenticated yet: one
 // that is no handle of this server may wait with those of an export, and learns nothing.
 func (s *Server) placeByHandle(c *transport.Call) (lane int, inline bool) {
@@ -29,10 +36,11 @@ func (s *Server) placeByHandle(c *transport.Call) (lane int, inline bool) {
 	if args.Err() != nil || len(b) <= handleHeader {
 		return -1, true
 	}
-	x := s.byID[binary.BigEndian.Uint32(b[4:])]
-	if x == nil {
+	e := s.table.Load().byID[binary.BigEndian.Uint32(b[4:])]
+	if e == nil {
 		return -1, true
 	}
+	x := e.x
 	if !x.ready.Load() {
 		return x.lane, true
 	}
@@ -42,11 +50,15 @@ func (s *Server) placeByHandle(c *transport.Call) (lane int, inline bool) {
 	if x.inUse == nil {
 		return x.lane, true
 	}
+	if !x.enter() {
+		return x.lane, false // it is just being replaced
+	}
+	defer x.leave()
 	r, ok := MakeRef(b[handleHeader:])
 	return x.lane, !ok || x.inUse.InUse(r)
 }
 
-// placeAccess is placeByHandle of ACCESS, which asks as whom the call acts: where that takes
+// placeAccess is placeByHandle of ACCESS and LOOKUP, which ask as whom the call acts: where that takes
 // a look-up of groups, no other call waits for it, as it may be one in a directory service.
 func (s *Server) placeAccess(c *transport.Call) (lane int, inline bool) {
 	lane, inline = s.placeByHandle(c)
@@ -62,8 +74,8 @@ func (s *Server) placeByPath(c *transport.Call) (lane int, inline bool) {
 	if args.Err() != nil {
 		return -1, false
 	}
-	if x := s.exportOf(path.Clean(a.Path)); x != nil {
-		return x.lane, false
+	for e := range s.table.Load().above(path.Clean(a.Path)) {
+		return e.x.lane, false
 	}
 	return -1, false
 }

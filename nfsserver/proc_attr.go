@@ -18,7 +18,7 @@ func setattr(q *request, a *nfs3.SetattrArgs, res *nfs3.SetattrRes) error {
 	err := q.setattr(&w, a, &res.Wcc.Before)
 	res.Wcc.After = q.post()
 	q.x.locks.unlock(lock)
-	return q.srv.syncChanged(err, q.x, &q.ref)
+	return q.syncChanged(err, &q.ref)
 }
 
 // setattr does SETATTR under the lock of o.
@@ -32,7 +32,7 @@ func (o *object) setattr(w *Cred, a *nfs3.SetattrArgs, before *nfs3.PreOpAttr) e
 	switch {
 	case err != nil:
 		return err
-	case o.x.readOnly:
+	case o.may.readOnly:
 		return nfs3.ErrROFS
 	case a.Guard && a.GuardCtime != wireTime(at.Ctime):
 		return nfs3.ErrNotSync
@@ -48,12 +48,12 @@ func (o *object) setattr(w *Cred, a *nfs3.SetattrArgs, before *nfs3.PreOpAttr) e
 
 // syncChanged brings changed objects to stable storage, if the change went well:
 // SETATTR and the operations on names are not done before (RFC 1813 §4.8).
-func (s *Server) syncChanged(err error, x *export, changed ...*Ref) error {
-	if err != nil || !s.sync {
+func (o *object) syncChanged(err error, changed ...*Ref) error {
+	if err != nil || o.may.async {
 		return err
 	}
 	for _, r := range changed {
-		if err := x.stable(r, false); err != nil && status(err) != nfs3.ErrStale {
+		if err := o.x.stable(r, false); err != nil && status(err) != nfs3.ErrStale {
 			return err
 		}
 	}
@@ -87,7 +87,7 @@ func (o *object) access(w Cred, at *Attr, want uint32) (uint32, error) {
 			perms |= b.perm
 		}
 	}
-	if o.x.readOnly && at.Type != TypeChar && at.Type != TypeBlock && at.Type != TypeFIFO {
+	if o.may.readOnly && at.Type != TypeChar && at.Type != TypeBlock && at.Type != TypeFIFO {
 		perms &^= MayWrite
 	}
 	if perms == 0 {

@@ -34,7 +34,7 @@ func (q *request) make(where *nfs3.DirOpArgs, sattr *nfs3.Sattr, res *nfs3.Creat
 	if err == nil && m.cut {
 		at, err = m.setSize(&r)
 	}
-	if err = q.srv.syncChanged(err, q.x, &r, &q.ref); err == nil {
+	if err = q.syncChanged(err, &r, &q.ref); err == nil {
 		res.FH, res.Attr = q.srv.postOpFH(q.x, &r), postOp(&at)
 	}
 	return err
@@ -57,7 +57,7 @@ func (m *making) begin(name []byte, sattr *nfs3.Sattr, before *nfs3.PreOpAttr) (
 		return err
 	}
 	switch {
-	case m.dir.x.readOnly:
+	case m.dir.may.readOnly:
 		return nfs3.ErrROFS
 	case dots(name):
 		return nfs3.ErrExist

@@ -4,7 +4,9 @@ package nfsserver
 
 import (
 	"bytes"
+	"unsafe"
 
+	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
@@ -22,28 +24,50 @@ func checkName(x *export, name []byte) error {
 
 func dots(name []byte) bool { return string(name) == "." || string(name) == ".." }
 
+// lookup gives the directory's attributes of before the name is looked up: a client that
+// keeps the name as long as they stay the same then misses no change of it.
 func lookup(q *request, a *nfs3.LookupArgs, res *nfs3.LookupRes) error {
-	r, at, err := q.find(a.Name)
-	if err == nil {
-		res.FH, res.Attr = q.srv.fh(q.x, &r), postOp(&at)
+	if !q.call.MayWait() && q.x.looks == nil {
+		return transport.ErrWouldWait
 	}
-	res.DirAttr = q.post()
+	dir, err := q.attr()
+	if err != nil {
+		return err
+	}
+	res.DirAttr = postOp(&dir)
+	if dir.Type != TypeDir {
+		return nfs3.ErrNotDir
+	}
+	if err := checkName(q.x, a.Name); err != nil {
+		return err
+	}
+	// The name is part of the call, which stays as it is until this procedure has returned.
+	name := unsafe.String(&a.Name[0], len(a.Name))
+	r, at, err := q.find(name)
+	x := q.x
+	if err == nil && q.entry.nested != nil {
+		if other, otherRef, otherAt, ok, err := q.cross(name, &dir); err != nil {
+			return err
+		} else if ok {
+			x, r, at = other, otherRef, otherAt
+		}
+	}
+	if err == nil {
+		res.FH, res.Attr = q.srv.fh(x, &r), postOp(&at)
+	}
 	return err
 }
 
-// find looks a name up in the object, which must be a directory.
-func (q *request) find(name []byte) (Ref, Attr, error) {
-	dir, err := q.attr()
-	switch {
-	case err != nil:
-		return Ref{}, Attr{}, err
-	case dir.Type != TypeDir:
-		return Ref{}, Attr{}, nfs3.ErrNotDir
+// find looks a name up in the directory, without waiting where the call MUST NOT wait.
+func (q *request) find(name string) (Ref, Attr, error) {
+	if q.call.MayWait() {
+		return q.x.fs.Lookup(q.who(), q.ref, name)
 	}
-	if err := checkName(q.x, name); err != nil {
-		return Ref{}, Attr{}, err
+	r, at, ok := q.x.looks.LookupInUse(q.who(), q.ref, name)
+	if !ok {
+		return r, at, transport.ErrWouldWait
 	}
-	return q.x.fs.Lookup(q.who(), q.ref, string(name))
+	return r, at, nil
 }
 
 func readlink(q *request, _ *nfs3.ReadlinkArgs, res *nfs3.ReadlinkRes) error {

@@ -3,6 +3,9 @@
 package nfsserver
 
 import (
+	"errors"
+
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
@@ -31,7 +34,7 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 		if buf == nil {
 			return ErrBusy
 		}
-		n, err := q.x.fs.ReadAt(w, q.ref, buf, a.Offset)
+		n, err := q.readInto(w, buf, a.Offset)
 		if err != nil {
 			return err
 		}
@@ -54,4 +57,36 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 	res.Count = uint32(len(res.Data))
 	res.EOF = res.Count == 0 || a.Offset >= at.Size || uint64(res.Count) >= at.Size-a.Offset
 	return nil
+}
+
+// A PageReader is an FS that can give a file's pages away, as they are in the kernel's cache.
+type PageReader interface {
+	// ReadPages is ReadAt of n bytes into an empty pipe, whatever it returns; the pages of which are the file's own, so that
+	// bytes written to it later may be seen in them. errors.ErrUnsupported: of this file only ReadAt is to be had.
+	ReadPages(c Cred, r Ref, p *mem.Pipe, n int, off uint64) (int, error)
+}
+
+// readInto reads a file to the place of the reply's data: into a pipe if the connection takes it from there and the
+// file system can, otherwise into buf. It returns how many bytes there were.
+func (q *request) readInto(w Cred, buf []byte, off uint64) (int, error) {
+	pages := q.x.pages
+	if pages == nil || !mem.PipeFits(off, len(buf)) {
+		return q.x.fs.ReadAt(w, q.ref, buf, off)
+	}
+	pipe := q.call.Pipe(len(buf))
+	if pipe == nil {
+		return q.x.fs.ReadAt(w, q.ref, buf, off)
+	}
+	n, err := pages.ReadPages(w, q.ref, pipe, len(buf), off)
+	if err == nil && n >= mem.PipeMin {
+		return n, nil
+	}
+	if err == nil { // little, since the file has been made shorter
+		err = pipe.ReadFull(buf[:n])
+	}
+	q.call.DropPipe()
+	if errors.Is(err, errors.ErrUnsupported) {
+		return q.x.fs.ReadAt(w, q.ref, buf, off)
+	}
+	return n, err
 }

@@ -17,7 +17,7 @@ func (o *object) changeable(name []byte, before *nfs3.PreOpAttr) error {
 	if err := checkName(o.x, name); err != nil {
 		return err
 	}
-	if o.x.readOnly {
+	if o.may.readOnly {
 		return nfs3.ErrROFS
 	}
 	return nil
@@ -38,7 +38,7 @@ func (q *request) unlink(name []byte, isDir bool, wcc *nfs3.WccData) error {
 	err := q.object.unlink(&w, name, isDir, &wcc.Before)
 	wcc.After = q.post()
 	q.x.locks.unlock(lock)
-	return q.srv.syncChanged(err, q.x, &q.ref)
+	return q.syncChanged(err, &q.ref)
 }
 
 // unlink does REMOVE or RMDIR under the lock of the directory.
@@ -71,18 +71,28 @@ func rename(q *request, a *nfs3.RenameArgs, res *nfs3.RenameRes) error {
 	err = renameLocked(&q.object, &to, &w, a, res)
 	res.FromWcc.After, res.ToWcc.After = q.post(), to.post()
 	unlock()
-	return q.srv.syncChanged(err, q.x, &to.ref, &q.ref)
+	return q.syncChanged(err, &to.ref, &q.ref)
 }
 
 // second finds the other object of a RENAME or LINK, which must be of the export of the
 // first. The call has a worker of that export, so nothing is asked of the file system
 // of another.
 func (q *request) second(fh *nfs3.FH) (object, error) {
-	o, err := q.srv.open(fh)
-	if err == nil && o.x != q.x {
-		err = nfs3.ErrXDev
+	id, r, ok := q.srv.key.open(fh.Bytes())
+	switch {
+	case !ok:
+		return object{}, nfs3.ErrBadHandle
+	case id == q.x.id:
+		return object{q.x, r, q.may}, nil
 	}
-	return o, err
+	e := q.srv.table.Load().byID[id]
+	if e == nil {
+		return object{}, nfs3.ErrStale
+	}
+	if err := e.x.available(); err != nil {
+		return object{}, err
+	}
+	return object{}, nfs3.ErrXDev
 }
 
 // renameLocked does RENAME under the locks of both directories.
@@ -109,7 +119,7 @@ func link(q *request, a *nfs3.LinkArgs, res *nfs3.LinkRes) error {
 		err = linkLocked(&q.object, &dir, &w, a.Link.Name, &res.DirWcc.Before)
 		res.DirWcc.After = dir.post()
 		unlock()
-		err = q.srv.syncChanged(err, q.x, &dir.ref, &q.ref)
+		err = q.syncChanged(err, &dir.ref, &q.ref)
 	}
 	res.Attr = q.post()
 	return err

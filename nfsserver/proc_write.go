@@ -47,7 +47,7 @@ func (o *object) write(w *Cred, a *nfs3.WriteArgs, before *nfs3.PreOpAttr) (uint
 	*before = preOp(&at)
 	limit := o.x.info.MaxFileSize
 	switch {
-	case o.x.readOnly:
+	case o.may.readOnly:
 		return 0, nfs3.ErrROFS
 	case at.Type == TypeDir:
 		return 0, nfs3.ErrIsDir
@@ -75,7 +75,7 @@ func commit(q *request, _ *nfs3.CommitArgs, res *nfs3.CommitRes) error {
 		return nfs3.ErrIsDir
 	case at.Type != TypeReg:
 		return nfs3.ErrInval
-	case q.x.readOnly:
+	case q.may.readOnly:
 		return nfs3.ErrROFS
 	}
 	if _, err := q.x.fs.WriteAt(q.who(), q.ref, nil, 0); err != nil {

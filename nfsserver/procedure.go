@@ -3,6 +3,8 @@
 package nfsserver
 
 import (
+	"errors"
+
 	"sync"
 
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -14,13 +16,21 @@ import (
 // once the results are encoded.
 type request struct {
 	object // of the handle that the arguments begin with
+	entry  *entry
 	srv    *Server
 	call   *transport.Call
+
+	acted    bool // who was asked for, and has the user uid and group gid
+	uid, gid uint32
 }
 
 // who returns the user as whom the call acts. It may take a look-up of groups, so
 // handlers that ask no permission do without.
-func (q *request) who() Cred { return q.srv.who(q.call) }
+func (q *request) who() Cred {
+	w := q.srv.who(q.call, q.may)
+	q.acted, q.uid, q.gid = true, w.UID, w.GID
+	return w
+}
 
 // A handler does the work of one procedure, from its arguments to its results. It fills in
 // those parts of res that stand in the arm of its error too; the status is set by the adapter.
@@ -51,6 +61,11 @@ type frame[A, R any] struct {
 // checked, the object is found, and the results are encoded with the status of the error.
 // That the caller is believed has been checked before (authorize).
 func adapt[A, R any, PA arguments[A], PR results[R]](s *Server, run handler[A, R]) func(*transport.Call) error {
+	return adaptChange[A, R, PA, PR](s, run, nil)
+}
+
+// adaptChange is adapt of a procedure that changes names or attributes, of whose calls describe tells the Auditor.
+func adaptChange[A, R any, PA arguments[A], PR results[R]](s *Server, run handler[A, R], describe func(*Change, *A, *R)) func(*transport.Call) error {
 	frames := sync.Pool{New: func() any { return new(frame[A, R]) }}
 	return func(c *transport.Call) error {
 		f := frames.Get().(*frame[A, R])
@@ -63,12 +78,20 @@ func adapt[A, R any, PA arguments[A], PR results[R]](s *Server, run handler[A, R
 		if err := c.ArgsErr(); err != nil {
 			return err
 		}
-		o, err := s.open(args.Object())
+		e, o, err := s.open(c, args.Object())
 		if err == nil {
-			f.req = request{object: o, srv: s, call: c}
+			defer o.x.leave() // even if run panics
+			f.req = request{object: o, entry: e, srv: s, call: c}
 			err = run(&f.req, &f.args, &f.res)
 		}
-		res.SetStatus(status(err))
+		if errors.Is(err, transport.ErrWouldWait) {
+			return err
+		}
+		st := status(err)
+		res.SetStatus(st)
+		if s.audit != nil && describe != nil {
+			audited(&f.req, s, c, args.Object(), st, describe, &f.args, &f.res)
+		}
 		res.EncodeXDR(c.Res)
 		return nil
 	}

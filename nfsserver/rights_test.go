@@ -188,7 +188,7 @@ func TestDefaultACL(t *testing.T) {
 
 func (v *volume) acl(name string) string {
 	v.Helper()
-	out, err := exec.Command("getfacl", "-nc", filepath.Join(v.dir, name)).CombinedOutput()
+	out, err := exec.Command("getfacl", "-pnc", filepath.Join(v.dir, name)).CombinedOutput()
 	if err != nil {
 		v.Fatalf("getfacl: %v: %s", err, out)
 	}

@@ -1,4 +1,4 @@
-// Serving: a Server on a TCP port and on an RDMA port, started with one call.
+// Serving: a Server over TCP and by both RDMA providers, started with one call.
 
 package nfsserver
 
@@ -9,21 +9,39 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/rnic/roce"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// Listen says where a Server is served. Both ports serve NFS and MOUNT alike.
+// Listen says where a Server is served. All addresses serve NFS and MOUNT alike.
 type Listen struct {
-	TCP    string // address of ONC RPC over TCP, such as "127.0.0.1:2049"; "": off
-	RDMA   string // address of RPC-over-RDMA, such as "127.0.0.1:20049"; "": off
-	Device rnic.DeviceConfig
+	TCP  string // address of ONC RPC over TCP, such as "127.0.0.1:2049"; "": off
+	RDMA string // address of RPC-over-RDMA over iWARP, such as "127.0.0.1:20049"; "": off
+
+	// TCPOn and RDMAOn, where they are set, take the place of TCP and RDMA: listeners of transport.ListenOn, which are
+	// closed with the Service, or when Start fails.
+	TCPOn, RDMAOn net.Listener
+
+	// RoCE is the address of RPC-over-RDMA over RoCEv2, such as "127.0.0.1:20049"; "": off. The port is that of
+	// the service, and can be the one of RDMA: on the wire it is UDP port 4791, of which there is one for each address of a
+	// host. With RoCEOptional a Server is served without it where that cannot be had; see Service.RoCEErr.
+	RoCE         string
+	RoCEOptional bool
+
+	// Programs are served at all addresses beside NFS and MOUNT, to callers that those let in. Those with lanes have
+	// the Server's Names.
+	Programs []*transport.Program
+
+	Device rnic.DeviceConfig // of both providers
 	RPC    transport.ServerConfig
 }
 
 // A Service is a Server that is being served.
 type Service struct {
 	// Set once; nil where it is off.
-	TCPAddr, RDMAAddr net.Addr
+	TCPAddr, RDMAAddr, RoCEAddr net.Addr
+
+	RoCEErr error // set once: why it is not served over RoCE although it could have been
 
 	srv    *Server
 	rpc    *transport.Server
@@ -33,32 +51,70 @@ type Service struct {
 
 // Start serves s at all the addresses of l, or at none of them.
 func (s *Server) Start(l Listen) (*Service, error) {
-	v := &Service{srv: s, rpc: transport.NewServer(l.RPC, s.Programs()...), failed: make(chan error, 2)}
-	var tcp net.Listener
-	if l.TCP != "" {
-		var err error
-		if tcp, err = transport.Listen(l.TCP); err != nil {
-			return nil, err
-		}
-		v.TCPAddr = tcp.Addr()
+	programs := s.Programs()
+	for _, p := range l.Programs {
+		p.Authorize = s.authorize
+		programs = append(programs, p)
 	}
-	if l.RDMA != "" {
-		below, err := transport.Listen(l.RDMA)
+	v := &Service{srv: s, rpc: transport.NewServer(l.RPC, programs...), failed: make(chan error, 3)}
+	var opened []interface{ Close() error }
+	fail := func(err error) (*Service, error) {
+		for _, c := range opened {
+			c.Close()
+		}
+		return nil, err
+	}
+	var serve []func() error
+	for _, given := range []net.Listener{l.TCPOn, l.RDMAOn} {
+		if given != nil {
+			opened = append(opened, given)
+		}
+	}
+	if l.TCP != "" || l.TCPOn != nil {
+		tcp, err := listener(l.TCPOn, l.TCP)
 		if err != nil {
-			if tcp != nil {
-				tcp.Close()
-			}
-			return nil, err
+			return fail(err)
+		}
+		opened = append(opened, tcp)
+		v.TCPAddr = tcp.Addr()
+		serve = append(serve, func() error { return v.rpc.ServeTCP(tcp) })
+	}
+	if l.RDMA != "" || l.RDMAOn != nil {
+		below, err := listener(l.RDMAOn, l.RDMA)
+		if err != nil {
+			return fail(err)
 		}
 		dev := iwarp.Open(l.Device)
 		rdma := dev.ListenOn(below)
+		opened = append(opened, rdma)
 		v.RDMAAddr = rdma.Addr()
-		v.loops.Go(func() { v.end(v.rpc.ServeRDMA(dev, rdma)) })
+		serve = append(serve, func() error { return v.rpc.ServeRDMA(dev, rdma) })
 	}
-	if tcp != nil {
-		v.loops.Go(func() { v.end(v.rpc.ServeTCP(tcp)) })
+	if l.RoCE != "" {
+		dev := roce.Open(l.Device)
+		rdma, err := dev.Listen("udp", l.RoCE)
+		switch {
+		case err == nil:
+			v.RoCEAddr = rdma.Addr()
+			serve = append(serve, func() error { return v.rpc.ServeRDMA(dev, rdma) })
+		case l.RoCEOptional:
+			v.RoCEErr = err
+		default:
+			return fail(err)
+		}
+	}
+	for _, f := range serve {
+		v.loops.Go(func() { v.end(f()) })
 	}
 	return v, nil
+}
+
+// listener is the one given, or a new one at an address.
+func listener(given net.Listener, addr string) (net.Listener, error) {
+	if given != nil {
+		return given, nil
+	}
+	return transport.Listen(addr)
 }
 
 // end notes that a loop has ended.

@@ -15,12 +15,10 @@ package nfsserver
 
 import (
 	"crypto/rand"
-	"errors"
-	"fmt"
-	"path"
-	"strings"
+	"sync"
 	"sync/atomic"
 
+	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
@@ -36,7 +34,9 @@ type Export struct {
 	// a file system that does not answer. Until it returns, calls are told to come again
 	// later (NFS3ERR_JUKEBOX); if it fails, NFS3ERR_IO.
 	Open     func() (FS, error)
-	ReadOnly bool
+	ReadOnly bool // whatever Rules say
+	// Rules say which clients may use the export, and how (exports(5)). nil: all may, as Squash says.
+	Rules *exports.Export
 }
 
 // Options makes a Server.
@@ -54,18 +54,35 @@ type Options struct {
 	// on stable storage, which RFC 1813 §4.8 does not allow: a crash of the machine
 	// may then take back what a client was told is done. Data written is not affected.
 	AsyncNames bool
+	// NoACL leaves the NFSACL program out: clients see modes only, and set no ACLs.
+	NoACL bool
+	// Names tells the names of clients to Rules. nil: an exports.Names that asks as this machine does.
+	Names exports.Resolver
+	// Auditor is told of changes of names and attributes. nil: nobody is.
+	Auditor Auditor
 }
 
 // A Server is a set of exports. All methods may be called at once.
 type Server struct {
 	// Set once.
-	key     sipKey
-	exports []*export
-	byID    map[uint32]*export
-	squash  Squash
-	sync    bool
+	key    sipKey
+	squash Squash
+	async  bool // Options.AsyncNames
+	noACL  bool
+	names  exports.Resolver
+	audit  Auditor // nil: nobody is told of changes
+
+	table atomic.Pointer[table] // of this moment
+
+	mu      sync.Mutex // guards all below; replace holds it throughout
+	retired []*export  // those of earlier tables that are not closed yet
+	lanes   int        // of the transport's, so far
+	free    []int      // those of them that no export has
+
+	refused refusedClients
 
 	mounts mountTable
+	waits  chan struct{} // has an element for each MNT that waits for names
 	groups groupTable
 	log    transport.RateLog
 }
@@ -74,21 +91,26 @@ type Server struct {
 // system keeps it waiting belongs to one export.
 type export struct {
 	// Set once.
-	id       uint32
-	name     string
-	readOnly bool
-	lane     int // of the transport's, as an index of Names
+	id   uint32
+	name string
+	lane int // of the transport's, as an index of Program.Lanes
 
 	// Set once, before ready.
 	fs    FS
 	root  Ref
 	info  Info
-	verf  nfs3.Verf // of directory cookies
-	inUse InUser    // nil: all objects are taken to be in use
+	verf  nfs3.Verf   // of directory cookies
+	pages PageReader  // nil: files are read into memory
+	inUse InUser      // nil: all objects are taken to be in use
+	looks QuickLooker // nil: every LOOKUP may wait
 	ready atomic.Bool
 
 	opening opening
-	stuck   atomic.Bool // calls were left behind in fs, which stays open
+	calls   atomic.Int64 // that use it (enter)
+	retired atomic.Bool  // it is in no table any more: no call may begin to use it
+	closing atomic.Bool  // somebody closes, or has closed, its FS
+	stuck   atomic.Bool  // calls were left behind in fs, which stays open
+	probing atomic.Bool  // a question of Exports has no answer yet
 	written writeVerifier
 	locks   lockTable
 	syncs   syncTable
@@ -96,53 +118,31 @@ type export struct {
 
 // New returns a Server of the exports. It starts nothing: serve its Programs.
 func New(o Options) (*Server, error) {
-	if len(o.Exports) == 0 {
-		return nil, errors.New("nothing to export")
-	}
 	if o.Key == ([KeySize]byte{}) {
 		rand.Read(o.Key[:])
 	}
-	s := &Server{key: newSipKey(&o.Key), byID: make(map[uint32]*export), squash: o.Squash, sync: !o.AsyncNames}
+	s := &Server{key: newSipKey(&o.Key), squash: o.Squash, async: o.AsyncNames, noACL: o.NoACL, names: o.Names, audit: o.Auditor, waits: make(chan struct{}, nameWaits)}
 	s.groups.lookup = o.Groups
-	for _, e := range o.Exports {
-		if err := s.add(e); err != nil {
-			return nil, err
-		}
+	if s.names == nil {
+		s.names = exports.NewNames(nil)
 	}
-	for i, e := range o.Exports {
-		if e.FS == nil {
-			go s.exports[i].openLater(e.Open)
-		}
+	t, opens, err := s.newTable(o.Exports, nil)
+	if err != nil {
+		return nil, err
+	}
+	s.table.Store(t)
+	for x, open := range opens {
+		go x.openLater(open)
 	}
 	return s, nil
 }
 
-// add takes an export in.
-func (s *Server) add(e Export) error {
-	if !strings.HasPrefix(e.Name, "/") || path.Clean(e.Name) != e.Name {
-		return fmt.Errorf("export name %q: want a clean absolute path such as /data", e.Name)
-	}
-	x := &export{id: exportID(e.Name), name: e.Name, readOnly: e.ReadOnly, lane: len(s.exports)}
-	if other := s.byID[x.id]; other != nil {
-		return fmt.Errorf("export name %q is too like %q: choose another", e.Name, other.name)
-	}
-	x.written.renew()
-	if e.FS != nil {
-		x.served(e.FS)
-	}
-	s.byID[x.id] = x
-	s.exports = append(s.exports, x)
-	return nil
-}
-
-// exportID is the number of an export in handles: the same in each run.
-func exportID(name string) uint32 {
-	return uint32(sipKey{}.sum([]byte(name)))
-}
-
-// Programs returns the programs to serve: NFS and MOUNT.
+// Programs returns the programs to serve: NFS and MOUNT, and NFSACL unless Options.NoACL is set.
 func (s *Server) Programs() []*transport.Program {
 	programs := []*transport.Program{s.nfsProgram(), s.mountProgram()}
+	if !s.noACL {
+		programs = append(programs, s.aclProgram())
+	}
 	for _, p := range programs {
 		p.Authorize = s.authorize
 	}
@@ -151,8 +151,8 @@ func (s *Server) Programs() []*transport.Program {
 
 // Names are the names of the exports.
 func (s *Server) Names() (names []string) {
-	for _, x := range s.exports {
-		names = append(names, x.name)
+	for _, e := range s.table.Load().entries {
+		names = append(names, e.x.name)
 	}
 	return names
 }

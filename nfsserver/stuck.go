@@ -39,7 +39,7 @@ func (v *Service) Shutdown(ctx context.Context) error {
 		return err
 	}
 	var errs []error
-	for _, x := range v.srv.exports {
+	for _, x := range v.srv.unclosed() {
 		if slices.Contains(stuck.Lanes, x.name) {
 			x.stuck.Store(true)
 			errs = append(errs, &exportError{x.name, "calls are left behind", err})
@@ -55,8 +55,9 @@ func (v *Service) Shutdown(ctx context.Context) error {
 // left behind in stays open, as does, so far as it is, one that does not close in time:
 // neither keeps the others from being closed.
 func (s *Server) Close() error {
-	closed := make([]chan error, len(s.exports))
-	for i, x := range s.exports {
+	list := s.unclosed()
+	closed := make([]chan error, len(list))
+	for i, x := range list {
 		closed[i] = make(chan error, 1)
 		if x.giveUp() {
 			closed[i] <- nil
@@ -66,13 +67,17 @@ func (s *Server) Close() error {
 			closed[i] <- &exportError{x.name, "it stays open", nil}
 			continue
 		}
+		if !x.closing.CompareAndSwap(false, true) {
+			closed[i] <- nil
+			continue
+		}
 		go func() { closed[i] <- x.fs.Close() }()
 	}
 	late := time.NewTimer(closeWait)
 	defer late.Stop()
 	over := make(chan struct{})
 	var errs []error
-	for i, x := range s.exports {
+	for i, x := range list {
 		select {
 		case err := <-closed[i]:
 			errs = append(errs, err)
@@ -89,4 +94,14 @@ func (s *Server) Close() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// unclosed returns the exports that are served, and those of earlier tables that are not closed yet.
+func (s *Server) unclosed() (list []*export) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.table.Load().entries {
+		list = append(list, e.x)
+	}
+	return append(list, s.retired...)
 }

@@ -55,10 +55,18 @@ func (f *FS) Getattr(r nfsserver.Ref) (nfsserver.Attr, error) {
 	return f.getattr(n)
 }
 
+// fstatNode is fstat of a node; where that waits for nothing the scheduler need not know of it.
+func (f *FS) fstatNode(n *node, st *unix.Stat_t) error {
+	if f.info.Quick {
+		return fstatQuick(n.fd(), st)
+	}
+	return fstat(n.fd(), st)
+}
+
 // getattr is the attributes of a node; one that has lost its last name is stale.
 func (f *FS) getattr(n *node) (nfsserver.Attr, error) {
 	var st unix.Stat_t
-	if err := fstat(n.fd(), &st); err != nil {
+	if err := f.fstatNode(n, &st); err != nil {
 		return nfsserver.Attr{}, err
 	}
 	if st.Nlink == 0 || f.isDeadNow(n) {

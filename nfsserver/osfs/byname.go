@@ -4,6 +4,7 @@ package osfs
 
 import (
 	"encoding/binary"
+	"time"
 	"unsafe"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
@@ -11,7 +12,7 @@ import (
 )
 
 // An entry that is opened takes four system calls: open, handle, attributes, close. By
-// name it takes two. But the name can be given to another file between them, so that is
+// name it takes two, and one where its generation is kept (generations.go). But the name can be given to another file between them, so that is
 // done only where the handle itself has the inode number, which must be that of the
 // attributes; where the entry may be of another volume or mount, or has to be noted in
 // the index, it is opened.
@@ -34,19 +35,37 @@ const (
 	handleXFSIno64 = 0x81 // 64 bits of inode number, generation
 )
 
-// inodeInHandle is the inode number in a handle of a file system of which describesByName holds.
-func inodeInHandle(magic int64, typ int32, b []byte) (ino uint64, ok bool) {
+// splitHandle returns the inode number and the generation in a handle of a file system of
+// which describesByName holds.
+func splitHandle(magic int64, typ int32, b []byte) (ino uint64, gen generation, ok bool) {
 	switch {
 	case magic == unix.TMPFS_MAGIC && typ == handleIno32 && len(b) == 12:
-		return binary.NativeEndian.Uint64(b[4:]), true
+		return binary.NativeEndian.Uint64(b[4:]), generation{binary.NativeEndian.Uint32(b), handleIno32}, true
 	case magic == unix.TMPFS_MAGIC:
-		return 0, false
+		return 0, generation{}, false
 	case typ == handleIno32 && len(b) == 8:
-		return uint64(binary.NativeEndian.Uint32(b)), true
+		return uint64(binary.NativeEndian.Uint32(b)), generation{binary.NativeEndian.Uint32(b[4:]), handleIno32}, true
 	case magic == unix.XFS_SUPER_MAGIC && typ == handleXFSIno64 && len(b) == 12:
-		return binary.NativeEndian.Uint64(b), true
+		return binary.NativeEndian.Uint64(b), generation{binary.NativeEndian.Uint32(b[8:]), handleXFSIno64}, true
 	}
-	return 0, false
+	return 0, generation{}, false
+}
+
+// joinHandle makes again, at the start of b, what splitHandle has taken apart, and returns its length.
+func joinHandle(magic int64, ino uint64, gen generation, b []byte) int {
+	switch {
+	case magic == unix.TMPFS_MAGIC:
+		binary.NativeEndian.PutUint32(b, gen.n)
+		binary.NativeEndian.PutUint64(b[4:], ino)
+	case gen.typ == handleIno32:
+		binary.NativeEndian.PutUint32(b, uint32(ino))
+		binary.NativeEndian.PutUint32(b[4:], gen.n)
+		return 8
+	default:
+		binary.NativeEndian.PutUint64(b, ino)
+		binary.NativeEndian.PutUint32(b[8:], gen.n)
+	}
+	return 12
 }
 
 // A rawHandle is a struct file_handle with room for what fits a Ref.
@@ -56,37 +75,84 @@ type rawHandle struct {
 	b    [nfsserver.MaxRef - kernelRefHeader]byte
 }
 
-// describeName fills de with Ref and attributes of the file that has the name in
-// directory fd. name ends in a NUL. With ENOENT the name is gone; after any other error the file
-// has to be opened. The handle comes first: if its file is removed, and the new one of
-// that name is given its inode number, before the attributes are read, then the handle is
-// stale for whoever uses it, while the other order would give a living file another's attributes.
-func (f *FS) describeName(fd int, name []byte, de *nfsserver.Dirent) error {
+// describeName fills st with the attributes of the file that has the name in directory
+// fd, and ref with its Ref. name ends in a NUL; ino is the inode number that the file
+// probably has, and now a time before the call. With ENOENT the name is gone;
+// after any other error the file has to be opened.
+func (f *FS) describeName(fd int, name []byte, ino uint64, now time.Time, st *unix.Stat_t, ref *nfsserver.Ref) error {
+	if f.gens.has(ino) {
+		if known, err := f.statKnown(fd, name, st, ref); known || err != nil {
+			return err
+		}
+	}
+	// The handle comes first: if its file is removed, and the new one of that name is given
+	// its inode number, before the attributes are read, then the handle is stale for whoever
+	// uses it, while the other order would give a living file another's attributes.
 	var h rawHandle
+	if err := handleOfName(fd, name, &h); err != nil {
+		return err
+	}
+	if err := f.statName(fd, name, st); err != nil {
+		return err
+	}
+	ino, gen, ok := splitHandle(f.top.magic, h.typ, h.b[:h.size])
+	if !ok || ino != st.Ino || st.Dev != f.top.dev || st.Nlink == 0 {
+		return unix.EXDEV
+	}
+	f.keepGeneration(st, gen, now)
+	*ref = f.refOf(ino, gen)
+	return nil
+}
+
+// statKnown is describeName of a file whose generation is kept; known reports whether it is.
+func (f *FS) statKnown(fd int, name []byte, st *unix.Stat_t, ref *nfsserver.Ref) (known bool, err error) {
+	if err := f.statName(fd, name, st); err != nil {
+		return false, err
+	}
+	gen, ok := f.gens.get(st, f.cache.tick.Load())
+	if !ok || st.Dev != f.top.dev || st.Nlink == 0 {
+		return false, nil
+	}
+	*ref = f.refOf(st.Ino, gen)
+	return true, nil
+}
+
+// keepGeneration keeps the generation of the file with the attributes st, which it was asked for at now or later.
+func (f *FS) keepGeneration(st *unix.Stat_t, gen generation, now time.Time) {
+	if f.gens.settled(st, now) && f.gens.put(st, gen, f.cache.tick.Load()) {
+		f.wakeSweeper()
+	}
+}
+
+// refOf is the Ref of an inode of the export's file system.
+func (f *FS) refOf(ino uint64, gen generation) nfsserver.Ref {
+	var handle [12]byte
+	n := joinHandle(f.top.magic, ino, gen, handle[:])
+	var b [nfsserver.MaxRef]byte
+	r, _ := nfsserver.MakeRef(b[:putKernelRef(&b, f.top, int32(gen.typ), handle[:n])])
+	return r
+}
+
+// handleOfName is name_to_handle_at(2) without an allocation; name ends in a NUL.
+func handleOfName(fd int, name []byte, h *rawHandle) error {
 	var mount int32
 	h.size = uint32(len(h.b))
 	_, _, errno := unix.Syscall6(unix.SYS_NAME_TO_HANDLE_AT, uintptr(fd), uintptr(unsafe.Pointer(&name[0])),
-		uintptr(unsafe.Pointer(&h)), uintptr(unsafe.Pointer(&mount)), 0, 0)
+		uintptr(unsafe.Pointer(h)), uintptr(unsafe.Pointer(&mount)), 0, 0)
 	if errno != 0 {
 		return errno
 	}
 	if h.size > uint32(len(h.b)) || h.typ < 0 || h.typ > 255 {
 		return unix.EOPNOTSUPP
 	}
-	var st unix.Stat_t
-	_, _, errno = unix.Syscall6(unix.SYS_NEWFSTATAT, uintptr(fd), uintptr(unsafe.Pointer(&name[0])),
-		uintptr(unsafe.Pointer(&st)), unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, 0, 0)
-	if errno != 0 {
-		return errno
-	}
-	m := f.top
-	ino, ok := inodeInHandle(m.magic, h.typ, h.b[:h.size])
-	if !ok || ino != st.Ino || st.Dev != m.dev || st.Nlink == 0 {
-		return unix.EXDEV
-	}
-	var ref [nfsserver.MaxRef]byte
-	n := putKernelRef(&ref, m, h.typ, h.b[:h.size])
-	de.Ref, _ = nfsserver.MakeRef(ref[:n])
-	de.Attr, de.Fileid, de.HasAttr = attrOf(&st, m.fsid), st.Ino, true
 	return nil
+}
+
+// statName is fstatat(2) without an allocation, of the name itself; it ends in a NUL. The scheduler has to know of the call on every file
+// system: a name that is not in the kernel's memory, as one that is not there never is on tmpfs, waits for the lock of its
+// directory, which any user who may list it can hold for as long as he likes.
+func (f *FS) statName(fd int, name []byte, st *unix.Stat_t) error {
+	_, _, errno := unix.Syscall6(unix.SYS_NEWFSTATAT, uintptr(fd), uintptr(unsafe.Pointer(&name[0])), uintptr(unsafe.Pointer(st)),
+		unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, 0, 0)
+	return errnoError(errno)
 }

@@ -4,6 +4,7 @@ package osfs
 
 import (
 	"runtime"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -55,6 +56,15 @@ const faults = 1<<(unix.SIGILL-1) | 1<<(unix.SIGTRAP-1) | 1<<(unix.SIGABRT-1) | 
 
 func fstat(fd int, st *unix.Stat_t) error {
 	return again(func() error { return unix.Fstat(fd, st) })
+}
+
+// fstatQuick is fstat of a file system that Info.Quick holds of, without the scheduler's knowledge.
+func fstatQuick(fd int, st *unix.Stat_t) error {
+	_, _, errno := unix.RawSyscall(unix.SYS_FSTAT, uintptr(fd), uintptr(unsafe.Pointer(st)), 0)
+	if errno == unix.EINTR {
+		return fstat(fd, st)
+	}
+	return errnoError(errno)
 }
 
 func fstatfs(fd int, st *unix.Statfs_t) error {

@@ -3,10 +3,12 @@
 package osfs
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"golang.org/x/sys/unix"
 )
 
@@ -47,5 +49,27 @@ func TestIdentityIsTheUUID(t *testing.T) {
 				t.Errorf("identities of %s: %x; of %s: %x", one, seen[one], two, seen[two])
 			}
 		})
+	}
+}
+
+// TestGivenFSID: a number that is given stands in attributes, 0 too, and handles of one number are not those of another.
+func TestGivenFSID(t *testing.T) {
+	dir := t.TempDir()
+	write(t, "data", dir, "f")
+	open := func(n uint64) *FS { return newFS(t, dir, Options{FSID: &n}) }
+	zero, seven, again := open(0), open(7), open(7)
+	r, at, err := seven.Lookup(me, seven.Root(), "f")
+	must(t, err)
+	if at.Fsid != 7 {
+		t.Errorf("fsid %d", at.Fsid)
+	}
+	if at, err := zero.Getattr(zero.Root()); err != nil || at.Fsid != 0 {
+		t.Errorf("fsid %d, %v", at.Fsid, err)
+	}
+	if at, err := again.Getattr(r); err != nil || at.Fsid != 7 {
+		t.Errorf("a handle of the same number: %+v, %v", at, err)
+	}
+	if _, err := zero.Getattr(r); !errors.Is(err, nfsserver.ErrStale) {
+		t.Errorf("a handle of another number: %v", err)
 	}
 }

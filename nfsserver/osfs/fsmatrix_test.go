@@ -143,19 +143,22 @@ func eachFS(t *testing.T, test func(t *testing.T, k *fsKind, dir string, remount
 		if k.name == "vfat" && !kernelHas(k.name) {
 			continue // test/linux has a guest that has it
 		}
-		t.Run(k.name, func(t *testing.T) {
-			needRoot(t, k.programs...)
-			scratch := t.TempDir()
-			dir := filepath.Join(scratch, "mnt")
-			must(t, os.Mkdir(dir, 0o755))
-			k.mount(t, scratch, dir)
-			t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
-			test(t, k, dir, func() {
-				must(t, unix.Unmount(dir, 0))
-				k.mount(t, scratch, dir)
-			})
-		})
+		t.Run(k.name, func(t *testing.T) { onFS(t, k, test) })
 	}
+}
+
+// onFS runs a test on one of them.
+func onFS(t *testing.T, k *fsKind, test func(t *testing.T, k *fsKind, dir string, remount func())) {
+	needRoot(t, k.programs...)
+	scratch := t.TempDir()
+	dir := filepath.Join(scratch, "mnt")
+	must(t, os.Mkdir(dir, 0o755))
+	k.mount(t, scratch, dir)
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	test(t, k, dir, func() {
+		must(t, unix.Unmount(dir, 0))
+		k.mount(t, scratch, dir)
+	})
 }
 
 // TestFileSystems runs the conformance list.

@@ -3,31 +3,23 @@
 package osfs
 
 import (
+	"errors"
 	"math"
 	"sync/atomic"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"golang.org/x/sys/unix"
 )
 
 // ReadAt reads until p is full or the file ends. What the caller may is asked
 // before; the descriptor is the server's own, shared by all callers.
 func (f *FS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
-	n, err := f.acquire(&r)
+	n, fd, err := f.toRead(&c, &r)
 	if err != nil {
 		return 0, err
 	}
 	defer f.cache.release(n)
-	if err := n.isFile(); err != nil {
-		return 0, err
-	}
-	if err := f.mayRead(n, &c); err != nil {
-		return 0, err
-	}
-	fd, err := f.reader(n)
-	if err != nil {
-		return 0, err
-	}
 	if off > math.MaxInt64-uint64(len(p)) {
 		return 0, nil // no file is that long
 	}
@@ -46,6 +38,55 @@ func (f *FS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (in
 	}
 	return done, nil
 }
+
+// toRead returns the node of r, with a reference, and its descriptor, if c may read it.
+func (f *FS) toRead(c *nfsserver.Cred, r *nfsserver.Ref) (n *node, fd int, err error) {
+	if n, err = f.acquire(r); err != nil {
+		return nil, -1, err
+	}
+	if err = n.isFile(); err == nil {
+		err = f.mayRead(n, c)
+	}
+	if err == nil {
+		fd, err = f.reader(n)
+	}
+	if err != nil {
+		f.cache.release(n)
+		return nil, -1, err
+	}
+	return n, fd, nil
+}
+
+// ReadPages is ReadAt that leaves the data where it is, in the kernel's page cache. Only of file systems of this
+// machine's own: what others give their pages for, and when they answer, is theirs to say.
+func (f *FS) ReadPages(c nfsserver.Cred, r nfsserver.Ref, p *mem.Pipe, count int, off uint64) (int, error) {
+	if !f.info.Quick {
+		return 0, errors.ErrUnsupported
+	}
+	n, fd, err := f.toRead(&c, &r)
+	if err != nil {
+		return 0, err
+	}
+	defer f.cache.release(n)
+	if off > math.MaxInt64-uint64(count) {
+		return 0, nil
+	}
+	for done := 0; done < count; {
+		k, err := again2(func() (int, error) { return p.Fill(fd, int64(off)+int64(done), count-done) })
+		// EINVAL: nothing of the kind here. EAGAIN: no room for pages of that size. EPERM, ENOSYS: a sandbox. Of a bad disk
+		// ReadAt tells.
+		if err != nil {
+			return 0, errors.ErrUnsupported
+		}
+		if k == 0 {
+			return done, nil
+		}
+		done += k
+	}
+	return count, nil
+}
+
+var _ nfsserver.PageReader = (*FS)(nil)
 
 // isFile: only regular files have content.
 func (n *node) isFile() error {

@@ -3,6 +3,9 @@
 package osfs
 
 import (
+	"strings"
+	"unsafe"
+
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"golang.org/x/sys/unix"
 )
@@ -25,11 +28,94 @@ func (f *FS) Lookup(c nfsserver.Cred, dir nfsserver.Ref, name string) (nfsserver
 	case name == "..":
 		return f.parent(d)
 	}
+	if f.byName {
+		if ref, attr, ok := f.lookupOpen(d, name); ok {
+			return ref, attr, nil
+		}
+	}
 	fd, err := f.tree.openPath(d.fd(), name)
 	if err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
-	return f.adopt(d, name, fd)
+	return f.adopt(d, strings.Clone(name), fd)
+}
+
+// lookupOpen is Lookup of a file that is open, by one system call in place of four: by
+// name and without a descriptor of its own. ok reports whether that is so; whatever
+// went wrong the name can be opened.
+func (f *FS) lookupOpen(d *node, name string) (ref nfsserver.Ref, attr nfsserver.Attr, ok bool) {
+	var z zname
+	var st unix.Stat_t
+	if !z.set(name) {
+		return ref, attr, false
+	}
+	if known, err := f.statKnown(d.fd(), z[:], &st, &ref); err != nil || !known {
+		return ref, attr, false
+	}
+	return f.attrOpen(ref, &st)
+}
+
+// attrOpen is what Lookup returns of a file with attributes st, if it is open.
+func (f *FS) attrOpen(ref nfsserver.Ref, st *unix.Stat_t) (nfsserver.Ref, nfsserver.Attr, bool) {
+	n := f.cache.get(&ref)
+	if n == nil {
+		return ref, nfsserver.Attr{}, false
+	}
+	defer f.cache.release(n)
+	n.grants.see(st)
+	return ref, attrOf(st, n.fsid), true
+}
+
+// A zname is a name that ends in a NUL, for system calls that allocate nothing.
+type zname [unix.NAME_MAX + 1]byte
+
+// set makes z the name; false: there is no room for it.
+func (z *zname) set(name string) bool { return copy(z[:len(z)-1], name) == len(name) }
+
+var _ nfsserver.QuickLooker = (*FS)(nil)
+
+// LookupInUse is Lookup of a file that is open, in a directory that is open and that c was
+// allowed to search a moment ago. The kernel is told to look no further than its memory (RESOLVE_CACHED), for which the
+// file has to be opened: on tmpfs too, where a name that is not there waits for the lock of its directory.
+func (f *FS) LookupInUse(c nfsserver.Cred, dir nfsserver.Ref, name string) (ref nfsserver.Ref, attr nfsserver.Attr, ok bool) {
+	if !f.byName || name == "." || name == ".." {
+		return ref, attr, false
+	}
+	d := f.cache.get(&dir)
+	if d == nil {
+		return ref, attr, false
+	}
+	defer f.cache.release(d)
+	if d.typ != nfsserver.TypeDir || !d.grants.have(&c, nfsserver.MayExec) {
+		return ref, attr, false
+	}
+	fd, ok := openCached(d.fd(), name)
+	if !ok {
+		return ref, attr, false
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Dev != f.top.dev || st.Nlink == 0 {
+		return ref, attr, false
+	}
+	gen, ok := f.gens.get(&st, f.cache.tick.Load())
+	if !ok {
+		return ref, attr, false
+	}
+	return f.attrOpen(f.refOf(st.Ino, gen), &st)
+}
+
+const resolveCached = 0x20 // RESOLVE_CACHED of openat2(2), Linux 5.12, which x/sys has not
+
+// openCached is openPath where the kernel needs no disk for it; without an allocation.
+func openCached(dirfd int, name string) (fd int, ok bool) {
+	var z zname
+	if !z.set(name) {
+		return -1, false
+	}
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: resolveCached}
+	r, _, errno := unix.Syscall6(unix.SYS_OPENAT2, uintptr(dirfd), uintptr(unsafe.Pointer(&z)), uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0)
+	return int(r), errno == 0
 }
 
 // adopt makes a node of an O_PATH descriptor, which it takes over, of name in d.

@@ -42,6 +42,9 @@ var runID = func() uint64 {
 	return binary.BigEndian.Uint64(b[:])
 }()
 
+// givenFSID is what ids of numbers that were given are made with, and no magic number of a file system.
+const givenFSID = 1<<32 + 1
+
 // newMount describes the file system of fd, which it keeps.
 func newMount(fd int, o *Options, top bool) (*mount, error) {
 	var st unix.Stat_t
@@ -67,6 +70,9 @@ func newMount(fd int, o *Options, top bool) (*mount, error) {
 		m.apart = top && fileType(st.Mode) == nfsserver.TypeDir && layersApart(fd, &st)
 	}
 	m.id = m.fsid
+	if top && o.FSID != nil {
+		m.fsid, m.id = *o.FSID, hash64(givenFSID, *o.FSID)
+	}
 	if !top {
 		m.id = hash64(m.fsid, st.Ino) // a directory of a file system can be mounted by itself
 	}

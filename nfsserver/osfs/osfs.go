@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"math"
 	"sync/atomic"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"golang.org/x/sys/unix"
@@ -45,6 +46,9 @@ type Options struct {
 	// stale, about a second after it (subtree_check in exports(5)). Without it they
 	// go on naming the file, wherever it is.
 	SubtreeCheck bool
+	// FSID, if set, is the fsid of the directory's own file system in attributes and, in handles, what tells it from
+	// others, in place of what the file system says of itself (fsid= in exports(5)).
+	FSID *uint64
 }
 
 // FS is a directory of the machine. Run by root, calls act as their callers and
@@ -70,6 +74,7 @@ type FS struct {
 	births births     // of files that shift
 
 	cache  cache
+	gens   generations // of files that describesByName holds of
 	index  index
 	closed atomic.Bool
 	sweep  sweeper
@@ -117,13 +122,14 @@ func (f *FS) init(o Options) error {
 	f.anyWriter = writersAreAlike(f.tree.root, f.top.magic)
 	f.indexed = f.cross || o.SubtreeCheck || !f.top.kernel
 	f.mixed = f.cross || f.top.apart || f.top.magic == unix.BTRFS_SUPER_MAGIC
-	f.byName = f.describesByName()
 	var x file
 	if err := f.describe(f.tree.root, &x); err != nil {
 		return err
 	}
 	f.root, f.rootKey = x.ref, x.key
 	f.info = f.readInfo()
+	f.byName = f.describesByName() // only now: what is kept in gens is swept
+	f.gens.init(time.Duration(f.info.TimeDelta.Sec)*time.Second + time.Duration(f.info.TimeDelta.Nsec))
 	return nil
 }
 
@@ -211,6 +217,7 @@ func (f *FS) Close() error {
 	shared.leave(&f.cache)
 	f.flush.done.Wait()
 	f.mounts.closeAll()
+	f.gens.drop(0, 0)
 	f.tree.close()
 	return nil
 }

@@ -5,6 +5,7 @@ package osfs
 import (
 	"math"
 	"sync"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"golang.org/x/sys/unix"
@@ -50,6 +51,7 @@ func (f *FS) readDir(d *node, l *listing, plus bool, emit func(*nfsserver.Dirent
 	defer direntBufs.Put(buf)
 	var de nfsserver.Dirent
 	for {
+		now := time.Now()
 		n, err := getdents(l.fd, *buf)
 		if err != nil {
 			return false, readDirError(err)
@@ -59,7 +61,7 @@ func (f *FS) readDir(d *node, l *listing, plus bool, emit func(*nfsserver.Dirent
 		}
 		var raw rawDirent
 		for b := raw.next((*buf)[:n]); b != nil; b = raw.next(b) {
-			if raw.ino != 0 && f.dirent(d, l.fd, &raw, plus, &de) && !emit(&de) {
+			if raw.ino != 0 && f.dirent(d, l.fd, &raw, plus, now, &de) && !emit(&de) {
 				return false, nil
 			}
 			l.pos = raw.off
@@ -78,8 +80,8 @@ func readDirError(err error) error {
 	return err
 }
 
-// dirent makes an entry of what the kernel gave; false: it is gone already.
-func (f *FS) dirent(d *node, fd int, raw *rawDirent, plus bool, de *nfsserver.Dirent) bool {
+// dirent makes an entry of what the kernel gave, at now or later; false: it is gone already.
+func (f *FS) dirent(d *node, fd int, raw *rawDirent, plus bool, now time.Time, de *nfsserver.Dirent) bool {
 	de.Name, de.Fileid, de.Cookie, de.HasAttr = raw.name, raw.ino, raw.off, false
 	if string(raw.name) == ".." {
 		if d.ref == f.root {
@@ -96,8 +98,10 @@ func (f *FS) dirent(d *node, fd int, raw *rawDirent, plus bool, de *nfsserver.Di
 		return true
 	}
 	if f.byName && raw.zname != nil {
-		switch f.describeName(fd, raw.zname, de) {
+		var st unix.Stat_t
+		switch f.describeName(fd, raw.zname, raw.ino, now, &st, &de.Ref) {
 		case nil:
+			de.Attr, de.Fileid, de.HasAttr = attrOf(&st, f.top.fsid), st.Ino, true
 			return true
 		case unix.ENOENT:
 			return false

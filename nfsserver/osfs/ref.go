@@ -59,8 +59,7 @@ func (f *FS) describe(fd int, x *file) error {
 		x.fsid = m.fsid
 	}
 	if m.kernel {
-		x.ref, err = kernelRefOf(m, fd)
-		return err
+		return f.describeKernel(m, fd, x)
 	}
 	var generation uint64
 	if x.shifts = m.shifts; m.shifts {
@@ -70,6 +69,26 @@ func (f *FS) describe(fd int, x *file) error {
 	}
 	x.ref = inodeRefOf(x.key, generation)
 	return err
+}
+
+// describeKernel fills in the Ref of the open file fd, of which x has the attributes.
+func (f *FS) describeKernel(m *mount, fd int, x *file) (err error) {
+	known := f.byName && x.st.Dev == m.dev
+	if known {
+		if gen, ok := f.gens.get(&x.st, f.cache.tick.Load()); ok {
+			x.ref = f.refOf(x.st.Ino, gen)
+			return nil
+		}
+	}
+	now := time.Now() // the open file keeps its inode number until later
+	if x.ref, err = kernelRefOf(m, fd); err != nil || !known {
+		return err
+	}
+	b := x.ref.Bytes()
+	if ino, gen, ok := splitHandle(m.magic, int32(b[mountHeader]), b[kernelRefHeader:]); ok && ino == x.st.Ino {
+		f.keepGeneration(&x.st, gen, now)
+	}
+	return nil
 }
 
 // generationOf is a number that tells an inode from others that have its number

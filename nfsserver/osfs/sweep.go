@@ -21,7 +21,7 @@ const (
 	idleTicks  = 3
 )
 
-// A sweeper runs while there is anything open, and not otherwise: an idle server
+// A sweeper runs while there is anything open or kept, and not otherwise: an idle server
 // has no timer.
 type sweeper struct {
 	live atomic.Bool // the loop runs; written under mu
@@ -69,7 +69,9 @@ func (f *FS) sweepLoop() {
 }
 
 // anyOpen reports whether there is anything to sweep.
-func (f *FS) anyOpen() bool { return f.cache.nodes.Load() > 0 || f.mounts.len.Load() > 0 }
+func (f *FS) anyOpen() bool {
+	return f.cache.nodes.Load() > 0 || f.mounts.len.Load() > 0 || f.gens.count.Load() > 0
+}
 
 func (s *sweeper) stop() {
 	s.mu.Lock()
@@ -93,6 +95,7 @@ func (f *FS) sweepOnce() {
 	for _, m := range f.mounts.idle(now) {
 		unix.Close(m.fd)
 	}
+	f.gens.drop(now, genIdleTicks)
 }
 
 // idle removes the nodes to close and returns those that are not in use as a

@@ -223,6 +223,32 @@ func TestRemovedFileIsNotSynced(t *testing.T) {
 	}
 }
 
+// TestRemovedFileIsClosed: one that is open is closed with its last name, also where it is known without being opened
+// once more, so that its space comes back.
+func TestRemovedFileIsClosed(t *testing.T) {
+	for what, remove := range map[string]func(f *FS) error{
+		"remove":      func(f *FS) error { return f.Remove(me, f.Root(), "file") },
+		"rename over": func(f *FS) error { return f.Rename(me, f.Root(), "other", f.Root(), "file") },
+	} {
+		f := newFS(t, t.TempDir(), Options{})
+		createFile(t, f, f.Root(), "other", "content")
+		ref := createFile(t, f, f.Root(), "file", "content")
+		a, err := f.Getattr(ref)
+		must(t, err)
+		for n := 0; f.byName && !f.gens.has(a.Fileid) && n < 1000; n++ { // its ctime must be past
+			time.Sleep(10 * time.Millisecond)
+			_, _, err := f.Lookup(me, f.Root(), "file")
+			must(t, err)
+		}
+		must(t, remove(f))
+		f.flush.done.Wait()
+		if n := f.cache.get(&ref); n != nil {
+			f.cache.release(n)
+			t.Errorf("%s: the file is still open", what)
+		}
+	}
+}
+
 // TestOneBudget: two FSs together keep to the limit, and one that starts while
 // the other has used it all up works.
 func TestOneBudget(t *testing.T) {

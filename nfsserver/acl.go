@@ -1,0 +1,163 @@
+// NFSACL 3: POSIX ACLs of files, beside NFS; and the seam to file systems that have them.
+
+package nfsserver
+
+import (
+	"github.com/nfsrdma/nfsrdma/posixacl"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/nfsacl3"
+)
+
+// An ACLType says what an ACL decides about.
+type ACLType uint8
+
+// The ACLs of an object.
+const (
+	AccessACL  ACLType = iota // who may use it
+	DefaultACL                // of a directory: what is made in it begins with
+)
+
+// An ACLer is an FS whose objects can have POSIX ACLs, by which its methods decide. What is
+// made in a directory with a default ACL gets it, and the mode asked for bounds it in place of a umask.
+type ACLer interface {
+	// ACL returns an ACL; empty: there is none, so an object's mode says all. Everybody may know it.
+	// Concurrency: as Getattr. Durability: changes nothing.
+	ACL(r Ref, t ACLType) (posixacl.ACL, error)
+	// SetACL gives an object a valid ACL as c, who has to be its owner or root (EPERM); the empty one is taken
+	// away. The mode follows an access ACL, as the ACL follows a mode that Setattr sets.
+	// EOPNOTSUPP: the object's file system has no ACLs.
+	// Concurrency: others see the ACL and the mode of before or of after.
+	// Durability: Sync of r with dataOnly false.
+	SetACL(c Cred, r Ref, t ACLType, a posixacl.ACL) error
+}
+
+// aclProgram is NFSACL version 3.
+func (s *Server) aclProgram() *transport.Program {
+	procs := []transport.Procedure{
+		nfsacl3.ProcNull:   {Name: "NULL", Run: null, Inline: true, Idempotent: true},
+		nfsacl3.ProcGetACL: {Name: "GETACL", Run: adapt(s, getACL), Busy: busy(getACL), Lane: s.placeByHandle, Idempotent: true},
+		nfsacl3.ProcSetACL: {Name: "SETACL", Run: adaptChange(s, setACL, describeSetACL), Busy: busy(setACL), Lane: s.placeByHandle},
+	}
+	return &transport.Program{Name: "nfsacl", Number: nfsacl3.Program, Version: nfsacl3.Version, Procs: procs, Lanes: s.Names()}
+}
+
+// acls is the FS of o, where it has ACLs that the caller may see.
+func (o *object) acls() (ACLer, error) {
+	fs, ok := o.x.fs.(ACLer)
+	if !ok || o.may.noACL {
+		return nil, nfs3.ErrNotSupp
+	}
+	return fs, nil
+}
+
+// getACL is GETACL. Who knows the handle is told, as with GETATTR.
+func getACL(q *request, a *nfsacl3.GetACLArgs, res *nfsacl3.GetACLRes) error {
+	// The attributes come first: a client that sees them change later asks for the ACL again.
+	at, err := q.attr()
+	if err != nil {
+		return err
+	}
+	res.Attr = postOp(&at)
+	fs, err := q.acls()
+	if err != nil {
+		return err
+	}
+	if a.Mask&^nfsacl3.MaskAll != 0 {
+		return nfs3.ErrInval
+	}
+	res.ACLs.Mask = a.Mask
+	if a.Mask&(nfsacl3.MaskAccess|nfsacl3.MaskAccessCount) != 0 {
+		acl, err := fs.ACL(q.ref, AccessACL)
+		if err != nil {
+			return err
+		}
+		if len(acl) == 0 { // an object always has this one: what its mode says
+			acl = posixacl.FromMode(at.Mode)
+		}
+		res.ACLs.Access = wireACL(acl, &at)
+		res.ACLs.AccessCount = nfsacl3.Count(res.ACLs.Access)
+	}
+	if a.Mask&(nfsacl3.MaskDefault|nfsacl3.MaskDefaultCount) != 0 && at.Type == TypeDir {
+		acl, err := fs.ACL(q.ref, DefaultACL)
+		if err != nil {
+			return err
+		}
+		res.ACLs.Default = wireACL(acl, &at)
+		res.ACLs.DefaultCount = nfsacl3.Count(res.ACLs.Default)
+	}
+	if len(res.ACLs.Access) > nfsacl3.MaxEntries || len(res.ACLs.Default) > nfsacl3.MaxEntries {
+		return nfs3.ErrInval // of a program on this machine; it does not fit the protocol
+	}
+	return nil
+}
+
+// setACL is SETACL.
+func setACL(q *request, a *nfsacl3.SetACLArgs, res *nfsacl3.SetACLRes) error {
+	w := q.who()
+	lock := q.x.locks.lock(&q.ref)
+	err := q.setACLs(&w, &a.ACLs)
+	res.Attr = q.post()
+	q.x.locks.unlock(lock)
+	return q.syncChanged(err, &q.ref)
+}
+
+// setACLs sets the lists that travel, under the lock of o. Nothing has changed if one of them is refused for what it is.
+func (o *object) setACLs(w *Cred, lists *nfsacl3.ACLs) error {
+	at, err := o.attr()
+	if err != nil {
+		return err
+	}
+	fs, err := o.acls()
+	access, dflt := modelACL(lists.Access), modelACL(lists.Default)
+	switch {
+	case err != nil:
+		return err
+	case o.may.readOnly:
+		return nfs3.ErrROFS
+	case access.Validate() != nil || dflt.Validate() != nil:
+		return nfs3.ErrInval
+	case len(dflt) > 0 && at.Type != TypeDir:
+		return nfs3.ErrAcces // as from setxattr(2)
+	}
+	if lists.Mask&nfsacl3.MaskAccess != 0 {
+		if err := fs.SetACL(*w, o.ref, AccessACL, access); err != nil {
+			return err
+		}
+	}
+	if lists.Mask&nfsacl3.MaskDefault != 0 && at.Type == TypeDir {
+		return fs.SetACL(*w, o.ref, DefaultACL, dflt)
+	}
+	return nil
+}
+
+// wireACL is an ACL of an object with attributes at as it travels: the owner and the group are named.
+func wireACL(acl posixacl.ACL, at *Attr) []nfsacl3.Entry {
+	list := make([]nfsacl3.Entry, len(acl))
+	for i, e := range acl {
+		w := nfsacl3.Entry{Tag: uint32(e.Tag), Perm: uint32(e.Perm)}
+		switch e.Tag {
+		case posixacl.UserObj:
+			w.ID = at.UID
+		case posixacl.GroupObj:
+			w.ID = at.GID
+		case posixacl.User, posixacl.Group:
+			w.ID = e.ID
+		}
+		list[i] = w
+	}
+	return list
+}
+
+// modelACL is a decoded list as an FS takes it; its tags and permissions have been checked.
+func modelACL(list []nfsacl3.Entry) posixacl.ACL {
+	acl := make(posixacl.ACL, len(list))
+	for i, w := range list {
+		e := posixacl.Entry{Tag: posixacl.Tag(w.Tag), Perm: uint16(w.Perm), ID: posixacl.NoID}
+		if e.Tag == posixacl.User || e.Tag == posixacl.Group {
+			e.ID = w.ID
+		}
+		acl[i] = e
+	}
+	return acl
+}

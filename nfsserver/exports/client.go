@@ -1,0 +1,185 @@
+// Client specifications, and which of them an address falls under.
+
+package exports
+
+import (
+	"net/netip"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// kind is how a client is named.
+type kind uint8
+
+const (
+	byAddress kind = iota
+	byName
+	byNetwork
+	byPattern
+	everybody
+)
+
+// rank is the place in the order of exports(5): single hosts, networks, wildcards, everybody. Of several of
+// one rank the first in the file decides.
+func (k kind) rank() int {
+	switch k {
+	case byAddress, byName:
+		return 0
+	case byNetwork:
+		return 1
+	case byPattern:
+		return 2
+	}
+	return 3
+}
+
+// clientSpec reads the client, up to its options.
+func (p *parser) clientSpec() (c Client, err error) {
+	begin := p.at
+	c.Spec = p.until("(")
+	fail := func(format string, args ...any) (Client, error) { return Client{}, p.fail(begin, format, args...) }
+	switch spec := c.Spec; {
+	case spec == "":
+		return fail("options without a client: write *( for everybody; no blank stands between a client and its options")
+	case spec == "*":
+		c.kind = everybody
+		return c, nil
+	case spec[0] == '@':
+		return fail("netgroups such as %s are not supported: name hosts or networks", spec)
+	case spec[0] == '=' || strings.HasPrefix(spec, "gss/"):
+		return fail("%s is not supported: name hosts or networks", spec)
+	case strings.Contains(spec, "/"):
+		return p.network(begin, c)
+	}
+	if a, err := netip.ParseAddr(c.Spec); err == nil {
+		if a.Zone() != "" || a.Is4In6() {
+			return fail("%s: write the address without a zone, and one of IPv4 in its own form", c.Spec)
+		}
+		c.kind, c.net = byAddress, netip.PrefixFrom(a, a.BitLen())
+		return c, nil
+	}
+	c.kind, c.name = byName, strings.ToLower(strings.TrimSuffix(c.Spec, "."))
+	switch wild := strings.ContainsAny(c.name, "*?["); {
+	case c.name == "" || strings.Trim(c.name, "abcdefghijklmnopqrstuvwxyz0123456789.-_*?[]^") != "":
+		return fail("%q is neither a host name nor an address", c.Spec)
+	case numeric(c.name) && wild:
+		return fail("wildcards do not match addresses: write a network such as 192.0.2.0/24 instead of %s", c.Spec)
+	case numeric(c.name):
+		return fail("%s is not an address", c.Spec)
+	case wild:
+		c.kind = byPattern
+	case strings.ContainsAny(c.name, "]^"):
+		return fail("%q is neither a host name nor an address", c.Spec)
+	}
+	if _, err := path.Match(c.name, ""); err != nil {
+		return fail("%s: a list of characters begins with [ and ends with ]", c.Spec)
+	}
+	return c, nil
+}
+
+// numeric reports whether a name is made as an address is, wildcards apart.
+func numeric(name string) bool {
+	return strings.Trim(name, "0123456789*?[]-.") == "" && strings.ContainsAny(name, "0123456789")
+}
+
+// network reads an address with the length of its network or with a netmask.
+func (p *parser) network(begin int, c Client) (Client, error) {
+	host, mask, _ := strings.Cut(c.Spec, "/")
+	at := begin + len(host) + 1
+	a, err := netip.ParseAddr(host)
+	if err != nil || a.Zone() != "" || a.Is4In6() {
+		return c, p.fail(begin, "%s is not an address, which stands before / and the length of a network", host)
+	}
+	bits, err := strconv.ParseUint(mask, 10, 8)
+	switch m, maskErr := netip.ParseAddr(mask); {
+	case maskErr == nil && m.Is4() && a.Is4():
+		n, ok := maskLength(m.As4())
+		if !ok {
+			return c, p.fail(at, "%s is not a netmask: its one bits are not together", mask)
+		}
+		bits = uint64(n)
+	case err != nil || int(bits) > a.BitLen():
+		return c, p.fail(at, "want the length of the network here, from 0 to %d, or the netmask of an IPv4 network", a.BitLen())
+	}
+	c.kind, c.net = byNetwork, netip.PrefixFrom(a, int(bits)).Masked()
+	return c, nil
+}
+
+// maskLength counts the one bits of a netmask; ok is false where a zero bit stands before one.
+func maskLength(m [4]byte) (n int, ok bool) {
+	v := uint32(m[0])<<24 | uint32(m[1])<<16 | uint32(m[2])<<8 | uint32(m[3])
+	for ; v&(1<<31) != 0; v <<= 1 {
+		n++
+	}
+	return n, v == 0
+}
+
+// same reports whether two specifications are of the same clients.
+func (c *Client) same(d *Client) bool { return c.kind == d.kind && c.name == d.name && c.net == d.net }
+
+// A Resolver tells names and addresses of hosts from memory: it never waits. known is false while it has not been told yet.
+type Resolver interface {
+	// Addrs are the addresses of a host.
+	Addrs(host string) (addrs []netip.Addr, known bool)
+	// Names are the names of an address, in lower case, each of which has that address.
+	Names(addr netip.Addr) (names []string, known bool)
+}
+
+// A Match is which client of an export an address falls under.
+type Match struct {
+	Client  *Client // nil: none
+	Pending bool    // it depends on names that are being looked up, and is not known yet
+	ByName  bool    // names had a part in it, so that it is true for a while only
+}
+
+// Match finds the client of the export that addr falls under, which is not an IPv4 address in the form of
+// an IPv6 one. It allocates nothing where no client is given by name.
+func (x *Export) Match(addr netip.Addr, r Resolver) (m Match) {
+	addr = addr.WithZone("")
+	for _, c := range x.ranked {
+		ok, known := true, true
+		switch c.kind {
+		case byAddress, byNetwork:
+			ok = c.net.Contains(addr)
+		case byName:
+			m.ByName = true
+			var addrs []netip.Addr
+			addrs, known = r.Addrs(c.name)
+			ok = contains(addrs, addr)
+		case byPattern:
+			m.ByName = true
+			var names []string
+			names, known = r.Names(addr)
+			ok = c.matches(names)
+		}
+		if !known {
+			m.Pending = true
+			return m
+		}
+		if ok {
+			m.Client = c
+			return m
+		}
+	}
+	return m
+}
+
+func contains(addrs []netip.Addr, addr netip.Addr) bool {
+	for _, a := range addrs {
+		if a.Unmap().WithZone("") == addr {
+			return true
+		}
+	}
+	return false
+}
+
+// matches reports whether one of the names fits the pattern. A star stands for dots, too.
+func (c *Client) matches(names []string) bool {
+	for _, name := range names {
+		if ok, err := path.Match(c.name, name); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,200 @@
+// Which client an address falls under, and where the names come from.
+
+package exports
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// zone is a name service in memory.
+type zone struct {
+	mu      sync.Mutex
+	addrs   map[string][]string
+	names   map[string][]string
+	asked   int
+	err     error
+	blocked chan struct{} // nil: answers come at once
+}
+
+func (z *zone) answer(ctx context.Context, table map[string][]string, key string) ([]string, error) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.asked++
+	if z.blocked != nil {
+		blocked := z.blocked
+		z.mu.Unlock()
+		select {
+		case <-blocked:
+		case <-ctx.Done():
+		}
+		z.mu.Lock()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	if z.err != nil {
+		return nil, z.err
+	}
+	if len(table[key]) == 0 {
+		return nil, &net.DNSError{Err: "no such host", IsNotFound: true}
+	}
+	return table[key], nil
+}
+
+func (z *zone) LookupAddr(ctx context.Context, addr string) ([]string, error) {
+	return z.answer(ctx, z.names, addr)
+}
+
+func (z *zone) LookupNetIP(ctx context.Context, _, host string) (out []netip.Addr, err error) {
+	list, err := z.answer(ctx, z.addrs, strings.ToLower(strings.TrimSuffix(host, ".")))
+	for _, a := range list {
+		out = append(out, netip.MustParseAddr(a))
+	}
+	return out, err
+}
+
+// one is the only export of a text.
+func one(t *testing.T, text string) *Export {
+	t.Helper()
+	f, err := Parse("f", []byte(text))
+	if err != nil || len(f.Exports) != 1 {
+		t.Fatal(err)
+	}
+	return f.Exports[0]
+}
+
+func TestMatchTakesTheFirstOfTheMostSpecific(t *testing.T) {
+	z := &zone{addrs: map[string][]string{"pc1": {"10.0.0.1"}, "pc1.x.org": {"10.0.0.1", "2001:db8::1"}, "pc2.x.org": {"10.0.0.2"}, "liar.x.org": {"10.9.9.9"}},
+		names: map[string][]string{"10.0.0.1": {"PC1.x.org."}, "10.0.0.2": {"pc2.x.org."}, "10.0.0.3": {"liar.x.org."}, "2001:db8::1": {"pc1.x.org."}}}
+	for _, c := range []struct{ text, addr, want string }{
+		{"/a * *.x.org 10.0.0.0/8 10.0.0.1", "10.0.0.1", "10.0.0.1"},
+		{"/a * *.x.org 10.0.0.0/8 pc1", "10.0.0.1", "pc1"},
+		{"/a * *.x.org 10.0.0.0/8 10.0.0.1 pc1", "10.0.0.1", "10.0.0.1"},
+		{"/a * *.x.org 10.0.0.0/8 10.0.0.1", "10.0.0.2", "10.0.0.0/8"},
+		{"/a 10.0.0.0/8 10.0.0.0/24", "10.0.0.2", "10.0.0.0/8"}, // of one sort the first in the file
+		{"/a 10.0.0.0/24 10.0.0.0/8", "10.0.0.2", "10.0.0.0/24"},
+		{"/a * *.x.org", "10.0.0.2", "*.x.org"},
+		{"/a * pc[2-3].x.org", "10.0.0.2", "pc[2-3].x.org"},
+		{"/a * pc[2-3].x.org", "10.0.0.1", "*"},
+		{"/a * PC?.X.ORG", "10.0.0.1", "PC?.X.ORG"},
+		{"/a *.x.org", "10.0.0.3", ""}, // a name that does not lead back
+		{"/a *.x.org", "10.0.0.4", ""},
+		{"/a *.x.org", "2001:db8::1", "*.x.org"},
+		{"/a 2001:db8::/32 *", "2001:db8::1", "2001:db8::/32"},
+		{"/a fe80::/10", "fe80::1%lo", "fe80::/10"},
+		{"/a 192.168.4.0/255.255.252.0", "192.168.7.9", "192.168.4.0/255.255.252.0"},
+		{"/a 192.168.4.0/255.255.252.0", "192.168.8.1", ""},
+		{"/a 0.0.0.0/0", "::1", ""},
+		{"/a nothere *", "10.0.0.1", "*"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			x, names := one(t, c.text), NewNames(z)
+			addr := netip.MustParseAddr(c.addr)
+			m := x.Match(addr, names)
+			for m.Pending {
+				synctest.Wait()
+				m = x.Match(addr, names)
+			}
+			got := ""
+			if m.Client != nil {
+				got = m.Client.Spec
+			}
+			if got != c.want {
+				t.Errorf("%s from %s: %q, want %q", c.text, c.addr, got, c.want)
+			}
+		})
+	}
+}
+
+// TestNamesNeverBlock: while the name service is silent the question is open, and after the bounded wait answered.
+func TestNamesNeverBlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := &zone{blocked: make(chan struct{})}
+		x, names := one(t, "/a *.x.org(rw) *(ro)"), NewNames(z)
+		begin := time.Now()
+		m := x.Match(netip.MustParseAddr("10.0.0.1"), names)
+		if !m.Pending || m.Client != nil || !m.ByName || time.Since(begin) != 0 {
+			t.Fatalf("%+v after %v", m, time.Since(begin))
+		}
+		time.Sleep(lookupWait)
+		synctest.Wait()
+		if m = x.Match(netip.MustParseAddr("10.0.0.1"), names); m.Pending || m.Client == nil || m.Client.Spec != "*" {
+			t.Fatalf("%+v", m)
+		}
+	})
+}
+
+// TestNamesAreRenewed: an answer lives for its time; while the name service fails the old one goes on, not for ever.
+func TestNamesAreRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := &zone{addrs: map[string][]string{"pc": {"10.0.0.1"}}}
+		names := NewNames(z)
+		get := func() string {
+			names.Addrs("pc")
+			synctest.Wait()
+			list, known := names.Addrs("pc")
+			return fmt.Sprint(list, known)
+		}
+		step := func(after time.Duration, want string) {
+			t.Helper()
+			time.Sleep(after)
+			if got := get(); got != want {
+				t.Fatalf("%s, want %s", got, want)
+			}
+		}
+		step(0, "[10.0.0.1] true")
+		z.addrs["pc"] = []string{"10.0.0.2"}
+		step(nameAge, "[10.0.0.1] true")
+		step(time.Second, "[10.0.0.2] true")
+		z.err = context.DeadlineExceeded
+		step(nameAge+time.Second, "[10.0.0.2] true")
+		step(staleAge, "[] true")
+		z.err = nil
+		step(failedAge+time.Second, "[10.0.0.2] true")
+		delete(z.addrs, "pc")
+		step(nameAge+time.Second, "[] true") // it is known that there is none
+	})
+}
+
+// TestNamesAreBounded: neither the look-ups at once nor what is kept grow with the clients.
+func TestNamesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := &zone{blocked: make(chan struct{})}
+		names := NewNames(z)
+		addr := netip.MustParseAddr("10.0.0.1")
+		for range 1000 {
+			names.Names(addr)
+			addr = addr.Next()
+		}
+		synctest.Wait()
+		if z.asked != lookupsMost {
+			t.Errorf("%d look-ups at once", z.asked)
+		}
+		close(z.blocked)
+		synctest.Wait()
+		for range 2 * mostNames {
+			names.Names(addr)
+			synctest.Wait()
+			addr = addr.Next()
+		}
+		if len(names.names) > mostNames {
+			t.Errorf("%d names are kept", len(names.names))
+		}
+	})
+}
+
+func TestMatchAllocatesNothing(t *testing.T) {
+	x := one(t, "/a 10.0.0.0/8(rw) 10.0.0.1 *")
+	addr := netip.MustParseAddr("10.0.0.2")
+	if n := testing.AllocsPerRun(100, func() { x.Match(addr, nil) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,138 @@
+// The options: those that there are, and why others are refused.
+
+package exports
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// An option is a word of the list.
+type option struct {
+	about string // what it sets: two of a list about the same contradict each other
+	set   func(o *Options, value string) error
+	value string // what stands after "=" in messages; "": nothing
+}
+
+// flag is an option that takes no value.
+func flag(about string, set func(o *Options)) option {
+	return option{about: about, set: func(o *Options, _ string) error { set(o); return nil }}
+}
+
+var options = map[string]option{
+	"ro":               flag("access", func(o *Options) { o.ReadOnly = true }),
+	"rw":               flag("access", func(o *Options) { o.ReadOnly = false }),
+	"sync":             flag("sync", func(o *Options) { o.Async = false }),
+	"async":            flag("sync", func(o *Options) { o.Async = true }),
+	"secure":           flag("secure", func(o *Options) { o.Secure = true }),
+	"insecure":         flag("secure", func(o *Options) { o.Secure = false }),
+	"root_squash":      flag("root", func(o *Options) { o.NoRootSquash = false }),
+	"no_root_squash":   flag("root", func(o *Options) { o.NoRootSquash = true }),
+	"all_squash":       flag("all", func(o *Options) { o.AllSquash = true }),
+	"no_all_squash":    flag("all", func(o *Options) { o.AllSquash = false }),
+	"acl":              flag("acl", func(o *Options) { o.NoACL = false }),
+	"no_acl":           flag("acl", func(o *Options) { o.NoACL = true }),
+	"crossmnt":         flag("crossmnt", func(o *Options) { o.whole.CrossMounts = true }),
+	"nocrossmnt":       flag("crossmnt", func(o *Options) { o.whole.CrossMounts = false }),
+	"nohide":           flag("hide", func(o *Options) { o.whole.NoHide = true }),
+	"hide":             flag("hide", func(o *Options) { o.whole.NoHide = false }),
+	"subtree_check":    flag("subtree", func(o *Options) { o.whole.SubtreeCheck = true }),
+	"no_subtree_check": flag("subtree", func(o *Options) { o.whole.SubtreeCheck = false }),
+	"no_wdelay":        flag("wdelay", func(*Options) {}), // no write waits for others here
+	"anonuid":          {"anonuid", func(o *Options, v string) error { return id(&o.AnonUID, v) }, "UID"},
+	"anongid":          {"anongid", func(o *Options, v string) error { return id(&o.AnonGID, v) }, "GID"},
+	"sec":              {"sec", func(_ *Options, v string) error { return flavor(v) }, "sys"},
+	"fsid":             {"fsid", fsid, "NUMBER, root or a UUID"},
+}
+
+// refused are the words of exports(5) that this server does not have, with the reason.
+var refused = map[string]string{
+	"wdelay":         "writes are not delayed here: leave it out",
+	"pnfs":           "pNFS is of NFS version 4",
+	"no_pnfs":        "pNFS is of NFS version 4",
+	"security_label": "security labels are of NFS version 4.2",
+	"refer":          "referrals are of NFS version 4",
+	"replicas":       "replicas are of NFS version 4",
+	"xprtsec":        "TLS is not served",
+	"mountpoint":     "the server does not check for mount points",
+	"mp":             "the server does not check for mount points",
+	"auth_nlm":       "locks have no options",
+	"no_auth_nlm":    "locks have no options",
+	"secure_locks":   "locks have no options",
+	"insecure_locks": "locks have no options",
+}
+
+// options reads a list of options up to a byte of stop or the end of the word.
+func (p *parser) options(o *Options, stop string) error {
+	seen := map[string]string{}
+	for {
+		begin := p.at
+		word := p.until(stop + ",")
+		name, value, valued := strings.Cut(word, "=")
+		opt, ok := options[name]
+		switch {
+		case name == "" && stop != "":
+			return p.fail(begin, "want an option here, such as ro or rw")
+		case name == "":
+			return p.fail(begin, "want options here: a dash is followed by the defaults of the line, such as -rw,sync")
+		case refused[name] != "":
+			return p.fail(begin, "option %s is not supported: %s", name, refused[name])
+		case !ok:
+			return p.fail(begin, "there is no option %q", name)
+		case seen[opt.about] != "":
+			return p.fail(begin, "%s stands beside %s in one list: leave one of them out", name, seen[opt.about])
+		case opt.value == "" && valued:
+			return p.fail(begin, "option %s takes no value", name)
+		case opt.value != "" && value == "":
+			return p.fail(begin, "want %s=%s", name, opt.value)
+		}
+		seen[opt.about] = name
+		if err := opt.set(o, value); err != nil {
+			return p.fail(begin+len(name)+1, "%s=%s: %v", name, value, err)
+		}
+		if p.peek() != ',' {
+			return nil
+		}
+		p.at++
+	}
+}
+
+// id reads a user or group; -2, which old files have for nobody, is the number with the same 32 bits.
+func id(to *uint32, value string) error {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < -1<<31 || n >= 1<<32-1 || n == -1 {
+		return errors.New("want a number from 0 to 4294967294")
+	}
+	*to = uint32(n)
+	return nil
+}
+
+func flavor(value string) error {
+	if value != "sys" {
+		return errors.New("sys is the only flavor served")
+	}
+	return nil
+}
+
+// fsid reads a number of 32 bits, root, or a UUID with or without its dashes.
+func fsid(o *Options, value string) error {
+	w := &o.whole
+	w.HasFSID = true
+	if value == "root" {
+		w.FSID = 0
+		return nil
+	}
+	if n, err := strconv.ParseUint(value, 10, 32); err == nil {
+		w.FSID = n
+		return nil
+	}
+	b, err := hex.DecodeString(strings.NewReplacer("-", "", ":", "").Replace(value))
+	if err != nil || len(b) != 16 {
+		return errors.New("want a number below 4294967296, root, or a UUID")
+	}
+	w.FSID = binary.BigEndian.Uint64(b) ^ binary.BigEndian.Uint64(b[8:])
+	return nil
+}

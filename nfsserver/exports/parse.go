@@ -1,0 +1,164 @@
+// The parser: lines of a path, default options, and clients with theirs.
+
+package exports
+
+import (
+	"bytes"
+	"path"
+	"strings"
+)
+
+// maxPath is the longest path that the MOUNT protocol can name (MNTPATHLEN, RFC 1813 §5.1.4).
+const maxPath = 1024
+
+// A parser builds the File.
+type parser struct {
+	scanner
+	byPath map[string]*Export
+	byFSID map[uint64]*Export
+	out    File
+}
+
+// Parse reads the text of an exports file; name is what errors, which are of type *Error, call it.
+func Parse(name string, text []byte) (*File, error) {
+	p := parser{scanner: scanner{file: name, text: text}, byPath: map[string]*Export{}, byFSID: map[uint64]*Export{}}
+	if i := bytes.IndexByte(text, 0); i >= 0 {
+		return nil, p.fail(i, "a NUL byte: this is not a text file")
+	}
+	for p.at < len(text) {
+		if err := p.line(); err != nil {
+			return nil, err
+		}
+	}
+	for _, x := range p.out.Exports {
+		x.rank()
+	}
+	return &p.out, nil
+}
+
+// line reads one line, with those that continue it.
+func (p *parser) line() error {
+	if err := p.blanks(); err != nil {
+		return err
+	}
+	if p.lineEnd() {
+		p.at++
+		return nil
+	}
+	begin := p.at
+	dir, err := p.path()
+	if err != nil {
+		return err
+	}
+	if dir, err = p.checkPath(begin, dir); err != nil {
+		return err
+	}
+	x := p.byPath[dir]
+	if x == nil {
+		x = &Export{Path: dir}
+		p.byPath[dir] = x
+		p.out.Exports = append(p.out.Exports, x)
+	}
+	n, def := len(x.Clients), defaults()
+	for {
+		if err := p.blanks(); err != nil {
+			return err
+		}
+		if p.lineEnd() {
+			break
+		}
+		if p.peek() == '-' {
+			p.at++
+			err = p.options(&def, "")
+		} else {
+			err = p.client(x, def)
+		}
+		if err != nil {
+			return err
+		}
+		if !p.wordEnd() {
+			return p.fail(p.at, "want a blank here, between two clients")
+		}
+	}
+	if len(x.Clients) == n {
+		return p.fail(begin, "%s has no clients: write *(ro) after it to let everybody read", dir)
+	}
+	p.at++
+	return nil
+}
+
+// checkPath returns the clean form of the path that begins at offset at.
+func (p *parser) checkPath(at int, dir string) (string, error) {
+	switch {
+	case !strings.HasPrefix(dir, "/"):
+		return "", p.fail(at, "%q is not an absolute path: a line begins with the directory to export", dir)
+	case len(dir) > maxPath:
+		return "", p.fail(at, "a path of %d bytes: clients can name %d", len(dir), maxPath)
+	}
+	for part := range strings.SplitSeq(dir, "/") {
+		if part == ".." || part == "." {
+			return "", p.fail(at, "%s has %q in it: write the path without", dir, part)
+		}
+	}
+	return path.Clean(dir), nil
+}
+
+// client reads one client, with its options if it has some, for export x.
+func (p *parser) client(x *Export, o Options) error {
+	begin := p.at
+	c, err := p.clientSpec()
+	if err != nil {
+		return err
+	}
+	if p.peek() == '(' {
+		p.at++
+		if err := p.options(&o, ")"); err != nil {
+			return err
+		}
+		if p.peek() != ')' {
+			return p.fail(p.at, "options are separated by commas without blanks, and end with a )")
+		}
+		p.at++
+	}
+	c.Options = o
+	c.line, c.column = p.place(begin)
+	for i := range x.Clients {
+		if other := &x.Clients[i]; other.same(&c) {
+			return p.fail(begin, "%s has been given for %s before, at %d:%d", c.Spec, x.Path, other.line, other.column)
+		}
+	}
+	return p.join(begin, x, c)
+}
+
+// join adds a client to an export.
+func (p *parser) join(begin int, x *Export, c Client) error {
+	w := c.Options.whole
+	if len(x.Clients) == 0 {
+		if other := p.byFSID[w.FSID]; w.HasFSID && other != nil {
+			return p.fail(begin, "%s has that fsid= already: each export has its own", other.Path)
+		}
+		if x.Whole = w; w.HasFSID {
+			p.byFSID[w.FSID] = x
+		}
+	}
+	if word := x.Whole.differs(&w); word != "" {
+		return p.fail(begin, "%s is for the whole of an export: all clients of %s have the same", word, x.Path)
+	}
+	x.Clients = append(x.Clients, c)
+	return nil
+}
+
+// differs returns the option that is not the same in both, or "".
+func (w *Whole) differs(v *Whole) string {
+	switch {
+	case w.CrossMounts != v.CrossMounts:
+		return "crossmnt"
+	case w.NoHide != v.NoHide:
+		return "nohide"
+	case w.SubtreeCheck != v.SubtreeCheck:
+		return "subtree_check"
+	case w.HasFSID != v.HasFSID || w.FSID != v.FSID:
+		return "fsid="
+	}
+	return ""
+}

@@ -1,0 +1,198 @@
+// What files say: exports(5)'s own examples, the grammar, and mistakes with their place.
+
+package exports_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
+)
+
+// show is a file in one line for each client, as it was understood.
+func show(f *exports.File) string {
+	var b strings.Builder
+	for _, x := range f.Exports {
+		for _, c := range x.Clients {
+			fmt.Fprintf(&b, "%s %s %s", x.Path, c.Spec, &c.Options)
+			if w := x.Whole; w != (exports.Whole{}) {
+				fmt.Fprintf(&b, " %+v", w)
+			}
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+const rest = ",sync,secure,root_squash"
+
+// TestManualsExamples: the lines of the example in exports(5), less those with netgroups, which are refused.
+func TestManualsExamples(t *testing.T) {
+	for line, want := range map[string]string{
+		"/               master(rw) trusty(rw,no_root_squash)":             "/ master rw" + rest + "\n/ trusty rw,sync,secure,no_root_squash\n",
+		"/projects       proj*.local.domain(rw)":                           "/projects proj*.local.domain rw" + rest + "\n",
+		"/home/joe       pc001(rw,all_squash,anonuid=150,anongid=100)":     "/home/joe pc001 rw" + rest + ",all_squash,anonuid=150,anongid=100\n",
+		"/pub            *(ro,insecure,all_squash)":                        "/pub * ro,sync,insecure,root_squash,all_squash\n",
+		"/foo            2001:db8:9:e54::/64(rw) 192.0.2.0/24(rw)":         "/foo 2001:db8:9:e54::/64 rw" + rest + "\n/foo 192.0.2.0/24 rw" + rest + "\n",
+		"/build          buildhost[0-9].local.domain(rw)":                  "/build buildhost[0-9].local.domain rw" + rest + "\n",
+		"/usr            *.local.domain(ro) @trusted(rw)":                  "f:1:36: netgroups such as @trusted are not supported: name hosts or networks",
+		"/srv/www        -sync,rw server @trusted @external(ro)":           "f:1:33: netgroups such as @trusted are not supported: name hosts or networks",
+		"/srv/www        -sync,rw server trusted external(ro)":             "/srv/www server rw" + rest + "\n/srv/www trusted rw" + rest + "\n/srv/www external ro" + rest + "\n",
+		"/foo 192.168.0.0/255.255.252.0(rw) 192.168.0.0/23(ro,sec=sys)":    "/foo 192.168.0.0/255.255.252.0 rw" + rest + "\n/foo 192.168.0.0/23 ro" + rest + "\n",
+		"/pub  *(ro,insecure,all_squash,anonuid=-2,no_subtree_check,sync)": "/pub * ro,sync,insecure,root_squash,all_squash,anonuid=4294967294,anongid=65534\n",
+	} {
+		f, err := exports.Parse("f", []byte(line+"\n"))
+		got := fmt.Sprint(err)
+		if err == nil {
+			got = show(f)
+		}
+		if got != want {
+			t.Errorf("%s\n got %q\nwant %q", line, got, want)
+		}
+	}
+}
+
+func TestGrammar(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                         "",
+		"# nothing\n\n  \t\n#":     "",
+		"/a b":                     "/a b ro" + rest + "\n",
+		"/a b # c(rw)\n":           "/a b ro" + rest + "\n",
+		"/a b\r\n/c d\r\n":         "/a b ro" + rest + "\n/c d ro" + rest + "\n",
+		"\"/with blank\" b\n":      "/with blank b ro" + rest + "\n",
+		"/with\" blank\"s b\n":     "/with blanks b ro" + rest + "\n",
+		`/with\040blank b` + "\n":  "/with blank b ro" + rest + "\n",
+		`"/a\134\"` + "\n":         "",
+		`/a#b c` + "\n":            "/a#b c ro" + rest + "\n",
+		"/a \\\n  b(rw) \\\r\n c":  "/a b rw" + rest + "\n/a c ro" + rest + "\n",
+		"/a -rw b -insecure c(ro)": "/a b rw" + rest + "\n/a c ro,sync,insecure,root_squash\n",
+		"/a/ b\n/a c(rw)\n":        "/a b ro" + rest + "\n/a c rw" + rest + "\n",
+		"//a///b c":                "/a/b c ro" + rest + "\n",
+		"/a b(no_acl) c(acl)":      "/a b ro" + rest + ",no_acl\n/a c ro" + rest + "\n",
+		"/a ::1(async) fe80::/10":  "/a ::1 ro,async,secure,root_squash\n/a fe80::/10 ro" + rest + "\n",
+		"/a *(crossmnt,fsid=7)":    "/a * ro" + rest + " {CrossMounts:true NoHide:false SubtreeCheck:false HasFSID:true FSID:7}\n",
+		"/a *(nohide,fsid=root)":   "/a * ro" + rest + " {CrossMounts:false NoHide:true SubtreeCheck:false HasFSID:true FSID:0}\n",
+		"/a *(subtree_check,fsid=00000000-0000-0001-0000-000000000002)": "/a * ro" + rest + " {CrossMounts:false NoHide:false SubtreeCheck:true HasFSID:true FSID:3}\n",
+	} {
+		f, err := exports.Parse("f", []byte(text))
+		if want == "" && strings.HasPrefix(text, `"`) {
+			if err == nil {
+				t.Errorf("%q was taken", text)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if got := show(f); got != want {
+			t.Errorf("%q\n got %q\nwant %q", text, got, want)
+		}
+	}
+}
+
+func TestMistakesHaveTheirPlace(t *testing.T) {
+	for text, want := range map[string]string{
+		"/a b\nc d":                            "2:1: \"c\" is not an absolute",
+		"/a":                                   "1:1: /a has no clients",
+		"/a -rw":                               "1:1: /a has no clients",
+		"\n  /a (rw)":                          "2:6: options without a client",
+		"/a b (rw)":                            "1:6: options without a client",
+		"/a b(rw, sync)":                       "1:9: want an option",
+		"/a b(rw sync)":                        "1:8: options are separated",
+		"/a b(rw":                              "1:8: options are separated",
+		"/a b()":                               "1:6: want an option",
+		"/a b(rw)c(ro)":                        "1:9: want a blank",
+		"/a - b":                               "1:5: want options here",
+		"/a -rw(ro) b":                         "1:5: there is no option \"rw(ro)\"",
+		"/a b(rw,ro)":                          "1:9: ro stands beside rw",
+		"/a b(root_squash,no_root_squash":      "1:18: no_root_squash stands beside",
+		"/a b(acl,rw,no_acl)":                  "1:13: no_acl stands beside acl",
+		"/a b(pnfs)":                           "1:6: option pnfs is not supported",
+		"/a b(rw,security_label)":              "1:9: option security_label is not supported",
+		"/a b(refer=/x@y)":                     "1:6: option refer is not supported",
+		"/a b(noexec)":                         "1:6: there is no option \"noexec\"",
+		"/a b(rw=1)":                           "1:6: option rw takes no value",
+		"/a b(anonuid)":                        "1:6: want anonuid=UID",
+		"/a b(anonuid=x)":                      "1:14: anonuid=x: want a number",
+		"/a b(anongid=4294967295)":             "1:14: anongid=4294967295: want a number",
+		"/a b(anongid=-1)":                     "1:14: anongid=-1: want a number",
+		"/a b(sec=krb5)":                       "1:10: sec=krb5: sys is the only",
+		"/a b(sec=sys:krb5)":                   "1:10: sec=sys:krb5: sys is the only",
+		"/a b(fsid=-1)":                        "1:11: fsid=-1: want a number",
+		"/a @g":                                "1:4: netgroups such as @g",
+		"/a gss/krb5(rw)":                      "1:4: gss/krb5 is not supported",
+		"/a =public":                           "1:4: =public is not supported",
+		"/a 10.0.0.300":                        "1:4: 10.0.0.300 is not an address",
+		"/a 192.168.*":                         "1:4: wildcards do not match addresses",
+		"/a 10.0.0.0/33":                       "1:13: want the length of the network",
+		"/a 10.0.0.0/":                         "1:13: want the length of the network",
+		"/a ::/129":                            "1:7: want the length of the network",
+		"/a ::/255.0.0.0":                      "1:7: want the length of the network",
+		"/a 10.0.0.0/255.0.255.0":              "1:13: 255.0.255.0 is not a netmask",
+		"/a host/24":                           "1:4: host is not an address",
+		"/a fe80::1%eth0":                      "1:4: fe80::1%eth0: write the address without",
+		"/a ::ffff:10.0.0.1":                   "1:4: ::ffff:10.0.0.1: write the address without",
+		"/a b[":                                "1:4: b[: a list of characters",
+		"/a b]":                                "1:4: \"b]\" is neither",
+		"/a b!":                                "1:4: \"b!\" is neither",
+		"/a b c(rw) B":                         "1:12: B has been given for /a before, at 1:4",
+		"/a 10.0.0.7/8\n/a 10.0.0.0/8":         "2:4: 10.0.0.0/8 has been given for /a before, at 1:4",
+		"/a b(crossmnt) c":                     "1:16: crossmnt is for the whole",
+		"/a b(fsid=1) c(fsid=2)":               "1:14: fsid= is for the whole",
+		"/a b(fsid=1)\n/c d(fsid=1)":           "2:4: /a has that fsid= already",
+		"/a/../b c":                            "1:1: /a/../b has \"..\" in it",
+		"\"/a b":                               "1:1: this quote is not closed",
+		"/a\\x b":                              "1:3: a backslash stands before",
+		"/a\\000 b":                            "1:3: \\000 is not a byte",
+		"/a\\777 b":                            "1:3: \\777 is not a byte",
+		"/a b # x \\\n/c d":                    "1:6: this comment ends with a backslash",
+		"/a b\x00":                             "1:5: a NUL byte",
+		"/" + strings.Repeat("a", 1024) + " b": "1:1: a path of 1025 bytes",
+	} {
+		_, err := exports.Parse("f", []byte(text))
+		var e *exports.Error
+		if !errors.As(err, &e) || !strings.HasPrefix(err.Error(), "f:"+want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// FuzzParse: no text makes the parser fail in another way than with an error whose place is in the text, and what
+// it takes it takes again when the clients are written one by one.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"/ master(rw) trusty(rw,no_root_squash)\n", "/srv/www -sync,rw server @trusted @external(ro)", "\"/a b\" *(fsid=7)\\\n 10.0.0.0/8",
+		`/a\040b ::/64(anonuid=-2)`, "/a b[0-9].c(rw,sec=sys) # x\n", "/foo 192.168.0.0/255.255.252.0(crossmnt,nohide)"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		file, err := exports.Parse("f", text)
+		if err != nil {
+			var e *exports.Error
+			lines := strings.Split(string(text), "\n")
+			if !errors.As(err, &e) || e.Line < 1 || e.Line > len(lines) || e.Column < 1 || e.Column > len(lines[e.Line-1])+1 {
+				t.Fatalf("%q: %v", text, err)
+			}
+			return
+		}
+		for _, x := range file.Exports {
+			var again strings.Builder
+			for i := 0; i < len(x.Path); i++ {
+				if c := x.Path[i]; c == '/' {
+					again.WriteByte(c)
+				} else {
+					fmt.Fprintf(&again, `\%03o`, c)
+				}
+			}
+			for _, c := range x.Clients {
+				fmt.Fprintf(&again, " %s(%s)", c.Spec, &c.Options)
+			}
+			g, err := exports.Parse("g", []byte(again.String()))
+			if err != nil || len(g.Exports) != 1 || g.Exports[0].Path != x.Path || len(g.Exports[0].Clients) != len(x.Clients) {
+				t.Fatalf("%q was taken, %q is not: %v", text, again.String(), err)
+			}
+		}
+	})
+}

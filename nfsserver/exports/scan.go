@@ -1,0 +1,145 @@
+// From bytes to words: quotes, escapes, comments and lines that go on.
+
+package exports
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A scanner walks over the bytes of a file. A line that ends with a backslash goes on in the next one, where
+// backslash and line end stand for a blank.
+type scanner struct {
+	file string
+	text []byte
+	at   int // of the next byte
+}
+
+// fail is the error of what stands at offset at.
+func (s *scanner) fail(at int, format string, args ...any) error {
+	line, column := s.place(at)
+	return &Error{s.file, line, column, fmt.Sprintf(format, args...)}
+}
+
+// place is the line and the column of an offset, from 1.
+func (s *scanner) place(at int) (line, column int) {
+	before := string(s.text[:at])
+	return 1 + strings.Count(before, "\n"), at - strings.LastIndexByte(before, '\n')
+}
+
+// peek is the next byte, or a line end where there is none.
+func (s *scanner) peek() byte {
+	if s.at < len(s.text) {
+		return s.text[s.at]
+	}
+	return '\n'
+}
+
+// continued reports whether a line end that does not count is next, and its length.
+func (s *scanner) continued() (n int, ok bool) {
+	rest := s.text[s.at:]
+	switch {
+	case len(rest) >= 2 && rest[0] == '\\' && rest[1] == '\n':
+		return 2, true
+	case len(rest) >= 3 && rest[0] == '\\' && rest[1] == '\r' && rest[2] == '\n':
+		return 3, true
+	}
+	return 0, false
+}
+
+// blanks skips to the next word of the line, or to its end; a comment belongs to the end.
+func (s *scanner) blanks() error {
+	for {
+		n, ok := s.continued()
+		switch c := s.peek(); {
+		case ok:
+			s.at += n
+		case c == ' ' || c == '\t' || c == '\r':
+			s.at++
+		case c == '#':
+			begin := s.at
+			for s.peek() != '\n' {
+				s.at++
+			}
+			// nfs-utils takes the next line for a part of the comment, people do not.
+			if strings.HasSuffix(strings.TrimRight(string(s.text[begin:s.at]), "\r"), `\`) {
+				return s.fail(begin, "this comment ends with a backslash, which would hide the next line: remove the backslash")
+			}
+			return nil
+		default:
+			return nil
+		}
+	}
+}
+
+// lineEnd reports whether the line ends here, after blanks.
+func (s *scanner) lineEnd() bool { return s.peek() == '\n' }
+
+// wordEnd reports whether a word ends here.
+func (s *scanner) wordEnd() bool {
+	switch s.peek() {
+	case ' ', '\t', '\r', '\n':
+		return true
+	}
+	_, ok := s.continued()
+	return ok
+}
+
+// path reads a path, with double quotes around any part of it and \ooo for bytes that are hard to write.
+func (s *scanner) path() (string, error) {
+	var out []byte
+	quote := -1 // where the one that is open began
+	for {
+		c := s.peek()
+		switch {
+		case quote >= 0 && c == '\n':
+			return "", s.fail(quote, "this quote is not closed on its line")
+		case quote < 0 && s.wordEnd():
+			return string(out), nil
+		case c == '"':
+			if s.at++; quote >= 0 {
+				quote = -1
+			} else {
+				quote = s.at - 1
+			}
+		case c == '\\':
+			b, err := s.octal()
+			if err != nil {
+				return "", err
+			}
+			out = append(out, b)
+		default:
+			out = append(out, c)
+			s.at++
+		}
+	}
+}
+
+// octal reads \ooo.
+func (s *scanner) octal() (byte, error) {
+	begin, n := s.at, 0
+	for i := 1; i <= 3; i++ {
+		d := byte(' ')
+		if begin+i < len(s.text) {
+			d = s.text[begin+i]
+		}
+		if d < '0' || d > '7' {
+			return 0, s.fail(begin, `a backslash stands before three octal digits, such as \040 for a blank, or ends the line`)
+		}
+		n = n*8 + int(d-'0')
+	}
+	if n == 0 || n > 0xff {
+		return 0, s.fail(begin, "%s is not a byte that a path can have", s.text[begin:begin+4])
+	}
+	s.at += 4
+	return byte(n), nil
+}
+
+// until reads up to one of the bytes of stop, or to the end of the word.
+func (s *scanner) until(stop string) string {
+	begin := s.at
+	for !s.wordEnd() && !strings.ContainsRune(stop, rune(s.peek())) {
+		s.at++
+	}
+	return string(s.text[begin:s.at])
+}

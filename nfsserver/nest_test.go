@@ -1,0 +1,57 @@
+// Exports inside others, entered through them or not.
+
+package nfsserver_test
+
+import (
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// TestExportsInside: the export below, on another file system, is entered with crossmnt above or nohide, by those who are its
+// clients, and its own rules hold there; a listing gives no handle of the directory that lies under it.
+func TestExportsInside(t *testing.T) {
+	for _, c := range []struct {
+		name, up, down string
+		enters         bool
+	}{
+		{"hidden", "rw", "ro", false},
+		{"nohide", "rw", "ro,nohide", true},
+		{"crossmnt", "rw,crossmnt", "ro", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t,
+				"/srv *(insecure,"+c.up+")\n/srv/a/in 127.0.0.1(insecure,"+c.down+")\n")})
+			cl := h.dialFrom("127.0.0.1", user)["tcp"].mount("/srv")
+			a := cl.dir(cl.root, "a", 0o777)
+			under := cl.dir(a, "in", 0o777)
+			elsewhere := cl.dir(cl.dir(cl.root, "b", 0o777), "in", 0o777) // of the same name, in another directory
+			got := cl.lookup(a, "in")
+			inside := h.srv.RootHandle("/srv/a/in")
+			switch {
+			case c.enters && got.FH != inside:
+				t.Error("LOOKUP does not lead into the export below")
+			case !c.enters && got.FH != under:
+				t.Error("LOOKUP leads out of its export")
+			}
+			if st := cl.create(got.FH, "f", nfs3.Unchecked, nfs3.Sattr{}, nfs3.Verf{}).Status; (st == nfs3.ErrROFS) != c.enters {
+				t.Errorf("CREATE below: %v", st)
+			}
+			if cl.lookup(cl.lookup(cl.root, "b").FH, "in").FH != elsewhere {
+				t.Error("another directory of the same name is not itself")
+			}
+			two := h.dialFrom("127.0.0.2", user)["tcp"]
+			if fh := two.lookup(a, "in").FH; fh != under {
+				t.Error("who is no client of the export below does not see the directory")
+			}
+			var res nfs3.ReaddirplusRes
+			cl.call(nfs3.ProcReaddirplus, &nfs3.ReaddirplusArgs{Dir: a, Dircount: 4096, Maxcount: 4096}, &res)
+			for _, e := range res.Entries {
+				if string(e.Name) == "in" && e.FH.Present == c.enters {
+					t.Errorf("READDIRPLUS gives a handle: %v", e.FH.Present)
+				}
+			}
+		})
+	}
+}

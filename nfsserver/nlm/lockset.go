@@ -1,0 +1,158 @@
+// The locks of one file: which owner holds which bytes, and how. Ranges only, no calls and no waiting.
+
+package nlm
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+// lastByte is the end of a lock "to the end of the file": no file has a byte after it, since
+// offsets of fcntl(2) are signed.
+const lastByte = math.MaxInt64
+
+// A span is the bytes from start to end, both included.
+type span struct{ start, end uint64 }
+
+func (s span) overlaps(o span) bool { return s.start <= o.end && o.start <= s.end }
+
+// A holding is one lock: a span that one owner holds in one way.
+type holding struct {
+	span
+	owner     *owner
+	exclusive bool
+	since     time.Time // when the owner was given it, or last a part of it
+}
+
+// inTheWay reports whether another owner's request for s conflicts with the holding.
+func (h *holding) inTheWay(o *owner, s span, exclusive bool) bool {
+	return h.owner != o && (exclusive || h.exclusive) && h.overlaps(s)
+}
+
+func (h *holding) kind() nfsserver.LockType { return kindOf(h.exclusive) }
+
+func kindOf(exclusive bool) nfsserver.LockType {
+	if exclusive {
+		return nfsserver.Exclusive
+	}
+	return nfsserver.Shared
+}
+
+// A lockset is the holdings of one file, in the order of their starts. Those of one owner do not
+// overlap; and those that touch differ in kind, as in the kernel, so that one lock of an owner is one holding.
+type lockset []holding
+
+// conflict returns the first holding that a request of o conflicts with, or nil.
+func (l lockset) conflict(o *owner, s span, exclusive bool) *holding {
+	for i := range l {
+		if l[i].start > s.end {
+			break
+		}
+		if l[i].inTheWay(o, s, exclusive) {
+			return &l[i]
+		}
+	}
+	return nil
+}
+
+// clear takes s from what o holds.
+func (l *lockset) clear(o *owner, s span) {
+	var cut []holding // what is left on either side
+	*l = slices.DeleteFunc(*l, func(h holding) bool {
+		if h.owner != o || !h.overlaps(s) {
+			return false
+		}
+		if h.start < s.start {
+			cut = append(cut, holding{span{h.start, s.start - 1}, o, h.exclusive, h.since})
+		}
+		if h.end > s.end {
+			cut = append(cut, holding{span{s.end + 1, h.end}, o, h.exclusive, h.since})
+		}
+		return true
+	})
+	for _, h := range cut {
+		l.insert(h)
+	}
+}
+
+// set has o hold s in one way, in place of what it held of it. Conflicts have been excluded.
+func (l *lockset) set(o *owner, s span, exclusive bool) {
+	l.clear(o, s)
+	*l = slices.DeleteFunc(*l, func(h holding) bool {
+		// Ends are at most lastByte, so that adding one does not overflow.
+		if h.owner != o || h.exclusive != exclusive || h.end+1 != s.start && s.end+1 != h.start {
+			return false
+		}
+		s = span{min(s.start, h.start), max(s.end, h.end)}
+		return true
+	})
+	l.insert(holding{s, o, exclusive, time.Now()})
+}
+
+func (l *lockset) insert(h holding) {
+	at, _ := slices.BinarySearchFunc(*l, h.start, func(e holding, start uint64) int { return cmp.Compare(e.start, start) })
+	*l = slices.Insert(*l, at, h)
+}
+
+// with returns the locks after o has taken s, exclusively or shared.
+func (l lockset) with(o *owner, s span, exclusive bool) lockset {
+	next := slices.Clone(l)
+	next.set(o, s, exclusive)
+	return next
+}
+
+// without returns the locks after o has released s.
+func (l lockset) without(o *owner, s span) lockset {
+	next := slices.Clone(l)
+	next.clear(o, s)
+	return next
+}
+
+// of returns what o holds of s.
+func (l lockset) of(o *owner, s span) (held lockset) {
+	for _, h := range l {
+		if h.owner == o && h.overlaps(s) {
+			h.span = span{max(h.start, s.start), min(h.end, s.end)}
+			held = append(held, h)
+		}
+	}
+	return held
+}
+
+// A part is a span with the strongest lock that anybody holds on all of it.
+type part struct {
+	span
+	kind nfsserver.LockType
+}
+
+// parts returns s in parts, in order and without gaps: what other programs are to see of the
+// locks. Neighbours differ in kind.
+func (l lockset) parts(s span) (list []part) {
+	for at := s.start; ; {
+		p := part{span{at, s.end}, nfsserver.Unlocked}
+		for i := range l {
+			h := &l[i]
+			switch {
+			case h.end < at || h.start > p.end:
+			case h.start > at:
+				p.end = h.start - 1 // here another part begins
+			default:
+				p.end = min(p.end, h.end)
+				p.kind = max(p.kind, h.kind())
+			}
+		}
+		if n := len(list); n > 0 && list[n-1].kind == p.kind {
+			list[n-1].end = p.end
+		} else {
+			list = append(list, p)
+		}
+		if p.end == s.end {
+			return list
+		}
+		at = p.end + 1
+	}
+}

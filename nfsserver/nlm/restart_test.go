@@ -1,0 +1,193 @@
+// Restarts: ours, which clients reclaim their locks after, and theirs, which frees those.
+
+package nlm
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
+	"github.com/nfsrdma/nfsrdma/xdr/nsm"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+)
+
+// TestRestart: the clients that had locks are told, with a larger number, by each of our names; in the period of grace they reclaim, and
+// nobody else gets anything.
+func TestRestart(t *testing.T) {
+	state := t.TempDir()
+	o := Options{StateDir: state, Names: []string{"server"}, Grace: time.Hour}
+	r := newRig(t, o, believeAll, false, nil)
+	r.newFile("f", 0o666)
+	first := r.locks.monitor.number()
+	p := r.tcp("client", rootCred)
+	fh := p.file("/disk", "f")
+	p.want("no grace without clients", p.lock(fh, 1, 0, 10, true), nlm4.Granted)
+	reclaim := nlm4.LockArgs{Exclusive: true, Reclaim: true, Lock: p.about(fh, 1, 0, 10)}
+	p.want("reclaim without a restart", p.lockArgs(&reclaim), nlm4.DeniedGracePeriod)
+	r.end()
+
+	r.begin(o, believeAll, false, nil)
+	for _, name := range []string{"server", "127.0.0.1"} {
+		if n := await(t, "SM_NOTIFY", r.daemon.notified); string(n.Name) != name || n.State <= first || n.State&1 != 1 {
+			t.Errorf("notified of %s with state %d after %d, want %s", n.Name, n.State, first, name)
+		}
+	}
+	p, other := r.tcp("client", rootCred), r.tcp("other", rootCred)
+	other.want("new in grace", other.lock(fh, 1, 20, 1, true), nlm4.DeniedGracePeriod)
+	st, _ := other.test(fh, 1, 20, 1, true)
+	other.want("TEST in grace", st, nlm4.DeniedGracePeriod)
+	stranger := reclaim
+	stranger.Lock.Caller = []byte("other")
+	other.want("reclaim of who had none", other.lockArgs(&stranger), nlm4.DeniedGracePeriod)
+	p.want("reclaim", p.lockArgs(&reclaim), nlm4.Granted)
+	r.locks.graceEnd.Store(0)
+	other.want("in the way of what was reclaimed", other.lock(fh, 1, 9, 1, true), nlm4.Denied)
+	other.want("after grace", other.lock(fh, 1, 20, 1, true), nlm4.Granted)
+	p.want("reclaim too late", p.lockArgs(&reclaim), nlm4.DeniedGracePeriod)
+	p.want("UNLOCK", p.unlock(fh, 1, 0, 0), nlm4.Granted)
+	r.end()
+}
+
+// TestClientsWithoutLocksAreForgotten: they are neither told of the next restart nor waited for.
+func TestClientsWithoutLocksAreForgotten(t *testing.T) {
+	state := t.TempDir()
+	o := Options{StateDir: state}
+	r := newRig(t, o, believeAll, false, func(s *Service) { s.ledger.bounds.forgotten = 0 })
+	r.newFile("f", 0o666)
+	p, q := r.tcp("client", rootCred), r.tcp("other", rootCred)
+	fh := p.file("/disk", "f")
+	p.want("LOCK", p.lock(fh, 1, 0, 10, true), nlm4.Granted)
+	q.want("LOCK", q.lock(fh, 1, 10, 10, true), nlm4.Granted)
+	p.want("UNLOCK", p.unlock(fh, 1, 0, 10), nlm4.Granted)
+	r.locks.sweep(time.Now())
+	// What it keeps is its own as long as it runs.
+	var beside, m monitor
+	if err := beside.load(state); err != nil || beside.path != "" || len(beside.lost()) != 0 {
+		t.Errorf("beside another server: %q, %v, %v", beside.path, beside.lost(), err)
+	}
+	r.end()
+	if err := m.load(state); err != nil {
+		t.Fatal(err)
+	}
+	m.close()
+	if lost := m.lost(); len(lost) != 1 || lost[0].name != "other" || lost[0].addr != netip.MustParseAddr("127.0.0.1") {
+		t.Errorf("kept: %v", lost)
+	}
+	if err := os.WriteFile(filepath.Join(state, "locks.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.load(state); err == nil || !strings.Contains(err.Error(), "locks.json") {
+		t.Errorf("a file that is cut off: %v", err)
+	}
+}
+
+// TestWhoHasStartedAgain: NOTIFY frees the locks of who sends it, once, and of nobody else.
+func TestWhoHasStartedAgain(t *testing.T) {
+	r := plainRig(t)
+	r.newFile("f", 0o666)
+	p, q := r.tcp("client", rootCred), r.tcp("other", rootCred)
+	fh := p.file("/disk", "f")
+	p.want("LOCK", p.lock(fh, 1, 0, 10, true), nlm4.Granted)
+	q.want("LOCK", q.lock(fh, 1, 10, 10, true), nlm4.Granted)
+	q.want("LOCK that waits", q.block(fh, 2, 0, 10, true), nlm4.Blocked)
+	home, away := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("192.0.2.1")
+	notify := func(from netip.Addr, port uint16, name string, state int32) {
+		t.Helper()
+		r.locks.restarted(netip.AddrPortFrom(from, port), &nsm.StatChange{Name: []byte(name), State: state})
+	}
+	locked := func(why string, off uint64, want nlm4.Status) {
+		t.Helper()
+		st, _ := p.test(fh, 99, off, 1, true)
+		p.want(why, st, want)
+	}
+	notify(away, 700, "client", 5)
+	locked("from elsewhere", 0, nlm4.Denied)
+	notify(home, 1024, "client", 5)
+	locked("from any port", 0, nlm4.Denied)
+	notify(home, 700, "nobody", 5)
+	locked("of nobody", 0, nlm4.Denied)
+	notify(home, 700, "Client.example.org", 5)
+	if g := await(t, "GRANTED", r.daemon.granted); g.Lock.Svid != 2 {
+		t.Errorf("GRANTED %+v", g)
+	}
+	locked("another client's", 10, nlm4.Denied)
+	q.want("UNLOCK", q.unlock(fh, 2, 0, 0), nlm4.Granted)
+	p.want("LOCK after it", p.lock(fh, 1, 0, 10, true), nlm4.Granted)
+	notify(home, 700, "client", 5)
+	locked("the same again", 0, nlm4.Denied)
+	notify(netip.MustParseAddr("::ffff:127.0.0.1"), 700, "client", 7)
+	locked("the next", 0, nlm4.Granted)
+	// Over TCP, from a port that anybody can have.
+	p.want("LOCK", p.lock(fh, 1, 0, 10, true), nlm4.Granted)
+	p.do(nsm.Program, nsm.Version, nsm.ProcNotify, &nsm.StatChange{Name: []byte("client"), State: 9}, void{})
+	locked("over TCP", 0, nlm4.Denied)
+	var res nsm.StatRes
+	p.do(nsm.Program, nsm.Version, nsm.ProcStat, &nsm.StatChange{}, &res)
+	if res.Result != nsm.Fail || res.State != r.locks.monitor.number() {
+		t.Errorf("STAT: %+v", res)
+	}
+}
+
+// TestUDP: a reboot is told over UDP, and believed of a reserved port.
+func TestUDP(t *testing.T) {
+	r := plainRig(t)
+	r.newFile("f", 0o666)
+	p := r.tcp("client", rootCred)
+	fh := p.file("/disk", "f")
+	p.want("LOCK", p.lock(fh, 1, 0, 10, true), nlm4.Granted)
+	pc, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- r.locks.ServeUDP(pc) }()
+	call := func(c *net.UDPConn, state int32) {
+		t.Helper()
+		defer c.Close()
+		reply := make([]byte, 100)
+		c.SetReadDeadline(time.Now().Add(patience))
+		_, err := c.Write(notifyCall("client", state))
+		n := 0
+		if err == nil {
+			n, err = c.Read(reply)
+		}
+		if err != nil || n != 24 || reply[3] != 7 || reply[7] != 1 {
+			t.Errorf("reply %x, %v", reply[:n], err)
+		}
+	}
+	c, err := net.DialUDP("udp", nil, pc.LocalAddr().(*net.UDPAddr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	call(c, 3)
+	st, _ := p.test(fh, 2, 0, 0, true)
+	p.want("after NOTIFY from any port", st, nlm4.Denied)
+	for port := 1023; os.Geteuid() == 0; port-- {
+		if c, err = net.DialUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}, pc.LocalAddr().(*net.UDPAddr)); err == nil {
+			call(c, 3)
+			st, _ = p.test(fh, 2, 0, 0, true)
+			p.want("after NOTIFY from a reserved port", st, nlm4.Granted)
+			break
+		}
+	}
+	r.locks.Close()
+	if err := await(t, "the end", ended); err != nil {
+		t.Error(err)
+	}
+}
+
+// notifyCall is a call of NOTIFY, as it is in a datagram.
+func notifyCall(name string, state int32) []byte {
+	e := xdr.NewEncoder(nil)
+	h := oncrpc.CallHeader{XID: 7, Prog: nsm.Program, Vers: nsm.Version, Proc: nsm.ProcNotify}
+	h.EncodeXDR(e)
+	c := nsm.StatChange{Name: []byte(name), State: state}
+	c.EncodeXDR(e)
+	return e.Bytes()
+}

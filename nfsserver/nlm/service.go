@@ -1,0 +1,275 @@
+// The service: files with locks, and the loops that serve those who wait for one.
+
+// Package nlm serves the network lock manager, version 4 (RFC 1813 appendix II), and the network
+// status monitor, beside an nfsserver.Server and on its ports.
+//
+// The locks of each file are kept here (lockset.go), and all together are also taken on the file
+// itself, as those of one program (nfsserver.Locker): so clients exclude one another, and programs of this machine. Who
+// waits for a lock of a client is given it when that is released; who waits for a program's, when a look at the file
+// every now and then finds it free. Then the client is called back (caller.go) until it has answered.
+//
+// Locks end with their client: it tells us that it has started again (statd.go). And they end with
+// this process: which clients had any is on stable storage (monitor.go), so that with the next start they are
+// told (notify.go), and have a period of grace to reclaim them in.
+//
+// Lock order: file.mu, then one of Service.mu, callers.mu, monitor.mu and ledger.mu.
+package nlm
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"golang.org/x/sys/unix"
+)
+
+// Options makes a Service. The zero value keeps nothing between runs.
+type Options struct {
+	// StateDir is where the clients to be told of a restart are kept, and the number of this start; "": nowhere. It is
+	// made, with mode 0700, where it is not there.
+	StateDir string
+	// Grace is how long after a start clients may reclaim their locks and take no others, where there are clients that had some;
+	// 0: 50 s, as long as Linux's.
+	Grace time.Duration
+	// Local is the address to call clients from, which take no callback from another than they know; the zero
+	// value: any of this machine.
+	Local netip.Addr
+	// Names are what clients may know this machine as, beside its addresses; nil: its host name.
+	Names []string
+}
+
+const defaultGrace = 50 * time.Second
+
+// A Service is the locks of one Server. All methods may be called at once.
+type Service struct {
+	// Set once.
+	srv    *nfsserver.Server
+	opts   Options
+	portOf func(ctx context.Context, addr netip.Addr, prog, vers uint32) (uint16, error)
+	pause  time.Duration // between two looks at files that other programs have locked
+
+	graceEnd atomic.Int64 // of the period to reclaim in, in nanoseconds since 1970
+
+	ledger  ledger
+	monitor monitor
+	callers callers
+	tally   tally
+	udp     *transport.Server
+	log     transport.RateLog
+
+	ctx  context.Context // ends with Close
+	end  context.CancelFunc
+	work sync.WaitGroup // all goroutines
+
+	mu     sync.Mutex // guards all below
+	files  map[fileKey]*file
+	polled map[*file]bool // with waiters that other programs keep waiting; they are users
+	wake   chan struct{}  // polled is not empty any more
+}
+
+// pollPause is how long after another program has released a lock a client that waits for it has it, at most.
+const pollPause = 200 * time.Millisecond
+
+// New returns the service of a Server's locks. It tells the clients of an earlier run to reclaim theirs.
+func New(srv *nfsserver.Server, o Options) (*Service, error) {
+	s := newService(srv, o)
+	if err := s.monitor.load(o.StateDir); err != nil {
+		return nil, err
+	}
+	s.start()
+	return s, nil
+}
+
+func newService(srv *nfsserver.Server, o Options) *Service {
+	if o.Grace <= 0 {
+		o.Grace = defaultGrace
+	}
+	if o.Names == nil {
+		if name, err := os.Hostname(); err == nil {
+			o.Names = []string{name}
+		}
+	}
+	s := &Service{srv: srv, opts: o, pause: pollPause, files: map[fileKey]*file{}, polled: map[*file]bool{}, wake: make(chan struct{}, 1)}
+	s.portOf = s.askPort
+	s.ledger.init(defaultBounds(mostFiles()))
+	s.callers.hosts = map[hostKey]*caller{}
+	s.udp = transport.NewServer(transport.ServerConfig{Budget: mem.NewBudget(udpBudget)}, s.statProgram())
+	s.ctx, s.end = context.WithCancel(context.Background())
+	return s
+}
+
+// mostFiles is how many files can have locks: each takes a descriptor, of those that no other limit counts on.
+func mostFiles() int {
+	var l unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
+		return 64
+	}
+	return int(min(max(l.Cur/16, 64), 8<<10))
+}
+
+// start starts the loops. Grace begins.
+func (s *Service) start() {
+	if lost := s.monitor.lost(); len(lost) > 0 {
+		s.graceEnd.Store(time.Now().Add(s.opts.Grace).UnixNano())
+		s.work.Go(func() { s.notifyLoop(lost) })
+	}
+	s.work.Go(s.pollLoop)
+	s.work.Go(s.sweepLoop)
+}
+
+// Grace returns how long it is until clients can take new locks; 0: they can.
+func (s *Service) Grace() time.Duration { return max(0, time.Until(time.Unix(0, s.graceEnd.Load()))) }
+
+// Close ends the loops and releases all locks. No call may be running or follow. Clients that have locks are told with the next start.
+// Loops that a file system keeps waiting are left after some seconds, as the calls of a transport.Server are.
+func (s *Service) Close() {
+	s.end()
+	_ = s.udp.Shutdown(s.ctx) // which has ended: a NOTIFY that runs is made again
+	over := make(chan struct{})
+	go func() {
+		s.work.Wait()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, f := range s.files {
+			if f.users == 0 { // no call has been left behind in it
+				f.shut()
+			}
+		}
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-time.After(stuckWait):
+	}
+	s.monitor.close()
+}
+
+// stuckWait is how long Close waits.
+const stuckWait = 5 * time.Second
+
+// hold returns the file of a key, locked; pair it with letGo.
+func (s *Service) hold(key fileKey) *file {
+	s.mu.Lock()
+	f := s.files[key]
+	if f == nil {
+		f = &file{key: key, svc: s}
+		s.files[key] = f
+	}
+	f.users++
+	s.mu.Unlock()
+	f.mu.Lock()
+	return f
+}
+
+// letGo unlocks a file, and forgets it where there is nothing to remember.
+func (s *Service) letGo(f *file) {
+	f.mu.Unlock()
+	s.mu.Lock()
+	f.users--
+	gone := f.users == 0 && f.empty()
+	if gone {
+		delete(s.files, f.key)
+	}
+	s.mu.Unlock()
+	if gone {
+		f.shut()
+	}
+}
+
+// poll has a file looked at again until nobody waits for other programs any more. f.mu is held.
+func (s *Service) poll(f *file) {
+	s.mu.Lock()
+	if !s.polled[f] {
+		s.polled[f] = true
+		f.users++
+	}
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// pollLoop looks at files that other programs have locked. A file system that does not answer
+// keeps the files of all others waiting that other programs have locked, and nobody else.
+func (s *Service) pollLoop() {
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.wake:
+		}
+		select { // not at once: who asks has just found the file locked
+		case <-s.ctx.Done():
+			return
+		case <-time.After(s.pause):
+		}
+		s.mu.Lock()
+		list := make([]*file, 0, len(s.polled))
+		for f := range s.polled {
+			list = append(list, f)
+		}
+		clear(s.polled)
+		s.mu.Unlock()
+		for _, f := range list {
+			f.mu.Lock()
+			f.grant() // which has it polled again
+			s.letGo(f)
+		}
+	}
+}
+
+// sweepInterval is how often idle clients are looked for, and exports that are no more.
+const sweepInterval = 5 * time.Second
+
+// sweepLoop forgets clients that have had no locks for a time, and the locks of exports that are no more.
+func (s *Service) sweepLoop() {
+	tick := time.NewTicker(sweepInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case now := <-tick.C:
+			s.sweep(now)
+		}
+	}
+}
+
+func (s *Service) sweep(now time.Time) {
+	names := s.srv.Names()
+	s.free(func(f *file) bool { return !slices.Contains(names, f.key.export) }, func(*host) bool { return true })
+	if err := s.monitor.retain(s.ledger.sweep(now), s.Grace() == 0); err != nil {
+		s.log.Warn("clients with locks: "+err.Error(), nil)
+	}
+}
+
+// freeHosts releases all that some clients have, as they have started again.
+func (s *Service) freeHosts(hosts []*host) {
+	s.free(func(*file) bool { return true }, func(h *host) bool { return slices.Contains(hosts, h) })
+}
+
+// free releases what some clients have of some files. Both functions are called under locks.
+func (s *Service) free(of func(*file) bool, gone func(*host) bool) {
+	s.mu.Lock()
+	var list []*file
+	for _, f := range s.files {
+		if of(f) {
+			f.users++
+			list = append(list, f)
+		}
+	}
+	s.mu.Unlock()
+	for _, f := range list {
+		f.mu.Lock()
+		f.free(gone)
+		s.letGo(f)
+	}
+}

@@ -1,0 +1,72 @@
+// Shares: what DOS clients deny to one another when they open a file. Other programs do not see them.
+
+package nlm
+
+import (
+	"slices"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
+)
+
+// A share is one open file of an owner: what it wants, and what it denies to others.
+type share struct {
+	owner        *owner
+	mode, access uint32
+}
+
+// share gives o a share, in place of one that it has.
+func (f *file) share(o *owner, mode, access uint32) nlm4.Status {
+	mine := -1
+	for i, s := range f.shares {
+		switch {
+		case s.owner == o:
+			mine = i
+		case s.access&mode != 0 || s.mode&access != 0:
+			return nlm4.Denied
+		}
+	}
+	if mine >= 0 {
+		f.shares[mine] = share{o, mode, access}
+		return nlm4.Granted
+	}
+	if !f.svc.ledger.charge(o, counts{locks: 1}) {
+		return nlm4.DeniedNoLocks
+	}
+	f.shares = append(f.shares, share{o, mode, access})
+	return nlm4.Granted
+}
+
+// unshare gives back what o shares, if anything.
+func (f *file) unshare(o *owner) {
+	f.shares = slices.DeleteFunc(f.shares, func(s share) bool {
+		if s.owner != o {
+			return false
+		}
+		f.svc.ledger.credit(o, counts{locks: 1})
+		return true
+	})
+}
+
+// free releases all that some clients have of the file.
+func (f *file) free(gone func(*host) bool) {
+	for _, w := range slices.Clone(f.waiters) {
+		if gone(w.owner.host) {
+			f.drop(w)
+		}
+	}
+	for _, h := range slices.Clone(f.locks) {
+		if gone(h.owner.host) {
+			if err := f.release(h.owner, h.span); err != nil {
+				f.svc.log.Warn("a lock of a client that has started again is not released: "+err.Error(), nil)
+				continue
+			}
+			f.svc.tally.lost.Add(1)
+		}
+	}
+	for _, s := range slices.Clone(f.shares) {
+		if gone(s.owner.host) {
+			f.unshare(s.owner)
+		}
+	}
+	f.grant()
+}

@@ -1,0 +1,51 @@
+// SHARE, UNSHARE and FREE_ALL: the work of the procedures of DOS clients.
+
+package nlm
+
+import (
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
+)
+
+// onShare is on of a share, which is of a whole file. Its owner is none of a lock's: it has no process.
+func (s *Service) onShare(c *transport.Call, a *nlm4.ShareArgs, known bool, do func(*request) nlm4.Status) nlm4.Status {
+	l := nlm4.Lock{Caller: a.Caller, FH: a.FH, Owner: a.Owner, Svid: -1}
+	return s.on(c, &l, a.Access&nlm4.ShareWrite != 0, known, do)
+}
+
+// doShare is SHARE.
+func (s *Service) doShare(c *transport.Call, a *nlm4.ShareArgs) nlm4.Status {
+	if !s.inTime(s.hostOf(c, a.Caller), a.Reclaim) {
+		return nlm4.DeniedGracePeriod
+	}
+	return s.onShare(c, a, false, func(q *request) nlm4.Status {
+		if err := q.mayLock(); err != nil {
+			return status(err)
+		}
+		f := q.hold()
+		defer s.letGo(f)
+		return f.share(q.owner, a.Mode, a.Access)
+	})
+}
+
+// doUnshare is UNSHARE. To give back what is not there is no error.
+func (s *Service) doUnshare(c *transport.Call, a *nlm4.ShareArgs) nlm4.Status {
+	return s.onShare(c, a, true, func(q *request) nlm4.Status {
+		if q.owner != nil {
+			f := q.hold()
+			defer s.letGo(f)
+			f.unshare(q.owner)
+		}
+		return nlm4.Granted
+	})
+}
+
+// freeAll is FREE_ALL: the caller has started again, and has no locks. Only what has been locked from where it calls is freed.
+func (s *Service) freeAll(c *transport.Call, n *nlm4.Notify) {
+	hk := s.hostOf(c, n.Name)
+	for _, h := range s.ledger.hostsAt(hk.addr) {
+		if h.key == hk {
+			s.freeHosts([]*host{h})
+		}
+	}
+}

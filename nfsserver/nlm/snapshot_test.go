@@ -1,0 +1,78 @@
+// Snapshot: locks, waiters and shares as they are, without waiting for a file system.
+
+package nlm
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
+)
+
+// TestSnapshot: what is held and what waits, with who, where and since when; and no more than asked for.
+func TestSnapshot(t *testing.T) {
+	begin := time.Now()
+	r, _, b, fh := waiting(t) // a has 0 to 9 of svid 1, b waits for 5 to 14 of svid 2
+	snap := r.locks.Snapshot(100)
+	slices.SortFunc(snap.Locks, func(x, y LockInfo) int { return int(x.Svid - y.Svid) })
+	if len(snap.Locks) != 2 || snap.More || snap.Busy != 0 {
+		t.Fatalf("%+v", snap)
+	}
+	path, err := filepath.EvalSymlinks(filepath.Join(r.dir, "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, l := range snap.Locks {
+		if l.Owner != "owner" || l.Addr.String() != "127.0.0.1" || l.Export != "/disk" || l.Path != path || l.Ref == "" || l.Share {
+			t.Errorf("%+v", l)
+		}
+		if l.Since.Before(begin) || l.Since.After(time.Now()) {
+			t.Errorf("since %v", l.Since)
+		}
+		if want := []LockState{lockHeld, lockWaiting}[i]; l.State != want {
+			t.Errorf("%v, want %v", l.State, want)
+		}
+	}
+	if l := snap.Locks[0]; l.Host != "a" || l.Svid != 1 || l.Start != 0 || l.End != 9 || !l.Exclusive {
+		t.Errorf("%+v", l)
+	}
+	if l := snap.Locks[1]; l.Host != "b" || l.Svid != 2 || l.Start != 5 || l.End != 14 || !l.Exclusive {
+		t.Errorf("%+v", l)
+	}
+	if snap := r.locks.Snapshot(1); len(snap.Locks) != 1 || !snap.More {
+		t.Errorf("%+v", snap)
+	}
+	b.want("LOCK to the end", b.lock(fh, 2, 100, 0, false), nlm4.Granted)
+	snap = r.locks.Snapshot(100)
+	if !slices.ContainsFunc(snap.Locks, func(l LockInfo) bool { return l.Start == 100 && l.End == EndOfFile && !l.Exclusive }) {
+		t.Errorf("%+v", snap)
+	}
+}
+
+// TestSnapshotLeavesOutWhatHangs: a file on which a call is kept waiting by its file system.
+func TestSnapshotLeavesOutWhatHangs(t *testing.T) {
+	r, _, _, _ := waiting(t)
+	r.newFile("g", 0o666)
+	p := r.rdma("c", rootCred)
+	p.want("LOCK", p.lock(p.file("/disk", "g"), 1, 0, 1, true), nlm4.Granted)
+	r.locks.mu.Lock()
+	files := slices.Collect(maps.Values(r.locks.files))
+	r.locks.mu.Unlock()
+	var hung *file
+	for _, f := range files {
+		f.mu.Lock()
+		if len(f.waiters) > 0 {
+			hung = f // and locked
+		} else {
+			f.mu.Unlock()
+		}
+	}
+	snap := r.locks.Snapshot(100)
+	hung.mu.Unlock()
+	if snap.Busy != 1 || len(snap.Locks) != 1 || snap.Locks[0].Host != "c" {
+		t.Errorf("%+v", snap)
+	}
+}

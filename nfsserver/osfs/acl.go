@@ -1,0 +1,64 @@
+// POSIX ACLs: the extended attributes in which the kernel has them.
+
+package osfs
+
+import (
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/posixacl"
+	"golang.org/x/sys/unix"
+)
+
+var _ nfsserver.ACLer = (*FS)(nil)
+
+// aclNames are the attributes.
+var aclNames = [...]string{nfsserver.AccessACL: posixacl.AttrAccess, nfsserver.DefaultACL: posixacl.AttrDefault}
+
+// maxXattr is the longest value of an extended attribute (XATTR_SIZE_MAX).
+const maxXattr = 64 << 10
+
+// ACL reads the attribute. A file system without ACLs has none, as with Linux's server.
+func (f *FS) ACL(r nfsserver.Ref, t nfsserver.ACLType) (posixacl.ACL, error) {
+	n, err := f.acquire(&r)
+	if err != nil {
+		return nil, err
+	}
+	defer f.cache.release(n)
+	path := procPath(n.fd())
+	b := make([]byte, posixacl.Size(16)) // enough for most
+	size, err := again2(func() (int, error) { return unix.Getxattr(path, aclNames[t], b) })
+	if err == unix.ERANGE { // at most once: no value is longer
+		b = make([]byte, maxXattr)
+		size, err = again2(func() (int, error) { return unix.Getxattr(path, aclNames[t], b) })
+	}
+	switch err {
+	case nil:
+		return posixacl.Parse(b[:size])
+	case unix.ENODATA, unix.EOPNOTSUPP:
+		return nil, nil
+	}
+	return nil, err
+}
+
+// SetACL sets the attribute or removes it, as the caller: the kernel decides, and has the mode follow.
+func (f *FS) SetACL(c nfsserver.Cred, r nfsserver.Ref, t nfsserver.ACLType, a posixacl.ACL) error {
+	n, err := f.acquire(&r)
+	if err != nil {
+		return err
+	}
+	defer f.cache.release(n)
+	if !f.creds.switches {
+		n.mu.Lock() // openOwn puts back the mode that it found
+		defer n.mu.Unlock()
+	}
+	defer n.grants.forget()
+	path := procPath(n.fd())
+	if len(a) > 0 {
+		value := a.Append(nil)
+		return f.as(&c, func() error { return unix.Setxattr(path, aclNames[t], value, 0) })
+	}
+	err = f.as(&c, func() error { return unix.Removexattr(path, aclNames[t]) })
+	if err == unix.ENODATA {
+		err = nil
+	}
+	return err
+}

@@ -1,0 +1,92 @@
+// A directory of which another process holds the lock: what waits for it, and that nothing else does.
+
+package osfs
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"golang.org/x/sys/unix"
+)
+
+// heldDir is set in the process that the test runs itself in: the directory is its export.
+const heldDir = "NFSRDMA_TEST_HELD_DIR"
+
+// TestHeldDirectory: who lists a directory of a tmpfs into memory that is not there holds its lock, and with somebody else who waits to
+// make a name there, look-ups of names that are not there wait. Calls on the receive loop do not, and the rest of
+// the process goes on. It runs in a process of its own, for one that does not go on cannot fail.
+func TestHeldDirectory(t *testing.T) {
+	if dir := os.Getenv(heldDir); dir != "" {
+		lookHeld(t, dir)
+		return
+	}
+	needRoot(t, "mount")
+	dir := filepath.Join(t.TempDir(), "held")
+	mountOn(t, dir, "-t", "tmpfs", "held")
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestHeldDirectory$")
+	cmd.Env = append(os.Environ(), heldDir+"="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// lookHeld is the test in the process of its own, which it ends.
+func lookHeld(t *testing.T, dir string) {
+	must(t, os.Mkdir(filepath.Join(dir, "d"), 0o755))
+	f := newFS(t, dir, Options{})
+	self := nfsserver.Self()
+	d, _, err := f.Lookup(self, f.Root(), "d")
+	must(t, err)
+	_, _, err = f.Lookup(self, d, "none") // the caller is allowed to
+	if err != unix.ENOENT {
+		t.Fatal(err)
+	}
+	hold(t, filepath.Join(dir, "d"))
+	if _, _, ok := f.LookupInUse(self, d, "none"); ok {
+		t.Fatal("a name that is not there was found")
+	}
+	go f.Lookup(self, d, "none")
+	time.Sleep(100 * time.Millisecond) // too little would hide what is wrong, and finds no fault with what is right
+	runtime.GC()                       // waits for all that the scheduler takes for running
+	os.Exit(0)
+}
+
+// hold has the lock of a directory held, shared, and waited for.
+func hold(t *testing.T, dir string) {
+	t.Helper()
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	must(t, err)
+	page := missingPage(t)
+	go unix.Syscall(unix.SYS_GETDENTS64, uintptr(fd), page, 4096)
+	time.Sleep(100 * time.Millisecond)
+	go os.Mkdir(filepath.Join(dir, "new"), 0o755)
+	time.Sleep(100 * time.Millisecond)
+}
+
+// missingPage is the address of memory that whoever touches it waits for, for ever.
+func missingPage(t *testing.T) uintptr {
+	const (
+		uffdAPI, uffdioAPI, uffdioRegister, registerMissing = 0xaa, 0xc018aa3f, 0xc020aa00, 1
+		size                                                = 4096
+	)
+	u, _, errno := unix.Syscall(unix.SYS_USERFAULTFD, unix.O_CLOEXEC, 0, 0)
+	must(t, errnoError(errno))
+	api := [3]uint64{uffdAPI}
+	_, _, errno = unix.Syscall(unix.SYS_IOCTL, u, uffdioAPI, uintptr(unsafe.Pointer(&api)))
+	must(t, errnoError(errno))
+	page, _, errno := unix.Syscall6(unix.SYS_MMAP, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, ^uintptr(0), 0)
+	must(t, errnoError(errno))
+	region := [4]uint64{uint64(page), size, registerMissing}
+	_, _, errno = unix.Syscall(unix.SYS_IOCTL, u, uffdioRegister, uintptr(unsafe.Pointer(&region)))
+	must(t, errnoError(errno))
+	return page
+}

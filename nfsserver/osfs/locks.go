@@ -1,0 +1,126 @@
+// Locks on files against other programs: open file description locks, fcntl(2).
+
+package osfs
+
+import (
+	"math"
+	"os"
+	"strings"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"golang.org/x/sys/unix"
+)
+
+var (
+	_ nfsserver.Locker    = (*FS)(nil)
+	_ nfsserver.PathLocks = (*fileLock)(nil)
+)
+
+// A fileLock is the server's locks on one file. They belong to an open file description of their
+// own: the descriptors of nodes come and go, and locks end with the last descriptor of theirs.
+type fileLock struct {
+	tree     *tree // of the FS, which stays open
+	fd       int
+	readOnly bool // the kernel takes exclusive locks only where the description can write
+}
+
+// OpenLocks opens the file once more, for as long as it has locks. It is opened as the server, whatever
+// a caller may do: who asks for a lock has been checked before.
+func (f *FS) OpenLocks(r nfsserver.Ref) (nfsserver.FileLocks, error) {
+	n, err := f.acquire(&r)
+	if err != nil {
+		return nil, err
+	}
+	defer f.cache.release(n)
+	if err := n.isFile(); err != nil {
+		return nil, err
+	}
+	l := &fileLock{tree: &f.tree}
+	if l.fd, err = f.openToLock(n, unix.O_RDWR); err == nil {
+		return l, nil
+	}
+	l.readOnly = true
+	if l.fd, err = f.openToLock(n, unix.O_RDONLY); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// openToLock opens the file of n, also where its mode forbids that to this process, whose file it is.
+func (f *FS) openToLock(n *node, flags int) (int, error) {
+	reopen := func() (int, error) { return openHere(unix.AT_FDCWD, procPath(n.fd()), flags|unix.O_NONBLOCK) }
+	fd, err := reopen()
+	if err == unix.EACCES {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return f.openOwn(n, reopen)
+	}
+	return fd, err
+}
+
+// flockTypes are the types of locks as fcntl(2) has them.
+var flockTypes = [...]int16{nfsserver.Unlocked: unix.F_UNLCK, nfsserver.Shared: unix.F_RDLCK, nfsserver.Exclusive: unix.F_WRLCK}
+
+// flockRange is a range as fcntl(2) has it, where length 0 is "to the end".
+func flockRange(start, end uint64, t nfsserver.LockType) unix.Flock_t {
+	l := unix.Flock_t{Type: flockTypes[t], Start: int64(start)}
+	if end < math.MaxInt64 {
+		l.Len = int64(end-start) + 1
+	}
+	return l
+}
+
+// Set locks bytes, or releases them. It never waits for another program.
+func (l *fileLock) Set(start, end uint64, t nfsserver.LockType) error {
+	if t == nfsserver.Exclusive && l.readOnly {
+		return unix.EROFS
+	}
+	k := flockRange(start, end, t)
+	err := again(func() error { return unix.FcntlFlock(uintptr(l.fd), unix.F_OFD_SETLK, &k) })
+	if err == unix.EACCES { // which fcntl(2) allows in its place
+		err = unix.EAGAIN
+	}
+	return err
+}
+
+// Test finds a lock of another program.
+func (l *fileLock) Test(start, end uint64, t nfsserver.LockType) (at, last uint64, other nfsserver.LockType, err error) {
+	k := flockRange(start, end, t)
+	if err := again(func() error { return unix.FcntlFlock(uintptr(l.fd), unix.F_OFD_GETLK, &k) }); err != nil {
+		return 0, 0, nfsserver.Unlocked, err
+	}
+	switch k.Type {
+	case unix.F_UNLCK:
+		return 0, 0, nfsserver.Unlocked, nil
+	case unix.F_RDLCK:
+		other = nfsserver.Shared
+	default:
+		other = nfsserver.Exclusive
+	}
+	at, last = uint64(k.Start), math.MaxInt64
+	if k.Len > 0 {
+		last = at + uint64(k.Len) - 1
+	}
+	return at, last, other, nil
+}
+
+// Path returns the name by which the file was opened, as the kernel follows it through renames; " (deleted)" stands after
+// one that was removed.
+func (l *fileLock) Path() string {
+	name, err := os.Readlink(procPath(l.fd))
+	if err != nil || !strings.HasPrefix(name, "/") {
+		return ""
+	}
+	if l.tree.copied < 0 {
+		return name
+	}
+	// The copy of the mount has the directory as its root.
+	dir, err := os.Readlink(procPath(l.tree.named))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(dir, "/") + name
+}
+
+// Close releases all locks.
+func (l *fileLock) Close() error { return unix.Close(l.fd) }

@@ -1,0 +1,70 @@
+// LOOKUP where nothing has to be waited for: what it finds, and when it leaves that to others.
+
+package osfs
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+// TestLookupInUse: it finds what Lookup finds, of files that are open, for callers who were
+// allowed it, whatever became of the name since.
+func TestLookupInUse(t *testing.T) {
+	for place, base := range places(t) {
+		t.Run(place, func(t *testing.T) { lookupInUse(t, tempDir(t, base)) })
+	}
+}
+
+func lookupInUse(t *testing.T, dir string) {
+	for _, name := range []string{"a", "b"} {
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(name), 0o644))
+	}
+	must(t, os.Chmod(dir, 0o700))
+	f := newFS(t, dir, Options{})
+	if !f.byName {
+		return
+	}
+	time.Sleep(f.gens.settle + 20*time.Millisecond) // what is kept of a file is not of one that was just made
+	find := func(c nfsserver.Cred, name string) (nfsserver.Ref, nfsserver.Attr, bool) {
+		_, err := f.Getattr(f.Root()) // as the procedure does
+		must(t, err)
+		return f.LookupInUse(c, f.Root(), name)
+	}
+	if _, _, ok := find(me, "a"); ok {
+		t.Fatal("found in a directory that the caller was not allowed to search yet")
+	}
+	refs := make(map[string]nfsserver.Ref)
+	for _, name := range []string{"a", "b"} {
+		ref, attr, err := f.Lookup(me, f.Root(), name)
+		must(t, err)
+		refs[name] = ref
+		if got, at, ok := find(me, name); !ok || got != ref || at != attr {
+			t.Fatalf("%s: %x %+v %v, Lookup finds %x %+v", name, got.Bytes(), at, ok, ref.Bytes(), attr)
+		}
+	}
+	for _, name := range []string{"none", ".", "..", string(make([]byte, 300))} {
+		if _, _, ok := find(me, name); ok {
+			t.Errorf("%q is found", name)
+		}
+	}
+	if _, _, ok := find(nfsserver.Cred{UID: 4711, GID: 4711}, "a"); ok {
+		t.Error("found by a caller who was not allowed to search")
+	}
+	must(t, os.Rename(filepath.Join(dir, "b"), filepath.Join(dir, "a"))) // which changes its ctime, or does not
+	_, err := f.Getattr(refs["b"])
+	must(t, err)
+	if got, _, ok := find(me, "a"); ok && got != refs["b"] {
+		t.Errorf("a is found as %x after it has become the name of another file", got.Bytes())
+	}
+	if _, _, ok := find(me, "b"); ok {
+		t.Error("b is found after it was renamed")
+	}
+	f.cache.closeAll()
+	if _, _, ok := f.LookupInUse(me, f.Root(), "a"); ok {
+		t.Error("found in a directory that is not open")
+	}
+}

@@ -1,0 +1,212 @@
+// Program 100000, versions 2 to 4, over a Table.
+
+package portmap
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
+)
+
+// Programs returns the port mapper, to be served over TCP and UDP.
+//
+// Anybody may ask. Only root of this machine and the user that the process runs as may change anything, as
+// the kernel says whose socket a call comes from. There is no CALLIT, BCAST or INDIRECT, by which a
+// port mapper makes calls of its own in another's name.
+func (t *Table) Programs() []*transport.Program {
+	null := transport.Procedure{Name: "NULL", Inline: true, Idempotent: true, Run: func(*transport.Call) error { return nil }}
+	ask := func(name string, run func(*transport.Call) error) transport.Procedure {
+		return transport.Procedure{Name: name, Inline: true, Idempotent: true, Run: run}
+	}
+	change := func(name string, run func(*transport.Call) error) transport.Procedure {
+		return transport.Procedure{Name: name, Inline: true, Run: run}
+	}
+	two := []transport.Procedure{
+		rpcbind.ProcNull:    null,
+		rpcbind.ProcSet:     change("SET", t.pmapSet),
+		rpcbind.ProcUnset:   change("UNSET", t.pmapUnset),
+		rpcbind.ProcGetport: ask("GETPORT", t.getport),
+		rpcbind.ProcDump:    ask("DUMP", t.pmapDump),
+	}
+	three := []transport.Procedure{
+		rpcbind.ProcNull:    null,
+		rpcbind.ProcSet:     change("SET", t.rpcbSet),
+		rpcbind.ProcUnset:   change("UNSET", t.rpcbUnset),
+		rpcbind.ProcGetaddr: ask("GETADDR", func(c *transport.Call) error { return t.getaddr(c, false) }),
+		rpcbind.ProcDump:    ask("DUMP", t.rpcbDump),
+		rpcbind.ProcGettime: ask("GETTIME", gettime),
+	}
+	four := append([]transport.Procedure(nil), three...)
+	four = append(four, make([]transport.Procedure, int(rpcbind.ProcGetversaddr)+1-len(four))...)
+	four[rpcbind.ProcGetversaddr] = ask("GETVERSADDR", func(c *transport.Call) error { return t.getaddr(c, true) })
+
+	versions := []*transport.Program{
+		{Name: "portmap", Version: rpcbind.Version, Procs: two},
+		{Name: "rpcbind", Version: rpcbind.Version3, Procs: three},
+		{Name: "rpcbind", Version: rpcbind.Version4, Procs: four},
+	}
+	for _, p := range versions {
+		p.Number = rpcbind.Program
+	}
+	return versions
+}
+
+// mayChange returns the owner that a change is made as, or that its caller has no right to one.
+func mayChange(c *transport.Call) (owner string, ok bool) {
+	if c.Owner.Kind != transport.OwnerLocal || c.Owner.UID != 0 && c.Owner.UID != uint32(os.Geteuid()) {
+		return "", false
+	}
+	if c.Owner.UID == 0 {
+		return superuser, true
+	}
+	return strconv.FormatUint(uint64(c.Owner.UID), 10), true
+}
+
+// args reads the arguments of a call.
+func args(c *transport.Call, v xdr.Unmarshaler) error {
+	v.DecodeXDR(c.Args)
+	return c.ArgsErr()
+}
+
+// pmapNetids are the transports of version 2, which knows IPv4 alone.
+var pmapNetids = map[uint32]string{rpcbind.TCP: rpcbind.NetTCP, rpcbind.UDP: rpcbind.NetUDP}
+
+func (t *Table) pmapSet(c *transport.Call) error {
+	var m rpcbind.Mapping
+	if err := args(c, &m); err != nil {
+		return err
+	}
+	owner, ok := mayChange(c)
+	ok = ok && m.Port <= 0xffff
+	c.Res.Bool(ok && t.set(&rpcbind.Binding{Prog: m.Prog, Vers: m.Vers, Netid: pmapNetids[m.Prot],
+		Addr: rpcbind.UniversalAddr(netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(m.Port)))}, owner))
+	return nil
+}
+
+// pmapUnset takes a program out over all that version 2 knows, whatever the protocol of the arguments says (RFC 1833 §3.2).
+func (t *Table) pmapUnset(c *transport.Call) error {
+	var m rpcbind.Mapping
+	if err := args(c, &m); err != nil {
+		return err
+	}
+	done := false
+	if owner, ok := mayChange(c); ok {
+		for _, netid := range pmapNetids {
+			done = t.unset(m.Prog, m.Vers, netid, owner) || done
+		}
+	}
+	c.Res.Bool(done)
+	return nil
+}
+
+func (t *Table) getport(c *transport.Call) error {
+	var m rpcbind.Mapping
+	if err := args(c, &m); err != nil {
+		return err
+	}
+	at, _ := t.find(service{m.Prog, m.Vers, pmapNetids[m.Prot]}, false)
+	c.Res.Uint32(uint32(at.Port()))
+	return nil
+}
+
+func (t *Table) pmapDump(c *transport.Call) error {
+	var res rpcbind.DumpRes
+	for _, b := range t.list() {
+		at, _ := rpcbind.ParseUniversalAddr(b.Addr)
+		for prot, netid := range pmapNetids {
+			if b.Netid == netid {
+				res.Mappings = append(res.Mappings, rpcbind.Mapping{Prog: b.Prog, Vers: b.Vers, Prot: prot, Port: uint32(at.Port())})
+			}
+		}
+	}
+	return encode(c, &res)
+}
+
+func (t *Table) rpcbSet(c *transport.Call) error {
+	var b rpcbind.Binding
+	if err := args(c, &b); err != nil {
+		return err
+	}
+	owner, ok := mayChange(c)
+	c.Res.Bool(ok && t.set(&b, owner))
+	return nil
+}
+
+func (t *Table) rpcbUnset(c *transport.Call) error {
+	var b rpcbind.Binding
+	if err := args(c, &b); err != nil {
+		return err
+	}
+	owner, ok := mayChange(c)
+	c.Res.Bool(ok && t.unset(b.Prog, b.Vers, b.Netid, owner))
+	return nil
+}
+
+// getaddr is GETADDR, and where exact GETVERSADDR. A caller that names no transport we know is told of the one by
+// which it calls (RFC 1833 §2.2.1).
+func (t *Table) getaddr(c *transport.Call, exact bool) error {
+	var b rpcbind.Binding
+	if err := args(c, &b); err != nil {
+		return err
+	}
+	s := serviceOf(&b)
+	if !slices.Contains(netids, s.netid) {
+		s.netid = netidOf(c.Remote)
+	}
+	var res rpcbind.AddrRes
+	if at, ok := t.find(s, exact); ok {
+		res.Addr = rpcbind.UniversalAddr(reachable(at, b.Addr))
+	}
+	return encode(c, &res)
+}
+
+// reachable is at as its caller reaches it, who has named the address where it has reached us: a
+// program that listens at all addresses listens there too.
+func reachable(at netip.AddrPort, asked string) netip.AddrPort {
+	here, err := rpcbind.ParseUniversalAddr(asked)
+	if err != nil || !at.Addr().IsUnspecified() || here.Addr().Is4() != at.Addr().Is4() {
+		return at
+	}
+	return netip.AddrPortFrom(here.Addr(), at.Port())
+}
+
+// netidOf is the transport by which a caller calls.
+func netidOf(remote net.Addr) string {
+	netid, ip := rpcbind.NetTCP, net.IP(nil)
+	switch a := remote.(type) {
+	case *net.TCPAddr:
+		ip = a.IP
+	case *net.UDPAddr:
+		netid, ip = rpcbind.NetUDP, a.IP
+	}
+	if ip != nil && ip.To4() == nil {
+		netid += "6"
+	}
+	return netid
+}
+
+func (t *Table) rpcbDump(c *transport.Call) error {
+	return encode(c, &rpcbind.ListRes{Bindings: t.list()})
+}
+
+func gettime(c *transport.Call) error {
+	return encode(c, &rpcbind.TimeRes{Seconds: uint32(time.Now().Unix())})
+}
+
+// encode writes results that may be large.
+func encode(c *transport.Call, res xdr.Marshaler) error {
+	e := xdr.NewEncoder(nil)
+	res.EncodeXDR(e)
+	if !c.Room(e.Len()) {
+		return transport.ErrSystem
+	}
+	c.Res.Raw(e.Bytes())
+	return nil
+}

@@ -1,0 +1,166 @@
+// A Registrar and the rpcbind of Debian, in namespaces of their own: the port and the socket are one on each machine.
+
+package portmap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
+)
+
+const insideEnv = "NFSRDMA_PORTMAP_INSIDE"
+
+func TestRpcbind(t *testing.T) {
+	if os.Getenv(insideEnv) != "" {
+		inside(t)
+		return
+	}
+	for _, tool := range []string{"rpcbind", "unshare", "ip"} {
+		if _, err := exec.LookPath(tool); err != nil || os.Geteuid() != 0 {
+			skip(t, "needs root and "+tool)
+		}
+	}
+	cmd := exec.Command("unshare", "-n", "-m", "--propagation", "private", "sh", "-c",
+		`mount -t tmpfs none /run && ip link set lo up && exec "$0" -test.run='^TestRpcbind$' -test.v`, os.Args[0])
+	cmd.Env = append(os.Environ(), insideEnv+"=1")
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestRpcbind") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// skip skips the test, and tells who collects that.
+func skip(t *testing.T, why string) {
+	t.Helper()
+	if log := os.Getenv("NFSRDMA_SKIP_LOG"); log != "" {
+		if f, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644); err == nil {
+			fmt.Fprintf(f, "%s: %s\n", t.Name(), why)
+			f.Close()
+		}
+	}
+	t.Skip(why)
+}
+
+// startRpcbind starts it and waits until it answers.
+func startRpcbind(t *testing.T) (end func()) {
+	t.Helper()
+	cmd := exec.Command("rpcbind", "-f")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	end = func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		os.Remove(rpcbindSocket)
+	}
+	for range 600 {
+		c, err := net.Dial("tcp", "127.0.0.1:111")
+		if err == nil {
+			c.Close()
+			return end
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	end()
+	t.Fatal("rpcbind does not answer")
+	return nil
+}
+
+// registered is what rpcbind knows of a program.
+func registered(t *testing.T, prog uint32) (all []string) {
+	t.Helper()
+	var list rpcbind.ListRes
+	ask(t, "127.0.0.1:111").call(4, rpcbind.ProcDump, none{}, &list)
+	for _, b := range list.Bindings {
+		if b.Prog == prog {
+			all = append(all, b.Netid+" "+b.Addr)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// awaitRegistered waits until rpcbind knows what it is to know of a program.
+func awaitRegistered(t *testing.T, prog uint32, want ...string) {
+	t.Helper()
+	for range 600 {
+		if slices.Equal(registered(t, prog), want) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Errorf("%d is registered as %q, want %q", prog, registered(t, prog), want)
+}
+
+// inside is the test, run in the namespaces.
+func inside(t *testing.T) {
+	const every = 50 * time.Millisecond
+	ctx := context.Background()
+	list := Bindings(100003, 3, "tcp", netip.MustParseAddrPort("[::]:2049"))
+	list = append(list, Bindings(100003, 3, "rdma", netip.MustParseAddrPort("[::]:20049"))...)
+	all := []string{"rdma 0.0.0.0.78.81", "rdma6 ::.78.81", "tcp 0.0.0.0.8.1", "tcp6 ::.8.1"}
+
+	// No rpcbind at first; then one, which is killed, and another.
+	r, err := register(ctx, list, rpcbindSocket, every)
+	if !errors.Is(err, ErrNone) {
+		t.Errorf("without rpcbind: %v", err)
+	}
+	for range 2 {
+		end := startRpcbind(t)
+		awaitRegistered(t, 100003, all...)
+		end()
+	}
+	end := startRpcbind(t)
+	defer end()
+	awaitRegistered(t, 100003, all...)
+	if err := r.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	awaitRegistered(t, 100003)
+
+	// Over loopback, where there is no socket.
+	r, err = register(ctx, list, filepath.Join(t.TempDir(), "none"), time.Hour)
+	if err != nil {
+		t.Error(err)
+	}
+	awaitRegistered(t, 100003, all...)
+
+	// Another server in the way: one that lives stays, one that is gone makes room.
+	var conflict *conflictError
+	l, err := net.Listen("tcp", "127.0.0.1:2049")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := Bindings(100003, 3, "tcp", netip.MustParseAddrPort("0.0.0.0:2050"))
+	r2, err := register(ctx, second, rpcbindSocket, time.Hour)
+	if !errors.As(err, &conflict) || !strings.Contains(err.Error(), "port 2049") {
+		t.Errorf("beside another server: %v", err)
+	}
+	if err := r2.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	awaitRegistered(t, 100003, all...)
+	l.Close()
+	if r2, err = register(ctx, second, rpcbindSocket, time.Hour); err != nil {
+		t.Errorf("in place of a server that is gone: %v", err)
+	}
+	// The others of the one that is gone are its own, and stay for it to take out.
+	awaitRegistered(t, 100003, "rdma 0.0.0.0.78.81", "rdma6 ::.78.81", "tcp 0.0.0.0.8.2", "tcp6 ::.8.1")
+	if err := r2.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := r.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	awaitRegistered(t, 100003)
+}

@@ -1,0 +1,187 @@
+// Exports that take the place of others while clients are at work.
+
+package nfsserver_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
+	"github.com/nfsrdma/nfsrdma/xdr/mount3"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// watchedFS tells when it is closed, and fails calls that come after.
+type watchedFS struct {
+	nfsserver.FS
+	t      *testing.T
+	closed chan struct{}
+}
+
+func (w *watchedFS) Close() error {
+	close(w.closed)
+	return w.FS.Close()
+}
+
+func (w *watchedFS) Getattr(r nfsserver.Ref) (nfsserver.Attr, error) {
+	select {
+	case <-w.closed:
+		w.t.Error("GETATTR of a file system that is closed")
+	default:
+	}
+	return w.FS.Getattr(r)
+}
+
+// rules is the only export of a text.
+func rules(t *testing.T, text string) *exports.Export {
+	t.Helper()
+	f, err := exports.Parse("exports", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.Exports[0]
+}
+
+// TestReplaceUnderLoad: while exports come, go and change their rules no call on one that stays fails, and
+// each file system that went is closed when its last call has ended.
+func TestReplaceUnderLoad(t *testing.T) {
+	stay := ruled(t, "/stay *(rw,insecure)\n")
+	h := serve(t, nfsserver.Options{Squash: remote, Exports: stay})
+	var done atomic.Bool
+	var calls atomic.Int64
+	var wg sync.WaitGroup
+	for name, c := range h.dialFrom("127.0.0.1", user) {
+		c.mount("/stay")
+		f := c.file(c.root, name+"0", 0o666)
+		for i := range 4 {
+			wg.Go(func() {
+				from, to := fmt.Sprintf("%s-%d", name, i), fmt.Sprintf("%s-%d-moved", name, i)
+				for !done.Load() {
+					c.want("CREATE", c.create(c.root, from, nfs3.Unchecked, nfs3.Sattr{}, nfs3.Verf{}).Status, nfs3.OK)
+					c.want("RENAME", c.rename(c.root, from, c.root, to).Status, nfs3.OK)
+					c.want("GETATTR", c.getattr(f).Status, nfs3.OK)
+					c.want("WRITE", c.write(f, uint64(i), "x", nfs3.FileSync).Status, nfs3.OK)
+					res, _ := c.read(f, 0, 1)
+					c.want("READ", res.Status, nfs3.OK)
+					c.want("LOOKUP", c.lookup(c.root, to).Status, nfs3.OK)
+					calls.Add(6)
+				}
+			})
+		}
+	}
+	other := h.dialFrom("127.0.0.1", user)["tcp"]
+	for i := range 30 {
+		seen := calls.Load()
+		come := &watchedFS{memory(t), t, make(chan struct{})}
+		more := []nfsserver.Export{{Name: "/stay", Rules: rules(t, fmt.Sprintf("/stay *(rw,insecure) 10.0.0.%d(ro)", i))},
+			{Name: "/come", FS: come, Rules: rules(t, "/come *(rw,insecure)")}}
+		if err := h.svc.Replace(more); err != nil {
+			t.Fatal(err)
+		}
+		other.mount("/come")
+		other.want("GETATTR of what came", other.getattr(other.root).Status, nfs3.OK)
+		if err := h.svc.Replace([]nfsserver.Export{{Name: "/stay", Rules: rules(t, "/stay *(rw,insecure)")}}); err != nil {
+			t.Fatal(err)
+		}
+		other.want("GETATTR of what went", other.getattr(other.root).Status, nfs3.ErrStale)
+		<-come.closed
+		for calls.Load() == seen {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	done.Store(true)
+	wg.Wait()
+}
+
+// TestReplaceTakesRightsAway: of connections that are there, at once.
+func TestReplaceTakesRightsAway(t *testing.T) {
+	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/x 127.0.0.1(rw,insecure) 127.0.0.2(rw,insecure)")})
+	one, two := h.dialFrom("127.0.0.1", user), h.dialFrom("127.0.0.2", user)
+	for name := range one {
+		one[name].mount("/x")
+		f := one[name].file(one[name].root, name, 0o666)
+		two[name].mount("/x")
+		two[name].want("WRITE", two[name].write(f, 0, "x", nfs3.Unstable).Status, nfs3.OK)
+		if err := h.svc.Replace([]nfsserver.Export{{Name: "/x", Rules: rules(t, "/x 127.0.0.1(ro,insecure)")}}); err != nil {
+			t.Fatal(err)
+		}
+		one[name].want("WRITE of a client that may now read", one[name].write(f, 0, "x", nfs3.Unstable).Status, nfs3.ErrROFS)
+		two[name].want("WRITE of a client that is none any more", two[name].write(f, 0, "x", nfs3.Unstable).Status, nfs3.ErrAcces)
+		if err := h.svc.Replace([]nfsserver.Export{{Name: "/x", Rules: rules(t, "/x *(rw,insecure)")}}); err != nil {
+			t.Fatal(err)
+		}
+		two[name].want("WRITE of a client that is one again", two[name].write(f, 0, "x", nfs3.Unstable).Status, nfs3.OK)
+	}
+}
+
+// TestReplaceReopens: handles of a directory that is served by another FS from now on go on.
+func TestReplaceReopens(t *testing.T) {
+	dir := t.TempDir()
+	h := serve(t, nfsserver.Options{Squash: remote, Exports: []nfsserver.Export{{Name: "/x", FS: diskAt(t, dir), Rules: rules(t, "/x *(rw,insecure,no_root_squash)")}}})
+	c := h.dial(root).mount("/x")
+	f := c.file(c.root, "f", 0o644)
+	if err := h.svc.Replace([]nfsserver.Export{{Name: "/x", FS: diskAt(t, dir), Rules: rules(t, "/x *(rw,insecure,no_root_squash,crossmnt)")}}); err != nil {
+		t.Fatal(err)
+	}
+	c.want("GETATTR", c.getattr(f).Status, nfs3.OK)
+	c.want("RENAME", c.rename(c.root, "f", c.root, "g").Status, nfs3.OK)
+}
+
+// TestReplaceRefuses: a list with a mistake changes nothing.
+func TestReplaceRefuses(t *testing.T) {
+	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/x *(rw,insecure)")})
+	c := h.dial(user).mount("/x")
+	for _, list := range [][]nfsserver.Export{nil, {{Name: "x", FS: memory(t)}}, {{Name: "/x"}, {Name: "/y"}}, {{Name: "/x"}, {Name: "/x"}}} {
+		if err := h.svc.Replace(list); err == nil {
+			t.Errorf("%v was taken", list)
+		}
+	}
+	c.want("GETATTR", c.getattr(c.root).Status, nfs3.OK)
+	if st := c.mnt("/y").Status; st != mount3.ErrNoEnt {
+		t.Error(st)
+	}
+}
+
+// slowFS keeps GETATTR waiting.
+type slowFS struct {
+	*watchedFS
+	asked, answer chan struct{}
+}
+
+func (s *slowFS) Getattr(r nfsserver.Ref) (nfsserver.Attr, error) {
+	s.asked <- struct{}{}
+	<-s.answer
+	return s.watchedFS.Getattr(r)
+}
+
+// TestReplaceWaitsForCalls: a file system that went is not closed while a call is in it, and nobody waits for that call.
+func TestReplaceWaitsForCalls(t *testing.T) {
+	slow := &slowFS{&watchedFS{memory(t), t, make(chan struct{})}, make(chan struct{}), make(chan struct{})}
+	list := ruled(t, "/stay *(rw,insecure)\n/slow *(rw,insecure)\n")
+	list[1].FS = slow
+	h := serve(t, nfsserver.Options{Squash: remote, Exports: list})
+	c, root := h.dial(user).mount("/stay"), h.srv.RootHandle("/slow")
+	done := make(chan nfs3.Status)
+	go func() { done <- h.dial(user).getattr(root).Status }()
+	<-slow.asked
+	if err := h.svc.Replace([]nfsserver.Export{{Name: "/stay", Rules: rules(t, "/stay *(rw,insecure)")}}); err != nil {
+		t.Fatal(err)
+	}
+	c.want("GETATTR of what went", c.getattr(root).Status, nfs3.ErrStale)
+	c.want("GETATTR of what stays", c.getattr(c.root).Status, nfs3.OK)
+	time.Sleep(100 * time.Millisecond) // some looks at whether the export is still used
+	select {
+	case <-slow.closed:
+		t.Error("closed with a call in it")
+	default:
+	}
+	close(slow.answer)
+	if st := <-done; st != nfs3.OK {
+		t.Errorf("the call that was under way: %v", st)
+	}
+	<-slow.closed
+}

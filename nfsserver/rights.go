@@ -1,0 +1,188 @@
+// What a caller may do in an export: found out once for each connection and export, and looked at in every call.
+
+package nfsserver
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/sirupsen/logrus"
+)
+
+// rights are what a client may do in an export, and as whom its users act. They do not change.
+type rights struct {
+	readOnly bool
+	async    bool // changes of names and attributes are answered before they are on stable storage
+	secure   bool // over TCP only from reserved ports
+	root     bool // root is root
+	noACL    bool // NFSACL gives and takes none
+	all      bool // all users act as anon
+	anon     Cred
+}
+
+// openRights are those of all clients in an export without rules.
+func (s *Server) openRights(readOnly bool) rights {
+	q := &s.squash
+	r := rights{readOnly: readOnly, async: s.async, root: q.NoRootSquash, anon: Cred{UID: Nobody, GID: Nobody}}
+	if q.All {
+		r.all, r.anon = true, Cred{q.UID, q.GID, q.GIDs}
+	}
+	return r
+}
+
+// clientRights are those that the rules give to a client. A server without privileges acts as one user, whatever they say.
+func (s *Server) clientRights(o *exports.Options, readOnly bool) *rights {
+	r := s.openRights(readOnly || o.ReadOnly)
+	r.async, r.secure, r.noACL = o.Async, o.Secure, o.NoACL
+	if !s.squash.All {
+		r.root, r.all, r.anon = o.NoRootSquash, o.AllSquash, Cred{UID: o.AnonUID, GID: o.AnonGID}
+	}
+	return &r
+}
+
+// namedFor is how long a decision that depends on host names is used before the Resolver is asked again.
+const namedFor = 5 * time.Second
+
+// A decision is the rights of a connection's client in an export. The zero value is none.
+type decision struct {
+	may   *rights
+	err   error     // what the client is told instead
+	until time.Time // zero: as long as the table
+}
+
+func (d *decision) valid() bool {
+	return (d.may != nil || d.err != nil) && (d.until.IsZero() || time.Now().Before(d.until))
+}
+
+// decisions are those of a connection in a table, by slot: what Call.Memo holds. They do not change; the
+// next that is found out goes into a copy.
+type decisions struct {
+	t  *table
+	of []decision
+}
+
+// rights returns what the caller of c may do in entry e of its table: NFS3ERR_ACCES for who is none of the clients,
+// NFS3ERR_PERM for a port that is not reserved, NFS3ERR_JUKEBOX while its name is looked up. It allocates
+// nothing once the connection has a decision, which also shows what it uses (sight.go).
+func (s *Server) rights(c *transport.Call, e *entry) (*rights, error) {
+	t := e.t
+	var known *decisions
+	if c.Memo != nil {
+		known, _ = c.Memo.Load().(*decisions)
+	}
+	if known != nil && known.t == t {
+		if d := &known.of[e.slot]; d.valid() {
+			return d.may, d.err
+		}
+	}
+	d, final := decision{may: &e.open}, true
+	if e.rules != nil {
+		d, final = s.decide(c, e)
+	}
+	if c.Memo != nil && final {
+		next := &decisions{t: t, of: make([]decision, len(t.entries))}
+		if known != nil && known.t == t {
+			copy(next.of, known.of)
+		}
+		next.of[e.slot] = d
+		c.Memo.Store(next) // one that another call stores meanwhile is found out again
+	}
+	return d.may, d.err
+}
+
+// decide asks the rules; final is false where that is not known yet.
+func (s *Server) decide(c *transport.Call, e *entry) (d decision, final bool) {
+	addr, ok := addrOf(c.Remote)
+	if !ok {
+		return decision{err: nfs3.ErrAcces}, true // a network without addresses: no rule is for it
+	}
+	m := e.rules.Match(addr, s.names)
+	if m.ByName {
+		d.until = time.Now().Add(namedFor)
+	}
+	why := ""
+	switch may := e.of[m.Client]; {
+	case m.Pending:
+		return decision{err: ErrBusy}, false
+	case may == nil:
+		s.refused.client.Add(1)
+		d.err, why = nfs3.ErrAcces, "it is none of the clients of the export"
+	case may.secure && !c.RDMA && s.owner(c).Kind == transport.OwnerRemote && port(c.Remote) >= reservedPorts:
+		s.refused.port.Add(1)
+		d.err, why = nfs3.ErrPerm, "its port is not a reserved one (see insecure in the exports file)"
+	default:
+		d.may = may
+	}
+	if why != "" {
+		s.log.Warn("client refused: "+why, logrus.Fields{"peer": c.Remote, "export": e.x.name})
+	}
+	return d, true
+}
+
+// addrOf is the address of a client, IPv4 in its own form.
+func addrOf(a net.Addr) (netip.Addr, bool) {
+	switch a := a.(type) {
+	case *net.TCPAddr:
+		return a.AddrPort().Addr().Unmap(), true
+	case *net.UDPAddr: // RoCE
+		return a.AddrPort().Addr().Unmap(), true
+	}
+	return netip.Addr{}, false
+}
+
+// nameWait is how long a MNT waits for the names of its client, as it has no status for "later", and nameWaits how many of
+// them wait at once: each has a worker.
+const (
+	nameWait  = 6 * time.Second
+	namePoll  = 10 * time.Millisecond
+	nameWaits = 8
+)
+
+// rightsInTime is rights for a call that can wait.
+func (s *Server) rightsInTime(c *transport.Call, e *entry) (*rights, error) {
+	may, err := s.rights(c, e)
+	if !errors.Is(err, ErrBusy) {
+		return may, err
+	}
+	select {
+	case s.waits <- struct{}{}:
+		defer func() { <-s.waits }()
+	default:
+		return nil, err
+	}
+	for end := time.Now().Add(nameWait); errors.Is(err, ErrBusy) && time.Now().Before(end); {
+		time.Sleep(namePoll)
+		may, err = s.rights(c, e)
+	}
+	return may, err
+}
+
+// above returns the first of the exports above path p that its caller may use, with its rights; it has been entered. As
+// with mountd, who is no client of the nearest one may be one of another above it.
+func (s *Server) above(c *transport.Call, p string) (e *entry, may *rights, err error) {
+	err = nfs3.ErrNoEnt
+	above := slices.Collect(s.table.Load().above(p))
+	for i, e := range above {
+		if !e.x.enter() {
+			return s.above(c, p) // there is another table
+		}
+		var why error
+		if may, why = s.rightsInTime(c, e); why == nil {
+			return e, may, nil
+		}
+		e.x.leave()
+		if errors.Is(why, nfs3.ErrPerm) {
+			why = nfs3.ErrAcces // what MOUNT says to all that it refuses
+		}
+		if i == 0 || errors.Is(why, ErrBusy) {
+			err = why
+		}
+	}
+	return nil, nil, err
+}

@@ -1,0 +1,157 @@
+// What a server tells of its clients and exports, and how it is drained.
+
+package nfsserver_test
+
+import (
+	"context"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// of is the only client of a provider.
+func of(t *testing.T, list []nfsserver.Client, provider string) nfsserver.Client {
+	t.Helper()
+	list = slices.DeleteFunc(slices.Clone(list), func(c nfsserver.Client) bool { return c.Provider != provider })
+	if len(list) != 1 {
+		t.Fatalf("%d connections of provider %q", len(list), provider)
+	}
+	return list[0]
+}
+
+// TestClients: connections with what they have moved and which exports they use, with rules and without; what has
+// ended is counted on.
+func TestClients(t *testing.T) {
+	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/plain", FS: memory(t)},
+		{Name: "/ruled", FS: memory(t), Rules: rules(t, "/ruled *(rw,insecure,no_root_squash)")},
+		{Name: "/other", FS: memory(t), Rules: rules(t, "/other 10.0.0.1(rw)")}}})
+	begin := time.Now()
+	tcp, rdma := h.dial(user), h.dialRDMA(root)
+	tcp.mount("/plain")
+	rdma.mount("/ruled")
+	f := rdma.file(rdma.root, "f", 0o666)
+	for range 8 {
+		rdma.want("WRITE", rdma.write(f, 0, string(make([]byte, 1<<18)), nfs3.Unstable).Status, nfs3.OK)
+	}
+	tcp.mnt("/other") // which is refused
+
+	list, ended := h.svc.Clients()
+	if ended != (transport.Traffic{}) {
+		t.Errorf("moved by connections that have ended: %+v", ended)
+	}
+	c := of(t, list, "")
+	if !slices.Equal(c.Exports, []string{"/plain"}) || c.RDMA != nil || c.Calls < 2 || c.In < 80 || c.Out < 48 {
+		t.Errorf("over TCP: %+v", c)
+	}
+	if c.Opened.Before(begin.Add(-time.Minute)) || c.Idle < 0 || c.Idle > time.Since(begin)+time.Minute {
+		t.Errorf("opened %v, idle for %v", c.Opened, c.Idle)
+	}
+	c = of(t, list, "iwarp")
+	if !slices.Equal(c.Exports, []string{"/ruled"}) || c.Calls < 10 || c.In < 8<<18 || c.In > 9<<18 || c.Out > 8<<10 {
+		t.Errorf("over RDMA: %+v", c)
+	}
+	if i := c.RDMA; i == nil || i.Granted != 128 || !i.PrivateData || !i.CRC || !i.Thresholds.Invalidate || i.InUse < 0 || i.InUse > 1 {
+		t.Errorf("RDMA: %+v", c.RDMA)
+	}
+
+	if err := h.svc.Replace([]nfsserver.Export{{Name: "/ruled", Rules: rules(t, "/ruled *(ro,insecure) 10.0.0.1")}}); err != nil {
+		t.Fatal(err)
+	}
+	list, _ = h.svc.Clients()
+	if c := of(t, list, ""); len(c.Exports) != 0 {
+		t.Errorf("an export that went is used: %v", c.Exports)
+	}
+	before := of(t, list, "iwarp")
+	rdma.rpc.Close()
+	for end := time.Now().Add(time.Minute); len(list) > 1 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		list, ended = h.svc.Clients()
+	}
+	if len(list) != 1 || ended != before.Traffic {
+		t.Errorf("%d connections, moved by those that have ended: %+v, want %+v", len(list), ended, before.Traffic)
+	}
+}
+
+// TestExportsInForce: rules as they are in force, and whether file systems answer.
+func TestExportsInForce(t *testing.T) {
+	hung := make(chan struct{})
+	h := serve(t, nfsserver.Options{Exports: []nfsserver.Export{{Name: "/plain", FS: memory(t)},
+		{Name: "/ruled", FS: memory(t), ReadOnly: true, Rules: rules(t, "/ruled 10.0.0.0/8(rw,async,all_squash,anonuid=7,crossmnt) *(ro,crossmnt)")},
+		{Name: "/late", Open: func() (nfsserver.FS, error) { <-hung; return memory(t), nil }}}})
+	defer close(hung)
+	list := h.svc.Exports(time.Minute)
+	if len(list) != 3 {
+		t.Fatalf("%+v", list)
+	}
+	if e := list[0]; !e.Open || !e.Answers || e.Err != nil || len(e.Rules) != 1 || e.Rules[0].Spec != "*" || e.Rules[0].Options.String() != "rw,sync,insecure,root_squash" {
+		t.Errorf("%+v", e)
+	}
+	if e := list[1]; len(e.Rules) != 2 || e.Rules[0].Options.String() != "ro,async,secure,root_squash,all_squash,anonuid=7,anongid=65534" || !e.Whole.CrossMounts {
+		t.Errorf("%+v", e)
+	}
+	if e := list[2]; e.Open || e.Answers || e.Err != nil {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestDrain: while a server is drained it takes nobody new, over no transport; who is connected goes on, with new
+// connections too, and when that is undone all are taken again.
+func TestDrain(t *testing.T) {
+	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/plain", FS: memory(t)}}})
+	old := h.dialFrom("127.0.0.1", user)
+	for _, c := range old {
+		c.mount("/plain")
+	}
+	h.svc.Drain(true)
+	if !h.svc.Draining() {
+		t.Error("the server does not say that it is drained")
+	}
+	refused := func() (n int) {
+		for _, over := range []string{"tcp", "rdma"} {
+			if h.calls("127.0.0.2", over) != nil {
+				n++
+			}
+		}
+		return n
+	}
+	if n := refused(); n != 2 {
+		t.Errorf("a new client is refused over %d transports of 2", n)
+	}
+	for name, c := range old {
+		c.want("GETATTR over "+name, c.getattr(c.root).Status, nfs3.OK)
+	}
+	for name, c := range h.dialFrom("127.0.0.1", user) {
+		c.mount("/plain")
+		c.want("GETATTR over another connection, "+name, c.getattr(c.root).Status, nfs3.OK)
+	}
+	h.svc.Drain(false)
+	if n := refused(); n != 0 || h.svc.Draining() {
+		t.Errorf("after it was undone a new client is refused over %d transports", n)
+	}
+}
+
+// calls connects from an address and makes a call.
+func (h *host) calls(from, over string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	cfg := transport.ClientConfig{Cred: user, Dial: d.DialContext, MaxRetries: -1}
+	var rpc *transport.Client
+	var err error
+	if over == "tcp" {
+		rpc, err = transport.DialTCP(ctx, h.svc.TCPAddr.String(), cfg)
+	} else {
+		rpc, err = transport.DialRDMA(ctx, iwarp.Open(rnic.DeviceConfig{Dial: d.DialContext}), h.svc.RDMAAddr.String(), cfg)
+	}
+	if err != nil {
+		return err
+	}
+	defer rpc.Close()
+	return rpc.Call(ctx, &transport.Proc{Prog: nfs3.Program, Vers: nfs3.Version, Name: "NULL"}, nil, nil, nil, 0)
+}
