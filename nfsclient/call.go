@@ -18,16 +18,17 @@ const (
 	jukeboxMost  = 5 * time.Second
 )
 
-// procs is what the transport must know of each procedure.
-var procs = func() (p [nfs3.NumProcs]transport.Proc) {
-	for i := range p {
+// procs is what the transport must know of each procedure, of NFS and then of NFSACL.
+var procs = func() (p [numProcs]transport.Proc) {
+	copy(p[nfs3.NumProcs:], aclProcs[:])
+	for i := range nfs3.Bindings {
 		b := &nfs3.Bindings[i]
 		p[i] = transport.Proc{Prog: nfs3.Program, Vers: nfs3.Version, Proc: uint32(i), Name: b.Name, MaxReply: b.MaxReply}
 	}
 	return p
 }()
 
-// call does one procedure of NFSv3, again and again while the server answers
+// call does one procedure of procs, again and again while the server answers
 // JUKEBOX. status points into res. sink and extra are those of transport.Client.Call.
 func (c *Client) call(ctx context.Context, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler,
 	status *nfs3.Status, sink []byte, extra int) error {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -27,6 +26,10 @@ type Options struct {
 	// MountPort is the TCP port of the server's MOUNT service. 0: MOUNT is asked
 	// for on the NFS connection itself, then at the port that rpcbind names.
 	MountPort int
+
+	// LockPort is the TCP port of the server's lock manager. 0: it is asked for on the NFS
+	// connection, then at the port that rpcbind names, with the first lock.
+	LockPort int
 
 	// Cred is who calls; nil: AUTH_SYS as this process.
 	Cred *transport.Cred
@@ -48,9 +51,10 @@ type Options struct {
 	// exports; 0: as many as client and server can.
 	ReadSize, WriteSize int
 
-	// Device is the RNIC for RDMA; nil: one of our own with this CRC mode.
-	Device *rnic.Device
-	CRC    rnic.CRCMode
+	// Device is the RNIC for RDMA; nil: one of our own, of Provider and with this CRC mode.
+	Device   *rnic.Device
+	Provider Provider
+	CRC      rnic.CRCMode
 
 	// Dial makes TCP connections, through a proxy, say; nil: a net.Dialer does, from a
 	// port below 1024 where this process may have one. Those for RDMA are the Device's.
@@ -71,6 +75,8 @@ type Client struct {
 	auth  *transport.Auth // who calls; nil: the one of opt
 	turn  *atomic.Uint32  // which connection is next
 	calls *callCounts
+	acl   *aclServer
+	locks *lockManager
 }
 
 // As returns a Client whose calls are made in the name of another caller over the
@@ -96,17 +102,14 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	if opt.Conns < 0 || opt.Conns > maxConns {
 		return nil, fmt.Errorf("%d connections: not in 1..%d", opt.Conns, maxConns)
 	}
-	c := &Client{opt: opt, turn: new(atomic.Uint32), calls: new(callCounts), home: &home{name: t.Host}}
+	c := &Client{opt: opt, turn: new(atomic.Uint32), calls: new(callCounts), acl: new(aclServer), locks: &lockManager{search: make(chan struct{}, 1)}, home: &home{name: t.Host}}
 	c.cfg = transport.ClientConfig{Service: "nfs", Observe: c.calls.observe, CallTimeout: opt.CallTimeout, RetryTimeout: opt.RetryTimeout, Responding: opt.Responding, Probe: true, ReservedPort: true, Dial: opt.Dial}
 	if opt.Cred != nil {
 		c.cfg.Cred = *opt.Cred
 	} else {
 		c.cfg.Cred = transport.SysCred()
 	}
-	if opt.Transport == RDMA && opt.Device == nil {
-		c.opt.Device = iwarp.Open(rnic.DeviceConfig{CRC: opt.CRC})
-	}
-	if err := c.dialFirst(ctx, t); err != nil {
+	if err := c.dialProviders(ctx, t); err != nil {
 		return nil, fmt.Errorf("connect to %s over %s: %w", t.Addr(), opt.Transport, err)
 	}
 	// The other connections go to the address that has answered, not to the name again.
@@ -173,7 +176,7 @@ func (c *Client) dialService(ctx context.Context, port int) (*transport.Client, 
 
 // Close closes the connections; calls under way fail.
 func (c *Client) Close() error {
-	var errs []error
+	errs := []error{c.locks.close()}
 	for _, conn := range c.conns {
 		errs = append(errs, conn.Close())
 	}

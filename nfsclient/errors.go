@@ -28,12 +28,12 @@ var (
 // nfs3.Status, to the syscall.Errno of the same meaning, and to fs.ErrNotExist,
 // fs.ErrExist, fs.ErrPermission, fs.ErrInvalid and errors.ErrUnsupported where they fit.
 type StatusError struct {
-	Proc   uint32 // procedure of NFSv3
+	Proc   uint32 // procedure of NFSv3; those of NFSACL are counted on from nfs3.NumProcs
 	Status nfs3.Status
 }
 
 func (e *StatusError) Error() string {
-	return e.Errno().Error() + " (" + nfs3.Bindings[e.Proc].Name + ": " + e.Status.String() + ")"
+	return e.Errno().Error() + " (" + procs[e.Proc].Name + ": " + e.Status.String() + ")"
 }
 
 // Errno is the system's word for the status.

@@ -271,6 +271,11 @@ func TestLinkChains(t *testing.T) {
 	for i := 38; i <= 42; i++ {
 		name := fmt.Sprintf("c%d", i)
 		_, want := os.Stat(o.local + "/" + name)
+		for range 20 { // a walk that a change beside it makes the kernel repeat counts its links twice
+			if want != nil {
+				_, want = os.Stat(o.local + "/" + name)
+			}
+		}
 		_, got := o.sub.Stat(t.Context(), name)
 		if errnoOf(want) != errnoOf(got) {
 			t.Errorf("%d links: %v; the kernel says %v", i, got, want)

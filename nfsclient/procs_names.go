@@ -4,6 +4,7 @@ package nfsclient
 
 import (
 	"context"
+	"sync"
 
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -15,14 +16,24 @@ type Node struct {
 	Attr nfs3.Fattr
 }
 
+// A lookupOp is the arguments and result of one LOOKUP; it comes from lookupOps and goes
+// back, with the space for its name.
+type lookupOp struct {
+	args nfs3.LookupArgs
+	res  nfs3.LookupRes
+}
+
+var lookupOps = sync.Pool{New: func() any { return new(lookupOp) }}
+
 // Lookup finds name in a directory.
 func (c *Client) Lookup(ctx context.Context, dir nfs3.FH, name string) (Node, error) {
-	args := nfs3.LookupArgs{Dir: dir, Name: []byte(name)}
-	var res nfs3.LookupRes
-	if err := c.call(ctx, nfs3.ProcLookup, &args, &res, &res.Status, nil, 0); err != nil {
+	op := lookupOps.Get().(*lookupOp)
+	defer lookupOps.Put(op)
+	op.args.Dir, op.args.Name = dir, append(op.args.Name[:0], name...)
+	if err := c.call(ctx, nfs3.ProcLookup, &op.args, &op.res, &op.res.Status, nil, 0); err != nil {
 		return Node{}, err
 	}
-	return c.complete(ctx, res.FH, &res.Attr)
+	return c.complete(ctx, op.res.FH, &op.res.Attr)
 }
 
 // complete asks for the attributes that a server left out.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/nfsacl3"
+	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
 // CallStats is what the calls of one procedure have come to.
@@ -66,21 +68,42 @@ func (s *CallStats) Quantile(q float64) time.Duration {
 	return 0
 }
 
-// callCounts is the counters of all procedures.
-type callCounts [nfs3.NumProcs]procCounts
+// callCounts is the counters of the procedures that have been called: most connections of many
+// call few, and the counters of all would be most of the memory of an idle one.
+// The procedures of NLM come after those of procs.
+type callCounts [numProcs + nlm4.ProcUnlock + 1]atomic.Pointer[procCounts]
 
 type procCounts struct {
 	count, errors, retransmits, sent, received atomic.Uint64
 	queue, roundTrip                           atomic.Int64
-	times                                      [timeBuckets]atomic.Uint64
+	times                                      [timeBuckets / timeSteps]atomic.Pointer[timeBlock] // nil: all are 0
+}
+
+// A timeBlock is the buckets of one power of two.
+type timeBlock [timeSteps]atomic.Uint64
+
+// orNew returns what p points at, which is made where that is nothing yet.
+func orNew[T any](p *atomic.Pointer[T]) *T {
+	if v := p.Load(); v != nil {
+		return v
+	}
+	p.CompareAndSwap(nil, new(T))
+	return p.Load()
 }
 
 // observe counts one call; it is a transport.ClientConfig.Observe.
 func (c *callCounts) observe(p *transport.Proc, f transport.CallFigures) {
-	if p.Prog != nfs3.Program || p.Proc >= nfs3.NumProcs {
+	proc := p.Proc
+	switch {
+	case p.Prog == nfs3.Program && proc < nfs3.NumProcs:
+	case p.Prog == nfsacl3.Program && proc < numProcs-nfs3.NumProcs:
+		proc += nfs3.NumProcs
+	case p.Prog == nlm4.Program && proc < uint32(len(lockProcs)):
+		proc += numProcs
+	default:
 		return
 	}
-	n := &c[p.Proc]
+	n := orNew(&c[proc])
 	n.count.Add(1)
 	if f.Err != nil {
 		n.errors.Add(1)
@@ -93,19 +116,23 @@ func (c *callCounts) observe(p *transport.Proc, f transport.CallFigures) {
 	n.queue.Add(int64(f.Queue))
 	if f.RoundTrip > 0 {
 		n.roundTrip.Add(int64(f.RoundTrip))
-		n.times[timeBucket(f.RoundTrip)].Add(1)
+		b := timeBucket(f.RoundTrip)
+		orNew(&n.times[b/timeSteps])[b%timeSteps].Add(1)
 	}
 }
 
 // refused counts a reply that says no.
-func (c *callCounts) refused(proc uint32) { c[proc].errors.Add(1) }
+func (c *callCounts) refused(proc uint32) { orNew(&c[proc]).errors.Add(1) }
 
 // Calls returns what the calls of each procedure have come to, by its name; those that were
 // not made are not in it. All Clients that As has returned count together.
 func (c *Client) Calls() map[string]CallStats {
 	all := make(map[string]CallStats)
 	for i := range c.calls {
-		n := &c.calls[i]
+		n := c.calls[i].Load()
+		if n == nil {
+			continue
+		}
 		s := CallStats{
 			Count: n.count.Load(), Errors: n.errors.Load(), Retransmits: n.retransmits.Load(), SentBytes: n.sent.Load(), ReceivedBytes: n.received.Load(),
 			Queue: time.Duration(n.queue.Load()), RoundTrip: time.Duration(n.roundTrip.Load()),
@@ -113,13 +140,17 @@ func (c *Client) Calls() map[string]CallStats {
 		if s.Count == 0 {
 			continue
 		}
-		for b := range n.times {
-			if k := n.times[b].Load(); k > 0 {
+		for b := range timeBuckets {
+			if block := n.times[b/timeSteps].Load(); block != nil && block[b%timeSteps].Load() > 0 {
 				s.Times = append(s.Times, make([]uint64, b-len(s.Times))...)
-				s.Times = append(s.Times, k)
+				s.Times = append(s.Times, block[b%timeSteps].Load())
 			}
 		}
-		all[nfs3.Bindings[i].Name] = s
+		if i < len(procs) {
+			all[procs[i].Name] = s
+		} else {
+			all[lockProcs[i-len(procs)].Name] = s
+		}
 	}
 	return all
 }

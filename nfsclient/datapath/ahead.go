@@ -153,7 +153,7 @@ func (p *piece) run() {
 				f.eofAt = p.off
 			}
 		}
-		if n == 0 || e.read.waiting.Load() > 0 { // Views come first
+		if n == 0 {
 			f.removePiece(slices.Index(f.pieces, p))
 		}
 	}

@@ -33,7 +33,7 @@ var steady = map[string]struct {
 	"write 128 KiB": {128 << 10, writeStep},
 	"write 4 KiB":   {4 << 10, writeStep},
 	"view 1 MiB": {1 << 20, func(h *Handle, p []byte, off int64) error {
-		v, err := h.View(bg, nil, len(p), off)
+		v, err := h.View(bg, nil, p, off)
 		v.Release()
 		return err
 	}},

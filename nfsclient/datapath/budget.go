@@ -30,10 +30,9 @@ type budget struct {
 
 // An account is what one file holds of a budget.
 type account struct {
-	most   int64 // set once
-	urgent bool  // set once: it takes all that is free
-	leave  int64 // set once: of this much the others are sure
-	held   int64 // guarded by the budget's lock
+	most  int64 // set once
+	leave int64 // set once: of this much the others are sure
+	held  int64 // guarded by the budget's lock
 }
 
 func newBudget(total int64) *budget { return &budget{total: total, free: total} }
@@ -48,9 +47,7 @@ const (
 )
 
 func (b *budget) fit(a *account, n int64) fit {
-	switch {
-	case a.urgent:
-	case a.held > a.most-n, a.held > 0 && a.held+n > b.free-n, a.leave > 0 && n > b.free-a.leave:
+	if a.held > a.most-n || a.held > 0 && a.held+n > b.free-n || a.leave > 0 && n > b.free-a.leave {
 		return ownFew
 	}
 	if n > b.free {

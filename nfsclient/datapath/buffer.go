@@ -12,7 +12,7 @@ import (
 // minBuffer is the smallest buffer: many small writes in one page need no more than one.
 const minBuffer = 4 << 10
 
-// A buffer is memory for written data, read-ahead or a View. It is used by
+// A buffer is memory for written data or read-ahead. It is used by
 // extents, WRITEs on their way, readers that copy of it, and Views; the last of them
 // gives it back.
 type buffer struct {

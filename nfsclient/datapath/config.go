@@ -42,7 +42,7 @@ type Config struct {
 	// 0: 16 MiB, negative: none.
 	ReadAhead int
 
-	// ReadMemory bounds the memory of read-ahead and of Views, in bytes; 0: 128 MiB.
+	// ReadMemory bounds the memory of read-ahead, in bytes; 0: 128 MiB.
 	// It is raised to four READs at least.
 	ReadMemory int64
 

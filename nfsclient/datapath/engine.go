@@ -28,8 +28,7 @@ type Engine struct {
 	cancel context.CancelFunc
 
 	written *budget // memory of extents
-	read    *budget // memory of pieces and Views
-	views   account // of read
+	read    *budget // memory of pieces
 
 	waiters waiterPool
 	running sync.WaitGroup // calls in the background
@@ -70,7 +69,6 @@ func New(cfg Config, srv Server) *Engine {
 	e := &Engine{cfg: cfg, srv: srv, files: map[nfs3.FH]*File{}}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.written, e.read = newBudget(cfg.DirtyMount), newBudget(cfg.ReadMemory)
-	e.views = account{most: unbounded, urgent: true}
 	return e
 }
 

@@ -44,6 +44,14 @@ func (h *Handle) Sync(ctx context.Context) error {
 	return h.told()
 }
 
+// Settle is Sync that tells of its own wait alone: errors of writes are left for others to be told.
+func (h *Handle) Settle(ctx context.Context) error {
+	f := h.file
+	f.mu.Lock()
+	defer f.unlock()
+	return f.stable(ctx)
+}
+
 // Flush is Sync for close(2), which may come more than once for a Handle (dup, fork).
 func (h *Handle) Flush(ctx context.Context) error { return h.Sync(ctx) }
 

@@ -138,8 +138,8 @@ func (w *world) readAt(h *Handle, r *rand.Rand, actor int, off int64, size int) 
 	switch r.IntN(3) {
 	case 0:
 		var v View
-		v, err = h.View(context.Background(), nil, size, off)
-		got, eof = bytes.Clone(v.Data), v.EOF
+		v, err = h.View(context.Background(), nil, make([]byte, size), off)
+		got, eof = bytes.Clone(v.Data), v.eof
 		v.Release()
 	case 1:
 		var n int

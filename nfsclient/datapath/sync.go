@@ -27,6 +27,15 @@ func (f *File) WriteThrough(ctx context.Context) error {
 	return f.writeOut(ctx)
 }
 
+// StartThrough begins a WriteThrough that is to follow.
+func (f *File) StartThrough() {
+	f.mu.Lock()
+	defer f.unlock()
+	f.sendAlone()
+	f.push(f.seq)
+	f.progress()
+}
+
 func (f *File) writeOut(ctx context.Context) error {
 	mark := f.seq
 	f.push(mark)

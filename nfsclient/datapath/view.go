@@ -1,4 +1,4 @@
-// View: a read that lends the Engine's own memory.
+// View: a read that lends the Engine's own memory where that can be.
 
 package datapath
 
@@ -9,10 +9,13 @@ import (
 
 // A View is bytes of a file. The zero View is of none.
 type View struct {
-	Data []byte // valid until Release; read only
-	EOF  bool   // the file is known to end after Data
+	Data []byte // valid until Release; read only. With an error: what was read before it
+	eof  bool   // the file is known to end after Data
 	buf  *buffer
 }
+
+// Lent reports whether Data is memory of the Engine.
+func (v *View) Lent() bool { return v.buf != nil }
 
 // Release gives the memory back. It must be called once for each View.
 func (v *View) Release() {
@@ -22,33 +25,22 @@ func (v *View) Release() {
 	*v = View{}
 }
 
-// View is Read without a copy where that can be: the data is in memory of the Engine, the
-// very memory that READ was answered to. At most size bytes are returned, fewer only
-// at the end of the file or before an error.
-func (h *Handle) View(ctx context.Context, cred Cred, size int, off int64) (View, error) {
-	if off < 0 || size < 0 {
+// View is Read that does not copy what has been read ahead, where all that is asked for is in one piece: Data is the memory
+// of the Engine then that the READ was answered to, and otherwise the front of p.
+func (h *Handle) View(ctx context.Context, cred Cred, p []byte, off int64) (View, error) {
+	if off < 0 {
 		return View{}, syscall.EINVAL
 	}
 	f := h.file
 	f.mu.Lock()
-	h.noteRead(cred, off, size)
-	v, ok, err := f.viewAhead(ctx, size, off)
-	f.mu.Unlock()
-	if ok || err != nil || size == 0 {
+	defer f.mu.Unlock()
+	h.noteRead(cred, off, len(p))
+	v, ok, err := f.viewAhead(ctx, len(p), off)
+	if ok || err != nil {
 		return v, err
 	}
-	buf, err := f.engine.viewBuffer(ctx, size)
-	if err != nil {
-		return View{}, err
-	}
-	f.mu.Lock()
-	n, eof, err := f.read(ctx, cred, buf.bytes()[:size], off, true)
-	f.mu.Unlock()
-	if n == 0 && err != nil {
-		buf.unref()
-		return View{}, err
-	}
-	return View{Data: buf.bytes()[:n:n], EOF: eof, buf: buf}, nil
+	n, eof, err := f.read(ctx, cred, p, off, true)
+	return View{Data: p[:n:n], eof: eof}, err
 }
 
 // viewAhead lends a piece that has all that is asked for, and waits for it.
@@ -66,7 +58,7 @@ func (f *File) viewAhead(ctx context.Context, size int, off int64) (v View, ok b
 		if p.ready {
 			to := min(end, p.end())
 			data := p.data[off-p.off : to-p.off]
-			v = View{Data: data[:len(data):len(data)], EOF: p.ends(to), buf: p.buf.ref()}
+			v = View{Data: data[:len(data):len(data)], eof: p.ends(to), buf: p.buf.ref()}
 			f.delivered(p, len(data))
 			return v, true, nil
 		}
@@ -74,33 +66,4 @@ func (f *File) viewAhead(ctx context.Context, size int, off int64) (v View, ok b
 			return View{}, false, err
 		}
 	}
-}
-
-// viewBuffer returns memory for a View, which it may have to wait for. What was read ahead
-// gives way to it.
-func (e *Engine) viewBuffer(ctx context.Context, size int) (*buffer, error) {
-	n := charge(size)
-	if n > e.read.total {
-		return nil, syscall.EINVAL
-	}
-	if !e.read.take(&e.views, n) {
-		w := e.waiters.get()
-		if !e.read.join(w, &e.views, n) {
-			e.each(func(f *File) {
-				f.mu.Lock()
-				for i := len(f.pieces) - 1; i >= 0; i-- {
-					if f.pieces[i].ready {
-						f.removePiece(i)
-					}
-				}
-				f.unlock()
-			})
-		}
-		err := e.read.await(ctx, w)
-		e.waiters.put(w)
-		if err != nil {
-			return nil, err
-		}
-	}
-	return newBuffer(e.read, &e.views, size), nil
 }

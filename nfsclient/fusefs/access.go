@@ -70,7 +70,7 @@ func (r *request) cached(n *node) (bits uint32, ok bool) {
 	return 0, false
 }
 
-// keepRights has rights be believed after a change that was our own, from how n was to how it is, and
+// keepRights has rights and ACLs be believed after a change that was our own, from how n was to how it is, and
 // that was not of mode or owner: names that were made in a directory. The caller holds mu.
 func (n *node) keepRights(was *nfs3.Fattr) {
 	is := &n.attr
@@ -81,6 +81,11 @@ func (n *node) keepRights(was *nfs3.Fattr) {
 		if a := &n.access[i]; a.ctime == was.Ctime {
 			a.ctime = is.Ctime
 		}
+	}
+	if k := n.acl; k != nil && k.ctime == was.Ctime {
+		moved := *k // others may be reading it
+		moved.ctime = is.Ctime
+		n.acl = &moved
 	}
 }
 

@@ -111,6 +111,9 @@ func (r *request) fresh(n *node) error {
 func (n *node) snapshot() (nfs3.Fattr, time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if h := n.held.Load(); h != nil {
+		return h.over(n.attr), 0 // the next look has it sent
+	}
 	return n.attr, n.left(time.Now())
 }
 

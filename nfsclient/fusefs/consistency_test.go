@@ -206,19 +206,22 @@ func TestListingBringsAttributes(t *testing.T) {
 	}
 }
 
-// TestStaleHandleIsFoundByName: a file that another client has replaced is found under its name.
+// TestStaleHandleIsFoundByName: a file whose directories another client has replaced is found under its name, also
+// where the server shows no change of the topmost.
 func TestStaleHandleIsFoundByName(t *testing.T) {
-	m := mount(t, options{AcMin: long, AcMax: long})
-	must(t, os.MkdirAll(m.there("dir/sub"), 0o755))
-	for i := range 5 {
-		text := fmt.Sprint("life ", i)
-		must(t, os.WriteFile(m.there("dir/sub/file"), []byte(text), 0o600))
-		got, err := os.ReadFile(m.at("dir/sub/file"))
-		if err != nil || string(got) != text {
-			t.Fatalf("%q, %v", got, err)
-		}
-		must(t, os.RemoveAll(m.there("dir")))
+	for _, remember := range []bool{false, true} {
+		m := mount(t, options{AcMin: long, AcMax: long, Remember: remember})
 		must(t, os.MkdirAll(m.there("dir/sub"), 0o755))
+		for i := range 5 {
+			text := fmt.Sprint("life ", i)
+			must(t, os.WriteFile(m.there("dir/sub/file"), []byte(text), 0o600))
+			got, err := os.ReadFile(m.at("dir/sub/file"))
+			if err != nil || string(got) != text {
+				t.Fatalf("change of the top directory hidden: %v: %q, %v", remember, got, err)
+			}
+			must(t, os.RemoveAll(m.there("dir")))
+			must(t, os.MkdirAll(m.there("dir/sub"), 0o755))
+		}
 	}
 }
 

@@ -3,7 +3,6 @@
 package fusefs
 
 import (
-	"crypto/rand"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -21,8 +20,11 @@ func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name stri
 	if dir == nil {
 		return staleNode
 	}
-	n, err := r.create(dir, name, in.Mode, in.Flags)
-	if isStatus(err, nfs3.ErrExist) && in.Flags&syscall.O_EXCL == 0 {
+	n, err := r.create(dir, name, in.Mode, in.Umask, in.Flags)
+	switch {
+	case err == nil:
+		n.made()
+	case isStatus(err, nfs3.ErrExist) && in.Flags&syscall.O_EXCL == 0:
 		n, err = r.openExisting(dir, name, in.Flags)
 	}
 	if err != nil {
@@ -34,34 +36,17 @@ func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name stri
 }
 
 // create makes a regular file that must not be there.
-func (r *request) create(dir *node, name string, mode, flags uint32) (*node, error) {
-	attr := nfs3.Sattr{SetMode: true, Mode: mode & 0o7777}
+func (r *request) create(dir *node, name string, mode, umask, flags uint32) (*node, error) {
+	mode, err := r.newMode(dir, mode, umask)
+	if err != nil {
+		return nil, err
+	}
+	attr := nfs3.Sattr{SetMode: true, Mode: mode}
+	if flags&syscall.O_EXCL != 0 {
+		return r.createExclusive(dir, name, attr)
+	}
 	args := nfs3.CreateArgs{Where: nfs3.DirOpArgs{Dir: dir.fh, Name: []byte(name)}, Mode: nfs3.Guarded, Attr: attr}
-	if flags&syscall.O_EXCL == 0 {
-		return r.make(dir, name, nfs3.ProcCreate, &args)
-	}
-	// The verifier lets the server know our own call when it comes twice (RFC 1813 §3.3.8): it is
-	// one of this attempt alone.
-	args.Mode = nfs3.Exclusive
-	_, _ = rand.Read(args.Verf[:]) // never fails
-	n, err := r.make(dir, name, nfs3.ProcCreate, &args)
-	if isStatus(err, nfs3.ErrNotSupp) {
-		args.Mode = nfs3.Guarded
-		return r.make(dir, name, nfs3.ProcCreate, &args)
-	}
-	if err != nil {
-		return nil, err
-	}
-	// EXCLUSIVE brings no attributes, and servers keep the verifier in the times.
-	attr.AtimeHow, attr.MtimeHow = nfs3.SetToServerTime, nfs3.SetToServerTime
-	if err = r.callSetattr(r, n, &attr); err == nil {
-		err = r.fresh(n)
-	}
-	if err != nil {
-		r.fs.table.forget(n.id, 1)
-		return nil, err
-	}
-	return n, nil
+	return r.make(dir, name, nfs3.ProcCreate, &args)
 }
 
 // openExisting is for a name that another client has made between the kernel's looking it up and
@@ -92,6 +77,7 @@ func (r *request) make(dir *node, name string, proc uint32, args xdr.Marshaler) 
 		return nil, err
 	}
 	var res nfs3.CreateRes
+	noACL := f.givesNoACL(dir)
 	s := f.changing(dir)
 	err := r.do(proc, args, &res, &res.Status)
 	f.learnWcc(dir, s, &res.DirWcc)
@@ -108,6 +94,9 @@ func (r *request) make(dir *node, name string, proc uint32, args xdr.Marshaler) 
 	n := f.table.enter(res.FH.FH, dir, name, dir.version())
 	if res.Attr.Present {
 		f.learn(n, s, &res.Attr.Attr)
+		if noACL {
+			f.madeWithoutACL(n, s)
+		}
 	} else if err = r.getattr(n); err != nil {
 		f.table.forget(n.id, 1)
 		return nil, err
@@ -140,7 +129,11 @@ func (f *fileSystem) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string
 	if dir == nil {
 		return staleNode
 	}
-	args := nfs3.MkdirArgs{Where: nfs3.DirOpArgs{Dir: dir.fh, Name: []byte(name)}, Attr: nfs3.Sattr{SetMode: true, Mode: in.Mode & 0o7777}}
+	mode, err := r.newMode(dir, in.Mode, in.Umask)
+	if err != nil {
+		return f.status(err)
+	}
+	args := nfs3.MkdirArgs{Where: nfs3.DirOpArgs{Dir: dir.fh, Name: []byte(name)}, Attr: nfs3.Sattr{SetMode: true, Mode: mode}}
 	n, err := r.make(dir, name, nfs3.ProcMkdir, &args)
 	if err == nil {
 		f.table.know(n, &known{content: n.version(), whole: true, names: make(map[string]*dirEntry)})
@@ -169,11 +162,16 @@ func (f *fileSystem) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string
 	if dir == nil {
 		return staleNode
 	}
-	args := nfs3.MknodArgs{Where: nfs3.DirOpArgs{Dir: dir.fh, Name: []byte(name)}, Attr: nfs3.Sattr{SetMode: true, Mode: in.Mode & 0o7777}}
-	switch in.Mode & syscall.S_IFMT {
-	case syscall.S_IFREG, 0:
-		n, err := r.create(dir, name, in.Mode, 0)
+	if t := in.Mode & syscall.S_IFMT; t == syscall.S_IFREG || t == 0 {
+		n, err := r.create(dir, name, in.Mode, in.Umask, 0)
 		return f.made(out, dir, n, err)
+	}
+	mode, err := r.newMode(dir, in.Mode, in.Umask)
+	if err != nil {
+		return f.status(err)
+	}
+	args := nfs3.MknodArgs{Where: nfs3.DirOpArgs{Dir: dir.fh, Name: []byte(name)}, Attr: nfs3.Sattr{SetMode: true, Mode: mode}}
+	switch in.Mode & syscall.S_IFMT {
 	case syscall.S_IFIFO:
 		args.Type = nfs3.TypeFIFO
 	case syscall.S_IFSOCK:

@@ -89,6 +89,9 @@ func (f *fileSystem) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.
 func (f *fileSystem) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	r := f.begin(opReaddirplus, cancel, &in.Caller)
 	defer r.end()
+	if n := f.table.get(in.NodeId); n != nil {
+		r.learnSearchers(n)
+	}
 	return r.list(in, func(h *handle, e *dirEntry) bool {
 		entry := out.AddDirLookupEntry(e.dirent(f))
 		if entry != nil {

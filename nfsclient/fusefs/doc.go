@@ -11,10 +11,11 @@
 //
 //   - request.go, creds.go: who asks, and what ends the request.
 //   - lookup.go, access.go, open.go, io.go, dirs.go, setattr.go, create.go, remove.go,
-//     silly.go, statfs.go: the operations.
+//     silly.go, statfs.go, locks.go: the operations.
 //   - node.go, names.go, attrs.go: what is known: nodes by handle, the names of directories,
 //     and attributes with all that is decided by them. Pure, with no I/O.
 //   - calls.go: calls to the server, and what is learned from each reply.
 //   - notify.go: what the kernel is told to forget.
-//   - io.go joins nfsclient/datapath, which has written data until it is stable.
+//   - io.go joins nfsclient/datapath, which has written data until it is stable, and locks.go
+//     nfsclient/nlm, which has the locks.
 package fusefs

@@ -14,3 +14,11 @@ func HoldNotices(m *MountPoint) {
 	q.running = true
 	q.mu.Unlock()
 }
+
+// BoundNodes has the mount prune more than count nodes, by names where byName is set, as before Linux 6.18.
+func BoundNodes(m *MountPoint, count int, byName bool) {
+	m.fs.table.mu.Lock()
+	m.fs.table.most = count
+	m.fs.table.mu.Unlock()
+	m.fs.pruning.byName.Store(byName)
+}

@@ -14,10 +14,11 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsclient/datapath"
+	"github.com/nfsrdma/nfsrdma/nfsclient/nlm"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A fileSystem is one mount. What NFSv3 has nothing for (extended attributes, fallocate,
+// A fileSystem is one mount. What NFSv3 has nothing for (fallocate,
 // SEEK_HOLE, ioctl, …) is answered ENOSYS by the embedded default: the kernel then says to
 // programs what its own NFSv3 client does, and does not ask again.
 type fileSystem struct {
@@ -39,11 +40,15 @@ type fileSystem struct {
 	engine   *datapath.Engine
 	requests requests
 	notices  notices
+	pruning  pruning
 	watch    watch
 	plain    atomic.Bool // directories are listed by READDIR
 	handles  handles
 	counts   counts
-	wakeful  func() // ends the watch for sleep
+	holds    holds
+	locks    *nlm.Locks
+	times    atomic.Pointer[timesKept] // of the file system in which O_EXCL made a file last; nil: none yet
+	wakeful  func()                    // ends the watch for sleep
 
 	ticks atomic.Uint64 // the moments of attrs
 
@@ -81,6 +86,13 @@ func newFileSystem(ctx context.Context, fs *nfsclient.FS, opt Options) (*fileSys
 	if conf, err := f.client.Pathconf(ctx, fs.Root()); err == nil && conf.NameMax > 0 {
 		f.nameMax = min(conf.NameMax, unix.NAME_MAX)
 	}
+	if !f.opt.NoACL {
+		has, err := f.client.HasACLs(ctx)
+		if err != nil {
+			return nil, err
+		}
+		f.opt.NoACL = !has
+	}
 	f.callers.init(f)
 	f.counts.begun = time.Now()
 	f.engine = datapath.New(datapath.Config{
@@ -88,7 +100,11 @@ func newFileSystem(ctx context.Context, fs *nfsclient.FS, opt Options) (*fileSys
 		DirtyFile: opt.DirtyFile, DirtyMount: opt.Memory - opt.Memory/3, ReadMemory: opt.Memory / 3, Sync: opt.Sync,
 		Lost: func(_ nfs3.FH, err error) { f.failed(err) },
 	}, dataServer{f})
+	f.locks = nlm.New(nlm.Options{Server: lockServer{f, new(atomic.Bool)}, Name: f.callers.machine, Dir: opt.LockDir, Source: fmt.Sprintf("%s %x", opt.Source, f.table.root.fh.Bytes()), Log: func(line string) { f.say("%s", line) }})
 	f.notices.init(f)
+	f.holds.fs = f
+	f.pruning.fs = f
+	f.table.most, f.table.full = int(opt.Memory/nodeShare), f.pruning.begin
 	f.wakeful = f.watchSleep()
 	return f, nil
 }
@@ -101,18 +117,22 @@ func (f *fileSystem) Init(s *fuse.Server) { f.server = s }
 // stop ends what runs beside the operations, when the kernel sends no more. What was
 // written goes to the server first, for as long as it takes.
 func (f *fileSystem) stop() {
+	f.holds.send()
 	f.handles.abandon()
 	if err := f.engine.Close(context.Background()); err != nil {
 		f.failed(err)
 	}
+	f.closeLocks()
 	f.watch.stop()
 	f.wakeful()
 	f.notices.stop()
+	f.pruning.stop()
 	f.requests.stop()
 }
 
 // syncAll brings what was written to stable storage, as well as it can.
 func (f *fileSystem) syncAll() {
+	f.holds.send()
 	if err := f.engine.Sync(context.Background()); err != nil {
 		f.failed(err)
 	}

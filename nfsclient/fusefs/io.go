@@ -3,7 +3,9 @@
 package fusefs
 
 import (
+	"cmp"
 	"context"
+	"sync"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -13,7 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Read fills p, the memory that the reply is sent from, and that the RNIC places READ data in.
+// Read answers with what was read ahead, in the memory that the RNIC has placed it in, or fills p, the memory that the
+// RNIC then places READ data in.
 func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fuse.ReadResult, fuse.Status) {
 	r := f.begin(opRead, cancel, &in.Caller)
 	defer r.end()
@@ -22,15 +25,54 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fu
 		return nil, fuse.EBADF
 	}
 	h.used()
-	read := h.data.Read
-	if in.Flags&syscall.O_DIRECT != 0 {
-		read = h.data.ReadDirect
+	if err := f.sendHeld(r, h.n); err != nil { // reading sets the access time
+		return nil, f.status(err)
 	}
-	n, _, err := read(r, h.actor(r, in.Pid), p[:min(int(in.Size), len(p))], int64(in.Offset))
-	if err != nil && n == 0 {
+	f.counts.requestMemory.Add(int64(len(p)))
+	defer f.counts.requestMemory.Add(-int64(len(p)))
+	p = p[:min(int(in.Size), len(p))]
+	var v datapath.View
+	var err error
+	if in.Flags&syscall.O_DIRECT != 0 {
+		var n int
+		n, _, err = h.data.ReadDirect(r, h.actor(r, in.Pid), p, int64(in.Offset))
+		v.Data = p[:n]
+	} else {
+		v, err = h.data.View(r, h.actor(r, in.Pid), p, int64(in.Offset))
+	}
+	if err != nil && len(v.Data) == 0 {
 		return nil, f.status(f.stale(h.n, err))
 	}
-	return fuse.ReadResultData(p[:n]), fuse.OK
+	if v.Lent() {
+		return lend(v), fuse.OK
+	}
+	return fuse.ReadResultData(v.Data), fuse.OK
+}
+
+// A lentResult is the reply to a READ in memory of the data path, which go-fuse holds until the kernel has the data. It
+// has Slices because go-fuse takes a result that is one slice for finished before it has written it.
+type lentResult struct {
+	view datapath.View
+	data [1][]byte
+}
+
+var lentPool = sync.Pool{New: func() any { return new(lentResult) }}
+
+func lend(v datapath.View) *lentResult {
+	r := lentPool.Get().(*lentResult)
+	r.view, r.data[0] = v, v.Data
+	return r
+}
+
+func (r *lentResult) Size() int                          { return len(r.data[0]) }
+func (r *lentResult) Bytes([]byte) ([]byte, fuse.Status) { return r.data[0], fuse.OK }
+func (r *lentResult) Slices() ([][]byte, fuse.Status)    { return r.data[:], fuse.OK }
+
+// Done is called once, when the kernel has the data or will not have it.
+func (r *lentResult) Done() {
+	r.view.Release()
+	r.data[0] = nil
+	lentPool.Put(r)
 }
 
 // actor is in whose name data of the handle travels: the caller's, or the opener's where
@@ -52,6 +94,11 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, p []byte) (
 		return 0, fuse.EBADF
 	}
 	h.used()
+	if err := cmp.Or(f.sendHeld(r, h.n), h.n.tellHeld()); err != nil {
+		return 0, f.status(err)
+	}
+	f.counts.requestMemory.Add(maxRequest)
+	defer f.counts.requestMemory.Add(-maxRequest)
 	who := h.actor(r, in.Pid)
 	if in.WriteFlags&fuse.WRITE_CACHE != 0 {
 		who = h.who // the kernel does not know whose page it is

@@ -25,6 +25,7 @@ func (f *fileSystem) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name strin
 	if err := f.checkName(name); err != nil {
 		return f.status(err)
 	}
+	r.learnSearchers(dir)
 	if st, ok := r.lookupCached(dir, name, out); ok {
 		f.counts.hit(hitName)
 		return st
@@ -122,13 +123,35 @@ func (f *fileSystem) absent(dir *node, out *fuse.EntryOut) fuse.Status {
 // the attributes of dir are trusted. It does not ask whether who walks by them has the
 // right to search, so that where not all have it, each walk is to come to us.
 func (f *fileSystem) nameFor(dir *node) time.Duration {
-	const search = 0o111
-	attr, left := dir.snapshot()
-	if f.opt.LookupCache == LookupNone || f.opt.AllowOther && f.opt.Cred == nil && attr.Mode&search != search {
+	_, left := dir.snapshot()
+	if f.opt.LookupCache == LookupNone || f.searched(dir) {
 		return 0
 	}
 	return left
 }
+
+// searchAll is the mode of a directory that everybody may search.
+const searchAll = 0o111
+
+// searched reports whether walks through dir depend on who walks, as far as that is known.
+func (f *fileSystem) searched(dir *node) bool {
+	if !f.manyUsers() {
+		return false
+	}
+	dir.mu.Lock()
+	defer dir.mu.Unlock()
+	if dir.attr.Mode&searchAll != searchAll {
+		return true
+	}
+	if f.opt.NoACL {
+		return false
+	}
+	k := dir.cachedACL()
+	return k == nil || keepsOut(k.access)
+}
+
+// manyUsers reports whether the programs of the mount act as several users.
+func (f *fileSystem) manyUsers() bool { return f.opt.AllowOther && f.opt.Cred == nil }
 
 // fillEntry tells the kernel of n, which is in dir.
 func (f *fileSystem) fillEntry(out *fuse.EntryOut, dir, n *node) {
@@ -197,6 +220,9 @@ func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fu
 	n := f.table.get(in.NodeId)
 	if n == nil {
 		return staleNode
+	}
+	if err := f.sendHeld(r, n); err != nil {
+		return f.status(err)
 	}
 	if d := n.file(); d != nil && d.Dirty() {
 		if err := d.WriteOut(r); err != nil {

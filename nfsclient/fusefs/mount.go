@@ -23,7 +23,8 @@ import (
 // What is asked of the kernel.
 const (
 	maxRequest    = 1 << 20 // bytes of one READ or WRITE
-	maxBackground = 256     // asynchronous requests: read-ahead, direct I/O
+	maxBackground = 256     // asynchronous requests: read-ahead, direct I/O; the least and the most,
+	minBackground = 16      // see background
 	readAhead     = 2 << 20 // bytes that the kernel reads ahead, where we may say so
 
 	// capabilities that are off unless asked for. Writes stay write-through: with a write-back
@@ -64,7 +65,7 @@ func Mount(ctx context.Context, fs *nfsclient.FS, dir string, opt Options) (*Mou
 		return nil, fmt.Errorf("mount %s: %w", dir, err)
 	}
 	m := &MountPoint{dir: dir, fs: f, served: make(chan struct{})}
-	m.server, err = attach(f, dir, &opt, func() {
+	m.server, err = attach(f, dir, &f.opt, func() {
 		f.stop()
 		close(m.served)
 	})
@@ -89,7 +90,7 @@ func Attach(raw fuse.RawFileSystem, dir string, opt Options, ended func()) (*fus
 func attach(raw fuse.RawFileSystem, dir string, opt *Options, ended func()) (*fuse.Server, error) {
 	server, err := fuse.NewServer(raw, dir, opt.fuse())
 	if err != nil {
-		return nil, mountError(dir, err)
+		return nil, mountError(dir, opt, err)
 	}
 	go func() {
 		server.Serve()
@@ -100,14 +101,23 @@ func attach(raw fuse.RawFileSystem, dir string, opt *Options, ended func()) (*fu
 }
 
 // mountError says what a user can do about a mount that failed.
-func mountError(dir string, err error) error {
+func mountError(dir string, opt *Options, err error) error {
 	switch {
+	case opt.AllowOther && !opt.Direct && os.Geteuid() != 0:
+		return fmt.Errorf("mount %s: with AllowOther, which users may give where /etc/fuse.conf has the line user_allow_other: %w", dir, err)
 	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENODEV):
 		return fmt.Errorf("mount %s: there is no /dev/fuse here: load the module fuse, or give the container that device (%w)", dir, err)
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES):
 		return fmt.Errorf("mount %s: not allowed: mount as root, or install fusermount3 (%w)", dir, err)
 	}
 	return fmt.Errorf("mount %s: %s", dir, strings.TrimSpace(err.Error()))
+}
+
+// background is how many asynchronous requests the kernel may send: their buffers, up to maxRequest each, are
+// two thirds of the bound of memory again at most. Those that a program waits for cannot be bounded: a
+// kernel that is not listened to cannot be told either that a program was killed.
+func (o *Options) background() int {
+	return int(min(max(o.Memory/3*2/maxRequest, minBackground), maxBackground))
 }
 
 // fuse is what go-fuse is told.
@@ -121,18 +131,21 @@ func (o *Options) fuse() *fuse.MountOptions {
 		FsName:               o.Source,
 		Name:                 "nfsrdma",
 		MaxWrite:             maxRequest,
-		MaxBackground:        maxBackground,
-		CongestionThreshold:  maxBackground * 3 / 4,
-		DisableSplice:        true, // a reply of 1 MiB does not fit a pipe
-		DisableXAttrs:        true,
+		MaxBackground:        o.background(),
+		CongestionThreshold:  o.background() * 3 / 4,
+		DisableSplice:        true,    // a reply of 1 MiB does not fit a pipe
+		DisableXAttrs:        o.NoACL, // the kernel then asks for none, not even before it writes
 		EnableSymlinkCaching: true,
-		ExtraCapabilities:    capabilities,
+		ExtraCapabilities:    capabilities | o.lockCapabilities(),
 		DisableReadDirPlus:   o.NoReaddirplus,
 		DirectMountStrict:    o.Direct,
 		Logger:               out,
 		// The kernel would take each new mtime for a foreign change; which are is decided here.
 		// Where no attributes are trusted the kernel shall ask, and compare, at each read.
 		ExplicitDataCacheControl: o.AcRegMax > 0,
+	}
+	if !o.NoACL {
+		mo.ExtraCapabilities |= fuse.CAP_DONT_MASK // see newMode
 	}
 	flags := uintptr(syscall.MS_NOSUID | syscall.MS_NODEV)
 	for _, opt := range o.words() {

@@ -102,13 +102,47 @@ func (t *table) moved(dir *node, name string, to *node, toName string, content u
 	}
 }
 
-// namesOf lists the names of dir that the kernel may know.
-func (t *table) namesOf(dir *node) []string {
+// unsure is the content of a directory of which no name that was looked up is believed.
+const unsure = ^uint64(0)
+
+// doubtPath has the server asked for all names on the ways to n, at the next walk along them. That n is stale may
+// come of a directory above that is another one now, though its own directory does not look changed: times of a
+// server tick slowly, and attributes are trusted. The caller holds mu.
+func (t *table) doubtPath(n *node) {
+	seen := map[*node]bool{n: true}
+	for ways := []*node{n}; len(ways) > 0; {
+		n, ways = ways[len(ways)-1], ways[:len(ways)-1]
+		for _, p := range n.places {
+			p.dir.children[p.name] = child{n, unsure}
+			t.doubt(p.dir)
+			if !seen[p.dir] {
+				seen[p.dir] = true
+				ways = append(ways, p.dir)
+			}
+		}
+	}
+}
+
+// A named is what a directory has under a name.
+type named struct {
+	id   uint64
+	name string
+}
+
+// namesOf lists the names of dir that the kernel may know: those of directories, those of files that
+// are not open, and all others, of which some are of nothing.
+func (t *table) namesOf(dir *node) (dirs, closed []named, others []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	names := make([]string, 0, len(dir.children))
-	for name := range dir.children {
-		names = append(names, name)
+	for name, c := range dir.children {
+		switch {
+		case c.n != nil && c.n.isDir():
+			dirs = append(dirs, named{c.n.id, name})
+		case c.n != nil && c.n.opens == 0:
+			closed = append(closed, named{c.n.id, name})
+		default:
+			others = append(others, name)
+		}
 	}
-	return names
+	return dirs, closed, others
 }

@@ -3,6 +3,7 @@
 package fusefs
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,9 +34,15 @@ type node struct {
 	mu sync.Mutex // guards all below
 	attrs
 	access  []allowed // what callers may do
+	acl     *knownACL // nil: not known
+	aclSet  uint64    // the moment when we set an ACL last
 	names   uint64    // own changes to the names of a directory
 	fetched time.Time // when the listing that the kernel caches was read
 	pages   uint64    // the content that the kernel's pages, or its listing, are of
+	making  bool      // of a file: made by an open that nobody has closed yet (see hold.go)
+	heldErr error     // of what was held, told to nobody yet
+
+	held atomic.Pointer[held] // written under mu; nil: nothing
 
 	data  atomic.Pointer[datapath.File] // set once, at the first open
 	silly atomic.Bool                   // its only name is a hidden one; set under table.mu
@@ -74,13 +81,17 @@ type table struct {
 	last uint64 // ids are not used twice, so that they need no generation
 	root *node
 
+	most    int    // with more nodes the kernel is asked to forget some
+	full    func() // set once: told of that; it does not wait
+	entered int    // nodes since full was called last
+
 	knownDirs  map[*node]bool // those with names that are known
 	knownNames int            // how many these are
 }
 
 func newTable(root nfs3.FH) *table {
 	n := &node{id: rootID, fh: root, lookups: 1}
-	return &table{byID: map[uint64]*node{rootID: n}, byFH: map[nfs3.FH]*node{root: n}, last: rootID, root: n, knownDirs: make(map[*node]bool)}
+	return &table{byID: map[uint64]*node{rootID: n}, byFH: map[nfs3.FH]*node{root: n}, last: rootID, root: n, most: math.MaxInt, knownDirs: make(map[*node]bool)}
 }
 
 // get is the node of an id that the kernel has named.
@@ -113,6 +124,10 @@ func (t *table) enterLocked(fh nfs3.FH, dir *node, name string, content uint64) 
 		t.last++
 		n = &node{id: t.last, fh: fh}
 		t.byID[n.id], t.byFH[fh] = n, n
+		if t.entered++; len(t.byID) > t.most && t.entered > t.most/8 {
+			t.entered = 0
+			t.full()
+		}
 	}
 	n.lookups++
 	t.bind(dir, name, n, content)
@@ -167,10 +182,9 @@ func (t *table) disown(n *node) {
 		delete(t.byFH, n.fh)
 	}
 	t.doubt(n)
+	t.doubtPath(n)
 	for len(n.places) > 0 {
-		p := n.places[0]
-		t.unbind(p.dir, p.name)
-		t.doubt(p.dir)
+		t.unbind(n.places[0].dir, n.places[0].name)
 	}
 }
 
@@ -203,4 +217,11 @@ func (t *table) size() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.byID)
+}
+
+// bound is the number of nodes from which on the kernel is asked to forget some.
+func (t *table) bound() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.most
 }

@@ -8,8 +8,11 @@
 package fusefs
 
 import (
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
 // notices is what is to be sent: the kernel is to forget a node's attributes, and the pages of a
@@ -73,20 +76,63 @@ func (f *fileSystem) changedByOthers(n *node) {
 }
 
 // tell has the kernel forget what it knows of n.
+//
+// A name that it is told to forget takes with it what is mounted on its directory or below, and a program that is in
+// there has no name for where it is. So those of directories are left to time out, but where callers have lost the right
+// to walk by them; the kernel can still be asked to forget those that nothing is in.
 func (f *fileSystem) tell(n *node) {
 	if n.isDir() {
 		searchers := n.searchers.Load()
+		lost := n.told.Load() != searchers
 		f.forgetAttrs(n)
-		for _, name := range f.table.namesOf(n) {
-			_ = f.server.EntryNotify(n.id, name)
+		dirs, closed, others := f.table.namesOf(n)
+		if !f.prune(closed) {
+			for _, c := range closed {
+				others = append(others, c.name)
+			}
 		}
-		if n.told.Load() != searchers {
+		f.forgetFiles(n, others)
+		if !lost {
+			f.prune(dirs)
+		} else {
+			for _, c := range dirs {
+				_ = f.server.EntryNotify(n.id, c.name)
+			}
 			n.toldAt.Store(int64(time.Since(epoch)))
 			n.told.Store(searchers)
 		}
 		return
 	}
 	f.dropPages(n)
+}
+
+// forgetFiles has the kernel forget names in dir that are not those of directories, nor mounted on. One that is mounted
+// on in this very moment is not told from the others, so this is for those that cannot be pruned.
+func (f *fileSystem) forgetFiles(dir *node, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	mounted := mountedNames()
+	for _, name := range names {
+		if !mounted[name] {
+			_ = f.server.EntryNotify(dir.id, name)
+		}
+	}
+}
+
+// prune has the kernel forget those that nothing is in and nothing is mounted on. It reports
+// whether the kernel has a notice for that.
+func (f *fileSystem) prune(children []named) bool {
+	ids := make([]uint64, len(children))
+	for i, c := range children {
+		ids[i] = c.id
+	}
+	for batch := range slices.Chunk(ids, pruneBatch) {
+		if f.server.PruneNotify(batch) == fuse.ENOSYS {
+			return false
+		}
+	}
+	return true
 }
 
 // forgetAttrs has the kernel ask for the attributes of n before it uses them again. It

@@ -7,6 +7,7 @@
 package fusefs
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient/datapath"
+	"github.com/nfsrdma/nfsrdma/nfsclient/nlm"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
@@ -205,7 +207,11 @@ func (f *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status
 		return fuse.OK
 	}
 	h.flushed.Store(true)
-	return f.status(h.data.Flush(r))
+	h.n.closing()
+	held := f.sendHeld(r, h.n)
+	err := h.data.Flush(r)
+	_ = f.locks.Release(r, h.n.fh, nlm.Key{ID: in.LockOwner}) // which goes on where it is interrupted
+	return f.status(cmp.Or(held, err, h.n.tellHeld()))
 }
 
 // Fsync answers fsync(2) and fdatasync(2), and each write to a file that is open with O_SYNC.
@@ -216,7 +222,9 @@ func (f *fileSystem) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status
 	if h == nil || h.data == nil {
 		return fuse.Status(syscall.EBADF)
 	}
-	return f.status(h.data.Sync(r))
+	held := f.sendHeld(r, h.n)
+	err := h.data.Sync(r)
+	return f.status(cmp.Or(held, err, h.n.tellHeld()))
 }
 
 // Release ends a handle, when no program has it any more.
@@ -228,9 +236,12 @@ func (f *fileSystem) Release(cancel <-chan struct{}, in *fuse.ReleaseIn) {
 		return
 	}
 	if h.data != nil {
-		if err := h.data.Close(); err != nil {
+		h.n.closing()
+		_ = f.sendHeld(r, h.n) // of a close that was interrupted; another time if this is, too
+		if err := cmp.Or(h.data.Close(), h.n.tellHeld()); err != nil {
 			f.failed(err)
 		}
+		f.locks.ReleaseHandle(r, h.n.fh, in.Fh)
 	}
 	f.closed(r, h)
 }

@@ -36,12 +36,23 @@ type Options struct {
 	// long each time they prove unchanged, up to the Max. 0: 3, 60, 30 and 60 s; less than 0: none.
 	AcRegMin, AcRegMax, AcDirMin, AcDirMax time.Duration
 
+	// NoACL keeps the server's ACLs from being read and set. They count all the same. Mount sets it where
+	// the server does not speak NFSACL.
+	NoACL bool
+
 	// NoAC trusts no attributes and writes through, so that clients agree at all times.
 	NoAC bool
 	// NoCTO does not ask the server at each open whether the file has changed.
 	NoCTO bool
 
 	LookupCache LookupCache
+
+	// LocalPosix and LocalFlock keep locks of fcntl(2) and of flock(2) between the programs of this mount;
+	// else the server's lock manager decides (local_lock= of nfs(5)).
+	LocalPosix, LocalFlock bool
+	// LockDir is a directory of this user alone in which it is kept who has locks, so that the next mount of the same
+	// Source with the same root releases them if the process is killed; "": the server then keeps them.
+	LockDir string
 
 	// Sync makes each write stable on the server before it returns.
 	Sync bool
@@ -52,6 +63,7 @@ type Options struct {
 
 	// Memory bounds all data that the mount holds, in bytes: written data until it is stable on
 	// the server, of which it has two thirds, and what is read ahead. 0: 384 MiB; the least is 16 MiB.
+	// Buffers of the kernel's own requests under way come besides (Stats.RequestMemory).
 	Memory int64
 
 	// Bounds in bytes of written data of one file, and of what is read ahead of one reader.

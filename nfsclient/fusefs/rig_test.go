@@ -22,6 +22,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/nlm"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
@@ -37,15 +38,20 @@ type description struct {
 	Export string // a directory
 	Dir    string // the mount point
 	RDMA   bool
+	Twin   string // another mount point, of another client; "": none
 	Opt    options
 }
 
 // options is the part of fusefs.Options that tests set.
 type options struct {
-	AllowOther, ReadOnly, NoAC, NoCTO, Sync bool
-	Remember                                bool // the server knows files that are gone
-	AcMin, AcMax                            time.Duration
-	LookupCache                             fusefs.LookupCache
+	AllowOther, ReadOnly, NoACL, NoAC, NoCTO, Sync bool
+	Remember                                       bool // the server knows files that are gone
+	Twice                                          bool // the server carries out each CREATE twice, and answers the second
+	Full                                           bool // the server has no room for times
+	NoLocks                                        bool // the server has no lock manager
+	LocalLocks                                     bool
+	AcMin, AcMax                                   time.Duration
+	LookupCache                                    fusefs.LookupCache
 }
 
 func TestMain(m *testing.M) {
@@ -64,6 +70,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// boundNodes is the bound of nodes that the lines "bound nodes" and "bound names" set.
+const boundNodes = 64
+
+// restart stops the server, with all that only its memory has, and starts it again. It is for TCP.
+var restart func() error
+
 // obey does what the lines of standard input say with the mount, until they end.
 func obey(m *fusefs.MountPoint) {
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -77,6 +89,15 @@ func obey(m *fusefs.MountPoint) {
 		case "hold notices":
 			fusefs.HoldNotices(m)
 			fmt.Println("held")
+		case "bound nodes", "bound names":
+			fusefs.BoundNodes(m, boundNodes, in.Text() == "bound names")
+			fmt.Println("bound")
+		case "restart":
+			if err := restart(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				return
+			}
+			fmt.Println("started")
 		case "stall":
 			stall.Lock()
 			fmt.Println("stalled")
@@ -91,71 +112,149 @@ func obey(m *fusefs.MountPoint) {
 // "unmounted".
 func (d *description) serve() error {
 	ctx := context.Background()
-	tree, err := osfs.New(d.Export, osfs.Options{})
+	srv, err := d.exported()
 	if err != nil {
 		return err
 	}
-	var served nfsserver.FS = tree
-	if d.Opt.Remember {
-		served = &rememberingFS{FS: tree, known: make(map[nfsserver.Ref]nfsserver.Attr)}
-	}
-	srv, err := nfsserver.New(nfsserver.Options{
-		Exports: []nfsserver.Export{{Name: "/export", FS: served}}, AsyncNames: true,
-		Squash: nfsserver.Squash{NoRootSquash: true},
-	})
+	state, err := os.MkdirTemp("", "nfsrdma-fusefs-state")
 	if err != nil {
 		return err
 	}
-	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
+	defer os.RemoveAll(state)
+	var locks *nlm.Service
+	programs := func() ([]*transport.Program, error) {
+		if d.Opt.NoLocks {
+			return srv.Programs(), nil
+		}
+		var err error
+		if locks, err = nlm.New(srv, nlm.Options{StateDir: state, Grace: time.Hour}); err != nil {
+			return nil, err
+		}
+		return append(srv.Programs(), locks.Programs()...), nil
+	}
+	list, err := programs()
+	if err != nil {
+		return err
+	}
+	rpc := transport.NewServer(transport.ServerConfig{}, list...)
 	opt := nfsclient.Options{Transport: nfsclient.TCP, CallTimeout: transport.Hard}
-	var addr net.Addr
 	if d.RDMA {
 		opt.Transport = nfsclient.RDMA
-		dev := iwarp.Open(rnic.DeviceConfig{})
-		l, err := dev.Listen("tcp", "127.0.0.1:0")
+	}
+	addr, err := listen(rpc, d.RDMA)
+	if err != nil {
+		return err
+	}
+	restart = func() error {
+		if err := rpc.Shutdown(ctx); err != nil {
+			return err
+		}
+		locks.Close()
+		again, err := programs()
 		if err != nil {
 			return err
 		}
-		go rpc.ServeRDMA(dev, l)
-		addr = l.Addr()
-	} else {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := net.Listen("tcp", addr.String())
 		if err != nil {
 			return err
 		}
+		rpc = transport.NewServer(transport.ServerConfig{}, again...)
 		go rpc.ServeTCP(l)
-		addr = l.Addr()
+		return nil
 	}
 	opt.RetryTimeout = time.Hour // a stall of the test is not for the transport to end
 	opt.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 		return &stallConn{conn}, err
 	}
-	client, err := nfsclient.Dial(ctx, addr.String(), opt)
+	if d.Twin != "" {
+		end, err := d.mountAt(ctx, addr.String(), opt, d.Twin, func(*fusefs.MountPoint) {})
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
+	end, err := d.mountAt(ctx, addr.String(), opt, d.Dir, func(m *fusefs.MountPoint) {
+		fmt.Println("ready")
+		obey(m)
+	})
 	if err != nil {
 		return err
+	}
+	if err := end(); err != nil {
+		return err
+	}
+	fmt.Println("unmounted")
+	return nil
+}
+
+// listen has the server take connections on a port of loopback.
+func listen(rpc *transport.Server, rdma bool) (net.Addr, error) {
+	const at = "127.0.0.1:0"
+	if rdma {
+		dev := iwarp.Open(rnic.DeviceConfig{})
+		l, err := dev.Listen("tcp", at)
+		if err != nil {
+			return nil, err
+		}
+		go rpc.ServeRDMA(dev, l)
+		return l.Addr(), nil
+	}
+	l, err := net.Listen("tcp", at)
+	if err != nil {
+		return nil, err
+	}
+	go rpc.ServeTCP(l)
+	return l.Addr(), nil
+}
+
+// exported is a server of the export.
+func (d *description) exported() (*nfsserver.Server, error) {
+	tree, err := osfs.New(d.Export, osfs.Options{})
+	if err != nil {
+		return nil, err
+	}
+	var served nfsserver.FS = tree
+	if d.Opt.Remember {
+		served = &rememberingFS{FS: tree, known: make(map[nfsserver.Ref]nfsserver.Attr)}
+	}
+	if d.Opt.Twice {
+		served = repeatingFS{served}
+	}
+	if d.Opt.Full {
+		served = fullFS{served}
+	}
+	return nfsserver.New(nfsserver.Options{
+		Exports: []nfsserver.Export{{Name: "/export", FS: served}}, AsyncNames: true,
+		Squash: nfsserver.Squash{NoRootSquash: true},
+	})
+}
+
+// mountAt mounts the export and calls use; end unmounts.
+func (d *description) mountAt(ctx context.Context, addr string, opt nfsclient.Options, dir string, use func(*fusefs.MountPoint)) (end func() error, err error) {
+	client, err := nfsclient.Dial(ctx, addr, opt)
+	if err != nil {
+		return nil, err
 	}
 	fsys, err := client.Mount(ctx, "/export")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	m, err := fusefs.Mount(ctx, fsys, d.Dir, fusefs.Options{
-		Source: "test:/export", AllowOther: d.Opt.AllowOther, ReadOnly: d.Opt.ReadOnly, NoAC: d.Opt.NoAC, NoCTO: d.Opt.NoCTO,
+	m, err := fusefs.Mount(ctx, fsys, dir, fusefs.Options{
+		LocalPosix: d.Opt.LocalLocks, LocalFlock: d.Opt.LocalLocks,
+		Source: "test:/export", AllowOther: d.Opt.AllowOther, ReadOnly: d.Opt.ReadOnly, NoACL: d.Opt.NoACL, NoAC: d.Opt.NoAC, NoCTO: d.Opt.NoCTO,
 		Sync: d.Opt.Sync, AcRegMin: d.Opt.AcMin, AcRegMax: d.Opt.AcMax, AcDirMin: d.Opt.AcMin, AcDirMax: d.Opt.AcMax,
 		LookupCache: d.Opt.LookupCache, Direct: os.Geteuid() == 0,
 		Log: func(line string) { fmt.Fprintln(os.Stderr, "mount:", line) },
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	fmt.Println("ready")
-	obey(m)
-	if err := m.Unmount(); err != nil {
-		return err
-	}
-	client.Close()
-	fmt.Println("unmounted")
-	return nil
+	use(m)
+	return func() error {
+		defer client.Close()
+		return m.Unmount()
+	}, nil
 }
 
 // stall is locked while the server's answers do not arrive.
@@ -185,6 +284,7 @@ type mounted struct {
 	t      testing.TB
 	export string // what is on the server, to be changed as another client would
 	dir    string // the mount
+	other  string // the other mount; "": there is none
 	in     io.WriteCloser
 	out    *bufio.Scanner
 	cmd    *exec.Cmd
@@ -196,13 +296,24 @@ func mount(t testing.TB, opt options) *mounted { return mountOver(t, opt, false)
 
 func mountOver(t testing.TB, opt options, rdma bool) *mounted {
 	t.Helper()
+	return mountTwin(t, opt, rdma, false)
+}
+
+// mountTwin has another mount of the same export if asked to, at twin.
+func mountTwin(t testing.TB, opt options, rdma, twin bool) *mounted {
+	t.Helper()
 	needFUSE(t)
 	top := t.TempDir()
 	if err := os.Chmod(filepath.Dir(top), 0o755); err != nil { // other users are to reach the mount
 		t.Fatal(err)
 	}
 	d := description{Export: filepath.Join(top, "export"), Dir: filepath.Join(top, "mnt"), RDMA: rdma, Opt: opt}
-	for _, dir := range []string{d.Export, d.Dir} {
+	dirs := []string{d.Export, d.Dir}
+	if twin {
+		d.Twin = filepath.Join(top, "twin")
+		dirs = append(dirs, d.Twin)
+	}
+	for _, dir := range dirs {
 		if err := os.Mkdir(dir, 0o777); err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +325,7 @@ func mountOver(t testing.TB, opt options, rdma bool) *mounted {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &mounted{t: t, export: d.Export, dir: d.Dir, cmd: exec.Command(os.Args[0])}
+	m := &mounted{t: t, export: d.Export, dir: d.Dir, other: d.Twin, cmd: exec.Command(os.Args[0])}
 	m.cmd.Env = append(os.Environ(), childEnv+"="+string(text))
 	m.cmd.Stderr = os.Stderr
 	if m.in, err = m.cmd.StdinPipe(); err != nil {
@@ -259,7 +370,9 @@ func (m *mounted) abort() {
 	if syscall.Stat(m.dir, &st) == nil {
 		_ = os.WriteFile(fmt.Sprintf("/sys/fs/fuse/connections/%d/abort", st.Dev), []byte("1"), 0)
 	}
-	_ = syscall.Unmount(m.dir, syscall.MNT_DETACH)
+	for _, dir := range []string{m.dir, m.other} {
+		_ = syscall.Unmount(dir, syscall.MNT_DETACH)
+	}
 	_ = m.cmd.Process.Kill()
 }
 
@@ -278,6 +391,7 @@ func (m *mounted) stats() (s fusefs.Stats) {
 
 // at is a path in the mount, there is the same on the server.
 func (m *mounted) at(name string) string    { return filepath.Join(m.dir, name) }
+func (m *mounted) twin(name string) string  { return filepath.Join(m.other, name) }
 func (m *mounted) there(name string) string { return filepath.Join(m.export, name) }
 
 // needFUSE skips the test where nothing can be mounted.

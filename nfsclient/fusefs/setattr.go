@@ -3,6 +3,7 @@
 package fusefs
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -26,11 +27,13 @@ func (f *fileSystem) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fu
 			return f.status(err)
 		}
 	}
-	if err := r.setattr(n, sattr(in)); err != nil {
-		return f.status(err)
-	}
-	if err := r.fresh(n); err != nil {
-		return f.status(err)
+	if s := sattr(in); !r.hold(n, &s) {
+		if err := r.setattr(n, s); err != nil {
+			return f.status(err)
+		}
+		if err := r.fresh(n); err != nil {
+			return f.status(err)
+		}
 	}
 	attr, left := n.snapshot()
 	out.SetTimeout(left)
@@ -60,15 +63,31 @@ func setTime(valid, set, now uint32, sec uint64, nsec uint32) (nfs3.TimeHow, nfs
 	return nfs3.SetToClientTime, nfs3.MakeTime(time.Unix(int64(sec), int64(nsec)))
 }
 
-// setattr sets attributes of n. What was written before is sent first: it would change
-// the times again, or not be allowed any more.
+// setattr sets attributes of n, and what is held of it.
 func (r *request) setattr(n *node, s nfs3.Sattr) error {
 	if s == (nfs3.Sattr{}) {
 		return nil
 	}
+	h := n.takeAlong(r.who, &s)
+	if h == nil {
+		if err := cmp.Or(r.fs.sendHeld(r, n), n.tellHeld()); err != nil {
+			return err
+		}
+	}
+	err := r.setattrNow(n, s)
+	if h != nil {
+		r.fs.endHeld(n, h, err)
+	}
+	return err
+}
+
+// setattrNow is setattr where nothing is held. What was written before is sent first: it would change
+// the times again, or not be allowed any more.
+func (r *request) setattrNow(n *node, s nfs3.Sattr) error {
+	call := func(ctx context.Context) error { return r.fs.callSetattr(ctx, r.who, n, &s) }
 	d := n.file()
 	if d == nil {
-		return r.callSetattr(r, n, &s)
+		return call(r)
 	}
 	if s != (nfs3.Sattr{SetSize: true, Size: s.Size}) {
 		if err := d.WriteThrough(r); err != nil {
@@ -76,9 +95,9 @@ func (r *request) setattr(n *node, s nfs3.Sattr) error {
 		}
 	}
 	if !s.SetSize {
-		return r.callSetattr(r, n, &s)
+		return call(r)
 	}
-	return d.Truncate(r, int64(s.Size), func(ctx context.Context) error { return r.callSetattr(ctx, n, &s) })
+	return d.Truncate(r, int64(s.Size), call)
 }
 
 // truncate sets the size alone.
@@ -87,19 +106,32 @@ func (r *request) truncate(n *node, size uint64) error {
 }
 
 // callSetattr is one SETATTR.
-func (r *request) callSetattr(ctx context.Context, n *node, s *nfs3.Sattr) error {
-	f := r.fs
+func (f *fileSystem) callSetattr(ctx context.Context, who *caller, n *node, s *nfs3.Sattr) error {
 	args, res := nfs3.SetattrArgs{FH: n.fh, Attr: *s}, nfs3.SetattrRes{}
 	sent := f.changing(n)
-	err := r.who.client.Do(ctx, nfs3.ProcSetattr, &args, &res, &res.Status, nil, 0)
+	err := who.client.Do(ctx, nfs3.ProcSetattr, &args, &res, &res.Status, nil, 0)
 	f.learnWcc(n, sent, &res.Wcc)
 	f.changed(n)
 	if err != nil {
 		return f.stale(n, err)
 	}
-	if n.isDir() && (s.SetMode || s.SetUID || s.SetGID) {
+	if n.isDir() && f.narrowed(n, s) {
 		n.searchers.Add(1)
 		f.notices.put(n) // who may search it has changed, which the kernel does not check
 	}
 	return nil
+}
+
+// narrowed reports whether callers may have lost the right to search n by a SETATTR, whose reply need not have said
+// how n is now.
+func (f *fileSystem) narrowed(n *node, s *nfs3.Sattr) bool {
+	if s.SetMode && s.Mode&searchAll != searchAll {
+		return f.manyUsers()
+	}
+	if !s.SetMode && !s.SetUID && !s.SetGID || !f.manyUsers() {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.attr.Mode&searchAll != searchAll || n.acl != nil && keepsOut(n.acl.access)
 }

@@ -14,9 +14,11 @@ import (
 
 // Stats is what a mount has done since it was mounted, and what it holds.
 type Stats struct {
-	Age   time.Duration // since the mount
-	Nodes int           // objects that the kernel knows
-	Open  int           // open files and directories
+	Age time.Duration // since the mount
+	// Nodes is the objects that the kernel knows. It is asked to forget some that no program uses when
+	// they are more than NodesMost, one for each 2 KiB of Options.Memory.
+	Nodes, NodesMost int
+	Open             int // open files and directories
 
 	// Operations is the requests of the kernel, by their names in FUSE.
 	Operations map[string]uint64
@@ -34,6 +36,9 @@ type Stats struct {
 
 	// Memory is the bytes of data that are held, and MemoryMost their bound (Options.Memory).
 	Memory, MemoryMost int64
+	// RequestMemory is the bytes of the buffers of the kernel's READs and WRITEs under way, besides Memory: up to
+	// 1 MiB for each program that waits in a read or write, and for each request that the kernel sends by itself.
+	RequestMemory int64
 
 	Data datapath.Stats
 }
@@ -115,6 +120,8 @@ type counts struct {
 	hits    [numHits]atomic.Uint64
 	foreign atomic.Uint64
 	silly   atomic.Uint64
+
+	requestMemory atomic.Int64 // see Stats
 }
 
 func (c *counts) hit(what int) { c.hits[what].Add(1) }
@@ -148,22 +155,31 @@ const (
 	opReaddirplus
 	opReleasedir
 	opStatfs
+	opSetlk
+	opSetlkw
+	opGetlk
+	opGetxattr
+	opSetxattr
+	opListxattr
+	opRemovexattr
 	numOps
 )
 
 var opNames = [numOps]string{"LOOKUP", "GETATTR", "SETATTR", "READLINK", "ACCESS", "MKNOD", "MKDIR", "SYMLINK", "LINK", "UNLINK",
-	"RMDIR", "RENAME", "OPEN", "CREATE", "READ", "WRITE", "FLUSH", "FSYNC", "RELEASE", "OPENDIR", "READDIR", "READDIRPLUS", "RELEASEDIR", "STATFS"}
+	"RMDIR", "RENAME", "OPEN", "CREATE", "READ", "WRITE", "FLUSH", "FSYNC", "RELEASE", "OPENDIR", "READDIR", "READDIRPLUS", "RELEASEDIR", "STATFS", "SETLK", "SETLKW", "GETLK",
+	"GETXATTR", "SETXATTR", "LISTXATTR", "REMOVEXATTR"}
 
 // Stats returns the counts of the moment.
 func (m *MountPoint) Stats() Stats {
 	f := m.fs
 	s := Stats{
-		Age: time.Since(f.counts.begun), Nodes: f.table.size(), Open: f.handles.count(),
+		Age: time.Since(f.counts.begun), Nodes: f.table.size(), NodesMost: f.table.bound(), Open: f.handles.count(),
 		Operations: make(map[string]uint64), Calls: make(map[string]CallStats), Connections: f.client.Links(),
 		AttrHits: f.counts.hits[hitAttr].Load(), NameHits: f.counts.hits[hitName].Load(), AccessHits: f.counts.hits[hitAccess].Load(),
 		ForeignChanges: f.counts.foreign.Load(), SillyRenames: f.counts.silly.Load(), Data: f.engine.Stats(),
 	}
 	s.Memory, s.MemoryMost = s.Data.WriteMemory+s.Data.ReadMemory, s.Data.WriteMemoryMost+s.Data.ReadMemoryMost
+	s.RequestMemory = f.counts.requestMemory.Load()
 	for i := range f.counts.ops {
 		if n := f.counts.ops[i].Load(); n > 0 {
 			s.Operations[opNames[i]] = n

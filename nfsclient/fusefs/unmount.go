@@ -43,6 +43,7 @@ func (m *MountPoint) Unmount() error {
 // and takes no more, so that nothing is accepted that would be lost when the process ends, as it
 // should then. Programs that still use the mount get errors. The error is that of data that was lost.
 func (m *MountPoint) Abandon() error {
+	m.fs.holds.send()
 	if err := m.fs.engine.Close(context.Background()); err != nil {
 		m.fs.failed(err)
 	}

@@ -1,0 +1,76 @@
+// O_EXCL: that it costs one call, and that a CREATE whose reply was lost is told from another client's.
+
+package fusefs_test
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+// A repeatingFS makes each file twice: the second attempt is that of a call that was sent again,
+// by a client whose first reply was lost, to a server that does not remember it.
+type repeatingFS struct{ nfsserver.FS }
+
+func (r repeatingFS) Create(c nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+	if ref, attr, err := r.FS.Create(c, dir, name, s); err != nil {
+		return ref, attr, err
+	}
+	return r.FS.Create(c, dir, name, s)
+}
+
+// makeNew makes a file that must not be there, and closes it.
+func makeNew(name string, mode os.FileMode) error {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// TestExclusiveCreateBringsTheMode: only the first new file, on which it is seen whether the server keeps times
+// exactly, needs a SETATTR.
+func TestExclusiveCreateBringsTheMode(t *testing.T) {
+	m := mount(t, options{})
+	const files = 10
+	for i := range files {
+		start, name := time.Now(), fmt.Sprint(i)
+		must(t, makeNew(m.at(name), 0o640))
+		for _, path := range []string{m.at(name), m.there(name)} {
+			var st syscall.Stat_t
+			must(t, syscall.Stat(path, &st))
+			if age := start.Sub(time.Unix(st.Atim.Unix())); st.Mode&0o7777 != 0o640 || age > 2*time.Second || time.Since(time.Unix(st.Atim.Unix())) < 0 {
+				t.Errorf("%s: mode %o, atime %v before it was made", path, st.Mode&0o7777, age)
+			}
+		}
+	}
+	if c := m.stats().Calls; c["CREATE"].Count != files || c["SETATTR"].Count != 1 {
+		t.Errorf("%d CREATEs and %d SETATTRs for %d files", c["CREATE"].Count, c["SETATTR"].Count, files)
+	}
+}
+
+// TestExclusiveCreateThatWasRepeatedIsOurs: a file that the first transmission of a CREATE has made is not taken
+// for another client's, and one of another client not for ours.
+func TestExclusiveCreateThatWasRepeatedIsOurs(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long, Twice: true})
+	for i := range 5 {
+		name := fmt.Sprint(i)
+		must(t, makeNew(m.at(name), 0o640))
+		fi, err := os.Stat(m.there(name))
+		must(t, err)
+		if fi.Mode().Perm() != 0o640 {
+			t.Errorf("%s: mode %o", name, fi.Mode().Perm())
+		}
+		_, err = os.Lstat(m.at("lock" + name)) // the kernel believes for long that it is not there
+		want(t, err, syscall.ENOENT)
+		must(t, makeNew(m.there("lock"+name), 0o640))
+		want(t, makeNew(m.at("lock"+name), 0o640), syscall.EEXIST)
+	}
+	if c := m.stats().Calls; c["CREATE"].Errors < 5 { // four that were repeated, and at least the first name of another client
+		t.Errorf("%d CREATEs were refused: another client's files were not met", c["CREATE"].Errors)
+	}
+}

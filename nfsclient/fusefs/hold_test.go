@@ -1,0 +1,224 @@
+// Changes of attributes that wait: how few calls they are, what has them sent, and that no error of theirs is lost.
+
+package fusefs_test
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+// old is a time that no file has by itself.
+var old = time.Unix(1_000_000_000, 5000)
+
+// A fullFS has no room for times.
+type fullFS struct{ nfsserver.FS }
+
+func (f fullFS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) error {
+	if s.Has(nfsserver.SetMtime) && s.Mtime.Sec == old.Unix() {
+		return syscall.ENOSPC
+	}
+	return f.FS.Setattr(c, r, s)
+}
+
+// newFile makes a file with content, as programs do that unpack archives.
+func newFile(t *testing.T, name string) *os.File {
+	t.Helper()
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	must(t, err)
+	t.Cleanup(func() { f.Close() })
+	_, err = f.WriteString("content")
+	must(t, err)
+	return f
+}
+
+// setOld sets the times of an open file.
+func setOld(t *testing.T, f *os.File) {
+	t.Helper()
+	tv := syscall.NsecToTimeval(old.UnixNano())
+	must(t, syscall.Futimes(int(f.Fd()), []syscall.Timeval{tv, tv}))
+}
+
+// stat is the attributes of a name on the server.
+func (m *mounted) stat(name string) os.FileInfo {
+	m.t.Helper()
+	fi, err := os.Lstat(m.there(name))
+	must(m.t, err)
+	return fi
+}
+
+// TestAttributesOfANewFileAreOneCall: times, owner and mode of a file that is unpacked.
+func TestAttributesOfANewFileAreOneCall(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	newFile(t, m.at("first")).Close() // by which the server's way with times is found out
+	const files = 40
+	before := m.stats()
+	for i := range files {
+		name := fmt.Sprint(i)
+		f := newFile(t, m.at(name))
+		setOld(t, f)
+		must(t, f.Chown(0, 0))
+		must(t, f.Chmod(0o640))
+		if fi := m.stat(name); fi.Mode() != 0o640 || !fi.ModTime().Equal(old) || fi.Size() != 7 {
+			t.Errorf("%s after chmod: %v, %v, %d bytes", name, fi.Mode(), fi.ModTime(), fi.Size())
+		}
+		must(t, f.Close())
+		if fi, err := os.Lstat(m.at(name)); err != nil || fi.Mode() != 0o640 || !fi.ModTime().Equal(old) || fi.Size() != 7 {
+			t.Errorf("%s: %v, %v", name, fi, err)
+		}
+	}
+	s := m.stats().Since(&before)
+	// On a machine that stands still for a while some are sent by time.
+	if n := s.Calls["SETATTR"].Count; n < files || n >= 3*files {
+		t.Errorf("%d SETATTRs for %d files", n, files)
+	}
+	if n := s.Calls["WRITE"].Count + s.Calls["COMMIT"].Count; n < files || n >= 2*files {
+		t.Errorf("%d WRITEs and COMMITs for %d files", n, files)
+	}
+}
+
+// TestHeldTimesAreSent: by whatever shows them to others, or would change them.
+func TestHeldTimesAreSent(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true})
+	for what, then := range map[string]func(f *os.File){
+		"close": func(f *os.File) { must(t, f.Close()) },
+		"fsync": func(f *os.File) { must(t, f.Sync()) },
+		"fstat": func(f *os.File) {
+			fi, err := f.Stat()
+			must(t, err)
+			if !fi.ModTime().Equal(old) {
+				t.Errorf("fstat: %v", fi.ModTime())
+			}
+		},
+		"read": func(f *os.File) {
+			if _, err := f.ReadAt(make([]byte, 1), 0); err != nil {
+				t.Error(err)
+			}
+		},
+		"chown": func(f *os.File) { must(t, f.Chown(1001, -1)) },
+		"time": func(f *os.File) {
+			for n := 0; n < 1000 && !m.stat("time").ModTime().Equal(old); n++ {
+				time.Sleep(10 * time.Millisecond)
+			}
+		},
+		"chmod by name": func(*os.File) { must(t, os.Chmod(m.at("chmod by name"), 0o644)) },
+	} {
+		f := newFile(t, m.at(what))
+		setOld(t, f)
+		then(f)
+		if fi := m.stat(what); !fi.ModTime().Equal(old) || fi.Size() != 7 {
+			t.Errorf("after %s: %v, %d bytes", what, fi.ModTime(), fi.Size())
+		}
+	}
+	// What comes after them is not undone.
+	for what, then := range map[string]func(f *os.File) error{
+		"write":    func(f *os.File) error { _, err := f.WriteString("more"); return err },
+		"truncate": func(f *os.File) error { return f.Truncate(3) },
+	} {
+		f := newFile(t, m.at(what))
+		setOld(t, f)
+		must(t, then(f))
+		must(t, f.Close())
+		if fi := m.stat(what); fi.ModTime().Equal(old) || time.Since(fi.ModTime()) > time.Hour {
+			t.Errorf("after %s: %v", what, fi.ModTime())
+		}
+	}
+	// An owner that is set once more moves the ctime, with nothing else to do it.
+	f := newFile(t, m.at("owner"))
+	must(t, f.Sync())
+	was := m.stat("owner").Sys().(*syscall.Stat_t).Ctim
+	time.Sleep(20 * time.Millisecond)
+	must(t, f.Chown(0, 0))
+	must(t, f.Close())
+	if is := m.stat("owner").Sys().(*syscall.Stat_t).Ctim; is == was {
+		t.Errorf("chown to the same owner leaves the ctime at %v", is)
+	}
+}
+
+// TestOnlyNewFilesAreHeld: what others may see, or what may be refused, is done when the system call returns.
+func TestOnlyNewFilesAreHeld(t *testing.T) {
+	for what, prepare := range map[string]func(m *mounted) *os.File{
+		"opened": func(m *mounted) *os.File {
+			must(t, newFile(t, m.at("file")).Close())
+			f, err := os.OpenFile(m.at("file"), os.O_RDWR, 0)
+			must(t, err)
+			t.Cleanup(func() { f.Close() })
+			return f
+		},
+		"closed by another descriptor": func(m *mounted) *os.File {
+			f := newFile(t, m.at("file"))
+			fd, err := syscall.Dup(int(f.Fd()))
+			must(t, err)
+			must(t, syscall.Close(fd))
+			return f
+		},
+		"given away": func(m *mounted) *os.File {
+			f := newFile(t, m.at("file"))
+			must(t, f.Chown(1001, 1001))
+			return f
+		},
+	} {
+		m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true})
+		f := prepare(m)
+		setOld(t, f)
+		if fi := m.stat("file"); !fi.ModTime().Equal(old) {
+			t.Errorf("%s: %v", what, fi.ModTime())
+		}
+	}
+	m := mount(t, options{Sync: true})
+	setOld(t, newFile(t, m.at("sync")))
+	if fi := m.stat("sync"); !fi.ModTime().Equal(old) {
+		t.Errorf("on a mount with sync: %v", fi.ModTime())
+	}
+	m = mount(t, options{AcMin: long, AcMax: long})
+	f := newFile(t, m.at("set-id"))
+	must(t, syscall.Fchmod(int(f.Fd()), 0o4755))
+	must(t, f.Chown(0, 0))
+	if fi := m.stat("set-id"); fi.Mode()&os.ModeSetuid != 0 {
+		t.Error("a file keeps its set-user-id bit when it is given to its owner")
+	}
+	setOld(t, f)
+	must(t, f.Chown(0, 0))
+	must(t, syscall.Fchmod(int(f.Fd()), 0o4755))
+	if fi := m.stat("set-id"); fi.Mode()&os.ModeSetuid == 0 || !fi.ModTime().Equal(old) {
+		t.Errorf("times, owner and set-user-id bit: %v, %v", fi.Mode(), fi.ModTime())
+	}
+}
+
+// TestErrorOfHeldTimesIsTold: once, by what has them sent, or the next that can.
+func TestErrorOfHeldTimesIsTold(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long, Full: true})
+	for what, then := range map[string]func(f *os.File) error{
+		"close": func(f *os.File) error { return f.Close() },
+		"fsync": func(f *os.File) error { return f.Sync() },
+		"chmod": func(f *os.File) error { return f.Chmod(0o640) },
+		"write": func(f *os.File) error { _, err := f.WriteString("more"); return err },
+		"close, after fstat": func(f *os.File) error {
+			_, err := f.Stat()
+			must(t, err)
+			return f.Close()
+		},
+		"close, after some time": func(f *os.File) error {
+			for n := 0; n < 1000 && m.stats().Calls["SETATTR"].Errors == 0; n++ {
+				time.Sleep(10 * time.Millisecond)
+			}
+			return f.Close()
+		},
+	} {
+		f := newFile(t, m.at(what))
+		setOld(t, f)
+		err := then(f)
+		if pe, ok := err.(*os.PathError); !ok || pe.Err != syscall.ENOSPC {
+			t.Errorf("%s: %v, want %v", what, err, syscall.ENOSPC)
+		}
+		if f.Fd() != ^uintptr(0) {
+			if err := f.Sync(); err != nil {
+				t.Errorf("%s: the error is told again: %v", what, err)
+			}
+		}
+	}
+}

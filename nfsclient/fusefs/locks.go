@@ -1,0 +1,139 @@
+// Locks of programs, which the server decides: fcntl(2) and flock(2).
+//
+// A lock is a point at which clients agree on what a file holds (nfs(5)): what was written goes to the server before one is
+// taken or released, and what is cached of the file is dropped when one has been taken, whatever its times say: those
+// of another client's write may be within one tick of the server's clock.
+
+package fusefs
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/nfsclient/nlm"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr"
+)
+
+// lockCapabilities are what the kernel is asked for, so that it leaves locks to us. Without them it keeps them itself.
+func (o *Options) lockCapabilities() (caps uint64) {
+	if !o.LocalPosix {
+		caps |= fuse.CAP_POSIX_LOCKS
+	}
+	if !o.LocalFlock {
+		caps |= fuse.CAP_FLOCK_LOCKS
+	}
+	return caps
+}
+
+// SetLk takes or releases a lock, without waiting for others.
+func (f *fileSystem) SetLk(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
+	return f.setLock(opSetlk, cancel, in, false)
+}
+
+// SetLkw is SetLk that waits. Any signal with a handler ends the wait, as of a lock of a local file.
+func (f *fileSystem) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
+	return f.setLock(opSetlkw, cancel, in, true)
+}
+
+func (f *fileSystem) setLock(what op, cancel <-chan struct{}, in *fuse.LkIn, wait bool) fuse.Status {
+	r := f.begin(what, cancel, &in.Caller)
+	defer r.end()
+	h := f.handles.get(in.Fh)
+	if h == nil || h.data == nil {
+		return fuse.EBADF
+	}
+	h.used()
+	err := f.sendHeld(r, h.n)
+	if err == nil {
+		err = h.data.Settle(r)
+	}
+	if in.Lk.Typ == syscall.F_UNLCK {
+		// Data that could not be written is for the next write, fsync or close to tell.
+		return f.status(f.locks.Unlock(r, h.n.fh, keyOf(in), in.Lk.Start, in.Lk.End))
+	}
+	if err != nil {
+		return f.status(err)
+	}
+	q := f.lockRequest(r, h, in)
+	q.Wait = wait
+	if err := f.locks.Lock(r, cancel, &q); err != nil {
+		return f.status(f.stale(h.n, err))
+	}
+	f.expire(h.n)
+	f.dropPages(h.n)
+	return fuse.OK
+}
+
+// GetLk finds a lock that would be in the way.
+func (f *fileSystem) GetLk(cancel <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.Status {
+	r := f.begin(opGetlk, cancel, &in.Caller)
+	defer r.end()
+	h := f.handles.get(in.Fh)
+	if h == nil || h.data == nil {
+		return fuse.EBADF
+	}
+	q := f.lockRequest(r, h, in)
+	holder, err := f.locks.Test(r, &q)
+	switch {
+	case err != nil:
+		return f.status(f.stale(h.n, err))
+	case holder == nil:
+		out.Lk = fuse.FileLock{Typ: syscall.F_UNLCK}
+	case holder.Exclusive:
+		out.Lk = fuse.FileLock{Start: holder.Start, End: holder.End, Typ: syscall.F_WRLCK, Pid: holder.Pid}
+	default:
+		out.Lk = fuse.FileLock{Start: holder.Start, End: holder.End, Typ: syscall.F_RDLCK, Pid: holder.Pid}
+	}
+	return fuse.OK
+}
+
+func keyOf(in *fuse.LkIn) nlm.Key { return nlm.Key{ID: in.Owner, Flock: in.LkFlags&fuse.LK_FLOCK != 0} }
+
+func (f *fileSystem) lockRequest(r *request, h *handle, in *fuse.LkIn) nlm.Request {
+	return nlm.Request{FH: h.n.fh, Key: keyOf(in), Handle: in.Fh, Pid: in.Lk.Pid, Who: r.who,
+		Start: in.Lk.Start, End: in.Lk.End, Exclusive: in.Lk.Typ == syscall.F_WRLCK}
+}
+
+// closeLocks releases what programs had locked that the kernel has not told the end of. A server that does not
+// answer is not waited for.
+func (f *fileSystem) closeLocks() {
+	ctx, cancel := context.WithTimeout(context.Background(), lastUnlocks)
+	defer cancel()
+	f.locks.Close(ctx)
+}
+
+const lastUnlocks = 5 * time.Second
+
+// A lockServer makes the calls of locks.
+type lockServer struct {
+	fs    *fileSystem
+	asked *atomic.Bool // the user was told that there is no lock manager
+}
+
+func (s lockServer) NLM(ctx context.Context, who any, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) error {
+	client := s.fs.client
+	if c, ok := who.(*caller); ok {
+		client = c.client
+	}
+	err := client.CallLockManager(ctx, proc, args, res)
+	var auth *transport.AuthError
+	switch {
+	case errors.Is(err, nfsclient.ErrNoLockManager):
+		if ctx.Err() == nil && s.asked.CompareAndSwap(false, true) {
+			s.fs.say("locks fail with ENOLCK: %v; mount with nolock for locks between the programs of this machine only", err)
+		}
+		return syscall.ENOLCK
+	case errors.As(err, &auth):
+		return syscall.EACCES
+	}
+	return err
+}
+
+func (s lockServer) Connections() uint64 { return s.fs.client.LockManagerConnects() }

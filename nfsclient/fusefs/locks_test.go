@@ -1,0 +1,272 @@
+// Locks of two mounts and of a program on the server's machine: fcntl and flock.
+
+package fusefs_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockable is one file, opened in a mount, in its twin, and on the server's machine.
+type lockable struct {
+	m                   *mounted
+	here, there, across *os.File
+}
+
+func openLockable(t *testing.T, opt options, rdma bool) *lockable {
+	m := mountTwin(t, opt, rdma, true)
+	must(t, os.WriteFile(m.there("file"), []byte("0123456789"), 0o666))
+	open := func(path string) *os.File {
+		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		must(t, err)
+		t.Cleanup(func() { file.Close() })
+		return file
+	}
+	return &lockable{m, open(m.at("file")), open(m.there("file")), open(m.twin("file"))}
+}
+
+// setlk is F_SETLK, or F_OFD_SETLK where that is the command.
+func setlk(file *os.File, cmd int, kind int16, start, length int64) error {
+	return unix.FcntlFlock(file.Fd(), cmd, &unix.Flock_t{Type: kind, Start: start, Len: length})
+}
+
+// free and taken try to lock bytes exclusively for a moment.
+func free(t *testing.T, what string, file *os.File, start, length int64) {
+	t.Helper()
+	if err := setlk(file, unix.F_OFD_SETLK, unix.F_WRLCK, start, length); err != nil {
+		t.Errorf("%s: bytes from %d are locked: %v", what, start, err)
+		return
+	}
+	must(t, setlk(file, unix.F_OFD_SETLK, unix.F_UNLCK, start, length))
+}
+
+func taken(t *testing.T, what string, file *os.File, start, length int64) {
+	t.Helper()
+	if err := setlk(file, unix.F_OFD_SETLK, unix.F_WRLCK, start, length); err != unix.EAGAIN {
+		t.Errorf("%s: bytes from %d: %v, want %v", what, start, err, unix.EAGAIN)
+		_ = setlk(file, unix.F_OFD_SETLK, unix.F_UNLCK, start, length)
+	}
+}
+
+// TestLocksHoldAmongMountsAndTheServersMachine: ranges of fcntl, over both transports.
+func TestLocksHoldAmongMountsAndTheServersMachine(t *testing.T) {
+	for name, rdma := range map[string]bool{"tcp": false, "rdma": true} {
+		t.Run(name, func(t *testing.T) {
+			l := openLockable(t, options{}, rdma)
+			must(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 10, 10))
+			for who, file := range map[string]*os.File{"the other mount": l.across, "the server's machine": l.there, "another open file of the mount": reopen(t, l.here)} {
+				taken(t, who, file, 19, 1)
+				free(t, who, file, 0, 10)
+				free(t, who, file, 20, 0)
+			}
+			// Taken in part, made weaker in part, and made stronger again.
+			must(t, setlk(l.here, unix.F_SETLK, unix.F_UNLCK, 14, 2))
+			free(t, "a gap", l.across, 14, 2)
+			must(t, setlk(l.here, unix.F_SETLK, unix.F_RDLCK, 16, 4))
+			must(t, setlk(l.across, unix.F_SETLK, unix.F_RDLCK, 16, 4))
+			want(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 16, 4), unix.EAGAIN)
+			must(t, setlk(l.across, unix.F_SETLK, unix.F_UNLCK, 16, 4))
+			must(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 16, 4))
+
+			got := unix.Flock_t{Type: unix.F_RDLCK, Start: 0, Len: 0}
+			must(t, unix.FcntlFlock(l.across.Fd(), unix.F_GETLK, &got))
+			if got.Type != unix.F_WRLCK || got.Start != 10 || got.Len != 4 {
+				t.Errorf("F_GETLK of the other mount: %+v", got)
+			}
+			must(t, setlk(l.there, unix.F_OFD_SETLK, unix.F_WRLCK, 100, 0))
+			taken(t, "what the server's machine has", l.here, 1<<40, 1)
+		})
+	}
+}
+
+// reopen opens the file of a mount once more.
+func reopen(t *testing.T, file *os.File) *os.File {
+	t.Helper()
+	again, err := os.OpenFile(file.Name(), os.O_RDWR, 0)
+	must(t, err)
+	t.Cleanup(func() { again.Close() })
+	return again
+}
+
+// TestCloseReleases: a process that closes a file any way loses its locks of fcntl; locks of an open file go with it.
+func TestCloseReleases(t *testing.T) {
+	l := openLockable(t, options{}, false)
+	must(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 0, 0))
+	reopen(t, l.here).Close()
+	free(t, "after a close by another open file", l.across, 0, 0)
+
+	ofd := reopen(t, l.here)
+	must(t, setlk(ofd, unix.F_OFD_SETLK, unix.F_WRLCK, 0, 5))
+	reopen(t, l.here).Close()
+	taken(t, "a lock of an open file, after a close of another", l.across, 0, 5)
+	must(t, ofd.Close())
+	eventually(t, "closed", func() bool {
+		return setlk(l.across, unix.F_SETLK, unix.F_WRLCK, 0, 5) == nil
+	})
+	must(t, setlk(l.across, unix.F_SETLK, unix.F_UNLCK, 0, 0))
+
+	flocked := reopen(t, l.here)
+	must(t, unix.Flock(int(flocked.Fd()), unix.LOCK_EX))
+	want(t, unix.Flock(int(l.across.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+	must(t, unix.Flock(int(flocked.Fd()), unix.LOCK_SH))
+	must(t, unix.Flock(int(l.across.Fd()), unix.LOCK_SH|unix.LOCK_NB))
+	must(t, unix.Flock(int(l.across.Fd()), unix.LOCK_UN))
+	must(t, unix.Flock(int(flocked.Fd()), unix.LOCK_EX|unix.LOCK_NB))
+	must(t, flocked.Close())
+	must(t, unix.Flock(int(l.across.Fd()), unix.LOCK_EX)) // which waits
+}
+
+// start runs a program, which is killed at the end of the test, and waits until it has written a line.
+func start(t *testing.T, line, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	b := make([]byte, len(line))
+	if n, err := out.Read(b); string(b[:n]) != line {
+		t.Fatalf("%s: %q, %v", name, b[:n], err)
+	}
+	return cmd
+}
+
+// TestKilledProgramReleases, and who waits for its lock has it, while others read and write the file.
+func TestKilledProgramReleases(t *testing.T) {
+	l := openLockable(t, options{}, false)
+	holder := start(t, "locked", "flock", "--no-fork", l.here.Name(), "sh", "-c", "printf locked; exec sleep 1000")
+	got := make(chan error, 1)
+	go func() { got <- unix.Flock(int(l.across.Fd()), unix.LOCK_EX) }()
+	for range 20 {
+		_, err := l.across.WriteAt([]byte("while one waits"), 0)
+		must(t, err)
+		must(t, l.across.Sync())
+	}
+	select {
+	case err := <-got:
+		t.Fatalf("a lock that another has: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	must(t, holder.Process.Kill())
+	must(t, <-got)
+}
+
+// TestSignalEndsTheWait for a lock, and nobody has it afterwards.
+func TestSignalEndsTheWait(t *testing.T) {
+	l := openLockable(t, options{}, false)
+	must(t, unix.Flock(int(l.here.Fd()), unix.LOCK_EX))
+	waiter := exec.Command("perl", "-e", `use Fcntl ":flock"; open F, "+<", $ARGV[0] or die; $SIG{ALRM} = sub {};
+alarm 1; print flock(F, LOCK_EX) ? "locked" : $!{EINTR} ? "interrupted" : $!; sleep 1000 unless $ARGV[1];`, l.m.twin("file"), "end")
+	out, err := waiter.CombinedOutput()
+	if err != nil || string(out) != "interrupted" {
+		t.Errorf("%q, %v", out, err)
+	}
+	must(t, unix.Flock(int(l.here.Fd()), unix.LOCK_UN))
+	must(t, unix.Flock(int(l.there.Fd()), unix.LOCK_EX|unix.LOCK_NB)) // of another kind on this machine
+	free(t, "the server's machine", l.there, 0, 0)
+}
+
+// TestLockBringsTheOthersData, though nothing of the attributes has timed out.
+func TestLockBringsTheOthersData(t *testing.T) {
+	l := openLockable(t, options{AcMin: long, AcMax: long}, false)
+	b := make([]byte, 2)
+	for i := range 50 {
+		first, second := l.here, l.across
+		if i%2 == 1 {
+			first, second = l.across, l.here
+		}
+		text := []byte{byte('0' + i/10), byte('0' + i%10)}
+		must(t, setlk(first, unix.F_SETLKW, unix.F_WRLCK, 0, 0))
+		_, err := first.WriteAt(text, 3)
+		must(t, err)
+		must(t, setlk(first, unix.F_SETLK, unix.F_UNLCK, 0, 0))
+		must(t, setlk(second, unix.F_SETLKW, unix.F_RDLCK, 0, 0))
+		_, err = second.ReadAt(b, 3)
+		must(t, err)
+		must(t, setlk(second, unix.F_SETLK, unix.F_UNLCK, 0, 0))
+		if string(b) != string(text) {
+			t.Fatalf("round %d: %q is read", i, b)
+		}
+	}
+}
+
+// TestLocksOutliveTheServer: after a restart they are reclaimed, and programs of its machine find them there again.
+func TestLocksOutliveTheServer(t *testing.T) {
+	l := openLockable(t, options{AcMin: time.Millisecond, AcMax: time.Millisecond}, false)
+	must(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 0, 5))
+	must(t, setlk(l.across, unix.F_SETLK, unix.F_RDLCK, 7, 2))
+	l.m.say("restart")
+	eventually(t, "reclaimed", func() bool {
+		for _, at := range []string{l.m.at("file"), l.m.twin("file")} {
+			if _, err := os.Stat(at); err != nil { // over a new connection
+				t.Error(err)
+			}
+		}
+		one, two := unix.Flock_t{Type: unix.F_RDLCK, Len: 5}, unix.Flock_t{Type: unix.F_WRLCK, Start: 7, Len: 1}
+		must(t, unix.FcntlFlock(l.there.Fd(), unix.F_OFD_GETLK, &one))
+		must(t, unix.FcntlFlock(l.there.Fd(), unix.F_OFD_GETLK, &two))
+		return one.Type == unix.F_WRLCK && two.Type == unix.F_RDLCK
+	})
+	must(t, setlk(l.here, unix.F_SETLK, unix.F_UNLCK, 0, 5))
+	must(t, setlk(l.there, unix.F_OFD_SETLK, unix.F_WRLCK, 0, 5))
+}
+
+// TestLocksWithoutALockManager fail, and those of nolock hold within the mount.
+func TestLocksWithoutALockManager(t *testing.T) {
+	l := openLockable(t, options{NoLocks: true}, false)
+	want(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 0, 0), unix.ENOLCK)
+	want(t, unix.Flock(int(l.here.Fd()), unix.LOCK_EX), unix.ENOLCK)
+
+	l = openLockable(t, options{NoLocks: true, LocalLocks: true}, false)
+	must(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 0, 0))
+	taken(t, "another open file", reopen(t, l.here), 0, 0)
+	must(t, unix.Flock(int(l.here.Fd()), unix.LOCK_EX))
+	free(t, "the other mount", l.across, 0, 0)
+}
+
+// TestDatabase has two mounts count in one database of SQLite, which relies on locks.
+func TestDatabase(t *testing.T) {
+	if _, err := exec.LookPath("sqlite3"); err != nil {
+		skip(t, "needs sqlite3")
+	}
+	const each = 15
+	m := mountTwin(t, options{}, false, true)
+	run := func(path, script string) (string, error) {
+		cmd := exec.Command("sqlite3", "-bail", "-cmd", ".timeout 600000", path)
+		cmd.Stdin = strings.NewReader(script)
+		out, err := cmd.CombinedOutput()
+		return strings.TrimSpace(string(out)), err
+	}
+	if out, err := run(m.at("db"), "create table t(n integer, text text); insert into t values(0, hex(randomblob(9000)));"); err != nil {
+		t.Fatalf("%s, %v", out, err)
+	}
+	ended := make(chan error, 2)
+	for _, path := range []string{m.at("db"), m.twin("db")} {
+		go func() {
+			out, err := run(path, strings.Repeat("begin immediate; update t set n = n + 1; insert into t select null, hex(randomblob(500)); commit;\n", each))
+			if err != nil {
+				t.Errorf("%s: %s", filepath.Dir(path), out)
+			}
+			ended <- err
+		}()
+	}
+	for range 2 {
+		<-ended
+	}
+	for _, path := range []string{m.at("db"), m.twin("db"), m.there("db")} {
+		out, err := run(path, "pragma integrity_check; select max(n), count(*) from t;")
+		if err != nil || out != "ok\n30|31" {
+			t.Errorf("%s: %q, %v", path, out, err)
+		}
+	}
+}

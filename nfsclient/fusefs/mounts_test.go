@@ -1,0 +1,61 @@
+// What programs have in a directory that another client changes: their working directory, and mounts.
+
+package fusefs_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestForeignChangeKeepsMountsAndWorkingDirectories: a new name of another client, and a chmod that takes no right away, end neither what is
+// mounted on a directory in the same one, nor the name of the directory that a program is in.
+func TestForeignChangeKeepsMountsAndWorkingDirectories(t *testing.T) {
+	m := mount(t, options{AllowOther: true, AcMin: 50 * time.Millisecond, AcMax: 50 * time.Millisecond})
+	for _, dir := range []string{"d", "d/in", "d/on"} {
+		must(t, os.Mkdir(m.there(dir), 0o755))
+	}
+	_, err := os.Stat(m.at("d/in"))
+	must(t, err)
+	cmd := exec.Command("sh", "-c", "read x; true")
+	cmd.Dir = m.at("d/in")
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	must(t, syscall.Mount("tmpfs", m.at("d/on"), "tmpfs", 0, ""))
+	defer syscall.Unmount(m.at("d/on"), syscall.MNT_DETACH)
+	must(t, os.WriteFile(m.at("d/on/x"), nil, 0o644))
+
+	must(t, os.WriteFile(m.there("d/a file"), []byte("below"), 0o644))
+	must(t, os.WriteFile(m.there("above"), []byte("above"), 0o644))
+	must(t, syscall.Mount(m.there("above"), m.at("d/a file"), "", syscall.MS_BIND, ""))
+	defer syscall.Unmount(m.at("d/a file"), syscall.MNT_DETACH)
+
+	_, err = os.ReadDir(m.at("d"))
+	must(t, err)
+	before := m.stats().ForeignChanges
+	must(t, os.WriteFile(m.there("d/new"), nil, 0o644))
+	for range 100 {
+		if m.stats().ForeignChanges > before {
+			break
+		}
+		_, _ = os.Stat(m.at("d"))
+		time.Sleep(100 * time.Millisecond)
+	}
+	must(t, os.Chmod(m.at("d"), 0o775))
+	time.Sleep(300 * time.Millisecond) // for what should not happen
+	if _, err := os.Stat(m.at("d/on/x")); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(m.at("d/a file")); err != nil || string(b) != "above" {
+		t.Errorf("the file that is mounted on another: %q, %v", b, err)
+	}
+	if cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", cmd.Process.Pid)); err != nil || cwd != m.at("d/in") {
+		t.Errorf("the working directory is %s, %v", cwd, err)
+	}
+	in.Close()
+	must(t, cmd.Wait())
+}

@@ -1,0 +1,87 @@
+// Mounts of an ordinary user, by fusermount3.
+
+package fusefs_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// asNobody runs the child of a description as nobody, whom fusermount3 finds in passwd, in a mount namespace where
+// /dev/fuse is open to all. $1 is the child's program, $2 an empty directory, $3 the mount point, $4 what is done there.
+const asNobody = `
+mknod $2/fuse c 10 229
+chmod 666 $2/fuse
+mount --bind $2/fuse /dev/fuse
+: > $2/fuse.conf
+mount --bind $2/fuse.conf /etc/fuse.conf
+mkfifo $2/in
+as() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+as "$1" < $2/in > $2/out 2>&1 &
+child=$!
+exec 9> $2/in
+until test -s $2/out; do sleep 0.05; done
+if grep -q ready $2/out; then
+	grep -q "^test:/export $3 fuse.nfsrdma rw,nosuid,nodev.*user_id=65534" /proc/mounts
+	as sh -euc "$4" sh $3
+	if ls $3 2> /dev/null; then echo root sees it; fi
+fi
+exec 9>&-
+wait $child || true
+cat $2/out
+if grep " $3 " /proc/mounts; then exit 1; fi`
+
+// TestOrdinaryUser: who cannot call mount(2) mounts by fusermount3, for himself, and is told in one line what allow_other
+// wants.
+func TestOrdinaryUser(t *testing.T) {
+	needFUSE(t)
+	for _, tool := range []string{"unshare", "setpriv", "fusermount3"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			skip(t, "there is no "+tool)
+		}
+	}
+	if os.Geteuid() != 0 {
+		skip(t, "becoming another user needs root")
+	}
+	base, err := os.MkdirTemp("", "nfsrdma-fusefs-")
+	must(t, err)
+	defer os.RemoveAll(base)
+	must(t, os.Chmod(base, 0o755)) //nolint:gosec // the other user looks into it
+	d := description{Export: filepath.Join(base, "served"), Dir: filepath.Join(base, "mnt")}
+	for _, dir := range []string{d.Export, d.Dir} {
+		must(t, os.Mkdir(dir, 0o700))
+		must(t, os.Chown(dir, 65534, 65534))
+	}
+	program, err := os.ReadFile(os.Args[0]) // go test keeps it where root alone may look
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(base, "child"), program, 0o755)) //nolint:gosec // it is run
+	run := func() string {
+		t.Helper()
+		text, err := json.Marshal(d)
+		must(t, err)
+		room, err := os.MkdirTemp(base, "room-")
+		must(t, err)
+		must(t, os.Chmod(room, 0o755)) //nolint:gosec // likewise
+		cmd := exec.Command("unshare", "-m", "--propagation", "private", "sh", "-euc", asNobody, "sh", filepath.Join(base, "child"), room, d.Dir, "echo mine > $1/f; cat $1/f")
+		cmd.Env = append(os.Environ(), childEnv+"="+string(text))
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return string(out)
+	}
+	if out := run(); !strings.HasPrefix(out, "mine\n") || !strings.HasSuffix(out, "ready\nunmounted\n") || strings.Contains(out, "root sees") {
+		t.Errorf("%s", out)
+	}
+	if b, err := os.ReadFile(filepath.Join(d.Export, "f")); err != nil || string(b) != "mine\n" {
+		t.Errorf("on the server: %q, %v", b, err)
+	}
+	d.Opt.AllowOther = true
+	if out := run(); strings.Contains(out, "ready") || !strings.Contains(out, "mount "+d.Dir+": ") || !strings.Contains(out, "/etc/fuse.conf has the line user_allow_other") {
+		t.Errorf("allow_other: %s", out)
+	}
+}

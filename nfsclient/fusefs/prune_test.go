@@ -1,0 +1,61 @@
+// How many objects the kernel is left to know.
+
+package fusefs_test
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestNodesAreBounded: a listing of many names does not stay in memory; what is open stays, and what was forgotten is
+// there when it is asked for, by a kernel that forgets objects and by an older one that forgets names.
+func TestNodesAreBounded(t *testing.T) {
+	for _, how := range []string{"bound nodes", "bound names"} {
+		t.Run(how, func(t *testing.T) {
+			m := mount(t, options{AcMin: long, AcMax: long})
+			must(t, os.Mkdir(m.there("d"), 0o755))
+			const files = 10 * boundNodes
+			for i := range files {
+				must(t, os.WriteFile(m.there(fmt.Sprint("d/", i)), []byte("x"), 0o644))
+			}
+			must(t, syscall.Mount(m.there("d/8"), m.at("d/9"), "", syscall.MS_BIND, ""))
+			defer syscall.Unmount(m.at("d/9"), syscall.MNT_DETACH)
+			m.say(how)
+			f, err := os.Open(m.at("d/7"))
+			must(t, err)
+			defer f.Close()
+			list, err := os.ReadDir(m.at("d"))
+			if err != nil || len(list) != files {
+				t.Fatalf("%d names, %v", len(list), err)
+			}
+			for range 500 {
+				if m.stats().Nodes <= boundNodes*5/4 {
+					break
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			if s := m.stats(); s.Nodes > boundNodes*5/4 || s.NodesMost != boundNodes {
+				t.Errorf("%d nodes, with a bound of %d", s.Nodes, s.NodesMost)
+			}
+			_, err = f.ReadAt(make([]byte, 1), 0)
+			must(t, err)
+			if link, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())); err != nil || link != m.at("d/7") {
+				t.Errorf("the open file is %s, %v", link, err)
+			}
+			above, err := os.Stat(m.at("d/9"))
+			must(t, err)
+			if source, err := os.Stat(m.there("d/8")); err != nil || !os.SameFile(above, source) {
+				t.Errorf("what was mounted on a file is gone, %v", err)
+			}
+			for i := range files {
+				b, err := os.ReadFile(m.at(fmt.Sprint("d/", i)))
+				if err != nil || string(b) != "x" {
+					t.Fatalf("%q, %v", b, err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,233 @@
+// Calls about one owner: one at a time, each carried to its end whoever still waits for it.
+
+package nlm
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
+)
+
+// hold takes one more reference of an owner that has one.
+func (l *Locks) hold(o *owner) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o.refs++
+}
+
+// An outcome is how a LOCK ended.
+type outcome struct {
+	status nlm4.Status
+	err    error
+}
+
+// attempt is one LOCK that does not wait. A program that is killed meanwhile does not end the call, whose result would not be
+// known: when it has come, what it has taken is given back.
+func (l *Locks) attempt(ctx context.Context, o *owner, q *Request) (nlm4.Status, error) {
+	handed, gone := make(chan outcome), ctx.Done() // the channel, for ctx is not ours after the return
+	s, handle := q.span(), q.Handle
+	l.hold(o)
+	l.work.Go(func() {
+		defer l.leave(o)
+		select {
+		case o.slot <- struct{}{}:
+		case <-gone:
+			return
+		}
+		defer func() { <-o.slot }()
+		seen := l.opt.Server.Connections()
+		before := l.heldIn(o, s)
+		r := l.lock(o, s, false)
+		if r.err == nil && r.status == nlm4.Granted {
+			l.granted(o, s, handle, seen)
+		}
+		var refused syscall.Errno
+		unknown := r.err != nil && !errors.As(r.err, &refused)
+		select {
+		case handed <- r:
+			if unknown {
+				l.restore(o, s, before)
+			}
+		case <-gone:
+			if unknown || r.err == nil && r.status == nlm4.Granted {
+				l.restore(o, s, before)
+			}
+		}
+	})
+	select {
+	case r := <-handed:
+		return r.status, r.err
+	case <-gone:
+		return 0, ctx.Err()
+	}
+}
+
+// alone has work done while no other call is made about the owner. When ctx ends it goes on behind the caller.
+func (l *Locks) alone(ctx context.Context, o *owner, work func()) error {
+	done := make(chan struct{})
+	l.hold(o)
+	l.work.Go(func() {
+		defer l.leave(o)
+		defer close(done)
+		o.slot <- struct{}{}
+		defer func() { <-o.slot }()
+		work()
+	})
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// heldIn is what the owner holds of s.
+func (l *Locks) heldIn(o *owner, s span) ranges {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return o.held.within(s)
+}
+
+// granted enters a lock. seen is Connections before it was asked for.
+func (l *Locks) granted(o *owner, s span, handle, seen uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o.held = o.held.with(s)
+	o.handles[handle] = true
+	if !l.watching {
+		l.watching, l.seen = true, seen
+		l.work.Go(l.watch)
+	}
+}
+
+// dropped enters that the owner does not hold s any more, and wakes those who wait for the file.
+func (l *Locks) dropped(o *owner, s span) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if o.held = o.held.without(s); len(o.held) == 0 {
+		clear(o.handles)
+	}
+	f := l.files[o.fh]
+	close(f.wake)
+	f.wake = make(chan struct{})
+}
+
+// release is UNLOCK until the server has answered. The owner's slot is held.
+func (l *Locks) release(o *owner, s span) {
+	if len(l.heldIn(o, s)) > 0 {
+		l.unlock(o, s)
+	}
+}
+
+func (l *Locks) unlock(o *owner, s span) {
+	for wait := graceWait; ; wait = min(2*wait, unlockMost) {
+		args := nlm4.UnlockArgs{Cookie: l.cookie(), Lock: l.wire(o.fh, o.svid, s)}
+		var res result
+		err := l.opt.Server.NLM(l.ctx, l.whoOf(o), nlm4.ProcUnlock, &args, &res)
+		var refused syscall.Errno
+		if err == nil && res.Status != nlm4.DeniedGracePeriod || errors.As(err, &refused) || l.ctx.Err() != nil {
+			break // whatever else the answer is, asking again would not change it
+		}
+		_ = l.pause(l.ctx, nil, nil, wait)
+	}
+	l.dropped(o, s)
+}
+
+// unlockMost is the longest wait until an UNLOCK is made again.
+const unlockMost = 30 * time.Second
+
+// restore gives back what a LOCK of s may have taken that nobody wants any more, and takes what the owner held
+// before. The owner's slot is held.
+func (l *Locks) restore(o *owner, s span, before ranges) {
+	for _, free := range before.gaps(s) {
+		l.unlock(o, free)
+	}
+	for _, h := range before {
+		// Of a lock that has become shared others may have a share since: then it stays shared.
+		for _, exclusive := range []bool{h.exclusive, false} {
+			h.exclusive = exclusive
+			if r := l.lock(o, h, false); r.err == nil && r.status == nlm4.Granted {
+				l.mu.Lock()
+				o.held = o.held.with(h)
+				l.mu.Unlock()
+				break
+			}
+		}
+	}
+}
+
+// lock is one LOCK.
+func (l *Locks) lock(o *owner, s span, reclaim bool) outcome {
+	args := nlm4.LockArgs{Cookie: l.cookie(), Exclusive: s.exclusive, Lock: l.wire(o.fh, o.svid, s), Reclaim: reclaim}
+	var res result
+	err := l.opt.Server.NLM(l.ctx, l.whoOf(o), nlm4.ProcLock, &args, &res)
+	return outcome{res.Status, err}
+}
+
+// test is one TEST in the name of an svid.
+func (l *Locks) test(ctx context.Context, fh nfs3.FH, svid int32, s span, who any) (testResult, error) {
+	args := nlm4.TestArgs{Cookie: l.cookie(), Exclusive: s.exclusive, Lock: l.wire(fh, svid, s)}
+	var res testResult
+	err := l.opt.Server.NLM(ctx, who, nlm4.ProcTest, &args, &res)
+	return res, err
+}
+
+func (l *Locks) whoOf(o *owner) any {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return o.who
+}
+
+func (l *Locks) wire(fh nfs3.FH, svid int32, s span) nlm4.Lock {
+	return nlm4.Lock{Caller: []byte(l.opt.Name), FH: fh.Bytes(), Owner: l.object, Svid: svid, Offset: s.start, Length: s.wireLength()}
+}
+
+// cookie is a new one: servers take a call with the cookie of an earlier one for the same.
+func (l *Locks) cookie() []byte { return binary.BigEndian.AppendUint64(nil, l.cookies.Add(1)) }
+
+// mine reports whether a holder is the owner of this mount with that svid. Linux's server leaves the object out.
+func (l *Locks) mine(h *nlm4.Holder, svid int32) bool {
+	return h.Svid == svid && (len(h.Owner) == 0 || bytes.Equal(h.Owner, l.object))
+}
+
+// holder is who has the lock that a TEST has found.
+func (l *Locks) holder(fh nfs3.FH, r *testResult) *Holder {
+	h := &Holder{Start: r.Holder.Offset, End: r.Holder.Offset + r.Holder.Length - 1, Exclusive: r.Holder.Exclusive}
+	if r.Holder.Length == 0 || h.End < h.Start || h.End > lastByte {
+		h.End = lastByte
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f := l.files[fh]; f != nil {
+		for _, o := range f.owners {
+			if l.mine(&r.Holder, o.svid) {
+				h.Pid = o.pid
+			}
+		}
+	}
+	return h
+}
+
+// A result is that of LOCK and UNLOCK, its status alone.
+type result struct{ nlm4.Res }
+
+func (r *result) DecodeXDR(d *xdr.Decoder) {
+	r.Res.DecodeXDR(d)
+	r.Cookie = nil // part of the message
+}
+
+// A testResult is that of TEST, beyond the message.
+type testResult struct{ nlm4.TestRes }
+
+func (r *testResult) DecodeXDR(d *xdr.Decoder) {
+	r.TestRes.DecodeXDR(d)
+	r.Cookie, r.Holder.Owner = nil, slices.Clone(r.Holder.Owner)
+}

@@ -1,0 +1,170 @@
+// The journal: which owners may have locks, for the next mount to release when the process of this one was killed.
+//
+// A server keeps the locks of a process until it hears that the machine has started again, which would be wrong where only
+// the process has gone: others on the machine have locks, too. So each mount writes its owners to a file of its own, locked as
+// long as the process lives. A file that nobody has locked is of a process that was killed.
+
+package nlm
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
+)
+
+// A journal is the file. Locks.mu guards it. Its first line is the server, the caller and the object of the mount; each other one is an owner: the
+// svid and the handle of the file.
+type journal struct {
+	file  *os.File
+	lines int
+}
+
+const (
+	journalName = "locks-" // and what makes it unique
+
+	// A journal is written anew, without the owners that have gone, when it has more lines than twice the owners and this.
+	journalSlack = 4096
+)
+
+// openJournal makes the journal, with the first owner.
+func (l *Locks) openJournal() error {
+	file, err := os.CreateTemp(l.opt.Dir, journalName)
+	if err != nil {
+		return err
+	}
+	if err = unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
+		return errors.Join(err, file.Close(), os.Remove(file.Name()))
+	}
+	l.journal.file = file
+	return l.rewrite()
+}
+
+// rewrite writes the journal anew. mu is held.
+func (l *Locks) rewrite() error {
+	j := &l.journal
+	var b strings.Builder
+	fmt.Fprintf(&b, "%q %q %x\n", l.opt.Source, l.opt.Name, l.object)
+	j.lines = 0
+	for fh, f := range l.files {
+		for _, o := range f.owners {
+			fmt.Fprintf(&b, "%d %x\n", o.svid, fh.Bytes())
+			j.lines++
+		}
+	}
+	if err := j.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := j.file.WriteAt([]byte(b.String()), 0)
+	if err == nil {
+		_, err = j.file.Seek(0, 2)
+	}
+	return err
+}
+
+// note enters a new owner in the journal. mu is held. Without a journal locks work: it is for the death of the process alone.
+func (l *Locks) note(o *owner) {
+	if l.opt.Dir == "" {
+		return
+	}
+	var err error
+	switch j := &l.journal; {
+	case j.file == nil:
+		err = l.openJournal()
+	case j.lines > 2*int(l.some.Load())+journalSlack:
+		err = l.rewrite()
+	default:
+		_, err = fmt.Fprintf(j.file, "%d %x\n", o.svid, o.fh.Bytes())
+		j.lines++
+	}
+	if err != nil {
+		l.opt.Dir = "" // it would say so each time
+		l.log(fmt.Sprintf("locks would outlive this process if it were killed: %v", err))
+	}
+}
+
+// closeJournal removes the journal of a mount that has released its locks.
+func (l *Locks) closeJournal(released bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.journal.file == nil {
+		return
+	}
+	if released {
+		_ = os.Remove(l.journal.file.Name())
+	}
+	_ = l.journal.file.Close()
+	l.journal.file = nil
+}
+
+// releaseOrphans releases what mounts of the same server had locked whose processes were killed. A journal that the
+// server does not answer to is left for the next mount.
+func (l *Locks) releaseOrphans() {
+	paths, _ := filepath.Glob(filepath.Join(l.opt.Dir, journalName+"*")) // the pattern is a good one
+	for _, path := range paths {
+		if file, err := os.Open(path); err == nil {
+			if unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil && l.releaseAll(file) {
+				_ = os.Remove(path)
+			}
+			file.Close()
+		}
+	}
+}
+
+// releaseAll releases what is in a journal of the same server, and reports whether it has.
+func (l *Locks) releaseAll(file *os.File) bool {
+	lines := bufio.NewScanner(file)
+	if !lines.Scan() {
+		return false
+	}
+	var source, name string
+	var object []byte
+	if _, err := fmt.Sscanf(lines.Text(), "%q %q %x", &source, &name, &object); err != nil || source != l.opt.Source {
+		return false
+	}
+	for lines.Scan() {
+		svid, handle, err := parseOwner(lines.Text())
+		if err != nil {
+			continue // the last line, of which a part was written
+		}
+		args := nlm4.UnlockArgs{Cookie: l.cookie(), Lock: nlm4.Lock{Caller: []byte(name), FH: handle.Bytes(), Owner: object, Svid: svid}}
+		for {
+			var res result
+			err := l.opt.Server.NLM(l.ctx, nil, nlm4.ProcUnlock, &args, &res)
+			var refused syscall.Errno
+			if err != nil && !errors.As(err, &refused) {
+				return false
+			}
+			if err != nil || res.Status != nlm4.DeniedGracePeriod {
+				break
+			}
+			if l.pause(context.Background(), nil, nil, graceWait) != nil {
+				return false
+			}
+		}
+	}
+	return lines.Err() == nil
+}
+
+func parseOwner(line string) (svid int32, fh nfs3.FH, err error) {
+	var text string
+	if _, err = fmt.Sscanf(line, "%d %s", &svid, &text); err != nil {
+		return 0, fh, err
+	}
+	b, err := hex.DecodeString(text)
+	if err != nil {
+		return 0, fh, err
+	}
+	fh, err = nfs3.MakeFH(b)
+	return svid, fh, err
+}

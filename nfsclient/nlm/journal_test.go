@@ -1,0 +1,82 @@
+// Processes that are killed, and the next mount that finds what they have left.
+
+package nlm
+
+import (
+	"context"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// kill ends Locks as the end of the process does: nothing is released, but the lock of the journal.
+func (l *Locks) kill() {
+	l.end()
+	l.work.Wait()
+	_ = l.journal.file.Close()
+}
+
+// TestNextMountReleases what a killed process had locked, and nothing of one that lives or is of another server.
+func TestNextMountReleases(t *testing.T) {
+	dir := t.TempDir()
+	left := func(t *testing.T, want int) {
+		t.Helper()
+		if list, err := os.ReadDir(dir); err != nil || len(list) != want {
+			t.Errorf("%d journals, %v, want %d", len(list), err, want)
+		}
+	}
+	simulate(t, func(b *bench) {
+		mount := func(source string) *Locks {
+			l := New(Options{Server: b.m, Name: "host", Dir: dir, Source: source})
+			synctest.Wait()
+			return l
+		}
+		take := func(l *Locks, owner, start, end uint64) {
+			b.Helper()
+			b.want(l.Lock(context.Background(), nil, request(owner, start, end, true)), 0)
+		}
+		killed, lives, elsewhere := mount("a:/x"), mount("a:/x"), mount("b:/x")
+		take(killed, 1, 0, 3)
+		take(killed, 2, 4, 5)
+		take(lives, 1, 8, 9)
+		take(elsewhere, 1, 12, 13)
+		killed.kill()
+		elsewhere.kill()
+		b.held("xxxxxx--xx--xx")
+		left(t, 3)
+
+		b.m.mu.Lock()
+		b.m.graceEnd = time.Now().Add(30 * time.Second) // UNLOCK has to wait
+		b.m.mu.Unlock()
+		next := mount("a:/x")
+		time.Sleep(time.Minute)
+		b.held("--------xx--xx")
+		left(t, 2)
+		lives.Close(context.Background())
+		next.Close(context.Background())
+		left(t, 1)
+	})
+}
+
+// TestJournalStaysSmall where owners come and go beside one that stays.
+func TestJournalStaysSmall(t *testing.T) {
+	dir := t.TempDir()
+	simulate(t, func(b *bench) {
+		l := New(Options{Server: b.m, Name: "host", Dir: dir, Source: "a:/x"})
+		b.want(l.Lock(context.Background(), nil, request(1, 0, 0, true)), 0)
+		for owner := range uint64(3 * journalSlack) {
+			b.want(l.Lock(context.Background(), nil, request(owner+2, 1, 1, true)), 0)
+			b.want(l.Release(context.Background(), testFH, Key{ID: owner + 2}), 0)
+		}
+		st, err := l.journal.file.Stat()
+		if err != nil || st.Size() > 40*(journalSlack+10) {
+			b.Errorf("%d bytes, %v", st.Size(), err)
+		}
+		l.kill()
+		next := New(Options{Server: b.m, Name: "host", Dir: dir, Source: "a:/x"})
+		synctest.Wait()
+		b.held("")
+		next.Close(context.Background())
+	})
+}

@@ -1,0 +1,375 @@
+// The locks of a mount: who holds what, and the calls that take, release and test.
+
+// Package nlm has the locks of one mount, by the network lock manager of its server (NLM 4, RFC 1813
+// appendix II). The server decides, also between programs of this machine; here is kept what it has
+// granted, to release it when a program ends (Release, ReleaseHandle) and to reclaim it when the server has
+// started again (recover.go).
+//
+// Who waits for a lock asks again and again (Lock): the callback of the protocol (GRANTED) would have to reach the
+// lock manager of this machine, which is the kernel's where there is one.
+//
+// Lock order: owner.slot, then Locks.mu, which is not held during a call.
+package nlm
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
+)
+
+// A Server makes the calls.
+type Server interface {
+	// NLM does one procedure in the name of who, as Owner.Who has it; nil: of the mount.
+	// The error is a syscall.Errno where the server has refused the call, and will again.
+	NLM(ctx context.Context, who any, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) error
+	// Connections is how often a connection to the lock manager has been made. With each further one the
+	// server may have started again.
+	Connections() uint64
+}
+
+// Options makes Locks.
+type Options struct {
+	Server Server
+	Name   string            // of this machine, as the server is to know it (caller_name)
+	Log    func(line string) // is told of lost locks; nil: nobody is
+
+	// Dir is a directory of this user alone, and Source names the export of a server there: locks that are left when the process is killed are
+	// released by the next mount with the same. "": by nobody.
+	Dir, Source string
+}
+
+// A Key tells the owners of locks of one file apart: a process for fcntl(2), an open file for flock(2) and for
+// locks of open file descriptions.
+type Key struct {
+	ID    uint64
+	Flock bool
+}
+
+// A Request is bytes of a file, from Start to End, both included (the highest int64: all that follow), and who is to have them.
+type Request struct {
+	FH         nfs3.FH
+	Key        Key
+	Handle     uint64 // open file by which it is made: see ReleaseHandle
+	Pid        uint32 // of the process, for Test of others
+	Who        any    // in whose name it is called
+	Start, End uint64
+	Exclusive  bool
+	Wait       bool // until the lock is free
+}
+
+func (q *Request) span() span { return span{q.Start, q.End, q.Exclusive} }
+
+// A Holder is who has a lock that is in the way.
+type Holder struct {
+	Start, End uint64
+	Exclusive  bool
+	Pid        uint32 // 0: of another machine
+}
+
+// maxWaiters bounds the requests that wait for a lock: each has a goroutine and a request of the kernel.
+const maxWaiters = 4096
+
+// How long to wait until the next attempt: for a lock that is taken, from the least to the most, and
+// where the server lets nobody lock (grace).
+const (
+	pollLeast = 20 * time.Millisecond
+	pollMost  = time.Second
+	graceWait = time.Second
+)
+
+// Locks is the locks of one mount. All methods can be called at once. Without locks it has no goroutine.
+type Locks struct {
+	// Set once.
+	opt    Options
+	object []byte // the mount, beside the svid of an owner (oh)
+	probe  int32  // svid of an owner that never has a lock
+	ctx    context.Context
+	end    context.CancelFunc
+
+	work    sync.WaitGroup // all goroutines
+	some    atomic.Int64   // owners that are known; read without mu by those who release
+	cookies atomic.Uint64
+
+	mu       sync.Mutex // guards all below, and the owners
+	files    map[nfs3.FH]*file
+	svid     int32 // the last one
+	waiting  int
+	watching bool
+	journal  journal
+	seen     uint64 // Connections before the oldest lock was asked for, or since all were last checked
+}
+
+// A file is one that has owners.
+type file struct {
+	owners map[Key]*owner
+	wake   chan struct{} // closed when a lock is released
+}
+
+// An owner holds locks of one file, or is about to.
+type owner struct {
+	// Set once.
+	fh   nfs3.FH
+	key  Key
+	svid int32
+	slot chan struct{} // has room for who makes a call about the owner, of which there is one at a time
+
+	// Guarded by Locks.mu.
+	refs    int // calls and waiters
+	held    ranges
+	handles map[uint64]bool // by which there were locks
+	pid     uint32
+	who     any
+}
+
+// New returns the locks of a mount, none yet.
+func New(o Options) *Locks {
+	l := &Locks{opt: o, files: map[nfs3.FH]*file{}}
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], rand.Uint64())
+	l.object = append([]byte(o.Name+":"), hex.EncodeToString(b[:])...)
+	// Linux's server tells the owners of one machine apart by svid alone. The kernel of this machine counts from 1.
+	l.svid = 1<<30 | rand.Int32()>>1
+	l.probe = l.svid
+	l.ctx, l.end = context.WithCancel(context.Background())
+	if o.Dir != "" {
+		l.work.Go(l.releaseOrphans)
+	}
+	return l
+}
+
+// enter returns the owner of a request, with a reference.
+func (l *Locks) enter(q *Request) *owner {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.files[q.FH]
+	if f == nil {
+		f = &file{owners: map[Key]*owner{}, wake: make(chan struct{})}
+		l.files[q.FH] = f
+	}
+	o := f.owners[q.Key]
+	if o == nil {
+		l.svid = 1<<30 | (l.svid+1)&(1<<30-1)
+		o = &owner{fh: q.FH, key: q.Key, svid: l.svid, slot: make(chan struct{}, 1), handles: map[uint64]bool{}}
+		f.owners[q.Key] = o
+		l.some.Add(1)
+		l.note(o)
+	}
+	o.refs++
+	o.pid, o.who = q.Pid, q.Who
+	return o
+}
+
+// known is enter of an owner that there is already; nil: there is none.
+func (l *Locks) known(fh nfs3.FH, key Key) *owner {
+	if l.some.Load() == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.files[fh]
+	if f == nil {
+		return nil
+	}
+	o := f.owners[key]
+	if o != nil {
+		o.refs++
+	}
+	return o
+}
+
+// leave gives a reference back. An owner without any, and without locks, is forgotten.
+func (l *Locks) leave(o *owner) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if o.refs--; o.refs > 0 || len(o.held) > 0 {
+		return
+	}
+	f := l.files[o.fh]
+	delete(f.owners, o.key)
+	l.some.Add(-1)
+	if len(f.owners) == 0 {
+		delete(l.files, o.fh)
+	}
+}
+
+// Lock takes a lock, in place of what the owner holds of the bytes. Where it is taken it waits, if the request says so, until stop
+// is closed (EINTR); without that it fails with EAGAIN. ctx ends calls, too, with its error: what such a call
+// has taken is given back.
+func (l *Locks) Lock(ctx context.Context, stop <-chan struct{}, q *Request) error {
+	o := l.enter(q)
+	defer l.leave(o)
+	waits := false
+	defer func() {
+		if waits {
+			l.mu.Lock()
+			l.waiting--
+			l.mu.Unlock()
+		}
+	}()
+	for pause := pollLeast; ; pause = min(pause*3/2, pollMost) {
+		freed := l.freed(o)
+		st, err := l.attempt(ctx, o, q)
+		wait := pause
+		switch {
+		case err != nil:
+			return err
+		case st == nlm4.DeniedGracePeriod:
+			wait = graceWait // also who would not wait for a lock waits for the server
+		case st != nlm4.Denied && st != nlm4.Blocked || !q.Wait:
+			return errno(st)
+		}
+		if !waits && !l.mayWait() {
+			return syscall.ENOLCK
+		}
+		waits = true
+		if err := l.pause(ctx, stop, freed, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits until it is time for the next attempt. Its error is why there is to be none.
+func (l *Locks) pause(ctx context.Context, stop, freed <-chan struct{}, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-freed:
+	case <-stop:
+		return syscall.EINTR
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-l.ctx.Done():
+		return syscall.ENOLCK
+	}
+	return nil
+}
+
+// freed is closed when a lock of the owner's file has been released here.
+func (l *Locks) freed(o *owner) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.files[o.fh].wake
+}
+
+// mayWait counts one who waits, and reports whether he can.
+func (l *Locks) mayWait() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiting >= maxWaiters {
+		return false
+	}
+	l.waiting++
+	return true
+}
+
+// Unlock releases bytes that the owner may hold. It is done when this returns without an error, and goes on
+// where ctx has ended.
+func (l *Locks) Unlock(ctx context.Context, fh nfs3.FH, key Key, start, end uint64) error {
+	o := l.known(fh, key)
+	if o == nil {
+		return nil
+	}
+	defer l.leave(o)
+	return l.alone(ctx, o, func() { l.release(o, span{start: start, end: end}) })
+}
+
+// Release releases all that an owner holds of a file: a process that closes it any way does (close(2)).
+func (l *Locks) Release(ctx context.Context, fh nfs3.FH, key Key) error {
+	return l.Unlock(ctx, fh, key, 0, lastByte)
+}
+
+// ReleaseHandle releases what is left of the locks that were taken by an open file, which nobody has any more.
+func (l *Locks) ReleaseHandle(ctx context.Context, fh nfs3.FH, handle uint64) {
+	if l.some.Load() == 0 {
+		return
+	}
+	var keys []Key
+	l.mu.Lock()
+	if f := l.files[fh]; f != nil {
+		for k, o := range f.owners {
+			if o.handles[handle] {
+				keys = append(keys, k)
+			}
+		}
+	}
+	l.mu.Unlock()
+	for _, k := range keys {
+		_ = l.Release(ctx, fh, k) // which goes on without us
+	}
+}
+
+// Test returns a lock that a request conflicts with, nil: none.
+func (l *Locks) Test(ctx context.Context, q *Request) (*Holder, error) {
+	o := l.enter(q)
+	defer l.leave(o)
+	for {
+		res, err := l.test(ctx, q.FH, o.svid, q.span(), q.Who)
+		switch {
+		case err != nil:
+			return nil, err
+		case res.Status == nlm4.Denied:
+			return l.holder(q.FH, &res), nil
+		case res.Status != nlm4.DeniedGracePeriod:
+			return nil, errno(res.Status)
+		}
+		if err := l.pause(ctx, nil, nil, graceWait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (l *Locks) log(line string) {
+	if l.opt.Log != nil {
+		l.opt.Log(line)
+	}
+}
+
+// errno is the error of a status, as Linux has it.
+func errno(st nlm4.Status) error {
+	switch st {
+	case nlm4.Granted:
+		return nil
+	case nlm4.Denied, nlm4.Blocked, nlm4.DeniedGracePeriod:
+		return syscall.EAGAIN
+	case nlm4.Deadlock:
+		return syscall.EDEADLK
+	case nlm4.ROFS:
+		return syscall.EROFS
+	case nlm4.StaleFH:
+		return syscall.ESTALE
+	case nlm4.FBig:
+		return syscall.EOVERFLOW
+	}
+	return syscall.ENOLCK
+}
+
+// Close releases all that is held, for as long as ctx lets it, and ends all goroutines.
+func (l *Locks) Close(ctx context.Context) {
+	l.mu.Lock()
+	var all []*owner
+	for _, f := range l.files {
+		for _, o := range f.owners {
+			all = append(all, o)
+		}
+	}
+	l.mu.Unlock()
+	for _, o := range all {
+		if ctx.Err() != nil {
+			break
+		}
+		_ = l.Release(ctx, o.fh, o.key)
+	}
+	l.end()
+	l.work.Wait()
+	l.closeJournal(ctx.Err() == nil)
+}

@@ -1,0 +1,180 @@
+// Taking, waiting, giving up, and what becomes of calls whose program has gone.
+
+package nlm
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
+)
+
+var errLost = errors.New("no answer")
+
+// TestRangesAsTheServerHasThem: after many random calls of some owners what is remembered here is what the server has.
+func TestRangesAsTheServerHasThem(t *testing.T) {
+	simulate(t, func(b *bench) {
+		rnd := rand.New(rand.NewPCG(1, 2))
+		for range 2000 {
+			owner, start := rnd.Uint64N(3), rnd.Uint64N(bytesOfFile)
+			end := start + rnd.Uint64N(bytesOfFile-start)
+			if rnd.IntN(3) == 0 {
+				b.unlock(owner, start, end)
+			} else if err := b.lock(owner, start, end, rnd.IntN(2) == 0); err != nil {
+				b.want(err, syscall.EAGAIN)
+			}
+			b.compare()
+		}
+		for owner := range uint64(3) {
+			b.want(b.Release(context.Background(), testFH, Key{ID: owner}), 0)
+		}
+		b.held("")
+		synctest.Wait() // calls are carried to their end behind their callers
+		if n := b.some.Load(); n != 0 || len(b.files) != 0 {
+			b.Errorf("%d owners of %d files are left", n, len(b.files))
+		}
+	})
+}
+
+// compare fails the test where the server has other locks than are remembered.
+func (b *bench) compare() {
+	b.Helper()
+	b.m.mu.Lock()
+	defer b.m.mu.Unlock()
+	b.Locks.mu.Lock()
+	defer b.Locks.mu.Unlock()
+	for i, held := range b.m.bytes {
+		n := 0
+		for _, f := range b.files {
+			for _, o := range f.owners {
+				for _, s := range o.held.within(span{uint64(i), uint64(i), false}) {
+					if x, ok := held[modelOwner{string(b.object), o.svid}]; !ok || x != s.exclusive {
+						b.Fatalf("byte %d: %+v is remembered, the server has %v", i, s, held)
+					}
+					n++
+				}
+			}
+		}
+		if n != len(held) {
+			b.Fatalf("byte %d: %d owners are remembered, the server has %v", i, n, held)
+		}
+	}
+}
+
+// TestWaiting: until it is free, until a signal, not at all for too many; and at once for what is released here.
+func TestWaiting(t *testing.T) {
+	simulate(t, func(b *bench) {
+		other := b.another()
+		b.want(other.Lock(context.Background(), nil, request(9, 0, 9, true)), 0)
+		b.want(b.lock(1, 0, 9, false), syscall.EAGAIN)
+		stop := make(chan struct{})
+		interrupted, waiter := b.begin(context.Background(), stop, 1, 5, 6), b.begin(context.Background(), nil, 2, 0, 3)
+		time.Sleep(time.Hour)
+		if n := b.m.count(); n > 2*3700+400 {
+			b.Errorf("%d calls in an hour", n)
+		}
+		close(stop)
+		b.want(<-interrupted, syscall.EINTR)
+		b.want(other.Unlock(context.Background(), testFH, Key{ID: 9}, 0, lastByte), 0)
+		begun := time.Now()
+		b.want(<-waiter, 0)
+		if d := time.Since(begun); d > pollMost {
+			b.Errorf("the lock came after %v", d)
+		}
+		b.held("xxxx")
+
+		waiter = b.begin(context.Background(), nil, 3, 0, 3)
+		time.Sleep(time.Hour)
+		begun = time.Now()
+		b.unlock(2, 0, 3)
+		b.want(<-waiter, 0)
+		if d := time.Since(begun); d != 0 {
+			b.Errorf("a lock that was released here came after %v", d)
+		}
+		b.Locks.waiting = maxWaiters
+		q := request(4, 0, 0, true)
+		q.Wait = true
+		b.want(b.Lock(context.Background(), nil, q), syscall.ENOLCK)
+		b.Locks.waiting = 0
+		other.Close(context.Background())
+	})
+}
+
+// TestProgramGoneDuringTheCall: what its LOCK takes is given back when the reply comes, and what it had before is as it was.
+func TestProgramGoneDuringTheCall(t *testing.T) {
+	simulate(t, func(b *bench) {
+		b.want(b.lock(1, 2, 5, false), 0)
+		hang := b.m.hangUp()
+		ctx, kill := context.WithCancel(context.Background())
+		ended := b.begin(ctx, nil, 1, 0, 9)
+		synctest.Wait()
+		kill()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			b.Errorf("a killed program: %v", err)
+		}
+		close(hang)
+		time.Sleep(time.Minute)
+		b.held("--1111")
+		b.compare()
+	})
+}
+
+// TestLostReplies: a LOCK of which nothing is known is taken back, an UNLOCK is made again.
+func TestLostReplies(t *testing.T) {
+	simulate(t, func(b *bench) {
+		b.want(b.lock(1, 2, 5, false), 0)
+		lost := 3
+		b.m.after = func(uint32) error {
+			if lost--; lost >= 0 {
+				return errLost
+			}
+			return nil
+		}
+		if err := b.lock(1, 0, 9, true); !errors.Is(err, errLost) {
+			b.Errorf("a lost reply: %v", err)
+		}
+		time.Sleep(time.Minute)
+		b.held("--1111")
+		b.compare()
+		lost = 2
+		b.unlock(1, 0, 3)
+		b.held("----11")
+	})
+}
+
+// TestErrors are those of Linux.
+func TestErrors(t *testing.T) {
+	for st, want := range map[nlm4.Status]syscall.Errno{nlm4.Granted: 0, nlm4.Denied: syscall.EAGAIN, nlm4.DeniedNoLocks: syscall.ENOLCK,
+		nlm4.Deadlock: syscall.EDEADLK, nlm4.ROFS: syscall.EROFS, nlm4.StaleFH: syscall.ESTALE, nlm4.FBig: syscall.EOVERFLOW, nlm4.Failed: syscall.ENOLCK} {
+		if got := errno(st); want == 0 && got != nil || want != 0 && got != want {
+			t.Errorf("%v: %v", st, got)
+		}
+	}
+	simulate(t, func(b *bench) {
+		b.m.before = func(uint32) error { return syscall.ENOLCK }
+		b.want(b.lock(1, 0, 9, true), syscall.ENOLCK)
+		time.Sleep(time.Hour)
+		if n := b.m.count(); n != 1 {
+			b.Errorf("%d calls of a server without locks", n)
+		}
+	})
+}
+
+// TestHandlesReleaseWhatIsLeft: locks by an open file that is gone, and no others.
+func TestHandlesReleaseWhatIsLeft(t *testing.T) {
+	simulate(t, func(b *bench) {
+		b.want(b.lock(1, 0, 1, true), 0)
+		b.want(b.lock(2, 4, 5, true), 0)
+		b.ReleaseHandle(context.Background(), testFH, 1)
+		b.held("----xx")
+		h, err := b.Test(context.Background(), request(1, 0, lastByte, false))
+		if b.want(err, 0); h == nil || h.Pid != 2 || !h.Exclusive {
+			b.Errorf("the holder is %+v", h)
+		}
+	})
+}

@@ -1,0 +1,67 @@
+// The bytes of one file that one owner has locked: ranges only, no calls and no waiting.
+
+package nlm
+
+import "math"
+
+// lastByte is the end of a lock "to the end of the file": offsets of fcntl(2) are signed.
+const lastByte = math.MaxInt64
+
+// A span is the bytes from start to end, both included, and how they are locked.
+type span struct {
+	start, end uint64
+	exclusive  bool
+}
+
+func (s span) overlaps(o span) bool { return s.start <= o.end && o.start <= s.end }
+
+// wireLength is the length of a span in messages, where 0 is "to the end of the file".
+func (s span) wireLength() uint64 {
+	if s.end >= lastByte {
+		return 0
+	}
+	return s.end - s.start + 1
+}
+
+// ranges are spans that do not overlap, in no order. Neighbours of one kind stay apart: what was taken in
+// pieces is reclaimed in pieces.
+type ranges []span
+
+// without returns the ranges with all bytes of s taken out.
+func (r ranges) without(s span) (left ranges) {
+	for _, h := range r {
+		if !h.overlaps(s) {
+			left = append(left, h)
+			continue
+		}
+		if h.start < s.start {
+			left = append(left, span{h.start, s.start - 1, h.exclusive})
+		}
+		if h.end > s.end {
+			left = append(left, span{s.end + 1, h.end, h.exclusive})
+		}
+	}
+	return left
+}
+
+// with returns the ranges with s locked in its way, whatever its bytes were before.
+func (r ranges) with(s span) ranges { return append(r.without(s), s) }
+
+// within returns the parts of the ranges that are in s.
+func (r ranges) within(s span) (parts ranges) {
+	for _, h := range r {
+		if h.overlaps(s) {
+			parts = append(parts, span{max(h.start, s.start), min(h.end, s.end), h.exclusive})
+		}
+	}
+	return parts
+}
+
+// gaps returns the parts of s that are in none of the ranges.
+func (r ranges) gaps(s span) (free ranges) {
+	free = ranges{s}
+	for _, h := range r {
+		free = free.without(h)
+	}
+	return free
+}

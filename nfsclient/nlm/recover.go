@@ -1,0 +1,152 @@
+// After a restart of the server: locks are reclaimed, and those that cannot be are lost.
+//
+// A status monitor of this machine would be told of the restart, but programs cannot ask it: it tells the kernel
+// alone. So as long as there are locks the connection is tried every few seconds, and looked at each second, since what else goes
+// over it may have found it lost. A new connection may mean a restart; then each lock is reclaimed. A server that is not in its period of grace refuses that,
+// and is asked who holds the bytes: we do where only the connection was lost.
+
+package nlm
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
+)
+
+// Between two looks at the connection, and two calls that try it: much less than the grace of any server.
+const (
+	lookEvery  = time.Second
+	probeEvery = 10 * time.Second
+)
+
+// watch runs while there are locks.
+func (l *Locks) watch() {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for looks := 1; ; looks++ {
+		select {
+		case <-tick.C:
+		case <-l.ctx.Done():
+			return
+		}
+		l.mu.Lock()
+		seen, all := l.seen, l.holding()
+		if len(all) == 0 {
+			l.watching = false
+			l.mu.Unlock()
+			return
+		}
+		l.mu.Unlock()
+		if looks%int(probeEvery/lookEvery) == 0 && l.opt.Server.NLM(l.ctx, nil, nlm4.ProcNull, nil, nil) != nil {
+			continue
+		}
+		now := l.opt.Server.Connections() // before the calls below, which may need yet another
+		if now == seen {
+			continue
+		}
+		l.reclaimAll()
+		l.mu.Lock()
+		l.seen = now
+		l.mu.Unlock()
+	}
+}
+
+// holding are the owners with locks. mu is held.
+func (l *Locks) holding() (all []*owner) {
+	for _, f := range l.files {
+		for _, o := range f.owners {
+			if len(o.held) > 0 {
+				all = append(all, o)
+			}
+		}
+	}
+	return all
+}
+
+// reclaimAll reclaims what is held. An owner with a call under way is taken later: a server in its period of grace may keep
+// that call waiting until it is over.
+func (l *Locks) reclaimAll() {
+	l.mu.Lock()
+	left := l.holding()
+	for _, o := range left {
+		o.refs++
+	}
+	l.mu.Unlock()
+	lost := 0
+	for len(left) > 0 {
+		var busy []*owner
+		for _, o := range left {
+			select {
+			case o.slot <- struct{}{}:
+				lost += l.reclaimOf(o)
+				<-o.slot
+				l.leave(o)
+			default:
+				busy = append(busy, o)
+			}
+		}
+		if left = busy; len(left) > 0 && l.pause(l.ctx, nil, nil, pollLeast) != nil {
+			for _, o := range left {
+				l.leave(o)
+			}
+			break
+		}
+	}
+	if lost > 0 && l.ctx.Err() == nil {
+		l.log(fmt.Sprintf("%d locks are lost: the server has started again, and did not give them back", lost))
+	}
+}
+
+// reclaimOf reclaims the locks of an owner, whose slot is held, and returns how many are lost.
+func (l *Locks) reclaimOf(o *owner) (lost int) {
+	l.mu.Lock()
+	all := slices.Clone(o.held)
+	l.mu.Unlock()
+	for _, s := range all {
+		if !l.reclaim(o, s) {
+			l.dropped(o, s)
+			lost++
+		}
+	}
+	return lost
+}
+
+// reclaim reports whether the owner holds s as before. It waits for a server that does not answer.
+func (l *Locks) reclaim(o *owner, s span) bool {
+	for {
+		r := l.lock(o, s, true)
+		if r.err == nil && r.status == nlm4.DeniedGracePeriod { // which is also what one says that is not in it
+			var known bool
+			if r.status, known = l.stillHeld(o, s); known {
+				return r.status == nlm4.Granted
+			}
+		} else if r.err == nil {
+			return r.status == nlm4.Granted
+		}
+		if l.pause(l.ctx, nil, nil, graceWait) != nil {
+			return true
+		}
+	}
+}
+
+// stillHeld asks who holds s: Granted is the owner. known: the server has said.
+func (l *Locks) stillHeld(o *owner, s span) (st nlm4.Status, known bool) {
+	full := s
+	full.exclusive = true
+	res, err := l.test(l.ctx, o.fh, l.probe, full, l.whoOf(o))
+	switch {
+	case err != nil || res.Status == nlm4.DeniedGracePeriod:
+		return 0, false
+	case res.Status != nlm4.Denied:
+		return nlm4.Denied, true
+	case l.mine(&res.Holder, o.svid):
+		return nlm4.Granted, true
+	case res.Holder.Exclusive || s.exclusive:
+		return nlm4.Denied, true
+	}
+	// Others have a share. While it holds nobody can have written since ours was taken from us.
+	r := l.lock(o, s, false)
+	return r.status, r.err == nil && r.status != nlm4.DeniedGracePeriod
+}

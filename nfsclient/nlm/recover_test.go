@@ -1,0 +1,128 @@
+// Restarts of the server, and connections that are lost alone.
+
+package nlm
+
+import (
+	"context"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// some locks, of two owners.
+func (b *bench) takeSome() string {
+	b.Helper()
+	b.want(b.lock(1, 0, 3, true), 0)
+	b.want(b.lock(1, 6, 7, false), 0)
+	b.want(b.lock(2, 6, 9, false), 0)
+	return "xxxx--2211"
+}
+
+// TestReclaim: after a restart all locks are there again before the period of grace is over, and new ones wait for its end.
+func TestReclaim(t *testing.T) {
+	simulate(t, func(b *bench) {
+		all := b.takeSome()
+		b.m.restart(45 * time.Second)
+		b.held("")
+		begun := time.Now()
+		waits := make(chan error)
+		go func() { waits <- b.lock(3, 20, 20, true) }()
+		time.Sleep(2 * probeEvery)
+		b.held(all)
+		b.want(<-waits, 0)
+		if d := time.Since(begun); d < 45*time.Second || d > 47*time.Second {
+			b.Errorf("a new lock after %v", d)
+		}
+		if lines := b.logged(); len(lines) != 0 {
+			b.Errorf("logged %q", lines)
+		}
+	})
+}
+
+// TestReclaimTooLate: locks that the server does not give back are lost, with one line, and are nobody's concern then.
+func TestReclaimTooLate(t *testing.T) {
+	simulate(t, func(b *bench) {
+		b.takeSome()
+		b.m.restart(time.Second)
+		time.Sleep(3 * time.Second)
+		other := b.another()
+		b.want(other.Lock(context.Background(), nil, request(9, 0, 0, true)), 0)
+		time.Sleep(time.Minute)
+		b.held("x")
+		if lines := b.logged(); len(lines) != 1 {
+			b.Errorf("logged %q", lines)
+		}
+		b.want(b.lock(1, 0, 3, true), syscall.EAGAIN)
+		other.Close(context.Background())
+		b.want(b.lock(1, 0, 3, true), 0)
+	})
+}
+
+// TestLostConnectionLosesNoLocks: the server has not started again, and says who holds them; the one of Linux without the object.
+func TestLostConnectionLosesNoLocks(t *testing.T) {
+	simulate(t, func(b *bench) {
+		all := b.takeSome()
+		for _, b.m.noObject = range []bool{false, true} {
+			b.m.mu.Lock()
+			b.m.connects++
+			b.m.mu.Unlock()
+			time.Sleep(time.Minute)
+			b.held(all)
+			b.compare()
+		}
+		if lines := b.logged(); len(lines) != 0 {
+			b.Errorf("logged %q", lines)
+		}
+	})
+}
+
+// TestUnlockDuringGrace keeps no other owner from its reclaim, though it has to wait for the end.
+func TestUnlockDuringGrace(t *testing.T) {
+	simulate(t, func(b *bench) {
+		b.takeSome()
+		b.m.restart(45 * time.Second)
+		ended := make(chan error)
+		go func() { ended <- b.Unlock(context.Background(), testFH, Key{ID: 2}, 0, lastByte) }()
+		time.Sleep(2 * probeEvery)
+		b.held("xxxx--11")
+		b.want(<-ended, 0)
+		b.held("xxxx--11")
+		b.compare()
+	})
+}
+
+// TestSilentServerAtTheEnd is not waited for longer than the caller wants.
+func TestSilentServerAtTheEnd(t *testing.T) {
+	simulate(t, func(b *bench) {
+		b.takeSome()
+		b.m.hangUp()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		begun := time.Now()
+		b.Close(ctx)
+		if d := time.Since(begun); d != time.Minute {
+			b.Errorf("the end took %v", d)
+		}
+	})
+}
+
+// TestNothingRunsWithoutLocks: the watch ends, and nobody asks the server.
+func TestNothingRunsWithoutLocks(t *testing.T) {
+	simulate(t, func(b *bench) {
+		b.takeSome()
+		b.unlock(1, 0, lastByte)
+		b.unlock(2, 0, lastByte)
+		time.Sleep(2 * probeEvery)
+		n := b.m.count()
+		time.Sleep(time.Hour)
+		if now := b.m.count(); now != n {
+			b.Errorf("%d calls without locks", now-n)
+		}
+		if got := testing.AllocsPerRun(100, func() {
+			_ = b.Release(context.Background(), testFH, Key{ID: 1})
+			b.ReleaseHandle(context.Background(), testFH, 1)
+		}); got != 0 {
+			b.Errorf("a close without locks allocates %v times", got)
+		}
+	})
+}

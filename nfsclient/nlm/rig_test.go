@@ -1,0 +1,273 @@
+// A lock manager for the tests: its locks byte by byte, restarts, grace, calls that hang or get lost.
+
+package nlm
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
+)
+
+// bytesOfFile is how many bytes of a file can be locked in the model.
+const bytesOfFile = 24
+
+// A modelOwner is a caller of the model: its object and svid.
+type modelOwner struct {
+	object string
+	svid   int32
+}
+
+// A model is a Server with one file.
+type model struct {
+	mu       sync.Mutex // guards all
+	bytes    [bytesOfFile]map[modelOwner]bool
+	connects uint64
+	graceEnd time.Time
+	noObject bool // holders are described as Linux's server does
+	calls    int
+	before   func(proc uint32) error // with mu held; an error comes in place of the call
+	after    func(proc uint32) error // in place of the reply
+	hang     chan struct{}           // not nil: calls wait for its end
+}
+
+func newModel() *model {
+	m := &model{connects: 1}
+	m.forget()
+	return m
+}
+
+func (m *model) forget() {
+	for i := range m.bytes {
+		m.bytes[i] = map[modelOwner]bool{}
+	}
+}
+
+// restart forgets all locks and begins a period of grace.
+func (m *model) restart(grace time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forget()
+	m.connects++
+	m.graceEnd = time.Now().Add(grace)
+}
+
+func (m *model) Connections() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.connects
+}
+
+func (m *model) NLM(ctx context.Context, _ any, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) error {
+	m.mu.Lock()
+	hang := m.hang
+	m.mu.Unlock()
+	if hang != nil {
+		select {
+		case <-hang:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls++
+	if m.before != nil {
+		if err := m.before(proc); err != nil {
+			return err
+		}
+	}
+	reply := m.answer(args)
+	if m.after != nil {
+		if err := m.after(proc); err != nil {
+			return err
+		}
+	}
+	if reply != nil {
+		e := xdr.NewEncoder(nil)
+		reply.EncodeXDR(e)
+		d := xdr.NewDecoder(e.Bytes())
+		res.DecodeXDR(d)
+		return d.Err()
+	}
+	return nil
+}
+
+func (m *model) answer(args xdr.Marshaler) xdr.Marshaler {
+	grace := time.Now().Before(m.graceEnd)
+	switch a := args.(type) {
+	case *nlm4.LockArgs:
+		st := nlm4.Granted
+		if grace != a.Reclaim {
+			st = nlm4.DeniedGracePeriod
+		} else if m.conflict(&a.Lock, a.Exclusive) != nil {
+			st = nlm4.Denied
+		} else {
+			m.each(&a.Lock, func(held map[modelOwner]bool, o modelOwner) { held[o] = a.Exclusive })
+		}
+		return &nlm4.Res{Cookie: a.Cookie, Status: st}
+	case *nlm4.UnlockArgs:
+		if grace {
+			return &nlm4.Res{Cookie: a.Cookie, Status: nlm4.DeniedGracePeriod}
+		}
+		m.each(&a.Lock, func(held map[modelOwner]bool, o modelOwner) { delete(held, o) })
+		return &nlm4.Res{Cookie: a.Cookie}
+	case *nlm4.TestArgs:
+		res := &nlm4.TestRes{Cookie: a.Cookie}
+		if grace {
+			res.Status = nlm4.DeniedGracePeriod
+		} else if h := m.conflict(&a.Lock, a.Exclusive); h != nil {
+			res.Status, res.Holder = nlm4.Denied, *h
+		}
+		return res
+	}
+	return nil
+}
+
+// hangUp has calls wait until the channel is closed.
+func (m *model) hangUp() chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hang = make(chan struct{})
+	return m.hang
+}
+
+// count is how many calls there were.
+func (m *model) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.calls
+}
+
+// each calls do for the bytes of a lock.
+func (m *model) each(l *nlm4.Lock, do func(held map[modelOwner]bool, o modelOwner)) {
+	for i := range m.bytes {
+		if at := uint64(i); at >= l.Offset && (l.Length == 0 || at-l.Offset < l.Length) {
+			do(m.bytes[i], modelOwner{string(l.Owner), l.Svid})
+		}
+	}
+}
+
+func (m *model) conflict(l *nlm4.Lock, exclusive bool) (found *nlm4.Holder) {
+	m.each(l, func(held map[modelOwner]bool, o modelOwner) {
+		for other, x := range held {
+			if other != o && (x || exclusive) && found == nil {
+				found = &nlm4.Holder{Exclusive: x, Svid: other.svid, Owner: []byte(other.object)}
+				if m.noObject {
+					found.Owner = nil
+				}
+			}
+		}
+	})
+	return found
+}
+
+// picture is who has which byte: "-" nobody, "x" one exclusively, a digit how many share it.
+func (m *model) picture() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var b []byte
+	for _, held := range m.bytes {
+		c := byte('-')
+		for _, exclusive := range held {
+			if c = byte('0' + len(held)); exclusive {
+				c = 'x'
+			}
+		}
+		b = append(b, c)
+	}
+	return string(b)
+}
+
+// A bench is locks of a model.
+type bench struct {
+	*testing.T
+	*Locks
+	m *model
+
+	mu    sync.Mutex // of the bench, not of Locks
+	lines []string   // what was logged
+}
+
+// logged is what was logged so far, when all that runs waits.
+func (b *bench) logged() []string {
+	synctest.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lines
+}
+
+var testFH = func() nfs3.FH {
+	fh, err := nfs3.MakeFH([]byte("file"))
+	if err != nil {
+		panic(err)
+	}
+	return fh
+}()
+
+// simulate runs a test with a clock of its own; no goroutine must be left at its end.
+func simulate(t *testing.T, test func(b *bench)) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{T: t, m: newModel()}
+		b.Locks = b.another()
+		test(b)
+		b.Close(context.Background())
+	})
+}
+
+// another is the locks of one more mount.
+func (b *bench) another() *Locks {
+	return New(Options{Server: b.m, Name: "host", Log: func(line string) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.lines = append(b.lines, line)
+	}})
+}
+
+func request(owner uint64, start, end uint64, exclusive bool) *Request {
+	return &Request{FH: testFH, Key: Key{ID: owner}, Handle: owner, Pid: uint32(owner), Start: start, End: end, Exclusive: exclusive}
+}
+
+func (b *bench) lock(owner uint64, start, end uint64, exclusive bool) error {
+	return b.Lock(context.Background(), nil, request(owner, start, end, exclusive))
+}
+
+// begin is Lock that waits, in the background.
+func (b *bench) begin(ctx context.Context, stop <-chan struct{}, owner uint64, start, end uint64) <-chan error {
+	q := request(owner, start, end, true)
+	q.Wait = true
+	ended := make(chan error, 1)
+	go func() { ended <- b.Lock(ctx, stop, q) }()
+	return ended
+}
+
+func (b *bench) unlock(owner uint64, start, end uint64) {
+	b.Helper()
+	b.want(b.Unlock(context.Background(), testFH, Key{ID: owner}, start, end), 0)
+}
+
+// want fails the test where an error is not the one wanted; 0: none.
+func (b *bench) want(got error, want syscall.Errno) {
+	b.Helper()
+	if want == 0 && got != nil || want != 0 && !errors.Is(got, want) {
+		b.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// held fails the test unless the server has these locks.
+func (b *bench) held(want string) {
+	b.Helper()
+	for len(want) < bytesOfFile {
+		want += "-"
+	}
+	if got := b.m.picture(); got != want {
+		b.Errorf("locked is %s, want %s", got, want)
+	}
+}
