@@ -49,6 +49,7 @@ URL a server process is started on a directory in memory, which the loopback the
 
 func newBench(s *session.Session) *cobra.Command {
 	var o bench.Options
+	var lose int
 	var fileSize, block string
 	var asJSON bool
 	m := mountBench{}
@@ -78,7 +79,7 @@ func newBench(s *session.Session) *cobra.Command {
 			if m.on {
 				r, err = m.run(cmd, s, args, o)
 			} else {
-				r, err = runBench(cmd.Context(), s, args[0], o)
+				r, err = runBench(cmd.Context(), s, args[0], o, lose)
 			}
 			if err != nil {
 				return err
@@ -101,13 +102,15 @@ func newBench(s *session.Session) *cobra.Command {
 	cmd.Flags().BoolVar(&o.NoRaw, "no-raw", false, "do not measure raw TCP")
 	cmd.Flags().StringVar(&o.RawPeer, "raw-peer", "", "address of nfsrdma _rawtcp on the server's machine")
 	_ = cmd.Flags().MarkHidden("raw-peer")
+	cmd.Flags().IntVar(&lose, "lose", 0, "percent of the packets of RoCE that are lost in each direction")
+	_ = cmd.Flags().MarkHidden("lose")
 	m.flags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("tests", cobra.FixedCompletions(bench.AllTests, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-// runBench mounts the directory that arg names and measures its server with a file in it.
-func runBench(ctx context.Context, s *session.Session, arg string, o bench.Options) (*bench.Report, error) {
+// runBench mounts the directory that arg names and measures its server with a file in it. Of the packets of RoCE it loses some.
+func runBench(ctx context.Context, s *session.Session, arg string, o bench.Options, lose int) (*bench.Report, error) {
 	if err := o.Check(); err != nil { // before anything is connected to
 		return nil, err
 	}
@@ -115,7 +118,13 @@ func runBench(ctx context.Context, s *session.Session, arg string, o bench.Optio
 	if err != nil {
 		return nil, session.ArgError(arg, err)
 	}
-	fsys, rest, err := s.Mount(ctx, t)
+	var fsys *nfsclient.FS
+	var rest string
+	if lose == 0 {
+		fsys, rest, err = s.Mount(ctx, t)
+	} else {
+		fsys, err = openLossy(ctx, s, arg, t, lose)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -126,6 +135,16 @@ func runBench(ctx context.Context, s *session.Session, arg string, o bench.Optio
 	}
 	name := path.Join(rest, fmt.Sprintf(".nfsrdma-bench-%d", os.Getpid()))
 	return r, bench.Server(ctx, fsys, name, o, r)
+}
+
+// openLossy mounts the directory that arg names over RoCE, and loses packets on the way.
+func openLossy(ctx context.Context, s *session.Session, arg string, t nfsclient.Target, percent int) (*nfsclient.FS, error) {
+	o, err := s.Options(t)
+	if err != nil {
+		return nil, err
+	}
+	o.Device = bench.LossyRoCE(percent)
+	return s.OpenWith(ctx, arg, t, o)
 }
 
 // isLocal reports whether a host is this machine.

@@ -20,14 +20,16 @@ const cpLong = `Copy files and trees to, from and between servers, as cp(1) does
 
 Without -p, a new file has its source's permissions less the umask and the time of
 the copy. Set-id bits are kept with -p or -a only, and only where the owner was.
+With the mode go the ACLs, to and from servers that speak NFSACL. Where the target
+has no ACLs that is an error for each file that has one: its copy has the mode, less
+what the ACL keeps from the group.
 Symbolic links are followed, with -r they are copied as such. What fails is
 reported and the rest is copied; the exit code is then 1.
 
 A file is written under a temporary name beside the target (.NAME.nfsrdma-XXXXXXXX)
 and renamed when all of it is there and committed: nobody sees half a file, and a
 copy that ends early, by Ctrl-C, a full disk or a lost server, leaves what was there
-before. A target that exists gives its owner, mode and, on this machine, its ACL to
-the new file. It is written in place, and left incomplete if that fails, where it
+before. A target that exists gives its owner, mode and ACL to the new file. It is written in place, and left incomplete if that fails, where it
 
   - is a FIFO, a device, or what /dev/stdout leads to,
   - has other hard links (with -a, these keep the old content),

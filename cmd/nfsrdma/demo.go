@@ -150,7 +150,7 @@ func demoCopy(ctx context.Context, s *session.Session, out io.Writer, source, ba
 
 // demoBench measures RDMA and raw TCP beside it.
 func demoBench(ctx context.Context, s *session.Session, out io.Writer, url string, d time.Duration) error {
-	r, err := runBench(ctx, s, url, bench.Options{Depth: 8, Size: 64 << 20, Duration: d, Tests: bench.Tests})
+	r, err := runBench(ctx, s, url, bench.Options{Depth: 8, Size: 64 << 20, Duration: d, Tests: bench.Tests}, 0)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ prints the mount commands that should work.
 OK: works. WARN: look at it, the rest can do without. FAIL: this keeps a mount from
 working. SKIP: not tried. It takes some seconds, whatever the server does. The exit
 status is 1 if a check failed. With nfs:// or --transport tcp a mount over TCP is
-what has to work, else one over RDMA.`,
+what has to work, else one over RDMA: by iWARP, or as --provider says.`,
 		Example: `  nfsrdma doctor server
   nfsrdma doctor server:/export
   nfsrdma doctor --write nfsrdma://server:20049/export
@@ -86,6 +86,7 @@ func examined(s *session.Session, o *doctor.Options, arg string) error {
 		return err
 	}
 	o.Host, o.TCP, o.MountPort, o.CRC = t.Host, t.Transport == nfsclient.TCP, flags.MountPort, flags.CRC
+	o.Provider = flags.Provider
 	if t.Path != "/" || strings.HasSuffix(arg, ":/") {
 		o.Export = t.Path
 	}

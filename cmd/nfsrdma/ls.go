@@ -3,6 +3,7 @@
 package main
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/listing"
@@ -40,35 +41,49 @@ wider as it goes on, and a directory of more than a few thousand names has no to
 	return cmd
 }
 
-// lsFlagSet gives each option the letter that ls(1) has for it.
+// lsFlagSet gives each option the letter that ls(1) has for it. Of those that exclude each
+// other the last one on the command line counts, as there.
 func lsFlagSet(cmd *cobra.Command, f *listing.Options) {
 	fl := cmd.Flags()
+	either := func(name, letter, usage string, set func()) {
+		fl.BoolFuncP(name, letter, usage, func(v string) error {
+			on, err := strconv.ParseBool(v)
+			if on {
+				set()
+			}
+			return err
+		})
+	}
 	fl.Bool("help", false, "help for ls") // -h is taken
-	fl.BoolVarP(&f.Long, "long", "l", false, "mode, links, owner, group, size and time too")
-	fl.BoolVarP(&f.All, "all", "a", false, "names that begin with a dot too")
-	fl.BoolVarP(&f.AlmostAll, "almost-all", "A", false, "the same without . and ..")
-	fl.BoolVarP(&f.One, "single", "1", false, "one name on each line")
-	fl.BoolVarP(&f.Columns, "columns", "C", false, "names in columns, also where the output is no terminal")
+	either("long", "l", "mode, links, owner, group, size and time too", func() { f.Long, f.One, f.Columns = true, false, false })
+	either("all", "a", "names that begin with a dot too", func() { f.All, f.AlmostAll = true, false })
+	either("almost-all", "A", "the same without . and ..", func() { f.All, f.AlmostAll = false, true })
+	either("single", "1", "one name on each line", func() { f.One, f.Columns = !f.Long, false })
+	either("columns", "C", "names in columns, also where the output is no terminal", func() { f.Long, f.One, f.Columns = false, false, true })
 	fl.BoolVarP(&f.Directory, "directory", "d", false, "directories themselves, not what is in them")
-	fl.BoolVarP(&f.Classify, "classify", "F", false, "a sign of its type after each name, one of */=@|")
-	fl.BoolVarP(&f.Slash, "slash", "p", false, "a slash after the names of directories")
+	either("classify", "F", "a sign of its type after each name, one of */=@|", func() { f.Classify, f.Slash = true, false })
+	either("slash", "p", "a slash after the names of directories", func() { f.Classify, f.Slash = false, true })
 	fl.BoolVarP(&f.Human, "human-readable", "h", false, "sizes like 1.5K and 234M")
 	fl.BoolVarP(&f.Inode, "inode", "i", false, "the number of each file")
-	fl.BoolVarP(&f.Numeric, "numeric-uid-gid", "n", false, "like -l, with owners and groups as numbers")
+	either("numeric-uid-gid", "n", "like -l, with owners and groups as numbers", func() {
+		f.Numeric, f.Long, f.One, f.Columns = true, true, false, false
+	})
 	fl.BoolVarP(&f.Dereference, "dereference", "L", false, "of symbolic links, what they lead to")
 	fl.BoolVarP(&f.Reverse, "reverse", "r", false, "in reverse order")
 	fl.BoolVarP(&f.Recursive, "recursive", "R", false, "directories below too")
-	fl.BoolVarP(&f.Size, "size-sort", "S", false, "sorted by size, largest first")
-	fl.BoolVarP(&f.Time, "time-sort", "t", false, "sorted by time, newest first")
-	fl.BoolVarP(&f.Atime, "atime", "u", false, "the time of the last access, with -l and -t")
-	fl.BoolVarP(&f.Ctime, "ctime", "c", false, "the time of the last change of attributes, with -l and -t")
-	fl.BoolVarP(&f.Unsorted, "unsorted", "U", false, "in the server's order, as it comes")
+	either("size-sort", "S", "sorted by size, largest first", func() { f.Size, f.Time, f.Unsorted = true, false, false })
+	either("time-sort", "t", "sorted by time, newest first", func() { f.Size, f.Time, f.Unsorted = false, true, false })
+	either("atime", "u", "the time of the last access, with -l and -t", func() { f.Atime, f.Ctime = true, false })
+	either("ctime", "c", "the time of the last change of attributes, with -l and -t", func() { f.Atime, f.Ctime = false, true })
+	either("unsorted", "U", "in the server's order, as it comes", func() { f.Size, f.Time, f.Unsorted = false, false, true })
 	fl.StringVar(&f.Quoting, "quoting-style", "", "how names are written: "+strings.Join(text.Styles, ", "))
-	fl.BoolVarP(&f.Escape, "escape", "b", false, "the same as --quoting-style=escape")
-	fl.BoolVarP(&f.Literal, "literal", "N", false, "the same as --quoting-style=literal")
-	fl.BoolVarP(&f.QuoteName, "quote-name", "Q", false, "the same as --quoting-style=c")
+	either("escape", "b", "the same as --quoting-style=escape", func() { f.Quoting = text.Escape })
+	either("literal", "N", "the same as --quoting-style=literal", func() { f.Quoting = text.Literal })
+	either("quote-name", "Q", "the same as --quoting-style=c", func() { f.Quoting = text.C })
 	fl.BoolVarP(&f.Hide, "hide-control-chars", "q", false, "? in place of what is not printable")
-	fl.BoolVarP(&f.Zero, "zero", "0", false, "end lines with a zero byte, not a newline")
+	either("zero", "0", "end lines with a zero byte, one name on each, as it is", func() {
+		f.Zero, f.Quoting, f.Hide, f.One, f.Columns = true, text.Literal, false, !f.Long, false
+	})
 	fl.BoolVar(&f.JSON, "json", false, "a JSON array with all attributes")
 	_ = cmd.RegisterFlagCompletionFunc("quoting-style", cobra.FixedCompletions(text.Styles, cobra.ShellCompDirectiveNoFileComp))
 }

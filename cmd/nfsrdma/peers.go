@@ -28,17 +28,33 @@ func newRawTCP() *cobra.Command {
 	return cmd
 }
 
+// newRawUDP is the other end of raw UDP. It ends likewise.
+func newRawUDP() *cobra.Command {
+	return &cobra.Command{
+		Use: "_rawudp", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return bench.RawUDPPeer(cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+}
+
 // newRnicPeer is the other end of one connection of rnic-bench. It ends likewise.
 func newRnicPeer() *cobra.Command {
 	var m bench.Mode
+	var datagrams bool
 	cmd := &cobra.Command{
 		Use: "_rnicpeer", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if datagrams {
+				return bench.DatagramPeer(cmd.InOrStdin(), cmd.OutOrStdout())
+			}
 			return bench.VerbsPeer(cmd.Context(), m, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().BoolVar(&m.CRC, "crc", false, "")
 	cmd.Flags().BoolVar(&m.Markers, "markers", false, "")
+	cmd.Flags().BoolVar(&m.RoCE, "roce", false, "")
+	cmd.Flags().BoolVar(&datagrams, "datagrams", false, "")
 	return cmd
 }
 

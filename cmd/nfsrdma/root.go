@@ -37,18 +37,19 @@ between this machine and a server, "nfsrdma doctor SERVER" finds out.`,
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&s.Flags.Transport, "transport", "", "rdma or tcp (default rdma, tcp for nfs:// paths)")
+	f.StringVar(&s.Flags.Provider, "provider", "iwarp", "RDMA by iwarp (over TCP), roce (RoCEv2: Linux rxe, RoCE adapters, nfsrdmad), or auto: iwarp and, where that is not answered, roce")
 	f.IntVar(&s.Flags.MountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: the NFS port, then rpcbind)")
 	f.IntVar(&s.Flags.Conns, "conns", 1, "connections to each server")
 	f.StringVar(&s.Flags.CRC, "crc", "on", "MPA CRC over RDMA: on, auto, off or strict (on, and no byte is placed before its CRC is right)")
 	f.DurationVar(&s.Flags.ConnectTimeout, "connect-timeout", connectTimeout, "longest wait for a connection and mount")
 	f.DurationVar(&s.Flags.Timeout, "timeout", 0, "longest wait for an answer of a server that has gone silent; 0: as long as it takes")
-	for _, name := range []string{"transport", "crc"} {
-		words := map[string][]string{"transport": {"rdma", "tcp"}, "crc": {"on", "auto", "off", "strict"}}[name]
+	for _, name := range []string{"transport", "provider", "crc"} {
+		words := map[string][]string{"transport": {"rdma", "tcp"}, "provider": {"iwarp", "roce", "auto"}, "crc": {"on", "auto", "off", "strict"}}[name]
 		_ = root.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	}
 	root.AddCommand(
 		newMount(s), newUmount(), newMountstats(), newLs(s), newCat(s), newCp(s), newStat(s), newMkdir(s), newRm(s), newMv(s), newLn(s),
-		newDf(s), newShowmount(s), newPing(s), newDoctor(s), newBench(s), newDemo(s), newRnicBench(), newRawTCP(), newRnicPeer(), newMountPeer(s), newServe(),
+		newDf(s), newShowmount(s), newPing(s), newDoctor(s), newBench(s), newDemo(s), newRnicBench(s), newVerbs(s), newRawTCP(), newRnicPeer(), newRawUDP(), newMountPeer(s), newServe(),
 	)
 	for _, cmd := range root.Commands() {
 		switch cmd.Name() {

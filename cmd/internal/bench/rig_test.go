@@ -32,8 +32,12 @@ func TestMain(m *testing.M) {
 	switch args := os.Args[1:]; {
 	case slices.Equal(args, []string{"_rawtcp"}):
 		err = RawPeer("127.0.0.1:0", os.Stdin, os.Stdout)
-	case len(args) == 3 && args[0] == "_rnicpeer":
-		mode := Mode{CRC: args[1] == "--crc=true", Markers: args[2] == "--markers=true"}
+	case slices.Equal(args, []string{"_rawudp"}):
+		err = RawUDPPeer(os.Stdin, os.Stdout)
+	case slices.Equal(args, []string{"_rnicpeer", "--datagrams"}):
+		err = DatagramPeer(os.Stdin, os.Stdout)
+	case len(args) == 4 && args[0] == "_rnicpeer":
+		mode := Mode{CRC: args[1] == "--crc=true", Markers: args[2] == "--markers=true", RoCE: args[3] == "--roce=true"}
 		err = VerbsPeer(context.Background(), mode, os.Stdin, os.Stdout)
 	case len(args) == 5 && args[0] == "_mount":
 		err = (&standIn{mode: args[1], what: args[2], dir: args[3], log: args[4]}).serve()

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -184,8 +185,8 @@ func TestPeerMustNameItsMemory(t *testing.T) {
 }
 
 func TestModesInWords(t *testing.T) {
-	want := []string{"CRC on, markers off", "CRC off, markers off", "CRC on, markers on", "CRC off, markers on"}
-	for i, m := range modes {
+	want := []string{"CRC on, markers off", "CRC off, markers off", "CRC on, markers on", "CRC off, markers on", "RoCE", "RoCE, 3 % of packets lost"}
+	for i, m := range append(slices.Clone(modes), Mode{CRC: true, RoCE: true}, Mode{CRC: true, RoCE: true, Lost: 3}) {
 		if m.String() != want[i] {
 			t.Errorf("%+v: %q, want %q", m, m, want[i])
 		}

@@ -8,9 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"net/netip"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/rnic/roce"
 )
 
 const (
@@ -19,14 +22,22 @@ const (
 	verbsDepth   = 8 // work requests in flight, and receives posted
 )
 
-// A Mode is one way of running MPA.
+// A Mode is one way of running the verbs: over MPA, or over RoCE, which has CRCs always and markers never.
 type Mode struct {
 	CRC     bool `json:"crc"`
 	Markers bool `json:"markers"`
+	RoCE    bool `json:"roce,omitempty"`
+	Lost    int  `json:"lost_percent,omitempty"` // RoCE: of the packets in each direction
 }
 
 // String is the mode in words, as the table has it.
 func (m Mode) String() string {
+	switch {
+	case m.RoCE && m.Lost > 0:
+		return fmt.Sprintf("RoCE, %d %% of packets lost", m.Lost)
+	case m.RoCE:
+		return "RoCE"
+	}
 	return fmt.Sprintf("CRC %s, markers %s", onOff(m.CRC), onOff(m.Markers))
 }
 
@@ -38,6 +49,12 @@ func onOff(b bool) string {
 }
 
 func (m Mode) open() *rnic.Device {
+	switch {
+	case m.RoCE && m.Lost > 0:
+		return LossyRoCE(m.Lost)
+	case m.RoCE:
+		return roce.Open(rnic.DeviceConfig{})
+	}
 	cfg := rnic.DeviceConfig{CRC: rnic.CRCOff, Markers: m.Markers}
 	if m.CRC {
 		cfg.CRC = rnic.CRCOn
@@ -50,7 +67,7 @@ func (m Mode) open() *rnic.Device {
 // ends, or in does.
 func VerbsPeer(ctx context.Context, m Mode, in io.Reader, out io.Writer) error {
 	dev := m.open()
-	l, err := dev.Listen("tcp", "127.0.0.1:0")
+	l, err := m.listen(dev)
 	if err != nil {
 		return err
 	}
@@ -63,6 +80,23 @@ func VerbsPeer(ctx context.Context, m Mode, in io.Reader, out io.Writer) error {
 		return nil
 	}
 	return err
+}
+
+// listen takes connections on loopback. RoCE has one UDP port there for all of an address, so it takes an address that nobody has.
+func (m Mode) listen(dev *rnic.Device) (rnic.Listener, error) {
+	if !m.RoCE {
+		return dev.Listen("tcp", "127.0.0.1:0")
+	}
+	return dev.Listen("tcp", netip.AddrPortFrom(ownLoopback(), roceService).String())
+}
+
+// roceService is the port of the service; another process has another address.
+const roceService = 20049
+
+// ownLoopback is an address of 127.0.0.0/8 that no other process is likely to have.
+func ownLoopback() netip.Addr {
+	r := rand.Uint32()
+	return netip.AddrFrom4([4]byte{127, 128 | byte(r)&63, byte(r >> 8), byte(r>>16) | 1})
 }
 
 // serveVerbs takes one connection, tells where its memory is, and echoes until the peer is gone.
@@ -102,13 +136,18 @@ type verbsEnd struct {
 	cq   *rnic.CQ
 	qp   *rnic.QP
 	wcs  [2 * verbsDepth]rnic.WC
-	bufs [verbsDepth][verbsMessage]byte
+	bufs [verbsDepth][grhRoom + verbsMessage]byte
 }
 
-func newVerbsEnd(dev *rnic.Device) (*verbsEnd, error) {
+// grhRoom is the bytes in front of a datagram, where the receiver has the network header.
+const grhRoom = 40
+
+func newVerbsEnd(dev *rnic.Device) (*verbsEnd, error) { return newVerbsEndOf(dev, rnic.RC) }
+
+func newVerbsEndOf(dev *rnic.Device, service rnic.Service) (*verbsEnd, error) {
 	e := &verbsEnd{pd: dev.AllocPD(), cq: dev.NewCQ(4 * verbsDepth)}
 	var err error
-	e.qp, err = e.pd.CreateQP(rnic.QPConfig{SendCQ: e.cq, RecvCQ: e.cq, SQDepth: 2 * verbsDepth, RQDepth: verbsDepth})
+	e.qp, err = e.pd.CreateQP(rnic.QPConfig{Service: service, SendCQ: e.cq, RecvCQ: e.cq, SQDepth: 2 * verbsDepth, RQDepth: verbsDepth})
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,8 @@ import (
 // A VerbsReport is the JSON form of a run. Rates are in MiB/s, times in microseconds.
 type VerbsReport struct {
 	Depth   int            `json:"depth"`
-	Raw     rawReport      `json:"raw_tcp"`
+	Raw     rawReport      `json:"raw_tcp,omitzero"`
+	UDP     udpReport      `json:"raw_udp,omitzero"` // of RoCE's
 	Figures []*verbsFigure `json:"figures"`
 	UCX     []*ucxFigure   `json:"ucx_tcp,omitempty"` // none: not installed, or
 	UCXErr  string         `json:"ucx_error,omitempty"`
@@ -19,7 +20,7 @@ type VerbsReport struct {
 
 type verbsFigure struct {
 	Mode  Mode    `json:"mode"`
-	Test  string  `json:"test"` // send, write, read
+	Test  string  `json:"test"` // send, datagram, write, read
 	Size  int     `json:"bytes"`
 	Count int64   `json:"count"`
 	MiBs  float64 `json:"mib_s,omitempty"`
@@ -27,35 +28,52 @@ type verbsFigure struct {
 	P50Us float64 `json:"p50_us,omitempty"`
 	P99Us float64 `json:"p99_us,omitempty"`
 	// Ratio is throughput as a share of raw TCP's stream, or for send the time
-	// as a multiple of raw TCP's ping-pong.
+	// as a multiple of raw TCP's ping-pong; over RoCE it is raw UDP's.
 	Ratio float64 `json:"ratio_to_raw"`
 }
 
+// ping reports whether a figure is a time, not a rate.
+func (f *verbsFigure) ping() bool { return f.Test == "send" || f.Test == "datagram" }
+
 func (r *VerbsReport) compare(raw rawReport) {
 	r.Raw = raw
+	r.ratios(raw.StreamMiBs, raw.PingPongUs)
+}
+
+// ratios sets what the figures are of a yardstick's.
+func (r *VerbsReport) ratios(stream, pingPong float64) {
 	for _, f := range r.Figures {
-		if f.Test == "send" {
-			f.Ratio = f.AvgUs / raw.PingPongUs
+		if f.ping() {
+			f.Ratio = f.AvgUs / pingPong
 		} else {
-			f.Ratio = f.MiBs / raw.StreamMiBs
+			f.Ratio = f.MiBs / stream
 		}
 	}
 }
 
 // Table writes the report for people, one table for each mode.
 func (r *VerbsReport) Table(w io.Writer) error {
-	fmt.Fprintf(w, "raw TCP: stream of 1 MiB writes %.0f MiB/s, ping-pong of %d bytes %.1f µs\n",
-		r.Raw.StreamMiBs, rawMessage, r.Raw.PingPongUs)
+	raw := "raw TCP"
+	if r.UDP.StreamMiBs > 0 {
+		raw = "raw UDP"
+		fmt.Fprintf(w, "raw UDP: stream of packets of %d bytes, %d joined, %.0f MiB/s, ping-pong of %d bytes %.1f µs\n",
+			udpPacket, udpJoined, r.UDP.StreamMiBs, rawMessage, r.UDP.PingPongUs)
+	} else {
+		fmt.Fprintf(w, "raw TCP: stream of 1 MiB writes %.0f MiB/s, ping-pong of %d bytes %.1f µs\n",
+			r.Raw.StreamMiBs, rawMessage, r.Raw.PingPongUs)
+	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	var mode *Mode
 	for _, f := range r.Figures {
 		if mode == nil || *mode != f.Mode {
 			mode = &f.Mode
-			fmt.Fprintf(tw, "\t\t\t\t\t\t\n%s\tbytes\tMiB/s\tavg µs\tp50 µs\tp99 µs\tto raw TCP\t\n", mode)
+			fmt.Fprintf(tw, "\t\t\t\t\t\t\n%s\tbytes\tMiB/s\tavg µs\tp50 µs\tp99 µs\tto %s\t\n", mode, raw)
 		}
 		switch f.Test {
 		case "send":
 			fmt.Fprintf(tw, "Send and answer\t%d\t\t%.1f\t%.1f\t%.1f\t%.2f×\t\n", f.Size, f.AvgUs, f.P50Us, f.P99Us, f.Ratio)
+		case "datagram":
+			fmt.Fprintf(tw, "Datagram and answer\t%d\t\t%.1f\t%.1f\t%.1f\t%.2f×\t\n", f.Size, f.AvgUs, f.P50Us, f.P99Us, f.Ratio)
 		case "write":
 			fmt.Fprintf(tw, "RDMA Write\t%d\t%.0f\t\t\t\t%.0f%%\t\n", f.Size, f.MiBs, 100*f.Ratio)
 		default:
@@ -65,6 +83,8 @@ func (r *VerbsReport) Table(w io.Writer) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	ucxTable(w, r.UCX, r.UCXErr)
+	if r.UDP.StreamMiBs == 0 {
+		ucxTable(w, r.UCX, r.UCXErr)
+	}
 	return nil
 }

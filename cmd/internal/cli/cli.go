@@ -13,7 +13,7 @@ import (
 )
 
 // Prepare is called once root has all its commands. helpers are the program under other
-// names, of which there are manual pages too.
+// names, and files (Section), of which there are manual pages too.
 func Prepare(root *cobra.Command, helpers ...*cobra.Command) {
 	root.Version = version()
 	root.SilenceUsage, root.SilenceErrors = true, true

@@ -38,13 +38,20 @@ func newMan(root *cobra.Command, helpers []*cobra.Command) *cobra.Command {
 	}
 }
 
-// helperPage writes the page of a helper of another program, which is in section 8.
+// Section is the annotation of a helper that says which section its page is in; without, 8.
+const Section = "section"
+
+// helperPage writes the page of a helper of another program, or of a file.
 func helperPage(h *cobra.Command, source, dir string) error {
-	f, err := os.Create(filepath.Join(dir, h.Name()+".8"))
+	section := h.Annotations[Section]
+	if section == "" {
+		section = "8"
+	}
+	f, err := os.Create(filepath.Join(dir, h.Name()+"."+section))
 	if err != nil {
 		return err
 	}
 	h.DisableAutoGenTag = true
-	err = doc.GenMan(h, &doc.GenManHeader{Title: strings.ToUpper(h.Name()), Section: "8", Source: source, Manual: "NFS over RDMA"}, f)
+	err = doc.GenMan(h, &doc.GenManHeader{Title: strings.ToUpper(h.Name()), Section: section, Source: source, Manual: "NFS over RDMA"}, f)
 	return errors.Join(err, f.Close())
 }

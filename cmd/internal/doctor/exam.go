@@ -31,6 +31,7 @@ type Options struct {
 	BindPort   int    // of rpcbind; 0: 111
 	MountPort  int    // of MOUNT over TCP; 0: the NFS port, then what rpcbind says
 	CRC        rnic.CRCMode
+	Provider   nfsclient.Provider
 	Write      bool   // make a file, write, read back, remove
 	Root       string // of this machine's files; "": /
 	MountPoint string // in the command lines; "": /mnt
@@ -59,6 +60,7 @@ type exam struct {
 	addr      string // name: the address that is examined
 	device    string // route: the network interface
 	mtu       int
+	roce      bool // RDMA port: RDMA is RoCE, as asked for or because iWARP does not answer
 	rdmaPort  portprobe.Result
 	tcpPort   portprobe.Result
 	bindPort  portprobe.Result

@@ -17,6 +17,9 @@ const goodTransfer = 64 << 10
 // checkFSINFO connects as a client does, and asks for the sizes.
 func checkFSINFO(ctx context.Context, x *exam) Finding {
 	o := nfsclient.Options{Transport: nfsclient.RDMA, CRC: x.CRC, CallTimeout: checkTime, RetryTimeout: checkTime}
+	if x.roce {
+		o.Provider = nfsclient.RoCE
+	}
 	port, over := x.RDMAPort, "RDMA"
 	if x.rdma == nil || x.TCP && x.tcp != nil {
 		o.Transport, port, over = nfsclient.TCP, x.TCPPort, "TCP"

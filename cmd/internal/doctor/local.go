@@ -41,18 +41,31 @@ func (x *exam) program(name string) string {
 
 // addSIW is the command that makes a soft-iWARP device on the interface to the server.
 func (x *exam) addSIW() string {
-	device := x.device
-	if device == "" {
-		device = "eth0"
+	return fmt.Sprintf("modprobe -a siw rdma_cm rpcrdma && rdma link add siw0 type siw netdev %s (README: how to build siw where there is none; "+
+		"rxe needs no building: see whether the server takes RoCE with nfsrdma doctor --provider roce)", x.netdev())
+}
+
+// addDevice is the command that makes a device which talks to the server.
+func (x *exam) addDevice() string {
+	if x.roce {
+		return x.addRXE()
 	}
-	return fmt.Sprintf("modprobe -a siw rdma_cm rpcrdma && rdma link add siw0 type siw netdev %s (README: how to build siw where there is none)", device)
+	return x.addSIW()
+}
+
+// fits reports whether a device of the kernel's, by its directory in sysfs, talks to the server by the provider that was examined.
+func (x *exam) fits(dir, node string) bool {
+	if x.roce {
+		return node == "CA" && x.text(dir, "ports/1/link_layer") == "Ethernet" // else InfiniBand
+	}
+	return node == "RNIC"
 }
 
 // checkDevice looks for an RDMA device of the kernel's. Only mounts by the kernel need one.
 func checkDevice(_ context.Context, x *exam) Finding {
 	entries, _ := os.ReadDir(x.file("/sys/class/infiniband"))
 	var words []string
-	iwarp, active, others := "", false, false
+	at, found, active := "", false, false // of the device that fits best
 	for _, e := range entries {
 		name := e.Name()
 		dir := "/sys/class/infiniband/" + name
@@ -60,30 +73,31 @@ func checkDevice(_ context.Context, x *exam) Finding {
 		_, state, _ := strings.Cut(x.text(dir, "ports/1/state"), ": ")
 		netdev := x.text(dir, "ports/1/gid_attrs/ndevs/0")
 		words = append(words, fmt.Sprintf("%s (%s, %s%s)", name, node, state, yes(netdev == "", "", " on "+netdev)))
-		if node != "RNIC" {
-			others = true
-			continue
-		}
-		if iwarp == "" || netdev == x.device {
-			iwarp, active = netdev, state == "ACTIVE"
+		if x.fits(dir, node) && (!found || netdev == x.device) {
+			at, found, active = netdev, true, state == "ACTIVE"
 		}
 	}
 	text := strings.Join(words, ", ")
 	switch {
 	case len(entries) == 0:
-		return warn("for a kernel mount over RDMA: "+x.addSIW(), "none; nfsrdma's own commands need none")
-	case iwarp == "" && others && len(words) > 0 && !strings.Contains(text, "RNIC"):
-		return warn("RoCE (rxe) and InfiniBand do not talk to an iWARP server: "+x.addSIW(), "%s: none is iWARP", text)
+		return warn("for a kernel mount over RDMA: "+x.addDevice(), "none; nfsrdma's own commands need none")
+	case !found && x.roce:
+		return warn("iWARP (siw) and InfiniBand devices do not talk RoCE: "+x.addRXE(), "%s: none is RoCE", text)
+	case !found:
+		return warn("rxe and RoCE adapters need a server that takes RoCE: see with nfsrdma doctor --provider roce. By iWARP: "+x.addSIW(), "%s: none is iWARP", text)
 	case !active:
-		return warn("bring the network interface up: ip link set "+x.device+" up", "%s: not active", text)
-	case iwarp != "" && x.device != "" && iwarp != x.device:
-		return warn("add one there: "+x.addSIW(), "%s, but the server is reached by %s", text, x.device)
+		return warn("bring the network interface up: ip link set "+x.netdev()+" up", "%s: not active", text)
+	case at != "" && x.device != "" && at != x.device:
+		return warn("add one there: "+x.addDevice(), "%s, but the server is reached by %s", text, x.device)
 	}
 	return ok("%s", text)
 }
 
-// kernelModules is what a kernel mount over siw takes.
-var kernelModules = []string{"rpcrdma", "rdma_cm", "iw_cm", "siw"}
+// What a kernel mount takes, over siw and over rxe.
+var (
+	siwModules = []string{"rpcrdma", "rdma_cm", "iw_cm", "siw"}
+	rxeModules = []string{"rpcrdma", "rdma_cm", "ib_cm", "rdma_rxe"}
+)
 
 // checkModules looks whether the modules are loaded, or at hand.
 func checkModules(_ context.Context, x *exam) Finding {
@@ -92,7 +106,11 @@ func checkModules(_ context.Context, x *exam) Finding {
 	dir := "/lib/modules/" + release
 	known := x.text(dir, "modules.dep") + "\n" + x.text(dir, "modules.builtin")
 	var up, there, missing []string
-	for _, m := range kernelModules {
+	needed := siwModules
+	if x.roce {
+		needed = rxeModules
+	}
+	for _, m := range needed {
 		switch {
 		case strings.HasPrefix(loaded, m+" ") || strings.Contains(loaded, "\n"+m+" ") || x.exists("/sys/module", m):
 			up = append(up, m)

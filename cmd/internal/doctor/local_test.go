@@ -32,6 +32,8 @@ const ib = "/sys/class/infiniband/"
 
 func TestThisMachine(t *testing.T) {
 	siw := map[string]string{ib + "siw0/node_type": "4: RNIC", ib + "siw0/ports/1/state": "4: ACTIVE", ib + "siw0/ports/1/gid_attrs/ndevs/0": "eth0"}
+	rxe := map[string]string{ib + "rxe0/node_type": "1: CA", ib + "rxe0/ports/1/state": "4: ACTIVE", ib + "rxe0/ports/1/gid_attrs/ndevs/0": "eth0",
+		ib + "rxe0/ports/1/link_layer": "Ethernet"}
 	with := func(more ...string) map[string]string {
 		m := map[string]string{}
 		for k, v := range siw {
@@ -52,6 +54,12 @@ func TestThisMachine(t *testing.T) {
 		"siw":                {siw, device, wanted{OK, "siw0 (RNIC, ACTIVE on eth0)"}},
 		"siw down":           {with(ib+"siw0/ports/1/state", "1: DOWN"), device, wanted{Warn, "not active"}},
 		"siw elsewhere":      {with(ib+"siw0/ports/1/gid_attrs/ndevs/0", "eth1"), device, wanted{Warn, "reached by eth0"}},
+		"no device, RoCE":    {nil, roceDevice, wanted{Warn, "rdma link add rxe0 type rxe netdev eth0"}},
+		"siw, RoCE":          {siw, roceDevice, wanted{Warn, "none is RoCE"}},
+		"rxe, RoCE":          {rxe, roceDevice, wanted{OK, "rxe0 (CA, ACTIVE on eth0)"}},
+		"InfiniBand, RoCE":   {map[string]string{ib + "mlx0/node_type": "1: CA", ib + "mlx0/ports/1/link_layer": "InfiniBand"}, roceDevice, wanted{Warn, "none is RoCE"}},
+		"modules, RoCE":      {map[string]string{release: "6.1", "/proc/modules": "rdma_rxe 1 0\nrpcrdma 1 0\nrdma_cm 2\nib_cm 3"}, roceModules, wanted{OK, "loaded: rpcrdma rdma_cm ib_cm rdma_rxe"}},
+		"rxe, not asked for": {rxe, device, wanted{Warn, "nfsrdma doctor --provider roce"}},
 		"rxe only":           {map[string]string{ib + "rxe0/node_type": "1: CA", ib + "rxe0/ports/1/state": "4: ACTIVE"}, device, wanted{Warn, "none is iWARP"}},
 		"rxe and siw":        {with(ib+"rxe0/node_type", "1: CA", ib+"rxe0/ports/1/state", "4: ACTIVE"), device, wanted{OK, "rxe0 (CA"}},
 		"modules at hand":    {map[string]string{release: "6.1", "/lib/modules/6.1/modules.dep": "kernel/a/rpcrdma.ko.xz: x\nkernel/rdma_cm.ko:\nkernel/iw_cm.ko:\nkernel/siw.ko:"}, modules, wanted{Warn, "modprobe -a rpcrdma rdma_cm iw_cm siw"}},
@@ -73,8 +81,20 @@ func TestThisMachine(t *testing.T) {
 
 func device(x *exam) Finding  { return checkDevice(context.Background(), x) }
 func modules(x *exam) Finding { return checkModules(context.Background(), x) }
-func kernel(x *exam) Finding  { return checkKernelClient(context.Background(), x) }
-func fuse(x *exam) Finding    { return checkFUSE(context.Background(), x) }
+
+// roceDevice and roceModules are the checks where RoCE is what the server answers by.
+func roceDevice(x *exam) Finding {
+	x.roce = true
+	return device(x)
+}
+
+func roceModules(x *exam) Finding {
+	x.roce = true
+	return modules(x)
+}
+
+func kernel(x *exam) Finding { return checkKernelClient(context.Background(), x) }
+func fuse(x *exam) Finding   { return checkFUSE(context.Background(), x) }
 
 // What a server tells is one line on a terminal, whatever it holds.
 func TestPrint(t *testing.T) {

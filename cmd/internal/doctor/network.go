@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
 )
 
 // pickTime bounds finding out which of several addresses answers.
@@ -109,17 +110,34 @@ func checkRoute(ctx context.Context, x *exam) Finding {
 	return ok("from %s on %s, MTU %d", local, x.device, x.mtu)
 }
 
-// checkRDMAPort finds out what is at the RDMA port.
+// checkRDMAPort finds out what is at the RDMA port, by the provider that the user wants.
 func checkRDMAPort(ctx context.Context, x *exam) Finding {
-	x.rdmaPort = portprobe.Identify(ctx, x.Dial, x.at(x.RDMAPort))
+	if x.Provider == nfsclient.RoCE {
+		return checkRoCE(ctx, x)
+	}
+	first, cancel := ctx, context.CancelFunc(func() {})
+	if x.Provider == nfsclient.AutoProvider {
+		first, cancel = context.WithTimeout(ctx, checkTime/2) // the rest of the time is for RoCE
+	}
+	defer cancel()
+	x.rdmaPort = portprobe.Identify(first, x.Dial, x.at(x.RDMAPort))
 	if x.rdmaPort.Kind == portprobe.MPA {
 		return ok("%d answers, and speaks iWARP", x.RDMAPort)
+	}
+	text := found(x.rdmaPort)
+	if x.Provider == nfsclient.AutoProvider {
+		f := checkRoCE(ctx, x)
+		if f.Status == OK {
+			return f
+		}
+		x.roce = false
+		text += "; by RoCE: " + f.Text
 	}
 	advice := "this is the TCP port: the RDMA port is usually 20049"
 	if x.rdmaPort.Kind != portprobe.RPC {
 		advice = closedAdvice(x.rdmaPort.Kind, x.RDMAPort, "have the server serve RDMA there (nfsrdmad serve; with Linux: echo rdma 20049 > /proc/fs/nfsd/portlist)")
 	}
-	return x.wanted(false, advice, "%d: %s", x.RDMAPort, found(x.rdmaPort))
+	return x.wanted(false, advice, "%d: %s", x.RDMAPort, text)
 }
 
 // checkTCPPort finds out what is at the TCP port.

@@ -41,6 +41,9 @@ var programs = []struct {
 
 // checkStartUp describes the MPA Reply that the port gave.
 func checkStartUp(_ context.Context, x *exam) Finding {
+	if x.roce {
+		return ok("none with RoCE, which connects by its communication manager")
+	}
 	f := &x.rdmaPort.Reply
 	if f.Rev == 0 {
 		return x.wanted(false, "it is an iWARP service that this client does not understand: is it an NFS server's?", "the MPA Reply is not one of RFC 5044 or 6581")
@@ -92,6 +95,9 @@ func config(service string) transport.ClientConfig {
 
 // checkRPCOverRDMA connects, and has one call answered.
 func checkRPCOverRDMA(ctx context.Context, x *exam) Finding {
+	if x.roce { // that is how the port was found out
+		return rdmaFacts(x.rdma)
+	}
 	dev := iwarp.Open(rnic.DeviceConfig{CRC: x.CRC})
 	c, err := transport.DialRDMA(ctx, dev, x.at(x.RDMAPort), config("nfs"))
 	if err != nil {
@@ -103,6 +109,11 @@ func checkRPCOverRDMA(ctx context.Context, x *exam) Finding {
 	}
 	x.rdma = c
 	x.keep(c.Close)
+	return rdmaFacts(c)
+}
+
+// rdmaFacts is what both ends of a connection have agreed on.
+func rdmaFacts(c *transport.Client) Finding {
 	i, _ := c.RDMAInfo()
 	return ok("%d credits, inline %d out, %d in, remote invalidation %s, IRD %d, ORD %d", i.Credits, i.Thresholds.Send, i.Thresholds.Recv,
 		yes(i.Thresholds.Invalidate, "yes", "no"), i.IRD, i.ORD)

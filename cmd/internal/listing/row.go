@@ -69,7 +69,7 @@ func (l *Run) rows(ctx context.Context, d dir, rows []*row) error {
 		}
 	}
 	if l.Columns {
-		text.WriteColumns(l.out, names, l.width)
+		text.WriteColumns(l.out, names, l.width, l.end)
 	}
 	return nil
 }

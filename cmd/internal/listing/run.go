@@ -24,17 +24,19 @@ import (
 	"golang.org/x/term"
 )
 
-// Options are what ls is asked to show; each has a letter of ls(1).
+// Options are what ls is asked to show; each has a letter of ls(1). Of Long, One and Columns, of Size, Time and
+// Unsorted, of All and AlmostAll, of Atime and Ctime, and of Classify and Slash one is set at most.
 type Options struct {
-	Long, Numeric, Human, Inode      bool   // -l, -n, -h, -i: what is shown of a file
-	All, AlmostAll, Directory        bool   // -a, -A, -d: which files
-	Recursive, Dereference           bool   // -R, -L: where to go on, and what to follow
-	Size, Time, Unsorted, Reverse    bool   // -S, -t, -U, -r: the order; by name if none is set
-	Atime, Ctime                     bool   // -u, -c: the time that is shown and sorted by, else that of the content
-	One, Columns, Zero, JSON         bool   // -1, -C, -0, --json: the form
-	Classify, Slash                  bool   // -F, -p: signs of the type
-	Escape, Literal, QuoteName, Hide bool   // -b, -N, -Q, -q: how names are written
-	Quoting                          string // --quoting-style, which counts before these
+	Numeric, Human, Inode         bool   // -n, -h, -i: what is shown of a file
+	All, AlmostAll, Directory     bool   // -a, -A, -d: which files
+	Recursive, Dereference        bool   // -R, -L: where to go on, and what to follow
+	Size, Time, Unsorted, Reverse bool   // -S, -t, -U, -r: the order; by name if none is set
+	Atime, Ctime                  bool   // -u, -c: the time that is shown and sorted by, else that of the content
+	Long, One, Columns            bool   // -l, -1, -C: the form; that of the output's kind if none is set
+	Zero, JSON                    bool   // -0: lines end with a zero byte; --json
+	Classify, Slash               bool   // -F, -p: signs of the type
+	Hide                          bool   // -q
+	Quoting                       string // --quoting-style, -b, -N, -Q: how names are written; "": as the output's kind has it
 }
 
 // A Run is one run of ls.
@@ -59,7 +61,6 @@ type Run struct {
 func New(s *session.Session, out io.Writer, f Options) (*Run, error) {
 	l := &Run{Options: f, s: s, rep: cli.NewReporter(s.Stderr, "ls"), out: bufio.NewWriterSize(out, 64<<10),
 		end: '\n', owners: text.NewOwners(f.Numeric), width: 80}
-	l.Long = f.Long || f.Numeric
 	file, isFile := out.(*os.File)
 	tty := isFile && term.IsTerminal(int(file.Fd()))
 	if tty {
@@ -71,22 +72,18 @@ func New(s *session.Session, out io.Writer, f Options) (*Run, error) {
 	switch {
 	case f.Quoting != "":
 		l.style = f.Quoting
-	case f.Escape:
-		l.style = text.Escape
-	case f.QuoteName:
-		l.style = text.C
-	case tty && !f.Literal && !f.Zero:
+	case tty:
 		l.style = text.ShellEscape
 	}
 	if !slices.Contains(text.Styles, l.style) {
 		return nil, fmt.Errorf("ls: --quoting-style %q is none of %s", l.style, strings.Join(text.Styles, ", "))
 	}
-	l.Hide = f.Hide || tty && l.style == text.Literal
-	l.align = tty && (l.style == text.Shell || l.style == text.ShellEscape)
 	if f.Zero {
-		l.end, l.style, l.Hide, l.align = 0, text.Literal, false, false
+		l.end = 0
 	}
-	l.Columns = (f.Columns || tty && !f.Unsorted) && !f.One && !f.Zero && !l.Long && !f.JSON
+	l.Hide = f.Hide || tty && l.style == text.Literal && !f.Zero
+	l.Columns = (f.Columns || tty && !f.Unsorted) && !f.One && !f.Long && !f.JSON
+	l.align = (l.Long || l.Columns) && (l.style == text.Shell || l.style == text.ShellEscape)
 	l.Time = f.Time || (f.Ctime || f.Atime) && !l.Long && !f.Size
 	if f.JSON {
 		l.json = text.NewJSONArray(l.out)

@@ -33,12 +33,12 @@ func TestNamesAndOrder(t *testing.T) {
 		"-tr":               {Options{Time: true, Reverse: true}, "link|sub|b|a b|pipe|"},
 		"-F":                {Options{Classify: true}, "a b*|b|link@|pipe" + "||sub/|"},
 		"-p":                {Options{Slash: true}, "a b|b|link|pipe|sub/|"},
-		"-Q":                {Options{QuoteName: true}, `"a b"|"b"|"link"|"pipe"|"sub"|`},
-		"-b":                {Options{Escape: true}, `a\ b|b|link|pipe|sub|`},
+		"-Q":                {Options{Quoting: "c"}, `"a b"|"b"|"link"|"pipe"|"sub"|`},
+		"-b":                {Options{Quoting: "escape"}, `a\ b|b|link|pipe|sub|`},
 		"shell style":       {Options{Quoting: "shell"}, "'a b'|b|link|pipe|sub|"},
-		"-0":                {Options{Zero: true, QuoteName: true}, "a b\x00b\x00link\x00pipe\x00sub\x00"},
-		"-C":                {Options{Columns: true}, "a b  b  link  pipe  sub|"},
-		"-C -1":             {Options{Columns: true, One: true}, "a b|b|link|pipe|sub|"},
+		"-0":                {Options{Zero: true}, "a b\x00b\x00link\x00pipe\x00sub\x00"},
+		"-C":                {Options{Columns: true}, "a b  b\tlink  pipe  sub|"},
+		"-C -1":             {Options{One: true}, "a b|b|link|pipe|sub|"},
 		"-L of a link":      {Options{Dereference: true, Classify: true}, "a b*|b|link/|pipe" + "||sub/|"},
 		"-d":                {Options{Directory: true}, "URL/d|"},
 		"-R":                {Options{Recursive: true}, "URL/d:|a b|b|link|pipe|sub||URL/d/sub:|in|"},
@@ -89,7 +89,7 @@ func TestSizesAreSorted(t *testing.T) {
 func TestLongForm(t *testing.T) {
 	r := newRig(t)
 	r.tree()
-	got, err := r.ls(Options{Numeric: true}, "/d")
+	got, err := r.ls(Options{Long: true, Numeric: true}, "/d")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestLongForm(t *testing.T) {
 			t.Errorf("line %d is not aligned:\n%s", i, got)
 		}
 	}
-	if got, err = r.ls(Options{Numeric: true, Human: true, Classify: true}, "/d/link"); err != nil || !strings.HasSuffix(got, "URL/d/link -> sub/\n") {
+	if got, err = r.ls(Options{Long: true, Numeric: true, Human: true, Classify: true}, "/d/link"); err != nil || !strings.HasSuffix(got, "URL/d/link -> sub/\n") {
 		t.Errorf("-lF of a link: %q, %v", got, err)
 	}
 }
@@ -121,7 +121,7 @@ func TestLongForm(t *testing.T) {
 // TestDeviceColumns: a device has its numbers where others have their size.
 func TestDeviceColumns(t *testing.T) {
 	var out strings.Builder
-	l, err := New(newRig(t).s, &out, Options{Numeric: true})
+	l, err := New(newRig(t).s, &out, Options{Long: true, Numeric: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestUnsortedBatches(t *testing.T) {
 	if len(seen) != Batch+1 {
 		t.Errorf("%d names", len(seen))
 	}
-	if got, err = r.ls(Options{Numeric: true}, ""); err != nil || !strings.HasPrefix(got, "total ") {
+	if got, err = r.ls(Options{Long: true, Numeric: true}, ""); err != nil || !strings.HasPrefix(got, "total ") {
 		t.Errorf("sorted: %.40q, %v", got, err)
 	}
 }

@@ -44,7 +44,7 @@ type Server struct {
 // Serve listens on the socket of a mount of this process. stats gives what is
 // marshaled for who asks for figures; it is called by several goroutines.
 func Serve(m Mount, stats func() any) (*Server, error) {
-	dir, err := ownDir()
+	dir, err := OwnDir()
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}

@@ -27,9 +27,9 @@ func socketDirs(uid uint32) []string {
 	return []string{filepath.Join(runDir, "user", id, "nfsrdma"), filepath.Join("/tmp", "nfsrdma-"+id)}
 }
 
-// ownDir makes or finds the directory of this user's sockets. One that belongs to
-// somebody else, or that others can enter, is none.
-func ownDir() (string, error) {
+// OwnDir makes or finds the directory of this user's sockets, and of what else its mounts keep. One that
+// belongs to somebody else, or that others can enter, is none.
+func OwnDir() (string, error) {
 	uid := uint32(os.Geteuid())
 	var err error
 	for _, dir := range socketDirs(uid) {

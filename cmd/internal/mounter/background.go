@@ -1,4 +1,4 @@
-// The mount in the background: this program again, in a session of its own, until it reports that the mount works.
+// The mount in the background: this program again, which is waited for until it reports that the mount works.
 
 package mounter
 
@@ -20,6 +20,9 @@ const ReadyFD = 3
 // Background starts this program with other arguments, and returns when it reports
 // that the mount works. Its errors go to this process's standard error, its exit
 // status is that of the ExitError that is returned. If ctx ends it is ended too.
+//
+// Until then it stays in this process group: at an automount point of systemd the kernel lets
+// that group alone through to the directory, and has all others wait for the mount.
 func Background(ctx context.Context, args []string, stderr *os.File) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -36,7 +39,6 @@ func Background(ctx context.Context, args []string, stderr *os.File) error {
 	cmd.Dir = "/" // the mount is in no directory's way
 	cmd.Stderr = stderr
 	cmd.ExtraFiles = []*os.File{theirs}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()
 	theirs.Close()
 	if err != nil {
@@ -61,9 +63,10 @@ func Background(ctx context.Context, args []string, stderr *os.File) error {
 }
 
 // ReportReady tells the process that waits in Background that the mount works, by the
-// pipe at fd, and leaves its terminal.
+// pipe at fd, and leaves its terminal, for a session of its own.
 func ReportReady(fd int, log *Log) {
 	log.Detach()
+	_, _ = syscall.Setsid() // fails in a process that leads a group, as none is that Background has started
 	f := os.NewFile(uintptr(fd), "ready")
 	_, _ = f.Write([]byte{1})
 	f.Close()

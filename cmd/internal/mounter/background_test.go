@@ -21,14 +21,17 @@ import (
 var parts = map[string]func(args []string) int{
 	"facts": func(args []string) int {
 		dir, _ := os.Getwd()
-		sid, _, _ := syscall.RawSyscall(syscall.SYS_GETSID, 0, 0, 0)
+		leader := func() bool {
+			sid, _, _ := syscall.RawSyscall(syscall.SYS_GETSID, 0, 0, 0)
+			return int(sid) == os.Getpid()
+		}
 		log, err := NewLog(os.Stderr, args[0], true)
 		if err != nil {
 			return 98
 		}
-		log.Line(fmt.Sprintf("%s in %s, leader %v", os.Args[0], dir, int(sid) == os.Getpid()))
+		log.Line(fmt.Sprintf("%s in %s, with its parent %v", os.Args[0], dir, syscall.Getpgrp() == parentGroup()))
 		ReportReady(ReadyFD, log)
-		log.Line("after")
+		log.Line(fmt.Sprintf("after, leader %v", leader()))
 		fmt.Fprintln(os.Stderr, "to the terminal")
 		return 0
 	},
@@ -51,6 +54,12 @@ var parts = map[string]func(args []string) int{
 	},
 }
 
+// parentGroup is the process group of who started this process.
+func parentGroup() int {
+	group, _ := syscall.Getpgid(os.Getppid())
+	return group
+}
+
 // terminal is a standard error for children, whose end is read when none has it any more.
 func terminal(t *testing.T) (r, w *os.File) {
 	t.Helper()
@@ -60,15 +69,15 @@ func terminal(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-// The mount works once the byte is in the pipe. The process is a session of its own, in no directory's way, and has
-// left the terminal: lines go to the log file from then on.
+// The mount works once the byte is in the pipe. The process is in no directory's way. It is of its parent's process
+// group, which automount points let through, and then leaves it and the terminal: lines go to the log file from then on.
 func TestBackgroundReturnsWhenTheMountWorks(t *testing.T) {
 	out, stderr := terminal(t)
 	file := filepath.Join(t.TempDir(), "log")
 	must(t, Background(t.Context(), []string{"facts", file}, stderr))
 	stderr.Close()
 	said, err := io.ReadAll(out) // until the child has ended, or let go of it
-	if want := "nfsrdma: nfsrdma in /, leader true\n"; err != nil || string(said) != want {
+	if want := "nfsrdma: nfsrdma in /, with its parent true\n"; err != nil || string(said) != want {
 		t.Errorf("on the terminal %q, %v; want %q", said, err, want)
 	}
 	if _, err := os.Stat(file); err != nil {
@@ -131,7 +140,7 @@ func TestLogAfterTheReport(t *testing.T) {
 	stderr.Close()
 	_, _ = io.Copy(io.Discard, out)
 	b, err := os.ReadFile(file)
-	if text := string(b); err != nil || strings.Count(text, "\n") != 1 || !strings.HasSuffix(text, "]: after\n") || !strings.Contains(text, " nfsrdma[") {
+	if text := string(b); err != nil || strings.Count(text, "\n") != 1 || !strings.HasSuffix(text, "]: after, leader true\n") || !strings.Contains(text, " nfsrdma[") {
 		t.Errorf("%q, %v", b, err)
 	}
 }

@@ -66,8 +66,8 @@ func TestFUSEOptions(t *testing.T) {
 	case !strings.Contains(words, "noatime"), !strings.Contains(words, "nosuid"):
 		t.Errorf("words of the mount: %s", words)
 	}
-	f = request(t, "noac").fuseOptions(nil)
-	if !f.NoAC || !f.Sync || f.AcRegMin >= 0 || f.AcDirMax >= 0 || f.Cred != nil || f.Memory != 0 {
+	f = request(t, "noac,noacl").fuseOptions(nil)
+	if !f.NoAC || !f.NoACL || request(t, "acl").fuseOptions(nil).NoACL || !f.Sync || f.AcRegMin >= 0 || f.AcDirMax >= 0 || f.Cred != nil || f.Memory != 0 {
 		t.Errorf("noac: %+v", f)
 	}
 	if root := os.Geteuid() == 0; f.AllowOther != root || f.Direct != root || request(t, "noallow_other").fuseOptions(nil).AllowOther {

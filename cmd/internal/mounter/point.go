@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -64,6 +65,22 @@ func mountedAlready(arg string, m mountctl.Mount) error {
 // fuseConf is where fusermount3 reads what users may; tests put another in its place.
 var fuseConf = "/etc/fuse.conf"
 
+// helperDir is where fusermount3 is looked for besides PATH, as go-fuse does; tests put another in its place.
+var helperDir = "/bin"
+
+// fuseHelper finds the program that mounts and unmounts for ordinary users. PATH may be empty: mount(8), run by a user
+// for a line of fstab with the option user, removes it from the environment of its helpers.
+func fuseHelper() (string, error) {
+	for _, name := range []string{"fusermount3", "fusermount"} {
+		for _, file := range []string{name, filepath.Join(helperDir, name)} {
+			if bin, err := exec.LookPath(file); err == nil {
+				return bin, nil
+			}
+		}
+	}
+	return "", exec.ErrNotFound
+}
+
 // CheckFUSE says what keeps this machine or this user from mounting by FUSE at all.
 func CheckFUSE() error {
 	if _, err := os.Stat("/dev/fuse"); err != nil {
@@ -72,10 +89,8 @@ func CheckFUSE() error {
 	if os.Geteuid() == 0 {
 		return nil
 	}
-	if _, err := exec.LookPath("fusermount3"); err != nil {
-		if _, err := exec.LookPath("fusermount"); err != nil {
-			return errors.New("mounting without being root needs fusermount3: install the package fuse3")
-		}
+	if _, err := fuseHelper(); err != nil {
+		return errors.New("mounting without being root needs fusermount3: install the package fuse3")
 	}
 	if unix.Access("/dev/fuse", unix.R_OK|unix.W_OK) != nil {
 		return errors.New("this user is not allowed to open /dev/fuse: root can allow it (chmod 666 /dev/fuse), or mount")

@@ -100,11 +100,27 @@ func TestWhatAUserNeedsToMount(t *testing.T) {
 	bin := t.TempDir()
 	must(t, os.Chmod(filepath.Dir(bin), 0o755)) //nolint:gosec // the other user looks into it
 	t.Setenv("PATH", bin)
-	asUser(t, 4242, func() {
-		if err := r.checkFUSE(); err == nil || !strings.Contains(err.Error(), "install the package fuse3") {
-			t.Errorf("without fusermount3: %v", err)
-		}
-	})
+	wasDir := helperDir
+	t.Cleanup(func() { helperDir = wasDir })
+	helperDir = filepath.Join(bin, "bin")
+	must(t, os.Mkdir(helperDir, 0o755)) //nolint:gosec // the other user looks into it
+	missing := func() {
+		t.Helper()
+		asUser(t, 4242, func() {
+			if err := r.checkFUSE(); err == nil || !strings.Contains(err.Error(), "install the package fuse3") {
+				t.Errorf("without fusermount3: %v", err)
+			}
+		})
+	}
+	missing()
+	t.Setenv("PATH", "") // as helpers of mount(8) have it
+	missing()
+	must(t, os.WriteFile(filepath.Join(helperDir, "fusermount3"), []byte("#!/bin/sh\n"), 0o755)) //nolint:gosec // likewise
+	if got, err := fuseHelper(); err != nil || got != filepath.Join(helperDir, "fusermount3") {
+		t.Errorf("without PATH: %s, %v", got, err)
+	}
+	must(t, os.Remove(filepath.Join(helperDir, "fusermount3")))
+	t.Setenv("PATH", bin)
 	must(t, os.WriteFile(filepath.Join(bin, "fusermount"), []byte("#!/bin/sh\n"), 0o755)) //nolint:gosec // it is looked for, as a program
 	st, err := os.Stat("/dev/fuse")
 	if err != nil {

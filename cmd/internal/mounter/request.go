@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/mountctl"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mountopt"
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
 )
@@ -51,9 +52,13 @@ func (r *Request) fuseOptions(log func(string)) fusefs.Options {
 		Source: r.Source.Name, ReadOnly: o.ReadOnly, DefaultPermissions: o.DefaultPermissions,
 		AllowOther: o.AllowOther || root && !o.OnlyMe,
 		AcRegMin:   none(o.AttrFileMin), AcRegMax: none(o.AttrFileMax), AcDirMin: none(o.AttrDirMin), AcDirMax: none(o.AttrDirMax),
-		NoAC: o.NoAttrCache, NoCTO: o.NoCTO, Sync: o.Sync, NoReaddirplus: o.NoReaddirPlus,
+		NoAC: o.NoAttrCache, NoCTO: o.NoCTO, Sync: o.Sync, NoReaddirplus: o.NoReaddirPlus, NoACL: o.NoACL,
 		LookupCache: fusefs.LookupCache(o.Lookup), SoftErr: o.Recovery == mountopt.SoftErr,
+		LocalPosix: o.LocalPosix, LocalFlock: o.LocalFlock,
 		Memory: o.Memory, Direct: root, Log: log,
+	}
+	if dir, err := mountctl.OwnDir(); err == nil && !(o.LocalPosix && o.LocalFlock) {
+		f.LockDir = dir
 	}
 	if o.UID.Set || o.GID.Set {
 		f.Cred = o.Client(r.Source.Targets[0]).Cred

@@ -9,12 +9,17 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mountctl"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
+
+// quietInterval is how often it is looked whether a busy time of the mount is over, and memory can be given back.
+const quietInterval = 10 * time.Second
 
 // Serve mounts and serves until the mount is unmounted, or ctx ends, which unmounts
 // it. ready is called once: when the mount works, or earlier where the options have
@@ -56,6 +61,9 @@ func (r *Request) Serve(ctx context.Context, s *session.Session, log *Log, ready
 	if !detached {
 		ready()
 	}
+	quiet, end := context.WithCancel(ctx)
+	defer end()
+	go nfsserver.ReturnMemory(quiet, quietInterval)
 	notify("READY=1\nSTATUS=" + r.Source.Name + " on " + r.Dir)
 	err = r.untilEnd(ctx, m, log)
 	if ctl != nil {

@@ -80,10 +80,14 @@ func fusermount(dir string, lazy bool) error {
 	if lazy {
 		args = []string{"-u", "-z", "--", dir}
 	}
-	cmd := exec.Command("fusermount3", args...)
+	bin, err := fuseHelper()
+	if err != nil {
+		return errors.New("unmounting without being root needs fusermount3: install the package fuse3")
+	}
+	cmd := exec.Command(bin, args...)
 	var out bytes.Buffer
 	cmd.Stderr = &out
-	err := cmd.Run()
+	err = cmd.Run()
 	text := strings.TrimSpace(out.String())
 	switch {
 	case err == nil:

@@ -32,7 +32,24 @@ func Completions() (list []string) {
 	return list
 }
 
-// Help describes the options, one a line; they are indented so that manual pages keep the lines.
+// others are the options that Names leaves out: what they say is the default, or for others than this program.
+var others = []struct{ names, help string }{
+	{"intr nointr", "accepted: signals end each wait in any case"},
+	{"nfsvers=3 v3 mountvers=3", "the same as vers=3"},
+	{"sharecache nosharecache", "accepted: each mount has caches of its own"},
+	{"rw suid dev exec", "as if ro, nosuid, nodev, noexec had not been given"},
+	{"defaults", "all four"},
+	{"atime relatime norelatime strictatime diratime nodiratime", "as noatime: times of access are the server's"},
+	{"user[=NAME] users", "nosuid, nodev and noexec, unless what follows gives them back"},
+	{"owner group", "nosuid and nodev, likewise"},
+	{"nouser nousers noowner nogroup auto noauto nofail _netdev silent loud comment=TEXT x-… X-…", "accepted: for mount(8), systemd and whoever else reads fstab(5)"},
+	{"remount", "refused: unmount, and mount again"},
+}
+
+// helpWidth is how wide a line of several names gets.
+const helpWidth = 90
+
+// Help describes all options, one a line; they are indented so that manual pages keep the lines.
 func Help() string {
 	var b strings.Builder
 	for _, x := range options {
@@ -44,6 +61,21 @@ func Help() string {
 			name += "=" + x.arg
 		}
 		fmt.Fprintf(&b, "    %-21s %s\n", name, x.help)
+	}
+	for _, x := range others {
+		line := ""
+		for name := range strings.FieldsSeq(x.names) {
+			if len(line)+len(name) > helpWidth {
+				fmt.Fprintf(&b, "    %s\n", line)
+				line = ""
+			}
+			line = strings.TrimSpace(line + " " + name)
+		}
+		if len(line) > 21 {
+			fmt.Fprintf(&b, "    %s\n", line)
+			line = ""
+		}
+		fmt.Fprintf(&b, "    %-21s %s\n", line, x.help)
 	}
 	return b.String()
 }

@@ -7,6 +7,7 @@ package mountopt
 import (
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
@@ -53,7 +54,9 @@ type Options struct {
 	Proto     Proto
 	Port      int // 0: the default of the transport, or what the URL says
 	MountPort int // 0: the NFS port, then what rpcbind says
+	LockPort  int // likewise
 	NConnect  int
+	Provider  nfsclient.Provider
 	CRC       rnic.CRCMode
 	AnyPort   bool // noresvport: TCP connections come from any port
 	Recovery  Recovery
@@ -70,7 +73,8 @@ type Options struct {
 	AttrFileMin, AttrFileMax       time.Duration
 	AttrDirMin, AttrDirMax         time.Duration
 	NoAttrCache, NoCTO, Sync       bool
-	NoReaddirPlus                  bool
+	NoReaddirPlus, NoACL           bool
+	LocalPosix, LocalFlock         bool // locks that the server does not see
 	Lookup                         Lookup
 	UID, GID                       ID // act as, for all callers
 	AllowOther, DefaultPermissions bool

@@ -136,6 +136,10 @@ func (p *parser) check() error {
 	if err := p.order("acdirmin", "acdirmax", &o.AttrDirMin, &o.AttrDirMax); err != nil {
 		return err
 	}
+	lock, said := p.said["lock"]
+	if local, ok := p.said["local_lock"]; ok && said && lock.name == "nolock" && local.value != "all" {
+		return fmt.Errorf("options nolock and %s contradict each other: give one of them", local.text)
+	}
 	if sync, ok := p.said["sync"]; off && ok && sync.name == "async" {
 		return fmt.Errorf("options noac and async contradict each other: noac writes at once")
 	}

@@ -3,10 +3,14 @@
 package mountopt
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
@@ -20,6 +24,7 @@ func TestOptions(t *testing.T) {
 		"proto=tcp6": func(o *Options) { o.Proto = TCP }, "proto=rdma6": func(o *Options) { o.Proto = RDMA },
 		"port=20050": func(o *Options) { o.Port = 20050 }, "port=0": none, "mountport=635": func(o *Options) { o.MountPort = 635 }, "mountproto=tcp": none,
 		"nconnect=4": func(o *Options) { o.NConnect = 4 }, "crc=on": none,
+		"provider=iwarp": none, "provider=roce": func(o *Options) { o.Provider = nfsclient.RoCE }, "provider=auto": func(o *Options) { o.Provider = nfsclient.AutoProvider },
 		"crc=auto": func(o *Options) { o.CRC = rnic.CRCAuto }, "crc=off": func(o *Options) { o.CRC = rnic.CRCOff },
 		"resvport": none, "noresvport": func(o *Options) { o.AnyPort = true },
 		"hard": none, "soft": func(o *Options) { o.Recovery = Soft }, "softerr": func(o *Options) { o.Recovery = SoftErr },
@@ -40,7 +45,13 @@ func TestOptions(t *testing.T) {
 		"lookupcache=pos": func(o *Options) { o.Lookup = LookupPositive }, "lookupcache=positive": func(o *Options) { o.Lookup = LookupPositive },
 		"lookupcache=none": func(o *Options) { o.Lookup = LookupNone },
 		"rdirplus":         none, "nordirplus": func(o *Options) { o.NoReaddirPlus = true },
-		"sync": func(o *Options) { o.Sync = true }, "async": none, "nolock": none, "local_lock=all": none, "sec=sys": none,
+		"acl": none, "noacl": func(o *Options) { o.NoACL = true },
+		"lock": none, "local_lock=none": none, "local_lock=posix": func(o *Options) { o.LocalPosix = true },
+		"nolock":           func(o *Options) { o.LocalPosix, o.LocalFlock = true, true },
+		"local_lock=flock": func(o *Options) { o.LocalFlock = true },
+		"local_lock=all":   func(o *Options) { o.LocalPosix, o.LocalFlock = true, true },
+		"nlmport=4045":     func(o *Options) { o.LockPort = 4045 },
+		"sync":             func(o *Options) { o.Sync = true }, "async": none, "sec=sys": none,
 		"uid=0": func(o *Options) { o.UID = ID{true, 0} }, "gid=1000": func(o *Options) { o.GID = ID{true, 1000} },
 		"vers=3": none, "nfsvers=3": none, "v3": none, "mountvers=3": none, "sharecache": none, "nosharecache": none,
 		"allow_other": func(o *Options) { o.AllowOther = true }, "noallow_other": func(o *Options) { o.OnlyMe = true },
@@ -55,7 +66,7 @@ func TestOptions(t *testing.T) {
 		"owner":    func(o *Options) { o.NoSuid, o.NoDev = true, true }, "group": func(o *Options) { o.NoSuid, o.NoDev = true, true },
 		"nouser": none, "nousers": none, "noowner": none, "nogroup": none, "auto": none, "noauto": none, "nofail": none, "_netdev": none,
 		"silent": none, "loud": none, "comment=x y": none, "x-systemd.automount": none, "x-gvfs-name=a b": none, "X-mount.mkdir": none, "": none,
-		"local_lock=\"all\"": none, `x-a="b,soft"`: none, "user,exec": func(o *Options) { o.NoSuid, o.NoDev = true, true },
+		"local_lock=\"all\"": func(o *Options) { o.LocalPosix, o.LocalFlock = true, true }, `x-a="b,soft"`: none, "user,exec": func(o *Options) { o.NoSuid, o.NoDev = true, true },
 		"ro,rw": none, "rw,ro": func(o *Options) { o.ReadOnly = true }, "ro,defaults": none, "soft,soft": func(o *Options) { o.Recovery = Soft },
 		"tcp,proto=tcp": func(o *Options) { o.Proto = TCP }, "vers=3,v3,nfsvers=3": none, "noac,actimeo=0": func(o *Options) { o.NoAttrCache, o.Sync = true, true; setActimeo(o, 0) },
 		"noac,sync": func(o *Options) { o.NoAttrCache, o.Sync = true, true; setActimeo(o, 0) },
@@ -72,7 +83,7 @@ func TestOptions(t *testing.T) {
 		seen[name] = true
 	}
 	for _, x := range options {
-		if !seen[x.name] && x.name != "lock" && x.name != "remount" {
+		if !seen[x.name] && x.name != "remount" {
 			t.Errorf("option %s has no case", x.name)
 		}
 	}
@@ -92,6 +103,7 @@ func TestMistakes(t *testing.T) {
 		"port=70000":                "option port=70000: want a number",
 		"soft=1":                    "option soft=1: soft has no value: write soft alone",
 		"timeo=0":                   "option timeo=0: want a number from 1 to 6000",
+		"provider=siw":              "option provider=siw: provider \"siw\" is none of iwarp, roce and auto",
 		"crc=maybe":                 "option crc=maybe: want on, auto, off or strict",
 		"lookupcache=x":             "option lookupcache=x: want all, pos or none",
 		"memory=1M":                 "option memory=1M: want a size of at least 16M",
@@ -100,10 +112,10 @@ func TestMistakes(t *testing.T) {
 		"sec=krb5":                  "option sec=krb5: want sys",
 		"vers=4.2":                  "option vers=4.2: want 3",
 		"mountproto=udp":            "option mountproto=udp: want tcp",
-		"lock":                      "option lock: locks that other clients see need the NLM protocol",
 		"remount,ro":                "option remount: options of a mount cannot be changed",
-		"local_lock=none":           "option local_lock=none: locks that other clients see",
-		"local_lock=maybe":          "option local_lock=maybe: want all",
+		"nolock,local_lock=none":    "options nolock and local_lock=none contradict each other",
+		"lock,nolock":               "options lock and nolock contradict each other",
+		"local_lock=maybe":          "option local_lock=maybe: want all, flock, posix or none",
 		"soft,hard":                 "options soft and hard contradict each other",
 		"hard,softerr":              "options hard and softerr contradict each other",
 		"proto=rdma,tcp":            "options proto=rdma and tcp contradict each other",
@@ -117,6 +129,7 @@ func TestMistakes(t *testing.T) {
 		"actimeo=5,acdirmax=6":      "options actimeo=5 and acdirmax=6 contradict each other",
 		"acregmin=9,acregmax=8":     "options acregmin=9 and acregmax=8 contradict each other: the minimum",
 		"rdirplus,nordirplus":       "options rdirplus and nordirplus contradict each other",
+		"acl,noacl":                 "options acl and noacl contradict each other",
 		"resvport,noresvport":       "options resvport and noresvport contradict each other",
 		"allow_other,noallow_other": "options allow_other and noallow_other contradict each other",
 	} {
@@ -208,5 +221,70 @@ func TestHelp(t *testing.T) {
 	}
 	if n := len(Completions()); n != len(Names()) {
 		t.Errorf("%d completions of %d names", n, len(Names()))
+	}
+}
+
+// Each option that is accepted or refused by name is in the help text, which the manual pages have, and no other.
+func TestEachOptionIsDocumented(t *testing.T) {
+	words := strings.Fields(Help())
+	documented := make(map[string]int)
+	note := func(word string) {
+		if !slices.Contains(words, word) {
+			t.Errorf("the help text lacks %s", word)
+		}
+		name, _, _ := strings.Cut(strings.Replace(word, "[", "", 1), "=")
+		documented[name]++
+	}
+	for _, x := range options {
+		switch {
+		case x.help != "" && x.arg != "":
+			note(x.name + "=" + x.arg)
+		case x.help != "":
+			note(x.name)
+		}
+	}
+	for _, x := range others {
+		for word := range strings.FieldsSeq(x.names) {
+			note(word)
+		}
+	}
+	for _, x := range options {
+		if documented[x.name] != 1 {
+			t.Errorf("option %s is documented %d times", x.name, documented[x.name])
+		}
+		delete(documented, x.name)
+	}
+	for name := range documented {
+		if name != "x-…" && name != "X-…" {
+			t.Errorf("%q is documented, and is no option", name)
+		}
+	}
+}
+
+// What the documents mount can be mounted: the options of each command line and of each line of fstab are accepted.
+func TestOptionsOfTheDocuments(t *testing.T) {
+	lists := 0
+	for _, doc := range []string{"README.md", "docs/mount.md", "docs/interop.md", "docs/performance.md", "docs/security.md"} {
+		text, err := os.ReadFile(filepath.Join("../../..", doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			f := strings.Fields(line)
+			i := slices.Index(f, "-o") + 1
+			switch {
+			case len(f) == 6 && f[2] == "nfsrdma": // a line of fstab
+				i = 3
+			case i == 0 || i == len(f) || !strings.Contains(line, "nfsrdma mount"):
+				continue
+			}
+			lists++
+			if _, err := Parse([]string{strings.Trim(f[i], "`")}, false); err != nil {
+				t.Errorf("%s: %s: %v", doc, line, err)
+			}
+		}
+	}
+	if lists < 4 {
+		t.Errorf("%d lists of options found", lists)
 	}
 }

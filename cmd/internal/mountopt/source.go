@@ -74,7 +74,7 @@ func (p Proto) String() string {
 // Client is what the options say of the connection to a target.
 func (o *Options) Client(t nfsclient.Target) nfsclient.Options {
 	c := nfsclient.Options{
-		Transport: t.Transport, Conns: o.NConnect, MountPort: o.MountPort, CRC: o.CRC,
+		Transport: t.Transport, Conns: o.NConnect, MountPort: o.MountPort, LockPort: o.LockPort, Provider: o.Provider, CRC: o.CRC,
 		CallTimeout: transport.Hard, RetryTimeout: o.Timeo, ReadSize: o.ReadSize, WriteSize: o.WriteSize,
 	}
 	if o.Recovery != Hard {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
@@ -27,7 +28,7 @@ type option struct {
 	group string
 
 	set  func(o *Options, v string) error
-	help string // one line; "" for one that is accepted and changes nothing here
+	help string // one line; "" for those that others (help.go) describes
 }
 
 // options is the table, in the order of the help text.
@@ -39,6 +40,7 @@ var options = []option{
 	{"mountport", "N", "", number(0, 65535, func(o *Options, n int) { o.MountPort = n }), "TCP port of the server's MOUNT service (default: the NFS port, then rpcbind)"},
 	{"mountproto", "tcp", "", only("tcp"), "transport of the MOUNT service"},
 	{"nconnect", "N", "", number(1, 64, func(o *Options, n int) { o.NConnect = n }), "connections that calls are spread over (default 1)"},
+	{"provider", "iwarp|roce|auto", "", setProvider, "wire protocol of RDMA (default iwarp); auto tries iWARP, then RoCE"},
 	{"crc", "on|auto|off|strict", "", setCRC, "MPA CRC over RDMA (default on)"},
 	{"resvport", "", "resvport", nothing, "come from a port below 1024 over TCP, where allowed (default)"},
 	{"noresvport", "", "resvport", func(o *Options, _ string) error { o.AnyPort = true; return nil }, "come from any port"},
@@ -70,9 +72,12 @@ var options = []option{
 	{"nordirplus", "", "rdirplus", func(o *Options, _ string) error { o.NoReaddirPlus = true; return nil }, "without"},
 	{"sync", "", "sync", func(o *Options, _ string) error { o.Sync = true; return nil }, "each write is on the server's disk when it returns"},
 	{"async", "", "sync", nothing, "data is written in the background, and is on disk after fsync and close (default)"},
-	{"nolock", "", "lock", nothing, "locks hold between the programs of this mount only (default)"},
-	{"lock", "", "lock", setLock, ""},
-	{"local_lock", "all", "", setLocalLock, "the same as nolock"},
+	{"acl", "", "acl", nothing, "POSIX ACLs can be read and set, where the server speaks NFSACL (default)"},
+	{"noacl", "", "acl", func(o *Options, _ string) error { o.NoACL = true; return nil }, "they cannot; the server decides by them all the same"},
+	{"lock", "", "lock", nothing, "locks of files hold among all clients of the server (default)"},
+	{"nolock", "", "lock", func(o *Options, _ string) error { o.LocalPosix, o.LocalFlock = true, true; return nil }, "locks hold between the programs of this mount only"},
+	{"local_lock", "all|flock|posix|none", "", setLocalLock, "which kinds of locks hold between the programs of this mount only (default none)"},
+	{"nlmport", "N", "", number(0, 65535, func(o *Options, n int) { o.LockPort = n }), "TCP port of the server's lock manager (default: the NFS port, then rpcbind)"},
 	{"sec", "sys", "", only("sys"), "AUTH_SYS, the one there is"},
 	{"uid", "N", "", id(func(o *Options, n uint32) { o.UID = ID{true, n} }), "act as this user on the server, whoever calls"},
 	{"gid", "N", "", id(func(o *Options, n uint32) { o.GID = ID{true, n} }), "act as this group"},
@@ -147,6 +152,11 @@ func setProto(o *Options, v string) error {
 	return nil
 }
 
+func setProvider(o *Options, v string) (err error) {
+	o.Provider, err = nfsclient.ParseProvider(v)
+	return err
+}
+
 func setCRC(o *Options, v string) error {
 	words := map[string]rnic.CRCMode{"on": rnic.CRCOn, "auto": rnic.CRCAuto, "off": rnic.CRCOff, "strict": rnic.CRCStrict}
 	m, ok := words[v]
@@ -183,20 +193,13 @@ func setActimeo(o *Options, d time.Duration) {
 	o.AttrFileMin, o.AttrFileMax, o.AttrDirMin, o.AttrDirMax = d, d, d, d
 }
 
-// setLock refuses what cannot be had: a program that relies on locks against other
-// clients must not find out by losing data.
-func setLock(*Options, string) error {
-	return fmt.Errorf("locks that other clients see need the NLM protocol, which this client does not have: use nolock")
-}
-
 func setLocalLock(o *Options, v string) error {
 	switch v {
-	case "all":
+	case "all", "flock", "posix", "none":
+		o.LocalPosix, o.LocalFlock = v == "all" || v == "posix", v == "all" || v == "flock"
 		return nil
-	case "flock", "posix", "none":
-		return setLock(o, v)
 	}
-	return fmt.Errorf("want all")
+	return fmt.Errorf("want all, flock, posix or none")
 }
 
 // only accepts one value.

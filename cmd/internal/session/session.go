@@ -24,6 +24,7 @@ type Flags struct {
 	Transport      string        // rdma, tcp, or empty: that of the path
 	MountPort      int           // of TCP; 0: the NFS port, then what rpcbind says
 	Conns          int           // to each server
+	Provider       string        // of RDMA: iwarp, roce or auto; empty: iwarp
 	CRC            string        // of MPA: on, auto or off
 	ConnectTimeout time.Duration // for a connection, and for a mount
 	Timeout        time.Duration // for an answer of a server that has gone silent; 0: for ever
@@ -91,6 +92,12 @@ func (s *Session) Options(t nfsclient.Target) (nfsclient.Options, error) {
 		o.CallTimeout = transport.Hard
 	default:
 		o.CallTimeout = s.Flags.Timeout
+	}
+	if s.Flags.Provider != "" {
+		var err error
+		if o.Provider, err = nfsclient.ParseProvider(s.Flags.Provider); err != nil {
+			return o, fmt.Errorf("--provider: %w", err)
+		}
 	}
 	o.Responding = s.notice(t)
 	modes := map[string]rnic.CRCMode{"on": rnic.CRCOn, "auto": rnic.CRCAuto, "off": rnic.CRCOff, "strict": rnic.CRCStrict}

@@ -19,12 +19,28 @@ func PadRight(s string, n int) string {
 	return s + strings.Repeat(" ", max(n-runewidth.StringWidth(s), 0))
 }
 
+// tabSize is how far apart ls(1) takes tab stops to be.
+const tabSize = 8
+
+// indent moves from one place of a line to another, with tabs as far as they go.
+func indent(out *bufio.Writer, from, to int) {
+	for from < to {
+		if to/tabSize > (from+1)/tabSize {
+			out.WriteByte('\t')
+			from += tabSize - from%tabSize
+		} else {
+			out.WriteByte(' ')
+			from++
+		}
+	}
+}
+
 // leastColumn is the width that ls(1) gives a column at least, the gap of 2 included.
 const leastColumn = 3
 
 // WriteColumns writes names down columns, in as many columns as the width allows,
-// as ls(1) does: a line is shorter than width unless there is one column only.
-func WriteColumns(out *bufio.Writer, names []string, width int) {
+// as ls(1) does: a line is shorter than width unless there is one column only. end is after each line.
+func WriteColumns(out *bufio.Writer, names []string, width int, end byte) {
 	sizes := make([]int, len(names))
 	for i, n := range names {
 		sizes[i] = runewidth.StringWidth(n)
@@ -36,13 +52,14 @@ func WriteColumns(out *bufio.Writer, names []string, width int) {
 			continue
 		}
 		for row := range lines {
-			for c, i := 0, row; i < len(names); c, i = c+1, i+lines {
+			for c, at, i := 0, 0, row; i < len(names); c, i = c+1, i+lines {
 				out.WriteString(names[i])
 				if i+lines < len(names) {
-					out.WriteString(strings.Repeat(" ", widths[c]-sizes[i]))
+					indent(out, at+sizes[i], at+widths[c])
+					at += widths[c]
 				}
 			}
-			out.WriteByte('\n')
+			out.WriteByte(end)
 		}
 		return
 	}

@@ -31,18 +31,17 @@ func TestColumnsAreThoseOfLs(t *testing.T) {
 	for _, width := range []int{1, 20, 23, 40, 41, 62, 63, 64, 80, 100, 133, 500, 801, 2000} {
 		var b bytes.Buffer
 		out := bufio.NewWriter(&b)
-		WriteColumns(out, names, width)
+		WriteColumns(out, names, width, '\n')
 		out.Flush()
-		// -T 0: spaces only; what follows the last name of a line is nothing.
-		diffLines(t, fmt.Sprint("width ", width), b.String(), lsTool(t, dir, "-C", "-T", "0", "-w", fmt.Sprint(width)))
+		diffLines(t, fmt.Sprint("width ", width), b.String(), lsTool(t, dir, "-C", "-w", fmt.Sprint(width)))
 	}
 }
 
 func TestColumnsOfFewNames(t *testing.T) {
-	for want, names := range map[string][]string{"": nil, "a\n": {"a"}, "a  b\n": {"a", "b"}, "a  bbb  c\n": {"a", "bbb", "c"}} {
+	for want, names := range map[string][]string{"": nil, "a\n": {"a"}, "a  b\n": {"a", "b"}, "a  bbb\tc\n": {"a", "bbb", "c"}} {
 		var b bytes.Buffer
 		out := bufio.NewWriter(&b)
-		WriteColumns(out, names, 80)
+		WriteColumns(out, names, 80, '\n')
 		out.Flush()
 		if b.String() != want {
 			t.Errorf("%q: %q, want %q", names, b.String(), want)

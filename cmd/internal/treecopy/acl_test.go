@@ -4,9 +4,16 @@ package treecopy
 
 import (
 	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
 )
 
 // setfacl runs setfacl, or skips the test where there are no ACLs.
@@ -52,21 +59,246 @@ func TestDefaultACLDoesNotOpenCopies(t *testing.T) {
 	}
 }
 
-// TestACLsOfDirectories: they go along on this machine; a server's directory gives
-// the group what the ACL gives it, not the mask.
-func TestACLsOfDirectories(t *testing.T) {
+// aclTree makes a tree of all that an ACL can be and returns it.
+func aclTree(t *testing.T) string {
+	t.Helper()
+	top := t.TempDir() + "/top"
+	for _, name := range []string{"named", "masked", "setid", "plain", "needless", "many", "all/f", "default/f", "bare/f", "link"} {
+		if p := write(t, name, top, name); os.Chmod(p, 0o640) != nil {
+			t.Fatal(p)
+		}
+	}
+	for _, err := range []error{
+		os.Chmod(top+"/setid", 0o755|os.ModeSetuid|os.ModeSetgid), os.Chown(top+"/named", 1234, 1235),
+		os.Chmod(top+"/all", 0o750|os.ModeSetgid|os.ModeSticky), syscall.Mkfifo(top+"/fifo", 0o600),
+		os.Remove(top + "/link"), os.Symlink("named", top+"/link"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var many strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&many, "u:%d:r,", 2000+i)
+	}
+	for name, list := range map[string]string{
+		"named": "u:1000:rw,g::---", "masked": "u:1000:r,g::rwx,m::r", "setid": "g:1001:rx", "needless": "m::rw", "many": many.String() + "g:7:rw",
+		"all": "u:1000:rwx,g::---,d:u:1000:rx,d:g:1001:-,d:o::-", "default": "d:u:1000:rw", "fifo": "u:1000:w", "all/f": "u:1000:-",
+	} {
+		setfacl(t, "-m", strings.TrimSuffix(list, ","), top+"/"+name)
+	}
+	return top
+}
+
+// aclsOfTree is getfacl -R: owners, set-id bits, modes and ACLs.
+func aclsOfTree(t *testing.T, dir string) string {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", "find . ! -type l | sort | xargs getfacl -np")
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", dir, err, out)
+	}
+	return string(out)
+}
+
+// TestACLsGoAlong: to a server, from it and between two, over RDMA and TCP, a tree has the ACLs that
+// cp -a gives it. What is made has nothing of its directory's default ACL, whether it is new or was there.
+func TestACLsGoAlong(t *testing.T) {
+	needRoot(t)
+	src, out := aclTree(t), t.TempDir()
+	r, other := newRig(t, asCaller), newRig(t, asCaller)
+	for _, dir := range []string{out, r.dir, other.dir} {
+		setfacl(t, "-m", "d:u:1002:rwx,d:g:1003:rwx", dir)
+	}
+	if msg, err := exec.Command("cp", "-a", src, out+"/cp").CombinedOutput(); err != nil {
+		t.Fatalf("cp: %v\n%s", err, msg)
+	}
+	want := aclsOfTree(t, out+"/cp")
+	rdma := r.serveRDMA(t)
+	for tr, addr := range map[nfsclient.Transport]string{nfsclient.TCP: r.addr, nfsclient.RDMA: rdma} {
+		x, y := mountBy(t, tr, addr, "/dir"), other.mount(t, "/dir")
+		name := "/" + tr.String()
+		for range 2 { // the second time over what is there
+			cp(t, all, at(x, name), local(src+"/.")).want(t)
+			cp(t, all, at(y, name), at(x, name+"/.")).want(t)
+			cp(t, all, local(out+name), at(y, name+"/.")).want(t)
+			for what, dir := range map[string]string{"up": r.dir, "between servers": other.dir, "down": out} {
+				if got := aclsOfTree(t, dir+name); got != want {
+					t.Errorf("%s by %v:\n%s\nnot\n%s", what, tr, got, want)
+				}
+			}
+			setfacl(t, "-R", "-m", "u:1002:rwx,d:u:1002:rwx", r.dir+name) // which has to go again
+		}
+		setfacl(t, "-k", r.dir+name) // the target's ACL is its own, and no default ACL hints at it
+		one := Options{InPlace: true, Preserve: Preserve{Mode: true}}
+		for _, name := range []string{"plain", "masked"} {
+			setfacl(t, "-m", "u:1002:rwx", r.dir+"/"+tr.String()+"/"+name)
+			cp(t, one, at(x, "/"+tr.String()+"/"+name), local(src+"/"+name)).want(t)
+			if want, got := acl(t, src+"/"+name), acl(t, r.dir+"/"+tr.String()+"/"+name); !bytes.Equal(got, want) {
+				t.Errorf("%s in place by %v:\n%s\nnot\n%s", name, tr, got, want)
+			}
+		}
+	}
+}
+
+// TestACLsWithoutRoom: a target that has no ACLs gives one line for each object, as cp -p does, and the group
+// gets what its entry gives it, not the mask. With mv they are warnings, and the source goes.
+func TestACLsWithoutRoom(t *testing.T) {
 	needRoot(t)
 	r := newRig(t, asCaller)
-	src := t.TempDir() + "/d"
-	write(t, "x", src, "f")
-	_ = os.Chmod(src, 0o700|os.ModeSetgid)
-	setfacl(t, "-m", "u:1000:rwx,g::---,d:u:1000:r", src)
-	cp(t, all, at(r.mount(t, "/dir"), "up"), local(src)).want(t, "warning")
-	if got := statOf(t, r.dir, "up").Mode & 0o7777; got != 0o2700 {
-		t.Errorf("on the server the mode is %o", got)
+	src := aclTree(t)
+	x := r.mount(t, "/mem")
+	var lines []string
+	for _, name := range []string{"named", "masked", "setid", "needless", "many", "all", "all/f", "default", "fifo"} {
+		lines = append(lines, "preserving permissions for '/up/"+name+"': operation not supported")
 	}
-	cp(t, all, local(r.dir+"/here"), local(src)).want(t)
-	if want, got := acl(t, src), acl(t, r.dir+"/here"); !bytes.Equal(got, want) {
-		t.Errorf("here the ACL is\n%s, not\n%s", got, want)
+	modes := map[string]fs.FileMode{"named": 0o600, "masked": 0o640, "setid": 0o755 | fs.ModeSetuid | fs.ModeSetgid,
+		"plain": 0o640, "needless": 0o640, "all": 0o700 | fs.ModeSetgid | fs.ModeSticky, "fifo": 0o600}
+	check := func() {
+		t.Helper()
+		for name, want := range modes {
+			if m, err := x.Stat(t.Context(), "/up/"+name, false); err != nil || m.Mode&permBits != want {
+				t.Errorf("%s: %v, %v; want %v", name, m.Mode, err, want)
+			}
+		}
+	}
+	cp(t, all, at(x, "/up"), local(src)).want(t, lines...)
+	check()
+	cp(t, Options{Recursive: true}, at(x, "/plain"), local(src+"/all")).want(t)
+	if err := x.FS.Rename(t.Context(), "/up", "/up2"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range lines {
+		lines[i] = "warning: " + lines[i]
+	}
+	mv(t, Options{}, at(x, "/up"), local(src)).want(t, lines...)
+	check()
+	if _, err := os.Lstat(src); err == nil {
+		t.Error("the source of the move is still there")
+	}
+}
+
+// TestCallsForACLs: what is known costs no call. A source costs a GETACL with -p and none without; a target
+// that needs no ACL costs one for all that goes into a directory that was there.
+func TestCallsForACLs(t *testing.T) {
+	needRoot(t)
+	r := newRig(t, asCaller)
+	src, out := t.TempDir(), t.TempDir()
+	const files = 200
+	for i := range files {
+		write(t, "x", src, fmt.Sprintf("d%d/f%d", i%2, i))
+	}
+	calls := func(x Remote) (get, set uint64) {
+		c := x.FS.Client().Calls()
+		return uint64(c["GETACL"].Count), uint64(c["SETACL"].Count)
+	}
+	x := r.mount(t, "/dir")
+	for _, c := range []struct {
+		what        string
+		opt         Options
+		dst, src    Operand
+		least, most uint64
+	}{
+		{"up", all, at(x, "/up"), local(src), 1, 1},
+		{"up, nothing kept", Options{Recursive: true}, at(x, "/up2"), local(src), 0, 0},
+		{"down", all, local(out + "/down"), at(x, "/up"), files + 3, files + 3},
+		{"down, nothing kept", Options{Recursive: true}, local(out + "/down2"), at(x, "/up"), 0, 0},
+	} {
+		before, _ := calls(x)
+		cp(t, c.opt, c.dst, c.src).want(t)
+		get, set := calls(x)
+		if get -= before; get < c.least || get > c.most || set != 0 {
+			t.Errorf("%s: %d GETACL and %d SETACL, want %d to %d", c.what, get, set, c.least, c.most)
+		}
+	}
+	mem := r.mount(t, "/mem") // which has no ACLs
+	cp(t, all, at(mem, "/up"), local(src)).want(t)
+	cp(t, all, local(out+"/mem"), at(mem, "/up")).want(t)
+	if get, set := calls(mem); get > copyWorkers+copyWalkers || set != 0 {
+		t.Errorf("of a file system without ACLs: %d GETACL and %d SETACL", get, set)
+	}
+}
+
+// TestTargetsKeepACLs: a file that is replaced without -p keeps its ACL on a server too.
+func TestTargetsKeepACLs(t *testing.T) {
+	needRoot(t)
+	r := newRig(t, asCaller)
+	src := write(t, "new", t.TempDir(), "new")
+	setfacl(t, "-m", "d:u:1002:rwx", r.dir)
+	for name, list := range map[string]string{"named": "u:1000:rw,g::---", "plain": "o::-"} {
+		old := write(t, "old", r.dir, name)
+		setfacl(t, "-b", old)
+		setfacl(t, "-m", list, old)
+		want := acl(t, old)
+		cp(t, Options{}, at(r.mount(t, "/dir"), "/"+name), local(src)).want(t)
+		if wantFile(t, "new", old); !bytes.Equal(acl(t, old), want) {
+			t.Errorf("%s has\n%s\nnot\n%s", name, acl(t, old), want)
+		}
+	}
+}
+
+// TestACLsComeFirst: nobody has more in between than in the end. A directory is its owner's alone while it
+// is filled, and a file has its ACL before the mode that shows the mask.
+func TestACLsComeFirst(t *testing.T) {
+	needRoot(t)
+	src, dst := t.TempDir()+"/d", t.TempDir()
+	file := write(t, "x", src, "f")
+	for _, p := range []string{src, file} {
+		_ = os.Chmod(p, 0o700)
+		setfacl(t, "-m", "u:1000:rwx", p)
+	}
+	var set []Attr
+	hooked := &fake{
+		open: func(_ Meta, s Source) (Source, error) { return s, nil },
+		sink: func(_ string, s Sink) (Sink, error) {
+			if mode := statOf(t, dst, "d").Mode & 0o7777; mode != 0o700 {
+				t.Errorf("the directory is filled with mode %o", mode)
+			}
+			return &sinkAs{Sink: s, attr: func(a Attr) error {
+				if err := s.SetAttr(t.Context(), a); err != nil {
+					return err
+				}
+				if a.SetACLs || a.SetMode {
+					set = append(set, a)
+				}
+				return nil
+			}}, nil
+		},
+	}
+	cp(t, all, at(hooked, dst+"/d"), local(src)).want(t)
+	if len(set) != 2 || !set[0].SetACLs || set[0].SetMode || !set[1].SetMode {
+		t.Errorf("of the file were set, in this order: %+v", set)
+	}
+}
+
+// TestACLsThatCannotBeRead: one line says so, and the group has nothing of a mode that may show a mask.
+func TestACLsThatCannotBeRead(t *testing.T) {
+	dst := t.TempDir()
+	file := write(t, "x", t.TempDir(), "f")
+	_ = os.Chmod(file, 0o664)
+	broken := &fake{open: func(_ Meta, s Source) (Source, error) { return noACLSource{s}, nil }}
+	cp(t, all, local(dst+"/f"), at(broken, file)).want(t, "preserving permissions for '"+dst+"/f': input/output error")
+	if mode := statOf(t, dst, "f").Mode & 0o7777; mode != 0o604 {
+		t.Errorf("the mode is %o", mode)
+	}
+}
+
+// A noACLSource is a file whose ACLs cannot be read.
+type noACLSource struct{ Source }
+
+func (noACLSource) ACLs(context.Context) (nfsclient.ACLs, error) {
+	return nfsclient.ACLs{}, syscall.EIO
+}
+
+// TestACLOfAnUnreadableDirectory: what cannot be listed has its ACL in the copy all the same, as with cp -a.
+func TestACLOfAnUnreadableDirectory(t *testing.T) {
+	src, dst := t.TempDir(), t.TempDir()
+	write(t, "x", src, "d/shut/f")
+	setfacl(t, "-m", "u:1000:rx,d:u:1000:r", src+"/d/shut")
+	shut := &fake{sub: func(context.Context, Meta) error { return syscall.EACCES }}
+	cp(t, all, local(dst+"/d"), at(shut, src+"/d")).want(t, "cannot access '"+src+"/d/shut': permission denied")
+	if want, got := acl(t, src+"/d/shut"), acl(t, dst+"/d/shut"); !bytes.Equal(got, want) {
+		t.Errorf("the ACL is\n%s, not\n%s", got, want)
 	}
 }

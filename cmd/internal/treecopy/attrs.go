@@ -1,4 +1,4 @@
-// What a copy takes over from its source: owner, mode and times.
+// What a copy takes over from its source: owner, mode, ACLs and times.
 
 package treecopy
 
@@ -10,12 +10,12 @@ import (
 // permBits are the mode bits that a copy can carry.
 const permBits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
-// preserve sets on a new object what the options want of src. cur is the object
-// as it is, set changes it. It reports whether all went well.
+// preserve sets on a new object what the options want of src, whose ACLs read reads. cur is the
+// object as it is, set changes it. It reports whether all went well.
 //
 // Set-id bits stay only where the object has its source's owner, or group: a copy
 // of somebody's setuid program must not become one of the user who copies.
-func (r *Run) preserve(ctx context.Context, text string, src, cur *Meta, set func(context.Context, Attr) error) bool {
+func (r *Run) preserve(ctx context.Context, text string, src, cur *Meta, read aclReader, set func(context.Context, Attr) error) bool {
 	ok := true
 	uid, gid := cur.UID, cur.GID
 	if r.opt.Preserve.Owner && (uid != src.UID || gid != src.GID) {
@@ -33,12 +33,19 @@ func (r *Run) preserve(ctx context.Context, text string, src, cur *Meta, set fun
 	what := "preserving times for "
 	if r.opt.Preserve.Mode {
 		what = "preserving permissions for "
-		a.SetMode, a.DropACL, a.Mode = true, true, src.Mode&permBits
+		a.SetMode, a.Mode = true, src.Mode&permBits
 		if uid != src.UID {
 			a.Mode &^= fs.ModeSetuid
 		}
 		if gid != src.GID {
 			a.Mode &^= fs.ModeSetgid
+		}
+		if src.Mode.Type() != fs.ModeSymlink {
+			mode, settable, kept := r.preserveACLs(ctx, text, src, read, a.Mode, set)
+			if !settable {
+				return false
+			}
+			a.Mode, ok = mode, ok && kept
 		}
 	}
 	if r.opt.Preserve.Times {

@@ -266,6 +266,9 @@ type plainSource struct{ *os.File }
 func (plainSource) Stream() bool                               { return false }
 func (plainSource) NextData(int64) (int64, int64, bool, error) { return 0, 0, false, nil }
 func (s plainSource) Size() (int64, error)                     { return 0, errors.New("not asked") }
+func (plainSource) ACLs(context.Context) (nfsclient.ACLs, error) {
+	return nfsclient.ACLs{}, errors.New("not asked")
+}
 
 // A buffer is a Sink in memory.
 type buffer struct {

@@ -139,14 +139,12 @@ var errReported = errors.New("reported")
 // finishFile gives a file that is complete what the options want of its source. A
 // target that is replaced has kept set-id bits only until it was written to.
 func (r *Run) finishFile(ctx context.Context, j *job, c *content, m *Meta, sink Sink) error {
-	if r.opt.Preserve.attrs() && !r.preserve(ctx, j.dstText, &j.src, m, sink.SetAttr) && r.opt.move {
+	if r.opt.Preserve.attrs() && !r.preserve(ctx, j.dstText, &j.src, m, c.src.ACLs, sink.SetAttr) && r.opt.move {
 		return errReported
 	}
 	var mode fs.FileMode
 	switch {
-	case r.opt.Preserve.Mode:
-		return r.carryACL(ctx, j, c.src, sink)
-	case j.inPlace:
+	case r.opt.Preserve.Mode, j.inPlace:
 		return nil
 	case j.old == nil || j.decided:
 		if mode = r.filePerm(&j.src); mode == r.newPerm(j) {

@@ -188,30 +188,6 @@ func TestTargetsKeepWhatTheyAre(t *testing.T) {
 	}
 }
 
-// TestACLIsNotWidened: with -p an ACL goes along on this machine; to a server, the
-// group gets what the ACL gives it, not the mask that the mode shows.
-func TestACLIsNotWidened(t *testing.T) {
-	needRoot(t)
-	r := newRig(t, asCaller)
-	src := write(t, "x", t.TempDir(), "acl")
-	_ = os.Chmod(src, 0o600)
-	if out, err := exec.Command("setfacl", "-m", "u:1000:rw", src).CombinedOutput(); err != nil {
-		skip(t, "no setfacl, or no ACLs here: "+string(out))
-	}
-	if got := statOf(t, src).Mode & 0o777; got != 0o660 {
-		t.Fatalf("the mode shows %o, not the mask", got)
-	}
-	cp(t, all, at(r.mount(t, "/dir"), "up"), local(src)).want(t, "warning")
-	if got := statOf(t, r.dir, "up").Mode & 0o7777; got != 0o600 {
-		t.Errorf("on the server the mode is %o", got)
-	}
-	cp(t, all, local(r.dir+"/here"), local(src)).want(t)
-	out, _ := exec.Command("getfacl", "-cnp", r.dir+"/here").Output()
-	if !bytes.Contains(out, []byte("user:1000:rw-")) || !bytes.Contains(out, []byte("group::---")) {
-		t.Errorf("here the ACL is\n%s", out)
-	}
-}
-
 // TestUmaskCounts: without -p, and not with it.
 func TestUmaskCounts(t *testing.T) {
 	r := newRig(t, asCaller)

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"golang.org/x/sys/unix"
 )
 
@@ -238,6 +239,15 @@ func (d *localDir) Rmdir(_ context.Context, name string) error {
 
 func (d *localDir) SetAttr(_ context.Context, m Meta, a Attr) error {
 	return setAttrAt(d.fd, m.Name, m.Mode.Type() == fs.ModeSymlink, a)
+}
+
+// ACLs reads those of a name.
+func (d *localDir) ACLs(_ context.Context, m Meta) (nfsclient.ACLs, error) {
+	path, get := join(procFD(d.fd), m.Name), unix.Lgetxattr
+	if m.followed {
+		get = unix.Getxattr
+	}
+	return readACLs(m.Mode.IsDir(), func(attr string, b []byte) (int, error) { return get(path, attr, b) })
 }
 
 func (d *localDir) Writable(_ context.Context, m Meta) error {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"golang.org/x/sys/unix"
 )
 
@@ -127,6 +128,11 @@ func (f *localFile) Size() (int64, error) {
 
 func (f *localFile) Stat() (Meta, error) { return statFD(f.fd) }
 
+// ACLs reads those of the open file.
+func (f *localFile) ACLs(context.Context) (nfsclient.ACLs, error) {
+	return readACLs(false, func(attr string, b []byte) (int, error) { return unix.Fgetxattr(f.fd, attr, b) })
+}
+
 // WriteAt of a stream writes at its end, wherever that is.
 func (f *localFile) WriteAt(p []byte, off int64) (int, error) {
 	if f.stream {
@@ -149,8 +155,8 @@ func (f *localFile) SetAttr(_ context.Context, a Attr) error {
 			return err
 		}
 	}
-	if a.DropACL {
-		if err := dropACLOf(f.fd); err != nil {
+	if a.SetACLs {
+		if err := writeACLsOf(f.fd, &a.ACLs); err != nil {
 			return err
 		}
 	}
@@ -191,7 +197,7 @@ func (s *localSink) Adopt(_ context.Context, old *Meta) error {
 		}
 	}
 	// The directory's default ACL may name users whom the old file was kept from.
-	if err := dropACLOf(s.fd); err != nil {
+	if err := writeACLsOf(s.fd, &nfsclient.ACLs{}); err != nil {
 		return err
 	}
 	if err := unix.Fchmod(s.fd, sysMode(old.Mode)); err != nil {

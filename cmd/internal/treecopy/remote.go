@@ -26,6 +26,7 @@ type remoteDir struct {
 	path string // from the root of the export, as it was walked
 	text string
 	self Meta
+	acls dirACLs // as a target
 }
 
 func remoteMeta(c *nfsclient.Client, name string, n nfsclient.Node) Meta {
@@ -178,7 +179,13 @@ func (d *remoteDir) Mkdir(ctx context.Context, name string, perm fs.FileMode) (D
 	if err != nil {
 		return nil, err
 	}
-	return d.Sub(ctx, remoteMeta(d.c, name, n))
+	m := remoteMeta(d.c, name, n)
+	if !m.Mode.IsDir() {
+		return nil, unix.ENOTDIR
+	}
+	sub := d.tree.dir(m, join(d.path, name), d.Text(name))
+	sub.acls.in = d
+	return sub, nil
 }
 
 func (d *remoteDir) Symlink(ctx context.Context, target, name string) (Meta, error) {
@@ -223,11 +230,34 @@ func (d *remoteDir) Remove(ctx context.Context, name string) error {
 func (d *remoteDir) Rmdir(ctx context.Context, name string) error { return d.c.Rmdir(ctx, d.fh, name) }
 
 func (d *remoteDir) SetAttr(ctx context.Context, m Meta, a Attr) error {
-	fh := m.FH
-	if m.Name == "." {
-		fh = d.fh
+	link := m.Mode.Type() == fs.ModeSymlink
+	if a.SetACLs && !link {
+		set := func() error { return d.setNew(ctx, &m, &a.ACLs) }
+		if m.Name == "." {
+			set = func() error { return d.setSelf(ctx, &a.ACLs) }
+		}
+		if err := set(); err != nil {
+			return err
+		}
 	}
-	return d.c.Setattr(ctx, fh, wireAttr(a, m.Mode.Type() == fs.ModeSymlink))
+	return setattr(ctx, d.c, d.handle(&m), a, link)
+}
+
+// handle is that of m, which "." may name.
+func (d *remoteDir) handle(m *Meta) nfs3.FH {
+	if m.Name == "." {
+		return d.fh
+	}
+	return m.FH
+}
+
+// setattr is SETATTR, where a has something for it beside ACLs.
+func setattr(ctx context.Context, c *nfsclient.Client, fh nfs3.FH, a Attr, link bool) error {
+	s := wireAttr(a, link)
+	if a.SetACLs && s == (nfs3.Sattr{}) {
+		return nil
+	}
+	return c.Setattr(ctx, fh, s)
 }
 
 // wireAttr is attributes as SETATTR takes them. A symbolic link's mode stays: it means nothing.

@@ -16,6 +16,8 @@ import (
 type remoteFile struct {
 	*nfsclient.File
 	meta Meta // as it was when the file was opened
+	dir  *remoteDir
+	had  bool // the file was there, with any ACL
 }
 
 // Open opens a regular file: NFS carries no data of devices and FIFOs. What a
@@ -46,7 +48,7 @@ func (d *remoteDir) file(ctx context.Context, m Meta, flag int) (*remoteFile, er
 	if !m.Mode.IsRegular() {
 		return nil, unix.ENXIO
 	}
-	return &remoteFile{d.at.OpenNode(ctx, m.FH, d.Text(m.Name), flag), m}, nil
+	return &remoteFile{File: d.at.OpenNode(ctx, m.FH, d.Text(m.Name), flag), meta: m, dir: d}, nil
 }
 
 func (d *remoteDir) Overwrite(ctx context.Context, m Meta) (Sink, error) {
@@ -54,6 +56,7 @@ func (d *remoteDir) Overwrite(ctx context.Context, m Meta) (Sink, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.had = true
 	if err := d.c.Setattr(ctx, m.FH, nfs3.Sattr{SetSize: true}); err != nil {
 		return nil, err
 	}
@@ -97,12 +100,23 @@ func (f *remoteFile) Size() (int64, error) {
 func (f *remoteFile) Stat() (Meta, error) { return f.meta, nil }
 
 func (f *remoteFile) SetAttr(ctx context.Context, a Attr) error {
-	return f.Client().Setattr(ctx, f.FH(), wireAttr(a, false))
+	if a.SetACLs {
+		set := f.dir.setNew
+		if f.had {
+			set = f.dir.send
+		}
+		if err := set(ctx, &f.meta, &a.ACLs); err != nil {
+			return err
+		}
+	}
+	return setattr(ctx, f.Client(), f.FH(), a, false)
 }
 
-// Adopt sets owner and mode. ACLs are not seen through NFSv3: a server that has
-// them gives a new file those of its directory.
+// Adopt sets the ACL first: the file is empty, and owner and mode cannot widen what is in it.
 func (f *remoteFile) Adopt(ctx context.Context, old *Meta) error {
+	if err := f.adoptACLs(ctx, old); err != nil {
+		return err
+	}
 	err := f.SetAttr(ctx, Attr{
 		SetMode: true, Mode: old.Mode,
 		SetOwner: f.meta.UID != old.UID || f.meta.GID != old.GID, UID: int(old.UID), GID: int(old.GID),

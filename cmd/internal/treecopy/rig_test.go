@@ -20,6 +20,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -27,6 +29,7 @@ import (
 type rig struct {
 	dir  string
 	addr string
+	rpc  *transport.Server
 	kill func()
 }
 
@@ -53,6 +56,7 @@ func newRig(t *testing.T, squash nfsserver.Squash) *rig {
 		t.Fatal(err)
 	}
 	r.addr = l.Addr().String()
+	r.rpc = rpc
 	done := make(chan struct{})
 	go func() { defer close(done); rpc.ServeTCP(l) }()
 	r.kill = sync.OnceFunc(func() {
@@ -66,10 +70,29 @@ func newRig(t *testing.T, squash nfsserver.Squash) *rig {
 	return r
 }
 
+// serveRDMA serves over RDMA too, and returns the address.
+func (r *rig) serveRDMA(t *testing.T) string {
+	t.Helper()
+	dev := iwarp.Open(rnic.DeviceConfig{})
+	l, err := dev.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); r.rpc.ServeRDMA(dev, l) }()
+	t.Cleanup(func() { r.kill(); <-done })
+	return l.Addr().String()
+}
+
 // mount is a new connection to an export.
 func (r *rig) mount(t *testing.T, export string) Remote {
 	t.Helper()
-	c, err := nfsclient.Dial(t.Context(), r.addr, nfsclient.Options{Transport: nfsclient.TCP})
+	return mountBy(t, nfsclient.TCP, r.addr, export)
+}
+
+func mountBy(t *testing.T, tr nfsclient.Transport, addr, export string) Remote {
+	t.Helper()
+	c, err := nfsclient.Dial(t.Context(), addr, nfsclient.Options{Transport: tr})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,6 +30,7 @@ type Run struct {
 	aboveDst  []Meta              // the destination's directory and those above it
 	caseBlind bool                // names of the destination may be one that differ
 
+	noACLs   sync.Map // fileSystem: those of sources that have no ACLs
 	failures atomic.Int64
 	askMu    sync.Mutex // held while the user is asked; no other lock is taken under it
 

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"sync"
 
+	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"golang.org/x/sys/unix"
 )
 
@@ -34,7 +35,8 @@ func (r *Run) create(ctx context.Context, j *job, what string, make func(ctx con
 	ok := true
 	if r.opt.Preserve.attrs() {
 		set := func(ctx context.Context, a Attr) error { return j.to.SetAttr(ctx, m, a) }
-		ok = r.preserveAt(ctx, place{j.from, j.src.Name, j.srcText}, place{j.to, name, j.dstText}, &j.src, &m, set)
+		read := func(ctx context.Context) (nfsclient.ACLs, error) { return j.from.ACLs(ctx, j.src) }
+		ok = r.preserve(ctx, j.dstText, &j.src, &m, read, set)
 	}
 	if name != j.name {
 		if err := j.to.RenameTo(ctx, name, j.to, j.name); err != nil {

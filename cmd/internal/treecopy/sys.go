@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdma/nfsrdma/posixacl"
 )
 
 // localDomain is the domain of all objects of this machine.
@@ -117,7 +119,9 @@ func mknodAt(dirfd int, name string, perm fs.FileMode, m Meta) error {
 
 // carried reports whether an extended attribute stays when the content is
 // replaced: ACLs, and what users put there. Capabilities were of the old program.
-func carried(name string) bool { return name == xattrACL || strings.HasPrefix(name, "user.") }
+func carried(name string) bool {
+	return name == posixacl.AttrAccess || strings.HasPrefix(name, "user.")
+}
 
 // copyXattrs gives to the carried attributes of from.
 func copyXattrs(from, to int, want func(string) bool) error {
@@ -152,8 +156,8 @@ func setAttrAt(dirfd int, name string, link bool, a Attr) error {
 			return err
 		}
 	}
-	if a.DropACL && !link {
-		if err := dropACLAt(dirfd, name); err != nil {
+	if a.SetACLs && !link {
+		if err := writeACLsAt(dirfd, name, &a.ACLs); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/posixacl"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"golang.org/x/sys/unix"
 )
@@ -132,7 +133,7 @@ func TestSetAttrSetsWhatIsAsked(t *testing.T) {
 		{"modification time", Attr{Mtime: old}, func(m *Meta) { m.Mtime = old }},
 		{"access time", Attr{Atime: old.Add(time.Hour)}, func(m *Meta) { m.Atime = old.Add(time.Hour) }},
 		{"its own owner", Attr{SetOwner: true, UID: -1, GID: int(before.GID)}, func(*Meta) {}},
-		{"no ACL", Attr{DropACL: true, SetMode: true, Mode: 0o600}, func(m *Meta) { m.Mode = 0o600 }},
+		{"no ACL", Attr{SetACLs: true, SetMode: true, Mode: 0o600}, func(m *Meta) { m.Mode = 0o600 }},
 	} {
 		m, err := d.Lstat(t.Context(), "f")
 		if err != nil {
@@ -152,7 +153,7 @@ func TestSetAttrSetsWhatIsAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	later := old.Add(24 * time.Hour)
-	if err := d.SetAttr(t.Context(), link, Attr{SetMode: true, Mode: 0o777, DropACL: true, Mtime: later}); err != nil {
+	if err := d.SetAttr(t.Context(), link, Attr{SetMode: true, Mode: 0o777, SetACLs: true, Mtime: later}); err != nil {
 		t.Error(err)
 	}
 	if now, _ := d.Lstat(t.Context(), "link"); !now.Mtime.Equal(later) {
@@ -163,7 +164,7 @@ func TestSetAttrSetsWhatIsAsked(t *testing.T) {
 	}
 	m, _ := d.Lstat(t.Context(), "f")
 	m.Name = "none"
-	for _, a := range []Attr{{SetMode: true}, {SetOwner: true, UID: -1, GID: -1}, {Mtime: old}, {DropACL: true}} {
+	for _, a := range []Attr{{SetMode: true}, {SetOwner: true, UID: -1, GID: -1}, {Mtime: old}, {SetACLs: true}} {
 		if err := d.SetAttr(t.Context(), m, a); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%+v of nothing: %v", a, err)
 		}
@@ -201,7 +202,7 @@ func TestMknodMakesItsKind(t *testing.T) {
 // TestXattrsThatAreCarried: a user's own go along, others of the old program do not.
 func TestXattrsThatAreCarried(t *testing.T) {
 	for name, want := range map[string]bool{
-		"user.": true, "user.comment": true, xattrACL: true, xattrDefault: false,
+		"user.": true, "user.comment": true, posixacl.AttrAccess: true, posixacl.AttrDefault: false,
 		"security.capability": false, "security.selinux": false, "trusted.x": false, "user": false, "xuser.a": false,
 	} {
 		if carried(name) != want {
@@ -247,34 +248,16 @@ func TestXattrsThatAreCarried(t *testing.T) {
 	}
 }
 
-// TestGroupOfAnACL: the entry of the file's own group, wherever it is; damaged ACLs have none.
-func TestGroupOfAnACL(t *testing.T) {
-	entry := func(tag, perm byte) []byte { return []byte{tag, 0, perm, 0, 0, 0, 0, 0} }
-	acl := func(entries ...[]byte) []byte {
-		b := []byte{2, 0, 0, 0}
-		for _, e := range entries {
-			b = append(b, e...)
-		}
-		return b
-	}
-	whole := acl(entry(1, 7), entry(2, 6), entry(4, 5), entry(16, 7), entry(32, 0))
-	if perm, ok := aclGroup(whole); !ok || perm != 5 {
-		t.Errorf("%o, %v", perm, ok)
-	}
-	for n := range len(whole) {
-		perm, ok := aclGroup(whole[:n])
-		if want := n >= 4+3*8; ok != want || ok && perm != 5 {
-			t.Errorf("the first %d bytes: %o, %v", n, perm, ok)
+// TestNarrowed: the group has what its entry gives it and the mask leaves of that; nothing else changes.
+func TestNarrowed(t *testing.T) {
+	for group, want := range map[uint16]fs.FileMode{0: 0o606, 2: 0o626, 5: 0o646, 7: 0o666} {
+		acl := posixacl.ACL{{Tag: posixacl.UserObj, Perm: 1}, {Tag: posixacl.GroupObj, Perm: group}, {Tag: posixacl.Mask, Perm: 6}}
+		if got := narrowed(0o666|fs.ModeSetuid|fs.ModeDir, acl); got != want|fs.ModeSetuid|fs.ModeDir {
+			t.Errorf("group %o: %v", group, got)
 		}
 	}
-	if perm, ok := aclGroup(acl(entry(4, 0xff))); !ok || perm != 7 {
-		t.Errorf("bits that mean nothing: %o, %v", perm, ok)
-	}
-	if _, ok := aclGroup(acl(entry(1, 7), entry(8, 7))); ok {
-		t.Error("an ACL without the entry has one")
-	}
-	if _, ok := aclGroup(nil); ok {
-		t.Error("no ACL has the entry")
+	if got := narrowed(0o666, nil); got != 0o666 {
+		t.Errorf("no ACL: %v", got)
 	}
 }
 
@@ -287,12 +270,12 @@ func TestDropACLErrors(t *testing.T) {
 		var asked []string
 		err := dropACL(func(attr string) error {
 			asked = append(asked, attr)
-			if attr == xattrACL {
+			if attr == posixacl.AttrAccess {
 				return c.access
 			}
 			return c.def
 		})
-		if err != c.want || asked[0] != xattrACL || c.want == nil && len(asked) != 2 {
+		if err != c.want || asked[0] != posixacl.AttrAccess || c.want == nil && len(asked) != 2 {
 			t.Errorf("%v, %v: %v after %q", c.access, c.def, err, asked)
 		}
 	}

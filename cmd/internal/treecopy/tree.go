@@ -18,6 +18,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
@@ -65,11 +66,12 @@ func same(a, b *Meta) bool {
 // Attr is attributes to set. The zero value of a field leaves one as it is.
 type Attr struct {
 	SetMode      bool
-	DropACL      bool        // on this machine, ACLs go first: a mode does not undo what a directory's default ACL gave
 	Mode         fs.FileMode // with setuid, setgid and sticky
 	SetOwner     bool
 	UID, GID     int // -1 leaves one as it is
 	Atime, Mtime time.Time
+	SetACLs      bool           // before the mode
+	ACLs         nfsclient.ACLs // Access must not be empty; where it says what a mode does, the object has no more than its mode
 }
 
 // A Source is an open file to read. ReadAt may be called at once from many
@@ -86,6 +88,8 @@ type Source interface {
 	NextData(off int64) (start, end int64, ok bool, err error)
 	// Size is the size now.
 	Size() (int64, error)
+	// ACLs are the file's; errors.ErrUnsupported says that its file system has none.
+	ACLs(ctx context.Context) (nfsclient.ACLs, error)
 }
 
 // A Sink is a file being written, in any order of positions.
@@ -108,7 +112,7 @@ type Sink interface {
 }
 
 // A Dir is one open directory. Names have one component: neither empty, nor "."
-// nor "..", with no slash; "." is allowed to SetAttr. Methods may be called at
+// nor "..", with no slash; "." is allowed to SetAttr and ACLs. Methods may be called at
 // once. Nothing follows a symbolic link unless it says so, or its Meta was found through one.
 type Dir interface {
 	// Self is the directory when it was opened.
@@ -127,6 +131,8 @@ type Dir interface {
 	// only be opened through the link, as /dev/stdout.
 	Follow(ctx context.Context, name string) (d Dir, base string, inPlace bool, err error)
 	Sub(ctx context.Context, m Meta) (Dir, error)
+	// ACLs are those of m; errors.ErrUnsupported says that its file system has none.
+	ACLs(ctx context.Context, m Meta) (nfsclient.ACLs, error)
 	// Open opens a file to read.
 	Open(ctx context.Context, m Meta) (Source, error)
 	Readlink(ctx context.Context, m Meta) (string, error)

@@ -14,6 +14,8 @@ import (
 	"io/fs"
 	"sync"
 	"sync/atomic"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
 )
 
 // How much a copy does at once.
@@ -125,7 +127,11 @@ func (r *Run) enter(ctx context.Context, m Meta, srcText string, to Dir, name st
 			return nil, r.fail(ctx, "failed to access "+r.quote(text), err)
 		}
 	}
-	d, err := to.Mkdir(ctx, name, r.dirPerm(&m)|0o700)
+	perm := r.dirPerm(&m) | 0o700
+	if r.opt.Preserve.Mode {
+		perm &^= 0o077 // until it has its owner and its ACL: the source's mode may show a mask
+	}
+	d, err := to.Mkdir(ctx, name, perm)
 	if errors.Is(err, fs.ErrExist) { // someone else was quicker
 		if old, e := to.Lstat(ctx, name); e == nil {
 			return r.reenter(ctx, old, srcText, to, text)
@@ -327,7 +333,7 @@ func (r *Run) finishDir(ctx context.Context, t *dirTask) {
 	self.Name = "."
 	set := func(ctx context.Context, a Attr) error { return t.to.SetAttr(ctx, self, a) }
 	if r.opt.Preserve.attrs() {
-		r.preserveAt(ctx, place{t.from, ".", t.srcText}, place{t.to, ".", t.dstText}, &t.src, &self, set)
+		r.preserve(ctx, t.dstText, &t.src, &self, t.sourceACLs, set)
 	}
 	perm := r.dirPerm(&t.src)
 	if t.fresh && !r.opt.Preserve.Mode && perm|0o700 != perm {
@@ -336,6 +342,16 @@ func (r *Run) finishDir(ctx context.Context, t *dirTask) {
 			r.fail(ctx, "setting permissions for "+r.quote(t.dstText), err)
 		}
 	}
+}
+
+// sourceACLs reads the ACLs of the source, of one that could not be opened too: its copy has its mode as well.
+func (t *dirTask) sourceACLs(ctx context.Context) (nfsclient.ACLs, error) {
+	if t.from == nil {
+		return t.parent.from.ACLs(ctx, t.src)
+	}
+	m := t.src
+	m.Name, m.followed = ".", false
+	return t.from.ACLs(ctx, m)
 }
 
 func (w *walk) workLoop(ctx context.Context) {

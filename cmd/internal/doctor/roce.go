@@ -1,0 +1,53 @@
+// The checks by RoCE: whether the server takes a connection, and the kernel's device for it.
+
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce"
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// checkRoCE connects by RoCE, and has one call answered: UDP tells nothing of a port that is less.
+func checkRoCE(ctx context.Context, x *exam) Finding {
+	x.roce = true
+	c, err := transport.DialRDMA(ctx, roce.Open(rnic.DeviceConfig{}), x.at(x.RDMAPort), config("nfs"))
+	if err == nil {
+		x.rdma = c
+		x.keep(c.Close)
+		return ok("%d answers by RoCE, over UDP port %d", x.RDMAPort, roce.UDPPort)
+	}
+	return x.noRoCE(err)
+}
+
+// noRoCE is the finding about a connection by RoCE that failed.
+func (x *exam) noRoCE(err error) Finding {
+	var gone *transport.ConnectError
+	if errors.As(err, &gone) {
+		err = gone.Err
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return x.wanted(false, "a kernel mount can use rxe; nfsrdma itself: --provider iwarp here, or rdma link delete for the rxe device",
+			"UDP port %d of this machine is in use, by the kernel's rxe or another program", roce.UDPPort)
+	}
+	return x.wanted(false, fmt.Sprintf("have the server serve RoCE there (nfsrdmad serve --rdma roce; Linux with rxe or an adapter), and let UDP port %d through the firewalls both ways",
+		roce.UDPPort), "%d: no connection by RoCE: %v", x.RDMAPort, err)
+}
+
+// addRXE is the command that makes a soft RoCE device on the interface to the server.
+func (x *exam) addRXE() string {
+	return "modprobe -a rdma_rxe rdma_cm rpcrdma && rdma link add rxe0 type rxe netdev " + x.netdev()
+}
+
+// netdev is the interface to the server, or a usual one while it is unknown.
+func (x *exam) netdev() string {
+	if x.device == "" {
+		return "eth0"
+	}
+	return x.device
+}

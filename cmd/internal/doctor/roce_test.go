@@ -1,0 +1,91 @@
+// Whole examinations of a server that serves RoCE, and of this machine where it cannot.
+
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce"
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// roceAddr is an address of 127.0.0.0/8 of this process, numbered: of each there is one UDP port for RoCE.
+func roceAddr(n byte) string {
+	pid := uint32(os.Getpid())
+	return net.IPv4(127, byte(200+pid>>14%32), byte(pid>>6), byte(pid<<2)|n).String()
+}
+
+// serveRoCE serves programs over RoCE at port 20049 of an address.
+func serveRoCE(t *testing.T, addr string, programs ...*transport.Program) {
+	t.Helper()
+	s := transport.NewServer(transport.ServerConfig{}, programs...)
+	dev := roce.Open(rnic.DeviceConfig{})
+	l, err := dev.Listen("udp", addr+":20049")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() { done <- s.ServeRDMA(dev, l) }()
+	t.Cleanup(func() {
+		s.Shutdown(context.Background())
+		<-done
+	})
+}
+
+// TestRoCE: asked for, or found because nothing answers by iWARP, RoCE is what the checks and the command lines go by.
+func TestRoCE(t *testing.T) {
+	programs, _ := tree(t, 0, false)
+	addr := roceAddr(1)
+	serveRoCE(t, addr, programs...)
+	for _, p := range []nfsclient.Provider{nfsclient.RoCE, nfsclient.AutoProvider} {
+		t.Run(p.String(), func(t *testing.T) {
+			r := examine(t, Options{Host: addr, Provider: p, Root: t.TempDir()}, true, map[string]wanted{
+				portRDMA:     {OK, "20049 answers by RoCE, over UDP port 4791"},
+				startUp:      {OK, "RoCE"},
+				rpcRDMA:      {OK, "credits"},
+				programsRDMA: {OK, "NFS 3"},
+				mntCheck:     {OK, ""},
+				deviceCheck:  {Warn, "type rxe"},
+				moduleCheck:  {Warn, "rdma_rxe"},
+			})
+			want := fmt.Sprintf("nfsrdma mount -o provider=roce %s:/m /mnt", addr)
+			if len(r.Mount) == 0 || r.Mount[0] != want {
+				t.Errorf("command lines %q, want %q first", r.Mount, want)
+			}
+		})
+	}
+	r := examine(t, Options{Host: addr, Root: t.TempDir()}, false, map[string]wanted{portRDMA: {Fail, "20049"}, deviceCheck: {Warn, "type siw"}})
+	if strings.Contains(fmt.Sprint(r.Mount), "roce") {
+		t.Errorf("command lines %q of iWARP", r.Mount)
+	}
+}
+
+// TestRoCEPortInUse: where another program has the UDP port on this machine, the finding says so. Of ::1 there is no
+// other address to connect from, as there is of 127.0.0.1.
+func TestRoCEPortInUse(t *testing.T) {
+	c, err := net.ListenPacket("udp6", fmt.Sprintf("[::1]:%d", roce.UDPPort))
+	switch {
+	case err == nil:
+		defer c.Close()
+	case errors.Is(err, syscall.EADDRINUSE): // by somebody else, which is as good
+	default:
+		t.Fatal("this test needs IPv6 on the loopback interface: ", err)
+	}
+	examine(t, Options{Host: "::1", Provider: nfsclient.RoCE, Root: t.TempDir()}, false, map[string]wanted{
+		portRDMA: {Fail, "UDP port 4791 of this machine is in use"},
+		rpcRDMA:  {Skip, ""},
+	})
+	examine(t, Options{Host: "::1", Provider: nfsclient.AutoProvider, RDMAPort: nobody(t), Root: t.TempDir()}, false, map[string]wanted{
+		portRDMA:    {Fail, "connection refused); by RoCE: UDP port 4791 of this machine is in use"},
+		deviceCheck: {Warn, "type siw"},
+	})
+}

@@ -1,0 +1,131 @@
+// The TCP connection by which two ends make each other known.
+
+package verbs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// A control is that connection. It belongs to one goroutine.
+type control struct {
+	net.Conn
+	ctx     context.Context
+	silence time.Duration
+	release func() bool
+}
+
+// meet connects to the server's port, or takes one client. The connection ends with ctx.
+func meet(ctx context.Context, o *Options) (*control, error) {
+	c, err := o.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := &control{Conn: c, ctx: ctx, silence: o.silence()}
+	t.release = context.AfterFunc(ctx, func() { c.Close() })
+	return t, nil
+}
+
+func (o *Options) connect(ctx context.Context) (net.Conn, error) {
+	if !o.server() {
+		d := net.Dialer{Timeout: o.ConnectTimeout}
+		if o.Local.IsValid() {
+			d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(o.Local, 0))
+		}
+		c, err := d.DialContext(ctx, "tcp", o.address())
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w: the server has to be started first, with the same port", o.Host, err)
+		}
+		return c, nil
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", o.address())
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	defer context.AfterFunc(ctx, func() { l.Close() })()
+	if o.Waiting != nil {
+		o.Waiting(l.Addr())
+	}
+	c, err := l.Accept()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return c, err
+}
+
+// close ends the connection.
+func (t *control) close() {
+	t.release()
+	t.Conn.Close()
+}
+
+// peer is the address that the other end is at.
+func (t *control) peer() netip.Addr {
+	return t.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap().WithZone("")
+}
+
+// send sends one message.
+func (t *control) send(b []byte) error {
+	_ = t.SetWriteDeadline(time.Now().Add(t.silence))
+	_, err := t.Write(b)
+	return t.why("send to", err)
+}
+
+// receive waits for a message of n bytes.
+func (t *control) receive(n int) ([]byte, error) {
+	_ = t.SetReadDeadline(time.Now().Add(t.silence))
+	return t.read(n)
+}
+
+// await is receive where the peer may take as long as it has to do.
+func (t *control) await(n int) ([]byte, error) {
+	_ = t.SetReadDeadline(time.Time{})
+	return t.read(n)
+}
+
+func (t *control) read(n int) ([]byte, error) {
+	b := make([]byte, n)
+	_, err := io.ReadFull(t, b)
+	return b, t.why("receive from", err)
+}
+
+// exchange sends b and receives as many bytes, in the order of both roles: the client begins.
+func (t *control) exchange(server bool, b []byte, wait func(n int) ([]byte, error)) (got []byte, err error) {
+	if !server {
+		if err := t.send(b); err != nil {
+			return nil, err
+		}
+		return wait(len(b))
+	}
+	if got, err = wait(len(b)); err != nil {
+		return nil, err
+	}
+	return got, t.send(b)
+}
+
+// why is an error in words of what was tried.
+func (t *control) why(what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case t.ctx.Err() != nil:
+		return context.Cause(t.ctx)
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%v has closed the connection: it has ended, or is another program, or one of another version", t.RemoteAddr())
+	}
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return fmt.Errorf("%v: %w", t.RemoteAddr(), errSilent)
+	}
+	return fmt.Errorf("%s %v: %w", what, t.RemoteAddr(), err)
+}

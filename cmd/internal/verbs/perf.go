@@ -1,0 +1,240 @@
+// The tests of perftest: what they do, what the ends tell each other, and in which order.
+
+package verbs
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/verbs/exchange"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce"
+)
+
+// A perfTest is one of perftest's programs.
+type perfTest struct {
+	services []rnic.Service
+	size     int // defaults
+	iters    int
+	access   rnic.Access // of the server's memory
+	reads    int         // RDMA Reads that each end answers at once
+
+	// before and after are how often keys are exchanged before and after the queue pairs are connected, and the test begins.
+	before, after int
+	figures       bool // after the test a barrier, and what was measured
+
+	client func(*perf) error
+	server func(*perf) error // ends when the client's next key has come, or with an error
+}
+
+// perfTests are those that there are, by the name of their program without "ib_".
+var perfTests = map[string]*perfTest{
+	"send_bw": {services: []rnic.Service{rnic.RC, rnic.UC, rnic.UD}, size: 65536, iters: 1000, reads: 1,
+		before: 1, after: 3, client: (*perf).stream, server: (*perf).drain},
+	"write_bw": {services: []rnic.Service{rnic.RC, rnic.UC}, size: 65536, iters: 5000, reads: 1, access: rnic.RemoteWrite,
+		before: 1, after: 2, figures: true, client: (*perf).stream, server: (*perf).idle},
+	"read_lat": {services: []rnic.Service{rnic.RC}, size: 2, iters: 1000, reads: 16, access: rnic.RemoteRead,
+		before: 2, after: 2, client: (*perf).readEach, server: (*perf).idle},
+}
+
+// PerfTests is the names of the tests, sorted.
+func PerfTests() []string { return slices.Sorted(maps.Keys(perfTests)) }
+
+// Depths of the queues.
+const (
+	perfSends    = 128
+	perfReceives = 512
+)
+
+// pageSize is the bytes that small messages of a peer go round in, unless it says more.
+const (
+	pageSize  = 4096
+	maxCycle  = 1 << 20
+	cacheLine = 64
+)
+
+// A perf is one run.
+type perf struct {
+	*end
+	t     *control
+	test  *perfTest
+	name  string
+	cycle int // bytes that small messages go round in
+	mtu   int // agreed on
+
+	mr     *rnic.MR     // of a server, what the peer writes and reads; of a client of read_lat, the sink
+	remote exchange.Key // the peer's
+
+	report PerfReport
+}
+
+// Perf runs one test with a program of perftest, or itself: "send_bw" with ib_send_bw, and so on.
+func Perf(ctx context.Context, name string, o Options) (*PerfReport, error) {
+	name = strings.TrimPrefix(strings.ReplaceAll(name, "-", "_"), "ib_")
+	test := perfTests[name]
+	if test == nil {
+		return nil, fmt.Errorf("%s: no such test; there are %s", name, strings.Join(PerfTests(), ", "))
+	}
+	if !slices.Contains(test.services, o.Service) {
+		return nil, fmt.Errorf("--service %s: %s has none over that", serviceNames[o.Service], name)
+	}
+	asked := o.Size
+	if o.Size == 0 {
+		o.Size = test.size
+	}
+	if o.Iterations == 0 {
+		o.Iterations = test.iters
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	t, err := meet(ctx, &o)
+	if err != nil {
+		return nil, err
+	}
+	defer t.close()
+	e, err := newEnd(ctx, &o, perfSends, perfReceives)
+	if err != nil {
+		return nil, err
+	}
+	defer e.close()
+	p := &perf{end: e, t: t, test: test, name: "ib_" + name}
+	key, err := p.setUp(asked)
+	if err != nil {
+		return nil, err
+	}
+	return p.run(key)
+}
+
+// setUp brings the ends to where the test can begin, and returns the key of this one.
+func (p *perf) setUp(asked int) (key exchange.Key, err error) {
+	if err = p.bind(p.t.peer()); err != nil {
+		return key, err
+	}
+	if err = p.agree(); err != nil {
+		return key, err
+	}
+	if p.o.Service == rnic.UD && asked == 0 {
+		p.o.Size = min(p.o.Size, p.mtu)
+	}
+	if err = fitDatagram(p.o, p.mtu); err != nil {
+		return key, err
+	}
+	p.makeRoom()
+	if key, err = p.prepare(); err != nil {
+		return key, err
+	}
+	for range p.test.before {
+		if err = p.tell(key, p.t.receive); err != nil {
+			return key, err
+		}
+	}
+	peer := roce.Identity{Addr: p.remote.GID, QPN: p.remote.QPN, PSN: p.remote.PSN}
+	if err = p.connect(peer, p.mtu, max(1, int(p.remote.Reads))); err != nil {
+		return key, err
+	}
+	for range p.test.after {
+		if err = p.tell(key, p.t.receive); err != nil {
+			return key, err
+		}
+	}
+	return key, nil
+}
+
+// swap exchanges one message in setUp.
+func (p *perf) swap(b []byte) ([]byte, error) { return p.t.exchange(p.o.server(), b, p.t.receive) }
+
+// agree exchanges versions, sizes and path MTUs: of all but the version the larger counts, of the MTU the smaller.
+func (p *perf) agree() error {
+	if err := p.versions(); err != nil {
+		return err
+	}
+	p.cycle = pageSize
+	for i, ours := range []uint32{pageSize, cacheLine} {
+		b, err := p.swap(exchange.AppendSize(nil, ours))
+		if err != nil {
+			return err
+		}
+		n, err := exchange.ParseSize(b)
+		if err != nil {
+			return err
+		}
+		if n > maxCycle {
+			return fmt.Errorf("%v asks for buffers of %d bytes: at most %d are given", p.t.RemoteAddr(), n, maxCycle)
+		}
+		if i == 0 {
+			p.cycle = max(p.cycle, int(n))
+		}
+	}
+	p.mtu = p.o.MTU
+	if p.mtu == 0 {
+		p.mtu = p.id.MTU
+	}
+	b, err := p.swap(exchange.AppendMTU(nil, p.mtu))
+	if err != nil {
+		return err
+	}
+	theirs, err := exchange.ParseMTU(b)
+	if err != nil {
+		return fmt.Errorf("%v: %w", p.t.RemoteAddr(), err)
+	}
+	p.mtu = min(p.mtu, theirs)
+	p.o.MTU = p.mtu
+	return nil
+}
+
+// versions tells the peer ours, or as a server the peer's own.
+func (p *perf) versions() error {
+	if !p.o.server() {
+		if err := p.t.send(exchange.AppendVersion(nil, exchange.Version)); err != nil {
+			return err
+		}
+	}
+	b, err := p.t.receive(exchange.VersionLen)
+	if err != nil {
+		return err
+	}
+	v, err := exchange.ParseVersion(b)
+	if err != nil {
+		return fmt.Errorf("%v: %w", p.t.RemoteAddr(), err)
+	}
+	if p.o.server() {
+		return p.t.send(exchange.AppendVersion(nil, v))
+	}
+	return nil
+}
+
+// prepare makes the memory that the test needs and posts receives, and returns what the peer has to know.
+func (p *perf) prepare() (key exchange.Key, err error) {
+	key = exchange.Key{Reads: uint16(p.test.reads), QPN: p.id.QPN, PSN: p.id.PSN, GID: p.id.Addr}
+	switch {
+	case p.test.access == 0 && p.o.server():
+		return key, p.receives(perfReceives)
+	case p.test.access == 0:
+		return key, nil
+	}
+	access := p.test.access
+	if !p.o.server() {
+		access = rnic.LocalWrite
+	}
+	if p.mr, err = p.pd.RegMR(make([]byte, 2*max(p.o.Size, p.cycle)), access); err != nil {
+		return key, err
+	}
+	key.RKey, key.Addr = uint32(p.mr.STag()), p.mr.Base()
+	return key, nil
+}
+
+// tell exchanges keys. After the first time that is a barrier, and the peer's key the same.
+func (p *perf) tell(key exchange.Key, wait func(int) ([]byte, error)) error {
+	b, err := p.t.exchange(p.o.server(), exchange.AppendKey(nil, key), wait)
+	if err != nil {
+		return err
+	}
+	if p.remote, err = exchange.ParseKey(b); err != nil {
+		return fmt.Errorf("%v: %w: has it a GID (-x), and the same test and options?", p.t.RemoteAddr(), err)
+	}
+	return nil
+}

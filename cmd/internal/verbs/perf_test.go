@@ -1,0 +1,134 @@
+// The tests of perftest between two ends of ours, and against peers that do it wrong.
+
+package verbs
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/verbs/exchange"
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
+
+// perfOf is Perf of one test.
+func perfOf(name string) func(context.Context, Options) (*PerfReport, error) {
+	return func(ctx context.Context, o Options) (*PerfReport, error) { return Perf(ctx, name, o) }
+}
+
+func TestPerf(t *testing.T) {
+	for name, test := range perfTests {
+		for _, service := range test.services {
+			s, c, err, err2 := both(t, Options{Service: service, Iterations: 200}, perfOf(name), nil, nil)
+			if err != nil || err2 != nil {
+				t.Fatalf("%s over %v: server: %v; client: %v", name, service, err, err2)
+			}
+			if s.Local != c.Remote || s.Remote != c.Local || s.Role != "server" || c.Test != "ib_"+name || s.MTU != c.MTU || s.Size != c.Size {
+				t.Errorf("%+v and %+v are not of one test", s, c)
+			}
+			latency := name == "read_lat"
+			if c.Messages != 200 || c.Bytes != 200*uint64(c.Size) || c.Seconds <= 0 || (c.Max > 0) != latency || (c.Average > 0) == latency {
+				t.Errorf("%+v", c)
+			}
+			// UC and UD lose what the socket has no room for.
+			if !latency && (s.Messages > 200 || s.Messages < 200 && (service == rnic.RC || s.Messages == 0)) {
+				t.Errorf("%s over %v: %d messages have come", name, service, s.Messages)
+			}
+			for _, r := range []*PerfReport{s, c} {
+				var b bytes.Buffer
+				if err := r.Table(&b); err != nil || !strings.HasPrefix(b.String(), "ib_"+name+" over ") || strings.Count(b.String(), "\n") != 2 {
+					t.Errorf("%q, %v", &b, err)
+				}
+			}
+		}
+	}
+}
+
+// TestPerfAgrees: of path MTUs the smaller counts, and a datagram has as many bytes unless it is asked for less.
+func TestPerfAgrees(t *testing.T) {
+	s, c, err, err2 := both(t, Options{Service: rnic.UD, Iterations: 10}, perfOf("send_bw"), func(o *Options) { o.MTU = 512 }, nil)
+	if err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	if s.MTU != 512 || c.MTU != 512 || s.Size != 512 || c.Size != 512 {
+		t.Errorf("%+v, %+v", s, c)
+	}
+	_, _, err, err2 = both(t, Options{Service: rnic.UD, Size: 2048, MTU: 1024}, perfOf("ib_send-bw"), nil, nil)
+	for _, err := range []error{err, err2} {
+		if err == nil || !strings.Contains(err.Error(), "--size 2048") && err != context.Canceled && !strings.Contains(err.Error(), "closed the connection") {
+			t.Errorf("a datagram of two packets: %v", err)
+		}
+	}
+}
+
+// TestPerfLost: a server of UD reports what has come when its client is done.
+func TestPerfLost(t *testing.T) {
+	s, _, err, err2 := both(t, Options{Service: rnic.UD, Iterations: 40}, perfOf("send_bw"), nil, func(o *Options) { o.Iterations = 30 })
+	if err != nil || err2 != nil || s.Messages > 30 || s.Messages == 0 || s.Iterations != 40 {
+		t.Errorf("%+v, %v, %v", s, err, err2)
+	}
+	_, _, err, _ = both(t, Options{Service: rnic.RC, Iterations: 40, Size: 100}, perfOf("send_bw"), nil, func(o *Options) { o.Iterations = 30 })
+	if err == nil || !strings.Contains(err.Error(), "after 30 of 40 messages") {
+		t.Errorf("a server of RC of which 10 messages are missing: %v", err)
+	}
+}
+
+// TestPerfTestsDiffer: what one end does not give the other one is refused, with words at one end at least.
+func TestPerfTestsDiffer(t *testing.T) {
+	_, _, err, err2 := both(t, Options{Service: rnic.RC, Iterations: 3, Size: 100}, func(ctx context.Context, o Options) (*PerfReport, error) {
+		if o.server() {
+			return Perf(ctx, "send_bw", o)
+		}
+		return Perf(ctx, "write_bw", o)
+	}, nil, nil)
+	if err == nil && err2 == nil {
+		t.Error("Writes have gone to an end that gives no memory")
+	}
+}
+
+func TestPerfChecksOptions(t *testing.T) {
+	for want, f := range map[string]func() error{
+		"no such test; there are read_lat, send_bw, write_bw": func() error { _, err := Perf(t.Context(), "bw", Options{Port: 1}); return err },
+		"--service ud": func() error { _, err := Perf(t.Context(), "write_bw", Options{Port: 1, Service: rnic.UD}); return err },
+		"--service uc": func() error { _, err := Perf(t.Context(), "read_lat", Options{Port: 1, Service: rnic.UC}); return err },
+		"--port":       func() error { _, err := Perf(t.Context(), "read_lat", Options{}); return err },
+	} {
+		if err := f(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// TestPerfOfStrangers: a client that does not know the exchange is refused where it shows, with words.
+func TestPerfOfStrangers(t *testing.T) {
+	good := string(exchange.AppendVersion(nil, "5.99")) + "\x00\x00\x10\x00\x00\x00\x00\x40" + "3\x00"
+	for want, text := range map[string]string{
+		"no version of perftest":     "GET / HTTP/1.0\r\n\r\n",
+		"only versions 5.70 to 6.20": string(exchange.AppendVersion(nil, "7.00")),
+		"at most 1048576 are given":  strings.Replace(good, "\x00\x00\x10\x00", "\x10\x00\x00\x00", 1),
+		"no code of a path MTU":      strings.Replace(good, "3\x00", "9\x00", 1),
+		"not a line of that format":  good + strings.Repeat("z", exchange.KeyLen),
+		"has closed the connection":  good,
+	} {
+		_, _, err, _ := both(t, Options{Service: rnic.RC, Iterations: 3, Size: 100}, func(ctx context.Context, o Options) (*PerfReport, error) {
+			if o.server() {
+				return Perf(ctx, "send_bw", o)
+			}
+			c, err := net.Dial("tcp", o.address())
+			if err != nil {
+				return nil, err
+			}
+			defer c.Close()
+			io.WriteString(c, text)
+			c.(*net.TCPConn).CloseWrite()
+			io.Copy(io.Discard, c)
+			return nil, nil
+		}, nil, nil)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}

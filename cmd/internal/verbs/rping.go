@@ -1,0 +1,270 @@
+// rping: the client tells where its memory is, the server reads it and writes it back, over a connection of the CM.
+
+package verbs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/verbs/exchange"
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
+
+// RpingPort is the port of rping's service.
+const RpingPort = 7174
+
+// Defaults and bounds of rping.
+const (
+	rpingSize       = 64
+	rpingMax        = 1 << 16
+	rpingMin        = 16 // so that the number of the message fits
+	rpingIterations = 10
+	rpingDepth      = 8
+)
+
+// An rping is one end. Of the messages that each side sends one is under way at a time.
+type rping struct {
+	*end
+	mr    *rnic.MR // what is read, and of a client what is written to; of a server, where Reads go
+	buf   []byte   // its memory
+	back  *rnic.MR
+	heard [][]byte // messages that have come, oldest first
+	done  int      // work that has completed and was not waited for
+}
+
+// Rping runs rping's test with rping or itself. The server's iterations are those of its client.
+func Rping(ctx context.Context, o Options) (*PingpongReport, error) {
+	given := o.Size
+	if o.Size == 0 {
+		o.Size = rpingSize
+	}
+	if o.Iterations == 0 && !o.server() {
+		o.Iterations = rpingIterations
+	}
+	o.Service = rnic.RC
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if o.Size < rpingMin || o.Size > rpingMax {
+		return nil, fmt.Errorf("--size %d: %d to %d", o.Size, rpingMin, rpingMax)
+	}
+	if given == 0 && o.server() {
+		o.Size = rpingMax // the client says how long its messages are
+	}
+	e, err := newEnd(ctx, &o, rpingDepth, rpingDepth)
+	if err != nil {
+		return nil, err
+	}
+	defer e.close()
+	p := &rping{end: e}
+	if err := p.prepare(); err != nil {
+		return nil, err
+	}
+	if err := p.reach(ctx); err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	n, err := p.run()
+	if err != nil {
+		return nil, fmt.Errorf("after %d messages: %w", n, err)
+	}
+	took := time.Since(start)
+	e.finish()
+	r := &PingpongReport{Common: Common{Test: "rping", Role: o.role(), Service: serviceNames[o.Service], Local: e.qp.LocalAddr().String(),
+		Remote: e.qp.RemoteAddr().String(), Size: o.Size, Iterations: n, Bytes: 2 * uint64(o.Size) * uint64(n), Seconds: took.Seconds()}}
+	r.rates()
+	return r, nil
+}
+
+// prepare makes memory and posts receives.
+func (p *rping) prepare() (err error) {
+	p.buf = make([]byte, p.o.Size)
+	access := rnic.RemoteRead
+	if p.o.server() {
+		access = rnic.LocalWrite
+	}
+	if p.mr, err = p.pd.RegMR(p.buf, access); err != nil {
+		return err
+	}
+	p.in = make([]byte, p.o.Size)
+	if p.back, err = p.pd.RegMR(p.in, rnic.RemoteWrite); err != nil {
+		return err
+	}
+	for range rpingDepth {
+		if err := p.qp.PostRecv(rnic.RecvWR{Buf: make([]byte, exchange.RegionLen)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reach connects through the CM, or takes one client.
+func (p *rping) reach(ctx context.Context) error {
+	params := rnic.ConnParams{IRD: 1, ORD: 1}
+	if !p.o.server() {
+		if err := p.o.Device.Connect(ctx, p.qp, p.o.address(), params); err != nil {
+			return fmt.Errorf("%s: %w", p.o.Host, err)
+		}
+		return nil
+	}
+	return p.accept(ctx, params)
+}
+
+// accept takes one client by the CM.
+func (e *end) accept(ctx context.Context, params rnic.ConnParams) error {
+	at := ":" + strconv.Itoa(e.o.Port)
+	if e.o.Local.IsValid() {
+		at = e.o.address()
+	}
+	l, err := e.o.Device.ListenFor(e.o.Service, "udp", at)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if e.o.Waiting != nil {
+		e.o.Waiting(l.Addr())
+	}
+	r, err := l.Accept(ctx)
+	if err != nil {
+		return err
+	}
+	return r.Accept(e.qp, params)
+}
+
+// run runs all iterations, and returns how many it were.
+func (p *rping) run() (n int, err error) {
+	for p.o.server() && (p.o.Iterations == 0 || n < p.o.Iterations) || n < p.o.Iterations {
+		if p.o.server() {
+			err = p.answer()
+		} else {
+			err = p.ask(n)
+		}
+		if err != nil {
+			break
+		}
+		n++
+	}
+	if p.o.server() && n > 0 && errors.Is(p.qp.Err(), io.EOF) {
+		err = nil // the client is done
+	}
+	return n, err
+}
+
+// ask is one iteration of the client: it tells where the message is, then where it is to be written to, and compares.
+func (p *rping) ask(n int) error {
+	fill(p.buf, n)
+	for _, mr := range []*rnic.MR{p.mr, p.back} {
+		if err := p.tell(mr); err != nil {
+			return err
+		}
+		if _, err := p.hear(); err != nil { // the server has read it, then written it
+			return err
+		}
+	}
+	end := bytes.IndexByte(p.buf, 0)
+	if !bytes.Equal(p.in[:end], p.buf[:end]) {
+		return fmt.Errorf("what the server wrote is not what it has read: %q, not %q", p.in[:end], p.buf[:end])
+	}
+	return nil
+}
+
+// fill makes the text of message n: its number, letters, NUL.
+func fill(b []byte, n int) {
+	at := copy(b, fmt.Sprintf("rdma-ping-%d: ", n))
+	const first, last = 'A', 'z'
+	for c := first + n%(last-first+1); at < len(b); at++ {
+		b[at] = byte(c)
+		if c++; c > last {
+			c = first
+		}
+	}
+	b[len(b)-1] = 0
+}
+
+// answer is one iteration of the server: it reads the client's message, says so, and writes it to where the client says.
+func (p *rping) answer() error {
+	from, err := p.hear()
+	if err != nil {
+		return err
+	}
+	if from.Size > uint32(len(p.buf)) || from.Size == 0 {
+		return fmt.Errorf("the client has messages of %d bytes: 1 to %d are taken", from.Size, len(p.buf))
+	}
+	err = p.work(rnic.SendWR{Op: rnic.OpRead, MR: p.mr, Length: from.Size, RemoteSTag: rnic.STag(from.RKey), RemoteTO: from.Addr})
+	if err == nil {
+		err = p.tell(p.mr)
+	}
+	if err != nil {
+		return err
+	}
+	to, err := p.hear()
+	if err != nil {
+		return err
+	}
+	text := p.buf[:from.Size]
+	if end := bytes.IndexByte(text, 0); end >= 0 {
+		text = text[:end+1]
+	}
+	p.o.Size = int(from.Size)
+	err = p.work(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{text[:min(len(text), int(to.Size))]}, RemoteSTag: rnic.STag(to.RKey), RemoteTO: to.Addr})
+	if err != nil {
+		return err
+	}
+	return p.tell(p.mr)
+}
+
+// tell sends where memory is. The server's message only says that it is done.
+func (p *rping) tell(mr *rnic.MR) error {
+	b := exchange.AppendRegion(nil, exchange.Region{Addr: mr.Base(), RKey: uint32(mr.STag()), Size: uint32(p.o.Size)})
+	return p.work(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{b}})
+}
+
+// work posts one work request and waits until it is done.
+func (p *rping) work(wr rnic.SendWR) error {
+	if err := p.qp.PostSend(wr); err != nil {
+		return p.why(err)
+	}
+	for p.done == 0 {
+		if err := p.take(); err != nil {
+			return err
+		}
+	}
+	p.done--
+	return nil
+}
+
+// hear waits for the peer's next message.
+func (p *rping) hear() (exchange.Region, error) {
+	for len(p.heard) == 0 {
+		if err := p.take(); err != nil {
+			return exchange.Region{}, err
+		}
+	}
+	b := p.heard[0]
+	p.heard = p.heard[1:]
+	r, err := exchange.ParseRegion(b)
+	if err != nil {
+		return r, fmt.Errorf("a message of %d bytes: is it rping?", len(b))
+	}
+	return r, nil
+}
+
+// take takes one completion.
+func (p *rping) take() error {
+	wc, err := p.next()
+	switch {
+	case err != nil:
+		return err
+	case wc.Op != rnic.OpRecv:
+		p.done++
+		return nil
+	}
+	p.heard = append(p.heard, bytes.Clone(wc.Buf[:wc.Len]))
+	_ = p.qp.PostRecv(rnic.RecvWR{Buf: wc.Buf}) // the peer may have left after its message: the next completion tells
+	return nil
+}

@@ -1,0 +1,60 @@
+// udaddy and mckey between two ends of ours.
+
+package verbs
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+func TestUdaddy(t *testing.T) {
+	for _, size := range []int{0, 1, 1000} {
+		s, c, err, err2 := both(t, Options{Size: size, Iterations: 7}, Udaddy, nil, nil)
+		if err != nil || err2 != nil {
+			t.Fatalf("%d bytes: server: %v; client: %v", size, err, err2)
+		}
+		if s.Iterations != 7 || c.Iterations != 7 || c.Size != s.Size || size == 0 && c.Size != 100 || s.Role != "server" || s.Remote != c.Local || c.Remote != s.Local {
+			t.Errorf("%+v, %+v", s, c)
+		}
+	}
+}
+
+// mckey is Mckey to a group that is this test's alone; who has a Host is the sender.
+func mckey(ctx context.Context, o Options) (*PingpongReport, error) {
+	receiver := o.Local
+	if !o.server() {
+		receiver = netip.MustParseAddr(o.Host)
+	}
+	a := receiver.As4()
+	return Mckey(ctx, o, netip.AddrFrom4([4]byte{239, a[1], a[2], a[3]}), !o.server())
+}
+
+func TestMckey(t *testing.T) {
+	s, c, err, err2 := both(t, Options{Size: 500, Iterations: 20}, mckey, nil, nil)
+	if err != nil || err2 != nil {
+		t.Fatalf("receiver: %v; sender: %v", err, err2)
+	}
+	if s.Role != "receiver" || c.Role != "sender" || s.Bytes != 10_000 || c.Bytes != 10_000 || !strings.HasPrefix(s.Remote, "239.") || s.Remote != c.Remote {
+		t.Errorf("%+v, %+v", s, c)
+	}
+}
+
+// TestDatagramsChecked: what cannot be is told before anything is sent; ends that disagree tell that.
+func TestDatagramsChecked(t *testing.T) {
+	if _, err := Mckey(t.Context(), Options{Port: 1}, netip.MustParseAddr("10.1.2.3"), true); err == nil || !strings.Contains(err.Error(), "10.1.2.3: not a multicast address") {
+		t.Error(err)
+	}
+	if _, err := Udaddy(t.Context(), Options{Port: 1, Iterations: 5000}); err == nil || !strings.Contains(err.Error(), "--iters 5000: 1 to 4096") {
+		t.Error(err)
+	}
+	_, _, err, err2 := both(t, Options{Size: 100_000}, Udaddy, nil, nil)
+	if err == nil || !strings.Contains(err.Error(), "--size 100000: a datagram holds") {
+		t.Error(err, err2)
+	}
+	_, _, err, _ = both(t, Options{Size: 50}, Udaddy, func(o *Options) { o.Size = 60 }, nil)
+	if err == nil || !strings.Contains(err.Error(), "the peer sends messages of 50 bytes") {
+		t.Error(err)
+	}
+}

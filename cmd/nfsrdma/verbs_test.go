@@ -1,0 +1,113 @@
+// nfsrdma verbs: both roles by the command line.
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/verbs"
+)
+
+// verbsHost is an address of loopback for this test alone.
+func verbsHost(n int) string {
+	return fmt.Sprintf("127.%d.%d.%d", 230+n, os.Getpid()>>8&0xff, 1+os.Getpid()&0x7f)
+}
+
+// A waiting is the standard error of a server: ready is told what it waits at.
+type waiting chan string
+
+func (w waiting) Write(b []byte) (int, error) {
+	if at, ok := strings.CutPrefix(string(b), "waiting for a client at "); ok {
+		w <- strings.TrimSpace(at)
+	}
+	return len(b), nil
+}
+
+// serveVerbs runs a server with JSON, and returns its port and what it reports in the end.
+func serveVerbs(t *testing.T, args ...string) (port string, report func() string) {
+	t.Helper()
+	l, err := net.Listen("tcp", verbsHost(0)+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	l.Close()
+	var out bytes.Buffer
+	stderr, done := make(waiting, 1), make(chan int, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	go func() {
+		done <- run(ctx, append([]string{"verbs"}, append(args, "--addr", verbsHost(0), "-p", port, "--json")...), nil, &out, stderr)
+	}()
+	<-stderr
+	return port, func() string {
+		if code := <-done; code != 0 {
+			t.Errorf("the server ended with %d", code)
+		}
+		return out.String()
+	}
+}
+
+func TestVerbsPingpong(t *testing.T) {
+	port, report := serveVerbs(t, "pingpong", "-c", "ud", "-n", "20", "-s", "512")
+	out := nfs(t, "verbs", "pingpong", "-c", "ud", "-n", "20", "-s", "512", "-p", port, "--addr", verbsHost(1), verbsHost(0))
+	if !strings.Contains(out, "20 iterations of 512 bytes") {
+		t.Error(out)
+	}
+	var r verbs.PingpongReport
+	if err := json.Unmarshal([]byte(report()), &r); err != nil || r.Role != "server" || r.Iterations != 20 || r.Megabits <= 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestVerbsPerf(t *testing.T) {
+	port, report := serveVerbs(t, "perf", "send_bw", "-n", "50", "-s", "10K")
+	out := nfs(t, "verbs", "perf", "ib_send_bw", "-n", "50", "-s", "10K", "-p", port, "--addr", verbsHost(1), verbsHost(0))
+	if !strings.Contains(out, "50 of 50 messages of 10240 bytes: ") {
+		t.Error(out)
+	}
+	var r verbs.PerfReport
+	if err := json.Unmarshal([]byte(report()), &r); err != nil || r.Role != "server" || r.Messages != 50 || r.Average <= 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestVerbsRping(t *testing.T) {
+	port, report := serveVerbs(t, "rping")
+	out := nfs(t, "verbs", "rping", "-n", "7", "-p", port, "--addr", verbsHost(1), verbsHost(0))
+	if !strings.Contains(out, "7 iterations of 64 bytes") {
+		t.Error(out)
+	}
+	if r := report(); !strings.Contains(r, `"iterations": 7`) || strings.Contains(r, "mtu") {
+		t.Error(r)
+	}
+}
+
+// TestVerbsMistakes: of what cannot be, one line tells.
+func TestVerbsMistakes(t *testing.T) {
+	for want, args := range map[string][]string{
+		"--service xrc: one of rc, uc, ud": {"pingpong", "-c", "xrc"},
+		"--mtu 1500: one of":               {"pingpong", "-m", "1500", "x"},
+		"--addr me: not an address":        {"pingpong", "--addr", "me"},
+		"the name of the server is empty":  {"pingpong", ""},
+		"--size 536870912: 1 byte to":      {"pingpong", "-s", "512M", "x"},
+		"connection refused":               {"pingpong", "-p", "1", verbsHost(2)},
+		"no such test; there are read_lat": {"perf", "atomic_lat", "x"},
+		"--service uc: ":                   {"perf", "read_lat", "-c", "uc", "x"},
+		"--size 70000: 16 to 65536":        {"rping", "-s", "70000", "x"},
+		"too many arguments":               {"pong"},
+	} {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), append([]string{"verbs"}, args...), nil, &out, &errs); code == 0 || !strings.Contains(errs.String(), want) || strings.Count(errs.String(), "\n") != 1 {
+			t.Errorf("%q: %d, %q, want %q", args, code, errs.String(), want)
+		}
+	}
+}
