@@ -14,41 +14,61 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
-	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 	"github.com/sirupsen/logrus"
 )
 
-// newServer makes the server of the directories in args. Its Close closes them.
-func newServer(o *options, args []string) (_ *nfsserver.Server, err error) {
-	exports, err := openExports(o, args)
+// A source is a directory to export.
+type source struct {
+	dir, name string
+	how       osfs.Options
+	rules     *exports.Export // nil: of the command line
+}
+
+// sources is the directories of the command line, each DIR or DIR=/name.
+func sources(o *options, args []string) (list []source, err error) {
+	for _, arg := range args {
+		dir, name, named := cutName(arg)
+		if dir, err = filepath.Abs(dir); err != nil {
+			return nil, err
+		}
+		if !named {
+			name = dir
+		}
+		how := osfs.Options{CrossMounts: o.crossmnt, SubtreeCheck: o.subtreeCheck}
+		list = append(list, source{dir: dir, name: path.Clean(name), how: how})
+	}
+	return list, nil
+}
+
+// newServer makes the server of the directories in args and of the exports file. Its Close closes them.
+func newServer(o *options, args []string) (_ *nfsserver.Server, set *exportSet, err error) {
+	set = newExportSet(o, args)
+	list, err := set.begin(args)
+	if err != nil {
+		return nil, nil, err
+	}
 	defer func() {
 		if err != nil {
-			for _, e := range exports {
-				if e.FS != nil {
-					e.FS.Close()
-				}
-			}
+			closeAll(list)
 		}
 	}()
+	key, err := handleKey(o, o.memory == "" || len(list) > 1)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if o.memory != "" {
-		tree := memfs.New(memfs.Options{Mode: 0o1777})
-		exports = append(exports, nfsserver.Export{Name: o.memory, FS: tree})
+	srv, err := nfsserver.New(nfsserver.Options{Exports: list, Groups: lookupGroups, Key: key, Squash: squash(o), AsyncNames: o.asyncNames, NoACL: o.acl == "off", Auditor: o.audit.auditor()})
+	return srv, set, err
+}
+
+// closeAll closes the exports of a list that are open.
+func closeAll(list []nfsserver.Export) {
+	for _, e := range list {
+		if e.FS != nil {
+			e.FS.Close()
+		}
 	}
-	if len(exports) == 0 {
-		return nil, errors.New("nothing to export: name a directory, or say --memory")
-	}
-	for i := range exports {
-		exports[i].ReadOnly = o.readOnly
-	}
-	key, err := handleKey(o, len(args) > 0)
-	if err != nil {
-		return nil, err
-	}
-	return nfsserver.New(nfsserver.Options{Exports: exports, Groups: lookupGroups, Key: key, Squash: squash(o), AsyncNames: o.asyncNames})
 }
 
 // openWait is how long a directory may take to be opened before the others are served without it.
@@ -61,24 +81,16 @@ type opened struct {
 	err  error
 }
 
-// openExports opens each DIR or DIR=/name, all at once. One whose file system does not answer
-// in time is opened while the others are served. With an error it returns those that are open.
-func openExports(o *options, args []string) (exports []nfsserver.Export, err error) {
-	results := make([]*opened, len(args))
-	dirs := make([]string, len(args))
-	for i, arg := range args {
-		dir, name, named := cutName(arg)
-		if dirs[i], err = filepath.Abs(dir); err != nil {
-			return nil, err
-		}
-		if !named {
-			name = dirs[i]
-		}
-		exports = append(exports, nfsserver.Export{Name: path.Clean(name)})
+// openExports opens directories, all at once. One whose file system does not answer
+// in time is opened while the others are served. With an error none stays open.
+func openExports(list []source) (exports []nfsserver.Export, err error) {
+	results := make([]*opened, len(list))
+	for i, src := range list {
+		exports = append(exports, nfsserver.Export{Name: src.name, Rules: src.rules})
 		r := &opened{done: make(chan struct{})}
 		results[i] = r
 		go func() {
-			r.fs, r.err = openDir(o, dirs[i])
+			r.fs, r.err = openDir(src.dir, src.how)
 			close(r.done)
 		}()
 	}
@@ -96,22 +108,26 @@ func openExports(o *options, args []string) (exports []nfsserver.Export, err err
 				err = r.err
 			}
 		default:
-			logrus.Warnf("%s: its file system does not answer: the others are served, and it is once it does", dirs[i])
+			logrus.Warnf("%s: its file system does not answer: the others are served, and it is once it does", list[i].dir)
 			exports[i].Open = func() (nfsserver.FS, error) {
 				<-r.done
 				return r.fs, r.err
 			}
 		}
 	}
-	return exports, err
+	if err != nil {
+		closeAll(exports)
+		return nil, err
+	}
+	return exports, nil
 }
 
 // newFS opens a directory; a test has it take its time.
 var newFS = osfs.New
 
 // openDir opens a directory to export.
-func openDir(o *options, abs string) (nfsserver.FS, error) {
-	tree, err := newFS(abs, osfs.Options{CrossMounts: o.crossmnt, SubtreeCheck: o.subtreeCheck})
+func openDir(abs string, how osfs.Options) (nfsserver.FS, error) {
+	tree, err := newFS(abs, how)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("directory %s does not exist: make it, or name another", abs)

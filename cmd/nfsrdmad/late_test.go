@@ -25,7 +25,7 @@ func TestServeBesideHungDirectory(t *testing.T) {
 	}
 	openWait = 100 * time.Millisecond
 	o := &options{ephemeral: true}
-	srv, err := newServer(o, []string{hung + "=/hung", ok + "=/ok"})
+	srv, _, err := newServer(o, []string{hung + "=/hung", ok + "=/ok"})
 	if err != nil {
 		t.Fatal(err)
 	}

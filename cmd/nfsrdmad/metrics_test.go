@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
@@ -35,7 +37,7 @@ func TestMetrics(t *testing.T) {
 	done := make(chan error)
 	go func() {
 		_, err := run(ctx, "serve", "--memory", "--state-dir", filepath.Join(t.TempDir(), "state"),
-			"--tcp-port", tcp, "--rdma-port", rdma, "--metrics-addr", figures, "--log-level", "error")
+			"--tcp-port", tcp, "--rdma", "iwarp", "--rdma-port", rdma, "--metrics-addr", figures, "--log-level", "error")
 		done <- err
 	}()
 	for scrape(figures) == "" && ctx.Err() == nil {
@@ -45,12 +47,19 @@ func TestMetrics(t *testing.T) {
 		use(t, ctx, url+"/memory", how.String())
 	}
 	all := scrape(figures)
+	for !strings.Contains(all, `nfsrdma_connections{provider="iwarp",transport="rdma"} 0`+"\n") && ctx.Err() == nil {
+		time.Sleep(time.Millisecond) // the server notices the end of a connection after the client
+		all = scrape(figures)
+	}
 	for _, want := range []string{
 		`nfsrdma_connections_accepted_total{transport="rdma"} 1`,
 		`nfsrdma_connections_accepted_total{transport="tcp"} 1`,
 		`nfsrdma_calls_total{procedure="WRITE",program="nfs",transport="rdma"} 1`,
 		`nfsrdma_calls_total{procedure="READ",program="nfs",transport="tcp"} 1`,
 		`nfsrdma_calls_total{procedure="MNT",program="mount",transport="rdma"} 1`,
+		`nfsrdma_connections{provider="iwarp",transport="rdma"} 0`,
+		`nfsrdma_exports 1`, `nfsrdma_mounts 1`, `nfsrdma_rdma_calls_total{chunks="write_list"} 1`, `nfsrdma_rdma_calls_total{chunks="read_list"} 1`,
+		`nfsrdma_refusals_total{reason="draining"} 0`, `nfsrdma_locks_held 0`, `nfsrdma_duplicate_calls_total{outcome="replayed"} 0`,
 		`nfsrdma_call_errors_total{procedure="LOOKUP",program="nfs",status="NFS3ERR_NOENT",transport="rdma"} 2`,
 		`nfsrdma_call_errors_total{procedure="LOOKUP",program="nfs",status="NFS3ERR_NOENT",transport="tcp"} 2`,
 		`nfsrdma_call_duration_seconds_count{procedure="READ",program="nfs",transport="rdma"} 1`,
@@ -87,7 +96,7 @@ func TestMetrics(t *testing.T) {
 // TestErrorsByStatus: a call that RPC refuses counts under the name of its status.
 func TestErrorsByStatus(t *testing.T) {
 	proc := transport.Procedure{Name: "READ"}
-	program := transport.Program{Name: "nfs", Procs: []transport.Procedure{proc}}
+	program := transport.Program{Name: "nfs", Number: nfs3.Program, Version: nfs3.Version, Procs: []transport.Procedure{proc}}
 	m := newMetrics([]*transport.Program{&program})
 	want := map[string]error{
 		"GARBAGE_ARGS": transport.ErrGarbageArgs, "AUTH_ERROR": &transport.AuthError{Stat: 5}, "SYSTEM_ERR": io.ErrUnexpectedEOF,
@@ -159,4 +168,43 @@ func TestMetricsRefusals(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "--metrics-addr: ") {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestCallIsCheap: a call is counted without allocation, one that is refused too.
+func TestCallIsCheap(t *testing.T) {
+	m, s := cheapCall()
+	if n := testing.AllocsPerRun(100, func() { m.Call(s) }); n != 0 {
+		t.Errorf("%v allocations for each call", n)
+	}
+	s.Results = []byte{0, 0, 0, 2}
+	m.Call(s)
+	if n := testing.AllocsPerRun(100, func() { m.Call(s) }); n != 0 {
+		t.Errorf("%v allocations for each call that is refused", n)
+	}
+}
+
+// cheapCall is a READ over RDMA.
+func cheapCall() (*metrics, transport.CallStats) {
+	program := transport.Program{Name: "nfs", Number: nfs3.Program, Version: nfs3.Version, Procs: make([]transport.Procedure, 22)}
+	program.Procs[nfs3.ProcRead].Name = "READ"
+	return newMetrics([]*transport.Program{&program}), transport.CallStats{Program: &program, Proc: &program.Procs[nfs3.ProcRead], Number: nfs3.ProcRead,
+		RDMA: true, Took: 90 * time.Microsecond, In: 100, Out: 4096, Offered: rpcrdma.OfferedWrite, Results: make([]byte, 4)}
+}
+
+func BenchmarkCall(b *testing.B) {
+	m, s := cheapCall()
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Call(s)
+	}
+}
+
+func BenchmarkCallTogether(b *testing.B) {
+	m, s := cheapCall()
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			m.Call(s)
+		}
+	})
 }

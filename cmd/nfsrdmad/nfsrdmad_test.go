@@ -48,7 +48,7 @@ func TestServe(t *testing.T) {
 	}
 	done := make(chan result)
 	go func() {
-		out, err := run(ctx, "serve", dir, dir+"=/name", "--memory", "--state-dir", filepath.Join(dir, "state"), "--tcp-port", tcp, "--rdma-port", rdma, "--log-level", "error")
+		out, err := run(ctx, "serve", dir, dir+"=/name", "--memory", "--state-dir", filepath.Join(dir, "state"), "--tcp-port", tcp, "--rdma", "iwarp", "--rdma-port", rdma, "--rpcbind", "off", "--log-level", "error")
 		done <- result{out, err}
 	}()
 	dialCtx, stop := context.WithTimeout(ctx, time.Minute)
@@ -99,6 +99,7 @@ func TestRefusals(t *testing.T) {
 		"nothing to serve on":          {"serve", state, dir, "--tcp-port", "0", "--rdma-port", "0"},
 		"want on, off, auto or strict": {"serve", state, dir, "--crc", "perhaps"},
 		"--log-level":                  {"serve", state, dir, "--log-level", "loud"},
+		"want auto, serve, off":        {"serve", state, dir, "--rpcbind", "no"},
 		"is too like":                  {"serve", state, dir, dir},
 		"unknown flag":                 {"serve", "--nothing"},
 		"say --ephemeral-key":          {"serve", "--state-dir", file, dir},
@@ -122,6 +123,20 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// TestProviders: RoCE is left out where it cannot be had only if nobody has asked for it.
+func TestProviders(t *testing.T) {
+	at := "192.0.2.1:20049"
+	for word, want := range map[string]nfsserver.Listen{"auto": {RDMA: at, RoCE: at, RoCEOptional: true}, "iwarp": {RDMA: at}, "roce": {RoCE: at}, "iwarp,roce": {RDMA: at, RoCE: at}} {
+		var l nfsserver.Listen
+		if err := (&options{rdma: word, rdmaPort: 20049}).providers(&l, "192.0.2.1"); err != nil || l.RDMA != want.RDMA || l.RoCE != want.RoCE || l.RoCEOptional != want.RoCEOptional {
+			t.Errorf("%s: %+v, %v", word, l, err)
+		}
+	}
+	if err := (&options{rdma: "siw"}).providers(&nfsserver.Listen{}, ""); err == nil || !strings.Contains(err.Error(), "iwarp,roce") {
+		t.Error(err)
+	}
+}
+
 // The command for our own client names what is not usual, and RDMA first.
 func TestClientLine(t *testing.T) {
 	at := func(port int) net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: port} }
@@ -131,6 +146,8 @@ func TestClientLine(t *testing.T) {
 	}{
 		{&nfsserver.Service{RDMAAddr: at(20049), TCPAddr: at(2049)}, "nfsrdma mount 10.0.0.1:/x /mnt"},
 		{&nfsserver.Service{RDMAAddr: at(7), TCPAddr: at(2049)}, "nfsrdma mount -o port=7 10.0.0.1:/x /mnt"},
+		{&nfsserver.Service{RoCEAddr: at(20049), TCPAddr: at(2049)}, "nfsrdma mount -o provider=roce 10.0.0.1:/x /mnt"},
+		{&nfsserver.Service{RoCEAddr: at(7)}, "nfsrdma mount -o provider=roce,port=7 10.0.0.1:/x /mnt"},
 		{&nfsserver.Service{TCPAddr: at(2049)}, "nfsrdma mount -o proto=tcp 10.0.0.1:/x /mnt"},
 		{&nfsserver.Service{TCPAddr: at(8)}, "nfsrdma mount -o proto=tcp,port=8 10.0.0.1:/x /mnt"},
 	} {

@@ -14,9 +14,10 @@ func newRoot() *cobra.Command {
 		Long: `nfsrdmad exports directories by NFS version 3 over RPC-over-RDMA, on a software
 iWARP RNIC that needs no RDMA hardware and no kernel module, and over TCP.`,
 		Example: `  nfsrdmad serve /srv/data
-  nfsrdmad serve --memory`,
+  nfsrdmad serve --memory
+  nfsrdmad serve --exports /etc/nfsrdma/exports`,
 	}
-	root.AddCommand(newServe())
-	cli.Prepare(root)
+	root.AddCommand(newServe(), newCheck(), newStatus(), newClients(), newLocks(), newExports(), newReload(), newDrain(), newGrammar())
+	cli.Prepare(root, grammarPage())
 	return root
 }

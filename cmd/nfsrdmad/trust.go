@@ -20,7 +20,7 @@ type trust struct {
 }
 
 func (t *trust) flags(f *pflag.FlagSet) {
-	f.BoolVar(&t.noRootSquash, "no-root-squash", false, "callers that are root act as root, not as nobody")
+	f.BoolVar(&t.noRootSquash, "no-root-squash", false, "callers that are root act as root, not as nobody, in the directories of the command line")
 	f.BoolVar(&t.trustLocal, "trust-local", false, "believe what callers on this machine say of who they are, not what the kernel says")
 	f.BoolVar(&t.secure, "secure", false, "refuse callers from other machines whose source port is not below 1024; over TCP only, as Linux's RDMA client uses no such port")
 	f.BoolVar(&t.manageGIDs, "manage-gids", false, "look up the groups of callers on this machine (getent, id), and ignore the at most 16 that they send")
@@ -77,9 +77,16 @@ func (t *trust) warning(s *nfsserver.Squash, l *nfsserver.Service) string {
 
 // reachable reports whether other machines can reach a port of the service.
 func reachable(l *nfsserver.Service) bool {
-	for _, a := range []net.Addr{l.TCPAddr, l.RDMAAddr} {
-		if tcp, ok := a.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
-			return true
+	for _, a := range []net.Addr{l.TCPAddr, l.RDMAAddr, l.RoCEAddr} {
+		switch a := a.(type) {
+		case *net.TCPAddr:
+			if !a.IP.IsLoopback() {
+				return true
+			}
+		case *net.UDPAddr:
+			if !a.IP.IsLoopback() {
+				return true
+			}
 		}
 	}
 	return false
