@@ -26,6 +26,7 @@ type bed struct {
 	ganesha *server // nil: not measured
 	samples samples
 	graphs  []chart
+	enter   []string    // see pair
 	procs   []*exec.Cmd // started by us, ended in the order opposite to that
 }
 
@@ -38,14 +39,17 @@ type server struct {
 }
 
 // newBed builds the commands and starts the servers.
-func newBed(ctx context.Context, c config) (b *bed, err error) {
-	b = &bed{config: c, samples: make(samples)}
-	defer func() {
-		if err != nil {
-			b.close()
-		}
-	}()
-	dir := c.dir
+func newBed(ctx context.Context, c config) (*bed, error) {
+	b := &bed{config: c, samples: make(samples)}
+	if err := b.open(ctx); err != nil {
+		b.close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *bed) open(ctx context.Context) (err error) {
+	dir := b.config.dir
 	switch {
 	case dir != "":
 	case isolated():
@@ -54,26 +58,26 @@ func newBed(ctx context.Context, c config) (b *bed, err error) {
 		dir = "/dev/shm"
 	}
 	if b.base, err = os.MkdirTemp(dir, "nfsrdma-bench-"); err != nil {
-		return nil, err
+		return err
 	}
 	b.served = filepath.Join(b.base, "served")
 	if err := os.Mkdir(b.served, 0o755); err != nil {
-		return nil, err
+		return err
 	}
 	const module = "github.com/nfsrdma/nfsrdma/cmd/"
 	build := exec.CommandContext(ctx, "go", "build", "-o", b.base+"/", module+"nfsrdma", module+"nfsrdmad")
 	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("go build: %w\n%s", err, out)
+		return fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	if err := b.startOurs(); err != nil {
-		return nil, err
+		return err
 	}
-	if _, missing := exec.LookPath("ganesha.nfsd"); c.ganesha && missing == nil && isolated() {
+	if _, missing := exec.LookPath("ganesha.nfsd"); b.config.ganesha && missing == nil && isolated() {
 		err = b.startGanesha()
 	} else {
 		fmt.Fprintln(os.Stderr, "bench: without nfs-ganesha (it has to be installed, and root to run this)")
 	}
-	return b, err
+	return err
 }
 
 // close ends all processes and removes what the run has made.
@@ -89,7 +93,7 @@ func (b *bed) close() {
 
 // start starts a process that close ends. What it writes goes to a file of its name.
 func (b *bed) start(cmd *exec.Cmd) error {
-	log, err := os.Create(filepath.Join(b.base, filepath.Base(cmd.Path)+".log"))
+	log, err := os.OpenFile(filepath.Join(b.base, filepath.Base(cmd.Path)+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
 	}
@@ -136,11 +140,17 @@ func freePorts(n int) ([]string, error) {
 	return ports, nil
 }
 
-// startOurs starts nfsrdmad: CRCs as the client asks, so that both can be measured with one server.
-func (b *bed) startOurs() error {
+// startOurs serves the directory that all groups but one use.
+func (b *bed) startOurs() (err error) {
+	b.ours, err = b.serve(b.served, "state")
+	return err
+}
+
+// serve starts nfsrdmad: CRCs as the client asks, so that both can be measured with one server.
+func (b *bed) serve(dir, state string) (*server, error) {
 	ports, err := freePorts(2)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	addr := "127.0.0.1"
 	if isolated() {
@@ -148,12 +158,12 @@ func (b *bed) startOurs() error {
 	}
 	cmd := exec.Command(filepath.Join(b.base, "nfsrdmad"), "serve", "--addr", addr, "--rdma-port", ports[0], "--tcp-port", ports[1],
 		"--crc", "auto", "--no-root-squash", "--max-conns", "16000", "--max-conns-per-host", "16000",
-		"--state-dir", filepath.Join(b.base, "state"), b.served+"=/bench")
+		"--state-dir", filepath.Join(b.base, state), dir+"=/bench")
 	if err := b.start(cmd); err != nil {
-		return err
+		return nil, err
 	}
-	b.ours = &server{pid: cmd.Process.Pid, rdma: "127.0.0.1:" + ports[0], tcp: "127.0.0.1:" + ports[1], export: "/bench"}
-	return b.await("nfsrdmad", b.ours.tcp)
+	s := &server{pid: cmd.Process.Pid, rdma: "127.0.0.1:" + ports[0], tcp: "127.0.0.1:" + ports[1], export: "/bench"}
+	return s, b.await("nfsrdmad", s.tcp)
 }
 
 // url is that of a path below the export.

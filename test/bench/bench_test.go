@@ -42,7 +42,7 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%+v: %q %q, want %q %q", c.config, got, names, c.want, c.groups)
 		}
 	}
-	for quick, most := range map[bool]time.Duration{true: 2 * time.Minute, false: 15 * time.Minute} {
+	for quick, most := range map[bool]time.Duration{true: 5 * time.Minute, false: 15 * time.Minute} {
 		if c := (config{quick: quick}); c.limit() > most {
 			t.Errorf("%v is more than %v", c.limit(), most)
 		}
@@ -78,6 +78,8 @@ func TestArguments(t *testing.T) {
 		{job{target: rdma, tests: "read", depth: 8}, "/b/nfsrdma bench --json --crc on --tests read" + size + " --depth 8 --conns 1 --duration 1s --server-pid 7 --no-raw nfsrdma://127.0.0.1:1/bench"},
 		{job{target: rdmaOff, tests: "null", raw: true, dir: "d"}, "/b/nfsrdma bench --json --crc off --tests null" + size + " --depth 1 --conns 1 --duration 1s --server-pid 7 nfsrdma://127.0.0.1:1/bench/d"},
 		{job{target: tcp, tests: "read", conns: 4, block: 4096, time: time.Minute}, "/b/nfsrdma bench --json --crc on --tests read" + size + " --depth 1 --conns 4 --duration 1m0s --server-pid 7 --block 4096 --no-raw nfs://127.0.0.1:2/bench"},
+		{job{target: roce, tests: "read", size: 8 << 20}, "/b/nfsrdma bench --json --crc on --tests read --size 8388608 --depth 1 --conns 1 --duration 1s --server-pid 7 --provider roce --no-raw nfsrdma://127.0.0.1:1/bench"},
+		{job{target: roceLossy, tests: "read"}, "/b/nfsrdma bench --json --crc on --tests read" + size + " --depth 1 --conns 1 --duration 1s --server-pid 7 --provider roce --lose 1 --no-raw nfsrdma://127.0.0.1:1/bench"},
 		{job{target: ganesha, tests: "read"}, "/b/nfsrdma bench --json --crc on --tests read" + size + " --depth 1 --conns 1 --duration 1s --server-pid 8 --mount-port 4 --no-raw nfs://127.0.0.1:3/dir/x"},
 		{job{target: tcp, tests: "read", raw: true, prefix: []string{"in", "ns"}, host: "10.0.0.1", peer: "10.0.0.1:9"},
 			"in ns /b/nfsrdma bench --json --crc on --tests read" + size + " --depth 1 --conns 1 --duration 1s --server-pid 7 --raw-peer 10.0.0.1:9 nfs://10.0.0.1:2/bench"},
@@ -148,6 +150,13 @@ func testLoads(t *testing.T, b *bed) {
 			t.Errorf("%s: %v, %v", scheme, err, out.String())
 		}
 	}
+	var cold bytes.Buffer
+	if err := load([]string{"_cold", "1ms", b.ours.url("nfsrdma", "shared")}, nil, &cold); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.samples.addCold(cold.Bytes()); err != nil || b.samples["disk/rdma"][0] <= 0 {
+		t.Errorf("%v, %v", err, cold.String())
+	}
 	in, hold := io.Pipe()
 	out, told := io.Pipe()
 	ended := make(chan error, 1)
@@ -165,10 +174,23 @@ func testLoads(t *testing.T, b *bed) {
 		t.Error(err)
 	}
 	for _, args := range [][]string{{"_conns", "x", "1s", ""}, {"_conns", "1", "x", ""}, {"_conns", "1", "1s", "none"}, {"_idle", "1", "none"},
-		{"_conns", "1", "1ms", b.ours.url("nfsrdma", "no-such-file")}} {
+		{"_conns", "1", "1ms", b.ours.url("nfsrdma", "no-such-file")}, {"_cold", "x", ""}, {"_cold", "1s", "none"},
+		{"_cold", "1ms", b.ours.url("nfsrdma", "no-such-file")}} {
 		if err := load(args, strings.NewReader(""), io.Discard); err == nil {
 			t.Errorf("%q is taken", args)
 		}
+	}
+}
+
+// Without a compiler nothing is measured, and nothing is left.
+func TestBuildFails(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("GOFLAGS", "-no-such-flag")
+	if _, err := newBed(t.Context(), config{dir: dir}); err == nil || !strings.Contains(err.Error(), "no-such-flag") {
+		t.Errorf("%v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 

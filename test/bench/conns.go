@@ -24,7 +24,11 @@ func resident(pid int) (int64, error) { return memory(pid, "VmRSS") }
 
 // layOut makes the file that connections read.
 func (b *bed) layOut(name string) (remove func(), err error) {
-	name = filepath.Join(b.served, name)
+	return layOutAt(filepath.Join(b.served, name))
+}
+
+// layOutAt makes a file of fileSize bytes.
+func layOutAt(name string) (remove func(), err error) {
 	p := make([]byte, readBlock)
 	for i := range p {
 		p[i] = byte(i % 251)

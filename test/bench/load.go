@@ -18,9 +18,20 @@ import (
 )
 
 // load runs "_conns N DURATION URL", which writes how many bytes each of N connections
-// read, or "_idle N URL", which makes N connections that have made a call, writes how
+// read, "_cold DURATION URL", which writes how many bytes a reader of small blocks read, or "_idle N URL", which makes N connections that have made a call, writes how
 // many bytes of memory this process then has for them, and keeps them until in ends.
 func load(args []string, in io.Reader, out io.Writer) error {
+	if args[0] == "_cold" {
+		d, err := time.ParseDuration(args[1])
+		if err != nil {
+			return err
+		}
+		r, err := readAnywhere(d, args[2])
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(out).Encode(r)
+	}
 	n, err := strconv.Atoi(args[1])
 	if err != nil {
 		return err

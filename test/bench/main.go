@@ -2,7 +2,7 @@
 // prints a table of bars: what each figure has to reach, what it is, and whether that is met.
 //
 //	go run ./test/bench -out /tmp/figures          # everything, at most 15 minutes
-//	go run ./test/bench -quick -out /tmp/figures   # fewer rows and rounds, at most 2 minutes
+//	go run ./test/bench -quick -out /tmp/figures   # fewer rows and rounds, at most 5 minutes
 //	go run ./test/bench -quick -rows small,tail
 //
 // It builds both commands, serves a new directory in memory with nfsrdmad and, where it is
@@ -32,6 +32,7 @@ import (
 // config is what the flags say.
 type config struct {
 	dir      string // where the served directory is made; empty: in memory
+	disk     string // where the directory of the disk group is made
 	out      string // for JSON and SVG; empty: none
 	cpus     string
 	rows     string
@@ -43,10 +44,11 @@ type config struct {
 
 func (c *config) flags(f *flag.FlagSet) {
 	f.StringVar(&c.dir, "dir", "", "where the served directory is made (default: for root a tmpfs that nobody else sees, otherwise /dev/shm)")
+	f.StringVar(&c.disk, "disk", "/var/tmp", "where the file of the row with a cold cache is made: on ext4 or another file system of a disk")
 	f.StringVar(&c.out, "out", "", "directory for table.txt, figures.json and the SVG graphs (default: none are written)")
 	f.StringVar(&c.cpus, "cpus", "0,1", "CPUs that everything runs on")
 	f.StringVar(&c.rows, "rows", "", "groups of rows to measure: "+strings.Join(groupNames(), ",")+" (default all, -quick: "+strings.Join(quickGroups, ",")+")")
-	f.BoolVar(&c.quick, "quick", false, "fewer rows and rounds, short figures: at most 2 minutes")
+	f.BoolVar(&c.quick, "quick", false, "fewer rows and rounds, short figures: at most 5 minutes")
 	f.BoolVar(&c.ganesha, "ganesha", true, "measure nfs-ganesha, too, where it is installed")
 	f.IntVar(&c.rounds, "rounds", 0, "rounds of each figure (default 5, -quick: 3)")
 	f.DurationVar(&c.duration, "duration", 0, "time of each figure (default 500ms, -quick: 200ms)")
@@ -81,13 +83,13 @@ func (c *config) settle() ([]group, error) {
 // limit bounds a whole run; what has not been measured by then stays open in the table.
 func (c *config) limit() time.Duration {
 	if c.quick {
-		return 110 * time.Second
+		return 290 * time.Second
 	}
 	return 15 * time.Minute
 }
 
 func main() {
-	if len(os.Args) > 1 && slices.Contains([]string{"_conns", "_idle"}, os.Args[1]) {
+	if len(os.Args) > 1 && slices.Contains([]string{"_conns", "_cold", "_idle"}, os.Args[1]) {
 		exit(load(os.Args[1:], os.Stdin, os.Stdout))
 	}
 	var c config

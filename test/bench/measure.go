@@ -57,14 +57,18 @@ func (b *bed) measureLatency(ctx context.Context) error {
 		if err := b.round(ctx, "latency", j, rdma, tcp); err != nil {
 			return err
 		}
-		return b.beside(ctx, 8*b.config.duration+time.Second, func() error { return b.round(ctx, "loaded", j, rdma) })
+		return b.beside(ctx, reading(rdma, 8*b.config.duration), func() error { return b.round(ctx, "loaded", j, rdma) })
 	})
 }
 
-// beside runs f while another process reads 1 MiB at depth 8 over RDMA. That process is
-// given a time that is longer than f takes, and is ended after f.
-func (b *bed) beside(ctx context.Context, most time.Duration, f func() error) error {
-	args, err := b.args(job{target: rdma, tests: "read", depth: 8, time: most})
+// reading is a stream of READs beside something that takes most at most.
+func reading(from target, most time.Duration) job {
+	return job{target: from, tests: "read", depth: 8, time: most + time.Second}
+}
+
+// beside runs f while another process does j, which takes longer than f. It is ended after f.
+func (b *bed) beside(ctx context.Context, j job, f func() error) error {
+	args, err := b.args(j)
 	if err != nil {
 		return err
 	}
@@ -81,14 +85,20 @@ func (b *bed) beside(ctx context.Context, most time.Duration, f func() error) er
 	return f()
 }
 
-// measureTail measures the same at rest and beside a stream of READs.
+// measureTail measures the same at rest and beside a stream of READs, over the transport of that.
 func (b *bed) measureTail(ctx context.Context) error {
 	j := job{tests: "getattr", depth: 8}
 	return b.each(func() error {
-		if err := b.round(ctx, "alone", j, rdma); err != nil {
-			return err
+		for _, over := range []target{rdma, tcp} {
+			if err := b.round(ctx, "alone", j, over); err != nil {
+				return err
+			}
+			err := b.beside(ctx, reading(over, 3*b.config.duration), func() error { return b.round(ctx, "beside", j, over) })
+			if err != nil {
+				return err
+			}
 		}
-		return b.beside(ctx, 3*b.config.duration+time.Second, func() error { return b.round(ctx, "beside", j, rdma) })
+		return nil
 	})
 }
 

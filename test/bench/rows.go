@@ -26,7 +26,7 @@ type group struct {
 }
 
 // quickGroups are those that -quick measures.
-var quickGroups = []string{"data", "small", "latency", "list", "conns", "rnic", "tail"}
+var quickGroups = []string{"data", "small", "latency", "list", "conns", "veth", "rnic", "tail", "disk"}
 
 // groups is the table, from top to bottom.
 var groups = []group{
@@ -39,21 +39,25 @@ var groups = []group{
 	{"idle", (*bed).measureIdle, idleRows},
 	{"veth", (*bed).measureVeth, slices.Concat(vethRows("1500"), vethRows("9000"))},
 	{"rnic", (*bed).measureRnic, rnicRows},
+	{"roce", (*bed).measureRoCE, roceRows},
 	{"tail", (*bed).measureTail, tailRows},
+	{"disk", (*bed).measureDisk, diskRows},
 	{"graphs", (*bed).measureGraphs, nil},
 }
 
 // groupNames is the names of all groups.
 func groupNames() []string {
-	return []string{"data", "small", "latency", "list", "million", "conns", "idle", "veth", "rnic", "tail", "graphs"}
+	return []string{"data", "small", "latency", "list", "million", "conns", "idle", "veth", "rnic", "roce", "tail", "disk", "graphs"}
 }
 
 const (
-	asGanesha = "nfs-ganesha, TCP"
-	asTCP     = "our TCP"
-	asPing    = "raw ping-pong"
-	mib       = "MiB/s"
-	calls     = "calls/s"
+	asGanesha  = "nfs-ganesha, TCP"
+	asTCP      = "our TCP"
+	asPing     = "raw ping-pong"
+	asUDP      = "raw UDP"
+	asLossless = "none lost"
+	mib        = "MiB/s"
+	calls      = "calls/s"
 )
 
 var dataRows = []row{
@@ -157,6 +161,27 @@ var rnicRows = []row{
 	{"RDMA Read 4 KiB", mib, "rnic/read/4096", "rnic/raw", "raw TCP", 0.4, false},
 }
 
+var roceRows = []row{
+	{"raw UDP stream", mib, "roce/raw/stream", "", "", 0, false},
+	{"RC RDMA Write 1 MiB", mib, "roce/write", "roce/raw/stream", asUDP, 0.7, false},
+	{"RC RDMA Read 1 MiB", mib, "roce/read", "roce/raw/stream", asUDP, 0.7, false},
+	{"RC RDMA Write 1 MiB, 1 % of packets lost", mib, "roce/lossy/write", "roce/write", asLossless, 0.25, false},
+	{"RC RDMA Read 1 MiB, 1 % of packets lost", mib, "roce/lossy/read", "roce/read", asLossless, 0.25, false},
+	{"RC Send and answer", "µs", "roce/send", "roce/raw/pingpong", asUDP, 1.5, true},
+	{"UD Send and answer", "µs", "roce/datagram", "roce/raw/pingpong", asUDP, 1.25, true},
+	{"READ 1 MiB, RoCE", mib, "roce/read/roce", "roce/read/rdma", "iWARP, CRC on", 0.5, false},
+	{"WRITE 1 MiB + COMMIT, RoCE", mib, "roce/write/roce", "roce/write/rdma", "iWARP, CRC on", 0, false},
+	{"READ 1 MiB, RoCE, 1 % of packets lost", mib, "roce/read/rocelossy", "roce/read/roce", asLossless, 0.25, false},
+	{"WRITE 1 MiB + COMMIT, RoCE, 1 % of packets lost", mib, "roce/write/rocelossy", "roce/write/roce", asLossless, 0.25, false},
+	{"READ, RoCE, link of 400 Mbit/s, beside TCP", mib, "beside/read/roce", "link/read/roce", "alone", 0.25, false},
+	{"READ, TCP, link of 400 Mbit/s, beside RoCE", mib, "beside/read/tcp", "link/read/tcp", "alone", 0.25, false},
+}
+
 var tailRows = []row{
-	{"p99 of GETATTR, depth 8, beside a READ stream", "µs", "beside/getattr/rdma/p99", "alone/getattr/rdma/p99", "alone", 4, true},
+	{"p99 of GETATTR, depth 8, RDMA, beside a READ stream", "µs", "beside/getattr/rdma/p99", "alone/getattr/rdma/p99", "alone", 4, true},
+	{"p99 of GETATTR, depth 8, TCP, beside a READ stream", "µs", "beside/getattr/tcp/p99", "alone/getattr/tcp/p99", "alone", 4, true},
+}
+
+var diskRows = []row{
+	{"READ 4 KiB random, depth 32, cold cache, RDMA", calls, "disk/rdma", "disk/fio", "fio, io_uring", 0.9, false},
 }

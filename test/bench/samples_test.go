@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -71,12 +72,15 @@ func TestRowsReadWhatIsMeasured(t *testing.T) {
 	if err := json.Unmarshal([]byte(benchJSON), &r); err != nil {
 		t.Fatal(err)
 	}
-	for _, at := range []string{"data", "small", "small4", "latency", "loaded", "list", "list4", "million", "veth1500", "veth9000", "alone", "beside", "idle", "idlebefore"} {
-		for _, to := range []target{rdma, rdmaOff, tcp, ganesha} {
+	for _, at := range []string{"data", "small", "small4", "latency", "loaded", "list", "list4", "million", "veth1500", "veth9000", "alone", "beside", "idle", "idlebefore", "roce", "link"} {
+		for _, to := range []target{rdma, rdmaOff, tcp, ganesha, roce, roceLossy} {
 			s.addReport(at, to, r)
 		}
 	}
 	if err := s.addVerbs([]byte(verbsJSON)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.addRoCE([]byte(roceJSON)); err != nil {
 		t.Fatal(err)
 	}
 	for n, out := range map[int]string{1: `{"seconds":1,"bytes":[1]}`, 4: `{"seconds":1,"bytes":[1,1,1,1]}`, 8: `{"seconds":1,"bytes":[1,1,1,1,1,1,1,1]}`,
@@ -84,6 +88,9 @@ func TestRowsReadWhatIsMeasured(t *testing.T) {
 		if err := s.addConns(n, []byte(out)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := errors.Join(s.addCold([]byte(coldJSON)), s.addFio([]byte(fioJSON))); err != nil {
+		t.Fatal(err)
 	}
 	for _, key := range []string{"idle/count", "idle/before", "idle/client", "idle/server", "idle/resident", "idle/after", "million/growth"} {
 		s.add(key, 1) // written where it is read from /proc
@@ -99,6 +106,11 @@ func TestRowsReadWhatIsMeasured(t *testing.T) {
 		}
 	}
 }
+
+const roceJSON = `{"raw_udp":{"stream_mib_s":3000,"ping_pong_us":20},"figures":[{"mode":{"roce":true},"test":"write","bytes":4096,"mib_s":100},
+{"mode":{"roce":true},"test":"write","bytes":1048576,"mib_s":1500},{"mode":{"roce":true},"test":"read","bytes":1048576,"mib_s":1400},
+{"mode":{"roce":true},"test":"send","bytes":100,"avg_us":30},{"mode":{"roce":true,"lost_percent":1},"test":"write","bytes":1048576,"mib_s":800},
+{"mode":{"roce":true,"lost_percent":1},"test":"read","bytes":1048576,"mib_s":700},{"mode":{"roce":true},"test":"datagram","bytes":100,"avg_us":25}]}`
 
 const benchJSON = `{"raw_tcp":{"stream_mib_s":1000,"ping_pong_us":20,"limits":{"read_mib_s":700,"read_crc_mib_s":600,"sendfile_mib_s":800,
 "write_mib_s":650,"write_crc_mib_s":550}},"tests":[
@@ -148,7 +160,11 @@ func TestReportsBecomeSamples(t *testing.T) {
 			t.Errorf("%s is taken for three connections", out)
 		}
 	}
-	if s.addVerbs([]byte("x")) == nil {
+	if err := s.addRoCE([]byte(roceJSON)); err != nil || !slices.Equal(s["roce/write"], []float64{1500}) || !slices.Equal(s["roce/lossy/read"], []float64{700}) ||
+		!slices.Equal(s["roce/send"], []float64{30}) || !slices.Equal(s["roce/raw/stream"], []float64{3000}) {
+		t.Errorf("%v, %v", s, err)
+	}
+	if s.addVerbs([]byte("x")) == nil || s.addRoCE([]byte("x")) == nil {
 		t.Error("no JSON is taken")
 	}
 }
@@ -199,6 +215,26 @@ func TestNumbers(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 0.954: "0.95", 9.5: "9.50", 12.34: "12.3", 1234.5: "1234", 600_000: "600000"} {
 		if got := number(v); got != want {
 			t.Errorf("%v: %s, want %s", v, got, want)
+		}
+	}
+}
+
+const (
+	fioJSON  = `{"jobs": [{"jobname": "cold", "read": {"iops": 24932.5, "bw": 99730}}]}`
+	coldJSON = `{"seconds": 0.5, "bytes": [4096000]}`
+)
+
+func TestColdReads(t *testing.T) {
+	s := samples{}
+	if err := s.addFio([]byte(fioJSON)); err != nil || s["disk/fio"][0] != 24932.5 {
+		t.Error(err, s)
+	}
+	if err := s.addCold([]byte(coldJSON)); err != nil || s["disk/rdma"][0] != 2000 {
+		t.Error(err, s)
+	}
+	for _, out := range []string{"", "{}", `{"jobs": [{"read": {"iops": 0}}]}`} {
+		if s.addFio([]byte(out)) == nil || s.addCold([]byte(out)) == nil {
+			t.Errorf("%q is taken", out)
 		}
 	}
 }

@@ -23,6 +23,9 @@ const (
 	rdmaOff target = "rdmaoff" // CRC off, as Linux asks for
 	tcp     target = "tcp"
 	ganesha target = "ganesha" // over TCP
+
+	roce      target = "roce"
+	roceLossy target = "rocelossy" // with 1 % of the packets lost in each direction
 )
 
 // targets are those that there are, of the given ones.
@@ -44,6 +47,7 @@ type job struct {
 	depth  int
 	conns  int
 	block  int           // of sequential tests; 0: 1 MiB
+	size   int           // of the file; 0: fileSize
 	time   time.Duration // of each test; 0: as configured
 	raw    bool          // with raw TCP and its limits
 	prefix []string      // words before the command, to run it in another namespace
@@ -84,6 +88,8 @@ func (b *bed) args(j job) ([]string, error) {
 		scheme = "nfsrdma"
 	case rdmaOff:
 		scheme, crc = "nfsrdma", "off"
+	case roce, roceLossy:
+		scheme = "nfsrdma"
 	case ganesha:
 		if s = b.ganesha; s == nil {
 			return nil, errNoGanesha
@@ -97,11 +103,21 @@ func (b *bed) args(j job) ([]string, error) {
 	if d == 0 {
 		d = b.config.duration
 	}
+	size := j.size
+	if size == 0 {
+		size = fileSize
+	}
 	args := append(append([]string{}, j.prefix...), filepath.Join(b.base, "nfsrdma"), "bench", "--json", "--crc", crc,
-		"--tests", j.tests, "--size", strconv.Itoa(fileSize), "--depth", strconv.Itoa(max(j.depth, 1)),
+		"--tests", j.tests, "--size", strconv.Itoa(size), "--depth", strconv.Itoa(max(j.depth, 1)),
 		"--conns", strconv.Itoa(max(j.conns, 1)), "--duration", d.String(), "--server-pid", strconv.Itoa(s.pid))
 	if s.mountPort != "" {
 		args = append(args, "--mount-port", s.mountPort)
+	}
+	if j.target == roce || j.target == roceLossy {
+		args = append(args, "--provider", "roce")
+	}
+	if j.target == roceLossy {
+		args = append(args, "--lose", "1")
 	}
 	if j.block != 0 {
 		args = append(args, "--block", strconv.Itoa(j.block))

@@ -23,25 +23,9 @@ func (b *bed) measureVeth(ctx context.Context) error {
 	if !isolated() {
 		return errors.New("a pair of network namespaces needs root")
 	}
-	// A process that waits holds the other namespace.
-	holder := exec.Command("sleep", "infinity")
-	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	if err := b.start(holder); err != nil {
+	enter, err := b.pair()
+	if err != nil {
 		return err
-	}
-	pid := strconv.Itoa(holder.Process.Pid)
-	enter := []string{"nsenter", "-t", pid, "-n"}
-	for _, line := range []string{
-		"ip link add bench0 type veth peer name bench1 netns " + pid,
-		"ip addr add " + vethServer + "/24 dev bench0",
-		"ip link set bench0 up",
-		strings.Join(enter, " ") + " ip addr add " + vethClient + "/24 dev bench1",
-		strings.Join(enter, " ") + " ip link set bench1 up",
-	} {
-		words := strings.Fields(line)
-		if err := command(words[0], words[1:]...); err != nil {
-			return err
-		}
 	}
 	peer, stop, err := b.rawPeer()
 	if err != nil {
@@ -61,6 +45,35 @@ func (b *bed) measureVeth(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// pair makes a pair of interfaces, once, and returns the words before a command that runs it at the clients' end.
+func (b *bed) pair() (enter []string, err error) {
+	if b.enter != nil {
+		return b.enter, nil
+	}
+	// A process that waits holds the other namespace.
+	holder := exec.Command("sleep", "infinity")
+	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	if err := b.start(holder); err != nil {
+		return nil, err
+	}
+	pid := strconv.Itoa(holder.Process.Pid)
+	enter = []string{"nsenter", "-t", pid, "-n"}
+	for _, line := range []string{
+		"ip link add bench0 type veth peer name bench1 netns " + pid,
+		"ip addr add " + vethServer + "/24 dev bench0",
+		"ip link set bench0 up",
+		strings.Join(enter, " ") + " ip addr add " + vethClient + "/24 dev bench1",
+		strings.Join(enter, " ") + " ip link set bench1 up",
+	} {
+		words := strings.Fields(line)
+		if err := command(words[0], words[1:]...); err != nil {
+			return nil, err
+		}
+	}
+	b.enter = enter
+	return enter, nil
 }
 
 // rawPeer starts the other end of raw TCP at the servers' end of the pair.

@@ -104,7 +104,7 @@ func tryServer(dir string, extra ...string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"serve", "--rdma-port", fmt.Sprint(port), "--tcp-port", "0", "--state-dir", state, "--async-names"}
+	args := []string{"serve", "--rdma", "iwarp", "--rdma-port", fmt.Sprint(port), "--tcp-port", "0", "--state-dir", state, "--async-names"}
 	if os.Geteuid() == 0 {
 		// The ordinary user has no account, so the server could not look his groups up.
 		args = append(args, "--no-root-squash", "--trust-local")

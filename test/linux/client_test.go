@@ -130,6 +130,13 @@ func serverRestarts(t *testing.T, s *far) {
 		// A trailer that siw misreads can leave threads of knfsd that do not end: see misread.
 		c.args = append(c.args, "--crc", "off")
 	}
+	restartWhileCopying(t, s.Guest, c)
+	// What Linux has put away may be asked for once more, which it ends with a Terminate.
+	a.check(wire.Want{ClientOurs: true, Cut: true, Terminates: 1})
+}
+
+func restartWhileCopying(t *testing.T, g *guest.Guest, c tool) {
+	t.Helper()
 	dir := t.TempDir()
 	want := pattern(64<<20, 4)
 	write(t, filepath.Join(dir, "out"), want)
@@ -143,7 +150,7 @@ func serverRestarts(t *testing.T, s *far) {
 		done <- err
 	}()
 	// While cp writes, the file has a temporary name.
-	run(t, s.Guest, `
+	run(t, g, `
 n=0
 until find /export -name '*big*' -size +4000000c | grep -q . || [ $n -gt 3000 ]; do n=$((n + 1)); sleep 0.1; done
 [ ! -e /export/big ] || { echo "the copy has ended before the server goes" >&2; exit 1; }
@@ -154,7 +161,7 @@ rpc.nfsd 0 && sleep 1 && rpc.nfsd 8 && echo "rdma 20049" > /proc/fs/nfsd/portlis
 	}
 	if err == nil {
 		// The guest itself looks, which is much faster than to copy all of it back.
-		if got, want := run(t, s.Guest, "md5sum < /export/big"), fmt.Sprintf("%x", md5.Sum(want)); !strings.HasPrefix(got, want) {
+		if got, want := run(t, g, "md5sum < /export/big"), fmt.Sprintf("%x", md5.Sum(want)); !strings.HasPrefix(got, want) {
 			t.Errorf("the copy has the sum %s, want %s", got, want)
 		}
 	}
@@ -164,8 +171,6 @@ rpc.nfsd 0 && sleep 1 && rpc.nfsd 8 && echo "rdma 20049" > /proc/fs/nfsd/portlis
 	c.do("cp", filepath.Join(dir, "out"), c.path("again"))
 	c.do("cp", c.path("again"), filepath.Join(dir, "in"))
 	sameFile(t, filepath.Join(dir, "in"), small)
-	run(t, s.Guest, "rm -f /export/big /export/again")
-	// What Linux has put away may be asked for once more, which it ends with a Terminate.
-	a.check(wire.Want{ClientOurs: true, Cut: true, Terminates: 1})
-	quiet(t, s.Guest, ` NFSD: `) // what each start of it says
+	run(t, g, "rm -f /export/big /export/again")
+	quiet(t, g, ` NFSD: `) // what each start of it says
 }

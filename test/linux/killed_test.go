@@ -58,38 +58,43 @@ func TestServerKilled(t *testing.T) {
 	} {
 		t.Run(c.series+"-"+c.proto, func(t *testing.T) {
 			enter(t, c.series)
-			dir := exportDir(t)
 			g := client(t, c.series)
-			s := serve(t, g, dir)
-			progress := filepath.Join(g.Share, "acknowledged")
-			os.Remove(progress)
-			acknowledged := func() (n int) {
-				text, _ := os.ReadFile(progress)
-				fmt.Sscan(string(text), &n)
-				return n
-			}
-			var want []byte
-			for i := range 60 {
-				want = append(want, record(i)...)
-			}
-			run(t, g, s.mount(c.proto, ""))
-			script := start(t, g, killScript)
-			for _, at := range c.kills {
-				script.until(fmt.Sprintf("%d records are acknowledged", at), func() bool { return acknowledged() >= at })
-				n := acknowledged() * len(record(0))
-				s.kill()
-				b, err := os.ReadFile(filepath.Join(dir, "log"))
-				if err != nil || len(b) < n || !bytes.Equal(b[:n], want[:n]) {
-					t.Errorf("%d bytes were acknowledged; of the file's %d bytes some are missing or others: %v", n, len(b), err)
-				}
-				s.start()
-			}
-			out := script.wait()
-			sameFile(t, filepath.Join(dir, "log"), want)
-			if !strings.Contains(out, "hello from nfsrdmad") {
-				t.Errorf("the guest says %q", out)
-			}
+			killWhileWriting(t, serve(t, g, exportDir(t)), c.proto, c.kills)
 			quiet(t, g, reconnects...)
 		})
+	}
+}
+
+// killWhileWriting kills a server that its guest writes to, when it has acknowledged a number of records, and starts it again.
+func killWhileWriting(t *testing.T, s *server, proto string, kills []int) {
+	t.Helper()
+	progress := filepath.Join(s.g.Share, "acknowledged")
+	os.Remove(progress)
+	acknowledged := func() (n int) {
+		text, _ := os.ReadFile(progress)
+		fmt.Sscan(string(text), &n)
+		return n
+	}
+	var want []byte
+	for i := range 60 {
+		want = append(want, record(i)...)
+	}
+	run(t, s.g, s.mount(proto, ""))
+	script := start(t, s.g, killScript)
+	log := filepath.Join(s.dir, "log")
+	for _, at := range kills {
+		script.until(fmt.Sprintf("%d records are acknowledged", at), func() bool { return acknowledged() >= at })
+		n := acknowledged() * len(record(0))
+		s.kill()
+		b, err := os.ReadFile(log)
+		if err != nil || len(b) < n || !bytes.Equal(b[:n], want[:n]) {
+			t.Errorf("%d bytes were acknowledged; of the file's %d bytes some are missing or others: %v", n, len(b), err)
+		}
+		s.start()
+	}
+	out := script.wait()
+	sameFile(t, log, want)
+	if !strings.Contains(out, "hello from nfsrdmad") {
+		t.Errorf("the guest says %q", out)
 	}
 }

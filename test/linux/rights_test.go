@@ -46,7 +46,7 @@ for i in $(seq 200); do [ -e /run/status ] && break; sleep 0.1; done
 
 // prepareVolume runs on the server before each mount. User 3000 is also of group 1000.
 const prepareVolume = `
-cd /export && rm -rf given group taken inherits setid blocks-* inode-* fill reserved || exit 1
+cd /export && rm -rf given group taken inherits setid blocks-* inode-* fill reserved own defaults || exit 1
 echo content | tee given group taken > setid
 mkdir inherits
 chown 1000:1000 given && chmod 600 given && setfacl -m u:2000:rw given && [ $(stat -c %a given) = 660 ] || exit 1
@@ -54,6 +54,14 @@ chown 0:1000 group && chmod 640 group
 chmod 644 taken && setfacl -m u:1000:--- taken || exit 1
 chmod 777 inherits && setfacl -d -m u::rwx,u:2000:rwx,g::r-x,m::rwx,o::- inherits || exit 1
 chown 2000:2000 setid && chmod 6777 setid`
+
+// shows is for both: it compares the ACL of a file as getfacl shows it, in one line.
+const shows = `
+shows() {
+	acl=$(echo $(getfacl -pncE "$1" 2>&1))
+	[ "$acl" = "$2" ] || echo "$1 has $acl, want $2"
+}
+`
 
 // asUsers runs on the client; it prints nothing but what is wrong.
 const asUsers = `
@@ -85,6 +93,27 @@ allowed u2000 'echo more >> /mnt/inherits/file'
 allowed u2000 'echo more >> /mnt/inherits/dir/file'
 refused "$no" u1000 'cat /mnt/inherits/file'
 refused "$no" u1000 'ls /mnt/inherits/dir'
+
+# The owner of a file gives another user what its mode hides, and takes it back; mode and mask are one.
+allowed u3000 'umask 077; echo secret > /mnt/own && setfacl -m u:2000:r /mnt/own'
+shows /mnt/own 'user::rw- user:2000:r-- group::--- mask::r-- other::---'
+[ $(stat -c %a /mnt/own) = 640 ] || echo "own has mode $(stat -c %a /mnt/own)"
+allowed u2000 'grep -q secret /mnt/own'
+refused "$no" u1000 'cat /mnt/own'
+refused "Operation not permitted" u2000 'setfacl -m u:1000:r /mnt/own'
+allowed u3000 'chmod 600 /mnt/own'
+shows /mnt/own 'user::rw- user:2000:r-- group::--- mask::--- other::---'
+refused "$no" u2000 'cat /mnt/own'
+allowed u3000 'setfacl -b /mnt/own && setfacl -m g:2000:rw /mnt/own'
+allowed u2000 'echo more >> /mnt/own'
+
+# A default ACL that is set here is inherited, and no umask takes from it.
+allowed u3000 'mkdir /mnt/defaults && setfacl -d -m u:2000:rwx,g::r-x,o::- /mnt/defaults'
+allowed u3000 'umask 077; echo content > /mnt/defaults/file && mkdir /mnt/defaults/dir'
+shows /mnt/defaults/file 'user::rw- user:2000:rwx group::r-x mask::rw- other::---'
+allowed u2000 'echo more >> /mnt/defaults/file && : > /mnt/defaults/dir/file'
+allowed u3000 'setfacl -k /mnt/defaults && umask 022 && : > /mnt/defaults/later'
+shows /mnt/defaults/later 'user::rw- group::r-- other::r--'
 
 # A write by another user than the owner clears the set-id bits.
 [ $(stat -c %a /mnt/setid) = 6777 ] || echo "setid has mode $(stat -c %a /mnt/setid)"
@@ -121,6 +150,11 @@ for f in inherits/file inherits/dir inherits/dir/file; do
 	getfacl -nc $f 2> /dev/null | grep -q '^user:2000:rwx' || echo "the ACL of $f: $(getfacl -nc $f)"
 done
 getfacl -nc inherits/dir | grep -q '^default:user:2000:rwx' || echo "the default ACL of inherits/dir is gone"
+shows own 'user::rw- group::--- group:2000:rw- mask::rw- other::---'
+shows defaults 'user::rwx group::r-x other::r-x'
+shows defaults/file 'user::rw- user:2000:rwx group::r-x mask::rw- other::---'
+shows defaults/dir 'user::rwx user:2000:rwx group::r-x mask::rwx other::--- default:user::rwx default:user:2000:rwx default:group::r-x default:mask::rwx default:other::---'
+shows defaults/later 'user::rw- group::r-- other::r--'
 want "files of user 1000" $(find . -user 1000 | wc -l) 10
 want "size of blocks-1000" $(stat -c %s blocks-1000) 1048576
 want "size of blocks-2000" $(stat -c %s blocks-2000) 3145728
@@ -166,7 +200,7 @@ func TestRightsOfUsers(t *testing.T) {
 	for _, proto := range []string{"rdma", "tcp"} {
 		t.Run(proto, func(t *testing.T) {
 			run(t, server.Guest, prepareVolume)
-			said := run(t, g, server.mount(proto, "")+asUsers) + run(t, server.Guest, afterwards)
+			said := run(t, g, server.mount(proto, "")+shows+asUsers) + run(t, server.Guest, shows+afterwards)
 			for line := range strings.Lines(said) {
 				t.Error(strings.TrimSpace(line))
 			}

@@ -29,6 +29,7 @@ type server struct {
 	behind    int // what the tap stands before
 	args      []string
 	want      wire.Want
+	roce      bool // by RoCE and not by iWARP; the tap is then the device itself
 
 	cmd   *exec.Cmd
 	gone  chan error
@@ -48,6 +49,20 @@ func serve(t *testing.T, g *guest.Guest, dir string, args ...string) *server {
 	s.want = wire.Want{ServerOurs: true, CRC: !slices.Contains(args, "auto")}
 	s.start()
 	s.rdma = watched(t, g.Listen, s.address(s.behind), &s.want)
+	t.Cleanup(s.stop)
+	return s
+}
+
+// serveRoCE is serve by the other provider; what goes over the wire is the caller's to capture.
+func serveRoCE(t *testing.T, g *guest.Guest, dir string) *server {
+	t.Helper()
+	ports, err := guest.FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const service = 20049 // of the connection manager, on the guest's own subnet
+	s := &server{t: t, g: g, dir: dir, behind: service, rdma: service, tcp: ports[0], args: []string{"--rdma", "roce"}, roce: true}
+	s.start()
 	t.Cleanup(s.stop)
 	return s
 }
@@ -73,8 +88,9 @@ func (s *server) start() {
 		s.t.Fatal(err)
 	}
 	s.cmd, s.gone, s.ended = cmd, gone, false
-	for _, port := range []int{s.behind, s.tcp} {
-		s.await(port)
+	s.await(s.tcp)
+	if !s.roce {
+		s.await(s.behind)
 	}
 }
 

@@ -4,6 +4,7 @@ package linux
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -19,19 +20,25 @@ type tool struct {
 	scheme string
 	port   int
 	args   []string
+	at     string // the server's address; "": 127.0.0.1, where taps are
 }
+
+// patience is for guests that share two processors with all other tests.
+var patience = []string{"--connect-timeout", "1m"}
 
 // rdmaTool and tcpTool are pointed at a guest; more are further flags.
 func rdmaTool(t *testing.T, s *far, more ...string) tool {
-	return tool{t, "nfsrdma", s.rdma, append(more, "--mount-port", fmt.Sprint(s.mountd))}
+	return tool{t: t, scheme: "nfsrdma", port: s.rdma, args: append(append(more, patience...), "--mount-port", fmt.Sprint(s.mountd))}
 }
 
 func tcpTool(t *testing.T, s *far) tool {
-	return tool{t, "nfs", s.tcp, []string{"--mount-port", fmt.Sprint(s.mountd)}}
+	return tool{t: t, scheme: "nfs", port: s.tcp, args: append([]string{"--mount-port", fmt.Sprint(s.mountd)}, patience...)}
 }
 
 // host is the server's URL, url that of its export.
-func (c tool) host() string            { return fmt.Sprintf("%s://127.0.0.1:%d", c.scheme, c.port) }
+func (c tool) host() string {
+	return fmt.Sprintf("%s://%s:%d", c.scheme, cmp.Or(c.at, "127.0.0.1"), c.port)
+}
 func (c tool) url() string             { return c.host() + "/export" }
 func (c tool) path(name string) string { return c.url() + "/" + name }
 

@@ -4,6 +4,7 @@ package mount
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -37,6 +38,7 @@ func TestLooksLikeAMount(t *testing.T) {
 	if f := strings.Fields(df); code != 0 || len(f) < 8 || f[len(f)-4] != "127.0.0.1:/export" || f[len(f)-3] != "fuse.nfsrdma" || !sameMiB(f[len(f)-2], size[len(size)-1]) {
 		t.Errorf("df: %s; local size %s", df, size)
 	}
+	looksOpen(t, dir)
 	if cwd, err := os.Readlink("/proc/" + strconv.Itoa(processOf(t, dir)) + "/cwd"); err != nil || cwd != "/" {
 		t.Errorf("its process is in %s, %v", cwd, err)
 	}
@@ -46,6 +48,33 @@ func TestLooksLikeAMount(t *testing.T) {
 	if out, code := nfsrdma(t, "mount", "127.0.0.1:/export", dir); code != 32 || !strings.Contains(out, "is mounted there already") {
 		t.Errorf("mounted twice: status %d, %s", code, out)
 	}
+}
+
+// looksOpen finds what lsof and fuser go by: an open file has its path, and the device of the mount's line. statfs has the
+// number of FUSE, which stat(1) calls fuseblk, and the block size of the calls, as a mount by the kernel has.
+func looksOpen(t *testing.T, dir string) {
+	t.Helper()
+	file := filepath.Join(dir, "opened")
+	w := startWorker(t, "hold", file)
+	fd := ""
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", w.cmd.Process.Pid))
+	for _, l := range links {
+		if name, _ := os.Readlink(l); name == file {
+			fd = l
+		}
+	}
+	device, _, _ := strings.Cut(strings.Join(strings.Fields(mountLine(dir))[2:], " "), " ")
+	got, _ := command(t, "", nil, "stat", "-L", "-c", "%Hd:%Ld %n %s", fd)
+	if want := fmt.Sprintf("%s %s %d", device, fd, heldSize); fd == "" || got != want {
+		t.Errorf("an open file is %q, want %q", got, want)
+	}
+	if got, _ := command(t, "", nil, "stat", "-f", "-c", "%t %s %S %l", dir); got != "65735546 1048576 1048576 255" {
+		t.Errorf("statfs: %s", got)
+	}
+	if last, err := w.stop(); err != nil {
+		t.Errorf("%s, %v", last, err)
+	}
+	script(t, dir, "rm opened")
 }
 
 // sameMiB reports whether two numbers of KiB are the same but for rounding to a block of 1 MiB.
@@ -272,7 +301,7 @@ func TestMountstats(t *testing.T) {
 func TestMountHelper(t *testing.T) {
 	t.Parallel()
 	needMounts(t)
-	need(t, "unshare", "ip", "mount")
+	need(t, "unshare", "ip", "mount", "setpriv", "fusermount3")
 	runScript(t, "helper.sh", []string{"unshare", "-n", "-m"}, tempDir(t, "helper"), rig.bin)
 }
 

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A running worker writes lines, and ends with its standard input.
@@ -185,10 +187,27 @@ func TestMountProcessKilled(t *testing.T) {
 	t.Parallel()
 	onlyOne(t, func(t *testing.T, s *server, dir string) {
 		hold := startWorker(t, "hold", filepath.Join(dir, "held"))
+		onServer, err := os.Create(filepath.Join(s.dir, "locked-"+filepath.Base(dir)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer onServer.Close()
+		free := func() bool {
+			lock := unix.Flock_t{Type: unix.F_WRLCK}
+			err := unix.FcntlFlock(onServer.Fd(), unix.F_OFD_GETLK, &lock)
+			return err == nil && lock.Type == unix.F_UNLCK
+		}
+		locker := exec.Command("flock", "--no-fork", filepath.Join(dir, filepath.Base(onServer.Name())), "sleep", "1000")
+		if err := locker.Start(); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "a lock of the mount", func() bool { return !free() })
 		if err := syscall.Kill(processOf(t, dir), syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		_, _ = hold.stop() // its close fails
+		_ = locker.Process.Kill()
+		_ = locker.Wait()
 		mustWork(t, "touch", dir, "ENOTCONN")
 		options := s.options("tcp")
 		if out, code := nfsrdma(t, "mount", "-o", options, "127.0.0.1:/export", dir); code != 32 || !strings.Contains(out, "nfsrdma umount "+dir) {
@@ -204,6 +223,7 @@ func TestMountProcessKilled(t *testing.T) {
 			t.Errorf("mounted again: status %d, %s", code, out)
 		}
 		mustWork(t, "touch", dir, "OK")
+		waitFor(t, "what the killed process had locked is free", free)
 	})
 }
 

@@ -204,7 +204,7 @@ func startServerOn(t *testing.T, dir string, extras ...string) *server {
 
 // start starts the server on its ports, the first time or again.
 func (s *server) start() error {
-	args := append([]string{"serve", "--rdma-port", strconv.Itoa(s.rdma), "--tcp-port", strconv.Itoa(s.tcp), "--state-dir", s.state,
+	args := append([]string{"serve", "--rdma", "iwarp", "--rdma-port", strconv.Itoa(s.rdma), "--tcp-port", strconv.Itoa(s.tcp), "--state-dir", s.state,
 		"--no-root-squash", "--trust-local", "--async-names", "--memory"}, s.extras...)
 	s.cmd = exec.Command(filepath.Join(rig.bin, "nfsrdmad"), append(args, s.dir+"=/export")...)
 	s.cmd.Stderr = s.log

@@ -23,7 +23,7 @@ import (
 const (
 	patience  = 30 * time.Minute      // for all calls
 	parting   = 30 * time.Second      // for the end of a connection
-	prompt    = 10 * time.Millisecond // for the end of a call that has left
+	prompt    = 30 * time.Millisecond // for the end of a call that has left; a caller that drives is called back after two ticks of 10 ms
 	abandoned = 10 * time.Minute      // for late replies, and the end of a connection that has no credit left
 )
 

@@ -94,7 +94,7 @@ func (s *server) start() error {
 		l.Close()
 	}
 	s.rdma, s.tcp, s.metrics = "127.0.0.1:"+ports[0], "127.0.0.1:"+ports[1], "127.0.0.1:"+ports[2]
-	s.cmd = exec.Command(filepath.Join(s.base, "nfsrdmad"), "serve", "--rdma-port", ports[0], "--tcp-port", ports[1],
+	s.cmd = exec.Command(filepath.Join(s.base, "nfsrdmad"), "serve", "--rdma", "iwarp", "--rdma-port", ports[0], "--tcp-port", ports[1],
 		"--metrics-addr", s.metrics, "--state-dir", filepath.Join(s.base, "state"), "--no-root-squash", s.served+"="+exportName)
 	s.cmd.Stderr = &s.errors
 	out, err := s.cmd.StdoutPipe()

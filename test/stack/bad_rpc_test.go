@@ -85,7 +85,7 @@ func TestBadRPCHeader(t *testing.T) {
 		}{
 			{"RPC version 0", 0, nfs3.Program, 3, 0, none, none, oncrpc.ReplyHeader{Denied: true, Low: 2, High: 2}},
 			{"RPC version 3", 3, nfs3.Program, 3, 0, none, none, oncrpc.ReplyHeader{Denied: true, Low: 2, High: 2}},
-			{"unknown program", 2, 100227, 3, 0, none, none, oncrpc.ReplyHeader{Accept: oncrpc.ProgUnavail}},
+			{"unknown program", 2, 100228, 3, 0, none, none, oncrpc.ReplyHeader{Accept: oncrpc.ProgUnavail}},
 			{"program 2^32-1", 2, 1<<32 - 1, 3, 0, none, none, oncrpc.ReplyHeader{Accept: oncrpc.ProgUnavail}},
 			{"NFS version 2", 2, nfs3.Program, 2, 0, none, none, oncrpc.ReplyHeader{Accept: oncrpc.ProgMismatch, Low: 3, High: 3}},
 			{"NFS version 4", 2, nfs3.Program, 4, 0, none, none, oncrpc.ReplyHeader{Accept: oncrpc.ProgMismatch, Low: 3, High: 3}},

@@ -16,8 +16,6 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
-	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
@@ -75,7 +73,7 @@ func dial(t *testing.T, l *lane, s *rig.Server) *transport.Client {
 	if l.opt.Transport == nfsclient.TCP {
 		c, err = transport.DialTCP(ctx, s.TCP, cfg)
 	} else {
-		c, err = transport.DialRDMA(ctx, iwarp.Open(rnic.DeviceConfig{CRC: l.crc}), s.RDMA, cfg)
+		c, err = transport.DialRDMA(ctx, l.device(), s.RDMA, cfg)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -178,15 +176,13 @@ func TestDirs(t *testing.T) {
 	fill(t, disk)
 	for _, l := range lanes() {
 		t.Run(l.name, func(t *testing.T) {
-			rig.NoLeaks(t)
 			cfg := rig.Config{}
 			if l.dir {
 				cfg.Dir = disk
 			} else {
 				cfg.Export = fill(t, "")
 			}
-			cfg.Device.CRC = l.crc
-			s := rig.Start(t, cfg)
+			s := l.server(t, cfg)
 			f := s.Mount(t, l.opt)
 			one, two := dial(t, &l, s), dial(t, &l, s)
 			var g errgroup.Group

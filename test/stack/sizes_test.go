@@ -14,6 +14,8 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/rnic/roce"
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
@@ -26,7 +28,7 @@ type lane struct {
 	crc  rnic.CRCMode
 }
 
-// lanes is both trees over RDMA with and without CRC, and over TCP.
+// lanes is both trees over RDMA with and without CRC, and over TCP; and one of them over RoCE.
 func lanes() (l []lane) {
 	for _, dir := range []bool{false, true} {
 		tree := "memfs"
@@ -39,7 +41,15 @@ func lanes() (l []lane) {
 			lane{tree + "/tcp", dir, nfsclient.Options{Transport: nfsclient.TCP}, rnic.CRCOn},
 		)
 	}
-	return l
+	return append(l, lane{"memfs/roce", false, nfsclient.Options{Provider: nfsclient.RoCE}, rnic.CRCOn})
+}
+
+// device is the client's RNIC.
+func (l *lane) device() *rnic.Device {
+	if l.opt.Provider == nfsclient.RoCE {
+		return roce.Open(rnic.DeviceConfig{})
+	}
+	return iwarp.Open(rnic.DeviceConfig{CRC: l.crc})
 }
 
 func (l *lane) server(t *testing.T, cfg rig.Config) *rig.Server {
@@ -49,6 +59,9 @@ func (l *lane) server(t *testing.T, cfg rig.Config) *rig.Server {
 		cfg.Dir = t.TempDir()
 	}
 	cfg.Device.CRC = l.crc
+	if l.opt.Provider == nfsclient.RoCE {
+		cfg.RoCE, cfg.Host = roce.Open(cfg.Device), rig.OwnAddr()
+	}
 	return rig.Start(t, cfg)
 }
 

@@ -41,7 +41,7 @@ func freePort(t *testing.T) int {
 func serve(t *testing.T, bin, dir string, args ...string) int {
 	t.Helper()
 	port := freePort(t)
-	cmd := exec.Command(bin, append([]string{"serve", dir + "=/export", "--addr", "127.0.0.1", "--no-root-squash", "--rdma-port", fmt.Sprint(port), "--tcp-port", "0"}, args...)...)
+	cmd := exec.Command(bin, append([]string{"serve", dir + "=/export", "--addr", "127.0.0.1", "--no-root-squash", "--rdma", "iwarp", "--rdma-port", fmt.Sprint(port), "--tcp-port", "0"}, args...)...)
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

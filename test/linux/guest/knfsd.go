@@ -14,7 +14,7 @@ type Server struct {
 	RDMA, TCP, Mount string
 }
 
-// Siw says which build of the soft-iWARP driver a server guest loads.
+// Siw says which build of the soft-iWARP driver a server guest loads, or that it has soft RoCE.
 type Siw string
 
 // The stock driver can lose the wake-up for a first FPDU that arrives right after the
@@ -22,6 +22,7 @@ type Siw string
 const (
 	Stock Siw = "stock"
 	Fixed Siw = "fixed"
+	Rxe   Siw = "rxe"
 )
 
 // BootServer starts knfsd in a fresh guest that cannot reach the host by itself; of cfg it takes
@@ -33,8 +34,12 @@ func BootServer(ctx context.Context, cfg Config, siw Siw) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{Guest: g, RDMA: g.Address(rdma), TCP: g.Address(tcp), Mount: g.Address(mount)}
-	script := fmt.Sprintf("siw_up %s && mount -t tmpfs -o size=600m tmpfs /export && chmod 777 /export && "+
-		"echo 'hello from knfsd' > /export/hello.txt && knfsd_up /export 8", siw)
+	up := "siw_up " + string(siw)
+	if siw == Rxe {
+		up = "rxe_up"
+	}
+	script := fmt.Sprintf("%s && mount -t tmpfs -o size=600m tmpfs /export && chmod 777 /export && "+
+		"echo 'hello from knfsd' > /export/hello.txt && knfsd_up /export 8", up)
 	if _, err := s.Run(ctx, script); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("starting knfsd: %w", err)

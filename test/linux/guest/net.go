@@ -24,6 +24,7 @@ type Network struct {
 	Host   string // the address by which the guest reaches this machine
 	Listen string // where this machine listens for the guest
 	Guest  string // the guest's address, which this machine reaches only on a tap
+	Device string // the tap device's name on this machine, "" with the user network
 
 	tap     *tap
 	forward map[int]int // with the user network: the guest's port to ours, at 127.0.0.1
@@ -61,7 +62,7 @@ func newNetwork(cfg Config) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Network{Host: t.host.String(), Listen: t.host.String(), Guest: t.host.Next().String(), tap: t}, nil
+	return &Network{Host: t.host.String(), Listen: t.host.String(), Guest: t.host.Next().String(), Device: t.name, tap: t}, nil
 }
 
 func userNetwork(cfg Config) (*Network, error) {

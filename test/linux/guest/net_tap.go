@@ -150,28 +150,33 @@ func (t *tap) setUp(isolated bool) error {
 }
 
 // isolate has the device drop what this machine would answer to a guest that begins a conversation: it
-// lets pass ARP, and TCP except the answer to a SYN. So connections to the guest work, and none from it;
-// nothing but packets that nobody answers gets from it to this machine's services.
+// lets pass ARP, TCP except the answer to a SYN, and what goes to the port of RoCEv2. So connections to the guest work, and none
+// from it; nothing but packets that nobody answers gets from it to this machine's services, unless one is on that port there.
 func (t *tap) isolate() error {
 	const (
 		load1   = unix.BPF_LD | unix.BPF_B | unix.BPF_ABS
 		load2   = unix.BPF_LD | unix.BPF_H | unix.BPF_ABS
 		header  = unix.BPF_LDX | unix.BPF_B | unix.BPF_MSH
 		indexed = unix.BPF_LD | unix.BPF_B | unix.BPF_IND
+		port    = unix.BPF_LD | unix.BPF_H | unix.BPF_IND
 		and     = unix.BPF_ALU | unix.BPF_AND | unix.BPF_K
 		equal   = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
 		ret     = unix.BPF_RET | unix.BPF_K
 
 		ether     = 14   // bytes of an Ethernet header
+		roce      = 4791 // UDP port
 		synAndAck = 0x12 // flags of TCP
 	)
 	program := []unix.SockFilter{
 		{Code: load2, K: 12},
-		{Code: equal, K: unix.ETH_P_ARP, Jt: 8},
-		{Code: equal, K: unix.ETH_P_IP, Jf: 6},
+		{Code: equal, K: unix.ETH_P_ARP, Jt: 11},
+		{Code: equal, K: unix.ETH_P_IP, Jf: 9},
 		{Code: load1, K: ether + 9},
-		{Code: equal, K: unix.IPPROTO_TCP, Jf: 4},
 		{Code: header, K: ether},
+		{Code: equal, K: unix.IPPROTO_TCP, Jt: 3},
+		{Code: equal, K: unix.IPPROTO_UDP, Jf: 5},
+		{Code: port, K: ether + 2},
+		{Code: equal, K: roce, Jt: 4, Jf: 3},
 		{Code: indexed, K: ether + 13},
 		{Code: and, K: synAndAck},
 		{Code: equal, K: synAndAck, Jf: 1},

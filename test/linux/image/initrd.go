@@ -94,6 +94,13 @@ func (in *initrd) programs() error {
 			return err
 		}
 	}
+	for _, name := range rxeProvider {
+		text, err := os.ReadFile(filepath.Join(in.sysroot, name))
+		if err != nil {
+			return err
+		}
+		in.file(name, 0o644, text)
+	}
 	for _, applet := range []string{"modprobe", "insmod", "rmmod", "lsmod"} {
 		in.link("sbin/"+applet, "../bin/kmod")
 	}

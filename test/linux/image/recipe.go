@@ -30,6 +30,8 @@ var packages = []string{
 	"libmount1", "libnfsidmap1", "libnsl2", "libpcre2-8-0", "libreadline8", "libselinux1",
 	"libsqlite3-0", "libss2", "libssl3", "libsystemd0", "libtinfo6", "libtirpc-common",
 	"libtirpc3", "libudev1", "libuuid1", "libwrap0", "libxtables12", "libzstd1", "zlib1g",
+	"ibverbs-providers", "ibverbs-utils", "libibumad3", "libibverbs1", "libnl-3-200", "libnl-route-3-200",
+	"libpci3", "librdmacm1", "perftest", "rdmacm-utils",
 }
 
 // programs are put into the guest together with the libraries that they need.
@@ -37,7 +39,9 @@ var packages = []string{
 var programs = []string{
 	"bin/kmod", "bin/ip", "bin/ss", "sbin/mount.nfs", "sbin/rpcbind",
 	"usr/sbin/rpc.nfsd", "usr/sbin/rpc.mountd", "usr/sbin/exportfs", "sbin/showmount",
-	"sbin/mke2fs", "bin/setfacl", "bin/getfacl", "usr/sbin/setquota",
+	"sbin/mke2fs", "bin/setfacl", "bin/getfacl", "usr/sbin/setquota", "sbin/tc",
+	"usr/bin/ibv_devinfo", "usr/bin/ibv_rc_pingpong", "usr/bin/ibv_uc_pingpong", "usr/bin/ibv_ud_pingpong", "usr/bin/rping", "usr/bin/udaddy",
+	"usr/bin/ib_send_bw", "usr/bin/ib_write_bw", "usr/bin/ib_read_lat",
 }
 
 // rdmaTool moved between releases of iproute2; the first that is there is taken.
@@ -46,10 +50,14 @@ var rdmaTool = []string{"usr/bin/rdma", "sbin/rdma", "bin/rdma"}
 // dlopened libraries are named by no program's ELF header.
 var dlopened = []string{"libnss_files.so.2", "libgcc_s.so.1"}
 
+// rxeProvider is what libibverbs needs for rxe: where it looks for the name of a driver's library, and the library.
+var rxeProvider = []string{"etc/libibverbs.d/rxe.driver", "usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so"}
+
 // modules of the stock kernel; what they depend on comes with them.
 var modules = []string{
 	"virtio_pci", "virtio_net", "9p", "9pnet_virtio",
-	"ib_core", "ib_uverbs", "rdma_cm", "iw_cm", "rpcrdma",
+	"ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "iw_cm", "rpcrdma", "rdma_rxe",
+	"sch_netem", "sch_ingress", "cls_matchall", "act_mirred", "ifb",
 	"sunrpc", "nfs", "nfsv3", "nfsd", "lockd", "nfs_acl", "auth_rpcgss",
 	"brd", "loop", "vfat", "nls_cp437", "nls_ascii", "nls_iso8859-1", "nls_utf8", "ext4", "quota_v2", "crc32c_generic", "crc32c-intel", "crc32_generic", "crc32-pclmul", "libcrc32c",
 }
@@ -61,7 +69,7 @@ var rootfs embed.FS
 // directory never serves an image of another recipe.
 func recipeHash() string {
 	h := sha256.New()
-	fmt.Fprintf(h, "layout 1 %q %q %q %q %q %q", packages, programs, rdmaTool, dlopened, modules, raceFix)
+	fmt.Fprintf(h, "layout 2 %q %q %q %q %q %q %q", packages, programs, rdmaTool, dlopened, rxeProvider, modules, raceFix)
 	fs.WalkDir(rootfs, ".", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			b, _ := rootfs.ReadFile(path)

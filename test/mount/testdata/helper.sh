@@ -60,3 +60,20 @@ serve $1 $2 --rdma-port=20049 --tcp-port=2049
 wait $waits
 test "$(cat $1/mnt/f)" = 'by mount'
 umount $1/mnt
+
+# An ordinary user (nobody: fusermount3 wants a name in passwd) mounts and unmounts what a line of fstab lets users mount:
+# mount(8) runs the helper as that user, without PATH.
+mkdir $1/etc $1/own
+chown 65534:65534 $1/own
+echo "127.0.0.1:/export $1/own nfsrdma noauto,user,_netdev,nofail,x-systemd.automount,comment=x 0 0" > $1/etc/fstab
+mount -t overlay -o lowerdir=$1/etc:/etc overlay /etc
+mknod $1/fuse c 10 229
+chmod 666 $1/fuse
+mount --bind $1/fuse /dev/fuse
+as() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+as mount $1/own
+grep -q "^127.0.0.1:/export $1/own fuse.nfsrdma rw,nosuid,nodev,noexec,relatime,user_id=65534" /proc/mounts
+as sh -c "echo mine > $1/own/of-user"
+test "$(stat -c %u $1/srv/of-user)" = 65534
+as umount $1/own
+if grep $1/own /proc/mounts; then exit 1; fi

@@ -8,6 +8,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ const Export = "/rig"
 // Config is how a Server is made. The zero value serves an empty memfs.
 type Config struct {
 	Host   string       // address to listen on; "": 127.0.0.1
+	RoCE   *rnic.Device // serves RDMA by this device in place of one of iWARP, at port 20049 of Host
 	Dir    string       // serve this directory; "": a file tree in memory
 	FS     osfs.Options // of Dir
 	Device rnic.DeviceConfig
@@ -34,7 +36,17 @@ type Config struct {
 	Squash *nfsserver.Squash
 	// Export changes the tree before it is served, when set.
 	Export func(fs nfsserver.FS)
+	// Wrap returns what is served in place of the tree, when set.
+	Wrap func(fs nfsserver.FS) nfsserver.FS
 }
+
+// OwnAddr is an address of 127.0.0.0/8 that no other test of the machine has: of each there is one UDP port for RoCE.
+func OwnAddr() string {
+	pid, n := uint32(os.Getpid()), own.Add(1)
+	return net.IPv4(127, byte(128+pid>>14%64), byte(pid>>6), byte(pid<<2|n%4)).String()
+}
+
+var own atomic.Uint32
 
 // A Server serves one tree on two loopback ports until the test ends.
 type Server struct {
@@ -56,6 +68,9 @@ func Start(t testing.TB, cfg Config) *Server {
 	if cfg.Export != nil {
 		cfg.Export(tree)
 	}
+	if cfg.Wrap != nil {
+		tree = cfg.Wrap(tree)
+	}
 	squash := nfsserver.Squash{All: true, UID: uid, GID: gid}
 	if cfg.Squash != nil {
 		squash = *cfg.Squash
@@ -69,7 +84,11 @@ func Start(t testing.TB, cfg Config) *Server {
 	if cfg.Host == "" {
 		cfg.Host = "127.0.0.1"
 	}
-	rl, err := dev.Listen("tcp", cfg.Host+":0")
+	at := ":0"
+	if cfg.RoCE != nil {
+		dev, at = cfg.RoCE, ":20049"
+	}
+	rl, err := dev.Listen("tcp", cfg.Host+at)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,12 +23,12 @@ import (
 
 var (
 	series = flag.String("kernel", image.Series[0], "kernel `series`: 6.1 or 6.12")
-	siw    = flag.String("siw", string(guest.Fixed), "for knfsd, the driver: stock or fixed")
+	siw    = flag.String("siw", string(guest.Fixed), "for knfsd, the driver: stock or fixed (of siw), or rxe")
 )
 
 func main() {
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: linux-guest [-kernel 6.1|6.12] [-siw stock|fixed] build | shell | run FILE | knfsd")
+		fmt.Fprintln(os.Stderr, "usage: linux-guest [-kernel 6.1|6.12] [-siw stock|fixed|rxe] build | shell | run FILE | knfsd")
 	}
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

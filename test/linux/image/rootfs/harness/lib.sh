@@ -1,6 +1,6 @@
 # Shell functions for scripts in the guest; every script has them.
 
-netdev() { ls /sys/class/net | grep -v -x -e lo | head -n 1; }
+netdev() { ls /sys/class/net | grep -v -x -e lo -e 'ifb.*' | head -n 1; }
 
 die() { echo "FAILED: $*"; exit 1; }
 
@@ -16,6 +16,27 @@ siw_up() {
 		;;
 	esac
 	modprobe rdma_cm && rdma link add siw0 type siw netdev "$(netdev)"
+}
+
+# rxe_up: load soft-RoCE, once, and put a device on the network interface. What a user of a stock kernel types.
+rxe_up() {
+	[ -e /sys/class/infiniband/rxe0 ] && return 0
+	modprobe rdma_rxe && modprobe rdma_cm && rdma link add rxe0 type rxe netdev "$(netdev)"
+}
+
+# rxe_client_up: an RDMA client by soft-RoCE. A guest has either this or client_up.
+rxe_client_up() { rxe_up && modprobe rpcrdma && modprobe nfs && modprobe nfsv3; }
+
+# lossy OPTIONS: netem does this to all packets, both ways; "lossy" alone ends it. (tc alone would be busybox's.)
+lossy() {
+	dev=$(netdev)
+	/sbin/tc qdisc del dev "$dev" root 2> /dev/null
+	/sbin/tc qdisc del dev "$dev" ingress 2> /dev/null
+	[ $# = 0 ] && return 0
+	modprobe ifb numifbs=1 && ip link set ifb0 up || return 1
+	/sbin/tc qdisc add dev "$dev" root netem "$@" &&
+		/sbin/tc qdisc add dev "$dev" ingress && /sbin/tc qdisc replace dev ifb0 root netem "$@" &&
+		/sbin/tc filter add dev "$dev" parent ffff: matchall action mirred egress redirect dev ifb0
 }
 
 client_up() { siw_up && modprobe rpcrdma && modprobe nfs && modprobe nfsv3; }

@@ -1,0 +1,164 @@
+// Locks of Linux's client at our server, beside those of a program here.
+
+package linux
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/linux/guest"
+	"golang.org/x/sys/unix"
+)
+
+// fromHost puts a program of this machine, its libraries and its loader into the guest's /tmp/host, and returns the command.
+func fromHost(t *testing.T, g *guest.Guest, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		skip(t, "needs "+name+" (Debian: nfs-common, util-linux)")
+	}
+	out, err := exec.Command("ldd", path).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	loader, copies := "", []string{path}
+	for _, word := range strings.Fields(string(out)) {
+		if strings.HasPrefix(word, "/") {
+			copies = append(copies, word)
+			if strings.Contains(word, "/ld-") {
+				loader = filepath.Base(word)
+			}
+		}
+	}
+	for _, from := range copies {
+		b, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(g.Share, filepath.Base(from)), b, 0o755)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.Remove(filepath.Join(g.Share, filepath.Base(from)))
+		base := filepath.Base(from)
+		run(t, g, fmt.Sprintf("mkdir -p /tmp/host && cp /share/%s /tmp/host/ && chmod 755 /tmp/host/%s", base, base))
+	}
+	return fmt.Sprintf("/tmp/host/%s --library-path /tmp/host /tmp/host/%s", loader, filepath.Base(path))
+}
+
+// fileLock is an open file description of this machine, as an owner of locks.
+type fileLock struct {
+	t *testing.T
+	f *os.File
+}
+
+func (l fileLock) set(typ int16, start, n int64) {
+	l.t.Helper()
+	if err := unix.FcntlFlock(l.f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: typ, Start: start, Len: n}); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// taken reports whether somebody else has locked any of the file.
+func (l fileLock) taken() bool {
+	k := unix.Flock_t{Type: unix.F_WRLCK}
+	if err := unix.FcntlFlock(l.f.Fd(), unix.F_OFD_GETLK, &k); err != nil {
+		l.t.Fatal(err)
+	}
+	return k.Type != unix.F_UNLCK
+}
+
+// TestLinuxLocks: processes of a guest, which mounts without nolock, and a program here exclude one another;
+// who waits is granted its lock; Linux reclaims it when the server has been killed; and it is freed when Linux says that it has started again.
+func TestLinuxLocks(t *testing.T) {
+	enter(t, "6.1")
+	if err := guest.Direct(); err != nil {
+		skip(t, err.Error())
+	}
+	g := client(t, "6.1")
+	statd, smNotify, flock := fromHost(t, g, "rpc.statd"), fromHost(t, g, "sm-notify"), fromHost(t, g, "flock")
+	dir := exportDir(t)
+	path := filepath.Join(dir, "lock")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	here := fileLock{t, f}
+	s := &server{t: t, g: g, dir: dir, behind: 20049, rdma: 20049, tcp: 2049,
+		args: []string{"--crc", "auto", "--rdma", "iwarp", "--rpcbind", "serve", "--state-dir", t.TempDir()}}
+	s.start()
+	t.Cleanup(s.stop)
+	run(t, g, "ip link set lo up; mkdir -p /run/rpcbind /var/lib/nfs/sm /var/lib/nfs/sm.bak; rpcbind -w; "+statd+" --no-notify")
+	run(t, g, "mount -t nfs -o vers=3,proto=rdma "+g.Host+":/export /mnt")
+	exists := func(name string) func() bool {
+		return func() bool {
+			_, err := os.Stat(filepath.Join(g.Share, name))
+			return err == nil
+		}
+	}
+	for _, name := range []string{"first", "second", "release", "end"} {
+		os.Remove(filepath.Join(g.Share, name))
+	}
+	signal := func(name string) {
+		if err := os.WriteFile(filepath.Join(g.Share, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	here.set(unix.F_WRLCK, 5, 10)
+	if out := run(t, g, flock+" -n /mnt/lock true && echo locked || echo refused"); !strings.Contains(out, "refused") {
+		t.Errorf("beside a lock of a program here: %s", out)
+	}
+	// A process of the guest that has the lock says so in a file of the host's, and goes on until there is another one.
+	hold := func(says, until string) {
+		run(t, g, fmt.Sprintf("setsid %s /mnt/lock sh -c ': > /share/%s; while [ ! -e /share/%s ]; do sleep 0.1; done' > /dev/null 2>&1 < /dev/null &", flock, says, until))
+	}
+	hold("first", "release")
+	time.Sleep(2 * time.Second) // it shall wait, for what would come at once if it did not
+	if exists("first")() {
+		t.Error("a guest has the lock of a program here")
+	}
+	began := time.Now()
+	here.set(unix.F_UNLCK, 0, 0)
+	comes(t, "the guest has what the program here has released", exists("first"))
+	t.Logf("the guest had the lock after %v", time.Since(began).Round(time.Millisecond))
+	if !here.taken() {
+		t.Error("a program here can lock what the guest has")
+	}
+	hold("second", "end")
+	time.Sleep(2 * time.Second)
+	if exists("second")() {
+		t.Error("two processes of the guest have the lock")
+	}
+	began = time.Now()
+	signal("release")
+	comes(t, "the second process has what the first has released", exists("second"))
+	t.Logf("the second process had the lock after %v", time.Since(began).Round(time.Millisecond))
+
+	s.kill()
+	if here.taken() {
+		t.Error("a server that was killed has a lock")
+	}
+	s.start()
+	comes(t, "Linux has reclaimed the lock", here.taken)
+
+	run(t, g, smNotify+" -f; true")
+	comes(t, "the lock is free after NOTIFY", func() bool { return !here.taken() })
+	signal("end")
+	run(t, g, "cd /; n=0; until umount /mnt; do n=$((n + 1)); [ $n -lt 100 ] || exit 1; sleep 0.2; done")
+	quiet(t, g, reconnects...)
+}
+
+// comes waits until a condition holds.
+func comes(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(scriptTime); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}

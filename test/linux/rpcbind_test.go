@@ -1,0 +1,28 @@
+// A mount that is told no port: rpcbind of ours.
+
+package linux
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/linux/guest"
+)
+
+// TestMountWithoutPorts: the guest asks port 111 of the host, which is on a network of their own.
+func TestMountWithoutPorts(t *testing.T) {
+	enter(t, "6.1")
+	if err := guest.Direct(); err != nil {
+		skip(t, err.Error())
+	}
+	g := client(t, "6.1")
+	dir := exportDir(t)
+	s := &server{t: t, g: g, dir: dir, behind: 20049, rdma: 20049, tcp: 2049, args: []string{"--crc", "auto", "--rdma", "iwarp", "--rpcbind", "serve"}}
+	s.start()
+	t.Cleanup(s.stop)
+	for _, proto := range []string{"rdma", "tcp"} {
+		run(t, g, fmt.Sprintf("mount -t nfs -o vers=3,proto=%s,nolock %s:/export /mnt && cp /mnt/hello.txt /mnt/by-%s && umount /mnt", proto, g.Host, proto))
+		sameFile(t, filepath.Join(dir, "by-"+proto), []byte("hello from nfsrdmad\n"))
+	}
+}

@@ -1,0 +1,249 @@
+// Captures of a tap device, and what must hold of each RoCEv2 packet in them.
+
+package linux
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/gopacket/pcapgo"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+	"golang.org/x/sys/unix"
+)
+
+// A deviceCapture writes all IPv4 packets of a device into a file until it is closed. Unlike tcpdump it is there everywhere.
+type deviceCapture struct {
+	path string
+	ours netip.Addr // this machine's end of the device
+	fd   int
+	file *os.File
+	loop sync.WaitGroup
+
+	mu    sync.Mutex
+	ended bool // guarded by mu
+}
+
+// linkRaw is a capture's link type when its packets begin with the IP header.
+const linkRaw = 101
+
+// captureDevice begins a capture; close ends it.
+func captureDevice(t *testing.T, device string) *deviceCapture {
+	t.Helper()
+	dir := os.Getenv("NFSRDMA_CAPTURES")
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	c := &deviceCapture{path: filepath.Join(dir, strings.ReplaceAll(t.Name(), "/", "-")+"-roce.pcap")}
+	i, err := net.InterfaceByName(device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addrs, err := i.Addrs()
+	if err != nil || len(addrs) == 0 {
+		t.Fatal(addrs, err)
+	}
+	c.ours = netip.MustParsePrefix(addrs[0].String()).Addr()
+	if c.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
+		t.Fatal(err)
+	}
+	unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20)
+	unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 100_000})
+	if err := unix.Bind(c.fd, &unix.SockaddrLinklayer{Protocol: bigEndian16(unix.ETH_P_ALL), Ifindex: i.Index}); err != nil {
+		t.Fatal(err)
+	}
+	if c.file, err = os.Create(c.path); err != nil {
+		t.Fatal(err)
+	}
+	var head [24]byte
+	binary.LittleEndian.PutUint32(head[0:], 0xa1b2c3d4)
+	binary.LittleEndian.PutUint16(head[4:], 2)
+	binary.LittleEndian.PutUint16(head[6:], 4)
+	binary.LittleEndian.PutUint32(head[16:], 1<<16)
+	binary.LittleEndian.PutUint32(head[20:], linkRaw)
+	if _, err := c.file.Write(head[:]); err != nil {
+		t.Fatal(err)
+	}
+	c.loop.Go(func() { c.run(t) })
+	return c
+}
+
+func (c *deviceCapture) run(t *testing.T) {
+	packet := make([]byte, 16+1<<16)
+	for {
+		n, from, err := unix.Recvfrom(c.fd, packet[16:], 0)
+		c.mu.Lock()
+		ended := c.ended
+		c.mu.Unlock()
+		if err != nil && ended {
+			return
+		}
+		ll, ok := from.(*unix.SockaddrLinklayer)
+		if err != nil || !ok || ll.Protocol != bigEndian16(unix.ETH_P_IP) {
+			continue
+		}
+		now := time.Now()
+		binary.LittleEndian.PutUint32(packet[0:], uint32(now.Unix()))
+		binary.LittleEndian.PutUint32(packet[4:], uint32(now.Nanosecond()/1000))
+		binary.LittleEndian.PutUint32(packet[8:], uint32(n))
+		binary.LittleEndian.PutUint32(packet[12:], uint32(n))
+		if _, err := c.file.Write(packet[:16+n]); err != nil {
+			t.Error(err)
+			return
+		}
+	}
+}
+
+// close ends the capture when no packet has come for a moment, and says how many the kernel had no room for.
+func (c *deviceCapture) close(t *testing.T) (lost int) {
+	t.Helper()
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
+	c.loop.Wait()
+	if stats, err := unix.GetsockoptTpacketStats(c.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
+		lost = int(stats.Drops)
+	}
+	unix.Close(c.fd)
+	if err := c.file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return lost
+}
+
+func bigEndian16(n uint16) uint16 { return n<<8 | n>>8 }
+
+// check closes the capture and checks all of it; packets of each kind that NFS has are in it.
+func (c *deviceCapture) check(t *testing.T, lossy bool) {
+	t.Helper()
+	c.checkKinds(t, lossy, packet.UDSendOnly, packet.RCSendOnly, packet.RCAck, packet.RCWriteOnly, packet.RCReadRequest)
+}
+
+// checkKinds closes the capture and takes each packet apart: all have a valid ICRC, whoever sent them. Nothing is refused, and only what
+// was lost is told to be missing; where netem loses packets, lossy, it cannot be seen from here which. Some of each of the kinds have to be in it.
+func (c *deviceCapture) checkKinds(t *testing.T, lossy bool, kinds ...packet.Opcode) {
+	t.Helper()
+	lost := c.close(t)
+	if lost > 0 {
+		t.Logf("the capture lacks %d packets, for which this machine had no time", lost)
+	}
+	f := frames{ours: c.ours, seen: map[sentPSN]bool{}, blind: lossy || lost > 0}
+	in, err := os.Open(c.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	r, err := pcapgo.NewReader(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[packet.Opcode]int{}
+	for frame := 1; ; frame++ {
+		ip, _, err := r.ReadPacketData()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if op, ok := f.check(t, frame, ip); ok {
+			count[op]++
+		}
+	}
+	t.Logf("on the wire: %v; %d times a packet was missing", count, f.missing)
+	for _, op := range kinds {
+		if count[op] == 0 {
+			t.Errorf("no %v in the capture", op)
+		}
+	}
+	tsharkRoCE(t, c.path)
+}
+
+// A sentPSN is a request that was in the capture.
+type sentPSN struct {
+	from netip.Addr
+	psn  uint32
+}
+
+// frames is what is known of a capture so far.
+type frames struct {
+	ours    netip.Addr
+	seen    map[sentPSN]bool
+	blind   bool // packets can be lost that the capture has, or lack in it that came
+	missing int  // NAKs for a sequence error
+}
+
+// check returns the opcode of a packet of RoCEv2.
+func (f *frames) check(t *testing.T, frame int, ip []byte) (op packet.Opcode, ok bool) {
+	t.Helper()
+	v4, rest, err := packet.ParseIPv4(ip)
+	if err != nil {
+		return 0, false // not UDP
+	}
+	udp, _, err := packet.ParseUDP(rest)
+	if err != nil || udp.Dst != packet.Port {
+		return 0, false
+	}
+	const headers = packet.IPv4Len + packet.UDPLen
+	var icrc packet.ICRC
+	datagram := ip[headers:v4.Length]
+	if !icrc.Valid(ip[:headers], datagram) {
+		t.Errorf("frame %d of %v: ICRC not valid", frame, v4.Src)
+	}
+	h, _, err := packet.Parse(datagram)
+	if err != nil {
+		t.Errorf("frame %d of %v: %v", frame, v4.Src, err)
+		return 0, false
+	}
+	if h.Opcode.Service() == packet.RC && !h.Opcode.Operation().Response() {
+		f.seen[sentPSN{v4.Src, h.PSN}] = true
+	}
+	switch s := h.AETH.Syndrome; {
+	case h.Opcode != packet.RCAck || s.Kind() == packet.KindACK:
+	case f.blind && v4.Src != f.ours && s.Kind() == packet.KindNAK && s.NAKCode() == packet.NAKRemoteAccess:
+		// A Read that netem delays comes once more, after it was answered and its memory given up: rxe ends the connection.
+		t.Logf("frame %d: rxe ends the connection for a Read that comes late", frame)
+	case f.blind && v4.Src == f.ours && s.Kind() == packet.KindNAK && s.NAKCode() == packet.NAKInvalidRequest:
+		// rxe at times begins a Write again at another PSN than before, after one of no bytes: its parts do not add up.
+		t.Logf("frame %d: a Write of rxe's does not add up", frame)
+	case s.Kind() != packet.KindNAK || s.NAKCode() != packet.NAKSequence:
+		t.Errorf("frame %d of %v: %v", frame, v4.Src, s)
+	default:
+		f.nak(t, frame, &v4, h.PSN)
+	}
+	return h.Opcode, true
+}
+
+// nak checks a NAK for a packet that is missing. A machine that is busy enough loses packets without netem: those of the guest before
+// they come to the device, and ours after it. So we MUST NOT miss what the capture has, nor the guest what we have not sent.
+func (f *frames) nak(t *testing.T, frame int, v4 *packet.IPv4, psn uint32) {
+	t.Helper()
+	f.missing++
+	if came := f.seen[sentPSN{v4.Dst, psn}]; !f.blind && came == (v4.Src == f.ours) {
+		t.Errorf("frame %d of %v: a NAK for PSN %#x, which is in the capture: %t", frame, v4.Src, psn, came)
+	}
+}
+
+// tsharkRoCE asks tshark for what is malformed in the headers of InfiniBand.
+func tsharkRoCE(t *testing.T, path string) {
+	t.Helper()
+	if _, err := exec.LookPath("tshark"); err != nil {
+		skip(t, "tshark is missing")
+	}
+	out, err := exec.Command("tshark", "-r", path, "-c", "20000", "-Y", "_ws.malformed && infiniband && !rpc", "-T", "fields", "-e", "frame.number", "-e", "_ws.malformed").Output()
+	if err != nil {
+		t.Fatalf("tshark: %v", err)
+	}
+	if len(out) > 0 {
+		t.Errorf("malformed to tshark:\n%s", out)
+	}
+}

@@ -1,0 +1,156 @@
+// Soft RoCE, which stock kernels bring: Linux mounts our server, and our client uses Linux's server, by rdma_rxe.
+
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/linux/guest"
+	"github.com/nfsrdma/nfsrdma/test/linux/image"
+)
+
+// full asks for the long form.
+var full = os.Getenv("NFSRDMA_FULL") != ""
+
+// rxeClient boots a guest with a device of rxe for one test: Linux chooses between that and siw by itself where it has both.
+func rxeClient(t *testing.T, series string) *guest.Guest {
+	t.Helper()
+	g, err := guest.Boot(t.Context(), guest.Config{Image: kernel(t, series), MemoryMB: 1024, MTU: mtu[series], Direct: true})
+	return rxeUp(t, g, err, "rxe_client_up")
+}
+
+// rxeUp has a guest that was booted, or not, end with the test.
+func rxeUp(t *testing.T, g *guest.Guest, err error, script string) *guest.Guest {
+	t.Helper()
+	if errors.Is(err, image.ErrUnavailable) {
+		skip(t, err.Error())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the guest's console:\n%s", g.Console())
+		}
+		g.Close()
+	})
+	run(t, g, script+" && dmesg -c > /dev/null")
+	return g
+}
+
+// TestRxe: RoCE from an ordinary socket of ours is RoCE to Linux. One kernel has an MTU of 4096, the other one of 1024.
+func TestRxe(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		series             string
+		large, ours, names int
+		kills              []int
+	}{
+		{"6.1", 16, 8, 20_000, []int{20}},
+		{"6.12", 8, 8, 2000, []int{10}},
+	} {
+		t.Run(c.series, func(t *testing.T) {
+			enter(t, c.series)
+			if full {
+				c.large, c.ours, c.names, c.kills = 64, 64, 20_000, []int{10, 28, 45}
+			}
+			t.Run("client", func(t *testing.T) { rxeMountsUs(t, c.series, c.large, c.names, c.kills) })
+			t.Run("knfsd", func(t *testing.T) { weUseRxe(t, c.series, c.ours) })
+		})
+	}
+}
+
+func rxeMountsUs(t *testing.T, series string, large, names int, kills []int) {
+	g := rxeClient(t, series)
+	c := captureDevice(t, g.Device)
+	s := serveRoCE(t, g, memoryDir(t))
+	mount := s.mount("rdma", "")
+	if out := run(t, g, mount+"\n"+clientSmall); !strings.Contains(out, "hello from nfsrdmad") {
+		t.Errorf("the guest read %q", out)
+	}
+	run(t, g, mount)
+	checks(t, g, fmt.Sprintf("-dir /mnt -large %d -run 'sizes|large|mmap|symlinks|names|parallel'", large))
+	run(t, g, unmount)
+	run(t, g, mount+treeScript)
+	rxeErrors(t, g, s)
+	quiet(t, g)
+	s.stop()
+	c.check(t, false)
+	if series == "6.12" || full { // the programs are the same on both
+		t.Run("verbs", func(t *testing.T) { rxeVerbs(t, g) })
+	}
+	t.Run("many-names", func(t *testing.T) { rxeManyNames(t, g, names) })
+	t.Run("killed", func(t *testing.T) {
+		killWhileWriting(t, serveRoCE(t, g, memoryDir(t)), "rdma", kills)
+		quiet(t, g, reconnects...)
+	})
+}
+
+// rxeManyNames lists a directory of many names, made on the host, in both ways.
+func rxeManyNames(t *testing.T, g *guest.Guest, names int) {
+	dir := memoryDir(t)
+	many := manyNames(t, dir, names)
+	s := serveRoCE(t, g, dir)
+	ways := []string{""}
+	if full {
+		ways = append(ways, "nordirplus")
+	}
+	for _, options := range ways {
+		run(t, g, s.mount("rdma", options))
+		checks(t, g, fmt.Sprintf("-dir /mnt/%s -names %d", many, names))
+		run(t, g, unmount)
+	}
+	s.stop()
+	quiet(t, g)
+}
+
+// rxeErrors shows that what the server refuses comes to the guest's programs as what it is.
+func rxeErrors(t *testing.T, g *guest.Guest, s *server) {
+	t.Helper()
+	secret := filepath.Join(s.dir, "secret")
+	write(t, secret, []byte("s"))
+	if err := os.Chmod(secret, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := run(t, g, s.mount("rdma", "")+"\n(su u1000 -c 'cat /mnt/secret'; cat /mnt/none; rmdir /mnt/hello.txt) 2>&1; "+unmount)
+	for _, want := range []string{"Permission denied", "No such file", "Not a directory"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q does not say %q", out, want)
+		}
+	}
+}
+
+// roceTool is pointed at Linux's server in a guest, by RoCE.
+func roceTool(t *testing.T, g *guest.Guest) tool {
+	return tool{t: t, scheme: "nfsrdma", port: 20049, at: g.Guest, args: append([]string{"--provider", "roce", "--mount-port", "20048"}, patience...)}
+}
+
+// rxeServer boots Linux's server with a device of rxe for one test.
+func rxeServer(t *testing.T, series string) *guest.Guest {
+	t.Helper()
+	s, err := guest.BootServer(t.Context(), guest.Config{Image: kernel(t, series), MTU: mtu[series]}, guest.Rxe)
+	var g *guest.Guest
+	if s != nil {
+		g = s.Guest
+	}
+	return rxeUp(t, g, err, "true")
+}
+
+func weUseRxe(t *testing.T, series string, large int) {
+	g := rxeServer(t, series)
+	c := captureDevice(t, g.Device)
+	cp := roceTool(t, g)
+	listCatCopy(t, cp, large)
+	sizesRoundTrip(t, cp)
+	treeRoundTrip(t, cp, 60)
+	quiet(t, g)
+	c.check(t, false)
+	if full || series == "6.1" {
+		t.Run("restarts", func(t *testing.T) { restartWhileCopying(t, g, cp) })
+	}
+}
