@@ -34,7 +34,7 @@ type end struct {
 	target rnic.AddressHandle
 
 	out []byte // what is sent from
-	in  []byte // what is received into: the content does not count, so all receives have the same room
+	in  []byte // what is received into: the content does not count, so receives have the same room
 }
 
 // newEnd makes a queue pair that is connected to nothing. sends and recvs are the depths of its queues.
@@ -114,11 +114,15 @@ func (e *end) prefix() int {
 	return 0
 }
 
-// receives posts n of them.
+// receives posts n of them. Where nobody is known to answer yet, the first has room of its own: its network header, which says who,
+// is read while the next messages are placed.
 func (e *end) receives(n int) error {
 	wrs := make([]rnic.RecvWR, n)
 	for i := range wrs {
 		wrs[i].Buf = e.in
+	}
+	if n > 0 && e.prefix() > 0 && !e.target.Addr.IsValid() {
+		wrs[0].Buf = make([]byte, len(e.in))
 	}
 	return e.qp.PostRecv(wrs...)
 }
