@@ -46,9 +46,7 @@ func TestNextMountReleases(t *testing.T) {
 		b.held("xxxxxx--xx--xx")
 		left(t, 3)
 
-		b.m.mu.Lock()
-		b.m.graceEnd = time.Now().Add(30 * time.Second) // UNLOCK has to wait
-		b.m.mu.Unlock()
+		b.m.set(func() { b.m.graceEnd = time.Now().Add(30 * time.Second) }) // UNLOCK has to wait
 		next := mount("a:/x")
 		time.Sleep(time.Minute)
 		b.held("--------xx--xx")

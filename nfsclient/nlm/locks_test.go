@@ -96,11 +96,16 @@ func TestWaiting(t *testing.T) {
 		if d := time.Since(begun); d != 0 {
 			b.Errorf("a lock that was released here came after %v", d)
 		}
-		b.Locks.waiting = maxWaiters
+		wait := func(n int) {
+			b.Locks.mu.Lock()
+			defer b.Locks.mu.Unlock()
+			b.Locks.waiting = n
+		}
+		wait(maxWaiters)
 		q := request(4, 0, 0, true)
 		q.Wait = true
 		b.want(b.Lock(context.Background(), nil, q), syscall.ENOLCK)
-		b.Locks.waiting = 0
+		wait(0)
 		other.Close(context.Background())
 	})
 }
@@ -128,20 +133,22 @@ func TestProgramGoneDuringTheCall(t *testing.T) {
 func TestLostReplies(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.want(b.lock(1, 2, 5, false), 0)
-		lost := 3
-		b.m.after = func(uint32) error {
-			if lost--; lost >= 0 {
-				return errLost
+		lost := 3 // guarded by the model's lock
+		b.m.set(func() {
+			b.m.after = func(uint32) error {
+				if lost--; lost >= 0 {
+					return errLost
+				}
+				return nil
 			}
-			return nil
-		}
+		})
 		if err := b.lock(1, 0, 9, true); !errors.Is(err, errLost) {
 			b.Errorf("a lost reply: %v", err)
 		}
 		time.Sleep(time.Minute)
 		b.held("--1111")
 		b.compare()
-		lost = 2
+		b.m.set(func() { lost = 2 })
 		b.unlock(1, 0, 3)
 		b.held("----11")
 	})
@@ -156,7 +163,7 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	simulate(t, func(b *bench) {
-		b.m.before = func(uint32) error { return syscall.ENOLCK }
+		b.m.set(func() { b.m.before = func(uint32) error { return syscall.ENOLCK } })
 		b.want(b.lock(1, 0, 9, true), syscall.ENOLCK)
 		time.Sleep(time.Hour)
 		if n := b.m.count(); n != 1 {

@@ -62,10 +62,11 @@ func TestReclaimTooLate(t *testing.T) {
 func TestLostConnectionLosesNoLocks(t *testing.T) {
 	simulate(t, func(b *bench) {
 		all := b.takeSome()
-		for _, b.m.noObject = range []bool{false, true} {
-			b.m.mu.Lock()
-			b.m.connects++
-			b.m.mu.Unlock()
+		for _, without := range []bool{false, true} {
+			b.m.set(func() {
+				b.m.noObject = without
+				b.m.connects++
+			})
 			time.Sleep(time.Minute)
 			b.held(all)
 			b.compare()

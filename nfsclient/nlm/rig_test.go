@@ -131,12 +131,18 @@ func (m *model) answer(args xdr.Marshaler) xdr.Marshaler {
 	return nil
 }
 
-// hangUp has calls wait until the channel is closed.
-func (m *model) hangUp() chan struct{} {
+// set changes the model. The watch of the locks may be asking it at the same moment.
+func (m *model) set(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.hang = make(chan struct{})
-	return m.hang
+	change()
+}
+
+// hangUp has calls wait until the channel is closed.
+func (m *model) hangUp() chan struct{} {
+	hang := make(chan struct{})
+	m.set(func() { m.hang = hang })
+	return hang
 }
 
 // count is how many calls there were.
