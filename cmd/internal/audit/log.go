@@ -27,8 +27,8 @@ import (
 const (
 	queueSize  = 4 << 20
 	retryAfter = time.Second
-	complain   = time.Minute // how often the log is told of records lost and of a write that fails
-	swapWait   = 5 * time.Second
+	complain   = time.Minute     // how often the log is told of records lost and of a write that fails
+	swapWait   = 5 * time.Second // for the old file to take what it is owed
 )
 
 // A sink is what the log needs of an *os.File.
@@ -42,6 +42,7 @@ type Log struct {
 	// Set once.
 	path string
 	size int           // of the queue
+	swap time.Duration // how long Reopen waits
 	wake chan struct{} // records are there
 	kick chan struct{} // a file is to be used, or the log to end
 	quit chan struct{} // closed: what is not written stays so
@@ -80,7 +81,7 @@ func Open(path string) (*Log, error) {
 }
 
 func start(path string, f sink, size int) *Log {
-	l := &Log{path: path, size: size, file: f, wake: make(chan struct{}, 1), kick: make(chan struct{}, 1),
+	l := &Log{path: path, size: size, swap: swapWait, file: f, wake: make(chan struct{}, 1), kick: make(chan struct{}, 1),
 		quit: make(chan struct{}), done: make(chan struct{})}
 	l.lines.New = func() any { return new([]byte) }
 	go l.run()
@@ -170,7 +171,7 @@ func (l *Log) Reopen() error {
 	select {
 	case <-done:
 		return nil
-	case <-time.After(swapWait):
+	case <-time.After(l.swap):
 		return fmt.Errorf("audit file %s: its disk does not answer; the new file is used once it does", l.path)
 	}
 }
@@ -233,28 +234,32 @@ func (l *Log) turn() (ending bool) {
 		l.tell(&l.toldOff, "audit file %s: the disk is too slow, or full: %d records are lost", l.path, lost)
 	}
 	if next != nil {
-		l.replace(next, torn)
-		close(swapped)
+		old := l.replace(next, torn)
+		close(swapped) // who waits has what was asked for; stable storage may take its time
+		if old != nil {
+			l.release(old)
+		}
 	}
 	return ending
 }
 
-// replace has records go to another file; what was queued before goes to the old one, as far as that takes it.
-func (l *Log) replace(next *os.File, torn bool) {
+// replace has records go to another file; what was queued before goes to the old one, as far as that takes it. The old one is to be
+// released, unless it is nil: the file is the same.
+func (l *Log) replace(next *os.File, torn bool) (old sink) {
 	if same(l.file, next) { // and what it has of a line is not to be written again
 		next.Close()
-		return
+		return nil
 	}
 	if l.off == 0 && len(l.out) > 0 {
 		_ = l.write()
 	}
 	// A line of which the old file has a part is written whole to the new one.
 	l.off = bytes.LastIndexByte(l.out[:l.off], '\n') + 1
-	l.release(l.file)
-	l.file = next
+	old, l.file = l.file, next
 	if torn {
 		_, _ = next.Write([]byte{'\n'}) // if the disk is full, two lines of the new file are one
 	}
+	return old
 }
 
 // same reports whether two open files are one.
