@@ -1,4 +1,4 @@
-// What tests of mounts need of the inside: a sleep of the machine, notices that are late.
+// What tests of mounts need of the inside: a sleep of the machine, notices that are late, changes that are held for long.
 
 package fusefs
 
@@ -13,6 +13,13 @@ func HoldNotices(m *MountPoint) {
 	q.mu.Lock()
 	q.running = true
 	q.mu.Unlock()
+}
+
+// HoldFor has the mount hold changes of new files for as long.
+func HoldFor(m *MountPoint, d time.Duration) {
+	m.fs.holds.mu.Lock()
+	m.fs.holds.most = d
+	m.fs.holds.mu.Unlock()
 }
 
 // BoundNodes has the mount prune more than count nodes, by names where byName is set, as before Linux 6.18.

@@ -102,7 +102,7 @@ func newFileSystem(ctx context.Context, fs *nfsclient.FS, opt Options) (*fileSys
 	}, dataServer{f})
 	f.locks = nlm.New(nlm.Options{Server: lockServer{f, new(atomic.Bool)}, Name: f.callers.machine, Dir: opt.LockDir, Source: fmt.Sprintf("%s %x", opt.Source, f.table.root.fh.Bytes()), Log: func(line string) { f.say("%s", line) }})
 	f.notices.init(f)
-	f.holds.fs = f
+	f.holds.fs, f.holds.most = f, holdFor
 	f.pruning.fs = f
 	f.table.most, f.table.full = int(opt.Memory/nodeShare), f.pruning.begin
 	f.wakeful = f.watchSleep()

@@ -218,7 +218,8 @@ func (n *node) closing() {
 type holds struct {
 	fs *fileSystem // set once
 
-	mu      sync.Mutex // guards all below; innermost
+	mu      sync.Mutex    // guards all below; innermost
+	most    time.Duration // for which a change is held
 	nodes   map[*node]struct{}
 	timer   *time.Timer
 	running bool // the timer, or what it has begun
@@ -236,9 +237,9 @@ func (q *holds) add(n *node) {
 	}
 	q.running = true
 	if q.timer == nil {
-		q.timer = time.AfterFunc(holdFor, q.expire)
+		q.timer = time.AfterFunc(q.most, q.expire)
 	} else {
-		q.timer.Reset(holdFor)
+		q.timer.Reset(q.most)
 	}
 }
 
@@ -257,7 +258,7 @@ func (q *holds) expire() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.running = len(q.nodes) > 0; q.running {
-		q.timer.Reset(holdFor)
+		q.timer.Reset(q.most)
 	}
 }
 

@@ -165,7 +165,7 @@ func TestRemovedFileStaysUntilClosed(t *testing.T) {
 // eventually waits for what comes without anybody waiting for it.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for range 3000 {
+	for range 30000 {
 		if ok() {
 			return
 		}

@@ -38,13 +38,10 @@ func TestForeignChangeKeepsMountsAndWorkingDirectories(t *testing.T) {
 	must(t, err)
 	before := m.stats().ForeignChanges
 	must(t, os.WriteFile(m.there("d/new"), nil, 0o644))
-	for range 100 {
-		if m.stats().ForeignChanges > before {
-			break
-		}
+	eventually(t, "the new name is seen", func() bool {
 		_, _ = os.Stat(m.at("d"))
-		time.Sleep(100 * time.Millisecond)
-	}
+		return m.stats().ForeignChanges > before
+	})
 	must(t, os.Chmod(m.at("d"), 0o775))
 	time.Sleep(300 * time.Millisecond) // for what should not happen
 	if _, err := os.Stat(m.at("d/on/x")); err != nil {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // TestNodesAreBounded: a listing of many names does not stay in memory; what is open stays, and what was forgotten is
@@ -31,15 +30,10 @@ func TestNodesAreBounded(t *testing.T) {
 			if err != nil || len(list) != files {
 				t.Fatalf("%d names, %v", len(list), err)
 			}
-			for range 500 {
-				if m.stats().Nodes <= boundNodes*5/4 {
-					break
-				}
-				time.Sleep(20 * time.Millisecond)
-			}
-			if s := m.stats(); s.Nodes > boundNodes*5/4 || s.NodesMost != boundNodes {
-				t.Errorf("%d nodes, with a bound of %d", s.Nodes, s.NodesMost)
-			}
+			eventually(t, "as few nodes as the bound has it", func() bool {
+				s := m.stats()
+				return s.Nodes <= boundNodes*5/4 && s.NodesMost == boundNodes
+			})
 			_, err = f.ReadAt(make([]byte, 1), 0)
 			must(t, err)
 			if link, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())); err != nil || link != m.at("d/7") {

@@ -89,6 +89,9 @@ func obey(m *fusefs.MountPoint) {
 		case "hold notices":
 			fusefs.HoldNotices(m)
 			fmt.Println("held")
+		case "hold long":
+			fusefs.HoldFor(m, long)
+			fmt.Println("held")
 		case "bound nodes", "bound names":
 			fusefs.BoundNodes(m, boundNodes, in.Text() == "bound names")
 			fmt.Println("bound")
