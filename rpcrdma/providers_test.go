@@ -3,45 +3,31 @@
 package rpcrdma
 
 import (
-	"net"
-	"sync"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rnic/roce"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // A provider is one that the tests run over.
 type provider struct {
 	name          string
-	open          func(rnic.DeviceConfig) *rnic.Device
+	open          func(testing.TB, rnic.DeviceConfig) *rnic.Device
 	network, addr string
 }
 
 // providers is the table.
 var providers = []provider{
-	{iwarp.Name, iwarp.Open, "tcp", "127.0.0.1:0"},
+	{iwarp.Name, func(_ testing.TB, cfg rnic.DeviceConfig) *rnic.Device { return iwarp.Open(cfg) }, "tcp", "127.0.0.1:0"},
 	{roce.Name, openRoCE, "udp", "127.0.0.1:20049"},
 }
 
-// udpPort is one of this process alone. At that of RoCE the tests of other packages would take turns with these, and a client
+// openRoCE uses a UDP port of the test's own. At that of RoCE the tests of other packages would take turns with these, and a client
 // come from another address each time.
-var udpPort = sync.OnceValues(func() (uint16, error) {
-	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port(), nil
-})
-
-func openRoCE(cfg rnic.DeviceConfig) *rnic.Device {
-	port, err := udpPort()
-	if err != nil {
-		panic(err)
-	}
-	return roce.OpenWith(cfg, roce.Options{Port: port})
+func openRoCE(t testing.TB, cfg rnic.DeviceConfig) *rnic.Device {
+	return roce.OpenWith(cfg, roce.Options{Port: uint16(machine.Port(t))})
 }
 
 // A bed is a test over one provider.
@@ -74,7 +60,7 @@ func providerOf(t testing.TB) provider {
 func listen(t testing.TB) (*rnic.Device, rnic.Listener) {
 	t.Helper()
 	p := providerOf(t)
-	dev := p.open(rnic.DeviceConfig{})
+	dev := p.open(t, rnic.DeviceConfig{})
 	l, err := dev.Listen(p.network, p.addr)
 	if err != nil {
 		t.Fatal(err)

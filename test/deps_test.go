@@ -67,6 +67,7 @@ var exactly = map[string][]string{
 	"nfsclient/nlm":            {"xdr", "xdr/nfs3", "xdr/nlm4"},
 	"nfsclient/fusefs":         {"nfsclient", "nfsclient/datapath", "nfsclient/nlm", "posixacl", "transport", "xdr", "xdr/nfs3", "xdr/oncrpc"},
 	claims:                     nil,
+	machine:                    nil,
 
 	"cmd/internal/audit":    {"nfsserver", "xdr/nfs3", "xdr/nfsacl3"},
 	"cmd/internal/cli":      nil,
@@ -148,9 +149,12 @@ func packages(t *testing.T) []aPackage {
 	return ps
 }
 
-// claims is the one package of the suites that tests of every floor may import:
-// the catalogue of requirements, which knows nothing of ours.
-const claims = "test/conformance"
+// What of the suites tests of every floor may import, since it knows nothing of ours: the catalogue of requirements, and what a
+// test needs of the machine.
+const (
+	claims  = "test/conformance"
+	machine = "test/machine"
+)
 
 func TestArrows(t *testing.T) {
 	for _, p := range packages(t) {
@@ -166,8 +170,8 @@ func TestArrows(t *testing.T) {
 		}
 		floor := floors[at]
 		for _, i := range p.tests {
-			if in(i, "test") && i != claims && floor.folder != "test" {
-				t.Errorf("a test of %s imports %s: of the suites it may know %s only", p.name, i, claims)
+			if in(i, "test") && i != claims && i != machine && floor.folder != "test" {
+				t.Errorf("a test of %s imports %s: of the suites it may know %s and %s only", p.name, i, claims, machine)
 			}
 		}
 		for _, i := range p.ours {

@@ -6,20 +6,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
-	"net"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/verbs"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
-
-// verbsHost is an address of loopback for this test alone.
-func verbsHost(n int) string {
-	return fmt.Sprintf("127.%d.%d.%d", 230+n, os.Getpid()>>8&0xff, 1+os.Getpid()&0x7f)
-}
 
 // A waiting is the standard error of a server: ready is told what it waits at.
 type waiting chan string
@@ -31,24 +24,23 @@ func (w waiting) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// serveVerbs runs a server with JSON, and returns its port and what it reports in the end.
-func serveVerbs(t *testing.T, args ...string) (port string, report func() string) {
+// serveVerbs runs a server with JSON, and returns what runs a client of it, and what it reports in the end.
+func serveVerbs(t *testing.T, args ...string) (client func(...string) string, report func() string) {
 	t.Helper()
-	l, err := net.Listen("tcp", verbsHost(0)+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-	l.Close()
+	host, port := machine.Addr(t).String(), strconv.Itoa(machine.Port(t))
 	var out bytes.Buffer
 	stderr, done := make(waiting, 1), make(chan int, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	go func() {
-		done <- run(ctx, append([]string{"verbs"}, append(args, "--addr", verbsHost(0), "-p", port, "--json")...), nil, &out, stderr)
+		done <- run(ctx, append([]string{"verbs"}, append(args, "--addr", host, "-p", port, "--json")...), nil, &out, stderr)
 	}()
 	<-stderr
-	return port, func() string {
+	client = func(args ...string) string {
+		t.Helper()
+		return nfs(t, append(append([]string{"verbs"}, args...), "-p", port, "--addr", machine.Addr(t).String(), host)...)
+	}
+	return client, func() string {
 		if code := <-done; code != 0 {
 			t.Errorf("the server ended with %d", code)
 		}
@@ -57,8 +49,8 @@ func serveVerbs(t *testing.T, args ...string) (port string, report func() string
 }
 
 func TestVerbsPingpong(t *testing.T) {
-	port, report := serveVerbs(t, "pingpong", "-c", "ud", "-n", "20", "-s", "512")
-	out := nfs(t, "verbs", "pingpong", "-c", "ud", "-n", "20", "-s", "512", "-p", port, "--addr", verbsHost(1), verbsHost(0))
+	client, report := serveVerbs(t, "pingpong", "-c", "ud", "-n", "20", "-s", "512")
+	out := client("pingpong", "-c", "ud", "-n", "20", "-s", "512")
 	if !strings.Contains(out, "20 iterations of 512 bytes") {
 		t.Error(out)
 	}
@@ -69,8 +61,8 @@ func TestVerbsPingpong(t *testing.T) {
 }
 
 func TestVerbsPerf(t *testing.T) {
-	port, report := serveVerbs(t, "perf", "send_bw", "-n", "50", "-s", "10K")
-	out := nfs(t, "verbs", "perf", "ib_send_bw", "-n", "50", "-s", "10K", "-p", port, "--addr", verbsHost(1), verbsHost(0))
+	client, report := serveVerbs(t, "perf", "send_bw", "-n", "50", "-s", "10K")
+	out := client("perf", "ib_send_bw", "-n", "50", "-s", "10K")
 	if !strings.Contains(out, "50 of 50 messages of 10240 bytes: ") {
 		t.Error(out)
 	}
@@ -81,8 +73,8 @@ func TestVerbsPerf(t *testing.T) {
 }
 
 func TestVerbsRping(t *testing.T) {
-	port, report := serveVerbs(t, "rping")
-	out := nfs(t, "verbs", "rping", "-n", "7", "-p", port, "--addr", verbsHost(1), verbsHost(0))
+	client, report := serveVerbs(t, "rping")
+	out := client("rping", "-n", "7")
 	if !strings.Contains(out, "7 iterations of 64 bytes") {
 		t.Error(out)
 	}
@@ -99,7 +91,7 @@ func TestVerbsMistakes(t *testing.T) {
 		"--addr me: not an address":        {"pingpong", "--addr", "me"},
 		"the name of the server is empty":  {"pingpong", ""},
 		"--size 536870912: 1 byte to":      {"pingpong", "-s", "512M", "x"},
-		"connection refused":               {"pingpong", "-p", "1", verbsHost(2)},
+		"connection refused":               {"pingpong", "-p", "1", machine.Addr(t).String()},
 		"no such test; there are read_lat": {"perf", "atomic_lat", "x"},
 		"--service uc: ":                   {"perf", "read_lat", "-c", "uc", "x"},
 		"--size 70000: 16 to 65536":        {"rping", "-s", "70000", "x"},

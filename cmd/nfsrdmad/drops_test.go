@@ -5,19 +5,18 @@ package main
 import (
 	"context"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
 // TestRoCEDrops: a datagram that is too short for a packet is counted under its reason, beside reasons that have not occurred.
 func TestRoCEDrops(t *testing.T) {
-	pid := uint32(os.Getpid()) // of each address of 127.0.0.0/8 there is one UDP port for RoCE
-	addr := net.IPv4(127, byte(232+pid>>14%16), byte(pid>>6), byte(pid<<2)|1).String()
+	addr := machine.Addr(t).String()
 	figures := "127.0.0.1:" + freePort(t)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -8,11 +8,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -26,16 +28,10 @@ func run(ctx context.Context, args ...string) (out string, err error) {
 	return b.String(), err
 }
 
-// freePort is a port that nobody listens on.
+// freePort is a port that nobody listens on, for a flag.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
+	return strconv.Itoa(machine.Port(t))
 }
 
 func TestServe(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -20,13 +19,13 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // servedFigures runs a server with figures at addr over all transports until the test ends, and uses it over two of them. again uses it once more.
 func servedFigures(t *testing.T, ctx context.Context) (addr string, again func()) {
 	t.Helper()
-	pid := uint32(os.Getpid()) // of each address of 127.0.0.0/8 there is one UDP port for RoCE
-	host := fmt.Sprintf("127.%d.%d.%d", 200+pid>>14%16, byte(pid>>6), byte(pid<<2)|2)
+	host := machine.Addr(t).String()
 	tcp, rdma, addr := freePort(t), freePort(t), "127.0.0.1:"+freePort(t)
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error)

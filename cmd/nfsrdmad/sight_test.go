@@ -20,6 +20,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -37,12 +38,6 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
-}
-
-// ownAddr is a loopback address that no other process uses.
-func ownAddr() string {
-	pid := uint32(os.Getpid())
-	return net.IPv4(127, byte(64+pid>>16%64), byte(pid>>8), byte(pid)|1).String()
 }
 
 // shape is the fields of JSON and their types, those of the first element for an array.
@@ -141,7 +136,7 @@ const (
 func TestSight(t *testing.T) {
 	dir := t.TempDir()
 	disk, file, socket := filepath.Join(dir, "a #b"), filepath.Join(dir, "exports"), filepath.Join(dir, "control")
-	host, tcp, rdma := ownAddr(), freePort(t), freePort(t)
+	host, tcp, rdma := machine.Addr(t).String(), freePort(t), freePort(t)
 	if err := errors.Join(os.Mkdir(disk, 0o777), os.Chmod(disk, 0o777)); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 // BenchmarkPlainUDP moves 1 MiB in packets of 4 KiB from one socket to another, batches of 64 and an answer of one byte after each 64.
 func BenchmarkPlainUDP(b *testing.B) {
-	at, to := hosts()
+	at, to := hosts(b)
 	x, y := plainUDP(b, at), plainUDP(b, to)
 	done := make(chan struct{})
 	const size = 4096 + 28
@@ -45,7 +45,7 @@ func BenchmarkPlainUDP(b *testing.B) {
 
 // BenchmarkPlainUDPPingPong is the time there and back of a packet of 64 bytes.
 func BenchmarkPlainUDPPingPong(b *testing.B) {
-	at, to := hosts()
+	at, to := hosts(b)
 	x, y := plainUDP(b, at), plainUDP(b, to)
 	done := make(chan struct{})
 	go func() {

@@ -11,7 +11,7 @@ import (
 
 // TestOtherFamily: a peer whose address is not of the socket's family is never reached, and ends what is sent to it.
 func TestOtherFamily(t *testing.T) {
-	at, _ := hosts()
+	at, _ := hosts(t)
 	for _, service := range []rnic.Service{rnic.RC, rnic.UC} {
 		s := newSide(t, Open(rnic.DeviceConfig{}), service).bind(at)
 		s.connect(OutOfBand{Peer: Identity{Addr: netip.IPv6Loopback(), QPN: 5}, Timeout: 4, Retries: 1})
@@ -24,7 +24,7 @@ func TestOtherFamily(t *testing.T) {
 
 // TestClosedWhileConnecting: a QP that is closed before its request leaves has none, and its port is not kept.
 func TestClosedWhileConnecting(t *testing.T) {
-	at, to := hosts()
+	at, to := hosts(t)
 	s := newSide(t, Open(rnic.DeviceConfig{}), rnic.RC).bind(at)
 	e := rnic.EndpointOf(s.qp).(*endpoint)
 	b := e.bound.Load()

@@ -26,7 +26,7 @@ type meeting struct {
 
 func meet(t testing.TB, o Options) *meeting {
 	t.Helper()
-	_, at := hosts()
+	_, at := hosts(t)
 	dev := OpenWith(rnic.DeviceConfig{}, o)
 	addr := fmt.Sprintf("%v:%d", at, service)
 	l, err := dev.Listen("udp", addr)

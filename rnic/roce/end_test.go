@@ -13,18 +13,8 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
-
-// freePort is a UDP port that nobody has at an address.
-func freePort(t testing.TB, at string) uint16 {
-	t.Helper()
-	c, err := net.ListenPacket("udp", at)
-	if err != nil {
-		t.Skipf("%s: %v", at, err)
-	}
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
-}
 
 // TestAbortFlushes: all that is posted completes as flushed, and the first cause is kept.
 func TestAbortFlushes(t *testing.T) {
@@ -51,7 +41,7 @@ func TestAbortFlushes(t *testing.T) {
 
 // TestSilentPeer: a peer that does not answer ends the QP after some retries.
 func TestSilentPeer(t *testing.T) {
-	at, to := hosts()
+	at, to := hosts(t)
 	a := newSide(t, Open(rnic.DeviceConfig{}), rnic.RC).bind(at)
 	a.connect(OutOfBand{Peer: Identity{Addr: to, QPN: 0x123456}, Timeout: 8, Retries: 3})
 	a.post(rnic.SendWR{Op: rnic.OpSend})
@@ -89,7 +79,7 @@ func TestRefusedAccess(t *testing.T) {
 
 // TestPortsAreGivenBack: an address is free when the last QP on it has been closed, connected or not.
 func TestPortsAreGivenBack(t *testing.T) {
-	at, to := hosts()
+	at, to := hosts(t)
 	a, b := pairAt(t, rnic.RC, Options{}, 1024, at, to)
 	idle := newSide(t, Open(rnic.DeviceConfig{}), rnic.RC).bind(at)
 	for _, s := range []*side{idle, a, b} {
@@ -107,7 +97,7 @@ func TestPortsAreGivenBack(t *testing.T) {
 // TestPortInUse: another program has the port of our address. To listen there is refused with words; who connects to an
 // address of this host comes from another one, the same each time: that is what a server knows a client by.
 func TestPortInUse(t *testing.T) {
-	port := freePort(t, "127.0.0.1:0")
+	port := uint16(machine.Port(t))
 	other, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(port)})
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 // the same address.
 func TestSender(t *testing.T) {
 	m := meet(t, Options{})
-	at, _ := hosts()
+	at, _ := hosts(t)
 	newSide(t, m.dev, rnic.RC).bind(at) // the victim, who has asked for nothing
 	w := ask(t, m, at)
 	req, err := m.l.Accept(t.Context())
@@ -38,7 +38,7 @@ func TestHalfOpenFollowsMaxHandshakes(t *testing.T) {
 	m := meet(t, Options{})
 	to := netip.MustParseAddrPort(m.addr)
 	m.l.Close()
-	from, _ := hosts()
+	from, _ := hosts(t)
 	for _, most := range []int{8, 40} {
 		dev := OpenWith(rnic.DeviceConfig{MaxHandshakes: most}, Options{})
 		l, err := dev.Listen("udp", m.addr)
@@ -63,7 +63,7 @@ func TestHalfOpenFollowsMaxHandshakes(t *testing.T) {
 // TestAbandon: an Accept whose peer never confirms ends when the program has had enough.
 func TestAbandon(t *testing.T) {
 	m := meet(t, Options{})
-	at, _ := hosts()
+	at, _ := hosts(t)
 	ask(t, m, at)
 	req, err := m.l.Accept(t.Context())
 	if err != nil {

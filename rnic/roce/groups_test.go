@@ -111,14 +111,14 @@ func multicasts(t *testing.T, sender, listener *side, more func() *side, there f
 // TestMulticastLoopback: members at two addresses of loopback.
 func TestMulticastLoopback(t *testing.T) {
 	conformance.Proves(t, "IBU-182", "IBU-183")
-	a, b := hosts()
+	a, b := hosts(t)
 	more := func() *side { return datagramSide(t, b) }
 	multicasts(t, datagramSide(t, a), more(), more, func(f func()) { f() }, netip.AddrFrom4([4]byte{239, a.As4()[1], a.As4()[2], a.As4()[3]}))
 }
 
 // TestJoinRefused: groups are of UD, of multicast addresses, of the address's family, and of QPs that have an address.
 func TestJoinRefused(t *testing.T) {
-	at, _ := hosts()
+	at, _ := hosts(t)
 	group := netip.MustParseAddr("239.1.2.3")
 	u := newSide(t, OpenWith(rnic.DeviceConfig{}, Options{}), rnic.UD)
 	if _, err := u.qp.Join(group); !errors.Is(err, errNotBound) {

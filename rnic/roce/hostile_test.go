@@ -90,7 +90,7 @@ func TestStrangers(t *testing.T) {
 	heard := e.heard.Load()
 	buf := b.recv(77, 100)
 
-	other, _ := hosts()
+	other, _ := hosts(t)
 	from := map[string]*stranger{"another address": newStranger(t, other), "another port": newStranger(t, attrs.Peer)}
 	said := uint64(0)
 	for _, s := range from {
@@ -138,7 +138,7 @@ func TestStrangers(t *testing.T) {
 
 // TestWrongPackets: what has a fault is dropped without an answer, and counted by it.
 func TestWrongPackets(t *testing.T) {
-	at, to := hosts()
+	at, to := hosts(t)
 	victim := newSide(t, Open(rnic.DeviceConfig{}), rnic.UD).bind(at)
 	victim.connect(OutOfBand{})
 	victim.recv(1, 100)

@@ -56,7 +56,7 @@ func beVictim(at string) error {
 // victim starts the peer, and connects to it.
 func victim(t *testing.T) (a *side, at netip.AddrPort, kill func()) {
 	t.Helper()
-	_, host := hosts()
+	_, host := hosts(t)
 	at = netip.AddrPortFrom(host, service)
 	cmd := exec.Command(os.Args[0])
 	cmd.Stderr = os.Stderr

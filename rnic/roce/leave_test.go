@@ -12,6 +12,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // A slowWire takes its time to send, and notes when it has been closed before it had. What follows the first batch answers a peer
@@ -44,7 +45,7 @@ func (w *slowWire) Close() error {
 
 // TestDisconnectSendsTheLastAcknowledge: who has had a message disconnects at once, and its peer learns that it came.
 func TestDisconnectSendsTheLastAcknowledge(t *testing.T) {
-	at, to := hosts()
+	at, to := hosts(t)
 	slow := Options{Wrap: func(w udp.Wire) udp.Wire {
 		return &slowWire{Wire: w, shut: make(chan struct{}), unsent: func() { t.Error("the socket was closed with a packet to send") }}
 	}}
@@ -64,7 +65,7 @@ func TestDisconnectSendsTheLastAcknowledge(t *testing.T) {
 // TestBindFor: a QP is bound to the address that leads to its peer, and where another process has that one, to one beside it.
 func TestBindFor(t *testing.T) {
 	loopback := netip.MustParseAddr("127.0.0.1")
-	port := freePort(t, "127.0.0.1:0")
+	port := uint16(machine.Port(t))
 	dev := OpenWith(rnic.DeviceConfig{}, Options{Port: port})
 	a := newSide(t, dev, rnic.UD)
 	id, err := BindFor(a.qp, loopback, testQKey)

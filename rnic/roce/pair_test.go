@@ -4,24 +4,21 @@ package roce
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/binary"
 	"net/netip"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// hosts is a pair of addresses of 127.0.0.0/8 that no other test of the machine has.
-func hosts() (a, b netip.Addr) {
-	var r [2]byte
-	rand.Read(r[:])
-	pid := os.Getpid()
-	return netip.AddrFrom4([4]byte{127, byte(64 + pid%64), r[0], 1 + r[1]%100}), netip.AddrFrom4([4]byte{127, byte(64 + pid%64), r[0], 101 + r[1]%100})
+// hosts is a pair of addresses that nobody else has.
+func hosts(t testing.TB) (a, b netip.Addr) {
+	t.Helper()
+	return machine.Addr(t), machine.Addr(t)
 }
 
 // A side is one QP under test.
@@ -66,7 +63,7 @@ func (s *side) connect(o OutOfBand) {
 // pair is two connected QPs of two devices.
 func pair(t testing.TB, service rnic.Service, o Options, mtu int) (a, b *side) {
 	t.Helper()
-	at, to := hosts()
+	at, to := hosts(t)
 	return pairAt(t, service, o, mtu, at, to)
 }
 

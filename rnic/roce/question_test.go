@@ -21,7 +21,7 @@ import (
 // meetFor is meet for a service.
 func meetFor(t testing.TB, s rnic.Service, o Options) *meeting {
 	t.Helper()
-	_, at := hosts()
+	_, at := hosts(t)
 	dev := OpenWith(rnic.DeviceConfig{}, o)
 	addr := fmt.Sprintf("%v:%d", at, service)
 	l, err := dev.ListenFor(s, "udp", addr)
@@ -160,7 +160,7 @@ func TestResolveRefused(t *testing.T) {
 // TestAcceptElsewhere: a QP that is bound to one address is not named to who asks another.
 func TestAcceptElsewhere(t *testing.T) {
 	m := meetFor(t, rnic.UD, Options{})
-	_, other := hosts()
+	_, other := hosts(t)
 	b := newSide(t, m.dev, rnic.UD).bind(other)
 	b.connect(OutOfBand{})
 	accepted := make(chan error, 1)
@@ -208,7 +208,7 @@ func TestWrongTransport(t *testing.T) {
 // TestQuestionsAreBounded: questions that nobody answers make room for others, each peer gets one answer at most for each, and
 // the listener still serves.
 func TestQuestionsAreBounded(t *testing.T) {
-	_, at := hosts()
+	_, at := hosts(t)
 	dev := OpenWith(rnic.DeviceConfig{MaxHandshakes: 8}, Options{})
 	addr := fmt.Sprintf("%v:%d", at, service)
 	l, err := dev.ListenFor(rnic.UD, "udp", addr)

@@ -51,7 +51,7 @@ func TestControlWaitsInOnePlace(t *testing.T) {
 // TestUnboundIsNotEnded: a packet can be looked at while the QP that it was for is given up, before there was a connection. There
 // is nothing to finish then, and a connection that the QP has later can end.
 func TestUnboundIsNotEnded(t *testing.T) {
-	at, to := hosts()
+	at, to := hosts(t)
 	s := newSide(t, Open(rnic.DeviceConfig{}), rnic.RC).bind(at)
 	e := rnic.EndpointOf(s.qp).(*endpoint)
 	was := e.bound.Load()
@@ -66,7 +66,7 @@ func TestUnboundIsNotEnded(t *testing.T) {
 // stillPort is the port that s is bound to, with a transmitter that sends nothing; its loops have ended.
 func stillPort(t *testing.T) *port {
 	t.Helper()
-	at, _ := hosts()
+	at, _ := hosts(t)
 	s := newSide(t, Open(rnic.DeviceConfig{}), rnic.RC).bind(at)
 	was := rnic.EndpointOf(s.qp).(*endpoint).bound.Load().port
 	p := &port{key: was.key, wire: was.wire, core: was.core, mtu: was.mtu, wake: make(chan struct{}, 1)}

@@ -55,7 +55,7 @@ func (w *lateWire) Add(n int, to netip.AddrPort) error {
 // A peer's whole window comes in one batch, and is not looked at to its end before the first of it is acknowledged: the peer
 // sends on meanwhile.
 func TestLargeBatchIsAnsweredInParts(t *testing.T) {
-	at, to := hosts()
+	at, to := hosts(t)
 	late := &lateWire{of: to}
 	x, y := pairAt(t, rnic.RC, Options{Wrap: func(w udp.Wire) udp.Wire {
 		if w.Local().Addr() != late.of {

@@ -8,11 +8,12 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 func TestVerbs(t *testing.T) {
-	port := freePort(t, "127.0.0.1:0") // at that of RoCE the address may be another program's
+	port := uint16(machine.Port(t)) // at that of RoCE the address may be another program's
 	open := func(cfg rnic.DeviceConfig) *rnic.Device { return OpenWith(cfg, Options{Port: port}) }
-	_, at := hosts()
+	_, at := hosts(t)
 	rnictest.Verbs(t, rnictest.Bed{Open: open, Network: "udp", Addr: netip.AddrPortFrom(at, service).String()})
 }

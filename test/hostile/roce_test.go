@@ -18,6 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 )
 
@@ -120,7 +121,7 @@ func (f *forger) guess() {
 // addresses. The client beside works, one that comes is served, what is held stays small, all is counted, and nobody
 // is sent more datagrams than came from his address.
 func TestRoCEStrangers(t *testing.T) {
-	host := rig.OwnAddr()
+	host := machine.Addr(t).String()
 	s := rig.Start(t, rig.Config{Host: host, RoCE: roce.Open(rnic.DeviceConfig{MaxHandshakes: 64})})
 	beside := s.Mount(t, nfsclient.Options{Provider: nfsclient.RoCE})
 	works := func() {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // A mount looks like one: source, type and options, statfs, and its process holds no directory.
@@ -88,7 +89,7 @@ func sameMiB(a, b string) bool {
 func TestMountFails(t *testing.T) {
 	needMounts(t)
 	s := startServer(t)
-	dir, free := tempDir(t, "mnt"), strconv.Itoa(freePort(t))
+	dir, free := tempDir(t, "mnt"), strconv.Itoa(machine.Port(t))
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // The rig is set once, by TestMain.
@@ -192,14 +193,11 @@ func startServerOn(t *testing.T, dir string, extras ...string) *server {
 			t.Logf("the server's log:\n%s", lastLines(string(b), 30))
 		}
 	})
-	for range 5 { // a port that was free can be taken
-		s.rdma, s.tcp = freePort(t), freePort(t)
-		if err = s.start(); err == nil {
-			return s
-		}
+	s.rdma, s.tcp = machine.Port(t), machine.Port(t)
+	if err = s.start(); err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal(err)
-	return nil
+	return s
 }
 
 // start starts the server on its ports, the first time or again.
@@ -242,17 +240,6 @@ func tempDir(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return dir
-}
-
-// freePort is a TCP port that nobody listens on at the moment.
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // options are the mount options that reach a server.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
@@ -23,7 +24,7 @@ func bad(w udp.Wire) udp.Wire { return rnictest.NewBadWire(w, 10, 1) }
 // TestRoCEOverABadWire: several clients write and read files of all sizes at once, and make trees; all of it is as over a good network.
 func TestRoCEOverABadWire(t *testing.T) {
 	rig.NoLeaks(t)
-	s := rig.Start(t, rig.Config{Host: rig.OwnAddr(), RoCE: roce.OpenWith(rnic.DeviceConfig{}, roce.Options{Wrap: bad})})
+	s := rig.Start(t, rig.Config{Host: machine.Addr(t).String(), RoCE: roce.OpenWith(rnic.DeviceConfig{}, roce.Options{Wrap: bad})})
 	var g errgroup.Group
 	for i := range 3 {
 		f := s.Mount(t, nfsclient.Options{Provider: nfsclient.RoCE, Conns: 1 + i%2})

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
@@ -60,7 +61,7 @@ func (l *lane) server(t *testing.T, cfg rig.Config) *rig.Server {
 	}
 	cfg.Device.CRC = l.crc
 	if l.opt.Provider == nfsclient.RoCE {
-		cfg.RoCE, cfg.Host = roce.Open(cfg.Device), rig.OwnAddr()
+		cfg.RoCE, cfg.Host = roce.Open(cfg.Device), machine.Addr(t).String()
 	}
 	return rig.Start(t, cfg)
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/wire/tap"
 )
 
@@ -27,20 +28,10 @@ func build(t *testing.T, name string) string {
 	return path
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // serve runs nfsrdmad over dir until the test ends, and returns its RDMA port.
 func serve(t *testing.T, bin, dir string, args ...string) int {
 	t.Helper()
-	port := freePort(t)
+	port := machine.Port(t)
 	cmd := exec.Command(bin, append([]string{"serve", dir + "=/export", "--addr", "127.0.0.1", "--no-root-squash", "--rdma", "iwarp", "--rdma-port", fmt.Sprint(port), "--tcp-port", "0"}, args...)...)
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log

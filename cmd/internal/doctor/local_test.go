@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// machine makes a tree of files.
-func machine(t *testing.T, files map[string]string) *exam {
+// examined makes a tree of files.
+func examined(t *testing.T, files map[string]string) *exam {
 	t.Helper()
 	root := t.TempDir()
 	for name, text := range files {
@@ -73,7 +73,7 @@ func TestThisMachine(t *testing.T) {
 		"FUSE for root only": {map[string]string{"/dev/fuse": ""}, fuse, wanted{Warn, "fuse3"}},
 		"no FUSE":            {nil, fuse, wanted{Warn, "no /dev/fuse"}},
 	} {
-		if f := c.check(machine(t, c.files)); f.Status != c.want.status || !strings.Contains(f.Text+" → "+f.Advice, c.want.part) {
+		if f := c.check(examined(t, c.files)); f.Status != c.want.status || !strings.Contains(f.Text+" → "+f.Advice, c.want.part) {
 			t.Errorf("%s: %+v, want %v with %q", name, f, c.want.status, c.want.part)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,14 +14,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
-
-// roceAddr is an address of 127.0.0.0/8 of this process, numbered: of each there is one UDP port for RoCE.
-func roceAddr(n byte) string {
-	pid := uint32(os.Getpid())
-	return net.IPv4(127, byte(200+pid>>14%32), byte(pid>>6), byte(pid<<2)|n).String()
-}
 
 // serveRoCE serves programs over RoCE at port 20049 of an address.
 func serveRoCE(t *testing.T, addr string, programs ...*transport.Program) {
@@ -44,7 +38,7 @@ func serveRoCE(t *testing.T, addr string, programs ...*transport.Program) {
 // TestRoCE: asked for, or found because nothing answers by iWARP, RoCE is what the checks and the command lines go by.
 func TestRoCE(t *testing.T) {
 	programs, _ := tree(t, 0, false)
-	addr := roceAddr(1)
+	addr := machine.Addr(t).String()
 	serveRoCE(t, addr, programs...)
 	for _, p := range []nfsclient.Provider{nfsclient.RoCE, nfsclient.AutoProvider} {
 		t.Run(p.String(), func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/verbs/exchange"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 func TestPingpong(t *testing.T) {
@@ -117,8 +118,8 @@ func TestPingpongOfStrangers(t *testing.T) {
 // TestPingpongInterrupted: a server that waits for its client ends with its context.
 func TestPingpongInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	a, _ := hosts()
-	_, err := Pingpong(ctx, Options{Port: freePort(t, a), Local: a, Device: roce.Open(rnic.DeviceConfig{}), Waiting: func(net.Addr) { cancel() }})
+	a := machine.Addr(t)
+	_, err := Pingpong(ctx, Options{Port: machine.Port(t), Local: a, Device: roce.Open(rnic.DeviceConfig{}), Waiting: func(net.Addr) { cancel() }})
 	if err != context.Canceled {
 		t.Errorf("ended with %v", err)
 	}

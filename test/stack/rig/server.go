@@ -8,7 +8,6 @@ import (
 	"context"
 	"net"
 	"os"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,14 +38,6 @@ type Config struct {
 	// Wrap returns what is served in place of the tree, when set.
 	Wrap func(fs nfsserver.FS) nfsserver.FS
 }
-
-// OwnAddr is an address of 127.0.0.0/8 that no other test of the machine has: of each there is one UDP port for RoCE.
-func OwnAddr() string {
-	pid, n := uint32(os.Getpid()), own.Add(1)
-	return net.IPv4(127, byte(128+pid>>14%64), byte(pid>>6), byte(pid<<2|n%4)).String()
-}
-
-var own atomic.Uint32
 
 // A Server serves one tree on two loopback ports until the test ends.
 type Server struct {
