@@ -3,6 +3,7 @@
 package fusefs_test
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -119,8 +120,26 @@ func TestCloseReleases(t *testing.T) {
 	must(t, unix.Flock(int(l.across.Fd()), unix.LOCK_UN))
 	must(t, unix.Flock(int(flocked.Fd()), unix.LOCK_EX|unix.LOCK_NB))
 	must(t, flocked.Close())
-	must(t, unix.Flock(int(l.across.Fd()), unix.LOCK_EX)) // which waits
+	within(t, "a close releases the lock that another mount waits for", func() error {
+		return unix.Flock(int(l.across.Fd()), unix.LOCK_EX)
+	})
 }
+
+// within fails the test with a line of its own where what should end does not: the call stays behind.
+func within(t *testing.T, what string, call func() error) {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- call() }()
+	select {
+	case err := <-ended:
+		must(t, err)
+	case <-time.After(waitMost):
+		t.Fatalf("it does not come to be that %s", what)
+	}
+}
+
+// waitMost is far more than the slowest machine needs for a lock that is free.
+const waitMost = 2 * time.Minute
 
 // start runs a program, which is killed at the end of the test, and waits until it has written a line.
 func start(t *testing.T, line, name string, args ...string) *exec.Cmd {
@@ -158,16 +177,21 @@ func TestKilledProgramReleases(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	must(t, holder.Process.Kill())
-	must(t, <-got)
+	within(t, "who waits for the lock of a killed program has it", func() error { return <-got })
 }
 
 // TestSignalEndsTheWait for a lock, and nobody has it afterwards.
 func TestSignalEndsTheWait(t *testing.T) {
 	l := openLockable(t, options{}, false)
 	must(t, unix.Flock(int(l.here.Fd()), unix.LOCK_EX))
-	waiter := exec.Command("perl", "-e", `use Fcntl ":flock"; open F, "+<", $ARGV[0] or die; $SIG{ALRM} = sub { alarm 1 };
+	ctx, cancel := context.WithTimeout(context.Background(), waitMost)
+	defer cancel()
+	waiter := exec.CommandContext(ctx, "perl", "-e", `use Fcntl ":flock"; open F, "+<", $ARGV[0] or die; $SIG{ALRM} = sub { alarm 1 };
 alarm 1; print flock(F, LOCK_EX) ? "locked" : $!{EINTR} ? "interrupted" : $!; sleep 1000 unless $ARGV[1];`, l.m.twin("file"), "end")
 	out, err := waiter.CombinedOutput()
+	if ctx.Err() != nil {
+		t.Fatalf("a signal does not end the wait for a lock: the program is still there after %v", waitMost)
+	}
 	if err != nil || string(out) != "interrupted" {
 		t.Errorf("%q, %v", out, err)
 	}

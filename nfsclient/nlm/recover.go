@@ -8,6 +8,7 @@
 package nlm
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -53,7 +54,7 @@ func (l *Locks) watch() {
 	}
 }
 
-// holding are the owners with locks. mu is held.
+// holding are the owners with locks, the oldest first. mu is held.
 func (l *Locks) holding() (all []*owner) {
 	for _, f := range l.files {
 		for _, o := range f.owners {
@@ -62,6 +63,7 @@ func (l *Locks) holding() (all []*owner) {
 			}
 		}
 	}
+	slices.SortFunc(all, func(a, b *owner) int { return cmp.Compare(a.svid, b.svid) })
 	return all
 }
 
