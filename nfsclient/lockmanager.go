@@ -19,8 +19,8 @@ import (
 // ErrNoLockManager is the error of calls to the lock manager of a server that has none which can be found.
 var ErrNoLockManager = errors.New("the server has no lock manager (NLM 4)")
 
-// The procedures that clients call, by number; the others are nil.
-var lockProcs = func() (p [nlm4.ProcUnlock + 1]transport.Proc) {
+// The procedures that clients call, by number; the others are empty.
+var lockProcs = func() (p [nlm4.ProcGrantedRes + 1]transport.Proc) {
 	const res = 4 + nlm4.MaxObject + 4
 	for n, x := range map[uint32]struct {
 		name string
@@ -28,6 +28,7 @@ var lockProcs = func() (p [nlm4.ProcUnlock + 1]transport.Proc) {
 	}{
 		nlm4.ProcNull: {"NLM_NULL", 0}, nlm4.ProcTest: {"NLM_TEST", res + 4 + 4 + 4 + nlm4.MaxObject + 8 + 8},
 		nlm4.ProcLock: {"NLM_LOCK", res}, nlm4.ProcCancel: {"NLM_CANCEL", res}, nlm4.ProcUnlock: {"NLM_UNLOCK", res},
+		nlm4.ProcGrantedRes: {"NLM_GRANTED_RES", 0},
 	} {
 		p[n] = transport.Proc{Prog: nlm4.Program, Vers: nlm4.Version, Proc: n, Name: x.name, MaxReply: x.most}
 	}

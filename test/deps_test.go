@@ -64,7 +64,7 @@ var exactly = map[string][]string{
 	"rpcrdma":                  {"chunks", "rnic", "rpcrdma/mem", "xdr"},
 	"nfsserver/exports":        nil,
 	"nfsclient/datapath":       {"rpcrdma/mem", "xdr/nfs3"},
-	"nfsclient/nlm":            {"xdr", "xdr/nfs3", "xdr/nlm4"},
+	"nfsclient/nlm":            {"transport", "xdr", "xdr/nfs3", "xdr/nlm4"},
 	"nfsclient/fusefs":         {"nfsclient", "nfsclient/datapath", "nfsclient/nlm", "posixacl", "transport", "xdr", "xdr/nfs3", "xdr/oncrpc"},
 	claims:                     nil,
 	machine:                    nil,

@@ -100,7 +100,7 @@ func newFileSystem(ctx context.Context, fs *nfsclient.FS, opt Options) (*fileSys
 		DirtyFile: opt.DirtyFile, DirtyMount: opt.Memory - opt.Memory/3, ReadMemory: opt.Memory / 3, Sync: opt.Sync,
 		Lost: func(_ nfs3.FH, err error) { f.failed(err) },
 	}, dataServer{f})
-	f.locks = nlm.New(nlm.Options{Server: lockServer{f, new(atomic.Bool)}, Name: f.callers.machine, Dir: opt.LockDir, Source: fmt.Sprintf("%s %x", opt.Source, f.table.root.fh.Bytes()), Log: func(line string) { f.say("%s", line) }})
+	f.locks = nlm.New(f.lockOptions())
 	f.notices.init(f)
 	f.holds.fs, f.holds.most = f, holdFor
 	f.pruning.fs = f

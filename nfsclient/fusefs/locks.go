@@ -9,6 +9,7 @@ package fusefs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -30,6 +31,16 @@ func (o *Options) lockCapabilities() (caps uint64) {
 		caps |= fuse.CAP_FLOCK_LOCKS
 	}
 	return caps
+}
+
+// lockOptions is how the mount keeps its locks.
+func (f *fileSystem) lockOptions() nlm.Options {
+	o := nlm.Options{Server: lockServer{f, new(atomic.Bool)}, Name: f.callers.machine, Dir: f.opt.LockDir,
+		Source: fmt.Sprintf("%s %x", f.opt.Source, f.table.root.fh.Bytes()), Log: func(line string) { f.say("%s", line) }}
+	if f.opt.Announce != nil {
+		o.Listen = f.listen
+	}
+	return o
 }
 
 // SetLk takes or releases a lock, without waiting for others.

@@ -4,8 +4,10 @@ package fusefs
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -53,6 +55,10 @@ type Options struct {
 	// LockDir is a directory of this user alone in which it is kept who has locks, so that the next mount of the same
 	// Source with the same root releases them if the process is killed; "": the server then keeps them.
 	LockDir string
+	// Announce has the port mapper of this machine (rpcbind) know the lock manager of this mount (NLM 4) until withdraw, at a port
+	// of its TCP and UDP, so that servers call who waits for a lock. It is called when somebody first does, and fails where
+	// the machine has another lock manager, which is then left alone. nil: who waits asks again and again.
+	Announce func(ctx context.Context, at netip.AddrPort) (withdraw func(), err error)
 
 	// Sync makes each write stable on the server before it returns.
 	Sync bool

@@ -29,11 +29,18 @@ type outcome struct {
 	err    error
 }
 
-// attempt is one LOCK that does not wait. A program that is killed meanwhile does not end the call, whose result would not be
-// known: when it has come, what it has taken is given back.
-func (l *Locks) attempt(ctx context.Context, o *owner, q *Request) (nlm4.Status, error) {
+// attempt is one LOCK that does not wait; w is where it stands in the server's queue, nil or not blocking: nowhere. A program that is
+// killed meanwhile does not end the call, whose result would not be known: when it has come, what it has taken is given back.
+func (l *Locks) attempt(ctx context.Context, o *owner, q *Request, w *wait) (nlm4.Status, error) {
 	handed, gone := make(chan outcome), ctx.Done() // the channel, for ctx is not ours after the return
 	s, handle := q.span(), q.Handle
+	if w != nil && !w.blocks && !w.entered {
+		w = nil
+	}
+	block := w != nil && w.blocks
+	if block && !w.entered {
+		l.enqueue(w, l.opt.Server.Connections())
+	}
 	l.hold(o)
 	l.work.Go(func() {
 		defer l.leave(o)
@@ -45,20 +52,25 @@ func (l *Locks) attempt(ctx context.Context, o *owner, q *Request) (nlm4.Status,
 		defer func() { <-o.slot }()
 		seen := l.opt.Server.Connections()
 		before := l.heldIn(o, s)
-		r := l.lock(o, s, false)
+		if block {
+			w.queued = true
+		}
+		r := l.lock(o, s, block, false)
 		if r.err == nil && r.status == nlm4.Granted {
 			l.granted(o, s, handle, seen)
 		}
-		var refused syscall.Errno
-		unknown := r.err != nil && !errors.As(r.err, &refused)
+		if w != nil && r.err == nil && r.status != nlm4.Blocked {
+			w.queued = false
+		}
+		unknown := r.err != nil && !isRefused(r.err)
 		select {
 		case handed <- r:
 			if unknown {
-				l.restore(o, s, before)
+				l.takeBack(o, w, s, before)
 			}
 		case <-gone:
 			if unknown || r.err == nil && r.status == nlm4.Granted {
-				l.restore(o, s, before)
+				l.takeBack(o, w, s, before)
 			}
 		}
 	})
@@ -102,6 +114,11 @@ func (l *Locks) granted(o *owner, s span, handle, seen uint64) {
 	defer l.mu.Unlock()
 	o.held = o.held.with(s)
 	o.handles[handle] = true
+	l.startWatch(seen)
+}
+
+// startWatch has restarts of the server noticed, of which there was none before seen. mu is held.
+func (l *Locks) startWatch(seen uint64) {
 	if !l.watching {
 		l.watching, l.seen = true, seen
 		l.work.Go(l.watch)
@@ -115,7 +132,11 @@ func (l *Locks) dropped(o *owner, s span) {
 	if o.held = o.held.without(s); len(o.held) == 0 {
 		clear(o.handles)
 	}
-	f := l.files[o.fh]
+	l.files[o.fh].wakeAll()
+}
+
+// wakeAll has those who wait for the file ask again. Locks.mu is held.
+func (f *file) wakeAll() {
 	close(f.wake)
 	f.wake = make(chan struct{})
 }
@@ -128,21 +149,32 @@ func (l *Locks) release(o *owner, s span) {
 }
 
 func (l *Locks) unlock(o *owner, s span) {
-	for wait := graceWait; ; wait = min(2*wait, unlockMost) {
-		args := nlm4.UnlockArgs{Cookie: l.cookie(), Lock: l.wire(o.fh, o.svid, s)}
-		var res result
-		err := l.opt.Server.NLM(l.ctx, l.whoOf(o), nlm4.ProcUnlock, &args, &res)
-		var refused syscall.Errno
-		if err == nil && res.Status != nlm4.DeniedGracePeriod || errors.As(err, &refused) || l.ctx.Err() != nil {
-			break // whatever else the answer is, asking again would not change it
-		}
-		_ = l.pause(l.ctx, nil, nil, wait)
-	}
+	l.insist(l.whoOf(o), nlm4.ProcUnlock, func(cookie []byte) xdr.Marshaler {
+		return &nlm4.UnlockArgs{Cookie: cookie, Lock: l.wire(o.fh, o.svid, s)}
+	})
 	l.dropped(o, s)
 }
 
-// unlockMost is the longest wait until an UNLOCK is made again.
-const unlockMost = 30 * time.Second
+// insist makes a call until the server has answered it for good: asking again would not change it.
+func (l *Locks) insist(who any, proc uint32, args func(cookie []byte) xdr.Marshaler) {
+	for wait := graceWait; ; wait = min(2*wait, insistMost) {
+		var res result
+		err := l.opt.Server.NLM(l.ctx, who, proc, args(l.cookie()), &res)
+		if err == nil && res.Status != nlm4.DeniedGracePeriod || isRefused(err) || l.ctx.Err() != nil {
+			return
+		}
+		_ = l.pause(l.ctx, wait)
+	}
+}
+
+// insistMost is the longest wait until such a call is made again.
+const insistMost = 30 * time.Second
+
+// isRefused reports whether the server has refused a call, and will again.
+func isRefused(err error) bool {
+	var refused syscall.Errno
+	return errors.As(err, &refused)
+}
 
 // restore gives back what a LOCK of s may have taken that nobody wants any more, and takes what the owner held
 // before. The owner's slot is held.
@@ -154,7 +186,7 @@ func (l *Locks) restore(o *owner, s span, before ranges) {
 		// Of a lock that has become shared others may have a share since: then it stays shared.
 		for _, exclusive := range []bool{h.exclusive, false} {
 			h.exclusive = exclusive
-			if r := l.lock(o, h, false); r.err == nil && r.status == nlm4.Granted {
+			if r := l.lock(o, h, false, false); r.err == nil && r.status == nlm4.Granted {
 				l.mu.Lock()
 				o.held = o.held.with(h)
 				l.mu.Unlock()
@@ -165,8 +197,8 @@ func (l *Locks) restore(o *owner, s span, before ranges) {
 }
 
 // lock is one LOCK.
-func (l *Locks) lock(o *owner, s span, reclaim bool) outcome {
-	args := nlm4.LockArgs{Cookie: l.cookie(), Exclusive: s.exclusive, Lock: l.wire(o.fh, o.svid, s), Reclaim: reclaim}
+func (l *Locks) lock(o *owner, s span, block, reclaim bool) outcome {
+	args := nlm4.LockArgs{Cookie: l.cookie(), Block: block, Exclusive: s.exclusive, Lock: l.wire(o.fh, o.svid, s), Reclaim: reclaim}
 	var res result
 	err := l.opt.Server.NLM(l.ctx, l.whoOf(o), nlm4.ProcLock, &args, &res)
 	return outcome{res.Status, err}

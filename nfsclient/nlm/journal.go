@@ -8,23 +8,23 @@ package nlm
 
 import (
 	"bufio"
-	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
 // A journal is the file. Locks.mu guards it. Its first line is the server, the caller and the object of the mount; each other one is an owner: the
-// svid and the handle of the file.
+// svid and the handle of the file, and where it may stand in the server's queue the first byte, the last, and whether
+// it is to be exclusive: a place in a queue becomes a lock.
 type journal struct {
 	file  *os.File
 	lines int
@@ -60,6 +60,10 @@ func (l *Locks) rewrite() error {
 		for _, o := range f.owners {
 			fmt.Fprintf(&b, "%d %x\n", o.svid, fh.Bytes())
 			j.lines++
+			for _, w := range o.waits {
+				b.WriteString(w.line())
+				j.lines++
+			}
 		}
 	}
 	if err := j.file.Truncate(0); err != nil {
@@ -72,8 +76,19 @@ func (l *Locks) rewrite() error {
 	return err
 }
 
-// note enters a new owner in the journal. mu is held. Without a journal locks work: it is for the death of the process alone.
-func (l *Locks) note(o *owner) {
+// note enters a new owner in the journal. mu is held.
+func (l *Locks) note(o *owner) { l.noteLine(fmt.Sprintf("%d %x\n", o.svid, o.fh.Bytes())) }
+
+// noteWait enters a wait. mu is held.
+func (l *Locks) noteWait(w *wait) { l.noteLine(w.line()) }
+
+func (w *wait) line() string {
+	return fmt.Sprintf("%d %x %d %d %t\n", w.owner.svid, w.owner.fh.Bytes(), w.span.start, w.span.end, w.span.exclusive)
+}
+
+// noteLine enters a line about what is in files already. mu is held. Without a journal locks work: it is for the death
+// of the process alone.
+func (l *Locks) noteLine(line string) {
 	if l.opt.Dir == "" {
 		return
 	}
@@ -81,10 +96,10 @@ func (l *Locks) note(o *owner) {
 	switch j := &l.journal; {
 	case j.file == nil:
 		err = l.openJournal()
-	case j.lines > 2*int(l.some.Load())+journalSlack:
+	case j.lines > 2*(int(l.some.Load())+l.queued)+journalSlack:
 		err = l.rewrite()
 	default:
-		_, err = fmt.Fprintf(j.file, "%d %x\n", o.svid, o.fh.Bytes())
+		_, err = j.file.WriteString(line)
 		j.lines++
 	}
 	if err != nil {
@@ -133,38 +148,63 @@ func (l *Locks) releaseAll(file *os.File) bool {
 		return false
 	}
 	for lines.Scan() {
-		svid, handle, err := parseOwner(lines.Text())
+		e, err := parseEntry(lines.Text())
 		if err != nil {
 			continue // the last line, of which a part was written
 		}
-		args := nlm4.UnlockArgs{Cookie: l.cookie(), Lock: nlm4.Lock{Caller: []byte(name), FH: handle.Bytes(), Owner: object, Svid: svid}}
-		for {
-			var res result
-			err := l.opt.Server.NLM(l.ctx, nil, nlm4.ProcUnlock, &args, &res)
-			var refused syscall.Errno
-			if err != nil && !errors.As(err, &refused) {
+		lock := nlm4.Lock{Caller: []byte(name), FH: e.fh.Bytes(), Owner: object, Svid: e.svid}
+		if e.waits {
+			asked := lock
+			asked.Offset, asked.Length = e.span.start, e.span.wireLength()
+			if !l.settle(nlm4.ProcCancel, &nlm4.CancelArgs{Cookie: l.cookie(), Block: true, Exclusive: e.span.exclusive, Lock: asked}) {
 				return false
 			}
-			if err != nil || res.Status != nlm4.DeniedGracePeriod {
-				break
-			}
-			if l.pause(context.Background(), nil, nil, graceWait) != nil {
-				return false
-			}
+		}
+		if !l.settle(nlm4.ProcUnlock, &nlm4.UnlockArgs{Cookie: l.cookie(), Lock: lock}) {
+			return false
 		}
 	}
 	return lines.Err() == nil
 }
 
-func parseOwner(line string) (svid int32, fh nfs3.FH, err error) {
+// settle makes a call for an owner that is no more, and reports whether the server has answered it for good.
+func (l *Locks) settle(proc uint32, args xdr.Marshaler) bool {
+	for {
+		var res result
+		err := l.opt.Server.NLM(l.ctx, nil, proc, args, &res)
+		if err != nil && !isRefused(err) {
+			return false
+		}
+		if err != nil || res.Status != nlm4.DeniedGracePeriod {
+			return true
+		}
+		if l.pause(l.ctx, graceWait) != nil {
+			return false
+		}
+	}
+}
+
+// An entry is one line of a journal after the first.
+type entry struct {
+	svid  int32
+	fh    nfs3.FH
+	waits bool // for span
+	span  span
+}
+
+func parseEntry(line string) (e entry, err error) {
 	var text string
-	if _, err = fmt.Sscanf(line, "%d %s", &svid, &text); err != nil {
-		return 0, fh, err
+	if _, err = fmt.Sscanf(line, "%d %s", &e.svid, &text); err != nil {
+		return e, err
 	}
 	b, err := hex.DecodeString(text)
 	if err != nil {
-		return 0, fh, err
+		return e, err
 	}
-	fh, err = nfs3.MakeFH(b)
-	return svid, fh, err
+	if e.fh, err = nfs3.MakeFH(b); err != nil || strings.Count(line, " ") < 2 {
+		return e, err
+	}
+	e.waits = true
+	_, err = fmt.Sscanf(line, "%d %s %d %d %t", &e.svid, &text, &e.span.start, &e.span.end, &e.span.exclusive)
+	return e, err
 }

@@ -5,8 +5,8 @@
 // granted, to release it when a program ends (Release, ReleaseHandle) and to reclaim it when the server has
 // started again (recover.go).
 //
-// Who waits for a lock asks again and again (Lock): the callback of the protocol (GRANTED) would have to reach the
-// lock manager of this machine, which is the kernel's where there is one.
+// Who waits for a lock stands in a queue of the server where its callbacks (GRANTED) reach us, and else asks again and again
+// (waits.go, callback.go).
 //
 // Lock order: owner.slot, then Locks.mu, which is not held during a call.
 package nlm
@@ -21,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
@@ -41,6 +42,10 @@ type Options struct {
 	Server Server
 	Name   string            // of this machine, as the server is to know it (caller_name)
 	Log    func(line string) // is told of lost locks; nil: nobody is
+
+	// Listen serves the callbacks of servers until stop, where they find them: it has the port mapper of this machine know them. The
+	// error is that it does not, such as where another lock manager is known to it. nil: there are none.
+	Listen func(ctx context.Context, callbacks *transport.Program) (stop func(), err error)
 
 	// Dir is a directory of this user alone, and Source names the export of a server there: locks that are left when the process is killed are
 	// released by the next mount with the same. "": by nobody.
@@ -98,14 +103,20 @@ type Locks struct {
 	work    sync.WaitGroup // all goroutines
 	some    atomic.Int64   // owners that are known; read without mu by those who release
 	cookies atomic.Uint64
+	leaving chan struct{} // closed when Close begins
+	closing sync.Once     // closes it
 
 	mu       sync.Mutex // guards all below, and the owners
 	files    map[nfs3.FH]*file
 	svid     int32 // the last one
 	waiting  int
+	queued   int // waits in owners
 	watching bool
 	journal  journal
-	seen     uint64 // Connections before the oldest lock was asked for, or since all were last checked
+
+	callbacks callbacks
+
+	seen uint64 // Connections before the oldest lock was asked for, or since all were last checked
 }
 
 // A file is one that has owners.
@@ -125,6 +136,7 @@ type owner struct {
 	// Guarded by Locks.mu.
 	refs    int // calls and waiters
 	held    ranges
+	waits   []*wait         // in the server's queue, or about to be
 	handles map[uint64]bool // by which there were locks
 	pid     uint32
 	who     any
@@ -132,7 +144,7 @@ type owner struct {
 
 // New returns the locks of a mount, none yet.
 func New(o Options) *Locks {
-	l := &Locks{opt: o, files: map[nfs3.FH]*file{}}
+	l := &Locks{opt: o, files: map[nfs3.FH]*file{}, leaving: make(chan struct{})}
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], rand.Uint64())
 	l.object = append([]byte(o.Name+":"), hex.EncodeToString(b[:])...)
@@ -207,45 +219,51 @@ func (l *Locks) leave(o *owner) {
 func (l *Locks) Lock(ctx context.Context, stop <-chan struct{}, q *Request) error {
 	o := l.enter(q)
 	defer l.leave(o)
-	waits := false
-	defer func() {
-		if waits {
-			l.mu.Lock()
-			l.waiting--
-			l.mu.Unlock()
-		}
-	}()
-	for pause := pollLeast; ; pause = min(pause*3/2, pollMost) {
+	var w *wait
+	defer func() { l.endWait(ctx, w) }()
+	for pause, late := pollLeast, false; ; pause = min(pause*3/2, pollMost) {
 		freed := l.freed(o)
-		st, err := l.attempt(ctx, o, q)
+		st, err := l.attempt(ctx, o, q, w)
+		if err != nil {
+			return err
+		}
 		wait := pause
 		switch {
-		case err != nil:
-			return err
 		case st == nlm4.DeniedGracePeriod:
 			wait = graceWait // also who would not wait for a lock waits for the server
 		case st != nlm4.Denied && st != nlm4.Blocked || !q.Wait:
+			if w != nil {
+				w.over = true
+				if late {
+					l.missed()
+				}
+			}
 			return errno(st)
+		case st == nlm4.Blocked && l.heard():
+			wait = callbackPoll
 		}
-		if !waits && !l.mayWait() {
-			return syscall.ENOLCK
+		if w == nil {
+			if w = l.beginWait(o, q.span()); w == nil {
+				return syscall.ENOLCK
+			}
 		}
-		waits = true
-		if err := l.pause(ctx, stop, freed, wait); err != nil {
+		if late, err = l.await(ctx, stop, freed, w.called, wait); err != nil {
 			return err
 		}
+		late = late && wait == callbackPoll
+		w.blocks = q.Wait && l.callable()
 	}
 }
 
-// pause waits until it is time for the next attempt. Its error is why there is to be none.
-func (l *Locks) pause(ctx context.Context, stop, freed <-chan struct{}, d time.Duration) error {
+// Why a wait has ended without its lock.
+var errInterrupted, errClosed error = syscall.EINTR, syscall.ENOLCK
+
+// pause waits for the next attempt of what has to be done. Its error is why there is to be none.
+func (l *Locks) pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-freed:
-	case <-stop:
-		return syscall.EINTR
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-l.ctx.Done():
@@ -259,17 +277,6 @@ func (l *Locks) freed(o *owner) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.files[o.fh].wake
-}
-
-// mayWait counts one who waits, and reports whether he can.
-func (l *Locks) mayWait() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.waiting >= maxWaiters {
-		return false
-	}
-	l.waiting++
-	return true
 }
 
 // Unlock releases bytes that the owner may hold. It is done when this returns without an error, and goes on
@@ -322,7 +329,7 @@ func (l *Locks) Test(ctx context.Context, q *Request) (*Holder, error) {
 		case res.Status != nlm4.DeniedGracePeriod:
 			return nil, errno(res.Status)
 		}
-		if err := l.pause(ctx, nil, nil, graceWait); err != nil {
+		if err := l.pause(ctx, graceWait); err != nil {
 			return nil, err
 		}
 	}
@@ -355,6 +362,9 @@ func errno(st nlm4.Status) error {
 
 // Close releases all that is held, for as long as ctx lets it, and ends all goroutines.
 func (l *Locks) Close(ctx context.Context) {
+	l.closing.Do(func() { close(l.leaving) })
+	for l.queues() && l.pause(ctx, pollLeast) == nil { // who waits leaves the queue
+	}
 	l.mu.Lock()
 	var all []*owner
 	for _, f := range l.files {
@@ -370,6 +380,14 @@ func (l *Locks) Close(ctx context.Context) {
 		_ = l.Release(ctx, o.fh, o.key)
 	}
 	l.end()
+	l.stopListening()
 	l.work.Wait()
 	l.closeJournal(ctx.Err() == nil)
+}
+
+// queues reports whether a request of ours may be in a queue of the server.
+func (l *Locks) queues() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.queued > 0
 }

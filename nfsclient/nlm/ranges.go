@@ -2,7 +2,11 @@
 
 package nlm
 
-import "math"
+import (
+	"math"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
+)
 
 // lastByte is the end of a lock "to the end of the file": offsets of fcntl(2) are signed.
 const lastByte = math.MaxInt64
@@ -21,6 +25,15 @@ func (s span) wireLength() uint64 {
 		return 0
 	}
 	return s.end - s.start + 1
+}
+
+// spanOf is the span of a lock in a message.
+func spanOf(lock *nlm4.Lock, exclusive bool) span {
+	s := span{lock.Offset, lock.Offset + lock.Length - 1, exclusive}
+	if lock.Length == 0 || s.end < s.start || s.end > lastByte {
+		s.end = lastByte
+	}
+	return s
 }
 
 // ranges are spans that do not overlap, in no order. Neighbours of one kind stay apart: what was taken in
@@ -64,4 +77,15 @@ func (r ranges) gaps(s span) (free ranges) {
 		free = free.without(h)
 	}
 	return free
+}
+
+// covers reports whether all bytes of s are locked, exclusively if s is.
+func (r ranges) covers(s span) bool {
+	left := ranges{s}
+	for _, h := range r {
+		if h.exclusive || !s.exclusive {
+			left = left.without(h)
+		}
+	}
+	return len(left) == 0
 }

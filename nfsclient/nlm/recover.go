@@ -22,7 +22,7 @@ const (
 	probeEvery = 10 * time.Second
 )
 
-// watch runs while there are locks.
+// watch runs while there are locks, or requests in queues of the server.
 func (l *Locks) watch() {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -34,7 +34,7 @@ func (l *Locks) watch() {
 		}
 		l.mu.Lock()
 		seen, all := l.seen, l.holding()
-		if len(all) == 0 {
+		if len(all) == 0 && l.queued == 0 {
 			l.watching = false
 			l.mu.Unlock()
 			return
@@ -50,6 +50,9 @@ func (l *Locks) watch() {
 		l.reclaimAll()
 		l.mu.Lock()
 		l.seen = now
+		for _, f := range l.files {
+			f.wakeAll() // the queues of the server are gone, too
+		}
 		l.mu.Unlock()
 	}
 }
@@ -89,7 +92,7 @@ func (l *Locks) reclaimAll() {
 				busy = append(busy, o)
 			}
 		}
-		if left = busy; len(left) > 0 && l.pause(l.ctx, nil, nil, pollLeast) != nil {
+		if left = busy; len(left) > 0 && l.pause(l.ctx, pollLeast) != nil {
 			for _, o := range left {
 				l.leave(o)
 			}
@@ -118,7 +121,7 @@ func (l *Locks) reclaimOf(o *owner) (lost int) {
 // reclaim reports whether the owner holds s as before. It waits for a server that does not answer.
 func (l *Locks) reclaim(o *owner, s span) bool {
 	for {
-		r := l.lock(o, s, true)
+		r := l.lock(o, s, false, true)
 		if r.err == nil && r.status == nlm4.DeniedGracePeriod { // which is also what one says that is not in it
 			var known bool
 			if r.status, known = l.stillHeld(o, s); known {
@@ -127,7 +130,7 @@ func (l *Locks) reclaim(o *owner, s span) bool {
 		} else if r.err == nil {
 			return r.status == nlm4.Granted
 		}
-		if l.pause(l.ctx, nil, nil, graceWait) != nil {
+		if l.pause(l.ctx, graceWait) != nil {
 			return true
 		}
 	}
@@ -149,6 +152,6 @@ func (l *Locks) stillHeld(o *owner, s span) (st nlm4.Status, known bool) {
 		return nlm4.Denied, true
 	}
 	// Others have a share. While it holds nobody can have written since ours was taken from us.
-	r := l.lock(o, s, false)
+	r := l.lock(o, s, false, false)
 	return r.status, r.err == nil && r.status != nlm4.DeniedGracePeriod
 }

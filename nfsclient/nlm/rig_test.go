@@ -3,14 +3,17 @@
 package nlm
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
@@ -36,6 +39,13 @@ type model struct {
 	before   func(proc uint32) error // with mu held; an error comes in place of the call
 	after    func(proc uint32) error // in place of the reply
 	hang     chan struct{}           // not nil: calls wait for its end
+
+	queue    []*nlm4.LockArgs // who waits, the oldest first
+	granters []*Locks         // where callbacks go
+	deaf     bool             // callbacks get lost
+	deny     error            // of Listen
+	listens  int
+	last     nlm4.Status // the result of the last callback
 }
 
 func newModel() *model {
@@ -45,6 +55,7 @@ func newModel() *model {
 }
 
 func (m *model) forget() {
+	m.queue = nil
 	for i := range m.bytes {
 		m.bytes[i] = map[modelOwner]bool{}
 	}
@@ -66,6 +77,9 @@ func (m *model) Connections() uint64 {
 }
 
 func (m *model) NLM(ctx context.Context, _ any, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	m.mu.Lock()
 	hang := m.hang
 	m.mu.Unlock()
@@ -108,8 +122,16 @@ func (m *model) answer(args xdr.Marshaler) xdr.Marshaler {
 		if grace != a.Reclaim {
 			st = nlm4.DeniedGracePeriod
 		} else if m.conflict(&a.Lock, a.Exclusive) != nil {
-			st = nlm4.Denied
+			if st = nlm4.Denied; a.Block {
+				st = nlm4.Blocked
+				if m.queued(&a.Lock, a.Exclusive) < 0 {
+					m.queue = append(m.queue, a)
+				}
+			}
 		} else {
+			if i := m.queued(&a.Lock, a.Exclusive); i >= 0 {
+				m.queue = slices.Delete(m.queue, i, i+1)
+			}
 			m.each(&a.Lock, func(held map[modelOwner]bool, o modelOwner) { held[o] = a.Exclusive })
 		}
 		return &nlm4.Res{Cookie: a.Cookie, Status: st}
@@ -118,7 +140,15 @@ func (m *model) answer(args xdr.Marshaler) xdr.Marshaler {
 			return &nlm4.Res{Cookie: a.Cookie, Status: nlm4.DeniedGracePeriod}
 		}
 		m.each(&a.Lock, func(held map[modelOwner]bool, o modelOwner) { delete(held, o) })
+		m.grant()
 		return &nlm4.Res{Cookie: a.Cookie}
+	case *nlm4.CancelArgs:
+		res := &nlm4.Res{Cookie: a.Cookie, Status: nlm4.Denied}
+		if i := m.queued(&a.Lock, a.Exclusive); i >= 0 && a.Block {
+			m.queue = slices.Delete(m.queue, i, i+1)
+			res.Status = nlm4.Granted
+		}
+		return res
 	case *nlm4.TestArgs:
 		res := &nlm4.TestRes{Cookie: a.Cookie}
 		if grace {
@@ -129,6 +159,49 @@ func (m *model) answer(args xdr.Marshaler) xdr.Marshaler {
 		return res
 	}
 	return nil
+}
+
+// queued is where a request stands in the queue; less than 0: it does not.
+func (m *model) queued(l *nlm4.Lock, exclusive bool) int {
+	return slices.IndexFunc(m.queue, func(a *nlm4.LockArgs) bool {
+		return bytes.Equal(a.Lock.Owner, l.Owner) && a.Lock.Svid == l.Svid && a.Lock.Offset == l.Offset && a.Lock.Length == l.Length && a.Exclusive == exclusive
+	})
+}
+
+// grant gives what is free to who waits for it, and calls, as Linux's server does: its callback says another cookie and the server's own name.
+func (m *model) grant() {
+	for i := 0; i < len(m.queue); {
+		a := m.queue[i]
+		if m.conflict(&a.Lock, a.Exclusive) != nil {
+			i++
+			continue
+		}
+		m.queue = slices.Delete(m.queue, i, i+1)
+		m.each(&a.Lock, func(held map[modelOwner]bool, o modelOwner) { held[o] = a.Exclusive })
+		if m.deaf {
+			continue
+		}
+		call := &nlm4.TestArgs{Cookie: []byte("server"), Exclusive: a.Exclusive, Lock: a.Lock}
+		call.Lock.Caller = []byte("server")
+		to := slices.Clone(m.granters)
+		go func() {
+			for _, l := range to {
+				if bytes.Equal(l.object, call.Lock.Owner) {
+					st := l.granting(call)
+					m.mu.Lock()
+					m.last = st
+					m.mu.Unlock()
+				}
+			}
+		}()
+	}
+}
+
+// waits is how many stand in the queue.
+func (m *model) waits() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.queue)
 }
 
 // set changes the model. The watch of the locks may be asking it at the same moment.
@@ -237,6 +310,27 @@ func (b *bench) another() *Locks {
 	}})
 }
 
+// called is another mount, which the server can call.
+func (b *bench) called(o Options) *Locks {
+	var l *Locks
+	o.Server, o.Name = b.m, "host"
+	o.Listen = func(context.Context, *transport.Program) (func(), error) {
+		b.m.mu.Lock()
+		defer b.m.mu.Unlock()
+		if b.m.listens++; b.m.deny != nil {
+			return nil, b.m.deny
+		}
+		b.m.granters = append(b.m.granters, l)
+		return func() {
+			b.m.mu.Lock()
+			defer b.m.mu.Unlock()
+			b.m.granters = slices.DeleteFunc(b.m.granters, func(g *Locks) bool { return g == l })
+		}, nil
+	}
+	l = New(o)
+	return l
+}
+
 func request(owner uint64, start, end uint64, exclusive bool) *Request {
 	return &Request{FH: testFH, Key: Key{ID: owner}, Handle: owner, Pid: uint32(owner), Start: start, End: end, Exclusive: exclusive}
 }
@@ -247,10 +341,14 @@ func (b *bench) lock(owner uint64, start, end uint64, exclusive bool) error {
 
 // begin is Lock that waits, in the background.
 func (b *bench) begin(ctx context.Context, stop <-chan struct{}, owner uint64, start, end uint64) <-chan error {
-	q := request(owner, start, end, true)
+	return waitFor(ctx, b.Locks, stop, request(owner, start, end, true))
+}
+
+// waitFor is Lock of a mount that waits, in the background.
+func waitFor(ctx context.Context, l *Locks, stop <-chan struct{}, q *Request) <-chan error {
 	q.Wait = true
 	ended := make(chan error, 1)
-	go func() { ended <- b.Lock(ctx, stop, q) }()
+	go func() { ended <- l.Lock(ctx, stop, q) }()
 	return ended
 }
 

@@ -166,6 +166,7 @@ type server struct {
 	cmd    *exec.Cmd
 	log    *os.File
 	extras []string
+	by     []string // what runs it, where it is in a network of its own
 }
 
 // startServer serves a directory as /export and memory as /memory, over RDMA and TCP.
@@ -177,7 +178,15 @@ func startServer(t *testing.T, extras ...string) *server {
 // startServerOn is startServer with a directory of the caller's.
 func startServerOn(t *testing.T, dir string, extras ...string) *server {
 	t.Helper()
-	s := &server{dir: dir, state: tempDir(t, "state"), extras: extras}
+	s := &server{dir: dir, extras: extras}
+	s.run(t)
+	return s
+}
+
+// run starts the server, which ends with the test.
+func (s *server) run(t *testing.T) {
+	t.Helper()
+	s.state = tempDir(t, "state")
 	err := os.Chmod(s.dir, 0o777)
 	if err != nil {
 		t.Fatal(err)
@@ -197,14 +206,14 @@ func startServerOn(t *testing.T, dir string, extras ...string) *server {
 	if err = s.start(); err != nil {
 		t.Fatal(err)
 	}
-	return s
 }
 
 // start starts the server on its ports, the first time or again.
 func (s *server) start() error {
 	args := append([]string{"serve", "--rdma", "iwarp", "--rdma-port", strconv.Itoa(s.rdma), "--tcp-port", strconv.Itoa(s.tcp), "--state-dir", s.state,
 		"--no-root-squash", "--trust-local", "--async-names", "--memory"}, s.extras...)
-	s.cmd = exec.Command(filepath.Join(rig.bin, "nfsrdmad"), append(args, s.dir+"=/export")...)
+	line := slices.Concat(s.by, []string{filepath.Join(rig.bin, "nfsrdmad")}, args, []string{s.dir + "=/export"})
+	s.cmd = exec.Command(line[0], line[1:]...)
 	s.cmd.Stderr = s.log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := s.cmd.StdoutPipe()

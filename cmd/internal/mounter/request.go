@@ -60,6 +60,9 @@ func (r *Request) fuseOptions(log func(string)) fusefs.Options {
 	if dir, err := mountctl.OwnDir(); err == nil && !(o.LocalPosix && o.LocalFlock) {
 		f.LockDir = dir
 	}
+	if !(o.LocalPosix && o.LocalFlock) {
+		f.Announce = announce
+	}
 	if o.UID.Set || o.GID.Set {
 		f.Cred = o.Client(r.Source.Targets[0]).Cred
 	}

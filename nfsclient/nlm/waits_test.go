@@ -1,0 +1,364 @@
+// Waiting in the server's queue: callbacks that come, are lost, or cross what they are about.
+
+package nlm
+
+import (
+	"context"
+	"errors"
+	"net"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
+)
+
+// A queue is a mount that the server can call, and one that has the lock that it waits for.
+type queue struct {
+	*bench
+	l     *Locks
+	other *Locks
+}
+
+func simulateQueue(t *testing.T, test func(b queue)) {
+	simulate(t, func(b *bench) {
+		q := queue{b, b.called(Options{}), b.another()}
+		q.take()
+		test(q)
+		q.l.Close(context.Background())
+		q.other.Close(context.Background())
+		if n := len(b.m.granters); n != 0 {
+			b.Errorf("%d mounts still listen", n)
+		}
+	})
+}
+
+// take and give are of the other mount.
+func (b queue) take() {
+	b.Helper()
+	b.want(b.other.Lock(context.Background(), nil, request(9, 0, 9, true)), 0)
+}
+
+func (b queue) give() {
+	b.Helper()
+	b.want(b.other.Unlock(context.Background(), testFH, Key{ID: 9}, 0, lastByte), 0)
+}
+
+// wait has owner 1 wait for bytes 2 to 5, until it stands in the queue.
+func (b queue) wait(ctx context.Context, stop <-chan struct{}) <-chan error {
+	b.Helper()
+	ended := waitFor(ctx, b.l, stop, request(1, 2, 5, true))
+	time.Sleep(time.Second)
+	if n := b.m.waits(); n != 1 {
+		b.Fatalf("%d in the queue", n)
+	}
+	return ended
+}
+
+// round is one whole wait; it returns how long after the release the lock came.
+func (b queue) round() time.Duration {
+	b.Helper()
+	ended := b.wait(context.Background(), nil)
+	b.give()
+	freed := time.Now()
+	b.want(<-ended, 0)
+	d := time.Since(freed)
+	b.held("--xxxx")
+	b.want(b.l.Release(context.Background(), testFH, Key{ID: 1}), 0)
+	b.take()
+	return d
+}
+
+// hear has the server's first callback come.
+func (b queue) hear() {
+	b.Helper()
+	if d := b.round(); d != 0 || !b.l.heard() {
+		b.Fatalf("the lock came after %v, heard: %v", d, b.l.heard())
+	}
+}
+
+// TestCallbackEndsTheWait at once, and until then few calls are made, once the server has been heard.
+func TestCallbackEndsTheWait(t *testing.T) {
+	simulateQueue(t, func(b queue) {
+		b.hear()
+		ended := b.wait(context.Background(), nil)
+		before := b.m.count()
+		time.Sleep(time.Hour)
+		// Each of the two mounts tries the connection every ten seconds, as long as it has something to lose by a restart.
+		if n := b.m.count() - before; n > 3600/30+2*3600/10+2 {
+			b.Errorf("%d calls in an hour", n)
+		}
+		b.give()
+		freed := time.Now()
+		b.want(<-ended, 0)
+		if d := time.Since(freed); d != 0 {
+			b.Errorf("the lock came after %v", d)
+		}
+		synctest.Wait()
+		b.m.set(func() {
+			if b.m.last != nlm4.Granted {
+				b.Errorf("GRANTED was answered %v", b.m.last)
+			}
+		})
+	})
+}
+
+// TestLostCallback costs one long pause, and the server is not relied on again until it has called.
+func TestLostCallback(t *testing.T) {
+	simulateQueue(t, func(b queue) {
+		b.hear()
+		b.m.set(func() { b.m.deaf = true })
+		if d := b.round(); d <= pollMost || d > callbackPoll {
+			b.Errorf("with the first callback lost the lock came after %v", d)
+		}
+		if d := b.round(); d > pollMost {
+			b.Errorf("with the second callback lost the lock came after %v", d)
+		}
+		b.m.set(func() { b.m.deaf = false })
+		b.hear()
+	})
+}
+
+// makeRoom has who is in the way release its lock just before a CANCEL.
+func (b queue) makeRoom(proc uint32) error {
+	if proc == nlm4.ProcCancel {
+		b.m.each(&nlm4.Lock{}, func(held map[modelOwner]bool, _ modelOwner) {
+			delete(held, modelOwner{string(b.other.object), b.other.svid})
+		})
+		b.m.grant()
+	}
+	return nil
+}
+
+// TestGivenUpWaitLeavesTheQueue: interrupted, and killed; nobody has the lock afterwards, and what was held before still is.
+func TestGivenUpWaitLeavesTheQueue(t *testing.T) {
+	for name, crosses := range map[string]bool{"in the queue": false, "granted meanwhile": true} {
+		for _, killed := range []bool{false, true} {
+			simulateQueue(t, func(b queue) {
+				b.hear()
+				b.give()
+				b.want(b.l.Lock(context.Background(), nil, request(1, 4, 7, false)), 0)
+				b.want(b.other.Lock(context.Background(), nil, request(9, 0, 5, false)), 0)
+				ctx, kill := context.WithCancel(context.Background())
+				stop := make(chan struct{})
+				ended := b.wait(ctx, stop)
+				if crosses {
+					b.m.set(func() { b.m.before = b.makeRoom })
+				}
+				if killed {
+					kill()
+					if err := <-ended; !errors.Is(err, context.Canceled) {
+						b.Errorf("%s: a killed program: %v", name, err)
+					}
+				} else {
+					close(stop)
+					b.want(<-ended, syscall.EINTR)
+				}
+				time.Sleep(time.Minute)
+				if n := b.m.waits(); n != 0 {
+					b.Errorf("%s: %d in the queue", name, n)
+				}
+				b.give()
+				time.Sleep(time.Minute)
+				b.held("----1111")
+				kill()
+			})
+		}
+	}
+}
+
+// TestReplyLostInTheQueue: a request of whose place nothing is known leaves the queue.
+func TestReplyLostInTheQueue(t *testing.T) {
+	simulateQueue(t, func(b queue) {
+		b.hear()
+		lost := false
+		b.m.set(func() {
+			b.m.after = func(proc uint32) error {
+				if proc == nlm4.ProcLock && len(b.m.queue) > 0 && !lost {
+					lost = true
+					return errLost
+				}
+				return nil
+			}
+		})
+		q := request(1, 2, 5, true)
+		q.Wait = true
+		if err := b.l.Lock(context.Background(), nil, q); !errors.Is(err, errLost) {
+			b.Errorf("a lost reply: %v", err)
+		}
+		time.Sleep(time.Minute)
+		b.give()
+		time.Sleep(time.Minute)
+		b.held("")
+	})
+}
+
+// TestUnmountLeavesTheQueue: also who waits at the end of the mount is not granted anything after it.
+func TestUnmountLeavesTheQueue(t *testing.T) {
+	simulateQueue(t, func(b queue) {
+		l := b.called(Options{})
+		ended := waitFor(context.Background(), l, nil, request(5, 2, 5, true))
+		time.Sleep(time.Minute)
+		if n := b.m.waits(); n != 1 {
+			b.Fatalf("%d in the queue", n)
+		}
+		l.Close(context.Background())
+		b.want(<-ended, syscall.ENOLCK)
+		if n := b.m.waits(); n != 0 {
+			b.Errorf("%d in the queue", n)
+		}
+	})
+}
+
+// TestServerRestartsWhileOneWaits: the queue is gone, and who stood in it asks again.
+func TestServerRestartsWhileOneWaits(t *testing.T) {
+	simulateQueue(t, func(b queue) {
+		b.hear()
+		ended := b.wait(context.Background(), nil)
+		b.m.restart(5 * time.Second)
+		begun := time.Now()
+		time.Sleep(20 * time.Second)
+		if n := b.m.waits(); n != 1 {
+			b.Errorf("%d in the queue", n)
+		}
+		b.held("xxxxxxxxxx")
+		b.give()
+		b.want(<-ended, 0)
+		if d := time.Since(begun); d != 20*time.Second {
+			b.Errorf("the lock came after %v", d)
+		}
+	})
+}
+
+// TestNobodyIsCalledWhereAnotherListens: requests stay out of the queue, for which nobody would take the lock, and that is looked at
+// again after a time.
+func TestNobodyIsCalledWhereAnotherListens(t *testing.T) {
+	simulateQueue(t, func(b queue) {
+		b.m.set(func() { b.m.deny = errors.New("the kernel's") })
+		ended := waitFor(context.Background(), b.l, nil, request(1, 2, 5, true))
+		time.Sleep(10*listenRetry - time.Second)
+		if n := b.m.waits(); n != 0 {
+			b.Errorf("%d in the queue", n)
+		}
+		b.m.mu.Lock()
+		if b.m.listens < 9 || b.m.listens > 10 {
+			b.Errorf("asked %d times to listen", b.m.listens)
+		}
+		b.m.mu.Unlock()
+		b.give()
+		freed := time.Now()
+		b.want(<-ended, 0)
+		if d := time.Since(freed); d > pollMost {
+			b.Errorf("the lock came after %v", d)
+		}
+	})
+}
+
+// TestKilledInTheQueue: the next mount takes the request out of the queue.
+func TestKilledInTheQueue(t *testing.T) {
+	dir := t.TempDir()
+	simulateQueue(t, func(b queue) {
+		killed := b.called(Options{Dir: dir, Source: "a:/x"})
+		ended := waitFor(context.Background(), killed, nil, request(5, 2, 5, true))
+		time.Sleep(time.Minute)
+		b.m.hangUp() // who waits cannot leave the queue
+		killed.kill()
+		killed.closing.Do(func() { close(killed.leaving) })
+		<-ended
+		killed.work.Wait()
+		b.m.set(func() { b.m.hang, b.m.granters = nil, nil })
+		if n := b.m.waits(); n != 1 {
+			b.Fatalf("%d in the queue after the kill", n)
+		}
+		next := b.called(Options{Dir: dir, Source: "a:/x"})
+		synctest.Wait()
+		if n := b.m.waits(); n != 0 {
+			b.Errorf("%d in the queue", n)
+		}
+		next.Close(context.Background())
+	})
+}
+
+// TestCallbacksThatAreNotOurs are denied, so that the server gives the lock to another; of what is held already they are not.
+func TestCallbacksThatAreNotOurs(t *testing.T) {
+	simulate(t, func(b *bench) {
+		b.want(b.lock(1, 2, 5, true), 0)
+		b.want(b.lock(1, 6, 9, false), 0)
+		call := func(what string, want nlm4.Status, change func(*nlm4.TestArgs)) {
+			b.Helper()
+			a := nlm4.TestArgs{Exclusive: true, Lock: b.wire(testFH, b.svid, span{2, 5, true})}
+			change(&a)
+			if got := b.granting(&a); got != want {
+				b.Errorf("%s: %v, want %v", what, got, want)
+			}
+		}
+		call("what is held", nlm4.Granted, func(*nlm4.TestArgs) {})
+		call("a part", nlm4.Granted, func(a *nlm4.TestArgs) { a.Lock.Length = 1 })
+		call("shared, of both", nlm4.Granted, func(a *nlm4.TestArgs) { a.Exclusive, a.Lock.Length = false, 8 })
+		call("exclusive, of both", nlm4.Denied, func(a *nlm4.TestArgs) { a.Lock.Length = 8 })
+		call("to the end", nlm4.Denied, func(a *nlm4.TestArgs) { a.Lock.Length = 0 })
+		call("another owner", nlm4.Denied, func(a *nlm4.TestArgs) { a.Lock.Svid++ })
+		call("another mount", nlm4.Denied, func(a *nlm4.TestArgs) { a.Lock.Owner = []byte("other") })
+		call("no mount", nlm4.Denied, func(a *nlm4.TestArgs) { a.Lock.Owner = nil })
+		call("another file", nlm4.Denied, func(a *nlm4.TestArgs) { a.Lock.FH = []byte("other") })
+		call("no file", nlm4.Denied, func(a *nlm4.TestArgs) { a.Lock.FH = make([]byte, 65) })
+		if b.heard() {
+			b.Error("a server is relied on that called nobody who waits")
+		}
+	})
+}
+
+// A resultServer takes GRANTED_RES.
+type resultServer struct {
+	Server
+	results chan nlm4.Res
+}
+
+func (s *resultServer) NLM(_ context.Context, _ any, proc uint32, args xdr.Marshaler, _ xdr.Unmarshaler) error {
+	if proc == nlm4.ProcGrantedRes {
+		s.results <- *args.(*nlm4.Res)
+	}
+	return nil
+}
+
+// TestBothFormsOfGranted: the procedure has a reply, the message is answered by a call to the server.
+func TestBothFormsOfGranted(t *testing.T) {
+	s := &resultServer{results: make(chan nlm4.Res, 1)}
+	l := New(Options{Server: s, Name: "host"})
+	defer l.Close(context.Background())
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := transport.NewServer(transport.ServerConfig{}, l.program())
+	go srv.ServeTCP(tcp)
+	defer srv.Shutdown(context.Background())
+	c, err := transport.DialTCP(context.Background(), tcp.Addr().String(), transport.ClientConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	a := nlm4.TestArgs{Cookie: []byte("cookie"), Lock: l.wire(testFH, 7, span{0, 1, true})}
+	for proc, res := range map[uint32]xdr.Unmarshaler{nlm4.ProcNull: nil, nlm4.ProcGranted: new(result), nlm4.ProcGrantedMsg: nil} {
+		p := transport.Proc{Prog: nlm4.Program, Vers: nlm4.Version, Proc: proc, Name: "call", MaxReply: 1 << 10}
+		if res == nil {
+			res = nothing{}
+		}
+		if err := c.Call(context.Background(), &p, &a, res, nil, 0); err != nil {
+			t.Errorf("procedure %d: %v", proc, err)
+		}
+		if r, ok := res.(*result); ok && r.Status != nlm4.Denied {
+			t.Errorf("GRANTED of what nobody waits for: %v", r.Status)
+		}
+	}
+	if r := <-s.results; string(r.Cookie) != "cookie" || r.Status != nlm4.Denied {
+		t.Errorf("GRANTED_RES %+v", r)
+	}
+}
+
+type nothing struct{}
+
+func (nothing) DecodeXDR(*xdr.Decoder) {}

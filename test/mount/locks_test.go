@@ -1,0 +1,234 @@
+// Locks of programs on mounts whose machine has a port mapper: servers call who waits.
+
+package mount
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A lockRig is a machine with a port mapper: the server, which is not known to it, and mounts.
+type lockRig struct {
+	*testing.T
+	by     []string // what runs a program there
+	srv    *server
+	onDisk *os.File // the file that is locked, beside the mounts
+}
+
+func newLockRig(t *testing.T) *lockRig {
+	t.Helper()
+	needMounts(t)
+	need(t, "rpcbind", "rpcinfo", "unshare", "nsenter", "ip", "flock")
+	cmd := exec.Command("unshare", "-n", "-m", "sh", "-euc", `mount -t tmpfs none /run; ip link set lo up; exec rpcbind -f`)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	r := &lockRig{T: t, by: []string{"nsenter", "--net=/proc/" + strconv.Itoa(cmd.Process.Pid) + "/ns/net"}}
+	waitFor(t, "rpcbind", func() bool { return strings.Contains(r.mapped(), "100000") })
+	r.srv = &server{dir: tempDir(t, "served"), by: r.by, extras: []string{"--rpcbind", "off"}}
+	r.srv.run(t)
+	var err error
+	if r.onDisk, err = os.Create(filepath.Join(r.srv.dir, "file")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.onDisk.Close() })
+	return r
+}
+
+// mapped is what the port mapper knows.
+func (r *lockRig) mapped() string {
+	out, _ := exec.Command(r.by[0], append(r.by[1:], "rpcinfo", "-p", "127.0.0.1")...).CombinedOutput()
+	return string(out)
+}
+
+// callbacks is the port where servers find a lock manager of this machine, "" where they find none.
+func (r *lockRig) callbacks() string {
+	for line := range strings.Lines(r.mapped()) {
+		if f := strings.Fields(line); len(f) > 3 && f[0] == "100021" && f[1] == "4" && f[2] == "tcp" {
+			return f[3]
+		}
+	}
+	return ""
+}
+
+func (r *lockRig) mount(proto string) string {
+	r.Helper()
+	return mountAs(r.T, r.by, "127.0.0.1", r.srv.options(proto), "/export")
+}
+
+// free reports whether nobody has the lock.
+func (r *lockRig) free() bool {
+	lock := unix.Flock_t{Type: unix.F_WRLCK}
+	err := unix.FcntlFlock(r.onDisk.Fd(), unix.F_OFD_GETLK, &lock)
+	return err == nil && lock.Type == unix.F_UNLCK
+}
+
+// hold has a program have the lock by a mount until release.
+func (r *lockRig) hold(dir string) (release func()) {
+	r.Helper()
+	p := r.flock(dir, "sleep", "1000")
+	waitFor(r.T, "the first lock", func() bool { return !r.free() })
+	return func() {
+		_ = p.Process.Kill()
+		_ = p.Wait()
+	}
+}
+
+// flock starts a program that locks the file by a mount, and waits for that where it has to.
+func (r *lockRig) flock(dir string, then ...string) *exec.Cmd {
+	r.Helper()
+	p := exec.Command("flock", append([]string{"--no-fork", filepath.Join(dir, "file")}, then...)...)
+	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.Start(); err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() { _ = p.Process.Kill() })
+	return p
+}
+
+// ends waits until a program has had the lock.
+func (r *lockRig) ends(p *exec.Cmd) {
+	r.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- p.Wait() }()
+	select {
+	case err := <-ended:
+		if err != nil {
+			r.Errorf("who waited: %v", err)
+		}
+	case <-time.After(workerLimit):
+		r.Fatal("who waits never has the lock")
+	}
+}
+
+// calls is how many calls of a procedure a mount has made.
+func (r *lockRig) calls(dir, proc string) uint64 {
+	r.Helper()
+	return figures(r.T, dir).Calls[proc].Count
+}
+
+// standsInQueue waits until a mount, whose callbacks the port mapper knows, has asked to be called.
+func (r *lockRig) standsInQueue(dir string) {
+	r.Helper()
+	waitFor(r.T, "the port mapper to know the mount", func() bool { return r.callbacks() != "" })
+	before := r.calls(dir, "NLM_LOCK")
+	waitFor(r.T, "LOCK that waits", func() bool { return r.calls(dir, "NLM_LOCK") >= before+2 })
+}
+
+// Who waits is called by the server, and asks for nothing in between; who gives up leaves the queue; one mount
+// of the machine is called at a time, and none that is no more.
+func TestServerCallsWhoWaits(t *testing.T) {
+	t.Parallel()
+	for _, proto := range []string{"tcp", "rdma"} {
+		t.Run(proto, func(t *testing.T) {
+			r := newLockRig(t)
+			a, b := r.mount(proto), r.mount(proto)
+			if port := r.callbacks(); port != "" {
+				t.Errorf("the port mapper knows port %s although nobody waits", port)
+			}
+			release := r.hold(a)
+			first := r.flock(b, "true")
+			r.standsInQueue(b)
+			release()
+			r.ends(first)
+			r.callbackEndsTheWait(a, b)
+
+			release = r.hold(a)
+			before := r.calls(b, "NLM_LOCK")
+			p := r.flock(b, "true")
+			waitFor(t, "LOCK that waits", func() bool { return r.calls(b, "NLM_LOCK") >= before+2 })
+			_ = p.Process.Signal(syscall.SIGTERM)
+			_ = p.Wait()
+			waitFor(t, "CANCEL, and UNLOCK of what may have been granted", func() bool {
+				return r.calls(b, "NLM_CANCEL") == 1
+			})
+			release()
+			waitFor(t, "the lock that nobody wants to be free", r.free)
+
+			port := r.callbacks()
+			release = r.hold(b)
+			other := r.flock(a, "true")
+			waitFor(t, "the other mount to ask again", func() bool { return r.calls(a, "NLM_LOCK") >= 5 })
+			if now := r.callbacks(); now != port || port == "" {
+				t.Errorf("the port mapper knew port %q, and now %q", port, now)
+			}
+			release()
+			r.ends(other)
+			unmount(t, b)
+			if port := r.callbacks(); port != "" {
+				t.Errorf("the port mapper knows port %s of a mount that is gone", port)
+			}
+			r.killedMount(a, proto)
+		})
+	}
+}
+
+// callbackEndsTheWait has one program wait by b while another has the lock by a, until a round shows that the server is relied on:
+// how soon its first callback is there the machine decides.
+func (r *lockRig) callbackEndsTheWait(a, b string) {
+	r.Helper()
+	for range 20 {
+		release := r.hold(a)
+		before := r.calls(b, "NLM_LOCK")
+		p := r.flock(b, "true")
+		waitFor(r.T, "LOCK that waits", func() bool { return r.calls(b, "NLM_LOCK") >= before+2 })
+		asked := r.calls(b, "NLM_LOCK")
+		time.Sleep(3 * time.Second) // in which one that is not called asks three times
+		quiet := r.calls(b, "NLM_LOCK") == asked
+		begun := time.Now()
+		release()
+		r.ends(p)
+		if quiet {
+			r.Logf("who waited had the lock %v after its release began", time.Since(begun).Round(time.Millisecond))
+			return
+		}
+	}
+	r.Error("the server is never relied on to call")
+}
+
+// killedMount kills a mount that the port mapper knows: the next one takes its place there.
+func (r *lockRig) killedMount(a, proto string) {
+	r.Helper()
+	wait := func() (dir, port string) {
+		dir = r.mount(proto)
+		release := r.hold(a)
+		p := r.flock(dir, "true")
+		waitFor(r.T, "the port mapper to know another port", func() bool { port = r.callbacks(); return port != "" })
+		r.standsInQueue(dir)
+		release()
+		r.ends(p)
+		return dir, r.callbacks()
+	}
+	c, port := wait()
+	if err := syscall.Kill(processOf(r.T, c), syscall.SIGKILL); err != nil {
+		r.Fatal(err)
+	}
+	waitFor(r.T, "the mount to be gone", func() bool { _, code := nfsrdma(r.T, "umount", c); return code == 0 })
+	if left := r.callbacks(); left != port {
+		r.Errorf("the port mapper knows %q of a killed mount, want %q", left, port)
+	}
+	d := r.mount(proto)
+	release := r.hold(a)
+	p := r.flock(d, "true")
+	waitFor(r.T, "the next mount to take the place of a killed one", func() bool { now := r.callbacks(); return now != "" && now != port })
+	r.standsInQueue(d)
+	release()
+	r.ends(p)
+	unmount(r.T, d)
+	if port := r.callbacks(); port != "" {
+		r.Errorf("the port mapper knows port %s of a mount that is gone", port)
+	}
+}
