@@ -3,11 +3,13 @@
 package transport
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
 )
 
@@ -17,7 +19,8 @@ func TestOwnerUDP(t *testing.T) {
 	var d sockDiag
 	defer d.close()
 	local := netip.MustParseAddrPort("127.0.0.1:4791")
-	for _, at := range []string{"127.0.0.1:0", "[::1]:0"} {
+	for _, host := range []string{"127.0.0.1", "[::1]"} {
+		at := fmt.Sprint(host, ":", machine.Port(t)) // which nobody has afterwards either
 		c, err := net.ListenPacket("udp", at)
 		if err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // A call that runs while its connection is cut is sent again under its XID, and
@@ -117,13 +119,8 @@ func TestServerComesBack(t *testing.T) {
 
 func TestDialOfNobody(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr := l.Addr().String()
-		l.Close()
-		_, err = n.dial(bg, addr, ClientConfig{Service: "nfs"})
+		addr := fmt.Sprint("127.0.0.1:", machine.Port(t))
+		_, err := n.dial(bg, addr, ClientConfig{Service: "nfs"})
 		want := "nfs server " + addr + " does not answer: connection refused"
 		if err == nil || err.Error() != want || !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("%v, want %s", err, want)

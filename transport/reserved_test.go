@@ -5,6 +5,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // portOf is the source port of a connection made by dialReserved.
@@ -69,12 +71,7 @@ func TestReservedPortsAreNotAllTaken(t *testing.T) {
 
 // TestReservedPortIsNoMust: a server that refuses is told of, and who is not allowed to bind connects all the same.
 func TestReservedPortIsNoMust(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
+	addr := fmt.Sprint("127.0.0.1:", machine.Port(t))
 	if _, err := dialReserved(bg, "tcp", addr); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("nobody listens: %v", err)
 	}

@@ -3,10 +3,13 @@
 package main
 
 import (
+	"fmt"
 	"net"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // listen takes connections on a loopback port and does with each what act does.
@@ -35,12 +38,7 @@ func listen(t *testing.T, act func(net.Conn)) string {
 func TestUnusableServers(t *testing.T) {
 	deaf := listen(t, func(net.Conn) {})
 	other := listen(t, func(c net.Conn) { c.Close() })
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := free.Addr().String()
-	free.Close()
+	nobody := fmt.Sprint("127.0.0.1:", machine.Port(t))
 	base, tcpBase := serve(t)
 	host, tcp := strings.TrimPrefix(base, "nfsrdma://"), strings.TrimPrefix(tcpBase, "nfs://")
 	ssh := listen(t, func(c net.Conn) { c.Write([]byte("SSH-2.0-x\r\n")) })
@@ -116,7 +114,7 @@ func TestTimeout(t *testing.T) {
 			c.Write(b[:n])
 		}
 	})
-	out, errs, code := try(t, "ping", "--timeout", "300ms", "-i", "0", "-c", "100", url)
+	out, errs, code := try(t, "ping", "--timeout", "3s", "-i", "0", "-c", "100", url)
 	if code != 1 || errs != "nfsrdma: "+url+": ping: nfs server "+strings.TrimPrefix(url, "nfs://")+" does not answer: no answer in time\n" {
 		t.Errorf("code %d, %s%s", code, out, errs)
 	}

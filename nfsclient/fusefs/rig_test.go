@@ -26,6 +26,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -38,6 +39,7 @@ type description struct {
 	Export string // a directory
 	Dir    string // the mount point
 	RDMA   bool
+	Port   int    // of the server: it comes back there
 	Twin   string // another mount point, of another client; "": none
 	Opt    options
 }
@@ -144,7 +146,7 @@ func (d *description) serve() error {
 	if d.RDMA {
 		opt.Transport = nfsclient.RDMA
 	}
-	addr, err := listen(rpc, d.RDMA)
+	addr, err := listen(rpc, d)
 	if err != nil {
 		return err
 	}
@@ -191,10 +193,10 @@ func (d *description) serve() error {
 	return nil
 }
 
-// listen has the server take connections on a port of loopback.
-func listen(rpc *transport.Server, rdma bool) (net.Addr, error) {
-	const at = "127.0.0.1:0"
-	if rdma {
+// listen has the server take connections.
+func listen(rpc *transport.Server, d *description) (net.Addr, error) {
+	at := fmt.Sprint("127.0.0.1:", d.Port)
+	if d.RDMA {
 		dev := iwarp.Open(rnic.DeviceConfig{})
 		l, err := dev.Listen("tcp", at)
 		if err != nil {
@@ -310,7 +312,7 @@ func mountTwin(t testing.TB, opt options, rdma, twin bool) *mounted {
 	if err := os.Chmod(filepath.Dir(top), 0o755); err != nil { // other users are to reach the mount
 		t.Fatal(err)
 	}
-	d := description{Export: filepath.Join(top, "export"), Dir: filepath.Join(top, "mnt"), RDMA: rdma, Opt: opt}
+	d := description{Export: filepath.Join(top, "export"), Dir: filepath.Join(top, "mnt"), RDMA: rdma, Port: machine.Port(t), Opt: opt}
 	dirs := []string{d.Export, d.Dir}
 	if twin {
 		d.Twin = filepath.Join(top, "twin")

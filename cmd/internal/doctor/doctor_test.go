@@ -17,6 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -33,7 +34,7 @@ type wanted struct {
 func examine(t *testing.T, o Options, healthy bool, want map[string]wanted) Report {
 	t.Helper()
 	setDefault(&o.Host, "127.0.0.1")
-	setDefault(&o.BindPort, nobody(t))
+	setDefault(&o.BindPort, machine.Port(t))
 	told, before := 0, t.Failed()
 	r := Examine(t.Context(), o, func(Finding) { told++ })
 	if r.OK != healthy || told != len(table()) || len(r.Findings) != told {
@@ -58,17 +59,6 @@ func examine(t *testing.T, o Options, healthy bool, want map[string]wanted) Repo
 		}
 	}
 	return r
-}
-
-// nobody is a port at which nobody listens.
-func nobody(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return port(l.Addr())
 }
 
 func port(a net.Addr) int { return int(netip.MustParseAddrPort(a.String()).Port()) }
@@ -150,7 +140,7 @@ func withProc(programs []*transport.Program, prog, proc uint32, run func(old fun
 // left lists the names in the root of a tree.
 func left(t *testing.T, tcp int) (names []string) {
 	t.Helper()
-	x := newExam(Options{Host: "127.0.0.1", TCP: true, TCPPort: tcp, BindPort: nobody(t), Export: "/m"})
+	x := newExam(Options{Host: "127.0.0.1", TCP: true, TCPPort: tcp, BindPort: machine.Port(t), Export: "/m"})
 	defer x.close()
 	runChecks(t.Context(), x, table(), func(Finding) {})
 	if _, err := x.nfs.Readdir(t.Context(), x.root, nfsPage, 4096, func(e *nfs3.Entry) {
@@ -180,16 +170,16 @@ func TestServersThatAreWell(t *testing.T) {
 	if names := left(t, tcp); len(names) > 0 {
 		t.Errorf("left behind: %q", names)
 	}
-	r = examine(t, Options{RDMAPort: rdma, TCPPort: nobody(t)}, true, map[string]wanted{
+	r = examine(t, Options{RDMAPort: rdma, TCPPort: machine.Port(t)}, true, map[string]wanted{
 		portTCP: {Warn, "connection refused"}, mountCheck: {Warn, "nowhere over TCP"}, fsinfoCheck: {OK, "over RDMA"}, writeCheck: {Skip, "--write"}, adviceCheck: {Warn, "MOUNT over TCP"},
 	})
 	if len(r.Mount) != 1 || !strings.HasPrefix(r.Mount[0], "nfsrdma mount ") {
 		t.Errorf("mount commands %q, though MOUNT is not in the kernel's reach", r.Mount)
 	}
-	examine(t, Options{RDMAPort: nobody(t), TCPPort: tcp, TCP: true, Export: "/m"}, true, map[string]wanted{
+	examine(t, Options{RDMAPort: machine.Port(t), TCPPort: tcp, TCP: true, Export: "/m"}, true, map[string]wanted{
 		portRDMA: {Warn, "refused"}, rpcRDMA: {Skip, ""}, mountCheck: {OK, "NFS port"}, fsinfoCheck: {OK, "over TCP"}, latencyCheck: {OK, "over TCP"},
 	})
-	examine(t, Options{RDMAPort: nobody(t), TCPPort: tcp}, false, map[string]wanted{portRDMA: {Fail, "serve RDMA"}, mntCheck: {OK, "/m"}})
+	examine(t, Options{RDMAPort: machine.Port(t), TCPPort: tcp}, false, map[string]wanted{portRDMA: {Fail, "serve RDMA"}, mntCheck: {OK, "/m"}})
 }
 
 // The server is told that the mount was given up, before the connections are closed.
@@ -228,7 +218,7 @@ func TestPortsThatAreWrong(t *testing.T) {
 		{says(string(mpa.AppendFrame(nil, &mpa.Frame{Reply: true, Rev: mpa.Rev2, HasEnhanced: true}))),
 			map[string]wanted{startUp: {Warn, "no RFC 8797 private data"}, rpcRDMA: {Fail, "no answer"}}},
 	} {
-		examine(t, Options{RDMAPort: listen(t, c.act), TCPPort: nobody(t)}, false, c.want)
+		examine(t, Options{RDMAPort: listen(t, c.act), TCPPort: machine.Port(t)}, false, c.want)
 	}
 }
 
@@ -342,7 +332,7 @@ func TestMountByRpcbind(t *testing.T) {
 	}
 	examine(t, Options{RDMAPort: rdma, TCPPort: tcp}, false, map[string]wanted{mountCheck: {Fail, "--mount-port"}})
 	examine(t, Options{RDMAPort: rdma, TCPPort: tcp, MountPort: mountd}, true, map[string]wanted{mountCheck: {OK, "at TCP port"}})
-	examine(t, Options{RDMAPort: rdma, TCPPort: tcp, MountPort: nobody(t)}, false, map[string]wanted{mountCheck: {Fail, "mountd runs"}})
+	examine(t, Options{RDMAPort: rdma, TCPPort: tcp, MountPort: machine.Port(t)}, false, map[string]wanted{mountCheck: {Fail, "mountd runs"}})
 }
 
 // Other versions of NFS than 3, and programs that are not NFS.

@@ -5,6 +5,7 @@ package doctor
 import (
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
@@ -28,7 +29,7 @@ func unable(programs []*transport.Program, prog, proc uint32, err error) []*tran
 func overTCP(t *testing.T, programs []*transport.Program) Options {
 	t.Helper()
 	_, tcp := serve(t, programs...)
-	return Options{RDMAPort: nobody(t), TCPPort: tcp, TCP: true}
+	return Options{RDMAPort: machine.Port(t), TCPPort: tcp, TCP: true}
 }
 
 // Each answer about the export decides the verdict of its own check, and what to do; one that fails

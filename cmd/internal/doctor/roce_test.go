@@ -78,7 +78,7 @@ func TestRoCEPortInUse(t *testing.T) {
 		portRDMA: {Fail, "UDP port 4791 of this machine is in use"},
 		rpcRDMA:  {Skip, ""},
 	})
-	examine(t, Options{Host: "::1", Provider: nfsclient.AutoProvider, RDMAPort: nobody(t), Root: t.TempDir()}, false, map[string]wanted{
+	examine(t, Options{Host: "::1", Provider: nfsclient.AutoProvider, RDMAPort: machine.Port(t), Root: t.TempDir()}, false, map[string]wanted{
 		portRDMA:    {Fail, "connection refused); by RoCE: UDP port 4791 of this machine is in use"},
 		deviceCheck: {Warn, "type siw"},
 	})

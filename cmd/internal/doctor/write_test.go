@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -142,7 +143,7 @@ func TestInterruptedWriteIsRemoved(t *testing.T) {
 		cancel()
 		return old(c)
 	}))
-	o.Host, o.BindPort, o.Write = "127.0.0.1", nobody(t), true
+	o.Host, o.BindPort, o.Write = "127.0.0.1", machine.Port(t), true
 	if r := Examine(ctx, o, nil); r.OK {
 		t.Errorf("all is well: %+v", r)
 	}

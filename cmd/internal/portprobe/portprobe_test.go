@@ -4,6 +4,7 @@ package portprobe
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // listen takes connections and does with each what act does.
@@ -58,16 +60,11 @@ func TestIdentify(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { service.Shutdown(context.Background()); srv.Close() })
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	free.Close()
 	reject := mpa.AppendFrame(nil, &mpa.Frame{Reply: true, Reject: true, Rev: mpa.Rev2, HasEnhanced: true})
 	for addr, want := range map[string]Kind{
 		service.TCPAddr.String():                               RPC,
 		service.RDMAAddr.String():                              MPA,
-		free.Addr().String():                                   Refused,
+		fmt.Sprint("127.0.0.1:", machine.Port(t)):              Refused,
 		listen(t, func(net.Conn) {}):                           Silent,
 		listen(t, func(c net.Conn) { c.Close() }):              Closes,
 		listen(t, says("SSH-2.0-OpenSSH_9.2\r\n", true)):       SSH,

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
 )
 
@@ -98,9 +99,10 @@ func exchange(t *testing.T, a, b *Socket) {
 
 // Batches over IPv4: a raw socket sees DF and identification 0, and the ICRC holds for the headers as they are.
 func TestIPv4(t *testing.T) {
-	a, b := open(t, "127.0.0.1:0"), open(t, "127.0.0.2:0")
+	host := machine.Addr(t) // where nobody else has packets sent: the raw socket has little room
+	a, b := open(t, "127.0.0.1:0"), open(t, netip.AddrPortFrom(host, 0).String())
 	a.joins = false // a raw socket sees joined packets as one
-	raw := rawSocket(t)
+	raw := rawSocket(t, host)
 	exchange(t, a, b)
 	conformance.Proves(t, "IBU-224", "IBU-188")
 	var c packet.ICRC
@@ -193,14 +195,17 @@ func TestTakenApart(t *testing.T) {
 	}
 }
 
-// rawSocket is one that sees all UDP packets over IPv4 that arrive here.
-func rawSocket(t *testing.T) int {
+// rawSocket is one that sees all UDP packets over IPv4 that arrive at an address of this host.
+func rawSocket(t *testing.T, host netip.Addr) int {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
 	if err != nil {
 		skip(t, fmt.Sprintf("no raw socket (%v): not tested is which IPv4 headers a UDP socket sends", err))
 	}
 	t.Cleanup(func() { unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: host.As4()}); err != nil {
+		t.Fatal(err)
+	}
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 60}); err != nil {
 		t.Fatal(err)
 	}
