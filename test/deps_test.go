@@ -72,6 +72,8 @@ var exactly = map[string][]string{
 	"cmd/internal/audit":    {"nfsserver", "xdr/nfs3", "xdr/nfsacl3"},
 	"cmd/internal/cli":      nil,
 	"cmd/internal/child":    nil,
+	"cmd/internal/figures":  nil,
+	"cmd/internal/top":      {"cmd/internal/control", "cmd/internal/figures", "cmd/internal/text"},
 	"cmd/internal/control":  nil,
 	"cmd/internal/text":     {"nfsclient", "xdr/nfs3"},
 	"cmd/internal/bench":    {"cmd/internal/child", "cmd/internal/text", "nfsclient", "rnic", "rnic/iwarp", "rnic/roce", "rnic/roce/udp", "xdr/nfs3"},

@@ -49,7 +49,7 @@ between this machine and a server, "nfsrdma doctor SERVER" finds out.`,
 	}
 	root.AddCommand(
 		newMount(s), newUmount(), newMountstats(), newLs(s), newCat(s), newCp(s), newStat(s), newMkdir(s), newRm(s), newMv(s), newLn(s),
-		newDf(s), newShowmount(s), newPing(s), newDoctor(s), newBench(s), newDemo(s), newRnicBench(s), newVerbs(s), newRawTCP(), newRnicPeer(), newRawUDP(), newMountPeer(s), newServe(),
+		newDf(s), newShowmount(s), newPing(s), newDoctor(s), newTop(), newBench(s), newDemo(s), newRnicBench(s), newVerbs(s), newRawTCP(), newRnicPeer(), newRawUDP(), newMountPeer(s), newServe(),
 	)
 	for _, cmd := range root.Commands() {
 		switch cmd.Name() {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -17,31 +16,18 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-const controlFlag = "socket by which commands reach the server (default: /run/nfsrdma/control, or $XDG_RUNTIME_DIR/nfsrdma/control)"
+const controlFlag = control.FlagHelp
 
 // rootControl is the socket of a server that root runs; tests have another.
-var rootControl = "/run/nfsrdma/control"
-
-// controlPath is where the socket is; "": there is no place for it.
-func controlPath(asked string) string {
-	switch {
-	case asked != "":
-		return asked
-	case os.Geteuid() == 0:
-		return rootControl
-	case os.Getenv("XDG_RUNTIME_DIR") != "":
-		return filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "nfsrdma", "control")
-	}
-	return ""
-}
+var rootControl = control.RootPath
 
 var errNoServer = errors.New("start one with nfsrdmad serve, or name its socket with --control")
 
 // ask asks the server and reads its answer into v.
 func ask(ctx context.Context, asked, command string, v any) error {
-	path := controlPath(asked)
+	path := control.Path(asked, rootControl)
 	if path == "" {
-		return errors.New("there is no XDG_RUNTIME_DIR: name the server's socket with --control")
+		return control.ErrNoPath
 	}
 	err := control.Ask(ctx, path, command, v)
 	if errors.Is(err, control.ErrNoServer) {
@@ -56,6 +42,7 @@ type running struct {
 	o       *options
 	set     *exportSet
 	service *nfsserver.Service
+	metrics *metrics
 	started time.Time
 }
 
@@ -65,7 +52,7 @@ func (r *running) begin(ctx context.Context) chan os.Signal {
 	if r.set.file != "" || r.o.audit.log != nil {
 		signal.Notify(hangup, syscall.SIGHUP)
 	}
-	path := controlPath(r.o.control)
+	path := control.Path(r.o.control, rootControl)
 	if path == "" {
 		return hangup
 	}
@@ -98,6 +85,8 @@ func (r *running) answer(command string) (any, error) {
 		return r.locks(), nil
 	case "exports":
 		return r.exports(), nil
+	case "figures":
+		return r.figures()
 	case "drain", "undrain":
 		return r.drain(command == "drain"), nil
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/figures"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/nlm"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -45,14 +46,14 @@ func newMetrics(programs []*transport.Program) *metrics {
 	return m
 }
 
-// startMetrics serves the figures of a server that is going to listen as l says, until end is called. Without an address there are none.
+// startMetrics counts what a server does that is going to listen as l says: for the control socket and, where there is an address,
+// for all who ask there until end is called.
 func startMetrics(addr string, l *nfsserver.Listen, srv *nfsserver.Server) (m *metrics, end func() error, err error) {
-	if addr == "" {
-		return nil, func() error { return nil }, nil
-	}
-	m = newMetrics(append(srv.Programs(), l.Programs...))
-	if end, err = m.serve(addr); err != nil {
-		return nil, nil, fmt.Errorf("--metrics-addr: %w", listenError(err))
+	m, end = newMetrics(append(srv.Programs(), l.Programs...)), func() error { return nil }
+	if addr != "" {
+		if end, err = m.serve(addr); err != nil {
+			return nil, nil, fmt.Errorf("--metrics-addr: %w", listenError(err))
+		}
 	}
 	l.RPC.Observer = m
 	return m, end, nil
@@ -67,11 +68,23 @@ func buildInfo() prometheus.Collector {
 	return g
 }
 
-// watch adds what a service that has been started tells of; locks is nil where there are none. Without figures it does nothing.
+// watch adds what a service that has been started tells of; locks is nil where there are none.
 func (m *metrics) watch(v *nfsserver.Service, s *nfsserver.Server, locks *nlm.Service) {
-	if m != nil {
-		m.registry.MustRegister(&stateFigures{v, s, locks})
+	m.registry.MustRegister(&stateFigures{v, s, locks})
+}
+
+// A figuresReport is the answer to figures, which nfsrdma top asks for: what --metrics-addr gives out.
+type figuresReport struct {
+	Figures figures.Set `json:"figures"`
+}
+
+// figures describes what has been counted.
+func (r *running) figures() (any, error) {
+	all, err := r.metrics.samples()
+	if err != nil {
+		return nil, err
 	}
+	return &figuresReport{all}, nil
 }
 
 // Connection implements transport.Observer.

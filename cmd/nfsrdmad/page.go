@@ -60,7 +60,7 @@ func (m *metrics) pageFigures() (*pageFigures, error) {
 		p.Tables[i].fill(all)
 	}
 	for _, s := range all[namespace+"_build_info"] {
-		p.Version = s.labels["version"]
+		p.Version = s.Labels["version"]
 	}
 	return p, nil
 }

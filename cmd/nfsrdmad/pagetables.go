@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/figures"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 )
 
@@ -53,15 +54,9 @@ type pageRow struct {
 
 // A pageCell is one figure: of a histogram its quantile since the start and, for those of a shorter time, its classes.
 type pageCell struct {
-	Text    string     `json:"text"`
-	Value   float64    `json:"value"`
-	Classes []pageRank `json:"classes,omitempty"`
-}
-
-// A pageRank is how many calls took at most a time; the last of a cell has no end and is written as zero seconds.
-type pageRank struct {
-	Seconds float64 `json:"seconds"`
-	Calls   float64 `json:"calls"`
+	Text    string          `json:"text"`
+	Value   float64         `json:"value"`
+	Classes []figures.Class `json:"classes,omitempty"`
 }
 
 // pageTables are the tables without rows, in the order of the page.
@@ -124,31 +119,25 @@ func pageTables() []pageTable {
 	}
 }
 
-// A sample is one figure with its labels.
-type sample struct {
-	labels  map[string]string
-	value   float64
-	classes []pageRank // of a histogram
-}
-
 // samples are all figures by name.
-func (m *metrics) samples() (map[string][]sample, error) {
+func (m *metrics) samples() (figures.Set, error) {
 	families, err := m.registry.Gather()
 	if err != nil {
 		return nil, err
 	}
-	all := make(map[string][]sample, len(families))
+	all := make(figures.Set, len(families))
 	for _, f := range families {
 		for _, v := range f.GetMetric() {
-			s := sample{labels: map[string]string{}, value: v.GetCounter().GetValue() + v.GetGauge().GetValue()} // the one it is not is 0
+			s := figures.Sample{Labels: map[string]string{}, Value: v.GetCounter().GetValue() + v.GetGauge().GetValue()} // the one it is not is 0
 			for _, l := range v.GetLabel() {
-				s.labels[l.GetName()] = l.GetValue()
+				s.Labels[l.GetName()] = l.GetValue()
 			}
 			if h := v.GetHistogram(); h != nil {
 				for _, b := range h.GetBucket() {
-					s.classes = append(s.classes, pageRank{b.GetUpperBound(), float64(b.GetCumulativeCount())})
+					s.Classes = append(s.Classes, figures.Class{Seconds: b.GetUpperBound(), Calls: float64(b.GetCumulativeCount())})
 				}
-				s.classes = append(s.classes, pageRank{Calls: float64(h.GetSampleCount())})
+				s.Classes = append(s.Classes, figures.Class{Calls: float64(h.GetSampleCount())})
+				s.Value = h.GetSampleSum()
 			}
 			all[f.GetName()] = append(all[f.GetName()], s)
 		}
@@ -157,7 +146,7 @@ func (m *metrics) samples() (map[string][]sample, error) {
 }
 
 // fill puts the figures into the table.
-func (t *pageTable) fill(all map[string][]sample) {
+func (t *pageTable) fill(all figures.Set) {
 	rows := map[string]*pageRow{}
 	for i, c := range t.Columns {
 		name := c.name
@@ -167,7 +156,7 @@ func (t *pageTable) fill(all map[string][]sample) {
 		for _, s := range all[name] {
 			keys := make([]string, len(t.labels))
 			for j, l := range t.labels {
-				keys[j] = s.labels[l]
+				keys[j] = s.Labels[l]
 			}
 			id := strings.Join(keys, " ")
 			row := rows[id]
@@ -178,8 +167,8 @@ func (t *pageTable) fill(all map[string][]sample) {
 			if row.Cells[i] == nil {
 				row.Cells[i] = &pageCell{}
 			}
-			row.Cells[i].Value += s.value
-			row.Cells[i].Classes = s.classes
+			row.Cells[i].Value += s.Value
+			row.Cells[i].Classes = s.Classes
 		}
 	}
 	t.Rows = []pageRow{} // JSON has an empty list where there are none
@@ -201,9 +190,9 @@ func (t *pageTable) fill(all map[string][]sample) {
 func (c *pageCell) finish(of *pageColumn) {
 	switch of.Kind {
 	case "p50":
-		c.Value = quantile(c.Classes, 0.5)
+		c.Value = figures.Quantile(c.Classes, 0.5)
 	case "p99":
-		c.Value = quantile(c.Classes, 0.99)
+		c.Value = figures.Quantile(c.Classes, 0.99)
 	}
 	switch of.Unit {
 	case "bytes":
@@ -213,24 +202,6 @@ func (c *pageCell) finish(of *pageColumn) {
 	default:
 		c.Text = fmt.Sprintf("%.0f", c.Value)
 	}
-}
-
-// quantile is the time that a share of calls took at most, as histogram_quantile of Prometheus computes
-// it: straight between the ends of its class, and the longest end for what took longer.
-func quantile(classes []pageRank, share float64) float64 {
-	if len(classes) < 2 {
-		return 0
-	}
-	last := len(classes) - 1
-	rank := share * classes[last].Calls
-	from := pageRank{}
-	for _, to := range classes[:last] {
-		if to.Calls >= rank && to.Calls > from.Calls {
-			return from.Seconds + (to.Seconds-from.Seconds)*(rank-from.Calls)/(to.Calls-from.Calls)
-		}
-		from = to
-	}
-	return from.Seconds
 }
 
 // spell writes seconds with three digits.

@@ -208,10 +208,10 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 	if err != nil {
 		return listenError(err)
 	}
-	ctl := &running{o: o, set: set, service: service, started: time.Now()}
+	ctl := &running{o: o, set: set, service: service, metrics: m, started: time.Now()}
+	m.watch(service, srv, o.locks.svc)
 	hangup := ctl.begin(ctx)
 	defer signal.Stop(hangup)
-	m.watch(service, srv, o.locks.svc)
 	if service.RoCEErr != nil {
 		logrus.Warnf("not served over RoCE (--rdma iwarp ends this warning): %v", service.RoCEErr)
 	}

@@ -1,0 +1,234 @@
+// The rates between two snapshots.
+
+package top
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/figures"
+)
+
+// A Report is what a server did in an interval. Rates are for each second of it.
+type Report struct {
+	Server    string    `json:"server"`
+	Version   string    `json:"version,omitempty"`
+	Time      time.Time `json:"time"` // of the end of the interval
+	Interval  float64   `json:"interval_seconds"`
+	Uptime    float64   `json:"uptime_seconds"`
+	Restarted bool      `json:"restarted"` // in the interval: rates are of what was done since
+
+	Calls           float64 `json:"calls_per_second"`
+	In              float64 `json:"in_bytes_per_second"` // arguments of calls, data included
+	Out             float64 `json:"out_bytes_per_second"`
+	Errors          float64 `json:"errors_per_second"`
+	Repeated        float64 `json:"repeated_calls_per_second"` // that clients have sent again
+	Refused         float64 `json:"refusals_per_second"`
+	Retransmissions float64 `json:"roce_retransmissions_per_second"`
+	LocksLost       float64 `json:"locks_lost_per_second"`
+
+	CPU          float64        `json:"cpu_seconds_per_second"` // 1: one processor
+	Memory       float64        `json:"memory_bytes"`
+	Connections  map[string]int `json:"connections"` // by provider: tcp, iwarp, roce
+	Credits      float64        `json:"credits_granted"`
+	Queued       float64        `json:"credits_used"` // calls over RDMA that are in the server
+	Budget       float64        `json:"budget_bytes"` // for data under way
+	BudgetUsed   float64        `json:"budget_used_bytes"`
+	Waiting      float64        `json:"budget_waiting_connections"`
+	Locks        float64        `json:"locks_held"`
+	LocksWaiting float64        `json:"locks_waiting"`
+
+	Operations  []Operation  `json:"operations"`        // that were called
+	Clients     []ClientRate `json:"clients,omitempty"` // each connection, where the control socket was asked
+	ClientsSeen bool         `json:"-"`
+}
+
+// An Operation is a procedure of a program over one transport.
+type Operation struct {
+	Program   string  `json:"program"`
+	Procedure string  `json:"procedure"`
+	Transport string  `json:"transport"`
+	Calls     float64 `json:"calls_per_second"`
+	In        float64 `json:"in_bytes_per_second"`
+	Out       float64 `json:"out_bytes_per_second"`
+	Mean      float64 `json:"mean_seconds"` // that the procedure ran
+	P99       float64 `json:"p99_seconds"`
+	Queue     float64 `json:"running"` // calls that ran at once, on average
+	Errors    float64 `json:"errors_per_second"`
+}
+
+// A ClientRate is one connection of a client.
+type ClientRate struct {
+	Address   string   `json:"address"`
+	Transport string   `json:"transport"`
+	Exports   []string `json:"exports"`
+	Calls     float64  `json:"calls_per_second"`
+	In        float64  `json:"in_bytes_per_second"` // messages as a whole
+	Out       float64  `json:"out_bytes_per_second"`
+	Queue     float64  `json:"credits_used"` // over RDMA: its calls that are in the server
+	Credits   float64  `json:"credits_granted"`
+	Age       float64  `json:"age_seconds"`
+	Idle      float64  `json:"idle_seconds"`
+}
+
+// since computes a report of what was done between two snapshots.
+func (now *Snapshot) since(before *Snapshot, server string) *Report {
+	seconds := max(now.At.Sub(before.At).Seconds(), 0)
+	d := delta{now.Figures, before.Figures, seconds}
+	started := now.Figures.Sum(nameStart)
+	r := &Report{Server: server, Time: now.At, Interval: seconds, Connections: map[string]int{}}
+	if r.Restarted = started != before.Figures.Sum(nameStart); r.Restarted {
+		d.before = nil
+	}
+	if started > 0 {
+		r.Uptime = max(float64(now.At.UnixNano())/1e9-started, 0)
+	}
+	for _, s := range now.Figures[nameBuild] {
+		r.Version = s.Labels["version"]
+	}
+	for name, to := range map[string]*float64{nameCalls: &r.Calls, nameIn: &r.In, nameOut: &r.Out, nameErrors: &r.Errors, nameRepeated: &r.Repeated,
+		nameRefused: &r.Refused, nameAgain: &r.Retransmissions, nameLost: &r.LocksLost, nameCPU: &r.CPU} {
+		*to = d.sum(name)
+	}
+	for name, to := range map[string]*float64{nameMemory: &r.Memory, nameGranted: &r.Credits, nameUsed: &r.Queued, nameBudget: &r.Budget, nameHeld: &r.BudgetUsed,
+		nameWaiting: &r.Waiting, nameLocks: &r.Locks, nameBlocked: &r.LocksWaiting} {
+		*to = max(now.Figures.Sum(name), 0)
+	}
+	for _, s := range now.Figures[nameConns] {
+		r.Connections[s.Labels["provider"]] += int(min(max(s.Value, 0), 1e9))
+	}
+	r.Operations = d.operations()
+	r.ClientsSeen = now.Clients != nil
+	r.Clients = clientsSince(now.Clients, before.Clients, seconds, r.Restarted)
+	return r
+}
+
+// A delta is how figures have grown.
+type delta struct {
+	now, before figures.Set
+	seconds     float64
+}
+
+// grown is how much a counter has grown. One that is below what it was has begun again, as with Prometheus.
+func grown(now, before float64) float64 {
+	if now < before {
+		before = 0
+	}
+	return max(now-before, 0)
+}
+
+func (d *delta) rate(grown float64) float64 {
+	if d.seconds <= 0 {
+		return 0
+	}
+	return grown / d.seconds
+}
+
+// byKey has the samples of a name by their labels, values added up over labels that are left out.
+func byKey(set figures.Set, name, without string) map[string]figures.Sample {
+	by := make(map[string]figures.Sample, len(set[name]))
+	for _, s := range set[name] {
+		if _, ok := s.Labels[without]; ok {
+			s.Labels = maps.Clone(s.Labels)
+			delete(s.Labels, without)
+		}
+		key := figures.Key(s.Labels)
+		if old, ok := by[key]; ok {
+			s.Value += old.Value
+		}
+		by[key] = s
+	}
+	return by
+}
+
+// sum is the rate of all samples of a name together.
+func (d *delta) sum(name string) float64 {
+	before, total := byKey(d.before, name, ""), 0.0
+	for key, s := range byKey(d.now, name, "") {
+		total += grown(s.Value, before[key].Value)
+	}
+	return d.rate(total)
+}
+
+// operations are the procedures that were called, by name.
+func (d *delta) operations() []Operation {
+	list := []Operation{}
+	by := func(name, without string) (now, before map[string]figures.Sample) {
+		return byKey(d.now, name, without), byKey(d.before, name, without)
+	}
+	calls, callsBefore := by(nameCalls, "")
+	in, inBefore := by(nameIn, "")
+	out, outBefore := by(nameOut, "")
+	errs, errsBefore := by(nameErrors, "status")
+	took, tookBefore := by(nameTook, "")
+	for key, s := range calls {
+		n := grown(s.Value, callsBefore[key].Value)
+		if n < 1 { // calls are whole
+			continue
+		}
+		o := Operation{Program: s.Labels["program"], Procedure: s.Labels["procedure"], Transport: s.Labels["transport"], Calls: d.rate(n),
+			In: d.rate(grown(in[key].Value, inBefore[key].Value)), Out: d.rate(grown(out[key].Value, outBefore[key].Value)),
+			Errors: d.rate(grown(errs[key].Value, errsBefore[key].Value))}
+		h, earlier := took[key], tookBefore[key]
+		if h.Count() < earlier.Count() {
+			earlier = figures.Sample{}
+		}
+		if ran := grown(h.Count(), earlier.Count()); ran >= 1 {
+			busy := grown(h.Value, earlier.Value)
+			o.Mean, o.Queue = busy/ran, d.rate(busy)
+			o.P99 = figures.Quantile(classesSince(h.Classes, earlier.Classes), 0.99)
+		}
+		list = append(list, o)
+	}
+	slices.SortFunc(list, compareOperations)
+	return list
+}
+
+// compareOperations orders by name.
+func compareOperations(a, b Operation) int {
+	return cmp.Or(strings.Compare(a.Program, b.Program), strings.Compare(a.Procedure, b.Procedure), strings.Compare(a.Transport, b.Transport))
+}
+
+// classesSince takes the calls of before out of classes.
+func classesSince(now, before []figures.Class) []figures.Class {
+	earlier := make(map[float64]float64, len(before))
+	for _, c := range before {
+		earlier[c.Seconds] = c.Calls
+	}
+	list := make([]figures.Class, 0, len(now))
+	least := 0.0 // classes have what those before them have
+	for _, c := range now {
+		least = max(c.Calls-earlier[c.Seconds], least)
+		list = append(list, figures.Class{Seconds: c.Seconds, Calls: least})
+	}
+	return list
+}
+
+// clientsSince computes the rates of connections. One that is younger than the interval, or has done less than
+// one of its address had, is another one.
+func clientsSince(now, before []Client, seconds float64, restarted bool) []ClientRate {
+	type id struct{ address, transport string }
+	earlier := make(map[id]*Client, len(before))
+	for i := range before {
+		earlier[id{before[i].Address, before[i].Transport}] = &before[i]
+	}
+	d := delta{seconds: seconds}
+	var list []ClientRate
+	for i := range now {
+		c := &now[i]
+		b := earlier[id{c.Address, c.Transport}]
+		if b == nil || restarted || c.Age < seconds || c.Calls < b.Calls || c.In < b.In || c.Out < b.Out {
+			b = &Client{}
+		}
+		r := ClientRate{Address: c.Address, Transport: c.Transport, Exports: append([]string{}, c.Exports...), Calls: d.rate(grown(c.Calls, b.Calls)),
+			In: d.rate(grown(c.In, b.In)), Out: d.rate(grown(c.Out, b.Out)), Age: c.Age, Idle: c.Idle}
+		if c.RDMA != nil {
+			r.Queue, r.Credits = c.RDMA.Used, c.RDMA.Granted
+		}
+		list = append(list, r)
+	}
+	return list
+}

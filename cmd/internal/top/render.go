@@ -1,0 +1,179 @@
+// A report as lines of text: totals, operations, clients.
+
+package top
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/mattn/go-runewidth"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
+)
+
+// A style says how a report is shown.
+type style struct {
+	width, height int // of the screen; 0: any
+	order         Order
+	colors        bool
+}
+
+// The attributes of ECMA-48 that lines are shown with.
+const (
+	bold    = "\x1b[1m"
+	reverse = "\x1b[7m"
+	red     = "\x1b[31m"
+	plain   = "\x1b[0m"
+)
+
+func (s *style) with(attribute, line string) string {
+	if !s.colors || line == "" {
+		return line
+	}
+	return attribute + line + plain
+}
+
+// cut shortens a line to the width.
+func (s *style) cut(line string) string {
+	if s.width <= 0 {
+		return line
+	}
+	return runewidth.Truncate(line, s.width, "")
+}
+
+// lines writes a report. They are no more, and no longer, than the screen has room for.
+func (s *style) lines(r *Report) []string {
+	var all []string
+	add := func(attribute string, lines ...string) {
+		for _, l := range lines {
+			all = append(all, s.with(attribute, s.cut(l)))
+		}
+	}
+	add(bold, s.title(r))
+	add("", s.totals(r)...)
+	if warning := warnings(r); warning != "" {
+		add(red, warning)
+	}
+	s.order.operations(r.Operations)
+	s.order.clients(r.Clients)
+	operations, clients := rows(operationColumns, r.Operations, s.width), rows(clientColumns, r.Clients, s.width)
+	if s.height > 0 {
+		operations, clients = s.share(operations, clients, s.height-len(all), r.ClientsSeen)
+	}
+	for i, table := range [][]string{operations, clients} {
+		if len(table) == 0 || i == 1 && !r.ClientsSeen {
+			continue
+		}
+		add("", "")
+		add(reverse, table[0])
+		add("", table[1:]...)
+	}
+	if s.height > 0 && len(all) > s.height {
+		all = all[:s.height]
+	}
+	return all
+}
+
+// share gives two tables the lines that are left: each has half of them, and what the other does not need.
+func (s *style) share(operations, clients []string, left int, both bool) (o, c []string) {
+	if !both {
+		return operations[:max(min(len(operations), left-1), 0)], nil
+	}
+	left -= 2 // the empty line above each
+	half := max(left/2, left-len(clients))
+	o = operations[:max(min(len(operations), half), 0)]
+	return o, clients[:max(min(len(clients), left-len(o)), 0)]
+}
+
+func (s *style) title(r *Report) string {
+	title := "nfsrdma top: " + text.HideControl(r.Server)
+	if r.Version != "" {
+		title += ", nfsrdmad " + text.HideControl(r.Version)
+	}
+	if r.Uptime > 0 {
+		title += ", up " + span(r.Uptime)
+	}
+	return title + ", " + r.Time.Local().Format("15:04:05") + ", " + fmt.Sprintf("%.1f s", r.Interval)
+}
+
+func (s *style) totals(r *Report) []string {
+	var conns []string
+	total := 0
+	for _, provider := range slices.Sorted(maps.Keys(r.Connections)) {
+		if n := r.Connections[provider]; n > 0 {
+			conns = append(conns, fmt.Sprintf("%d %s", n, name(provider)))
+			total += n
+		}
+	}
+	of := ""
+	if total > 0 {
+		of = " (" + strings.Join(conns, ", ") + ")"
+	}
+	return []string{
+		fmt.Sprintf("calls %s/s   in %s MiB/s   out %s MiB/s   errors %s/s   repeated %s/s", count(r.Calls), mebi(r.In), mebi(r.Out), count(r.Errors), count(r.Repeated)),
+		fmt.Sprintf("cpu %.0f%%   memory %s   data under way %s of %s   connections %d%s", min(100*r.CPU, 1e6), text.Size(uint64(r.Memory)), text.Size(uint64(r.BudgetUsed)),
+			text.Size(uint64(r.Budget)), total, of),
+		fmt.Sprintf("credits used %s of %s   locks %.0f   waiting for locks %.0f", count(r.Queued), count(r.Credits), r.Locks, r.LocksWaiting),
+	}
+}
+
+// warnings is what should not be: one line, or "".
+func warnings(r *Report) string {
+	var list []string
+	if r.Restarted {
+		list = append(list, "the server has started again")
+	}
+	for _, w := range []struct {
+		n    float64
+		what string
+	}{{r.Refused, "refused %s/s"}, {r.Retransmissions, "RoCE retransmissions %s/s"}, {r.LocksLost, "locks lost %s/s"}, {r.Waiting, "connections that wait for memory: %s"}} {
+		if w.n > 0 {
+			list = append(list, fmt.Sprintf(w.what, count(w.n)))
+		}
+	}
+	return strings.Join(list, "   ")
+}
+
+var operationColumns = []column[Operation]{
+	{"OPERATION", 0, true, func(o *Operation) string {
+		if o.Program == "nfs" {
+			return name(o.Procedure)
+		}
+		return name(o.Program) + " " + name(o.Procedure)
+	}},
+	{"OVER", 6, true, func(o *Operation) string { return name(o.Transport) }},
+	{"CALLS/s", 1, false, func(o *Operation) string { return count(o.Calls) }},
+	{"IN MiB/s", 4, false, func(o *Operation) string { return mebi(o.In) }},
+	{"OUT MiB/s", 5, false, func(o *Operation) string { return mebi(o.Out) }},
+	{"MEAN", 2, false, func(o *Operation) string { return took(o.Mean) }},
+	{"P99", 3, false, func(o *Operation) string { return took(o.P99) }},
+	{"QUEUE", 8, false, func(o *Operation) string { return count(o.Queue) }},
+	{"ERRORS/s", 7, false, func(o *Operation) string { return count(o.Errors) }},
+}
+
+var clientColumns = []column[ClientRate]{
+	{"CLIENT", 0, true, func(c *ClientRate) string { return name(c.Address) }},
+	{"OVER", 4, true, func(c *ClientRate) string { return name(c.Transport) }},
+	{"CALLS/s", 1, false, func(c *ClientRate) string { return count(c.Calls) }},
+	{"IN MiB/s", 2, false, func(c *ClientRate) string { return mebi(c.In) }},
+	{"OUT MiB/s", 3, false, func(c *ClientRate) string { return mebi(c.Out) }},
+	{"CREDITS", 6, false, func(c *ClientRate) string {
+		if c.Credits <= 0 {
+			return "-"
+		}
+		return fmt.Sprintf("%.0f/%.0f", c.Queue, c.Credits)
+	}},
+	{"AGE", 7, false, func(c *ClientRate) string { return span(c.Age) }},
+	{"IDLE", 5, false, func(c *ClientRate) string { return span(c.Idle) }},
+	{"EXPORTS", 8, true, func(c *ClientRate) string {
+		list := make([]string, len(c.Exports))
+		for i, x := range c.Exports {
+			list[i] = name(x)
+		}
+		if len(list) == 0 {
+			return "-"
+		}
+		return strings.Join(list, ",")
+	}},
+}

@@ -1,0 +1,117 @@
+// The terminal: one screen of its own, keys as they are pressed, and all as it was in the end.
+
+package top
+
+import (
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// The control sequences of xterm that all terminals of today have.
+const (
+	enterScreen = "\x1b[?1049h\x1b[?25l" // another screen, without a cursor
+	leaveScreen = plain + "\x1b[?25h\x1b[?1049l"
+	topLeft     = "\x1b[H"
+	eraseLine   = "\x1b[K" // from the cursor
+	eraseScreen = "\x1b[J"
+)
+
+// A terminal is one that the screen is on.
+type terminal struct {
+	// Set once.
+	in, out *os.File
+	before  *unix.Termios // as it was
+	keys    chan byte     // closed when no more can come
+	done    chan struct{} // closed by close
+	wake    [2]int        // a pipe whose closing ends readKeys
+	reader  sync.WaitGroup
+}
+
+// openTerminal takes a terminal and begins to read keys.
+func openTerminal(in, out *os.File) (*terminal, error) {
+	t := &terminal{in: in, out: out, keys: make(chan byte), done: make(chan struct{})}
+	var err error
+	if t.before, err = unix.IoctlGetTermios(int(in.Fd()), unix.TCGETS); err != nil {
+		return nil, err
+	}
+	if err := unix.Pipe2(t.wake[:], unix.O_CLOEXEC); err != nil {
+		return nil, err
+	}
+	if err := t.enter(); err != nil {
+		unix.Close(t.wake[0])
+		unix.Close(t.wake[1])
+		return nil, err
+	}
+	t.reader.Go(t.readKeys)
+	return t, nil
+}
+
+// enter has keys come at once and unseen. Ctrl-C and Ctrl-Z go on to be signals.
+func (t *terminal) enter() error {
+	as := *t.before
+	as.Lflag &^= unix.ICANON | unix.ECHO
+	as.Cc[unix.VMIN], as.Cc[unix.VTIME] = 1, 0
+	if err := unix.IoctlSetTermios(int(t.in.Fd()), unix.TCSETS, &as); err != nil {
+		return err
+	}
+	_, err := t.out.WriteString(enterScreen)
+	return err
+}
+
+// leave gives the terminal back as it was.
+func (t *terminal) leave() {
+	_, _ = t.out.WriteString(leaveScreen)
+	_ = unix.IoctlSetTermios(int(t.in.Fd()), unix.TCSETS, t.before)
+}
+
+// close is leave, and the end of the keys.
+func (t *terminal) close() {
+	close(t.done)
+	unix.Close(t.wake[1])
+	t.reader.Wait()
+	unix.Close(t.wake[0])
+	t.leave()
+}
+
+// readKeys sends keys until close.
+func (t *terminal) readKeys() {
+	defer close(t.keys)
+	var b [64]byte
+	var sequence escape
+	for {
+		fds := []unix.PollFd{{Fd: int32(t.in.Fd()), Events: unix.POLLIN}, {Fd: int32(t.wake[0]), Events: unix.POLLIN}}
+		if _, err := unix.Poll(fds, -1); err == unix.EINTR {
+			continue
+		} else if err != nil || fds[1].Revents != 0 {
+			return
+		}
+		n, err := unix.Read(int(t.in.Fd()), b[:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n <= 0 { // the terminal is gone
+			return
+		}
+		for _, key := range b[:n] {
+			if !sequence.key(key) {
+				continue
+			}
+			select {
+			case t.keys <- key:
+			case <-t.done:
+				return
+			}
+		}
+	}
+}
+
+// size is that of the screen; a terminal without one is taken to be the smallest usual.
+func (t *terminal) size() (width, height int) {
+	w, err := unix.IoctlGetWinsize(int(t.out.Fd()), unix.TIOCGWINSZ)
+	if err != nil || w.Col == 0 || w.Row == 0 {
+		return 80, 24
+	}
+	return int(w.Col), int(w.Row)
+}
