@@ -107,6 +107,9 @@ func (s *Server) who(c *transport.Call, may *rights) Cred {
 	if may.root {
 		return w
 	}
+	if w.UID == 0 {
+		s.logSquash(c, may)
+	}
 	return w.squashRoot(&may.anon)
 }
 

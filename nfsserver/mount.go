@@ -43,6 +43,11 @@ func (s *Server) mnt(c *transport.Call) error {
 		s.mounts.add(host(c), a.Path)
 	}
 	res.Status = mountStatus(err)
+	exported := ""
+	if o.x != nil {
+		exported = o.x.name
+	}
+	s.logMount(c, a.Path, exported, res.Status)
 	res.EncodeXDR(c.Res)
 	return nil
 }
@@ -108,12 +113,12 @@ func (s *Server) umnt(c *transport.Call) error {
 	if err := c.ArgsErr(); err != nil {
 		return err
 	}
-	s.mounts.remove(host(c), a.Path)
+	s.logUmount(c, s.mounts.remove(host(c), a.Path))
 	return nil
 }
 
 func (s *Server) umntall(c *transport.Call) error {
-	s.mounts.removeAll(host(c))
+	s.logUmount(c, s.mounts.removeAll(host(c)))
 	return nil
 }
 

@@ -32,18 +32,26 @@ func (t *mountTable) add(host, dir string) {
 	t.rows = append(t.rows, m)
 }
 
-func (t *mountTable) remove(host, dir string) {
-	t.drop(func(m mount3.Mount) bool { return m == mount3.Mount{Host: host, Dir: dir} })
+func (t *mountTable) remove(host, dir string) (gone []string) {
+	return t.drop(func(m mount3.Mount) bool { return m == mount3.Mount{Host: host, Dir: dir} })
 }
 
-func (t *mountTable) removeAll(host string) {
-	t.drop(func(m mount3.Mount) bool { return m.Host == host })
+func (t *mountTable) removeAll(host string) (gone []string) {
+	return t.drop(func(m mount3.Mount) bool { return m.Host == host })
 }
 
-func (t *mountTable) drop(gone func(mount3.Mount) bool) {
+// drop takes rows out of the list and returns their directories.
+func (t *mountTable) drop(match func(mount3.Mount) bool) (gone []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.rows = slices.DeleteFunc(t.rows, gone)
+	t.rows = slices.DeleteFunc(t.rows, func(m mount3.Mount) bool {
+		if !match(m) {
+			return false
+		}
+		gone = append(gone, m.Dir)
+		return true
+	})
+	return gone
 }
 
 func (t *mountTable) list() []mount3.Mount {

@@ -24,12 +24,13 @@ type rights struct {
 	noACL    bool // NFSACL gives and takes none
 	all      bool // all users act as anon
 	anon     Cred
+	export   *export
 }
 
 // openRights are those of all clients in an export without rules.
-func (s *Server) openRights(readOnly bool) rights {
+func (s *Server) openRights(x *export, readOnly bool) rights {
 	q := &s.squash
-	r := rights{readOnly: readOnly, async: s.async, root: q.NoRootSquash, anon: Cred{UID: Nobody, GID: Nobody}}
+	r := rights{export: x, readOnly: readOnly, async: s.async, root: q.NoRootSquash, anon: Cred{UID: Nobody, GID: Nobody}}
 	if q.All {
 		r.all, r.anon = true, Cred{q.UID, q.GID, q.GIDs}
 	}
@@ -37,8 +38,8 @@ func (s *Server) openRights(readOnly bool) rights {
 }
 
 // clientRights are those that the rules give to a client. A server without privileges acts as one user, whatever they say.
-func (s *Server) clientRights(o *exports.Options, readOnly bool) *rights {
-	r := s.openRights(readOnly || o.ReadOnly)
+func (s *Server) clientRights(x *export, o *exports.Options, readOnly bool) *rights {
+	r := s.openRights(x, readOnly || o.ReadOnly)
 	r.async, r.secure, r.noACL = o.Async, o.Secure, o.NoACL
 	if !s.squash.All {
 		r.root, r.all, r.anon = o.NoRootSquash, o.AllSquash, Cred{UID: o.AnonUID, GID: o.AnonGID}

@@ -81,10 +81,11 @@ type Server struct {
 
 	refused refusedClients
 
-	mounts mountTable
-	waits  chan struct{} // has an element for each MNT that waits for names
-	groups groupTable
-	log    transport.RateLog
+	mounts   mountTable
+	squashed seenTable     // clients whose root was told of
+	waits    chan struct{} // has an element for each MNT that waits for names
+	groups   groupTable
+	log      transport.RateLog
 }
 
 // An export is an Export as the procedures use it. Whatever a call holds while its file

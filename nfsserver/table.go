@@ -91,7 +91,7 @@ func (t *table) add(e *entry) {
 
 // newEntry is export x with the rights that e gives.
 func (s *Server) newEntry(x *export, e *Export) *entry {
-	n := &entry{x: x, rules: e.Rules, open: s.openRights(e.ReadOnly)}
+	n := &entry{x: x, rules: e.Rules, open: s.openRights(x, e.ReadOnly)}
 	if e.Rules == nil {
 		return n
 	}
@@ -99,7 +99,7 @@ func (s *Server) newEntry(x *export, e *Export) *entry {
 	n.of = map[*exports.Client]*rights{}
 	for i := range e.Rules.Clients {
 		c := &e.Rules.Clients[i]
-		n.of[c] = s.clientRights(&c.Options, e.ReadOnly)
+		n.of[c] = s.clientRights(x, &c.Options, e.ReadOnly)
 	}
 	return n
 }

@@ -1,4 +1,4 @@
-// The log of what peers do: at most one line per cause and second.
+// The log of what peers do: a bounded number of lines per cause and second.
 
 package transport
 
@@ -9,8 +9,8 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// A RateLog writes at most one line per cause and second, since what it tells
-// of can be triggered by a remote peer as often as it likes. The zero value
+// A RateLog writes at most one line per cause and second, in the long run, since what
+// it tells of can be triggered by a remote peer as often as it likes. The zero value
 // writes to logrus' standard logger.
 type RateLog struct {
 	mu     sync.Mutex
@@ -19,6 +19,7 @@ type RateLog struct {
 
 type logCause struct {
 	last    time.Time
+	room    time.Duration // for lines: each takes a second of it
 	dropped int
 }
 
@@ -28,7 +29,17 @@ const maxCauses = 256
 
 // Warn writes a line of the given cause, unless one was written less than a second ago.
 func (l *RateLog) Warn(cause string, fields logrus.Fields) {
-	dropped, ok := l.admit(cause, time.Now())
+	l.write(logrus.WarnLevel, cause, 1, fields)
+}
+
+// Info writes a line that is no fault of anybody's. After a pause burst lines of a cause may come at once: many clients mount
+// when a building's power is back.
+func (l *RateLog) Info(cause string, burst int, fields logrus.Fields) {
+	l.write(logrus.InfoLevel, cause, burst, fields)
+}
+
+func (l *RateLog) write(level logrus.Level, cause string, burst int, fields logrus.Fields) {
+	dropped, ok := l.admit(cause, burst, time.Now())
 	if !ok {
 		return
 	}
@@ -36,11 +47,11 @@ func (l *RateLog) Warn(cause string, fields logrus.Fields) {
 	if dropped > 0 {
 		entry = entry.WithField("suppressed", dropped)
 	}
-	entry.Warn(cause)
+	entry.Log(level, cause)
 }
 
 // admit reports whether a line of cause may be written now, and how many were not since the last.
-func (l *RateLog) admit(cause string, now time.Time) (dropped int, ok bool) {
+func (l *RateLog) admit(cause string, burst int, now time.Time) (dropped int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.causes[cause]
@@ -51,12 +62,15 @@ func (l *RateLog) admit(cause string, now time.Time) (dropped int, ok bool) {
 		if len(l.causes) >= maxCauses {
 			return 0, false
 		}
-		c = &logCause{}
+		c = &logCause{last: now, room: time.Duration(burst) * time.Second}
 		l.causes[cause] = c
-	} else if now.Sub(c.last) < time.Second {
+	}
+	c.room = min(c.room+max(now.Sub(c.last), 0), time.Duration(burst)*time.Second)
+	if c.last = now; c.room < time.Second {
 		c.dropped++
 		return 0, false
 	}
-	dropped, c.dropped, c.last = c.dropped, 0, now
+	c.room -= time.Second
+	dropped, c.dropped = c.dropped, 0
 	return dropped, true
 }

@@ -67,22 +67,31 @@ func TestWorkersAreUsedAgain(t *testing.T) {
 func TestRateLog(t *testing.T) {
 	var l RateLog
 	now := time.Now()
-	if _, ok := l.admit("a", now); !ok {
+	if _, ok := l.admit("a", 1, now); !ok {
 		t.Error("the first line was kept back")
 	}
 	for range 3 {
-		if _, ok := l.admit("a", now.Add(time.Second-1)); ok {
+		if _, ok := l.admit("a", 1, now.Add(time.Second-1)); ok {
 			t.Error("a second line within the second")
 		}
 	}
-	if _, ok := l.admit("b", now); !ok {
+	if _, ok := l.admit("b", 1, now); !ok {
 		t.Error("another cause was kept back")
 	}
-	if n, ok := l.admit("a", now.Add(time.Second)); !ok || n != 3 {
+	if n, ok := l.admit("a", 1, now.Add(time.Second)); !ok || n != 3 {
 		t.Errorf("after a second: %d kept back, %v", n, ok)
 	}
+	lines := 0
+	for i := range 1000 { // within half a second, after a pause
+		if _, ok := l.admit("burst", 20, now.Add(time.Hour+time.Duration(i)*time.Millisecond/2)); ok {
+			lines++
+		}
+	}
+	if n, ok := l.admit("burst", 20, now.Add(time.Hour+time.Second)); lines != 20 || !ok || n != 980 {
+		t.Errorf("%d lines of a burst of 20, then %d kept back, %v", lines, n, ok)
+	}
 	for i := range 2 * maxCauses {
-		l.admit(string(rune('A'+i)), now)
+		l.admit(string(rune('A'+i)), 1, now)
 	}
 	if len(l.causes) > maxCauses {
 		t.Errorf("%d causes are remembered", len(l.causes))

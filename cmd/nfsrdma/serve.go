@@ -15,6 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 )
 
@@ -26,6 +27,7 @@ func newServe() *cobra.Command {
 	return &cobra.Command{
 		Use: "_serve DIR", Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			logrus.SetLevel(logrus.WarnLevel) // what its one client does, that tells itself
 			tree, err := osfs.New(args[0], osfs.Options{})
 			if err != nil {
 				return err

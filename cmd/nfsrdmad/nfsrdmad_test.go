@@ -95,6 +95,7 @@ func TestRefusals(t *testing.T) {
 		"nothing to serve on":          {"serve", state, dir, "--tcp-port", "0", "--rdma-port", "0"},
 		"want on, off, auto or strict": {"serve", state, dir, "--crc", "perhaps"},
 		"--log-level":                  {"serve", state, dir, "--log-level", "loud"},
+		"want text or json":            {"serve", state, dir, "--log-format", "xml"},
 		"want auto, serve, off":        {"serve", state, dir, "--rpcbind", "no"},
 		"is too like":                  {"serve", state, dir, dir},
 		"unknown flag":                 {"serve", "--nothing"},

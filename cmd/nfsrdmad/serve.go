@@ -40,6 +40,7 @@ type options struct {
 	memory    string
 	crc       string
 	logLevel  string
+	logFormat string
 	stateDir  string
 	trust     trust
 	ephemeral bool
@@ -109,6 +110,7 @@ that you trust.`,
 	f.Lookup("memory").NoOptDefVal = "/memory"
 	f.StringVar(&o.crc, "crc", "on", "CRCs on RDMA connections: on, off, auto (when the client asks for them), or strict (on, and no byte is placed before its CRC is right)")
 	f.StringVar(&o.logLevel, "log-level", "info", "error, warning, info or debug")
+	f.StringVar(&o.logFormat, "log-format", "text", "text, or json: a line of JSON for each line of the log")
 	f.StringVar(&o.stateDir, "state-dir", "", "where the key of file handles is kept (default: /var/lib/nfsrdma, or $XDG_STATE_HOME/nfsrdma)")
 	f.BoolVar(&o.ephemeral, "ephemeral-key", false, "keep no key: after a restart clients find their file handles stale and have to mount again")
 	o.trust.flags(f)
@@ -126,6 +128,7 @@ that you trust.`,
 	complete(cmd, "rdma", "auto", "iwarp", "roce", "iwarp,roce")
 	complete(cmd, "crc", "on", "off", "auto", "strict")
 	complete(cmd, "log-level", "error", "warning", "info", "debug")
+	complete(cmd, "log-format", "text", "json")
 	return cmd
 }
 
@@ -140,11 +143,9 @@ func (o *options) plan(f *pflag.FlagSet) (l nfsserver.Listen, host string, passe
 	if err != nil {
 		return l, "", nil, err
 	}
-	level, err := logrus.ParseLevel(o.logLevel)
-	if err != nil {
-		return l, "", nil, fmt.Errorf("--log-level %q: want error, warning, info or debug", o.logLevel)
+	if err := o.setLog(); err != nil {
+		return l, "", nil, err
 	}
-	logrus.SetLevel(level)
 	if !slices.Contains(rpcbindModes, o.rpcbind) {
 		return l, "", nil, fmt.Errorf("--rpcbind %q: want %s", o.rpcbind, strings.Join(rpcbindModes, ", "))
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
 )
 
@@ -245,7 +246,9 @@ func (s *Service) sweepLoop() {
 
 func (s *Service) sweep(now time.Time) {
 	names := s.srv.Names()
-	s.free(func(f *file) bool { return !slices.Contains(names, f.key.export) }, func(*host) bool { return true })
+	if n := s.free(func(f *file) bool { return !slices.Contains(names, f.key.export) }, func(*host) bool { return true }); n > 0 {
+		s.log.Warn("locks lost: their export is gone", logrus.Fields{"locks": n})
+	}
 	if err := s.monitor.retain(s.ledger.sweep(now), s.Grace() == 0); err != nil {
 		s.log.Warn("clients with locks: "+err.Error(), nil)
 	}
@@ -253,11 +256,13 @@ func (s *Service) sweep(now time.Time) {
 
 // freeHosts releases all that some clients have, as they have started again.
 func (s *Service) freeHosts(hosts []*host) {
-	s.free(func(*file) bool { return true }, func(h *host) bool { return slices.Contains(hosts, h) })
+	if n := s.free(func(*file) bool { return true }, func(h *host) bool { return slices.Contains(hosts, h) }); n > 0 {
+		s.log.Warn("locks lost: their client has started again", logrus.Fields{"client": hosts[0].key.name, "peer": hosts[0].key.addr, "locks": n})
+	}
 }
 
-// free releases what some clients have of some files. Both functions are called under locks.
-func (s *Service) free(of func(*file) bool, gone func(*host) bool) {
+// free releases what some clients have of some files, and returns how many locks that were. Both functions are called under locks.
+func (s *Service) free(of func(*file) bool, gone func(*host) bool) (lost int) {
 	s.mu.Lock()
 	var list []*file
 	for _, f := range s.files {
@@ -269,7 +274,8 @@ func (s *Service) free(of func(*file) bool, gone func(*host) bool) {
 	s.mu.Unlock()
 	for _, f := range list {
 		f.mu.Lock()
-		f.free(gone)
+		lost += f.free(gone)
 		s.letGo(f)
 	}
+	return lost
 }

@@ -47,8 +47,8 @@ func (f *file) unshare(o *owner) {
 	})
 }
 
-// free releases all that some clients have of the file.
-func (f *file) free(gone func(*host) bool) {
+// free releases all that some clients have of the file, and returns how many locks that were.
+func (f *file) free(gone func(*host) bool) (lost int) {
 	for _, w := range slices.Clone(f.waiters) {
 		if gone(w.owner.host) {
 			f.drop(w)
@@ -61,6 +61,7 @@ func (f *file) free(gone func(*host) bool) {
 				continue
 			}
 			f.svc.tally.lost.Add(1)
+			lost++
 		}
 	}
 	for _, s := range slices.Clone(f.shares) {
@@ -69,4 +70,5 @@ func (f *file) free(gone func(*host) bool) {
 		}
 	}
 	f.grant()
+	return lost
 }

@@ -1,0 +1,145 @@
+// The log: mounts, refusals, roots that are squashed; each told once, none by the thousand.
+
+package nfsserver_test
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/xdr/mount3"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/sirupsen/logrus"
+)
+
+// A logged keeps the lines that are logged, as "message key=value …" with the fields of its list.
+type logged struct {
+	fields []string
+
+	mu    sync.Mutex
+	lines []string // guarded by mu
+}
+
+func (*logged) Levels() []logrus.Level { return logrus.AllLevels }
+
+func (l *logged) Fire(e *logrus.Entry) error {
+	line := e.Message
+	for _, name := range l.fields {
+		if v, ok := e.Data[name]; ok {
+			if a, ok := v.(net.Addr); ok { // without the port
+				v, _, _ = net.SplitHostPort(a.String())
+			}
+			line += fmt.Sprintf(" %s=%v", name, v)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
+	return nil
+}
+
+// count is how many lines begin with a text.
+func (l *logged) count(text string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.lines {
+		if strings.HasPrefix(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// record keeps the lines of a test.
+func record(t *testing.T, fields ...string) *logged {
+	t.Helper()
+	l := &logged{fields: fields}
+	old := logrus.StandardLogger().ReplaceHooks(logrus.LevelHooks{})
+	logrus.AddHook(l)
+	t.Cleanup(func() { logrus.StandardLogger().ReplaceHooks(old) })
+	return l
+}
+
+func TestLogOfMounts(t *testing.T) {
+	l := record(t, "peer", "transport", "vers", "export", "dir", "status")
+	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/x 127.0.0.1(rw,insecure)\n")})
+	one, two := h.dialFrom("127.0.0.1", user), h.dialFrom("127.0.0.2", user)
+	one["rdma"].mount("/x")
+	d := one["tcp"].mount("/x")
+	d.want("MKDIR", d.mkdir(d.root, "d\x1b\n", 0o755).Status, nfs3.OK)
+	one["tcp"].mount("/x/d\x1b\n")
+	if st := one["tcp"].mnt("/y").Status; st != mount3.ErrNoEnt {
+		t.Errorf("MNT /y: %v", st)
+	}
+	if st := two["rdma"].mnt("/x").Status; st != mount3.ErrAcces {
+		t.Errorf("MNT from elsewhere: %v", st)
+	}
+	one["tcp"].mountCall(mount3.ProcUmnt, &mount3.PathArgs{Path: "/x"}, nil)
+	one["tcp"].mountCall(mount3.ProcUmnt, &mount3.PathArgs{Path: "/x"}, nil) // which is not there any more
+	one["rdma"].mountCall(mount3.ProcUmntall, nil, nil)
+	for want, n := range map[string]int{
+		"mount peer=127.0.0.1 transport=rdma vers=3 export=/x dir=/x":            1,
+		"mount peer=127.0.0.1 transport=tcp vers=3 export=/x dir=/x/d\x1b\n":     1,
+		"mount refused peer=127.0.0.1 transport=tcp vers=3 dir=/y status=":       1,
+		"client refused: it is none of the clients of the export peer=127.0.0.2": 1,
+		"unmount peer=127.0.0.1 transport=tcp dir=/x":                            1,
+		"unmount peer=127.0.0.1 transport=rdma dir=/x/d\x1b\n":                   1,
+		"unmount ":    2,
+		"mount peer=": 3,
+	} {
+		if got := l.count(want); got != n {
+			t.Errorf("%d lines of %q, want %d: %q", got, want, n, l.lines)
+		}
+	}
+}
+
+// TestLogIsBounded: of a thousand mounts the log has some, and says nothing of others' calls for it.
+func TestLogIsBounded(t *testing.T) {
+	l := record(t)
+	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/x *(rw,insecure)\n")})
+	c := h.dial(user)
+	for range 1000 {
+		c.mnt("/x")
+		c.mountCall(mount3.ProcUmnt, &mount3.PathArgs{Path: "/x"}, nil)
+	}
+	for _, what := range []string{"mount", "unmount"} {
+		if n := l.count(what); n < 1 || n > 500 { // the bound is 32, and one for each second that this took
+			t.Errorf("%d lines of %s", n, what)
+		}
+	}
+}
+
+// TestLogOfSquashedRoot: once for each client and export, whatever it calls, over all its connections; not for users,
+// nor where root is root.
+func TestLogOfSquashedRoot(t *testing.T) {
+	l := record(t, "peer", "export", "as-uid")
+	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/x *(rw,insecure)\n/y *(rw,insecure,anonuid=77)\n/z *(rw,insecure,no_root_squash)\n")})
+	for _, from := range []string{"127.0.0.1", "127.0.0.2"} {
+		for _, cred := range h.dialFrom(from, user) {
+			cred.mount("/x")
+			cred.create(cred.root, "by-user", nfs3.Unchecked, nfs3.Sattr{}, nfs3.Verf{})
+		}
+		for range 2 {
+			for _, c := range h.dialFrom(from, root) {
+				for _, export := range []string{"/x", "/y", "/z"} {
+					c.mount(export)
+					for i := range 20 {
+						c.create(c.root, fmt.Sprint("f", i), nfs3.Unchecked, nfs3.Sattr{}, nfs3.Verf{})
+					}
+				}
+			}
+		}
+	}
+	const line = "root of a client is squashed (root_squash)"
+	if n := l.count(line); n != 4 {
+		t.Errorf("%d lines: %q", n, l.lines)
+	}
+	for _, want := range []string{"127.0.0.1 export=/x as-uid=65534", "127.0.0.1 export=/y as-uid=77", "127.0.0.2 export=/x as-uid=65534", "127.0.0.2 export=/y as-uid=77"} {
+		if n := l.count(line + ": no_root_squash in the exports file, or --no-root-squash, leaves it root peer=" + want); n != 1 {
+			t.Errorf("%d lines of %s: %q", n, want, l.lines)
+		}
+	}
+}
