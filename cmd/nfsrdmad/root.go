@@ -12,7 +12,9 @@ func newRoot() *cobra.Command {
 		Use:   "nfsrdmad",
 		Short: "NFSv3 server over RDMA (software iWARP) and TCP",
 		Long: `nfsrdmad exports directories by NFS version 3 over RPC-over-RDMA, on a software
-iWARP RNIC that needs no RDMA hardware and no kernel module, and over TCP.`,
+iWARP RNIC that needs no RDMA hardware and no kernel module, and over TCP. Which
+clients may use them the exports file says: nfsrdma-exports(5).`,
+		Annotations: map[string]string{cli.Section: "8"},
 		Example: `  nfsrdmad serve /srv/data
   nfsrdmad serve --memory
   nfsrdmad serve --exports /etc/nfsrdma/exports`,

@@ -48,13 +48,13 @@ func TestOneLine(t *testing.T) {
 }
 
 func TestMan(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "man1")
+	dir := t.TempDir()
 	root := testRoot()
 	root.SetArgs([]string{"man", dir})
 	if err := root.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile(filepath.Join(dir, "prog-copy.1"))
+	page, err := os.ReadFile(filepath.Join(dir, "man1", "prog-copy.1"))
 	if err != nil || !bytes.Contains(page, []byte("copy FROM TO")) {
 		t.Errorf("%v: %s", err, page)
 	}

@@ -15,43 +15,75 @@ import (
 
 func newMan(root *cobra.Command, helpers []*cobra.Command) *cobra.Command {
 	return &cobra.Command{
-		Use:     "man DIR",
-		Short:   "Write the manual pages to a directory",
-		Example: fmt.Sprintf("  %[1]s man /usr/local/share/man/man1 && man %[1]s", root.Name()),
+		Use:   "man DIR",
+		Short: "Write the manual pages to a directory",
+		Long: `Write the manual pages to a directory as man(1) has them: those of commands to DIR/man1, of formats of files
+to DIR/man5, of servers and what administrators use to DIR/man8.`,
+		Example: fmt.Sprintf("  %[1]s man /usr/local/share/man && man %[1]s", root.Name()),
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o755); err != nil {
-				return err
-			}
 			root.DisableAutoGenTag = true
-			header := &doc.GenManHeader{Section: "1", Source: root.Name() + " " + root.Version, Manual: "NFS over RDMA"}
-			if err := doc.GenManTree(root, header, args[0]); err != nil {
-				return err
+			section := sectionOf(root, "1")
+			forMan(root)
+			header := &doc.GenManHeader{Section: section, Source: root.Name() + " " + root.Version, Manual: manual}
+			dir, err := sectionDir(args[0], section)
+			if err == nil {
+				err = doc.GenManTree(root, header, dir)
 			}
 			for _, h := range helpers {
-				if err := helperPage(h, header.Source, args[0]); err != nil {
-					return err
+				if err == nil {
+					err = helperPage(h, header.Source, args[0])
 				}
 			}
-			return nil
+			return err
 		},
 	}
 }
 
-// Section is the annotation of a helper that says which section its page is in; without, 8.
+const manual = "NFS over RDMA"
+
+// Section is the annotation that says which section the pages of a program or of a file are in; without, that of a program is 1 and
+// that of a helper 8.
 const Section = "section"
+
+func sectionOf(cmd *cobra.Command, usual string) string {
+	if s := cmd.Annotations[Section]; s != "" {
+		return s
+	}
+	return usual
+}
+
+// sectionDir makes the directory of a section.
+func sectionDir(dir, section string) (string, error) {
+	dir = filepath.Join(dir, "man"+section)
+	return dir, os.MkdirAll(dir, 0o755)
+}
 
 // helperPage writes the page of a helper of another program, or of a file.
 func helperPage(h *cobra.Command, source, dir string) error {
-	section := h.Annotations[Section]
-	if section == "" {
-		section = "8"
+	section := sectionOf(h, "8")
+	dir, err := sectionDir(dir, section)
+	if err != nil {
+		return err
 	}
 	f, err := os.Create(filepath.Join(dir, h.Name()+"."+section))
 	if err != nil {
 		return err
 	}
 	h.DisableAutoGenTag = true
-	err = doc.GenMan(h, &doc.GenManHeader{Title: strings.ToUpper(h.Name()), Section: section, Source: source, Manual: "NFS over RDMA"}, f)
+	h.InitDefaultHelpFlag()
+	h.Flags().Lookup("help").Hidden = section == "5" // a file has none
+	forMan(h)
+	err = doc.GenMan(h, &doc.GenManHeader{Title: strings.ToUpper(h.Name()), Section: section, Source: source, Manual: manual}, f)
 	return errors.Join(err, f.Close())
+}
+
+// forMan has the help texts of a command and of all below it as the generator, which reads Markdown, wants them.
+func forMan(cmd *cobra.Command) {
+	if cmd.Long != "" {
+		cmd.Long = definitions(cmd.Long)
+	}
+	for _, c := range cmd.Commands() {
+		forMan(c)
+	}
 }

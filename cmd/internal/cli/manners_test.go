@@ -81,11 +81,11 @@ func TestManualPagesOfHelpers(t *testing.T) {
 	if err := root.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile(filepath.Join(dir, "mount.prog.8"))
+	page, err := os.ReadFile(filepath.Join(dir, "man8", "mount.prog.8"))
 	if text := string(page); err != nil || !strings.Contains(text, `"MOUNT.PROG" "8"`) || !strings.Contains(text, "Mount it") {
 		t.Errorf("%v: %.200s", err, page)
 	}
-	for _, bad := range []string{filepath.Join(dir, "mount.prog.8", "x"), "/proc/self/none"} {
+	for _, bad := range []string{filepath.Join(dir, "man8", "mount.prog.8", "x"), "/proc/self/none"} {
 		root.SetArgs([]string{"man", bad})
 		if err := root.Execute(); err == nil || !strings.Contains(OneLine(root, err), filepath.Dir(bad)) {
 			t.Errorf("%s: %v", bad, err)
