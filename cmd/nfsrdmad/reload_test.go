@@ -207,7 +207,7 @@ func TestGrammarPage(t *testing.T) {
 	if _, err := run(context.Background(), "man", dir); err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile(filepath.Join(dir, "nfsrdma-exports.5"))
+	page, err := os.ReadFile(filepath.Join(dir, "man5", "nfsrdma-exports.5"))
 	if err != nil || !strings.Contains(string(page), "root_squash") {
 		t.Errorf("%.100s, %v", page, err)
 	}
