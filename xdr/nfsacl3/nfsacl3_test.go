@@ -4,20 +4,14 @@ package nfsacl3
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
-	"reflect"
 	"slices"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/xdrtest"
 )
-
-type message interface {
-	xdr.Marshaler
-	xdr.Unmarshaler
-}
 
 var fh, _ = nfs3.MakeFH([]byte{1, 2, 3, 4, 5})
 
@@ -39,11 +33,7 @@ const (
 	noneHex = "00000000" + "00000000"
 )
 
-var golden = []struct {
-	name string
-	msg  message
-	hex  string
-}{
+var golden = []xdrtest.Golden{
 	{"GETACL", &GetACLArgs{fh, MaskAll}, fhHex + "0000000f"},
 	{"GETACL result", &GetACLRes{ACLs: ACLs{MaskAll, access, default3, 5, 4}},
 		"00000000" + "00000000" + "0000000f" + accessHex + defaultHex},
@@ -56,34 +46,7 @@ var golden = []struct {
 	{"SETACL result", &SetACLRes{Status: nfs3.ErrROFS}, "0000001e" + "00000000"},
 }
 
-func encode(m xdr.Marshaler) []byte {
-	e := xdr.NewEncoder(nil)
-	m.EncodeXDR(e)
-	return e.Bytes()
-}
-
-func fresh(m message) message { return reflect.New(reflect.TypeOf(m).Elem()).Interface().(message) }
-
-func TestGolden(t *testing.T) {
-	for _, g := range golden {
-		if got := hex.EncodeToString(encode(g.msg)); got != g.hex {
-			t.Errorf("%s: encoded %s, want %s", g.name, got, g.hex)
-		}
-		b, _ := hex.DecodeString(g.hex)
-		back := fresh(g.msg)
-		d := xdr.NewDecoder(b)
-		back.DecodeXDR(d)
-		if d.Err() != nil || d.Remaining() != 0 || !reflect.DeepEqual(back, g.msg) {
-			t.Errorf("%s: decoded %+v, %d bytes left, %v", g.name, back, d.Remaining(), d.Err())
-		}
-		for n := range b {
-			d := xdr.NewDecoder(b[:n:n])
-			if back.DecodeXDR(d); d.Err() == nil {
-				t.Errorf("%s: cut to %d bytes: no error", g.name, n)
-			}
-		}
-	}
-}
+func TestGolden(t *testing.T) { xdrtest.Check(t, golden) }
 
 // list encodes a list with words of one's own.
 func list(count, length uint32, entries ...Entry) []byte {
@@ -158,30 +121,9 @@ func TestOrder(t *testing.T) {
 func TestMaxReply(t *testing.T) {
 	r := GetACLRes{ACLs: ACLs{Mask: MaskAll, Access: make([]Entry, MaxEntries), Default: make([]Entry, MaxEntries)}}
 	r.Attr.Present, r.Attr.Attr.Type = true, nfs3.TypeDir
-	if n := len(encode(&r)); n != MaxReply {
+	if n := len(xdrtest.Encode(&r)); n != MaxReply {
 		t.Errorf("%d bytes, want %d", n, MaxReply)
 	}
 }
 
-// FuzzMessages: the first byte picks the message; what decodes must encode to bytes that decode to the same.
-func FuzzMessages(f *testing.F) {
-	for i, g := range golden {
-		f.Add(append([]byte{byte(i)}, encode(g.msg)...))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if len(b) == 0 {
-			return
-		}
-		like := golden[int(b[0])%len(golden)].msg
-		m, back := fresh(like), fresh(like)
-		d := xdr.NewDecoder(b[1:])
-		if m.DecodeXDR(d); d.Err() != nil {
-			return
-		}
-		again := encode(m)
-		d = xdr.NewDecoder(again)
-		if back.DecodeXDR(d); d.Err() != nil || d.Remaining() != 0 || !bytes.Equal(encode(back), again) {
-			t.Errorf("%+v, again %+v, %v", m, back, d.Err())
-		}
-	})
-}
+func FuzzMessages(f *testing.F) { xdrtest.Fuzz(f, golden) }
