@@ -87,7 +87,7 @@ func TestExportsFile(t *testing.T) {
 	changedAtWork(t, g, s, dir, func(i int) { rules(rw, fmt.Sprintf("%s/third 192.0.2.%d(ro)", dir, i)) })
 	rules()
 	s.hangup()
-	run(t, g, `n=0; until stat /mnt/last 2>&1 | grep -q "Stale file handle"; do n=$((n + 1)); [ $n -lt 100 ] || exit 1; sleep 0.2; done; umount -l /mnt`)
+	run(t, g, `n=0; until stat /mnt/last 2>&1 | grep -q "Stale file handle"; do n=$((n + 1)); [ $n -lt 600 ] || exit 1; sleep 0.2; done; umount -l /mnt`)
 	quiet(t, g)
 }
 

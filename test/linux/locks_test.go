@@ -149,7 +149,7 @@ func TestLinuxLocks(t *testing.T) {
 	run(t, g, smNotify+" -f; true")
 	comes(t, "the lock is free after NOTIFY", func() bool { return !here.taken() })
 	signal("end")
-	run(t, g, "cd /; n=0; until umount /mnt; do n=$((n + 1)); [ $n -lt 100 ] || exit 1; sleep 0.2; done")
+	run(t, g, "cd /; n=0; until umount /mnt; do n=$((n + 1)); [ $n -lt 600 ] || exit 1; sleep 0.2; done")
 	quiet(t, g, reconnects...)
 }
 
