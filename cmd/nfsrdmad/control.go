@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -46,26 +47,28 @@ type running struct {
 	started time.Time
 }
 
-// begin has commands taken until ctx ends, and SIGHUP where there is an exports file or an audit log.
-func (r *running) begin(ctx context.Context) chan os.Signal {
-	hangup := make(chan os.Signal, 1)
+// begin has commands taken until ctx ends, and SIGHUP where there is an exports file or an audit log. When end returns the socket is
+// gone, so that no command finds a server that has ended.
+func (r *running) begin(ctx context.Context) (hangup chan os.Signal, end func()) {
+	hangup, end = make(chan os.Signal, 1), func() {}
 	if r.set.file != "" || r.o.audit.log != nil {
 		signal.Notify(hangup, syscall.SIGHUP)
 	}
 	path := control.Path(r.o.control, rootControl)
 	if path == "" {
-		return hangup
+		return hangup, end
 	}
 	s, err := control.Listen(path, r.answer)
 	switch {
 	case err == nil:
-		context.AfterFunc(ctx, func() { s.Close() })
+		end = sync.OnceFunc(func() { s.Close() })
+		context.AfterFunc(ctx, end)
 	case errors.Is(err, control.ErrTaken) && r.o.control == "": // two servers on one machine are no mistake
 		logrus.Infof("nfsrdmad status, reload and the like do not reach this server: %v; give this one a --control of its own", err)
 	default:
 		logrus.Warnf("nfsrdmad status, reload and the like do not reach this server (name another socket with --control): %v", err)
 	}
-	return hangup
+	return hangup, end
 }
 
 // answer is what the socket answers to a command.

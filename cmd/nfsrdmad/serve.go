@@ -211,7 +211,8 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 	}
 	ctl := &running{o: o, set: set, service: service, metrics: m, started: time.Now()}
 	m.watch(service, srv, o.locks.svc)
-	hangup := ctl.begin(ctx)
+	hangup, unlisten := ctl.begin(ctx)
+	defer unlisten()
 	defer signal.Stop(hangup)
 	if service.RoCEErr != nil {
 		logrus.Warnf("not served over RoCE (--rdma iwarp ends this warning): %v", service.RoCEErr)
