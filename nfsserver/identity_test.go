@@ -20,6 +20,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -335,13 +336,5 @@ func needRoot(t *testing.T) {
 	if os.Geteuid() == 0 {
 		return
 	}
-	const why = "runs processes of several users: needs root"
-	if os.Getenv("CI") == "true" {
-		t.Fatal(why)
-	}
-	if f, err := os.OpenFile(os.Getenv("NFSRDMA_SKIP_LOG"), os.O_APPEND|os.O_WRONLY, 0); err == nil {
-		fmt.Fprintf(f, "%s: %s\n", t.Name(), why)
-		f.Close()
-	}
-	t.Skip(why)
+	machine.Skip(t, "runs processes of several users: needs root")
 }

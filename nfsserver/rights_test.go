@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"golang.org/x/sys/unix"
@@ -31,19 +32,9 @@ func needTools(t *testing.T, programs ...string) {
 			why = p + " is missing: not tested is what " + t.Name() + " does with it"
 		}
 	}
-	if why == "" {
-		return
+	if why != "" {
+		machine.Skip(t, why)
 	}
-	if log := os.Getenv("NFSRDMA_SKIP_LOG"); log != "" {
-		if f, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0); err == nil {
-			fmt.Fprintln(f, why)
-			f.Close()
-		}
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
 }
 
 // run runs a program and ends the test if it fails.

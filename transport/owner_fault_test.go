@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
 )
 
@@ -171,7 +172,7 @@ func TestNetlinkMessages(t *testing.T) {
 func TestOwnerInOtherNamespace(t *testing.T) {
 	needRoot(t)
 	if _, err := exec.LookPath("ip"); err != nil {
-		skip(t, "ip of iproute2 is needed")
+		machine.Skip(t, "ip of iproute2 is needed")
 	}
 	ns := fmt.Sprintf("nfsrdma%d", time.Now().UnixNano()%1e6)
 	ip := func(args string) {

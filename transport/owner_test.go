@@ -18,6 +18,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"golang.org/x/sys/unix"
 )
@@ -129,21 +130,8 @@ func asUser(t *testing.T, uid uint32, way string, addr net.Addr) string {
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		skip(t, "runs processes of several users: needs root")
+		machine.Skip(t, "runs processes of several users: needs root")
 	}
-}
-
-// skip leaves a line for the end of ./test/run. Where nothing may be skipped it fails.
-func skip(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatal(why)
-	}
-	if f, err := os.OpenFile(os.Getenv("NFSRDMA_SKIP_LOG"), os.O_APPEND|os.O_WRONLY, 0); err == nil {
-		fmt.Fprintf(f, "%s: %s\n", t.Name(), why)
-		f.Close()
-	}
-	t.Skip(why)
 }
 
 // serveOwners serves ownerProgram until the test ends.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/bench"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mounter"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // mountsIn are the mounts below the directories that demonstrations make in dir.
@@ -35,7 +36,7 @@ func mountsIn(t *testing.T, dir string) (lines []string) {
 func benchHere(t *testing.T) string {
 	t.Helper()
 	if err := mounter.CheckFUSE(); err != nil {
-		skip(t, err.Error())
+		machine.Skip(t, err.Error())
 	}
 	dir := t.TempDir()
 	t.Setenv(scratchEnv, dir)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
 )
 
@@ -28,7 +29,7 @@ type twin struct {
 // newTwin serves a directory over TCP.
 func newTwin(t *testing.T) *twin {
 	if v, err := exec.Command("rm", "--version").Output(); err != nil || !strings.Contains(string(v), "coreutils") {
-		skip(t, "no coreutils to compare with")
+		machine.Skip(t, "no coreutils to compare with")
 	}
 	top := t.TempDir()
 	_, base := serveDir(t, top)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/spf13/cobra"
 )
 
@@ -53,7 +54,7 @@ func eachPage(t *testing.T, dir string, cmd *cobra.Command, section string, f fu
 
 func TestManPages(t *testing.T) {
 	if _, err := exec.LookPath("groff"); err != nil {
-		skip(t, "needs groff")
+		machine.Skip(t, "needs groff")
 	}
 	dir := t.TempDir()
 	nfs(t, "man", dir)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"golang.org/x/sys/unix"
 )
@@ -169,7 +170,7 @@ func TestServeAuditFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := unix.Mount("tmpfs", small, "tmpfs", 0, "size=64k"); err != nil {
-		skip(t, "a tmpfs cannot be mounted: "+err.Error())
+		machine.Skip(t, "a tmpfs cannot be mounted: "+err.Error())
 	}
 	defer unix.Unmount(small, unix.MNT_DETACH)
 	file, filler, tcp := filepath.Join(small, "audit"), filepath.Join(small, "filler"), freePort(t)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/spf13/cobra"
 )
 
@@ -55,7 +56,7 @@ func eachPage(t *testing.T, dir string, cmd *cobra.Command, section string, f fu
 
 func TestManPages(t *testing.T) {
 	if _, err := exec.LookPath("groff"); err != nil {
-		skip(t, "needs groff")
+		machine.Skip(t, "needs groff")
 	}
 	dir := t.TempDir()
 	if _, err := run(context.Background(), "man", dir); err != nil {

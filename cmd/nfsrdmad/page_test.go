@@ -157,7 +157,7 @@ func (p *browserProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestPageInBrowser(t *testing.T) {
 	const browser = "chromium-headless-shell"
 	if _, err := exec.LookPath(browser); err != nil {
-		skip(t, "needs "+browser)
+		machine.Skip(t, "needs "+browser)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -36,18 +35,6 @@ func ownPorts(t *testing.T, line string) {
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), line) {
 		t.Fatalf("%v\n%s", err, out)
 	}
-}
-
-// skip skips the test, and tells who collects that.
-func skip(t *testing.T, why string) {
-	t.Helper()
-	if log := os.Getenv("NFSRDMA_SKIP_LOG"); log != "" {
-		if f, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644); err == nil {
-			fmt.Fprintf(f, "%s: %s\n", t.Name(), why)
-			f.Close()
-		}
-	}
-	t.Skip(why)
 }
 
 // served runs serve on all addresses; end stops it and returns what it said.

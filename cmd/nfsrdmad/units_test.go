@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
@@ -47,7 +48,7 @@ func needRoot(t *testing.T, tools ...string) {
 	t.Helper()
 	for _, tool := range tools {
 		if _, err := exec.LookPath(tool); err != nil || os.Geteuid() != 0 {
-			skip(t, "needs root and "+tool)
+			machine.Skip(t, "needs root and "+tool)
 		}
 	}
 }

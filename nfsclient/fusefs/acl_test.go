@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdma/nfsrdma/posixacl"
@@ -20,7 +21,7 @@ func needTools(t testing.TB, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		if _, err := exec.LookPath(name); err != nil {
-			skip(t, "needs "+name)
+			machine.Skip(t, "needs "+name)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
 )
 
@@ -263,7 +264,7 @@ func TestLocksWithoutALockManager(t *testing.T) {
 // TestDatabase has two mounts count in one database of SQLite, which relies on locks.
 func TestDatabase(t *testing.T) {
 	if _, err := exec.LookPath("sqlite3"); err != nil {
-		skip(t, "needs sqlite3")
+		machine.Skip(t, "needs sqlite3")
 	}
 	const each = 15
 	m := mountTwin(t, options{}, false, true)

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // asNobody runs the child of a description as nobody, whom fusermount3 finds in passwd, in a mount namespace where
@@ -41,11 +43,11 @@ func TestOrdinaryUser(t *testing.T) {
 	needFUSE(t)
 	for _, tool := range []string{"unshare", "setpriv", "fusermount3"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			skip(t, "there is no "+tool)
+			machine.Skip(t, "there is no "+tool)
 		}
 	}
 	if os.Geteuid() != 0 {
-		skip(t, "becoming another user needs root")
+		machine.Skip(t, "becoming another user needs root")
 	}
 	base, err := os.MkdirTemp("", "nfsrdma-fusefs-")
 	must(t, err)

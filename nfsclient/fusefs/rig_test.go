@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -403,28 +402,13 @@ func (m *mounted) there(name string) string { return filepath.Join(m.export, nam
 func needFUSE(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		skip(t, "mounts, and serves other users: needs root")
+		machine.Skip(t, "mounts, and serves other users: needs root")
 	}
 	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
-		skip(t, fmt.Sprintf("needs /dev/fuse: %v", err))
+		machine.Skip(t, fmt.Sprintf("needs /dev/fuse: %v", err))
 	} else {
 		f.Close()
 	}
-}
-
-// skip leaves a line for the end of ./test/run. With CI=true it fails.
-func skip(t testing.TB, why string) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("must not be skipped here: %s", why)
-	}
-	if log := os.Getenv("NFSRDMA_SKIP_LOG"); log != "" {
-		if f, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0); err == nil {
-			fmt.Fprintf(f, "%s: %s\n", t.Name(), strings.ReplaceAll(why, "\n", " "))
-			f.Close()
-		}
-	}
-	t.Skip(why)
 }
 
 func must(t testing.TB, err error) {

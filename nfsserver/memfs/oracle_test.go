@@ -10,6 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // twins are a tree in memory and a directory on a tmpfs, on which all is done alike.
@@ -23,15 +24,7 @@ type twins struct {
 func newTwins(t *testing.T) *twins {
 	t.Helper()
 	if !osfs.ActsAsCallers() {
-		const why = "not root: modes, owners and set-id bits of memfs are not compared with a kernel's"
-		if f, err := os.OpenFile(os.Getenv("NFSRDMA_SKIP_LOG"), os.O_APPEND|os.O_WRONLY, 0); err == nil {
-			fmt.Fprintln(f, why)
-			f.Close()
-		}
-		if os.Getenv("CI") == "true" {
-			t.Fatal(why)
-		}
-		t.Skip(why)
+		machine.Skip(t, "not root: modes, owners and set-id bits of memfs are not compared with a kernel's")
 	}
 	dir, err := os.MkdirTemp("/dev/shm", "memfs-test-")
 	if err != nil {

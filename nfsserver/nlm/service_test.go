@@ -12,6 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 	"golang.org/x/sys/unix"
 )
@@ -123,7 +124,7 @@ func TestProgramsOfThisMachine(t *testing.T) {
 // TestFilesThatCannotBeLocked, and who can lock one.
 func TestFilesThatCannotBeLocked(t *testing.T) {
 	if os.Geteuid() != 0 {
-		skip(t, "needs root: files of several users")
+		machine.Skip(t, "needs root: files of several users")
 	}
 	r := newRig(t, Options{}, nfsserver.Squash{TrustLocal: true}, false, nil)
 	r.newFile("open", 0o644)

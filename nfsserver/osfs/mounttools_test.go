@@ -3,13 +3,13 @@
 package osfs
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
 )
 
@@ -27,19 +27,9 @@ func needRoot(t *testing.T, programs ...string) {
 			why = p + " is missing: not tested is what " + t.Name() + " does with it"
 		}
 	}
-	if why == "" {
-		return
+	if why != "" {
+		machine.Skip(t, why)
 	}
-	if log := os.Getenv("NFSRDMA_SKIP_LOG"); log != "" {
-		if f, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0); err == nil {
-			fmt.Fprintln(f, why)
-			f.Close()
-		}
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
 }
 
 // run runs a program and ends the test if it fails.

@@ -5,7 +5,6 @@ package portmap
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
@@ -28,7 +28,7 @@ func TestRpcbind(t *testing.T) {
 	}
 	for _, tool := range []string{"rpcbind", "unshare", "ip"} {
 		if _, err := exec.LookPath(tool); err != nil || os.Geteuid() != 0 {
-			skip(t, "needs root and "+tool)
+			machine.Skip(t, "needs root and "+tool)
 		}
 	}
 	cmd := exec.Command("unshare", "-n", "-m", "--propagation", "private", "sh", "-c",
@@ -37,18 +37,6 @@ func TestRpcbind(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestRpcbind") {
 		t.Fatalf("%v\n%s", err, out)
 	}
-}
-
-// skip skips the test, and tells who collects that.
-func skip(t *testing.T, why string) {
-	t.Helper()
-	if log := os.Getenv("NFSRDMA_SKIP_LOG"); log != "" {
-		if f, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644); err == nil {
-			fmt.Fprintf(f, "%s: %s\n", t.Name(), why)
-			f.Close()
-		}
-	}
-	t.Skip(why)
 }
 
 // startRpcbind starts it and waits until it answers.

@@ -12,36 +12,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// skip leaves a line for the end of ./test/run. With CI=true it fails.
-func skip(t testing.TB, why string) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("must not be skipped here: %s", why)
-	}
-	if log := os.Getenv("NFSRDMA_SKIP_LOG"); log != "" {
-		if f, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0); err == nil {
-			fmt.Fprintf(f, "%s: %s\n", t.Name(), why)
-			f.Close()
-		}
-	}
-	t.Skip(why)
-}
-
 // twoHosts moves the test into a network of its own, and returns what runs a function in another one, with
 // an interface to the first. Each has an address of IPv4 and one of IPv6.
 func twoHosts(t *testing.T) (here, there [2]netip.Addr, inOther func(func())) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		skip(t, "network namespaces need root")
+		machine.Skip(t, "network namespaces need root")
 	}
 	if _, err := exec.LookPath("ip"); err != nil {
-		skip(t, "there is no ip command (iproute2)")
+		machine.Skip(t, "there is no ip command (iproute2)")
 	}
 	rnictest.OwnNetwork(t)
 	work, other := make(chan func()), make(chan string)

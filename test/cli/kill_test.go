@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // bigSize is what takes long enough to be interrupted in its middle.
@@ -252,7 +254,7 @@ func TestInterruptedMoveLosesNothing(t *testing.T) {
 func fullFS(t *testing.T, size string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		skip(t, "a small tmpfs can be mounted by root alone")
+		machine.Skip(t, "a small tmpfs can be mounted by root alone")
 	}
 	dir := filepath.Join(rig.base, strings.ReplaceAll(t.Name(), "/", "-"))
 	if err := os.Mkdir(dir, 0o755); err != nil {

@@ -145,19 +145,3 @@ func removeAll(dir string) {
 	_ = exec.Command("chmod", "-R", "u+rwx", dir).Run()
 	_ = os.RemoveAll(dir)
 }
-
-// skip leaves a test out, in a line that the summary of test/run shows; CI leaves none out.
-func skip(t *testing.T, why string) {
-	t.Helper()
-	if log := os.Getenv("NFSRDMA_SKIP_LOG"); log != "" {
-		f, err := os.OpenFile(log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-		if err == nil {
-			fmt.Fprintf(f, "test/cli, %s: %s\n", t.Name(), why)
-			f.Close()
-		}
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
-}

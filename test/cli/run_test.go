@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // The ordinary user, and a second group of his.
@@ -48,7 +50,7 @@ func TestCommands(t *testing.T) {
 	for _, who := range []string{"root", "user"} {
 		t.Run(who, func(t *testing.T) {
 			if who == "root" && os.Geteuid() != 0 {
-				skip(t, "the commands can be run as root by root alone")
+				machine.Skip(t, "the commands can be run as root by root alone")
 			}
 			as := caller(nil)
 			if who == "user" {
@@ -69,7 +71,7 @@ func TestCommands(t *testing.T) {
 
 func (c *testCase) test(t *testing.T, who string, as caller) {
 	if len(c.rootSetup) > 0 && os.Geteuid() != 0 {
-		skip(t, "its setup wants root")
+		machine.Skip(t, "its setup wants root")
 	}
 	dir := filepath.Join(rig.base, "served", strings.ReplaceAll(t.Name(), "/", "-"))
 	start := time.Now()

@@ -16,12 +16,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
-	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
@@ -40,10 +40,10 @@ type fuseMount struct {
 func mountFuse(t *testing.T) *fuseMount {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		rig.Skip(t, "not root: a hung disk (FUSE) beside a healthy export is not tested")
+		machine.Skip(t, "not root: a hung disk (FUSE) beside a healthy export is not tested")
 	}
 	if _, err := exec.LookPath("bindfs"); err != nil {
-		rig.Skip(t, "bindfs is missing: a hung disk (FUSE) beside a healthy export is not tested")
+		machine.Skip(t, "bindfs is missing: a hung disk (FUSE) beside a healthy export is not tested")
 	}
 	below, m := t.TempDir(), &fuseMount{dir: t.TempDir()}
 	cmd := exec.Command("bindfs", "-f", "-o", "attr_timeout=0,entry_timeout=0", below, m.dir)
@@ -70,7 +70,7 @@ func mountFuse(t *testing.T) *fuseMount {
 		}
 		select {
 		case <-ended:
-			rig.Skip(t, "bindfs cannot mount here: a hung disk (FUSE) beside a healthy export is not tested")
+			machine.Skip(t, "bindfs cannot mount here: a hung disk (FUSE) beside a healthy export is not tested")
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

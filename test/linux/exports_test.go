@@ -13,6 +13,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // underRules mounts each directory; what it prints is what differs from what the rules say.
@@ -38,7 +39,7 @@ umount /mnt
 func TestExportsFile(t *testing.T) {
 	enter(t, "6.1")
 	if err := guest.Direct(); err != nil {
-		skip(t, err.Error()) // the server would see an address of this machine
+		machine.Skip(t, err.Error()) // the server would see an address of this machine
 	}
 	g := client(t, "6.1")
 	dir := exportDir(t)

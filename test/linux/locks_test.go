@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,7 +21,7 @@ func fromHost(t *testing.T, g *guest.Guest, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		skip(t, "needs "+name+" (Debian: nfs-common, util-linux)")
+		machine.Skip(t, "needs "+name+" (Debian: nfs-common, util-linux)")
 	}
 	out, err := exec.Command("ldd", path).Output()
 	if err != nil {
@@ -77,7 +78,7 @@ func (l fileLock) taken() bool {
 func TestLinuxLocks(t *testing.T) {
 	enter(t, "6.1")
 	if err := guest.Direct(); err != nil {
-		skip(t, err.Error())
+		machine.Skip(t, err.Error())
 	}
 	g := client(t, "6.1")
 	statd, smNotify, flock := fromHost(t, g, "rpc.statd"), fromHost(t, g, "sm-notify"), fromHost(t, g, "flock")

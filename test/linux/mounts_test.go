@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // eventually tries do until it succeeds.
@@ -43,7 +45,7 @@ func mountsInExport(t *testing.T, series string) {
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("tmpfs", inner, "tmpfs", 0, "size=4m,mode=777"); err != nil {
-		skip(t, "a file system cannot be mounted in the export: "+err.Error())
+		machine.Skip(t, "a file system cannot be mounted in the export: "+err.Error())
 	}
 	t.Cleanup(func() { syscall.Unmount(inner, syscall.MNT_DETACH) })
 	write(t, filepath.Join(inner, "file"), []byte("content"))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
 	"github.com/nfsrdma/nfsrdma/test/linux/image"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/wire"
 )
 
@@ -167,7 +168,7 @@ func volumeGuest(t *testing.T, series string, client *guest.Guest) *far {
 	const rdma, tcp, mountd = 20049, 2049, 20048
 	g, err := guest.Boot(t.Context(), guest.Config{Image: kernel(t, series), MemoryMB: 512, Isolated: true, Ports: []int{rdma, tcp, mountd}})
 	if errors.Is(err, image.ErrUnavailable) {
-		skip(t, err.Error())
+		machine.Skip(t, err.Error())
 	}
 	if err != nil {
 		t.Fatal(err)

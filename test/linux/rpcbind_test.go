@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // TestMountWithoutPorts: the guest asks port 111 of the host, which is on a network of their own.
 func TestMountWithoutPorts(t *testing.T) {
 	enter(t, "6.1")
 	if err := guest.Direct(); err != nil {
-		skip(t, err.Error())
+		machine.Skip(t, err.Error())
 	}
 	g := client(t, "6.1")
 	dir := exportDir(t)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/gopacket/pcapgo"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
 )
 
@@ -237,7 +238,7 @@ func (f *frames) nak(t *testing.T, frame int, v4 *packet.IPv4, psn uint32) {
 func tsharkRoCE(t *testing.T, path string) {
 	t.Helper()
 	if _, err := exec.LookPath("tshark"); err != nil {
-		skip(t, "tshark is missing")
+		machine.Skip(t, "tshark is missing")
 	}
 	out, err := exec.Command("tshark", "-r", path, "-c", "20000", "-Y", "_ws.malformed && infiniband && !rpc", "-T", "fields", "-e", "frame.number", "-e", "_ws.malformed").Output()
 	if err != nil {

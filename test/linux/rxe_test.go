@@ -12,6 +12,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
 	"github.com/nfsrdma/nfsrdma/test/linux/image"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // full asks for the long form.
@@ -28,7 +29,7 @@ func rxeClient(t *testing.T, series string) *guest.Guest {
 func rxeUp(t *testing.T, g *guest.Guest, err error, script string) *guest.Guest {
 	t.Helper()
 	if errors.Is(err, image.ErrUnavailable) {
-		skip(t, err.Error())
+		machine.Skip(t, err.Error())
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // asSquashedRoot makes objects as root of the guest, and tries what only root may.
@@ -28,7 +30,7 @@ umount /mnt`
 func TestRootIsSquashed(t *testing.T) {
 	enter(t, "6.1")
 	if os.Geteuid() != 0 {
-		skip(t, "a server without privileges acts as its own user for all")
+		machine.Skip(t, "a server without privileges acts as its own user for all")
 	}
 	dir := exportDir(t)
 	closed := filepath.Join(dir, "closed")

@@ -10,13 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
 	"github.com/nfsrdma/nfsrdma/test/linux/image"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/wire"
 	"github.com/nfsrdma/nfsrdma/test/wire/tap"
 )
@@ -44,27 +44,6 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// skip leaves a line for the end of ./test/run. Where nothing may be skipped it fails.
-func skip(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("must not be skipped here: %s", why)
-	}
-	note(t, why)
-	t.Skip(why)
-}
-
-// note leaves a line for the end of ./test/run.
-func note(t *testing.T, why string) {
-	t.Helper()
-	if log := os.Getenv("NFSRDMA_SKIP_LOG"); log != "" {
-		if f, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0); err == nil {
-			fmt.Fprintf(f, "%s: %s\n", t.Name(), strings.ReplaceAll(why, "\n", " "))
-			f.Close()
-		}
-	}
-}
-
 // kernel returns the image of a series, or skips.
 func kernel(t *testing.T, series string) *image.Image {
 	t.Helper()
@@ -73,7 +52,7 @@ func kernel(t *testing.T, series string) *image.Image {
 	}
 	img, err := image.Get(context.Background(), series, t.Logf)
 	if errors.Is(err, image.ErrUnavailable) {
-		skip(t, err.Error())
+		machine.Skip(t, err.Error())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +72,7 @@ func onUserNetwork(t *testing.T) {
 		why := "all guests are on QEMU's user network: " + err.Error()
 		t.Log(why)
 		if os.Getenv("CI") != "true" {
-			note(t, why)
+			machine.Note(t, why)
 		}
 	})
 }
@@ -133,7 +112,7 @@ func client(t *testing.T, series string) *guest.Guest {
 	}
 	g, err := guest.Boot(t.Context(), guest.Config{Image: img, MemoryMB: 1024, MTU: mtu[series]})
 	if errors.Is(err, image.ErrUnavailable) {
-		skip(t, err.Error())
+		machine.Skip(t, err.Error())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +176,7 @@ func knfsd(t *testing.T, series string, siw guest.Siw, client *guest.Guest, want
 	img := kernel(t, series)
 	s, err := guest.BootServer(t.Context(), guest.Config{Image: img, MTU: mtu[series]}, siw)
 	if errors.Is(err, image.ErrUnavailable) {
-		skip(t, err.Error())
+		machine.Skip(t, err.Error())
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
 )
 
@@ -51,7 +52,7 @@ func newAutoPoint(t *testing.T) *autoPoint {
 	err = unix.Mount("systemd-1", a.dir, "autofs", 0, fmt.Sprintf("fd=%d,pgrp=%d,minproto=5,maxproto=5,direct", w.Fd(), unix.Getpgrp()))
 	w.Close()
 	if errors.Is(err, unix.ENODEV) {
-		skip(t, "this kernel has no autofs")
+		machine.Skip(t, "this kernel has no autofs")
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
 	"github.com/nfsrdma/nfsrdma/test/linux/image"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // linuxImage is what guests boot; the test is skipped where guests are not asked for, as in test/linux.
@@ -33,7 +34,7 @@ func linuxImage(t *testing.T) *image.Image {
 func mustBoot(t *testing.T, err error) {
 	t.Helper()
 	if errors.Is(err, image.ErrUnavailable) {
-		skip(t, err.Error())
+		machine.Skip(t, err.Error())
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -128,7 +128,7 @@ func raceReports() string {
 func needMounts(t *testing.T) {
 	t.Helper()
 	if rig.skip != "" {
-		skip(t, rig.skip)
+		machine.Skip(t, rig.skip)
 	}
 }
 
@@ -137,24 +137,9 @@ func need(t *testing.T, programs ...string) {
 	t.Helper()
 	for _, p := range programs {
 		if _, err := exec.LookPath(p); err != nil {
-			skip(t, "there is no "+p)
+			machine.Skip(t, "there is no "+p)
 		}
 	}
-}
-
-// skip leaves a test out, in a line that the summary of test/run shows; CI leaves none out.
-func skip(t *testing.T, why string) {
-	t.Helper()
-	if log := os.Getenv("NFSRDMA_SKIP_LOG"); log != "" {
-		if f, err := os.OpenFile(log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); err == nil {
-			fmt.Fprintf(f, "test/mount: %s: %s\n", t.Name(), why)
-			f.Close()
-		}
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
 }
 
 // A server is a process of nfsrdmad with a directory and memory to serve.

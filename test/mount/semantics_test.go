@@ -9,13 +9,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // The cases hold on a local directory, so that they are POSIX's and Linux's, and on each mount.
 func TestPosix(t *testing.T) {
 	t.Run("local", func(t *testing.T) {
 		if os.Geteuid() != 0 {
-			skip(t, "the cases change users, which wants root")
+			machine.Skip(t, "the cases change users, which wants root")
 		}
 		mustWork(t, "posix", tempDir(t, "local"))
 	})

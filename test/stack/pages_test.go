@@ -19,6 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 )
 
@@ -56,7 +57,7 @@ func servePages(t *testing.T, dir string) (*rig.Server, *watchedFS) {
 		return w
 	}})
 	if !w.FS.Info().Quick {
-		rig.Skip(t, "the temporary directory is on no file system of this machine's own: pages are not tested")
+		machine.Skip(t, "the temporary directory is on no file system of this machine's own: pages are not tested")
 	}
 	return s, w
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
@@ -24,11 +25,11 @@ import (
 func aclVolume(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		rig.Skip(t, "acts as several users: needs root")
+		machine.Skip(t, "acts as several users: needs root")
 	}
 	for _, p := range []string{"mkfs.ext4", "setfacl", "getfacl"} {
 		if _, err := exec.LookPath(p); err != nil {
-			rig.Skip(t, p+" is needed")
+			machine.Skip(t, p+" is needed")
 		}
 	}
 	image, dir := filepath.Join(t.TempDir(), "image"), t.TempDir()

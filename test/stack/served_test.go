@@ -15,6 +15,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 	"golang.org/x/sys/unix"
 )
@@ -63,7 +64,7 @@ func TestUploadedProgramRuns(t *testing.T) {
 func mountTmpfs(t *testing.T, dir string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		rig.Skip(t, "not root: what is mounted in an export is not tested")
+		machine.Skip(t, "not root: what is mounted in an export is not tested")
 	}
 	if err := errors.Join(os.MkdirAll(dir, 0o755), unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4M")); err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
 )
 
@@ -204,7 +205,7 @@ func TestSlowReader(t *testing.T) {
 // TestOtherUsersAreRefused, even where the socket's mode lets them connect.
 func TestOtherUsersAreRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
-		skip(t, "needs root, to be another user")
+		machine.Skip(t, "needs root, to be another user")
 	}
 	dir, err := os.MkdirTemp("/tmp", "control")
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
 )
 
@@ -45,7 +46,7 @@ func TestCheckPointOfDeadMounts(t *testing.T) {
 // On a mount that works another one can be made.
 func TestCheckPointOnAnotherMount(t *testing.T) {
 	if os.Geteuid() != 0 {
-		skip(t, "mounts: needs root")
+		machine.Skip(t, "mounts: needs root")
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
@@ -74,7 +75,7 @@ func TestCheckPointOfLinks(t *testing.T) {
 func asUser(t *testing.T, id uintptr, f func()) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		skip(t, "acts as another user: needs root")
+		machine.Skip(t, "acts as another user: needs root")
 	}
 	done := make(chan syscall.Errno)
 	go func() {
@@ -124,7 +125,7 @@ func TestWhatAUserNeedsToMount(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(bin, "fusermount"), []byte("#!/bin/sh\n"), 0o755)) //nolint:gosec // it is looked for, as a program
 	st, err := os.Stat("/dev/fuse")
 	if err != nil {
-		skip(t, "needs /dev/fuse")
+		machine.Skip(t, "needs /dev/fuse")
 	}
 	asUser(t, 4242, func() {
 		err := r.checkFUSE()

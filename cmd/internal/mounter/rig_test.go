@@ -20,6 +20,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"golang.org/x/sys/unix"
 )
@@ -36,21 +37,6 @@ func TestMain(m *testing.M) {
 		os.Exit(99)
 	}
 	os.Exit(part(os.Args[2:]))
-}
-
-// skip leaves a line for the end of ./test/run. With CI=true it fails.
-func skip(t testing.TB, why string) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("must not be skipped here: %s", why)
-	}
-	if log := os.Getenv("NFSRDMA_SKIP_LOG"); log != "" {
-		if f, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0); err == nil {
-			fmt.Fprintf(f, "%s: %s\n", t.Name(), strings.ReplaceAll(why, "\n", " "))
-			f.Close()
-		}
-	}
-	t.Skip(why)
 }
 
 func must(t testing.TB, err error) {
@@ -143,11 +129,11 @@ type fuseMount struct {
 func openFUSE(t *testing.T) (fd int) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		skip(t, "mounts: needs root")
+		machine.Skip(t, "mounts: needs root")
 	}
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		skip(t, fmt.Sprintf("needs /dev/fuse: %v", err))
+		machine.Skip(t, fmt.Sprintf("needs /dev/fuse: %v", err))
 	}
 	return fd
 }

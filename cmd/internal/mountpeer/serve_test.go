@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
 )
 
@@ -38,21 +39,6 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// skip leaves a line for the end of ./test/run. With CI=true it fails.
-func skip(t testing.TB, why string) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("must not be skipped here: %s", why)
-	}
-	if log := os.Getenv("NFSRDMA_SKIP_LOG"); log != "" {
-		if f, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0); err == nil {
-			fmt.Fprintf(f, "%s: %s\n", t.Name(), strings.ReplaceAll(why, "\n", " "))
-			f.Close()
-		}
-	}
-	t.Skip(why)
-}
-
 // A peer is the process of a mount.
 type peer struct {
 	cmd *exec.Cmd
@@ -64,10 +50,10 @@ type peer struct {
 func start(t *testing.T, what string) *peer {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		skip(t, "mounts: needs root")
+		machine.Skip(t, "mounts: needs root")
 	}
 	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
-		skip(t, fmt.Sprintf("needs /dev/fuse: %v", err))
+		machine.Skip(t, fmt.Sprintf("needs /dev/fuse: %v", err))
 	} else {
 		f.Close()
 	}

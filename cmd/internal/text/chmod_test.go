@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
@@ -64,7 +65,7 @@ func modeWords() []string {
 func TestParseModeIsThatOfChmod(t *testing.T) {
 	tool, err := exec.LookPath("chmod")
 	if err != nil {
-		skip(t, "no chmod to compare with")
+		machine.Skip(t, "no chmod to compare with")
 	}
 	defer syscall.Umask(syscall.Umask(0o026))
 	froms := []fs.FileMode{0, 0o654, 0o4711, 0o2640, 0o7777, fs.ModeDir | 0o700, fs.ModeDir | 0o2654, fs.ModeDir | 0o6711, fs.ModeDir | 0o7777}

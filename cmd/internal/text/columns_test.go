@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // Columns are those of ls -C, at widths where one, some and all names fit in a line.
@@ -89,7 +91,7 @@ func TestOwnersAreThoseOfThisMachine(t *testing.T) {
 	for file, name := range map[string]func(uint32) string{"/etc/passwd": o.User, "/etc/group": o.Group} {
 		b, err := os.ReadFile(file)
 		if err != nil {
-			skip(t, err.Error())
+			machine.Skip(t, err.Error())
 		}
 		seen := map[uint64]bool{}
 		for line := range strings.Lines(string(b)) {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 func TestFormat(t *testing.T) {
@@ -43,7 +45,7 @@ func TestHumanSizeRoundsUp(t *testing.T) {
 func TestHumanSizeIsThatOfNumfmt(t *testing.T) {
 	tool, err := exec.LookPath("numfmt")
 	if err != nil {
-		skip(t, "no numfmt to compare with")
+		machine.Skip(t, "no numfmt to compare with")
 	}
 	var sizes []uint64
 	for shift := range 62 {
@@ -75,7 +77,7 @@ func TestHumanSizeIsThatOfNumfmt(t *testing.T) {
 func TestModesAndTypesAreThoseOfStat(t *testing.T) {
 	tool, err := exec.LookPath("stat")
 	if err != nil {
-		skip(t, "no stat to compare with")
+		machine.Skip(t, "no stat to compare with")
 	}
 	dir := t.TempDir()
 	var names []string

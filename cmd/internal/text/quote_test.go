@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // lsTool runs ls of coreutils in a locale of UTF-8; the test is skipped where there is none.
@@ -15,10 +17,10 @@ func lsTool(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath("ls")
 	if err != nil {
-		skip(t, "no ls to compare with")
+		machine.Skip(t, "no ls to compare with")
 	}
 	if v, err := exec.Command(path, "--version").Output(); err != nil || !strings.Contains(string(v), "coreutils") {
-		skip(t, "ls is not that of coreutils")
+		machine.Skip(t, "ls is not that of coreutils")
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Dir = dir
@@ -80,7 +82,7 @@ func TestNamesInMessagesAreThoseOfCoreutils(t *testing.T) {
 	} {
 		path, err := exec.LookPath(tool)
 		if err != nil {
-			skip(t, "no "+tool+" to compare with")
+			machine.Skip(t, "no "+tool+" to compare with")
 		}
 		cmd := exec.Command(path, append([]string{"--"}, oddNames()...)...)
 		cmd.Args[0], cmd.Dir = tool, t.TempDir()
@@ -108,7 +110,7 @@ func TestNamesInMessagesAreThoseOfCoreutils(t *testing.T) {
 func TestShellsReadTheNameBack(t *testing.T) {
 	shell, err := exec.LookPath("bash") // $'' is not in every sh
 	if err != nil {
-		skip(t, "no bash to read names back")
+		machine.Skip(t, "no bash to read names back")
 	}
 	for _, style := range []string{ShellEscape, ShellEscapeAlways} {
 		var script, want strings.Builder

@@ -14,13 +14,14 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // setfacl runs setfacl, or skips the test where there are no ACLs.
 func setfacl(t *testing.T, args ...string) {
 	t.Helper()
 	if out, err := exec.Command("setfacl", args...).CombinedOutput(); err != nil {
-		skip(t, "no setfacl, or no ACLs here: "+string(out))
+		machine.Skip(t, "no setfacl, or no ACLs here: "+string(out))
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // A hooked source calls at before each read beyond a position.
@@ -115,7 +116,7 @@ func TestFullDiskLeavesNoHalfFile(t *testing.T) {
 	needRoot(t)
 	small := t.TempDir()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=8m", "none", small).CombinedOutput(); err != nil {
-		skip(t, "no tmpfs can be mounted: "+string(out))
+		machine.Skip(t, "no tmpfs can be mounted: "+string(out))
 	}
 	defer func() { _ = exec.Command("umount", "-l", small).Run() }()
 	write(t, "precious", small, "big")

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 func statOf(t *testing.T, path ...string) *syscall.Stat_t {
@@ -175,11 +177,11 @@ func TestTargetsKeepWhatTheyAre(t *testing.T) {
 		}
 	}
 	if _, err := exec.LookPath("setfacl"); err != nil {
-		skip(t, "needs setfacl")
+		machine.Skip(t, "needs setfacl")
 	}
 	acl := write(t, "old", r.dir, "acl")
 	if out, err := exec.Command("setfacl", "-m", "u:1000:rw", acl).CombinedOutput(); err != nil {
-		skip(t, "no ACLs here: "+string(out))
+		machine.Skip(t, "no ACLs here: "+string(out))
 	}
 	cp(t, Options{}, local(acl), local(src)).want(t)
 	out, _ := exec.Command("getfacl", "-cnp", acl).Output()

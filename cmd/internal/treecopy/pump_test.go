@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // A sparseSource asks before the word of the file system goes out.
@@ -33,7 +35,7 @@ func sparseFile(t *testing.T, size int64) string {
 		t.Fatal(err)
 	}
 	if m, err := (Local{}).stat(t, p); err != nil || !m.sparse() {
-		skip(t, "the temporary directory has no holes")
+		machine.Skip(t, "the temporary directory has no holes")
 	}
 	return p
 }

@@ -4,7 +4,6 @@ package treecopy
 
 import (
 	"context"
-	"fmt"
 	"io/fs"
 	"iter"
 	"net"
@@ -22,6 +21,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -279,23 +279,8 @@ func (d *fakeDir) RenameTo(ctx context.Context, name string, to Dir, newName str
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		skip(t, "needs root")
+		machine.Skip(t, "needs root")
 	}
-}
-
-// skip skips a test with one line, which fails where everything has to run.
-func skip(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatalf("skipped in CI: %s", why)
-	}
-	if p := os.Getenv("NFSRDMA_SKIP_LOG"); p != "" {
-		if f, err := os.OpenFile(p, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); err == nil {
-			fmt.Fprintf(f, "%s: %s\n", t.Name(), why)
-			f.Close()
-		}
-	}
-	t.Skip(why)
 }
 
 // asCaller is a server on which every caller, root too, is who he is.

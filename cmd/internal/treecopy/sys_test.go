@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/posixacl"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"golang.org/x/sys/unix"
 )
@@ -85,7 +86,7 @@ func TestNextDataOfTheFileSystem(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m, err := statFD(int(f.Fd())); err != nil || !m.sparse() {
-		skip(t, "the temporary directory has no holes")
+		machine.Skip(t, "the temporary directory has no holes")
 	}
 	for _, c := range []struct{ off, start, end int64 }{{0, 0, page}, {page, 4 * page, 5 * page}, {4*page + 1, 4*page + 1, 5 * page}} {
 		start, end, ok, err := nextData(int(f.Fd()), c.off)
@@ -222,7 +223,7 @@ func TestXattrsThatAreCarried(t *testing.T) {
 	defer to.Close()
 	set := func(name, value string) {
 		if err := unix.Fsetxattr(int(from.Fd()), name, []byte(value), 0); err != nil {
-			skip(t, "no extended attributes here: "+err.Error())
+			machine.Skip(t, "no extended attributes here: "+err.Error())
 		}
 	}
 	if err := copyXattrs(int(from.Fd()), int(to.Fd()), carried); err != nil {

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"testing"
 	"time"
 
@@ -200,7 +199,7 @@ func rawSocket(t *testing.T, host netip.Addr) int {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
 	if err != nil {
-		skip(t, fmt.Sprintf("no raw socket (%v): not tested is which IPv4 headers a UDP socket sends", err))
+		machine.Skip(t, fmt.Sprintf("no raw socket (%v): not tested is which IPv4 headers a UDP socket sends", err))
 	}
 	t.Cleanup(func() { unix.Close(fd) })
 	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: host.As4()}); err != nil {
@@ -212,24 +211,11 @@ func rawSocket(t *testing.T, host netip.Addr) int {
 	return fd
 }
 
-// skip leaves a test out, with a line in the log of what was not tested; in CI it fails.
-func skip(t *testing.T, why string) {
-	t.Helper()
-	if f, err := os.OpenFile(os.Getenv("NFSRDMA_SKIP_LOG"), os.O_APPEND|os.O_WRONLY, 0); err == nil {
-		fmt.Fprintln(f, why)
-		f.Close()
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
-}
-
 // Batches over IPv6, and a datagram with no checksum, as Linux rxe sends them.
 func TestIPv6(t *testing.T) {
 	a, err := Listen(netip.MustParseAddrPort("[::1]:0"))
 	if err != nil {
-		skip(t, fmt.Sprintf("no IPv6 on loopback (%v): not tested is RoCE over IPv6", err))
+		machine.Skip(t, fmt.Sprintf("no IPv6 on loopback (%v): not tested is RoCE over IPv6", err))
 	}
 	t.Cleanup(func() { a.Close() })
 	conformance.Proves(t, "IBU-226", "IBU-190")
