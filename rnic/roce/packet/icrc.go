@@ -5,7 +5,8 @@ package packet
 import (
 	"bytes"
 	"encoding/binary"
-	"hash/crc32"
+
+	"github.com/nfsrdma/nfsrdma/rnic/internal/crcieee"
 )
 
 // ICRCLen is the size of the ICRC, which ends every packet.
@@ -52,7 +53,7 @@ func (c *ICRC) Start(network, headers []byte) error {
 	bth := c.room[:BTHLen]
 	copy(bth, headers)
 	bth[4] = 0xff
-	c.crc = crc32.Update(c.before, crc32.IEEETable, bth)
+	c.crc = crcieee.Update(c.before, bth)
 	c.Add(headers[BTHLen:])
 	return nil
 }
@@ -77,13 +78,13 @@ func (c *ICRC) network(network []byte) error {
 		return ErrNetwork
 	}
 	ip[n-2], ip[n-1] = 0xff, 0xff
-	c.before = crc32.ChecksumIEEE(c.room[:absentLRH+n])
+	c.before = crcieee.Update(0, c.room[:absentLRH+n])
 	c.length = copy(c.known[:], network)
 	return nil
 }
 
 // Add takes the next piece of the packet: extended headers, payload, pad.
-func (c *ICRC) Add(b []byte) { c.crc = crc32.Update(c.crc, crc32.IEEETable, b) }
+func (c *ICRC) Add(b []byte) { c.crc = crcieee.Update(c.crc, b) }
 
 // Sum returns the ICRC of what there was since Start.
 func (c *ICRC) Sum() uint32 { return c.crc }

@@ -1,0 +1,76 @@
+// Folding on amd64: the constants, what processor it needs, and the door to the assembly.
+
+//go:build amd64 && !purego
+
+package crcieee
+
+import "golang.org/x/sys/cpu"
+
+// A message is a polynomial over GF(2), and its CRC what is left of it modulo P. How vectors are moved onto each other, and
+// why the constants are shifted by one and their exponents 32 less, is told in package crc32c, which differs in P, and in the end: the
+// processor has no instruction for this P, so the last 128 bits are reduced by products as well,
+//
+//	128 bits, low half L, high half H    T = L·x^96 + H·x^32                  96 bits
+//	its first 32 bits F, the rest R      U = F·x^64 + R                       64 bits
+//	Barrett: Q = ⌊⌊U/x^32⌋·M/x^32⌋       CRC = U + Q·P, modulo x^32           M = ⌊x^64/P⌋
+//
+// and so is each piece of 4 bytes where there are too few for a vector.
+const polynomial = 0x04C11DB7 // P, less x^32
+
+var canFold = cpu.X86.HasAVX512F && cpu.X86.HasAVX512VPCLMULQDQ && cpu.X86.HasPCLMULQDQ && cpu.X86.HasAVX
+
+// A foldKeys has the constants in the order in which the assembly loads them; each of the pairs of key is for the lower half of a
+// vector, which is the earlier in the message, and for the upper.
+type foldKeys struct {
+	far     [2]uint64    // by 2048 bits, the four vectors of one round
+	near    [2]uint64    // by 512 bits, one vector
+	lanes   [4][2]uint64 // within a vector: by 384, 256 and 128 bits, and the last stays
+	short   [2]uint64    // x^64
+	barrett [2]uint64    // M and P
+}
+
+var keys = foldKeys{far: key(2048), near: key(512), lanes: [4][2]uint64{key(384), key(256), key(128), {}},
+	short: [2]uint64{power(64)}, barrett: [2]uint64{reflect33(quotient()), reflect33(1<<32 | polynomial)}}
+
+// key is the pair that moves 128 bits by the given distance.
+func key(bits int) [2]uint64 { return [2]uint64{power(bits + 32), power(bits - 32)} }
+
+// power is x^n modulo P, reflected and shifted.
+func power(n int) uint64 {
+	r := uint32(1)
+	for range n {
+		carry := r >> 31
+		r = r<<1 ^ carry*polynomial
+	}
+	return reflect33(uint64(r)) // x^32 is the first of 33 bits: the shift
+}
+
+// quotient is M, by long division.
+func quotient() (m uint64) {
+	r := uint64(1) << 32 // the part of x^64 that is in hand
+	for range 33 {
+		m <<= 1
+		if r>>32 != 0 {
+			m |= 1
+			r ^= 1<<32 | polynomial
+		}
+		r <<= 1
+	}
+	return m
+}
+
+// reflect33 has the 33 bits of v in the opposite order.
+func reflect33(v uint64) (r uint64) {
+	for i := range 33 {
+		r |= v >> i & 1 << (32 - i)
+	}
+	return r
+}
+
+// fold is Update for a multiple of 4 bytes, and not none.
+func fold(crc uint32, p []byte) uint32 { return ^foldVectors(^crc, &p[0], len(p), &keys) }
+
+// foldVectors is fold without the inversions before and after.
+//
+//go:noescape
+func foldVectors(crc uint32, p *byte, n int, k *foldKeys) uint32
