@@ -78,7 +78,7 @@ var exactly = map[string][]string{
 	"cmd/internal/top":      {"cmd/internal/control", "cmd/internal/figures", "cmd/internal/text"},
 	"cmd/internal/control":  nil,
 	"cmd/internal/text":     {"nfsclient", "xdr/nfs3"},
-	"cmd/internal/bench":    {"cmd/internal/child", "cmd/internal/text", "nfsclient", "rnic", "rnic/iwarp", "rnic/roce", "rnic/roce/udp", "xdr/nfs3"},
+	"cmd/internal/bench":    {"cmd/internal/child", "cmd/internal/text", "nfsclient", "rnic", "rnic/iwarp", "rnic/roce", "rnic/roce/packet", "rnic/roce/udp", "xdr/nfs3"},
 	"cmd/internal/session":  {"cmd/internal/cli", "cmd/internal/portprobe", "cmd/internal/text", "nfsclient", "rnic", "transport"},
 	"cmd/internal/mountctl": nil,
 	"cmd/internal/mountopt": {"cmd/internal/cli", "nfsclient", "rnic", "transport"},

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"sync/atomic"
 
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
@@ -46,7 +47,7 @@ func (w *BadWire) Full() bool { return len(w.batch) == udp.BatchLen }
 func (w *BadWire) Len() int { return len(w.batch) }
 
 // Add appends a packet.
-func (w *BadWire) Add(n int, to netip.AddrPort) error {
+func (w *BadWire) Add(n int, _ packet.Tail, to netip.AddrPort) error {
 	w.batch = append(w.batch, outgoing{bytes.Clone(w.room[:n]), to})
 	return nil
 }
@@ -79,7 +80,7 @@ func (w *BadWire) Send() (int, bool, error) {
 
 // pass sends a packet as it is.
 func (w *BadWire) pass(o outgoing) {
-	if w.wire.Add(copy(w.wire.Room(), o.p), o.to) != nil {
+	if w.wire.Add(copy(w.wire.Room(), o.p), packet.Tail{}, o.to) != nil {
 		return
 	}
 	for w.wire.Len() > 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/cm"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
@@ -101,7 +102,7 @@ func ask(t *testing.T, m *meeting, at netip.Addr) udp.Wire {
 	}
 	var d cm.Datagram
 	for forger.PollSend(&d) {
-		if err := w.Add(len(d.Append(w.Room()[:0], 0)), netip.AddrPortFrom(to.Addr(), UDPPort)); err != nil {
+		if err := w.Add(len(d.Append(w.Room()[:0], 0)), packet.Tail{}, netip.AddrPortFrom(to.Addr(), UDPPort)); err != nil {
 			t.Fatal(err)
 		}
 	}

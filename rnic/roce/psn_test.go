@@ -37,9 +37,9 @@ func (w *recordingWire) Room() []byte {
 }
 
 // Add sees what leaves, too: the wire of the other side may be one that another test has opened.
-func (w *recordingWire) Add(n int, to netip.AddrPort) error {
+func (w *recordingWire) Add(n int, t packet.Tail, to netip.AddrPort) error {
 	w.r.see(w.room[:n+packet.ICRCLen])
-	return w.Wire.Add(n, to)
+	return w.Wire.Add(n, t, to)
 }
 
 func (r *recorded) see(datagram []byte) {

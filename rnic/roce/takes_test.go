@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
@@ -45,11 +46,11 @@ func (w *lateWire) Packet(i int) (network, datagram []byte, good bool) {
 	return w.Wire.Packet(i)
 }
 
-func (w *lateWire) Add(n int, to netip.AddrPort) error {
+func (w *lateWire) Add(n int, t packet.Tail, to netip.AddrPort) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.added = true
-	return w.Wire.Add(n, to)
+	return w.Wire.Add(n, t, to)
 }
 
 // A peer's whole window comes in one batch, and is not looked at to its end before the first of it is acknowledged: the peer

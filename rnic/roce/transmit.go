@@ -11,6 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/cm"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
@@ -97,7 +98,7 @@ func (x *transmitter) takeControl() {
 	for len(x.mads) > 0 && !w.Full() {
 		d := &x.mads[0]
 		n := len(d.Append(w.Room()[:0], 0))
-		if w.Add(n, netip.AddrPortFrom(d.To, x.t.key.Port())) == nil {
+		if w.Add(n, packet.Tail{}, netip.AddrPortFrom(d.To, x.t.key.Port())) == nil {
 			x.owners[x.end] = nil
 			x.end++
 		}
@@ -261,7 +262,7 @@ func (x *transmitter) take(e *endpoint, at core.Instant) (more bool) {
 		if !ok {
 			return false
 		}
-		if w.Add(n, netip.AddrPortFrom(route.Peer, x.t.key.Port())) != nil {
+		if w.Add(n, route.Tail, netip.AddrPortFrom(route.Peer, x.t.key.Port())) != nil {
 			b.qp.SendFailed() // no address of the socket's family
 			continue
 		}

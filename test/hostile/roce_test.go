@@ -55,7 +55,7 @@ func newForger(t *testing.T, r *rand.Rand, at, server netip.Addr) *forger {
 
 // say sends what was built at the front of the wire's room.
 func (f *forger) say(n int) {
-	if err := f.wire.Add(n, f.to); err != nil {
+	if err := f.wire.Add(n, packet.Tail{}, f.to); err != nil {
 		f.t.Fatal(err)
 	}
 	for f.wire.Len() > 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
@@ -31,11 +32,11 @@ const destQP = 5
 func (w *lossyWire) lost() bool { return rand.Uint32N(100) < w.percent }
 
 // Add appends a packet, or what is dropped in its place.
-func (w *lossyWire) Add(n int, to netip.AddrPort) error {
+func (w *lossyWire) Add(n int, t packet.Tail, to netip.AddrPort) error {
 	if w.lost() {
 		clear(w.Wire.Room()[destQP : destQP+3])
 	}
-	return w.Wire.Add(n, to)
+	return w.Wire.Add(n, t, to)
 }
 
 // Packet is packet i, or nothing in its place.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
@@ -61,7 +62,7 @@ type stillWire struct {
 
 func (w *stillWire) Room() []byte { return w.room[:] }
 
-func (w *stillWire) Add(n int, _ netip.AddrPort) error {
+func (w *stillWire) Add(n int, _ packet.Tail, _ netip.AddrPort) error {
 	w.added = slices.Clone(w.room[:n])
 	return nil
 }
@@ -79,7 +80,7 @@ func TestLossyWire(t *testing.T) {
 		var out, in int
 		for range n {
 			copy(w.Room(), "BTH..QPN.and more")
-			if err := w.Add(17, netip.AddrPort{}); err != nil {
+			if err := w.Add(17, packet.Tail{}, netip.AddrPort{}); err != nil {
 				t.Fatal(err)
 			}
 			switch string(still.added) {

@@ -3,6 +3,7 @@
 package crcieee
 
 import (
+	"bytes"
 	"hash/crc32"
 	"math/rand/v2"
 	"testing"
@@ -29,6 +30,53 @@ func TestUpdateIsTheStandardLibrarys(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestCopiesAreWholeAndTheirCRCsJoin: what Copy moves arrives, nothing beside it changes, and its CRC after one of what went before is that of both.
+func TestCopiesAreWholeAndTheirCRCsJoin(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	mem := make([]byte, 20_000)
+	for i := range mem {
+		mem[i] = byte(rng.Uint32())
+	}
+	for _, n := range []int{0, 1, 16, 255, 256, 257, 512, 768, 1024, 2048, 4096, 1024, 4352, 8192} {
+		src, room := mem[rng.IntN(64):][:n], make([]byte, 64+n+64)
+		at := rng.IntN(64)
+		p := Copy(room[at:at+n], src)
+		if !bytes.Equal(room[at:at+n], src) {
+			t.Fatalf("%d bytes are other ones", n)
+		}
+		for i, b := range room {
+			if b != 0 && (i < at || i >= at+n) {
+				t.Fatalf("%d bytes: one at %d has changed", n, i-at)
+			}
+		}
+		head := mem[10_000:][:rng.IntN(100)]
+		if whole := canFold && n > 0 && n <= copyMax && n%copyUnit == 0; whole != (p.N == n && n > 0) || !whole && p != (Piece{}) {
+			t.Fatalf("%d bytes: %+v", n, p)
+		}
+		rest := src[:n-p.N] // all of it where Copy has computed nothing
+		got, want := Join(Update(Update(0, head), rest), p), crc32.Update(crc32.Update(0, oracle, head), oracle, src)
+		if got != want {
+			t.Fatalf("%d bytes after %d: %#x, want %#x", n, len(head), got, want)
+		}
+	}
+}
+
+// BenchmarkCopy is Copy beside a copy and a CRC.
+func BenchmarkCopy(b *testing.B) {
+	dst, src := make([]byte, 4096), make([]byte, 4096)
+	b.Run("one pass", func(b *testing.B) {
+		for range b.N {
+			Copy(dst, src)
+		}
+	})
+	b.Run("two passes", func(b *testing.B) {
+		for range b.N {
+			copy(dst, src)
+			Update(0, dst)
+		}
+	})
 }
 
 // FuzzUpdate cuts the input anywhere.

@@ -4,7 +4,11 @@
 
 package crcieee
 
-import "golang.org/x/sys/cpu"
+import (
+	"sync"
+
+	"golang.org/x/sys/cpu"
+)
 
 // A message is a polynomial over GF(2), and its CRC what is left of it modulo P. How vectors are moved onto each other, and
 // why the constants are shifted by one and their exponents 32 less, is told in package crc32c, which differs in P, and in the end: the
@@ -39,11 +43,13 @@ func key(bits int) [2]uint64 { return [2]uint64{power(bits + 32), power(bits - 3
 func power(n int) uint64 {
 	r := uint32(1)
 	for range n {
-		carry := r >> 31
-		r = r<<1 ^ carry*polynomial
+		r = times(r)
 	}
 	return reflect33(uint64(r)) // x^32 is the first of 33 bits: the shift
 }
+
+// times is r times x, modulo P.
+func times(r uint32) uint32 { return r<<1 ^ r>>31*polynomial }
 
 // quotient is M, by long division.
 func quotient() (m uint64) {
@@ -74,3 +80,33 @@ func fold(crc uint32, p []byte) uint32 { return ^foldVectors(^crc, &p[0], len(p)
 //
 //go:noescape
 func foldVectors(crc uint32, p *byte, n int, k *foldKeys) uint32
+
+// foldCopy is fold for a multiple of copyUnit bytes, and not none, which it copies to dst.
+func foldCopy(crc uint32, dst, p []byte) uint32 {
+	_ = dst[len(p)-1]
+	return ^copyVectors(^crc, &dst[0], &p[0], len(p), &keys)
+}
+
+// copyVectors is foldCopy without the inversions before and after.
+//
+//go:noescape
+func copyVectors(crc uint32, dst, src *byte, n int, k *foldKeys) uint32
+
+// shifts is x to the power of 8·copyUnit·i modulo P, as power has it.
+var shifts = sync.OnceValue(func() *[copyMax/copyUnit + 1]uint64 {
+	list := new([copyMax/copyUnit + 1]uint64)
+	r := uint32(1)
+	for i := range list {
+		list[i] = reflect33(uint64(r))
+		for range 8 * copyUnit {
+			r = times(r)
+		}
+	}
+	return list
+})
+
+// foldShift is the CRC of a message whose CRC is crc, and then i times copyUnit bytes, less the CRC of those.
+func foldShift(crc uint32, i int) uint32 { return multiply(crc, shifts()[i], &keys) }
+
+//go:noescape
+func multiply(crc uint32, by uint64, k *foldKeys) uint32

@@ -15,6 +15,40 @@
 	VMOVD y, R8 \
 	VMOVD R8, x
 
+// LANES moves three lanes of Z0 onto the fourth, which the keys of zero leave out of the products, to X5. DI has the keys.
+#define LANES \
+	VMOVDQU64     32(DI), Z18 \
+	VPCLMULQDQ    $0x00, Z18, Z0, Z5 \
+	VPCLMULQDQ    $0x11, Z18, Z0, Z6 \
+	VPXORQ        Z5, Z6, Z5 \
+	VEXTRACTI32X4 $3, Z0, X7 \
+	VEXTRACTI64X4 $1, Z5, Y6 \
+	VPXOR         Y5, Y6, Y5 \
+	VEXTRACTI128  $1, Y5, X6 \
+	VPXOR         X5, X6, X5 \
+	VPXOR         X5, X7, X5
+
+// BARRETT has the CRC of U, the low half of X5, in R8.
+#define BARRETT \
+	FIRST32(X5, X6) \
+	VPCLMULQDQ $0x00, X15, X6, X6 \
+	FIRST32(X6, X6) \
+	VPCLMULQDQ $0x10, X15, X6, X6 \
+	VPXOR   X6, X5, X5 \
+	VMOVQ   X5, R8 \
+	SHRQ    $32, R8
+
+// REDUCE has the CRC of X5 in R8: T, then U. X13, X12 and X15 have x^96, x^64, and M and P.
+#define REDUCE \
+	VPCLMULQDQ $0x10, X13, X5, X6 \
+	VPSRLDQ $8, X5, X5 \
+	VPXOR   X6, X5, X5 \
+	FIRST32(X5, X6) \
+	VPCLMULQDQ $0x00, X12, X6, X6 \
+	VPSRLDQ $4, X5, X5 \
+	VPXOR   X6, X5, X5 \
+	BARRETT
+
 // func foldVectors(crc uint32, p *byte, n int, k *foldKeys) uint32
 TEXT ·foldVectors(SB), NOSPLIT, $0-36
 	MOVL crc+0(FP), AX
@@ -78,17 +112,7 @@ last:
 	JMP  last
 
 lanes:
-	// Three lanes onto the fourth, which the keys of zero leave out of the products.
-	VMOVDQU64     32(DI), Z18
-	VPCLMULQDQ    $0x00, Z18, Z0, Z5
-	VPCLMULQDQ    $0x11, Z18, Z0, Z6
-	VPXORQ        Z5, Z6, Z5
-	VEXTRACTI32X4 $3, Z0, X7
-	VEXTRACTI64X4 $1, Z5, Y6
-	VPXOR         Y5, Y6, Y5
-	VEXTRACTI128  $1, Y5, X6
-	VPXOR         X5, X6, X5
-	VPXOR         X5, X7, X5
+	LANES
 
 quads:
 	CMPQ CX, $16
@@ -125,25 +149,7 @@ four:
 	VPXOR   X7, X5, X5
 
 reduce:
-	// T
-	VPCLMULQDQ $0x10, X13, X5, X6
-	VPSRLDQ $8, X5, X5
-	VPXOR   X6, X5, X5
-
-	// U
-	FIRST32(X5, X6)
-	VPCLMULQDQ $0x00, X12, X6, X6
-	VPSRLDQ $4, X5, X5
-	VPXOR   X6, X5, X5
-
-	// The CRC
-	FIRST32(X5, X6)
-	VPCLMULQDQ $0x00, X15, X6, X6
-	FIRST32(X6, X6)
-	VPCLMULQDQ $0x10, X15, X6, X6
-	VPXOR   X6, X5, X5
-	VMOVQ   X5, R8
-	SHRQ    $32, R8
+	REDUCE
 	VZEROUPPER
 	MOVL    R8, ret+32(FP)
 	RET
@@ -162,4 +168,71 @@ words:
 	JNZ   words
 	VZEROUPPER
 	MOVL AX, ret+32(FP)
+	RET
+
+// func copyVectors(crc uint32, dst, src *byte, n int, k *foldKeys) uint32
+TEXT ·copyVectors(SB), NOSPLIT, $0-44
+	MOVL crc+0(FP), AX
+	MOVQ dst+8(FP), BX
+	MOVQ src+16(FP), SI
+	MOVQ n+24(FP), CX
+	MOVQ k+32(FP), DI
+	VMOVDQU 112(DI), X15
+	VMOVDQU 64(DI), X13
+	VMOVQ   96(DI), X12
+	VBROADCASTI32X4 (DI), Z16
+	VBROADCASTI32X4 16(DI), Z17
+
+	VMOVD     AX, X4
+	VMOVDQU64 (SI), Z0
+	VMOVDQU64 64(SI), Z1
+	VMOVDQU64 128(SI), Z2
+	VMOVDQU64 192(SI), Z3
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z1, 64(BX)
+	VMOVDQU64 Z2, 128(BX)
+	VMOVDQU64 Z3, 192(BX)
+	VPXORQ    Z4, Z0, Z0
+	JMP       next
+
+round:
+	// What is stored is what is folded, whatever happens to the source meanwhile: it is read once.
+	VMOVDQU64 (SI), Z8
+	VMOVDQU64 64(SI), Z9
+	VMOVDQU64 128(SI), Z10
+	VMOVDQU64 192(SI), Z11
+	VMOVDQU64 Z8, (BX)
+	VMOVDQU64 Z9, 64(BX)
+	VMOVDQU64 Z10, 128(BX)
+	VMOVDQU64 Z11, 192(BX)
+	FOLD(Z0, Z16, Z8, Z5)
+	FOLD(Z1, Z16, Z9, Z6)
+	FOLD(Z2, Z16, Z10, Z7)
+	FOLD(Z3, Z16, Z11, Z14)
+
+next:
+	ADDQ $256, SI
+	ADDQ $256, BX
+	SUBQ $256, CX
+	JNZ  round
+
+	FOLD(Z0, Z17, Z1, Z5)
+	FOLD(Z0, Z17, Z2, Z5)
+	FOLD(Z0, Z17, Z3, Z5)
+	LANES
+	REDUCE
+	VZEROUPPER
+	MOVL R8, ret+40(FP)
+	RET
+
+// func multiply(crc uint32, by uint64, k *foldKeys) uint32
+TEXT ·multiply(SB), NOSPLIT, $0-28
+	MOVL    crc+0(FP), AX
+	MOVQ    k+16(FP), DI
+	VMOVDQU 112(DI), X15
+	VMOVD   AX, X5
+	VMOVQ   by+8(FP), X6
+	VPCLMULQDQ $0x00, X6, X5, X5
+	BARRETT
+	MOVL    R8, ret+24(FP)
 	RET

@@ -11,33 +11,41 @@ type cursor struct {
 	off int // and of the byte in it
 }
 
-// copy fills b from where the cursor stands, and steps past that. The list has as many bytes.
-func (c *cursor) copy(b []byte) {
+// copy fills b from where the cursor stands, and steps past that. The list has as many bytes. It returns what it has learned of the end of b.
+func (c *cursor) copy(b []byte) (t packet.Tail) {
 	for len(b) > 0 {
-		n := copy(b, c.sgl[c.at][c.off:])
+		from := c.sgl[c.at][c.off:]
+		n := min(len(b), len(from))
+		t = packet.CopyTail(b, from[:n])
 		b = b[n:]
-		if c.off += n; c.off == len(c.sgl[c.at]) {
-			c.at, c.off = c.at+1, 0
-		}
+		c.step(n)
 	}
+	return t
 }
 
 // skip steps past n bytes.
 func (c *cursor) skip(n int) {
 	for n > 0 {
-		step := min(n, len(c.sgl[c.at])-c.off)
-		n -= step
-		if c.off += step; c.off == len(c.sgl[c.at]) {
-			c.at, c.off = c.at+1, 0
-		}
+		n -= c.step(min(n, len(c.sgl[c.at])-c.off))
 	}
 }
 
-// put writes a packet at the front of b: headers, the next size bytes, and the pad. It returns its length.
-func (c *cursor) put(b []byte, h *packet.Header, size int) (n int) {
+// step steps past n bytes of one slice, and returns n.
+func (c *cursor) step(n int) int {
+	if c.off += n; c.off == len(c.sgl[c.at]) {
+		c.at, c.off = c.at+1, 0
+	}
+	return n
+}
+
+// put writes a packet at the front of b: headers, the next size bytes, and the pad. It returns its length, and what it has learned of its end.
+func (c *cursor) put(b []byte, h *packet.Header, size int) (n int, t packet.Tail) {
 	n = h.Put(b)
-	c.copy(b[n : n+size])
-	return n + size + padAfter(b[n+size:], h.Pad)
+	t = c.copy(b[n : n+size])
+	if h.Pad > 0 {
+		t = packet.Tail{}
+	}
+	return n + size + padAfter(b[n+size:], h.Pad), t
 }
 
 // padAfter writes n bytes of pad at the front of b, and returns n.

@@ -188,7 +188,8 @@ func (qp *QP) readData(a *answer, b []byte) (n int) {
 			qp.res.push(answer{op: packet.OpAck, psn: psn, syndrome: packet.NAK(packet.NAKRemoteAccess)})
 			return 0
 		}
-		n += copy(b[n:], src)
+		qp.out.tail = packet.CopyTail(b[n:], src) // if there is any it is of a multiple of 256 bytes, which has no pad
+		n += size
 		qp.q.Return(mr)
 	}
 	n += padAfter(b[n:], h.Pad)

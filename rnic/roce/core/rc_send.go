@@ -160,7 +160,9 @@ func (qp *QP) buildMessage(e *entry, b []byte) int {
 	if h.AckReq {
 		r.unasked = 0
 	}
-	return qp.out.c.put(b, &h, size)
+	n, t := qp.out.c.put(b, &h, size)
+	qp.out.tail = t
+	return n
 }
 
 // buildRead builds a Read Request for what is missing of a Read, or the next piece of that, or the request of an atomic operation.

@@ -31,10 +31,11 @@ var sendChunks = sync.Pool{New: func() any { return new(rnic.SendChunk[progress]
 // comes after it.
 const MaxPacket = packet.MaxHeaderLen + maxMTU
 
-// A Route is where a packet goes.
+// A Route is where a packet goes, and what is known of the CRC of its end.
 type Route struct {
 	Peer    netip.Addr
 	SrcPort uint16 // of UDP: the same for all packets of a QP to one peer (IBA UDP source port [IBU-227])
+	Tail    packet.Tail
 }
 
 // sending is the requester's side of a QP.
@@ -44,6 +45,8 @@ type sending struct {
 	c           cursor
 	at          uint32 // bytes of it that are in packets
 	built, sent uint64 // packets
+
+	tail packet.Tail // of the packet that is being built
 }
 
 // drop forgets the message in hand.
@@ -54,9 +57,12 @@ func (o *sending) drop() { o.e, o.c = nil, cursor{} }
 func (qp *QP) Next(now Instant, b []byte) (n int, r Route, ok bool) {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
+	qp.out.tail = packet.Tail{}
 	if qp.service == packet.RC {
 		n = qp.nextRC(now, b)
-		return n, qp.route(nil), n > 0
+		r = qp.route(nil)
+		r.Tail = qp.out.tail
+		return n, r, n > 0
 	}
 	// Packets of one message follow each other: another begins only after its end (C9-176 / table 56 [IBU-050]).
 	if qp.out.e == nil && !qp.begin() {
@@ -65,6 +71,7 @@ func (qp *QP) Next(now Instant, b []byte) (n int, r Route, ok bool) {
 	e := qp.out.e
 	r = qp.route(e)
 	n = qp.build(e, b)
+	r.Tail = qp.out.tail
 	return n, r, true
 }
 
@@ -95,9 +102,9 @@ func (qp *QP) begin() bool {
 // route is where the packets of a message go.
 func (qp *QP) route(e *entry) Route {
 	if qp.service == packet.UD {
-		return Route{e.AH.Addr.Unmap(), SourcePort(qp.num, e.AH.QPN)}
+		return Route{Peer: e.AH.Addr.Unmap(), SrcPort: SourcePort(qp.num, e.AH.QPN)}
 	}
-	return Route{qp.attrs.Peer, SourcePort(qp.num, qp.attrs.DestQPN)}
+	return Route{Peer: qp.attrs.Peer, SrcPort: SourcePort(qp.num, qp.attrs.DestQPN)}
 }
 
 // SourcePort is the UDP source port of packets between two QPs, 0xC000 to 0xFFFF, as Linux computes
@@ -133,7 +140,7 @@ func (qp *QP) build(e *entry, b []byte) (n int) {
 		h.DestQP = qp.attrs.DestQPN
 		h.RETH = packet.RETH{VA: e.RemoteTO, RKey: uint32(e.RemoteSTag), Length: e.Bytes}
 	}
-	n = o.c.put(b, &h, size)
+	n, o.tail = o.c.put(b, &h, size)
 
 	o.psn = nextPSN(o.psn)
 	o.at += uint32(size)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"net"
 	"net/netip"
 	"testing"
@@ -101,6 +102,8 @@ type side struct {
 	vqp  *rnic.QP
 	end  *slateEnd
 	qp   *QP
+
+	tails int // most bytes of a packet of send whose CRC was known
 }
 
 func (h *host) newSide(t testing.TB, service rnic.Service, depth, completions int) *side {
@@ -282,6 +285,10 @@ func (s *side) send() (fs []frame) {
 			s.end.end()
 			return fs
 		}
+		if t := r.Tail; t.N > 0 && crc32.ChecksumIEEE(b[n-t.N:n]) != t.CRC {
+			s.t.Errorf("the last %d of %d bytes have another CRC", t.N, n)
+		}
+		s.tails = max(s.tails, r.Tail.N)
 		fs = append(fs, put(s.host.addr, r.Peer, r.SrcPort, b[:n]))
 		s.qp.Sent(1)
 	}

@@ -41,8 +41,18 @@ type ICRC struct {
 
 // Start begins a packet. network is its IP and UDP headers as they are on the wire; headers begins with the
 // whole BTH, and all of it counts: what follows the BTH need not come to Add again.
-func (c *ICRC) Start(network, headers []byte) error {
-	if len(headers) < BTHLen {
+func (c *ICRC) Start(network, headers []byte) error { return c.StartWith(network, headers, Tail{}) }
+
+// A Tail is the CRC of the last N bytes of what there is of a packet: it was computed where they were copied, in the same pass. With N of 0
+// nothing is known.
+type Tail = crcieee.Piece
+
+// CopyTail copies what is to be the end of a packet, but for the ICRC, to the front of dst.
+func CopyTail(dst, src []byte) Tail { return crcieee.Copy(dst, src) }
+
+// StartWith is Start with what is known of the end of headers, whose bytes are not looked at.
+func (c *ICRC) StartWith(network, headers []byte, t Tail) error {
+	if len(headers)-t.N < BTHLen {
 		return ErrShort
 	}
 	if c.length == 0 || !bytes.Equal(c.known[:c.length], network) {
@@ -54,7 +64,8 @@ func (c *ICRC) Start(network, headers []byte) error {
 	copy(bth, headers)
 	bth[4] = 0xff
 	c.crc = crcieee.Update(c.before, bth)
-	c.Add(headers[BTHLen:])
+	c.Add(headers[BTHLen : len(headers)-t.N])
+	c.crc = crcieee.Join(c.crc, t)
 	return nil
 }
 

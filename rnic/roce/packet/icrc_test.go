@@ -120,3 +120,29 @@ func TestStartRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestTailsSaveAPass: with what is known of its end a packet has the ICRC that it has without, and those bytes are not looked at; an end that
+// begins in the BTH is refused.
+func TestTailsSaveAPass(t *testing.T) {
+	network := unhex(t, golden[0].hex)[:IPv4Len+UDPLen]
+	for _, n := range []int{256, 1024, 4096} {
+		payload := make([]byte, n)
+		for i := range payload {
+			payload[i] = byte(i * 7)
+		}
+		b := make([]byte, BTHLen+RETHLen+n)
+		b[3] = 5
+		tail := CopyTail(b[BTHLen+RETHLen:], payload)
+		var c, d ICRC
+		if err := c.Start(network, b); err != nil {
+			t.Fatal(err)
+		}
+		clear(b[len(b)-tail.N:])
+		if err := d.StartWith(network, b, tail); err != nil || d.Sum() != c.Sum() {
+			t.Errorf("%d: %#x, %v; want %#x", n, d.Sum(), err, c.Sum())
+		}
+		if err := d.StartWith(network, b[:BTHLen+n-1], Tail{N: n}); err == nil {
+			t.Error("an end that begins in the BTH")
+		}
+	}
+}

@@ -86,8 +86,8 @@ func (b *Batch) Room() []byte {
 
 var errFamily = errors.New("roce: an address of another family than the socket's")
 
-// Add appends the packet of n bytes that is in Room, and gives it its ICRC. It fails if to is not of the socket's family.
-func (b *Batch) Add(n int, to netip.AddrPort) error {
+// Add appends the packet of n bytes that is in Room, and gives it its ICRC. t is what is known of its end. It fails if to is not of the socket's family.
+func (b *Batch) Add(n int, t packet.Tail, to netip.AddrPort) error {
 	if to.Addr().Is4() != b.local.Addr().Is4() {
 		return errFamily
 	}
@@ -97,20 +97,22 @@ func (b *Batch) Add(n int, to netip.AddrPort) error {
 	if g != nil {
 		id = g.n
 	}
-	if err := b.sign(b.n, n, to, id); err != nil {
+	if err := b.sign(b.n, n, t, to, id); err != nil {
 		return err
 	}
 	b.iovs[b.n].SetLen(size)
 	b.n++
+	k := len(b.groups) - 1
 	if g == nil {
+		k++
 		b.groups = append(b.groups, group{to: to, first: b.n - 1, n: 1, size: size, bytes: size})
-		b.address(len(b.groups) - 1)
+		b.address(k)
 		return nil
 	}
 	g.n++
 	g.bytes += size
 	g.closed = size < g.size
-	b.address(len(b.groups) - 1)
+	b.lengthen(k)
 	return nil
 }
 
@@ -127,10 +129,10 @@ func (b *Batch) last(to netip.AddrPort, size int) *group {
 }
 
 // sign gives packet i, of n bytes, the ICRC that it has with an identification.
-func (b *Batch) sign(i, n int, to netip.AddrPort, id int) error {
+func (b *Batch) sign(i, n int, t packet.Tail, to netip.AddrPort, id int) error {
 	p := b.room[i*maxDatagram:][:n+packet.ICRCLen]
 	c := &b.icrc[id]
-	if err := c.Start(b.head.of(b.local, to, len(p), uint16(id)), p[:n]); err != nil {
+	if err := c.StartWith(b.head.of(b.local, to, len(p), uint16(id)), p[:n], t); err != nil {
 		return err
 	}
 	packet.PutICRC(p[n:], c.Sum())
@@ -141,10 +143,16 @@ func (b *Batch) sign(i, n int, to netip.AddrPort, id int) error {
 func (b *Batch) address(k int) {
 	g, m := &b.groups[k], &b.msgs[k].Msghdr
 	m.Iov = &b.iovs[g.first]
-	m.SetIovlen(g.n)
 	m.Namelen = putName(&b.names[k], g.to)
 	m.Control = nil
 	m.SetControllen(0)
+	b.lengthen(k)
+}
+
+// lengthen gives the message of a group all of its packets.
+func (b *Batch) lengthen(k int) {
+	g, m := &b.groups[k], &b.msgs[k].Msghdr
+	m.SetIovlen(g.n)
 	if g.n > 1 {
 		b.control[k].size = uint16(g.size)
 		m.Control = (*byte)(unsafe.Pointer(&b.control[k]))
@@ -173,7 +181,7 @@ func (b *Batch) part() bool {
 	for _, g := range rest {
 		for i := g.first; i < g.first+g.n; i++ {
 			size := int(b.iovs[i].Len)
-			_ = b.sign(i, size-packet.ICRCLen, g.to, 0) // as before
+			_ = b.sign(i, size-packet.ICRCLen, packet.Tail{}, g.to, 0) // as before
 			packets = append(packets, group{to: g.to, first: i, n: 1, size: size, bytes: size})
 		}
 	}

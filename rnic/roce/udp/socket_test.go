@@ -40,7 +40,7 @@ func add(t *testing.T, b *Batch, n int, to netip.AddrPort) {
 		p[at+i] = byte(i * 7)
 	}
 	clear(p[at+n : at+n+int(h.Pad)])
-	if err := b.Add(at+n+int(h.Pad), to); err != nil {
+	if err := b.Add(at+n+int(h.Pad), packet.Tail{}, to); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -301,7 +301,7 @@ func TestBatchesAllocateNothing(t *testing.T) {
 	out, in := NewBatch(a, 4), NewInbound(b, 4)
 	round := func() {
 		for range 4 {
-			if err := out.Add(16, b.Local()); err != nil {
+			if err := out.Add(16, packet.Tail{}, b.Local()); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -4,7 +4,11 @@
 
 package udp
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+)
 
 // A Wire moves the packets of one address, in batches. The methods that send are called by one goroutine at a time, and so are
 // Receive and Packet; the two may run side by side.
@@ -13,9 +17,9 @@ type Wire interface {
 	Local() netip.AddrPort
 
 	// Room is where the next packet is built, and Add appends it to the batch: n bytes, to which the ICRC is
-	// added. There is none when the batch is Full. Len is how many packets wait.
+	// added; t is what is known of the CRC of the last of them, nothing in doubt. There is none when the batch is Full. Len is how many packets wait.
 	Room() []byte
-	Add(n int, to netip.AddrPort) error
+	Add(n int, t packet.Tail, to netip.AddrPort) error
 	Full() bool
 	Len() int
 
