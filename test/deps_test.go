@@ -67,7 +67,7 @@ var exactly = map[string][]string{
 	"nfsserver/exports":        nil,
 	"nfsclient/datapath":       {"rpcrdma/mem", "xdr/nfs3"},
 	"nfsclient/nlm":            {"transport", "xdr", "xdr/nfs3", "xdr/nlm4"},
-	"nfsclient/fusefs":         {"nfsclient", "nfsclient/datapath", "nfsclient/nlm", "posixacl", "transport", "xdr", "xdr/nfs3", "xdr/oncrpc"},
+	"nfsclient/fusefs":         {"nfsclient", "nfsclient/datapath", "nfsclient/fusefs/fuseloop", "nfsclient/nlm", "posixacl", "transport", "xdr", "xdr/nfs3", "xdr/oncrpc"},
 	claims:                     nil,
 	machine:                    nil,
 
@@ -86,6 +86,8 @@ var exactly = map[string][]string{
 	"cmd/internal/listing":  {"cmd/internal/cli", "cmd/internal/session", "cmd/internal/text", "nfsclient", "xdr/nfs3"},
 
 	"cmd/internal/verbs/exchange": nil,
+
+	"nfsclient/fusefs/fuseloop": nil,
 }
 
 // pure lists folders that take bytes and give bytes: they have no sockets,

@@ -14,9 +14,6 @@ type View struct {
 	buf  *buffer
 }
 
-// Lent reports whether Data is memory of the Engine.
-func (v *View) Lent() bool { return v.buf != nil }
-
 // Release gives the memory back. It must be called once for each View.
 func (v *View) Release() {
 	if v.buf != nil {

@@ -1,4 +1,4 @@
-// The file system that go-fuse calls: what all operations share.
+// The file system that fuseloop and go-fuse call: what all operations share.
 
 package fusefs
 
@@ -14,6 +14,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsclient/datapath"
+	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs/fuseloop"
 	"github.com/nfsrdma/nfsrdma/nfsclient/nlm"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
@@ -33,7 +34,7 @@ type fileSystem struct {
 	wtmax   int // of one WRITE
 	nameMax uint32
 	fsid    uint64 // of the root
-	server  *fuse.Server
+	server  *fuseloop.Server
 
 	table    *table
 	callers  callers
@@ -110,9 +111,6 @@ func newFileSystem(ctx context.Context, fs *nfsclient.FS, opt Options) (*fileSys
 }
 
 func (f *fileSystem) String() string { return "nfsrdma" }
-
-// Init is called by go-fuse before the first operation.
-func (f *fileSystem) Init(s *fuse.Server) { f.server = s }
 
 // stop ends what runs beside the operations, when the kernel sends no more. What was
 // written goes to the server first, for as long as it takes.

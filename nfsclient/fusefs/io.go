@@ -43,14 +43,11 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fu
 	if err != nil && len(v.Data) == 0 {
 		return nil, f.status(f.stale(h.n, err))
 	}
-	if v.Lent() {
-		return lend(v), fuse.OK
-	}
-	return fuse.ReadResultData(v.Data), fuse.OK
+	return lend(v), fuse.OK
 }
 
-// A lentResult is the reply to a READ in memory of the data path, which go-fuse holds until the kernel has the data. It
-// has Slices because go-fuse takes a result that is one slice for finished before it has written it.
+// A lentResult is the reply to a READ, in memory of the request or of the data path, which is held until the kernel has
+// the data. It has Slices so that the data leaves from where it is.
 type lentResult struct {
 	view datapath.View
 	data [1][]byte

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs/fuseloop"
 )
 
 // What is asked of the kernel.
@@ -38,7 +39,7 @@ type MountPoint struct {
 	// set once
 	dir    string
 	fs     *fileSystem
-	server *fuse.Server
+	server *fuseloop.Server
 	served chan struct{} // closed when the kernel sends no more
 	dev    uint64        // the number of the mount, as device; 0: not known
 }
@@ -65,39 +66,50 @@ func Mount(ctx context.Context, fs *nfsclient.FS, dir string, opt Options) (*Mou
 		return nil, fmt.Errorf("mount %s: %w", dir, err)
 	}
 	m := &MountPoint{dir: dir, fs: f, served: make(chan struct{})}
-	m.server, err = attach(f, dir, &f.opt, func() {
-		f.stop()
-		close(m.served)
-	})
+	m.server, err = attach(f, dir, &f.opt)
 	if err != nil {
 		f.stop()
 		return nil, err
 	}
+	f.server = m.server
+	serve(m.server, dir, func() {
+		f.stop()
+		close(m.served)
+	})
 	m.dev = deviceAt(dir)
 	return m, nil
 }
 
 // Attach mounts any file system of go-fuse with what Mount asks of the kernel, so that what FUSE itself
 // costs can be measured. ended is called in a goroutine of its own once the kernel sends no more.
-func Attach(raw fuse.RawFileSystem, dir string, opt Options, ended func()) (*fuse.Server, error) {
+func Attach(raw fuse.RawFileSystem, dir string, opt Options, ended func()) (*fuseloop.Server, error) {
 	if err := opt.setDefaults(); err != nil {
 		return nil, fmt.Errorf("mount %s: %w", dir, err)
 	}
-	return attach(raw, dir, &opt, ended)
+	server, err := attach(raw, dir, &opt)
+	if err != nil {
+		return nil, err
+	}
+	serve(server, dir, ended)
+	return server, nil
 }
 
-// attach is Attach with options that are complete.
-func attach(raw fuse.RawFileSystem, dir string, opt *Options, ended func()) (*fuse.Server, error) {
-	server, err := fuse.NewServer(raw, dir, opt.fuse())
+// attach is Attach with options that are complete, up to where the requests begin.
+func attach(raw fuse.RawFileSystem, dir string, opt *Options) (*fuseloop.Server, error) {
+	server, err := fuseloop.Mount(raw, dir, opt.fuse())
 	if err != nil {
 		return nil, mountError(dir, opt, err)
 	}
+	return server, nil
+}
+
+// serve begins to answer requests.
+func serve(server *fuseloop.Server, dir string, ended func()) {
 	go func() {
 		server.Serve()
 		ended()
 	}()
 	raiseReadAhead(deviceAt(dir))
-	return server, nil
 }
 
 // mountError says what a user can do about a mount that failed.

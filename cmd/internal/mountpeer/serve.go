@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fs"
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
@@ -55,8 +54,11 @@ func Loopback(dir, root string, in io.Reader, out io.Writer) error {
 	return untilEnd(server, ended, in, out)
 }
 
+// An unmounter is a server of FUSE, ours or go-fuse's.
+type unmounter interface{ Unmount() error }
+
 // untilEnd says that the mount works, and unmounts it when in ends.
-func untilEnd(server *fuse.Server, ended <-chan struct{}, in io.Reader, out io.Writer) error {
+func untilEnd(server unmounter, ended <-chan struct{}, in io.Reader, out io.Writer) error {
 	if _, err := fmt.Fprintln(out, Ready); err != nil {
 		return errors.Join(err, server.Unmount())
 	}

@@ -1,0 +1,48 @@
+// Buffers of requests and replies, in three sizes.
+
+package fuseloop
+
+import "sync"
+
+// The sizes of buffers but the largest, which is for a request of the most that the kernel may send. Most requests have a name
+// or a page, and most replies too.
+const (
+	smallBuffer  = 8 << 10
+	middleBuffer = 132 << 10
+	slack        = 4 << 10 // for headers, in the largest
+)
+
+// A buffer is memory of a request or of a reply.
+type buffer struct {
+	b    []byte
+	pool *sync.Pool
+}
+
+func (b *buffer) release() { b.pool.Put(b) }
+
+// buffers are the pools, from the smallest to the largest.
+type buffers struct {
+	sizes [3]int
+	pools [3]sync.Pool
+}
+
+// init has the largest have room for most bytes of data.
+func (bs *buffers) init(most int) {
+	bs.sizes = [3]int{smallBuffer, middleBuffer, max(most+slack, middleBuffer)}
+	for i := range bs.pools {
+		size, pool := bs.sizes[i], &bs.pools[i]
+		pool.New = func() any { return &buffer{b: make([]byte, size), pool: pool} }
+	}
+}
+
+// get returns a buffer of n bytes or more, nil where none is so large.
+func (bs *buffers) get(n int) *buffer {
+	for i := range bs.pools {
+		if n <= bs.sizes[i] {
+			return bs.pools[i].Get().(*buffer)
+		}
+	}
+	return nil
+}
+
+func (bs *buffers) largest() *buffer { return bs.get(bs.sizes[len(bs.sizes)-1]) }

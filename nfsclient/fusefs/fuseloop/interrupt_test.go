@@ -1,0 +1,109 @@
+// INTERRUPT, of requests in each state that one can be in.
+
+package fuseloop
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// The wait of a request ends, whoever has its channel; the INTERRUPT itself gets no reply.
+func TestInterruptEndsTheWait(t *testing.T) {
+	f := newTestFS()
+	f.interruptible()
+	k := start(t, f)
+	k.serve()
+	for i, msg := range [][]byte{readMessage(10, 1, 0, 4096), lkwMessage(10), readMessage(10, 1, 0, 4096)} {
+		k.send(msg)
+		eventually(t, "the request at work", func() bool { return f.waiters() == i+1 })
+		k.send(interruptMessage(11, 10))
+		if out := k.next(); out.unique != 10 || out.status != -int32(unix.EINTR) {
+			t.Fatalf("%+v", out)
+		}
+	}
+	k.send(getattrMessage(12, 1))
+	if out := k.next(); out.unique != 12 {
+		t.Errorf("%+v", out)
+	}
+}
+
+// An interrupted request leaves no mark on those that use its memory after it.
+func TestInterruptEndsOneWaitOnly(t *testing.T) {
+	f := newTestFS()
+	f.interruptible()
+	k := start(t, f)
+	k.serve()
+	const count = 50
+	for i := range count {
+		k.send(readMessage(10, 1, 0, 4096))
+		eventually(t, "the request at work", func() bool { return f.waiters() == i+1 })
+		k.silent()
+		k.send(interruptMessage(11, 10))
+		if out := k.next(); out.unique != 10 {
+			t.Fatalf("%+v", out)
+		}
+	}
+}
+
+// EAGAIN has the kernel ask again: for a request whose worker has not begun, and one that it drops itself.
+func TestInterruptThatComesTooEarlyOrLate(t *testing.T) {
+	f := newTestFS()
+	k := start(t, f)
+	begin := make(chan struct{})
+	k.s.workers.run = func(r *request) {
+		<-begin
+		k.s.serve(r)
+	}
+	k.serve()
+	k.send(lkwMessage(10))
+	k.send(interruptMessage(11, 10))
+	if out := k.next(); out.unique != 11 || out.status != -int32(unix.EAGAIN) {
+		t.Fatalf("before it has begun: %+v", out)
+	}
+	close(begin)
+	eventually(t, "the request at work", func() bool { return f.waiters() == 1 })
+	k.send(interruptMessage(12, 10))
+	if out := k.next(); out.unique != 10 || out.status != -int32(unix.EINTR) {
+		t.Fatalf("%+v", out)
+	}
+	for _, msg := range [][]byte{interruptMessage(13, 10), interruptMessage(13, 4711)} {
+		k.send(msg)
+		if out := k.next(); out.unique != 13 || out.status != -int32(unix.EAGAIN) {
+			t.Errorf("after it has ended: %+v", out)
+		}
+	}
+}
+
+// A READ may be interrupted before its worker begins: it finds its wait at an end.
+func TestInterruptOfAReadThatHasNotBegun(t *testing.T) {
+	f := newTestFS()
+	f.interruptible()
+	k := start(t, f)
+	begin := make(chan struct{})
+	k.s.workers.run = func(r *request) {
+		<-begin
+		k.s.serve(r)
+	}
+	k.serve()
+	k.send(readMessage(10, 1, 0, 4096))
+	k.send(interruptMessage(11, 10))
+	k.send(interruptMessage(12, 4711)) // answered when the one before has been
+	if out := k.next(); out.unique != 12 {
+		t.Fatalf("%+v", out)
+	}
+	close(begin)
+	if out := k.next(); out.unique != 10 || out.status != -int32(unix.EINTR) {
+		t.Errorf("%+v", out)
+	}
+}
+
+// An INTERRUPT that is cut names nothing.
+func TestInterruptThatIsCut(t *testing.T) {
+	k := start(t, newTestFS())
+	k.serve()
+	k.send(interruptMessage(11, 10)[:inHeaderLen])
+	if out := k.next(); out.unique != 11 || out.status >= 0 {
+		t.Errorf("%+v", out)
+	}
+}

@@ -1,0 +1,56 @@
+// Notices: what the kernel is told without having asked.
+
+package fuseloop
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// InodeNotify has the kernel forget the attributes of a node, and the data from off on, length bytes of it; 0: to the
+// end. With off below 0 it is the attributes alone. It can wait for pages that are being read or written.
+func (s *Server) InodeNotify(node uint64, off, length int64) fuse.Status {
+	body := binary.NativeEndian.AppendUint64(nil, node)
+	body = binary.NativeEndian.AppendUint64(body, uint64(off))
+	body = binary.NativeEndian.AppendUint64(body, uint64(length))
+	return s.notify(noticeInode, body)
+}
+
+// EntryNotify has the kernel forget a name of a directory. It takes the kernel's lock of that directory.
+func (s *Server) EntryNotify(dir uint64, name string) fuse.Status {
+	body := binary.NativeEndian.AppendUint64(nil, dir)
+	body = binary.NativeEndian.AppendUint32(body, uint32(len(name)))
+	body = binary.NativeEndian.AppendUint32(body, 0) // flags
+	body = append(body, name...)
+	return s.notify(noticeEntry, append(body, 0))
+}
+
+// PruneNotify has the kernel forget those of the nodes that nothing uses. It is ENOSYS before Linux 6.18.
+func (s *Server) PruneNotify(nodes []uint64) fuse.Status {
+	if !s.settings.SupportsNotify(fuse.NOTIFY_PRUNE) {
+		return fuse.ENOSYS
+	}
+	if len(nodes) == 0 {
+		return fuse.OK
+	}
+	body := binary.NativeEndian.AppendUint32(nil, uint32(len(nodes)))
+	body = append(body, make([]byte, unsafe.Sizeof(fuse.NotifyPruneOut{})-4)...)
+	for _, id := range nodes {
+		body = binary.NativeEndian.AppendUint64(body, id)
+	}
+	return s.notify(noticePrune, body)
+}
+
+// notify sends a notice. A kernel that does not know it says EINVAL.
+func (s *Server) notify(code int32, body []byte) fuse.Status {
+	var vec [2]unix.Iovec
+	head := appendOutHeader(nil, len(body), code, 0)
+	errno := s.dev.notice(piece(piece(vec[:0], head), body))
+	if errno == unix.EINVAL {
+		errno = unix.ENOSYS
+	}
+	return fuse.Status(errno)
+}

@@ -1,0 +1,165 @@
+// READ's replies: data from wherever it is, and no garbage.
+
+package fuseloop
+
+import (
+	"bytes"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// A pieces result has its data in pieces of its own memory.
+type pieces struct {
+	list   [][]byte
+	status fuse.Status
+	done   atomic.Int32
+}
+
+func (p *pieces) Size() int                          { return len(bytes.Join(p.list, nil)) }
+func (p *pieces) Bytes([]byte) ([]byte, fuse.Status) { return bytes.Join(p.list, nil), p.status }
+func (p *pieces) Slices() ([][]byte, fuse.Status)    { return p.list, p.status }
+func (p *pieces) Done()                              { p.done.Add(1) }
+
+func TestReadReplies(t *testing.T) {
+	const size = 5000
+	data := bytes.Repeat([]byte("0123456789"), size/10)
+	many := func(n int) (list [][]byte) {
+		for i := range n {
+			list = append(list, data[i*10:i*10+10])
+		}
+		return list
+	}
+	for _, c := range []struct {
+		name string
+		give func(p []byte) (fuse.ReadResult, fuse.Status)
+		want int
+		err  unix.Errno
+	}{
+		{"in place", func(p []byte) (fuse.ReadResult, fuse.Status) { return fuse.ReadResultData(p[:copy(p, data)]), fuse.OK }, size, 0},
+		{"in place, short", func(p []byte) (fuse.ReadResult, fuse.Status) {
+			return fuse.ReadResultData(p[:copy(p, data[:7])]), fuse.OK
+		}, 7, 0},
+		{"in place, as a slice", func(p []byte) (fuse.ReadResult, fuse.Status) {
+			return &pieces{list: [][]byte{p[:copy(p, data)]}}, fuse.OK
+		}, size, 0},
+		{"elsewhere", func([]byte) (fuse.ReadResult, fuse.Status) { return fuse.ReadResultData(data), fuse.OK }, size, 0},
+		{"one slice", func([]byte) (fuse.ReadResult, fuse.Status) { return &pieces{list: [][]byte{data[:99]}}, fuse.OK }, 99, 0},
+		{"many slices, one empty", func([]byte) (fuse.ReadResult, fuse.Status) { return &pieces{list: append(many(9), nil)}, fuse.OK }, 90, 0},
+		{"more than was asked for", func([]byte) (fuse.ReadResult, fuse.Status) { return &pieces{list: [][]byte{data, data}}, fuse.OK }, size, 0},
+		{"the end of the file", func([]byte) (fuse.ReadResult, fuse.Status) { return fuse.ReadResultData(nil), fuse.OK }, 0, 0},
+		{"nothing", func([]byte) (fuse.ReadResult, fuse.Status) { return nil, fuse.OK }, 0, 0},
+		{"an error", func([]byte) (fuse.ReadResult, fuse.Status) { return nil, fuse.EIO }, 0, unix.EIO},
+		{"a late error", func([]byte) (fuse.ReadResult, fuse.Status) { return &pieces{status: fuse.EBADF}, fuse.OK }, 0, unix.EBADF},
+		{"both", func(p []byte) (fuse.ReadResult, fuse.Status) { return fuse.ReadResultData(p), fuse.EPERM }, 0, unix.EPERM},
+		{"a panic", func([]byte) (fuse.ReadResult, fuse.Status) { panic("in READ") }, 0, unix.EIO},
+	} {
+		f := newTestFS()
+		var given fuse.ReadResult
+		f.read = func(_ <-chan struct{}, in *fuse.ReadIn, p []byte) (fuse.ReadResult, fuse.Status) {
+			if in.Fh != 77 || in.Offset != 88 || in.Size != size || len(p) != size || in.NodeId != 2 {
+				t.Errorf("%s: %+v with %d bytes", c.name, in, len(p))
+			}
+			r, st := c.give(p)
+			given = r
+			return r, st
+		}
+		k := start(t, f)
+		k.serve()
+		k.send(readMessage(10, 77, 88, size))
+		out := k.next()
+		if out.unique != 10 || out.status != -int32(c.err) || !bytes.Equal(out.body, data[:c.want]) {
+			t.Errorf("%s: %d bytes, status %d", c.name, len(out.body), out.status)
+		}
+		k.cut()
+		if p, ok := given.(*pieces); ok && p.done.Load() != 1 {
+			t.Errorf("%s: released %d times", c.name, p.done.Load())
+		}
+	}
+}
+
+// A reply that the device does not take is followed by an error, so that the program does not wait for ever.
+func TestReplyThatIsRefused(t *testing.T) {
+	f := newTestFS()
+	large := make([]byte, 100<<10)
+	f.read = func(<-chan struct{}, *fuse.ReadIn, []byte) (fuse.ReadResult, fuse.Status) {
+		return fuse.ReadResultData(large), fuse.OK
+	}
+	k := start(t, f)
+	if err := unix.SetsockoptInt(k.s.dev.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 16<<10); err != nil {
+		t.Fatal(err)
+	}
+	k.serve()
+	k.send(readMessage(10, 1, 0, uint32(len(large))))
+	if out := k.next(); out.unique != 10 || out.status != -int32(unix.EIO) {
+		t.Errorf("%+v", out)
+	}
+}
+
+// READ allocates nothing in the steady state.
+func TestReadDoesNotAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("pools drop some of what they are given under the race detector")
+	}
+	f := newTestFS()
+	result := &pieces{list: make([][]byte, 1)}
+	f.read = func(_ <-chan struct{}, _ *fuse.ReadIn, p []byte) (fuse.ReadResult, fuse.Status) {
+		result.list[0] = p
+		return result, fuse.OK
+	}
+	k := start(t, f)
+	k.serve()
+	msg, out := readMessage(10, 1, 0, 4096), make([]byte, 8<<10)
+	n := testing.AllocsPerRun(2000, func() {
+		if _, err := k.socket.Write(msg); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := k.socket.Read(out); err != nil || n != outHeaderLen+4096 {
+			t.Fatal(n, err)
+		}
+	})
+	if n >= 1 {
+		t.Errorf("%v allocations for each READ", n)
+	}
+}
+
+func TestNotices(t *testing.T) {
+	k := start(t, newTestFS())
+	k.serve()
+	for _, c := range []struct {
+		name string
+		send func() fuse.Status
+		code int32
+		want []byte
+	}{
+		{"inode", func() fuse.Status { return k.s.InodeNotify(9, -1, 0) }, 2, words(uint64(9), ^uint64(0), uint64(0))},
+		{"entry", func() fuse.Status { return k.s.EntryNotify(9, "ab") }, 3, append(words(uint64(9), uint32(2), uint32(0)), 'a', 'b', 0)},
+		{"prune", func() fuse.Status { return k.s.PruneNotify([]uint64{5, 6}) }, 9, words(uint32(2), uint32(0), uint64(0), uint64(5), uint64(6))},
+	} {
+		if st := c.send(); st != fuse.OK {
+			t.Errorf("%s: %v", c.name, st)
+		}
+		if out := k.next(); out.unique != 0 || out.status != c.code || !bytes.Equal(out.body, c.want) {
+			t.Errorf("%s: %+v", c.name, out)
+		}
+	}
+	if st := k.s.PruneNotify(nil); st != fuse.OK {
+		t.Error(st)
+	}
+	k.s.settings.Minor = 44
+	if st := k.s.PruneNotify([]uint64{5}); st != fuse.ENOSYS {
+		t.Errorf("a kernel without it: %v", st)
+	}
+	k.silent()
+}
+
+func TestHelperWords(t *testing.T) {
+	o := testOptions()
+	o.FsName, o.Name, o.AllowOther, o.Options = `a,b\c`, "nfsrdma", true, []string{"ro", "noatime"}
+	if got := strings.Join(helperWords(o), ","); got != `ro,noatime,allow_other,fsname=a\,b\\c,subtype=nfsrdma,max_read=1048576` {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,256 @@
+// The rig: a socket that keeps the bounds of messages stands for /dev/fuse, and the test for the kernel.
+
+package fuseloop
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"log"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// patience is for what must come, on whatever machine.
+const patience = 2 * time.Minute
+
+// Numbers of fuse.h that go-fuse does not export.
+const (
+	opGetattr = 3
+	opWrite   = 16
+	opSetlkw  = 33
+)
+
+// A kernel is the other end of the connection.
+type kernel struct {
+	t      testing.TB
+	socket *os.File
+	served chan struct{} // closed when Serve has returned; nil before
+	s      *Server
+}
+
+// testOptions are those of a mount.
+func testOptions() *fuse.MountOptions {
+	return &fuse.MountOptions{MaxWrite: 1 << 20, MaxBackground: 16, Logger: log.New(io.Discard, "", 0)}
+}
+
+// connect is a kernel and what it is connected with.
+func connect(t testing.TB) (*kernel, int) {
+	t.Helper()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.SetNonblock(pair[0], true); err != nil {
+		t.Fatal(err)
+	}
+	k := &kernel{t: t, socket: os.NewFile(uintptr(pair[0]), "kernel")}
+	t.Cleanup(func() { k.socket.Close() })
+	return k, pair[1]
+}
+
+// start is a kernel that has said what it can, and the Server that serves fs to it.
+func start(t testing.TB, fs fuse.RawFileSystem) *kernel {
+	t.Helper()
+	k, fd := connect(t)
+	k.send(initMessage(7, 45))
+	s, err := newServer(fd, fs, testOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.s = s
+	if out := k.next(); out.unique != 1 || out.status != 0 {
+		t.Fatalf("INIT: %+v", out)
+	}
+	return k
+}
+
+// serve runs Serve; the connection is cut and Serve waited for at the end of the test.
+func (k *kernel) serve() {
+	k.served = make(chan struct{})
+	go func() {
+		k.s.Serve()
+		close(k.served)
+	}()
+	k.t.Cleanup(k.cut)
+}
+
+// cut ends the connection, and returns when Serve has.
+func (k *kernel) cut() {
+	k.socket.Close()
+	select {
+	case <-k.served:
+	case <-time.After(patience):
+		k.t.Fatal("Serve does not return")
+	}
+}
+
+func (k *kernel) send(msg []byte) {
+	k.t.Helper()
+	if _, err := k.socket.Write(msg); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// An out is a reply or a notice.
+type out struct {
+	length, status int32
+	unique         uint64
+	body           []byte
+}
+
+// next is the next message to the kernel.
+func (k *kernel) next() out {
+	k.t.Helper()
+	_ = k.socket.SetReadDeadline(time.Now().Add(patience))
+	b := make([]byte, 256<<10)
+	n, err := k.socket.Read(b)
+	if err != nil || n < outHeaderLen {
+		k.t.Fatalf("a message of %d bytes, %v", n, err)
+	}
+	o := out{int32(binary.NativeEndian.Uint32(b)), int32(binary.NativeEndian.Uint32(b[4:])), binary.NativeEndian.Uint64(b[8:]), b[outHeaderLen:n]}
+	if int(o.length) != n {
+		k.t.Fatalf("a message of %d bytes says that it has %d", n, o.length)
+	}
+	return o
+}
+
+// silent fails the test if there is a message. What could have caused one must have been done.
+func (k *kernel) silent() {
+	k.t.Helper()
+	_ = k.socket.SetReadDeadline(time.Now())
+	n, err := k.socket.Read(make([]byte, 1<<10))
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		k.t.Fatalf("a message of %d bytes, %v", n, err)
+	}
+}
+
+// message is a request of a node, with what follows the header.
+func message(opcode uint32, unique, node uint64, body ...byte) []byte {
+	b := binary.NativeEndian.AppendUint32(nil, uint32(inHeaderLen+len(body)))
+	b = binary.NativeEndian.AppendUint32(b, opcode)
+	b = binary.NativeEndian.AppendUint64(b, unique)
+	b = binary.NativeEndian.AppendUint64(b, node)
+	b = append(b, make([]byte, inHeaderLen-24)...)
+	return append(b, body...)
+}
+
+// words are numbers as the kernel writes them: uint32 and uint64.
+func words(list ...any) (b []byte) {
+	for _, w := range list {
+		switch w := w.(type) {
+		case uint32:
+			b = binary.NativeEndian.AppendUint32(b, w)
+		case uint64:
+			b = binary.NativeEndian.AppendUint64(b, w)
+		}
+	}
+	return b
+}
+
+func initMessage(major, minor uint32) []byte {
+	return message(opInit, 1, 0, append(words(major, minor, uint32(1<<17), uint32(0)), make([]byte, 48)...)...)
+}
+
+// readMessage is a READ of a file handle.
+func readMessage(unique, fh, off uint64, size uint32) []byte {
+	return message(opRead, unique, 2, words(fh, off, size, uint32(0), uint64(0), uint32(0), uint32(0))...)
+}
+
+func getattrMessage(unique, node uint64) []byte {
+	return message(opGetattr, unique, node, make([]byte, 16)...)
+}
+
+// lkwMessage waits for a lock.
+func lkwMessage(unique uint64) []byte { return message(opSetlkw, unique, 2, make([]byte, 48)...) }
+
+func interruptMessage(unique, of uint64) []byte {
+	return message(opInterrupt, unique, 0, words(of)...)
+}
+
+// eventually waits until ok holds.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not seen: %s", what)
+		}
+	}
+}
+
+// A testFS answers READ as its test says, and waits in SETLKW.
+type testFS struct {
+	fuse.RawFileSystem
+	read func(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fuse.ReadResult, fuse.Status)
+
+	write func(p []byte) bool // reports whether the data is right; nil: any is
+
+	mu      sync.Mutex // guards all below
+	forgot  map[uint64]uint64
+	waiting int // requests that have begun to wait
+}
+
+func newTestFS() *testFS {
+	return &testFS{RawFileSystem: fuse.NewDefaultRawFileSystem(), forgot: make(map[uint64]uint64)}
+}
+
+func (f *testFS) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fuse.ReadResult, fuse.Status) {
+	return f.read(cancel, in, p)
+}
+
+func (f *testFS) Forget(node, n uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.forgot[node] += n
+}
+
+func (f *testFS) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out.Ino, out.Nlink = in.NodeId, uint32(f.forgot[in.NodeId])
+	return fuse.OK
+}
+
+func (f *testFS) Write(_ <-chan struct{}, _ *fuse.WriteIn, p []byte) (uint32, fuse.Status) {
+	if f.write != nil && !f.write(p) {
+		return 0, fuse.EIO
+	}
+	return uint32(len(p)), fuse.OK
+}
+
+func (f *testFS) Readlink(<-chan struct{}, *fuse.InHeader) ([]byte, fuse.Status) {
+	return make([]byte, 4095), fuse.OK
+}
+
+func (f *testFS) SetLkw(cancel <-chan struct{}, _ *fuse.LkIn) fuse.Status {
+	f.wait(cancel)
+	return fuse.EINTR
+}
+
+// wait waits until the request is interrupted.
+func (f *testFS) wait(cancel <-chan struct{}) {
+	f.mu.Lock()
+	f.waiting++
+	f.mu.Unlock()
+	<-cancel
+}
+
+// waiters are how many requests have begun to wait.
+func (f *testFS) waiters() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.waiting
+}
+
+// interruptible has READs wait for their interruption.
+func (f *testFS) interruptible() {
+	f.read = func(cancel <-chan struct{}, _ *fuse.ReadIn, _ []byte) (fuse.ReadResult, fuse.Status) {
+		f.wait(cancel)
+		return nil, fuse.EINTR
+	}
+}

@@ -1,0 +1,169 @@
+// The server of one connection: its start, its loop, its end.
+
+package fuseloop
+
+import (
+	"fmt"
+	"log"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// endTick is between two attempts to end the waits of requests when the connection is gone.
+const endTick = 10 * time.Millisecond
+
+// A Server serves the requests of one mount.
+type Server struct {
+	// set once
+	dir      string // "": Unmount is not for this Server
+	direct   bool   // mounted by mount(2)
+	dev      *device
+	fs       fuse.RawFileSystem
+	protocol *fuse.ProtocolServer
+	log      *log.Logger
+	settings fuse.InitIn // what the kernel said of itself
+	buffers  buffers
+	workers  workers
+	readOne  func(fd uintptr, p []byte) (int, syscall.Errno) // read; tests put another in its place
+	inflight inflight
+
+	next *buffer // the reader's: where the next request goes
+}
+
+// newServer takes over fd, a FUSE connection that was just mounted, and agrees with the kernel on what it may ask (INIT).
+func newServer(fd int, fs fuse.RawFileSystem, opts *fuse.MountOptions) (*Server, error) {
+	dev, err := openDevice(fd)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{dev: dev, fs: fs, protocol: fuse.NewProtocolServer(fs, opts), log: logTo(opts), readOne: read}
+	s.buffers.init(maxWrite(opts))
+	s.next = s.buffers.largest()
+	s.workers.run = s.serve
+	if err := s.init(); err != nil {
+		dev.file.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// init answers INIT, which is the first request.
+func (s *Server) init() error {
+	var n int
+	var errno syscall.Errno
+	err := s.dev.conn.Read(func(fd uintptr) bool {
+		n, errno = read(fd, s.next.b)
+		return errno != unix.EAGAIN && errno != unix.EINTR
+	})
+	switch {
+	case err != nil:
+		return err
+	case errno != 0:
+		return fmt.Errorf("init: %w", errno)
+	case n < inHeaderLen || parseHeader(s.next.b).opcode != opInit:
+		return fmt.Errorf("init: the kernel's first request is another one")
+	}
+	in := s.next.b[:n]
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&s.settings)), unsafe.Sizeof(s.settings)), in)
+	out := make([]byte, outHeaderLen+outDataMost)
+	n, status := s.protocol.HandleRequest([][]byte{in}, [][]byte{out})
+	if n == 0 {
+		return fmt.Errorf("init: %v", status)
+	}
+	if errno := s.dev.write(out[:n]); errno != 0 {
+		return fmt.Errorf("init: %w", errno)
+	}
+	if st := (*fuse.OutHeader)(unsafe.Pointer(unsafe.SliceData(out))).Status; st != 0 {
+		return fmt.Errorf("init: %w", syscall.Errno(-st))
+	}
+	return nil
+}
+
+// Serve serves until the kernel sends no more, and returns when all requests have ended. It is called once.
+func (s *Server) Serve() {
+	if err := s.dev.conn.Read(s.takeAll); err != nil {
+		s.log.Printf("waiting for requests: %v", err)
+	}
+	gone := make(chan struct{})
+	go func() {
+		s.workers.end()
+		close(gone)
+	}()
+	again := time.NewTicker(endTick)
+	defer again.Stop()
+	for {
+		s.interruptAll()
+		select {
+		case <-gone:
+			s.dev.file.Close()
+			return
+		case <-again.C:
+		}
+	}
+}
+
+// takeAll takes all requests that there are, and reports whether there will be no more.
+func (s *Server) takeAll(fd uintptr) bool {
+	for {
+		n, errno := s.readOne(fd, s.next.b)
+		switch {
+		case errno == 0 && n > 0:
+			s.take(n)
+		case errno == unix.EAGAIN:
+			return false
+		case errno == unix.EINTR, errno == unix.ENOENT:
+		default:
+			if errno != 0 && errno != unix.ENODEV {
+				s.log.Printf("reading requests: %v", errno)
+			}
+			return true
+		}
+	}
+}
+
+// take sees to one request, of n bytes in next.
+func (s *Server) take(n int) {
+	b := s.next.b[:n]
+	if n < inHeaderLen {
+		s.log.Printf("a request of %d bytes", n)
+		return
+	}
+	h := parseHeader(b)
+	switch h.opcode {
+	case opForget, opBatchForget:
+		s.protocol.HandleRequest([][]byte{b}, nil)
+	case opInterrupt:
+		s.interrupt(h, b)
+	default:
+		r := s.newRequest(h, n)
+		s.inflight.add(r)
+		s.workers.do(r)
+	}
+}
+
+// serve is a worker's way with one request.
+func (s *Server) serve(r *request) {
+	defer s.finish(r)
+	if r.direct() {
+		s.read(r)
+		return
+	}
+	out := s.buffers.get(replyRoom(r.inHeader, r.bytes()))
+	if out == nil {
+		s.refuse(r.unique, fuse.EIO)
+		return
+	}
+	defer out.release()
+	r.inv[0], r.outv[0] = r.bytes(), out.b
+	n, status := s.protocol.HandleRequest(r.inv[:], r.outv[:])
+	switch {
+	case n > 0:
+		s.reply(r.unique, out.b[:n])
+	case status != fuse.OK:
+		s.refuse(r.unique, status)
+	}
+}
