@@ -19,10 +19,11 @@ import (
 
 const verbsHelp = `Test RoCE with no RPC above it, against the programs that Linux has for that, or between
 two of ours: pingpong is ibv_rc_pingpong, ibv_uc_pingpong and ibv_ud_pingpong, perf is
-ib_send_bw, ib_write_bw and ib_read_lat of perftest, rping, udaddy and mckey are those of librdmacm.
+ib_send_bw, ib_write_bw and ib_read_lat of perftest; rping, ucmatose, udaddy and mckey are those
+of librdmacm.
 
 With HOST this end is the client, without it the server, which takes one client and
-ends with the test. The ends make each other known over TCP (of rping and udaddy, by the
+ends with the test. The ends make each other known over TCP (of rping, ucmatose and udaddy, by the
 connection manager), then speak over UDP port 4791, in user space here. No option is told to the other end: give both the same, and
 to Linux's programs the GID of the address that leads here (-g, of perftest -x; "rdma link show" and
 "ibv_devinfo -v" list what there is). Anybody who reaches a server's port can be its client: use it
@@ -34,14 +35,14 @@ after --timeout (1m, unless it is given) in which nothing has come.`
 func newVerbs(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verbs",
-		Short: "Test RoCE alone, against ibv_*_pingpong, perftest, rping and udaddy of a Linux host or between two of ours",
+		Short: "Test RoCE alone, against ibv_*_pingpong, perftest, rping, ucmatose and udaddy of a Linux host or between two of ours",
 		Long:  verbsHelp,
 		Example: `  nfsrdma verbs pingpong           # the server; on a Linux host then: ibv_rc_pingpong -d rxe0 -g 1 SERVER
   nfsrdma verbs perf write_bw HOST # the client; on HOST first: ib_write_bw -d rxe0 -x 1 -F`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newPingpong(s), newPerf(s), newRping(s), newUdaddy(s), newMckey(s))
+	cmd.AddCommand(newPingpong(s), newPerf(s), newRping(s), newUcmatose(s), newUdaddy(s), newMckey(s))
 	return cmd
 }
 
@@ -202,6 +203,32 @@ client leaves, unless --iters says how often; give that number to a server on Li
 		},
 	}
 	f.add(cmd, verbs.RpingPort)
+	return cmd
+}
+
+func newUcmatose(s *session.Session) *cobra.Command {
+	var f verbsFlags
+	cmd := &cobra.Command{
+		Use:   "ucmatose [HOST]",
+		Short: "A connection by the connection manager, and Sends both ways: ucmatose",
+		Long: `Connect through the connection manager, receive all messages of the server, send as many back and
+disconnect, as ucmatose of librdmacm does, with it or between two of ours.`,
+		Example: `  nfsrdma verbs ucmatose                        # here; and on a Linux host: ucmatose -s HERE
+  nfsrdma verbs ucmatose -n 50 -s 1000 linuxhost # there: ucmatose -C 50 -S 1000`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o, err := f.options(cmd, s, args)
+			if err != nil {
+				return err
+			}
+			r, err := verbs.Ucmatose(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			return f.print(cmd.OutOrStdout(), r)
+		},
+	}
+	f.add(cmd, verbs.UcmatosePort)
 	return cmd
 }
 

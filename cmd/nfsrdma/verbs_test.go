@@ -60,6 +60,18 @@ func TestVerbsPingpong(t *testing.T) {
 	}
 }
 
+func TestVerbsUcmatose(t *testing.T) {
+	client, report := serveVerbs(t, "ucmatose", "-n", "20", "-s", "5000")
+	out := client("ucmatose", "-n", "20", "-s", "5000")
+	if !strings.Contains(out, "20 iterations of 5000 bytes") {
+		t.Error(out)
+	}
+	var r verbs.PingpongReport
+	if err := json.Unmarshal([]byte(report()), &r); err != nil || r.Test != "ucmatose" || r.Role != "server" || r.Iterations != 20 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func TestVerbsPerf(t *testing.T) {
 	client, report := serveVerbs(t, "perf", "send_bw", "-n", "50", "-s", "10K")
 	out := client("perf", "ib_send_bw", "-n", "50", "-s", "10K")

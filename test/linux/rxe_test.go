@@ -82,9 +82,6 @@ func rxeMountsUs(t *testing.T, series string, large, names int, kills []int) {
 	quiet(t, g)
 	s.stop()
 	c.check(t, false)
-	if series == "6.12" || full { // the programs are the same on both
-		t.Run("verbs", func(t *testing.T) { rxeVerbs(t, g) })
-	}
 	t.Run("many-names", func(t *testing.T) { rxeManyNames(t, g, names) })
 	t.Run("killed", func(t *testing.T) {
 		killWhileWriting(t, serveRoCE(t, g, memoryDir(t)), "rdma", kills)

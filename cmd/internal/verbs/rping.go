@@ -65,7 +65,7 @@ func Rping(ctx context.Context, o Options) (*PingpongReport, error) {
 	if err := p.prepare(); err != nil {
 		return nil, err
 	}
-	if err := p.reach(ctx); err != nil {
+	if err := p.reach(ctx, rnic.ConnParams{IRD: 1, ORD: 1}); err != nil {
 		return nil, err
 	}
 	start := time.Now()
@@ -104,15 +104,14 @@ func (p *rping) prepare() (err error) {
 }
 
 // reach connects through the CM, or takes one client.
-func (p *rping) reach(ctx context.Context) error {
-	params := rnic.ConnParams{IRD: 1, ORD: 1}
-	if !p.o.server() {
-		if err := p.o.Device.Connect(ctx, p.qp, p.o.address(), params); err != nil {
-			return fmt.Errorf("%s: %w", p.o.Host, err)
+func (e *end) reach(ctx context.Context, params rnic.ConnParams) error {
+	if !e.o.server() {
+		if err := e.o.Device.Connect(ctx, e.qp, e.o.address(), params); err != nil {
+			return fmt.Errorf("%s: %w", e.o.Host, err)
 		}
 		return nil
 	}
-	return p.accept(ctx, params)
+	return e.accept(ctx, params)
 }
 
 // accept takes one client by the CM.

@@ -54,7 +54,7 @@ func rpingPeer(f func(*rping) error) func(context.Context, Options) (*PingpongRe
 		defer e.close()
 		p := &rping{end: e}
 		if err = p.prepare(); err == nil {
-			err = p.reach(ctx)
+			err = p.reach(ctx, rnic.ConnParams{IRD: 1, ORD: 1})
 		}
 		if err == nil {
 			_ = f(p) // what the server says counts

@@ -56,12 +56,7 @@ func Udaddy(ctx context.Context, o Options) (*PingpongReport, error) {
 	if err = e.receives(o.Iterations); err != nil {
 		return nil, err
 	}
-	if o.server() {
-		err = e.accept(ctx, rnic.ConnParams{})
-	} else if err = o.Device.Connect(ctx, e.qp, o.address(), rnic.ConnParams{}); err != nil {
-		err = fmt.Errorf("%s: %w", o.Host, err)
-	}
-	if err == nil {
+	if err = e.reach(ctx, rnic.ConnParams{}); err == nil {
 		err = e.known()
 	}
 	if err != nil {

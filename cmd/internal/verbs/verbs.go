@@ -1,7 +1,7 @@
 // What both ends of a test have to agree on, and the errors of what does not fit.
 
 // Package verbs speaks to the test programs of Linux's RDMA stack, and to itself, over RoCE: the pingpongs of libibverbs,
-// tests of perftest, rping, udaddy and mckey, each as client and as server. It measures the verbs alone, with no RPC above them.
+// tests of perftest, rping, udaddy, ucmatose and mckey, each as client and as server. It measures the verbs alone, with no RPC above them.
 package verbs
 
 import (

@@ -40,7 +40,7 @@ var programs = []string{
 	"bin/kmod", "bin/ip", "bin/ss", "sbin/mount.nfs", "sbin/rpcbind",
 	"usr/sbin/rpc.nfsd", "usr/sbin/rpc.mountd", "usr/sbin/exportfs", "sbin/showmount",
 	"sbin/mke2fs", "bin/setfacl", "bin/getfacl", "usr/sbin/setquota", "sbin/tc",
-	"usr/bin/ibv_devinfo", "usr/bin/ibv_rc_pingpong", "usr/bin/ibv_uc_pingpong", "usr/bin/ibv_ud_pingpong", "usr/bin/rping", "usr/bin/udaddy",
+	"usr/bin/ibv_devinfo", "usr/bin/ibv_rc_pingpong", "usr/bin/ibv_uc_pingpong", "usr/bin/ibv_ud_pingpong", "usr/bin/rping", "usr/bin/udaddy", "usr/bin/ucmatose", "usr/bin/mckey",
 	"usr/bin/ib_send_bw", "usr/bin/ib_write_bw", "usr/bin/ib_read_lat",
 }
 

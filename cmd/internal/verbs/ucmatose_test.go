@@ -1,0 +1,45 @@
+// ucmatose between two ends of ours.
+
+package verbs
+
+import (
+	"context"
+	"strings"
+	"testing"
+)
+
+func TestUcmatose(t *testing.T) {
+	for _, size := range []int{0, 1, 20_000} {
+		s, c, err, err2 := both(t, Options{Size: size, Iterations: 7}, Ucmatose, nil, nil)
+		if err != nil || err2 != nil {
+			t.Fatalf("%d bytes: server: %v; client: %v", size, err, err2)
+		}
+		if s.Iterations != 7 || c.Iterations != 7 || c.Size != s.Size || size == 0 && c.Size != 100 || s.Role != "server" || s.Remote != c.Local || c.Remote != s.Local {
+			t.Errorf("%+v, %+v", s, c)
+		}
+	}
+}
+
+// TestUcmatoseChecked: options that cannot be are refused; a server notices a client of other messages, and one that leaves early.
+func TestUcmatoseChecked(t *testing.T) {
+	if _, err := Ucmatose(t.Context(), Options{Port: 1, Iterations: 5000}); err == nil || !strings.Contains(err.Error(), "--iters 5000: 1 to 4096") {
+		t.Error(err)
+	}
+	if _, err := Ucmatose(t.Context(), Options{}); err == nil || !strings.Contains(err.Error(), "--port 0") {
+		t.Error(err)
+	}
+	_, _, err, err2 := both(t, Options{Size: 50}, Ucmatose, func(o *Options) { o.Size = 60 }, nil)
+	if err2 == nil || !strings.Contains(err2.Error(), "the peer sends messages of 60 bytes") {
+		t.Error(err, err2)
+	}
+	leaves := func(ctx context.Context, o Options) (*PingpongReport, error) {
+		if o.server() {
+			return Ucmatose(ctx, o)
+		}
+		return rpingPeer(func(*rping) error { return nil })(ctx, o)
+	}
+	_, _, err, _ = both(t, Options{Iterations: 20}, leaves, nil, nil)
+	if err == nil || !strings.Contains(err.Error(), "EOF") {
+		t.Errorf("a client that leaves: %v", err)
+	}
+}
