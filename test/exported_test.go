@@ -19,7 +19,6 @@ var kept = map[string]string{
 	"nfsclient.FS.ACLs":               "for programs of one's own: what getfacl shows",
 	"nfsclient.FS.Access":             "a procedure of NFS, as every other is a method of FS",
 	"nfsclient.FS.Lchown":             "the counterpart of os.Lchown",
-	"nfsclient.FS.SetACLs":            "for programs of one's own: what setfacl does",
 	"nfsclient.FS.Truncate":           "the counterpart of os.Truncate",
 	"nfsclient.File.Chmod":            "the counterpart of os.File.Chmod",
 	"nfsclient.FileInfo.AccessTime":   "the other time beside ModTime",

@@ -146,8 +146,11 @@ func (b *bed) startOurs() (err error) {
 	return err
 }
 
-// serve starts nfsrdmad: CRCs as the client asks, so that both can be measured with one server.
-func (b *bed) serve(dir, state string) (*server, error) {
+// serve starts nfsrdmad with a directory.
+func (b *bed) serve(dir, state string) (*server, error) { return b.serveArgs(state, dir+"=/bench") }
+
+// serveArgs starts nfsrdmad with what it is to serve: CRCs as the client asks, so that both can be measured with one server.
+func (b *bed) serveArgs(state string, what ...string) (*server, error) {
 	ports, err := freePorts(2)
 	if err != nil {
 		return nil, err
@@ -156,9 +159,10 @@ func (b *bed) serve(dir, state string) (*server, error) {
 	if isolated() {
 		addr = "0.0.0.0" // for the veth pair
 	}
-	cmd := exec.Command(filepath.Join(b.base, "nfsrdmad"), "serve", "--addr", addr, "--rdma-port", ports[0], "--tcp-port", ports[1],
+	args := append([]string{"serve", "--addr", addr, "--rdma-port", ports[0], "--tcp-port", ports[1],
 		"--crc", "auto", "--no-root-squash", "--max-conns", "16000", "--max-conns-per-host", "16000",
-		"--state-dir", filepath.Join(b.base, state), dir+"=/bench")
+		"--state-dir", filepath.Join(b.base, state)}, what...)
+	cmd := exec.Command(filepath.Join(b.base, "nfsrdmad"), args...)
 	if err := b.start(cmd); err != nil {
 		return nil, err
 	}

@@ -115,6 +115,7 @@ func TestSmoke(t *testing.T) {
 		t.Error("nfs-ganesha is measured outside of namespaces")
 	}
 	testLoads(t, b)
+	testCost(t, b)
 	if err := b.measureVeth(t.Context()); err == nil || !strings.Contains(err.Error(), "needs root") {
 		t.Errorf("a pair of namespaces in those of the machine: %v", err)
 	}

@@ -18,7 +18,8 @@ import (
 )
 
 // load runs "_conns N DURATION URL", which writes how many bytes each of N connections
-// read, "_cold DURATION URL", which writes how many bytes a reader of small blocks read, or "_idle N URL", which makes N connections that have made a call, writes how
+// read, "_cold DURATION URL", which writes how many bytes a reader of small blocks read,
+// "_cost ROUNDS DURATION URL…", which writes what cost has measured, or "_idle N URL", which makes N connections that have made a call, writes how
 // many bytes of memory this process then has for them, and keeps them until in ends.
 func load(args []string, in io.Reader, out io.Writer) error {
 	if args[0] == "_cold" {
@@ -35,6 +36,9 @@ func load(args []string, in io.Reader, out io.Writer) error {
 	n, err := strconv.Atoi(args[1])
 	if err != nil {
 		return err
+	}
+	if args[0] == "_cost" {
+		return writeCost(n, args[2], args[3:], out)
 	}
 	if args[0] == "_idle" {
 		return idle(n, args[2], in, out)

@@ -41,13 +41,14 @@ var groups = []group{
 	{"rnic", (*bed).measureRnic, rnicRows},
 	{"roce", (*bed).measureRoCE, roceRows},
 	{"tail", (*bed).measureTail, tailRows},
+	{"cost", (*bed).measureCost, costRows},
 	{"disk", (*bed).measureDisk, diskRows},
 	{"graphs", (*bed).measureGraphs, nil},
 }
 
 // groupNames is the names of all groups.
 func groupNames() []string {
-	return []string{"data", "small", "latency", "list", "million", "conns", "idle", "veth", "rnic", "roce", "tail", "disk", "graphs"}
+	return []string{"data", "small", "latency", "list", "million", "conns", "idle", "veth", "rnic", "roce", "tail", "cost", "disk", "graphs"}
 }
 
 const (

@@ -89,6 +89,11 @@ func TestRowsReadWhatIsMeasured(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for op := range costOps {
+		if err := s.addCost([]byte(`{"` + op + `":[[1,1,1,1,1]]}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := errors.Join(s.addCold([]byte(coldJSON)), s.addFio([]byte(fioJSON))); err != nil {
 		t.Fatal(err)
 	}
