@@ -4,8 +4,11 @@ package linux
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/wire"
 )
 
 // underRules mounts each directory; what it prints is what differs from what the rules say.
@@ -42,6 +46,10 @@ func TestExportsFile(t *testing.T) {
 		machine.Skip(t, err.Error()) // the server would see an address of this machine
 	}
 	g := client(t, "6.1")
+	if linuxServes() {
+		exportsOfLinux(t, g)
+		return
+	}
 	dir := exportDir(t)
 	for _, name := range []string{"rw", "ro", "other", "squash", "third"} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
@@ -56,20 +64,16 @@ func TestExportsFile(t *testing.T) {
 	write(t, filepath.Join(dir, "ro", "kept"), []byte("kept"))
 	file := filepath.Join(t.TempDir(), "exports")
 	rules := func(more ...string) {
-		text := fmt.Sprintf("%[1]s/ro %[2]s(ro) %[3]s(rw,no_root_squash,insecure)\n%[1]s/squash %[2]s(rw)\n%[1]s/other 192.0.2.7(rw)\n", dir, g.Guest, g.Host)
-		write(t, file, []byte(text+strings.Join(more, "\n")+"\n"))
+		write(t, file, []byte(fmt.Sprintf(exportRules, dir, g.Guest, g.Host)+strings.Join(more, "\n")+"\n"))
 	}
-	rw := fmt.Sprintf("%s/rw %s(rw,no_root_squash)", dir, g.Guest)
+	rw := fmt.Sprintf(exportRW, dir, g.Guest)
 	rules(rw)
 	s := &server{t: t, g: g, dir: t.TempDir(), behind: 20049, rdma: 20049, tcp: 2049,
 		args: []string{"--crc", "auto", "--rdma", "iwarp", "--rpcbind", "serve", "--exports", file, "--control", filepath.Join(t.TempDir(), "control")}}
 	s.start()
 	t.Cleanup(s.stop)
 	for _, proto := range []string{"rdma", "tcp"} {
-		opt := fmt.Sprintf("-t nfs -o vers=3,nolock,proto=%s", proto)
-		if out := run(t, g, fmt.Sprintf("proto=%s host=%s dir=%s opt=%q", proto, g.Host, dir, opt)+underRules); out != "" {
-			t.Errorf("over %s:\n%s", proto, out)
-		}
+		meetRules(t, g, dir, proto)
 		ownedBy(t, filepath.Join(dir, "rw", "of-root-"+proto), 0)
 		ownedBy(t, filepath.Join(dir, "squash", "of-nobody-"+proto), 65534)
 	}
@@ -89,7 +93,89 @@ func TestExportsFile(t *testing.T) {
 	rules()
 	s.hangup()
 	run(t, g, `n=0; until stat /mnt/last 2>&1 | grep -q "Stale file handle"; do n=$((n + 1)); [ $n -lt 600 ] || exit 1; sleep 0.2; done; umount -l /mnt`)
+	run(t, g, becomesStale)
 	quiet(t, g)
+}
+
+// exportRules is an exports file of a directory, a client that may do less, and one that may do more; exportRW is a rule that goes.
+const (
+	exportRules = "%[1]s/ro %[2]s(ro) %[3]s(rw,no_root_squash,insecure)\n%[1]s/squash %[2]s(rw)\n%[1]s/other 192.0.2.7(rw)\n"
+	exportRW    = "%s/rw %s(rw,no_root_squash)"
+)
+
+// becomesStale waits until what is mounted has gone from the exports, and unmounts it.
+const becomesStale = `n=0; until stat /mnt/last 2>&1 | grep -q "Stale file handle"; do n=$((n + 1)); [ $n -lt 100 ] || exit 1; sleep 0.2; done; umount -l /mnt`
+
+// meetRules has the guest mount what it may and what it MUST NOT, with a mount line that names no port.
+func meetRules(t *testing.T, g *guest.Guest, dir, proto string) {
+	t.Helper()
+	opt := fmt.Sprintf("-t nfs -o vers=3,nolock,proto=%s", proto)
+	if out := run(t, g, fmt.Sprintf("proto=%s host=%s dir=%s opt=%q", proto, g.Host, dir, opt)+underRules); out != "" {
+		t.Errorf("over %s:\n%s", proto, out)
+	}
+}
+
+// makeExports makes the directories in a guest, on a file system that has handles without fsid=.
+const makeExports = `modprobe ext4 && modprobe brd rd_nr=1 rd_size=24576 && /sbin/mke2fs -q -t ext4 -J size=2 /dev/ram0 || exit 1
+mkdir /rules && mount -t ext4 /dev/ram0 /rules && cd /rules && mkdir rw ro other squash && chmod 777 squash && echo kept > ro/kept
+`
+
+// exportsOfLinux has a guest meet the same rules of Linux's server in another one. That sees this machine, which relays, and no
+// reserved port, so its rules have insecure as well.
+func exportsOfLinux(t *testing.T, g *guest.Guest) {
+	s := knfsd(t, "6.1", guest.Fixed, g, wire.Want{})
+	for _, port := range []int{111, 2049, 20048, 20049} {
+		relayPort(t, port, g.Listen, s.Guest.Guest)
+	}
+	run(t, s.Guest, makeExports)
+	rules := func(text string) {
+		text = strings.ReplaceAll(strings.ReplaceAll(text, ",insecure", ""), ")", ",insecure)")
+		run(t, s.Guest, "cat > /etc/exports << E\n"+text+"\nE\nexportfs -ra 2> /dev/null")
+	}
+	most := fmt.Sprintf(exportRules, "/rules", s.Host, "192.0.2.9")
+	rules(most + fmt.Sprintf(exportRW, "/rules", s.Host))
+	for _, proto := range []string{"rdma", "tcp"} {
+		meetRules(t, g, "/rules", proto)
+		owners := run(t, s.Guest, fmt.Sprintf("stat -c %%u /rules/rw/of-root-%[1]s /rules/squash/of-nobody-%[1]s", proto))
+		if strings.Join(strings.Fields(owners), " ") != "0 65534" {
+			t.Errorf("over %s the owners are %q", proto, owners)
+		}
+	}
+	run(t, g, fmt.Sprintf("mount -t nfs -o vers=3,nolock,proto=rdma,noac %s:/rules/rw /mnt && touch /mnt/last", g.Host))
+	rules(most)
+	run(t, g, becomesStale)
+	quiet(t, s.Guest)
+	quiet(t, g)
+}
+
+// relayPort has a guest that calls listen reach a port of another machine at the same one.
+func relayPort(t *testing.T, port int, listen, upstream string) {
+	t.Helper()
+	at := strconv.Itoa(port)
+	l, err := net.Listen("tcp4", net.JoinHostPort(listen, at))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			up, err := net.Dial("tcp4", net.JoinHostPort(upstream, at))
+			if err != nil {
+				c.Close()
+				continue
+			}
+			for _, ends := range [][2]net.Conn{{c, up}, {up, c}} {
+				go func() {
+					io.Copy(ends[0], ends[1])
+					ends[0].Close()
+				}()
+			}
+		}
+	}()
 }
 
 // changedAtWork changes the rules of others over and over while the guest works under rules that stay.
