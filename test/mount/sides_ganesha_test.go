@@ -1,0 +1,60 @@
+// nfs-ganesha among the servers that are asked: the same rules in its own grammar.
+
+package mount
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// ganeshaCore is what there is beside the exports; %[1]s is its own directory.
+const ganeshaCore = `
+NFS_CORE_PARAM { Protocols = 3; NFS_Port = 2049; MNT_Port = 20048; Enable_NLM = false; Enable_RQUOTA = false; mount_path_pseudo = false; }
+NFSV4 { RecoveryRoot = "%[1]s"; Graceless = true; }
+EXPORT_DEFAULTS { Protocols = 3; Transports = TCP; SecType = sys; Access_Type = NONE; }
+`
+
+// A ganeshaRule is one EXPORT with one CLIENT.
+type ganeshaRule struct{ dir, client, options string }
+
+// ganeshaExports are rules in its grammar. An export keeps its number as long as it is there.
+func ganeshaExports(base string, rules []ganeshaRule) string {
+	var b strings.Builder
+	for _, r := range rules {
+		id := 1 + strings.Index("open ro squash all other gone fixed comes", r.dir)
+		fmt.Fprintf(&b, "EXPORT { Export_Id = %d; Path = %q; Pseudo = \"/%s\"; FSAL { Name = VFS; } CLIENT { Clients = %s; %s } }\n",
+			id, filepath.Join(base, r.dir), r.dir, r.client, r.options)
+	}
+	return b.String()
+}
+
+// TestSidesGanesha asks nfs-ganesha.
+func TestSidesGanesha(t *testing.T) {
+	base := needSides(t, "ganesha.nfsd", "rpcbind")
+	const us, root = "127.0.0.1", "Squash = No_Root_Squash;"
+	stay := []ganeshaRule{
+		{"open", us, "Access_Type = RW; " + root}, {"ro", us, "Access_Type = RO; " + root}, {"squash", us, "Access_Type = RW; Squash = Root_Squash;"},
+		{"all", us, "Access_Type = RW; Squash = All_Squash; Anonymous_Uid = 2000; Anonymous_Gid = 2000;"}, {"other", "192.0.2.7", "Access_Type = RW;"},
+	}
+	dir := tempDir(t, "ganesha")
+	conf := filepath.Join(dir, "ganesha.conf")
+	rules := func(more ...ganeshaRule) {
+		text := fmt.Sprintf(ganeshaCore, dir) + ganeshaExports(base, append(stay[:len(stay):len(stay)], more...))
+		if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rules(ganeshaRule{"gone", us, "Access_Type = RW; " + root}, ganeshaRule{"fixed", us, "Access_Type = RW; " + root})
+	c := confine(t, `rpcbind; exec ganesha.nfsd -F -f "$1" -L /dev/stderr -p "$2" -N NIV_EVENT`, "NFS SERVER INITIALIZED", conf, filepath.Join(dir, "pid"))
+	s := &subject{name: "ganesha", peer: peer{host: us, by: c.by()}, port: "2049", mnt: "20048", base: base, client: us}
+	s.change = func() {
+		rules(ganeshaRule{"comes", us, "Access_Type = RW; " + root}, ganeshaRule{"fixed", us, "Access_Type = RO; " + root})
+		c.signal(t, syscall.SIGHUP)
+		waitFor(t, "the new rules", func() bool { return strings.Contains(c.logged(), "Reread exports complete") })
+	}
+	s.ask(t)
+}
