@@ -46,7 +46,7 @@ func fromHost(t *testing.T, g *guest.Guest, name string) string {
 		}
 		defer os.Remove(filepath.Join(g.Share, filepath.Base(from)))
 		base := filepath.Base(from)
-		run(t, g, fmt.Sprintf("mkdir -p /tmp/host && cp /share/%s /tmp/host/ && chmod 755 /tmp/host/%s", base, base))
+		run(t, g, fmt.Sprintf("mkdir -p /tmp/host && { [ -e /tmp/host/%[1]s ] || cp /share/%[1]s /tmp/host/; } && chmod 755 /tmp/host/%[1]s", base))
 	}
 	return fmt.Sprintf("/tmp/host/%s --library-path /tmp/host /tmp/host/%s", loader, filepath.Base(path))
 }
@@ -76,11 +76,20 @@ func (l fileLock) taken() bool {
 // TestLinuxLocks: processes of a guest, which mounts without nolock, and a program here exclude one another;
 // who waits is granted its lock; Linux reclaims it when the server has been killed; and it is freed when Linux says that it has started again.
 func TestLinuxLocks(t *testing.T) {
-	enter(t, "6.1")
+	t.Parallel()
+	for _, series := range []string{"6.1", "6.12"} {
+		for _, proto := range []string{"rdma", "tcp"} {
+			t.Run(series+"-"+proto, func(t *testing.T) { linuxLocks(t, series, proto) })
+		}
+	}
+}
+
+func linuxLocks(t *testing.T, series, proto string) {
+	enter(t, series)
 	if err := guest.Direct(); err != nil {
 		machine.Skip(t, err.Error())
 	}
-	g := client(t, "6.1")
+	g := client(t, series)
 	statd, smNotify, flock := fromHost(t, g, "rpc.statd"), fromHost(t, g, "sm-notify"), fromHost(t, g, "flock")
 	dir := exportDir(t)
 	path := filepath.Join(dir, "lock")
@@ -94,8 +103,8 @@ func TestLinuxLocks(t *testing.T) {
 		args: []string{"--crc", "auto", "--rdma", "iwarp", "--rpcbind", "serve", "--state-dir", t.TempDir()}}
 	s.start()
 	t.Cleanup(s.stop)
-	run(t, g, "ip link set lo up; mkdir -p /run/rpcbind /var/lib/nfs/sm /var/lib/nfs/sm.bak; rpcbind -w; "+statd+" --no-notify")
-	run(t, g, "mount -t nfs -o vers=3,proto=rdma "+g.Host+":/export /mnt")
+	run(t, g, "ip link set lo up; mkdir -p /run/rpcbind /var/lib/nfs/sm /var/lib/nfs/sm.bak; pidof rpcbind > /dev/null || rpcbind -w; [ -e /tmp/host/runs ] || { "+statd+" --no-notify && : > /tmp/host/runs; }")
+	run(t, g, "mount -t nfs -o vers=3,proto="+proto+" "+g.Host+":/export /mnt")
 	exists := func(name string) func() bool {
 		return func() bool {
 			_, err := os.Stat(filepath.Join(g.Share, name))
