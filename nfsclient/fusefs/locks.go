@@ -36,7 +36,7 @@ func (o *Options) lockCapabilities() (caps uint64) {
 // lockOptions is how the mount keeps its locks.
 func (f *fileSystem) lockOptions() nlm.Options {
 	o := nlm.Options{Server: lockServer{f, new(atomic.Bool)}, Name: f.callers.machine, Dir: f.opt.LockDir,
-		Source: fmt.Sprintf("%s %x", f.opt.Source, f.table.root.fh.Bytes()), Log: func(line string) { f.say("%s", line) }}
+		Source: fmt.Sprintf("%s %x", f.opt.Source, f.table.root.fh.Bytes()), Stable: f.stable(), Log: func(line string) { f.say("%s", line) }}
 	if f.opt.Announce != nil {
 		o.Listen = f.listen
 	}

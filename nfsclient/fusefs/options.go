@@ -55,6 +55,9 @@ type Options struct {
 	// LockDir is a directory of this user alone in which it is kept who has locks, so that the next mount of the same
 	// Source with the same root releases them if the process is killed; "": the server then keeps them.
 	LockDir string
+	// StableDir is a directory of this user alone on stable storage, and Boot names this start of the machine: where both are given a
+	// mount after a crash of the machine has the server free the locks that it had. Servers let root's mounts do that.
+	StableDir, Boot string
 	// Announce has the port mapper of this machine (rpcbind) know the lock manager of this mount (NLM 4) until withdraw, at a port
 	// of its TCP and UDP, so that servers call who waits for a lock. It is called when somebody first does, and fails where
 	// the machine has another lock manager, which is then left alone. nil: who waits asks again and again.

@@ -16,6 +16,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -50,6 +51,19 @@ type Options struct {
 	// Dir is a directory of this user alone, and Source names the export of a server there: locks that are left when the process is killed are
 	// released by the next mount with the same. "": by nobody.
 	Dir, Source string
+
+	// Stable has the server told of a crash of this machine, nil: nobody tells it.
+	Stable *Stable
+}
+
+// A Stable is what outlives a crash of this machine (record.go).
+type Stable struct {
+	Dir  string // of this user alone, on stable storage
+	Peer string // the server, as part of a file's name: its address
+	Boot string // names this start of the machine
+	// Restarted tells the server that this machine, which it knows by a name, has started again, with a number larger than the last one
+	// (SM_NOTIFY): it frees all locks of the machine. The error is that it was not told, or not to be.
+	Restarted func(ctx context.Context, name string, state int32) error
 }
 
 // A Key tells the owners of locks of one file apart: a process for fcntl(2), an open file for flock(2) and for
@@ -106,6 +120,10 @@ type Locks struct {
 	leaving chan struct{} // closed when Close begins
 	closing sync.Once     // closes it
 
+	recording chan struct{} // has room for who looks after record
+	record    *os.File      // of the server, held while there may be locks; nil: none
+	monitored atomic.Bool   // record is what it will be
+
 	mu       sync.Mutex // guards all below, and the owners
 	files    map[nfs3.FH]*file
 	svid     int32 // the last one
@@ -144,7 +162,7 @@ type owner struct {
 
 // New returns the locks of a mount, none yet.
 func New(o Options) *Locks {
-	l := &Locks{opt: o, files: map[nfs3.FH]*file{}, leaving: make(chan struct{})}
+	l := &Locks{opt: o, files: map[nfs3.FH]*file{}, leaving: make(chan struct{}), recording: make(chan struct{}, 1)}
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], rand.Uint64())
 	l.object = append([]byte(o.Name+":"), hex.EncodeToString(b[:])...)
@@ -154,6 +172,9 @@ func New(o Options) *Locks {
 	l.ctx, l.end = context.WithCancel(context.Background())
 	if o.Dir != "" {
 		l.work.Go(l.releaseOrphans)
+	}
+	if o.Stable != nil {
+		l.work.Go(func() { _ = l.monitor(l.ctx, nil, true) })
 	}
 	return l
 }
@@ -217,6 +238,9 @@ func (l *Locks) leave(o *owner) {
 // is closed (EINTR); without that it fails with EAGAIN. ctx ends calls, too, with its error: what such a call
 // has taken is given back.
 func (l *Locks) Lock(ctx context.Context, stop <-chan struct{}, q *Request) error {
+	if err := l.monitor(ctx, stop, false); err != nil {
+		return err
+	}
 	o := l.enter(q)
 	defer l.leave(o)
 	var w *wait
@@ -383,6 +407,7 @@ func (l *Locks) Close(ctx context.Context) {
 	l.stopListening()
 	l.work.Wait()
 	l.closeJournal(ctx.Err() == nil)
+	l.closeRecord(ctx.Err() == nil)
 }
 
 // queues reports whether a request of ours may be in a queue of the server.

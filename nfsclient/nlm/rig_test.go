@@ -303,11 +303,13 @@ func simulate(t *testing.T, test func(b *bench)) {
 
 // another is the locks of one more mount.
 func (b *bench) another() *Locks {
-	return New(Options{Server: b.m, Name: "host", Log: func(line string) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.lines = append(b.lines, line)
-	}})
+	return New(Options{Server: b.m, Name: "host", Log: b.log})
+}
+
+func (b *bench) log(line string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lines = append(b.lines, line)
 }
 
 // called is another mount, which the server can call.

@@ -38,7 +38,7 @@ func newLockRig(t *testing.T) *lockRig {
 	})
 	r := &lockRig{T: t, by: []string{"nsenter", "--net=/proc/" + strconv.Itoa(cmd.Process.Pid) + "/ns/net"}}
 	waitFor(t, "rpcbind", func() bool { return strings.Contains(r.mapped(), "100000") })
-	r.srv = &server{dir: tempDir(t, "served"), by: r.by, extras: []string{"--rpcbind", "off"}}
+	r.srv = &server{dir: tempDir(t, "served"), by: r.by, extras: []string{"--rpcbind", "off", "--addr", "0.0.0.0"}}
 	r.srv.run(t)
 	var err error
 	if r.onDisk, err = os.Create(filepath.Join(r.srv.dir, "file")); err != nil {
@@ -79,6 +79,7 @@ func (r *lockRig) free() bool {
 // hold has a program have the lock by a mount until release.
 func (r *lockRig) hold(dir string) (release func()) {
 	r.Helper()
+	waitFor(r.T, "the lock of before to be free", r.free) // which follows the end of its program
 	p := r.flock(dir, "sleep", "1000")
 	waitFor(r.T, "the first lock", func() bool { return !r.free() })
 	return func() {
@@ -230,5 +231,66 @@ func (r *lockRig) killedMount(a, proto string) {
 	unmount(r.T, d)
 	if port := r.callbacks(); port != "" {
 		r.Errorf("the port mapper knows port %s of a mount that is gone", port)
+	}
+}
+
+// opened is the file of a process whose path begins like this.
+func opened(t *testing.T, pid int, prefix string) string {
+	t.Helper()
+	links, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range links {
+		if path, err := os.Readlink(l); err == nil && strings.HasPrefix(path, prefix) {
+			return path
+		}
+	}
+	t.Fatalf("process %d has no file %s*", pid, prefix)
+	return ""
+}
+
+// After a crash of the machine, which leaves nothing below /run, the next mount has the server free what was locked.
+func TestLocksAfterACrashOfTheMachine(t *testing.T) {
+	t.Parallel()
+	r := newLockRig(t)
+	const host = "127.90.1.1" // which no other test's mounts have: they would be those of the next start
+	mount := func() string { return mountAs(t, r.by, host, r.srv.options("tcp"), "/export") }
+	dir := mount()
+	release := r.hold(dir)
+	pid := processOf(t, dir)
+	journal, record := opened(t, pid, "/run/nfsrdma/locks-"), opened(t, pid, "/var/lib/nfsrdma-mount/server-"+host)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	release() // who has a file of the mount open keeps it there
+	waitFor(t, "the mount to be gone", func() bool { _, code := nfsrdma(t, "umount", dir); return code == 0 })
+	if err := os.Remove(journal); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	earlier := strings.ReplaceAll(string(b), strings.TrimSpace(string(now)), "an-earlier-start")
+	if earlier == string(b) {
+		t.Fatalf("%s has no start of the machine: %s", record, b)
+	}
+	if err := os.WriteFile(record, []byte(earlier), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r.free() {
+		t.Fatal("the lock is free before the next mount")
+	}
+	next := mount()
+	waitFor(t, "the locks of before the crash to be free", r.free)
+	r.hold(next)()
+	unmount(t, next)
+	if _, err := os.Stat(record); !os.IsNotExist(err) {
+		t.Errorf("%s after the last mount: %v", record, err)
 	}
 }

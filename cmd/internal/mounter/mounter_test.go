@@ -70,6 +70,12 @@ func TestFUSEOptions(t *testing.T) {
 	if !f.NoAC || !f.NoACL || request(t, "acl").fuseOptions(nil).NoACL || !f.Sync || f.AcRegMin >= 0 || f.AcDirMax >= 0 || f.Cred != nil || f.Memory != 0 {
 		t.Errorf("noac: %+v", f)
 	}
+	if f.Announce == nil || f.LockDir == "" || (f.StableDir != "" && f.Boot != "") != (os.Geteuid() == 0) {
+		t.Errorf("locks: %+v", f)
+	}
+	if f := request(t, "nolock").fuseOptions(nil); f.Announce != nil || f.LockDir != "" || f.StableDir != "" {
+		t.Errorf("nolock: %+v", f)
+	}
 	if root := os.Geteuid() == 0; f.AllowOther != root || f.Direct != root || request(t, "noallow_other").fuseOptions(nil).AllowOther {
 		t.Errorf("root %v: %+v", root, f)
 	}

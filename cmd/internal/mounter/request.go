@@ -62,6 +62,9 @@ func (r *Request) fuseOptions(log func(string)) fusefs.Options {
 	}
 	if !(o.LocalPosix && o.LocalFlock) {
 		f.Announce = announce
+		if root {
+			f.StableDir, f.Boot = stableDir(stateDir), bootID()
+		}
 	}
 	if o.UID.Set || o.GID.Set {
 		f.Cred = o.Client(r.Source.Targets[0]).Cred

@@ -1,0 +1,91 @@
+// SM_NOTIFY to a server of ours.
+
+package nfsclient_test
+
+import (
+	"net"
+	"os"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/nfsserver/nlm"
+	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
+)
+
+// TestNotifyRestartFreesLocks of the machine of that name, once for each number, over both transports.
+func TestNotifyRestartFreesLocks(t *testing.T) {
+	if os.Geteuid() != 0 {
+		machine.Skip(t, "servers believe it of a reserved port, which is root's")
+	}
+	tree := memfs.New(memfs.Options{})
+	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: exportName, FS: tree}}, Squash: nfsserver.Squash{NoRootSquash: true}, AsyncNames: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	locks, err := nlm.New(srv, nlm.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { locks.Close(); srv.Close() })
+	rdma, tcp := servePrograms(t, append(srv.Programs(), locks.Programs()...)...)
+	_, port, err := net.SplitHostPort(tcp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mountPort, err := net.LookupPort("tcp", port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, tr := range []nfsclient.Transport{nfsclient.TCP, nfsclient.RDMA} {
+		t.Run(tr.String(), func(t *testing.T) {
+			c := dial(t, tr, rdma, tcp, nfsclient.Options{MountPort: mountPort})
+			fsys, err := c.Mount(t.Context(), exportName)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := fsys.WriteFile(t.Context(), "file", nil, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			found, err := c.Lookup(t.Context(), fsys.Root(), "file")
+			if err != nil {
+				t.Fatal(err)
+			}
+			fh := found.FH
+			lock := func(svid int32) nlm4.Status {
+				t.Helper()
+				var res nlm4.Res
+				args := nlm4.LockArgs{Exclusive: true, Lock: nlm4.Lock{Caller: []byte("machine"), FH: fh.Bytes(), Owner: []byte("o"), Svid: svid}}
+				if err := c.CallLockManager(t.Context(), nlm4.ProcLock, &args, &res); err != nil {
+					t.Fatal(err)
+				}
+				return res.Status
+			}
+			tell := func(state int32) {
+				t.Helper()
+				if err := c.NotifyRestart(t.Context(), "machine", state); err != nil {
+					t.Fatal(err)
+				}
+			}
+			state := int32(5 + 2*i)
+			first, other := int32(1+4*i), int32(2+4*i)
+			if st := lock(first); st != nlm4.Granted {
+				t.Fatalf("LOCK: %v", st)
+			}
+			if st := lock(other); st != nlm4.Denied {
+				t.Fatalf("LOCK of another owner: %v", st)
+			}
+			tell(state)
+			if st := lock(other); st != nlm4.Granted {
+				t.Errorf("LOCK after SM_NOTIFY: %v", st)
+			}
+			tell(state)
+			if st := lock(first); st != nlm4.Denied {
+				t.Errorf("LOCK after the same SM_NOTIFY again: %v", st)
+			}
+			tell(state + 100)
+		})
+	}
+}
