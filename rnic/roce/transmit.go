@@ -38,7 +38,7 @@ type transmitter struct {
 
 const (
 	// quantum is how many packets a QP sends before it is another one's turn.
-	quantum = 16
+	quantum = 15
 
 	// inlineBatches is how many batches a poster sends before it leaves the rest to the service loop.
 	inlineBatches = 16

@@ -48,6 +48,10 @@ const (
 	maxWindow     = 128
 )
 
+// askEach is how many packets leave at most before an acknowledge is asked for. As many leave when it comes: two of the longest messages of
+// UDP, of 15 packets of the largest path MTU each.
+const askEach = 30
+
 // begin sets the PSN of the first packet.
 func (r *requesting) begin(psn uint32) {
 	r.una, r.next, r.high = psn, psn, psn
@@ -156,7 +160,7 @@ func (qp *QP) buildMessage(e *entry, b []byte) int {
 	// An acknowledge is asked for where a message ends, and often enough that the window never closes for want of one.
 	r.next = nextPSN(r.next)
 	r.unasked++
-	h.AckReq = last || r.unasked >= max(1, r.window/4) || distance(r.next, r.una) >= r.window
+	h.AckReq = last || r.unasked >= min(max(1, r.window/4), askEach) || distance(r.next, r.una) >= r.window
 	if h.AckReq {
 		r.unasked = 0
 	}

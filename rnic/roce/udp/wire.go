@@ -47,7 +47,7 @@ type Receiver interface {
 }
 
 // BatchLen is how many packets a batch of a Wire has room for.
-const BatchLen = 64
+const BatchLen = 60
 
 // socketBytes is the bytes of packets that a socket is to hold: several windows of the largest packets, with what the kernel
 // adds to each.
