@@ -26,6 +26,7 @@ type CQ struct {
 	handler atomic.Pointer[func()]
 	fresh   atomic.Bool   // completions were added since the handler last began; cleared by who has the turn
 	due     atomic.Bool   // and not deferred ones alone; set after fresh, cleared before it
+	woken   atomic.Bool   // a goroutine in Wait has been woken; see ProviderQP.Woken
 	turn    atomic.Int32  // handlerIdle, handlerRuns, handlerAgain
 	rounds  atomic.Uint32 // how often the handler has returned
 }
@@ -71,6 +72,7 @@ func (cq *CQ) push(wc WC, due bool) bool {
 	}
 	cq.mu.Unlock()
 	if waiting {
+		cq.woken.Store(true)
 		cq.signal()
 	}
 	return fits

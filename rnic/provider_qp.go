@@ -110,6 +110,13 @@ func (q *ProviderQP) Notify() bool {
 	return q.sendCQ.notify() || ran
 }
 
+// Woken reports whether a goroutine in CQ.Wait has been woken by completions since the last call. The provider's
+// goroutine that has found nothing more to do then does not stay on the processor for it.
+func (q *ProviderQP) Woken() bool {
+	woken := q.recvCQ.woken.Load() && q.recvCQ.woken.Swap(false)
+	return q.sendCQ.woken.Load() && q.sendCQ.woken.Swap(false) || woken
+}
+
 // NotifySends is Notify for the CQ of the sends alone.
 func (q *ProviderQP) NotifySends() { q.sendCQ.notify() }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -357,5 +358,30 @@ func TestFlushInOrder(t *testing.T) {
 	var wcs [4]WC
 	if n := cq.Poll(wcs[:]); n != 2 || wcs[0].ID != 0 || wcs[1].ID != 2 || wcs[0].Status != WCFlushErr || wcs[1].Status != WCFlushErr {
 		t.Errorf("%+v", wcs[:n])
+	}
+}
+
+// TestWoken: a provider learns that completions have woken somebody who waits for them, once; where nobody waits, or they come again, they have not.
+func TestWoken(t *testing.T) {
+	_, cq, qp, ep := stillQP(t)
+	defer qp.Close()
+	ep.q.CompleteRecv(WC{})
+	if ep.q.Woken() {
+		t.Error("nobody waits")
+	}
+	cq.Poll(make([]WC, 8))
+	done := make(chan error, 1)
+	go func() { done <- cq.Wait(t.Context()) }()
+	for waits := false; !waits; runtime.Gosched() {
+		cq.mu.Lock()
+		waits = cq.idle > 0
+		cq.mu.Unlock()
+	}
+	ep.q.CompleteRecv(WC{})
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if !ep.q.Woken() || ep.q.Woken() {
+		t.Error("it is not told once")
 	}
 }

@@ -11,7 +11,8 @@
 // UDP port 4791 there. A port has two goroutines, however many QPs it has, and one receive loop more for each multicast group:
 //
 //	receive loop    takes a batch of packets, has the cores do them, runs the handlers of the QPs that they were for, and
-//	                sends what came of that: acknowledges, data of Reads, and what the handlers posted, in one batch
+//	                sends what came of that: acknowledges, data of Reads, and what the handlers posted, in one batch. It looks for
+//	                more for some time before it sleeps, unless somebody whom it has woken needs the processor
 //	service loop    sleeps. It keeps the time (timers.go), ends QPs, runs handlers that nobody else can run, and
 //	                waits for room in the socket
 //

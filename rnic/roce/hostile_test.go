@@ -33,7 +33,7 @@ func newStranger(t testing.TB, at netip.Addr) *stranger {
 	go func() {
 		all := 0
 		for {
-			n, err := w.Receive()
+			n, err := w.Receive(false)
 			if err != nil {
 				s.heard <- all
 				return

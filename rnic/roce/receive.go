@@ -18,6 +18,7 @@ type receiver struct {
 	wire  udp.Receiver
 	qps   []*core.QP  // that the packet in hand was for
 	batch []*endpoint // that the packets of the batch were for
+	woken bool        // they have woken somebody who waits for completions
 }
 
 // takes is how many packets are taken before what they made is sent. A peer whose window is in one batch goes on
@@ -28,9 +29,10 @@ const takes = 32
 func (t *port) receiveLoop(w udp.Receiver) {
 	r := receiver{t: t, wire: w}
 	for {
-		n, err := w.Receive()
+		n, err := w.Receive(!r.woken) // whoever was woken is next on this processor
 		switch {
 		case err == nil:
+			r.woken = false
 			for i := 0; i < n; i += takes {
 				r.take(i, min(n, i+takes))
 			}
@@ -77,6 +79,7 @@ func (r *receiver) take(from, to int) {
 			e.heard.Store(int64(at))
 		}
 		ran = e.q.Notify() || ran
+		r.woken = e.q.Woken() || r.woken
 	}
 	if ran && held && !t.tx.some() {
 		runtime.Gosched() // those whom the handlers woke post before the batch leaves

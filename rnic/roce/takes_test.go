@@ -25,9 +25,9 @@ type lateWire struct {
 	longest int // most packets of such a batch that were looked at before an answer
 }
 
-func (w *lateWire) Receive() (int, error) {
+func (w *lateWire) Receive(look bool) (int, error) {
 	time.Sleep(time.Millisecond)
-	n, err := w.Wire.Receive()
+	n, err := w.Wire.Receive(look)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.looked, w.added = 0, false

@@ -30,7 +30,7 @@ type groupReceiver struct {
 }
 
 func (r *groupReceiver) Packet(i int) (head, data []byte, good bool) { return r.in.Packet(i) }
-func (r *groupReceiver) Receive() (n int, err error) {
+func (r *groupReceiver) Receive(bool) (n int, err error) {
 	err = r.Socket.Receive(r.in)
 	return r.in.Len(), err
 }

@@ -31,7 +31,9 @@ type Inbound struct {
 	id      identifier
 	n       int // messages
 	err     syscall.Errno
-	seen    int // of errs
+	seen    int  // of errs
+	looks   bool // before it sleeps
+	look    looking
 }
 
 // A received is one packet: message i, or a piece of it.
@@ -49,7 +51,7 @@ const (
 
 // NewInbound returns room for n messages of s, each of one packet or, if s has them joined, of several.
 func NewInbound(s *Socket, n int) *Inbound {
-	b := &Inbound{each: inboundRoom, local: s.local, errs: &s.errs}
+	b := &Inbound{each: inboundRoom, local: s.local, errs: &s.errs, look: newLooking()}
 	if s.joins {
 		n, b.each = max(1, n/joinedShare), joinedRoom
 	}

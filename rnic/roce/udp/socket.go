@@ -205,8 +205,9 @@ func (b *Inbound) recvmmsg(fd uintptr) bool {
 	switch e {
 	case 0:
 		b.n = int(n)
+		b.look.found()
 	case unix.EAGAIN:
-		return false
+		return b.looks && b.look.again()
 	case unix.EINTR:
 	default:
 		if !b.errs.explain(fd, e, &b.seen) { // else it is of a packet that went before

@@ -37,9 +37,9 @@ type Wire interface {
 
 // A Receiver takes packets that come, in batches.
 type Receiver interface {
-	// Receive waits for packets and returns how many came. Packet is one of them, valid until the next call of either;
-	// good: its ICRC is right.
-	Receive() (n int, err error)
+	// Receive waits for packets and returns how many came. look: before it sleeps it may look for some more time, if there are processors with
+	// nothing else to do. Packet is one of them, valid until the next call of either; good: its ICRC is right.
+	Receive(look bool) (n int, err error)
 	Packet(i int) (network, datagram []byte, good bool)
 
 	// Close ends what waits, with an error that wraps net.ErrClosed.
@@ -72,7 +72,8 @@ func Open(at netip.AddrPort) (Wire, error) {
 
 func (w *wire) Send() (int, bool, error)                    { return w.Socket.Send(w.Batch) }
 func (w *wire) Packet(i int) (head, data []byte, good bool) { return w.in.Packet(i) }
-func (w *wire) Receive() (n int, err error) {
+func (w *wire) Receive(look bool) (n int, err error) {
+	w.in.looks = look
 	err = w.Socket.Receive(w.in)
 	return w.in.Len(), err
 }

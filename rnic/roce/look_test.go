@@ -1,0 +1,79 @@
+// When the receive loop looks for packets before it sleeps.
+
+package roce
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
+)
+
+// An askingWire counts how the receive loop waits.
+type askingWire struct {
+	udp.Wire
+	looks, sleeps atomic.Int64
+}
+
+func (w *askingWire) Receive(look bool) (int, error) {
+	if look {
+		w.looks.Add(1)
+	} else {
+		w.sleeps.Add(1)
+	}
+	return w.Wire.Receive(look)
+}
+
+// TestWhoIsWokenGoesFirst: the receive loop does not stay on the processor to look for more when it has woken somebody who waits for
+// completions; where a handler takes them it does.
+func TestWhoIsWokenGoesFirst(t *testing.T) {
+	at, to := hosts(t)
+	asking := new(askingWire)
+	x, y := pairAt(t, rnic.RC, Options{Wrap: func(w udp.Wire) udp.Wire {
+		if w.Local().Addr() != at {
+			return w
+		}
+		asking.Wire = w
+		return asking
+	}}, 4096, at, to)
+	mr, _ := y.region(64, rnic.RemoteWrite)
+	wr := rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{make([]byte, 64)}, RemoteSTag: mr.STag(), RemoteTO: mr.Base()}
+	for tries := 0; asking.sleeps.Load() == 0; tries++ { // a completion may come before its goroutine waits, and wakes nobody
+		if tries == 50_000 {
+			t.Fatal("whoever is woken waits for a look")
+		}
+		waits := make(chan error, 1)
+		go func() { waits <- x.cq.Wait(t.Context()) }()
+		x.post(wr)
+		if err := <-waits; err != nil {
+			t.Fatal(err)
+		}
+		x.good(1)
+	}
+	done := make(chan struct{}, 1)
+	x.cq.SetHandler(func() {
+		var wcs [4]rnic.WC
+		for x.cq.Poll(wcs[:]) > 0 {
+			done <- struct{}{}
+		}
+	})
+	write := func() {
+		x.post(wr)
+		select {
+		case <-done:
+		case <-t.Context().Done():
+			t.Fatal(context.Cause(t.Context()))
+		}
+	}
+	write() // what was woken before has been slept for when its batch is over
+	write()
+	slept, looked := asking.sleeps.Load(), asking.looks.Load()
+	for range 10 {
+		write()
+	}
+	if n := asking.sleeps.Load(); n != slept || asking.looks.Load() == looked {
+		t.Errorf("a handler takes the completions: %d times without a look, %d times with one", n-slept, asking.looks.Load()-looked)
+	}
+}

@@ -1,0 +1,74 @@
+//go:build linux
+
+// How long a receiver looks for packets, and when it gives that up.
+
+package udp
+
+import (
+	"testing"
+	"time"
+)
+
+// A receiver looks for a bounded time; each time in a row that nothing came it sleeps at once twice as often, up to a bound, before it
+// looks again, and when something came it begins anew.
+func TestLookingForNothingBecomesRare(t *testing.T) {
+	var l looking
+	at := time.Now()
+	miss := func() {
+		t.Helper()
+		for since := at; ; at = at.Add(time.Microsecond) {
+			more := l.more(at)
+			if looked := at.Sub(since); more != (looked < lookTime) {
+				t.Fatalf("after %v: %v", looked, more)
+			} else if !more {
+				return
+			}
+		}
+	}
+	slept := func() (n int) {
+		for at = at.Add(time.Second); !l.more(at); n++ {
+		}
+		l.busy = false
+		return n
+	}
+	for _, want := range []int{1, 3, 7, 15, 31, 63, 127, 255, 255} {
+		miss()
+		if n := slept(); n != want {
+			t.Fatalf("%d times without a look, want %d", n, want)
+		}
+	}
+	if !l.more(at) {
+		t.Fatal("no look")
+	}
+	l.found()
+	miss()
+	if n := slept(); n != 1 {
+		t.Fatalf("%d times without a look after packets came", n)
+	}
+}
+
+// Giving way to others for long is paid for by as many packets as make it cheap.
+func TestLookingIsPaidFor(t *testing.T) {
+	var l looking
+	at := time.Now()
+	if !l.more(at) || !l.more(at.Add(lookTaken-1)) || l.more(at.Add(lookTaken-1+3*time.Millisecond)) {
+		t.Fatal("somebody had the processor for 3 ms, and that was not seen")
+	}
+	n := 0
+	for ; !l.more(at); n++ {
+	}
+	if n != 3000 {
+		t.Errorf("%d times without a look", n)
+	}
+}
+
+// What comes without a look says nothing about looking.
+func TestPacketsThatWereThereDoNotCount(t *testing.T) {
+	var l looking
+	l.missed()
+	l.missed()
+	l.found()
+	if l.misses != 2 || l.pass != 3 {
+		t.Errorf("%d misses, %d to pass", l.misses, l.pass)
+	}
+}
