@@ -23,10 +23,11 @@ mount --bind $2/fuse /dev/fuse
 mount --bind $2/fuse.conf /etc/fuse.conf
 mkfifo $2/in
 as() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
-as "$1" < $2/in > $2/out 2>&1 &
+: > $2/out
+{ as "$1" < $2/in > $2/out 2>&1 || true; : > $2/over; } &
 child=$!
 exec 9> $2/in
-until test -s $2/out; do sleep 0.05; done
+until grep -q '^ready' $2/out || test -e $2/over; do sleep 0.05; done
 if grep -q ready $2/out; then
 	grep -q "^test:/export $3 fuse.nfsrdma rw,nosuid,nodev.*user_id=65534" /proc/mounts
 	as sh -euc "$4" sh $3
