@@ -117,10 +117,10 @@ func (l *Locks) granted(o *owner, s span, handle, seen uint64) {
 	l.startWatch(seen)
 }
 
-// startWatch has restarts of the server noticed, of which there was none before seen. mu is held.
+// startWatch has restarts of the server noticed, of which there was none before seen: the first connection is no restart. mu is held.
 func (l *Locks) startWatch(seen uint64) {
 	if !l.watching {
-		l.watching, l.seen = true, seen
+		l.watching, l.seen = true, max(seen, 1)
 		l.work.Go(l.watch)
 	}
 }
@@ -225,7 +225,8 @@ func (l *Locks) wire(fh nfs3.FH, svid int32, s span) nlm4.Lock {
 // cookie is a new one: servers take a call with the cookie of an earlier one for the same.
 func (l *Locks) cookie() []byte { return binary.BigEndian.AppendUint64(nil, l.cookies.Add(1)) }
 
-// mine reports whether a holder is the owner of this mount with that svid. Linux's server leaves the object out.
+// mine reports whether a holder is the owner of this mount with that svid. Linux's server leaves the object
+// out, and gives its own number for the svid: see stillHeld.
 func (l *Locks) mine(h *nlm4.Holder, svid int32) bool {
 	return h.Svid == svid && (len(h.Owner) == 0 || bytes.Equal(h.Owner, l.object))
 }

@@ -148,7 +148,16 @@ func (l *Locks) stillHeld(o *owner, s span) (st nlm4.Status, known bool) {
 		return nlm4.Denied, true
 	case l.mine(&res.Holder, o.svid):
 		return nlm4.Granted, true
-	case res.Holder.Exclusive || s.exclusive:
+	}
+	// Linux's server does not say who it is: the svid is the number of its own thread. But the owner's locks are not in its
+	// own way, so where nobody else's is the holder is the owner.
+	others, err := l.test(l.ctx, o.fh, o.svid, full, l.whoOf(o))
+	switch {
+	case err != nil || others.Status == nlm4.DeniedGracePeriod:
+		return 0, false
+	case others.Status != nlm4.Denied:
+		return others.Status, true
+	case others.Holder.Exclusive || s.exclusive:
 		return nlm4.Denied, true
 	}
 	// Others have a share. While it holds nobody can have written since ours was taken from us.

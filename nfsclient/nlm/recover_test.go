@@ -58,13 +58,14 @@ func TestReclaimTooLate(t *testing.T) {
 	})
 }
 
-// TestLostConnectionLosesNoLocks: the server has not started again, and says who holds them; the one of Linux without the object.
+// TestLostConnectionLosesNoLocks: the server has not started again, and says who holds them; the one of Linux without the object, and with
+// the number of its own thread for the svid.
 func TestLostConnectionLosesNoLocks(t *testing.T) {
 	simulate(t, func(b *bench) {
 		all := b.takeSome()
-		for _, without := range []bool{false, true} {
+		for without := range 3 {
 			b.m.set(func() {
-				b.m.noObject = without
+				b.m.noObject, b.m.noSvid = without > 0, without > 1
 				b.m.connects++
 			})
 			time.Sleep(time.Minute)
@@ -73,6 +74,24 @@ func TestLostConnectionLosesNoLocks(t *testing.T) {
 		}
 		if lines := b.logged(); len(lines) != 0 {
 			b.Errorf("logged %q", lines)
+		}
+	})
+}
+
+// TestFirstConnectionIsNoRestart: nothing is reclaimed, and nothing asked for.
+func TestFirstConnectionIsNoRestart(t *testing.T) {
+	simulate(t, func(b *bench) {
+		b.m.set(func() {
+			b.m.connects = 0
+			b.m.before = func(uint32) error {
+				b.m.connects = 1
+				return nil
+			}
+		})
+		b.want(b.lock(1, 0, 3, true), 0)
+		time.Sleep(probeEvery - time.Second)
+		if n := b.m.count(); n != 1 {
+			b.Errorf("%d calls for one lock", n)
 		}
 	})
 }

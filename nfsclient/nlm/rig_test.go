@@ -34,7 +34,8 @@ type model struct {
 	bytes    [bytesOfFile]map[modelOwner]bool
 	connects uint64
 	graceEnd time.Time
-	noObject bool // holders are described as Linux's server does
+	noObject bool // holders are described without the object, as Linux's server does,
+	noSvid   bool // and with another svid
 	calls    int
 	before   func(proc uint32) error // with mu held; an error comes in place of the call
 	after    func(proc uint32) error // in place of the reply
@@ -241,6 +242,9 @@ func (m *model) conflict(l *nlm4.Lock, exclusive bool) (found *nlm4.Holder) {
 				found = &nlm4.Holder{Exclusive: x, Svid: other.svid, Owner: []byte(other.object)}
 				if m.noObject {
 					found.Owner = nil
+				}
+				if m.noSvid {
+					found.Svid = 150
 				}
 			}
 		}
