@@ -128,9 +128,21 @@ func (c *callFigures) count(s *transport.CallStats) {
 	}
 }
 
+// firstClass is, by the number of bits of a time in nanoseconds, the class of the shortest such time: from there it is two
+// steps at most, as classes are further apart than powers of two.
+var firstClass = func() (first [65]uint8) {
+	for n := range first {
+		shortest := uint64(1) << n >> 1
+		for int(first[n]) < len(durations) && shortest > uint64(durations[first[n]]) {
+			first[n]++
+		}
+	}
+	return first
+}()
+
 // class is the index of the first of durations that is not below d.
 func class(d time.Duration) int {
-	i := 0
+	i := int(firstClass[bits.Len64(uint64(max(d, 0)))])
 	for i < len(durations) && d > durations[i] {
 		i++
 	}
