@@ -3,6 +3,8 @@
 package linux
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,39 +18,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fromHost puts a program of this machine, its libraries and its loader into the guest's /tmp/host, and returns the command.
+// fromHost puts a program of this machine into the guest, and returns the command.
 func fromHost(t *testing.T, g *guest.Guest, name string) string {
 	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
+	ctx, cancel := context.WithTimeout(t.Context(), scriptTime)
+	defer cancel()
+	command, err := g.FromHost(ctx, name)
+	if errors.Is(err, exec.ErrNotFound) {
 		machine.Skip(t, "needs "+name+" (Debian: nfs-common, util-linux)")
 	}
-	out, err := exec.Command("ldd", path).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	loader, copies := "", []string{path}
-	for _, word := range strings.Fields(string(out)) {
-		if strings.HasPrefix(word, "/") {
-			copies = append(copies, word)
-			if strings.Contains(word, "/ld-") {
-				loader = filepath.Base(word)
-			}
-		}
-	}
-	for _, from := range copies {
-		b, err := os.ReadFile(from)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(g.Share, filepath.Base(from)), b, 0o755)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer os.Remove(filepath.Join(g.Share, filepath.Base(from)))
-		base := filepath.Base(from)
-		run(t, g, fmt.Sprintf("mkdir -p /tmp/host && { [ -e /tmp/host/%[1]s ] || cp /share/%[1]s /tmp/host/; } && chmod 755 /tmp/host/%[1]s", base))
-	}
-	return fmt.Sprintf("/tmp/host/%s --library-path /tmp/host /tmp/host/%s", loader, filepath.Base(path))
+	return command
+}
+
+// lockUp starts what a guest needs for locks, unless an earlier test has.
+func lockUp(t *testing.T, g *guest.Guest) {
+	t.Helper()
+	statd := fromHost(t, g, "rpc.statd")
+	run(t, g, "ip link set lo up; mkdir -p /run/rpcbind /var/lib/nfs/sm /var/lib/nfs/sm.bak; pidof rpcbind > /dev/null || rpcbind -w; [ -e /tmp/host/runs ] || { "+statd+" --no-notify && : > /tmp/host/runs; }")
 }
 
 // fileLock is an open file description of this machine, as an owner of locks.
@@ -90,7 +79,7 @@ func linuxLocks(t *testing.T, series, proto string) {
 		machine.Skip(t, err.Error())
 	}
 	g := client(t, series)
-	statd, smNotify, flock := fromHost(t, g, "rpc.statd"), fromHost(t, g, "sm-notify"), fromHost(t, g, "flock")
+	smNotify, flock := fromHost(t, g, "sm-notify"), fromHost(t, g, "flock")
 	dir := exportDir(t)
 	path := filepath.Join(dir, "lock")
 	f, err := os.Create(path)
@@ -103,7 +92,7 @@ func linuxLocks(t *testing.T, series, proto string) {
 		args: []string{"--crc", "auto", "--rdma", "iwarp", "--rpcbind", "serve", "--state-dir", t.TempDir()}}
 	s.start()
 	t.Cleanup(s.stop)
-	run(t, g, "ip link set lo up; mkdir -p /run/rpcbind /var/lib/nfs/sm /var/lib/nfs/sm.bak; pidof rpcbind > /dev/null || rpcbind -w; [ -e /tmp/host/runs ] || { "+statd+" --no-notify && : > /tmp/host/runs; }")
+	lockUp(t, g)
 	run(t, g, "mount -t nfs -o vers=3,proto="+proto+" "+g.Host+":/export /mnt")
 	exists := func(name string) func() bool {
 		return func() bool {

@@ -82,14 +82,18 @@ var userNetwork sync.Once
 // turns let the kernels' tests run side by side, and those of one kernel one after another.
 var turns = map[string]*sync.Mutex{"6.1": {}, "6.12": {}}
 
-// enter waits for the test's turn with the guests of a kernel, which lasts until its end.
-func enter(t *testing.T, series string) {
+// enter waits for the test's turn with the guests of kernels, in the order of turns, which lasts until its end.
+func enter(t *testing.T, series ...string) {
 	t.Helper()
-	kernel(t, series)
+	for _, s := range series {
+		kernel(t, s)
+	}
 	t.Parallel()
 	asked := time.Now()
-	turns[series].Lock()
-	t.Cleanup(turns[series].Unlock)
+	for _, s := range series {
+		turns[s].Lock()
+		t.Cleanup(turns[s].Unlock)
+	}
 	began := time.Now()
 	t.Cleanup(func() {
 		t.Logf("took %v, after %v in line", time.Since(began).Round(time.Second), began.Sub(asked).Round(time.Second))

@@ -20,7 +20,7 @@ NFS_CORE_PARAM {
 	NFS_Port = 2049;
 	MNT_Port = 20048;
 	Enable_UDP = false;
-	Enable_NLM = false;
+	Enable_NLM = true;
 	Enable_RQUOTA = false;
 	mount_path_pseudo = true;
 }
@@ -39,7 +39,8 @@ EXPORT {
 `
 
 // startGanesha starts the server in network and process namespaces of its own: it does
-// not start without an rpcbind, which has a port and a socket that the machine may use.
+// not start without an rpcbind, which has a port and a socket that the machine may use. It locks nothing for
+// clients that no status monitor watches.
 func startGanesha(t *testing.T) peer {
 	t.Helper()
 	dir, served := tempDir(t, "ganesha"), tempDir(t, "served")
@@ -51,7 +52,7 @@ func startGanesha(t *testing.T) peer {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("unshare", "-n", "-m", "-p", "--fork", "--kill-child", "sh", "-euc",
-		`mount -t tmpfs none /run; ip link set lo up; rpcbind; exec ganesha.nfsd -F -f "$1" -L "$2" -p "$3" -N NIV_EVENT`,
+		`mount -t tmpfs none /run; mount -t tmpfs none /var/lib/nfs; mkdir /var/lib/nfs/sm /var/lib/nfs/sm.bak; ip link set lo up; rpcbind; rpc.statd --no-notify; exec ganesha.nfsd -F -f "$1" -L "$2" -p "$3" -N NIV_EVENT`,
 		"sh", conf, log, filepath.Join(dir, "pid"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := os.Create(filepath.Join(dir, "out"))
@@ -96,6 +97,6 @@ func startGanesha(t *testing.T) peer {
 // Programs find on an export of nfs-ganesha what they find on ours.
 func TestGanesha(t *testing.T) {
 	needMounts(t)
-	need(t, "ganesha.nfsd", "rpcbind", "unshare", "nsenter", "ip")
+	need(t, "ganesha.nfsd", "rpcbind", "rpc.statd", "unshare", "nsenter", "ip")
 	startGanesha(t).check(t)
 }

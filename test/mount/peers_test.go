@@ -18,6 +18,7 @@ type peer struct {
 	by      []string // what runs the mount, where the peer is in a network of its own
 	model   []string // further arguments of the model
 	slow    bool     // it runs on an emulated machine
+	unknown bool     // its port mapper cannot be reached, by which its lock manager is found
 }
 
 // mount mounts the peer's export.
@@ -58,6 +59,9 @@ func (p peer) check(t *testing.T) {
 		script(t, a, "touch f0 f1 f2")
 		mustWork(t, "cto", a, b, p.count(40, 10_000), seed(t))
 	})
+	if !p.unknown {
+		t.Run("locks", p.locks)
+	}
 	if p.slow && !full {
 		return
 	}
