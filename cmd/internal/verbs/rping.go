@@ -74,6 +74,9 @@ func Rping(ctx context.Context, o Options) (*PingpongReport, error) {
 		return nil, fmt.Errorf("after %d messages: %w", n, err)
 	}
 	took := time.Since(start)
+	if o.server() {
+		e.left()
+	}
 	e.finish()
 	r := &PingpongReport{Common: Common{Test: "rping", Role: o.role(), Service: serviceNames[o.Service], Local: e.qp.LocalAddr().String(),
 		Remote: e.qp.RemoteAddr().String(), Size: o.Size, Iterations: n, Bytes: 2 * uint64(o.Size) * uint64(n), Seconds: took.Seconds()}}
