@@ -65,6 +65,7 @@ var exactly = map[string][]string{
 	"rpcrdma/mem":              nil,
 	"rpcrdma":                  {"chunks", "rnic", "rpcrdma/mem", "xdr"},
 	"nfsserver/exports":        nil,
+	"nfsserver/perm":           {"nfsserver", "posixacl"},
 	"nfsclient/datapath":       {"rpcrdma/mem", "xdr/nfs3"},
 	"nfsclient/nlm":            {"transport", "xdr", "xdr/nfs3", "xdr/nlm4"},
 	"nfsclient/fusefs":         {"nfsclient", "nfsclient/datapath", "nfsclient/fusefs/fuseloop", "nfsclient/nlm", "posixacl", "transport", "xdr", "xdr/nfs3", "xdr/oncrpc"},

@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/perm"
 )
 
 // Getattr returns the attributes.
@@ -40,7 +41,7 @@ func (f *FS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) er
 			return syscall.EINVAL
 		}
 	}
-	if err := maySet(&c, &n.attr, s); err != nil {
+	if err := n.rights().MaySet(&c, s); err != nil {
 		return err
 	}
 	if s.Has(nfsserver.SetSize) {
@@ -50,30 +51,10 @@ func (f *FS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) er
 		n.attr.Mtime = now
 	}
 	set := *s
-	n.settleMode(&c, &set)
+	perm.SettleMode(&c, n.attr, &set)
 	n.apply(&set, now)
 	n.attr.Ctime = now
 	return nil
-}
-
-// settleMode completes s, which c may set, by what becomes of the mode; n.mu is held.
-func (n *inode) settleMode(c *nfsserver.Cred, s *nfsserver.SetAttr) {
-	a := n.attr
-	gid := a.GID
-	if s.Has(nfsserver.SetGID) {
-		gid = s.GID
-	}
-	if s.Has(nfsserver.SetUID | nfsserver.SetGID) {
-		a.Mode = chowned(c, &a, gid)
-		a.GID = gid
-	}
-	if s.Has(nfsserver.SetSize) {
-		a.Mode = written(c, &a)
-	}
-	if s.Has(nfsserver.SetMode) {
-		a.Mode = chmoded(c, s.Mode, gid)
-	}
-	s.Mask, s.Mode = s.Mask|nfsserver.SetMode, a.Mode
 }
 
 // apply sets all that s names but the size; n.mu is held or n is new.

@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/perm"
 )
 
 // A page holds the bytes of a file from index×pageSize on. It may be shorter
@@ -21,7 +22,7 @@ func (f *FS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (in
 	}
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	if !mayRead(&c, &n.attr) {
+	if !n.rights().MayRead(&c) {
 		return 0, syscall.EACCES
 	}
 	if off >= n.attr.Size {
@@ -53,7 +54,7 @@ func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (i
 	switch {
 	case n.gone:
 		return 0, nfsserver.ErrStale
-	case !mayWrite(&c, &n.attr):
+	case !n.rights().MayWrite(&c):
 		return 0, syscall.EACCES
 	case off > maxFileSize || uint64(len(p)) > maxFileSize-off:
 		return 0, syscall.EFBIG
@@ -69,7 +70,7 @@ func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (i
 	}
 	if done > 0 {
 		n.attr.Size = max(n.attr.Size, off+uint64(done))
-		n.attr.Mode = written(&c, &n.attr)
+		n.attr.Mode = perm.Written(&c, &n.attr)
 		n.touch()
 	}
 	return done, err

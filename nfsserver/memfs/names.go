@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/perm"
 )
 
 // Create makes an empty file.
@@ -54,7 +55,7 @@ func (f *FS) add(c *nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver.
 		return none, nfsserver.Attr{}, err
 	}
 	at := d.getattr()
-	set, err := newborn(c, &at, t, s)
+	set, err := perm.Newborn(c, &at, t, s)
 	if err != nil {
 		return none, nfsserver.Attr{}, err
 	}

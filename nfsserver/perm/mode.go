@@ -1,0 +1,105 @@
+// What becomes of a mode: set-id bits, and the attributes of new objects.
+
+package perm
+
+import (
+	"syscall"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+// dropsSetgid reports whether a change by c removes the set-group-id bit: from
+// what its group may execute, and from what is of a group that is not c's.
+func dropsSetgid(c *nfsserver.Cred, a *nfsserver.Attr) bool {
+	return a.Mode&0o010 != 0 || !hasGroup(c, a.GID)
+}
+
+// Written is the mode of a file after c changed its content: a program that runs
+// as its owner must not become another program.
+func Written(c *nfsserver.Cred, a *nfsserver.Attr) uint32 {
+	if c.UID == 0 {
+		return a.Mode
+	}
+	mode := a.Mode &^ nfsserver.ModeSetuid
+	if dropsSetgid(c, a) {
+		mode &^= nfsserver.ModeSetgid
+	}
+	return mode
+}
+
+// chowned is the mode of an object after c gave it to group gid: set-id bits do
+// not pass to another owner (POSIX chown; as in Linux, the superuser is no exception).
+func chowned(c *nfsserver.Cred, a *nfsserver.Attr, gid uint32) uint32 {
+	if a.Type == nfsserver.TypeDir {
+		return a.Mode
+	}
+	mode := a.Mode &^ nfsserver.ModeSetuid
+	if dropsSetgid(c, a) || mode != a.Mode && !hasGroup(c, gid) {
+		mode &^= nfsserver.ModeSetgid
+	}
+	return mode
+}
+
+// chmoded is mode as c may give it to an object of group gid.
+func chmoded(c *nfsserver.Cred, mode, gid uint32) uint32 {
+	if !hasGroup(c, gid) {
+		mode &^= nfsserver.ModeSetgid
+	}
+	return mode & nfsserver.ModeAll
+}
+
+// SettleMode completes s, which c may set on an object with attributes a, by what becomes of the mode.
+func SettleMode(c *nfsserver.Cred, a nfsserver.Attr, s *nfsserver.SetAttr) {
+	gid := a.GID
+	if s.Has(nfsserver.SetGID) {
+		gid = s.GID
+	}
+	if s.Has(nfsserver.SetUID | nfsserver.SetGID) {
+		a.Mode = chowned(c, &a, gid)
+		a.GID = gid
+	}
+	if s.Has(nfsserver.SetSize) {
+		a.Mode = Written(c, &a)
+	}
+	if s.Has(nfsserver.SetMode) {
+		a.Mode = chmoded(c, s.Mode, gid)
+	}
+	s.Mask, s.Mode = s.Mask|nfsserver.SetMode, a.Mode
+}
+
+// Newborn is the attributes of a new object of type t that c makes in a directory
+// with attributes dir. Mode, owner and group are among them.
+func Newborn(c *nfsserver.Cred, dir *nfsserver.Attr, t nfsserver.FileType, s *nfsserver.SetAttr) (nfsserver.SetAttr, error) {
+	set := *s
+	if c.UID != 0 && s.Has(nfsserver.SetUID) && s.UID != c.UID {
+		return set, syscall.EPERM
+	}
+	if !s.Has(nfsserver.SetMode) {
+		set.Mode = 0o600
+		if t == nfsserver.TypeDir {
+			set.Mode = 0o700
+		}
+	}
+	const program = nfsserver.ModeSetgid | 0o010
+	gid := c.GID
+	if dir.Mode&nfsserver.ModeSetgid != 0 {
+		gid = dir.GID
+		switch {
+		case t == nfsserver.TypeDir:
+			set.Mode |= nfsserver.ModeSetgid
+		case set.Mode&program == program && !hasGroup(c, gid):
+			set.Mode &^= nfsserver.ModeSetgid
+		}
+	}
+	if !s.Has(nfsserver.SetUID) {
+		set.UID = c.UID
+	}
+	switch {
+	case !s.Has(nfsserver.SetGID):
+		set.GID = gid
+	case c.UID != 0 && s.GID != gid && !inGroup(c, s.GID):
+		return set, syscall.EPERM
+	}
+	set.Mask |= nfsserver.SetMode | nfsserver.SetUID | nfsserver.SetGID
+	return set, nil
+}
