@@ -26,6 +26,8 @@ var kept = map[string]string{
 	"nfsclient/fusefs.MountPoint.Dir": "for embedders: where it is mounted",
 	"nfsclient/vmware.":               "the functions that callers of go-nfs-client know, with its signatures",
 	"nfsserver/exports.Error":         "for errors.As: where the mistake stands",
+	"nfsserver/fstest.Allocates":      "for FS of other modules, as nfsserver/juicefs",
+	"nfsserver/fstest.ChargesHoles":   "for FS of other modules, as nfsserver/juicefs",
 	"nfsserver/perm.":                 "for FS of other modules whose objects no kernel guards, as nfsserver/juicefs",
 	"nfsserver.MaxIO":                 "what an FS of one's own is asked for at most",
 	"rnic.Providers":                  "what Open takes",

@@ -3,6 +3,7 @@ package fstest
 
 import (
 	"errors"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -10,9 +11,20 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
+// A Habit is a way in which an FS differs from others of which a check would complain.
+type Habit int
+
+// The habits.
+const (
+	// Allocates: what is below the FS allocates memory for each call.
+	Allocates Habit = iota
+	// ChargesHoles: Attr.Used has the whole size, as quotas and Statfs do.
+	ChargesHoles
+)
+
 // Run runs the whole list, each check on a fresh FS made by mk. The FS is
 // closed at the end of its check.
-func Run(t *testing.T, mk func(t *testing.T) nfsserver.FS) {
+func Run(t *testing.T, mk func(t *testing.T) nfsserver.FS, habits ...Habit) {
 	for _, group := range [][]check{attrChecks, dataChecks, nameChecks, renameChecks, dirChecks, refChecks, parallelChecks} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
@@ -22,7 +34,7 @@ func Run(t *testing.T, mk func(t *testing.T) nfsserver.FS) {
 						t.Errorf("Close: %v", err)
 					}
 				})
-				c.run(&tree{T: t, FS: fs, me: nfsserver.Self(), root: fs.Root()})
+				c.run(&tree{T: t, FS: fs, me: nfsserver.Self(), root: fs.Root(), habits: habits})
 			})
 		}
 	}
@@ -40,7 +52,11 @@ type tree struct {
 	nfsserver.FS
 	me   nfsserver.Cred // who calls
 	root nfsserver.Ref
+
+	habits []Habit
 }
+
+func (t *tree) has(h Habit) bool { return slices.Contains(t.habits, h) }
 
 // attrs for new objects.
 func mode(m uint32) *nfsserver.SetAttr { return &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: m} }
