@@ -1,0 +1,149 @@
+// Cookies of large directories.
+
+package juicefs
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+// names is how many the large directory has: NFSRDMA_FULL=1 takes a million.
+func names() int {
+	if os.Getenv("NFSRDMA_FULL") != "" {
+		return 1000000
+	}
+	return 10000
+}
+
+// A lister reads a directory page by page.
+type lister struct {
+	t      *testing.T
+	dir    nfsserver.Ref
+	cookie uint64
+	seen   map[string]int
+}
+
+// page reads up to n names and returns them.
+func (l *lister) page(f *FS, n int, plus bool) (names []string, eof bool) {
+	l.t.Helper()
+	eof, err := f.ReadDir(me, l.dir, l.cookie, plus, func(de *nfsserver.Dirent) bool {
+		if len(names) == n {
+			return false
+		}
+		if de.Cookie <= l.cookie || de.Cookie >= 1<<62 {
+			l.t.Errorf("cookie %#x after %#x", de.Cookie, l.cookie)
+		}
+		if plus && !de.HasAttr && de.Name[0] != '.' {
+			l.t.Errorf("%s has no attributes", de.Name)
+		}
+		l.cookie = de.Cookie
+		names = append(names, string(de.Name))
+		return true
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for _, name := range names {
+		l.seen[name]++
+	}
+	return names, eof
+}
+
+// TestLargeDirectory: a listing goes on over removals, additions and a restart, and names what stayed once.
+func TestLargeDirectory(t *testing.T) {
+	l := Local{Dir: newDir(t), UID: me.UID, GID: me.GID}
+	f := reopen(t, l)
+	dir, _, err := f.Mkdir(me, f.Root(), "d", &nfsserver.SetAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := names()
+	for i := range n {
+		create(t, f, dir, fmt.Sprint("name-", i))
+	}
+	ls := &lister{t: t, dir: dir, seen: map[string]int{}}
+	removed, added := 0, 0
+	change := func(page []string) { // removes one of the page, which has been seen, and makes a new one
+		for _, name := range page {
+			if name[0] != '.' {
+				if err := f.Remove(me, dir, name); err != nil {
+					t.Fatal(err)
+				}
+				removed++
+				break
+			}
+		}
+		create(t, f, dir, fmt.Sprint("new-", added))
+		added++
+	}
+	for i, eof := 0, false; !eof; i++ {
+		var page []string
+		page, eof = ls.page(f, n/20, i%2 == 0)
+		change(page)
+		if i == 10 {
+			closeFS(t, f)
+			f = reopen(t, l)
+		}
+	}
+	defer closeFS(t, f)
+	for i := range n {
+		if name := fmt.Sprint("name-", i); ls.seen[name] != 1 {
+			t.Errorf("%s was seen %d times", name, ls.seen[name])
+		}
+	}
+	for name, times := range ls.seen {
+		if times != 1 {
+			t.Errorf("%s was seen %d times", name, times)
+		}
+	}
+	again := &lister{t: t, dir: dir, seen: map[string]int{}}
+	for eof := false; !eof; {
+		_, eof = again.page(f, n, false)
+	}
+	if got, want := len(again.seen), n-removed+added+2; got != want {
+		t.Errorf("%d names are left, want %d", got, want)
+	}
+}
+
+// TestSameHash: names with one hash have cookies of their own, in the order of the names.
+func TestSameHash(t *testing.T) {
+	var l listing
+	for _, name := range []string{"c", "a", "b"} {
+		l.entries = append(l.entries, entry{cookie: 5 << rankBits, at: uint32(len(l.names)), size: uint8(len(name))})
+		l.names = append(l.names, name...)
+	}
+	l.entries = append(l.entries, entry{cookie: 6 << rankBits})
+	l.sort()
+	for i, want := range []struct {
+		name   string
+		cookie uint64
+	}{{"a", 40}, {"b", 41}, {"c", 42}, {"", 48}} {
+		if e := &l.entries[i]; string(l.name(e)) != want.name || e.cookie != want.cookie {
+			t.Errorf("entry %d is %q at %d, want %q at %d", i, l.name(e), e.cookie, want.name, want.cookie)
+		}
+	}
+	if rest := l.after(40); len(rest) != 3 || rest[0].cookie != 41 {
+		t.Errorf("after the first come %v", rest)
+	}
+	if rest := l.after(43); len(rest) != 1 {
+		t.Errorf("after one that is gone come %v", rest)
+	}
+}
+
+// TestListingsAreForgotten: those that are kept are bounded.
+func TestListingsAreForgotten(t *testing.T) {
+	var s listings
+	for i := range 10 {
+		k := s.keep(rootIno + 1 + 1<<uint(i))
+		s.put(rootIno+1+1<<uint(i), k, &listing{entries: make([]entry, keepNames/4)})
+	}
+	if len(s.of) > 4 || s.names > keepNames {
+		t.Errorf("%d listings with %d names are kept", len(s.of), s.names)
+	}
+	if s.of[rootIno+1+1<<9] == nil {
+		t.Error("the last one is not kept")
+	}
+}

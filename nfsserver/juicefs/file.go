@@ -1,0 +1,298 @@
+// An open file: JuiceFS's buffers of one file, and what they hold that the metadata does not know yet.
+
+package juicefs
+
+import (
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/juicedata/juicefs/pkg/meta"
+	"github.com/juicedata/juicefs/pkg/vfs"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+// A file is open from the first call that reads or writes it until it has been idle for a while. JuiceFS commits what
+// is written when a block is full, after a second or so, or when it is asked to: until then size and times of the metadata
+// are those of before, and getattr puts ours in their place. Each of these commits is a change of the file to JuiceFS. To a client it
+// is none, and would cost it its cache; so getattr tells of the time of the last write until the client has commits made, by sync.
+//
+// The life of a WRITE: put gives the bytes to the writer and notes in state what they change; settle, for a COMMIT or a
+// READ, has the writer upload and commit all of it, and forgets the note. An error of the writer is about bytes that are lost, no
+// matter which call sees it: fail keeps it in lost until sync has told it, and the next write begins with a new writer, as JuiceFS's repeats its
+// first error for ever.
+//
+// JuiceFS's reader has buffers, which a commit marks as old; one that two reads share at that moment is given to the second
+// as it is. So nothing is written or committed while something is read: reads share mu once all is committed, and all else is alone.
+type file struct {
+	set *files
+	ino meta.Ino
+
+	// Guarded by files.mu.
+	users int
+	idle  time.Time // since when there are no users
+
+	mu sync.RWMutex
+	// Guarded by mu.
+	r    vfs.FileReader
+	w    vfs.FileWriter
+	seen content // of which r has possibly buffered something
+
+	// What getattr needs, which does not wait for a read or a write.
+	state struct {
+		sync.Mutex
+		pending
+		lost error
+	}
+}
+
+// A content is what differs when the bytes of a file do.
+type content struct {
+	mtime  nfsserver.Time
+	length uint64
+}
+
+// A pending is what the metadata does not know, or knows otherwise.
+type pending struct {
+	dirty bool           // something has not been committed
+	end   uint64         // of the writes since the file was clean
+	told  bool           // mtime is what getattr tells
+	mtime nfsserver.Time // of the last write
+	base  identity       // of the file when it was written
+	epoch uint64         // changes whenever the file becomes clean, or told ends
+}
+
+// An identity is what commits of data do not change.
+type identity struct {
+	mode, uid, gid, nlink, acl uint32
+	parent                     meta.Ino
+}
+
+func identify(a *meta.Attr) identity {
+	return identity{uint32(a.Mode), a.Uid, a.Gid, a.Nlink, a.AccessACL, a.Parent}
+}
+
+// over puts what is pending in the place of what the metadata has, in a. A change that is none of a commit shows.
+func (p *pending) over(a *meta.Attr) {
+	if p.dirty {
+		a.Length = max(a.Length, p.end)
+	}
+	if !p.told {
+		return
+	}
+	m, c := asTime(a.Mtime, a.Mtimensec), asTime(a.Ctime, a.Ctimensec)
+	if later(m, p.mtime) == p.mtime && identify(a) == p.base {
+		c = p.mtime
+	}
+	m, c = later(m, p.mtime), later(c, p.mtime)
+	a.Mtime, a.Mtimensec, a.Ctime, a.Ctimensec = m.Sec, m.Nsec, c.Sec, c.Nsec
+}
+
+func (o *file) pending() pending {
+	o.state.Lock()
+	defer o.state.Unlock()
+	return o.state.pending
+}
+
+// clean notes that all is committed; the caller has state locked.
+func (o *file) clean() {
+	o.state.dirty, o.state.end = false, 0
+	o.state.epoch++
+}
+
+// untell has the times be those of the metadata from now on, unless more has been written.
+func (o *file) untell() {
+	o.state.Lock()
+	defer o.state.Unlock()
+	if !o.state.dirty {
+		o.state.told = false
+		o.state.epoch++
+	}
+}
+
+// put writes p at off of the file, which was n just before.
+func (o *file) put(p []byte, off uint64, n *inode) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.w == nil {
+		o.w = o.set.writer.Open(o.ino, n.stamp.length, 0)
+	}
+	if no := o.w.Write(system, off, p); no != 0 {
+		o.fail(no)
+		return failedOn(no)
+	}
+	s := &o.state
+	s.Lock()
+	s.dirty, s.told, s.base, s.end = true, true, n.base, max(s.end, off+uint64(len(p)))
+	s.mtime = later(s.mtime, nfsserver.Now())
+	s.Unlock()
+	return nil
+}
+
+// settle has all stored that was written before. The error is kept for sync.
+func (o *file) settle() {
+	if !o.pending().dirty {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.settleLocked()
+}
+
+// settleLocked is settle for who holds mu.
+func (o *file) settleLocked() {
+	p := o.pending()
+	if !p.dirty {
+		return
+	}
+	if no := o.w.Flush(system); no != 0 {
+		o.fail(no)
+		return
+	}
+	o.keepMtime(p.mtime)
+	o.state.Lock()
+	defer o.state.Unlock()
+	o.clean()
+}
+
+// mtimeSlack is the most, in seconds, by which JuiceFS's time of a write differs from ours.
+const mtimeSlack = 10
+
+// keepMtime has the modification time be the one that getattr has told, which JuiceFS's commits miss by a moment. (Its
+// DataWriter.UpdateMtime would set that of what is pending, but races with the commits of it.)
+func (o *file) keepMtime(mtime nfsserver.Time) {
+	var a meta.Attr
+	if no := o.set.m.GetAttr(system, o.ino, &a); no != 0 {
+		return // the next call on the file sees it
+	}
+	has := asTime(a.Mtime, a.Mtimensec)
+	if has != mtime && later(has, mtime) == mtime && mtime.Sec-has.Sec < mtimeSlack {
+		a.Mtime, a.Mtimensec = mtime.Sec, mtime.Nsec
+		o.set.m.SetAttr(system, o.ino, meta.SetAttrMtime, 0, &a)
+	}
+}
+
+// fail notes that the writer has lost bytes, and has the next write begin anew; mu is held.
+func (o *file) fail(no syscall.Errno) {
+	w := o.w
+	o.w = nil
+	s := &o.state
+	s.Lock()
+	o.clean()
+	s.told = false
+	if no != syscall.ENOENT { // nobody misses the bytes of a file that has gone
+		s.lost = no
+	}
+	s.Unlock()
+	w.Close(system)
+}
+
+// get reads into p, from an offset within the file, which was n just before.
+func (o *file) get(p []byte, off uint64, n *inode) (int, error) {
+	var failing vfs.FileReader
+	o.mu.RLock()
+	if o.r != nil && o.seen == n.content() && !o.pending().dirty {
+		got, err := o.read(p, off)
+		failing = o.r
+		o.mu.RUnlock()
+		if err == nil {
+			return got, nil
+		}
+	} else {
+		o.mu.RUnlock()
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.r != nil && o.r == failing {
+		o.closeReader()
+	}
+	o.settleLocked()
+	length, err := o.refresh()
+	if err != nil || off >= length {
+		return 0, err
+	}
+	got, err := o.read(p[:min(uint64(len(p)), length-off)], off)
+	if err != nil {
+		o.closeReader()
+	}
+	return got, err
+}
+
+// closeReader has the next get begin with a new reader: one repeats its first error for ever, as a writer does.
+func (o *file) closeReader() {
+	o.r.Close(system)
+	o.r = nil
+}
+
+// refresh returns the length of the file and has a reader open for it, without the buffers of an older content: it has possibly been
+// written, here, or through another server or a mount; mu is held exclusively.
+func (o *file) refresh() (uint64, error) {
+	var a meta.Attr
+	if no := o.set.m.GetAttr(system, o.ino, &a); no != 0 {
+		return 0, failedOn(no)
+	}
+	is := content{asTime(a.Mtime, a.Mtimensec), a.Length}
+	if o.r == nil {
+		o.r = o.set.reader.Open(o.ino, a.Length)
+	} else if o.seen != is {
+		o.set.reader.Invalidate(o.ino, 0, a.Length)
+		o.set.reader.Truncate(o.ino, a.Length)
+	}
+	o.seen = is
+	return a.Length, nil
+}
+
+// read has the reader read; mu is held.
+func (o *file) read(p []byte, off uint64) (int, error) {
+	n, no := o.r.Read(system, off, p)
+	for no == syscall.EAGAIN { // its buffers changed under it
+		n, no = o.r.Read(system, off, p)
+	}
+	return n, failedOn(no)
+}
+
+// resize sets the size. What was written before counts as written before.
+func (o *file) resize(size uint64) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.settleLocked()
+	var was, a meta.Attr
+	if no := o.set.m.GetAttr(system, o.ino, &was); no != 0 {
+		return failedOn(no)
+	}
+	if no := o.set.m.Truncate(system, o.ino, 0, size, &a, true); no != 0 {
+		return failedOn(no)
+	}
+	if was.Length == size { // JuiceFS does not touch the times then, truncate(2) does
+		if no := o.set.m.SetAttr(system, o.ino, meta.SetAttrMtimeNow, 0, &a); no != 0 {
+			return failedOn(no)
+		}
+	}
+	o.set.writer.Truncate(o.ino, size)
+	o.set.reader.Truncate(o.ino, size)
+	o.untell()
+	return nil
+}
+
+// takeLost returns the error of bytes that were lost, once.
+func (o *file) takeLost() error {
+	s := &o.state
+	s.Lock()
+	defer s.Unlock()
+	err := s.lost
+	s.lost = nil
+	return err
+}
+
+// close is for who is the last to know o.
+func (o *file) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.w != nil {
+		o.w.Close(system)
+	}
+	if o.r != nil {
+		o.r.Close(system)
+	}
+	o.r, o.w = nil, nil
+}

@@ -1,0 +1,227 @@
+// The table of open files, and attributes as they are with what is buffered.
+
+package juicefs
+
+import (
+	"errors"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/juicedata/juicefs/pkg/chunk"
+	"github.com/juicedata/juicefs/pkg/meta"
+	"github.com/juicedata/juicefs/pkg/vfs"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+const (
+	// idleTime is how long a file stays open without a call; maxOpen is how many stay open without one.
+	idleTime = 10 * time.Second
+	maxOpen  = 10000
+	// sweepEvery is how often idle files are looked for.
+	sweepEvery = time.Second
+)
+
+// files are the open files of an FS.
+type files struct {
+	// Set once.
+	m      meta.Meta
+	reader vfs.DataReader
+	writer vfs.DataWriter
+	trash  bool // names that are removed go to the trash
+	stop   chan struct{}
+	swept  chan struct{} // closed by the sweeper's end
+
+	mu   sync.Mutex // guards open, and users and idle of the files
+	open map[meta.Ino]*file
+}
+
+// start makes the buffers, and has idle files closed until close.
+func (t *files) start(m meta.Meta, store chunk.ChunkStore, conf *vfs.Config) {
+	t.m, t.open = m, map[meta.Ino]*file{}
+	t.trash = conf.Format.TrashDays > 0
+	t.reader = vfs.NewDataReader(conf, m, store)
+	t.writer = vfs.NewDataWriter(conf, m, store, t.reader)
+	t.stop, t.swept = make(chan struct{}), make(chan struct{})
+	go t.sweeper()
+}
+
+// use returns the open file of an inode; release follows.
+func (t *files) use(ino meta.Ino) *file {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := t.open[ino]
+	if o == nil {
+		o = &file{set: t, ino: ino}
+		t.open[ino] = o
+	}
+	o.users++
+	return o
+}
+
+// useOpen is use of a file that is open already; nil: it is not.
+func (t *files) useOpen(ino meta.Ino) *file {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := t.open[ino]
+	if o != nil {
+		o.users++
+	}
+	return o
+}
+
+func (t *files) release(o *file) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if o.users--; o.users == 0 {
+		o.idle = time.Now()
+	}
+}
+
+// raw asks for the attributes that the metadata has.
+func (t *files) raw(ino meta.Ino) (a meta.Attr, err error) {
+	get := t.m.GetAttr
+	if ino == rootIno {
+		// Of the volume's root GetAttr makes attributes up, with mode 0777, when the service takes 0.3 s. To set
+		// nothing returns what there is.
+		get = func(ctx meta.Context, ino meta.Ino, a *meta.Attr) syscall.Errno {
+			return t.m.SetAttr(ctx, ino, 0, 0, a)
+		}
+	}
+	if no := get(system, ino, &a); no != 0 {
+		return a, failedOn(no)
+	}
+	return a, t.hideTrash(ino, &a)
+}
+
+// hideTrash takes the names that are in the trash from the count; what has no other is gone.
+func (t *files) hideTrash(ino meta.Ino, a *meta.Attr) error {
+	if a.Parent.IsTrash() || a.Nlink == 0 {
+		return nfsserver.ErrStale
+	}
+	if !t.trash || a.Parent != 0 || ino == rootIno {
+		return nil
+	}
+	a.Nlink = 0
+	for dir, names := range t.m.GetParents(system, ino) {
+		if !dir.IsTrash() {
+			a.Nlink += uint32(names)
+		}
+	}
+	if a.Nlink == 0 {
+		return nfsserver.ErrStale
+	}
+	return nil
+}
+
+// getattr returns the attributes as they will be when what is buffered has been committed, and the stamp of those that
+// the metadata has.
+func (t *files) getattr(ino meta.Ino) (a meta.Attr, is stamp, err error) {
+	o := t.useOpen(ino)
+	if o == nil {
+		a, err = t.raw(ino)
+		return a, stampOf(&a), err
+	}
+	defer t.release(o)
+	for {
+		// In this order: what becomes clean after the look at it is in the metadata that is asked for next.
+		p := o.pending()
+		a, err = t.raw(ino)
+		is = stampOf(&a)
+		if err != nil || !p.told {
+			return a, is, err
+		}
+		if o.pending().epoch != p.epoch {
+			continue // committed, or cut, meanwhile: the two would not be of one moment
+		}
+		p.over(&a)
+		return a, is, nil
+	}
+}
+
+// settle has the buffers of a file stored before something else changes it, and keeps an error for sync.
+func (t *files) settle(ino meta.Ino) {
+	if o := t.useOpen(ino); o != nil {
+		defer t.release(o)
+		o.settle()
+		o.untell()
+	}
+}
+
+// sync has the buffers of a file stored. It tells of bytes that were lost since the last time.
+func (t *files) sync(ino meta.Ino) error {
+	o := t.useOpen(ino)
+	if o == nil {
+		return nil
+	}
+	defer t.release(o)
+	o.settle()
+	o.untell()
+	return o.takeLost()
+}
+
+func (t *files) sweeper() {
+	defer close(t.swept)
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-t.stop:
+			return
+		case now := <-tick.C:
+			for _, o := range t.idleFiles(now) {
+				t.closeIdle(o)
+			}
+		}
+	}
+}
+
+// idleFiles are those to be closed; the caller uses each.
+func (t *files) idleFiles(now time.Time) (list []*file) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	spare := len(t.open) - maxOpen
+	for _, o := range t.open {
+		if o.users == 0 && (spare > 0 || now.Sub(o.idle) > idleTime) {
+			o.users++
+			spare--
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// closeIdle closes a file that nobody else uses, unless it has something to tell.
+func (t *files) closeIdle(o *file) {
+	o.settle()
+	s := &o.state
+	t.mu.Lock()
+	s.Lock()
+	closes := o.users == 1 && !s.dirty && s.lost == nil
+	s.Unlock()
+	if closes {
+		delete(t.open, o.ino)
+	} else {
+		o.users--
+	}
+	t.mu.Unlock()
+	if closes {
+		o.close()
+	}
+}
+
+// close stores and closes all files. It returns what nobody has been told.
+func (t *files) close() error {
+	close(t.stop)
+	<-t.swept
+	var errs []error
+	for ino, o := range t.open {
+		o.settle()
+		if lost := o.takeLost(); lost != nil {
+			errs = append(errs, lost)
+		}
+		o.close()
+		delete(t.open, ino)
+	}
+	return errors.Join(errs...)
+}

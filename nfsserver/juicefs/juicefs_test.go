@@ -1,0 +1,62 @@
+// The FS does what every FS does, on a volume in a directory.
+
+package juicefs
+
+import (
+	"os"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/fstest"
+)
+
+// me is who calls.
+var me = nfsserver.Self()
+
+// newDir is a directory in memory, where there is one: a sync of a disk waits for what all programs have written to it.
+func newDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "juicefs-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// openNew makes a volume in a new directory and opens a directory of it: on the root of a volume JuiceFS has races of its own
+// when the machine is slow.
+func openNew(t *testing.T, l Local) *FS {
+	t.Helper()
+	l.Dir, l.UID, l.GID = newDir(t), me.UID, me.GID
+	f := reopen(t, l)
+	top, _, err := f.Mkdir(me, f.Root(), "top", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.root, _, _ = f.parse(&top)
+	return f
+}
+
+// reopen opens the volume l, which is possibly there already.
+func reopen(t *testing.T, l Local) *FS {
+	t.Helper()
+	url, err := l.Make()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(Options{Meta: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestFS(t *testing.T) {
+	fstest.Run(t, func(t *testing.T) nfsserver.FS { return openNew(t, Local{ACL: true}) }, fstest.Allocates, fstest.ChargesHoles)
+}
+
+// TestFSWithTrash: what is removed is gone for NFS, though the volume still has it.
+func TestFSWithTrash(t *testing.T) {
+	fstest.Run(t, func(t *testing.T) nfsserver.FS { return openNew(t, Local{TrashDays: 1}) }, fstest.Allocates, fstest.ChargesHoles)
+}

@@ -1,0 +1,201 @@
+// Listings: the names of a directory in the order of their cookies.
+
+package juicefs
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/juicedata/juicefs/pkg/meta"
+)
+
+// A cookie is 59 bits of a hash of the name, under a key of the volume, and 3 bits that number names with the same hash.
+// So it depends on nothing but the name: a listing goes on after a restart or on another server, and what is
+// made or removed meanwhile moves no other name. In a directory of a million names two have the same hash with a chance of one in a
+// million; then one is passed over if the other is removed just between two pages. Cookies stay below 2^62,
+// and those below 8 are free for "." and "..".
+const (
+	rankBits      = 3
+	hashBits      = 59
+	cookieDot     = 1
+	cookieDotDot  = 2
+	cookieVersion = 1 // of this scheme: the cookie verifier
+)
+
+// hash is that of a name; never 0.
+func (f *FS) hash(name []byte) uint64 {
+	var b [16 + nameMax]byte
+	copy(b[:], f.hashKey[:])
+	sum := sha256.Sum256(b[:16+copy(b[16:], name)])
+	return max(binary.BigEndian.Uint64(sum[:])>>(64-hashBits), 1)
+}
+
+// A listing is the names of a directory as they were at one moment, sorted by cookie. It does not change.
+type listing struct {
+	stamp   stamp // of the directory just before
+	made    time.Time
+	took    time.Duration
+	names   []byte
+	entries []entry
+}
+
+type entry struct {
+	cookie uint64
+	ino    meta.Ino
+	at     uint32 // in names
+	size   uint8
+}
+
+func (l *listing) name(e *entry) []byte { return l.names[e.at:][:e.size] }
+
+// after returns the entries after a cookie.
+func (l *listing) after(cookie uint64) []entry {
+	i, found := slices.BinarySearchFunc(l.entries, cookie, func(e entry, c uint64) int { return cmp.Compare(e.cookie, c) })
+	if found {
+		i++
+	}
+	return l.entries[i:]
+}
+
+// read makes a listing. JuiceFS reads a directory as a whole.
+func (f *FS) read(d *inode) (*listing, error) {
+	start := time.Now()
+	var list []*meta.Entry
+	if no := f.m.Readdir(system, d.ino, 0, &list); no != 0 {
+		return nil, failedOn(no)
+	}
+	l := &listing{stamp: d.stamp, made: start, entries: make([]entry, 0, len(list))}
+	for _, e := range list {
+		if name := string(e.Name); name == "." || name == ".." {
+			continue
+		}
+		l.entries = append(l.entries, entry{cookie: f.hash(e.Name) << rankBits, ino: e.Inode, at: uint32(len(l.names)), size: uint8(len(e.Name))})
+		l.names = append(l.names, e.Name...)
+	}
+	l.sort()
+	l.took = time.Since(start)
+	return l, nil
+}
+
+// sort orders the entries, those of one hash by name, and numbers these.
+func (l *listing) sort() {
+	slices.SortFunc(l.entries, func(a, b entry) int {
+		if c := cmp.Compare(a.cookie, b.cookie); c != 0 {
+			return c
+		}
+		return slices.Compare(l.name(&a), l.name(&b))
+	})
+	for i := 1; i < len(l.entries); i++ {
+		if e, before := &l.entries[i], l.entries[i-1].cookie; e.cookie == before&^(1<<rankBits-1) {
+			e.cookie = min(before+1, e.cookie|(1<<rankBits-1))
+		}
+	}
+}
+
+const (
+	// keepNames is how many names of listings are kept, some 60 bytes each.
+	keepNames = 4 << 20
+	// A page that goes on takes them from a listing that is no longer true for this long, or as many times as long as the
+	// directory took to read: to read it anew for each page of an `rm -r` of a million names would never end.
+	goOnFor, goOnTimes = 2 * time.Second, 20
+)
+
+// listings are those that have been used last.
+type listings struct {
+	mu    sync.Mutex // guards the rest
+	of    map[meta.Ino]*kept
+	names int
+	clock uint64
+}
+
+// A kept is a listing and its maker's lock.
+type kept struct {
+	making sync.Mutex // held by who reads the directory; taken without listings.mu
+	l      *listing   // guarded by listings.mu
+	used   uint64     // guarded by listings.mu
+}
+
+// list returns the names of d for a page that begins after a cookie. A listing that begins, cookie 0, has all names that there are;
+// one that goes on has those that there were when it began, whatever else.
+func (f *FS) list(d *inode, cookie uint64) (*listing, error) {
+	k := f.listings.keep(d.ino)
+	if l := f.listings.usable(k, d, cookie); l != nil {
+		return l, nil
+	}
+	k.making.Lock()
+	defer k.making.Unlock()
+	if l := f.listings.usable(k, d, cookie); l != nil {
+		return l, nil // somebody else has just read it
+	}
+	l, err := f.read(d)
+	if err == nil {
+		f.listings.put(d.ino, k, l)
+	}
+	return l, err
+}
+
+func (s *listings) keep(ino meta.Ino) *kept {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.of[ino]
+	if k == nil {
+		k = new(kept)
+		if s.of == nil {
+			s.of = map[meta.Ino]*kept{}
+		}
+		s.of[ino] = k
+		s.names += keptCost
+	}
+	s.clock++
+	k.used = s.clock
+	return k
+}
+
+func (s *listings) usable(k *kept, d *inode, cookie uint64) *listing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := k.l
+	switch {
+	case l == nil:
+		return nil
+	case l.stamp == d.stamp, cookie != 0 && time.Since(l.made) < max(goOnFor, goOnTimes*l.took):
+		return l
+	}
+	return nil
+}
+
+// put keeps a listing, and forgets those that have not been used for longest.
+func (s *listings) put(ino meta.Ino, k *kept, l *listing) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of[ino] != k {
+		return // was forgotten meanwhile
+	}
+	s.names -= k.size()
+	k.l = l
+	s.names += k.size()
+	for s.names > keepNames && len(s.of) > 1 {
+		oldest := ino
+		for other, o := range s.of {
+			if other != ino && (oldest == ino || o.used < s.of[oldest].used) {
+				oldest = other
+			}
+		}
+		s.names -= s.of[oldest].size()
+		delete(s.of, oldest)
+	}
+}
+
+// keptCost is what a directory counts for beside its names.
+const keptCost = 16
+
+func (k *kept) size() int {
+	if k.l == nil {
+		return keptCost
+	}
+	return keptCost + len(k.l.entries)
+}

@@ -1,0 +1,57 @@
+// Locks against other clients of the volume: JuiceFS's POSIX locks.
+
+package juicefs
+
+import (
+	"math"
+	"syscall"
+
+	"github.com/juicedata/juicefs/pkg/meta"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+// lockOwner is who holds the server's locks, within its session. Lock managers of one server have been at one with each
+// other before they ask here, and so one owner is enough.
+const lockOwner = 1
+
+// fileLocks are the server's locks on one file.
+type fileLocks struct {
+	m   meta.Meta
+	ino meta.Ino
+}
+
+// OpenLocks releases what a server that was killed has left of the same session.
+func (f *FS) OpenLocks(r nfsserver.Ref) (nfsserver.FileLocks, error) {
+	n, err := f.loadFile(&r)
+	if err != nil {
+		return nil, err
+	}
+	l := &fileLocks{f.m, n.ino}
+	return l, l.Set(0, math.MaxInt64, nfsserver.Unlocked)
+}
+
+// lockTypes are the types of locks in JuiceFS, those of fcntl(2).
+var lockTypes = [...]uint32{nfsserver.Unlocked: syscall.F_UNLCK, nfsserver.Shared: syscall.F_RDLCK, nfsserver.Exclusive: syscall.F_WRLCK}
+
+// Set locks bytes, or releases them. It does not wait for another client.
+func (l *fileLocks) Set(start, end uint64, t nfsserver.LockType) error {
+	return failed(l.m.Setlk(system, l.ino, lockOwner, false, lockTypes[t], start, end, 0))
+}
+
+// Test finds a lock of another client.
+func (l *fileLocks) Test(start, end uint64, t nfsserver.LockType) (at, last uint64, other nfsserver.LockType, err error) {
+	k, pid := lockTypes[t], uint32(0)
+	if no := l.m.Getlk(system, l.ino, lockOwner, &k, &start, &end, &pid); no != 0 {
+		return 0, 0, nfsserver.Unlocked, no
+	}
+	switch k {
+	case syscall.F_RDLCK:
+		return start, end, nfsserver.Shared, nil
+	case syscall.F_WRLCK:
+		return start, end, nfsserver.Exclusive, nil
+	}
+	return 0, 0, nfsserver.Unlocked, nil
+}
+
+// Close releases all locks.
+func (l *fileLocks) Close() error { return l.Set(0, math.MaxInt64, nfsserver.Unlocked) }

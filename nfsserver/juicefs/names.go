@@ -1,0 +1,258 @@
+// Names: find, make, link, remove.
+
+package juicefs
+
+import (
+	"errors"
+	"syscall"
+
+	"github.com/juicedata/juicefs/pkg/meta"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/perm"
+)
+
+// Lookup finds a name.
+func (f *FS) Lookup(c nfsserver.Cred, dir nfsserver.Ref, name string) (nfsserver.Ref, nfsserver.Attr, error) {
+	d, err := f.loadDir(&dir)
+	if err == nil {
+		err = d.rights().Check(&c, nfsserver.MayExec)
+	}
+	if err != nil {
+		return nfsserver.Ref{}, nfsserver.Attr{}, err
+	}
+	n, err := f.find(d, name)
+	if err != nil {
+		return nfsserver.Ref{}, nfsserver.Attr{}, err
+	}
+	return f.ref(n.ino, n.attr.Type), n.attr, nil
+}
+
+// find returns the object of a name in d, with its ACL. The trash has none.
+func (f *FS) find(d *inode, name string) (*inode, error) {
+	n := new(inode)
+	switch {
+	case name == ".":
+		return d, nil
+	case name == "..":
+		if d.ino == f.root {
+			return d, nil
+		}
+		return n, f.loadInode(n, d.parent)
+	case len(name) > nameMax:
+		return nil, syscall.ENAMETOOLONG
+	case d.ino == rootIno && name == meta.TrashName:
+		return nil, syscall.ENOENT
+	}
+	for range replacements {
+		var ino meta.Ino
+		var a meta.Attr
+		if no := f.m.Lookup(system, d.ino, name, &ino, &a, false); no != 0 {
+			return nil, failed(no)
+		}
+		err := f.loadInode(n, ino)
+		if !errors.Is(err, nfsserver.ErrStale) {
+			return n, err
+		}
+		// It went between the two: removed, or replaced.
+	}
+	return nil, nfsserver.ErrBusy
+}
+
+// replacements is how often a name that is always being replaced is looked for.
+const replacements = 100
+
+// Create makes an empty file.
+func (f *FS) Create(c nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+	return f.add(&c, dir, name, nfsserver.TypeReg, s, "", 0)
+}
+
+// Mkdir makes an empty directory.
+func (f *FS) Mkdir(c nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+	return f.add(&c, dir, name, nfsserver.TypeDir, s, "", 0)
+}
+
+// Symlink makes a symbolic link.
+func (f *FS) Symlink(c nfsserver.Cred, dir nfsserver.Ref, name, target string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+	switch {
+	case target == "":
+		return nfsserver.Ref{}, nfsserver.Attr{}, syscall.ENOENT
+	case len(target) > meta.MaxSymlink:
+		return nfsserver.Ref{}, nfsserver.Attr{}, syscall.ENAMETOOLONG
+	}
+	return f.add(&c, dir, name, nfsserver.TypeSymlink, s, target, 0)
+}
+
+// Mknod makes a socket, FIFO or device.
+func (f *FS) Mknod(c nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver.FileType, rdev nfsserver.Rdev, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
+	var dev uint32
+	switch t {
+	case nfsserver.TypeSocket, nfsserver.TypeFIFO:
+	case nfsserver.TypeBlock, nfsserver.TypeChar:
+		if c.UID != 0 {
+			return nfsserver.Ref{}, nfsserver.Attr{}, syscall.EPERM
+		}
+		var err error
+		if dev, err = packRdev(rdev); err != nil {
+			return nfsserver.Ref{}, nfsserver.Attr{}, err
+		}
+	default:
+		return nfsserver.Ref{}, nfsserver.Attr{}, nfsserver.ErrBadType
+	}
+	return f.add(&c, dir, name, t, s, "", dev)
+}
+
+// add makes an object. Type, mode and owner hold from its first moment; a size, times, and a group that is not the directory's
+// where that gives its own, are set in the next transactions.
+func (f *FS) add(c *nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver.FileType, s *nfsserver.SetAttr, target string, dev uint32) (r nfsserver.Ref, _ nfsserver.Attr, err error) {
+	d, err := f.newName(c, &dir, name)
+	if err != nil {
+		return r, nfsserver.Attr{}, err
+	}
+	set, err := perm.Newborn(c, &d.attr, t, s)
+	if err != nil {
+		return r, nfsserver.Attr{}, err
+	}
+	if t == nfsserver.TypeSymlink {
+		set.Mode = 0o777
+	}
+	var ino meta.Ino
+	var a meta.Attr
+	no := f.m.Mknod(as(set.UID, set.GID), d.ino, name, kind(t), uint16(set.Mode&nfsserver.ModeAll), 0, dev, target, &ino, &a)
+	if no != 0 {
+		return r, nfsserver.Attr{}, failedOn(no)
+	}
+	n := new(inode)
+	f.fill(n, ino, &a)
+	r = f.ref(ino, t)
+	if !f.complete(n, &set) {
+		return r, n.attr, nil
+	}
+	if err := f.finish(n, &set); err != nil {
+		return r, nfsserver.Attr{}, err
+	}
+	at, err := f.attrOf(ino)
+	return r, at, err
+}
+
+// complete reports whether a new object has not yet all that s gives it.
+func (f *FS) complete(n *inode, s *nfsserver.SetAttr) bool {
+	return s.Has(nfsserver.SetAtime|nfsserver.SetMtime) || s.GID != n.attr.GID ||
+		n.attr.Type == nfsserver.TypeReg && s.Has(nfsserver.SetSize) && s.Size > 0
+}
+
+// finish gives a new object the rest of s.
+func (f *FS) finish(n *inode, s *nfsserver.SetAttr) error {
+	if n.attr.Type == nfsserver.TypeReg && s.Has(nfsserver.SetSize) && s.Size > 0 {
+		o := f.files.use(n.ino)
+		err := o.resize(min(s.Size, maxFileSize))
+		f.files.release(o)
+		if err != nil {
+			return err
+		}
+	}
+	rest := *s
+	rest.Mask &= nfsserver.SetAtime | nfsserver.SetMtime | nfsserver.SetAtimeNow | nfsserver.SetMtimeNow
+	rest.Mode = n.attr.Mode // less what a default ACL takes away
+	if s.GID != n.attr.GID {
+		rest.Mask |= nfsserver.SetGID
+	}
+	if rest.Mask == 0 {
+		return nil
+	}
+	return f.apply(n, &rest)
+}
+
+// newName returns the directory in which c may make name.
+func (f *FS) newName(c *nfsserver.Cred, dir *nfsserver.Ref, name string) (*inode, error) {
+	d, err := f.loadDir(dir)
+	if err == nil {
+		err = d.rights().Check(c, nfsserver.MayExec)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case name == "." || name == "..":
+		return nil, syscall.EEXIST
+	case len(name) > nameMax:
+		return nil, syscall.ENAMETOOLONG
+	}
+	if err := d.rights().Check(c, nfsserver.MayWrite); err != nil {
+		if _, found := f.find(d, name); found == nil {
+			err = syscall.EEXIST
+		}
+		return nil, err
+	}
+	return d, nil
+}
+
+// Link adds a name.
+func (f *FS) Link(c nfsserver.Cred, r, dir nfsserver.Ref, name string) error {
+	n, err := f.load(&r)
+	if err != nil {
+		return err
+	}
+	if n.attr.Type == nfsserver.TypeDir {
+		return syscall.EPERM
+	}
+	d, err := f.newName(&c, &dir, name)
+	if err != nil {
+		return err
+	}
+	if n.attr.Nlink >= linkMax {
+		return syscall.EMLINK
+	}
+	var a meta.Attr
+	return failedOn(f.m.Link(system, n.ino, d.ino, name, &a))
+}
+
+// Remove takes a name away.
+func (f *FS) Remove(c nfsserver.Cred, dir nfsserver.Ref, name string) error {
+	d, n, err := f.named(&c, &dir, name)
+	if err == nil {
+		err = d.rights().MayUnlink(&c, &n.attr)
+	}
+	switch {
+	case err != nil:
+		return err
+	case n.attr.Type == nfsserver.TypeDir:
+		return syscall.EISDIR
+	}
+	if n.attr.Nlink > 1 || f.files.trash {
+		f.files.settle(n.ino) // of the file that stays; that of no other name needs no commit
+	}
+	return failed(f.m.Unlink(system, d.ino, name))
+}
+
+// Rmdir takes an empty directory away.
+func (f *FS) Rmdir(c nfsserver.Cred, dir nfsserver.Ref, name string) error {
+	d, n, err := f.named(&c, &dir, name)
+	if err == nil {
+		err = d.rights().MayUnlink(&c, &n.attr)
+	}
+	switch {
+	case err != nil:
+		return err
+	case n.attr.Type != nfsserver.TypeDir:
+		return syscall.ENOTDIR
+	}
+	return failed(f.m.Rmdir(system, d.ino, name))
+}
+
+// named returns a directory that c may search and the object of that name in it.
+func (f *FS) named(c *nfsserver.Cred, dir *nfsserver.Ref, name string) (d, n *inode, err error) {
+	if d, err = f.loadDir(dir); err == nil {
+		err = d.rights().Check(c, nfsserver.MayExec)
+	}
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case name == ".":
+		return nil, nil, syscall.EINVAL
+	case name == "..":
+		return nil, nil, syscall.ENOTEMPTY
+	}
+	if n, err = f.find(d, name); err != nil {
+		return nil, nil, err
+	}
+	return d, n, nil
+}

@@ -1,0 +1,95 @@
+// ReadDir.
+
+package juicefs
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/juicedata/juicefs/pkg/meta"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+// ReadDir goes over the names in the order of their cookies.
+func (f *FS) ReadDir(c nfsserver.Cred, dir nfsserver.Ref, cookie uint64, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
+	d, err := f.loadDir(&dir)
+	if err == nil {
+		err = d.rights().Check(&c, nfsserver.MayRead)
+	}
+	if err != nil {
+		return false, err
+	}
+	plus = plus && d.rights().May(&c, nfsserver.MayExec)
+	l, err := f.list(d, cookie)
+	if err != nil {
+		return false, err
+	}
+	p := page{f: f, plus: plus, emit: emit}
+	up := d.parent
+	if d.ino == f.root {
+		up = f.root
+	}
+	if cookie < cookieDot && !p.dot(".", cookieDot, d.ino) {
+		return false, nil
+	}
+	if cookie < cookieDotDot && !p.dot("..", cookieDotDot, up) {
+		return false, nil
+	}
+	rest := l.after(cookie)
+	for len(rest) > 0 {
+		next := rest[:min(len(rest), ahead)]
+		rest = rest[len(next):]
+		if more, err := p.send(l, next); err != nil || !more {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// ahead is for how many names attributes are asked at once.
+const ahead = 16
+
+// A page is a part of a listing on its way.
+type page struct {
+	f    *FS
+	plus bool
+	emit func(*nfsserver.Dirent) bool
+	de   nfsserver.Dirent
+}
+
+func (p *page) dot(name string, cookie uint64, ino meta.Ino) bool {
+	p.de = nfsserver.Dirent{Name: []byte(name), Fileid: uint64(ino), Cookie: cookie}
+	return p.emit(&p.de)
+}
+
+// An answer is the attributes of an entry, or why there are none.
+type answer struct {
+	attr nfsserver.Attr
+	err  error
+}
+
+// send emits entries. With plus, those that have gone since the directory was read are left out.
+func (p *page) send(l *listing, entries []entry) (more bool, err error) {
+	var got [ahead]answer
+	if p.plus {
+		var wg sync.WaitGroup
+		for i := range entries {
+			wg.Go(func() { got[i].attr, got[i].err = p.f.attrOf(entries[i].ino) })
+		}
+		wg.Wait()
+	}
+	for i := range entries {
+		e, a := &entries[i], &got[i]
+		if errors.Is(a.err, nfsserver.ErrStale) {
+			continue
+		}
+		p.de = nfsserver.Dirent{Name: l.name(e), Fileid: uint64(e.ino), Cookie: e.cookie}
+		if p.plus && a.err == nil {
+			p.de.HasAttr, p.de.Attr, p.de.Ref = true, a.attr, p.f.ref(e.ino, a.attr.Type)
+		}
+		if !p.emit(&p.de) {
+			return false, nil
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,164 @@
+// Callers' rights: what a kernel would say, though JuiceFS would say something else.
+
+package juicefs
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+var (
+	superuser = nfsserver.Cred{}
+	ann       = nfsserver.Cred{UID: 1001, GID: 1001}
+	bob       = nfsserver.Cred{UID: 1002, GID: 1002, GIDs: []uint32{50}}
+)
+
+// a tree of others, in a directory that everybody may write.
+func shared(t *testing.T, mode uint32) (*FS, nfsserver.Ref) {
+	t.Helper()
+	f := openNew(t, Local{})
+	t.Cleanup(func() { closeFS(t, f) })
+	dir, _, err := f.Mkdir(superuser, f.Root(), "shared", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: mode})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, dir
+}
+
+func (f *FS) touch(c nfsserver.Cred, dir nfsserver.Ref, name string, mode uint32) nfsserver.Ref {
+	r, _, _ := f.Create(c, dir, name, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: mode})
+	return r
+}
+
+func want(t *testing.T, what string, got, want error) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+func TestNewObjectsBelongToTheirMaker(t *testing.T) {
+	f, dir := shared(t, 0o2777)
+	if err := f.Setattr(superuser, dir, &nfsserver.SetAttr{Mask: nfsserver.SetGID | nfsserver.SetMode, GID: 50, Mode: 0o2777}); err != nil {
+		t.Fatal(err)
+	}
+	_, a, err := f.Create(ann, dir, "f", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o2775})
+	if err != nil || a.UID != ann.UID || a.GID != 50 || a.Mode != 0o775 {
+		t.Errorf("in a directory that gives its group: %+v, %v", a, err)
+	}
+	_, a, err = f.Mkdir(bob, dir, "d", &nfsserver.SetAttr{})
+	if err != nil || a.UID != bob.UID || a.GID != 50 || a.Mode != 0o2700 {
+		t.Errorf("a directory: %+v, %v", a, err)
+	}
+	_, a, err = f.Create(bob, dir, "g", &nfsserver.SetAttr{Mask: nfsserver.SetGID, GID: bob.GID})
+	if err != nil || a.GID != bob.GID {
+		t.Errorf("with a group of one's own: %+v, %v", a, err)
+	}
+	_, _, err = f.Create(ann, dir, "h", &nfsserver.SetAttr{Mask: nfsserver.SetUID, UID: bob.UID})
+	want(t, "a file for another", err, syscall.EPERM)
+	_, _, err = f.Mknod(ann, dir, "dev", nfsserver.TypeChar, nfsserver.Rdev{}, &nfsserver.SetAttr{})
+	want(t, "a device", err, syscall.EPERM)
+}
+
+func TestOthersFiles(t *testing.T) {
+	f, dir := shared(t, 0o777)
+	r := f.touch(ann, dir, "f", 0o640)
+	_, err := f.ReadAt(bob, r, make([]byte, 1), 0)
+	want(t, "read", err, syscall.EACCES)
+	_, err = f.WriteAt(bob, r, []byte("x"), 0)
+	want(t, "write", err, syscall.EACCES)
+	want(t, "chmod", f.Setattr(bob, r, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o777}), syscall.EPERM)
+	want(t, "chown", f.Setattr(ann, r, &nfsserver.SetAttr{Mask: nfsserver.SetUID, UID: bob.UID}), syscall.EPERM)
+	want(t, "cut", f.Setattr(bob, r, &nfsserver.SetAttr{Mask: nfsserver.SetSize}), syscall.EACCES)
+	// JuiceFS lets who may write set any time.
+	w := f.touch(ann, dir, "w", 0o666)
+	want(t, "a time", f.Setattr(bob, w, &nfsserver.SetAttr{Mask: nfsserver.SetMtime}), syscall.EPERM)
+	want(t, "the present time", f.Setattr(bob, w, &nfsserver.SetAttr{Mask: nfsserver.SetMtimeNow}), nil)
+	closed, _, err := f.Mkdir(ann, dir, "closed", &nfsserver.SetAttr{})
+	want(t, "mkdir", err, nil)
+	_, _, err = f.Lookup(bob, closed, "x")
+	want(t, "lookup", err, syscall.EACCES)
+	_, err = f.ReadDir(bob, closed, 0, false, func(*nfsserver.Dirent) bool { return true })
+	want(t, "list", err, syscall.EACCES)
+	_, _, err = f.Create(bob, closed, "x", &nfsserver.SetAttr{})
+	want(t, "create", err, syscall.EACCES)
+	want(t, "link", f.Link(bob, r, closed, "x"), syscall.EACCES)
+}
+
+func TestSetIDBits(t *testing.T) {
+	f, dir := shared(t, 0o777)
+	r := f.touch(ann, dir, "f", 0o6777)
+	if _, err := f.WriteAt(bob, r, []byte("x"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if a := attrOf(t, f, r); a.Mode != 0o777 {
+		t.Errorf("after another's write the mode is %o", a.Mode)
+	}
+	r = f.touch(ann, dir, "g", 0o4755)
+	if err := f.Setattr(superuser, r, &nfsserver.SetAttr{Mask: nfsserver.SetUID, UID: bob.UID}); err != nil {
+		t.Fatal(err)
+	}
+	if a := attrOf(t, f, r); a.Mode != 0o755 || a.UID != bob.UID {
+		t.Errorf("after a change of the owner: %+v", a)
+	}
+	if err := f.Setattr(superuser, r, &nfsserver.SetAttr{Mask: nfsserver.SetUID | nfsserver.SetMode, UID: ann.UID, Mode: 0o4711}); err != nil {
+		t.Fatal(err)
+	}
+	if a := attrOf(t, f, r); a.Mode != 0o4711 || a.UID != ann.UID {
+		t.Errorf("after a change of owner and mode: %+v", a)
+	}
+}
+
+func TestStickyDirectory(t *testing.T) {
+	f, dir := shared(t, 0o1777)
+	f.touch(ann, dir, "f", 0o666)
+	f.touch(bob, dir, "g", 0o666)
+	want(t, "remove another's", f.Remove(bob, dir, "f"), syscall.EPERM)
+	want(t, "rename another's", f.Rename(bob, dir, "f", dir, "h"), syscall.EPERM)
+	want(t, "rename over another's", f.Rename(bob, dir, "g", dir, "f"), syscall.EPERM)
+	want(t, "rename one's own", f.Rename(bob, dir, "g", dir, "h"), nil)
+	want(t, "remove by the owner", f.Remove(ann, dir, "f"), nil)
+}
+
+// TestLoops: a directory does not get below itself, which JuiceFS would let it two levels down.
+func TestLoops(t *testing.T) {
+	f, dir := shared(t, 0o777)
+	d := dir
+	for _, name := range []string{"a", "b", "c", "d"} {
+		next, _, err := f.Mkdir(superuser, d, name, &nfsserver.SetAttr{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, "into "+name, f.Rename(superuser, f.Root(), "shared", next, "x"), syscall.EINVAL)
+		d = next
+	}
+	want(t, "up again", f.Rename(superuser, dir, "a", f.Root(), "a"), nil)
+}
+
+// TestTrashIsHidden: the trash is no directory of clients.
+func TestTrashIsHidden(t *testing.T) {
+	f := reopen(t, Local{Dir: newDir(t), UID: me.UID, GID: me.GID, TrashDays: 1})
+	defer closeFS(t, f)
+	r, _ := create(t, f, f.Root(), "f")
+	if err := f.Link(me, r, f.Root(), "g"); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"f", "g"} {
+		if a := attrOf(t, f, r); a.Nlink != uint32(2-i) {
+			t.Errorf("%d names, want %d", a.Nlink, 2-i)
+		}
+		if err := f.Remove(me, f.Root(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := f.Getattr(r)
+	want(t, "a file whose names are in the trash", err, nfsserver.ErrStale)
+	_, _, err = f.Lookup(me, f.Root(), ".trash")
+	want(t, "the trash", err, syscall.ENOENT)
+	_, _, err = f.Mkdir(me, f.Root(), ".trash", &nfsserver.SetAttr{})
+	want(t, "a directory of its name", err, syscall.EPERM)
+	want(t, "the trash's number", func() error { _, err := f.Getattr(f.ref(0x7FFFFFFF10000000, nfsserver.TypeDir)); return err }(), nfsserver.ErrStale)
+}

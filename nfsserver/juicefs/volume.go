@@ -1,0 +1,207 @@
+// Opening a volume: metadata service, object storage, and the buffers between them and us.
+
+package juicefs
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/juicedata/juicefs/pkg/chunk"
+	"github.com/juicedata/juicefs/pkg/compress"
+	"github.com/juicedata/juicefs/pkg/meta"
+	"github.com/juicedata/juicefs/pkg/object"
+	"github.com/juicedata/juicefs/pkg/vfs"
+)
+
+// Options say which volume to open, and how. The zero values but Meta are right for most.
+type Options struct {
+	// Meta is the URL of the volume's metadata service, as for `juicefs mount`, or what Local.Make returned.
+	Meta string
+	// Dir is the path of the volume's directory that is the root of the FS; "": all of the volume.
+	Dir string
+	// CacheDir is where blocks of the object storage are kept on this machine, CacheSize their most bytes; 0: none are
+	// kept beside the buffers.
+	CacheDir  string
+	CacheSize uint64
+	// BufferSize is the most bytes of data on its way to and from the object storage; 0: 300 MiB.
+	BufferSize uint64
+	// UploadLimit and DownloadLimit are megabits per second; 0: those of the volume.
+	UploadLimit, DownloadLimit int64
+}
+
+const (
+	defaultBuffer = 300 << 20
+	retries       = 10
+	// mbit is a megabit in bytes.
+	mbit = 1e6 / 8
+)
+
+// soleHeartbeat is how often a client that is the only one looks for what others have changed: JuiceFS's longest time.
+const soleHeartbeat = 10 * time.Minute
+
+// Open opens a volume, and has it known as one more of its clients.
+func Open(o Options) (*FS, error) {
+	driver, _, ok := strings.Cut(o.Meta, "://")
+	if !ok {
+		return nil, fmt.Errorf("juicefs: metadata URL %q: want one such as redis://HOST/1", o.Meta)
+	}
+	if driver == "memkv" {
+		return nil, errors.New("juicefs: memkv keeps nothing, so no write could be acknowledged: choose another metadata service")
+	}
+	conf := meta.DefaultConf()
+	conf.Retries = retries
+	conf.MountPoint = "nfs"
+	if isBadger(o.Meta) {
+		conf.Heartbeat = soleHeartbeat
+	}
+	m, err := connect(o.Meta, conf)
+	if err != nil {
+		return nil, err
+	}
+	f, err := open(o, m, conf)
+	if err != nil {
+		return nil, errors.Join(err, m.Shutdown())
+	}
+	return f, nil
+}
+
+// open makes the FS of a metadata client.
+func open(o Options, m meta.Meta, conf *meta.Config) (*FS, error) {
+	work, err := backgroundOf(m)
+	if err != nil {
+		return nil, err
+	}
+	format, err := m.Load(true)
+	if err != nil {
+		return nil, fmt.Errorf("juicefs: %w", err)
+	}
+	if compress.NewCompressor(format.Compression) == nil {
+		return nil, fmt.Errorf("juicefs: the volume is compressed by %q, which is not known here", format.Compression)
+	}
+	blob, err := storage(*format)
+	if err != nil {
+		return nil, fmt.Errorf("juicefs: object storage: %w", err)
+	}
+	local, err := openLocal(o.Meta, format)
+	if err != nil {
+		object.Shutdown(blob)
+		return nil, err
+	}
+	root, err := resolve(m, o.Dir)
+	if err != nil {
+		local.close()
+		object.Shutdown(blob)
+		return nil, fmt.Errorf("juicefs: directory %s of the volume: %w", o.Dir, err)
+	}
+	cc := blocks(&o, format)
+	store := chunk.NewCachedStore(blob, *cc, nil)
+	m.OnMsg(meta.DeleteSlice, func(args ...any) error {
+		return store.Remove(args[0].(uint64), int(args[1].(uint32)))
+	})
+	m.OnMsg(meta.CompactChunk, func(args ...any) error {
+		return vfs.Compact(*cc, store, args[0].([]meta.Slice), args[1].(uint64), args[2].(uint8))
+	})
+	// A volume in Badger is this process's alone: nobody else's session ends while ours goes on, so there is no need
+	// to be known by one, and no lock of a session that a killed process left behind is in our way.
+	if err := m.NewSession(!isBadger(o.Meta)); err != nil {
+		local.close()
+		object.Shutdown(blob)
+		return nil, fmt.Errorf("juicefs: %w", err)
+	}
+	m.OnReload(func(n *meta.Format) {
+		store.UpdateLimit(limit(o.UploadLimit, n.UploadLimit), limit(o.DownloadLimit, n.DownloadLimit))
+	})
+	id := sha256.Sum256([]byte(format.UUID))
+	f := &FS{m: m, blob: blob, local: local, work: work, root: root, volume: binary.BigEndian.Uint64(id[:]), hashKey: [16]byte(id[16:])}
+	f.files.start(m, store, &vfs.Config{Meta: conf, Format: *format, Chunk: cc})
+	return f, nil
+}
+
+// resolve finds a directory of the volume.
+func resolve(m meta.Meta, path string) (meta.Ino, error) {
+	ino := rootIno
+	for name := range strings.SplitSeq(path, "/") {
+		if name == "" {
+			continue
+		}
+		var a meta.Attr
+		if no := m.Lookup(system, ino, name, &ino, &a, false); no != 0 {
+			return 0, no
+		}
+		if a.Typ != meta.TypeDirectory || ino.IsTrash() {
+			return 0, syscall.ENOTDIR
+		}
+	}
+	return ino, nil
+}
+
+func isBadger(url string) bool { return strings.HasPrefix(url, "badger://") }
+
+// limit is a limit in megabits per second: ours, or that of the volume.
+func limit(own, volume int64) int64 {
+	if own > 0 {
+		return own
+	}
+	return volume
+}
+
+// blocks configures the block store. Nothing is acknowledged from a cache of this machine (writeback): only the object
+// storage makes data stable.
+func blocks(o *Options, format *meta.Format) *chunk.Config {
+	c := &chunk.Config{
+		BlockSize: format.BlockSize << 10, Compress: format.Compression, HashPrefix: format.HashPrefix,
+		GetTimeout: time.Minute, PutTimeout: time.Minute, MaxUpload: 20, MaxDownload: 200, MaxRetries: retries,
+		BufferSize: o.BufferSize, UploadLimit: mbit * limit(o.UploadLimit, format.UploadLimit), DownloadLimit: mbit * limit(o.DownloadLimit, format.DownloadLimit),
+		CacheDir: o.CacheDir, CacheSize: o.CacheSize, CacheMode: 0o600, CacheFullBlock: true, CacheChecksum: chunk.CsExtend,
+		CacheScanInterval: time.Hour, FreeSpace: 0.1, OSCache: true, AutoCreate: true, Prefetch: 1,
+	}
+	if c.BufferSize == 0 {
+		c.BufferSize = defaultBuffer
+	}
+	if c.CacheDir == "" || c.CacheSize == 0 {
+		c.CacheDir, c.CacheSize, c.Prefetch = "memory", 0, 0
+	}
+	c.Readahead = 8 * c.BlockSize
+	c.SelfCheck(format.UUID)
+	return c
+}
+
+// storage opens the object storage that a volume names.
+func storage(format meta.Format) (object.ObjectStorage, error) {
+	if err := format.Decrypt(); err != nil {
+		return nil, err
+	}
+	var blob object.ObjectStorage
+	var err error
+	name := strings.ToLower(format.Storage)
+	if format.Shards > 1 {
+		blob, err = object.NewSharded(name, format.Bucket, format.AccessKey, format.SecretKey, format.SessionToken, format.Shards)
+	} else {
+		blob, err = object.CreateStorage(name, format.Bucket, format.AccessKey, format.SecretKey, format.SessionToken)
+	}
+	if err != nil {
+		return nil, err
+	}
+	blob = object.WithPrefix(blob, format.Name+"/")
+	if tiered, ok := blob.(object.SupportTier); ok {
+		_ = tiered.InitTiers(format.Tiers) // where there are no classes of storage, all objects are of one
+	}
+	if format.EncryptKey == "" {
+		return blob, nil
+	}
+	key, err := object.ParsePrivateKeyFromPem([]byte(format.EncryptKey), []byte(os.Getenv("JFS_RSA_PASSPHRASE")))
+	if err != nil {
+		return nil, fmt.Errorf("%w (its passphrase is taken from JFS_RSA_PASSPHRASE)", err)
+	}
+	enc, err := object.NewDataEncryptor(object.NewKeyEncryptor(key), format.EncryptAlgo)
+	if err != nil {
+		return nil, err
+	}
+	return object.NewEncrypted(blob, enc), nil
+}

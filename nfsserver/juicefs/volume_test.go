@@ -1,0 +1,391 @@
+// What a volume has beside a plain FS: quotas, ACLs, locks, trash, and other servers.
+
+package juicefs
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"reflect"
+	"syscall"
+	"testing"
+
+	"github.com/juicedata/juicefs/pkg/chunk"
+	"github.com/juicedata/juicefs/pkg/meta"
+	"github.com/juicedata/juicefs/pkg/vfs"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/posixacl"
+)
+
+// put writes all of b.
+func put(t *testing.T, f *FS, r nfsserver.Ref, b []byte, off uint64) {
+	t.Helper()
+	if n, err := f.WriteAt(me, r, b, off); n != len(b) || err != nil {
+		t.Fatalf("WriteAt: %d, %v", n, err)
+	}
+}
+
+// get reads up to n bytes.
+func get(t *testing.T, f *FS, r nfsserver.Ref, n int) string {
+	t.Helper()
+	b := make([]byte, n)
+	n, err := f.ReadAt(me, r, b, 0)
+	if err != nil {
+		t.Fatalf("ReadAt: %v", err)
+	}
+	return string(b[:n])
+}
+
+func attrOf(t *testing.T, f *FS, r nfsserver.Ref) nfsserver.Attr {
+	t.Helper()
+	a, err := f.Getattr(r)
+	if err != nil {
+		t.Fatalf("Getattr: %v", err)
+	}
+	return a
+}
+
+func commit(t *testing.T, f *FS, r nfsserver.Ref) {
+	t.Helper()
+	if err := f.Sync(r, false); err != nil {
+		t.Fatalf("Sync: %v", err)
+	}
+}
+
+// TestWrittenIsSeen: size and times show before anything is stored, and the modification time stays what was told.
+func TestWrittenIsSeen(t *testing.T) {
+	l := Local{Dir: newDir(t), UID: me.UID, GID: me.GID}
+	f := reopen(t, l)
+	r, was := create(t, f, f.Root(), "f")
+	put(t, f, r, []byte("hello"), 3)
+	told := attrOf(t, f, r)
+	if told.Size != 8 || told.Mtime == was.Mtime || told.Ctime != told.Mtime {
+		t.Errorf("after a write: %+v, before: %+v", told, was)
+	}
+	if got := get(t, f, r, 10); got != "\x00\x00\x00hello" {
+		t.Errorf("read %q", got)
+	}
+	if a := attrOf(t, f, r); a != told {
+		t.Errorf("a read made %+v of %+v", a, told)
+	}
+	// As if JuiceFS had committed the write with a time of its own.
+	ino, _, _ := f.parse(&r)
+	if err := f.set(ino, meta.SetAttrMtime, &meta.Attr{Mtime: told.Mtime.Sec - 1}); err != nil {
+		t.Fatal(err)
+	}
+	if a := attrOf(t, f, r); a.Mtime != told.Mtime {
+		t.Errorf("the time is %v, and %v was told", a.Mtime, told.Mtime)
+	}
+	put(t, f, r, []byte("H"), 3)
+	told = attrOf(t, f, r)
+	f.files.writer.Flush(system, ino)
+	if err := f.set(ino, meta.SetAttrMtime, &meta.Attr{Mtime: told.Mtime.Sec - 1}); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, f, r)
+	stored := attrOf(t, f, r)
+	if stored.Mtime != told.Mtime || stored.Size != 8 {
+		t.Errorf("a sync made %+v of %+v", stored, told)
+	}
+	closeFS(t, f)
+	f = reopen(t, l)
+	defer closeFS(t, f)
+	if a := attrOf(t, f, r); a != stored {
+		t.Errorf("a restart made %+v of %+v", a, stored)
+	}
+}
+
+// TestChangeShows: a change of attributes between write and sync shows in the change time, and times that are set stay.
+func TestChangeShows(t *testing.T) {
+	f := openNew(t, Local{})
+	defer closeFS(t, f)
+	r, _ := create(t, f, f.Root(), "f")
+	put(t, f, r, []byte("x"), 0)
+	told := attrOf(t, f, r)
+	if err := f.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o600}); err != nil {
+		t.Fatal(err)
+	}
+	if a := attrOf(t, f, r); a.Mode != 0o600 || later(a.Ctime, told.Ctime) == told.Ctime || a.Mtime != told.Mtime {
+		t.Errorf("a change of the mode made %+v of %+v", a, told)
+	}
+	old := nfsserver.Time{Sec: 1000, Nsec: 7}
+	if err := f.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetMtime, Mtime: old}); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, f, r)
+	if a := attrOf(t, f, r); a.Mtime != old {
+		t.Errorf("a time that was set after a write is %v, want %v", a.Mtime, old)
+	}
+}
+
+// TestQuota: what has no room is told by the Sync of the file, once, and by Statfs before.
+func TestQuota(t *testing.T) {
+	l := Local{Dir: newDir(t), UID: me.UID, GID: me.GID}
+	f := reopen(t, l)
+	dir, _, err := f.Mkdir(me, f.Root(), "d", &nfsserver.SetAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	quota := map[string]*meta.Quota{"/d": {MaxSpace: 1 << 20, MaxInodes: 3}}
+	if err := f.m.HandleQuota(system, meta.QuotaSet, "/d", meta.DirQuotaType, quota, false, false, false); err != nil {
+		t.Fatal(err)
+	}
+	closeFS(t, f) // clients take a new quota in with their next heartbeat, or when they start
+	f = reopen(t, l)
+	defer closeFS(t, f)
+	if st, err := f.Statfs(dir); err != nil || st.AvailBytes != 1<<20 || st.AvailFiles != 3 {
+		t.Errorf("Statfs: %+v, %v", st, err)
+	}
+	r, _ := create(t, f, dir, "f")
+	put(t, f, r, make([]byte, 512<<10), 0)
+	commit(t, f, r)
+	put(t, f, r, make([]byte, 1<<20), 512<<10)
+	if err := f.Sync(r, true); !errors.Is(err, syscall.EDQUOT) {
+		t.Errorf("Sync of more than the quota: %v", err)
+	}
+	if err := f.Sync(r, true); err != nil {
+		t.Errorf("the next Sync: %v", err)
+	}
+	if a := attrOf(t, f, r); a.Size != 512<<10 {
+		t.Errorf("the file has %d bytes", a.Size)
+	}
+	put(t, f, r, []byte("fits"), 0)
+	commit(t, f, r)
+	for _, name := range []string{"g", "h"} {
+		create(t, f, dir, name)
+	}
+	if _, _, err := f.Create(me, dir, "i", &nfsserver.SetAttr{}); !errors.Is(err, syscall.EDQUOT) {
+		t.Errorf("one object too much: %v", err)
+	}
+}
+
+// TestCapacity: a volume that is full says so.
+func TestCapacity(t *testing.T) {
+	f := openNew(t, Local{Capacity: 1 << 20})
+	defer closeFS(t, f)
+	r, _ := create(t, f, f.Root(), "f")
+	put(t, f, r, make([]byte, 2<<20), 0)
+	if err := f.Sync(r, true); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("Sync: %v", err)
+	}
+	if err := f.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetSize, Size: 4 << 20}); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("a larger size: %v", err)
+	}
+}
+
+// TestACL: what is set comes back, decides, and is inherited.
+func TestACL(t *testing.T) {
+	f := openNew(t, Local{ACL: true})
+	defer closeFS(t, f)
+
+	dir, _, err := f.Mkdir(superuser, f.Root(), "d", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := posixacl.ACL{
+		{Tag: posixacl.UserObj, Perm: 7, ID: posixacl.NoID}, {Tag: posixacl.User, Perm: 7, ID: ann.UID},
+		{Tag: posixacl.GroupObj, Perm: 5, ID: posixacl.NoID}, {Tag: posixacl.Group, Perm: 5, ID: 50},
+		{Tag: posixacl.Mask, Perm: 7, ID: posixacl.NoID}, {Tag: posixacl.Other, Perm: 0, ID: posixacl.NoID},
+	}
+	for _, which := range []nfsserver.ACLType{nfsserver.AccessACL, nfsserver.DefaultACL} {
+		if err := f.SetACL(ann, dir, which, list); !errors.Is(err, syscall.EPERM) {
+			t.Errorf("SetACL by another: %v", err)
+		}
+		if err := f.SetACL(superuser, dir, which, list); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := f.ACL(dir, which); err != nil || !reflect.DeepEqual(got, list) {
+			t.Errorf("ACL %d is %v, %v", which, got, err)
+		}
+	}
+	if a := attrOf(t, f, dir); a.Mode != 0o770 {
+		t.Errorf("the mode is %o", a.Mode)
+	}
+	r, a, err := f.Create(ann, dir, "f", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o666})
+	if err != nil || a.Mode != 0o660 || a.UID != ann.UID {
+		t.Fatalf("a new file: %+v, %v", a, err)
+	}
+	if _, _, err := f.Create(bob, dir, "g", &nfsserver.SetAttr{}); !errors.Is(err, syscall.EACCES) {
+		t.Errorf("one who may only read made a file: %v", err)
+	}
+	for _, c := range []struct {
+		who  nfsserver.Cred
+		have uint32
+	}{{ann, 6}, {bob, 4}, {nfsserver.Cred{UID: 7, GID: 7}, 0}} {
+		if have, err := f.Access(c.who, r, 7); have != c.have || err != nil {
+			t.Errorf("user %d may %d, %v, want %d", c.who.UID, have, err, c.have)
+		}
+	}
+	if err := f.SetACL(ann, r, nfsserver.AccessACL, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := f.ACL(r, nfsserver.AccessACL); err != nil || len(got) != 0 {
+		t.Errorf("an ACL that was taken away is %v, %v", got, err)
+	}
+	if have, _ := f.Access(bob, r, 7); have != 0 {
+		t.Errorf("without the ACL bob may %d", have)
+	}
+}
+
+// TestDirectory: a directory of the volume as the root.
+func TestDirectory(t *testing.T) {
+	l := Local{Dir: newDir(t), UID: me.UID, GID: me.GID}
+	f := reopen(t, l)
+	a, _, err := f.Mkdir(me, f.Root(), "a", &nfsserver.SetAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _, err := f.Mkdir(me, a, "b", &nfsserver.SetAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(t, f, b, "f")
+	closeFS(t, f)
+	url, err := l.Make()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"/a/x", "/a/b/f", ".trash"} {
+		if _, err := Open(Options{Meta: url, Dir: dir}); err == nil {
+			t.Errorf("%s could be opened", dir)
+		}
+	}
+	f, err = Open(Options{Meta: url, Dir: "/a/b/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeFS(t, f)
+	up, _, err := f.Lookup(me, b, "..")
+	if f.Root() != b || up != b || err != nil {
+		t.Errorf("the root is %v, and .. of it %v, %v", f.Root(), up, err)
+	}
+	if _, _, err := f.Lookup(me, f.Root(), "f"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNoACL: a volume without ACLs says so.
+func TestNoACL(t *testing.T) {
+	f := openNew(t, Local{})
+	defer closeFS(t, f)
+	if err := f.SetACL(me, f.Root(), nfsserver.AccessACL, posixacl.FromMode(0o700)); !errors.Is(err, syscall.EOPNOTSUPP) {
+		t.Errorf("SetACL: %v", err)
+	}
+	if list, err := f.ACL(f.Root(), nfsserver.AccessACL); err != nil || len(list) > 0 {
+		t.Errorf("ACL: %v, %v", list, err)
+	}
+}
+
+// TestLocks: the server's locks and those of another client of the volume exclude each other.
+func TestLocks(t *testing.T) {
+	f := openNew(t, Local{})
+	defer closeFS(t, f)
+	r, _ := create(t, f, f.Root(), "f")
+	if _, err := f.OpenLocks(f.Root()); !errors.Is(err, syscall.EISDIR) {
+		t.Errorf("locks on a directory: %v", err)
+	}
+	mine, err := f.OpenLocks(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ino, _, _ := f.parse(&r)
+	other := func(typ uint32, start, end uint64) error {
+		return failed(f.m.Setlk(system, ino, lockOwner+1, false, typ, start, end, 1))
+	}
+	if err := other(syscall.F_WRLCK, 10, 19); err != nil {
+		t.Fatal(err)
+	}
+	if err := mine.Set(0, math.MaxInt64, nfsserver.Shared); !errors.Is(err, syscall.EAGAIN) {
+		t.Errorf("over another's lock: %v", err)
+	}
+	if at, last, typ, err := mine.Test(5, 15, nfsserver.Shared); at != 10 || last != 19 || typ != nfsserver.Exclusive || err != nil {
+		t.Errorf("Test: %d to %d, %v, %v", at, last, typ, err)
+	}
+	if _, _, typ, err := mine.Test(20, math.MaxInt64, nfsserver.Exclusive); typ != nfsserver.Unlocked || err != nil {
+		t.Errorf("Test beside it: %v, %v", typ, err)
+	}
+	if err := mine.Set(20, math.MaxInt64, nfsserver.Exclusive); err != nil {
+		t.Error(err)
+	}
+	if err := other(syscall.F_RDLCK, 1<<40, 1<<41); !errors.Is(err, syscall.EAGAIN) {
+		t.Errorf("the other over ours: %v", err)
+	}
+	if err := mine.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := other(syscall.F_RDLCK, 1<<40, 1<<41); err != nil {
+		t.Errorf("after ours was closed: %v", err)
+	}
+}
+
+// TestLocksLeft: locks of a server that was killed are not in the way of the next.
+func TestLocksLeft(t *testing.T) {
+	l := Local{Dir: newDir(t), UID: me.UID, GID: me.GID}
+	f := reopen(t, l)
+	r, _ := create(t, f, f.Root(), "f")
+	mine, err := f.OpenLocks(r)
+	if err == nil {
+		err = mine.Set(0, math.MaxInt64, nfsserver.Exclusive)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeFS(t, f) // not the locks
+	f = reopen(t, l)
+	defer closeFS(t, f)
+	mine, err = f.OpenLocks(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at, _, typ, err := mine.Test(0, math.MaxInt64, nfsserver.Exclusive); typ != nfsserver.Unlocked || err != nil {
+		t.Errorf("a lock at %d is left: %v, %v", at, typ, err)
+	}
+	if err := mine.Set(5, 6, nfsserver.Exclusive); err != nil {
+		t.Error(err)
+	}
+}
+
+// another is a second server of the volume: its own buffers, and the same services. The caller closes its files.
+func another(t *testing.T, f *FS) *FS {
+	t.Helper()
+	format := f.m.GetFormat()
+	cc := blocks(&Options{}, &format)
+	o := &FS{m: f.m, blob: f.blob, local: f.local, volume: f.volume, hashKey: f.hashKey}
+	conf := meta.DefaultConf()
+	o.files.start(f.m, chunk.NewCachedStore(f.blob, *cc, nil), &vfs.Config{Meta: conf, Format: format, Chunk: cc})
+	return o
+}
+
+// TestCloseToOpen: what one server has stored is what the other reads, whatever it has buffered.
+func TestCloseToOpen(t *testing.T) {
+	f := openNew(t, Local{})
+	g := another(t, f)
+	r, _ := create(t, f, f.Root(), "f")
+	for i := range 30 {
+		want := bytes.Repeat([]byte{byte('a' + i)}, 200000-i*1000)
+		put(t, f, r, want, 0)
+		if err := f.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetSize, Size: uint64(len(want))}); err != nil {
+			t.Fatal(err)
+		}
+		commit(t, f, r)
+		if got := get(t, g, r, 300000); got != string(want) {
+			t.Fatalf("round %d: the other reads %d bytes that begin with %.3q", i, len(got), got)
+		}
+		get(t, f, r, 300000) // both have it in their buffers now
+		put(t, g, r, []byte("other"), 5)
+		commit(t, g, r)
+		get(t, g, r, 300000)
+		if got := get(t, f, r, 10); got != string(want[:5])+"other" {
+			t.Fatalf("round %d: read %q back", i, got)
+		}
+	}
+	create(t, g, f.Root(), "g")
+	seen := map[string]bool{}
+	if _, err := f.ReadDir(me, f.Root(), 0, false, func(de *nfsserver.Dirent) bool { seen[string(de.Name)] = true; return true }); err != nil || !seen["g"] {
+		t.Errorf("the other's name is not listed: %v, %v", seen, err)
+	}
+	if err := g.files.close(); err != nil {
+		t.Error(err)
+	}
+	closeFS(t, f)
+}
