@@ -66,9 +66,15 @@ func untilEnd(server unmounter, ended <-chan struct{}, in io.Reader, out io.Writ
 	if err := server.Unmount(); err != nil {
 		return err
 	}
-	<-ended
+	select {
+	case <-ended:
+	case <-time.After(copiedWait): // another mount namespace has a copy, which the end of this process ends
+	}
 	return nil
 }
+
+// copiedWait is how long the kernel may take to end a connection of which nothing is mounted any more.
+const copiedWait = 2 * time.Second
 
 // Clear detaches what is mounted on dir and was left behind by a process that was killed. It reports
 // whether nothing is mounted there any more.

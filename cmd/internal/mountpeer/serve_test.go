@@ -139,6 +139,28 @@ func TestLoopbackShowsItsDirectory(t *testing.T) {
 	}
 }
 
+// TestEndsWhereAnotherNamespaceHasACopy: the kernel keeps the connection as long as any mount namespace has the mount.
+func TestEndsWhereAnotherNamespaceHasACopy(t *testing.T) {
+	p := start(t, "10")
+	other := exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c", "echo there; read end")
+	in, err := other.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := other.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { in.Close(); _ = other.Wait() }()
+	if _, err := out.Read(make([]byte, 8)); err != nil {
+		t.Fatal(err)
+	}
+	p.end(t)
+}
+
 // What a process that was killed leaves is detached and removed; a directory with something in it is not.
 func TestClear(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")
