@@ -90,9 +90,11 @@ func TestManyOpenFiles(t *testing.T) {
 	ours, theirs := descriptors(t, pid), descriptors(t, s.cmd.Process.Pid)
 	t.Logf("%d open files: the mount has %d descriptors and %d KiB more memory, the server %d descriptors and %d KiB at most",
 		count, ours, status(t, pid, "VmRSS")-before, theirs, status(t, s.cmd.Process.Pid, "VmHWM"))
-	if ours > 100 || theirs > count*3/4 { // of the server half as many as files, and those of calls under way
-		t.Errorf("%d descriptors of the mount, %d of the server", ours, theirs)
+	if ours > 100 {
+		t.Errorf("%d descriptors of the mount", ours)
 	}
+	// The server closes what has not been used for a moment. On a fast machine it may have all of them until then.
+	waitFor(t, "the server to close idle files", func() bool { return descriptors(t, s.cmd.Process.Pid) < 100 })
 	if last, err := w.stop(); err != nil {
 		t.Errorf("%s, %v", last, err)
 	}
