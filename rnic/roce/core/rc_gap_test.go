@@ -102,3 +102,42 @@ func TestToldAgainIsNoRetry(t *testing.T) {
 		}
 	}
 }
+
+// A peer that sends again what was missing, and finds no receive, does what it is told: it is not left, however long that takes. What follows
+// on the wire comes too early each time.
+func TestWaitForAReceiveIsNoGap(t *testing.T) {
+	a, b := reliables(t, 256, 5, nil)
+	a.post(rnic.SendWR{ID: 1})
+	a.post(rnic.SendWR{ID: 2})
+	var now Instant
+	room := make([]byte, MaxPacket)
+	pass := func(from, to *side) (some bool) {
+		for {
+			n, r, ok := from.qp.Next(now, room)
+			if !ok {
+				return some
+			}
+			some = true
+			f := put(from.host.addr, r.Peer, r.SrcPort, room[:n])
+			to.host.port.Receive(now, f.network, f.datagram, false, nil)
+		}
+	}
+	const step = firstTell / 4
+	for ; now < 2*firstTell<<maxTells; now += step {
+		a.tick(now)
+		b.tick(now)
+		for more := true; more; {
+			more = pass(a, b)
+			more = pass(b, a) || more
+		}
+		if a.state() != RTS || b.state() != RTS {
+			t.Fatalf("after %d ms: %v, %v", now/1e6, a.vqp.Err(), b.vqp.Err())
+		}
+	}
+	b.recv(1, 10, 10)
+	a.tick(now)
+	pass(a, b)
+	if got := b.completions(); len(got) != 2 || got[0].Status != rnic.WCSuccess || got[1].Status != rnic.WCSuccess {
+		t.Errorf("%v", got)
+	}
+}

@@ -28,7 +28,8 @@ func (qp *QP) receiveRequest(now Instant, p *Packet) Drop {
 	case Accepted:
 		qp.res.gap.filled(now, in.epsn)
 	case DropNoReceive:
-		qp.res.told = true // what follows on the wire is out of order until this one comes again
+		qp.res.told = true      // what follows on the wire is out of order until this one comes again
+		qp.res.gap.open = false // the peer has sent again what was missing, and goes on when it has waited
 		qp.res.push(answer{op: packet.OpAck, psn: in.epsn, syndrome: packet.RNR(qp.attrs.RNRTimer)})
 	case DropAccess:
 		qp.fault(packet.NAKRemoteAccess, d)
