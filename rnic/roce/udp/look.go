@@ -32,6 +32,9 @@ const (
 	lookTaken = 20 * time.Microsecond
 	lookPrice = time.Microsecond
 
+	// lookLongest is the longest of such times that counts: a process that was stopped, or a machine that stood still, has not paid for a look.
+	lookLongest = 100 * time.Millisecond
+
 	// lookGive is how long goroutines that are ready wait at most for one that looks and finds, time and again, if no other processor
 	// takes them. To give way to them each time costs more than it is worth: the scheduler wakes a thread for it.
 	lookGive = 200 * time.Microsecond
@@ -89,7 +92,7 @@ func (l *looking) missed() {
 // taken ends looking, because somebody else had the processor for a time.
 func (l *looking) taken(took time.Duration) {
 	l.busy = false
-	l.pass = int(took / lookPrice)
+	l.pass = int(min(took, lookLongest) / lookPrice)
 }
 
 // found ends looking: packets have come.

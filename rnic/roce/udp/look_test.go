@@ -62,6 +62,22 @@ func TestLookingIsPaidFor(t *testing.T) {
 	}
 }
 
+// A process that was stopped while it looked looks again before long.
+func TestStopIsNoPrice(t *testing.T) {
+	var l looking
+	at := time.Now()
+	l.more(at)
+	if at = at.Add(time.Hour); l.more(at) {
+		t.Fatal("an hour without the processor was not seen")
+	}
+	n := 0
+	for ; n <= 1_000_000 && !l.more(at); n++ {
+	}
+	if n != int(lookLongest/lookPrice) {
+		t.Errorf("%d times without a look", n)
+	}
+}
+
 // What comes without a look says nothing about looking.
 func TestPacketsThatWereThereDoNotCount(t *testing.T) {
 	var l looking
