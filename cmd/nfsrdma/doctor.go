@@ -9,6 +9,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/doctor"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/spf13/cobra"
 )
@@ -52,7 +53,7 @@ what has to work, else one over RDMA: by iWARP, or as --provider says.`,
 				return err
 			}
 			if asJSON {
-				enc := json.NewEncoder(out)
+				enc := json.NewEncoder(text.JSONWriter(out))
 				enc.SetIndent("", "  ")
 				enc.SetEscapeHTML(false)
 				if err := enc.Encode(r); err != nil {

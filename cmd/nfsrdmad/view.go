@@ -36,7 +36,7 @@ func newView[T any](cmd *cobra.Command, show func(io.Writer, *T) error) *cobra.C
 const jsonFlag = "write JSON: sizes in bytes, times in seconds"
 
 func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(text.JSONWriter(w))
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	return e.Encode(v)

@@ -9,6 +9,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 )
 
 // Options say what is shown.
@@ -51,7 +53,7 @@ func (o *Options) write(w io.Writer, r *Report) error {
 	if o.JSON {
 		o.Order.operations(r.Operations)
 		o.Order.clients(r.Clients)
-		return json.NewEncoder(w).Encode(r)
+		return json.NewEncoder(text.JSONWriter(w)).Encode(r) // a server may have any labels
 	}
 	s := style{order: o.Order}
 	_, err := fmt.Fprintf(w, "%s\n\n", strings.Join(s.lines(r), "\n"))

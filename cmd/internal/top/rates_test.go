@@ -3,6 +3,7 @@
 package top
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"strings"
@@ -208,18 +209,22 @@ func TestHostileFigures(t *testing.T) {
 	values := []string{"NaN", "-Inf", "+Inf", "1e308", "-1e308", "18446744073709551615", "1e-320", "0", "-0", "1e19"}
 	var texts []string
 	for i, v := range values {
-		texts = append(texts, strings.NewReplacer(" 1000\n", " "+v+"\n", " 1200\n", " "+values[(i+3)%len(values)]+"\n", `"READ"`, `"\\x1b[2J\u001b\"`+"\x1b[31m\x07"+`"`, " 13\n", " "+v+"\n").Replace(secondText))
+		texts = append(texts, strings.NewReplacer(" 1000\n", " "+v+"\n", " 1200\n", " "+values[(i+3)%len(values)]+"\n", `"READ"`, `"\\x1b[2J\u001b\"`+"\x1b[31m\x07\u009b2J"+`"`, " 13\n", " "+v+"\n").Replace(secondText))
 	}
 	for _, a := range append(texts, firstText) {
 		for _, b := range append(texts, "x 1\n") {
 			for _, apart := range []time.Duration{-time.Hour, 0, 1, time.Second, math.MaxInt64} {
 				r := snapshot(t, when.Add(apart), b).since(snapshot(t, when, a), "\x1b[31mserver")
-				if _, err := json.Marshal(r); err != nil {
-					t.Fatalf("%v", err)
+				var asJSON bytes.Buffer
+				if err := (&Options{JSON: true}).write(&asJSON, r); err != nil || !json.Valid(asJSON.Bytes()) {
+					t.Fatalf("%v: %q", err, &asJSON)
+				}
+				if strings.ContainsAny(asJSON.String(), "\x1b\x07\u009b") {
+					t.Fatalf("%q", &asJSON)
 				}
 				for _, s := range []style{{order: "p99"}, {width: 33, height: 9, order: "queue", colors: true}} {
 					for _, line := range s.lines(r) {
-						if rest := strings.NewReplacer(bold, "", reverse, "", red, "", plain, "").Replace(line); strings.ContainsAny(rest, "\x1b\x07\n") {
+						if rest := strings.NewReplacer(bold, "", reverse, "", red, "", plain, "").Replace(line); strings.ContainsAny(rest, "\x1b\x07\u009b\n") {
 							t.Fatalf("%q", line)
 						}
 					}

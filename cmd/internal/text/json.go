@@ -1,0 +1,46 @@
+// JSON on a terminal: the names in it act on nothing.
+
+package text
+
+import (
+	"io"
+	"unicode/utf8"
+)
+
+// A jsonWriter escapes on the way to w.
+type jsonWriter struct{ w io.Writer }
+
+// JSONWriter returns a writer of JSON to w that escapes what encoding/json does not: DEL, and the control characters from
+// U+0080 to U+009F, one of which begins sequences that terminals obey as they do those of ESC [ (ECMA-48 §5.3). Elsewhere than in
+// strings JSON has none of them. Each Write has whole characters, as those of a json.Encoder do.
+func JSONWriter(w io.Writer) io.Writer { return jsonWriter{w} }
+
+func (j jsonWriter) Write(b []byte) (int, error) {
+	if _, err := j.w.Write(escapeJSON(b)); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// escapeJSON returns b, or a copy in which control characters are escaped.
+func escapeJSON(b []byte) []byte {
+	const digits = "0123456789abcdef"
+	var out []byte
+	from := 0 // what is before it is in out
+	for i := 0; i < len(b); {
+		r, n := rune(b[i]), 1
+		if r >= utf8.RuneSelf {
+			r, n = utf8.DecodeRune(b[i:])
+		}
+		if r >= 0x7f && r < 0xa0 {
+			out = append(out, b[from:i]...)
+			out = append(out, '\\', 'u', '0', '0', digits[r>>4], digits[r&15])
+			from = i + n
+		}
+		i += n
+	}
+	if from == 0 {
+		return b
+	}
+	return append(out, b[from:]...)
+}
