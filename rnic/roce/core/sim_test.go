@@ -107,7 +107,7 @@ func (w *world) paced(qp *QP, before uint32) {
 	if r.window < minWindow || r.window > maxWindow || len(r.ends) > qp.attrs.MaxReads {
 		w.t.Fatalf("%v: a window of %d, %d Reads", qp, r.window, len(r.ends))
 	}
-	if out := distance(r.next, r.una); r.next != before && out > max(r.window, unit) {
+	if out := distance(r.next, r.una); r.next != before && out > max(r.window, wideUnit) {
 		w.t.Fatalf("%v: %d packets on the wire, with a window of %d", qp, out, r.window)
 	}
 }
