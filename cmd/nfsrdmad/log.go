@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/sirupsen/logrus"
 )
 
@@ -26,7 +27,8 @@ func (o *options) setLog() error {
 	return nil
 }
 
-// A jsonLog writes lines of JSON with addresses and the like as the words that text has for them, not as the structs they are.
+// A jsonLog writes lines of JSON with addresses and the like as the words that text has for them, not as the structs they are. What
+// clients have chosen acts on no terminal that the log is shown on.
 type jsonLog struct{ logrus.JSONFormatter }
 
 // Format implements logrus.Formatter.
@@ -39,5 +41,6 @@ func (f *jsonLog) Format(e *logrus.Entry) ([]byte, error) {
 		}
 		line.Data[name] = v
 	}
-	return f.JSONFormatter.Format(&line)
+	b, err := f.JSONFormatter.Format(&line)
+	return text.EscapeJSON(b), err
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -10,8 +11,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/sirupsen/logrus"
 )
 
 // TestLogFormat: with --log-format json each line is an object, that of a mount with who and what.
@@ -52,5 +55,27 @@ func TestLogFormat(t *testing.T) {
 	}
 	if !found {
 		t.Errorf("no mount in the log:\n%s", log)
+	}
+}
+
+// TestLogHasNoControlCharacters: nothing that a client asks to mount acts on a terminal that the log is shown on.
+func TestLogHasNoControlCharacters(t *testing.T) {
+	const dir = "/a\x1b[2J\u009b2J\x7f\n"
+	line := logrus.NewEntry(logrus.New()).WithField("dir", dir)
+	for _, f := range []logrus.Formatter{&logrus.TextFormatter{DisableColors: true}, &jsonLog{}} {
+		b, err := f.Format(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b = bytes.TrimSuffix(b, []byte("\n")); bytes.ContainsFunc(b, unicode.IsControl) {
+			t.Errorf("%q", b)
+		}
+		if _, ok := f.(*jsonLog); !ok {
+			continue
+		}
+		var v struct{ Dir string }
+		if err := json.Unmarshal(b, &v); err != nil || v.Dir != dir {
+			t.Errorf("%q, %v", v.Dir, err)
+		}
 	}
 }

@@ -16,14 +16,14 @@ type jsonWriter struct{ w io.Writer }
 func JSONWriter(w io.Writer) io.Writer { return jsonWriter{w} }
 
 func (j jsonWriter) Write(b []byte) (int, error) {
-	if _, err := j.w.Write(escapeJSON(b)); err != nil {
+	if _, err := j.w.Write(EscapeJSON(b)); err != nil {
 		return 0, err
 	}
 	return len(b), nil
 }
 
-// escapeJSON returns b, or a copy in which control characters are escaped.
-func escapeJSON(b []byte) []byte {
+// EscapeJSON returns b, which is JSON, or a copy in which those characters are escaped; see JSONWriter.
+func EscapeJSON(b []byte) []byte {
 	const digits = "0123456789abcdef"
 	var out []byte
 	from := 0 // what is before it is in out

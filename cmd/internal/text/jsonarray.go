@@ -26,7 +26,7 @@ func (a *JSONArray) Item(v any) {
 	a.n++
 	b, _ := json.Marshal(v)
 	io.WriteString(a.w, sep)
-	a.w.Write(escapeJSON(b))
+	a.w.Write(EscapeJSON(b))
 }
 
 // End writes the end of the array, which is whole then, of no items too.
