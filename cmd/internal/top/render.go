@@ -57,7 +57,7 @@ func (s *style) lines(r *Report) []string {
 	}
 	s.order.operations(r.Operations)
 	s.order.clients(r.Clients)
-	operations, clients := rows(operationColumns, r.Operations, s.width), rows(clientColumns, r.Clients, s.width)
+	operations, clients := rows(operationColumns, first(s, r.Operations), s.width), rows(clientColumns, first(s, r.Clients), s.width)
 	if s.height > 0 {
 		operations, clients = s.share(operations, clients, s.height-len(all), r.ClientsSeen)
 	}
@@ -75,6 +75,14 @@ func (s *style) lines(r *Report) []string {
 	return all
 }
 
+// first is those of the rows that the screen may have room for: a server can tell of a hundred thousand, and each key draws them.
+func first[T any](s *style, items []T) []T {
+	if s.height > 0 {
+		return items[:min(len(items), s.height)]
+	}
+	return items
+}
+
 // share gives two tables the lines that are left: each has half of them, and what the other does not need.
 func (s *style) share(operations, clients []string, left int, both bool) (o, c []string) {
 	if !both {
@@ -89,7 +97,7 @@ func (s *style) share(operations, clients []string, left int, both bool) (o, c [
 func (s *style) title(r *Report) string {
 	title := "nfsrdma top: " + text.HideControl(r.Server)
 	if r.Version != "" {
-		title += ", nfsrdmad " + text.HideControl(r.Version)
+		title += ", nfsrdmad " + text.HideControl(r.Version[:min(len(r.Version), mostBytes)])
 	}
 	if r.Uptime > 0 {
 		title += ", up " + span(r.Uptime)

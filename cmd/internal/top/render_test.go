@@ -112,6 +112,30 @@ func TestOrders(t *testing.T) {
 	}
 }
 
+// TestDrawIsBounded: rows that there is no room for take no part in a draw, not even in the widths of columns, and names of marks that
+// have no width do not fill the screen's connection.
+func TestDrawIsBounded(t *testing.T) {
+	marks := "e" + strings.Repeat("\u0301", 100_000)
+	r := &Report{Version: marks, ClientsSeen: true}
+	for i := range 1000 {
+		r.Operations = append(r.Operations, Operation{Program: "nfs", Procedure: marks, Transport: "x", Calls: float64(2000 - i)})
+		r.Clients = append(r.Clients, ClientRate{Address: "a", Transport: "x", Calls: float64(2000 - i), Exports: []string{marks, marks}})
+	}
+	r.Operations[999].Transport, r.Clients[999].Transport = "a-long-name", "a-long-name"
+	lines := (&style{width: 120, height: 20, order: "calls"}).lines(r)
+	for _, l := range lines {
+		if len(l) > 2*mostBytes+120 {
+			t.Errorf("a line of %d bytes", len(l))
+		}
+		if strings.Contains(l, "OVER         ") {
+			t.Errorf("what is not shown has room: %q", l)
+		}
+	}
+	if len(lines) != 20 {
+		t.Errorf("%d lines", len(lines))
+	}
+}
+
 // TestNumbersAreShort: at most seven characters, whatever the number.
 func TestNumbersAreShort(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 0.05: "<0.1", 0.1: "0.1", 99.94: "99.9", 99.96: "100", 999_999: "999999", 1e6: "1.0M", 12.34e9: "12.3G", 5e15: "5.0P", 1e19: "999P+"} {

@@ -67,10 +67,13 @@ func fit[T any](columns []column[T], widths []int, width int) (shown []int) {
 	return shown
 }
 
+// mostBytes is how much of a name is looked at: marks that stand above a character have no width, so that of what is shown is no bound.
+const mostBytes = 8 * most
+
 // name makes what a server says one cell: nothing in it acts on a terminal.
 func name(s string) string {
 	if s == "" {
 		return "-"
 	}
-	return text.Quote(text.Escape, s)
+	return text.Quote(text.Escape, s[:min(len(s), mostBytes)])
 }
