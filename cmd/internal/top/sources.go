@@ -73,7 +73,7 @@ func Remote(server string) (*Source, error) {
 	client := &http.Client{Timeout: answerWait, Transport: &http.Transport{ResponseHeaderTimeout: answerWait, MaxResponseHeaderBytes: 64 << 10},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return &Source{at.Host, func(ctx context.Context) (*Snapshot, error) {
-		set, err := fetch(ctx, client, at.String())
+		set, err := fetch(ctx, client, at)
 		if err != nil {
 			return nil, err
 		}
@@ -105,8 +105,9 @@ func figuresURL(server string) (*url.URL, error) {
 }
 
 // fetch gets the figures at an address.
-func fetch(ctx context.Context, client *http.Client, at string) (figures.Set, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+func fetch(ctx context.Context, client *http.Client, from *url.URL) (figures.Set, error) {
+	at := from.Redacted() // no password in what is told
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from.String(), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -74,6 +74,27 @@ func TestServersThatAreNone(t *testing.T) {
 	}
 }
 
+// TestPasswordsAreNotTold: a password in a URL is sent, and in no error.
+func TestPasswordsAreNotTold(t *testing.T) {
+	sent := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, password, _ := r.BasicAuth()
+		sent <- password
+		w.WriteHeader(403)
+	}))
+	defer server.Close()
+	source, err := Remote("http://me:secret@" + server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := source.Read(context.Background()); err == nil || strings.Contains(err.Error()+source.Name, "secret") {
+		t.Errorf("%v", err)
+	}
+	if got := <-sent; got != "secret" {
+		t.Errorf("%q was sent", got)
+	}
+}
+
 // TestLines: as many reports as were asked for, as text and as JSON; the first has no interval and is not shown.
 func TestLines(t *testing.T) {
 	var asked atomic.Int32
