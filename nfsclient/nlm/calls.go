@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"slices"
 	"syscall"
 	"time"
@@ -170,10 +169,11 @@ func (l *Locks) insist(who any, proc uint32, args func(cookie []byte) xdr.Marsha
 // insistMost is the longest wait until such a call is made again.
 const insistMost = 30 * time.Second
 
-// isRefused reports whether the server has refused a call, and will again.
+// isRefused reports whether the server has refused a call, and will again. What the error wraps does not count: that of a lost
+// connection wraps the system's, and then nothing is known of the call.
 func isRefused(err error) bool {
-	var refused syscall.Errno
-	return errors.As(err, &refused)
+	_, refused := any(err).(syscall.Errno)
+	return refused
 }
 
 // restore gives back what a LOCK of s may have taken that nobody wants any more, and takes what the owner held

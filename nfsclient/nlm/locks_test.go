@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -129,29 +130,44 @@ func TestProgramGoneDuringTheCall(t *testing.T) {
 	})
 }
 
-// TestLostReplies: a LOCK of which nothing is known is taken back, an UNLOCK is made again.
+// TestLostReplies: a LOCK of which nothing is known is taken back, an UNLOCK is made again; also where the connection was lost
+// with an error of the system, which is nothing that the server has said.
 func TestLostReplies(t *testing.T) {
-	simulate(t, func(b *bench) {
-		b.want(b.lock(1, 2, 5, false), 0)
-		lost := 3 // guarded by the model's lock
-		b.m.set(func() {
-			b.m.after = func(uint32) error {
-				if lost--; lost >= 0 {
-					return errLost
+	for _, cause := range []error{errLost, &net.OpError{Op: "read", Err: syscall.ECONNRESET}} {
+		simulate(t, func(b *bench) {
+			b.want(b.lock(1, 2, 5, false), 0)
+			lost := 3 // guarded by the model's lock
+			b.m.set(func() {
+				b.m.after = func(uint32) error {
+					if lost--; lost >= 0 {
+						return cause
+					}
+					return nil
 				}
-				return nil
+			})
+			if err := b.lock(1, 0, 9, true); !errors.Is(err, cause) {
+				b.Errorf("a lost reply: %v", err)
 			}
+			time.Sleep(time.Minute)
+			b.held("--1111")
+			b.compare()
+			b.m.set(func() { lost = 2 })
+			b.unlock(1, 0, 3)
+			b.held("----11")
+			b.m.set(func() {
+				lost = 0
+				b.m.before = func(proc uint32) error {
+					if proc == nlm4.ProcUnlock && lost == 0 {
+						lost = -1 << 10
+						return cause
+					}
+					return nil
+				}
+			})
+			b.unlock(1, 4, 5)
+			b.held("")
 		})
-		if err := b.lock(1, 0, 9, true); !errors.Is(err, errLost) {
-			b.Errorf("a lost reply: %v", err)
-		}
-		time.Sleep(time.Minute)
-		b.held("--1111")
-		b.compare()
-		b.m.set(func() { lost = 2 })
-		b.unlock(1, 0, 3)
-		b.held("----11")
-	})
+	}
 }
 
 // TestErrors are those of Linux.
