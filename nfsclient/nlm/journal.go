@@ -167,15 +167,16 @@ func (l *Locks) releaseAll(file *os.File) bool {
 	return lines.Err() == nil
 }
 
-// settle makes a call for an owner that is no more, and reports whether the server has answered it for good.
+// settle makes a call for an owner that is no more, and reports whether the server has answered it for good. One whose lock manager is not
+// found may have it a moment later: that is no answer.
 func (l *Locks) settle(proc uint32, args xdr.Marshaler) bool {
 	for {
 		var res result
 		err := l.opt.Server.NLM(l.ctx, nil, proc, args, &res)
-		if err != nil && !isRefused(err) {
+		if err != nil {
 			return false
 		}
-		if err != nil || res.Status != nlm4.DeniedGracePeriod {
+		if res.Status != nlm4.DeniedGracePeriod {
 			return true
 		}
 		if l.pause(l.ctx, graceWait) != nil {

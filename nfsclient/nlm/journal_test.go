@@ -5,6 +5,7 @@ package nlm
 import (
 	"context"
 	"os"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,6 +76,29 @@ func TestJournalStaysSmall(t *testing.T) {
 		next := New(Options{Server: b.m, Name: "host", Dir: dir, Source: "a:/x"})
 		synctest.Wait()
 		b.held("")
+		next.Close(context.Background())
+	})
+}
+
+// TestJournalOfAServerThatRefuses is left for the next mount: the search for its lock manager may have come too early.
+func TestJournalOfAServerThatRefuses(t *testing.T) {
+	dir := t.TempDir()
+	simulate(t, func(b *bench) {
+		mount := func() *Locks {
+			l := New(Options{Server: b.m, Name: "host", Dir: dir, Source: "a:/x"})
+			synctest.Wait()
+			return l
+		}
+		killed := mount()
+		b.want(killed.Lock(context.Background(), nil, request(1, 0, 3, true)), 0)
+		killed.kill()
+		b.m.set(func() { b.m.before = func(uint32) error { return syscall.ENOLCK } })
+		early := mount()
+		b.held("xxxx")
+		b.m.set(func() { b.m.before = nil })
+		next := mount()
+		b.held("")
+		early.Close(context.Background())
 		next.Close(context.Background())
 	})
 }
