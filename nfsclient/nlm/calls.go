@@ -49,6 +49,19 @@ func (l *Locks) attempt(ctx context.Context, o *owner, q *Request, w *wait) (nlm
 			return
 		}
 		defer func() { <-o.slot }()
+		// Again, for of two ready channels either is taken. Who has given up may have left the queue while we had not begun, and Close
+		// has released what there was: nobody would take back what is asked for now.
+		select {
+		case <-gone:
+			return
+		case <-l.leaving:
+			select {
+			case handed <- outcome{err: errClosed}:
+			case <-gone:
+			}
+			return
+		default:
+		}
 		seen := l.opt.Server.Connections()
 		before := l.heldIn(o, s)
 		if block {

@@ -362,3 +362,37 @@ func TestBothFormsOfGranted(t *testing.T) {
 type nothing struct{}
 
 func (nothing) DecodeXDR(*xdr.Decoder) {}
+
+// TestNobodyAsksAtTheEnd: who is about to ask when the mount ends, or when his program has gone, enters no queue that nobody would
+// take him out of: of the end of his call nobody would be told.
+func TestNobodyAsksAtTheEnd(t *testing.T) {
+	simulateQueue(t, func(b queue) {
+		q := request(5, 2, 5, true)
+		asks := func(ctx context.Context) error {
+			o := b.l.enter(q)
+			defer b.l.leave(o)
+			w := b.l.beginWait(o, q.span())
+			w.blocks = true
+			defer b.l.endWait(context.Background(), w)
+			_, err := b.l.attempt(ctx, o, q, w)
+			return err
+		}
+		gone, cancel := context.WithCancel(context.Background())
+		cancel()
+		before := b.m.count()
+		for range 100 { // which of two ready channels is taken is random
+			if err := asks(gone); !errors.Is(err, context.Canceled) {
+				b.Errorf("a program that has gone: %v", err)
+			}
+		}
+		synctest.Wait()
+		if n := b.m.count() - before; n != 0 {
+			b.Errorf("%d calls for a program that has gone", n)
+		}
+		b.l.closing.Do(func() { close(b.l.leaving) })
+		b.want(asks(context.Background()), syscall.ENOLCK)
+		if n := b.m.count() - before; n != 0 || b.m.waits() != 0 {
+			b.Errorf("%d calls at the end of the mount", n)
+		}
+	})
+}
