@@ -25,34 +25,48 @@ func (f *fileSystem) stable() *nlm.Stable {
 	return &nlm.Stable{Dir: f.opt.StableDir, Boot: f.opt.Boot, Peer: strings.ReplaceAll(f.client.ServerAddress(), "/", "_"), Restarted: f.restarted}
 }
 
-// restarted tells the server, which then frees the locks of the kernel's mounts as well. Where there are some of this server they
-// may have locks by now; and their status monitor has told it when the machine started.
+// restarted tells the server, which then frees the locks of other mounts of this machine as well. Those of the kernel may have some by
+// now, and their status monitor has told it when the machine started; those of users, who have no record, may have some, too.
 func (f *fileSystem) restarted(ctx context.Context, name string, state int32) error {
 	mounts, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
 		return err
 	}
 	defer mounts.Close()
-	if kernelMounts(mounts, f.client.ServerAddress()) {
-		return errKernelMounts
+	if err := otherMounts(mounts, f.client.ServerAddress()); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, tellTime)
 	defer cancel()
 	return f.client.NotifyRestart(ctx, name, state)
 }
 
-var errKernelMounts = errors.New("the kernel has mounts of it, whose locks it would free too if it were told of the start")
+var (
+	errKernelMounts = errors.New("the kernel has mounts of it, whose locks it would free too if it were told of the start")
+	errUserMounts   = errors.New("users have mounts, whose locks it would free too if it were told of the start")
+)
 
-// kernelMounts reports whether a list of mounts (proc_pid_mountinfo(5)) has one of NFSv3 from a server, by its address.
-func kernelMounts(mountinfo io.Reader, server string) bool {
-	for lines := bufio.NewScanner(mountinfo); lines.Scan(); {
+// otherMounts is the error of a list of mounts (proc_pid_mountinfo(5)) that has one of the kernel's NFSv3 from a server, by its
+// address, or one of a user by FUSE: of which server that is its name does not say for sure.
+func otherMounts(mountinfo io.Reader, server string) error {
+	lines := bufio.NewScanner(mountinfo)
+	for lines.Scan() {
 		_, rest, _ := strings.Cut(lines.Text(), " - ") // type, source and options of the file system
-		if f := strings.Fields(rest); len(f) == 3 && f[0] == "nfs" {
-			options := "," + f[2] + ","
+		f := strings.Fields(rest)
+		if len(f) != 3 {
+			continue
+		}
+		options := "," + f[2] + ","
+		switch f[0] {
+		case "nfs":
 			if strings.Contains(options, ",vers=3,") && strings.Contains(options, ",addr="+server+",") {
-				return true
+				return errKernelMounts
+			}
+		case "fuse.nfsrdma":
+			if !strings.Contains(options, ",user_id=0,") {
+				return errUserMounts
 			}
 		}
 	}
-	return false
+	return lines.Err() // of a list that was not read to its end nothing is known
 }
