@@ -116,3 +116,14 @@ func TestHomeIsKept(t *testing.T) {
 	set("fd00::1")
 	next("10.0.0.9:2049", "[fd00::1]:2049")
 }
+
+// TestServerAddress is one for all ways to write it: what is kept of a server is found by it.
+func TestServerAddress(t *testing.T) {
+	for given, want := range map[string]string{"10.0.0.1": "10.0.0.1", "::ffff:10.0.0.1": "10.0.0.1",
+		"FD00:0:0::1": "fd00::1", "fd00:0000::0001": "fd00::1", "fe80::01%eth0": "fe80::1%eth0"} {
+		c := &Client{home: &home{host: given}}
+		if got := c.ServerAddress(); got != want {
+			t.Errorf("%s: %s, want %s", given, got, want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ package nfsclient
 import (
 	"context"
 	"net"
+	"net/netip"
 	"strconv"
 
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -43,5 +44,11 @@ func (c *Client) tcpPort() int {
 	return n
 }
 
-// ServerAddress is the address of the server, without a port.
-func (c *Client) ServerAddress() string { return c.home.address() }
+// ServerAddress is the address of the server, without a port, as the kernel writes it: an IPv6 address can be written in many ways.
+func (c *Client) ServerAddress() string {
+	host := c.home.address()
+	if ip, err := netip.ParseAddr(host); err == nil {
+		host = ip.Unmap().String()
+	}
+	return host
+}
