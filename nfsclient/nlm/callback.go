@@ -26,11 +26,13 @@ type callbacks struct {
 	next     time.Time // when it is worth another try
 	heard    bool      // the server has called, and since then no lock was found granted without a call
 	results  int       // GRANTED_RES on their way
+	corrects int       // callbacks of what is not held as they say, about to be corrected at the server
 }
 
 const (
 	listenRetry = time.Minute
 	maxResults  = 64 // what comes beyond is dropped, and the server calls again
+	maxCorrects = 64 // what comes beyond is answered so that the server calls again
 )
 
 // callable reports whether a request may wait in the server's queue. It has the listening begin.
@@ -159,6 +161,34 @@ func (l *Locks) granting(a *nlm4.TestArgs) nlm4.Status {
 		if wanted {
 			return nlm4.Granted
 		}
+		return l.correct(o, s)
 	}
 	return nlm4.Denied
+}
+
+// correct answers a callback of what an owner does not hold that way, by now: Linux's server calls again after a minute where our
+// answer was lost. Denied has it release all of s, also bytes that the owner has locked since, or is about to. So it is accepted, and when no
+// call is made about the owner the server is told what is held of s. mu is held.
+func (l *Locks) correct(o *owner, s span) nlm4.Status {
+	c := &l.callbacks
+	select {
+	case <-l.leaving: // which has all released
+		return nlm4.Denied
+	default:
+	}
+	if c.corrects >= maxCorrects {
+		return nlm4.DeniedGracePeriod
+	}
+	c.corrects++
+	o.refs++
+	l.work.Go(func() {
+		defer l.leave(o)
+		o.slot <- struct{}{}
+		defer func() { <-o.slot }()
+		l.restore(o, s, l.heldIn(o, s))
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		c.corrects--
+	})
+	return nlm4.Granted
 }

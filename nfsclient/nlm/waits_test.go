@@ -282,7 +282,7 @@ func TestKilledInTheQueue(t *testing.T) {
 	})
 }
 
-// TestCallbacksThatAreNotOurs are denied, so that the server gives the lock to another; of what is held already they are not.
+// TestCallbacksThatAreNotOurs are denied, so that the server gives the lock to another; of an owner that has locks they are not.
 func TestCallbacksThatAreNotOurs(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.want(b.lock(1, 2, 5, true), 0)
@@ -298,13 +298,15 @@ func TestCallbacksThatAreNotOurs(t *testing.T) {
 		call("what is held", nlm4.Granted, func(*nlm4.TestArgs) {})
 		call("a part", nlm4.Granted, func(a *nlm4.TestArgs) { a.Lock.Length = 1 })
 		call("shared, of both", nlm4.Granted, func(a *nlm4.TestArgs) { a.Exclusive, a.Lock.Length = false, 8 })
-		call("exclusive, of both", nlm4.Denied, func(a *nlm4.TestArgs) { a.Lock.Length = 8 })
-		call("to the end", nlm4.Denied, func(a *nlm4.TestArgs) { a.Lock.Length = 0 })
+		call("exclusive, of both", nlm4.Granted, func(a *nlm4.TestArgs) { a.Lock.Length = 8 })
+		call("to the end", nlm4.Granted, func(a *nlm4.TestArgs) { a.Lock.Length = 0 })
 		call("another owner", nlm4.Denied, func(a *nlm4.TestArgs) { a.Lock.Svid++ })
 		call("another mount", nlm4.Denied, func(a *nlm4.TestArgs) { a.Lock.Owner = []byte("other") })
 		call("no mount", nlm4.Denied, func(a *nlm4.TestArgs) { a.Lock.Owner = nil })
 		call("another file", nlm4.Denied, func(a *nlm4.TestArgs) { a.Lock.FH = []byte("other") })
 		call("no file", nlm4.Denied, func(a *nlm4.TestArgs) { a.Lock.FH = make([]byte, 65) })
+		synctest.Wait()
+		b.held("--xxxx1111")
 		if b.heard() {
 			b.Error("a server is relied on that called nobody who waits")
 		}
@@ -394,5 +396,42 @@ func TestNobodyAsksAtTheEnd(t *testing.T) {
 		if n := b.m.count() - before; n != 0 || b.m.waits() != 0 {
 			b.Errorf("%d calls at the end of the mount", n)
 		}
+	})
+}
+
+// TestLateCallback: the lock that it says was taken by LOCK before, and a part was released and another is shared since. The server
+// releases what it is denied.
+func TestLateCallback(t *testing.T) {
+	simulate(t, func(b *bench) {
+		b.want(b.lock(1, 2, 9, true), 0)
+		b.want(b.lock(1, 6, 7, false), 0)
+		b.unlock(1, 8, 9)
+		for _, taken := range []bool{false, true} { // once more: a server that has not the lock takes it before it calls
+			a := nlm4.TestArgs{Exclusive: true, Lock: b.wire(testFH, b.svid, span{2, 9, true})}
+			b.m.set(func() {
+				if taken {
+					b.m.each(&a.Lock, func(held map[modelOwner]bool, o modelOwner) { held[o] = true })
+				}
+			})
+			if b.granting(&a) == nlm4.Denied {
+				b.m.set(func() { b.m.each(&a.Lock, func(held map[modelOwner]bool, o modelOwner) { delete(held, o) }) })
+			}
+			synctest.Wait()
+			b.held("--xxxx11")
+			b.compare()
+		}
+		for range 2 { // calls do not pile up
+			hang := b.m.hangUp()
+			a := nlm4.TestArgs{Exclusive: true, Lock: b.wire(testFH, b.svid, span{2, 9, true})}
+			for b.granting(&a) != nlm4.DeniedGracePeriod {
+			}
+			if n := b.callbacks.corrects; n != maxCorrects {
+				b.Fatalf("%d at once", n)
+			}
+			b.m.set(func() { b.m.hang = nil })
+			close(hang)
+			synctest.Wait()
+		}
+		b.held("--xxxx11")
 	})
 }
