@@ -167,12 +167,17 @@ func (l *Locks) unlock(o *owner, s span) {
 	l.dropped(o, s)
 }
 
-// insist makes a call until the server has answered it for good: asking again would not change it.
+// insist makes a call until the server has answered it for good: asking again would not change it. One that is refused to who asks,
+// such as a program whose ticket has expired, is made in the name of the mount: else what it has locked would be left at the server.
 func (l *Locks) insist(who any, proc uint32, args func(cookie []byte) xdr.Marshaler) {
 	for wait := graceWait; ; wait = min(2*wait, insistMost) {
 		var res result
 		err := l.opt.Server.NLM(l.ctx, who, proc, args(l.cookie()), &res)
-		if err == nil && res.Status != nlm4.DeniedGracePeriod || isRefused(err) || l.ctx.Err() != nil {
+		switch {
+		case isRefused(err) && who != nil && l.ctx.Err() == nil:
+			who = nil
+			continue
+		case err == nil && res.Status != nlm4.DeniedGracePeriod || isRefused(err) || l.ctx.Err() != nil:
 			return
 		}
 		_ = l.pause(l.ctx, wait)

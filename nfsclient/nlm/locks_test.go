@@ -7,11 +7,13 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
@@ -199,5 +201,33 @@ func TestHandlesReleaseWhatIsLeft(t *testing.T) {
 		if b.want(err, 0); h == nil || h.Pid != 2 || !h.Exclusive {
 			b.Errorf("the holder is %+v", h)
 		}
+	})
+}
+
+// An expiring server refuses the calls of everybody but the mount.
+type expiring struct {
+	*model
+	expired atomic.Bool
+}
+
+func (s *expiring) NLM(ctx context.Context, who any, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) error {
+	if who != nil && s.expired.Load() {
+		return syscall.EACCES
+	}
+	return s.model.NLM(ctx, who, proc, args, res)
+}
+
+// TestExpiredTicket: what a program has locked does not outlive it, though the server does not know it any more.
+func TestExpiredTicket(t *testing.T) {
+	simulate(t, func(b *bench) {
+		s := &expiring{model: b.m}
+		l := New(Options{Server: s, Name: "host"})
+		q := request(1, 2, 5, true)
+		q.Who = "somebody"
+		b.want(l.Lock(context.Background(), nil, q), 0)
+		s.expired.Store(true)
+		b.want(l.Release(context.Background(), testFH, q.Key), 0)
+		b.held("")
+		l.Close(context.Background())
 	})
 }
