@@ -204,12 +204,28 @@ func (l *Locks) restore(o *owner, s span, before ranges) {
 		// Of a lock that has become shared others may have a share since: then it stays shared.
 		for _, exclusive := range []bool{h.exclusive, false} {
 			h.exclusive = exclusive
-			if r := l.lock(o, h, false, false); r.err == nil && r.status == nlm4.Granted {
+			st := l.retake(o, h)
+			if st == nlm4.Granted {
 				l.mu.Lock()
 				o.held = o.held.with(h)
 				l.mu.Unlock()
+			}
+			if st != nlm4.Denied {
 				break
 			}
+		}
+	}
+}
+
+// retake is LOCK, without waiting, until the server has answered. In a period of grace what is remembered is reclaimed.
+func (l *Locks) retake(o *owner, s span) nlm4.Status {
+	for wait := graceWait; ; wait = min(2*wait, insistMost) {
+		r := l.lock(o, s, false, false)
+		switch {
+		case r.err == nil:
+			return r.status
+		case isRefused(r.err) || l.pause(l.ctx, wait) != nil:
+			return nlm4.Failed
 		}
 	}
 }

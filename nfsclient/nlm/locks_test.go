@@ -172,6 +172,28 @@ func TestLostReplies(t *testing.T) {
 	}
 }
 
+// TestLostDowngrade: a lock that was to become shared is exclusive again, also where the replies to that are lost.
+func TestLostDowngrade(t *testing.T) {
+	simulate(t, func(b *bench) {
+		b.want(b.lock(1, 2, 5, true), 0)
+		lost := 3 // guarded by the model's lock
+		b.m.set(func() {
+			b.m.after = func(uint32) error {
+				if lost--; lost >= 0 {
+					return errLost
+				}
+				return nil
+			}
+		})
+		if err := b.lock(1, 2, 5, false); !errors.Is(err, errLost) {
+			b.Errorf("a lost reply: %v", err)
+		}
+		time.Sleep(time.Minute)
+		b.held("--xxxx")
+		b.compare()
+	})
+}
+
 // TestErrors are those of Linux.
 func TestErrors(t *testing.T) {
 	for st, want := range map[nlm4.Status]syscall.Errno{nlm4.Granted: 0, nlm4.Denied: syscall.EAGAIN, nlm4.DeniedNoLocks: syscall.ENOLCK,
