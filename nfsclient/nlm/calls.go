@@ -161,7 +161,7 @@ func (l *Locks) release(o *owner, s span) {
 }
 
 func (l *Locks) unlock(o *owner, s span) {
-	l.insist(l.whoOf(o), nlm4.ProcUnlock, func(cookie []byte) xdr.Marshaler {
+	l.insist(o, &s, nlm4.ProcUnlock, func(cookie []byte) xdr.Marshaler {
 		return &nlm4.UnlockArgs{Cookie: cookie, Lock: l.wire(o.fh, o.svid, s)}
 	})
 	l.dropped(o, s)
@@ -169,7 +169,11 @@ func (l *Locks) unlock(o *owner, s span) {
 
 // insist makes a call until the server has answered it for good: asking again would not change it. One that is refused to who asks,
 // such as a program whose ticket has expired, is made in the name of the mount: else what it has locked would be left at the server.
-func (l *Locks) insist(who any, proc uint32, args func(cookie []byte) xdr.Marshaler) {
+//
+// A server in its period of grace may answer at its end alone. Until then the owner is ours, so what it holds is reclaimed here, but for
+// what is being released (nil: nothing).
+func (l *Locks) insist(o *owner, released *span, proc uint32, args func(cookie []byte) xdr.Marshaler) {
+	who, reclaimed := l.whoOf(o), false
 	for wait := graceWait; ; wait = min(2*wait, insistMost) {
 		var res result
 		err := l.opt.Server.NLM(l.ctx, who, proc, args(l.cookie()), &res)
@@ -177,6 +181,9 @@ func (l *Locks) insist(who any, proc uint32, args func(cookie []byte) xdr.Marsha
 		case isRefused(err) && who != nil && l.ctx.Err() == nil:
 			who = nil
 			continue
+		case err == nil && res.Status == nlm4.DeniedGracePeriod && !reclaimed:
+			reclaimed = true
+			l.reclaimRest(o, released)
 		case err == nil && res.Status != nlm4.DeniedGracePeriod || isRefused(err) || l.ctx.Err() != nil:
 			return
 		}

@@ -17,6 +17,8 @@ type span struct {
 	exclusive  bool
 }
 
+var allBytes = span{end: lastByte}
+
 func (s span) overlaps(o span) bool { return s.start <= o.end && o.start <= s.end }
 
 // wireLength is the length of a span in messages, where 0 is "to the end of the file".

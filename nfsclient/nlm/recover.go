@@ -85,7 +85,7 @@ func (l *Locks) reclaimAll() {
 		for _, o := range left {
 			select {
 			case o.slot <- struct{}{}:
-				lost += l.reclaimOf(o)
+				lost += l.reclaimOf(o, l.heldIn(o, allBytes))
 				<-o.slot
 				l.leave(o)
 			default:
@@ -99,17 +99,27 @@ func (l *Locks) reclaimAll() {
 			break
 		}
 	}
+	l.sayLost(lost)
+}
+
+func (l *Locks) sayLost(lost int) {
 	if lost > 0 && l.ctx.Err() == nil {
 		l.log(fmt.Sprintf("%d locks are lost: the server has started again, and did not give them back", lost))
 	}
 }
 
-// reclaimOf reclaims the locks of an owner, whose slot is held, and returns how many are lost.
-func (l *Locks) reclaimOf(o *owner) (lost int) {
-	l.mu.Lock()
-	all := slices.Clone(o.held)
-	l.mu.Unlock()
-	for _, s := range all {
+// reclaimRest reclaims what an owner holds beside a span that is being released; nil: all. Its slot is held.
+func (l *Locks) reclaimRest(o *owner, released *span) {
+	rest := l.heldIn(o, allBytes)
+	if released != nil {
+		rest = rest.without(*released)
+	}
+	l.sayLost(l.reclaimOf(o, rest))
+}
+
+// reclaimOf reclaims locks of an owner, whose slot is held, and returns how many are lost.
+func (l *Locks) reclaimOf(o *owner, held ranges) (lost int) {
+	for _, s := range held {
 		if !l.reclaim(o, s) {
 			l.dropped(o, s)
 			lost++

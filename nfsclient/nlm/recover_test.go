@@ -114,6 +114,25 @@ func TestUnlockDuringGrace(t *testing.T) {
 	}
 }
 
+// TestUnlockOfAPartDuringGrace does not keep the rest of the owner's locks from their reclaim.
+func TestUnlockOfAPartDuringGrace(t *testing.T) {
+	simulate(t, func(b *bench) {
+		b.takeSome()
+		b.m.restart(45 * time.Second)
+		ended := make(chan error)
+		go func() { ended <- b.Unlock(context.Background(), testFH, Key{ID: 1}, 2, 6) }()
+		time.Sleep(2 * probeEvery)
+		b.held("xx----1211")
+		b.want(<-ended, 0)
+		time.Sleep(time.Minute)
+		b.held("xx----1211")
+		b.compare()
+		if lines := b.logged(); len(lines) != 0 {
+			b.Errorf("logged %q", lines)
+		}
+	})
+}
+
 // TestSilentServerAtTheEnd is not waited for longer than the caller wants.
 func TestSilentServerAtTheEnd(t *testing.T) {
 	simulate(t, func(b *bench) {

@@ -122,7 +122,7 @@ func (l *Locks) takeBack(o *owner, w *wait, s span, before ranges) {
 
 // cancel is CANCEL until the server has answered. That it knows of no such request is an answer, too: it has granted it, or never had it.
 func (l *Locks) cancel(o *owner, s span) {
-	l.insist(l.whoOf(o), nlm4.ProcCancel, func(cookie []byte) xdr.Marshaler {
+	l.insist(o, nil, nlm4.ProcCancel, func(cookie []byte) xdr.Marshaler {
 		return &nlm4.CancelArgs{Cookie: cookie, Block: true, Exclusive: s.exclusive, Lock: l.wire(o.fh, o.svid, s)}
 	})
 }
