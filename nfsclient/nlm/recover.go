@@ -166,6 +166,14 @@ func (l *Locks) stillHeld(o *owner, s span) (st nlm4.Status, known bool) {
 	case err != nil || others.Status == nlm4.DeniedGracePeriod:
 		return 0, false
 	case others.Status != nlm4.Denied:
+		// Unless it was another, who has released its lock between the two questions: then nobody holds s now.
+		again, err := l.test(l.ctx, o.fh, l.probe, full, l.whoOf(o))
+		if err != nil || again.Status == nlm4.DeniedGracePeriod {
+			return 0, false
+		}
+		if again.Status != nlm4.Denied {
+			return nlm4.Denied, true
+		}
 		return others.Status, true
 	case others.Holder.Exclusive || s.exclusive:
 		return nlm4.Denied, true

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
 // some locks, of two owners.
@@ -55,6 +57,38 @@ func TestReclaimTooLate(t *testing.T) {
 		b.want(b.lock(1, 0, 3, true), syscall.EAGAIN)
 		other.Close(context.Background())
 		b.want(b.lock(1, 0, 3, true), 0)
+	})
+}
+
+// TestHolderGoesWhileItIsAskedFor: a lock that the server did not give back was another's, who releases it between the two
+// questions who that is. It is lost all the same.
+func TestHolderGoesWhileItIsAskedFor(t *testing.T) {
+	simulate(t, func(b *bench) {
+		b.want(b.lock(1, 0, 3, true), 0)
+		b.m.restart(0)
+		other, tests := b.another(), 0
+		b.want(other.Lock(context.Background(), nil, request(9, 0, 0, true)), 0)
+		b.m.set(func() {
+			b.m.noObject, b.m.noSvid = true, true
+			b.m.before = func(proc uint32) error {
+				if proc == nlm4.ProcTest {
+					if tests++; tests == 2 {
+						b.m.bytes[0] = map[modelOwner]bool{}
+					}
+				}
+				return nil
+			}
+		})
+		time.Sleep(lookEvery + lookEvery/2)
+		b.Locks.mu.Lock()
+		if n := len(b.holding()); n != 0 {
+			b.Error("the lock is believed to be held")
+		}
+		b.Locks.mu.Unlock()
+		if lines := b.logged(); len(lines) == 0 {
+			b.Error("nothing is said of the lost lock")
+		}
+		other.Close(context.Background())
 	})
 }
 
