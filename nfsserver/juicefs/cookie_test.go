@@ -133,6 +133,33 @@ func TestSameHash(t *testing.T) {
 	}
 }
 
+// TestUnmarkedChanges: names that came and went without a change of the directory's times, which JuiceFS leaves as they are
+// when they lie in the future.
+func TestUnmarkedChanges(t *testing.T) {
+	f := openNew(t, Local{})
+	defer closeFS(t, f)
+	future := nfsserver.Now()
+	future.Sec += 1000
+	create(t, f, f.Root(), "a")
+	if err := f.Setattr(me, f.Root(), &nfsserver.SetAttr{Mask: nfsserver.SetMtime, Mtime: future}); err != nil {
+		t.Fatal(err)
+	}
+	names := func(want string) {
+		t.Helper()
+		l := &lister{t: t, dir: f.Root(), seen: map[string]int{}}
+		l.page(f, 10, false)
+		if len(l.seen) != 3 || l.seen[want] != 1 {
+			t.Errorf("%v are listed, want %s beside . and ..", l.seen, want)
+		}
+	}
+	names("a")
+	create(t, f, f.Root(), "b")
+	if err := f.Remove(me, f.Root(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	names("b")
+}
+
 // TestListingsAreForgotten: those that are kept are bounded.
 func TestListingsAreForgotten(t *testing.T) {
 	var s listings

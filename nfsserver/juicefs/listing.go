@@ -50,6 +50,11 @@ type entry struct {
 	size   uint8
 }
 
+// marked reports whether a later change of the names changes the stamp.
+func (l *listing) marked() bool {
+	return l.made.Sub(time.Unix(l.stamp.mtime.Sec, int64(l.stamp.mtime.Nsec))) >= unmarked
+}
+
 func (l *listing) name(e *entry) []byte { return l.names[e.at:][:e.size] }
 
 // after returns the entries after a cookie.
@@ -102,6 +107,9 @@ const (
 	// A page that goes on takes them from a listing that is no longer true for this long, or as many times as long as the
 	// directory took to read: to read it anew for each page of an `rm -r` of a million names would never end.
 	goOnFor, goOnTimes = 2 * time.Second, 20
+	// JuiceFS leaves a directory's times as they are when its names change until so much later than its modification time:
+	// never, where that lies in the future, and in a mount (skip-dir-mtime) a tenth of a second for each try of the transaction.
+	unmarked = 10 * time.Second
 )
 
 // listings are those that have been used last.
@@ -122,13 +130,14 @@ type kept struct {
 // list returns the names of d for a page that begins after a cookie. A listing that begins, cookie 0, has all names that there are;
 // one that goes on has those that there were when it began, whatever else.
 func (f *FS) list(d *inode, cookie uint64) (*listing, error) {
+	called := time.Now()
 	k := f.listings.keep(d.ino)
-	if l := f.listings.usable(k, d, cookie); l != nil {
+	if l := f.listings.usable(k, d, cookie, called); l != nil {
 		return l, nil
 	}
 	k.making.Lock()
 	defer k.making.Unlock()
-	if l := f.listings.usable(k, d, cookie); l != nil {
+	if l := f.listings.usable(k, d, cookie, called); l != nil {
 		return l, nil // somebody else has just read it
 	}
 	l, err := f.read(d)
@@ -155,14 +164,15 @@ func (s *listings) keep(ino meta.Ino) *kept {
 	return k
 }
 
-func (s *listings) usable(k *kept, d *inode, cookie uint64) *listing {
+// usable returns what is kept if it will do for a page that was asked for at the time called.
+func (s *listings) usable(k *kept, d *inode, cookie uint64, called time.Time) *listing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := k.l
 	switch {
 	case l == nil:
 		return nil
-	case l.stamp == d.stamp, cookie != 0 && time.Since(l.made) < max(goOnFor, goOnTimes*l.took):
+	case l.stamp == d.stamp && l.marked(), !l.made.Before(called), cookie != 0 && time.Since(l.made) < max(goOnFor, goOnTimes*l.took):
 		return l
 	}
 	return nil
