@@ -160,6 +160,32 @@ func TestUnmarkedChanges(t *testing.T) {
 	names("b")
 }
 
+// TestReplacedWhileListed: a name that gets another object while a listing goes on is in it, with what it names now.
+func TestReplacedWhileListed(t *testing.T) {
+	f := openNew(t, Local{})
+	defer closeFS(t, f)
+	create(t, f, f.Root(), "kept")
+	create(t, f, f.Root(), "removed")
+	l := &lister{t: t, dir: f.Root(), seen: map[string]int{}}
+	l.page(f, 2, true) // "." and ".."
+	r, _ := create(t, f, f.Root(), "new")
+	if err := f.Rename(me, f.Root(), "new", f.Root(), "kept"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Remove(me, f.Root(), "removed"); err != nil {
+		t.Fatal(err)
+	}
+	ino, _, _ := f.parse(&r)
+	var got []nfsserver.Dirent
+	_, err := f.ReadDir(me, f.Root(), l.cookie, true, func(de *nfsserver.Dirent) bool {
+		got = append(got, *de)
+		return true
+	})
+	if err != nil || len(got) != 1 || string(got[0].Name) != "kept" || !got[0].HasAttr || got[0].Ref != r || got[0].Fileid != uint64(ino) {
+		t.Errorf("the rest of the listing is %+v, %v", got, err)
+	}
+}
+
 // TestListingsAreForgotten: those that are kept are bounded.
 func TestListingsAreForgotten(t *testing.T) {
 	var s listings

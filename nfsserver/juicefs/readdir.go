@@ -5,6 +5,7 @@ package juicefs
 import (
 	"errors"
 	"sync"
+	"syscall"
 
 	"github.com/juicedata/juicefs/pkg/meta"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
@@ -24,7 +25,7 @@ func (f *FS) ReadDir(c nfsserver.Cred, dir nfsserver.Ref, cookie uint64, plus bo
 	if err != nil {
 		return false, err
 	}
-	p := page{f: f, plus: plus, emit: emit}
+	p := page{f: f, dir: d, plus: plus, emit: emit}
 	up := d.parent
 	if d.ino == f.root {
 		up = f.root
@@ -52,6 +53,7 @@ const ahead = 16
 // A page is a part of a listing on its way.
 type page struct {
 	f    *FS
+	dir  *inode
 	plus bool
 	emit func(*nfsserver.Dirent) bool
 	de   nfsserver.Dirent
@@ -62,10 +64,25 @@ func (p *page) dot(name string, cookie uint64, ino meta.Ino) bool {
 	return p.emit(&p.de)
 }
 
-// An answer is the attributes of an entry, or why there are none.
+// An answer is an entry's object and its attributes, or why there are none.
 type answer struct {
+	ino  meta.Ino
 	attr nfsserver.Attr
 	err  error
+}
+
+// ask finds the attributes of an entry. If its object has gone, another one has possibly taken the name.
+func (p *page) ask(l *listing, e *entry) (a answer) {
+	a.ino = e.ino
+	if a.attr, a.err = p.f.attrOf(e.ino); !errors.Is(a.err, nfsserver.ErrStale) {
+		return a
+	}
+	n, err := p.f.find(p.dir, string(l.name(e)))
+	if err == nil {
+		a.ino, a.attr = n.ino, n.attr
+	}
+	a.err = err
+	return a
 }
 
 // send emits entries. With plus, those that have gone since the directory was read are left out.
@@ -74,18 +91,19 @@ func (p *page) send(l *listing, entries []entry) (more bool, err error) {
 	if p.plus {
 		var wg sync.WaitGroup
 		for i := range entries {
-			wg.Go(func() { got[i].attr, got[i].err = p.f.attrOf(entries[i].ino) })
+			wg.Go(func() { got[i] = p.ask(l, &entries[i]) })
 		}
 		wg.Wait()
 	}
 	for i := range entries {
 		e, a := &entries[i], &got[i]
-		if errors.Is(a.err, nfsserver.ErrStale) {
+		if errors.Is(a.err, syscall.ENOENT) {
 			continue
 		}
 		p.de = nfsserver.Dirent{Name: l.name(e), Fileid: uint64(e.ino), Cookie: e.cookie}
 		if p.plus && a.err == nil {
-			p.de.HasAttr, p.de.Attr, p.de.Ref = true, a.attr, p.f.ref(e.ino, a.attr.Type)
+			p.de.Fileid = uint64(a.ino)
+			p.de.HasAttr, p.de.Attr, p.de.Ref = true, a.attr, p.f.ref(a.ino, a.attr.Type)
 		}
 		if !p.emit(&p.de) {
 			return false, nil
