@@ -94,6 +94,24 @@ func (o *file) pending() pending {
 	return o.state.pending
 }
 
+const (
+	// An error that a writer still has after endFor is told to the next write, too.
+	endFor  = 10 * time.Second
+	endPoll = time.Millisecond
+)
+
+// openWriter opens a writer for a file of length bytes; mu is held. JuiceFS gives the one before, with its error, until the
+// goroutines that committed for it have ended, which is a moment after it was closed. To write nothing tells its error.
+func (o *file) openWriter(length uint64) {
+	began := time.Now()
+	o.w = o.set.writer.Open(o.ino, length, 0)
+	for o.w.Write(system, 0, nil) != 0 && time.Since(began) < endFor {
+		o.w.Close(system)
+		time.Sleep(endPoll)
+		o.w = o.set.writer.Open(o.ino, length, 0)
+	}
+}
+
 // clean notes that all is committed; the caller has state locked.
 func (o *file) clean() {
 	o.state.dirty, o.state.end = false, 0
@@ -115,7 +133,7 @@ func (o *file) put(p []byte, off uint64, n *inode) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.w == nil {
-		o.w = o.set.writer.Open(o.ino, n.stamp.length, 0)
+		o.openWriter(n.stamp.length)
 	}
 	if no := o.w.Write(system, off, p); no != 0 {
 		o.fail(no)

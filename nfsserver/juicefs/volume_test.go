@@ -5,6 +5,7 @@ package juicefs
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"syscall"
@@ -170,6 +171,25 @@ func TestCapacity(t *testing.T) {
 	}
 	if err := f.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetSize, Size: 4 << 20}); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("a larger size: %v", err)
+	}
+}
+
+// TestWriteAfterLoss: an error that Sync has told is not told again, by the next write or its Sync.
+func TestWriteAfterLoss(t *testing.T) {
+	f := openNew(t, Local{Capacity: 1 << 20})
+	defer closeFS(t, f)
+	for i := range 300 {
+		name := fmt.Sprint("f", i)
+		r, _ := create(t, f, f.Root(), name)
+		put(t, f, r, []byte("x"), 2<<20)
+		if err := f.Sync(r, true); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("Sync: %v", err)
+		}
+		put(t, f, r, []byte("x"), 0)
+		commit(t, f, r)
+		if err := f.Remove(me, f.Root(), name); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
