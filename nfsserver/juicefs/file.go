@@ -36,7 +36,7 @@ type file struct {
 	// Guarded by mu.
 	r    vfs.FileReader
 	w    vfs.FileWriter
-	seen content // of which r has possibly buffered something
+	seen stamp // of the content of which r has possibly buffered something
 
 	// What getattr needs, which does not wait for a read or a write.
 	state struct {
@@ -44,12 +44,6 @@ type file struct {
 		pending
 		lost error
 	}
-}
-
-// A content is what differs when the bytes of a file do.
-type content struct {
-	mtime  nfsserver.Time
-	length uint64
 }
 
 // A pending is what the metadata does not know, or knows otherwise.
@@ -209,7 +203,7 @@ func (o *file) fail(no syscall.Errno) {
 func (o *file) get(p []byte, off uint64, n *inode) (int, error) {
 	var failing vfs.FileReader
 	o.mu.RLock()
-	if o.r != nil && o.seen == n.content() && !o.pending().dirty {
+	if o.r != nil && o.seen == n.stamp && !o.pending().dirty {
 		got, err := o.read(p, off)
 		failing = o.r
 		o.mu.RUnlock()
@@ -249,7 +243,7 @@ func (o *file) refresh() (uint64, error) {
 	if no := o.set.m.GetAttr(system, o.ino, &a); no != 0 {
 		return 0, failedOn(no)
 	}
-	is := content{asTime(a.Mtime, a.Mtimensec), a.Length}
+	is := stampOf(&a)
 	if o.r == nil {
 		o.r = o.set.reader.Open(o.ino, a.Length)
 	} else if o.seen != is {

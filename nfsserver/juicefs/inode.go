@@ -50,7 +50,8 @@ type inode struct {
 	dflt bool
 }
 
-// A stamp changes with the content of a file or the names of a directory.
+// A stamp changes with the content of a file or the names of a directory: by the change time also where somebody sets the
+// modification time back.
 type stamp struct {
 	mtime, ctime nfsserver.Time
 	length       uint64
@@ -59,8 +60,6 @@ type stamp struct {
 func stampOf(a *meta.Attr) stamp {
 	return stamp{asTime(a.Mtime, a.Mtimensec), asTime(a.Ctime, a.Ctimensec), a.Length}
 }
-
-func (n *inode) content() content { return content{n.stamp.mtime, n.stamp.length} }
 
 // rights is what permissions on n depend on.
 func (n *inode) rights() perm.Object { return perm.Object{Attr: &n.attr, ACL: n.acl} }

@@ -399,6 +399,15 @@ func TestCloseToOpen(t *testing.T) {
 			t.Fatalf("round %d: read %q back", i, got)
 		}
 	}
+	was := attrOf(t, f, r)
+	put(t, g, r, []byte("again"), 5)
+	commit(t, g, r)
+	if err := g.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetMtime, Mtime: was.Mtime}); err != nil {
+		t.Fatal(err)
+	}
+	if got := get(t, f, r, 10); got[5:] != "again" {
+		t.Errorf("with the modification time set back: read %q", got)
+	}
 	create(t, g, f.Root(), "g")
 	seen := map[string]bool{}
 	if _, err := f.ReadDir(me, f.Root(), 0, false, func(de *nfsserver.Dirent) bool { seen[string(de.Name)] = true; return true }); err != nil || !seen["g"] {
