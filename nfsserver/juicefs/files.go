@@ -191,9 +191,10 @@ func (t *files) idleFiles(now time.Time) (list []*file) {
 	return list
 }
 
-// closeIdle closes a file that nobody else uses, unless it has something to tell.
+// closeIdle closes a file that nobody else uses, unless it has something to tell and somebody can ask.
 func (t *files) closeIdle(o *file) {
 	o.settle()
+	t.forgive(o)
 	s := &o.state
 	t.mu.Lock()
 	s.Lock()
@@ -210,6 +211,20 @@ func (t *files) closeIdle(o *file) {
 	}
 }
 
+// forgive forgets the lost bytes of a file that has gone: no Sync comes to be told of them.
+func (t *files) forgive(o *file) {
+	s := &o.state
+	s.Lock()
+	lost := s.lost
+	s.Unlock()
+	if lost == nil {
+		return
+	}
+	if _, err := t.raw(o.ino); errors.Is(err, nfsserver.ErrStale) {
+		o.takeLost()
+	}
+}
+
 // close stores and closes all files. It returns what nobody has been told.
 func (t *files) close() error {
 	close(t.stop)
@@ -217,6 +232,7 @@ func (t *files) close() error {
 	var errs []error
 	for ino, o := range t.open {
 		o.settle()
+		t.forgive(o)
 		if lost := o.takeLost(); lost != nil {
 			errs = append(errs, lost)
 		}

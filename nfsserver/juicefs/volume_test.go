@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/juicedata/juicefs/pkg/chunk"
 	"github.com/juicedata/juicefs/pkg/meta"
@@ -190,6 +191,40 @@ func TestWriteAfterLoss(t *testing.T) {
 		if err := f.Remove(me, f.Root(), name); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestLossOfRemoved: a file that has gone does not stay open for an error that nobody can ask for; one that is there does.
+func TestLossOfRemoved(t *testing.T) {
+	f := openNew(t, Local{Capacity: 1 << 20})
+	defer closeFS(t, f)
+	kept, _ := create(t, f, f.Root(), "kept")
+	gone, _ := create(t, f, f.Root(), "gone")
+	for _, r := range []nfsserver.Ref{kept, gone} {
+		put(t, f, r, []byte("x"), 2<<20)
+		get(t, f, r, 1) // has it stored, in vain
+	}
+	if err := f.Remove(me, f.Root(), "gone"); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range f.files.idleFiles(time.Now().Add(2 * idleTime)) {
+		f.files.closeIdle(o)
+	}
+	for _, c := range []struct {
+		r    nfsserver.Ref
+		open bool
+	}{{kept, true}, {gone, false}} {
+		ino, _, _ := f.parse(&c.r)
+		o := f.files.useOpen(ino)
+		if (o != nil) != c.open {
+			t.Errorf("inode %d is open: %v, want %v", ino, o != nil, c.open)
+		}
+		if o != nil {
+			f.files.release(o)
+		}
+	}
+	if err := f.Sync(kept, true); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("Sync: %v", err)
 	}
 }
 
