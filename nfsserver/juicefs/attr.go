@@ -72,6 +72,9 @@ func (f *FS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) er
 	}
 	set := *s
 	perm.SettleMode(&c, n.attr, &set)
+	if !s.Has(nfsserver.SetMode|nfsserver.SetUID|nfsserver.SetGID) && set.Mode == n.attr.Mode {
+		set.Mask &^= nfsserver.SetMode // another server has possibly set it since
+	}
 	if s.Has(nfsserver.SetSize) {
 		o := f.files.use(n.ino)
 		err := o.resize(s.Size)
@@ -83,7 +86,7 @@ func (f *FS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) er
 	return f.apply(n, &set)
 }
 
-// apply sets all that s names but the size; the mode is in s.
+// apply sets all that s names but the size. With a new owner s has the mode.
 func (f *FS) apply(n *inode, s *nfsserver.SetAttr) error {
 	if s.HasTimes() && n.attr.Type == nfsserver.TypeReg {
 		f.files.settle(n.ino) // a commit that comes later would set the time of its write
@@ -100,7 +103,7 @@ func (f *FS) apply(n *inode, s *nfsserver.SetAttr) error {
 	if n.attr.Type == nfsserver.TypeSymlink {
 		return nil // has no mode
 	}
-	if mode == s.Mode {
+	if !s.Has(nfsserver.SetMode) || mode == s.Mode {
 		return nil
 	}
 	return f.set(n.ino, meta.SetAttrMode, &meta.Attr{Mode: uint16(s.Mode)})

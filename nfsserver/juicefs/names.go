@@ -154,7 +154,7 @@ func (f *FS) finish(n *inode, s *nfsserver.SetAttr) error {
 	rest.Mask &= nfsserver.SetAtime | nfsserver.SetMtime | nfsserver.SetAtimeNow | nfsserver.SetMtimeNow
 	rest.Mode = n.attr.Mode // less what a default ACL takes away
 	if s.GID != n.attr.GID {
-		rest.Mask |= nfsserver.SetGID
+		rest.Mask |= nfsserver.SetGID | nfsserver.SetMode
 	}
 	if rest.Mask == 0 {
 		return nil

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/juicedata/juicefs/pkg/meta"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
@@ -109,6 +110,38 @@ func TestSetIDBits(t *testing.T) {
 	}
 	if a := attrOf(t, f, r); a.Mode != 0o4711 || a.UID != ann.UID {
 		t.Errorf("after a change of owner and mode: %+v", a)
+	}
+}
+
+// A meddler does something just before the next SetAttr of a metadata client, as another client of the volume does.
+type meddler struct {
+	meta.Meta
+	before func()
+}
+
+func (m *meddler) SetAttr(ctx meta.Context, ino meta.Ino, set uint16, clear uint8, a *meta.Attr) syscall.Errno {
+	if m.before != nil {
+		m.before()
+		m.before = nil
+	}
+	return m.Meta.SetAttr(ctx, ino, set, clear, a)
+}
+
+// TestModeOfOthers: a time that is set does not bring back the mode that was there when its permission was checked.
+func TestModeOfOthers(t *testing.T) {
+	f := openNew(t, Local{})
+	defer closeFS(t, f)
+	r, _ := create(t, f, f.Root(), "f")
+	ino, _, _ := f.parse(&r)
+	other := f.m
+	f.m = &meddler{Meta: other, before: func() {
+		other.SetAttr(system, ino, meta.SetAttrMode, 0, &meta.Attr{Mode: 0o600})
+	}}
+	err := f.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetMtimeNow})
+	f.m = other
+	want(t, "touch", err, nil)
+	if a := attrOf(t, f, r); a.Mode != 0o600 {
+		t.Errorf("the mode is %o", a.Mode)
 	}
 }
 
