@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/juicedata/juicefs/pkg/meta"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
@@ -198,5 +199,15 @@ func TestListingsAreForgotten(t *testing.T) {
 	}
 	if s.of[rootIno+1+1<<9] == nil {
 		t.Error("the last one is not kept")
+	}
+	if s.order.Len() != len(s.of) {
+		t.Errorf("%d are in order, %d are kept", s.order.Len(), len(s.of))
+	}
+	// A million small ones: to look at all for each that is forgotten would take an hour.
+	for ino := range meta.Ino(1 << 20) {
+		s.put(ino, s.keep(ino), new(listing))
+	}
+	if len(s.of) > keepNames/keptCost || s.of[1<<20-1] == nil || s.of[0] != nil {
+		t.Errorf("%d small listings are kept, the first: %v", len(s.of), s.of[0] != nil)
 	}
 }

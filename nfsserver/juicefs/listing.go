@@ -4,6 +4,7 @@ package juicefs
 
 import (
 	"cmp"
+	"container/list"
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
@@ -69,12 +70,12 @@ func (l *listing) after(cookie uint64) []entry {
 // read makes a listing. JuiceFS reads a directory as a whole.
 func (f *FS) read(d *inode) (*listing, error) {
 	start := time.Now()
-	var list []*meta.Entry
-	if no := f.m.Readdir(system, d.ino, 0, &list); no != 0 {
+	var all []*meta.Entry
+	if no := f.m.Readdir(system, d.ino, 0, &all); no != 0 {
 		return nil, failedOn(no)
 	}
-	l := &listing{stamp: d.stamp, made: start, entries: make([]entry, 0, len(list))}
-	for _, e := range list {
+	l := &listing{stamp: d.stamp, made: start, entries: make([]entry, 0, len(all))}
+	for _, e := range all {
 		if name := string(e.Name); name == "." || name == ".." {
 			continue
 		}
@@ -116,15 +117,15 @@ const (
 type listings struct {
 	mu    sync.Mutex // guards the rest
 	of    map[meta.Ino]*kept
+	order list.List // of the inode numbers, the last used first
 	names int
-	clock uint64
 }
 
 // A kept is a listing and its maker's lock.
 type kept struct {
-	making sync.Mutex // held by who reads the directory; taken without listings.mu
-	l      *listing   // guarded by listings.mu
-	used   uint64     // guarded by listings.mu
+	making sync.Mutex    // held by who reads the directory; taken without listings.mu
+	l      *listing      // guarded by listings.mu
+	at     *list.Element // in listings.order, guarded by listings.mu
 }
 
 // list returns the names of d for a page that begins after a cookie. A listing that begins, cookie 0, has all names that there are;
@@ -152,15 +153,14 @@ func (s *listings) keep(ino meta.Ino) *kept {
 	defer s.mu.Unlock()
 	k := s.of[ino]
 	if k == nil {
-		k = new(kept)
+		k = &kept{at: s.order.PushFront(ino)}
 		if s.of == nil {
 			s.of = map[meta.Ino]*kept{}
 		}
 		s.of[ino] = k
 		s.names += keptCost
 	}
-	s.clock++
-	k.used = s.clock
+	s.order.MoveToFront(k.at)
 	return k
 }
 
@@ -188,13 +188,9 @@ func (s *listings) put(ino meta.Ino, k *kept, l *listing) {
 	s.names -= k.size()
 	k.l = l
 	s.names += k.size()
+	s.order.MoveToFront(k.at)
 	for s.names > keepNames && len(s.of) > 1 {
-		oldest := ino
-		for other, o := range s.of {
-			if other != ino && (oldest == ino || o.used < s.of[oldest].used) {
-				oldest = other
-			}
-		}
+		oldest := s.order.Remove(s.order.Back()).(meta.Ino)
 		s.names -= s.of[oldest].size()
 		delete(s.of, oldest)
 	}
