@@ -109,10 +109,10 @@ func TestLargeDirectory(t *testing.T) {
 	}
 }
 
-// TestSameHash: names with one hash have cookies of their own, in the order of the names.
+// TestSameHash: names with one hash have cookies of their own, in the order of the names; a name that was told twice has one.
 func TestSameHash(t *testing.T) {
 	var l listing
-	for _, name := range []string{"c", "a", "b"} {
+	for _, name := range []string{"c", "a", "b", "a"} {
 		l.entries = append(l.entries, entry{cookie: 5 << rankBits, at: uint32(len(l.names)), size: uint8(len(name))})
 		l.names = append(l.names, name...)
 	}

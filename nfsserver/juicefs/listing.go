@@ -87,13 +87,16 @@ func (f *FS) read(d *inode) (*listing, error) {
 	return l, nil
 }
 
-// sort orders the entries, those of one hash by name, and numbers these.
+// sort orders the entries, those of one hash by name, and numbers these. Redis tells a name twice when its tables grow meanwhile.
 func (l *listing) sort() {
 	slices.SortFunc(l.entries, func(a, b entry) int {
 		if c := cmp.Compare(a.cookie, b.cookie); c != 0 {
 			return c
 		}
 		return slices.Compare(l.name(&a), l.name(&b))
+	})
+	l.entries = slices.CompactFunc(l.entries, func(a, b entry) bool {
+		return a.cookie == b.cookie && slices.Equal(l.name(&a), l.name(&b))
 	})
 	for i := 1; i < len(l.entries); i++ {
 		if e, before := &l.entries[i], l.entries[i-1].cookie; e.cookie == before&^(1<<rankBits-1) {
