@@ -28,7 +28,6 @@ type files struct {
 	m      meta.Meta
 	reader vfs.DataReader
 	writer vfs.DataWriter
-	trash  bool // names that are removed go to the trash
 	stop   chan struct{}
 	swept  chan struct{} // closed by the sweeper's end
 
@@ -39,7 +38,6 @@ type files struct {
 // start makes the buffers, and has idle files closed until close.
 func (t *files) start(m meta.Meta, store chunk.ChunkStore, conf *vfs.Config) {
 	t.m, t.open = m, map[meta.Ino]*file{}
-	t.trash = conf.Format.TrashDays > 0
 	t.reader = vfs.NewDataReader(conf, m, store)
 	t.writer = vfs.NewDataWriter(conf, m, store, t.reader)
 	t.stop, t.swept = make(chan struct{}), make(chan struct{})
@@ -99,7 +97,7 @@ func (t *files) hideTrash(ino meta.Ino, a *meta.Attr) error {
 	if a.Parent.IsTrash() || a.Nlink == 0 {
 		return nfsserver.ErrStale
 	}
-	if !t.trash || a.Parent != 0 || ino == rootIno {
+	if a.Parent != 0 || ino == rootIno || !t.hasTrash() {
 		return nil
 	}
 	a.Nlink = 0
@@ -113,6 +111,9 @@ func (t *files) hideTrash(ino meta.Ino, a *meta.Attr) error {
 	}
 	return nil
 }
+
+// hasTrash reports whether names that are removed go to the trash, which `juicefs config` changes at any time.
+func (t *files) hasTrash() bool { return t.m.GetFormat().TrashDays > 0 }
 
 // getattr returns the attributes as they will be when what is buffered has been committed, and the stamp of those that
 // the metadata has.

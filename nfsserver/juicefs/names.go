@@ -217,7 +217,7 @@ func (f *FS) Remove(c nfsserver.Cred, dir nfsserver.Ref, name string) error {
 	case n.attr.Type == nfsserver.TypeDir:
 		return syscall.EISDIR
 	}
-	if n.attr.Nlink > 1 || f.files.trash {
+	if n.attr.Nlink > 1 || f.files.hasTrash() {
 		f.files.settle(n.ino) // of the file that stays; that of no other name needs no commit
 	}
 	return failed(f.m.Unlink(system, d.ino, name))

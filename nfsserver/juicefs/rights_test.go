@@ -171,10 +171,15 @@ func TestLoops(t *testing.T) {
 	want(t, "up again", f.Rename(superuser, dir, "a", f.Root(), "a"), nil)
 }
 
-// TestTrashIsHidden: the trash is no directory of clients.
+// TestTrashIsHidden: the trash is no directory of clients, also where the volume has got it since it was opened.
 func TestTrashIsHidden(t *testing.T) {
-	f := reopen(t, Local{Dir: newDir(t), UID: me.UID, GID: me.GID, TrashDays: 1})
+	f := reopen(t, Local{Dir: newDir(t), UID: me.UID, GID: me.GID})
 	defer closeFS(t, f)
+	format := f.m.GetFormat()
+	format.TrashDays = 1
+	if err := f.m.Init(&format, false); err != nil {
+		t.Fatal(err)
+	}
 	r, _ := create(t, f, f.Root(), "f")
 	if err := f.Link(me, r, f.Root(), "g"); err != nil {
 		t.Fatal(err)
