@@ -118,7 +118,7 @@ func (f *FS) add(c *nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver.
 	var ino meta.Ino
 	var a meta.Attr
 	no := f.m.Mknod(as(set.UID, set.GID), d.ino, name, kind(t), uint16(set.Mode&nfsserver.ModeAll), 0, dev, target, &ino, &a)
-	if no != 0 {
+	if f.changed(d, no) != 0 {
 		return r, nfsserver.Attr{}, failedOn(no)
 	}
 	n := new(inode)
@@ -185,6 +185,15 @@ func (f *FS) newName(c *nfsserver.Cred, dir *nfsserver.Ref, name string) (*inode
 	return d, nil
 }
 
+// changed gives directory d the present time after a call that has changed its names, if no is 0, where JuiceFS leaves the
+// time that there is: one in the future. Clients keep their caches by it. It returns no.
+func (f *FS) changed(d *inode, no syscall.Errno) syscall.Errno {
+	if now := nfsserver.Now(); no == 0 && later(now, d.attr.Mtime) != now {
+		f.m.SetAttr(system, d.ino, meta.SetAttrMtimeNow, 0, new(meta.Attr)) // fails without harm: the names are changed
+	}
+	return no
+}
+
 // Link adds a name.
 func (f *FS) Link(c nfsserver.Cred, r, dir nfsserver.Ref, name string) error {
 	n, err := f.load(&r)
@@ -202,7 +211,7 @@ func (f *FS) Link(c nfsserver.Cred, r, dir nfsserver.Ref, name string) error {
 		return syscall.EMLINK
 	}
 	var a meta.Attr
-	return failedOn(f.m.Link(system, n.ino, d.ino, name, &a))
+	return failedOn(f.changed(d, f.m.Link(system, n.ino, d.ino, name, &a)))
 }
 
 // Remove takes a name away.
@@ -220,7 +229,7 @@ func (f *FS) Remove(c nfsserver.Cred, dir nfsserver.Ref, name string) error {
 	if n.attr.Nlink > 1 || f.files.hasTrash() {
 		f.files.settle(n.ino) // of the file that stays; that of no other name needs no commit
 	}
-	return failed(f.m.Unlink(system, d.ino, name))
+	return failed(f.changed(d, f.m.Unlink(system, d.ino, name)))
 }
 
 // Rmdir takes an empty directory away.
@@ -235,7 +244,7 @@ func (f *FS) Rmdir(c nfsserver.Cred, dir nfsserver.Ref, name string) error {
 	case n.attr.Type != nfsserver.TypeDir:
 		return syscall.ENOTDIR
 	}
-	return failed(f.m.Rmdir(system, d.ino, name))
+	return failed(f.changed(d, f.m.Rmdir(system, d.ino, name)))
 }
 
 // named returns a directory that c may search and the object of that name in it.

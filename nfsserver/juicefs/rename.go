@@ -50,7 +50,8 @@ func (f *FS) Rename(c nfsserver.Cred, from nfsserver.Ref, fromName string, to nf
 	}
 	var ino meta.Ino
 	var a meta.Attr
-	return failed(f.m.Rename(system, src.ino, fromName, dst.ino, toName, 0, &ino, &a))
+	no := f.m.Rename(system, src.ino, fromName, dst.ino, toName, 0, &ino, &a)
+	return failed(f.changed(dst, f.changed(src, no)))
 }
 
 func either(err error, otherwise error) error {
