@@ -34,6 +34,8 @@ func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (i
 		return 0, err
 	case !n.rights().MayWrite(&c):
 		return 0, syscall.EACCES
+	case n.fixed && len(p) > 0: // JuiceFS looks at this when a file is opened only
+		return 0, syscall.EPERM
 	case off > maxFileSize || uint64(len(p)) > maxFileSize-off:
 		return 0, syscall.EFBIG
 	case len(p) == 0:

@@ -48,6 +48,8 @@ type inode struct {
 	base   identity
 	// dflt: a directory with a default ACL.
 	dflt bool
+	// fixed: immutable or append-only, by chattr in a mount.
+	fixed bool
 }
 
 // A stamp changes with the content of a file or the names of a directory: by the change time also where somebody sets the
@@ -146,6 +148,7 @@ const blockBytes = 4096
 // fill sets n to the attributes a, but for the ACL.
 func (f *FS) fill(n *inode, ino meta.Ino, a *meta.Attr) {
 	n.ino, n.parent, n.dflt = ino, a.Parent, a.DefaultACL != 0
+	n.fixed = a.Flags&(meta.FlagImmutable|meta.FlagAppend) != 0
 	n.attr = nfsserver.Attr{
 		Type: typeOf(a.Typ), Mode: uint32(a.Mode) & nfsserver.ModeAll, Nlink: a.Nlink, UID: a.Uid, GID: a.Gid, Size: a.Length,
 		// Holes count, as they do for JuiceFS's quotas.

@@ -145,6 +145,25 @@ func TestModeOfOthers(t *testing.T) {
 	}
 }
 
+// TestChattr: a file that is immutable or append-only is not written to, by anybody.
+func TestChattr(t *testing.T) {
+	f, dir := shared(t, 0o777)
+	r := f.touch(ann, dir, "f", 0o666)
+	ino, _, _ := f.parse(&r)
+	for _, flag := range []uint8{meta.FlagImmutable, meta.FlagAppend} {
+		want(t, "chattr", f.set(ino, meta.SetAttrFlag, &meta.Attr{Flags: flag}), nil)
+		for _, who := range []nfsserver.Cred{superuser, ann, bob} {
+			_, err := f.WriteAt(who, r, []byte("x"), 0)
+			want(t, "write", err, syscall.EPERM)
+			want(t, "cut", f.Setattr(who, r, &nfsserver.SetAttr{Mask: nfsserver.SetSize, Size: 7}), syscall.EPERM)
+			want(t, "remove", f.Remove(who, dir, "f"), syscall.EPERM)
+		}
+	}
+	want(t, "chattr", f.set(ino, meta.SetAttrFlag, &meta.Attr{}), nil)
+	_, err := f.WriteAt(bob, r, []byte("x"), 0)
+	want(t, "write", err, nil)
+}
+
 func TestStickyDirectory(t *testing.T) {
 	f, dir := shared(t, 0o1777)
 	f.touch(ann, dir, "f", 0o666)
