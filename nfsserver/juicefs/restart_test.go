@@ -220,3 +220,22 @@ func TestCloseAfterRemoval(t *testing.T) {
 		t.Errorf("%d goroutines go on", n)
 	}
 }
+
+// TestObjectsInMemory: a volume whose contents no restart survives is refused.
+func TestObjectsInMemory(t *testing.T) {
+	url := "badger://" + newDir(t)
+	m, err := connect(url, meta.DefaultConf())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = m.Init(&meta.Format{Name: "local", UUID: "u", Storage: "mem", Bucket: "b/", BlockSize: blockKiB, MetaVersion: meta.MaxVersion}, false)
+	if e := m.Shutdown(); err != nil || e != nil {
+		t.Fatal(err, e)
+	}
+	if f, err := Open(Options{Meta: url}); err == nil {
+		closeFS(t, f)
+		t.Error("it could be opened")
+	} else if !strings.Contains(err.Error(), "memory") {
+		t.Error(err)
+	}
+}

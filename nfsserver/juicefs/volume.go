@@ -84,6 +84,9 @@ func open(o Options, m meta.Meta, conf *meta.Config) (*FS, error) {
 	if compress.NewCompressor(format.Compression) == nil {
 		return nil, fmt.Errorf("juicefs: the volume is compressed by %q, which is not known here", format.Compression)
 	}
+	if strings.EqualFold(format.Storage, "mem") {
+		return nil, errors.New("juicefs: the volume's objects are in the memory of each client, so no write could be acknowledged: choose another object storage")
+	}
 	blob, err := storage(*format)
 	if err != nil {
 		return nil, fmt.Errorf("juicefs: object storage: %w", err)
