@@ -107,3 +107,26 @@ func TestInterruptThatIsCut(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 }
+
+// Linux may send an INTERRUPT twice, when the signal comes while the request is being read. The second must not be
+// answered with EAGAIN: it would come again, and again, for as long as the request takes.
+func TestInterruptThatComesTwice(t *testing.T) {
+	f := newTestFS()
+	goOn := make(chan struct{})
+	f.linger = goOn
+	k := start(t, f)
+	k.serve()
+	k.send(lkwMessage(10))
+	eventually(t, "the request at work", func() bool { return f.waiters() == 1 })
+	for range 3 {
+		k.send(interruptMessage(11, 10))
+	}
+	k.send(interruptMessage(13, 4711)) // answered when those before have been
+	if out := k.next(); out.unique != 13 {
+		t.Errorf("%+v", out)
+	}
+	close(goOn)
+	for out := k.next(); out.unique != 10; out = k.next() {
+		t.Errorf("%+v", out)
+	}
+}

@@ -91,10 +91,11 @@ type found uint8
 const (
 	unknown   found = iota // it has been answered, or was never here
 	foreign                // its channel is the ProtocolServer's
-	delivered              // its channel is closed
+	delivered              // it has been interrupted
 )
 
-// interrupt closes the channel of a request that has one.
+// interrupt closes the channel of a request that has one. A request that was interrupted before is left alone: the kernel
+// may send an INTERRUPT twice, if the signal comes while the request is being read.
 func (f *inflight) interrupt(unique uint64) found {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,13 +103,22 @@ func (f *inflight) interrupt(unique uint64) found {
 		if r.unique != unique {
 			continue
 		}
-		if !r.direct() {
+		if !r.direct() && !r.interrupted {
 			return foreign
 		}
 		r.close()
 		return delivered
 	}
 	return unknown
+}
+
+// taken notes that the ProtocolServer has interrupted a request of its own.
+func (f *inflight) taken(unique uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.all {
+		r.interrupted = r.interrupted || r.unique == unique
+	}
 }
 
 // close ends the wait of a direct request. The caller holds inflight.mu.
@@ -131,6 +141,7 @@ func (s *Server) interrupt(h inHeader, b []byte) {
 	var out [outHeaderLen + outDataMost + pathMost]byte
 	n, _ := s.protocol.HandleRequest([][]byte{b}, [][]byte{out[:]})
 	if n == 0 {
+		s.inflight.taken(binary.NativeEndian.Uint64(b[interruptedAt:]))
 		return
 	}
 	if what == foreign {
@@ -159,10 +170,6 @@ func (s *Server) interruptAll() {
 		if n, st := s.protocol.HandleRequest([][]byte{msg}, [][]byte{out[:]}); n > 0 || st != fuse.OK {
 			continue
 		}
-		f.mu.Lock()
-		for _, r := range f.all {
-			r.interrupted = r.interrupted || r.unique == unique
-		}
-		f.mu.Unlock()
+		f.taken(unique)
 	}
 }

@@ -188,7 +188,8 @@ type testFS struct {
 	fuse.RawFileSystem
 	read func(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fuse.ReadResult, fuse.Status)
 
-	write func(p []byte) bool // reports whether the data is right; nil: any is
+	write  func(p []byte) bool // reports whether the data is right; nil: any is
+	linger <-chan struct{}     // SETLKW goes on until it is closed, though it was interrupted; nil: it does not
 
 	mu      sync.Mutex // guards all below
 	forgot  map[uint64]uint64
@@ -229,6 +230,9 @@ func (f *testFS) Readlink(<-chan struct{}, *fuse.InHeader) ([]byte, fuse.Status)
 
 func (f *testFS) SetLkw(cancel <-chan struct{}, _ *fuse.LkIn) fuse.Status {
 	f.wait(cancel)
+	if f.linger != nil {
+		<-f.linger
+	}
 	return fuse.EINTR
 }
 
