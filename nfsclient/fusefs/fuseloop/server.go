@@ -85,9 +85,7 @@ func (s *Server) init() error {
 
 // Serve serves until the kernel sends no more, and returns when all requests have ended. It is called once.
 func (s *Server) Serve() {
-	if err := s.dev.conn.Read(s.takeAll); err != nil {
-		s.log.Printf("waiting for requests: %v", err)
-	}
+	s.takeUntilEnd()
 	gone := make(chan struct{})
 	go func() {
 		s.workers.end()
@@ -103,6 +101,20 @@ func (s *Server) Serve() {
 			return
 		case <-again.C:
 		}
+	}
+}
+
+// takeUntilEnd takes requests until there will be no more. The poller has an error of its own for a connection that ended
+// between the last read and the wait: what has become of it the device says.
+func (s *Server) takeUntilEnd() {
+	err := s.dev.conn.Read(s.takeAll)
+	if err == nil {
+		return
+	}
+	ended := false
+	_ = s.dev.conn.Control(func(fd uintptr) { ended = s.takeAll(fd) })
+	if !ended {
+		s.log.Printf("waiting for requests: %v", err)
 	}
 }
 

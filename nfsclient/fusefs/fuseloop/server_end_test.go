@@ -1,0 +1,58 @@
+// The end of the connection as Go's network poller sees it.
+
+package fuseloop
+
+import (
+	"bytes"
+	"log"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A connection that ends right after the last request was taken is nothing to complain of: the poller says that the
+// descriptor has an error and cannot be waited for, and the device that the file system is unmounted.
+func TestEndBeforeTheWait(t *testing.T) {
+	// Of a full pipe whose reader is gone the poller learns the same as of a dead connection: an error, and nothing else.
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	for err == nil {
+		_, err = unix.Write(pipe[1], make([]byte, 4096))
+	}
+	dev, err := openDevice(pipe[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	s := &Server{dev: dev, log: log.New(&said, "", 0)}
+	s.buffers.init(0)
+	s.next = s.buffers.largest()
+	reads := 0
+	s.readOne = func(uintptr, []byte) (int, syscall.Errno) {
+		if reads++; reads > 1 {
+			return 0, unix.ENODEV
+		}
+		calls := 0
+		err := dev.conn.Write(func(uintptr) bool { // returns when the poller has seen the end
+			if calls++; calls == 1 {
+				unix.Close(pipe[0])
+			}
+			return calls > 1
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		return 0, unix.EAGAIN
+	}
+	s.Serve()
+	if said.Len() > 0 {
+		t.Errorf("said: %s", &said)
+	}
+	if reads != 2 {
+		t.Errorf("the device was read %d times", reads)
+	}
+}
