@@ -21,6 +21,7 @@ func TestInterruptEndsTheWait(t *testing.T) {
 		if out := k.next(); out.unique != 10 || out.status != -int32(unix.EINTR) {
 			t.Fatalf("%+v", out)
 		}
+		k.ended()
 	}
 	k.send(getattrMessage(12, 1))
 	if out := k.next(); out.unique != 12 {
@@ -43,6 +44,7 @@ func TestInterruptEndsOneWaitOnly(t *testing.T) {
 		if out := k.next(); out.unique != 10 {
 			t.Fatalf("%+v", out)
 		}
+		k.ended()
 	}
 }
 
@@ -67,6 +69,7 @@ func TestInterruptThatComesTooEarlyOrLate(t *testing.T) {
 	if out := k.next(); out.unique != 10 || out.status != -int32(unix.EINTR) {
 		t.Fatalf("%+v", out)
 	}
+	k.ended()
 	for _, msg := range [][]byte{interruptMessage(13, 10), interruptMessage(13, 4711)} {
 		k.send(msg)
 		if out := k.next(); out.unique != 13 || out.status != -int32(unix.EAGAIN) {

@@ -130,6 +130,17 @@ func (k *kernel) silent() {
 	}
 }
 
+// ended waits until requests that have been answered are entered no more, so that their numbers can be used again. The
+// kernel does not do that.
+func (k *kernel) ended() {
+	k.t.Helper()
+	eventually(k.t, "the end of the requests", func() bool {
+		k.s.inflight.mu.Lock()
+		defer k.s.inflight.mu.Unlock()
+		return len(k.s.inflight.all) == 0
+	})
+}
+
 // message is a request of a node, with what follows the header.
 func message(opcode uint32, unique, node uint64, body ...byte) []byte {
 	b := binary.NativeEndian.AppendUint32(nil, uint32(inHeaderLen+len(body)))
