@@ -3,6 +3,7 @@
 package fuseloop
 
 import (
+	"runtime/debug"
 	"syscall"
 	"unsafe"
 
@@ -94,7 +95,7 @@ func (s *Server) replyData(r *request, head []byte, slices [][]byte, size int) {
 func (s *Server) readFS(r *request, in *fuse.ReadIn, p []byte) (result fuse.ReadResult, status fuse.Status) {
 	defer func() {
 		if why := recover(); why != nil {
-			s.log.Printf("READ: %v", why)
+			s.log.Printf("panic in READ: %v\n%s", why, debug.Stack())
 			result, status = nil, fuse.EIO
 		}
 	}()

@@ -4,6 +4,7 @@ package fuseloop
 
 import (
 	"bytes"
+	"log"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -96,6 +97,22 @@ func TestReplyThatIsRefused(t *testing.T) {
 	k.send(readMessage(10, 1, 0, uint32(len(large))))
 	if out := k.next(); out.unique != 10 || out.status != -int32(unix.EIO) {
 		t.Errorf("%+v", out)
+	}
+}
+
+// A panic in READ is told with the place where it was, as go-fuse does for other operations.
+func TestPanicInReadIsLocated(t *testing.T) {
+	f := newTestFS()
+	f.read = func(<-chan struct{}, *fuse.ReadIn, []byte) (fuse.ReadResult, fuse.Status) { panic("in READ") }
+	k := start(t, f)
+	var said bytes.Buffer
+	k.s.log = log.New(&said, "", 0)
+	k.serve()
+	k.send(readMessage(10, 1, 0, 4096))
+	k.next()
+	k.cut()
+	if text := said.String(); !strings.Contains(text, "in READ") || !strings.Contains(text, "TestPanicInReadIsLocated") {
+		t.Errorf("said: %s", text)
 	}
 }
 
