@@ -141,7 +141,9 @@ func (s *Server) interrupt(h inHeader, b []byte) {
 	var out [outHeaderLen + outDataMost + pathMost]byte
 	n, _ := s.protocol.HandleRequest([][]byte{b}, [][]byte{out[:]})
 	if n == 0 {
-		s.inflight.taken(binary.NativeEndian.Uint64(b[interruptedAt:]))
+		if what == foreign { // so b names a request
+			s.inflight.taken(binary.NativeEndian.Uint64(b[interruptedAt:]))
+		}
 		return
 	}
 	if what == foreign {
