@@ -72,7 +72,9 @@ func startGanesha(t *testing.T) peer {
 		return string(b) + string(more)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
+		if len(gone) == 0 { // else its number may be another's by now
+			killConfined(cmd)
+		}
 		<-gone
 		if t.Failed() {
 			t.Logf("the log of nfs-ganesha:\n%s", lastLines(logged(), 30))

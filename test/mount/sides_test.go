@@ -207,7 +207,11 @@ func confine(t *testing.T, text, ready string, args ...string) *confined {
 		_ = c.cmd.Wait()
 	}()
 	t.Cleanup(func() {
-		_ = c.cmd.Process.Kill()
+		select {
+		case <-gone: // its number may be another's by now
+		default:
+			killConfined(c.cmd)
+		}
 		<-gone
 		if t.Failed() {
 			t.Logf("what it wrote:\n%s", lastLines(c.logged(), 30))
@@ -222,6 +226,19 @@ func confine(t *testing.T, text, ready string, args ...string) *confined {
 		return strings.Contains(c.logged(), ready)
 	})
 	return c
+}
+
+// killConfined ends what unshare has started, and so itself. Its --kill-child does not do for programs that take another user's
+// place: the kernel forgets then whose death is to end them (prctl(2), PR_SET_PDEATHSIG).
+func killConfined(unshare *exec.Cmd) {
+	pid := strconv.Itoa(unshare.Process.Pid)
+	text, _ := os.ReadFile("/proc/" + pid + "/task/" + pid + "/children")
+	for _, child := range strings.Fields(string(text)) {
+		if n, err := strconv.Atoi(child); err == nil {
+			_ = syscall.Kill(n, syscall.SIGKILL)
+		}
+	}
+	_ = unshare.Process.Kill()
 }
 
 func (c *confined) logged() string {
