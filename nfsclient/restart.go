@@ -14,7 +14,7 @@ import (
 
 // NotifyRestart tells the status monitor of the server (NSM, SM_NOTIFY) that this machine, which it knows by a name, has started
 // again: it frees all locks that the machine has there, of the kernel's mounts, too. state is odd, and larger than that of the last time.
-// Servers believe it of root alone, by a reserved port.
+// Servers believe it of root alone, by a reserved port: without one it fails.
 func (c *Client) NotifyRestart(ctx context.Context, name string, state int32) error {
 	port, err := c.getPort(ctx, nsm.Program, nsm.Version)
 	if err != nil {
@@ -22,7 +22,9 @@ func (c *Client) NotifyRestart(ctx context.Context, name string, state int32) er
 			return err
 		}
 	}
-	conn, err := c.dialService(ctx, port)
+	cfg := c.cfg
+	cfg.ReservedOnly = true
+	conn, err := c.dialServiceBy(ctx, port, cfg)
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,8 @@ type ClientConfig struct {
 	// ReservedPort has TCP connections come from a port below 1024 where this process
 	// may bind one (CAP_NET_BIND_SERVICE), which some servers ask for; else from any.
 	ReservedPort bool
+	// ReservedOnly has them come from such a port or fail.
+	ReservedOnly bool
 	// Dial makes TCP connections in place of a net.Dialer and of ReservedPort; those of
 	// DialRDMA are made by the Dial of its device. It may be nil.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)

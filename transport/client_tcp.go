@@ -41,6 +41,8 @@ func (cfg *ClientConfig) dialer() func(ctx context.Context, network, addr string
 	switch {
 	case cfg.Dial != nil:
 		return cfg.Dial
+	case cfg.ReservedOnly:
+		return dialReservedOnly
 	case cfg.ReservedPort:
 		return dialReserved
 	}

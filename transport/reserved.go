@@ -5,6 +5,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -44,6 +45,25 @@ tries:
 		}
 	}
 	return new(net.Dialer).DialContext(ctx, network, addr)
+}
+
+// dialReservedOnly connects from a reserved port, whichever of them can be had, or not at all.
+func dialReservedOnly(ctx context.Context, network, addr string) (net.Conn, error) {
+	const n = reservedLast - reservedFirst + 1
+	var taken error
+	for i, first := 0, rand.IntN(n); i < n; i++ {
+		port := reservedFirst + (first+i)%n
+		if slices.Contains(wellKnown, port) {
+			continue
+		}
+		d := net.Dialer{LocalAddr: &net.TCPAddr{Port: port}}
+		c, err := d.DialContext(ctx, network, addr)
+		if !errors.Is(err, syscall.EADDRINUSE) && !errors.Is(err, syscall.EADDRNOTAVAIL) {
+			return c, err
+		}
+		taken = err
+	}
+	return nil, fmt.Errorf("no port below 1024 is free: %w", taken)
 }
 
 // reservedPort is one of them by chance, so that programs seldom try the same.

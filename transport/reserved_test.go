@@ -69,6 +69,39 @@ func TestReservedPortsAreNotAllTaken(t *testing.T) {
 	}
 }
 
+// TestReservedOnly: of all ports in use but one that one is found, and without any there is no connection.
+func TestReservedOnly(t *testing.T) {
+	needRoot(t)
+	rnictest.OwnNetwork(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	const free = 777
+	for p := reservedFirst; p <= reservedLast; p++ {
+		if p == free {
+			continue
+		}
+		taken, err := net.Listen("tcp", ":"+strconv.Itoa(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer taken.Close()
+	}
+	c, err := dialReservedOnly(bg, "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if port := c.LocalAddr().(*net.TCPAddr).Port; port != free {
+		t.Errorf("port %d", port)
+	}
+	if _, err := dialReservedOnly(bg, "tcp", l.Addr().String()); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("with none free: %v", err)
+	}
+}
+
 // TestReservedPortIsNoMust: a server that refuses is told of, and who is not allowed to bind connects all the same.
 func TestReservedPortIsNoMust(t *testing.T) {
 	addr := fmt.Sprint("127.0.0.1:", machine.Port(t))
