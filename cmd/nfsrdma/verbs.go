@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -109,7 +110,25 @@ func (f *verbsFlags) options(cmd *cobra.Command, s *session.Session, host []stri
 }
 
 // print writes a report.
-func (f *verbsFlags) print(w io.Writer, r interface{ Table(io.Writer) error }) error {
+// A verbsReport is what a test reports.
+type verbsReport interface{ Table(io.Writer) error }
+
+// runVerbs is the RunE of a command that runs one test, as the flags say, and prints its report.
+func runVerbs[R verbsReport](f *verbsFlags, s *session.Session, test func(context.Context, verbs.Options) (R, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		o, err := f.options(cmd, s, args)
+		if err != nil {
+			return err
+		}
+		r, err := test(cmd.Context(), o)
+		if err != nil {
+			return err
+		}
+		return f.print(cmd.OutOrStdout(), r)
+	}
+}
+
+func (f *verbsFlags) print(w io.Writer, r verbsReport) error {
 	if !f.json {
 		return r.Table(w)
 	}
@@ -128,17 +147,7 @@ ibv_ud_pingpong of libibverbs do, with one of these or between two of ours.`,
 		Example: `  nfsrdma verbs pingpong                           # here; and on a Linux host: ibv_rc_pingpong -d rxe0 -g 1 HERE
   nfsrdma verbs pingpong -c ud --json linuxhost    # there: ibv_ud_pingpong -d rxe0 -g 1`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := f.options(cmd, s, args)
-			if err != nil {
-				return err
-			}
-			r, err := verbs.Pingpong(cmd.Context(), o)
-			if err != nil {
-				return err
-			}
-			return f.print(cmd.OutOrStdout(), r)
-		},
+		RunE: runVerbs(&f, s, verbs.Pingpong),
 	}
 	f.add(cmd, verbs.Port)
 	f.addService(cmd)
@@ -190,17 +199,7 @@ client leaves, unless --iters says how often; give that number to a server on Li
 		Example: `  nfsrdma verbs rping                   # here; and on a Linux host: rping -c -a HERE -C 10 -v
   nfsrdma verbs rping -n 10 linuxhost   # there: rping -s -C 10 -v`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := f.options(cmd, s, args)
-			if err != nil {
-				return err
-			}
-			r, err := verbs.Rping(cmd.Context(), o)
-			if err != nil {
-				return err
-			}
-			return f.print(cmd.OutOrStdout(), r)
-		},
+		RunE: runVerbs(&f, s, verbs.Rping),
 	}
 	f.add(cmd, verbs.RpingPort)
 	return cmd
@@ -216,17 +215,7 @@ disconnect, as ucmatose of librdmacm does, with it or between two of ours.`,
 		Example: `  nfsrdma verbs ucmatose                        # here; and on a Linux host: ucmatose -s HERE
   nfsrdma verbs ucmatose -n 50 -s 1000 linuxhost # there: ucmatose -C 50 -S 1000`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := f.options(cmd, s, args)
-			if err != nil {
-				return err
-			}
-			r, err := verbs.Ucmatose(cmd.Context(), o)
-			if err != nil {
-				return err
-			}
-			return f.print(cmd.OutOrStdout(), r)
-		},
+		RunE: runVerbs(&f, s, verbs.Ucmatose),
 	}
 	f.add(cmd, verbs.UcmatosePort)
 	return cmd
@@ -242,17 +231,7 @@ there and receive as many back, as udaddy of librdmacm does, with it or between 
 		Example: `  nfsrdma verbs udaddy                        # here; and on a Linux host: udaddy -s HERE
   nfsrdma verbs udaddy -n 50 -s 1000 linuxhost # there: udaddy -C 50 -S 1000`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := f.options(cmd, s, args)
-			if err != nil {
-				return err
-			}
-			r, err := verbs.Udaddy(cmd.Context(), o)
-			if err != nil {
-				return err
-			}
-			return f.print(cmd.OutOrStdout(), r)
-		},
+		RunE: runVerbs(&f, s, verbs.Udaddy),
 	}
 	f.add(cmd, verbs.RpingPort)
 	return cmd
