@@ -5,16 +5,9 @@
 package main
 
 import (
-	"fmt"
 	"os"
 
-	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/nfsrdmad/program"
 )
 
-func main() {
-	root := newRoot()
-	if err := root.Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, "nfsrdmad:", cli.OneLine(root, err))
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(program.Main()) }

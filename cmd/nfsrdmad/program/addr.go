@@ -1,0 +1,48 @@
+// The address to serve on, as people write it.
+
+package program
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// listenHost is the host of --addr: a name or an address. An IPv6 address stands alone or
+// in brackets, with its zone where it has one. Ports have flags of their own.
+func listenHost(addr string) (string, error) {
+	host := addr
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		if host, ok = strings.CutSuffix(inner, "]"); !ok {
+			return "", badAddr(addr)
+		}
+		if a, err := netip.ParseAddr(host); err != nil || !a.Is6() {
+			return "", fmt.Errorf("--addr %s: no IPv6 address in the brackets", addr)
+		}
+	} else if _, err := netip.ParseAddr(host); err != nil && strings.ContainsAny(host, ":[]%/") {
+		return "", badAddr(addr)
+	}
+	if host == "" {
+		return "", fmt.Errorf("--addr is empty: 0.0.0.0 is all of IPv4, :: all there is")
+	}
+	return host, nil
+}
+
+// badAddr says what is wrong with an address that cannot be read.
+func badAddr(addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if _, nan := strconv.ParseUint(port, 10, 16); err == nil && nan == nil {
+		return fmt.Errorf("--addr %s: it takes no port: write --addr %s, and --rdma-port %s or --tcp-port %s", addr, host, port, port)
+	}
+	return fmt.Errorf("--addr %s is neither a name nor an address such as 192.0.2.1, ::1 or fe80::1%%eth0", addr)
+}
+
+// address is what to listen on; port 0 is nothing.
+func address(host string, port uint16) string {
+	if port == 0 {
+		return ""
+	}
+	return net.JoinHostPort(host, strconv.Itoa(int(port)))
+}

@@ -1,0 +1,66 @@
+// The audit log of serve: its flag, and its life.
+
+package program
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/audit"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/pflag"
+)
+
+// auditing is the audit log and its flag. Without the flag the methods do nothing.
+type auditing struct {
+	file string // absolute once it is open
+	log  *audit.Log
+}
+
+func (a *auditing) flags(f *pflag.FlagSet) {
+	f.StringVar(&a.file, "audit", "", "file to which each call that asks for a change of names or attributes is written, as a line of JSON; opened again by SIGHUP and nfsrdmad reload (default: none)")
+}
+
+// open opens the file.
+func (a *auditing) open() (err error) {
+	if a.file == "" {
+		return nil
+	}
+	if a.file, err = filepath.Abs(a.file); err == nil {
+		a.log, err = audit.Open(a.file)
+	}
+	return err
+}
+
+// auditor is who is told of changes; nil: nobody.
+func (a *auditing) auditor() nfsserver.Auditor {
+	if a.log == nil {
+		return nil
+	}
+	return a.log
+}
+
+// reopen opens the file again, and tells the log if that fails.
+func (a *auditing) reopen() error {
+	if a.log == nil {
+		return nil
+	}
+	err := a.log.Reopen()
+	if err != nil {
+		logrus.Error(err)
+	}
+	return err
+}
+
+// close writes what is left. Nothing is served any more.
+func (a *auditing) close() {
+	if a.log == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+	defer cancel()
+	if err := a.log.Close(ctx); err != nil {
+		logrus.Error(err)
+	}
+}

@@ -1,0 +1,133 @@
+// What serve tells when it is ready.
+
+package program
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/rnic/roce"
+	"github.com/sirupsen/logrus"
+)
+
+// printServed tells what is served, where, and how to mount it.
+func printServed(w io.Writer, o *options, set *exportSet, names []string, s *nfsserver.Service, p *portMapping) {
+	how := "read-write"
+	if o.readOnly {
+		how = "read-only"
+	}
+	for i, name := range names {
+		if i < len(set.fixed) {
+			fmt.Fprintf(w, "serving %s (%s)\n", name, how)
+		} else {
+			fmt.Fprintf(w, "serving %s (to the clients that %s names)\n", name, set.file)
+		}
+	}
+	if s.RDMAAddr != nil {
+		fmt.Fprintf(w, "  RDMA: %s (iWARP, CRC %s), NFS and MOUNT\n", s.RDMAAddr, o.crc)
+	}
+	if s.RoCEAddr != nil {
+		fmt.Fprintf(w, "  RDMA: %s (RoCEv2, UDP port %d), NFS and MOUNT\n", s.RoCEAddr, roce.UDPPort)
+	}
+	if s.TCPAddr != nil {
+		fmt.Fprintf(w, "  TCP:  %s, NFS and MOUNT\n", s.TCPAddr)
+	}
+	if p.line != "" {
+		fmt.Fprintf(w, "  rpcbind: %s\n", p.line)
+	}
+	fmt.Fprintf(w, "  locks: %s\n", o.locks.line(s, p.locks))
+	if o.metrics != "" {
+		fmt.Fprintf(w, "  figures: http://%s/, for Prometheus: /metrics\n", o.metrics)
+	}
+	who := squash(o)
+	fmt.Fprintf(w, "  %s\n", o.trust.line(&who, s))
+	if warning := o.trust.warning(&who, s); warning != "" && len(set.fixed) > 0 {
+		logrus.Warn(warning)
+	}
+	fmt.Fprintln(w, "mount, with nothing but the client binary:")
+	for _, name := range names {
+		fmt.Fprintf(w, "  %s\n", clientLine(name, s))
+	}
+	fmt.Fprintln(w, "mount from Linux:")
+	for _, name := range names {
+		for _, line := range mountLines(name, s, p) {
+			fmt.Fprintf(w, "  %s\n", line)
+		}
+	}
+}
+
+// clientLine is the command that mounts an export by our own client: over RDMA if it is served.
+func clientLine(name string, s *nfsserver.Service) string {
+	line, addr, usual := "nfsrdma mount -o ", s.RDMAAddr, "20049"
+	if addr == nil && s.RoCEAddr != nil {
+		line, addr = line+"provider=roce,", s.RoCEAddr
+	}
+	if addr == nil {
+		line, addr, usual = line+"proto=tcp,", s.TCPAddr, "2049"
+	}
+	host, port := hostPort(addr)
+	if port != usual {
+		line += "port=" + port
+	}
+	return strings.TrimSuffix(strings.TrimRight(line, ","), " -o ") + " " + host + ":" + name + " /mnt"
+}
+
+// mountLines are the commands that mount an export on Linux, which needs no ports where rpcbind knows us.
+func mountLines(name string, s *nfsserver.Service, p *portMapping) (lines []string) {
+	if s.TCPAddr == nil {
+		return []string{"(mount.nfs asks MOUNT over TCP: serve with --tcp-port as well)"}
+	}
+	host, tcp := hostPort(s.TCPAddr)
+	over := s.RDMAAddr
+	if over == nil {
+		over = s.RoCEAddr
+	}
+	line := func(proto, port, usual string) {
+		options := "vers=3,proto=" + proto
+		// mount.nfs asks rpcbind for the port over TCP, but takes the usual one over RDMA.
+		if !p.known || proto == "rdma" && port != usual {
+			options += ",port=" + port
+		}
+		if !p.locks {
+			options += ",nolock"
+		}
+		if !p.known {
+			options += ",mountproto=tcp,mountport=" + tcp
+		}
+		lines = append(lines, fmt.Sprintf("mount -o %s %s:%s /mnt", options, host, name))
+	}
+	if over != nil {
+		_, rdma := hostPort(over)
+		line("rdma", rdma, "20049")
+	}
+	line("tcp", tcp, "2049")
+	return lines
+}
+
+// hostPort is an address as a client names it: this machine's name stands for
+// all of its addresses.
+func hostPort(a net.Addr) (host, port string) {
+	host, port, _ = net.SplitHostPort(a.String())
+	ip := net.ParseIP(host)
+	switch {
+	case ip.IsUnspecified():
+		if name, err := os.Hostname(); err == nil {
+			host = name
+		}
+	case ip.To4() == nil:
+		host = "[" + host + "]"
+	}
+	return host, port
+}
+
+// notify tells the service manager, if there is one that asked (NOTIFY_SOCKET).
+func notify(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		logrus.Warnf("service manager: %v", err)
+	}
+}

@@ -1,0 +1,240 @@
+// nfsrdmad check: what an exports file says, and what a client may do.
+
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
+	"github.com/spf13/cobra"
+)
+
+// defaultExports is the exports file that is read where none is named; a test has another.
+var defaultExports = "/etc/nfsrdma/exports"
+
+// nameWait is how long check waits for the names of a client.
+const nameWait = 15 * time.Second
+
+func newCheck() *cobra.Command {
+	var client string
+	cmd := &cobra.Command{
+		Use:   "check [FILE]",
+		Short: "Check an exports file, and show who may do what",
+		Long: `Check an exports file and show what it gives to whom, defaults included.
+
+With --client it tells what one client may do with a path, and by which rule: the most
+specific one, as exports(5) has it. A client that is refused gives exit status 1. FILE is
+` + defaultExports + ` where it is not named.`,
+		Example: `  nfsrdmad check
+  nfsrdmad check new-exports && cp new-exports /etc/nfsrdma/exports && nfsrdmad reload
+  nfsrdmad check --client 10.0.0.7 /srv/data
+  nfsrdmad check --client pc7.example.org new-exports /srv/data`,
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("client") {
+				return checkFile(cmd.OutOrStdout(), args)
+			}
+			return checkClient(cmd.Context(), cmd.OutOrStdout(), client, args)
+		},
+	}
+	cmd.Flags().StringVar(&client, "client", "", "tell what the client with this address or name may do with the path that follows")
+	return cmd
+}
+
+// readExports reads and parses an exports file.
+func readExports(name string) (*exports.File, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("exports file: %w", err)
+	}
+	return exports.Parse(name, text)
+}
+
+// checkFile shows a whole file.
+func checkFile(w io.Writer, args []string) error {
+	name := defaultExports
+	switch len(args) {
+	case 0:
+	case 1:
+		name = args[0]
+	default:
+		return errors.New("want one FILE; to ask for a path say --client ADDRESS")
+	}
+	f, err := readExports(name)
+	if err != nil {
+		return err
+	}
+	faults := 0
+	for _, x := range f.Exports {
+		fmt.Fprintf(w, "%s%s\n", x.Path, wholeWords(&x.Whole))
+		for i := range x.Clients {
+			c := &x.Clients[i]
+			fmt.Fprintf(w, "  %-24s %s\n", c.Spec, &c.Options)
+		}
+		if err := checkDir(x.Path); err != nil {
+			faults++
+			fmt.Fprintf(w, "  not served: %v\n", err)
+		}
+	}
+	if faults > 0 {
+		return fmt.Errorf("%s: %d of %d directories cannot be exported", name, faults, len(f.Exports))
+	}
+	return nil
+}
+
+// checkDir returns why a directory cannot be exported.
+func checkDir(dir string) error {
+	switch info, err := os.Stat(dir); {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("directory %s does not exist: make it, or name another", dir)
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a directory", dir)
+	}
+	return nil
+}
+
+// wholeWords is the options of a whole export, for the line with its path.
+func wholeWords(w *exports.Whole) string {
+	if words := wholeOptions(w); len(words) > 0 {
+		return "  (" + strings.Join(words, ", ") + ")"
+	}
+	return ""
+}
+
+// wholeOptions is the options of a whole export that are not the default.
+func wholeOptions(w *exports.Whole) []string {
+	words := []string{}
+	for _, o := range []struct {
+		on   bool
+		word string
+	}{{w.CrossMounts, "crossmnt"}, {w.NoHide, "nohide"}, {w.SubtreeCheck, "subtree_check"}} {
+		if o.on {
+			words = append(words, o.word)
+		}
+	}
+	if w.HasFSID {
+		words = append(words, fmt.Sprintf("fsid=%d", w.FSID))
+	}
+	return words
+}
+
+// checkClient tells what one client may do with a path.
+func checkClient(ctx context.Context, w io.Writer, client string, args []string) error {
+	name, dir := defaultExports, ""
+	switch len(args) {
+	case 1:
+		dir = args[0]
+	case 2:
+		name, dir = args[0], args[1]
+	}
+	if !strings.HasPrefix(dir, "/") {
+		return errors.New("--client wants the path to ask for: nfsrdmad check --client ADDRESS [FILE] /PATH")
+	}
+	f, err := readExports(name)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, nameWait)
+	defer cancel()
+	addrs, err := addressesOf(ctx, client)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	names := exports.NewNames(nil)
+	for _, addr := range addrs {
+		if err := tellRights(ctx, w, f, names, addr, path.Clean(dir)); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// addressesOf is the addresses of a client.
+func addressesOf(ctx context.Context, client string) ([]netip.Addr, error) {
+	if a, err := netip.ParseAddr(client); err == nil {
+		return []netip.Addr{a.Unmap()}, nil
+	}
+	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", client)
+	if err != nil {
+		return nil, fmt.Errorf("--client %s is neither an address nor a name that has one: %w", client, err)
+	}
+	for i := range addrs {
+		addrs[i] = addrs[i].Unmap()
+	}
+	return addrs, nil
+}
+
+// tellRights tells what addr may do with path p.
+func tellRights(ctx context.Context, w io.Writer, f *exports.File, names *exports.Names, addr netip.Addr, p string) error {
+	exported := false
+	for dir := p; ; dir = path.Dir(dir) {
+		for _, x := range f.Exports {
+			if x.Path != dir {
+				continue
+			}
+			exported = true
+			c, err := clientOf(ctx, x, addr, names)
+			if err != nil {
+				return err
+			}
+			if c != nil {
+				fmt.Fprintf(w, "%s on %s: %s\n  by %s of %s: %s\n", addr, p, rightsWords(&c.Options), c.Spec, x.Path, &c.Options)
+				return nil
+			}
+		}
+		if dir == "/" {
+			break
+		}
+	}
+	if !exported {
+		return fmt.Errorf("%s on %s: refused: no export of the file has this path", addr, p)
+	}
+	return fmt.Errorf("%s on %s: refused: it is none of the clients", addr, p)
+}
+
+// clientOf is the client of x that addr falls under, once its names are known.
+func clientOf(ctx context.Context, x *exports.Export, addr netip.Addr, names *exports.Names) (*exports.Client, error) {
+	for {
+		m := x.Match(addr, names)
+		if !m.Pending {
+			return m.Client, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s: its name is not to be had: the name service does not answer", addr)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// rightsWords is what options mean, in words.
+func rightsWords(o *exports.Options) string {
+	s := "reads and writes"
+	if o.ReadOnly {
+		s = "reads"
+	}
+	switch {
+	case o.AllSquash:
+		s += fmt.Sprintf(", all users act as %d:%d", o.AnonUID, o.AnonGID)
+	case o.NoRootSquash:
+		s += ", root is root"
+	default:
+		s += fmt.Sprintf(", root acts as %d:%d", o.AnonUID, o.AnonGID)
+	}
+	if o.Secure {
+		s += ", over TCP only from ports below 1024"
+	}
+	return s
+}

@@ -1,0 +1,110 @@
+// nfsrdmad clients: the connections, what was agreed on, and what they have done.
+
+package program
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
+	"github.com/spf13/cobra"
+)
+
+// A clientsReport is the answer to clients: the connections by address.
+type clientsReport struct {
+	Clients []clientReport `json:"clients"`
+}
+
+// A clientReport is one connection.
+type clientReport struct {
+	Address   string      `json:"address"`
+	Transport string      `json:"transport"`
+	Exports   []string    `json:"exports"` // used since they were last taken in
+	Calls     uint64      `json:"calls"`
+	BytesIn   uint64      `json:"bytes_in"`
+	BytesOut  uint64      `json:"bytes_out"`
+	Age       float64     `json:"age_seconds"`
+	Idle      float64     `json:"idle_seconds"`
+	RDMA      *rdmaReport `json:"rdma,omitempty"`
+}
+
+// A rdmaReport is what was agreed on over RDMA, and the credits at this moment.
+type rdmaReport struct {
+	InlineSend         int  `json:"inline_send_bytes"` // thresholds: of messages to the client
+	InlineReceive      int  `json:"inline_receive_bytes"`
+	CreditsGranted     int  `json:"credits_granted"`
+	CreditsUsed        int  `json:"credits_used"`
+	IRD                int  `json:"ird"` // RDMA Reads at once: the client's
+	ORD                int  `json:"ord"` // and the server's
+	CRC                bool `json:"crc"`
+	PrivateData        bool `json:"private_data"` // the client has told its sizes (RFC 8797)
+	RemoteInvalidation bool `json:"remote_invalidation"`
+}
+
+func newClients() *cobra.Command {
+	return newView(&cobra.Command{
+		Use:   "clients",
+		Short: "Show the clients of the running server",
+		Long: `Show the connections to the server on this machine, one in a line, by address: calls and the bytes of
+their messages, the age and how long there was no call, and the exports used since they were last
+taken in. Over RDMA also the credits (in use/granted), the inline thresholds in bytes (of messages to
+the client/from it), and what else was agreed on: CRCs (crc), sizes told in private data (pd),
+and remote invalidation (inv).`,
+		Example: `  nfsrdmad clients
+  watch nfsrdmad clients
+  nfsrdmad clients --json | jq '.clients[] | select(.idle_seconds > 3600) | .address'`,
+	}, showClients)
+}
+
+// clients describes the connections.
+func (r *running) clients() *clientsReport {
+	list, _ := r.service.Clients()
+	report := &clientsReport{Clients: []clientReport{}}
+	for i := range list {
+		c := &list[i]
+		row := clientReport{Address: c.Remote.String(), Transport: transportOf(c.Provider), Exports: append([]string{}, c.Exports...),
+			Calls: c.Calls, BytesIn: c.In, BytesOut: c.Out, Age: time.Since(c.Opened).Seconds(), Idle: c.Idle.Seconds()}
+		if i := c.RDMA; i != nil {
+			row.RDMA = &rdmaReport{InlineSend: i.Thresholds.Send, InlineReceive: i.Thresholds.Recv, CreditsGranted: i.Granted, CreditsUsed: i.InUse,
+				IRD: i.IRD, ORD: i.ORD, CRC: i.CRC, PrivateData: i.PrivateData, RemoteInvalidation: i.Thresholds.Invalidate}
+		}
+		report.Clients = append(report.Clients, row)
+	}
+	return report
+}
+
+// showClients writes a report for people.
+func showClients(w io.Writer, r *clientsReport) error {
+	t := newTable(w, "ADDRESS\tTRANSPORT\tCALLS\tIN\tOUT\tAGE\tIDLE\tCREDITS\tINLINE\tAGREED\tEXPORTS")
+	for i := range r.Clients {
+		c := &r.Clients[i]
+		credits, inline, agreed := "-", "-", "-"
+		if d := c.RDMA; d != nil {
+			credits, inline = fmt.Sprintf("%d/%d", d.CreditsUsed, d.CreditsGranted), fmt.Sprintf("%d/%d", d.InlineSend, d.InlineReceive)
+			var words []string
+			for _, a := range []struct {
+				on   bool
+				word string
+			}{{d.CRC, "crc"}, {d.PrivateData, "pd"}, {d.RemoteInvalidation, "inv"}} {
+				if a.on {
+					words = append(words, a.word)
+				}
+			}
+			if words != nil {
+				agreed = strings.Join(words, ",")
+			}
+		}
+		var names []string
+		for _, name := range c.Exports {
+			names = append(names, cell(name))
+		}
+		if names == nil {
+			names = []string{"-"}
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Address, c.Transport, c.Calls, text.HumanSize(c.BytesIn), text.HumanSize(c.BytesOut),
+			age(c.Age), age(c.Idle), credits, inline, agreed, strings.Join(names, ","))
+	}
+	return t.Flush()
+}

@@ -1,0 +1,97 @@
+// The control socket: where it is, what it answers, and how the commands ask.
+
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/control"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/sirupsen/logrus"
+)
+
+const controlFlag = control.FlagHelp
+
+// rootControl is the socket of a server that root runs; tests have another.
+var rootControl = control.RootPath
+
+var errNoServer = errors.New("start one with nfsrdmad serve, or name its socket with --control")
+
+// ask asks the server and reads its answer into v.
+func ask(ctx context.Context, asked, command string, v any) error {
+	path := control.Path(asked, rootControl)
+	if path == "" {
+		return control.ErrNoPath
+	}
+	err := control.Ask(ctx, path, command, v)
+	if errors.Is(err, control.ErrNoServer) {
+		return fmt.Errorf("%w: %w", err, errNoServer)
+	}
+	return err
+}
+
+// A running is a server that is being served, as the socket shows it.
+type running struct {
+	// Set once.
+	o       *options
+	set     *exportSet
+	service *nfsserver.Service
+	metrics *metrics
+	started time.Time
+}
+
+// begin has commands taken until ctx ends, and SIGHUP where there is an exports file or an audit log. When end returns the socket is
+// gone, so that no command finds a server that has ended.
+func (r *running) begin(ctx context.Context) (hangup chan os.Signal, end func()) {
+	hangup, end = make(chan os.Signal, 1), func() {}
+	if r.set.file != "" || r.o.audit.log != nil {
+		signal.Notify(hangup, syscall.SIGHUP)
+	}
+	path := control.Path(r.o.control, rootControl)
+	if path == "" {
+		return hangup, end
+	}
+	s, err := control.Listen(path, r.answer)
+	switch {
+	case err == nil:
+		end = sync.OnceFunc(func() { s.Close() })
+		context.AfterFunc(ctx, end)
+	case errors.Is(err, control.ErrTaken) && r.o.control == "": // two servers on one machine are no mistake
+		logrus.Infof("nfsrdmad status, reload and the like do not reach this server: %v; give this one a --control of its own", err)
+	default:
+		logrus.Warnf("nfsrdmad status, reload and the like do not reach this server (name another socket with --control): %v", err)
+	}
+	return hangup, end
+}
+
+// answer is what the socket answers to a command.
+func (r *running) answer(command string) (any, error) {
+	switch command {
+	case "reload":
+		done, err := r.reload()
+		if err != nil {
+			return nil, fmt.Errorf("the server goes on with what it has: %w", err)
+		}
+		return done, nil
+	case "status":
+		return r.status(), nil
+	case "clients":
+		return r.clients(), nil
+	case "locks":
+		return r.locks(), nil
+	case "exports":
+		return r.exports(), nil
+	case "figures":
+		return r.figures()
+	case "drain", "undrain":
+		return r.drain(command == "drain"), nil
+	}
+	return nil, fmt.Errorf("the server does not know the command %.32q: it is of another version", command)
+}

@@ -1,0 +1,244 @@
+// A server that has few file descriptors: what it says, whom it refuses, and that it goes on.
+
+package program
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"golang.org/x/sys/unix"
+)
+
+// childEnv has TestServeChild run nfsrdmad with these arguments, one on each line.
+const childEnv = "NFSRDMA_TEST_SERVE"
+
+// TestServeChild is a server in a process of its own; there is nothing to test in it.
+func TestServeChild(t *testing.T) {
+	args := os.Getenv(childEnv)
+	if args == "" {
+		return
+	}
+	root := newRoot()
+	root.SetArgs(strings.Split(args, "\n"))
+	if err := root.Execute(); err != nil {
+		os.Stderr.WriteString(err.Error())
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// few is a server with few descriptors, and where it is served.
+type few struct {
+	*testing.T
+	tcp, rdma string
+	end       func() (log string)
+}
+
+func startFew(t *testing.T, ulimit string, args ...string) *few {
+	t.Helper()
+	tcp, rdma := freePort(t), freePort(t)
+	// Without RoCE and rpcbind, of which the machine has one: a warning where another test has it is a line too many.
+	args = append([]string{"serve", t.TempDir() + "=/x", "--ephemeral-key", "--no-root-squash", "--tcp-port", tcp, "--rdma-port", rdma, "--rdma", "iwarp", "--rpcbind", "off"}, args...)
+	cmd := exec.Command("sh", "-c", ulimit+`; exec "$0" -test.run='^TestServeChild$'`, os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+strings.Join(args, "\n"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var log strings.Builder
+	cmd.Stderr = &log
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	f := &few{T: t, tcp: "127.0.0.1:" + tcp, rdma: "127.0.0.1:" + rdma}
+	f.end = func() string {
+		cmd.Process.Signal(os.Interrupt)
+		cmd.Wait()
+		return log.String()
+	}
+	t.Cleanup(func() { f.end() })
+	lines := bufio.NewScanner(out)
+	for lines.Scan() { // until the last line of the banner
+		if strings.Contains(lines.Text(), "proto=tcp") {
+			return f
+		}
+	}
+	t.Fatalf("the server ended: %s", f.end())
+	return nil
+}
+
+// connect is a connection that has made a call; nil when it was refused.
+func (f *few) connect(rdma bool) *transport.Client {
+	f.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cfg := transport.ClientConfig{MaxRetries: -1, CallTimeout: time.Minute}
+	var c *transport.Client
+	var err error
+	if rdma {
+		// A start-up that hangs must not pass for one that is refused.
+		c, err = transport.DialRDMA(ctx, iwarp.Open(rnic.DeviceConfig{HandshakeTimeout: time.Minute}), f.rdma, cfg)
+	} else {
+		c, err = transport.DialTCP(ctx, f.tcp, cfg)
+	}
+	if err == nil {
+		null := transport.Proc{Prog: 100003, Vers: 3, Name: "NULL"}
+		if err = c.Call(ctx, &null, nil, nil, nil, 0); err == nil {
+			return c
+		}
+		c.Close()
+	}
+	var ne net.Error
+	if ctx.Err() != nil || errors.As(err, &ne) && ne.Timeout() {
+		f.Fatalf("neither served nor refused: %v", err)
+	}
+	return nil
+}
+
+// crowd connects as often as is asked, in turns over TCP and RDMA, and returns those that are served.
+func (f *few) crowd(n int) (served []*transport.Client) {
+	f.Helper()
+	for i := range n {
+		if c := f.connect(i%2 == 1); c != nil {
+			served = append(served, c)
+			f.Cleanup(func() { c.Close() })
+		}
+	}
+	return served
+}
+
+// works writes a file by a connection that is there, and checks that all others still answer.
+func (f *few) works(c *nfsclient.Client, all []*transport.Client) {
+	f.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	fsys, err := c.Mount(ctx, "/x")
+	if err != nil {
+		f.Fatal(err)
+	}
+	if err := fsys.Mkdir(ctx, "d"+filepath.Base(f.TempDir()), 0o777); err != nil {
+		f.Errorf("MKDIR while there are no descriptors for connections: %v", err)
+	}
+	for i, c := range all {
+		null := transport.Proc{Prog: 100003, Vers: 3, Name: "NULL"}
+		if err := c.Call(ctx, &null, nil, nil, nil, 0); err != nil {
+			f.Fatalf("connection %d of %d: %v", i, len(all), err)
+		}
+	}
+}
+
+// checkLog checks that each line of the log is one of ours that is expected.
+func (f *few) checkLog(log string, atStart string, often ...string) {
+	f.Helper()
+	if n := strings.Count(log, atStart); n != 1 {
+		f.Errorf("%q stands %d times in the log:\n%s", atStart, n, log)
+	}
+	for line := range strings.Lines(log) {
+		known := false
+		for _, text := range append(often, atStart, "level=info") {
+			known = known || strings.Contains(line, text)
+		}
+		if !known {
+			f.Errorf("strange line: %s", line)
+		}
+	}
+	for _, text := range often {
+		if !strings.Contains(log, text) {
+			f.Errorf("no line has %q:\n%s", text, log)
+		}
+	}
+}
+
+// TestFewDescriptors: connections are bounded by what is left, and refused at once beyond.
+func TestFewDescriptors(t *testing.T) {
+	f := startFew(t, "ulimit -n 256", "--max-conns-per-host", "1000")
+	first, err := nfsclient.Dial(context.Background(), f.tcp, nfsclient.Options{Transport: nfsclient.TCP})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	served := f.crowd(110)
+	if n := len(served); n > 96 || n < 80 {
+		t.Errorf("%d connections are served, want 96 at most and nearly as many", n)
+	}
+	f.works(first, served)
+	f.checkLog(f.end(), "the limit of 256 file descriptors leaves room for 96 connections", "connection refused: there are too many")
+}
+
+// TestNoDescriptors: the bound was asked to be higher than can be; those beyond what can be
+// had are refused all the same, and what is there goes on.
+func TestNoDescriptors(t *testing.T) {
+	f := startFew(t, "ulimit -n 256", "--max-conns", "1000", "--max-conns-per-host", "1000")
+	first, err := nfsclient.Dial(context.Background(), f.tcp, nfsclient.Options{Transport: nfsclient.TCP})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	served := f.crowd(280)
+	if n := len(served); n > 250 || n < 150 {
+		t.Errorf("%d connections are served", n)
+	}
+	for _, c := range served[:40] {
+		c.Close()
+	}
+	var again *transport.Client
+	for try := 0; again == nil && try < 1000; try++ { // the server takes a moment to see that they have gone
+		again = f.connect(true)
+	}
+	if again == nil {
+		t.Error("refused though others have left")
+	} else {
+		again.Close()
+	}
+	f.works(first, served[40:])
+	f.checkLog(f.end(), "--max-conns 1000 is more than the limit of 256 file descriptors", "connection refused: there are no file descriptors left")
+}
+
+// TestDescriptorsAreRaised: what the soft limit withholds is taken.
+func TestDescriptorsAreRaised(t *testing.T) {
+	var lim unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil || lim.Max < 3000 {
+		t.Skipf("a hard limit of %d", lim.Max)
+	}
+	f := startFew(t, "ulimit -Sn 64; ulimit -Hn 3000")
+	if log := f.end(); strings.Contains(log, "descriptors") {
+		t.Errorf("log: %s", log)
+	}
+	f = startFew(t, "ulimit -Sn 64; ulimit -Hn 300")
+	f.checkLog(f.end(), "file descriptors leaves room for 11") // 112 of 299, as Go leaves one off
+}
+
+func TestFit(t *testing.T) {
+	for _, c := range []struct {
+		given             string
+		conns, handshakes int
+		descriptors       uint64
+		wantC, wantH      int
+		line              string
+	}{
+		{"", 1024, 256, 2560, 1024, 256, ""}, {"", 1024, 256, 1 << 63, 1024, 256, ""},
+		{"", 1024, 256, 2558, 1023, 256, "room for 1023"}, {"", 1024, 256, 1024, 384, 128, "room for 384"}, {"", 1024, 256, 2, 1, 1, "room for 1 "},
+		{"max-conns", 100, 256, 256, 100, 32, "--max-conns 100"}, {"max-conns", 90, 256, 256, 90, 32, ""},
+		{"max-handshakes", 1024, 100, 256, 28, 100, "room for 28"}, {"max-handshakes", 1024, 200, 256, 1, 200, "room for 1 "},
+	} {
+		m := limits{conns: c.conns, handshakes: c.handshakes, given: func(f string) bool { return f == c.given }}
+		line := m.fit(c.descriptors)
+		if m.conns != c.wantC || m.handshakes != c.wantH || (line == "") != (c.line == "") || !strings.Contains(line, c.line) {
+			t.Errorf("%+v: %d, %d, %q", c, m.conns, m.handshakes, line)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+// nfsrdmad drain: no new clients, and the end of the old ones is waited for.
+
+package program
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+)
+
+// drainPoll is how often it is looked whether clients are left.
+const drainPoll = 250 * time.Millisecond
+
+// A drainReport is the answer to drain and undrain.
+type drainReport struct {
+	Draining    bool `json:"draining"`
+	Connections int  `json:"connections"` // that are left
+}
+
+func newDrain() *cobra.Command {
+	var socket string
+	var timeout time.Duration
+	var undo, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "drain",
+		Short: "Have the running server take no new clients, and wait for the end of the old ones",
+		Long: `Have the server on this machine take no connections of new clients, and wait until the last client has left.
+
+Who is connected goes on, and can connect again: clients are told apart by their address. New ones are
+refused, over TCP and RDMA, and try again later or elsewhere. After --timeout, or when this command is
+interrupted, the server goes on to refuse them until --undo, or until it is stopped: SIGTERM and
+systemctl stop end it as always.`,
+		Example: `  nfsrdmad drain && systemctl stop nfsrdmad
+  nfsrdmad drain --timeout 10m || nfsrdmad clients
+  nfsrdmad drain --undo`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if undo && cmd.Flags().Changed("timeout") {
+				return fmt.Errorf("--undo does not wait: leave --timeout out")
+			}
+			if timeout < 0 {
+				return fmt.Errorf("--timeout %s: want a time such as 30s or 10m", timeout)
+			}
+			r, err := drain(cmd.Context(), socket, undo, timeout)
+			if r != nil {
+				if werr := showDrain(cmd.OutOrStdout(), r, asJSON); err == nil {
+					err = werr
+				}
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&socket, "control", "", controlFlag)
+	f.DurationVar(&timeout, "timeout", 0, "how long to wait for clients to leave, such as 30s or 10m (default: until they have)")
+	f.BoolVar(&undo, "undo", false, "have it take new clients again")
+	f.BoolVar(&asJSON, "json", false, jsonFlag)
+	return cmd
+}
+
+// drain asks the server and waits until it has no clients; the last answer is returned with an error too.
+func drain(ctx context.Context, socket string, undo bool, timeout time.Duration) (*drainReport, error) {
+	command := "drain"
+	if undo {
+		command = "undrain"
+	}
+	begin := time.Now()
+	for {
+		r := &drainReport{}
+		if err := ask(ctx, socket, command, r); err != nil {
+			return nil, err
+		}
+		if undo || r.Connections == 0 {
+			return r, nil
+		}
+		if timeout > 0 && time.Since(begin) >= timeout {
+			return r, fmt.Errorf("%s left after %s: new clients are refused until nfsrdmad drain --undo", text.Plural(int64(r.Connections), "connection"), timeout)
+		}
+		select {
+		case <-ctx.Done():
+			return r, ctx.Err()
+		case <-time.After(drainPoll):
+		}
+	}
+}
+
+// showDrain writes an answer.
+func showDrain(w io.Writer, r *drainReport, asJSON bool) error {
+	switch {
+	case asJSON:
+		return writeJSON(w, r)
+	case !r.Draining:
+		fmt.Fprintln(w, "new clients are taken again")
+	case r.Connections == 0:
+		fmt.Fprintln(w, "no client is connected, and none is taken: the server can be stopped")
+	}
+	return nil
+}
+
+// drain has the server take no new clients, or take them again, and tells the log and the service manager.
+func (r *running) drain(on bool) *drainReport {
+	if was := r.service.Draining(); was != on {
+		r.service.Drain(on)
+		if on {
+			logrus.Info("new clients are refused (drain)")
+			notify("STATUS=draining: new clients are refused")
+		} else {
+			logrus.Info("new clients are taken again")
+			notify("STATUS=serving")
+		}
+	}
+	clients, _ := r.service.Clients()
+	return &drainReport{on, len(clients)}
+}

@@ -1,0 +1,201 @@
+// From arguments to exports.
+
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
+	"github.com/sirupsen/logrus"
+)
+
+// A source is a directory to export.
+type source struct {
+	dir, name string
+	how       osfs.Options
+	rules     *exports.Export // nil: of the command line
+}
+
+// sources is the directories of the command line, each DIR or DIR=/name.
+func sources(o *options, args []string) (list []source, err error) {
+	for _, arg := range args {
+		dir, name, named := cutName(arg)
+		if dir, err = filepath.Abs(dir); err != nil {
+			return nil, err
+		}
+		if !named {
+			name = dir
+		}
+		how := osfs.Options{CrossMounts: o.crossmnt, SubtreeCheck: o.subtreeCheck}
+		list = append(list, source{dir: dir, name: path.Clean(name), how: how})
+	}
+	return list, nil
+}
+
+// newServer makes the server of the directories in args and of the exports file. Its Close closes them.
+func newServer(o *options, args []string) (_ *nfsserver.Server, set *exportSet, err error) {
+	set = newExportSet(o, args)
+	list, err := set.begin(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			closeAll(list)
+		}
+	}()
+	key, err := handleKey(o, o.memory == "" || len(list) > 1)
+	if err != nil {
+		return nil, nil, err
+	}
+	srv, err := nfsserver.New(nfsserver.Options{Exports: list, Groups: lookupGroups, Key: key, Squash: squash(o), AsyncNames: o.asyncNames, NoACL: o.acl == "off", Auditor: o.audit.auditor()})
+	return srv, set, err
+}
+
+// closeAll closes the exports of a list that are open.
+func closeAll(list []nfsserver.Export) {
+	for _, e := range list {
+		if e.FS != nil {
+			e.FS.Close()
+		}
+	}
+}
+
+// openWait is how long a directory may take to be opened before the others are served without it.
+var openWait = 10 * time.Second
+
+// An opened is what became of a directory, once done is closed.
+type opened struct {
+	done chan struct{}
+	fs   nfsserver.FS
+	err  error
+}
+
+// openExports opens directories, all at once. One whose file system does not answer
+// in time is opened while the others are served. With an error none stays open.
+func openExports(list []source) (exports []nfsserver.Export, err error) {
+	results := make([]*opened, len(list))
+	for i, src := range list {
+		exports = append(exports, nfsserver.Export{Name: src.name, Rules: src.rules})
+		r := &opened{done: make(chan struct{})}
+		results[i] = r
+		go func() {
+			r.fs, r.err = openDir(src.dir, src.how)
+			close(r.done)
+		}()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), openWait)
+	defer cancel()
+	for i := range exports {
+		select {
+		case <-results[i].done:
+		case <-ctx.Done():
+		}
+		r := results[i]
+		select {
+		case <-r.done:
+			if exports[i].FS = r.fs; err == nil {
+				err = r.err
+			}
+		default:
+			logrus.Warnf("%s: its file system does not answer: the others are served, and it is once it does", list[i].dir)
+			exports[i].Open = func() (nfsserver.FS, error) {
+				<-r.done
+				return r.fs, r.err
+			}
+		}
+	}
+	if err != nil {
+		closeAll(exports)
+		return nil, err
+	}
+	return exports, nil
+}
+
+// newFS opens a directory; a test has it take its time.
+var newFS = osfs.New
+
+// openDir opens a directory to export.
+func openDir(abs string, how osfs.Options) (nfsserver.FS, error) {
+	tree, err := newFS(abs, how)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("directory %s does not exist: make it, or name another", abs)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("directory %s: not permitted: run as a user who may read it", abs)
+	case err != nil:
+		return nil, err
+	}
+	if tree.LayersApart() {
+		logrus.Warnf("%s: the layers of this overlay are on different file systems: the numbers of its directories change when memory is short, and clients lose them (stale file handle): mount it with xino=on", abs)
+	}
+	switch {
+	case !tree.KeepsHandles():
+		logrus.Warnf("%s: this file system does not keep its inode numbers (an overlay does with nfs_export=on): file handles end with this server, and clients must mount again after a restart", abs)
+	case !tree.KernelHandles():
+		logrus.Infof("%s: the kernel does not open files by handle here (no privilege, or not this file system): using inode numbers", abs)
+	}
+	return tree, nil
+}
+
+// cutName takes DIR=/name apart. A directory with "=/" in its name needs a name of its own.
+func cutName(arg string) (dir, name string, named bool) {
+	if i := strings.LastIndex(arg, "=/"); i > 0 {
+		return arg[:i], arg[i+1:], true
+	}
+	return arg, "", false
+}
+
+// squash says as whom callers act. Without privileges, as in many containers also
+// for root, all file system calls are made as the user who runs us, so that is who
+// the callers are.
+func squash(o *options) nfsserver.Squash {
+	if osfs.ActsAsCallers() {
+		return o.trust.apply(nfsserver.Squash{})
+	}
+	me := nfsserver.Self()
+	return o.trust.apply(nfsserver.Squash{All: true, UID: me.UID, GID: me.GID, GIDs: me.GIDs})
+}
+
+// handleKey is the key of the handles: one that is kept, or none, for which the
+// server takes a random one. Trees in memory end with the server, and so may their handles.
+func handleKey(o *options, lasting bool) (key [nfsserver.KeySize]byte, err error) {
+	if o.ephemeral || !lasting {
+		return key, nil
+	}
+	dir := stateDir(o)
+	if dir == "" {
+		return key, errors.New("there is no directory to keep the key of file handles in: name one with --state-dir, or say --ephemeral-key")
+	}
+	if key, err = nfsserver.LoadKey(dir); err != nil {
+		err = fmt.Errorf("%w; or name another --state-dir, or say --ephemeral-key, and clients have to mount again after each restart", err)
+	}
+	return key, err
+}
+
+// stateDir is where state is kept between runs.
+func stateDir(o *options) string {
+	switch {
+	case o.stateDir != "":
+		return o.stateDir
+	case os.Getenv("XDG_STATE_HOME") != "":
+		return filepath.Join(os.Getenv("XDG_STATE_HOME"), "nfsrdma")
+	case os.Geteuid() == 0:
+		return "/var/lib/nfsrdma"
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".local", "state", "nfsrdma")
+}

@@ -1,0 +1,133 @@
+// The set of exports that serve has from the command line and from the exports file, and how the file is taken in again.
+
+package program
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
+	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
+	"github.com/sirupsen/logrus"
+)
+
+// An exportSet knows what is served and how it was opened.
+type exportSet struct {
+	// Set once.
+	o    *options
+	file string // the exports file; "": none
+
+	history history
+
+	mu    sync.Mutex               // guards all below; a reload holds it throughout
+	fixed []nfsserver.Export       // of the command line, without what opens them
+	whole map[string]exports.Whole // by path: the exports of the file, with what their directories were opened for
+}
+
+// newExportSet names the exports file: the one asked for or, where nothing is exported otherwise, the default if it is there.
+func newExportSet(o *options, args []string) *exportSet {
+	set := &exportSet{o: o, file: o.exports}
+	if _, err := os.Stat(defaultExports); o.exports == "" && len(args) == 0 && o.memory == "" && err == nil {
+		set.file = defaultExports
+	}
+	return set
+}
+
+// begin opens all that is to be exported.
+func (s *exportSet) begin(args []string) ([]nfsserver.Export, error) {
+	list, err := sources(s.o, args)
+	if err != nil {
+		return nil, err
+	}
+	n := len(list)
+	if s.file != "" {
+		f, err := readExports(s.file)
+		if err != nil {
+			return nil, err
+		}
+		if !osfs.ActsAsCallers() {
+			logrus.Warnf("%s: its squash options, anonuid and anongid have no effect: without the right to become other users the server acts as the one who runs it", s.file)
+		}
+		s.whole = map[string]exports.Whole{}
+		for _, x := range f.Exports {
+			list = append(list, fileSource(x))
+			s.whole[x.Path] = x.Whole
+		}
+		s.history.note(nil)
+	}
+	all, err := openExports(list)
+	if err != nil {
+		return nil, err
+	}
+	if s.o.memory != "" {
+		all = append(all[:n:n], append([]nfsserver.Export{{Name: s.o.memory, FS: memfs.New(memfs.Options{Mode: 0o1777})}}, all[n:]...)...)
+		n++
+	}
+	if len(all) == 0 {
+		return nil, errors.New("nothing to export: name a directory or an exports file (--exports), or say --memory")
+	}
+	for i := range all {
+		all[i].ReadOnly = s.o.readOnly
+	}
+	for _, e := range all[:n] {
+		s.fixed = append(s.fixed, nfsserver.Export{Name: e.Name, ReadOnly: e.ReadOnly})
+	}
+	return all, nil
+}
+
+// fileSource is the directory of an export of the file.
+func fileSource(x *exports.Export) source {
+	how := osfs.Options{CrossMounts: x.Whole.CrossMounts, SubtreeCheck: x.Whole.SubtreeCheck}
+	if x.Whole.HasFSID {
+		how.FSID = &x.Whole.FSID
+	}
+	return source{dir: x.Path, name: x.Path, how: how, rules: x}
+}
+
+// reload takes the exports file in again, in one step; after an error all is as it was. Exports whose directories
+// need not be opened in another way go on.
+func (s *exportSet) reload(v *nfsserver.Service) (n int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.file == "" {
+		return 0, errors.New("the server has no exports file: it was started without --exports")
+	}
+	f, err := readExports(s.file)
+	if err != nil {
+		return 0, err
+	}
+	whole := map[string]exports.Whole{}
+	list := append([]nfsserver.Export(nil), s.fixed...)
+	var added []source
+	for _, x := range f.Exports {
+		whole[x.Path] = x.Whole
+		if old, ok := s.whole[x.Path]; ok && sameOpen(old, x.Whole) {
+			list = append(list, nfsserver.Export{Name: x.Path, Rules: x, ReadOnly: s.o.readOnly})
+		} else {
+			added = append(added, fileSource(x))
+		}
+	}
+	more, err := openExports(added)
+	if err != nil {
+		return 0, err
+	}
+	for i := range more {
+		more[i].ReadOnly = s.o.readOnly
+	}
+	if err := v.Replace(append(list, more...)); err != nil {
+		closeAll(more)
+		return 0, fmt.Errorf("%s: %w", s.file, err)
+	}
+	s.whole = whole
+	return len(list) + len(more), nil
+}
+
+// sameOpen reports whether a directory is opened in the same way for both.
+func sameOpen(a, b exports.Whole) bool {
+	a.NoHide, b.NoHide = false, false // is for the exports above
+	return a == b
+}

@@ -1,0 +1,127 @@
+// nfsrdmad exports: what is exported to whom, as it is in force.
+
+package program
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// exportsWait is how long file systems have to answer.
+const exportsWait = 2 * time.Second
+
+// An exportsReport is the answer to exports, in the order in which they are served.
+type exportsReport struct {
+	File    string         `json:"file"` // the exports file; "": none
+	Exports []exportReport `json:"exports"`
+}
+
+// An exportReport is an export with its clients.
+type exportReport struct {
+	Path        string       `json:"path"`
+	ID          uint32       `json:"id"`    // in file handles
+	State       string       `json:"state"` // open, opening, failed, or silent: its file system does not answer
+	Error       string       `json:"error,omitempty"`
+	CommandLine bool         `json:"command_line"` // it does not come from the exports file
+	Options     []string     `json:"options"`      // of all clients
+	Clients     []ruleReport `json:"clients"`
+}
+
+// A ruleReport is what clients may do.
+type ruleReport struct {
+	Client  string `json:"client"`
+	Options string `json:"options"`
+}
+
+func newExports() *cobra.Command {
+	return newView(&cobra.Command{
+		Use:   "exports",
+		Short: "Show what the running server exports, and to whom",
+		Long: `Show the exports of the server on this machine as they are in force, in the grammar of an exports file with
+all options said, and in a comment the number that file handles have for the export and whether its
+file system answers. nfsrdmad check shows what a file would give, nfsrdmad help exports-file the grammar.`,
+		Example: `  nfsrdmad exports
+  nfsrdmad exports --json | jq -r '.exports[] | select(.state != "open") | .path'`,
+	}, showExports)
+}
+
+// exports describes the exports.
+func (r *running) exports() *exportsReport {
+	report := &exportsReport{File: r.set.file, Exports: []exportReport{}}
+	fixed := map[string]bool{}
+	for _, e := range r.set.fixed {
+		fixed[e.Name] = true
+	}
+	for _, e := range r.service.Exports(exportsWait) {
+		row := exportReport{Path: e.Name, ID: e.ID, State: "open", CommandLine: fixed[e.Name], Options: wholeOptions(&e.Whole), Clients: []ruleReport{}}
+		if row.CommandLine {
+			row.Options = r.o.fixedWords(e.Name)
+		}
+		switch {
+		case e.Err != nil:
+			row.State, row.Error = "failed", e.Err.Error()
+		case !e.Open:
+			row.State = "opening"
+		case !e.Answers:
+			row.State = "silent"
+		}
+		for i := range e.Rules {
+			row.Clients = append(row.Clients, ruleReport{e.Rules[i].Spec, e.Rules[i].Options.String()})
+		}
+		report.Exports = append(report.Exports, row)
+	}
+	return report
+}
+
+// fixedWords are the options that the command line gives to all its directories.
+func (o *options) fixedWords(name string) []string {
+	words := []string{}
+	if o.crossmnt && name != o.memory {
+		words = append(words, "crossmnt")
+	}
+	if o.subtreeCheck && name != o.memory {
+		words = append(words, "subtree_check")
+	}
+	return words
+}
+
+var stateWords = map[string]string{"open": "its file system answers", "opening": "its file system does not answer yet", "failed": "cannot be opened",
+	"silent": "its file system does not answer"}
+
+// showExports writes a report for people, who can give it to a server as an exports file.
+func showExports(w io.Writer, r *exportsReport) error {
+	for i := range r.Exports {
+		e := &r.Exports[i]
+		about := fmt.Sprintf("# id %08x, %s", e.ID, stateWords[e.State])
+		if e.Error != "" {
+			about += ": " + strings.ReplaceAll(e.Error, "\n", "; ")
+		}
+		if e.CommandLine {
+			about += "; from the command line"
+		}
+		fmt.Fprintln(w, about)
+		fmt.Fprint(w, quoteExport(e.Path))
+		for _, c := range e.Clients {
+			fmt.Fprintf(w, " %s(%s)", c.Client, strings.Join(append([]string{c.Options}, e.Options...), ","))
+		}
+		fmt.Fprintln(w)
+	}
+	return nil
+}
+
+// quoteExport writes a path as an exports file has it: bytes that mean something there by their octal numbers.
+func quoteExport(path string) string {
+	var b strings.Builder
+	for i := range len(path) {
+		if c := path[i]; c <= ' ' || c == 0x7f || strings.IndexByte(`"\#`, c) >= 0 {
+			fmt.Fprintf(&b, `\%03o`, c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,88 @@
+// The groups of this machine's users, from wherever nsswitch.conf says they are kept.
+
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+// groupsTimeout is how long a directory service may take to name the groups of a user.
+const groupsTimeout = 4 * time.Second
+
+// errNoUser: this machine does not know the user.
+var errNoUser = errors.New("no such user")
+
+// lookupGroups returns the primary and all groups of a user. It asks getent and id,
+// which ask what nsswitch.conf names (files, LDAP, SSSD): this program is built
+// without the C library, and could read /etc/passwd and /etc/group only.
+func lookupGroups(uid uint32) (gid uint32, gids []uint32, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), groupsTimeout)
+	defer cancel()
+	line, err := output(ctx, "getent", "passwd", strconv.FormatUint(uint64(uid), 10))
+	if errors.Is(err, exec.ErrNotFound) {
+		return nfsserver.FileGroups(uid) // a machine without getent has no more than files
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	name, gid, err := parsePasswd(line, uid)
+	if err != nil {
+		return 0, nil, err
+	}
+	list, err := output(ctx, "id", "-G", "--", name)
+	if err != nil {
+		return 0, nil, err
+	}
+	gids, err = parseGroups(list)
+	return gid, gids, err
+}
+
+// output is what a program prints; getent's status 2 stands for what is not there.
+func output(ctx context.Context, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.WaitDelay = time.Second // what it has started may hold its output open
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 2 {
+		return "", errNoUser
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	return string(out), nil
+}
+
+// parsePasswd takes name and primary group out of the line of user uid (passwd(5)).
+// getent takes a number that is somebody's name for that name, so the line's own
+// number counts.
+func parsePasswd(line string, uid uint32) (name string, gid uint32, err error) {
+	fields := strings.Split(strings.TrimSpace(line), ":")
+	if len(fields) < 4 || fields[0] == "" {
+		return "", 0, fmt.Errorf("getent: %q is no line of a user", line)
+	}
+	if id, err := strconv.ParseUint(fields[2], 10, 32); err != nil || uint32(id) != uid {
+		return "", 0, errNoUser
+	}
+	g, err := strconv.ParseUint(fields[3], 10, 32)
+	return fields[0], uint32(g), err
+}
+
+// parseGroups reads numbers with blanks between them.
+func parseGroups(list string) (gids []uint32, err error) {
+	for _, f := range strings.Fields(list) {
+		g, err := strconv.ParseUint(f, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("id: %q is no group", f)
+		}
+		gids = append(gids, uint32(g))
+	}
+	return gids, nil
+}

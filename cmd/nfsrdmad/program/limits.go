@@ -1,0 +1,102 @@
+// What clients may take together and each, as flags.
+
+package program
+
+import (
+	"fmt"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+)
+
+// leastBudget lets a few calls of the largest size run at once.
+const leastBudget = 16 << 20
+
+// limits is what the flags about limits say.
+type limits struct {
+	conns      int
+	perHost    int
+	handshakes int
+	credits    int
+	budget     string
+
+	given func(flag string) bool // on the command line
+}
+
+// What is taken where no flag and no limit on descriptors says otherwise.
+const (
+	mostConns      = 1024
+	mostHandshakes = 256
+)
+
+func (m *limits) flags(f *pflag.FlagSet) {
+	f.IntVar(&m.conns, "max-conns", mostConns, "connections at once; one more takes the place of an idle one or is refused (fewer where ulimit -n leaves no more)")
+	f.IntVar(&m.perHost, "max-conns-per-host", 0, "of these, from one IPv4 address or IPv6 /64 (default: a quarter, but no fewer than 64)")
+	f.IntVar(&m.handshakes, "max-handshakes", mostHandshakes, "RDMA connections in start-up at once; one more takes the place of the oldest")
+	f.IntVar(&m.credits, "credits", rpcrdma.DefaultCredits, "calls at once that an RDMA connection is granted")
+	m.given = f.Changed
+	f.StringVar(&m.budget, "budget", "256M", "bytes of data under way at once, over RDMA and TCP together (K, M or G)")
+}
+
+// fit makes the numbers that were not given small enough for a limit on descriptors,
+// and says so in a line; "": they are. Half of the descriptors are for connections, those in
+// start-up included; the files that osfs keeps open have three eighths, and the rest is
+// left to what is opened for a moment. package os has raised the limit as far as it goes.
+func (m *limits) fit(descriptors uint64) string {
+	room := int(min(descriptors/2, 1<<20))
+	if m.conns+m.handshakes <= room {
+		return ""
+	}
+	if !m.given("max-handshakes") {
+		m.handshakes = max(1, min(m.handshakes, room/4))
+	}
+	if m.given("max-conns") {
+		if m.conns+m.handshakes <= room {
+			return ""
+		}
+		return fmt.Sprintf("--max-conns %d is more than the limit of %d file descriptors leaves room for: raise it (ulimit -n, LimitNOFILE= of systemd)", m.conns, descriptors)
+	}
+	m.conns = max(1, min(m.conns, room-m.handshakes))
+	return fmt.Sprintf("the limit of %d file descriptors leaves room for %d connections: raise it for more (ulimit -n, LimitNOFILE= of systemd)", descriptors, m.conns)
+}
+
+// apply checks the limits and sets them.
+func (m *limits) apply(l *nfsserver.Listen) error {
+	for _, v := range []struct {
+		flag        string
+		value       int
+		least, most int
+	}{
+		{"max-conns", m.conns, 1, 1 << 20},
+		{"max-conns-per-host", m.perHost, 0, 1 << 20},
+		{"max-handshakes", m.handshakes, 1, 1 << 20},
+		{"credits", m.credits, 1, rpcrdma.MostCredits},
+	} {
+		if v.value < v.least || v.value > v.most {
+			return fmt.Errorf("--%s %d: want %d to %d", v.flag, v.value, v.least, v.most)
+		}
+	}
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err == nil {
+		if line := m.fit(files.Cur); line != "" {
+			logrus.Warn(line)
+		}
+	}
+	budget, err := cli.ParseSize(m.budget)
+	if err != nil {
+		return fmt.Errorf("--budget: %w", err)
+	}
+	if budget < leastBudget {
+		return fmt.Errorf("--budget %s: want %dM or more", m.budget, leastBudget>>20)
+	}
+	l.Device.MaxHandshakes = m.handshakes
+	l.RPC.MaxConns, l.RPC.MaxConnsPerHost = m.conns, m.perHost
+	l.RPC.RDMA.Credits = m.credits
+	l.RPC.Budget = mem.NewBudget(budget)
+	return nil
+}

@@ -1,0 +1,147 @@
+// Locks of clients: NLM and NSM beside NFS, and how clients find them.
+
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/nlm"
+	"github.com/nfsrdma/nfsrdma/nfsserver/portmap"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nsm"
+	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/pflag"
+)
+
+// locks is the lock service and its flags. Without the service the methods do nothing.
+type locks struct {
+	on    bool
+	statd uint16
+
+	svc      *nlm.Service
+	udp      *net.UDPConn
+	programs []*transport.Program
+}
+
+func (k *locks) flags(f *pflag.FlagSet) {
+	f.BoolVar(&k.on, "locks", true, "serve locks (NLM and NSM) on the ports of NFS: clients, and programs of this machine, exclude one another")
+	f.Uint16Var(&k.statd, "statd-port", 0, "UDP port on which clients tell that they have started again (default: the number of --tcp-port)")
+}
+
+// open starts the service for a server that is going to be served on host.
+func (k *locks) open(o *options, srv *nfsserver.Server, host string, passed *sockets) error {
+	if !k.on {
+		return nil
+	}
+	no := nlm.Options{}
+	if addr, err := netip.ParseAddr(host); err == nil && !addr.IsUnspecified() {
+		no.Local = addr
+	}
+	// What handles do not outlive clients cannot reclaim their locks of.
+	if !o.ephemeral && (o.memory == "" || len(srv.Names()) > 1) {
+		no.StateDir = stateDir(o)
+	}
+	var err error
+	if k.udp, passed.statd = passed.statd, nil; k.udp == nil {
+		err = k.listen(o, host)
+	}
+	if err != nil {
+		return err
+	}
+	if k.svc, err = nlm.New(srv, no); err != nil {
+		return errors.Join(fmt.Errorf("%w; or name another --state-dir, or say --locks=false", err), k.udp.Close())
+	}
+	k.programs = k.svc.Programs()
+	go func() {
+		if err := k.svc.ServeUDP(k.udp); err != nil {
+			logrus.Errorf("UDP port of NSM: %v", err)
+		}
+	}()
+	return nil
+}
+
+// listen opens the UDP port: any, where the usual one cannot be had and no other was asked for.
+func (k *locks) listen(o *options, host string) error {
+	ports := []uint16{k.statd}
+	if k.statd == 0 {
+		ports = []uint16{o.tcpPort, 0}
+	}
+	var err error
+	for _, port := range ports {
+		var at *net.UDPAddr
+		if at, err = net.ResolveUDPAddr("udp", net.JoinHostPort(host, fmt.Sprint(port))); err == nil {
+			k.udp, err = net.ListenUDP("udp", at)
+		}
+		if err == nil {
+			return nil
+		}
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("--statd-port %d is in use: choose another, or none for any", k.statd)
+	}
+	return listenError(err)
+}
+
+// close ends the service. Nothing is served any more.
+func (k *locks) close() {
+	if k.svc != nil {
+		k.svc.Close()
+	}
+}
+
+// bindings are the programs of locks at all their addresses; none where only this machine reaches us, whose
+// own lock manager is the one that its kernel needs at rpcbind.
+func (k *locks) bindings(s *nfsserver.Service) []rpcbind.Binding {
+	if k.svc == nil || s.TCPAddr == nil {
+		return nil
+	}
+	at, err := netip.ParseAddrPort(s.TCPAddr.String())
+	if err != nil || at.Addr().Unmap().IsLoopback() {
+		return nil
+	}
+	all := bindings(k.programs, s)
+	if udp, err := netip.ParseAddrPort(k.udp.LocalAddr().String()); err == nil {
+		all = append(all, portmap.Bindings(nsm.Program, nsm.Version, "udp", udp)...)
+	}
+	return all
+}
+
+// register has rpcbind know the programs of locks, apart from NFS: another's lock or status manager on this machine is no reason for
+// clients to need ports. It reports whether Linux can mount without nolock.
+func (k *locks) register(ctx context.Context, all []rpcbind.Binding) (known bool, end func(context.Context)) {
+	if len(all) == 0 {
+		return false, func(context.Context) {}
+	}
+	r, err := portmap.Register(ctx, all)
+	if err != nil && !errors.Is(err, portmap.ErrNone) {
+		logrus.Warnf("locks: not all is registered with rpcbind, so clients mount with nolock: %s", firstLine(err))
+	}
+	return err == nil, func(ctx context.Context) { closeRegistrar(ctx, r) }
+}
+
+// line is what a user is told of locks; "": nothing.
+func (k *locks) line(s *nfsserver.Service, known bool) string {
+	switch {
+	case k.svc == nil:
+		return "off: clients mount with nolock"
+	case s.TCPAddr == nil:
+		return "NLM and NSM, over RDMA alone, where Linux does not look for them: serve with --tcp-port as well, or mount with nolock"
+	}
+	_, statd := hostPort(k.udp.LocalAddr())
+	line := "NLM and NSM on the same ports, NSM on UDP port " + statd + ", too"
+	if !known {
+		line += "; rpcbind does not tell clients of them, so mount with nolock"
+	}
+	if grace := k.svc.Grace(); grace > 0 {
+		line += fmt.Sprintf("; for %d s only what clients had before the restart", int(grace/time.Second))
+	}
+	return line
+}

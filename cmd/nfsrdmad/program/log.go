@@ -1,0 +1,46 @@
+// The log of the server: how much of it there is, and in which form.
+
+package program
+
+import (
+	"fmt"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
+	"github.com/sirupsen/logrus"
+)
+
+// setLog checks the flags about the log, and has them hold.
+func (o *options) setLog() error {
+	level, err := logrus.ParseLevel(o.logLevel)
+	if err != nil {
+		return fmt.Errorf("--log-level %q: want error, warning, info or debug", o.logLevel)
+	}
+	logrus.SetLevel(level)
+	switch o.logFormat {
+	case "text":
+		logrus.SetFormatter(&logrus.TextFormatter{})
+	case "json":
+		logrus.SetFormatter(&jsonLog{logrus.JSONFormatter{TimestampFormat: "2006-01-02T15:04:05.000Z07:00"}})
+	default:
+		return fmt.Errorf("--log-format %q: want text or json", o.logFormat)
+	}
+	return nil
+}
+
+// A jsonLog writes lines of JSON with addresses and the like as the words that text has for them, not as the structs they are. What
+// clients have chosen acts on no terminal that the log is shown on.
+type jsonLog struct{ logrus.JSONFormatter }
+
+// Format implements logrus.Formatter.
+func (f *jsonLog) Format(e *logrus.Entry) ([]byte, error) {
+	line := *e
+	line.Data = make(logrus.Fields, len(e.Data))
+	for name, v := range e.Data {
+		if words, ok := v.(fmt.Stringer); ok {
+			v = words.String()
+		}
+		line.Data[name] = v
+	}
+	b, err := f.JSONFormatter.Format(&line)
+	return text.EscapeJSON(b), err
+}

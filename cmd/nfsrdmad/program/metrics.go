@@ -1,0 +1,115 @@
+// Figures of the server for Prometheus: what there is to collect, and the address that gives it out.
+
+package program
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/figures"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/nlm"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metrics counts what a server tells of. It implements transport.Observer.
+type metrics struct {
+	// Set once.
+	registry *prometheus.Registry
+	accepted [2]prometheus.Counter // by transport: TCP, RDMA
+	calls    *callFigures
+	started  time.Time
+}
+
+// namespace is the first word of the names of all figures but those of Go and of the process.
+const namespace = "nfsrdma"
+
+// newMetrics returns the figures of a server of the programs, all zero. Names and units are
+// those of Prometheus's conventions: base units, _total on what only grows.
+func newMetrics(programs []*transport.Program) *metrics {
+	m := &metrics{registry: prometheus.NewRegistry(), calls: newCallFigures(programs), started: time.Now()}
+	accepted := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "connections_accepted_total",
+		Help: "Connections that there have been."}, []string{"transport"})
+	for i := range m.accepted {
+		m.accepted[i] = accepted.WithLabelValues(viaName(i == 1))
+	}
+	m.registry.MustRegister(accepted, m.calls, buildInfo(), collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// startMetrics counts what a server does that is going to listen as l says: for the control socket and, where there is an address,
+// for all who ask there until end is called.
+func startMetrics(addr string, l *nfsserver.Listen, srv *nfsserver.Server) (m *metrics, end func() error, err error) {
+	m, end = newMetrics(append(srv.Programs(), l.Programs...)), func() error { return nil }
+	if addr != "" {
+		if end, err = m.serve(addr); err != nil {
+			return nil, nil, fmt.Errorf("--metrics-addr: %w", listenError(err))
+		}
+	}
+	l.RPC.Observer = m
+	return m, end, nil
+}
+
+// buildInfo is what the program was built from, as labels of a gauge that is always 1.
+func buildInfo() prometheus.Collector {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info",
+		Help: "What the program was built from; always 1."}, []string{"version", "revision", "goversion"})
+	version, revision := cli.Build()
+	g.WithLabelValues(version, revision, runtime.Version()).Set(1)
+	return g
+}
+
+// watch adds what a service that has been started tells of; locks is nil where there are none.
+func (m *metrics) watch(v *nfsserver.Service, s *nfsserver.Server, locks *nlm.Service) {
+	m.registry.MustRegister(&stateFigures{v, s, locks})
+}
+
+// A figuresReport is the answer to figures, which nfsrdma top asks for: what --metrics-addr gives out.
+type figuresReport struct {
+	Figures figures.Set `json:"figures"`
+}
+
+// figures describes what has been counted.
+func (r *running) figures() (any, error) {
+	all, err := r.metrics.samples()
+	if err != nil {
+		return nil, err
+	}
+	return &figuresReport{all}, nil
+}
+
+// Connection implements transport.Observer.
+func (m *metrics) Connection(rdma bool, delta int) {
+	if delta > 0 {
+		m.accepted[viaIndex(rdma)].Add(float64(delta))
+	}
+}
+
+// Call implements transport.Observer.
+func (m *metrics) Call(s transport.CallStats) { m.calls.count(&s) }
+
+// serve gives the figures out over HTTP until end is called.
+func (m *metrics) serve(addr string) (end func() error, err error) {
+	l, err := transport.Listen(addr)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	m.handlePage(mux)
+	scrapes := limitScrapes(l)
+	server := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10,
+		IdleTimeout: scrapeIdle, ConnState: scrapes.state,
+		ErrorLog: log.New(io.Discard, "", 0)} // what its peers do wrong is theirs to know
+	go server.Serve(scrapes)
+	return server.Close, nil
+}

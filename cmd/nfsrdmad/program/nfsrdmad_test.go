@@ -1,0 +1,155 @@
+// The command line: what it exports, what it says, how it refuses.
+
+package program
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// run runs nfsrdmad with args until ctx ends.
+func run(ctx context.Context, args ...string) (out string, err error) {
+	var b bytes.Buffer
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(&b)
+	err = root.ExecuteContext(ctx)
+	return b.String(), err
+}
+
+// freePort is a port that nobody listens on, for a flag.
+func freePort(t *testing.T) string {
+	t.Helper()
+	return strconv.Itoa(machine.Port(t))
+}
+
+func TestServe(t *testing.T) {
+	tcp, rdma := freePort(t), freePort(t)
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(context.Background())
+	type result struct {
+		out string
+		err error
+	}
+	done := make(chan result)
+	go func() {
+		out, err := run(ctx, "serve", dir, dir+"=/name", "--memory", "--state-dir", filepath.Join(dir, "state"), "--tcp-port", tcp, "--rdma", "iwarp", "--rdma-port", rdma, "--rpcbind", "off", "--log-level", "error")
+		done <- result{out, err}
+	}()
+	dialCtx, stop := context.WithTimeout(ctx, time.Minute)
+	defer stop()
+	for {
+		c, err := transport.DialTCP(dialCtx, "127.0.0.1:"+tcp, transport.ClientConfig{})
+		if err == nil {
+			c.Close()
+			break
+		}
+		if dialCtx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	r := <-done
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	for _, want := range []string{"serving " + dir + " ", "serving /name ", "serving /memory ", "127.0.0.1:" + tcp, "127.0.0.1:" + rdma, "\n  callers: ",
+		"\n  nfsrdma mount -o port=" + rdma + " 127.0.0.1:/name /mnt\n",
+		"mount -o vers=3,proto=rdma,port=" + rdma + ",nolock,mountproto=tcp,mountport=" + tcp + " 127.0.0.1:/name /mnt"} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("output lacks %q:\n%s", want, r.out)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, port, _ := net.SplitHostPort(taken.Addr().String())
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	state := "--state-dir=" + filepath.Join(dir, "state")
+	for want, args := range map[string][]string{
+		"nothing to export":            {"serve", state},
+		"does not exist":               {"serve", state, filepath.Join(dir, "nothing")},
+		"not a directory":              {"serve", state, file},
+		"is in use":                    {"serve", state, dir, "--tcp-port", port, "--rdma-port", "0"},
+		"none of this machine":         {"serve", state, dir, "--addr", "192.0.2.1"},
+		"nothing to serve on":          {"serve", state, dir, "--tcp-port", "0", "--rdma-port", "0"},
+		"want on, off, auto or strict": {"serve", state, dir, "--crc", "perhaps"},
+		"--log-level":                  {"serve", state, dir, "--log-level", "loud"},
+		"want text or json":            {"serve", state, dir, "--log-format", "xml"},
+		"want auto, serve, off":        {"serve", state, dir, "--rpcbind", "no"},
+		"is too like":                  {"serve", state, dir, dir},
+		"unknown flag":                 {"serve", "--nothing"},
+		"say --ephemeral-key":          {"serve", "--state-dir", file, dir},
+		"clean absolute path":          {"serve", state, "--memory=x"},
+	} {
+		_, err := run(context.Background(), args...)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("nfsrdmad %s: %v, want %q in one line", strings.Join(args, " "), err, want)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"serve", "--help"}, {"completion", "bash"}, {"--version"}} {
+		if out, err := run(context.Background(), args...); err != nil || len(out) == 0 {
+			t.Errorf("nfsrdmad %v: %v", args, err)
+		}
+	}
+	if out, _ := run(context.Background(), "serve", "--help"); !strings.Contains(out, "Examples:") || !strings.Contains(out, "--rdma-port") {
+		t.Errorf("help lacks examples or flags:\n%s", out)
+	}
+}
+
+// TestProviders: RoCE is left out where it cannot be had only if nobody has asked for it.
+func TestProviders(t *testing.T) {
+	at := "192.0.2.1:20049"
+	for word, want := range map[string]nfsserver.Listen{"auto": {RDMA: at, RoCE: at, RoCEOptional: true}, "iwarp": {RDMA: at}, "roce": {RoCE: at}, "iwarp,roce": {RDMA: at, RoCE: at}} {
+		var l nfsserver.Listen
+		if err := (&options{rdma: word, rdmaPort: 20049}).providers(&l, "192.0.2.1"); err != nil || l.RDMA != want.RDMA || l.RoCE != want.RoCE || l.RoCEOptional != want.RoCEOptional {
+			t.Errorf("%s: %+v, %v", word, l, err)
+		}
+	}
+	if err := (&options{rdma: "siw"}).providers(&nfsserver.Listen{}, ""); err == nil || !strings.Contains(err.Error(), "iwarp,roce") {
+		t.Error(err)
+	}
+}
+
+// The command for our own client names what is not usual, and RDMA first.
+func TestClientLine(t *testing.T) {
+	at := func(port int) net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: port} }
+	for _, c := range []struct {
+		s    *nfsserver.Service
+		want string
+	}{
+		{&nfsserver.Service{RDMAAddr: at(20049), TCPAddr: at(2049)}, "nfsrdma mount 10.0.0.1:/x /mnt"},
+		{&nfsserver.Service{RDMAAddr: at(7), TCPAddr: at(2049)}, "nfsrdma mount -o port=7 10.0.0.1:/x /mnt"},
+		{&nfsserver.Service{RoCEAddr: at(20049), TCPAddr: at(2049)}, "nfsrdma mount -o provider=roce 10.0.0.1:/x /mnt"},
+		{&nfsserver.Service{RoCEAddr: at(7)}, "nfsrdma mount -o provider=roce,port=7 10.0.0.1:/x /mnt"},
+		{&nfsserver.Service{TCPAddr: at(2049)}, "nfsrdma mount -o proto=tcp 10.0.0.1:/x /mnt"},
+		{&nfsserver.Service{TCPAddr: at(8)}, "nfsrdma mount -o proto=tcp,port=8 10.0.0.1:/x /mnt"},
+	} {
+		if got := clientLine("/x", c.s); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

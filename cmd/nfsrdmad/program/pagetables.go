@@ -1,0 +1,215 @@
+// The tables of the page of figures: which figures stand in them, and how they are put together.
+
+package program
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/figures"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
+)
+
+// A pageTable is one table of the page: a row for each value of the labels, a column for each name of a figure.
+type pageTable struct {
+	ID      string       `json:"id"`
+	Title   string       `json:"-"`
+	Keys    []string     `json:"-"` // headers of the labels
+	Columns []pageColumn `json:"columns"`
+	Rows    []pageRow    `json:"rows"`
+
+	labels []string
+	used   bool // only rows whose first figure is not zero
+}
+
+// A pageColumn is one figure, with its labels that the table does not name summed up.
+type pageColumn struct {
+	Title string `json:"-"`
+	Kind  string `json:"kind"` // counter, gauge, p50 or p99
+	Unit  string `json:"unit"` // "", bytes or seconds
+	Chart string `json:"chart,omitempty"`
+
+	name string // without the namespace, but for those of the process
+}
+
+// Live is the header of the column with what a figure has done since the page last asked; "": it has none.
+func (c pageColumn) Live() string {
+	switch c.Kind {
+	case "counter":
+		return c.Title + " per second"
+	case "gauge":
+		return ""
+	}
+	return c.Title + " now"
+}
+
+// A pageRow is one row; figures that are not there are nil.
+type pageRow struct {
+	Keys  []string    `json:"keys"`
+	Cells []*pageCell `json:"cells"`
+}
+
+// A pageCell is one figure: of a histogram its quantile since the start and, for those of a shorter time, its classes.
+type pageCell struct {
+	Text    string          `json:"text"`
+	Value   float64         `json:"value"`
+	Classes []figures.Class `json:"classes,omitempty"`
+}
+
+// pageTables are the tables without rows, in the order of the page.
+func pageTables() []pageTable {
+	procedure := []string{"program", "procedure", "transport"}
+	operation := []string{"Program", "Operation", "Transport"}
+	return []pageTable{
+		{ID: "calls", Title: "Calls", Keys: operation, labels: procedure, used: true, Columns: []pageColumn{
+			{Title: "Calls", Kind: "counter", Chart: "Calls per second", name: "calls_total"},
+			{Title: "p50", Kind: "p50", Unit: "seconds", Chart: "Half of the calls take at most (p50)", name: "call_duration_seconds"},
+			{Title: "p99", Kind: "p99", Unit: "seconds", Chart: "99 of 100 calls take at most (p99)", name: "call_duration_seconds"},
+			{Title: "In", Kind: "counter", Unit: "bytes", Chart: "Bytes in", name: "argument_bytes_total"},
+			{Title: "Out", Kind: "counter", Unit: "bytes", Chart: "Bytes out", name: "result_bytes_total"},
+			{Title: "Errors", Kind: "counter", name: "call_errors_total"}}},
+		{ID: "errors", Title: "Errors", Keys: append(slices.Clone(operation), "Status"), labels: append(slices.Clone(procedure), "status"), Columns: []pageColumn{
+			{Title: "Errors", Kind: "counter", Chart: "Errors per second", name: "call_errors_total"}}},
+		{ID: "chunks", Title: "Calls over RDMA by chunk lists", Keys: []string{"Chunks"}, labels: []string{"chunks"}, Columns: []pageColumn{
+			{Title: "Calls", Kind: "counter", name: "rdma_calls_total"}}},
+		{ID: "connections", Title: "Connections", Keys: []string{"Transport", "Provider"}, labels: []string{"transport", "provider"}, Columns: []pageColumn{
+			{Title: "Connections", Kind: "gauge", Chart: "Connections", name: "connections"},
+			{Title: "Oldest", Kind: "gauge", Unit: "seconds", name: "connection_oldest_age_seconds"}}},
+		{ID: "accepted", Title: "Connections so far", Keys: []string{"Transport"}, labels: []string{"transport"}, Columns: []pageColumn{
+			{Title: "Accepted", Kind: "counter", name: "connections_accepted_total"}}},
+		{ID: "credits", Title: "Credits", Keys: []string{"Provider"}, labels: []string{"provider"}, Columns: []pageColumn{
+			{Title: "Granted", Kind: "gauge", name: "credits_granted"},
+			{Title: "Used", Kind: "gauge", Chart: "Credits used", name: "credits_used"}}},
+		{ID: "memory", Title: "Memory for data under way", Keys: []string{"Budget"}, labels: []string{"budget"}, Columns: []pageColumn{
+			{Title: "Size", Kind: "gauge", Unit: "bytes", name: "budget_bytes"},
+			{Title: "Used", Kind: "gauge", Unit: "bytes", Chart: "Memory used", name: "budget_used_bytes"},
+			{Title: "Connections waiting", Kind: "gauge", name: "budget_waiting_connections"},
+			{Title: "Waits", Kind: "counter", name: "budget_waits_total"}}},
+		{ID: "locks", Title: "Locks", Columns: []pageColumn{
+			{Title: "Held", Kind: "gauge", Chart: "Locks held", name: "locks_held"},
+			{Title: "Waiting", Kind: "gauge", Chart: "Requests for locks that wait", name: "locks_waiting"},
+			{Title: "Files", Kind: "gauge", name: "lock_files"},
+			{Title: "Clients", Kind: "gauge", name: "lock_clients"},
+			{Title: "Lost", Kind: "counter", name: "locks_lost_total"},
+			{Title: "Grace left", Kind: "gauge", Unit: "seconds", name: "lock_grace_seconds"}}},
+		{ID: "requests", Title: "Requests for locks", Keys: []string{"Result"}, labels: []string{"result"}, Columns: []pageColumn{
+			{Title: "Requests", Kind: "counter", name: "lock_requests_total"}}},
+		{ID: "refusals", Title: "Refusals", Keys: []string{"Reason"}, labels: []string{"reason"}, Columns: []pageColumn{
+			{Title: "Refusals", Kind: "counter", Chart: "Refusals per second", name: "refusals_total"}}},
+		{ID: "repeats", Title: "Calls that came again", Keys: []string{"Outcome"}, labels: []string{"outcome"}, Columns: []pageColumn{
+			{Title: "Calls", Kind: "counter", name: "duplicate_calls_total"}}},
+		{ID: "replies", Title: "Replies kept for them", Columns: []pageColumn{
+			{Title: "Replies", Kind: "gauge", name: "duplicate_cache_replies"},
+			{Title: "Memory", Kind: "gauge", Unit: "bytes", name: "duplicate_cache_bytes"}}},
+		{ID: "drops", Title: "Packets dropped by RoCE", Keys: []string{"Reason"}, labels: []string{"reason"}, Columns: []pageColumn{
+			{Title: "Packets", Kind: "counter", Chart: "Dropped packets per second", name: "roce_dropped_packets_total"}}},
+		{ID: "again", Title: "Repetitions of RoCE", Columns: []pageColumn{
+			{Title: "Retransmissions", Kind: "counter", name: "roce_retransmissions_total"}}},
+		{ID: "exports", Title: "Exports", Columns: []pageColumn{
+			{Title: "Exports", Kind: "gauge", name: "exports"},
+			{Title: "Mounts", Kind: "gauge", name: "mounts"}}},
+		{ID: "process", Title: "Process", Columns: []pageColumn{
+			{Title: "Processor time", Kind: "counter", Unit: "seconds", Chart: "Processors used", name: "process_cpu_seconds_total"},
+			{Title: "Memory", Kind: "gauge", Unit: "bytes", name: "process_resident_memory_bytes"},
+			{Title: "Descriptors", Kind: "gauge", name: "process_open_fds"},
+			{Title: "Goroutines", Kind: "gauge", name: "go_goroutines"}}},
+	}
+}
+
+// samples are all figures by name.
+func (m *metrics) samples() (figures.Set, error) {
+	families, err := m.registry.Gather()
+	if err != nil {
+		return nil, err
+	}
+	all := make(figures.Set, len(families))
+	for _, f := range families {
+		for _, v := range f.GetMetric() {
+			s := figures.Sample{Labels: map[string]string{}, Value: v.GetCounter().GetValue() + v.GetGauge().GetValue()} // the one it is not is 0
+			for _, l := range v.GetLabel() {
+				s.Labels[l.GetName()] = l.GetValue()
+			}
+			if h := v.GetHistogram(); h != nil {
+				for _, b := range h.GetBucket() {
+					s.Classes = append(s.Classes, figures.Class{Seconds: b.GetUpperBound(), Calls: float64(b.GetCumulativeCount())})
+				}
+				s.Classes = append(s.Classes, figures.Class{Calls: float64(h.GetSampleCount())})
+				s.Value = h.GetSampleSum()
+			}
+			all[f.GetName()] = append(all[f.GetName()], s)
+		}
+	}
+	return all, nil
+}
+
+// fill puts the figures into the table.
+func (t *pageTable) fill(all figures.Set) {
+	rows := map[string]*pageRow{}
+	for i, c := range t.Columns {
+		name := c.name
+		if all[name] == nil {
+			name = namespace + "_" + name
+		}
+		for _, s := range all[name] {
+			keys := make([]string, len(t.labels))
+			for j, l := range t.labels {
+				keys[j] = s.Labels[l]
+			}
+			id := strings.Join(keys, " ")
+			row := rows[id]
+			if row == nil {
+				row = &pageRow{keys, make([]*pageCell, len(t.Columns))}
+				rows[id] = row
+			}
+			if row.Cells[i] == nil {
+				row.Cells[i] = &pageCell{}
+			}
+			row.Cells[i].Value += s.Value
+			row.Cells[i].Classes = s.Classes
+		}
+	}
+	t.Rows = []pageRow{} // JSON has an empty list where there are none
+	for _, id := range slices.Sorted(maps.Keys(rows)) {
+		if first := rows[id].Cells[0]; !t.used || first != nil && first.Value > 0 {
+			t.Rows = append(t.Rows, *rows[id])
+		}
+	}
+	for _, r := range t.Rows {
+		for i, c := range r.Cells {
+			if c != nil {
+				c.finish(&t.Columns[i])
+			}
+		}
+	}
+}
+
+// finish writes the value out, a histogram's by its quantile.
+func (c *pageCell) finish(of *pageColumn) {
+	switch of.Kind {
+	case "p50":
+		c.Value = figures.Quantile(c.Classes, 0.5)
+	case "p99":
+		c.Value = figures.Quantile(c.Classes, 0.99)
+	}
+	switch of.Unit {
+	case "bytes":
+		c.Text = text.Size(uint64(c.Value))
+	case "seconds":
+		c.Text = spell(c.Value)
+	default:
+		c.Text = fmt.Sprintf("%.0f", c.Value)
+	}
+}
+
+// spell writes seconds with three digits.
+func spell(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	unit := time.Nanosecond
+	for d/unit >= 1000 && unit < time.Second {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}

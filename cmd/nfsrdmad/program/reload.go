@@ -1,0 +1,81 @@
+// nfsrdmad reload, and the server's end of it: a changed exports file is taken in.
+
+package program
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+func newReload() *cobra.Command {
+	var control string
+	cmd := &cobra.Command{
+		Use:   "reload",
+		Short: "Have the server take its changed exports file in",
+		Long: `Have the server on this machine read its exports file again, as SIGHUP does.
+
+The new file takes the place of the old one in one step. Clients of what stays notice nothing;
+what is not exported any more is stale for its clients. A file with a mistake is refused,
+and the server goes on with what it has. The file of --audit is opened again, so that it can be
+renamed before, as logrotate does; where that fails records go on to the one renamed.`,
+		Example: "  nfsrdmad check && nfsrdmad reload",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var r reloadReport
+			err := ask(cmd.Context(), control, "reload", &r)
+			if errors.Is(err, errNoServer) {
+				return fmt.Errorf("%w; or send it SIGHUP", err)
+			}
+			if r.File != "" {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: %d exports are served\n", r.File, r.Exports)
+			}
+			if r.Audit != "" {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: opened again\n", r.Audit)
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&control, "control", "", controlFlag)
+	return cmd
+}
+
+// A reloadReport is the answer to reload.
+type reloadReport struct {
+	File    string `json:"file,omitempty"` // "": there is no exports file
+	Exports int    `json:"exports,omitempty"`
+	Audit   string `json:"audit,omitempty"` // "": there is no audit log
+}
+
+// reload opens the audit log again, takes the exports file in, and tells the log and the service manager. Neither failure keeps
+// the other from being done.
+func (r *running) reload() (done reloadReport, err error) {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)
+	notify(fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", now.Nano()/1000))
+	defer notify("READY=1")
+	auditErr := r.o.audit.reopen()
+	if r.o.audit.log != nil {
+		done.Audit = r.o.audit.file
+		if r.set.file == "" {
+			return done, auditErr
+		}
+	}
+	done.File = r.set.file
+	done.Exports, err = r.set.reload(r.service)
+	if r.set.file != "" {
+		r.set.history.note(err)
+	}
+	if err != nil {
+		logrus.Errorf("the exports file is not taken in, what was served before still is: %v", err)
+	} else {
+		logrus.Infof("%s: %d exports are served", r.set.file, done.Exports)
+	}
+	if auditErr != nil && err != nil {
+		return done, fmt.Errorf("%w; %w", err, auditErr)
+	}
+	return done, errors.Join(err, auditErr)
+}

@@ -1,0 +1,244 @@
+// The exports file: served, checked, and taken in again.
+
+package program
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
+)
+
+// put writes a file.
+func put(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitControl waits for the socket of a server, which is made after its ports.
+func awaitControl(t *testing.T, socket string) {
+	t.Helper()
+	for range 600 {
+		c, err := net.Dial("unix", socket)
+		if err == nil {
+			c.Close()
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Fatal("nobody listens at " + socket)
+}
+
+// dialServe connects to a server that is just being started.
+func dialServe(t *testing.T, addr string) *nfsclient.Client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for {
+		c, err := nfsclient.Dial(ctx, addr, nfsclient.Options{Transport: nfsclient.TCP})
+		if err == nil {
+			t.Cleanup(func() { c.Close() })
+			return c
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// serveUntilEnd runs serve until the test ends.
+func serveUntilEnd(t *testing.T, args ...string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() {
+		_, err := run(ctx, append([]string{"serve", "--rdma-port", "0", "--rpcbind", "off", "--log-level", "panic"}, args...)...)
+		done <- err
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestServeExportsFile: a file is served, a changed one is taken in, by reload and by SIGHUP, one with a mistake is not, and
+// what went is stale.
+func TestServeExportsFile(t *testing.T) {
+	dir := t.TempDir()
+	file, socket, tcp := filepath.Join(dir, "exports"), filepath.Join(dir, "run", "control"), freePort(t)
+	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b b")
+	for _, d := range []string{a, b} {
+		if err := os.Mkdir(d, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Join(d, "f"), "data")
+	}
+	both := a + " 127.0.0.1(ro,insecure)\n\"" + b + "\" *(rw,insecure)\n"
+	put(t, file, both)
+	serveUntilEnd(t, "--exports", file, "--control", socket, "--state-dir", filepath.Join(dir, "state"), "--tcp-port", tcp)
+	c := dialServe(t, "127.0.0.1:"+tcp)
+	awaitControl(t, socket)
+	tree := func(path string) *nfsclient.FS {
+		t.Helper()
+		m, err := c.Mount(context.Background(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	ta, tb := tree(a), tree(b)
+	write := func(f *nfsclient.FS) error { return f.WriteFile(context.Background(), "f", []byte("new"), 0o644) }
+	if err := write(ta); !errors.Is(err, syscall.EROFS) {
+		t.Errorf("write to a read-only export: %v", err)
+	}
+	if list, err := c.Exports(context.Background()); err != nil || len(list) != 2 || list[0].Groups[0] != "127.0.0.1" || list[1].Dir != b {
+		t.Errorf("exports: %+v, %v", list, err)
+	}
+
+	reload := func() error {
+		_, err := run(context.Background(), "reload", "--control", socket)
+		return err
+	}
+	for text, want := range map[string]string{a + " *(rw,insecure,pnfs)\n": file + ":1:", both + "/not/there *\n": "does not exist", "# nothing\n": "nothing to export"} {
+		put(t, file, text)
+		if err := reload(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+		if _, err := tb.ReadFile(context.Background(), "f"); err != nil {
+			t.Errorf("after a reload that was refused: %v", err)
+		}
+	}
+	put(t, file, a+" 127.0.0.1(rw,insecure,no_root_squash)\n")
+	if err := reload(); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(ta); err != nil {
+		t.Errorf("write to an export that is read-write now: %v", err)
+	}
+	if _, err := tb.ReadFile(context.Background(), "f"); !errors.Is(err, syscall.ESTALE) {
+		t.Errorf("a file of an export that went: %v", err)
+	}
+	if _, err := c.Mount(context.Background(), b); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("mount of an export that went: %v", err)
+	}
+
+	put(t, file, a+" 127.0.0.9(rw,insecure)\n")
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	for begin := time.Now(); ; {
+		if _, err := ta.ReadFile(context.Background(), "f"); errors.Is(err, fs.ErrPermission) {
+			break
+		}
+		if time.Since(begin) > time.Minute {
+			t.Fatal("SIGHUP has no effect")
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "exports")
+	put(t, file, dir+" 10.0.0.0/8(rw,no_root_squash) 127.0.0.1(all_squash,anonuid=7) -insecure *\n"+dir+"/in *(rw,crossmnt,fsid=5)\n")
+	if err := os.Mkdir(filepath.Join(dir, "in"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want string // of the output or of the error
+		ok   bool
+	}{
+		{[]string{file}, dir + "\n  10.0.0.0/8               rw,sync,secure,no_root_squash\n", true},
+		{[]string{file}, dir + "/in  (crossmnt, fsid=5)\n  *                        rw,sync,secure,root_squash\n", true},
+		{[]string{"--client", "10.0.0.7", file, dir}, "10.0.0.7 on " + dir + ": reads and writes, root is root, over TCP only from ports below 1024\n  by 10.0.0.0/8 of " + dir, true},
+		{[]string{"--client", "127.0.0.1", file, dir + "/x/y"}, "reads, all users act as 7:65534,", true},
+		{[]string{"--client", "localhost", file, dir + "/x/y"}, "by 127.0.0.1 of ", true},
+		{[]string{"--client", "2001:db8::1", file, dir}, "reads, root acts as 65534:65534\n  by * of", true},
+		{[]string{"--client", "10.0.0.7", file, dir + "/in/x"}, "by * of " + dir + "/in:", true},
+		{[]string{"--client", "10.0.0.7", file, "/elsewhere"}, "refused: no export", false},
+		{[]string{"--client", "10.0.0.7"}, "wants the path", false},
+		{[]string{file + "-not"}, "no such file", false},
+		{[]string{file, dir}, "--client", false},
+	} {
+		out, err := run(context.Background(), append([]string{"check"}, c.args...)...)
+		if err != nil {
+			out += err.Error()
+		}
+		if (err == nil) != c.ok || !strings.Contains(out, c.want) {
+			t.Errorf("check %v: %q (%v), want %q", c.args, out, err, c.want)
+		}
+	}
+	put(t, file, "/not/there *\n")
+	if out, err := run(context.Background(), "check", file); err == nil || !strings.Contains(out, "does not exist") {
+		t.Errorf("%q, %v", out, err)
+	}
+	put(t, file, dir+" 10.0.0.1\n")
+	if _, err := run(context.Background(), "check", "--client", "10.0.0.2", file, dir); err == nil || !strings.Contains(err.Error(), "none of the clients") {
+		t.Error(err)
+	}
+	put(t, file, dir+" @group\n")
+	if _, err := run(context.Background(), "check", file); err == nil || !strings.Contains(err.Error(), file+":1:") {
+		t.Error(err)
+	}
+}
+
+func TestReloadWithoutServer(t *testing.T) {
+	_, err := run(context.Background(), "reload", "--control", filepath.Join(t.TempDir(), "none"))
+	if err == nil || !strings.Contains(err.Error(), "SIGHUP") || strings.Contains(err.Error(), "\n") {
+		t.Error(err)
+	}
+}
+
+// TestGrammarPage: the page is there, and its example is one.
+func TestGrammarPage(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := run(context.Background(), "man", dir); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "man5", "nfsrdma-exports.5"))
+	if err != nil || !strings.Contains(string(page), "root_squash") {
+		t.Errorf("%.100s, %v", page, err)
+	}
+	f, err := exports.Parse("example", []byte(grammarExample))
+	if err != nil || len(f.Exports) != 4 {
+		t.Errorf("the example of the page: %v", err)
+	}
+	if out, err := run(context.Background(), "help", "exports-file"); err != nil || !strings.Contains(out, "anonuid=UID") {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
+// TestDefaultExportsFile: it is taken where nothing else is exported, and only if it is there.
+func TestDefaultExportsFile(t *testing.T) {
+	defer func(name string) { defaultExports = name }(defaultExports)
+	defaultExports = filepath.Join(t.TempDir(), "exports")
+	file := func(o options, args ...string) string { return newExportSet(&o, args).file }
+	if got := file(options{}); got != "" {
+		t.Errorf("%q, which is not there", got)
+	}
+	put(t, defaultExports, "")
+	if got := file(options{}); got != defaultExports {
+		t.Errorf("%q", got)
+	}
+	if got := file(options{}, "/srv"); got != "" {
+		t.Errorf("%q beside a directory", got)
+	}
+	if got := file(options{memory: "/memory"}); got != "" {
+		t.Errorf("%q beside --memory", got)
+	}
+	if got := file(options{exports: "mine"}, "/srv"); got != "mine" {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,39 @@
+// The command line: nfsrdmad and its commands.
+
+// Package program is what nfsrdmad does, for the programs that serve with it. Nothing of it is promised to others.
+package program
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/spf13/cobra"
+)
+
+// Main runs the program and returns its exit status.
+func Main() int {
+	root := newRoot()
+	if err := root.Execute(); err != nil {
+		fmt.Fprintln(os.Stderr, "nfsrdmad:", cli.OneLine(root, err))
+		return 1
+	}
+	return 0
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "nfsrdmad",
+		Short: "NFSv3 server over RDMA (software iWARP) and TCP",
+		Long: `nfsrdmad exports directories by NFS version 3 over RPC-over-RDMA, on a software
+iWARP RNIC that needs no RDMA hardware and no kernel module, and over TCP. Which
+clients may use them the exports file says: nfsrdma-exports(5).`,
+		Annotations: map[string]string{cli.Section: "8"},
+		Example: `  nfsrdmad serve /srv/data
+  nfsrdmad serve --memory
+  nfsrdmad serve --exports /etc/nfsrdma/exports`,
+	}
+	root.AddCommand(newServe(), newCheck(), newStatus(), newClients(), newLocks(), newExports(), newReload(), newDrain(), newGrammar())
+	cli.Prepare(root, grammarPage())
+	return root
+}

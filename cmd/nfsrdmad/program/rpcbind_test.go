@@ -1,0 +1,162 @@
+// serve and rpcbind, as rpcinfo sees them, in namespaces of their own.
+
+package program
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const insideEnv = "NFSRDMA_RPCBIND_INSIDE"
+
+func TestRpcbind(t *testing.T) {
+	if os.Getenv(insideEnv) != "" {
+		t.Run("serve", servesRpcbind)
+		t.Run("auto", registersWithRpcbind)
+		return
+	}
+	needRoot(t, "rpcbind", "rpcinfo")
+	ownPorts(t, "--- PASS: TestRpcbind/auto")
+}
+
+// ownPorts runs the test again in namespaces where port 111, and /run, are its own; its output has to have a line.
+func ownPorts(t *testing.T, line string) {
+	t.Helper()
+	needRoot(t, "unshare", "ip")
+	cmd := exec.Command("unshare", "-n", "-m", "--propagation", "private", "sh", "-c",
+		`mount -t tmpfs none /run && ip link set lo up && exec "$0" -test.run="^$1\$" -test.v`, os.Args[0], t.Name())
+	cmd.Env = append(os.Environ(), insideEnv+"=1")
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), line) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// served runs serve on all addresses; end stops it and returns what it said.
+func served(t *testing.T, mode string) (end func() string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	type result struct {
+		out string
+		err error
+	}
+	done := make(chan result, 1)
+	dir := t.TempDir()
+	go func() {
+		out, err := run(ctx, "serve", dir+"=/x", "--addr", "::", "--rdma", "iwarp", "--state-dir", filepath.Join(dir, "state"), "--log-level", "error", "--rpcbind", mode)
+		done <- result{out, err}
+	}()
+	awaitPort(t, "127.0.0.1:2049")
+	return func() string {
+		cancel()
+		r := <-done
+		if r.err != nil {
+			t.Error(r.err)
+		}
+		return r.out
+	}
+}
+
+func awaitPort(t *testing.T, addr string) {
+	t.Helper()
+	for range 600 {
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
+			c.Close()
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Fatal("nobody listens on " + addr)
+}
+
+// rpcinfo runs it; its answer without superfluous blanks.
+func rpcinfo(t *testing.T, args ...string) string {
+	t.Helper()
+	out, _ := exec.Command("rpcinfo", args...).CombinedOutput() // it says itself what is wrong
+	var b strings.Builder
+	for line := range strings.Lines(string(out)) {
+		b.WriteString(strings.Join(strings.Fields(line), " ") + "\n")
+	}
+	return b.String()
+}
+
+// awaitInfo waits until rpcinfo says what it is to say.
+func awaitInfo(t *testing.T, right func(string) bool, args ...string) {
+	t.Helper()
+	var out string
+	for range 300 {
+		if out = rpcinfo(t, args...); right(out) {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Errorf("rpcinfo %s:\n%s", strings.Join(args, " "), out)
+}
+
+func has(words ...string) func(string) bool {
+	return func(out string) bool {
+		for _, w := range words {
+			if !strings.Contains(out, w) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+func servesRpcbind(t *testing.T) {
+	end := served(t, "serve")
+	awaitPort(t, "127.0.0.1:111")
+	awaitInfo(t, has("100003 3 tcp 2049 nfs", "100005 3 tcp 2049 mountd", "100000 4 tcp 111", "100000 2 udp 111",
+		"100021 4 tcp 2049 nlockmgr", "100024 1 tcp 2049 status", "100024 1 udp 2049 status"), "-p", "127.0.0.1")
+	awaitInfo(t, has("100003 3 rdma6 ::.78.81", "100003 3 tcp6 ::.8.1 nfs superuser", "100003 3 tcp 0.0.0.0.8.1"), "127.0.0.1")
+	for _, call := range [][]string{{"-T", "udp", "127.0.0.1", "100000", "2"}, {"-T", "udp", "127.0.0.1", "100000", "4"}, {"-T", "tcp", "127.0.0.1", "100003", "3"},
+		{"-T", "tcp6", "::1", "100005", "3"}, {"-T", "udp6", "::1", "100000", "3"}, {"-T", "tcp", "127.0.0.2", "100000", "4"},
+		{"-T", "tcp", "127.0.0.1", "100021", "4"}, {"-T", "udp6", "::1", "100024", "1"}} {
+		awaitInfo(t, has("ready and waiting"), call...)
+	}
+	awaitInfo(t, has("not registered"), "-T", "tcp", "127.0.0.1", "100099", "4") // and that it is not there
+	// What other programs of this machine, such as statd, register and take out again.
+	if _, err := exec.Command("rpcinfo", "-d", "100003", "3").CombinedOutput(); err == nil {
+		t.Error("rpcinfo has taken out what is ours")
+	}
+	awaitInfo(t, has("100003 3 tcp 2049 nfs"), "-p", "127.0.0.1")
+	if out := end(); !strings.Contains(out, "\n  rpcbind: served on [::]:111\n") || !strings.Contains(out, "mount -o vers=3,proto=rdma ") || strings.Contains(out, "nolock") {
+		t.Errorf("it said:\n%s", out)
+	}
+}
+
+func registersWithRpcbind(t *testing.T) {
+	without := served(t, "auto")
+	if out := without(); !strings.Contains(out, "\n  rpcbind: none runs here") || !strings.Contains(out, "mountport=2049") {
+		t.Errorf("without rpcbind it said:\n%s", out)
+	}
+	cmd := exec.Command("rpcbind", "-f")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	awaitPort(t, "127.0.0.1:111")
+	taken, err := run(context.Background(), "serve", "--memory", "--ephemeral-key", "--rpcbind", "serve", "--tcp-port", "2050", "--rdma-port", "0")
+	if err == nil || !strings.Contains(err.Error(), "--rpcbind auto") {
+		t.Errorf("beside an rpcbind: %s, %v", taken, err)
+	}
+	end := served(t, "auto")
+	awaitInfo(t, has("100003 3 tcp 2049 nfs", "100005 3 tcp 2049 mountd", "100227 3 tcp 2049", "100021 4 tcp 2049 nlockmgr", "100024 1 udp 2049 status"), "-p", "127.0.0.1")
+	awaitInfo(t, has("100003 3 rdma6 ::.78.81", "100003 3 tcp6 ::.8.1 nfs"), "127.0.0.1")
+	if out := end(); !strings.Contains(out, "\n  rpcbind: registered\n") || strings.Contains(out, "mountport") || strings.Contains(out, "nolock") {
+		t.Errorf("it said:\n%s", out)
+	}
+	awaitInfo(t, func(out string) bool {
+		return has("100000 4 tcp 111")(out) && !has("100003")(out) && !has("100005")(out) && !has("100227")(out) && !has("100021")(out) && !has("100024")(out)
+	}, "-p", "127.0.0.1")
+}

@@ -1,0 +1,310 @@
+// nfsrdmad serve: the options, and the life of the server.
+
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// shutdownGrace is how long calls that run may take to end.
+const shutdownGrace = 10 * time.Second
+
+// quietInterval is how often it is looked whether the server has become idle and can give memory back.
+const quietInterval = 10 * time.Second
+
+// options is what the flags of serve say.
+type options struct {
+	addr      string
+	rdma      string
+	rdmaPort  uint16
+	tcpPort   uint16
+	readOnly  bool
+	exports   string
+	control   string
+	memory    string
+	crc       string
+	logLevel  string
+	logFormat string
+	stateDir  string
+	trust     trust
+	ephemeral bool
+	crossmnt  bool
+
+	subtreeCheck bool
+	asyncNames   bool
+	metrics      string
+	rpcbind      string
+	acl          string
+	locks        locks
+	audit        auditing
+	limits       limits
+}
+
+const serveExamples = `  # a directory, for clients on this machine
+  nfsrdmad serve /srv/data
+
+  # two directories, one under another name, for everybody who can reach the address
+  nfsrdmad serve --addr 0.0.0.0 /srv/data /home/me/music=/music
+
+  # an empty file tree in memory, to try things out
+  nfsrdmad serve --memory
+
+  # what a file in the grammar of exports(5) says, to the clients that it names
+  nfsrdmad serve --addr 0.0.0.0 --exports /etc/nfsrdma/exports
+
+  # with a record of who changes which names and attributes
+  nfsrdmad serve --addr 0.0.0.0 --exports /etc/nfsrdma/exports --audit /var/log/nfsrdma/audit.log
+
+  # only over RDMA, nobody may write
+  nfsrdmad serve --tcp-port 0 --read-only /srv/data`
+
+func newServe() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "serve [DIR[=/name]...]",
+		Short: "Export directories",
+		Long: `Export directories by NFS version 3, over RDMA and over TCP; MOUNT is served on both ports.
+
+A directory is exported under its absolute path, or under /name, to all that can reach the
+server. An exports file (--exports), in the grammar of exports(5), says which clients may use
+which directories, and how; its rights are checked in every call. nfsrdmad check shows them.
+SIGHUP or nfsrdmad reload takes a changed file in, and opens the file of --audit again.
+
+When run by root
+the server acts as its callers: AUTH_SYS user, group and groups, but their root is
+nobody unless --no-root-squash. Run by anybody else, all callers act as the user who
+runs it. Callers on this machine are who the kernel says they are, unless --trust-local;
+other machines are believed, there is no other authentication: serve only networks
+that you trust.`,
+		Example: serveExamples,
+		RunE:    func(cmd *cobra.Command, args []string) error { return serve(cmd, &o, args) },
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.addr, "addr", "127.0.0.1", "address to serve on: 192.0.2.1, [::1], fe80::1%eth0 …; 0.0.0.0 is all of IPv4, :: all there is")
+	f.StringVar(&o.rdma, "rdma", "auto", "providers of RDMA: iwarp (over TCP), roce (RoCEv2, over UDP port 4791), both as iwarp,roce; auto is both, and iwarp alone where that UDP port cannot be had")
+	f.Uint16Var(&o.rdmaPort, "rdma-port", 20049, "port of NFS over RDMA, the same for all providers; 0: off")
+	f.Uint16Var(&o.tcpPort, "tcp-port", 2049, "port of NFS over TCP; 0: off")
+	f.StringVar(&o.exports, "exports", "", "file with exports and their clients, in the grammar of exports(5) (default: "+defaultExports+" if it is there and no directory is named)")
+	f.StringVar(&o.control, "control", "", controlFlag)
+	f.BoolVar(&o.readOnly, "read-only", false, "refuse all changes")
+	f.StringVar(&o.memory, "memory", "", "export an empty file tree in memory under this name")
+	f.Lookup("memory").NoOptDefVal = "/memory"
+	f.StringVar(&o.crc, "crc", "on", "CRCs on RDMA connections: on, off, auto (when the client asks for them), or strict (on, and no byte is placed before its CRC is right)")
+	f.StringVar(&o.logLevel, "log-level", "info", "error, warning, info or debug")
+	f.StringVar(&o.logFormat, "log-format", "text", "text, or json: a line of JSON for each line of the log")
+	f.StringVar(&o.stateDir, "state-dir", "", "where the key of file handles is kept (default: /var/lib/nfsrdma, or $XDG_STATE_HOME/nfsrdma)")
+	f.BoolVar(&o.ephemeral, "ephemeral-key", false, "keep no key: after a restart clients find their file handles stale and have to mount again")
+	o.trust.flags(f)
+	f.BoolVar(&o.crossmnt, "crossmnt", false, "serve what is mounted inside the directories of the command line, too; without it clients see the directories below")
+	f.BoolVar(&o.subtreeCheck, "subtree-check", false, "refuse handles of what was moved out of the directories of the command line (see docs/security.md for its cost)")
+	f.BoolVar(&o.asyncNames, "async-names", false, "answer changes of names and attributes before they are on disk, in the directories of the command line")
+	f.StringVar(&o.metrics, "metrics-addr", "", "address to serve figures on, as a page and for Prometheus, such as 127.0.0.1:9049 (default: none)")
+	f.StringVar(&o.rpcbind, "rpcbind", "auto", "how clients that give no port find us: auto (register with this machine's rpcbind, if it runs), serve (be one, on port 111 of --addr) or off")
+	f.StringVar(&o.acl, "acl", "on", "on, or off: whether clients read and set POSIX ACLs (getfacl, setfacl); off they see modes only, and the ACLs hold all the same")
+	o.locks.flags(f)
+	o.audit.flags(f)
+	o.limits.flags(f)
+	complete(cmd, "rpcbind", "auto", "serve", "off")
+	complete(cmd, "acl", "on", "off")
+	complete(cmd, "rdma", "auto", "iwarp", "roce", "iwarp,roce")
+	complete(cmd, "crc", "on", "off", "auto", "strict")
+	complete(cmd, "log-level", "error", "warning", "info", "debug")
+	complete(cmd, "log-format", "text", "json")
+	return cmd
+}
+
+// complete lets the shell complete the values of a flag.
+func complete(cmd *cobra.Command, flag string, values ...string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// plan checks the flags, and says where is served: on host, and on what was passed, which is the caller's to close.
+func (o *options) plan(f *pflag.FlagSet) (l nfsserver.Listen, host string, passed *sockets, err error) {
+	crc, err := crcMode(o.crc)
+	if err != nil {
+		return l, "", nil, err
+	}
+	if err := o.setLog(); err != nil {
+		return l, "", nil, err
+	}
+	if !slices.Contains(rpcbindModes, o.rpcbind) {
+		return l, "", nil, fmt.Errorf("--rpcbind %q: want %s", o.rpcbind, strings.Join(rpcbindModes, ", "))
+	}
+	if o.acl != "on" && o.acl != "off" {
+		return l, "", nil, fmt.Errorf("--acl %q: want on or off", o.acl)
+	}
+	l.Device.CRC = crc
+	if err := o.limits.apply(&l); err != nil {
+		return l, "", nil, err
+	}
+	if passed, err = takeSockets(o, f); err != nil {
+		return l, "", nil, err
+	}
+	if host, err = listenHost(o.addr); err == nil {
+		l.TCP = address(host, o.tcpPort)
+		err = o.providers(&l, host)
+	}
+	if err == nil && o.rdmaPort == 0 && o.tcpPort == 0 {
+		err = errors.New("--rdma-port and --tcp-port are both 0: nothing to serve on")
+	}
+	if err != nil {
+		passed.close()
+	}
+	return l, host, passed, err
+}
+
+// serve runs the server until a signal ends it.
+func serve(cmd *cobra.Command, o *options, args []string) error {
+	l, host, passed, err := o.plan(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	defer passed.close()
+	syscall.Umask(0) // modes of new objects are the clients' to choose
+	if err := o.audit.open(); err != nil {
+		return err
+	}
+	defer o.audit.close()
+	srv, set, err := newServer(o, args)
+	if err != nil {
+		return err
+	}
+	defer srv.Close()
+	if err := o.locks.open(o, srv, host, passed); err != nil {
+		return err
+	}
+	defer o.locks.close()
+	l.Programs = o.locks.programs
+
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	m, end, err := startMetrics(o.metrics, &l, srv)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if err := passed.listen(&l); err != nil {
+		return err
+	}
+	service, err := srv.Start(l)
+	if err != nil {
+		return listenError(err)
+	}
+	ctl := &running{o: o, set: set, service: service, metrics: m, started: time.Now()}
+	m.watch(service, srv, o.locks.svc)
+	hangup, unlisten := ctl.begin(ctx)
+	defer unlisten()
+	defer signal.Stop(hangup)
+	if service.RoCEErr != nil {
+		logrus.Warnf("not served over RoCE (--rdma iwarp ends this warning): %v", service.RoCEErr)
+	}
+	mapping, err := o.mapPorts(ctx, host, passed, bindings(srv.Programs(), service), o.locks.bindings(service))
+	if err != nil {
+		return errors.Join(err, service.Shutdown(ctx))
+	}
+	go nfsserver.ReturnMemory(ctx, quietInterval)
+	printServed(cmd.OutOrStdout(), o, set, srv.Names(), service, mapping)
+	notify("READY=1\nSTATUS=" + fmt.Sprintf("%d exports are served", len(srv.Names())))
+	err = wait(ctx, service, hangup, ctl)
+	stop() // a second signal ends the process at once
+	notify("STOPPING=1")
+	logrus.Info("stopping")
+	grace, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+	defer cancel()
+	mapping.close(grace)
+	return errors.Join(err, service.Shutdown(grace))
+}
+
+// wait returns when the server is to end, or cannot go on. A hangup takes the exports file in and opens the audit log again. A service manager
+// that watches (WatchdogSec= of systemd.service(5)) is told that the loop goes round, twice in the time that it gives.
+func wait(ctx context.Context, service *nfsserver.Service, hangup <-chan os.Signal, ctl *running) error {
+	var beat <-chan time.Time
+	if within, err := daemon.SdWatchdogEnabled(false); err == nil && within > 0 {
+		t := time.NewTicker(within / 2)
+		defer t.Stop()
+		beat = t.C
+	}
+	for {
+		select {
+		case <-beat:
+			notify("WATCHDOG=1")
+		case <-ctx.Done():
+			return nil
+		case err := <-service.Failed():
+			return err
+		case <-hangup:
+			_, _ = ctl.reload() // which has told the log
+		}
+	}
+}
+
+// providers says where l is served over RDMA.
+func (o *options) providers(l *nfsserver.Listen, host string) error {
+	at := address(host, o.rdmaPort)
+	if o.rdma == "auto" {
+		l.RDMA, l.RoCE, l.RoCEOptional = at, at, true
+		return nil
+	}
+	for word := range strings.SplitSeq(o.rdma, ",") {
+		switch word {
+		case "iwarp":
+			l.RDMA = at
+		case "roce":
+			l.RoCE = at
+		default:
+			return fmt.Errorf("--rdma %q: want auto, iwarp, roce, or iwarp,roce", o.rdma)
+		}
+	}
+	return nil
+}
+
+func crcMode(s string) (rnic.CRCMode, error) {
+	switch s {
+	case "on":
+		return rnic.CRCOn, nil
+	case "off":
+		return rnic.CRCOff, nil
+	case "auto":
+		return rnic.CRCAuto, nil
+	case "strict":
+		return rnic.CRCStrict, nil
+	}
+	return 0, fmt.Errorf("--crc %q: want on, off, auto or strict", s)
+}
+
+// listenError says what to do about a port that cannot be had.
+func listenError(err error) error {
+	var op *net.OpError
+	where := ""
+	if errors.As(err, &op) && op.Addr != nil {
+		where = " " + op.Addr.String()
+	}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("address%s is in use: end the other server, or choose --rdma-port and --tcp-port", where)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("address%s needs privileges: choose ports from 1024 on", where)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("address%s is none of this machine: choose another --addr", where)
+	}
+	return err
+}

@@ -1,0 +1,162 @@
+// nfsrdmad status: how the server is, in a few lines.
+
+package program
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+// A statusReport is the answer to status.
+type statusReport struct {
+	Version  string    `json:"version"`
+	Revision string    `json:"revision"`
+	PID      int       `json:"pid"`
+	Started  time.Time `json:"started"`
+	Uptime   float64   `json:"uptime_seconds"`
+	State    string    `json:"state"`         // serving, or draining
+	Grace    float64   `json:"grace_seconds"` // in which clients may only reclaim locks
+
+	Listeners   []listenerReport `json:"listeners"`
+	Connections map[string]int   `json:"connections"` // by transport
+	Calls       uint64           `json:"calls"`       // since the start, as the bytes of their messages
+	BytesIn     uint64           `json:"bytes_in"`
+	BytesOut    uint64           `json:"bytes_out"`
+
+	BudgetLimit      int64  `json:"budget_limit_bytes"` // of data under way
+	BudgetUsed       int64  `json:"budget_used_bytes"`
+	DescriptorsLimit uint64 `json:"descriptors_limit"`
+	DescriptorsUsed  int    `json:"descriptors_used"`
+
+	ExportsFile string         `json:"exports_file"`             // "": none
+	ExportsRead *time.Time     `json:"exports_read,omitempty"`   // when the file was last taken in
+	Refused     *refusedReport `json:"refused_reload,omitempty"` // the last one, if none after it was taken in
+}
+
+// A listenerReport is an address that is served.
+type listenerReport struct {
+	Address   string `json:"address"`
+	Transport string `json:"transport"`
+}
+
+// A refusedReport is a reload that was refused.
+type refusedReport struct {
+	Time  time.Time `json:"time"`
+	Error string    `json:"error"`
+}
+
+// The names of transports.
+const (
+	overTCP   = "tcp"
+	overIWARP = "rdma/iwarp"
+	overRoCE  = "rdma/roce"
+)
+
+// transportOf is the transport of connections of a provider of RDMA; "": none.
+func transportOf(provider string) string {
+	if provider == "" {
+		return overTCP
+	}
+	return "rdma/" + provider
+}
+
+func newStatus() *cobra.Command {
+	return newView(&cobra.Command{
+		Use:   "status",
+		Short: "Show how the running server is",
+		Long: `Show how the server on this machine is: since when it runs and where it listens, connections,
+calls and bytes, memory and descriptors, and whether its exports file is the one in use.`,
+		Example: `  nfsrdmad status
+  nfsrdmad status --json | jq .connections`,
+	}, showStatus)
+}
+
+// status describes the server.
+func (r *running) status() *statusReport {
+	s := &statusReport{PID: os.Getpid(), Started: r.started, Uptime: time.Since(r.started).Seconds(), State: "serving",
+		Connections: map[string]int{overTCP: 0, overIWARP: 0, overRoCE: 0}, ExportsFile: r.set.file}
+	s.Version, s.Revision = cli.Build()
+	if r.service.Draining() {
+		s.State = "draining"
+	}
+	if r.o.locks.svc != nil {
+		s.Grace = r.o.locks.svc.Grace().Seconds()
+	}
+	for _, l := range []struct {
+		addr net.Addr
+		over string
+	}{{r.service.TCPAddr, overTCP}, {r.service.RDMAAddr, overIWARP}, {r.service.RoCEAddr, overRoCE}} {
+		if l.addr != nil {
+			s.Listeners = append(s.Listeners, listenerReport{l.addr.String(), l.over})
+		}
+	}
+	clients, ended := r.service.Clients()
+	s.Calls, s.BytesIn, s.BytesOut = ended.Calls, ended.In, ended.Out
+	for i := range clients {
+		c := &clients[i]
+		s.Connections[transportOf(c.Provider)]++
+		s.Calls, s.BytesIn, s.BytesOut = s.Calls+c.Calls, s.BytesIn+c.In, s.BytesOut+c.Out
+	}
+	for _, b := range r.service.Budgets() {
+		s.BudgetLimit, s.BudgetUsed = s.BudgetLimit+b.Max, s.BudgetUsed+b.Used
+	}
+	s.DescriptorsUsed, s.DescriptorsLimit = descriptors()
+	s.ExportsRead, s.Refused = r.set.history.last()
+	return s
+}
+
+// descriptors is how many files the process has open, and how many it can have.
+func descriptors() (used int, limit uint64) {
+	if d, err := os.Open("/proc/self/fd"); err == nil {
+		names, _ := d.Readdirnames(-1)
+		d.Close()
+		used = max(0, len(names)-1) // without d
+	}
+	var l unix.Rlimit
+	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &l)
+	return used, l.Cur
+}
+
+// showStatus writes a report for people.
+func showStatus(w io.Writer, s *statusReport) error {
+	state := s.State
+	if s.Grace > 0 {
+		state += fmt.Sprintf(", for %s clients may only reclaim locks", age(s.Grace))
+	}
+	fmt.Fprintf(w, "nfsrdmad %s, pid %d, up %s: %s\n", s.Version, s.PID, age(s.Uptime), state)
+	var at, conns []string
+	for _, l := range s.Listeners {
+		at = append(at, fmt.Sprintf("%s (%s)", l.Address, l.Transport))
+	}
+	total := 0
+	for _, over := range []string{overTCP, overIWARP, overRoCE} {
+		if n := s.Connections[over]; n > 0 {
+			conns = append(conns, fmt.Sprintf("%d %s", n, over))
+			total += n
+		}
+	}
+	fmt.Fprintf(w, "  listening    %s\n", strings.Join(at, ", "))
+	fmt.Fprintf(w, "  connections  %d", total)
+	if total > 0 {
+		fmt.Fprintf(w, ": %s", strings.Join(conns, ", "))
+	}
+	fmt.Fprintf(w, "\n  calls        %d, %s in, %s out\n", s.Calls, text.Size(s.BytesIn), text.Size(s.BytesOut))
+	fmt.Fprintf(w, "  memory       %s of %s for data under way\n", text.Size(uint64(s.BudgetUsed)), text.Size(uint64(s.BudgetLimit)))
+	fmt.Fprintf(w, "  descriptors  %d of %d\n", s.DescriptorsUsed, s.DescriptorsLimit)
+	if s.ExportsFile != "" && s.ExportsRead != nil {
+		fmt.Fprintf(w, "  exports      %s, taken in %s\n", s.ExportsFile, s.ExportsRead.Local().Format(time.DateTime))
+	}
+	if s.Refused != nil {
+		fmt.Fprintf(w, "  reload       refused %s: %s\n", s.Refused.Time.Local().Format(time.DateTime), s.Refused.Error)
+	}
+	return nil
+}

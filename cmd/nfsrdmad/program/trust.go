@@ -1,0 +1,93 @@
+// Whom serve believes, as flags, and what it says of it at start.
+
+package program
+
+import (
+	"fmt"
+	"net"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/spf13/pflag"
+)
+
+// trust is what the flags about callers say.
+type trust struct {
+	noRootSquash bool
+	rootSquash   bool // as it was asked for before it was the default
+	trustLocal   bool
+	secure       bool
+	manageGIDs   bool
+}
+
+func (t *trust) flags(f *pflag.FlagSet) {
+	f.BoolVar(&t.noRootSquash, "no-root-squash", false, "callers that are root act as root, not as nobody, in the directories of the command line")
+	f.BoolVar(&t.trustLocal, "trust-local", false, "believe what callers on this machine say of who they are, not what the kernel says")
+	f.BoolVar(&t.secure, "secure", false, "refuse callers from other machines whose source port is not below 1024; over TCP only, as Linux's RDMA client uses no such port")
+	f.BoolVar(&t.manageGIDs, "manage-gids", false, "look up the groups of callers on this machine (getent, id), and ignore the at most 16 that they send")
+	f.BoolVar(&t.rootSquash, "root-squash", true, "")
+	_ = f.MarkHidden("root-squash")
+}
+
+func (t *trust) apply(s nfsserver.Squash) nfsserver.Squash {
+	t.noRootSquash = t.noRootSquash || !t.rootSquash
+	s.NoRootSquash, s.TrustLocal, s.ReservedPort = t.noRootSquash, t.trustLocal, t.secure
+	s.ManageGIDs = t.manageGIDs
+	return s
+}
+
+// line says in one line who may do what.
+func (t *trust) line(s *nfsserver.Squash, l *nfsserver.Service) string {
+	local, remote := "on this machine who the kernel says they are", ""
+	if t.trustLocal {
+		local = "on this machine whoever they say they are"
+	}
+	if reachable(l) {
+		remote = ", from other machines whoever they say they are"
+		if t.secure {
+			remote += " (over TCP only from ports below 1024)"
+		}
+	}
+	switch {
+	case s.All && t.trustLocal:
+		return fmt.Sprintf("callers: all act as uid %d", s.UID)
+	case s.All && reachable(l):
+		return fmt.Sprintf("callers: all act as uid %d; on this machine only root and uid %d are let in", s.UID, s.UID)
+	case s.All:
+		return fmt.Sprintf("callers: only root and uid %d of this machine are let in, and act as uid %d", s.UID, s.UID)
+	case t.noRootSquash:
+		return fmt.Sprintf("callers: %s%s; root is root", local, remote)
+	}
+	return fmt.Sprintf("callers: %s%s; root acts as nobody", local, remote)
+}
+
+// warning is what an operator who serves other machines should know; "" where none can call.
+func (t *trust) warning(s *nfsserver.Squash, l *nfsserver.Service) string {
+	if !reachable(l) {
+		return ""
+	}
+	if s.All {
+		return fmt.Sprintf("whoever can reach the server over the network acts as uid %d (AUTH_SYS is not checked): see --addr", s.UID)
+	}
+	as := "any user but root"
+	if t.noRootSquash {
+		as = "any user, root included"
+	}
+	return fmt.Sprintf("whoever can reach the server over the network may act as %s (AUTH_SYS is believed): see --addr and --secure", as)
+}
+
+// reachable reports whether other machines can reach a port of the service.
+func reachable(l *nfsserver.Service) bool {
+	for _, a := range []net.Addr{l.TCPAddr, l.RDMAAddr, l.RoCEAddr} {
+		switch a := a.(type) {
+		case *net.TCPAddr:
+			if !a.IP.IsLoopback() {
+				return true
+			}
+		case *net.UDPAddr:
+			if !a.IP.IsLoopback() {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,275 @@
+// The units in deploy: what systemd says of them, and that the server has in them what it needs, and no more.
+
+package program
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+)
+
+const unitFile = "../../../deploy/nfsrdmad.service"
+
+// unitWords are the words of all lines of a setting of the unit.
+func unitWords(t *testing.T, setting string) (words []string) {
+	t.Helper()
+	unit, err := os.ReadFile(unitFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^`+setting+`=(.*)$`).FindAllSubmatch(unit, -1) {
+		words = append(words, strings.Fields(string(m[1]))...)
+	}
+	if len(words) == 0 {
+		t.Fatalf("the unit has no %s=", setting)
+	}
+	return words
+}
+
+// needRoot skips where the test is not run by root with these tools.
+func needRoot(t *testing.T, tools ...string) {
+	t.Helper()
+	for _, tool := range tools {
+		if _, err := exec.LookPath(tool); err != nil || os.Geteuid() != 0 {
+			machine.Skip(t, "needs root and "+tool)
+		}
+	}
+}
+
+// TestUnits: systemd finds nothing wrong with the units, and little that they leave open.
+func TestUnits(t *testing.T) {
+	needRoot(t, "systemd-analyze")
+	dir := t.TempDir()
+	var units []string
+	for _, name := range []string{"nfsrdmad.service", "nfsrdmad.socket"} {
+		text, err := os.ReadFile("../../../deploy/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The program has to be where the unit says.
+		text = bytes.ReplaceAll(text, []byte("/usr/local/sbin/nfsrdmad"), []byte(os.Args[0]))
+		put(t, filepath.Join(dir, name), string(text))
+		units = append(units, filepath.Join(dir, name))
+	}
+	if out, err := exec.Command("systemd-analyze", append([]string{"verify", "--man=no"}, units...)...).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("verify: %v\n%s", err, out)
+	}
+	if out, err := exec.Command("systemd-analyze", "security", "--offline=true", "--threshold=32", units[0]).CombinedOutput(); err != nil {
+		t.Errorf("security: %v\n%s", err, out)
+	}
+}
+
+// A sandboxed is a server with the privileges of the unit.
+type sandboxed struct {
+	dir, addr string
+	log       *sharedBuffer
+}
+
+// startSandboxed starts a server in what by runs; end stops it.
+func startSandboxed(t *testing.T, by ...string) (s *sandboxed, end func()) {
+	t.Helper()
+	dir, port := t.TempDir(), freePort(t)
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	s = &sandboxed{dir: dir, addr: "127.0.0.1:" + port, log: new(sharedBuffer)}
+	args := []string{"serve", dir, "--no-root-squash", "--ephemeral-key", "--tcp-port", port, "--rdma-port", freePort(t), "--rdma", "iwarp", "--rpcbind", "off", "--manage-gids"}
+	by = append(by, os.Args[0], "-test.run=^TestServeChild$")
+	cmd := exec.Command(by[0], by[1:]...)
+	cmd.Env = append(os.Environ(), childEnv+"="+strings.Join(args, "\n"))
+	cmd.Stderr = s.log
+	cmd.WaitDelay = time.Minute
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	awaitPort(t, s.addr)
+	return s, func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	}
+}
+
+// A sharedBuffer is written by one goroutine and read by another.
+type sharedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer // guarded by mu
+}
+
+func (s *sharedBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *sharedBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// mount is the server's tree for a user.
+func (s *sandboxed) mount(t *testing.T, uid uint32) *nfsclient.FS {
+	t.Helper()
+	c, err := nfsclient.Dial(t.Context(), s.addr, nfsclient.Options{Transport: nfsclient.TCP, Cred: &transport.Cred{Flavor: oncrpc.FlavorSys, UID: uid, GID: uid}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	tree, err := c.Mount(t.Context(), s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// works does what clients may do, and returns what does not work.
+func (s *sandboxed) works(t *testing.T) (failed []error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	root, user := s.mount(t, 0), s.mount(t, 1000)
+	try := func(what string, err error) {
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", what, err))
+		}
+	}
+	owned := func(name string, uid, gid uint32, mode fs.FileMode) error {
+		fi, err := os.Lstat(filepath.Join(s.dir, name))
+		if err != nil {
+			return err
+		}
+		at := fi.Sys().(*syscall.Stat_t)
+		if at.Uid != uid || at.Gid != gid || fi.Mode() != mode {
+			return fmt.Errorf("uid %d, gid %d, %v", at.Uid, at.Gid, fi.Mode())
+		}
+		return nil
+	}
+	try("a user makes a file", user.WriteFile(ctx, "f", []byte("x"), 0o600))
+	try("which is his", owned("f", 1000, 1000, 0o600))
+	try("and a program with a set-user-ID bit", errors.Join(user.WriteFile(ctx, "p", nil, 0o755), user.Chmod(ctx, "p", 0o755|fs.ModeSetuid), owned("p", 1000, 1000, 0o755|fs.ModeSetuid)))
+	try("and a FIFO", user.Mknod(ctx, "fifo", fs.ModeNamedPipe|0o600, 0, 0))
+	try("and a directory", user.Mkdir(ctx, "d", 0o700))
+	try("root writes where the mode does not let it", root.WriteFile(ctx, "d/f", []byte("x"), 0o600))
+	try("root gives a file away", errors.Join(root.WriteFile(ctx, "g", nil, 0o644), root.Chown(ctx, "g", 1000, 1000), owned("g", 1000, 1000, 0o644)))
+	try("root changes the mode of another's file", root.Chmod(ctx, "f", 0o640))
+	try("and gives it a set-group-ID bit", errors.Join(root.Chmod(ctx, "f", 0o750|fs.ModeSetgid), owned("f", 1000, 1000, 0o750|fs.ModeSetgid)))
+	_, err := user.ReadFile(ctx, "d/f")
+	if !errors.Is(err, fs.ErrPermission) {
+		try("root's file is not a user's to read", fmt.Errorf("%v", err))
+	}
+	if strings.Contains(s.log.String(), "does not open files by handle") {
+		try("files are opened by handle", errors.New(s.log.String()))
+	}
+	return failed
+}
+
+// limited runs a program with the capabilities of the unit but one.
+func limited(t *testing.T, without string) []string {
+	set := "-all"
+	for _, c := range unitWords(t, "CapabilityBoundingSet") {
+		if c != without {
+			set += ",+" + strings.ToLower(strings.TrimPrefix(c, "CAP_"))
+		}
+	}
+	return []string{"setpriv", "--bounding-set=" + set, "--inh-caps=-all", "--no-new-privs"}
+}
+
+// TestCapabilities: with the unit's capabilities all works; without any one of them, something does not.
+func TestCapabilities(t *testing.T) {
+	needRoot(t, "setpriv")
+	for _, without := range append([]string{"nothing"}, unitWords(t, "CapabilityBoundingSet")...) {
+		if without == "CAP_NET_BIND_SERVICE" {
+			by := append(limited(t, without), os.Args[0], "-test.run=^TestServeChild$")
+			cmd := exec.Command(by[0], by[1:]...)
+			cmd.Env = append(os.Environ(), childEnv+"=serve\n--memory\n--rdma-port=0\n--rpcbind=off\n--tcp-port=997")
+			if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), "needs privileges") {
+				t.Errorf("without %s: %s", without, out)
+			}
+			continue
+		}
+		s, end := startSandboxed(t, limited(t, without)...)
+		failed := s.works(t)
+		end()
+		if (len(failed) > 0) != (without != "nothing") {
+			t.Errorf("without %s: %v", without, failed)
+		}
+	}
+}
+
+// TestSystemCalls: the server makes no system call, and no socket, that the unit forbids, but for those that without a
+// capability give the same error.
+func TestSystemCalls(t *testing.T) {
+	needRoot(t, "setpriv", "strace", "systemd-analyze")
+	allowed := map[string]bool{}
+	for _, word := range unitWords(t, "SystemCallFilter") {
+		allowCalls(t, allowed, word)
+	}
+	if !allowed["openat"] || !allowed["epoll_pwait"] || allowed["mount"] || allowed["ptrace"] {
+		t.Fatalf("%d system calls are allowed, and not the right ones", len(allowed))
+	}
+	trace := filepath.Join(t.TempDir(), "trace")
+	s, end := startSandboxed(t, append(limited(t, ""), "strace", "-D", "-f", "-qq", "-o", trace)...)
+	for _, err := range s.works(t) {
+		t.Error(err)
+	}
+	end()
+	text, err := os.ReadFile(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	families := unitWords(t, "RestrictAddressFamilies")
+	seen := map[string]bool{}
+	// A call that another thread's came between has its result on a line of its own.
+	for _, m := range regexp.MustCompile(`(?m)^\d+ +(?:<\.\.\. )?([a-z0-9_]+)(?:\(| resumed>)([A-Z_0-9]*).*`).FindAllSubmatch(text, -1) {
+		call, first := string(m[1]), string(m[2])
+		resumed, unfinished := bytes.Contains(m[0], []byte(" resumed>")), bytes.HasSuffix(m[0], []byte("<unfinished ...>"))
+		if !allowed[call] && !unfinished && !bytes.Contains(m[0], []byte("= -1 EPERM ")) {
+			t.Errorf("the server calls %s, which the unit forbids: %s", call, m[0])
+		}
+		if call == "socket" && !resumed && !slices.Contains(families, first) {
+			t.Errorf("the server makes a socket of %s, which the unit forbids", first)
+		}
+		seen[call] = true
+	}
+	if !seen["open_by_handle_at"] || !seen["setresuid"] {
+		t.Errorf("of %d system calls seen none opens by handle, or none takes another user", len(seen))
+	}
+}
+
+// allowCalls adds a system call, or those of a group and of the groups in it.
+func allowCalls(t *testing.T, allowed map[string]bool, word string) {
+	t.Helper()
+	if !strings.HasPrefix(word, "@") {
+		allowed[word] = true
+		return
+	}
+	out, err := exec.Command("systemd-analyze", "syscall-filter", word).Output()
+	if err != nil {
+		t.Fatalf("group %s: %v", word, err)
+	}
+	for line := range strings.Lines(string(out)) {
+		name := strings.TrimSpace(line)
+		if !strings.HasPrefix(line, " ") || name == "" || strings.HasPrefix(name, "#") {
+			continue
+		}
+		allowCalls(t, allowed, name)
+	}
+}
