@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 	"golang.org/x/sys/unix"
 )
@@ -31,6 +32,7 @@ type tcpLink struct {
 	noRead bool // the sink had nothing to read for
 	mark   int  // the socket's low-water mark
 	polls  int  // looks that are left
+	look   look.Looker
 	burst  burst
 
 	// owned by the transmitter
@@ -51,17 +53,39 @@ func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
 	if err := c.SetNoDelay(true); err != nil { // RFC 5044 §5.1 [R5044-078]
 		return nil, err
 	}
-	l := &tcpLink{c: c, rc: rc, mark: 1}
+	l := &tcpLink{c: c, rc: rc, mark: 1, look: look.New()}
 	l.readFn, l.writeFn, l.freeFn, l.spliceFn = l.tryRead, l.tryWrite, l.park, l.trySplice
 	return l, nil
 }
 
-// tryRead makes one attempt, during which the sink is held.
+// tryRead makes an attempt, and some more where there is time to look for an answer before sleeping. In bulk traffic there is
+// none: wait has its own turns for that.
 func (l *tcpLink) tryRead(fd uintptr) bool {
+	for {
+		n, errno, ok := l.attempt(fd)
+		switch {
+		case !ok:
+			l.look.Found()
+			l.noRead = true
+			return true
+		case errno != syscall.EAGAIN:
+			l.look.Found()
+			if n >= bulkRead {
+				l.bulk(fd)
+			}
+			l.rn, l.rerr = n, errno
+			return true
+		case l.polls > 0 || !l.look.Again():
+			return l.wait(fd)
+		}
+	}
+}
+
+// attempt reads once, during which the sink is held; ok is false when it has nothing to read for.
+func (l *tcpLink) attempt(fd uintptr) (n int, errno syscall.Errno, ok bool) {
 	head, rest, ok := l.sink.aim()
 	if !ok {
-		l.noRead = true
-		return true
+		return 0, 0, false
 	}
 	iov := l.riov[:0]
 	for _, p := range [2][]byte{head, rest} {
@@ -69,20 +93,18 @@ func (l *tcpLink) tryRead(fd uintptr) bool {
 			iov = append(iov, syscall.Iovec{Base: &p[0], Len: uint64(len(p))})
 		}
 	}
-	n, errno := readv(fd, iov)
+	n, errno = readv(fd, iov)
 	l.riov = [2]syscall.Iovec{}
 	l.sink.release(max(n, 0), errno == syscall.EAGAIN)
-	switch {
-	case errno == syscall.EAGAIN:
-		return l.wait(fd)
-	case n >= bulkRead:
-		l.polls = bulkPolls
-		if l.mark < markBusy {
-			l.setMark(fd, markBusy)
-		}
+	return n, errno, true
+}
+
+// bulk notes a large read.
+func (l *tcpLink) bulk(fd uintptr) {
+	l.polls = bulkPolls
+	if l.mark < markBusy {
+		l.setMark(fd, markBusy)
 	}
-	l.rn, l.rerr = n, errno
-	return true
 }
 
 // The low-water mark of the socket says from how many bytes on the kernel tells

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
 )
 
 func TestMain(m *testing.M) {
@@ -20,6 +22,11 @@ func TestMain(m *testing.M) {
 	if n := leftOver(); n > 0 && code == 0 {
 		fmt.Fprintf(os.Stderr, "%d goroutines left\n", n)
 		pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
+		code = 1
+	}
+	// One that would look for ever keeps all others of the process from it.
+	if n := look.Lookers(); n > 0 && code == 0 {
+		fmt.Fprintf(os.Stderr, "%d receivers still look for input\n", n)
 		code = 1
 	}
 	os.Exit(code)

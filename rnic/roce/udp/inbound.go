@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
 )
 
 // An Inbound is packets that have come. It is not for two goroutines at a time, and MUST NOT be copied.
@@ -33,7 +35,7 @@ type Inbound struct {
 	err     syscall.Errno
 	seen    int  // of errs
 	looks   bool // before it sleeps
-	look    looking
+	look    look.Looker
 }
 
 // A received is one packet: message i, or a piece of it.
@@ -51,7 +53,7 @@ const (
 
 // NewInbound returns room for n messages of s, each of one packet or, if s has them joined, of several.
 func NewInbound(s *Socket, n int) *Inbound {
-	b := &Inbound{each: inboundRoom, local: s.local, errs: &s.errs, look: newLooking()}
+	b := &Inbound{each: inboundRoom, local: s.local, errs: &s.errs, look: look.New()}
 	if s.joins {
 		n, b.each = max(1, n/joinedShare), joinedRoom
 	}

@@ -189,6 +189,7 @@ func (s *Socket) Receive(b *Inbound) error {
 	b.prepare()
 	for b.n == 0 {
 		if err := s.raw.Read(b.receive); err != nil {
+			b.look.Found() // nothing is there any more
 			return err
 		}
 		if b.err != 0 {
@@ -202,12 +203,13 @@ func (s *Socket) Receive(b *Inbound) error {
 // recvmmsg is one system call; false: there is nothing.
 func (b *Inbound) recvmmsg(fd uintptr) bool {
 	n, _, e := unix.Syscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&b.msgs[0])), uintptr(len(b.msgs)), unix.MSG_DONTWAIT, 0, 0)
+	if e == unix.EAGAIN {
+		return b.looks && b.look.Again()
+	}
+	b.look.Found()
 	switch e {
 	case 0:
 		b.n = int(n)
-		b.look.found()
-	case unix.EAGAIN:
-		return b.looks && b.look.again()
 	case unix.EINTR:
 	default:
 		if !b.errs.explain(fd, e, &b.seen) { // else it is of a packet that went before

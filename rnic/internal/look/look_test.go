@@ -1,18 +1,24 @@
-//go:build linux
-
 // How long a receiver looks for packets, and when it gives that up.
 
-package udp
+package look
 
 import (
 	"testing"
 	"time"
 )
 
+// alone is a Looker that is the only one.
+func alone(t *testing.T) Looker {
+	t.Helper()
+	lookers.Store(0)
+	t.Cleanup(func() { lookers.Store(0) })
+	return Looker{most: 1}
+}
+
 // A receiver looks for a bounded time; each time in a row that nothing came it sleeps at once twice as often, up to a bound, before it
 // looks again, and when something came it begins anew.
 func TestLookingForNothingBecomesRare(t *testing.T) {
-	var l looking
+	l := alone(t)
 	at := time.Now()
 	miss := func() {
 		t.Helper()
@@ -28,7 +34,7 @@ func TestLookingForNothingBecomesRare(t *testing.T) {
 	slept := func() (n int) {
 		for at = at.Add(time.Second); !l.more(at); n++ {
 		}
-		l.busy = false
+		l.end()
 		return n
 	}
 	for _, want := range []int{1, 3, 7, 15, 31, 63, 127, 255, 255} {
@@ -40,7 +46,7 @@ func TestLookingForNothingBecomesRare(t *testing.T) {
 	if !l.more(at) {
 		t.Fatal("no look")
 	}
-	l.found()
+	l.Found()
 	miss()
 	if n := slept(); n != 1 {
 		t.Fatalf("%d times without a look after packets came", n)
@@ -49,7 +55,7 @@ func TestLookingForNothingBecomesRare(t *testing.T) {
 
 // Giving way to others for long is paid for by as many packets as make it cheap.
 func TestLookingIsPaidFor(t *testing.T) {
-	var l looking
+	l := alone(t)
 	at := time.Now()
 	if !l.more(at) || !l.more(at.Add(lookTaken-1)) || l.more(at.Add(lookTaken-1+3*time.Millisecond)) {
 		t.Fatal("somebody had the processor for 3 ms, and that was not seen")
@@ -64,7 +70,7 @@ func TestLookingIsPaidFor(t *testing.T) {
 
 // A process that was stopped while it looked looks again before long.
 func TestStopIsNoPrice(t *testing.T) {
-	var l looking
+	l := alone(t)
 	at := time.Now()
 	l.more(at)
 	if at = at.Add(time.Hour); l.more(at) {
@@ -80,11 +86,33 @@ func TestStopIsNoPrice(t *testing.T) {
 
 // What comes without a look says nothing about looking.
 func TestPacketsThatWereThereDoNotCount(t *testing.T) {
-	var l looking
+	l := alone(t)
 	l.missed()
 	l.missed()
-	l.found()
+	l.Found()
 	if l.misses != 2 || l.pass != 3 {
 		t.Errorf("%d misses, %d to pass", l.misses, l.pass)
+	}
+}
+
+// No more look at the same time than are meant to, and who ends makes room.
+func TestLookersAreBounded(t *testing.T) {
+	at := time.Now()
+	a, b, none := alone(t), alone(t), Looker{}
+	if !a.more(at) || b.more(at) {
+		t.Fatal("two look where one is meant to")
+	}
+	a.Found()
+	if none.more(at) {
+		t.Fatal("one looks where nobody is meant to")
+	}
+	if !b.more(at) || a.more(at) {
+		t.Fatal("who ended has made no room, or for two")
+	}
+	if b.more(at.Add(time.Minute)) {
+		t.Fatal("a minute without the processor was not seen")
+	}
+	if !a.more(at) {
+		t.Fatal("who gave the processor to others has made no room")
 	}
 }

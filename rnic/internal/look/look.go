@@ -1,26 +1,30 @@
-//go:build linux
-
-// Looking for packets some more before going to sleep.
-
-package udp
+// Package look lets a receiver look for input some more before it goes to sleep: the receive loops of all providers, and callers that
+// receive for themselves.
+package look
 
 import (
 	"runtime"
+	"sync/atomic"
 	"time"
 )
 
-// A looking is how a receiver that has found nothing goes on: it looks again for a while, because the answer to what was just sent is
+var lookers atomic.Int32
+
+// Lookers is how many look in this process now.
+func Lookers() int { return int(lookers.Load()) }
+
+// A Looker is how a receiver that has found nothing goes on: it looks again for a while, because the answer to what was just sent is
 // often there sooner than a processor could be put to sleep and woken. That is for processors that have nothing better to do. Where somebody else
-// takes the processor meanwhile, or where nothing comes in time, the receiver sleeps at once for the next few times, and for more of them each
+// takes the processor meanwhile, or where nothing comes in time, it sleeps at once for the next few times, and for more of them each
 // time in a row.
-type looking struct {
-	on     bool // set once
+type Looker struct {
 	busy   bool
 	since  time.Time // of the first look, when busy
 	last   time.Time // and of the last one
 	gave   time.Time // when goroutines of this process were last given way to
 	misses uint      // in a row
 	pass   int       // how often it sleeps at once from now on
+	most   int32     // set once: of lookers
 }
 
 const (
@@ -42,14 +46,12 @@ const (
 	maxMisses = 8
 )
 
-// newLooking is ready to look, unless that would keep all goroutines from the only processor.
-func newLooking() looking { return looking{on: runtime.GOMAXPROCS(0) > 1} }
+// New is ready to look. Half of the processors at most look at the same time, for goroutines that have work need the others: where there is but one,
+// nobody looks.
+func New() Looker { return Looker{most: int32(runtime.GOMAXPROCS(0) / 2)} }
 
-// again reports whether to look once more.
-func (l *looking) again() bool {
-	if !l.on {
-		return false
-	}
+// Again reports whether to look once more.
+func (l *Looker) Again() bool {
 	now := time.Now()
 	if !l.more(now) {
 		return false
@@ -63,7 +65,7 @@ func (l *looking) again() bool {
 }
 
 // more reports whether to look once more.
-func (l *looking) more(now time.Time) bool {
+func (l *Looker) more(now time.Time) bool {
 	switch {
 	case l.busy && now.Sub(l.last) >= lookTaken:
 		l.taken(now.Sub(l.last))
@@ -76,28 +78,38 @@ func (l *looking) more(now time.Time) bool {
 	case l.pass > 0:
 		l.pass--
 		return false
+	case lookers.Add(1) > l.most:
+		lookers.Add(-1)
+		return false
 	default:
 		l.busy, l.since, l.last = true, now, now
 	}
 	return true
 }
 
-// missed ends looking, for nothing.
-func (l *looking) missed() {
+// end ends looking.
+func (l *Looker) end() {
 	l.busy = false
+	lookers.Add(-1)
+}
+
+// missed ends looking, for nothing.
+func (l *Looker) missed() {
+	l.end()
 	l.misses = min(l.misses+1, maxMisses)
 	l.pass = 1<<l.misses - 1
 }
 
 // taken ends looking, because somebody else had the processor for a time.
-func (l *looking) taken(took time.Duration) {
-	l.busy = false
+func (l *Looker) taken(took time.Duration) {
+	l.end()
 	l.pass = int(min(took, lookLongest) / lookPrice)
 }
 
-// found ends looking: packets have come.
-func (l *looking) found() {
+// Found ends looking: there is input, or an end of it. It follows each Again that reported true, unless another Again does.
+func (l *Looker) Found() {
 	if l.busy {
-		l.busy, l.misses = false, 0
+		l.end()
+		l.misses = 0
 	}
 }
