@@ -14,6 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
 // TestAllocations runs procedures as the dispatcher does, without a connection.
@@ -48,17 +49,24 @@ func TestAllocations(t *testing.T) {
 	})
 }
 
-// TestRulesAllocateNothing: a connection's rights are found out once.
+// TestRulesAllocateNothing: a connection's rights are found out once, and its users known.
 func TestRulesAllocateNothing(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/x 10.0.0.0/8 127.0.0.0/8(rw,insecure)\n/y *\n")})
 	e := xdr.NewEncoder(nil)
 	(&nfs3.GetattrArgs{FH: h.srv.RootHandle("/x")}).EncodeXDR(e)
 	buf := make([]byte, 0, 512)
 	call := transport.Call{Cred: root, Remote: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, Memo: new(atomic.Value), Args: xdr.NewDecoder(nil), Res: xdr.NewEncoder(nil)}
-	proc := &h.srv.Programs()[0].Procs[nfs3.ProcGetattr]
+	program := h.srv.Programs()[0]
+	proc := &program.Procs[nfs3.ProcGetattr]
+	users := uint32(0)
 	run := func() {
+		users++
+		call.Cred.UID = users % 2 * 1000 // who calls is counted, too
 		call.Args.Reset(e.Bytes(), nil)
 		call.Res.Reset(buf)
+		if st := program.Authorize(&call); st != oncrpc.AuthOK {
+			t.Fatal(st)
+		}
 		if err := proc.Run(&call); err != nil || call.Res.Bytes()[3] != 0 {
 			t.Fatalf("%v, %x", err, call.Res.Bytes())
 		}
@@ -80,7 +88,7 @@ func BenchmarkRules(b *testing.B) {
 				}
 				list[0].Rules = f.Exports[0]
 			}
-			srv, err := nfsserver.New(nfsserver.Options{Exports: list})
+			srv, err := nfsserver.New(nfsserver.Options{Exports: list, Squash: nfsserver.Squash{TrustLocal: true}})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -89,10 +97,12 @@ func BenchmarkRules(b *testing.B) {
 			(&nfs3.GetattrArgs{FH: srv.RootHandle("/x")}).EncodeXDR(e)
 			buf := make([]byte, 0, 512)
 			call := transport.Call{Cred: root, Remote: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, Memo: new(atomic.Value), Args: xdr.NewDecoder(nil), Res: xdr.NewEncoder(nil)}
-			proc := &srv.Programs()[0].Procs[nfs3.ProcGetattr]
+			program := srv.Programs()[0]
+			proc := &program.Procs[nfs3.ProcGetattr]
 			for b.Loop() {
 				call.Args.Reset(e.Bytes(), nil)
 				call.Res.Reset(buf)
+				program.Authorize(&call)
 				if err := proc.Run(&call); err != nil {
 					b.Fatal(err)
 				}

@@ -45,10 +45,13 @@ type Squash struct {
 // reservedPorts is the end of those that a process needs privilege for.
 const reservedPorts = 1024
 
-// authorize decides for each call of both programs, NULL apart, whether it is let in.
+// authorize decides for each call of all programs, NULL apart, whether it is let in, and notes whose it is.
 func (s *Server) authorize(c *transport.Call) oncrpc.AuthStat {
 	why := s.distrust(c)
 	if why == "" {
+		if m := memoOf(c); m != nil {
+			m.users.count(userOf(c))
+		}
 		return oncrpc.AuthOK
 	}
 	s.log.Warn("caller refused: "+why, logrus.Fields{"peer": c.Remote, "owner": c.Owner, "claims-uid": c.Cred.UID})

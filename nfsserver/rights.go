@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
@@ -61,11 +62,28 @@ func (d *decision) valid() bool {
 	return (d.may != nil || d.err != nil) && (d.until.IsZero() || time.Now().Before(d.until))
 }
 
-// decisions are those of a connection in a table, by slot: what Call.Memo holds. They do not change; the
-// next that is found out goes into a copy.
+// decisions are those of a connection in a table, by slot. They do not change; the next that is found out goes into a copy.
 type decisions struct {
 	t  *table
 	of []decision
+}
+
+// A memo is what is known of a connection: what Call.Memo holds.
+type memo struct {
+	decisions atomic.Pointer[decisions]
+	users     users
+}
+
+// memoOf returns what is known of the connection of a call; nil where it has come by none.
+func memoOf(c *transport.Call) *memo {
+	if c.Memo == nil {
+		return nil
+	}
+	if m, ok := c.Memo.Load().(*memo); ok {
+		return m
+	}
+	c.Memo.CompareAndSwap(nil, new(memo)) // or another call has made one meanwhile
+	return c.Memo.Load().(*memo)
 }
 
 // rights returns what the caller of c may do in entry e of its table: NFS3ERR_ACCES for who is none of the clients,
@@ -74,8 +92,9 @@ type decisions struct {
 func (s *Server) rights(c *transport.Call, e *entry) (*rights, error) {
 	t := e.t
 	var known *decisions
-	if c.Memo != nil {
-		known, _ = c.Memo.Load().(*decisions)
+	m := memoOf(c)
+	if m != nil {
+		known = m.decisions.Load()
 	}
 	if known != nil && known.t == t {
 		if d := &known.of[e.slot]; d.valid() {
@@ -86,13 +105,13 @@ func (s *Server) rights(c *transport.Call, e *entry) (*rights, error) {
 	if e.rules != nil {
 		d, final = s.decide(c, e)
 	}
-	if c.Memo != nil && final {
+	if m != nil && final {
 		next := &decisions{t: t, of: make([]decision, len(t.entries))}
 		if known != nil && known.t == t {
 			copy(next.of, known.of)
 		}
 		next.of[e.slot] = d
-		c.Memo.Store(next) // one that another call stores meanwhile is found out again
+		m.decisions.Store(next) // one that another call stores meanwhile is found out again
 	}
 	return d.may, d.err
 }

@@ -15,13 +15,21 @@ import (
 type Client struct {
 	transport.ConnInfo
 	Exports []string // that it has used since the exports were last replaced, and may use
+	// Users are those that it has called as lately, 32 at most, the newest first; OtherCalls are the calls of those before.
+	Users      []User
+	OtherCalls uint64
 }
 
 // Clients describes the connections that there are, by address, and what those have moved that have ended.
 func (v *Service) Clients() (list []Client, ended transport.Traffic) {
 	conns, ended := v.rpc.Conns()
 	for _, c := range conns {
-		list = append(list, Client{c, v.srv.table.Load().used(c.Memo)})
+		one := Client{ConnInfo: c}
+		if m, ok := c.Memo.(*memo); ok {
+			one.Exports = v.srv.table.Load().used(m.decisions.Load())
+			one.Users, one.OtherCalls = m.users.list(c.Idle)
+		}
+		list = append(list, one)
 	}
 	slices.SortFunc(list, func(a, b Client) int {
 		x, y := addrPort(&a), addrPort(&b)
@@ -41,9 +49,8 @@ func addrPort(c *Client) netip.AddrPort {
 }
 
 // used is the exports of the table of which a connection has been told that it may use them.
-func (t *table) used(memo any) (names []string) {
-	known, ok := memo.(*decisions)
-	if !ok {
+func (t *table) used(known *decisions) (names []string) {
+	if known == nil {
 		return nil
 	}
 	for i := range known.of {

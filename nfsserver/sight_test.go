@@ -26,7 +26,7 @@ func of(t *testing.T, list []nfsserver.Client, provider string) nfsserver.Client
 	return list[0]
 }
 
-// TestClients: connections with what they have moved and which exports they use, with rules and without; what has
+// TestClients: connections with what they have moved and which exports they use, with rules and without, as which users; what has
 // ended is counted on.
 func TestClients(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/plain", FS: memory(t)},
@@ -41,6 +41,15 @@ func TestClients(t *testing.T) {
 		rdma.want("WRITE", rdma.write(f, 0, string(make([]byte, 1<<18)), nfs3.Unstable).Status, nfs3.OK)
 	}
 	tcp.mnt("/other") // which is refused
+	for i, cred := range []transport.Cred{root, {}, user} {
+		getattr := transport.Proc{Prog: nfs3.Program, Vers: nfs3.Version, Proc: nfs3.ProcGetattr, Name: "GETATTR", MaxReply: 4 << 10}
+		for range i + 2 {
+			var res nfs3.GetattrRes
+			if err := tcp.rpc.CallAs(t.Context(), transport.NewAuth(cred), &getattr, &nfs3.GetattrArgs{FH: tcp.root}, &res, nil, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 
 	list, ended := h.svc.Clients()
 	if ended != (transport.Traffic{}) {
@@ -53,7 +62,14 @@ func TestClients(t *testing.T) {
 	if c.Opened.Before(begin.Add(-time.Minute)) || c.Idle < 0 || c.Idle > time.Since(begin)+time.Minute {
 		t.Errorf("opened %v, idle for %v", c.Opened, c.Idle)
 	}
+	if u := c.Users; len(u) != 3 || u[0].UID != 1000 || u[0].Anonymous || u[0].Idle != c.Idle || !u[1].Anonymous || u[1].Calls != 3 ||
+		u[2].UID != 0 || u[2].Anonymous || u[2].Calls != 2 || u[0].Calls+5 != c.Calls || c.OtherCalls != 0 {
+		t.Errorf("users: %+v, of %d calls", c.Users, c.Calls)
+	}
 	c = of(t, list, "iwarp")
+	if len(c.Users) != 1 || c.Users[0].UID != 0 || c.Users[0].Calls != c.Calls-1 { // but for the NULL that a connection over RDMA begins with
+		t.Errorf("over RDMA: users %+v, of %d calls", c.Users, c.Calls)
+	}
 	if !slices.Equal(c.Exports, []string{"/ruled"}) || c.Calls < 10 || c.In < 8<<18 || c.In > 9<<18 || c.Out > 8<<10 {
 		t.Errorf("over RDMA: %+v", c)
 	}
@@ -65,8 +81,8 @@ func TestClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	list, _ = h.svc.Clients()
-	if c := of(t, list, ""); len(c.Exports) != 0 {
-		t.Errorf("an export that went is used: %v", c.Exports)
+	if c := of(t, list, ""); len(c.Exports) != 0 || len(c.Users) != 3 {
+		t.Errorf("an export that went is used: %v; its users are %v", c.Exports, c.Users)
 	}
 	before := of(t, list, "iwarp")
 	rdma.rpc.Close()

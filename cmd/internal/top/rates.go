@@ -62,16 +62,23 @@ type Operation struct {
 
 // A ClientRate is one connection of a client.
 type ClientRate struct {
-	Address   string   `json:"address"`
-	Transport string   `json:"transport"`
-	Exports   []string `json:"exports"`
-	Calls     float64  `json:"calls_per_second"`
-	In        float64  `json:"in_bytes_per_second"` // messages as a whole
-	Out       float64  `json:"out_bytes_per_second"`
-	Queue     float64  `json:"credits_used"` // over RDMA: its calls that are in the server
-	Credits   float64  `json:"credits_granted"`
-	Age       float64  `json:"age_seconds"`
-	Idle      float64  `json:"idle_seconds"`
+	Address   string     `json:"address"`
+	Transport string     `json:"transport"`
+	Exports   []string   `json:"exports"`
+	Users     []UserRate `json:"users"` // that have called in the interval, those with the most calls first
+	Calls     float64    `json:"calls_per_second"`
+	In        float64    `json:"in_bytes_per_second"` // messages as a whole
+	Out       float64    `json:"out_bytes_per_second"`
+	Queue     float64    `json:"credits_used"` // over RDMA: its calls that are in the server
+	Credits   float64    `json:"credits_granted"`
+	Age       float64    `json:"age_seconds"`
+	Idle      float64    `json:"idle_seconds"`
+}
+
+// A UserRate is a user of a connection.
+type UserRate struct {
+	UID   *uint32 `json:"uid"` // null: of AUTH_NONE, which has none
+	Calls float64 `json:"calls_per_second"`
 }
 
 // since computes a report of what was done between two snapshots.
@@ -223,7 +230,7 @@ func clientsSince(now, before []Client, seconds float64, restarted bool) []Clien
 		if b == nil || restarted || c.Age < seconds || c.Calls < b.Calls || c.In < b.In || c.Out < b.Out {
 			b = &Client{}
 		}
-		r := ClientRate{Address: c.Address, Transport: c.Transport, Exports: append([]string{}, c.Exports...), Calls: d.rate(grown(c.Calls, b.Calls)),
+		r := ClientRate{Address: c.Address, Transport: c.Transport, Exports: append([]string{}, c.Exports...), Users: d.users(c.Users, b.Users), Calls: d.rate(grown(c.Calls, b.Calls)),
 			In: d.rate(grown(c.In, b.In)), Out: d.rate(grown(c.Out, b.Out)), Age: c.Age, Idle: c.Idle}
 		if c.RDMA != nil {
 			r.Queue, r.Credits = c.RDMA.Used, c.RDMA.Granted
@@ -231,4 +238,28 @@ func clientsSince(now, before []Client, seconds float64, restarted bool) []Clien
 		list = append(list, r)
 	}
 	return list
+}
+
+// users are those of a connection that have called between two snapshots, those with the most calls first.
+func (d *delta) users(now, before []User) []UserRate {
+	earlier := make(map[int64]float64, len(before))
+	for i := range before {
+		earlier[before[i].key()] = before[i].Calls
+	}
+	list := []UserRate{}
+	for i := range now {
+		if n := grown(now[i].Calls, earlier[now[i].key()]); n >= 1 { // calls are whole
+			list = append(list, UserRate{now[i].UID, d.rate(n)})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b UserRate) int { return cmp.Compare(b.Calls, a.Calls) })
+	return list
+}
+
+// key is the uid, or -1 for AUTH_NONE.
+func (u *User) key() int64 {
+	if u.UID == nil {
+		return -1
+	}
+	return int64(*u.UID)
 }

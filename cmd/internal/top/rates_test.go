@@ -78,6 +78,11 @@ func sample(t *testing.T) *Report {
 	before.Clients = []Client{{Address: "10.0.0.7:700", Transport: "tcp", Calls: 10, In: 1000, Out: 1000, Age: 60}, {Address: "10.0.0.9:1", Transport: "tcp", Calls: 7}}
 	now.Clients = []Client{{Address: "10.0.0.7:700", Transport: "tcp", Exports: []string{"/srv/my data"}, Calls: 30, In: 3000, Out: 2098152, Age: 62, Idle: 0.5},
 		{Address: "10.0.0.8:900", Transport: "rdma/iwarp", Calls: 4, Age: 1}}
+	for i, text := range []string{`[{"uid":1000,"calls":5},{"uid":0,"calls":2},{"uid":7,"calls":3}]`, `[{"uid":0,"calls":4},{"uid":1000,"calls":7},{"uid":7,"calls":3},{"uid":null,"calls":16}]`} {
+		if err := json.Unmarshal([]byte(text), &[]*Client{&before.Clients[0], &now.Clients[0]}[i].Users); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := json.Unmarshal([]byte(`{"credits_granted":64,"credits_used":7}`), &now.Clients[1].RDMA); err != nil {
 		t.Fatal(err)
 	}
@@ -146,6 +151,20 @@ const wantJSON = `{
    "exports": [
     "/srv/my data"
    ],
+   "users": [
+    {
+     "uid": null,
+     "calls_per_second": 8
+    },
+    {
+     "uid": 0,
+     "calls_per_second": 1
+    },
+    {
+     "uid": 1000,
+     "calls_per_second": 1
+    }
+   ],
    "calls_per_second": 10,
    "in_bytes_per_second": 1000,
    "out_bytes_per_second": 1048576,
@@ -158,6 +177,7 @@ const wantJSON = `{
    "address": "10.0.0.8:900",
    "transport": "rdma/iwarp",
    "exports": [],
+   "users": [],
    "calls_per_second": 2,
    "in_bytes_per_second": 0,
    "out_bytes_per_second": 0,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mattn/go-runewidth"
@@ -174,6 +175,7 @@ var clientColumns = []column[ClientRate]{
 	}},
 	{"AGE", 7, false, func(c *ClientRate) string { return span(c.Age) }},
 	{"IDLE", 5, false, func(c *ClientRate) string { return span(c.Idle) }},
+	{"USERS", 9, true, func(c *ClientRate) string { return usersCell(c.Users) }},
 	{"EXPORTS", 8, true, func(c *ClientRate) string {
 		list := make([]string, len(c.Exports))
 		for i, x := range c.Exports {
@@ -184,4 +186,27 @@ var clientColumns = []column[ClientRate]{
 		}
 		return strings.Join(list, ",")
 	}},
+}
+
+// usersShown is how many users of a connection have room in its row.
+const usersShown = 3
+
+// usersCell is the users that have called most, and how many more there are.
+func usersCell(users []UserRate) string {
+	if len(users) == 0 {
+		return "-"
+	}
+	words := make([]string, 0, usersShown+1)
+	for i, u := range users {
+		switch {
+		case i == usersShown:
+			words = append(words, fmt.Sprintf("+%d", len(users)-i))
+			return strings.Join(words, ",")
+		case u.UID == nil:
+			words = append(words, "none")
+		default:
+			words = append(words, strconv.FormatUint(uint64(*u.UID), 10))
+		}
+	}
+	return strings.Join(words, ",")
 }

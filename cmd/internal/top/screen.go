@@ -51,7 +51,8 @@ MEAN, P99  time that it ran, without the network; P99 is 10s where it is longer
 QUEUE      calls of it that ran at once, on average
 CREDITS    calls of a client in the server over RDMA, and how many it may have
 repeated   calls that clients have sent again
-CLIENT     connections; only with --local`
+CLIENT     connections; only with --local
+USERS      user numbers that the client has called as, those with the most calls first`
 
 // key handles one key.
 func (s *screen) key(k byte) action {

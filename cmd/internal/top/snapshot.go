@@ -22,6 +22,7 @@ type Client struct {
 	Address   string   `json:"address"`
 	Transport string   `json:"transport"`
 	Exports   []string `json:"exports"`
+	Users     []User   `json:"users"`
 	Calls     float64  `json:"calls"`
 	In        float64  `json:"bytes_in"`
 	Out       float64  `json:"bytes_out"`
@@ -31,6 +32,12 @@ type Client struct {
 		Granted float64 `json:"credits_granted"`
 		Used    float64 `json:"credits_used"`
 	} `json:"rdma"`
+}
+
+// A User is one that a client has called as lately, by its word.
+type User struct {
+	UID   *uint32 `json:"uid"` // nil: of AUTH_NONE, which has none
+	Calls float64 `json:"calls"`
 }
 
 // The names of the figures that are used, which docs/admin.md promises.

@@ -5,10 +5,12 @@ package program
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/spf13/cobra"
 )
 
@@ -19,15 +21,24 @@ type clientsReport struct {
 
 // A clientReport is one connection.
 type clientReport struct {
-	Address   string      `json:"address"`
-	Transport string      `json:"transport"`
-	Exports   []string    `json:"exports"` // used since they were last taken in
-	Calls     uint64      `json:"calls"`
-	BytesIn   uint64      `json:"bytes_in"`
-	BytesOut  uint64      `json:"bytes_out"`
-	Age       float64     `json:"age_seconds"`
-	Idle      float64     `json:"idle_seconds"`
-	RDMA      *rdmaReport `json:"rdma,omitempty"`
+	Address   string       `json:"address"`
+	Transport string       `json:"transport"`
+	Exports   []string     `json:"exports"`           // used since they were last taken in
+	Users     []userReport `json:"users"`             // those that it has called as lately, the newest first
+	Others    uint64       `json:"other_users_calls"` // of users that it called as before those
+	Calls     uint64       `json:"calls"`
+	BytesIn   uint64       `json:"bytes_in"`
+	BytesOut  uint64       `json:"bytes_out"`
+	Age       float64      `json:"age_seconds"`
+	Idle      float64      `json:"idle_seconds"`
+	RDMA      *rdmaReport  `json:"rdma,omitempty"`
+}
+
+// A userReport is a user of a client, by the client's word: before any squashing.
+type userReport struct {
+	UID   *uint32 `json:"uid"` // null: of AUTH_NONE, which has none
+	Calls uint64  `json:"calls"`
+	Idle  float64 `json:"idle_seconds"`
 }
 
 // A rdmaReport is what was agreed on over RDMA, and the credits at this moment.
@@ -48,13 +59,14 @@ func newClients() *cobra.Command {
 		Use:   "clients",
 		Short: "Show the clients of the running server",
 		Long: `Show the connections to the server on this machine, one in a line, by address: calls and the bytes of
-their messages, the age and how long there was no call, and the exports used since they were last
-taken in. Over RDMA also the credits (in use/granted), the inline thresholds in bytes (of messages to
+their messages, the age and how long there was no call, the users (by the client's word, AUTH_SYS;
+the newest first; --json has their calls) and the exports used since they were last taken in. Over RDMA also the credits (in use/granted), the inline thresholds in bytes (of messages to
 the client/from it), and what else was agreed on: CRCs (crc), sizes told in private data (pd),
 and remote invalidation (inv).`,
 		Example: `  nfsrdmad clients
   watch nfsrdmad clients
-  nfsrdmad clients --json | jq '.clients[] | select(.idle_seconds > 3600) | .address'`,
+  nfsrdmad clients --json | jq '.clients[] | select(.idle_seconds > 3600) | .address'
+  nfsrdmad clients --json | jq '.clients[] | select(any(.users[]; .uid == 0)) | .address'`,
 	}, showClients)
 }
 
@@ -65,7 +77,7 @@ func (r *running) clients() *clientsReport {
 	for i := range list {
 		c := &list[i]
 		row := clientReport{Address: c.Remote.String(), Transport: transportOf(c.Provider), Exports: append([]string{}, c.Exports...),
-			Calls: c.Calls, BytesIn: c.In, BytesOut: c.Out, Age: time.Since(c.Opened).Seconds(), Idle: c.Idle.Seconds()}
+			Users: userReports(c.Users), Others: c.OtherCalls, Calls: c.Calls, BytesIn: c.In, BytesOut: c.Out, Age: time.Since(c.Opened).Seconds(), Idle: c.Idle.Seconds()}
 		if i := c.RDMA; i != nil {
 			row.RDMA = &rdmaReport{InlineSend: i.Thresholds.Send, InlineReceive: i.Thresholds.Recv, CreditsGranted: i.Granted, CreditsUsed: i.InUse,
 				IRD: i.IRD, ORD: i.ORD, CRC: i.CRC, PrivateData: i.PrivateData, RemoteInvalidation: i.Thresholds.Invalidate}
@@ -75,9 +87,44 @@ func (r *running) clients() *clientsReport {
 	return report
 }
 
+// userReports describes the users of a connection.
+func userReports(users []nfsserver.User) []userReport {
+	list := []userReport{}
+	for _, u := range users {
+		row := userReport{Calls: u.Calls, Idle: u.Idle.Seconds()}
+		if !u.Anonymous {
+			row.UID = &u.UID
+		}
+		list = append(list, row)
+	}
+	return list
+}
+
+// usersShown is how many users a row has for people.
+const usersShown = 4
+
+// userCell is the newest users of a connection, and how many more there are.
+func userCell(users []userReport) string {
+	var words []string
+	for i, u := range users {
+		switch {
+		case i == usersShown:
+			return strings.Join(words, ",") + fmt.Sprintf(",+%d", len(users)-i)
+		case u.UID == nil:
+			words = append(words, "none")
+		default:
+			words = append(words, strconv.FormatUint(uint64(*u.UID), 10))
+		}
+	}
+	if words == nil {
+		return "-"
+	}
+	return strings.Join(words, ",")
+}
+
 // showClients writes a report for people.
 func showClients(w io.Writer, r *clientsReport) error {
-	t := newTable(w, "ADDRESS\tTRANSPORT\tCALLS\tIN\tOUT\tAGE\tIDLE\tCREDITS\tINLINE\tAGREED\tEXPORTS")
+	t := newTable(w, "ADDRESS\tTRANSPORT\tCALLS\tIN\tOUT\tAGE\tIDLE\tUSERS\tCREDITS\tINLINE\tAGREED\tEXPORTS")
 	for i := range r.Clients {
 		c := &r.Clients[i]
 		credits, inline, agreed := "-", "-", "-"
@@ -103,8 +150,8 @@ func showClients(w io.Writer, r *clientsReport) error {
 		if names == nil {
 			names = []string{"-"}
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Address, c.Transport, c.Calls, text.HumanSize(c.BytesIn), text.HumanSize(c.BytesOut),
-			age(c.Age), age(c.Idle), credits, inline, agreed, strings.Join(names, ","))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Address, c.Transport, c.Calls, text.HumanSize(c.BytesIn), text.HumanSize(c.BytesOut),
+			age(c.Age), age(c.Idle), userCell(c.Users), credits, inline, agreed, strings.Join(names, ","))
 	}
 	return t.Flush()
 }

@@ -126,7 +126,7 @@ const (
 		"connections:{rdma/iwarp:float64 rdma/roce:float64 tcp:float64} descriptors_limit:float64 descriptors_used:float64 exports_file:string " +
 		"exports_read:string grace_seconds:float64 listeners:[{address:string transport:string}] pid:float64 %srevision:string " +
 		"started:string state:string uptime_seconds:float64 version:string}"
-	clientShape  = "{address:string age_seconds:float64 bytes_in:float64 bytes_out:float64 calls:float64 exports:%s idle_seconds:float64 %stransport:string}"
+	clientShape  = "{address:string age_seconds:float64 bytes_in:float64 bytes_out:float64 calls:float64 exports:%s idle_seconds:float64 other_users_calls:float64 %stransport:string users:[{calls:float64 idle_seconds:float64 uid:float64}]}"
 	locksShape   = "{busy_files:float64 grace_seconds:float64 locks:[{address:string age_seconds:float64 end:float64 export:string file:string host:string kind:string owner:string path:string start:float64 state:string svid:float64}] more:bool on:bool}"
 	exportsShape = "{exports:[{clients:[{client:string options:string}] command_line:bool id:float64 options:[] path:string state:string}] file:string}"
 	drainShape   = "{connections:float64 draining:bool}"
@@ -191,6 +191,9 @@ func TestSight(t *testing.T) {
 			t.Errorf("clients:\n%s\n%s", got, want)
 			continue
 		}
+		if u := c["users"].([]any); len(u) != 1 || u[0].(map[string]any)["uid"] != float64(os.Getuid()) || u[0].(map[string]any)["calls"].(float64) < 3 {
+			t.Errorf("client over %s: users %v", name, u)
+		}
 		if e := c["exports"].([]any); len(e) != 1 || e[0] != used || c["bytes_in"].(float64) < 100<<10 || c["calls"].(float64) < 3 {
 			t.Errorf("client over %s: %v", name, c)
 		}
@@ -213,7 +216,7 @@ func TestSight(t *testing.T) {
 // asText checks what the commands print: for a terminal, and of exports another server.
 func asText(t *testing.T, socket, disk string) {
 	t.Helper()
-	for command, want := range map[string]string{"status": "connections  ", "clients": "ADDRESS ", "locks": `pc\033[7m7`} {
+	for command, want := range map[string]string{"status": "connections  ", "clients": " USERS ", "locks": `pc\033[7m7`} {
 		if out, err := run(context.Background(), command, "--control", socket); err != nil || !strings.Contains(out, want) || strings.Contains(out, "\x1b") {
 			t.Errorf("%s: %q, %v, want %q", command, out, err, want)
 		}
@@ -383,6 +386,22 @@ func TestDefaultSocket(t *testing.T) {
 		end()
 		if _, err := run(context.Background(), "status"); err == nil {
 			t.Error("a server that has ended answers")
+		}
+	}
+}
+
+// TestUserCell: the newest users of a client, and how many there are beside them.
+func TestUserCell(t *testing.T) {
+	uid := func(n uint32) userReport { return userReport{UID: &n} }
+	for want, users := range map[string][]userReport{
+		"-":             nil,
+		"0":             {uid(0)},
+		"1000,none":     {uid(1000), {}},
+		"1,2,3,4":       {uid(1), uid(2), uid(3), uid(4)},
+		"1,2,3,none,+2": {uid(1), uid(2), uid(3), {}, uid(5), uid(6)},
+	} {
+		if got := userCell(users); got != want {
+			t.Errorf("%s, want %s", got, want)
 		}
 	}
 }

@@ -1,0 +1,89 @@
+// The users of a connection: each call counted once, from many goroutines, the newest known, and never more than there is room for.
+
+package nfsserver
+
+import (
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestUsersOfAConnection(t *testing.T) {
+	var u users
+	if list, other := u.list(0); len(list) != 0 || other != 0 {
+		t.Errorf("before any call: %v, %d", list, other)
+	}
+	for _, key := range []userKey{1000, 1000, 0, anonymous, 1000} {
+		u.count(key)
+	}
+	list, other := u.list(3)
+	if len(list) != 3 || other != 0 || list[0] != (User{UID: 1000, Calls: 3, Idle: 3}) || list[1].UID != 0 || !list[1].Anonymous || list[1].Calls != 1 ||
+		list[2].UID != 0 || list[2].Anonymous || list[2].Calls != 1 || list[1].Idle > list[2].Idle {
+		t.Errorf("%+v, %d", list, other)
+	}
+	if n := testing.AllocsPerRun(100, func() { u.count(1000); u.count(0) }); n != 0 {
+		t.Errorf("%v allocations for users that are known", n)
+	}
+	const more = 100_000
+	for i := range userKey(more) {
+		u.count(1 << 31)
+		u.count(i)
+	}
+	list, other = u.list(0)
+	if len(list) != maxUsers || list[0].UID != more-1 || list[1].UID != 1<<31 || list[1].Calls != more {
+		t.Errorf("%d users, the newest are %+v", len(list), list[:2])
+	}
+	total := other
+	for _, one := range list {
+		total += one.Calls
+	}
+	list, _ = u.list(time.Hour)
+	for _, one := range list {
+		if one.Idle < time.Hour {
+			t.Errorf("%+v has been idle for less than its connection", one)
+		}
+	}
+	if want := uint64(5 + 2*101 + 2*more); total != want {
+		t.Errorf("%d calls, %d were made", total, want)
+	}
+}
+
+// TestUsersCountedAtOnce: calls of a connection may come from several goroutines, and be looked at meanwhile.
+func TestUsersCountedAtOnce(t *testing.T) {
+	const each = 1000
+	var u users
+	var all sync.WaitGroup
+	for g := range userKey(4) {
+		all.Go(func() {
+			for i := range userKey(each) {
+				u.count((g + i/10) % maxUsers)
+			}
+		})
+	}
+	all.Go(func() {
+		for range 100 {
+			u.list(0)
+		}
+	})
+	all.Wait()
+	list, other := u.list(0)
+	total := other
+	for _, one := range list {
+		total += one.Calls
+	}
+	if total != 4*each || other != 0 || len(list) != maxUsers {
+		t.Errorf("%d calls of %d users and others", total, len(list))
+	}
+}
+
+// BenchmarkUsers is what a call costs, by the user that makes it: the one of the call before, or another one.
+func BenchmarkUsers(b *testing.B) {
+	for name, of := range map[string]userKey{"same": 1, "of2": 2, "of32": maxUsers} {
+		b.Run(name, func(b *testing.B) {
+			var u users
+			for key := userKey(0); b.Loop(); key++ {
+				u.count(key % of)
+			}
+		})
+	}
+}
