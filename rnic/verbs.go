@@ -108,13 +108,10 @@ type SendWR struct {
 	Deferred   bool // nobody waits for the completion: a CQ handler may be told of it with a later one, or by QP.Prompt
 }
 
-// A Source has bytes that need not come to this process's memory on their way to the peer, such as
-// pages of a file in a pipe. They leave it in order, and neither method waits.
+// A Source has bytes that come to this process's memory at the last moment, when they are about to be sent, such as
+// pages of a file in a pipe. They leave it in order.
 type Source interface {
-	// Splice moves up to n of the next bytes to a socket of that descriptor, and returns how many it took.
-	// more: others follow at once. The error is syscall.EAGAIN where the socket is full.
-	Splice(socket uintptr, n int, more bool) (int, error)
-	// ReadFull copies the next len(p) bytes to p.
+	// ReadFull copies the next len(p) bytes to p. It does not wait.
 	ReadFull(p []byte) error
 }
 

@@ -22,7 +22,6 @@ type tcpLink struct {
 	c                       *net.TCPConn
 	rc                      syscall.RawConn
 	readFn, writeFn, freeFn func(fd uintptr) bool
-	spliceFn                func(fd uintptr) bool
 
 	// owned by the receive loop
 	sink   sink
@@ -54,7 +53,7 @@ func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
 		return nil, err
 	}
 	l := &tcpLink{c: c, rc: rc, mark: 1, look: look.New()}
-	l.readFn, l.writeFn, l.freeFn, l.spliceFn = l.tryRead, l.tryWrite, l.park, l.trySplice
+	l.readFn, l.writeFn, l.freeFn = l.tryRead, l.tryWrite, l.park
 	return l, nil
 }
 
@@ -202,19 +201,10 @@ func (l *tcpLink) tryWrite(fd uintptr) bool {
 	}
 }
 
-// trySplice gives the socket what it takes of the one piece, out of its Source.
-func (l *tcpLink) trySplice(fd uintptr) bool {
-	l.wn, l.werr = l.how.Source.Splice(fd, int(l.wiov[0].Len), l.how.More)
-	return true
-}
-
 // sendFlags are the flags of sendmsg(2) for how.
 func sendFlags(how core.Passing) (flags uintptr) {
 	if how.Record {
 		flags |= unix.MSG_EOR
-	}
-	if how.More {
-		flags |= unix.MSG_MORE
 	}
 	return flags
 }
@@ -233,11 +223,7 @@ func (l *tcpLink) writev(pieces [][]byte, how core.Passing) (n int, full bool, e
 		iov = append(iov, syscall.Iovec{Base: unsafe.SliceData(p), Len: uint64(len(p))})
 	}
 	l.wiov, l.how = iov, how
-	if how.Source != nil {
-		err = l.rc.Write(l.spliceFn)
-	} else {
-		err = l.rc.Write(l.writeFn)
-	}
+	err = l.rc.Write(l.writeFn)
 	l.wiov, l.wmsg, l.how = nil, syscall.Msghdr{}, core.Passing{}
 	clear(iov) // what it pointed at can be collected
 	if many != nil {

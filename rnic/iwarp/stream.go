@@ -94,7 +94,6 @@ func (s *stream) start(ses *session) error {
 		s.waiting = nil
 	}
 	ses.modes.Extensions = s.p.cfg.Extensions
-	_, ses.modes.Splice = l.(*tcpLink)
 	ses.modes.Direct, ses.modes.Strict = l.inline(), s.p.cfg.CRC == rnic.CRCStrict
 	s.modes = ses.modes
 	s.tx.out.Start(ses.modes)

@@ -41,16 +41,9 @@ type batch struct {
 	began   uint64   // stream position of its first byte, an FPDU boundary
 	pos     uint64   // stream position of the next byte to be taken
 	pins    []pin
-	sources []sourced
 
-	room   *[roomBytes]byte // not nil: payload of Sources that had to be seen
+	room   *[roomBytes]byte // not nil: payload of Sources
 	roomed int              // bytes of it
-}
-
-// A sourced range stands for bytes that are in a Source.
-type sourced struct {
-	piece int
-	rnic.Source
 }
 
 // A pin is a range of a batch that points into a Memory Region that the peer reads.
@@ -71,7 +64,7 @@ func (b *batch) init(q *rnic.ProviderQP) {
 var largeScratches = sync.Pool{New: func() any { return new([batchScratch]byte) }}
 
 // rooms are few and used again at once, so that a processor's cache holds the one in use: that is why payload
-// which the sender has to see is read there at the last moment, and not to memory of its own before.
+// of a Source is read there at the last moment, and not to memory of its own before.
 var rooms = sync.Pool{New: func() any { return new([roomBytes]byte) }}
 
 // read returns the next n bytes of src in memory of the batch.
@@ -128,8 +121,6 @@ func (b *batch) shrink() {
 func (b *batch) forget() {
 	clear(b.pieces)
 	b.pieces, b.at = b.pieces[:0], 0
-	clear(b.sources)
-	b.sources = b.sources[:0]
 }
 
 // own returns n bytes of scratch memory that leave next. Neighbours in the
@@ -161,25 +152,6 @@ func (b *batch) point(p []byte) {
 	b.left += len(p)
 	b.owned = false
 	b.pieces = append(b.pieces, p)
-}
-
-// pointSource is point for a range that src has the bytes of.
-func (b *batch) pointSource(src rnic.Source, p []byte) {
-	b.point(p)
-	b.sources = append(b.sources, sourced{len(b.pieces) - 1, src})
-}
-
-// next returns the ranges that leave next in one call: those up to one that a Source has the bytes of, or that alone.
-func (b *batch) next() (pieces [][]byte, src rnic.Source, more bool) {
-	for _, s := range b.sources {
-		switch {
-		case s.piece == b.at:
-			return b.pieces[b.at : b.at+1], s.Source, b.at+1 < len(b.pieces)
-		case s.piece > b.at:
-			return b.pieces[b.at:s.piece], nil, true
-		}
-	}
-	return b.pieces[b.at:], nil, false
 }
 
 // pointInto is point for memory of mr, which the caller has borrowed.
@@ -249,10 +221,8 @@ func (b *batch) detach(mr *rnic.MR) {
 func (b *batch) cut() []byte {
 	var rest []byte
 	if n := b.inside(); n > 0 {
-		for i, p := range b.pieces[b.at:] {
-			p = p[:min(len(p), n-len(rest))]
-			b.fetch(b.at+i, p)
-			rest = append(rest, p...)
+		for _, p := range b.pieces[b.at:] {
+			rest = append(rest, p[:min(len(p), n-len(rest))]...)
 			if len(rest) == n {
 				break
 			}
@@ -262,16 +232,6 @@ func (b *batch) cut() []byte {
 	b.left = 0
 	b.reset()
 	return rest
-}
-
-// fetch has the bytes in p, the beginning of a range, if a Source has them.
-func (b *batch) fetch(piece int, p []byte) {
-	for _, s := range b.sources {
-		if s.piece == piece {
-			// It has all that was promised, or else the FPDU is good for nothing but to keep its place: there is no CRC.
-			_ = s.ReadFull(p)
-		}
-	}
 }
 
 // inside is how many bytes are left of an FPDU that has been begun.

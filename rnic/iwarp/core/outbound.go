@@ -19,7 +19,6 @@ type Modes struct {
 	WholeTrailer bool // cut no trailer of an FPDU: the peer might be Linux siw, which would call its CRC bad
 	Extensions   bool // RFC 7306 is spoken
 	Direct       bool // large payload can be read straight to where it belongs; not with markers
-	Splice       bool // the link can send from a Source
 	Strict       bool // with CRCs it is not: each is checked before a byte of its segment is placed
 }
 
@@ -31,7 +30,6 @@ type Outbound struct {
 	q       *rnic.ProviderQP
 	w       *Work
 	crc     bool
-	sees    bool              // payload has to be in memory: for its CRC, or for a link that can send nothing else
 	record  bool              // a batch is a record, after which TCP begins a segment; see splits
 	markers *mpa.MarkerSender // not nil: the peer asked for markers
 
@@ -77,7 +75,6 @@ func (o *Outbound) Init(q *rnic.ProviderQP, w *Work) {
 // Start sets it up for a stream.
 func (o *Outbound) Start(m Modes) {
 	o.crc, o.record = m.CRC, m.WholeTrailer && !m.SendMarkers
-	o.sees = m.CRC || o.record || !m.Splice
 	if m.SendMarkers {
 		o.markers = new(mpa.MarkerSender)
 	}
@@ -103,9 +100,7 @@ func (o *Outbound) SetMSS(mss int) {
 
 // A Passing is how pending bytes are to be handed to TCP.
 type Passing struct {
-	Record bool        // they begin a segment, and so does what follows them
-	More   bool        // what follows them is Pending as soon as they are taken
-	Source rnic.Source // not nil: it has the bytes of the one piece
+	Record bool // they begin a segment, and so does what follows them
 }
 
 // Pending is what of the batch TCP can be given next, in order; valid until the next call.
@@ -113,26 +108,17 @@ func (o *Outbound) Pending() (pieces [][]byte, how Passing) {
 	if o.b.empty() {
 		return nil, how
 	}
-	if len(o.b.sources) == 0 {
-		return o.b.pieces[o.b.at:], Passing{Record: o.record}
-	}
-	pieces, how.Source, how.More = o.b.next()
-	return pieces, how
+	return o.b.pieces[o.b.at:], Passing{Record: o.record}
 }
 
-// How many bytes an FPDU has at least where a Source pays. One that is spliced takes two system calls of its own: with 16 KiB a
-// sender needs half of the CPU time that pread and copies in large pieces take, with 8 KiB nearly as much, with 4 KiB more.
-// One whose payload is read from the Source takes one, and saves less: a seventh of the server's time with 9 KiB.
-const (
-	splicedSegment = 16 << 10
-	seenSegment    = 8 << 10
-)
+// sourcedSegment is how many bytes an FPDU has at least where a Source pays: with 9 KiB it saves a seventh of the server's time.
+const sourcedSegment = 8 << 10
 
 // TakesSources reports whether payload may come from a Source, and whether that pays with FPDUs as long as
 // they are now. Any goroutine may call it.
 func (o *Outbound) TakesSources() (can, pays bool) {
 	can = o.markers == nil
-	return can, can && o.lastMULPDU.Load() >= seenSegment
+	return can, can && o.lastMULPDU.Load() >= sourcedSegment
 }
 
 // Fill makes a batch, when TCP has taken all of the one before, of as many FPDUs as are there and fit.

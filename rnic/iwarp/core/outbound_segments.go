@@ -63,7 +63,7 @@ func (o *Outbound) payloadSegment(e *entry) (added bool, err error) {
 	}
 	h.Last = o.cur.sent+uint32(n) == e.Bytes
 	var seen []byte
-	if e.Source != nil && (o.sees || o.mulpdu < splicedSegment) {
+	if e.Source != nil {
 		if seen, err = o.b.read(e.Source, n); err != nil {
 			return false, err // nothing of the FPDU is in the batch yet
 		}
@@ -115,8 +115,6 @@ func (o *Outbound) plain(h *ddp.Header, n int, seen []byte) {
 		case seen != nil:
 			p, seen = seen[:len(p)], seen[len(p):]
 			o.b.point(p)
-		case o.cur.e.Source != nil:
-			o.b.pointSource(o.cur.e.Source, p)
 		case n <= inlineMax:
 			copy(o.b.own(len(p)), p)
 		default:

@@ -4,7 +4,6 @@ package core
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"testing"
 
@@ -18,8 +17,6 @@ func (r *reader) ReadFull(p []byte) error {
 	_, err := io.ReadFull(&r.Reader, p)
 	return err
 }
-
-func (r *reader) Splice(uintptr, int, bool) (int, error) { return 0, errors.ErrUnsupported }
 
 // wrote is what a side sends for two Writes of payload and a Send, in steps of step bytes for the first limit bytes, and what
 // Stop makes of the rest. With sourced the payload comes from one Source, and the memory for it holds nothing of it.
@@ -63,10 +60,10 @@ func wrote(t *testing.T, m Modes, mss int, payload []byte, sourced bool, step, l
 
 func TestSourceMakesTheSameStream(t *testing.T) {
 	payload := noise(900_003)
-	for i, m := range []Modes{{Splice: true}, {Splice: true}, {}, {CRC: true, Splice: true}, {CRC: true, WholeTrailer: true, Splice: true}} {
+	for i, m := range []Modes{{}, {}, {CRC: true}, {CRC: true, WholeTrailer: true}} {
 		mss := 9000
 		if i == 0 {
-			mss = 20_000 // long enough to be spliced
+			mss = 20_000
 		}
 		whole, _ := wrote(t, m, mss, payload, false, 1<<21, 1<<21)
 		if len(whole) < len(payload) {
@@ -112,12 +109,12 @@ func TestSourceNeedsAnEndpointThatTakesIt(t *testing.T) {
 		}
 	}
 	var o Outbound
-	for _, m := range []Modes{{CRC: true, Splice: true}, {SendMarkers: true}, {Splice: true}, {}} {
+	for _, m := range []Modes{{CRC: true}, {SendMarkers: true}, {}} {
 		o.Start(m)
-		for _, mss := range []int{1448, seenSegment, 8948, splicedSegment + 100} {
+		for _, mss := range []int{1448, sourcedSegment, 8948, 65000} {
 			o.SetMSS(mss)
 			can, pays := o.TakesSources()
-			if can == m.SendMarkers || pays != (can && mss > seenSegment) {
+			if can == m.SendMarkers || pays != (can && mss > sourcedSegment) {
 				t.Errorf("%+v, segments of %d: Sources are taken: %v, it pays: %v", m, mss, can, pays)
 			}
 		}
