@@ -166,9 +166,13 @@ ours. TEST is one of
   write_bw  RDMA Writes in a row, over rc or uc
   read_lat  RDMA Reads, one after the other, over rc
 
+With -R the ends meet, and the queue pairs are connected, through the connection manager, over UDP port 4791 alone (rc and ud):
+give it to both.
+
 Of the options of perftest only those that are here may be given to its program, and -F, -x, -d.`,
 		Example: `  nfsrdma verbs perf write_bw                      # here; and on a Linux host: ib_write_bw -d rxe0 -x 1 -F HERE
-  nfsrdma verbs perf send_bw -c ud --json linuxhost # there: ib_send_bw -c UD -d rxe0 -x 1 -F`,
+  nfsrdma verbs perf send_bw -c ud --json linuxhost # there: ib_send_bw -c UD -d rxe0 -x 1 -F
+  nfsrdma verbs perf read_lat -R linuxhost         # there: ib_read_lat -R -F`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: cobra.FixedCompletions(verbs.PerfTests(), cobra.ShellCompDirectiveNoFileComp),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -185,6 +189,7 @@ Of the options of perftest only those that are here may be given to its program,
 	}
 	f.add(cmd, verbs.Port)
 	f.addService(cmd)
+	cmd.Flags().BoolVarP(&f.CM, "rdma-cm", "R", false, "meet the other end, and connect, through the connection manager")
 	return cmd
 }
 

@@ -26,6 +26,7 @@ import (
 type deviceCapture struct {
 	path string
 	ours netip.Addr // this machine's end of the device
+	bare bool       // no RPC in it
 	fd   int
 	file *os.File
 	loop sync.WaitGroup
@@ -166,7 +167,7 @@ func (c *deviceCapture) checkKinds(t *testing.T, lossy bool, kinds ...packet.Opc
 			t.Errorf("no %v in the capture", op)
 		}
 	}
-	tsharkRoCE(t, c.path)
+	tsharkRoCE(t, c)
 }
 
 // A sentPSN is a request that was in the capture.
@@ -234,13 +235,18 @@ func (f *frames) nak(t *testing.T, frame int, v4 *packet.IPv4, psn uint32) {
 	}
 }
 
-// tsharkRoCE asks tshark for what is malformed in the headers of InfiniBand.
-func tsharkRoCE(t *testing.T, path string) {
+// tsharkRoCE asks tshark for what is malformed in the headers of InfiniBand. It takes each Send of a connection that it has seen made for
+// RPC-over-RDMA, and messages of perftest for cut ones, unless it is told that there are none.
+func tsharkRoCE(t *testing.T, c *deviceCapture) {
 	t.Helper()
 	if _, err := exec.LookPath("tshark"); err != nil {
 		machine.Skip(t, "tshark is missing")
 	}
-	out, err := exec.Command("tshark", "-r", path, "-c", "20000", "-Y", "_ws.malformed && infiniband && !rpc", "-T", "fields", "-e", "frame.number", "-e", "_ws.malformed").Output()
+	args := []string{"-r", c.path, "-c", "20000", "-Y", "_ws.malformed && infiniband && !rpc", "-T", "fields", "-e", "frame.number", "-e", "_ws.malformed"}
+	if c.bare {
+		args = append(args, "--disable-protocol", "rpcordma")
+	}
+	out, err := exec.Command("tshark", args...).Output()
 	if err != nil {
 		t.Fatalf("tshark: %v", err)
 	}

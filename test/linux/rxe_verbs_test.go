@@ -34,6 +34,10 @@ var verbsRuns = []verbsRun{
 	{"ib_write_bw -d rxe0 -x 1 -F", "perf write_bw -c rc", "-n 200 -s 20000", "-n 200 -s 20000 -c RC"},
 	{"ib_write_bw -d rxe0 -x 1 -F", "perf write_bw -c uc", "-n 60 -s 100", "-n 60 -s 100 -c UC"},
 	{"ib_read_lat -d rxe0 -x 1 -F", "perf read_lat", "-n 100 -s 4000", "-n 100 -s 4000"},
+	{"ib_send_bw -R -F", "perf send_bw -R", "-n 200 -s 20000", "-n 200 -s 20000"},
+	{"ib_send_bw -R -F", "perf send_bw -R -c ud", "-n 100 -s 1024", "-n 100 -s 1024 -c UD"},
+	{"ib_write_bw -R -F", "perf write_bw -R", "-n 200 -s 20000", "-n 200 -s 20000"},
+	{"ib_read_lat -R -F", "perf read_lat -R", "-n 100 -s 4000", "-n 100 -s 4000"},
 	{"rping -v", "rping", "-n 5 -s 1000", "-C 5 -S 1000"},
 	{"udaddy", "udaddy", "-n 50 -s 1000", "-C 50 -S 1000"},
 	{"ucmatose", "ucmatose", "-n 50 -s 1000", "-C 50 -S 1000"},
@@ -55,6 +59,7 @@ func TestRxeVerbs(t *testing.T) {
 // rxeVerbs runs them in a guest that has a device of rxe, which no server of ours on this host speaks to.
 func rxeVerbs(t *testing.T, g *guest.Guest) {
 	c := captureDevice(t, g.Device)
+	c.bare = true
 	for _, r := range verbsRuns {
 		name := strings.Join(append(strings.Fields(r.ours), strings.Fields(r.options)[3]), "-")
 		t.Run(name+"/server", func(t *testing.T) { weServeVerbs(t, g, r) })
@@ -159,7 +164,7 @@ func (r *verbsRun) command(host string) string {
 
 // waits is a command that succeeds when Linux's server waits for a client.
 func (r *verbsRun) waits() string {
-	if r.byCM() {
+	if r.byCM() || strings.Contains(r.linux, " -R") {
 		return "rdma resource show cm_id | grep -q 'state LISTEN'"
 	}
 	return "ss -tln | grep -q ':18515 '"

@@ -1,4 +1,4 @@
-// The TCP connection by which two ends make each other known.
+// The connection by which two ends make each other known: of TCP, or of the connection manager.
 
 package verbs
 
@@ -18,6 +18,7 @@ type control struct {
 	ctx     context.Context
 	silence time.Duration
 	release func() bool
+	cm      *cmConn // the Conn, if the connection manager has made it
 }
 
 // meet connects to the server's port, or takes one client. The connection ends with ctx.
@@ -120,6 +121,8 @@ func (t *control) why(what string, err error) error {
 		return nil
 	case t.ctx.Err() != nil:
 		return context.Cause(t.ctx)
+	case errors.Is(err, errSilent):
+		return fmt.Errorf("%v: %w", t.RemoteAddr(), errSilent)
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%v has closed the connection: it has ended, or is another program, or one of another version", t.RemoteAddr())
 	}

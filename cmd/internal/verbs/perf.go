@@ -4,6 +4,7 @@ package verbs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -81,6 +82,9 @@ func Perf(ctx context.Context, name string, o Options) (*PerfReport, error) {
 	if !slices.Contains(test.services, o.Service) {
 		return nil, fmt.Errorf("--service %s: %s has none over that", serviceNames[o.Service], name)
 	}
+	if o.CM && o.Service == rnic.UC {
+		return nil, errors.New("--service uc: perftest has none with its connection manager (-R)")
+	}
 	asked := o.Size
 	if o.Size == 0 {
 		o.Size = test.size
@@ -91,7 +95,11 @@ func Perf(ctx context.Context, name string, o Options) (*PerfReport, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	t, err := meet(ctx, &o)
+	to := meet
+	if o.CM {
+		to = meetByCM
+	}
+	t, err := to(ctx, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +119,13 @@ func Perf(ctx context.Context, name string, o Options) (*PerfReport, error) {
 
 // setUp brings the ends to where the test can begin, and returns the key of this one.
 func (p *perf) setUp(asked int) (key exchange.Key, err error) {
-	if err = p.bind(p.t.peer()); err != nil {
+	if p.t.cm != nil {
+		p.id.MTU = p.t.cm.mtu // that of the same interface
+		err = fitMTU(p.o, p.id.MTU)
+	} else {
+		err = p.bind(p.t.peer())
+	}
+	if err != nil {
 		return key, err
 	}
 	if err = p.agree(); err != nil {
@@ -124,17 +138,25 @@ func (p *perf) setUp(asked int) (key exchange.Key, err error) {
 		return key, err
 	}
 	p.makeRoom()
-	if key, err = p.prepare(); err != nil {
+	if err = p.prepare(); err != nil {
 		return key, err
 	}
+	if p.t.cm != nil {
+		if err = p.connectByCM(); err != nil {
+			return key, err
+		}
+	}
+	key = p.key()
 	for range p.test.before {
 		if err = p.tell(key, p.t.receive); err != nil {
 			return key, err
 		}
 	}
-	peer := roce.Identity{Addr: p.remote.GID, QPN: p.remote.QPN, PSN: p.remote.PSN}
-	if err = p.connect(peer, p.mtu, max(1, int(p.remote.Reads))); err != nil {
-		return key, err
+	if p.t.cm == nil {
+		peer := roce.Identity{Addr: p.remote.GID, QPN: p.remote.QPN, PSN: p.remote.PSN}
+		if err = p.connect(peer, p.mtu, max(1, int(p.remote.Reads))); err != nil {
+			return key, err
+		}
 	}
 	for range p.test.after {
 		if err = p.tell(key, p.t.receive); err != nil {
@@ -207,30 +229,55 @@ func (p *perf) versions() error {
 	return nil
 }
 
-// prepare makes the memory that the test needs and posts receives, and returns what the peer has to know.
-func (p *perf) prepare() (key exchange.Key, err error) {
-	key = exchange.Key{Reads: uint16(p.test.reads), QPN: p.id.QPN, PSN: p.id.PSN, GID: p.id.Addr}
-	switch {
-	case p.test.access == 0 && p.o.server():
-		return key, p.receives(perfReceives)
-	case p.test.access == 0:
-		return key, nil
-	}
+// prepare makes the memory that the test needs and posts receives.
+func (p *perf) prepare() (err error) {
 	access := p.test.access
-	if !p.o.server() {
+	switch {
+	case access == 0 && p.o.server():
+		return p.receives(perfReceives)
+	case access == 0:
+		return nil
+	case !p.o.server():
 		access = rnic.LocalWrite
 	}
-	if p.mr, err = p.pd.RegMR(make([]byte, 2*max(p.o.Size, p.cycle)), access); err != nil {
-		return key, err
+	p.mr, err = p.pd.RegMR(make([]byte, 2*max(p.o.Size, p.cycle)), access)
+	return err
+}
+
+// key is what the peer has to know.
+func (p *perf) key() exchange.Key {
+	key := exchange.Key{Reads: uint16(p.test.reads), QPN: p.id.QPN, PSN: p.id.PSN, GID: p.id.Addr}
+	if p.mr != nil {
+		key.RKey, key.Addr = uint32(p.mr.STag()), p.mr.Base()
 	}
-	key.RKey, key.Addr = uint32(p.mr.STag()), p.mr.Base()
-	return key, nil
+	return key
+}
+
+// keyLen is the bytes of a key.
+func (p *perf) keyLen() int {
+	if p.t.cm != nil {
+		return exchange.BinaryKeyLen
+	}
+	return exchange.KeyLen
+}
+
+// appendKey is a key as it is sent.
+func (p *perf) appendKey(key exchange.Key) []byte {
+	if p.t.cm != nil {
+		return exchange.AppendBinaryKey(nil, key)
+	}
+	return exchange.AppendKey(nil, key)
 }
 
 // tell exchanges keys. After the first time that is a barrier, and the peer's key the same.
 func (p *perf) tell(key exchange.Key, wait func(int) ([]byte, error)) error {
-	b, err := p.t.exchange(p.o.server(), exchange.AppendKey(nil, key), wait)
-	if err != nil {
+	b, err := p.t.exchange(p.o.server(), p.appendKey(key), wait)
+	switch {
+	case err != nil:
+		return err
+	case p.t.cm != nil:
+		p.remote, err = exchange.ParseBinaryKey(b)
+		p.remote.GID = p.t.cm.peer
 		return err
 	}
 	if p.remote, err = exchange.ParseKey(b); err != nil {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/verbs/exchange"
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -20,11 +21,20 @@ func perfOf(name string) func(context.Context, Options) (*PerfReport, error) {
 }
 
 func TestPerf(t *testing.T) {
+	for _, cm := range []bool{false, true} {
+		testPerf(t, cm)
+	}
+}
+
+func testPerf(t *testing.T, cm bool) {
 	for name, test := range perfTests {
 		for _, service := range test.services {
-			s, c, err, err2 := both(t, Options{Service: service, Iterations: 200}, perfOf(name), nil, nil)
+			if cm && service == rnic.UC {
+				continue // see TestPerfChecksOptions
+			}
+			s, c, err, err2 := both(t, Options{Service: service, Iterations: 200, CM: cm}, perfOf(name), nil, nil)
 			if err != nil || err2 != nil {
-				t.Fatalf("%s over %v: server: %v; client: %v", name, service, err, err2)
+				t.Fatalf("%s over %v (%v): server: %v; client: %v", name, service, cm, err, err2)
 			}
 			if s.Local != c.Remote || s.Remote != c.Local || s.Role != "server" || c.Test != "ib_"+name || s.MTU != c.MTU || s.Size != c.Size {
 				t.Errorf("%+v and %+v are not of one test", s, c)
@@ -94,7 +104,11 @@ func TestPerfChecksOptions(t *testing.T) {
 		"no such test; there are read_lat, send_bw, write_bw": func() error { _, err := Perf(t.Context(), "bw", Options{Port: 1}); return err },
 		"--service ud": func() error { _, err := Perf(t.Context(), "write_bw", Options{Port: 1, Service: rnic.UD}); return err },
 		"--service uc": func() error { _, err := Perf(t.Context(), "read_lat", Options{Port: 1, Service: rnic.UC}); return err },
-		"--port":       func() error { _, err := Perf(t.Context(), "read_lat", Options{}); return err },
+		"--service uc: perftest has none with": func() error {
+			_, err := Perf(t.Context(), "send_bw", Options{Port: 1, Service: rnic.UC, CM: true})
+			return err
+		},
+		"--port": func() error { _, err := Perf(t.Context(), "read_lat", Options{}); return err },
 	} {
 		if err := f(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -131,4 +145,54 @@ func TestPerfOfStrangers(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
+}
+
+// TestPerfByCMOfStrangers: a client that connects by the connection manager and says something else is refused with words, as over TCP.
+func TestPerfByCMOfStrangers(t *testing.T) {
+	version := exchange.AppendVersion(nil, "6.06")
+	for want, messages := range map[string][][]byte{
+		"no version of perftest":          {make([]byte, exchange.VersionLen)},
+		"at most 1048576 are given":       {version, {16, 0, 0, 0}},
+		"no code of a path MTU":           {version, {0, 0, 16, 0}, {0, 0, 0, 64}, {'9', 0}},
+		"has closed the connection: it":   {version},
+		"nothing has come for too long: ": {version, nil},
+	} {
+		_, _, err, _ := both(t, Options{Service: rnic.RC, Iterations: 3, Size: 100, CM: true}, func(ctx context.Context, o Options) (*PerfReport, error) {
+			if o.server() {
+				return Perf(ctx, "send_bw", o)
+			}
+			return nil, strange(ctx, &o, messages)
+		}, func(o *Options) {
+			if messages[len(messages)-1] == nil {
+				o.Silence = time.Second
+			}
+		}, nil)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", messages, err, want)
+		}
+	}
+}
+
+// strange sends messages, the next when an answer has come, and leaves when the last of them was answered. After one that is nil it stays
+// until the server leaves.
+func strange(ctx context.Context, o *Options, messages [][]byte) error {
+	t, err := meetByCM(ctx, o)
+	if err != nil {
+		return nil // what the server says counts
+	}
+	defer t.close()
+	for _, m := range messages {
+		if m == nil {
+			_, _ = t.await(1)
+			return nil
+		}
+		if t.send(m) != nil {
+			return nil
+		}
+		if _, err := t.await(len(m)); err != nil {
+			return nil
+		}
+	}
+	t.cm.e.finish()
+	return nil
 }

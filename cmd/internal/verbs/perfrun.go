@@ -40,13 +40,17 @@ func (p *perf) run(key exchange.Key) (*PerfReport, error) {
 			return nil, err
 		}
 		if p.o.server() {
-			if _, err := p.t.await(exchange.KeyLen); err != nil {
+			if _, err := p.t.await(p.keyLen()); err != nil {
 				return nil, err
 			}
 		}
 	}
 	if err := p.release(key); err != nil {
 		return nil, err
+	}
+	if p.t.cm != nil {
+		p.leaveByCM()
+		return &p.report, nil
 	}
 	p.finish()
 	// Each says that it is done, and hears it of the other. What is lost with that is nothing.
@@ -59,7 +63,7 @@ func (p *perf) run(key exchange.Key) (*PerfReport, error) {
 // release ends a barrier whose first half, of a server, is over.
 func (p *perf) release(key exchange.Key) error {
 	if p.o.server() {
-		return p.t.send(exchange.AppendKey(nil, key))
+		return p.t.send(p.appendKey(key))
 	}
 	return p.tell(key, p.t.await)
 }
@@ -138,7 +142,7 @@ func (p *perf) idle() error {
 		case <-done:
 		}
 	}()
-	_, err := p.t.await(exchange.KeyLen)
+	_, err := p.t.await(p.keyLen())
 	close(done)
 	<-watched // the end of the queue pair comes next, and is no loss
 	if err != nil {
@@ -154,7 +158,7 @@ const lateTime = 2 * time.Second
 func (p *perf) drain() error {
 	over := make(chan error, 1)
 	go func() {
-		_, err := p.t.await(exchange.KeyLen)
+		_, err := p.t.await(p.keyLen())
 		over <- err
 		if err != nil {
 			p.stop(err)

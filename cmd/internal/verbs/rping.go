@@ -117,13 +117,18 @@ func (e *end) reach(ctx context.Context, params rnic.ConnParams) error {
 	return e.accept(ctx, params)
 }
 
+// listen listens for clients of a service, at the address that was asked for or at all.
+func (o *Options) listen(s rnic.Service) (rnic.Listener, error) {
+	at := ":" + strconv.Itoa(o.Port)
+	if o.Local.IsValid() {
+		at = o.address()
+	}
+	return o.Device.ListenFor(s, "udp", at)
+}
+
 // accept takes one client by the CM.
 func (e *end) accept(ctx context.Context, params rnic.ConnParams) error {
-	at := ":" + strconv.Itoa(e.o.Port)
-	if e.o.Local.IsValid() {
-		at = e.o.address()
-	}
-	l, err := e.o.Device.ListenFor(e.o.Service, "udp", at)
+	l, err := e.o.listen(e.o.Service)
 	if err != nil {
 		return err
 	}
@@ -131,6 +136,11 @@ func (e *end) accept(ctx context.Context, params rnic.ConnParams) error {
 	if e.o.Waiting != nil {
 		e.o.Waiting(l.Addr())
 	}
+	return e.admit(ctx, l, params)
+}
+
+// admit accepts the next client of a listener.
+func (e *end) admit(ctx context.Context, l rnic.Listener, params rnic.ConnParams) error {
 	r, err := l.Accept(ctx)
 	if err != nil {
 		return err

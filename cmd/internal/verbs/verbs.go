@@ -34,6 +34,9 @@ type Options struct {
 	// ConnectTimeout bounds a client's wait for the server to be connected to; 0: nothing does but the system.
 	ConnectTimeout time.Duration
 
+	// CM has the ends of perftest meet, and the queue pairs be connected, through the connection manager: its option -R.
+	CM bool
+
 	// Device has the queue pairs; it is one of package roce.
 	Device *rnic.Device
 

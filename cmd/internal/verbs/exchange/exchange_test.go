@@ -3,6 +3,7 @@
 package exchange
 
 import (
+	"encoding/hex"
 	"net/netip"
 	"strings"
 	"testing"
@@ -129,6 +130,32 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// TestBinaryKey: the fields stand where a structure of C has them, in network order.
+func TestBinaryKey(t *testing.T) {
+	k := Key{LID: 0x1234, Reads: 16, QPN: 0xa1b2c3, PSN: 0x42c032, RKey: 0x76f, Addr: 0x55e2b4eb0000, SRQN: 7}
+	b := AppendBinaryKey(nil, k)
+	want := "00001234" + "00000010" + "00a1b2c3" + "0042c032" + "0000076f" + "00000000" + "000055e2b4eb0000" + strings.Repeat("00", 16) + "00000007" + "ffffffff"
+	if hex.EncodeToString(b) != want || len(b) != BinaryKeyLen {
+		t.Errorf("%x, want %s", b, want)
+	}
+	if got, err := ParseBinaryKey(b); err != nil || got != k {
+		t.Errorf("%+v, %v", got, err)
+	}
+	k.GID = netip.MustParseAddr("198.18.0.2")
+	if b = AppendBinaryKey(nil, k); hex.EncodeToString(b[32:48]) != "00000000000000000000ffffc6120002" {
+		t.Errorf("%x", b)
+	}
+	k.GID = netip.Addr{}
+	if got, err := ParseBinaryKey(b); err != nil || got != k {
+		t.Errorf("with a GID: %+v, %v", got, err)
+	}
+	for n := range b {
+		if _, err := ParseBinaryKey(b[:n]); err == nil {
+			t.Errorf("%d bytes are a key", n)
+		}
+	}
+}
+
 func FuzzPingpong(f *testing.F) {
 	f.Add([]byte(pingpongLine))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -160,6 +187,7 @@ func FuzzSmall(f *testing.F) {
 	f.Add(AppendVersion(nil, Version))
 	f.Add(AppendMTU(nil, 1024))
 	f.Add(AppendFigures(nil, Figures{Size: 1, Rate: 2.5}))
+	f.Add(AppendBinaryKey(nil, Key{QPN: 17, RKey: 3, Addr: 4096}))
 	f.Add(AppendRegion(nil, Region{Addr: 1, RKey: 2, Size: 3}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if v, err := ParseVersion(b); err == nil && string(AppendVersion(nil, v)[:len(v)]) != v {
@@ -167,6 +195,11 @@ func FuzzSmall(f *testing.F) {
 		}
 		if n, err := ParseMTU(b); err == nil && string(AppendMTU(nil, n)) != string(b) {
 			t.Errorf("MTU %d of %q", n, b)
+		}
+		if k, err := ParseBinaryKey(b); err == nil {
+			if again, err := ParseBinaryKey(AppendBinaryKey(nil, k)); err != nil || again != k {
+				t.Errorf("%x: %+v, then %+v, %v", b, k, again, err)
+			}
 		}
 		if n, err := ParseSize(b); err == nil && string(AppendSize(nil, n)) != string(b) {
 			t.Errorf("size %d of %q", n, b)

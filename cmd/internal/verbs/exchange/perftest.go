@@ -157,6 +157,47 @@ func ParseKey(b []byte) (k Key, err error) {
 	return k, nil
 }
 
+// Where the ends meet through the connection manager (-R) a message is one Send over a connection of its own. All are as over
+// TCP, but for the key, which is binary there, all of it big-endian, and Done, which is not sent:
+//
+//	off  size  field
+//	  0     4  LID
+//	  4     4  how many RDMA Reads are answered at once
+//	  8     4  QPN
+//	 12     4  PSN
+//	 16     4  R_Key
+//	 20     4  any, so that the next one is aligned
+//	 24     8  address of the memory
+//	 32    16  GID
+//	 48     4  number of a shared receive queue
+//	 52     4  index of the GID at the sender, -1
+const BinaryKeyLen = 56
+
+// AppendBinaryKey appends a key in that form.
+func AppendBinaryKey(b []byte, k Key) []byte {
+	for _, v := range []uint32{uint32(k.LID), uint32(k.Reads), k.QPN, k.PSN, k.RKey, 0} {
+		b = binary.BigEndian.AppendUint32(b, v)
+	}
+	b = binary.BigEndian.AppendUint64(b, k.Addr)
+	var gid [GIDLen]byte
+	if k.GID.IsValid() {
+		gid = k.GID.As16()
+	}
+	b = binary.BigEndian.AppendUint32(append(b, gid[:]...), k.SRQN)
+	return binary.BigEndian.AppendUint32(b, math.MaxUint32)
+}
+
+// ParseBinaryKey reads a key of BinaryKeyLen bytes. The queue pair is connected by other messages, and the first keys name none: of
+// what is there only R_Key, address and Reads mean anything, and the GID, which Linux's programs leave as it is, is not read.
+func ParseBinaryKey(b []byte) (Key, error) {
+	if len(b) != BinaryKeyLen {
+		return Key{}, errLength
+	}
+	at := func(i int) uint32 { return binary.BigEndian.Uint32(b[i:]) }
+	return Key{LID: uint16(at(0)), Reads: uint16(min(at(4), math.MaxUint16)), QPN: at(8) & (1<<24 - 1), PSN: at(12) & (1<<24 - 1), RKey: at(16),
+		Addr: binary.BigEndian.Uint64(b[24:]), SRQN: at(48)}, nil
+}
+
 // Figures are what one side has measured, five numbers of eight bytes, big-endian, each a message of its own:
 // two integers, three of IEEE 754.
 type Figures struct {

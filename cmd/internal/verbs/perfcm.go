@@ -1,0 +1,230 @@
+// perftest with its option -R: its messages go over a connection of the connection manager, and another one is that of the test.
+
+package verbs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/verbs/exchange"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce"
+)
+
+// A cmConn is a connection of the connection manager as a net.Conn: what one Write writes is one Send, and what comes is read message by
+// message. It belongs to one goroutine, but for Close.
+type cmConn struct {
+	// set once
+	e        *end
+	peer     netip.Addr
+	mtu      int
+	listener rnic.Listener // of a server: where the test's queue pair is connected
+
+	rest  []byte    // of the message that is being read
+	came  []rnic.WC // messages that came while a Send was waited for, oldest first
+	read  time.Time // deadlines
+	write time.Time //
+	once  sync.Once // of Close
+}
+
+// cmRoom is how many messages may come before they are read, and of how many bytes: perftest waits for an answer to each.
+const (
+	cmRoom    = 4
+	cmMessage = 256
+)
+
+// meetByCM is meet through the connection manager.
+func meetByCM(ctx context.Context, o *Options) (*control, error) {
+	own := *o
+	own.Service, own.Size = rnic.RC, cmMessage
+	e, err := newEnd(ctx, &own, cmRoom, cmRoom)
+	if err != nil {
+		return nil, err
+	}
+	c := &cmConn{e: e}
+	for range cmRoom {
+		if err := e.qp.PostRecv(rnic.RecvWR{Buf: make([]byte, cmMessage)}); err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
+	if err := c.open(ctx, o); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return &control{Conn: c, ctx: ctx, silence: o.silence(), cm: c, release: context.AfterFunc(ctx, func() { c.Close() })}, nil
+}
+
+// open makes the connection. A server listens for that of the test, too, before its client can know that it may ask for it.
+func (c *cmConn) open(ctx context.Context, o *Options) (err error) {
+	params := rnic.ConnParams{IRD: 1, ORD: 1}
+	if o.server() {
+		err = c.admit(ctx, o, params)
+	} else if err = o.Device.Connect(ctx, c.e.qp, o.address(), params); err != nil {
+		err = fmt.Errorf("%s: %w: the server has to be started first, with the same port, and -R", o.Host, err)
+	}
+	if err != nil {
+		return err
+	}
+	id, err := roce.IdentityOf(c.e.qp)
+	c.mtu = id.MTU
+	c.peer = c.RemoteAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
+	return err
+}
+
+func (c *cmConn) admit(ctx context.Context, o *Options, params rnic.ConnParams) error {
+	l, err := o.listen(rnic.RC)
+	if err != nil {
+		return err
+	}
+	c.listener = l
+	if o.Service == rnic.UD { // a service of its own
+		defer l.Close()
+		if c.listener, err = o.listen(rnic.UD); err != nil {
+			return err
+		}
+	}
+	if o.Waiting != nil {
+		o.Waiting(l.Addr())
+	}
+	return c.e.admit(ctx, l, params)
+}
+
+// until has the next wait of the end be over at a deadline, the zero one being none.
+func (c *cmConn) until(t time.Time) {
+	const never = 1000 * time.Hour
+	d := never
+	if !t.IsZero() {
+		d = max(time.Until(t), 1)
+	}
+	c.e.longest.Store(int64(d))
+}
+
+// Write sends one message, and returns when the peer has acknowledged it.
+func (c *cmConn) Write(b []byte) (int, error) {
+	c.until(c.write)
+	err := c.e.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{b}})
+	for err == nil {
+		var wc rnic.WC
+		if wc, err = c.e.next(); err == nil && wc.Op != rnic.OpRecv {
+			return len(b), nil
+		}
+		c.came = append(c.came, wc)
+	}
+	return 0, c.e.why(err)
+}
+
+// Read returns bytes of the next message, or what is left of the last one.
+func (c *cmConn) Read(b []byte) (int, error) {
+	if len(c.rest) == 0 {
+		if err := c.message(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(b, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}
+
+// message takes the next message, and gives its room back.
+func (c *cmConn) message() error {
+	c.until(c.read)
+	if len(c.came) == 0 {
+		wc, err := c.e.next()
+		if err != nil {
+			return c.e.why(err)
+		}
+		c.came = append(c.came, wc)
+	}
+	wc := c.came[0]
+	c.came = c.came[1:]
+	c.rest = bytes.Clone(wc.Buf[:wc.Len])
+	_ = c.e.qp.PostRecv(rnic.RecvWR{Buf: wc.Buf}) // the peer may have left after its message: the next completion tells
+	return nil
+}
+
+// Close ends the connection at once, and what waits in Read and Write.
+func (c *cmConn) Close() error {
+	c.once.Do(func() {
+		if c.listener != nil {
+			c.listener.Close()
+		}
+		c.e.stop(net.ErrClosed)
+		c.e.close()
+	})
+	return nil
+}
+
+// LocalAddr and RemoteAddr are those of the queue pair.
+func (c *cmConn) LocalAddr() net.Addr  { return c.e.qp.LocalAddr() }
+func (c *cmConn) RemoteAddr() net.Addr { return c.e.qp.RemoteAddr() }
+
+// SetDeadline and the others bound the next Read and Write. What has been overdue ends the connection.
+func (c *cmConn) SetDeadline(t time.Time) error      { c.read, c.write = t, t; return nil }
+func (c *cmConn) SetReadDeadline(t time.Time) error  { c.read = t; return nil }
+func (c *cmConn) SetWriteDeadline(t time.Time) error { c.write = t; return nil }
+
+// connectByCM connects the queue pair of the test: a barrier, so that both ends are ready, the connection, and a barrier. The keys of
+// these name no queue pair yet.
+func (p *perf) connectByCM() error {
+	if err := p.tell(exchange.Key{}, p.t.receive); err != nil {
+		return err
+	}
+	params := rnic.ConnParams{IRD: p.test.reads, ORD: p.test.reads}
+	var err error
+	if p.o.server() {
+		err = p.admit(p.ctx, p.t.cm.listener, params)
+	} else {
+		err = p.reachSoon(params)
+	}
+	if err != nil {
+		return err
+	}
+	if p.id, err = roce.IdentityOf(p.qp); err != nil {
+		return err
+	}
+	if p.o.Service == rnic.UD && !p.o.server() {
+		p.target = p.qp.Peer()
+	}
+	return p.tell(exchange.Key{}, p.t.receive)
+}
+
+// How often a server is asked again that does not listen for the test's queue pair yet: one of Linux's begins after the barrier.
+const (
+	reachTries = 100
+	reachAgain = 50 * time.Millisecond
+)
+
+// reachSoon connects to a server that may not listen yet.
+func (p *perf) reachSoon(params rnic.ConnParams) error {
+	for tries := 1; ; tries++ {
+		err := p.o.Device.Connect(p.ctx, p.qp, p.o.address(), params)
+		var rejected *rnic.RejectError
+		if err == nil || tries == reachTries || errors.As(err, &rejected) || errors.Is(err, rnic.ErrConnLost) {
+			return err
+		}
+		select {
+		case <-time.After(reachAgain):
+		case <-p.ctx.Done():
+			return context.Cause(p.ctx)
+		}
+	}
+}
+
+// leaveByCM ends both connections when the peer has done so, if it is the client, or is told by this.
+func (p *perf) leaveByCM() {
+	if p.o.server() && p.o.Service == rnic.RC {
+		p.left()
+	}
+	p.finish()
+	if p.o.server() {
+		p.t.cm.e.left()
+	}
+	p.t.cm.e.finish()
+}
