@@ -147,8 +147,6 @@ func (qp *QP) Tick(now Instant) {
 	case r.deadline != 0 && now >= r.deadline:
 		qp.again(now)
 	case r.probe != 0 && now >= r.probe:
-		r.probes++
-		r.armProbe(now)
-		qp.lost()
+		qp.probeLate(now)
 	}
 }

@@ -64,13 +64,13 @@ func (qp *QP) acknowledged(now Instant, to uint32) (missing bool) {
 		e.Done = true
 		una = nextPSN(e.P.last)
 	}
-	qp.progress(now, una&maxPSN)
+	qp.progress(now, una&maxPSN, true)
 	qp.retire()
 	return missing
 }
 
-// progress moves una on, if it has: the peer is alive, and the window opens.
-func (qp *QP) progress(now Instant, una uint32) {
+// progress moves una on, if it has: the peer is alive, and the window opens; fast, if what got through is packets of ours.
+func (qp *QP) progress(now Instant, una uint32, fast bool) {
 	r := &qp.req
 	n := distance(una, r.una)
 	if n == 0 {
@@ -86,10 +86,8 @@ func (qp *QP) progress(now Instant, una uint32) {
 	if behind {
 		qp.seek(una)
 	}
-	if r.grown += n; r.grown >= r.window {
-		r.grown, r.window = 0, min(r.window+1, maxWindow)
-		r.careful = r.careful && r.window < maxWindow
-	}
+	qp.probed(behind)
+	r.grow(n, fast)
 	if r.deadline, r.probe = 0, 0; r.una != r.high {
 		r.deadline = qp.overdue(now)
 		r.armProbe(now)
@@ -164,7 +162,7 @@ func (qp *QP) readResponse(now Instant, p *Packet) Drop {
 		qp.req.reads--
 		e.Done = true
 	}
-	qp.progress(now, e.P.got)
+	qp.progress(now, e.P.got, false)
 	qp.retire()
 	return Accepted
 }
@@ -178,7 +176,7 @@ func (qp *QP) atomicAck(now Instant, p *Packet) Drop {
 	e.Value, e.Done = p.Original, true
 	e.P.got = nextPSN(p.PSN)
 	qp.req.reads--
-	qp.progress(now, e.P.got)
+	qp.progress(now, e.P.got, false)
 	qp.retire()
 	return Accepted
 }

@@ -28,6 +28,7 @@ type responding struct {
 	msn   uint32 // messages that were completed
 	told  bool   // the peer knows that it has to send again from the expected PSN on
 	gap   gap
+	early early
 	fault *Fault // the QP ends when the answers have left
 
 	// A ring; head and tail count on and are masked on use. It has room for IRD answers with data, IRD to

@@ -54,6 +54,6 @@ func (qp *QP) congested(p *Packet) {
 	if qp.service != packet.RC || !qp.state.receives() || !qp.fromPeer(p) || r.slowed {
 		return
 	}
-	r.window = max(minWindow, r.window/2)
-	r.grown, r.slowed, r.slowedAt = 0, r.high != r.una, r.high
+	r.shrink()
+	r.slowed, r.slowedAt = r.high != r.una, r.high
 }

@@ -16,9 +16,17 @@ type gap struct {
 	open  bool
 	alive bool    // the peer has answered something since it was told for the third time
 	ahead uint32  // the last of the requests that came too early
-	again Instant // when the peer is told again
+	came  int     // how many these are
+	again Instant // when the peer is told, or told again
 	times uint8   // that it has been
 }
+
+// Packets overtake each other on their way, most of them by few places. So the peer is told of a gap when so many requests have come
+// that were behind what is missing (RFC 5681 §3.2 has the same number), or after some time, which is less than a requester waits.
+const (
+	tellAfter         = 3
+	tellWait  Instant = 300e3
+)
 
 // The peer is told again after firstTell, and each time after twice as long. When that was maxTells times, after 6.3 s in all, it is left
 // if it is alive. By then its timer has gone off twice at least: Linux has one of 0.5 to 2.1 s. Whether it is alive is asked from probedTells on.
@@ -35,20 +43,27 @@ const leftWithin = 256
 // ErrGap ends a QP whose peer does not send again what is missing.
 var ErrGap = fmt.Errorf("%w: the peer does not send again what was lost, though it answers", rnic.ErrConnLost)
 
-// missed notes that a request has come too early.
-func (g *gap) missed(now Instant, psn, expected uint32) {
+// missed notes that a request has come too early; told: the peer knows already that it has to send again.
+func (g *gap) missed(now Instant, psn, expected uint32, told bool) {
 	switch {
 	case !g.open:
-		*g = gap{open: true, ahead: psn, again: now + firstTell}
+		*g = gap{open: true, ahead: psn, again: now + tellWait}
+		if told {
+			g.again = now + firstTell
+		}
 	case distance(psn, expected) > distance(g.ahead, expected):
 		g.ahead = psn
 	}
+	g.came++
 }
 
-// filled notes that all before expected has come.
-func (g *gap) filled(now Instant, expected uint32) {
+// filled notes that all before expected has come, and how many requests are kept that came too early.
+func (g *gap) filled(now Instant, expected uint32, kept int) {
 	if g.open && distance(g.ahead, expected) < halfCircle {
-		g.again, g.times, g.alive = now+firstTell, 0, false // some of it is still missing
+		g.again, g.times, g.alive, g.came = now+firstTell, 0, false, kept // some of it is still missing
+		if kept > 0 {
+			g.again = now + tellWait
+		}
 		return
 	}
 	g.open = false
@@ -61,6 +76,10 @@ func (g *gap) answered() { g.alive = g.alive || g.open && g.times >= probedTells
 func (qp *QP) tellGap(now Instant) {
 	g := &qp.res.gap
 	if !g.open || now < g.again || qp.res.fault != nil || !qp.state.receives() {
+		return
+	}
+	if !qp.res.told && qp.res.early.n > 0 {
+		qp.tell(now)
 		return
 	}
 	if g.times == maxTells {

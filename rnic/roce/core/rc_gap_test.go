@@ -23,13 +23,15 @@ func TestGapIsToldAgain(t *testing.T) {
 		}
 		fs := a.send()
 		b.take(fs[2])
+		b.tick(tellWait)
 		b.says("Acknowledge 5 NAK, PSN sequence error 0; ")
 		b.take(fs[0]) // 6 and 7 do not come again
 		b.says("Acknowledge 5 ACK 1; ")
 		if row.far {
 			b.take(b.say(packet.RCSendOnly, 6+leftWithin, nil))
-			b.says("Acknowledge 6 NAK, PSN sequence error 1; ")
 		}
+		b.tick(b.qp.res.gap.again)
+		b.says("Acknowledge 6 NAK, PSN sequence error 1; ")
 		for i := range maxTells {
 			at := b.qp.res.gap.again
 			if next, ok := b.qp.Deadline(); !ok || next > at {
@@ -94,6 +96,7 @@ func TestToldAgainIsNoRetry(t *testing.T) {
 	a.post(rnic.SendWR{ID: 2})
 	fs := a.send()
 	b.take(fs[1])
+	b.tick(tellWait)
 	nak := b.says("Acknowledge 5 NAK, PSN sequence error 0; ")
 	for range 5 {
 		a.take(nak...)

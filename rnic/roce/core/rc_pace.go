@@ -9,6 +9,10 @@ type probing struct {
 	probe  Instant // when; 0: never
 	probes uint8   // since an answer was timed; each waits twice as long (RFC 6298 §5.5)
 
+	// What the window was, and what was thought of it, when the oldest packets were sent again; 0: nothing has been, or an answer has come.
+	held                   uint32
+	heldFound, heldCareful bool
+
 	// The time from a request to its answer, one at a time, and none for what was sent again (RFC 6298 §3, Karn's algorithm).
 	timing     bool
 	timed      uint32  // PSN
@@ -23,6 +27,35 @@ const (
 	firstProbe Instant = 20e6
 	maxProbes          = 5
 )
+
+// probeLate sends the oldest packets again, no more of them than the smallest window has: where a queue on the way has become longer, or the
+// peer was stopped, the answer is on its way and nothing is lost.
+func (qp *QP) probeLate(now Instant) {
+	r := &qp.req
+	r.probes++
+	r.armProbe(now)
+	held, found, careful := r.window, r.found, r.careful
+	if r.held != 0 { // these have had no answer either
+		held, found, careful = max(minWindow, r.held/2), true, true
+	}
+	qp.lost()
+	r.window, r.held, r.heldFound, r.heldCareful = minWindow, held, found, careful
+}
+
+// probed is told of the first answer after that: late, it is for more than was sent again, and nothing was lost (as RFC 3522 tells
+// the two apart by time stamps). Else the window is half of what it was, as after any loss.
+func (qp *QP) probed(late bool) {
+	r := &qp.req
+	switch {
+	case r.held == 0:
+	case late:
+		r.window, r.found, r.careful = r.held, r.heldFound, r.heldCareful
+		r.held = 0
+		qp.seek(r.high) // what is on its way is not sent again
+	default:
+		r.shrink()
+	}
+}
 
 // time notes that a request which is answered at once leaves now.
 func (p *probing) time(now Instant, psn uint32) {
@@ -82,7 +115,7 @@ func (qp *QP) piece(e *entry) (count uint32) {
 		switch {
 		case r.careful:
 			size = fineUnit
-		case r.window == maxWindow:
+		case r.window == r.widest:
 			size = wideUnit
 		}
 		count = min(distance(e.P.last, r.next)+1, size-distance(r.next, e.P.first)%size)

@@ -48,6 +48,108 @@ func TestProbes(t *testing.T) {
 	}
 }
 
+// The window has a number of packets and of bytes at most: it doubles with each that gets through, and once something was lost
+// becomes one packet larger.
+func TestWindowGrows(t *testing.T) {
+	for mtu, most := range map[int]uint32{256: 256, 1024: 256, 2048: 256, 4096: 128} {
+		if widest(mtu) != most {
+			t.Errorf("MTU %d: a window of %d", mtu, widest(mtu))
+		}
+		a, b := reliables(t, mtu, 5, nil)
+		mr, _ := b.host.region(t, maxWindowBytes, rnic.RemoteWrite)
+		r := &a.qp.req
+		windows := func(n int) {
+			t.Helper()
+			for range n {
+				w := r.window
+				a.post(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{make([]byte, int(w)*mtu)}, RemoteSTag: mr.STag(), RemoteTO: mr.Base(), Unsignaled: true})
+				fs := a.send()
+				if len(fs) != int(w) {
+					t.Fatalf("MTU %d: %d packets leave, of a window of %d", mtu, len(fs), w)
+				}
+				b.take(fs...)
+				a.take(b.send()...)
+				want := w + 1
+				if !r.found {
+					want = 2 * w
+				}
+				if want = min(want, widest(mtu)); r.window != want {
+					t.Fatalf("MTU %d: a window of %d after one of %d, want %d", mtu, r.window, w, want)
+				}
+			}
+		}
+		windows(6)
+		if r.window != widest(mtu) {
+			t.Errorf("MTU %d: a window of %d", mtu, r.window)
+		}
+		full := r.window
+		a.qp.mu.Lock()
+		a.qp.lost()
+		a.qp.mu.Unlock()
+		if r.window != full/2 {
+			t.Errorf("MTU %d: a window of %d after a loss", mtu, r.window)
+		}
+		windows(3)
+	}
+}
+
+// A probe sends few packets. If the answer was late, for more than these, the window is what it was, and nothing else is sent
+// again; if they were lost it is half of that, and the rest follows.
+func TestProbeOfWhatIsLate(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		a, b := reliables(t, 256, 5, nil)
+		mr, _ := b.host.region(t, 256, rnic.RemoteWrite)
+		r := &a.qp.req
+		for range 40 {
+			a.post(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{make([]byte, 256)}, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
+		}
+		fs := a.send()
+		at, _ := a.qp.Deadline()
+		a.tick(at)
+		if again := a.send(); len(fs) != 40 || len(again) != minWindow || r.window != minWindow {
+			t.Fatalf("%d packets, %d again, window %d", len(fs), len(again), r.window)
+		} else if lost {
+			fs = again
+		}
+		b.take(fs...)
+		a.take(b.send()...)
+		window, rest := uint32(initialWindow+40), 0 // it was growing
+		if lost {
+			window, rest = initialWindow/2, 40-minWindow
+		}
+		if r.window != window || r.held != 0 || r.found != lost {
+			t.Errorf("lost %v: a window of %d, want %d; found %v", lost, r.window, window, r.found)
+		}
+		if more := a.send(); len(more) != min(rest, int(window)) {
+			t.Errorf("lost %v: %d packets more", lost, len(more))
+		} else {
+			b.take(more...)
+		}
+		exchange(a, b)
+		if n := len(a.completions()); n != 40 {
+			t.Errorf("lost %v: %d Writes are done", lost, n)
+		}
+	}
+}
+
+// A second probe in a row takes the first for lost as well: the window halves for each.
+func TestProbesInARow(t *testing.T) {
+	a, b := reliables(t, 256, 5, nil)
+	b.recv(0, 10)
+	a.post(rnic.SendWR{ID: 1})
+	fs := a.send()
+	for range 2 {
+		at, _ := a.qp.Deadline()
+		a.tick(at)
+		a.send()
+	}
+	b.take(fs...)
+	a.take(b.send()...)
+	if r := &a.qp.req; r.window != initialWindow/4 || !r.found || r.held != 0 {
+		t.Errorf("a window of %d", r.window)
+	}
+}
+
 // An answer is timed from the packet that asked for it.
 func TestAnswersAreTimed(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)

@@ -7,36 +7,47 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// receiveRequest takes a request. What is ahead of the expected PSN is told of once for each gap (NAK, sequence
-// error), unless that is not filled (tellGap); what is before it came already, and is answered again (IBA 9.7.5.1).
+// receiveRequest takes a request. What is ahead of the expected PSN may have overtaken that, and some of it is kept. The peer is told of
+// the gap (NAK, sequence error) when more has come, or some time has gone by, once unless it is not filled (tellGap). What is before
+// the expected PSN came already, and is answered again (IBA 9.7.5.1).
 func (qp *QP) receiveRequest(now Instant, p *Packet) Drop {
-	in := &qp.in
+	in, r := &qp.in, &qp.res
 	if d := distance(p.PSN, in.epsn); d >= halfCircle {
 		return qp.duplicate(p)
 	} else if d > 0 {
-		qp.res.gap.missed(now, p.PSN, in.epsn)
-		if !qp.res.told {
-			qp.res.told = true
-			qp.count.Gaps++
-			qp.res.push(answer{op: packet.OpAck, psn: in.epsn, syndrome: packet.NAK(packet.NAKSequence)})
+		r.gap.missed(now, p.PSN, in.epsn, r.told)
+		drop := DropPSN
+		if r.early.keep(p, d) {
+			drop = Accepted
 		}
-		return DropPSN
+		if !r.told && r.gap.came >= tellAfter {
+			qp.tell(now)
+		}
+		return drop
 	}
-	qp.res.told = false
-	d := qp.request(p)
-	switch d {
-	case Accepted:
-		qp.res.gap.filled(now, in.epsn)
-	case DropNoReceive:
-		qp.res.told = true      // what follows on the wire is out of order until this one comes again
-		qp.res.gap.open = false // the peer has sent again what was missing, and goes on when it has waited
-		qp.res.push(answer{op: packet.OpAck, psn: in.epsn, syndrome: packet.RNR(qp.attrs.RNRTimer)})
-	case DropAccess:
-		qp.fault(packet.NAKRemoteAccess, d)
-	default:
-		qp.fault(packet.NAKInvalidRequest, d)
+	r.told = false
+	d := qp.inTurn(p)
+	if d != Accepted {
+		return d
 	}
-	return d
+	qp.follow()
+	if r.told || r.fault != nil { // by what was kept
+		return Accepted
+	}
+	if r.gap.filled(now, in.epsn, r.early.n); !r.gap.open {
+		r.early.clear()
+	} else if r.gap.came >= tellAfter {
+		qp.tell(now)
+	}
+	return Accepted
+}
+
+// tell tells the peer what is missing.
+func (qp *QP) tell(now Instant) {
+	qp.res.told = true
+	qp.count.Gaps++
+	qp.res.gap.again = now + firstTell
+	qp.res.push(answer{op: packet.OpAck, psn: qp.in.epsn, syndrome: packet.NAK(packet.NAKSequence)})
 }
 
 // fault answers with a NAK after which the QP ends: see nextAnswer.

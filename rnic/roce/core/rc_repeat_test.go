@@ -21,6 +21,7 @@ type rememberer struct {
 }
 
 func (m *rememberer) takes(to *side, f frame) bool {
+	m.side.qp.res.early.clear() // rxe keeps no request that comes early
 	h, _ := f.header(m.t)
 	if to != m.side || h.Opcode != packet.RCReadRequest {
 		return true
@@ -60,7 +61,7 @@ func remembering(t *testing.T, seed uint64, h harm, deaf bool, window uint32) (w
 // A Read is asked for again as far as the request went that asked first, wherever its data was lost; also where nothing was lost for so long
 // that requests are wide.
 func TestReadsAreRepeatedToTheirEnd(t *testing.T) {
-	for _, window := range []uint32{initialWindow, maxWindow} {
+	for _, window := range []uint32{initialWindow, widest(256)} {
 		for seed := range uint64(50) {
 			w, got, mem := remembering(t, seed, harm{lose: int(seed), delay: 50_000}, false, window)
 			if wcs := w.sides[0].completions(); len(wcs) != 1 || wcs[0].Status != rnic.WCSuccess || string(got) != string(mem) {

@@ -23,9 +23,12 @@ type requesting struct {
 	reads           int    // outstanding Reads and atomics
 	answers         bool   // an answer is next; see nextRC
 
-	// How many packets are on the wire before an acknowledge is waited for: one more for each window that
-	// got through, half as many after each loss, so that a network that loses packets for want of room is relieved.
+	// How many packets are on the wire before an acknowledge is waited for: one more for each that got through until the network has
+	// shown what it carries, from then on one more for each window, half as many after each loss, so that a network that loses
+	// packets for want of room is relieved (RFC 5681 §3.1).
 	window, grown uint32
+	widest        uint32   // the largest window
+	found         bool     // what the network carries: there was a loss or a CNP
 	careful       bool     // a loss has made the window small
 	ends          []uint32 // of requests for Reads and atomics that are not answered in full, MaxReads at most: the PSN after each, oldest first
 	slowed        bool     // by a CNP,
@@ -41,21 +44,47 @@ type requesting struct {
 	refused            Instant // since when the network refuses what is sent; 0: it does not
 }
 
-// Sizes of the window, in packets. Linux rxe has 128.
+// Sizes of the window, in packets. The largest is what 512 KiB have, and 256 at most: beside a TCP connection that keeps a queue full, a
+// connection has the share of the link that it has of the queue, and with 128 small packets, as Linux rxe has, that was no fair one.
 const (
-	minWindow     = 4
-	initialWindow = 64
-	maxWindow     = 128
+	minWindow      = 4
+	initialWindow  = 64
+	maxWindow      = 256
+	maxWindowBytes = 512 << 10
 )
+
+// widest is the largest window of a path MTU. UD has none, and no window.
+func widest(mtu int) uint32 { return uint32(min(maxWindow, maxWindowBytes/max(mtu, 1))) }
 
 // askEach is how many packets leave at most before an acknowledge is asked for. As many leave when it comes: two of the longest messages of
 // UDP, of 15 packets of the largest path MTU each.
 const askEach = 30
 
 // begin sets the PSN of the first packet.
-func (r *requesting) begin(psn uint32) {
+func (r *requesting) begin(psn uint32, mtu int) {
 	r.una, r.next, r.high = psn, psn, psn
-	r.window, r.ends = initialWindow, r.ends[:0]
+	r.widest = widest(mtu)
+	r.window, r.grown, r.found, r.ends = initialWindow, 0, false, r.ends[:0]
+}
+
+// grow opens the window for n packets that have got through. Data of Reads opens it slowly from the beginning: it comes when the peer has time,
+// and its requests give the peer's packets room that nothing has tried yet.
+func (r *requesting) grow(n uint32, fast bool) {
+	if fast && !r.found {
+		r.window = min(r.window+n, r.widest)
+	} else if r.grown += n; r.grown >= r.window {
+		r.grown, r.window = 0, min(r.window+1, r.widest)
+	}
+	r.careful = r.careful && r.window < r.widest
+}
+
+// shrink makes the window half as large.
+func (r *requesting) shrink() {
+	if r.held != 0 {
+		r.window, r.held = r.held, 0
+	}
+	r.window = max(minWindow, r.window/2)
+	r.grown, r.found = 0, true
 }
 
 // nextRequest builds the next packet of work of ours, and returns its length; 0: none can be sent.
@@ -236,8 +265,8 @@ func (qp *QP) again(now Instant) {
 func (qp *QP) lost() {
 	r := &qp.req
 	qp.count.Retransmissions++
-	r.window = max(minWindow, r.window/2)
-	r.grown, r.careful = 0, true
+	r.shrink()
+	r.careful = true
 	r.unasked, r.timing = 0, false
 	qp.seek(r.una)
 }

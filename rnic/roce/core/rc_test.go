@@ -150,6 +150,7 @@ func TestSequenceNAK(t *testing.T) {
 	for _, f := range []frame{fs[0], fs[2], fs[3], fs[0]} { // the last one comes once more, and takes no NAK's place
 		b.take(f)
 	}
+	b.tick(tellWait)
 	a.take(b.says("Acknowledge 6 NAK, PSN sequence error 1; ")...)
 	a.want(rnic.OpSend, 0, 0)
 	b.take(a.says("SEND Only 6 A; SEND Only 7 A; SEND Only 8 A; ")...)
@@ -165,6 +166,7 @@ func TestSequenceNAK(t *testing.T) {
 	a.post(rnic.SendWR{ID: 4})
 	a.post(rnic.SendWR{ID: 5})
 	b.take(a.send()[1])
+	b.tick(b.qp.res.gap.again)
 	a.take(b.says("Acknowledge 9 NAK, PSN sequence error 4; ")...)
 	exchange(a, b)
 	if n, m := len(a.completions()), len(b.completions()); n != 2 || m != 2 {
@@ -210,8 +212,7 @@ func TestDuplicates(t *testing.T) {
 	first := a.says("SEND Only 5 A; FetchAdd 6 A; RDMA READ Request 7 A; ")
 	b.take(first...)
 	lost := b.says("Acknowledge 5 ACK 3; ATOMIC Acknowledge 6; RDMA READ response First 7; RDMA READ response Middle 8; RDMA READ response Last 9; ")
-	at, _ := a.qp.Deadline()
-	a.tick(at)
+	a.tick(a.qp.req.deadline)
 	again := a.says("SEND Only 5 A; FetchAdd 6 A; RDMA READ Request 7 A; ")
 	copy(mem, pattern(600, 4))
 	b.take(again...)

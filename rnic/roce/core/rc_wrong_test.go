@@ -81,8 +81,7 @@ func TestWindow(t *testing.T) {
 	} else if h, _ := gs[65].header(t); !h.AckReq {
 		t.Error("a window of 66 closes and no acknowledge was asked for")
 	}
-	at, _ := a.qp.Deadline()
-	a.tick(at) // all lost
+	a.tick(a.qp.req.deadline) // all lost
 	if n := len(a.send()); n != initialWindow/2 {
 		t.Errorf("%d packets after a loss", n)
 	}

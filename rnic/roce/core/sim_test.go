@@ -104,7 +104,7 @@ func (w *world) paced(qp *QP, before uint32) {
 	if qp.service != packet.RC || qp.state == ERR {
 		return
 	}
-	if r.window < minWindow || r.window > maxWindow || len(r.ends) > qp.attrs.MaxReads {
+	if r.window < minWindow || r.window > r.widest || len(r.ends) > qp.attrs.MaxReads {
 		w.t.Fatalf("%v: a window of %d, %d Reads", qp, r.window, len(r.ends))
 	}
 	if out := distance(r.next, r.una); r.next != before && out > max(r.window, wideUnit) {

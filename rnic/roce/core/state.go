@@ -248,7 +248,7 @@ func (qp *QP) set(set Attr, a *Attrs) {
 	}
 	if set&AttrSQPSN != 0 {
 		qp.out.psn = a.SQPSN
-		qp.req.begin(a.SQPSN)
+		qp.req.begin(a.SQPSN, qp.attrs.PathMTU)
 	}
 	if set&AttrTimeout != 0 {
 		qp.attrs.Timeout, qp.attrs.RetryCount, qp.attrs.RNRRetry = a.Timeout, a.RetryCount, a.RNRRetry
@@ -302,6 +302,7 @@ func (qp *QP) becomeERR(cause error) {
 	qp.state, qp.cause = ERR, cause
 	qp.out.drop()
 	qp.res.clear()
+	qp.res.early.clear()
 	qp.in.release()
 	qp.sq.Flush(nil) // all sends; the receives are the verbs' to flush (verbs flush [IBU-242])
 }

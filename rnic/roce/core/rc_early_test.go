@@ -1,0 +1,180 @@
+// Requests that overtake each other, and those that are kept after a loss.
+
+package core
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+)
+
+// writes posts n Writes of one packet each, and returns their packets, and the memory that they go to.
+func writes(t *testing.T, a, b *side, n int) (fs []frame, mem []byte) {
+	t.Helper()
+	mr, mem := b.host.region(t, 256*n, rnic.RemoteWrite)
+	for i := range n {
+		a.post(rnic.SendWR{ID: uint64(i), Op: rnic.OpWrite, SGL: [][]byte{pattern(256, i)}, RemoteSTag: mr.STag(), RemoteTO: mr.Base() + uint64(256*i)})
+	}
+	fs = a.send()
+	if len(fs) != n {
+		t.Fatalf("%d packets", len(fs))
+	}
+	return fs, mem
+}
+
+func written(n int) (all []byte) {
+	for i := range n {
+		all = append(all, pattern(256, i)...)
+	}
+	return all
+}
+
+// Packets that overtake each other by a place or two are no loss: nobody is told of one, nothing is sent again, and all is done in order.
+func TestOvertakenRequests(t *testing.T) {
+	a, b := reliables(t, 256, 0xfffff0, nil)
+	fs, mem := writes(t, a, b, 40)
+	for i := 0; i+3 < len(fs); i += 4 {
+		b.take(fs[i+1], fs[i+2], fs[i], fs[i+3])
+	}
+	a.take(b.says(fmt.Sprintf("Acknowledge %x ACK 40; ", (0xfffff0+39)&maxPSN))...)
+	if n := len(a.completions()); n != 40 || !bytes.Equal(mem, written(40)) || b.qp.Counters().Gaps != 0 || b.qp.res.early.n != 0 {
+		t.Errorf("%d are done, %d gaps, %d are kept", n, b.qp.Counters().Gaps, b.qp.res.early.n)
+	}
+	if _, ok := b.qp.Deadline(); ok {
+		t.Error("something is awaited")
+	}
+}
+
+// The third request that is ahead has the peer be told at once, and any after a time. What has been kept is acknowledged with what was
+// missing, so that it need not come again; what lies too far ahead does.
+func TestEarlyRequestsAreKept(t *testing.T) {
+	a, b := reliables(t, 256, 5, nil)
+	fs, mem := writes(t, a, b, 40)
+	b.take(fs[0], fs[2], fs[3])
+	b.says("Acknowledge 5 ACK 1; ")
+	b.take(fs[4])
+	nak := b.says("Acknowledge 6 NAK, PSN sequence error 1; ")
+	b.take(fs[5:]...)
+	b.says("")
+	if n := b.qp.res.early.n; n != earlyRoom-1 {
+		t.Errorf("%d requests are kept", n)
+	}
+	a.take(nak...)
+	again := a.send()
+	b.take(again[0])
+	const kept = 1 + earlyRoom // requests that are done
+	a.take(b.says(fmt.Sprintf("Acknowledge %x ACK %d; ", 5+kept-1, kept))...)
+	exchange(a, b)
+	if n := len(a.completions()); n != 40 || !bytes.Equal(mem, written(40)) || b.qp.res.early.n != 0 {
+		t.Errorf("%d are done, %d are kept", n, b.qp.res.early.n)
+	}
+}
+
+// Two gaps: with the first one filled the peer is told of the second, at once where enough is kept behind it.
+func TestSecondGap(t *testing.T) {
+	a, b := reliables(t, 256, 5, nil)
+	fs, _ := writes(t, a, b, 8)
+	b.take(fs[1], fs[3], fs[4], fs[5])
+	b.says("Acknowledge 5 NAK, PSN sequence error 0; ")
+	b.take(fs[0])
+	b.says("Acknowledge 7 NAK, PSN sequence error 2; ")
+	b.take(fs[2])
+	b.says("Acknowledge a ACK 6; ")
+	b.take(fs[7])
+	b.says("")
+	b.tick(b.qp.res.gap.again)
+	b.says("Acknowledge b NAK, PSN sequence error 6; ")
+}
+
+// A kept request is checked when its turn comes: what it asks for wrongly ends the QP then, a receive that is not there has it come again, and
+// an end forgets all.
+func TestKeptRequestsAreChecked(t *testing.T) {
+	a, b := reliables(t, 256, 5, nil)
+	good := b.say(packet.RCSendOnly, 5, nil)
+	_ = a
+	b.recv(0, 10)
+	b.take(b.say(packet.RCWriteOnly, 6, pattern(10, 1), func(h *packet.Header) { h.RETH = packet.RETH{RKey: 77, Length: 10}; h.AckReq = true }))
+	b.take(b.say(packet.RCSendOnly, 7, nil))
+	if b.state() != RTS || b.qp.res.early.n != 2 {
+		t.Fatal(b.state(), b.qp.res.early.n)
+	}
+	b.take(good)
+	if got := wire(t, b.send()); got != "Acknowledge 6 NAK, remote access error 1; " || b.state() != ERR || b.qp.res.early.n != 0 {
+		t.Errorf("%s, %v, %d are kept", got, b.state(), b.qp.res.early.n)
+	}
+
+	a, b = reliables(t, 256, 5, nil)
+	b.recv(0, 10)
+	for range 3 {
+		a.post(rnic.SendWR{})
+	}
+	fs := a.send()
+	b.take(fs[1], fs[2], fs[0])
+	if got := b.send(); len(got) != 1 || b.qp.res.early.n != 0 {
+		t.Errorf("%s: %d are kept that find no receive", wire(t, got), b.qp.res.early.n)
+	} else if h, _ := got[0].header(t); h.AETH.Syndrome.Kind() != packet.KindRNR || h.PSN != 6 {
+		t.Errorf("%s", wire(t, got))
+	}
+	b.take(fs[2]) // on the wire behind that one
+	b.says("")
+	if at, ok := b.qp.Deadline(); !ok || at < firstTell {
+		t.Error("a peer that was told to wait is told of a gap soon")
+	}
+	b.recv(1, 10, 10)
+	b.take(fs[1])
+	b.says("Acknowledge 7 ACK 3; ")
+}
+
+// Whatever order a window of requests comes in, and however often, each is done once.
+func TestRequestsInAnyOrder(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		a, b := reliables(t, 256, 0xfffff8, nil)
+		n := 1 + r.IntN(earlyRoom)
+		ctr, _ := b.host.region(t, 8, rnic.RemoteAtomic)
+		fs, mem := writes(t, a, b, n)
+		for range 3 {
+			a.post(rnic.SendWR{Op: rnic.OpFetchAdd, Atomic: &rnic.Atomic{Data: 1}, RemoteSTag: ctr.STag(), RemoteTO: ctr.Base()})
+		}
+		fs = append(fs, a.send()...)
+		fs = append(fs, fs[:r.IntN(n)+1]...)
+		r.Shuffle(len(fs), func(i, j int) { fs[i], fs[j] = fs[j], fs[i] })
+		b.take(fs...)
+		a.take(b.send()...)
+		for range 10 { // what was too far ahead
+			exchange(a, b)
+			if at, ok := a.qp.Deadline(); ok {
+				a.tick(at)
+			}
+			if at, ok := b.qp.Deadline(); ok {
+				b.tick(at)
+			}
+		}
+		wcs := a.completions()
+		if len(wcs) != n+3 || wcs[len(wcs)-1].Value != 2 || !bytes.Equal(mem, written(n)) || b.qp.res.early.n != 0 {
+			t.Fatalf("seed %d: %v, %d are kept", seed, wcs, b.qp.res.early.n)
+		}
+	}
+}
+
+// What is kept is a copy, for the packet's room is used again, and the first of a PSN: a later one does not take its place.
+func TestKeptRequestsAreCopies(t *testing.T) {
+	a, b := reliables(t, 256, 5, nil)
+	fs, mem := writes(t, a, b, 2)
+	early := frame{fs[1].network, bytes.Clone(fs[1].datagram)}
+	b.take(early)
+	clear(early.datagram)
+	mr := a.qp.oldest()
+	b.take(b.say(packet.RCWriteOnly, 6, pattern(256, 9), func(h *packet.Header) {
+		h.RETH = packet.RETH{VA: mr.RemoteTO + 256, RKey: uint32(mr.RemoteSTag), Length: 256}
+	}))
+	b.take(fs[0])
+	exchange(a, b)
+	if !bytes.Equal(mem, written(2)) || len(a.completions()) != 2 {
+		t.Error("other bytes")
+	}
+}
