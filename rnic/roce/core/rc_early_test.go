@@ -74,7 +74,7 @@ func TestEarlyRequestsAreKept(t *testing.T) {
 	}
 }
 
-// Two gaps: with the first one filled the peer is told of the second, at once where enough is kept behind it.
+// Two gaps: with the first one filled the peer is told of the second, at once where enough is kept after it.
 func TestSecondGap(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	fs, _ := writes(t, a, b, 8)

@@ -21,7 +21,7 @@ type gap struct {
 	times uint8   // that it has been
 }
 
-// Packets overtake each other on their way, most of them by few places. So the peer is told of a gap when so many requests have come
+// Packets overtake each other on their way, most of them by few places. So the peer is told of a gap when this many requests have come
 // that were behind what is missing (RFC 5681 §3.2 has the same number), or after some time, which is less than a requester waits.
 const (
 	tellAfter         = 3
