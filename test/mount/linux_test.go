@@ -19,13 +19,13 @@ import (
 )
 
 // linuxImage is what guests boot; the test is skipped where guests are not asked for, as in test/linux.
-func linuxImage(t *testing.T) *image.Image {
+func linuxImage(t *testing.T, series string) *image.Image {
 	t.Helper()
 	if os.Getenv("NFSRDMA_LINUX") == "" {
 		t.Skip("the guests run with NFSRDMA_LINUX=1, as in ./test/run")
 	}
 	needMounts(t)
-	img, err := image.Get(context.Background(), "6.1", t.Logf)
+	img, err := image.Get(context.Background(), series, t.Logf)
 	mustBoot(t, err)
 	return img
 }
@@ -53,7 +53,7 @@ func closing(t *testing.T, g *guest.Guest) {
 
 // Programs find on an export of Linux's own server what they find on ours, over RDMA and TCP.
 func TestLinuxServer(t *testing.T) {
-	s, err := guest.BootServer(t.Context(), guest.Config{Image: linuxImage(t)}, guest.Fixed)
+	s, err := guest.BootServer(t.Context(), guest.Config{Image: linuxImage(t, "6.1")}, guest.Fixed)
 	mustBoot(t, err)
 	closing(t, s.Guest)
 	watchClients(t, s.Guest)
@@ -101,7 +101,7 @@ type side struct {
 // What Linux's client has closed our mount sees at the next open, and the reverse; names
 // once the directory's attributes have been asked for again.
 func TestLinuxClient(t *testing.T) {
-	g, err := guest.Boot(t.Context(), guest.Config{Image: linuxImage(t), MemoryMB: 768})
+	g, err := guest.Boot(t.Context(), guest.Config{Image: linuxImage(t, "6.1"), MemoryMB: 768})
 	mustBoot(t, err)
 	closing(t, g)
 	inGuest := func(text string) string {

@@ -25,7 +25,7 @@ type ganeshaRule struct{ dir, client, options string }
 func ganeshaExports(base string, rules []ganeshaRule) string {
 	var b strings.Builder
 	for _, r := range rules {
-		id := 1 + strings.Index("open ro squash all other gone fixed comes", r.dir)
+		id := 1 + strings.Index("open ro squash all other gone fixed comes cross plain", r.dir)
 		fmt.Fprintf(&b, "EXPORT { Export_Id = %d; Path = %q; Pseudo = \"/%s\"; FSAL { Name = VFS; } CLIENT { Clients = %s; %s } }\n",
 			id, filepath.Join(base, r.dir), r.dir, r.client, r.options)
 	}
@@ -39,6 +39,7 @@ func TestSidesGanesha(t *testing.T) {
 	stay := []ganeshaRule{
 		{"open", us, "Access_Type = RW; " + root}, {"ro", us, "Access_Type = RO; " + root}, {"squash", us, "Access_Type = RW; Squash = Root_Squash;"},
 		{"all", us, "Access_Type = RW; Squash = All_Squash; Anonymous_Uid = 2000; Anonymous_Gid = 2000;"}, {"other", "192.0.2.7", "Access_Type = RW;"},
+		{"cross", us, "Access_Type = RW; " + root}, {"plain", us, "Access_Type = RW; " + root},
 	}
 	dir := tempDir(t, "ganesha")
 	conf := filepath.Join(dir, "ganesha.conf")
@@ -49,12 +50,14 @@ func TestSidesGanesha(t *testing.T) {
 		}
 	}
 	rules(ganeshaRule{"gone", us, "Access_Type = RW; " + root}, ganeshaRule{"fixed", us, "Access_Type = RW; " + root})
-	c := confine(t, `rpcbind; exec ganesha.nfsd -F -f "$1" -L /dev/stderr -p "$2" -N NIV_EVENT`, "NFS SERVER INITIALIZED", conf, filepath.Join(dir, "pid"))
+	c := confine(t, `base="$3"; `+sidesMounts+`; cd /; rpcbind; exec ganesha.nfsd -F -f "$1" -L /dev/stderr -p "$2" -N NIV_EVENT`, "NFS SERVER INITIALIZED", conf, filepath.Join(dir, "pid"), base)
 	s := &subject{name: "ganesha", peer: peer{host: us, by: c.by()}, port: "2049", mnt: "20048", base: base, client: us}
-	s.change = func() {
+	s.change = func() string {
+		said := c.remount(t, base, "umount -l")
 		rules(ganeshaRule{"comes", us, "Access_Type = RW; " + root}, ganeshaRule{"fixed", us, "Access_Type = RO; " + root})
 		c.signal(t, syscall.SIGHUP)
 		waitFor(t, "the new rules", func() bool { return strings.Contains(c.logged(), "Reread exports complete") })
+		return said
 	}
 	s.ask(t)
 }

@@ -155,7 +155,7 @@ type question struct {
 }
 
 // sidesQuestions, in the order in which they are asked.
-var sidesQuestions = slices.Concat(ruleQuestions, aclQuestions, changeQuestions)
+var sidesQuestions = slices.Concat(ruleQuestions, aclQuestions, crossQuestions, []question{remountBefore}, changeQuestions, remountQuestions)
 
 var ruleQuestions = []question{
 	{"mount an export", func(s *sides) string { return s.mount("open") }},

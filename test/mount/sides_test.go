@@ -30,7 +30,7 @@ const sidesRules = `%[1]s/open %[2]s(rw,no_root_squash,insecure,no_subtree_check
 %[1]s/squash %[2]s(rw,insecure,no_subtree_check)
 %[1]s/all %[2]s(rw,all_squash,anonuid=2000,anongid=2000,insecure,no_subtree_check)
 %[1]s/other 192.0.2.7(rw,insecure,no_subtree_check)
-`
+` + sidesCross
 
 // sidesBefore and sidesAfter are those that change.
 const (
@@ -44,13 +44,13 @@ const (
 
 // A subject is a server that is asked.
 type subject struct {
-	name   string // its column in testdata/sides.txt
-	peer          // how it is reached; by runs programs where it can be
-	port   string // of NFS
-	mnt    string // of MOUNT
-	base   string // of the exports, where it runs
-	client string // as what it sees us
-	change func() // other rules
+	name   string        // its column in testdata/sides.txt
+	peer                 // how it is reached; by runs programs where it can be
+	port   string        // of NFS
+	mnt    string        // of MOUNT
+	base   string        // of the exports, where it runs
+	client string        // as what it sees us
+	change func() string // has other rules, and other file systems mounted, and says what there is to say of it
 }
 
 // ask asks a server all questions, and compares its answers with those that are known of it.
@@ -80,7 +80,7 @@ func (s *subject) ask(t *testing.T) {
 			ready = missing == nil
 		}
 	}
-	s.change()
+	said := s.change()
 	if err := os.WriteFile(filepath.Join(home, "changed"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func (s *subject) ask(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	answers := string(out) + s.showmount(t) + s.rpcinfo(t)
+	answers := string(out) + said + s.showmount(t) + s.rpcinfo(t)
 	answers = strings.ReplaceAll(strings.ReplaceAll(answers, s.base, "BASE"), s.client, "CLIENT")
 	s.compare(t, answers)
 }
@@ -251,6 +251,16 @@ func (c *confined) by() []string {
 	return []string{"nsenter", "--net=/proc/" + strconv.Itoa(c.cmd.Process.Pid) + "/ns/net"}
 }
 
+// remount runs remountScript where it sees what it sees mounted.
+func (c *confined) remount(t *testing.T, base, by string) string {
+	t.Helper()
+	out, code := command(t, "", nil, "nsenter", "--mount=/proc/"+strconv.Itoa(c.cmd.Process.Pid)+"/ns/mnt", "sh", "-c", remountScript(base, by))
+	if code != 0 {
+		t.Fatalf("status %d: %s", code, out)
+	}
+	return out + "\n"
+}
+
 // signal signals the process that was started last.
 func (c *confined) signal(t *testing.T, sig syscall.Signal) {
 	t.Helper()
@@ -289,21 +299,29 @@ func TestSidesOurs(t *testing.T) {
 	}
 	rules(sidesRules + sidesBefore)
 	const says = " exports are served"
-	c := confine(t, `exec "$1" serve --exports "$2" --state-dir "$3" --rpcbind serve --rdma-port 0 --addr 127.0.0.1`, "mount from Linux:",
-		filepath.Join(rig.bin, "nfsrdmad"), file, tempDir(t, "state"))
+	c := confine(t, `base="$4"; `+sidesMounts+`; cd /; exec "$1" serve --exports "$2" --state-dir "$3" --rpcbind serve --rdma-port 0 --addr 127.0.0.1`,
+		"mount from Linux:", filepath.Join(rig.bin, "nfsrdmad"), file, tempDir(t, "state"), base)
 	s := &subject{name: "ours", peer: peer{host: "127.0.0.1", by: c.by()}, port: "2049", mnt: "2049", base: base, client: "127.0.0.1"}
-	s.change = func() {
+	s.change = func() string {
+		said := c.remount(t, base, "nothing")
 		rules(sidesRules + sidesAfter)
 		before := strings.Count(c.logged(), says)
 		c.signal(t, syscall.SIGHUP)
 		waitFor(t, "the new rules", func() bool { return strings.Count(c.logged(), says) > before })
+		return said
 	}
 	s.ask(t)
 }
 
-// TestLinuxSides asks Linux's server, in a guest.
+// TestLinuxSides asks Linux's server, in guests.
 func TestLinuxSides(t *testing.T) {
-	img := linuxImage(t)
+	for _, series := range []string{"6.1", "6.12"} {
+		t.Run(series, func(t *testing.T) { linuxSides(t, series) })
+	}
+}
+
+func linuxSides(t *testing.T, series string) {
+	img := linuxImage(t, series)
 	need(t, "showmount", "rpcinfo")
 	s, err := guest.BootServer(t.Context(), guest.Config{Image: img}, guest.Fixed)
 	mustBoot(t, err)
@@ -326,11 +344,11 @@ func TestLinuxSides(t *testing.T) {
 	}
 	run(`modprobe ext4 && modprobe brd rd_nr=1 rd_size=24576 && /sbin/mke2fs -q -t ext4 -J size=2 /dev/ram0 || exit 1
 mkdir /sides && mount -t ext4 -o acl /dev/ram0 /sides && cd /sides && rmdir lost+found || exit 1
-` + sidesTree + "\n" + rules(sidesRules+sidesBefore))
+` + sidesTree + "\nbase=/sides\n" + sidesMounts + "\n" + rules(sidesRules+sidesBefore))
 	host, port := hostPort(t, s.TCP)
 	_, mnt := hostPort(t, s.Mount)
 	(&subject{name: "knfsd", peer: peer{host: host}, port: port, mnt: mnt, base: "/sides", client: s.Host,
-		change: func() { run(rules(sidesRules + sidesAfter)) }}).ask(t)
+		change: func() string { return run(remountScript("/sides", "exportfs -f") + rules(sidesRules+sidesAfter)) }}).ask(t)
 	for proto, address := range map[string]string{"rdma": s.RDMA, "tcp": s.TCP} {
 		t.Run("acls-"+proto, func(t *testing.T) {
 			host, port := hostPort(t, address)
