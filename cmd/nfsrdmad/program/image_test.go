@@ -1,0 +1,192 @@
+// The image of deploy/Containerfile, built and run by podman as docs/admin.md says.
+
+package program
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+)
+
+// podmanEnv is the directory of podman's storage, which the test has to itself.
+const podmanEnv = "NFSRDMA_TEST_PODMAN"
+
+// podmanConf has podman keep all in one directory, and copy files where it could use overlays: those are not to be had everywhere.
+const podmanConf = "[storage]\ndriver = \"vfs\"\nrunroot = \"%[1]s/run\"\ngraphroot = \"%[1]s/root\"\n"
+
+// buildLimit is how long podman may take for the programs, of which nothing may be compiled yet.
+const buildLimit = 15 * time.Minute
+
+// podman runs a command of podman's, and returns what it says.
+func podman(ctx context.Context, args ...string) (string, error) {
+	at := os.Getenv(podmanEnv)
+	// crun, which podman takes by itself, does without version 1 of control groups.
+	cmd := exec.CommandContext(ctx, "podman", append([]string{"--runtime", "runc"}, args...)...)
+	cmd.Env = append(os.Environ(), "CONTAINERS_STORAGE_CONF="+filepath.Join(at, "storage.conf"))
+	cmd.WaitDelay = time.Minute
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("podman %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out), nil
+}
+
+func mustPodman(t *testing.T, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), buildLimit)
+	defer cancel()
+	out, err := podman(ctx, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestImage: podman builds the image, without a registry, and runs it with no privilege on a file system that cannot be written to: with
+// files in memory; and as a user, with his directory, where handles outlive the container.
+func TestImage(t *testing.T) {
+	if os.Getenv(insideEnv) == "" {
+		needRoot(t, "podman", "runc", "busybox")
+		dir := t.TempDir()
+		t.Setenv(podmanEnv, dir)
+		put(t, filepath.Join(dir, "storage.conf"), fmt.Sprintf(podmanConf, dir))
+		buildImage(t, dir)
+		ownPorts(t, "--- PASS: TestImage")
+		return
+	}
+	t.Run("memory", imageInMemory)
+	t.Run("directory", imageOfDirectory)
+}
+
+// buildImage builds the image from what the machine has: in place of the image of golang a shell and this machine's own Go, with its
+// caches, at the places that Go has in it.
+func buildImage(t *testing.T, dir string) {
+	t.Helper()
+	goEnv := func(name string) string {
+		out, err := exec.Command("go", "env", name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	base := filepath.Join(dir, "base")
+	for _, name := range []string{"bin", "etc/ssl/certs", "tmp", "go/pkg/mod", "root/.cache/go-build", "usr/local/go"} {
+		if err := os.MkdirAll(filepath.Join(base, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shell, err := exec.LookPath("busybox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copyFile(t, shell, filepath.Join(base, "bin/sh"))
+	copyFile(t, "/etc/ssl/certs/ca-certificates.crt", filepath.Join(base, "etc/ssl/certs/ca-certificates.crt"))
+	put(t, filepath.Join(dir, "Base"), "FROM scratch\nCOPY base /\nENV HOME=/root GOPATH=/go PATH=/usr/local/go/bin:/bin\n")
+	mustPodman(t, "build", "--isolation", "chroot", "-f", filepath.Join(dir, "Base"), "-t", containerfile(t)[0].args[0], dir)
+	mustPodman(t, "build", "--isolation", "chroot", "--pull=never", "--network", "host", "-v", goEnv("GOROOT")+":/usr/local/go:ro",
+		"-v", goEnv("GOMODCACHE")+":/go/pkg/mod", "-v", goEnv("GOCACHE")+":/root/.cache/go-build",
+		"--env", "GOPROXY="+goEnv("GOPROXY"), "-f", "../../../deploy/Containerfile", "-t", "nfsrdmad", "../../..")
+}
+
+// runImage runs the image with further arguments, as docs/admin.md does, but in the network of the test, whose ports are its own.
+func runImage(t *testing.T, args ...string) {
+	t.Helper()
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		t.Fatal(err)
+	}
+	// Podman asks for more than some machines have.
+	mustPodman(t, append([]string{"run", "-d", "--name", "served", "--network", "host", "--read-only", "--cap-drop", "all",
+		"--ulimit", fmt.Sprintf("nofile=%[1]d:%[1]d", files.Max), "--ulimit", "nproc=1000:1000"}, args...)...)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), buildLimit)
+		defer cancel()
+		if t.Failed() {
+			out, _ := podman(ctx, "logs", "served")
+			t.Log(out)
+		}
+		if _, err := podman(ctx, "rm", "-f", "-t", "10", "served"); err != nil {
+			t.Error(err)
+		}
+	})
+	awaitPort(t, "127.0.0.1:2049")
+	awaitPort(t, "127.0.0.1:20049")
+}
+
+// unprivileged checks that the server in the container runs as a user, without any capability.
+func unprivileged(t *testing.T, uid int) {
+	t.Helper()
+	pid := strings.TrimSpace(mustPodman(t, "inspect", "--format", "{{.State.Pid}}", "served"))
+	text, err := os.ReadFile("/proc/" + pid + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Name:\tnfsrdmad\n", fmt.Sprintf("Uid:\t%[1]d\t%[1]d\t%[1]d\t%[1]d\n", uid), "CapPrm:\t0000000000000000\n", "CapEff:\t0000000000000000\n",
+		"CapBnd:\t0000000000000000\n"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the server's process has not %q:\n%s", want, text)
+		}
+	}
+}
+
+func imageInMemory(t *testing.T) {
+	runImage(t, "nfsrdmad")
+	unprivileged(t, 65534)
+	for addr, o := range map[string]nfsclient.Options{"127.0.0.1:2049": {Transport: nfsclient.TCP}, "127.0.0.1:20049": {}} {
+		tree := mounted(t, addr, "/memory", o)
+		if err := tree.WriteFile(t.Context(), "f", []byte(addr), 0o644); err != nil {
+			t.Error(err)
+		}
+		if data, err := tree.ReadFile(t.Context(), "f"); string(data) != addr {
+			t.Errorf("%q, %v", data, err)
+		}
+	}
+	if out := mustPodman(t, "exec", "served", "nfsrdma", "ping", "127.0.0.1"); !strings.Contains(out, "round trips") {
+		t.Error(out)
+	}
+}
+
+func imageOfDirectory(t *testing.T) {
+	const uid = 1000
+	dir := filepath.Join(os.Getenv(podmanEnv), "data")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(dir, uid, uid); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--user", "1000:1000", "-v", dir + ":/srv/data", "-v", "nfs-state:/state", "nfsrdmad", "--state-dir", "/state", "/srv/data"}
+	o := nfsclient.Options{Transport: nfsclient.TCP, Cred: &transport.Cred{Flavor: oncrpc.FlavorSys, UID: uid, GID: uid}}
+	var handle nfs3.FH
+	for i := range 2 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			runImage(t, args...)
+			unprivileged(t, uid)
+			tree := mounted(t, "127.0.0.1:2049", "/srv/data", o)
+			name := fmt.Sprint("f", i)
+			if err := tree.WriteFile(t.Context(), name, []byte("data"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			fi, err := os.Stat(filepath.Join(dir, name))
+			if err != nil || fi.Sys().(*syscall.Stat_t).Uid != uid {
+				t.Errorf("%+v, %v", fi, err)
+			}
+			if root := tree.Root(); i > 0 && root != handle {
+				t.Errorf("the handle of the export is another one in a new container: %v, %v", handle, root)
+			} else {
+				handle = root
+			}
+		})
+	}
+}
