@@ -1,0 +1,218 @@
+// Calls to the port mapper over UDP in other hosts' names: none changes anything, and no answer is larger than its call.
+
+package program
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
+	"golang.org/x/sys/unix"
+)
+
+// The server's address on the device of the test, that of a host which has never called, and the port of all forged calls.
+const (
+	serversAddr = "192.0.2.1"
+	victimsAddr = "192.0.2.77"
+	rootsPort   = 700
+)
+
+// A forger is the network that a device of this machine leads to: it sends datagrams in any host's name, and sees what is sent back.
+type forger struct {
+	t   *testing.T
+	tun int
+}
+
+// newForger makes the device.
+func newForger(t *testing.T) *forger {
+	t.Helper()
+	tun, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(tun) })
+	req, err := unix.NewIfreq("other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
+	if err := unix.IoctlIfreq(tun, unix.TUNSETIFF, req); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("sh", "-c", "ip addr add "+serversAddr+"/24 dev other && ip link set other up").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return &forger{t, tun}
+}
+
+// send sends a datagram to the port mapper, and returns its bytes with the headers of IP and UDP.
+func (f *forger) send(from string, payload []byte) int {
+	f.t.Helper()
+	b := make([]byte, 28, 28+len(payload))
+	b[0], b[8], b[9] = 0x45, 64, unix.IPPROTO_UDP
+	binary.BigEndian.PutUint16(b[2:], uint16(28+len(payload)))
+	copy(b[12:], net.ParseIP(from).To4())
+	copy(b[16:], net.ParseIP(serversAddr).To4())
+	sum := uint32(0)
+	for i := 0; i < 20; i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(b[i:]))
+	}
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	binary.BigEndian.PutUint16(b[10:], ^uint16(sum))
+	binary.BigEndian.PutUint16(b[20:], rootsPort)
+	binary.BigEndian.PutUint16(b[22:], rpcbind.Port)
+	binary.BigEndian.PutUint16(b[24:], uint16(8+len(payload)))
+	b = append(b, payload...)
+	if _, err := unix.Write(f.tun, b); err != nil {
+		f.t.Fatal(err)
+	}
+	return len(b)
+}
+
+// received is the bytes of IPv4 that have come back.
+func (f *forger) received() (n int) {
+	f.t.Helper()
+	b := make([]byte, 64<<10)
+	for {
+		got, err := unix.Read(f.tun, b)
+		switch {
+		case err == unix.EAGAIN:
+			return n
+		case err != nil:
+			f.t.Fatal(err)
+		case b[0]>>4 == 4: // of IPv6 the kernel has to say something itself
+			n += got
+		}
+	}
+}
+
+// rpcCall is a call of the port mapper, by root's word.
+func rpcCall(vers, proc uint32, args xdr.Marshaler) []byte {
+	cred := binary.BigEndian.AppendUint32(nil, 0)       // stamp
+	cred = append(cred, 0, 0, 0, 4, 'r', 'o', 'o', 't') // machine
+	cred = append(cred, make([]byte, 12)...)            // uid, gid, no groups
+	e := xdr.NewEncoder(nil)
+	h := oncrpc.CallHeader{XID: vers<<8 | proc, Prog: rpcbind.Program, Vers: vers, Proc: proc, Cred: oncrpc.OpaqueAuth{Flavor: oncrpc.FlavorSys, Body: cred}}
+	h.EncodeXDR(e)
+	args.EncodeXDR(e)
+	return e.Bytes()
+}
+
+// askUDP makes a call over UDP from an address of this machine, and returns the reply; nil: there was none before that to a later call.
+func askUDP(t *testing.T, from string, call []byte) []byte {
+	t.Helper()
+	c, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.ParseIP(from), Port: 0}, &net.UDPAddr{IP: net.ParseIP(from), Port: rpcbind.Port})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	null := rpcCall(2, rpcbind.ProcNull, none{})
+	c.SetDeadline(time.Now().Add(time.Minute))
+	for _, b := range [][]byte{call, null} { // which are answered in their order
+		if _, err := c.Write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := make([]byte, 64<<10)
+	n, err := c.Read(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(b[:4]) == string(null[:4]) {
+		return nil
+	}
+	return b[:n]
+}
+
+type none struct{}
+
+func (none) EncodeXDR(*xdr.Encoder) {}
+
+// TestSpoofedPortMapperCalls: a flood of every procedure of every version in the name of a host that has never called brings it fewer bytes
+// than the forger has sent; and neither calls in its name nor in that of this machine register or take out anything.
+func TestSpoofedPortMapperCalls(t *testing.T) {
+	if os.Getenv(insideEnv) == "" {
+		needRoot(t, "rpcinfo", "ip")
+		if _, err := os.Stat("/dev/net/tun"); err != nil {
+			machine.Skip(t, "needs /dev/net/tun")
+		}
+		ownPorts(t, "--- PASS: TestSpoofedPortMapperCalls")
+		return
+	}
+	f := newForger(t)
+	end := served(t, "serve")
+	defer end()
+	awaitPort(t, "127.0.0.1:111")
+	// Of the port that the forged calls come from root has a socket here, so that were they taken for this machine's, they would be root's.
+	roots, err := net.ListenUDP("udp4", &net.UDPAddr{Port: rootsPort})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer roots.Close()
+	before := rpcinfo(t, serversAddr)
+	if len(askUDP(t, "127.0.0.1", rpcCall(2, rpcbind.ProcDump, none{}))) < 200 {
+		t.Error("DUMP does not answer this machine at length")
+	}
+	if reply := askUDP(t, serversAddr, rpcCall(2, rpcbind.ProcDump, none{})); reply != nil {
+		t.Errorf("DUMP from another address has a reply of %d bytes", len(reply))
+	}
+	answered := 0
+	for vers := uint32(2); vers <= 4; vers++ {
+		for proc := range uint32(14) {
+			for _, args := range forgedArgs(vers) {
+				call := rpcCall(vers, proc, args)
+				for _, from := range []string{victimsAddr, serversAddr, "127.0.0.1"} { // the kernel takes those of this machine's from no network
+					f.received()
+					sent := f.send(from, call)
+					askUDP(t, "127.0.0.1", rpcCall(2, rpcbind.ProcNull, none{})) // after whose reply the one to the forged call has left
+					got := f.received()
+					if got > sent {
+						t.Errorf("version %d, procedure %d from %s: %d bytes for a call of %d", vers, proc, from, got, sent)
+					}
+					if got > 0 {
+						answered++
+					}
+				}
+				unchanged(t, fmt.Sprintf("version %d, procedure %d", vers, proc))
+			}
+		}
+	}
+	if answered < 10 {
+		t.Errorf("%d forged calls were answered: nothing was seen", answered)
+	}
+	if after := rpcinfo(t, serversAddr); after != before {
+		t.Errorf("before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
+// unchanged checks that what is registered still is, and what is not is not.
+func unchanged(t *testing.T, after string) {
+	t.Helper()
+	for m, want := range map[rpcbind.Mapping]uint32{{Prog: 100003, Vers: 3, Prot: rpcbind.TCP}: 2049, {Prog: 100099, Vers: 1, Prot: rpcbind.UDP}: 0} {
+		reply := askUDP(t, "127.0.0.1", rpcCall(2, rpcbind.ProcGetport, &m))
+		if len(reply) < 4 || binary.BigEndian.Uint32(reply[len(reply)-4:]) != want {
+			t.Errorf("after %s: the port of program %d is answered with %x", after, m.Prog, reply)
+		}
+	}
+}
+
+// forgedArgs are arguments of procedures of a version: what is there, what is not, and none.
+func forgedArgs(vers uint32) []xdr.Marshaler {
+	if vers == 2 {
+		return []xdr.Marshaler{none{},
+			&rpcbind.Mapping{Prog: 100003, Vers: 3, Prot: rpcbind.TCP, Port: 666}, &rpcbind.Mapping{Prog: 100099, Vers: 1, Prot: rpcbind.UDP, Port: 666}}
+	}
+	return []xdr.Marshaler{none{},
+		&rpcbind.Binding{Prog: 100003, Vers: 3, Netid: "tcp", Addr: "192.0.2.66.2.154", Owner: "superuser"},
+		&rpcbind.Binding{Prog: 100099, Vers: 1, Netid: "udp", Addr: "192.0.2.66.2.154", Owner: "superuser"}}
+}
