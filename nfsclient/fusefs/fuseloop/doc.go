@@ -7,7 +7,8 @@
 //
 //	/dev/fuse ── one request a read(2) ──► Serve ── FORGET, BATCH_FORGET, INTERRUPT: done by the reader itself
 //	                                         │
-//	                                         ├── a request in a buffer of its size, entered in flight
+//	                                         ├── a request in a buffer of its size, entered in flight. One that is alone
+//	                                         │   the reader runs itself (reader.go)
 //	                                         ▼
 //	                                       worker ── READ: header and data leave in one write(2) or writev(2),
 //	                                         │            from the memory in which the file system has them

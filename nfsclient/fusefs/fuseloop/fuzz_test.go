@@ -41,7 +41,9 @@ func FuzzRequests(f *testing.F) {
 		}
 		k := start(t, fs)
 		n := copy(k.s.next.b, msg)
-		k.s.take(n)
+		if r := k.s.accept(n); r != nil {
+			k.s.workers.do(r)
+		}
 		k.s.workers.end()
 		k.s.inflight.mu.Lock()
 		left := len(k.s.inflight.all)

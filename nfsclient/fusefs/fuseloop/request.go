@@ -16,7 +16,8 @@ import (
 type request struct {
 	inHeader
 	in     *buffer
-	n      int // bytes of it
+	n      int  // bytes of it
+	others bool // were under way when it came
 	cancel chan struct{}
 
 	// guarded by inflight.mu
@@ -66,11 +67,13 @@ type inflight struct {
 	all []*request
 }
 
-func (f *inflight) add(r *request) {
+// add enters r, and reports whether there are others.
+func (f *inflight) add(r *request) (others bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r.at, r.interrupted = len(f.all), false
 	f.all = append(f.all, r)
+	return len(f.all) > 1
 }
 
 // remove reports whether the request was interrupted.

@@ -23,7 +23,6 @@ const patience = 2 * time.Minute
 const (
 	opGetattr = 3
 	opWrite   = 16
-	opSetlkw  = 33
 )
 
 // A kernel is the other end of the connection.

@@ -30,6 +30,7 @@ type Server struct {
 	workers  workers
 	readOne  func(fd uintptr, p []byte) (int, syscall.Errno) // read; tests put another in its place
 	inflight inflight
+	reading  reading
 
 	next *buffer // the reader's: where the next request goes
 }
@@ -44,6 +45,7 @@ func newServer(fd int, fs fuse.RawFileSystem, opts *fuse.MountOptions) (*Server,
 	s.buffers.init(maxWrite(opts))
 	s.next = s.buffers.largest()
 	s.workers.run = s.serve
+	s.reading.every = ownTick
 	if err := s.init(); err != nil {
 		dev.file.Close()
 		return nil, err
@@ -85,7 +87,9 @@ func (s *Server) init() error {
 
 // Serve serves until the kernel sends no more, and returns when all requests have ended. It is called once.
 func (s *Server) Serve() {
-	s.takeUntilEnd()
+	s.initReading()
+	s.workers.active.Go(s.readOn)
+	<-s.reading.ended
 	gone := make(chan struct{})
 	go func() {
 		s.workers.end()
@@ -104,45 +108,12 @@ func (s *Server) Serve() {
 	}
 }
 
-// takeUntilEnd takes requests until there will be no more. The poller has an error of its own for a connection that ended
-// between the last read and the wait: what has become of it the device says.
-func (s *Server) takeUntilEnd() {
-	err := s.dev.conn.Read(s.takeAll)
-	if err == nil {
-		return
-	}
-	ended := false
-	_ = s.dev.conn.Control(func(fd uintptr) { ended = s.takeAll(fd) })
-	if !ended {
-		s.log.Printf("waiting for requests: %v", err)
-	}
-}
-
-// takeAll takes all requests that there are, and reports whether there will be no more.
-func (s *Server) takeAll(fd uintptr) bool {
-	for {
-		n, errno := s.readOne(fd, s.next.b)
-		switch {
-		case errno == 0 && n > 0:
-			s.take(n)
-		case errno == unix.EAGAIN:
-			return false
-		case errno == unix.EINTR, errno == unix.ENOENT:
-		default:
-			if errno != 0 && errno != unix.ENODEV {
-				s.log.Printf("reading requests: %v", errno)
-			}
-			return true
-		}
-	}
-}
-
-// take sees to one request, of n bytes in next.
-func (s *Server) take(n int) {
+// accept sees to one message, of n bytes in next. It returns the request, entered in flight, if there is a reply to be made.
+func (s *Server) accept(n int) *request {
 	b := s.next.b[:n]
 	if n < inHeaderLen {
 		s.log.Printf("a request of %d bytes", n)
-		return
+		return nil
 	}
 	h := parseHeader(b)
 	switch h.opcode {
@@ -152,9 +123,10 @@ func (s *Server) take(n int) {
 		s.interrupt(h, b)
 	default:
 		r := s.newRequest(h, n)
-		s.inflight.add(r)
-		s.workers.do(r)
+		r.others = s.inflight.add(r)
+		return r
 	}
+	return nil
 }
 
 // serve is a worker's way with one request.

@@ -17,6 +17,7 @@ const (
 	opListxattr    = 23
 	opInit         = 26
 	opReaddir      = 28
+	opSetlkw       = 33
 	opInterrupt    = 36
 	opIoctl        = 39
 	opBatchForget  = 42
@@ -46,14 +47,16 @@ const (
 //	     0     4  length of the message
 //	     4     4  opcode
 //	     8     8  unique: the request's number
+//	    32     4  pid: the thread that it is for; 0: of nobody, or not known
 type inHeader struct {
 	opcode uint32
+	pid    uint32
 	unique uint64
 }
 
 // parseHeader reads the header of a message that has one.
 func parseHeader(b []byte) inHeader {
-	return inHeader{opcode: binary.NativeEndian.Uint32(b[4:]), unique: binary.NativeEndian.Uint64(b[8:])}
+	return inHeader{opcode: binary.NativeEndian.Uint32(b[4:]), unique: binary.NativeEndian.Uint64(b[8:]), pid: binary.NativeEndian.Uint32(b[32:])}
 }
 
 // replyRoom is the most bytes that the reply to b can have.
