@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mountopt"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/protocols"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/spf13/cobra"
 )
@@ -38,6 +40,8 @@ func newHelper(s *session.Session) *cobra.Command {
 		Long:    helperLong + mountLong[strings.Index(mountLong, "The options"):] + mountopt.Help(),
 		Example: helperExample,
 		Args:    cobra.ExactArgs(2),
+
+		Annotations: map[string]string{cli.Protocols: protocols.List()},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if namespace != "" {
 				return statusError(cmd, exitUsage, errors.New("-N: enter the namespace first, with nsenter(1)"))
@@ -61,6 +65,7 @@ func newHelper(s *session.Session) *cobra.Command {
 	f.BoolVarP(&rw, "rw", "w", false, "the same as -o rw")
 	f.StringVarP(&ofType, "types", "t", "", "accepted: the type that mount(8) was given")
 	f.StringVarP(&namespace, "namespace", "N", "", "not supported")
+	cli.SetVersion(cmd)
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.DisableFlagsInUseLine = true

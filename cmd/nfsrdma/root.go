@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/protocols"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/spf13/cobra"
 )
@@ -29,6 +30,7 @@ A server that cannot be reached at first is an error after --connect-timeout. On
 that falls silent later is waited for, as with a hard mount: a terminal is told
 "not responding, still trying", and Ctrl-C or --timeout ends the wait. What is wrong
 between this machine and a server, "nfsrdma doctor SERVER" finds out.`,
+		Annotations: map[string]string{cli.Protocols: protocols.List()},
 		Example: `  nfsrdma demo
   nfsrdma mount server:/export /mnt
   nfsrdma ls -l nfsrdma://server/export

@@ -6,16 +6,20 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
 
+// Protocols is the annotation of a program with what --version tells of the wire.
+const Protocols = "protocols"
+
 // Prepare is called once root has all its commands. helpers are the program under other
 // names, and files (Section), of which there are manual pages too.
 func Prepare(root *cobra.Command, helpers ...*cobra.Command) {
-	root.Version = version()
+	SetVersion(root)
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.SuggestionsMinimumDistance = 1 // most names have two letters
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -28,6 +32,40 @@ func Prepare(root *cobra.Command, helpers ...*cobra.Command) {
 			cmd.Args = counted(cmd.Args)
 		}
 	}
+}
+
+// SetVersion gives a program its --version. Prepare does it for the root that it is given.
+func SetVersion(root *cobra.Command) {
+	root.Version = version()
+	root.SetVersionTemplate("{{.Name}} version {{.Version}}\n" + origin(root))
+}
+
+// origin is what --version has after the version: the source, the toolchain, and the protocols of root.
+func origin(root *cobra.Command) string {
+	s := fmt.Sprintf("built with %s for %s/%s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	if b, ok := debug.ReadBuildInfo(); ok {
+		s = commit(b.Settings) + s
+	}
+	if list := root.Annotations[Protocols]; list != "" {
+		s += list + "\n"
+	}
+	return s
+}
+
+// commit is the line on the source that a binary was built from; "" where the build did not record it.
+func commit(settings []debug.BuildSetting) string {
+	got := map[string]string{}
+	for _, s := range settings {
+		got[s.Key] = s.Value
+	}
+	if got["vcs.revision"] == "" {
+		return ""
+	}
+	s := "commit " + got["vcs.revision"] + " of " + got["vcs.time"]
+	if got["vcs.modified"] == "true" {
+		s += ", and changes that are not committed"
+	}
+	return s + "\n"
 }
 
 // version is what the binary was built from.

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -101,12 +103,30 @@ func TestVersionAndSilence(t *testing.T) {
 	root.SetOut(&out)
 	root.SetErr(&out)
 	root.SetArgs([]string{"--version"})
-	if err := root.Execute(); err != nil || version == "" || out.String() != "prog version "+version+"\n" {
+	root.Annotations = map[string]string{Protocols: "protocols: X 1"}
+	SetVersion(root)
+	if err := root.Execute(); err != nil || version == "" || !strings.HasPrefix(out.String(), "prog version "+version+"\n") ||
+		!strings.Contains(out.String(), "built with "+runtime.Version()+" for ") || !strings.HasSuffix(out.String(), "\nprotocols: X 1\n") {
 		t.Errorf("%q, %v; want %q", &out, err, version)
 	}
 	out.Reset()
 	root.SetArgs([]string{"copy", "a"})
 	if err := root.Execute(); err == nil || out.Len() > 0 {
 		t.Errorf("%v, and beside it %q", err, &out)
+	}
+}
+
+// The commit is there where the build recorded it, and so is what was not committed.
+func TestCommitOfVersion(t *testing.T) {
+	settings := []debug.BuildSetting{{Key: "vcs.revision", Value: "0123abc"}, {Key: "vcs.time", Value: "2026-01-02T03:04:05Z"}, {Key: "vcs.modified", Value: "false"}}
+	if got := commit(settings); got != "commit 0123abc of 2026-01-02T03:04:05Z\n" {
+		t.Errorf("%q", got)
+	}
+	settings[2].Value = "true"
+	if got := commit(settings); !strings.Contains(got, "not committed") {
+		t.Errorf("%q", got)
+	}
+	if got := commit(nil); got != "" {
+		t.Errorf("%q", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/protocols"
 	"github.com/spf13/cobra"
 )
 
@@ -28,7 +29,7 @@ func newRoot() *cobra.Command {
 		Long: `nfsrdmad exports directories by NFS version 3 over RPC-over-RDMA, on a software
 iWARP RNIC that needs no RDMA hardware and no kernel module, and over TCP. Which
 clients may use them the exports file says: nfsrdma-exports(5).`,
-		Annotations: map[string]string{cli.Section: "8"},
+		Annotations: map[string]string{cli.Section: "8", cli.Protocols: protocols.List()},
 		Example: `  nfsrdmad serve /srv/data
   nfsrdmad serve --memory
   nfsrdmad serve --exports /etc/nfsrdma/exports`,
