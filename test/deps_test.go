@@ -28,6 +28,7 @@ var floors = []struct {
 	{"nfsserver", []string{"posixacl", "transport", "rpcrdma", "chunks", "rnic", "xdr"}},
 	{"nfsclient", []string{"posixacl", "transport", "rpcrdma", "chunks", "rnic", "xdr"}},
 	{"cmd", []string{"posixacl", "nfsserver", "nfsclient", "transport", "rpcrdma", "chunks", "rnic", "xdr"}},
+	{"deploy", nil},
 	{"test", []string{"posixacl", "cmd", "nfsserver", "nfsclient", "transport", "rpcrdma", "chunks", "rnic", "xdr"}},
 }
 

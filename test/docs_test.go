@@ -17,7 +17,7 @@ func documents(t *testing.T) []string {
 	if err != nil || len(docs) == 0 {
 		t.Fatalf("%d documents, %v", len(docs), err)
 	}
-	return append(docs, "../README.md", "../CONTRIBUTING.md", "linux/README.md")
+	return append(docs, "../README.md", "../CONTRIBUTING.md", "../SECURITY.md", "linux/README.md")
 }
 
 // The program in the README is the example, to the byte; that one is compiled and run.

@@ -1,0 +1,48 @@
+// What deploy/notes cuts out of the changelog as the notes of a release.
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestReleaseNotes: a version has its own section, whole and without its heading, with links that lead to its own files; what is not
+// released is what is asked for by no name; and a version that there is not is an error.
+func TestReleaseNotes(t *testing.T) {
+	dir := t.TempDir()
+	script, err := os.ReadFile("../notes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "deploy"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	log := "# Changelog\n\nWhat users notice.\n\n## Unreleased\n\n### Added\n\n- new ([docs/admin.md](docs/admin.md#x)).\n\n" +
+		"## 1.10.0 (2026-02-03)\n\n- ten\n\n- [security](SECURITY.md)\n\n## 1.1.0 (2026-01-02)\n\n- one\n\n## 1.0.0\n\n"
+	for name, text := range map[string]string{"deploy/notes": string(script), "CHANGELOG.md": log} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const blob = "https://github.com/nfsrdma/nfsrdma/blob/"
+	for version, want := range map[string]string{
+		"":       "### Added\n\n- new ([docs/admin.md](" + blob + "main/docs/admin.md#x)).\n",
+		"v1.1.0": "- one\n",
+		"1.10.0": "- ten\n\n- [security](" + blob + "v1.10.0/SECURITY.md)\n",
+		"1.0.0":  "", // an empty section
+		"1.1":    "",
+	} {
+		out, err := exec.Command(filepath.Join(dir, "deploy/notes"), strings.Fields(version)...).Output()
+		if string(out) != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v; want %q", version, out, err, want)
+		}
+	}
+	// That of this repository has what comes next.
+	if out, err := exec.Command("../notes").Output(); err != nil || !strings.Contains(string(out), "### ") {
+		t.Errorf("%v: %.200s", err, out)
+	}
+}
