@@ -1,0 +1,101 @@
+// A bill of materials from settings by hand, and of the program of this test; notices of what has a license, and of what has none.
+
+package main
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+)
+
+// given is what a toolchain would record of a program with a module, one that is replaced by another, and one replaced by a directory.
+func given() *debug.BuildInfo {
+	return &debug.BuildInfo{GoVersion: "go1.26.0", Path: "example.org/m/cmd/p",
+		Main: debug.Module{Path: "example.org/m", Version: "v1.2.3"},
+		Deps: []*debug.Module{
+			{Path: "example.org/a", Version: "v0.1.0", Sum: "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="},
+			{Path: "example.org/b", Version: "v1.0.0", Replace: &debug.Module{Path: "example.org/fork", Version: "v1.0.1+incompatible"}},
+			{Path: "example.org/c", Version: "v1.0.0", Replace: &debug.Module{Path: "../c"}},
+		},
+		Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "0123"}, {Key: "-compiler", Value: "gc"}},
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	b := describe(given(), [32]byte{1}, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	c := b.Metadata.Component
+	if c.Type != "application" || c.Name != "p" || c.Version != "v1.2.3" || c.PURL != "pkg:golang/example.org/m@v1.2.3#cmd/p" || c.Ref != c.PURL ||
+		len(c.Hashes) != 1 || c.Hashes[0].Content != "01"+strings.Repeat("00", 31) || b.Metadata.Time != "2026-01-02T03:04:05Z" {
+		t.Errorf("%+v at %s", c, b.Metadata.Time)
+	}
+	if p := b.Metadata.Properties; len(p) != 1 || p[0] != (property{"go:build:vcs.revision", "0123"}) {
+		t.Errorf("%+v", p)
+	}
+	var got []string
+	for _, c := range b.Components {
+		got = append(got, c.PURL)
+	}
+	want := "pkg:golang/std@1.26.0 pkg:golang/example.org/a@v0.1.0 pkg:golang/example.org/fork@v1.0.1+incompatible pkg:golang/example.org/c@v1.0.0"
+	if strings.Join(got, " ") != want {
+		t.Errorf("%q\nwant %s", got, want)
+	}
+	if h := b.Components[1].Hashes; len(h) != 1 || h[0].Content != strings.Repeat("00", 32) {
+		t.Errorf("%+v", h)
+	}
+	// What the schema of CycloneDX 1.6 asks of a serial number.
+	if !regexp.MustCompile(`^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(b.Serial) ||
+		b.Serial == describe(given(), [32]byte{2}, time.Time{}).Serial {
+		t.Errorf("%s", b.Serial)
+	}
+}
+
+// TestRun: the bill of a real program, twice the same, with the time that SOURCE_DATE_EPOCH says.
+func TestRun(t *testing.T) {
+	t.Setenv("SOURCE_DATE_EPOCH", "86400")
+	var one, two bytes.Buffer
+	for _, w := range []*bytes.Buffer{&one, &two} {
+		if err := run(w, os.Args[0], ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var b bill
+	if err := json.Unmarshal(one.Bytes(), &b); err != nil || !bytes.Equal(one.Bytes(), two.Bytes()) || b.Metadata.Time != "1970-01-02T00:00:00Z" {
+		t.Errorf("%v\n%s\n%s", err, &one, &two)
+	}
+	t.Setenv("SOURCE_DATE_EPOCH", "today")
+	if err := run(&one, os.Args[0], ""); err == nil || !strings.Contains(err.Error(), "SOURCE_DATE_EPOCH") {
+		t.Error(err)
+	}
+	if err := run(&one, "main.go", ""); err == nil {
+		t.Error("a text is no program")
+	}
+}
+
+// TestNotices: the toolchain's license and that of a real module are there; a module without any is refused.
+func TestNotices(t *testing.T) {
+	info, err := buildinfo.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	// This test has no modules in it. That one is in the programs.
+	info.Deps = []*debug.Module{{Path: "github.com/spf13/cobra", Version: "v1.10.2"}}
+	file := filepath.Join(t.TempDir(), "NOTICES")
+	if err := writeNotices(file, info); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(text), "The Go Authors") || !strings.Contains(string(text), "Module github.com/spf13/cobra v1.10.2: LICENSE.txt\n") {
+		t.Errorf("%v: %.300s", err, text)
+	}
+	info.Deps = []*debug.Module{{Path: "example.org/none", Version: "v1.0.0"}}
+	if err := writeNotices(file, info); err == nil || !strings.Contains(err.Error(), "no license") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,130 @@
+// The packages themselves: the same bytes from any directory, what lintian says, what the programs tell of themselves, and the bill.
+
+package packages
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// programs are those that have a package, with the name in the package.
+var programs = []string{"nfsrdma", "nfsrdmad"}
+
+// build makes dir/1.0.0 and dir/1.1.0, and the first of them once more from another directory.
+func build(t *testing.T, dir string) {
+	source, elsewhere := filepath.Join(dir, "source"), filepath.Join(dir, "else", "where")
+	repository(t, source)
+	must(t, dir, "git", "clone", "-q", source, elsewhere)
+	made := func(source, version, out string) {
+		t.Helper()
+		must(t, source, "git", "-c", "advice.detachedHead=false", "checkout", "-q", "v"+version)
+		must(t, source, "deploy/build", filepath.Join(dir, out))
+	}
+	made(source, older, older)
+	made(elsewhere, older, "again")
+	made(source, newer, newer)
+	same(t, filepath.Join(dir, older), filepath.Join(dir, "again"))
+}
+
+// same compares two directories, names and bytes.
+func same(t *testing.T, a, b string) {
+	t.Helper()
+	one, other := contents(t, a), contents(t, b)
+	if len(one) < 3*len(programs)+2 || len(one) != len(other) {
+		t.Errorf("%d files, and %d", len(one), len(other))
+	}
+	for name, text := range one {
+		if !bytes.Equal(text, other[name]) {
+			t.Errorf("%s is not the same when it is built again", name)
+		}
+	}
+}
+
+func contents(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	for _, pattern := range []string{"*", "bin/*"} {
+		names, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if info, err := os.Stat(name); err != nil || info.IsDir() {
+				continue
+			}
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rel, _ := filepath.Rel(dir, name)
+			all[rel] = text
+		}
+	}
+	return all
+}
+
+// check looks at what was built without installing it.
+func check(t *testing.T, dir string) {
+	out := filepath.Join(dir, older)
+	debs, err := filepath.Glob(filepath.Join(out, "*.deb"))
+	if err != nil || len(debs) != len(programs) {
+		t.Fatalf("%q, %v", debs, err)
+	}
+	// Of bookworm and of its successors: lintian knows that some things were elsewhere once.
+	if said, err := command(out, "lintian", append([]string{"--allow-root", "--fail-on", "error,warning", "--tag-display-limit", "0"}, debs...)...); err != nil {
+		t.Errorf("lintian: %v", err)
+	} else if strings.TrimSpace(said) != "" {
+		t.Logf("lintian: %s", said)
+	}
+	must(t, out, "sha256sum", "--check", "--quiet", "--strict", "SHA256SUMS")
+	commit := strings.TrimSpace(must(t, filepath.Join(dir, "source"), "git", "rev-parse", "v"+older))
+	for _, name := range programs {
+		said := must(t, "/", filepath.Join(out, "bin", name), "--version")
+		for _, want := range []string{name + " version v" + older + "\n", "\ncommit " + commit + " of 20", "\nprotocols: NFS 3, MOUNT 3", "RoCEv2"} {
+			if !strings.Contains(said, want) || strings.Contains(said, "not committed") {
+				t.Errorf("%s --version lacks %q:\n%s", name, want, said)
+			}
+		}
+		bill(t, filepath.Join(out, "bin", name), filepath.Join(out, name+".cdx.json"))
+	}
+}
+
+// bill compares a bill of materials with what the toolchain says of the program.
+func bill(t *testing.T, program, file string) {
+	t.Helper()
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b struct {
+		BomFormat, SpecVersion string
+		Metadata               struct {
+			Component struct{ Name, Version string }
+		}
+		Components []struct{ Name, Version string }
+	}
+	if err := json.Unmarshal(text, &b); err != nil || b.BomFormat != "CycloneDX" || b.Metadata.Component.Version != "v"+older || b.Metadata.Component.Name != filepath.Base(program) {
+		t.Errorf("%s: %+v, %v", file, b.Metadata, err)
+	}
+	want := []string{"std " + info.GoVersion}
+	for _, m := range info.Deps {
+		want = append(want, m.Path+" "+m.Version)
+	}
+	var got []string
+	for _, c := range b.Components {
+		got = append(got, c.Name+" "+c.Version)
+	}
+	if !slices.Equal(got, want) || len(want) < 5 {
+		t.Errorf("%s has %q, want %q", file, got, want)
+	}
+}

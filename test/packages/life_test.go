@@ -1,0 +1,322 @@
+// The life of the packages on a machine: installed, used, upgraded under a program that has a file open, removed under a mount, purged.
+
+package packages
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A system is the clean system that the packages are installed in.
+type system struct {
+	*manager
+	dir string // of the suite: the packages are below
+}
+
+// run runs a program in the system.
+func (m *system) run(args ...string) (string, error) {
+	return command("/", "chroot", append([]string{m.root}, args...)...)
+}
+
+// do is run, in a test that ends when the program fails.
+func (m *system) do(args ...string) string {
+	m.t.Helper()
+	out, err := m.run(args...)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return out
+}
+
+func (m *system) path(name string) string { return filepath.Join(m.root, name) }
+
+// install installs packages of a version by apt, as README.md says it.
+func (m *system) install(version string) {
+	m.t.Helper()
+	args := []string{"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-y", "install"}
+	debs, err := filepath.Glob(filepath.Join(m.dir, version, "*.deb"))
+	if err != nil || len(debs) != len(programs) {
+		m.t.Fatalf("%q, %v", debs, err)
+	}
+	for _, deb := range debs {
+		args = append(args, "/packages/"+version+"/"+filepath.Base(deb))
+	}
+	m.do(args...)
+}
+
+func (m *system) apt(action string, names ...string) {
+	m.t.Helper()
+	m.do(append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-y", action}, names...)...)
+}
+
+// life is the suite inside of its namespaces.
+func life(t *testing.T, dir string) {
+	root := filepath.Join(dir, "root")
+	if err := os.Mkdir(filepath.Join(root, "packages"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, mount := range [][]string{{"-t", "proc", "proc", root + "/proc"}, {"--rbind", "/dev", root + "/dev"}, {"-t", "tmpfs", "tmpfs", root + "/run"}, {"--bind", dir, root + "/packages"}} {
+		must(t, "/", "mount", mount...)
+	}
+	m := &system{newManager(t, root), dir}
+	before := m.files()
+	m.install(older)
+	m.documented()
+	if calls := m.calls(); !slices.Equal(slices.Compact(calls), []string{"--system daemon-reload"}) {
+		t.Errorf("the first installation starts or enables something: %q", calls)
+	}
+	m.begin()
+	m.writeAndRead("first")
+	m.upgrade()
+	m.removeClient()
+	m.removeServer()
+	m.apt("purge", "nfsrdmad", "nfsrdma")
+	for _, made := range []string{"srv/data", "mnt/data"} {
+		if err := os.RemoveAll(m.path(made)); err != nil {
+			t.Error(err)
+		}
+	}
+	m.nothingLeft(before)
+}
+
+// documented: what the units name as documentation, and the pages that users ask for, man finds; bash completes.
+func (m *system) documented() {
+	m.t.Helper()
+	pages := [][]string{{"1", "nfsrdma"}, {"1", "nfsrdma-cp"}, {"8", "mount.nfsrdma"}}
+	for _, unit := range []string{"nfsrdmad.service", "nfsrdmad.socket"} {
+		for _, docs := range m.setting(unit, "Documentation") {
+			for _, ref := range regexp.MustCompile(`man:([a-z.-]+)\((\d)\)`).FindAllStringSubmatch(docs, -1) {
+				pages = append(pages, []string{ref[2], ref[1]})
+			}
+		}
+	}
+	if len(pages) < 6 {
+		m.t.Errorf("the units name few pages: %q", pages)
+	}
+	for _, page := range pages {
+		if out, err := m.run("man", "-w", page[0], page[1]); err != nil || !strings.HasPrefix(out, "/usr/share/man/man"+page[0]+"/"+page[1]+"."+page[0]) {
+			m.t.Errorf("man %s %s: %q, %v", page[0], page[1], out, err)
+		}
+	}
+	for _, name := range programs {
+		// As the shell does it at a tab after "NAME comp".
+		script := fmt.Sprintf(`. /usr/share/bash-completion/bash_completion; _completion_loader %[1]s; COMP_WORDS=(%[1]s comp); COMP_CWORD=1; COMP_LINE="%[1]s comp"; COMP_POINT=${#COMP_LINE}; COMP_TYPE=9; __start_%[1]s 2> /dev/null; echo "${COMPREPLY[@]}"`, name)
+		if out, err := m.run("bash", "-c", script); err != nil || strings.TrimSpace(out) != "completion" {
+			m.t.Errorf("completion of %s: %q, %v", name, out, err)
+		}
+		for _, file := range []string{"usr/share/zsh/vendor-completions/_" + name, "usr/share/fish/vendor_completions.d/" + name + ".fish", "usr/share/doc/" + name + "/copyright", "usr/share/doc/" + name + "/NOTICES.gz"} {
+			if info, err := os.Stat(m.path(file)); err != nil || info.Size() < 100 {
+				m.t.Errorf("%s: %v", file, err)
+			}
+		}
+	}
+}
+
+// begin does what an administrator does after installation: exports, flags, enable, start, mount.
+func (m *system) begin() {
+	m.t.Helper()
+	// Nothing is exported by what comes with the package, and the server says so.
+	if out, err := m.run("nfsrdmad", "serve", "--exports", "/etc/nfsrdma/exports", "--ephemeral-key"); err == nil || !strings.Contains(out, "nothing to export") {
+		m.t.Errorf("%q, %v", out, err)
+	}
+	for _, dir := range []string{"srv/data", "mnt/data"} {
+		if err := os.MkdirAll(m.path(dir), 0o755); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	put(m.t, m.path("etc/nfsrdma/exports"), "/srv/data 127.0.0.1(rw,no_root_squash)\n", 0o644)
+	put(m.t, m.path("etc/default/nfsrdmad"), "NFSRDMAD_OPTIONS=\"--log-format json\"\n", 0o644)
+	must(m.t, "/", "systemctl", "--root="+m.root, "enable", "nfsrdmad.socket", "nfsrdmad.service")
+	m.listen()
+	m.start()
+	m.do("mount", "-t", "nfsrdma", "127.0.0.1:/srv/data", "/mnt/data")
+	if log, err := os.ReadFile(m.path("run/server.log")); err != nil || !strings.Contains(string(log), `{"`) {
+		m.t.Errorf("the flags of /etc/default/nfsrdmad do not reach the server: %v\n%s", err, log)
+	}
+}
+
+// writeAndRead: what is written on the mount is in the exported directory, and the other way round.
+func (m *system) writeAndRead(name string) {
+	m.t.Helper()
+	for _, way := range [][2]string{{"mnt/data", "srv/data"}, {"srv/data", "mnt/data"}} {
+		put(m.t, m.path(way[0]+"/"+name), way[0], 0o644)
+		if text, err := os.ReadFile(m.path(way[1] + "/" + name)); err != nil || string(text) != way[0] {
+			m.t.Errorf("%q, %v; want %q", text, err, way[0])
+		}
+		if err := os.Remove(m.path(way[0] + "/" + name)); err != nil {
+			m.t.Error(err)
+		}
+	}
+}
+
+// upgrade: the next version is installed while a program has a file open, which stays good, and so does the mount.
+func (m *system) upgrade() {
+	m.t.Helper()
+	f, err := os.OpenFile(m.path("mnt/data/open"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString("before "); err != nil {
+		m.t.Fatal(err)
+	}
+	key, pids := m.key(), m.mountProcesses()
+	m.install(newer)
+	m.mu.Lock()
+	starts := m.starts
+	m.mu.Unlock()
+	calls := m.calls()
+	if starts != 2 {
+		m.t.Errorf("the server was started %d times, want 2", starts)
+	}
+	if slices.ContainsFunc(calls, func(c string) bool { return strings.Contains(c, "stop") }) || !slices.Contains(calls, "try-restart nfsrdmad.service") {
+		m.t.Errorf("the upgrade asks systemd for %q", calls)
+	}
+	if status := m.do("nfsrdmad", "status"); !strings.HasPrefix(status, "nfsrdmad v"+newer+",") {
+		m.t.Errorf("the server is not the new one: %s", status)
+	}
+	if said := m.do("nfsrdma", "--version"); !strings.HasPrefix(said, "nfsrdma version v"+newer+"\n") {
+		m.t.Errorf("%s", said)
+	}
+	if again := m.mountProcesses(); !slices.Equal(again, pids) || len(pids) != 1 {
+		m.t.Errorf("processes of mounts: %v before, %v after", pids, again)
+	}
+	if !maps.Equal(m.key(), key) || len(key) == 0 {
+		m.t.Errorf("the state of the server is not what it was")
+	}
+	// The file that was open, by the handle that the older server gave.
+	if _, err := f.WriteString("after"); err != nil {
+		m.t.Error(err)
+	}
+	if err := f.Sync(); err != nil {
+		m.t.Error(err)
+	}
+	if text, err := os.ReadFile(m.path("srv/data/open")); err != nil || string(text) != "before after" {
+		m.t.Errorf("%q, %v", text, err)
+	}
+	m.writeAndRead("second")
+	if text, err := os.ReadFile(m.path("etc/default/nfsrdmad")); err != nil || !strings.Contains(string(text), "--log-format json") {
+		m.t.Errorf("configuration that was changed is gone: %q, %v", text, err)
+	}
+}
+
+// key is the state of the server that has to outlive it.
+func (m *system) key() map[string]string {
+	m.t.Helper()
+	all := map[string]string{}
+	names, err := filepath.Glob(m.path("var/lib/nfsrdma/*key*"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		all[filepath.Base(name)] = string(text)
+	}
+	return all
+}
+
+// mountProcesses are those that run the client's program, of whatever version.
+func (m *system) mountProcesses() (pids []string) {
+	m.t.Helper()
+	exes, err := filepath.Glob("/proc/[0-9]*/exe")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for _, exe := range exes {
+		if target, err := os.Readlink(exe); err == nil && strings.HasPrefix(target, m.path("usr/bin/nfsrdma")) {
+			pids = append(pids, filepath.Base(filepath.Dir(exe)))
+		}
+	}
+	return pids
+}
+
+// removeClient: a mount outlives its package, and can be ended.
+func (m *system) removeClient() {
+	m.t.Helper()
+	m.apt("remove", "nfsrdma")
+	if _, err := os.Lstat(m.path("usr/bin/nfsrdma")); err == nil {
+		m.t.Error("the program is still there")
+	}
+	m.writeAndRead("third")
+	m.do("umount", "/mnt/data")
+	if list, err := os.ReadDir(m.path("mnt/data")); err != nil || len(list) > 0 {
+		m.t.Errorf("%v, %v", list, err)
+	}
+}
+
+// removeServer: the server is stopped, and what makes it the same to its clients stays.
+func (m *system) removeServer() {
+	m.t.Helper()
+	key := m.key()
+	m.calls()
+	m.apt("remove", "nfsrdmad")
+	if calls := m.calls(); !slices.Contains(calls, "stop nfsrdmad.socket nfsrdmad.service") {
+		m.t.Errorf("the removal asks systemd for %q", calls)
+	}
+	if !maps.Equal(m.key(), key) || len(key) == 0 {
+		m.t.Error("the key of handles is gone with the package")
+	}
+	if _, err := os.Stat(m.path("etc/nfsrdma/exports")); err != nil {
+		m.t.Error(err)
+	}
+}
+
+// files are all names of the system with what is in them, without what apt and dpkg keep for themselves.
+func (m *system) files() map[string]string {
+	m.t.Helper()
+	all := map[string]string{}
+	for _, top := range []string{"etc", "usr", "var", "opt", "srv", "root", "home", "mnt"} {
+		err := filepath.WalkDir(m.path(top), func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			name := strings.TrimPrefix(path, m.root)
+			if slices.ContainsFunc([]string{"/var/lib/dpkg", "/var/lib/apt", "/var/cache", "/var/log/apt", "/var/log/dpkg.log", "/usr/bin/systemctl"},
+				func(its string) bool { return name == its || strings.HasPrefix(name, its+"/") }) {
+				return nil
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			all[name] = info.Mode().String()
+			if info.Mode().IsRegular() {
+				all[name] += fmt.Sprint(" ", info.Size())
+			}
+			return nil
+		})
+		if err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// nothingLeft compares the system with what it was before anything was installed.
+func (m *system) nothingLeft(before map[string]string) {
+	m.t.Helper()
+	after := m.files()
+	for name, what := range after {
+		if before[name] != what {
+			m.t.Errorf("purged, and there is %s (%s), which was %q", name, what, before[name])
+		}
+	}
+	for name := range before {
+		if _, ok := after[name]; !ok {
+			m.t.Errorf("purged, and %s, which was not of the packages, is gone", name)
+		}
+	}
+	if len(before) < 1000 {
+		m.t.Errorf("%d files", len(before))
+	}
+}

@@ -1,0 +1,164 @@
+// When the suite runs, and what it makes for all its steps: the source as a repository, the packages, a clean system to install them in.
+
+// Package packages builds the Debian packages, installs them in a clean system, and uses, upgrades and removes them there.
+package packages
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
+)
+
+const (
+	asked  = "NFSRDMA_PACKAGES"        // how ./test/run turns the suite on; go test ./... stays quick and hermetic
+	inside = "NFSRDMA_PACKAGES_INSIDE" // the directory of the suite, in its namespaces
+)
+
+// The versions that are built: the same source, so what differs is what an upgrade has to keep.
+const older, newer = "1.0.0", "1.1.0"
+
+// tools is what the suite needs beside Go, as root.
+var tools = []string{"git", "mmdebstrap", "lintian", "dpkg-deb", "unshare", "ip", "mount", "setpriv", "systemctl", "/dev/fuse"}
+
+func needed(t *testing.T) {
+	t.Helper()
+	if os.Getenv(asked) == "" {
+		t.Skipf("packages are built and installed with %s=1, as in ./test/run", asked)
+	}
+	if os.Geteuid() != 0 {
+		machine.Skip(t, "needs root")
+	}
+	for _, tool := range tools {
+		_, err := exec.LookPath(tool)
+		if strings.HasPrefix(tool, "/dev/") {
+			_, err = os.Stat(tool)
+		}
+		if err != nil {
+			machine.Skip(t, "needs "+tool)
+		}
+	}
+}
+
+// command runs a program in a directory and returns what it says.
+func command(dir, name string, args ...string) (string, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = errors.Join(errors.New(name+" "+strings.Join(args, " ")), err, errors.New(string(out)))
+	}
+	return string(out), err
+}
+
+// must is command, in a test that ends when the command fails.
+func must(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	out, err := command(dir, name, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// repository makes a repository of the source as it is, changes that are not committed included, with a tag for each version.
+func repository(t *testing.T, dir string) {
+	t.Helper()
+	list := must(t, "../..", "git", "ls-files", "-z", "-co", "--exclude-standard")
+	for name := range strings.SplitSeq(strings.TrimSuffix(list, "\x00"), "\x00") {
+		copyFile(t, filepath.Join("../..", name), filepath.Join(dir, name))
+	}
+	git := func(args ...string) {
+		t.Helper()
+		must(t, dir, "git", append([]string{"-c", "user.name=test", "-c", "user.email=test@example.org", "-c", "init.defaultBranch=main"}, args...)...)
+	}
+	git("init", "-q")
+	git("add", "-A")
+	for _, version := range []string{older, newer} {
+		git("commit", "-q", "--allow-empty", "-m", version)
+		git("tag", "v"+version)
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	info, err := os.Lstat(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return // removed, and not committed
+	}
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(to), 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		target, err := os.Readlink(from)
+		if err == nil {
+			err = os.Symlink(target, to)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	text, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, text, info.Mode().Perm())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPackages is the suite: the packages, then, in namespaces of its own, what is done with them.
+func TestPackages(t *testing.T) {
+	if os.Getenv(inside) != "" {
+		life(t, os.Getenv(inside))
+		return
+	}
+	needed(t)
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil { // apt reads packages as a user of its own
+		t.Fatal(err)
+	}
+	var system sync.WaitGroup
+	var noSystem error
+	system.Go(func() {
+		// What an ordinary Debian has beyond the least, and these packages work with.
+		_, noSystem = command("/", "mmdebstrap", "--quiet", "--mode=root", "--variant=apt", "--include=mount,man-db,bash-completion",
+			"bookworm", filepath.Join(dir, "root"), "deb http://deb.debian.org/debian bookworm main")
+	})
+	ok := t.Run("build", func(t *testing.T) { build(t, dir) })
+	system.Wait()
+	if noSystem != nil {
+		t.Fatal(noSystem)
+	}
+	if !ok {
+		return
+	}
+	t.Run("check", func(t *testing.T) { check(t, dir) })
+	t.Run("use", func(t *testing.T) { enter(t, dir) })
+}
+
+// enter runs the suite again where network, mounts and processes are its own, and end with it.
+func enter(t *testing.T, dir string) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
+		`ip link set lo up && exec "$0" -test.run='^TestPackages$' -test.v`, program)
+	cmd.Env = append(os.Environ(), inside+"="+dir, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("--- PASS: TestPackages")) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
