@@ -178,8 +178,13 @@ func (f *file) lock(q *request, a *nlm4.LockArgs) nlm4.Status {
 		return status(err)
 	case !a.Block:
 		return nlm4.Denied
-	case w == nil && !f.enqueue(q, a):
-		return nlm4.DeniedNoLocks
+	case w == nil:
+		if st := f.enqueue(q, a); st != nlm4.Blocked {
+			return st
+		}
+	case !f.svc.waits.wait(w): // by now: what other programs do is seen when a client asks again
+		f.drop(w)
+		return nlm4.Deadlock
 	}
 	if isForeign(err) {
 		f.svc.poll(f)
@@ -187,16 +192,21 @@ func (f *file) lock(q *request, a *nlm4.LockArgs) nlm4.Status {
 	return nlm4.Blocked
 }
 
-// enqueue has a request wait, and reports whether it can.
-func (f *file) enqueue(q *request, a *nlm4.LockArgs) bool {
+// enqueue has a request wait if it can: then the status is Blocked.
+func (f *file) enqueue(q *request, a *nlm4.LockArgs) nlm4.Status {
 	if !f.svc.ledger.charge(q.owner, counts{waiters: 1}) {
-		return false
+		return nlm4.DeniedNoLocks
 	}
 	l := a.Lock
 	l.Caller, l.FH, l.Owner = bytes.Clone(l.Caller), bytes.Clone(l.FH), bytes.Clone(l.Owner)
-	f.waiters = append(f.waiters, &waiter{file: f, span: q.span, owner: q.owner, exclusive: q.exclusive, since: time.Now(),
-		call: nlm4.TestArgs{Cookie: bytes.Clone(a.Cookie), Exclusive: a.Exclusive, Lock: l}})
-	return true
+	w := &waiter{file: f, span: q.span, owner: q.owner, exclusive: q.exclusive, since: time.Now(),
+		call: nlm4.TestArgs{Cookie: bytes.Clone(a.Cookie), Exclusive: a.Exclusive, Lock: l}}
+	if !f.svc.waits.wait(w) {
+		f.svc.ledger.credit(q.owner, counts{waiters: 1})
+		return nlm4.Deadlock
+	}
+	f.waiters = append(f.waiters, w)
+	return nlm4.Blocked
 }
 
 // cancel is CANCEL: the client does not wait any more. One that has been granted its lock meanwhile, without knowing, has it

@@ -31,8 +31,8 @@ type file struct {
 	mu      sync.Mutex
 	host    *host               // that the file is charged to; nil: it is not open
 	kernel  nfsserver.FileLocks // nil: not open, or no other program can lock the file
-	locks   lockset
-	waiters []*waiter // the oldest first
+	locks   lockset             // changes under waitGraph.mu, too
+	waiters []*waiter           // the oldest first
 	shares  []share
 }
 
@@ -124,7 +124,7 @@ func (f *file) become(o *owner, s span, next lockset) error {
 			}
 		}
 	}
-	f.locks = next
+	f.svc.waits.publish(f, next)
 	if d < 0 {
 		f.svc.ledger.credit(o, counts{locks: -d})
 	}
@@ -158,6 +158,7 @@ func (f *file) settle(o *owner, s span) {
 func (f *file) drop(w *waiter) {
 	if i := slices.Index(f.waiters, w); i >= 0 {
 		f.waiters = slices.Delete(f.waiters, i, i+1)
+		f.svc.waits.end(w)
 		f.svc.ledger.credit(w.owner, counts{waiters: 1})
 	}
 }
@@ -186,6 +187,7 @@ func (f *file) grant() {
 		switch err := f.acquire(w.owner, w.span, w.exclusive); {
 		case err == nil:
 			w.granted, w.before = true, before
+			f.svc.waits.end(w)
 			f.svc.tally.granted.Add(1)
 			f.svc.callGranted(w)
 		case !errors.Is(err, errConflict):

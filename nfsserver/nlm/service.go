@@ -12,7 +12,9 @@
 // this process: which clients had any is on stable storage (monitor.go), so that with the next start they are
 // told (notify.go), and have a period of grace to reclaim them in.
 //
-// Lock order: file.mu, then one of Service.mu, callers.mu, monitor.mu and ledger.mu.
+// Who would wait for itself in the end does not wait (deadlock.go).
+//
+// Lock order: file.mu, then one of Service.mu, callers.mu, monitor.mu, waitGraph.mu and ledger.mu.
 package nlm
 
 import (
@@ -60,6 +62,7 @@ type Service struct {
 
 	ledger  ledger
 	monitor monitor
+	waits   waitGraph
 	callers callers
 	tally   tally
 	udp     *transport.Server
@@ -101,6 +104,7 @@ func newService(srv *nfsserver.Server, o Options) *Service {
 	s.portOf = s.askPort
 	s.ledger.init(defaultBounds(mostFiles()))
 	s.callers.hosts = map[hostKey]*caller{}
+	s.waits.waits = map[*owner][]*waiter{}
 	s.udp = transport.NewServer(transport.ServerConfig{Budget: mem.NewBudget(udpBudget)}, s.statProgram())
 	s.ctx, s.end = context.WithCancel(context.Background())
 	return s
