@@ -34,6 +34,13 @@ type FileLocks interface {
 	Close() error
 }
 
+// InodeLocks are FileLocks of a file whose locks the kernel lists (proc_locks(5)).
+type InodeLocks interface {
+	FileLocks
+	// Inode returns what the file is called there: the device, and the number of the inode. It waits for no disk.
+	Inode() (major, minor uint32, number uint64, err error)
+}
+
 // PathLocks are FileLocks that know a name of the file.
 type PathLocks interface {
 	FileLocks

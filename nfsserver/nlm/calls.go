@@ -11,6 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
+	"github.com/sirupsen/logrus"
 )
 
 // A request is a call about bytes of a file, its parts found and checked.
@@ -134,6 +135,9 @@ func (s *Service) lock(c *transport.Call, a *nlm4.LockArgs, monitored bool) nlm4
 func (s *Service) tryLock(c *transport.Call, a *nlm4.LockArgs, monitored bool) nlm4.Status {
 	hk := s.hostOf(c, a.Lock.Caller)
 	if !s.inTime(hk, a.Reclaim) {
+		if a.Reclaim && s.Grace() == 0 {
+			s.log.Warn("lock lost: its client reclaims it too late", logrus.Fields{"client": string(a.Lock.Caller), "peer": hk.addr})
+		}
 		return nlm4.DeniedGracePeriod
 	}
 	return s.on(c, &a.Lock, a.Exclusive, false, func(q *request) nlm4.Status {
@@ -179,10 +183,10 @@ func (f *file) lock(q *request, a *nlm4.LockArgs) nlm4.Status {
 	case !a.Block:
 		return nlm4.Denied
 	case w == nil:
-		if st := f.enqueue(q, a); st != nlm4.Blocked {
+		if st := f.enqueue(q, a, isForeign(err)); st != nlm4.Blocked {
 			return st
 		}
-	case !f.svc.waits.wait(w): // by now: what other programs do is seen when a client asks again
+	case !f.svc.waits.wait(w, f.svc.programs(isForeign(err))): // by now: what other programs do is seen when a client asks again
 		f.drop(w)
 		return nlm4.Deadlock
 	}
@@ -192,8 +196,8 @@ func (f *file) lock(q *request, a *nlm4.LockArgs) nlm4.Status {
 	return nlm4.Blocked
 }
 
-// enqueue has a request wait if it can: then the status is Blocked.
-func (f *file) enqueue(q *request, a *nlm4.LockArgs) nlm4.Status {
+// enqueue has a request wait if it can: then the status is Blocked. foreign: another program's lock is in the way.
+func (f *file) enqueue(q *request, a *nlm4.LockArgs, foreign bool) nlm4.Status {
 	if !f.svc.ledger.charge(q.owner, counts{waiters: 1}) {
 		return nlm4.DeniedNoLocks
 	}
@@ -201,7 +205,7 @@ func (f *file) enqueue(q *request, a *nlm4.LockArgs) nlm4.Status {
 	l.Caller, l.FH, l.Owner = bytes.Clone(l.Caller), bytes.Clone(l.FH), bytes.Clone(l.Owner)
 	w := &waiter{file: f, span: q.span, owner: q.owner, exclusive: q.exclusive, since: time.Now(),
 		call: nlm4.TestArgs{Cookie: bytes.Clone(a.Cookie), Exclusive: a.Exclusive, Lock: l}}
-	if !f.svc.waits.wait(w) {
+	if !f.svc.waits.wait(w, f.svc.programs(foreign)) {
 		f.svc.ledger.credit(q.owner, counts{waiters: 1})
 		return nlm4.Deadlock
 	}

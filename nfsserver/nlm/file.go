@@ -31,6 +31,7 @@ type file struct {
 	mu      sync.Mutex
 	host    *host               // that the file is charged to; nil: it is not open
 	kernel  nfsserver.FileLocks // nil: not open, or no other program can lock the file
+	inode   inode               // of kernel; changes under waitGraph.mu, too
 	locks   lockset             // changes under waitGraph.mu, too
 	waiters []*waiter           // the oldest first
 	shares  []share
@@ -73,6 +74,7 @@ func (f *file) open(fs nfsserver.FS, h *host) error {
 			return err
 		}
 		f.kernel = k
+		f.svc.waits.open(f, inodeOf(k))
 	}
 	f.host = h
 	return nil
@@ -84,6 +86,7 @@ func (f *file) empty() bool { return len(f.locks)+len(f.waiters)+len(f.shares) =
 // shut is the opposite of open, of a file that is empty and has no users.
 func (f *file) shut() {
 	if f.kernel != nil {
+		f.svc.waits.shut(f)
 		f.kernel.Close()
 	}
 	if f.host != nil {

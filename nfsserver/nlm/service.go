@@ -59,6 +59,7 @@ type Service struct {
 	pause  time.Duration // between two looks at files that other programs have locked
 
 	graceEnd atomic.Int64 // of the period to reclaim in, in nanoseconds since 1970
+	foreign  atomic.Int64 // when a client was last kept waiting by a program of this machine, in the same way
 
 	ledger  ledger
 	monitor monitor
@@ -77,6 +78,9 @@ type Service struct {
 	polled map[*file]bool // with waiters that other programs keep waiting; they are users
 	wake   chan struct{}  // polled is not empty any more
 }
+
+// programsFor is how long after the last look at a file that another program has locked programs may be in a circle.
+const programsFor = time.Minute
 
 // pollPause is how long after another program has released a lock a client that waits for it has it, at most.
 const pollPause = 200 * time.Millisecond
@@ -104,7 +108,7 @@ func newService(srv *nfsserver.Server, o Options) *Service {
 	s.portOf = s.askPort
 	s.ledger.init(defaultBounds(mostFiles()))
 	s.callers.hosts = map[hostKey]*caller{}
-	s.waits.waits = map[*owner][]*waiter{}
+	s.waits.init()
 	s.udp = transport.NewServer(transport.ServerConfig{Budget: mem.NewBudget(udpBudget)}, s.statProgram())
 	s.ctx, s.end = context.WithCancel(context.Background())
 	return s
@@ -190,6 +194,7 @@ func (s *Service) letGo(f *file) {
 
 // poll has a file looked at again until nobody waits for other programs any more. f.mu is held.
 func (s *Service) poll(f *file) {
+	s.foreign.Store(time.Now().UnixNano())
 	s.mu.Lock()
 	if !s.polled[f] {
 		s.polled[f] = true
@@ -200,6 +205,14 @@ func (s *Service) poll(f *file) {
 	case s.wake <- struct{}{}:
 	default:
 	}
+}
+
+// programs are those of this machine that may be in a circle with a client, nil: none has kept a client waiting lately.
+func (s *Service) programs(foreign bool) *programs {
+	if !foreign && time.Since(time.Unix(0, s.foreign.Load())) > programsFor {
+		return nil
+	}
+	return listPrograms()
 }
 
 // pollLoop looks at files that other programs have locked. A file system that does not answer

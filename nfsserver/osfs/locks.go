@@ -12,8 +12,9 @@ import (
 )
 
 var (
-	_ nfsserver.Locker    = (*FS)(nil)
-	_ nfsserver.PathLocks = (*fileLock)(nil)
+	_ nfsserver.Locker     = (*FS)(nil)
+	_ nfsserver.PathLocks  = (*fileLock)(nil)
+	_ nfsserver.InodeLocks = (*fileLock)(nil)
 )
 
 // A fileLock is the server's locks on one file. They belong to an open file description of their
@@ -120,6 +121,15 @@ func (l *fileLock) Path() string {
 		return ""
 	}
 	return strings.TrimSuffix(dir, "/") + name
+}
+
+// Inode is the file's, where the file system has the device of its files: those of btrfs have others, which no lock is listed with.
+func (l *fileLock) Inode() (major, minor uint32, number uint64, err error) {
+	var st unix.Stat_t
+	if err := again(func() error { return unix.Fstat(l.fd, &st) }); err != nil {
+		return 0, 0, 0, err
+	}
+	return unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev)), st.Ino, nil
 }
 
 // Close releases all locks.

@@ -54,8 +54,11 @@ func (l fileLock) set(typ int16, start, n int64) {
 }
 
 // taken reports whether somebody else has locked any of the file.
-func (l fileLock) taken() bool {
-	k := unix.Flock_t{Type: unix.F_WRLCK}
+func (l fileLock) taken() bool { return l.has(0, 0) }
+
+// has reports whether somebody else has locked any of n bytes.
+func (l fileLock) has(start, n int64) bool {
+	k := unix.Flock_t{Type: unix.F_WRLCK, Start: start, Len: n}
 	if err := unix.FcntlFlock(l.f.Fd(), unix.F_OFD_GETLK, &k); err != nil {
 		l.t.Fatal(err)
 	}

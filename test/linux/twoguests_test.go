@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,7 @@ func (l *locking) name() string {
 type process struct {
 	l          *locking
 	says, ends string // files
+	tells      string // too, of an error
 	pid        string
 }
 
@@ -47,8 +49,9 @@ func (l *locking) start(steps string) *process {
 	if l.g == nil {
 		dir = l.t.TempDir()
 	}
-	p := &process{l: l, says: fmt.Sprintf("%s/says-%d", dir, *l.count), ends: fmt.Sprintf("%s/ends-%d", dir, *l.count)}
-	line := fmt.Sprintf("setsid %s %s hold %s says %s await %s > /dev/null 2>&1 < /dev/null & echo $!", l.command, l.path, steps, p.says, p.ends)
+	file := func(name string) string { return fmt.Sprintf("%s/%s-%d", dir, name, *l.count) }
+	p := &process{l: l, says: file("says"), ends: file("ends"), tells: file("tells")}
+	line := fmt.Sprintf("setsid %s %s hold tells %s %s says %s await %s > /dev/null 2>&1 < /dev/null & echo $!", l.command, l.path, p.tells, steps, p.says, p.ends)
 	p.pid = strings.TrimSpace(l.run(line))
 	return p
 }
@@ -75,6 +78,12 @@ func (p *process) has() bool {
 	return err == nil
 }
 
+// told is the error that has ended the process, "" for none.
+func (p *process) told() string {
+	b, _ := os.ReadFile(p.here(p.tells))
+	return string(b)
+}
+
 // end lets the process go.
 func (p *process) end() {
 	p.l.t.Helper()
@@ -93,7 +102,7 @@ type lockingAll struct {
 }
 
 // TestTwoGuestsLock: a guest over RDMA, one with another kernel over TCP, and a program here, in each order: each kind of lock beside each, on bytes
-// that overlap and that do not; who waits; and two that wait for each other, until one is killed.
+// that overlap and that do not; who waits; and two that wait for each other. Then the server is killed, and a guest is.
 func TestTwoGuestsLock(t *testing.T) {
 	enter(t, "6.1", "6.12")
 	if err := guest.Direct(); err != nil {
@@ -108,10 +117,11 @@ func TestTwoGuestsLock(t *testing.T) {
 	defer f.Close()
 	tool, count := program(t, "test/linux/cmd/locker"), new(int)
 	l := &lockingAll{t, fileLock{t, f}, []*locking{{t: t, path: path, command: tool, count: count}}}
+	var s *server
 	for i, series := range []string{"6.1", "6.12"} {
 		g := client(t, series)
 		if i == 0 {
-			s := &server{t: t, g: g, dir: dir, behind: 20049, rdma: 20049, tcp: 2049,
+			s = &server{t: t, g: g, dir: dir, behind: 20049, rdma: 20049, tcp: 2049,
 				args: []string{"--addr", "0.0.0.0", "--crc", "auto", "--rdma", "iwarp", "--rpcbind", "serve", "--state-dir", t.TempDir()}}
 			s.start()
 			t.Cleanup(s.stop)
@@ -130,9 +140,11 @@ func TestTwoGuestsLock(t *testing.T) {
 	l.kinds()
 	l.waiters()
 	l.eachOther()
+	l.tooLate(s)
+	l.crash(s)
 	for _, one := range l.all[1:] {
-		run(t, one.g, "cd /; n=0; until umount /mnt; do n=$((n + 1)); [ $n -lt 100 ] || exit 1; sleep 0.2; done; rm -f /share/says-* /share/ends-* /share/one /share/two /share/go")
-		quiet(t, one.g)
+		run(t, one.g, "cd /; n=0; until umount /mnt; do n=$((n + 1)); [ $n -lt 100 ] || exit 1; sleep 0.2; done; rm -f /share/says-* /share/ends-* /share/tells-* /share/first-* /share/go-*")
+		quiet(t, one.g, reconnects...)
 	}
 }
 
@@ -142,22 +154,29 @@ func (l *lockingAll) free() {
 	comes(l.t, "all is free", func() bool { return !l.here.taken() })
 }
 
-// kinds is each kind of lock beside each.
+// kinds is each kind of lock beside each. Those of flock(2) are of all bytes for clients, and for programs here nothing that clients see.
 func (l *lockingAll) kinds() {
+	const tries = " try r 15 5 w 15 10 r 20 0 w 20 0 R 0 0 W 0 0"
+	wants := map[string]string{
+		"r": "granted denied granted granted granted denied", "w": "denied denied granted granted denied denied",
+		"R": "granted denied granted denied granted denied", "W": "denied denied denied denied denied denied",
+	}
 	for _, holder := range l.all {
-		for _, kind := range []string{"r", "w"} {
+		for _, kind := range []string{"r", "w", "R", "W"} {
+			if holder.g == nil && kind < "a" {
+				continue
+			}
 			p := holder.start(kind + " 10 10")
 			comes(l.t, "the first lock", p.has)
-			want := "denied denied granted granted"
-			if kind == "r" {
-				want = "granted denied granted granted"
-			}
 			for _, other := range l.all {
 				if other == holder {
 					continue
 				}
-				got := strings.Join(strings.Fields(other.run(other.command+" "+other.path+" try r 15 5 w 15 10 r 20 0 w 20 0")), " ")
-				if got != want {
+				want := strings.Fields(wants[kind])
+				if other.g == nil {
+					want[4], want[5] = "granted", "granted"
+				}
+				if got := strings.Fields(other.run(other.command + " " + other.path + tries)); !slices.Equal(got, want) {
 					l.t.Errorf("%s beside %s of %s: %s, want %s", other.name(), kind, holder.name(), got, want)
 				}
 			}
@@ -189,32 +208,6 @@ func (l *lockingAll) waiters() {
 			l.free()
 		}
 	}
-}
-
-// eachOther is two guests that wait for each other: neither is told, and when one is killed the other has all.
-func (l *lockingAll) eachOther() {
-	a, b := l.all[1], l.all[2]
-	one := a.start("w 0 1 says /share/one await /share/go w 1 1")
-	two := b.start("w 1 1 says /share/two await /share/go w 0 1")
-	for p, name := range map[*process]string{one: "one", two: "two"} {
-		comes(l.t, "the first lock of each", func() bool {
-			_, err := os.Stat(p.here(name))
-			return err == nil
-		})
-	}
-	for _, g := range []*guest.Guest{a.g, b.g} {
-		if err := os.WriteFile(filepath.Join(g.Share, "go"), nil, 0o644); err != nil {
-			l.t.Fatal(err)
-		}
-	}
-	time.Sleep(time.Second) // neither shall come, of what would come at once
-	if one.has() || two.has() {
-		l.t.Error("of two that wait for each other one has all")
-	}
-	one.kill()
-	comes(l.t, "the other has all when one is killed", two.has)
-	two.end()
-	l.free()
 }
 
 // shell runs a line here.

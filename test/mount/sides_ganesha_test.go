@@ -13,7 +13,7 @@ import (
 
 // ganeshaCore is what there is beside the exports; %[1]s is its own directory.
 const ganeshaCore = `
-NFS_CORE_PARAM { Protocols = 3; NFS_Port = 2049; MNT_Port = 20048; Enable_NLM = false; Enable_RQUOTA = false; mount_path_pseudo = false; }
+NFS_CORE_PARAM { Protocols = 3; NFS_Port = 2049; MNT_Port = 20048; Enable_NLM = true; Enable_RQUOTA = false; mount_path_pseudo = false; }
 NFSV4 { RecoveryRoot = "%[1]s"; Graceless = true; }
 EXPORT_DEFAULTS { Protocols = 3; Transports = TCP; SecType = sys; Access_Type = NONE; }
 `
@@ -50,7 +50,7 @@ func TestSidesGanesha(t *testing.T) {
 		}
 	}
 	rules(ganeshaRule{"gone", us, "Access_Type = RW; " + root}, ganeshaRule{"fixed", us, "Access_Type = RW; " + root})
-	c := confine(t, `base="$3"; `+sidesMounts+`; cd /; rpcbind; exec ganesha.nfsd -F -f "$1" -L /dev/stderr -p "$2" -N NIV_EVENT`, "NFS SERVER INITIALIZED", conf, filepath.Join(dir, "pid"), base)
+	c := confine(t, `base="$3"; `+sidesMounts+`; cd /; mount -t tmpfs none /var/lib/nfs; mkdir /var/lib/nfs/sm /var/lib/nfs/sm.bak; rpcbind; rpc.statd --no-notify; exec ganesha.nfsd -F -f "$1" -L /dev/stderr -p "$2" -N NIV_EVENT`, "NFS SERVER INITIALIZED", conf, filepath.Join(dir, "pid"), base)
 	s := &subject{name: "ganesha", peer: peer{host: us, by: c.by()}, port: "2049", mnt: "20048", base: base, client: us}
 	s.change = func() string {
 		said := c.remount(t, base, "umount -l")

@@ -27,6 +27,8 @@ type sides struct {
 	c    *nfsclient.Client // as root
 	base string            // above all exports
 	home string            // where the worker and the test tell each other how far they are
+
+	grace bool // no lock has been asked for outside of the period of grace
 }
 
 // sidesWorker asks all questions, and prints an answer a line. Arguments: address of NFS, port of MOUNT, base, home.
@@ -43,7 +45,7 @@ func sidesWorker(args []string) error {
 		return err
 	}
 	defer c.Close()
-	s := &sides{ctx, c, args[2], args[3]}
+	s := &sides{ctx: ctx, c: c, base: args[2], home: args[3], grace: true}
 	for _, q := range sidesQuestions {
 		fmt.Printf("%s: %s\n", q.name, q.ask(s))
 	}
@@ -155,7 +157,7 @@ type question struct {
 }
 
 // sidesQuestions, in the order in which they are asked.
-var sidesQuestions = slices.Concat(ruleQuestions, aclQuestions, crossQuestions, []question{remountBefore}, changeQuestions, remountQuestions)
+var sidesQuestions = slices.Concat(ruleQuestions, aclQuestions, lockQuestions, crossQuestions, []question{remountBefore}, changeQuestions, remountQuestions)
 
 var ruleQuestions = []question{
 	{"mount an export", func(s *sides) string { return s.mount("open") }},

@@ -171,6 +171,12 @@ func (g *Guest) Console() string {
 	return strings.Join(all, "\n")
 }
 
+// Kill ends the guest's process, as a loss of power ends a machine. Close is still to be called.
+func (g *Guest) Kill() {
+	g.stop()
+	<-g.gone
+}
+
 // Close ends the guest: it is asked to power off, and after two seconds killed.
 // It returns when the process is gone.
 func (g *Guest) Close() error {

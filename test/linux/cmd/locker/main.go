@@ -2,6 +2,9 @@
 //
 //	locker FILE try w 10 5 r 0 0 …                each without waiting; "granted" or "denied" for each
 //	locker FILE hold w 10 5 says /x await /y …    waits for locks, makes files, waits for files; then ends
+//
+// "r" and "w" are locks of fcntl(2), "R" and "W" those of flock(2), of all bytes whatever is said. "tells /z" before them has an error
+// written to a file.
 package main
 
 import (
@@ -26,8 +29,12 @@ func run(args []string) error {
 		return err
 	}
 	hold := args[1] == "hold"
+	tells := ""
 	for args = args[2:]; len(args) > 0; {
 		switch args[0] {
+		case "tells":
+			tells = args[1]
+			args = args[2:]
 		case "says":
 			err = os.WriteFile(args[1], nil, 0o644)
 			args = args[2:]
@@ -40,6 +47,9 @@ func run(args []string) error {
 			err = lock(f, args, hold)
 			args = args[3:]
 		}
+		if err != nil && tells != "" {
+			err = errors.Join(err, tell(tells, err))
+		}
 		if err != nil {
 			return err
 		}
@@ -47,8 +57,19 @@ func run(args []string) error {
 	return nil
 }
 
+// tell writes an error to a file, which is there when it is whole.
+func tell(path string, err error) error {
+	if err := os.WriteFile(path+".new", []byte(err.Error()), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
 // lock takes bytes; where it does not wait it prints "granted" or "denied", and releases them.
 func lock(f *os.File, args []string, wait bool) error {
+	if args[0] == "R" || args[0] == "W" {
+		return flock(f, args[0] == "W", wait)
+	}
 	k := syscall.Flock_t{Type: syscall.F_WRLCK}
 	if args[0] == "r" {
 		k.Type = syscall.F_RDLCK
@@ -68,6 +89,27 @@ func lock(f *os.File, args []string, wait bool) error {
 		k.Type = syscall.F_UNLCK
 		return syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &k)
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EACCES):
+		fmt.Println("denied")
+		return nil
+	default:
+		return err
+	}
+}
+
+// flock is lock with flock(2).
+func flock(f *os.File, exclusive, wait bool) error {
+	how := syscall.LOCK_SH
+	if exclusive {
+		how = syscall.LOCK_EX
+	}
+	if wait {
+		return syscall.Flock(int(f.Fd()), how)
+	}
+	switch err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); {
+	case err == nil:
+		fmt.Println("granted")
+		return syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+	case errors.Is(err, syscall.EWOULDBLOCK):
 		fmt.Println("denied")
 		return nil
 	default:

@@ -1,0 +1,147 @@
+// Locks of two guests that end in other ways than by being released: in a circle, with the server, and with a guest.
+
+package linux
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// marks reports whether processes have made a file of the share, or of here.
+func (p *process) marks(name string) bool {
+	_, err := os.Stat(p.here(name))
+	return err == nil
+}
+
+// eachOther is two who wait for each other, of two guests, of one guest, and of a guest and here: one is told (EDEADLK), and
+// the other has all when that one has ended.
+func (l *lockingAll) eachOther() {
+	here, a, b := l.all[0], l.all[1], l.all[2]
+	for i, pair := range [][2]*locking{{a, b}, {b, a}, {a, a}, {here, a}, {here, b}} {
+		var both [2]*process
+		var names [2]string
+		for j, one := range pair {
+			dir := "/share"
+			if one.g == nil {
+				dir = l.t.TempDir()
+			}
+			names[j] = fmt.Sprintf("%s/go-%d-%d", dir, i, j)
+			first := fmt.Sprintf("%s/first-%d-%d", dir, i, j)
+			both[j] = one.start(fmt.Sprintf("w %d 1 says %s await %s w %d 1", j, first, names[j], 1-j))
+			comes(l.t, "the first lock of each", func() bool { return both[j].marks(first) })
+		}
+		for j, p := range both {
+			if err := os.WriteFile(p.here(names[j]), nil, 0o644); err != nil {
+				l.t.Fatal(err)
+			}
+			if pair[j].g == nil { // who is here is told nothing: the guest is to be the second
+				comes(l.t, "the program here waits", func() bool { return waits(l.t, p.pid) })
+			}
+		}
+		comes(l.t, "one of two that wait for each other is told", func() bool { return both[0].told()+both[1].told() != "" })
+		told, other := both[0], both[1]
+		if told.told() == "" {
+			told, other = other, told
+		}
+		if got := told.told(); got != "resource deadlock avoided" {
+			l.t.Errorf("%s is told %q", told.l.name(), got)
+		}
+		comes(l.t, "the other has all", other.has)
+		l.t.Logf("%s and %s: %s was told", pair[0].name(), pair[1].name(), told.l.name())
+		other.end()
+		l.free()
+	}
+}
+
+// waits reports whether a process here waits for a lock (proc_locks(5)).
+func waits(t *testing.T, pid string) bool {
+	t.Helper()
+	b, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) > 5 && f[1] == "->" && f[5] == pid {
+			return true
+		}
+	}
+	return false
+}
+
+// tooLate is a server that is killed: one guest reclaims its lock in time; the other, which is not told, too late: what another client has taken
+// since that one keeps.
+func (l *lockingAll) tooLate(s *server) {
+	a, b := l.all[1], l.all[2]
+	first, second := a.start("w 0 10"), b.start("w 20 10")
+	comes(l.t, "the first lock", first.has)
+	comes(l.t, "the second lock", second.has)
+	b.run("kill -STOP $(cat /run/rpc.statd.pid)")
+	s.kill()
+	if l.here.taken() {
+		l.t.Error("a server that was killed has a lock")
+	}
+	s.start()
+	comes(l.t, "what is reclaimed", func() bool { return l.here.has(0, 10) })
+	began := time.Now()
+	third := a.start("w 20 10")
+	comes(l.t, "another has, after the period of grace, what was not reclaimed", third.has)
+	l.t.Logf("it had it after %v", time.Since(began).Round(time.Second))
+	if third.told() != "" || !l.here.has(0, 10) {
+		l.t.Error("what was reclaimed is not there after the period of grace")
+	}
+	b.run("kill -CONT $(cat /run/rpc.statd.pid)")
+	comes(l.t, "the server logs who is too late", func() bool { return strings.Contains(s.log.String(), "too late") })
+	comes(l.t, "the kernel logs that its lock is lost", func() bool {
+		return strings.Contains(b.run("dmesg"), "lockd: failed to reclaim lock")
+	})
+	second.end() // which releases what it does not have
+	first.end()
+	comes(l.t, "what was reclaimed is released", func() bool { return !l.here.has(0, 10) })
+	if !l.here.has(20, 10) {
+		l.t.Error("who was too late has released another's lock")
+	}
+	third.end()
+	l.free()
+}
+
+// crash is a guest that ends with its pid: what it had locked it has until it has started again, when its sm-notify says so.
+func (l *lockingAll) crash(s *server) {
+	a, b := l.all[1], l.all[2]
+	before, series := b.g, "6.12"
+	b.start("w 0 10")
+	comes(l.t, "the lock of who will crash", func() bool { return l.here.has(0, 10) })
+	b.run("tar -c -f /share/nsm.tar -C /var/lib nfs/sm nfs/state")
+	state, err := os.ReadFile(filepath.Join(before.Share, "nsm.tar"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	before.Kill()
+	forget(before)
+	waiter := a.start("w 5 1")
+	b.g = client(l.t, series)
+	if b.g.Guest != before.Guest {
+		l.t.Fatalf("the guest had address %s, and has %s", before.Guest, b.g.Guest)
+	}
+	if !l.here.has(0, 10) || waiter.has() {
+		l.t.Error("what a guest has locked is free before it says that it has started again")
+	}
+	if err := os.WriteFile(filepath.Join(b.g.Share, "nsm.tar"), state, 0o644); err != nil {
+		l.t.Fatal(err)
+	}
+	lockUp(l.t, b.g)
+	notify := fromHost(l.t, b.g, "sm-notify")
+	b.run("tar -x -f /share/nsm.tar -C /var/lib; rm /share/nsm.tar; " + notify)
+	began := time.Now()
+	comes(l.t, "who waited has what the guest had before its crash", waiter.has)
+	l.t.Logf("who waited had the lock %v after the guest had started again", time.Since(began).Round(time.Millisecond))
+	if !strings.Contains(s.log.String(), "locks lost: their client has started again") {
+		l.t.Error("the server has not logged it")
+	}
+	waiter.end()
+	l.free()
+	run(l.t, b.g, "mount -t nfs -o vers=3,proto=tcp "+b.g.Host+":/export /mnt")
+}
