@@ -136,7 +136,7 @@ func (s *Service) tryLock(c *transport.Call, a *nlm4.LockArgs, monitored bool) n
 	hk := s.hostOf(c, a.Lock.Caller)
 	if !s.inTime(hk, a.Reclaim) {
 		if a.Reclaim && s.Grace() == 0 {
-			s.log.Warn("lock lost: its client reclaims it too late", logrus.Fields{"client": string(a.Lock.Caller), "peer": hk.addr})
+			return s.reclaimLate(c, a)
 		}
 		return nlm4.DeniedGracePeriod
 	}
@@ -151,9 +151,26 @@ func (s *Service) tryLock(c *transport.Call, a *nlm4.LockArgs, monitored bool) n
 				return nlm4.DeniedNoLocks
 			}
 		}
+		s.meet(q.owner.host)
 		f := q.hold()
 		defer s.letGo(f)
 		return f.lock(q, a)
+	})
+}
+
+// reclaimLate is a LOCK that reclaims when nobody can any more. It is refused, but for what its owner has: a client that has been told of
+// a restart reclaims all that it knows of, also what it was given since.
+func (s *Service) reclaimLate(c *transport.Call, a *nlm4.LockArgs) nlm4.Status {
+	return s.on(c, &a.Lock, a.Exclusive, true, func(q *request) nlm4.Status {
+		if q.owner != nil {
+			f := q.hold()
+			defer s.letGo(f)
+			if f.locks.covers(q.owner, q.span, q.exclusive) {
+				return nlm4.Granted
+			}
+		}
+		s.log.Warn("lock lost: its client reclaims it too late", logrus.Fields{"client": string(a.Lock.Caller), "peer": c.Remote})
+		return nlm4.DeniedGracePeriod
 	})
 }
 
@@ -171,6 +188,11 @@ func (f *file) lock(q *request, a *nlm4.LockArgs) nlm4.Status {
 	f.settle(q.owner, q.span) // a client that asks again after BLOCKED, and has been granted it since
 	err := f.acquire(q.owner, q.span, q.exclusive)
 	w := f.find(q.owner, q.span, q.exclusive)
+	if errors.Is(err, errConflict) {
+		if h := f.locks.conflict(q.owner, q.span, q.exclusive); h.owner.host != q.owner.host {
+			f.svc.ledger.wants(h.owner.host, time.Now())
+		}
+	}
 	switch {
 	case err == nil:
 		if w != nil {

@@ -24,6 +24,7 @@ type host struct {
 
 	idle  time.Time // since when nothing is used
 	state int32     // of its status monitor, as it has notified us last; 0: it has not
+	there presence
 }
 
 // An ownerKey tells the owners of a host apart.
@@ -94,6 +95,7 @@ func (g *ledger) enter(hk hostKey, ok ownerKey) *owner {
 		h = &host{key: hk, owners: map[ownerKey]*owner{}, idle: time.Now()}
 		g.hosts[hk] = h
 	}
+	h.there.silent = time.Time{} // for it calls
 	o := h.owners[ok]
 	if o == nil {
 		if !g.take(h, counts{owners: 1}) {
@@ -114,6 +116,7 @@ func (g *ledger) known(hk hostKey, ok ownerKey) *owner {
 	if h == nil {
 		return nil
 	}
+	h.there.silent = time.Time{}
 	o := h.owners[ok]
 	if o != nil {
 		o.refs++

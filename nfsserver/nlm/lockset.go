@@ -123,6 +123,20 @@ func (l lockset) of(o *owner, s span) (held lockset) {
 	return held
 }
 
+// covers reports whether o holds all of s, and exclusively if that is asked.
+func (l lockset) covers(o *owner, s span, exclusive bool) bool {
+	at := s.start
+	for _, h := range l.of(o, s) { // in order
+		if h.start != at || exclusive && !h.exclusive {
+			return false
+		}
+		if at = h.end + 1; h.end == s.end {
+			return true
+		}
+	}
+	return false
+}
+
 // A part is a span with the strongest lock that anybody holds on all of it.
 type part struct {
 	span

@@ -29,7 +29,11 @@ func TestRestart(t *testing.T) {
 	fh := p.file("/disk", "f")
 	p.want("no grace without clients", p.lock(fh, 1, 0, 10, true), nlm4.Granted)
 	reclaim := nlm4.LockArgs{Exclusive: true, Reclaim: true, Lock: p.about(fh, 1, 0, 10)}
-	p.want("reclaim without a restart", p.lockArgs(&reclaim), nlm4.DeniedGracePeriod)
+	p.want("reclaim without a restart of what it has", p.lockArgs(&reclaim), nlm4.Granted)
+	weak, more := reclaim, reclaim
+	weak.Exclusive, more.Lock.Length = false, 11
+	p.want("a part of what it is", p.lockArgs(&weak), nlm4.Granted)
+	p.want("reclaim without a restart of more", p.lockArgs(&more), nlm4.DeniedGracePeriod)
 	r.end()
 
 	r.begin(o, believeAll, false, nil)
@@ -49,8 +53,8 @@ func TestRestart(t *testing.T) {
 	r.locks.graceEnd.Store(0)
 	other.want("in the way of what was reclaimed", other.lock(fh, 1, 9, 1, true), nlm4.Denied)
 	other.want("after grace", other.lock(fh, 1, 20, 1, true), nlm4.Granted)
-	p.want("reclaim too late", p.lockArgs(&reclaim), nlm4.DeniedGracePeriod)
 	p.want("UNLOCK", p.unlock(fh, 1, 0, 0), nlm4.Granted)
+	p.want("reclaim too late", p.lockArgs(&reclaim), nlm4.DeniedGracePeriod)
 	r.end()
 }
 

@@ -8,13 +8,13 @@
 // waits for a lock of a client is given it when that is released; who waits for a program's, when a look at the file
 // every now and then finds it free. Then the client is called back (caller.go) until it has answered.
 //
-// Locks end with their client: it tells us that it has started again (statd.go). And they end with
-// this process: which clients had any is on stable storage (monitor.go), so that with the next start they are
+// Locks end with their client: it tells us that it has started again (statd.go), or is gone for so long that others who want them
+// have them (gone.go). And they end with this process: which clients had any is on stable storage (monitor.go), so that with the next start they are
 // told (notify.go), and have a period of grace to reclaim them in.
 //
 // Who would wait for itself in the end does not wait (deadlock.go).
 //
-// Lock order: file.mu, then one of Service.mu, callers.mu, monitor.mu, waitGraph.mu and ledger.mu.
+// Lock order: file.mu, then one of Service.mu, callers.mu, monitor.mu, absence.mu and waitGraph.mu, then ledger.mu.
 package nlm
 
 import (
@@ -41,6 +41,8 @@ type Options struct {
 	// Grace is how long after a start clients may reclaim their locks and take no others, where there are clients that had some;
 	// 0: 50 s, as long as Linux's.
 	Grace time.Duration
+	// Gone is how long a client that does not answer keeps locks that others wait for (gone.go); 0: 10 minutes, negative: for good.
+	Gone time.Duration
 	// Local is the address to call clients from, which take no callback from another than they know; the zero
 	// value: any of this machine.
 	Local netip.Addr
@@ -64,6 +66,9 @@ type Service struct {
 	ledger  ledger
 	monitor monitor
 	waits   waitGraph
+	absent  absence
+	reach   func(netip.Addr) bool // reports whether a machine is up
+	probes  chan struct{}         // has room for each that is asked
 	callers callers
 	tally   tally
 	udp     *transport.Server
@@ -99,6 +104,9 @@ func newService(srv *nfsserver.Server, o Options) *Service {
 	if o.Grace <= 0 {
 		o.Grace = defaultGrace
 	}
+	if o.Gone == 0 {
+		o.Gone = defaultGone
+	}
 	if o.Names == nil {
 		if name, err := os.Hostname(); err == nil {
 			o.Names = []string{name}
@@ -109,6 +117,7 @@ func newService(srv *nfsserver.Server, o Options) *Service {
 	s.ledger.init(defaultBounds(mostFiles()))
 	s.callers.hosts = map[hostKey]*caller{}
 	s.waits.init()
+	s.reach, s.probes, s.absent.left = s.probe, make(chan struct{}, probeAtOnce), map[netip.Addr]bool{}
 	s.udp = transport.NewServer(transport.ServerConfig{Budget: mem.NewBudget(udpBudget)}, s.statProgram())
 	s.ctx, s.end = context.WithCancel(context.Background())
 	return s
@@ -131,6 +140,9 @@ func (s *Service) start() {
 	}
 	s.work.Go(s.pollLoop)
 	s.work.Go(s.sweepLoop)
+	if s.opts.Gone > 0 {
+		s.work.Go(s.goneLoop)
+	}
 }
 
 // Grace returns how long it is until clients can take new locks; 0: they can.

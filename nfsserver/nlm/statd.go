@@ -81,6 +81,9 @@ func (s *Service) restarted(from netip.AddrPort, a *nsm.StatChange) {
 	if len(news) > 0 {
 		s.freeHosts(news)
 	}
+	s.absent.mu.Lock()
+	defer s.absent.mu.Unlock()
+	delete(s.absent.left, addr) // it knows that it has no locks
 }
 
 func firstLabel(name string) string {

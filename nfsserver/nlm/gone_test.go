@@ -1,0 +1,127 @@
+// Clients whose machines do not answer any more.
+
+package nlm
+
+import (
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
+)
+
+// machines are whether those of clients answer.
+type machines struct {
+	mu sync.Mutex
+	up bool // guarded by mu
+	n  int  // questions, guarded by mu
+}
+
+func (m *machines) reach(netip.Addr) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.n++
+	return m.up
+}
+
+func (m *machines) set(up bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.up = up
+}
+
+func (m *machines) asked() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.n
+}
+
+// goneRig has one client, that has a lock, and another one. Its loop does not run.
+func goneRig(t *testing.T, up bool) (r *rig, m *machines, a, b *peer, fh []byte) {
+	m = &machines{up: up}
+	r = newRig(t, Options{Gone: -1}, believeAll, false, func(s *Service) { s.reach = m.reach })
+	r.locks.opts.Gone = time.Nanosecond // which is less than any two looks are apart
+	r.newFile("f", 0o666)
+	a, b = r.tcp("a", rootCred), r.rdma("b", rootCred)
+	fh = a.file("/disk", "f")
+	a.want("LOCK", a.lock(fh, 1, 0, 10, true), nlm4.Granted)
+	until(t, "its machine has been asked", func() bool { return m.asked() == 1 && len(r.locks.probes) == 0 })
+	return r, m, a, b, fh
+}
+
+// TestClientThatIsGone: what it has is freed when others have asked for it, and it is told when it is there again, with a number that
+// is new; what it was given since it keeps.
+func TestClientThatIsGone(t *testing.T) {
+	r, m, a, b, fh := goneRig(t, true)
+	before := r.locks.monitor.number()
+	m.set(false)
+	look := func() {
+		r.locks.lookForGone()
+		r.locks.tellAbsent()
+		time.Sleep(time.Millisecond)
+	}
+	for range 3 {
+		look()
+	}
+	if m.asked() != 1 {
+		t.Error("a machine is asked although nobody wants what its client has")
+	}
+	b.want("what it has", b.block(fh, 2, 0, 1, true), nlm4.Blocked)
+	look()
+	b.want("after it has not answered once", b.block(fh, 2, 0, 1, true), nlm4.Blocked)
+	look()
+	if g := await(t, "GRANTED", r.daemon.granted); g.Lock.Svid != 2 {
+		t.Errorf("GRANTED %+v", g)
+	}
+	look()
+	if n := len(r.daemon.notified); n != 0 {
+		t.Errorf("a machine that does not answer is told %d times", n)
+	}
+	m.set(true)
+	a.want("it is there again", a.lock(fh, 1, 5, 1, true), nlm4.Granted)
+	look()
+	if n := await(t, "SM_NOTIFY", r.daemon.notified); n.State <= before || n.State&1 != 1 {
+		t.Errorf("told of state %d after %d", n.State, before)
+	}
+	reclaim := nlm4.LockArgs{Exclusive: true, Reclaim: true, Lock: a.about(fh, 1, 5, 1)}
+	a.want("reclaim of what it was given since", a.lockArgs(&reclaim), nlm4.Granted)
+	reclaim.Lock = a.about(fh, 1, 0, 10)
+	a.want("reclaim of what another has", a.lockArgs(&reclaim), nlm4.DeniedGracePeriod)
+	told := len(r.daemon.notified) // by each of our names
+	look()
+	if n := len(r.daemon.notified); n != told {
+		t.Error("it is told again")
+	}
+}
+
+// TestClientsThatAreThere: one that calls, that has a connection, whose machine answers again, or has never answered, keeps what it has.
+func TestClientsThatAreThere(t *testing.T) {
+	for name, c := range map[string]struct {
+		up   bool
+		wait func(r *rig, m *machines, a *peer, fh []byte)
+	}{
+		"calls":        {true, func(_ *rig, _ *machines, a *peer, fh []byte) { a.lock(fh, 1, 20, 1, true) }},
+		"connected":    {true, func(r *rig, _ *machines, _ *peer, _ []byte) { r.locks.Connected(func(netip.Addr) bool { return true }) }},
+		"answers":      {true, func(r *rig, m *machines, _ *peer, _ []byte) { m.set(true); r.locks.lookForGone(); m.set(false) }},
+		"never-has":    {false, func(*rig, *machines, *peer, []byte) {}},
+		"its-own-wait": {true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, m, a, b, fh := goneRig(t, c.up)
+			m.set(false)
+			for range 3 {
+				if c.wait == nil {
+					a.want("another process of the client", a.lock(fh, 2, 0, 1, true), nlm4.Denied)
+				} else {
+					b.want("another client", b.lock(fh, 2, 0, 1, true), nlm4.Denied)
+					c.wait(r, m, a, fh)
+				}
+				r.locks.lookForGone()
+				time.Sleep(time.Millisecond)
+			}
+			st, _ := b.test(fh, 9, 0, 1, true)
+			b.want("TEST", st, nlm4.Denied)
+		})
+	}
+}
