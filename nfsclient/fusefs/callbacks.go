@@ -10,9 +10,19 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// listen serves callbacks until stop, if they can be announced. Servers call over TCP, and some over UDP, whatever
+// An announcement has the port mapper know a program at a port until withdraw.
+type announcement func(ctx context.Context, at netip.AddrPort) (withdraw func(), err error)
+
+// listener serves a program until stop, if it can be announced. Servers call over TCP, and some over UDP, whatever
 // the transport of NFS.
-func (f *fileSystem) listen(ctx context.Context, callbacks *transport.Program) (stop func(), err error) {
+func (a announcement) listener() func(ctx context.Context, p *transport.Program) (stop func(), err error) {
+	if a == nil {
+		return nil
+	}
+	return a.listen
+}
+
+func (a announcement) listen(ctx context.Context, p *transport.Program) (stop func(), err error) {
 	tcp, err := transport.Listen(":0")
 	if err != nil {
 		return nil, err
@@ -22,7 +32,7 @@ func (f *fileSystem) listen(ctx context.Context, callbacks *transport.Program) (
 		tcp.Close()
 		return nil, err
 	}
-	srv := transport.NewServer(transport.ServerConfig{MaxConns: callbackConns, MaxRecord: callbackRecord}, callbacks)
+	srv := transport.NewServer(transport.ServerConfig{MaxConns: callbackConns, MaxRecord: callbackRecord}, p)
 	go srv.ServeTCP(tcp)
 	if udp, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(at)); err == nil {
 		go srv.ServeUDP(udp)
@@ -32,7 +42,7 @@ func (f *fileSystem) listen(ctx context.Context, callbacks *transport.Program) (
 		defer cancel()
 		_ = srv.Shutdown(ctx)
 	}
-	withdraw, err := f.opt.Announce(ctx, at)
+	withdraw, err := a(ctx, at)
 	if err != nil {
 		end()
 		return nil, err
@@ -41,6 +51,12 @@ func (f *fileSystem) listen(ctx context.Context, callbacks *transport.Program) (
 		withdraw()
 		end()
 	}, nil
+}
+
+// fromServer reports whether a caller is the server, by its address.
+func (f *fileSystem) fromServer(caller net.Addr) bool {
+	at, err := netip.ParseAddrPort(caller.String())
+	return err == nil && at.Addr().Unmap().WithZone("").String() == f.client.ServerAddress()
 }
 
 // What callers of that port can have: a callback is a few hundred bytes of one server.

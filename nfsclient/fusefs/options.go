@@ -62,6 +62,9 @@ type Options struct {
 	// of its TCP and UDP, so that servers call who waits for a lock. It is called when somebody first does, and fails where
 	// the machine has another lock manager, which is then left alone. nil: who waits asks again and again.
 	Announce func(ctx context.Context, at netip.AddrPort) (withdraw func(), err error)
+	// AnnounceMonitor does the same for the status monitor of this mount (NSM 1), which servers tell that they have started again. It is called with
+	// the first lock, and fails where the machine has a status monitor. nil: a restart is noticed by the connection alone.
+	AnnounceMonitor func(ctx context.Context, at netip.AddrPort) (withdraw func(), err error)
 
 	// Sync makes each write stable on the server before it returns.
 	Sync bool

@@ -67,10 +67,13 @@ func (l *Locks) listen() {
 func (l *Locks) stopListening() {
 	l.mu.Lock()
 	stop := l.callbacks.stop
-	l.callbacks.stop = nil
+	end := l.notices.stop
+	l.callbacks.stop, l.notices.stop = nil, nil
 	l.mu.Unlock()
-	if stop != nil {
-		stop()
+	for _, stop := range []func(){stop, end} {
+		if stop != nil {
+			stop()
+		}
 	}
 }
 

@@ -131,6 +131,7 @@ func (l *Locks) granted(o *owner, s span, handle, seen uint64) {
 
 // startWatch has restarts of the server noticed, of which there was none before seen: the first connection is no restart. mu is held.
 func (l *Locks) startWatch(seen uint64) {
+	l.listenForNotices()
 	if !l.watching {
 		l.watching, l.seen = true, max(seen, 1)
 		l.work.Go(l.watch)

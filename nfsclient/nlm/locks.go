@@ -16,6 +16,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math/rand/v2"
+	"net"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -47,6 +48,11 @@ type Options struct {
 	// Listen serves the callbacks of servers until stop, where they find them: it has the port mapper of this machine know them. The
 	// error is that it does not, such as where another lock manager is known to it. nil: there are none.
 	Listen func(ctx context.Context, callbacks *transport.Program) (stop func(), err error)
+
+	// ListenNotify serves the status monitor of this mount in the same way, to which servers tell that they have started again, and From
+	// reports whether a caller is the server. nil: that is noticed by the connection alone.
+	ListenNotify func(ctx context.Context, monitor *transport.Program) (stop func(), err error)
+	From         func(caller net.Addr) bool
 
 	// Dir is a directory of this user alone, and Source names the export of a server there: locks that are left when the process is killed are
 	// released by the next mount with the same. "": by nobody.
@@ -133,6 +139,7 @@ type Locks struct {
 	journal  journal
 
 	callbacks callbacks
+	notices   notices
 
 	seen uint64 // Connections before the oldest lock was asked for, or since all were last checked
 }
@@ -163,6 +170,7 @@ type owner struct {
 // New returns the locks of a mount, none yet.
 func New(o Options) *Locks {
 	l := &Locks{opt: o, files: map[nfs3.FH]*file{}, leaving: make(chan struct{}), recording: make(chan struct{}, 1)}
+	l.notices.told = make(chan struct{}, 1)
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], rand.Uint64())
 	l.object = append([]byte(o.Name+":"), hex.EncodeToString(b[:])...)

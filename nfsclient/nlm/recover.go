@@ -1,7 +1,7 @@
 // After a restart of the server: locks are reclaimed, and those that cannot be are lost.
 //
 // A status monitor of this machine would be told of the restart, but programs cannot ask it: it tells the kernel
-// alone. So as long as there are locks the connection is tried every few seconds, and looked at each second, since what else goes
+// alone (notice.go is for machines without). So as long as there are locks the connection is tried every few seconds, and looked at each second, since what else goes
 // over it may have found it lost. A new connection may mean a restart; then each lock is reclaimed. A server that is not in its period of grace refuses that,
 // and is asked who holds the bytes: we do where only the connection was lost.
 
@@ -26,11 +26,20 @@ const (
 func (l *Locks) watch() {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
+	var last time.Time // that a notice counted
 	for looks := 1; ; looks++ {
+		told := false
 		select {
 		case <-tick.C:
 		case <-l.ctx.Done():
 			return
+		}
+		if time.Since(last) >= noticeEvery {
+			select {
+			case <-l.notices.told:
+				told, last = true, time.Now()
+			default:
+			}
 		}
 		l.mu.Lock()
 		seen, all := l.seen, l.holding()
@@ -44,7 +53,7 @@ func (l *Locks) watch() {
 			continue
 		}
 		now := l.opt.Server.Connections() // before the calls below, which may need yet another
-		if now == seen {
+		if now == seen && !told {
 			continue
 		}
 		l.reclaimAll()

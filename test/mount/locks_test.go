@@ -294,3 +294,50 @@ func TestLocksAfterACrashOfTheMachine(t *testing.T) {
 		t.Errorf("%s after the last mount: %v", record, err)
 	}
 }
+
+// monitorPort is the port where servers tell that they have started again, "" where nobody is told.
+func (r *lockRig) monitorPort(transport string) string {
+	for line := range strings.Lines(r.mapped()) {
+		if f := strings.Fields(line); len(f) > 3 && f[0] == "100024" && f[1] == "1" && f[2] == transport {
+			return f[3]
+		}
+	}
+	return ""
+}
+
+// A mount with locks is told of a restart of its server where the machine has no status monitor: Debian's sm-notify tells it, and it reclaims
+// what it has, over a connection that goes on.
+func TestServerTellsTheMount(t *testing.T) {
+	t.Parallel()
+	r := newLockRig(t)
+	need(t, "sm-notify")
+	dir := r.mount("tcp")
+	if port := r.monitorPort("tcp"); port != "" {
+		t.Errorf("the port mapper knows port %s although there are no locks", port)
+	}
+	release := r.hold(dir)
+	waitFor(t, "the port mapper to know the mount", func() bool { return r.monitorPort("tcp") != "" && r.monitorPort("udp") != "" })
+	home := tempDir(t, "nsm")
+	script(t, home, "mkdir sm sm.bak")
+	// As rpc.statd keeps who is to be told: the address, program, version and procedure of the lock manager, a cookie, and the names of both.
+	record := "0100007f 000186b5 00000003 00000010 " + strings.Repeat("0", 32) + " 127.0.0.1 localhost\n"
+	before := r.calls(dir, "NLM_LOCK")
+	waitFor(t, "the mount to reclaim its lock", func() bool {
+		if err := os.WriteFile(filepath.Join(home, "sm", "127.0.0.1"), []byte(record), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, code := command(t, "", nil, r.by[0], append(r.by[1:], "sm-notify", "-f", "-n", "-d", "-m", "1", "-P", home)...)
+		if code != 0 {
+			t.Fatalf("sm-notify: %s", out)
+		}
+		return r.calls(dir, "NLM_LOCK") > before
+	})
+	if r.free() {
+		t.Error("the lock is lost")
+	}
+	release()
+	unmount(t, dir)
+	if port := r.monitorPort("tcp"); port != "" {
+		t.Errorf("the port mapper knows port %s of a mount that is gone", port)
+	}
+}

@@ -61,7 +61,7 @@ func (r *Request) fuseOptions(log func(string)) fusefs.Options {
 		f.LockDir = dir
 	}
 	if !(o.LocalPosix && o.LocalFlock) {
-		f.Announce = announce
+		f.Announce, f.AnnounceMonitor = announce, announceMonitor
 		if root {
 			f.StableDir, f.Boot = stableDir(stateDir), bootID()
 		}
