@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 type locks struct {
 	on    bool
 	statd uint16
+	gone  time.Duration
 
 	svc      *nlm.Service
 	udp      *net.UDPConn
@@ -33,6 +35,7 @@ type locks struct {
 
 func (k *locks) flags(f *pflag.FlagSet) {
 	f.BoolVar(&k.on, "locks", true, "serve locks (NLM and NSM) on the ports of NFS: clients, and programs of this machine, exclude one another")
+	f.DurationVar(&k.gone, "locks-gone", 10*time.Minute, "free the locks of a client that has not answered for so long, where others ask for them (0: keep them)")
 	f.Uint16Var(&k.statd, "statd-port", 0, "UDP port on which clients tell that they have started again (default: the number of --tcp-port)")
 }
 
@@ -41,7 +44,10 @@ func (k *locks) open(o *options, srv *nfsserver.Server, host string, passed *soc
 	if !k.on {
 		return nil
 	}
-	no := nlm.Options{}
+	no := nlm.Options{Gone: k.gone}
+	if k.gone <= 0 {
+		no.Gone = -1
+	}
 	if addr, err := netip.ParseAddr(host); err == nil && !addr.IsUnspecified() {
 		no.Local = addr
 	}
@@ -66,6 +72,20 @@ func (k *locks) open(o *options, srv *nfsserver.Server, host string, passed *soc
 		}
 	}()
 	return nil
+}
+
+// connected has clients count as there that have a connection.
+func (k *locks) connected(s *nfsserver.Service) {
+	if k.svc == nil {
+		return
+	}
+	k.svc.Connected(func(addr netip.Addr) bool {
+		list, _ := s.Clients()
+		return slices.ContainsFunc(list, func(c nfsserver.Client) bool {
+			at, err := netip.ParseAddrPort(c.Remote.String())
+			return err == nil && at.Addr().Unmap() == addr
+		})
+	})
 }
 
 // listen opens the UDP port: any, where the usual one cannot be had and no other was asked for.

@@ -211,6 +211,7 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 	}
 	ctl := &running{o: o, set: set, service: service, metrics: m, started: time.Now()}
 	m.watch(service, srv, o.locks.svc)
+	o.locks.connected(service)
 	hangup, unlisten := ctl.begin(ctx)
 	defer unlisten()
 	defer signal.Stop(hangup)
