@@ -69,7 +69,7 @@ var exactly = map[string][]string{
 	"nfsserver/exports":        nil,
 	"nfsserver/perm":           {"nfsserver", "posixacl"},
 	"nfsclient/datapath":       {"rpcrdma/mem", "xdr/nfs3"},
-	"nfsclient/nlm":            {"transport", "xdr", "xdr/nfs3", "xdr/nlm4"},
+	"nfsclient/nlm":            {"transport", "xdr", "xdr/nfs3", "xdr/nlm4", "xdr/nsm"},
 	"nfsclient/fusefs":         {"nfsclient", "nfsclient/datapath", "nfsclient/fusefs/fuseloop", "nfsclient/nlm", "posixacl", "transport", "xdr", "xdr/nfs3", "xdr/oncrpc"},
 	claims:                     nil,
 	machine:                    nil,

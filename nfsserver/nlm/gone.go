@@ -19,7 +19,7 @@ import (
 // NLM has no lease: a client keeps its locks until it says that it has started again, and one whose machine does not start again keeps
 // others waiting for good. So while somebody asks for what a client has, its machine is asked whether it is up: the port mapper's port answers
 // there, be it by a refusal. A machine that has answered when the client took its first lock, and then for Options.Gone neither answers, nor has a
-// connection, nor calls, is gone, and its clients' locks are freed. One that is behind a packet filter has never answered, and is never gone.
+// connection, nor calls, is gone, and its clients' locks are freed. One whose packet filter drops the question has never answered, and is never gone.
 //
 // A client that was cut off, and is there again, is told as after a restart of ours (SM_NOTIFY): it reclaims its locks, is refused, and so
 // knows that they are lost.

@@ -174,7 +174,7 @@ var lockQuestions = []question{
 		a := asker{s, n.FH, "one", 1}
 		return words(a.lock("", 0, 1), a.lock("x", 0, 1))
 	}},
-	{"LOCK of a file that its caller may not read", func(s *sides) string {
+	{"LOCK of a file that its caller cannot read", func(s *sides) string {
 		n, err := s.c.Lookup(s.ctx, s.root("open"), "secret")
 		if err != nil {
 			return verdict(err)
