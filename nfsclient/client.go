@@ -169,12 +169,12 @@ func (c *Client) dial(ctx context.Context, addr string) (*transport.Client, erro
 // dialService connects over TCP to another service of the same host. It is asked
 // once, and so nobody is told when it does not answer.
 func (c *Client) dialService(ctx context.Context, port int) (*transport.Client, error) {
-	return c.dialServiceBy(ctx, port, c.cfg)
+	return dialServiceBy(ctx, c.home.address(), port, c.cfg)
 }
 
-func (c *Client) dialServiceBy(ctx context.Context, port int, cfg transport.ClientConfig) (*transport.Client, error) {
+func dialServiceBy(ctx context.Context, host string, port int, cfg transport.ClientConfig) (*transport.Client, error) {
 	cfg.Responding, cfg.Probe, cfg.Observe, cfg.Moves = nil, false, nil, nil
-	return transport.DialTCP(ctx, net.JoinHostPort(c.home.address(), fmt.Sprint(port)), cfg)
+	return transport.DialTCP(ctx, net.JoinHostPort(host, fmt.Sprint(port)), cfg)
 }
 
 // Close closes the connections; calls under way fail.

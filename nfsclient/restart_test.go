@@ -70,7 +70,7 @@ func TestNotifyRestartFreesLocks(t *testing.T) {
 				t.Helper()
 				// Other tests may have used up the reserved ports, for the minute of TIME_WAIT.
 				for end := time.Now().Add(3 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
-					err := c.NotifyRestart(t.Context(), "machine", state)
+					err := c.NotifyRestart(t.Context(), []string{"", "127.0.0.1"}[i], "machine", state)
 					if err == nil {
 						return
 					}

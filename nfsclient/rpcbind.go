@@ -10,7 +10,12 @@ import (
 
 // getPort returns the TCP port of a program on the server's host.
 func (c *Client) getPort(ctx context.Context, prog, vers uint32) (int, error) {
-	conn, err := c.dialService(ctx, rpcbind.Port)
+	return c.getPortAt(ctx, c.home.address(), prog, vers)
+}
+
+// getPortAt is getPort of another address.
+func (c *Client) getPortAt(ctx context.Context, host string, prog, vers uint32) (int, error) {
+	conn, err := dialServiceBy(ctx, host, rpcbind.Port, c.cfg)
 	if err != nil {
 		return 0, err
 	}

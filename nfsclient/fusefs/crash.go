@@ -22,23 +22,24 @@ func (f *fileSystem) stable() *nlm.Stable {
 	if f.opt.StableDir == "" || f.opt.Boot == "" {
 		return nil
 	}
-	return &nlm.Stable{Dir: f.opt.StableDir, Boot: f.opt.Boot, Peer: strings.ReplaceAll(f.client.ServerAddress(), "/", "_"), Restarted: f.restarted}
+	net, _ := os.Readlink("/proc/self/ns/net") // "" where it is not known, for all mounts alike
+	return &nlm.Stable{Net: net, Dir: f.opt.StableDir, Boot: f.opt.Boot, Peer: strings.ReplaceAll(f.client.ServerAddress(), "/", "_"), Restarted: f.restarted}
 }
 
-// restarted tells the server, which then frees the locks of other mounts of this machine as well. Those of the kernel may have some by
+// restarted tells a server, which then frees the locks of other mounts of this machine as well. Those of the kernel may have some by
 // now, and their status monitor has told it when the machine started; those of users, who have no record, may have some, too.
-func (f *fileSystem) restarted(ctx context.Context, name string, state int32) error {
+func (f *fileSystem) restarted(ctx context.Context, server, name string, state int32) error {
 	mounts, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
 		return err
 	}
 	defer mounts.Close()
-	if err := otherMounts(mounts, f.client.ServerAddress()); err != nil {
+	if err := otherMounts(mounts, server); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, tellTime)
 	defer cancel()
-	return f.client.NotifyRestart(ctx, name, state)
+	return f.client.NotifyRestart(ctx, server, name, state)
 }
 
 var (

@@ -67,9 +67,10 @@ type Stable struct {
 	Dir  string // of this user alone, on stable storage
 	Peer string // the server, as part of a file's name: its address
 	Boot string // names this start of the machine
-	// Restarted tells the server that this machine, which it knows by a name, has started again, with a number larger than the last one
-	// (SM_NOTIFY): it frees all locks of the machine. The error is that it was not told, or not to be.
-	Restarted func(ctx context.Context, name string, state int32) error
+	Net  string // names the network namespace of the mount
+	// Restarted tells a server, by its Peer, that this machine, which it knows by a name, has started again, with a number larger than the last one
+	// (SM_NOTIFY): it frees all locks of the machine. The error is that it was not told, or not to be. It may be called at once for several.
+	Restarted func(ctx context.Context, peer, name string, state int32) error
 }
 
 // A Key tells the owners of locks of one file apart: a process for fcntl(2), an open file for flock(2) and for
@@ -128,6 +129,7 @@ type Locks struct {
 
 	recording chan struct{} // has room for who looks after record
 	record    *os.File      // of the server, held while there may be locks; nil: none
+	told      bool          // it has told other servers of a crash, or tried to; of who looks after record
 	monitored atomic.Bool   // record is what it will be
 
 	mu       sync.Mutex // guards all below, and the owners

@@ -6,6 +6,10 @@
 // earlier start has the server free all that this machine had (SM_NOTIFY, as its status monitor does for the kernel's mounts), before
 // any lock of this start is taken, which would be freed as well. So each mount with locks has the file locked, shared; who tells the server has
 // it alone; and the last one removes it.
+//
+// The files go by addresses, of which a server may have several: what is told to one of them frees what was locked by another. So the first
+// mount after a crash tells all servers of earlier starts, before it takes a lock; and where a mount has locks nobody is told any more. One file of the
+// directory, the gate, is held by who looks after the others.
 
 package nlm
 
@@ -19,6 +23,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,6 +36,8 @@ type record struct {
 	Name  string // of this machine, as the server knows it
 	Boot  string // the start of the machine in which it may have taken locks
 	State int32  // of the last SM_NOTIFY: odd, and larger each time
+	// The networks of this machine that its mounts are in: servers know the machine by other addresses in each.
+	Nets []string
 }
 
 const (
@@ -64,7 +73,19 @@ func (l *Locks) openRecord(create bool) {
 	if l.monitored.Load() {
 		return
 	}
-	file, err := l.holdRecord(create)
+	gate, err := l.holdGate(create)
+	if err == nil && gate == nil {
+		return
+	}
+	var file *os.File
+	if err == nil {
+		defer gate.Close()
+		if file, err = l.holdRecord(create, l.tellEarlier()); err == nil {
+			if err = l.enterNet(file); err != nil {
+				file.Close()
+			}
+		}
+	}
 	switch {
 	case err == nil:
 		l.record = file
@@ -76,14 +97,123 @@ func (l *Locks) openRecord(create bool) {
 	l.monitored.Store(true)
 }
 
-// holdRecord returns the file of the server, locked shared and with this start in it if that could be.
-func (l *Locks) holdRecord(create bool) (*os.File, error) {
+// recordName is what the files begin with, and gateName the file that is held by who looks after them.
+const (
+	recordName = "server-"
+	gateName   = "gate"
+)
+
+// records are the files of all servers.
+func (o *Stable) records() (paths []string) {
+	list, _ := os.ReadDir(o.Dir) // what cannot be read has none
+	for _, e := range list {
+		if strings.HasPrefix(e.Name(), recordName) {
+			paths = append(paths, filepath.Join(o.Dir, e.Name()))
+		}
+	}
+	return paths
+}
+
+// holdGate returns the gate, which the mount then holds. nil: it need not, as there are no files, and without create there is to be none.
+func (l *Locks) holdGate(create bool) (*os.File, error) {
 	o := l.opt.Stable
-	path := filepath.Join(o.Dir, "server-"+o.Peer)
+	if !create && len(o.records()) == 0 {
+		return nil, nil
+	}
+	for {
+		gate, err := lockRecord(filepath.Join(o.Dir, gateName), true, unix.LOCK_EX)
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return gate, err
+		}
+		if err := l.pause(l.ctx, pollMost/10); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// tellEarlier has the servers told, at once, that this machine may have locks at from before it started, but for the mount's own, of which the
+// file is the mount's to renew. It reports whether that one can be told: no mount has a lock, by whichever address. What
+// is told needs no file any more. The gate is held.
+func (l *Locks) tellEarlier() bool {
+	o := l.opt.Stable
+	var earlier []*os.File
+	alone := true
+	for _, path := range o.records() {
+		file, err := lockRecord(path, false, unix.LOCK_EX)
+		if errors.Is(err, unix.EWOULDBLOCK) && l.sharesNet(path) {
+			alone = false
+		}
+		if err != nil {
+			continue
+		}
+		defer file.Close()
+		r, err := readRecord(file)
+		if err == nil && r.Boot != o.Boot && filepath.Base(path) != recordName+o.Peer {
+			earlier = append(earlier, file)
+		}
+	}
+	if !alone || l.told {
+		return alone
+	}
+	l.told = true // each once by one mount: who does not answer keeps its locks waiting
+	var all sync.WaitGroup
+	for _, file := range earlier {
+		all.Go(func() {
+			r, err := readRecord(file)
+			if err == nil && (r.Boot == "" || l.tell(strings.TrimPrefix(filepath.Base(file.Name()), recordName), &r)) {
+				_ = os.Remove(file.Name()) // else it is told once more, when nobody has locks
+			}
+		})
+	}
+	all.Wait()
+	return true
+}
+
+// sharesNet reports whether the mounts that hold a file are in the network of this one, as far as is known.
+func (l *Locks) sharesNet(path string) bool {
+	file, err := os.Open(path)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	defer file.Close()
+	r, err := readRecord(file)
+	return err != nil || len(r.Nets) == 0 || slices.Contains(r.Nets, l.opt.Stable.Net)
+}
+
+// enterNet has a file that the mount holds say in which network it is. The gate is held.
+func (l *Locks) enterNet(file *os.File) error {
+	r, err := readRecord(file)
+	if err != nil || r.Boot == "" || slices.Contains(r.Nets, l.opt.Stable.Net) {
+		return err
+	}
+	r.Nets = append(r.Nets, l.opt.Stable.Net)
+	return writeRecord(file, &r)
+}
+
+// tell tells a server, and reports whether it has been.
+func (l *Locks) tell(peer string, r *record) bool {
+	r.State = max(r.State+2, int32(time.Now().Unix()&(math.MaxInt32>>1))) | 1 // seconds, should the file have been lost
+	ctx, cancel := context.WithTimeout(l.ctx, notifyMost)
+	defer cancel()
+	err := l.opt.Stable.Restarted(ctx, peer, r.Name, r.State)
+	if err != nil {
+		// The file stays that of the earlier start: a mount that finds no others tries again.
+		l.log(fmt.Sprintf("server %s may keep locks from before this machine started again: %v", peer, err))
+	}
+	return err == nil
+}
+
+// errOthersHaveLocks is why a server is not told.
+var errOthersHaveLocks = errors.New("other mounts have locks, which it would free too, if it is the same server by another address")
+
+// holdRecord returns the file of the server, locked shared and with this start in it if that could be. tell: the server can be told.
+func (l *Locks) holdRecord(create, tell bool) (*os.File, error) {
+	o := l.opt.Stable
+	path := filepath.Join(o.Dir, recordName+o.Peer)
 	for looks := 0; ; {
 		file, err := lockRecord(path, create, unix.LOCK_EX)
 		if err == nil {
-			err = l.renew(file)
+			err = l.renew(file, tell)
 			if err == nil {
 				err = unix.Flock(int(file.Fd()), unix.LOCK_SH)
 			}
@@ -134,22 +264,19 @@ func lockRecord(path string, create bool, how int) (*os.File, error) {
 }
 
 // renew has the server told where the file, which this mount has alone, is of an earlier start, and writes this one.
-func (l *Locks) renew(file *os.File) error {
+func (l *Locks) renew(file *os.File, tell bool) error {
 	r, err := readRecord(file)
-	if err != nil || r.Boot == l.opt.Stable.Boot {
+	switch {
+	case err != nil || r.Boot == l.opt.Stable.Boot:
 		return err
+	case r.Boot == "": // there was no lock yet
+	case !tell:
+		l.log(fmt.Sprintf("server %s may keep locks from before this machine started again: %v", l.opt.Stable.Peer, errOthersHaveLocks))
+		return nil
+	case !l.tell(l.opt.Stable.Peer, &r):
+		return nil
 	}
-	if r.Boot != "" {
-		r.State = max(r.State+2, int32(time.Now().Unix()&(math.MaxInt32>>1))) | 1 // seconds, should the file have been lost
-		ctx, cancel := context.WithTimeout(l.ctx, notifyMost)
-		defer cancel()
-		if err := l.opt.Stable.Restarted(ctx, r.Name, r.State); err != nil {
-			// The file stays that of the earlier start: a mount that finds itself alone with it tries again.
-			l.log(fmt.Sprintf("the server may keep locks from before this machine started again: %v", err))
-			return nil
-		}
-	}
-	r.Name, r.Boot = l.opt.Name, l.opt.Stable.Boot
+	r.Name, r.Boot, r.Nets = l.opt.Name, l.opt.Stable.Boot, []string{l.opt.Stable.Net}
 	return writeRecord(file, &r)
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -21,15 +22,23 @@ type teller struct {
 
 	mu    sync.Mutex // guards all below
 	told  []record   // without Boot
+	peers []string   // to whom
 	early bool       // all was told before any call of locks
 	fail  error
+	only  string        // that fails; "": any
 	hold  chan struct{} // not nil: it takes until its end
 }
 
 // mount is a mount in one start of the machine.
-func (r *teller) mount(boot string) *Locks {
-	l := New(Options{Server: r.b.m, Name: "host", Log: r.b.log, Stable: &Stable{Dir: r.dir, Peer: "server", Boot: boot,
-		Restarted: func(ctx context.Context, name string, state int32) error {
+func (r *teller) mount(boot string) *Locks { return r.mountAt(boot, "server") }
+
+// mountAt is mount by one of the server's addresses.
+func (r *teller) mountAt(boot, address string) *Locks { return r.mountIn("net", boot, address) }
+
+// mountIn is mountAt in a network.
+func (r *teller) mountIn(net, boot, address string) *Locks {
+	l := New(Options{Server: r.b.m, Name: "host", Log: r.b.log, Stable: &Stable{Dir: r.dir, Peer: address, Boot: boot, Net: net,
+		Restarted: func(ctx context.Context, peer, name string, state int32) error {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			if r.hold != nil {
@@ -39,8 +48,11 @@ func (r *teller) mount(boot string) *Locks {
 					return ctx.Err()
 				}
 			}
-			r.told = append(r.told, record{Name: name, State: state})
+			r.told, r.peers = append(r.told, record{Name: name, State: state}), append(r.peers, peer)
 			r.early = r.b.m.count() == 0
+			if r.only != "" && r.only != peer {
+				return nil
+			}
 			return r.fail
 		}}})
 	synctest.Wait()
@@ -67,11 +79,11 @@ func (r *teller) take(l *Locks, at uint64) {
 	r.b.want(l.Lock(context.Background(), nil, request(1, at, at, true)), 0)
 }
 
-// left fails the test unless the directory has want files.
+// left fails the test unless the directory has want files, beside the gate.
 func (r *teller) left(want int) {
 	r.b.Helper()
-	if list, err := os.ReadDir(r.dir); err != nil || len(list) != want {
-		r.b.Errorf("%d files, %v, want %d", len(list), err, want)
+	if n := len((&Stable{Dir: r.dir}).records()); n != want {
+		r.b.Errorf("%d files, want %d", n, want)
 	}
 }
 
@@ -184,6 +196,97 @@ func TestServerThatCannotBeTold(t *testing.T) {
 		r.take(third, 3)
 		third.Close(context.Background())
 		r.left(0)
+	})
+}
+
+// TestServerWithSeveralAddresses: the first mount after a crash tells them all, before it takes a lock, and no mount tells any after it.
+func TestServerWithSeveralAddresses(t *testing.T) {
+	simulateCrashes(t, func(r *teller) {
+		for i, address := range []string{"one", "two", "three"} {
+			l := r.mountAt("1", address)
+			r.take(l, uint64(i))
+			l.crash()
+		}
+		r.b.m.set(func() { r.b.m.calls = 0 })
+		first := r.mountAt("2", "two")
+		slices.Sort(r.peers)
+		if !slices.Equal(r.peers, []string{"one", "three", "two"}) || !r.early {
+			r.b.Errorf("told %v, before any call: %v", r.peers, r.early)
+		}
+		r.left(1) // its own
+		r.take(first, 10)
+		for i, address := range []string{"one", "two", "three", "four"} {
+			l := r.mountAt("2", address)
+			r.take(l, uint64(12+i))
+			l.Close(context.Background())
+		}
+		if n := r.count(); n != 3 {
+			r.b.Errorf("told %d times, although there are locks", n)
+		}
+		first.Close(context.Background())
+		r.left(0)
+	})
+}
+
+// TestAddressThatDidNotAnswer is told when no mount has locks any more, and not while one has some by another address.
+func TestAddressThatDidNotAnswer(t *testing.T) {
+	simulateCrashes(t, func(r *teller) {
+		for i, address := range []string{"one", "two"} {
+			l := r.mountAt("1", address)
+			r.take(l, uint64(i))
+			l.crash()
+		}
+		r.fail, r.only = errors.New("no answer"), "two"
+		first := r.mountAt("2", "one")
+		r.take(first, 10)
+		r.fail = nil
+		second := r.mountAt("2", "two")
+		r.take(second, 11)
+		if n := r.count(); n != 2 {
+			r.b.Errorf("told %d times, although there are locks", n)
+		}
+		if lines := r.b.logged(); len(lines) != 2 {
+			r.b.Errorf("logged %q", lines)
+		}
+		first.Close(context.Background())
+		second.Close(context.Background())
+		r.left(1)
+		last := r.mountAt("2", "three")
+		if n := r.count(); n != 3 || r.peers[2] != "two" {
+			r.b.Errorf("told %v", r.peers)
+		}
+		last.Close(context.Background())
+		r.left(0)
+	})
+}
+
+// TestMountsOfOtherNetworks are none whose locks the server would free.
+func TestMountsOfOtherNetworks(t *testing.T) {
+	simulateCrashes(t, func(r *teller) {
+		l := r.mountAt("1", "one")
+		r.take(l, 0)
+		l.crash()
+		r.fail = errors.New("no answer")
+		other := r.mountIn("other", "2", "two")
+		r.take(other, 1)
+		r.fail = nil
+		for want, net := range []string{1: "other", 2: "net"} {
+			if want == 0 {
+				continue
+			}
+			next := r.mountIn(net, "2", "one")
+			if n := r.count(); n != want {
+				r.b.Errorf("told %d times in network %s, want %d", n, net, want)
+			}
+			next.Close(context.Background())
+		}
+		third := r.mountAt("2", "two") // whose file the other network's mount has
+		r.take(third, 2)
+		if !third.sharesNet(other.record.Name()) || !other.sharesNet(other.record.Name()) {
+			r.b.Error("a file does not say that mounts of both networks have it")
+		}
+		other.Close(context.Background())
+		third.Close(context.Background())
 	})
 }
 
