@@ -92,8 +92,6 @@ func (p *process) end() {
 	}
 }
 
-func (p *process) kill() { p.l.run("kill -9 " + p.pid) }
-
 // A lockingAll is all who lock the file.
 type lockingAll struct {
 	t    *testing.T
