@@ -117,8 +117,13 @@ func (f *file) become(o *owner, s span, next lockset) error {
 		return errNoLocks
 	}
 	if f.kernel != nil {
-		// A request of one client is one part, so that where another program is in the way nothing has been changed.
-		for _, p := range next.parts(s) {
+		parts := next.parts(s)
+		if len(parts) > 1 {
+			// What is released: it takes as long as what has changed, not as what others have there.
+			parts = changes(f.locks.parts(s), parts)
+		}
+		// What is locked is one part, so that where another program is in the way nothing has been changed.
+		for _, p := range parts {
 			if err := f.kernel.Set(p.start, p.end, p.kind); err != nil {
 				if d > 0 {
 					f.svc.ledger.credit(o, counts{locks: d})

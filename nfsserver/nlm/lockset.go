@@ -143,30 +143,78 @@ type part struct {
 	kind nfsserver.LockType
 }
 
-// parts returns s in parts, in order and without gaps: what other programs are to see of the
-// locks. Neighbours differ in kind.
-func (l lockset) parts(s span) (list []part) {
-	for at := s.start; ; {
-		p := part{span{at, s.end}, nfsserver.Unlocked}
-		for i := range l {
-			h := &l[i]
-			switch {
-			case h.end < at || h.start > p.end:
-			case h.start > at:
-				p.end = h.start - 1 // here another part begins
-			default:
-				p.end = min(p.end, h.end)
-				p.kind = max(p.kind, h.kind())
-			}
+// An edge is where a holding begins, or has ended before.
+type edge struct {
+	at        uint64
+	exclusive bool
+	more      int // 1 or -1
+}
+
+// edges returns those of the holdings within s, in order.
+func (l lockset) edges(s span) (list []edge) {
+	for i := range l {
+		h := &l[i]
+		if h.start > s.end {
+			break
 		}
+		if h.end < s.start {
+			continue
+		}
+		list = append(list, edge{max(h.start, s.start), h.exclusive, 1})
+		if h.end < s.end {
+			list = append(list, edge{h.end + 1, h.exclusive, -1})
+		}
+	}
+	slices.SortFunc(list, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
+	return list
+}
+
+// parts returns s in parts, in order and without gaps: what other programs are to see of the
+// locks. Neighbours differ in kind. It takes little longer than to sort the locks: anybody may have many in a file.
+func (l lockset) parts(s span) (list []part) {
+	held := map[bool]int{} // how many are open, by exclusive
+	kind := func() nfsserver.LockType {
+		switch {
+		case held[true] > 0:
+			return nfsserver.Exclusive
+		case held[false] > 0:
+			return nfsserver.Shared
+		}
+		return nfsserver.Unlocked
+	}
+	add := func(p part) {
 		if n := len(list); n > 0 && list[n-1].kind == p.kind {
 			list[n-1].end = p.end
 		} else {
 			list = append(list, p)
 		}
-		if p.end == s.end {
-			return list
-		}
-		at = p.end + 1
 	}
+	at := s.start
+	for _, e := range l.edges(s) {
+		if e.at > at {
+			add(part{span{at, e.at - 1}, kind()})
+			at = e.at
+		}
+		held[e.exclusive] += e.more
+	}
+	add(part{span{at, s.end}, kind()})
+	return list
+}
+
+// changes returns the parts of next that are of another kind in from, of the same span.
+func changes(from, next []part) (list []part) {
+	at := next[0].start
+	for i, j := 0, 0; j < len(next); {
+		p := part{span{at, min(from[i].end, next[j].end)}, next[j].kind}
+		if from[i].kind != p.kind {
+			list = append(list, p)
+		}
+		if at = p.end + 1; from[i].end == p.end {
+			i++
+		}
+		if next[j].end == p.end {
+			j++
+		}
+	}
+	return list
 }
