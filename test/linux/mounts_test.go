@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/linux/guest"
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
@@ -67,7 +68,38 @@ func mountsInExport(t *testing.T, series string) {
 	// A program that the guest uploads runs on the host while the guest has it.
 	run(t, g, "printf '#!/bin/sh\\nexit 0\\n' > /mnt/prog && chmod 755 /mnt/prog && cat /mnt/prog > /dev/null")
 	eventually(t, "running what was uploaded", func() error { return exec.Command(filepath.Join(dir, "prog")).Run() })
+	mountsComeAndGo(t, g, inner)
 	eventually(t, "unmounting what is mounted in the export", func() error { return syscall.Unmount(inner, 0) })
 	run(t, g, "! cat /mnt/inner/file 2> /dev/null; umount /mnt/inner 2> /dev/null; "+unmount)
 	quiet(t, g)
+}
+
+// mountsComeAndGo mounts a file system inside the one that is mounted in the export, while the guest uses that, has it go, and mounts
+// another one in its place. The guest has each as a mount and a device of its own.
+func mountsComeAndGo(t *testing.T, g *guest.Guest, inner string) {
+	t.Helper()
+	deep := filepath.Join(inner, "deep")
+	if err := os.Mkdir(deep, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(deep, "under"), []byte("under"))
+	run(t, g, "cat /mnt/inner/deep/under > /dev/null")
+	for _, content := range []string{"first", "second"} {
+		if err := syscall.Mount("tmpfs", deep, "tmpfs", 0, "size=4m,mode=777"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { syscall.Unmount(deep, syscall.MNT_DETACH) })
+		write(t, filepath.Join(deep, "file"), []byte(content))
+		// The guest knows the directory that is under it now, and asks for its name again when it has forgotten it.
+		out := run(t, g, `n=0; until drop_caches; grep -qs `+content+` /mnt/inner/deep/file; do n=$((n + 1)); [ $n -lt 300 ] || { ls -la /mnt/inner/deep; exit 1; }; sleep 0.2; done
+stat -c %d /mnt /mnt/inner /mnt/inner/deep | sort -u | wc -l; grep -c " /mnt/inner/deep nfs " /proc/mounts; echo written > /mnt/inner/deep/of-guest && sync`)
+		if strings.Join(strings.Fields(out), " ") != "3 1" {
+			t.Errorf("%s: devices and mounts of the guest: %q", content, out)
+		}
+		sameFile(t, filepath.Join(deep, "of-guest"), []byte("written\n"))
+		run(t, g, "exec 5< /mnt/inner/deep/file; read line <&5; echo > /dev/null") // a file that was open is no obstacle
+		eventually(t, "unmounting what is mounted in it", func() error { return syscall.Unmount(deep, 0) })
+		run(t, g, `n=0; until ls /mnt/inner/deep 2>&1 | grep -q -e "Stale file handle" -e under; do n=$((n + 1)); [ $n -lt 300 ] || { ls -la /mnt/inner/deep; exit 1; }; sleep 0.2; done
+umount /mnt/inner/deep 2> /dev/null; n=0; until drop_caches; [ -e /mnt/inner/deep/under ]; do n=$((n + 1)); [ $n -lt 300 ] || { ls -la /mnt/inner/deep; exit 1; }; sleep 0.2; done`)
+	}
 }
