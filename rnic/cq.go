@@ -22,6 +22,13 @@ type CQ struct {
 	count int
 	idle  int // how many wait in Wait
 
+	gathered []*QP // guarded by mu; of these an endpoint keeps work until somebody asks for completions
+	batches  int   // guarded by mu; of providers: who waits is woken once for all that one completes
+	late     bool  // guarded by mu; a batch has completed something that somebody waits for
+
+	keeps atomic.Bool   // gathered has something; written under mu
+	asks  atomic.Uint32 // calls of Poll and Wait
+
 	wake    chan struct{} // one token: the CQ may be not empty
 	handler atomic.Pointer[func()]
 	fresh   atomic.Bool   // completions were added since the handler last began; cleared by who has the turn
@@ -66,6 +73,9 @@ func (cq *CQ) push(wc WC, due bool) bool {
 	cq.count++
 	fits := cq.count <= cq.depth
 	waiting := cq.idle > 0
+	if cq.batches > 0 {
+		cq.late, waiting = cq.late || waiting, false
+	}
 	cq.fresh.Store(true)
 	if due {
 		cq.due.Store(true)
@@ -88,6 +98,16 @@ func (cq *CQ) grow() {
 
 // Poll moves up to len(wcs) completions to wcs.
 func (cq *CQ) Poll(wcs []WC) int {
+	cq.asks.Add(1)
+	n := cq.take(wcs)
+	if n == 0 && cq.sendGathered() {
+		n = cq.take(wcs)
+	}
+	return n
+}
+
+// take moves completions that are there to wcs.
+func (cq *CQ) take(wcs []WC) int {
 	cq.mu.Lock()
 	n := min(len(wcs), cq.count)
 	for i := range n {
@@ -178,10 +198,15 @@ func (cq *CQ) signal() {
 
 // Wait blocks until the CQ is not empty, for programs that set no handler.
 func (cq *CQ) Wait(ctx context.Context) error {
+	cq.asks.Add(1)
 	cq.mu.Lock()
 	cq.idle++
 	for cq.count == 0 {
 		cq.mu.Unlock()
+		if cq.sendGathered() { // which may have completed something
+			cq.mu.Lock()
+			continue
+		}
 		var err error
 		select {
 		case <-cq.wake:

@@ -118,6 +118,13 @@ type Driver interface {
 	Prompt()
 }
 
+// A Gatherer is an Endpoint that may keep posted work for a while, so that it leaves together with what is posted next;
+// see ProviderQP.Gather.
+type Gatherer interface {
+	// SendGathered sends what is kept, as PostSend would have.
+	SendGathered()
+}
+
 // A Listener takes connection requests of peers.
 type Listener interface {
 	// Accept returns the next connection request. It fails with the error of ctx when that ends,

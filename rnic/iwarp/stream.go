@@ -36,6 +36,7 @@ type stream struct {
 	rx   receiver
 
 	reading reading
+	gather  gather
 
 	txWake chan struct{} // one token: the transmit loop has something to do
 	// txWake is full at most once, so waking never waits and a loop that is awake looks again. eof is closed by the
@@ -55,6 +56,7 @@ func (p *provider) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endp
 	s := &stream{q: q, p: p, waiting: cfg.Waiting, txWake: make(chan struct{}, 1), eof: make(chan struct{})}
 	s.work.Init(q, cfg.SQDepth)
 	s.reading.init()
+	s.gather.init(s)
 	s.tx.s = s
 	s.tx.out.Init(q, &s.work)
 	s.rx.in.Init(q, &s.work)
@@ -114,8 +116,11 @@ func (s *stream) PostSend(wrs []rnic.Posted) error {
 	// The CRCs of the payload are computed on the poster's goroutine before any lock is taken: posters
 	// of one stream do that side by side, and the turn is held for less time.
 	early := s.tx.out.Early(wrs)
-	mine, err := s.work.Post(wrs, early)
+	mine, kept, err := s.work.Post(wrs, early)
 	early.Free()
+	if kept {
+		mine = !s.keep()
+	}
 	if mine {
 		s.tx.runInline()
 	}
@@ -166,7 +171,12 @@ func never() bool { return false }
 func (s *stream) digest(content func() bool) {
 	// After an error the loop goes on: what comes is read and discarded until the socket ends, so
 	// that closing it does not reset it under our Terminate. fail may be called again; the first counts.
-	if err := s.rx.consume(); err != nil {
+	bunch := s.q.BeginBatch()
+	err := s.rx.consume()
+	if bunch {
+		s.q.EndBatch()
+	}
+	if err != nil {
 		s.fail(err)
 	}
 	s.afterBatch(content)

@@ -77,9 +77,9 @@ func (e *slateEnd) start(m Modes, ird, ord int, gated bool) {
 
 func (e *slateEnd) PostSend(wrs []rnic.Posted) error {
 	early := e.out.Early(wrs)
-	mine, err := e.work.Post(wrs, early)
+	mine, kept, err := e.work.Post(wrs, early)
 	early.Free()
-	if mine {
+	if mine || kept && e.work.Release() {
 		e.send()
 	}
 	return err

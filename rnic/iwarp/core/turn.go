@@ -89,12 +89,15 @@ func (t *Turn) resume() {
 
 // take gives the turn to the caller, if it can be taken.
 func (t *Turn) take() bool {
-	if t.holder != nobody || t.door != doorOpen {
+	if !t.free() {
 		return false
 	}
 	t.holder = caller
 	return true
 }
+
+// free reports whether the turn can be taken.
+func (t *Turn) free() bool { return t.holder == nobody && t.door == doorOpen }
 
 // handOver passes the turn on to the transmit loop, which has to be woken.
 func (t *Turn) handOver() { t.holder = loop }

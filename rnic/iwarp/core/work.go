@@ -60,12 +60,13 @@ type answer struct {
 type Work struct {
 	q *rnic.ProviderQP // set once
 
-	mu    sync.Mutex
-	sq    rnic.SendQueue[progress] // guarded by mu, as is all that follows
-	turn  Turn
-	next  answering
-	reads readsOut
-	irq   readsIn
+	mu     sync.Mutex
+	sq     rnic.SendQueue[progress] // guarded by mu, as is all that follows
+	turn   Turn
+	next   answering
+	gather gather
+	reads  readsOut
+	irq    readsIn
 
 	drained chan struct{} // not nil: closed when nothing is outstanding
 	opened  chan struct{} // not nil: closed when the RTR, which is the first of all, is done
@@ -108,20 +109,21 @@ func (w *Work) Start(ird, ord int, gated bool) {
 	w.sq.Open()
 }
 
-// Post queues work requests, all or none, and reports whether it is the caller who has to transmit them.
+// Post queues work requests, all or none, and reports whether it is the caller who has to transmit them, or may keep them
+// for a while, until Release.
 //
 // The poster who gets the turn transmits on its own goroutine: one system call, and no other
 // goroutine is woken. If somebody else has it, that one finds the new work before it gives the turn back,
 // since Rest looks at the queue under the same lock: no work request is left lying.
-func (w *Work) Post(wrs []rnic.Posted, early *earlyCRCs) (mine bool, err error) {
+func (w *Work) Post(wrs []rnic.Posted, early *earlyCRCs) (mine, kept bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.sq.Room(len(wrs)); err != nil {
-		return false, err
+		return false, false, err
 	}
 	for i := range wrs {
 		if w.reads.ord == 0 && awaited(wrs[i].Op) {
-			return false, errNoORD
+			return false, false, errNoORD
 		}
 	}
 	for i := range wrs {
@@ -130,7 +132,17 @@ func (w *Work) Post(wrs []rnic.Posted, early *earlyCRCs) (mine bool, err error) 
 	if w.sq.Waiting() >= lingerPosts || w.sq.Last().Bytes >= lingerBytes {
 		w.turn.interrupt()
 	}
-	return w.claim(), nil
+	if w.gather.keeps(w.q, wrs, w.sq.Waiting()) {
+		return false, w.ready() && w.turn.free(), nil
+	}
+	return w.claim(), false, nil
+}
+
+// Release ends what keeping began, and reports whether the caller has to transmit.
+func (w *Work) Release() (mine bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.claim()
 }
 
 // Posts that are not held back for the receive loop to come round again.
