@@ -15,7 +15,7 @@ func TestRnicBench(t *testing.T) {
 	if err := json.Unmarshal([]byte(nfs(t, "rnic-bench", "--duration", "2ms", "--json")), &r); err != nil {
 		t.Fatal(err)
 	}
-	if want := 4 * (2*5 + 1); len(r.Figures) != want || r.Raw.StreamMiBs <= 0 || r.Raw.PingPongUs <= 0 {
+	if want := 4 * (2*6 + 1); len(r.Figures) != want || r.Raw.StreamMiBs <= 0 || r.Raw.PingPongUs <= 0 {
 		t.Fatalf("%d figures, want %d: %+v", len(r.Figures), want, r)
 	}
 	for _, f := range r.Figures {

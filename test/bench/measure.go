@@ -176,10 +176,11 @@ func (s samples) addVerbs(out []byte) error {
 			Stream float64 `json:"stream_mib_s"`
 		} `json:"raw_tcp"`
 		Figures []struct {
-			Mode struct{ CRC, Markers bool }
-			Test string
-			Size int     `json:"bytes"`
-			MiBs float64 `json:"mib_s"`
+			Mode  struct{ CRC, Markers bool }
+			Test  string
+			Size  int `json:"bytes"`
+			Depth int
+			MiBs  float64 `json:"mib_s"`
 		}
 	}
 	if err := json.Unmarshal(out, &r); err != nil {
@@ -188,7 +189,7 @@ func (s samples) addVerbs(out []byte) error {
 	s.add("rnic/raw", r.Raw.Stream)
 	for _, f := range r.Figures {
 		if f.Mode.CRC && !f.Mode.Markers && f.MiBs > 0 {
-			s.add(fmt.Sprintf("rnic/%s/%d", f.Test, f.Size), f.MiBs)
+			s.add(fmt.Sprintf("rnic/%s/%d/%d", f.Test, f.Size, f.Depth), f.MiBs)
 		}
 	}
 	return nil

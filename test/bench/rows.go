@@ -154,12 +154,15 @@ func vethRows(mtu string) []row {
 }
 
 var rnicRows = []row{
-	{"RDMA Write 1 MiB", mib, "rnic/write/1048576", "rnic/raw", "raw TCP", 0, false},
-	{"RDMA Read 1 MiB", mib, "rnic/read/1048576", "rnic/write/1048576", "RDMA Write", 0.9, false},
-	{"RDMA Read 64 KiB", mib, "rnic/read/65536", "rnic/write/65536", "RDMA Write", 0.9, false},
-	{"RDMA Read 4 KiB", mib, "rnic/read/4096", "rnic/write/4096", "RDMA Write", 0.9, false},
-	{"RDMA Write 4 KiB", mib, "rnic/write/4096", "rnic/raw", "raw TCP", 0.4, false},
-	{"RDMA Read 4 KiB", mib, "rnic/read/4096", "rnic/raw", "raw TCP", 0.4, false},
+	{"RDMA Write 1 MiB", mib, "rnic/write/1048576/8", "rnic/raw", "raw TCP", 0, false},
+	{"RDMA Read 1 MiB", mib, "rnic/read/1048576/8", "rnic/write/1048576/8", "RDMA Write", 0.9, false},
+	{"RDMA Read 64 KiB", mib, "rnic/read/65536/8", "rnic/write/65536/8", "RDMA Write", 0.9, false},
+	{"RDMA Read 4 KiB", mib, "rnic/read/4096/8", "rnic/write/4096/8", "RDMA Write", 0.9, false},
+	{"RDMA Read 4 KiB, 64 in flight", mib, "rnic/read/4096/64", "rnic/write/4096/64", "RDMA Write", 0.9, false},
+	{"RDMA Write 4 KiB", mib, "rnic/write/4096/8", "rnic/raw", "raw TCP", 0.4, false},
+	{"RDMA Write 4 KiB, 64 in flight", mib, "rnic/write/4096/64", "rnic/raw", "raw TCP", 0.4, false},
+	{"RDMA Read 4 KiB", mib, "rnic/read/4096/8", "rnic/raw", "raw TCP", 0.4, false},
+	{"RDMA Read 4 KiB, 64 in flight", mib, "rnic/read/4096/64", "rnic/raw", "raw TCP", 0.4, false},
 }
 
 var roceRows = []row{

@@ -126,10 +126,11 @@ const benchJSON = `{"raw_tcp":{"stream_mib_s":1000,"ping_pong_us":20,"limits":{"
 
 const verbsJSON = `{"raw_tcp":{"stream_mib_s":2000},"figures":[
 {"mode":{"crc":true,"markers":false},"test":"send","bytes":100,"avg_us":20},
-{"mode":{"crc":true,"markers":false},"test":"write","bytes":4096,"mib_s":300},{"mode":{"crc":true,"markers":false},"test":"read","bytes":4096,"mib_s":200},
-{"mode":{"crc":true,"markers":false},"test":"write","bytes":65536,"mib_s":900},{"mode":{"crc":true,"markers":false},"test":"read","bytes":65536,"mib_s":800},
-{"mode":{"crc":true,"markers":false},"test":"write","bytes":1048576,"mib_s":1500},{"mode":{"crc":true,"markers":false},"test":"read","bytes":1048576,"mib_s":1400},
-{"mode":{"crc":false,"markers":false},"test":"write","bytes":4096,"mib_s":9999},{"mode":{"crc":true,"markers":true},"test":"write","bytes":4096,"mib_s":9999}]}`
+{"mode":{"crc":true,"markers":false},"test":"write","bytes":4096,"depth":8,"mib_s":300},{"mode":{"crc":true,"markers":false},"test":"read","bytes":4096,"depth":8,"mib_s":200},
+{"mode":{"crc":true,"markers":false},"test":"write","bytes":4096,"depth":64,"mib_s":900},{"mode":{"crc":true,"markers":false},"test":"read","bytes":4096,"depth":64,"mib_s":850},
+{"mode":{"crc":true,"markers":false},"test":"write","bytes":65536,"depth":8,"mib_s":900},{"mode":{"crc":true,"markers":false},"test":"read","bytes":65536,"depth":8,"mib_s":800},
+{"mode":{"crc":true,"markers":false},"test":"write","bytes":1048576,"depth":8,"mib_s":1500},{"mode":{"crc":true,"markers":false},"test":"read","bytes":1048576,"depth":8,"mib_s":1400},
+{"mode":{"crc":false,"markers":false},"test":"write","bytes":4096,"depth":8,"mib_s":9999},{"mode":{"crc":true,"markers":true},"test":"write","bytes":4096,"depth":8,"mib_s":9999}]}`
 
 func TestReportsBecomeSamples(t *testing.T) {
 	s := make(samples)
@@ -153,7 +154,7 @@ func TestReportsBecomeSamples(t *testing.T) {
 	if len(s) != 0 {
 		t.Errorf("%v", s)
 	}
-	if err := s.addVerbs([]byte(verbsJSON)); err != nil || !slices.Equal(s["rnic/write/4096"], []float64{300}) || s["rnic/raw"][0] != 2000 || s["rnic/send/100"] != nil {
+	if err := s.addVerbs([]byte(verbsJSON)); err != nil || !slices.Equal(s["rnic/write/4096/8"], []float64{300}) || !slices.Equal(s["rnic/write/4096/64"], []float64{900}) || s["rnic/raw"][0] != 2000 || s["rnic/send/100"] != nil {
 		t.Errorf("%v, %v", s, err)
 	}
 	if err := s.addConns(3, []byte(`{"seconds":2,"bytes":[6291456,2097152,4194304]}`)); err != nil ||

@@ -22,7 +22,7 @@ func TestRoCEBetweenProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want []string
-	for range verbsSizes {
+	for range verbsLoads {
 		want = append(want, "RoCE write", "RoCE read")
 	}
 	want = append(want, "RoCE send", "RoCE, 1 % of packets lost write", "RoCE, 1 % of packets lost read", "RoCE datagram")

@@ -16,8 +16,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
-// verbsSizes is the bytes of one RDMA Write or Read.
-var verbsSizes = []int{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
+// A verbsLoad is the bytes of one RDMA Write or Read, and how many are kept going.
+type verbsLoad struct{ size, depth int }
+
+// verbsLoads has small messages with a deep queue, too: it is what carries a rate of them.
+var verbsLoads = []verbsLoad{{4 << 10, verbsDepth}, {4 << 10, verbsDeep}, {16 << 10, verbsDepth}, {64 << 10, verbsDepth}, {256 << 10, verbsDepth},
+	{1 << 20, verbsDepth}}
 
 // Verbs measures every mode, and raw TCP before and after, so that a machine
 // that slows down does not make a figure look better or worse.
@@ -67,18 +71,18 @@ func (r *VerbsReport) measure(ctx context.Context, m Mode, d time.Duration) erro
 		return err
 	}
 	defer v.qp.Close()
-	sizes := verbsSizes
+	loads := verbsLoads
 	if m.Lost > 0 {
-		sizes = sizes[len(sizes)-1:]
+		loads = loads[len(loads)-1:]
 	}
-	for _, n := range sizes {
-		if err := r.bulk(ctx, v, m, rnic.OpWrite, n, d); err != nil {
+	for _, load := range loads {
+		if err := r.bulk(ctx, v, m, rnic.OpWrite, load, d); err != nil {
 			return err
 		}
-		if err := r.bulk(ctx, v, m, rnic.OpRead, n, d); err != nil {
+		if err := r.bulk(ctx, v, m, rnic.OpRead, load, d); err != nil {
 			return err
 		}
-		if !bytes.Equal(v.mem[:n], v.src[:n]) {
+		if n := load.size; !bytes.Equal(v.mem[:n], v.src[:n]) {
 			return fmt.Errorf("%d bytes that were written came back different", n)
 		}
 	}
@@ -126,9 +130,10 @@ func dialVerbs(ctx context.Context, m Mode, addr string) (*verbsRun, error) {
 	return v, nil
 }
 
-// bulk keeps verbsDepth requests of n bytes going for d, and makes one at least. A Read of nothing at the end
+// bulk keeps requests going for d, and makes one at least. A Read of nothing at the end
 // is answered only when all Writes before it are in the peer's memory.
-func (r *VerbsReport) bulk(ctx context.Context, v *verbsRun, m Mode, op rnic.Opcode, n int, d time.Duration) error {
+func (r *VerbsReport) bulk(ctx context.Context, v *verbsRun, m Mode, op rnic.Opcode, load verbsLoad, d time.Duration) error {
+	n := load.size
 	wr := rnic.SendWR{Op: op, RemoteSTag: v.stag, RemoteTO: v.base}
 	if op == rnic.OpRead {
 		wr.MR, wr.Length = v.sink, uint32(n)
@@ -154,8 +159,8 @@ func (r *VerbsReport) bulk(ctx context.Context, v *verbsRun, m Mode, op rnic.Opc
 			return err
 		}
 		count++
-		if flying++; flying == verbsDepth {
-			if err := drain(verbsDepth - 1); err != nil {
+		if flying++; flying == load.depth {
+			if err := drain(load.depth - 1); err != nil {
 				return err
 			}
 		}
@@ -172,7 +177,7 @@ func (r *VerbsReport) bulk(ctx context.Context, v *verbsRun, m Mode, op rnic.Opc
 	if op == rnic.OpRead {
 		test = "read"
 	}
-	r.Figures = append(r.Figures, &verbsFigure{Mode: m, Test: test, Size: n, Count: count,
+	r.Figures = append(r.Figures, &verbsFigure{Mode: m, Test: test, Size: n, Depth: load.depth, Count: count,
 		MiBs: float64(count) * float64(n) / (1 << 20) / secs})
 	return nil
 }

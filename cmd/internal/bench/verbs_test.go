@@ -46,10 +46,11 @@ func TestVerbsInEachMode(t *testing.T) {
 				t.Fatal(err)
 			}
 			var r VerbsReport
-			for _, n := range []int{4 << 10, verbsMemory} {
+			for _, load := range []verbsLoad{{4 << 10, verbsDeep}, {verbsMemory, verbsDepth}} {
+				n := load.size
 				clear(v.mem)
 				for _, op := range []rnic.Opcode{rnic.OpWrite, rnic.OpRead} {
-					if err := r.bulk(t.Context(), v, m, op, n, time.Millisecond); err != nil {
+					if err := r.bulk(t.Context(), v, m, op, load, time.Millisecond); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -81,14 +82,14 @@ func TestVerbsBetweenProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := len(modes) * (2*len(verbsSizes) + 1); len(r.Figures) != want || r.Depth != verbsDepth || r.UCX != nil || r.UCXErr != "" {
+	if want := len(modes) * (2*len(verbsLoads) + 1); len(r.Figures) != want || r.Depth != verbsDepth || r.UCX != nil || r.UCXErr != "" {
 		t.Fatalf("%d figures, want %d: %+v", len(r.Figures), want, r)
 	}
 	if r.Raw.StreamMiBs <= 0 || r.Raw.PingPongUs <= 0 {
 		t.Errorf("%+v", r.Raw)
 	}
 	for i, f := range r.Figures {
-		if mode := modes[i/(2*len(verbsSizes)+1)]; f.Mode != mode || f.Count < 1 || f.Ratio <= 0 {
+		if mode := modes[i/(2*len(verbsLoads)+1)]; f.Mode != mode || f.Count < 1 || f.Ratio <= 0 {
 			t.Errorf("figure %d: %+v, want %v", i, f, mode)
 		}
 		if send := f.Test == "send"; send != (f.AvgUs > 0) || send == (f.MiBs > 0) {
@@ -146,7 +147,7 @@ func TestLostPeerEndsTheMeasurement(t *testing.T) {
 	<-v.qp.Done()
 	var r VerbsReport
 	for _, op := range []rnic.Opcode{rnic.OpWrite, rnic.OpRead} {
-		if err := r.bulk(t.Context(), v, Mode{}, op, 4096, time.Hour); err == nil {
+		if err := r.bulk(t.Context(), v, Mode{}, op, verbsLoad{4096, verbsDepth}, time.Hour); err == nil {
 			t.Errorf("%v over a closed connection", op)
 		}
 	}

@@ -19,7 +19,8 @@ import (
 const (
 	verbsMemory  = 1 << 20 // bytes of the peer's region
 	verbsMessage = rawMessage
-	verbsDepth   = 8 // work requests in flight, and receives posted
+	verbsDepth   = 8  // work requests in flight, and receives posted
+	verbsDeep    = 64 // work requests in flight where many small ones are
 )
 
 // A Mode is one way of running the verbs: over MPA, or over RoCE, which has CRCs always and markers never.
@@ -135,7 +136,7 @@ type verbsEnd struct {
 	pd   *rnic.PD
 	cq   *rnic.CQ
 	qp   *rnic.QP
-	wcs  [2 * verbsDepth]rnic.WC
+	wcs  [verbsDeep]rnic.WC
 	bufs [verbsDepth][grhRoom + verbsMessage]byte
 }
 
@@ -145,9 +146,9 @@ const grhRoom = 40
 func newVerbsEnd(dev *rnic.Device) (*verbsEnd, error) { return newVerbsEndOf(dev, rnic.RC) }
 
 func newVerbsEndOf(dev *rnic.Device, service rnic.Service) (*verbsEnd, error) {
-	e := &verbsEnd{pd: dev.AllocPD(), cq: dev.NewCQ(4 * verbsDepth)}
+	e := &verbsEnd{pd: dev.AllocPD(), cq: dev.NewCQ(2*verbsDeep + 2*verbsDepth)}
 	var err error
-	e.qp, err = e.pd.CreateQP(rnic.QPConfig{Service: service, SendCQ: e.cq, RecvCQ: e.cq, SQDepth: 2 * verbsDepth, RQDepth: verbsDepth})
+	e.qp, err = e.pd.CreateQP(rnic.QPConfig{Service: service, SendCQ: e.cq, RecvCQ: e.cq, SQDepth: 2 * verbsDeep, RQDepth: verbsDepth})
 	if err != nil {
 		return nil, err
 	}

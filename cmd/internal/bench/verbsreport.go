@@ -22,6 +22,7 @@ type verbsFigure struct {
 	Mode  Mode    `json:"mode"`
 	Test  string  `json:"test"` // send, datagram, write, read
 	Size  int     `json:"bytes"`
+	Depth int     `json:"depth,omitempty"` // of Writes and Reads: how many in flight
 	Count int64   `json:"count"`
 	MiBs  float64 `json:"mib_s,omitempty"`
 	AvgUs float64 `json:"avg_us,omitempty"` // of a Send and its answer
@@ -34,6 +35,14 @@ type verbsFigure struct {
 
 // ping reports whether a figure is a time, not a rate.
 func (f *verbsFigure) ping() bool { return f.Test == "send" || f.Test == "datagram" }
+
+// deep names a depth that is not the usual one.
+func (f *verbsFigure) deep() string {
+	if f.Depth == verbsDeep {
+		return fmt.Sprintf(", %d in flight", f.Depth)
+	}
+	return ""
+}
 
 func (r *VerbsReport) compare(raw rawReport) {
 	r.Raw = raw
@@ -75,9 +84,9 @@ func (r *VerbsReport) Table(w io.Writer) error {
 		case "datagram":
 			fmt.Fprintf(tw, "Datagram and answer\t%d\t\t%.1f\t%.1f\t%.1f\t%.2f×\t\n", f.Size, f.AvgUs, f.P50Us, f.P99Us, f.Ratio)
 		case "write":
-			fmt.Fprintf(tw, "RDMA Write\t%d\t%.0f\t\t\t\t%.0f%%\t\n", f.Size, f.MiBs, 100*f.Ratio)
+			fmt.Fprintf(tw, "RDMA Write%s\t%d\t%.0f\t\t\t\t%.0f%%\t\n", f.deep(), f.Size, f.MiBs, 100*f.Ratio)
 		default:
-			fmt.Fprintf(tw, "RDMA Read\t%d\t%.0f\t\t\t\t%.0f%%\t\n", f.Size, f.MiBs, 100*f.Ratio)
+			fmt.Fprintf(tw, "RDMA Read%s\t%d\t%.0f\t\t\t\t%.0f%%\t\n", f.deep(), f.Size, f.MiBs, 100*f.Ratio)
 		}
 	}
 	if err := tw.Flush(); err != nil {
