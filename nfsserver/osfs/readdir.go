@@ -59,6 +59,14 @@ func (f *FS) readDir(d *node, l *listing, plus bool, emit func(*nfsserver.Dirent
 		if n == 0 {
 			return true, nil
 		}
+		if plus && f.byName {
+			if end, ok := f.emitTogether(d, l, (*buf)[:n], now, emit); ok {
+				if !end {
+					return false, nil
+				}
+				continue
+			}
+		}
 		var raw rawDirent
 		for b := raw.next((*buf)[:n]); b != nil; b = raw.next(b) {
 			if raw.ino != 0 && f.dirent(d, l.fd, &raw, plus, now, &de) && !emit(&de) {

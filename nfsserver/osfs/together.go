@@ -1,0 +1,231 @@
+// A listing with attributes that two processors make: a second goroutine describes entries whose turn has not come.
+
+package osfs
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+const (
+	partEntries = 32 // entries that are described in one go
+	partsAhead  = 6  // parts that are described, or being described, before the one that is emitted
+	partsMax    = direntBuf/24/partEntries + 1
+
+	// helpFrom is the part with which help is asked for. A page that is small ends before, and nothing is described for nothing.
+	helpFrom = 2
+	// helpParts is how many parts have to be left then.
+	helpParts = 4
+
+	idleTurns = 5000 // how often the second goroutine looks for a part before it gives up
+	waitTurns = 100  // how often the first looks for the end of one, before it sleeps
+	waitSleep = 50 * time.Microsecond
+)
+
+// A shared is what two goroutines know of one buffer of entries. Its parts are emitted in order by the one that lists; each is
+// described by the one that has claimed it: the first directly before it emits it, or either some parts ahead of that. So the first
+// never waits for a goroutine that the scheduler does not run: what nobody has claimed it does itself.
+//
+// The buffer, the directory and its descriptor are the first's: it does not return before the second is out of them (leave).
+type sharedList struct {
+	// set by the first before the second is started
+	f     *FS
+	d     *node
+	fd    int
+	now   time.Time
+	b     []byte              // the entries
+	start [partsMax + 1]int32 // of the parts in b
+	parts int
+
+	at    atomic.Int32                        // the part that is emitted
+	stop  atomic.Bool                         // nothing more is needed
+	help  atomic.Int32                        // helpNone, helpAsked, helpRuns, helpOver
+	users atomic.Int32                        // goroutines that have not let go of it
+	claim [partsMax]atomic.Bool               // somebody describes the part, or has done so
+	done  [partsMax]atomic.Bool               // it is in ahead
+	ahead [partsAhead][partEntries]entryAhead // of part k in ahead[k%partsAhead]
+}
+
+// What the second goroutine does. One that has not begun when the first is done never touches the list.
+const (
+	helpNone int32 = iota
+	helpAsked
+	helpRuns
+	helpOver
+)
+
+// An entryAhead is an entry that has been described before its turn, all but its name; ok: it is there.
+type entryAhead struct {
+	de nfsserver.Dirent
+	ok bool
+}
+
+var sharedLists = sync.Pool{New: func() any { return new(sharedList) }}
+
+// helping counts the second goroutines of the process: one processor is left for everything else.
+var helping atomic.Int32
+
+// split finds the parts of b, and reports whether there are enough to share.
+func (s *sharedList) split(b []byte) bool {
+	s.b, s.parts = b, 0
+	var raw rawDirent
+	n := 0
+	for rest := b; ; n++ {
+		if n%partEntries == 0 {
+			s.start[s.parts] = int32(len(b) - len(rest))
+			s.parts++
+		}
+		if rest = raw.next(rest); rest == nil {
+			break
+		}
+	}
+	if n%partEntries == 0 { // an empty one
+		s.parts--
+	}
+	s.start[s.parts] = int32(len(b))
+	return s.parts >= helpFrom+helpParts
+}
+
+// part is the entries of part k.
+func (s *sharedList) part(k int) []byte { return s.b[s.start[k]:s.start[k+1]] }
+
+// emitTogether emits the entries of b, which are of directory d and start where l stands, as readDir does. ok: there are enough of them to share.
+func (f *FS) emitTogether(d *node, l *listing, b []byte, now time.Time, emit func(*nfsserver.Dirent) bool) (end, ok bool) {
+	s := sharedLists.Get().(*sharedList)
+	s.users.Store(1)
+	defer s.release()
+	if !s.split(b) {
+		return false, false
+	}
+	s.f, s.d, s.fd, s.now = f, d, l.fd, now
+	for k := range s.parts {
+		s.claim[k].Store(false)
+		s.done[k].Store(false)
+	}
+	s.at.Store(0)
+	s.stop.Store(false)
+	s.help.Store(helpNone)
+	defer s.leave()
+	return s.emit(l, emit), true
+}
+
+// emit emits all entries in order, and reports whether it has come to the end.
+func (s *sharedList) emit(l *listing, emit func(*nfsserver.Dirent) bool) (end bool) {
+	var de nfsserver.Dirent
+	for k := range s.parts {
+		s.at.Store(int32(k))
+		if k == helpFrom {
+			s.ask()
+		}
+		mine := s.claim[k].CompareAndSwap(false, true)
+		if !mine {
+			s.await(k)
+		}
+		var raw rawDirent
+		i := 0
+		for b := raw.next(s.part(k)); b != nil; b = raw.next(b) {
+			if mine {
+				if raw.ino != 0 && s.f.dirent(s.d, s.fd, &raw, true, s.now, &de) && !emit(&de) {
+					return false
+				}
+			} else if e := &s.ahead[k%partsAhead][i]; e.ok {
+				e.de.Name = raw.name
+				if !emit(&e.de) {
+					return false
+				}
+			}
+			l.pos = raw.off
+			i++
+		}
+	}
+	return true
+}
+
+// ask starts the second goroutine, if a processor may be had for it.
+func (s *sharedList) ask() {
+	if int(helping.Add(1)) >= runtime.GOMAXPROCS(0) {
+		helping.Add(-1)
+		return
+	}
+	s.users.Add(1)
+	s.help.Store(helpAsked)
+	go s.second()
+}
+
+// second describes what it can have until nothing more is needed, or there is nothing for some time.
+func (s *sharedList) second() {
+	if s.help.CompareAndSwap(helpAsked, helpRuns) {
+		for idle := 0; !s.stop.Load() && idle < idleTurns; {
+			if s.describeNext() {
+				idle = 0
+			} else {
+				idle++
+				runtime.Gosched()
+			}
+		}
+		s.help.Store(helpOver)
+	}
+	helping.Add(-1)
+	s.release()
+}
+
+// leave returns when the second goroutine uses nothing of the first's any more.
+func (s *sharedList) leave() {
+	s.stop.Store(true)
+	if !s.help.CompareAndSwap(helpAsked, helpOver) {
+		pause(func() bool { return s.help.Load() != helpRuns })
+	}
+}
+
+// pause returns when over reports true: soon, if the thread of the other goroutine is run.
+func pause(over func() bool) {
+	for turns := 0; !over(); turns++ {
+		if turns < waitTurns {
+			runtime.Gosched()
+		} else {
+			time.Sleep(waitSleep)
+		}
+	}
+}
+
+// await returns when part k has been described by the second; the first describes others meanwhile.
+func (s *sharedList) await(k int) {
+	pause(func() bool { return s.done[k].Load() || s.describeNext() && s.done[k].Load() })
+}
+
+// describeNext describes the first part after the one that is emitted which nobody has claimed, and reports whether there was one.
+// A part's room is free from the moment in which the part that had it has been emitted.
+func (s *sharedList) describeNext() bool {
+	at := int(s.at.Load())
+	for k := at + 1; k < min(at+partsAhead, s.parts); k++ {
+		if s.claim[k].CompareAndSwap(false, true) {
+			s.describe(k)
+			s.done[k].Store(true)
+			return true
+		}
+	}
+	return false
+}
+
+func (s *sharedList) describe(k int) {
+	var raw rawDirent
+	i := 0
+	for b := raw.next(s.part(k)); b != nil; b = raw.next(b) {
+		e := &s.ahead[k%partsAhead][i]
+		e.ok = raw.ino != 0 && s.f.dirent(s.d, s.fd, &raw, true, s.now, &e.de)
+		e.de.Name = nil
+		i++
+	}
+}
+
+// release lets go of it. The last one puts it back.
+func (s *sharedList) release() {
+	if s.users.Add(-1) == 0 {
+		s.f, s.d, s.b = nil, nil, nil
+		sharedLists.Put(s)
+	}
+}

@@ -1,0 +1,138 @@
+// Listings that two goroutines make: they are those of one.
+
+package osfs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/machine"
+)
+
+// manyFiles is a directory in which each file is as long as its name's number says, with two buffers of entries and more.
+func manyFiles(t *testing.T) (f *FS, count int) {
+	t.Helper()
+	for _, base := range places(t) {
+		dir := tempDir(t, base)
+		if f = newFS(t, dir, Options{}); !f.byName {
+			continue
+		}
+		for count = range 2*direntBuf/24 + 100 {
+			must(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(count)), nil, 0o600))
+			must(t, os.Truncate(filepath.Join(dir, fmt.Sprint(count)), int64(count)))
+		}
+		return f, count + 1
+	}
+	machine.Skip(t, "no place here whose entries are described by name")
+	return nil, 0
+}
+
+// countedPage lists the root from a cookie on, n entries at most, and checks each against its name. It returns the cookie to go on from.
+func countedPage(t *testing.T, f *FS, cookie uint64, n int) (names []string, next uint64, eof bool) {
+	t.Helper()
+	next = cookie
+	eof, err := f.ReadDir(me, f.Root(), cookie, true, func(de *nfsserver.Dirent) bool {
+		if len(names) == n {
+			return false
+		}
+		name := string(de.Name)
+		if size, err := strconv.Atoi(name); err == nil && (!de.HasAttr || de.Attr.Size != uint64(size) || de.Fileid != de.Attr.Fileid) {
+			t.Errorf("%s: attributes %v, of %d bytes", name, de.HasAttr, de.Attr.Size)
+		}
+		names, next = append(names, name), de.Cookie
+		return true
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return names, next, eof
+}
+
+// Several at once list a directory of many names in pages of different lengths. All see each name once, with the attributes of
+// its file, whatever part of it a second goroutine has described, and in whichever part a page ends.
+func TestListingsTogether(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	f, count := manyFiles(t)
+	var wg sync.WaitGroup
+	for _, n := range []int{count + 2, 1, 31, 65, 100, 333, 700} {
+		wg.Go(func() {
+			seen := make(map[string]int)
+			var cookie uint64
+			for pages, eof := 0, false; !eof; pages++ {
+				if n == 1 && pages == 200 {
+					return
+				}
+				var names []string
+				names, cookie, eof = countedPage(t, f, cookie, n)
+				for _, name := range names {
+					seen[name]++
+				}
+			}
+			if len(seen) != count+2 {
+				t.Errorf("pages of %d: %d names, want %d", n, len(seen), count+2)
+			}
+			for name, times := range seen {
+				if times != 1 {
+					t.Errorf("pages of %d: %s %d times", n, name, times)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	// A goroutine that was never run in time has let go of its list, too: all that are asked for count.
+	for helping.Load() != 0 {
+		runtime.Gosched()
+	}
+}
+
+// What the second has not begun, or where there is none, the first does itself; the order is the same.
+func TestListingAlone(t *testing.T) {
+	f, count := manyFiles(t)
+	with, _, _ := countedPage(t, f, 0, count+2)
+	helping.Add(1 << 20) // nobody may have a second
+	defer helping.Add(-1 << 20)
+	alone, _, eof := countedPage(t, f, 0, count+2)
+	if !eof || !slices.Equal(with, alone) {
+		t.Errorf("%d names alone, %d together", len(alone), len(with))
+	}
+}
+
+// The parts of a buffer are all its entries, whatever their number; what is no entry ends the last part.
+func TestPartsOfABuffer(t *testing.T) {
+	entry := make([]byte, 24)
+	entry[16] = 24
+	var s sharedList
+	for n := range 4 * partEntries {
+		var b []byte
+		for range n {
+			b = append(b, entry...)
+		}
+		for _, more := range []int{0, 7} {
+			s.split(append(b, make([]byte, more)...))
+			if want := (n + partEntries - 1) / partEntries; s.parts != want {
+				t.Fatalf("%d entries: %d parts, want %d", n, s.parts, want)
+			}
+			got := 0
+			var raw rawDirent
+			for k := range s.parts {
+				of := 0
+				for p := raw.next(s.part(k)); p != nil; p = raw.next(p) {
+					of++
+				}
+				if got += of; of == 0 || of > partEntries {
+					t.Fatalf("%d entries: %d in part %d", n, of, k)
+				}
+			}
+			if got != n {
+				t.Fatalf("%d entries of %d", got, n)
+			}
+		}
+	}
+}
