@@ -164,6 +164,7 @@ type owner struct {
 	refs    int // calls and waiters
 	held    ranges
 	waits   []*wait         // in the server's queue, or about to be
+	pending []*wait         // all, wherever they wait
 	handles map[uint64]bool // by which there were locks
 	pid     uint32
 	who     any
@@ -277,8 +278,8 @@ func (l *Locks) Lock(ctx context.Context, stop <-chan struct{}, q *Request) erro
 			wait = callbackPoll
 		}
 		if w == nil {
-			if w = l.beginWait(o, q.span()); w == nil {
-				return syscall.ENOLCK
+			if w, err = l.beginWait(o, q.span()); err != nil {
+				return err
 			}
 		}
 		if late, err = l.await(ctx, stop, freed, w.called, wait); err != nil {

@@ -81,6 +81,16 @@ func (r ranges) gaps(s span) (free ranges) {
 	return free
 }
 
+// conflicts reports whether another owner cannot have s beside the ranges.
+func (r ranges) conflicts(s span) bool {
+	for _, h := range r {
+		if (h.exclusive || s.exclusive) && h.overlaps(s) {
+			return true
+		}
+	}
+	return false
+}
+
 // covers reports whether all bytes of s are locked, exclusively if s is.
 func (r ranges) covers(s span) bool {
 	left := ranges{s}

@@ -4,6 +4,8 @@ package nlm
 
 import (
 	"context"
+	"slices"
+	"syscall"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/xdr"
@@ -32,15 +34,20 @@ const callbackPoll = 30 * time.Second
 // cancelWait is how long a program that is interrupted waits for its request to be out of the queue.
 const cancelWait = 2 * time.Second
 
-// beginWait counts one who waits; nil: there are too many.
-func (l *Locks) beginWait(o *owner, s span) *wait {
+// beginWait counts one who waits. The error is why it is not to: there are too many, or it would wait for itself in the end.
+func (l *Locks) beginWait(o *owner, s span) (*wait, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.waiting >= maxWaiters {
-		return nil
+	w := &wait{owner: o, span: s, called: make(chan struct{}, 1)}
+	switch {
+	case l.waiting >= maxWaiters:
+		return nil, syscall.ENOLCK
+	case !o.key.Flock && l.closes(w):
+		return nil, syscall.EDEADLK
 	}
 	l.waiting++
-	return &wait{owner: o, span: s, called: make(chan struct{}, 1)}
+	o.pending = append(o.pending, w)
+	return w, nil
 }
 
 // enqueue has callbacks find a wait before the server is asked: GRANTED may overtake the reply.
@@ -61,6 +68,7 @@ func (l *Locks) endWait(ctx context.Context, w *wait) {
 	}
 	l.mu.Lock()
 	l.waiting--
+	w.owner.pending = slices.DeleteFunc(w.owner.pending, func(p *wait) bool { return p == w })
 	l.mu.Unlock()
 	switch {
 	case !w.entered:

@@ -373,10 +373,11 @@ func TestNobodyAsksAtTheEnd(t *testing.T) {
 		asks := func(ctx context.Context) error {
 			o := b.l.enter(q)
 			defer b.l.leave(o)
-			w := b.l.beginWait(o, q.span())
+			w, err := b.l.beginWait(o, q.span())
+			b.want(err, 0)
 			w.blocks = true
 			defer b.l.endWait(context.Background(), w)
-			_, err := b.l.attempt(ctx, o, q, w)
+			_, err = b.l.attempt(ctx, o, q, w)
 			return err
 		}
 		gone, cancel := context.WithCancel(context.Background())

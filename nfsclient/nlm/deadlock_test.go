@@ -1,0 +1,76 @@
+// Programs of one mount that wait for each other.
+
+package nlm
+
+import (
+	"context"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestWhoWouldWaitForItself is told at once, of two and of three, and of two that share; the others have their locks when it has ended.
+func TestWhoWouldWaitForItself(t *testing.T) {
+	simulate(t, func(b *bench) {
+		for owner := range uint64(3) {
+			b.want(b.lock(owner, 4*owner, 4*owner, true), 0)
+		}
+		first := b.begin(context.Background(), nil, 0, 4, 4)
+		second := b.begin(context.Background(), nil, 1, 8, 8)
+		time.Sleep(time.Minute)
+		b.want(<-b.begin(context.Background(), nil, 2, 0, 0), syscall.EDEADLK)
+		b.want(b.lock(2, 0, 0, true), syscall.EAGAIN)
+		third := b.begin(context.Background(), nil, 3, 0, 0) // of one that nobody waits for
+		b.unlock(2, 8, 8)
+		b.want(<-second, 0)
+		b.unlock(1, 4, 8)
+		b.want(<-first, 0)
+		b.unlock(0, 0, 4)
+		b.want(<-third, 0)
+		b.unlock(3, 0, 0)
+
+		b.want(b.lock(0, 0, 3, false), 0)
+		b.want(b.lock(1, 0, 3, false), 0)
+		alone := b.begin(context.Background(), nil, 0, 0, 3)
+		time.Sleep(time.Minute)
+		b.want(<-b.begin(context.Background(), nil, 1, 0, 3), syscall.EDEADLK)
+		b.held("2222")
+		b.unlock(1, 0, 3)
+		b.want(<-alone, 0)
+		b.held("xxxx")
+	})
+}
+
+// TestWhoHasGivenUpIsInNoDeadlock, nor is a lock of flock(2), which has no such error.
+func TestWhoHasGivenUpIsInNoDeadlock(t *testing.T) {
+	simulate(t, func(b *bench) {
+		b.want(b.lock(0, 0, 0, true), 0)
+		b.want(b.lock(1, 4, 4, true), 0)
+		stop := make(chan struct{})
+		given := b.begin(context.Background(), stop, 0, 4, 4)
+		time.Sleep(time.Minute)
+		close(stop)
+		b.want(<-given, syscall.EINTR)
+		waits := b.begin(context.Background(), nil, 1, 0, 0)
+		time.Sleep(time.Minute)
+		b.unlock(0, 0, 0)
+		b.want(<-waits, 0)
+
+		b.unlock(1, 0, 4)
+		flock := func(id, at uint64) *Request {
+			q := request(id, at, at, true)
+			q.Key.Flock = true
+			return q
+		}
+		b.want(b.Lock(context.Background(), nil, flock(7, 0)), 0)
+		b.want(b.Lock(context.Background(), nil, flock(8, 4)), 0)
+		first := waitFor(context.Background(), b.Locks, nil, flock(7, 4))
+		stop = make(chan struct{})
+		second := waitFor(context.Background(), b.Locks, stop, flock(8, 0))
+		time.Sleep(time.Minute)
+		close(stop)
+		b.want(<-second, syscall.EINTR)
+		b.want(b.Release(context.Background(), testFH, flock(8, 0).Key), 0)
+		b.want(<-first, 0)
+	})
+}

@@ -1,0 +1,105 @@
+// Programs that wait for each other's locks.
+
+package mount
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockerWorker is a process that locks bytes of a file, and waits where it must: it reads a byte's number a line, and says how each ended.
+func lockerWorker(args []string) error {
+	f, err := os.OpenFile(args[0], os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		lock := unix.Flock_t{Type: unix.F_WRLCK, Len: 1}
+		if _, err := fmt.Sscan(lines.Text(), &lock.Start); err != nil {
+			return err
+		}
+		for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
+			err = unix.FcntlFlock(f.Fd(), unix.F_SETLKW, &lock)
+		}
+		if err == nil {
+			fmt.Println("locked")
+		} else {
+			fmt.Println(err)
+		}
+	}
+	return nil
+}
+
+// A lockerProcess is such a process.
+type lockerProcess struct {
+	t    *testing.T
+	in   io.WriteCloser
+	out  *bufio.Scanner
+	kill func()
+}
+
+func startLocker(t *testing.T, path string) *lockerProcess {
+	t.Helper()
+	cmd := workerCmd(t.Context(), "locker", path)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	return &lockerProcess{t, in, bufio.NewScanner(out), func() { _ = cmd.Process.Kill() }}
+}
+
+func (p *lockerProcess) lock(at int) { fmt.Fprintln(p.in, at) }
+
+// want waits for the next answer.
+func (p *lockerProcess) want(answer string) {
+	p.t.Helper()
+	if !p.out.Scan() || p.out.Text() != answer {
+		p.t.Fatalf("a program says %q, %v, want %q", p.out.Text(), p.out.Err(), answer)
+	}
+}
+
+// Two programs of a mount that wait for each other: the second is told, also where the server cannot call who waits, and so has nobody in
+// its queue; the first has all when it has ended.
+func TestProgramsThatWaitForEachOther(t *testing.T) {
+	needMounts(t)
+	s := startServer(t)
+	for _, proto := range []string{"tcp", "rdma"} {
+		t.Run(proto, func(t *testing.T) {
+			dir := mountAs(t, nil, "127.0.0.1", s.options(proto), "/export")
+			path := filepath.Join(dir, "waits-"+proto)
+			if err := os.WriteFile(path, nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			first, second := startLocker(t, path), startLocker(t, path)
+			first.lock(0)
+			first.want("locked")
+			second.lock(1)
+			second.want("locked")
+			before := figures(t, dir).Calls["NLM_LOCK"].Count
+			first.lock(1)
+			waitFor(t, "the first waits", func() bool { return figures(t, dir).Calls["NLM_LOCK"].Count >= before+2 })
+			second.lock(0)
+			second.want("resource deadlock avoided")
+			second.kill()
+			first.want("locked")
+			first.kill()
+		})
+	}
+}
