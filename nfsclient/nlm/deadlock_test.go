@@ -12,13 +12,15 @@ import (
 // TestWhoWouldWaitForItself is told at once, of two and of three, and of two that share; the others have their locks when it has ended.
 func TestWhoWouldWaitForItself(t *testing.T) {
 	simulate(t, func(b *bench) {
+		soon, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
 		for owner := range uint64(3) {
 			b.want(b.lock(owner, 4*owner, 4*owner, true), 0)
 		}
 		first := b.begin(context.Background(), nil, 0, 4, 4)
 		second := b.begin(context.Background(), nil, 1, 8, 8)
 		time.Sleep(time.Minute)
-		b.want(<-b.begin(context.Background(), nil, 2, 0, 0), syscall.EDEADLK)
+		b.want(<-b.begin(soon, nil, 2, 0, 0), syscall.EDEADLK)
 		b.want(b.lock(2, 0, 0, true), syscall.EAGAIN)
 		third := b.begin(context.Background(), nil, 3, 0, 0) // of one that nobody waits for
 		b.unlock(2, 8, 8)
@@ -33,7 +35,7 @@ func TestWhoWouldWaitForItself(t *testing.T) {
 		b.want(b.lock(1, 0, 3, false), 0)
 		alone := b.begin(context.Background(), nil, 0, 0, 3)
 		time.Sleep(time.Minute)
-		b.want(<-b.begin(context.Background(), nil, 1, 0, 3), syscall.EDEADLK)
+		b.want(<-b.begin(soon, nil, 1, 0, 3), syscall.EDEADLK)
 		b.held("2222")
 		b.unlock(1, 0, 3)
 		b.want(<-alone, 0)

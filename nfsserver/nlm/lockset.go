@@ -33,8 +33,6 @@ func (h *holding) inTheWay(o *owner, s span, exclusive bool) bool {
 	return h.owner != o && (exclusive || h.exclusive) && h.overlaps(s)
 }
 
-func (h *holding) kind() nfsserver.LockType { return kindOf(h.exclusive) }
-
 func kindOf(exclusive bool) nfsserver.LockType {
 	if exclusive {
 		return nfsserver.Exclusive
