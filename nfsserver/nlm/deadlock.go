@@ -9,7 +9,7 @@ import (
 
 // A waitGraph is who waits. Together with the locks of files it says for whom: an owner waits for each owner of a lock that is in
 // the way of its request. A request that would close a circle of these is answered NLM4_DEADLCK (RFC 1813 §6.1.4) and does not wait,
-// as fcntl(2) fails with EDEADLK between processes of one machine, and as Linux's server does.
+// as fcntl(2) fails with EDEADLK between processes of one machine, and as the server of Linux 6.1 does (that of 6.12 has both wait).
 //
 // Programs of this machine are in circles, too, as far as the kernel lists them. One that closes a circle itself the kernel does not
 // tell: our locks are those of an open file description, which it does not follow. Then a client is told that asks again.

@@ -5,6 +5,7 @@ package mount
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,6 +46,7 @@ const (
 // A subject is a server that is asked.
 type subject struct {
 	name   string        // its column in testdata/sides.txt
+	also   string        // another one, of what this version alone answers
 	peer                 // how it is reached; by runs programs where it can be
 	port   string        // of NFS
 	mnt    string        // of MOUNT
@@ -138,6 +140,7 @@ func (s *subject) rpcinfo(t *testing.T) string {
 func (s *subject) compare(t *testing.T, answers string) {
 	t.Helper()
 	known := sidesKnown(t, s.name)
+	maps.Copy(known, sidesKnown(t, s.also))
 	for line := range strings.Lines(answers) {
 		question, answer, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		if want, ok := known[question]; !ok || want != answer {
@@ -349,7 +352,7 @@ mkdir /sides && mount -t ext4 -o acl /dev/ram0 /sides && cd /sides && rmdir lost
 ` + sidesTree + "\nbase=/sides\n" + sidesMounts + "\n" + rules(sidesRules+sidesBefore))
 	host, port := hostPort(t, s.TCP)
 	_, mnt := hostPort(t, s.Mount)
-	(&subject{name: "knfsd", peer: peer{host: host}, port: port, mnt: mnt, base: "/sides", client: s.Host,
+	(&subject{name: "knfsd", also: "knfsd " + series, peer: peer{host: host}, port: port, mnt: mnt, base: "/sides", client: s.Host,
 		change: func() string { return run(remountScript("/sides", "exportfs -f") + rules(sidesRules+sidesAfter)) }}).ask(t)
 	for proto, address := range map[string]string{"rdma": s.RDMA, "tcp": s.TCP} {
 		t.Run("acls-"+proto, func(t *testing.T) {
