@@ -36,6 +36,8 @@ type ClientConfig struct {
 	// one; 0: a third of CallTimeout, 20 s where that is Hard. A call that takes
 	// longer while the server answers others, or a NULL, is waited for.
 	RetryTimeout time.Duration
+	// DialTimeout bounds one attempt to connect after the first; 0: CallTimeout, or a minute where that is Hard.
+	DialTimeout time.Duration
 	// Responding, if set, is told false when the server has answered nothing for
 	// noticeTime while calls wait, and true when it answers again. It must not block.
 	Responding func(bool)
@@ -62,15 +64,6 @@ type ClientConfig struct {
 	// Observe, if set, is told of each call when it has ended. It is called on the data path,
 	// by many goroutines at once, and must neither block nor call the Client.
 	Observe func(p *Proc, f CallFigures)
-}
-
-// Moves follows a server from one address to another ("host:port").
-type Moves interface {
-	// Connected is told that the server has taken a connection at addr.
-	Connected(addr string)
-	// Next returns where to connect to after an attempt at addr has failed: there again, or
-	// elsewhere. It may take as long as ctx lets it.
-	Next(ctx context.Context, addr string) string
 }
 
 // Hard is the CallTimeout of calls that wait for their server for as long as it takes.
@@ -110,7 +103,7 @@ const (
 type Client struct {
 	cfg  ClientConfig
 	auth Auth
-	addr atomic.Pointer[string] // of the server; reconnect alone changes it
+	addr atomic.Pointer[string] // of the server; reconnect changes it, and Leave while that does not run
 	dial func(ctx context.Context) (link, error)
 	xid  atomic.Uint32
 
@@ -126,6 +119,7 @@ type Client struct {
 	dialErr error         // why the last attempt failed
 	delay   time.Duration // before the next attempt
 	base    uint64        // answers, when link was made
+	at      string        // the address of the last connection
 	wg      sync.WaitGroup
 
 	clientWatch
@@ -169,23 +163,14 @@ func newClient(cfg ClientConfig, addr string) *Client {
 func (c *Client) connectFirst(ctx context.Context) (*Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.dialTimeout())
 	defer cancel()
-	l, err := c.dial(ctx)
+	l, err := c.dialUsable(ctx)
 	if err != nil {
 		c.end()
 		return nil, c.connectError(err)
 	}
-	c.link, c.base = l, c.answers.Load()
-	c.connected()
+	c.link, c.base, c.at = l, c.answers.Load(), c.Addr()
 	c.wg.Go(c.watchServer)
 	return c, nil
-}
-
-// connected counts a connection that was made.
-func (c *Client) connected() {
-	c.connects.Add(1)
-	if c.cfg.Moves != nil {
-		c.cfg.Moves.Connected(c.Addr())
-	}
 }
 
 // Addr is where the server is ("host:port").
@@ -218,6 +203,12 @@ func (c *Client) Call(ctx context.Context, p *Proc, args xdr.Marshaler, res xdr.
 
 // CallAs is Call in the name of another caller than ClientConfig.Cred; nil: of that one.
 func (c *Client) CallAs(ctx context.Context, as *Auth, p *Proc, args xdr.Marshaler, res xdr.Unmarshaler, sink []byte, extra int) error {
+	_, err := c.CallAnswer(ctx, as, p, args, res, sink, extra)
+	return err
+}
+
+// CallAnswer is CallAs that also returns whose answer it is.
+func (c *Client) CallAnswer(ctx context.Context, as *Auth, p *Proc, args xdr.Marshaler, res xdr.Unmarshaler, sink []byte, extra int) (Answer, error) {
 	k := c.newOutCall()
 	defer k.recycle()
 	c.waiting.Add(1)
@@ -230,31 +221,32 @@ func (c *Client) CallAs(ctx context.Context, as *Auth, p *Proc, args xdr.Marshal
 	if c.cfg.Observe != nil || c.cfg.CallTimeout != Hard {
 		k.begun = now()
 	}
-	err := c.exchange(ctx, k)
+	answer, err := c.exchange(ctx, k)
 	if c.cfg.Observe != nil {
 		c.cfg.Observe(p, k.figures(err))
 	}
-	return err
+	return answer, err
 }
 
 // exchange makes attempts until one has brought the reply, or the call has failed.
-func (c *Client) exchange(ctx context.Context, k *outCall) error {
+func (c *Client) exchange(ctx context.Context, k *outCall) (a Answer, err error) {
 	var deadline time.Time
 	if c.cfg.CallTimeout != Hard {
 		deadline = k.begun.Add(c.cfg.CallTimeout)
 	}
 	for try := 0; ; try++ {
-		l, err := c.connection(ctx, deadline)
+		l, at, err := c.connection(ctx, deadline)
 		if err != nil {
-			return err
+			return a, err
 		}
+		a.enter(at, try)
 		k.tries, k.sent = try, time.Time{}
 		err = k.attempt(ctx, l, deadline)
 		if err == nil {
-			return nil
+			return a, nil
 		}
 		if err = c.lost(ctx, l, err, try, deadline); err != nil {
-			return err
+			return a, err
 		}
 	}
 }
@@ -295,29 +287,35 @@ func (c *Client) lost(ctx context.Context, l link, err error, try int, deadline 
 // passed reports whether a deadline is over; the zero Time never is.
 func passed(deadline time.Time) bool { return !deadline.IsZero() && !now().Before(deadline) }
 
-// connection returns the connection, a new one where it is lost.
-func (c *Client) connection(ctx context.Context, deadline time.Time) (link, error) {
+// connection returns the connection, a new one where it is lost, and the address it is to.
+func (c *Client) connection(ctx context.Context, deadline time.Time) (link, string, error) {
 	for {
 		c.mu.Lock()
 		if c.closing.Err() != nil {
 			c.mu.Unlock()
-			return nil, ErrClosed
+			return nil, "", ErrClosed
 		}
-		if l := c.link; l != nil {
+		if l, at := c.link, c.at; l != nil {
 			c.mu.Unlock()
-			return l, nil
+			return l, at, nil
 		}
-		if c.dialing == nil {
-			// On a goroutine of the Client's, not the call's: a call that is given up takes nobody's connection with it.
-			c.dialing = make(chan struct{})
-			c.wg.Go(func() { c.reconnect(c.delay) })
-		}
-		wait := c.dialing
+		wait := c.redial()
 		c.mu.Unlock()
 		if err := c.awaitDial(ctx, wait, deadline); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
+}
+
+// redial has an attempt to connect run, and returns what is closed at its end. mu is held. It is on a goroutine of the Client's, not the
+// call's: a call that is given up takes nobody's connection with it.
+func (c *Client) redial() <-chan struct{} {
+	if c.dialing == nil {
+		c.dialing = make(chan struct{})
+		delay := c.delay
+		c.wg.Go(func() { c.reconnect(delay) })
+	}
+	return c.dialing
 }
 
 // discard closes a connection that is of no use any more; its calls go to a new one.
@@ -372,16 +370,17 @@ func (c *Client) reconnect(delay time.Duration) {
 	if c.cfg.Moves != nil {
 		limit = min(limit, moveTimeout)
 	}
+	if c.cfg.DialTimeout > 0 {
+		limit = min(limit, c.cfg.DialTimeout)
+	}
 	ctx, cancel := context.WithTimeout(c.closing, limit)
 	defer cancel()
 	if err == nil {
-		l, err = c.dial(ctx)
+		l, err = c.dialUsable(ctx)
 	}
-	switch {
-	case err == nil:
-		c.connected()
-	case c.cfg.Moves != nil:
-		next := c.cfg.Moves.Next(c.closing, c.Addr())
+	at := c.Addr()
+	if err != nil && c.cfg.Moves != nil {
+		next := c.cfg.Moves.Next(c.closing, at)
 		c.addr.Store(&next)
 	}
 	c.mu.Lock()
@@ -390,9 +389,13 @@ func (c *Client) reconnect(delay time.Duration) {
 		err = c.dialErr // that our time is over says less than what was wrong before
 	}
 	if c.dialErr = err; err == nil {
-		c.link, c.base = l, c.answers.Load()
-		if c.closing.Err() != nil {
+		c.link, c.base, c.at = l, c.answers.Load(), at
+		switch {
+		case c.closing.Err() != nil:
 			c.wg.Go(func() { l.close(ErrClosed) })
+		case c.cfg.Moves != nil && !c.cfg.Moves.Here(at): // it has moved since Connected, and Leave found no connection yet
+			c.link = nil
+			c.wg.Go(func() { l.close(errMoved) })
 		}
 	} else {
 		c.delay = min(max(2*c.delay, backoffMin), backoffMax)

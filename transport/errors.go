@@ -81,6 +81,10 @@ type ConnectError struct {
 }
 
 func (e *ConnectError) Error() string {
+	var other *MoveError
+	if errors.As(e.Err, &other) {
+		return e.Service + " server " + e.Addr + " is not used: " + other.Error()
+	}
 	return e.Service + " server " + e.Addr + " does not answer: " + plainCause(e.Err).Error()
 }
 
