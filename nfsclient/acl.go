@@ -63,7 +63,7 @@ func (s *aclServer) learn(proc uint32, err error) error {
 
 // HasACLs reports whether the server speaks NFSACL. It asks once.
 func (c *Client) HasACLs(ctx context.Context) (bool, error) {
-	err := c.conn(0).call(ctx, 0, c.auth, nfs3.NumProcs+nfsacl3.ProcNull, void{}, void{}, nil, 0)
+	_, err := c.conn(0).call(ctx, 0, c.auth, nfs3.NumProcs+nfsacl3.ProcNull, void{}, void{}, nil, 0)
 	if err = c.acl.learn(procGetACL, err); c.acl.absent.Load() {
 		return false, nil
 	}

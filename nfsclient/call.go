@@ -33,9 +33,16 @@ var procs = func() (p [numProcs]transport.Proc) {
 func (c *Client) call(ctx context.Context, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler,
 	status *nfs3.Status, sink []byte, extra int) error {
 	n := int64(payload(args, sink))
+	if c.several() != nil {
+		args = marked(args)
+	}
 	var waited time.Duration
 	for wait := jukeboxFirst; ; wait = min(2*wait, jukeboxMost) {
-		if err := c.conn(n).call(ctx, n, c.auth, proc, args, res, sink, extra); err != nil {
+		from, err := c.conn(n).call(ctx, n, c.auth, proc, args, res, sink, extra)
+		if err == nil && c.cfg.Moves != nil {
+			err = c.fromServer(ctx, from, proc, args, res, status)
+		}
+		if err != nil {
 			return err
 		}
 		if *status != nfs3.OK && *status != nfs3.ErrJukebox {
@@ -97,5 +104,6 @@ func (void) DecodeXDR(*xdr.Decoder) {}
 
 // Null calls the procedure that does nothing, on every connection in turn.
 func (c *Client) Null(ctx context.Context) error {
-	return c.conn(0).call(ctx, 0, c.auth, nfs3.ProcNull, void{}, void{}, nil, 0)
+	_, err := c.conn(0).call(ctx, 0, c.auth, nfs3.ProcNull, void{}, void{}, nil, 0)
+	return err
 }

@@ -47,6 +47,10 @@ type Options struct {
 	// Conns by itself. It must not block.
 	Responding func(bool)
 
+	// Moved, if set, is told of each of several servers ("host:port") when the Client goes on with it, and, with an error, when it answers and
+	// is not used. It must not block.
+	Moved func(server string, err error)
+
 	// ReadSize and WriteSize are the most bytes of one READ and one WRITE of the mounted
 	// exports; 0: as many as client and server can.
 	ReadSize, WriteSize int
@@ -68,7 +72,7 @@ const maxConns = 64
 // concurrent use; its methods are the procedures of NFSv3 on handles.
 type Client struct {
 	// set once; what they point at is shared with all that As returns
-	home  *home // one address for all services and connections, though a name was given
+	home  location // one address for all services and connections, though a name was given
 	cfg   transport.ClientConfig
 	opt   Options
 	conns []*conn
@@ -89,7 +93,8 @@ func (c *Client) As(cred transport.Cred) *Client {
 }
 
 // Dial connects to addr, HOST:PORT or HOST, whose port is then the transport's
-// default. Close closes all connections.
+// default. Several servers of one volume are separated by commas: one that answers is used, and when it does not any more the
+// next one that has the mounted directories by the same handles. Close closes all connections.
 func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	t, err := ParseServer(addr)
 	if err != nil {
@@ -102,7 +107,7 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	if opt.Conns < 0 || opt.Conns > maxConns {
 		return nil, fmt.Errorf("%d connections: not in 1..%d", opt.Conns, maxConns)
 	}
-	c := &Client{opt: opt, turn: new(atomic.Uint32), calls: new(callCounts), acl: new(aclServer), locks: &lockManager{search: make(chan struct{}, 1)}, home: &home{name: t.Host}}
+	c := &Client{opt: opt, turn: new(atomic.Uint32), calls: new(callCounts), acl: new(aclServer), locks: &lockManager{search: make(chan struct{}, 1)}}
 	c.cfg = transport.ClientConfig{Service: "nfs", Observe: c.calls.observe, CallTimeout: opt.CallTimeout, RetryTimeout: opt.RetryTimeout, Responding: opt.Responding, Probe: true, ReservedPort: true, Dial: opt.Dial}
 	if opt.Cred != nil {
 		c.cfg.Cred = *opt.Cred
@@ -113,14 +118,17 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 		return nil, fmt.Errorf("connect to %s over %s: %w", t.Addr(), opt.Transport, err)
 	}
 	// The other connections go to the address that has answered, not to the name again.
-	t.Host = c.home.address()
+	at := c.conns[0].Addr()
 	for range max(opt.Conns, 1) - 1 {
-		conn, err := c.dial(ctx, t.Addr())
+		conn, err := c.dial(ctx, at)
 		if err != nil {
 			c.Close()
-			return nil, fmt.Errorf("connect to %s over %s: %w", t.Addr(), opt.Transport, err)
+			return nil, fmt.Errorf("connect to %s over %s: %w", at, opt.Transport, err)
 		}
 		c.conns = append(c.conns, newConn(conn))
+	}
+	if g := c.several(); g != nil {
+		g.begin(c.conns, c.locks.leave)
 	}
 	return c, nil
 }
@@ -129,19 +137,25 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 // takes it. The Client stays with that address: the hosts of one name need not
 // be one server, and the handles of one mean nothing to another.
 func (c *Client) dialFirst(ctx context.Context, t Target) error {
-	hosts := []string{t.Host}
+	if t.Others != "" {
+		g := newGroup(t, c.opt.Moved)
+		c.home, c.cfg.Moves, c.cfg.DialTimeout = g, g, oneDialTimeout
+		return c.dialGroup(ctx, g)
+	}
+	hosts, at := []string{t.Host}, &home{name: t.Host}
+	c.home = at
 	if _, err := netip.ParseAddr(t.Host); err != nil {
 		if hosts, err = lookUp(ctx, t.Host); err != nil {
 			return &transport.ConnectError{Service: "nfs", Addr: t.Addr(), Err: err}
 		}
-		c.cfg.Moves = c.home
+		c.cfg.Moves = at
 	}
 	var err error
 	for i, host := range hosts {
 		t.Host = host
 		var first *transport.Client
 		if first, err = c.dialShare(ctx, t.Addr(), len(hosts)-i); err == nil {
-			c.home.settle(host)
+			at.settle(host)
 			c.conns = []*conn{newConn(first)}
 			return nil
 		}
@@ -160,10 +174,14 @@ func (c *Client) dialShare(ctx context.Context, addr string, n int) (*transport.
 }
 
 func (c *Client) dial(ctx context.Context, addr string) (*transport.Client, error) {
+	return c.dialBy(ctx, addr, c.cfg)
+}
+
+func (c *Client) dialBy(ctx context.Context, addr string, cfg transport.ClientConfig) (*transport.Client, error) {
 	if c.opt.Transport == TCP {
-		return transport.DialTCP(ctx, addr, c.cfg)
+		return transport.DialTCP(ctx, addr, cfg)
 	}
-	return transport.DialRDMA(ctx, c.opt.Device, addr, c.cfg)
+	return transport.DialRDMA(ctx, c.opt.Device, addr, cfg)
 }
 
 // dialService connects over TCP to another service of the same host. It is asked

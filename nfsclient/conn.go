@@ -57,10 +57,10 @@ func (c *Client) conn(n int64) *conn {
 }
 
 // call does one call that moves n bytes of data.
-func (k *conn) call(ctx context.Context, n int64, as *transport.Auth, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler, sink []byte, extra int) error {
+func (k *conn) call(ctx context.Context, n int64, as *transport.Auth, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler, sink []byte, extra int) (transport.Answer, error) {
 	k.payload.Add(n)
 	defer k.payload.Add(-n)
-	return k.CallAs(ctx, as, &procs[proc], args, res, sink, extra)
+	return k.CallAnswer(ctx, as, &procs[proc], args, res, sink, extra)
 }
 
 // payload is how many bytes of data a call moves.

@@ -70,7 +70,10 @@ func TestLostConnectionCostsTheOthersNothing(t *testing.T) {
 	made[1].Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	found := make(chan error, 1)
-	go func() { found <- c.conns[1].call(ctx, 0, nil, nfs3.ProcNull, void{}, void{}, nil, 0) }() // it notices
+	go func() { // it notices
+		_, err := c.conns[1].call(ctx, 0, nil, nfs3.ProcNull, void{}, void{}, nil, 0)
+		found <- err
+	}()
 	waitUntil(func() bool { return !c.conns[1].Up() && dials.Load() > 3 })
 	for range 30 {
 		if _, err := c.Getattr(t.Context(), nfs3.FH{}); err != nil {

@@ -17,6 +17,9 @@ import (
 // succeeded must be written again.
 var ErrLostWrites = errors.New("the server restarted and may have lost data that was not synced: write it again")
 
+// ErrOtherVolume is of one of several servers that does not serve what the one in use does, or by other handles.
+var ErrOtherVolume = errors.New("it does not serve the same volume by the same handles")
+
 // Errors of replies that no correct server sends.
 var (
 	errBadReply  = errors.New("the server's reply makes no sense")

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/transport"
 )
 
 // resolve is how names become addresses; tests put others in its place.
@@ -50,11 +52,15 @@ func (h *home) settle(host string) {
 }
 
 // Connected notes that the server has taken a connection at addr.
-func (h *home) Connected(addr string) {
+func (h *home) Connected(_ context.Context, addr string, _ transport.Try) error {
 	if host, _, err := net.SplitHostPort(addr); err == nil {
 		h.settle(host)
 	}
+	return nil
 }
+
+// Here lets a connection be that has been made: the server may answer at its old address as well.
+func (h *home) Here(string) bool { return true }
 
 // Next looks the name up again when nobody answers at addr. Another connection may have moved already.
 func (h *home) Next(ctx context.Context, addr string) string {

@@ -111,7 +111,9 @@ func TestHomeIsKept(t *testing.T) {
 	next("10.0.0.1:2049", "10.0.0.8:2049")
 	next("10.0.0.1:2049", "10.0.0.8:2049") // another connection follows
 	next("10.0.0.8:2049", "10.0.0.9:2049") // it has not answered
-	h.Connected("10.0.0.9:2049")
+	if err := h.Connected(t.Context(), "10.0.0.9:2049", nil); err != nil {
+		t.Error(err)
+	}
 	next("10.0.0.9:2049", "10.0.0.9:2049")
 	set("fd00::1")
 	next("10.0.0.9:2049", "[fd00::1]:2049")

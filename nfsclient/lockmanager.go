@@ -85,6 +85,16 @@ func (c *Client) LockManagerConnects() uint64 {
 	return m.conn.Figures().Connects
 }
 
+// leave ends the connection to the lock manager of a server that the Client has left; lockMoves finds that of the next one.
+func (m *lockManager) leave() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.err = nil
+	if m.own {
+		m.conn.Leave("", errElsewhere)
+	}
+}
+
 // lockConn is the connection to the lock manager.
 func (c *Client) lockConn(ctx context.Context) (*transport.Client, error) {
 	m := c.locks
@@ -157,10 +167,22 @@ func (c *Client) lockPort(ctx context.Context) (int, error) {
 	return c.getPort(ctx, nlm4.Program, nlm4.Version)
 }
 
-// lockMoves finds a lock manager that has another port after a restart. It is a transport.Moves.
+// lockMoves finds a lock manager that has another port after a restart, or is at another server. It is a transport.Moves.
 type lockMoves struct{ c *Client }
 
-func (lockMoves) Connected(string) {}
+// Connected keeps the locks at the server that the data is at.
+func (m lockMoves) Connected(_ context.Context, addr string, _ transport.Try) error {
+	if !m.Here(addr) {
+		return &transport.MoveError{Err: errElsewhere}
+	}
+	return nil
+}
+
+// Here reports whether addr is at the host of the server.
+func (m lockMoves) Here(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && host == m.c.home.address()
+}
 
 func (m lockMoves) Next(ctx context.Context, addr string) string {
 	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)

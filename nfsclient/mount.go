@@ -82,6 +82,9 @@ func (c *Client) Mount(ctx context.Context, dir string) (*FS, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.followRoot(ctx, fh); err != nil {
+		return nil, pathError("mount", dir, err)
+	}
 	return c.newFS(ctx, fh, dir)
 }
 

@@ -48,12 +48,13 @@ func ParseTransport(s string) (Transport, error) {
 	return 0, fmt.Errorf("transport %q is neither rdma nor tcp", s)
 }
 
-// A Target is a path on a server.
+// A Target is a path on a server, or on several that serve the same.
 type Target struct {
 	Transport    Transport
 	TransportSet bool   // the text itself named the transport (nfs:// is TCP)
 	Host         string // name or address, no brackets
 	Port         int    // 0: the transport's default
+	Others       string // further servers, as in a URL: HOST[:PORT],HOST[:PORT]; see Servers
 	Path         string // absolute, as it was written: ".." is for the server's tree to resolve; "/" when none was given
 }
 
@@ -62,7 +63,8 @@ var ErrNotRemote = errors.New("not a remote path: write nfsrdma://HOST[:PORT]/ex
 
 // ParseTarget reads nfsrdma://HOST[:PORT]/path, nfs://HOST[:PORT]/path (TCP),
 // or HOST:/path. The first two are URLs, so a byte that means something in a
-// URL is written %XX; in the last the path stands as it is.
+// URL is written %XX; in the last the path stands as it is. Several servers are HOST,HOST
+// in place of HOST, each with a port of its own where it needs one.
 func ParseTarget(s string) (Target, error) {
 	if strings.Contains(s, "\x00") {
 		return Target{}, fmt.Errorf("target %q holds a zero byte", s)
@@ -70,64 +72,160 @@ func ParseTarget(s string) (Target, error) {
 	if scheme, _, ok := strings.Cut(s, "://"); ok && !strings.Contains(scheme, "/") {
 		return parseURL(s)
 	}
-	host, p, ok := cutHost(s)
+	hosts, p, ok := cutHost(s)
 	if !ok {
 		return Target{}, ErrNotRemote
 	}
-	if err := checkHost(host); err != nil {
+	t, err := parseServers(hosts)
+	if err != nil {
 		return Target{}, fmt.Errorf("target %q: %w", s, err)
 	}
-	return Target{Host: host, Path: p}, nil
+	t.Path = p
+	return t, nil
 }
 
-// ParseServer reads what ParseTarget reads, and HOST and HOST:PORT alone.
+// ParseServer reads what ParseTarget reads, and HOST and HOST:PORT alone, or several.
 func ParseServer(s string) (Target, error) {
 	t, err := ParseTarget(s)
 	if !errors.Is(err, ErrNotRemote) {
 		return t, err
 	}
-	host, port := s, 0
-	if h, p, err := net.SplitHostPort(s); err == nil {
-		if port, err = parsePort(p); err != nil {
-			return Target{}, fmt.Errorf("server %q: %w", s, err)
-		}
-		host = h
-	}
-	if inner, ok := strings.CutPrefix(host, "["); ok {
-		host = strings.TrimSuffix(inner, "]")
-	}
-	if err := checkHost(host); err != nil {
+	if t, err = parseServers(s); err != nil {
 		return Target{}, fmt.Errorf("server %q: %w", s, err)
 	}
-	return Target{Host: host, Port: port, Path: "/"}, nil
+	t.Path = "/"
+	return t, nil
 }
 
-// cutHost splits HOST:/path. A slash before the colon makes it a local path. An
+// parseServers reads HOST[:PORT],HOST[:PORT].
+func parseServers(s string) (t Target, err error) {
+	list := strings.Split(s, ",")
+	for i, one := range list {
+		host, port := one, 0
+		if a, err := netip.ParseAddr(one); err == nil && a.Is6() {
+			// An IPv6 address without brackets, and so without a port.
+		} else if h, p, err := net.SplitHostPort(one); err == nil {
+			if port, err = parsePort(p); err != nil {
+				return Target{}, err
+			}
+			host = h
+		} else if inner, ok := strings.CutPrefix(host, "["); ok {
+			host = strings.TrimSuffix(inner, "]")
+		}
+		if err := checkHost(host); err != nil {
+			if host == "" && len(list) > 1 {
+				err = errors.New("no host at a comma")
+			}
+			return Target{}, err
+		}
+		t.add(i, host, port)
+	}
+	return t, nil
+}
+
+// add enters server number i.
+func (t *Target) add(i int, host string, port int) {
+	switch {
+	case i == 0:
+		t.Host, t.Port = host, port
+		return
+	case i > 1:
+		t.Others += ","
+	}
+	t.Others += hostPort(host, port)
+}
+
+// hostPort writes HOST[:PORT] as in a URL.
+func hostPort(host string, port int) string {
+	switch {
+	case port != 0:
+		return net.JoinHostPort(host, strconv.Itoa(port))
+	case strings.Contains(host, ":"):
+		return "[" + host + "]"
+	}
+	return host
+}
+
+// Servers are the targets of the servers, one by one.
+func (t Target) Servers() []Target {
+	others := t.Others
+	t.Others = ""
+	all := []Target{t}
+	for others != "" {
+		var one string
+		one, others, _ = strings.Cut(others, ",")
+		s, _ := parseServers(one) // it was read or written by us
+		t.Host, t.Port = s.Host, s.Port
+		all = append(all, t)
+	}
+	return all
+}
+
+// WithPort is the target with this port of all servers.
+func (t Target) WithPort(port int) Target {
+	servers := t.Servers()
+	t.Others = ""
+	for i, s := range servers {
+		t.add(i, s.Host, port)
+	}
+	return t
+}
+
+// Hosts are the hosts of the servers, separated by commas, an IPv6 address in brackets.
+func (t Target) Hosts() string {
+	var hosts []string
+	for _, s := range t.Servers() {
+		hosts = append(hosts, hostPort(s.Host, 0))
+	}
+	return strings.Join(hosts, ",")
+}
+
+// cutHost splits HOST:/path, where HOST may be several. A slash before the colon makes it a local path. An
 // IPv6 address needs no brackets here: ":/" ends it in either case.
-func cutHost(s string) (host, p string, ok bool) {
-	if strings.HasPrefix(s, "[") {
-		end := strings.Index(s, "]:/")
-		if end < 0 {
-			return "", "", false
-		}
-		return s[1:end], s[end+2:], true
-	}
-	if i := strings.Index(s, ":/"); i > 0 {
-		if a, err := netip.ParseAddr(s[:i]); err == nil && a.Is6() {
-			return s[:i], s[i+1:], true
-		}
-	}
-	i := strings.IndexByte(s, ':')
-	if i <= 0 || !strings.HasPrefix(s[i+1:], "/") || strings.Contains(s[:i], "/") {
+func cutHost(s string) (hosts, p string, ok bool) {
+	i := strings.Index(s, ":/")
+	if i <= 0 || strings.Contains(s[:i], "/") {
 		return "", "", false
 	}
-	return s[:i], s[i+1:], true
+	hosts, p = s[:i], s[i+1:]
+	if strings.Contains(hosts, ",") || !strings.Contains(hosts, ":") {
+		return hosts, p, true
+	}
+	// Of one server the port is not written here, and a:b:/c is a file of this machine.
+	if strings.HasPrefix(hosts, "[") && strings.HasSuffix(hosts, "]") {
+		return hosts, p, true
+	}
+	a, err := netip.ParseAddr(hosts)
+	return hosts, p, err == nil && a.Is6()
 }
 
+// parseURL reads a URL, of which net/url reads one server at a time.
 func parseURL(s string) (Target, error) {
+	scheme, rest, _ := strings.Cut(s, "://")
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	var t Target
+	for i, one := range strings.Split(rest[:end], ",") {
+		u, err := parseOne(scheme+"://"+one+rest[end:], s)
+		if err != nil {
+			return Target{}, err
+		}
+		if i == 0 {
+			t = u
+			continue
+		}
+		t.add(i, u.Host, u.Port)
+	}
+	return t, nil
+}
+
+// parseOne reads the URL s of one server; whole is for messages.
+func parseOne(s, whole string) (Target, error) {
 	u, err := url.Parse(escapeZone(s))
 	if err != nil {
-		return Target{}, fmt.Errorf("target %q: %w", s, errors.Unwrap(err))
+		return Target{}, fmt.Errorf("target %q: %w", whole, errors.Unwrap(err))
 	}
 	t := Target{TransportSet: u.Scheme == "nfs"}
 	switch u.Scheme {
@@ -135,22 +233,22 @@ func parseURL(s string) (Target, error) {
 	case "nfs":
 		t.Transport = TCP
 	default:
-		return Target{}, fmt.Errorf("target %q: scheme is neither nfsrdma nor nfs", s)
+		return Target{}, fmt.Errorf("target %q: scheme is neither nfsrdma nor nfs", whole)
 	}
 	if u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return Target{}, fmt.Errorf("target %q: ?, # and @ in a path are written %%3F, %%23 and %%40", s)
+		return Target{}, fmt.Errorf("target %q: ?, # and @ in a path are written %%3F, %%23 and %%40", whole)
 	}
 	t.Host = u.Hostname()
 	if err := checkHost(t.Host); err != nil {
-		return Target{}, fmt.Errorf("target %q: %w", s, err)
+		return Target{}, fmt.Errorf("target %q: %w", whole, err)
 	}
 	if p := u.Port(); p != "" {
 		if t.Port, err = parsePort(p); err != nil {
-			return Target{}, fmt.Errorf("target %q: %w", s, err)
+			return Target{}, fmt.Errorf("target %q: %w", whole, err)
 		}
 	}
 	if strings.Contains(u.Path, "\x00") {
-		return Target{}, fmt.Errorf("target %q holds a zero byte", s)
+		return Target{}, fmt.Errorf("target %q holds a zero byte", whole)
 	}
 	if t.Path = u.Path; t.Path == "" {
 		t.Path = "/"
@@ -196,8 +294,15 @@ func checkHost(h string) error {
 	return nil
 }
 
-// Addr is HOST:PORT to dial, with the default port of the transport when none is set.
+// Addr is HOST:PORT to dial, with the default port of the transport when none is set; of several servers all, separated by commas.
 func (t Target) Addr() string {
+	if t.Others != "" {
+		var all []string
+		for _, s := range t.Servers() {
+			all = append(all, s.Addr())
+		}
+		return strings.Join(all, ",")
+	}
 	port := t.Port
 	if port == 0 {
 		port = PortRDMA
@@ -214,12 +319,9 @@ func (t Target) String() string {
 	if t.Transport == TCP {
 		scheme = "nfs"
 	}
-	host := t.Host
-	if t.Port != 0 {
-		host = net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
-	} else if strings.Contains(host, ":") {
-		host = "[" + host + "]"
+	u := url.URL{Scheme: scheme, Host: hostPort(t.Host, t.Port), Path: t.Path}
+	if t.Others != "" {
+		u.Host += "," + t.Others
 	}
-	u := url.URL{Scheme: scheme, Host: host, Path: t.Path}
 	return u.String()
 }

@@ -1,0 +1,159 @@
+// Replies of a server that is not the one before: what they mean of calls that went to both.
+//
+// A server keeps the replies of calls that must not be carried out twice, for those that are sent again (duplicate request
+// cache). Another server does not know them: a call that was carried out, and whose reply was lost with its server, is carried out
+// again there, and what it finds is its own work. REMOVE finds nothing, MKDIR a directory. So for such replies it is looked what is there.
+
+package nfsclient
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"hash/fnv"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// marked is args with a mark in what they make: an access time of the second before, at a nanosecond that is drawn. By that our own
+// directory is told from another client's of the same name, and two that make a directory for a lock do not both have it.
+func marked(args xdr.Marshaler) xdr.Marshaler {
+	switch a := args.(type) {
+	case *nfs3.MkdirArgs:
+		b := *a
+		b.Attr = withMark(b.Attr)
+		return &b
+	case *nfs3.SymlinkArgs:
+		b := *a
+		b.Attr = withMark(b.Attr)
+		return &b
+	case *nfs3.MknodArgs:
+		b := *a
+		b.Attr = withMark(b.Attr)
+		return &b
+	case *nfs3.CreateArgs:
+		if a.Mode != nfs3.Guarded {
+			break
+		}
+		b := *a
+		b.Attr = withMark(b.Attr)
+		return &b
+	}
+	return args
+}
+
+// withMark sets the access time, unless it is set.
+func withMark(attr nfs3.Sattr) nfs3.Sattr {
+	if attr.AtimeHow == nfs3.DontChange {
+		attr.AtimeHow, attr.Atime = nfs3.SetToClientTime, nfs3.MakeTime(time.Now().Add(-rand.N(time.Second)))
+	}
+	return attr
+}
+
+// fromServer puts right what a reply means when there is, or may be, more than one server.
+func (c *Client) fromServer(ctx context.Context, from transport.Answer, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler, status *nfs3.Status) error {
+	switch *status {
+	case nfs3.OK:
+		ofServer(from.Addr, res)
+	case nfs3.ErrNoEnt, nfs3.ErrExist:
+		if !from.Elsewhere {
+			break
+		}
+		done, err := c.doneBefore(ctx, proc, args, *status)
+		if err != nil {
+			return err
+		}
+		if done {
+			*status = nfs3.OK
+		}
+	}
+	return nil
+}
+
+// ofServer makes the write verifiers of two servers differ, which could be equal by chance, or because servers count
+// their starts: what was written to one is not committed by the other.
+func ofServer(addr string, res xdr.Unmarshaler) {
+	var verf *nfs3.Verf
+	switch r := res.(type) {
+	case *nfs3.WriteRes:
+		verf = &r.Verf
+	case *nfs3.CommitRes:
+		verf = &r.Verf
+	default:
+		return
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(addr)) // never fails
+	binary.BigEndian.PutUint64(verf[:], binary.BigEndian.Uint64(verf[:])^h.Sum64())
+}
+
+// doneBefore reports whether a call that is refused with st has been carried out by the server before. Nobody can tell that of a name that
+// is gone: REMOVE and RMDIR count as done, and RENAME if there is something by the new name.
+func (c *Client) doneBefore(ctx context.Context, proc uint32, args xdr.Marshaler, st nfs3.Status) (bool, error) {
+	gone := st == nfs3.ErrNoEnt
+	switch proc {
+	case nfs3.ProcRemove, nfs3.ProcRmdir:
+		return gone, nil
+	case nfs3.ProcRename:
+		if a, ok := args.(*nfs3.RenameArgs); ok && gone {
+			n, err := c.found(ctx, &a.To)
+			return n != nil, err
+		}
+	case nfs3.ProcLink:
+		if a, ok := args.(*nfs3.LinkArgs); ok && !gone {
+			return c.isLink(ctx, a)
+		}
+	}
+	if gone {
+		return false, nil
+	}
+	switch a := args.(type) {
+	case *nfs3.MkdirArgs:
+		return c.isOurs(ctx, &a.Where, &a.Attr, nfs3.TypeDir)
+	case *nfs3.SymlinkArgs:
+		return c.isOurs(ctx, &a.Where, &a.Attr, nfs3.TypeLnk)
+	case *nfs3.MknodArgs:
+		return c.isOurs(ctx, &a.Where, &a.Attr, a.Type)
+	case *nfs3.CreateArgs:
+		return c.isOurs(ctx, &a.Where, &a.Attr, nfs3.TypeReg)
+	}
+	return false, nil
+}
+
+// isLink reports whether the name that a LINK is to give is one of its file.
+func (c *Client) isLink(ctx context.Context, a *nfs3.LinkArgs) (bool, error) {
+	n, err := c.found(ctx, &a.Link)
+	if n == nil || err != nil {
+		return false, err
+	}
+	of, err := c.Getattr(ctx, a.FH)
+	return err == nil && of.Fsid == n.Attr.Fsid && of.Fileid == n.Attr.Fileid, ended(ctx, err)
+}
+
+// isOurs reports whether what has a name is what a call has made, by its mark.
+func (c *Client) isOurs(ctx context.Context, at *nfs3.DirOpArgs, attr *nfs3.Sattr, t nfs3.FileType) (bool, error) {
+	n, err := c.found(ctx, at)
+	return n != nil && n.Attr.Type == t && attr.AtimeHow == nfs3.SetToClientTime && n.Attr.Atime == attr.Atime, err
+}
+
+// found looks a name up; nil: the server says nothing of it.
+func (c *Client) found(ctx context.Context, at *nfs3.DirOpArgs) (*Node, error) {
+	n, err := c.Lookup(ctx, at.Dir, string(at.Name))
+	if err != nil {
+		return nil, ended(ctx, err)
+	}
+	return &n, nil
+}
+
+// ended is err unless the server has answered.
+func ended(ctx context.Context, err error) error {
+	var refused *StatusError
+	if errors.As(err, &refused) && ctx.Err() == nil {
+		return nil
+	}
+	return err
+}
