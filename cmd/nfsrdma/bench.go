@@ -128,7 +128,7 @@ func runBench(ctx context.Context, s *session.Session, arg string, o bench.Optio
 	if err != nil {
 		return nil, err
 	}
-	o.NoRaw = o.NoRaw || !isLocal(t.Host) && o.RawPeer == "" // another machine's server has another yardstick
+	o.NoRaw = o.NoRaw || (t.Others != "" || !isLocal(t.Host)) && o.RawPeer == "" // another machine's server has another yardstick
 	r := &bench.Report{Target: t.String(), Transport: t.Transport.String(), Conns: s.Flags.Conns}
 	if t.Transport == nfsclient.RDMA {
 		r.CRC = s.Flags.CRC

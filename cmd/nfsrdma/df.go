@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 
 	"github.com/mattn/go-runewidth"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
@@ -86,11 +85,7 @@ func exportName(s *session.Session, o session.Operand) string {
 	if err != nil {
 		return o.FS.Path()
 	}
-	host := t.Host
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	return host + ":" + o.FS.Path()
+	return t.Hosts() + ":" + o.FS.Path()
 }
 
 // writeDf writes the table of df(1).

@@ -28,7 +28,7 @@ works and what to do about what does not: the name and the route, the ports, MPA
 start-up and RPC-over-RDMA, the programs that answer, MOUNT and its refusals, who
 this user is on the server, writing and reading back (with --write: a file that is
 removed again), and what the kernel and FUSE need on this machine. In the end it
-prints the mount commands that should work.
+prints the mount commands that should work. Several servers are examined one by one.
 
 OK: works. WARN: look at it, the rest can do without. FAIL: this keeps a mount from
 working. SKIP: not tried. It takes some seconds, whatever the server does. The exit
@@ -40,29 +40,23 @@ what has to work, else one over RDMA: by iWARP, or as --provider says.`,
   nfsrdma doctor --json nfs://server/export`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := examined(s, &o, args[0]); err != nil {
+			t, err := s.Server(args[0])
+			if err != nil {
 				return err
 			}
-			out := cmd.OutOrStdout()
-			tell := func(f doctor.Finding) { doctor.Print(out, f) }
-			if asJSON {
-				tell = nil
-			}
-			r := doctor.Examine(cmd.Context(), o, tell)
-			if err := cmd.Context().Err(); err != nil {
-				return err
-			}
-			if asJSON {
-				enc := json.NewEncoder(text.JSONWriter(out))
-				enc.SetIndent("", "  ")
-				enc.SetEscapeHTML(false)
-				if err := enc.Encode(r); err != nil {
+			well := true
+			for _, one := range t.Servers() {
+				of := o
+				if err := examined(s, &of, one, args[0]); err != nil {
 					return err
 				}
-			} else {
-				doctor.PrintEnd(out, r)
+				ok, err := examine(cmd, of, asJSON)
+				if err != nil {
+					return err
+				}
+				well = well && ok
 			}
-			if !r.OK {
+			if !well {
 				return errUnwell
 			}
 			return nil
@@ -76,12 +70,29 @@ what has to work, else one over RDMA: by iWARP, or as --provider says.`,
 	return cmd
 }
 
-// examined fills in what the argument and the flags of all commands say.
-func examined(s *session.Session, o *doctor.Options, arg string) error {
-	t, err := s.Server(arg)
-	if err != nil {
-		return err
+// examine reports on one server, and whether it is well.
+func examine(cmd *cobra.Command, o doctor.Options, asJSON bool) (bool, error) {
+	out := cmd.OutOrStdout()
+	tell := func(f doctor.Finding) { doctor.Print(out, f) }
+	if asJSON {
+		tell = nil
 	}
+	r := doctor.Examine(cmd.Context(), o, tell)
+	if err := cmd.Context().Err(); err != nil {
+		return false, err
+	}
+	if !asJSON {
+		doctor.PrintEnd(out, r)
+		return r.OK, nil
+	}
+	enc := json.NewEncoder(text.JSONWriter(out))
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return r.OK, enc.Encode(r)
+}
+
+// examined fills in what the argument and the flags of all commands say of one of its servers.
+func examined(s *session.Session, o *doctor.Options, t nfsclient.Target, arg string) error {
 	flags, err := s.Options(t)
 	if err != nil {
 		return err

@@ -47,6 +47,10 @@ It needs no RDMA device, no kernel module but fuse, and no privilege where fuser
 installed. Mounted by root it is for everybody: each program acts on the server as
 its own user, with its groups. Mounted by another user it is his alone.
 
+Several servers of one volume are separated by commas. Each mount uses one of them, drawn
+so that all are used, and goes on with another one when it does not answer any more. One
+that serves something else, or by other handles, is an error, and later is not used.
+
 The options are those of nfs(5), and mean the same. Two that contradict each other are an
 error; of those of mount(8), such as ro and rw, the last one counts.
 
@@ -63,6 +67,7 @@ func newMount(s *session.Session) *cobra.Command {
   nfsrdma mount -o proto=auto,soft,timeo=50 server:/export/home /mnt
   nfsrdma mount nfs://server:2049/export /mnt
   nfsrdma mount -o ro,nconnect=4 [2001:db8::1]:/export /mnt
+  nfsrdma mount server1,server2,server3:/volume /mnt
   nfsrdma mount`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 0 && len(args) != 2 {

@@ -59,7 +59,7 @@ func newPing(s *session.Session) *cobra.Command {
 				d := time.Since(start)
 				h.Add(d)
 				if !quiet && !asJSON {
-					fmt.Fprintf(out, "NULL from %s over %s: seq=%d time=%s\n", t.Addr(), t.Transport, i, micro(d))
+					fmt.Fprintf(out, "NULL from %s over %s: seq=%d time=%s\n", c.Links()[0].Addr, t.Transport, i, micro(d))
 				}
 			}
 			if asJSON {

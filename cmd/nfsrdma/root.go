@@ -24,7 +24,9 @@ commands below, which need no mount.
 
 A remote path is written nfsrdma://HOST[:PORT]/export/path or HOST:/export/path;
 nfs://HOST[:PORT]/export/path means TCP. The default ports are 20049 for RDMA and
-2049 for TCP. An IPv6 address is written in brackets.
+2049 for TCP. An IPv6 address is written in brackets. Several servers of one volume
+are HOST[:PORT],HOST[:PORT] in place of HOST: one that answers is used, and when it
+does not any more the next one, if it serves the same by the same handles.
 
 A server that cannot be reached at first is an error after --connect-timeout. One
 that falls silent later is waited for, as with a hard mount: a terminal is told

@@ -50,11 +50,16 @@ func (r *Request) attempt(ctx context.Context, s *session.Session, responding fu
 	var before error
 	for i, t := range r.Source.Targets {
 		o := r.Options.Client(t)
-		o.Responding = responding
+		o.Responding, o.Moved = responding, session.MoveNotice(tell)
 		fsys, err := s.OpenWith(ctx, r.Spec, t, o)
+		if err == nil {
+			err = r.checkServers(ctx, fsys, tell)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return fsys, err
+		case errors.Is(err, nfsclient.ErrOtherVolume): // whatever the transport
+			return nil, err
 		case err == nil && len(r.Source.Targets) > 1:
 			tell(fmt.Sprintf("%s: over %s%s", r.Spec, strings.ToUpper(t.Transport.String()), r.why(before)))
 			return fsys, nil
@@ -68,6 +73,18 @@ func (r *Request) attempt(ctx context.Context, s *session.Session, responding fu
 		before = err
 	}
 	return nil, before
+}
+
+// checkServers refuses several servers that are not of one volume; one that does not answer may be yet.
+func (r *Request) checkServers(ctx context.Context, fsys *nfsclient.FS, tell func(string)) error {
+	err := fsys.Client().CheckServers(ctx, func(server string, err error) {
+		tell(fmt.Sprintf("%s: server %s does not answer, and is looked at when it is needed", r.Spec, server))
+	})
+	if err != nil {
+		fsys.Client().Close()
+		return fmt.Errorf("%s: %w", r.Spec, err)
+	}
+	return nil
 }
 
 // why tells in brackets why RDMA was not taken.

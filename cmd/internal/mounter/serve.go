@@ -47,7 +47,7 @@ func (r *Request) Serve(ctx context.Context, s *session.Session, log *Log, ready
 			log.Line(err.Error()) // nobody reads the exit status
 		}
 	}()
-	responding := session.SilenceNotice(r.Source.Targets[0].Host, log.Line)
+	responding := session.SilenceNotice(r.Source.Targets[0].Hosts(), log.Line)
 	fsys, err := r.connect(ctx, s, responding, log.Line, away)
 	if err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"path"
-	"strings"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -31,16 +30,19 @@ func (o *Options) Source(spec string) (Source, error) {
 	if err != nil {
 		return Source{}, err
 	}
-	switch {
-	case t.Port != 0 && o.Port != 0 && t.Port != o.Port:
-		return Source{}, fmt.Errorf("%s and option port=%d contradict each other: give one port", spec, o.Port)
-	case t.TransportSet && (o.Proto == RDMA || o.Proto == Auto):
+	if t.TransportSet && (o.Proto == RDMA || o.Proto == Auto) {
 		return Source{}, fmt.Errorf("%s is over TCP, which contradicts option proto=%s", spec, o.Proto)
-	case t.Port != 0 && o.Proto == Auto || o.Port != 0 && o.Proto == Auto:
-		return Source{}, fmt.Errorf("a port and option proto=auto contradict each other: RDMA and TCP have ports of their own")
+	}
+	for _, one := range t.Servers() {
+		switch {
+		case one.Port != 0 && o.Port != 0 && one.Port != o.Port:
+			return Source{}, fmt.Errorf("%s and option port=%d contradict each other: give one port", spec, o.Port)
+		case (one.Port != 0 || o.Port != 0) && o.Proto == Auto:
+			return Source{}, fmt.Errorf("a port and option proto=auto contradict each other: RDMA and TCP have ports of their own")
+		}
 	}
 	if o.Port != 0 {
-		t.Port = o.Port
+		t = t.WithPort(o.Port)
 	}
 	s := Source{Name: sourceName(t)}
 	switch o.Proto {
@@ -57,14 +59,8 @@ func (o *Options) Source(spec string) (Source, error) {
 	return s, nil
 }
 
-// sourceName is SERVER:/export of a target, however that was written.
-func sourceName(t nfsclient.Target) string {
-	host := t.Host
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	return host + ":" + path.Clean("/"+t.Path)
-}
+// sourceName is SERVER:/export of a target, however that was written; several servers are separated by commas.
+func sourceName(t nfsclient.Target) string { return t.Hosts() + ":" + path.Clean("/"+t.Path) }
 
 // String is the value of the option.
 func (p Proto) String() string {

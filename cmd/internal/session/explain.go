@@ -30,6 +30,9 @@ func (s *Session) explainConnect(ctx context.Context, t nfsclient.Target, err er
 	if !errors.As(err, &gone) || ctx.Err() != nil {
 		return err
 	}
+	if t.Others != "" {
+		return s.explainSeveral(t, err)
+	}
 	var dns *net.DNSError
 	var rejected *rnic.RejectError
 	switch {
@@ -50,6 +53,15 @@ func (s *Session) explainConnect(ctx context.Context, t nfsclient.Target, err er
 	return Unreachable{fmt.Errorf("%s: %w", s.Name(t), gone.Err)}
 }
 
+// explainSeveral says of each of several servers why it cannot be used, in one line.
+func (s *Session) explainSeveral(t nfsclient.Target, err error) error {
+	var why []string
+	for _, line := range strings.Split(errors.Unwrap(err).Error(), "\n") {
+		why = append(why, strings.TrimPrefix(line, "nfs "))
+	}
+	return Unreachable{fmt.Errorf("%s: none of the servers can be used: %s", s.Name(t), strings.Join(why, "; "))}
+}
+
 // dialPort connects to a port to find out what is there.
 var dialPort portprobe.Dialer = new(net.Dialer).DialContext
 
@@ -61,6 +73,9 @@ const probeDelay = 4 * time.Second
 // protocol connecting is ended by cancel. The function that is returned ends the
 // probe, and gives what it found: a sentence, or "".
 func probeLate(ctx context.Context, cancel context.CancelFunc, t nfsclient.Target) func() string {
+	if t.Others != "" {
+		return func() string { return "" } // the next one is tried in any case
+	}
 	ctx, stop := context.WithCancel(ctx)
 	found := make(chan string, 1)
 	go func() {

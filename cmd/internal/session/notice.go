@@ -25,7 +25,31 @@ func (s *Session) notice(t nfsclient.Target) func(bool) {
 	if !isTerminal(s.Stderr) {
 		return nil
 	}
-	return SilenceNotice(t.Host, func(line string) { fmt.Fprintln(s.Stderr, "nfsrdma: "+line) })
+	return SilenceNotice(t.Hosts(), s.say)
+}
+
+func (s *Session) say(line string) { fmt.Fprintln(s.Stderr, "nfsrdma: "+line) }
+
+// moved returns what is called when one of several servers takes the place of another, or is not used; a
+// person is told of the first, everybody of the second.
+func (s *Session) moved() func(server string, err error) {
+	tell := MoveNotice(s.say)
+	return func(server string, err error) {
+		if err != nil || isTerminal(s.Stderr) {
+			tell(server, err)
+		}
+	}
+}
+
+// MoveNotice returns a function for nfsclient.Options.Moved that tells one line each time.
+func MoveNotice(tell func(line string)) func(server string, err error) {
+	return func(server string, err error) {
+		if err != nil {
+			tell(fmt.Sprintf("server %s is not used: %v", server, err))
+			return
+		}
+		tell("going on with server " + server)
+	}
 }
 
 // SilenceNotice returns a function for nfsclient.Options.Responding that tells one line

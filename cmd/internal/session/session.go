@@ -99,7 +99,7 @@ func (s *Session) Options(t nfsclient.Target) (nfsclient.Options, error) {
 			return o, fmt.Errorf("--provider: %w", err)
 		}
 	}
-	o.Responding = s.notice(t)
+	o.Responding, o.Moved = s.notice(t), s.moved()
 	modes := map[string]rnic.CRCMode{"on": rnic.CRCOn, "auto": rnic.CRCAuto, "off": rnic.CRCOff, "strict": rnic.CRCStrict}
 	var ok bool
 	if o.CRC, ok = modes[s.Flags.CRC]; !ok {
