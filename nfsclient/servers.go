@@ -51,6 +51,7 @@ type group struct {
 	links   []*transport.Client
 	leave   func() // has other services move, too
 	roots   []root
+	moves   uint64            // to another server
 	refused map[string]string // servers that are not used, and why
 }
 
@@ -151,7 +152,9 @@ func (g *group) Connected(ctx context.Context, addr string, try transport.Try) e
 		return &transport.MoveError{Err: errElsewhere}
 	}
 	moved := g.used != "" && g.used != addr
-	g.addr, g.settled, g.used = addr, true, addr
+	if g.addr, g.settled, g.used = addr, true, addr; moved {
+		g.moves++
+	}
 	delete(g.refused, addr)
 	links, leave := g.links, g.leave
 	g.mu.Unlock()
@@ -288,6 +291,17 @@ func (c *Client) dialServer(ctx context.Context, g *group, turn, n int) error {
 func (c *Client) several() *group {
 	g, _ := c.home.(*group)
 	return g
+}
+
+// Moves is how often another server has taken the place of the one before.
+func (c *Client) Moves() uint64 {
+	g := c.several()
+	if g == nil {
+		return 0
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.moves
 }
 
 // followRoot has further servers asked for a root before they are used.

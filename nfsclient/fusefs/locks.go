@@ -147,3 +147,5 @@ func (s lockServer) NLM(ctx context.Context, who any, proc uint32, args xdr.Mars
 }
 
 func (s lockServer) Connections() uint64 { return s.fs.client.LockManagerConnects() }
+
+func (s lockServer) Moves() uint64 { return s.fs.client.Moves() }

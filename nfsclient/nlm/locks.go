@@ -37,6 +37,8 @@ type Server interface {
 	// Connections is how often a connection to the lock manager has been made. With each further one the
 	// server may have started again.
 	Connections() uint64
+	// Moves is how often another server has taken the place of the one before. It knows none of the locks, and is in no period of grace for them.
+	Moves() uint64
 }
 
 // Options makes Locks.
@@ -143,7 +145,8 @@ type Locks struct {
 	callbacks callbacks
 	notices   notices
 
-	seen uint64 // Connections before the oldest lock was asked for, or since all were last checked
+	seen  uint64 // Connections before the oldest lock was asked for, or since all were last checked
+	moves uint64 // Moves when all were last checked
 }
 
 // A file is one that has owners.

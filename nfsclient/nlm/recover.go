@@ -3,7 +3,8 @@
 // A status monitor of this machine would be told of the restart, but programs cannot ask it: it tells the kernel
 // alone (notice.go is for machines without). So as long as there are locks the connection is tried every few seconds, and looked at each second, since what else goes
 // over it may have found it lost. A new connection may mean a restart; then each lock is reclaimed. A server that is not in its period of grace refuses that,
-// and is asked who holds the bytes: we do where only the connection was lost.
+// and is asked who holds the bytes: we do where only the connection was lost. Another server of the same files, which has taken the place of a dead one, knows
+// nothing of the locks: where nobody holds them there they are taken anew. Others may have held them in between, which the log says.
 
 package nlm
 
@@ -52,13 +53,13 @@ func (l *Locks) watch() {
 		if looks%int(probeEvery/lookEvery) == 0 && l.opt.Server.NLM(l.ctx, nil, nlm4.ProcNull, nil, nil) != nil {
 			continue
 		}
-		now := l.opt.Server.Connections() // before the calls below, which may need yet another
+		now, moves := l.opt.Server.Connections(), l.opt.Server.Moves() // before the calls below, which may need yet another
 		if now == seen && !told {
 			continue
 		}
 		l.reclaimAll()
 		l.mu.Lock()
-		l.seen = now
+		l.seen, l.moves = now, moves
 		for _, f := range l.files {
 			f.wakeAll() // the queues of the server are gone, too
 		}
@@ -88,13 +89,13 @@ func (l *Locks) reclaimAll() {
 		o.refs++
 	}
 	l.mu.Unlock()
-	lost := 0
+	var f fate
 	for len(left) > 0 {
 		var busy []*owner
 		for _, o := range left {
 			select {
 			case o.slot <- struct{}{}:
-				lost += l.reclaimOf(o, l.heldIn(o, allBytes))
+				l.reclaimOf(o, l.heldIn(o, allBytes), &f)
 				<-o.slot
 				l.leave(o)
 			default:
@@ -108,12 +109,21 @@ func (l *Locks) reclaimAll() {
 			break
 		}
 	}
-	l.sayLost(lost)
+	l.say(&f)
 }
 
-func (l *Locks) sayLost(lost int) {
-	if lost > 0 && l.ctx.Err() == nil {
-		l.log(fmt.Sprintf("%d locks are lost: the server has started again, and did not give them back", lost))
+// A fate is what has become of locks.
+type fate struct {
+	lost, anew int
+	until      time.Time // how long what another server does not give is asked for again; zero: not yet known
+}
+
+func (l *Locks) say(f *fate) {
+	if f.lost > 0 && l.ctx.Err() == nil {
+		l.log(fmt.Sprintf("%d locks are lost: the server has started again, or is another one, and did not give them back", f.lost))
+	}
+	if f.anew > 0 && l.ctx.Err() == nil {
+		l.log(fmt.Sprintf("%d locks were taken anew at another server: others may have held them meanwhile", f.anew))
 	}
 }
 
@@ -123,18 +133,49 @@ func (l *Locks) reclaimRest(o *owner, released *span) {
 	if released != nil {
 		rest = rest.without(*released)
 	}
-	l.sayLost(l.reclaimOf(o, rest))
+	var f fate
+	l.reclaimOf(o, rest, &f)
+	l.say(&f)
 }
 
-// reclaimOf reclaims locks of an owner, whose slot is held, and returns how many are lost.
-func (l *Locks) reclaimOf(o *owner, held ranges) (lost int) {
+// reclaimOf reclaims locks of an owner, whose slot is held.
+func (l *Locks) reclaimOf(o *owner, held ranges, f *fate) {
 	for _, s := range held {
-		if !l.reclaim(o, s) {
+		switch {
+		case l.reclaim(o, s):
+		case l.moved() && l.takeAnew(o, s, f):
+			f.anew++
+		default:
 			l.dropped(o, s)
-			lost++
+			f.lost++
 		}
 	}
-	return lost
+}
+
+// moved reports whether the server is another one than that of the last check.
+func (l *Locks) moved() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.moves != l.opt.Server.Moves()
+}
+
+// goneMost is how long a dead server may take to let go of what its files have locked: its process is about to end.
+const goneMost = 5 * time.Second
+
+// takeAnew takes a lock at a server that knows nothing of it. Those of one check share the time.
+func (l *Locks) takeAnew(o *owner, s span, f *fate) bool {
+	if f.until.IsZero() {
+		f.until = time.Now().Add(goneMost)
+	}
+	for {
+		r := l.lock(o, s, false, false)
+		if r.err == nil && r.status == nlm4.Granted {
+			return true
+		}
+		if isRefused(r.err) || r.err == nil && r.status == nlm4.Denied && time.Now().After(f.until) || l.pause(l.ctx, pollMost/10) != nil {
+			return false
+		}
+	}
 }
 
 // reclaim reports whether the owner holds s as before. It waits for a server that does not answer.

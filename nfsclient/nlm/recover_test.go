@@ -60,6 +60,51 @@ func TestReclaimTooLate(t *testing.T) {
 	})
 }
 
+// TestLocksMoveToAnotherServer: it knows none of them and is in no period of grace. What nobody holds there is taken anew, what
+// another client has taken is lost, and one line tells of each.
+func TestLocksMoveToAnotherServer(t *testing.T) {
+	simulate(t, func(b *bench) {
+		all := b.takeSome()
+		b.m.move()
+		b.held("")
+		time.Sleep(2 * probeEvery)
+		b.held(all)
+		if lines := b.logged(); len(lines) != 1 {
+			b.Errorf("logged %q", lines)
+		}
+		b.m.move()
+		other := b.another()
+		b.want(other.Lock(context.Background(), nil, request(9, 0, 0, true)), 0)
+		time.Sleep(2 * probeEvery)
+		b.held("x-----2211")
+		if lines := b.logged(); len(lines) != 3 {
+			b.Errorf("logged %q", lines)
+		}
+		other.Close(context.Background())
+		// A start of the server that was moved to is a start, and no move.
+		b.m.restart(0)
+		time.Sleep(2 * probeEvery)
+		b.held("")
+		b.want(b.lock(1, 0, 3, true), 0)
+	})
+}
+
+// TestDeadServerLetsGoLate: what the last server had locked on the files is still locked for a moment.
+func TestDeadServerLetsGoLate(t *testing.T) {
+	simulate(t, func(b *bench) {
+		all := b.takeSome()
+		b.m.move()
+		dead := b.another()
+		b.want(dead.Lock(context.Background(), nil, request(9, 0, 3, true)), 0)
+		go func() {
+			time.Sleep(lookEvery + goneMost/2)
+			dead.Close(context.Background())
+		}()
+		time.Sleep(2 * probeEvery)
+		b.held(all)
+	})
+}
+
 // TestHolderGoesWhileItIsAskedFor: a lock that the server did not give back was another's, who releases it between the two
 // questions who that is. It is lost all the same.
 func TestHolderGoesWhileItIsAskedFor(t *testing.T) {

@@ -33,6 +33,7 @@ type model struct {
 	mu       sync.Mutex // guards all
 	bytes    [bytesOfFile]map[modelOwner]bool
 	connects uint64
+	moves    uint64
 	graceEnd time.Time
 	noObject bool // holders are described without the object, as Linux's server does,
 	noSvid   bool // and with another svid
@@ -75,6 +76,21 @@ func (m *model) Connections() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.connects
+}
+
+func (m *model) Moves() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.moves
+}
+
+// move has another server take the place of this one: it knows no locks, and has no period of grace.
+func (m *model) move() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forget()
+	m.connects++
+	m.moves++
 }
 
 func (m *model) NLM(ctx context.Context, _ any, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) error {
