@@ -3,7 +3,6 @@
 package mount
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -11,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
+	"golang.org/x/sys/unix"
 )
 
 // startTwins starts servers of one directory with the handle key of the first.
@@ -67,13 +66,9 @@ func mountTwins(t *testing.T, twins []*server, proto, options string) string {
 // inUse is the server of a mount, and -1 where it is none of them.
 func inUse(t *testing.T, twins []*server, proto, dir string) int {
 	t.Helper()
-	out, code := nfsrdma(t, "mountstats", "--json", dir)
-	var report struct{ Stats fusefs.Stats }
-	if err := json.Unmarshal([]byte(out), &report); code != 0 || err != nil {
-		t.Fatalf("mountstats: %s, %v", out, err)
-	}
+	at := figures(t, dir).Connections[0].Addr
 	for i, s := range twins {
-		if report.Stats.Connections[0].Addr == s.at(proto) {
+		if at == s.at(proto) {
 			return i
 		}
 	}
@@ -107,6 +102,40 @@ func TestServersKilledInTurn(t *testing.T) {
 			}
 			w.progress(t, 10)
 			w.check(t, twins[0], "killed")
+		})
+	}
+}
+
+// TestLocksFollowTheMount: a program has a lock by a mount whose server is killed: the next server has it then, and excludes others.
+func TestLocksFollowTheMount(t *testing.T) {
+	t.Parallel()
+	needMounts(t)
+	need(t, "flock")
+	for _, proto := range []string{"rdma", "tcp"} {
+		t.Run(proto, func(t *testing.T) {
+			twins := startTwins(t, 2)
+			dir := mountTwins(t, twins, proto, "timeo=50")
+			r := &lockRig{T: t}
+			var err error
+			if r.onDisk, err = os.Create(filepath.Join(twins[0].dir, "file")); err != nil {
+				t.Fatal(err)
+			}
+			defer r.onDisk.Close()
+			release := r.hold(dir)
+			for range scaled(1, 4) {
+				now := inUse(t, twins, proto, dir)
+				twins[now].end(os.Kill)
+				waitFor(t, "the lock at the other server", func() bool { return inUse(t, twins, proto, dir) == 1-now && !r.free() })
+				lock := unix.Flock_t{Type: unix.F_WRLCK}
+				if err := unix.FcntlFlock(r.onDisk.Fd(), unix.F_OFD_SETLK, &lock); err != unix.EAGAIN {
+					t.Errorf("another program has the lock: %v", err)
+				}
+				if err := twins[now].start(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			release()
+			waitFor(t, "the lock to be free", r.free)
 		})
 	}
 }
