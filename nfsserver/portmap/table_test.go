@@ -72,7 +72,7 @@ func TestTable(t *testing.T) {
 }
 
 // serveTable serves a Table over TCP and UDP.
-func serveTable(t *testing.T, table *Table, owner transport.Owner) string {
+func serveTable(t testing.TB, table *Table, owner transport.Owner) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -91,11 +91,11 @@ func serveTable(t *testing.T, table *Table, owner transport.Owner) string {
 }
 
 type asker struct {
-	t *testing.T
+	t testing.TB
 	c *transport.Client
 }
 
-func ask(t *testing.T, addr string) asker {
+func ask(t testing.TB, addr string) asker {
 	t.Helper()
 	c, err := transport.DialTCP(context.Background(), addr, transport.ClientConfig{})
 	if err != nil {
