@@ -41,13 +41,20 @@ umount /mnt
 // while a client here writes to the same directory, and is squashed as its rule says. It notices nothing of
 // new rules that leave its own as they were, and has a stale handle when its own has gone.
 func TestExportsFile(t *testing.T) {
-	enter(t, "6.1")
+	t.Parallel()
+	for _, series := range []string{"6.1", "6.12"} {
+		t.Run(series, func(t *testing.T) { exportsFile(t, series) })
+	}
+}
+
+func exportsFile(t *testing.T, series string) {
+	enter(t, series)
 	if err := guest.Direct(); err != nil {
 		machine.Skip(t, err.Error()) // the server would see an address of this machine
 	}
-	g := client(t, "6.1")
+	g := client(t, series)
 	if linuxServes() {
-		exportsOfLinux(t, g)
+		exportsOfLinux(t, series, g)
 		return
 	}
 	dir := exportDir(t)
@@ -121,8 +128,8 @@ mkdir /rules && mount -t ext4 /dev/ram0 /rules && cd /rules && mkdir rw ro other
 
 // exportsOfLinux has a guest meet the same rules of Linux's server in another one. That sees this machine, which relays, and no
 // reserved port, so its rules have insecure as well.
-func exportsOfLinux(t *testing.T, g *guest.Guest) {
-	s := knfsd(t, "6.1", guest.Fixed, g, wire.Want{})
+func exportsOfLinux(t *testing.T, series string, g *guest.Guest) {
+	s := knfsd(t, series, guest.Fixed, g, wire.Want{})
 	for _, port := range []int{111, 2049, 20048, 20049} {
 		relayPort(t, port, g.Listen, s.Guest.Guest)
 	}

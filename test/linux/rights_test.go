@@ -195,9 +195,16 @@ func volumeGuest(t *testing.T, series string, client *guest.Guest) *far {
 // Users get what they would get from the file system as local processes, no less and no more:
 // ACLs, default ACLs, quotas of blocks and of files, reserved blocks, set-id bits.
 func TestRightsOfUsers(t *testing.T) {
-	enter(t, "6.1")
-	g := client(t, "6.1")
-	server := volumeGuest(t, "6.1", g)
+	t.Parallel()
+	for _, series := range []string{"6.1", "6.12"} {
+		t.Run(series, func(t *testing.T) { rightsOfUsers(t, series) })
+	}
+}
+
+func rightsOfUsers(t *testing.T, series string) {
+	enter(t, series)
+	g := client(t, series)
+	server := volumeGuest(t, series, g)
 	for _, proto := range []string{"rdma", "tcp"} {
 		t.Run(proto, func(t *testing.T) {
 			run(t, server.Guest, prepareVolume)

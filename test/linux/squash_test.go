@@ -28,7 +28,14 @@ umount /mnt`
 // What a guest's root makes belongs to nobody, and it may do no more than nobody may; the
 // server's own processes and qemu, which calls for the guest, are of the same machine and user.
 func TestRootIsSquashed(t *testing.T) {
-	enter(t, "6.1")
+	t.Parallel()
+	for _, series := range []string{"6.1", "6.12"} {
+		t.Run(series, func(t *testing.T) { rootIsSquashed(t, series) })
+	}
+}
+
+func rootIsSquashed(t *testing.T, series string) {
+	enter(t, series)
 	if os.Geteuid() != 0 {
 		machine.Skip(t, "a server without privileges acts as its own user for all")
 	}
@@ -42,7 +49,7 @@ func TestRootIsSquashed(t *testing.T) {
 	if err := os.Chmod(filepath.Join(dir, "secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	g := client(t, "6.1")
+	g := client(t, series)
 	s := serve(t, g, dir, "--crc", "auto", "--no-root-squash=false")
 	for _, proto := range []string{"rdma", "tcp"} {
 		out := run(t, g, s.mount(proto, "")+strings.ReplaceAll(asSquashedRoot, "PROTO", proto))
