@@ -1,0 +1,80 @@
+// Exports files whose directories have file systems mounted in them, as their rules say: hidden, nohide, crossmnt, with rules of their own.
+
+package program
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+)
+
+// TestExportsOnMounts: a file system that is mounted in an export, and is an export itself, is entered through the one above where that has
+// crossmnt or it has nohide, and its own rules hold there; otherwise the directory below is seen. Its own name leads to it in any case.
+func TestExportsOnMounts(t *testing.T) {
+	if os.Getenv(insideEnv) == "" {
+		ownPorts(t, "--- PASS: TestExportsOnMounts") // and mounts of its own
+		return
+	}
+	dir := t.TempDir()
+	in := filepath.Join(dir, "a", "in")
+	if err := os.MkdirAll(in, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(in, "under"), "")
+	if err := syscall.Mount("tmpfs", in, "tmpfs", 0, "size=4m,mode=777"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(in, syscall.MNT_DETACH) })
+	put(t, filepath.Join(in, "inside"), "")
+	const rules = "%[1]s *(rw,insecure,no_root_squash%[2]s)\n%[1]s/a/in *(ro,insecure,no_root_squash%[3]s)\n"
+	file, socket := filepath.Join(t.TempDir(), "exports"), filepath.Join(t.TempDir(), "control")
+	put(t, file, fmt.Sprintf(rules, dir, "", ""))
+	defer serveArgs(t, "serve", "--addr", "127.0.0.1", "--rdma", "iwarp", "--exports", file, "--control", socket, "--state-dir", filepath.Join(t.TempDir(), "state"), "--rpcbind", "off", "--log-level", "error")()
+	awaitPort(t, "127.0.0.1:2049")
+	awaitControl(t, socket)
+	for _, c := range []struct {
+		name, up, down string
+		enters         bool
+	}{{"hidden", "", "", false}, {"nohide", "", ",nohide", true}, {"crossmnt", ",crossmnt", "", true}, {"hidden again", "", "", false}} {
+		t.Run(c.name, func(t *testing.T) {
+			put(t, file, fmt.Sprintf(rules, dir, c.up, c.down))
+			if out, err := run(t.Context(), "reload", "--control", socket); err != nil {
+				t.Fatal(out, err)
+			}
+			for name, o := range map[string]nfsclient.Options{"tcp": {Transport: nfsclient.TCP}, "rdma": {}} {
+				addr := map[string]string{"tcp": "127.0.0.1:2049", "rdma": "127.0.0.1:20049"}[name]
+				tree := mounted(t, addr, dir, o)
+				has := "under"
+				if c.enters {
+					has = "inside"
+				}
+				if list, err := tree.ReadDir(t.Context(), "a/in"); err != nil || len(list) != 1 || list[0].Name() != has {
+					t.Errorf("over %s there is %v, %v, not %s", name, list, err, has)
+				}
+				if err := tree.WriteFile(t.Context(), "a/in/"+has, []byte("data"), 0o644); errors.Is(err, syscall.EROFS) != c.enters || !c.enters && err != nil {
+					t.Errorf("over %s, writing: %v", name, err)
+				}
+				byName := mounted(t, addr, in, o)
+				if _, err := byName.Stat(t.Context(), "inside"); err != nil {
+					t.Errorf("over %s, by its own name: %v", name, err)
+				}
+				up, err := tree.Stat(t.Context(), ".")
+				if err != nil {
+					t.Fatal(err)
+				}
+				down, err := tree.Stat(t.Context(), "a/in")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if own := up.Attr.Fsid != down.Attr.Fsid; own != c.enters {
+					t.Errorf("over %s it has an fsid of its own: %v", name, own)
+				}
+			}
+		})
+	}
+}
