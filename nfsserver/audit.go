@@ -3,6 +3,7 @@
 package nfsserver
 
 import (
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -73,9 +74,11 @@ func audited[A, R any](q *request, s *Server, c *transport.Call, fh *nfs3.FH, st
 	}
 	if q.x != nil {
 		ch.Export, ch.Root = q.x.name, s.fh(q.x, &q.x.root)
-	} else if id, _, ok := s.key.open(fh.Bytes()); ok {
+	} else if id, ok := handleExport(fh.Bytes()); ok {
 		if e := s.table.Load().byID[id]; e != nil {
-			ch.Export = e.x.name
+			if _, err := s.ref(e.x, fh); !errors.Is(err, nfs3.ErrBadHandle) {
+				ch.Export = e.x.name
+			}
 		}
 	}
 	describe(ch, a, r)

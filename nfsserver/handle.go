@@ -43,14 +43,21 @@ func (k sipKey) seal(h *handle, id uint32, r *Ref) {
 	binary.BigEndian.PutUint64(h.b[8:], k.sum(h.b[:h.n]))
 }
 
+// handleExport is the export that a handle names, which its MAC has not confirmed; ok is false for what has not the form of a handle.
+func handleExport(b []byte) (id uint32, ok bool) {
+	if len(b) <= handleHeader || len(b) > maxHandle || b[0] != handleFormat || int(b[1]) != len(b)-handleHeader {
+		return 0, false
+	}
+	return binary.BigEndian.Uint32(b[4:]), true
+}
+
 // open takes a handle apart; ok is false when it is not one of ours.
 func (k sipKey) open(b []byte) (id uint32, r Ref, ok bool) {
-	if len(b) <= handleHeader || len(b) > maxHandle || b[0] != handleFormat || int(b[1]) != len(b)-handleHeader {
+	if id, ok = handleExport(b); !ok {
 		return 0, Ref{}, false
 	}
 	var h handle
 	r, _ = MakeRef(b[handleHeader:])
-	id = binary.BigEndian.Uint32(b[4:])
 	k.seal(&h, id, &r)
 	return id, r, subtle.ConstantTimeCompare(h.bytes(), b) == 1
 }

@@ -24,6 +24,12 @@ func (x *export) served(fs FS) {
 	x.inUse, _ = fs.(InUser)
 	x.looks, _ = fs.(QuickLooker)
 	x.pages, _ = fs.(PageReader)
+	if k, ok := fs.(HandleKeyer); ok {
+		if key := k.HandleKey(); key != ([KeySize]byte{}) {
+			own := newSipKey(&key)
+			x.key = &own
+		}
+	}
 	x.ready.Store(true)
 }
 

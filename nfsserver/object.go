@@ -4,6 +4,7 @@ package nfsserver
 
 import (
 	"encoding/binary"
+	"errors"
 
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -20,17 +21,22 @@ type object struct {
 // ours, NFS3ERR_STALE for one of an export that is not there any more, NFS3ERR_JUKEBOX while it is not open, and
 // what Rules say of the caller. Without an error the caller uses the export until it calls leave.
 func (s *Server) open(c *transport.Call, fh *nfs3.FH) (e *entry, o object, err error) {
-	id, r, ok := s.key.open(fh.Bytes())
+	id, ok := handleExport(fh.Bytes())
 	if !ok {
 		return nil, o, nfs3.ErrBadHandle
 	}
 	e = s.enter(id)
 	if e == nil {
-		return nil, o, nfs3.ErrStale
+		return nil, o, s.noExport(fh)
+	}
+	r, unopened := s.ref(e.x, fh)
+	if errors.Is(unopened, nfs3.ErrBadHandle) {
+		e.x.leave()
+		return nil, o, unopened
 	}
 	may, err := s.rights(c, e)
 	if err == nil {
-		err = e.x.available()
+		err = unopened
 	}
 	if err != nil {
 		e.x.leave()
@@ -42,7 +48,7 @@ func (s *Server) open(c *transport.Call, fh *nfs3.FH) (e *entry, o object, err e
 // fh is the handle of file r in the export.
 func (s *Server) fh(x *export, r *Ref) nfs3.FH {
 	var h handle
-	s.key.seal(&h, x.id, r)
+	s.keyOf(x).seal(&h, x.id, r)
 	fh, _ := nfs3.MakeFH(h.bytes())
 	return fh
 }

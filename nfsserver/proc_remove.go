@@ -78,21 +78,26 @@ func rename(q *request, a *nfs3.RenameArgs, res *nfs3.RenameRes) error {
 // first. The call has a worker of that export, so nothing is asked of the file system
 // of another.
 func (q *request) second(fh *nfs3.FH) (object, error) {
-	id, r, ok := q.srv.key.open(fh.Bytes())
-	switch {
-	case !ok:
+	id, ok := handleExport(fh.Bytes())
+	if !ok {
 		return object{}, nfs3.ErrBadHandle
-	case id == q.x.id:
-		return object{q.x, r, q.may}, nil
 	}
-	e := q.srv.table.Load().byID[id]
-	if e == nil {
-		return object{}, nfs3.ErrStale
+	x := q.x
+	if id != x.id {
+		e := q.srv.table.Load().byID[id]
+		if e == nil {
+			return object{}, q.srv.noExport(fh)
+		}
+		x = e.x
 	}
-	if err := e.x.available(); err != nil {
+	r, err := q.srv.ref(x, fh)
+	switch {
+	case err != nil:
 		return object{}, err
+	case x != q.x:
+		return object{}, nfs3.ErrXDev
 	}
-	return object{}, nfs3.ErrXDev
+	return object{x, r, q.may}, nil
 }
 
 // renameLocked does RENAME under the locks of both directories.
