@@ -10,4 +10,4 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/nfsrdmad/program"
 )
 
-func main() { os.Exit(program.Main()) }
+func main() { os.Exit(program.Main(nil)) }

@@ -231,7 +231,7 @@ func TestPassedSockets(t *testing.T) {
 	d, port := socket("tcp")
 	e, _ := socket("udp")
 	var o options
-	cmd := newServe()
+	cmd := newServe(nil)
 	n, _ := fmt.Sscan(port, &o.tcpPort)
 	passedFiles = func() []*os.File { return []*os.File{named(d, "nfsrdmad.socket"), named(e, "nfs")} }
 	s, err := takeSockets(&o, cmd.Flags())

@@ -19,15 +19,19 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// A source is a directory to export.
+// A source is a file system to export.
 type source struct {
-	dir, name string
-	how       osfs.Options
-	rules     *exports.Export // nil: of the command line
+	at    string // for messages
+	name  string
+	open  func() (nfsserver.FS, error)
+	rules *exports.Export // nil: of the command line
 }
 
-// sources is the directories of the command line, each DIR or DIR=/name.
+// sources is what the command line names: directories, each DIR or DIR=/name, or what the program serves otherwise.
 func sources(o *options, args []string) (list []source, err error) {
+	if o.kind != nil {
+		return o.kind.volumes(o, args)
+	}
 	for _, arg := range args {
 		dir, name, named := cutName(arg)
 		if dir, err = filepath.Abs(dir); err != nil {
@@ -36,10 +40,14 @@ func sources(o *options, args []string) (list []source, err error) {
 		if !named {
 			name = dir
 		}
-		how := osfs.Options{CrossMounts: o.crossmnt, SubtreeCheck: o.subtreeCheck}
-		list = append(list, source{dir: dir, name: path.Clean(name), how: how})
+		list = append(list, dirSource(dir, path.Clean(name), osfs.Options{CrossMounts: o.crossmnt, SubtreeCheck: o.subtreeCheck}))
 	}
 	return list, nil
+}
+
+// dirSource is a directory.
+func dirSource(dir, name string, how osfs.Options) source {
+	return source{at: dir, name: name, open: func() (nfsserver.FS, error) { return openDir(dir, how) }}
 }
 
 // newServer makes the server of the directories in args and of the exports file. Its Close closes them.
@@ -71,17 +79,17 @@ func closeAll(list []nfsserver.Export) {
 	}
 }
 
-// openWait is how long a directory may take to be opened before the others are served without it.
+// openWait is how long a file system may take to be opened before the others are served without it.
 var openWait = 10 * time.Second
 
-// An opened is what became of a directory, once done is closed.
+// An opened is what became of a file system, once done is closed.
 type opened struct {
 	done chan struct{}
 	fs   nfsserver.FS
 	err  error
 }
 
-// openExports opens directories, all at once. One whose file system does not answer
+// openExports opens file systems, all at once. One that does not answer
 // in time is opened while the others are served. With an error none stays open.
 func openExports(list []source) (exports []nfsserver.Export, err error) {
 	results := make([]*opened, len(list))
@@ -90,7 +98,7 @@ func openExports(list []source) (exports []nfsserver.Export, err error) {
 		r := &opened{done: make(chan struct{})}
 		results[i] = r
 		go func() {
-			r.fs, r.err = openDir(src.dir, src.how)
+			r.fs, r.err = src.open()
 			close(r.done)
 		}()
 	}
@@ -108,7 +116,7 @@ func openExports(list []source) (exports []nfsserver.Export, err error) {
 				err = r.err
 			}
 		default:
-			logrus.Warnf("%s: its file system does not answer: the others are served, and it is once it does", list[i].dir)
+			logrus.Warnf("%s: its file system does not answer: the others are served, and it is once it does", list[i].at)
 			exports[i].Open = func() (nfsserver.FS, error) {
 				<-r.done
 				return r.fs, r.err
@@ -160,7 +168,7 @@ func cutName(arg string) (dir, name string, named bool) {
 // for root, all file system calls are made as the user who runs us, so that is who
 // the callers are.
 func squash(o *options) nfsserver.Squash {
-	if osfs.ActsAsCallers() {
+	if o.kind != nil || osfs.ActsAsCallers() {
 		return o.trust.apply(nfsserver.Squash{})
 	}
 	me := nfsserver.Self()

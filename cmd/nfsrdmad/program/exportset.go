@@ -5,7 +5,9 @@ package program
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
@@ -31,7 +33,7 @@ type exportSet struct {
 // newExportSet names the exports file: the one asked for or, where nothing is exported otherwise, the default if it is there.
 func newExportSet(o *options, args []string) *exportSet {
 	set := &exportSet{o: o, file: o.exports}
-	if _, err := os.Stat(defaultExports); o.exports == "" && len(args) == 0 && o.memory == "" && err == nil {
+	if _, err := os.Stat(defaultExports); o.kind == nil && o.exports == "" && len(args) == 0 && o.memory == "" && err == nil {
 		set.file = defaultExports
 	}
 	return set
@@ -44,7 +46,7 @@ func (s *exportSet) begin(args []string) ([]nfsserver.Export, error) {
 		return nil, err
 	}
 	n := len(list)
-	if s.file != "" {
+	if s.file != "" && s.o.kind == nil {
 		f, err := readExports(s.file)
 		if err != nil {
 			return nil, err
@@ -57,15 +59,27 @@ func (s *exportSet) begin(args []string) ([]nfsserver.Export, error) {
 			list = append(list, fileSource(x))
 			s.whole[x.Path] = x.Whole
 		}
-		s.history.note(nil)
 	}
 	all, err := openExports(list)
 	if err != nil {
 		return nil, err
 	}
+	if s.file != "" && s.o.kind != nil {
+		if err := s.ruled(all); err != nil {
+			closeAll(all)
+			return nil, err
+		}
+		n = 0
+	}
 	if s.o.memory != "" {
 		all = append(all[:n:n], append([]nfsserver.Export{{Name: s.o.memory, FS: memfs.New(memfs.Options{Mode: 0o1777})}}, all[n:]...)...)
 		n++
+	}
+	if s.file != "" {
+		s.history.note(nil)
+	}
+	if len(all) == 0 && s.o.kind != nil {
+		return nil, errors.New("nothing to export: name a volume")
 	}
 	if len(all) == 0 {
 		return nil, errors.New("nothing to export: name a directory or an exports file (--exports), or say --memory")
@@ -85,7 +99,9 @@ func fileSource(x *exports.Export) source {
 	if x.Whole.HasFSID {
 		how.FSID = &x.Whole.FSID
 	}
-	return source{dir: x.Path, name: x.Path, how: how, rules: x}
+	src := dirSource(x.Path, x.Path, how)
+	src.rules = x
+	return src
 }
 
 // reload takes the exports file in again, in one step; after an error all is as it was. Exports whose directories
@@ -103,9 +119,14 @@ func (s *exportSet) reload(v *nfsserver.Service) (n int, err error) {
 	whole := map[string]exports.Whole{}
 	list := append([]nfsserver.Export(nil), s.fixed...)
 	var added []source
+	if s.o.kind != nil { // the volumes are those of the command line
+		if _, err := rulesOf(s.file, f, slices.Collect(maps.Keys(s.whole))); err != nil {
+			return 0, err
+		}
+	}
 	for _, x := range f.Exports {
 		whole[x.Path] = x.Whole
-		if old, ok := s.whole[x.Path]; ok && sameOpen(old, x.Whole) {
+		if old, ok := s.whole[x.Path]; ok && (s.o.kind != nil || sameOpen(old, x.Whole)) {
 			list = append(list, nfsserver.Export{Name: x.Path, Rules: x, ReadOnly: s.o.readOnly})
 		} else {
 			added = append(added, fileSource(x))

@@ -1,4 +1,4 @@
-// The command line: nfsrdmad and its commands.
+// The command line: a program and its commands.
 
 // Package program is what nfsrdmad does, for the programs that serve with it. Nothing of it is promised to others.
 package program
@@ -12,17 +12,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Main runs the program and returns its exit status.
-func Main() int {
-	root := newRoot()
+// Main runs the program and returns its exit status. Without a kind it is nfsrdmad, which serves directories.
+func Main(k *Kind) int {
+	root := NewRoot(k)
 	if err := root.Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, "nfsrdmad:", cli.OneLine(root, err))
+		fmt.Fprintf(os.Stderr, "%s: %s\n", root.Name(), cli.OneLine(root, err))
 		return 1
 	}
 	return 0
 }
 
-func newRoot() *cobra.Command {
+func newRoot() *cobra.Command { return NewRoot(nil) }
+
+// NewRoot is the command line of a program.
+func NewRoot(k *Kind) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "nfsrdmad",
 		Short: "NFSv3 server over RDMA (software iWARP) and TCP",
@@ -34,7 +37,12 @@ clients may use them the exports file says: nfsrdma-exports(5).`,
   nfsrdmad serve --memory
   nfsrdmad serve --exports /etc/nfsrdma/exports`,
 	}
-	root.AddCommand(newServe(), newCheck(), newStatus(), newClients(), newLocks(), newExports(), newReload(), newDrain(), newGrammar())
-	cli.Prepare(root, grammarPage())
+	root.AddCommand(newServe(k), newCheck(k), newStatus(), newClients(), newLocks(), newExports(), newReload(), newDrain(), newGrammar())
+	if k == nil {
+		cli.Prepare(root, grammarPage())
+		return root
+	}
+	k.describe(root)
+	cli.Prepare(root) // the page of the exports file is nfsrdmad's
 	return root
 }

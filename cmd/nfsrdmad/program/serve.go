@@ -30,6 +30,7 @@ const quietInterval = 10 * time.Second
 
 // options is what the flags of serve say.
 type options struct {
+	kind      *Kind // nil: directories
 	addr      string
 	rdma      string
 	rdmaPort  uint16
@@ -74,8 +75,8 @@ const serveExamples = `  # a directory, for clients on this machine
   # only over RDMA, nobody may write
   nfsrdmad serve --tcp-port 0 --read-only /srv/data`
 
-func newServe() *cobra.Command {
-	var o options
+func newServe(k *Kind) *cobra.Command {
+	o := options{kind: k}
 	cmd := &cobra.Command{
 		Use:   "serve [DIR[=/name]...]",
 		Short: "Export directories",
@@ -114,8 +115,11 @@ that you trust.`,
 	f.StringVar(&o.stateDir, "state-dir", "", "where the key of file handles is kept (default: /var/lib/nfsrdma, or $XDG_STATE_HOME/nfsrdma)")
 	f.BoolVar(&o.ephemeral, "ephemeral-key", false, "keep no key: after a restart clients find their file handles stale and have to mount again")
 	o.trust.flags(f)
-	f.BoolVar(&o.crossmnt, "crossmnt", false, "serve what is mounted inside the directories of the command line, too; without it clients see the directories below")
-	f.BoolVar(&o.subtreeCheck, "subtree-check", false, "refuse handles of what was moved out of the directories of the command line (see docs/security.md for its cost)")
+	if k == nil {
+		o.dirFlags(f)
+	} else {
+		k.Flags(f)
+	}
 	f.BoolVar(&o.asyncNames, "async-names", false, "answer changes of names and attributes before they are on disk, in the directories of the command line")
 	f.StringVar(&o.metrics, "metrics-addr", "", "address to serve figures on, as a page and for Prometheus, such as 127.0.0.1:9049 (default: none)")
 	f.StringVar(&o.rpcbind, "rpcbind", "auto", "how clients that give no port find us: auto (register with this machine's rpcbind, if it runs), serve (be one, on port 111 of --addr) or off")
@@ -130,6 +134,12 @@ that you trust.`,
 	complete(cmd, "log-level", "error", "warning", "info", "debug")
 	complete(cmd, "log-format", "text", "json")
 	return cmd
+}
+
+// dirFlags are for directories alone.
+func (o *options) dirFlags(f *pflag.FlagSet) {
+	f.BoolVar(&o.crossmnt, "crossmnt", false, "serve what is mounted inside the directories of the command line, too; without it clients see the directories below")
+	f.BoolVar(&o.subtreeCheck, "subtree-check", false, "refuse handles of what was moved out of the directories of the command line (see docs/security.md for its cost)")
 }
 
 // complete lets the shell complete the values of a flag.

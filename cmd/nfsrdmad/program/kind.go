@@ -1,0 +1,138 @@
+// Programs that serve something else than directories, by the same commands.
+
+package program
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// A Kind is what a program serves in place of directories. Its file systems decide on the rights of callers themselves, so that
+// the server needs no privileges to act as them.
+type Kind struct {
+	// Program and Serve are the help texts of the program and of its command serve.
+	Program, Serve Help
+	// Flags adds flags to serve.
+	Flags func(*pflag.FlagSet)
+	// Volume says what an argument of serve names.
+	Volume func(arg string, s Settings) (Volume, error)
+}
+
+// A Help is what a command is called and what its help tells.
+type Help struct{ Use, Short, Long, Example string }
+
+// Settings are flags of serve that a Kind heeds, too.
+type Settings struct {
+	ReadOnly bool
+	StateDir string // what is kept between runs; "": there is no such directory
+}
+
+// A Volume is a file system to export.
+type Volume struct {
+	Label string // for messages: without secrets
+	Name  string // of the export: a clean absolute path
+	Open  func() (nfsserver.FS, error)
+}
+
+// ParseSize reads bytes with an optional K, M or G.
+func ParseSize(s string) (int64, error) { return cli.ParseSize(s) }
+
+var itself = regexp.MustCompile(`\bnfsrdmad\b`)
+
+// describe has the help texts of all commands tell of the program by its name.
+func (k *Kind) describe(root *cobra.Command) {
+	name := k.Program.Use
+	var rename func(*cobra.Command)
+	rename = func(c *cobra.Command) {
+		c.Short, c.Long, c.Example = itself.ReplaceAllString(c.Short, name), itself.ReplaceAllString(c.Long, name), itself.ReplaceAllString(c.Example, name)
+		c.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = itself.ReplaceAllString(f.Usage, name) })
+		for _, sub := range c.Commands() {
+			rename(sub)
+		}
+	}
+	rename(root)
+	k.Program.put(root)
+	for _, c := range root.Commands() {
+		if c.Name() == "serve" {
+			k.Serve.put(c)
+		}
+	}
+}
+
+func (h *Help) put(c *cobra.Command) {
+	c.Use, c.Short, c.Long, c.Example = h.Use, h.Short, h.Long, h.Example
+}
+
+// volumes is what the arguments of serve name, with what an exports file says of them.
+func (k *Kind) volumes(o *options, args []string) (list []source, err error) {
+	s := Settings{ReadOnly: o.readOnly}
+	if !o.ephemeral {
+		s.StateDir = stateDir(o)
+	}
+	for _, arg := range args {
+		v, err := k.Volume(arg, s)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, source{at: v.Label, name: path.Clean(v.Name), open: v.Open})
+	}
+	return list, nil
+}
+
+// rulesOf is what a file says of the exports of the command line. It has to name each of them, and no other: what is
+// left out would be everybody's.
+func rulesOf(file string, f *exports.File, names []string) (map[string]*exports.Export, error) {
+	rules := map[string]*exports.Export{}
+	for _, x := range f.Exports {
+		rules[x.Path] = x
+		if x.Whole.SubtreeCheck {
+			return nil, fmt.Errorf("%s: %s: subtree_check is for directories, not for volumes", file, x.Path)
+		}
+	}
+	for _, name := range names {
+		if rules[name] == nil {
+			return nil, fmt.Errorf("%s does not name %s, so nobody could use it: give it a line", file, name)
+		}
+	}
+	if len(rules) > len(names) {
+		for _, x := range f.Exports {
+			known := false
+			for _, name := range names {
+				known = known || name == x.Path
+			}
+			if !known {
+				return nil, fmt.Errorf("%s: no volume of the command line is exported as %s", file, x.Path)
+			}
+		}
+	}
+	return rules, nil
+}
+
+// ruled gives the exports of the command line the rules that a file has for them.
+func (s *exportSet) ruled(list []nfsserver.Export) error {
+	f, err := readExports(s.file)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, e := range list {
+		names = append(names, e.Name)
+	}
+	rules, err := rulesOf(s.file, f, names)
+	if err != nil {
+		return err
+	}
+	s.whole = map[string]exports.Whole{}
+	for i := range list {
+		list[i].Rules = rules[list[i].Name]
+		s.whole[list[i].Name] = list[i].Rules.Whole
+	}
+	return nil
+}
