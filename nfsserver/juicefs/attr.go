@@ -129,5 +129,8 @@ func wanted(s *nfsserver.SetAttr) (mask uint16, a meta.Attr) {
 
 // set sets attributes of an inode.
 func (f *FS) set(ino meta.Ino, mask uint16, a *meta.Attr) error {
+	if mask&meta.SetAttrUID != 0 && !f.keeps(a.Uid) || mask&meta.SetAttrGID != 0 && !f.keeps(a.Gid) {
+		return syscall.EINVAL
+	}
 	return failedOn(f.m.SetAttr(system, ino, mask, 0, a))
 }

@@ -8,7 +8,8 @@
 //
 // A Ref is the volume, an inode number and the type. JuiceFS gives no number a second time, so a number is all the
 // generation that there is to check; what was removed is stale, also while the volume's trash still has it. Names
-// and inodes of the trash are not reachable: `juicefs mount` is the way to them.
+// and inodes of the trash are not reachable: `juicefs mount` is the way to them. The key that file handles are sealed with is
+// the volume's (key.go), so that they are good at all of its servers.
 //
 // # Rights
 //

@@ -25,11 +25,12 @@ const (
 // files are the open files of an FS.
 type files struct {
 	// Set once.
-	m      meta.Meta
-	reader vfs.DataReader
-	writer vfs.DataWriter
-	stop   chan struct{}
-	swept  chan struct{} // closed by the sweeper's end
+	m        meta.Meta
+	readOnly bool
+	reader   vfs.DataReader
+	writer   vfs.DataWriter
+	stop     chan struct{}
+	swept    chan struct{} // closed by the sweeper's end
 
 	mu   sync.Mutex // guards open, and users and idle of the files
 	open map[meta.Ino]*file
@@ -37,7 +38,7 @@ type files struct {
 
 // start makes the buffers, and has idle files closed until close.
 func (t *files) start(m meta.Meta, store chunk.ChunkStore, conf *vfs.Config) {
-	t.m, t.open = m, map[meta.Ino]*file{}
+	t.m, t.readOnly, t.open = m, conf.Meta.ReadOnly, map[meta.Ino]*file{}
 	t.reader = vfs.NewDataReader(conf, m, store)
 	t.writer = vfs.NewDataWriter(conf, m, store, t.reader)
 	t.stop, t.swept = make(chan struct{}), make(chan struct{})
@@ -79,15 +80,18 @@ func (t *files) release(o *file) {
 // raw asks for the attributes that the metadata has.
 func (t *files) raw(ino meta.Ino) (a meta.Attr, err error) {
 	get := t.m.GetAttr
-	if ino == rootIno {
-		// Of the volume's root GetAttr makes attributes up, with mode 0777, when the service takes 0.3 s. To set
-		// nothing returns what there is.
+	// Of the volume's root GetAttr makes attributes up, with mode 0777, when the service takes 0.3 s. To set
+	// nothing returns what there is, but it is refused where nothing is to be changed.
+	if ino == rootIno && !t.readOnly {
 		get = func(ctx meta.Context, ino meta.Ino, a *meta.Attr) syscall.Errno {
 			return t.m.SetAttr(ctx, ino, 0, 0, a)
 		}
 	}
 	if no := get(system, ino, &a); no != 0 {
 		return a, failedOn(no)
+	}
+	if ino == rootIno && a.Ctime == 0 { // made up
+		return a, nfsserver.ErrBusy
 	}
 	return a, t.hideTrash(ino, &a)
 }

@@ -22,19 +22,22 @@ const (
 
 // FS is a JuiceFS volume. See the package for what its methods promise beside nfsserver.FS.
 //
-// Lock order: renames, file.mu, file.state; listings.mu; files.mu last.
+// Lock order: removals or renames, file.mu, file.state; listings.mu; files.mu last.
 type FS struct {
 	// Set once.
-	m       meta.Meta
-	blob    object.ObjectStorage
-	local   *localDirs
-	work    background
-	root    meta.Ino
-	volume  uint64   // in Refs, and the fsid
-	hashKey [16]byte // of the cookies
+	m        meta.Meta
+	readOnly bool
+	key      [nfsserver.KeySize]byte // of the handles
+	blob     object.ObjectStorage
+	local    *localDirs
+	work     background
+	root     meta.Ino
+	volume   uint64   // in Refs, and the fsid
+	hashKey  [16]byte // of the cookies
 
 	files    files
 	listings listings
+	removals removals
 	// renames is held while a directory moves to another one, so that none gets below itself. It does not reach
 	// other servers of the volume.
 	renames sync.Mutex
@@ -44,6 +47,8 @@ var (
 	_ nfsserver.FS     = (*FS)(nil)
 	_ nfsserver.ACLer  = (*FS)(nil)
 	_ nfsserver.Locker = (*FS)(nil)
+
+	_ nfsserver.HandleKeyer = (*FS)(nil)
 )
 
 // Root is the top directory.

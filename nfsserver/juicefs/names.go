@@ -95,6 +95,9 @@ func (f *FS) Mknod(c nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver
 		if dev, err = packRdev(rdev); err != nil {
 			return nfsserver.Ref{}, nfsserver.Attr{}, err
 		}
+		if !f.keeps(dev) {
+			return nfsserver.Ref{}, nfsserver.Attr{}, syscall.EINVAL
+		}
 	default:
 		return nfsserver.Ref{}, nfsserver.Attr{}, nfsserver.ErrBadType
 	}
@@ -111,6 +114,9 @@ func (f *FS) add(c *nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver.
 	set, err := perm.Newborn(c, &d.attr, t, s)
 	if err != nil {
 		return r, nfsserver.Attr{}, err
+	}
+	if !f.keeps(set.UID) || !f.keeps(set.GID) {
+		return r, nfsserver.Attr{}, syscall.EINVAL
 	}
 	if t == nfsserver.TypeSymlink {
 		set.Mode = 0o777
@@ -216,6 +222,7 @@ func (f *FS) Link(c nfsserver.Cred, r, dir nfsserver.Ref, name string) error {
 
 // Remove takes a name away.
 func (f *FS) Remove(c nfsserver.Cred, dir nfsserver.Ref, name string) error {
+	defer f.removals.lock(dir, name)()
 	d, n, err := f.named(&c, &dir, name)
 	if err == nil {
 		err = d.rights().MayUnlink(&c, &n.attr)
@@ -234,6 +241,7 @@ func (f *FS) Remove(c nfsserver.Cred, dir nfsserver.Ref, name string) error {
 
 // Rmdir takes an empty directory away.
 func (f *FS) Rmdir(c nfsserver.Cred, dir nfsserver.Ref, name string) error {
+	defer f.removals.lock(dir, name)()
 	d, n, err := f.named(&c, &dir, name)
 	if err == nil {
 		err = d.rights().MayUnlink(&c, &n.attr)

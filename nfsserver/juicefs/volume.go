@@ -33,11 +33,19 @@ type Options struct {
 	BufferSize uint64
 	// UploadLimit and DownloadLimit are megabits per second; 0: those of the volume.
 	UploadLimit, DownloadLimit int64
+	// MaxUploads is how many blocks are uploaded at once; 0: 20.
+	MaxUploads int
+	// Heartbeat is how often the server tells the volume's other clients that it lives, and looks for what they have changed of settings
+	// and quotas; its locks are theirs after five. 0: 12 s. It is not for volumes in directories, which have no other clients.
+	Heartbeat time.Duration
+	// ReadOnly: nothing is changed in the volume, not even the list of its clients. So it holds no locks there, either.
+	ReadOnly bool
 }
 
 const (
 	defaultBuffer = 300 << 20
 	retries       = 10
+	maxUploads    = 20
 	// mbit is a megabit in bytes.
 	mbit = 1e6 / 8
 )
@@ -57,6 +65,10 @@ func Open(o Options) (*FS, error) {
 	conf := meta.DefaultConf()
 	conf.Retries = retries
 	conf.MountPoint = "nfs"
+	conf.ReadOnly = o.ReadOnly
+	if o.Heartbeat > 0 {
+		conf.Heartbeat = o.Heartbeat
+	}
 	if isBadger(o.Meta) {
 		conf.Heartbeat = soleHeartbeat
 	}
@@ -102,6 +114,12 @@ func open(o Options, m meta.Meta, conf *meta.Config) (*FS, error) {
 		object.Shutdown(blob)
 		return nil, fmt.Errorf("juicefs: directory %s of the volume: %w", o.Dir, err)
 	}
+	key, err := handleKey(m, o.ReadOnly)
+	if err != nil {
+		local.close()
+		object.Shutdown(blob)
+		return nil, fmt.Errorf("juicefs: key of file handles: %w", err)
+	}
 	cc := blocks(&o, format)
 	store := chunk.NewCachedStore(blob, *cc, nil)
 	m.OnMsg(meta.DeleteSlice, func(args ...any) error {
@@ -121,7 +139,7 @@ func open(o Options, m meta.Meta, conf *meta.Config) (*FS, error) {
 		store.UpdateLimit(limit(o.UploadLimit, n.UploadLimit), limit(o.DownloadLimit, n.DownloadLimit))
 	})
 	id := sha256.Sum256([]byte(format.UUID))
-	f := &FS{m: m, blob: blob, local: local, work: work, root: root, volume: binary.BigEndian.Uint64(id[:]), hashKey: [16]byte(id[16:])}
+	f := &FS{m: m, readOnly: o.ReadOnly, key: key, blob: blob, local: local, work: work, root: root, volume: binary.BigEndian.Uint64(id[:]), hashKey: [16]byte(id[16:])}
 	f.files.start(m, store, &vfs.Config{Meta: conf, Format: *format, Chunk: cc})
 	return f, nil
 }
@@ -159,10 +177,13 @@ func limit(own, volume int64) int64 {
 func blocks(o *Options, format *meta.Format) *chunk.Config {
 	c := &chunk.Config{
 		BlockSize: format.BlockSize << 10, Compress: format.Compression, HashPrefix: format.HashPrefix,
-		GetTimeout: time.Minute, PutTimeout: time.Minute, MaxUpload: 20, MaxDownload: 200, MaxRetries: retries,
+		GetTimeout: time.Minute, PutTimeout: time.Minute, MaxUpload: max(o.MaxUploads, 0), MaxDownload: 200, MaxRetries: retries,
 		BufferSize: o.BufferSize, UploadLimit: mbit * limit(o.UploadLimit, format.UploadLimit), DownloadLimit: mbit * limit(o.DownloadLimit, format.DownloadLimit),
 		CacheDir: o.CacheDir, CacheSize: o.CacheSize, CacheMode: 0o600, CacheFullBlock: true, CacheChecksum: chunk.CsExtend,
 		CacheScanInterval: time.Hour, FreeSpace: 0.1, OSCache: true, AutoCreate: true, Prefetch: 1,
+	}
+	if c.MaxUpload == 0 {
+		c.MaxUpload = maxUploads
 	}
 	if c.BufferSize == 0 {
 		c.BufferSize = defaultBuffer
