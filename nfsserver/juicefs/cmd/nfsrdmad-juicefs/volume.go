@@ -1,0 +1,165 @@
+// From the arguments of serve to volumes.
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/nfsrdmad/program"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs"
+	"github.com/spf13/pflag"
+)
+
+// settings is what the flags say that nfsrdmad does not have, by the names of juicefs mount.
+type settings struct {
+	cacheDir, subdir      string
+	cacheSize, bufferSize string
+	upload, download      int64
+	maxUploads, trashDays int
+	heartbeat             time.Duration
+}
+
+func kind() *program.Kind {
+	var s settings
+	return &program.Kind{Program: programHelp, Serve: serveHelp, Flags: s.flags, Volume: s.volume}
+}
+
+func (s *settings) flags(f *pflag.FlagSet) {
+	f.StringVar(&s.cacheDir, "cache-dir", "", "directory to keep blocks of the object storage in (default: none are kept)")
+	f.StringVar(&s.cacheSize, "cache-size", "100G", "most bytes in --cache-dir (K, M or G)")
+	f.StringVar(&s.bufferSize, "buffer-size", "300M", "most bytes on their way to and from the object storage, for each volume (K, M or G)")
+	f.Int64Var(&s.upload, "upload-limit", 0, "megabits per second to the object storage (default: as the volume says)")
+	f.Int64Var(&s.download, "download-limit", 0, "megabits per second from the object storage (default: as the volume says)")
+	f.IntVar(&s.maxUploads, "max-uploads", 20, "blocks that are uploaded at once")
+	f.DurationVar(&s.heartbeat, "heartbeat", 12*time.Second, "how often the server tells the other clients of the volume that it lives; its locks are theirs when it was silent for five of them")
+	f.StringVar(&s.subdir, "subdir", "", "export this directory of the volumes, not all of them")
+	f.IntVar(&s.trashDays, "trash-days", 0, "of a volume that is made: how long what is removed is kept in the trash")
+}
+
+const (
+	leastBuffer    = 32 << 20 // JuiceFS's own
+	leastHeartbeat = time.Second
+)
+
+// options checks the flags.
+func (s *settings) options(readOnly bool) (o juicefs.Options, err error) {
+	o = juicefs.Options{Dir: s.subdir, CacheDir: s.cacheDir, UploadLimit: s.upload, DownloadLimit: s.download, MaxUploads: s.maxUploads,
+		Heartbeat: s.heartbeat, ReadOnly: readOnly}
+	cache, err := program.ParseSize(s.cacheSize)
+	if err != nil {
+		return o, fmt.Errorf("--cache-size: %w", err)
+	}
+	buffer, err := program.ParseSize(s.bufferSize)
+	switch {
+	case err != nil:
+		return o, fmt.Errorf("--buffer-size: %w", err)
+	case buffer < leastBuffer:
+		return o, fmt.Errorf("--buffer-size %s: want at least 32M", s.bufferSize)
+	case s.heartbeat < leastHeartbeat:
+		return o, fmt.Errorf("--heartbeat %v: want at least 1s", s.heartbeat)
+	case s.upload < 0 || s.download < 0 || s.maxUploads < 1 || s.trashDays < 0:
+		return o, errors.New("--upload-limit, --download-limit and --trash-days are not negative, --max-uploads is at least 1")
+	}
+	if s.cacheDir != "" {
+		o.CacheSize = uint64(cache)
+	}
+	o.BufferSize = uint64(buffer)
+	return o, nil
+}
+
+// volume says what an argument names.
+func (s *settings) volume(arg string, p program.Settings) (v program.Volume, err error) {
+	o, err := s.options(p.ReadOnly)
+	if err != nil {
+		return v, err
+	}
+	at, name := cutName(arg)
+	if !strings.Contains(at, "://") {
+		return s.directory(at, name, o)
+	}
+	o.Meta = at
+	v = program.Volume{Label: juicefs.Label(at), Name: name, Open: func() (nfsserver.FS, error) { return open(o) }}
+	if name == "" {
+		if name, err = juicefs.Name(at); err != nil {
+			return v, fmt.Errorf("%s: %w", v.Label, err)
+		}
+		v.Name = "/" + name
+	}
+	return v, nil
+}
+
+// directory is a volume in a directory, which is made when it is opened.
+func (s *settings) directory(dir, name string, o juicefs.Options) (v program.Volume, err error) {
+	if dir, err = filepath.Abs(dir); err != nil {
+		return v, err
+	}
+	if name == "" {
+		name = dir
+	}
+	l := juicefs.Local{Dir: dir, TrashDays: s.trashDays, ACL: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	return program.Volume{Label: dir, Name: name, Open: func() (nfsserver.FS, error) {
+		if err := mayHold(&l); err != nil {
+			return nil, err
+		}
+		o := o
+		if o.Meta, err = l.Make(); err != nil {
+			return nil, err
+		}
+		return open(o)
+	}}, nil
+}
+
+// open returns an FS or nil, without a type.
+func open(o juicefs.Options) (nfsserver.FS, error) {
+	f, err := juicefs.Open(o)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// mayHold refuses a directory in which there is something else than a volume. The root of a new volume is its owner's.
+func mayHold(l *juicefs.Local) error {
+	list, err := os.ReadDir(l.Dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if n := e.Name(); n != "meta" && n != "objects" && n != "lost+found" {
+			return fmt.Errorf("directory %s has %s in it, and so is neither empty nor a volume: name another, or serve it as it is with nfsrdmad", l.Dir, n)
+		}
+	}
+	if info, err := os.Stat(l.Dir); err == nil {
+		if st, ok := info.Sys().(*syscall.Stat_t); ok {
+			l.UID, l.GID, l.Mode = st.Uid, st.Gid, st.Mode&nfsserver.ModeAll
+		}
+	}
+	return nil
+}
+
+// cutName takes VOLUME=/name apart; name is "" where there is none. In the query of a URL "=/" is possibly a parameter's, as in
+// ?sslrootcert=/etc/ca.pem.
+func cutName(arg string) (volume, name string) {
+	i := strings.LastIndex(arg, "=/")
+	if i <= 0 {
+		return arg, ""
+	}
+	volume, name = arg[:i], arg[i+1:]
+	if q := strings.IndexByte(volume, '?'); q >= 0 && strings.Contains(volume, "://") {
+		last := volume[max(q, strings.LastIndexByte(volume, '&'))+1:]
+		if !strings.Contains(last, "=") {
+			return arg, ""
+		}
+	}
+	return volume, name
+}
