@@ -16,6 +16,7 @@ import (
 
 	"github.com/juicedata/juicefs/pkg/meta"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
 )
 
 // killedDir is the environment in which the test's program is the one that is killed.
@@ -29,7 +30,9 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
-	os.Exit(m.Run())
+	rc := m.Run()
+	services.Done()
+	os.Exit(rc)
 }
 
 // content is what the file of a number holds: up to 300 kB, at an offset.

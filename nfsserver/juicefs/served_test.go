@@ -15,10 +15,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// serve exports f as /vol on this machine, over TCP.
+// serve exports f as /vol on this machine, over TCP. Its key is random: that of the handles is the volume's.
 func serve(t *testing.T, f *FS) (addr string, end func()) {
 	t.Helper()
-	s, err := nfsserver.New(nfsserver.Options{Key: [nfsserver.KeySize]byte{1}, Squash: nfsserver.Squash{All: true, UID: me.UID, GID: me.GID, GIDs: me.GIDs}, Exports: []nfsserver.Export{{Name: "/vol", FS: f}}})
+	s, err := nfsserver.New(nfsserver.Options{Squash: nfsserver.Squash{All: true, UID: me.UID, GID: me.GID, GIDs: me.GIDs}, Exports: []nfsserver.Export{{Name: "/vol", FS: f}}})
 	if err != nil {
 		t.Fatal(err)
 	}

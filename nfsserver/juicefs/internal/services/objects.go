@@ -1,0 +1,109 @@
+// Object storage: an S3 server, and volumes with their objects in it.
+
+package services
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/juicedata/juicefs/pkg/meta"
+	"github.com/juicedata/juicefs/pkg/object"
+	"github.com/nfsrdma/nfsrdma/test/machine"
+)
+
+const (
+	accessKey = "test"
+	secretKey = "test-secret"
+)
+
+// builtS3 is the program of the S3 server, built once for all tests of a process. It is versitygw: it takes a third of the time to build that
+// minio takes, keeps objects as plain files, and its license is that of JuiceFS. (testdata/versitygw has its version.)
+var builtS3 = sync.OnceValues(func() (path string, err error) {
+	built = true
+	dir, err := os.MkdirTemp("", "versitygw-")
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, "versitygw")
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command("go", "build", "-o", path, "github.com/versity/versitygw/cmd/versitygw")
+	cmd.Dir = filepath.Join(root, "testdata", "versitygw")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("versitygw: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// moduleRoot is the directory of this module, above that of the test.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	for ; err == nil && dir != "/"; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "testdata", "versitygw", "go.mod")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("no testdata/versitygw above the test: %w", err)
+}
+
+// built: there is something to remove. It is read once no test runs.
+var built bool
+
+// Done removes what was built. A test's main calls it at its end.
+func Done() {
+	if !built {
+		return
+	}
+	if path, err := builtS3(); err == nil {
+		os.RemoveAll(filepath.Dir(path))
+	}
+}
+
+// An S3 is an S3 server with a proxy in front that can break.
+type S3 struct {
+	*Proxy
+	Dir string // of the buckets
+}
+
+// StartS3 starts an S3 server.
+func StartS3(t testing.TB) *S3 {
+	t.Helper()
+	path, err := builtS3()
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, buckets, sidecar := machine.Port(t), dir(t, 0), dir(t, 0)
+	at := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	p := run(t, port, 0, nil, path, "--access", accessKey, "--secret", secretKey, "--port", at, "--quiet", "posix", "--sidecar", sidecar, buckets)
+	return &S3{newProxy(t, p.Addr), buckets}
+}
+
+// Format makes a volume with its metadata at url and its objects in a bucket of s. It is what `juicefs format` does.
+func Format(t testing.TB, url string, s *S3) {
+	t.Helper()
+	name := "bucket-" + uuid.NewString()
+	if err := os.Mkdir(filepath.Join(s.Dir, name), 0o755); err != nil { // a bucket, to the server
+		t.Fatal(err)
+	}
+	m := meta.NewClient(url, meta.DefaultConf())
+	err := m.Init(&meta.Format{
+		Name: "vol", UUID: uuid.NewString(), Storage: "s3", Bucket: "http://" + s.Addr + "/" + name, AccessKey: accessKey, SecretKey: secretKey, Tiers: object.NewTiers(""),
+		BlockSize: 4096, EnableACL: true, DirStats: true, MetaVersion: meta.MaxVersion, MinClientVersion: "1.2.0-A",
+	}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Shutdown(); err != nil {
+		t.Fatal(err)
+	}
+}

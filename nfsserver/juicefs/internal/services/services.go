@@ -1,0 +1,126 @@
+// Real services for tests, each with a port and a directory of its own: they end with the test.
+
+// Package services starts, for the tests of this module, what volumes are made of: Redis and PostgreSQL from Debian's packages, and an
+// S3 server.
+package services
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
+)
+
+// startWait is how long a service may take to listen, on a machine that does much else.
+const startWait = 5 * time.Minute
+
+// A Process is a service that runs, and can be stopped and started again.
+type Process struct {
+	Addr string
+
+	t    testing.TB
+	path string
+	args []string
+	uid  uint32
+	// ready reports whether it serves, beyond that it listens; nil: it does.
+	ready func() bool
+
+	mu  sync.Mutex // guards all below
+	cmd *exec.Cmd
+	log *bytes.Buffer // of the last run; to be read once that has ended
+}
+
+// run starts a program that is going to listen at port.
+func run(t testing.TB, port int, uid uint32, ready func() bool, path string, args ...string) *Process {
+	t.Helper()
+	p := &Process{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), t: t, path: path, args: args, uid: uid, ready: ready}
+	p.Start()
+	t.Cleanup(p.Kill)
+	return p
+}
+
+// Start starts the service and returns once it serves.
+func (p *Process) Start() {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cmd, p.log = exec.Command(p.path, p.args...), new(bytes.Buffer)
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if p.uid != 0 {
+		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: p.uid, Gid: p.uid}
+	}
+	// The signal comes when the thread that started the program ends: that is as long as the test's process lives, if no thread
+	// is locked to a goroutine.
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startWait)
+	defer cancel()
+	for {
+		var d net.Dialer
+		c, err := d.DialContext(ctx, "tcp", p.Addr)
+		if err == nil {
+			c.Close()
+			if p.ready == nil || p.ready() {
+				return
+			}
+		}
+		if ctx.Err() != nil {
+			p.t.Fatalf("%s does not serve: %v", p.path, err)
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Kill ends the service as a failing machine would.
+func (p *Process) Kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return
+	}
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+	if p.t.Failed() {
+		p.t.Logf("%s said:\n%.4000s", p.path, p.log)
+	}
+	p.cmd = nil
+}
+
+// dir is a directory in memory, where there is one, that belongs to a user.
+func dir(t testing.TB, uid uint32) string {
+	t.Helper()
+	d, err := os.MkdirTemp("/dev/shm", "services-test-")
+	if err != nil {
+		d = t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(d) })
+	if uid != 0 {
+		if err := os.Chown(d, int(uid), int(uid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d
+}
+
+// program finds a program of a package.
+func program(t testing.TB, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		machine.Skip(t, "needs "+name)
+	}
+	return path
+}

@@ -1,0 +1,57 @@
+// The FS on real services: Redis and PostgreSQL with the metadata, an S3 server with the contents.
+
+package juicefs
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/fstest"
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
+)
+
+// onServices runs a test on a volume of each metadata service.
+func onServices(t *testing.T, test func(t *testing.T, url string)) {
+	s3 := services.StartS3(t)
+	for _, s := range []struct {
+		name  string
+		start func(testing.TB) (*services.Process, string)
+	}{{"redis", services.Redis}, {"postgres", services.Postgres}} {
+		t.Run(s.name, func(t *testing.T) {
+			tameLogs()
+			_, url := s.start(t)
+			services.Format(t, url, s3)
+			test(t, url)
+		})
+	}
+}
+
+// openShared opens a volume as one more of its servers. Its first heartbeat comes after the test: JuiceFS starts their goroutine before
+// it writes the number of the session that this reads, which the race detector would find.
+func openShared(t *testing.T, o Options) *FS {
+	t.Helper()
+	o.Heartbeat = soleHeartbeat
+	f, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestServices: the FS does on services what every FS does. Each check has a directory of the volume as its root.
+func TestServices(t *testing.T) {
+	onServices(t, func(t *testing.T, url string) {
+		parent := openShared(t, Options{Meta: url})
+		defer closeFS(t, parent)
+		var n atomic.Int32
+		fstest.Run(t, func(t *testing.T) nfsserver.FS {
+			dir := fmt.Sprint("check-", n.Add(1))
+			if _, _, err := parent.Mkdir(nfsserver.Cred{}, parent.Root(), dir, &nfsserver.SetAttr{Mask: nfsserver.SetMode | nfsserver.SetUID | nfsserver.SetGID, Mode: 0o755, UID: me.UID, GID: me.GID}); err != nil {
+				t.Fatal(err)
+			}
+			return openShared(t, Options{Meta: url, Dir: dir})
+		}, fstest.Allocates, fstest.ChargesHoles)
+	})
+}
