@@ -130,8 +130,7 @@ func (o *file) put(p []byte, off uint64, n *inode) error {
 		o.openWriter(n.stamp.length)
 	}
 	if no := o.w.Write(system, off, p); no != 0 {
-		o.fail(no)
-		return failedOn(no)
+		return failedData(o.fail(no))
 	}
 	s := &o.state
 	s.Lock()
@@ -184,8 +183,12 @@ func (o *file) keepMtime(mtime nfsserver.Time) {
 	}
 }
 
-// fail notes that the writer has lost bytes, and has the next write begin anew; mu is held.
-func (o *file) fail(no syscall.Errno) {
+// fail notes that the writer has lost bytes, and has the next write begin anew; mu is held. It returns the error with what the object storage
+// has said of its room.
+func (o *file) fail(no syscall.Errno) syscall.Errno {
+	if no == syscall.EIO && o.set.room.short() {
+		no = syscall.ENOSPC
+	}
 	w := o.w
 	o.w = nil
 	s := &o.state
@@ -197,6 +200,7 @@ func (o *file) fail(no syscall.Errno) {
 	}
 	s.Unlock()
 	w.Close(system)
+	return no
 }
 
 // get reads into p, from an offset within the file, which was n just before.
@@ -260,7 +264,7 @@ func (o *file) read(p []byte, off uint64) (int, error) {
 	for no == syscall.EAGAIN { // its buffers changed under it
 		n, no = o.r.Read(system, off, p)
 	}
-	return n, failedOn(no)
+	return n, failedData(no)
 }
 
 // resize sets the size. What was written before counts as written before.

@@ -27,6 +27,7 @@ type files struct {
 	// Set once.
 	m        meta.Meta
 	readOnly bool
+	room     *room
 	reader   vfs.DataReader
 	writer   vfs.DataWriter
 	stop     chan struct{}

@@ -5,6 +5,7 @@ package juicefs
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 
 	"github.com/juicedata/juicefs/pkg/meta"
 	"github.com/juicedata/juicefs/pkg/object"
@@ -26,6 +27,7 @@ const (
 type FS struct {
 	// Set once.
 	m        meta.Meta
+	uuid     string // of the volume
 	readOnly bool
 	key      [nfsserver.KeySize]byte // of the handles
 	blob     object.ObjectStorage
@@ -35,6 +37,7 @@ type FS struct {
 	volume   uint64   // in Refs, and the fsid
 	hashKey  [16]byte // of the cookies
 
+	gone     atomic.Bool // the volume is not there any more
 	files    files
 	listings listings
 	removals removals
@@ -98,6 +101,7 @@ func (f *FS) Sync(r nfsserver.Ref, _ bool) error {
 
 // Close stores what is buffered and ends the session. JuiceFS leaves some idle goroutines.
 func (f *FS) Close() error {
+	opened.remove(f)
 	err := f.files.close()
 	if e := f.m.CloseSession(); err == nil {
 		err = e

@@ -28,7 +28,7 @@ func (f *FS) ref(ino meta.Ino, t nfsserver.FileType) nfsserver.Ref {
 // parse takes a Ref apart. The trash and JuiceFS's own files have numbers that no Ref has.
 func (f *FS) parse(r *nfsserver.Ref) (ino meta.Ino, t nfsserver.FileType, err error) {
 	b := r.Bytes()
-	if len(b) != refSize || binary.BigEndian.Uint64(b) != f.volume {
+	if len(b) != refSize || binary.BigEndian.Uint64(b) != f.volume || f.gone.Load() {
 		return 0, 0, nfsserver.ErrStale
 	}
 	ino, t = meta.Ino(binary.BigEndian.Uint64(b[8:])), nfsserver.FileType(b[16])

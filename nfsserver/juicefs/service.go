@@ -48,10 +48,15 @@ func (a *actor) WithValue(k, v any) meta.Context {
 	return &b
 }
 
-// failed is the error of a call of JuiceFS, where ENOENT is an answer.
+// failed is the error of a call of the metadata service, where ENOENT is an answer. What JuiceFS knows no other error for, EIO, or
+// ETIMEDOUT, is that the service is away, restarts or has not the time: nothing is wrong with the object, and clients are to ask
+// again. What they asked for has possibly been done, as with any answer that is lost.
 func failed(no syscall.Errno) error {
-	if no == 0 {
+	switch no {
+	case 0:
 		return nil
+	case syscall.EIO, syscall.ETIMEDOUT:
+		return nfsserver.ErrBusy
 	}
 	return no
 }
@@ -62,6 +67,17 @@ func failedOn(no syscall.Errno) error {
 		return nfsserver.ErrStale
 	}
 	return failed(no)
+}
+
+// failedData is the error of bytes that a reader or a writer has not got, or not stored.
+func failedData(no syscall.Errno) error {
+	switch no {
+	case 0:
+		return nil
+	case syscall.ENOENT:
+		return nfsserver.ErrStale
+	}
+	return no
 }
 
 // A fatal is what JuiceFS would end the process with.
@@ -89,6 +105,7 @@ var tameLogs = sync.OnceFunc(func() {
 	utils.SetLogLevel(logrus.WarnLevel) // of those that there are
 	hook := new(fatalHook)
 	log.AddHook(hook)
+	log.AddHook(goneHook{})
 	log.SetOutput(&limited{to: os.Stderr})
 	log.ExitFunc = func(int) {
 		hook.mu.Lock()

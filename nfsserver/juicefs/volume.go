@@ -38,6 +38,8 @@ type Options struct {
 	// Heartbeat is how often the server tells the volume's other clients that it lives, and looks for what they have changed of settings
 	// and quotas; its locks are theirs after five. 0: 12 s. It is not for volumes in directories, which have no other clients.
 	Heartbeat time.Duration
+	// Retries is how often JuiceFS tries again what a service has not done, each time after a longer wait; 0: 10, which takes some minutes.
+	Retries int
 	// ReadOnly: nothing is changed in the volume, not even the list of its clients. So it holds no locks there, either.
 	ReadOnly bool
 }
@@ -63,7 +65,10 @@ func Open(o Options) (*FS, error) {
 		return nil, errors.New("juicefs: memkv keeps nothing, so no write could be acknowledged: choose another metadata service")
 	}
 	conf := meta.DefaultConf()
-	conf.Retries = retries
+	if o.Retries == 0 {
+		o.Retries = retries
+	}
+	conf.Retries = o.Retries
 	conf.MountPoint = "nfs"
 	conf.ReadOnly = o.ReadOnly
 	if o.Heartbeat > 0 {
@@ -84,11 +89,41 @@ func Open(o Options) (*FS, error) {
 }
 
 // open makes the FS of a metadata client.
-func open(o Options, m meta.Meta, conf *meta.Config) (*FS, error) {
-	work, err := backgroundOf(m)
+func open(o Options, m meta.Meta, conf *meta.Config) (_ *FS, err error) {
+	f := &FS{m: m, readOnly: o.ReadOnly}
+	if f.work, err = backgroundOf(m); err != nil {
+		return nil, err
+	}
+	format, err := loadFormat(m)
 	if err != nil {
 		return nil, err
 	}
+	if f.blob, err = storage(*format); err != nil {
+		return nil, fmt.Errorf("juicefs: object storage: %w", err)
+	}
+	if f.local, err = openLocal(o.Meta, format); err != nil {
+		object.Shutdown(f.blob)
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			f.local.close()
+			object.Shutdown(f.blob)
+		}
+	}()
+	if f.root, err = resolve(m, o.Dir); err != nil {
+		return nil, fmt.Errorf("juicefs: directory %s of the volume: %w", o.Dir, err)
+	}
+	if f.key, err = handleKey(m, o.ReadOnly); err != nil {
+		return nil, fmt.Errorf("juicefs: key of file handles: %w", err)
+	}
+	id := sha256.Sum256([]byte(format.UUID))
+	f.uuid, f.volume, f.hashKey = format.UUID, binary.BigEndian.Uint64(id[:]), [16]byte(id[16:])
+	return f, f.begin(&o, conf, format)
+}
+
+// loadFormat asks for the settings of a volume, and refuses those that cannot be served.
+func loadFormat(m meta.Meta) (*meta.Format, error) {
 	format, err := m.Load(true)
 	if err != nil {
 		return nil, fmt.Errorf("juicefs: %w", err)
@@ -99,49 +134,31 @@ func open(o Options, m meta.Meta, conf *meta.Config) (*FS, error) {
 	if strings.EqualFold(format.Storage, "mem") {
 		return nil, errors.New("juicefs: the volume's objects are in the memory of each client, so no write could be acknowledged: choose another object storage")
 	}
-	blob, err := storage(*format)
-	if err != nil {
-		return nil, fmt.Errorf("juicefs: object storage: %w", err)
-	}
-	local, err := openLocal(o.Meta, format)
-	if err != nil {
-		object.Shutdown(blob)
-		return nil, err
-	}
-	root, err := resolve(m, o.Dir)
-	if err != nil {
-		local.close()
-		object.Shutdown(blob)
-		return nil, fmt.Errorf("juicefs: directory %s of the volume: %w", o.Dir, err)
-	}
-	key, err := handleKey(m, o.ReadOnly)
-	if err != nil {
-		local.close()
-		object.Shutdown(blob)
-		return nil, fmt.Errorf("juicefs: key of file handles: %w", err)
-	}
-	cc := blocks(&o, format)
-	store := chunk.NewCachedStore(blob, *cc, nil)
-	m.OnMsg(meta.DeleteSlice, func(args ...any) error {
+	return format, nil
+}
+
+// begin starts the block store and the session.
+func (f *FS) begin(o *Options, conf *meta.Config, format *meta.Format) error {
+	f.files.room = &room{ObjectStorage: f.blob}
+	cc := blocks(o, format)
+	store := chunk.NewCachedStore(f.files.room, *cc, nil)
+	f.m.OnMsg(meta.DeleteSlice, func(args ...any) error {
 		return store.Remove(args[0].(uint64), int(args[1].(uint32)))
 	})
-	m.OnMsg(meta.CompactChunk, func(args ...any) error {
+	f.m.OnMsg(meta.CompactChunk, func(args ...any) error {
 		return vfs.Compact(*cc, store, args[0].([]meta.Slice), args[1].(uint64), args[2].(uint8))
 	})
 	// A volume in Badger is this process's alone: nobody else's session ends while ours goes on, so there is no need
 	// to be known by one, and no lock of a session that a killed process left behind is in our way.
-	if err := m.NewSession(!isBadger(o.Meta)); err != nil {
-		local.close()
-		object.Shutdown(blob)
-		return nil, fmt.Errorf("juicefs: %w", err)
+	if err := f.m.NewSession(!isBadger(o.Meta)); err != nil {
+		return fmt.Errorf("juicefs: %w", err)
 	}
-	m.OnReload(func(n *meta.Format) {
+	f.m.OnReload(func(n *meta.Format) {
 		store.UpdateLimit(limit(o.UploadLimit, n.UploadLimit), limit(o.DownloadLimit, n.DownloadLimit))
 	})
-	id := sha256.Sum256([]byte(format.UUID))
-	f := &FS{m: m, readOnly: o.ReadOnly, key: key, blob: blob, local: local, work: work, root: root, volume: binary.BigEndian.Uint64(id[:]), hashKey: [16]byte(id[16:])}
-	f.files.start(m, store, &vfs.Config{Meta: conf, Format: *format, Chunk: cc})
-	return f, nil
+	f.files.start(f.m, store, &vfs.Config{Meta: conf, Format: *format, Chunk: cc})
+	opened.add(f)
+	return nil
 }
 
 // resolve finds a directory of the volume.
@@ -177,7 +194,7 @@ func limit(own, volume int64) int64 {
 func blocks(o *Options, format *meta.Format) *chunk.Config {
 	c := &chunk.Config{
 		BlockSize: format.BlockSize << 10, Compress: format.Compression, HashPrefix: format.HashPrefix,
-		GetTimeout: time.Minute, PutTimeout: time.Minute, MaxUpload: max(o.MaxUploads, 0), MaxDownload: 200, MaxRetries: retries,
+		GetTimeout: time.Minute, PutTimeout: time.Minute, MaxUpload: max(o.MaxUploads, 0), MaxDownload: 200, MaxRetries: o.Retries,
 		BufferSize: o.BufferSize, UploadLimit: mbit * limit(o.UploadLimit, format.UploadLimit), DownloadLimit: mbit * limit(o.DownloadLimit, format.DownloadLimit),
 		CacheDir: o.CacheDir, CacheSize: o.CacheSize, CacheMode: 0o600, CacheFullBlock: true, CacheChecksum: chunk.CsExtend,
 		CacheScanInterval: time.Hour, FreeSpace: 0.1, OSCache: true, AutoCreate: true, Prefetch: 1,

@@ -15,9 +15,11 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/nfsrdmad/program"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs"
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
 	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // serverEnv is the environment in which the test's program is the server, with its arguments.
@@ -93,6 +95,23 @@ func TestRefusals(t *testing.T) {
 		if _, err := run(t.Context(), args...); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("nfsrdmad-juicefs %s: %v, want %q in one line", strings.Join(args, " "), err, want)
 		}
+	}
+}
+
+// TestFlagsOfVolumes: the flags of juicefs mount reach the volume in its units. (That JuiceFS's cache on a disk works is not tested here: the race
+// detector finds races of its own in it.)
+func TestFlagsOfVolumes(t *testing.T) {
+	var s settings
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	s.flags(f)
+	if err := f.Parse(strings.Fields("--cache-dir /c --cache-size 2G --buffer-size 64M --upload-limit 10 --download-limit 20 --max-uploads 3 --heartbeat 2s --io-retries 4 --subdir d")); err != nil {
+		t.Fatal(err)
+	}
+	o, err := s.options(true)
+	want := juicefs.Options{Dir: "d", CacheDir: "/c", CacheSize: 2 << 30, BufferSize: 64 << 20, UploadLimit: 10, DownloadLimit: 20, MaxUploads: 3,
+		Heartbeat: 2 * time.Second, Retries: 4, ReadOnly: true}
+	if err != nil || o != want {
+		t.Errorf("%+v, %v, want %+v", o, err, want)
 	}
 }
 
@@ -174,7 +193,7 @@ func mount(t *testing.T, addr, name string) (*nfsclient.FS, error) {
 // what the server says names the volume.
 func TestEmbeddedVolume(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "volume")
-	s := serve(t, dir, "--no-root-squash", "--cache-dir", filepath.Join(t.TempDir(), "cache"), "--cache-size", "64M")
+	s := serve(t, dir, "--no-root-squash")
 	fs, err := mount(t, s.addr, dir)
 	if err != nil {
 		t.Fatal(err)
@@ -216,9 +235,10 @@ func TestRulesOfVolumes(t *testing.T) {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
 	var fs *nfsclient.FS
-	for ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute); fs == nil; {
-		defer cancel()
+	for fs == nil {
 		var err error
 		if fs, err = mount(t, s.addr, "/vol"); ctx.Err() != nil {
 			t.Fatal(err)

@@ -23,6 +23,7 @@ type settings struct {
 	cacheSize, bufferSize string
 	upload, download      int64
 	maxUploads, trashDays int
+	retries               int
 	heartbeat             time.Duration
 }
 
@@ -38,6 +39,7 @@ func (s *settings) flags(f *pflag.FlagSet) {
 	f.Int64Var(&s.upload, "upload-limit", 0, "megabits per second to the object storage (default: as the volume says)")
 	f.Int64Var(&s.download, "download-limit", 0, "megabits per second from the object storage (default: as the volume says)")
 	f.IntVar(&s.maxUploads, "max-uploads", 20, "blocks that are uploaded at once")
+	f.IntVar(&s.retries, "io-retries", 10, "how often what a service has not done is tried again, after waits that grow: 10 take some minutes")
 	f.DurationVar(&s.heartbeat, "heartbeat", 12*time.Second, "how often the server tells the other clients of the volume that it lives; its locks are theirs when it was silent for five of them")
 	f.StringVar(&s.subdir, "subdir", "", "export this directory of the volumes, not all of them")
 	f.IntVar(&s.trashDays, "trash-days", 0, "of a volume that is made: how long what is removed is kept in the trash")
@@ -51,7 +53,7 @@ const (
 // options checks the flags.
 func (s *settings) options(readOnly bool) (o juicefs.Options, err error) {
 	o = juicefs.Options{Dir: s.subdir, CacheDir: s.cacheDir, UploadLimit: s.upload, DownloadLimit: s.download, MaxUploads: s.maxUploads,
-		Heartbeat: s.heartbeat, ReadOnly: readOnly}
+		Heartbeat: s.heartbeat, Retries: s.retries, ReadOnly: readOnly}
 	cache, err := program.ParseSize(s.cacheSize)
 	if err != nil {
 		return o, fmt.Errorf("--cache-size: %w", err)
@@ -64,8 +66,8 @@ func (s *settings) options(readOnly bool) (o juicefs.Options, err error) {
 		return o, fmt.Errorf("--buffer-size %s: want at least 32M", s.bufferSize)
 	case s.heartbeat < leastHeartbeat:
 		return o, fmt.Errorf("--heartbeat %v: want at least 1s", s.heartbeat)
-	case s.upload < 0 || s.download < 0 || s.maxUploads < 1 || s.trashDays < 0:
-		return o, errors.New("--upload-limit, --download-limit and --trash-days are not negative, --max-uploads is at least 1")
+	case s.upload < 0 || s.download < 0 || s.maxUploads < 1 || s.retries < 1 || s.trashDays < 0:
+		return o, errors.New("--upload-limit, --download-limit and --trash-days are not negative, --max-uploads and --io-retries are at least 1")
 	}
 	if s.cacheDir != "" {
 		o.CacheSize = uint64(cache)

@@ -1,0 +1,203 @@
+// What becomes of calls when the services of a volume fail: the right error, none for other files, and nothing that was acknowledged is lost.
+
+package juicefs
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/juicedata/juicefs/pkg/meta"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
+)
+
+// deadline is for what takes moments on a machine that does nothing else.
+const deadline = 5 * time.Minute
+
+// newVolume is a volume on Redis and S3.
+func newVolume(t *testing.T) (url string, redis *services.Process, s3 *services.S3) {
+	t.Helper()
+	tameLogs()
+	s3 = services.StartS3(t)
+	redis, url = services.Redis(t)
+	services.Format(t, url, s3)
+	return url, redis, s3
+}
+
+// onRedis is a new volume, opened with few retries.
+func onRedis(t *testing.T) (f *FS, url string, redis *services.Process, s3 *services.S3) {
+	t.Helper()
+	url, redis, s3 = newVolume(t)
+	f = openShared(t, Options{Meta: url, Retries: 2})
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Logf("Close: %v", err)
+		}
+	})
+	return f, url, redis, s3
+}
+
+// TestObjectStorageAway: a COMMIT waits for the storage, while other files and all names are served, and succeeds once it is there.
+func TestObjectStorageAway(t *testing.T) {
+	f, url, _, s3 := onRedis(t)
+	there, _ := create(t, f, f.Root(), "there")
+	put(t, f, there, []byte("stored"), 0)
+	commit(t, f, there)
+	buf := make([]byte, 6)
+	if _, err := f.ReadAt(me, there, buf, 0); err != nil {
+		t.Fatal(err)
+	}
+	release := make(chan struct{})
+	s3.Break(services.Slow("PUT", release))
+	waits, _ := create(t, f, f.Root(), "waits")
+	put(t, f, waits, []byte("late"), 0)
+	done := make(chan error, 1)
+	go func() { done <- f.Sync(waits, false) }()
+	for i := range 20 {
+		name := fmt.Sprint("other-", i)
+		r, _ := create(t, f, f.Root(), name)
+		if _, err := f.Getattr(r); err != nil {
+			t.Error(err)
+		}
+		if err := f.Rename(me, f.Root(), name, f.Root(), name+"~"); err != nil {
+			t.Error(err)
+		}
+		if n, err := f.ReadAt(me, there, buf, 0); err != nil || string(buf[:n]) != "stored" {
+			t.Errorf("another file: %q, %v", buf[:n], err)
+		}
+		if _, err := f.WriteAt(me, r, []byte("x"), 0); err != nil {
+			t.Error(err)
+		}
+	}
+	select {
+	case err := <-done:
+		t.Fatalf("COMMIT has returned without its object being stored: %v", err)
+	default:
+	}
+	close(release)
+	s3.Mend()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Fatalf("COMMIT: %v", err)
+		}
+	case <-time.After(deadline):
+		t.Fatal("COMMIT does not return though the storage is there")
+	}
+	other := openShared(t, Options{Meta: url})
+	defer closeFS(t, other)
+	if n, err := other.ReadAt(me, waits, buf, 0); err != nil || string(buf[:n]) != "late" {
+		t.Errorf("at another server: %q, %v", buf[:n], err)
+	}
+}
+
+// TestObjectStorageRefuses: COMMIT tells why bytes could not be stored, once, and what is written next is stored again.
+func TestObjectStorageRefuses(t *testing.T) {
+	f, _, _, s3 := onRedis(t)
+	for i, c := range []struct {
+		fault services.Fault
+		want  syscall.Errno
+	}{
+		{services.Answer("PUT", 507, "XMinioStorageFull"), syscall.ENOSPC},
+		{services.Answer("PUT", 403, "AccessDenied"), syscall.EIO},
+	} {
+		r, _ := create(t, f, f.Root(), fmt.Sprint("f", i))
+		s3.Break(c.fault)
+		put(t, f, r, []byte("refused"), 0)
+		if err := f.Sync(r, false); !errors.Is(err, c.want) {
+			t.Errorf("COMMIT: %v, want %v", err, c.want)
+		}
+		s3.Mend()
+		if err := f.Sync(r, false); err != nil {
+			t.Errorf("the error is told a second time: %v", err)
+		}
+		put(t, f, r, []byte("taken!!"), 0)
+		commit(t, f, r)
+		buf := make([]byte, 10)
+		if n, err := f.ReadAt(me, r, buf, 0); err != nil || string(buf[:n]) != "taken!!" {
+			t.Errorf("then: %q, %v", buf[:n], err)
+		}
+	}
+}
+
+// TestRedisRestarted: while the metadata service is away callers are to ask again, and then all that was acknowledged is there.
+func TestRedisRestarted(t *testing.T) {
+	f, _, redis, _ := onRedis(t)
+	const files = 10
+	var refs []nfsserver.Ref
+	for i := range files {
+		r, _ := create(t, f, f.Root(), fmt.Sprint("f", i))
+		put(t, f, r, fmt.Append(nil, "content ", i), 0)
+		commit(t, f, r)
+		refs = append(refs, r)
+	}
+	redis.Kill()
+	if _, err := f.Getattr(refs[0]); !errors.Is(err, nfsserver.ErrBusy) {
+		t.Errorf("GETATTR without the metadata service: %v", err)
+	}
+	if _, _, err := f.Create(me, f.Root(), "new", &nfsserver.SetAttr{}); !errors.Is(err, nfsserver.ErrBusy) {
+		t.Errorf("CREATE without the metadata service: %v", err)
+	}
+	redis.Start()
+	for began := time.Now(); ; {
+		_, err := f.Getattr(refs[0])
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, nfsserver.ErrBusy) || time.Since(began) > deadline {
+			t.Fatalf("after the restart: %v", err)
+		}
+	}
+	buf := make([]byte, 20)
+	for i, r := range refs {
+		if n, err := f.ReadAt(me, r, buf, 0); err != nil || string(buf[:n]) != fmt.Sprint("content ", i) {
+			t.Errorf("file %d: %q, %v", i, buf[:n], err)
+		}
+		if found, _, err := f.Lookup(me, f.Root(), fmt.Sprint("f", i)); err != nil || found != r {
+			t.Errorf("name %d: %v", i, err)
+		}
+	}
+}
+
+// TestVolumeReplaced: where another volume has taken the place of the one that is served the process goes on, and no Ref names anything of the
+// other. (The heartbeat of a read-only client has no race of JuiceFS's own: see openShared.)
+func TestVolumeReplaced(t *testing.T) {
+	url, _, _ := newVolume(t)
+	f, err := Open(Options{Meta: url, ReadOnly: true, Heartbeat: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeFS(t, f)
+	if _, err := f.Getattr(f.Root()); err != nil {
+		t.Fatal(err)
+	}
+	m, err := connect(url, meta.DefaultConf())
+	if err != nil {
+		t.Fatal(err)
+	}
+	format, err := m.Load(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := *format
+	other.UUID = uuid.NewString()
+	if err := m.Init(&other, true); err != nil { // by force
+		t.Fatal(err)
+	}
+	if err := m.Shutdown(); err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		_, err := f.Getattr(f.Root())
+		if errors.Is(err, nfsserver.ErrStale) {
+			break
+		}
+		if time.Since(began) > deadline {
+			t.Fatalf("the root of a volume that has gone: %v", err)
+		}
+	}
+}

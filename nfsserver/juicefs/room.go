@@ -1,0 +1,58 @@
+// Whether the object storage has room: JuiceFS makes EIO of every error that it has with an object.
+
+package juicefs
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/juicedata/juicefs/pkg/object"
+)
+
+// A room is an object storage that remembers whether it has refused objects for want of room.
+type room struct {
+	object.ObjectStorage
+	full atomic.Int64 // when it did last, in Unix seconds; 0: it has taken one since
+}
+
+// fullFor is how long a refusal counts: an upload is tried for some minutes before its writer is told.
+const fullFor = 10 * time.Minute
+
+// Put notes a refusal. One that it takes ends it.
+func (r *room) Put(ctx context.Context, key string, in io.Reader, getters ...object.AttrGetter) error {
+	err := r.ObjectStorage.Put(ctx, key, in, getters...)
+	switch {
+	case err == nil:
+		r.full.Store(0)
+	case wantsRoom(err):
+		r.full.Store(time.Now().Unix())
+	}
+	return err
+}
+
+// short reports whether the storage has had no room when it was last asked for some.
+func (r *room) short() bool {
+	at := r.full.Load()
+	return at != 0 && time.Since(time.Unix(at, 0)) < fullFor
+}
+
+// refusals are what S3 servers say: MinIO, Ceph, and others by the status of RFC 4918.
+var refusals = []string{"XMinioStorageFull", "QuotaExceeded", "InsufficientStorage", "StorageFull", "507"}
+
+// wantsRoom reports whether an object was refused for want of room.
+func wantsRoom(err error) bool {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return true
+	}
+	for _, word := range refusals {
+		if strings.Contains(err.Error(), word) {
+			return true
+		}
+	}
+	return false
+}
