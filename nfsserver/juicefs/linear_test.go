@@ -1,0 +1,147 @@
+// Whether what clients of two servers see can have happened in one order: the names of a directory, and the content of a file.
+
+package juicefs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// A step is what a client asks: of a name create, remove or lookup; of a content write or read.
+type step struct {
+	what  string
+	name  string // the names and the content are checked each by itself
+	value int
+}
+
+// history is a model whose state is the number that a content has, or of a name 1 while it is there.
+var history = porcupine.Model{
+	Partition: func(all []porcupine.Operation) (parts [][]porcupine.Operation) {
+		byName := map[string][]porcupine.Operation{}
+		for _, o := range all {
+			name := o.Input.(step).name
+			byName[name] = append(byName[name], o)
+		}
+		for _, part := range byName {
+			parts = append(parts, part)
+		}
+		return parts
+	},
+	Init: func() any { return 0 },
+	Step: func(state, in, out any) (bool, any) {
+		is, s, got := state.(int), in.(step), out.(int)
+		switch s.what {
+		case "write":
+			return true, s.value
+		case "create": // 1: it was made, 0: it was there
+			return got == 1-is, 1
+		case "remove": // 1: it was there
+			return got == is, 0
+		}
+		return got == is, is // read, lookup
+	},
+	DescribeOperation: func(in, out any) string { return fmt.Sprintf("%+v: %v", in, out) },
+}
+
+// ask does a step and returns its outcome as the model has it.
+func (s step) ask(ctx context.Context, c *nfsclient.Client, root, file nfs3.FH) (out int, err error) {
+	switch s.what {
+	case "write":
+		_, err = c.Write(ctx, file, fmt.Appendf(nil, "%08d", s.value), 0, nfs3.FileSync)
+		return 0, err
+	case "read":
+		var b [8]byte
+		if _, _, err = c.Read(ctx, file, b[:], 0); err == nil {
+			out, err = strconv.Atoi(strings.TrimRight(string(b[:]), "\x00"))
+		}
+		return out, err
+	case "create":
+		_, err = c.Create(ctx, root, s.name, nfs3.Guarded, nfs3.Sattr{SetMode: true, Mode: 0o666}, nfs3.Verf{})
+	case "remove":
+		err = c.Remove(ctx, root, s.name)
+	case "lookup":
+		_, err = c.Lookup(ctx, root, s.name)
+	}
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	return 1, err
+}
+
+const (
+	linearClients = 4 // of each server
+	linearSteps   = 40
+)
+
+// TestLinearizable: clients of two servers make, remove and look up the same names, and write and read one file. (On PostgreSQL two servers that
+// remove a name at the same moment both succeed: see sql.go.)
+func TestLinearizable(t *testing.T) {
+	url, _, _ := newVolume(t)
+	var mu sync.Mutex
+	var all []porcupine.Operation // guarded by mu
+	var wg sync.WaitGroup
+	began := time.Now()
+	var root, file nfs3.FH
+	for i := range 2 {
+		f := openShared(t, Options{Meta: url})
+		addr, end := serve(t, f)
+		t.Cleanup(end)
+		c, _ := mount(t, addr)
+		if i == 0 {
+			var err error
+			if root, err = c.MountHandle(t.Context(), "/vol"); err != nil {
+				t.Fatal(err)
+			}
+			file = (&side{f, c, root}).create(t, "content")
+			if _, err := c.Write(t.Context(), file, []byte("00000000"), 0, nfs3.FileSync); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for k := range linearClients {
+			id := i*linearClients + k
+			rnd := rand.New(rand.NewSource(int64(id)))
+			wg.Go(func() {
+				for n := range linearSteps {
+					s := step{"read", "content", 0}
+					switch x := rnd.Intn(6); x {
+					case 0:
+						s = step{"write", "content", 1 + id*linearSteps + n}
+					case 1, 2, 3:
+						s = step{[]string{"create", "remove", "lookup"}[x-1], fmt.Sprint("name-", rnd.Intn(2)), 0}
+					}
+					call := time.Since(began)
+					out, err := s.ask(context.Background(), c, root, file)
+					back := time.Since(began)
+					if err != nil {
+						t.Errorf("%+v: %v", s, err)
+						return
+					}
+					mu.Lock()
+					all = append(all, porcupine.Operation{ClientId: id, Input: s, Call: int64(call), Output: out, Return: int64(back)})
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	wg.Wait()
+	mu.Lock()
+	defer mu.Unlock()
+	if !porcupine.CheckOperations(history, all) {
+		t.Errorf("no order of these %d calls gives what was seen", len(all))
+		for _, o := range all {
+			t.Logf("%d to %d: client %d, %+v: %v", o.Call, o.Return, o.ClientId, o.Input, o.Output)
+		}
+	}
+}
