@@ -72,6 +72,7 @@ func Mount(ctx context.Context, fs *nfsclient.FS, dir string, opt Options) (*Mou
 		return nil, err
 	}
 	f.server = m.server
+	f.wakeful = f.watchSleep() // which uses f.server, as all that serve begins
 	serve(m.server, dir, func() {
 		f.stop()
 		close(m.served)
