@@ -1,0 +1,63 @@
+// Reads that wait for a disk: through io_uring, where there is one, so that they take no thread.
+
+package osfs
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/uring"
+	"golang.org/x/sys/unix"
+)
+
+// coldMax is the longest read that goes through the ring: of what reads on the kernel has more in its cache than was asked for, and
+// the next read finds it there.
+const coldMax = 64 << 10
+
+// ring is of all FSs of the process, made by the first read that waits. Nil where there is none.
+var ring = sync.OnceValue(func() *uring.Ring {
+	r, err := uring.Open()
+	if err != nil {
+		return nil
+	}
+	return r
+})
+
+// pread reads as pread(2) does. What is in the page cache is read without the scheduler's knowledge; what is not, of a
+// disk of this machine, is waited for without a thread.
+func (f *FS) pread(fd int, p []byte, off int64) (int, error) {
+	if f.nowait && len(p) > 0 && len(p) <= coldMax {
+		n, errno := preadNow(fd, p, off)
+		switch {
+		case errno == 0 && n > 0:
+			return n, nil
+		case errno == unix.EAGAIN:
+			if r := ring(); r != nil {
+				return again2(func() (int, error) { return r.ReadAt(fd, p, off) })
+			}
+		}
+	}
+	return again2(func() (int, error) { return unix.Pread(fd, p, off) })
+}
+
+// preadNow is preadv2(2) with RWF_NOWAIT: it waits for no disk.
+func preadNow(fd int, p []byte, off int64) (int, unix.Errno) {
+	v := unix.Iovec{Base: &p[0], Len: uint64(len(p))}
+	n, _, errno := unix.RawSyscall6(unix.SYS_PREADV2, uintptr(fd), uintptr(unsafe.Pointer(&v)), 1, uintptr(off), uintptr(uint64(off)>>32), unix.RWF_NOWAIT)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), 0
+}
+
+// readsWithoutWaiting reports whether files can be read with RWF_NOWAIT: of tmpfs they cannot.
+func (f *FS) readsWithoutWaiting() bool {
+	if !f.top.kernel {
+		return false
+	}
+	switch f.top.magic {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,103 @@
+// A read: submitted by who wants it, and completed by the goroutine that reaps.
+
+package uring
+
+import (
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A read is one under way. Its owner is who took it from free; between submit and done the kernel writes to p, which is on the heap
+// and held here.
+type read struct {
+	p    []byte
+	res  atomic.Int32
+	done chan struct{} // one token
+}
+
+// ReadAt reads once at an offset of fd, as pread(2) does, and waits for it without a thread. p is on the heap.
+func (r *Ring) ReadAt(fd int, p []byte, off int64) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	rd := <-r.free
+	rd.p = p
+	r.submit(rd, submission{op: opRead, fd: int32(fd), off: uint64(off), addr: uint64(uintptr(unsafe.Pointer(&p[0]))),
+		len: uint32(len(p))})
+	<-rd.done
+	res := rd.res.Load()
+	rd.p = nil
+	r.free <- rd
+	return int(max(res, 0)), errnoOf(res)
+}
+
+// submit gives the kernel one read. Who finds nobody at it tells the kernel, of what others submit meanwhile too: in one call.
+func (r *Ring) submit(rd *read, s submission) {
+	s.data = uint64(uintptr(unsafe.Pointer(rd)) - uintptr(unsafe.Pointer(&r.reads))) // never a pointer: its place in reads
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// There is room: no more are under way than the ring has entries.
+	r.submissions[r.tail&r.sqMask] = s
+	r.tail++
+	r.pending++
+	r.sqTail.Store(r.tail)
+	if r.entering {
+		return
+	}
+	r.entering = true
+	for r.pending > 0 {
+		n := r.pending
+		r.mu.Unlock()
+		took := r.enter(n)
+		r.mu.Lock()
+		r.pending -= took
+	}
+	r.entering = false
+}
+
+// enter tells the kernel of n submissions, and returns how many it has taken: none while it has no memory for them.
+func (r *Ring) enter(n uint32) uint32 {
+	took, _, errno := unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), uintptr(n), 0, 0, 0, 0)
+	switch errno {
+	case 0:
+		return uint32(took)
+	case unix.EINTR:
+	default:
+		time.Sleep(enterSleep)
+	}
+	return 0
+}
+
+// enterSleep is between two attempts to tell the kernel.
+const enterSleep = time.Millisecond
+
+// reap completes reads until the ring is closed. Go's poller tells it of completions; it need not read the event's counter for that, as each
+// completion is an edge of its own.
+func (r *Ring) reap() {
+	defer close(r.ended)
+	rc, err := r.event.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = rc.Read(func(uintptr) bool {
+		r.drain()
+		return false
+	})
+}
+
+// drain completes what there is.
+func (r *Ring) drain() {
+	head := r.cqHead.Load()
+	for tail := r.cqTail.Load(); head != tail; tail = r.cqTail.Load() {
+		for ; head != tail; head++ {
+			c := &r.completions[head&r.cqMask]
+			rd := &r.reads[c.data/uint64(unsafe.Sizeof(read{}))]
+			rd.res.Store(c.res)
+			rd.done <- struct{}{}
+		}
+		r.cqHead.Store(head)
+	}
+}

@@ -1,0 +1,167 @@
+// The ring: what is shared with the kernel, and how it is laid out.
+
+// Package uring reads files through io_uring(7), so that a goroutine that waits for a disk takes no thread, and several
+// reads share a system call.
+package uring
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// params is struct io_uring_params; of the offsets only those that are used have names.
+type params struct {
+	sqEntries, cqEntries, flags, cpu, idle, features, wq uint32
+	_                                                    [3]uint32
+	sq                                                   struct {
+		head, tail, mask, entries, flags, dropped, array, _ uint32
+		_                                                   uint64
+	}
+	cq struct {
+		head, tail, mask, entries, overflow, cqes, flags, _ uint32
+		_                                                   uint64
+	}
+}
+
+// A submission is struct io_uring_sqe of a read.
+type submission struct {
+	op, flags uint8
+	prio      uint16
+	fd        int32
+	off, addr uint64
+	len, how  uint32
+	data      uint64
+	_         [3]uint64
+}
+
+// A completion is struct io_uring_cqe.
+type completion struct {
+	data  uint64
+	res   int32
+	flags uint32
+}
+
+const (
+	opRead          = 22 // IORING_OP_READ
+	featSingleMmap  = 1  // IORING_FEAT_SINGLE_MMAP
+	featNoDrop      = 2  // IORING_FEAT_NODROP: completions that find no room are kept
+	setupClamp      = 16 // IORING_SETUP_CLAMP
+	registerEventfd = 4  // IORING_REGISTER_EVENTFD
+	offSubmissions  = 0x10000000
+
+	entries = 256
+)
+
+var errFeatures = errors.New("uring: a kernel without what is needed")
+
+// A Ring has reads under way. Its methods may be called from any goroutine.
+type Ring struct {
+	// set once
+	fd             int
+	event          *os.File // tells of completions
+	memory, sqes   []byte
+	sqHead, sqTail *atomic.Uint32
+	cqHead, cqTail *atomic.Uint32
+	sqMask, cqMask uint32
+	array          []uint32
+	submissions    []submission
+	completions    []completion
+	free           chan *read // reads that are not under way: no more than the ring has entries
+	ended          chan struct{}
+
+	mu       sync.Mutex
+	tail     uint32 // guarded by mu: submissions that have been written
+	pending  uint32 // guarded by mu: of those, the ones that the kernel has not been told of
+	entering bool   // guarded by mu: somebody is telling it
+
+	reads [entries]read
+}
+
+// Open makes a ring. It fails where the kernel has none, or does not let this process have one.
+func Open() (*Ring, error) {
+	p := params{flags: setupClamp}
+	fd, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, entries, uintptr(unsafe.Pointer(&p)), 0)
+	if errno != 0 {
+		return nil, errno
+	}
+	r := &Ring{fd: int(fd), free: make(chan *read, entries), ended: make(chan struct{})}
+	unix.CloseOnExec(r.fd)
+	if err := r.init(&p); err != nil {
+		r.unmap()
+		return nil, err
+	}
+	go r.reap()
+	return r, nil
+}
+
+func (r *Ring) init(p *params) error {
+	if p.features&featSingleMmap == 0 || p.features&featNoDrop == 0 || p.sqEntries < entries {
+		return errFeatures
+	}
+	size := max(int(p.sq.array+p.sqEntries*4), int(p.cq.cqes)+int(p.cqEntries)*int(unsafe.Sizeof(completion{})))
+	var err error
+	if r.memory, err = unix.Mmap(r.fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
+		return err
+	}
+	if r.sqes, err = unix.Mmap(r.fd, offSubmissions, int(p.sqEntries)*int(unsafe.Sizeof(submission{})), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
+		return err
+	}
+	word := func(off uint32) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&r.memory[off])) }
+	r.sqHead, r.sqTail, r.sqMask = word(p.sq.head), word(p.sq.tail), word(p.sq.mask).Load()
+	r.cqHead, r.cqTail, r.cqMask = word(p.cq.head), word(p.cq.tail), word(p.cq.mask).Load()
+	r.array = unsafe.Slice((*uint32)(unsafe.Pointer(&r.memory[p.sq.array])), p.sqEntries)
+	r.submissions = unsafe.Slice((*submission)(unsafe.Pointer(&r.sqes[0])), p.sqEntries)
+	r.completions = unsafe.Slice((*completion)(unsafe.Pointer(&r.memory[p.cq.cqes])), p.cqEntries)
+	for i := range r.array { // a slot of the ring has the submission of the same number
+		r.array[i] = uint32(i)
+	}
+	event, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	r.event = os.NewFile(uintptr(event), "uring")
+	for i := range r.reads {
+		r.reads[i].done = make(chan struct{}, 1)
+		r.free <- &r.reads[i]
+	}
+	number := int32(event)
+	_, _, errno := unix.Syscall6(unix.SYS_IO_URING_REGISTER, uintptr(r.fd), registerEventfd, uintptr(unsafe.Pointer(&number)), 1, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// Close ends the ring. No read is under way, and none follows.
+func (r *Ring) Close() {
+	r.event.Close()
+	<-r.ended
+	r.unmap()
+}
+
+func (r *Ring) unmap() {
+	if r.event != nil {
+		r.event.Close()
+	}
+	for _, m := range [][]byte{r.memory, r.sqes} {
+		if m != nil {
+			_ = unix.Munmap(m)
+		}
+	}
+	unix.Close(r.fd)
+}
+
+// errnoOf is the error in the result of a completion.
+func errnoOf(res int32) error {
+	if res < 0 {
+		return syscall.Errno(-res)
+	}
+	return nil
+}

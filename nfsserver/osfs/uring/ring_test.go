@@ -1,0 +1,71 @@
+// Reads through the ring are those of pread(2).
+
+package uring
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
+	"golang.org/x/sys/unix"
+)
+
+func open(t *testing.T) *Ring {
+	t.Helper()
+	r, err := Open()
+	if err != nil {
+		machine.Skip(t, "no io_uring: "+err.Error())
+	}
+	t.Cleanup(r.Close)
+	return r
+}
+
+// Many goroutines, more than the ring has entries, read a file that no cache has, each its own blocks, and each gets its own bytes.
+func TestReadsOfManyAtOnce(t *testing.T) {
+	const block, blocks = 4096, 1024
+	want := make([]byte, block*blocks)
+	rand.Read(want)
+	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err == nil {
+		_, err = f.Write(want)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	f.Sync()
+	r := open(t)
+	for range 3 {
+		_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
+		var wg sync.WaitGroup
+		for g := range 2 * entries {
+			wg.Go(func() {
+				p := make([]byte, block)
+				for b := g; b < blocks; b += 2 * entries {
+					n, err := r.ReadAt(int(f.Fd()), p, int64(b*block))
+					if err != nil || n != block || !bytes.Equal(p, want[b*block:(b+1)*block]) {
+						t.Errorf("block %d: %d bytes, %v", b, n, err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+	if n, err := r.ReadAt(int(f.Fd()), make([]byte, 100), int64(len(want)-10)); n != 10 || err != nil {
+		t.Errorf("%d bytes at the end, %v", n, err)
+	}
+	if n, err := r.ReadAt(int(f.Fd()), make([]byte, 100), int64(len(want))); n != 0 || err != nil {
+		t.Errorf("%d bytes after the end, %v", n, err)
+	}
+	if _, err := r.ReadAt(-1, make([]byte, 100), 0); !errors.Is(err, unix.EBADF) {
+		t.Errorf("no descriptor: %v", err)
+	}
+	if got := testing.AllocsPerRun(100, func() { r.ReadAt(int(f.Fd()), want[:block], 0) }); got > 0 {
+		t.Errorf("%v allocations for a read", got)
+	}
+}
