@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -102,6 +103,30 @@ func TestServersKilledInTurn(t *testing.T) {
 			}
 			w.progress(t, 10)
 			w.check(t, twins[0], "killed")
+		})
+	}
+}
+
+// TestSilentServerIsLeft: the server of a mount says nothing any more, and does not refuse connections either.
+func TestSilentServerIsLeft(t *testing.T) {
+	t.Parallel()
+	needMounts(t)
+	for _, proto := range []string{"rdma", "tcp"} {
+		t.Run(proto, func(t *testing.T) {
+			twins := startTwins(t, 2)
+			dir := mountTwins(t, twins, proto, "timeo=30")
+			w := startWorker(t, "writer", filepath.Join(dir, "silent"))
+			w.progress(t, 5)
+			now := inUse(t, twins, proto, dir)
+			if err := twins[now].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = twins[now].cmd.Process.Signal(syscall.SIGCONT) }()
+			for inUse(t, twins, proto, dir) != 1-now {
+				w.progress(t, 1)
+			}
+			w.progress(t, 10)
+			w.check(t, twins[0], "silent")
 		})
 	}
 }
