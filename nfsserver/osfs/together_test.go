@@ -10,7 +10,10 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/test/machine"
@@ -135,4 +138,37 @@ func TestPartsOfABuffer(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The first does not let go of its buffer and descriptor while the second is at work, however long that takes; one that has not begun is
+// not waited for, and does nothing when it is run.
+func TestSecondIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := new(sharedList)
+		s.users.Store(3)
+		s.help.Store(helpRuns)
+		var left atomic.Bool
+		go func() {
+			s.leave()
+			left.Store(true)
+		}()
+		time.Sleep(time.Second)
+		if left.Load() {
+			t.Error("the second was at work")
+		}
+		s.help.Store(helpOver)
+		time.Sleep(time.Second)
+		if !left.Load() {
+			t.Error("the second is done")
+		}
+		s.help.Store(helpAsked)
+		s.leave()
+		s.stop.Store(false) // it would describe, of a list that has nothing
+		s.parts = 2
+		helping.Add(1)
+		s.second()
+		if s.claim[1].Load() {
+			t.Error("it has begun")
+		}
+	})
 }
