@@ -22,7 +22,11 @@ func (f *fileSystem) stable() *nlm.Stable {
 	if f.opt.StableDir == "" || f.opt.Boot == "" {
 		return nil
 	}
-	net, _ := os.Readlink("/proc/self/ns/net") // "" where it is not known, for all mounts alike
+	// "" where it is not known, for all mounts alike.
+	net, _ := os.Readlink("/proc/self/ns/net")
+	if first, err := os.Readlink("/proc/1/ns/net"); err == nil && net == first {
+		net = "machine"
+	}
 	return &nlm.Stable{Net: net, Dir: f.opt.StableDir, Boot: f.opt.Boot, Peer: strings.ReplaceAll(f.client.ServerAddress(), "/", "_"), Restarted: f.restarted}
 }
 

@@ -69,7 +69,7 @@ type Stable struct {
 	Dir  string // of this user alone, on stable storage
 	Peer string // the server, as part of a file's name: its address
 	Boot string // names this start of the machine
-	Net  string // names the network namespace of the mount
+	Net  string // names the network namespace of the mount, that of the machine itself by the same name in each start
 	// Restarted tells a server, by its Peer, that this machine, which it knows by a name, has started again, with a number larger than the last one
 	// (SM_NOTIFY): it frees all locks of the machine. The error is that it was not told, or not to be. It may be called at once for several.
 	Restarted func(ctx context.Context, peer, name string, state int32) error

@@ -148,7 +148,8 @@ func (l *Locks) tellEarlier() bool {
 		}
 		defer file.Close()
 		r, err := readRecord(file)
-		if err == nil && r.Boot != o.Boot && filepath.Base(path) != recordName+o.Peer {
+		// In another network an address is another server's, and this machine another client's.
+		if err == nil && r.Boot != o.Boot && filepath.Base(path) != recordName+o.Peer && slices.Contains(r.Nets, o.Net) {
 			earlier = append(earlier, file)
 		}
 	}
