@@ -31,3 +31,7 @@ func (qp *QP) Prompt() {
 		qp.driver.Prompt()
 	}
 }
+
+// Lend is for a CQ handler that has work which may wait: f is run once, by the goroutine that receives, after it has done what has come, where the
+// provider has one for that and it is not needed otherwise. While f takes long another goroutine receives. false: f is the caller's.
+func (qp *QP) Lend(f func()) bool { return qp.lender != nil && qp.lender.Lend(f) }

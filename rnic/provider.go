@@ -125,6 +125,13 @@ type Gatherer interface {
 	SendGathered()
 }
 
+// A Lender is an Endpoint whose receive loop can do other work as well, which then needs no goroutine that has to be woken.
+type Lender interface {
+	// Lend has f run once, by the goroutine of the receive loop after what has come is done, or by one of its own. Where f takes long another
+	// goroutine receives meanwhile, and the end of the QP does not wait for f. It is for CQ handlers; false: not now.
+	Lend(f func()) bool
+}
+
 // A Listener takes connection requests of peers.
 type Listener interface {
 	// Accept returns the next connection request. It fails with the error of ctx when that ends,

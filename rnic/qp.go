@@ -18,6 +18,7 @@ type QP struct {
 	sendCQ, recvCQ *CQ
 	ep             Endpoint
 	driver         Driver // ep, or nil where it is none
+	lender         Lender // the same
 
 	rq recvQueue // has its own lock
 
@@ -50,6 +51,7 @@ func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) {
 		return nil, err
 	}
 	qp.driver, _ = qp.ep.(Driver)
+	qp.lender, _ = qp.ep.(Lender)
 	pd.attach(qp)
 	return qp, nil
 }

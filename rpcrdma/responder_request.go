@@ -82,6 +82,10 @@ func (r *Request) Pipe(want bool) *mem.Pipe {
 	return r.pipe
 }
 
+// Lend has f run by the goroutine of the receive loop once it has done what has come, so that no other one has to be woken for a
+// call that may wait; another goroutine receives while that takes long. It is for ServeRPC; false: f is the caller's to run.
+func (r *Request) Lend(f func()) bool { return r.rs.c.qp.Lend(f) }
+
 // Drop ends the request with no answer.
 func (r *Request) Drop() {
 	if r.endServed(requestFree) {

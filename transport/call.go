@@ -63,6 +63,9 @@ type carrier interface {
 	buffer(c *Call, n int) []byte
 	// pipe gives c another empty pipe, or none, and takes back the one that it had.
 	pipe(c *Call, want bool) *mem.Pipe
+	// lend has the receive loop run c, which has been counted, by workerPool.runLent, if c is alone on the connection. It is called by the
+	// receive loop; false: it does not.
+	lend(c *Call) bool
 	reply(c *Call)        // c.res is the whole reply
 	rejectChunks(c *Call) // ERR_CHUNK where there are chunks
 	drop(c *Call)

@@ -24,6 +24,8 @@ type tape struct {
 	work  lines
 	ends  chan tapeEnd
 	peer  peer
+	lends bool  // the receive loop runs calls
+	lent  *Call // the one that it is to run
 }
 
 type tapeEnd struct {
@@ -48,6 +50,13 @@ func (t *tape) reply(c *Call) {
 	g.message(&c.mark, &c.res, nil)
 	g.writeTo(&b, nil)
 	t.end(c, tapeEnd{"reply", b.Bytes()[markLen:]})
+}
+
+func (t *tape) lend(c *Call) bool {
+	if t.lends {
+		t.lent = c
+	}
+	return t.lends
 }
 
 // buffer gives no more than there is, as every carrier.

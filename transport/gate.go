@@ -57,6 +57,13 @@ func (g *gate) enter() bool {
 	return true
 }
 
+// only reports whether one call is held.
+func (g *gate) only() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.held == 1
+}
+
 // leave ends one held call, whose result buffers had n bytes.
 func (g *gate) leave(n int) {
 	g.mu.Lock()

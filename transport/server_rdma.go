@@ -60,6 +60,10 @@ type rdmaConn struct {
 
 	draining atomic.Bool
 
+	alone   int                  // calls in a row that were the only one, up to lendMin; owned by the receive loop
+	lent    atomic.Pointer[Call] // the one that the receive loop is to run
+	runLent func()               // takes it; made once
+
 	mu     sync.Mutex
 	conn   *rpcrdma.Conn // nil until it has been accepted
 	closed bool
@@ -73,6 +77,7 @@ func newRDMAConn(s *Server, req rnic.ConnRequest) *rdmaConn {
 	r.work.most, r.work.slots = s.cfg.Workers, s.cfg.RDMA.Credits
 	r.peer.init(remote)
 	r.peer.memo = new(atomic.Value)
+	r.runLent = func() { s.dispatcher.pool.runLent(r.lent.Swap(nil)) }
 	return r
 }
 
@@ -123,6 +128,7 @@ func (r *rdmaConn) serve(dev *rnic.Device) {
 func (r *rdmaConn) ServeRPC(req *rpcrdma.Request) {
 	// Always has room: the credits bound what a client can send, and the gate only counts here, for drain.
 	r.calls.tryEnter()
+	r.countAlone()
 	r.srv.count(r, len(req.Msg.Stream)+itemBytes(req.Msg.Items))
 	c := getCall(r)
 	c.Ctx, c.Remote, c.RDMA = r.ctx, r.remote, true
@@ -135,6 +141,30 @@ func (r *rdmaConn) ServeRPC(req *rpcrdma.Request) {
 	c.args.Reset(req.Msg.Stream, req.Msg.Items)
 	c.res.Reset(req.Scratch())
 	r.srv.dispatcher.serve(c, &r.peer)
+}
+
+// lendMin is from how many calls in a row on, with no other one beside them, the receive loop runs them.
+const lendMin = 8
+
+// countAlone counts a call that has come.
+func (r *rdmaConn) countAlone() {
+	switch {
+	case !r.calls.only():
+		r.alone = 0
+	case r.alone < lendMin:
+		r.alone++
+	}
+}
+
+func (r *rdmaConn) lend(c *Call) bool {
+	if r.alone < lendMin || !r.lent.CompareAndSwap(nil, c) {
+		return false
+	}
+	if !c.req.Lend(r.runLent) {
+		r.lent.Store(nil)
+		return false
+	}
+	return true
 }
 
 func (r *rdmaConn) buffer(c *Call, n int) []byte { return c.req.Buffer(n) }

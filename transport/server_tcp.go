@@ -109,9 +109,10 @@ func newTCPConn(s *Server, nc net.Conn) *tcpConn {
 	return t
 }
 
-func (t *tcpConn) lines() *lines { return &t.work }
-func (t *tcpConn) usage() *usage { return &t.used }
-func (t *tcpConn) abort()        { t.close() }
+func (t *tcpConn) lines() *lines   { return &t.work }
+func (t *tcpConn) lend(*Call) bool { return false }
+func (t *tcpConn) usage() *usage   { return &t.used }
+func (t *tcpConn) abort()          { t.close() }
 
 // receiveLoop reads calls until the connection ends, and then waits for those that run.
 func (t *tcpConn) receiveLoop() {

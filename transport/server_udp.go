@@ -81,7 +81,8 @@ func newUDPSocket(s *Server, pc *net.UDPConn) (*udpSocket, error) {
 	return u, askLocalAddr(pc)
 }
 
-func (u *udpSocket) lines() *lines { return &u.work }
+func (u *udpSocket) lines() *lines   { return &u.work }
+func (u *udpSocket) lend(*Call) bool { return false }
 
 // receive takes datagrams until the socket is closed.
 func (u *udpSocket) receive() error {

@@ -40,9 +40,27 @@ type worker struct {
 // the caller's, where calls of the same connection and lane have waited in vain, and none of the lane has ended since.
 func (p *workerPool) submit(c *Call) bool {
 	p.mu.Lock()
+	return p.submitLocked(c, false)
+}
+
+// submitLent is submit for the receive loop, which can run c itself: to give it to a worker is to wake a thread, and
+// takes longer than what most calls do.
+func (p *workerPool) submitLent(c *Call) bool {
+	p.mu.Lock()
+	return p.submitLocked(c, true)
+}
+
+// submitLocked is entered with mu locked and returns with mu unlocked.
+func (p *workerPool) submitLocked(c *Call, lends bool) bool {
 	l := p.line(c.via.lines(), c.lane)
 	if l.head == nil && p.mayBegin(l) {
 		p.begin(l)
+		c.line = l
+		if lends && c.via.lend(c) {
+			p.wg.Add(1)
+			p.mu.Unlock()
+			return true
+		}
 		p.give(l, c) // unlocks
 		return true
 	}
@@ -88,6 +106,20 @@ func (p *workerPool) workLoop(w *worker, c *Call) {
 			}
 		}
 	}
+}
+
+// runLent runs a call on a receive loop, and gives workers to those that have waited for its end.
+func (p *workerPool) runLent(c *Call) {
+	defer p.wg.Done()
+	l := c.line // c is another call's when it has been run
+	p.run(c)
+	p.mu.Lock()
+	p.end(l)
+	for next, c := p.next(l); c != nil; next, c = p.next(l) {
+		p.give(next, c) // unlocks
+		p.mu.Lock()
+	}
+	p.mu.Unlock()
 }
 
 // done ends a call of l. It returns the next one for this worker, or puts the worker on

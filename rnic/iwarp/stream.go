@@ -37,6 +37,7 @@ type stream struct {
 
 	reading reading
 	gather  gather
+	lending lending
 
 	txWake chan struct{} // one token: the transmit loop has something to do
 	// txWake is full at most once, so waking never waits and a loop that is awake looks again. eof is closed by the
@@ -57,6 +58,7 @@ func (p *provider) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endp
 	s.work.Init(q, cfg.SQDepth)
 	s.reading.init()
 	s.gather.init(s)
+	s.lending.every = lendTick
 	s.tx.s = s
 	s.tx.out.Init(q, &s.work)
 	s.rx.in.Init(q, &s.work)
@@ -145,21 +147,31 @@ func (s *stream) Release(mr *rnic.MR) { s.tx.detach(mr) }
 
 // rxLoop reads, places and completes until the stream ends, then discards.
 func (s *stream) rxLoop() {
-	defer s.loops.Done()
-	defer close(s.eof)
-	defer s.rx.quit()
 	s.digest(never) // what came with the start-up frames
+	if s.runLent() {
+		s.receive()
+	}
+}
+
+// receive is the receive loop from then on, until the input ends or another goroutine is the loop.
+func (s *stream) receive() {
 	for {
 		err := s.rx.fill(s.link)
 		ending := err == nil && s.reading.ending()
 		if err == nil {
 			s.digest(never)
 		}
+		if !s.runLent() {
+			return
+		}
 		if ending {
 			err = s.rest()
 		}
 		if err != nil {
 			s.inputEnded(err)
+			s.rx.quit()
+			close(s.eof)
+			s.loops.Done()
 			return
 		}
 	}
@@ -238,6 +250,7 @@ func (s *stream) txLoop() {
 			s.link.closeWrite()
 		}
 		s.q.Notify()
+		s.lending.spill()
 	}
 }
 

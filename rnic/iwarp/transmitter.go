@@ -48,7 +48,7 @@ func (t *transmitter) runInline() {
 	} else {
 		t.handOver()
 	}
-	if t.s.q.OwesNotify() {
+	if t.s.q.OwesNotify() && !t.s.lending.tells() {
 		t.s.wakeTx()
 	}
 }
@@ -84,6 +84,7 @@ func (t *transmitter) runLoop() {
 		if err == nil && o == full {
 			// What has completed is told now: the socket can stay full for as long as the peer likes.
 			t.s.q.NotifySends()
+			t.s.lending.spill()
 			err = t.link.waitWritable()
 		}
 		if err != nil {
@@ -95,6 +96,7 @@ func (t *transmitter) runLoop() {
 			return
 		}
 		t.s.q.NotifySends()
+		t.s.lending.spill()
 		t.burst.add(n)
 	}
 }

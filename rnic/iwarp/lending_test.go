@@ -1,0 +1,164 @@
+// The receive loop lent: who runs what is left, and who receives meanwhile.
+
+package iwarp
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
+
+// A lender is a QP whose handler leaves work for each message.
+type lender struct {
+	*side
+	work func(qp *rnic.QP) // what is left
+
+	came, taken, told atomic.Int64 // messages, those whose work was taken, completions of sends
+}
+
+// newLender returns one and the QP that sends it messages.
+func newLender(t *testing.T, every time.Duration, work func(qp *rnic.QP)) (a *side, b *lender) {
+	t.Helper()
+	const depth = 256
+	a = newSide(t, rnic.DeviceConfig{}, depth)
+	b = &lender{side: newSide(t, rnic.DeviceConfig{}, depth), work: work}
+	streamOf(b.qp).lending.every = every
+	for range depth {
+		recv(t, b.qp, 1, make([]byte, 16))
+	}
+	b.cq.SetHandler(b.handle)
+	join(t, a, b.side)
+	return a, b
+}
+
+func (b *lender) handle() {
+	var wc [1]rnic.WC
+	for b.cq.Poll(wc[:]) > 0 {
+		switch {
+		case wc[0].Status != rnic.WCSuccess:
+		case wc[0].Op != rnic.OpRecv:
+			b.told.Add(1)
+		default:
+			if b.qp.Lend(func() { b.work(b.qp) }) {
+				b.taken.Add(1)
+			}
+			b.came.Add(1)
+		}
+	}
+}
+
+// message sends one, and waits until it has come.
+func (b *lender) message(t *testing.T, a *side) {
+	t.Helper()
+	n := b.came.Load()
+	post(t, a.qp, rnic.SendWR{ID: 1, Op: rnic.OpSend, SGL: [][]byte{{1}}})
+	a.want(t, rnic.OpSend, 1, rnic.WCSuccess)
+	until(t, func() bool { return b.came.Load() > n })
+}
+
+// The receive loop runs what the handler leaves, once for each; what that posts leaves, and the completion is told.
+func TestLend(t *testing.T) {
+	var byLoop, runs atomic.Int64
+	a, b := newLender(t, time.Hour, func(qp *rnic.QP) { // the machine may be slow
+		if streamOf(qp).lending.under.Load() != 0 {
+			byLoop.Add(1)
+		}
+		runs.Add(1)
+		if err := qp.PostSend(rnic.SendWR{ID: 2, Op: rnic.OpSend, SGL: [][]byte{{2}}}); err != nil {
+			t.Error(err)
+		}
+	})
+	const messages = 100
+	for i := range messages {
+		recv(t, a.qp, 3, make([]byte, 16))
+		post(t, a.qp, rnic.SendWR{ID: 1, Op: rnic.OpSend, SGL: [][]byte{{1}}, Unsignaled: true})
+		a.want(t, rnic.OpRecv, 3, rnic.WCSuccess)
+		until(t, func() bool { return b.told.Load() == int64(i+1) })
+	}
+	if n := runs.Load(); n != messages || b.taken.Load() != messages {
+		t.Errorf("%d of %d were run, %d taken", n, messages, b.taken.Load())
+	}
+	if n := byLoop.Load(); n < messages/2 { // the handler may have run on the transmit loop
+		t.Errorf("the receive loop has run %d of %d", n, messages)
+	}
+	b.qp.Close()
+	if n := lent.Load(); n != 0 {
+		t.Errorf("%d loops are lent", n)
+	}
+}
+
+// What takes long holds nothing back that comes meanwhile, nor the end of the QP; and the loop is not lent for a while after it.
+func TestLendForLong(t *testing.T) {
+	hold, ended := make(chan struct{}), make(chan struct{})
+	var first atomic.Bool
+	a, b := newLender(t, lendTick, func(*rnic.QP) {
+		if first.CompareAndSwap(false, true) {
+			<-hold
+			close(ended)
+		}
+	})
+	b.message(t, a)
+	until(t, first.Load)
+	for range lendPasses {
+		b.message(t, a)
+	}
+	if n := b.taken.Load(); n != 1 {
+		t.Errorf("the loop was lent %d times, want 1", n)
+	}
+	b.message(t, a)
+	if n := b.taken.Load(); n != 2 {
+		t.Errorf("the loop was lent %d times after a while, want 2", n)
+	}
+	b.qp.Close()
+	close(hold)
+	<-ended
+	until(t, func() bool { return lent.Load() == 0 })
+}
+
+// The QP ends while its loop is lent.
+func TestEndWhileLent(t *testing.T) {
+	hold, ended := make(chan struct{}), make(chan struct{})
+	var began atomic.Bool
+	a, b := newLender(t, lendTick, func(*rnic.QP) {
+		began.Store(true)
+		<-hold
+		close(ended)
+	})
+	b.message(t, a)
+	until(t, began.Load)
+	b.qp.Close()
+	a.qp.Close()
+	close(hold)
+	<-ended
+}
+
+// A loop that callers drive is lent to nobody, and one function is left at a time.
+func TestLendIsRefused(t *testing.T) {
+	var s stream
+	if !s.Lend(func() {}) || s.Lend(func() {}) {
+		t.Error("not once")
+	}
+	s.lending.take()
+	s.waiting = func() bool { return false }
+	if s.Lend(func() {}) {
+		t.Error("lent though callers drive")
+	}
+	s.waiting = nil
+	lent.Add(lentMost)
+	defer lent.Add(-lentMost)
+	if s.Lend(func() {}) {
+		t.Error("more loops are lent than are meant to be")
+	}
+}
+
+// Work that is left by a handler on another goroutine than the receive loop's is run as well.
+func TestSpill(t *testing.T) {
+	var s stream
+	ran := make(chan struct{})
+	s.Lend(func() { close(ran) })
+	s.lending.spill()
+	<-ran
+	s.lending.spill()
+}

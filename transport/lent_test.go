@@ -1,0 +1,103 @@
+// Calls that the receive loop runs.
+
+package transport
+
+import (
+	"testing"
+	"time"
+)
+
+// A call that is alone is run by the receive loop, counted as a worker's; calls that wait for its end get workers.
+func TestLentCallIsCounted(t *testing.T) {
+	via := newTape("10.0.0.1")
+	via.work.most, via.work.slots = 1, 1000
+	ran := make(chan *Call, 10)
+	p := workerPool{run: func(c *Call) { ran <- c }}
+	p.init(100, 8, nil)
+	p.join(&via.work, via.peer.client())
+	via.lends = true
+	first, second, third := &Call{via: via}, &Call{via: via}, &Call{via: via}
+	if !p.submitLent(first) || via.lent != first {
+		t.Fatal("not lent")
+	}
+	via.lent = nil
+	if !p.submit(second) || !p.submitLent(third) || via.lent != nil || via.work.running != 1 || via.work.waiting != 2 {
+		t.Fatalf("%d run, %d wait", via.work.running, via.work.waiting)
+	}
+	p.runLent(first)
+	for i, want := range []*Call{first, second, third} {
+		select {
+		case c := <-ran:
+			if c != want {
+				t.Errorf("call %d is another one", i)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("a call that waited has no worker")
+		}
+	}
+	p.close(true)
+}
+
+// Over RDMA a client's call that waits, and that its connection's receive loop runs, holds up none that comes after it, and
+// is waited for by Shutdown.
+func TestLentCallHoldsUpNone(t *testing.T) {
+	n := networks[1]
+	p := newTestProgram()
+	s := NewServer(ServerConfig{}, p.program())
+	addr, done, err := n.serve(s, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := n.client(t, addr, ClientConfig{MaxRetries: -1})
+	echo := func() {
+		t.Helper()
+		out := text{}
+		if err := c.Call(bg, testProc(tEcho), &text{[]byte("abc")}, &out, nil, 0); err != nil || string(out.s) != "abc" {
+			t.Errorf("%q, %v", out.s, err)
+		}
+	}
+	for range 3 * lendMin {
+		echo()
+	}
+	errs := make(chan error, 1)
+	go func() { errs <- c.Call(bg, testProc(tHold), nil, words{0}, nil, 0) }()
+	<-p.entered
+	for range 3 {
+		echo()
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Shutdown(bg) }()
+	<-done
+	select {
+	case err := <-ended:
+		t.Errorf("Shutdown has not waited: %v", err)
+	default:
+	}
+	p.release()
+	if err := <-errs; err != nil {
+		t.Errorf("the call that waited: %v", err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+}
+
+// Who is alone: calls in a row, and only over connections whose loop can be lent.
+func TestWhoIsLent(t *testing.T) {
+	var r rdmaConn
+	r.calls.init(100, 1<<20)
+	r.calls.tryEnter()
+	for range lendMin + 3 {
+		r.countAlone()
+	}
+	if r.alone != lendMin {
+		t.Errorf("%d calls in a row", r.alone)
+	}
+	r.calls.tryEnter()
+	if r.countAlone(); r.alone != 0 {
+		t.Error("alone beside another call")
+	}
+	if new(tcpConn).lend(nil) || new(udpSocket).lend(nil) || r.lend(nil) {
+		t.Error("lent")
+	}
+}
