@@ -82,7 +82,7 @@ func openPort(at netip.AddrPort, wrap func(udp.Wire) udp.Wire) (*port, error) {
 	}
 	t := &port{key: at, wire: w, mtu: pathMTU(at.Addr()), users: 1, wake: make(chan struct{}, 1)}
 	t.core = core.NewPort(at.Addr(), t.control.general)
-	t.tx.t = t
+	t.tx.t, t.tx.joining = t, newJoining(at.Addr())
 	t.control.init(t)
 	w.OnRefused(t.refusedAt)
 	ports.all[at] = t

@@ -30,10 +30,11 @@ type transmitter struct {
 	leaving []chan struct{} // closed when what has been built has left
 
 	// of the holder of the turn
-	mads   []cm.Datagram
-	owners [udp.BatchLen]*endpoint // of the packets of the batch
-	from   int                     // the owner of the packet that leaves next
-	end    int
+	joining joining
+	mads    []cm.Datagram
+	owners  [udp.BatchLen]*endpoint // of the packets of the batch
+	from    int                     // the owner of the packet that leaves next
+	end     int
 }
 
 const (
@@ -261,6 +262,9 @@ func (x *transmitter) take(e *endpoint, at core.Instant) (more bool) {
 		n, route, ok := b.qp.Next(at, w.Room())
 		if !ok {
 			return false
+		}
+		if x.joining.apart(w, e.cfg.Service, route.Again) {
+			w.Alone()
 		}
 		if w.Add(n, route.Tail, netip.AddrPortFrom(route.Peer, x.t.key.Port())) != nil {
 			b.qp.SendFailed() // no address of the socket's family

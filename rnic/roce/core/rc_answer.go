@@ -171,6 +171,7 @@ func (qp *QP) readData(a *answer, b []byte) (n int) {
 	}
 	h := packet.Header{BTH: qp.bth(op, a.psn), AETH: packet.AETH{Syndrome: packet.ACK(packet.CreditUnlimited), MSN: qp.res.msn}}
 	h.Pad = packet.PadFor(size)
+	qp.out.again = a.again
 	n = h.Put(b)
 	if size > 0 {
 		mr := qp.q.Find(nil, a.rkey)

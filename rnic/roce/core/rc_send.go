@@ -103,7 +103,7 @@ func (qp *QP) nextRequest(now Instant, b []byte) (n int) {
 	} else {
 		n = qp.buildMessage(e, b)
 	}
-	if psn == r.high && r.unasked == 0 { // new, and answered at once
+	if qp.out.again = psn != r.high; !qp.out.again && r.unasked == 0 { // new, and answered at once
 		r.time(now, psn)
 	}
 	if distance(r.next, r.una) > distance(r.high, r.una) {

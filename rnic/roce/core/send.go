@@ -36,6 +36,7 @@ type Route struct {
 	Peer    netip.Addr
 	SrcPort uint16 // of UDP: the same for all packets of a QP to one peer (IBA UDP source port [IBU-227])
 	Tail    packet.Tail
+	Again   bool // it was sent before
 }
 
 // sending is the requester's side of a QP.
@@ -46,7 +47,8 @@ type sending struct {
 	at          uint32 // bytes of it that are in packets
 	built, sent uint64 // packets
 
-	tail packet.Tail // of the packet that is being built
+	tail  packet.Tail // of the packet that is being built
+	again bool        // it was sent before
 }
 
 // drop forgets the message in hand.
@@ -57,11 +59,11 @@ func (o *sending) drop() { o.e, o.c = nil, cursor{} }
 func (qp *QP) Next(now Instant, b []byte) (n int, r Route, ok bool) {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
-	qp.out.tail = packet.Tail{}
+	qp.out.tail, qp.out.again = packet.Tail{}, false
 	if qp.service == packet.RC {
 		n = qp.nextRC(now, b)
 		r = qp.route(nil)
-		r.Tail = qp.out.tail
+		r.Tail, r.Again = qp.out.tail, qp.out.again
 		return n, r, n > 0
 	}
 	// Packets of one message follow each other: another begins only after its end (C9-176 / table 56 [IBU-050]).

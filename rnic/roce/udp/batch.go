@@ -16,8 +16,9 @@ import (
 )
 
 // A Batch is packets on their way out. Where the socket joins them, packets of one length that follow each other to one peer are
-// one message, which the kernel takes apart (UDP_SEGMENT): the last may be shorter. It gives them the identifications 0, 1, 2 …
-// (IBA ICRC plain sockets IPv4 TX [IBU-224]).
+// one message, which the kernel takes apart (UDP_SEGMENT), or the receiver: the last may be shorter. It gives them the identifications 0, 1, 2 …
+// (IBA ICRC plain sockets IPv4 TX [IBU-224]). A network adapter that takes messages apart may do otherwise: then the peer drops all but
+// the first, and those that are sent again travel Alone.
 //
 // A Batch is not for two goroutines at a time, and MUST NOT be copied.
 type Batch struct {
@@ -29,6 +30,7 @@ type Batch struct {
 	room    []byte
 	send    func(uintptr) bool
 	joins   bool
+	alone   bool // the next packet
 	errs    *socketErrors
 
 	local netip.AddrPort
@@ -94,6 +96,9 @@ func (b *Batch) Add(n int, t packet.Tail, to netip.AddrPort) error {
 	size := n + packet.ICRCLen
 	var id int
 	g := b.last(to, size)
+	if b.alone {
+		g = nil
+	}
 	if g != nil {
 		id = g.n
 	}
@@ -105,7 +110,8 @@ func (b *Batch) Add(n int, t packet.Tail, to netip.AddrPort) error {
 	k := len(b.groups) - 1
 	if g == nil {
 		k++
-		b.groups = append(b.groups, group{to: to, first: b.n - 1, n: 1, size: size, bytes: size})
+		b.groups = append(b.groups, group{to: to, first: b.n - 1, n: 1, size: size, bytes: size, closed: b.alone})
+		b.alone = false
 		b.address(k)
 		return nil
 	}
@@ -115,6 +121,12 @@ func (b *Batch) Add(n int, t packet.Tail, to netip.AddrPort) error {
 	b.lengthen(k)
 	return nil
 }
+
+// Alone has the packet that is added next be joined with no other one.
+func (b *Batch) Alone() { b.alone = true }
+
+// NeverJoin has none be joined that is added from now on.
+func (b *Batch) NeverJoin() { b.joins = false }
 
 // last is the group that a packet joins, nil if it begins one.
 func (b *Batch) last(to netip.AddrPort, size int) *group {
@@ -169,13 +181,17 @@ func (b *Batch) left(n int) {
 }
 
 // part takes apart the message that the network has refused, so that each of its packets leaves by itself. It
-// reports whether there was more than one. The kernel may know no such messages for this route, so there are none from now on.
+// reports whether there was more than one. Where the kernel knows no such messages for this route there are none from now on: of an
+// interface without checksums it says EIO, of one whose MTU has become less EINVAL.
 func (b *Batch) part() bool {
 	g := b.groups[b.done]
 	if g.n == 1 {
 		return false
 	}
-	b.joins = false
+	switch b.err {
+	case unix.EINVAL, unix.EIO, unix.EMSGSIZE, unix.EOPNOTSUPP:
+		b.joins = false
+	}
 	rest := b.groups[b.done:]
 	packets := make([]group, 0, b.n-b.at)
 	for _, g := range rest {

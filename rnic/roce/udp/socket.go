@@ -61,11 +61,7 @@ func Listen(at netip.AddrPort) (*Socket, error) {
 		_ = s.raw.Control(func(fd uintptr) { leaveBy(int(fd), addr.Is6(), i.Index) }) // else the routing table decides
 	}
 	s.local = netip.AddrPortFrom(addr, uint16(s.conn.LocalAddr().(*net.UDPAddr).Port))
-	// What a network adapter that takes messages apart makes of the identification is not known of all, so only what stays on
-	// this host is joined.
-	if addr.IsLoopback() {
-		_ = s.raw.Control(func(fd uintptr) { s.joins = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil })
-	}
+	_ = s.raw.Control(func(fd uintptr) { s.joins = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil })
 	return s, nil
 }
 

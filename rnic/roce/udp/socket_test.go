@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -165,6 +166,32 @@ func TestJoined(t *testing.T) {
 		}
 		gather(t, c, 1, a.Local())
 	}
+}
+
+// A packet that is to be alone is joined with none before or after it, and leaves as it is signed; after NeverJoin all are so.
+func TestAlone(t *testing.T) {
+	a, b := open(t, "127.0.0.1:0"), open(t, "127.0.0.2:0")
+	out := NewBatch(a, 64)
+	for i := range 9 {
+		if i == 3 || i == 4 {
+			out.Alone()
+		}
+		if i == 7 {
+			out.NeverJoin()
+		}
+		add(t, out, 100, b.Local())
+	}
+	var sizes []int
+	for _, g := range out.groups {
+		sizes = append(sizes, g.n)
+	}
+	if !slices.Equal(sizes, []int{3, 1, 1, 2, 1, 1}) {
+		t.Errorf("messages of %v packets", sizes)
+	}
+	if n, _, err := a.Send(out); n != 9 || err != nil {
+		t.Fatal(n, err)
+	}
+	gather(t, b, 9, a.Local())
 }
 
 // A message of several packets that the network refuses is taken apart: they leave one by one, each with the ICRC that it needs then, or are refused one by one.

@@ -20,6 +20,11 @@ type Wire interface {
 	// added; t is what is known of the CRC of the last of them, nothing in doubt. There is none when the batch is Full. Len is how many packets wait.
 	Room() []byte
 	Add(n int, t packet.Tail, to netip.AddrPort) error
+
+	// Alone has the packet that is added next travel by itself, joined with none before or after it (Batch); NeverJoin all from then on.
+	Alone()
+	NeverJoin()
+
 	Full() bool
 	Len() int
 

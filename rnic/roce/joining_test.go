@@ -1,0 +1,134 @@
+// Packets that travel joined, on networks that take them apart as they were signed, and on one that does not.
+
+package roce
+
+import (
+	"bytes"
+	"net/netip"
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
+)
+
+// A countingWire is told how packets are to travel.
+type countingWire struct {
+	udp.Wire
+	never int
+}
+
+func (w *countingWire) NeverJoin() { w.never++ }
+
+// Where nothing is known of who takes packets apart, those that are sent again travel alone, and all do once many were; those of UC and
+// UD always. On loopback, and over IPv6, all are joined.
+func TestWhatIsJoined(t *testing.T) {
+	var w countingWire
+	j := newJoining(netip.MustParseAddr("10.91.7.1"))
+	for i := range 10 * joinedCounted {
+		again := i%joinedLost == 0
+		if j.apart(&w, rnic.RC, again) != again {
+			t.Fatalf("packet %d, again %v", i, again)
+		}
+	}
+	if !j.apart(&w, rnic.UC, false) || !j.apart(&w, rnic.UD, false) {
+		t.Error("packets are joined that are not sent again")
+	}
+	if w.never != 0 {
+		t.Error("a network that loses some packets is given up")
+	}
+	for i := range 2 * joinedCounted {
+		j.apart(&w, rnic.RC, i%2 == 0)
+	}
+	if w.never != 1 || !j.over {
+		t.Errorf("given up %d times", w.never)
+	}
+	for _, at := range []string{"127.0.0.1", "127.9.9.9", "::1", "fd91:7::1"} {
+		j = newJoining(netip.MustParseAddr(at))
+		for _, s := range []rnic.Service{rnic.RC, rnic.UC, rnic.UD} {
+			if j.apart(nil, s, true) {
+				t.Errorf("%s: %v is not joined", at, s)
+			}
+		}
+	}
+}
+
+// A mangler is a network that loses all but the first of packets that are joined, as who gives them other identifications than they are signed
+// with does: it sends them to a QP that is not there.
+type mangler struct {
+	udp.Wire
+	lost *atomic.Int64
+
+	alone, never bool
+	to           netip.AddrPort
+	size, n      int
+}
+
+func (w *mangler) Alone()     { w.alone = true; w.Wire.Alone() }
+func (w *mangler) NeverJoin() { w.never = true; w.Wire.NeverJoin() }
+
+func (w *mangler) Add(n int, t packet.Tail, to netip.AddrPort) error {
+	if w.alone || w.never || to != w.to || n > w.size || w.n == 15 {
+		w.to, w.size, w.n = to, n, 1
+	} else {
+		w.n++
+		clear(w.Wire.Room()[5:8]) // the BTH's destination
+		w.lost.Add(1)
+	}
+	if w.alone {
+		w.size = 0
+	}
+	w.alone = false
+	return w.Wire.Add(n, t, to)
+}
+
+// Between two hosts packets are joined; where the network takes them apart in another way everything arrives all the same, and after some time
+// none is joined.
+func TestJoinedBetweenHosts(t *testing.T) {
+	here, there, inOther := twoHosts(t)
+	for _, harm := range []bool{false, true} {
+		var lost atomic.Int64
+		o := Options{}
+		if harm {
+			o.Wrap = func(w udp.Wire) udp.Wire { return &mangler{Wire: w, lost: &lost} }
+		}
+		a := newSide(t, OpenWith(rnic.DeviceConfig{}, o), rnic.RC).bind(here[0])
+		var b *side
+		inOther(func() { b = newSide(t, OpenWith(rnic.DeviceConfig{}, Options{}), rnic.RC).bind(there[0]) })
+		if b == nil {
+			t.FailNow()
+		}
+		b.connect(OutOfBand{Peer: a.id, MTU: 1024})
+		a.connect(OutOfBand{Peer: b.id, MTU: 1024})
+		mr, mem := b.region(1<<20, rnic.RemoteWrite)
+		data := pattern(1<<20, 1)
+		for range 10 {
+			clear(mem)
+			a.post(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{data}, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
+			a.good(1)
+			mr.Invalidate() // what the peer has placed is seen
+			if !bytes.Equal(mem, data) {
+				t.Fatal("other bytes")
+			}
+			mr, mem = b.region(1<<20, rnic.RemoteWrite)
+		}
+		over := gaveUp(a)
+		if harm != over || harm != (lost.Load() > 0) {
+			t.Errorf("harm %v: %d packets were lost, joining is over: %v", harm, lost.Load(), over)
+		}
+		a.qp.Close()
+		b.qp.Close()
+	}
+}
+
+// gaveUp reports whether the port of a side has given joining up.
+func gaveUp(s *side) bool {
+	x := &rnic.EndpointOf(s.qp).(*endpoint).bound.Load().port.tx
+	for !x.hold() {
+		runtime.Gosched()
+	}
+	defer x.run()
+	return x.joining.over
+}
