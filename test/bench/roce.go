@@ -44,6 +44,7 @@ func (s samples) addRoCE(out []byte) error {
 			Size  int     `json:"bytes"`
 			MiBs  float64 `json:"mib_s"`
 			AvgUs float64 `json:"avg_us"`
+			Ratio float64 `json:"ratio_to_raw"`
 		}
 	}
 	if err := json.Unmarshal(out, &r); err != nil {
@@ -61,6 +62,7 @@ func (s samples) addRoCE(out []byte) error {
 			s.add(at+f.Test, f.AvgUs)
 		case f.Size == 1<<20:
 			s.add(at+f.Test, f.MiBs)
+			s.add(at+f.Test+"/raw", f.MiBs/f.Ratio) // what raw UDP did beside it
 		}
 	}
 	return nil

@@ -167,8 +167,8 @@ var rnicRows = []row{
 
 var roceRows = []row{
 	{"raw UDP stream", mib, "roce/raw/stream", "", "", 0, false},
-	{"RC RDMA Write 1 MiB", mib, "roce/write", "roce/raw/stream", asUDP, 0.7, false},
-	{"RC RDMA Read 1 MiB", mib, "roce/read", "roce/raw/stream", asUDP, 0.7, false},
+	{"RC RDMA Write 1 MiB", mib, "roce/write", "roce/write/raw", asUDP, 0.7, false},
+	{"RC RDMA Read 1 MiB", mib, "roce/read", "roce/read/raw", asUDP, 0.7, false},
 	{"RC RDMA Write 1 MiB, 1 % of packets lost", mib, "roce/lossy/write", "roce/write", asLossless, 0.25, false},
 	{"RC RDMA Read 1 MiB, 1 % of packets lost", mib, "roce/lossy/read", "roce/read", asLossless, 0.25, false},
 	{"RC Send and answer", "µs", "roce/send", "roce/raw/pingpong", asUDP, 1.5, true},

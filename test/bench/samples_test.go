@@ -113,9 +113,9 @@ func TestRowsReadWhatIsMeasured(t *testing.T) {
 }
 
 const roceJSON = `{"raw_udp":{"stream_mib_s":3000,"ping_pong_us":20},"figures":[{"mode":{"roce":true},"test":"write","bytes":4096,"mib_s":100},
-{"mode":{"roce":true},"test":"write","bytes":1048576,"mib_s":1500},{"mode":{"roce":true},"test":"read","bytes":1048576,"mib_s":1400},
-{"mode":{"roce":true},"test":"send","bytes":100,"avg_us":30},{"mode":{"roce":true,"lost_percent":1},"test":"write","bytes":1048576,"mib_s":800},
-{"mode":{"roce":true,"lost_percent":1},"test":"read","bytes":1048576,"mib_s":700},{"mode":{"roce":true},"test":"datagram","bytes":100,"avg_us":25}]}`
+{"mode":{"roce":true},"test":"write","bytes":1048576,"mib_s":1500,"ratio_to_raw":0.75},{"mode":{"roce":true},"test":"read","bytes":1048576,"mib_s":1400,"ratio_to_raw":0.7},
+{"mode":{"roce":true},"test":"send","bytes":100,"avg_us":30},{"mode":{"roce":true,"lost_percent":1},"test":"write","bytes":1048576,"mib_s":800,"ratio_to_raw":0.4},
+{"mode":{"roce":true,"lost_percent":1},"test":"read","bytes":1048576,"mib_s":700,"ratio_to_raw":0.35},{"mode":{"roce":true},"test":"datagram","bytes":100,"avg_us":25}]}`
 
 const benchJSON = `{"raw_tcp":{"stream_mib_s":1000,"ping_pong_us":20,"limits":{"read_mib_s":700,"read_crc_mib_s":600,"sendfile_mib_s":800,
 "write_mib_s":650,"write_crc_mib_s":550}},"tests":[
@@ -167,7 +167,7 @@ func TestReportsBecomeSamples(t *testing.T) {
 		}
 	}
 	if err := s.addRoCE([]byte(roceJSON)); err != nil || !slices.Equal(s["roce/write"], []float64{1500}) || !slices.Equal(s["roce/lossy/read"], []float64{700}) ||
-		!slices.Equal(s["roce/send"], []float64{30}) || !slices.Equal(s["roce/raw/stream"], []float64{3000}) {
+		!slices.Equal(s["roce/send"], []float64{30}) || !slices.Equal(s["roce/raw/stream"], []float64{3000}) || !slices.Equal(s["roce/write/raw"], []float64{2000}) {
 		t.Errorf("%v, %v", s, err)
 	}
 	if s.addVerbs([]byte("x")) == nil || s.addRoCE([]byte("x")) == nil {

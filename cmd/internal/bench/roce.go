@@ -17,7 +17,8 @@ import (
 // roceLost is the percent of packets that are lost in each direction where the network is lossy.
 const roceLost = 1
 
-// RoCE measures RC on a network that loses nothing and on one that does, and UD, with raw UDP before and after.
+// RoCE measures RC on a network that loses nothing and on one that does, and UD, with raw UDP's ping-pong before and after, and its stream in
+// turns with the largest Writes and Reads.
 func RoCE(ctx context.Context, d time.Duration) (*VerbsReport, error) {
 	r := &VerbsReport{Depth: verbsDepth}
 	var err error
@@ -32,6 +33,7 @@ func RoCE(ctx context.Context, d time.Duration) (*VerbsReport, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.UDP.StreamMiBs = middle(r.streams)
 	r.ratios(r.UDP.StreamMiBs, r.UDP.PingPongUs)
 	return r, nil
 }

@@ -22,7 +22,7 @@ func TestRoCEBetweenProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want []string
-	for range verbsLoads {
+	for range verbsLoads { // the largest in turns with raw UDP
 		want = append(want, "RoCE write", "RoCE read")
 	}
 	want = append(want, "RoCE send", "RoCE, 1 % of packets lost write", "RoCE, 1 % of packets lost read", "RoCE datagram")
@@ -33,7 +33,8 @@ func TestRoCEBetweenProcesses(t *testing.T) {
 		if f.ping() {
 			of = f.AvgUs / r.UDP.PingPongUs
 		}
-		if f.Count < 1 || f.Ratio <= 0 || f.Ratio != of {
+		inTurns := f.Size == verbsLoads[len(verbsLoads)-1].size && f.Mode.Lost == 0
+		if f.Count < 1 || f.Ratio <= 0 || f.Ratio != of && !inTurns || inTurns && f.Count < turns {
 			t.Errorf("%+v", f)
 		}
 	}

@@ -3,7 +3,6 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -72,8 +71,11 @@ func (r *VerbsReport) measure(ctx context.Context, m Mode, d time.Duration) erro
 	}
 	defer v.qp.Close()
 	loads := verbsLoads
-	if m.Lost > 0 {
-		loads = loads[len(loads)-1:]
+	switch last := len(loads) - 1; {
+	case m.Lost > 0:
+		loads = loads[last:]
+	case m.RoCE:
+		loads = loads[:last]
 	}
 	for _, load := range loads {
 		if err := r.bulk(ctx, v, m, rnic.OpWrite, load, d); err != nil {
@@ -82,12 +84,17 @@ func (r *VerbsReport) measure(ctx context.Context, m Mode, d time.Duration) erro
 		if err := r.bulk(ctx, v, m, rnic.OpRead, load, d); err != nil {
 			return err
 		}
-		if n := load.size; !bytes.Equal(v.mem[:n], v.src[:n]) {
-			return fmt.Errorf("%d bytes that were written came back different", n)
+		if err := v.same(load.size); err != nil {
+			return err
 		}
 	}
 	if m.Lost > 0 { // a packet that is lost is waited for, and nothing else is measured then
 		return nil
+	}
+	if m.RoCE {
+		if err := r.inTurns(ctx, v, m, d); err != nil {
+			return err
+		}
 	}
 	h, err := v.pingPong(ctx, d)
 	if err == nil {

@@ -16,6 +16,8 @@ type VerbsReport struct {
 	Figures []*verbsFigure `json:"figures"`
 	UCX     []*ucxFigure   `json:"ucx_tcp,omitempty"` // none: not installed, or
 	UCXErr  string         `json:"ucx_error,omitempty"`
+
+	streams []float64 // raw UDP in turns with RoCE
 }
 
 type verbsFigure struct {
@@ -52,9 +54,11 @@ func (r *VerbsReport) compare(raw rawReport) {
 // ratios sets what the figures are of a yardstick's.
 func (r *VerbsReport) ratios(stream, pingPong float64) {
 	for _, f := range r.Figures {
-		if f.ping() {
+		switch {
+		case f.Ratio > 0: // of what was measured beside it
+		case f.ping():
 			f.Ratio = f.AvgUs / pingPong
-		} else {
+		default:
 			f.Ratio = f.MiBs / stream
 		}
 	}
