@@ -3,6 +3,7 @@
 package packages
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A system is the clean system that the packages are installed in.
@@ -146,11 +148,18 @@ func (m *system) begin() {
 func (m *system) writeAndRead(name string) {
 	m.t.Helper()
 	for _, way := range [][2]string{{"mnt/data", "srv/data"}, {"srv/data", "mnt/data"}} {
-		put(m.t, m.path(way[0]+"/"+name), way[0], 0o644)
-		if text, err := os.ReadFile(m.path(way[1] + "/" + name)); err != nil || string(text) != way[0] {
+		from, to := m.path(way[0]+"/"+name), m.path(way[1]+"/"+name)
+		name += " of the server" // the mount knows for a while that the other one is gone
+		put(m.t, from, way[0], 0o644)
+		// What the server makes by itself a mount sees when what it has cached of the directory is old (acdirmax, a minute).
+		text, err := os.ReadFile(to)
+		for end := time.Now().Add(3 * time.Minute); errors.Is(err, fs.ErrNotExist) && time.Now().Before(end); text, err = os.ReadFile(to) {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if err != nil || string(text) != way[0] {
 			m.t.Errorf("%q, %v; want %q", text, err, way[0])
 		}
-		if err := os.Remove(m.path(way[0] + "/" + name)); err != nil {
+		if err := os.Remove(from); err != nil {
 			m.t.Error(err)
 		}
 	}
