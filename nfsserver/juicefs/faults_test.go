@@ -5,6 +5,8 @@ package juicefs
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -39,6 +41,36 @@ func onRedis(t *testing.T) (f *FS, url string, redis *services.Process, s3 *serv
 		}
 	})
 	return f, url, redis, s3
+}
+
+// TestObjectStorageResets: a COMMIT goes on when storage that resets connections is there again, and what it has stored is whole.
+func TestObjectStorageResets(t *testing.T) {
+	f, _, _, s3 := onRedis(t)
+	r, _ := create(t, f, f.Root(), "file")
+	put(t, f, r, []byte("stored late"), 0)
+	var tries atomic.Int32
+	again := make(chan struct{})
+	s3.Break(func(w http.ResponseWriter, q *http.Request) bool {
+		if q.Method == http.MethodPut && tries.Add(1) == 2 {
+			close(again)
+		}
+		return services.Away(w, q)
+	})
+	done := make(chan error, 1)
+	go func() { done <- f.Sync(r, false) }()
+	select {
+	case <-again:
+	case err := <-done:
+		t.Fatalf("the COMMIT ended without the storage: %v", err)
+	}
+	s3.Mend()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 20)
+	if n, err := f.ReadAt(me, r, buf, 0); err != nil || string(buf[:n]) != "stored late" {
+		t.Errorf("%q, %v", buf[:n], err)
+	}
 }
 
 // TestObjectStorageAway: a COMMIT waits for the storage, while other files and all names are served, and succeeds once it is there.

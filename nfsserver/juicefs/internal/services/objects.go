@@ -23,8 +23,8 @@ const (
 	secretKey = "test-secret"
 )
 
-// builtS3 is the program of the S3 server, built once for all tests of a process. It is versitygw: it takes a third of the time to build that
-// minio takes, keeps objects as plain files, and its license is that of JuiceFS. (testdata/versitygw has its version.)
+// builtS3 is the program of the S3 server, built once for all tests of a process. It is versitygw: it
+// keeps objects as plain files, and its license is that of JuiceFS. (testdata/versitygw has its version.)
 var builtS3 = sync.OnceValues(func() (path string, err error) {
 	built = true
 	dir, err := os.MkdirTemp("", "versitygw-")
