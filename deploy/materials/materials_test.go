@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"debug/buildinfo"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,7 +23,7 @@ func given() *debug.BuildInfo {
 		Deps: []*debug.Module{
 			{Path: "example.org/a", Version: "v0.1.0", Sum: "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="},
 			{Path: "example.org/b", Version: "v1.0.0", Replace: &debug.Module{Path: "example.org/fork", Version: "v1.0.1+incompatible"}},
-			{Path: "example.org/c", Version: "v1.0.0", Replace: &debug.Module{Path: "../c"}},
+			{Path: "example.org/c", Version: "v1.0.0", Replace: &debug.Module{Path: "../c", Version: "(devel)"}},
 		},
 		Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "0123"}, {Key: "-compiler", Value: "gc"}},
 	}
@@ -94,8 +95,29 @@ func TestNotices(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), "The Go Authors") || !strings.Contains(string(text), "Module github.com/spf13/cobra v1.10.2: LICENSE.txt\n") {
 		t.Errorf("%v: %.300s", err, text)
 	}
-	info.Deps = []*debug.Module{{Path: "example.org/none", Version: "v1.0.0"}}
-	if err := writeNotices(file, info); err == nil || !strings.Contains(err.Error(), "no license") {
+	info.Deps = []*debug.Module{{Path: "example.org/none", Version: "v1.0.0"}, {Path: "example.org/other", Version: "v1.0.0"}}
+	if err := writeNotices(file, info); err == nil || !strings.Contains(err.Error(), "none v1.0.0: it is not in the module cache") || !strings.Contains(err.Error(), "other") {
 		t.Error(err)
+	}
+}
+
+// TestNoticesOfParts: where the root has none those of the parts count, and only there; a module with none at all is refused.
+func TestNoticesOfParts(t *testing.T) {
+	dir := t.TempDir()
+	var out bytes.Buffer
+	if err := appendNotices(&out, "x", dir); err == nil || !strings.Contains(err.Error(), "no license") {
+		t.Error(err)
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "part"), 0o755), os.WriteFile(filepath.Join(dir, "part/LICENSE"), []byte("text"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := noticesIn(dir); err != nil || strings.Join(got, " ") != "part/LICENSE" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "COPYING.md"), []byte("text"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := noticesIn(dir); err != nil || strings.Join(got, " ") != "COPYING.md" {
+		t.Errorf("%q, %v", got, err)
 	}
 }

@@ -5,12 +5,15 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 )
 
@@ -27,17 +30,24 @@ func writeNotices(name string, info *debug.BuildInfo) error {
 	if err := appendNotices(&out, "The Go programming language and its standard library, "+info.GoVersion, strings.TrimSpace(string(root))); err != nil {
 		return err
 	}
+	var missing error
 	dirs, err := moduleDirs()
 	if err != nil {
 		return err
 	}
 	for _, m := range info.Deps {
-		if m.Replace != nil && m.Replace.Version == "" {
-			continue // a directory of this repository, under its license
+		if local(m) {
+			continue // it is under this repository's license
 		}
-		if err := appendNotices(&out, "Module "+used(m).Path+" "+used(m).Version, dirs[m.Path]); err != nil {
-			return err
+		heading := "Module " + used(m).Path + " " + used(m).Version
+		if why := without[used(m).Path]; why != "" {
+			fmt.Fprintf(&out, "%s\n%s\n\n%s\n\n", strings.Repeat("=", 78), heading, why)
+			continue
 		}
+		missing = errors.Join(missing, appendNotices(&out, heading, dirs[m.Path]))
+	}
+	if missing != nil {
+		return missing
 	}
 	return os.WriteFile(name, out.Bytes(), 0o644)
 }
@@ -61,28 +71,51 @@ func moduleDirs() (map[string]string, error) {
 	return dirs, nil
 }
 
-// appendNotices adds what stands in a directory under a heading.
+// without are the modules in which there is no license, with what is known of them. They stand in the notices, for everybody to see.
+var without = map[string]string{
+	"github.com/oliverisaac/shellescape": "No file of this module says its license. JuiceFS, under the Apache License 2.0, depends on it.",
+}
+
+// appendNotices adds what stands in a module's directory under a heading: in its root, or, where nothing does, below.
 func appendNotices(out *bytes.Buffer, heading, dir string) error {
-	found := 0
-	if dir != "" {
-		list, err := os.ReadDir(dir)
+	if dir == "" {
+		return fmt.Errorf("%s: it is not in the module cache", heading)
+	}
+	names, err := noticesIn(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			return err
 		}
-		for _, e := range list {
-			if !noticeName.MatchString(e.Name()) || e.IsDir() {
-				continue
-			}
-			text, err := os.ReadFile(filepath.Join(dir, e.Name()))
-			if err != nil {
-				return err
-			}
-			found++
-			fmt.Fprintf(out, "%s\n%s: %s\n\n%s\n\n", strings.Repeat("=", 78), heading, e.Name(), bytes.TrimSpace(text))
-		}
+		fmt.Fprintf(out, "%s\n%s: %s\n\n%s\n\n", strings.Repeat("=", 78), heading, name, bytes.TrimSpace(text))
 	}
-	if found == 0 {
+	if len(names) == 0 {
 		return fmt.Errorf("%s: there is no license in %q", heading, dir)
 	}
 	return nil
+}
+
+// noticesIn is the files of a directory that have its notices: those in the root, or else all below.
+func noticesIn(dir string) (names []string, err error) {
+	below := 0
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !noticeName.MatchString(d.Name()) {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err == nil {
+			names = append(names, name)
+			if strings.Contains(name, "/") {
+				below++
+			}
+		}
+		return err
+	})
+	if below < len(names) {
+		names = slices.DeleteFunc(names, func(name string) bool { return strings.Contains(name, "/") })
+	}
+	return names, err
 }

@@ -80,14 +80,18 @@ func describe(info *debug.BuildInfo, sum [sha256.Size]byte, at time.Time) *bill 
 
 // used is the module whose code is in the program: the one that replaces m, or m.
 func used(m *debug.Module) *debug.Module {
-	if m.Replace == nil {
+	switch {
+	case m.Replace == nil:
 		return m
+	case local(m):
+		return &debug.Module{Path: m.Path, Version: m.Version} // the directory has neither a version nor a sum of its own
 	}
-	if m.Replace.Version != "" {
-		return m.Replace
-	}
-	// By a directory of this repository, which has no version of its own.
-	return &debug.Module{Path: m.Path, Version: m.Version}
+	return m.Replace
+}
+
+// local reports whether a directory of this repository takes the place of a module.
+func local(m *debug.Module) bool {
+	return m.Replace != nil && strings.HasPrefix(m.Replace.Path, ".")
 }
 
 func moduleComponent(m *debug.Module) component {

@@ -14,12 +14,18 @@ import (
 )
 
 // programs are those that have a package, with the name in the package.
-var programs = []string{"nfsrdma", "nfsrdmad"}
+var programs = []string{"nfsrdma", "nfsrdmad", "nfsrdmad-juicefs"}
 
 // build makes dir/1.0.0 and dir/1.1.0, and the first of them once more from another directory.
 func build(t *testing.T, dir string) {
 	source, elsewhere := filepath.Join(dir, "source"), filepath.Join(dir, "else", "where")
 	repository(t, source)
+	// Without the services that the tests do not use, as all tests of that module.
+	tags, err := os.ReadFile("../../nfsserver/juicefs/tags")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("JUICEFS_TAGS", strings.TrimSpace(string(tags)))
 	must(t, dir, "git", "clone", "-q", source, elsewhere)
 	made := func(source, version, out string) {
 		t.Helper()
@@ -82,6 +88,7 @@ func check(t *testing.T, dir string) {
 	} else if strings.TrimSpace(said) != "" {
 		t.Logf("lintian: %s", said)
 	}
+	unit(t, filepath.Join(out, "bin"), "nfsrdmad-juicefs")
 	must(t, out, "sha256sum", "--check", "--quiet", "--strict", "SHA256SUMS")
 	commit := strings.TrimSpace(must(t, filepath.Join(dir, "source"), "git", "rev-parse", "v"+older))
 	for _, name := range programs {
@@ -93,6 +100,26 @@ func check(t *testing.T, dir string) {
 		}
 		bill(t, filepath.Join(out, "bin", name), filepath.Join(out, name+".cdx.json"))
 	}
+}
+
+// unit: systemd finds nothing wrong with the units of a server, and little that they leave open. Those of nfsrdmad have a test of
+// their own beside the server.
+func unit(t *testing.T, bin, name string) {
+	t.Helper()
+	dir := t.TempDir()
+	args := []string{"verify", "--man=no"}
+	for _, kind := range []string{".service", ".socket"} {
+		text, err := os.ReadFile("../../deploy/" + name + kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Join(dir, name+kind), strings.ReplaceAll(string(text), "/usr/local/sbin", bin), 0o644)
+		args = append(args, filepath.Join(dir, name+kind))
+	}
+	if said := must(t, dir, "systemd-analyze", args...); said != "" {
+		t.Error(said)
+	}
+	must(t, dir, "systemd-analyze", "security", "--offline=true", "--threshold=32", args[2])
 }
 
 // bill compares a bill of materials with what the toolchain says of the program.
@@ -118,6 +145,9 @@ func bill(t *testing.T, program, file string) {
 	}
 	want := []string{"std " + info.GoVersion}
 	for _, m := range info.Deps {
+		if m.Replace != nil && !strings.HasPrefix(m.Replace.Path, ".") {
+			m = m.Replace
+		}
 		want = append(want, m.Path+" "+m.Version)
 	}
 	var got []string

@@ -19,7 +19,27 @@ import (
 // A system is the clean system that the packages are installed in.
 type system struct {
 	*manager
-	dir string // of the suite: the packages are below
+	dir      string   // of the suite: the packages are below
+	packages []string // that are installed
+	server
+}
+
+// A server is how the machine is set up that runs it.
+type server struct {
+	name     string
+	export   string   // the name of what is exported
+	local    string   // the exported directory; "": what is exported is in a volume
+	exports  string   // the exports file
+	volumes  string   // the line of /etc/default that names volumes; "": the exports file does
+	flags    string   // the variable of flags there
+	control  []string // where commands find the server
+	keepsKey bool     // in its state directory, and nowhere else
+}
+
+var servers = []server{
+	{name: "nfsrdmad", export: "/srv/data", local: "srv/data", exports: "exports", flags: "NFSRDMAD_OPTIONS", keepsKey: true},
+	{name: "nfsrdmad-juicefs", export: "/vol", exports: "juicefs-exports", volumes: "NFSRDMAD_JUICEFS_VOLUMES=\"/srv/volume=/vol\"\n",
+		flags: "NFSRDMAD_JUICEFS_OPTIONS", control: []string{"--control", "/run/nfsrdma-juicefs/control"}},
 }
 
 // run runs a program in the system.
@@ -43,12 +63,12 @@ func (m *system) path(name string) string { return filepath.Join(m.root, name) }
 func (m *system) install(version string) {
 	m.t.Helper()
 	args := []string{"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-y", "install"}
-	debs, err := filepath.Glob(filepath.Join(m.dir, version, "*.deb"))
-	if err != nil || len(debs) != len(programs) {
-		m.t.Fatalf("%q, %v", debs, err)
-	}
-	for _, deb := range debs {
-		args = append(args, "/packages/"+version+"/"+filepath.Base(deb))
+	for _, name := range m.packages {
+		debs, err := filepath.Glob(filepath.Join(m.dir, version, name+"_*.deb"))
+		if err != nil || len(debs) != 1 {
+			m.t.Fatalf("%q, %v", debs, err)
+		}
+		args = append(args, "/packages/"+version+"/"+filepath.Base(debs[0]))
 	}
 	m.do(args...)
 }
@@ -58,16 +78,25 @@ func (m *system) apt(action string, names ...string) {
 	m.do(append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-y", action}, names...)...)
 }
 
-// life is the suite inside of its namespaces.
-func life(t *testing.T, dir string) {
+// insideNamespaces is the suite where it changes nothing of the machine.
+func insideNamespaces(t *testing.T, dir string) {
 	root := filepath.Join(dir, "root")
 	if err := os.Mkdir(filepath.Join(root, "packages"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, mount := range [][]string{{"-t", "proc", "proc", root + "/proc"}, {"--rbind", "/dev", root + "/dev"}, {"-t", "tmpfs", "tmpfs", root + "/run"}, {"--bind", dir, root + "/packages"}} {
+	for _, mount := range [][]string{{"-t", "proc", "proc", root + "/proc"}, {"--rbind", "/dev", root + "/dev"}, {"--bind", dir, root + "/packages"}} {
 		must(t, "/", "mount", mount...)
 	}
-	m := &system{newManager(t, root), dir}
+	for _, s := range servers {
+		t.Run(s.name, func(t *testing.T) { life(t, dir, s) })
+	}
+}
+
+// life is that of one server's package and the client's, from one clean system to another.
+func life(t *testing.T, dir string, s server) {
+	root := filepath.Join(dir, "root")
+	must(t, "/", "mount", "-t", "tmpfs", "tmpfs", root+"/run")
+	m := &system{newManager(t, root, s.name), dir, []string{s.name, "nfsrdma"}, s}
 	before := m.files()
 	m.install(older)
 	m.documented()
@@ -79,8 +108,8 @@ func life(t *testing.T, dir string) {
 	m.upgrade()
 	m.removeClient()
 	m.removeServer()
-	m.apt("purge", "nfsrdmad", "nfsrdma")
-	for _, made := range []string{"srv/data", "mnt/data"} {
+	m.apt("purge", m.packages...)
+	for _, made := range []string{"srv/data", "srv/volume", "mnt/data"} {
 		if err := os.RemoveAll(m.path(made)); err != nil {
 			t.Error(err)
 		}
@@ -92,14 +121,14 @@ func life(t *testing.T, dir string) {
 func (m *system) documented() {
 	m.t.Helper()
 	pages := [][]string{{"1", "nfsrdma"}, {"1", "nfsrdma-cp"}, {"8", "mount.nfsrdma"}}
-	for _, unit := range []string{"nfsrdmad.service", "nfsrdmad.socket"} {
+	for _, unit := range []string{"service", "socket"} {
 		for _, docs := range m.setting(unit, "Documentation") {
 			for _, ref := range regexp.MustCompile(`man:([a-z.-]+)\((\d)\)`).FindAllStringSubmatch(docs, -1) {
 				pages = append(pages, []string{ref[2], ref[1]})
 			}
 		}
 	}
-	if len(pages) < 6 {
+	if len(pages) < 5 {
 		m.t.Errorf("the units name few pages: %q", pages)
 	}
 	for _, page := range pages {
@@ -107,7 +136,7 @@ func (m *system) documented() {
 			m.t.Errorf("man %s %s: %q, %v", page[0], page[1], out, err)
 		}
 	}
-	for _, name := range programs {
+	for _, name := range m.packages {
 		// As the shell does it at a tab after "NAME comp".
 		script := fmt.Sprintf(`. /usr/share/bash-completion/bash_completion; _completion_loader %[1]s; COMP_WORDS=(%[1]s comp); COMP_CWORD=1; COMP_LINE="%[1]s comp"; COMP_POINT=${#COMP_LINE}; COMP_TYPE=9; __start_%[1]s 2> /dev/null; echo "${COMPREPLY[@]}"`, name)
 		if out, err := m.run("bash", "-c", script); err != nil || strings.TrimSpace(out) != "completion" {
@@ -125,43 +154,65 @@ func (m *system) documented() {
 func (m *system) begin() {
 	m.t.Helper()
 	// Nothing is exported by what comes with the package, and the server says so.
-	if out, err := m.run("nfsrdmad", "serve", "--exports", "/etc/nfsrdma/exports", "--ephemeral-key"); err == nil || !strings.Contains(out, "nothing to export") {
+	if out, err := m.run(m.server.name, "serve", "--exports", "/etc/nfsrdma/"+m.exports, "--ephemeral-key"); err == nil || !strings.Contains(out, "nothing to export") {
 		m.t.Errorf("%q, %v", out, err)
 	}
-	for _, dir := range []string{"srv/data", "mnt/data"} {
+	for _, dir := range []string{"srv/data", "srv/volume", "mnt/data"} {
 		if err := os.MkdirAll(m.path(dir), 0o755); err != nil {
 			m.t.Fatal(err)
 		}
 	}
-	put(m.t, m.path("etc/nfsrdma/exports"), "/srv/data 127.0.0.1(rw,no_root_squash)\n", 0o644)
-	put(m.t, m.path("etc/default/nfsrdmad"), "NFSRDMAD_OPTIONS=\"--log-format json\"\n", 0o644)
-	must(m.t, "/", "systemctl", "--root="+m.root, "enable", "nfsrdmad.socket", "nfsrdmad.service")
+	put(m.t, m.path("etc/nfsrdma/"+m.exports), m.export+" 127.0.0.1(rw,no_root_squash)\n", 0o644)
+	put(m.t, m.path("etc/default/"+m.server.name), m.volumes+m.flags+"=\"--log-format json\"\n", 0o644)
+	must(m.t, "/", "systemctl", "--root="+m.root, "enable", m.server.name+".socket", m.server.name+".service")
 	m.listen()
 	m.start()
-	m.do("mount", "-t", "nfsrdma", "127.0.0.1:/srv/data", "/mnt/data")
+	m.do("mount", "-t", "nfsrdma", "-o", "actimeo=1", "127.0.0.1:"+m.export, "/mnt/data")
 	if log, err := os.ReadFile(m.path("run/server.log")); err != nil || !strings.Contains(string(log), `{"`) {
-		m.t.Errorf("the flags of /etc/default/nfsrdmad do not reach the server: %v\n%s", err, log)
+		m.t.Errorf("the flags of /etc/default do not reach the server: %v\n%s", err, log)
 	}
 }
 
-// writeAndRead: what is written on the mount is in the exported directory, and the other way round.
+// content is what the server has in a file: as its directory has it, or as a client sees it that has cached nothing.
+func (m *system) content(name string) string {
+	m.t.Helper()
+	if m.local == "" {
+		return must(m.t, "/", filepath.Join(m.dir, older, "bin/nfsrdma"), "cat", "127.0.0.1:"+m.export+"/"+name)
+	}
+	text, err := os.ReadFile(m.path(m.local + "/" + name))
+	if err != nil {
+		m.t.Error(err)
+	}
+	return string(text)
+}
+
+// writeAndRead: what is written on the mount is on the server, and the other way round.
 func (m *system) writeAndRead(name string) {
 	m.t.Helper()
-	for _, way := range [][2]string{{"mnt/data", "srv/data"}, {"srv/data", "mnt/data"}} {
-		from, to := m.path(way[0]+"/"+name), m.path(way[1]+"/"+name)
-		name += " of the server" // the mount knows for a while that the other one is gone
-		put(m.t, from, way[0], 0o644)
-		// What the server makes by itself a mount sees when what it has cached of the directory is old (acdirmax, a minute).
-		text, err := os.ReadFile(to)
-		for end := time.Now().Add(3 * time.Minute); errors.Is(err, fs.ErrNotExist) && time.Now().Before(end); text, err = os.ReadFile(to) {
-			time.Sleep(100 * time.Millisecond)
-		}
-		if err != nil || string(text) != way[0] {
-			m.t.Errorf("%q, %v; want %q", text, err, way[0])
-		}
-		if err := os.Remove(from); err != nil {
-			m.t.Error(err)
-		}
+	on := m.path("mnt/data/" + name)
+	put(m.t, on, "from the mount", 0o644)
+	if text := m.content(name); text != "from the mount" {
+		m.t.Errorf("the server has %q", text)
+	}
+	if err := os.Remove(on); err != nil {
+		m.t.Error(err)
+	}
+	if m.local == "" {
+		return
+	}
+	name += " of the server"
+	on = m.path("mnt/data/" + name)
+	put(m.t, m.path(m.local+"/"+name), "from the server", 0o644)
+	// What the server makes by itself a mount sees when what it has cached of the directory is old: with actimeo=1, after a second.
+	text, err := os.ReadFile(on)
+	for end := time.Now().Add(3 * time.Minute); errors.Is(err, fs.ErrNotExist) && time.Now().Before(end); text, err = os.ReadFile(on) {
+		time.Sleep(100 * time.Millisecond)
+	}
+	if err != nil || string(text) != "from the server" {
+		m.t.Errorf("the mount has %q, %v", text, err)
+	}
+	if err := os.Remove(on); err != nil {
+		m.t.Error(err)
 	}
 }
 
@@ -185,10 +236,10 @@ func (m *system) upgrade() {
 	if starts != 2 {
 		m.t.Errorf("the server was started %d times, want 2", starts)
 	}
-	if slices.ContainsFunc(calls, func(c string) bool { return strings.Contains(c, "stop") }) || !slices.Contains(calls, "try-restart nfsrdmad.service") {
+	if slices.ContainsFunc(calls, func(c string) bool { return strings.Contains(c, "stop") }) || !slices.Contains(calls, "try-restart "+m.server.name+".service") {
 		m.t.Errorf("the upgrade asks systemd for %q", calls)
 	}
-	if status := m.do("nfsrdmad", "status"); !strings.HasPrefix(status, "nfsrdmad v"+newer+",") {
+	if status := m.do(append([]string{m.server.name, "status"}, m.control...)...); !strings.HasPrefix(status, "nfsrdmad v"+newer+",") {
 		m.t.Errorf("the server is not the new one: %s", status)
 	}
 	if said := m.do("nfsrdma", "--version"); !strings.HasPrefix(said, "nfsrdma version v"+newer+"\n") {
@@ -197,7 +248,7 @@ func (m *system) upgrade() {
 	if again := m.mountProcesses(); !slices.Equal(again, pids) || len(pids) != 1 {
 		m.t.Errorf("processes of mounts: %v before, %v after", pids, again)
 	}
-	if !maps.Equal(m.key(), key) || len(key) == 0 {
+	if !maps.Equal(m.key(), key) || m.keepsKey && len(key) == 0 {
 		m.t.Errorf("the state of the server is not what it was")
 	}
 	// The file that was open, by the handle that the older server gave.
@@ -207,11 +258,11 @@ func (m *system) upgrade() {
 	if err := f.Sync(); err != nil {
 		m.t.Error(err)
 	}
-	if text, err := os.ReadFile(m.path("srv/data/open")); err != nil || string(text) != "before after" {
-		m.t.Errorf("%q, %v", text, err)
+	if text := m.content("open"); text != "before after" {
+		m.t.Errorf("%q", text)
 	}
 	m.writeAndRead("second")
-	if text, err := os.ReadFile(m.path("etc/default/nfsrdmad")); err != nil || !strings.Contains(string(text), "--log-format json") {
+	if text, err := os.ReadFile(m.path("etc/default/" + m.server.name)); err != nil || !strings.Contains(string(text), "--log-format json") {
 		m.t.Errorf("configuration that was changed is gone: %q, %v", text, err)
 	}
 }
@@ -268,14 +319,14 @@ func (m *system) removeServer() {
 	m.t.Helper()
 	key := m.key()
 	m.calls()
-	m.apt("remove", "nfsrdmad")
-	if calls := m.calls(); !slices.Contains(calls, "stop nfsrdmad.socket nfsrdmad.service") {
+	m.apt("remove", m.server.name)
+	if calls := m.calls(); !slices.Contains(calls, "stop "+m.server.name+".socket "+m.server.name+".service") {
 		m.t.Errorf("the removal asks systemd for %q", calls)
 	}
-	if !maps.Equal(m.key(), key) || len(key) == 0 {
+	if !maps.Equal(m.key(), key) {
 		m.t.Error("the key of handles is gone with the package")
 	}
-	if _, err := os.Stat(m.path("etc/nfsrdma/exports")); err != nil {
+	if _, err := os.Stat(m.path("etc/nfsrdma/" + m.exports)); err != nil {
 		m.t.Error(err)
 	}
 }

@@ -23,6 +23,7 @@ import (
 type manager struct {
 	t    *testing.T
 	root string
+	name string // of the service, and of its program
 
 	sockets []*os.File // those of the socket unit: open as long as the test runs
 	ready   *net.UnixConn
@@ -40,9 +41,9 @@ read -r status < /run/systemctl.answer
 exit "$status"
 `
 
-func newManager(t *testing.T, root string) *manager {
+func newManager(t *testing.T, root, name string) *manager {
 	t.Helper()
-	m := &manager{t: t, root: root}
+	m := &manager{t: t, root: root, name: name}
 	addr := &net.UnixAddr{Name: filepath.Join(root, "run/notify"), Net: "unixgram"}
 	var err error
 	if m.ready, err = net.ListenUnixgram("unixgram", addr); err != nil {
@@ -64,6 +65,12 @@ func newManager(t *testing.T, root string) *manager {
 		return f
 	}
 	asked, answer := fifo("systemctl.asked"), fifo("systemctl.answer")
+	t.Cleanup(func() {
+		m.ready.Close()
+		for _, f := range m.sockets {
+			f.Close()
+		}
+	})
 	go func() {
 		for lines := bufio.NewScanner(asked); lines.Scan(); {
 			status := 0
@@ -106,9 +113,10 @@ func (m *manager) calls() []string {
 	return list
 }
 
-// setting is the value of a line of an installed unit.
+// setting is the value of a line of the installed unit of a type.
 func (m *manager) setting(unit, name string) (values []string) {
 	m.t.Helper()
+	unit = m.name + "." + unit
 	text, err := os.ReadFile(filepath.Join(m.root, "usr/lib/systemd/system", unit))
 	if err != nil {
 		m.t.Fatal(err)
@@ -127,7 +135,7 @@ func (m *manager) listen() {
 	m.t.Helper()
 	var lc net.ListenConfig
 	lc.SetMultipathTCP(false) // as systemd
-	for _, addr := range m.setting("nfsrdmad.socket", "ListenStream") {
+	for _, addr := range m.setting("socket", "ListenStream") {
 		l, err := lc.Listen(context.Background(), "tcp", addr)
 		if err != nil {
 			m.t.Fatal(err)
@@ -139,7 +147,7 @@ func (m *manager) listen() {
 		l.Close()
 		m.sockets = append(m.sockets, f)
 	}
-	for _, addr := range m.setting("nfsrdmad.socket", "ListenDatagram") {
+	for _, addr := range m.setting("socket", "ListenDatagram") {
 		c, err := lc.ListenPacket(context.Background(), "udp", addr)
 		if err != nil {
 			m.t.Fatal(err)
@@ -156,7 +164,7 @@ func (m *manager) listen() {
 // environment is what EnvironmentFile= has.
 func (m *manager) environment() map[string]string {
 	all := map[string]string{}
-	for _, name := range m.setting("nfsrdmad.service", "EnvironmentFile") {
+	for _, name := range m.setting("service", "EnvironmentFile") {
 		text, err := os.ReadFile(filepath.Join(m.root, strings.TrimPrefix(name, "-")))
 		if err != nil {
 			m.t.Fatal(err)
@@ -173,7 +181,7 @@ func (m *manager) environment() map[string]string {
 // commandLine is ExecStart= with its variables, which stand for words.
 func (m *manager) commandLine() (words []string) {
 	env := m.environment()
-	for word := range strings.FieldsSeq(m.setting("nfsrdmad.service", "ExecStart")[0]) {
+	for word := range strings.FieldsSeq(m.setting("service", "ExecStart")[0]) {
 		if name, ok := strings.CutPrefix(word, "$"); ok {
 			words = append(words, strings.Fields(env[name])...)
 			continue
@@ -195,12 +203,12 @@ func (m *manager) start() {
 // startLocked starts the server and returns when it has told that it serves.
 func (m *manager) startLocked() error {
 	for setting, below := range map[string]string{"StateDirectory": "var/lib", "RuntimeDirectory": "run", "LogsDirectory": "var/log", "ConfigurationDirectory": "etc"} {
-		if err := os.MkdirAll(filepath.Join(m.root, below, m.setting("nfsrdmad.service", setting)[0]), 0o700); err != nil {
+		if err := os.MkdirAll(filepath.Join(m.root, below, m.setting("service", setting)[0]), 0o700); err != nil {
 			return err
 		}
 	}
 	bounds := "-all"
-	for capability := range strings.FieldsSeq(m.setting("nfsrdmad.service", "CapabilityBoundingSet")[0]) {
+	for capability := range strings.FieldsSeq(m.setting("service", "CapabilityBoundingSet")[0]) {
 		bounds += ",+" + strings.ToLower(strings.TrimPrefix(capability, "CAP_"))
 	}
 	args := append([]string{m.root, "sh", "-c", `export LISTEN_PID=$$; exec "$@"`, "sh", "setpriv", "--bounding-set=" + bounds, "--no-new-privs"}, m.commandLine()...)

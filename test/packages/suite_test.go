@@ -26,7 +26,7 @@ const (
 const older, newer = "1.0.0", "1.1.0"
 
 // tools is what the suite needs beside Go, as root.
-var tools = []string{"git", "mmdebstrap", "lintian", "dpkg-deb", "unshare", "ip", "mount", "setpriv", "systemctl", "/dev/fuse"}
+var tools = []string{"git", "mmdebstrap", "lintian", "dpkg-deb", "unshare", "ip", "mount", "setpriv", "systemctl", "systemd-analyze", "/dev/fuse"}
 
 func needed(t *testing.T) {
 	t.Helper()
@@ -84,6 +84,7 @@ func repository(t *testing.T, dir string) {
 	for _, version := range []string{older, newer} {
 		git("commit", "-q", "--allow-empty", "-m", version)
 		git("tag", "v"+version)
+		git("tag", "nfsserver/juicefs/v"+version) // as Go names versions of a module below
 	}
 }
 
@@ -121,7 +122,7 @@ func copyFile(t *testing.T, from, to string) {
 // TestPackages is the suite: the packages, then, in namespaces of its own, what is done with them.
 func TestPackages(t *testing.T) {
 	if os.Getenv(inside) != "" {
-		life(t, os.Getenv(inside))
+		insideNamespaces(t, os.Getenv(inside))
 		return
 	}
 	needed(t)
