@@ -146,6 +146,7 @@ func TestPackages(t *testing.T) {
 		return
 	}
 	t.Run("check", func(t *testing.T) { check(t, dir) })
+	t.Run("manifests", func(t *testing.T) { manifests(t, dir) })
 	t.Run("use", func(t *testing.T) { enter(t, dir) })
 }
 
