@@ -38,7 +38,7 @@ func (l *Locks) attempt(ctx context.Context, o *owner, q *Request, w *wait) (nlm
 	}
 	block := w != nil && w.blocks
 	if block && !w.entered {
-		l.enqueue(w, l.opt.Server.Connections())
+		l.enqueue(w, l.place())
 	}
 	l.hold(o)
 	l.work.Go(func() {
@@ -62,7 +62,7 @@ func (l *Locks) attempt(ctx context.Context, o *owner, q *Request, w *wait) (nlm
 			return
 		default:
 		}
-		seen := l.opt.Server.Connections()
+		seen := l.place()
 		before := l.heldIn(o, s)
 		if block {
 			w.queued = true
@@ -120,8 +120,8 @@ func (l *Locks) heldIn(o *owner, s span) ranges {
 	return o.held.within(s)
 }
 
-// granted enters a lock. seen is Connections before it was asked for.
-func (l *Locks) granted(o *owner, s span, handle, seen uint64) {
+// granted enters a lock. seen is the place before it was asked for.
+func (l *Locks) granted(o *owner, s span, handle uint64, seen place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	o.held = o.held.with(s)
@@ -130,10 +130,11 @@ func (l *Locks) granted(o *owner, s span, handle, seen uint64) {
 }
 
 // startWatch has restarts of the server noticed, of which there was none before seen: the first connection is no restart. mu is held.
-func (l *Locks) startWatch(seen uint64) {
+func (l *Locks) startWatch(seen place) {
 	l.listenForNotices()
 	if !l.watching {
-		l.watching, l.seen = true, max(seen, 1)
+		seen.connects = max(seen.connects, 1)
+		l.watching, l.seen = true, seen
 		l.work.Go(l.watch)
 	}
 }

@@ -145,8 +145,7 @@ type Locks struct {
 	callbacks callbacks
 	notices   notices
 
-	seen  uint64 // Connections before the oldest lock was asked for, or since all were last checked
-	moves uint64 // Moves when all were last checked
+	seen place // before the oldest lock was asked for, or since all were last checked
 }
 
 // A file is one that has owners.

@@ -53,18 +53,27 @@ func (l *Locks) watch() {
 		if looks%int(probeEvery/lookEvery) == 0 && l.opt.Server.NLM(l.ctx, nil, nlm4.ProcNull, nil, nil) != nil {
 			continue
 		}
-		now, moves := l.opt.Server.Connections(), l.opt.Server.Moves() // before the calls below, which may need yet another
-		if now == seen && !told {
+		now := l.place() // before the calls below, which may need yet another
+		if now.connects == seen.connects && !told {
 			continue
 		}
 		l.reclaimAll()
 		l.mu.Lock()
-		l.seen, l.moves = now, moves
+		l.seen = now
 		for _, f := range l.files {
 			f.wakeAll() // the queues of the server are gone, too
 		}
 		l.mu.Unlock()
 	}
+}
+
+// A place is a connection to a server.
+type place struct{ connects, moves uint64 }
+
+// place is the one of the moment. Moves is read first: a move in between is seen late, but no lock is then taken for checked at the new server.
+func (l *Locks) place() place {
+	moves := l.opt.Server.Moves()
+	return place{l.opt.Server.Connections(), moves}
 }
 
 // holding are the owners with locks, the oldest first. mu is held.
@@ -156,7 +165,7 @@ func (l *Locks) reclaimOf(o *owner, held ranges, f *fate) {
 func (l *Locks) moved() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.moves != l.opt.Server.Moves()
+	return l.seen.moves != l.opt.Server.Moves()
 }
 
 // goneMost is how long a dead server may take to let go of what its files have locked: its process is about to end.
@@ -169,13 +178,18 @@ func (l *Locks) takeAnew(o *owner, s span, f *fate) bool {
 	}
 	for {
 		r := l.lock(o, s, false, false)
-		if r.err == nil && r.status == nlm4.Granted {
+		switch {
+		case r.err == nil && r.status == nlm4.Granted:
 			return true
-		}
-		if isRefused(r.err) || r.err == nil && r.status == nlm4.Denied && time.Now().After(f.until) || l.pause(l.ctx, pollMost/10) != nil {
+		case isRefused(r.err), r.err == nil && !mayChange(r.status, f.until), l.pause(l.ctx, pollMost/10) != nil:
 			return false
 		}
 	}
+}
+
+// mayChange reports whether a lock that is refused with a status may be given to who asks again: not where the file is gone there.
+func mayChange(st nlm4.Status, until time.Time) bool {
+	return st == nlm4.DeniedGracePeriod || st == nlm4.Denied && !time.Now().After(until)
 }
 
 // reclaim reports whether the owner holds s as before. It waits for a server that does not answer.

@@ -4,6 +4,7 @@ package nlm
 
 import (
 	"context"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -86,6 +87,43 @@ func TestLocksMoveToAnotherServer(t *testing.T) {
 		time.Sleep(2 * probeEvery)
 		b.held("")
 		b.want(b.lock(1, 0, 3, true), 0)
+	})
+}
+
+// TestFileThatTheNextServerRefuses is lost with its locks, and keeps no program waiting.
+func TestFileThatTheNextServerRefuses(t *testing.T) {
+	for _, st := range []nlm4.Status{nlm4.StaleFH, nlm4.Failed, nlm4.ROFS, nlm4.FBig, nlm4.DeniedNoLocks} {
+		simulate(t, func(b *bench) {
+			b.takeSome()
+			b.m.set(func() { b.m.refuse = st })
+			b.m.move()
+			time.Sleep(2 * probeEvery)
+			n := b.m.count()
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			b.want(b.Release(ctx, testFH, Key{ID: 1}), 0)
+			time.Sleep(probeEvery / 2)
+			if more := b.m.count() - n; more > 1 {
+				b.Errorf("%v: %d calls about locks that are lost", st, more)
+			}
+			if lines := b.logged(); len(lines) != 1 || !strings.Contains(lines[0], "lost") {
+				b.Errorf("%v: logged %q", st, lines)
+			}
+		})
+	}
+}
+
+// TestRestartOfTheServerMovedTo: where the move was before the first lock it is no move, and locks that are not given back are lost.
+func TestRestartOfTheServerMovedTo(t *testing.T) {
+	simulate(t, func(b *bench) {
+		b.m.move()
+		b.takeSome()
+		b.m.restart(0)
+		time.Sleep(2 * probeEvery)
+		b.held("")
+		if lines := b.logged(); len(lines) != 1 || !strings.Contains(lines[0], "lost") {
+			b.Errorf("logged %q", lines)
+		}
 	})
 }
 

@@ -45,6 +45,7 @@ type model struct {
 	queue    []*nlm4.LockArgs // who waits, the oldest first
 	granters []*Locks         // where callbacks go
 	deaf     bool             // callbacks get lost
+	refuse   nlm4.Status      // of each LOCK, if it is not GRANTED
 	deny     error            // of Listen
 	listens  int
 	last     nlm4.Status // the result of the last callback
@@ -136,7 +137,9 @@ func (m *model) answer(args xdr.Marshaler) xdr.Marshaler {
 	switch a := args.(type) {
 	case *nlm4.LockArgs:
 		st := nlm4.Granted
-		if grace != a.Reclaim {
+		if m.refuse != nlm4.Granted {
+			st = m.refuse
+		} else if grace != a.Reclaim {
 			st = nlm4.DeniedGracePeriod
 		} else if m.conflict(&a.Lock, a.Exclusive) != nil {
 			if st = nlm4.Denied; a.Block {

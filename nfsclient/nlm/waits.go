@@ -51,7 +51,7 @@ func (l *Locks) beginWait(o *owner, s span) (*wait, error) {
 }
 
 // enqueue has callbacks find a wait before the server is asked: GRANTED may overtake the reply.
-func (l *Locks) enqueue(w *wait, seen uint64) {
+func (l *Locks) enqueue(w *wait, seen place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.entered = true
