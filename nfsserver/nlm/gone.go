@@ -36,6 +36,7 @@ const (
 type presence struct {
 	asked, answered bool      // ever
 	silent          time.Time // since when it does not answer; zero: it does
+	looked          time.Time // when it last did not
 	wanted          time.Time // when others last asked for what the client has
 }
 
@@ -111,8 +112,8 @@ func (g *ledger) wantedHosts(now time.Time) (list []*host) {
 	return list
 }
 
-// found notes whether a client's machine is there, and reports whether the client is gone.
-func (g *ledger) found(h *host, there bool, now time.Time, gone time.Duration) bool {
+// found notes whether a client's machine is there, and reports whether the client is gone. Its silence goes on where it was asked after since.
+func (g *ledger) found(h *host, there bool, now, since time.Time, gone time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p := &h.there
@@ -120,9 +121,10 @@ func (g *ledger) found(h *host, there bool, now time.Time, gone time.Duration) b
 	case there:
 		p.answered, p.silent = true, time.Time{}
 	case !p.answered:
-	case p.silent.IsZero():
-		p.silent = now
+	case p.silent.IsZero(), p.looked.Before(since): // it may have been there in between
+		p.silent, p.looked = now, now
 	default:
+		p.looked = now
 		return now.Sub(p.silent) >= gone
 	}
 	return false
@@ -146,11 +148,13 @@ func (s *Service) goneLoop() {
 // lookForGone asks the machines of clients that others wait for, and frees the locks of those that are gone.
 func (s *Service) lookForGone() {
 	s.waits.want(&s.ledger)
-	hosts := s.ledger.wantedHosts(time.Now())
+	since := s.looked.Add(-wantedFor) // not all are asked each time
+	s.looked = time.Now()
+	hosts := s.ledger.wantedHosts(s.looked)
 	there := make([]bool, len(hosts))
 	s.each(len(hosts), func(i int) { there[i] = s.isThere(hosts[i].key.addr) })
 	for i, h := range hosts {
-		if s.ledger.found(h, there[i], time.Now(), s.opts.Gone) && s.ctx.Err() == nil {
+		if s.ledger.found(h, there[i], time.Now(), since, s.opts.Gone) && s.ctx.Err() == nil {
 			s.bury(h)
 		}
 	}

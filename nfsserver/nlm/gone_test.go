@@ -125,3 +125,33 @@ func TestClientsThatAreThere(t *testing.T) {
 		})
 	}
 }
+
+// TestSilenceIsOneStretch: between two looks that are far apart a machine may have been up, and one that does not answer now has
+// not been silent since the first.
+func TestSilenceIsOneStretch(t *testing.T) {
+	const gone = 10 * time.Minute
+	for name, c := range map[string]struct {
+		every time.Duration // between two looks
+		want  time.Duration // when it is gone; 0: never, in an hour
+	}{
+		"looked at all the time":        {goneEvery, gone},
+		"looked at now and then":        {gone / 2, 0},
+		"looked at once and much later": {gone + time.Minute, 0},
+	} {
+		var g ledger
+		g.init(defaultBounds(64))
+		h := &host{}
+		now := time.Now()
+		g.found(h, true, now, now, gone)
+		begin := now.Add(c.every)
+		var after time.Duration
+		for now = begin; now.Sub(begin) < time.Hour && after == 0; now = now.Add(c.every) {
+			if g.found(h, false, now, now.Add(-goneEvery-wantedFor), gone) {
+				after = now.Sub(begin)
+			}
+		}
+		if after != c.want {
+			t.Errorf("%s: gone after %v, want %v", name, after, c.want)
+		}
+	}
+}

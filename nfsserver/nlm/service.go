@@ -67,6 +67,7 @@ type Service struct {
 	monitor monitor
 	waits   waitGraph
 	absent  absence
+	looked  time.Time             // of goneLoop: when it last looked for clients that are gone
 	reach   func(netip.Addr) bool // reports whether a machine is up
 	probes  chan struct{}         // has room for each that is asked
 	callers callers
