@@ -38,6 +38,7 @@ type presence struct {
 	silent          time.Time // since when it does not answer; zero: it does
 	looked          time.Time // when it last did not
 	wanted          time.Time // when others last asked for what the client has
+	called          time.Time // when the client last called
 }
 
 // absence is whom locks were taken from; mu guards it.
@@ -145,9 +146,28 @@ func (s *Service) goneLoop() {
 	}
 }
 
+// wantWaiting notes the clients whose locks others wait for. These are to be there themselves, by a call of late or a connection: else it may be
+// we who are cut off, and all are silent.
+func (s *Service) wantWaiting() {
+	for by, holders := range s.waits.wanting() {
+		if now := time.Now(); s.ledger.calledSince(by, now.Add(-wantedFor)) || s.isConnected(by.key.addr) {
+			for h := range holders {
+				s.ledger.wants(h, now)
+			}
+		}
+	}
+}
+
+// calledSince reports whether a client has called after a time.
+func (g *ledger) calledSince(h *host, since time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return h.there.called.After(since)
+}
+
 // lookForGone asks the machines of clients that others wait for, and frees the locks of those that are gone.
 func (s *Service) lookForGone() {
-	s.waits.want(&s.ledger)
+	s.wantWaiting()
 	since := s.looked.Add(-wantedFor) // not all are asked each time
 	s.looked = time.Now()
 	hosts := s.ledger.wantedHosts(s.looked)
@@ -173,11 +193,13 @@ func (s *Service) each(n int, work func(i int)) {
 	all.Wait()
 }
 
-func (s *Service) isThere(addr netip.Addr) bool {
+func (s *Service) isThere(addr netip.Addr) bool { return s.isConnected(addr) || s.reach(addr) }
+
+func (s *Service) isConnected(addr netip.Addr) bool {
 	s.absent.mu.Lock()
 	connected := s.absent.connected
 	s.absent.mu.Unlock()
-	return connected != nil && connected(addr) || s.reach(addr)
+	return connected != nil && connected(addr)
 }
 
 // bury frees what a client has.
@@ -226,19 +248,23 @@ func (m *monitor) advance() error {
 	return m.save()
 }
 
-// want notes the clients whose locks are in the way of those who wait.
-func (g *waitGraph) want(l *ledger) {
+// wanting are the clients that wait, and whose locks are in their way.
+func (g *waitGraph) wanting() map[*host]map[*host]bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now, looks := time.Now(), maxLooks
-	for _, all := range g.waits {
+	list, looks := map[*host]map[*host]bool{}, maxLooks
+	for o, all := range g.waits {
 		for _, w := range all {
 			if looks -= len(w.file.locks); looks < 0 {
-				return
+				return list
 			}
-			if h := w.file.locks.conflict(w.owner, w.span, w.exclusive); h != nil {
-				l.wants(h.owner.host, now)
+			if h := w.file.locks.conflict(o, w.span, w.exclusive); h != nil && h.owner.host != o.host {
+				if list[o.host] == nil {
+					list[o.host] = map[*host]bool{}
+				}
+				list[o.host][h.owner.host] = true
 			}
 		}
 	}
+	return list
 }

@@ -155,3 +155,36 @@ func TestSilenceIsOneStretch(t *testing.T) {
 		}
 	}
 }
+
+// TestServerThatIsCutOff does not take all for gone: who waits, and has not called for a time, is no witness that we can be reached.
+func TestServerThatIsCutOff(t *testing.T) {
+	for name, witness := range map[string]bool{"nobody is there": false, "who waits calls": true} {
+		t.Run(name, func(t *testing.T) {
+			r, m, _, b, fh := goneRig(t, true)
+			b.want("what another has", b.block(fh, 2, 0, 1, true), nlm4.Blocked)
+			until(t, "its machine has been asked", func() bool { return m.asked() == 2 && len(r.locks.probes) == 0 })
+			m.set(false)
+			g := &r.locks.ledger
+			g.mu.Lock()
+			for _, h := range g.hosts {
+				h.there.wanted = time.Time{} // it is long ago
+				if !witness || h.key.name != "b" {
+					h.there.called = time.Now().Add(-2 * wantedFor)
+				}
+			}
+			g.mu.Unlock()
+			for range 3 {
+				r.locks.lookForGone()
+				time.Sleep(time.Millisecond)
+			}
+			if witness {
+				await(t, "GRANTED", r.daemon.granted)
+			} else if m.asked() != 2 {
+				t.Error("machines are asked, though none is known to be there")
+			}
+			if st, h := b.test(fh, 9, 0, 1, true); st != nlm4.Denied || witness != (h.Svid == 2) {
+				t.Errorf("TEST: %v, held by %+v", st, h)
+			}
+		})
+	}
+}

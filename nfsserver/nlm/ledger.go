@@ -95,7 +95,7 @@ func (g *ledger) enter(hk hostKey, ok ownerKey) *owner {
 		h = &host{key: hk, owners: map[ownerKey]*owner{}, idle: time.Now()}
 		g.hosts[hk] = h
 	}
-	h.there.silent = time.Time{} // for it calls
+	h.calls()
 	o := h.owners[ok]
 	if o == nil {
 		if !g.take(h, counts{owners: 1}) {
@@ -108,6 +108,9 @@ func (g *ledger) enter(hk hostKey, ok ownerKey) *owner {
 	return o
 }
 
+// calls notes that a client is there.
+func (h *host) calls() { h.there.silent, h.there.called = time.Time{}, time.Now() }
+
 // known is enter of an owner that has something; nil: it has nothing.
 func (g *ledger) known(hk hostKey, ok ownerKey) *owner {
 	g.mu.Lock()
@@ -116,7 +119,7 @@ func (g *ledger) known(hk hostKey, ok ownerKey) *owner {
 	if h == nil {
 		return nil
 	}
-	h.there.silent = time.Time{}
+	h.calls()
 	o := h.owners[ok]
 	if o != nil {
 		o.refs++
