@@ -37,9 +37,11 @@ func (c *Client) call(ctx context.Context, proc uint32, args xdr.Marshaler, res 
 		args = marked(args)
 	}
 	var waited time.Duration
+	elsewhere := false // any of the calls may have been carried out at another server
 	for wait := jukeboxFirst; ; wait = min(2*wait, jukeboxMost) {
 		from, err := c.conn(n).call(ctx, n, c.auth, proc, args, res, sink, extra)
-		if err == nil && c.cfg.Moves != nil {
+		elsewhere = elsewhere || from.Elsewhere
+		if from.Elsewhere = elsewhere; err == nil && c.cfg.Moves != nil {
 			err = c.fromServer(ctx, from, proc, args, res, status)
 		}
 		if err != nil {

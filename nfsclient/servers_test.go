@@ -449,3 +449,32 @@ func TestLostRepliesOfDeadServers(t *testing.T) {
 		}
 	}
 }
+
+// TestLostReplyOfAServerThatPutsOff: the next server wants the call again later before it refuses it.
+func TestLostReplyOfAServerThatPutsOff(t *testing.T) {
+	eachTwin(t, func(t *testing.T, tr nfsclient.Transport, dir string) {
+		must(t, makeFile("x")(dir))
+		d := death{again: make(chan struct{}), dead: make(chan struct{})}
+		d.victim = newTwin(t, tr, dir, 1, map[uint32]func(run) run{nfs3.ProcRemove: d.dying})
+		var later sync.Once
+		putsOff := func(real run) run {
+			return func(c *transport.Call) error {
+				off := false
+				later.Do(func() { off = true })
+				if !off {
+					return real(c)
+				}
+				c.Args.Rest()
+				close(d.again)
+				res := nfs3.RemoveRes{Status: nfs3.ErrJukebox}
+				res.EncodeXDR(c.Res)
+				return nil
+			}
+		}
+		b := newTwin(t, tr, dir, 1, map[uint32]func(run) run{nfs3.ProcRemove: putsOff})
+		fsys := mountTwins(t, nfsclient.Options{}, d.victim, b)
+		must(t, fsys.Remove(t.Context(), "x"))
+		<-d.dead
+		must(t, absent("x")(dir))
+	})
+}
