@@ -123,6 +123,9 @@ func (c *Client) lockConn(ctx context.Context) (*transport.Client, error) {
 		return nil, transport.ErrClosed
 	default:
 		m.conn, m.own, m.err = conn, own, nil
+		if own && !(lockMoves{c}).Here(conn.Addr()) { // the Client has moved since, and leave found no connection yet
+			conn.Leave("", errElsewhere)
+		}
 	}
 	return conn, err
 }
