@@ -57,9 +57,13 @@ func (c *Client) tcpPort() int {
 	return n
 }
 
-// ServerAddress is the address of the server, without a port, as the kernel writes it: an IPv6 address can be written in many ways.
+// ServerAddress is the address of the server, without a port, as the kernel writes it: an IPv6 address can be written in many ways. Of several
+// servers it is the one that calls go to, or went to last, not one that is being tried.
 func (c *Client) ServerAddress() string {
 	host := c.home.address()
+	if g := c.several(); g != nil {
+		host = g.inUse()
+	}
 	if ip, err := netip.ParseAddr(host); err == nil {
 		host = ip.Unmap().String()
 	}

@@ -95,6 +95,14 @@ func (g *group) address() string {
 	return host
 }
 
+// inUse is the host that calls go to.
+func (g *group) inUse() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	host, _, _ := net.SplitHostPort(g.used)
+	return host
+}
+
 // Here reports whether addr is the server that is used.
 func (g *group) Here(addr string) bool {
 	g.mu.Lock()

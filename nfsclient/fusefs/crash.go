@@ -27,7 +27,8 @@ func (f *fileSystem) stable() *nlm.Stable {
 	if first, err := os.Readlink("/proc/1/ns/net"); err == nil && net == first {
 		net = "machine"
 	}
-	return &nlm.Stable{Net: net, Dir: f.opt.StableDir, Boot: f.opt.Boot, Peer: strings.ReplaceAll(f.client.ServerAddress(), "/", "_"), Restarted: f.restarted}
+	return &nlm.Stable{Net: net, Dir: f.opt.StableDir, Boot: f.opt.Boot, Restarted: f.restarted,
+		Peer: func() string { return strings.ReplaceAll(f.client.ServerAddress(), "/", "_") }}
 }
 
 // restarted tells a server, which then frees the locks of other mounts of this machine as well. Those of the kernel may have some by

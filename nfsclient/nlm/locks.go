@@ -67,9 +67,10 @@ type Options struct {
 // A Stable is what outlives a crash of this machine (record.go).
 type Stable struct {
 	Dir  string // of this user alone, on stable storage
-	Peer string // the server, as part of a file's name: its address
 	Boot string // names this start of the machine
 	Net  string // names the network namespace of the mount, that of the machine itself by the same name in each start
+	// Peer is the server of the moment, as part of a file's name: its address.
+	Peer func() string
 	// Restarted tells a server, by its Peer, that this machine, which it knows by a name, has started again, with a number larger than the last one
 	// (SM_NOTIFY): it frees all locks of the machine. The error is that it was not told, or not to be. It may be called at once for several.
 	Restarted func(ctx context.Context, peer, name string, state int32) error
@@ -129,10 +130,10 @@ type Locks struct {
 	leaving chan struct{} // closed when Close begins
 	closing sync.Once     // closes it
 
-	recording chan struct{} // has room for who looks after record
-	record    *os.File      // of the server, held while there may be locks; nil: none
-	told      bool          // it has told other servers of a crash, or tried to; of who looks after record
-	monitored atomic.Bool   // record is what it will be
+	recording chan struct{}          // has room for who looks after record
+	records   []*os.File             // of the servers, held while there may be locks
+	told      bool                   // it has told other servers of a crash, or tried to; of who looks after record
+	monitored atomic.Pointer[string] // the server that all has been done for
 
 	mu       sync.Mutex // guards all below, and the owners
 	files    map[nfs3.FH]*file
@@ -420,7 +421,7 @@ func (l *Locks) Close(ctx context.Context) {
 	l.stopListening()
 	l.work.Wait()
 	l.closeJournal(ctx.Err() == nil)
-	l.closeRecord(ctx.Err() == nil)
+	l.closeRecords(ctx.Err() == nil)
 }
 
 // queues reports whether a request of ours may be in a queue of the server.

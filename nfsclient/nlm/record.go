@@ -48,7 +48,11 @@ const (
 // monitor has the server told of the next crash of the machine before there is a lock, and of the last one. With first the mount has none yet:
 // it has only something to do where it finds a file. The error is that of ctx.
 func (l *Locks) monitor(ctx context.Context, stop <-chan struct{}, first bool) error {
-	if l.opt.Stable == nil || l.monitored.Load() {
+	if l.opt.Stable == nil {
+		return nil
+	}
+	peer := l.opt.Stable.Peer()
+	if l.isMonitored(peer) {
 		return nil
 	}
 	done := make(chan struct{})
@@ -56,7 +60,7 @@ func (l *Locks) monitor(ctx context.Context, stop <-chan struct{}, first bool) e
 		defer close(done)
 		l.recording <- struct{}{}
 		defer func() { <-l.recording }()
-		l.openRecord(!first)
+		l.openRecord(peer, !first)
 	})
 	select {
 	case <-done:
@@ -68,9 +72,17 @@ func (l *Locks) monitor(ctx context.Context, stop <-chan struct{}, first bool) e
 	}
 }
 
-// openRecord has the mount hold the file; without create only one that is there.
-func (l *Locks) openRecord(create bool) {
-	if l.monitored.Load() {
+// isMonitored reports whether a server is the one that all has been done for.
+func (l *Locks) isMonitored(peer string) bool {
+	last := l.monitored.Load()
+	return last != nil && *last == peer
+}
+
+// openRecord has the mount hold the file of a server; without create only one that is there. Those of servers before stay: they may have locks.
+func (l *Locks) openRecord(peer string, create bool) {
+	name := filepath.Join(l.opt.Stable.Dir, recordName+peer)
+	if l.isMonitored(peer) || slices.ContainsFunc(l.records, func(f *os.File) bool { return f.Name() == name }) {
+		l.monitored.Store(&peer)
 		return
 	}
 	gate, err := l.holdGate(create)
@@ -80,7 +92,7 @@ func (l *Locks) openRecord(create bool) {
 	var file *os.File
 	if err == nil {
 		defer gate.Close()
-		if file, err = l.holdRecord(create, l.tellEarlier()); err == nil {
+		if file, err = l.holdRecord(peer, create, l.tellEarlier(peer)); err == nil {
 			if err = l.enterNet(file); err != nil {
 				file.Close()
 			}
@@ -88,13 +100,13 @@ func (l *Locks) openRecord(create bool) {
 	}
 	switch {
 	case err == nil:
-		l.record = file
+		l.records = append(l.records, file)
 	case !create && errors.Is(err, fs.ErrNotExist) || l.ctx.Err() != nil:
 		return
 	default: // which would come each time
 		l.log(fmt.Sprintf("locks would outlive a crash of this machine: %v", err))
 	}
-	l.monitored.Store(true)
+	l.monitored.Store(&peer)
 }
 
 // recordName is what the files begin with, and gateName the file that is held by who looks after them.
@@ -134,7 +146,7 @@ func (l *Locks) holdGate(create bool) (*os.File, error) {
 // tellEarlier has the servers told, at once, that this machine may have locks at from before it started, but for the mount's own, of which the
 // file is the mount's to renew. It reports whether that one can be told: no mount has a lock, by whichever address. What
 // is told needs no file any more. The gate is held.
-func (l *Locks) tellEarlier() bool {
+func (l *Locks) tellEarlier(peer string) bool {
 	o := l.opt.Stable
 	var earlier []*os.File
 	alone := true
@@ -149,7 +161,7 @@ func (l *Locks) tellEarlier() bool {
 		defer file.Close()
 		r, err := readRecord(file)
 		// In another network an address is another server's, and this machine another client's.
-		if err == nil && r.Boot != o.Boot && filepath.Base(path) != recordName+o.Peer && slices.Contains(r.Nets, o.Net) {
+		if err == nil && r.Boot != o.Boot && filepath.Base(path) != recordName+peer && slices.Contains(r.Nets, o.Net) {
 			earlier = append(earlier, file)
 		}
 	}
@@ -208,13 +220,13 @@ func (l *Locks) tell(peer string, r *record) bool {
 var errOthersHaveLocks = errors.New("other mounts have locks, which it would free too, if it is the same server by another address")
 
 // holdRecord returns the file of the server, locked shared and with this start in it if that could be. tell: the server can be told.
-func (l *Locks) holdRecord(create, tell bool) (*os.File, error) {
+func (l *Locks) holdRecord(peer string, create, tell bool) (*os.File, error) {
 	o := l.opt.Stable
-	path := filepath.Join(o.Dir, recordName+o.Peer)
+	path := filepath.Join(o.Dir, recordName+peer)
 	for looks := 0; ; {
 		file, err := lockRecord(path, create, unix.LOCK_EX)
 		if err == nil {
-			err = l.renew(file, tell)
+			err = l.renew(file, peer, tell)
 			if err == nil {
 				err = unix.Flock(int(file.Fd()), unix.LOCK_SH)
 			}
@@ -265,16 +277,16 @@ func lockRecord(path string, create bool, how int) (*os.File, error) {
 }
 
 // renew has the server told where the file, which this mount has alone, is of an earlier start, and writes this one.
-func (l *Locks) renew(file *os.File, tell bool) error {
+func (l *Locks) renew(file *os.File, peer string, tell bool) error {
 	r, err := readRecord(file)
 	switch {
 	case err != nil || r.Boot == l.opt.Stable.Boot:
 		return err
 	case r.Boot == "": // there was no lock yet
 	case !tell:
-		l.log(fmt.Sprintf("server %s may keep locks from before this machine started again: %v", l.opt.Stable.Peer, errOthersHaveLocks))
+		l.log(fmt.Sprintf("server %s may keep locks from before this machine started again: %v", peer, errOthersHaveLocks))
 		return nil
-	case !l.tell(l.opt.Stable.Peer, &r):
+	case !l.tell(peer, &r):
 		return nil
 	}
 	r.Name, r.Boot, r.Nets = l.opt.Name, l.opt.Stable.Boot, []string{l.opt.Stable.Net}
@@ -317,16 +329,16 @@ func writeRecord(file *os.File, r *record) error {
 	return dir.Sync()
 }
 
-// closeRecord removes the file after the last mount of the server, unless there are locks left or it is of an earlier start.
-func (l *Locks) closeRecord(released bool) {
-	if l.record == nil {
-		return
-	}
-	defer l.record.Close()
-	if !released || unix.Flock(int(l.record.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
-		return
-	}
-	if r, err := readRecord(l.record); err == nil && r.Boot == l.opt.Stable.Boot {
-		_ = os.Remove(l.record.Name())
+// closeRecords removes the files after the last mount of their servers, but for those that may have locks left, and those of an earlier start.
+// A server that the mount has left is not told what has been released since: its file stays until it is told of the next start.
+func (l *Locks) closeRecords(released bool) {
+	for _, file := range l.records {
+		defer file.Close()
+		if !released || !l.isMonitored(strings.TrimPrefix(filepath.Base(file.Name()), recordName)) || unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+			continue
+		}
+		if r, err := readRecord(file); err == nil && r.Boot == l.opt.Stable.Boot {
+			_ = os.Remove(file.Name())
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -37,7 +38,12 @@ func (r *teller) mountAt(boot, address string) *Locks { return r.mountIn("net", 
 
 // mountIn is mountAt in a network.
 func (r *teller) mountIn(net, boot, address string) *Locks {
-	l := New(Options{Server: r.b.m, Name: "host", Log: r.b.log, Stable: &Stable{Dir: r.dir, Peer: address, Boot: boot, Net: net,
+	return r.mountOf(net, boot, func() string { return address })
+}
+
+// mountOf is mountIn of a server that is found at one address and another.
+func (r *teller) mountOf(net, boot string, peer func() string) *Locks {
+	l := New(Options{Server: r.b.m, Name: "host", Log: r.b.log, Stable: &Stable{Dir: r.dir, Peer: peer, Boot: boot, Net: net,
 		Restarted: func(ctx context.Context, peer, name string, state int32) error {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -63,8 +69,8 @@ func (r *teller) mountIn(net, boot, address string) *Locks {
 func (l *Locks) crash() {
 	l.end()
 	l.work.Wait()
-	if l.record != nil {
-		l.record.Close()
+	for _, file := range l.records {
+		file.Close()
 	}
 }
 
@@ -277,7 +283,7 @@ func TestMountsOfOtherNetworks(t *testing.T) {
 		}
 		third := r.mountAt("2", "two") // whose file the other network's mount has
 		r.take(third, 2)
-		if !third.sharesNet(other.record.Name()) || !other.sharesNet(other.record.Name()) {
+		if !third.sharesNet(other.records[0].Name()) || !other.sharesNet(other.records[0].Name()) {
 			r.b.Error("a file does not say that mounts of both networks have it")
 		}
 		other.Close(context.Background())
@@ -308,5 +314,40 @@ func TestRecordThatWasNotWritten(t *testing.T) {
 			r.b.Errorf("logged %q", lines)
 		}
 		l.Close(context.Background())
+	})
+}
+
+// TestServersOfAMountThatMoved are all told of the crash: the first may still have what was locked there, the second has it now.
+func TestServersOfAMountThatMoved(t *testing.T) {
+	simulateCrashes(t, func(r *teller) {
+		var at atomic.Pointer[string]
+		be := func(address string) { at.Store(&address) }
+		be("a")
+		moving := r.mountOf("net", "1", func() string { return *at.Load() })
+		r.take(moving, 0)
+		r.left(1)
+		be("b")
+		r.b.m.move()
+		time.Sleep(2 * probeEvery) // no program locks anything: what there is is taken anew
+		r.left(2)
+		be("c")
+		r.b.m.move()
+		r.take(moving, 1)
+		r.left(3)
+		moving.crash()
+		r.mountAt("2", "d").crash()
+		if slices.Sort(r.peers); !slices.Equal(r.peers, []string{"a", "b", "c"}) {
+			r.b.Errorf("told are %q", r.peers)
+		}
+		r.left(0)
+
+		be("a")
+		ends := r.mountOf("net", "2", func() string { return *at.Load() })
+		r.take(ends, 0)
+		be("b")
+		r.b.m.move()
+		r.take(ends, 1)
+		ends.Close(context.Background())
+		r.left(1) // what the server that it has left may have
 	})
 }

@@ -57,6 +57,7 @@ func (l *Locks) watch() {
 		if now.connects == seen.connects && !told {
 			continue
 		}
+		_ = l.monitor(l.ctx, nil, false) // before another server has locks of ours
 		l.reclaimAll()
 		l.mu.Lock()
 		l.seen = now
