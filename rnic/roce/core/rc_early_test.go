@@ -178,3 +178,31 @@ func TestKeptRequestsAreCopies(t *testing.T) {
 		t.Error("other bytes")
 	}
 }
+
+// A QP that goes back to RESET forgets what came too early: it is none of its next peer's, whose PSNs may be the same.
+func TestResetForgetsEarlyRequests(t *testing.T) {
+	b := newHost(addrB).newSide(t, rnic.RC, 4, 8)
+	mr, mem := b.host.region(t, 16, rnic.RemoteWrite)
+	at := Attrs{PKey: 0xffff, Access: rnic.RemoteWrite, Peer: addrA, PathMTU: 256, RQPSN: 5, MaxDestReads: 4, RNRTimer: 12}
+	write := func(psn uint32, to uint64, b0 byte) frame {
+		return b.say(packet.RCWriteOnly, psn, pattern(8, int(b0)), func(h *packet.Header) {
+			h.RETH = packet.RETH{VA: mr.Base() + to, RKey: uint32(mr.STag()), Length: 8}
+		})
+	}
+	b.modify(INIT, initUC, at)
+	b.modify(RTR, rtrRC, at)
+	b.take(write(6, 8, 1))
+	if n := b.qp.res.early.n; n != 1 {
+		t.Fatalf("%d are kept", n)
+	}
+	b.modify(RESET, 0, at)
+	if _, ok := b.qp.Deadline(); ok {
+		t.Error("something is awaited")
+	}
+	b.modify(INIT, initUC, at)
+	b.modify(RTR, rtrRC, at)
+	b.take(write(5, 0, 2))
+	if !bytes.Equal(mem[:8], pattern(8, 2)) || !bytes.Equal(mem[8:], make([]byte, 8)) || b.qp.in.epsn != 6 {
+		t.Errorf("memory %x, %d is expected next", mem, b.qp.in.epsn)
+	}
+}

@@ -279,6 +279,10 @@ func (qp *QP) become(to State) {
 		qp.sq.Open()
 	case RESET:
 		qp.in.release() // of a message that came before the QP was to be given up
+		// And what came too early: the next peer's PSNs can be the same.
+		qp.res.early.clear()
+		qp.res.clear()
+		qp.res.told, qp.res.gap, qp.res.fault, qp.res.msn = false, gap{}, nil, 0
 	}
 }
 
