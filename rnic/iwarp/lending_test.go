@@ -162,3 +162,24 @@ func TestSpill(t *testing.T) {
 	<-ran
 	s.lending.spill()
 }
+
+// What the last round of the handler leaves is run, too: that round runs where the end of the QP is seen to, and the receive loop may have ended.
+func TestLendAtTheEnd(t *testing.T) {
+	a, b := newSide(t, rnic.DeviceConfig{}, 4), newSide(t, rnic.DeviceConfig{}, 4)
+	recv(t, b.qp, 1, make([]byte, 16))
+	ran, taken := make(chan struct{}), make(chan bool, 1)
+	b.cq.SetHandler(func() {
+		var wc [1]rnic.WC
+		for b.cq.Poll(wc[:]) > 0 {
+			if wc[0].Status == rnic.WCFlushErr {
+				<-streamOf(b.qp).eof // the receive loop has ended
+				taken <- b.qp.Lend(func() { close(ran) })
+			}
+		}
+	})
+	join(t, a, b)
+	a.qp.Close()
+	if <-taken {
+		<-ran
+	}
+}
