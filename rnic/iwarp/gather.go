@@ -3,6 +3,7 @@
 package iwarp
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,8 +16,10 @@ const keepTime = 200 * time.Microsecond
 // A gather is the clock of what is kept. It runs on while there is something, so that it is not set anew for each batch.
 type gather struct {
 	armed atomic.Bool
-	clock *time.Timer // made by the first that arms it
 	s     *stream
+
+	mu    sync.Mutex  // a clock that was just made can ring, and be armed by others, before its maker has it here
+	clock *time.Timer // guarded by mu; made by the first that arms it
 }
 
 func (g *gather) init(s *stream) { g.s = s }
@@ -26,6 +29,8 @@ func (g *gather) arm() {
 	if !g.armed.CompareAndSwap(false, true) {
 		return
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.clock == nil {
 		g.clock = time.AfterFunc(keepTime, g.ring)
 	} else {
