@@ -23,8 +23,7 @@ var ring = sync.OnceValue(func() *uring.Ring {
 	return r
 })
 
-// pread reads as pread(2) does. What is in the page cache is read without the scheduler's knowledge; what is not, of a
-// disk of this machine, is waited for without a thread.
+// pread reads as pread(2) does. What is not in the page cache, of a disk of this machine, is waited for without a thread.
 func (f *FS) pread(fd int, p []byte, off int64) (int, error) {
 	if f.nowait && len(p) > 0 && len(p) <= coldMax {
 		n, errno := preadNow(fd, p, off)
@@ -33,17 +32,23 @@ func (f *FS) pread(fd int, p []byte, off int64) (int, error) {
 			return n, nil
 		case errno == unix.EAGAIN:
 			if r := ring(); r != nil {
-				return again2(func() (int, error) { return r.ReadAt(fd, p, off) })
+				if n, err := r.ReadAt(fd, p, off); err == nil {
+					return n, nil
+				}
+				// An error may be the ring's: it is full, its kernel (5.5) has no such operation, or the thread that submitted
+				// for several has ended. pread reports whether it is the file's.
 			}
 		}
 	}
 	return again2(func() (int, error) { return unix.Pread(fd, p, off) })
 }
 
-// preadNow is preadv2(2) with RWF_NOWAIT: it waits for no disk.
+// preadNow is preadv2(2) with RWF_NOWAIT: it waits for no data of the file. It can wait, though: where pages are missing the kernel begins to read
+// ahead, for which it may need the file's map from the disk, or room in the disk's queue. So the scheduler is told of it: else this
+// processor, and with the next garbage collection all others, would stand still for that long.
 func preadNow(fd int, p []byte, off int64) (int, unix.Errno) {
 	v := unix.Iovec{Base: &p[0], Len: uint64(len(p))}
-	n, _, errno := unix.RawSyscall6(unix.SYS_PREADV2, uintptr(fd), uintptr(unsafe.Pointer(&v)), 1, uintptr(off), uintptr(uint64(off)>>32), unix.RWF_NOWAIT)
+	n, _, errno := unix.Syscall6(unix.SYS_PREADV2, uintptr(fd), uintptr(unsafe.Pointer(&v)), 1, uintptr(off), uintptr(uint64(off)>>32), unix.RWF_NOWAIT)
 	if errno != 0 {
 		return 0, errno
 	}

@@ -5,12 +5,14 @@ package osfs
 import (
 	"bytes"
 	"crypto/rand"
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/uring"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
 )
 
@@ -49,5 +51,47 @@ func TestColdReads(t *testing.T) {
 				wg.Wait()
 			})
 		}
+	}
+}
+
+// Reads of a file do not wait for others that fill the ring, as those of a disk that has ceased to answer do.
+func TestColdReadsBesideAFullRing(t *testing.T) {
+	r := ring()
+	if r == nil {
+		machine.Skip(t, "no io_uring")
+	}
+	var pipe [2]int
+	must(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC))
+	defer unix.Close(pipe[0])
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer unix.Close(pipe[1]) // what waits ends
+	full := make(chan struct{})
+	var once sync.Once
+	for range 1000 {
+		wg.Go(func() {
+			if _, err := r.ReadAt(pipe[0], make([]byte, 1), 0); errors.Is(err, uring.ErrFull) {
+				once.Do(func() { close(full) })
+			}
+		})
+	}
+	<-full
+	want := make([]byte, 64<<10)
+	rand.Read(want)
+	dir := tempDir(t, os.TempDir())
+	name := filepath.Join(dir, "f")
+	must(t, os.WriteFile(name, want, 0o600))
+	file, err := os.Open(name)
+	must(t, err)
+	defer file.Close()
+	must(t, file.Sync())
+	must(t, unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED))
+	f := newFS(t, dir, Options{})
+	ref, _, err := f.Lookup(me, f.Root(), "f")
+	must(t, err)
+	f.nowait = true // whatever file system it is
+	p := make([]byte, len(want))
+	if n, err := f.ReadAt(me, ref, p, 0); err != nil || !bytes.Equal(p[:n], want) {
+		t.Errorf("%d bytes, %v", n, err)
 	}
 }

@@ -3,6 +3,7 @@
 package uring
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -18,12 +19,21 @@ type read struct {
 	done chan struct{} // one token
 }
 
-// ReadAt reads once at an offset of fd, as pread(2) does, and waits for it without a thread. p is on the heap.
+// ErrFull is of a ring that has as many reads under way as it has entries.
+var ErrFull = errors.New("uring: as many reads are under way as there are entries")
+
+// ReadAt reads once at an offset of fd, as pread(2) does, and waits for it without a thread. p is on the heap. It does not wait for
+// other reads, which may be of a disk that has ceased to answer: see ErrFull.
 func (r *Ring) ReadAt(fd int, p []byte, off int64) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	rd := <-r.free
+	var rd *read
+	select {
+	case rd = <-r.free:
+	default:
+		return 0, ErrFull
+	}
 	rd.p = p
 	r.submit(rd, submission{op: opRead, fd: int32(fd), off: uint64(off), addr: uint64(uintptr(unsafe.Pointer(&p[0]))),
 		len: uint32(len(p))})

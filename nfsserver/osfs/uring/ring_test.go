@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -48,6 +49,10 @@ func TestReadsOfManyAtOnce(t *testing.T) {
 				p := make([]byte, block)
 				for b := g; b < blocks; b += 2 * entries {
 					n, err := r.ReadAt(int(f.Fd()), p, int64(b*block))
+					for errors.Is(err, ErrFull) {
+						runtime.Gosched()
+						n, err = r.ReadAt(int(f.Fd()), p, int64(b*block))
+					}
 					if err != nil || n != block || !bytes.Equal(p, want[b*block:(b+1)*block]) {
 						t.Errorf("block %d: %d bytes, %v", b, n, err)
 					}
@@ -68,4 +73,33 @@ func TestReadsOfManyAtOnce(t *testing.T) {
 	if got := testing.AllocsPerRun(100, func() { r.ReadAt(int(f.Fd()), want[:block], 0) }); got > 0 {
 		t.Errorf("%v allocations for a read", got)
 	}
+}
+
+// Where reads wait for what does not answer, one more is refused at once: it does not wait for them.
+func TestFullRing(t *testing.T) {
+	r := open(t)
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pipe[0])
+	var wg sync.WaitGroup
+	for range entries {
+		wg.Go(func() {
+			if n, err := r.ReadAt(pipe[0], make([]byte, 1), 0); n != 1 || err != nil {
+				t.Errorf("%d bytes, %v", n, err)
+			}
+		})
+	}
+	for len(r.free) > 0 {
+		runtime.Gosched()
+	}
+	if _, err := r.ReadAt(pipe[0], make([]byte, 1), 0); !errors.Is(err, ErrFull) {
+		t.Errorf("one more: %v", err)
+	}
+	if n, err := unix.Write(pipe[1], make([]byte, entries)); n != entries || err != nil {
+		t.Error(n, err)
+	}
+	unix.Close(pipe[1])
+	wg.Wait()
 }
