@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -53,12 +54,37 @@ func mustPodman(t *testing.T, args ...string) string {
 	return out
 }
 
+// awaitPodman returns when no process of podman's is left: who has watched a container cleans up after it, and nobody waits for that.
+func awaitPodman(t *testing.T, dir string) {
+	t.Helper()
+	var left []string
+	for range 600 {
+		if left = startedIn(dir); len(left) == 0 {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Error("podman is still at work:", left)
+}
+
+// startedIn returns the processes whose storage of podman is dir.
+func startedIn(dir string) (found []string) {
+	all, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, name := range all {
+		if env, err := os.ReadFile(name); err == nil && slices.Contains(strings.Split(string(env), "\x00"), podmanEnv+"="+dir) {
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
 // TestImage: podman builds the image, without a registry, and runs it with no privilege on a file system that cannot be written to: with
 // files in memory; and as a user, with his directory, where handles outlive the container.
 func TestImage(t *testing.T) {
 	if os.Getenv(insideEnv) == "" {
 		needRoot(t, "podman", "runc", "busybox")
 		dir := t.TempDir()
+		t.Cleanup(func() { awaitPodman(t, dir) }) // before dir is removed
 		t.Setenv(podmanEnv, dir)
 		put(t, filepath.Join(dir, "storage.conf"), fmt.Sprintf(podmanConf, dir))
 		buildImage(t, dir)
