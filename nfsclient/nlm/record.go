@@ -43,6 +43,7 @@ type record struct {
 const (
 	notifyMost  = 15 * time.Second // to tell the server
 	recordLooks = 5                // at a file of an earlier start that others hold
+	maxRecord   = 1 << 20          // bytes of a file: some 20 for each network
 )
 
 // monitor has the server told of the next crash of the machine before there is a lock, and of the last one. With first the mount has none yet:
@@ -295,12 +296,11 @@ func (l *Locks) renew(file *os.File, peer string, tell bool) error {
 
 // readRecord reads the file; an empty one is of a mount that did not come further.
 func readRecord(file *os.File) (r record, err error) {
-	b := make([]byte, 4<<10)
-	n, err := file.ReadAt(b, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
+	b, err := io.ReadAll(io.NewSectionReader(file, 0, maxRecord))
+	if err != nil {
 		return r, err
 	}
-	if json.Unmarshal(b[:n], &r) != nil {
+	if json.Unmarshal(b, &r) != nil {
 		return record{}, nil // nothing was written, or a part: there was no lock yet
 	}
 	return r, nil

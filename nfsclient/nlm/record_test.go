@@ -5,6 +5,7 @@ package nlm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -349,5 +350,23 @@ func TestServersOfAMountThatMoved(t *testing.T) {
 		r.take(ends, 1)
 		ends.Close(context.Background())
 		r.left(1) // what the server that it has left may have
+	})
+}
+
+// TestMountsOfManyNetworks, as of a machine with many containers, are all in the file, and it is read whole.
+func TestMountsOfManyNetworks(t *testing.T) {
+	simulateCrashes(t, func(r *teller) {
+		stays := r.mount("1")
+		r.take(stays, 0)
+		for i := range 300 {
+			l := r.mountIn(fmt.Sprintf("net:[%d]", 1<<32+i), "1", "server")
+			r.take(l, 1)
+			l.Close(context.Background())
+		}
+		stays.crash()
+		r.mount("2").crash()
+		if n := r.count(); n != 1 {
+			r.b.Errorf("told %d times", n)
+		}
 	})
 }
