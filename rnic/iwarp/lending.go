@@ -18,7 +18,10 @@ const (
 	// wait for it: so it bounds for how long it does, which is twice as long.
 	lendTick = 2 * time.Millisecond
 
-	// lendPasses is how often the loop is not lent after it had to be replaced.
+	// lendShort is how long a function takes at most that may hold up others: about what it costs to wake a thread for each.
+	lendShort = 100 * time.Microsecond
+
+	// lendPasses is how often the loop is not lent after it had to be replaced, or has held up what came.
 	lendPasses = 64
 )
 
@@ -95,12 +98,30 @@ func (l *lending) spill() {
 func (s *stream) runLent() bool {
 	l := &s.lending
 	for f := l.take(); f != nil; f = l.take() {
+		began := time.Now()
 		if !s.lend(f) {
 			return false
+		}
+		// Two that call by turns would else never be found to be two: each call is read when the other's has been run.
+		if time.Since(began) >= lendShort && s.inputWaits() {
+			l.pass()
 		}
 		s.q.NotifySends() // of what f has posted; see tells
 	}
 	return true
+}
+
+// inputWaits reports whether the socket has input. It is for the receive loop.
+func (s *stream) inputWaits() bool {
+	l, ok := s.link.(*tcpLink)
+	return ok && l.waits()
+}
+
+// pass has the loop not be lent for a while.
+func (l *lending) pass() {
+	l.mu.Lock()
+	l.passes = lendPasses
+	l.mu.Unlock()
 }
 
 // lend runs f, and reports whether this goroutine is still the receive loop.
@@ -148,9 +169,7 @@ func (s *stream) watchLent() {
 		return
 	}
 	if n != 0 && l.end(n) {
-		l.mu.Lock()
-		l.passes = lendPasses
-		l.mu.Unlock()
+		l.pass()
 		s.wakeTx()     // see tells
 		go s.receive() // with the former one's place in s.loops
 	}

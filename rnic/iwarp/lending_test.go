@@ -3,6 +3,7 @@
 package iwarp
 
 import (
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -181,5 +182,38 @@ func TestLendAtTheEnd(t *testing.T) {
 	a.qp.Close()
 	if <-taken {
 		<-ran
+	}
+}
+
+// A function that takes some time, and holds up a message meanwhile, has the next ones be run by others; one that holds up nothing does not.
+func TestLendHoldsUp(t *testing.T) {
+	for name, want := range map[string]int64{"nothing": 3, "a message": 1} {
+		t.Run(name, func(t *testing.T) {
+			var runs atomic.Int64
+			a, b := newLender(t, time.Hour, func(qp *rnic.QP) {
+				if want == 1 && runs.Load() == 0 {
+					until(t, streamOf(qp).inputWaits)
+				}
+				for began := time.Now(); time.Since(began) < lendShort; {
+					runtime.Gosched()
+				}
+				runs.Add(1)
+				if err := qp.PostSend(rnic.SendWR{ID: 2, Op: rnic.OpSend, SGL: [][]byte{{2}}}); err != nil {
+					t.Error(err)
+				}
+			})
+			for i := range int64(3) {
+				recv(t, a.qp, 3, make([]byte, 16))
+				post(t, a.qp, rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{{1}}, Unsignaled: true})
+				until(t, func() bool { return b.came.Load() == i+1 })
+				if want > 1 { // what comes before the completion of its Send is told of is held up
+					until(t, func() bool { return b.told.Load() == i+1 })
+				}
+			}
+			if n := b.taken.Load(); n != want {
+				t.Fatalf("the loop was lent %d times, want %d", n, want)
+			}
+			until(t, func() bool { return runs.Load() == want })
+		})
 	}
 }

@@ -22,6 +22,7 @@ type tcpLink struct {
 	c                       *net.TCPConn
 	rc                      syscall.RawConn
 	readFn, writeFn, freeFn func(fd uintptr) bool
+	countFn                 func(fd uintptr)
 
 	// owned by the receive loop
 	sink   sink
@@ -33,6 +34,7 @@ type tcpLink struct {
 	polls  int  // looks that are left
 	look   look.Looker
 	burst  burst
+	count  int // bytes that the socket has, as countFn has found
 
 	// owned by the transmitter
 	wiov []syscall.Iovec // of one call; wfew, or of iovecs
@@ -54,6 +56,7 @@ func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
 	}
 	l := &tcpLink{c: c, rc: rc, mark: 1, look: look.New()}
 	l.readFn, l.writeFn, l.freeFn = l.tryRead, l.tryWrite, l.park
+	l.countFn = func(fd uintptr) { l.count, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }
 	return l, nil
 }
 
@@ -179,6 +182,13 @@ func (l *tcpLink) read(s sink) (int, error) {
 	}
 	l.burst.add(l.rn)
 	return l.rn, nil
+}
+
+// waits reports whether there is something to read. It is for the receive loop.
+func (l *tcpLink) waits() bool {
+	l.count = 0
+	_ = l.rc.Control(l.countFn)
+	return l.count > 0
 }
 
 func (l *tcpLink) tryWrite(fd uintptr) bool {
