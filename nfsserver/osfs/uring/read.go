@@ -1,9 +1,10 @@
-// A read: submitted by who wants it, and completed by the goroutine that reaps.
+// A read: submitted by the goroutine that has a thread for that, and completed by the one that reaps.
 
 package uring
 
 import (
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -44,28 +45,42 @@ func (r *Ring) ReadAt(fd int, p []byte, off int64) (int, error) {
 	return int(max(res, 0)), errnoOf(res)
 }
 
-// submit gives the kernel one read. Who finds nobody at it tells the kernel, of what others submit meanwhile too: in one call.
+// submit leaves one read to the submitter.
 func (r *Ring) submit(rd *read, s submission) {
 	s.data = uint64(uintptr(unsafe.Pointer(rd)) - uintptr(unsafe.Pointer(&r.reads))) // never a pointer: its place in reads
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	// There is room: no more are under way than the ring has entries.
 	r.submissions[r.tail&r.sqMask] = s
 	r.tail++
 	r.pending++
 	r.sqTail.Store(r.tail)
-	if r.entering {
-		return
-	}
+	wake := !r.entering
 	r.entering = true
-	for r.pending > 0 {
-		n := r.pending
-		r.mu.Unlock()
-		took := r.enter(n)
-		r.mu.Lock()
-		r.pending -= took
+	r.mu.Unlock()
+	if wake {
+		r.wake <- struct{}{} // has room: it is awake from here until entering is false
 	}
-	r.entering = false
+}
+
+// submitter tells the kernel of submissions, of many in one call, until the ring is closed. It has a thread of its own: pages that come are
+// copied by the thread that has submitted the read, and one that waits for something else meanwhile, such as a fsync, would have the read wait
+// for that too; of one that has ended its reads fail.
+func (r *Ring) submitter() {
+	defer close(r.gone)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for range r.wake {
+		r.mu.Lock()
+		for r.pending > 0 {
+			n := r.pending
+			r.mu.Unlock()
+			took := r.enter(n)
+			r.mu.Lock()
+			r.pending -= took
+		}
+		r.entering = false
+		r.mu.Unlock()
+	}
 }
 
 // enter tells the kernel of n submissions, and returns how many it has taken: none while it has no memory for them.

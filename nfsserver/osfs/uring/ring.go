@@ -72,13 +72,15 @@ type Ring struct {
 	array          []uint32
 	submissions    []submission
 	completions    []completion
-	free           chan *read // reads that are not under way: no more than the ring has entries
-	ended          chan struct{}
+	free           chan *read    // reads that are not under way: no more than the ring has entries
+	ended          chan struct{} // no completions are waited for
+	wake           chan struct{} // one token: there are submissions
+	gone           chan struct{} // the submitter has ended
 
 	mu       sync.Mutex
 	tail     uint32 // guarded by mu: submissions that have been written
 	pending  uint32 // guarded by mu: of those, the ones that the kernel has not been told of
-	entering bool   // guarded by mu: somebody is telling it
+	entering bool   // guarded by mu: the submitter is telling it, or about to
 
 	reads [entries]read
 }
@@ -90,13 +92,14 @@ func Open() (*Ring, error) {
 	if errno != 0 {
 		return nil, errno
 	}
-	r := &Ring{fd: int(fd), free: make(chan *read, entries), ended: make(chan struct{})}
+	r := &Ring{fd: int(fd), free: make(chan *read, entries), ended: make(chan struct{}), wake: make(chan struct{}, 1), gone: make(chan struct{})}
 	unix.CloseOnExec(r.fd)
 	if err := r.init(&p); err != nil {
 		r.unmap()
 		return nil, err
 	}
 	go r.reap()
+	go r.submitter()
 	return r, nil
 }
 
@@ -141,6 +144,8 @@ func (r *Ring) init(p *params) error {
 
 // Close ends the ring. No read is under way, and none follows.
 func (r *Ring) Close() {
+	close(r.wake)
+	<-r.gone
 	r.event.Close()
 	<-r.ended
 	r.unmap()

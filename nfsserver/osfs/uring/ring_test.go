@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
@@ -102,4 +104,37 @@ func TestFullRing(t *testing.T) {
 	}
 	unix.Close(pipe[1])
 	wg.Wait()
+}
+
+// A read depends on nothing that the thread of who asks for it does: the thread can even end.
+func TestThreadOfReader(t *testing.T) {
+	r := open(t)
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pipe[0])
+	defer unix.Close(pipe[1])
+	rd := <-r.free
+	rd.p = make([]byte, 1)
+	tid := make(chan int)
+	go func() {
+		runtime.LockOSThread() // for good: its thread ends with it
+		r.submit(rd, submission{op: opRead, fd: int32(pipe[0]), addr: uint64(uintptr(unsafe.Pointer(&rd.p[0]))), len: 1})
+		tid <- unix.Gettid()
+	}()
+	for thread := filepath.Join("/proc/self/task", strconv.Itoa(<-tid)); ; runtime.Gosched() {
+		if _, err := os.Stat(thread); errors.Is(err, os.ErrNotExist) {
+			break
+		}
+	}
+	if _, err := unix.Write(pipe[1], []byte{7}); err != nil {
+		t.Fatal(err)
+	}
+	<-rd.done
+	if n := rd.res.Load(); n != 1 || rd.p[0] != 7 {
+		t.Errorf("%d bytes: %v, %v", n, errnoOf(n), rd.p)
+	}
+	rd.p = nil
+	r.free <- rd
 }
