@@ -343,6 +343,7 @@ func TestServersOfAMountThatMoved(t *testing.T) {
 		r.left(0)
 
 		be("a")
+		r.b.m.move() // one that has no locks of the mount that crashed
 		ends := r.mountOf("net", "2", func() string { return *at.Load() })
 		r.take(ends, 0)
 		be("b")
