@@ -8,7 +8,6 @@ import (
 	"syscall"
 
 	"github.com/juicedata/juicefs/pkg/meta"
-	"github.com/juicedata/juicefs/pkg/utils"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
@@ -50,9 +49,6 @@ func readHandleKey(m meta.Meta) (key [nfsserver.KeySize]byte, err error) {
 
 // HandleKey is the key that all servers of the volume share.
 func (f *FS) HandleKey() [nfsserver.KeySize]byte { return f.key }
-
-// Label is the URL of a metadata service without its password.
-func Label(url string) string { return utils.RemovePassword(url) }
 
 // Name asks the metadata service of a volume for the volume's name.
 func Name(url string) (string, error) {

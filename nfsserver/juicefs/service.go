@@ -104,6 +104,7 @@ var tameLogs = sync.OnceFunc(func() {
 	utils.GetLogger("badger")
 	utils.SetLogLevel(logrus.WarnLevel) // of those that there are
 	hook := new(fatalHook)
+	log.AddHook(passwordHook{}) // before the one that keeps a message
 	log.AddHook(hook)
 	log.AddHook(goneHook{})
 	log.SetOutput(&limited{to: os.Stderr})
@@ -148,6 +149,7 @@ func (l *limited) Write(b []byte) (int, error) {
 // connect opens the metadata service. meta.NewClient returns no error but exits.
 func connect(url string, conf *meta.Config) (m meta.Meta, err error) {
 	tameLogs()
+	passwords.add(url)
 	defer func() {
 		if p := recover(); p != nil {
 			f, ok := p.(fatal)
