@@ -45,7 +45,7 @@ func (l *fileLocks) Set(start, end uint64, t nfsserver.LockType) error {
 func (l *fileLocks) Test(start, end uint64, t nfsserver.LockType) (at, last uint64, other nfsserver.LockType, err error) {
 	k, pid := lockTypes[t], uint32(0)
 	if no := l.m.Getlk(system, l.ino, lockOwner, &k, &start, &end, &pid); no != 0 {
-		return 0, 0, nfsserver.Unlocked, no
+		return 0, 0, nfsserver.Unlocked, failed(no)
 	}
 	switch k {
 	case syscall.F_RDLCK:
