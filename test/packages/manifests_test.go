@@ -37,6 +37,10 @@ type object struct {
 
 // A pod is what a template makes.
 type pod struct {
+	SecurityContext struct {
+		FSGroup             *int64
+		FSGroupChangePolicy string
+	}
 	Containers []container
 	Volumes    []struct {
 		Name      string
@@ -150,6 +154,10 @@ func (c *cluster) servers() (export string) {
 		if !slices.ContainsFunc(volumes, func(at string) bool { return flags[flag] == at || strings.HasPrefix(flags[flag], at+"/") }) {
 			c.t.Errorf("--%s=%s is on no volume, and the root is read-only", flag, flags[flag])
 		}
+	}
+	// The kubelet lets the group write to the top of a volume, which a directory with a key is refused for, and with another policy to all that is below.
+	if g := p.SecurityContext; g.FSGroup != nil && (slices.Contains(volumes, flags["state-dir"]) || g.FSGroupChangePolicy != "OnRootMismatch") {
+		c.t.Errorf("--state-dir=%s can be written to by the group %d (%s)", flags["state-dir"], *g.FSGroup, g.FSGroupChangePolicy)
 	}
 	c.ports(k, flags, labels)
 	if c.get("Service", set.Spec.ServiceName).Spec.ClusterIP != "None" {
