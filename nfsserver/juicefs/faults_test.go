@@ -195,6 +195,43 @@ func TestRedisRestarted(t *testing.T) {
 	}
 }
 
+// TestRedisAwayFromCommit: what could not be committed while the metadata service was away clients are to send again: they are told to ask once more,
+// of no error, and then nothing is held against the file.
+func TestRedisAwayFromCommit(t *testing.T) {
+	f, _, redis, _ := onRedis(t)
+	r, _ := create(t, f, f.Root(), "file")
+	put(t, f, r, []byte("kept"), 0)
+	commit(t, f, r) // with numbers of slices to spare, which JuiceFS would wait for
+	put(t, f, r, []byte("lost"), 0)
+	n, err := f.load(&r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	redis.Kill()
+	f.files.settle(n.ino)
+	redis.Start()
+	for began := time.Now(); ; {
+		if _, err = f.Getattr(r); err == nil {
+			break
+		}
+		if time.Since(began) > deadline {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Sync(r, false); !errors.Is(err, nfsserver.ErrBusy) {
+		t.Errorf("COMMIT of what is lost: %v", err)
+	}
+	if err := f.Sync(r, false); err != nil {
+		t.Errorf("COMMIT asked for again: %v", err)
+	}
+	put(t, f, r, []byte("sent"), 0)
+	commit(t, f, r)
+	buf := make([]byte, 10)
+	if got, err := f.ReadAt(me, r, buf, 0); err != nil || string(buf[:got]) != "sent" {
+		t.Errorf("then: %q, %v", buf[:got], err)
+	}
+}
+
 // TestVolumeReplaced: where another volume has taken the place of the one that is served the process goes on, and no Ref names anything of the
 // other. (The heartbeat of a read-only client has no race of JuiceFS's own: see openShared.)
 func TestVolumeReplaced(t *testing.T) {

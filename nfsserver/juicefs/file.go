@@ -130,7 +130,7 @@ func (o *file) put(p []byte, off uint64, n *inode) error {
 		o.openWriter(n.stamp.length)
 	}
 	if no := o.w.Write(system, off, p); no != 0 {
-		return failedData(o.fail(no))
+		return o.fail(no)
 	}
 	s := &o.state
 	s.Lock()
@@ -184,10 +184,16 @@ func (o *file) keepMtime(mtime nfsserver.Time) {
 }
 
 // fail notes that the writer has lost bytes, and has the next write begin anew; mu is held. It returns the error with what the object storage
-// has said of its room.
-func (o *file) fail(no syscall.Errno) syscall.Errno {
-	if no == syscall.EIO && o.set.room.short() {
-		no = syscall.ENOSPC
+// has said of its room. Bytes that the metadata service was not there for are lost all the same, but clients are to send them again, which the
+// write verifier has them do: that is no error of theirs.
+func (o *file) fail(no syscall.Errno) error {
+	err := failedData(no)
+	switch away := o.set.commits.take(o.ino); {
+	case no != syscall.EIO:
+	case o.set.room.short():
+		err = syscall.ENOSPC
+	case away:
+		err = nfsserver.ErrBusy
 	}
 	w := o.w
 	o.w = nil
@@ -196,11 +202,11 @@ func (o *file) fail(no syscall.Errno) syscall.Errno {
 	o.clean()
 	s.told = false
 	if no != syscall.ENOENT { // nobody misses the bytes of a file that has gone
-		s.lost = no
+		s.lost = err
 	}
 	s.Unlock()
 	w.Close(system)
-	return no
+	return err
 }
 
 // get reads into p, from an offset within the file, which was n just before.

@@ -28,6 +28,7 @@ type files struct {
 	m        meta.Meta
 	readOnly bool
 	room     *room
+	commits  *commits
 	reader   vfs.DataReader
 	writer   vfs.DataWriter
 	stop     chan struct{}
@@ -41,7 +42,8 @@ type files struct {
 func (t *files) start(m meta.Meta, store chunk.ChunkStore, conf *vfs.Config) {
 	t.m, t.readOnly, t.open = m, conf.Meta.ReadOnly, map[meta.Ino]*file{}
 	t.reader = vfs.NewDataReader(conf, m, store)
-	t.writer = vfs.NewDataWriter(conf, m, store, t.reader)
+	t.commits = newCommits(m)
+	t.writer = vfs.NewDataWriter(conf, t.commits, store, t.reader)
 	t.stop, t.swept = make(chan struct{}), make(chan struct{})
 	go t.sweeper()
 }
