@@ -117,13 +117,10 @@ func TestThreadOfReader(t *testing.T) {
 	defer unix.Close(pipe[1])
 	rd := <-r.free
 	rd.p = make([]byte, 1)
-	tid := make(chan int)
-	go func() {
-		runtime.LockOSThread() // for good: its thread ends with it
+	tid := onThreadThatEnds(func() {
 		r.submit(rd, submission{op: opRead, fd: int32(pipe[0]), addr: uint64(uintptr(unsafe.Pointer(&rd.p[0]))), len: 1})
-		tid <- unix.Gettid()
-	}()
-	for thread := filepath.Join("/proc/self/task", strconv.Itoa(<-tid)); ; runtime.Gosched() {
+	})
+	for thread := filepath.Join("/proc/self/task", strconv.Itoa(tid)); ; runtime.Gosched() {
 		if _, err := os.Stat(thread); errors.Is(err, os.ErrNotExist) {
 			break
 		}
@@ -137,4 +134,21 @@ func TestThreadOfReader(t *testing.T) {
 	}
 	rd.p = nil
 	r.free <- rd
+}
+
+// onThreadThatEnds runs work on a thread that ends after it, and returns its number. The first thread of a process does not end: a goroutine
+// that got that one keeps it away from the next.
+func onThreadThatEnds(work func()) int {
+	tid := make(chan int)
+	go func() {
+		runtime.LockOSThread() // for good: its thread ends with it
+		if unix.Gettid() != unix.Getpid() {
+			work()
+			tid <- unix.Gettid()
+			return
+		}
+		tid <- onThreadThatEnds(work)
+		runtime.UnlockOSThread()
+	}()
+	return <-tid
 }
