@@ -3,25 +3,14 @@
 package osfs
 
 import (
-	"sync"
 	"unsafe"
 
-	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/uring"
 	"golang.org/x/sys/unix"
 )
 
 // coldMax is the longest read that goes through the ring: of what reads on the kernel has more in its cache than was asked for, and
 // the next read finds it there.
 const coldMax = 64 << 10
-
-// ring is of all FSs of the process, made by the first read that waits. Nil where there is none.
-var ring = sync.OnceValue(func() *uring.Ring {
-	r, err := uring.Open()
-	if err != nil {
-		return nil
-	}
-	return r
-})
 
 // pread reads as pread(2) does. What is not in the page cache, of a disk of this machine, is waited for without a thread.
 func (f *FS) pread(fd int, p []byte, off int64) (int, error) {
@@ -31,12 +20,14 @@ func (f *FS) pread(fd int, p []byte, off int64) (int, error) {
 		case errno == 0 && n > 0:
 			return n, nil
 		case errno == unix.EAGAIN:
-			if r := ring(); r != nil {
-				if n, err := r.ReadAt(fd, p, off); err == nil {
+			if r := cold.take(); r != nil {
+				n, err := r.ReadAt(fd, p, off)
+				cold.put()
+				if err == nil {
 					return n, nil
 				}
-				// An error may be the ring's: it is full, its kernel (5.5) has no such operation, or the thread that submitted
-				// for several has ended. pread reports whether it is the file's.
+				// An error may be the ring's: it is full, or its kernel (5.5) has no such operation. pread reports whether
+				// it is the file's.
 			}
 		}
 	}

@@ -20,10 +20,10 @@ func TestColdReads(t *testing.T) {
 	want := make([]byte, 1<<20)
 	rand.Read(want)
 	for place, base := range places(t) {
-		for name, use := range map[string]func() *uring.Ring{"ring": ring, "no ring": func() *uring.Ring { return nil }} {
+		for name, use := range map[string]*coldRing{"ring": cold, "no ring": {none: true}} {
 			t.Run(place+" "+name, func(t *testing.T) {
-				defer func(f func() *uring.Ring) { ring = f }(ring)
-				ring = use
+				defer func(c *coldRing) { cold = c }(cold)
+				cold = use
 				dir := tempDir(t, base)
 				file, err := os.Create(filepath.Join(dir, "f"))
 				must(t, err)
@@ -56,10 +56,11 @@ func TestColdReads(t *testing.T) {
 
 // Reads of a file do not wait for others that fill the ring, as those of a disk that has ceased to answer do.
 func TestColdReadsBesideAFullRing(t *testing.T) {
-	r := ring()
+	r := cold.take()
 	if r == nil {
 		machine.Skip(t, "no io_uring")
 	}
+	defer cold.put()
 	var pipe [2]int
 	must(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC))
 	defer unix.Close(pipe[0])
@@ -93,5 +94,30 @@ func TestColdReadsBesideAFullRing(t *testing.T) {
 	p := make([]byte, len(want))
 	if n, err := f.ReadAt(me, ref, p, 0); err != nil || !bytes.Equal(p[:n], want) {
 		t.Errorf("%d bytes, %v", n, err)
+	}
+}
+
+// A ring that nobody uses is ended, and the next read that waits makes another one.
+func TestIdleRingEnds(t *testing.T) {
+	c := &coldRing{open: uring.Open, closed: make(chan struct{}, 1)}
+	for range 2 {
+		if c.take() == nil {
+			machine.Skip(t, "no io_uring")
+		}
+		if c.take() == nil {
+			t.Fatal("no ring for a second read")
+		}
+		c.put()
+		c.sweep() // as of a clock that was started before
+		if c.ring == nil {
+			t.Fatal("the ring of a read has ended")
+		}
+		c.put()
+		<-c.closed
+		c.mu.Lock()
+		if c.ring != nil || c.users != 0 {
+			t.Errorf("%d users of a ring that has ended", c.users)
+		}
+		c.mu.Unlock()
 	}
 }
