@@ -3,78 +3,21 @@
 package main
 
 import (
-	"bytes"
-	"os/exec"
-	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/mantest"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/test/machine"
-	"github.com/spf13/cobra"
 )
 
-// rendered is what a manual page says, in its words; what groff has against it is an error.
-func rendered(t *testing.T, page string) []string {
-	t.Helper()
-	var out, complaints bytes.Buffer
-	cmd := exec.Command("groff", "-man", "-ww", "-Kutf8", "-Tutf8", "-P-cbou", "-rHY=0", "-rLL=200n", page)
-	cmd.Stdout, cmd.Stderr = &out, &complaints
-	if err := cmd.Run(); err != nil || complaints.Len() > 0 {
-		t.Errorf("%s: %v\n%s", page, err, &complaints)
-	}
-	return strings.Fields(strings.NewReplacer("‐", "-", "−", "-", "’", "'", "‘", "`").Replace(out.String()))
-}
-
-// missing is the first word of a text that is not among others in its order; "": there is none.
-func missing(text string, among []string) string {
-	for _, word := range strings.Fields(strings.NewReplacer("’", "'").Replace(text)) {
-		at := slices.Index(among, word)
-		if at < 0 {
-			return word
-		}
-		among = among[at+1:]
-	}
-	return ""
-}
-
-// eachPage generates the pages and calls f with each command that has one, and its page.
-func eachPage(t *testing.T, dir string, cmd *cobra.Command, section string, f func(*cobra.Command, string)) {
-	t.Helper()
-	if cmd.IsAvailableCommand() || !cmd.HasParent() {
-		f(cmd, filepath.Join(dir, "man"+section, strings.ReplaceAll(cmd.CommandPath(), " ", "-")+"."+section))
-	}
-	for _, c := range cmd.Commands() {
-		if c.IsAvailableCommand() {
-			eachPage(t, dir, c, section, f)
-		}
-	}
-}
-
 func TestManPages(t *testing.T) {
-	if _, err := exec.LookPath("groff"); err != nil {
+	if !mantest.HaveGroff() {
 		machine.Skip(t, "needs groff")
 	}
 	dir := t.TempDir()
 	nfs(t, "man", dir)
-	check := func(cmd *cobra.Command, page string) {
-		words := rendered(t, page)
-		for _, text := range []string{cmd.Short, cmd.Long, cmd.Example} {
-			if word := missing(text, words); word != "" {
-				t.Errorf("%s lacks %q of %.60q", page, word, text)
-			}
-		}
-	}
-	pages := 0
-	eachPage(t, dir, newRoot(&session.Session{}), "1", func(cmd *cobra.Command, page string) {
-		pages++
-		if !strings.Contains(page, "completion") { // cobra's, in a form of its own
-			check(cmd, page)
-		}
-	})
-	check(newHelper(&session.Session{}), filepath.Join(dir, "man8", "mount.nfsrdma.8"))
-	if pages < 25 {
+	if pages := mantest.Commands(t, dir, newRoot(&session.Session{}), "1"); pages < 25 {
 		t.Errorf("%d pages", pages)
 	}
+	mantest.Page(t, newHelper(&session.Session{}), mantest.Name(dir, "mount.nfsrdma", "8"))
 }
