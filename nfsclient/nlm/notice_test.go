@@ -115,18 +115,7 @@ func TestNotify(t *testing.T) {
 	from := false
 	l := New(Options{Server: &resultServer{}, Name: "host", From: func(net.Addr) bool { mu.Lock(); defer mu.Unlock(); return from }})
 	defer l.Close(context.Background())
-	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := transport.NewServer(transport.ServerConfig{}, l.monitorProgram())
-	go srv.ServeTCP(tcp)
-	defer srv.Shutdown(context.Background())
-	c, err := transport.DialTCP(context.Background(), tcp.Addr().String(), transport.ClientConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := caller(t, l.monitorProgram())
 	notify := func(want int) {
 		t.Helper()
 		p := transport.Proc{Prog: nsm.Program, Vers: nsm.Version, Proc: nsm.ProcNotify, Name: "NOTIFY"}

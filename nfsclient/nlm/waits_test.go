@@ -326,23 +326,30 @@ func (s *resultServer) NLM(_ context.Context, _ any, proc uint32, args xdr.Marsh
 	return nil
 }
 
+// caller calls a program over TCP.
+func caller(t *testing.T, p *transport.Program) *transport.Client {
+	t.Helper()
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := transport.NewServer(transport.ServerConfig{}, p)
+	go srv.ServeTCP(tcp)
+	t.Cleanup(func() { srv.Shutdown(context.Background()) })
+	c, err := transport.DialTCP(context.Background(), tcp.Addr().String(), transport.ClientConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
 // TestBothFormsOfGranted: the procedure has a reply, the message is answered by a call to the server.
 func TestBothFormsOfGranted(t *testing.T) {
 	s := &resultServer{results: make(chan nlm4.Res, 1)}
 	l := New(Options{Server: s, Name: "host"})
 	defer l.Close(context.Background())
-	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := transport.NewServer(transport.ServerConfig{}, l.program())
-	go srv.ServeTCP(tcp)
-	defer srv.Shutdown(context.Background())
-	c, err := transport.DialTCP(context.Background(), tcp.Addr().String(), transport.ClientConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := caller(t, l.program())
 	a := nlm4.TestArgs{Cookie: []byte("cookie"), Lock: l.wire(testFH, 7, span{0, 1, true})}
 	for proc, res := range map[uint32]xdr.Unmarshaler{nlm4.ProcNull: nil, nlm4.ProcGranted: new(result), nlm4.ProcGrantedMsg: nil} {
 		p := transport.Proc{Prog: nlm4.Program, Vers: nlm4.Version, Proc: proc, Name: "call", MaxReply: 1 << 10}
