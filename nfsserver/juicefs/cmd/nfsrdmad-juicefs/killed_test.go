@@ -7,50 +7,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
-	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
-
-// startServer starts the program with a volume, in a process of its own. (Under the race detector heartbeats find a race of JuiceFS's own, between
-// its start of a session and the first of them.)
-func startServer(t *testing.T, volume string) (addr string, kill func()) {
-	t.Helper()
-	port, dir := strconv.Itoa(machine.Port(t)), t.TempDir()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), serverEnv+"="+strings.Join([]string{"serve", volume, "--no-root-squash", "--rpcbind", "off", "--rdma-port", "0", "--tcp-port", port,
-		"--state-dir", filepath.Join(dir, "state"), "--control", filepath.Join(dir, "control"), "--log-level", "error", "--heartbeat", "10m"}, "\n"))
-	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(ended)
-	}()
-	kill = func() {
-		_ = cmd.Process.Kill()
-		<-ended
-	}
-	t.Cleanup(kill)
-	s := &server{addr: "127.0.0.1:" + port, stop: func() string { return "see above" }}
-	s.await(t, ended)
-	return s.addr, kill
-}
 
 const (
 	writers   = 3
@@ -133,9 +98,8 @@ func dial(t *testing.T, addr string) *nfsclient.Client {
 func TestServerKilled(t *testing.T) {
 	_, url := services.Redis(t)
 	services.Format(t, url, services.StartS3(t))
-	first, kill := startServer(t, url+"=/vol")
-	second, _ := startServer(t, url+"=/vol")
-	a, b := dial(t, first), dial(t, second)
+	first, second := startProcess(t, url, "--heartbeat", "10m"), startProcess(t, url, "--heartbeat", "10m")
+	a, b := dial(t, first.addr()), dial(t, second.addr())
 	root, err := a.MountHandle(t.Context(), "/vol")
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +143,7 @@ func TestServerKilled(t *testing.T) {
 	for acked.Load() < writers*leastBlocks && ctx.Err() == nil && !t.Failed() {
 		time.Sleep(time.Millisecond)
 	}
-	kill()
+	first.kill()
 	dead()
 	close(killed)
 	wg.Wait()

@@ -30,8 +30,14 @@ func TestMain(m *testing.M) {
 		os.Args = append([]string{"nfsrdmad-juicefs"}, strings.Split(args, "\n")...)
 		os.Exit(program.Main(kind()))
 	}
+	if name := os.Getenv(workerEnv); name != "" {
+		os.Exit(runWorker(name))
+	}
 	rc := m.Run()
 	services.Done()
+	if clientDir != "" {
+		os.RemoveAll(clientDir)
+	}
 	os.Exit(rc)
 }
 

@@ -1,0 +1,78 @@
+// Servers as processes of their own, which can be killed and started again.
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
+)
+
+// A process is the program with a volume as /vol, over RDMA and TCP.
+type process struct {
+	t         *testing.T
+	rdma, tcp string // ports
+	args      []string
+	log       string // file
+	cmd       *exec.Cmd
+	ended     chan struct{} // closed when cmd has
+}
+
+// startProcess starts the program with more flags. (Under the race detector heartbeats find a race of JuiceFS's own, between its start of
+// a session and the first of them: it is in the log, and fails no test.)
+func startProcess(t *testing.T, volume string, flags ...string) *process {
+	t.Helper()
+	dir := t.TempDir()
+	p := &process{t: t, rdma: strconv.Itoa(machine.Port(t)), tcp: strconv.Itoa(machine.Port(t)), log: filepath.Join(dir, "log")}
+	p.args = append([]string{"serve", volume + "=/vol", "--no-root-squash", "--rpcbind", "off", "--rdma", "iwarp", "--rdma-port", p.rdma, "--tcp-port", p.tcp,
+		"--state-dir", filepath.Join(dir, "state"), "--control", filepath.Join(dir, "control"), "--log-level", "warning"}, flags...)
+	p.start()
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			b, _ := os.ReadFile(p.log)
+			t.Logf("the server at port %s said:\n%s", p.tcp, b[max(0, len(b)-8000):])
+		}
+	})
+	return p
+}
+
+// start starts the server at its ports, the first time or again, and returns when it serves.
+func (p *process) start() {
+	p.t.Helper()
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer log.Close()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), serverEnv+"="+strings.Join(p.args, "\n"))
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	p.cmd, p.ended = cmd, ended
+	s := &server{addr: p.addr(), stop: func() string { return "see its log" }}
+	s.await(p.t, ended)
+}
+
+// addr is where it serves NFS over TCP.
+func (p *process) addr() string { return "127.0.0.1:" + p.tcp }
+
+// kill ends the server as a failing machine would.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+}

@@ -1,0 +1,141 @@
+// The whole stack: Redis and S3, two servers that are killed in turn, two mounts over RDMA, and programs.
+
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+// file makes a file of the volume by one of its servers.
+func (c *cluster) file(name, content string) {
+	c.t.Helper()
+	fs, err := mount(c.t, c.servers[0].addr(), "/vol")
+	if err == nil {
+		err = fs.WriteFile(c.t.Context(), name, []byte(content), 0o644)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// atServer finds at a server what a worker finds in a mount: the records of a file.
+func (c *cluster) atServer(s *process, name string, n int) {
+	c.t.Helper()
+	fs, err := mount(c.t, s.addr(), "/vol")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	got, err := fs.ReadFile(c.t.Context(), name)
+	if err != nil || len(got) != recordPlaces*recordSize {
+		c.t.Fatalf("%s: %d bytes, %v", name, len(got), err)
+	}
+	for i := n - recordPlaces; i < n; i++ {
+		if at := got[place(i) : place(i)+recordSize]; string(at) != string(record(i)) {
+			c.t.Errorf("%s at the server: record %d of %d is %.10q…", name, i, n, at)
+		}
+	}
+}
+
+const (
+	killRounds  = 4
+	killRecords = 40 // of each writer in a round
+)
+
+// TestMountsWhoseServersAreKilled: the servers are killed in turn under writers and readers of two mounts. After each kill all that fsync has
+// acknowledged is there, in both mounts and at the servers, with no older byte; and what is closed in one mount is seen by who opens it in the other.
+func TestMountsWhoseServersAreKilled(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2, "timeo=100")
+	names := []string{"records-0", "records-1"}
+	all := []*worker{startWorker(t, "exchange", c.mounts...)}
+	for i, dir := range c.mounts {
+		all = append(all, startWorker(t, "records", filepath.Join(dir, names[i])))
+	}
+	for round := range killRounds {
+		n := (round + 1) * killRecords
+		for _, w := range all {
+			w.do(killRecords)
+		}
+		victim := c.servers[round%2]
+		all[1+round%2].await(n - killRecords + 1 + rand.IntN(killRecords/2))
+		victim.kill()
+		for _, w := range all {
+			w.await(n)
+		}
+		for i, name := range names {
+			mustRun(t, "written", filepath.Join(c.mounts[1-i], name), strconv.Itoa(n))
+			c.atServer(c.servers[1-round%2], name, n)
+		}
+		victim.start()
+	}
+	for _, w := range all {
+		w.end()
+	}
+}
+
+// numbers checks that each number up to the sum of all has been printed once.
+func numbers(t *testing.T, all []*worker) {
+	t.Helper()
+	var got []int
+	for _, w := range all {
+		for _, line := range w.results() {
+			n, err := strconv.Atoi(line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, n)
+		}
+	}
+	slices.Sort(got)
+	for i, n := range got {
+		if n != i+1 {
+			t.Fatalf("of %d numbers, number %d is %d", len(got), i+1, n)
+		}
+	}
+}
+
+// exclusive has workers of both mounts add to a number, one at a time, while the servers are killed in turn.
+func exclusive(t *testing.T, c *cluster, start func(dir string, k int) *worker, each int) {
+	t.Helper()
+	var all []*worker
+	for k := range 4 {
+		all = append(all, start(c.mounts[k%2], k))
+	}
+	for round := range killRounds {
+		for _, w := range all {
+			w.do(each)
+		}
+		all[round%4].await(round*each + 1 + rand.IntN(each/2))
+		c.servers[round%2].kill()
+		c.servers[round%2].start()
+		for _, w := range all {
+			w.await((round + 1) * each)
+		}
+	}
+	for _, w := range all {
+		w.end()
+	}
+	numbers(t, all)
+}
+
+// TestLocksOfMountsWhoseServersAreKilled: programs of two mounts exclude one another by locks, also when the server that has granted one dies.
+func TestLocksOfMountsWhoseServersAreKilled(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2, "timeo=100", "--heartbeat", "3s")
+	c.file("number", "00000000")
+	exclusive(t, c, func(dir string, _ int) *worker { return startWorker(t, "count", filepath.Join(dir, "number")) }, 20)
+}
+
+// TestRenamesOfMountsWhoseServersAreKilled: of programs of two mounts that rename a file one does, also when a server dies.
+func TestRenamesOfMountsWhoseServersAreKilled(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2, "timeo=100,actimeo=0", "--heartbeat", "3s")
+	c.file("number", "00000000")
+	c.file("token", "")
+	exclusive(t, c, func(dir string, k int) *worker { return startWorker(t, "token", dir, fmt.Sprint(k)) }, 20)
+}

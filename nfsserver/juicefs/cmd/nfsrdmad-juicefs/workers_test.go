@@ -1,0 +1,124 @@
+// The programs that use a mount: this test's binary again. The test's own process never touches a mount, for one that is stuck there could not end.
+
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// workerEnv has the test's binary be a worker, by name; its arguments are the worker's.
+const workerEnv = "NFSRDMA_JUICEFS_WORKER"
+
+// workers do something each time that their standard input has a line, and write a line for each result.
+var workers = map[string]func(args []string, lines *bufio.Scanner) error{
+	"records": recordsWorker, "written": writtenWorker, "exchange": exchangeWorker, "count": countWorker, "token": tokenWorker, "hold": holdWorker,
+}
+
+// runWorker is the worker that the environment asks for, and its exit status.
+func runWorker(name string) int {
+	if err := workers[name](os.Args[1:], bufio.NewScanner(os.Stdin)); err != nil {
+		fmt.Println("FAIL:", err)
+		return 1
+	}
+	return 0
+}
+
+// A worker is one that runs.
+type worker struct {
+	t     *testing.T
+	name  string
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	over  chan struct{} // closed when it has written its last line
+
+	mu    sync.Mutex // guards lines
+	lines []string   // of its results
+}
+
+// startWorker starts a worker, which ends with the test.
+func startWorker(t *testing.T, name string, args ...string) *worker {
+	t.Helper()
+	w := &worker{t: t, name: name + " " + strings.Join(args, " "), cmd: exec.Command(os.Args[0], args...), over: make(chan struct{})}
+	w.cmd.Env = append(os.Environ(), workerEnv+"="+name)
+	w.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var err error
+	if w.stdin, err = w.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := w.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(w.over)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			w.mu.Lock()
+			w.lines = append(w.lines, s.Text())
+			w.mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = w.cmd.Process.Kill()
+		<-w.over
+		_ = w.cmd.Wait()
+	})
+	return w
+}
+
+// do has the worker do something n more times.
+func (w *worker) do(n int) {
+	w.t.Helper()
+	if _, err := io.WriteString(w.stdin, strings.Repeat("\n", n)); err != nil {
+		w.t.Errorf("%s: %v, %q", w.name, err, w.results())
+	}
+}
+
+// results are the lines so far.
+func (w *worker) results() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]string(nil), w.lines...)
+}
+
+// has reports whether n lines are there. One that the worker fails with ends the test.
+func (w *worker) has(n int) bool {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if k := len(w.lines); k > 0 && strings.HasPrefix(w.lines[k-1], "FAIL") {
+		w.t.Fatalf("%s, after %d: %s", w.name, k-1, w.lines[k-1])
+	}
+	return len(w.lines) >= n
+}
+
+// await waits until n lines are there.
+func (w *worker) await(n int) {
+	w.t.Helper()
+	await(w.t, fmt.Sprintf("%s: %d results", w.name, n), func() bool { return w.has(n) })
+}
+
+// end has the worker end, with no error.
+func (w *worker) end() {
+	w.t.Helper()
+	w.stdin.Close()
+	<-w.over
+	w.has(0)
+}
+
+// mustRun runs a worker that has to find nothing wrong.
+func mustRun(t *testing.T, name string, args ...string) {
+	t.Helper()
+	w := startWorker(t, name, args...)
+	w.end()
+}
