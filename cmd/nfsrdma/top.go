@@ -50,7 +50,7 @@ func newTop() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.BoolVar(&t.local, "local", false, "the server on this machine, by its control socket")
-	f.StringVar(&t.control, "control", "", control.FlagHelp+"; with --local")
+	f.StringVar(&t.control, "control", "", control.FlagHelp(control.Dir)+"; with --local")
 	f.DurationVar(&t.every, "interval", 2*time.Second, "time between two reports, 100ms or more")
 	f.IntVar(&t.count, "count", 0, "end after this number of reports, which are written as lines; 0: go on")
 	f.BoolVar(&t.asJSON, "json", false, "each report as a JSON object in one line: bytes, seconds, and both for each second")
@@ -69,7 +69,7 @@ func (t *topCommand) source(args []string) (*top.Source, error) {
 	case t.local && len(args) > 0:
 		return nil, errors.New("--local is the server on this machine: leave SERVER out")
 	case t.local:
-		path := control.Path(t.control, control.RootPath)
+		path := control.Path(t.control, control.RunDir, control.Dir)
 		if path == "" {
 			return nil, control.ErrNoPath
 		}

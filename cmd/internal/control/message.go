@@ -43,7 +43,7 @@ func parseRequest(line []byte) (command string, err error) {
 		return "", errNotARequest
 	}
 	if r.Version != version {
-		return "", fmt.Errorf("the command and the server are of different versions (messages %d and %d): use the nfsrdmad that the server was started from", r.Version, version)
+		return "", fmt.Errorf("the command and the server are of different versions (messages %d and %d): use the program that the server was started from", r.Version, version)
 	}
 	return r.Command, nil
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// defaultExports is the exports file that is read where none is named; a test has another.
+// defaultExports is the exports file of nfsrdmad that is read where none is named; a test has another.
 var defaultExports = "/etc/nfsrdma/exports"
 
 // nameWait is how long check waits for the names of a client.
@@ -33,17 +33,17 @@ func newCheck(k *Kind) *cobra.Command {
 
 With --client it tells what one client may do with a path, and by which rule: the most
 specific one, as exports(5) has it. A client that is refused gives exit status 1. FILE is
-` + defaultExports + ` where it is not named.`,
+` + k.exportsFile() + ` where it is not named.`,
 		Example: `  nfsrdmad check
-  nfsrdmad check new-exports && cp new-exports /etc/nfsrdma/exports && nfsrdmad reload
+  nfsrdmad check new-exports && cp new-exports ` + k.exportsFile() + ` && nfsrdmad reload
   nfsrdmad check --client 10.0.0.7 /srv/data
   nfsrdmad check --client pc7.example.org new-exports /srv/data`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("client") {
-				return checkFile(cmd.OutOrStdout(), args, k == nil)
+				return k.checkFile(cmd.OutOrStdout(), args)
 			}
-			return checkClient(cmd.Context(), cmd.OutOrStdout(), client, args)
+			return k.checkClient(cmd.Context(), cmd.OutOrStdout(), client, args)
 		},
 	}
 	cmd.Flags().StringVar(&client, "client", "", "tell what the client with this address or name may do with the path that follows")
@@ -59,9 +59,9 @@ func readExports(name string) (*exports.File, error) {
 	return exports.Parse(name, text)
 }
 
-// checkFile shows a whole file. dirs: its paths are directories of this machine.
-func checkFile(w io.Writer, args []string, dirs bool) error {
-	name := defaultExports
+// checkFile shows a whole file.
+func (k *Kind) checkFile(w io.Writer, args []string) error {
+	name := k.exportsFile()
 	switch len(args) {
 	case 0:
 	case 1:
@@ -80,7 +80,10 @@ func checkFile(w io.Writer, args []string, dirs bool) error {
 			c := &x.Clients[i]
 			fmt.Fprintf(w, "  %-24s %s\n", c.Spec, &c.Options)
 		}
-		if err := checkDir(x.Path); dirs && err != nil {
+		if k != nil {
+			continue // no directories of this machine
+		}
+		if err := checkDir(x.Path); err != nil {
 			faults++
 			fmt.Fprintf(w, "  not served: %v\n", err)
 		}
@@ -130,8 +133,8 @@ func wholeOptions(w *exports.Whole) []string {
 }
 
 // checkClient tells what one client may do with a path.
-func checkClient(ctx context.Context, w io.Writer, client string, args []string) error {
-	name, dir := defaultExports, ""
+func (k *Kind) checkClient(ctx context.Context, w io.Writer, client string, args []string) error {
+	name, dir := k.exportsFile(), ""
 	switch len(args) {
 	case 1:
 		dir = args[0]
@@ -139,7 +142,7 @@ func checkClient(ctx context.Context, w io.Writer, client string, args []string)
 		name, dir = args[0], args[1]
 	}
 	if !strings.HasPrefix(dir, "/") {
-		return errors.New("--client wants the path to ask for: nfsrdmad check --client ADDRESS [FILE] /PATH")
+		return fmt.Errorf("--client wants the path to ask for: %s check --client ADDRESS [FILE] /PATH", k.name())
 	}
 	f, err := readExports(name)
 	if err != nil {

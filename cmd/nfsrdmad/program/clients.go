@@ -54,8 +54,8 @@ type rdmaReport struct {
 	RemoteInvalidation bool `json:"remote_invalidation"`
 }
 
-func newClients() *cobra.Command {
-	return newView(&cobra.Command{
+func newClients(k *Kind) *cobra.Command {
+	return newView(k, &cobra.Command{
 		Use:   "clients",
 		Short: "Show the clients of the running server",
 		Long: `Show the connections to the server on this machine, one in a line, by address: calls and the bytes of

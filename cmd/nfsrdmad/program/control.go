@@ -17,22 +17,21 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-const controlFlag = control.FlagHelp
+// runDir has the sockets of servers that root runs, each in its directory; tests have another.
+var runDir = control.RunDir
 
-// rootControl is the socket of a server that root runs; tests have another.
-var rootControl = control.RootPath
-
-var errNoServer = errors.New("start one with nfsrdmad serve, or name its socket with --control")
+// controlHelp describes the flag that names a socket.
+func (k *Kind) controlHelp() string { return control.FlagHelp(k.dir()) }
 
 // ask asks the server and reads its answer into v.
-func ask(ctx context.Context, asked, command string, v any) error {
-	path := control.Path(asked, rootControl)
+func (k *Kind) ask(ctx context.Context, asked, command string, v any) error {
+	path := control.Path(asked, runDir, k.dir())
 	if path == "" {
 		return control.ErrNoPath
 	}
 	err := control.Ask(ctx, path, command, v)
 	if errors.Is(err, control.ErrNoServer) {
-		return fmt.Errorf("%w: %w", err, errNoServer)
+		return fmt.Errorf("%w: start one with %s serve, or name its socket with --control", err, k.name())
 	}
 	return err
 }
@@ -54,7 +53,7 @@ func (r *running) begin(ctx context.Context) (hangup chan os.Signal, end func())
 	if r.set.file != "" || r.o.audit.log != nil {
 		signal.Notify(hangup, syscall.SIGHUP)
 	}
-	path := control.Path(r.o.control, rootControl)
+	path := control.Path(r.o.control, runDir, r.o.kind.dir())
 	if path == "" {
 		return hangup, end
 	}
@@ -64,9 +63,9 @@ func (r *running) begin(ctx context.Context) (hangup chan os.Signal, end func())
 		end = sync.OnceFunc(func() { s.Close() })
 		context.AfterFunc(ctx, end)
 	case errors.Is(err, control.ErrTaken) && r.o.control == "": // two servers on one machine are no mistake
-		logrus.Infof("nfsrdmad status, reload and the like do not reach this server: %v; give this one a --control of its own", err)
+		logrus.Infof("%s status, reload and the like do not reach this server: %v; give this one a --control of its own", r.o.kind.name(), err)
 	default:
-		logrus.Warnf("nfsrdmad status, reload and the like do not reach this server (name another socket with --control): %v", err)
+		logrus.Warnf("%s status, reload and the like do not reach this server (name another socket with --control): %v", r.o.kind.name(), err)
 	}
 	return hangup, end
 }

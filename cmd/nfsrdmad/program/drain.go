@@ -22,7 +22,7 @@ type drainReport struct {
 	Connections int  `json:"connections"` // that are left
 }
 
-func newDrain() *cobra.Command {
+func newDrain(k *Kind) *cobra.Command {
 	var socket string
 	var timeout time.Duration
 	var undo, asJSON bool
@@ -46,7 +46,7 @@ systemctl stop end it as always.`,
 			if timeout < 0 {
 				return fmt.Errorf("--timeout %s: want a time such as 30s or 10m", timeout)
 			}
-			r, err := drain(cmd.Context(), socket, undo, timeout)
+			r, err := k.drain(cmd.Context(), socket, undo, timeout)
 			if r != nil {
 				if werr := showDrain(cmd.OutOrStdout(), r, asJSON); err == nil {
 					err = werr
@@ -56,7 +56,7 @@ systemctl stop end it as always.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&socket, "control", "", controlFlag)
+	f.StringVar(&socket, "control", "", k.controlHelp())
 	f.DurationVar(&timeout, "timeout", 0, "how long to wait for clients to leave, such as 30s or 10m (default: until they have)")
 	f.BoolVar(&undo, "undo", false, "have it take new clients again")
 	f.BoolVar(&asJSON, "json", false, jsonFlag)
@@ -64,7 +64,7 @@ systemctl stop end it as always.`,
 }
 
 // drain asks the server and waits until it has no clients; the last answer is returned with an error too.
-func drain(ctx context.Context, socket string, undo bool, timeout time.Duration) (*drainReport, error) {
+func (k *Kind) drain(ctx context.Context, socket string, undo bool, timeout time.Duration) (*drainReport, error) {
 	command := "drain"
 	if undo {
 		command = "undrain"
@@ -72,14 +72,14 @@ func drain(ctx context.Context, socket string, undo bool, timeout time.Duration)
 	begin := time.Now()
 	for {
 		r := &drainReport{}
-		if err := ask(ctx, socket, command, r); err != nil {
+		if err := k.ask(ctx, socket, command, r); err != nil {
 			return nil, err
 		}
 		if undo || r.Connections == 0 {
 			return r, nil
 		}
 		if timeout > 0 && time.Since(begin) >= timeout {
-			return r, fmt.Errorf("%s left after %s: new clients are refused until nfsrdmad drain --undo", text.Plural(int64(r.Connections), "connection"), timeout)
+			return r, fmt.Errorf("%s left after %s: new clients are refused until %s drain --undo", text.Plural(int64(r.Connections), "connection"), timeout, k.name())
 		}
 		select {
 		case <-ctx.Done():

@@ -197,13 +197,13 @@ func stateDir(o *options) string {
 	case o.stateDir != "":
 		return o.stateDir
 	case os.Getenv("XDG_STATE_HOME") != "":
-		return filepath.Join(os.Getenv("XDG_STATE_HOME"), "nfsrdma")
+		return filepath.Join(os.Getenv("XDG_STATE_HOME"), o.kind.dir())
 	case os.Geteuid() == 0:
-		return "/var/lib/nfsrdma"
+		return filepath.Join("/var/lib", o.kind.dir())
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
 		return ""
 	}
-	return filepath.Join(home, ".local", "state", "nfsrdma")
+	return filepath.Join(home, ".local", "state", o.kind.dir())
 }

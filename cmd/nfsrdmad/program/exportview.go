@@ -37,8 +37,8 @@ type ruleReport struct {
 	Options string `json:"options"`
 }
 
-func newExports() *cobra.Command {
-	return newView(&cobra.Command{
+func newExports(k *Kind) *cobra.Command {
+	return newView(k, &cobra.Command{
 		Use:   "exports",
 		Short: "Show what the running server exports, and to whom",
 		Long: `Show the exports of the server on this machine as they are in force, in the grammar of an exports file with

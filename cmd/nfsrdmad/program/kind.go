@@ -8,6 +8,7 @@ import (
 	"regexp"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/control"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 	"github.com/spf13/cobra"
@@ -19,6 +20,11 @@ import (
 type Kind struct {
 	// Program and Serve are the help texts of the program and of its command serve.
 	Program, Serve Help
+	// Exports is the exports file that check reads where none is named.
+	Exports string
+	// Dir is the name of its directories for the control socket and for what is kept, where none are named: not those of another server
+	// on the same machine.
+	Dir string
 	// Flags adds flags to serve.
 	Flags func(*pflag.FlagSet)
 	// Volume says what an argument of serve names.
@@ -43,6 +49,30 @@ type Volume struct {
 
 // ParseSize reads bytes with an optional K, M or G.
 func ParseSize(s string) (int64, error) { return cli.ParseSize(s) }
+
+// name is what the program is called.
+func (k *Kind) name() string {
+	if k == nil {
+		return "nfsrdmad"
+	}
+	return k.Program.Use
+}
+
+// exportsFile is the exports file that is read where none is named.
+func (k *Kind) exportsFile() string {
+	if k == nil {
+		return defaultExports
+	}
+	return k.Exports
+}
+
+// dir is the name of the directories of the program.
+func (k *Kind) dir() string {
+	if k == nil {
+		return control.Dir
+	}
+	return k.Dir
+}
 
 var itself = regexp.MustCompile(`\bnfsrdmad\b`)
 

@@ -45,8 +45,8 @@ type lockReport struct {
 	Age   *float64 `json:"age_seconds"` // null of a share
 }
 
-func newLocks() *cobra.Command {
-	return newView(&cobra.Command{
+func newLocks(k *Kind) *cobra.Command {
+	return newView(k, &cobra.Command{
 		Use:   "locks",
 		Short: "Show the locks of the clients of the running server",
 		Long: `Show the locks that clients have by NLM, and those that they wait for, one in a line, by file. HOST and

@@ -27,6 +27,7 @@ type metrics struct {
 	accepted [2]prometheus.Counter // by transport: TCP, RDMA
 	calls    *callFigures
 	started  time.Time
+	program  string // what the server calls itself
 }
 
 // namespace is the first word of the names of all figures but those of Go and of the process.
@@ -48,8 +49,9 @@ func newMetrics(programs []*transport.Program) *metrics {
 
 // startMetrics counts what a server does that is going to listen as l says: for the control socket and, where there is an address,
 // for all who ask there until end is called.
-func startMetrics(addr string, l *nfsserver.Listen, srv *nfsserver.Server) (m *metrics, end func() error, err error) {
+func startMetrics(program, addr string, l *nfsserver.Listen, srv *nfsserver.Server) (m *metrics, end func() error, err error) {
 	m, end = newMetrics(append(srv.Programs(), l.Programs...)), func() error { return nil }
+	m.program = program
 	if addr != "" {
 		if end, err = m.serve(addr); err != nil {
 			return nil, nil, fmt.Errorf("--metrics-addr: %w", listenError(err))

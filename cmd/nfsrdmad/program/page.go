@@ -26,7 +26,7 @@ type pageFigures struct {
 	Up      float64     `json:"up_seconds"`               // by a clock that nobody sets
 	Tables  []pageTable `json:"tables"`
 
-	Now, Version string `json:"-"`
+	Program, Now, Version string `json:"-"`
 }
 
 // handlePage adds the page and its parts to mux.
@@ -55,7 +55,7 @@ func (m *metrics) pageFigures() (*pageFigures, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pageFigures{Started: m.started.UnixNano(), Up: time.Since(m.started).Seconds(), Tables: pageTables(), Now: time.Now().Format(time.RFC1123Z)}
+	p := &pageFigures{Program: m.program, Started: m.started.UnixNano(), Up: time.Since(m.started).Seconds(), Tables: pageTables(), Now: time.Now().Format(time.RFC1123Z)}
 	for i := range p.Tables {
 		p.Tables[i].fill(all)
 	}

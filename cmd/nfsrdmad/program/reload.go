@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/control"
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
 
-func newReload() *cobra.Command {
-	var control string
+func newReload(k *Kind) *cobra.Command {
+	var socket string
 	cmd := &cobra.Command{
 		Use:   "reload",
 		Short: "Have the server take its changed exports file in",
@@ -26,8 +27,8 @@ renamed before, as logrotate does; where that fails records go on to the one ren
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var r reloadReport
-			err := ask(cmd.Context(), control, "reload", &r)
-			if errors.Is(err, errNoServer) {
+			err := k.ask(cmd.Context(), socket, "reload", &r)
+			if errors.Is(err, control.ErrNoServer) {
 				return fmt.Errorf("%w; or send it SIGHUP", err)
 			}
 			if r.File != "" {
@@ -39,7 +40,7 @@ renamed before, as logrotate does; where that fails records go on to the one ren
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&control, "control", "", controlFlag)
+	cmd.Flags().StringVar(&socket, "control", "", k.controlHelp())
 	return cmd
 }
 

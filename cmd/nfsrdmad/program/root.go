@@ -37,7 +37,7 @@ clients may use them the exports file says: nfsrdma-exports(5).`,
   nfsrdmad serve --memory
   nfsrdmad serve --exports /etc/nfsrdma/exports`,
 	}
-	root.AddCommand(newServe(k), newCheck(k), newStatus(), newClients(), newLocks(), newExports(), newReload(), newDrain(), newGrammar())
+	root.AddCommand(newServe(k), newCheck(k), newStatus(k), newClients(k), newLocks(k), newExports(k), newReload(k), newDrain(k), newGrammar())
 	if k == nil {
 		cli.Prepare(root, grammarPage())
 		return root

@@ -99,20 +99,24 @@ that you trust.`,
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
 	}
+	defaultFile, state := "none", k.dir()
+	if k == nil {
+		defaultFile = defaultExports + " if it is there and no directory is named"
+	}
 	f := cmd.Flags()
 	f.StringVar(&o.addr, "addr", "127.0.0.1", "address to serve on: 192.0.2.1, [::1], fe80::1%eth0 …; 0.0.0.0 is all of IPv4, :: all there is")
 	f.StringVar(&o.rdma, "rdma", "auto", "providers of RDMA: iwarp (over TCP), roce (RoCEv2, over UDP port 4791), both as iwarp,roce; auto is both, and iwarp alone where that UDP port cannot be had")
 	f.Uint16Var(&o.rdmaPort, "rdma-port", 20049, "port of NFS over RDMA, the same for all providers; 0: off")
 	f.Uint16Var(&o.tcpPort, "tcp-port", 2049, "port of NFS over TCP; 0: off")
-	f.StringVar(&o.exports, "exports", "", "file with exports and their clients, in the grammar of exports(5) (default: "+defaultExports+" if it is there and no directory is named)")
-	f.StringVar(&o.control, "control", "", controlFlag)
+	f.StringVar(&o.exports, "exports", "", "file with exports and their clients, in the grammar of exports(5) (default: "+defaultFile+")")
+	f.StringVar(&o.control, "control", "", k.controlHelp())
 	f.BoolVar(&o.readOnly, "read-only", false, "refuse all changes")
 	f.StringVar(&o.memory, "memory", "", "export an empty file tree in memory under this name")
 	f.Lookup("memory").NoOptDefVal = "/memory"
 	f.StringVar(&o.crc, "crc", "on", "CRCs on RDMA connections: on, off, auto (when the client asks for them), or strict (on, and no byte is placed before its CRC is right)")
 	f.StringVar(&o.logLevel, "log-level", "info", "error, warning, info or debug")
 	f.StringVar(&o.logFormat, "log-format", "text", "text, or json: a line of JSON for each line of the log")
-	f.StringVar(&o.stateDir, "state-dir", "", "where the key of file handles is kept (default: /var/lib/nfsrdma, or $XDG_STATE_HOME/nfsrdma)")
+	f.StringVar(&o.stateDir, "state-dir", "", "where the key of file handles is kept (default: /var/lib/"+state+", or $XDG_STATE_HOME/"+state+")")
 	f.BoolVar(&o.ephemeral, "ephemeral-key", false, "keep no key: after a restart clients find their file handles stale and have to mount again")
 	o.trust.flags(f)
 	if k == nil {
@@ -207,7 +211,7 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	m, end, err := startMetrics(o.metrics, &l, srv)
+	m, end, err := startMetrics(o.kind.name(), o.metrics, &l, srv)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@
 package program
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -18,6 +19,7 @@ import (
 
 // A statusReport is the answer to status.
 type statusReport struct {
+	Program  string    `json:"program"`
 	Version  string    `json:"version"`
 	Revision string    `json:"revision"`
 	PID      int       `json:"pid"`
@@ -69,8 +71,8 @@ func transportOf(provider string) string {
 	return "rdma/" + provider
 }
 
-func newStatus() *cobra.Command {
-	return newView(&cobra.Command{
+func newStatus(k *Kind) *cobra.Command {
+	return newView(k, &cobra.Command{
 		Use:   "status",
 		Short: "Show how the running server is",
 		Long: `Show how the server on this machine is: since when it runs and where it listens, connections,
@@ -82,7 +84,7 @@ calls and bytes, memory and descriptors, and whether its exports file is the one
 
 // status describes the server.
 func (r *running) status() *statusReport {
-	s := &statusReport{PID: os.Getpid(), Started: r.started, Uptime: time.Since(r.started).Seconds(), State: "serving",
+	s := &statusReport{Program: r.o.kind.name(), PID: os.Getpid(), Started: r.started, Uptime: time.Since(r.started).Seconds(), State: "serving",
 		Connections: map[string]int{overTCP: 0, overIWARP: 0, overRoCE: 0}, ExportsFile: r.set.file}
 	s.Version, s.Revision = cli.Build()
 	if r.service.Draining() {
@@ -132,7 +134,7 @@ func showStatus(w io.Writer, s *statusReport) error {
 	if s.Grace > 0 {
 		state += fmt.Sprintf(", for %s clients may only reclaim locks", age(s.Grace))
 	}
-	fmt.Fprintf(w, "nfsrdmad %s, pid %d, up %s: %s\n", s.Version, s.PID, age(s.Uptime), state)
+	fmt.Fprintf(w, "%s %s, pid %d, up %s: %s\n", cmp.Or(s.Program, "nfsrdmad"), s.Version, s.PID, age(s.Uptime), state)
 	var at, conns []string
 	for _, l := range s.Listeners {
 		at = append(at, fmt.Sprintf("%s (%s)", l.Address, l.Transport))

@@ -14,13 +14,13 @@ import (
 )
 
 // newView makes a command that asks the server what it is called itself, and shows the answer, a T.
-func newView[T any](cmd *cobra.Command, show func(io.Writer, *T) error) *cobra.Command {
+func newView[T any](k *Kind, cmd *cobra.Command, show func(io.Writer, *T) error) *cobra.Command {
 	var socket string
 	var asJSON bool
 	cmd.Args = cobra.NoArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var answer T
-		if err := ask(cmd.Context(), socket, cmd.Name(), &answer); err != nil {
+		if err := k.ask(cmd.Context(), socket, cmd.Name(), &answer); err != nil {
 			return err
 		}
 		if asJSON {
@@ -28,7 +28,7 @@ func newView[T any](cmd *cobra.Command, show func(io.Writer, *T) error) *cobra.C
 		}
 		return show(cmd.OutOrStdout(), &answer)
 	}
-	cmd.Flags().StringVar(&socket, "control", "", controlFlag)
+	cmd.Flags().StringVar(&socket, "control", "", k.controlHelp())
 	cmd.Flags().BoolVar(&asJSON, "json", false, jsonFlag)
 	return cmd
 }

@@ -50,5 +50,5 @@ to be stable before the object storage has it.`,
   nfsrdmad-juicefs serve --addr 0.0.0.0 redis://10.0.0.9/1=/vol
 
   # with blocks cached on a local disk, and clients and their rights in a file: /vol 10.0.0.0/24(rw)
-  nfsrdmad-juicefs serve --addr 0.0.0.0 --exports /etc/nfsrdma/exports --cache-dir /var/cache/nfsrdma --cache-size 100G redis://10.0.0.9/1=/vol`,
+  nfsrdmad-juicefs serve --addr 0.0.0.0 --exports /etc/nfsrdma/juicefs-exports --cache-dir /var/cache/nfsrdma --cache-size 100G redis://10.0.0.9/1=/vol`,
 }

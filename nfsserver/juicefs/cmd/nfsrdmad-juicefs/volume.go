@@ -29,7 +29,7 @@ type settings struct {
 
 func kind() *program.Kind {
 	var s settings
-	return &program.Kind{Program: programHelp, Serve: serveHelp, Flags: s.flags, Volume: s.volume}
+	return &program.Kind{Program: programHelp, Serve: serveHelp, Exports: "/etc/nfsrdma/juicefs-exports", Dir: "nfsrdma-juicefs", Flags: s.flags, Volume: s.volume}
 }
 
 func (s *settings) flags(f *pflag.FlagSet) {
