@@ -133,9 +133,7 @@ func TestPackages(t *testing.T) {
 	var system sync.WaitGroup
 	var noSystem error
 	system.Go(func() {
-		// What an ordinary Debian has beyond the least, and these packages work with.
-		_, noSystem = command("/", "mmdebstrap", "--quiet", "--mode=root", "--variant=apt", "--include=mount,man-db,bash-completion",
-			"bookworm", filepath.Join(dir, "root"), "deb http://deb.debian.org/debian bookworm main")
+		noSystem = cleanSystem(filepath.Join(dir, "root"))
 	})
 	ok := t.Run("build", func(t *testing.T) { build(t, dir) })
 	system.Wait()
@@ -148,6 +146,35 @@ func TestPackages(t *testing.T) {
 	t.Run("check", func(t *testing.T) { check(t, dir) })
 	t.Run("manifests", func(t *testing.T) { manifests(t, dir) })
 	t.Run("use", func(t *testing.T) { enter(t, dir) })
+}
+
+// cleanSystem makes a Debian of this machine's release, from where its apt has it, with what an ordinary one has beyond the least
+// and these packages work with.
+func cleanSystem(root string) error {
+	release, err := command("/", "sh", "-c", `. /etc/os-release && echo "$VERSION_CODENAME"`)
+	if err != nil {
+		return err
+	}
+	args := []string{"--quiet", "--mode=root", "--variant=apt", "--include=mount,man-db,bash-completion"}
+	settings, err := command("/", "apt-config", "dump")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(settings) {
+		if strings.HasPrefix(line, "Acquire::") && strings.Contains(line, "::Proxy") {
+			args = append(args, "--aptopt="+strings.TrimSpace(line))
+		}
+	}
+	args = append(args, strings.TrimSpace(release), root)
+	for _, pattern := range []string{"sources.list", "sources.list.d/*.list", "sources.list.d/*.sources"} {
+		files, err := filepath.Glob("/etc/apt/" + pattern)
+		if err != nil {
+			return err
+		}
+		args = append(args, files...)
+	}
+	_, err = command("/", "mmdebstrap", args...)
+	return err
 }
 
 // enter runs the suite again where network, mounts and processes are its own, and end with it.
