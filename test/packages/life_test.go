@@ -3,6 +3,7 @@
 package packages
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,14 +31,15 @@ type server struct {
 	export   string // the name of what is exported
 	local    string // the exported directory; "": what is exported is in a volume
 	exports  string // the exports file
+	own      string // the name of its directories of state and logs
 	volumes  string // the line of /etc/default that names volumes; "": the exports file does
 	flags    string // the variable of flags there
 	keepsKey bool   // in its state directory, and nowhere else
 }
 
 var servers = []server{
-	{name: "nfsrdmad", export: "/srv/data", local: "srv/data", exports: "exports", flags: "NFSRDMAD_OPTIONS", keepsKey: true},
-	{name: "nfsrdmad-juicefs", export: "/vol", exports: "juicefs-exports", volumes: "NFSRDMAD_JUICEFS_VOLUMES=\"/srv/volume=/vol\"\n",
+	{name: "nfsrdmad", export: "/srv/data", local: "srv/data", exports: "exports", own: "nfsrdma", flags: "NFSRDMAD_OPTIONS", keepsKey: true},
+	{name: "nfsrdmad-juicefs", export: "/vol", exports: "juicefs-exports", own: "nfsrdma-juicefs", volumes: "NFSRDMAD_JUICEFS_VOLUMES=\"/srv/volume=/vol\"\n",
 		flags: "NFSRDMAD_JUICEFS_OPTIONS"},
 }
 
@@ -104,9 +106,13 @@ func life(t *testing.T, dir string, s server) {
 	}
 	m.begin()
 	m.writeAndRead("first")
+	m.rotate("running")
 	m.upgrade()
 	m.removeClient()
+	m.stop()
+	m.rotate("stopped")
 	m.removeServer()
+	m.rotate("removed")
 	m.apt("purge", m.packages...)
 	for _, made := range []string{"srv/data", "srv/volume", "mnt/data"} {
 		if err := os.RemoveAll(m.path(made)); err != nil {
@@ -162,7 +168,7 @@ func (m *system) begin() {
 		}
 	}
 	put(m.t, m.path("etc/nfsrdma/"+m.exports), m.export+" 127.0.0.1(rw,no_root_squash)\n", 0o644)
-	put(m.t, m.path("etc/default/"+m.server.name), m.volumes+m.flags+"=\"--log-format json\"\n", 0o644)
+	put(m.t, m.path("etc/default/"+m.server.name), m.volumes+m.flags+"=\"--log-format json --audit "+m.audit()+"\"\n", 0o644)
 	must(m.t, "/", "systemctl", "--root="+m.root, "enable", m.server.name+".socket", m.server.name+".service")
 	m.listen()
 	m.start()
@@ -212,6 +218,47 @@ func (m *system) writeAndRead(name string) {
 	}
 	if err := os.Remove(on); err != nil {
 		m.t.Error(err)
+	}
+}
+
+// audit is the file of --audit that the package's file for logrotate is for.
+func (m *system) audit() string { return "/var/log/" + m.own + "/audit.log" }
+
+// awaitRecord returns the audit log when it tells of a file; records are written when their calls have been answered.
+func (m *system) awaitRecord(name string) (log []byte) {
+	m.t.Helper()
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		var err error
+		if log, err = os.ReadFile(m.path(m.audit())); err == nil && bytes.Contains(log, []byte(name)) {
+			return log
+		}
+	}
+	m.t.Fatalf("no record of %s: %q", name, log)
+	return nil
+}
+
+// rotate: logrotate renames the records and finds nothing wrong, whatever the server is doing; one that runs goes on in a new file.
+func (m *system) rotate(server string) {
+	m.t.Helper()
+	log := m.path(m.audit())
+	if server == "running" {
+		m.awaitRecord("first")
+	} else { // there is not always anything to tell
+		put(m.t, log, "{}\n", 0o600)
+	}
+	before, err := os.ReadFile(log)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if out, err := m.run("logrotate", "--force", "--state", "/run/logrotate."+server, "/etc/logrotate.d/"+m.server.name); err != nil || out != "" {
+		m.t.Errorf("the server is %s: %s, %v", server, out, err)
+	}
+	if old, err := os.ReadFile(log + ".1"); err != nil || !bytes.HasPrefix(old, before) {
+		m.t.Errorf("the server is %s: %q, %v, want %q", server, old, err, before)
+	}
+	if server == "running" {
+		m.writeAndRead("rotated")
+		m.awaitRecord("rotated")
 	}
 }
 

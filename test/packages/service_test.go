@@ -245,6 +245,16 @@ func (m *manager) awaitReady() error {
 	}
 }
 
+// stop ends the server as an administrator does.
+func (m *manager) stop() {
+	m.t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.stopLocked(); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
 // stopLocked ends the server as systemd does, and waits for it.
 func (m *manager) stopLocked() error {
 	if m.cmd == nil {

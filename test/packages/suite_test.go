@@ -155,7 +155,7 @@ func cleanSystem(root string) error {
 	if err != nil {
 		return err
 	}
-	args := []string{"--quiet", "--mode=root", "--variant=apt", "--include=mount,man-db,bash-completion"}
+	args := []string{"--quiet", "--mode=root", "--variant=apt", "--include=mount,man-db,bash-completion,logrotate"}
 	settings, err := command("/", "apt-config", "dump")
 	if err != nil {
 		return err

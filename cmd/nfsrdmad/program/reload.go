@@ -14,6 +14,7 @@ import (
 
 func newReload(k *Kind) *cobra.Command {
 	var socket string
+	var ifRunning bool
 	cmd := &cobra.Command{
 		Use:   "reload",
 		Short: "Have the server take its changed exports file in",
@@ -28,7 +29,10 @@ renamed before, as logrotate does; where that fails records go on to the one ren
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var r reloadReport
 			err := k.ask(cmd.Context(), socket, "reload", &r)
-			if errors.Is(err, control.ErrNoServer) {
+			switch {
+			case errors.Is(err, control.ErrNoServer) && ifRunning:
+				return nil // it opens its files when it starts
+			case errors.Is(err, control.ErrNoServer):
 				return fmt.Errorf("%w; or send it SIGHUP", err)
 			}
 			if r.File != "" {
@@ -40,6 +44,7 @@ renamed before, as logrotate does; where that fails records go on to the one ren
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&ifRunning, "if-running", false, "succeed, and do nothing, where no server runs: for logrotate")
 	cmd.Flags().StringVar(&socket, "control", "", k.controlHelp())
 	return cmd
 }

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/control"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 	"github.com/nfsrdma/nfsrdma/test/machine"
@@ -353,6 +354,22 @@ func TestNoServer(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "nfsrdmad serve") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", command, err)
 		}
+	}
+}
+
+// TestReloadIfRunning: for logrotate no server is no mistake; that one cannot do it is.
+func TestReloadIfRunning(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "control")
+	if out, err := run(context.Background(), "reload", "--if-running", "--control", socket); err != nil || out != "" {
+		t.Errorf("%q, %v", out, err)
+	}
+	s, err := control.Listen(socket, func(string) (any, error) { return nil, errors.New("the disk is full") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := run(context.Background(), "reload", "--if-running", "--control", socket); err == nil || !strings.Contains(err.Error(), "full") {
+		t.Errorf("%v", err)
 	}
 }
 
