@@ -41,9 +41,11 @@ type record struct {
 }
 
 const (
-	notifyMost  = 15 * time.Second // to tell the server
-	recordLooks = 5                // at a file of an earlier start that others hold
-	maxRecord   = 1 << 20          // bytes of a file: some 20 for each network
+	notifyMost   = 15 * time.Second // to tell the server
+	notifyOthers = 10 * time.Second // to tell all others, which the first lock waits for before that
+	notifyAtOnce = 64               // of them
+	recordLooks  = 5                // at a file of an earlier start that others hold
+	maxRecord    = 1 << 20          // bytes of a file: some 20 for each network
 )
 
 // monitor has the server told of the next crash of the machine before there is a lock, and of the last one. With first the mount has none yet:
@@ -170,17 +172,27 @@ func (l *Locks) tellEarlier(peer string) bool {
 		return alone
 	}
 	l.told = true // each once by one mount: who does not answer keeps its locks waiting
+	l.tellAll(earlier)
+	return true
+}
+
+// tellAll tells the servers of files that the mount has alone, many at once, for no longer than notifyOthers in all.
+func (l *Locks) tellAll(files []*os.File) {
+	ctx, cancel := context.WithTimeout(l.ctx, notifyOthers)
+	defer cancel()
 	var all sync.WaitGroup
-	for _, file := range earlier {
+	room := make(chan struct{}, notifyAtOnce)
+	for _, file := range files {
+		room <- struct{}{}
 		all.Go(func() {
+			defer func() { <-room }()
 			r, err := readRecord(file)
-			if err == nil && (r.Boot == "" || l.tell(strings.TrimPrefix(filepath.Base(file.Name()), recordName), &r)) {
+			if err == nil && (r.Boot == "" || l.tell(ctx, strings.TrimPrefix(filepath.Base(file.Name()), recordName), &r)) {
 				_ = os.Remove(file.Name()) // else it is told once more, when nobody has locks
 			}
 		})
 	}
 	all.Wait()
-	return true
 }
 
 // sharesNet reports whether the mounts that hold a file are in the network of this one, as far as is known.
@@ -205,9 +217,9 @@ func (l *Locks) enterNet(file *os.File) error {
 }
 
 // tell tells a server, and reports whether it has been.
-func (l *Locks) tell(peer string, r *record) bool {
+func (l *Locks) tell(ctx context.Context, peer string, r *record) bool {
 	r.State = max(r.State+2, int32(time.Now().Unix()&(math.MaxInt32>>1))) | 1 // seconds, should the file have been lost
-	ctx, cancel := context.WithTimeout(l.ctx, notifyMost)
+	ctx, cancel := context.WithTimeout(ctx, notifyMost)
 	defer cancel()
 	err := l.opt.Stable.Restarted(ctx, peer, r.Name, r.State)
 	if err != nil {
@@ -287,7 +299,7 @@ func (l *Locks) renew(file *os.File, peer string, tell bool) error {
 	case !tell:
 		l.log(fmt.Sprintf("server %s may keep locks from before this machine started again: %v", peer, errOthersHaveLocks))
 		return nil
-	case !l.tell(peer, &r):
+	case !l.tell(l.ctx, peer, &r):
 		return nil
 	}
 	r.Name, r.Boot, r.Nets = l.opt.Name, l.opt.Stable.Boot, []string{l.opt.Stable.Net}

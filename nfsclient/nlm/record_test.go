@@ -371,3 +371,42 @@ func TestMountsOfManyNetworks(t *testing.T) {
 		}
 	})
 }
+
+// TestServersThatDoNotAnswer, many of them and that of the mount itself, keep the first lock waiting for a time that does not grow with them.
+func TestServersThatDoNotAnswer(t *testing.T) {
+	simulateCrashes(t, func(r *teller) {
+		const servers = 3 * notifyAtOnce
+		for i := range servers {
+			l := r.mountAt("1", fmt.Sprint("dead", i))
+			r.take(l, uint64(i))
+			l.crash()
+		}
+		var mu sync.Mutex
+		now, most, told := 0, 0, 0
+		l := New(Options{Server: r.b.m, Name: "host", Log: r.b.log, Stable: &Stable{Dir: r.dir, Peer: func() string { return "dead0" }, Boot: "2", Net: "net",
+			Restarted: func(ctx context.Context, _, _ string, _ int32) error {
+				mu.Lock()
+				now++
+				most = max(most, now)
+				told++
+				mu.Unlock()
+				<-ctx.Done()
+				mu.Lock()
+				now--
+				mu.Unlock()
+				return ctx.Err()
+			}}})
+		begun := time.Now()
+		r.take(l, servers)
+		if d := time.Since(begun); d > notifyOthers+notifyMost+time.Second {
+			r.b.Errorf("the first lock took %v", d)
+		}
+		mu.Lock()
+		if told < notifyAtOnce || most > notifyAtOnce {
+			r.b.Errorf("%d servers are told, %d at once", told, most)
+		}
+		mu.Unlock()
+		l.Close(context.Background())
+		r.left(servers)
+	})
+}
