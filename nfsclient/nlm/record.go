@@ -14,6 +14,7 @@
 package nlm
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,11 +32,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A record is the content of the file.
+// A record is the content of the file: JSON, a line when the mount that made it begins it, and a line with the network for each that came
+// to it. Lines are only added while there may be locks, so that no crash loses those before.
 type record struct {
-	Name  string // of this machine, as the server knows it
-	Boot  string // the start of the machine in which it may have taken locks
-	State int32  // of the last SM_NOTIFY: odd, and larger each time
+	Name  string `json:",omitempty"` // of this machine, as the server knows it
+	Boot  string `json:",omitempty"` // the start of the machine in which it may have taken locks
+	State int32  `json:",omitempty"` // of the last SM_NOTIFY: odd, and larger each time
 	// The networks of this machine that its mounts are in: servers know the machine by other addresses in each.
 	Nets []string
 }
@@ -45,7 +47,7 @@ const (
 	notifyOthers = 10 * time.Second // to tell all others, which the first lock waits for before that
 	notifyAtOnce = 64               // of them
 	recordLooks  = 5                // at a file of an earlier start that others hold
-	maxRecord    = 1 << 20          // bytes of a file: some 20 for each network
+	maxRecord    = 1 << 20          // bytes of a file: some 30 for each network
 )
 
 // monitor has the server told of the next crash of the machine before there is a lock, and of the last one. With first the mount has none yet:
@@ -212,8 +214,7 @@ func (l *Locks) enterNet(file *os.File) error {
 	if err != nil || r.Boot == "" || slices.Contains(r.Nets, l.opt.Stable.Net) {
 		return err
 	}
-	r.Nets = append(r.Nets, l.opt.Stable.Net)
-	return writeRecord(file, &r)
+	return addToRecord(file, &record{Nets: []string{l.opt.Stable.Net}})
 }
 
 // tell tells a server, and reports whether it has been.
@@ -312,22 +313,41 @@ func readRecord(file *os.File) (r record, err error) {
 	if err != nil {
 		return r, err
 	}
-	if json.Unmarshal(b, &r) != nil {
-		return record{}, nil // nothing was written, or a part: there was no lock yet
+	for line := range bytes.Lines(b) {
+		var more record
+		switch {
+		case json.Unmarshal(line, &more) != nil: // a part: there was no lock yet of who has written it
+		case more.Boot != "":
+			r = more
+		case r.Boot != "":
+			r.Nets = append(r.Nets, more.Nets...)
+		}
 	}
 	return r, nil
 }
 
-// writeRecord brings the file to stable storage, and its name.
+// writeRecord begins the file anew, and brings it to stable storage. The mount has it alone, and nobody has locks there.
 func writeRecord(file *os.File, r *record) error {
+	if err := file.Truncate(0); err != nil {
+		return err
+	}
+	return addToRecord(file, r)
+}
+
+// addToRecord brings one more line to stable storage, and the file's name. What is there stays, also where a crash has left a part of a line.
+func addToRecord(file *os.File, r *record) error {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	if err := file.Truncate(0); err != nil {
+	info, err := file.Stat()
+	if err != nil {
 		return err
 	}
-	if _, err := file.WriteAt(b, 0); err != nil {
+	if info.Size() > 0 {
+		b = append([]byte("\n"), b...)
+	}
+	if _, err := file.WriteAt(b, info.Size()); err != nil {
 		return err
 	}
 	if err := file.Sync(); err != nil {

@@ -410,3 +410,49 @@ func TestServersThatDoNotAnswer(t *testing.T) {
 		r.left(servers)
 	})
 }
+
+// TestRecordIsOnlyAddedTo: while there are locks a crash in the midst of a change loses nothing that was there, and what is added to the
+// remains of it counts.
+func TestRecordIsOnlyAddedTo(t *testing.T) {
+	simulateCrashes(t, func(r *teller) {
+		path := filepath.Join(r.dir, "server-server")
+		content := func() []byte {
+			r.b.Helper()
+			b, err := os.ReadFile(path)
+			if err != nil {
+				r.b.Fatal(err)
+			}
+			return b
+		}
+		first := r.mountIn("one", "1", "server")
+		r.take(first, 0)
+		before := content()
+		second := r.mountIn("two", "1", "server")
+		r.take(second, 1)
+		after := content()
+		second.crash()
+		first.crash()
+		if len(after) <= len(before) {
+			r.b.Fatalf("%q, then %q", before, after)
+		}
+		for n := len(before); n <= len(after); n++ {
+			if err := os.WriteFile(path, after[:n], 0o600); err != nil {
+				r.b.Fatal(err)
+			}
+			file, err := os.OpenFile(path, os.O_RDWR, 0)
+			if err != nil {
+				r.b.Fatal(err)
+			}
+			if got, err := readRecord(file); err != nil || got.Boot != "1" || got.Name != "host" || !slices.Contains(got.Nets, "one") {
+				r.b.Errorf("%q is read as %+v, %v", after[:n], got, err)
+			}
+			if err := addToRecord(file, &record{Nets: []string{"three"}}); err != nil {
+				r.b.Error(err)
+			}
+			if got, err := readRecord(file); err != nil || !slices.Contains(got.Nets, "one") || !slices.Contains(got.Nets, "three") {
+				r.b.Errorf("%q with one more is read as %+v, %v", after[:n], got, err)
+			}
+			file.Close()
+		}
+	})
+}
