@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -223,21 +224,23 @@ func (s *Service) tellAbsent() {
 	s.absent.mu.Unlock()
 	back := make([]bool, len(list))
 	s.each(len(list), func(i int) { back[i] = s.reach(list[i]) })
-	for i, addr := range list {
-		if !back[i] || s.ctx.Err() != nil {
-			continue
-		}
-		// Status monitors pass on what is news to them alone.
-		if err := s.monitor.advance(); err != nil {
-			s.log.Warn("clients with locks: "+err.Error(), nil)
-			return
-		}
-		if s.notify(addr) == nil {
+	i := 0
+	list = slices.DeleteFunc(list, func(netip.Addr) bool { i++; return !back[i-1] })
+	if len(list) == 0 || s.ctx.Err() != nil {
+		return
+	}
+	// Status monitors pass on what is news to them alone.
+	if err := s.monitor.advance(); err != nil {
+		s.log.Warn("clients with locks: "+err.Error(), nil)
+		return
+	}
+	s.each(len(list), func(i int) {
+		if s.notify(list[i]) == nil {
 			s.absent.mu.Lock()
-			delete(s.absent.left, addr)
+			delete(s.absent.left, list[i])
 			s.absent.mu.Unlock()
 		}
-	}
+	})
 }
 
 // advance makes our number that of a later start. Those who are not told of it do not mind.

@@ -3,6 +3,7 @@
 package nlm
 
 import (
+	"context"
 	"net/netip"
 	"sync"
 	"testing"
@@ -186,5 +187,48 @@ func TestServerThatIsCutOff(t *testing.T) {
 				t.Errorf("TEST: %v, held by %+v", st, h)
 			}
 		})
+	}
+}
+
+// TestThoseWhoAreBackAreToldAtOnce: a status monitor that does not answer holds up nobody else.
+func TestThoseWhoAreBackAreToldAtOnce(t *testing.T) {
+	r, m, _, _, _ := goneRig(t, true)
+	m.set(true)
+	const clients = 8
+	var mu sync.Mutex
+	here, all := 0, make(chan struct{})
+	port := r.locks.portOf
+	r.locks.portOf = func(ctx context.Context, addr netip.Addr, prog, vers uint32) (uint16, error) {
+		mu.Lock()
+		if here++; here == clients {
+			close(all)
+		}
+		mu.Unlock()
+		select {
+		case <-all:
+			return port(ctx, addr, prog, vers)
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	before := r.locks.monitor.number()
+	r.locks.absent.mu.Lock()
+	for i := range clients {
+		r.locks.absent.left[netip.AddrFrom4([4]byte{127, 0, 0, byte(1 + i)})] = true
+	}
+	r.locks.absent.mu.Unlock()
+	r.locks.tellAbsent()
+	select {
+	case <-all:
+	default:
+		t.Error("they are told one after the other")
+	}
+	r.locks.absent.mu.Lock()
+	defer r.locks.absent.mu.Unlock()
+	if r.locks.absent.left[netip.AddrFrom4([4]byte{127, 0, 0, 1})] { // where there is a status monitor
+		t.Error("one that answers is told again")
+	}
+	if now := r.locks.monitor.number(); now != before+2 {
+		t.Errorf("told of state %d after %d", now, before)
 	}
 }
