@@ -7,10 +7,12 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -44,7 +46,8 @@ func serveAt(t *testing.T, addr string, whose *atomic.Int32) string {
 // server of its own at either of the others, in another order at each look-up.
 func TestOneAddressOfManyIsUsed(t *testing.T) {
 	var second, third atomic.Int32
-	_, port, _ := net.SplitHostPort(serveAt(t, "127.0.0.2:0", &second))
+	port := strconv.Itoa(machine.Port(t)) // at all three
+	serveAt(t, "127.0.0.2:"+port, &second)
 	serveAt(t, "127.0.0.3:"+port, &third)
 	lookups := 0
 	was := resolve

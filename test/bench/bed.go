@@ -10,8 +10,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // fileSize is that of the files that are read and written: more than the caches of a processor.
@@ -126,20 +129,6 @@ func (b *bed) await(name, addr string) error {
 	}
 }
 
-// freePorts are ports that nobody listens on.
-func freePorts(n int) ([]string, error) {
-	ports := make([]string, n)
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() // all at once: so they differ
-		_, ports[i], _ = net.SplitHostPort(l.Addr().String())
-	}
-	return ports, nil
-}
-
 // startOurs serves the directory that all groups but one use.
 func (b *bed) startOurs() (err error) {
 	b.ours, err = b.serve(b.served, "state")
@@ -151,9 +140,13 @@ func (b *bed) serve(dir, state string) (*server, error) { return b.serveArgs(sta
 
 // serveArgs starts nfsrdmad with what it is to serve: CRCs as the client asks, so that both can be measured with one server.
 func (b *bed) serveArgs(state string, what ...string) (*server, error) {
-	ports, err := freePorts(2)
-	if err != nil {
-		return nil, err
+	var ports [2]string
+	for i := range ports {
+		port, _, err := machine.ReservePort() // as long as this process runs
+		if err != nil {
+			return nil, err
+		}
+		ports[i] = strconv.Itoa(port)
 	}
 	addr := "127.0.0.1"
 	if isolated() {

@@ -7,7 +7,6 @@ import (
 	"bufio"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // exportName is what the server calls the directory that it serves.
@@ -80,26 +81,12 @@ type server struct {
 	log *strings.Builder
 }
 
-// startServer serves a directory as /export on a free port. The port is chosen
-// before the server listens on it, so somebody else may take it: then another is tried.
+// startServer serves a directory as /export on a port that stays this process's own: who asks a server that is gone meets no other.
 func startServer(dir string, extra ...string) (*server, error) {
-	var err error
-	for range 5 {
-		var s *server
-		if s, err = tryServer(dir, extra...); err == nil {
-			return s, nil
-		}
-	}
-	return nil, err
-}
-
-func tryServer(dir string, extra ...string) (*server, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, _, err := machine.ReservePort()
 	if err != nil {
 		return nil, err
 	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
 	state, err := os.MkdirTemp(rig.base, "state-")
 	if err != nil {
 		return nil, err

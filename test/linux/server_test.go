@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/wire"
 	"github.com/nfsrdma/nfsrdma/test/wire/tap"
 )
@@ -41,11 +42,7 @@ type server struct {
 // then end by itself, with code zero.
 func serve(t *testing.T, g *guest.Guest, dir string, args ...string) *server {
 	t.Helper()
-	ports, err := guest.FreePorts(2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &server{t: t, g: g, dir: dir, behind: ports[0], tcp: ports[1], args: args}
+	s := &server{t: t, g: g, dir: dir, behind: machine.Port(t), tcp: machine.Port(t), args: args}
 	s.want = wire.Want{ServerOurs: true, CRC: !slices.Contains(args, "auto")}
 	s.start()
 	s.rdma = watched(t, g.Listen, s.address(s.behind), &s.want)
@@ -56,12 +53,8 @@ func serve(t *testing.T, g *guest.Guest, dir string, args ...string) *server {
 // serveRoCE is serve by the other provider; what goes over the wire is the caller's to capture.
 func serveRoCE(t *testing.T, g *guest.Guest, dir string) *server {
 	t.Helper()
-	ports, err := guest.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
 	const service = 20049 // of the connection manager, on the guest's own subnet
-	s := &server{t: t, g: g, dir: dir, behind: service, rdma: service, tcp: ports[0], args: []string{"--rdma", "roce"}, roce: true}
+	s := &server{t: t, g: g, dir: dir, behind: service, rdma: service, tcp: machine.Port(t), args: []string{"--rdma", "roce"}, roce: true}
 	s.start()
 	t.Cleanup(s.stop)
 	return s

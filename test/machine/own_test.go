@@ -24,15 +24,20 @@ func TestOwn(t *testing.T) {
 	if len(ports) != each || len(addrs) != each {
 		t.Errorf("%d ports and %d addresses of %d", len(ports), len(addrs), each)
 	}
-	const name = "once"
-	t.Run("inner", func(t *testing.T) {
-		if !reserve(t, name) || reserve(t, name) {
-			t.Error("not given once")
-		}
-	})
-	if !reserve(t, name) {
-		t.Error("not given again")
+	name := "once/" + fmt.Sprint(Port(t)) // of this process alone
+	release, err := reserve(name)
+	if err != nil || release == nil {
+		t.Fatal("not given at all", err)
 	}
+	if second, err := reserve(name); err != nil || second != nil {
+		t.Error("given twice", err)
+	}
+	release()
+	release()
+	if release, err = reserve(name); err != nil || release == nil {
+		t.Fatal("not given again", err)
+	}
+	release()
 }
 
 // TestPortIsIdle: a port is not given while somebody listens there, at one address, by TCP or UDP.

@@ -189,5 +189,8 @@ func (g *Guest) Close() error {
 		g.stop()
 		<-g.gone
 	}
+	if g.Network != nil {
+		g.Network.end()
+	}
 	return os.RemoveAll(g.dir)
 }

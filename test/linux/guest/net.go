@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/nfsrdma/nfsrdma/test/linux/image"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // Network says which addresses a guest and this machine have for each other. All are IPv4.
@@ -26,8 +27,9 @@ type Network struct {
 	Guest  string // the guest's address, which this machine reaches only on a tap
 	Device string // the tap device's name on this machine, "" with the user network
 
-	tap     *tap
-	forward map[int]int // with the user network: the guest's port to ours, at 127.0.0.1
+	tap      *tap
+	forward  map[int]int // with the user network: the guest's port to ours, at 127.0.0.1
+	reserved []func()    // which give ours back
 }
 
 // Direct is nil on a tap device; otherwise it says why there is none.
@@ -66,15 +68,23 @@ func newNetwork(cfg Config) (*Network, error) {
 }
 
 func userNetwork(cfg Config) (*Network, error) {
-	ports, err := FreePorts(len(cfg.Ports))
-	if err != nil {
-		return nil, err
-	}
 	n := &Network{Host: "10.0.2.2", Listen: "127.0.0.1", Guest: "10.0.2.15", forward: map[int]int{}}
-	for i, port := range cfg.Ports {
-		n.forward[port] = ports[i]
+	for _, port := range cfg.Ports {
+		ours, release, err := machine.ReservePort()
+		if err != nil {
+			n.end()
+			return nil, err
+		}
+		n.forward[port], n.reserved = ours, append(n.reserved, release)
 	}
 	return n, nil
+}
+
+// end gives back what belongs to the network as long as the guest runs.
+func (n *Network) end() {
+	for _, release := range n.reserved {
+		release()
+	}
 }
 
 // close ends what this process has of the network; QEMU has its own.
@@ -114,20 +124,6 @@ func (n *Network) cmdline() []string {
 		bits, mtu = subnetBits, n.tap.mtu
 	}
 	return []string{fmt.Sprintf("h.addr=%s/%d", n.Guest, bits), "h.host=" + n.Host, fmt.Sprintf("h.mtu=%d", mtu)}
-}
-
-// FreePorts returns n TCP ports of 127.0.0.1 on which nobody listens now.
-func FreePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp4", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
 
 // taken reports whether an interface of this machine has an address in a subnet.

@@ -29,6 +29,7 @@ func Shell(cfg Config) error {
 	if err != nil {
 		return err
 	}
+	defer net.end()
 	defer net.close()
 	cmd := exec.Command(qemu, arguments(cfg, net, dir, accel)...)
 	cmd.ExtraFiles = net.files()
