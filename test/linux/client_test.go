@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/md5"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -140,6 +141,16 @@ func restartWhileCopying(t *testing.T, g *guest.Guest, c tool) {
 	dir := t.TempDir()
 	want := pattern(64<<20, 4)
 	write(t, filepath.Join(dir, "out"), want)
+	watching := filepath.Join(g.Share, "watching")
+	os.Remove(watching)
+	// While cp writes, the file has a temporary name. Who looks for it is there first: a copy may be quicker than a shell's start.
+	away := start(t, g, `
+: > /share/watching
+n=0
+until find /export -name '*big*' -size +4000000c | grep -q . || [ $n -gt 6000 ]; do n=$((n + 1)); sleep 0.1; done
+[ ! -e /export/big ] || { echo "the copy has ended before the server goes" >&2; exit 1; }
+rpc.nfsd 0 && sleep 1 && rpc.nfsd 8 && echo "rdma 20049" > /proc/fs/nfsd/portlist`)
+	away.until("the guest watches", func() bool { _, err := os.Stat(watching); return err == nil })
 	ctx, cancel := context.WithTimeout(t.Context(), commandTime)
 	defer cancel()
 	cmd := c.command(ctx, "cp", filepath.Join(dir, "out"), c.path("big"))
@@ -149,12 +160,7 @@ func restartWhileCopying(t *testing.T, g *guest.Guest, c tool) {
 		t.Logf("cp: %v, %q", err, out)
 		done <- err
 	}()
-	// While cp writes, the file has a temporary name.
-	run(t, g, `
-n=0
-until find /export -name '*big*' -size +4000000c | grep -q . || [ $n -gt 3000 ]; do n=$((n + 1)); sleep 0.1; done
-[ ! -e /export/big ] || { echo "the copy has ended before the server goes" >&2; exit 1; }
-rpc.nfsd 0 && sleep 1 && rpc.nfsd 8 && echo "rdma 20049" > /proc/fs/nfsd/portlist`)
+	away.wait()
 	err := <-done
 	if ctx.Err() != nil {
 		t.Fatal("the copy hangs")

@@ -110,7 +110,7 @@ const (
 )
 
 // becomesStale waits until what is mounted has gone from the exports, and unmounts it.
-const becomesStale = `n=0; until stat /mnt/last 2>&1 | grep -q "Stale file handle"; do n=$((n + 1)); [ $n -lt 600 ] || exit 1; sleep 0.2; done; umount -l /mnt`
+const becomesStale = `n=0; until stat /mnt/last 2>&1 | grep -q "Stale file handle"; do n=$((n + 1)); [ $n -lt 3000 ] || exit 1; sleep 0.2; done; umount -l /mnt`
 
 // meetRules has the guest mount what it may and what it MUST NOT, with a mount line that names no port.
 func meetRules(t *testing.T, g *guest.Guest, dir, proto string) {

@@ -92,7 +92,7 @@ func linuxLocks(t *testing.T, series, proto string) {
 	defer f.Close()
 	here := fileLock{t, f}
 	s := &server{t: t, g: g, dir: dir, behind: 20049, rdma: 20049, tcp: 2049,
-		args: []string{"--crc", "auto", "--rdma", "iwarp", "--rpcbind", "serve", "--state-dir", t.TempDir()}}
+		args: []string{"--crc", "auto", "--rdma", "iwarp", "--rpcbind", "serve"}}
 	s.start()
 	t.Cleanup(s.stop)
 	lockUp(t, g)
@@ -151,7 +151,7 @@ func linuxLocks(t *testing.T, series, proto string) {
 	run(t, g, smNotify+" -f; true")
 	comes(t, "the lock is free after NOTIFY", func() bool { return !here.taken() })
 	signal("end")
-	run(t, g, "cd /; n=0; until umount /mnt; do n=$((n + 1)); [ $n -lt 600 ] || exit 1; sleep 0.2; done")
+	run(t, g, "cd /; n=0; until umount /mnt; do n=$((n + 1)); [ $n -lt 3000 ] || exit 1; sleep 0.2; done")
 	quiet(t, g, reconnects...)
 }
 

@@ -91,7 +91,7 @@ func mountsComeAndGo(t *testing.T, g *guest.Guest, inner string) {
 		t.Cleanup(func() { syscall.Unmount(deep, syscall.MNT_DETACH) })
 		write(t, filepath.Join(deep, "file"), []byte(content))
 		// The guest knows the directory that is under it now, and asks for its name again when it has forgotten it.
-		out := run(t, g, `n=0; until drop_caches; grep -qs `+content+` /mnt/inner/deep/file; do n=$((n + 1)); [ $n -lt 300 ] || { ls -la /mnt/inner/deep; exit 1; }; sleep 0.2; done
+		out := run(t, g, `n=0; until drop_caches; grep -qs `+content+` /mnt/inner/deep/file; do n=$((n + 1)); [ $n -lt 3000 ] || { ls -la /mnt/inner/deep; exit 1; }; sleep 0.2; done
 stat -c %d /mnt /mnt/inner /mnt/inner/deep | sort -u | wc -l; grep -c " /mnt/inner/deep nfs " /proc/mounts; echo written > /mnt/inner/deep/of-guest && sync`)
 		if strings.Join(strings.Fields(out), " ") != "3 1" {
 			t.Errorf("%s: devices and mounts of the guest: %q", content, out)
@@ -99,7 +99,7 @@ stat -c %d /mnt /mnt/inner /mnt/inner/deep | sort -u | wc -l; grep -c " /mnt/inn
 		sameFile(t, filepath.Join(deep, "of-guest"), []byte("written\n"))
 		run(t, g, "exec 5< /mnt/inner/deep/file; read line <&5; echo > /dev/null") // a file that was open is no obstacle
 		eventually(t, "unmounting what is mounted in it", func() error { return syscall.Unmount(deep, 0) })
-		run(t, g, `n=0; until ls /mnt/inner/deep 2>&1 | grep -q -e "Stale file handle" -e under; do n=$((n + 1)); [ $n -lt 300 ] || { ls -la /mnt/inner/deep; exit 1; }; sleep 0.2; done
-umount /mnt/inner/deep 2> /dev/null; n=0; until drop_caches; [ -e /mnt/inner/deep/under ]; do n=$((n + 1)); [ $n -lt 300 ] || { ls -la /mnt/inner/deep; exit 1; }; sleep 0.2; done`)
+		run(t, g, `n=0; until ls /mnt/inner/deep 2>&1 | grep -q -e "Stale file handle" -e under; do n=$((n + 1)); [ $n -lt 3000 ] || { ls -la /mnt/inner/deep; exit 1; }; sleep 0.2; done
+umount /mnt/inner/deep 2> /dev/null; n=0; until drop_caches; [ -e /mnt/inner/deep/under ]; do n=$((n + 1)); [ $n -lt 3000 ] || { ls -la /mnt/inner/deep; exit 1; }; sleep 0.2; done`)
 	}
 }

@@ -33,7 +33,7 @@ dmesg -c > /dev/null`
 const startServer = `
 (sh -c 'echo $$ > /run/pid; exec /tmp/nfsrdmad serve /export --addr 0.0.0.0 --no-root-squash --state-dir /run/state --crc auto'
 echo $? > /run/status) > /run/nfsrdmad.log 2>&1 < /dev/null &
-for i in $(seq 600); do
+for i in $(seq 6000); do
 	ss -Hltn | grep -q ':20049 ' && ss -Hltn | grep -q ':2049 ' && exit 0
 	sleep 0.1
 done

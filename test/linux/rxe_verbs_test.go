@@ -95,7 +95,7 @@ func weWait(t *testing.T, g *guest.Guest, r verbsRun, waiting, command string, l
 	if !strings.HasPrefix(string(line[:n]), waiting) {
 		t.Errorf("ours began with %q", line[:n])
 	}
-	said := run(t, g, "timeout 300 "+command+" 2>&1")
+	said := run(t, g, "timeout 600 "+command+" 2>&1")
 	_, _ = errs.ReadFrom(pipe)
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("ours: %v\n%s\nLinux: %s", err, errs, said)
@@ -113,14 +113,14 @@ func linuxServesVerbs(t *testing.T, g *guest.Guest, r verbsRun) {
 func linuxWaits(t *testing.T, g *guest.Guest, r verbsRun, command, waits string, last ...string) *bytes.Buffer {
 	t.Helper()
 	run(t, g, fmt.Sprintf(`rm -f /tmp/verbs.*
-(timeout 300 %s > /tmp/verbs.out 2>&1; echo $? > /tmp/verbs.rc) &
-n=0; until %s; do sleep 0.2; n=$((n+1)); [ $n -lt 600 ] || die "$(cat /tmp/verbs.out)"; done`, command, waits))
+(timeout 600 %s > /tmp/verbs.out 2>&1; echo $? > /tmp/verbs.rc) &
+n=0; until %s; do sleep 0.2; n=$((n+1)); [ $n -lt 3000 ] || die "$(cat /tmp/verbs.out)"; done`, command, waits))
 	ctx, cancel := context.WithTimeout(t.Context(), commandTime)
 	defer cancel()
 	cmd, out, errs := verbsCommand(ctx, t, r, last...)
 	cmd.Stderr = errs
 	err := cmd.Run()
-	said := run(t, g, `n=0; until [ -s /tmp/verbs.rc ]; do sleep 0.2; n=$((n+1)); [ $n -lt 1800 ] || break; done; cat /tmp/verbs.out /tmp/verbs.rc`)
+	said := run(t, g, `n=0; until [ -s /tmp/verbs.rc ]; do sleep 0.2; n=$((n+1)); [ $n -lt 3000 ] || break; done; cat /tmp/verbs.out /tmp/verbs.rc`)
 	if err != nil || !strings.HasSuffix(strings.TrimSpace("\n"+said), "\n0") {
 		t.Fatalf("ours: %v\n%s\nLinux: %s", err, errs, said)
 	}

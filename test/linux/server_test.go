@@ -26,8 +26,9 @@ type server struct {
 	t         *testing.T
 	g         *guest.Guest
 	dir       string
-	rdma, tcp int // rdma is that of a tap: all that goes over it is checked
-	behind    int // what the tap stands before
+	rdma, tcp int    // rdma is that of a tap: all that goes over it is checked
+	behind    int    // what the tap stands before
+	state     string // a directory for what it keeps between its starts: no other server's, such as that of the other kernel's test
 	args      []string
 	want      wire.Want
 	roce      bool // by RoCE and not by iWARP; the tap is then the device itself
@@ -62,8 +63,11 @@ func serveRoCE(t *testing.T, g *guest.Guest, dir string) *server {
 
 func (s *server) start() {
 	s.t.Helper()
+	if s.state == "" {
+		s.state = s.t.TempDir()
+	}
 	// The suite looks at what root does in a guest: squash_test.go takes this flag back.
-	args := append([]string{"serve", s.dir + "=/export", "--addr", s.g.Listen, "--no-root-squash",
+	args := append([]string{"serve", s.dir + "=/export", "--addr", s.g.Listen, "--no-root-squash", "--state-dir", s.state,
 		"--rdma-port", fmt.Sprint(s.behind), "--tcp-port", fmt.Sprint(s.tcp)}, s.args...)
 	cmd := exec.Command(program(s.t, "cmd/nfsrdmad"), args...)
 	cmd.Stdout, cmd.Stderr = &s.log, &s.log

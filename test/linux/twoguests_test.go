@@ -120,7 +120,7 @@ func TestTwoGuestsLock(t *testing.T) {
 		g := client(t, series)
 		if i == 0 {
 			s = &server{t: t, g: g, dir: dir, behind: 20049, rdma: 20049, tcp: 2049,
-				args: []string{"--addr", "0.0.0.0", "--crc", "auto", "--rdma", "iwarp", "--rpcbind", "serve", "--state-dir", t.TempDir()}}
+				args: []string{"--addr", "0.0.0.0", "--crc", "auto", "--rdma", "iwarp", "--rpcbind", "serve"}}
 			s.start()
 			t.Cleanup(s.stop)
 		}
@@ -141,7 +141,7 @@ func TestTwoGuestsLock(t *testing.T) {
 	l.tooLate(s)
 	l.crash(s)
 	for _, one := range l.all[1:] {
-		run(t, one.g, "cd /; n=0; until umount /mnt; do n=$((n + 1)); [ $n -lt 100 ] || exit 1; sleep 0.2; done; rm -f /share/says-* /share/ends-* /share/tells-* /share/first-* /share/go-*")
+		run(t, one.g, "cd /; n=0; until umount /mnt; do n=$((n + 1)); [ $n -lt 3000 ] || exit 1; sleep 0.2; done; rm -f /share/says-* /share/ends-* /share/tells-* /share/first-* /share/go-*")
 		quiet(t, one.g, reconnects...)
 	}
 }
