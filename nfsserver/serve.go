@@ -27,6 +27,7 @@ type Listen struct {
 	// host. With RoCEOptional a Server is served without it where that cannot be had; see Service.RoCEErr.
 	RoCE         string
 	RoCEOptional bool
+	RoCEState    string // see roce.Options.State
 
 	// Programs are served at all addresses beside NFS and MOUNT, to callers that those let in. Those with lanes have
 	// the Server's Names.
@@ -91,7 +92,7 @@ func (s *Server) Start(l Listen) (*Service, error) {
 		serve = append(serve, func() error { return v.rpc.ServeRDMA(dev, rdma) })
 	}
 	if l.RoCE != "" {
-		dev := roce.Open(l.Device)
+		dev := roce.OpenWith(l.Device, roce.Options{State: l.RoCEState})
 		rdma, err := dev.Listen("udp", l.RoCE)
 		switch {
 		case err == nil:

@@ -24,6 +24,7 @@ type control struct {
 	services map[mad.ServiceID]*listener // who listens here
 	out      []cm.Datagram
 	from     uint16 // UDP port that the datagram in hand came from
+	kept     *kept  // nil: connections are not kept
 }
 
 // maxOut bounds the datagrams that wait while the socket takes none: peers can have us make as many as they send.
@@ -144,6 +145,7 @@ func (c *control) happened(at cm.Instant, e *cm.Event) {
 		q.happened(e)
 		return
 	}
+	c.kept.happened(e)
 	l, _ := e.Conn.Owner.(*link)
 	switch {
 	case e.Kind == cm.Requested:

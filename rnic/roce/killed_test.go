@@ -18,8 +18,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
 )
 
-// victimAt has this program be the peer that is killed, at the address that it names.
-const victimAt = "NFSRDMA_ROCE_VICTIM"
+// victimAt has this program be the peer that is killed, at the address that it names; victimState is where that keeps its connections.
+const (
+	victimAt    = "NFSRDMA_ROCE_VICTIM"
+	victimState = "NFSRDMA_ROCE_VICTIM_STATE"
+)
 
 func TestMain(m *testing.M) {
 	if at := os.Getenv(victimAt); at != "" {
@@ -31,7 +34,7 @@ func TestMain(m *testing.M) {
 
 // beVictim accepts one connection, and does nothing until it is killed, or who would kill it is gone.
 func beVictim(at string) error {
-	dev := Open(rnic.DeviceConfig{})
+	dev := OpenWith(rnic.DeviceConfig{}, Options{State: os.Getenv(victimState)})
 	l, err := dev.Listen("udp", at)
 	if err != nil {
 		return err

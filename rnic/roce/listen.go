@@ -168,10 +168,11 @@ func (l *listener) add(at netip.Addr) error {
 	if err != nil {
 		return err
 	}
-	t.control.do(func(m *cm.CM, _ cm.Instant) {
+	t.control.do(func(m *cm.CM, at cm.Instant) {
 		if err = m.Listen(l.service); err == nil {
 			t.control.services[l.service] = l
 			t.control.bound()
+			t.control.keep(at, l.p.opt.State) // who is told of the end asks for a new connection at once
 		}
 	})
 	if err != nil {

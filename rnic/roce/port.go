@@ -116,6 +116,7 @@ func (t *port) wakeUp() {
 // serviceLoop does what nobody else can: it waits for room in the socket, keeps the time, and ends QPs.
 func (t *port) serviceLoop() {
 	defer t.leaveCounts()
+	defer t.control.keepNoMore()
 	sleep := time.NewTimer(time.Hour)
 	defer sleep.Stop()
 	for !t.quit.Load() {

@@ -32,6 +32,10 @@ type Options struct {
 	// Wrap has the packets of each address go through what it returns; nil: nothing is between the ports and their
 	// sockets. It is for tests, and not called when the address is in use by this process already.
 	Wrap func(udp.Wire) udp.Wire
+
+	// State is a directory where the connections of listeners are kept, in a file for each address: those that this process has
+	// when it is killed the next one ends, so that their peers need not wait until they find out; "": nowhere.
+	State string
 }
 
 // A provider is the rnic.Provider of one Device.

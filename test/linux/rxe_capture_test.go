@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"iter"
 	"net"
 	"net/netip"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/google/gopacket/pcapgo"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
@@ -139,24 +141,8 @@ func (c *deviceCapture) checkKinds(t *testing.T, lossy bool, kinds ...packet.Opc
 		t.Logf("the capture lacks %d packets, for which this machine had no time", lost)
 	}
 	f := frames{ours: c.ours, seen: map[sentPSN]bool{}, blind: lossy || lost > 0}
-	in, err := os.Open(c.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	r, err := pcapgo.NewReader(in)
-	if err != nil {
-		t.Fatal(err)
-	}
 	count := map[packet.Opcode]int{}
-	for frame := 1; ; frame++ {
-		ip, _, err := r.ReadPacketData()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	for frame, ip := range c.packets(t) {
 		if op, ok := f.check(t, frame, ip); ok {
 			count[op]++
 		}
@@ -168,6 +154,58 @@ func (c *deviceCapture) checkKinds(t *testing.T, lossy bool, kinds ...packet.Opc
 		}
 	}
 	tsharkRoCE(t, c)
+}
+
+// packets is what a capture that is closed has, numbered from 1.
+func (c *deviceCapture) packets(t *testing.T) iter.Seq2[int, []byte] {
+	t.Helper()
+	return func(yield func(int, []byte) bool) {
+		in, err := os.Open(c.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		r, err := pcapgo.NewReader(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for frame := 1; ; frame++ {
+			ip, _, err := r.ReadPacketData()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !yield(frame, ip) {
+				return
+			}
+		}
+	}
+}
+
+// ends closes the capture and returns how many connections we have told the peer the end of.
+func (c *deviceCapture) ends(t *testing.T) int {
+	t.Helper()
+	c.close(t)
+	seen := map[uint64]bool{} // by transaction, which is repeated
+	for _, ip := range c.packets(t) {
+		v4, rest, err := packet.ParseIPv4(ip)
+		if err != nil || v4.Src != c.ours {
+			continue
+		}
+		if udp, _, err := packet.ParseUDP(rest); err != nil || udp.Dst != packet.Port {
+			continue
+		}
+		h, payload, err := packet.Parse(ip[packet.IPv4Len+packet.UDPLen : v4.Length])
+		if err != nil || h.Opcode != packet.UDSendOnly || len(payload) < mad.Len {
+			continue
+		}
+		if m, _, err := mad.Parse(payload[:mad.Len]); err == nil && m.Attribute == mad.AttrDREQ {
+			seen[m.TransactionID] = true
+		}
+	}
+	return len(seen)
 }
 
 // A sentPSN is a request that was in the capture.

@@ -275,6 +275,9 @@ func wait(ctx context.Context, service *nfsserver.Service, hangup <-chan os.Sign
 // providers says where l is served over RDMA.
 func (o *options) providers(l *nfsserver.Listen, host string) error {
 	at := address(host, o.rdmaPort)
+	if !o.ephemeral {
+		l.RoCEState = stateDir(o)
+	}
 	if o.rdma == "auto" {
 		l.RDMA, l.RoCE, l.RoCEOptional = at, at, true
 		return nil

@@ -11,17 +11,12 @@ import (
 // Disconnect ends a connection or a question, however far it is. private is for the peer's program if the connection
 // is established, at most 220 bytes. Ended follows, at once or when the peer has answered.
 func (c *CM) Disconnect(now Instant, k *Conn, private []byte) error {
-	m := mad.DREQ{LocalCommID: k.id, RemoteCommID: k.remoteID, RemoteQPN: k.remoteQPN}
-	if len(private) > len(m.PrivateData) {
+	if len(private) > len(mad.DREQ{}.PrivateData) {
 		return ErrPrivate
 	}
 	switch k.state {
 	case established:
-		copy(m.PrivateData[:], private)
-		k.endTID, k.tries, k.limit, k.interval = c.cfg.Rand(), 0, int(c.cfg.Retries), Instant(c.cfg.ResponseTimeout.Duration())
-		c.become(k, dreqSent)
-		c.say(k, mad.AttrDREQ, k.endTID, &m)
-		c.timers.start(k, now+k.interval)
+		c.sendDREQ(now, k, private)
 		return nil
 	case reqSent:
 		c.withdraw(k)
@@ -38,6 +33,16 @@ func (c *CM) Disconnect(now Instant, k *Conn, private []byte) error {
 	}
 	c.end(now, k, nil)
 	return nil
+}
+
+// sendDREQ tells the peer that the connection is over, until it answers.
+func (c *CM) sendDREQ(now Instant, k *Conn, private []byte) {
+	m := mad.DREQ{LocalCommID: k.id, RemoteCommID: k.remoteID, RemoteQPN: k.remoteQPN}
+	copy(m.PrivateData[:], private)
+	k.endTID, k.tries, k.limit, k.interval = c.cfg.Rand(), 0, int(c.cfg.Retries), Instant(c.cfg.ResponseTimeout.Duration())
+	c.become(k, dreqSent)
+	c.say(k, mad.AttrDREQ, k.endTID, &m)
+	c.timers.start(k, now+k.interval)
 }
 
 // withdraw tells the peer that nobody waits for it any more. Linux finds its connection by our identifier and GUID

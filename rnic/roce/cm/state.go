@@ -24,6 +24,8 @@ import "strconv"
 //	     or no answer  ▼       ▼
 //	                   timeWait ── a while ──► released
 //
+// What another CM has left goes from released to dreqSent: see EndFormer.
+//
 // Disconnect ends the other states too, by a REJ instead of a DREQ: reqSent and asking go to released,
 // reqReceived to refused, repReceived and repSent to timeWait. A repSent whose RTU does not come is released: who asked
 // may never have been there. Half-open are reqReceived, repSent, refused, asked and answered: any
@@ -69,7 +71,7 @@ func (s state) known() bool {
 
 // The arrows of the drawing: next[s] is what can follow s. A Conn begins as released.
 var next = [states][]state{
-	released:    {reqSent, reqReceived, asking, asked},
+	released:    {reqSent, reqReceived, dreqSent, asking, asked},
 	reqSent:     {repReceived, released},
 	repReceived: {established, timeWait},
 	established: {dreqSent, timeWait},
@@ -97,7 +99,7 @@ var onState func(k *Conn, to state)
 //	ready                 repSent → established
 //	Reject                reqReceived → refused
 //	Answer                asked → answered
-//	Disconnect            established → dreqSent
+//	sendDREQ              established, or released of what another CM has left → dreqSent
 //	end                   any → timeWait, released
 //	giveUp, evict         reqSent, asking and half-open ones → released
 //	due                   timeWait, refused, answered → released

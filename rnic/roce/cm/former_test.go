@@ -1,0 +1,99 @@
+// What a process that was killed has left, the next one ends.
+
+package cm
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
+)
+
+// successor is another CM at the address of a side.
+func successor(s *side) *side {
+	return newSide(s.t, s.addr, 77, func(c *Config) { c.GUID = 0x505400ffff000000 })
+}
+
+// The peer of a connection is told of its end by a CM that was not there when it was made, until it answers.
+func TestEndFormer(t *testing.T) {
+	a, b := two(t)
+	ka, kb := connected(t, a, b, 0)
+	c := successor(b)
+	k := c.cm.EndFormer(10, kb.Former())
+	if k == nil {
+		t.Fatal("it is not ended")
+	}
+	c.says(mad.AttrDREQ) // and is lost
+	at, ok := c.cm.NextDeadline()
+	if !ok {
+		t.Fatal("it is not said again")
+	}
+	c.cm.Advance(at)
+	a.hears(at, c, c.says(mad.AttrDREQ), Accepted)
+	if e := a.one(Ended); e.Conn != ka || e.Err != ErrDisconnected {
+		t.Errorf("%+v", e)
+	}
+	c.hears(at, a, a.says(mad.AttrDREP), Accepted)
+	if e := c.one(Ended); e.Conn != k || e.Err != nil {
+		t.Errorf("%+v", e)
+	}
+	at, _ = c.cm.NextDeadline()
+	c.cm.Advance(at)
+	c.one(Released)
+	c.silent()
+	if c.cm.Conns() != 0 {
+		t.Errorf("%d connections are left", c.cm.Conns())
+	}
+}
+
+// A peer that ends the connection itself meanwhile has its answer; one that is gone is given up.
+func TestEndFormerOtherwise(t *testing.T) {
+	a, b := two(t)
+	ka, kb := connected(t, a, b, 0)
+	c := successor(b)
+	c.cm.EndFormer(10, kb.Former())
+	c.says(mad.AttrDREQ)
+	if err := a.cm.Disconnect(11, ka, nil); err != nil {
+		t.Fatal(err)
+	}
+	c.hears(12, a, a.says(mad.AttrDREQ), Accepted)
+	a.hears(13, c, c.says(mad.AttrDREP), Accepted)
+	c.one(Ended)
+
+	c = successor(b)
+	c.cm.EndFormer(10, kb.Former())
+	said := 0
+	for at, ok := c.cm.NextDeadline(); ok; at, ok = c.cm.NextDeadline() {
+		c.cm.Advance(at)
+		said += len(c.sent())
+	}
+	if es := c.told(); len(es) != 2 || es[0].Kind != Ended || es[1].Kind != Released || said != 16 || c.cm.Conns() != 0 {
+		t.Errorf("told %v, said %d times, %d are left", kinds(es), said, c.cm.Conns())
+	}
+}
+
+// What no connection can have been, and what is in use, is left alone.
+func TestEndFormerRefused(t *testing.T) {
+	a, b := two(t)
+	_, kb := connected(t, a, b, 0)
+	good := kb.Former()
+	for name, change := range map[string]func(*Former){
+		"no peer":          func(f *Former) { f.Peer = netip.Addr{} },
+		"another family":   func(f *Former) { f.Peer = netip.MustParseAddr("fd00::1") },
+		"no identifier":    func(f *Former) { f.ID = 0 },
+		"queue pair 1":     func(f *Former) { f.RemoteQPN = 1 },
+		"25 bits of a QPN": func(f *Former) { f.RemoteQPN |= 1 << 24 },
+	} {
+		f := good
+		change(&f)
+		c := successor(b)
+		if c.cm.EndFormer(10, f) != nil || c.cm.Conns() != 0 {
+			t.Error(name)
+		}
+		c.silent()
+	}
+	if b.cm.EndFormer(10, good) != nil {
+		t.Error("a connection that is there is ended")
+	}
+	b.silent()
+}
