@@ -8,7 +8,7 @@ import (
 )
 
 // nfsProgram is NFS version 3. Inline are the procedures that ask no more than
-// the attributes of an object, and LOOKUP; placeByHandle says of which objects that waits for no disk.
+// the attributes of an object, LOOKUP, and READ of what is in memory; placeByHandle says of which objects that waits for no disk.
 func (s *Server) nfsProgram() *transport.Program {
 	procs := []transport.Procedure{
 		nfs3.ProcNull:        {Run: null, Inline: true, Idempotent: true},
@@ -17,7 +17,7 @@ func (s *Server) nfsProgram() *transport.Program {
 		nfs3.ProcLookup:      {Run: adapt(s, lookup), Busy: busy(lookup), Inline: true, Idempotent: true},
 		nfs3.ProcAccess:      {Run: adapt(s, access), Busy: busy(access), Inline: true, Idempotent: true},
 		nfs3.ProcReadlink:    {Run: adapt(s, readlink), Busy: busy(readlink), Idempotent: true},
-		nfs3.ProcRead:        {Run: adapt(s, read), Busy: busy(read), Idempotent: true},
+		nfs3.ProcRead:        {Run: adapt(s, read), Busy: busy(read), Inline: true, Idempotent: true},
 		nfs3.ProcWrite:       {Run: adapt(s, write), Busy: busy(write), Idempotent: true, NoOverlap: true},
 		nfs3.ProcCreate:      {Run: adaptChange(s, create, describeCreate), Busy: busy(create)},
 		nfs3.ProcMkdir:       {Run: adaptChange(s, mkdir, describeMkdir), Busy: busy(mkdir)},
@@ -43,6 +43,7 @@ func (s *Server) nfsProgram() *transport.Program {
 	}
 	procs[nfs3.ProcAccess].Lane = s.placeAccess
 	procs[nfs3.ProcLookup].Lane = s.placeAccess
+	procs[nfs3.ProcRead].Lane = s.placeRead
 	return &transport.Program{Name: "nfs", Number: nfs3.Program, Version: nfs3.Version, Procs: procs, Lanes: s.Names()}
 }
 

@@ -155,9 +155,11 @@ type Info struct {
 	CaseInsensitive bool
 	// Quick: Getattr of a file in use (see InUser) is a matter of microseconds, whatever the
 	// disk does: the file system is this machine's own.
-	Quick     bool
-	HardLinks bool
-	Symlinks  bool
+	Quick bool
+	// QuickReads: ReadInUse (see QuickReader) is worth trying.
+	QuickReads bool
+	HardLinks  bool
+	Symlinks   bool
 }
 
 // A Dirent is one entry of a directory.

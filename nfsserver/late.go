@@ -23,6 +23,9 @@ func (x *export) served(fs FS) {
 	binary.BigEndian.PutUint64(x.verf[:], x.info.CookieVerf)
 	x.inUse, _ = fs.(InUser)
 	x.looks, _ = fs.(QuickLooker)
+	if x.info.QuickReads {
+		x.reads, _ = fs.(QuickReader)
+	}
 	x.pages, _ = fs.(PageReader)
 	if k, ok := fs.(HandleKeyer); ok {
 		if key := k.HandleKey(); key != ([KeySize]byte{}) {

@@ -28,9 +28,26 @@ type QuickLooker interface {
 	LookupInUse(c Cred, dir Ref, name string) (r Ref, a Attr, ok bool)
 }
 
+// A QuickReader is an FS that can read what is in memory without waiting for a disk; where Info.QuickReads is set it is asked to.
+type QuickReader interface {
+	// ReadsInUse reports whether ReadInUse of a file is worth trying: it is in use, and what was read of it lately was in memory.
+	ReadsInUse(r Ref) bool
+	// ReadInUse is ReadAt of a file that is in use, by a caller who has been allowed it lately. ok is false wherever
+	// ReadAt could wait, would fail, or would not fill p, the content of which is arbitrary then.
+	ReadInUse(c Cred, r Ref, p []byte, off uint64) (n int, ok bool)
+}
+
+// quickRead is the longest READ that runs where it arrived: calls after it on the connection wait for the copy.
+const quickRead = 16 << 10
+
 // placeByHandle is the Lane of an NFS procedure. The handle has not been authenticated yet: one
 // that is no handle of this server may wait with those of an export, and learns nothing.
 func (s *Server) placeByHandle(c *transport.Call) (lane int, inline bool) {
+	return s.place(c, func(x *export, r Ref) bool { return x.inUse == nil || x.inUse.InUse(r) })
+}
+
+// place is placeByHandle; quick reports whether a call waits for no disk of an object, of an export that is Quick.
+func (s *Server) place(c *transport.Call, quick func(*export, Ref) bool) (lane int, inline bool) {
 	args := *c.Args
 	b := args.Opaque(nfs3.FHSize) // no FH: this is done for each call, and needs no copy
 	if args.Err() != nil || len(b) <= handleHeader {
@@ -47,23 +64,35 @@ func (s *Server) placeByHandle(c *transport.Call) (lane int, inline bool) {
 	if !x.info.Quick {
 		return x.lane, false
 	}
-	if x.inUse == nil {
-		return x.lane, true
-	}
 	if !x.enter() {
 		return x.lane, false // it is just being replaced
 	}
 	defer x.leave()
 	r, ok := MakeRef(b[handleHeader:])
-	return x.lane, !ok || x.inUse.InUse(r)
+	return x.lane, !ok || quick(x, r)
 }
 
 // placeAccess is placeByHandle of ACCESS and LOOKUP, which ask as whom the call acts: where that takes
 // a look-up of groups, no other call waits for it, as it may be one in a directory service.
 func (s *Server) placeAccess(c *transport.Call) (lane int, inline bool) {
 	lane, inline = s.placeByHandle(c)
+	return lane, inline && s.knows(c)
+}
+
+// knows reports whether it takes no look-up to know as whom a call acts.
+func (s *Server) knows(c *transport.Call) bool {
 	owner := s.owner(c)
-	return lane, inline && !s.squash.ManageGIDs && (owner.Kind != transport.OwnerLocal || owner.UID == 0 || s.squash.All)
+	return !s.squash.ManageGIDs && (owner.Kind != transport.OwnerLocal || owner.UID == 0 || s.squash.All)
+}
+
+// placeRead is placeAccess of READ, of which short ones alone may run where they arrived.
+func (s *Server) placeRead(c *transport.Call) (lane int, inline bool) {
+	args := *c.Args
+	args.Opaque(nfs3.FHSize)
+	args.Uint64()
+	short := args.Uint32() <= quickRead
+	lane, inline = s.place(c, func(x *export, r Ref) bool { return short && x.reads != nil && x.reads.ReadsInUse(r) })
+	return lane, inline && s.knows(c)
 }
 
 // placeByPath is the Lane of MNT.

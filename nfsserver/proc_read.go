@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
+	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
@@ -28,10 +29,14 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 	if a.Offset < at.Size {
 		want = min(uint64(a.Count), MaxIO, at.Size-a.Offset)
 	}
-	if want > 0 {
+	switch {
+	case want > 0:
 		buf := q.call.Buffer(int(want))
 		// NFS3ERR_JUKEBOX, and not an I/O error: the client asks again, when others have given memory back.
-		if buf == nil {
+		switch {
+		case buf == nil && !q.call.MayWait():
+			return transport.ErrWouldWait
+		case buf == nil:
 			return ErrBusy
 		}
 		n, err := q.readInto(w, buf, a.Offset)
@@ -39,7 +44,9 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 			return err
 		}
 		res.Data = buf[:n]
-	} else {
+	case !q.call.MayWait():
+		return transport.ErrWouldWait
+	default:
 		if _, err := q.x.fs.ReadAt(w, q.ref, nil, 0); err != nil {
 			return err // a caller without permission is not told where the end is
 		}
@@ -69,6 +76,13 @@ type PageReader interface {
 // readInto reads a file to the place of the reply's data: into a pipe if the connection takes it from there and the
 // file system can, otherwise into buf. It returns how many bytes there were.
 func (q *request) readInto(w Cred, buf []byte, off uint64) (int, error) {
+	if !q.call.MayWait() {
+		n, ok := q.x.reads.ReadInUse(w, q.ref, buf, off)
+		if !ok {
+			return 0, transport.ErrWouldWait
+		}
+		return n, nil
+	}
 	pages := q.x.pages
 	if pages == nil || !mem.PipeFits(off, len(buf)) {
 		return q.x.fs.ReadAt(w, q.ref, buf, off)

@@ -105,6 +105,7 @@ type export struct {
 	key   *sipKey     // of its handles; nil: the server's
 	inUse InUser      // nil: all objects are taken to be in use
 	looks QuickLooker // nil: every LOOKUP may wait
+	reads QuickReader // nil: every READ may wait
 	ready atomic.Bool
 
 	opening opening

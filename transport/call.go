@@ -47,6 +47,8 @@ type Call struct {
 	lane       int       // what it may wait for (Procedure.Lane), 0: nothing in particular
 	line       *line     // set while it has a worker
 
+	attempt []byte // the last Buffer of a procedure that runs on the receive loop: where it finds that it would wait, it asks for it again
+
 	rec  *mem.Buffer      // TCP: the record that args point at
 	out  *mem.Buffer      // TCP: where the reply's stream begins
 	bufs []*mem.Buffer    // TCP: what Buffer gave out
@@ -97,7 +99,7 @@ func (c *Call) recycle() {
 	c.res.Reset(nil)
 	c.Ctx, c.Remote, c.Owner, c.Cred, c.Memo, c.header = nil, nil, Owner{}, Cred{}, nil, oncrpc.CallHeader{}
 	c.via, c.prog, c.proc, c.dup, c.next, c.rec, c.out, c.req, c.pipe = nil, nil, nil, nil, nil, nil, nil, nil, nil
-	c.lane, c.line = 0, nil
+	c.lane, c.line, c.attempt = 0, nil, nil
 	c.RDMA, c.chunkFault, c.onLoop = false, false, false
 	c.bufs = c.bufs[:0]
 	callPool.Put(c)
@@ -112,7 +114,14 @@ func (c *Call) MayWait() bool { return !c.onLoop }
 // spent, or this connection has had its share, a procedure that is not Inline waits
 // a while for others to give back; nil says that it was for nothing.
 func (c *Call) Buffer(n int) []byte {
+	if b := c.attempt; !c.onLoop && n > 0 && n <= len(b) {
+		c.attempt = nil
+		return b[:n]
+	}
 	b := c.via.buffer(c, n)
+	if c.onLoop {
+		c.attempt = b
+	}
 	if b != nil || c.onLoop {
 		return b
 	}

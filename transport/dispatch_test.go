@@ -247,3 +247,32 @@ func TestInlineProcedureThatWouldWait(t *testing.T) {
 		t.Errorf("%s %x, want SYSTEM_ERR %x", got.how, got.reply, want)
 	}
 }
+
+// TestBufferOfProcedureThatWouldWait: a worker gets the Buffer that the procedure had where its call arrived, once, so that no memory is
+// held twice; the next call gets its own.
+func TestBufferOfProcedureThatWouldWait(t *testing.T) {
+	const size = 6 << 10
+	var onLoop, onWorker, more []byte
+	run := func(c *Call) error {
+		if !c.MayWait() {
+			onLoop = c.Buffer(size)
+			return ErrWouldWait
+		}
+		onWorker, more = c.Buffer(size-1), c.Buffer(size)
+		return nil
+	}
+	s := NewServer(ServerConfig{}, &Program{Name: "TEST", Number: testProg, Version: testVers, Procs: []Procedure{
+		{Name: "LOOK", Inline: true, Idempotent: true, Run: run},
+	}})
+	t.Cleanup(func() { s.Shutdown(context.Background()) })
+	var last *byte
+	for i := range uint32(3) {
+		if got := newTape("10.0.0.1").do(s, callOf(7+i, 0, 0)); got.how != "reply" {
+			t.Fatalf("call %d: %s", i, got.how)
+		}
+		if len(onWorker) != size-1 || len(more) != size || &onWorker[0] != &onLoop[0] || &more[0] == &onLoop[0] || &onLoop[0] == last {
+			t.Errorf("call %d: %d and %d bytes, the worker's the loop's %v", i, len(onWorker), len(more), &onWorker[0] == &onLoop[0])
+		}
+		last = &onLoop[0]
+	}
+}

@@ -64,6 +64,7 @@ type FS struct {
 	mixed   bool   // entries of a directory may be of other file systems than it is
 	byName  bool   // entries are described without opening them
 	nowait  bool   // files can be read without waiting for their disk
+	atime   atimeRule
 	root    nfsserver.Ref
 	rootKey inodeKey
 	info    nfsserver.Info
@@ -130,6 +131,7 @@ func (f *FS) init(o Options) error {
 	f.root, f.rootKey = x.ref, x.key
 	f.info = f.readInfo()
 	f.nowait = f.readsWithoutWaiting()
+	f.info.QuickReads, f.atime = f.readRules()
 	f.byName = f.describesByName() // only now: what is kept in gens is swept
 	f.gens.init(time.Duration(f.info.TimeDelta.Sec)*time.Second + time.Duration(f.info.TimeDelta.Nsec))
 	return nil

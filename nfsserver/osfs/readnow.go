@@ -1,0 +1,124 @@
+// Reads of what is in the kernel's memory: those that wait for nothing run where the call arrived.
+
+package osfs
+
+import (
+	"math"
+	"os"
+	"time"
+	"unsafe"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"golang.org/x/sys/unix"
+)
+
+// An atimeRule is when a read changes the access time of a file, which on a file system with a journal can wait for that.
+type atimeRule uint8
+
+const (
+	atimeEach     atimeRule = iota // with each read
+	atimeRelative                  // where it is older than a change of the file, or than a day (relatime of mount(8))
+	atimeFree                      // never, or it costs nothing
+)
+
+// atimeDay is less than the day after which relatime changes an access time: the clocks of the two decisions are not one.
+const atimeDay = 23 * time.Hour
+
+// readRules finds out whether, and when, reads of this file system can be known not to wait.
+func (f *FS) readRules() (can bool, rule atimeRule) {
+	var st unix.Statfs_t
+	if !f.info.Quick || f.opts.SubtreeCheck || !f.nowait && f.top.magic != unix.TMPFS_MAGIC || fstatfs(f.tree.root, &st) != nil {
+		return false, atimeEach
+	}
+	switch {
+	case f.top.magic == unix.TMPFS_MAGIC, st.Flags&(unix.ST_NOATIME|unix.ST_RDONLY) != 0:
+		rule = atimeFree
+	case st.Flags&unix.ST_RELATIME != 0:
+		rule = atimeRelative
+	}
+	_, errno := cached(f.tree.root, 0, 1)
+	return rule != atimeEach && errno != unix.ENOSYS, rule // Linux before 6.5
+}
+
+var _ nfsserver.QuickReader = (*FS)(nil)
+
+// ReadsInUse is false for a while after each read in vain, and for longer after several in a row: to try costs as much as what it can save.
+func (f *FS) ReadsInUse(r nfsserver.Ref) bool {
+	s := f.cache.of(&r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.nodes[r]
+	return n != nil && (n.coldPasses.Load() <= 0 || n.coldPasses.Add(-1) < 0)
+}
+
+// coldMost bounds the tries that are passed over: 2^coldMost - 1.
+const coldMost = 8
+
+// noteRead notes whether ReadInUse has done what it was asked for.
+func (n *node) noteRead(done bool) {
+	if done {
+		if n.coldReads.Load() > 0 {
+			n.coldReads.Store(0)
+		}
+		return
+	}
+	k := min(n.coldReads.Load()+1, coldMost)
+	n.coldReads.Store(k)
+	n.coldPasses.Store(1<<k - 1)
+}
+
+// ReadInUse is ReadAt of a file that is open, by a caller who was allowed it a moment ago or owns it, where the kernel has all pages in memory.
+// On a disk it is told not to wait (RWF_NOWAIT) as well: a page that is there may still be on its way from the disk. Of tmpfs, which knows no
+// such thing, pages are elsewhere only when they are swapped out.
+func (f *FS) ReadInUse(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (count int, ok bool) {
+	n := f.cache.get(&r)
+	if n == nil {
+		return 0, false
+	}
+	defer f.cache.release(n)
+	defer func() { n.noteRead(ok) }()
+	fd := int(n.read.Load())
+	if fd < 0 || n.isFile() != nil || len(p) == 0 || off > math.MaxInt64-uint64(len(p)) || !f.mayReadNow(n, &c) || !f.keepsAtime(fd) {
+		return 0, false
+	}
+	// Asked for first: where pages are missing, a read begins to read ahead before it refuses to wait, and can wait in that.
+	if all, errno := cached(fd, off, len(p)); errno != 0 || !all {
+		return 0, false
+	}
+	if f.nowait {
+		k, errno := preadNow(fd, p, int64(off))
+		return k, errno == 0 && k == len(p)
+	}
+	k, err := unix.Pread(fd, p, int64(off))
+	return k, err == nil && k == len(p)
+}
+
+// mayReadNow is mayRead where nothing has to be asked for.
+func (f *FS) mayReadNow(n *node, c *nfsserver.Cred) bool {
+	return f.isOwner(n, c) || n.grants.have(c, nfsserver.MayRead) || n.grants.have(c, nfsserver.MayExec)
+}
+
+// keepsAtime reports whether a read of a file leaves its access time as it is, or may change it for nothing.
+func (f *FS) keepsAtime(fd int) bool {
+	if f.atime == atimeFree {
+		return true
+	}
+	var st unix.Stat_t
+	return fstatQuick(fd, &st) == nil && atimeIsNew(&st, time.Now())
+}
+
+// atimeIsNew reports whether relatime leaves the access time in st as it is.
+func atimeIsNew(st *unix.Stat_t, now time.Time) bool {
+	at := st.Atim.Nano()
+	return at > st.Mtim.Nano() && at > st.Ctim.Nano() && now.UnixNano()-at < int64(atimeDay)
+}
+
+// cached reports whether the kernel has all pages of a range in memory (cachestat(2)).
+func cached(fd int, off uint64, n int) (all bool, errno unix.Errno) {
+	page := uint64(os.Getpagesize())
+	pages := (off+uint64(n)-1)/page - off/page + 1
+	where := unix.CachestatRange{Off: off, Len: uint64(n)}
+	var have unix.Cachestat_t
+	_, _, errno = unix.Syscall6(unix.SYS_CACHESTAT, uintptr(fd), uintptr(unsafe.Pointer(&where)), uintptr(unsafe.Pointer(&have)), 0, 0, 0)
+	return have.Cache >= pages, errno
+}
