@@ -134,9 +134,11 @@ func (s *Socket) Send(b *Batch) (sent int, full bool, err error) {
 	return sent, b.full, err
 }
 
-// sendmmsg is one system call.
+// sendmmsg is one system call. Like recvmmsg it does not wait (MSG_DONTWAIT), so Go's scheduler is not told of it: it would give the processor
+// of a call that takes longer than 20 µs to another thread, as a batch of packets does, wake threads for that, and look for such
+// calls so often that doing so interrupts those who move packets.
 func (b *Batch) sendmmsg(fd uintptr) bool {
-	n, _, e := unix.Syscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&b.msgs[b.done])), uintptr(len(b.groups)-b.done), unix.MSG_DONTWAIT, 0, 0)
+	n, _, e := unix.RawSyscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&b.msgs[b.done])), uintptr(len(b.groups)-b.done), unix.MSG_DONTWAIT, 0, 0)
 	switch e {
 	case 0:
 		b.left(int(n))
@@ -198,7 +200,7 @@ func (s *Socket) Receive(b *Inbound) error {
 
 // recvmmsg is one system call; false: there is nothing.
 func (b *Inbound) recvmmsg(fd uintptr) bool {
-	n, _, e := unix.Syscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&b.msgs[0])), uintptr(len(b.msgs)), unix.MSG_DONTWAIT, 0, 0)
+	n, _, e := unix.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&b.msgs[0])), uintptr(len(b.msgs)), unix.MSG_DONTWAIT, 0, 0)
 	if e == unix.EAGAIN {
 		return b.looks && b.look.Again()
 	}
