@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"flag"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -25,6 +26,9 @@ import (
 // serverEnv is the environment in which the test's program is the server, with its arguments.
 const serverEnv = "NFSRDMA_JUICEFS_SERVER"
 
+// parallel is how many tests run at once: most of their time they wait for what is away, or was killed.
+const parallel = "6"
+
 func TestMain(m *testing.M) {
 	if args := os.Getenv(serverEnv); args != "" {
 		os.Args = append([]string{"nfsrdmad-juicefs"}, strings.Split(args, "\n")...)
@@ -32,6 +36,10 @@ func TestMain(m *testing.M) {
 	}
 	if name := os.Getenv(workerEnv); name != "" {
 		os.Exit(runWorker(name))
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", parallel); err != nil {
+		panic(err)
 	}
 	rc := m.Run()
 	services.Done()

@@ -36,9 +36,10 @@ var builtClient = sync.OnceValues(func() (string, error) {
 // clientDir is to be removed. It is read once no test runs.
 var clientDir string
 
-// A cluster is a volume on Redis and S3, its servers, and mounts of them.
+// A cluster is a volume on services, its servers, and mounts of them.
 type cluster struct {
 	t       *testing.T
+	meta    *services.Process
 	s3      *services.S3
 	servers []*process
 	mounts  []string
@@ -55,29 +56,42 @@ func needMounts(t *testing.T) {
 	}
 }
 
-// newCluster starts servers of a new volume, with more flags, and mounts them twice, with options.
-func newCluster(t *testing.T, servers int, options string, flags ...string) *cluster {
+// newServers starts two servers of a new volume on Redis and S3, with more flags.
+func newServers(t *testing.T, flags ...string) *cluster {
 	t.Helper()
-	needMounts(t)
-	c := &cluster{t: t, s3: services.StartS3(t)}
-	_, url := services.Redis(t)
+	return newServersOn(t, services.Redis, services.StartS3(t), flags...)
+}
+
+// A metadata starts a metadata service: Redis or PostgreSQL.
+type metadata func(testing.TB) (*services.Process, string)
+
+// newServersOn is newServers on other services.
+func newServersOn(t *testing.T, start metadata, s3 *services.S3, flags ...string) *cluster {
+	t.Helper()
+	c := &cluster{t: t, s3: s3}
+	var url string
+	c.meta, url = start(t)
 	services.Format(t, url, c.s3)
-	for range servers {
+	for range 2 {
 		c.servers = append(c.servers, startProcess(t, url, flags...))
-	}
-	for i := range 2 {
-		c.mount(options, i)
 	}
 	return c
 }
 
-// mount mounts all servers, and again until the mount begins with the server of a number: each draws its own.
-func (c *cluster) mount(options string, first int) {
+// newCluster is newServers for a test that mounts them.
+func newCluster(t *testing.T, flags ...string) *cluster {
+	t.Helper()
+	needMounts(t)
+	return newServers(t, flags...)
+}
+
+// mount mounts servers, by number, and again until the mount begins with the first of them: each draws its own.
+func (c *cluster) mount(options string, servers ...int) {
 	c.t.Helper()
 	dir := c.t.TempDir()
 	var hosts []string
-	for _, s := range c.servers {
-		hosts = append(hosts, "127.0.0.1:"+s.rdma)
+	for _, i := range servers {
+		hosts = append(hosts, "127.0.0.1:"+c.servers[i].rdma)
 	}
 	c.t.Cleanup(func() {
 		if out, err := c.nfsrdma("umount", dir); err != nil {
@@ -89,7 +103,7 @@ func (c *cluster) mount(options string, first int) {
 		if out, err := c.nfsrdma("mount", "-o", options, "nfsrdma://"+strings.Join(hosts, ",")+"/vol", dir); err != nil {
 			c.t.Fatalf("mount: %v\n%s", err, out)
 		}
-		if c.used(dir) == first {
+		if c.used(dir) == servers[0] {
 			c.mounts = append(c.mounts, dir)
 			return
 		}
@@ -97,7 +111,7 @@ func (c *cluster) mount(options string, first int) {
 			c.t.Fatalf("umount: %v\n%s", err, out)
 		}
 	}
-	c.t.Fatalf("no mount begins with server %d", first)
+	c.t.Fatalf("no mount begins with server %d", servers[0])
 }
 
 // nfsrdma runs the client's program.

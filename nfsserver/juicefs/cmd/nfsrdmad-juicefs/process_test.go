@@ -17,6 +17,7 @@ import (
 // A process is the program with a volume as /vol, over RDMA and TCP.
 type process struct {
 	t         *testing.T
+	host      string
 	rdma, tcp string // ports
 	args      []string
 	log       string // file
@@ -28,16 +29,22 @@ type process struct {
 // a session and the first of them: it is in the log, and fails no test.)
 func startProcess(t *testing.T, volume string, flags ...string) *process {
 	t.Helper()
+	return startProcessAt(t, "127.0.0.1", strconv.Itoa(machine.Port(t)), strconv.Itoa(machine.Port(t)), volume, append([]string{"--rpcbind", "off"}, flags...)...)
+}
+
+// startProcessAt is startProcess at an address and ports.
+func startProcessAt(t *testing.T, host, rdma, tcp, volume string, flags ...string) *process {
+	t.Helper()
 	dir := t.TempDir()
-	p := &process{t: t, rdma: strconv.Itoa(machine.Port(t)), tcp: strconv.Itoa(machine.Port(t)), log: filepath.Join(dir, "log")}
-	p.args = append([]string{"serve", volume + "=/vol", "--no-root-squash", "--rpcbind", "off", "--rdma", "iwarp", "--rdma-port", p.rdma, "--tcp-port", p.tcp,
+	p := &process{t: t, host: host, rdma: rdma, tcp: tcp, log: filepath.Join(dir, "log")}
+	p.args = append([]string{"serve", volume + "=/vol", "--no-root-squash", "--rdma", "iwarp", "--rdma-port", p.rdma, "--tcp-port", p.tcp,
 		"--state-dir", filepath.Join(dir, "state"), "--control", filepath.Join(dir, "control"), "--log-level", "warning"}, flags...)
 	p.start()
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {
 			b, _ := os.ReadFile(p.log)
-			t.Logf("the server at port %s said:\n%s", p.tcp, b[max(0, len(b)-8000):])
+			t.Logf("the server at %s said:\n%s", p.addr(), b[max(0, len(b)-8000):])
 		}
 	})
 	return p
@@ -69,7 +76,7 @@ func (p *process) start() {
 }
 
 // addr is where it serves NFS over TCP.
-func (p *process) addr() string { return "127.0.0.1:" + p.tcp }
+func (p *process) addr() string { return p.host + ":" + p.tcp }
 
 // kill ends the server as a failing machine would.
 func (p *process) kill() {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
 )
 
 // file makes a file of the volume by one of its servers.
@@ -41,6 +43,18 @@ func (c *cluster) atServer(s *process, name string, n int) {
 	}
 }
 
+// onEach runs a test of mounts on a volume of each metadata service.
+func onEach(t *testing.T, test func(t *testing.T, c *cluster), flags ...string) {
+	t.Parallel()
+	needMounts(t)
+	for name, start := range map[string]metadata{"redis": services.Redis, "postgres": services.Postgres} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newServersOn(t, start, services.StartS3(t), flags...))
+		})
+	}
+}
+
 const (
 	killRounds  = 4
 	killRecords = 40 // of each writer in a round
@@ -48,9 +62,11 @@ const (
 
 // TestMountsWhoseServersAreKilled: the servers are killed in turn under writers and readers of two mounts. After each kill all that fsync has
 // acknowledged is there, in both mounts and at the servers, with no older byte; and what is closed in one mount is seen by who opens it in the other.
-func TestMountsWhoseServersAreKilled(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, 2, "timeo=100")
+func TestMountsWhoseServersAreKilled(t *testing.T) { onEach(t, mountsOfKilledServers) }
+
+func mountsOfKilledServers(t *testing.T, c *cluster) {
+	c.mount("timeo=100", 0, 1)
+	c.mount("timeo=100", 1, 0)
 	names := []string{"records-0", "records-1"}
 	all := []*worker{startWorker(t, "exchange", c.mounts...)}
 	for i, dir := range c.mounts {
@@ -78,18 +94,16 @@ func TestMountsWhoseServersAreKilled(t *testing.T) {
 	}
 }
 
-// numbers checks that each number up to the sum of all has been printed once.
-func numbers(t *testing.T, all []*worker) {
+// distinct checks that of numbers each from 1 on is there once, and returns how many there are.
+func distinct(t *testing.T, all []string) int {
 	t.Helper()
 	var got []int
-	for _, w := range all {
-		for _, line := range w.results() {
-			n, err := strconv.Atoi(line)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, n)
+	for _, text := range all {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
 		}
+		got = append(got, n)
 	}
 	slices.Sort(got)
 	for i, n := range got {
@@ -97,16 +111,17 @@ func numbers(t *testing.T, all []*worker) {
 			t.Fatalf("of %d numbers, number %d is %d", len(got), i+1, n)
 		}
 	}
+	return len(got)
 }
 
 // exclusive has workers of both mounts add to a number, one at a time, while the servers are killed in turn.
-func exclusive(t *testing.T, c *cluster, start func(dir string, k int) *worker, each int) {
+func exclusive(t *testing.T, c *cluster, start func(dir string, k int) *worker, rounds, each int) {
 	t.Helper()
 	var all []*worker
 	for k := range 4 {
 		all = append(all, start(c.mounts[k%2], k))
 	}
-	for round := range killRounds {
+	for round := range rounds {
 		for _, w := range all {
 			w.do(each)
 		}
@@ -117,25 +132,76 @@ func exclusive(t *testing.T, c *cluster, start func(dir string, k int) *worker, 
 			w.await((round + 1) * each)
 		}
 	}
+	var numbers []string
 	for _, w := range all {
 		w.end()
+		numbers = append(numbers, w.results()...)
 	}
-	numbers(t, all)
+	distinct(t, numbers)
 }
 
 // TestLocksOfMountsWhoseServersAreKilled: programs of two mounts exclude one another by locks, also when the server that has granted one dies.
 func TestLocksOfMountsWhoseServersAreKilled(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, 2, "timeo=100", "--heartbeat", "3s")
+	onEach(t, locksOfKilledServers, "--heartbeat", "3s")
+}
+
+func locksOfKilledServers(t *testing.T, c *cluster) {
+	c.mount("timeo=100", 0, 1)
+	c.mount("timeo=100", 1, 0)
 	c.file("number", "00000000")
-	exclusive(t, c, func(dir string, _ int) *worker { return startWorker(t, "count", filepath.Join(dir, "number")) }, 20)
+	exclusive(t, c, func(dir string, _ int) *worker { return startWorker(t, "count", filepath.Join(dir, "number")) }, 2, 20)
 }
 
 // TestRenamesOfMountsWhoseServersAreKilled: of programs of two mounts that rename a file one does, also when a server dies.
-func TestRenamesOfMountsWhoseServersAreKilled(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, 2, "timeo=100,actimeo=0", "--heartbeat", "3s")
+func TestRenamesOfMountsWhoseServersAreKilled(t *testing.T) { onEach(t, renamesOfKilledServers) }
+
+func renamesOfKilledServers(t *testing.T, c *cluster) {
+	c.mount("timeo=100,actimeo=0", 0, 1)
+	c.mount("timeo=100,actimeo=0", 1, 0)
 	c.file("number", "00000000")
 	c.file("token", "")
-	exclusive(t, c, func(dir string, k int) *worker { return startWorker(t, "token", dir, fmt.Sprint(k)) }, 20)
+	exclusive(t, c, func(dir string, k int) *worker { return startWorker(t, "token", dir, fmt.Sprint(k)) }, killRounds, 20)
+}
+
+// TestMetadataRestartedUnderMounts: the metadata service is killed and started again, twice, under programs of two mounts that write, rename, lock and exchange files. They
+// wait for it, none is told an error, and all that was acknowledged is there.
+func TestMetadataRestartedUnderMounts(t *testing.T) { onEach(t, metadataRestarted) }
+
+func metadataRestarted(t *testing.T, c *cluster) {
+	c.mount("timeo=100", 0)
+	c.mount("timeo=100", 1)
+	c.file("number", "00000000")
+	const rounds, each = 2, 20
+	names := []string{"records-0", "records-1"}
+	var all, counts []*worker
+	for i, dir := range c.mounts {
+		counts = append(counts, startWorker(t, "count", filepath.Join(dir, "number")))
+		all = append(all, startWorker(t, "records", filepath.Join(dir, names[i])))
+	}
+	all = append(append(all, counts...), startWorker(t, "exchange", c.mounts...))
+	for round := range rounds {
+		for _, w := range all {
+			w.do(each)
+		}
+		all[round%len(all)].await(round*each + 1 + rand.IntN(each/2))
+		c.meta.Kill()
+		c.meta.Start()
+		for _, w := range all {
+			w.await((round + 1) * each)
+		}
+		for i, name := range names {
+			mustRun(t, "written", filepath.Join(c.mounts[1-i], name), strconv.Itoa((round+1)*each))
+			c.atServer(c.servers[1-i], name, (round+1)*each)
+		}
+	}
+	var numbers []string
+	for _, w := range all {
+		w.end()
+	}
+	for _, w := range counts {
+		numbers = append(numbers, w.results()...)
+	}
+	if n := distinct(t, numbers); n != len(counts)*rounds*each {
+		t.Errorf("%d numbers", n)
+	}
 }

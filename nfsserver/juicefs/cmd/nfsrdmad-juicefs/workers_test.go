@@ -20,6 +20,7 @@ const workerEnv = "NFSRDMA_JUICEFS_WORKER"
 // workers do something each time that their standard input has a line, and write a line for each result.
 var workers = map[string]func(args []string, lines *bufio.Scanner) error{
 	"records": recordsWorker, "written": writtenWorker, "exchange": exchangeWorker, "count": countWorker, "token": tokenWorker, "hold": holdWorker,
+	"names": namesWorker, "read": readWorker, "store": storeWorker,
 }
 
 // runWorker is the worker that the environment asks for, and its exit status.

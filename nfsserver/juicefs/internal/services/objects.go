@@ -78,11 +78,17 @@ type S3 struct {
 // StartS3 starts an S3 server.
 func StartS3(t testing.TB) *S3 {
 	t.Helper()
+	return StartS3In(t, dir(t, 0))
+}
+
+// StartS3In starts an S3 server with its buckets in a directory, such as a small file system.
+func StartS3In(t testing.TB, buckets string) *S3 {
+	t.Helper()
 	path, err := builtS3()
 	if err != nil {
 		t.Fatal(err)
 	}
-	port, buckets, sidecar := machine.Port(t), dir(t, 0), dir(t, 0)
+	port, sidecar := machine.Port(t), dir(t, 0)
 	at := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	p := run(t, port, 0, nil, path, "--access", accessKey, "--secret", secretKey, "--port", at, "--quiet", "posix", "--sidecar", sidecar, buckets)
 	return &S3{newProxy(t, p.Addr), buckets}

@@ -81,6 +81,17 @@ func Answer(method string, status int, code string) Fault {
 	}
 }
 
+// Hung answers no request until release is closed, when all are passed on.
+func Hung(release <-chan struct{}) Fault {
+	return func(_ http.ResponseWriter, r *http.Request) bool {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+		return false
+	}
+}
+
 // Slow passes requests of a method on once release is closed.
 func Slow(method string, release <-chan struct{}) Fault {
 	return func(_ http.ResponseWriter, r *http.Request) bool {
