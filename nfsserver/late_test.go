@@ -3,11 +3,16 @@
 package nfsserver_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"net"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
@@ -90,4 +95,66 @@ func TestCloseWhileAnExportOpens(t *testing.T) {
 	}
 	answers <- nil
 	<-fs.closed
+}
+
+// A READ that comes while its export is not open, and runs when it is, waits for the disk elsewhere: it was let run where it arrived
+// since there was nothing to wait for.
+func TestReadWhileAnExportIsOpened(t *testing.T) {
+	key := [nfsserver.KeySize]byte{1}
+	tree := keptFS{memory(t)}
+	before := serve(t, nfsserver.Options{Squash: believeAll, Key: key, Exports: []nfsserver.Export{{Name: "/late", FS: tree}}})
+	c := before.dial(root).mount("/late")
+	f := c.file(c.root, "f", 0o644)
+	data := []byte("0123456789")
+	var wrote nfs3.WriteRes
+	if err := c.try(nfs3.ProcWrite, &nfs3.WriteArgs{FH: f, Count: uint32(len(data)), Data: data}, &wrote); err != nil || wrote.Status != nfs3.OK {
+		t.Fatal(err, wrote.Status)
+	}
+	before.stop()
+
+	answers := make(chan error)
+	srv, err := nfsserver.New(nfsserver.Options{Squash: believeAll, Key: key,
+		Exports: []nfsserver.Export{{Name: "/late", Open: func() (nfsserver.FS, error) { return tree, <-answers }}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	programs := srv.Programs()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial := func() *client {
+		rpc, err := transport.DialTCP(t.Context(), l.Addr().String(), transport.ClientConfig{Cred: root})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { rpc.Close() })
+		return &client{T: t, rpc: rpc}
+	}
+	opened := make(chan struct{})
+	open := sync.OnceFunc(func() { answers <- nil })
+	procedure := &programs[0].Procs[nfs3.ProcRead]
+	place := procedure.Lane
+	procedure.Lane = func(call *transport.Call) (int, bool) {
+		lane, inline := place(call)
+		open()
+		<-opened
+		return lane, inline
+	}
+	rpc := transport.NewServer(transport.ServerConfig{}, programs...)
+	defer rpc.Shutdown(context.Background())
+	go rpc.ServeTCP(l)
+	c, other := dial(), dial()
+	other.want("GETATTR", other.getattr(f).Status, nfs3.ErrJukebox)
+	var res nfs3.ReadRes
+	done := make(chan error, 1)
+	go func() { done <- c.try(nfs3.ProcRead, &nfs3.ReadArgs{FH: f, Count: uint32(len(data))}, &res) }()
+	for other.getattr(f).Status == nfs3.ErrJukebox {
+		time.Sleep(time.Millisecond)
+	}
+	close(opened)
+	if err := <-done; err != nil || res.Status != nfs3.OK || !bytes.Equal(res.Data, data) || !res.EOF {
+		t.Errorf("%v, %v, %q, end %v", err, res.Status, res.Data, res.EOF)
+	}
 }

@@ -12,6 +12,9 @@ import (
 
 // read fills the buffer that the data leaves from: over RDMA it is registered memory.
 func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
+	if !q.call.MayWait() && q.x.reads == nil { // the export has been opened, or replaced, since placeRead
+		return transport.ErrWouldWait
+	}
 	at, err := q.attr()
 	if err != nil {
 		return err
