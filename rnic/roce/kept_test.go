@@ -3,15 +3,18 @@
 package roce
 
 import (
+	"bytes"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/cm"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"golang.org/x/sys/unix"
 )
 
 // files waits until a directory has n files, and returns them.
@@ -78,4 +81,93 @@ func TestKeptConnections(t *testing.T) {
 	if _, err := os.Stat(k.path); !os.IsNotExist(err) {
 		t.Error(err)
 	}
+}
+
+// TestKeptElsewhere: what somebody has put in the place of the files is neither waited for, nor read, nor written to.
+func TestKeptElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	k := kept{path: filepath.Join(dir, "f")}
+	list := []cm.Former{{Peer: machine.Addr(t), ID: 1, RemoteID: 2, LocalQPN: 3, RemoteQPN: 4}}
+	k.write(list)
+	other := filepath.Join(dir, "other")
+	if err := os.Rename(k.path, other); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, put := range map[string]func(path string) error{
+		"a FIFO":           func(path string) error { return unix.Mkfifo(path, 0o600) },
+		"a link":           func(path string) error { return os.Symlink(other, path) },
+		"a link to nobody": func(path string) error { return os.Symlink(path, path) },
+		"too much": func(path string) error {
+			return os.WriteFile(path, append(bytes.Repeat([]byte(" "), keptSize), before...), 0o600)
+		},
+	} {
+		for _, path := range []string{k.path, k.path + ".new"} {
+			if err := put(path); err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		read := make(chan []cm.Former, 1)
+		go func() { read <- k.read() }()
+		select {
+		case got := <-read:
+			if got != nil {
+				t.Errorf("%s is read: %+v", name, got)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%s is waited for", name)
+		}
+		k.write(list)
+		if got := k.read(); len(got) != 1 || got[0] != list[0] {
+			t.Errorf("%s: then %+v is read", name, got)
+		}
+		if after, err := os.ReadFile(other); err != nil || !bytes.Equal(after, before) {
+			t.Errorf("%s is written to: %q, %v", name, after, err)
+		}
+		k.write(nil)
+	}
+}
+
+// TestKeptSeldom: what has changed is written at once if nothing was for a while, later with what has changed meanwhile if something was, and at
+// the end whatever was before, but nothing twice.
+func TestKeptSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKept(filepath.Join(t.TempDir(), "f"))
+		go k.loop()
+		change := func(id uint32) {
+			k.mu.Lock()
+			k.conns[new(cm.Conn)] = cm.Former{ID: id}
+			k.mu.Unlock()
+			k.changed()
+			synctest.Wait()
+		}
+		want := func(when string, n int) {
+			t.Helper()
+			if list := k.read(); len(list) != n {
+				t.Errorf("%s %d connections are in the file, want %d", when, len(list), n)
+			}
+		}
+		change(1)
+		want("first", 1)
+		change(2)
+		change(3)
+		want("at once", 1)
+		time.Sleep(keptPause)
+		synctest.Wait()
+		want("after a while", 3)
+		change(4)
+		k.end()
+		want("at the end", 4)
+
+		k = newKept(k.path)
+		go k.loop()
+		change(5)
+		want("then", 1)
+		(&kept{path: k.path}).write([]cm.Former{{ID: 6}, {ID: 7}})
+		k.end()
+		want("of the next process", 2)
+	})
 }

@@ -21,7 +21,7 @@ func (k *Conn) Former() Former {
 // if f is no connection that there can have been, or its identifier is in use; otherwise Ended and Released follow.
 func (c *CM) EndFormer(now Instant, f Former) *Conn {
 	peer := f.Peer.Unmap().WithZone("")
-	if !peer.IsValid() || peer.Is4() != c.cfg.Addr.Is4() || f.ID == 0 || c.conns[f.ID] != nil || !validQPN(f.RemoteQPN) {
+	if !peer.IsValid() || peer.IsUnspecified() || peer.IsMulticast() || peer.Is4() != c.cfg.Addr.Is4() || f.ID == 0 || c.conns[f.ID] != nil || !validQPN(f.RemoteQPN) {
 		return nil
 	}
 	k := &Conn{peer: peer, id: f.ID, remoteID: f.RemoteID, localQPN: f.LocalQPN, remoteQPN: f.RemoteQPN}

@@ -79,6 +79,8 @@ func TestEndFormerRefused(t *testing.T) {
 	good := kb.Former()
 	for name, change := range map[string]func(*Former){
 		"no peer":          func(f *Former) { f.Peer = netip.Addr{} },
+		"no host":          func(f *Former) { f.Peer = netip.IPv4Unspecified() },
+		"many hosts":       func(f *Former) { f.Peer = netip.MustParseAddr("224.0.0.1") },
 		"another family":   func(f *Former) { f.Peer = netip.MustParseAddr("fd00::1") },
 		"no identifier":    func(f *Former) { f.ID = 0 },
 		"queue pair 1":     func(f *Former) { f.RemoteQPN = 1 },
