@@ -334,7 +334,8 @@ func writeRecord(file *os.File, r *record) error {
 	return addToRecord(file, r)
 }
 
-// addToRecord brings one more line to stable storage, and the file's name. What is there stays, also where a crash has left a part of a line.
+// addToRecord brings one more line to stable storage, and the file's name. What is there stays, also where a crash has left a part of a line, or
+// zeros in its place: so a line has an end of its own, and begins after the end of what was before.
 func addToRecord(file *os.File, r *record) error {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -344,6 +345,7 @@ func addToRecord(file *os.File, r *record) error {
 	if err != nil {
 		return err
 	}
+	b = append(b, '\n')
 	if info.Size() > 0 {
 		b = append([]byte("\n"), b...)
 	}

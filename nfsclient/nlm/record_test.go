@@ -454,5 +454,22 @@ func TestRecordIsOnlyAddedTo(t *testing.T) {
 			}
 			file.Close()
 		}
+		// What a file system says is longer than what it has brought to the disk reads as zeros there.
+		if err := os.WriteFile(path, append(slices.Clone(before), make([]byte, len(after)-len(before))...), 0o600); err != nil {
+			r.b.Fatal(err)
+		}
+		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			r.b.Fatal(err)
+		}
+		defer file.Close()
+		for _, net := range []string{"one", "three"} {
+			if got, err := readRecord(file); err != nil || got.Boot != "1" || !slices.Contains(got.Nets, net) {
+				r.b.Errorf("with zeros it is read as %+v, %v", got, err)
+			}
+			if err := addToRecord(file, &record{Nets: []string{"three"}}); err != nil {
+				r.b.Error(err)
+			}
+		}
 	})
 }
