@@ -22,6 +22,7 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -178,8 +179,10 @@ func (l *Locks) tellEarlier(peer string) bool {
 	return true
 }
 
-// tellAll tells the servers of files that the mount has alone, many at once, for no longer than notifyOthers in all.
+// tellAll tells the servers of files that the mount has alone, many at once, for no longer than notifyOthers in all. It does so in no
+// order: those that never answer, which there may be as many of as are told at once, would be the first each time.
 func (l *Locks) tellAll(files []*os.File) {
+	rand.Shuffle(len(files), func(i, j int) { files[i], files[j] = files[j], files[i] })
 	ctx, cancel := context.WithTimeout(l.ctx, notifyOthers)
 	defer cancel()
 	var all sync.WaitGroup
