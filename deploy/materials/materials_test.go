@@ -47,6 +47,9 @@ func TestDescribe(t *testing.T) {
 	if strings.Join(got, " ") != want {
 		t.Errorf("%q\nwant %s", got, want)
 	}
+	if p := b.Components[3].Properties; len(p) != 1 || p[0] != (property{"go:replace", "../c"}) || b.Components[2].Properties != nil {
+		t.Errorf("%+v, %+v", p, b.Components[2])
+	}
 	if h := b.Components[1].Hashes; len(h) != 1 || h[0].Content != strings.Repeat("00", 32) {
 		t.Errorf("%+v", h)
 	}

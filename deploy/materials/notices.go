@@ -40,10 +40,6 @@ func writeNotices(name string, info *debug.BuildInfo) error {
 			continue // it is under this repository's license
 		}
 		heading := "Module " + used(m).Path + " " + used(m).Version
-		if why := without[used(m).Path]; why != "" {
-			fmt.Fprintf(&out, "%s\n%s\n\n%s\n\n", strings.Repeat("=", 78), heading, why)
-			continue
-		}
 		missing = errors.Join(missing, appendNotices(&out, heading, dirs[m.Path]))
 	}
 	if missing != nil {
@@ -69,11 +65,6 @@ func moduleDirs() (map[string]string, error) {
 		dirs[m.Path] = m.Dir
 	}
 	return dirs, nil
-}
-
-// without are the modules in which there is no license, with what is known of them. They stand in the notices, for everybody to see.
-var without = map[string]string{
-	"github.com/oliverisaac/shellescape": "No file of this module says its license. JuiceFS, under the Apache License 2.0, depends on it.",
 }
 
 // appendNotices adds what stands in a module's directory under a heading: in its root, or, where nothing does, below.

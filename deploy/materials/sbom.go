@@ -39,6 +39,8 @@ type component struct {
 	Version string `json:"version"`
 	PURL    string `json:"purl"`
 	Hashes  []hash `json:"hashes,omitempty"`
+
+	Properties []property `json:"properties,omitempty"`
 }
 
 type hash struct {
@@ -73,7 +75,11 @@ func describe(info *debug.BuildInfo, sum [sha256.Size]byte, at time.Time) *bill 
 		}
 	}
 	for _, m := range info.Deps {
-		b.Components = append(b.Components, moduleComponent(used(m)))
+		part := moduleComponent(used(m))
+		if local(m) { // by its own name, but with nothing of it
+			part.Properties = []property{{"go:replace", m.Replace.Path}}
+		}
+		b.Components = append(b.Components, part)
 	}
 	return b
 }

@@ -274,6 +274,10 @@ replace (
 	github.com/hungys/go-lz4 => ./pure/lz4
 )
 
+// No file of this module says by what license it may be given to others. JuiceFS's pkg/sync, which pkg/vfs imports, has it for the workers of
+// juicefs sync, which no server of ours starts.
+replace github.com/oliverisaac/shellescape => ./pure/shellescape
+
 // A go.mod does not pass its replaces on, so JuiceFS's own stand here again, as they are in its v1.4.1.
 replace (
 	// Object storage: Huawei's, SMB and NFS, with calls that the originals lack.

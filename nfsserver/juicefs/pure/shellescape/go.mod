@@ -1,0 +1,3 @@
+module github.com/oliverisaac/shellescape
+
+go 1.25.0

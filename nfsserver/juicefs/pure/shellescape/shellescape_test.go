@@ -1,0 +1,58 @@
+// A shell reads words back as they were.
+
+package shellescape
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestWordsForAShell(t *testing.T) {
+	for word, want := range map[string]string{
+		"":                  `''`,
+		"user@host-1.org":   `user@host-1.org`, // ssh reads it, not a shell
+		"KEY=a b":           `KEY=a' 'b`,       // an assignment
+		"$(id)":             `'$('id')'`,
+		"it's":              `it''\'''s`,
+		"a\nb":              "a'\n'b",
+		"~/\xff":            "'~'/'\xff'",
+		"s3://b?x=1&y=[2]*": `s3://b'?'x=1'&'y='['2']*'`,
+	} {
+		if got := EscapeArgs([]string{word}); !slices.Equal(got, []string{want}) {
+			t.Errorf("%q: %q, want %q", word, got, want)
+		}
+	}
+	all := make([]byte, 255) // a word has no NUL
+	for i := range all {
+		all[i] = byte(i + 1)
+	}
+	readBack(t, []string{string(all), "", "plain", "'", "''", `"`, `\`, "-n", "$HOME `id` $(id)", "a\n\nb\n", "it's; rm -rf '*' & | < > # ~ ! {a,b} [c]?", "ü\xc3"})
+	// As JuiceFS has a worker started: variables before the command.
+	words := EscapeArgs([]string{"KEY=it's $1 ~", "sh", "-c", `printf %s "$KEY"`})
+	if out, err := exec.Command("sh", "-c", strings.Join(words, " ")).Output(); err != nil || string(out) != "it's $1 ~" {
+		t.Errorf("a variable of a command: %q, %v", out, err)
+	}
+}
+
+// readBack checks that a shell, which prints the words it has read, has read these.
+func readBack(t *testing.T, words []string) {
+	t.Helper()
+	out, err := exec.Command("sh", "-c", `printf '%s\0' `+strings.Join(EscapeArgs(words), " ")).Output()
+	if want := strings.Join(words, "\x00") + "\x00"; err != nil || string(out) != want {
+		t.Errorf("%q, %v, want %q", out, err, want)
+	}
+}
+
+// FuzzWordsForAShell: the input is words, one after each NUL.
+func FuzzWordsForAShell(f *testing.F) {
+	for _, words := range []string{"", "a\x00b c", "\\'\x00'\\", "x\n\x00\x00~", "$'a'\x00`\x00é\x81\x88"} {
+		f.Add(words)
+	}
+	f.Fuzz(func(t *testing.T, words string) {
+		if len(words) < 64<<10 { // what one word of sh -c can have is bounded
+			readBack(t, strings.Split(words, "\x00"))
+		}
+	})
+}
