@@ -35,11 +35,13 @@ var lockProcs = func() (p [nlm4.ProcGrantedRes + 1]transport.Proc) {
 	return p
 }()
 
-// lockSearch is how long it is not looked for again after no lock manager was found, and lockSearchMost how long
-// rpcbind and the lock manager can take to answer.
+// lockSearch is how long it is not looked for again after no lock manager was found, lockSearchMost how long
+// rpcbind and the lock manager can take to answer, and how long after a restart of the server they can take to start, and
+// lockSearchEvery when they are asked again then.
 const (
-	lockSearch     = 5 * time.Second
-	lockSearchMost = 15 * time.Second
+	lockSearch      = 5 * time.Second
+	lockSearchMost  = 15 * time.Second
+	lockSearchEvery = time.Second
 )
 
 // A lockManager is the connection to it, which is made with the first call.
@@ -140,8 +142,36 @@ func (m *lockManager) known() (*transport.Client, error) {
 	return m.conn, m.err
 }
 
-// findLockManager looks for the lock manager where it may be.
+// findLockManager looks for the lock manager until it is known whether the server has one. A server that is dying has none either: so one that
+// has none has to answer over NFS, and by the connection that it had before. A mount that waits for a dead server waits here too, as Linux's
+// client does, whose calls to a lock manager are those of a hard mount.
 func (c *Client) findLockManager(ctx context.Context) (conn *transport.Client, own bool, err error) {
+	var starting time.Time // until when a server that has started again may still be without
+	for {
+		before := c.conns[0].Figures().Connects
+		conn, own, err = c.searchLockManager(ctx)
+		if !errors.Is(err, ErrNoLockManager) || ctx.Err() != nil {
+			return conn, own, err
+		}
+		if alive := c.conns[0].Call(ctx, &lockProcs[nlm4.ProcNull], void{}, void{}, nil, 0); alive != nil && !errors.Is(alive, transport.ErrProgUnavail) {
+			return nil, false, alive
+		}
+		switch now := time.Now(); {
+		case c.conns[0].Figures().Connects != before:
+			starting = now.Add(lockSearchMost)
+		case !now.Before(starting):
+			return nil, false, err
+		}
+		select {
+		case <-time.After(lockSearchEvery):
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
+		}
+	}
+}
+
+// searchLockManager looks for the lock manager once, where it may be.
+func (c *Client) searchLockManager(ctx context.Context) (conn *transport.Client, own bool, err error) {
 	if c.opt.LockPort == 0 {
 		err := c.conns[0].Call(ctx, &lockProcs[nlm4.ProcNull], void{}, void{}, nil, 0)
 		if !errors.Is(err, transport.ErrProgUnavail) {
