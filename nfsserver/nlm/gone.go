@@ -5,6 +5,7 @@ package nlm
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -21,6 +22,7 @@ import (
 // others waiting for good. So while somebody asks for what a client has, its machine is asked whether it is up: the port mapper's port answers
 // there, be it by a refusal. A machine that has answered when the client took its first lock, and then for Options.Gone neither answers, nor has a
 // connection, nor calls, is gone, and its clients' locks are freed. One whose packet filter drops the question has never answered, and is never gone.
+// Nor is one while nobody is heard: it may be we who are cut off. So who asks for its locks has to be heard once it has been silent for that long.
 //
 // A client that was cut off, and is there again, is told as after a restart of ours (SM_NOTIFY): it reclaims its locks, is refused, and so
 // knows that they are lost.
@@ -38,14 +40,15 @@ type presence struct {
 	asked, answered bool      // ever
 	silent          time.Time // since when it does not answer; zero: it does
 	looked          time.Time // when it last did not
-	wanted          time.Time // when others last asked for what the client has
+	wanted          time.Time // when one who asks for what the client has was last heard
 	called          time.Time // when the client last called
 }
 
 // absence is whom locks were taken from; mu guards it.
 type absence struct {
 	mu        sync.Mutex
-	left      map[netip.Addr]bool
+	left      map[netip.Addr]time.Time // since when
+	news      bool                     // some are there since our number last changed
 	connected func(netip.Addr) bool
 }
 
@@ -95,11 +98,13 @@ func (s *Service) meet(h *host) {
 	})
 }
 
-// wants notes that somebody has asked for what a client has.
-func (g *ledger) wants(h *host, now time.Time) {
+// wants notes that somebody who asks for what a client has was heard.
+func (g *ledger) wants(h *host, heard time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	h.there.wanted = now
+	if heard.After(h.there.wanted) {
+		h.there.wanted = heard
+	}
 }
 
 // wantedHosts are the clients that others have asked for locks of lately.
@@ -127,13 +132,19 @@ func (g *ledger) found(h *host, there bool, now, since time.Time, gone time.Dura
 		p.silent, p.looked = now, now
 	default:
 		p.looked = now
-		return now.Sub(p.silent) >= gone
+		return now.Sub(p.silent) >= gone && p.wanted.Sub(p.silent) >= gone
 	}
 	return false
 }
 
-// goneLoop looks for clients that are gone, and tells those that were when they are there again.
-func (s *Service) goneLoop() {
+// goneLoop looks for clients that are gone.
+func (s *Service) goneLoop() { s.everySoOften(s.lookForGone) }
+
+// backLoop tells those that were gone when they are there again. Many that are not keep nobody waiting who asks for locks.
+func (s *Service) backLoop() { s.everySoOften(s.tellAbsent) }
+
+// everySoOften does work until Close.
+func (s *Service) everySoOften(work func()) {
 	tick := time.NewTicker(goneEvery)
 	defer tick.Stop()
 	for {
@@ -141,29 +152,41 @@ func (s *Service) goneLoop() {
 		case <-s.ctx.Done():
 			return
 		case <-tick.C:
-			s.lookForGone()
-			s.tellAbsent()
+			work()
 		}
 	}
 }
 
-// wantWaiting notes the clients whose locks others wait for. These are to be there themselves, by a call of late or a connection: else it may be
-// we who are cut off, and all are silent.
+// wantWaiting notes the clients whose locks others wait for, and when those were heard: Linux asks again every 30 s. One that does not is asked
+// whether it is up. That it has a connection is no proof, as it goes on for minutes when we are cut off.
 func (s *Service) wantWaiting() {
-	for by, holders := range s.waits.wanting() {
-		if now := time.Now(); s.ledger.calledSince(by, now.Add(-wantedFor)) || s.isConnected(by.key.addr) {
-			for h := range holders {
-				s.ledger.wants(h, now)
-			}
+	now, wanting := time.Now(), s.waits.wanting()
+	var quiet []*host
+	for by, holders := range wanting {
+		at := s.ledger.lastCall(by)
+		if now.Sub(at) >= wantedFor {
+			quiet = append(quiet, by)
 		}
+		s.wantAll(holders, at)
+	}
+	s.each(len(quiet), func(i int) {
+		if s.reach(quiet[i].key.addr) {
+			s.wantAll(wanting[quiet[i]], now)
+		}
+	})
+}
+
+func (s *Service) wantAll(holders map[*host]bool, heard time.Time) {
+	for h := range holders {
+		s.ledger.wants(h, heard)
 	}
 }
 
-// calledSince reports whether a client has called after a time.
-func (g *ledger) calledSince(h *host, since time.Time) bool {
+// lastCall is when a client last called.
+func (g *ledger) lastCall(h *host) time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return h.there.called.After(since)
+	return h.there.called
 }
 
 // lookForGone asks the machines of clients that others wait for, and frees the locks of those that are gone.
@@ -212,16 +235,30 @@ func (s *Service) bury(h *host) {
 	s.log.Warn("locks lost: others wait for them, and their client does not answer", logrus.Fields{"client": h.key.name, "peer": h.key.addr, "locks": n})
 	s.absent.mu.Lock()
 	defer s.absent.mu.Unlock()
-	if len(s.absent.left) < mostAbsent {
-		s.absent.left[h.key.addr] = true
+	s.absent.add(h.key.addr, time.Now())
+}
+
+// add notes one that is to be told. Where there are too many, the one that has been away for longest is not expected any more. mu is held.
+func (a *absence) add(addr netip.Addr, now time.Time) {
+	a.left[addr], a.news = now, true
+	if len(a.left) <= mostAbsent {
+		return
 	}
+	first := addr
+	for other, since := range a.left {
+		if since.Before(a.left[first]) {
+			first = other
+		}
+	}
+	delete(a.left, first)
 }
 
 // tellAbsent tells those who are there again that we have started again, which for their locks is the same.
 func (s *Service) tellAbsent() {
 	s.absent.mu.Lock()
-	list := keys(s.absent.left)
+	since := maps.Clone(s.absent.left)
 	s.absent.mu.Unlock()
+	list := slices.Collect(maps.Keys(since))
 	back := make([]bool, len(list))
 	s.each(len(list), func(i int) { back[i] = s.reach(list[i]) })
 	i := 0
@@ -229,18 +266,38 @@ func (s *Service) tellAbsent() {
 	if len(list) == 0 || s.ctx.Err() != nil {
 		return
 	}
-	// Status monitors pass on what is news to them alone.
-	if err := s.monitor.advance(); err != nil {
+	if err := s.renew(); err != nil {
 		s.log.Warn("clients with locks: "+err.Error(), nil)
 		return
 	}
 	s.each(len(list), func(i int) {
-		if s.notify(list[i]) == nil {
+		if addr := list[i]; s.notify(addr) == nil {
 			s.absent.mu.Lock()
-			delete(s.absent.left, list[i])
-			s.absent.mu.Unlock()
+			defer s.absent.mu.Unlock()
+			if s.absent.left[addr].Equal(since[addr]) { // else it has lost locks since
+				delete(s.absent.left, addr)
+			}
 		}
 	})
+}
+
+// renew changes our number where clients have lost locks since it was changed: status monitors pass on what is news to them alone. One that
+// is told in vain, since no status monitor answers there, needs no further number.
+func (s *Service) renew() error {
+	s.absent.mu.Lock()
+	news := s.absent.news
+	s.absent.news = false
+	s.absent.mu.Unlock()
+	if !news {
+		return nil
+	}
+	err := s.monitor.advance()
+	if err != nil {
+		s.absent.mu.Lock()
+		defer s.absent.mu.Unlock()
+		s.absent.news = true
+	}
+	return err
 }
 
 // advance makes our number that of a later start. Those who are not told of it do not mind.

@@ -4,6 +4,7 @@ package nlm
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"sync"
 	"testing"
@@ -147,6 +148,7 @@ func TestSilenceIsOneStretch(t *testing.T) {
 		begin := now.Add(c.every)
 		var after time.Duration
 		for now = begin; now.Sub(begin) < time.Hour && after == 0; now = now.Add(c.every) {
+			g.wants(h, now)
 			if g.found(h, false, now, now.Add(-goneEvery-wantedFor), gone) {
 				after = now.Sub(begin)
 			}
@@ -157,33 +159,48 @@ func TestSilenceIsOneStretch(t *testing.T) {
 	}
 }
 
-// TestServerThatIsCutOff does not take all for gone: who waits, and has not called for a time, is no witness that we can be reached.
+// TestServerThatIsCutOff does not take all for gone: who waits has to be heard once a client has been silent for long enough, by a call, or as its
+// machine answers when it has not called for a time.
 func TestServerThatIsCutOff(t *testing.T) {
-	for name, witness := range map[string]bool{"nobody is there": false, "who waits calls": true} {
+	for name, c := range map[string]struct {
+		calls, quiet, answers bool // what who waits does; quiet: it last called long ago
+		gone                  bool
+	}{
+		"nobody is heard":      {},
+		"not for a time":       {quiet: true},
+		"who waits calls":      {calls: true, gone: true},
+		"who is quiet answers": {quiet: true, answers: true, gone: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			r, m, _, b, fh := goneRig(t, true)
+			r.locks.Connected(func(netip.Addr) bool { return false })
 			b.want("what another has", b.block(fh, 2, 0, 1, true), nlm4.Blocked)
 			until(t, "its machine has been asked", func() bool { return m.asked() == 2 && len(r.locks.probes) == 0 })
-			m.set(false)
+			witness := false // who waits is asked first, where it is
+			r.locks.reach = func(netip.Addr) bool {
+				witness = !witness
+				return c.answers && witness
+			}
 			g := &r.locks.ledger
 			g.mu.Lock()
 			for _, h := range g.hosts {
 				h.there.wanted = time.Time{} // it is long ago
-				if !witness || h.key.name != "b" {
+				if c.quiet {
 					h.there.called = time.Now().Add(-2 * wantedFor)
 				}
 			}
 			g.mu.Unlock()
-			for range 3 {
+			for range 4 {
+				if c.calls {
+					b.test(fh, 9, 0, 1, true)
+				}
 				r.locks.lookForGone()
 				time.Sleep(time.Millisecond)
 			}
-			if witness {
+			if c.gone {
 				await(t, "GRANTED", r.daemon.granted)
-			} else if m.asked() != 2 {
-				t.Error("machines are asked, though none is known to be there")
 			}
-			if st, h := b.test(fh, 9, 0, 1, true); st != nlm4.Denied || witness != (h.Svid == 2) {
+			if st, h := b.test(fh, 9, 0, 1, true); st != nlm4.Denied || c.gone != (h.Svid == 2) {
 				t.Errorf("TEST: %v, held by %+v", st, h)
 			}
 		})
@@ -214,7 +231,7 @@ func TestThoseWhoAreBackAreToldAtOnce(t *testing.T) {
 	before := r.locks.monitor.number()
 	r.locks.absent.mu.Lock()
 	for i := range clients {
-		r.locks.absent.left[netip.AddrFrom4([4]byte{127, 0, 0, byte(1 + i)})] = true
+		r.locks.absent.add(netip.AddrFrom4([4]byte{127, 0, 0, byte(1 + i)}), time.Now())
 	}
 	r.locks.absent.mu.Unlock()
 	r.locks.tellAbsent()
@@ -225,10 +242,44 @@ func TestThoseWhoAreBackAreToldAtOnce(t *testing.T) {
 	}
 	r.locks.absent.mu.Lock()
 	defer r.locks.absent.mu.Unlock()
-	if r.locks.absent.left[netip.AddrFrom4([4]byte{127, 0, 0, 1})] { // where there is a status monitor
+	if !r.locks.absent.left[netip.AddrFrom4([4]byte{127, 0, 0, 1})].IsZero() { // where there is a status monitor
 		t.Error("one that answers is told again")
 	}
 	if now := r.locks.monitor.number(); now != before+2 {
 		t.Errorf("told of state %d after %d", now, before)
+	}
+}
+
+// TestWhoHasNoStatusMonitor is told in vain, each time with the same number, until another has lost locks.
+func TestWhoHasNoStatusMonitor(t *testing.T) {
+	r, _, _, _, _ := goneRig(t, true)
+	r.locks.portOf = func(context.Context, netip.Addr, uint32, uint32) (uint16, error) { return 0, errors.New("none") }
+	add := func(last byte) {
+		r.locks.absent.mu.Lock()
+		defer r.locks.absent.mu.Unlock()
+		r.locks.absent.add(netip.AddrFrom4([4]byte{127, 0, 0, last}), time.Now())
+	}
+	before := r.locks.monitor.number()
+	for i, want := range []int32{2, 2, 4, 4} {
+		if i%2 == 0 {
+			add(byte(1 + i))
+		}
+		r.locks.tellAbsent()
+		if got := r.locks.monitor.number() - before; got != want {
+			t.Errorf("told %d times: number %d, want %d", i+1, got, want)
+		}
+	}
+}
+
+// TestTooManyAway: the latest are remembered.
+func TestTooManyAway(t *testing.T) {
+	a := absence{left: map[netip.Addr]time.Time{}}
+	at := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}) }
+	now := time.Now()
+	for i := range mostAbsent + 1 {
+		a.add(at(i), now.Add(time.Duration(i)))
+	}
+	if len(a.left) != mostAbsent || !a.left[at(0)].IsZero() || a.left[at(mostAbsent)].IsZero() {
+		t.Errorf("%d are remembered; the first since %v, the last since %v", len(a.left), a.left[at(0)], a.left[at(mostAbsent)])
 	}
 }

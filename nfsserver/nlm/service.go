@@ -118,7 +118,7 @@ func newService(srv *nfsserver.Server, o Options) *Service {
 	s.ledger.init(defaultBounds(mostFiles()))
 	s.callers.hosts = map[hostKey]*caller{}
 	s.waits.init()
-	s.reach, s.probes, s.absent.left = s.probe, make(chan struct{}, probeAtOnce), map[netip.Addr]bool{}
+	s.reach, s.probes, s.absent.left = s.probe, make(chan struct{}, probeAtOnce), map[netip.Addr]time.Time{}
 	s.udp = transport.NewServer(transport.ServerConfig{Budget: mem.NewBudget(udpBudget)}, s.statProgram())
 	s.ctx, s.end = context.WithCancel(context.Background())
 	return s
@@ -143,6 +143,7 @@ func (s *Service) start() {
 	s.work.Go(s.sweepLoop)
 	if s.opts.Gone > 0 {
 		s.work.Go(s.goneLoop)
+		s.work.Go(s.backLoop)
 	}
 }
 
