@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 func endsWith(goroutines, fds int) bool {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for range 1000 {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
 		if runtime.NumGoroutine() <= goroutines && openFiles() <= fds {
 			return true
 		}

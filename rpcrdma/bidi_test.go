@@ -258,7 +258,7 @@ func testEndUnderLoad(t *bed) {
 	if got := budget.Free(); got != 64<<20 {
 		t.Errorf("%d bytes of the budget are lost", 64<<20-got)
 	}
-	for i := 0; runtime.NumGoroutine() > before && i < 2000; i++ {
+	for end := time.Now().Add(time.Minute); runtime.NumGoroutine() > before && time.Now().Before(end); {
 		yield()
 	}
 	if n := runtime.NumGoroutine(); n > before {

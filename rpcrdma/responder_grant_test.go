@@ -5,6 +5,7 @@ package rpcrdma
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -60,12 +61,10 @@ func (c *Conn) backing() (receives, allowed int) {
 
 func wantBacking(t testing.TB, c *Conn, n int) {
 	t.Helper()
-	for range 1000 { // the last reply's completion may be under way
-		if _, allowed := c.backing(); allowed == n {
-			break
-		}
-		yield()
-	}
+	eventually(t, fmt.Sprintf("what backs %d calls", n), func() bool { // the last reply's completion may be under way
+		_, allowed := c.backing()
+		return allowed == n
+	})
 	if receives, allowed := c.backing(); receives != n+recvSlack || allowed != n {
 		t.Fatalf("%d receives for %d calls, want %d", receives, allowed, n)
 	}

@@ -51,7 +51,7 @@ func startRpcbind(t *testing.T) (end func()) {
 		_ = cmd.Wait()
 		os.Remove(rpcbindSocket)
 	}
-	for range 600 {
+	for range 6000 {
 		c, err := net.Dial("tcp", "127.0.0.1:111")
 		if err == nil {
 			c.Close()
@@ -81,7 +81,7 @@ func registered(t *testing.T, prog uint32) (all []string) {
 // awaitRegistered waits until rpcbind knows what it is to know of a program.
 func awaitRegistered(t *testing.T, prog uint32, want ...string) {
 	t.Helper()
-	for range 600 {
+	for range 6000 {
 		if slices.Equal(registered(t, prog), want) {
 			return
 		}

@@ -370,14 +370,13 @@ func TestServerKilled(t *testing.T) {
 // waitForTemp waits until a copy has begun to write.
 func waitForTemp(t *testing.T, dir string) {
 	t.Helper()
-	for range 3000 {
+	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		found, _ := filepath.Glob(dir + "/.*" + tempMark + "*")
 		for _, name := range found {
 			if fi, err := os.Stat(name); err == nil && fi.Size() > 0 {
 				return
 			}
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	t.Fatal("nothing is written")
 }

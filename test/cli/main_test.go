@@ -119,7 +119,7 @@ func startServer(dir string, extra ...string) (*server, error) {
 
 func (s *server) stop() {
 	_ = s.cmd.Process.Signal(os.Interrupt)
-	done := time.AfterFunc(20*time.Second, func() { _ = s.cmd.Process.Kill() })
+	done := time.AfterFunc(5*time.Minute, func() { _ = s.cmd.Process.Kill() })
 	defer done.Stop()
 	_ = s.cmd.Wait()
 }

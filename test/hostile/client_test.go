@@ -50,11 +50,14 @@ func hunt(t *testing.T, credits int) *prey {
 	return h
 }
 
+// callTime is when a call is given up that does not end; of many at once each waits for those before it.
+const callTime = 10 * time.Minute
+
 // call begins a NULL call; its end comes to calls.
 func (h *prey) call() {
 	xid := peer.XID()
 	go func() {
-		ctx, cancel := context.WithTimeout(bg, 30*time.Second)
+		ctx, cancel := context.WithTimeout(bg, callTime)
 		defer cancel()
 		h.calls <- h.do(ctx, xid)
 	}()
@@ -100,7 +103,7 @@ func TestCreditGrants(t *testing.T) {
 	if msg, err := h.Next(); err == nil {
 		t.Fatalf("a call beyond the %d credits: %x", own, msg)
 	}
-	h.C.SetReadDeadline(time.Now().Add(30 * time.Second))
+	h.C.SetReadDeadline(time.Now().Add(callTime))
 	for n := 11; n < 40; n++ {
 		if len(held) == 0 {
 			held = append(held, h.NextCall())

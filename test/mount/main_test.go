@@ -218,7 +218,7 @@ func (s *server) start() error {
 // end ends the server by a signal, and waits for it.
 func (s *server) end(sig os.Signal) {
 	_ = s.cmd.Process.Signal(sig)
-	kill := time.AfterFunc(30*time.Second, func() { _ = s.cmd.Process.Kill() })
+	kill := time.AfterFunc(5*time.Minute, func() { _ = s.cmd.Process.Kill() })
 	defer kill.Stop()
 	_ = s.cmd.Wait()
 }
@@ -259,7 +259,7 @@ func command(t *testing.T, dir string, cred *syscall.Credential, name string, ar
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
-	cmd.WaitDelay = 10 * time.Second
+	cmd.WaitDelay = 2 * time.Minute
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {
 		t.Fatalf("%s: %v", name, err)

@@ -64,9 +64,13 @@ type held struct {
 }
 
 // settled counts what the process holds once what is ending has ended: it waits until
-// that is no more than there was, or for a few seconds.
+// that is no more than there was, or for some minutes; what there is at first for a few seconds.
 func settled(before held) (h held) {
-	for range 100 {
+	rounds := 100
+	if before != (held{}) {
+		rounds *= 60
+	}
+	for range rounds {
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)

@@ -21,11 +21,11 @@ import (
 )
 
 // eventually tries do until it succeeds: what has to happen takes a second, or
-// longer on a machine that has much else to do.
+// minutes on a machine that has much else to do.
 func eventually(t *testing.T, what string, do func() error) {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if err = do(); err == nil {
 			return
 		}

@@ -58,7 +58,7 @@ func mustPodman(t *testing.T, args ...string) string {
 func awaitPodman(t *testing.T, dir string) {
 	t.Helper()
 	var left []string
-	for range 600 {
+	for range 3000 {
 		if left = startedIn(dir); len(left) == 0 {
 			return
 		}

@@ -29,7 +29,7 @@ func put(t *testing.T, name, text string) {
 // awaitControl waits for the socket of a server, which is made after its ports.
 func awaitControl(t *testing.T, socket string) {
 	t.Helper()
-	for range 600 {
+	for range 3000 {
 		c, err := net.Dial("unix", socket)
 		if err == nil {
 			c.Close()
@@ -43,7 +43,7 @@ func awaitControl(t *testing.T, socket string) {
 // dialServe connects to a server that is just being started.
 func dialServe(t *testing.T, addr string) *nfsclient.Client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	for {
 		c, err := nfsclient.Dial(ctx, addr, nfsclient.Options{Transport: nfsclient.TCP})

@@ -64,7 +64,7 @@ func served(t *testing.T, mode string) (end func() string) {
 
 func awaitPort(t *testing.T, addr string) {
 	t.Helper()
-	for range 600 {
+	for range 3000 {
 		c, err := net.Dial("tcp", addr)
 		if err == nil {
 			c.Close()
@@ -90,7 +90,7 @@ func rpcinfo(t *testing.T, args ...string) string {
 func awaitInfo(t *testing.T, right func(string) bool, args ...string) {
 	t.Helper()
 	var out string
-	for range 300 {
+	for range 3000 {
 		if out = rpcinfo(t, args...); right(out) {
 			return
 		}
