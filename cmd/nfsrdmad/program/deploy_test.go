@@ -120,7 +120,7 @@ func TestContainer(t *testing.T) {
 	copyFile(t, os.Args[0], program)
 	cmd := exec.Command("setpriv", "--reuid="+user[0], "--regid="+user[1], "--clear-groups", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs",
 		program, "-test.run=^TestServeChild$")
-	cmd.Env = []string{childEnv + "=" + strings.Join(args, "\n")}
+	cmd.Env = []string{childEnv + "=" + strings.Join(args, "\n"), controlEnv + "=" + os.Getenv(controlEnv)}
 	cmd.Dir = "/"
 	log := new(sharedBuffer)
 	cmd.Stdout, cmd.Stderr = log, log

@@ -28,16 +28,31 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// TestMain has servers of root, which name no socket, use none that others on the machine use.
+// controlEnv has, for servers that are processes of their own, how the names of their directories begin.
+const controlEnv = "NFSRDMA_TEST_CONTROL"
+
+// TestMain has servers of root, which name no socket, use none that others on the machine use. What servers leave that are killed, or end by
+// themselves, is removed with the process that has started them.
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "control")
+	prefix, child := os.LookupEnv(controlEnv)
+	if !child {
+		prefix = fmt.Sprintf("control%d-", os.Getpid())
+		os.Setenv(controlEnv, prefix)
+	}
+	dir, err := os.MkdirTemp("", prefix)
 	if err != nil {
 		panic(err)
 	}
 	runDir = filepath.Join(dir, "run")
 	os.Setenv("XDG_RUNTIME_DIR", dir)
 	code := m.Run()
-	os.RemoveAll(dir)
+	left := []string{dir}
+	if !child {
+		left, _ = filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
+	}
+	for _, dir := range left {
+		os.RemoveAll(dir)
+	}
 	os.Exit(code)
 }
 
