@@ -7,10 +7,12 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -45,8 +47,8 @@ func TestServerIsFollowedToItsNewAddress(t *testing.T) {
 	set := useNames(t)
 	set("127.0.0.2")
 	var old, later atomic.Int32
-	addr := serveAt(t, "127.0.0.2:0", &old)
-	_, port, _ := net.SplitHostPort(addr)
+	port := strconv.Itoa(machine.Port(t)) // at both
+	serveAt(t, "127.0.0.2:"+port, &old)
 	var mu sync.Mutex
 	var made []net.Conn
 	gone := false

@@ -95,7 +95,7 @@ func TestServerComesBack(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		p := newTestProgram()
 		s := NewServer(ServerConfig{}, p.program())
-		addr, done, err := n.serve(s, "127.0.0.1:0")
+		addr, done, err := n.serve(s, fmt.Sprint("127.0.0.1:", machine.Port(t)))
 		if err != nil {
 			t.Fatal(err)
 		}
