@@ -142,7 +142,8 @@ func (b *bottleneck) run(until Instant) {
 const gigabit = 8 // nanoseconds for a byte
 
 // Connections share a link whose queue overflows, and none starves; packets that are lost by chance cost what sending them
-// again does, and no more than a part of the link. The bounds are about two thirds of what was measured.
+// again does, and no more than a part of the link. The bounds are about two thirds of what was measured, and
+// where Reads are lost five sixths: less, and a Read waits for its requests one after the other.
 func TestLinkIsShared(t *testing.T) {
 	t.Parallel()
 	const deep = 1 << 20
@@ -156,8 +157,8 @@ func TestLinkIsShared(t *testing.T) {
 		{rnic.OpRead, 1, deep, 0, .9, .9}, {rnic.OpRead, 4, deep, 0, .9, .15},
 		{rnic.OpWrite, 1, 40, 0, .5, .5}, {rnic.OpWrite, 4, 40, 0, .5, .06},
 		{rnic.OpRead, 1, 40, 0, .5, .5}, {rnic.OpRead, 4, 40, 0, .5, .06},
-		{rnic.OpWrite, 1, deep, 100, .4, .4}, {rnic.OpRead, 1, deep, 100, .25, .25},
-		{rnic.OpWrite, 4, deep, 500, .4, .05}, {rnic.OpRead, 4, deep, 500, .2, .03},
+		{rnic.OpWrite, 1, deep, 100, .4, .4}, {rnic.OpRead, 1, deep, 100, .5, .5},
+		{rnic.OpWrite, 4, deep, 500, .4, .05}, {rnic.OpRead, 4, deep, 500, .55, .05},
 	} {
 		b := newBottleneck(t, link{perByte: gigabit, queue: c.queue, delay: 50_000, lose: c.lose})
 		for range c.flows {

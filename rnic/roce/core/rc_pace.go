@@ -21,9 +21,10 @@ type probing struct {
 }
 
 // How late an answer is at least before work is sent again, where a processor that serves something else for a moment is no
-// loss; how late before any was timed; and how often the time doubles.
+// loss; how late where packets were lost not long ago, and it is more likely one; how late before any was timed; and how often the time doubles.
 const (
 	minProbe   Instant = 2e6
+	lossyProbe Instant = 500e3
 	firstProbe Instant = 20e6
 	maxProbes          = 5
 )
@@ -81,12 +82,16 @@ func (r *requesting) sample(now Instant) {
 }
 
 // armProbe has work be sent again when its answer is late.
-func (p *probing) armProbe(now Instant) {
+func (r *requesting) armProbe(now Instant) {
 	late := firstProbe
-	if p.mean != 0 {
-		late = max(minProbe, p.mean+4*p.vary)
+	if r.mean != 0 {
+		least := minProbe
+		if r.careful {
+			least = lossyProbe
+		}
+		late = max(least, r.mean+4*r.vary)
 	}
-	p.probe = now + late<<min(p.probes, maxProbes)
+	r.probe = now + late<<min(r.probes, maxProbes)
 }
 
 // A Read is asked for in units, each when the window has room for it: it is the requester that holds back the peer's packets, for
@@ -120,7 +125,11 @@ func (qp *QP) piece(e *entry) (count uint32) {
 		}
 		count = min(distance(e.P.last, r.next)+1, size-distance(r.next, e.P.first)%size)
 	}
-	if ahead := distance(r.next, r.una); ahead > 0 && ahead+count > r.window {
+	room := r.window
+	if r.careful && room < 2*fineUnit {
+		room += fineUnit / 2 // so that a second request is on its way: when the last data of the first is lost, that of the second tells
+	}
+	if ahead := distance(r.next, r.una); ahead > 0 && ahead+count > room {
 		return 0
 	}
 	return count

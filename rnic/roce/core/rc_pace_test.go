@@ -46,6 +46,14 @@ func TestProbes(t *testing.T) {
 	if at, _ := a.qp.Deadline(); at != 5e6 {
 		t.Errorf("probe at %d", at)
 	}
+	r.mean, r.vary = 50e3, 10e3
+	for careful, want := range map[bool]Instant{false: minProbe, true: lossyProbe} {
+		r.careful = careful
+		r.armProbe(7)
+		if r.probe != 7+want {
+			t.Errorf("careful %v: probe at %d", careful, r.probe)
+		}
+	}
 }
 
 // The window has a number of packets and of bytes at most: it doubles with each that gets through, and once something was lost
@@ -232,6 +240,27 @@ func want(t *testing.T, got [][2]uint32, want ...[2]uint32) {
 	for i := range got {
 		if got[i] != want[i] {
 			t.Errorf("asked for %v, want %v", got, want)
+		}
+	}
+}
+
+// A requester to whom packets were lost has two small requests on their way as soon as half of the second has room, and a third one when all of it has.
+func TestTwoReadsInASmallWindow(t *testing.T) {
+	const n = 100 * 256
+	for window, want := range map[uint32]int{4: 1, 11: 1, 12: 2, 15: 2, 16: 2, 23: 2, 24: 3} {
+		a, b := reliables(t, 256, 1000, nil)
+		mr, _ := b.host.region(t, n, rnic.RemoteRead)
+		sink, _ := a.host.region(t, n, rnic.LocalWrite)
+		a.qp.req.window, a.qp.req.careful = window, true
+		a.post(rnic.SendWR{ID: 1, Op: rnic.OpRead, MR: sink, Length: n, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
+		rs := readRequests(t, a.send())
+		if len(rs) != want {
+			t.Errorf("a window of %d: asked for %v", window, rs)
+		}
+		for i, r := range rs {
+			if r != [2]uint32{1000 + uint32(i)*fineUnit, fineUnit} {
+				t.Errorf("a window of %d: asked for %v", window, rs)
+			}
 		}
 	}
 }
