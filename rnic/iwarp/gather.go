@@ -59,6 +59,6 @@ func (s *stream) keep() bool {
 // SendGathered is as rnic.Gatherer has it.
 func (s *stream) SendGathered() {
 	if s.work.Release() {
-		s.tx.runInline()
+		s.tx.runInline(inlineBytes)
 	}
 }

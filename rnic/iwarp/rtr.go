@@ -104,7 +104,7 @@ func (k RTR) workRequest() rnic.SendWR {
 // it is with TCP; if it is a Read, when it has been answered. Without that the QP has ended.
 func (s *stream) sayReady(ctx context.Context, opened <-chan struct{}) error {
 	if s.work.Begin() {
-		s.tx.runInline()
+		s.tx.runInline(inlineBytes)
 	}
 	done := s.q.QP().Done()
 	select {

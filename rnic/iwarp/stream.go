@@ -38,6 +38,7 @@ type stream struct {
 	reading reading
 	gather  gather
 	lending lending
+	parts   parts
 
 	txWake chan struct{} // one token: the transmit loop has something to do
 	// txWake is full at most once, so waking never waits and a loop that is awake looks again. eof is closed by the
@@ -58,6 +59,7 @@ func (p *provider) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endp
 	s.work.Init(q, cfg.SQDepth)
 	s.reading.init()
 	s.gather.init(s)
+	s.parts.init()
 	s.lending.every = lendTick
 	s.tx.s = s
 	s.tx.out.Init(q, &s.work)
@@ -120,11 +122,15 @@ func (s *stream) PostSend(wrs []rnic.Posted) error {
 	early := s.tx.out.Early(wrs)
 	mine, kept, err := s.work.Post(wrs, early)
 	early.Free()
-	if kept {
+	budget := inlineBytes
+	switch {
+	case kept:
 		mine = !s.keep()
+	case !mine && s.parts.due():
+		mine, budget = s.work.ReleasePart(), batchBytes
 	}
 	if mine {
-		s.tx.runInline()
+		s.tx.runInline(budget)
 	}
 	return err
 }
@@ -203,9 +209,11 @@ const batchBytes = 64 << 10
 // that what they post next leaves together (a third of the time is saved with 32 callers).
 func (s *stream) afterBatch(content func() bool) {
 	s.work.Collect()
-	// The handler runs with no lock held, and may post, close or invalidate. What it posts stays queued
-	// until Resume, so that one writev takes all of it, the responses to the peer's Reads too.
+	// The handler runs with no lock held, and may post, close or invalidate. What it posts stays queued until Resume, so that one
+	// writev takes all of it, the responses to the peer's Reads too; of a batch that takes long, several do (parts).
+	s.parts.begin()
 	ran := s.q.Notify()
+	s.parts.end()
 	if ran && !content() && s.work.Linger() {
 		runtime.Gosched()
 	}

@@ -41,10 +41,10 @@ const (
 )
 
 // runInline transmits on a poster's goroutine: never waits, and hands over what
-// the socket has no room for.
-func (t *transmitter) runInline() {
+// the socket has no room for, and what is more than the budget.
+func (t *transmitter) runInline(budget int) {
 	if t.link.inline() {
-		t.run(inlineBytes)
+		t.run(budget)
 	} else {
 		t.handOver()
 	}

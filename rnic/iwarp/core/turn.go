@@ -41,9 +41,9 @@ const (
 //	                                       ▲      resume                            │
 //	                                       └────────── resume, or interrupt ────────┘
 //
-// take needs an open door and nobody as holder. A door that leaves open takes the turn from nobody: a holder
-// goes on until it has nothing to send, or (giveBack) is asked to leave the rest to the receive loop. A shut door never
-// has a holder. Turn is guarded by Work.mu. No other code writes these fields.
+// take needs an open door and nobody as holder; takePart is the same with a door at collect, and leaves it there. A door that
+// leaves open takes the turn from nobody: a holder goes on until it has nothing to send, or (giveBack) is asked to leave the rest
+// to the receive loop. A shut door never has a holder. Turn is guarded by Work.mu. No other code writes these fields.
 type Turn struct {
 	holder holder
 	door   door
@@ -90,6 +90,15 @@ func (t *Turn) resume() {
 // take gives the turn to the caller, if it can be taken.
 func (t *Turn) take() bool {
 	if !t.free() {
+		return false
+	}
+	t.holder = caller
+	return true
+}
+
+// takePart gives the turn to the caller while posts are collected, if nobody has it: to send those that there are.
+func (t *Turn) takePart() bool {
+	if t.holder != nobody || t.door != doorCollect {
 		return false
 	}
 	t.holder = caller

@@ -38,6 +38,10 @@ func TestTurn(t *testing.T) {
 			} else if got && turn.holder != caller {
 				t.Error(turn)
 			}
+			turn = Turn{holder: h, door: from}
+			if got, want := turn.takePart(), h == nobody && from == doorCollect; got != want || turn.door != from || got && turn.holder != caller {
+				t.Errorf("takePart at %v and %v: %v, and then %v", from, h, got, turn)
+			}
 		}
 		turn := Turn{door: from}
 		if turn.mayBegin() != (from != doorShut) || turn.leave() != (from == doorCollect || from == doorLinger) {
@@ -108,6 +112,43 @@ func TestCollect(t *testing.T) {
 	}
 	if w.Resume() {
 		t.Error("it was sent already")
+	}
+}
+
+// TestCollectedPartLeaves: who is told to sends what has been collected so far and gives the turn back, and what is posted after it waits for
+// the receive loop, or for the next part.
+func TestCollectedPartLeaves(t *testing.T) {
+	s := scriptInitiator(t, rnic.ConnParams{})
+	s.open()
+	w := &s.end.work
+	w.Collect()
+	if w.ReleasePart() {
+		t.Error("a part of nothing")
+	}
+	for range 2 {
+		post(t, s.qp, rnic.SendWR{Op: rnic.OpSend}, rnic.SendWR{Op: rnic.OpSend})
+		s.wantIdle()
+		if !w.ReleasePart() {
+			t.Fatal("nothing to send")
+		}
+		if w.ReleasePart() {
+			t.Error("two have the turn")
+		}
+		s.end.send()
+		s.hearULPDU()
+		s.hearULPDU()
+	}
+	post(t, s.qp, rnic.SendWR{Op: rnic.OpSend})
+	s.wantIdle()
+	if !w.Resume() {
+		t.Fatal("nothing to send")
+	}
+	if s.end.send(); w.turn.holder != nobody {
+		t.Error(w.turn)
+	}
+	s.hearULPDU()
+	if w.ReleasePart() {
+		t.Error("a part with nothing collected")
 	}
 }
 

@@ -330,6 +330,13 @@ func (w *Work) Collect() {
 	w.mu.Unlock()
 }
 
+// ReleasePart reports whether the caller has to send what has been posted since Collect, although more is to come.
+func (w *Work) ReleasePart() (mine bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ready() && w.turn.takePart()
+}
+
 // Linger reports whether the receive loop ought to let others run before it resumes: only if nothing
 // waits to be sent. What they post leaves in its batch, unless it is much.
 func (w *Work) Linger() bool {

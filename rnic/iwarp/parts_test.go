@@ -1,0 +1,123 @@
+// A long batch: what of it leaves before it is done.
+
+package iwarp
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+)
+
+// An answerer answers each message from the CQ's handler after a time of its own, and notes how much has left then.
+type answerer struct {
+	*keeper
+	after []time.Duration // what the handler takes for the next messages; empty: none
+	left  []uint64        // answers that have left, after each that was posted
+	from  uint64          // what the stream had moved before the batch
+}
+
+// answerBytes is what an answer takes of the stream: an FPDU of an empty Send.
+const answerBytes = 24
+
+func (a *answerer) handle() {
+	var wc [1]rnic.WC
+	for a.cq.Poll(wc[:]) > 0 {
+		if wc[0].Op != rnic.OpRecv || wc[0].Status != rnic.WCSuccess {
+			continue
+		}
+		recv(a.t, a.qp, 1, nil)
+		if len(a.after) > 0 {
+			time.Sleep(a.after[0]) // simulated: the handler works
+			a.after = a.after[1:]
+		}
+		post(a.t, a.qp, rnic.SendWR{ID: 2, Op: rnic.OpSend})
+		a.left = append(a.left, (a.qp.Moved()-a.from)/answerBytes)
+	}
+}
+
+// batch has n messages arrive at once.
+func (a *answerer) batch(msn *uint32, n int) {
+	var b []byte
+	for range n {
+		*msn++
+		b = mpa.AppendFPDU(b, true, untagged(0x41, 0x43, 0, 0, *msn, 0, nil))
+	}
+	synctest.Wait() // what has left is counted
+	a.from, a.left = a.qp.Moved(), nil
+	a.say(b)
+	for range n {
+		a.hearULPDU()
+	}
+}
+
+// answering runs f with an answerer whose stream has been the only busy one for a while.
+func answering(t *testing.T, f func(a *answerer, msn *uint32)) {
+	t.Helper()
+	keeping(t, func(k *keeper) {
+		a := &answerer{keeper: k}
+		for range 15 {
+			recv(t, k.qp, 1, nil)
+		}
+		k.cq.SetHandler(a.handle)
+		var msn uint32
+		for range partAlone + 1 {
+			a.batch(&msn, 1)
+		}
+		f(a, &msn)
+	})
+}
+
+// What was posted for partTime leaves with the post after it, and the time begins anew; what is left leaves in the end.
+func TestLongBatchIsAnsweredInParts(t *testing.T) {
+	answering(t, func(a *answerer, msn *uint32) {
+		const most = partTime - 1
+		a.after = []time.Duration{most, 0, 1, 0, most, 1, 3 * partTime}
+		a.batch(msn, 8)
+		if want := []uint64{0, 0, 3, 3, 3, 6, 7, 7}; !slices.Equal(a.left, want) {
+			t.Errorf("answers that had left after each post: %v, want %v", a.left, want)
+		}
+	})
+}
+
+// A short batch leaves at once and whole, and so does what others post after it.
+func TestShortBatchIsAnsweredWhole(t *testing.T) {
+	answering(t, func(a *answerer, msn *uint32) {
+		a.batch(msn, 4)
+		if want := []uint64{0, 0, 0, 0}; !slices.Equal(a.left, want) {
+			t.Errorf("answers that had left after each post: %v, want %v", a.left, want)
+		}
+		time.Sleep(time.Second)
+		if streamOf(a.qp).parts.due() {
+			t.Error("a part is due with no batch")
+		}
+	})
+}
+
+// Beside other busy streams a batch is answered whole: each batch of theirs starts the count of those that make a stream the only one.
+func TestOneOfSeveralStreamsAnswersWhole(t *testing.T) {
+	answering(t, func(a *answerer, msn *uint32) {
+		var other parts
+		other.init()
+		for n := range 3 * partAlone {
+			if n <= partAlone {
+				other.begin()
+				other.end()
+				other.begin()
+				other.end()
+			}
+			a.after = []time.Duration{2 * partTime, 2 * partTime}
+			a.batch(msn, 2)
+			want := []uint64{0, 0}
+			if n > 2*partAlone {
+				want = []uint64{1, 2}
+			}
+			if !slices.Equal(a.left, want) {
+				t.Errorf("batch %d, answers that had left after each post: %v, want %v", n, a.left, want)
+			}
+		}
+	})
+}
