@@ -44,6 +44,7 @@ func (s *Server) nfsProgram() *transport.Program {
 	procs[nfs3.ProcAccess].Lane = s.placeAccess
 	procs[nfs3.ProcLookup].Lane = s.placeAccess
 	procs[nfs3.ProcRead].Lane = s.placeRead
+	procs[nfs3.ProcWrite].Short = s.shortWrite
 	return &transport.Program{Name: "nfs", Number: nfs3.Program, Version: nfs3.Version, Procs: procs, Lanes: s.Names()}
 }
 

@@ -40,6 +40,9 @@ type QuickReader interface {
 // quickRead is the longest READ that runs where it arrived: calls after it on the connection wait for the copy.
 const quickRead = 16 << 10
 
+// quickWrite is the longest WRITE that is Short.
+const quickWrite = 16 << 10
+
 // placeByHandle is the Lane of an NFS procedure. The handle has not been authenticated yet: one
 // that is no handle of this server may wait with those of an export, and learns nothing.
 func (s *Server) placeByHandle(c *transport.Call) (lane int, inline bool) {
@@ -93,6 +96,19 @@ func (s *Server) placeRead(c *transport.Call) (lane int, inline bool) {
 	short := args.Uint32() <= quickRead
 	lane, inline = s.place(c, func(x *export, r Ref) bool { return short && x.reads != nil && x.reads.ReadsInUse(r) })
 	return lane, inline && s.knows(c)
+}
+
+// shortWrite is the Short of WRITE: one of few bytes that need not be stable, to a file that is in use on a disk of this machine, is a copy
+// into the kernel's memory, unless that has too much to write already.
+func (s *Server) shortWrite(c *transport.Call) bool {
+	args := *c.Args
+	args.Opaque(nfs3.FHSize)
+	args.Uint64()
+	if n := args.Uint32(); n > quickWrite || nfs3.StableHow(args.Uint32()) != nfs3.Unstable || args.Err() != nil {
+		return false
+	}
+	_, quick := s.placeByHandle(c)
+	return quick && s.knows(c)
 }
 
 // placeByPath is the Lane of MNT.

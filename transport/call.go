@@ -41,6 +41,7 @@ type Call struct {
 
 	chunkFault bool      // arguments were in chunks where none may be: ERR_CHUNK
 	onLoop     bool      // runs on the receive loop, which flushes replies itself
+	short      bool      // Procedure.Short of it
 	dup        *drcEntry // the entry that this call's reply is to fill
 	running    drcEntry  // the entry of a NoOverlap call
 	next       *Call     // in a queue of calls
@@ -65,8 +66,8 @@ type carrier interface {
 	buffer(c *Call, n int) []byte
 	// pipe gives c another empty pipe, or none, and takes back the one that it had.
 	pipe(c *Call, want bool) *mem.Pipe
-	// lend has the receive loop run c, which has been counted, by workerPool.runLent, if c is alone on the connection. It is called by the
-	// receive loop; false: it does not.
+	// lend has the receive loop run c, which has been counted, by workerPool.runLent, if c is short or alone on the connection. It is called by
+	// the receive loop; false: it does not.
 	lend(c *Call) bool
 	reply(c *Call)        // c.res is the whole reply
 	rejectChunks(c *Call) // ERR_CHUNK where there are chunks
@@ -100,7 +101,7 @@ func (c *Call) recycle() {
 	c.Ctx, c.Remote, c.Owner, c.Cred, c.Memo, c.header = nil, nil, Owner{}, Cred{}, nil, oncrpc.CallHeader{}
 	c.via, c.prog, c.proc, c.dup, c.next, c.rec, c.out, c.req, c.pipe = nil, nil, nil, nil, nil, nil, nil, nil, nil
 	c.lane, c.line, c.attempt = 0, nil, nil
-	c.RDMA, c.chunkFault, c.onLoop = false, false, false
+	c.RDMA, c.chunkFault, c.onLoop, c.short = false, false, false, false
 	c.bufs = c.bufs[:0]
 	callPool.Put(c)
 }

@@ -67,6 +67,7 @@ func (s *dispatcher) serve(c *Call, p *peer) {
 	}
 	// From submit on the call is the pool's, and may have ended before submit returns.
 	c.onLoop = false // already when a worker gets it
+	c.short = c.proc.Short != nil && c.proc.Short(c)
 	if !s.pool.submitLent(c) {
 		c.onLoop = true
 		s.shed(c)

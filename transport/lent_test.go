@@ -3,6 +3,10 @@
 package transport
 
 import (
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -82,6 +86,73 @@ func TestLentCallHoldsUpNone(t *testing.T) {
 	}
 }
 
+// Short calls that come together are run by the receive loop of their connection, and none is held up by one that takes long after all.
+func TestShortCallsThatAreLent(t *testing.T) {
+	n := networks[1]
+	p := newTestProgram()
+	prog := p.program()
+	var asked atomic.Int32
+	for _, proc := range []int{tEcho, tHold, tCount} {
+		prog.Procs[proc].Short = func(*Call) bool { asked.Add(1); return true }
+	}
+	var byLoop atomic.Int32
+	echo := prog.Procs[tEcho].Run
+	prog.Procs[tEcho].Run = func(c *Call) error {
+		if strings.Contains(string(debug.Stack()), "iwarp.(*stream).runLent") {
+			byLoop.Add(1)
+		}
+		return echo(c)
+	}
+	s := NewServer(ServerConfig{}, prog)
+	addr, done, err := n.serve(s, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := n.client(t, addr, ClientConfig{MaxRetries: -1})
+	const callers, calls, holds = 8, 50, 3
+	errs := make(chan error, holds)
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			for j := range calls {
+				in, out := text{[]byte{byte(i), byte(j)}}, text{}
+				if err := c.Call(bg, testProc(tEcho), &in, &out, nil, 0); err != nil || string(out.s) != string(in.s) {
+					t.Errorf("%q, %v", out.s, err)
+				}
+				if i == 0 && j < holds {
+					go func() { errs <- c.Call(bg, testProc(tHold), nil, words{0}, nil, 0) }()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for range holds {
+		<-p.entered
+	}
+	count := words{0}
+	if err := c.Call(bg, testProc(tCount), words{0}, count, nil, 0); err != nil || count[0] != holds+1 {
+		t.Errorf("%d calls ran, %v", count[0], err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Shutdown(bg) }()
+	<-done
+	p.release()
+	for range holds {
+		if err := <-errs; err != nil {
+			t.Errorf("a call that waited: %v", err)
+		}
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+	if byLoop.Load() == 0 {
+		t.Error("the receive loop has run none")
+	}
+	if n := asked.Load(); n != callers*calls+holds+1 {
+		t.Errorf("asked of %d calls whether they are short", n)
+	}
+}
+
 // Who is alone: calls in a row, and only over connections whose loop can be lent.
 func TestWhoIsLent(t *testing.T) {
 	var r rdmaConn
@@ -97,7 +168,7 @@ func TestWhoIsLent(t *testing.T) {
 	if r.countAlone(); r.alone != 0 {
 		t.Error("alone beside another call")
 	}
-	if new(tcpConn).lend(nil) || new(udpSocket).lend(nil) || r.lend(nil) {
+	if new(tcpConn).lend(nil) || new(udpSocket).lend(nil) || r.lend(new(Call)) {
 		t.Error("lent")
 	}
 }

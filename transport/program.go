@@ -35,6 +35,10 @@ type Procedure struct {
 	// waits, and leaves c.Args as it is for Run (it reads a copy). Run waits
 	// for nothing of another lane. nil: -1, true.
 	Lane func(c *Call) (lane int, inline bool)
+	// Short reports whether a call that may wait usually takes some microseconds, less than it takes to wake a worker for it: then the
+	// receive loop of its connection may run it after others, where it can be told when it takes long after all. It is asked where the call
+	// arrived, as Lane is. nil: false.
+	Short func(c *Call) bool
 	// Busy encodes in c.Res the results that ask the client to come again later: of a call that
 	// Run has not been called for, since those of its lane that run do not end. nil: such
 	// calls wait on.

@@ -60,9 +60,9 @@ type rdmaConn struct {
 
 	draining atomic.Bool
 
-	alone   int                  // calls in a row that were the only one, up to lendMin; owned by the receive loop
-	lent    atomic.Pointer[Call] // the one that the receive loop is to run
-	runLent func()               // takes it; made once
+	alone   int // calls in a row that were the only one, up to lendMin; owned by the receive loop
+	lent    lentCalls
+	runLent func() // runs the first of lent; made once
 
 	mu     sync.Mutex
 	conn   *rpcrdma.Conn // nil until it has been accepted
@@ -77,7 +77,7 @@ func newRDMAConn(s *Server, req rnic.ConnRequest) *rdmaConn {
 	r.work.most, r.work.slots = s.cfg.Workers, s.cfg.RDMA.Credits
 	r.peer.init(remote)
 	r.peer.memo = new(atomic.Value)
-	r.runLent = func() { s.dispatcher.pool.runLent(r.lent.Swap(nil)) }
+	r.runLent = func() { s.dispatcher.pool.runLent(r.lent.take()) }
 	return r
 }
 
@@ -157,14 +157,38 @@ func (r *rdmaConn) countAlone() {
 }
 
 func (r *rdmaConn) lend(c *Call) bool {
-	if r.alone < lendMin || !r.lent.CompareAndSwap(nil, c) {
-		return false
+	return (c.short || r.alone >= lendMin) && r.lent.push(c, r.runLent)
+}
+
+// Lent calls are those that the receive loop has been given and nobody has begun. Each is taken by one of as many functions.
+type lentCalls struct {
+	mu    sync.Mutex
+	calls []*Call // guarded by mu; in order
+}
+
+// push adds c, if the receive loop takes run for it.
+func (l *lentCalls) push(c *Call, run func()) bool {
+	l.mu.Lock() // while Lend is called as well: run may be called before that returns, and waits here then
+	defer l.mu.Unlock()
+	l.calls = append(l.calls, c)
+	if c.req.Lend(run) {
+		return true
 	}
-	if !c.req.Lend(r.runLent) {
-		r.lent.Store(nil)
-		return false
-	}
-	return true
+	n := len(l.calls) - 1
+	l.calls[n] = nil
+	l.calls = l.calls[:n]
+	return false
+}
+
+// take removes the first, which is there.
+func (l *lentCalls) take() *Call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.calls[0]
+	n := copy(l.calls, l.calls[1:])
+	l.calls[n] = nil
+	l.calls = l.calls[:n]
+	return c
 }
 
 func (r *rdmaConn) buffer(c *Call, n int) []byte { return c.req.Buffer(n) }

@@ -21,6 +21,9 @@ const (
 	// lendShort is how long a function takes at most that may hold up others: about what it costs to wake a thread for each.
 	lendShort = 100 * time.Microsecond
 
+	// lendMost is how many functions are left at a time: with more, goroutines on other processors have enough to do to be worth waking.
+	lendMost = 16
+
 	// lendPasses is how often the loop is not lent after it had to be replaced, or has held up what came.
 	lendPasses = 64
 )
@@ -35,19 +38,19 @@ var lent atomic.Int32
 // one more to look for further work.
 //
 //	Lend        the CQ handler leaves a function
-//	take        the goroutine that has run the handler takes it: the receive loop runs it; others give it a goroutine of its own
-//	lend        it runs, and nobody receives
-//	watchLent   the clock, while loops are lent: where it finds the same function twice, another goroutine becomes the receive loop,
-//	            and the former one ends with its function
+//	runLent     the goroutine that has run the handler takes what there is: the receive loop runs one after another, and what they post
+//	            leaves together; others give each a goroutine of its own (spill)
+//	watchLent   the clock, while loops are lent: where it finds the same group of functions twice, another goroutine becomes the receive
+//	            loop, those that have not begun get goroutines, and the former loop ends with its function
 type lending struct {
 	every time.Duration // between two looks; written before the start
 
 	mu     sync.Mutex // guards next, passes
-	next   func()
+	next   []func()   // in order, at most lendMost
 	passes int
-	filled atomic.Bool // next is there
+	filled atomic.Bool // next has something
 
-	number uint64        // of functions; owned by the receive loop
+	number uint64        // of groups; owned by the receive loop
 	under  atomic.Uint64 // number of the one that the receive loop runs; 0: none
 
 	clock   *time.Timer // made by the first that is lent
@@ -67,47 +70,77 @@ func (s *stream) Lend(f func()) bool {
 	case l.passes > 0:
 		l.passes--
 		return false
-	case l.next != nil || lent.Load() >= lentMost:
+	case len(l.next) == lendMost || len(l.next) == 0 && lent.Load() >= lentMost:
 		return false
 	}
-	l.next = f
+	l.next = append(l.next, f)
 	l.filled.Store(true)
 	return true
 }
 
-// take returns the function that was left, or nil.
+// take returns the function that was left first, or nil.
 func (l *lending) take() (f func()) {
 	if !l.filled.Load() {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f, l.next = l.next, nil
-	l.filled.Store(false)
+	if len(l.next) == 0 { // another goroutine was quicker
+		return nil
+	}
+	f = l.next[0]
+	n := copy(l.next, l.next[1:])
+	l.next[n] = nil
+	l.next = l.next[:n]
+	l.filled.Store(n > 0)
 	return f
 }
 
-// spill is for a goroutine other than the receive loop that may have run the CQ handler.
-func (l *lending) spill() {
-	if f := l.take(); f != nil {
+// spill gives what was left goroutines of their own, and reports whether there was any. It is for who is not the receive loop and may have
+// run the CQ handler, and for functions that would wait for one that is slow.
+func (l *lending) spill() (any bool) {
+	for f := l.take(); f != nil; f = l.take() {
+		any = true
 		go f()
 	}
+	return any
 }
 
 // runLent runs what the handler has left, and reports whether this goroutine is still the receive loop.
 func (s *stream) runLent() bool {
 	l := &s.lending
-	for f := l.take(); f != nil; f = l.take() {
-		began := time.Now()
-		if !s.lend(f) {
-			return false
-		}
-		// Two that call by turns would else never be found to be two: each call is read when the other's has been run.
-		if time.Since(began) >= lendShort && s.inputWaits() {
-			l.pass()
-		}
-		s.q.NotifySends() // of what f has posted; see tells
+	f := l.take()
+	if f == nil {
+		return true
 	}
+	several := l.filled.Load()
+	if several { // as afterBatch does with what handlers post
+		s.work.Collect()
+		s.parts.begin()
+	}
+	mine := s.beginLent() // from then on the clock can make another goroutine the loop, and end what was begun here
+	slow := false
+	for f != nil {
+		began := time.Now()
+		f()
+		f, slow = nil, time.Since(began) >= lendShort
+		// Once the clock has ended the group another goroutine is the loop, and what is left is that one's.
+		if !slow && l.under.Load() == mine {
+			f = l.take()
+		}
+	}
+	if !l.end(mine) {
+		return false
+	}
+	if several {
+		s.parts.end()
+		s.sendCollected()
+	}
+	// Two that call by turns would else never be found to be two: each call is read when the other's has been run.
+	if slow && (l.spill() || s.inputWaits()) {
+		l.pass()
+	}
+	s.q.NotifySends() // of what has been posted; see tells
 	return true
 }
 
@@ -124,22 +157,21 @@ func (l *lending) pass() {
 	l.mu.Unlock()
 }
 
-// lend runs f, and reports whether this goroutine is still the receive loop.
-func (s *stream) lend(f func()) bool {
+// beginLent begins a group of functions that the receive loop runs, and returns its number.
+func (s *stream) beginLent() (mine uint64) {
 	l := &s.lending
 	lent.Add(1)
 	l.number++
-	mine := l.number
+	mine = l.number
 	if l.clock == nil {
 		l.clock = time.AfterFunc(time.Hour, s.watchLent)
 	}
 	l.under.Store(mine)
 	l.tick()
-	f()
-	return l.end(mine)
+	return mine
 }
 
-// end is the end of function n as the lending of the loop: it has ended, or takes too long. Who reports true has ended it.
+// end is the end of group n as the lending of the loop: it has ended, or takes too long. Who reports true has ended it.
 func (l *lending) end(n uint64) bool {
 	if !l.under.CompareAndSwap(n, 0) {
 		return false
@@ -148,8 +180,8 @@ func (l *lending) end(n uint64) bool {
 	return true
 }
 
-// tells reports whether completions of sends will be told of by the receive loop, once its function has ended, or by
-// the clock. It is asked for after they have completed: whoever ends a function, or takes the loop from it, tells after that.
+// tells reports whether completions of sends will be told of by the receive loop, once its functions have ended, or by
+// the clock. It is asked for after they have completed: whoever ends a group, or takes the loop from it, tells after that.
 func (l *lending) tells() bool { return l.under.Load() != 0 }
 
 // tick starts the clock unless it runs.
@@ -170,7 +202,11 @@ func (s *stream) watchLent() {
 	}
 	if n != 0 && l.end(n) {
 		l.pass()
-		s.wakeTx()     // see tells
+		s.parts.end()
+		if s.work.Resume() { // of what the functions have posted so far
+			s.tx.handOver()
+		}
+		s.wakeTx()     // to tell of completions, see tells, and to spill
 		go s.receive() // with the former one's place in s.loops
 	}
 	l.ticking.Store(false)

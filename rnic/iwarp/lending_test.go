@@ -4,8 +4,11 @@ package iwarp
 
 import (
 	"runtime"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -118,6 +121,126 @@ func TestLendForLong(t *testing.T) {
 	until(t, func() bool { return lent.Load() == 0 })
 }
 
+// A grouper leaves a function for each message, in simulated time. Each takes its time, posts an answer, and notes how many answers
+// have left by then.
+type grouper struct {
+	*answerer
+	mu   sync.Mutex // guards own
+	own  int        // functions that were run by another goroutine than the receive loop's
+	hold chan struct{}
+}
+
+// held is what a function takes that waits for hold.
+const held = -1
+
+// grouping runs f with one.
+func grouping(t *testing.T, f func(g *grouper, msn *uint32)) {
+	t.Helper()
+	keeping(t, func(k *keeper) {
+		g := &grouper{answerer: &answerer{keeper: k}, hold: make(chan struct{})}
+		for range 31 {
+			recv(t, k.qp, 1, nil)
+		}
+		k.cq.SetHandler(g.handle)
+		var msn uint32
+		f(g, &msn)
+	})
+}
+
+func (g *grouper) handle() {
+	var wc [1]rnic.WC
+	for g.cq.Poll(wc[:]) > 0 {
+		if wc[0].Op != rnic.OpRecv || wc[0].Status != rnic.WCSuccess {
+			continue
+		}
+		var takes time.Duration
+		if len(g.after) > 0 {
+			takes, g.after = g.after[0], g.after[1:]
+		}
+		if !g.qp.Lend(func() { g.answer(takes) }) {
+			go g.answer(takes)
+		}
+	}
+}
+
+func (g *grouper) answer(takes time.Duration) {
+	under := streamOf(g.qp).lending.under.Load()
+	if takes == held {
+		<-g.hold
+	} else {
+		time.Sleep(takes) // simulated: it works
+	}
+	post(g.t, g.qp, rnic.SendWR{ID: 2, Op: rnic.OpSend})
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.left = append(g.left, (g.qp.Moved()-g.from)/answerBytes)
+	if under == 0 || under != streamOf(g.qp).lending.under.Load() {
+		g.own++
+	}
+}
+
+// Several functions are run by the loop, one after another, and what they post leaves together; that of one alone leaves at once.
+func TestLendSeveral(t *testing.T) {
+	grouping(t, func(g *grouper, msn *uint32) {
+		for _, n := range []int{5, 1, lendMost} {
+			want := make([]uint64, n)
+			if n == 1 {
+				want[0] = 1
+			}
+			g.batch(msn, n)
+			if !slices.Equal(g.left, want) || g.own != 0 {
+				t.Errorf("answers that had left after each of %d: %v, want %v; %d not by the loop", n, g.left, want, g.own)
+			}
+		}
+	})
+}
+
+// Those that come after one which is slow are not kept waiting by the next, and the loop is not lent for a while after that.
+func TestLendSeveralOneSlow(t *testing.T) {
+	grouping(t, func(g *grouper, msn *uint32) {
+		g.after = []time.Duration{0, lendShort, time.Hour, 0}
+		began := time.Now()
+		g.say(messages(msn, 4))
+		for range 3 {
+			g.hearULPDU()
+		}
+		if d := time.Since(began); d >= lendTick {
+			t.Errorf("the last was run after %v", d)
+		}
+		synctest.Wait() // they have been noted
+		g.mu.Lock()
+		if len(g.left) != 3 || g.own != 1 {
+			t.Errorf("%d answers, %d functions not by the loop, want 3 and 1", len(g.left), g.own)
+		}
+		g.mu.Unlock()
+		if n := streamOf(g.qp).lending.passes; n != lendPasses {
+			t.Errorf("the loop is lent after %d more", n)
+		}
+		g.hearULPDU() // after its hour
+	})
+}
+
+// What has been posted before a function that takes very long leaves, those after it are run, and messages that come meanwhile are
+// received; what it posts in the end leaves as well.
+func TestLendSeveralOneHeld(t *testing.T) {
+	for _, takes := range [][]time.Duration{{0, held, 0, 0}, {held, 0}} {
+		grouping(t, func(g *grouper, msn *uint32) {
+			g.after = takes
+			g.say(messages(msn, len(takes)))
+			for range len(takes) - 1 {
+				g.hearULPDU()
+			}
+			g.batch(msn, 2)
+			close(g.hold)
+			g.hearULPDU()
+			synctest.Wait()
+			if len(g.left) != 3 || lent.Load() != 0 { // the two of the batch, and the one that was held
+				t.Errorf("%d answers, %d loops lent", len(g.left), lent.Load())
+			}
+		})
+	}
+}
+
 // The QP ends while its loop is lent.
 func TestEndWhileLent(t *testing.T) {
 	hold, ended := make(chan struct{}), make(chan struct{})
@@ -135,13 +258,24 @@ func TestEndWhileLent(t *testing.T) {
 	<-ended
 }
 
-// A loop that callers drive is lent to nobody, and one function is left at a time.
+// A loop that callers drive is lent to nobody, and no more than some functions are left at a time, which are taken in order.
 func TestLendIsRefused(t *testing.T) {
 	var s stream
-	if !s.Lend(func() {}) || s.Lend(func() {}) {
-		t.Error("not once")
+	var ran []int
+	for i := range lendMost {
+		if !s.Lend(func() { ran = append(ran, i) }) {
+			t.Fatalf("function %d is refused", i)
+		}
 	}
-	s.lending.take()
+	if s.Lend(func() {}) {
+		t.Error("more functions are left than are meant to be")
+	}
+	for f := s.lending.take(); f != nil; f = s.lending.take() {
+		f()
+	}
+	if len(ran) != lendMost || !slices.IsSorted(ran) {
+		t.Errorf("taken in the order %v", ran)
+	}
 	s.waiting = func() bool { return false }
 	if s.Lend(func() {}) {
 		t.Error("lent though callers drive")

@@ -41,17 +41,22 @@ func (a *answerer) handle() {
 
 // batch has n messages arrive at once.
 func (a *answerer) batch(msn *uint32, n int) {
-	var b []byte
+	synctest.Wait() // what has left is counted
+	a.from, a.left = a.qp.Moved(), nil
+	a.say(messages(msn, n))
+	for range n {
+		a.hearULPDU()
+	}
+	synctest.Wait() // who has answered last has noted it
+}
+
+// messages returns the next n of a peer, empty Sends.
+func messages(msn *uint32, n int) (b []byte) {
 	for range n {
 		*msn++
 		b = mpa.AppendFPDU(b, true, untagged(0x41, 0x43, 0, 0, *msn, 0, nil))
 	}
-	synctest.Wait() // what has left is counted
-	a.from, a.left = a.qp.Moved(), nil
-	a.say(b)
-	for range n {
-		a.hearULPDU()
-	}
+	return b
 }
 
 // answering runs f with an answerer whose stream has been the only busy one for a while.

@@ -217,6 +217,12 @@ func (s *stream) afterBatch(content func() bool) {
 	if ran && !content() && s.work.Linger() {
 		runtime.Gosched()
 	}
+	s.sendCollected()
+	s.q.NotifySends()
+}
+
+// sendCollected sends what has been posted since Collect, and ends it.
+func (s *stream) sendCollected() {
 	if s.work.Resume() {
 		// A link that cannot be written to without waiting is the transmit loop's alone: the receive loop
 		// MUST NOT wait for room, or two peers with full windows would wait for each other.
@@ -226,7 +232,6 @@ func (s *stream) afterBatch(content func() bool) {
 			s.tx.handOver()
 		}
 	}
-	s.q.NotifySends()
 }
 
 // inputEnded finds out how the inbound bytes ended.
