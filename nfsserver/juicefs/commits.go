@@ -1,4 +1,4 @@
-// Which service has refused the bytes of a file: JuiceFS's writer says EIO of both.
+// The commits of JuiceFS's writer: at which time, and which service has refused the bytes of a file, for the writer says EIO of both.
 
 package juicefs
 
@@ -8,19 +8,28 @@ import (
 	"time"
 
 	"github.com/juicedata/juicefs/pkg/meta"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// commits is a metadata client that remembers the files whose bytes it could not commit, though the object storage has them.
+// commits is a metadata client that commits at the times which clients have been told, and remembers the files whose bytes it could not commit, though the object
+// storage has them.
 type commits struct {
 	meta.Meta
+	told   func(meta.Ino) (mtime nfsserver.Time, ok bool)
 	mu     sync.Mutex
 	failed map[meta.Ino]bool // guarded by mu
 }
 
-func newCommits(m meta.Meta) *commits { return &commits{Meta: m, failed: map[meta.Ino]bool{}} }
+func newCommits(m meta.Meta, told func(meta.Ino) (nfsserver.Time, bool)) *commits {
+	return &commits{Meta: m, told: told, failed: map[meta.Ino]bool{}}
+}
 
-// Write commits a slice of a file.
+// Write commits a slice of a file. JuiceFS's time of it is that of the writer's last copy; ours, which getattr has told, is a moment later, and to set
+// it afterwards would be a second transaction.
 func (c *commits) Write(ctx meta.Context, ino meta.Ino, chunk, off uint32, s meta.Slice, at time.Time) syscall.Errno {
+	if mtime, ok := c.told(ino); ok && justAfter(asTime(at.Unix(), uint32(at.Nanosecond())), mtime) {
+		at = time.Unix(mtime.Sec, int64(mtime.Nsec))
+	}
 	no := c.Meta.Write(ctx, ino, chunk, off, s, at)
 	if no == syscall.EIO || no == syscall.ETIMEDOUT {
 		c.mu.Lock()

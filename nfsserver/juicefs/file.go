@@ -169,15 +169,20 @@ func (o *file) settleLocked() {
 // mtimeSlack is the most, in seconds, by which JuiceFS's time of a write differs from ours.
 const mtimeSlack = 10
 
-// keepMtime has the modification time be the one that getattr has told, which JuiceFS's commits miss by a moment. (Its
-// DataWriter.UpdateMtime would set that of what is pending, but races with the commits of it.)
+// justAfter reports whether mtime, which was told of a write, is later than the time that JuiceFS has for it.
+func justAfter(has, mtime nfsserver.Time) bool {
+	return has != mtime && later(has, mtime) == mtime && mtime.Sec-has.Sec < mtimeSlack
+}
+
+// keepMtime has the modification time be the one that getattr has told. It is already, but where JuiceFS committed the last bytes before put had
+// noted their time. (Its DataWriter.UpdateMtime would set that of what is pending, but races with the commits of it.)
 func (o *file) keepMtime(mtime nfsserver.Time) {
 	var a meta.Attr
 	if no := o.set.m.GetAttr(system, o.ino, &a); no != 0 {
 		return // the next call on the file sees it
 	}
 	has := asTime(a.Mtime, a.Mtimensec)
-	if has != mtime && later(has, mtime) == mtime && mtime.Sec-has.Sec < mtimeSlack {
+	if justAfter(has, mtime) {
 		a.Mtime, a.Mtimensec = mtime.Sec, mtime.Nsec
 		o.set.m.SetAttr(system, o.ino, meta.SetAttrMtime, 0, &a)
 	}

@@ -5,7 +5,6 @@ package juicefs
 import (
 	"errors"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/juicedata/juicefs/pkg/chunk"
@@ -34,15 +33,18 @@ type files struct {
 	stop     chan struct{}
 	swept    chan struct{} // closed by the sweeper's end
 
-	mu   sync.Mutex // guards open, and users and idle of the files
-	open map[meta.Ino]*file
+	root rootAttr
+
+	mu     sync.Mutex // guards open, closed, and users and idle of the files
+	open   map[meta.Ino]*file
+	closed uint64 // how many have been
 }
 
 // start makes the buffers, and has idle files closed until close.
 func (t *files) start(m meta.Meta, store chunk.ChunkStore, conf *vfs.Config) {
 	t.m, t.readOnly, t.open = m, conf.Meta.ReadOnly, map[meta.Ino]*file{}
 	t.reader = vfs.NewDataReader(conf, m, store)
-	t.commits = newCommits(m)
+	t.commits = newCommits(m, t.told)
 	t.writer = vfs.NewDataWriter(conf, t.commits, store, t.reader)
 	t.stop, t.swept = make(chan struct{}), make(chan struct{})
 	go t.sweeper()
@@ -72,6 +74,18 @@ func (t *files) useOpen(ino meta.Ino) *file {
 	return o
 }
 
+// told returns the modification time that getattr tells of a file, if that is not what the metadata has.
+func (t *files) told(ino meta.Ino) (mtime nfsserver.Time, ok bool) {
+	t.mu.Lock()
+	o := t.open[ino]
+	t.mu.Unlock()
+	if o == nil {
+		return mtime, false
+	}
+	p := o.pending()
+	return p.mtime, p.told
+}
+
 func (t *files) release(o *file) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,19 +96,11 @@ func (t *files) release(o *file) {
 
 // raw asks for the attributes that the metadata has.
 func (t *files) raw(ino meta.Ino) (a meta.Attr, err error) {
-	get := t.m.GetAttr
-	// Of the volume's root GetAttr makes attributes up, with mode 0777, when the service takes 0.3 s. To set
-	// nothing returns what there is, but it is refused where nothing is to be changed.
-	if ino == rootIno && !t.readOnly {
-		get = func(ctx meta.Context, ino meta.Ino, a *meta.Attr) syscall.Errno {
-			return t.m.SetAttr(ctx, ino, 0, 0, a)
-		}
+	if ino == rootIno {
+		return t.rawRoot()
 	}
-	if no := get(system, ino, &a); no != 0 {
+	if no := t.m.GetAttr(system, ino, &a); no != 0 {
 		return a, failedOn(no)
-	}
-	if ino == rootIno && a.Ctime == 0 { // made up
-		return a, nfsserver.ErrBusy
 	}
 	return a, t.hideTrash(ino, &a)
 }
@@ -145,6 +151,25 @@ func (t *files) getattr(ino meta.Ino) (a meta.Attr, is stamp, err error) {
 		p.over(&a)
 		return a, is, nil
 	}
+}
+
+// closes is how many files have been closed.
+func (t *files) closes() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
+}
+
+// found is getattr of what a name led to, with the attributes a that came with the name, after closed files had been closed. They are those that getattr
+// would tell, without asking a second time, where the file is not open and was not meanwhile; a service that has lost them gives some of them.
+func (t *files) found(ino meta.Ino, a meta.Attr, closed uint64) (meta.Attr, stamp, error) {
+	t.mu.Lock()
+	told := a.Full && t.open[ino] == nil && t.closed == closed
+	t.mu.Unlock()
+	if !told {
+		return t.getattr(ino)
+	}
+	return a, stampOf(&a), t.hideTrash(ino, &a)
 }
 
 // settle has the buffers of a file stored before something else changes it, and keeps an error for sync.
@@ -210,6 +235,7 @@ func (t *files) closeIdle(o *file) {
 	s.Unlock()
 	if closes {
 		delete(t.open, o.ino)
+		t.closed++
 	} else {
 		o.users--
 	}

@@ -85,14 +85,16 @@ func (f *FS) Statfs(r nfsserver.Ref) (nfsserver.Statfs, error) {
 }
 
 // Sync has the buffers of a file stored, and whatever is left to this machine's page cache. Names and attributes have
-// been committed to the metadata service by the methods that changed them.
+// been committed to the metadata service by the methods that changed them, so nothing is asked there: each change of a name is followed by one or two of these.
 func (f *FS) Sync(r nfsserver.Ref, _ bool) error {
-	n, err := f.load(&r)
-	if err != nil {
+	ino, t, err := f.parse(&r)
+	switch {
+	case err != nil:
 		return err
-	}
-	if n.attr.Type == nfsserver.TypeReg {
-		if err := f.files.sync(n.ino); err != nil {
+	case kind(t) == 0:
+		return nfsserver.ErrStale
+	case t == nfsserver.TypeReg:
+		if err := f.files.sync(ino); err != nil {
 			return err
 		}
 	}

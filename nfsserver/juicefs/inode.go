@@ -88,7 +88,12 @@ func (f *FS) loadInode(n *inode, ino meta.Ino) error {
 	if err != nil {
 		return err
 	}
-	f.fill(n, ino, &a)
+	return f.loaded(n, ino, &a, is)
+}
+
+// loaded is loadInode of attributes that are there.
+func (f *FS) loaded(n *inode, ino meta.Ino, a *meta.Attr, is stamp) (err error) {
+	f.fill(n, ino, a)
 	n.stamp = is
 	if a.AccessACL != 0 {
 		n.acl, err = f.acl(ino, nfsserver.AccessACL)

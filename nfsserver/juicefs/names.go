@@ -46,10 +46,14 @@ func (f *FS) find(d *inode, name string) (*inode, error) {
 	for range replacements {
 		var ino meta.Ino
 		var a meta.Attr
+		closed := f.files.closes()
 		if no := f.m.Lookup(system, d.ino, name, &ino, &a, false); no != 0 {
 			return nil, failed(no)
 		}
-		err := f.loadInode(n, ino)
+		a, is, err := f.files.found(ino, a, closed)
+		if err == nil {
+			err = f.loaded(n, ino, &a, is)
+		}
 		if !errors.Is(err, nfsserver.ErrStale) {
 			return n, err
 		}

@@ -1,0 +1,127 @@
+// How often the metadata service is asked for a call: each question is a round trip, and each change a sync of its disk.
+
+package juicefs
+
+import (
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/juicedata/juicefs/pkg/meta"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+// A counted is a metadata client that counts what it is asked.
+type counted struct {
+	meta.Meta
+	gets, sets atomic.Int64
+}
+
+func (c *counted) GetAttr(ctx meta.Context, ino meta.Ino, a *meta.Attr) syscall.Errno {
+	c.gets.Add(1)
+	return c.Meta.GetAttr(ctx, ino, a)
+}
+
+func (c *counted) SetAttr(ctx meta.Context, ino meta.Ino, set uint16, mode uint8, a *meta.Attr) syscall.Errno {
+	c.sets.Add(1)
+	return c.Meta.SetAttr(ctx, ino, set, mode, a)
+}
+
+// TestCommitIsOneTransaction: what is written is committed at the time that was told, so nothing has to set that afterwards.
+func TestCommitIsOneTransaction(t *testing.T) {
+	f := openNew(t, Local{})
+	defer closeFS(t, f)
+	const commits = 20
+	c := &counted{Meta: f.m}
+	f.files.m = c
+	r, _ := create(t, f, f.Root(), "f")
+	sets := int64(0)
+	for i := range uint64(commits) {
+		put(t, f, r, []byte("hello"), i)
+		told := attrOf(t, f, r)
+		before := c.sets.Load()
+		commit(t, f, r)
+		sets += c.sets.Load() - before
+		if a := attrOf(t, f, r); a.Mtime != told.Mtime {
+			t.Errorf("committed at %v, and %v was told", a.Mtime, told.Mtime)
+		}
+	}
+	// JuiceFS commits by itself what is a second old: where put was kept from noting the time for as long, it has to be set.
+	if sets > commits/10 {
+		t.Errorf("%d commits set attributes %d times", commits, sets)
+	}
+}
+
+// TestSyncOfNamesAsksNothing: names have been committed by who changed them.
+func TestSyncOfNamesAsksNothing(t *testing.T) {
+	f := openNew(t, Local{})
+	defer closeFS(t, f)
+	dir, _, err := f.Mkdir(me, f.Root(), "d", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _ := create(t, f, dir, "f")
+	c := &counted{Meta: f.m}
+	f.m, f.files.m = c, c
+	commit(t, f, dir)
+	commit(t, f, r)
+	if n := c.gets.Load() + c.sets.Load(); n > 0 {
+		t.Errorf("the metadata service is asked %d times", n)
+	}
+}
+
+// TestLookupAsksOnce: the attributes that come with a name are those of its object, but where there are bytes that have not been committed.
+func TestLookupAsksOnce(t *testing.T) {
+	f := openNew(t, Local{})
+	defer closeFS(t, f)
+	r, made := create(t, f, f.Root(), "f")
+	c := &counted{Meta: f.m}
+	f.m, f.files.m = c, c
+	look := func(size uint64, most int64) nfsserver.Attr {
+		t.Helper()
+		before := c.gets.Load()
+		_, a, err := f.Lookup(me, f.Root(), "f")
+		if err != nil || a.Size != size {
+			t.Errorf("%+v, %v, want %d bytes", a, err, size)
+		}
+		if n := c.gets.Load() - before; n > most {
+			t.Errorf("asked %d times beside the name, want %d", n, most)
+		}
+		return a
+	}
+	if a := look(0, 1); a != made { // the directory's rights
+		t.Errorf("%+v, made as %+v", a, made)
+	}
+	put(t, f, r, []byte("hello"), 0)
+	told := look(5, 2)
+	commit(t, f, r)
+	if a := look(5, 2); a.Mtime != told.Mtime {
+		t.Errorf("%+v, told %+v", a, told)
+	}
+}
+
+// TestClosedMeanwhile: attributes that were asked for before a file was closed are possibly those of before its last commit.
+func TestClosedMeanwhile(t *testing.T) {
+	f := openNew(t, Local{})
+	defer closeFS(t, f)
+	r, _ := create(t, f, f.Root(), "f")
+	ino, _, _ := f.parse(&r)
+	closed := f.files.closes()
+	old, _, err := f.files.getattr(ino)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, f, r, []byte("hello"), 0)
+	commit(t, f, r)
+	o := f.files.useOpen(ino)
+	f.files.closeIdle(o)
+	if f.files.useOpen(ino) != nil {
+		t.Fatal("the file is still open")
+	}
+	if a, _, err := f.files.found(ino, old, closed); err != nil || a.Length != 5 {
+		t.Errorf("%+v, %v, want 5 bytes", a, err)
+	}
+	if a, _, err := f.files.found(ino, old, f.files.closes()); err != nil || a.Length != 0 {
+		t.Errorf("%+v, %v, want what was given", a, err)
+	}
+}
