@@ -18,15 +18,22 @@ import (
 // serve exports f as /vol on this machine, over TCP. Its key is random: that of the handles is the volume's.
 func serve(t *testing.T, f *FS) (addr string, end func()) {
 	t.Helper()
+	service, end := serveAt(t, f, nfsserver.Listen{TCP: "127.0.0.1:0"})
+	return service.TCPAddr.String(), end
+}
+
+// serveAt is serve at other addresses.
+func serveAt(t *testing.T, f *FS, l nfsserver.Listen) (service *nfsserver.Service, end func()) {
+	t.Helper()
 	s, err := nfsserver.New(nfsserver.Options{Squash: nfsserver.Squash{All: true, UID: me.UID, GID: me.GID, GIDs: me.GIDs}, Exports: []nfsserver.Export{{Name: "/vol", FS: f}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	service, err := s.Start(nfsserver.Listen{TCP: "127.0.0.1:0"})
+	service, err = s.Start(l)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return service.TCPAddr.String(), func() {
+	return service, func() {
 		service.Shutdown(t.Context())
 		s.Close() // and f
 	}
