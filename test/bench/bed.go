@@ -27,6 +27,7 @@ type bed struct {
 	served  string // the exported directory, below base
 	ours    *server
 	ganesha *server // nil: not measured
+	juice   *juice  // nil: no group has needed it yet
 	samples samples
 	graphs  []chart
 	enter   []string    // see pair
@@ -129,6 +130,12 @@ func (b *bed) await(name, addr string) error {
 	}
 }
 
+// freePort is a port that is ours as long as this process runs.
+func freePort() (string, error) {
+	port, _, err := machine.ReservePort()
+	return strconv.Itoa(port), err
+}
+
 // startOurs serves the directory that all groups but one use.
 func (b *bed) startOurs() (err error) {
 	b.ours, err = b.serve(b.served, "state")
@@ -138,15 +145,19 @@ func (b *bed) startOurs() (err error) {
 // serve starts nfsrdmad with a directory.
 func (b *bed) serve(dir, state string) (*server, error) { return b.serveArgs(state, dir+"=/bench") }
 
-// serveArgs starts nfsrdmad with what it is to serve: CRCs as the client asks, so that both can be measured with one server.
+// serveArgs starts nfsrdmad with what it is to serve.
 func (b *bed) serveArgs(state string, what ...string) (*server, error) {
+	return b.serveBy("nfsrdmad", state, what...)
+}
+
+// serveBy starts a server of ours with what it is to serve: CRCs as the client asks, so that both can be measured with one server.
+func (b *bed) serveBy(program, state string, what ...string) (*server, error) {
 	var ports [2]string
 	for i := range ports {
-		port, _, err := machine.ReservePort() // as long as this process runs
-		if err != nil {
+		var err error
+		if ports[i], err = freePort(); err != nil {
 			return nil, err
 		}
-		ports[i] = strconv.Itoa(port)
 	}
 	addr := "127.0.0.1"
 	if isolated() {
@@ -155,12 +166,12 @@ func (b *bed) serveArgs(state string, what ...string) (*server, error) {
 	args := append([]string{"serve", "--addr", addr, "--rdma-port", ports[0], "--tcp-port", ports[1],
 		"--crc", "auto", "--no-root-squash", "--max-conns", "16000", "--max-conns-per-host", "16000",
 		"--state-dir", filepath.Join(b.base, state)}, what...)
-	cmd := exec.Command(filepath.Join(b.base, "nfsrdmad"), args...)
+	cmd := exec.Command(filepath.Join(b.base, program), args...)
 	if err := b.start(cmd); err != nil {
 		return nil, err
 	}
 	s := &server{pid: cmd.Process.Pid, rdma: "127.0.0.1:" + ports[0], tcp: "127.0.0.1:" + ports[1], export: "/bench"}
-	return s, b.await("nfsrdmad", s.tcp)
+	return s, b.await(program, s.tcp)
 }
 
 // url is that of a path below the export.

@@ -116,6 +116,7 @@ func TestSmoke(t *testing.T) {
 	}
 	testLoads(t, b)
 	testCost(t, b)
+	testCalls(t, b)
 	if err := b.measureVeth(t.Context()); err == nil || !strings.Contains(err.Error(), "needs root") {
 		t.Errorf("a pair of namespaces in those of the machine: %v", err)
 	}

@@ -38,6 +38,7 @@ type config struct {
 	rows     string
 	quick    bool
 	ganesha  bool
+	files    int           // of the tree of juicefs-memory
 	rounds   int           // 0: as quick says
 	duration time.Duration // of each figure; 0: as quick says
 }
@@ -47,9 +48,10 @@ func (c *config) flags(f *flag.FlagSet) {
 	f.StringVar(&c.disk, "disk", "/var/tmp", "where the file of the row with a cold cache is made: on ext4 or another file system of a disk")
 	f.StringVar(&c.out, "out", "", "directory for table.txt, figures.json and the SVG graphs (default: none are written)")
 	f.StringVar(&c.cpus, "cpus", "0,1", "CPUs that everything runs on")
-	f.StringVar(&c.rows, "rows", "", "groups of rows to measure: "+strings.Join(groupNames(), ",")+" (default all, -quick: "+strings.Join(quickGroups, ",")+")")
+	f.StringVar(&c.rows, "rows", "", "groups of rows to measure: "+strings.Join(groupNames(), ",")+" (default all, -quick: "+strings.Join(quickGroups, ",")+"); measured when they are named only: "+strings.Join(extraNames(), ","))
 	f.BoolVar(&c.quick, "quick", false, "fewer rows and rounds, short figures: at most 5 minutes")
 	f.BoolVar(&c.ganesha, "ganesha", true, "measure nfs-ganesha, too, where it is installed")
+	f.IntVar(&c.files, "files", 100000, "files of the tree that juicefs-memory looks at")
 	f.IntVar(&c.rounds, "rounds", 0, "rounds of each figure (default 5, -quick: 3)")
 	f.DurationVar(&c.duration, "duration", 0, "time of each figure (default 500ms, -quick: 200ms)")
 }
@@ -70,26 +72,29 @@ func (c *config) settle() ([]group, error) {
 		names = strings.Split(c.rows, ",")
 	}
 	for _, n := range names {
-		if !slices.Contains(groupNames(), n) {
-			return nil, fmt.Errorf("-rows %s: there are %s", n, strings.Join(groupNames(), ", "))
+		if known := slices.Concat(groupNames(), extraNames()); !slices.Contains(known, n) {
+			return nil, fmt.Errorf("-rows %s: there are %s", n, strings.Join(known, ", "))
 		}
 	}
 	if c.rounds < 1 || c.duration <= 0 {
 		return nil, errors.New("-rounds and -duration have to be more than 0")
 	}
-	return slices.DeleteFunc(slices.Clone(groups), func(g group) bool { return !slices.Contains(names, g.name) }), nil
+	return slices.DeleteFunc(slices.Concat(groups, extraGroups), func(g group) bool { return !slices.Contains(names, g.name) }), nil
 }
 
 // limit bounds a whole run; what has not been measured by then stays open in the table.
 func (c *config) limit() time.Duration {
-	if c.quick {
+	switch {
+	case strings.Contains(c.rows, "juicefs"): // is compiled first, and a large tree takes as long as it takes
+		return 2 * time.Hour
+	case c.quick:
 		return 290 * time.Second
 	}
 	return 15 * time.Minute
 }
 
 func main() {
-	if len(os.Args) > 1 && slices.Contains([]string{"_conns", "_cold", "_idle", "_cost"}, os.Args[1]) {
+	if len(os.Args) > 1 && slices.Contains([]string{"_conns", "_cold", "_idle", "_cost", "_work", "_calls"}, os.Args[1]) {
 		exit(load(os.Args[1:], os.Stdin, os.Stdout))
 	}
 	var c config

@@ -51,6 +51,14 @@ func groupNames() []string {
 	return []string{"data", "small", "latency", "list", "million", "conns", "idle", "veth", "rnic", "roce", "tail", "cost", "disk", "graphs"}
 }
 
+// extraNames is the names of the groups that are measured when they are named only.
+func extraNames() (names []string) {
+	for _, g := range extraGroups {
+		names = append(names, g.name)
+	}
+	return names
+}
+
 const (
 	asGanesha  = "nfs-ganesha, TCP"
 	asTCP      = "our TCP"

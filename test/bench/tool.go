@@ -42,7 +42,8 @@ func (b *bed) targets(of ...target) []target {
 // A job is one run of nfsrdma bench.
 type job struct {
 	target target
-	dir    string // below the export
+	server *server // nil: that of the target
+	dir    string  // below the export
 	tests  string
 	depth  int
 	conns  int
@@ -94,6 +95,9 @@ func (b *bed) args(j job) ([]string, error) {
 		if s = b.ganesha; s == nil {
 			return nil, errNoGanesha
 		}
+	}
+	if j.server != nil {
+		s = j.server
 	}
 	url := s.url(scheme, j.dir)
 	if j.host != "" {
@@ -157,8 +161,8 @@ func output(cmd *exec.Cmd) ([]byte, error) {
 
 // sample runs a job and adds its figures to the samples, under keys that begin with at:
 // at/TEST/TARGET is MiB/s of sequential tests, entries/s of listings, calls/s of all others;
-// with /us and /p99 after it mean and 99th percentile in µs, with /cpu the server's CPU
-// time for what moves data, in ms/GiB; at/raw/… is raw TCP.
+// with /us and /p99 after it mean and 99th percentile in µs, with /server the server's CPU time for a call in µs, with /cpu
+// for what moves data in ms/GiB; at/raw/… is raw TCP.
 func (b *bed) sample(ctx context.Context, at string, j job) error {
 	r, err := b.bench(ctx, j)
 	if err == nil {
@@ -180,6 +184,7 @@ func (s samples) addReport(at string, t target, r report) {
 		}
 		s.add(key+"/us", x.AvgUs)
 		s.add(key+"/p99", x.P99Us)
+		s.add(key+"/server", x.ServerCPU)
 		if x.MiBs > 0 {
 			s.add(key+"/cpu", x.ServerCPU*x.PerSec/x.MiBs*1024/1000)
 		}

@@ -1,0 +1,114 @@
+// The mounts that stand beside one another: JuiceFS's own, ours of the same volume, and ours of a directory.
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The mounts, by the keys that their samples have.
+const (
+	mountJuice = "juicefs" // `juicefs mount`: one process between programs and the services
+	mountOurs  = "ours"    // `nfsrdma mount` of nfsrdmad-juicefs
+	mountOsfs  = "osfs"    // `nfsrdma mount` of nfsrdmad, which has a directory
+)
+
+var mountKinds = []string{mountJuice, mountOurs, mountOsfs}
+
+// A mounted is a mount and the processes that it needs.
+type mounted struct {
+	kind   string
+	at     string
+	client int     // the process that serves the kernel
+	server *server // nil: there is none but the services
+}
+
+// pids are the processes of the mount by what they do.
+func (m *mounted) pids(r *redis) map[string]int {
+	p := map[string]int{"client": m.client}
+	if m.server != nil {
+		p["server"] = m.server.pid
+	}
+	if m.kind != mountOsfs {
+		p["redis"] = r.pid
+	}
+	return p
+}
+
+// mount mounts with nothing in any cache but the kernel's page cache of objects and of the directory.
+func (j *juice) mount(ctx context.Context, kind string) (m *mounted, err error) {
+	m = &mounted{kind: kind}
+	if m.at, err = j.dir("mount"); err != nil {
+		return nil, err
+	}
+	var cmd *exec.Cmd
+	switch kind {
+	case mountJuice:
+		cache, err := j.dir("cache")
+		if err != nil {
+			return nil, err
+		}
+		cmd = exec.Command(j.program("juicefs"), "--no-agent", "mount", "--no-syslog", "--backup-meta", "0", "--cache-dir", cache, j.volume, m.at)
+		// Without the second process, which starts the first anew when it fails.
+		cmd.Env = append(os.Environ(), "JFS_SUPERVISOR=1")
+	case mountOurs:
+		m.server, err = j.serveVolume()
+	case mountOsfs:
+		m.server, err = j.b.serve(j.b.served, filepath.Base(m.at)+"-state")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if m.server != nil {
+		cmd = exec.Command(j.program("nfsrdma"), "mount", "-f", "-o", "nolock,port="+port(m.server.rdma)+",mountport="+port(m.server.tcp), "127.0.0.1:"+m.server.export, m.at)
+	}
+	if err := j.b.start(cmd); err != nil {
+		return nil, err
+	}
+	m.client = cmd.Process.Pid
+	return m, j.awaitMount(ctx, m.at, filepath.Base(cmd.Path))
+}
+
+func port(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
+
+// awaitMount waits until something is mounted at a directory.
+func (j *juice) awaitMount(ctx context.Context, at, name string) error {
+	var below, here unix.Stat_t
+	if err := unix.Stat(filepath.Dir(at), &below); err != nil {
+		return err
+	}
+	for end := time.Now().Add(startTime); ; {
+		if err := unix.Stat(at, &here); err == nil && here.Dev != below.Dev {
+			return nil
+		}
+		if time.Now().After(end) {
+			log, _ := os.ReadFile(filepath.Join(j.b.base, name+".log"))
+			return fmt.Errorf("%s does not mount %s\n%s", name, at, log)
+		}
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// unmount unmounts, once all that was written is stable, and ends the processes.
+func (j *juice) unmount(m *mounted) error {
+	if err := unix.Unmount(m.at, 0); err != nil {
+		return fmt.Errorf("unmount %s: %w", m.at, err)
+	}
+	if err := j.b.stop(m.client); err != nil {
+		return err
+	}
+	if m.server == nil {
+		return nil
+	}
+	return j.b.stop(m.server.pid)
+}

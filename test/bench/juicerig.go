@@ -1,0 +1,113 @@
+// A JuiceFS volume to measure: Redis, objects in files, the servers of it, and JuiceFS's own program.
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A juice is a volume and what serves it. All of it is in memory: what is measured is the work of processors.
+type juice struct {
+	b       *bed
+	objects string // the directory of the volume's objects
+	redis   *redis
+	volume  string // the URL of its metadata
+	dirs    int    // directories that were made, so that each has a name of its own
+}
+
+// errNoJuice is why a volume cannot be measured.
+var errNoJuice = errors.New("has to be run by root, with /dev/fuse and redis-server, which is a package of Debian")
+
+// volumeOf is the rig of the groups that measure JuiceFS, made by the first of them.
+func (b *bed) volumeOf(ctx context.Context) (*juice, error) {
+	if b.juice != nil {
+		return b.juice, nil
+	}
+	if !isolated() || unix.Access("/dev/fuse", unix.W_OK) != nil {
+		return nil, errNoJuice
+	}
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		return nil, errNoJuice
+	}
+	j := &juice{b: b, objects: filepath.Join(b.base, "objects") + "/"}
+	if err := j.build(ctx); err != nil {
+		return nil, err
+	}
+	if err := j.startRedis(); err != nil {
+		return nil, err
+	}
+	j.volume = "redis://" + j.redis.addr + "/1"
+	// The settings of `juicefs format`, but that files which are removed do not stay in the trash.
+	if err := command(j.program("juicefs"), "--no-agent", "format", "--quiet", "--storage", "file", "--bucket", j.objects, "--trash-days", "0", j.volume, "bench"); err != nil {
+		return nil, err
+	}
+	b.juice = j
+	return j, nil
+}
+
+// program is where a program is that build has made.
+func (j *juice) program(name string) string { return filepath.Join(j.b.base, name) }
+
+// build builds our server of volumes, and JuiceFS's own program at the version that the server has. They have the services that are measured
+// and no others: the rest is minutes of compiling. JuiceFS's program needs a C compiler for its compression.
+func (j *juice) build(ctx context.Context) error {
+	root, err := output(exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/nfsrdma/nfsrdma"))
+	if err != nil {
+		return err
+	}
+	module := filepath.Join(strings.TrimSpace(string(root)), "nfsserver", "juicefs")
+	tags, err := os.ReadFile(filepath.Join(module, "tags"))
+	if err != nil {
+		return err
+	}
+	few := strings.TrimSpace(string(tags))
+	for _, p := range []struct{ dir, tags, pkg, cgo string }{
+		{module, few, "./cmd/nfsrdmad-juicefs", "0"},
+		{filepath.Join(module, "testdata", "juicefs"), few + " nogateway nowebdav", "github.com/juicedata/juicefs", "1"},
+	} {
+		cmd := exec.CommandContext(ctx, "go", "build", "-tags", p.tags, "-o", j.b.base+"/", p.pkg)
+		cmd.Dir, cmd.Env = p.dir, append(os.Environ(), "CGO_ENABLED="+p.cgo, "GOFLAGS=")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("go build %s: %w\n%s", p.pkg, err, out)
+		}
+	}
+	return nil
+}
+
+// dir makes a directory with a name that no other one had.
+func (j *juice) dir(name string) (string, error) {
+	j.dirs++
+	d := filepath.Join(j.b.base, fmt.Sprintf("%s-%d", name, j.dirs))
+	return d, os.Mkdir(d, 0o755)
+}
+
+// serveVolume starts nfsrdmad-juicefs, with a cache that has nothing in it.
+func (j *juice) serveVolume() (*server, error) {
+	cache, err := j.dir("cache")
+	if err != nil {
+		return nil, err
+	}
+	return j.b.serveBy("nfsrdmad-juicefs", filepath.Base(cache)+"-state", "--cache-dir", cache, j.volume+"=/bench")
+}
+
+// stop ends a process that start has started, as an administrator would.
+func (b *bed) stop(pid int) error {
+	for i, cmd := range b.procs {
+		if cmd.Process.Pid == pid {
+			b.procs = append(b.procs[:i], b.procs[i+1:]...)
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			_ = cmd.Wait()
+			return nil
+		}
+	}
+	return fmt.Errorf("process %d is not ours", pid)
+}
