@@ -22,6 +22,7 @@ const (
 // made in a directory with a default ACL gets it, and the mode asked for bounds it in place of a umask.
 type ACLer interface {
 	// ACL returns an ACL; empty: there is none, so an object's mode says all. Everybody may know it.
+	// EOPNOTSUPP: the object's file system has no ACLs, so clients need not ask.
 	// Concurrency: as Getattr. Durability: changes nothing.
 	ACL(r Ref, t ACLType) (posixacl.ACL, error)
 	// SetACL gives an object a valid ACL as c, who has to be its owner or root (EPERM); the empty one is taken

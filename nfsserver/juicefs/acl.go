@@ -18,8 +18,11 @@ var aclTypes = [...]uint8{nfsserver.AccessACL: acl.TypeAccess, nfsserver.Default
 
 const noEntry = 0xffff
 
-// ACL returns an ACL.
+// ACL returns an ACL. A volume has none until they are enabled, which cannot be taken back; who is told that asks no more.
 func (f *FS) ACL(r nfsserver.Ref, t nfsserver.ACLType) (posixacl.ACL, error) {
+	if !f.m.GetFormat().EnableACL {
+		return nil, syscall.EOPNOTSUPP
+	}
 	n, err := f.load(&r)
 	switch {
 	case err != nil:

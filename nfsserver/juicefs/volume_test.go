@@ -349,15 +349,22 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// TestNoACL: a volume without ACLs says so.
+// TestNoACL: a volume without ACLs says so, and the metadata service is not asked.
 func TestNoACL(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
 	if err := f.SetACL(me, f.Root(), nfsserver.AccessACL, posixacl.FromMode(0o700)); !errors.Is(err, syscall.EOPNOTSUPP) {
-		t.Errorf("SetACL: %v", err)
+		t.Error(err)
 	}
-	if list, err := f.ACL(f.Root(), nfsserver.AccessACL); err != nil || len(list) > 0 {
-		t.Errorf("ACL: %v, %v", list, err)
+	c := &counted{Meta: f.m}
+	f.m, f.files.m = c, c
+	for _, which := range []nfsserver.ACLType{nfsserver.AccessACL, nfsserver.DefaultACL} {
+		if got, err := f.ACL(f.Root(), which); !errors.Is(err, syscall.EOPNOTSUPP) {
+			t.Errorf("ACL %d is %v, %v", which, got, err)
+		}
+	}
+	if n := c.gets.Load() + c.sets.Load(); n > 0 {
+		t.Errorf("the metadata service is asked %d times", n)
 	}
 }
 
