@@ -163,13 +163,17 @@ func (t *files) closes() uint64 {
 // found is getattr of what a name led to, with the attributes a that came with the name, after closed files had been closed. They are those that getattr
 // would tell, without asking a second time, where the file is not open and was not meanwhile; a service that has lost them gives some of them.
 func (t *files) found(ino meta.Ino, a meta.Attr, closed uint64) (meta.Attr, stamp, error) {
-	t.mu.Lock()
-	told := a.Full && t.open[ino] == nil && t.closed == closed
-	t.mu.Unlock()
-	if !told {
+	if !t.isTold(ino, &a, closed) {
 		return t.getattr(ino)
 	}
 	return a, stampOf(&a), t.hideTrash(ino, &a)
+}
+
+// isTold reports whether getattr would tell the attributes a, which were asked for after closed files had been closed.
+func (t *files) isTold(ino meta.Ino, a *meta.Attr, closed uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return a.Full && t.open[ino] == nil && t.closed == closed
 }
 
 // settle has the buffers of a file stored before something else changes it, and keeps an error for sync.

@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/juicedata/juicefs/pkg/meta"
@@ -122,6 +123,8 @@ type listings struct {
 	of    map[meta.Ino]*kept
 	order list.List // of the inode numbers, the last used first
 	names int
+
+	page atomic.Int64 // how many names with attributes the last full reply had
 }
 
 // A kept is a listing and its maker's lock.

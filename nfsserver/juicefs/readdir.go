@@ -25,7 +25,7 @@ func (f *FS) ReadDir(c nfsserver.Cred, dir nfsserver.Ref, cookie uint64, plus bo
 	if err != nil {
 		return false, err
 	}
-	p := page{f: f, dir: d, plus: plus, emit: emit}
+	p := page{f: f, dir: d, plus: plus, emit: emit, expect: int(f.listings.page.Load())}
 	up := d.parent
 	if d.ino == f.root {
 		up = f.root
@@ -38,9 +38,13 @@ func (f *FS) ReadDir(c nfsserver.Cred, dir nfsserver.Ref, cookie uint64, plus bo
 	}
 	rest := l.after(cookie)
 	for len(rest) > 0 {
+		if plus {
+			p.askAll(l, len(rest))
+		}
 		next := rest[:min(len(rest), ahead)]
 		rest = rest[len(next):]
 		if more, err := p.send(l, next); err != nil || !more {
+			p.full()
 			return false, err
 		}
 	}
@@ -57,6 +61,9 @@ type page struct {
 	plus bool
 	emit func(*nfsserver.Dirent) bool
 	de   nfsserver.Dirent
+
+	expect, sent int // names that the reply is expected to have, and that it has
+	all          attrs
 }
 
 func (p *page) dot(name string, cookie uint64, ino meta.Ino) bool {
@@ -91,7 +98,11 @@ func (p *page) send(l *listing, entries []entry) (more bool, err error) {
 	if p.plus {
 		var wg sync.WaitGroup
 		for i := range entries {
-			wg.Go(func() { got[i] = p.ask(l, &entries[i]) })
+			if a, ok := p.known(&entries[i]); ok {
+				got[i] = a
+			} else {
+				wg.Go(func() { got[i] = p.ask(l, &entries[i]) })
+			}
 		}
 		wg.Wait()
 	}
@@ -108,6 +119,7 @@ func (p *page) send(l *listing, entries []entry) (more bool, err error) {
 		if !p.emit(&p.de) {
 			return false, nil
 		}
+		p.sent++
 	}
 	return true, nil
 }
