@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/juicedata/juicefs/pkg/meta"
+	"github.com/juicedata/juicefs/pkg/utils"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
 )
@@ -232,6 +233,93 @@ func TestRedisAwayFromCommit(t *testing.T) {
 	}
 }
 
+// replace puts another volume in the place of the one there is.
+func replace(t *testing.T, url string) {
+	t.Helper()
+	m, err := connect(url, meta.DefaultConf())
+	if err != nil {
+		t.Fatal(err)
+	}
+	format, err := m.Load(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := *format
+	other.UUID = uuid.NewString()
+	if err := m.Init(&other, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Shutdown(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// endHeartbeat has JuiceFS find that a volume of this process is not there, and returns whether the process would have ended. waiting is what
+// happens before volumes are looked for once more.
+func endHeartbeat(t *testing.T, waiting func()) bool {
+	t.Helper()
+	end, wait := endProcess, waitToLook
+	defer func() { endProcess, waitToLook = end, wait }()
+	process := false
+	endProcess = func() { // opened.mu is held
+		process = true
+		opened.ended-- // the next test is not to find it
+	}
+	waitToLook = waiting
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		utils.GetLogger("juicefs").Error(lastWords[0])
+		t.Error("the goroutine goes on, which would end the process")
+	}()
+	<-done
+	return process
+}
+
+// TestHeartbeatEnds although its volume is there, since the settings were missing for a moment: the process has to be started again, for the other
+// servers would take its session for dead.
+func TestHeartbeatEnds(t *testing.T) {
+	url, _, _ := newVolume(t)
+	f, err := Open(Options{Meta: url, ReadOnly: true, Heartbeat: soleHeartbeat})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeFS(t, f)
+	ends := endHeartbeat(t, func() { t.Error("the service has answered") })
+	if _, err := f.Getattr(f.Root()); err != nil || !ends {
+		t.Errorf("%v; the process ends: %v", err, ends)
+	}
+}
+
+// TestHeartbeatEndsUnseen: where the metadata service does not answer when a volume is looked for, it is looked for until that does.
+func TestHeartbeatEndsUnseen(t *testing.T) {
+	for _, gone := range []bool{true, false} {
+		t.Run(fmt.Sprint(gone), func(t *testing.T) {
+			url, redis, _ := newVolume(t)
+			f, err := Open(Options{Meta: url, ReadOnly: true, Heartbeat: soleHeartbeat, Retries: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closeFS(t, f)
+			if gone { // and the process has another volume, with which it goes on
+				replace(t, url)
+				other := openNew(t, Local{})
+				defer closeFS(t, other)
+			}
+			redis.Kill()
+			waits := 0
+			ends := endHeartbeat(t, func() {
+				if waits++; waits == 2 {
+					redis.Start()
+				}
+			})
+			if _, err := f.Getattr(f.Root()); errors.Is(err, nfsserver.ErrStale) != gone || ends == gone || waits < 2 {
+				t.Errorf("%v; the process ends: %v; it was looked for %d times", err, ends, waits)
+			}
+		})
+	}
+}
+
 // TestVolumeReplaced: where another volume has taken the place of the one that is served the process goes on, and no Ref names anything of the
 // other. (The heartbeat of a read-only client has no race of JuiceFS's own: see openShared.)
 func TestVolumeReplaced(t *testing.T) {
@@ -244,22 +332,7 @@ func TestVolumeReplaced(t *testing.T) {
 	if _, err := f.Getattr(f.Root()); err != nil {
 		t.Fatal(err)
 	}
-	m, err := connect(url, meta.DefaultConf())
-	if err != nil {
-		t.Fatal(err)
-	}
-	format, err := m.Load(false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other := *format
-	other.UUID = uuid.NewString()
-	if err := m.Init(&other, true); err != nil { // by force
-		t.Fatal(err)
-	}
-	if err := m.Shutdown(); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, url)
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
 		_, err := f.Getattr(f.Root())
 		if errors.Is(err, nfsserver.ErrStale) {

@@ -3,17 +3,25 @@
 package juicefs
 
 import (
+	"os"
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/juicedata/juicefs/pkg/meta"
 	"github.com/sirupsen/logrus"
 )
 
-// At each heartbeat JuiceFS looks at the settings of its volume, and where that is not there any more, or is another one, it ends the process.
-// A server has other volumes. What JuiceFS logs just before is the only sign of it, so a hook of its log ends that goroutine of JuiceFS, which
-// does nothing but these looks, in place of the process, and has all volumes that are open look for themselves.
+// At each heartbeat JuiceFS looks at the settings of its volume. Where the metadata service does not answer it looks again at the next one; where
+// the settings are not there any more, or are those of another volume, it ends the process.
+// A server has other volumes. What JuiceFS logs just before is the only sign of it, so a hook of its log ends that goroutine of JuiceFS
+// in place of the process, and has all volumes that are open look for themselves until each has an answer.
+//
+// With that goroutine a session's heartbeat ends for good. Nobody needs that of a volume that is gone. But where the settings were missing only for a
+// moment, as while another instance takes the service over, the volume would be served on by a session that other servers take for dead after
+// five heartbeats: they would free its locks. JuiceFS starts that goroutine once in a session, nor does the hook learn whose it was; but where
+// more have ended than volumes are gone this process has to end, as JuiceFS wanted it, and to be started again: its unit does so.
 type goneHook struct{}
 
 // lastWords are how the lines begin that JuiceFS logs before it ends the process.
@@ -25,17 +33,26 @@ func (goneHook) Levels() []logrus.Level { return []logrus.Level{logrus.ErrorLeve
 func (goneHook) Fire(e *logrus.Entry) error {
 	for _, words := range lastWords {
 		if strings.HasPrefix(e.Message, words) {
-			opened.check()
+			opened.heartbeatEnds()
 			runtime.Goexit()
 		}
 	}
 	return nil
 }
 
+// waitToLook is between two looks for volumes whose metadata service has not answered, and endProcess ends the process as one that has failed. Tests
+// have others.
+var (
+	waitToLook = func() { time.Sleep(time.Second) }
+	endProcess = func() { os.Exit(1) }
+)
+
 // openVolumes are the volumes that are open in this process.
 type openVolumes struct {
-	mu  sync.Mutex
-	set map[*FS]bool // guarded by mu
+	mu    sync.Mutex
+	set   map[*FS]bool // guarded by mu
+	ended int          // heartbeats that have ended so, guarded by mu
+	gone  int          // volumes that are gone, those that have been closed since included; guarded by mu
 }
 
 var opened = openVolumes{set: map[*FS]bool{}}
@@ -52,25 +69,48 @@ func (o *openVolumes) remove(f *FS) {
 	delete(o.set, f)
 }
 
-// check has those find out that are gone. Nobody closes one meanwhile.
-func (o *openVolumes) check() {
+// heartbeatEnds finds out which volumes are gone, in the goroutine of a heartbeat that ends.
+func (o *openVolumes) heartbeatEnds() {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	for f := range o.set {
-		f.lookForItself()
+	o.ended++
+	o.mu.Unlock()
+	for o.check() > 0 {
+		waitToLook()
 	}
 }
 
-// lookForItself marks a volume that is not there any more: its Refs are stale from now on. A metadata service that does not answer says nothing.
-func (f *FS) lookForItself() {
+// check has volumes find out whether they are gone, and returns of how many that is not known. Nobody closes one meanwhile.
+func (o *openVolumes) check() (unknown int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	there := 0
+	for f := range o.set {
+		switch is, answered := f.lookForItself(); {
+		case !answered:
+			unknown++
+		case is:
+			there++
+		case !f.gone.Swap(true):
+			o.gone++
+			logrus.Errorf("juicefs: the volume %s is not there any more, or another one is in its place: all of its file handles are stale", f.uuid)
+		}
+	}
+	if there > 0 && o.ended > o.gone+unknown {
+		logrus.Error("juicefs: the settings of a volume were not there for a moment, and its heartbeat has ended: the server ends, to be started again")
+		endProcess()
+	}
+	return unknown
+}
+
+// lookForItself reports whether a volume is still there; one that is gone is so for good: its Refs are stale. A metadata service that does not
+// answer says nothing.
+func (f *FS) lookForItself() (there, answered bool) {
+	if f.gone.Load() {
+		return false, true
+	}
 	format, err := f.m.Load(false)
-	switch {
-	case err != nil && !strings.HasPrefix(err.Error(), "database is not formatted"):
-		return
-	case err == nil && format.UUID == f.uuid && format.MetaVersion <= meta.MaxVersion:
-		return
+	if err != nil && !strings.HasPrefix(err.Error(), "database is not formatted") {
+		return false, false
 	}
-	if !f.gone.Swap(true) {
-		logrus.Errorf("juicefs: the volume %s is not there any more, or another one is in its place: all of its file handles are stale", f.uuid)
-	}
+	return err == nil && format.UUID == f.uuid && format.MetaVersion <= meta.MaxVersion, true
 }
