@@ -1,4 +1,4 @@
-// The image of deploy/Containerfile, built and run by podman as docs/admin.md says.
+// The images of deploy, built and run by podman as docs/admin.md says.
 
 package program
 
@@ -78,8 +78,8 @@ func startedIn(dir string) (found []string) {
 	return found
 }
 
-// TestImage: podman builds the image, without a registry, and runs it with no privilege on a file system that cannot be written to: with
-// files in memory; and as a user, with his directory, where handles outlive the container.
+// TestImage: podman builds the images, without a registry, and runs them with no privilege on a file system that cannot be written to: with
+// files in memory; as a user, with his directory, where handles outlive the container; and with a JuiceFS volume.
 func TestImage(t *testing.T) {
 	if os.Getenv(insideEnv) == "" {
 		needRoot(t, "podman", "runc", "busybox")
@@ -87,17 +87,18 @@ func TestImage(t *testing.T) {
 		t.Cleanup(func() { awaitPodman(t, dir) }) // before dir is removed
 		t.Setenv(podmanEnv, dir)
 		put(t, filepath.Join(dir, "storage.conf"), fmt.Sprintf(podmanConf, dir))
-		buildImage(t, dir)
+		buildImages(t, dir)
 		ownPorts(t, "--- PASS: TestImage")
 		return
 	}
 	t.Run("memory", imageInMemory)
 	t.Run("directory", imageOfDirectory)
+	t.Run("volume", imageOfVolume)
 }
 
-// buildImage builds the image from what the machine has: in place of the image of golang a shell and this machine's own Go, with its
-// caches, at the places that Go has in it.
-func buildImage(t *testing.T, dir string) {
+// buildImages builds the images from what the machine has: in place of the image of golang a shell and this machine's own Go, with its
+// caches, at the places that Go has in it. JuiceFS is without the services that the tests do not use, as in all tests of that module.
+func buildImages(t *testing.T, dir string) {
 	t.Helper()
 	goEnv := func(name string) string {
 		out, err := exec.Command("go", "env", name).Output()
@@ -116,16 +117,25 @@ func buildImage(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	copyFile(t, shell, filepath.Join(base, "bin/sh"))
+	for _, name := range []string{"sh", "cat", "mkdir"} {
+		copyFile(t, shell, filepath.Join(base, "bin", name))
+	}
 	copyFile(t, "/etc/ssl/certs/ca-certificates.crt", filepath.Join(base, "etc/ssl/certs/ca-certificates.crt"))
 	put(t, filepath.Join(dir, "Base"), "FROM scratch\nCOPY base /\nENV HOME=/root GOPATH=/go PATH=/usr/local/go/bin:/bin\n")
 	mustPodman(t, "build", "--isolation", "chroot", "-f", filepath.Join(dir, "Base"), "-t", containerfile(t)[0].args[0], dir)
-	mustPodman(t, "build", "--isolation", "chroot", "--pull=never", "--network", "host", "-v", goEnv("GOROOT")+":/usr/local/go:ro",
-		"-v", goEnv("GOMODCACHE")+":/go/pkg/mod", "-v", goEnv("GOCACHE")+":/root/.cache/go-build",
-		"--env", "GOPROXY="+goEnv("GOPROXY"), "-f", "../../../deploy/Containerfile", "-t", "nfsrdmad", "../../..")
+	tags, err := os.ReadFile("../../../nfsserver/juicefs/tags")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, image := range [][]string{{"Containerfile", "nfsrdmad"}, {"Containerfile.juicefs", "nfsrdmad-juicefs", "--build-arg", "JUICEFS_TAGS=" + strings.TrimSpace(string(tags))}} {
+		args := []string{"build", "--isolation", "chroot", "--pull=never", "--network", "host", "-v", goEnv("GOROOT") + ":/usr/local/go:ro",
+			"-v", goEnv("GOMODCACHE") + ":/go/pkg/mod", "-v", goEnv("GOCACHE") + ":/root/.cache/go-build",
+			"--env", "GOPROXY=" + goEnv("GOPROXY"), "-f", "../../../deploy/" + image[0], "-t", image[1]}
+		mustPodman(t, append(append(args, image[2:]...), "../../..")...)
+	}
 }
 
-// runImage runs the image with further arguments, as docs/admin.md does, but in the network of the test, whose ports are its own.
+// runImage runs an image with further arguments, as docs/admin.md does, but in the network of the test, whose ports are its own.
 func runImage(t *testing.T, args ...string) {
 	t.Helper()
 	var files syscall.Rlimit
@@ -151,14 +161,15 @@ func runImage(t *testing.T, args ...string) {
 }
 
 // unprivileged checks that the server in the container runs as a user, without any capability.
-func unprivileged(t *testing.T, uid int) {
+func unprivileged(t *testing.T, name string, uid int) {
 	t.Helper()
 	pid := strings.TrimSpace(mustPodman(t, "inspect", "--format", "{{.State.Pid}}", "served"))
 	text, err := os.ReadFile("/proc/" + pid + "/status")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Name:\tnfsrdmad\n", fmt.Sprintf("Uid:\t%[1]d\t%[1]d\t%[1]d\t%[1]d\n", uid), "CapPrm:\t0000000000000000\n", "CapEff:\t0000000000000000\n",
+	name = name[:min(len(name), 15)] // what the kernel keeps of it
+	for _, want := range []string{"Name:\t" + name + "\n", fmt.Sprintf("Uid:\t%[1]d\t%[1]d\t%[1]d\t%[1]d\n", uid), "CapPrm:\t0000000000000000\n", "CapEff:\t0000000000000000\n",
 		"CapBnd:\t0000000000000000\n"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the server's process has not %q:\n%s", want, text)
@@ -166,9 +177,12 @@ func unprivileged(t *testing.T, uid int) {
 	}
 }
 
+// nobody is the user of the images.
+const nobody = 65534
+
 func imageInMemory(t *testing.T) {
 	runImage(t, "nfsrdmad")
-	unprivileged(t, 65534)
+	unprivileged(t, "nfsrdmad", nobody)
 	for addr, o := range map[string]nfsclient.Options{"127.0.0.1:2049": {Transport: nfsclient.TCP}, "127.0.0.1:20049": {}} {
 		tree := mounted(t, addr, "/memory", o)
 		if err := tree.WriteFile(t.Context(), "f", []byte(addr), 0o644); err != nil {
@@ -198,7 +212,7 @@ func imageOfDirectory(t *testing.T) {
 	for i := range 2 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			runImage(t, args...)
-			unprivileged(t, uid)
+			unprivileged(t, "nfsrdmad", uid)
 			tree := mounted(t, "127.0.0.1:2049", "/srv/data", o)
 			name := fmt.Sprint("f", i)
 			if err := tree.WriteFile(t.Context(), name, []byte("data"), 0o644); err != nil {
@@ -214,5 +228,30 @@ func imageOfDirectory(t *testing.T) {
 				handle = root
 			}
 		})
+	}
+}
+
+// imageOfVolume: the volume and the state are the user's of the image, who has made them, and a container that is killed and started again has
+// what was committed, under the handles that clients have.
+func imageOfVolume(t *testing.T) {
+	runImage(t, "--read-only-tmpfs=false", "-v", "juicefs-volume:/volume", "-v", "juicefs-state:/state", "nfsrdmad-juicefs")
+	unprivileged(t, "nfsrdmad-juicefs", nobody)
+	for _, name := range []string{"juicefs-volume", "juicefs-state"} {
+		at := strings.TrimSpace(mustPodman(t, "volume", "inspect", "--format", "{{.Mountpoint}}", name))
+		list, err := os.ReadDir(at)
+		fi, statErr := os.Stat(at)
+		if err != nil || statErr != nil || fi.Sys().(*syscall.Stat_t).Uid != nobody || len(list) == 0 {
+			t.Errorf("%s: %v, %+v, %v, %v", name, list, fi, err, statErr)
+		}
+	}
+	tree := mounted(t, "127.0.0.1:2049", "/volume", nfsclient.Options{Transport: nfsclient.TCP, CallTimeout: transport.Hard})
+	if err := tree.WriteFile(t.Context(), "f", []byte("data"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	mustPodman(t, "kill", "served")
+	mustPodman(t, "wait", "served")
+	mustPodman(t, "start", "served")
+	if data, err := tree.ReadFile(t.Context(), "f"); string(data) != "data" {
+		t.Errorf("after the restart: %q, %v", data, err)
 	}
 }
