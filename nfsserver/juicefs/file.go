@@ -189,7 +189,7 @@ func (o *file) keepMtime(mtime nfsserver.Time) {
 }
 
 // fail notes that the writer has lost bytes, and has the next write begin anew; mu is held. It returns the error with what the object storage
-// has said of its room. Bytes that the metadata service was not there for are lost all the same, but clients are to send them again, which the
+// has said of its room. Bytes that one of the services was not there for are lost all the same, but clients are to send them again, which the
 // write verifier has them do: that is no error of theirs.
 func (o *file) fail(no syscall.Errno) error {
 	err := failedData(no)
@@ -197,7 +197,7 @@ func (o *file) fail(no syscall.Errno) error {
 	case no != syscall.EIO:
 	case o.set.room.short():
 		err = syscall.ENOSPC
-	case away:
+	case away, o.set.room.away():
 		err = nfsserver.ErrBusy
 	}
 	w := o.w
@@ -274,6 +274,9 @@ func (o *file) read(p []byte, off uint64) (int, error) {
 	n, no := o.r.Read(system, off, p)
 	for no == syscall.EAGAIN { // its buffers changed under it
 		n, no = o.r.Read(system, off, p)
+	}
+	if no == syscall.EIO && o.set.room.away() {
+		return n, nfsserver.ErrBusy
 	}
 	return n, failedData(no)
 }

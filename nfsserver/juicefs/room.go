@@ -14,9 +14,10 @@ import (
 	"github.com/juicedata/juicefs/pkg/object"
 )
 
-// A room is an object storage that remembers whether it has refused objects for want of room.
+// A room is an object storage that remembers whether it has refused objects for want of room, or has not answered.
 type room struct {
 	object.ObjectStorage
+	silence
 	full atomic.Int64 // when it did last, in Unix seconds; 0: it has taken one since
 }
 
@@ -25,7 +26,9 @@ const fullFor = 10 * time.Minute
 
 // Put notes a refusal. One that it takes ends it.
 func (r *room) Put(ctx context.Context, key string, in io.Reader, getters ...object.AttrGetter) error {
+	began := time.Now()
 	err := r.ObjectStorage.Put(ctx, key, in, getters...)
+	r.note(began, err)
 	switch {
 	case err == nil:
 		r.full.Store(0)

@@ -91,18 +91,20 @@ func storeWorker(args []string, lines *bufio.Scanner) error {
 	return nil
 }
 
-// TestObjectStorageAwayFromMounts: while the object storage refuses connections, or answers nothing, fsync and reads of what nobody has cached
-// wait, names and cached contents go on; when it is back all goes on, a server that was killed meanwhile or not, and nothing that was acknowledged is missing.
+// TestObjectStorageAwayFromMounts: while the object storage ends connections, of which the server has soon had enough, or answers nothing, fsync and
+// reads of what nobody has cached wait, names and cached contents go on; when it is back all goes on, a server that was killed meanwhile or not,
+// and nothing that was acknowledged is missing.
 func TestObjectStorageAwayFromMounts(t *testing.T) {
 	release := make(chan struct{})
 	for _, way := range []struct {
 		name  string
 		fault services.Fault
+		flags []string
 		kill  bool
-	}{{"resets", services.Away, false}, {"hangs", services.Hung(release), true}} {
+	}{{"resets", services.Away, []string{"--io-retries", "1"}, false}, {"hangs", services.Hung(release), nil, true}} {
 		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()
-			c := newCluster(t)
+			c := newCluster(t, way.flags...)
 			c.mount("timeo=100", 0, 1)
 			c.mount("timeo=100", 1, 0)
 			const n = recordPlaces

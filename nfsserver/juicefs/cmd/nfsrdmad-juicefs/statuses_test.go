@@ -350,6 +350,29 @@ func (c *handleClient) putOff(proc uint32, args xdr.Marshaler, res xdr.Unmarshal
 	}
 }
 
+// TestStatusesOfAbsentObjectStorage: what could not be stored or read as the object storage does not answer is put off by NFS3ERR_JUKEBOX. The verifier changes
+// with a COMMIT that is.
+func TestStatusesOfAbsentObjectStorage(t *testing.T) {
+	t.Parallel()
+	c := newServers(t, "--io-retries", "1")
+	a, b := dialRDMA(t, c.servers[0]), dialRDMA(t, c.servers[1])
+	fh, late := a.create("file"), a.create("late")
+	a.store(fh, []byte("content"))
+	c.s3.Break(services.Away)
+	wrote := a.put(late, []byte("unsent"))
+	var committed nfs3.CommitRes
+	a.putOff(nfs3.ProcCommit, &nfs3.CommitArgs{FH: late}, &committed, &committed.Status)
+	var read nfs3.ReadRes
+	b.putOff(nfs3.ProcRead, &nfs3.ReadArgs{FH: fh, Count: 10}, &read, &read.Status)
+	c.s3.Mend()
+	if is, err := a.Commit(t.Context(), late, 0, 0); err != nil || is == wrote {
+		t.Errorf("COMMIT of what was lost: %x, %v; WRITE had said %x", is, err, wrote)
+	}
+	a.store(late, []byte("sent!!"))
+	b.has(late, []byte("sent!!"))
+	b.has(fh, []byte("content"))
+}
+
 // TestStatusesWithoutMetadata: while the metadata service is away calls are put off by NFS3ERR_JUKEBOX, so that clients ask again, and none fails for good.
 // Then what was acknowledged is there, and what could not be committed is not acknowledged.
 func TestStatusesWithoutMetadata(t *testing.T) {

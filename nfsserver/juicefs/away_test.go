@@ -1,0 +1,75 @@
+// An object storage that does not answer for longer than JuiceFS waits.
+
+package juicefs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
+)
+
+func TestUnanswered(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	for _, c := range []struct {
+		err  error
+		took time.Duration
+		want bool
+	}{
+		{nil, time.Hour, false},
+		{fmt.Errorf("PUT: %w", refused), 0, true},
+		{fmt.Errorf("PUT: %w", &net.DNSError{Err: "no such host", Name: "s3"}), 0, true},
+		{fmt.Errorf("GET: %w", io.ErrUnexpectedEOF), 0, true},
+		{fmt.Errorf("GET: %w", io.EOF), 0, true},
+		{context.DeadlineExceeded, 0, true},
+		{fmt.Errorf("GET: %w", context.Canceled), time.Minute, true},
+		{fmt.Errorf("GET: %w", context.Canceled), time.Second, false},
+		{errors.New("AccessDenied"), time.Minute, false},
+		{syscall.ENOSPC, 0, false},
+	} {
+		if got := unanswered(c.err, c.took); got != c.want {
+			t.Errorf("%v after %v: %v, want %v", c.err, c.took, got, c.want)
+		}
+	}
+}
+
+// TestObjectStorageAwayForLong: what was tried as often as it is to be is no error: COMMIT and READ are to be asked for again, COMMIT of what was lost once; and
+// when the storage is back all is there that is written again.
+func TestObjectStorageAwayForLong(t *testing.T) {
+	url, _, s3 := newVolume(t)
+	f := openShared(t, Options{Meta: url, Retries: 1})
+	defer closeFS(t, f)
+	r, _ := create(t, f, f.Root(), "file")
+	put(t, f, r, []byte("before"), 0)
+	commit(t, f, r)
+	other := openShared(t, Options{Meta: url, Retries: 1})
+	defer closeFS(t, other)
+	s3.Break(services.Away)
+	put(t, f, r, []byte("unsent"), 0)
+	if err := f.Sync(r, false); !errors.Is(err, nfsserver.ErrBusy) {
+		t.Errorf("COMMIT: %v", err)
+	}
+	if err := f.Sync(r, false); err != nil {
+		t.Errorf("COMMIT asked for again: %v", err)
+	}
+	buf := make([]byte, 10)
+	if n, err := other.ReadAt(me, r, buf, 0); !errors.Is(err, nfsserver.ErrBusy) {
+		t.Errorf("READ: %q, %v", buf[:n], err)
+	}
+	s3.Mend()
+	if n, err := other.ReadAt(me, r, buf, 0); err != nil || string(buf[:n]) != "before" {
+		t.Errorf("READ, then: %q, %v", buf[:n], err)
+	}
+	put(t, f, r, []byte("sent!!"), 0)
+	commit(t, f, r)
+	if n, err := other.ReadAt(me, r, buf, 0); err != nil || string(buf[:n]) != "sent!!" {
+		t.Errorf("READ of what was written again: %q, %v", buf[:n], err)
+	}
+}
