@@ -33,11 +33,13 @@ func (s *silence) away() bool {
 	return at != 0 && time.Since(time.Unix(at, 0)) < awayFor
 }
 
-// note takes the error of a request.
-func (s *silence) note(began time.Time, err error) {
-	if unanswered(err, time.Since(began)) {
+// note takes the error of a request, and reports whether that was left without an answer.
+func (s *silence) note(began time.Time, err error) bool {
+	silent := unanswered(err, time.Since(began))
+	if silent {
 		s.at.Store(time.Now().Unix())
 	}
+	return silent
 }
 
 // unanswered reports whether err, of a request that took some time, is of the way to the storage: refusals of its own are none of these types.

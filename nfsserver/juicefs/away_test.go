@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/juicedata/juicefs/pkg/object"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
 )
@@ -36,6 +37,37 @@ func TestUnanswered(t *testing.T) {
 	} {
 		if got := unanswered(c.err, c.took); got != c.want {
 			t.Errorf("%v after %v: %v, want %v", c.err, c.took, got, c.want)
+		}
+	}
+}
+
+// A refuser is an object storage that fails by an error.
+type refuser struct {
+	object.ObjectStorage
+	err error
+}
+
+func (r *refuser) Put(context.Context, string, io.Reader, ...object.AttrGetter) error { return r.err }
+
+// TestWantOfRoom: what an error of the object storage says of its room, where numbers in it are none of its status.
+func TestWantOfRoom(t *testing.T) {
+	from := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 507}
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, false},
+		{errors.New("https response error StatusCode: 507, RequestID: 1, api error InsufficientStorage"), true},
+		{errors.New("api error XMinioStorageFull: Storage backend has reached its minimum free drive threshold"), true},
+		{errors.New("upload failed: status 507"), true},
+		{fmt.Errorf("PUT: %w", syscall.ENOSPC), true},
+		{fmt.Errorf("PUT: %w", syscall.EDQUOT), true},
+		{errors.New("https response error StatusCode: 403, RequestID: 185070AF, api error AccessDenied"), false},
+		{fmt.Errorf("PUT: %w", &net.OpError{Op: "read", Net: "tcp", Source: from, Err: syscall.ECONNRESET}), false},
+	} {
+		r := &room{ObjectStorage: &refuser{err: c.err}}
+		if err := r.Put(t.Context(), "key", nil); !errors.Is(err, c.err) || r.short() != c.want {
+			t.Errorf("%v: %v, %v, want %v", c.err, err, r.short(), c.want)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strings"
+	"regexp"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -28,11 +28,10 @@ const fullFor = 10 * time.Minute
 func (r *room) Put(ctx context.Context, key string, in io.Reader, getters ...object.AttrGetter) error {
 	began := time.Now()
 	err := r.ObjectStorage.Put(ctx, key, in, getters...)
-	r.note(began, err)
-	switch {
+	switch silent := r.note(began, err); {
 	case err == nil:
 		r.full.Store(0)
-	case wantsRoom(err):
+	case !silent && wantsRoom(err):
 		r.full.Store(time.Now().Unix())
 	}
 	return err
@@ -44,18 +43,13 @@ func (r *room) short() bool {
 	return at != 0 && time.Since(time.Unix(at, 0)) < fullFor
 }
 
-// refusals are what S3 servers say: MinIO, Ceph, and others by the status of RFC 4918.
-var refusals = []string{"XMinioStorageFull", "QuotaExceeded", "InsufficientStorage", "StorageFull", "507"}
+// refusal is what S3 servers say: MinIO, Ceph, and others by the status of RFC 4918, which is not to be found within other numbers: ports, those of requests.
+var refusal = regexp.MustCompile(`XMinioStorageFull|QuotaExceeded|InsufficientStorage|StorageFull|\b507\b`)
 
 // wantsRoom reports whether an object was refused for want of room.
 func wantsRoom(err error) bool {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return true
 	}
-	for _, word := range refusals {
-		if strings.Contains(err.Error(), word) {
-			return true
-		}
-	}
-	return false
+	return refusal.MatchString(err.Error())
 }
