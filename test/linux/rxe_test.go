@@ -78,7 +78,7 @@ func rxeMountsUs(t *testing.T, series string, large, names int, kills []int) {
 	run(t, g, mount)
 	checks(t, g, fmt.Sprintf("-dir /mnt -large %d -run 'sizes|large|mmap|symlinks|names|parallel'", large))
 	run(t, g, unmount)
-	run(t, g, mount+treeScript)
+	run(t, g, mount+guest.TreeScript)
 	rxeErrors(t, g, s)
 	quiet(t, g)
 	s.stop()

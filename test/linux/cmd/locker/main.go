@@ -2,6 +2,7 @@
 //
 //	locker FILE try w 10 5 r 0 0 …                each without waiting; "granted" or "denied" for each
 //	locker FILE hold w 10 5 says /x await /y …    waits for locks, makes files, waits for files; then ends
+//	locker FILE count 20                          so often: locks the file, adds one to the number in it, prints that, releases it
 //
 // "r" and "w" are locks of fcntl(2), "R" and "W" those of flock(2), of all bytes whatever is said. "tells /z" before them has an error
 // written to a file.
@@ -10,8 +11,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -27,6 +30,9 @@ func run(args []string) error {
 	f, err := os.OpenFile(args[0], os.O_RDWR, 0)
 	if err != nil {
 		return err
+	}
+	if args[1] == "count" {
+		return count(f, args[2])
 	}
 	hold := args[1] == "hold"
 	tells := ""
@@ -55,6 +61,29 @@ func run(args []string) error {
 		}
 	}
 	return nil
+}
+
+// count adds to the number in a file, which nobody else does while it is locked.
+func count(f *os.File, times string) error {
+	n, err := strconv.Atoi(times)
+	for i := 0; i < n && err == nil; i++ {
+		if err = syscall.FcntlFlock(f.Fd(), syscall.F_SETLKW, &syscall.Flock_t{Type: syscall.F_WRLCK}); err != nil {
+			break
+		}
+		var b [20]byte
+		is, got := 0, 0
+		if got, err = f.ReadAt(b[:], 0); errors.Is(err, io.EOF) {
+			is, err = strconv.Atoi(strings.TrimSpace(string(b[:got])))
+		}
+		if err == nil {
+			_, err = f.WriteAt(fmt.Appendf(nil, "%d\n", is+1), 0)
+		}
+		if err == nil {
+			err = syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_UNLCK})
+		}
+		fmt.Println(is + 1)
+	}
+	return err
 }
 
 // tell writes an error to a file, which is there when it is whole.

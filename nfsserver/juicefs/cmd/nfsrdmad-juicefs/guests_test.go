@@ -1,0 +1,256 @@
+// Two Linux machines, QEMU guests, that mount one volume by two servers, over RDMA and TCP.
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
+	"github.com/nfsrdma/nfsrdma/test/linux/guest"
+	"github.com/nfsrdma/nfsrdma/test/linux/image"
+	"github.com/nfsrdma/nfsrdma/test/machine"
+)
+
+// scriptTime bounds a script that hangs.
+const scriptTime = 15 * time.Minute
+
+// A client is a guest that mounts the volume by a server of its own.
+type client struct {
+	t       *testing.T
+	g       *guest.Guest
+	server  *process
+	fscheck string // commands in the guest
+	locker  string
+}
+
+// bootClient starts a guest with a kernel of a series.
+func bootClient(t *testing.T, series string) *client {
+	t.Helper()
+	img, err := image.Get(t.Context(), series, t.Logf)
+	var g *guest.Guest
+	if err == nil {
+		g, err = guest.Boot(t.Context(), guest.Config{Image: img, MemoryMB: 512, Direct: true})
+	}
+	if errors.Is(err, image.ErrUnavailable) {
+		machine.Skip(t, err.Error())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the guest's console:\n%s", g.Console())
+		}
+		g.Close()
+	})
+	return &client{t: t, g: g}
+}
+
+// equip puts programs into the guest and starts what it needs for locks.
+func (c *client) equip(programs string) {
+	c.t.Helper()
+	for name, command := range map[string]*string{"fscheck": &c.fscheck, "locker": &c.locker} {
+		b, err := os.ReadFile(filepath.Join(programs, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(c.g.Share, name), b, 0o755)
+		}
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		*command = "/tmp/" + name // from memory, not through the shared directory
+		c.run("cp /share/" + name + " /tmp && rm /share/" + name)
+	}
+	statd, err := c.g.FromHost(c.t.Context(), "rpc.statd")
+	if errors.Is(err, exec.ErrNotFound) {
+		machine.Skip(c.t, "needs rpc.statd (Debian: nfs-common)")
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.run("client_up && ip link set lo up; mkdir -p /run/rpcbind /var/lib/nfs/sm /var/lib/nfs/sm.bak; rpcbind -w && " + statd + " --no-notify")
+}
+
+// try runs a script in the guest.
+func (c *client) try(script string) (string, error) {
+	ctx, cancel := context.WithTimeout(c.t.Context(), scriptTime)
+	defer cancel()
+	return c.g.Run(ctx, script)
+}
+
+// run runs a script that must end well.
+func (c *client) run(script string) string {
+	c.t.Helper()
+	out, err := c.try(script)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return out
+}
+
+// mount mounts the volume, with more options, in place of what was mounted.
+func (c *client) mount(options string) {
+	c.t.Helper()
+	c.run("cd /; umount /mnt 2> /dev/null; mount -t nfs -o vers=3," + options + " " + c.g.Host + ":/vol /mnt || { dmesg | tail -n 15; exit 1; }")
+}
+
+// buildForGuests builds the programs of the guests, static.
+func buildForGuests(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	cmd := exec.Command("go", "build", "-o", dir+"/", "./test/linux/cmd/fscheck", "./test/linux/cmd/locker")
+	cmd.Dir = filepath.Join("..", "..", "..", "..")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return dir
+}
+
+// TestLinuxGuests: what Linux does on a volume over RDMA is as on a disk; and of two guests, each with a server of its own, the one sees when it opens what the other
+// has closed, and locks and renames of both exclude each other: both over RDMA, and one over TCP.
+func TestLinuxGuests(t *testing.T) {
+	if os.Getenv("NFSRDMA_LINUX") == "" {
+		t.Skip("the Linux suite runs with NFSRDMA_LINUX=1, as in ./test/run")
+	}
+	if err := guest.Direct(); err != nil {
+		machine.Skip(t, err.Error())
+	}
+	programs := buildForGuests(t)
+	_, url := services.Redis(t)
+	services.Format(t, url, services.StartS3(t))
+	both := []*client{bootClient(t, "6.12"), bootClient(t, "6.1")}
+	for _, c := range both {
+		c.server = startProcessAt(t, c.g.Listen, "20049", "2049", url, "--addr", c.g.Listen, "--rpcbind", "serve", "--crc", "auto")
+		c.equip(programs)
+	}
+	both[0].mount("proto=rdma")
+	t.Run("semantics", func(t *testing.T) { both[0].checks(t, "-large 8") })
+	t.Run("random", func(t *testing.T) { both[0].checks(t, "-ops 500") })
+	t.Run("tree", func(t *testing.T) { both[0].run(guest.TreeScript) })
+	for _, proto := range []string{"rdma", "tcp"} {
+		t.Run(proto, func(t *testing.T) {
+			for i, c := range both {
+				c.mount("proto=" + []string{"rdma", proto}[i])
+			}
+			t.Run("exchange", func(t *testing.T) { exchange(t, both) })
+			t.Run("locks", func(t *testing.T) { together(t, both, counting, 2*2*10) })
+			// A name that the other guest has changed is seen when attributes are asked for.
+			for i, c := range both {
+				c.mount("actimeo=0,lookupcache=none,proto=" + []string{"rdma", proto}[i])
+			}
+			t.Run("rename", func(t *testing.T) { together(t, both, renaming, 2*10) })
+			t.Run("names", func(t *testing.T) { namesTogether(t, both) })
+		})
+	}
+	for _, c := range both {
+		if out := c.run("cd /; umount /mnt; dmesg"); strings.Contains(out, "BUG:") || strings.Contains(out, "Oops") || strings.Contains(out, "blocked for more than") {
+			t.Errorf("the guest's kernel says:\n%s", out)
+		}
+	}
+}
+
+// charged is what differs from a disk: in JuiceFS a file uses its whole size, holes included (docs/scale.md).
+var charged = regexp.MustCompile(`^sparse \S+ a file with holes has size \d+ and \d+ blocks$`)
+
+// checks has the guest check the volume as a file system.
+func (c *client) checks(t *testing.T, args string) {
+	out := c.run(c.fscheck + " -dir /mnt " + args + "; true")
+	n := 0
+	for line := range strings.Lines(out) {
+		verdict, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if verdict == "ok" {
+			n++
+		}
+		if verdict == "FAIL" && !charged.MatchString(rest) {
+			t.Errorf("%s", rest)
+		}
+	}
+	if n == 0 || strings.Contains(out, "panic:") {
+		t.Errorf("fscheck said:\n%s", out)
+	}
+}
+
+// exchange has the guests write a file by turns, of one size, and read what the other has written.
+func exchange(t *testing.T, both []*client) {
+	for i := range 10 {
+		from, to := both[i%2], both[1-i%2]
+		want := fmt.Sprintf("version %03d", i)
+		from.run("echo " + want + " > /mnt/exchanged")
+		if got := strings.TrimSpace(to.run("cat /mnt/exchanged")); got != want {
+			t.Errorf("read %q, want %q", got, want)
+		}
+	}
+}
+
+// counting is two processes that each add 10 times to a number that they have locked.
+func counting(c *client, _ int) string {
+	return fmt.Sprintf("%[1]s /mnt/number count 10 > /tmp/one & %[1]s /mnt/number count 10 > /tmp/two; a=$?; wait $! && [ $a = 0 ]; a=$?; cat /tmp/one /tmp/two; exit $a", c.locker)
+}
+
+// renaming adds 10 times to a number while it has a file by another name.
+func renaming(_ *client, i int) string {
+	return fmt.Sprintf(`cd /mnt; for i in $(seq 10); do
+	until mv token token-%[1]d 2> /dev/null; do :; done
+	n=$(($(cat number) + 1)); echo $n > number; echo $n
+	mv token-%[1]d token || exit 1
+done`, i)
+}
+
+// atOnce has both guests run a script at the same time.
+func atOnce(t *testing.T, both []*client, script func(c *client, i int) string) (outs []string) {
+	t.Helper()
+	outs = make([]string, len(both))
+	errs := make([]error, len(both))
+	var wg sync.WaitGroup
+	for i, c := range both {
+		wg.Go(func() { outs[i], errs[i] = c.try(script(c, i)) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	return outs
+}
+
+// together has both guests do something at the same time, after which each number up to n was given once.
+func together(t *testing.T, both []*client, script func(c *client, i int) string, n int) {
+	both[0].run("echo 0 > /mnt/number; : > /mnt/token")
+	outs := atOnce(t, both, script)
+	if got := distinct(t, strings.Fields(strings.Join(outs, " "))); got != n {
+		t.Errorf("%d numbers, want %d", got, n)
+	}
+}
+
+// namesTogether has both guests make, write and rename files of one directory, after which both see all of them, with what they hold, and remove each other's.
+func namesTogether(t *testing.T, both []*client) {
+	const each = 30
+	both[0].run("mkdir /mnt/dir")
+	atOnce(t, both, func(_ *client, i int) string {
+		return fmt.Sprintf(`cd /mnt/dir && for k in $(seq %d); do echo "%d $k" > new-%[2]d && mv new-%[2]d file-%[2]d-$k || exit 1; done`, each, i)
+	})
+	const list = "cd /mnt/dir && ls | sort | while read -r f; do echo $f $(cat $f); done"
+	lists := atOnce(t, both, func(*client, int) string { return list })
+	if lists[0] != lists[1] || strings.Count(lists[0], "\n") != 2*each {
+		t.Errorf("one guest sees\n%s\nthe other\n%s", lists[0], lists[1])
+	}
+	for line := range strings.Lines(lists[0]) {
+		var name, guest, number string
+		if n, err := fmt.Sscan(line, &name, &guest, &number); n != 3 || err != nil || name != "file-"+guest+"-"+number {
+			t.Errorf("%s holds what another file is to hold", strings.TrimSpace(line))
+		}
+	}
+	atOnce(t, both, func(_ *client, i int) string { return fmt.Sprintf("cd /mnt/dir && rm file-%d-*", 1-i) })
+	if out := both[1].run("rmdir /mnt/dir && ls /mnt/dir 2>&1; true"); !strings.Contains(out, "No such file") {
+		t.Errorf("the directory is not empty, or still there: %s", out)
+	}
+}
