@@ -1,4 +1,4 @@
-// Locks of two guests that end in other ways than by being released: in a circle, with the server, and with a guest.
+// Locks of two guests that end in other ways than by being released: in a circle, with the server, and with a guest, which comes back or does not.
 
 package linux
 
@@ -145,3 +145,50 @@ func (l *lockingAll) crash(s *server) {
 	l.free()
 	run(l.t, b.g, "mount -t nfs -o vers=3,proto=tcp "+b.g.Host+":/export /mnt")
 }
+
+// gone is a guest that others wait for, and that the server has no call of for many times --locks-gone. While its machine answers it has its lock,
+// with a connection and without. Killed for good, so that nobody answers at its address, it loses the lock to who waits.
+func (l *lockingAll) gone(s *server) {
+	a, b := l.all[1], l.all[2]
+	b.start("w 0 10")
+	comes(l.t, "the lock of who will be gone", func() bool { return l.here.has(0, 10) })
+	waiter := a.start("w 5 1")
+	connected := func() bool {
+		return strings.Contains(shell(l.t, program(l.t, "cmd/nfsrdmad")+" clients --json --control "+s.control), `"`+b.g.Guest+`:`)
+	}
+	if !connected() {
+		l.t.Error("the server has no connection of who has just locked something")
+	}
+	began := time.Now()
+	// Its connections end: with NFSRDMA_FULL=1 as Linux ends those that are idle, after 5 minutes; else nothing of them gets to the server any more,
+	// which then gives them up after 150 s. Until then it does not ask the machine: a connection is answer enough.
+	if !full {
+		b.run("/bin/ip rule add to " + b.g.Host + " dport 2049 prohibit") // ip alone would be busybox's
+	}
+	comes(l.t, "the connections of who is idle have ended", func() bool {
+		time.Sleep(time.Second)
+		return !connected()
+	})
+	time.Sleep(100 * time.Second) // in which the server asks the machine three times, and would free the lock if that did not answer
+	if waiter.has() || !l.here.has(0, 10) || strings.Contains(s.log.String(), lostToGone) {
+		l.t.Error("a client whose machine answers has lost its lock")
+	}
+	l.t.Logf("a client that is idle has had its lock for %v", time.Since(began).Round(time.Second))
+	if full { // now with connections that are there when the machine ends
+		b.run("cat /mnt/lock")
+	}
+	b.g.Kill()
+	began = time.Now()
+	comes(l.t, "who waited has the lock of a guest that is gone", waiter.has)
+	l.t.Logf("who waited had the lock %v after the guest was gone", time.Since(began).Round(time.Second))
+	if !strings.Contains(s.log.String(), lostToGone) {
+		l.t.Error("the server has not logged that a client that is gone has lost its lock")
+	}
+	forget(b.g)
+	l.all = l.all[:2]
+	waiter.end()
+	l.free()
+}
+
+// lostToGone is what the server logs.
+const lostToGone = "locks lost: others wait for them, and their client does not answer"

@@ -29,6 +29,7 @@ type server struct {
 	rdma, tcp int    // rdma is that of a tap: all that goes over it is checked
 	behind    int    // what the tap stands before
 	state     string // a directory for what it keeps between its starts: no other server's, such as that of the other kernel's test
+	control   string // the socket of --control, where args name one
 	args      []string
 	want      wire.Want
 	roce      bool // by RoCE and not by iWARP; the tap is then the device itself

@@ -100,7 +100,8 @@ type lockingAll struct {
 }
 
 // TestTwoGuestsLock: a guest over RDMA, one with another kernel over TCP, and a program here, in each order: each kind of lock beside each, on bytes
-// that overlap and that do not; who waits; and two that wait for each other. Then the server is killed, and a guest is.
+// that overlap and that do not; who waits; and two that wait for each other. Then a guest is killed, the server is,
+// and a guest for good.
 func TestTwoGuestsLock(t *testing.T) {
 	enter(t, "6.1", "6.12")
 	if err := guest.Direct(); err != nil {
@@ -119,8 +120,8 @@ func TestTwoGuestsLock(t *testing.T) {
 	for i, series := range []string{"6.1", "6.12"} {
 		g := client(t, series)
 		if i == 0 {
-			s = &server{t: t, g: g, dir: dir, behind: 20049, rdma: 20049, tcp: 2049,
-				args: []string{"--addr", "0.0.0.0", "--crc", "auto", "--rdma", "iwarp", "--rpcbind", "serve"}}
+			s = &server{t: t, g: g, dir: dir, behind: 20049, rdma: 20049, tcp: 2049, control: filepath.Join(t.TempDir(), "control")}
+			s.args = []string{"--addr", "0.0.0.0", "--crc", "auto", "--rdma", "iwarp", "--rpcbind", "serve", "--control", s.control}
 			s.start()
 			t.Cleanup(s.stop)
 		}
@@ -138,8 +139,12 @@ func TestTwoGuestsLock(t *testing.T) {
 	l.kinds()
 	l.waiters()
 	l.eachOther()
-	l.tooLate(s)
 	l.crash(s)
+	l.all[2].command = intoGuest(t, l.all[2].g, tool)
+	// Not before: a guest that starts again is silent for as long as that takes.
+	s.args = append(s.args, "--locks-gone", "20s")
+	l.tooLate(s)
+	l.gone(s)
 	for _, one := range l.all[1:] {
 		run(t, one.g, "cd /; n=0; until umount /mnt; do n=$((n + 1)); [ $n -lt 3000 ] || exit 1; sleep 0.2; done; rm -f /share/says-* /share/ends-* /share/tells-* /share/first-* /share/go-*")
 		quiet(t, one.g, reconnects...)

@@ -88,9 +88,7 @@ func boot(ctx context.Context, cfg Config, accel string) (g *Guest, err error) {
 		g.Close()
 		return nil, err
 	}
-	err = g.start(arguments(cfg, g.Network, g.dir, accel))
-	g.Network.close()
-	if err != nil {
+	if err = g.start(arguments(cfg, g.Network, g.dir, accel)); err != nil {
 		g.Close()
 		return nil, err
 	}
@@ -171,7 +169,7 @@ func (g *Guest) Console() string {
 	return strings.Join(all, "\n")
 }
 
-// Kill ends the guest's process, as a loss of power ends a machine. Close is still to be called.
+// Kill ends the guest's process, as a loss of power ends a machine: its address stays, and nobody answers there. Close is still to be called.
 func (g *Guest) Kill() {
 	g.stop()
 	<-g.gone

@@ -80,17 +80,14 @@ func userNetwork(cfg Config) (*Network, error) {
 	return n, nil
 }
 
-// end gives back what belongs to the network as long as the guest runs.
+// end gives back what belongs to the network: of a guest that was killed that is until Guest.Close, so that its address is that of a
+// machine that is off, and not one that the host looks for elsewhere.
 func (n *Network) end() {
-	for _, release := range n.reserved {
-		release()
-	}
-}
-
-// close ends what this process has of the network; QEMU has its own.
-func (n *Network) close() {
 	if n.tap != nil {
 		n.tap.close()
+	}
+	for _, release := range n.reserved {
+		release()
 	}
 }
 

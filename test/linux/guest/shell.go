@@ -30,7 +30,6 @@ func Shell(cfg Config) error {
 		return err
 	}
 	defer net.end()
-	defer net.close()
 	cmd := exec.Command(qemu, arguments(cfg, net, dir, accel)...)
 	cmd.ExtraFiles = net.files()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
