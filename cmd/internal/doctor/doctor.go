@@ -105,7 +105,7 @@ func (c *check) start(ctx context.Context, x *exam, needs []*outcome) Finding {
 			return skip("", "not tried: it needs %q to be well", c.needs[i])
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	ctx, cancel := context.WithTimeout(ctx, x.most(checkTime))
 	defer cancel()
 	return c.run(ctx, x)
 }

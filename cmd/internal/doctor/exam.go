@@ -40,7 +40,12 @@ type Options struct {
 	Dial   portprobe.Dialer
 	Lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	Now    func() time.Time
+
+	slow time.Duration // by which all bounds of time are multiplied, as tests have it; 0: 1
 }
+
+// most is how long something may take.
+func (o *Options) most(usual time.Duration) time.Duration { return max(o.slow, 1) * usual }
 
 // A Report is the findings in order, and the command lines that should mount the export.
 type Report struct {

@@ -16,7 +16,7 @@ const goodTransfer = 64 << 10
 
 // checkFSINFO connects as a client does, and asks for the sizes.
 func checkFSINFO(ctx context.Context, x *exam) Finding {
-	o := nfsclient.Options{Transport: nfsclient.RDMA, CRC: x.CRC, CallTimeout: checkTime, RetryTimeout: checkTime}
+	o := nfsclient.Options{Transport: nfsclient.RDMA, CRC: x.CRC, CallTimeout: x.most(checkTime), RetryTimeout: x.most(checkTime)}
 	if x.roce {
 		o.Provider = nfsclient.RoCE
 	}

@@ -56,7 +56,7 @@ func checkMount(ctx context.Context, x *exam) Finding {
 
 // dialMount connects to the MOUNT service over TCP, and has it answer.
 func (x *exam) dialMount(ctx context.Context) (*transport.Client, error) {
-	c, err := transport.DialTCP(ctx, x.at(x.mountPort), config("mount"))
+	c, err := transport.DialTCP(ctx, x.at(x.mountPort), x.config("mount"))
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func checkMNT(ctx context.Context, x *exam) Finding {
 		return fail(x.refusalAdvice(res.Status), "%s: the server refuses: %s", x.export, res.Status.String())
 	}
 	x.keep(func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), x.most(time.Second))
 		defer cancel()
 		return x.mount.Call(ctx, mountProc(mount3.ProcUmnt, "UMNT", 0), &mount3.PathArgs{Path: x.export}, nil, nil, 0)
 	})

@@ -62,7 +62,7 @@ func checkName(ctx context.Context, x *exam) Finding {
 
 // answering tells at which addresses one of the NFS ports takes connections.
 func (x *exam) answering(ctx context.Context, hosts []string) []bool {
-	ctx, cancel := context.WithTimeout(ctx, pickTime)
+	ctx, cancel := context.WithTimeout(ctx, x.most(pickTime))
 	defer cancel()
 	ports := []int{x.RDMAPort, x.TCPPort}
 	open := make([]bool, len(hosts)*len(ports))
@@ -117,10 +117,10 @@ func checkRDMAPort(ctx context.Context, x *exam) Finding {
 	}
 	first, cancel := ctx, context.CancelFunc(func() {})
 	if x.Provider == nfsclient.AutoProvider {
-		first, cancel = context.WithTimeout(ctx, checkTime/2) // the rest of the time is for RoCE
+		first, cancel = context.WithTimeout(ctx, x.most(checkTime/2)) // the rest of the time is for RoCE
 	}
 	defer cancel()
-	x.rdmaPort = portprobe.Identify(first, x.Dial, x.at(x.RDMAPort))
+	x.rdmaPort = portprobe.Identify(first, x.most(portprobe.Wait), x.Dial, x.at(x.RDMAPort))
 	if x.rdmaPort.Kind == portprobe.MPA {
 		return ok("%d answers, and speaks iWARP", x.RDMAPort)
 	}
@@ -142,7 +142,7 @@ func checkRDMAPort(ctx context.Context, x *exam) Finding {
 
 // checkTCPPort finds out what is at the TCP port.
 func checkTCPPort(ctx context.Context, x *exam) Finding {
-	x.tcpPort = portprobe.Identify(ctx, x.Dial, x.at(x.TCPPort))
+	x.tcpPort = portprobe.Identify(ctx, x.most(portprobe.Wait), x.Dial, x.at(x.TCPPort))
 	if x.tcpPort.Kind == portprobe.RPC {
 		return ok("%d answers, and speaks ONC RPC", x.TCPPort)
 	}
@@ -156,7 +156,7 @@ func checkTCPPort(ctx context.Context, x *exam) Finding {
 // checkBindPort looks whether rpcbind is in reach; nothing but the kernel's
 // defaults needs it.
 func checkBindPort(ctx context.Context, x *exam) Finding {
-	x.bindPort = portprobe.Identify(ctx, x.Dial, x.at(x.BindPort))
+	x.bindPort = portprobe.Identify(ctx, x.most(portprobe.Wait), x.Dial, x.at(x.BindPort))
 	if x.bindPort.Kind == portprobe.RPC {
 		return ok("%d answers", x.BindPort)
 	}

@@ -16,7 +16,7 @@ import (
 // checkRoCE connects by RoCE, and has one call answered: UDP tells nothing of a port that is less.
 func checkRoCE(ctx context.Context, x *exam) Finding {
 	x.roce = true
-	c, err := transport.DialRDMA(ctx, roce.Open(rnic.DeviceConfig{}), x.at(x.RDMAPort), config("nfs"))
+	c, err := transport.DialRDMA(ctx, roce.Open(rnic.DeviceConfig{}), x.at(x.RDMAPort), x.config("nfs"))
 	if err == nil {
 		x.rdma = c
 		x.keep(c.Close)

@@ -18,12 +18,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// serveRoCE serves programs over RoCE at port 20049 of an address.
-func serveRoCE(t *testing.T, addr string, programs ...*transport.Program) {
+// serveRoCE serves programs over RoCE at a port of an address, at which nobody listens over TCP. Of the usual one that is not certain: a server of
+// another package's test may have it at all addresses.
+func serveRoCE(t *testing.T, addr string, programs ...*transport.Program) (port int) {
 	t.Helper()
+	port = machine.Port(t)
 	s := transport.NewServer(transport.ServerConfig{}, programs...)
 	dev := roce.Open(rnic.DeviceConfig{})
-	l, err := dev.Listen("udp", addr+":20049")
+	l, err := dev.Listen("udp", fmt.Sprint(addr, ":", port))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,17 +35,18 @@ func serveRoCE(t *testing.T, addr string, programs ...*transport.Program) {
 		s.Shutdown(context.Background())
 		<-done
 	})
+	return port
 }
 
 // TestRoCE: asked for, or found because nothing answers by iWARP, RoCE is what the checks and the command lines go by.
 func TestRoCE(t *testing.T) {
 	programs, _ := tree(t, 0, false)
 	addr := machine.Addr(t).String()
-	serveRoCE(t, addr, programs...)
+	port, tcp := serveRoCE(t, addr, programs...), machine.Port(t)
 	for _, p := range []nfsclient.Provider{nfsclient.RoCE, nfsclient.AutoProvider} {
 		t.Run(p.String(), func(t *testing.T) {
-			r := examine(t, Options{Host: addr, Provider: p, Root: t.TempDir()}, true, map[string]wanted{
-				portRDMA:     {OK, "20049 answers by RoCE, over UDP port 4791"},
+			r := examine(t, Options{Host: addr, RDMAPort: port, TCPPort: tcp, Provider: p, Root: t.TempDir()}, true, map[string]wanted{
+				portRDMA:     {OK, fmt.Sprint(port, " answers by RoCE, over UDP port 4791")},
 				startUp:      {OK, "RoCE"},
 				rpcRDMA:      {OK, "credits"},
 				programsRDMA: {OK, "NFS 3"},
@@ -51,13 +54,13 @@ func TestRoCE(t *testing.T) {
 				deviceCheck:  {Warn, "type rxe"},
 				moduleCheck:  {Warn, "rdma_rxe"},
 			})
-			want := fmt.Sprintf("nfsrdma mount -o provider=roce %s:/m /mnt", addr)
+			want := fmt.Sprintf("nfsrdma mount -o provider=roce,port=%d %s:/m /mnt", port, addr)
 			if len(r.Mount) == 0 || r.Mount[0] != want {
 				t.Errorf("command lines %q, want %q first", r.Mount, want)
 			}
 		})
 	}
-	r := examine(t, Options{Host: addr, Root: t.TempDir()}, false, map[string]wanted{portRDMA: {Fail, "20049"}, deviceCheck: {Warn, "type siw"}})
+	r := examine(t, Options{Host: addr, RDMAPort: port, TCPPort: tcp, Root: t.TempDir()}, false, map[string]wanted{portRDMA: {Fail, fmt.Sprint(port)}, deviceCheck: {Warn, "type siw"}})
 	if strings.Contains(fmt.Sprint(r.Mount), "roce") {
 		t.Errorf("command lines %q of iWARP", r.Mount)
 	}

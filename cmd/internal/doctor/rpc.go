@@ -89,8 +89,9 @@ func yes(b bool, yes, no string) string {
 }
 
 // config is that of the exam's own connections: asked once, and not for long.
-func config(service string) transport.ClientConfig {
-	return transport.ClientConfig{Service: service, Cred: transport.SysCred(), CallTimeout: checkTime, RetryTimeout: checkTime, MaxRetries: -1}
+func (x *exam) config(service string) transport.ClientConfig {
+	most := x.most(checkTime)
+	return transport.ClientConfig{Service: service, Cred: transport.SysCred(), CallTimeout: most, RetryTimeout: most, MaxRetries: -1}
 }
 
 // checkRPCOverRDMA connects, and has one call answered.
@@ -99,7 +100,7 @@ func checkRPCOverRDMA(ctx context.Context, x *exam) Finding {
 		return rdmaFacts(x.rdma)
 	}
 	dev := iwarp.Open(rnic.DeviceConfig{CRC: x.CRC})
-	c, err := transport.DialRDMA(ctx, dev, x.at(x.RDMAPort), config("nfs"))
+	c, err := transport.DialRDMA(ctx, dev, x.at(x.RDMAPort), x.config("nfs"))
 	if err != nil {
 		var gone *transport.ConnectError
 		if errors.As(err, &gone) {
@@ -127,7 +128,7 @@ func checkProgramsRDMA(ctx context.Context, x *exam) Finding {
 }
 
 func checkProgramsTCP(ctx context.Context, x *exam) Finding {
-	c, err := transport.DialTCP(ctx, x.at(x.TCPPort), config("nfs"))
+	c, err := transport.DialTCP(ctx, x.at(x.TCPPort), x.config("nfs"))
 	if err != nil {
 		return x.wanted(true, "try again: the port answered a moment ago", "%v", err)
 	}
@@ -172,7 +173,7 @@ func askPrograms(ctx context.Context, x *exam, c *transport.Client, tcp bool) (f
 
 // checkBind lists what is registered with rpcbind.
 func checkBind(ctx context.Context, x *exam) Finding {
-	c, err := transport.DialTCP(ctx, x.at(x.BindPort), config("rpcbind"))
+	c, err := transport.DialTCP(ctx, x.at(x.BindPort), x.config("rpcbind"))
 	var res rpcbind.DumpRes
 	if err == nil {
 		defer c.Close()

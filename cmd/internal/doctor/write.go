@@ -68,7 +68,7 @@ func checkWrite(ctx context.Context, x *exam) (f Finding) {
 
 // removeFile takes its own time: that of the check may be over.
 func (x *exam) removeFile(name string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), cleanTime)
+	ctx, cancel := context.WithTimeout(context.Background(), x.most(cleanTime))
 	defer cancel()
 	return x.nfs.Remove(ctx, x.root, name)
 }

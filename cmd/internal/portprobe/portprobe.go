@@ -55,12 +55,12 @@ type Result struct {
 	Reply mpa.Frame // MPA: the peer's Reply; it may be a rejection
 }
 
-// wait is how long each question waits for its answer.
-const wait = 1500 * time.Millisecond
+// Wait is how long a question waits for its answer where nobody says otherwise.
+const Wait = 1500 * time.Millisecond
 
 // Identify asks all questions at once, each over a connection of its own; the
-// surest answer wins. It takes a second or two at most, or as long as ctx allows.
-func Identify(ctx context.Context, dial Dialer, addr string) Result {
+// surest answer wins. Each waits for its answer, and it takes no longer than that, or as long as ctx allows.
+func Identify(ctx context.Context, wait time.Duration, dial Dialer, addr string) Result {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	questions := []func(context.Context, Dialer, string) Result{MPAStart, askRPC, askHTTP}

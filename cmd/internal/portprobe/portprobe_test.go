@@ -73,7 +73,11 @@ func TestIdentify(t *testing.T) {
 		listen(t, says("220 mail\r\n", true)):                  Unknown,
 		listen(t, says(string(reject), false)):                 MPA,
 	} {
-		if got := Identify(t.Context(), new(net.Dialer).DialContext, addr); got.Kind != want {
+		wait := 2 * time.Minute
+		if want == Silent {
+			wait = Wait
+		}
+		if got := Identify(t.Context(), wait, new(net.Dialer).DialContext, addr); got.Kind != want {
 			t.Errorf("%s is %v (%v), want %v", addr, got.Kind, got.Err, want)
 		}
 	}
@@ -113,7 +117,7 @@ func TestIdentifyIsBounded(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if r := Identify(ctx, dial, "192.0.2.1:20049"); r.Kind != Filtered || len(asked) != 3 {
+	if r := Identify(ctx, time.Minute, dial, "192.0.2.1:20049"); r.Kind != Filtered || len(asked) != 3 {
 		t.Errorf("%v, %d attempts", r.Kind, len(asked))
 	}
 }
