@@ -106,8 +106,19 @@ func (l *lending) spill() (any bool) {
 	return any
 }
 
-// runLent runs what the handler has left, and reports whether this goroutine is still the receive loop.
+// runLent runs what the handlers have left, and reports whether this goroutine is still the receive loop.
 func (s *stream) runLent() bool {
+	// Again and again: a handler that is told of what the functions have sent may leave more, and nothing else might come.
+	for s.lending.filled.Load() {
+		if !s.runGroup() {
+			return false
+		}
+	}
+	return true
+}
+
+// runGroup runs the functions that there are, one after another, as runLent does.
+func (s *stream) runGroup() bool {
 	l := &s.lending
 	f := l.take()
 	if f == nil {
@@ -206,7 +217,8 @@ func (s *stream) watchLent() {
 		if s.work.Resume() { // of what the functions have posted so far
 			s.tx.handOver()
 		}
-		s.wakeTx()     // to tell of completions, see tells, and to spill
+		l.spill()      // not by the transmit loop, which may wait for room
+		s.wakeTx()     // to tell of completions; see tells
 		go s.receive() // with the former one's place in s.loops
 	}
 	l.ticking.Store(false)

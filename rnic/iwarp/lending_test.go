@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 )
 
 // A lender is a QP whose handler leaves work for each message.
@@ -238,6 +239,72 @@ func TestLendSeveralOneHeld(t *testing.T) {
 				t.Errorf("%d answers, %d loops lent", len(g.left), lent.Load())
 			}
 		})
+	}
+}
+
+// Functions after one that takes very long are run where the transmit loop waits, and nothing comes.
+func TestLendSeveralWithNoRoom(t *testing.T) {
+	grouping(t, func(g *grouper, msn *uint32) {
+		s := streamOf(g.qp)
+		room := make(chan struct{})
+		s.link.(*readyLink).c.(*rnictest.Ready).AfterWrite = func() { <-room }
+		s.work.HandOver()
+		post(t, g.qp, rnic.SendWR{ID: 2, Op: rnic.OpSend})
+		s.wakeTx()
+		synctest.Wait()
+		g.after = []time.Duration{held, 0, 0}
+		g.say(messages(msn, 3))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		g.mu.Lock()
+		if len(g.left) != 2 {
+			t.Errorf("%d of 2 functions have been run", len(g.left))
+		}
+		g.mu.Unlock()
+		close(room)
+		close(g.hold)
+		for range 4 {
+			g.hearULPDU()
+		}
+	})
+}
+
+// What the handler leaves when it is told of what lent functions have sent is run as well.
+func TestLendAfterSends(t *testing.T) {
+	a, b := newSide(t, rnic.DeviceConfig{}, 64), newSide(t, rnic.DeviceConfig{}, 64)
+	streamOf(b.qp).lending.every = time.Hour
+	for range 32 {
+		recv(t, b.qp, 1, make([]byte, 16))
+	}
+	var ran, taken atomic.Int64
+	b.cq.SetHandler(func() {
+		var wc [1]rnic.WC
+		for b.cq.Poll(wc[:]) > 0 {
+			switch {
+			case wc[0].Status != rnic.WCSuccess:
+			case wc[0].Op == rnic.OpRecv:
+				if !b.qp.Lend(func() {
+					if err := b.qp.PostSend(rnic.SendWR{ID: 2, Op: rnic.OpSend, SGL: [][]byte{{2}}}); err != nil {
+						t.Error(err)
+					}
+				}) {
+					t.Error("refused")
+				}
+			default:
+				if !b.qp.Lend(func() { ran.Add(1) }) {
+					t.Error("refused")
+				}
+				taken.Add(1)
+			}
+		}
+	})
+	join(t, a, b)
+	for i := range int64(20) {
+		recv(t, a.qp, 3, make([]byte, 16))
+		post(t, a.qp, rnic.SendWR{ID: 1, Op: rnic.OpSend, SGL: [][]byte{{1}}, Unsignaled: true})
+		a.want(t, rnic.OpRecv, 3, rnic.WCSuccess)
+		until(t, func() bool { return taken.Load() == i+1 })
+		until(t, func() bool { return ran.Load() == i+1 })
 	}
 }
 
