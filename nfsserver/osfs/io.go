@@ -104,6 +104,16 @@ func (n *node) isFile() error {
 // left free: for a WRITE of 1 MiB that, and one thread more than there are processors, costs more than the calls that it would save.
 const writePiece = 32 << 10
 
+// mostAtOnce is how much one system call writes. Where each is on the disk before it returns, as on what is mounted with "sync", pieces would be
+// as many waits.
+func (f *FS) mostAtOnce() int {
+	var st unix.Statfs_t
+	if !f.info.Quick || fstatfs(f.tree.root, &st) != nil || st.Flags&unix.ST_SYNCHRONOUS != 0 {
+		return math.MaxInt
+	}
+	return writePiece
+}
+
 // WriteAt writes until p is empty or nothing more goes. It does so as the caller,
 // as far as that makes a difference: quotas hold, the blocks reserved for root are
 // not touched, and set-id bits go.
@@ -135,13 +145,10 @@ func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (i
 		return 0, err
 	}
 	defer a.end()
-	done, most := 0, len(p)
-	if f.info.Quick {
-		most = writePiece
-	}
+	done := 0
 	defer n.dirty.Store(true) // after the data, or a Sync that began before it would clear it
 	for done < len(p) {
-		piece := p[done:min(len(p), done+most)]
+		piece := p[done : done+min(len(p)-done, f.atOnce)]
 		k, err := again2(func() (int, error) { return unix.Pwrite(fd, piece, int64(off)+int64(done)) })
 		// What has been written counts: the client learns how much, writes the rest, and gets the error then.
 		if err != nil && done == 0 {

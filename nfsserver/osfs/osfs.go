@@ -65,6 +65,7 @@ type FS struct {
 	byName  bool   // entries are described without opening them
 	nowait  bool   // files can be read without waiting for their disk
 	atime   atimeRule
+	atOnce  int // bytes that one system call writes at most
 	root    nfsserver.Ref
 	rootKey inodeKey
 	info    nfsserver.Info
@@ -132,6 +133,7 @@ func (f *FS) init(o Options) error {
 	f.info = f.readInfo()
 	f.nowait = f.readsWithoutWaiting()
 	f.info.QuickReads, f.atime = f.readRules()
+	f.atOnce = f.mostAtOnce()
 	f.byName = f.describesByName() // only now: what is kept in gens is swept
 	f.gens.init(time.Duration(f.info.TimeDelta.Sec)*time.Second + time.Duration(f.info.TimeDelta.Nsec))
 	return nil

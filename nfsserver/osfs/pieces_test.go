@@ -1,0 +1,29 @@
+// How much one system call writes.
+
+package osfs
+
+import (
+	"math"
+	"path/filepath"
+	"testing"
+)
+
+// On a file system of this machine it is a piece; all where each call is on the disk before it returns, or where a call may be one over a network.
+func TestMostAtOnce(t *testing.T) {
+	needRoot(t, "mount")
+	for options, want := range map[string]int{"rw": writePiece, "sync": math.MaxInt} {
+		dir := filepath.Join(t.TempDir(), "m")
+		mountOn(t, dir, "-t", "tmpfs", "-o", options, "tmpfs")
+		f := newFS(t, dir, Options{})
+		if !f.info.Quick {
+			t.Fatalf("%s: a tmpfs is not quick", options)
+		}
+		if f.atOnce != want {
+			t.Errorf("%s: %d bytes, want %d", options, f.atOnce, want)
+		}
+		f.info.Quick = false
+		if n := f.mostAtOnce(); n != math.MaxInt {
+			t.Errorf("%s, not quick: %d bytes", options, n)
+		}
+	}
+}
