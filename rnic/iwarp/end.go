@@ -82,7 +82,7 @@ func (s *stream) teardown() {
 	s.rx.stop()
 	s.work.Flush()
 	s.q.Flushed()
-	s.lending.spill() // the receive loop may have ended before the last handlers ran, here
+	s.lending.close() // the receive loop may have ended before the last handlers ran, here
 
 	s.mu.Lock()
 	last, quick := s.last, s.quick

@@ -45,9 +45,10 @@ var lent atomic.Int32
 type lending struct {
 	every time.Duration // between two looks; written before the start
 
-	mu     sync.Mutex // guards next, passes
+	mu     sync.Mutex // guards next, passes, ended
 	next   []func()   // in order, at most lendMost
 	passes int
+	ended  bool        // nobody takes what is left any more
 	filled atomic.Bool // next has something
 
 	number uint64        // of groups; owned by the receive loop
@@ -67,6 +68,8 @@ func (s *stream) Lend(f func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
+	case l.ended:
+		return false
 	case l.passes > 0:
 		l.passes--
 		return false
@@ -104,6 +107,14 @@ func (l *lending) spill() (any bool) {
 		go f()
 	}
 	return any
+}
+
+// close is spill at the end of the stream, after which nothing is left.
+func (l *lending) close() {
+	l.mu.Lock()
+	l.ended = true
+	l.mu.Unlock()
+	l.spill()
 }
 
 // runLent runs what the handlers have left, and reports whether this goroutine is still the receive loop.

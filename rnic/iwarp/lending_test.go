@@ -384,6 +384,10 @@ func TestLendAtTheEnd(t *testing.T) {
 	if <-taken {
 		<-ran
 	}
+	b.qp.Close()
+	if b.qp.Lend(func() {}) {
+		t.Error("a function is left that nobody will run")
+	}
 }
 
 // A function that takes some time, and holds up a message meanwhile, has the next ones be run by others; one that holds up nothing does not.
