@@ -20,6 +20,9 @@ const (
 
 	// contendedPasses is how many requests are left to workers after one that has kept others waiting.
 	contendedPasses = 64
+
+	// forgetsMost is how many messages without a reply the reader does before it runs a request that it has read.
+	forgetsMost = 4
 )
 
 // A reading is the right to take requests from the device. One goroutine has it, the reader.
@@ -28,6 +31,9 @@ const (
 // wake a thread for it, and another one to look for more work, which takes longer than most requests. Meanwhile nobody
 // reads. A clock ticks for as long as that is done, and where it finds the same request twice it starts another reader; the
 // former one ends when it has answered. Other programs may wait in that time, so after each such wait workers get all requests for a while.
+//
+// What a program leaves to be done and does not wait for is no sign of another program: RELEASE, which comes beside the call after
+// close(2), and FORGET, beside the one after unlink(2).
 type reading struct {
 	// set once
 	ended chan struct{}         // closed by the reader when there will be no more requests
@@ -77,13 +83,21 @@ func (s *Server) readOn() {
 			close(s.reading.ended)
 			return
 		}
-		n, errno = s.poll()
-		if r != nil && s.reading.takes(r, errno != unix.EAGAIN) {
+		n, errno = 0, unix.EAGAIN
+		if r == nil || !r.releases() { // what comes with a RELEASE is by who has closed the file
+			n, errno = s.pollRequest()
+		}
+		switch {
+		case r == nil:
+			if s.reading.solo() {
+				n, errno = s.lookOn(n, errno)
+			}
+		case s.reading.takes(r, errno != unix.EAGAIN):
 			if !s.runOwn(r) {
 				return
 			}
 			n, errno = s.afterOwn()
-		} else if r != nil {
+		default:
 			s.workers.do(r)
 		}
 		if errno == unix.EAGAIN {
@@ -94,6 +108,17 @@ func (s *Server) readOn() {
 
 // poll is a read that does not wait.
 func (s *Server) poll() (int, syscall.Errno) { return s.readOne(uintptr(s.dev.fd), s.next.b) }
+
+// pollRequest is poll for a message that gets a reply.
+func (s *Server) pollRequest() (n int, errno syscall.Errno) {
+	for i := 0; ; i++ {
+		n, errno = s.poll()
+		if i == forgetsMost || errno != 0 || n < inHeaderLen || !parseHeader(s.next.b).forgets() {
+			return n, errno
+		}
+		s.accept(n)
+	}
+}
 
 // await is the next message, or what the device says at the end. The poller has an error of its own for a connection that ended
 // between the last read and the wait: what has become of it the device says.
@@ -113,7 +138,9 @@ func (s *Server) await() (n int, errno syscall.Errno) {
 func (s *Server) runOwn(r *request) bool {
 	g := &s.reading
 	g.number++
-	g.last = r.pid
+	if r.pid != 0 { // FLUSH and RELEASE are between requests of one program
+		g.last = r.pid
+	}
 	mine := g.number
 	g.own.Store(mine)
 	if !g.ticking.Load() && g.ticking.CompareAndSwap(false, true) {
@@ -127,12 +154,18 @@ func (s *Server) runOwn(r *request) bool {
 // that is there at once and is another thread's had to wait.
 func (s *Server) afterOwn() (n int, errno syscall.Errno) {
 	g := &s.reading
-	n, errno = s.poll()
+	n, errno = s.pollRequest()
 	if errno == 0 && n >= inHeaderLen {
 		if pid := parseHeader(s.next.b).pid; pid != 0 && pid != g.last {
 			g.passes = contendedPasses
 		}
 	}
+	return s.lookOn(n, errno)
+}
+
+// lookOn goes on after a poll: where nothing came, with more of them.
+func (s *Server) lookOn(n int, errno syscall.Errno) (int, syscall.Errno) {
+	g := &s.reading
 	for errno == unix.EAGAIN && g.look.again(time.Now()) {
 		yield()
 		n, errno = s.poll()
@@ -143,6 +176,9 @@ func (s *Server) afterOwn() (n int, errno syscall.Errno) {
 	return n, errno
 }
 
+// solo reports whether the reader is likely to run the next request.
+func (g *reading) solo() bool { return g.passes == 0 && g.alone >= aloneMin }
+
 // takes reports whether the reader is to run r.
 func (g *reading) takes(r *request, more bool) bool {
 	switch {
@@ -151,7 +187,9 @@ func (g *reading) takes(r *request, more bool) bool {
 	case more || r.others:
 		g.alone = 0
 	case g.alone < aloneMin:
-		g.alone++
+		if !r.releases() { // what came with it has not been asked for
+			g.alone++
+		}
 	default:
 		return r.opcode != opSetlkw
 	}

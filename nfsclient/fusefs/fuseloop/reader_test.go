@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
@@ -54,6 +55,67 @@ func TestReaderRunsRequestsThatAreAlone(t *testing.T) {
 	if n := len(byWorker); n != aloneMin+1 {
 		t.Errorf("workers have run %d requests, want %d and SETLKW", n, aloneMin)
 	}
+}
+
+// What a program leaves to be done and does not wait for is no sign of another program: its calls are still the reader's.
+func TestWhatNobodyWaitsForIsNoOtherProgram(t *testing.T) {
+	f := newTestFS()
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	f.read = func(<-chan struct{}, *fuse.ReadIn, []byte) (fuse.ReadResult, fuse.Status) {
+		begun <- struct{}{}
+		<-goOn
+		return fuse.ReadResultData(nil), fuse.OK
+	}
+	k := start(t, f)
+	byWorker := make(chan uint32, 100)
+	own := &k.s.reading.own
+	k.s.reading.every = time.Hour // the machine may be slow
+	k.s.workers.run = func(r *request) {
+		if own.Load() == 0 {
+			byWorker <- r.opcode
+		}
+		k.s.serve(r)
+	}
+	k.serve()
+	by := func(msg []byte, pid byte) []byte {
+		msg[32] = pid
+		return msg
+	}
+	k.alone()
+	for range aloneMin {
+		<-byWorker
+	}
+	for _, c := range []struct {
+		what     string
+		messages [][]byte
+		replies  int
+	}{
+		{"RELEASE and the next call", [][]byte{message(opRelease, 3, 2, make([]byte, 24)...), by(getattrMessage(4, 1), 5)}, 2},
+		{"RELEASEDIR and the next call", [][]byte{message(opReleasedir, 3, 2, make([]byte, 24)...), by(getattrMessage(4, 1), 5)}, 2},
+		{"a call and FORGET", [][]byte{by(getattrMessage(4, 1), 5), message(opForget, 0, 7, words(uint64(1))...)}, 1},
+	} {
+		k.send(by(readMessage(2, 1, 0, 4096), 5))
+		<-begun
+		for _, m := range c.messages {
+			k.send(m)
+		}
+		goOn <- struct{}{} // the reader finds all of them at once
+		for range 1 + c.replies {
+			if out := k.next(); out.status != 0 {
+				t.Fatalf("%s: %+v", c.what, out)
+			}
+		}
+		k.ended()
+		k.send(by(getattrMessage(4, 1), 5))
+		k.next()
+		k.ended()
+		select {
+		case op := <-byWorker:
+			t.Errorf("%s: a worker runs request %d", c.what, op)
+		default:
+		}
+	}
+	k.cut()
 }
 
 // A request of the reader's own that waits holds others back for a moment only, and can be interrupted; then workers get
@@ -124,6 +186,37 @@ func TestWhoRunsARequest(t *testing.T) {
 	}
 	g.passes = contendedPasses
 	passAll(contendedPasses)
+
+	g.alone = 0
+	released := &request{inHeader: inHeader{opcode: opRelease}}
+	for range 2 * aloneMin {
+		if g.takes(released, false) {
+			t.Error("the reader runs a RELEASE beside who knows what")
+		}
+	}
+	passAll(aloneMin)
+	if !g.takes(released, false) {
+		t.Error("a worker runs a RELEASE of a program that is alone")
+	}
+}
+
+// Requests for which no program waits are no others; all else is.
+func TestWhatCountsAsOthers(t *testing.T) {
+	var f inflight
+	for _, c := range []struct {
+		opcode uint32
+		others bool
+	}{{opGetattr, false}, {opRelease, true}, {opGetattr, true}} {
+		if others := f.add(&request{inHeader: inHeader{opcode: c.opcode}}); others != c.others {
+			t.Errorf("request %d with %d under way: %v", c.opcode, len(f.all)-1, others)
+		}
+	}
+	f = inflight{}
+	f.add(&request{inHeader: inHeader{opcode: opRelease}})
+	f.add(&request{inHeader: inHeader{opcode: opReleasedir}})
+	if f.add(&request{inHeader: inHeader{opcode: opGetattr}}) {
+		t.Error("a RELEASE keeps a request from being alone")
+	}
 }
 
 // takesAgain has the reader be alone again.

@@ -17,7 +17,7 @@ type request struct {
 	inHeader
 	in     *buffer
 	n      int  // bytes of it
-	others bool // were under way when it came
+	others bool // for which programs wait were under way when it came
 	cancel chan struct{}
 
 	// guarded by inflight.mu
@@ -67,13 +67,18 @@ type inflight struct {
 	all []*request
 }
 
-// add enters r, and reports whether there are others.
+// add enters r, and reports whether there are others for which programs wait.
 func (f *inflight) add(r *request) (others bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r.at, r.interrupted = len(f.all), false
+	for _, o := range f.all {
+		if others = !o.releases(); others {
+			break
+		}
+	}
 	f.all = append(f.all, r)
-	return len(f.all) > 1
+	return others
 }
 
 // remove reports whether the request was interrupted.

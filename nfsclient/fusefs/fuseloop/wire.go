@@ -13,10 +13,12 @@ import (
 const (
 	opForget       = 2
 	opRead         = 15
+	opRelease      = 18
 	opGetxattr     = 22
 	opListxattr    = 23
 	opInit         = 26
 	opReaddir      = 28
+	opReleasedir   = 29
 	opSetlkw       = 33
 	opInterrupt    = 36
 	opIoctl        = 39
@@ -58,6 +60,12 @@ type inHeader struct {
 func parseHeader(b []byte) inHeader {
 	return inHeader{opcode: binary.NativeEndian.Uint32(b[4:]), unique: binary.NativeEndian.Uint64(b[8:]), pid: binary.NativeEndian.Uint32(b[32:])}
 }
+
+// forgets reports whether a message is one that gets no reply, and that the kernel sends when it drops what it knew.
+func (h inHeader) forgets() bool { return h.opcode == opForget || h.opcode == opBatchForget }
+
+// releases reports whether nobody waits for the reply: the program that has closed a file goes on meanwhile.
+func (h inHeader) releases() bool { return h.opcode == opRelease || h.opcode == opReleasedir }
 
 // replyRoom is the most bytes that the reply to b can have.
 func replyRoom(h inHeader, b []byte) int {
