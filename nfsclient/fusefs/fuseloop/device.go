@@ -10,27 +10,84 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A device is the descriptor of a FUSE connection, with O_NONBLOCK, in Go's network poller.
+// A device is the descriptor of a FUSE connection, with O_NONBLOCK, and how to wait for it.
+//
+// In Go's network poller is an epoll instance that has the device as its only member, and not the device: the poller's thread would be woken
+// by every request, by those too that the reader finds by looking for them. The member is armed (EPOLLONESHOT) for as long as the reader sleeps.
 type device struct {
 	// set once
-	file *os.File
+	file *os.File // the epoll instance
 	conn syscall.RawConn
-	fd   int // for who is counted in flight: the descriptor is closed after all of these have ended
+	fd   int // for who is counted in flight, or has conn: the descriptor is closed after all of these have ended
+	wait func(ep uintptr) bool
+
+	// owned by the reader
+	armed bool
+	try   func() bool // of await
 }
 
 // openDevice takes fd over, with an error too.
 func openDevice(fd int) (*device, error) {
-	if err := unix.SetNonblock(fd, true); err != nil {
-		unix.Close(fd)
-		return nil, os.NewSyscallError("fcntl", err)
+	d := &device{fd: fd}
+	d.wait = func(ep uintptr) bool {
+		d.disarm(int(ep))
+		return d.try() || !d.arm(int(ep))
 	}
-	d := &device{file: os.NewFile(uintptr(fd), "/dev/fuse"), fd: fd}
-	var err error
-	if d.conn, err = d.file.SyscallConn(); err != nil {
-		d.file.Close()
+	if err := d.open(); err != nil {
+		unix.Close(fd)
 		return nil, err
 	}
 	return d, nil
+}
+
+func (d *device) open() error {
+	if err := unix.SetNonblock(d.fd, true); err != nil {
+		return os.NewSyscallError("fcntl", err)
+	}
+	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return os.NewSyscallError("epoll_create1", err)
+	}
+	if err = unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, d.fd, &unix.EpollEvent{Events: unix.EPOLLONESHOT}); err == nil {
+		err = unix.SetNonblock(ep, true)
+	}
+	if err != nil {
+		unix.Close(ep)
+		return os.NewSyscallError("epoll_ctl", err)
+	}
+	d.file = os.NewFile(uintptr(ep), "/dev/fuse")
+	if d.conn, err = d.file.SyscallConn(); err != nil {
+		d.file.Close()
+	}
+	return err
+}
+
+// close is called once, when nobody uses the descriptor but for notices.
+func (d *device) close() {
+	d.file.Close() // waits for them
+	unix.Close(d.fd)
+}
+
+// await calls try until it reports true: at once, and when there is something to be read.
+func (d *device) await(try func() bool) error {
+	d.try = try
+	return d.conn.Read(d.wait)
+}
+
+// arm has the poller told of what is there to be read, or comes. It reports false where it cannot be: try again.
+func (d *device) arm(ep int) bool {
+	d.armed = unix.EpollCtl(ep, unix.EPOLL_CTL_MOD, d.fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT}) == nil
+	return d.armed
+}
+
+// disarm takes the event, which is what disarms.
+func (d *device) disarm(ep int) {
+	if !d.armed {
+		return
+	}
+	d.armed = false
+	var ev [1]unix.EpollEvent
+	unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(ep), uintptr(unsafe.Pointer(&ev)), 1, 0, 0, 0)
 }
 
 // The runtime's scheduler is not told of reads and of writes of replies, for they wait for nobody: a thread of it that watches who is in
@@ -66,9 +123,9 @@ func (d *device) writev(v []unix.Iovec) syscall.Errno {
 // file's, while it is under way. It can wait, for pages and for locks of the kernel's.
 func (d *device) notice(v []unix.Iovec) syscall.Errno {
 	errno := unix.EBADF
-	_ = d.conn.Control(func(fd uintptr) { // its error: the descriptor is closed
+	_ = d.conn.Control(func(uintptr) { // its error: the descriptor is closed
 		for errno = unix.EINTR; errno == unix.EINTR; {
-			_, _, errno = unix.Syscall(unix.SYS_WRITEV, fd, uintptr(unsafe.Pointer(unsafe.SliceData(v))), uintptr(len(v)))
+			_, _, errno = unix.Syscall(unix.SYS_WRITEV, uintptr(d.fd), uintptr(unsafe.Pointer(unsafe.SliceData(v))), uintptr(len(v)))
 		}
 	})
 	return errno

@@ -36,10 +36,10 @@ const (
 // close(2), and FORGET, beside the one after unlink(2).
 type reading struct {
 	// set once
-	ended chan struct{}         // closed by the reader when there will be no more requests
-	tick  *time.Timer           // calls Server.watch
-	every time.Duration         // between its calls: ownTick, but for tests
-	await func(fd uintptr) bool // one read, for the poller
+	ended chan struct{} // closed by the reader when there will be no more requests
+	tick  *time.Timer   // calls Server.watch
+	every time.Duration // between its calls: ownTick, but for tests
+	await func() bool   // one read, for the poller
 
 	// owned by the reader
 	n      int // what the last read has brought
@@ -62,8 +62,8 @@ func (s *Server) initReading() {
 	g.ended = make(chan struct{})
 	g.tick = time.AfterFunc(time.Hour, s.watch)
 	g.tick.Stop()
-	g.await = func(fd uintptr) bool {
-		g.n, g.errno = s.readOne(fd, s.next.b)
+	g.await = func() bool {
+		g.n, g.errno = s.poll()
 		return g.errno != unix.EAGAIN
 	}
 }
@@ -120,10 +120,10 @@ func (s *Server) pollRequest() (n int, errno syscall.Errno) {
 	}
 }
 
-// await is the next message, or what the device says at the end. The poller has an error of its own for a connection that ended
-// between the last read and the wait: what has become of it the device says.
+// await is the next message, or what the device says at the end. Should the poller have an error of its own, then what has become of the
+// connection the device says.
 func (s *Server) await() (n int, errno syscall.Errno) {
-	err := s.dev.conn.Read(s.reading.await)
+	err := s.dev.await(s.reading.await)
 	if err == nil {
 		return s.reading.n, s.reading.errno
 	}

@@ -246,5 +246,5 @@ func TestRequestsOfTwoThreads(t *testing.T) {
 			t.Errorf("thread %d: %d bytes, %v, %d to pass", c.pid, n, errno, g.passes)
 		}
 	}
-	k.s.dev.file.Close()
+	k.s.dev.close()
 }

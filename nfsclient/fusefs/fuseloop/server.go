@@ -47,7 +47,7 @@ func newServer(fd int, fs fuse.RawFileSystem, opts *fuse.MountOptions) (*Server,
 	s.workers.run = s.serve
 	s.reading.every = ownTick
 	if err := s.init(); err != nil {
-		dev.file.Close()
+		dev.close()
 		return nil, err
 	}
 	return s, nil
@@ -57,8 +57,8 @@ func newServer(fd int, fs fuse.RawFileSystem, opts *fuse.MountOptions) (*Server,
 func (s *Server) init() error {
 	var n int
 	var errno syscall.Errno
-	err := s.dev.conn.Read(func(fd uintptr) bool {
-		n, errno = read(fd, s.next.b)
+	err := s.dev.await(func() bool {
+		n, errno = read(uintptr(s.dev.fd), s.next.b)
 		return errno != unix.EAGAIN && errno != unix.EINTR
 	})
 	switch {
@@ -101,7 +101,7 @@ func (s *Server) Serve() {
 		s.interruptAll()
 		select {
 		case <-gone:
-			s.dev.file.Close()
+			s.dev.close()
 			return
 		case <-again.C:
 		}
