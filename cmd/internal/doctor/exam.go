@@ -41,11 +41,13 @@ type Options struct {
 	Lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	Now    func() time.Time
 
-	slow time.Duration // by which all bounds of time are multiplied, as tests have it; 0: 1
+	slow int // by which all bounds of time are multiplied, as tests have it; 0: 1
 }
 
 // most is how long something may take.
-func (o *Options) most(usual time.Duration) time.Duration { return max(o.slow, 1) * usual }
+func (o *Options) most(usual time.Duration) time.Duration {
+	return time.Duration(max(o.slow, 1)) * usual
+}
 
 // A Report is the findings in order, and the command lines that should mount the export.
 type Report struct {
