@@ -40,6 +40,7 @@ var lent atomic.Int32
 //	Lend        the CQ handler leaves a function
 //	runLent     the goroutine that has run the handler takes what there is: the receive loop runs one after another, and what they post
 //	            leaves together; others give each a goroutine of its own (spill)
+//	answers     one that runs alone posts for the first time: what waits to be read by then has been held up
 //	watchLent   the clock, while loops are lent: where it finds the same group of functions twice, another goroutine becomes the receive
 //	            loop, those that have not begun get goroutines, and the former loop ends with its function
 type lending struct {
@@ -53,6 +54,8 @@ type lending struct {
 
 	number uint64        // of groups; owned by the receive loop
 	under  atomic.Uint64 // number of the one that the receive loop runs; 0: none
+	began  atomic.Int64  // when the function that is alone in its group did, after lendEpoch; 0: it has answered, or there is none
+	held   atomic.Bool   // it has held up something; of use once it has ended
 
 	clock   *time.Timer // made by the first that is lent
 	ticking atomic.Bool // the clock runs, or is about to
@@ -139,6 +142,9 @@ func (s *stream) runGroup() bool {
 	if several { // as afterBatch does with what handlers post
 		s.work.Collect()
 		s.parts.begin()
+	} else {
+		l.held.Store(false)
+		l.began.Store(int64(time.Since(lendEpoch)))
 	}
 	mine := s.beginLent() // from then on the clock can make another goroutine the loop, and end what was begun here
 	slow := false
@@ -151,6 +157,7 @@ func (s *stream) runGroup() bool {
 			f = l.take()
 		}
 	}
+	s.answers()
 	if !l.end(mine) {
 		return false
 	}
@@ -158,15 +165,31 @@ func (s *stream) runGroup() bool {
 		s.parts.end()
 		s.sendCollected()
 	}
-	// Two that call by turns would else never be found to be two: each call is read when the other's has been run.
-	if slow && (l.spill() || s.inputWaits()) {
+	if slow && (l.spill() || l.held.Load() || several && s.inputWaits()) {
 		l.pass()
 	}
 	s.q.NotifySends() // of what has been posted; see tells
 	return true
 }
 
-// inputWaits reports whether the socket has input. It is for the receive loop.
+// lendEpoch is what lending.began is counted from.
+var lendEpoch = time.Now()
+
+// answers notes what a function that runs alone has held up: once, when it posts, or has ended. Two that call by turns would else never be
+// found to be two, for each call is read when the other's has been run. What comes after the answer is not held up: it may be the next call
+// of whom it was for, who can be faster than we are at coming back from sending. What several post leaves when all have run.
+func (s *stream) answers() {
+	l := &s.lending
+	began := l.began.Load()
+	if began == 0 || !l.began.CompareAndSwap(began, 0) {
+		return
+	}
+	if time.Since(lendEpoch)-time.Duration(began) >= lendShort && s.inputWaits() {
+		l.held.Store(true)
+	}
+}
+
+// inputWaits reports whether the socket has input.
 func (s *stream) inputWaits() bool {
 	l, ok := s.link.(*tcpLink)
 	return ok && l.waits()

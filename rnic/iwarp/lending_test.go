@@ -390,6 +390,32 @@ func TestLendAtTheEnd(t *testing.T) {
 	}
 }
 
+// What comes when the answer has been sent is held up by nobody, however late the function comes back from that.
+func TestNextCallIsNotHeldUp(t *testing.T) {
+	var runs atomic.Int64
+	a, b := newLender(t, time.Hour, func(qp *rnic.QP) {
+		for began := time.Now(); time.Since(began) < lendShort; {
+			runtime.Gosched()
+		}
+		if err := qp.PostSend(rnic.SendWR{ID: 2, Op: rnic.OpSend, SGL: [][]byte{{2}}}); err != nil {
+			t.Error(err)
+		}
+		if runs.Add(1) == 1 {
+			until(t, streamOf(qp).inputWaits) // the next message
+		}
+	})
+	for range 3 {
+		recv(t, a.qp, 3, make([]byte, 16))
+		post(t, a.qp, rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{{1}}, Unsignaled: true})
+		a.want(t, rnic.OpRecv, 3, rnic.WCSuccess) // the answer
+	}
+	until(t, func() bool { return b.came.Load() == 3 })
+	if n := b.taken.Load(); n != 3 {
+		t.Errorf("the loop was lent %d times, want 3", n)
+	}
+	until(t, func() bool { return runs.Load() == 3 })
+}
+
 // A function that takes some time, and holds up a message meanwhile, has the next ones be run by others; one that holds up nothing does not.
 func TestLendHoldsUp(t *testing.T) {
 	for name, want := range map[string]int64{"nothing": 3, "a message": 1} {

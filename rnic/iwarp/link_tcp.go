@@ -7,6 +7,7 @@ import (
 	"net"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -23,6 +24,7 @@ type tcpLink struct {
 	rc                      syscall.RawConn
 	readFn, writeFn, freeFn func(fd uintptr) bool
 	countFn                 func(fd uintptr)
+	count                   atomic.Int64 // bytes that the socket has, as countFn has found last
 
 	// owned by the receive loop
 	sink   sink
@@ -34,7 +36,6 @@ type tcpLink struct {
 	polls  int  // looks that are left
 	look   look.Looker
 	burst  burst
-	count  int // bytes that the socket has, as countFn has found
 
 	// owned by the transmitter
 	wiov []syscall.Iovec // of one call; wfew, or of iovecs
@@ -56,7 +57,10 @@ func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
 	}
 	l := &tcpLink{c: c, rc: rc, mark: 1, look: look.New()}
 	l.readFn, l.writeFn, l.freeFn = l.tryRead, l.tryWrite, l.park
-	l.countFn = func(fd uintptr) { l.count, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }
+	l.countFn = func(fd uintptr) {
+		n, _ := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+		l.count.Store(int64(n))
+	}
 	return l, nil
 }
 
@@ -184,11 +188,11 @@ func (l *tcpLink) read(s sink) (int, error) {
 	return l.rn, nil
 }
 
-// waits reports whether there is something to read. It is for the receive loop.
+// waits reports whether there is something to read.
 func (l *tcpLink) waits() bool {
-	l.count = 0
+	l.count.Store(0)
 	_ = l.rc.Control(l.countFn)
-	return l.count > 0
+	return l.count.Load() > 0
 }
 
 func (l *tcpLink) tryWrite(fd uintptr) bool {

@@ -117,6 +117,7 @@ func (s *stream) start(ses *session) error {
 
 // PostSend queues work, and sends it unless somebody else will.
 func (s *stream) PostSend(wrs []rnic.Posted) error {
+	s.answers()
 	// The CRCs of the payload are computed on the poster's goroutine before any lock is taken: posters
 	// of one stream do that side by side, and the turn is held for less time.
 	early := s.tx.out.Early(wrs)
