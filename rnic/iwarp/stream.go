@@ -215,7 +215,8 @@ func (s *stream) afterBatch(content func() bool) {
 	s.parts.begin()
 	ran := s.q.Notify()
 	s.parts.end()
-	if ran && !content() && s.work.Linger() {
+	// To give way is for what others are to post. Before what the handlers have lent this goroutine to nothing comes.
+	if ran && !s.lending.filled.Load() && !content() && s.work.Linger() {
 		runtime.Gosched()
 	}
 	s.sendCollected()
