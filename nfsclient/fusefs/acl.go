@@ -67,12 +67,19 @@ func (n *node) keepACL(k *knownACL, s stamp, attr *nfs3.Fattr) {
 // acls is the ACLs of n, from what is known or from the server.
 func (r *request) acls(n *node) (*knownACL, error) {
 	n.mu.Lock()
-	k := n.cachedACL()
+	k, fsid := n.cachedACL(), n.attr.Fsid
 	n.mu.Unlock()
-	if k == nil {
+	switch {
+	case k != nil:
+	case r.fs.noACLs.has(fsid, time.Now()):
+		return nil, syscall.EOPNOTSUPP
+	default:
 		acls, attr, s, err := r.askACL(n)
 		if err != nil && !isUnsupported(err) {
 			return nil, err
+		}
+		if err != nil {
+			r.fs.noACLs.add(fsid, time.Now())
 		}
 		k = &knownACL{access: acls.Access, def: acls.Default, err: err}
 		if k.access.IsMode() {
@@ -154,10 +161,12 @@ func (r *request) callSetACL(n *node, acls nfsclient.ACLs, dir bool) error {
 	f.changed(n)
 	n.mu.Lock()
 	n.acl, n.access, n.aclSet = nil, nil, f.ticks.Add(1)
+	fsid := n.attr.Fsid
 	n.mu.Unlock()
 	if err != nil {
 		return f.stale(n, err)
 	}
+	f.noACLs.remove(fsid)
 	f.forgetAttrs(n) // the kernel does not know that the mode has changed
 	if dir && f.manyUsers() && keepsOut(acls.Access) {
 		n.searchers.Add(1)

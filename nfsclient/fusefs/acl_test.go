@@ -241,6 +241,20 @@ func TestACLsCostFewCalls(t *testing.T) {
 	}
 }
 
+// TestNoACLsCostNoCalls: of a file system that has no ACLs the server is asked once, and the rights of new files are those of any file system.
+func TestNoACLsCostNoCalls(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long, Plain: true})
+	sh(t, m.export, "mkdir theirs; cd theirs; touch $(seq 100)")
+	sh(t, m.dir, "umask 027; ls -l theirs; mkdir ours; touch ours/file; [ $(stat -c %a ours/file) = 640 ]; ls -l ours theirs")
+	if n := m.stats().Calls["GETACL"].Count; n != 1 {
+		t.Errorf("%d GETACL", n)
+	}
+	want(t, unix.Setxattr(m.at("ours"), posixacl.AttrAccess, posixacl.FromMode(0o700).Append(nil), 0), syscall.EOPNOTSUPP)
+	if n := m.stats().Calls["GETACL"].Count + m.stats().Calls["SETACL"].Count; n < 2 {
+		t.Error("the server is not asked by who sets an ACL")
+	}
+}
+
 // TestNamedUserIsKeptOut: who must not search a directory that the mode opens to everybody does not get in by names that
 // another has walked by.
 func TestNamedUserIsKeptOut(t *testing.T) {

@@ -47,6 +47,7 @@ type fileSystem struct {
 	handles  handles
 	counts   counts
 	holds    holds
+	noACLs   withoutACLs
 	locks    *nlm.Locks
 	times    atomic.Pointer[timesKept] // of the file system in which O_EXCL made a file last; nil: none yet
 	wakeful  func()                    // ends the watch for sleep

@@ -49,6 +49,7 @@ type options struct {
 	Remember                                       bool // the server knows files that are gone
 	Twice                                          bool // the server carries out each CREATE twice, and answers the second
 	Full                                           bool // the server has no room for times
+	Plain                                          bool // the server's file system has no ACLs
 	NoLocks                                        bool // the server has no lock manager
 	LocalLocks                                     bool
 	AcMin, AcMax                                   time.Duration
@@ -219,6 +220,9 @@ func (d *description) exported() (*nfsserver.Server, error) {
 		return nil, err
 	}
 	var served nfsserver.FS = tree
+	if d.Opt.Plain {
+		served = struct{ nfsserver.FS }{tree} // and none of what osfs has beside
+	}
 	if d.Opt.Remember {
 		served = &rememberingFS{FS: tree, known: make(map[nfsserver.Ref]nfsserver.Attr)}
 	}
