@@ -206,3 +206,40 @@ func TestJuiceRows(t *testing.T) {
 		t.Errorf("%v, %v", chosen, err)
 	}
 }
+
+// TestPlantedTree: a dump has the tree that is asked for, as JSON, with an inode number for each.
+func TestPlantedTree(t *testing.T) {
+	const empty = `{"FSTree": {"attr": {"inode":1}, "entries": {
+    }}, "Trash": {"entries": {
+    }}}`
+	text, err := plantTree([]byte(empty), 2, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type object struct {
+		Attr    struct{ Inode int }
+		Entries map[string]object
+	}
+	var dump struct{ FSTree, Trash object }
+	if err := json.Unmarshal(text, &dump); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	inodes, files := map[int]bool{}, 0
+	var walk func(o object)
+	walk = func(o object) {
+		inodes[o.Attr.Inode] = true
+		if o.Entries == nil {
+			files++
+		}
+		for _, below := range o.Entries {
+			walk(below)
+		}
+	}
+	walk(dump.FSTree)
+	if tree := dump.FSTree.Entries["tree"]; len(tree.Entries) != 2 || files != 2*3 || len(inodes) != 1+1+2+2*3 || len(dump.Trash.Entries) > 0 {
+		t.Errorf("%s", text)
+	}
+	if _, err := plantTree([]byte("{}"), 1, 1); err == nil {
+		t.Error("what is no dump is taken")
+	}
+}

@@ -37,6 +37,9 @@ func (j *juice) startRedis() error {
 	return j.b.await("redis-server", j.redis.addr)
 }
 
+// url names a database as JuiceFS does.
+func (r *redis) url(database int) string { return fmt.Sprintf("redis://%s/%d", r.addr, database) }
+
 // info is what INFO answers.
 func (r *redis) info() (string, error) {
 	conn, err := net.Dial("tcp", r.addr)

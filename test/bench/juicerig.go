@@ -45,13 +45,19 @@ func (b *bed) volumeOf(ctx context.Context) (*juice, error) {
 	if err := j.startRedis(); err != nil {
 		return nil, err
 	}
-	j.volume = "redis://" + j.redis.addr + "/1"
-	// The settings of `juicefs format`, but that files which are removed do not stay in the trash.
-	if err := command(j.program("juicefs"), "--no-agent", "format", "--quiet", "--storage", "file", "--bucket", j.objects, "--trash-days", "0", j.volume, "bench"); err != nil {
+	var err error
+	if j.volume, err = j.format(1); err != nil {
 		return nil, err
 	}
 	b.juice = j
 	return j, nil
+}
+
+// format makes a volume with its metadata in a database of Redis and a directory of objects of its own. Its settings are those of `juicefs format`, but that files which are removed do not
+// stay in the trash.
+func (j *juice) format(database int) (url string, err error) {
+	url = j.redis.url(database)
+	return url, command(j.program("juicefs"), "--no-agent", "format", "--quiet", "--storage", "file", "--bucket", fmt.Sprintf("%s%d/", j.objects, database), "--trash-days", "0", url, "bench")
 }
 
 // program is where a program is that build has made.
