@@ -15,22 +15,20 @@ import (
 // storage has them.
 type commits struct {
 	meta.Meta
-	told   func(meta.Ino) (mtime nfsserver.Time, ok bool)
+	timeOf func(ino meta.Ino, at nfsserver.Time) nfsserver.Time
 	mu     sync.Mutex
 	failed map[meta.Ino]bool // guarded by mu
 }
 
-func newCommits(m meta.Meta, told func(meta.Ino) (nfsserver.Time, bool)) *commits {
-	return &commits{Meta: m, told: told, failed: map[meta.Ino]bool{}}
+func newCommits(m meta.Meta, timeOf func(meta.Ino, nfsserver.Time) nfsserver.Time) *commits {
+	return &commits{Meta: m, timeOf: timeOf, failed: map[meta.Ino]bool{}}
 }
 
 // Write commits a slice of a file. JuiceFS's time of it is that of the writer's last copy; ours, which getattr has told, is a moment later, and to set
 // it afterwards would be a second transaction.
 func (c *commits) Write(ctx meta.Context, ino meta.Ino, chunk, off uint32, s meta.Slice, at time.Time) syscall.Errno {
-	if mtime, ok := c.told(ino); ok && justAfter(asTime(at.Unix(), uint32(at.Nanosecond())), mtime) {
-		at = time.Unix(mtime.Sec, int64(mtime.Nsec))
-	}
-	no := c.Meta.Write(ctx, ino, chunk, off, s, at)
+	mtime := c.timeOf(ino, asTime(at.Unix(), uint32(at.Nanosecond())))
+	no := c.Meta.Write(ctx, ino, chunk, off, s, time.Unix(mtime.Sec, int64(mtime.Nsec)))
 	if no == syscall.EIO || no == syscall.ETIMEDOUT {
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -52,6 +52,8 @@ type pending struct {
 	end   uint64         // of the writes since the file was clean
 	told  bool           // mtime is what getattr tells
 	mtime nfsserver.Time // of the last write
+	prior nfsserver.Time // of the write before
+	given nfsserver.Time // the last mtime that a commit has got
 	base  identity       // of the file when it was written
 	epoch uint64         // changes whenever the file becomes clean, or told ends
 }
@@ -135,7 +137,7 @@ func (o *file) put(p []byte, off uint64, n *inode) error {
 	s := &o.state
 	s.Lock()
 	s.dirty, s.told, s.base, s.end = true, true, n.base, max(s.end, off+uint64(len(p)))
-	s.mtime = later(s.mtime, nfsserver.Now())
+	s.prior, s.mtime = s.mtime, later(s.mtime, nfsserver.Now())
 	s.Unlock()
 	return nil
 }
@@ -160,7 +162,7 @@ func (o *file) settleLocked() {
 		o.fail(no)
 		return
 	}
-	o.keepMtime(p.mtime)
+	o.keepMtime(o.pending().mtime)
 	o.state.Lock()
 	defer o.state.Unlock()
 	o.clean()
@@ -172,6 +174,27 @@ const mtimeSlack = 10
 // justAfter reports whether mtime, which was told of a write, is later than the time that JuiceFS has for it.
 func justAfter(has, mtime nfsserver.Time) bool {
 	return has != mtime && later(has, mtime) == mtime && mtime.Sec-has.Sec < mtimeSlack
+}
+
+// commitTime is the time of a commit whose bytes were copied last at the time at. Bytes of several WRITEs, or those of one across a border of JuiceFS's chunks, are
+// several commits, which clients of other servers see come one by one. So no two have the same time: who has read between them would have the second's bytes old in its
+// cache for good. That of the last WRITE has the time that getattr tells; if another one follows it, that is told of a later time.
+func (o *file) commitTime(at nfsserver.Time) nfsserver.Time {
+	s := &o.state
+	s.Lock()
+	defer s.Unlock()
+	switch {
+	case !s.told || !justAfter(at, s.mtime):
+		return at
+	case s.given == s.mtime:
+		t := time.Unix(s.mtime.Sec, int64(s.mtime.Nsec)+1)
+		s.mtime = asTime(t.Unix(), uint32(t.Nanosecond()))
+		s.epoch++
+	case later(at, s.prior) == s.prior:
+		return at
+	}
+	s.given = s.mtime
+	return s.mtime
 }
 
 // keepMtime has the modification time be the one that getattr has told. It is already, but where JuiceFS committed the last bytes before put had

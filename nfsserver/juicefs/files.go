@@ -44,7 +44,7 @@ type files struct {
 func (t *files) start(m meta.Meta, store chunk.ChunkStore, conf *vfs.Config) {
 	t.m, t.readOnly, t.open = m, conf.Meta.ReadOnly, map[meta.Ino]*file{}
 	t.reader = vfs.NewDataReader(conf, m, store)
-	t.commits = newCommits(m, t.told)
+	t.commits = newCommits(m, t.commitTime)
 	t.writer = vfs.NewDataWriter(conf, t.commits, store, t.reader)
 	t.stop, t.swept = make(chan struct{}), make(chan struct{})
 	go t.sweeper()
@@ -74,16 +74,15 @@ func (t *files) useOpen(ino meta.Ino) *file {
 	return o
 }
 
-// told returns the modification time that getattr tells of a file, if that is not what the metadata has.
-func (t *files) told(ino meta.Ino) (mtime nfsserver.Time, ok bool) {
+// commitTime is the time of a commit of a file, whose bytes were copied last at the time at.
+func (t *files) commitTime(ino meta.Ino, at nfsserver.Time) nfsserver.Time {
 	t.mu.Lock()
 	o := t.open[ino]
 	t.mu.Unlock()
 	if o == nil {
-		return mtime, false
+		return at
 	}
-	p := o.pending()
-	return p.mtime, p.told
+	return o.commitTime(at)
 }
 
 func (t *files) release(o *file) {

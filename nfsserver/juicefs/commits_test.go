@@ -1,0 +1,66 @@
+// The times of commits: clients of other servers keep what they have read by them.
+
+package juicefs
+
+import (
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/juicedata/juicefs/pkg/meta"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+// A timed is a metadata client that remembers the times of commits.
+type timed struct {
+	meta.Meta
+	mu sync.Mutex
+	at []nfsserver.Time // guarded by mu
+}
+
+func (c *timed) Write(ctx meta.Context, ino meta.Ino, chunk, off uint32, s meta.Slice, at time.Time) syscall.Errno {
+	c.mu.Lock()
+	c.at = append(c.at, asTime(at.Unix(), uint32(at.Nanosecond())))
+	c.mu.Unlock()
+	return c.Meta.Write(ctx, ino, chunk, off, s, at)
+}
+
+// TestEachCommitHasItsTime: who reads between two commits of a file, at another server, finds out about the second by its time. What is told after the last of them
+// is what getattr tells from then on.
+func TestEachCommitHasItsTime(t *testing.T) {
+	const chunk = meta.ChunkSize
+	for name, c := range map[string]struct {
+		offs []uint64
+		size int
+	}{
+		"two slices of a chunk":       {[]uint64{0, chunk / 2}, 10},
+		"the first is written last":   {[]uint64{0, chunk / 2, 10}, 10},
+		"one WRITE of two chunks":     {[]uint64{chunk - 5}, 10},
+		"two chunks, the first twice": {[]uint64{0, chunk, 10}, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := openNew(t, Local{})
+			defer closeFS(t, f)
+			r, _ := create(t, f, f.Root(), "f")
+			seen := &timed{Meta: f.files.commits.Meta}
+			f.files.commits.Meta = seen
+			for _, off := range c.offs {
+				put(t, f, r, make([]byte, c.size), off)
+			}
+			commit(t, f, r)
+			a := attrOf(t, f, r)
+			seen.mu.Lock()
+			defer seen.mu.Unlock()
+			if len(seen.at) < 2 {
+				t.Fatalf("%d commits", len(seen.at))
+			}
+			for i, at := range seen.at {
+				if slices.Contains(seen.at[:i], at) || i < len(seen.at)-1 && at == a.Mtime {
+					t.Errorf("commits at %v; then %v", seen.at, a.Mtime)
+				}
+			}
+		})
+	}
+}
