@@ -64,3 +64,32 @@ func TestEachCommitHasItsTime(t *testing.T) {
 		})
 	}
 }
+
+// A committing is a metadata client that has the time of a commit asked for whenever attributes are.
+type committing struct {
+	meta.Meta
+	timeOf func()
+	wg     sync.WaitGroup
+}
+
+func (c *committing) GetAttr(ctx meta.Context, ino meta.Ino, a *meta.Attr) syscall.Errno {
+	c.wg.Go(c.timeOf)
+	return c.Meta.GetAttr(ctx, ino, a)
+}
+
+// TestCommitsWhileFilesAreClosed: JuiceFS's writer commits by itself what is written to one file, while Close closes others.
+func TestCommitsWhileFilesAreClosed(t *testing.T) {
+	f := openNew(t, Local{})
+	for _, name := range []string{"a", "b", "c"} {
+		r, _ := create(t, f, f.Root(), name)
+		put(t, f, r, []byte("content"), 0)
+	}
+	c := &committing{Meta: f.files.m, timeOf: func() {
+		if at := nfsserver.Now(); f.files.commitTime(rootIno, at) != at { // of a file that is not open
+			t.Error("a commit has another time")
+		}
+	}}
+	f.files.m = c
+	closeFS(t, f)
+	c.wg.Wait()
+}

@@ -4,6 +4,8 @@ package juicefs
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -266,15 +268,20 @@ func (t *files) forgive(o *file) {
 func (t *files) close() error {
 	close(t.stop)
 	<-t.swept
+	t.mu.Lock() // nobody calls any more, but JuiceFS's writer commits, of files that are still open
+	open := slices.Collect(maps.Values(t.open))
+	t.mu.Unlock()
 	var errs []error
-	for ino, o := range t.open {
+	for _, o := range open {
 		o.settle()
 		t.forgive(o)
 		if lost := o.takeLost(); lost != nil {
 			errs = append(errs, lost)
 		}
 		o.close()
-		delete(t.open, ino)
+		t.mu.Lock()
+		delete(t.open, o.ino)
+		t.mu.Unlock()
 	}
 	return errors.Join(errs...)
 }
