@@ -86,7 +86,7 @@ func exchangeWorker(args []string, lines *bufio.Scanner) error {
 		}
 		got, err := os.ReadFile(filepath.Join(to, name))
 		if err != nil || !bytes.Equal(got, text) {
-			return fmt.Errorf("round %d: %d bytes %.10q, %w, want %d bytes %.10q", i, len(got), got, err, len(text), text)
+			return fmt.Errorf("round %d: %d bytes %.10q, %v, want %d bytes %.10q", i, len(got), got, err, len(text), text)
 		}
 		fmt.Println(i)
 	}
@@ -168,7 +168,9 @@ func tokenWorker(args []string, lines *bufio.Scanner) error {
 		if err = errors.Join(err, f.Close()); err != nil {
 			return err
 		}
-		if err := os.Rename(mine, free); err != nil {
+		// Nobody else renames it from here. That it is gone is said by the second server where the first has renamed it and died before it could
+		// tell, and another worker has it by now.
+		if err := os.Rename(mine, free); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		fmt.Println(n)

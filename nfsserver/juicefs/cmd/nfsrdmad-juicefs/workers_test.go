@@ -48,7 +48,7 @@ type worker struct {
 func startWorker(t *testing.T, name string, args ...string) *worker {
 	t.Helper()
 	w := &worker{t: t, name: name + " " + strings.Join(args, " "), cmd: exec.Command(os.Args[0], args...), over: make(chan struct{})}
-	w.cmd.Env = append(os.Environ(), workerEnv+"="+name)
+	w.cmd.Env, w.cmd.Stderr = append(os.Environ(), workerEnv+"="+name), os.Stderr
 	w.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var err error
 	if w.stdin, err = w.cmd.StdinPipe(); err != nil {
@@ -72,7 +72,7 @@ func startWorker(t *testing.T, name string, args ...string) *worker {
 	t.Cleanup(func() {
 		_ = w.cmd.Process.Kill()
 		<-w.over
-		_ = w.cmd.Wait()
+		_ = w.cmd.Wait() // again, after end
 	})
 	return w
 }
@@ -109,12 +109,15 @@ func (w *worker) await(n int) {
 	await(w.t, fmt.Sprintf("%s: %d results", w.name, n), func() bool { return w.has(n) })
 }
 
-// end has the worker end, with no error.
+// end has the worker end, with no error, and not by a crash either, of which it writes no line.
 func (w *worker) end() {
 	w.t.Helper()
 	w.stdin.Close()
 	<-w.over
 	w.has(0)
+	if err := w.cmd.Wait(); err != nil {
+		w.t.Errorf("%s: %v", w.name, err)
+	}
 }
 
 // mustRun runs a worker that has to find nothing wrong.
