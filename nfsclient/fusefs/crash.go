@@ -8,10 +8,12 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient/nlm"
+	"golang.org/x/sys/unix"
 )
 
 // A tellTime bounds what the server's status monitor and its port mapper can take.
@@ -22,13 +24,29 @@ func (f *fileSystem) stable() *nlm.Stable {
 	if f.opt.StableDir == "" || f.opt.Boot == "" {
 		return nil
 	}
-	// "" where it is not known, for all mounts alike.
-	net, _ := os.Readlink("/proc/self/ns/net")
-	if first, err := os.Readlink("/proc/1/ns/net"); err == nil && net == first {
-		net = "machine"
-	}
-	return &nlm.Stable{Net: net, Dir: f.opt.StableDir, Boot: f.opt.Boot, Restarted: f.restarted,
+	return &nlm.Stable{Net: network(), Dir: f.opt.StableDir, Boot: f.opt.Boot, Restarted: f.restarted,
 		Peer: func() string { return strings.ReplaceAll(f.client.ServerAddress(), "/", "_") }}
+}
+
+// firstNet is the machine's own network namespace from Linux 6.17 on, where process 1 is not ours to ask.
+const firstNet = "net:[4026531833]"
+
+// network names the network namespace of this process; "" where it is not known, for all mounts alike.
+func network() string {
+	net, _ := os.Readlink("/proc/self/ns/net")
+	if first, err := os.Readlink("/proc/1/ns/net"); err == nil && net == first || net == firstNet {
+		return "machine"
+	}
+	// The number in the link is given again to the namespaces that come after one's end, and records outlive that. The cookie is not.
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return net
+	}
+	defer unix.Close(fd)
+	if cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE); err == nil { // Linux 5.14
+		net += " " + strconv.FormatUint(cookie, 10)
+	}
+	return net
 }
 
 // restarted tells a server, which then frees the locks of other mounts of this machine as well. Those of the kernel may have some by

@@ -5,9 +5,38 @@ package fusefs
 import (
 	"bufio"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
+
+// A network namespace can have the number of one that has ended, but not its name.
+func TestNetworksHaveNamesOfTheirOwn(t *testing.T) {
+	if unix.Geteuid() != 0 {
+		machine.Skip(t, "only root can make network namespaces")
+	}
+	names := map[string]bool{network(): true}
+	for i := range 8 {
+		name := make(chan string)
+		go func() {
+			runtime.LockOSThread() // and the thread, with its namespace, ends with the goroutine
+			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+				name <- err.Error()
+				return
+			}
+			name <- network()
+		}()
+		n := <-name
+		if names[n] || !strings.HasPrefix(n, "net:[") {
+			t.Errorf("namespace %d is %q", i, n)
+		}
+		names[n] = true
+	}
+}
 
 // TestOtherMounts of the kernel's NFSv3 from one server, whatever the way, and of users, and no others.
 func TestOtherMounts(t *testing.T) {
