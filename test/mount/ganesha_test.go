@@ -52,7 +52,7 @@ func startGanesha(t *testing.T) peer {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("unshare", "-n", "-m", "-p", "--fork", "--kill-child", "sh", "-euc",
-		`mount -t tmpfs none /run; mount -t tmpfs none /var/lib/nfs; mkdir /var/lib/nfs/sm /var/lib/nfs/sm.bak; ip link set lo up; rpcbind; rpc.statd --no-notify; exec ganesha.nfsd -F -f "$1" -L "$2" -p "$3" -N NIV_EVENT`,
+		leaveMounts+`mount -t tmpfs none /run; mount -t tmpfs none /var/lib/nfs; mkdir /var/lib/nfs/sm /var/lib/nfs/sm.bak; ip link set lo up; rpcbind; rpc.statd --no-notify; exec ganesha.nfsd -F -f "$1" -L "$2" -p "$3" -N NIV_EVENT`,
 		"sh", conf, log, filepath.Join(dir, "pid"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := os.Create(filepath.Join(dir, "out"))
