@@ -186,11 +186,11 @@ func TestInterruptedMountLeavesNothing(t *testing.T) {
 			cancel()
 		}
 		var reads atomic.Int64
-		m.tree.read = func([]byte, uint64) {
+		m.tree.onRead(func([]byte, uint64) {
 			if reads.Add(1) == after {
 				cancel()
 			}
-		}
+		})
 		if err := Mount(ctx, m.rig, m.opts, new(MountReport)); !errors.Is(err, context.Canceled) {
 			t.Errorf("after %d reads: %v", after, err)
 		}

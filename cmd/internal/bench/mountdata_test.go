@@ -46,11 +46,11 @@ func TestWrongDataOfTheServerIsFound(t *testing.T) {
 			m := newMountTest(t)
 			m.opts.Size = size
 			var reads atomic.Int64
-			m.tree.read = func(p []byte, off uint64) {
+			m.tree.onRead(func(p []byte, off uint64) {
 				if c.at >= off && c.at < off+uint64(len(p)) && reads.Add(1) >= c.from {
 					p[c.at-off] ^= 4
 				}
-			}
+			})
 			if _, err := m.measure(t); err == nil || err.Error() != c.want {
 				t.Errorf("%v, want %s", err, c.want)
 			}
@@ -70,12 +70,12 @@ func TestErrorsOfTheServerNameTheRow(t *testing.T) {
 	} {
 		m := newMountTest(t)
 		var writes atomic.Int64
-		m.tree.write = func(p []byte, _ uint64) error {
+		m.tree.onWrite(func(p []byte, _ uint64) error {
 			if len(p) > 0 && writes.Add(1) > c.allowed {
 				return syscall.ENOSPC
 			}
 			return nil
-		}
+		})
 		if _, err := m.measure(t); !errors.Is(err, syscall.ENOSPC) || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("after %d writes: %v, want %s", c.allowed, err, c.want)
 		}
@@ -88,11 +88,11 @@ func TestMountSurvivesNoLostServer(t *testing.T) {
 	m := newMountTest(t)
 	var once sync.Once
 	var reads atomic.Int64
-	m.tree.read = func([]byte, uint64) {
+	m.tree.onRead(func([]byte, uint64) {
 		if reads.Add(1) == 3 { // the first after the layout was verified
 			once.Do(func() { m.rig.FS.Client().Close() })
 		}
-	}
+	})
 	err := Mount(t.Context(), m.rig, m.opts, new(MountReport))
 	if !errors.Is(err, transport.ErrClosed) || !strings.HasPrefix(err.Error(), "READ 1 MiB in order: ") {
 		t.Errorf("%v", err)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -50,24 +51,44 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// A liar is a file tree that does to reads and writes what a test says.
+// A liar is a file tree that does to reads and writes what a test says. It may say so while they are served: what lies between a mount's
+// program and the server is no order of events to the race detector.
 type liar struct {
 	nfsserver.FS
+	mu    sync.Mutex                       // guards what follows while it is served
 	read  func(p []byte, off uint64)       // changes what was read; nil: the truth
 	write func(p []byte, off uint64) error // before each write; nil: all succeed
 }
 
+func (l *liar) onRead(f func(p []byte, off uint64)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.read = f
+}
+
+func (l *liar) onWrite(f func(p []byte, off uint64) error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.write = f
+}
+
+func (l *liar) lies() (read func(p []byte, off uint64), write func(p []byte, off uint64) error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.read, l.write
+}
+
 func (l *liar) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
 	n, err := l.FS.ReadAt(c, r, p, off)
-	if l.read != nil {
-		l.read(p[:n], off)
+	if lie, _ := l.lies(); lie != nil {
+		lie(p[:n], off)
 	}
 	return n, err
 }
 
 func (l *liar) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
-	if l.write != nil {
-		if err := l.write(p, off); err != nil {
+	if _, lie := l.lies(); lie != nil {
+		if err := lie(p, off); err != nil {
 			return 0, err
 		}
 	}
