@@ -31,9 +31,9 @@ func (f *fileSystem) stable() *nlm.Stable {
 // firstNet is the machine's own network namespace from Linux 6.17 on, where process 1 is not ours to ask.
 const firstNet = "net:[4026531833]"
 
-// network names the network namespace of this process; "" where it is not known, for all mounts alike.
+// network names the network namespace of this thread, which is the process's; "" where it is not known, for all mounts alike.
 func network() string {
-	net, _ := os.Readlink("/proc/self/ns/net")
+	net, _ := os.Readlink("/proc/thread-self/ns/net")
 	if first, err := os.Readlink("/proc/1/ns/net"); err == nil && net == first || net == firstNet {
 		return "machine"
 	}
