@@ -18,7 +18,7 @@ func checkAdvice(_ context.Context, x *exam) Finding {
 		export = "/export"
 	}
 	options := []string{}
-	if !x.locks && boundPort(x.bound, progNLM, 4) == 0 {
+	if boundPort(x.bound, progNLM, 4) == 0 { // the kernel asks rpcbind for it, whatever port NFS has
 		options = append(options, "nolock")
 	}
 	if x.mountPort != 0 {

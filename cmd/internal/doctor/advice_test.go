@@ -33,8 +33,8 @@ func TestMountCommands(t *testing.T) {
 			"mount -t nfs -o vers=3,proto=rdma,port=20049,nolock" + mountd + " h:/e /mnt", "mount -t nfs -o vers=3,proto=tcp,port=2049,nolock" + mountd + " h:/e /mnt"}},
 		"RDMA, with locks": {&exam{rdma: up, mountPort: 635, export: "/e", mounted: true, bound: nlm}, wanted{OK, ""}, []string{
 			"nfsrdma mount h:/e /mnt", "mount -t nfs -o vers=3,proto=rdma,port=20049" + mountd + " h:/e /mnt"}},
-		"TCP, locks on the NFS port": {&exam{tcp: up, tcpPort: rpc, mountPort: 635, export: "/e", mounted: true, locks: true}, wanted{OK, ""}, []string{
-			"nfsrdma mount -o proto=tcp h:/e /mnt", "mount -t nfs -o vers=3,proto=tcp,port=2049" + mountd + " h:/e /mnt"}},
+		"TCP, locks that rpcbind does not know": {&exam{tcp: up, tcpPort: rpc, mountPort: 635, export: "/e", mounted: true, locks: true}, wanted{OK, ""}, []string{
+			"nfsrdma mount -o proto=tcp h:/e /mnt", "mount -t nfs -o vers=3,proto=tcp,port=2049,nolock" + mountd + " h:/e /mnt"}},
 		"refused":            {&exam{rdma: up, mountPort: 635, export: "/e"}, wanted{Warn, "does not let this host mount /e yet"}, []string{"nfsrdma mount h:/e /mnt", "mount -t nfs -o vers=3,proto=rdma,port=20049,nolock" + mountd + " h:/e /mnt"}},
 		"no export":          {&exam{rdma: up, mountPort: 635}, wanted{OK, ""}, []string{"nfsrdma mount h:/export /mnt", "mount -t nfs -o vers=3,proto=rdma,port=20049,nolock" + mountd + " h:/export /mnt"}},
 		"an address of IPv6": {&exam{Options: Options{Host: "fe80::1"}, rdma: up, mountPort: 635, export: "/e", mounted: true}, wanted{OK, ""}, []string{"nfsrdma mount [fe80::1]:/e /mnt", "mount -t nfs -o vers=3,proto=rdma,port=20049,nolock" + mountd + " [fe80::1]:/e /mnt"}},

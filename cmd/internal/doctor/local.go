@@ -173,8 +173,12 @@ func checkLocking(_ context.Context, x *exam) Finding {
 	if x.rdma == nil && x.tcp == nil {
 		return skip("", "not tried: no connection that answers")
 	}
-	if !x.locks && boundPort(x.bound, progNLM, 4) == 0 {
+	switch bound := boundPort(x.bound, progNLM, 4) != 0; {
+	case !x.locks && !bound:
 		return ok("the server has no NLM: mount with nolock, as below; locks hold on this machine only")
+	case !bound:
+		return warn("for a kernel mount: have rpcbind run on the server (nfsrdmad serve --rpcbind serve is one), or mount with nolock, as below: locks then hold on this machine only",
+			"the server has NLM, but no rpcbind that tells a kernel its port; nfsrdma mount needs none")
 	}
 	if x.program("rpc.statd") == "" {
 		return warn("apt install nfs-common, or mount with nolock: locks then hold on this machine only", "the server has NLM, but there is no rpc.statd here")

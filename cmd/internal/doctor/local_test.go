@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
 // examined makes a tree of files.
@@ -74,6 +77,33 @@ func TestThisMachine(t *testing.T) {
 		"no FUSE":            {nil, fuse, wanted{Warn, "no /dev/fuse"}},
 	} {
 		if f := c.check(examined(t, c.files)); f.Status != c.want.status || !strings.Contains(f.Text+" → "+f.Advice, c.want.part) {
+			t.Errorf("%s: %+v, want %v with %q", name, f, c.want.status, c.want.part)
+		}
+	}
+}
+
+// Locks of a kernel's mount need NLM where rpcbind says that it is, and rpc.statd here.
+func TestLocking(t *testing.T) {
+	up := new(transport.Client)
+	nlm := []rpcbind.Mapping{{Prog: progNLM, Vers: 4, Prot: rpcbind.TCP, Port: 4045}}
+	statd := map[string]string{"/sbin/rpc.statd": ""}
+	for name, c := range map[string]struct {
+		files map[string]string
+		tcp   *transport.Client
+		locks bool
+		bound []rpcbind.Mapping
+		want  wanted
+	}{
+		"no server":                   {statd, nil, false, nil, wanted{Skip, ""}},
+		"no NLM":                      {statd, up, false, nil, wanted{OK, "mount with nolock"}},
+		"NLM without rpcbind":         {statd, up, true, nil, wanted{Warn, "no rpcbind"}},
+		"NLM, other than rpcbind has": {statd, up, true, []rpcbind.Mapping{{Prog: progNLM, Vers: 3, Prot: rpcbind.TCP, Port: 4045}}, wanted{Warn, "no rpcbind"}},
+		"NLM by rpcbind":              {statd, up, false, nlm, wanted{OK, "rpc.statd is here"}},
+		"no rpc.statd":                {nil, up, true, nlm, wanted{Warn, "nfs-common"}},
+	} {
+		x := examined(t, c.files)
+		x.tcp, x.locks, x.bound = c.tcp, c.locks, c.bound
+		if f := checkLocking(t.Context(), x); f.Status != c.want.status || !strings.Contains(f.Text+" → "+f.Advice, c.want.part) {
 			t.Errorf("%s: %+v, want %v with %q", name, f, c.want.status, c.want.part)
 		}
 	}
