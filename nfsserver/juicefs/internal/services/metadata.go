@@ -49,6 +49,9 @@ func Postgres(t testing.TB) (p *Process, url string) {
 	ready := func() bool {
 		return exec.Command(filepath.Join(bin[0], "pg_isready"), "-h", "127.0.0.1", "-p", strconv.Itoa(port)).Run() == nil
 	}
-	p = run(t, port, uid, ready, filepath.Join(bin[0], "postgres"), "-D", data, "-p", strconv.Itoa(port), "-k", "", "-c", "listen_addresses=127.0.0.1")
+	p = run(t, port, uid, ready, filepath.Join(bin[0], "postgres"), "-D", data, "-p", strconv.Itoa(port), "-k", "", "-c", "listen_addresses=127.0.0.1",
+		"-c", "dynamic_shared_memory_type=mmap") // files of its directory, which end with that
+	// Killed, it would leave its shared memory of System V to the machine, which has a few thousand of these: it is to end at once by itself.
+	t.Cleanup(func() { p.end(syscall.SIGQUIT) })
 	return p, "postgres://postgres@" + p.Addr + "/postgres?sslmode=disable"
 }

@@ -85,13 +85,16 @@ func (p *Process) Start() {
 }
 
 // Kill ends the service as a failing machine would.
-func (p *Process) Kill() {
+func (p *Process) Kill() { p.end(syscall.SIGKILL) }
+
+// end ends the service by a signal, if it runs, and returns when its last process has ended: all have its log open.
+func (p *Process) end(by syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cmd == nil {
 		return
 	}
-	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Process.Signal(by)
 	_ = p.cmd.Wait()
 	if p.t.Failed() {
 		p.t.Logf("%s said:\n%.4000s", p.path, p.log)

@@ -1,0 +1,45 @@
+// What metadata services leave.
+
+package services
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// sharedBy returns the shared memory of System V that a process has made.
+func sharedBy(t *testing.T, pid int) (list []string) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/sysvipc/shm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 4 && f[4] == fmt.Sprint(pid) { // key shmid perms size cpid
+			list = append(list, line)
+		}
+	}
+	return list
+}
+
+// TestPostgresLeavesNoSharedMemory: neither a cluster that runs until the test ends, nor one that was killed and started again.
+func TestPostgresLeavesNoSharedMemory(t *testing.T) {
+	var pids []int
+	t.Run("cluster", func(t *testing.T) {
+		p, _ := Postgres(t)
+		pids = append(pids, p.cmd.Process.Pid)
+		if len(sharedBy(t, pids[0])) == 0 {
+			t.Error("PostgreSQL has no shared memory that could be left")
+		}
+		p.Kill()
+		p.Start()
+		pids = append(pids, p.cmd.Process.Pid)
+	})
+	for _, pid := range pids {
+		if left := sharedBy(t, pid); len(left) > 0 {
+			t.Errorf("process %d leaves %q", pid, left)
+		}
+	}
+}
