@@ -15,7 +15,7 @@ const coldMax = 64 << 10
 // pread reads as pread(2) does. What is not in the page cache, of a disk of this machine, is waited for without a thread.
 func (f *FS) pread(fd int, p []byte, off int64) (int, error) {
 	if f.nowait && len(p) > 0 && len(p) <= coldMax {
-		n, errno := preadNow(fd, p, off)
+		n, errno := f.preadCached(fd, p, off)
 		switch {
 		case errno == 0 && n > 0:
 			return n, nil
@@ -32,6 +32,17 @@ func (f *FS) pread(fd int, p []byte, off int64) (int, error) {
 		}
 	}
 	return again2(func() (int, error) { return unix.Pread(fd, p, off) })
+}
+
+// preadCached is preadNow, but asks before that whether the kernel has the pages, where that can be known: else it would begin to read them
+// from the disk, one read at a time, and the ring, which is given several at once, would begin with all of it again.
+func (f *FS) preadCached(fd int, p []byte, off int64) (int, unix.Errno) {
+	if f.info.QuickReads {
+		if all, errno := cached(fd, uint64(off), len(p)); errno == 0 && !all {
+			return 0, unix.EAGAIN
+		}
+	}
+	return preadNow(fd, p, off)
 }
 
 // preadNow is preadv2(2) with RWF_NOWAIT: it waits for no data of the file. It can wait, though: where pages are missing the kernel begins to read
