@@ -106,6 +106,7 @@ type SendWR struct {
 	Fence      bool // start only when all earlier RDMA Reads are done
 	Unsignaled bool // no completion unless it fails
 	Deferred   bool // nobody waits for the completion: a CQ handler may be told of it with a later one, or by QP.Prompt
+	Together   bool // others are about to post as well: they may be let run before it is sent, so that all of it leaves at once
 }
 
 // A Source has bytes that come to this process's memory at the last moment, when they are about to be sent, such as

@@ -12,7 +12,13 @@ import (
 // nothing of m may lie in the call, whose memory is given back before the reply
 // leaves. A reply that does not fit what was offered becomes RDMA_ERROR, and
 // ErrTooLarge is returned. Any goroutine; it never blocks.
-func (r *Request) Reply(m chunks.Message) error {
+func (r *Request) Reply(m chunks.Message) error { return r.reply(m, false) }
+
+// ReplyTogether is Reply where other goroutines are about to reply on the same connection: they may be let run first, and all
+// replies leave at once.
+func (r *Request) ReplyTogether(m chunks.Message) error { return r.reply(m, true) }
+
+func (r *Request) reply(m chunks.Message, together bool) error {
 	if !r.endServed(requestReplying) {
 		return ErrEnded
 	}
@@ -34,7 +40,7 @@ func (r *Request) Reply(m chunks.Message) error {
 	inv := r.invalidated() // before pushStream empties the Read list
 	r.wrs = r.wrs[:0]
 	r.pushItems(m, plan)
-	send := rnic.SendWR{ID: wrReply | r.index, Op: rnic.OpSend}
+	send := rnic.SendWR{ID: wrReply | r.index, Op: rnic.OpSend, Together: together}
 	if inv != 0 && thr.Invalidate { // RFC 8797 §4.1 [R8797-011 R8797-012]
 		send.Op, send.Invalidate = rnic.OpSendInvalidate, inv
 	}

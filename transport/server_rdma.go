@@ -206,8 +206,21 @@ func (r *rdmaConn) reply(c *Call) {
 	}
 	m := chunks.Message{Stream: c.res.Bytes(), Items: c.res.Items()}
 	r.used.out.Add(uint64(len(m.Stream) + itemBytes(m.Items)))
-	_ = c.req.Reply(m)
+	if r.together(c, m) {
+		_ = c.req.ReplyTogether(m)
+	} else {
+		_ = c.req.Reply(m)
+	}
 	r.release(c)
+}
+
+// togetherMost is the longest reply that is held back for others.
+const togetherMost = 16 << 10
+
+// together reports whether other calls of the connection are likely to end with c: those that the receive loop could have run, had they not to
+// wait for a disk, wait there for the same, and several are told of it at once.
+func (r *rdmaConn) together(c *Call, m chunks.Message) bool {
+	return c.line != nil && c.proc.Inline && len(m.Stream)+itemBytes(m.Items) <= togetherMost && !r.calls.only()
 }
 
 func (r *rdmaConn) rejectChunks(c *Call) {

@@ -131,6 +131,9 @@ func (s *stream) PostSend(wrs []rnic.Posted) error {
 		mine, budget = s.work.ReleasePart(), batchBytes
 	}
 	if mine {
+		if budget == inlineBytes && wrs[len(wrs)-1].Together {
+			runtime.Gosched() // with the turn: what they post is left to us
+		}
 		s.tx.runInline(budget)
 	}
 	return err
