@@ -140,7 +140,7 @@ func (c *deviceCapture) checkKinds(t *testing.T, lossy bool, kinds ...packet.Opc
 	if lost > 0 {
 		t.Logf("the capture lacks %d packets, for which this machine had no time", lost)
 	}
-	f := frames{ours: c.ours, seen: map[sentPSN]bool{}, blind: lossy || lost > 0}
+	f := frames{ours: c.ours, seen: map[sentPSN]bool{}, data: map[answerPSN]bool{}, blind: lossy || lost > 0}
 	count := map[packet.Opcode]int{}
 	for frame, ip := range c.packets(t) {
 		if op, ok := f.check(t, frame, ip); ok {
@@ -214,10 +214,14 @@ type sentPSN struct {
 	psn  uint32
 }
 
+// An answerPSN is a packet of a Read's data that we have sent.
+type answerPSN struct{ qpn, psn uint32 }
+
 // frames is what is known of a capture so far.
 type frames struct {
 	ours    netip.Addr
 	seen    map[sentPSN]bool
+	data    map[answerPSN]bool
 	blind   bool // packets can be lost that the capture has, or lack in it that came
 	missing int  // NAKs for a sequence error
 }
@@ -247,6 +251,9 @@ func (f *frames) check(t *testing.T, frame int, ip []byte) (op packet.Opcode, ok
 	if h.Opcode.Service() == packet.RC && !h.Opcode.Operation().Response() {
 		f.seen[sentPSN{v4.Src, h.PSN}] = true
 	}
+	if v4.Src == f.ours {
+		f.answer(t, frame, &h)
+	}
 	switch s := h.AETH.Syndrome; {
 	case h.Opcode != packet.RCAck || s.Kind() == packet.KindACK:
 	case f.blind && v4.Src != f.ours && s.Kind() == packet.KindNAK && s.NAKCode() == packet.NAKRemoteAccess:
@@ -261,6 +268,18 @@ func (f *frames) check(t *testing.T, frame int, ip []byte) (op packet.Opcode, ok
 		f.nak(t, frame, &v4, h.PSN)
 	}
 	return h.Opcode, true
+}
+
+// answer checks that no acknowledge of ours has the PSN of a Read's data: rxe completes the Read with what has come of it.
+func (f *frames) answer(t *testing.T, frame int, h *packet.Header) {
+	t.Helper()
+	at := answerPSN{h.DestQP, h.PSN}
+	switch {
+	case h.Opcode.Service() == packet.RC && h.Opcode.Operation() == packet.OpReadResponse:
+		f.data[at] = true
+	case h.Opcode == packet.RCAck && h.AETH.Syndrome.Kind() == packet.KindACK && f.data[at]:
+		t.Errorf("frame %d: an acknowledge with PSN %#x, which is of a Read", frame, h.PSN)
+	}
 }
 
 // nak checks a NAK for a packet that is missing. A machine that is busy enough loses packets without netem: those of the guest before

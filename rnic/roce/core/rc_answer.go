@@ -26,6 +26,7 @@ type answer struct {
 // responding is the responder's side of an RC QP.
 type responding struct {
 	msn   uint32 // messages that were completed
+	last  uint32 // PSN of the last packet of a Send or Write that was taken: the one that acknowledges have
 	told  bool   // the peer knows that it has to send again from the expected PSN on
 	gap   gap
 	early early

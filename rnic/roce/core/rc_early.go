@@ -77,7 +77,8 @@ func (e *early) clear() {
 	}
 }
 
-// follow takes the requests that were kept and whose turn has come, and acknowledges them: the peer may be sending them again.
+// follow takes the requests that were kept and whose turn has come, and acknowledges them: the peer may be sending them again. Data
+// of a Read that is the last of them does so, too.
 func (qp *QP) follow() {
 	e := &qp.res.early
 	some := false
@@ -93,8 +94,8 @@ func (qp *QP) follow() {
 		}
 		some = true
 	}
-	if some && qp.res.fault == nil && !qp.res.told {
-		qp.acknowledge((qp.in.epsn - 1) & maxPSN)
+	if some && qp.res.fault == nil && !qp.res.told && nextPSN(qp.res.last) == qp.in.epsn {
+		qp.acknowledge()
 	}
 }
 

@@ -89,8 +89,9 @@ func (qp *QP) request(p *Packet) Drop {
 		return d
 	}
 	qp.taken(p, 1)
+	qp.res.last = p.PSN
 	if p.AckReq {
-		qp.acknowledge(p.PSN)
+		qp.acknowledge()
 	}
 	return Accepted
 }
@@ -101,11 +102,16 @@ func (qp *QP) taken(p *Packet, psns uint32) {
 	if p.Opcode.Ends() {
 		qp.res.msn = nextPSN(qp.res.msn)
 	}
+	if old := (qp.in.epsn - halfCircle) & maxPSN; distance(qp.res.last, old) >= halfCircle {
+		qp.res.last = old // so that it never becomes one that is to come
+	}
 }
 
-// acknowledge answers for everything up to psn.
-func (qp *QP) acknowledge(psn uint32) {
-	qp.res.push(answer{op: packet.OpAck, psn: psn, syndrome: packet.ACK(packet.CreditUnlimited)})
+// acknowledge answers for all Sends and Writes that were taken, up to the last one. What was taken after that is Reads and atomics, and answered by
+// its data alone (IBA 9.7.5.1): that can still be lost, and Linux rxe takes an acknowledge with the last PSN of a Read for its end, whatever
+// is missing of it.
+func (qp *QP) acknowledge() {
+	qp.res.push(answer{op: packet.OpAck, psn: qp.res.last, syndrome: packet.ACK(packet.CreditUnlimited)})
 }
 
 // readRequest queues the answer to a Read; its data is taken from memory when it is sent.
@@ -183,7 +189,7 @@ func (qp *QP) duplicate(p *Packet) Drop {
 	}
 	switch p.Opcode.Operation() {
 	case packet.OpSend, packet.OpWrite:
-		qp.acknowledge((qp.in.epsn - 1) & maxPSN)
+		qp.acknowledge()
 	case packet.OpReadRequest:
 		n := packets(p.RETH.Length, qp.attrs.PathMTU)
 		if qp.checkRead(p) != Accepted || n > distance(qp.in.epsn, p.PSN) {

@@ -1,9 +1,10 @@
-// Reads that are repeated to a peer that answers again only what it remembers, as Linux rxe does.
+// Reads that are repeated to a peer that answers again only what it remembers, as Linux rxe does, and answers that it would take for others.
 
 package core
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -80,5 +81,58 @@ func TestReadThatIsNeverAnsweredAgain(t *testing.T) {
 	}
 	if w.sent > 400 {
 		t.Errorf("%d packets", w.sent)
+	}
+}
+
+// A Read is answered by its data alone, whatever else is acknowledged: an acknowledge with its last PSN would complete it at Linux rxe,
+// with the data that was lost missing.
+func TestReadsAreAnsweredByData(t *testing.T) {
+	a, b := reliables(t, 256, 5, nil)
+	src, _ := b.host.region(t, 600, rnic.RemoteRead|rnic.RemoteWrite)
+	sink, _ := a.host.region(t, 600, rnic.LocalWrite)
+	read := func() {
+		a.post(rnic.SendWR{Op: rnic.OpRead, MR: sink, Length: 600, RemoteSTag: src.STag(), RemoteTO: src.Base()})
+	}
+	write := func() { a.post(rnic.SendWR{Op: rnic.OpWrite, RemoteSTag: src.STag(), RemoteTO: src.Base()}) }
+	const data = "RDMA READ response First %x; RDMA READ response Middle %x; RDMA READ response Last %x; "
+
+	// One that overtakes a Write.
+	write()
+	read()
+	fs := a.says("RDMA WRITE Only 5 A; RDMA READ Request 6 A; ")
+	b.take(fs[1], fs[0])
+	a.take(b.says("Acknowledge 5 ACK 2; " + fmt.Sprintf(data, 6, 7, 8))[:3]...) // the last packet is lost
+
+	// The Write once more, and another one that overtakes a Read.
+	b.take(fs[0])
+	b.says("Acknowledge 5 ACK 2; ")
+	read()
+	write()
+	write()
+	fs = a.says("RDMA READ Request 9 A; RDMA WRITE Only c A; RDMA WRITE Only d A; ")
+	b.take(fs[1], fs[2], fs[0])
+	a.take(b.says(fmt.Sprintf(data, 9, 10, 11) + "Acknowledge d ACK 5; ")...)
+	exchange(a, b)
+	if wcs := a.completions(); len(wcs) != 5 || a.state() != RTS {
+		t.Errorf("%v, %v", wcs, a.state())
+	}
+}
+
+// After Reads of half of all PSNs the last Write is so long ago that its PSN would be one that is to come: a packet of it that comes again, as only
+// a forged one does, is acknowledged with a PSN that is old to whoever gets that.
+func TestLastWriteLongAgo(t *testing.T) {
+	a, b := reliables(t, 256, 5, nil)
+	src, _ := b.host.region(t, 600, rnic.RemoteRead)
+	sink, _ := a.host.region(t, 600, rnic.LocalWrite)
+	b.take(b.say(packet.RCWriteOnly, 4, nil)) // before the first
+	b.says("Acknowledge 4 ACK 0; ")
+	b.qp.res.last = (5 - halfCircle) & maxPSN
+	a.post(rnic.SendWR{Op: rnic.OpRead, MR: sink, Length: 600, RemoteSTag: src.STag(), RemoteTO: src.Base()})
+	b.take(a.says("RDMA READ Request 5 A; ")...)
+	a.take(b.send()...)
+	a.completions()
+	b.take(b.say(packet.RCWriteOnly, 5+halfCircle+10, nil))
+	if d := a.take(b.says(fmt.Sprintf("Acknowledge %x ACK 1; ", (8-halfCircle)&maxPSN))...); d != DropPSN {
+		t.Error(d)
 	}
 }

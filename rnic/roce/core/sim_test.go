@@ -8,6 +8,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -76,6 +77,7 @@ func (w *world) transmit(s *side, n int) (sent int) {
 			break
 		}
 		w.paced(s.qp, before)
+		w.acknowledged(s, w.room[:length])
 		s.qp.Sent(1)
 		f := put(s.host.addr, r.Peer, r.SrcPort, w.room[:length])
 		for range 1 + w.one(w.h.double) {
@@ -109,6 +111,20 @@ func (w *world) paced(qp *QP, before uint32) {
 	}
 	if out := distance(r.next, r.una); r.next != before && out > max(r.window, wideUnit) {
 		w.t.Fatalf("%v: %d packets on the wire, with a window of %d", qp, out, r.window)
+	}
+}
+
+// acknowledged checks that no acknowledge has the PSN of a Read or an atomic that is not done: to Linux rxe it would be.
+func (w *world) acknowledged(s *side, datagram []byte) {
+	h, _, err := packet.Parse(append(slices.Clone(datagram), make([]byte, packet.ICRCLen)...))
+	if err != nil || h.Opcode != packet.RCAck || h.AETH.Syndrome.Kind() != packet.KindACK {
+		return
+	}
+	q := w.peer[s].qp
+	for i, end := q.sq.Begun(); i != end; i++ {
+		if e := q.sq.At(i); awaited(e.Op) && !e.Done && distance(h.PSN, e.P.first) <= distance(e.P.last, e.P.first) {
+			w.t.Fatalf("%v: an acknowledge with PSN %#x, of %v with PSNs %#x to %#x", s.qp, h.PSN, e.Op, e.P.first, e.P.last)
+		}
 	}
 }
 

@@ -245,6 +245,7 @@ func (qp *QP) set(set Attr, a *Attrs) {
 	}
 	if set&AttrRQPSN != 0 {
 		qp.in.epsn = a.RQPSN
+		qp.res.last = (a.RQPSN - 1) & maxPSN
 	}
 	if set&AttrSQPSN != 0 {
 		qp.out.psn = a.SQPSN
