@@ -41,10 +41,18 @@ func (l *Locks) attempt(ctx context.Context, o *owner, q *Request, w *wait) (nlm
 		l.enqueue(w, l.place())
 	}
 	l.hold(o)
+	silent := l.nextGiveUp(o)
 	l.work.Go(func() {
 		defer l.leave(o)
+		o.want()
 		select {
 		case o.slot <- struct{}{}:
+		case <-silent.done:
+			select {
+			case handed <- outcome{err: silent.err}:
+			case <-gone:
+			}
+			return
 		case <-gone:
 			return
 		}
@@ -94,13 +102,14 @@ func (l *Locks) attempt(ctx context.Context, o *owner, q *Request, w *wait) (nlm
 	}
 }
 
-// alone has work done while no other call is made about the owner. When ctx ends it goes on behind the caller.
-func (l *Locks) alone(ctx context.Context, o *owner, work func()) error {
+// alone has work done while no other call is made about the owner. When ctx ends, or such a call is given up, it goes on behind the caller.
+func (l *Locks) alone(ctx context.Context, o *owner, silent *giveUp, work func()) error {
 	done := make(chan struct{})
 	l.hold(o)
 	l.work.Go(func() {
 		defer l.leave(o)
 		defer close(done)
+		o.want()
 		o.slot <- struct{}{}
 		defer func() { <-o.slot }()
 		work()
@@ -108,6 +117,8 @@ func (l *Locks) alone(ctx context.Context, o *owner, work func()) error {
 	select {
 	case <-done:
 		return nil
+	case <-silent.done:
+		return silent.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -178,7 +189,7 @@ func (l *Locks) insist(o *owner, released *span, proc uint32, args func(cookie [
 	who, reclaimed := l.whoOf(o), false
 	for wait := graceWait; ; wait = min(2*wait, insistMost) {
 		var res result
-		err := l.opt.Server.NLM(l.ctx, who, proc, args(l.cookie()), &res)
+		err := l.call(o, who, proc, args(l.cookie()), &res)
 		switch {
 		case isRefused(err) && who != nil && l.ctx.Err() == nil:
 			who = nil
@@ -189,7 +200,7 @@ func (l *Locks) insist(o *owner, released *span, proc uint32, args func(cookie [
 		case err == nil && res.Status != nlm4.DeniedGracePeriod || isRefused(err) || l.ctx.Err() != nil:
 			return
 		}
-		_ = l.pause(l.ctx, wait)
+		_ = l.pauseUnlessWanted(o, wait)
 	}
 }
 
@@ -233,7 +244,7 @@ func (l *Locks) retake(o *owner, s span) nlm4.Status {
 		switch {
 		case r.err == nil:
 			return r.status
-		case isRefused(r.err) || l.pause(l.ctx, wait) != nil:
+		case isRefused(r.err) || l.pauseUnlessWanted(o, wait) != nil:
 			return nlm4.Failed
 		}
 	}
@@ -243,7 +254,7 @@ func (l *Locks) retake(o *owner, s span) nlm4.Status {
 func (l *Locks) lock(o *owner, s span, block, reclaim bool) outcome {
 	args := nlm4.LockArgs{Cookie: l.cookie(), Block: block, Exclusive: s.exclusive, Lock: l.wire(o.fh, o.svid, s), Reclaim: reclaim}
 	var res result
-	err := l.opt.Server.NLM(l.ctx, l.whoOf(o), nlm4.ProcLock, &args, &res)
+	err := l.call(o, l.whoOf(o), nlm4.ProcLock, &args, &res)
 	return outcome{res.Status, err}
 }
 

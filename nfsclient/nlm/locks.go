@@ -32,7 +32,8 @@ import (
 // A Server makes the calls.
 type Server interface {
 	// NLM does one procedure in the name of who, as Owner.Who has it; nil: of the mount.
-	// The error is a syscall.Errno where the server has refused the call, and will again.
+	// The error is a syscall.Errno where the server has refused the call, and will again, and wraps a transport.ConnectError where
+	// it was given up without an answer.
 	NLM(ctx context.Context, who any, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) error
 	// Connections is how often a connection to the lock manager has been made. With each further one the
 	// server may have started again.
@@ -163,12 +164,15 @@ type owner struct {
 	svid int32
 	slot chan struct{} // has room for who makes a call about the owner, of which there is one at a time
 
+	wanted chan struct{} // has room for a word that somebody waits for the slot
+
 	// Guarded by Locks.mu.
 	refs    int // calls and waiters
 	held    ranges
 	waits   []*wait         // in the server's queue, or about to be
 	pending []*wait         // all, wherever they wait
 	handles map[uint64]bool // by which there were locks
+	giveUp  *giveUp
 	pid     uint32
 	who     any
 }
@@ -205,7 +209,7 @@ func (l *Locks) enter(q *Request) *owner {
 	o := f.owners[q.Key]
 	if o == nil {
 		l.svid = 1<<30 | (l.svid+1)&(1<<30-1)
-		o = &owner{fh: q.FH, key: q.Key, svid: l.svid, slot: make(chan struct{}, 1), handles: map[uint64]bool{}}
+		o = &owner{fh: q.FH, key: q.Key, svid: l.svid, slot: make(chan struct{}, 1), wanted: make(chan struct{}, 1), handles: map[uint64]bool{}, giveUp: newGiveUp()}
 		f.owners[q.Key] = o
 		l.some.Add(1)
 		l.note(o)
@@ -318,14 +322,23 @@ func (l *Locks) freed(o *owner) <-chan struct{} {
 }
 
 // Unlock releases bytes that the owner may hold. It is done when this returns without an error, and goes on
-// where ctx has ended.
+// where ctx has ended, or a call was given up.
 func (l *Locks) Unlock(ctx context.Context, fh nfs3.FH, key Key, start, end uint64) error {
+	return l.unlockOf(ctx, fh, key, span{start: start, end: end}, true)
+}
+
+// unlockOf is Unlock. Who is not hurried waits for calls that are given up to be answered.
+func (l *Locks) unlockOf(ctx context.Context, fh nfs3.FH, key Key, s span, hurried bool) error {
 	o := l.known(fh, key)
 	if o == nil {
 		return nil
 	}
 	defer l.leave(o)
-	return l.alone(ctx, o, func() { l.release(o, span{start: start, end: end}) })
+	silent := new(giveUp) // which never comes
+	if hurried {
+		silent = l.nextGiveUp(o)
+	}
+	return l.alone(ctx, o, silent, func() { l.release(o, s) })
 }
 
 // Release releases all that an owner holds of a file: a process that closes it any way does (close(2)).
@@ -415,7 +428,7 @@ func (l *Locks) Close(ctx context.Context) {
 		if ctx.Err() != nil {
 			break
 		}
-		_ = l.Release(ctx, o.fh, o.key)
+		_ = l.unlockOf(ctx, o.fh, o.key, allBytes, false) // however long it is not answered
 	}
 	l.end()
 	l.stopListening()

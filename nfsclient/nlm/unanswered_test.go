@@ -1,0 +1,126 @@
+// Calls that a soft mount gives up.
+
+package nlm
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
+)
+
+// softTime is how long calls of the soft mount wait.
+const softTime = 5 * time.Second
+
+// silence has calls given up after softTime, until it is mended. What they would do the server has done where done says so.
+func (b *bench) silence(done bool) (mend func()) {
+	give := func(uint32) error {
+		b.m.mu.Unlock()
+		time.Sleep(softTime)
+		b.m.mu.Lock()
+		return &transport.ConnectError{Service: "nlm", Addr: "server", Err: errLost}
+	}
+	b.m.set(func() {
+		if b.m.before = give; done {
+			b.m.before, b.m.after = nil, give
+		}
+	})
+	return func() { b.m.set(func() { b.m.before, b.m.after = nil, nil }) }
+}
+
+// TestSoftCallsEnd, each after the time of one call, also those after a LOCK of which nothing is known: UNLOCK is not answered either. What
+// the program was told has failed is then released, and no more than that.
+func TestSoftCallsEnd(t *testing.T) {
+	for _, done := range []bool{false, true} {
+		simulate(t, func(b *bench) {
+			b.want(b.lock(1, 0, 1, false), 0)
+			mend := b.silence(done)
+			fails := func(what string, call func(ctx context.Context) error) {
+				b.Helper()
+				ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+				defer cancel()
+				begun := time.Now()
+				err := call(ctx)
+				if _, silent := errors.AsType[*transport.ConnectError](err); !silent {
+					b.Errorf("%s: %v", what, err)
+				}
+				if took := time.Since(begun); took > softTime {
+					b.Errorf("%s failed after %v", what, took)
+				}
+			}
+			for range 4 { // the longer UNLOCK is not answered, the longer it waits until it is made again
+				fails("LOCK", func(ctx context.Context) error { return b.Lock(ctx, nil, request(1, 4, 9, true)) })
+				time.Sleep(insistMost)
+			}
+			fails("LOCK of another owner", func(ctx context.Context) error { return b.Lock(ctx, nil, request(2, 12, 13, true)) })
+			fails("UNLOCK", func(ctx context.Context) error { return b.Unlock(ctx, testFH, Key{ID: 1}, 0, 0) })
+			mend()
+			time.Sleep(2 * softTime) // UNLOCK that was on its way is given up, too
+			b.want(b.lock(1, 6, 9, true), 0)
+			time.Sleep(2 * insistMost)
+			b.held("-1----xxxx")
+			b.compare()
+		})
+	}
+}
+
+// TestCloseOfSoftMount waits for its locks to be released for as long as it is given.
+func TestCloseOfSoftMount(t *testing.T) {
+	simulate(t, func(b *bench) {
+		l := b.another()
+		b.want(l.Lock(context.Background(), nil, request(1, 0, 1, true)), 0)
+		mend := b.silence(false)
+		closed := make(chan struct{})
+		go func() {
+			l.Close(context.Background())
+			close(closed)
+		}()
+		time.Sleep(2 * softTime)
+		synctest.Wait()
+		select {
+		case <-closed:
+			b.Error("it did not wait")
+		default:
+		}
+		mend()
+		<-closed
+		b.held("")
+	})
+}
+
+// TestWhoWaitsHasUnlockMadeAtOnce where the server is there again.
+func TestWhoWaitsHasUnlockMadeAtOnce(t *testing.T) {
+	simulate(t, func(b *bench) {
+		unlocks := 0 // guarded by the model's lock
+		mend := b.silence(false)
+		if err := b.lock(1, 0, 1, true); err == nil {
+			b.Error("a server that does not answer has given a lock")
+		}
+		time.Sleep(20 * insistMost) // UNLOCK is made once in insistMost by now
+		mend()
+		time.Sleep(2 * softTime)
+		b.m.set(func() {
+			b.m.before = func(proc uint32) error {
+				if proc == nlm4.ProcUnlock {
+					unlocks++
+				}
+				return nil
+			}
+		})
+		begun := time.Now()
+		b.want(b.lock(1, 0, 1, true), 0)
+		if took := time.Since(begun); took > softTime {
+			b.Errorf("the lock came after %v", took)
+		}
+		b.m.set(func() {
+			if unlocks > 1 {
+				b.Errorf("UNLOCK was made %d times", unlocks)
+			}
+		})
+		b.held("xx")
+	})
+}
