@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/control"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -74,6 +75,37 @@ func TestUnits(t *testing.T) {
 	}
 	if out, err := exec.Command("systemd-analyze", "security", "--offline=true", "--threshold=32", units[0]).CombinedOutput(); err != nil {
 		t.Errorf("security: %v\n%s", err, out)
+	}
+}
+
+// TestUnitsControlSocket: reload of a unit, and of logrotate, reaches its server, whatever socket its flags name.
+func TestUnitsControlSocket(t *testing.T) {
+	for _, name := range []string{"nfsrdmad", "nfsrdmad-juicefs"} {
+		unit, err := os.ReadFile("../../../deploy/" + name + ".service")
+		if err != nil {
+			t.Fatal(err)
+		}
+		socket := func(setting string) string {
+			line := regexp.MustCompile(`(?m)^` + setting + `=(.*)$`).FindSubmatch(unit)
+			if line == nil {
+				t.Fatalf("%s has no %s", name, setting)
+			}
+			words := strings.Fields(regexp.MustCompile(`\$\w+OPTIONS`).ReplaceAllString(string(line[1]), "--control /elsewhere --lease 5m"))
+			f := newServe(nil).Flags()
+			f.ParseErrorsAllowlist.UnknownFlags = true
+			if err := f.Parse(words[2:]); err != nil {
+				t.Fatal(err)
+			}
+			return f.Lookup("control").Value.String()
+		}
+		logrotate, err := os.ReadFile("../../../deploy/packages/" + name + ".logrotate")
+		if err != nil {
+			t.Fatal(err)
+		}
+		usual := filepath.Join(control.RunDir, strings.Replace(name, "nfsrdmad", "nfsrdma", 1), "control")
+		if strings.Contains(string(logrotate), "--control") || socket("ExecStart") != usual || socket("ExecReload") != usual {
+			t.Errorf("%s: the server is at %s, reload asks at %s, logrotate at %s", name, socket("ExecStart"), socket("ExecReload"), usual)
+		}
 	}
 }
 
