@@ -3,6 +3,9 @@
 package main
 
 import (
+	"errors"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mountctl"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mounter"
 	"github.com/spf13/cobra"
@@ -15,6 +18,10 @@ func newUmount() *cobra.Command {
 		Short: "Unmount what nfsrdma mount mounted",
 		Long: `Unmount, and return when everything that was written is on the server's disk; data that
 could not be written is an error. A mount whose process was killed is cleared.
+
+Where another mount namespace has a copy of the mount (a container, unshare), or it is mounted on
+a second directory, its process goes on for that: after 5 seconds one line says so, and the exit
+status is 64. What was written is stable by then. Other failures have the status 32.
 
 With --lazy a mount that is in use is taken out of the tree at once, and ends when nothing
 uses it any more; nothing is waited for.`,
@@ -29,7 +36,7 @@ uses it any more; nothing is waited for.`,
 					return cmd.Context().Err()
 				}
 				if err != nil {
-					failed = statusError(cmd, exitFailure, err)
+					failed = worse(failed, statusError(cmd, umountStatus(err), err))
 				}
 			}
 			return failed
@@ -38,6 +45,26 @@ uses it any more; nothing is waited for.`,
 	}
 	cmd.Flags().BoolVarP(&lazy, "lazy", "l", false, "take it out of the tree now, and do not wait")
 	return cmd
+}
+
+// exitHeld is the exit status for a mount that is unmounted, while another mount of it stays.
+const exitHeld = 64
+
+// umountStatus is the exit status for an error of Unmount.
+func umountStatus(err error) int {
+	var held *mounter.HeldError
+	if errors.As(err, &held) {
+		return exitHeld
+	}
+	return exitFailure
+}
+
+// worse is that of two errors of which the status tells more: that something is still mounted, or lost.
+func worse(a, b error) error {
+	if a == nil || errors.Is(a, cli.ExitError(exitHeld)) {
+		return b
+	}
+	return a
 }
 
 // completeMounted completes the directories of the mounts.

@@ -129,10 +129,10 @@ func (f *fileSystem) stop() {
 	f.requests.stop()
 }
 
-// syncAll brings what was written to stable storage, as well as it can.
-func (f *fileSystem) syncAll() {
+// sync brings what was written to stable storage, as well as it can until ctx ends.
+func (f *fileSystem) sync(ctx context.Context) {
 	f.holds.send()
-	if err := f.engine.Sync(context.Background()); err != nil {
+	if err := f.engine.Sync(ctx); err != nil && ctx.Err() == nil {
 		f.failed(err)
 	}
 }

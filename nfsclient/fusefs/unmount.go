@@ -24,7 +24,7 @@ func (m *MountPoint) Wait() error {
 // files are open (syscall.EBUSY) and while the directory shows something else (ErrCovered); the
 // mount then goes on. It returns when the kernel has let go of the mount in all namespaces.
 func (m *MountPoint) Unmount() error {
-	m.fs.syncAll()
+	m.fs.sync(context.Background())
 	select {
 	case <-m.served:
 		return m.fs.lastError()
@@ -38,6 +38,19 @@ func (m *MountPoint) Unmount() error {
 	}
 	return m.Wait()
 }
+
+// Sync brings what was written so far to stable storage. The error is that of ctx, or of data that was lost.
+func (m *MountPoint) Sync(ctx context.Context) error {
+	m.fs.sync(ctx)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return m.fs.lastError()
+}
+
+// Held reports whether the kernel still has the mount. Where it is gone from the tree, another mount namespace has a copy of it, or
+// programs have used it since before it was detached.
+func (m *MountPoint) Held() bool { return m.server.Connected() }
 
 // Abandon ends a mount that cannot be unmounted: it brings what was written to stable storage
 // and takes no more, so that nothing is accepted that would be lost when the process ends, as it

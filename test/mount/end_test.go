@@ -3,10 +3,12 @@
 package mount
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 )
@@ -51,22 +53,8 @@ func TestTerminatedInTwoNamespaces(t *testing.T) {
 	t.Parallel()
 	need(t, "unshare")
 	onlyOne(t, func(t *testing.T, _ *server, dir string) {
-		other := exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c", "echo there; read end")
-		in, err := other.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := other.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := other.Start(); err != nil {
-			t.Fatal(err)
-		}
-		defer func() { in.Close(); _ = other.Wait() }()
-		if _, err := out.Read(make([]byte, 8)); err != nil {
-			t.Fatal(err)
-		}
+		leave := copyElsewhere(t, dir)
+		defer leave()
 		pid := processOf(t, dir)
 		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 			t.Fatal(err)
@@ -75,5 +63,63 @@ func TestTerminatedInTwoNamespaces(t *testing.T) {
 		if isMounted(dir) {
 			t.Error("it is still mounted")
 		}
+	})
+}
+
+// An unmount does not wait for the copy of another mount namespace, for which the process goes on: what was written here is on the server
+// when it returns, and programs there see it, and write, until that namespace ends.
+func TestUnmountInOneOfTwoNamespaces(t *testing.T) {
+	t.Parallel()
+	need(t, "unshare")
+	onlyOne(t, func(t *testing.T, s *server, dir string) {
+		leave := copyElsewhere(t, dir)
+		defer leave()
+		pid, name := processOf(t, dir), "held-"+filepath.Base(dir)
+		if out, code := command(t, "", nil, "sh", "-c", `echo written > "$0"`, filepath.Join(dir, name)); code != 0 {
+			t.Fatal(out)
+		}
+		out, code := nfsrdma(t, "umount", dir)
+		if want := "nfsrdma: " + dir + ": unmounted, and what was written is stable; another mount namespace still has the mount, and its process goes on for that"; code != heldStatus ||
+			out != want || isMounted(dir) {
+			t.Errorf("status %d, %q", code, out)
+		}
+		if b, err := os.ReadFile(filepath.Join(s.dir, name)); err != nil || string(b) != "written\n" {
+			t.Errorf("on the server: %q, %v", b, err)
+		}
+		if err := syscall.Kill(pid, 0); err != nil {
+			t.Errorf("the process of the copy has ended: %v", err)
+		}
+		if got := leave(); got != "written\nthere\n" {
+			t.Errorf("in the other namespace: %q", got)
+		}
+		waitFor(t, "the end of the process", func() bool { return findProcess(dir) == 0 })
+	})
+}
+
+// copyElsewhere has a mount namespace of its own keep a copy of the mount, and of no other test's, until leave is called for the first time: then a program there
+// appends a line to the file whose name ends as the mount's, and leave returns what it reads then.
+func copyElsewhere(t *testing.T, dir string) (leave func() string) {
+	t.Helper()
+	script := strings.ReplaceAll(leaveMounts, `umount`, `test "$dir" = "$0" || umount`) + `echo there; read end; cd "$0" && f=$(echo *-"${0##*/}") && test -f "$f" && echo there >> "$f" && cat "$f"`
+	other := exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c", script, dir)
+	in, err := other.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := other.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, len("there\n"))); err != nil {
+		t.Fatal(err)
+	}
+	return sync.OnceValue(func() string {
+		in.Close()
+		text, _ := io.ReadAll(out)
+		_ = other.Wait()
+		return string(text)
 	})
 }

@@ -39,6 +39,9 @@ func mountAs(t *testing.T, by []string, host, options, export string, more ...st
 	return dir
 }
 
+// heldStatus is the exit status of umount where the kernel has another mount of it.
+const heldStatus = 64
+
 // unmount unmounts a directory if it is mounted: as a user does, and if that does not
 // work by ending the mount's connection in the kernel, so that nothing is left.
 func unmount(t *testing.T, dir string) {
@@ -47,6 +50,10 @@ func unmount(t *testing.T, dir string) {
 		return
 	}
 	out, code := nfsrdma(t, "umount", dir)
+	if code == heldStatus { // a test beside it, of any package, has made a mount namespace meanwhile
+		waitFor(t, "the end of the process", func() bool { return findProcess(dir) == 0 })
+		return
+	}
 	if code == 0 {
 		return
 	}
@@ -97,13 +104,19 @@ func clearMounts() (left []string) {
 	return left
 }
 
-// processOf is the process that serves a mount: the one that was told to, by its arguments.
+// processOf is the process that serves a mount.
 func processOf(t *testing.T, dir string) int {
 	t.Helper()
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		t.Fatal(err)
+	pid := findProcess(dir)
+	if pid == 0 {
+		t.Fatalf("no process serves %s", dir)
 	}
+	return pid
+}
+
+// findProcess is the process that was told by its arguments to serve a mount, 0 where there is none.
+func findProcess(dir string) int {
+	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
@@ -115,7 +128,6 @@ func processOf(t *testing.T, dir string) int {
 			return pid
 		}
 	}
-	t.Fatalf("no process serves %s", dir)
 	return 0
 }
 

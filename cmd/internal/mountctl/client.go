@@ -74,16 +74,28 @@ func (c *Conn) read() (m message, err error) {
 	return m, err
 }
 
+// ErrHeld is a mount that the kernel still has when all that was written is stable.
+var ErrHeld = errors.New("another mount namespace has it")
+
 // Wait returns when the process has written everything back and ends; the error is
-// that of data that could not be written, or of ctx. The Conn must have given
+// that of data that could not be written, or of ctx. It returns with ErrHeld when everything is written and the kernel has not let
+// go of the mount, as it may be about to: then it can be called again. The Conn must have given
 // figures before: only then is it sure that the process has taken the connection.
 func (c *Conn) Wait(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.c.SetDeadline(time.Now()) })
 	defer stop()
+	_, _ = c.c.Write([]byte(askHeld + "\n")) // fails where the end has been told already
 	m, err := c.read()
+	for err == nil && m.Held != nil && !m.Held.Kept {
+		m, err = c.read() // the end is next
+	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case err == nil && m.Held != nil && m.Held.Error != "":
+		return errors.New(m.Held.Error)
+	case err == nil && m.Held != nil:
+		return ErrHeld
 	case err != nil || m.End == nil:
 		return errors.New("the mount process ended before it reported that everything is written: what was not synced may be lost")
 	case m.End.Error != "":

@@ -80,6 +80,12 @@ func TestResolve(t *testing.T) {
 // serveOne is a process of a mount by this user.
 func serveOne(t *testing.T) (Mount, *Server) {
 	t.Helper()
+	return serveHeld(t, func(context.Context) (bool, error) { return false, nil })
+}
+
+// serveHeld is serveOne for a mount that the kernel may have still.
+func serveHeld(t *testing.T, held func(context.Context) (bool, error)) (Mount, *Server) {
+	t.Helper()
 	old := runDir
 	runDir = t.TempDir()
 	t.Cleanup(func() { runDir = old })
@@ -89,7 +95,7 @@ func serveOne(t *testing.T) (Mount, *Server) {
 			t.Fatal(err)
 		}
 	}
-	s, err := Serve(m, func() any { return map[string]int{"calls": 3} })
+	s, err := Serve(m, func() any { return map[string]int{"calls": 3} }, held)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +158,7 @@ func TestKilledProcess(t *testing.T) {
 	if _, err := Dial(m); !errors.Is(err, ErrNoProcess) {
 		t.Errorf("%v", err)
 	}
-	next, err := Serve(m, func() any { return nil })
+	next, err := Serve(m, func() any { return nil }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +176,7 @@ func TestForeignDirectory(t *testing.T) {
 	if _, err := Dial(m); err == nil {
 		t.Error("a directory that others can enter is used")
 	}
-	if _, err := Serve(m, nil); err == nil && m.UID == 0 {
+	if _, err := Serve(m, nil, nil); err == nil && m.UID == 0 {
 		t.Error("a socket was made in it")
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
@@ -183,5 +189,73 @@ func TestForeignDirectory(t *testing.T) {
 		if _, err := Dial(m); err == nil {
 			t.Error("somebody else's directory is used")
 		}
+	}
+}
+
+// Who waits for the end hears when everything is written and the kernel has the mount still, each time that he asks, and what could
+// not be written; the end itself is the answer as soon as there is one, though what is asked takes longer.
+func TestHeld(t *testing.T) {
+	type answer struct {
+		kept bool
+		err  error
+	}
+	answers := make(chan answer)
+	m, s := serveHeld(t, func(ctx context.Context) (bool, error) {
+		select {
+		case a := <-answers:
+			return a.kept, a.err
+		case <-ctx.Done():
+			return true, ctx.Err()
+		}
+	})
+	c, err := Dial(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Stats(new(any)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		go func() { answers <- answer{kept: true} }()
+		if err := c.Wait(t.Context()); !errors.Is(err, ErrHeld) {
+			t.Errorf("%v, want ErrHeld", err)
+		}
+	}
+	go func() { answers <- answer{true, errors.New("3 files not written")} }()
+	if err := c.Wait(t.Context()); err == nil || errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), "3 files not written") {
+		t.Errorf("%v", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- c.Wait(t.Context()) }()
+	answers <- answer{}
+	s.Close(nil)
+	if err := <-done; err != nil {
+		t.Errorf("the kernel has let go: %v", err)
+	}
+}
+
+// The end does not wait for an answer that nobody needs any more.
+func TestEndWhileHeldIsAsked(t *testing.T) {
+	asked := make(chan struct{})
+	m, s := serveHeld(t, func(ctx context.Context) (bool, error) {
+		close(asked)
+		<-ctx.Done()
+		return true, ctx.Err()
+	})
+	c, err := Dial(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Stats(new(any)); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- c.Wait(t.Context()) }()
+	<-asked
+	s.Close(nil)
+	if err := <-done; err != nil {
+		t.Errorf("%v", err)
 	}
 }

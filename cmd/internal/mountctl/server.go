@@ -4,6 +4,7 @@ package mountctl
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -12,8 +13,11 @@ import (
 	"time"
 )
 
-// askStats is what is asked, in a line; the answer is a message with Stats.
-const askStats = "stats"
+// What is asked, in a line. The answer is a message with Stats, or with Held.
+const (
+	askStats = "stats"
+	askHeld  = "held"
+)
 
 // patience is how long a peer may take to ask, and to take an answer.
 const patience = 10 * time.Second
@@ -21,7 +25,14 @@ const patience = 10 * time.Second
 // A message is one line of JSON from the process.
 type message struct {
 	Stats json.RawMessage `json:"stats,omitempty"`
+	Held  *holding        `json:"held,omitempty"`
 	End   *ending         `json:"end,omitempty"` // the last message on every connection
+}
+
+// A holding is whether the kernel still has the mount when all that was written is stable, or known to be lost.
+type holding struct {
+	Kept  bool   `json:"kept"`
+	Error string `json:"error"` // "" where it is stable
 }
 
 // An ending is how the mount ended.
@@ -35,6 +46,7 @@ type Server struct {
 	l     *net.UnixListener
 	path  string
 	stats func() any
+	held  func(context.Context) (bool, error)
 	ended chan struct{} // closed when result is set
 
 	result ending         // written before ended is closed
@@ -42,8 +54,9 @@ type Server struct {
 }
 
 // Serve listens on the socket of a mount of this process. stats gives what is
-// marshaled for who asks for figures; it is called by several goroutines.
-func Serve(m Mount, stats func() any) (*Server, error) {
+// marshaled for who asks for figures. held brings what was written to stable storage, whose error it returns, and then reports whether
+// the kernel still has the mount; its context ends with the Server, or with who asks. Both are called by several goroutines.
+func Serve(m Mount, stats func() any, held func(context.Context) (bool, error)) (*Server, error) {
 	dir, err := OwnDir()
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
@@ -57,7 +70,7 @@ func Serve(m Mount, stats func() any) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
-	s := &Server{l: l, path: path, stats: stats, ended: make(chan struct{})}
+	s := &Server{l: l, path: path, stats: stats, held: held, ended: make(chan struct{})}
 	s.conns.Go(s.acceptLoop)
 	return s, nil
 }
@@ -105,10 +118,22 @@ func (s *Server) answer(c *net.UnixConn) {
 		}
 	})
 	defer c.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	answers := make(chan *holding, 1)
+	asked := false
 	for {
 		select {
 		case line, ok := <-lines:
 			if !ok || line == askStats && !s.sendStats(c) {
+				return
+			}
+			if line == askHeld && !asked {
+				asked = true
+				s.conns.Go(func() { answers <- s.holding(ctx) })
+			}
+		case h := <-answers:
+			if asked = false; !send(c, &message{Held: h}) {
 				return
 			}
 		case <-s.ended:
@@ -116,6 +141,16 @@ func (s *Server) answer(c *net.UnixConn) {
 			return
 		}
 	}
+}
+
+// holding is the answer to askHeld.
+func (s *Server) holding(ctx context.Context) *holding {
+	kept, err := s.held(ctx)
+	h := &holding{Kept: kept}
+	if err != nil {
+		h.Error = err.Error()
+	}
+	return h
 }
 
 // sendStats answers askStats.

@@ -170,7 +170,14 @@ func (m *fuseMount) serving(t *testing.T, figures any) *mountctl.Server {
 	if err != nil || !ok {
 		t.Fatalf("%s is not mounted: %v", m.dir, err)
 	}
-	s, err := mountctl.Serve(at, func() any { return figures })
+	s, err := mountctl.Serve(at, func() any { return figures }, func(context.Context) (bool, error) {
+		select {
+		case <-m.gone:
+			return false, nil
+		default:
+			return true, nil
+		}
+	})
 	must(t, err)
 	go m.drain()
 	return s

@@ -80,7 +80,10 @@ func (r *Request) control(m *fusefs.MountPoint, log *Log) *mountctl.Server {
 	}
 	var ctl *mountctl.Server
 	if err == nil {
-		ctl, err = mountctl.Serve(at, func() any { return m.Stats() })
+		ctl, err = mountctl.Serve(at, func() any { return m.Stats() }, func(ctx context.Context) (bool, error) {
+			err := m.Sync(ctx)
+			return m.Held(), err
+		})
 	}
 	if err != nil {
 		log.Line(fmt.Sprintf("%s: nfsrdma mountstats and umount will not find this process: %v", r.Dir, err))

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mountctl"
+	"golang.org/x/sys/unix"
 )
 
 // unmountNoFollow is UMOUNT_NOFOLLOW of umount2(2).
@@ -23,8 +24,29 @@ const unmountNoFollow = 8
 // tellAfter is how long a person waits before being told for what.
 const tellAfter = 3 * time.Second
 
+// heldEvery and heldLooks are how often the kernel is asked about a mount that was unmounted until it has to be another one of it that the
+// kernel keeps, and not a program that has just looked at something in it.
+const (
+	heldEvery = 500 * time.Millisecond
+	heldLooks = 10
+)
+
+// A HeldError is a mount that is unmounted, and whose process goes on, since there is another mount of it. What was written is stable.
+type HeldError struct {
+	Name string // as the user gave it
+	Dir  string // where the other one is; "": in another mount namespace
+}
+
+func (e *HeldError) Error() string {
+	text := e.Name + ": unmounted, and what was written is stable; "
+	if e.Dir != "" {
+		return text + "it is mounted on " + e.Dir + " as well, for which its process goes on"
+	}
+	return text + "another mount namespace still has the mount, and its process goes on for that"
+}
+
 // Unmount unmounts what arg names, and returns when all that was written is stable on
-// the server. With lazy it takes the mount out of the tree at once and does not wait:
+// the server, and the process of the mount ends; that it does not is a HeldError. With lazy it takes the mount out of the tree at once and does not wait:
 // it ends when nothing uses it any more. notes gets what a person should know meanwhile.
 func Unmount(ctx context.Context, arg string, lazy bool, notes io.Writer) error {
 	m, err := mountctl.Find(arg)
@@ -53,10 +75,31 @@ func Unmount(ctx context.Context, arg string, lazy bool, notes io.Writer) error 
 		fmt.Fprintf(notes, "nfsrdma: %s: unmounted; waiting until everything is written (Ctrl-C ends the wait)\n", arg)
 	})
 	defer wait.Stop()
-	if err := c.Wait(ctx); err != nil {
+	err = c.Wait(ctx)
+	for looks := 1; errors.Is(err, mountctl.ErrHeld); looks++ {
+		if wait.Stop(); looks == heldLooks {
+			return held(arg, m)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(heldEvery):
+		}
+		err = c.Wait(ctx)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", arg, err)
 	}
 	return nil
+}
+
+// held is the error of a mount that the kernel keeps.
+func held(arg string, m mountctl.Mount) error {
+	e := &HeldError{Name: arg}
+	if other, ok := mountctl.Listed(unix.Mkdev(0, uint32(m.Minor))); ok {
+		e.Dir = other.Dir
+	}
+	return e
 }
 
 // dialServing connects to the process of a mount and has it answer once, so that it

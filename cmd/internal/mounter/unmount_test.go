@@ -108,6 +108,30 @@ func TestUnmountOfWhatIsInUse(t *testing.T) {
 	<-m.gone
 }
 
+// A mount of which there is another one: its process is not waited for, and the line says where it is. That one, and what is told of it,
+// are as any mount and its end.
+func TestUnmountOfOneOfTwo(t *testing.T) {
+	m := mountFUSE(t, "fuse.nfsrdma", "srv:/twice")
+	s := m.serving(t, struct{}{})
+	second := t.TempDir()
+	must(t, unix.Mount(m.dir, second, "", unix.MS_BIND, ""))
+	t.Cleanup(func() { _ = unix.Unmount(second, unix.MNT_DETACH) })
+	var notes bytes.Buffer
+	err := Unmount(t.Context(), m.dir, false, &notes)
+	var held *HeldError
+	if !errors.As(err, &held) || held.Dir != second || mounted(t, m.dir) || notes.Len() > 0 {
+		t.Errorf("%v, %q", err, &notes)
+	}
+	says(t, err, m.dir, "unmounted", "is stable", second)
+	go func() {
+		<-m.gone
+		s.Close(nil)
+	}()
+	if err := Unmount(t.Context(), second, false, &notes); err != nil || notes.Len() > 0 {
+		t.Errorf("the last one: %v, %q", err, &notes)
+	}
+}
+
 // A mount of another type is none of ours: it is left, and the line names its type.
 func TestUnmountLeavesOtherMounts(t *testing.T) {
 	m := mountFUSE(t, "fuse.other", "srv:/other")

@@ -68,6 +68,16 @@ func (d *device) close() {
 	unix.Close(d.fd)
 }
 
+// connected reports whether the kernel still has the mount.
+func (d *device) connected() (yes bool) {
+	_ = d.conn.Control(func(uintptr) { // its error: the descriptor is closed
+		p := [1]unix.PollFd{{Fd: int32(d.fd)}} // errors and the end are told of unasked
+		n, err := unix.Poll(p[:], 0)
+		yes = err != nil || n == 0
+	})
+	return yes
+}
+
 // await calls try until it reports true: at once, and when there is something to be read.
 func (d *device) await(try func() bool) error {
 	d.try = try

@@ -85,3 +85,27 @@ func TestPollerIsToldWhereTheReaderSleeps(t *testing.T) {
 	}
 	quiet("after a wait for what was there")
 }
+
+// What has been read or waits makes no difference to whether the kernel has the mount; its end does, before anybody has read that.
+func TestConnected(t *testing.T) {
+	k, fd := connect(t)
+	d, err := openDevice(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !d.connected() {
+		t.Error("not connected at first")
+	}
+	k.send(getattrMessage(1, 1))
+	if !d.connected() {
+		t.Error("not connected with a message to read")
+	}
+	k.socket.Close()
+	if d.connected() {
+		t.Error("connected after the end")
+	}
+	d.close()
+	if d.connected() {
+		t.Error("connected without a descriptor")
+	}
+}

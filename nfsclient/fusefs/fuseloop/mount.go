@@ -104,6 +104,9 @@ func (s *Server) Unmount() (err error) {
 	return err
 }
 
+// Connected reports whether the kernel still has the mount: in this mount namespace or another one, or detached and in use.
+func (s *Server) Connected() bool { return s.dev.connected() }
+
 // logTo is where messages go that nobody waits for.
 func logTo(opts *fuse.MountOptions) *log.Logger {
 	if opts.Logger != nil {

@@ -162,7 +162,13 @@ func TestEndOfTheConnection(t *testing.T) {
 		k.send(lkwMessage(200 + i))
 	}
 	eventually(t, "all at work", func() bool { return f.waiters() == 2*each })
+	if !k.s.Connected() {
+		t.Error("not connected while it serves")
+	}
 	k.cut()
+	if k.s.Connected() {
+		t.Error("connected after the end")
+	}
 	if n := ended.Load(); n != each {
 		t.Errorf("Serve has returned before %d READs", each-n)
 	}
