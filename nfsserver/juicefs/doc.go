@@ -27,6 +27,11 @@
 // and so Sync does (local.go). Changes of names and attributes are transactions of the metadata service, in force when
 // their method returns. Data that JuiceFS took and could not store is told by the next Sync of the file, once.
 //
+// # Locks
+//
+// They are those of the server's session in the volume, which other clients of the volume respect (locks.go). A process that is started after
+// one which was killed goes on with the session (session.go), and holds what that one had locked while clients reclaim it (kept.go).
+//
 // # Cookies
 //
 // JuiceFS's positions in a directory are ordinals within one listing. A cookie here is a hash of the name (listing.go), so

@@ -36,6 +36,8 @@ type FS struct {
 	root     meta.Ino
 	volume   uint64   // in Refs, and the fsid
 	hashKey  [16]byte // of the cookies
+	session  sessionFile
+	kept     keeper // of the process before
 
 	gone     atomic.Bool // the volume is not there any more
 	files    files
@@ -105,6 +107,7 @@ func (f *FS) Sync(r nfsserver.Ref, _ bool) error {
 func (f *FS) Close() error {
 	opened.remove(f)
 	err := f.files.close()
+	f.kept.close()
 	if e := f.m.CloseSession(); err == nil {
 		err = e
 	}
@@ -117,6 +120,7 @@ func (f *FS) Close() error {
 	}
 	object.Shutdown(f.blob)
 	f.local.close()
+	f.session.close()
 	return err
 }
 

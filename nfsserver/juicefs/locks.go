@@ -16,11 +16,12 @@ const lockOwner = 1
 
 // fileLocks are the server's locks on one file.
 type fileLocks struct {
-	m   meta.Meta
-	ino meta.Ino
+	m    meta.Meta
+	ino  meta.Ino
+	kept *keptFile // what the process before had; nil: nothing
 }
 
-// OpenLocks releases what a server that was killed has left of the same session.
+// OpenLocks releases what was left of the same session, but for what clients are to reclaim.
 func (f *FS) OpenLocks(r nfsserver.Ref) (nfsserver.FileLocks, error) {
 	n, err := f.loadFile(&r)
 	if err != nil {
@@ -29,7 +30,7 @@ func (f *FS) OpenLocks(r nfsserver.Ref) (nfsserver.FileLocks, error) {
 	if f.readOnly {
 		return noLocks{}, nil
 	}
-	l := &fileLocks{f.m, n.ino}
+	l := &fileLocks{f.m, n.ino, f.kept.files[n.ino]}
 	return l, l.Set(0, math.MaxInt64, nfsserver.Unlocked)
 }
 
@@ -38,7 +39,14 @@ var lockTypes = [...]uint32{nfsserver.Unlocked: syscall.F_UNLCK, nfsserver.Share
 
 // Set locks bytes, or releases them. It does not wait for another client.
 func (l *fileLocks) Set(start, end uint64, t nfsserver.LockType) error {
-	return failed(l.m.Setlk(system, l.ino, lockOwner, false, lockTypes[t], start, end, 0))
+	if l.kept != nil {
+		return l.kept.set(span{start, end}, lockTypes[t])
+	}
+	return l.lock(span{start, end}, lockTypes[t])
+}
+
+func (l *fileLocks) lock(s span, kind uint32) error {
+	return failed(l.m.Setlk(system, l.ino, lockOwner, false, kind, s.start, s.end, 0))
 }
 
 // Test finds a lock of another client.

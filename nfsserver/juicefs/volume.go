@@ -40,6 +40,10 @@ type Options struct {
 	Heartbeat time.Duration
 	// Retries is how often JuiceFS tries again what a service has not done, each time after a longer wait; 0: 10, which takes some minutes.
 	Retries int
+	// StateDir is a directory of this server alone that outlives its process: a server that is killed and started again on the same machine within
+	// three heartbeats holds the locks of its clients while they reclaim them (session.go). "": they are free five heartbeats after its end, and nobody
+	// can reclaim them before.
+	StateDir string
 	// ReadOnly: nothing is changed in the volume, not even the list of its clients. So it holds no locks there, either.
 	ReadOnly bool
 }
@@ -77,25 +81,58 @@ func Open(o Options) (*FS, error) {
 	if isBadger(o.Meta) {
 		conf.Heartbeat = soleHeartbeat
 	}
-	m, err := connect(o.Meta, conf)
+	if o.ReadOnly || isBadger(o.Meta) {
+		o.StateDir = "" // there is no session
+	}
+	m, format, err := load(o.Meta, conf)
 	if err != nil {
 		return nil, err
 	}
-	f, err := open(o, m, conf)
+	file, err := openSession(o.StateDir, format.UUID)
 	if err != nil {
+		return nil, errors.Join(fmt.Errorf("juicefs: session: %w", err), m.Shutdown())
+	}
+	earlier := file.earlier(m, conf.Heartbeat)
+	if earlier != 0 { // a client has the number of its session from its beginning
+		err = m.Shutdown()
+		conf.Sid = earlier
+		if err == nil {
+			m, format, err = load(o.Meta, conf)
+		}
+		if err != nil {
+			file.close()
+			return nil, err
+		}
+	}
+	f, err := open(o, m, conf, format)
+	if err != nil {
+		file.close()
 		return nil, errors.Join(err, m.Shutdown())
+	}
+	f.session = file
+	if err := f.handOn(conf.Sid, earlier != 0); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
 
-// open makes the FS of a metadata client.
-func open(o Options, m meta.Meta, conf *meta.Config) (_ *FS, err error) {
-	f := &FS{m: m, readOnly: o.ReadOnly}
-	if f.work, err = backgroundOf(m); err != nil {
-		return nil, err
+// load makes a metadata client, and asks for the settings of its volume.
+func load(url string, conf *meta.Config) (meta.Meta, *meta.Format, error) {
+	m, err := connect(url, conf)
+	if err != nil {
+		return nil, nil, err
 	}
 	format, err := loadFormat(m)
 	if err != nil {
+		return nil, nil, errors.Join(err, m.Shutdown())
+	}
+	return m, format, nil
+}
+
+// open makes the FS of a metadata client.
+func open(o Options, m meta.Meta, conf *meta.Config, format *meta.Format) (_ *FS, err error) {
+	f := &FS{m: m, readOnly: o.ReadOnly}
+	if f.work, err = backgroundOf(m); err != nil {
 		return nil, err
 	}
 	if f.blob, err = storage(*format); err != nil {

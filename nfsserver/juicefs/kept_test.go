@@ -1,0 +1,267 @@
+// Locks of a server whose process has ended without releasing them, and those of the next one.
+
+package juicefs
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+func TestBytesWithoutOthers(t *testing.T) {
+	const last = math.MaxInt64
+	for _, c := range []struct {
+		all  []span
+		but  span
+		want []span
+	}{
+		{[]span{{0, last}}, span{0, last}, nil},
+		{[]span{{0, last}}, span{10, 19}, []span{{0, 9}, {20, last}}},
+		{[]span{{5, 9}, {20, 29}}, span{0, 4}, []span{{5, 9}, {20, 29}}},
+		{[]span{{5, 9}, {20, 29}}, span{9, 20}, []span{{5, 8}, {21, 29}}},
+		{[]span{{5, 9}, {20, 29}}, span{6, last}, []span{{5, 5}}},
+	} {
+		if got := without(c.all, c.but); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%v without %v is %v, want %v", c.all, c.but, got, c.want)
+		}
+	}
+}
+
+// locksOf are the locks of a server on a file.
+func locksOf(t *testing.T, f *FS, name string) nfsserver.FileLocks {
+	t.Helper()
+	r, _, err := f.Lookup(superuser, f.Root(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := f.OpenLocks(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// taken checks which of the bytes 0, 20, 40 and 60 somebody else than a server has locked.
+func taken(t *testing.T, why string, l nfsserver.FileLocks, want ...uint64) {
+	t.Helper()
+	var got []uint64
+	for _, at := range []uint64{0, 20, 40, 60} {
+		if _, _, of, err := l.Test(at, at, nfsserver.Exclusive); err != nil {
+			t.Fatal(err)
+		} else if of != nfsserver.Unlocked {
+			got = append(got, at)
+		}
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: %v are locked, want %v", why, got, want)
+	}
+}
+
+// TestLocksOfTheProcessBefore: what a server that has ended had locked the next one holds, though none of its clients have asked yet, or have
+// released a part; what has not been reclaimed is free in the end, and what has is not.
+func TestLocksOfTheProcessBefore(t *testing.T) {
+	onServices(t, func(t *testing.T, url string) {
+		dir := t.TempDir()
+		first := openShared(t, Options{Meta: url, StateDir: dir})
+		create(t, first, first.Root(), "locked")
+		l := locksOf(t, first, "locked")
+		for at, kind := range map[uint64]nfsserver.LockType{0: nfsserver.Exclusive, 20: nfsserver.Exclusive, 40: nfsserver.Shared, 60: nfsserver.Shared} {
+			if err := l.Set(at, at+9, kind); err != nil {
+				t.Fatal(err)
+			}
+		}
+		other := openShared(t, Options{Meta: url, StateDir: dir}) // the directory is in use
+		defer closeFS(t, other)
+		others := locksOf(t, other, "locked")
+		taken(t, "before", others, 0, 20, 40, 60)
+
+		first.session.close() // as the end of the process does
+		next := openShared(t, Options{Meta: url, StateDir: dir})
+		defer closeFS(t, next)
+		again := locksOf(t, next, "locked")
+		taken(t, "of the next process", others, 0, 20, 40, 60)
+		taken(t, "to itself", again)
+		for at, kind := range map[uint64]nfsserver.LockType{0: nfsserver.Exclusive, 40: nfsserver.Shared} {
+			if err := again.Set(at, at+9, kind); err != nil {
+				t.Errorf("what was locked from %d is reclaimed: %v", at, err)
+			}
+		}
+		for _, at := range []uint64{0, 40} {
+			if err := again.Set(0, at+9, nfsserver.Unlocked); err != nil {
+				t.Error(err)
+			}
+		}
+		taken(t, "released by who had reclaimed it", others, 20, 40, 60) // of the shared ones others may be about to reclaim theirs
+		if err := again.Set(60, 65, nfsserver.Shared); err != nil {
+			t.Error(err)
+		}
+		if err := others.Set(20, 20, nfsserver.Shared); !errors.Is(err, syscall.EAGAIN) {
+			t.Errorf("what a client is to reclaim another server gets: %v", err)
+		}
+		if err := next.kept.files[again.(*fileLocks).ino].end(); err != nil {
+			t.Error(err)
+		}
+		taken(t, "in the end", others, 60)
+		if start, end, _, err := others.Test(0, 100, nfsserver.Exclusive); err != nil || start != 60 || end != 65 {
+			t.Errorf("in the end %d to %d are locked, %v", start, end, err)
+		}
+		if err := again.Close(); err != nil {
+			t.Error(err)
+		}
+		taken(t, "closed", others)
+		first.session = sessionFile{}
+		closeFS(t, first)
+	})
+}
+
+// TestKeptLocksEnd: without anybody's doing, and not at all where the server ends first. A file that has been removed keeps none of the others, and
+// locks end that are listed with another owner than they have, as JuiceFS lists those in key-value stores.
+func TestKeptLocksEnd(t *testing.T) {
+	onServices(t, func(t *testing.T, url string) {
+		dir := t.TempDir()
+		first := openShared(t, Options{Meta: url, StateDir: dir})
+		for _, name := range []string{"locked", "removed"} {
+			create(t, first, first.Root(), name)
+			if err := locksOf(t, first, name).Set(0, 9, nfsserver.Exclusive); err != nil {
+				t.Fatal(err)
+			}
+		}
+		other := openShared(t, Options{Meta: url})
+		defer closeFS(t, other)
+		others := locksOf(t, other, "locked")
+		if err := other.Remove(superuser, other.Root(), "removed"); err != nil {
+			t.Fatal(err)
+		}
+		first.session.close() // as the end of the process does
+		next := openShared(t, Options{Meta: url, StateDir: dir})
+		defer closeFS(t, next)
+		again := func(d time.Duration) {
+			next.kept.close()
+			next.kept = keeper{}
+			s, err := next.m.GetSession(numberOf(t, next), true)
+			if err != nil || len(s.Plocks) != 2 {
+				t.Fatalf("the session of the process before: %+v, %v", s, err)
+			}
+			for i := range s.Plocks {
+				s.Plocks[i].Owner = s.Sid + lockOwner
+			}
+			next.kept.hold(next.m, s, d)
+		}
+		again(time.Hour)
+		taken(t, "while it is kept", others, 0)
+		again(0)
+		<-next.kept.ended
+		taken(t, "after it", others)
+	})
+}
+
+// numberOf is the number of a server's session, which the next process goes on with.
+func numberOf(t *testing.T, f *FS) uint64 {
+	t.Helper()
+	r, err := f.session.read()
+	if err != nil || r.Session == 0 {
+		t.Fatalf("the session that is handed on: %+v, %v", r, err)
+	}
+	return r.Session
+}
+
+// TestSessionsThatAreNotGoneOnWith: those of processes that may still run, those that have ended, or nearly, and what is no session's file.
+func TestSessionsThatAreNotGoneOnWith(t *testing.T) {
+	url, _, _ := newVolume(t)
+	dir := t.TempDir()
+	f := openShared(t, Options{Meta: url, StateDir: dir})
+	sid := numberOf(t, f)
+	create(t, f, f.Root(), "locked")
+	if err := locksOf(t, f, "locked").Set(0, 9, nfsserver.Exclusive); err != nil {
+		t.Fatal(err)
+	}
+
+	copied := filepath.Join(t.TempDir(), "copied")
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	for of, dir := range map[string]string{"the same directory": dir, "a copy of it": copied, "no directory": ""} {
+		g := openShared(t, Options{Meta: url, StateDir: dir})
+		taken(t, "to a server of "+of+" while the process runs", locksOf(t, g, "locked"), 0)
+		if g.kept.ended != nil {
+			t.Errorf("a server of %s keeps locks of another process", of)
+		}
+		closeFS(t, g)
+	}
+
+	right, err := f.session.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, change := range map[string]func(r *sessionRecord){
+		"this":                           func(*sessionRecord) {},
+		"of another run of the kernel":   func(r *sessionRecord) { r.Boot = "2e2ba9cf-8a1e-4cf4-a5a6-1d6f8c0c3a01" },
+		"of another inode":               func(r *sessionRecord) { r.Inode++ },
+		"of another file system":         func(r *sessionRecord) { r.Device++ },
+		"whose number is given again":    func(r *sessionRecord) { r.Since = r.Since.Add(-time.Nanosecond) },
+		"which the volume does not know": func(r *sessionRecord) { r.Session += 1000 },
+	} {
+		r := right
+		change(&r)
+		b, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rewrite(t, f.session, b)
+		want := sid
+		if what != "this" {
+			want = 0
+		}
+		if got := f.session.earlier(f.m, soleHeartbeat); got != want {
+			t.Errorf("with a session %s a server goes on with %d, want %d", what, got, want)
+		}
+		rewrite(t, f.session, b[:len(b)-1])
+		if got := f.session.earlier(f.m, soleHeartbeat); got != 0 {
+			t.Errorf("with a file that was not written to its end a server goes on with %d", got)
+		}
+	}
+	rewrite(t, f.session, nil)
+	if got := f.session.earlier(f.m, soleHeartbeat); got != 0 {
+		t.Errorf("with an empty file a server goes on with %d", got)
+	}
+	in, err := f.m.GetSession(sid, false)
+	if err == nil {
+		err = f.session.write(in)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := f.session.earlier(f.m, 6*soleHeartbeat); got != 0 {
+		t.Errorf("a server goes on with %d, which is about to end", got)
+	}
+
+	closeFS(t, f) // which ends it
+	next := openShared(t, Options{Meta: url, StateDir: dir})
+	defer closeFS(t, next)
+	if now := numberOf(t, next); now == sid {
+		t.Errorf("session %d has ended, and goes on", sid)
+	}
+	if next.kept.ended != nil {
+		t.Error("locks of a session that has ended are kept")
+	}
+}
+
+// rewrite gives a session's file another content.
+func rewrite(t *testing.T, s sessionFile, b []byte) {
+	t.Helper()
+	err := s.Truncate(0)
+	if err == nil {
+		_, err = s.WriteAt(b, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
