@@ -173,7 +173,50 @@ func numberOf(t *testing.T, f *FS) uint64 {
 	return r.Session
 }
 
-// TestSessionsThatAreNotGoneOnWith: those of processes that may still run, those that have ended, or nearly, and what is no session's file.
+// TestLateProcessReleasesLocks: a process that is started when the session of the one before is about to end has a new one, and the locks are
+// whose who comes first.
+func TestLateProcessReleasesLocks(t *testing.T) {
+	onServices(t, func(t *testing.T, url string) {
+		dir := t.TempDir()
+		first, err := Open(Options{Meta: url, StateDir: dir, Heartbeat: soleHeartbeat / 6}) // it ends within one heartbeat of the next
+		if err != nil {
+			t.Fatal(err)
+		}
+		sid := numberOf(t, first)
+		create(t, first, first.Root(), "locked")
+		l := locksOf(t, first, "locked")
+		for _, at := range []uint64{0, 20} {
+			if err := l.Set(at, at+9, nfsserver.Exclusive); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first.session.close() // as the end of the process does
+		next := openShared(t, Options{Meta: url, StateDir: dir})
+		defer closeFS(t, next)
+		if now := numberOf(t, next); now == sid {
+			t.Errorf("session %d is about to end, and goes on", sid)
+		}
+		if in, err := next.m.GetSession(sid, false); err == nil {
+			t.Errorf("%+v is still there", in)
+		}
+		other := openShared(t, Options{Meta: url})
+		defer closeFS(t, other)
+		others, again := locksOf(t, other, "locked"), locksOf(t, next, "locked")
+		for _, c := range []struct {
+			by   nfsserver.FileLocks
+			at   uint64
+			want error
+		}{{again, 0, nil}, {others, 20, nil}, {others, 0, syscall.EAGAIN}, {again, 20, syscall.EAGAIN}} {
+			if err := c.by.Set(c.at, c.at+9, nfsserver.Exclusive); !errors.Is(err, c.want) {
+				t.Errorf("bytes from %d: %v, want %v", c.at, err, c.want)
+			}
+		}
+		first.session = sessionFile{}
+		closeFS(t, first)
+	})
+}
+
+// TestSessionsThatAreNotGoneOnWith: those of processes that may still run, those that have ended, and what is no session's file.
 func TestSessionsThatAreNotGoneOnWith(t *testing.T) {
 	url, _, _ := newVolume(t)
 	dir := t.TempDir()
@@ -220,16 +263,16 @@ func TestSessionsThatAreNotGoneOnWith(t *testing.T) {
 		if what != "this" {
 			want = 0
 		}
-		if got := f.session.earlier(f.m, soleHeartbeat); got != want {
-			t.Errorf("with a session %s a server goes on with %d, want %d", what, got, want)
+		if got, goOn := f.session.earlier(f.m, soleHeartbeat); got != want || goOn != (want != 0) {
+			t.Errorf("with a session %s a server goes on with %d (%v), want %d", what, got, goOn, want)
 		}
 		rewrite(t, f.session, b[:len(b)-1])
-		if got := f.session.earlier(f.m, soleHeartbeat); got != 0 {
+		if got, _ := f.session.earlier(f.m, soleHeartbeat); got != 0 {
 			t.Errorf("with a file that was not written to its end a server goes on with %d", got)
 		}
 	}
 	rewrite(t, f.session, nil)
-	if got := f.session.earlier(f.m, soleHeartbeat); got != 0 {
+	if got, _ := f.session.earlier(f.m, soleHeartbeat); got != 0 {
 		t.Errorf("with an empty file a server goes on with %d", got)
 	}
 	in, err := f.m.GetSession(sid, false)
@@ -238,9 +281,6 @@ func TestSessionsThatAreNotGoneOnWith(t *testing.T) {
 	}
 	if err != nil {
 		t.Fatal(err)
-	}
-	if got := f.session.earlier(f.m, 6*soleHeartbeat); got != 0 {
-		t.Errorf("a server goes on with %d, which is about to end", got)
 	}
 
 	closeFS(t, f) // which ends it

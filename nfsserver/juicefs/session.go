@@ -19,6 +19,7 @@ import (
 // JuiceFS releases the locks of a session that it has not heard of for five heartbeats. A server that is killed and started again before that
 // would find its own locks in the way of its clients, who reclaim them at once; and were they released at the start, clients of other servers
 // could have them first. So the next process goes on with the session. What is not reclaimed it releases (kept.go).
+// One that comes so late that the session is about to end has it end at once, and clients reclaim what nobody else has had first.
 //
 // Two processes with one session would both be given the same lock, so no process goes on with a session whose own may still run. A file of the state
 // directory has the session's number, and is locked (flock(2)) by the process for as long as it runs: who has that lock in the same run of the same kernel, on
@@ -57,22 +58,33 @@ func openSession(dir, uuid string) (sessionFile, error) {
 	return sessionFile{f}, nil
 }
 
-// earlier is the number of the session that a server goes on with, 0 where there is none. One that has ended, or is so near to it that another
-// server may be about to end it, is none: locks that are taken by it would go with it.
-func (s sessionFile) earlier(m meta.Meta, heartbeat time.Duration) uint64 {
+// earlier is the number of the session of the process before, 0 where none is known or it has ended; and whether a server can go on with it. It
+// cannot when the session is so near to its end that another server may be about to clean it up: locks that are taken by it would go with it.
+func (s sessionFile) earlier(m meta.Meta, heartbeat time.Duration) (sid uint64, goOn bool) {
 	r, err := s.read()
 	if err != nil {
-		return 0
+		return 0, false
 	}
 	now, err := s.record(&meta.Session{})
 	if err != nil || r.Boot != now.Boot || r.Device != now.Device || r.Inode != now.Inode {
-		return 0
+		return 0, false
 	}
 	in, err := m.GetSession(r.Session, false)
-	if err != nil || !in.MountTime.Equal(r.Since) || time.Until(in.Expire) < heartbeat {
-		return 0
+	if err != nil || !in.MountTime.Equal(r.Since) {
+		return 0, false
 	}
-	return r.Session
+	return r.Session, time.Until(in.Expire) >= heartbeat
+}
+
+// endSession ends a session of a process that has ended: nobody can reclaim its locks, and they are in the way of who could by another.
+func endSession(url string, conf *meta.Config, sid uint64) error {
+	its := *conf
+	its.Sid = sid
+	m, _, err := load(url, &its)
+	if err != nil {
+		return err
+	}
+	return errors.Join(m.CloseSession(), m.Shutdown())
 }
 
 func (s sessionFile) read() (r sessionRecord, err error) {

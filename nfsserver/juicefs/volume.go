@@ -41,8 +41,8 @@ type Options struct {
 	// Retries is how often JuiceFS tries again what a service has not done, each time after a longer wait; 0: 10, which takes some minutes.
 	Retries int
 	// StateDir is a directory of this server alone that outlives its process: a server that is killed and started again on the same machine within
-	// three heartbeats holds the locks of its clients while they reclaim them (session.go). "": they are free five heartbeats after its end, and nobody
-	// can reclaim them before.
+	// three heartbeats holds the locks of its clients while they reclaim them (session.go), and one that is started later releases them. "": they are free five
+	// heartbeats after its end, and nobody can reclaim them before.
 	StateDir string
 	// ReadOnly: nothing is changed in the volume, not even the list of its clients. So it holds no locks there, either.
 	ReadOnly bool
@@ -92,8 +92,9 @@ func Open(o Options) (*FS, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("juicefs: session: %w", err), m.Shutdown())
 	}
-	earlier := file.earlier(m, conf.Heartbeat)
-	if earlier != 0 { // a client has the number of its session from its beginning
+	earlier, goOn := file.earlier(m, conf.Heartbeat)
+	switch {
+	case goOn: // a client has the number of its session from its beginning
 		err = m.Shutdown()
 		conf.Sid = earlier
 		if err == nil {
@@ -103,6 +104,11 @@ func Open(o Options) (*FS, error) {
 			file.close()
 			return nil, err
 		}
+	case earlier != 0:
+		if err := endSession(o.Meta, conf, earlier); err != nil {
+			file.close()
+			return nil, errors.Join(fmt.Errorf("juicefs: session %d: %w", earlier, err), m.Shutdown())
+		}
 	}
 	f, err := open(o, m, conf, format)
 	if err != nil {
@@ -110,7 +116,7 @@ func Open(o Options) (*FS, error) {
 		return nil, errors.Join(err, m.Shutdown())
 	}
 	f.session = file
-	if err := f.handOn(conf.Sid, earlier != 0); err != nil {
+	if err := f.handOn(conf.Sid, goOn); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
