@@ -20,6 +20,35 @@ type Locker interface {
 	OpenLocks(r Ref) (FileLocks, error)
 }
 
+// A Reclaimer is a Locker that goes on with the locks of the process before: it keeps other programs from them while clients reclaim them.
+type Reclaimer interface {
+	Locker
+	// EndGrace has it release, soon, what no client has locked again: none can reclaim it any more. It waits for no disk and no service, and
+	// is called again and again.
+	EndGrace()
+}
+
+// EndGrace tells the exports that are open that the period to reclaim locks in is over. One that is opened later is told by the next call.
+func (s *Server) EndGrace() {
+	for _, e := range s.table.Load().entries {
+		if !e.x.enter() {
+			continue
+		}
+		if r, ok := e.x.reclaimer(); ok {
+			r.EndGrace()
+		}
+		e.x.leave()
+	}
+}
+
+// reclaimer is the FS of an export that is open, if it is a Reclaimer.
+func (x *export) reclaimer() (r Reclaimer, ok bool) {
+	if x.ready.Load() {
+		r, ok = x.fs.(Reclaimer)
+	}
+	return r, ok
+}
+
 // FileLocks are the locks that the server, as one owner, holds on a file against other programs.
 // Methods are called one at a time. Offsets are at most math.MaxInt64, which stands for the end
 // of the file however long it becomes, and both ends are included.

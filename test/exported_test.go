@@ -31,6 +31,7 @@ var kept = map[string]string{
 	"nfsserver/perm.":                 "for FS of other modules whose objects no kernel guards, as nfsserver/juicefs",
 	"nfsserver.HandleKeyer.":          "for FS of other modules, as nfsserver/juicefs",
 	"nfsserver.MaxIO":                 "what an FS of one's own is asked for at most",
+	"nfsserver.Reclaimer.":            "for FS of other modules, as nfsserver/juicefs",
 	"rnic.Providers":                  "what Open takes",
 	"rnic/iwarp/term.LayerDDP":        "the RFC's list",
 	"rnic/iwarp/term.MPAClosed":       "the RFC's list",

@@ -261,7 +261,7 @@ func (s *Service) pollLoop() {
 // sweepInterval is how often idle clients are looked for, and exports that are no more.
 const sweepInterval = 5 * time.Second
 
-// sweepLoop forgets clients that have had no locks for a time, and the locks of exports that are no more.
+// sweepLoop forgets clients that have had no locks for a time, and the locks of exports that are no more. It tells file systems of the end of grace.
 func (s *Service) sweepLoop() {
 	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()
@@ -276,11 +276,15 @@ func (s *Service) sweepLoop() {
 }
 
 func (s *Service) sweep(now time.Time) {
+	over := s.Grace() == 0
+	if over {
+		s.srv.EndGrace() // again: an export may have been opened since
+	}
 	names := s.srv.Names()
 	if n := s.free(func(f *file) bool { return !slices.Contains(names, f.key.export) }, func(*host) bool { return true }); n > 0 {
 		s.log.Warn("locks lost: their export is gone", logrus.Fields{"locks": n})
 	}
-	if err := s.monitor.retain(s.ledger.sweep(now), s.Grace() == 0); err != nil {
+	if err := s.monitor.retain(s.ledger.sweep(now), over); err != nil {
 		s.log.Warn("clients with locks: "+err.Error(), nil)
 	}
 }

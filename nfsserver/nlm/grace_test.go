@@ -1,0 +1,54 @@
+// The end of the period to reclaim locks in, of which file systems are told that hold what the process before had locked.
+
+package nlm
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+)
+
+// A heldFS counts how often it is told that grace is over.
+type heldFS struct {
+	nfsserver.FS
+	ends atomic.Int32
+}
+
+func newHeldFS() *heldFS { return &heldFS{FS: memfs.New(memfs.Options{})} }
+
+func (h *heldFS) EndGrace() { h.ends.Add(1) }
+
+func (h *heldFS) OpenLocks(nfsserver.Ref) (nfsserver.FileLocks, error) {
+	return nil, nfsserver.ErrStale
+}
+
+// TestFileSystemsAreToldOfTheEndOfGrace: not before, and those that are opened after it, too.
+func TestFileSystemsAreToldOfTheEndOfGrace(t *testing.T) {
+	held, late, answers := newHeldFS(), newHeldFS(), make(chan error)
+	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/held", FS: held}, {Name: "/plain", FS: memfs.New(memfs.Options{})},
+		{Name: "/late", Open: func() (nfsserver.FS, error) { return late, <-answers }}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	s := newService(srv, Options{})
+	defer s.Close()
+	s.graceEnd.Store(time.Now().Add(time.Hour).UnixNano())
+	s.sweep(time.Now())
+	if n := held.ends.Load(); n != 0 {
+		t.Errorf("told %d times in the period of grace", n)
+	}
+	s.graceEnd.Store(0)
+	s.sweep(time.Now())
+	if held.ends.Load() == 0 {
+		t.Error("never told")
+	}
+	answers <- nil
+	until(t, "told what was opened after it", func() bool {
+		s.sweep(time.Now())
+		return late.ends.Load() > 0
+	})
+}
