@@ -30,7 +30,8 @@
 // # Locks
 //
 // They are those of the server's session in the volume, which other clients of the volume respect (locks.go). A process that is started after
-// one which was killed goes on with the session (session.go), and holds what that one had locked while clients reclaim it (kept.go).
+// one which was killed goes on with the session (session.go), and holds what that one had locked while clients reclaim it (kept.go), until
+// the lock manager calls EndGrace.
 //
 // # Cookies
 //

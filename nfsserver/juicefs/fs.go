@@ -53,6 +53,7 @@ var (
 	_ nfsserver.ACLer  = (*FS)(nil)
 	_ nfsserver.Locker = (*FS)(nil)
 
+	_ nfsserver.Reclaimer   = (*FS)(nil)
 	_ nfsserver.HandleKeyer = (*FS)(nil)
 )
 

@@ -13,12 +13,8 @@ import (
 	"github.com/juicedata/juicefs/pkg/meta"
 )
 
-const (
-	// keepFor is longer than the lock manager's period of grace, by what a server takes from here to its start.
-	keepFor = 75 * time.Second
-	// keepPause is how long after the metadata service was not there it is tried again to release what is kept.
-	keepPause = time.Second
-)
+// keepPause is how long after the metadata service was not there it is tried again to release what is kept.
+const keepPause = time.Second
 
 // A span is bytes of a file, both ends included.
 type span struct{ start, end uint64 }
@@ -103,13 +99,15 @@ func (k *keptFile) end() error {
 // A keeper is the locks of the process before.
 type keeper struct {
 	files map[meta.Ino]*keptFile // set once
+	end   sync.Once              // closes grace
+	grace chan struct{}          // closed when clients reclaim no more; nil: nothing is kept
 	stop  chan struct{}          // closed by close
-	ended chan struct{}          // closed when nothing runs any more; nil: nothing did
+	ended chan struct{}          // closed when nothing runs any more
 }
 
-// hold holds the locks of a session that m goes on with, for a time. All are the server's: it has one owner (lockOwner), and key-value
+// hold holds the locks of a session that m goes on with until endGrace. All are the server's: it has one owner (lockOwner), and key-value
 // stores are listed by JuiceFS with the session's number for it.
-func (k *keeper) hold(m meta.Meta, s *meta.Session, d time.Duration) {
+func (k *keeper) hold(m meta.Meta, s *meta.Session) {
 	k.files = map[meta.Ino]*keptFile{}
 	for _, p := range s.Plocks {
 		file := &keptFile{locks: &fileLocks{m: m, ino: p.Inode}}
@@ -123,19 +121,26 @@ func (k *keeper) hold(m meta.Meta, s *meta.Session, d time.Duration) {
 		}
 		k.files[p.Inode] = file
 	}
-	k.stop, k.ended = make(chan struct{}), make(chan struct{})
-	go k.endLoop(d)
+	k.grace, k.stop, k.ended = make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go k.endLoop()
 }
 
-// endLoop ends what is kept, after a time. A file that cannot be ended now keeps no other waiting.
-func (k *keeper) endLoop(d time.Duration) {
+// endGrace has what is kept released. It does not wait for that.
+func (k *keeper) endGrace() {
+	if k.grace != nil {
+		k.end.Do(func() { close(k.grace) })
+	}
+}
+
+// endLoop ends what is kept. A file that cannot be ended now keeps no other waiting.
+func (k *keeper) endLoop() {
 	defer close(k.ended)
-	for left := maps.Clone(k.files); len(left) > 0; d = keepPause {
-		select {
-		case <-time.After(d):
-		case <-k.stop:
-			return
-		}
+	select {
+	case <-k.grace:
+	case <-k.stop:
+		return
+	}
+	for left := maps.Clone(k.files); ; {
 		for ino, file := range left {
 			select {
 			case <-k.stop:
@@ -146,12 +151,20 @@ func (k *keeper) endLoop(d time.Duration) {
 				delete(left, ino)
 			}
 		}
+		if len(left) == 0 {
+			return
+		}
+		select {
+		case <-time.After(keepPause):
+		case <-k.stop:
+			return
+		}
 	}
 }
 
 // close is for the end of the server, which ends the session.
 func (k *keeper) close() {
-	if k.ended != nil {
+	if k.grace != nil {
 		close(k.stop)
 		<-k.ended
 	}

@@ -106,9 +106,10 @@ func TestLocksOfTheProcessBefore(t *testing.T) {
 		if err := others.Set(20, 20, nfsserver.Shared); !errors.Is(err, syscall.EAGAIN) {
 			t.Errorf("what a client is to reclaim another server gets: %v", err)
 		}
-		if err := next.kept.files[again.(*fileLocks).ino].end(); err != nil {
-			t.Error(err)
-		}
+		first.EndGrace() // which keeps nothing
+		next.EndGrace()
+		next.EndGrace()
+		<-next.kept.ended
 		taken(t, "in the end", others, 60)
 		if start, end, _, err := others.Test(0, 100, nfsserver.Exclusive); err != nil || start != 60 || end != 65 {
 			t.Errorf("in the end %d to %d are locked, %v", start, end, err)
@@ -117,12 +118,13 @@ func TestLocksOfTheProcessBefore(t *testing.T) {
 			t.Error(err)
 		}
 		taken(t, "closed", others)
+		sessions(t, next, 2)
 		first.session = sessionFile{}
 		closeFS(t, first)
 	})
 }
 
-// TestKeptLocksEnd: without anybody's doing, and not at all where the server ends first. A file that has been removed keeps none of the others, and
+// TestKeptLocksEnd: with the period of grace, and with the server where that ends first. A file that has been removed keeps none of the others, and
 // locks end that are listed with another owner than they have, as JuiceFS lists those in key-value stores.
 func TestKeptLocksEnd(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {
@@ -143,7 +145,7 @@ func TestKeptLocksEnd(t *testing.T) {
 		first.session.close() // as the end of the process does
 		next := openShared(t, Options{Meta: url, StateDir: dir})
 		defer closeFS(t, next)
-		again := func(d time.Duration) {
+		again := func() {
 			next.kept.close()
 			next.kept = keeper{}
 			s, err := next.m.GetSession(numberOf(t, next), true)
@@ -153,11 +155,12 @@ func TestKeptLocksEnd(t *testing.T) {
 			for i := range s.Plocks {
 				s.Plocks[i].Owner = s.Sid + lockOwner
 			}
-			next.kept.hold(next.m, s, d)
+			next.kept.hold(next.m, s)
 		}
-		again(time.Hour)
+		again()
+		again()
 		taken(t, "while it is kept", others, 0)
-		again(0)
+		next.EndGrace()
 		<-next.kept.ended
 		taken(t, "after it", others)
 	})
@@ -216,6 +219,53 @@ func TestLateProcessReleasesLocks(t *testing.T) {
 	})
 }
 
+// TestSlowProcessReleasesLocks: while a process opens the volume the session of the one before has come near to its end, so that another server may be
+// about to clean it up. Nobody holds locks by it.
+func TestSlowProcessReleasesLocks(t *testing.T) {
+	onServices(t, func(t *testing.T, url string) {
+		dir := t.TempDir()
+		first := openShared(t, Options{Meta: url, StateDir: dir})
+		sid := numberOf(t, first)
+		create(t, first, first.Root(), "locked")
+		if err := locksOf(t, first, "locked").Set(0, 9, nfsserver.Exclusive); err != nil {
+			t.Fatal(err)
+		}
+		first.session.close() // as the end of the process does
+		asked := 0
+		now = func() time.Time {
+			if asked++; asked > 1 { // after the session was chosen
+				return time.Now().Add(5*soleHeartbeat - soleHeartbeat/lateAfter)
+			}
+			return time.Now()
+		}
+		next := openShared(t, Options{Meta: url, StateDir: dir})
+		defer closeFS(t, next)
+		now = time.Now
+		if asked != 2 {
+			t.Errorf("it was looked at the time %d times", asked)
+		}
+		if at := numberOf(t, next); at == sid {
+			t.Errorf("session %d goes on, though others have perhaps seen its end", sid)
+		}
+		taken(t, "when the session was renewed too late", locksOf(t, next, "locked"))
+		sessions(t, next, 1)
+		first.session = sessionFile{}
+		closeFS(t, first)
+	})
+}
+
+// sessions checks how many sessions the volume has.
+func sessions(t *testing.T, f *FS, want int) {
+	t.Helper()
+	list, err := f.m.ListSessions()
+	if err != nil || len(list) != want {
+		t.Errorf("%d sessions, %v, want %d", len(list), err, want)
+		for _, s := range list {
+			t.Logf("%+v", s)
+		}
+	}
+}
+
 // TestSessionsThatAreNotGoneOnWith: those of processes that may still run, those that have ended, and what is no session's file.
 func TestSessionsThatAreNotGoneOnWith(t *testing.T) {
 	url, _, _ := newVolume(t)
@@ -263,16 +313,16 @@ func TestSessionsThatAreNotGoneOnWith(t *testing.T) {
 		if what != "this" {
 			want = 0
 		}
-		if got, goOn := f.session.earlier(f.m, soleHeartbeat); got != want || goOn != (want != 0) {
-			t.Errorf("with a session %s a server goes on with %d (%v), want %d", what, got, goOn, want)
+		if got, until := f.session.earlier(f.m); got != want || until.After(time.Now()) != (want != 0) {
+			t.Errorf("with a session %s a server goes on with %d (until %v), want %d", what, got, until, want)
 		}
 		rewrite(t, f.session, b[:len(b)-1])
-		if got, _ := f.session.earlier(f.m, soleHeartbeat); got != 0 {
+		if got, _ := f.session.earlier(f.m); got != 0 {
 			t.Errorf("with a file that was not written to its end a server goes on with %d", got)
 		}
 	}
 	rewrite(t, f.session, nil)
-	if got, _ := f.session.earlier(f.m, soleHeartbeat); got != 0 {
+	if got, _ := f.session.earlier(f.m); got != 0 {
 		t.Errorf("with an empty file a server goes on with %d", got)
 	}
 	in, err := f.m.GetSession(sid, false)

@@ -34,6 +34,10 @@ func (f *FS) OpenLocks(r nfsserver.Ref) (nfsserver.FileLocks, error) {
 	return l, l.Set(0, math.MaxInt64, nfsserver.Unlocked)
 }
 
+// EndGrace has the locks of the process before released that no client has reclaimed. Until then they are held, by whatever the lock manager calls
+// grace and however long opening took.
+func (f *FS) EndGrace() { f.kept.endGrace() }
+
 // lockTypes are the types of locks in JuiceFS, those of fcntl(2).
 var lockTypes = [...]uint32{nfsserver.Unlocked: syscall.F_UNLCK, nfsserver.Shared: syscall.F_RDLCK, nfsserver.Exclusive: syscall.F_WRLCK}
 

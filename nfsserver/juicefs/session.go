@@ -58,23 +58,32 @@ func openSession(dir, uuid string) (sessionFile, error) {
 	return sessionFile{f}, nil
 }
 
-// earlier is the number of the session of the process before, 0 where none is known or it has ended; and whether a server can go on with it. It
-// cannot when the session is so near to its end that another server may be about to clean it up: locks that are taken by it would go with it.
-func (s sessionFile) earlier(m meta.Meta, heartbeat time.Duration) (sid uint64, goOn bool) {
+// earlier is the number of the session of the process before, and when it ends unless it is renewed; 0: none is known, or it has ended.
+func (s sessionFile) earlier(m meta.Meta) (sid uint64, until time.Time) {
 	r, err := s.read()
 	if err != nil {
-		return 0, false
+		return 0, until
 	}
-	now, err := s.record(&meta.Session{})
-	if err != nil || r.Boot != now.Boot || r.Device != now.Device || r.Inode != now.Inode {
-		return 0, false
+	here, err := s.record(&meta.Session{})
+	if err != nil || r.Boot != here.Boot || r.Device != here.Device || r.Inode != here.Inode {
+		return 0, until
 	}
 	in, err := m.GetSession(r.Session, false)
 	if err != nil || !in.MountTime.Equal(r.Since) {
-		return 0, false
+		return 0, until
 	}
-	return r.Session, time.Until(in.Expire) >= heartbeat
+	return r.Session, in.Expire
 }
+
+// A server goes on with a session that has a heartbeat left to be renewed in. With lateAfter of a heartbeat left, or less, when it has been, by the clocks of other
+// servers it had perhaps ended: one of them may be about to clean it up, and locks that are taken by it from now on would go with it.
+const lateAfter = 4
+
+// errLate: a session has been renewed too late.
+var errLate = errors.New("juicefs: the session of the process before was renewed too late")
+
+// now is the time; a test has another.
+var now = time.Now
 
 // endSession ends a session of a process that has ended: nobody can reclaim its locks, and they are in the way of who could by another.
 func endSession(url string, conf *meta.Config, sid uint64) error {
@@ -138,19 +147,22 @@ func (s sessionFile) close() {
 	}
 }
 
-// handOn has the next process go on with the session that has begun, before it has locks. Where this process has gone on itself, it holds the locks of
-// the one before.
-func (f *FS) handOn(sid uint64, earlier bool) error {
+// handOn has the next process go on with the session that has begun, before it has locks. With goneOn it is that of the process before, which would have ended at the
+// time until: the locks of that are held.
+func (f *FS) handOn(conf *meta.Config, goneOn bool, until time.Time) error {
 	if f.session.File == nil {
 		return nil
 	}
 	// It is read after it has been renewed: from here on it is there, with what it has, for another five heartbeats.
-	in, err := f.m.GetSession(sid, earlier)
+	in, err := f.m.GetSession(conf.Sid, goneOn)
 	if err != nil {
-		return fmt.Errorf("juicefs: session %d: %w", sid, err)
+		return fmt.Errorf("juicefs: session %d: %w", conf.Sid, err)
 	}
-	if earlier {
-		f.kept.hold(f.m, in, keepFor)
+	if goneOn {
+		if until.Sub(now()) < conf.Heartbeat/lateAfter {
+			return errLate
+		}
+		f.kept.hold(f.m, in)
 	}
 	if err := f.session.write(in); err != nil {
 		return fmt.Errorf("juicefs: session: %w", err)

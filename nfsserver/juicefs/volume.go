@@ -41,8 +41,8 @@ type Options struct {
 	// Retries is how often JuiceFS tries again what a service has not done, each time after a longer wait; 0: 10, which takes some minutes.
 	Retries int
 	// StateDir is a directory of this server alone that outlives its process: a server that is killed and started again on the same machine within
-	// three heartbeats holds the locks of its clients while they reclaim them (session.go), and one that is started later releases them. "": they are free five
-	// heartbeats after its end, and nobody can reclaim them before.
+	// three heartbeats holds the locks of its clients while they reclaim them, until EndGrace (session.go), and one that is started later releases them. "": they
+	// are free five heartbeats after its end, and nobody can reclaim them before.
 	StateDir string
 	// ReadOnly: nothing is changed in the volume, not even the list of its clients. So it holds no locks there, either.
 	ReadOnly bool
@@ -61,6 +61,16 @@ const soleHeartbeat = 10 * time.Minute
 
 // Open opens a volume, and has it known as one more of its clients.
 func Open(o Options) (*FS, error) {
+	for {
+		f, err := tryOpen(o)
+		if !errors.Is(err, errLate) {
+			return f, err
+		}
+	}
+}
+
+// configure checks o, and says what JuiceFS's metadata client is to do.
+func configure(o *Options) (*meta.Config, error) {
 	driver, _, ok := strings.Cut(o.Meta, "://")
 	if !ok {
 		return nil, fmt.Errorf("juicefs: metadata URL %q: want one such as redis://HOST/1", o.Meta)
@@ -84,6 +94,15 @@ func Open(o Options) (*FS, error) {
 	if o.ReadOnly || isBadger(o.Meta) {
 		o.StateDir = "" // there is no session
 	}
+	return conf, nil
+}
+
+// tryOpen is Open. errLate: the session of the process before has ended now, and the next one is another.
+func tryOpen(o Options) (*FS, error) {
+	conf, err := configure(&o)
+	if err != nil {
+		return nil, err
+	}
 	m, format, err := load(o.Meta, conf)
 	if err != nil {
 		return nil, err
@@ -92,7 +111,8 @@ func Open(o Options) (*FS, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("juicefs: session: %w", err), m.Shutdown())
 	}
-	earlier, goOn := file.earlier(m, conf.Heartbeat)
+	earlier, until := file.earlier(m)
+	goOn := earlier != 0 && until.Sub(now()) >= conf.Heartbeat
 	switch {
 	case goOn: // a client has the number of its session from its beginning
 		err = m.Shutdown()
@@ -116,8 +136,11 @@ func Open(o Options) (*FS, error) {
 		return nil, errors.Join(err, m.Shutdown())
 	}
 	f.session = file
-	if err := f.handOn(conf.Sid, goOn); err != nil {
-		return nil, errors.Join(err, f.Close())
+	if err := f.handOn(conf, goOn, until); err != nil {
+		if e := f.Close(); e != nil {
+			return nil, fmt.Errorf("%v: %w", err, e) // and nothing is tried again
+		}
+		return nil, err
 	}
 	return f, nil
 }

@@ -38,6 +38,7 @@ type Help struct{ Use, Short, Long, Example string }
 type Settings struct {
 	ReadOnly bool
 	StateDir string // what is kept between runs; "": there is no such directory
+	Locks    bool   // locks are served
 }
 
 // A Volume is a file system to export.
@@ -102,7 +103,7 @@ func (h *Help) put(c *cobra.Command) {
 
 // volumes is what the arguments of serve name, with what an exports file says of them.
 func (k *Kind) volumes(o *options, args []string) (list []source, err error) {
-	s := Settings{ReadOnly: o.readOnly}
+	s := Settings{ReadOnly: o.readOnly, Locks: o.locks.on}
 	if !o.ephemeral {
 		s.StateDir = stateDir(o)
 	}

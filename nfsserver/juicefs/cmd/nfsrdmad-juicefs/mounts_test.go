@@ -40,6 +40,7 @@ var clientDir string
 type cluster struct {
 	t       *testing.T
 	meta    *services.Process
+	url     string // of the volume
 	s3      *services.S3
 	servers []*process
 	mounts  []string
@@ -69,11 +70,10 @@ type metadata func(testing.TB) (*services.Process, string)
 func newServersOn(t *testing.T, start metadata, s3 *services.S3, flags ...string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, s3: s3}
-	var url string
-	c.meta, url = start(t)
-	services.Format(t, url, c.s3)
+	c.meta, c.url = start(t)
+	services.Format(t, c.url, c.s3)
 	for range 2 {
-		c.servers = append(c.servers, startProcess(t, url, flags...))
+		c.servers = append(c.servers, startProcess(t, c.url, flags...))
 	}
 	return c
 }

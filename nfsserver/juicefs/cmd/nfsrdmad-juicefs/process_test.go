@@ -21,6 +21,7 @@ type process struct {
 	rdma, tcp string // ports
 	args      []string
 	log       string // file
+	control   string // socket
 	cmd       *exec.Cmd
 	ended     chan struct{} // closed when cmd has
 }
@@ -36,9 +37,9 @@ func startProcess(t *testing.T, volume string, flags ...string) *process {
 func startProcessAt(t *testing.T, host, rdma, tcp, volume string, flags ...string) *process {
 	t.Helper()
 	dir := t.TempDir()
-	p := &process{t: t, host: host, rdma: rdma, tcp: tcp, log: filepath.Join(dir, "log")}
+	p := &process{t: t, host: host, rdma: rdma, tcp: tcp, log: filepath.Join(dir, "log"), control: filepath.Join(dir, "control")}
 	p.args = append([]string{"serve", volume + "=/vol", "--no-root-squash", "--rdma", "iwarp", "--rdma-port", p.rdma, "--tcp-port", p.tcp,
-		"--state-dir", filepath.Join(dir, "state"), "--control", filepath.Join(dir, "control"), "--log-level", "warning"}, flags...)
+		"--state-dir", filepath.Join(dir, "state"), "--control", p.control, "--log-level", "warning"}, flags...)
 	p.start()
 	t.Cleanup(func() {
 		p.kill()

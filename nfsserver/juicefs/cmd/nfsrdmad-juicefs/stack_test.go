@@ -206,30 +206,3 @@ func metadataRestarted(t *testing.T, c *cluster) {
 		t.Errorf("%d numbers", n)
 	}
 }
-
-// TestLocksOutliveTheServer: a program has a lock by a server that is killed and started again: it has the lock then, and one of another server,
-// who waits, does not get it before it is released. (Locks on another file are given when the time to reclaim is over. That is longer than five
-// heartbeats, after which the lock would be free.)
-func TestLocksOutliveTheServer(t *testing.T) { onEach(t, locksOutliveServer, "--heartbeat", "6s") }
-
-func locksOutliveServer(t *testing.T, c *cluster) {
-	c.mount("timeo=100", 0)
-	c.mount("timeo=100", 1)
-	c.file("locked", "")
-	c.file("other", "")
-	holder, waiter := startWorker(t, "hold", filepath.Join(c.mounts[0], "locked")), startWorker(t, "hold", filepath.Join(c.mounts[1], "locked"))
-	holder.do(1)
-	holder.await(1)
-	waiter.do(1)
-	c.servers[0].kill()
-	c.servers[0].start()
-	later := startWorker(t, "hold", filepath.Join(c.mounts[0], "other"))
-	later.do(1)
-	later.await(1)
-	if waiter.has(1) {
-		t.Error("a program of another server has a lock that was to be reclaimed")
-	}
-	holder.do(1)
-	holder.await(2)
-	waiter.await(1)
-}

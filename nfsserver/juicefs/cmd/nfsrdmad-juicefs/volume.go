@@ -82,7 +82,9 @@ func (s *settings) volume(arg string, p program.Settings) (v program.Volume, err
 	if err != nil {
 		return v, err
 	}
-	o.StateDir = p.StateDir
+	if p.Locks { // else nobody would reclaim what the process before had locked
+		o.StateDir = p.StateDir
+	}
 	at, name := cutName(arg)
 	if !strings.Contains(at, "://") {
 		return s.directory(at, name, o)

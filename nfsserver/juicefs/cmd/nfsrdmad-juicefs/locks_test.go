@@ -1,0 +1,154 @@
+// Locks of clients whose server is killed: it is started again, or is not.
+
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/juicedata/juicefs/pkg/meta"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
+)
+
+// A locker is a client that calls the lock manager of a server by hand, and never reclaims anything.
+type locker struct {
+	t    *testing.T
+	rpc  *transport.Client
+	name string
+	fh   nfs3.FH // of a file that everybody may lock
+}
+
+func newLocker(t *testing.T, p *process, name, file string) *locker {
+	t.Helper()
+	c := dial(t, p.addr())
+	root, err := c.MountHandle(t.Context(), "/vol")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := c.Lookup(t.Context(), root, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rpc, err := transport.DialTCP(t.Context(), p.addr(), transport.ClientConfig{Cred: transport.Cred{Flavor: 1, Machine: name}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { rpc.Close() })
+	return &locker{t, rpc, name, found.FH}
+}
+
+// lock is LOCK of the first byte, without waiting.
+func (l *locker) lock() nlm4.Status {
+	l.t.Helper()
+	args := nlm4.LockArgs{Cookie: []byte("cookie"), Exclusive: true, Lock: nlm4.Lock{Caller: []byte(l.name), FH: l.fh.Bytes(), Owner: []byte("owner"), Svid: 1, Length: 1}}
+	p := transport.Proc{Prog: nlm4.Program, Vers: nlm4.Version, Proc: nlm4.ProcLock, Name: "LOCK", MaxReply: 8 << 10}
+	var res nlm4.Res
+	if err := l.rpc.Call(l.t.Context(), &p, &args, &res, nil, 0); err != nil {
+		l.t.Fatal(err)
+	}
+	return res.Status
+}
+
+// held are the files of which a server says that clients have locked them, but those of which a call has it wait just then.
+func (p *process) held() (names []string) {
+	p.t.Helper()
+	out, err := run(p.t.Context(), "locks", "--json", "--control", p.control)
+	var report struct {
+		Locks []struct{ File, State string }
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &report)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, l := range report.Locks {
+		if l.State == "held" {
+			names = append(names, l.File)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// sessions is how many sessions the volume has.
+func (c *cluster) sessions() int {
+	c.t.Helper()
+	m := meta.NewClient(c.url, meta.DefaultConf())
+	defer func() { _ = m.Shutdown() }()
+	list, err := m.ListSessions()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return len(list)
+}
+
+// TestLocksOutliveTheServer: a program has a lock by a server that is killed and started again. It has the lock then, and one of another server,
+// who waits, does not get it before it is released. What its client does not reclaim is free when grace is over. (Five heartbeats are longer than all of
+// that: nothing is free by the end of a session. And three are time to start again for any machine.)
+func TestLocksOutliveTheServer(t *testing.T) { onEach(t, locksOutliveServer, "--heartbeat", "10m") }
+
+func locksOutliveServer(t *testing.T, c *cluster) {
+	c.mount("timeo=100", 0)
+	c.mount("timeo=100", 1)
+	c.file("locked", "")
+	c.file("other", "")
+	c.file("unclaimed", "")
+	gone, next := newLocker(t, c.servers[0], "gone", "unclaimed"), newLocker(t, c.servers[1], "next", "unclaimed")
+	if st := gone.lock(); st != nlm4.Granted {
+		t.Fatalf("LOCK: %v", st)
+	}
+	holder, waiter := startWorker(t, "hold", filepath.Join(c.mounts[0], "locked")), startWorker(t, "hold", filepath.Join(c.mounts[1], "locked"))
+	holder.do(1)
+	holder.await(1)
+	waiter.do(1)
+	var before []string
+	await(t, "the server tells of both locks", func() bool { before = c.servers[0].held(); return len(before) == 2 })
+	c.servers[0].kill()
+	if st := next.lock(); st != nlm4.Denied {
+		t.Errorf("what clients of a server that was killed may reclaim, at another server: %v", st)
+	}
+	c.servers[0].start()
+	if n := c.sessions(); n != 2 {
+		t.Errorf("%d sessions of two servers", n)
+	}
+	later := startWorker(t, "hold", filepath.Join(c.mounts[0], "other"))
+	later.do(1)
+	later.await(1) // when grace is over
+	if waiter.has(1) {
+		t.Error("a program of another server has a lock that was to be reclaimed")
+	}
+	await(t, "the server tells of the lock that was reclaimed, and of the later one", func() bool {
+		now := c.servers[0].held()
+		return len(now) == 2 && slices.ContainsFunc(now, func(f string) bool { return slices.Contains(before, f) })
+	})
+	await(t, "what nobody has reclaimed is free", func() bool { return next.lock() == nlm4.Granted })
+	holder.do(1)
+	holder.await(2)
+	waiter.await(1)
+	waiter.do(1)
+	waiter.await(2)
+}
+
+// TestLocksOfServerThatStaysAway: they are free when its session has ended, and nothing of that is left in the volume.
+func TestLocksOfServerThatStaysAway(t *testing.T) {
+	onEach(t, locksOfServerAway, "--heartbeat", "2s")
+}
+
+func locksOfServerAway(t *testing.T, c *cluster) {
+	c.mount("timeo=100", 1)
+	c.file("locked", "")
+	gone := newLocker(t, c.servers[0], "gone", "locked")
+	if st := gone.lock(); st != nlm4.Granted {
+		t.Fatalf("LOCK: %v", st)
+	}
+	waiter := startWorker(t, "hold", filepath.Join(c.mounts[0], "locked"))
+	waiter.do(1)
+	c.servers[0].kill()
+	waiter.await(1)
+	await(t, "the session of the server that was killed has ended", func() bool { return c.sessions() == 1 })
+}
