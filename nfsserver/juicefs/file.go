@@ -90,6 +90,13 @@ func (o *file) pending() pending {
 	return o.state.pending
 }
 
+// isStored reports whether nothing is left to be stored, or told.
+func (o *file) isStored() bool {
+	o.state.Lock()
+	defer o.state.Unlock()
+	return !o.state.dirty && o.state.lost == nil
+}
+
 const (
 	// An error that a writer still has after endFor is told to the next write, too.
 	endFor  = 10 * time.Second

@@ -21,6 +21,8 @@ const (
 	maxOpen  = 10000
 	// sweepEvery is how often idle files are looked for.
 	sweepEvery = time.Second
+	// storeAtOnce is how many files are stored at once to be closed.
+	storeAtOnce = 16
 )
 
 // files are the open files of an FS.
@@ -34,6 +36,7 @@ type files struct {
 	writer   vfs.DataWriter
 	stop     chan struct{}
 	swept    chan struct{} // closed by the sweeper's end
+	storing  chan struct{} // has room for who stores a file that is idle, or to be closed with all
 
 	root rootAttr
 
@@ -48,7 +51,7 @@ func (t *files) start(m meta.Meta, store chunk.ChunkStore, conf *vfs.Config) {
 	t.reader = vfs.NewDataReader(conf, m, store)
 	t.commits = newCommits(m, t.commitTime)
 	t.writer = vfs.NewDataWriter(conf, t.commits, store, t.reader)
-	t.stop, t.swept = make(chan struct{}), make(chan struct{})
+	t.stop, t.swept, t.storing = make(chan struct{}), make(chan struct{}), make(chan struct{}, storeAtOnce)
 	go t.sweeper()
 }
 
@@ -202,14 +205,36 @@ func (t *files) sweeper() {
 	defer close(t.swept)
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
+	var all sync.WaitGroup
+	defer all.Wait()
 	for {
 		select {
 		case <-t.stop:
 			return
 		case now := <-tick.C:
-			for _, o := range t.idleFiles(now) {
+			t.sweep(now, &all)
+		}
+	}
+}
+
+// sweep closes the files that are idle. One that has to be stored before, or whose lost bytes the metadata service has to be asked about, may wait long for that: all
+// counts it, and the others do not wait for it.
+func (t *files) sweep(now time.Time, all *sync.WaitGroup) {
+	for _, o := range t.idleFiles(now) {
+		if o.isStored() {
+			t.closeIdle(o)
+			continue
+		}
+		select {
+		case t.storing <- struct{}{}:
+			all.Go(func() {
+				defer func() { <-t.storing }()
 				t.closeIdle(o)
-			}
+			})
+		default: // as many as can be wait: another time
+			t.mu.Lock()
+			o.users--
+			t.mu.Unlock()
 		}
 	}
 }
@@ -271,17 +296,27 @@ func (t *files) close() error {
 	t.mu.Lock() // nobody calls any more, but JuiceFS's writer commits, of files that are still open
 	open := slices.Collect(maps.Values(t.open))
 	t.mu.Unlock()
-	var errs []error
-	for _, o := range open {
-		o.settle()
-		t.forgive(o)
-		if lost := o.takeLost(); lost != nil {
-			errs = append(errs, lost)
-		}
-		o.close()
-		t.mu.Lock()
-		delete(t.open, o.ino)
-		t.mu.Unlock()
+	errs := make([]error, len(open))
+	var all sync.WaitGroup
+	for i, o := range open {
+		t.storing <- struct{}{}
+		all.Go(func() {
+			defer func() { <-t.storing }()
+			errs[i] = t.closeLast(o)
+		})
 	}
+	all.Wait()
 	return errors.Join(errs...)
+}
+
+// closeLast stores and closes a file. It returns what nobody has been told.
+func (t *files) closeLast(o *file) error {
+	o.settle()
+	t.forgive(o)
+	lost := o.takeLost()
+	o.close()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.open, o.ino)
+	return lost
 }
