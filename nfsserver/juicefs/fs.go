@@ -39,7 +39,8 @@ type FS struct {
 	session  sessionFile
 	kept     keeper // of the process before
 
-	gone     atomic.Bool // the volume is not there any more
+	gone     atomic.Bool    // the volume is not there any more
+	looks    sync.WaitGroup // those who look whether it is
 	files    files
 	listings listings
 	removals removals

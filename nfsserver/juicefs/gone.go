@@ -63,10 +63,12 @@ func (o *openVolumes) add(f *FS) {
 	o.set[f] = true
 }
 
+// remove returns when nobody looks whether the volume is there.
 func (o *openVolumes) remove(f *FS) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	delete(o.set, f)
+	o.mu.Unlock()
+	f.looks.Wait()
 }
 
 // heartbeatEnds finds out which volumes are gone, in the goroutine of a heartbeat that ends.
@@ -79,23 +81,49 @@ func (o *openVolumes) heartbeatEnds() {
 	}
 }
 
-// check has volumes find out whether they are gone, and returns of how many that is not known. Nobody closes one meanwhile.
+// A look is what a volume has found out about itself.
+type look struct{ there, answered bool }
+
+// look has all volumes find out whether they are gone. A metadata service that does not answer holds up nobody but who closes its own volume. ended is how many
+// heartbeats had ended before: of one that ends meanwhile the volume may have been looked at too early.
+func (o *openVolumes) look() (found map[*FS]*look, ended int) {
+	found = map[*FS]*look{}
+	o.mu.Lock()
+	for f := range o.set {
+		f.looks.Add(1) // before remove waits, which takes f out of the set first
+		found[f] = new(look)
+	}
+	ended = o.ended
+	o.mu.Unlock()
+	var all sync.WaitGroup
+	for f, l := range found {
+		all.Go(func() {
+			defer f.looks.Done()
+			l.there, l.answered = f.lookForItself()
+		})
+	}
+	all.Wait()
+	return found, ended
+}
+
+// check has volumes find out whether they are gone, and returns of how many that is not known.
 func (o *openVolumes) check() (unknown int) {
+	found, ended := o.look()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	there := 0
-	for f := range o.set {
-		switch is, answered := f.lookForItself(); {
-		case !answered:
+	for f, l := range found {
+		switch {
+		case !l.answered && o.set[f]:
 			unknown++
-		case is:
+		case l.there && o.set[f]:
 			there++
-		case !f.gone.Swap(true):
+		case l.answered && !l.there && !f.gone.Swap(true):
 			o.gone++
 			logrus.Errorf("juicefs: the volume %s is not there any more, or another one is in its place: all of its file handles are stale", f.uuid)
 		}
 	}
-	if there > 0 && o.ended > o.gone+unknown {
+	if there > 0 && ended > o.gone+unknown {
 		logrus.Error("juicefs: the settings of a volume were not there for a moment, and its heartbeat has ended: the server ends, to be started again")
 		endProcess()
 	}

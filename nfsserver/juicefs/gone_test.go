@@ -1,0 +1,71 @@
+// Looking for volumes whose metadata service does not answer.
+
+package juicefs
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/juicedata/juicefs/pkg/meta"
+)
+
+// A silentMeta is a metadata service that does not answer until release is closed.
+type silentMeta struct {
+	meta.Meta
+	asked, release chan struct{}
+	answered       atomic.Bool
+}
+
+func (m *silentMeta) Load(bool) (*meta.Format, error) {
+	close(m.asked)
+	<-m.release
+	m.answered.Store(true)
+	return nil, errors.New("timeout")
+}
+
+// TestLookForVolumesHoldsUpNobody: while one is looked for whose metadata service does not answer others are opened, used and closed. That one
+// is closed when nobody looks for it any more.
+func TestLookForVolumesHoldsUpNobody(t *testing.T) {
+	m := &silentMeta{asked: make(chan struct{}), release: make(chan struct{})}
+	silent := &FS{m: m}
+	opened.add(silent)
+	unknown := make(chan int, 1)
+	go func() { unknown <- opened.check() }()
+	<-m.asked
+	others, closed := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(others)
+		f := openNew(t, Local{})
+		if _, err := f.Getattr(f.Root()); err != nil {
+			t.Error(err)
+		}
+		closeFS(t, f)
+	}()
+	select {
+	case <-others:
+	case <-time.After(deadline):
+		t.Error("a volume waits for the service of another one")
+	}
+	go func() {
+		defer close(closed)
+		opened.remove(silent)
+		if !m.answered.Load() {
+			t.Error("a volume is closed while it is looked for")
+		}
+	}()
+	inSet := func() bool {
+		opened.mu.Lock()
+		defer opened.mu.Unlock()
+		return opened.set[silent]
+	}
+	for began := time.Now(); inSet() && time.Since(began) < deadline; {
+		time.Sleep(time.Millisecond)
+	}
+	close(m.release)
+	<-closed
+	if n := <-unknown; n != 0 {
+		t.Errorf("%d volumes are looked for again, though closed", n)
+	}
+}
