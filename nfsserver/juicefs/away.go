@@ -4,6 +4,7 @@ package juicefs
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -12,15 +13,21 @@ import (
 	"time"
 
 	"github.com/juicedata/juicefs/pkg/object"
+	"github.com/sirupsen/logrus"
 )
 
 // An object storage that does not answer has refused nothing, and clients are to ask again, as where the metadata service is away
 // (failed): an error would end their programs, or have them give up what they had to write, for an outage that passes.
 
 // A silence is when a request last ended without an answer.
-type silence struct{ at atomic.Int64 } // in Unix seconds; 0: never
+type silence struct {
+	at  atomic.Int64 // in Unix seconds; 0: never
+	tls atomic.Int64 // when the log last had a line on TLS, in Unix seconds; 0: never
+}
 
 const (
+	// tlsEvery is between two lines of the log on TLS.
+	tlsEvery = 10 * time.Minute
 	// awayFor is how long that counts: longer than from one try of a request to the end of the next.
 	awayFor = 3 * time.Minute
 	// givenUp is after what time JuiceFS ends a request as it has not been answered, and not as nobody wants it any more. (It waits a minute.)
@@ -36,13 +43,34 @@ func (s *silence) away() bool {
 // note takes the error of a request, and reports whether that was left without an answer.
 func (s *silence) note(began time.Time, err error) bool {
 	silent := unanswered(err, time.Since(began))
-	if silent {
+	switch {
+	case silent:
 		s.at.Store(time.Now().Unix())
+	case err != nil && noTLS(err):
+		now, last := time.Now(), s.tls.Load()
+		if now.Sub(time.Unix(last, 0)) >= tlsEvery && s.tls.CompareAndSwap(last, now.Unix()) {
+			logrus.Errorf("juicefs: no TLS with the object storage, so that clients get NFS3ERR_IO: %v", err)
+		}
 	}
 	return silent
 }
 
-// unanswered reports whether err, of a request that took some time, is of the way to the storage: refusals of its own are none of these types.
+// noTLS reports whether err is that one of both sides does not accept what the other one says of itself: a certificate that has expired, or is of
+// another name or authority. Somebody is there, and says the same for as long as nobody changes that.
+func noTLS(err error) bool {
+	var (
+		certificate *tls.CertificateVerificationError
+		record      tls.RecordHeaderError // it does not speak TLS
+		alert       *net.OpError
+	)
+	return errors.As(err, &certificate) || errors.As(err, &record) || errors.As(err, &alert) && alert.Op == remoteAlert
+}
+
+// remoteAlert is the operation that crypto/tls names in the error for an alert of the peer.
+const remoteAlert = "remote error"
+
+// unanswered reports whether err, of a request that took some time, is of the way to the storage: refusals of its own are none of these types, but
+// those of TLS.
 func unanswered(err error, took time.Duration) bool {
 	var (
 		dial *net.OpError // no net.Error, which every syscall.Errno is
@@ -50,6 +78,8 @@ func unanswered(err error, took time.Duration) bool {
 		send *url.Error
 	)
 	switch {
+	case err == nil, noTLS(err):
+		return false
 	case errors.Is(err, context.Canceled):
 		return took >= givenUp
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
