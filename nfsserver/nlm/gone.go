@@ -33,6 +33,7 @@ const (
 	wantedFor   = 2 * time.Minute // after a request for what a client has; Linux asks again each 30 s
 	probeAtOnce = 16
 	mostAbsent  = 1 << 10 // addresses that are to be told when they are there again
+	mostRounds  = 31      // of tellAbsent between two attempts for one of them: 16 minutes
 )
 
 // presence is what is known of whether a client's machine is up. ledger.mu guards it.
@@ -47,9 +48,18 @@ type presence struct {
 // absence is whom locks were taken from; mu guards it.
 type absence struct {
 	mu        sync.Mutex
-	left      map[netip.Addr]time.Time // since when
-	news      bool                     // some are there since our number last changed
+	left      map[netip.Addr]*absent
+	news      bool // some are there since our number last changed
 	connected func(netip.Addr) bool
+}
+
+// An absent is an address that is to be told. Each time that this fails, as where no status monitor runs there, it waits for longer; but one that was not there is told
+// when it has a connection again.
+type absent struct {
+	since  time.Time
+	rounds int  // to be left out
+	wait   int  // how many are after the next failure
+	there  bool // the last attempt found its machine, but nobody who takes the notice
 }
 
 // Connected has an address with a connection of NFS count as there.
@@ -240,44 +250,72 @@ func (s *Service) bury(h *host) {
 
 // add notes one that is to be told. Where there are too many, the one that has been away for longest is not expected any more. mu is held.
 func (a *absence) add(addr netip.Addr, now time.Time) {
-	a.left[addr], a.news = now, true
+	a.left[addr], a.news = &absent{since: now}, true
 	if len(a.left) <= mostAbsent {
 		return
 	}
 	first := addr
-	for other, since := range a.left {
-		if since.Before(a.left[first]) {
+	for other, e := range a.left {
+		if e.since.Before(a.left[first].since) {
 			first = other
 		}
 	}
 	delete(a.left, first)
 }
 
+// due begins a round: it returns whom to tell, and since when each is absent; and those who wait, but are told if they are there. mu is held.
+func (a *absence) due() (now, perhaps map[netip.Addr]time.Time) {
+	now, perhaps = map[netip.Addr]time.Time{}, map[netip.Addr]time.Time{}
+	for addr, e := range a.left {
+		switch e.rounds--; {
+		case e.rounds < 0:
+			now[addr] = e.since
+		case !e.there:
+			perhaps[addr] = e.since
+		}
+	}
+	return now, perhaps
+}
+
+// told notes how an attempt has ended. One that has lost locks since is to be told of that. mu is held.
+func (a *absence) told(addr netip.Addr, since time.Time, there, done bool) {
+	switch e := a.left[addr]; {
+	case e == nil || !e.since.Equal(since):
+	case done:
+		delete(a.left, addr)
+	default:
+		e.there, e.rounds = there, e.wait
+		e.wait = min(2*e.wait+1, mostRounds)
+	}
+}
+
 // tellAbsent tells those who are there again that we have started again, which for their locks is the same.
 func (s *Service) tellAbsent() {
 	s.absent.mu.Lock()
-	since := maps.Clone(s.absent.left)
+	since, perhaps := s.absent.due()
 	s.absent.mu.Unlock()
+	for addr, at := range perhaps {
+		if s.isConnected(addr) {
+			since[addr] = at
+		}
+	}
 	list := slices.Collect(maps.Keys(since))
 	back := make([]bool, len(list))
 	s.each(len(list), func(i int) { back[i] = s.reach(list[i]) })
-	i := 0
-	list = slices.DeleteFunc(list, func(netip.Addr) bool { i++; return !back[i-1] })
-	if len(list) == 0 || s.ctx.Err() != nil {
+	if s.ctx.Err() != nil {
 		return
 	}
-	if err := s.renew(); err != nil {
-		s.log.Warn("clients with locks: "+err.Error(), nil)
-		return
+	var err error
+	if slices.Contains(back, true) {
+		if err = s.renew(); err != nil {
+			s.log.Warn("clients with locks: "+err.Error(), nil)
+		}
 	}
 	s.each(len(list), func(i int) {
-		if addr := list[i]; s.notify(addr) == nil {
-			s.absent.mu.Lock()
-			defer s.absent.mu.Unlock()
-			if s.absent.left[addr].Equal(since[addr]) { // else it has lost locks since
-				delete(s.absent.left, addr)
-			}
-		}
+		done := back[i] && err == nil && s.notify(list[i]) == nil
+		s.absent.mu.Lock()
+		defer s.absent.mu.Unlock()
+		s.absent.told(list[i], since[list[i]], back[i], done)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,6 +83,7 @@ func TestClientThatIsGone(t *testing.T) {
 	}
 	m.set(true)
 	a.want("it is there again", a.lock(fh, 1, 5, 1, true), nlm4.Granted)
+	r.locks.Connected(func(netip.Addr) bool { return true })
 	look()
 	if n := await(t, "SM_NOTIFY", r.daemon.notified); n.State <= before || n.State&1 != 1 {
 		t.Errorf("told of state %d after %d", n.State, before)
@@ -242,7 +244,7 @@ func TestThoseWhoAreBackAreToldAtOnce(t *testing.T) {
 	}
 	r.locks.absent.mu.Lock()
 	defer r.locks.absent.mu.Unlock()
-	if !r.locks.absent.left[netip.AddrFrom4([4]byte{127, 0, 0, 1})].IsZero() { // where there is a status monitor
+	if r.locks.absent.left[netip.AddrFrom4([4]byte{127, 0, 0, 1})] != nil { // where there is a status monitor
 		t.Error("one that answers is told again")
 	}
 	if now := r.locks.monitor.number(); now != before+2 {
@@ -253,7 +255,11 @@ func TestThoseWhoAreBackAreToldAtOnce(t *testing.T) {
 // TestWhoHasNoStatusMonitor is told in vain, each time with the same number, until another has lost locks.
 func TestWhoHasNoStatusMonitor(t *testing.T) {
 	r, _, _, _, _ := goneRig(t, true)
-	r.locks.portOf = func(context.Context, netip.Addr, uint32, uint32) (uint16, error) { return 0, errors.New("none") }
+	asked := 0 // of each round one after the other
+	r.locks.portOf = func(context.Context, netip.Addr, uint32, uint32) (uint16, error) {
+		asked++
+		return 0, errors.New("none")
+	}
 	add := func(last byte) {
 		r.locks.absent.mu.Lock()
 		defer r.locks.absent.mu.Unlock()
@@ -269,17 +275,62 @@ func TestWhoHasNoStatusMonitor(t *testing.T) {
 			t.Errorf("told %d times: number %d, want %d", i+1, got, want)
 		}
 	}
+	const day = int(24 * time.Hour / goneEvery)
+	for range day {
+		r.locks.tellAbsent()
+	}
+	if most := 2 * (day/mostRounds + 8); asked < 2*day/(mostRounds+1) || asked > most {
+		t.Errorf("two clients are asked %d times in a day, want %d at most", asked, most)
+	}
+}
+
+// TestWhoHasBeenAwayForLong is asked less and less often whether it is there, and told at once when it has a connection.
+func TestWhoHasBeenAwayForLong(t *testing.T) {
+	r, m, _, _, _ := goneRig(t, true)
+	m.set(false)
+	addr := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	var connected, told atomic.Bool
+	r.locks.Connected(func(netip.Addr) bool { return connected.Load() })
+	r.locks.portOf = func(context.Context, netip.Addr, uint32, uint32) (uint16, error) {
+		told.Store(true)
+		return 0, errors.New("none")
+	}
+	r.locks.absent.mu.Lock()
+	r.locks.absent.add(addr, time.Now())
+	r.locks.absent.mu.Unlock()
+	before := m.asked()
+	const rounds = 4 * mostRounds
+	for range rounds {
+		r.locks.tellAbsent()
+	}
+	if n := m.asked() - before; n < 4 || n > 10 {
+		t.Errorf("asked %d times in %d rounds", n, rounds)
+	}
+	// In the middle of its longest wait.
+	for n := m.asked(); m.asked() == n; {
+		r.locks.tellAbsent()
+	}
+	m.set(true)
+	r.locks.tellAbsent()
+	if told.Load() {
+		t.Error("who may be there is asked in each round")
+	}
+	connected.Store(true)
+	r.locks.tellAbsent()
+	if !told.Load() {
+		t.Error("who has a connection again is not told")
+	}
 }
 
 // TestTooManyAway: the latest are remembered.
 func TestTooManyAway(t *testing.T) {
-	a := absence{left: map[netip.Addr]time.Time{}}
+	a := absence{left: map[netip.Addr]*absent{}}
 	at := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}) }
 	now := time.Now()
 	for i := range mostAbsent + 1 {
 		a.add(at(i), now.Add(time.Duration(i)))
 	}
-	if len(a.left) != mostAbsent || !a.left[at(0)].IsZero() || a.left[at(mostAbsent)].IsZero() {
+	if len(a.left) != mostAbsent || a.left[at(0)] != nil || a.left[at(mostAbsent)] == nil {
 		t.Errorf("%d are remembered; the first since %v, the last since %v", len(a.left), a.left[at(0)], a.left[at(mostAbsent)])
 	}
 }

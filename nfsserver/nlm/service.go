@@ -118,7 +118,7 @@ func newService(srv *nfsserver.Server, o Options) *Service {
 	s.ledger.init(defaultBounds(mostFiles()))
 	s.callers.hosts = map[hostKey]*caller{}
 	s.waits.init()
-	s.reach, s.probes, s.absent.left = s.probe, make(chan struct{}, probeAtOnce), map[netip.Addr]time.Time{}
+	s.reach, s.probes, s.absent.left = s.probe, make(chan struct{}, probeAtOnce), map[netip.Addr]*absent{}
 	s.udp = transport.NewServer(transport.ServerConfig{Budget: mem.NewBudget(udpBudget)}, s.statProgram())
 	s.ctx, s.end = context.WithCancel(context.Background())
 	return s
