@@ -120,7 +120,7 @@ func checkRDMAPort(ctx context.Context, x *exam) Finding {
 		first, cancel = context.WithTimeout(ctx, x.most(checkTime/2)) // the rest of the time is for RoCE
 	}
 	defer cancel()
-	x.rdmaPort = portprobe.Identify(first, x.most(portprobe.Wait), x.Dial, x.at(x.RDMAPort))
+	x.rdmaPort = portprobe.Identify(first, x.most(portprobe.Wait), x.Dial, x.at(x.RDMAPort), portprobe.MPA)
 	if x.rdmaPort.Kind == portprobe.MPA {
 		return ok("%d answers, and speaks iWARP", x.RDMAPort)
 	}
@@ -142,7 +142,7 @@ func checkRDMAPort(ctx context.Context, x *exam) Finding {
 
 // checkTCPPort finds out what is at the TCP port.
 func checkTCPPort(ctx context.Context, x *exam) Finding {
-	x.tcpPort = portprobe.Identify(ctx, x.most(portprobe.Wait), x.Dial, x.at(x.TCPPort))
+	x.tcpPort = portprobe.Identify(ctx, x.most(portprobe.Wait), x.Dial, x.at(x.TCPPort), portprobe.RPC)
 	if x.tcpPort.Kind == portprobe.RPC {
 		return ok("%d answers, and speaks ONC RPC", x.TCPPort)
 	}
@@ -156,7 +156,7 @@ func checkTCPPort(ctx context.Context, x *exam) Finding {
 // checkBindPort looks whether rpcbind is in reach; nothing but the kernel's
 // defaults needs it.
 func checkBindPort(ctx context.Context, x *exam) Finding {
-	x.bindPort = portprobe.Identify(ctx, x.most(portprobe.Wait), x.Dial, x.at(x.BindPort))
+	x.bindPort = portprobe.Identify(ctx, x.most(portprobe.Wait), x.Dial, x.at(x.BindPort), portprobe.RPC)
 	if x.bindPort.Kind == portprobe.RPC {
 		return ok("%d answers", x.BindPort)
 	}

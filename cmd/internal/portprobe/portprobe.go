@@ -60,15 +60,33 @@ const Wait = 1500 * time.Millisecond
 
 // Identify asks all questions at once, each over a connection of its own; the
 // surest answer wins. Each waits for its answer, and it takes no longer than that, or as long as ctx allows.
-func Identify(ctx context.Context, wait time.Duration, dial Dialer, addr string) Result {
+//
+// A server's log tells of a question in another protocol than its own as of a broken client. So where RPC or MPA is expected that is asked first, and
+// the rest only when it has ended without an answer, or a third of the time is over.
+func Identify(ctx context.Context, wait time.Duration, dial Dialer, addr string, expected Kind) Result {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	questions := []func(context.Context, Dialer, string) Result{MPAStart, askRPC, askHTTP}
+	questions := []struct {
+		of  Kind
+		ask func(context.Context, Dialer, string) Result
+	}{{MPA, MPAStart}, {RPC, askRPC}, {HTTP, askHTTP}}
+	others, begin := context.WithCancel(ctx)
+	defer begin()
+	if expected != MPA && expected != RPC {
+		begin()
+	} else if end, bounded := ctx.Deadline(); bounded {
+		defer time.AfterFunc(time.Until(end)/3, begin).Stop()
+	}
 	results := make([]Result, len(questions))
 	var wg sync.WaitGroup
-	for i, ask := range questions {
+	for i, q := range questions {
 		wg.Go(func() {
-			if results[i] = ask(ctx, dial, addr); results[i].Kind >= RPC {
+			if q.of == expected {
+				defer begin()
+			} else {
+				<-others.Done()
+			}
+			if results[i] = q.ask(ctx, dial, addr); results[i].Kind >= RPC {
 				cancel() // the others need not wait
 			}
 		})

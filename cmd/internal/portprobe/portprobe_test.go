@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,8 +78,36 @@ func TestIdentify(t *testing.T) {
 		if want == Silent {
 			wait = Wait
 		}
-		if got := Identify(t.Context(), wait, new(net.Dialer).DialContext, addr); got.Kind != want {
-			t.Errorf("%s is %v (%v), want %v", addr, got.Kind, got.Err, want)
+		for _, expected := range []Kind{Unknown, RPC, MPA} {
+			if got := Identify(t.Context(), wait, new(net.Dialer).DialContext, addr, expected); got.Kind != want {
+				t.Errorf("%s is %v (%v), want %v, where %v is expected", addr, got.Kind, got.Err, want, expected)
+			}
+		}
+	}
+}
+
+// TestExpectedIsAskedFirst: a service that is what it is expected to be gets no question of another protocol.
+func TestExpectedIsAskedFirst(t *testing.T) {
+	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/m", FS: memfs.New(memfs.Options{})}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := srv.Start(nfsserver.Listen{TCP: "127.0.0.1:0", RDMA: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { service.Shutdown(context.Background()); srv.Close() })
+	for expected, addr := range map[Kind]string{RPC: service.TCPAddr.String(), MPA: service.RDMAAddr.String()} {
+		var connections atomic.Int32
+		dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, network, addr)
+			if err == nil {
+				connections.Add(1)
+			}
+			return c, err
+		}
+		if r := Identify(t.Context(), 10*time.Minute, dial, addr, expected); r.Kind != expected || connections.Load() != 1 {
+			t.Errorf("%v after %d connections, want %v", r.Kind, connections.Load(), expected)
 		}
 	}
 }
@@ -117,7 +146,7 @@ func TestIdentifyIsBounded(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if r := Identify(ctx, time.Minute, dial, "192.0.2.1:20049"); r.Kind != Filtered || len(asked) != 3 {
+	if r := Identify(ctx, time.Minute, dial, "192.0.2.1:20049", Unknown); r.Kind != Filtered || len(asked) != 3 {
 		t.Errorf("%v, %d attempts", r.Kind, len(asked))
 	}
 }

@@ -43,7 +43,7 @@ func (s *Session) explainConnect(ctx context.Context, t nfsclient.Target, err er
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return Unreachable{fmt.Errorf("%s: %w: %s", s.Name(t), syscall.ECONNREFUSED, refusedHint(ctx, t))}
 	default:
-		if hint := wrongPort(t, portprobe.Identify(ctx, portprobe.Wait, dialPort, t.Addr()).Kind); hint != "" {
+		if hint := wrongPort(t, portprobe.Identify(ctx, portprobe.Wait, dialPort, t.Addr(), portprobe.Unknown).Kind); hint != "" {
 			return fmt.Errorf("%s: %s", s.Name(t), hint)
 		}
 	}
@@ -85,7 +85,7 @@ func probeLate(ctx context.Context, cancel context.CancelFunc, t nfsclient.Targe
 			return
 		case <-time.After(probeDelay):
 		}
-		k := portprobe.Identify(ctx, portprobe.Wait, dialPort, t.Addr()).Kind
+		k := portprobe.Identify(ctx, portprobe.Wait, dialPort, t.Addr(), portprobe.Unknown).Kind
 		if hint := wrongPort(t, k); hint != "" && k >= portprobe.RPC && ctx.Err() == nil {
 			found <- hint
 			cancel()
@@ -131,11 +131,12 @@ func portOf(t nfsclient.Target, rdma bool) string {
 // refusedHint looks whether the server is there by the other transport.
 func refusedHint(ctx context.Context, t nfsclient.Target) string {
 	other := t
+	expected := portprobe.RPC
 	other.Port, other.Transport = 0, nfsclient.TCP
 	if t.Transport == nfsclient.TCP {
-		other.Transport = nfsclient.RDMA
+		expected, other.Transport = portprobe.MPA, nfsclient.RDMA
 	}
-	switch k := portprobe.Identify(ctx, portprobe.Wait, dialPort, other.Addr()).Kind; {
+	switch k := portprobe.Identify(ctx, portprobe.Wait, dialPort, other.Addr(), expected).Kind; {
 	case k == portprobe.RPC && other.Transport == nfsclient.TCP:
 		return fmt.Sprintf("the host serves NFS over TCP: use %s, or have the server serve RDMA", other)
 	case k == portprobe.MPA && other.Transport == nfsclient.RDMA:
