@@ -123,4 +123,12 @@ func sum(sgl [][]byte) (n uint32, err error) {
 
 // PostRecv queues receive buffers, all or none, in order; allowed before the QP
 // is connected. A buffer is the caller's again with its completion, a flushed one too.
-func (qp *QP) PostRecv(wrs ...RecvWR) error { return qp.rq.post(wrs) }
+func (qp *QP) PostRecv(wrs ...RecvWR) error {
+	first, err := qp.rq.post(wrs)
+	if first {
+		if ep, ok := qp.ep.(ReceiveEndpoint); ok {
+			ep.ReceivesPosted()
+		}
+	}
+	return err
+}

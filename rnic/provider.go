@@ -89,6 +89,14 @@ type SourceEndpoint interface {
 	TakesSources() (can, pays bool)
 }
 
+// A ReceiveEndpoint is an Endpoint whose peer waits for receives, on some of its connections.
+type ReceiveEndpoint interface {
+	Endpoint
+
+	// ReceivesPosted is called after receives have been posted where there were none. It never waits for the network.
+	ReceivesPosted()
+}
+
 // A ChecksumEndpoint is an Endpoint that has CRCs, on some of its connections or on all.
 type ChecksumEndpoint interface {
 	Endpoint

@@ -91,6 +91,9 @@ func (q *ProviderQP) RemoteInvalidate(s STag) MemFault { return q.dev.remoteInva
 // that the end of the QP flushes it if its message is never whole.
 func (q *ProviderQP) NextRecv() (RecvWR, bool) { return q.rq.next() }
 
+// Receives is how many receives are posted, that of NextRecv included.
+func (q *ProviderQP) Receives() int { return q.rq.count() }
+
 // PopRecv drops the receive that NextRecv has returned: its message is complete. The caller completes it.
 func (q *ProviderQP) PopRecv() { q.rq.pop() }
 

@@ -33,16 +33,17 @@ func (rq *recvQueue) init(depth int) {
 	rq.depth = max(depth, 1)
 }
 
-// post queues receives, all or none.
-func (rq *recvQueue) post(wrs []RecvWR) error {
+// post queues receives, all or none. first: there were none before.
+func (rq *recvQueue) post(wrs []RecvWR) (first bool, err error) {
 	rq.mu.Lock()
 	defer rq.mu.Unlock()
 	if rq.closed {
-		return ErrState
+		return false, ErrState
 	}
 	if rq.posted+len(wrs) > rq.depth {
-		return ErrRQFull
+		return false, ErrRQFull
 	}
+	first = rq.posted == 0 && len(wrs) > 0
 	rq.posted += len(wrs)
 	for i := range wrs {
 		if rq.head != rq.tail {
@@ -55,7 +56,14 @@ func (rq *recvQueue) post(wrs []RecvWR) error {
 		rq.ring[rq.tail&rq.mask] = recvRun{wrs[i], 1}
 		rq.tail++
 	}
-	return nil
+	return first, nil
+}
+
+// count is how many receives are posted.
+func (rq *recvQueue) count() int {
+	rq.mu.Lock()
+	defer rq.mu.Unlock()
+	return rq.posted
 }
 
 // grow makes room for one more run. The caller holds mu.

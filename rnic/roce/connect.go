@@ -110,14 +110,15 @@ func (e *endpoint) offer(cp *rnic.ConnParams, peer netip.Addr, mtu int) *session
 		s.ird, s.ord = within(cp.IRD, e.p.cfg.MaxIRD), within(cp.ORD, e.p.cfg.MaxORD)
 	}
 	s.attrs = core.Attrs{Peer: peer, PathMTU: mtu, RQPSN: e.psn,
-		Timeout: localTimeout, RetryCount: retryCount, RNRRetry: rnrRetry, RNRTimer: rnrTimer}
+		Timeout: localTimeout, RetryCount: retryCount, RNRRetry: rnrRetry, RNRTimer: rnrTimer, GiveCredits: e.p.opt.FlowControl}
 	return s
 }
 
 // local is what the peer is told of this side's QP: also which PSN it is to begin with.
 func (e *endpoint) local(b *binding, s *session, mtu int) cm.QP {
 	return cm.QP{QPN: b.qp.Num(), PSN: e.psn, ResponderResources: uint8(s.ird), InitiatorDepth: uint8(s.ord), RNRRetryCount: rnrRetry,
-		AckTimeout: localTimeout, Transport: transports[e.cfg.Service], PathMTU: mtuCode(mtu), RetryCount: retryCount}
+		AckTimeout: localTimeout, Transport: transports[e.cfg.Service], PathMTU: mtuCode(mtu), RetryCount: retryCount,
+		FlowControl: s.attrs.GiveCredits && e.cfg.Service == rnic.RC}
 }
 
 // transports are the services of connections as a REQ names them, and protocols what their service IDs have in the place of a protocol:

@@ -184,6 +184,16 @@ func (e *endpoint) PostSend(wrs []rnic.Posted) error {
 	return nil
 }
 
+// ReceivesPosted has a peer that waits for receives told that there are some.
+func (e *endpoint) ReceivesPosted() {
+	if !e.p.opt.FlowControl {
+		return
+	}
+	if b := e.bound.Load(); b != nil && b.qp.ReceivesPosted() {
+		b.port.tx.kick(e)
+	}
+}
+
 // Release has nothing to wait for: packets hold copies, made under the lock of the region.
 func (e *endpoint) Release(*rnic.MR) {}
 
@@ -195,7 +205,10 @@ func (e *endpoint) Moved() uint64 {
 	return 0
 }
 
-var _ rnic.ChecksumEndpoint = (*endpoint)(nil)
+var (
+	_ rnic.ChecksumEndpoint = (*endpoint)(nil)
+	_ rnic.ReceiveEndpoint  = (*endpoint)(nil)
+)
 
 // CRC reports true: all packets have the invariant CRC.
 func (e *endpoint) CRC() bool { return e.bound.Load() != nil }

@@ -71,7 +71,7 @@ func (l *link) settle(err error) {
 func (l *link) replied(at cm.Instant, e *cm.Event) {
 	s, r := l.session, &e.Remote
 	s.attrs.DestQPN, s.attrs.SQPSN, s.attrs.PeerPort = r.QPN, r.PSN, l.c.onePort(l.c.from)
-	s.attrs.RNRRetry = r.RNRRetryCount
+	s.attrs.RNRRetry, s.attrs.ObeyCredits = r.RNRRetryCount, tellsCredits(r)
 	s.ord = min(s.ord, int(r.ResponderResources))
 	s.private = e.Private
 	err := l.e.establish(s, l)

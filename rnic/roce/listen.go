@@ -339,7 +339,7 @@ func (r *connRequest) Accept(qp *rnic.QP, cp rnic.ConnParams) error {
 func (r *connRequest) accept(e *endpoint, b *binding, cp *rnic.ConnParams) error {
 	s := e.offer(cp, r.k.Peer(), r.remote.PathMTU.Bytes())
 	s.attrs.DestQPN, s.attrs.SQPSN, s.attrs.PeerPort = r.remote.QPN, r.remote.PSN, r.c.onePort(r.from)
-	s.attrs.RNRRetry = r.remote.RNRRetryCount
+	s.attrs.RNRRetry, s.attrs.ObeyCredits = r.remote.RNRRetryCount, tellsCredits(&r.remote)
 	s.ord = min(s.ord, int(r.remote.ResponderResources))
 	s.ird = min(s.ird, max(1, int(r.remote.InitiatorDepth)))
 	s.private = r.private

@@ -109,7 +109,8 @@ func ConnectOutOfBand(qp *rnic.QP, o OutOfBand) error {
 	}
 	s := &session{ird: within(o.IRD, e.p.cfg.MaxIRD), ord: within(o.ORD, e.p.cfg.MaxORD)}
 	s.attrs = core.Attrs{Peer: o.Peer.Addr.Unmap(), PathMTU: o.MTU, DestQPN: o.Peer.QPN, RQPSN: o.Peer.PSN, SQPSN: e.psn,
-		Timeout: localTimeout, RetryCount: retryCount, RNRRetry: rnrRetry, RNRTimer: rnrTimer}
+		Timeout: localTimeout, RetryCount: retryCount, RNRRetry: rnrRetry, RNRTimer: rnrTimer,
+		ObeyCredits: true, GiveCredits: e.p.opt.FlowControl} // nobody declares them: the peer's first acknowledge shows whether there are any
 	if o.Timeout != 0 {
 		s.attrs.Timeout = o.Timeout
 	}

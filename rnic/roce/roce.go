@@ -33,6 +33,11 @@ type Options struct {
 	// sockets. It is for tests, and not called when the address is in use by this process already.
 	Wrap func(udp.Wire) udp.Wire
 
+	// FlowControl has the acknowledges of RC tell the peer how many receives are posted (IBA 9.7.7.2), so that it waits where there are none
+	// instead of asking again. It is for queues that run empty: a peer sends one message at first, until it has been told of more.
+	// Credits that a peer tells are obeyed in any case.
+	FlowControl bool
+
 	// State is a directory where the connections of listeners are kept, in a file for each address: those that this process has
 	// when it is killed the next one ends, so that their peers need not wait until they find out; "": nowhere.
 	State string

@@ -4,6 +4,7 @@ package roce
 
 import (
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/cm"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
 )
 
@@ -27,10 +28,13 @@ const (
 	rnrTimer     = 12
 )
 
+// tellsCredits reports whether the acknowledges of a peer tell how many receives it has. Those of a shared queue are nobody's.
+func tellsCredits(peer *cm.QP) bool { return peer.FlowControl && !peer.SRQ }
+
 // Attributes that the steps of a QP's life need, by service.
 var (
 	toRTR = map[rnic.Service]core.Attr{
-		rnic.RC: core.AttrPeer | core.AttrPathMTU | core.AttrDestQPN | core.AttrRQPSN | core.AttrMaxDestReads | core.AttrRNRTimer,
+		rnic.RC: core.AttrPeer | core.AttrPathMTU | core.AttrDestQPN | core.AttrRQPSN | core.AttrMaxDestReads | core.AttrRNRTimer | core.AttrFlowControl,
 		rnic.UC: core.AttrPeer | core.AttrPathMTU | core.AttrDestQPN | core.AttrRQPSN,
 	}
 	toRTS = map[rnic.Service]core.Attr{

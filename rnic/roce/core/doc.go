@@ -22,6 +22,9 @@
 // Tick has to be called. What a responder owes is in a ring of fixed size (rc_answer.go), and data of Reads is taken from
 // memory, under the checks of its region, packet by packet when it is sent.
 //
+// Messages that need a receive of the peer's wait for its credits, if its acknowledges tell them (rc_credit.go). Ours do only where the
+// owner asks for it: Linux rxe tells none and obeys none, and RPC-over-RDMA has credits of its own, with receives posted for them.
+//
 // In: a datagram passes the steps of figure 117 (IBA 9.8.1 [IBU-017]), each in a function of its own:
 //
 //	network, ICRC, length, version       Port.Receive (port.go), packet.Parse

@@ -11,7 +11,11 @@ import (
 // sent again, and is dropped (IBA 9.7.5).
 func (qp *QP) receiveResponse(now Instant, p *Packet) Drop {
 	r := &qp.req
+	credited := qp.credits(p)
 	if distance(p.PSN, r.una) >= distance(r.high, r.una) {
+		if credited {
+			return Accepted // it tells of receives, and of nothing that was sent
+		}
 		return DropPSN
 	}
 	if len(p.Payload) > 0 && p.Opcode.Operation() != packet.OpReadResponse {
@@ -62,6 +66,7 @@ func (qp *QP) acknowledged(now Instant, to uint32) (missing bool) {
 			break
 		}
 		e.Done = true
+		r.message = e.P.last
 		una = nextPSN(e.P.last)
 	}
 	qp.progress(now, una&maxPSN, true)

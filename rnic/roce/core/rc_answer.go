@@ -27,6 +27,7 @@ type answer struct {
 type responding struct {
 	msn   uint32 // messages that were completed
 	last  uint32 // PSN of the last packet of a Send or Write that was taken: the one that acknowledges have
+	empty bool   // the peer has been told that there are no receives
 	told  bool   // the peer knows that it has to send again from the expected PSN on
 	gap   gap
 	early early
@@ -141,11 +142,11 @@ func (qp *QP) nextAnswer(b []byte) (n int) {
 			n = qp.readData(a, b)
 		case packet.OpAtomicAck:
 			h := packet.Header{BTH: qp.bth(packet.RCAtomicAck, a.psn), Original: a.original}
-			h.AETH = packet.AETH{Syndrome: packet.ACK(packet.CreditUnlimited), MSN: r.msn}
+			h.AETH = qp.aeth(packet.ACK(packet.CreditUnlimited))
 			n = h.Put(b)
 			r.pop()
 		default:
-			h := packet.Header{BTH: qp.bth(packet.RCAck, a.psn), AETH: packet.AETH{Syndrome: a.syndrome, MSN: r.msn}}
+			h := packet.Header{BTH: qp.bth(packet.RCAck, a.psn), AETH: qp.aeth(a.syndrome)}
 			n = h.Put(b)
 			r.pop()
 		}
@@ -170,7 +171,10 @@ func (qp *QP) readData(a *answer, b []byte) (n int) {
 	case ends:
 		op = packet.RCReadResponseLast
 	}
-	h := packet.Header{BTH: qp.bth(op, a.psn), AETH: packet.AETH{Syndrome: packet.ACK(packet.CreditUnlimited), MSN: qp.res.msn}}
+	h := packet.Header{BTH: qp.bth(op, a.psn)}
+	if op != packet.RCReadResponseMiddle {
+		h.AETH = qp.aeth(packet.ACK(packet.CreditUnlimited))
+	}
 	h.Pad = packet.PadFor(size)
 	qp.out.again = a.again
 	n = h.Put(b)

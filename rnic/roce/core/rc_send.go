@@ -18,6 +18,7 @@ import (
 // What is not acknowledged is kept in the send queue, and packets are built anew when they are sent again.
 type requesting struct {
 	una, next, high uint32
+	message         uint32 // of the last packet of the last Send or Write that is done
 	i               uint32 // index in the send queue of the work request that next is of, when next != out.psn
 	inPlace         bool   // out.c stands at next
 	reads           int    // outstanding Reads and atomics
@@ -41,6 +42,7 @@ type requesting struct {
 	retries, rnrs      uint8  // in a row, without progress
 	backed             uint32 // what una was when a gap had work sent again
 	hasBacked          bool
+	limit              limit   // of the peer's receives
 	refused            Instant // since when the network refuses what is sent; 0: it does not
 }
 
@@ -60,10 +62,11 @@ func widest(mtu int) uint32 { return uint32(min(maxWindow, maxWindowBytes/max(mt
 // UDP, of 15 packets of the largest path MTU each.
 const askEach = 30
 
-// begin sets the PSN of the first packet.
-func (r *requesting) begin(psn uint32, mtu int) {
-	r.una, r.next, r.high = psn, psn, psn
+// begin sets the PSN of the first packet, and whether the peer tells its credits: until it does it has none.
+func (r *requesting) begin(psn uint32, mtu int, credits bool) {
+	r.una, r.next, r.high, r.message = psn, psn, psn, (psn-1)&maxPSN
 	r.widest = widest(mtu)
+	r.limit = limit{obeyed: credits}
 	r.window, r.grown, r.found, r.ends = initialWindow, 0, false, r.ends[:0]
 }
 
@@ -97,6 +100,9 @@ func (qp *QP) nextRequest(now Instant, b []byte) (n int) {
 		return 0
 	}
 	e := qp.sq.At(r.i)
+	if r.next != e.P.first && r.limit.lone(e) && distance(e.P.first, r.una) < halfCircle {
+		return 0
+	}
 	psn := r.next
 	if awaited(e.Op) {
 		n = qp.buildRead(e, b)
@@ -144,6 +150,8 @@ func (qp *QP) beginRC() bool {
 			return false
 		case (e.Fence || e.Op == rnic.OpLocalInvalidate) && r.reads > 0:
 			return false
+		case needsReceive(e.Op) && !r.limit.admits(r.una == qp.out.psn):
+			return false
 		}
 		count := uint32(1)
 		if !e.Op.IsAtomic() && e.Op != rnic.OpLocalInvalidate {
@@ -162,7 +170,9 @@ func (qp *QP) beginRC() bool {
 		e.P.first, e.P.last, e.P.got = qp.out.psn, (qp.out.psn+count-1)&maxPSN, qp.out.psn
 		qp.out.psn = nextPSN(e.P.last)
 		if awaited(e.Op) {
-			r.reads++
+			r.reads++ // its requests are messages of their own: buildRead
+		} else {
+			r.limit.begin(e.P.first, needsReceive(e.Op))
 		}
 		r.i = i
 		qp.out.c, r.inPlace = cursor{sgl: e.SGL}, true
@@ -189,7 +199,7 @@ func (qp *QP) buildMessage(e *entry, b []byte) int {
 	// An acknowledge is asked for where a message ends, and often enough that the window never closes for want of one.
 	r.next = nextPSN(r.next)
 	r.unasked++
-	h.AckReq = last || r.unasked >= min(max(1, r.window/4), askEach) || distance(r.next, r.una) >= r.window
+	h.AckReq = last || r.unasked >= min(max(1, r.window/4), askEach) || distance(r.next, r.una) >= r.window || at == 0 && r.limit.lone(e)
 	if h.AckReq {
 		r.unasked = 0
 	}
@@ -223,6 +233,7 @@ func (qp *QP) buildRead(e *entry, b []byte) int {
 	fresh := r.next == r.high
 	r.next = (r.next + count) & maxPSN
 	if fresh {
+		r.limit.begin(h.PSN, false)
 		r.ends = append(r.ends, r.next)
 	}
 	r.unasked = 0

@@ -59,6 +59,9 @@ type world struct {
 	room  []byte
 	came  int                     // datagrams that were received
 	takes func(*side, frame) bool // nil, or whether a side takes what arrives
+
+	receives map[*side]func() int // of sides that obey credits: how many receives the peer has posted so far
+	needed   map[*side]int        // and how many messages have left that need one
 }
 
 func newWorld(t *testing.T, seed uint64, a, b *side, h harm) *world {
@@ -71,13 +74,14 @@ func (w *world) chance(n int) bool { return w.r.IntN(1000) < n }
 // transmit takes what a side has to send, at most n packets, and puts it on the wire.
 func (w *world) transmit(s *side, n int) (sent int) {
 	for ; sent < n; sent++ {
-		before := s.qp.req.next
+		before, high := s.qp.req.next, s.qp.req.high
 		length, r, ok := s.qp.Next(w.now, w.room)
 		if !ok {
 			break
 		}
 		w.paced(s.qp, before)
 		w.acknowledged(s, w.room[:length])
+		w.credited(s, high, w.room[:length])
 		s.qp.Sent(1)
 		f := put(s.host.addr, r.Peer, r.SrcPort, w.room[:length])
 		for range 1 + w.one(w.h.double) {
@@ -406,7 +410,9 @@ func (st *story) disturb(w *world) {
 	}
 }
 
-func simulateRC(t *testing.T, seed uint64) {
+func simulateRC(t *testing.T, seed uint64) { simulateRCWith(t, seed, [2]credits{}) }
+
+func simulateRCWith(t *testing.T, seed uint64, does [2]credits) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	h := someHarm(r)
 	if r.IntN(8) == 0 {
@@ -414,10 +420,21 @@ func simulateRC(t *testing.T, seed uint64) {
 	}
 	psn := []uint32{0, 0xfffff0, 0x7ffff8, r.Uint32() & maxPSN}[r.IntN(4)]
 	reads := 1 + r.IntN(6)
-	a, b := reliables(t, []int{256, 1024}[r.IntN(2)], psn, func(at *Attrs) { at.MaxReads, at.MaxDestReads = reads, reads; at.Timeout = 8 })
+	a, b := reliables(t, []int{256, 1024}[r.IntN(2)], psn, func(at *Attrs) {
+		at.MaxReads, at.MaxDestReads = reads, reads
+		at.Timeout = 8
+		at.ObeyCredits, at.GiveCredits = does[0].obeys, does[0].gives
+		does[0], does[1] = does[1], does[0] // the other side is next
+	})
 	w := newWorld(t, seed, a, b, h)
 	sa, sb := newStory(t, a), newStory(t, b)
 	sa.other, sb.other = sb, sa
+	w.receives, w.needed = map[*side]func() int{}, map[*side]int{}
+	for i, st := range []*story{sa, sb} {
+		if does[i].obeys && does[1-i].gives {
+			w.receives[st.s] = func() int { return st.other.recvs }
+		}
+	}
 	stories := []*story{sa, sb}
 	limit := 20 + r.IntN(100)
 	for steps := 0; ; steps++ {

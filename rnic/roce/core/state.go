@@ -86,10 +86,11 @@ const (
 	AttrRNRTimer     // what an RNR NAK of ours asks for
 	AttrMaxReads     // ORD: Reads and atomics of ours on the wire
 	AttrMaxDestReads // IRD: those of the peer's that are held
+	AttrFlowControl  // Attrs.ObeyCredits and GiveCredits
 )
 
 var attrNames = [...]string{"P_Key", "Q_Key", "access", "peer address", "path MTU", "destination QPN", "receive PSN", "send PSN",
-	"time-out and retries", "RNR timer", "ORD", "IRD"}
+	"time-out and retries", "RNR timer", "ORD", "IRD", "flow control"}
 
 // String is the names, joined by commas.
 func (a Attr) String() (s string) {
@@ -125,6 +126,9 @@ type Attrs struct {
 	RNRTimer   uint8 // 5 bits, a code of packet.RNR
 
 	MaxReads, MaxDestReads int // 0 to MaxOutstandingReads
+
+	// End-to-end flow control (IBA 9.7.7.2): whether the peer's acknowledges tell how many receives it has, and ours tell how many there are.
+	ObeyCredits, GiveCredits bool
 }
 
 // MaxOutstandingReads is the most that ORD and IRD can be.
@@ -142,7 +146,7 @@ var changes = map[packet.Service]*[states][states]change{
 	packet.RC: {
 		RESET: {INIT: {true, AttrPKey | AttrAccess, 0}},
 		INIT: {RESET: {true, 0, 0}, INIT: {true, 0, AttrPKey | AttrAccess},
-			RTR: {true, AttrPeer | AttrPathMTU | AttrDestQPN | AttrRQPSN | AttrMaxDestReads | AttrRNRTimer, AttrPKey | AttrAccess}},
+			RTR: {true, AttrPeer | AttrPathMTU | AttrDestQPN | AttrRQPSN | AttrMaxDestReads | AttrRNRTimer, AttrPKey | AttrAccess | AttrFlowControl}},
 		RTR: {RESET: {true, 0, 0}, RTS: {true, AttrSQPSN | AttrTimeout | AttrMaxReads, AttrAccess | AttrRNRTimer}},
 		RTS: {RTS: {true, 0, AttrAccess | AttrRNRTimer}, SQD: {true, 0, 0}},
 		SQD: {SQD: {true, 0, AttrAccess | AttrRNRTimer | AttrTimeout}, RTS: {true, 0, AttrAccess | AttrRNRTimer}},
@@ -249,7 +253,7 @@ func (qp *QP) set(set Attr, a *Attrs) {
 	}
 	if set&AttrSQPSN != 0 {
 		qp.out.psn = a.SQPSN
-		qp.req.begin(a.SQPSN, qp.attrs.PathMTU)
+		qp.req.begin(a.SQPSN, qp.attrs.PathMTU, qp.attrs.ObeyCredits)
 	}
 	if set&AttrTimeout != 0 {
 		qp.attrs.Timeout, qp.attrs.RetryCount, qp.attrs.RNRRetry = a.Timeout, a.RetryCount, a.RNRRetry
@@ -263,6 +267,9 @@ func (qp *QP) set(set Attr, a *Attrs) {
 	if set&AttrMaxDestReads != 0 {
 		qp.attrs.MaxDestReads = a.MaxDestReads
 		qp.res.init(a.MaxDestReads)
+	}
+	if set&AttrFlowControl != 0 {
+		qp.attrs.ObeyCredits, qp.attrs.GiveCredits = a.ObeyCredits, a.GiveCredits
 	}
 }
 
@@ -283,7 +290,7 @@ func (qp *QP) become(to State) {
 		// And what came too early: the next peer's PSNs can be the same.
 		qp.res.early.clear()
 		qp.res.clear()
-		qp.res.told, qp.res.gap, qp.res.fault, qp.res.msn = false, gap{}, nil, 0
+		qp.res.told, qp.res.empty, qp.res.gap, qp.res.fault, qp.res.msn = false, false, gap{}, nil, 0
 	}
 }
 

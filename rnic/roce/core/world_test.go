@@ -59,6 +59,7 @@ type slateEnd struct {
 }
 
 func (e *slateEnd) PostSend(wrs []rnic.Posted) error { return e.qp.Post(wrs) }
+func (e *slateEnd) ReceivesPosted()                  { e.qp.ReceivesPosted() }
 func (e *slateEnd) Release(*rnic.MR)                 {}
 func (e *slateEnd) Abort(error)                      { _ = e.qp.Modify(ERR, 0, Attrs{}); e.end() }
 func (e *slateEnd) Disconnect(context.Context) error { return errors.ErrUnsupported }
@@ -159,7 +160,7 @@ func (s *side) datagrams(psn uint32) *side {
 
 // Attributes of RC.
 const (
-	rtrRC = rtrUC | AttrMaxDestReads | AttrRNRTimer
+	rtrRC = rtrUC | AttrMaxDestReads | AttrRNRTimer | AttrFlowControl
 	rtsRC = AttrSQPSN | AttrTimeout | AttrMaxReads
 )
 

@@ -3,6 +3,7 @@
 package packet
 
 import (
+	"math/bits"
 	"strconv"
 	"time"
 )
@@ -64,6 +65,15 @@ func (s Syndrome) Credits() (n int, limited bool) {
 		return 0, false
 	}
 	return steps(int(code)), true
+}
+
+// CreditCode returns the code of n credits, or of the largest number below that has one.
+func CreditCode(n int) uint8 {
+	if n < 2 {
+		return uint8(max(n, 0))
+	}
+	top := bits.Len(uint(n)) - 1 // of each power of two, there is one code for itself, and one for half as much again
+	return uint8(min(2*top|n>>(top-1)&1, CreditUnlimited-1))
 }
 
 // Wait returns how long an RNR NAK asks to wait: 10 µs for code 1 up to 491.52 ms for code 31,

@@ -28,6 +28,14 @@ func TestSyndromes(t *testing.T) {
 			t.Errorf("credits %d: %#x, %d, %v", code, uint8(s), n, limited)
 		}
 	}
+	for n, code := 0, 0; n < 1<<17; n++ { // down to the next number that has a code
+		if code < len(credits)-1 && n == credits[code+1] {
+			code++
+		}
+		if got := CreditCode(n); int(got) != code {
+			t.Fatalf("%d credits have code %d, want %d", n, got, code)
+		}
+	}
 	if n, limited := ACK(CreditUnlimited).Credits(); n != 0 || limited {
 		t.Errorf("unlimited: %d, %v", n, limited)
 	}

@@ -1,0 +1,36 @@
+// RC with end-to-end flow control over a network that loses, doubles, delays, reorders and damages datagrams.
+
+package core
+
+import (
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+)
+
+// credits is what a side does about end-to-end flow control.
+type credits struct{ obeys, gives bool }
+
+// The same with end-to-end flow control: nothing waits for ever, and no message leaves without need before its receive is posted.
+func TestSimulatedRCCredits(t *testing.T) {
+	simSeeds(t, func(t *testing.T, seed uint64) {
+		all := credits{true, true}
+		simulateRCWith(t, seed, [][2]credits{{all, all}, {all, all}, {all, {}}, {{}, all}, {{obeys: true}, {obeys: true}}}[seed%5])
+	})
+}
+
+// credited checks that no more messages that need a receive have left than the peer has posted, but for one.
+func (w *world) credited(s *side, high uint32, b []byte) {
+	h, _, err := packet.Parse(append(b[:len(b):len(b)], make([]byte, packet.ICRCLen)...))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	receives := w.receives[s]
+	op := h.Opcode.Operation()
+	if receives == nil || h.PSN != high || !(op == packet.OpSend && h.Opcode.Starts() || op == packet.OpWrite && h.Opcode.Carries(packet.ExtImmDt)) {
+		return
+	}
+	if w.needed[s]++; w.needed[s] > receives()+1 {
+		w.t.Fatalf("%v: message %d that needs a receive, and the peer has posted %d", s.qp, w.needed[s], receives())
+	}
+}
