@@ -70,18 +70,18 @@ func (q *ProviderQP) BeginBatch() bool {
 	return true
 }
 
-// EndBatch ends what BeginBatch began. No lock is held.
-func (q *ProviderQP) EndBatch() {
+// EndBatch ends what BeginBatch began, and reports whether it has woken somebody. No lock is held.
+func (q *ProviderQP) EndBatch() (woken bool) {
 	cq := q.sendCQ
 	cq.mu.Lock()
 	cq.batches--
-	wake := cq.late && cq.batches == 0
-	if wake {
+	if woken = cq.late && cq.batches == 0; woken {
 		cq.late = false
 	}
 	cq.mu.Unlock()
-	if wake {
+	if woken {
 		cq.woken.Store(true)
 		cq.signal()
 	}
+	return woken
 }

@@ -5,6 +5,7 @@ package iwarp
 import (
 	"fmt"
 	"io"
+	"runtime"
 	"sync"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -23,6 +24,7 @@ type receiver struct {
 	wide  *rxBuf   // the same; neither: buf is nil, for nothing has come that is not used
 	busy  bool     // a read filled the small buffer, so take a large one when there is input
 	head  int      // bytes that the last read has placed directly
+	woken bool     // a goroutine that waited for completions has been woken, and not been given way to
 
 	mu sync.Mutex
 	in core.Inbound // guarded by mu where its methods say so; else owned by the receive loop
@@ -128,6 +130,11 @@ func (r *receiver) release(n int, idle bool) {
 	}
 	if idle && r.r == r.w {
 		r.giveBack()
+	}
+	// Who looks for more input has the processor that this one could go on with: what it posts next is what there will be input for.
+	if idle && r.woken {
+		r.woken = false
+		runtime.Gosched()
 	}
 }
 

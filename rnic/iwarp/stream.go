@@ -195,8 +195,8 @@ func (s *stream) digest(content func() bool) {
 	// that closing it does not reset it under our Terminate. fail may be called again; the first counts.
 	bunch := s.q.BeginBatch()
 	err := s.rx.consume()
-	if bunch {
-		s.q.EndBatch()
+	if bunch && s.q.EndBatch() {
+		s.rx.woken = true
 	}
 	if err != nil {
 		s.fail(err)
