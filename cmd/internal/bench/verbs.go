@@ -150,10 +150,7 @@ func (r *VerbsReport) bulk(ctx context.Context, v *verbsRun, m Mode, op rnic.Opc
 	start, flying, count := time.Now(), 0, int64(0)
 	drain := func(down int) error {
 		for flying > down {
-			if err := v.cq.Wait(ctx); err != nil {
-				return err
-			}
-			k, err := v.each(func(rnic.WC) {})
+			k, err := v.some(ctx, n <= verbsSmall)
 			if err != nil {
 				return err
 			}
@@ -216,6 +213,8 @@ func (v *verbsRun) pingPong(ctx context.Context, d time.Duration) (*Histogram, e
 			}
 		}
 	})
+	v.handled.Store(true)
+	v.qp.Rouse()
 	if err := v.qp.PostSend(ping); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/netip"
+	"sync/atomic"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
@@ -21,6 +22,7 @@ const (
 	verbsMessage = rawMessage
 	verbsDepth   = 8  // work requests in flight, and receives posted
 	verbsDeep    = 64 // work requests in flight where many small ones are
+	verbsSmall   = 4 << 10
 )
 
 // A Mode is one way of running the verbs: over MPA, or over RoCE, which has CRCs always and markers never.
@@ -138,6 +140,8 @@ type verbsEnd struct {
 	qp   *rnic.QP
 	wcs  [verbsDeep]rnic.WC
 	bufs [verbsDepth][grhRoom + verbsMessage]byte
+
+	handled atomic.Bool // a handler is to be told of completions: nobody drives the QP
 }
 
 // grhRoom is the bytes in front of a datagram, where the receiver has the network header.
@@ -148,7 +152,8 @@ func newVerbsEnd(dev *rnic.Device) (*verbsEnd, error) { return newVerbsEndOf(dev
 func newVerbsEndOf(dev *rnic.Device, service rnic.Service) (*verbsEnd, error) {
 	e := &verbsEnd{pd: dev.AllocPD(), cq: dev.NewCQ(2*verbsDeep + 2*verbsDepth)}
 	var err error
-	e.qp, err = e.pd.CreateQP(rnic.QPConfig{Service: service, SendCQ: e.cq, RecvCQ: e.cq, SQDepth: 2 * verbsDeep, RQDepth: verbsDepth})
+	e.qp, err = e.pd.CreateQP(rnic.QPConfig{Service: service, SendCQ: e.cq, RecvCQ: e.cq, SQDepth: 2 * verbsDeep, RQDepth: verbsDepth,
+		Waiting: e.handled.Load})
 	if err != nil {
 		return nil, err
 	}
@@ -161,6 +166,23 @@ func newVerbsEndOf(dev *rnic.Device, service rnic.Service) (*verbsEnd, error) {
 }
 
 func (e *verbsEnd) recv(id uint64) rnic.RecvWR { return rnic.RecvWR{ID: id, Buf: e.bufs[id][:]} }
+
+// some returns how many completions there are, one at least. With drives it takes in what comes itself meanwhile, as a program does that has
+// nothing else to do: what is small comes sooner then, and for what is large two processors are better.
+func (e *verbsEnd) some(ctx context.Context, drives bool) (n int, err error) {
+	if drives {
+		e.qp.Drive(func() bool {
+			n, err = e.each(func(rnic.WC) {})
+			return n > 0
+		})
+	}
+	for n == 0 && err == nil { // another goroutine receives
+		if err = e.cq.Wait(ctx); err == nil {
+			n, err = e.each(func(rnic.WC) {})
+		}
+	}
+	return n, err
+}
 
 // each polls until the CQ is empty, and has f look at what succeeded.
 func (e *verbsEnd) each(f func(wc rnic.WC)) (n int, err error) {
