@@ -55,10 +55,11 @@ type Options struct {
 	// exports; 0: as many as client and server can.
 	ReadSize, WriteSize int
 
-	// Device is the RNIC for RDMA; nil: one of our own, of Provider and with this CRC mode.
-	Device   *rnic.Device
-	Provider Provider
-	CRC      rnic.CRCMode
+	// Device is the RNIC for RDMA; nil: one of our own, of Provider and with this CRC mode and KeepThreads (rnic.DeviceConfig).
+	Device      *rnic.Device
+	Provider    Provider
+	CRC         rnic.CRCMode
+	KeepThreads bool
 
 	// Dial makes TCP connections, through a proxy, say; nil: a net.Dialer does, from a
 	// port below 1024 where this process may have one. Those for RDMA are the Device's.

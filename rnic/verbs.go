@@ -179,6 +179,10 @@ type DeviceConfig struct {
 	MaxHandshakes    int           // connections in start-up at once on one listener; 0: 256
 	Markers          bool          // iWARP: ask the peer to send MPA markers
 
+	// KeepThreads has who waits in QP.Drive keep his thread for up to 5 ms, and one of the processors of Go's scheduler with it (GOMAXPROCS; at most half of
+	// them), in place of parking the goroutine. It is for processes that do little but wait for one answer after the other, which they have sooner. iWARP only.
+	KeepThreads bool
+
 	// Dial makes the TCP connections of Connect, through a proxy, say, or from another
 	// network namespace; nil: a net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)

@@ -35,15 +35,21 @@ func TestDrive(t *testing.T) {
 	})
 }
 
-// TestDriveTCP: the same on a socket, in all modes, with payload that is placed by who drives.
+// TestDriveTCP: the same on a socket, in all modes, with payload that is placed by who drives, who keeps his thread if that was asked for.
 func TestDriveTCP(t *testing.T) {
-	for _, cfg := range []rnic.DeviceConfig{{}, {CRC: rnic.CRCStrict}} {
+	for _, cfg := range []rnic.DeviceConfig{{}, {CRC: rnic.CRCStrict}, {KeepThreads: true}} {
 		a, b := pipeTCP(t)
 		d := newDriven(t, cfg, a, b)
 		go d.echo(b, 100_000)
 		for calls := 0; d.by[readDriver].Load() < 100; calls++ { // a machine that is slow has fewer of them
 			done := d.ask()
-			if d.qp.Drive(done); !done() {
+			d.qp.Drive(func() bool { // called by who drives
+				if keeps := streamOf(d.qp).rx.keep; keeps != cfg.KeepThreads {
+					t.Errorf("%v: the driver keeps his thread: %v", cfg, keeps)
+				}
+				return done()
+			})
+			if !done() {
 				d.qp.Rouse()
 				until(t, done)
 			}

@@ -18,17 +18,18 @@ import (
 // A lender is a QP whose handler leaves work for each message.
 type lender struct {
 	*side
-	work func(qp *rnic.QP) // what is left
+	work func(qp *rnic.QP)   // what is left
+	each []func(qp *rnic.QP) // called by the handler for each message before that
 
 	came, taken, told atomic.Int64 // messages, those whose work was taken, completions of sends
 }
 
 // newLender returns one and the QP that sends it messages.
-func newLender(t *testing.T, every time.Duration, work func(qp *rnic.QP)) (a *side, b *lender) {
+func newLender(t *testing.T, every time.Duration, work func(qp *rnic.QP), each ...func(qp *rnic.QP)) (a *side, b *lender) {
 	t.Helper()
 	const depth = 256
 	a = newSide(t, rnic.DeviceConfig{}, depth)
-	b = &lender{side: newSide(t, rnic.DeviceConfig{}, depth), work: work}
+	b = &lender{side: newSide(t, rnic.DeviceConfig{}, depth), work: work, each: each}
 	streamOf(b.qp).lending.every = every
 	for range depth {
 		recv(t, b.qp, 1, make([]byte, 16))
@@ -46,6 +47,9 @@ func (b *lender) handle() {
 		case wc[0].Op != rnic.OpRecv:
 			b.told.Add(1)
 		default:
+			for _, f := range b.each {
+				f(b.qp)
+			}
 			if b.qp.Lend(func() { b.work(b.qp) }) {
 				b.taken.Add(1)
 			}
@@ -445,6 +449,34 @@ func TestLendHoldsUp(t *testing.T) {
 				t.Fatalf("the loop was lent %d times, want %d", n, want)
 			}
 			until(t, func() bool { return runs.Load() == want })
+		})
+	}
+}
+
+// After a call that it was lent for the receive loop keeps its thread while it waits for the next one, and after no other.
+func TestLentLoopKeepsItsThread(t *testing.T) {
+	for name, lends := range map[string]bool{"lent": true, "not lent": false} {
+		t.Run(name, func(t *testing.T) {
+			var kept atomic.Int64
+			a, b := newLender(t, time.Hour, func(*rnic.QP) {}, func(qp *rnic.QP) {
+				if streamOf(qp).rx.keep { // the receive loop's, which runs this
+					kept.Add(1)
+				}
+			})
+			if !lends {
+				streamOf(b.qp).lending.pass() // for more messages than there will be
+			}
+			const messages = 5
+			for i := range int64(messages) {
+				b.message(t, a)
+				if lends {
+					until(t, func() bool { return streamOf(b.qp).lending.under.Load() == 0 && b.taken.Load() == i+1 })
+				}
+			}
+			b.qp.Close()
+			if n := kept.Load(); lends && n < messages/2 || !lends && n != 0 {
+				t.Errorf("%d of %d messages were waited for like that", n, messages)
+			}
 		})
 	}
 }

@@ -42,6 +42,7 @@ type sink interface {
 	aim() (head, rest []byte, ok bool)
 	release(n int, idle bool)
 	missing() int
+	keepsThread() bool
 }
 
 // newLink takes the quick way for TCP and what is like it, and a plain one for anything else.

@@ -35,6 +35,7 @@ type tcpLink struct {
 	mark   int  // the socket's low-water mark
 	polls  int  // looks that are left
 	look   look.Looker
+	sleep  look.Sleeper
 	burst  burst
 
 	// owned by the transmitter
@@ -55,7 +56,7 @@ func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
 	if err := c.SetNoDelay(true); err != nil { // RFC 5044 §5.1 [R5044-078]
 		return nil, err
 	}
-	l := &tcpLink{c: c, rc: rc, mark: 1, look: look.New()}
+	l := &tcpLink{c: c, rc: rc, mark: 1, look: look.New(), sleep: look.NewSleeper()}
 	l.readFn, l.writeFn, l.freeFn = l.tryRead, l.tryWrite, l.park
 	l.countFn = func(fd uintptr) {
 		n, _ := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
@@ -64,27 +65,39 @@ func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
 	return l, nil
 }
 
-// tryRead makes an attempt, and some more where there is time to look for an answer before sleeping. In bulk traffic there is
-// none: wait has its own turns for that.
+// tryRead makes an attempt, and some more where there is time to look for an answer, or to sleep for it, before the poller waits. In bulk
+// traffic there is none: wait has its own turns for that.
 func (l *tcpLink) tryRead(fd uintptr) bool {
 	for {
 		n, errno, ok := l.attempt(fd)
 		switch {
 		case !ok:
-			l.look.Found()
+			l.found()
 			l.noRead = true
 			return true
 		case errno != syscall.EAGAIN:
-			l.look.Found()
+			l.found()
 			if n >= bulkRead {
 				l.bulk(fd)
 			}
 			l.rn, l.rerr = n, errno
 			return true
-		case l.polls > 0 || !l.look.Again():
+		case l.polls > 0 || !l.look.Again() && !l.sleeps(fd):
 			return l.wait(fd)
 		}
 	}
+}
+
+// found ends looking and sleeping: there is input, or an end of it, or of the time to read.
+func (l *tcpLink) found() {
+	l.look.Found()
+	l.sleep.Input()
+}
+
+// sleeps waits for input where that pays, without the poller, and reports whether there is some. Bulk traffic, which has another mark, has its
+// own way to wait.
+func (l *tcpLink) sleeps(fd uintptr) bool {
+	return l.mark == 1 && l.sink.keepsThread() && l.sink.missing() < markMin && l.sleep.Sleep(int(fd))
 }
 
 // attempt reads once, during which the sink is held; ok is false when it has nothing to read for.

@@ -187,6 +187,7 @@ func (s *stream) Drive(done func() bool) {
 	if s.waiting == nil || !s.reading.take() {
 		return
 	}
+	s.rx.keep = s.p.cfg.KeepThreads
 	for {
 		// Asked for before done: where another goroutine runs the handlers, it may have the answer, that was read by
 		// whoever was here before or by us, and nothing more would come.
@@ -201,10 +202,12 @@ func (s *stream) Drive(done func() bool) {
 			s.digest(done)
 		}
 		if err != nil || s.reading.recalled() {
+			s.rx.keep = false
 			s.reading.handBack(err)
 			return
 		}
 	}
+	s.rx.keep = false
 	if !s.reading.leave() {
 		s.reading.handBack(nil)
 		return

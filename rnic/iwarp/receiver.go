@@ -25,6 +25,7 @@ type receiver struct {
 	busy  bool     // a read filled the small buffer, so take a large one when there is input
 	head  int      // bytes that the last read has placed directly
 	woken bool     // a goroutine that waited for completions has been woken, and not been given way to
+	keep  bool     // who waits next keeps his thread, and the scheduler's processor with it: see look.Sleeper
 
 	mu sync.Mutex
 	in core.Inbound // guarded by mu where its methods say so; else owned by the receive loop
@@ -140,6 +141,9 @@ func (r *receiver) release(n int, idle bool) {
 
 // missing is how many bytes it takes until there is anything to do.
 func (r *receiver) missing() int { return r.in.Missing(r.buf[r.r:r.w]) }
+
+// keepsThread reports whether who waits may keep his thread.
+func (r *receiver) keepsThread() bool { return r.keep }
 
 // makeRoom moves a begun FPDU to the front when it could be cut off by the end
 // of the buffer, and takes a large buffer when the small one has been filled.

@@ -171,9 +171,12 @@ func (s *stream) receive() {
 		if err == nil {
 			s.digest(never)
 		}
+		groups := s.lending.number
 		if !s.runLent() {
 			return
 		}
+		// The next call comes from whom the answer was for. What is answered in the handler comes sooner, by whoever looks for it.
+		s.rx.keep = s.lending.number != groups
 		if ending {
 			err = s.rest()
 		}

@@ -71,6 +71,7 @@ func (p Proto) String() string {
 func (o *Options) Client(t nfsclient.Target) nfsclient.Options {
 	c := nfsclient.Options{
 		Transport: t.Transport, Conns: o.NConnect, MountPort: o.MountPort, LockPort: o.LockPort, Provider: o.Provider, CRC: o.CRC,
+		KeepThreads: true, // programs wait for each call
 		CallTimeout: transport.Hard, RetryTimeout: o.Timeo, ReadSize: o.ReadSize, WriteSize: o.WriteSize,
 	}
 	if o.Recovery != Hard {

@@ -1,0 +1,97 @@
+// Sleeping in the kernel for what is about to come.
+
+package look
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Sleeper has the thread of a receiver that has found nothing sleep for its descriptor, for a while. To park the goroutine instead, and to run it
+// again, is work for Go's scheduler, which looks for other goroutines each time, wakes threads for that, and its monitor thread with them: more than
+// twice what it takes the kernel to put a thread to sleep and to wake it. And unlike one that looks, a thread that sleeps takes the processor from nobody.
+//
+// But it keeps one of the scheduler's processors (GOMAXPROCS), so that goroutines that are ready have to do with the others. So it is for a peer
+// that makes one call after the other, where that is all that goes on: a receiver that has woken nobody, while no other one has
+// input. Half of the processors at most are kept, by lookers too; and where nothing comes soon, it sleeps more and more seldom.
+type Sleeper struct {
+	most   int32         // set once: of lookers and sleepers
+	pfd    unix.PollFd   // memory of a system call
+	time   unix.Timespec // the same
+	own    uint64        // inputs of this receiver
+	others uint64        // those of all others, when it was about to sleep last
+	misses uint          // in a row
+	pass   int           // how often it does not sleep from now on
+}
+
+// inputs is how often receivers that have a Sleeper have got input.
+var inputs atomic.Uint64
+
+const (
+	// sleepMost is how long it sleeps at most, and so keeps a processor. It is longer than a tick of the kernel (4 ms where there are 250 in a second):
+	// a timer that comes before the next tick has to be set in the hardware, and taken back, which takes a virtual machine 8 us each time it sleeps.
+	sleepMost = 5 * time.Millisecond
+
+	// sleepTime is how long it is worth sleeping for: longer than what most programs do between two calls, and a server for one.
+	sleepTime = 250 * time.Microsecond
+
+	// sleepPasses is how often it does not sleep after others have had input.
+	sleepPasses = 64
+)
+
+// NewSleeper is ready to sleep; see New.
+func NewSleeper() Sleeper { return Sleeper{most: int32(runtime.GOMAXPROCS(0) / 2)} }
+
+// Input counts an input of the receiver, or the end of it.
+func (s *Sleeper) Input() {
+	s.own++
+	inputs.Add(1)
+}
+
+// Sleep waits until fd has input, or its end, or a signal comes, for sleepMost at most. It reports whether there is something to be read, which can be
+// wrong; where it does not pay it reports false at once. The scheduler does not know of the wait; to stop the goroutine it
+// sends a signal, as to any that does not give way.
+func (s *Sleeper) Sleep(fd int) bool {
+	if !s.may() {
+		return false
+	}
+	s.pfd = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}
+	s.time = unix.NsecToTimespec(int64(sleepMost))
+	began := time.Now()
+	n, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&s.pfd)), 1, uintptr(unsafe.Pointer(&s.time)), 0, 0, 0)
+	found := errno == 0 && n > 0
+	s.woke(found && time.Since(began) <= sleepTime)
+	return found
+}
+
+// may reports whether to sleep, and counts the sleeper.
+func (s *Sleeper) may() bool {
+	if s.pass > 0 {
+		s.pass--
+		return false
+	}
+	if others := inputs.Load() - s.own; others != s.others {
+		s.others, s.pass = others, sleepPasses
+		return false
+	}
+	if lookers.Add(1) > s.most {
+		lookers.Add(-1)
+		return false
+	}
+	return true
+}
+
+// woke ends what may has begun; soon: something has come within sleepTime.
+func (s *Sleeper) woke(soon bool) {
+	lookers.Add(-1)
+	if soon {
+		s.misses = 0
+		return
+	}
+	s.misses = min(s.misses+1, maxMisses)
+	s.pass = 1<<s.misses - 1
+}
