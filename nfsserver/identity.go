@@ -100,7 +100,7 @@ func (s *Server) who(c *transport.Call, may *rights) Cred {
 	if may.all || c.Cred.Flavor != oncrpc.FlavorSys {
 		return may.anon
 	}
-	w := Cred{c.Cred.UID, c.Cred.GID, c.Cred.GIDs}
+	w := Cred{UID: c.Cred.UID, GID: c.Cred.GID, GIDs: c.Cred.GIDs}
 	if owner := s.owner(c); owner.Kind == transport.OwnerLocal && owner.UID != 0 {
 		s.groups.limit(&w)
 	}

@@ -33,6 +33,9 @@ func (x *export) served(fs FS) {
 			x.key = &own
 		}
 	}
+	if r, ok := fs.(CallRecorder); ok {
+		x.told = r.RecordsCalls()
+	}
 	x.ready.Store(true)
 }
 

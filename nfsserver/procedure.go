@@ -20,6 +20,9 @@ type request struct {
 	srv    *Server
 	call   *transport.Call
 
+	id   CallID // of a change where the FS is told of calls; else zero
+	told bool
+
 	acted    bool // who was asked for, and has the user uid and group gid
 	uid, gid uint32
 }
@@ -29,6 +32,9 @@ type request struct {
 func (q *request) who() Cred {
 	w := q.srv.who(q.call, q.may)
 	q.acted, q.uid, q.gid = true, w.UID, w.GID
+	if q.told {
+		w.Call = &q.id
+	}
 	return w
 }
 
@@ -74,6 +80,7 @@ func adaptChange[A, R any, PA arguments[A], PR results[R]](s *Server, run handle
 			frames.Put(f)
 		}()
 		args, res := PA(&f.args), PR(&f.res)
+		unread := *c.Args
 		args.DecodeXDR(c.Args)
 		if err := c.ArgsErr(); err != nil {
 			return err
@@ -82,6 +89,10 @@ func adaptChange[A, R any, PA arguments[A], PR results[R]](s *Server, run handle
 		if err == nil {
 			defer o.x.leave() // even if run panics
 			f.req = request{object: o, entry: e, srv: s, call: c}
+			if o.x.told && describe != nil {
+				f.req.told = true
+				f.req.id.identify(c, &unread)
+			}
 			err = run(&f.req, &f.args, &f.res)
 		}
 		if errors.Is(err, transport.ErrWouldWait) {

@@ -33,7 +33,7 @@ func (s *Server) openRights(x *export, readOnly bool) rights {
 	q := &s.squash
 	r := rights{export: x, readOnly: readOnly, async: s.async, root: q.NoRootSquash, anon: Cred{UID: Nobody, GID: Nobody}}
 	if q.All {
-		r.all, r.anon = true, Cred{q.UID, q.GID, q.GIDs}
+		r.all, r.anon = true, Cred{UID: q.UID, GID: q.GID, GIDs: q.GIDs}
 	}
 	return r
 }
@@ -70,6 +70,7 @@ type decisions struct {
 
 // A memo is what is known of a connection: what Call.Memo holds.
 type memo struct {
+	began     time.Time // set once
 	decisions atomic.Pointer[decisions]
 	users     users
 }
@@ -82,7 +83,7 @@ func memoOf(c *transport.Call) *memo {
 	if m, ok := c.Memo.Load().(*memo); ok {
 		return m
 	}
-	c.Memo.CompareAndSwap(nil, new(memo)) // or another call has made one meanwhile
+	c.Memo.CompareAndSwap(nil, &memo{began: time.Now()}) // or another call has made one meanwhile
 	return c.Memo.Load().(*memo)
 }
 

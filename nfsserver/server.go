@@ -106,6 +106,7 @@ type export struct {
 	inUse InUser      // nil: all objects are taken to be in use
 	looks QuickLooker // nil: every LOOKUP may wait
 	reads QuickReader // nil: every READ may wait
+	told  bool        // the FS is told of calls (CallRecorder)
 	ready atomic.Bool
 
 	opening opening

@@ -29,6 +29,8 @@ var kept = map[string]string{
 	"nfsserver/fstest.Allocates":      "for FS of other modules, as nfsserver/juicefs",
 	"nfsserver/fstest.ChargesHoles":   "for FS of other modules, as nfsserver/juicefs",
 	"nfsserver/perm.":                 "for FS of other modules whose objects no kernel guards, as nfsserver/juicefs",
+	"nfsserver.CallID.":               "for FS of other modules, as nfsserver/juicefs",
+	"nfsserver.CallRecorder":          "for FS of other modules, as nfsserver/juicefs",
 	"nfsserver.HandleKeyer.":          "for FS of other modules, as nfsserver/juicefs",
 	"nfsserver.MaxIO":                 "what an FS of one's own is asked for at most",
 	"nfsserver.Reclaimer.":            "for FS of other modules, as nfsserver/juicefs",

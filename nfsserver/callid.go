@@ -1,0 +1,57 @@
+// Calls that come again at another server: what tells a call from all others.
+
+package nfsserver
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr"
+)
+
+// A CallID identifies a call that changes names, by the same bytes at each server that its client sends it to: the client's
+// address without the port, its user, the XID, and a checksum of the arguments, as in a duplicate request cache. It is no
+// secret, and has not the procedure.
+type CallID struct {
+	Sum [sha256.Size]byte
+	// Moved: the connection is so new that the call was possibly sent to another server before, and done there.
+	Moved bool
+}
+
+// A CallRecorder is an FS that is served by several servers, and recognizes calls that another one has done: a change of names
+// whose Cred has a Call that the FS knows succeeds where it would fail because it was done already.
+type CallRecorder interface {
+	// RecordsCalls reports whether the FS is to be told of calls (Cred.Call). It never blocks, and its answer never changes.
+	RecordsCalls() bool
+}
+
+const (
+	// callSummed is how many leading bytes of the arguments the checksum covers: both names of a RENAME.
+	callSummed = 1024
+	// movedFor is how long a connection is a new one. A client sends what was not answered as soon as it has connected again; the
+	// rest is for a server that is busy with that.
+	movedFor = time.Minute
+)
+
+// identify sets id to that of a call with arguments args, which have not been read.
+func (id *CallID) identify(c *transport.Call, args *xdr.Decoder) {
+	const words = 7
+	var b [16 + 4*words + callSummed]byte
+	if a, ok := addrOf(c.Remote); ok {
+		ip := a.As16()
+		copy(b[:], ip[:])
+	}
+	var space [callSummed]byte
+	length, lead := args.Unreduced(callSummed, space[:])
+	for i, v := range [words]uint32{uint32(c.Owner.Kind), c.Owner.UID, uint32(c.Cred.Flavor), c.Cred.UID, c.Cred.GID, c.XID, uint32(length)} {
+		binary.BigEndian.PutUint32(b[16+4*i:], v)
+	}
+	n := copy(b[16+4*words:], lead)
+	id.Sum = sha256.Sum256(b[:16+4*words+n])
+	id.Moved = true // where there is no connection, as over UDP
+	if m := memoOf(c); m != nil {
+		id.Moved = time.Since(m.began) < movedFor
+	}
+}
