@@ -6,6 +6,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/juicedata/juicefs/pkg/meta"
 	"github.com/juicedata/juicefs/pkg/object"
@@ -39,6 +40,9 @@ type FS struct {
 	session  sessionFile
 	kept     keeper // of the process before
 
+	calls calls
+	now   func() time.Time // of marks and records
+
 	gone     atomic.Bool    // the volume is not there any more
 	looks    sync.WaitGroup // those who look whether it is
 	files    files
@@ -56,6 +60,8 @@ var (
 
 	_ nfsserver.Reclaimer   = (*FS)(nil)
 	_ nfsserver.HandleKeyer = (*FS)(nil)
+
+	_ nfsserver.CallRecorder = (*FS)(nil)
 )
 
 // Root is the top directory.
@@ -108,6 +114,7 @@ func (f *FS) Sync(r nfsserver.Ref, _ bool) error {
 // Close stores what is buffered and ends the session. JuiceFS leaves some idle goroutines.
 func (f *FS) Close() error {
 	opened.remove(f)
+	f.calls.close()
 	err := f.files.close()
 	f.kept.close()
 	if e := f.m.CloseSession(); err == nil {

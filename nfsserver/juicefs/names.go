@@ -127,14 +127,25 @@ func (f *FS) add(c *nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver.
 	}
 	var ino meta.Ino
 	var a meta.Attr
+	if m := f.mark(c.Call, t, period(f.now())); m != 0 {
+		dev, a.Rdev = m, m // a.Rdev is for directories and symbolic links, which JuiceFS gives no device number
+	}
+	var all bool // the object has all that it is to have
 	no := f.m.Mknod(as(set.UID, set.GID), d.ino, name, kind(t), uint16(set.Mode&nfsserver.ModeAll), 0, dev, target, &ino, &a)
+	if no == syscall.EEXIST {
+		if was, at, ok := f.made(c, d, name, t); ok {
+			ino, a, no, all = was, at, 0, !untouched(&at)
+		}
+	}
 	if f.changed(d, no) != 0 {
 		return r, nfsserver.Attr{}, failedOn(no)
 	}
 	n := new(inode)
 	f.fill(n, ino, &a)
 	r = f.ref(ino, t)
-	if !f.complete(n, &set) {
+	// A server that has died may have left an object without the rest. It is not set again once its owner has changed the object: the call
+	// is possibly a late one, whose copy was answered by another server.
+	if all || !f.complete(n, &set) {
 		return r, n.attr, nil
 	}
 	if err := f.finish(n, &set); err != nil {
@@ -220,8 +231,11 @@ func (f *FS) Link(c nfsserver.Cred, r, dir nfsserver.Ref, name string) error {
 	if n.attr.Nlink >= linkMax {
 		return syscall.EMLINK
 	}
+	end := f.calls.begin(f, opLink, c.Call, n)
 	var a meta.Attr
-	return failedOn(f.changed(d, f.m.Link(system, n.ino, d.ino, name, &a)))
+	no := f.changed(d, f.m.Link(system, n.ino, d.ino, name, &a))
+	end(no)
+	return f.linked(&c, &dir, name, failedOn(no))
 }
 
 // Remove takes a name away.
@@ -233,14 +247,17 @@ func (f *FS) Remove(c nfsserver.Cred, dir nfsserver.Ref, name string) error {
 	}
 	switch {
 	case err != nil:
-		return err
+		return f.removed(opRemove, &c, &dir, name, err)
 	case n.attr.Type == nfsserver.TypeDir:
 		return syscall.EISDIR
 	}
+	end := f.calls.begin(f, opRemove, c.Call, n)
 	if n.attr.Nlink > 1 || f.files.hasTrash() {
 		f.files.settle(n.ino) // of the file that stays; that of no other name needs no commit
 	}
-	return failed(f.changed(d, f.m.Unlink(system, d.ino, name)))
+	no := f.changed(d, f.m.Unlink(system, d.ino, name))
+	end(no)
+	return f.removed(opRemove, &c, &dir, name, failed(no))
 }
 
 // Rmdir takes an empty directory away.
@@ -252,11 +269,14 @@ func (f *FS) Rmdir(c nfsserver.Cred, dir nfsserver.Ref, name string) error {
 	}
 	switch {
 	case err != nil:
-		return err
+		return f.removed(opRmdir, &c, &dir, name, err)
 	case n.attr.Type != nfsserver.TypeDir:
 		return syscall.ENOTDIR
 	}
-	return failed(f.changed(d, f.m.Rmdir(system, d.ino, name)))
+	end := f.calls.begin(f, opRmdir, c.Call, n)
+	no := f.changed(d, f.m.Rmdir(system, d.ino, name))
+	end(no)
+	return f.removed(opRmdir, &c, &dir, name, failed(no))
 }
 
 // named returns a directory that c may search and the object of that name in it.

@@ -14,7 +14,7 @@ import (
 func (f *FS) Rename(c nfsserver.Cred, from nfsserver.Ref, fromName string, to nfsserver.Ref, toName string) error {
 	src, n, err := f.named(&c, &from, fromName)
 	if err != nil {
-		return err
+		return f.renamed(&c, &to, toName, err)
 	}
 	dst, err := f.loadDir(&to)
 	if err == nil {
@@ -48,10 +48,12 @@ func (f *FS) Rename(c nfsserver.Cred, from nfsserver.Ref, fromName string, to nf
 	if err := mayMove(&c, src, n, dst, old); err != nil {
 		return err
 	}
+	end := f.calls.begin(f, opRename, c.Call, n)
 	var ino meta.Ino
 	var a meta.Attr
-	no := f.m.Rename(system, src.ino, fromName, dst.ino, toName, 0, &ino, &a)
-	return failed(f.changed(dst, f.changed(src, no)))
+	no := f.changed(dst, f.changed(src, f.m.Rename(system, src.ino, fromName, dst.ino, toName, 0, &ino, &a)))
+	end(no)
+	return f.renamed(&c, &to, toName, failed(no))
 }
 
 func either(err error, otherwise error) error {

@@ -61,6 +61,9 @@ func failed(no syscall.Errno) error {
 	return no
 }
 
+// refused reports whether a change has certainly not been done.
+func refused(no syscall.Errno) bool { return no != 0 && no != syscall.EIO && no != syscall.ETIMEDOUT }
+
 // failedOn is that of a call on an object, where ENOENT says that the object has gone.
 func failedOn(no syscall.Errno) error {
 	if no == syscall.ENOENT {

@@ -44,6 +44,9 @@ type Options struct {
 	// three heartbeats holds the locks of its clients while they reclaim them, until EndGrace (session.go), and one that is started later releases them. "": they
 	// are free five heartbeats after its end, and nobody can reclaim them before.
 	StateDir string
+	// SharedReplies: before a REMOVE, RMDIR, RENAME or LINK it is recorded in the metadata, so that another server recognizes it when
+	// the client repeats it there. That is a transaction more for each. New objects are recognized without. It is not for volumes in directories.
+	SharedReplies bool
 	// ReadOnly: nothing is changed in the volume, not even the list of its clients. So it holds no locks there, either.
 	ReadOnly bool
 }
@@ -160,7 +163,8 @@ func load(url string, conf *meta.Config) (meta.Meta, *meta.Format, error) {
 
 // open makes the FS of a metadata client.
 func open(o Options, m meta.Meta, conf *meta.Config, format *meta.Format) (_ *FS, err error) {
-	f := &FS{m: m, readOnly: o.ReadOnly}
+	f := &FS{m: m, readOnly: o.ReadOnly, now: time.Now}
+	f.calls.slot.Store(-1)
 	if f.work, err = backgroundOf(m); err != nil {
 		return nil, err
 	}
@@ -224,6 +228,9 @@ func (f *FS) begin(o *Options, conf *meta.Config, format *meta.Format) error {
 	})
 	f.files.start(f.m, store, &vfs.Config{Meta: conf, Format: *format, Chunk: cc})
 	opened.add(f)
+	if o.SharedReplies && !o.ReadOnly && !isBadger(o.Meta) {
+		f.calls.start(f.m)
+	}
 	return nil
 }
 

@@ -442,7 +442,7 @@ func another(t *testing.T, f *FS) *FS {
 	t.Helper()
 	format := f.m.GetFormat()
 	cc := blocks(&Options{}, &format)
-	o := &FS{m: f.m, blob: f.blob, local: f.local, volume: f.volume, hashKey: f.hashKey}
+	o := &FS{m: f.m, blob: f.blob, local: f.local, volume: f.volume, hashKey: f.hashKey, now: f.now}
 	conf := meta.DefaultConf()
 	o.files.start(f.m, chunk.NewCachedStore(f.blob, *cc, nil), &vfs.Config{Meta: conf, Format: format, Chunk: cc})
 	return o

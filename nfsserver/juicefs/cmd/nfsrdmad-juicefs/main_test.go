@@ -124,7 +124,7 @@ func TestFlagsOfVolumes(t *testing.T) {
 	}
 	o, err := s.options(true)
 	want := juicefs.Options{Dir: "d", CacheDir: "/c", CacheSize: 2 << 30, BufferSize: 64 << 20, UploadLimit: 10, DownloadLimit: 20, MaxUploads: 3,
-		Heartbeat: 2 * time.Second, Retries: 4, ReadOnly: true}
+		Heartbeat: 2 * time.Second, Retries: 4, SharedReplies: true, ReadOnly: true}
 	if err != nil || o != want {
 		t.Errorf("%+v, %v, want %+v", o, err, want)
 	}

@@ -25,6 +25,7 @@ type settings struct {
 	maxUploads, trashDays int
 	retries               int
 	heartbeat             time.Duration
+	sharedReplies         bool
 }
 
 func kind() *program.Kind {
@@ -41,6 +42,7 @@ func (s *settings) flags(f *pflag.FlagSet) {
 	f.IntVar(&s.maxUploads, "max-uploads", 20, "blocks that are uploaded at once")
 	f.IntVar(&s.retries, "io-retries", 10, "how often what a service has not done is tried again, after waits that grow: 10 take some minutes")
 	f.DurationVar(&s.heartbeat, "heartbeat", 12*time.Second, "how often the server tells the other clients of the volume that it lives; its locks are theirs when it was silent for five of them")
+	f.BoolVar(&s.sharedReplies, "shared-replies", true, "record each REMOVE, RMDIR, RENAME and LINK in the metadata, so that another server recognizes what a client repeats there; not for volumes in directories")
 	f.StringVar(&s.subdir, "subdir", "", "export this directory of the volumes, not all of them")
 	f.IntVar(&s.trashDays, "trash-days", 0, "of a volume that is made: how long what is removed is kept in the trash")
 }
@@ -53,7 +55,7 @@ const (
 // options checks the flags.
 func (s *settings) options(readOnly bool) (o juicefs.Options, err error) {
 	o = juicefs.Options{Dir: s.subdir, CacheDir: s.cacheDir, UploadLimit: s.upload, DownloadLimit: s.download, MaxUploads: s.maxUploads,
-		Heartbeat: s.heartbeat, Retries: s.retries, ReadOnly: readOnly}
+		Heartbeat: s.heartbeat, Retries: s.retries, SharedReplies: s.sharedReplies, ReadOnly: readOnly}
 	cache, err := program.ParseSize(s.cacheSize)
 	if err != nil {
 		return o, fmt.Errorf("--cache-size: %w", err)
