@@ -69,7 +69,10 @@ func rename(q *request, a *nfs3.RenameArgs, res *nfs3.RenameRes) error {
 	w := q.who()
 	unlock := q.x.locks.pair(&q.ref, &to.ref)
 	err = renameLocked(&q.object, &to, &w, a, res)
-	res.FromWcc.After, res.ToWcc.After = q.post(), to.post()
+	res.FromWcc.After = q.post()
+	if res.ToWcc.After = res.FromWcc.After; to.ref != q.ref {
+		res.ToWcc.After = to.post()
+	}
 	unlock()
 	return q.syncChanged(err, &to.ref, &q.ref)
 }
@@ -100,10 +103,17 @@ func (q *request) second(fh *nfs3.FH) (object, error) {
 	return object{x, r, q.may}, nil
 }
 
-// renameLocked does RENAME under the locks of both directories.
+// renameLocked does RENAME under the locks of both directories. One that is both is asked about once: with some file systems that is a question
+// to another machine.
 func renameLocked(from, to *object, w *Cred, a *nfs3.RenameArgs, res *nfs3.RenameRes) error {
 	err := from.changeable(a.From.Name, &res.FromWcc.Before)
-	err2 := to.changeable(a.To.Name, &res.ToWcc.Before)
+	var err2 error
+	if to.ref == from.ref {
+		res.ToWcc.Before = res.FromWcc.Before
+		err2 = checkName(to.x, a.To.Name)
+	} else {
+		err2 = to.changeable(a.To.Name, &res.ToWcc.Before)
+	}
 	switch {
 	case err != nil:
 		return err

@@ -359,6 +359,14 @@ func TestRenameLinkProcs(t *testing.T) {
 		if got := c.lookup(b, "g"); got.FH != f {
 			t.Error("RENAME: another handle")
 		}
+		wasB = c.attr(b)
+		res = c.rename(b, "g", b, "h")
+		if is := c.attr(b); res.Status != nfs3.OK || res.FromWcc.Before.Attr != wasB.Wcc() || res.ToWcc.Before.Attr != wasB.Wcc() ||
+			res.FromWcc.After.Attr != is || res.ToWcc.After.Attr != is {
+			t.Errorf("RENAME in a directory: %+v", res)
+		}
+		c.want("RENAME to h/g", c.rename(b, "h", b, "h/g").Status, nfs3.ErrAcces)
+		c.want("RENAME back", c.rename(b, "h", b, "g").Status, nfs3.OK)
 		c.want("RENAME of nothing", c.rename(a, "f", b, "h").Status, nfs3.ErrNoEnt)
 		c.want("RENAME .", c.rename(b, ".", a, "x").Status, nfs3.ErrInval)
 		c.want("RENAME to ..", c.rename(b, "g", a, "..").Status, nfs3.ErrInval)

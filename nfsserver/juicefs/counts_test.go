@@ -100,6 +100,34 @@ func TestLookupAsksOnce(t *testing.T) {
 	}
 }
 
+// TestRenameAsksOnce: a directory in which a name is changed is asked about once.
+func TestRenameAsksOnce(t *testing.T) {
+	f := openNew(t, Local{})
+	defer closeFS(t, f)
+	dir, _, err := f.Mkdir(me, f.Root(), "d", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(t, f, dir, "f")
+	c := &counted{Meta: f.m}
+	f.m, f.files.m = c, c
+	for _, s := range []struct {
+		from, to nfsserver.Ref
+		want     int64
+	}{{dir, dir, 1}, {dir, f.Root(), 2}} {
+		before := c.gets.Load()
+		if err := f.Rename(me, s.from, "f", s.to, "g"); err != nil {
+			t.Fatal(err)
+		}
+		if n := c.gets.Load() - before; n != s.want {
+			t.Errorf("asked %d times beside the names, want %d", n, s.want)
+		}
+		if err := f.Rename(me, s.to, "g", dir, "f"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestClosedMeanwhile: attributes that were asked for before a file was closed are possibly those of before its last commit.
 func TestClosedMeanwhile(t *testing.T) {
 	f := openNew(t, Local{})

@@ -16,9 +16,11 @@ func (f *FS) Rename(c nfsserver.Cred, from nfsserver.Ref, fromName string, to nf
 	if err != nil {
 		return f.renamed(&c, &to, toName, err)
 	}
-	dst, err := f.loadDir(&to)
-	if err == nil {
-		err = dst.rights().Check(&c, nfsserver.MayExec)
+	dst := src
+	if to != from {
+		if dst, err = f.loadDir(&to); err == nil {
+			err = dst.rights().Check(&c, nfsserver.MayExec)
+		}
 	}
 	switch {
 	case err != nil:
