@@ -7,6 +7,7 @@ require (
 	github.com/google/uuid v1.6.0
 	github.com/juicedata/juicefs v1.4.1
 	github.com/nfsrdma/nfsrdma v0.0.0
+	github.com/redis/go-redis/v9 v9.18.0
 	github.com/sirupsen/logrus v1.10.2
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
@@ -186,7 +187,6 @@ require (
 	github.com/qingstor/qingstor-sdk-go/v4 v4.4.1 // indirect
 	github.com/qiniu/go-sdk/v7 v7.26.8 // indirect
 	github.com/rasky/go-xdr v0.0.0-20170124162913-1a41d1a06c93 // indirect
-	github.com/redis/go-redis/v9 v9.18.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect

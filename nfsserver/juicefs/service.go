@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/juicedata/juicefs/pkg/meta"
 	"github.com/juicedata/juicefs/pkg/utils"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/redis/go-redis/v9"
 	"github.com/sirupsen/logrus"
 )
 
@@ -101,7 +103,16 @@ func (h *fatalHook) Fire(e *logrus.Entry) error {
 	return nil
 }
 
-// tameLogs has JuiceFS log warnings and errors only, and panic with a fatal where it would call os.Exit.
+// A redisLog has Redis's client, which writes to standard error by itself, log as JuiceFS does.
+type redisLog struct {
+	log interface{ Warnf(string, ...any) }
+}
+
+func (r redisLog) Printf(_ context.Context, format string, v ...any) {
+	r.log.Warnf("redis: "+strings.TrimPrefix(format, "redis: "), v...)
+}
+
+// tameLogs has JuiceFS and what it calls log warnings and errors only, and panic with a fatal where it would call os.Exit.
 var tameLogs = sync.OnceFunc(func() {
 	log := utils.GetLogger("juicefs")
 	utils.GetLogger("badger")
@@ -111,6 +122,7 @@ var tameLogs = sync.OnceFunc(func() {
 	log.AddHook(hook)
 	log.AddHook(goneHook{})
 	log.SetOutput(&limited{to: os.Stderr})
+	redis.SetLogger(redisLog{log})
 	log.ExitFunc = func(int) {
 		hook.mu.Lock()
 		defer hook.mu.Unlock()

@@ -1,0 +1,57 @@
+// What JuiceFS and the clients below it log, and how much of that.
+
+package juicefs
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/juicedata/juicefs/pkg/meta"
+	"github.com/juicedata/juicefs/pkg/utils"
+)
+
+// TestClientOfRedisLogsAsJuiceFS: where Redis is away its client says so for each connection that it tries to make. That goes the way of all of
+// JuiceFS's lines, as warnings, a few in each period, with the number of those that are left out.
+func TestClientOfRedisLogsAsJuiceFS(t *testing.T) {
+	tameLogs()
+	log := utils.GetLogger("juicefs")
+	var told bytes.Buffer
+	before := log.Out
+	log.SetOutput(&told)
+	defer log.SetOutput(before)
+	conf := meta.DefaultConf()
+	conf.Retries = 1
+	m, err := connect("redis://127.0.0.1:1/1", conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Load(false); err == nil {
+		t.Fatal("it was opened")
+	}
+	if err := m.Shutdown(); err != nil {
+		t.Error(err)
+	}
+	if text := told.String(); !strings.Contains(text, "<WARNING>: redis: connection pool: failed to dial") {
+		t.Errorf("logged is %q", text)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		told.Reset()
+		log.SetOutput(&limited{to: &told})
+		const all = 5 * logLines
+		for range all {
+			redisLog{log}.Printf(t.Context(), "redis: connection pool: %s", "no")
+		}
+		if text := told.String(); strings.Count(text, "redis: connection pool: no") != logLines || strings.Count(text, "redis") != logLines {
+			t.Errorf("of %d lines are logged %q", all, text)
+		}
+		told.Reset()
+		time.Sleep(2 * logPeriod)
+		redisLog{log}.Printf(t.Context(), "sentinel: %s", "master")
+		if text := told.String(); !strings.HasPrefix(text, "juicefs: 40 more lines were not logged\n") || !strings.Contains(text, "redis: sentinel: master") {
+			t.Errorf("in the next period are logged %q", text)
+		}
+	})
+}
