@@ -14,6 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/nfsrdmad/program"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs"
+	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
 )
 
@@ -123,13 +124,29 @@ func (s *settings) directory(dir, name string, o juicefs.Options) (v program.Vol
 	}}, nil
 }
 
-// open returns an FS or nil, without a type.
+const (
+	// lateAfter is after what time a volume that could not be opened is tried again: the server runs without it by then, and does not end for it.
+	lateAfter = 10 * time.Second
+	// againAfter is between two tries.
+	againAfter = 10 * time.Second
+)
+
+// openVolume is juicefs.Open; a test has another.
+var openVolume = juicefs.Open
+
+// open returns an FS or nil, without a type. What is wrong with a volume is told at once, by an error that ends the server. But a service that is
+// away is found out late by some of its clients, as that of Redis: it is tried again for as long as it takes.
 func open(o juicefs.Options) (nfsserver.FS, error) {
-	f, err := juicefs.Open(o)
-	if err != nil {
-		return nil, err
+	for began := time.Now(); ; time.Sleep(againAfter) {
+		f, err := openVolume(o)
+		if err == nil {
+			return f, nil
+		}
+		if time.Since(began) < lateAfter {
+			return nil, err
+		}
+		logrus.Warnf("%s: not served yet, it is tried again: %v", juicefs.Label(o.Meta), err)
 	}
-	return f, nil
 }
 
 // mayHold refuses a directory in which there is something else than a volume. The root of a new volume is its owner's.
