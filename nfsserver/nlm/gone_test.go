@@ -255,9 +255,9 @@ func TestThoseWhoAreBackAreToldAtOnce(t *testing.T) {
 // TestWhoHasNoStatusMonitor is told in vain, each time with the same number, until another has lost locks.
 func TestWhoHasNoStatusMonitor(t *testing.T) {
 	r, _, _, _, _ := goneRig(t, true)
-	asked := 0 // of each round one after the other
+	var asked atomic.Int32 // those of one round are told at once
 	r.locks.portOf = func(context.Context, netip.Addr, uint32, uint32) (uint16, error) {
-		asked++
+		asked.Add(1)
 		return 0, errors.New("none")
 	}
 	add := func(last byte) {
@@ -279,8 +279,8 @@ func TestWhoHasNoStatusMonitor(t *testing.T) {
 	for range day {
 		r.locks.tellAbsent()
 	}
-	if most := 2 * (day/mostRounds + 8); asked < 2*day/(mostRounds+1) || asked > most {
-		t.Errorf("two clients are asked %d times in a day, want %d at most", asked, most)
+	if n, most := int(asked.Load()), 2*(day/mostRounds+8); n < 2*day/(mostRounds+1) || n > most {
+		t.Errorf("two clients are asked %d times in a day, want %d at most", n, most)
 	}
 }
 
