@@ -147,15 +147,21 @@ func (f *FS) renamed(c *nfsserver.Cred, to *nfsserver.Ref, toName string, err er
 	return err
 }
 
-// linked is that of a LINK which finds its name taken: nil if that is the file's, by its own doing.
+// linked is that of a LINK which finds its name taken: nil if that is the file's, by its own doing. A file that had the name when the record was
+// written has no link more now, and then the server has died before it was refused.
 func (f *FS) linked(c *nfsserver.Cred, dir *nfsserver.Ref, name string, err error) error {
 	if !errors.Is(err, syscall.EEXIST) {
 		return err
 	}
-	if rec, ok := f.calls.find(f, opLink, c.Call); ok && f.has(dir, name, rec.ino) {
-		return nil
+	rec, ok := f.calls.find(f, opLink, c.Call)
+	if !ok || !f.has(dir, name, rec.ino) {
+		return err
 	}
-	return err
+	var a meta.Attr
+	if f.m.GetAttr(system, rec.ino, &a) != 0 || a.Nlink <= rec.nlink {
+		return err
+	}
+	return nil
 }
 
 // has reports whether a name in dir is one of ino.
