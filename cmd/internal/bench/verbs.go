@@ -213,7 +213,7 @@ func (v *verbsRun) pingPong(ctx context.Context, d time.Duration) (*Histogram, e
 			}
 		}
 	})
-	v.handled.Store(true)
+	v.waits.Store(true)
 	v.qp.Rouse()
 	if err := v.qp.PostSend(ping); err != nil {
 		return nil, err

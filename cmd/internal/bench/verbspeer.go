@@ -141,7 +141,7 @@ type verbsEnd struct {
 	wcs  [verbsDeep]rnic.WC
 	bufs [verbsDepth][grhRoom + verbsMessage]byte
 
-	handled atomic.Bool // a handler is to be told of completions: nobody drives the QP
+	waits atomic.Bool // a handler, or who sleeps, is to be told of completions: nobody drives the QP
 }
 
 // grhRoom is the bytes in front of a datagram, where the receiver has the network header.
@@ -153,7 +153,7 @@ func newVerbsEndOf(dev *rnic.Device, service rnic.Service) (*verbsEnd, error) {
 	e := &verbsEnd{pd: dev.AllocPD(), cq: dev.NewCQ(2*verbsDeep + 2*verbsDepth)}
 	var err error
 	e.qp, err = e.pd.CreateQP(rnic.QPConfig{Service: service, SendCQ: e.cq, RecvCQ: e.cq, SQDepth: 2 * verbsDeep, RQDepth: verbsDepth,
-		Waiting: e.handled.Load})
+		Waiting: e.waits.Load})
 	if err != nil {
 		return nil, err
 	}
@@ -176,6 +176,13 @@ func (e *verbsEnd) some(ctx context.Context, drives bool) (n int, err error) {
 			return n > 0
 		})
 	}
+	if n > 0 {
+		return n, err
+	}
+	// The receive loop rests after a drive, and would look for input only when it next wakes: 10 to 20 ms later.
+	e.waits.Store(true)
+	defer e.waits.Store(false)
+	e.qp.Rouse()
 	for n == 0 && err == nil { // another goroutine receives
 		if err = e.cq.Wait(ctx); err == nil {
 			n, err = e.each(func(rnic.WC) {})
