@@ -35,48 +35,6 @@ func startVerbsPeer(t *testing.T, m Mode) (addr string, wait func() error) {
 	}
 }
 
-// Who sleeps after others have been driven is woken by what comes, and not by the clock of the receive loop, which rests since: that ticks
-// every 10 ms.
-func TestVerbsSleepAfterDriving(t *testing.T) {
-	addr, wait := startVerbsPeer(t, Mode{})
-	v, err := dialVerbs(t.Context(), Mode{}, addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	one := func(drives bool) time.Duration {
-		start := time.Now()
-		if err := v.qp.PostSend(rnic.SendWR{Op: rnic.OpRead, MR: v.sink, RemoteSTag: v.stag, RemoteTO: v.base}); err != nil {
-			t.Fatal(err)
-		}
-		if n, err := v.some(t.Context(), drives); n != 1 || err != nil {
-			t.Fatal(n, err)
-		}
-		return time.Since(start)
-	}
-	// The second of two sleeps finds the loop awake in any case. A machine that has no time is as slow with one as with the other.
-	const tries, tick = 60, 5 * time.Millisecond
-	slower := 0
-	for range tries {
-		for range 300 {
-			one(true)
-		}
-		first, second := one(false), one(false)
-		switch {
-		case first >= tick && second < tick:
-			slower++
-		case first < tick && second >= tick:
-			slower--
-		}
-	}
-	if slower > tries*2/5 {
-		t.Errorf("of %d sleeps %d have waited for the clock", tries, slower)
-	}
-	v.qp.Close()
-	if err := wait(); err != nil {
-		t.Error(err)
-	}
-}
-
 // In each mode the figures are those of the bytes that were moved, and what was
 // written comes back by a Read.
 func TestVerbsInEachMode(t *testing.T) {
