@@ -37,9 +37,10 @@ const (
 
 	// recordAge is how long a record is good, by the clock of who looks: clocks agree to some seconds.
 	recordAge = 2 * time.Minute
-	// slotRenewed is how often a server says that it has its slot, slotAge after what time of silence it is another's.
-	slotRenewed = time.Minute
-	slotAge     = 10 * time.Minute
+	// slotRenewed is how often a server says that it has its slot, slotAge after what time of silence it is another's: longer than its records are
+	// good, and no longer than a server that ends every few seconds after its start takes to use up all slots.
+	slotRenewed = 30 * time.Second
+	slotAge     = 4 * time.Minute
 )
 
 // A record is of a call that is about to change names.
