@@ -97,10 +97,13 @@ func (c *client) run(script string) string {
 	return out
 }
 
+// unmounted ends a mount, if there is one.
+const unmounted = "cd /; if grep -q ' /mnt ' /proc/mounts; then umount /mnt || exit 1; fi"
+
 // mount mounts the volume, with more options, in place of what was mounted.
 func (c *client) mount(options string) {
 	c.t.Helper()
-	c.run("cd /; if grep -q ' /mnt ' /proc/mounts; then umount /mnt || exit 1; fi; mount -t nfs -o vers=3," + options + " " + c.g.Host + ":/vol /mnt || { dmesg | tail -n 15; exit 1; }")
+	c.run(unmounted + "; mount -t nfs -o vers=3," + options + " " + c.g.Host + ":/vol /mnt || { dmesg | tail -n 15; exit 1; }")
 }
 
 // buildForGuests builds the programs of the guests, static.
@@ -126,12 +129,30 @@ func TestLinuxGuests(t *testing.T) {
 		machine.Skip(t, err.Error())
 	}
 	programs := buildForGuests(t)
-	_, url := services.Redis(t)
-	services.Format(t, url, services.StartS3(t))
 	both := []*client{bootClient(t, "6.12"), bootClient(t, "6.1")}
 	for _, c := range both {
-		c.server = startProcessAt(t, c.g.Listen, "20049", "2049", url, "--addr", c.g.Listen, "--rpcbind", "serve", "--crc", "auto")
 		c.equip(programs)
+	}
+	for _, m := range []struct {
+		name  string
+		start metadata
+	}{{"redis", services.Redis}, {"postgres", services.Postgres}} {
+		t.Run(m.name, func(t *testing.T) { guestsShare(t, both, m.start) })
+	}
+	for _, c := range both {
+		if out := c.run("dmesg"); strings.Contains(out, "BUG:") || strings.Contains(out, "Oops") || strings.Contains(out, "blocked for more than") {
+			t.Errorf("the guest's kernel says:\n%s", out)
+		}
+	}
+}
+
+// guestsShare is TestLinuxGuests with one service for the metadata.
+func guestsShare(t *testing.T, both []*client, start metadata) {
+	_, url := start(t)
+	services.Format(t, url, services.StartS3(t))
+	for _, c := range both {
+		c.server = startProcessAt(t, c.g.Listen, "20049", "2049", url, "--addr", c.g.Listen, "--rpcbind", "serve", "--crc", "auto")
+		defer c.run(unmounted)
 	}
 	both[0].mount("proto=rdma")
 	t.Run("semantics", func(t *testing.T) { both[0].checks(t, "-large 8") })
@@ -151,11 +172,6 @@ func TestLinuxGuests(t *testing.T) {
 			t.Run("rename", func(t *testing.T) { together(t, both, renaming, 2*10) })
 			t.Run("names", func(t *testing.T) { namesTogether(t, both) })
 		})
-	}
-	for _, c := range both {
-		if out := c.run("cd /; umount /mnt; dmesg"); strings.Contains(out, "BUG:") || strings.Contains(out, "Oops") || strings.Contains(out, "blocked for more than") {
-			t.Errorf("the guest's kernel says:\n%s", out)
-		}
 	}
 }
 
