@@ -12,7 +12,8 @@
 //
 //	receive loop    takes a batch of packets, has the cores do them, runs the handlers of the QPs that they were for, and
 //	                sends what came of that: acknowledges, data of Reads, and what the handlers posted, in one batch. It looks for
-//	                more for some time before it sleeps, unless somebody whom it has woken needs the processor
+//	                more for some time before it sleeps, unless somebody whom it has woken needs the processor. While there are many
+//	                bytes it takes the processor from no other thread when it is woken (package udp)
 //	service loop    sleeps. It keeps the time (timers.go), ends QPs, runs handlers that nobody else can run, and
 //	                waits for room in the socket
 //

@@ -87,7 +87,7 @@ func listenGroup(group netip.AddrPort, index int) (*Socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Socket{conn: c.(*net.UDPConn), local: group}
+	s := &Socket{conn: c.(*net.UDPConn), local: group, moves: newStream(&ownThreads)}
 	if s.raw, err = s.conn.SyscallConn(); err != nil {
 		c.Close()
 		return nil, err

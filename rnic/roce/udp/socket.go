@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -29,6 +31,7 @@ type Socket struct {
 	raw   syscall.RawConn
 	joins bool // several packets in a message, both ways
 	errs  socketErrors
+	moves *stream
 }
 
 // Listen opens a socket at an address, which MUST be one interface's; port 0 is any.
@@ -52,7 +55,7 @@ func Listen(at netip.AddrPort) (*Socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Socket{conn: c.(*net.UDPConn)}
+	s := &Socket{conn: c.(*net.UDPConn), moves: newStream(&ownThreads)}
 	if s.raw, err = s.conn.SyscallConn(); err != nil {
 		c.Close()
 		return nil, err
@@ -128,6 +131,8 @@ func (s *Socket) Send(b *Batch) (sent int, full bool, err error) {
 	}
 	sent = b.at - b.told
 	b.told = b.at
+	s.moves.moved.Add(b.bytes)
+	b.bytes = 0
 	if b.at == b.n {
 		b.reset()
 	}
@@ -186,8 +191,14 @@ func (s *Socket) Receive(b *Inbound) error {
 	b.n, b.err = 0, 0
 	b.prepare()
 	for b.n == 0 {
-		if err := s.raw.Read(b.receive); err != nil {
+		err := s.raw.Read(b.receive)
+		if errors.Is(err, os.ErrDeadlineExceeded) { // of suit
+			s.suit(true)
+			continue
+		}
+		if err != nil {
 			b.look.Found() // nothing is there any more
+			s.moves.end()
 			return err
 		}
 		if b.err != 0 {
@@ -195,7 +206,23 @@ func (s *Socket) Receive(b *Inbound) error {
 		}
 	}
 	b.split()
+	s.moves.moved.Add(b.bytes)
+	s.suit(false)
 	return nil
+}
+
+// suit has the policy of the thread suit what the socket moves. In a stream a deadline wakes the receive loop, so that the stream ends though nothing
+// comes any more.
+func (s *Socket) suit(expired bool) {
+	now := time.Now()
+	if began := s.moves.came(now); !began && !expired {
+		return
+	}
+	var deadline time.Time // none
+	if s.moves.batched != nil {
+		deadline = now.Add(streamRest)
+	}
+	_ = s.conn.SetReadDeadline(deadline) // of a closed socket: Read says so
 }
 
 // recvmmsg is one system call; false: there is nothing.
