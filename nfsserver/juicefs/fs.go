@@ -30,6 +30,7 @@ type FS struct {
 	m        meta.Meta
 	uuid     string // of the volume
 	readOnly bool
+	sole     bool                    // its metadata is Badger's, which no other process opens meanwhile
 	key      [nfsserver.KeySize]byte // of the handles
 	blob     object.ObjectStorage
 	local    *localDirs

@@ -131,8 +131,12 @@ func (o *openVolumes) check() (unknown int) {
 }
 
 // lookForItself reports whether a volume is still there; one that is gone is so for good: its Refs are stale. A metadata service that does not
-// answer says nothing.
+// answer says nothing. One in Badger is not asked: nobody else can have taken it away. (To ask writes the settings that JuiceFS has in memory, which
+// it reads without a lock.)
 func (f *FS) lookForItself() (there, answered bool) {
+	if f.sole {
+		return true, true
+	}
 	if f.gone.Load() {
 		return false, true
 	}

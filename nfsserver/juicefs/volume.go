@@ -163,7 +163,7 @@ func load(url string, conf *meta.Config) (meta.Meta, *meta.Format, error) {
 
 // open makes the FS of a metadata client.
 func open(o Options, m meta.Meta, conf *meta.Config, format *meta.Format) (_ *FS, err error) {
-	f := &FS{m: m, readOnly: o.ReadOnly, now: time.Now}
+	f := &FS{m: m, readOnly: o.ReadOnly, sole: isBadger(o.Meta), now: time.Now}
 	f.calls.slot.Store(-1)
 	if f.work, err = backgroundOf(m); err != nil {
 		return nil, err
@@ -220,7 +220,7 @@ func (f *FS) begin(o *Options, conf *meta.Config, format *meta.Format) error {
 	})
 	// A volume in Badger is this process's alone: nobody else's session ends while ours goes on, so there is no need
 	// to be known by one, and no lock of a session that a killed process left behind is in our way.
-	if err := f.m.NewSession(!isBadger(o.Meta)); err != nil {
+	if err := f.m.NewSession(!f.sole); err != nil {
 		return fmt.Errorf("juicefs: %w", err)
 	}
 	f.m.OnReload(func(n *meta.Format) {
@@ -228,7 +228,7 @@ func (f *FS) begin(o *Options, conf *meta.Config, format *meta.Format) error {
 	})
 	f.files.start(f.m, store, &vfs.Config{Meta: conf, Format: *format, Chunk: cc})
 	opened.add(f)
-	if o.SharedReplies && !o.ReadOnly && !isBadger(o.Meta) {
+	if o.SharedReplies && !o.ReadOnly && !f.sole {
 		f.calls.start(f.m)
 	}
 	return nil
