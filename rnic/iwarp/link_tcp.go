@@ -154,10 +154,19 @@ func (l *tcpLink) wait(fd uintptr) bool {
 		want = 1
 	}
 	if want == l.mark || !l.setMark(fd, want) {
-		return false
+		return !l.parks(fd)
 	}
 	l.noRead = true
 	return true
+}
+
+// parks has the poller told of input, and reports whether it is; else the read fails.
+func (l *tcpLink) parks(fd uintptr) bool {
+	err := l.sleep.Park(int(fd))
+	if err != nil {
+		l.rn, l.rerr = 0, syscall.EBADF
+	}
+	return err == nil
 }
 
 func (l *tcpLink) setMark(fd uintptr, n int) bool {

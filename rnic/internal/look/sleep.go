@@ -26,6 +26,7 @@ type Sleeper struct {
 	others uint64        // those of all others, when it was about to sleep last
 	misses uint          // in a row
 	pass   int           // how often it does not sleep from now on
+	mute   mute
 }
 
 // inputs is how often receivers that have a Sleeper have got input.
@@ -59,14 +60,19 @@ func (s *Sleeper) Sleep(fd int) bool {
 	if !s.may() {
 		return false
 	}
+	s.mute.on(fd)
 	s.pfd = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}
 	s.time = unix.NsecToTimespec(int64(sleepMost))
 	began := time.Now()
 	n, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&s.pfd)), 1, uintptr(unsafe.Pointer(&s.time)), 0, 0, 0)
 	found := errno == 0 && n > 0
+	s.mute.woke(found)
 	s.woke(found && time.Since(began) <= sleepTime)
 	return found
 }
+
+// Park has to be called before the goroutine waits for fd in the network poller, which is not told of input after some sleeps. After an error nobody would wake it.
+func (s *Sleeper) Park(fd int) error { return s.mute.off(fd) }
 
 // may reports whether to sleep, and counts the sleeper.
 func (s *Sleeper) may() bool {

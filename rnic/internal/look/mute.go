@@ -1,0 +1,124 @@
+// Input that Go's network poller is not told of.
+
+package look
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// A mute takes input of a descriptor from the events that Go's network poller is told of, for as long as a thread sleeps for it in ppoll(2). Where the
+// poller is told, a thread of its own waits in epoll_wait(2), and each input wakes two: it, which finds that no goroutine waits, and the one that
+// sleeps. The scheduler's runs first as often as not, on the processor of who has sent, and an answer is later by all of its three system calls.
+//
+// There is no way to have a descriptor of package net out of the poller for a while, so its entry is changed where the kernel has it. The
+// kernel says in /proc/self/fdinfo what is registered with an epoll instance, and by which value the poller knows it (proc_pid_fdinfo(5));
+// where that cannot be read, or is not as expected, nothing is changed. Room to write, errors and the end of the connection are told of as ever.
+type mute struct {
+	slept int    // sleeps with input, up to muteAfter
+	state int8   // one of those below
+	epoll int    // the poller's epoll instance, once it has been found
+	event uint32 // what the poller has asked to be told of
+	value uint64 // what it knows the descriptor by
+}
+
+const (
+	muteUnknown int8 = iota // the entry has not been looked for
+	muteRefused             // it cannot be changed
+	muteOff                 // the poller is told of input
+	muteOn                  // it is not
+)
+
+// muteAfter is how many sleeps with input there are before the entry is looked for, which takes as long as several of them.
+const muteAfter = 16
+
+// pollerEpoll is the epoll instance of Go's network poller, of which a process has one; 0: not found yet.
+var pollerEpoll atomic.Int64
+
+// on is called before each sleep.
+func (m *mute) on(fd int) {
+	if m.slept < muteAfter {
+		return
+	}
+	if m.state == muteUnknown {
+		m.state = muteOff
+		if err := m.find(fd); err != nil {
+			m.state = muteRefused
+		}
+	}
+	if m.state == muteOff && m.change(fd, m.event&^unix.EPOLLIN) == nil {
+		m.state = muteOn
+	}
+}
+
+// off is called before the goroutine waits in the poller. What has come already the poller is told of. After an error it must not wait: nobody might wake it.
+func (m *mute) off(fd int) error {
+	if m.state != muteOn {
+		return nil
+	}
+	m.state = muteOff
+	return os.NewSyscallError("epoll_ctl", m.change(fd, m.event))
+}
+
+// woke counts a sleep.
+func (m *mute) woke(found bool) {
+	if found && m.slept < muteAfter {
+		m.slept++
+	}
+}
+
+func (m *mute) change(fd int, event uint32) error {
+	return unix.EpollCtl(m.epoll, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Events: event, Fd: int32(uint32(m.value)), Pad: int32(uint32(m.value >> 32))})
+}
+
+// find finds the poller's entry of fd.
+func (m *mute) find(fd int) error {
+	if ep := pollerEpoll.Load(); ep != 0 {
+		return m.entry(int(ep), fd)
+	}
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, e := range all {
+		to, _ := os.Readlink("/proc/self/fd/" + e.Name())
+		ep, _ := strconv.Atoi(e.Name())
+		// One of the program's own has other descriptors, or asks for other events.
+		if to == "anon_inode:[eventpoll]" && m.entry(ep, fd) == nil {
+			pollerEpoll.Store(int64(ep))
+			return nil
+		}
+	}
+	return errNoEntry
+}
+
+var errNoEntry = errors.New("look: the network poller has no such descriptor")
+
+// entry reads the entry of fd with an epoll instance: lines of descriptor, events and value.
+func (m *mute) entry(ep, fd int) error {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", ep))
+	if err != nil {
+		return err
+	}
+	n := 0
+	for line := range bytes.Lines(text) {
+		var tfd int
+		var event uint32
+		var value uint64
+		if k, _ := fmt.Sscanf(string(line), "tfd: %d events: %x data: %x", &tfd, &event, &value); k == 3 && tfd == fd {
+			m.epoll, m.event, m.value = ep, event, value
+			n++
+		}
+	}
+	const asked = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
+	if n != 1 || m.event&asked != asked {
+		return errNoEntry
+	}
+	return nil
+}

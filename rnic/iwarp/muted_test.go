@@ -1,0 +1,91 @@
+// A receiver that has slept for its socket is woken by the network poller when it waits there again.
+
+package iwarp
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
+	"golang.org/x/sys/unix"
+)
+
+// A promptSink is told once of each wait, when there was no input.
+type promptSink struct {
+	roomySink
+	keep bool
+	idle func()
+}
+
+func (s *promptSink) keepsThread() bool { return s.keep }
+func (s *promptSink) release(_ int, idle bool) {
+	if f := s.idle; idle && f != nil {
+		s.idle = nil
+		f()
+	}
+}
+
+// toldOfInput reports whether an epoll instance of this process is to tell of input of fd.
+func toldOfInput(t *testing.T, fd int) (told bool) {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fdinfo")
+	if err != nil {
+		t.Skip(err)
+	}
+	n := 0
+	for _, e := range all {
+		text, _ := os.ReadFile("/proc/self/fdinfo/" + e.Name()) // it may be closed by now
+		for line := range strings.Lines(string(text)) {
+			var of int
+			var events uint32
+			if k, _ := fmt.Sscanf(line, "tfd: %d events: %x", &of, &events); k == 2 && of == fd {
+				told = events&unix.EPOLLIN != 0
+				n++
+			}
+		}
+	}
+	if n != 1 {
+		t.Fatalf("%d entries", n)
+	}
+	return told
+}
+
+func TestReadWaitsInPollerAfterSleeps(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // half of the processors may be kept
+	c, d := pipeTCP(t)
+	l, err := newTCPLink(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.look = look.Looker{} // it does not look
+	var fd int
+	if err := l.rc.Control(func(is uintptr) { fd = int(is) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	// What it waits for comes after it has found nothing, and is read only where something tells of it.
+	read := func(keep bool) {
+		t.Helper()
+		s := &promptSink{keep: keep, idle: func() { _, _ = c.Write([]byte{1}) }}
+		for n := 0; n == 0; {
+			if n, err = l.read(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 3 {
+		for toldOfInput(t, fd) {
+			read(true)
+		}
+		read(false)
+		if !toldOfInput(t, fd) {
+			t.Fatal("the poller is not told of input")
+		}
+	}
+}
