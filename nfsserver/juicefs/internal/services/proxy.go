@@ -3,6 +3,8 @@
 package services
 
 import (
+	"bytes"
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -23,7 +25,9 @@ type Proxy struct {
 	fault atomic.Pointer[Fault]
 }
 
-// newProxy starts a proxy for the service at addr. It keeps the Host of requests, which their signatures cover.
+// newProxy starts a proxy for the service at addr. It keeps the Host of requests, which their signatures cover. What it passes on it passes on to the
+// end: a server that gives up an upload ends its connection, and versitygw would take what has come of the object for all of it, and put that in the
+// place of the object that the next try has stored. S3 keeps no part of an object.
 func newProxy(t testing.TB, addr string) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -39,7 +43,16 @@ func newProxy(t testing.TB, addr string) *Proxy {
 		if f := p.fault.Load(); f != nil && (*f)(w, r) {
 			return
 		}
-		to.ServeHTTP(w, r)
+		body, err := io.ReadAll(r.Body)
+		if err != nil { // who has sent it has gone
+			Away(w, r)
+			return
+		}
+		ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context())) // one that can end, or ReverseProxy watches the connection
+		defer cancel()
+		whole := r.WithContext(ctx)
+		whole.Body = io.NopCloser(bytes.NewReader(body))
+		to.ServeHTTP(w, whole)
 	})}
 	done := make(chan struct{})
 	go func() {
