@@ -199,16 +199,20 @@ func TestRedisRestarted(t *testing.T) {
 // TestRedisAwayFromCommit: what could not be committed while the metadata service was away clients are to send again: they are told to ask once more,
 // of no error, and then nothing is held against the file.
 func TestRedisAwayFromCommit(t *testing.T) {
-	f, _, redis, _ := onRedis(t)
+	f, _, redis, s3 := onRedis(t)
 	r, _ := create(t, f, f.Root(), "file")
 	put(t, f, r, []byte("kept"), 0)
 	commit(t, f, r) // with numbers of slices to spare, which JuiceFS would wait for
+	release := make(chan struct{})
+	s3.Break(services.Slow(http.MethodPut, release)) // after a second JuiceFS stores and commits by itself
 	put(t, f, r, []byte("lost"), 0)
 	n, err := f.load(&r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	redis.Kill()
+	close(release)
+	s3.Mend()
 	f.files.settle(n.ino)
 	redis.Start()
 	for began := time.Now(); ; {
