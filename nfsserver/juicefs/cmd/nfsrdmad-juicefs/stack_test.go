@@ -141,10 +141,9 @@ func exclusive(t *testing.T, c *cluster, start func(dir string, k int) *worker, 
 }
 
 // TestLocksOfMountsWhoseServersAreKilled: programs of two mounts exclude one another by locks, also when the server that has granted one dies. (What a
-// mount that has gone on with the other server had locked is free when nobody has reclaimed it.)
-func TestLocksOfMountsWhoseServersAreKilled(t *testing.T) {
-	onEach(t, locksOfKilledServers, "--heartbeat", "3s")
-}
+// mount that has gone on with the other server had locked is free when nobody has reclaimed it. The heartbeat is the usual one: see
+// TestLocksOfServerThatStaysAway.)
+func TestLocksOfMountsWhoseServersAreKilled(t *testing.T) { onEach(t, locksOfKilledServers) }
 
 func locksOfKilledServers(t *testing.T, c *cluster) {
 	c.mount("timeo=100", 0, 1)
