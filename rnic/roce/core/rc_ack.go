@@ -83,6 +83,10 @@ func (qp *QP) progress(now Instant, una uint32, fast bool) {
 	}
 	behind := distance(r.next, r.una) < n // what is to be sent again has come after all
 	r.una = una
+	// Further back it would be one that is to come, and with half of all PSNs on their way after it the circle would be full.
+	if distance(una, r.message) >= halfCircle {
+		r.message = (una - halfCircle + 1) & maxPSN
+	}
 	qp.res.gap.answered()
 	r.sample(now)
 	r.passed()

@@ -25,13 +25,15 @@ type answer struct {
 
 // responding is the responder's side of an RC QP.
 type responding struct {
-	msn   uint32 // messages that were completed
-	last  uint32 // PSN of the last packet of a Send or Write that was taken: the one that acknowledges have
-	empty bool   // the peer has been told that there are no receives
-	told  bool   // the peer knows that it has to send again from the expected PSN on
-	gap   gap
-	early early
-	fault *Fault // the QP ends when the answers have left
+	msn  uint32 // messages that were completed
+	last uint32 // PSN of the last packet of a Send or Write that was taken: the one that acknowledges have,
+	// lastValid: it is not further back than half of all PSNs, so that it is none that is to come.
+	lastValid bool
+	empty     bool // the peer has been told that there are no receives
+	told      bool // the peer knows that it has to send again from the expected PSN on
+	gap       gap
+	early     early
+	fault     *Fault // the QP ends when the answers have left
 
 	// A ring; head and tail count on and are masked on use. It has room for IRD answers with data, IRD to
 	// requests that came once more, and an acknowledge after each: acknowledges that follow one another become one.

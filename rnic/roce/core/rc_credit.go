@@ -101,13 +101,13 @@ func (qp *QP) aeth(s packet.Syndrome) packet.AETH {
 }
 
 // ReceivesPosted is told when receives have been posted where there were none, and reports whether there is an acknowledge to be sent for it: the
-// peer, which has been told that there are none, waits (IBA 9.7.7.2, unsolicited acknowledge).
+// peer, which has been told that there are none, waits (IBA 9.7.7.2, unsolicited acknowledge). Where no PSN is left for it the next answer tells, and
+// the peer's next message goes without credit.
 func (qp *QP) ReceivesPosted() bool {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	if !qp.res.empty || !qp.state.receives() || qp.res.fault != nil {
 		return false
 	}
-	qp.acknowledge()
-	return true
+	return qp.acknowledge()
 }

@@ -89,7 +89,7 @@ func (qp *QP) request(p *Packet) Drop {
 		return d
 	}
 	qp.taken(p, 1)
-	qp.res.last = p.PSN
+	qp.res.last, qp.res.lastValid = p.PSN, true
 	if p.AckReq {
 		qp.acknowledge()
 	}
@@ -102,16 +102,22 @@ func (qp *QP) taken(p *Packet, psns uint32) {
 	if p.Opcode.Ends() {
 		qp.res.msn = nextPSN(qp.res.msn)
 	}
-	if old := (qp.in.epsn - halfCircle) & maxPSN; distance(qp.res.last, old) >= halfCircle {
-		qp.res.last = old // so that it never becomes one that is to come
+	// More than half a circle back it would be one that is to come. The PSNs in between are of Reads and atomics, and all of them can be on
+	// their way still: a Read of 2 GiB with an MTU of 256 has half of all PSNs.
+	if distance(p.PSN, qp.res.last)+psns > halfCircle {
+		qp.res.lastValid = false
 	}
 }
 
 // acknowledge answers for all Sends and Writes that were taken, up to the last one. What was taken after that is Reads and atomics, and answered by
 // its data alone (IBA 9.7.5.1): that can still be lost, and Linux rxe takes an acknowledge with the last PSN of a Read for its end, whatever
-// is missing of it.
-func (qp *QP) acknowledge() {
-	qp.res.push(answer{op: packet.OpAck, psn: qp.res.last, syndrome: packet.ACK(packet.CreditUnlimited)})
+// is missing of it. It reports whether there is anything to acknowledge: after Reads and atomics of half of all PSNs the peer waits for no
+// acknowledge of a Send or Write, and one with a PSN of theirs would have it ask for their data again.
+func (qp *QP) acknowledge() bool {
+	if qp.res.lastValid {
+		qp.res.push(answer{op: packet.OpAck, psn: qp.res.last, syndrome: packet.ACK(packet.CreditUnlimited)})
+	}
+	return qp.res.lastValid
 }
 
 // readRequest queues the answer to a Read; its data is taken from memory when it is sent.

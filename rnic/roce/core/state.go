@@ -249,7 +249,7 @@ func (qp *QP) set(set Attr, a *Attrs) {
 	}
 	if set&AttrRQPSN != 0 {
 		qp.in.epsn = a.RQPSN
-		qp.res.last = (a.RQPSN - 1) & maxPSN
+		qp.res.last, qp.res.lastValid = (a.RQPSN-1)&maxPSN, true
 	}
 	if set&AttrSQPSN != 0 {
 		qp.out.psn = a.SQPSN
