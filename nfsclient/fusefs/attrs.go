@@ -13,6 +13,11 @@
 // operations of ours on the object are under way, whose replies may be out of order.
 // Anything else was another client, and what we hold of the content is void.
 //
+// A server that can't have these attributes be of the operation's own moment says nothing of before, as RFC 1813 §2.6 asks of it:
+// one of several that export the same files. A file that we write is taken to have changed by that, as by Linux's client. In a directory
+// many make names. An operation of ours on one proves nothing of its other names, so they are believed for no longer than
+// without it, and are void after that, since nobody can tell whose changes the new times are of.
+//
 // For how long? As nfs(5) has it: the least time at first and after each foreign change,
 // doubled each time that the attributes prove unchanged for as long as they were trusted.
 
@@ -37,6 +42,9 @@ type attrs struct {
 	tick    uint64 // the moment when attr was taken
 	busy    int    // operations of ours that change the object and are under way
 	lastOwn uint64 // the moment when the last such operation ended
+
+	// unproven: since sent, operations of ours have changed the directory, and the server did not say how it was before them.
+	unproven bool
 
 	// content counts the changes by others to what the object holds: the bytes of a
 	// file, the names of a directory. What was cached under another number is void.
@@ -73,22 +81,29 @@ func (a *attrs) take(r report, now uint64, lim timeouts) (foreign bool) {
 		overlap = overlap || a.busy > 0
 	}
 	mine := overlap || r.own && (r.pre == nil || *r.pre == was)
-	if was.Size != is.Size || was.Mtime != is.Mtime {
+	changed := was.Size != is.Size || was.Mtime != is.Mtime
+	if changed {
 		foreign = !mine
 	}
 	if r.own && r.pre != nil && !overlap && (r.pre.Size != was.Size || r.pre.Mtime != was.Mtime) {
 		foreign = true
 	}
+	sent, void := r.sent, foreign
+	a.unproven = !foreign && (a.unproven || changed && r.own && r.pre == nil && r.attr.Type == nfs3.TypeDir)
 	switch {
+	case a.unproven && a.left(r.sent) > 0:
+		sent = a.sent
+	case a.unproven:
+		void, a.unproven = true, false // what the kernel was given of names ends with the same time: it need not be told
 	case foreign, was != is && !mine:
 		a.timeo, a.since = lim.min, r.sent
 	case r.sent.Sub(a.since) >= a.timeo:
 		a.timeo, a.since = min(max(2*a.timeo, lim.min), lim.max), r.sent
 	}
-	if foreign {
+	if void {
 		a.content++
 	}
-	a.attr, a.sent, a.tick, a.expired = *r.attr, r.sent, now, false
+	a.attr, a.sent, a.tick, a.expired = *r.attr, sent, now, false
 	return foreign
 }
 

@@ -148,3 +148,76 @@ func TestTrustGrows(t *testing.T) {
 		}
 	})
 }
+
+// TestChangeOfUnknownBeginning: where the server does not say how a directory was before a change of ours, its names are believed for as long as they
+// would have been without it, and for no longer, however often we change it.
+func TestChangeOfUnknownBeginning(t *testing.T) {
+	dir := func(n uint32) nfs3.Fattr {
+		a := version(n)
+		a.Type = nfs3.TypeDir
+		return a
+	}
+	own := func(o *object, n uint32, pre *nfs3.Fattr) bool {
+		o.begin()
+		foreign := o.reply(o.call(), dir(n), pre, true)
+		o.tick++
+		o.end(o.tick)
+		return foreign
+	}
+	begin := func() *object {
+		o := &object{lim: timeouts{3 * time.Second, 60 * time.Second}}
+		o.reply(o.call(), dir(1), nil, false)
+		return o
+	}
+	synctest.Test(t, func(t *testing.T) {
+		o := begin()
+		for n := range uint32(6) { // one of them has another client's change with it
+			if own(o, 2+n, nil) || o.content != 0 || o.attr.Size != uint64(2+n) {
+				t.Fatalf("change %d: content %d, size %d", n, o.content, o.attr.Size)
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+		if o.left(time.Now()) > 0 {
+			t.Error("our own changes have the names believed for longer")
+		}
+		if o.reply(o.call(), dir(7), nil, false) || o.content != 1 || o.left(time.Now()) != 3*time.Second {
+			t.Errorf("a look after that: content %d, trusted for %v", o.content, o.left(time.Now()))
+		}
+		time.Sleep(3 * time.Second)
+		if o.reply(o.call(), dir(7), nil, false) || o.content != 1 {
+			t.Errorf("a second look: content %d", o.content)
+		}
+
+		// The next change finds out as well as a look does, and so does one of which the server says how the directory was.
+		for i, pre := range []*nfs3.Fattr{nil, new(nfs3.Fattr)} {
+			o = begin()
+			own(o, 2, nil)
+			time.Sleep(time.Second)
+			if pre != nil {
+				*pre = dir(2)
+			}
+			if own(o, 3, pre); o.content != 0 || o.left(time.Now()) != 2*time.Second {
+				t.Errorf("%d: content %d, trusted for %v", i, o.content, o.left(time.Now()))
+			}
+			time.Sleep(2 * time.Second)
+			if own(o, 4, nil); o.content != 1 {
+				t.Errorf("%d: content %d after the time", i, o.content)
+			}
+		}
+
+		// A look that sees another's change makes them void at once; a change of ours that changed nothing proves that none did.
+		o = begin()
+		own(o, 2, nil)
+		if !o.reply(o.call(), dir(3), nil, false) || o.content != 1 || o.unproven {
+			t.Error("another's change is taken for ours")
+		}
+		o = begin()
+		if own(o, 1, nil); o.unproven {
+			t.Error("the directory is as it was")
+		}
+		time.Sleep(3 * time.Second)
+		if o.reply(o.call(), dir(1), nil, false); o.content != 0 {
+			t.Error("void, and nothing had changed")
+		}
+	})
+}

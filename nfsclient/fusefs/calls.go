@@ -43,10 +43,14 @@ func (f *fileSystem) learnWcc(n *node, s stamp, wcc *nfs3.WccData) {
 
 func (f *fileSystem) report(n *node, r report) {
 	n.mu.Lock()
-	was := n.attr
+	was, content := n.attr, n.content
 	foreign := n.take(r, f.ticks.Add(1), f.limits(r.attr))
-	if r.own && r.pre != nil && *r.pre == was.Wcc() && n.attr == *r.attr {
-		n.keepRights(&was)
+	proven := r.pre != nil && *r.pre == was.Wcc()
+	switch {
+	case r.own && n.attr == *r.attr && (proven || r.pre == nil && n.unproven && was.Mtime != r.attr.Mtime):
+		n.keepRights(&was) // unproven: for as long as names are believed
+	case !foreign && n.content != content:
+		n.access, n.acl = nil, nil
 	}
 	n.mu.Unlock()
 	if foreign {
