@@ -158,8 +158,13 @@ type Info struct {
 	Quick bool
 	// QuickReads: ReadInUse (see QuickReader) is worth trying.
 	QuickReads bool
-	HardLinks  bool
-	Symlinks   bool
+	// Shared: others change directories at any moment, by other servers of the same FS above all. Attributes of before an operation are not
+	// told of them: they would not be of its own moment (RFC 1813 §2.6).
+	Shared bool
+	// SyncSetsTimes: Sync itself may change the times of a file.
+	SyncSetsTimes bool
+	HardLinks     bool
+	Symlinks      bool
 }
 
 // A Dirent is one entry of a directory.

@@ -27,7 +27,7 @@ func (o *object) setattr(w *Cred, a *nfs3.SetattrArgs, before *nfs3.PreOpAttr) e
 	if err != nil {
 		return err
 	}
-	*before = preOp(&at)
+	*before = o.before(&at)
 	set, err := setAttr(&a.Attr)
 	switch {
 	case err != nil:

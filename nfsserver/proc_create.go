@@ -46,7 +46,7 @@ func (m *making) begin(name []byte, sattr *nfs3.Sattr, before *nfs3.PreOpAttr) (
 	if err != nil {
 		return err
 	}
-	*before = preOp(&at)
+	*before = m.dir.before(&at)
 	if at.Type != TypeDir {
 		return nfs3.ErrNotDir
 	}

@@ -10,7 +10,7 @@ func (o *object) changeable(name []byte, before *nfs3.PreOpAttr) error {
 	if err != nil {
 		return err
 	}
-	*before = preOp(&at)
+	*before = o.before(&at)
 	if at.Type != TypeDir {
 		return nfs3.ErrNotDir
 	}

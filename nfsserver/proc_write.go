@@ -44,7 +44,7 @@ func (o *object) write(w *Cred, a *nfs3.WriteArgs, before *nfs3.PreOpAttr) (uint
 	if err != nil {
 		return 0, err
 	}
-	*before = preOp(&at)
+	*before = o.before(&at)
 	limit := o.x.info.MaxFileSize
 	switch {
 	case o.may.readOnly:
@@ -68,8 +68,7 @@ func commit(q *request, _ *nfs3.CommitArgs, res *nfs3.CommitRes) error {
 	if err != nil {
 		return err
 	}
-	res.Wcc.Before = preOp(&at)
-	res.Wcc.After = postOp(&at)
+	commitWcc(res, &at)
 	switch {
 	case at.Type == TypeDir:
 		return nfs3.ErrIsDir
@@ -85,6 +84,20 @@ func commit(q *request, _ *nfs3.CommitArgs, res *nfs3.CommitRes) error {
 		return err
 	}
 	res.Verf = q.x.written.get() // after: a sync that failed before ours has lost what ours did not find
-	res.Wcc.After = q.post()
+	if at, err = q.attr(); err != nil {
+		res.Wcc = nfs3.WccData{}
+		return nil
+	}
+	if q.x.info.SyncSetsTimes {
+		res.Wcc.After = postOp(&at)
+	} else {
+		commitWcc(res, &at)
+	}
 	return nil
+}
+
+// commitWcc gives a COMMIT's reply the same attributes before and after: it changes none, and while it waits for the disk others may. Were those of
+// its beginning told as before, its client would take what others have written meanwhile for its own, and keep its cache (RFC 1813 §2.6).
+func commitWcc(res *nfs3.CommitRes, at *Attr) {
+	res.Wcc = nfs3.WccData{Before: preOp(at), After: postOp(at)}
 }

@@ -33,6 +33,7 @@ var kept = map[string]string{
 	"nfsserver.CallRecorder":          "for FS of other modules, as nfsserver/juicefs",
 	"nfsserver.HandleKeyer.":          "for FS of other modules, as nfsserver/juicefs",
 	"nfsserver.MaxIO":                 "what an FS of one's own is asked for at most",
+	"nfsserver.Info.SyncSetsTimes":    "for FS of other modules, as nfsserver/juicefs",
 	"nfsserver.Reclaimer.":            "for FS of other modules, as nfsserver/juicefs",
 	"rnic.Providers":                  "what Open takes",
 	"rnic/iwarp/term.LayerDDP":        "the RFC's list",

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"golang.org/x/sys/unix"
 )
 
@@ -323,4 +324,28 @@ func TestDirectIO(t *testing.T) {
 	if string(mem[4096:4102]) != "direct" || string(mem[8192:8198]) != "theirs" {
 		t.Errorf("%q %q", mem[4096:4102], mem[8192:8198])
 	}
+}
+
+// A sharedFS is one of several servers.
+type sharedFS struct{ nfsserver.FS }
+
+func (f sharedFS) Info() nfsserver.Info {
+	in := f.FS.Info()
+	in.Shared = true
+	return in
+}
+
+// TestNameBesideOwnChange: where the server does not tell how a directory was before a change of ours, another client's that came just before it
+// is seen when the attributes have timed out.
+func TestNameBesideOwnChange(t *testing.T) {
+	m := mount(t, options{AcMin: time.Second, AcMax: time.Second, Shared: true})
+	must(t, os.Mkdir(m.at("d"), 0o755))
+	_, err := os.Lstat(m.at("d/x"))
+	want(t, err, syscall.ENOENT)
+	must(t, os.WriteFile(m.there("d/x"), nil, 0o644))
+	must(t, os.WriteFile(m.at("d/own"), nil, 0o644))
+	eventually(t, "the other client's name", func() bool {
+		_, err := os.Lstat(m.at("d/x"))
+		return err == nil
+	})
 }

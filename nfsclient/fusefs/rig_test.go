@@ -49,6 +49,7 @@ type options struct {
 	Remember                                       bool // the server knows files that are gone
 	Twice                                          bool // the server carries out each CREATE twice, and answers the second
 	Full                                           bool // the server has no room for times
+	Shared                                         bool // the server does not tell how directories were before a change
 	Plain                                          bool // the server's file system has no ACLs
 	NoLocks                                        bool // the server has no lock manager
 	LocalLocks                                     bool
@@ -231,6 +232,9 @@ func (d *description) exported() (*nfsserver.Server, error) {
 	}
 	if d.Opt.Full {
 		served = fullFS{served}
+	}
+	if d.Opt.Shared {
+		served = sharedFS{served}
 	}
 	return nfsserver.New(nfsserver.Options{
 		Exports: []nfsserver.Export{{Name: "/export", FS: served}}, AsyncNames: true,

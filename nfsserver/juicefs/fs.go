@@ -71,7 +71,7 @@ func (f *FS) Root() nfsserver.Ref { return f.ref(f.root, nfsserver.TypeDir) }
 // Info tells the limits. It is not Quick: attributes are asked for at a service.
 func (f *FS) Info() nfsserver.Info {
 	return nfsserver.Info{MaxFileSize: maxFileSize, NameMax: nameMax, LinkMax: linkMax, TimeDelta: nfsserver.Time{Nsec: 1},
-		CookieVerf: cookieVersion, HardLinks: true, Symlinks: true}
+		CookieVerf: cookieVersion, HardLinks: true, Symlinks: true, Shared: !f.sole, SyncSetsTimes: true}
 }
 
 // Statfs tells the room that the volume and the quotas of the directories above r leave.

@@ -48,6 +48,7 @@ func TestTwoServers(t *testing.T) {
 		t.Run("verifiers", func(t *testing.T) { sharedVerifiers(t, a, b) })
 		t.Run("names", func(t *testing.T) { sharedNames(t, a, b) })
 		t.Run("locks", func(t *testing.T) { sharedLocks(t, a, b) })
+		t.Run("before", func(t *testing.T) { sharedBefore(t, a) })
 	})
 }
 
@@ -189,5 +190,26 @@ func sharedLocks(t *testing.T, a, b *side) {
 	}
 	if err := lb.Set(5, 20, nfsserver.Shared); err != nil {
 		t.Errorf("after it was released: %v", err)
+	}
+}
+
+// sharedBefore: what a directory was before a change is not told, since the other server may have changed it in between.
+func sharedBefore(t *testing.T, a *side) {
+	args := nfs3.MkdirArgs{Where: nfs3.DirOpArgs{Dir: a.root, Name: []byte("before")}, Attr: nfs3.Sattr{SetMode: true, Mode: 0o755}}
+	var res nfs3.MkdirRes
+	if err := a.c.Do(t.Context(), nfs3.ProcMkdir, &args, &res, &res.Status, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	if res.DirWcc.Before.Present || !res.DirWcc.After.Present {
+		t.Errorf("%+v", res.DirWcc)
+	}
+}
+
+// A volume in a directory has one server, which has all that changes in its hands.
+func TestVolumeInDirectoryIsNotShared(t *testing.T) {
+	f := openNew(t, Local{})
+	defer closeFS(t, f)
+	if f.Info().Shared {
+		t.Error("shared")
 	}
 }
