@@ -5,7 +5,6 @@ package look
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"strconv"
 	"sync/atomic"
@@ -37,6 +36,9 @@ const (
 
 // muteAfter is how many sleeps with input there are before the entry is looked for, which takes as long as several of them.
 const muteAfter = 16
+
+// epollMost is below which number the poller's epoll instance is looked for.
+const epollMost = 256
 
 // pollerEpoll is the epoll instance of Go's network poller, of which a process has one; 0: not found yet.
 var pollerEpoll atomic.Int64
@@ -82,15 +84,12 @@ func (m *mute) find(fd int) error {
 	if ep := pollerEpoll.Load(); ep != 0 {
 		return m.entry(int(ep), fd)
 	}
-	all, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return err
-	}
-	for _, e := range all {
-		to, _ := os.Readlink("/proc/self/fd/" + e.Name())
-		ep, _ := strconv.Atoi(e.Name())
+	// It was made with the first descriptor that the poller has got, so it is among the first of the process.
+	var to [64]byte
+	for ep := range epollMost {
+		n, err := unix.Readlink("/proc/self/fd/"+strconv.Itoa(ep), to[:])
 		// One of the program's own has other descriptors, or asks for other events.
-		if to == "anon_inode:[eventpoll]" && m.entry(ep, fd) == nil {
+		if err == nil && string(to[:n]) == "anon_inode:[eventpoll]" && m.entry(ep, fd) == nil {
 			pollerEpoll.Store(int64(ep))
 			return nil
 		}
@@ -102,19 +101,23 @@ var errNoEntry = errors.New("look: the network poller has no such descriptor")
 
 // entry reads the entry of fd with an epoll instance: lines of descriptor, events and value.
 func (m *mute) entry(ep, fd int) error {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", ep))
+	text, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(ep))
 	if err != nil {
 		return err
 	}
-	n := 0
+	n, name := 0, strconv.Itoa(fd)
 	for line := range bytes.Lines(text) {
-		var tfd int
-		var event uint32
-		var value uint64
-		if k, _ := fmt.Sscanf(string(line), "tfd: %d events: %x data: %x", &tfd, &event, &value); k == 3 && tfd == fd {
-			m.epoll, m.event, m.value = ep, event, value
-			n++
+		f := bytes.Fields(line)
+		if len(f) < 6 || string(f[0]) != "tfd:" || string(f[1]) != name {
+			continue
 		}
+		event, err := strconv.ParseUint(string(f[3]), 16, 32)
+		value, err2 := strconv.ParseUint(string(f[5]), 16, 64)
+		if err != nil || err2 != nil {
+			return errNoEntry
+		}
+		m.epoll, m.event, m.value = ep, uint32(event), value
+		n++
 	}
 	const asked = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
 	if n != 1 || m.event&asked != asked {

@@ -49,6 +49,9 @@ func TestMute(t *testing.T) {
 		}
 		return event
 	}
+	if n := testing.AllocsPerRun(10, func() { m := mute{}; _ = m.find(fd) }); n > 100 {
+		t.Errorf("to find an entry takes %v allocations", n)
+	}
 	var m mute
 	for range muteAfter {
 		if m.on(fd); now() != was.event {
