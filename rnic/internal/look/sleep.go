@@ -20,12 +20,14 @@ import (
 // input. Half of the processors at most are kept, by lookers too; and where nothing comes soon, it sleeps more and more seldom.
 type Sleeper struct {
 	most   int32         // set once: of lookers and sleepers
+	fd     int           // of the sleep
 	pfd    unix.PollFd   // memory of a system call
 	time   unix.Timespec // the same
 	own    uint64        // inputs of this receiver
 	others uint64        // those of all others, when it was about to sleep last
 	misses uint          // in a row
 	pass   int           // how often it does not sleep from now on
+	turns  turns
 	mute   mute
 }
 
@@ -61,14 +63,26 @@ func (s *Sleeper) Sleep(fd int) bool {
 		return false
 	}
 	s.mute.on(fd)
-	s.pfd = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}
-	s.time = unix.NsecToTimespec(int64(sleepMost))
+	s.fd = fd
 	began := time.Now()
-	n, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&s.pfd)), 1, uintptr(unsafe.Pointer(&s.time)), 0, 0, 0)
-	found := errno == 0 && n > 0
+	found := s.turns.may() && s.turns.look(time.Now, s.looks) || s.poll(sleepMost)
 	s.mute.woke(found)
 	s.woke(found && time.Since(began) <= sleepTime)
 	return found
+}
+
+// poll waits for as long as most, and reports whether there is something to be read.
+func (s *Sleeper) poll(most time.Duration) bool {
+	s.pfd = unix.PollFd{Fd: int32(s.fd), Events: unix.POLLIN | unix.POLLRDHUP}
+	s.time = unix.NsecToTimespec(int64(most))
+	n, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&s.pfd)), 1, uintptr(unsafe.Pointer(&s.time)), 0, 0, 0)
+	return errno == 0 && n > 0
+}
+
+// looks is poll after a turn of others.
+func (s *Sleeper) looks() bool {
+	unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	return s.poll(0)
 }
 
 // Park has to be called before the goroutine waits for fd in the network poller, which is not told of input after some sleeps. After an error nobody would wake it.

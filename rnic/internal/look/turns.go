@@ -1,0 +1,50 @@
+// Looking for input while others have the processor in between.
+
+package look
+
+import "time"
+
+// A turns is how a Sleeper looks before it sleeps: it gives the processor to any thread that wants it, looks when it has it back, and so on for a while.
+// A peer on the same processor works at once then, and one on another processor finds somebody awake: to wake a processor that
+// sleeps takes a virtual machine 10 us of the waker's time, and as much again until a thread runs there. Where nothing comes of it, or
+// where the processor was away for long, it is not done for the next few times, and for more of them each time in a row.
+type turns struct {
+	misses uint // in a row
+	pass   int  // how often it is not done from now on
+}
+
+const (
+	// turnsTime is how long it looks: what a server does for most calls that change a name, and a program between two of them.
+	turnsTime = 100 * time.Microsecond
+
+	// turnsAway is how long the processor was away when it was not for the sake of a call: who sleeps would have been woken sooner.
+	turnsAway = 500 * time.Microsecond
+)
+
+// may reports whether to look.
+func (t *turns) may() bool {
+	if t.pass > 0 {
+		t.pass--
+		return false
+	}
+	return true
+}
+
+// look calls found, with the processor given to others before each, until it reports true, or for turnsTime; now tells the time.
+func (t *turns) look(now func() time.Time, found func() bool) bool {
+	since := now()
+	for last := since; ; {
+		yes := found()
+		at := now()
+		switch {
+		case at.Sub(last) >= turnsAway, !yes && at.Sub(since) >= turnsTime:
+			t.misses = min(t.misses+1, maxMisses)
+			t.pass = 1<<t.misses - 1
+			return yes
+		case yes:
+			t.misses = 0
+			return true
+		}
+		last = at
+	}
+}
