@@ -12,19 +12,19 @@ import (
 // the next read finds it there.
 const coldMax = 64 << 10
 
-// pread reads as pread(2) does. What is not in the page cache, of a disk of this machine, is waited for without a thread.
-func (f *FS) pread(fd int, p []byte, off int64) (int, error) {
+// pread reads as pread(2) does, from the descriptor fd of n. What is not in the page cache, of a disk of this machine, is waited for without a thread.
+func (f *FS) pread(n *node, fd int, p []byte, off int64) (int, error) {
 	if f.nowait && len(p) > 0 && len(p) <= coldMax {
-		n, errno := f.preadCached(fd, p, off)
+		k, errno := f.preadCached(fd, p, off)
 		switch {
-		case errno == 0 && n > 0:
-			return n, nil
-		case errno == unix.EAGAIN:
+		case errno == 0 && k > 0:
+			return k, nil
+		case errno == unix.EAGAIN && !n.isDAX(fd):
 			if r := cold.take(); r != nil {
-				n, err := r.ReadAt(fd, p, off)
+				k, err := r.ReadAt(fd, p, off)
 				cold.put()
 				if err == nil {
-					return n, nil
+					return k, nil
 				}
 				// An error may be the ring's: it is full, or its kernel (5.5) has no such operation. pread reports whether
 				// it is the file's.
@@ -33,6 +33,33 @@ func (f *FS) pread(fd int, p []byte, off int64) (int, error) {
 	}
 	return again2(func() (int, error) { return unix.Pread(fd, p, off) })
 }
+
+// A daxState is whether a file is in memory that is its disk, and has no pages in the page cache (ext4, XFS): a read copies from there and waits for nothing,
+// but cachestat(2) finds nothing of it. It is asked for once in the life of a node: the kernel changes it while nobody has the inode.
+type daxState = int32
+
+const (
+	daxUnknown daxState = iota
+	daxNot
+	daxIs
+)
+
+// isDAX reports whether the file of n, which fd is open on, is so.
+func (n *node) isDAX(fd int) bool {
+	is := n.dax.Load()
+	if is == daxUnknown {
+		is = daxNot
+		var sx unix.Statx_t
+		if statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, 0, &sx) == nil && sx.Attributes&unix.STATX_ATTR_DAX != 0 {
+			is = daxIs
+		}
+		n.dax.Store(is)
+	}
+	return is == daxIs
+}
+
+// statx is a variable for tests.
+var statx = unix.Statx
 
 // preadCached is preadNow, but asks before that whether the kernel has the pages, where that can be known: else it would begin to read them
 // from the disk, one read at a time, and the ring, which is given several at once, would begin with all of it again.

@@ -121,3 +121,62 @@ func TestIdleRingEnds(t *testing.T) {
 		c.mu.Unlock()
 	}
 }
+
+// A file that is in memory which is its disk (DAX) is never in the page cache: reads of it need no ring. No such disk can be made here: the kernel's answer is made up.
+func TestReadsOfDAX(t *testing.T) {
+	defer func(c *coldRing, f func(int, string, int, int, *unix.Statx_t) error) { cold, statx = c, f }(cold, statx)
+	want := make([]byte, 64<<10)
+	rand.Read(want)
+	for _, dax := range []bool{false, true} {
+		asked := 0
+		statx = func(fd int, path string, flags, mask int, sx *unix.Statx_t) error {
+			asked++
+			err := unix.Statx(fd, path, flags, mask, sx)
+			if dax {
+				sx.Attributes |= unix.STATX_ATTR_DAX
+			}
+			return err
+		}
+		rings := 0
+		cold = &coldRing{open: func() (*uring.Ring, error) {
+			rings++
+			return nil, unix.ENOMEM // and the next read tries again
+		}}
+		dir := tempDir(t, os.TempDir())
+		name := filepath.Join(dir, "f")
+		must(t, os.WriteFile(name, want, 0o600))
+		f := newFS(t, dir, Options{})
+		ref, _, err := f.Lookup(me, f.Root(), "f")
+		must(t, err)
+		f.nowait, f.info.QuickReads = true, true // whatever file system it is
+		file, err := os.OpenFile(name, os.O_RDWR, 0)
+		must(t, err)
+		defer file.Close()
+		misses := 0
+		for i := 0; misses < 3 && i < 100; i++ {
+			must(t, file.Sync())
+			must(t, unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED))
+			all, errno := cached(int(file.Fd()), 0, len(want))
+			if errno != 0 {
+				machine.Skip(t, "no cachestat")
+			}
+			if all {
+				continue
+			}
+			misses++
+			p := make([]byte, len(want))
+			if n, err := f.ReadAt(me, ref, p, 0); err != nil || !bytes.Equal(p[:n], want) {
+				t.Errorf("DAX %v: %d bytes, %v", dax, n, err)
+			}
+		}
+		if misses == 0 {
+			machine.Skip(t, "the pages stay in memory")
+		}
+		if dax && rings > 0 || !dax && rings != misses {
+			t.Errorf("DAX %v: of %d reads %d want a ring", dax, misses, rings)
+		}
+		if asked != 1 {
+			t.Errorf("DAX %v: asked %d times", dax, asked)
+		}
+	}
+}

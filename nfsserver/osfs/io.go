@@ -27,7 +27,7 @@ func (f *FS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (in
 	for done < len(p) {
 		// Short reads are for signals and ends: the server tells its client the end of the file by a short one, so
 		// it must not tell one that is none.
-		k, err := f.pread(fd, p[done:], int64(off)+int64(done))
+		k, err := f.pread(n, fd, p[done:], int64(off)+int64(done))
 		if err != nil {
 			return done, err
 		}
