@@ -99,3 +99,78 @@ func sendFile(t *testing.T, s *splicer, f *os.File, n int) {
 		t.Fatal(err)
 	}
 }
+
+// Beside small replies a transfer is cut into pieces; where there were none for some pieces it moves all at once. Large replies change nothing.
+func TestTransfersAreCutBesideSmallReplies(t *testing.T) {
+	var u usage
+	var p pieces
+	p.next(1)                      // what other tests have replied
+	for p.left = 0; ; p.left = 0 { // and what a worker of theirs still may
+		if _, cut := p.next(transferred); !cut {
+			break
+		}
+	}
+	u.sent(smallRecord + 1)
+	if n, cut := p.next(transferred); n != transferred || cut {
+		t.Fatalf("%d bytes at once after a large reply", n)
+	}
+	u.sent(smallRecord)
+	for i := range piecesAfter {
+		if n, cut := p.next(transferred); n != burstBytes || !cut {
+			t.Fatalf("piece %d after a small reply has %d bytes", i, n)
+		}
+	}
+	if n, cut := p.next(transferred); n != transferred || cut {
+		t.Errorf("%d bytes at once after the last piece", n)
+	}
+	u.sent(1)
+	if n, cut := p.next(100); n != 100 || !cut {
+		t.Errorf("a rest of 100 bytes moves as %d", n)
+	}
+	if n := u.out.Load(); n != 2*smallRecord+2 {
+		t.Errorf("%d bytes counted", n)
+	}
+}
+
+// A transfer from a file beside small replies lets others run after each piece, and all of it arrives.
+func TestSplicingIsCutBesideSmallReplies(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	got := make(chan []byte, 1)
+	go func() {
+		c, err := net.DialTimeout("tcp", l.Addr().String(), time.Minute)
+		if err != nil {
+			got <- nil
+			return
+		}
+		defer c.Close()
+		b, _ := io.ReadAll(c)
+		got <- b
+	}()
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(t.TempDir() + "/file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	want := bytes.Repeat([]byte("0123456789abcdef"), 1<<20/16)
+	if _, err := f.Write(want); err != nil {
+		t.Fatal(err)
+	}
+	smallReplies.Add(1)
+	s, before := newSplicer(c), gaveWay.Load()
+	sendFile(t, s, f, len(want))
+	c.Close()
+	if b := <-got; !bytes.Equal(b, want) {
+		t.Errorf("%d bytes arrived, or others", len(b))
+	}
+	if n := gaveWay.Load() - before; n < int64(len(want)/burstBytes) {
+		t.Errorf("others could run %d times", n)
+	}
+}

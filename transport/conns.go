@@ -54,6 +54,14 @@ type usage struct {
 	since   time.Time // since when there were as many
 }
 
+// sent counts a reply of n bytes, or several that leave together.
+func (u *usage) sent(n int) {
+	u.out.Add(uint64(n))
+	if n <= smallRecord {
+		smallReplies.Add(1)
+	}
+}
+
 // A host is where connections come from: an IPv4 address, or the /64 of an IPv6 address,
 // which one host has to itself. Guarded by Server.mu.
 type host struct {

@@ -205,7 +205,7 @@ func (r *rdmaConn) reply(c *Call) {
 		return
 	}
 	m := chunks.Message{Stream: c.res.Bytes(), Items: c.res.Items()}
-	r.used.out.Add(uint64(len(m.Stream) + itemBytes(m.Items)))
+	r.used.sent(len(m.Stream) + itemBytes(m.Items))
 	if r.together(c, m) {
 		_ = c.req.ReplyTogether(m)
 	} else {

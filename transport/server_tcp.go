@@ -283,7 +283,7 @@ func (t *tcpConn) writeBatch(batch []*Call) {
 			t.gather.message(&c.mark, &c.res, c.pipe)
 			n += markLen + recordSize(&c.res)
 		}
-		t.used.out.Add(uint64(n))
+		t.used.sent(n)
 		if err := t.writeGathered(); err != nil {
 			t.close()
 		}

@@ -23,9 +23,12 @@ type splicer struct {
 	bytes []byte // what sendFn has to send
 	pipe  *mem.Pipe
 	left  int  // bytes that spliceFn has to move
+	whole int  // bytes that it has moved with no turn of others in between
 	more  bool // others follow at once
 	err   error
 	burst burst
+
+	pieces pieces
 }
 
 // newSplicer returns nil for what is not a TCP socket of the kernel's.
@@ -65,7 +68,8 @@ func (s *splicer) trySend(fd uintptr) bool {
 // trySplice moves what the socket takes, and reports whether there is nothing to wait for.
 func (s *splicer) trySplice(fd uintptr) bool {
 	for s.left > 0 {
-		n, err := s.pipe.Splice(fd, s.left, s.more)
+		piece, cut := s.pieces.next(s.left)
+		n, err := s.pipe.Splice(fd, piece, s.more || piece < s.left)
 		if errors.Is(err, syscall.EAGAIN) {
 			return false
 		}
@@ -74,13 +78,18 @@ func (s *splicer) trySplice(fd uintptr) bool {
 			return true
 		}
 		s.left -= n
+		if cut {
+			s.burst.add(n)
+		} else {
+			s.whole += n
+		}
 	}
 	return true
 }
 
 // send writes b, then the n bytes of pipe. p is the patience with the peer.
 func (s *splicer) send(b []byte, pipe *mem.Pipe, n int, more bool, p writeTimeout) error {
-	s.bytes, s.pipe, s.left, s.more, s.err = b, pipe, n, more, nil
+	s.bytes, s.pipe, s.left, s.whole, s.more, s.err = b, pipe, n, 0, more, nil
 	defer func() { s.bytes, s.pipe = nil, nil }()
 	if pipe.Len() != n { // the record's length is on its way, and could not be kept
 		return errPipe
@@ -89,7 +98,7 @@ func (s *splicer) send(b []byte, pipe *mem.Pipe, n int, more bool, p writeTimeou
 		return err
 	}
 	err := s.run(s.spliceFn, p)
-	s.burst.add(n)
+	s.burst.add(s.whole)
 	return err
 }
 
