@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -130,9 +131,11 @@ func TestDrainingTakesNoCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var calls sync.WaitGroup
+	defer calls.Wait() // other tests replace the pool that calls return to (simulateCalls)
 	defer c.Close()
-	call := func(proc uint32) { c.Call(bg, testProc(proc), words{1}, words{0}, nil, 64) }
-	go call(tHold)
+	call := func(proc uint32) { calls.Go(func() { c.Call(bg, testProc(proc), words{1}, words{0}, nil, 64) }) }
+	call(tHold)
 	<-p.entered
 	var r *rdmaConn
 	s.mu.Lock()
@@ -147,7 +150,7 @@ func TestDrainingTakesNoCall(t *testing.T) {
 	}()
 	await(t, r.draining.Load)
 	before := r.used.calls.Load()
-	go call(tCount)
+	call(tCount)
 	await(t, func() bool { return r.used.calls.Load() > before })
 	p.release()
 	<-stopped
