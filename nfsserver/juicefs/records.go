@@ -105,19 +105,25 @@ func (k *calls) close() {
 	}
 }
 
-// claim returns a slot that nobody has now, or -1.
+// claim returns a slot that nobody has now, or that is the owner's since a call whose answer was lost; -1: there is none, or the service does not answer, which
+// is found out once: for each slot it would take as long again as the service's client tries, and Close waits for it.
 func claim(m meta.Meta, owner uint64, now time.Time) int64 {
 	for slot := range int64(slots) {
 		no := m.SetXattr(system, recordsIno, slotName(slot), slotOf(owner, now), meta.XattrCreate)
 		if no == syscall.EEXIST {
-			if _, at, known := slotAt(m, slot); !known || now.Sub(at) < slotAge {
+			has, at, known := slotAt(m, slot)
+			if !known {
+				return -1
+			}
+			if has != owner && now.Sub(at) < slotAge {
 				continue
 			}
 			no = m.SetXattr(system, recordsIno, slotName(slot), slotOf(owner, now), meta.XattrReplace)
 		}
-		if no == 0 {
-			return slot
+		if no != 0 {
+			return -1
 		}
+		return slot
 	}
 	return -1
 }
