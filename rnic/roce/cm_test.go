@@ -26,6 +26,9 @@ type meeting struct {
 
 func meet(t testing.TB, o Options) *meeting {
 	t.Helper()
+	if o.Wrap != nil {
+		ownPorts(t)
+	}
 	_, at := hosts(t)
 	dev := OpenWith(rnic.DeviceConfig{}, o)
 	addr := fmt.Sprintf("%v:%d", at, service)
@@ -35,6 +38,28 @@ func meet(t testing.TB, o Options) *meeting {
 	}
 	t.Cleanup(func() { l.Close() })
 	return &meeting{l, addr, dev}
+}
+
+// ownPorts waits until the process has no port, now and when the test has ended. A client chooses its address itself, and the same each time: its port is open
+// for as long as a connection rests in time-wait, with the wire of the test that has opened it.
+func ownPorts(t testing.TB) {
+	t.Helper()
+	wait := func() {
+		for began := time.Now(); ; time.Sleep(time.Millisecond) {
+			ports.mu.Lock()
+			n := len(ports.all)
+			ports.mu.Unlock()
+			if n == 0 {
+				return
+			}
+			if time.Since(began) > 3*time.Minute {
+				t.Errorf("%d ports are still open", n)
+				return
+			}
+		}
+	}
+	wait()
+	t.Cleanup(wait)
 }
 
 // connected is both ends of a connection that the CM has made.

@@ -21,6 +21,9 @@ import (
 // meetFor is meet for a service.
 func meetFor(t testing.TB, s rnic.Service, o Options) *meeting {
 	t.Helper()
+	if o.Wrap != nil {
+		ownPorts(t)
+	}
 	_, at := hosts(t)
 	dev := OpenWith(rnic.DeviceConfig{}, o)
 	addr := fmt.Sprintf("%v:%d", at, service)
@@ -76,32 +79,35 @@ func (m *meeting) accept(ctx context.Context, qp *rnic.QP, private string) error
 // TestResolve: each client is told of the same QP, which answers those who write to it; also where the CM's datagrams are lost, come twice
 // or in another order.
 func TestResolve(t *testing.T) {
-	for _, o := range []Options{{}, {Wrap: badly(100)}} {
-		m := meetFor(t, rnic.UD, o)
-		b := newSide(t, m.dev, rnic.UD)
-		for i := range 3 {
-			a := newSide(t, m.dev, rnic.UD)
-			accepted := make(chan error, 1)
-			go func() { accepted <- m.accept(t.Context(), b.qp, "server") }()
-			if err := m.dev.Connect(t.Context(), a.qp, m.addr, rnic.ConnParams{PrivateData: []byte("client")}); err != nil {
-				t.Fatal(err)
-			}
-			if err := <-accepted; err != nil {
-				t.Fatal(err)
-			}
-			to := a.qp.Peer()
-			if to.QPN == 0 || to.QKey != UDPQKey || netip.AddrPortFrom(to.Addr, service).String() != m.addr {
-				t.Errorf("%+v", to)
-			}
-			if !bytes.HasPrefix(a.qp.PrivateData(), []byte("server\x00")) || i == 0 && !bytes.HasPrefix(b.qp.PrivateData(), []byte("client\x00")) {
-				t.Errorf("%q, %q", a.qp.PrivateData(), b.qp.PrivateData())
-			}
-			if o.Wrap == nil {
-				pingOnce(t, a, b)
-			}
+	t.Run("good wire", func(t *testing.T) { resolveThrice(t, Options{}) })
+	t.Run("bad wire", func(t *testing.T) { resolveThrice(t, Options{Wrap: badly(100)}) })
+}
+
+func resolveThrice(t *testing.T, o Options) {
+	m := meetFor(t, rnic.UD, o)
+	b := newSide(t, m.dev, rnic.UD)
+	for i := range 3 {
+		a := newSide(t, m.dev, rnic.UD)
+		accepted := make(chan error, 1)
+		go func() { accepted <- m.accept(t.Context(), b.qp, "server") }()
+		if err := m.dev.Connect(t.Context(), a.qp, m.addr, rnic.ConnParams{PrivateData: []byte("client")}); err != nil {
+			t.Fatal(err)
 		}
-		m.l.Close()
+		if err := <-accepted; err != nil {
+			t.Fatal(err)
+		}
+		to := a.qp.Peer()
+		if to.QPN == 0 || to.QKey != UDPQKey || netip.AddrPortFrom(to.Addr, service).String() != m.addr {
+			t.Errorf("%+v", to)
+		}
+		if !bytes.HasPrefix(a.qp.PrivateData(), []byte("server\x00")) || i == 0 && !bytes.HasPrefix(b.qp.PrivateData(), []byte("client\x00")) {
+			t.Errorf("%q, %q", a.qp.PrivateData(), b.qp.PrivateData())
+		}
+		if o.Wrap == nil {
+			pingOnce(t, a, b)
+		}
 	}
+	m.l.Close()
 }
 
 // pingOnce sends a datagram to who was resolved, and one back.
