@@ -15,8 +15,8 @@
 //
 // A server that can't have these attributes be of the operation's own moment says nothing of before, as RFC 1813 §2.6 asks of it:
 // one of several that export the same files. A file that we write is taken to have changed by that, as by Linux's client. In a directory
-// many make names. An operation of ours on one proves nothing of its other names, so they are believed for no longer than
-// without it, and are void after that, since nobody can tell whose changes the new times are of.
+// many make names. Neither such an operation nor attributes that come while others of ours are under way prove anything of its other names, so they
+// are believed for no longer than without it, and are void after that, since nobody can tell whose changes the new times are of.
 //
 // For how long? As nfs(5) has it: the least time at first and after each foreign change,
 // doubled each time that the attributes prove unchanged for as long as they were trusted.
@@ -43,7 +43,7 @@ type attrs struct {
 	busy    int    // operations of ours that change the object and are under way
 	lastOwn uint64 // the moment when the last such operation ended
 
-	// unproven: since sent, operations of ours have changed the directory, and the server did not say how it was before them.
+	// unproven: since sent, the directory has changed while operations of ours were under way, and nothing proves that all of it was theirs.
 	unproven bool
 
 	// content counts the changes by others to what the object holds: the bytes of a
@@ -80,7 +80,8 @@ func (a *attrs) take(r report, now uint64, lim timeouts) (foreign bool) {
 	} else {
 		overlap = overlap || a.busy > 0
 	}
-	mine := overlap || r.own && (r.pre == nil || *r.pre == was)
+	proven := r.own && r.pre != nil && *r.pre == was
+	mine := overlap || proven || r.own && r.pre == nil
 	changed := was.Size != is.Size || was.Mtime != is.Mtime
 	if changed {
 		foreign = !mine
@@ -89,7 +90,7 @@ func (a *attrs) take(r report, now uint64, lim timeouts) (foreign bool) {
 		foreign = true
 	}
 	sent, void := r.sent, foreign
-	a.unproven = !foreign && (a.unproven || changed && r.own && r.pre == nil && r.attr.Type == nfs3.TypeDir)
+	a.unproven = !foreign && (a.unproven || changed && !proven && r.attr.Type == nfs3.TypeDir)
 	switch {
 	case a.unproven && a.left(r.sent) > 0:
 		sent = a.sent

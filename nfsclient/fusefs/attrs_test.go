@@ -221,3 +221,82 @@ func TestChangeOfUnknownBeginning(t *testing.T) {
 		}
 	})
 }
+
+// TestChangeBesideOthersCalls: attributes that come while an operation of ours on a directory is under way can have another client's name in
+// them, which nothing tells of later. So the names are void when their time is over, unless the attributes before prove that all was ours.
+func TestChangeBesideOthersCalls(t *testing.T) {
+	dir := func(n uint32) nfs3.Fattr {
+		a := version(n)
+		a.Type = nfs3.TypeDir
+		return a
+	}
+	one, two, three := dir(1), dir(2), dir(3)
+	for _, c := range []struct {
+		what string
+		do   func(o *object)
+		void bool
+	}{
+		{"a look finds what our operation has made, of which nothing is said of before", func(o *object) {
+			o.begin()
+			own := o.call()
+			o.reply(o.call(), two, nil, false)
+			o.reply(own, two, nil, true)
+			o.end(o.tick)
+		}, true},
+		{"a look finds another's change before our operation", func(o *object) {
+			o.begin()
+			own := o.call()
+			o.reply(o.call(), two, nil, false)
+			o.reply(own, three, &two, true)
+			o.end(o.tick)
+		}, true},
+		{"a look that was under way when our operation ended", func(o *object) {
+			look := o.call()
+			o.begin()
+			o.reply(o.call(), two, &one, true)
+			o.end(o.tick)
+			o.reply(look, three, nil, false)
+		}, true},
+		{"two of our operations, the second one's reply first", func(o *object) {
+			o.begin()
+			first := o.call()
+			o.begin()
+			o.reply(o.call(), three, &two, true)
+			o.end(o.tick)
+			o.reply(first, two, &one, true)
+			o.end(o.tick)
+		}, true},
+		{"two of our operations, one after the other at the server", func(o *object) {
+			o.begin()
+			first := o.call()
+			o.begin()
+			second := o.call()
+			o.reply(first, two, &one, true)
+			o.end(o.tick)
+			o.reply(second, three, &two, true)
+			o.end(o.tick)
+		}, false},
+		{"a look finds nothing new", func(o *object) {
+			o.begin()
+			own := o.call()
+			o.reply(o.call(), one, nil, false)
+			o.reply(own, two, &one, true)
+			o.end(o.tick)
+		}, false},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := &object{lim: timeouts{3 * time.Second, 60 * time.Second}}
+				o.reply(o.call(), one, nil, false)
+				c.do(o)
+				if o.content != 0 {
+					t.Error("void before their time")
+				}
+				time.Sleep(3 * time.Second)
+				if o.reply(o.call(), o.attr, nil, false); o.content != 0 != c.void {
+					t.Errorf("void is %v", !c.void)
+				}
+			})
+		})
+	}
+}
