@@ -20,7 +20,7 @@ import (
 // kernel says in /proc/self/fdinfo what is registered with an epoll instance, and by which value the poller knows it (proc_pid_fdinfo(5));
 // where that cannot be read, or is not as expected, nothing is changed. Room to write, errors and the end of the connection are told of as ever.
 type mute struct {
-	slept int    // sleeps with input, up to muteAfter
+	slept int64  // sleeps with input, until the entry has been looked for
 	state int8   // one of those below
 	epoll int    // the poller's epoll instance, once it has been found
 	event uint32 // what the poller has asked to be told of
@@ -34,7 +34,8 @@ const (
 	muteOn                  // it is not
 )
 
-// muteAfter is how many sleeps with input there are before the entry is looked for, which takes as long as several of them.
+// muteAfter is how many sleeps with input there are at least before the entry is looked for, which takes as long as several of them. Where the poller
+// has more descriptors than that there are as many sleeps: the kernel writes a line for each, and tells of no input of any of them meanwhile.
 const muteAfter = 16
 
 // epollMost is below which number the poller's epoll instance is looked for.
@@ -43,12 +44,15 @@ const epollMost = 256
 // pollerEpoll is the epoll instance of Go's network poller, of which a process has one; 0: not found yet.
 var pollerEpoll atomic.Int64
 
+// pollerHas is how many descriptors the poller had when an entry was looked for last.
+var pollerHas atomic.Int64
+
 // on is called before each sleep.
 func (m *mute) on(fd int) {
-	if m.slept < muteAfter {
-		return
-	}
 	if m.state == muteUnknown {
+		if m.slept < max(muteAfter, pollerHas.Load()) {
+			return
+		}
 		m.state = muteOff
 		if err := m.find(fd); err != nil {
 			m.state = muteRefused
@@ -70,7 +74,7 @@ func (m *mute) off(fd int) error {
 
 // woke counts a sleep.
 func (m *mute) woke(found bool) {
-	if found && m.slept < muteAfter {
+	if found && m.state == muteUnknown {
 		m.slept++
 	}
 }
@@ -105,10 +109,13 @@ func (m *mute) entry(ep, fd int) error {
 	if err != nil {
 		return err
 	}
-	n, name := 0, strconv.Itoa(fd)
+	n, all, name := 0, int64(0), strconv.Itoa(fd)
 	for line := range bytes.Lines(text) {
 		f := bytes.Fields(line)
-		if len(f) < 6 || string(f[0]) != "tfd:" || string(f[1]) != name {
+		if len(f) < 6 || string(f[0]) != "tfd:" {
+			continue
+		}
+		if all++; string(f[1]) != name {
 			continue
 		}
 		event, err := strconv.ParseUint(string(f[3]), 16, 32)
@@ -123,5 +130,6 @@ func (m *mute) entry(ep, fd int) error {
 	if n != 1 || m.event&asked != asked {
 		return errNoEntry
 	}
+	pollerHas.Store(all)
 	return nil
 }

@@ -70,6 +70,34 @@ func TestMute(t *testing.T) {
 	}
 }
 
+// Where the poller has many descriptors an entry is looked for after as many sleeps.
+func TestMuteAmongMany(t *testing.T) {
+	fd := polled(t)
+	for range 2 * muteAfter {
+		polled(t)
+	}
+	if err := new(mute).find(fd); err != nil {
+		t.Fatal(err)
+	}
+	defer pollerHas.Store(0)
+	var m mute
+	for range 2 * muteAfter {
+		if m.on(fd); m.state != muteUnknown {
+			t.Fatalf("looked for after %d sleeps", m.slept)
+		}
+		m.woke(true)
+	}
+	for range pollerHas.Load() {
+		m.woke(true)
+	}
+	if m.on(fd); m.state != muteOn {
+		t.Errorf("state %d after %d sleeps", m.state, m.slept)
+	}
+	if err := m.off(fd); err != nil {
+		t.Error(err)
+	}
+}
+
 // A descriptor that the poller does not have is left alone, also where an epoll instance of the program's own has it.
 func TestMuteRefused(t *testing.T) {
 	pollerEpoll.Store(0) // it is found again
