@@ -4,6 +4,7 @@ package look
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"os"
 	"strconv"
@@ -80,7 +81,10 @@ func (m *mute) woke(found bool) {
 }
 
 func (m *mute) change(fd int, event uint32) error {
-	return unix.EpollCtl(m.epoll, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Events: event, Fd: int32(uint32(m.value)), Pad: int32(uint32(m.value >> 32))})
+	var value [8]byte // one number to the kernel, two to package unix
+	binary.NativeEndian.PutUint64(value[:], m.value)
+	fields := unix.EpollEvent{Events: event, Fd: int32(binary.NativeEndian.Uint32(value[:4])), Pad: int32(binary.NativeEndian.Uint32(value[4:]))}
+	return unix.EpollCtl(m.epoll, unix.EPOLL_CTL_MOD, fd, &fields)
 }
 
 // find finds the poller's entry of fd.
