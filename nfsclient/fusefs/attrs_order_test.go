@@ -1,0 +1,156 @@
+// Names of a directory in all orders of calls, replies and changes by others: none is believed for good that another client has changed.
+
+package fusefs
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// A directory is one of a server that does changes one after the other, and what a mount knows of it.
+type directory struct {
+	object
+	rng     *rand.Rand
+	shared  bool // the server does not say how it was before a change
+	now     time.Time
+	version uint32 // how many changes there were
+	foreign uint32 // version of the last one that was another client's
+	pending []*dirCall
+	names   []believed
+}
+
+// A dirCall is one on its way: to the server, or back.
+type dirCall struct {
+	kind    dirCallKind
+	sent    stamp
+	content uint64 // when it was sent, which a name is known under
+	done    bool   // by the server
+	pre, is uint32
+}
+
+type dirCallKind int
+
+const (
+	callLook   dirCallKind = iota // brings attributes
+	callChange                    // makes a name
+	callLookup                    // finds out about a name
+)
+
+// A believed name was true of a version.
+type believed struct {
+	content uint64
+	version uint32
+}
+
+func newDirectory(seed uint64, shared bool) *directory {
+	d := &directory{rng: rand.New(rand.NewPCG(seed, 0)), shared: shared, now: time.Unix(1, 0), version: 1}
+	d.lim = timeouts{3 * time.Second, 60 * time.Second}
+	d.ask(callLook)
+	return d
+}
+
+func (d *directory) send(kind dirCallKind) {
+	if kind == callChange {
+		d.begin()
+	}
+	d.tick++
+	d.pending = append(d.pending, &dirCall{kind: kind, sent: stamp{d.tick, d.now}, content: d.content})
+}
+
+// step has the server do one of the calls, or its reply arrive.
+func (d *directory) step() {
+	i := d.rng.IntN(len(d.pending))
+	c := d.pending[i]
+	if !c.done {
+		c.done, c.pre = true, d.version
+		if c.kind == callChange {
+			d.version++
+		}
+		c.is = d.version
+		return
+	}
+	d.pending = append(d.pending[:i], d.pending[i+1:]...)
+	attr := func(n uint32) nfs3.Fattr {
+		a := version(n)
+		a.Type = nfs3.TypeDir
+		return a
+	}
+	var pre *nfs3.Fattr
+	if c.kind == callChange && !d.shared {
+		pre = new(attr(c.pre))
+	}
+	d.reply(c.sent, attr(c.is), pre, c.kind == callChange)
+	switch c.kind {
+	case callChange:
+		d.tick++
+		d.end(d.tick)
+	case callLookup:
+		d.names = append(d.names, believed{c.content, c.is})
+	}
+}
+
+// settle has all calls answered.
+func (d *directory) settle() {
+	for len(d.pending) > 0 {
+		d.step()
+	}
+}
+
+// ask makes a call while no other is on its way.
+func (d *directory) ask(kind dirCallKind) {
+	d.send(kind)
+	d.settle()
+}
+
+// wrong reports whether a name is believed that another client's change came after.
+func (d *directory) wrong() bool {
+	for _, n := range d.names {
+		if n.content == d.content && n.version < d.foreign {
+			return true
+		}
+	}
+	return false
+}
+
+// TestForeignNamesAreSeen: whatever comes in whatever order, when the attributes have timed out and were asked for, no name is believed that is
+// older than another client's change.
+func TestForeignNamesAreSeen(t *testing.T) {
+	for seed := range uint64(20000) {
+		d := newDirectory(seed, seed%2 > 0)
+		for range 5 + d.rng.IntN(40) {
+			switch what := d.rng.IntN(7); {
+			case what <= int(callLookup):
+				d.send(dirCallKind(what))
+			case what == 3:
+				d.version++
+				d.foreign = d.version
+			case what == 4:
+				d.now = d.now.Add(time.Duration(d.rng.IntN(4000)) * time.Millisecond)
+			case len(d.pending) > 0:
+				d.step()
+			}
+		}
+		d.settle()
+		d.now = d.now.Add(d.lim.max)
+		if d.ask(callLook); d.wrong() {
+			t.Fatalf("seed %d: names of before version %d are believed", seed, d.foreign)
+		}
+	}
+}
+
+// TestOwnNamesAreKept: calls one after the other, of which the server says how the directory was before them, make nothing void.
+func TestOwnNamesAreKept(t *testing.T) {
+	for seed := range uint64(200) {
+		d := newDirectory(seed, false)
+		for range 50 {
+			d.ask(dirCallKind(d.rng.IntN(3)))
+			d.now = d.now.Add(time.Duration(d.rng.IntN(10)) * time.Second)
+		}
+		if d.content != 0 {
+			t.Fatalf("seed %d: void, and nobody else has changed it", seed)
+		}
+	}
+}
