@@ -14,7 +14,8 @@ const burstBytes = 256 << 10
 // A burst is what a goroutine has sent or received since it last let others run.
 type burst struct{ n int }
 
-// add counts n bytes, and lets others run when they are enough. The caller holds no lock.
+// add counts n bytes, and lets others run when they are enough. The caller holds no lock that others wait for: in a splicer it is the one of
+// the descriptor's writers, of whom there are no others.
 func (b *burst) add(n int) {
 	if b.n += n; b.n >= burstBytes {
 		b.n = 0
