@@ -33,9 +33,8 @@ type batch struct {
 	pieces  [][]byte
 	at      int      // the first range not all taken
 	left    int      // bytes not taken yet
-	scratch []byte   // small, or one of largeScratches while there is something to send
-	small   []byte   // set once
-	large   bool     // the last batch would have been cut short by the small one
+	scratch []byte   // small, or one of largeScratches where that is full
+	small   []byte   // set once; ranges point into it until the batch has left, although scratch is another one
 	owned   bool     // the last range is of scratch memory
 	ends    []uint64 // stream positions at which its FPDUs end
 	began   uint64   // stream position of its first byte, an FPDU boundary
@@ -60,7 +59,7 @@ func (b *batch) init(q *rnic.ProviderQP) {
 	b.scratch = b.small
 }
 
-// largeScratches is of *[batchScratch]byte: a connection has one while it has much to send, and an idle one has none.
+// largeScratches is of *[batchScratch]byte: a connection has one while a batch of many FPDUs waits to be sent, and an idle one has none.
 var largeScratches = sync.Pool{New: func() any { return new([batchScratch]byte) }}
 
 // rooms are few and used again at once, so that a processor's cache holds the one in use: that is why payload
@@ -84,8 +83,20 @@ func (b *batch) end() uint64 { return b.pos + uint64(b.left) }
 
 // full reports whether another FPDU could be too much.
 func (b *batch) full() bool {
-	return len(b.pieces)+3 > MaxPieces || b.left >= batchBytes ||
-		len(b.scratch)+fpduScratch+inlineMax > cap(b.scratch)
+	return len(b.pieces)+3 > MaxPieces || b.left >= batchBytes || b.cramped() && !b.enlarge()
+}
+
+// cramped reports whether the scratch memory could be too little for another FPDU.
+func (b *batch) cramped() bool { return len(b.scratch)+fpduScratch+inlineMax > cap(b.scratch) }
+
+// enlarge goes on in large scratch memory, if it has not done so before. Ranges point into the small one, which stays where
+// it is: many requests posted at once leave in one batch, not in one that the small memory has room for and another one.
+func (b *batch) enlarge() bool {
+	if cap(b.scratch) == batchScratch {
+		return false
+	}
+	b.scratch, b.owned = largeScratches.Get().(*[batchScratch]byte)[:0], false
+	return true
 }
 
 // reset makes an empty batch ready to be filled.
@@ -96,17 +107,10 @@ func (b *batch) reset() {
 	b.began = b.pos
 	b.owned = false
 	b.shrink()
-	// Not grown in mid-batch, since ranges point into it.
-	if b.large {
-		b.scratch = largeScratches.Get().(*[batchScratch]byte)[:0]
-	}
 }
 
 // shrink empties the memory that is the batch's own, to which no range points any more, and returns what is large to its pool.
 func (b *batch) shrink() {
-	if n := len(b.scratch); n > 0 {
-		b.large = n+fpduScratch+inlineMax > smallScratch
-	}
 	if cap(b.scratch) == batchScratch {
 		largeScratches.Put((*[batchScratch]byte)(b.scratch[:batchScratch]))
 	}

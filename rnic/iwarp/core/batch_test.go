@@ -3,6 +3,7 @@
 package core
 
 import (
+	"bytes"
 	"reflect"
 	"testing"
 
@@ -65,29 +66,73 @@ func TestSentBytesArePinnedByNobody(t *testing.T) {
 	}
 }
 
-// TestIdleBatchHasNoLargeScratch: memory for much to send is there while there is much to send.
-func TestIdleBatchHasNoLargeScratch(t *testing.T) {
+// TestLargeScratchIsForTheRestOfABatch: what the small memory has no room for goes to a large one, in order, which is given back when
+// the batch has left.
+func TestLargeScratchIsForTheRestOfABatch(t *testing.T) {
 	var b batch
 	b.init(nil)
-	b.reset()
-	for b.full() == false {
-		b.own(fpduScratch)
-		b.endFPDU()
+	for range 2 {
+		b.reset()
+		if cap(b.scratch) != smallScratch {
+			t.Errorf("%d bytes of scratch in an empty batch", cap(b.scratch))
+		}
+		n := 0
+		for ; !b.full(); n++ {
+			p := b.own(fpduScratch)
+			p[0], p[len(p)-1] = byte(n), byte(n>>8)
+			b.endFPDU()
+		}
+		if cap(b.scratch) != batchScratch || n < batchScratch/fpduScratch {
+			t.Errorf("%d FPDUs, %d bytes of scratch in a full batch", n, cap(b.scratch))
+		}
+		if len(b.pieces) != 2 {
+			t.Errorf("%d ranges of two memories", len(b.pieces))
+		}
+		all := bytes.Join(b.pieces, nil)
+		for i := range n {
+			if p := all[i*fpduScratch:][:fpduScratch]; p[0] != byte(i) || p[len(p)-1] != byte(i>>8) {
+				t.Fatalf("FPDU %d of %d is not where it belongs", i, n)
+			}
+		}
+		b.advance(b.left)
+		if cap(b.scratch) != smallScratch {
+			t.Errorf("%d bytes of scratch after a batch has left", cap(b.scratch))
+		}
 	}
-	b.advance(b.left)
-	b.reset()
-	if cap(b.scratch) != batchScratch {
-		t.Errorf("%d bytes of scratch after a batch that was cut short", cap(b.scratch))
-	}
-	b.shrink() // there was nothing to send
-	if cap(b.scratch) != smallScratch {
-		t.Errorf("%d bytes of scratch while there is nothing to send", cap(b.scratch))
-	}
-	b.reset()
-	b.own(fpduScratch)
-	b.advance(b.left)
-	b.reset()
-	if cap(b.scratch) != smallScratch {
-		t.Errorf("%d bytes of scratch after a small batch", cap(b.scratch))
+}
+
+// TestPostedTogetherLeavesTogether: what is posted at once leaves in one batch, beyond what the small memory has room for.
+func TestPostedTogetherLeavesTogether(t *testing.T) {
+	for _, op := range []rnic.Opcode{rnic.OpRead, rnic.OpSend} {
+		const n = 64
+		s := newSide(t, rnic.DeviceConfig{}, n)
+		s.end.start(Modes{CRC: true}, 1, n, false)
+		mr, _ := s.pd.RegMR(make([]byte, 4096), rnic.LocalWrite)
+		w, o := &s.end.work, &s.end.out
+		wr, length := rnic.SendWR{Op: op, MR: mr, Length: 4096}, 52
+		if op == rnic.OpSend {
+			wr, length = rnic.SendWR{Op: op, SGL: [][]byte{make([]byte, 128)}}, 152
+		}
+		o.SetMSS(s.end.mss)
+		for range 3 { // and so does what follows
+			w.Collect()
+			for range n / 4 {
+				post(t, s.qp, wr)
+			}
+			if !w.Resume() {
+				t.Fatal("nothing to send")
+			}
+			if err := o.Fill(); err != nil {
+				t.Fatal(err)
+			}
+			pieces, _ := o.Pending()
+			if all := len(bytes.Join(pieces, nil)); all != n/4*length {
+				t.Errorf("%v: %d bytes in a batch, want %d FPDUs of %d", op, all, n/4, length)
+			}
+			o.Sent(n / 4 * length)
+			if !o.b.empty() || !w.Rest() {
+				t.Fatalf("%v: there is something left", op)
+			}
+		}
 	}
 }
