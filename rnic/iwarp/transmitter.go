@@ -37,7 +37,7 @@ type outcome uint8
 const (
 	stepped outcome = iota // TCP has taken some; there might be more
 	full                   // and it takes no more now
-	idle                   // there was nothing to transmit
+	idle                   // all has been transmitted that there was
 )
 
 // runInline transmits on a poster's goroutine: never waits, and hands over what
@@ -56,8 +56,9 @@ func (t *transmitter) runInline(budget int) {
 // run transmits until there is nothing to do, or budget bytes are with TCP or TCP takes no more:
 // then the transmit loop goes on. The caller has the turn, and has given it back, or handed it over, after.
 func (t *transmitter) run(budget int) {
-	for budget > 0 {
+	for {
 		n, o, err := t.step()
+		budget -= n
 		switch {
 		case err != nil && !errors.Is(err, rnic.ErrConnLost):
 			t.failed(err)
@@ -71,10 +72,11 @@ func (t *transmitter) run(budget int) {
 		// posted before it is seen here, one posted after it finds the turn free.
 		case o == idle && t.s.work.Rest():
 			return
+		case budget <= 0: // and not before: to wake the transmit loop for nothing would cost as much as many small messages
+			t.handOver()
+			return
 		}
-		budget -= n
 	}
-	t.handOver()
 }
 
 // runLoop is run on the transmit loop, which waits for room.
@@ -91,13 +93,13 @@ func (t *transmitter) runLoop() {
 			t.failed(err)
 			return
 		}
+		t.s.q.NotifySends()
+		t.s.lending.spill()
+		t.burst.add(n)
 		// GiveUp, in failed, comes without this look: after an error teardown flushes what is queued.
 		if o == idle && t.s.work.Rest() {
 			return
 		}
-		t.s.q.NotifySends()
-		t.s.lending.spill()
-		t.burst.add(n)
 	}
 }
 
@@ -131,12 +133,16 @@ func (t *transmitter) step() (n int, o outcome, err error) {
 	case err != nil:
 		return n, stepped, fmt.Errorf("%w: %w", rnic.ErrConnLost, err)
 	}
-	return n, outcomeOf(full), nil
+	return n, t.outcome(full), nil
 }
 
-func outcomeOf(noRoom bool) outcome {
-	if noRoom {
+// outcome is what a step came to whose bytes TCP has taken, unless it takes no more. The caller holds mu.
+func (t *transmitter) outcome(noRoom bool) outcome {
+	switch {
+	case noRoom:
 		return full
+	case t.out.Idle(): // without another step, which would find nothing
+		return idle
 	}
 	return stepped
 }

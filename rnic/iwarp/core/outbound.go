@@ -193,6 +193,10 @@ func (o *Outbound) Sent(n int) (fits bool) {
 	return o.w.taken(o.b.pos)
 }
 
+// Idle reports whether nothing of what was taken from Work is left: no byte of a batch, and no message that has been begun, of which more
+// is to be sent, or a fault to be told. What Work has is another matter.
+func (o *Outbound) Idle() bool { return o.b.empty() && o.cur.e == nil && o.cur.r == nil }
+
 // Position is how many bytes of the stream TCP has taken.
 func (o *Outbound) Position() uint64 { return o.b.pos }
 

@@ -1,0 +1,87 @@
+// Who goes on when the receive loop has sent as much as it may.
+
+package iwarp
+
+import (
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
+)
+
+// A takingLink takes everything, if there is somebody to read it or not.
+type takingLink struct {
+	link  // nil: nothing is read
+	calls int
+}
+
+func (l *takingLink) writev(pieces [][]byte, _ core.Passing) (n int, full bool, err error) {
+	for _, p := range pieces {
+		n += len(p)
+	}
+	l.calls++
+	return n, false, nil
+}
+
+func (*takingLink) inline() bool { return true }
+func (*takingLink) mss() int     { return 65_480 }
+
+// TestLoopIsNotWokenForNothing: the transmit loop is woken for what is left when the receive loop has sent what it sends at once, and
+// not where nothing is left.
+func TestLoopIsNotWokenForNothing(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		bytes int // of an RDMA Write
+		count int
+		woken bool
+	}{
+		{"less than it sends", 4 << 10, 8, false},
+		{"what it sends", 4 << 10, batchBytes / (4 << 10), false},
+		{"as much as one batch has", 16 << 10, 12, false},
+		{"more than one batch has", 16 << 10, 24, true},
+		{"the half of a message", 600 << 10, 1, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := newSide(t, rnic.DeviceConfig{}, 32)
+			s, l := streamOf(a.qp), new(takingLink)
+			// Its loops do not run: so the token that wakes one stays.
+			s.link, s.tx.link = l, l
+			s.tx.out.Start(core.Modes{CRC: true})
+			s.work.Start(1, 1, false)
+			s.work.Collect()
+			for range c.count {
+				post(t, a.qp, rnic.SendWR{Op: rnic.OpWrite, RemoteSTag: 0x100, SGL: [][]byte{make([]byte, c.bytes)}})
+			}
+			s.sendCollected()
+			if woken := len(s.txWake) > 0; woken != c.woken || s.work.TurnOfLoop() != c.woken {
+				t.Errorf("woken %v, its turn %v, want %v", woken, s.work.TurnOfLoop(), c.woken)
+			}
+			if s.work.Outstanding() != c.woken || l.calls != 1 {
+				t.Errorf("outstanding %v after %d system calls", s.work.Outstanding(), l.calls)
+			}
+		})
+	}
+}
+
+// TestRefusedResponseIsToldAfterOthers: a response of which the memory is gone by then ends the stream at once, although a response before it
+// has left in the same batch and nothing else waits to be sent.
+func TestRefusedResponseIsToldAfterOthers(t *testing.T) {
+	keeping(t, func(k *keeper) {
+		mem, _ := k.pd.RegMR(make([]byte, 300), rnic.RemoteRead)
+		gone, _ := k.pd.RegMR(make([]byte, 300), rnic.RemoteRead)
+		k.cq.SetHandler(func() {
+			k.polled()
+			gone.Invalidate()
+		})
+		b := mpa.AppendFPDU(nil, true, untagged(0x41, 0x41, 0, 1, 1, 0, readReq(9, 0, 300, mem.STag(), mem.Base())))
+		b = mpa.AppendFPDU(b, true, untagged(0x41, 0x41, 0, 1, 2, 0, readReq(9, 0, 300, gone.STag(), gone.Base())))
+		k.say(mpa.AppendFPDU(b, true, untagged(0x41, 0x43, 0, 0, 1, 0, nil))) // after it the handler runs, and then the responses leave
+		for _, op := range []rdmap.Opcode{rdmap.OpReadResponse, rdmap.OpTerminate} {
+			if u := k.hearULPDU(); rdmap.Opcode(u[1]&0x0f) != op {
+				t.Fatalf("heard %x, want %v", u, op)
+			}
+		}
+	})
+}
