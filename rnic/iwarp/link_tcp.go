@@ -25,6 +25,7 @@ type tcpLink struct {
 	readFn, writeFn, freeFn func(fd uintptr) bool
 	countFn                 func(fd uintptr)
 	count                   atomic.Int64 // bytes that the socket has, as countFn has found last
+	large                   atomic.Int32 // inputs until the stream is no longer taken to be one of large transfers
 
 	// owned by the receive loop
 	sink   sink
@@ -88,16 +89,24 @@ func (l *tcpLink) tryRead(fd uintptr) bool {
 	}
 }
 
-// found ends looking and sleeping: there is input, or an end of it, or of the time to read.
+// largeInputs is how many inputs after a large read or write are taken to be of large transfers: their calls, acknowledges and what else is small.
+const largeInputs = 16
+
+// found ends looking and sleeping: there is input, or an end of it, or of the time to read. Who sleeps for small calls is told apart what it is beside.
 func (l *tcpLink) found() {
 	l.look.Found()
+	if l.large.Load() > 0 {
+		l.large.Add(-1)
+		look.Moved()
+		return
+	}
 	l.sleep.Input()
 }
 
 // sleeps waits for input where that pays, without the poller, and reports whether there is some. Bulk traffic, which has another mark, has its
 // own way to wait.
 func (l *tcpLink) sleeps(fd uintptr) bool {
-	return l.mark == 1 && l.sink.keepsThread() && l.sink.missing() < markMin && l.sleep.Sleep(int(fd))
+	return l.mark == 1 && l.large.Load() == 0 && l.sink.keepsThread() && l.sink.missing() < markMin && l.sleep.Sleep(int(fd))
 }
 
 // attempt reads once, during which the sink is held; ok is false when it has nothing to read for.
@@ -121,6 +130,7 @@ func (l *tcpLink) attempt(fd uintptr) (n int, errno syscall.Errno, ok bool) {
 // bulk notes a large read.
 func (l *tcpLink) bulk(fd uintptr) {
 	l.polls = bulkPolls
+	l.large.Store(largeInputs)
 	if l.mark < markBusy {
 		l.setMark(fd, markBusy)
 	}
@@ -133,7 +143,7 @@ func (l *tcpLink) bulk(fd uintptr) {
 // there is nothing to read it gives its turn to others some times before it
 // sleeps, and then it asks for all that it takes to go on.
 const (
-	bulkRead  = 64 << 10  // a read of this many bytes is a sign of bulk traffic
+	bulkRead  = 64 << 10  // a read, or a write, of this many bytes is a sign of bulk traffic
 	markBusy  = 256 << 10 // more is not read at once
 	bulkPolls = 50        // looks, each after everybody else had a turn, before it sleeps
 	markMin   = 4 << 10   // the least that is waited for as one: setting the mark costs a system call
@@ -272,6 +282,9 @@ func (l *tcpLink) writev(pieces [][]byte, how core.Passing) (n int, full bool, e
 		return 0, true, nil
 	case l.werr != nil:
 		return 0, false, l.werr
+	}
+	if l.wn >= bulkRead {
+		l.large.Store(largeInputs)
 	}
 	return l.wn, false, nil
 }

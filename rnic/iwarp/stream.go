@@ -7,6 +7,7 @@ import (
 	"net"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -39,6 +40,7 @@ type stream struct {
 	gather  gather
 	lending lending
 	parts   parts
+	sends   atomic.Uint32 // posts that end with a Send, as answers do; modulo 2^32
 
 	txWake chan struct{} // one token: the transmit loop has something to do
 	// txWake is full at most once, so waking never waits and a loop that is awake looks again. eof is closed by the
@@ -118,6 +120,9 @@ func (s *stream) start(ses *session) error {
 // PostSend queues work, and sends it unless somebody else will.
 func (s *stream) PostSend(wrs []rnic.Posted) error {
 	s.answers()
+	if n := len(wrs); n > 0 && wrs[n-1].Op <= rnic.OpSendSEInvalidate {
+		s.sends.Add(1)
+	}
 	// The CRCs of the payload are computed on the poster's goroutine before any lock is taken: posters
 	// of one stream do that side by side, and the turn is held for less time.
 	early := s.tx.out.Early(wrs)
@@ -167,16 +172,18 @@ func (s *stream) rxLoop() {
 func (s *stream) receive() {
 	for {
 		err := s.rx.fill(s.link)
+		came, sends := s.rx.in.Messages(), s.sends.Load()
 		ending := err == nil && s.reading.ending()
 		if err == nil {
 			s.digest(never)
 		}
+		answered := s.answered(came, sends)
 		groups := s.lending.number
 		if !s.runLent() {
 			return
 		}
-		// The next call comes from whom the answer was for. What is answered in the handler comes sooner, by whoever looks for it.
-		s.rx.keep = s.lending.number != groups
+		// The next call comes from whom the answer was for.
+		s.rx.keep = answered || s.lending.number != groups
 		if ending {
 			err = s.rest()
 		}
@@ -188,6 +195,13 @@ func (s *stream) receive() {
 			return
 		}
 	}
+}
+
+// answered reports whether there have been as many answers as messages since there were that many of both: no other goroutine works for this peer
+// on what has come, and would need the processor that is kept.
+func (s *stream) answered(messages, sends uint32) bool {
+	n := s.rx.in.Messages() - messages
+	return s.waiting == nil && n > 0 && s.sends.Load()-sends >= n
 }
 
 func never() bool { return false }

@@ -18,6 +18,10 @@ import (
 // But it keeps one of the scheduler's processors (GOMAXPROCS), so that goroutines that are ready have to do with the others. So it is for a peer
 // that makes one call after the other, where that is all that goes on: a receiver that has woken nobody, while no other one has
 // input. Half of the processors at most are kept, by lookers too; and where nothing comes soon, it sleeps more and more seldom.
+//
+// Receivers of large transfers are no such others: what they have to do takes long, and small calls would wait for it. A goroutine that parks
+// gives its thread to a transfer, and once all processors of the scheduler have one, nobody waits for the next call. The
+// kernel prefers a thread that has slept to those that have not. But what comes must then come sooner: transfers need the processor, too.
 type Sleeper struct {
 	most   int32         // set once: of lookers and sleepers
 	fd     int           // of the sleep
@@ -25,6 +29,8 @@ type Sleeper struct {
 	time   unix.Timespec // the same
 	own    uint64        // inputs of this receiver
 	others uint64        // those of all others, when it was about to sleep last
+	moved  uint64        // inputs of large transfers, then
+	beside int           // how often it sleeps until it is no longer taken to be beside large transfers
 	misses uint          // in a row
 	pass   int           // how often it does not sleep from now on
 	turns  turns
@@ -34,6 +40,12 @@ type Sleeper struct {
 // inputs is how often receivers that have a Sleeper have got input.
 var inputs atomic.Uint64
 
+// moves is how often receivers have got input of large transfers.
+var moves atomic.Uint64
+
+// Moved counts an input of a large transfer.
+func Moved() { moves.Add(1) }
+
 const (
 	// sleepMost is how long it sleeps at most, and so keeps a processor. It is longer than a tick of the kernel (4 ms where there are 250 in a second):
 	// a timer that comes before the next tick has to be set in the hardware, and taken back, which takes a virtual machine 8 us each time it sleeps.
@@ -41,6 +53,12 @@ const (
 
 	// sleepTime is how long it is worth sleeping for: longer than what most programs do between two calls, and a server for one.
 	sleepTime = 250 * time.Microsecond
+
+	// sleepBeside is the same beside large transfers: what a client of this machine does between two calls, when it has a processor.
+	sleepBeside = 100 * time.Microsecond
+
+	// besideSleeps is how many sleeps after an input of a large transfer are taken to be beside one.
+	besideSleeps = 64
 
 	// sleepPasses is how often it does not sleep after others have had input.
 	sleepPasses = 64
@@ -67,7 +85,7 @@ func (s *Sleeper) Sleep(fd int) bool {
 	began := time.Now()
 	found := s.turns.may() && s.turns.look(time.Now, s.looks) || s.poll(sleepMost)
 	s.mute.woke(found)
-	s.woke(found && time.Since(began) <= sleepTime)
+	s.woke(found && time.Since(began) <= s.soon())
 	return found
 }
 
@@ -87,6 +105,18 @@ func (s *Sleeper) looks() bool {
 
 // Park has to be called before the goroutine waits for fd in the network poller, which is not told of input after some sleeps. After an error nobody would wake it.
 func (s *Sleeper) Park(fd int) error { return s.mute.off(fd) }
+
+// soon is how long it is worth sleeping for.
+func (s *Sleeper) soon() time.Duration {
+	if now := moves.Load(); now != s.moved {
+		s.moved, s.beside = now, besideSleeps
+	}
+	if s.beside == 0 {
+		return sleepTime
+	}
+	s.beside--
+	return sleepBeside
+}
 
 // may reports whether to sleep, and counts the sleeper.
 func (s *Sleeper) may() bool {

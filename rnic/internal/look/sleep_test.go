@@ -125,3 +125,24 @@ func TestSleepersAreLookers(t *testing.T) {
 		t.Error("who woke has made no room")
 	}
 }
+
+// Inputs of large transfers do not keep a receiver from sleeping, but for some sleeps after one what it sleeps for has to come sooner.
+func TestSleepingBesideLargeTransfers(t *testing.T) {
+	s := sleeper(t)
+	s.moved = moves.Load()
+	for range 2 {
+		if d := s.soon(); d != sleepTime {
+			t.Fatalf("alone it is worth sleeping for %v", d)
+		}
+		Moved()
+		if n := refused(t, s); n != 0 {
+			t.Fatalf("%d times without sleeping beside a large transfer", n)
+		}
+		s.woke(true)
+		for range besideSleeps {
+			if d := s.soon(); d != sleepBeside {
+				t.Fatalf("beside a large transfer it is worth sleeping for %v", d)
+			}
+		}
+	}
+}

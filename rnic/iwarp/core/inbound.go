@@ -160,6 +160,9 @@ func (in *Inbound) Begun() bool { return in.begun }
 // InMessage reports whether a Send has begun that is not whole. Under the owner's lock.
 func (in *Inbound) InMessage() bool { return in.recv.open }
 
+// Messages is how many Sends have come so far, modulo 2^32, for the receive loop.
+func (in *Inbound) Messages() uint32 { return in.sendMSN }
+
 // ReadBytes is how many bytes of responses to our Reads have come. Any goroutine may ask.
 func (in *Inbound) ReadBytes() uint64 { return in.readIn.Load() }
 

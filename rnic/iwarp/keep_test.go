@@ -1,0 +1,180 @@
+// For whom the receive loop keeps its thread, and who takes from that.
+
+package iwarp
+
+import (
+	"io"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
+	"golang.org/x/sys/unix"
+)
+
+// What becomes of a message.
+const (
+	answeredHere  = 'h' // by the handler
+	answeredLater = 'l' // by another goroutine, after a while
+	answeredNever = 'n'
+)
+
+// The loop keeps its thread where all that came has been answered by the time it waits again, and not where others are still to answer.
+func TestKeepsThreadForWhomItHasAnswered(t *testing.T) {
+	keeping(t, func(k *keeper) {
+		for range 15 {
+			recv(t, k.qp, 1, nil)
+		}
+		var left string
+		k.cq.SetHandler(func() {
+			var wc [1]rnic.WC
+			for k.cq.Poll(wc[:]) > 0 {
+				if wc[0].Op != rnic.OpRecv || wc[0].Status != rnic.WCSuccess {
+					continue
+				}
+				recv(t, k.qp, 1, nil)
+				what := left[0]
+				left = left[1:]
+				switch answer := func() { post(t, k.qp, rnic.SendWR{ID: 2, Op: rnic.OpSend}) }; what {
+				case answeredHere:
+					answer()
+				case answeredLater:
+					time.AfterFunc(time.Second, answer)
+				}
+			}
+		})
+		go io.Copy(io.Discard, k.c)
+		var msn uint32
+		for _, c := range []struct {
+			messages string
+			keep     bool
+		}{{"h", true}, {"hhhh", true}, {"l", false}, {"h", true}, {"hhlh", false}, {"n", false}, {"hn", false}, {"h", true}} {
+			left = c.messages
+			k.say(messages(&msn, len(left)))
+			synctest.Wait()
+			if keep := streamOf(k.qp).rx.keep; keep != c.keep {
+				t.Errorf("%q: the loop keeps its thread: %v", c.messages, keep)
+			}
+			time.Sleep(time.Minute) // what is answered later has been
+			synctest.Wait()
+		}
+	})
+}
+
+// Where callers wait in this process, what comes is for one of them to go on with, and not for who may keep his thread.
+func TestKeepsNoThreadWhereCallersWait(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *driven) {
+		s := streamOf(d.qp)
+		s.sends.Add(1)
+		synctest.Wait()
+		if s.answered(s.rx.in.Messages()-1, s.sends.Load()-1) {
+			t.Error("it keeps its thread")
+		}
+		if s.waiting = nil; !s.answered(s.rx.in.Messages()-1, s.sends.Load()-1) {
+			t.Error("it keeps no thread for a peer that it has answered")
+		}
+	})
+}
+
+// A stream is one of large transfers for some inputs after a large read or write. Its inputs do not take from the others' sleep, and
+// it does not sleep itself.
+func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // half of the processors may be kept
+	c, d := pipeTCP(t)
+	l, err := newTCPLink(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.look = look.Looker{} // it does not look
+	input := func() {
+		t.Helper()
+		if _, err := c.Write([]byte{1}); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := l.read(&roomySink{}); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+
+	// One that sleeps for what has input at once, unless others had some.
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pipe[0])
+	defer unix.Close(pipe[1])
+	if _, err := unix.Write(pipe[1], []byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	other := look.NewSleeper()
+	sleeps := func() bool { return other.Sleep(pipe[0]) }
+
+	until(t, sleeps)
+	if input(); sleeps() {
+		t.Fatal("it sleeps where another one had input")
+	}
+	until(t, func() bool { // streams of earlier tests may end meanwhile, which is input
+		until(t, sleeps)
+		l.large.Store(1)
+		input()
+		return sleeps()
+	})
+
+	if _, err := c.Write([]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	l.sink = &promptSink{keep: true}
+	own := func() (slept bool) {
+		if err := l.rc.Control(func(fd uintptr) { slept = l.sleeps(fd) }); err != nil {
+			t.Fatal(err)
+		}
+		return slept
+	}
+	until(t, own)
+	for range 1000 { // more than it may ever pass over
+		if l.large.Store(1); own() {
+			t.Fatal("it sleeps beside its own large transfers")
+		}
+	}
+}
+
+// What is large.
+func TestLargeReadsAndWrites(t *testing.T) {
+	c, d := pipeTCP(t)
+	l, err := newTCPLink(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := make([]byte, bulkRead)
+	if n, _, err := l.writev([][]byte{large[:1000]}, core.Passing{}); n == 0 || err != nil || l.large.Load() != 0 {
+		t.Fatal(n, err, l.large.Load())
+	}
+	go io.Copy(io.Discard, c)
+	until(t, func() bool { // the socket has room for all of it
+		n, _, err := l.writev([][]byte{large}, core.Passing{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is := l.large.Load() == largeInputs; is != (n == len(large)) {
+			t.Fatalf("%d bytes are large: %v", n, is)
+		}
+		return n == len(large)
+	})
+	l.large.Store(0)
+	go c.Write(make([]byte, transferred))
+	for left := transferred; left > 0 && l.large.Load() == 0; {
+		n, err := l.read(&roomySink{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left -= n; (n >= bulkRead) != (l.large.Load() == largeInputs) {
+			t.Fatalf("%d bytes read, large for %d inputs", n, l.large.Load())
+		}
+	}
+	if l.large.Load() == 0 {
+		t.Skip("nothing was read at once that is large")
+	}
+}
