@@ -32,9 +32,10 @@ const (
 	lookTime = 50 * time.Microsecond
 
 	// lookTaken is how long it is from one look to the next when somebody else had the processor in between. That may be for milliseconds, in
-	// which a packet would have woken who sleeps. lookPrice is what that may cost each packet, a small part of what a look wins.
+	// which a packet would have woken who sleeps. lookPrice is what that may cost each packet: what a look wins where processors are busy, which is
+	// to go to sleep, to be woken, and to wait for a processor then.
 	lookTaken = 20 * time.Microsecond
-	lookPrice = time.Microsecond
+	lookPrice = 8 * time.Microsecond
 
 	// lookLongest is the longest of such times that counts: a process that was stopped, or a machine that stood still, has not paid for a look.
 	lookLongest = 100 * time.Millisecond

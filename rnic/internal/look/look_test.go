@@ -63,7 +63,7 @@ func TestLookingIsPaidFor(t *testing.T) {
 	n := 0
 	for ; !l.more(at); n++ {
 	}
-	if n != 3000 {
+	if n != int(3*time.Millisecond/lookPrice) {
 		t.Errorf("%d times without a look", n)
 	}
 }
