@@ -16,7 +16,7 @@ var postings = sync.Pool{New: func() any { return new([]Posted) }}
 // what there is room for, and leaves the rest to the provider.
 //
 // A provider may keep small RDMA Writes and Reads of a program that posts several before it asks for completions, until the
-// CQ is asked and has none (Poll, Wait), other work is posted, or a fraction of a millisecond is over: they then share a
+// CQ is asked and has none (Poll, Wait), other work is posted, or two milliseconds are over: they then share a
 // system call and a packet. Nothing is kept that is unsignaled, or whose CQ has a handler or a goroutine in Wait.
 func (qp *QP) PostSend(wrs ...SendWR) error {
 	if len(wrs) == 0 {

@@ -10,12 +10,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// keepTime bounds how long work is kept where nobody asks for completions.
-const keepTime = 200 * time.Microsecond
+// keepTime is between two looks of the clock at what is kept. Work that is there at both is of a program that does not ask for completions: so it
+// is kept for twice as long at most. Each look costs a wake-up of a thread, and what is sent by it another one.
+const keepTime = time.Millisecond
 
 // A gather is the clock of what is kept. It runs on while there is something, so that it is not set anew for each batch.
 type gather struct {
 	armed atomic.Bool
+	seen  atomic.Uint32 // group of work that the last look has found
 	s     *stream
 
 	mu    sync.Mutex  // a clock that was just made can ring, and be armed by others, before its maker has it here
@@ -40,7 +42,12 @@ func (g *gather) arm() {
 
 func (g *gather) ring() {
 	g.armed.Store(false)
-	if g.s.work.Release() {
+	group, any := g.s.work.Kept()
+	switch {
+	case !any: // whoever keeps something from now on finds the clock not armed
+	case g.seen.Swap(group) != group:
+		g.arm()
+	case g.s.work.Release():
 		g.s.tx.handOver()
 	}
 }

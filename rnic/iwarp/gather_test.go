@@ -112,12 +112,12 @@ func TestKeptWorkLeaves(t *testing.T) {
 		name string
 		do   func(k *keeper)
 	}{
-		{"the clock", func(*keeper) { time.Sleep(keepTime) }},
+		{"the clock", func(*keeper) { time.Sleep(2 * keepTime) }},
 		{"the clock, again", func(k *keeper) {
-			time.Sleep(keepTime)
+			time.Sleep(2 * keepTime)
 			synctest.Wait()
 			k.wants("kept", k.write(100), false)
-			time.Sleep(keepTime)
+			time.Sleep(2 * keepTime)
 		}},
 		{"a Send", func(k *keeper) { post(k.t, k.qp, rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{{1}}}) }},
 		{"a Write that is not signaled", func(k *keeper) {
@@ -146,6 +146,26 @@ func TestKeptWorkLeaves(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The clock sends what is there at two of its looks, not what is kept anew, and later, by a program that asks for completions time and again.
+func TestClockLeavesWorkToWhoAsks(t *testing.T) {
+	keeping(t, func(k *keeper) {
+		k.write(100)
+		for range 5 {
+			k.wants("kept", k.write(100), false)
+			k.wants("kept until its program asks", k.left(func() { time.Sleep(keepTime * 3 / 4) }), false)
+			k.wants("a question that finds nothing", k.left(func() {
+				k.polled()
+				k.polled()
+			}), true)
+			k.wants("kept", k.write(100), false)
+		}
+		k.wants("within a look and the next one", k.left(func() { time.Sleep(2 * keepTime) }), true)
+		if streamOf(k.qp).work.Outstanding() {
+			t.Error("not all has left")
+		}
+	})
 }
 
 // Nothing is kept where somebody waits for completions already, or where a handler has them: nobody would ask.

@@ -18,6 +18,7 @@ type gather struct {
 	posts int    // since then
 	many  bool   // there were several before
 	bytes int    // kept
+	group uint32 // number of those that are kept together
 }
 
 // keeps reports whether wrs, which have just been queued, may be kept, of waiting work requests in all. Only RDMA Writes and
@@ -37,7 +38,15 @@ func (g *gather) keeps(q *rnic.ProviderQP, wrs []rnic.Posted, waiting int) bool 
 	g.posts++
 	if waiting == len(wrs) {
 		g.bytes = 0
+		g.group++
 	}
 	g.bytes += n
 	return (g.many || g.posts > 1) && g.bytes < gatherBytes
+}
+
+// Kept returns the number of the group of work requests that waits, if any does: it is another one once those that waited before have left.
+func (w *Work) Kept() (group uint32, any bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.gather.group, w.sq.Waiting() > 0
 }
