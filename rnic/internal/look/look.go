@@ -19,12 +19,13 @@ func Lookers() int { return int(lookers.Load()) }
 // time in a row.
 type Looker struct {
 	busy   bool
-	since  time.Time // of the first look, when busy
-	last   time.Time // and of the last one
-	gave   time.Time // when goroutines of this process were last given way to
-	misses uint      // in a row
-	pass   int       // how often it sleeps at once from now on
-	most   int32     // set once: of lookers
+	since  time.Time     // of the first look, when busy
+	last   time.Time     // and of the last one
+	gave   time.Time     // when goroutines of this process were last given way to
+	misses uint          // in a row
+	won    time.Duration // by looks that found something, and not lost since to others who had the processor
+	pass   int           // how often it sleeps at once from now on
+	most   int32         // set once: of lookers
 }
 
 const (
@@ -36,6 +37,12 @@ const (
 	// to go to sleep, to be woken, and to wait for a processor then.
 	lookTaken = 20 * time.Microsecond
 	lookPrice = 8 * time.Microsecond
+
+	// lookWin is what a look wins that finds something, at the least: a part of what it takes to sleep and to be woken. What others take is paid for
+	// by that first, so that who finds nearly always goes on looking after a thread has had the processor for a moment. No more than lookMost
+	// counts, a time slice of the kernel's.
+	lookWin  = 5 * time.Microsecond
+	lookMost = 4 * time.Millisecond
 
 	// lookLongest is the longest of such times that counts: a process that was stopped, or a machine that stood still, has not paid for a look.
 	lookLongest = 100 * time.Millisecond
@@ -104,7 +111,9 @@ func (l *Looker) missed() {
 // taken ends looking, because somebody else had the processor for a time.
 func (l *Looker) taken(took time.Duration) {
 	l.end()
-	l.pass = int(min(took, lookLongest) / lookPrice)
+	took = min(took, lookLongest)
+	l.pass = int(max(took-l.won, 0) / lookPrice)
+	l.won = max(l.won-took, 0)
 }
 
 // Found ends looking: there is input, or an end of it. It follows each Again that reported true, unless another Again does.
@@ -112,5 +121,6 @@ func (l *Looker) Found() {
 	if l.busy {
 		l.end()
 		l.misses = 0
+		l.won = min(l.won+lookWin, lookMost)
 	}
 }

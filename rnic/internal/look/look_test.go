@@ -68,6 +68,50 @@ func TestLookingIsPaidFor(t *testing.T) {
 	}
 }
 
+// What looks have won pays for what others take, up to a bound, and once; looks that found something without looking win nothing.
+func TestLooksThatFindPay(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		wins int
+		took []time.Duration
+		want []int // times without a look after each
+	}{
+		{"nothing won", 0, []time.Duration{lookTaken}, []int{20}},
+		{"a part", 2, []time.Duration{lookTaken, lookTaken}, []int{10, 20}},
+		{"more than it takes", 10, []time.Duration{lookTaken, lookTaken, lookTaken}, []int{0, 0, 10}},
+		{"no more than a time slice", 1 << 20, []time.Duration{lookMost + time.Millisecond, lookTaken}, []int{1000, 20}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := alone(t)
+			at := time.Now()
+			for range c.wins {
+				l.Found() // without a look
+				if !l.more(at) {
+					t.Fatal("no look")
+				}
+				l.Found()
+			}
+			for i, took := range c.took {
+				n := 0
+				for ; !l.more(at); n++ {
+				}
+				if i > 0 && n != c.want[i-1] {
+					t.Errorf("%d times without a look, want %d", n, c.want[i-1])
+				}
+				if at = at.Add(took); l.more(at) {
+					t.Fatalf("%v without the processor was not seen", took)
+				}
+			}
+			n := 0
+			for ; !l.more(at); n++ {
+			}
+			if want := c.want[len(c.want)-1]; n != want {
+				t.Errorf("%d times without a look, want %d", n, want)
+			}
+		})
+	}
+}
+
 // A process that was stopped while it looked looks again before long.
 func TestStopIsNoPrice(t *testing.T) {
 	l := alone(t)
