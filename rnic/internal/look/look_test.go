@@ -74,12 +74,12 @@ func TestLooksThatFindPay(t *testing.T) {
 		name string
 		wins int
 		took []time.Duration
-		want []int // times without a look after each
+		left []time.Duration // of each, after what had been won: a packet passed over pays lookPrice
 	}{
-		{"nothing won", 0, []time.Duration{lookTaken}, []int{20}},
-		{"a part", 2, []time.Duration{lookTaken, lookTaken}, []int{10, 20}},
-		{"more than it takes", 10, []time.Duration{lookTaken, lookTaken, lookTaken}, []int{0, 0, 10}},
-		{"no more than a time slice", 1 << 20, []time.Duration{lookMost + time.Millisecond, lookTaken}, []int{1000, 20}},
+		{"nothing won", 0, []time.Duration{lookTaken}, []time.Duration{lookTaken}},
+		{"a part", 2, []time.Duration{lookTaken, lookTaken}, []time.Duration{lookTaken - 2*lookWin, lookTaken}},
+		{"more than it takes", 10, []time.Duration{lookTaken, lookTaken, lookTaken}, []time.Duration{0, 0, 3*lookTaken - 10*lookWin}},
+		{"no more than a time slice", 1 << 20, []time.Duration{lookMost + time.Millisecond, lookTaken}, []time.Duration{time.Millisecond, lookTaken}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := alone(t)
@@ -95,8 +95,8 @@ func TestLooksThatFindPay(t *testing.T) {
 				n := 0
 				for ; !l.more(at); n++ {
 				}
-				if i > 0 && n != c.want[i-1] {
-					t.Errorf("%d times without a look, want %d", n, c.want[i-1])
+				if i > 0 && n != int(c.left[i-1]/lookPrice) {
+					t.Errorf("%d times without a look, %v are left to pay", n, c.left[i-1])
 				}
 				if at = at.Add(took); l.more(at) {
 					t.Fatalf("%v without the processor was not seen", took)
@@ -105,8 +105,8 @@ func TestLooksThatFindPay(t *testing.T) {
 			n := 0
 			for ; !l.more(at); n++ {
 			}
-			if want := c.want[len(c.want)-1]; n != want {
-				t.Errorf("%d times without a look, want %d", n, want)
+			if left := c.left[len(c.left)-1]; n != int(left/lookPrice) {
+				t.Errorf("%d times without a look, %v are left to pay", n, left)
 			}
 		})
 	}
