@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
 )
 
 // gaveWay counts calls of giveWay, of all streams.
@@ -60,4 +61,40 @@ func TestReceivingGivesWay(t *testing.T) {
 		left -= n
 	}
 	wantBursts(t, before)
+}
+
+// Each batch of a stream of large transfers, and of no other, lets others run where there has been a small call since one did.
+func TestBatchesGiveWayToCalls(t *testing.T) {
+	const batches = 20
+	a, b := joined(t, rnic.DeviceConfig{}, rnic.DeviceConfig{}, batches)
+	for i := range uint64(batches) {
+		recv(t, b.qp, i, make([]byte, 8))
+	}
+	l := streamOf(a.qp).tx.tcp
+	other := look.NewSleeper()
+	id := uint64(0)
+	batch := func(large int32) (gave int64) {
+		t.Helper()
+		id++
+		before := gaveWay.Load()
+		l.large.Store(large)
+		post(t, a.qp, rnic.SendWR{ID: id, Op: rnic.OpSend, SGL: [][]byte{{1}}})
+		a.want(t, rnic.OpSend, id, rnic.WCSuccess)
+		b.want(t, rnic.OpRecv, id-1, rnic.WCSuccess)
+		return gaveWay.Load() - before
+	}
+	for range 3 {
+		other.Input()
+		if n := batch(0); n != 0 {
+			t.Errorf("a batch of a small stream has let others run %d times", n)
+		}
+		if n := batch(largeInputs); n == 0 {
+			t.Error("a batch of large transfers has not let others run after a small call")
+		}
+	}
+	giveWayToCalls()
+	before := gaveWay.Load()
+	if giveWayToCalls(); gaveWay.Load() != before {
+		t.Error("others could run twice for one call")
+	}
 }

@@ -98,6 +98,7 @@ func (s *stream) start(ses *session) error {
 	}
 	ses.conn.SetDeadline(time.Time{})
 	s.link, s.tx.link = l, l
+	s.tx.tcp, _ = l.(*tcpLink)
 	if !l.inline() { // what its Read has taken when a deadline ends it is not known
 		s.waiting = nil
 	}

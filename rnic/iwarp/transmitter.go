@@ -22,6 +22,7 @@ type transmitter struct {
 	// set once
 	s    *stream
 	link link
+	tcp  *tcpLink // the same, if it is one
 
 	mu  sync.Mutex
 	out core.Outbound // guarded by mu, but for Early
@@ -111,6 +112,9 @@ func (t *transmitter) failed(err error) {
 
 // step makes a batch if there is none, and hands over what TCP takes of it.
 func (t *transmitter) step() (n int, o outcome, err error) {
+	if t.tcp != nil && t.tcp.large.Load() > 0 {
+		giveWayToCalls()
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.out.NeedsMSS() {

@@ -40,6 +40,9 @@ type Sleeper struct {
 // inputs is how often receivers that have a Sleeper have got input.
 var inputs atomic.Uint64
 
+// Inputs is how often they have, but for those of large transfers.
+func Inputs() uint64 { return inputs.Load() }
+
 // moves is how often receivers have got input of large transfers.
 var moves atomic.Uint64
 
