@@ -135,12 +135,12 @@ func TestSameHash(t *testing.T) {
 }
 
 // TestUnmarkedChanges: names that came and went through another client of the volume without a change of the directory's
-// times, which JuiceFS leaves as they are when they lie in the future.
+// times, which JuiceFS leaves as they are when they lie in the far future.
 func TestUnmarkedChanges(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
 	future := nfsserver.Now()
-	future.Sec += 1000
+	future.Sec += 1000 * 86400
 	create(t, f, f.Root(), "a")
 	if err := f.Setattr(me, f.Root(), &nfsserver.SetAttr{Mask: nfsserver.SetMtime, Mtime: future}); err != nil {
 		t.Fatal(err)

@@ -112,8 +112,8 @@ const (
 	// A page that goes on takes them from a listing that is no longer true for this long, or as many times as long as the
 	// directory took to read: to read it anew for each page of an `rm -r` of a million names would never end.
 	goOnFor, goOnTimes = 2 * time.Second, 20
-	// JuiceFS leaves a directory's times as they are when its names change until so much later than its modification time:
-	// never, where that lies in the future, and in a mount (skip-dir-mtime) a tenth of a second for each try of the transaction.
+	// JuiceFS's mounts leave a directory's times as they are when its names change until so much later than its modification time
+	// (skip-dir-mtime): a tenth of a second for each try of the transaction. Where that time lies in the future they never change it.
 	unmarked = 10 * time.Second
 )
 

@@ -5,6 +5,7 @@ package juicefs
 import (
 	"errors"
 	"syscall"
+	"time"
 
 	"github.com/juicedata/juicefs/pkg/meta"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
@@ -207,9 +208,9 @@ func (f *FS) newName(c *nfsserver.Cred, dir *nfsserver.Ref, name string) (*inode
 }
 
 // changed gives directory d the present time after a call that has changed its names, if no is 0, where JuiceFS leaves the
-// time that there is: one in the future. Clients keep their caches by it. It returns no.
+// time that there is: one in the far future. Clients keep their caches by it. It returns no.
 func (f *FS) changed(d *inode, no syscall.Errno) syscall.Errno {
-	if now := nfsserver.Now(); no == 0 && later(now, d.attr.Mtime) != now {
+	if no == 0 && time.Unix(d.attr.Mtime.Sec, 0).After(time.Now().Add(clockAhead)) {
 		f.m.SetAttr(system, d.ino, meta.SetAttrMtimeNow, 0, new(meta.Attr)) // fails without harm: the names are changed
 	}
 	return no

@@ -62,6 +62,14 @@ const (
 // soleHeartbeat is how often a client that is the only one looks for what others have changed: JuiceFS's longest time.
 const soleHeartbeat = 10 * time.Minute
 
+// JuiceFS changes the times of a directory with its names if that is later than its modification time by SkipDirMtime. That time may be ahead of our clock,
+// where another server whose clock is has just changed the directory; clients of that server would not learn of our change. So it is less than
+// nothing, and who gives a directory a time in the far future has it changed by us (FS.changed), from clockAhead on: some of them are changed twice, and none never.
+const (
+	clockAhead   = time.Hour
+	skipDirMtime = -2 * clockAhead
+)
+
 // Open opens a volume, and has it known as one more of its clients.
 func Open(o Options) (*FS, error) {
 	for {
@@ -88,6 +96,7 @@ func configure(o *Options) (*meta.Config, error) {
 	conf.Retries = o.Retries
 	conf.MountPoint = "nfs"
 	conf.ReadOnly = o.ReadOnly
+	conf.SkipDirMtime = skipDirMtime
 	if o.Heartbeat > 0 {
 		conf.Heartbeat = o.Heartbeat
 	}

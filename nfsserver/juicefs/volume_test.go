@@ -228,36 +228,6 @@ func TestLossOfRemoved(t *testing.T) {
 	}
 }
 
-// TestFutureTimeOfDirectory: a change of the names shows in the times of a directory also where these lie in the future.
-func TestFutureTimeOfDirectory(t *testing.T) {
-	f := openNew(t, Local{})
-	defer closeFS(t, f)
-	dir := f.Root()
-	r, _ := create(t, f, dir, "f")
-	for _, c := range []struct {
-		what string
-		do   func() error
-	}{
-		{"create", func() error { create(t, f, dir, "g"); return nil }},
-		{"link", func() error { return f.Link(me, r, dir, "h") }},
-		{"rename", func() error { return f.Rename(me, dir, "h", dir, "i") }},
-		{"remove", func() error { return f.Remove(me, dir, "i") }},
-	} {
-		future := nfsserver.Now()
-		future.Sec += 1000
-		if err := f.Setattr(me, dir, &nfsserver.SetAttr{Mask: nfsserver.SetMtime, Mtime: future}); err != nil {
-			t.Fatal(err)
-		}
-		was := attrOf(t, f, dir)
-		if err := c.do(); err != nil {
-			t.Fatalf("%s: %v", c.what, err)
-		}
-		if a := attrOf(t, f, dir); a.Mtime == was.Mtime || a.Ctime == was.Ctime {
-			t.Errorf("%s: the times stay %v and %v", c.what, a.Mtime, a.Ctime)
-		}
-	}
-}
-
 // TestACL: what is set comes back, decides, and is inherited.
 func TestACL(t *testing.T) {
 	f := openNew(t, Local{ACL: true})
