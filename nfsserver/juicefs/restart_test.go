@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/juicedata/juicefs/pkg/meta"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
@@ -24,6 +25,7 @@ const killedDir = "NFSRDMA_JUICEFS_KILLED"
 
 // TestMain runs the writer in the process that TestKilled starts.
 func TestMain(m *testing.M) {
+	objectTimeout = 10 * time.Minute
 	if dir := os.Getenv(killedDir); dir != "" {
 		if err := writeForEver(dir); err != nil {
 			fmt.Println("failed:", err)

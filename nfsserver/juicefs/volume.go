@@ -271,12 +271,16 @@ func limit(own, volume int64) int64 {
 	return volume
 }
 
+// objectTimeout is how long JuiceFS waits for an answer of the object storage before it tries again. Tests have another: when that has passed it writes an
+// error without a lock which the goroutine of the request writes, too, and a test that is slow would find a race.
+var objectTimeout = time.Minute
+
 // blocks configures the block store. Nothing is acknowledged from a cache of this machine (writeback): only the object
 // storage makes data stable.
 func blocks(o *Options, format *meta.Format) *chunk.Config {
 	c := &chunk.Config{
 		BlockSize: format.BlockSize << 10, Compress: format.Compression, HashPrefix: format.HashPrefix,
-		GetTimeout: time.Minute, PutTimeout: time.Minute, MaxUpload: max(o.MaxUploads, 0), MaxDownload: 200, MaxRetries: o.Retries,
+		GetTimeout: objectTimeout, PutTimeout: objectTimeout, MaxUpload: max(o.MaxUploads, 0), MaxDownload: 200, MaxRetries: o.Retries,
 		BufferSize: o.BufferSize, UploadLimit: mbit * limit(o.UploadLimit, format.UploadLimit), DownloadLimit: mbit * limit(o.DownloadLimit, format.DownloadLimit),
 		CacheDir: o.CacheDir, CacheSize: o.CacheSize, CacheMode: 0o600, CacheFullBlock: true, CacheChecksum: chunk.CsExtend,
 		CacheScanInterval: time.Hour, FreeSpace: 0.1, OSCache: true, AutoCreate: true, Prefetch: 1,
