@@ -29,8 +29,8 @@ import (
 
 const (
 	defaultGone = 10 * time.Minute
-	goneEvery   = 30 * time.Second
-	wantedFor   = 2 * time.Minute // after a request for what a client has; Linux asks again each 30 s
+	goneEvery   = 30 * time.Second // at the most
+	wantedFor   = 2 * time.Minute  // after a request for what a client has; Linux asks again each 30 s
 	probeAtOnce = 16
 	mostAbsent  = 1 << 10 // addresses that are to be told when they are there again
 	mostRounds  = 31      // of tellAbsent between two attempts for one of them: 16 minutes
@@ -148,14 +148,17 @@ func (g *ledger) found(h *host, there bool, now, since time.Time, gone time.Dura
 }
 
 // goneLoop looks for clients that are gone.
-func (s *Service) goneLoop() { s.everySoOften(s.lookForGone) }
+func (s *Service) goneLoop() { s.repeat(lookEvery(s.opts.Gone), s.lookForGone) }
+
+// lookEvery is how often it looks: who is to be gone after a short time is not waited for much longer.
+func lookEvery(gone time.Duration) time.Duration { return min(goneEvery, max(gone/4, time.Second)) }
 
 // backLoop tells those that were gone when they are there again. Many that are not keep nobody waiting who asks for locks.
-func (s *Service) backLoop() { s.everySoOften(s.tellAbsent) }
+func (s *Service) backLoop() { s.repeat(goneEvery, s.tellAbsent) }
 
-// everySoOften does work until Close.
-func (s *Service) everySoOften(work func()) {
-	tick := time.NewTicker(goneEvery)
+// repeat does work until Close.
+func (s *Service) repeat(every time.Duration, work func()) {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {

@@ -161,6 +161,17 @@ func TestSilenceIsOneStretch(t *testing.T) {
 	}
 }
 
+// TestLooksForGone: the shorter the time after which a client is gone, the more often it is looked.
+func TestLooksForGone(t *testing.T) {
+	for gone, want := range map[time.Duration]time.Duration{
+		defaultGone: goneEvery, 2 * time.Minute: goneEvery, 20 * time.Second: 5 * time.Second, time.Second: time.Second, 1: time.Second,
+	} {
+		if got := lookEvery(gone); got != want {
+			t.Errorf("gone after %v: %v, want %v", gone, got, want)
+		}
+	}
+}
+
 // TestServerThatIsCutOff does not take all for gone: who waits has to be heard once a client has been silent for long enough, by a call, or as its
 // machine answers when it has not called for a time.
 func TestServerThatIsCutOff(t *testing.T) {
