@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -322,6 +323,35 @@ func TestHeartbeatEndsUnseen(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLookChangesNoSettings: a volume that is looked for has its own settings afterwards, whatever is in its place: JuiceFS finds by them that it was
+// replaced. It is used meanwhile.
+func TestLookChangesNoSettings(t *testing.T) {
+	url, _, _ := newVolume(t)
+	f := openShared(t, Options{Meta: url})
+	defer closeFS(t, f)
+	looks := func(want bool) {
+		t.Helper()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for i := range 10 {
+				if _, _, err := f.Create(me, f.Root(), fmt.Sprint(want, i), &nfsserver.SetAttr{}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		if there, answered := f.lookForItself(); there != want || !answered {
+			t.Errorf("it is there: %v; its service answers: %v", there, answered)
+		}
+		wg.Wait()
+		if is := f.m.GetFormat().UUID; is != f.uuid {
+			t.Errorf("the settings are those of %s", is)
+		}
+	}
+	looks(true)
+	replace(t, url)
+	looks(false)
 }
 
 // TestVolumeReplaced: where another volume has taken the place of the one that is served the process goes on, and no Ref names anything of the

@@ -28,7 +28,8 @@ const (
 type FS struct {
 	// Set once.
 	m        meta.Meta
-	uuid     string // of the volume
+	uuid     string                       // of the volume
+	settings func() (*meta.Format, error) // asks for those of the volume that is there (gone.go)
 	readOnly bool
 	sole     bool                    // its metadata is Badger's, which no other process opens meanwhile
 	key      [nfsserver.KeySize]byte // of the handles

@@ -131,8 +131,7 @@ func (o *openVolumes) check() (unknown int) {
 }
 
 // lookForItself reports whether a volume is still there; one that is gone is so for good: its Refs are stale. A metadata service that does not
-// answer says nothing. One in Badger is not asked: nobody else can have taken it away. (To ask writes the settings that JuiceFS has in memory, which
-// it reads without a lock.)
+// answer says nothing. One in Badger is not asked: nobody else can have taken it away.
 func (f *FS) lookForItself() (there, answered bool) {
 	if f.sole {
 		return true, true
@@ -140,9 +139,25 @@ func (f *FS) lookForItself() (there, answered bool) {
 	if f.gone.Load() {
 		return false, true
 	}
-	format, err := f.m.Load(false)
+	format, err := f.settings()
 	if err != nil && !strings.HasPrefix(err.Error(), "database is not formatted") {
 		return false, false
 	}
 	return err == nil && format.UUID == f.uuid && format.MetaVersion <= meta.MaxVersion, true
+}
+
+// lookRetries is how often the service is asked again in a look. There is another look a second later.
+const lookRetries = 1
+
+// settingsOf asks for the settings of the volume that is there, by a client of its own: JuiceFS's keeps what it is told as those of its volume, so that of
+// one which was replaced it would not find that any more, and its heartbeat would not end. (And it reads them without a lock.)
+func settingsOf(url string, conf *meta.Config) (*meta.Format, error) {
+	its := *conf
+	its.Retries = lookRetries
+	m, err := connect(url, &its)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Shutdown() // it has told all that it knows
+	return m.Load(false)
 }

@@ -13,12 +13,11 @@ import (
 
 // A silentMeta is a metadata service that does not answer until release is closed.
 type silentMeta struct {
-	meta.Meta
 	asked, release chan struct{}
 	answered       atomic.Bool
 }
 
-func (m *silentMeta) Load(bool) (*meta.Format, error) {
+func (m *silentMeta) settings() (*meta.Format, error) {
 	close(m.asked)
 	<-m.release
 	m.answered.Store(true)
@@ -29,7 +28,7 @@ func (m *silentMeta) Load(bool) (*meta.Format, error) {
 // is closed when nobody looks for it any more.
 func TestLookForVolumesHoldsUpNobody(t *testing.T) {
 	m := &silentMeta{asked: make(chan struct{}), release: make(chan struct{})}
-	silent := &FS{m: m}
+	silent := &FS{settings: m.settings}
 	opened.add(silent)
 	unknown := make(chan int, 1)
 	go func() { unknown <- opened.check() }()

@@ -173,6 +173,7 @@ func load(url string, conf *meta.Config) (meta.Meta, *meta.Format, error) {
 // open makes the FS of a metadata client.
 func open(o Options, m meta.Meta, conf *meta.Config, format *meta.Format) (_ *FS, err error) {
 	f := &FS{m: m, readOnly: o.ReadOnly, sole: isBadger(o.Meta), now: time.Now}
+	f.settings = func() (*meta.Format, error) { return settingsOf(o.Meta, conf) }
 	f.calls.slot.Store(-1)
 	if f.work, err = backgroundOf(m); err != nil {
 		return nil, err
