@@ -157,8 +157,7 @@ func (f *FS) linked(c *nfsserver.Cred, dir *nfsserver.Ref, name string, err erro
 	if !ok || !f.has(dir, name, rec.ino) {
 		return err
 	}
-	var a meta.Attr
-	if f.m.GetAttr(system, rec.ino, &a) != 0 || a.Nlink <= rec.nlink {
+	if a, e := f.files.raw(rec.ino); e != nil || a.Nlink <= rec.nlink { // a name in the trash is no link, as in the record
 		return err
 	}
 	return nil

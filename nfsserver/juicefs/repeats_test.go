@@ -211,23 +211,26 @@ func TestRecordedButNotDone(t *testing.T) {
 	}
 }
 
-// TestLinkThatWasThere: a server died before it could refuse a LINK to a name that the file has already. The call has not made that name.
+// TestLinkThatWasThere: a server died before it could refuse a LINK to a name that the file has already. The call has not made that name, and nor
+// has it one that is in the trash.
 func TestLinkThatWasThere(t *testing.T) {
-	f, l := openRecording(t, Local{})
-	dir := f.Root()
-	r, _ := create(t, f, dir, "file")
-	if err := f.Link(me, r, dir, "name"); err != nil {
-		t.Fatal(err)
-	}
-	n, err := f.load(&r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.calls.begin(f, opLink, calling("link", false).Call, n)(syscall.EIO)
-	f = restarted(t, f, l)
-	defer closeFS(t, f)
-	if err := f.Link(calling("link", true), r, dir, "name"); !errors.Is(err, syscall.EEXIST) {
-		t.Errorf("LINK to a name that was there before: %v", err)
+	for _, days := range []int{0, 1} {
+		t.Run(fmt.Sprintf("trash for %d days", days), func(t *testing.T) {
+			f, l := openRecording(t, Local{TrashDays: days})
+			dir := f.Root()
+			r, _ := create(t, f, dir, "file")
+			err := errors.Join(f.Link(me, r, dir, "name"), f.Link(me, r, dir, "removed"), f.Remove(me, dir, "removed"))
+			n, loaded := f.load(&r)
+			if err = errors.Join(err, loaded); err != nil {
+				t.Fatal(err)
+			}
+			f.calls.begin(f, opLink, calling("link", false).Call, n)(syscall.EIO)
+			f = restarted(t, f, l)
+			defer closeFS(t, f)
+			if err := f.Link(calling("link", true), r, dir, "name"); !errors.Is(err, syscall.EEXIST) {
+				t.Errorf("LINK to a name that was there before: %v", err)
+			}
+		})
 	}
 }
 
