@@ -45,6 +45,8 @@ type FS struct {
 	calls calls
 	now   func() time.Time // of marks and records
 
+	sid      uint64         // of the session; 0: there is none. Set once
+	locked   atomic.Int64   // files that clients have possibly locked
 	gone     atomic.Bool    // the volume is not there any more
 	looks    sync.WaitGroup // those who look whether it is
 	files    files

@@ -4,6 +4,7 @@ package juicefs
 
 import (
 	"math"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/juicedata/juicefs/pkg/meta"
@@ -19,6 +20,7 @@ type fileLocks struct {
 	m    meta.Meta
 	ino  meta.Ino
 	kept *keptFile // what the process before had; nil: nothing
+	open *atomic.Int64
 }
 
 // OpenLocks releases what was left of the same session, but for what clients are to reclaim.
@@ -30,8 +32,12 @@ func (f *FS) OpenLocks(r nfsserver.Ref) (nfsserver.FileLocks, error) {
 	if f.readOnly {
 		return noLocks{}, nil
 	}
-	l := &fileLocks{f.m, n.ino, f.kept.files[n.ino]}
-	return l, l.Set(0, math.MaxInt64, nfsserver.Unlocked)
+	l := &fileLocks{f.m, n.ino, f.kept.files[n.ino], &f.locked}
+	if err := l.Set(0, math.MaxInt64, nfsserver.Unlocked); err != nil {
+		return nil, err
+	}
+	f.locked.Add(1)
+	return l, nil
 }
 
 // EndGrace has the locks of the process before released that no client has reclaimed. Until then they are held, by whatever the lock manager calls
@@ -69,7 +75,10 @@ func (l *fileLocks) Test(start, end uint64, t nfsserver.LockType) (at, last uint
 }
 
 // Close releases all locks.
-func (l *fileLocks) Close() error { return l.Set(0, math.MaxInt64, nfsserver.Unlocked) }
+func (l *fileLocks) Close() error {
+	l.open.Add(-1)
+	return l.Set(0, math.MaxInt64, nfsserver.Unlocked)
+}
 
 // noLocks are those of a server that has no session in the volume, and so nothing to hold locks by: its clients exclude one another only.
 type noLocks struct{}

@@ -121,6 +121,7 @@ var tameLogs = sync.OnceFunc(func() {
 	log.AddHook(passwordHook{}) // before the one that keeps a message
 	log.AddHook(hook)
 	log.AddHook(goneHook{})
+	log.AddHook(staleHook{})
 	log.SetOutput(&limited{to: os.Stderr})
 	redis.SetLogger(redisLog{log})
 	log.ExitFunc = func(int) {

@@ -233,6 +233,7 @@ func (f *FS) begin(o *Options, conf *meta.Config, format *meta.Format) error {
 	if err := f.m.NewSession(!f.sole); err != nil {
 		return fmt.Errorf("juicefs: %w", err)
 	}
+	f.sid = conf.Sid
 	f.m.OnReload(func(n *meta.Format) {
 		store.UpdateLimit(limit(o.UploadLimit, n.UploadLimit), limit(o.DownloadLimit, n.DownloadLimit))
 	})

@@ -4,9 +4,11 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/juicedata/juicefs/pkg/meta"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -153,4 +155,66 @@ func locksOfServerAway(t *testing.T, c *cluster) {
 	c.servers[0].kill()
 	waiter.await(1)
 	await(t, "the session of the server that was killed has ended", func() bool { return c.sessions() == 1 })
+}
+
+// endSession ends the session of a server that runs, as another one does that has not heard of it for five heartbeats.
+func (c *cluster) endSession(p *process) {
+	c.t.Helper()
+	m := meta.NewClient(c.url, meta.DefaultConf())
+	list, err := m.ListSessions()
+	if e := errors.Join(err, m.Shutdown()); e != nil {
+		c.t.Fatal(e)
+	}
+	ended := false
+	for _, in := range list {
+		if in.ProcessID != p.cmd.Process.Pid {
+			continue
+		}
+		conf := meta.DefaultConf()
+		conf.Sid = in.Sid
+		m = meta.NewClient(c.url, conf)
+		_, err := m.Load(false)
+		if err := errors.Join(err, m.CloseSession(), m.Shutdown()); err != nil {
+			c.t.Fatal(err)
+		}
+		ended = true
+	}
+	if !ended {
+		c.t.Fatal("the server has no session")
+	}
+}
+
+// TestLocksOfServerTakenForDead: a server that was silent for five heartbeats, and comes back, ends where clients have locks by it, as others may have them by then. When
+// it is started again it has none of what others have. A server without locks goes on.
+func TestLocksOfServerTakenForDead(t *testing.T) { onEach(t, locksOfServerTakenForDead) }
+
+func locksOfServerTakenForDead(t *testing.T, c *cluster) {
+	dialRDMA(t, c.servers[0]).create("locked")
+	lost, next := newLocker(t, c.servers[0], "lost", "locked"), newLocker(t, c.servers[1], "next", "locked")
+	if st := lost.lock(); st != nlm4.Granted {
+		t.Fatalf("LOCK: %v", st)
+	}
+	if st := next.lock(); st != nlm4.Denied {
+		t.Fatalf("LOCK of what another has, at another server: %v", st)
+	}
+	c.endSession(c.servers[1])
+	await(t, "the session of a server without locks is there again", func() bool { return c.sessions() == 2 })
+	c.endSession(c.servers[0])
+	if st := next.lock(); st != nlm4.Granted {
+		t.Errorf("LOCK of what was freed: %v", st)
+	}
+	select {
+	case <-c.servers[0].ended:
+	case <-time.After(patience):
+		t.Fatal("the server goes on without the locks of its clients")
+	}
+	c.servers[0].start()
+	again := newLocker(t, c.servers[0], "lost", "locked")
+	await(t, "grace is over", func() bool { return again.lock() != nlm4.DeniedGracePeriod })
+	if st := again.lock(); st != nlm4.Denied {
+		t.Errorf("LOCK of what another has had since: %v", st)
+	}
+	if st := next.lock(); st != nlm4.Granted {
+		t.Errorf("LOCK of what it has: %v", st)
+	}
 }
