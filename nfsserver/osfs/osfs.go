@@ -142,7 +142,8 @@ func (f *FS) init(o Options) error {
 // readInfo asks what the file system can do.
 func (f *FS) readInfo() nfsserver.Info {
 	in := nfsserver.Info{MaxFileSize: math.MaxInt64, NameMax: 255, LinkMax: 32000,
-		TimeDelta: nfsserver.Time{Nsec: 1}, CookieVerf: cookieVerf, Quick: f.top.kernel && !f.cross && local(f.top.magic), HardLinks: true, Symlinks: true}
+		TimeDelta: nfsserver.Time{Nsec: 1}, CookieVerf: cookieVerf, Quick: f.top.kernel && !f.cross && local(f.top.magic),
+		Shared: isShared(f.top.magic), HardLinks: true, Symlinks: true}
 	var st unix.Statfs_t
 	if err := fstatfs(f.tree.root, &st); err != nil {
 		return in
