@@ -39,14 +39,7 @@ func meetFor(t testing.TB, s rnic.Service, o Options) *meeting {
 func TestConnectUC(t *testing.T) {
 	m := meetFor(t, rnic.UC, Options{})
 	a, b := newSide(t, m.dev, rnic.UC), newSide(t, m.dev, rnic.UC)
-	accepted := make(chan error, 1)
-	go func() { accepted <- m.accept(t.Context(), b.qp, "server") }()
-	if err := m.dev.Connect(t.Context(), a.qp, m.addr, rnic.ConnParams{PrivateData: []byte("client")}); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-accepted; err != nil {
-		t.Fatal(err)
-	}
+	m.join(a, b)
 	if !bytes.HasPrefix(a.qp.PrivateData(), []byte("server\x00")) || !bytes.HasPrefix(b.qp.PrivateData(), []byte("client\x00")) {
 		t.Errorf("%q, %q", a.qp.PrivateData(), b.qp.PrivateData())
 	}
@@ -65,6 +58,20 @@ func TestConnectUC(t *testing.T) {
 	<-b.qp.Done()
 	if err := b.qp.Err(); err != io.EOF {
 		t.Error(err)
+	}
+}
+
+// join connects a with b, which is the server's, and has each tell who it is.
+func (m *meeting) join(a, b *side) {
+	t := a.t
+	t.Helper()
+	accepted := make(chan error, 1)
+	go func() { accepted <- m.accept(t.Context(), b.qp, "server") }()
+	if err := m.dev.Connect(t.Context(), a.qp, m.addr, rnic.ConnParams{PrivateData: []byte("client")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-accepted; err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -88,14 +95,7 @@ func resolveThrice(t *testing.T, o Options) {
 	b := newSide(t, m.dev, rnic.UD)
 	for i := range 3 {
 		a := newSide(t, m.dev, rnic.UD)
-		accepted := make(chan error, 1)
-		go func() { accepted <- m.accept(t.Context(), b.qp, "server") }()
-		if err := m.dev.Connect(t.Context(), a.qp, m.addr, rnic.ConnParams{PrivateData: []byte("client")}); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-accepted; err != nil {
-			t.Fatal(err)
-		}
+		m.join(a, b)
 		to := a.qp.Peer()
 		if to.QPN == 0 || to.QKey != UDPQKey || netip.AddrPortFrom(to.Addr, service).String() != m.addr {
 			t.Errorf("%+v", to)
@@ -248,14 +248,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 		}
 	}
 	b, a := newSide(t, dev, rnic.UD), newSide(t, dev, rnic.UD)
-	accepted := make(chan error, 1)
-	go func() { accepted <- m.accept(t.Context(), b.qp, "") }()
-	if err := dev.Connect(t.Context(), a.qp, addr, rnic.ConnParams{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-accepted; err != nil {
-		t.Fatal(err)
-	}
+	m.join(a, b)
 	pingOnce(t, a, b)
 }
 
