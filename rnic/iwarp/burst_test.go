@@ -4,6 +4,7 @@ package iwarp
 
 import (
 	"io"
+	"net"
 	"sync/atomic"
 	"testing"
 
@@ -45,12 +46,19 @@ func (s *roomySink) release(int, bool)                 {}
 func (s *roomySink) missing() int                      { return 1 }
 func (s *roomySink) keepsThread() bool                 { return false }
 
-func TestReceivingGivesWay(t *testing.T) {
+// pipeLink returns one end of a loopback connection, and the link over the other one.
+func pipeLink(t testing.TB) (*net.TCPConn, *tcpLink) {
+	t.Helper()
 	c, d := pipeTCP(t)
 	l, err := newTCPLink(d)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c, l
+}
+
+func TestReceivingGivesWay(t *testing.T) {
+	c, l := pipeLink(t)
 	before := gaveWay.Load()
 	go c.Write(make([]byte, transferred))
 	for left := transferred; left > 0; {

@@ -83,11 +83,7 @@ func TestKeepsNoThreadWhereCallersWait(t *testing.T) {
 // it does not sleep itself.
 func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // half of the processors may be kept
-	c, d := pipeTCP(t)
-	l, err := newTCPLink(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, l := pipeLink(t)
 	l.look = look.Looker{} // it does not look
 	input := func() {
 		t.Helper()
@@ -143,11 +139,7 @@ func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 
 // What is large.
 func TestLargeReadsAndWrites(t *testing.T) {
-	c, d := pipeTCP(t)
-	l, err := newTCPLink(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, l := pipeLink(t)
 	large := make([]byte, bulkRead)
 	if n, _, err := l.writev([][]byte{large[:1000]}, core.Passing{}); n == 0 || err != nil || l.large.Load() != 0 {
 		t.Fatal(n, err, l.large.Load())

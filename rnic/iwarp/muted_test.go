@@ -56,17 +56,13 @@ func toldOfInput(t *testing.T, fd int) (told bool) {
 
 func TestReadWaitsInPollerAfterSleeps(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // half of the processors may be kept
-	c, d := pipeTCP(t)
-	l, err := newTCPLink(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, l := pipeLink(t)
 	l.look = look.Looker{} // it does not look
 	var fd int
 	if err := l.rc.Control(func(is uintptr) { fd = int(is) }); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := l.c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	// What it waits for comes after it has found nothing, and is read only where something tells of it.
@@ -74,6 +70,7 @@ func TestReadWaitsInPollerAfterSleeps(t *testing.T) {
 		t.Helper()
 		s := &promptSink{keep: keep, idle: func() { _, _ = c.Write([]byte{1}) }}
 		for n := 0; n == 0; {
+			var err error
 			if n, err = l.read(s); err != nil {
 				t.Fatal(err)
 			}
