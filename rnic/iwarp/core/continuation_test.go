@@ -162,3 +162,85 @@ func TestContinuationRevoked(t *testing.T) {
 		t.Fatal("placed after Invalidate")
 	}
 }
+
+// response is the answer, in one large segment with its CRC, to a Read of all of sink that the script has been asked for.
+func response(t *testing.T, s *script, sink *rnic.MR, data []byte) []byte {
+	t.Helper()
+	post(t, s.qp, rnic.SendWR{ID: 3, Op: rnic.OpRead, MR: sink, Length: uint32(len(data)), RemoteSTag: 9})
+	s.hear(2 + 46 + 4)
+	return mpa.AppendFPDU(nil, true, tagged(0xc1, 0x42, sink.STag(), sink.Base(), data))
+}
+
+// TestResponseIsPlacedAsItComes: the first segment of a response goes where the Read was posted for, which is known before its CRC; in strict
+// mode it is placed when that is right.
+func TestResponseIsPlacedAsItComes(t *testing.T) {
+	for mode, early := range map[rnic.CRCMode]bool{rnic.CRCOn: true, rnic.CRCStrict: false} {
+		t.Run(mode.String(), func(t *testing.T) {
+			s := crcScript(t, mode)
+			data := noise(bigLen)
+			sink, _ := s.pd.RegMR(make([]byte, len(data)), rnic.LocalWrite)
+			b := response(t, s, sink, data)
+			s.say(b[:40_000])
+			if got := bytes.Equal(bufOf(sink)[:1000], data[:1000]); got != early {
+				t.Fatalf("placed as it came: %v, want %v", got, early)
+			}
+			if n := s.cq.Poll(make([]rnic.WC, 1)); n > 0 {
+				t.Fatal("completed before its CRC had come")
+			}
+			s.say(b[40_000:])
+			s.want(t, rnic.OpRead, 3, rnic.WCSuccess)
+			if !holds(sink, data) {
+				t.Fatal("content")
+			}
+		})
+	}
+}
+
+// TestResponseDamaged: whatever bit of the first segment of a response is wrong, the stream ends because of its CRC, the Read does not
+// succeed, and no byte is placed but in its sink.
+func TestResponseDamaged(t *testing.T) {
+	conformance.Proves(t, "R5044-083", "R5044-085", "R5044-087")
+	for name, at := range map[string]int{"length": 1, "last": 2, "opcode": 3, "STag": 7, "offset": 13, "first byte": 16, "last byte": 16 + bigLen - 1, "CRC": -1} {
+		for _, piece := range []int{999, 20_000, 1 << 20} {
+			t.Run(name, func(t *testing.T) {
+				s := crcScript(t, rnic.CRCOn)
+				data := noise(bigLen)
+				mem := make([]byte, 3*bigLen)
+				sink, _ := s.pd.RegMR(mem[bigLen:2*bigLen], rnic.LocalWrite|rnic.RemoteWrite)
+				other, _ := s.pd.RegMR(make([]byte, bigLen), rnic.LocalWrite|rnic.RemoteWrite)
+				foreign := bufOf(other)
+				b := response(t, s, sink, data)
+				switch {
+				case at < 0:
+					b[len(b)-1] ^= 1
+				case name == "STag": // that of a region that the peer may write
+					copy(b[4:16], mpa.AppendFPDU(nil, false, tagged(0xc1, 0x42, other.STag(), other.Base(), nil))[4:16])
+				case name == "last":
+					b[at] ^= 0x40
+				default:
+					b[at] ^= 4
+				}
+				b = mpa.AppendFPDU(b, true, untagged(0x41, 0x43, 0, 0, 1, 0, []byte("small")))
+				for len(b) > 0 {
+					k := min(piece, len(b))
+					s.say(b[:k])
+					b = b[k:]
+				}
+				s.wantBytes(unhex(t, "0016414700000000000000020000000100000000200200007fe42585"))
+				s.wantEOF()
+				s.c.Close()
+				<-s.qp.Done()
+				if err := s.qp.Err(); !errors.Is(err, mpa.CheckCRC(0, []byte{1, 1, 1, 1})) {
+					t.Fatalf("ended with %v", err)
+				}
+				if !bytes.Equal(foreign, make([]byte, len(foreign))) {
+					t.Fatal("another region was written")
+				}
+				if !bytes.Equal(mem[:bigLen], make([]byte, bigLen)) || !bytes.Equal(mem[2*bigLen:], make([]byte, bigLen)) {
+					t.Fatal("placed outside of the sink")
+				}
+				s.want(t, rnic.OpRead, 3, rnic.WCFlushErr)
+			})
+		}
+	}
+}

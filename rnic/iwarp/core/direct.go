@@ -20,9 +20,9 @@ import (
 // it would have before the segment began.
 //
 // With CRCs the header of a segment is not believed before its CRC is right, so only a segment whose place is known
-// from the one before is read so: the next of the same RDMA Write or Read Response (continuation). Its
-// header names the memory that a verified segment has named, at the offset at which that one has ended, and has passed the
-// same check; damage cannot make it touch other memory. What it brings is delivered to nobody before its CRC, which is
+// without it is read so: the next of the same RDMA Write (continuation), or any of the response to our oldest Read. Its
+// header names the memory that a verified segment has named, at the offset at which that one has ended, or that the Read was posted
+// for, and has passed the same check; damage cannot make it touch other memory. What it brings is delivered to nobody before its CRC, which is
 // computed as the bytes come, has been checked (RFC 5044 §6 [R5044-083]): there is no completion, no next segment. With
 // a wrong CRC the stream ends, and what is in the region from that offset on is undefined, as RFC 5040 leaves it after
 // any error.
@@ -103,7 +103,7 @@ func (in *Inbound) beginDirect(b []byte) (n int, err error) {
 	}
 	ulpdu := b[mpa.LengthLen:]
 	a, err := in.check(ulpdu, length)
-	if in.crc && (err != nil || !in.cont.is(&a)) {
+	if in.crc && (err != nil || !in.placeKnown(&a)) {
 		return 0, nil // told, if it is an error, when the segment is whole and its CRC right
 	}
 	if err == nil {
@@ -120,6 +120,12 @@ func (in *Inbound) beginDirect(b []byte) (n int, err error) {
 		in.place.crc = mpa.UpdateCRC(0, b)
 	}
 	return len(b), nil
+}
+
+// placeKnown reports whether a segment that check has let pass, but whose CRC has not come, goes where no damage to its header could have sent it.
+func (in *Inbound) placeKnown(a *action) bool {
+	// checkResponse lets no response pass that does not name the sink of our oldest Read, at the byte that is next.
+	return a.op == rdmap.OpReadResponse || in.cont.is(a)
 }
 
 // endDirect ends the placement if its payload is in place and its trailer, which is the
