@@ -222,6 +222,8 @@ func (c *Client) CallAnswer(ctx context.Context, as *Auth, p *Proc, args xdr.Mar
 		k.begun = now()
 	}
 	answer, err := c.exchange(ctx, k)
+	processCalls.all.Add(1)
+	countMessage(max(k.size, k.received))
 	if c.cfg.Observe != nil {
 		c.cfg.Observe(p, k.figures(err))
 	}

@@ -57,6 +57,7 @@ type usage struct {
 // sent counts a reply of n bytes, or several that leave together.
 func (u *usage) sent(n int) {
 	u.out.Add(uint64(n))
+	countMessage(n)
 	if n <= smallRecord {
 		smallReplies.Add(1)
 	}
@@ -96,6 +97,8 @@ func (s *Server) host(remote net.Addr) *host {
 
 // count notes one more call, whose message has n bytes.
 func (s *Server) count(c serverConn, n int) {
+	processCalls.all.Add(1)
+	countMessage(n)
 	u := c.usage()
 	u.in.Add(uint64(n))
 	u.last.Store(int64(time.Since(epoch)))

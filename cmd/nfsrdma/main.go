@@ -13,12 +13,14 @@ import (
 	"syscall"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/procs"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/spf13/cobra"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	procs.Follow(ctx)
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)

@@ -25,7 +25,7 @@ type Looker struct {
 	misses uint          // in a row
 	won    time.Duration // by looks that found something, and not lost since to others who had the processor
 	pass   int           // how often it sleeps at once from now on
-	most   int32         // set once: of lookers
+	most   limit         // set once: of lookers
 }
 
 const (
@@ -56,7 +56,37 @@ const (
 
 // New is ready to look. Half of the processors at most look at the same time, for goroutines that have work need the others: where there is but one,
 // nobody looks.
-func New() Looker { return Looker{most: int32(runtime.GOMAXPROCS(0) / 2)} }
+func New() Looker { return Looker{most: half} }
+
+// half is that number now: a program may have more processors at one time than at another. To ask Go's scheduler takes its lock, so it is not asked each time.
+func half() int32 {
+	now := int64(time.Since(epoch))
+	if last := asked.at.Load(); now-last >= int64(halfTime) && asked.at.CompareAndSwap(last, now) {
+		asked.half.Store(int32(runtime.GOMAXPROCS(0) / 2))
+	}
+	return asked.half.Load()
+}
+
+// halfTime is for how long an answer of Go's scheduler holds.
+const halfTime = time.Millisecond
+
+var (
+	epoch = time.Now().Add(-halfTime)
+	asked struct {
+		at   atomic.Int64 // since epoch
+		half atomic.Int32
+	}
+)
+
+// A limit is how many look and sleep at the same time; nil: nobody does.
+type limit func() int32
+
+func (l limit) now() int32 {
+	if l == nil {
+		return 0
+	}
+	return l()
+}
 
 // Again reports whether to look once more.
 func (l *Looker) Again() bool {
@@ -86,7 +116,7 @@ func (l *Looker) more(now time.Time) bool {
 	case l.pass > 0:
 		l.pass--
 		return false
-	case lookers.Add(1) > l.most:
+	case lookers.Add(1) > l.most.now():
 		lookers.Add(-1)
 		return false
 	default:

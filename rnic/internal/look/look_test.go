@@ -3,16 +3,20 @@
 package look
 
 import (
+	"runtime"
 	"testing"
 	"time"
 )
+
+// one is how many look at most.
+func one() int32 { return 1 }
 
 // alone is a Looker that is the only one.
 func alone(t *testing.T) Looker {
 	t.Helper()
 	lookers.Store(0)
 	t.Cleanup(func() { lookers.Store(0) })
-	return Looker{most: 1}
+	return Looker{most: one}
 }
 
 // A receiver looks for a bounded time; each time in a row that nothing came it sleeps at once twice as often, up to a bound, before it
@@ -158,5 +162,19 @@ func TestLookersAreBounded(t *testing.T) {
 	}
 	if !a.more(at) {
 		t.Fatal("who gave the processor to others has made no room")
+	}
+}
+
+// A program that has fewer processors than before looks with fewer, and with more again when it has them back.
+func TestLimitFollowsProcessors(t *testing.T) {
+	t.Cleanup(runtime.SetDefaultGOMAXPROCS)
+	l := New()
+	for _, procs := range []int{4, 1, 6} {
+		runtime.GOMAXPROCS(procs)
+		for start := time.Now(); l.most.now() != int32(procs/2); runtime.Gosched() {
+			if time.Since(start) > time.Minute {
+				t.Fatalf("%d may look of %d processors", l.most.now(), procs)
+			}
+		}
 	}
 }

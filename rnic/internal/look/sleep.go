@@ -3,7 +3,6 @@
 package look
 
 import (
-	"runtime"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -23,7 +22,7 @@ import (
 // gives its thread to a transfer, and once all processors of the scheduler have one, nobody waits for the next call. The
 // kernel prefers a thread that has slept to those that have not. But what comes must then come sooner: transfers need the processor, too.
 type Sleeper struct {
-	most   int32         // set once: of lookers and sleepers
+	most   limit         // set once: of lookers and sleepers
 	fd     int           // of the sleep
 	pfd    unix.PollFd   // memory of a system call
 	time   unix.Timespec // the same
@@ -68,7 +67,7 @@ const (
 )
 
 // NewSleeper is ready to sleep; see New.
-func NewSleeper() Sleeper { return Sleeper{most: int32(runtime.GOMAXPROCS(0) / 2)} }
+func NewSleeper() Sleeper { return Sleeper{most: half} }
 
 // Input counts an input of the receiver, or the end of it.
 func (s *Sleeper) Input() {
@@ -131,7 +130,7 @@ func (s *Sleeper) may() bool {
 		s.others, s.pass = others, sleepPasses
 		return false
 	}
-	if lookers.Add(1) > s.most {
+	if lookers.Add(1) > s.most.now() {
 		lookers.Add(-1)
 		return false
 	}

@@ -13,7 +13,7 @@ import (
 func sleeper(t *testing.T) *Sleeper {
 	t.Helper()
 	alone(t)
-	return &Sleeper{most: 1, others: inputs.Load()}
+	return &Sleeper{most: one, others: inputs.Load()}
 }
 
 // It returns with input and with an end, and without either before long.
@@ -116,7 +116,7 @@ func TestNobodySleepsBesideOthers(t *testing.T) {
 
 // Sleepers and lookers together keep no more processors than are meant to be kept.
 func TestSleepersAreLookers(t *testing.T) {
-	s, other := sleeper(t), Sleeper{most: 1, others: inputs.Load()}
+	s, other := sleeper(t), Sleeper{most: one, others: inputs.Load()}
 	if !s.may() || other.may() || (&Sleeper{others: inputs.Load()}).may() {
 		t.Fatal("two sleep where one is meant to, or one where nobody is")
 	}
