@@ -62,6 +62,13 @@ func (d *Device) NewCQ(depth int) *CQ {
 // push adds one completion and reports whether it was within the depth. due: a handler is to be told soon.
 func (cq *CQ) push(wc WC, due bool) bool {
 	cq.mu.Lock()
+	fits := cq.put(&wc)
+	cq.added(due)
+	return fits
+}
+
+// put is push with mu held, by who calls added for all that it has put.
+func (cq *CQ) put(wc *WC) (fits bool) {
 	if cq.count == len(cq.ring) {
 		cq.grow()
 	}
@@ -69,9 +76,13 @@ func (cq *CQ) push(wc WC, due bool) bool {
 	if i >= len(cq.ring) {
 		i -= len(cq.ring)
 	}
-	cq.ring[i] = wc
+	cq.ring[i] = *wc
 	cq.count++
-	fits := cq.count <= cq.depth
+	return cq.count <= cq.depth
+}
+
+// added tells of completions that were put, and unlocks mu.
+func (cq *CQ) added(due bool) {
 	waiting := cq.idle > 0
 	if cq.batches > 0 {
 		cq.late, waiting = cq.late || waiting, false
@@ -85,7 +96,6 @@ func (cq *CQ) push(wc WC, due bool) bool {
 		cq.woken.Store(true)
 		cq.signal()
 	}
-	return fits
 }
 
 // grow doubles the ring. The caller holds mu.

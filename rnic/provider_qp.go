@@ -97,14 +97,9 @@ func (q *ProviderQP) Receives() int { return q.rq.count() }
 // PopRecv drops the receive that NextRecv has returned: its message is complete. The caller completes it.
 func (q *ProviderQP) PopRecv() { q.rq.pop() }
 
-// CompleteRecv adds a completion to the receive CQ, and completeSend one to the send CQ. They report
-// whether it was within the depth of the CQ; if not, the QP has to end with ErrCQOverrun.
-// due: the handler is to be told soon.
+// CompleteRecv adds a completion to the receive CQ, as SendQueue.Retire does with those of sends. Both report
+// whether there was room within the depth of the CQ; if not, the QP has to end with ErrCQOverrun.
 func (q *ProviderQP) CompleteRecv(wc WC) bool { wc.QP = (*QP)(q); return q.recvCQ.push(wc, true) }
-func (q *ProviderQP) completeSend(wc WC, due bool) bool {
-	wc.QP = (*QP)(q)
-	return q.sendCQ.push(wc, due || q.driver == nil)
-}
 
 // Notify runs the handlers of the CQs that have had completions since, and reports whether
 // any ran. The caller holds no lock, and is a goroutine of the provider or in Drive.

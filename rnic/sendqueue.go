@@ -112,6 +112,7 @@ func (sq *SendQueue[T]) Empty() bool { return sq.head == sq.tail }
 // reports whether the CQ had room. internal, which may be nil, is told of entries of the provider's own.
 func (sq *SendQueue[T]) Retire(internal func(Status)) (fits bool) {
 	fits = true
+	cq, put, due := sq.q.sendCQ, false, sq.q.driver == nil // due: the handler is to be told soon
 	for sq.head != sq.next {
 		e := sq.At(sq.head)
 		if !e.Done {
@@ -121,13 +122,20 @@ func (sq *SendQueue[T]) Retire(internal func(Status)) (fits bool) {
 		case e.Internal && internal != nil:
 			internal(e.Status)
 		case !e.Internal && (!e.Unsignaled || e.Status != WCSuccess):
-			wc := WC{ID: e.ID, Op: e.Op, Status: e.Status, Len: e.Bytes, Value: e.Value}
-			fits = sq.q.completeSend(wc, !e.Deferred || e.Status != WCSuccess) && fits
+			if !put { // one lock, and one word to those who wait, for all that is done
+				put = true
+				cq.mu.Lock()
+			}
+			fits = cq.put(&WC{QP: (*QP)(sq.q), ID: e.ID, Op: e.Op, Status: e.Status, Len: e.Bytes, Value: e.Value}) && fits
+			due = due || !e.Deferred || e.Status != WCSuccess
 		}
 		e.SendWR = SendWR{} // what it pointed at can be collected
 		e.Internal, e.Done, e.Status, e.Value = false, false, WCSuccess, 0
 		sq.head++
 		sq.vacate()
+	}
+	if put {
+		cq.added(due)
 	}
 	return fits
 }

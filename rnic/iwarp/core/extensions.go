@@ -46,7 +46,7 @@ func (o *Outbound) atomicRequest(e *entry) {
 	var room [rdmap.AtomicRequestLen]byte
 	o.whole(&h, a.Append(room[:0]))
 	o.readMSN++
-	o.requested()
+	o.cur = message{}
 }
 
 // atomicResponse adds the one segment of an Atomic Response.

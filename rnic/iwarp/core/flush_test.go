@@ -62,13 +62,15 @@ func TestFlushForgetsReads(t *testing.T) {
 	sink, _ := s.pd.RegMR(make([]byte, 1), rnic.LocalWrite)
 	post(t, s.qp, rnic.SendWR{ID: 1, Op: rnic.OpRead, MR: sink, Length: 1, RemoteSTag: 1})
 	w := &s.end.work
-	e := w.oldestRead()
+	if w.readsMade() != 1 {
+		t.Fatal("no Read is outstanding")
+	}
 	s.end.fail(rnic.ErrConnLost)
 	s.want(t, rnic.OpRead, 1, rnic.WCFlushErr)
-	if w.oldestRead() != nil {
+	if w.readsMade() != 0 {
 		t.Error("a Read is outstanding after the end")
 	}
-	if err := w.readDone(e, 0); err != nil || s.cq.Poll(make([]rnic.WC, 1)) > 0 || w.reads.count() != 0 {
+	if err := w.readsDone(1); err != nil || s.cq.Poll(make([]rnic.WC, 1)) > 0 || w.reads.count() != 0 {
 		t.Errorf("it has completed twice: %v", err)
 	}
 }

@@ -41,10 +41,12 @@ type Inbound struct {
 	recv   receiving
 	read   reading
 	mr     *rnic.MR // the last one written to
+	src    *rnic.MR // and the last one that the peer asked to read
 	place  placement
 	cont   continuation
 	readIn atomic.Uint64 // bytes of all Read Responses
-	small  int           // FPDUs since one that was large: bulkPause of them, and no large one is expected next
+	owed   owed
+	small  int // FPDUs since one that was large: bulkPause of them, and no large one is expected next
 }
 
 // A receiving is the Send that is being received: from its first segment until its last one is complete.
@@ -56,6 +58,20 @@ type receiving struct {
 	wr     rnic.RecvWR
 	placed uint32 // bytes in its buffer, which is also the MO of the next segment
 }
+
+// An owed is what has been done of Reads and Work has not been told of: a word for each would cost as much as what it tells. It is told
+// before Consume returns, and before any other message does anything that can be seen.
+type owed struct {
+	done  uint32 // of our oldest Reads the whole response has come
+	made  uint32 // how many of ours Work had, those included, at the last look
+	asked uint32 // Reads of the peer's that have come
+	room  int    // for more of them, at the last look
+	bytes uint64 // of Read Responses
+}
+
+// owedMost is how many Reads that are done wait to be told of: who waits for them, or for room to have others outstanding, need not
+// wait for a long batch.
+const owedMost = 16
 
 // A reading is the Read of ours whose response is being received.
 type reading struct {
@@ -88,6 +104,62 @@ func (in *Inbound) Start(m Modes) {
 // elsewhere. The error, a *Fault or one that needs no Terminate, ends the stream: nothing
 // after it is placed (RFC 5041 §7.1 [R5041-109]). Under the owner's lock.
 func (in *Inbound) Consume(b []byte) (used int, err error) {
+	used, err = in.consume(b)
+	if failed := in.settle(); failed != nil && err == nil {
+		err = in.fail(failed, nil, 0)
+	}
+	return used, err
+}
+
+// settle tells Work of the Reads of both sides that it has not been told of. Fails with ErrCQOverrun.
+func (in *Inbound) settle() (err error) {
+	o := &in.owed
+	if o.bytes > 0 {
+		in.readIn.Add(o.bytes)
+		o.bytes = 0
+	}
+	if o.asked > 0 {
+		in.w.pushAnswers(o.asked)
+		o.asked = 0
+	}
+	if o.done > 0 {
+		err = in.w.readsDone(o.done)
+		o.made -= o.done
+		o.done = 0
+	}
+	return err
+}
+
+// oldestRead is the request that the next response is for, nil when none is outstanding.
+func (in *Inbound) oldestRead() *entry {
+	o := &in.owed
+	if o.done == o.made {
+		if o.made = in.w.readsMade(); o.done == o.made {
+			return nil
+		}
+	}
+	return in.w.readAt(o.done)
+}
+
+// readsFull reports whether another request of the peer's would be one too many.
+func (in *Inbound) readsFull() bool {
+	o := &in.owed
+	if o.room == 0 {
+		o.room = max(in.w.readsRoom()-int(o.asked), 0)
+	}
+	return o.room == 0
+}
+
+// newAnswer is where the answer to a request of the peer's goes, whose check has found room.
+func (in *Inbound) newAnswer() *answer {
+	o := &in.owed
+	o.room--
+	o.asked++
+	return in.w.answerAt(o.asked - 1)
+}
+
+// consume is Consume but for what is told in the end.
+func (in *Inbound) consume(b []byte) (used int, err error) {
 	for !in.stopped {
 		// What is in place by direct reads is in order only if nothing after it is taken first.
 		if in.place.open {

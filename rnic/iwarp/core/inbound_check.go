@@ -138,7 +138,7 @@ func (in *Inbound) checkResponse(a *action) error {
 	if e == nil {
 		// The first segment of a response: no message says which Read it answers, so it is the oldest.
 		// An atomic operation in front has a response of its own kind, which has to come first.
-		if e = in.w.oldestRead(); e == nil || e.Op.IsAtomic() {
+		if e = in.oldestRead(); e == nil || e.Op.IsAtomic() {
 			return errNoRead
 		}
 		done = 0
@@ -167,7 +167,7 @@ func (in *Inbound) checkReadRequest(a *action) (err error) {
 	if a.h.MSN != in.readMSN {
 		return errMSN
 	}
-	if in.w.readsFull() {
+	if in.readsFull() {
 		return errNoIRD
 	}
 	if len(a.payload) > 0 && a.h.MO != 0 {
@@ -185,7 +185,8 @@ func (in *Inbound) checkReadRequest(a *action) (err error) {
 	// This check is for the error alone. It counts for nothing later: each segment of the response
 	// borrows the memory again, since it can be invalidated in between.
 	src := rnic.STag(a.read.SrcSTag)
-	if f := in.q.Check(in.q.Find(nil, src), src, a.read.SrcTO, int(a.read.Size), rnic.RemoteRead); f != rnic.MemOK {
+	in.src = in.q.Find(in.src, src)
+	if f := in.q.Check(in.src, src, a.read.SrcTO, int(a.read.Size), rnic.RemoteRead); f != rnic.MemOK {
 		return requestFaults[f]
 	}
 	return nil
@@ -243,7 +244,7 @@ func (in *Inbound) checkAtomicRequest(a *action) (err error) {
 	if err := checkSingle(&a.h, in.readMSN); err != nil {
 		return err
 	}
-	if in.w.readsFull() {
+	if in.readsFull() {
 		return errNoIRD
 	}
 	if a.atomic, err = rdmap.ParseAtomicRequest(a.payload); err != nil {
@@ -264,7 +265,7 @@ func (in *Inbound) checkAtomicResponse(a *action) (err error) {
 	if a.original, err = rdmap.ParseAtomicResponse(a.payload); err != nil {
 		return err
 	}
-	e := in.w.oldestRead()
+	e := in.oldestRead()
 	switch {
 	case e == nil || !e.Op.IsAtomic():
 		return errAtomicNone

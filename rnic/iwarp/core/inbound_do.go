@@ -21,7 +21,8 @@ func (in *Inbound) do(a *action) error {
 		return in.doAtomic(a)
 	case actAtomicEnd:
 		in.atomicMSN++
-		return in.w.readDone(in.w.oldestRead(), a.original.Original)
+		in.oldestRead().Value = a.original.Original
+		return in.readDone()
 	case actImmediate:
 		return in.doImmediate(a)
 	case actTerminate:
@@ -99,7 +100,7 @@ func (in *Inbound) placeResponse(a *action) error {
 	// The entry stays in the send queue until readComplete; a flush takes the owner's lock first,
 	// through Stop, so it is not taken away under a response.
 	if in.read.e == nil {
-		in.read = reading{e: in.w.oldestRead()}
+		in.read = reading{e: in.oldestRead()}
 	}
 	if a.n > 0 {
 		if err := in.placeTagged(in.read.e.MR, a, rnic.LocalWrite); err != nil {
@@ -107,7 +108,7 @@ func (in *Inbound) placeResponse(a *action) error {
 		}
 	}
 	in.read.done += uint32(a.n)
-	in.readIn.Add(uint64(a.n))
+	in.owed.bytes += uint64(a.n)
 	return nil
 }
 
@@ -126,6 +127,10 @@ func (in *Inbound) placed(op rdmap.Opcode, last bool, inv rnic.STag) error {
 // finds it done (RFC 5040 §6).
 func (in *Inbound) sendComplete(op rdmap.Opcode, inv rnic.STag) error {
 	r := &in.recv
+	// What was asked for, and was answered, before a Send is told of before it.
+	if err := in.settle(); err != nil {
+		return err
+	}
 	wc := rnic.WC{ID: r.wr.ID, Op: rnic.OpRecv, Len: r.placed, Buf: r.wr.Buf, Solicited: op.Solicited()}
 	if op.Invalidates() {
 		// Before the completion, and all or nothing: a Send whose invalidation is refused completes no
@@ -154,22 +159,32 @@ func (in *Inbound) readComplete() error {
 		e.MR.Invalidate()
 	}
 	in.read = reading{}
-	return in.w.readDone(e, 0)
+	return in.readDone()
+}
+
+// readDone notes that our oldest Read or atomic operation has been answered.
+func (in *Inbound) readDone() error {
+	if in.owed.done++; in.owed.done < owedMost {
+		return nil
+	}
+	return in.settle()
 }
 
 // queueAnswer queues the response to a Read of the peer's; the receive loop never waits for the
 // transmitter, so that two peers with full TCP windows cannot block each other.
 func (in *Inbound) queueAnswer(a *action) {
 	in.readMSN++
-	q := &a.read
-	r := answer{sinkSTag: rnic.STag(q.SinkSTag), sinkTO: q.SinkTO, size: q.Size,
+	q, r := &a.read, in.newAnswer()
+	*r = answer{sinkSTag: rnic.STag(q.SinkSTag), sinkTO: q.SinkTO, size: q.Size,
 		srcSTag: rnic.STag(q.SrcSTag), srcTO: q.SrcTO, length: uint16(a.length)}
 	a.h.Put(r.ddp[:])
-	in.w.pushAnswer(&r)
 }
 
 // doImmediate completes the oldest receive with eight bytes that do not go into its buffer.
 func (in *Inbound) doImmediate(a *action) error {
+	if err := in.settle(); err != nil {
+		return err
+	}
 	wr, _ := in.q.NextRecv() // check has seen it
 	in.q.PopRecv()
 	in.sendMSN++
@@ -187,8 +202,8 @@ func (in *Inbound) doAtomic(a *action) error {
 		return requestFaults[f]
 	}
 	in.readMSN++
-	r := answer{atomic: true, atomicID: a.atomic.ID, original: before, length: uint16(a.length)}
+	r := in.newAnswer()
+	*r = answer{atomic: true, atomicID: a.atomic.ID, original: before, length: uint16(a.length)}
 	a.h.Put(r.ddp[:])
-	in.w.pushAnswer(&r)
 	return nil
 }

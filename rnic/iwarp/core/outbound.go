@@ -44,6 +44,7 @@ type Outbound struct {
 	untilMSS  int              // batches until the segment size is to be looked up again
 	before    mpa.MarkerSender // markers as they were before the batch
 	made      markedFPDU
+	src       *rnic.MR // the last one that a response was of
 	// Between them: a response can be refused in the middle of a batch. The FPDUs before it are good and
 	// go first, then the Terminate. So the fault waits here until Pending is empty.
 	fault   error // what ended the batch in hand: told when that has left
@@ -153,7 +154,7 @@ func (o *Outbound) fill() {
 	}
 	for !o.b.full() {
 		if o.markers != nil && len(o.b.ends) > 0 {
-			return // one at a time, so that a cut cannot put the markers out of phase
+			break // one at a time, so that a cut cannot put the markers out of phase
 		}
 		if o.cur.e == nil && o.cur.r == nil && !o.pick() {
 			return
@@ -165,6 +166,9 @@ func (o *Outbound) fill() {
 		if !added {
 			return
 		}
+	}
+	if o.cur.e == nil && o.cur.r == nil {
+		o.w.made()
 	}
 }
 

@@ -193,12 +193,6 @@ func (o *Outbound) readRequest(e *entry) {
 	o.readMSN++
 	var room [rdmap.ReadRequestLen]byte
 	o.whole(&h, q.Append(room[:0]))
-	o.requested()
-}
-
-// requested ends a request whose segment is in the batch.
-func (o *Outbound) requested() {
-	o.w.requested(o.cur.i)
 	o.cur = message{}
 }
 
@@ -216,7 +210,8 @@ func (o *Outbound) responseSegment(r *answer) (added bool, err error) {
 	if n == 0 { // a Read of nothing names no memory (RFC 5040 §5.2.1 [R5040-109])
 		o.responseFPDU(&h, nil, nil)
 	} else {
-		mr := o.q.Find(nil, r.srcSTag)
+		mr := o.q.Find(o.src, r.srcSTag)
+		o.src = mr
 		// Checked for each segment under the region's lock, and pinned past it (pointInto): an Invalidate
 		// that comes while the bytes wait for TCP has Detach copy them, so it need not wait for the peer.
 		p, f := o.q.Borrow(mr, r.srcSTag, r.srcTO+uint64(sent), n, rnic.RemoteRead)
@@ -236,7 +231,6 @@ func (o *Outbound) responseSegment(r *answer) (added bool, err error) {
 func (o *Outbound) responded(r *answer) {
 	r.built, r.end = true, o.b.end()
 	o.cur = message{}
-	o.w.responded()
 }
 
 // responseFPDU adds one FPDU that points into mr, which the caller has borrowed.

@@ -5,12 +5,14 @@ package core
 import "github.com/nfsrdma/nfsrdma/rnic"
 
 // readsOut is our requests that the peer has not answered, as indexes into the send queue, oldest
-// first: the peer answers in order (RFC 5040 §6.1). Guarded by Work.mu; indexes count for ever.
+// first: the peer answers in order (RFC 5040 §6.1). Requests [head, made) are whole in a batch, and the peer might
+// answer them; [made, tail) have been taken to be made. Guarded by Work.mu; indexes count for ever. The receive loop alone writes head,
+// but for clear, and reads what of the ring it knows to be made without the lock.
 type readsOut struct {
-	ord        uint32 // how many may be outstanding
-	ring       []uint32
-	mask       uint32
-	head, tail uint32
+	ord              uint32 // how many may be outstanding
+	ring             []uint32
+	mask             uint32
+	head, made, tail uint32
 }
 
 func (r *readsOut) init(ord int) {
@@ -25,10 +27,11 @@ func (r *readsOut) push(i uint32) {
 	r.tail++
 }
 
-func (r *readsOut) clear() { r.head = r.tail }
+func (r *readsOut) clear() { r.head, r.made = r.tail, r.tail }
 
 // readsIn is the peer's requests: responses [head, next) have been begun, [next, tail) not, and
-// [head, built) are whole in a batch. Guarded by Work.mu; the transmitter alone touches what it has begun.
+// [head, built) are whole in a batch. Guarded by Work.mu; the transmitter alone touches what it has begun, and the receive loop, which alone
+// writes tail, what comes after that.
 type readsIn struct {
 	ird                     uint32 // how many the peer may have outstanding
 	ring                    []answer
@@ -44,17 +47,11 @@ func (r *readsIn) init(ird int) {
 func (r *readsIn) waiting() bool { return r.next != r.tail }
 func (r *readsIn) empty() bool   { return r.head == r.tail }
 
-// full reports whether all inbound Reads that were agreed on are here. A
+// room is how many more there may be, of those that were agreed on. A
 // response that is whole in a batch does not count: the peer might have it, and
 // its next Read be here, before the write to TCP has returned.
-func (r *readsIn) full() bool { return r.tail-r.built >= r.ird || r.tail-r.head > r.mask }
-
-func (r *readsIn) push(a *answer) {
-	if r.ring == nil {
-		r.ring = make([]answer, r.mask+1) // made by the first: most connections have none
-	}
-	r.ring[r.tail&r.mask] = *a
-	r.tail++
+func (r *readsIn) room() int {
+	return min(int(r.ird)-int(r.tail-r.built), int(r.mask+1)-int(r.tail-r.head))
 }
 
 func (r *readsIn) begin() *answer {
@@ -83,41 +80,54 @@ func ringSize(n int) int {
 	return size
 }
 
-// oldestRead is the request that the next response is for, nil when none is outstanding.
-func (w *Work) oldestRead() *entry {
+// readsMade is how many of our requests the peer might answer. For the receive loop: readAt takes numbers below it until readsDone.
+func (w *Work) readsMade() uint32 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.reads.count() == 0 {
-		return nil
-	}
-	return w.sq.At(w.reads.ring[w.reads.head&w.reads.mask])
+	return w.reads.made - w.reads.head
 }
 
-// readDone completes e, our oldest request, with value where it is an atomic operation; work
-// that waited for it can go on. Fails with ErrCQOverrun.
-func (w *Work) readDone(e *entry, value uint64) error {
+// readAt is our request after i older ones. It is without the lock, which readsMade has taken since the request was
+// made: neither the place in the ring nor the entry is used again before readsDone.
+func (w *Work) readAt(i uint32) *entry {
+	r := &w.reads
+	return w.sq.At(r.ring[(r.head+i)&r.mask])
+}
+
+// readsDone completes our n oldest requests; work that waited for them can go on. Fails with ErrCQOverrun.
+func (w *Work) readsDone(n uint32) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.reads.count() == 0 {
-		return nil // flushed meanwhile
+	for range min(n, w.reads.made-w.reads.head) { // fewer: flushed meanwhile
+		w.readAt(0).Done = true
+		w.reads.head++
 	}
-	w.reads.head++
-	e.Done, e.Value = true, value
 	if !w.retire() {
 		return rnic.ErrCQOverrun
 	}
 	return nil
 }
 
-// readsFull reports whether another request of the peer's would be one too many.
-func (w *Work) readsFull() bool {
+// readsRoom is how many more requests the peer may have here. It grows, unless answers are pushed.
+func (w *Work) readsRoom() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.irq.full()
+	if w.irq.ring == nil {
+		w.irq.ring = make([]answer, w.irq.mask+1) // made by the first: most connections have none
+	}
+	return w.irq.room()
 }
 
-func (w *Work) pushAnswer(a *answer) {
+// answerAt is where the answer goes that follows i others that are not yet pushed: there is room. Nobody else
+// looks there before pushAnswers.
+func (w *Work) answerAt(i uint32) *answer {
+	r := &w.irq
+	return &r.ring[(r.tail+i)&r.mask]
+}
+
+// pushAnswers queues n answers that have been put where answerAt says.
+func (w *Work) pushAnswers(n uint32) {
 	w.mu.Lock()
-	w.irq.push(a)
+	w.irq.tail += n
 	w.mu.Unlock()
 }

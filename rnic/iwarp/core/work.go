@@ -85,7 +85,6 @@ const (
 type begun struct {
 	e *entry
 	r *answer
-	i uint32 // e: its index in the send queue
 }
 
 // Init makes an empty Work for at most depth work requests.
@@ -197,6 +196,7 @@ func (w *Work) workReady() bool {
 func (w *Work) pick() (b begun, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.noteMade()
 	if !w.turn.mayBegin() {
 		return b, false
 	}
@@ -208,28 +208,30 @@ func (w *Work) pick() (b begun, ok bool) {
 		return begun{r: w.irq.begin()}, true
 	case work:
 		w.next = peersRead
-		b.i = w.sq.Begin()
-		b.e = w.sq.At(b.i)
+		i := w.sq.Begin()
+		b.e = w.sq.At(i)
+		if awaited(b.e.Op) {
+			w.reads.push(i)
+		}
 		return b, true
 	}
 	return b, false
 }
 
-// requested publishes the Read or atomic operation with index i as outstanding. From then on the
-// receive loop can complete it, and its entry can be used again: a peer might answer before the
-// request has left, or without having one. So this is the last step, when nothing of the entry
-// is needed any more.
-func (w *Work) requested(i uint32) {
+// made is told before bytes leave, when every message that was picked is whole in a batch.
+func (w *Work) made() {
 	w.mu.Lock()
-	w.reads.push(i)
+	w.noteMade()
 	w.mu.Unlock()
 }
 
-// responded notes that all of the oldest response that was begun is in a batch.
-func (w *Work) responded() {
-	w.mu.Lock()
-	w.irq.built++
-	w.mu.Unlock()
+// noteMade publishes requests as outstanding, and no longer counts responses that the peer might have. From then on the
+// receive loop can complete the requests, and their entries can be used again: a peer might answer before a
+// request has left, or without having one. So this comes when nothing of the entries
+// is needed any more: no message that was picked is still to be cut. The caller holds mu.
+func (w *Work) noteMade() {
+	w.reads.made = w.reads.tail
+	w.irq.built = w.irq.next
 }
 
 // taken completes what TCP has taken all of, up to stream position pos: Sends and Writes
