@@ -17,9 +17,6 @@ const (
 	smallScratch = 1 << 10   // the same, of a connection with little to send
 	fpduScratch  = 64        // the most of it that one FPDU takes
 	inlineMax    = 192       // payload up to here is cheaper to copy than to point at
-
-	// roomBytes is all payload that a batch can have: its last FPDU may begin just below batchBytes.
-	roomBytes = batchBytes + 64<<10
 )
 
 // A batch is a list of byte ranges that leave in order: headers and trailers
@@ -40,9 +37,7 @@ type batch struct {
 	began   uint64   // stream position of its first byte, an FPDU boundary
 	pos     uint64   // stream position of the next byte to be taken
 	pins    []pin
-
-	room   *[roomBytes]byte // not nil: payload of Sources
-	roomed int              // bytes of it
+	room    room // payload of Sources
 }
 
 // A pin is a range of a batch that points into a Memory Region that the peer reads.
@@ -62,18 +57,14 @@ func (b *batch) init(q *rnic.ProviderQP) {
 // largeScratches is of *[batchScratch]byte: a connection has one while a batch of many FPDUs waits to be sent, and an idle one has none.
 var largeScratches = sync.Pool{New: func() any { return new([batchScratch]byte) }}
 
-// rooms are few and used again at once, so that a processor's cache holds the one in use: that is why payload
-// of a Source is read there at the last moment, and not to memory of its own before.
-var rooms = sync.Pool{New: func() any { return new([roomBytes]byte) }}
-
-// read returns the next n bytes of src in memory of the batch.
-func (b *batch) read(src rnic.Source, n int) ([]byte, error) {
-	if b.room == nil {
-		b.room, b.roomed = rooms.Get().(*[roomBytes]byte), 0
+// read returns the next n bytes of src in memory of the batch, which may ask for left of them, n included. One call of src reads the payload of all FPDUs
+// of that size that there is still room for, as there is one system call for them in the end.
+func (b *batch) read(src rnic.Source, n, left int) ([]byte, error) {
+	if n == 0 {
+		return nil, nil
 	}
-	p := b.room[b.roomed : b.roomed+n : b.roomed+n]
-	b.roomed += n
-	return p, src.ReadFull(p)
+	fpdus := (batchBytes - b.left + n - 1) / n
+	return b.room.read(src, n, left, fpdus*n)
 }
 
 func (b *batch) empty() bool { return b.left == 0 }
@@ -115,10 +106,7 @@ func (b *batch) shrink() {
 		largeScratches.Put((*[batchScratch]byte)(b.scratch[:batchScratch]))
 	}
 	b.scratch = b.small
-	if b.room != nil {
-		rooms.Put(b.room)
-		b.room = nil
-	}
+	b.room.clear()
 }
 
 // forget drops all ranges, so that what they point at can be collected.
@@ -234,6 +222,7 @@ func (b *batch) cut() []byte {
 	}
 	b.unpin(b.end())
 	b.left = 0
+	b.room.drop()
 	b.reset()
 	return rest
 }

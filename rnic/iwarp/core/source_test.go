@@ -84,7 +84,7 @@ func TestSourceMakesTheSameStream(t *testing.T) {
 	}
 }
 
-// TestSourceWithTooLittle: what it does not have is not sent as something else; the stream ends after the FPDUs before.
+// TestSourceWithTooLittle: what it does not have is not sent as something else; the stream ends before the FPDUs that were asked for at once.
 func TestSourceWithTooLittle(t *testing.T) {
 	s := newSide(t, rnic.DeviceConfig{}, 8)
 	s.end.mss, s.end.room = 9000, 1<<20
@@ -92,7 +92,7 @@ func TestSourceWithTooLittle(t *testing.T) {
 	src := new(reader)
 	src.Reset(noise(20_000))
 	err := s.end.PostSend([]rnic.Posted{{SendWR: rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{make([]byte, 50_000)}, Source: src}, Bytes: 50_000}})
-	if err != nil || !s.end.ended || len(s.end.sent) > 18_100 || len(s.end.sent) < 17_000 {
+	if err != nil || !s.end.ended || len(s.end.sent) > 18_100 {
 		t.Errorf("%v, ended: %v, %d bytes were sent", err, s.end.ended, len(s.end.sent))
 	}
 }

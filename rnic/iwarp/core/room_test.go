@@ -1,0 +1,101 @@
+// The room of a batch: bytes that were read ahead are neither lost nor sent twice.
+
+package core
+
+import (
+	"bytes"
+	"testing"
+)
+
+// counted is a Source that counts how often it is asked.
+type counted struct {
+	reader
+	calls int
+}
+
+func (c *counted) ReadFull(p []byte) error {
+	c.calls++
+	return c.reader.ReadFull(p)
+}
+
+// TestRoomKeepsWhatWasReadAhead: where a batch is full before it has taken what it was likely to, the next one goes on with that; and
+// nothing is read that the message does not have, for it may be another message's.
+func TestRoomKeepsWhatWasReadAhead(t *testing.T) {
+	payload := noise(1_000_000)
+	src := new(counted)
+	src.Reset(payload)
+	var r room
+	const n, message = 60_000, 500_000
+	var got []byte
+	var inBatch int
+	for len(got) < len(payload) {
+		left := message - len(got)%message
+		p, err := r.read(src, min(n, left), left, 5*n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, p...)
+		if inBatch++; inBatch == 3 { // of 5
+			inBatch = 0
+			r.clear()
+		}
+		if rest := src.Len(); rest < len(payload)-len(got)-left {
+			t.Fatalf("bytes of another message have been read")
+		}
+	}
+	if !bytes.Equal(got, payload) {
+		t.Error("other bytes")
+	}
+	if src.calls > 10 {
+		t.Errorf("the Source was asked %d times", src.calls)
+	}
+	r.clear()
+	if r.mem != nil {
+		t.Error("memory is held that holds nothing")
+	}
+}
+
+// TestRoomIsGivenBackAtTheEnd: whatever was read ahead.
+func TestRoomIsGivenBackAtTheEnd(t *testing.T) {
+	src := new(reader)
+	src.Reset(noise(100_000))
+	var r room
+	if _, err := r.read(src, 10_000, 100_000, 100_000); err != nil {
+		t.Fatal(err)
+	}
+	r.clear()
+	if r.mem == nil || r.ahead != 90_000 {
+		t.Fatalf("%d bytes were read ahead", r.ahead)
+	}
+	r.drop()
+	if r.mem != nil || r.ahead != 0 {
+		t.Error("memory is held after the end")
+	}
+}
+
+// TestRoomReadsBatchesAtOnce: a batch asks the Source once for each message of which it has segments.
+func TestRoomReadsBatchesAtOnce(t *testing.T) {
+	src := new(counted)
+	src.Reset(noise(1 << 20))
+	var b batch
+	b.init(nil)
+	for left := 1 << 20; left > 0; {
+		b.reset()
+		for !b.full() && left > 0 {
+			n := min(60_000, left)
+			p, err := b.read(src, n, left)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.point(p)
+			left -= n
+		}
+		b.advance(b.left)
+	}
+	if src.calls != 4 {
+		t.Errorf("asked %d times, want 4", src.calls)
+	}
+	if p, err := b.read(src, 0, 0); len(p) != 0 || err != nil || src.calls != 4 {
+		t.Errorf("%d bytes, %v: a Write of nothing asks for nothing", len(p), err)
+	}
+}
