@@ -65,10 +65,18 @@ func lister(ctx context.Context, dir *nfsclient.FS, slots []*slot) op {
 	}
 }
 
+// warmMost is what a short loop warms up for at most: longer than both programs take to see that they carry streams (cmd/internal/procs).
+const warmMost = 250 * time.Millisecond
+
+// warmUp is how long to warm up for a loop of duration.
+func warmUp(duration time.Duration) time.Duration {
+	return max(duration/10, min(duration/2, warmMost))
+}
+
 // measure warms up, so that connections are at speed and pools are filled, then runs the loop.
 func (b *run) measure(ctx context.Context, name string, l *loop) error {
 	warm := *l
-	warm.duration, warm.end = l.duration/10, nil
+	warm.duration, warm.end = warmUp(l.duration), nil
 	if _, err := warm.run(ctx); err != nil {
 		return err
 	}
