@@ -183,6 +183,10 @@ type DeviceConfig struct {
 	// them), in place of parking the goroutine. It is for processes that do little but wait for one answer after the other, which they have sooner. iWARP only.
 	KeepThreads bool
 
+	// Alone says that the process has one connection and does nothing but what comes by it. Who receives then looks for input before he sleeps also where
+	// Go's scheduler has one processor (GOMAXPROCS) of several. iWARP only.
+	Alone bool
+
 	// Dial makes the TCP connections of Connect, through a proxy, say, or from another
 	// network namespace; nil: a net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)

@@ -48,6 +48,7 @@ func newRnicPeer() *cobra.Command {
 			if datagrams {
 				return bench.DatagramPeer(cmd.InOrStdin(), cmd.OutOrStdout())
 			}
+			m.OneProcessor()
 			return bench.VerbsPeer(cmd.Context(), m, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}

@@ -21,8 +21,8 @@ func newRnicBench(s *session.Session) *cobra.Command {
 		Short: "Measure the software RNIC alone: Send latency, RDMA Write and Read, beside raw TCP",
 		Long: `Measure the software RNIC alone, with no RPC and no NFS above it: the latency of a
 Send that is answered, and the throughput of RDMA Writes and Reads of 4 KiB to 1 MiB, 8 in
-flight, those of 4 KiB with 64 in flight too, in each mode of CRC and markers. The two ends are two processes on loopback; plain
-Go TCP is measured between two processes before and after, in the same run, and so is
+flight, those of 4 KiB with 64 in flight too, in each mode of CRC and markers. The two ends are two processes on loopback, whose
+Go schedulers have one processor each (GOMAXPROCS); plain Go TCP is measured between two processes before and after, in the same run, and so is
 UCX over TCP where it is installed (Debian: ucx-utils).
 
 With --provider roce it is RoCE that is measured: the same, datagrams that are answered, and
