@@ -17,6 +17,7 @@ const (
 	smallScratch = 1 << 10   // the same, of a connection with little to send
 	fpduScratch  = 64        // the most of it that one FPDU takes
 	inlineMax    = 192       // payload up to here is cheaper to copy than to point at
+	aheadBytes   = 128 << 10 // payload that is asked of a Source at once, to the end of an FPDU: inside of a system call the kernel may preempt nobody
 )
 
 // A batch is a list of byte ranges that leave in order: headers and trailers
@@ -57,13 +58,13 @@ func (b *batch) init(q *rnic.ProviderQP) {
 // largeScratches is of *[batchScratch]byte: a connection has one while a batch of many FPDUs waits to be sent, and an idle one has none.
 var largeScratches = sync.Pool{New: func() any { return new([batchScratch]byte) }}
 
-// read returns the next n bytes of src in memory of the batch, which may ask for left of them, n included. One call of src reads the payload of all FPDUs
-// of that size that there is still room for, as there is one system call for them in the end.
+// read returns the next n bytes of src in memory of the batch, which may ask for left of them, n included. One call of src reads the payload of some FPDUs
+// of that size, as far as there is still room for them: not of all, for small calls of others wait for it.
 func (b *batch) read(src rnic.Source, n, left int) ([]byte, error) {
 	if n == 0 {
 		return nil, nil
 	}
-	fpdus := (batchBytes - b.left + n - 1) / n
+	fpdus := (min(aheadBytes, batchBytes-b.left) + n - 1) / n
 	return b.room.read(src, n, left, fpdus*n)
 }
 

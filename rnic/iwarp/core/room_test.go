@@ -73,8 +73,8 @@ func TestRoomIsGivenBackAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestRoomReadsBatchesAtOnce: a batch asks the Source once for each message of which it has segments.
-func TestRoomReadsBatchesAtOnce(t *testing.T) {
+// TestRoomReadsSomeFPDUsAtOnce: a batch of five FPDUs asks the Source twice.
+func TestRoomReadsSomeFPDUsAtOnce(t *testing.T) {
 	src := new(counted)
 	src.Reset(noise(1 << 20))
 	var b batch
@@ -92,10 +92,10 @@ func TestRoomReadsBatchesAtOnce(t *testing.T) {
 		}
 		b.advance(b.left)
 	}
-	if src.calls != 4 {
-		t.Errorf("asked %d times, want 4", src.calls)
+	if src.calls != 7 {
+		t.Errorf("asked %d times, want 7", src.calls)
 	}
-	if p, err := b.read(src, 0, 0); len(p) != 0 || err != nil || src.calls != 4 {
+	if p, err := b.read(src, 0, 0); len(p) != 0 || err != nil || src.calls != 7 {
 		t.Errorf("%d bytes, %v: a Write of nothing asks for nothing", len(p), err)
 	}
 }
