@@ -59,6 +59,7 @@ func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
 	if err := c.SetNoDelay(true); err != nil { // RFC 5044 §5.1 [R5044-078]
 		return nil, err
 	}
+	unpace(c, rc)
 	l := &tcpLink{c: c, rc: rc, mark: 1, look: look.New(), sleep: look.NewSleeper()}
 	l.readFn, l.writeFn, l.freeFn = l.tryRead, l.tryWrite, l.park
 	l.countFn = func(fd uintptr) {
