@@ -27,6 +27,7 @@ func (x *export) served(fs FS) {
 		x.reads, _ = fs.(QuickReader)
 	}
 	x.pages, _ = fs.(PageReader)
+	x.later, _ = fs.(LaterReader)
 	if k, ok := fs.(HandleKeyer); ok {
 		if key := k.HandleKey(); key != ([KeySize]byte{}) {
 			own := newSipKey(&key)

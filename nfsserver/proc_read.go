@@ -76,7 +76,14 @@ type PageReader interface {
 	ReadPages(c Cred, r Ref, p *mem.Pipe, n int, off uint64) (int, error)
 }
 
-// readInto reads a file to the place of the reply's data: into a pipe if the connection takes it from there and the
+// A LaterReader is an FS that can leave a file's bytes where they are until a reply leaves.
+type LaterReader interface {
+	// ReadLater is ReadAt of the n bytes at off, without any: whoever sends them reads them from what it returns, and sees what is
+	// written to the file until then. errors.ErrUnsupported: of this file only ReadAt is to be had now.
+	ReadLater(c Cred, r Ref, n int, off uint64) (mem.Later, error)
+}
+
+// readInto reads a file to the place of the reply's data: when the reply leaves, or into a pipe, if the connection takes it from there and the
 // file system can, otherwise into buf. It returns how many bytes there were.
 func (q *request) readInto(w Cred, buf []byte, off uint64) (int, error) {
 	if !q.call.MayWait() {
@@ -85,6 +92,16 @@ func (q *request) readInto(w Cred, buf []byte, off uint64) (int, error) {
 			return 0, transport.ErrWouldWait
 		}
 		return n, nil
+	}
+	if q.x.later != nil && q.call.TakesLater(len(buf)) {
+		src, err := q.x.later.ReadLater(w, q.ref, len(buf), off)
+		if err == nil {
+			q.call.Later(src, int64(off), len(buf), nfs3.CutRead)
+			return len(buf), nil
+		}
+		if !errors.Is(err, errors.ErrUnsupported) {
+			return 0, err
+		}
 	}
 	pages := q.x.pages
 	if pages == nil || !mem.PipeFits(off, len(buf)) {

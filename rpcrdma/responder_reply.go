@@ -33,7 +33,7 @@ func (r *Request) reply(m chunks.Message, together bool) error {
 		_ = r.sendError(CodeChunk) // before any RDMA Write (RFC 8166 §4.5.3 [R8166-165], RFC 8267 §3.1 [R8267-009])
 		return ErrTooLarge
 	}
-	if !r.settlePipe(m, plan) {
+	if !r.settlePipe(m, plan) || !r.settleLater(m, plan) {
 		_ = r.sendError(CodeChunk)
 		return ErrMessage
 	}
@@ -87,12 +87,23 @@ func (r *Request) pushItems(m chunks.Message, plan chunks.ReplyPlan) {
 		from, wrs := len(r.sgl), len(r.wrs)
 		r.sgl = append(r.sgl, m.Items[i].Data)
 		r.scatter(chunk, r.sgl[from:])
-		if i == 0 && r.pipe != nil {
+		if src := r.source(); i == 0 && src != nil {
 			for w := range r.wrs[wrs:] {
-				r.wrs[wrs+w].Source = r.pipe
+				r.wrs[wrs+w].Source = src
 			}
 		}
 	}
+}
+
+// source is what has the bytes of the first item; nil: they are in memory.
+func (r *Request) source() rnic.Source {
+	switch {
+	case r.pipe != nil:
+		return r.pipe
+	case r.late.src != nil:
+		return (*lateSource)(r)
+	}
+	return nil
 }
 
 // settlePipe has the bytes of the pipe in memory if they do not leave by a Write chunk of their own, and no others in it. It

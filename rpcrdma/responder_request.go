@@ -34,6 +34,7 @@ type Request struct {
 	pullMR  *rnic.MR
 	results []*mem.Buffer
 	pipe    *mem.Pipe          // has the bytes of the first result item
+	late    lateItem           // is the first result item
 	held    int64              // bytes of the Budget
 	chunks  []chunks.ReadChunk // of hdr
 	out     []byte             // bytes of the reply's header
@@ -132,6 +133,7 @@ func (r *Request) free() (held int64) {
 	}
 	r.results = r.results[:0]
 	r.Pipe(false)
+	r.giveUpLater()
 	if r.scratch != nil {
 		r.rs.c.receives.buffers.Put(r.scratch)
 		r.scratch = nil

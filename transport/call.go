@@ -153,6 +153,15 @@ func (c *Call) Pipe(n int) *mem.Pipe {
 // DropPipe gives up the pipe, and what is in it: the reply's items are in memory.
 func (c *Call) DropPipe() { c.via.pipe(c, false) }
 
+// TakesLater reports whether the n bytes of the reply's first item may be read when it leaves (Later), and that pays.
+func (c *Call) TakesLater(n int) bool {
+	return n >= mem.PipeMin && c.req != nil && c.req.TakesLater()
+}
+
+// Later has the n bytes of src from off on be the reply's first item, whose Data is n bytes of Buffer, not filled. They are read when they
+// are sent; if there are fewer by then, cut changes the reply. The call has src from here on. TakesLater has reported true.
+func (c *Call) Later(src mem.Later, off int64, n int, cut mem.Cut) { c.req.Later(src, off, n, cut) }
+
 // Room has the reply's stream hold n bytes more. What is beyond the small space
 // that each reply begins with comes from the server's memory budget; false says
 // that it is spent. Procedures with large results that are no items call it as

@@ -64,6 +64,7 @@ type FS struct {
 	mixed   bool   // entries of a directory may be of other file systems than it is
 	byName  bool   // entries are described without opening them
 	nowait  bool   // files can be read without waiting for their disk
+	later   bool   // and, what is in memory, when a reply leaves
 	atime   atimeRule
 	atOnce  int // bytes that one system call writes at most
 	root    nfsserver.Ref
@@ -133,6 +134,7 @@ func (f *FS) init(o Options) error {
 	f.info = f.readInfo()
 	f.nowait = f.readsWithoutWaiting()
 	f.info.QuickReads, f.atime = f.readRules()
+	f.later = f.info.QuickReads || f.info.Quick && f.onlyTmpfs()
 	f.atOnce = f.mostAtOnce()
 	f.byName = f.describesByName() // only now: what is kept in gens is swept
 	f.gens.init(time.Duration(f.info.TimeDelta.Sec)*time.Second + time.Duration(f.info.TimeDelta.Nsec))

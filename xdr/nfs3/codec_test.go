@@ -234,3 +234,22 @@ func TestDoNotAllocate(t *testing.T) {
 		}
 	}
 }
+
+// TestCutRead: a reply that is cut says what one of the data that is left would have said.
+func TestCutRead(t *testing.T) {
+	for _, c := range []struct {
+		n   int
+		end bool
+	}{{0, true}, {0, false}, {5, true}, {8000, false}} {
+		data := bytes.Repeat([]byte{7}, 8192)
+		for _, attr := range []PostOpAttr{{}, {Present: true}} {
+			var whole, short xdr.Encoder
+			(&ReadRes{Attr: attr, Count: 8192, Data: data}).EncodeXDR(&whole)
+			(&ReadRes{Attr: attr, Count: uint32(c.n), EOF: c.end, Data: data[:c.n]}).EncodeXDR(&short)
+			CutRead(whole.Bytes()[:whole.Items()[0].Off], c.n, c.end)
+			if !bytes.Equal(whole.Bytes(), short.Bytes()) {
+				t.Errorf("%d bytes, end %v: % x, want % x", c.n, c.end, whole.Bytes(), short.Bytes())
+			}
+		}
+	}
+}

@@ -2,7 +2,11 @@
 
 package nfs3
 
-import "github.com/nfsrdma/nfsrdma/xdr"
+import (
+	"encoding/binary"
+
+	"github.com/nfsrdma/nfsrdma/xdr"
+)
 
 // A ReadArgs is the arguments of READ.
 type ReadArgs struct {
@@ -46,6 +50,17 @@ func (r *ReadRes) EncodeXDR(e *xdr.Encoder) {
 		e.Bool(r.EOF)
 		e.Item(r.Data)
 	}
+}
+
+// CutRead makes an encoded ReadRes, of which stream is what comes before the data, one of n bytes of data. end: they are the last of the file.
+func CutRead(stream []byte, n int, end bool) {
+	w := stream[len(stream)-3*4:] // count, eof, length of data
+	binary.BigEndian.PutUint32(w, uint32(n))
+	binary.BigEndian.PutUint32(w[4:], 0)
+	if end {
+		w[7] = 1
+	}
+	binary.BigEndian.PutUint32(w[8:], uint32(n))
 }
 
 // DecodeXDR reads a result; a count that is not the length of the data fails

@@ -64,11 +64,7 @@ func (o *Outbound) payloadSegment(e *entry) (added bool, err error) {
 	h.Last = o.cur.sent+uint32(n) == e.Bytes
 	var seen []byte
 	if e.Source != nil {
-		left := int(e.Bytes - o.cur.sent)
-		if o.crc { // computed next, while what has been read is in the processor's nearest cache
-			left = n
-		}
-		if seen, err = o.b.read(e.Source, n, left); err != nil {
+		if seen, err = o.b.read(e.Source, n, int(e.Bytes-o.cur.sent)); err != nil {
 			return false, err // nothing of the FPDU is in the batch yet
 		}
 	}

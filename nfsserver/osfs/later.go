@@ -1,0 +1,79 @@
+// Reads of what is in the kernel's memory, made when their reply leaves.
+
+package osfs
+
+import (
+	"errors"
+	"io"
+	"math"
+	"sync"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
+	"golang.org/x/sys/unix"
+)
+
+var _ nfsserver.LaterReader = (*FS)(nil)
+
+// ReadLater is ReadPages that does not even look the pages up: that costs as much again as to copy from them. So it is for
+// what the kernel has in memory now. What it throws out until the reply leaves is waited for then; of tmpfs, which has nothing to read from,
+// that is what was swapped out.
+func (f *FS) ReadLater(c nfsserver.Cred, r nfsserver.Ref, count int, off uint64) (mem.Later, error) {
+	if !f.later || off > math.MaxInt64-uint64(count) {
+		return nil, errors.ErrUnsupported
+	}
+	n, fd, err := f.toRead(&c, &r)
+	if err != nil {
+		return nil, err
+	}
+	if !f.inMemory(fd, off, count) {
+		f.cache.release(n)
+		return nil, errors.ErrUnsupported
+	}
+	l := laters.Get().(*later)
+	*l = later{f, n, fd}
+	return l, nil
+}
+
+// inMemory reports whether a read of a range would find all of it, and wait for no disk.
+func (f *FS) inMemory(fd int, off uint64, n int) bool {
+	if f.onlyTmpfs() {
+		return true
+	}
+	all, errno := cached(fd, off, n)
+	return all && errno == 0 && f.keepsAtime(fd)
+}
+
+// onlyTmpfs reports whether all files are on a tmpfs.
+func (f *FS) onlyTmpfs() bool { return f.top.magic == unix.TMPFS_MAGIC && !f.cross }
+
+// A later is an open file of which a reply is going to read, with a reference to its node.
+type later struct {
+	f  *FS
+	n  *node
+	fd int
+}
+
+var laters = sync.Pool{New: func() any { return new(later) }}
+
+// ReadAt is as mem.Later has it.
+func (l *later) ReadAt(p []byte, off int64) (int, error) {
+	for done := 0; done < len(p); {
+		k, err := again2(func() (int, error) { return unix.Pread(l.fd, p[done:], off+int64(done)) })
+		switch {
+		case err != nil:
+			return done, err
+		case k == 0:
+			return done, io.EOF
+		}
+		done += k
+	}
+	return len(p), nil
+}
+
+// Done releases the node.
+func (l *later) Done() {
+	l.f.cache.release(l.n)
+	*l = later{}
+	laters.Put(l)
+}

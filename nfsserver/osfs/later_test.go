@@ -1,0 +1,129 @@
+// Reading when a reply leaves: what ReadAt reads, to whom it may be read, and when only ReadAt is to be had.
+
+package osfs
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/machine"
+	"golang.org/x/sys/unix"
+)
+
+func TestReadLater(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.Chmod(dir, 0o755))
+	content := make([]byte, 300_001)
+	rand.NewChaCha8([32]byte{4}).Read(content)
+	name := filepath.Join(dir, "f")
+	must(t, os.WriteFile(name, content, 0o600))
+	f := newFS(t, dir, Options{})
+	f.later = true // whatever file system it is
+	self := nfsserver.Self()
+	r, _, err := f.Lookup(self, f.Root(), "f")
+	must(t, err)
+	wasRead(t, name)
+	l, err := f.ReadLater(self, r, len(content), 0)
+	must(t, err)
+	got := make([]byte, 200_000)
+	for _, row := range []struct {
+		off  int64
+		n    int
+		want int
+	}{{0, 200_000, 200_000}, {5, 100_000, 100_000}, {200_000, 200_000, 100_001}, {300_001, 10, 0}, {1 << 40, 10, 0}} {
+		n, err := l.ReadAt(got[:row.n], row.off)
+		if n != row.want || (err == io.EOF) != (n < row.n) || err != nil && err != io.EOF {
+			t.Errorf("%d bytes at %d: %d, %v", row.n, row.off, n, err)
+		}
+		if n > 0 && !bytes.Equal(got[:n], content[row.off:][:n]) {
+			t.Errorf("%d bytes at %d: other bytes", row.n, row.off)
+		}
+	}
+	// The node is held: who throws out all others, and removes its name, leaves it open.
+	must(t, os.Remove(name))
+	if n, err := l.ReadAt(got[:10], 0); n != 10 || err != nil || !bytes.Equal(got[:10], content[:10]) {
+		t.Errorf("of a file that has been removed: %d bytes, %v", n, err)
+	}
+	n := f.cache.get(&r)
+	if n == nil || n.refs != 2 {
+		t.Fatalf("its node has other references than the two that there are: %+v", n)
+	}
+	l.Done()
+	if n.refs != 1 {
+		t.Errorf("%d references after the end, one is the test's", n.refs)
+	}
+	f.cache.release(n)
+}
+
+func TestReadLaterOfFewFiles(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.Chmod(dir, 0o755))
+	must(t, os.WriteFile(filepath.Join(dir, "f"), make([]byte, 1<<20), 0o600))
+	f := newFS(t, dir, Options{})
+	self := nfsserver.Self()
+	r, _, err := f.Lookup(self, f.Root(), "f")
+	must(t, err)
+	f.later = true
+	if _, err := f.ReadLater(self, f.Root(), 10, 0); err != unix.EISDIR {
+		t.Errorf("a directory: %v", err)
+	}
+	if _, err := f.ReadLater(self, r, 10, math.MaxInt64); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("beyond all files: %v", err)
+	}
+	if self.UID == 0 {
+		if _, err := f.ReadLater(nfsserver.Cred{UID: 1000, GID: 1000}, r, 10, 0); err != unix.EACCES {
+			t.Errorf("of a file that the caller MUST NOT read: %v", err)
+		}
+	}
+	f.later = false
+	if _, err := f.ReadLater(self, r, 10, 0); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("of a file system that is another's: %v", err)
+	}
+}
+
+// TestReadLaterOfWhatIsInMemory: what would have to be read from a disk is not left for later.
+func TestReadLaterOfWhatIsInMemory(t *testing.T) {
+	dir := t.TempDir()
+	f := newFS(t, dir, Options{})
+	if f.onlyTmpfs() || !f.later {
+		return // of this file system all is in memory, or it is not known what is
+	}
+	name := filepath.Join(dir, "f")
+	must(t, os.WriteFile(name, make([]byte, 1<<20), 0o600))
+	wasRead(t, name)
+	r, _, err := f.Lookup(me, f.Root(), "f")
+	must(t, err)
+	l, err := f.ReadLater(me, r, 1<<20, 0)
+	must(t, err)
+	l.Done()
+	file, err := os.Open(name)
+	must(t, err)
+	defer file.Close()
+	must(t, file.Sync())
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // a page that somebody has in hand stays
+		must(t, unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED))
+		if !resident(t, file, 4096) {
+			break
+		}
+		if time.Now().After(end) {
+			machine.Skip(t, "the page stays in memory")
+		}
+	}
+	if _, err := f.ReadLater(me, r, 1<<20, 0); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("of a file that is not in memory: %v", err)
+	}
+}
+
+// wasRead has a file's access time be as after a read that came after all changes: another read leaves it.
+func wasRead(t *testing.T, name string) {
+	now := time.Now()
+	must(t, os.Chtimes(name, now.Add(time.Minute), now))
+}

@@ -1,0 +1,168 @@
+// Items that are read when they leave, and may turn out to be shorter then.
+
+package rpcrdma
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/xdr"
+)
+
+// A shrinking has bytes, and counts who is done with it.
+type shrinking struct {
+	b    []byte
+	err  error // where they end
+	done atomic.Int32
+}
+
+func (s *shrinking) ReadAt(p []byte, off int64) (int, error) {
+	n := copy(p, s.b[min(off, int64(len(s.b))):])
+	if n < len(p) {
+		return n, s.err
+	}
+	return n, nil
+}
+
+func (s *shrinking) Done() { s.done.Add(1) }
+
+// cutProcRead is the Cut of procRead's reply; the sign of the count tells of an end.
+func cutProcRead(stream []byte, n int, end bool) {
+	w := stream[len(stream)-8:]
+	binary.BigEndian.PutUint32(w[4:], uint32(n))
+	if end {
+		n = -n - 1
+	}
+	binary.BigEndian.PutUint32(w, uint32(n))
+}
+
+// laterServer answers procRead with an item of src, of as many bytes as are asked for.
+func laterServer(t *testing.T, src *shrinking) *echoServer {
+	return &echoServer{hold: func(r *Request, xid uint32) bool {
+		var d xdr.Decoder
+		d.Reset(r.Msg.Stream, r.Msg.Items)
+		d.Uint32()
+		d.Uint32()
+		if d.Uint32() != procRead {
+			return false
+		}
+		n := int(d.Uint32())
+		if !r.TakesLater() {
+			t.Error("an item cannot be read when it leaves")
+			return false
+		}
+		var e xdr.Encoder
+		e.Reset(r.Scratch())
+		e.Uint32(xid)
+		e.Uint32(1)
+		e.Uint32(0)
+		e.Uint32(uint32(n))
+		e.Item(r.Buffer(n))
+		r.Later(src, 0, n, cutProcRead)
+		_ = r.Reply(chunks.Message{Stream: e.Bytes(), Items: e.Items()})
+		return true
+	}}
+}
+
+// TestLaterItems: the reply tells of the bytes that there are when they leave, over all segments, and the rest of the requester's memory gets zeros.
+func TestLaterItems(t *testing.T) {
+	const n, half = 300_000, 150_000
+	whole := make([]byte, n)
+	fill(whole, 5)
+	for _, c := range []struct {
+		name string
+		have int
+		err  error
+	}{
+		{"all", n, nil},
+		{"half, and the end", half, io.EOF},
+		{"less than a segment", 70_001, io.EOF},
+		{"just one segment", 100_000, io.EOF},
+		{"nothing", 0, io.EOF},
+		{"an error", half, errors.New("bad disk")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			src := &shrinking{b: whole[:c.have], err: c.err}
+			p, conn := rawRequester(t, serverConfig(laterServer(t, src)), r1)
+			p.null("first") // from then on it is known how long FPDUs are
+			room := bytes.Repeat([]byte{0xaa}, n+100_000)
+			mr := p.expose(room, rnic.RemoteWrite)
+			lens, at := [3]int{100_000, 100_000, 200_000}, 0
+			var offered, told []any
+			left := c.have
+			for _, l := range lens {
+				got := min(l, left)
+				left -= got
+				offered, told = append(offered, part(mr, at, l)), append(told, part(mr, at, got))
+				at += l
+			}
+			count := c.have
+			if c.err == io.EOF {
+				count = -c.have - 1
+			}
+			p.send(words(append(append([]any{7, 1, 1, 0, 0, 1, 3}, offered...), 0, 0, 7, 0, procRead, n)...))
+			p.want("the reply", words(append(append([]any{7, 1, grant, 0, 0, 1, 3}, told...), 0, 0, 7, 1, 0, count, c.have)...))
+			if !bytes.Equal(room[:c.have], whole[:c.have]) {
+				t.Error("bytes are wrong")
+			}
+			if bytes.ContainsFunc(room[c.have:n], func(r rune) bool { return r != 0 }) || room[n] != 0xaa {
+				t.Error("what follows them are no zeros, or too many")
+			}
+			p.null("at the end")
+			if src.done.Load() != 1 {
+				t.Errorf("it was done with %d times", src.done.Load())
+			}
+			checkReleased(t, conn)
+		})
+	}
+}
+
+// TestLaterItemsGoByWriteChunks: without one the caller is told that nothing can be read later, and an item that is told of in another length
+// is an error of the program; both times src is let go.
+func TestLaterItemsGoByWriteChunks(t *testing.T) {
+	src := &shrinking{b: make([]byte, 5000)}
+	takes, reply := make(chan bool, 1), make(chan error, 1)
+	srv := &echoServer{hold: func(r *Request, xid uint32) bool {
+		if xid != 7 {
+			return false
+		}
+		takes <- r.TakesLater()
+		r.Later(src, 0, 5000, cutProcRead)
+		var e xdr.Encoder
+		e.Reset(r.Scratch())
+		e.Uint32(xid)
+		e.Uint32(1)
+		e.Item(r.Buffer(4000))
+		reply <- r.Reply(chunks.Message{Stream: e.Bytes(), Items: e.Items()})
+		return true
+	}}
+	p, _ := rawRequester(t, serverConfig(srv), r1)
+	p.null("first")
+	mr := p.expose(make([]byte, 8192), rnic.RemoteWrite)
+	for i, c := range []struct {
+		lists []byte
+		takes bool
+	}{
+		{words(0, 0, 1, 1, part(mr, 0, 8192)), false}, // a Reply chunk alone
+		{words(0, 1, 1, part(mr, 0, 8192), 0, 0), true},
+	} {
+		p.send(words(7, 1, 1, 0, c.lists, 7, 0, procRead, 5000))
+		p.want("ERR_CHUNK", words(7, 1, grant, 4, 2))
+		if got := <-takes; got != c.takes {
+			t.Errorf("%d: an item can be read later: %v", i, got)
+		}
+		if err := <-reply; !errors.Is(err, ErrMessage) {
+			t.Errorf("%d: Reply returned %v", i, err)
+		}
+	}
+	p.null("at the end")
+	if src.done.Load() != 2 {
+		t.Errorf("it was done with %d times", src.done.Load())
+	}
+}

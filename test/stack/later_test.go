@@ -1,0 +1,159 @@
+// READs that are made when their reply leaves: the same bytes as by a copy, and a reply that knows what the file has by then.
+
+package stack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
+	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/stack/rig"
+)
+
+// laterFS counts READs that are left for later, and does something between a READ and its reply.
+type laterFS struct {
+	nfsserver.FS
+	later atomic.Int64
+	held  atomic.Int64
+	after atomic.Pointer[func()]
+}
+
+func (w *laterFS) ReadLater(c nfsserver.Cred, r nfsserver.Ref, n int, off uint64) (mem.Later, error) {
+	l, err := w.FS.(nfsserver.LaterReader).ReadLater(c, r, n, off)
+	if err != nil {
+		return nil, err
+	}
+	w.later.Add(1)
+	w.held.Add(1)
+	if f := w.after.Load(); f != nil {
+		(*f)()
+	}
+	return heldLater{l, w}, nil
+}
+
+// wantNoneHeld waits until every file is let go: that comes after the reply.
+func (w *laterFS) wantNoneHeld(t *testing.T) {
+	t.Helper()
+	eventually(t, "files are let go", func() error {
+		if n := w.held.Load(); n != 0 {
+			return fmt.Errorf("%d are held", n)
+		}
+		return nil
+	})
+}
+
+type heldLater struct {
+	mem.Later
+	w *laterFS
+}
+
+func (h heldLater) Done() {
+	h.w.held.Add(-1)
+	h.Later.Done()
+}
+
+// serveLater serves dir; without a file system that leaves READs for later the test is skipped.
+func serveLater(t *testing.T, dir string) (*rig.Server, *laterFS) {
+	t.Helper()
+	var w *laterFS
+	s := rig.Start(t, rig.Config{Dir: dir, Device: rnic.DeviceConfig{CRC: rnic.CRCAuto}, Wrap: func(fs nfsserver.FS) nfsserver.FS {
+		w = &laterFS{FS: fs}
+		return w
+	}})
+	if !w.FS.Info().QuickReads {
+		machine.Skip(t, "of the temporary directory's file system it is not known what is in memory")
+	}
+	return s, w
+}
+
+// putRead writes a file that looks as if it had been read since: the access time stays as it is.
+func putRead(t *testing.T, name string, content []byte) {
+	t.Helper()
+	now := time.Now()
+	if err := errors.Join(os.WriteFile(name, content, 0o644), os.Chtimes(name, now.Add(time.Minute), now)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var overRDMA = map[string]nfsclient.Options{"CRC": {CRC: rnic.CRCOn}, "no CRC": {CRC: rnic.CRCOff}}
+
+func TestReadsMadeLaterAreTheFile(t *testing.T) {
+	rig.NoLeaks(t)
+	dir := t.TempDir()
+	s, w := serveLater(t, dir)
+	content := make([]byte, 3<<20+777)
+	rand.NewChaCha8([32]byte{2}).Read(content)
+	putRead(t, filepath.Join(dir, "f"), content)
+	for way, opt := range overRDMA {
+		t.Run(way, func(t *testing.T) {
+			g, err := s.Mount(t, opt).Open(t.Context(), "f")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer g.Close()
+			for _, r := range []struct {
+				off   int64
+				n     int
+				later int64
+			}{{0, 1 << 20, 1}, {3, 1 << 20, 1}, {2 << 20, 1 << 20, 1}, {777, 512 << 10, 1}, {0, 31 << 10, 0}, {int64(len(content)) - 70000, 1 << 20, 1}} {
+				before, want := w.later.Load(), content[r.off:min(int64(len(content)), r.off+int64(r.n))]
+				got := make([]byte, r.n)
+				n, err := g.ReadAt(got, r.off)
+				if (err != nil) != (len(want) < r.n) || !bytes.Equal(got[:n], want) {
+					t.Errorf("%d bytes at %d: %d, %v, the same bytes: %v", r.n, r.off, n, err, bytes.Equal(got[:n], want))
+				}
+				if k := w.later.Load() - before; k != r.later {
+					t.Errorf("%d bytes at %d: %d READs later, want %d", r.n, r.off, k, r.later)
+				}
+			}
+		})
+	}
+	w.wantNoneHeld(t)
+}
+
+// TestFileCutBeforeItIsRead: the reply ends where the file does by then, and has no byte that was never in the file.
+func TestFileCutBeforeItIsRead(t *testing.T) {
+	rig.NoLeaks(t)
+	dir := t.TempDir()
+	s, w := serveLater(t, dir)
+	name := filepath.Join(dir, "f")
+	content := bytes.Repeat([]byte{0xa5}, 1<<20)
+	for way, opt := range overRDMA {
+		t.Run(way, func(t *testing.T) {
+			fsys := s.Mount(t, opt)
+			for _, size := range []int64{0, 5000, 512<<10 + 1} {
+				putRead(t, name, content)
+				g, err := fsys.Open(t.Context(), "f")
+				if err != nil {
+					t.Fatal(err)
+				}
+				cut := func() { os.Truncate(name, size) }
+				w.after.Store(&cut)
+				got := make([]byte, len(content))
+				n, err := g.ReadAt(got, 0)
+				w.after.Store(nil)
+				if int64(n) != size || err != io.EOF || !bytes.Equal(got[:n], content[:size]) {
+					t.Errorf("cut to %d: %d bytes, %v, the file's: %v", size, n, err, bytes.Equal(got[:n], content[:n]))
+				}
+				g.Close()
+				if b, err := fsys.ReadFile(context.Background(), "f"); err != nil || !bytes.Equal(b, content[:size]) {
+					t.Errorf("cut to %d, read again: %d bytes, %v", size, len(b), err)
+				}
+			}
+		})
+	}
+	w.wantNoneHeld(t)
+}
