@@ -116,6 +116,14 @@ type Source interface {
 	ReadFull(p []byte) error
 }
 
+// A Splicer is a Source whose bytes need not come to this process's memory at all.
+type Splicer interface {
+	Source
+	// Splice moves up to n of the next bytes to a socket of that descriptor, and returns how many it took. It does not wait.
+	// more: others follow at once. The error is syscall.EAGAIN where the socket is full.
+	Splice(socket uintptr, n int, more bool) (int, error)
+}
+
 // An AddressHandle is the destination of a datagram: a QP of a peer's, and the key that
 // it asks for. It stays untouched as long as the SendWR that names it.
 type AddressHandle struct {
@@ -188,7 +196,7 @@ type DeviceConfig struct {
 	Alone bool
 
 	// Dial makes the TCP connections of Connect, through a proxy, say, or from another
-	// network namespace; nil: a net.Dialer.
+	// network namespace; nil: as net.Dialer does.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 

@@ -23,13 +23,15 @@ type lateItem struct {
 	over bool   // there are no more than got: what is sent after them is nothing
 }
 
-// TakesLater reports whether the first result item can be one that is read when it leaves, and that pays.
+// TakesLater reports whether the first result item can be one that is read when it leaves, and that pays: where
+// a pipe goes to the socket with no copy at all, that is better.
 func (r *Request) TakesLater() bool {
 	if len(r.hdr.Write) == 0 {
 		return false
 	}
-	_, pays := r.rs.c.qp.TakesSources()
-	return pays
+	qp := r.rs.c.qp
+	_, pays := qp.TakesSources()
+	return pays && !qp.Splices()
 }
 
 // Later has the n bytes of src from off on be the first result item, whose place is a Buffer of that length that is not filled. They are read when

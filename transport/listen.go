@@ -50,6 +50,14 @@ func openReserve() *os.File {
 	return f
 }
 
+// SyscallConn is for options of the socket.
+func (l *reserveListener) SyscallConn() (syscall.RawConn, error) {
+	if sc, ok := l.Listener.(syscall.Conn); ok {
+		return sc.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
+}
+
 // Accept returns the next connection for which there is a descriptor, and one in
 // reserve for the next that there is none for.
 func (l *reserveListener) Accept() (net.Conn, error) {

@@ -5,7 +5,6 @@ package iwarp
 import (
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -44,7 +43,7 @@ func Open(cfg rnic.DeviceConfig) *rnic.Device {
 		cfg.MaxHandshakes = defaultHandshakes
 	}
 	if cfg.Dial == nil {
-		cfg.Dial = new(net.Dialer).DialContext
+		cfg.Dial = dial
 	}
 	return rnic.NewDevice(&provider{cfg: cfg})
 }

@@ -22,6 +22,7 @@ type listener struct {
 	// set once
 	p          *provider
 	nl         net.Listener
+	had        string // see pace
 	ready      chan *connRequest
 	slots      chan struct{} // one for each request that waits for Accept
 	done       chan struct{}
@@ -53,7 +54,7 @@ func (p *provider) Listen(network, addr string) (rnic.Listener, error) {
 
 // ListenOn is Listen on a net.Listener, which it closes in the end.
 func (p *provider) ListenOn(nl net.Listener) rnic.Listener {
-	l := &listener{p: p, nl: nl, ready: make(chan *connRequest),
+	l := &listener{p: p, nl: nl, had: unpaceListener(nl), ready: make(chan *connRequest),
 		slots: make(chan struct{}, p.cfg.MaxHandshakes), done: make(chan struct{})}
 	l.loop.Go(l.acceptLoop)
 	return l
@@ -79,6 +80,7 @@ func (l *listener) acceptLoop() {
 			continue
 		}
 		pause = time.Millisecond
+		pace(c, l.had)
 		c.SetDeadline(time.Now().Add(l.p.handshakeTimeout(acceptTimeout)))
 		// A peer that connects and says nothing costs a descriptor and a goroutine: their number is bounded, and
 		// the oldest has to go, so that such peers cannot keep others out.

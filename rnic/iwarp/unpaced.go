@@ -3,25 +3,96 @@
 package iwarp
 
 import (
+	"context"
 	"net"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
+// With BBR for congestion control the kernel paces a connection: a timer lets each packet go, and on a virtual machine to set one costs as much
+// as to send 64 KiB. Between two ends on one machine there is nothing that could be congested, so these do without. Others keep what the
+// machine's administrator has chosen. A socket that was paced once stays so, whatever it is told: it has to be told before it is connected, or, of
+// one that is accepted, the one that listens has.
+
 // plainControl is a congestion control that sets no pace, and that every kernel has and lets every program have.
 const plainControl = "reno"
 
-// unpace takes the kernel's pacing from a connection whose two ends are on this machine: with BBR a timer lets each packet go, and on a
-// virtual machine to set one costs as much as to send 64 KiB. There is no link between the two that could be congested. Others keep what
-// the machine's administrator has chosen. Where it cannot be had the connection is as good as before.
-func unpace(c *net.TCPConn, rc syscall.RawConn) {
-	if !sameMachine(c.LocalAddr(), c.RemoteAddr()) {
+// paces reports whether a congestion control is one that paces.
+func paces(control string) bool { return strings.HasPrefix(control, "bbr") }
+
+func control(fd uintptr) string {
+	name, _ := unix.GetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+	return name
+}
+
+func setControl(fd uintptr, name string) error {
+	return unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, name)
+}
+
+// unpace takes the pacing from a socket that is not connected, and returns what it had for congestion control, empty if that did not change.
+func unpace(rc syscall.RawConn) (had string) {
+	_ = rc.Control(func(fd uintptr) {
+		if name := control(fd); paces(name) && setControl(fd, plainControl) == nil {
+			had = name
+		}
+	})
+	return had
+}
+
+// unpaceListener is unpace of the socket of a listener, if it is known.
+func unpaceListener(nl net.Listener) (had string) {
+	sc, ok := nl.(syscall.Conn)
+	if !ok {
+		return ""
+	}
+	rc, err := sc.SyscallConn()
+	if err != nil {
+		return ""
+	}
+	return unpace(rc)
+}
+
+// unpaceDialed is for net.Dialer: of a socket that is about to be connected to this machine.
+func unpaceDialed(_, address string, rc syscall.RawConn) error {
+	host, _, _ := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
+		unpace(rc)
+	}
+	return nil
+}
+
+// dial is DeviceConfig.Dial unless a program has its own.
+func dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	d := net.Dialer{Control: unpaceDialed}
+	return d.DialContext(ctx, network, addr)
+}
+
+// pace gives a connection that was accepted the congestion control that the socket which listens had, unless its other end is on this machine.
+func pace(c net.Conn, had string) {
+	sc, ok := c.(syscall.Conn)
+	if had == "" || !ok || sameMachine(c.LocalAddr(), c.RemoteAddr()) {
+		return
+	}
+	rc, err := sc.SyscallConn()
+	if err != nil {
 		return
 	}
 	_ = rc.Control(func(fd uintptr) {
-		_ = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, plainControl)
+		if control(fd) == plainControl { // and not another one, of its route
+			_ = setControl(fd, had)
+		}
 	})
+}
+
+// isUnpaced reports whether a connection inside of this machine is known not to be paced.
+func isUnpaced(c *net.TCPConn, rc syscall.RawConn) (yes bool) {
+	if !sameMachine(c.LocalAddr(), c.RemoteAddr()) {
+		return false
+	}
+	_ = rc.Control(func(fd uintptr) { yes = !paces(control(fd)) })
+	return yes
 }
 
 // sameMachine reports whether two ends of a connection are known to be on one machine.

@@ -4,10 +4,18 @@ package iwarp
 
 import (
 	"net"
+	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
+
+func tcpAddr(t *testing.T, s string) *net.TCPAddr {
+	t.Helper()
+	a, err := net.ResolveTCPAddr("tcp", s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
 
 func TestSameMachine(t *testing.T) {
 	for _, c := range []struct {
@@ -22,14 +30,7 @@ func TestSameMachine(t *testing.T) {
 		{"[2001:db8::1]:1", "[2001:db8::1]:2", true},
 		{"[2001:db8::1]:1", "[2001:db8::2]:2", false},
 	} {
-		addr := func(s string) net.Addr {
-			a, err := net.ResolveTCPAddr("tcp", s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return a
-		}
-		if same := sameMachine(addr(c.local), addr(c.remote)); same != c.same {
+		if same := sameMachine(tcpAddr(t, c.local), tcpAddr(t, c.remote)); same != c.same {
 			t.Errorf("%s and %s: on one machine %v, want %v", c.local, c.remote, same, c.same)
 		}
 	}
@@ -38,28 +39,103 @@ func TestSameMachine(t *testing.T) {
 	}
 }
 
-func TestLinkOfThisMachineIsNotPaced(t *testing.T) {
+// controlOf is the congestion control of a socket, after it has been set to want if that is not empty; ok: it could be.
+func controlOf(t *testing.T, sc syscall.Conn, want string) (got string, ok bool) {
+	t.Helper()
+	rc, err := sc.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = rc.Control(func(fd uintptr) {
+		ok = want == "" || setControl(fd, want) == nil
+		got = control(fd)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got, ok
+}
+
+// A farConn says that its peer is elsewhere.
+type farConn struct {
+	*net.TCPConn
+	remote net.Addr
+}
+
+func (c farConn) RemoteAddr() net.Addr { return c.remote }
+
+// TestConnectionsOfThisMachineAreNotPaced: those that are dialed on loopback, and those that are accepted from there; who is accepted from elsewhere has what
+// the socket that listens had.
+func TestConnectionsOfThisMachineAreNotPaced(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	c, err := net.Dial("tcp", ln.Addr().String())
+	const bbr = "bbr"
+	_, paced := controlOf(t, ln.(*net.TCPListener), bbr) // not every kernel has it, or lets every program have it
+	had := unpaceListener(ln)
+	if want := map[bool]string{true: bbr}[paced]; had != want {
+		t.Errorf("the socket that listens had %q, want %q", had, want)
+	}
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		c, _ := ln.Accept()
+		accepted <- c
+	}()
+	dialed, err := dial(t.Context(), "tcp", ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)
+	}
+	defer dialed.Close()
+	c := <-accepted
+	if c == nil {
+		t.Fatal("not accepted")
 	}
 	defer c.Close()
-	l, err := newTCPLink(c.(*net.TCPConn))
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = l.rc.Control(func(fd uintptr) {
-		got, err := unix.GetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION)
-		if err != nil || got != plainControl {
-			t.Errorf("congestion control %q, %v, want %q", got, err, plainControl)
+	pace(c, had)
+	for name, c := range map[string]net.Conn{"dialed": dialed, "accepted": c} {
+		rc, err := c.(*net.TCPConn).SyscallConn()
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
-	if err != nil {
-		t.Fatal(err)
+		if got, _ := controlOf(t, c.(*net.TCPConn), ""); paces(got) || !isUnpaced(c.(*net.TCPConn), rc) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if !paced {
+		return
+	}
+	far := farConn{c.(*net.TCPConn), tcpAddr(t, "192.0.2.7:1")}
+	if pace(far, had); !isPacedBy(t, far, bbr) {
+		t.Error("a connection from elsewhere is not paced")
+	}
+	if got, ok := controlOf(t, far, "cubic"); ok {
+		if pace(far, had); !isPacedBy(t, far, got) {
+			t.Error("a connection has lost what its route has it use")
+		}
+	}
+}
+
+func isPacedBy(t *testing.T, c syscall.Conn, want string) bool {
+	got, _ := controlOf(t, c, "")
+	return got == want
+}
+
+func TestDialedElsewhereIsPaced(t *testing.T) {
+	for address, want := range map[string]bool{"127.0.0.1:1": false, "[::1]:1": false, "192.0.2.1:1": true, "[2001:db8::1]:1": true, "": true} {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, paced := controlOf(t, ln.(*net.TCPListener), "bbr")
+		rc, err := ln.(*net.TCPListener).SyscallConn()
+		if err == nil {
+			err = unpaceDialed("tcp", address, rc)
+		}
+		if got, _ := controlOf(t, ln.(*net.TCPListener), ""); err != nil || paced && paces(got) != want {
+			t.Errorf("%q: %q, %v", address, got, err)
+		}
+		ln.Close()
 	}
 }

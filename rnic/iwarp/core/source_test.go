@@ -4,10 +4,13 @@ package core
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/ddp"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
 // A reader is a Source that has its bytes in memory after all.
@@ -17,6 +20,8 @@ func (r *reader) ReadFull(p []byte) error {
 	_, err := io.ReadFull(&r.Reader, p)
 	return err
 }
+
+func (r *reader) Splice(uintptr, int, bool) (int, error) { return 0, errors.ErrUnsupported }
 
 // wrote is what a side sends for two Writes of payload and a Send, in steps of step bytes for the first limit bytes, and what
 // Stop makes of the rest. With sourced the payload comes from one Source, and the memory for it holds nothing of it.
@@ -60,10 +65,10 @@ func wrote(t *testing.T, m Modes, mss int, payload []byte, sourced bool, step, l
 
 func TestSourceMakesTheSameStream(t *testing.T) {
 	payload := noise(900_003)
-	for i, m := range []Modes{{}, {}, {CRC: true}, {CRC: true, WholeTrailer: true}} {
+	for i, m := range []Modes{{Splice: true}, {Splice: true}, {}, {CRC: true, Splice: true}, {CRC: true, WholeTrailer: true, Splice: true}} {
 		mss := 9000
 		if i == 0 {
-			mss = 20_000
+			mss = 4*pageBytes + ddp.TaggedLen + mpa.LengthLen + mpa.CRCLen // long enough to be spliced, and of whole pages as they are
 		}
 		whole, _ := wrote(t, m, mss, payload, false, 1<<21, 1<<21)
 		if len(whole) < len(payload) {
@@ -81,6 +86,49 @@ func TestSourceMakesTheSameStream(t *testing.T) {
 				t.Errorf("%+v: ended after %d bytes: the rest of the FPDU is %d bytes, want %d, or others", m, limit, len(rest), len(wantRest))
 			}
 		}
+	}
+}
+
+// TestSegmentsThatGrowInAMessage: a Splicer whose first bytes have been read to memory, some of them for later segments, is read to the end of the message,
+// however long segments become; the next message is spliced.
+func TestSegmentsThatGrowInAMessage(t *testing.T) {
+	const message = 600_000
+	payload := noise(2 * message)
+	s := newSide(t, rnic.DeviceConfig{}, 8)
+	s.end.mss = 9000
+	s.end.start(Modes{Splice: true}, 1, 1, false)
+	s.end.room = 0
+	src := new(reader)
+	src.Reset(payload)
+	var ranges [][]byte // short, so that a batch runs out of them before it has what was read for it
+	for range message / 300 {
+		ranges = append(ranges, make([]byte, 300))
+	}
+	var list []rnic.Posted
+	for range 2 {
+		list = append(list, rnic.Posted{SendWR: rnic.SendWR{Op: rnic.OpWrite, SGL: ranges, Source: src}, Bytes: message})
+	}
+	if err := s.end.PostSend(list); err != nil {
+		t.Fatal(err)
+	}
+	s.end.grant(300_000)
+	s.end.mss, s.end.out.untilMSS = 65483, 0
+	s.end.grant(2 * message)
+	var got []byte
+	var longest int
+	for b := s.end.sent; len(b) > 0; {
+		ulpdu, n, err := mpa.ParseFPDU(b, false)
+		if err != nil || n == 0 {
+			t.Fatalf("%d bytes left: %v", len(b), err)
+		}
+		got, b = append(got, ulpdu[ddp.TaggedLen:]...), b[n:]
+		longest = max(longest, len(ulpdu)-ddp.TaggedLen)
+	}
+	if !bytes.Equal(got, payload) {
+		t.Errorf("%d bytes have arrived, or others", len(got))
+	}
+	if !s.end.out.Splices() || longest < splicedSegment {
+		t.Errorf("the longest segment has %d bytes", longest)
 	}
 }
 
@@ -109,9 +157,9 @@ func TestSourceNeedsAnEndpointThatTakesIt(t *testing.T) {
 		}
 	}
 	var o Outbound
-	for _, m := range []Modes{{CRC: true}, {SendMarkers: true}, {}} {
+	for _, m := range []Modes{{CRC: true, Splice: true}, {SendMarkers: true}, {Splice: true}, {}} {
 		o.Start(m)
-		for _, mss := range []int{1448, sourcedSegment, 8948, 65000} {
+		for _, mss := range []int{1448, sourcedSegment, 8948, splicedSegment + 100} {
 			o.SetMSS(mss)
 			can, pays := o.TakesSources()
 			if can == m.SendMarkers || pays != (can && mss > sourcedSegment) {
