@@ -96,11 +96,7 @@ func (k *locks) listen(o *options, host string) error {
 	}
 	var err error
 	for _, port := range ports {
-		var at *net.UDPAddr
-		if at, err = net.ResolveUDPAddr("udp", net.JoinHostPort(host, fmt.Sprint(port))); err == nil {
-			k.udp, err = net.ListenUDP("udp", at)
-		}
-		if err == nil {
+		if k.udp, err = transport.ListenUDP(net.JoinHostPort(host, fmt.Sprint(port))); err == nil {
 			return nil
 		}
 	}

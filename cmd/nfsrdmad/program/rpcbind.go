@@ -117,10 +117,7 @@ func portMapperSockets(host string, passed *sockets) (tcp net.Listener, udp *net
 		tcp, err = transport.Listen(addr)
 	}
 	if err == nil && udp == nil {
-		var at *net.UDPAddr
-		if at, err = net.ResolveUDPAddr("udp", addr); err == nil {
-			udp, err = net.ListenUDP("udp", at)
-		}
+		udp, err = transport.ListenUDP(addr)
 	}
 	if err == nil {
 		return tcp, udp, nil
