@@ -85,7 +85,9 @@ func newServe(k *Kind) *cobra.Command {
 A directory is exported under its absolute path, or under /name, to all that can reach the
 server. An exports file (--exports), in the grammar of exports(5), says which clients may use
 which directories, and how; its rights are checked in every call. nfsrdmad check shows them.
-SIGHUP or nfsrdmad reload takes a changed file in, and opens the file of --audit again.
+SIGHUP or nfsrdmad reload takes a changed file in, and opens the file of --audit again. A server
+that has neither leaves SIGHUP alone: it goes on when its terminal is closed. Ctrl-C and SIGTERM
+end it.
 
 When run by root
 the server acts as its callers: AUTH_SYS user, group and groups, but their root is
@@ -188,6 +190,10 @@ func (o *options) plan(f *pflag.FlagSet) (l nfsserver.Listen, host string, passe
 
 // serve runs the server until a signal ends it.
 func serve(cmd *cobra.Command, o *options, args []string) error {
+	// From the first moment, for SIGHUP ends a process that has not asked for it. One that comes before the server can heed it waits.
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
 	l, host, passed, err := o.plan(cmd.Flags())
 	if err != nil {
 		return err
@@ -226,9 +232,7 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 	ctl := &running{o: o, set: set, service: service, metrics: m, started: time.Now()}
 	m.watch(service, srv, o.locks.svc)
 	o.locks.connected(service)
-	hangup, unlisten := ctl.begin(ctx)
-	defer unlisten()
-	defer signal.Stop(hangup)
+	defer ctl.begin(ctx)()
 	if service.RoCEErr != nil {
 		logrus.Warnf("not served over RoCE (--rdma iwarp ends this warning): %v", service.RoCEErr)
 	}
@@ -249,7 +253,7 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 	return errors.Join(err, service.Shutdown(grace))
 }
 
-// wait returns when the server is to end, or cannot go on. A hangup takes the exports file in and opens the audit log again. A service manager
+// wait returns when the server is to end, or cannot go on. A hangup has its files read again. A service manager
 // that watches (WatchdogSec= of systemd.service(5)) is told that the loop goes round, twice in the time that it gives.
 func wait(ctx context.Context, service *nfsserver.Service, hangup <-chan os.Signal, ctl *running) error {
 	var beat <-chan time.Time
@@ -267,7 +271,7 @@ func wait(ctx context.Context, service *nfsserver.Service, hangup <-chan os.Sign
 		case err := <-service.Failed():
 			return err
 		case <-hangup:
-			_, _ = ctl.reload() // which has told the log
+			ctl.hangup()
 		}
 	}
 }
