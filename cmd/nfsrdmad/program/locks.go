@@ -138,7 +138,7 @@ func (k *locks) register(ctx context.Context, all []rpcbind.Binding) (known bool
 	}
 	r, err := portmap.Register(ctx, all)
 	if err != nil && !errors.Is(err, portmap.ErrNone) {
-		logrus.Warnf("locks: not all is registered with rpcbind, so clients mount with nolock: %s", firstLine(err))
+		logrus.Warnf("locks: not all is registered with rpcbind, so clients mount with nolock: %s%s", firstLine(err), inTheWay(err))
 	}
 	return err == nil, func(ctx context.Context) { closeRegistrar(ctx, r) }
 }

@@ -4,6 +4,7 @@ package program
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -11,6 +12,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver/portmap"
+	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
+	"github.com/nfsrdma/nfsrdma/xdr/nsm"
+	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
 const insideEnv = "NFSRDMA_RPCBIND_INSIDE"
@@ -108,6 +114,27 @@ func has(words ...string) func(string) bool {
 			}
 		}
 		return true
+	}
+}
+
+// TestProgramsInTheWay: the line on a program that another server has says what has it, most likely, and what to do.
+func TestProgramsInTheWay(t *testing.T) {
+	taken := func(prog uint32) error {
+		return &portmap.ConflictError{Binding: rpcbind.Binding{Prog: prog, Vers: 1, Netid: "tcp"}, Other: "0.0.0.0.189.37"}
+	}
+	for _, c := range []struct {
+		err  error
+		want []string
+	}{
+		{errors.Join(taken(nsm.Program), taken(nsm.Program)), []string{"rpc.statd", "systemctl mask --now rpc-statd", "--locks=false", "within 15 s"}},
+		{errors.Join(taken(nlm4.Program), taken(nsm.Program)), []string{"nfs-server", "nolock", "--locks=false"}},
+		{taken(100003), []string{"nfs-server"}},
+		{errors.New("rpcbind refuses program 100003 over tcp: root may register it"), nil},
+	} {
+		line := inTheWay(c.err)
+		if !has(c.want...)(line) || strings.Contains(line, "\n") || (line == "") != (c.want == nil) {
+			t.Errorf("%v: %q", c.err, line)
+		}
 	}
 }
 
