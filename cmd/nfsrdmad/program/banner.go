@@ -45,7 +45,7 @@ func printServed(w io.Writer, o *options, set *exportSet, names []string, s *nfs
 		fmt.Fprintf(w, "  figures: http://%s/, for Prometheus: /metrics\n", o.metrics)
 	}
 	who := squash(o)
-	fmt.Fprintf(w, "  %s\n", o.trust.line(&who, s))
+	fmt.Fprintf(w, "  %s\n", o.trust.line(&who, s, set))
 	if warning := o.trust.warning(&who, s); warning != "" && len(set.fixed) > 0 {
 		logrus.Warn(warning)
 	}
