@@ -153,3 +153,17 @@ func TestClientLine(t *testing.T) {
 		}
 	}
 }
+
+// TestMountLinesForAShell: an export is one word in them, whatever its name.
+func TestMountLinesForAShell(t *testing.T) {
+	at := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 2049}
+	s := &nfsserver.Service{TCPAddr: at}
+	for name, want := range map[string]string{"/srv/data": "10.0.0.1:/srv/data", "/srv/a b": "10.0.0.1:'/srv/a b'", "/it's $x": `10.0.0.1:'/it'\''s $x'`} {
+		lines := append(mountLines(name, s, &portMapping{known: true, locks: true}), clientLine(name, s))
+		for i, begin := range []string{"mount -o vers=3,proto=tcp ", "nfsrdma mount -o proto=tcp "} {
+			if lines[i] != begin+want+" /mnt" {
+				t.Errorf("%s", lines[i])
+			}
+		}
+	}
+}
