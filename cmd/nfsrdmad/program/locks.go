@@ -45,7 +45,7 @@ func (k *locks) open(o *options, srv *nfsserver.Server, host string, passed *soc
 		return nil
 	}
 	no := nlm.Options{Gone: k.gone}
-	if k.gone <= 0 {
+	if k.gone == 0 {
 		no.Gone = -1
 	}
 	if addr, err := netip.ParseAddr(host); err == nil && !addr.IsUnspecified() {

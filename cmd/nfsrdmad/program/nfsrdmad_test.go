@@ -97,6 +97,7 @@ func TestRefusals(t *testing.T) {
 		"--log-level":                  {"serve", state, dir, "--log-level", "loud"},
 		"want text or json":            {"serve", state, dir, "--log-format", "xml"},
 		"want auto, serve, off":        {"serve", state, dir, "--rpcbind", "no"},
+		"or 0 to keep the locks":       {"serve", state, dir, "--locks-gone=-5s"},
 		"is too like":                  {"serve", state, dir, dir},
 		"unknown flag":                 {"serve", "--nothing"},
 		"say --ephemeral-key":          {"serve", "--state-dir", file, dir},

@@ -162,11 +162,8 @@ func (o *options) plan(f *pflag.FlagSet) (l nfsserver.Listen, host string, passe
 	if err := o.setLog(); err != nil {
 		return l, "", nil, err
 	}
-	if !slices.Contains(rpcbindModes, o.rpcbind) {
-		return l, "", nil, fmt.Errorf("--rpcbind %q: want %s", o.rpcbind, strings.Join(rpcbindModes, ", "))
-	}
-	if o.acl != "on" && o.acl != "off" {
-		return l, "", nil, fmt.Errorf("--acl %q: want on or off", o.acl)
+	if err := o.checkValues(); err != nil {
+		return l, "", nil, err
 	}
 	l.Device.CRC = crc
 	if err := o.limits.apply(&l); err != nil {
@@ -186,6 +183,19 @@ func (o *options) plan(f *pflag.FlagSet) (l nfsserver.Listen, host string, passe
 		passed.close()
 	}
 	return l, host, passed, err
+}
+
+// checkValues checks the values of flags that need nothing else.
+func (o *options) checkValues() error {
+	switch {
+	case !slices.Contains(rpcbindModes, o.rpcbind):
+		return fmt.Errorf("--rpcbind %q: want %s", o.rpcbind, strings.Join(rpcbindModes, ", "))
+	case o.acl != "on" && o.acl != "off":
+		return fmt.Errorf("--acl %q: want on or off", o.acl)
+	case o.locks.gone < 0:
+		return fmt.Errorf("--locks-gone %s: want a time such as 10m, or 0 to keep the locks", o.locks.gone)
+	}
+	return checkMetricsAddr(o.metrics)
 }
 
 // serve runs the server until a signal ends it.
