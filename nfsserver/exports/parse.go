@@ -56,6 +56,7 @@ func (p *parser) line() error {
 	x := p.byPath[dir]
 	if x == nil {
 		x = &Export{Path: dir}
+		x.Line, _ = p.place(begin)
 		p.byPath[dir] = x
 		p.out.Exports = append(p.out.Exports, x)
 	}

@@ -98,7 +98,7 @@ func TestRefusals(t *testing.T) {
 		"want text or json":            {"serve", state, dir, "--log-format", "xml"},
 		"want auto, serve, off":        {"serve", state, dir, "--rpcbind", "no"},
 		"or 0 to keep the locks":       {"serve", state, dir, "--locks-gone=-5s"},
-		"is too like":                  {"serve", state, dir, dir},
+		"exports " + dir + " twice":    {"serve", state, dir, dir},
 		"unknown flag":                 {"serve", "--nothing"},
 		"say --ephemeral-key":          {"serve", "--state-dir", file, dir},
 		"clean absolute path":          {"serve", state, "--memory=x"},
