@@ -3,6 +3,7 @@
 package program
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -216,6 +217,18 @@ func TestCheck(t *testing.T) {
 	}
 	put(t, file, dir+" 10.0.0.1\n")
 	if _, err := run(context.Background(), "check", "--client", "10.0.0.2", file, dir); err == nil || !strings.Contains(err.Error(), "none of the clients") {
+		t.Error(err)
+	}
+	put(t, file, dir+" @group\n/x\n"+dir+"/in *\ny z\n")
+	var complaints bytes.Buffer
+	root := newRoot()
+	root.SetArgs([]string{"check", file})
+	root.SetErr(&complaints)
+	err := root.Execute()
+	if err == nil || !strings.Contains(err.Error(), file+": 3 lines have mistakes") || strings.Count(complaints.String(), "\n") != 3 || !has(file+":1:", "\n"+file+":2:1: ", "\n"+file+":4:1: ")(complaints.String()) {
+		t.Errorf("%v\n%s", err, &complaints)
+	}
+	if _, err := run(context.Background(), "serve", "--exports", file, "--ephemeral-key"); err == nil || !strings.Contains(err.Error(), "(the first of 3 mistakes: ") {
 		t.Error(err)
 	}
 	put(t, file, dir+" @group\n")
