@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"os"
 	"syscall"
 	"time"
@@ -16,17 +17,46 @@ import (
 // Listen is net.Listen over TCP, with an Accept for servers that may run out of file
 // descriptors: it keeps one in reserve, and with it takes a connection that there is no
 // room for and closes it. Without that the connection would stay in the kernel's queue,
-// and its client wait for an answer until it gives up.
+// and its client wait for an answer until it gives up. 0.0.0.0 is all of IPv4 and
+// nothing else; :: is IPv6 and IPv4.
 func Listen(addr string) (net.Listener, error) {
 	// Of several paths only the first one's ports would be known: whose the peer's socket
 	// is (see Owner), and whether its port is a reserved one, holds for a single path.
 	var c net.ListenConfig
 	c.SetMultipathTCP(false)
-	l, err := c.Listen(context.Background(), "tcp", addr)
+	network, addr := listenAt("tcp", addr)
+	l, err := c.Listen(context.Background(), network, addr)
 	if err != nil {
 		return nil, err
 	}
 	return ListenOn(l), nil
+}
+
+// ListenUDP opens a socket for ServeUDP, at the addresses that Listen takes.
+func ListenUDP(addr string) (*net.UDPConn, error) {
+	network, addr := listenAt("udp", addr)
+	at, err := net.ResolveUDPAddr(network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return net.ListenUDP(network, at)
+}
+
+// listenAt is what package net has to be asked for: by itself it takes IPv6 in for 0.0.0.0, and fails for [::] where the
+// kernel has no IPv6.
+func listenAt(network, addr string) (string, string) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return network, addr
+	}
+	switch a, err := netip.ParseAddr(host); {
+	case err != nil: // a name
+	case a.Unmap().Is4():
+		network += "4"
+	case a.IsUnspecified():
+		addr = ":" + port
+	}
+	return network, addr
 }
 
 // ListenOn is Listen on what another has opened, such as a service manager, and closes in the end. It MUST be of plain TCP.

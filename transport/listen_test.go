@@ -74,3 +74,55 @@ func TestListenHasOnePath(t *testing.T) {
 		t.Errorf("protocol %d: %v, %v", protocol, control, err)
 	}
 }
+
+// TestListenFamilies: 0.0.0.0 is IPv4 and nothing else, :: is all there is, over TCP and UDP.
+func TestListenFamilies(t *testing.T) {
+	open := func(network, addr string) (net.Addr, func() error) {
+		t.Helper()
+		if network == "udp" {
+			c, err := ListenUDP(addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c.LocalAddr(), c.Close
+		}
+		l, err := Listen(addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l.Addr(), l.Close
+	}
+	for addr, want := range map[string]string{"0.0.0.0:0": "0.0.0.0", "[::ffff:0.0.0.0]:0": "0.0.0.0", "127.0.0.1:0": "127.0.0.1",
+		"[::]:0": "::", ":0": "::", "[::1]:0": "::1", "localhost:0": "127.0.0.1"} {
+		for _, network := range []string{"tcp", "udp"} {
+			at, end := open(network, addr)
+			host, port, _ := net.SplitHostPort(at.String())
+			if host != want {
+				t.Errorf("%s at %s: on %s", network, addr, at)
+			}
+			// A socket that has the port by IPv6 as well keeps another from it.
+			other, err := net.Listen("tcp6", net.JoinHostPort("::", port))
+			if network == "udp" {
+				var c net.PacketConn
+				if c, err = net.ListenPacket("udp6", net.JoinHostPort("::", port)); err == nil {
+					c.Close()
+				}
+			}
+			if other != nil {
+				other.Close()
+			}
+			if free := err == nil; free == (want == "::") && want != "::1" {
+				t.Errorf("%s at %s: that port is free over IPv6: %t", network, addr, free)
+			}
+			end()
+		}
+	}
+	for _, addr := range []string{"24", "127.0.0.1", "127.0.0.1:x", "nowhere.invalid:0"} {
+		if _, err := Listen(addr); err == nil {
+			t.Errorf("%s is listened at", addr)
+		}
+		if _, err := ListenUDP(addr); err == nil {
+			t.Errorf("%s is listened at over UDP", addr)
+		}
+	}
+}

@@ -24,6 +24,7 @@ type File struct {
 // An Export is a directory with the clients that may use it, from one line or several. It does not change.
 type Export struct {
 	Path    string // absolute and clean
+	Line    int    // of the file, the first that has it
 	Clients []Client
 	Whole   Whole
 

@@ -19,16 +19,30 @@ type parser struct {
 	out    File
 }
 
-// Parse reads the text of an exports file; name is what errors, which are of type *Error, call it.
+// Parse reads the text of an exports file; name is what errors, which are of type *Error, call it. It returns the first mistake.
 func Parse(name string, text []byte) (*File, error) {
+	f, mistakes := ParseAll(name, text)
+	if len(mistakes) > 0 {
+		return nil, mistakes[0]
+	}
+	return f, nil
+}
+
+// ParseAll is Parse that goes on with the next line after a mistake, and returns all of them: one for each line that has any. The File
+// is nil then.
+func ParseAll(name string, text []byte) (_ *File, mistakes []error) {
 	p := parser{scanner: scanner{file: name, text: text}, byPath: map[string]*Export{}, byFSID: map[uint64]*Export{}}
 	if i := bytes.IndexByte(text, 0); i >= 0 {
-		return nil, p.fail(i, "a NUL byte: this is not a text file")
+		return nil, []error{p.fail(i, "a NUL byte: this is not a text file")}
 	}
 	for p.at < len(text) {
 		if err := p.line(); err != nil {
-			return nil, err
+			mistakes = append(mistakes, err)
+			p.skipLine()
 		}
+	}
+	if len(mistakes) > 0 {
+		return nil, mistakes
 	}
 	for _, x := range p.out.Exports {
 		x.rank()
@@ -56,6 +70,7 @@ func (p *parser) line() error {
 	x := p.byPath[dir]
 	if x == nil {
 		x = &Export{Path: dir}
+		x.Line, _ = p.place(begin)
 		p.byPath[dir] = x
 		p.out.Exports = append(p.out.Exports, x)
 	}

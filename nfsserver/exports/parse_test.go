@@ -5,6 +5,7 @@ package exports_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -156,6 +157,32 @@ func TestMistakesHaveTheirPlace(t *testing.T) {
 		var e *exports.Error
 		if !errors.As(err, &e) || !strings.HasPrefix(err.Error(), "f:"+want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestAllMistakes: one for each line that has any, and none that comes of another line's.
+func TestAllMistakes(t *testing.T) {
+	for text, want := range map[string][]string{
+		"/a b\n/c d":                                                     nil,
+		"/a b(bad) c(worse)\n/c d(rw)\nx y\n/e":                          {"1:6", "3:1", "4:1"},
+		"/a b(bad)\\\n c(worse) \\\r\n # x\n/d":                          {"1:6", "4:1"},
+		"/a b # x \\\n/c d(bad)\n":                                       {"1:6", "2:6"},
+		"/a b(crossmnt,bad)\n/a c(ro)\n/d e(fsid=1,bad)\n/f g(fsid=1)\n": {"1:15", "3:13"},
+		"\"/a b\n/c d(rw)\n/c d(ro)\n":                                   {"1:1", "3:4"},
+		"/a\\":                                                           {"1:3"},
+	} {
+		f, mistakes := exports.ParseAll("f", []byte(text))
+		var got []string
+		for _, err := range mistakes {
+			place, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "f:"), ": ")
+			got = append(got, place)
+		}
+		if !slices.Equal(got, want) || (f == nil) != (want != nil) {
+			t.Errorf("%q: %v, want %v", text, mistakes, want)
+		}
+		if _, err := exports.Parse("f", []byte(text)); (err == nil) != (want == nil) || err != nil && err.Error() != mistakes[0].Error() {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 }

@@ -72,6 +72,18 @@ func (s *scanner) blanks() error {
 	}
 }
 
+// skipLine goes to the next line that does not continue this one.
+func (s *scanner) skipLine() {
+	for s.peek() != '\n' {
+		if n, ok := s.continued(); ok {
+			s.at += n
+		} else {
+			s.at++
+		}
+	}
+	s.at++
+}
+
 // lineEnd reports whether the line ends here, after blanks.
 func (s *scanner) lineEnd() bool { return s.peek() == '\n' }
 

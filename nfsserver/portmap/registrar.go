@@ -20,13 +20,13 @@ import (
 // ErrNone is that no rpcbind runs on this machine.
 var ErrNone = errors.New("no rpcbind runs on this machine")
 
-// A conflictError is a program that somebody else has registered, and serves.
-type conflictError struct {
+// A ConflictError is a program that somebody else has registered, and serves.
+type ConflictError struct {
 	Binding rpcbind.Binding // the one of ours that is not registered
 	Other   string          // where the other one is: a universal address
 }
 
-func (e *conflictError) Error() string {
+func (e *ConflictError) Error() string {
 	b := &e.Binding
 	where := e.Other
 	if at, err := rpcbind.ParseUniversalAddr(where); err == nil {
@@ -53,7 +53,7 @@ type Registrar struct {
 }
 
 // Register registers bindings and keeps them registered until Close. The error is ErrNone, another one of
-// rpcbind as a whole, or, for each program that another server has, a one that names it (errors.Join), and
+// rpcbind as a whole, or, for each program that another server has, a ConflictError (errors.Join), and
 // then the others are registered. The Registrar is never nil, and goes on trying.
 func Register(ctx context.Context, list []rpcbind.Binding) (*Registrar, error) {
 	return register(ctx, list, rpcbindSocket, lookEvery)
@@ -147,7 +147,7 @@ func (r *Registrar) dial(ctx context.Context) (*transport.Client, error) {
 func set(ctx context.Context, c *transport.Client, b *rpcbind.Binding, other string) error {
 	if other != "" {
 		if served(ctx, b, other) {
-			return &conflictError{*b, other}
+			return &ConflictError{*b, other}
 		}
 		if _, err := change(ctx, c, rpcbind.ProcUnset, b); err != nil {
 			return err

@@ -124,7 +124,7 @@ func inside(t *testing.T) {
 	awaitRegistered(t, 100003, all...)
 
 	// Another server in the way: one that lives stays, one that is gone makes room.
-	var conflict *conflictError
+	var conflict *ConflictError
 	l, err := net.Listen("tcp", "127.0.0.1:2049")
 	if err != nil {
 		t.Fatal(err)

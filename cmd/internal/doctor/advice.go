@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 )
 
 // checkAdvice puts the command lines together, of what the checks have found to work.
@@ -26,7 +27,7 @@ func checkAdvice(_ context.Context, x *exam) Finding {
 	}
 	line := func(proto string, port int) string {
 		o := append([]string{"vers=3", "proto=" + proto, fmt.Sprintf("port=%d", port)}, options...)
-		return fmt.Sprintf("mount -t nfs -o %s %s:%s %s", strings.Join(o, ","), x.host(), quote(export), quote(x.MountPoint))
+		return fmt.Sprintf("mount -t nfs -o %s %s:%s %s", strings.Join(o, ","), x.host(), text.ShellWord(export), text.ShellWord(x.MountPoint))
 	}
 	x.mounts = x.clientLines(export)
 	ours := len(x.mounts)
@@ -55,7 +56,7 @@ func (x *exam) clientLines(export string) (lines []string) {
 		if len(words) > 0 {
 			o = "-o " + strings.Join(words, ",") + " "
 		}
-		return fmt.Sprintf("nfsrdma mount %s%s:%s %s", o, x.host(), quote(export), quote(x.MountPoint))
+		return fmt.Sprintf("nfsrdma mount %s%s:%s %s", o, x.host(), text.ShellWord(export), text.ShellWord(x.MountPoint))
 	}
 	unusual := func(name string, port, usual int) string {
 		if port == usual {
@@ -79,15 +80,4 @@ func (x *exam) host() string {
 		return "[" + x.Host + "]"
 	}
 	return x.Host
-}
-
-// quote writes a word for a shell.
-func quote(s string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@%", r)
-	}
-	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 && s != "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

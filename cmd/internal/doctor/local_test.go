@@ -133,7 +133,4 @@ func TestPrint(t *testing.T) {
 	if b.String() != "WARN  exports         /a\\n\\x1b[2J\n                      → do\\rthis\n" {
 		t.Errorf("%q", b.String())
 	}
-	if got := quote("/a b'c"); got != `'/a b'\''c'` {
-		t.Errorf("quoted %s", got)
-	}
 }

@@ -53,6 +53,17 @@ func QuoteNeeded(name string) string {
 	return Quote(ShellEscape, name)
 }
 
+// ShellWord writes a word of a command line that any shell reads back as it is.
+func ShellWord(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@%", r)
+	}
+	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 && s != "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
 // shellSpecial reports whether a shell would not take name as one plain word.
 func shellSpecial(name string, escape bool) bool {
 	if name == "" || name == "{" || name == "}" || name[0] == '#' || name[0] == '~' {

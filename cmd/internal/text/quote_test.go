@@ -145,3 +145,16 @@ func diffLines(t *testing.T, what, got, want string) {
 		t.Errorf("%s: %d lines, want %d", what, len(g), len(w))
 	}
 }
+
+// What is quoted is one word to sh.
+func TestShellReadsWordsBack(t *testing.T) {
+	words := []string{"/plain", "/a b", "it's", "'", "$(x)", "a\nb", "*", "\\", "`x`", "~", "", "a=b", "!", "#c", "-x", "é", "\xff"}
+	script := "printf '%s\\0'"
+	for _, w := range words {
+		script += " " + ShellWord(w)
+	}
+	out, err := exec.Command("/bin/sh", "-c", script).Output()
+	if err != nil || string(out) != strings.Join(words, "\x00")+"\x00" {
+		t.Errorf("%q, %v; want %q", out, err, words)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/rnic/roce"
 	"github.com/sirupsen/logrus"
@@ -45,7 +46,7 @@ func printServed(w io.Writer, o *options, set *exportSet, names []string, s *nfs
 		fmt.Fprintf(w, "  figures: http://%s/, for Prometheus: /metrics\n", o.metrics)
 	}
 	who := squash(o)
-	fmt.Fprintf(w, "  %s\n", o.trust.line(&who, s))
+	fmt.Fprintf(w, "  %s\n", o.trust.line(&who, s, set))
 	if warning := o.trust.warning(&who, s); warning != "" && len(set.fixed) > 0 {
 		logrus.Warn(warning)
 	}
@@ -74,7 +75,7 @@ func clientLine(name string, s *nfsserver.Service) string {
 	if port != usual {
 		line += "port=" + port
 	}
-	return strings.TrimSuffix(strings.TrimRight(line, ","), " -o ") + " " + host + ":" + name + " /mnt"
+	return strings.TrimSuffix(strings.TrimRight(line, ","), " -o ") + " " + host + ":" + text.ShellWord(name) + " /mnt"
 }
 
 // mountLines are the commands that mount an export on Linux, which needs no ports where rpcbind knows us.
@@ -99,7 +100,7 @@ func mountLines(name string, s *nfsserver.Service, p *portMapping) (lines []stri
 		if !p.known {
 			options += ",mountproto=tcp,mountport=" + tcp
 		}
-		lines = append(lines, fmt.Sprintf("mount -o %s %s:%s /mnt", options, host, name))
+		lines = append(lines, fmt.Sprintf("mount -o %s %s:%s /mnt", options, host, text.ShellWord(name)))
 	}
 	if over != nil {
 		_, rdma := hostPort(over)

@@ -29,7 +29,8 @@ func newCheck(k *Kind) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Check an exports file, and show who may do what",
-		Long: `Check an exports file and show what it gives to whom, defaults included.
+		Long: `Check an exports file and show what it gives to whom, defaults included. Where it has mistakes it
+shows those, one for each line of the file that has any.
 
 With --client it tells what one client may do with a path, and by which rule: the most
 specific one, as exports(5) has it. A client that is refused gives exit status 1. FILE is
@@ -41,7 +42,7 @@ specific one, as exports(5) has it. A client that is refused gives exit status 1
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("client") {
-				return k.checkFile(cmd.OutOrStdout(), args)
+				return k.checkFile(cmd.OutOrStdout(), cmd.ErrOrStderr(), args)
 			}
 			return k.checkClient(cmd.Context(), cmd.OutOrStdout(), client, args)
 		},
@@ -50,17 +51,32 @@ specific one, as exports(5) has it. A client that is refused gives exit status 1
 	return cmd
 }
 
-// readExports reads and parses an exports file.
+// readExports reads and parses an exports file. Of several mistakes it returns the first.
 func readExports(name string) (*exports.File, error) {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return nil, fmt.Errorf("exports file: %w", err)
+	f, mistakes, err := readMistakes(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(mistakes) == 1:
+		return nil, mistakes[0]
+	case len(mistakes) > 1:
+		return nil, fmt.Errorf("%w (the first of %d mistakes: the command check shows all)", mistakes[0], len(mistakes))
 	}
-	return exports.Parse(name, text)
+	return f, nil
 }
 
-// checkFile shows a whole file.
-func (k *Kind) checkFile(w io.Writer, args []string) error {
+// readMistakes is readExports with all mistakes.
+func readMistakes(name string) (f *exports.File, mistakes []error, err error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("exports file: %w", err)
+	}
+	f, mistakes = exports.ParseAll(name, text)
+	return f, mistakes, nil
+}
+
+// checkFile shows a whole file, or on complain its mistakes.
+func (k *Kind) checkFile(w, complain io.Writer, args []string) error {
 	name := k.exportsFile()
 	switch len(args) {
 	case 0:
@@ -69,9 +85,17 @@ func (k *Kind) checkFile(w io.Writer, args []string) error {
 	default:
 		return errors.New("want one FILE; to ask for a path say --client ADDRESS")
 	}
-	f, err := readExports(name)
-	if err != nil {
+	f, mistakes, err := readMistakes(name)
+	switch {
+	case err != nil:
 		return err
+	case len(mistakes) == 1:
+		return mistakes[0]
+	case len(mistakes) > 1:
+		for _, m := range mistakes {
+			fmt.Fprintln(complain, m)
+		}
+		return fmt.Errorf("%s: %d lines have mistakes: mend them, and check it again", name, len(mistakes))
 	}
 	faults := 0
 	for _, x := range f.Exports {

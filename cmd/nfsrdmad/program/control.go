@@ -6,10 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/control"
@@ -46,16 +43,12 @@ type running struct {
 	started time.Time
 }
 
-// begin has commands taken until ctx ends, and SIGHUP where there is an exports file or an audit log. When end returns the socket is
-// gone, so that no command finds a server that has ended.
-func (r *running) begin(ctx context.Context) (hangup chan os.Signal, end func()) {
-	hangup, end = make(chan os.Signal, 1), func() {}
-	if r.set.file != "" || r.o.audit.log != nil {
-		signal.Notify(hangup, syscall.SIGHUP)
-	}
+// begin has commands taken until ctx ends. When end returns the socket is gone, so that no command finds a server that has ended.
+func (r *running) begin(ctx context.Context) (end func()) {
+	end = func() {}
 	path := control.Path(r.o.control, runDir, r.o.kind.dir())
 	if path == "" {
-		return hangup, end
+		return end
 	}
 	s, err := control.Listen(path, r.answer)
 	switch {
@@ -67,7 +60,7 @@ func (r *running) begin(ctx context.Context) (hangup chan os.Signal, end func())
 	default:
 		logrus.Warnf("%s status, reload and the like do not reach this server (name another socket with --control): %v", r.o.kind.name(), err)
 	}
-	return hangup, end
+	return end
 }
 
 // answer is what the socket answers to a command.

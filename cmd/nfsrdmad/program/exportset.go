@@ -46,9 +46,16 @@ func (s *exportSet) begin(args []string) ([]nfsserver.Export, error) {
 		return nil, err
 	}
 	n := len(list)
+	fixed, err := s.fixedNames(list)
+	if err != nil {
+		return nil, err
+	}
 	if s.file != "" && s.o.kind == nil {
 		f, err := readExports(s.file)
 		if err != nil {
+			return nil, err
+		}
+		if err := s.apart(fixed, f); err != nil {
 			return nil, err
 		}
 		if !osfs.ActsAsCallers() {
@@ -56,7 +63,7 @@ func (s *exportSet) begin(args []string) ([]nfsserver.Export, error) {
 		}
 		s.whole = map[string]exports.Whole{}
 		for _, x := range f.Exports {
-			list = append(list, fileSource(x))
+			list = append(list, s.fileSource(x))
 			s.whole[x.Path] = x.Whole
 		}
 	}
@@ -93,14 +100,48 @@ func (s *exportSet) begin(args []string) ([]nfsserver.Export, error) {
 	return all, nil
 }
 
+// fixedNames are the names of what the command line exports, each of them once.
+func (s *exportSet) fixedNames(list []source) (names []string, err error) {
+	for _, src := range list {
+		names = append(names, src.name)
+	}
+	if s.o.memory != "" {
+		names = append(names, s.o.memory)
+	}
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return nil, fmt.Errorf("the command line exports %s twice: leave one out, or give it another name (=/name)", name)
+		}
+	}
+	return names, nil
+}
+
+// apart returns an error where the file exports what the command line does: the rules of one of them would be ignored.
+func (s *exportSet) apart(fixed []string, f *exports.File) error {
+	for _, x := range f.Exports {
+		if slices.Contains(fixed, x.Path) {
+			return fmt.Errorf("%s:%d: the command line exports %s, too: name it in one of the two alone", s.file, x.Line, x.Path)
+		}
+	}
+	return nil
+}
+
 // fileSource is the directory of an export of the file.
-func fileSource(x *exports.Export) source {
+func (s *exportSet) fileSource(x *exports.Export) source {
 	how := osfs.Options{CrossMounts: x.Whole.CrossMounts, SubtreeCheck: x.Whole.SubtreeCheck}
 	if x.Whole.HasFSID {
 		how.FSID = &x.Whole.FSID
 	}
 	src := dirSource(x.Path, x.Path, how)
 	src.rules = x
+	open := src.open
+	src.open = func() (nfsserver.FS, error) {
+		tree, err := open()
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", s.file, x.Line, err)
+		}
+		return tree, nil
+	}
 	return src
 }
 
@@ -116,6 +157,13 @@ func (s *exportSet) reload(v *nfsserver.Service) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	var fixed []string
+	for _, e := range s.fixed {
+		fixed = append(fixed, e.Name)
+	}
+	if err := s.apart(fixed, f); err != nil {
+		return 0, err
+	}
 	whole := map[string]exports.Whole{}
 	list := append([]nfsserver.Export(nil), s.fixed...)
 	var added []source
@@ -129,7 +177,7 @@ func (s *exportSet) reload(v *nfsserver.Service) (n int, err error) {
 		if old, ok := s.whole[x.Path]; ok && (s.o.kind != nil || sameOpen(old, x.Whole)) {
 			list = append(list, nfsserver.Export{Name: x.Path, Rules: x, ReadOnly: s.o.readOnly})
 		} else {
-			added = append(added, fileSource(x))
+			added = append(added, s.fileSource(x))
 		}
 	}
 	more, err := openExports(added)

@@ -45,7 +45,7 @@ func (k *locks) open(o *options, srv *nfsserver.Server, host string, passed *soc
 		return nil
 	}
 	no := nlm.Options{Gone: k.gone}
-	if k.gone <= 0 {
+	if k.gone == 0 {
 		no.Gone = -1
 	}
 	if addr, err := netip.ParseAddr(host); err == nil && !addr.IsUnspecified() {
@@ -96,11 +96,7 @@ func (k *locks) listen(o *options, host string) error {
 	}
 	var err error
 	for _, port := range ports {
-		var at *net.UDPAddr
-		if at, err = net.ResolveUDPAddr("udp", net.JoinHostPort(host, fmt.Sprint(port))); err == nil {
-			k.udp, err = net.ListenUDP("udp", at)
-		}
-		if err == nil {
+		if k.udp, err = transport.ListenUDP(net.JoinHostPort(host, fmt.Sprint(port))); err == nil {
 			return nil
 		}
 	}
@@ -142,7 +138,7 @@ func (k *locks) register(ctx context.Context, all []rpcbind.Binding) (known bool
 	}
 	r, err := portmap.Register(ctx, all)
 	if err != nil && !errors.Is(err, portmap.ErrNone) {
-		logrus.Warnf("locks: not all is registered with rpcbind, so clients mount with nolock: %s", firstLine(err))
+		logrus.Warnf("locks: not all is registered with rpcbind, so clients mount with nolock: %s%s", firstLine(err), inTheWay(err))
 	}
 	return err == nil, func(ctx context.Context) { closeRegistrar(ctx, r) }
 }

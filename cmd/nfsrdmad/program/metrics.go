@@ -3,11 +3,14 @@
 package program
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
@@ -54,11 +57,39 @@ func startMetrics(program, addr string, l *nfsserver.Listen, srv *nfsserver.Serv
 	m.program = program
 	if addr != "" {
 		if end, err = m.serve(addr); err != nil {
-			return nil, nil, fmt.Errorf("--metrics-addr: %w", listenError(err))
+			return nil, nil, metricsError(addr, err)
 		}
 	}
 	l.RPC.Observer = m
 	return m, end, nil
+}
+
+// checkMetricsAddr checks the form of --metrics-addr.
+func checkMetricsAddr(addr string) error {
+	if addr == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil && port != "" {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil || port == "" {
+		return fmt.Errorf("--metrics-addr %s: want an address and a port, such as 127.0.0.1:9049 or [::1]:9049", addr)
+	}
+	return nil
+}
+
+// metricsError says what to do about an address that cannot be had.
+func metricsError(addr string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("--metrics-addr %s is in use: end the program that has it, or choose another port", addr)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("--metrics-addr %s needs privileges: choose a port from 1024 on", addr)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("--metrics-addr %s is none of this machine: choose another, such as 127.0.0.1:9049", addr)
+	}
+	return fmt.Errorf("--metrics-addr %s: %w", addr, err)
 }
 
 // buildInfo is what the program was built from, as labels of a gauge that is always 1.

@@ -5,6 +5,7 @@ package program
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -164,9 +165,25 @@ func use(t *testing.T, ctx context.Context, url, name string) {
 }
 
 func TestMetricsRefusals(t *testing.T) {
-	_, err := run(context.Background(), "serve", "--memory", "--state-dir", t.TempDir(), "--metrics-addr", "192.0.2.1:9049")
-	if err == nil || !strings.Contains(err.Error(), "--metrics-addr: ") {
-		t.Errorf("%v", err)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for addr, want := range map[string]string{
+		"192.0.2.1:9049":        "--metrics-addr 192.0.2.1:9049 is none of this machine: choose another, such as",
+		taken.Addr().String():   "--metrics-addr " + taken.Addr().String() + " is in use: end the program that has it, or choose another port",
+		"24":                    "--metrics-addr 24: want an address and a port, such as 127.0.0.1:9049",
+		"127.0.0.1:":            "want an address and a port",
+		"127.0.0.1:99999":       "want an address and a port",
+		"::1:9049":              "want an address and a port",
+		"nowhere.invalid:9049 ": "want an address and a port",
+		"nowhere.invalid:9049":  "--metrics-addr nowhere.invalid:9049: ",
+	} {
+		_, err := run(context.Background(), "serve", "--memory", "--ephemeral-key", "--metrics-addr", addr)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "--rdma-port") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want %q", addr, err, want)
+		}
 	}
 }
 

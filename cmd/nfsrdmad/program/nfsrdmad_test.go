@@ -97,7 +97,8 @@ func TestRefusals(t *testing.T) {
 		"--log-level":                  {"serve", state, dir, "--log-level", "loud"},
 		"want text or json":            {"serve", state, dir, "--log-format", "xml"},
 		"want auto, serve, off":        {"serve", state, dir, "--rpcbind", "no"},
-		"is too like":                  {"serve", state, dir, dir},
+		"or 0 to keep the locks":       {"serve", state, dir, "--locks-gone=-5s"},
+		"exports " + dir + " twice":    {"serve", state, dir, dir},
 		"unknown flag":                 {"serve", "--nothing"},
 		"say --ephemeral-key":          {"serve", "--state-dir", file, dir},
 		"clean absolute path":          {"serve", state, "--memory=x"},
@@ -150,6 +151,20 @@ func TestClientLine(t *testing.T) {
 	} {
 		if got := clientLine("/x", c.s); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// TestMountLinesForAShell: an export is one word in them, whatever its name.
+func TestMountLinesForAShell(t *testing.T) {
+	at := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 2049}
+	s := &nfsserver.Service{TCPAddr: at}
+	for name, want := range map[string]string{"/srv/data": "10.0.0.1:/srv/data", "/srv/a b": "10.0.0.1:'/srv/a b'", "/it's $x": `10.0.0.1:'/it'\''s $x'`} {
+		lines := append(mountLines(name, s, &portMapping{known: true, locks: true}), clientLine(name, s))
+		for i, begin := range []string{"mount -o vers=3,proto=tcp ", "nfsrdma mount -o proto=tcp "} {
+			if lines[i] != begin+want+" /mnt" {
+				t.Errorf("%s", lines[i])
+			}
 		}
 	}
 }

@@ -56,6 +56,16 @@ type reloadReport struct {
 	Audit   string `json:"audit,omitempty"` // "": there is no audit log
 }
 
+// hangup is SIGHUP: what there is to read is read again. Where there is nothing it comes of a terminal that is closed, or of a mistake, and
+// is no reason to leave clients alone.
+func (r *running) hangup() {
+	if r.set.file == "" && r.o.audit.log == nil {
+		logrus.Info("SIGHUP: nothing to read again, as there is neither --exports nor --audit; the server goes on, and SIGTERM ends it")
+		return
+	}
+	_, _ = r.reload() // which has told the log
+}
+
 // reload opens the audit log again, takes the exports file in, and tells the log and the service manager. Neither failure keeps
 // the other from being done.
 func (r *running) reload() (done reloadReport, err error) {

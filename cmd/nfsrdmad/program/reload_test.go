@@ -3,6 +3,7 @@
 package program
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -111,7 +112,7 @@ func TestServeExportsFile(t *testing.T) {
 		_, err := run(context.Background(), "reload", "--control", socket)
 		return err
 	}
-	for text, want := range map[string]string{a + " *(rw,insecure,pnfs)\n": file + ":1:", both + "/not/there *\n": "does not exist", "# nothing\n": "nothing to export"} {
+	for text, want := range map[string]string{a + " *(rw,insecure,pnfs)\n": file + ":1:", both + "/not/there *\n": file + ":3: directory /not/there does not exist", "# nothing\n": "nothing to export"} {
 		put(t, file, text)
 		if err := reload(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v, want %q", text, err, want)
@@ -144,6 +145,36 @@ func TestServeExportsFile(t *testing.T) {
 		}
 		if time.Since(begin) > time.Minute {
 			t.Fatal("SIGHUP has no effect")
+		}
+	}
+}
+
+// TestFileBesideCommandLine: what the file names is told with its line, be it not there or on the command line, too; at start and
+// by a reload.
+func TestFileBesideCommandLine(t *testing.T) {
+	dir := t.TempDir()
+	file, socket := filepath.Join(dir, "exports"), filepath.Join(dir, "control")
+	mistakes := map[string]string{
+		"\n" + dir + " *\n":         file + ":2: the command line exports " + dir + ", too",
+		"/memory *\n":               file + ":1: the command line exports /memory, too",
+		"# x\n\n/not/there *(rw)\n": file + ":3: directory /not/there does not exist",
+	}
+	args := []string{dir, "--memory", "--exports", file, "--ephemeral-key"}
+	for text, want := range mistakes {
+		put(t, file, text)
+		_, err := run(t.Context(), append([]string{"serve"}, args...)...)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	put(t, file, "")
+	serveUntilEnd(t, append(args, "--control", socket, "--tcp-port", freePort(t))...)
+	awaitControl(t, socket)
+	for text, want := range mistakes {
+		put(t, file, text)
+		_, err := run(t.Context(), "reload", "--control", socket)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("reload of %q: %v, want %q", text, err, want)
 		}
 	}
 }
@@ -186,6 +217,18 @@ func TestCheck(t *testing.T) {
 	}
 	put(t, file, dir+" 10.0.0.1\n")
 	if _, err := run(context.Background(), "check", "--client", "10.0.0.2", file, dir); err == nil || !strings.Contains(err.Error(), "none of the clients") {
+		t.Error(err)
+	}
+	put(t, file, dir+" @group\n/x\n"+dir+"/in *\ny z\n")
+	var complaints bytes.Buffer
+	root := newRoot()
+	root.SetArgs([]string{"check", file})
+	root.SetErr(&complaints)
+	err := root.Execute()
+	if err == nil || !strings.Contains(err.Error(), file+": 3 lines have mistakes") || strings.Count(complaints.String(), "\n") != 3 || !has(file+":1:", "\n"+file+":2:1: ", "\n"+file+":4:1: ")(complaints.String()) {
+		t.Errorf("%v\n%s", err, &complaints)
+	}
+	if _, err := run(context.Background(), "serve", "--exports", file, "--ephemeral-key"); err == nil || !strings.Contains(err.Error(), "(the first of 3 mistakes: ") {
 		t.Error(err)
 	}
 	put(t, file, dir+" @group\n")

@@ -16,6 +16,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/portmap"
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
+	"github.com/nfsrdma/nfsrdma/xdr/nsm"
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 	"github.com/sirupsen/logrus"
 )
@@ -87,7 +89,7 @@ func register(ctx context.Context, all []rpcbind.Binding) *portMapping {
 		p.line = "none runs here, so mounts need the ports (--rpcbind serve is one)"
 	case err != nil:
 		p.line = "not all is registered, so mounts need the ports"
-		logrus.Warnf("rpcbind: %s", firstLine(err))
+		logrus.Warnf("rpcbind: %s%s", firstLine(err), inTheWay(err))
 	}
 	return p
 }
@@ -99,6 +101,22 @@ func firstLine(err error) string {
 		first += fmt.Sprintf(" (and %d like it)", 1+strings.Count(rest, "\n"))
 	}
 	return first
+}
+
+// inTheWay says what to do about another server that has a program of ours: the first one that err names.
+func inTheWay(err error) string {
+	var c *portmap.ConflictError
+	if !errors.As(err, &c) {
+		return ""
+	}
+	what := "an NFS server: end it (of the kernel: systemctl disable --now nfs-server)"
+	switch c.Binding.Prog {
+	case nsm.Program:
+		what = "rpc.statd, the status monitor of this machine's own NFS mounts: end it (systemctl mask --now rpc-statd), or serve no locks (--locks=false)"
+	case nlm4.Program:
+		what = "the kernel's lock manager: end its NFS server (systemctl disable --now nfs-server) and mount NFS on this machine with nolock, or serve no locks (--locks=false)"
+	}
+	return "; most likely " + what + "; once it has ended ours is registered within 15 s"
 }
 
 // closeRegistrar takes out what is registered.
@@ -117,10 +135,7 @@ func portMapperSockets(host string, passed *sockets) (tcp net.Listener, udp *net
 		tcp, err = transport.Listen(addr)
 	}
 	if err == nil && udp == nil {
-		var at *net.UDPAddr
-		if at, err = net.ResolveUDPAddr("udp", addr); err == nil {
-			udp, err = net.ListenUDP("udp", at)
-		}
+		udp, err = transport.ListenUDP(addr)
 	}
 	if err == nil {
 		return tcp, udp, nil

@@ -4,6 +4,7 @@ package program
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -11,6 +12,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver/portmap"
+	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
+	"github.com/nfsrdma/nfsrdma/xdr/nsm"
+	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
 const insideEnv = "NFSRDMA_RPCBIND_INSIDE"
@@ -18,6 +24,7 @@ const insideEnv = "NFSRDMA_RPCBIND_INSIDE"
 func TestRpcbind(t *testing.T) {
 	if os.Getenv(insideEnv) != "" {
 		t.Run("serve", servesRpcbind)
+		t.Run("ipv4", servesIPv4Alone)
 		t.Run("auto", registersWithRpcbind)
 		return
 	}
@@ -37,8 +44,8 @@ func ownPorts(t *testing.T, line string) {
 	}
 }
 
-// served runs serve on all addresses; end stops it and returns what it said.
-func served(t *testing.T, mode string) (end func() string) {
+// served runs serve on an address that stands for many; end stops it and returns what it said.
+func served(t *testing.T, addr, mode string, more ...string) (end func() string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	type result struct {
@@ -48,7 +55,7 @@ func served(t *testing.T, mode string) (end func() string) {
 	done := make(chan result, 1)
 	dir := t.TempDir()
 	go func() {
-		out, err := run(ctx, "serve", dir+"=/x", "--addr", "::", "--rdma", "iwarp", "--state-dir", filepath.Join(dir, "state"), "--log-level", "error", "--rpcbind", mode)
+		out, err := run(ctx, append([]string{"serve", dir + "=/x", "--addr", addr, "--rdma", "iwarp", "--state-dir", filepath.Join(dir, "state"), "--log-level", "error", "--rpcbind", mode}, more...)...)
 		done <- result{out, err}
 	}()
 	awaitPort(t, "127.0.0.1:2049")
@@ -110,8 +117,29 @@ func has(words ...string) func(string) bool {
 	}
 }
 
+// TestProgramsInTheWay: the line on a program that another server has says what has it, most likely, and what to do.
+func TestProgramsInTheWay(t *testing.T) {
+	taken := func(prog uint32) error {
+		return &portmap.ConflictError{Binding: rpcbind.Binding{Prog: prog, Vers: 1, Netid: "tcp"}, Other: "0.0.0.0.189.37"}
+	}
+	for _, c := range []struct {
+		err  error
+		want []string
+	}{
+		{errors.Join(taken(nsm.Program), taken(nsm.Program)), []string{"rpc.statd", "systemctl mask --now rpc-statd", "--locks=false", "within 15 s"}},
+		{errors.Join(taken(nlm4.Program), taken(nsm.Program)), []string{"nfs-server", "nolock", "--locks=false"}},
+		{taken(100003), []string{"nfs-server"}},
+		{errors.New("rpcbind refuses program 100003 over tcp: root may register it"), nil},
+	} {
+		line := inTheWay(c.err)
+		if !has(c.want...)(line) || strings.Contains(line, "\n") || (line == "") != (c.want == nil) {
+			t.Errorf("%v: %q", c.err, line)
+		}
+	}
+}
+
 func servesRpcbind(t *testing.T) {
-	end := served(t, "serve")
+	end := served(t, "::", "serve")
 	awaitPort(t, "127.0.0.1:111")
 	awaitInfo(t, has("100003 3 tcp 2049 nfs", "100005 3 tcp 2049 mountd", "100000 4 tcp 111", "100000 2 udp 111",
 		"100021 4 tcp 2049 nlockmgr", "100024 1 tcp 2049 status", "100024 1 udp 2049 status"), "-p", "127.0.0.1")
@@ -132,8 +160,36 @@ func servesRpcbind(t *testing.T) {
 	}
 }
 
+// servesIPv4Alone: 0.0.0.0 is all of IPv4, and neither a socket nor a registration is of IPv6.
+func servesIPv4Alone(t *testing.T) {
+	end := served(t, "0.0.0.0", "serve", "--metrics-addr", "0.0.0.0:9049")
+	awaitPort(t, "127.0.0.1:111")
+	awaitInfo(t, func(out string) bool {
+		return has("100003 3 tcp 0.0.0.0.8.1", "100003 3 rdma 0.0.0.0.78.81", "100024 1 udp 0.0.0.0.8.1", "100000 2 udp 0.0.0.0.0.111")(out) && !has("tcp6")(out) && !has("udp6")(out) && !has("rdma6")(out)
+	}, "127.0.0.1")
+	awaitInfo(t, has("ready and waiting"), "-T", "udp", "127.0.0.1", "100024", "1")
+	for _, port := range []string{"111", "2049", "20049", "9049"} {
+		awaitPort(t, "127.0.0.1:"+port)
+		if c, err := net.Dial("tcp", "[::1]:"+port); err == nil {
+			c.Close()
+			t.Errorf("port %s is served over IPv6", port)
+		}
+	}
+	for _, port := range []string{"111", "2049"} {
+		c, err := net.ListenPacket("udp6", "[::]:"+port)
+		if err != nil {
+			t.Errorf("UDP port %s is taken over IPv6: %v", port, err)
+			continue
+		}
+		c.Close()
+	}
+	if out := end(); !strings.Contains(out, "\n  TCP:  0.0.0.0:2049,") || !strings.Contains(out, "\n  rpcbind: served on 0.0.0.0:111\n") {
+		t.Errorf("it said:\n%s", out)
+	}
+}
+
 func registersWithRpcbind(t *testing.T) {
-	without := served(t, "auto")
+	without := served(t, "::", "auto")
 	if out := without(); !strings.Contains(out, "\n  rpcbind: none runs here") || !strings.Contains(out, "mountport=2049") {
 		t.Errorf("without rpcbind it said:\n%s", out)
 	}
@@ -150,7 +206,7 @@ func registersWithRpcbind(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "--rpcbind auto") {
 		t.Errorf("beside an rpcbind: %s, %v", taken, err)
 	}
-	end := served(t, "auto")
+	end := served(t, "::", "auto")
 	awaitInfo(t, has("100003 3 tcp 2049 nfs", "100005 3 tcp 2049 mountd", "100227 3 tcp 2049", "100021 4 tcp 2049 nlockmgr", "100024 1 udp 2049 status"), "-p", "127.0.0.1")
 	awaitInfo(t, has("100003 3 rdma6 ::.78.81", "100003 3 tcp6 ::.8.1 nfs"), "127.0.0.1")
 	if out := end(); !strings.Contains(out, "\n  rpcbind: registered\n") || strings.Contains(out, "mountport") || strings.Contains(out, "nolock") {

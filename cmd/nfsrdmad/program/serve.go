@@ -85,7 +85,9 @@ func newServe(k *Kind) *cobra.Command {
 A directory is exported under its absolute path, or under /name, to all that can reach the
 server. An exports file (--exports), in the grammar of exports(5), says which clients may use
 which directories, and how; its rights are checked in every call. nfsrdmad check shows them.
-SIGHUP or nfsrdmad reload takes a changed file in, and opens the file of --audit again.
+SIGHUP or nfsrdmad reload takes a changed file in, and opens the file of --audit again. A server
+that has neither leaves SIGHUP alone: it goes on when its terminal is closed. Ctrl-C and SIGTERM
+end it.
 
 When run by root
 the server acts as its callers: AUTH_SYS user, group and groups, but their root is
@@ -160,11 +162,8 @@ func (o *options) plan(f *pflag.FlagSet) (l nfsserver.Listen, host string, passe
 	if err := o.setLog(); err != nil {
 		return l, "", nil, err
 	}
-	if !slices.Contains(rpcbindModes, o.rpcbind) {
-		return l, "", nil, fmt.Errorf("--rpcbind %q: want %s", o.rpcbind, strings.Join(rpcbindModes, ", "))
-	}
-	if o.acl != "on" && o.acl != "off" {
-		return l, "", nil, fmt.Errorf("--acl %q: want on or off", o.acl)
+	if err := o.checkValues(); err != nil {
+		return l, "", nil, err
 	}
 	l.Device.CRC = crc
 	if err := o.limits.apply(&l); err != nil {
@@ -186,8 +185,25 @@ func (o *options) plan(f *pflag.FlagSet) (l nfsserver.Listen, host string, passe
 	return l, host, passed, err
 }
 
+// checkValues checks the values of flags that need nothing else.
+func (o *options) checkValues() error {
+	switch {
+	case !slices.Contains(rpcbindModes, o.rpcbind):
+		return fmt.Errorf("--rpcbind %q: want %s", o.rpcbind, strings.Join(rpcbindModes, ", "))
+	case o.acl != "on" && o.acl != "off":
+		return fmt.Errorf("--acl %q: want on or off", o.acl)
+	case o.locks.gone < 0:
+		return fmt.Errorf("--locks-gone %s: want a time such as 10m, or 0 to keep the locks", o.locks.gone)
+	}
+	return checkMetricsAddr(o.metrics)
+}
+
 // serve runs the server until a signal ends it.
 func serve(cmd *cobra.Command, o *options, args []string) error {
+	// From the first moment, for SIGHUP ends a process that has not asked for it. One that comes before the server can heed it waits.
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
 	l, host, passed, err := o.plan(cmd.Flags())
 	if err != nil {
 		return err
@@ -226,9 +242,7 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 	ctl := &running{o: o, set: set, service: service, metrics: m, started: time.Now()}
 	m.watch(service, srv, o.locks.svc)
 	o.locks.connected(service)
-	hangup, unlisten := ctl.begin(ctx)
-	defer unlisten()
-	defer signal.Stop(hangup)
+	defer ctl.begin(ctx)()
 	if service.RoCEErr != nil {
 		logrus.Warnf("not served over RoCE (--rdma iwarp ends this warning): %v", service.RoCEErr)
 	}
@@ -249,7 +263,7 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 	return errors.Join(err, service.Shutdown(grace))
 }
 
-// wait returns when the server is to end, or cannot go on. A hangup takes the exports file in and opens the audit log again. A service manager
+// wait returns when the server is to end, or cannot go on. A hangup has its files read again. A service manager
 // that watches (WatchdogSec= of systemd.service(5)) is told that the loop goes round, twice in the time that it gives.
 func wait(ctx context.Context, service *nfsserver.Service, hangup <-chan os.Signal, ctl *running) error {
 	var beat <-chan time.Time
@@ -267,7 +281,7 @@ func wait(ctx context.Context, service *nfsserver.Service, hangup <-chan os.Sign
 		case err := <-service.Failed():
 			return err
 		case <-hangup:
-			_, _ = ctl.reload() // which has told the log
+			ctl.hangup()
 		}
 	}
 }

@@ -150,7 +150,7 @@ func TestSpoofedPortMapperCalls(t *testing.T) {
 		return
 	}
 	f := newForger(t)
-	end := served(t, "serve")
+	end := served(t, "::", "serve")
 	defer end()
 	awaitPort(t, "127.0.0.1:111")
 	// Of the port that the forged calls come from root has a socket here, so that were they taken for this machine's, they would be root's.

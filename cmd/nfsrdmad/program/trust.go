@@ -35,8 +35,8 @@ func (t *trust) apply(s nfsserver.Squash) nfsserver.Squash {
 	return s
 }
 
-// line says in one line who may do what.
-func (t *trust) line(s *nfsserver.Squash, l *nfsserver.Service) string {
+// line says in one line who may do what; set is what is exported.
+func (t *trust) line(s *nfsserver.Squash, l *nfsserver.Service, set *exportSet) string {
 	local, remote := "on this machine who the kernel says they are", ""
 	if t.trustLocal {
 		local = "on this machine whoever they say they are"
@@ -54,10 +54,23 @@ func (t *trust) line(s *nfsserver.Squash, l *nfsserver.Service) string {
 		return fmt.Sprintf("callers: all act as uid %d; on this machine only root and uid %d are let in", s.UID, s.UID)
 	case s.All:
 		return fmt.Sprintf("callers: only root and uid %d of this machine are let in, and act as uid %d", s.UID, s.UID)
-	case t.noRootSquash:
-		return fmt.Sprintf("callers: %s%s; root is root", local, remote)
 	}
-	return fmt.Sprintf("callers: %s%s; root acts as nobody", local, remote)
+	return fmt.Sprintf("callers: %s%s; %s", local, remote, t.rootWords(set))
+}
+
+// rootWords say what becomes of root: the flags are for what the command line exports, and a file says itself what each client may do.
+func (t *trust) rootWords(set *exportSet) string {
+	root := "root acts as nobody"
+	if t.noRootSquash {
+		root = "root is root"
+	}
+	switch {
+	case set.file == "":
+		return root
+	case len(set.fixed) == 0:
+		return "root, and who else is squashed, acts as " + set.file + " says"
+	}
+	return root + " in what the command line exports, elsewhere as " + set.file + " says"
 }
 
 // warning is what an operator who serves other machines should know; "" where none can call.

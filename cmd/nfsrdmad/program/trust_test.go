@@ -100,12 +100,36 @@ func TestTrustIsTold(t *testing.T) {
 		{"--trust-local", all, here, "callers: all act as uid 77", ""},
 	} {
 		m, q := trusted(t, c.base, strings.Fields(c.args)...)
-		if got := m.line(&q, c.at); !strings.Contains(got, c.line) || strings.Contains(got, "\n") {
+		if got := m.line(&q, c.at, &exportSet{}); !strings.Contains(got, c.line) || strings.Contains(got, "\n") {
 			t.Errorf("%q: %q", c.args, got)
 		}
 		got := m.warning(&q, c.at)
 		if (got == "") != (c.warning == "") || !strings.Contains(got, c.warning) {
 			t.Errorf("%q warns %q", c.args, got)
+		}
+	}
+}
+
+// TestTrustOfAFile: what becomes of root an exports file says itself, and no flag.
+func TestTrustOfAFile(t *testing.T) {
+	here := &nfsserver.Service{TCPAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}
+	fixed := []nfsserver.Export{{Name: "/x"}}
+	for _, c := range []struct {
+		args string
+		base nfsserver.Squash
+		set  *exportSet
+		want string
+	}{
+		{"", nfsserver.Squash{}, &exportSet{file: "/e"}, "; root, and who else is squashed, acts as /e says"},
+		{"--no-root-squash", nfsserver.Squash{}, &exportSet{file: "/e"}, "; root, and who else is squashed, acts as /e says"},
+		{"", nfsserver.Squash{}, &exportSet{file: "/e", fixed: fixed}, "; root acts as nobody in what the command line exports, elsewhere as /e says"},
+		{"--no-root-squash", nfsserver.Squash{}, &exportSet{file: "/e", fixed: fixed}, "; root is root in what the command line exports, elsewhere as /e says"},
+		{"", nfsserver.Squash{}, &exportSet{fixed: fixed}, "; root acts as nobody"},
+		{"", nfsserver.Squash{All: true, UID: 77}, &exportSet{file: "/e"}, " are let in, and act as uid 77"},
+	} {
+		m, q := trusted(t, c.base, strings.Fields(c.args)...)
+		if got := m.line(&q, here, c.set); !strings.HasSuffix(got, c.want) {
+			t.Errorf("%q: %q, want %q", c.args, got, c.want)
 		}
 	}
 }

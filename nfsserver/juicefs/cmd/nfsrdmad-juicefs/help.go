@@ -32,7 +32,8 @@ A volume is exported under /name, or under its own name (one in a directory: its
 the server. Servers of one volume have to give it the same name, for clients that go from one to another. The
 key of its file handles is kept in the volume itself. With an exports file (--exports), in the grammar of exports(5), it
 says who may use the volumes, and how: its paths are their names, and it has to name all of them. SIGHUP or
-nfsrdmad-juicefs reload takes a changed file in, and opens the file of --audit again.
+nfsrdmad-juicefs reload takes a changed file in, and opens the file of --audit again. A server that has neither leaves SIGHUP
+alone: it goes on when its terminal is closed. Ctrl-C and SIGTERM end it.
 
 The rights of callers are checked by the server, from modes, owners and ACLs, and need no privileges of it: callers are
 their AUTH_SYS user, group and groups, but root is nobody unless --no-root-squash. Callers on this machine are

@@ -1,0 +1,100 @@
+// SIGHUP ends no server: not one that has nothing to read again, and not one that does not serve yet.
+
+package program
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
+)
+
+// TestHangupWithNothingToRead: the server goes on, says so in one line, and its end is an orderly one.
+func TestHangupWithNothingToRead(t *testing.T) {
+	dir, port := t.TempDir(), freePort(t)
+	socket := filepath.Join(dir, "control")
+	log := new(sharedBuffer)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestServeChild$")
+	cmd.Env = append(os.Environ(), childEnv+"="+strings.Join([]string{"serve", "--memory", "--ephemeral-key", "--tcp-port", port, "--rdma-port", "0", "--rpcbind", "off", "--control", socket}, "\n"))
+	cmd.Stderr = log
+	cmd.WaitDelay = time.Minute
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	awaitControl(t, socket)
+	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM} {
+		if err := cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		for sig == syscall.SIGHUP && !strings.Contains(log.String(), "SIGHUP: nothing to read again") {
+			select {
+			case err := <-ended:
+				t.Fatalf("SIGHUP has ended the server: %v\n%s", err, log)
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+	if err := <-ended; err != nil || strings.Count(log.String(), "SIGHUP") != 1 {
+		t.Errorf("%v\n%s", err, log)
+	}
+	if _, err := os.Stat(socket); err == nil {
+		t.Error("the control socket is left behind")
+	}
+}
+
+// TestHangupBeforeServing: a SIGHUP that comes while the server starts has the file read again once it serves.
+func TestHangupBeforeServing(t *testing.T) {
+	guard := make(chan os.Signal, 1) // without it a server that does not heed the signal ends the tests
+	signal.Notify(guard, syscall.SIGHUP)
+	defer signal.Stop(guard)
+	dir, port := t.TempDir(), freePort(t)
+	a, b, file := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "exports")
+	for _, d := range []string{a, b} {
+		if err := os.Mkdir(d, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, file, a+" 127.0.0.1(insecure)\n")
+	opening, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	newFS = func(dir string, o osfs.Options) (*osfs.FS, error) {
+		once.Do(func() { close(opening) })
+		<-goOn
+		return osfs.New(dir, o)
+	}
+	t.Cleanup(func() { newFS = osfs.New }) // after the server's end
+	serveUntilEnd(t, "--exports", file, "--control", filepath.Join(dir, "control"), "--state-dir", filepath.Join(dir, "state"), "--tcp-port", port)
+	<-opening
+	put(t, file, a+" 127.0.0.1(insecure)\n"+b+" 127.0.0.1(insecure)\n")
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	<-guard
+	close(goOn)
+	c := dialServe(t, "127.0.0.1:"+port)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var err error = fs.ErrNotExist
+	for err != nil && ctx.Err() == nil {
+		var tree *nfsclient.FS
+		if tree, err = c.Mount(ctx, b); err == nil {
+			_, err = tree.ReadDir(ctx, ".")
+		}
+	}
+	if err != nil {
+		t.Errorf("what the file has said since the SIGHUP is not served: %v", err)
+	}
+}
