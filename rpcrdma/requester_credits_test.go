@@ -75,14 +75,26 @@ func TestForgetEnds(t *testing.T) {
 
 func TestPendingCalls(t *testing.T) { // RFC 8166 §2.2.2 [R8166-002 R8166-003]
 	conformance.Proves(t, "R8166-002", "R8166-003")
+	for _, n := range []int{4, 200} { // the most calls that are expected
+		testPendingCalls(t, n)
+	}
+}
+
+func testPendingCalls(t *testing.T, n int) {
 	var p pendingCalls
-	p.init(4)
+	p.init(n)
 	var calls [64]Call
 	for i := range calls {
 		calls[i].xid = uint32(i) << 24
 		if !p.put(&calls[i]) {
 			t.Fatal("refused")
 		}
+		if i == 0 && len(p.buckets) > fewBuckets {
+			t.Fatalf("%d buckets for one call", len(p.buckets))
+		}
+	}
+	if n == 200 && len(p.buckets) < len(calls) {
+		t.Errorf("%d buckets for %d calls", len(p.buckets), len(calls))
 	}
 	if p.put(&Call{xid: 5 << 24}) {
 		t.Fatal("one XID twice")

@@ -2,20 +2,23 @@
 
 package rpcrdma
 
-// pendingCalls finds a Call by its XID. It is a hash table of linked Calls, sized
-// once, so that putting in and taking out never allocates. The requester's lock guards it.
+// pendingCalls finds a Call by its XID. It is a hash table of linked Calls, which grows with the most that have waited at once: most connections
+// have few, and once it has grown putting in and taking out allocates nothing. The requester's lock guards it.
 type pendingCalls struct {
 	buckets []*Call // linked by Call.nextXID; made by the first call
-	size    int     // of buckets
+	most    int     // of buckets
 	n       int
 }
+
+// fewBuckets are those that it begins with.
+const fewBuckets = 16
 
 func (p *pendingCalls) init(n int) {
 	size := 1
 	for size < 2*n {
 		size <<= 1
 	}
-	p.size = size
+	p.most = size
 }
 
 // bucket spreads XIDs that count up, in whichever byte order, over the table.
@@ -41,13 +44,26 @@ func (p *pendingCalls) put(k *Call) bool {
 	if p.find(k.xid) != nil {
 		return false
 	}
-	if p.buckets == nil {
-		p.buckets = make([]*Call, p.size)
+	if p.n >= len(p.buckets)/2 && len(p.buckets) < p.most {
+		p.grow()
 	}
 	b := p.bucket(k.xid)
 	k.nextXID, *b = *b, k
 	p.n++
 	return true
+}
+
+// grow makes the table larger: to twice what it was, or to what it begins with.
+func (p *pendingCalls) grow() {
+	old := p.buckets
+	p.buckets = make([]*Call, min(p.most, max(2*len(old), fewBuckets)))
+	for _, k := range old {
+		for k != nil {
+			b, next := p.bucket(k.xid), k.nextXID
+			k.nextXID, *b = *b, k
+			k = next
+		}
+	}
 }
 
 // take removes k. It does nothing when k is not in the table, which a call is not that has
