@@ -3,6 +3,7 @@
 package rpcrdma
 
 import (
+	"errors"
 	"io"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
@@ -78,7 +79,7 @@ func (s *lateSource) ReadFull(p []byte) error {
 	if !l.over {
 		var err error
 		if n, err = l.src.ReadAt(p, l.off); n < len(p) {
-			(*Request)(s).cutLater(l.got+n, err == io.EOF)
+			(*Request)(s).cutLater(l.got+n, errors.Is(err, io.EOF))
 		}
 	}
 	l.off, l.got = l.off+int64(n), l.got+n
