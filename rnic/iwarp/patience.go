@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// patienceLeast is how long it looks where what it sleeps for is far away: about what it costs both ends to have it sleep and be woken.
-	patienceLeast = 50 * time.Microsecond
+	// leastLooks is how often it looks in any case: for about what it costs both ends to have it sleep and be woken, where nobody else has a turn.
+	leastLooks = 50
 
 	// patienceMost is how long it looks where that would have found what it has slept for. A sender of this machine makes and sends a
 	// batch in less.
@@ -22,20 +22,24 @@ const (
 // read at once, as on most networks, looks find nothing. So it looks for longer where that would have found what it has slept for the last time.
 // Beside small calls it does not: who looks is a goroutine less that waits for them.
 type patience struct {
-	long  time.Duration // how long it looks; 0: not known yet
-	since time.Time     // of the first look in vain; zero: none since the last input
-	calls uint64        // small inputs of the process until then
+	long  bool      // it looks for patienceMost
+	slept bool      // it has looked for as long as it does, since the last input
+	since time.Time // of the first look in vain; zero: none since the last input
+	looks int       // since then
+	calls uint64    // small inputs of the process until then
 }
 
 // more reports whether to look again, after a look in vain.
 func (p *patience) more(now time.Time) bool {
 	if p.since.IsZero() {
-		p.since = now
-		if n := look.Inputs(); p.long == 0 || n != p.calls {
-			p.long, p.calls = patienceLeast, n
+		p.since, p.looks = now, 0
+		if n := look.Inputs(); n != p.calls {
+			p.long, p.calls = false, n
 		}
 	}
-	return now.Sub(p.since) < p.long
+	p.looks++
+	p.slept = p.looks > leastLooks && (!p.long || now.Sub(p.since) >= patienceMost)
+	return !p.slept
 }
 
 // found notes input of a large transfer, which the receiver has looked for, and slept for after that.
@@ -43,11 +47,10 @@ func (p *patience) found(now time.Time) {
 	if p.since.IsZero() {
 		return
 	}
-	switch waited := now.Sub(p.since); {
-	case waited > patienceMost:
-		p.long = patienceLeast
-	case waited > p.long:
-		p.long = patienceMost
+	if now.Sub(p.since) > patienceMost {
+		p.long = false
+	} else if p.slept {
+		p.long = true
 	}
 	p.since = time.Time{}
 }

@@ -41,6 +41,20 @@ func TestPatienceFollowsTheSender(t *testing.T) {
 	}
 }
 
+// Where others have the processor in between, it looks as often as it does at the least: a machine with much to do is no reason to sleep.
+func TestPatienceCountsLooksWhereOthersWork(t *testing.T) {
+	var p patience
+	now := time.Unix(1, 0)
+	for i := range leastLooks {
+		if now = now.Add(time.Millisecond); !p.more(now) {
+			t.Fatalf("it has looked %d times", i)
+		}
+	}
+	if p.more(now.Add(time.Millisecond)) {
+		t.Error("it goes on for longer than that")
+	}
+}
+
 // Nobody waits for small calls while the receiver of a stream looks.
 func TestPatienceIsShortBesideSmallCalls(t *testing.T) {
 	var p patience
