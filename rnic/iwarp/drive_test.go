@@ -161,6 +161,57 @@ func TestRestIsTaken(t *testing.T) {
 	}
 }
 
+// TestWaiterDrivesNext: a goroutine that waits for completions, since the receive loop has been there first, drives once it has been woken, where
+// the scheduler has one processor too.
+func TestWaiterDrivesNext(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	taken := 0
+	for range 20 {
+		keeping(t, func(k *keeper) {
+			s := streamOf(k.qp)
+			var waits atomic.Bool
+			s.waiting = waits.Load
+			recv(t, k.qp, 2, nil)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				var wc [1]rnic.WC
+				for msg := uint64(1); msg <= 2; msg++ {
+					got := false
+					k.qp.Drive(func() bool {
+						got = k.cq.Poll(wc[:]) > 0
+						return got
+					})
+					if !got {
+						waits.Store(true)
+						k.qp.Rouse()
+						got = k.cq.Wait(k.t.Context()) == nil && k.cq.Poll(wc[:]) > 0
+						waits.Store(false)
+					}
+					if !got || wc[0].ID != msg || wc[0].Status != rnic.WCSuccess {
+						k.t.Errorf("message %d: completion %+v", msg, wc[0])
+					}
+				}
+			}()
+			synctest.Wait()
+			if r := s.reading.state.Load(); r != readLoop {
+				k.t.Fatalf("reader %d, want the receive loop", r)
+			}
+			var msn uint32
+			k.say(messages(&msn, 1))
+			synctest.Wait()
+			if s.reading.state.Load() == readDriver {
+				taken++
+			}
+			k.say(messages(&msn, 1))
+			<-ended
+		})
+	}
+	if taken < 10 { // the scheduler may take the processor from who is about to drive
+		t.Errorf("%d of 20 times", taken)
+	}
+}
+
 // TestRecall: a driver whose answer does not come is back after two ticks, and the receive loop takes in what
 // comes later; after that many calls are made before one drives again.
 func TestRecall(t *testing.T) {

@@ -227,7 +227,14 @@ func (s *stream) Rouse() {
 
 // rest leaves the receive side to callers until it is needed here again. Its error is of the input.
 func (s *stream) rest() error {
+	woken := s.rx.woken
+	s.rx.woken = false // a driver has the receive side once it is offered
 	s.reading.offer()
+	// A goroutine that waited for completions still counts as waiting until it has run, and may be about to drive. Where Go's scheduler
+	// has one processor it cannot have run, nor be in take: the right would be reclaimed each time, and nobody would ever drive.
+	if woken {
+		runtime.Gosched()
+	}
 	// Asked for afterwards, as in Drive; and so is whether end has already told that it needs the input.
 	if s.waiting() || s.q.Failed() {
 		s.reading.yield() // who waits may be about to drive, and then reads for all
