@@ -21,16 +21,12 @@ func (p *process) marks(name string) bool {
 // the other has all when that one has ended.
 func (l *lockingAll) eachOther() {
 	here, a, b := l.all[0], l.all[1], l.all[2]
-	for i, pair := range [][2]*locking{{a, b}, {b, a}, {a, a}, {here, a}, {here, b}} {
+	for _, pair := range [][2]*locking{{a, b}, {b, a}, {a, a}, {here, a}, {here, b}} {
 		var both [2]*process
 		var names [2]string
 		for j, one := range pair {
-			dir := "/share"
-			if one.g == nil {
-				dir = l.t.TempDir()
-			}
-			names[j] = fmt.Sprintf("%s/go-%d-%d", dir, i, j)
-			first := fmt.Sprintf("%s/first-%d-%d", dir, i, j)
+			names[j] = one.mark("go")
+			first := one.mark("first")
 			both[j] = one.start(fmt.Sprintf("w %d 1 says %s await %s w %d 1", j, first, names[j], 1-j))
 			comes(l.t, "the first lock of each", func() bool { return both[j].marks(first) })
 		}
@@ -38,7 +34,7 @@ func (l *lockingAll) eachOther() {
 			if err := os.WriteFile(p.here(names[j]), nil, 0o644); err != nil {
 				l.t.Fatal(err)
 			}
-			if pair[j].g == nil { // who is here is told nothing: the guest is to be the second
+			if pair[j].onServer() { // who is here is told nothing: the guest is to be the second
 				comes(l.t, "the program here waits", func() bool { return waits(l.t, p.pid) })
 			}
 		}

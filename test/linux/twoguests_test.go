@@ -21,17 +21,24 @@ import (
 type locking struct {
 	t       *testing.T
 	g       *guest.Guest
+	mounted bool   // of this machine, by a mount of ours
 	path    string // of the file
 	command string
 	count   *int // of the files by which processes and the test speak
 }
 
 func (l *locking) name() string {
-	if l.g == nil {
+	switch {
+	case l.mounted:
+		return "our mount"
+	case l.g == nil:
 		return "here"
 	}
 	return l.g.Guest
 }
+
+// onServer reports whether it locks the served file itself, and is no client.
+func (l *locking) onServer() bool { return l.g == nil && !l.mounted }
 
 // A process is one that locks, waits where it must, and ends when it is told to.
 type process struct {
@@ -41,16 +48,21 @@ type process struct {
 	pid        string
 }
 
-// start starts a process with steps of locker(), "says" and "ends" after them.
-func (l *locking) start(steps string) *process {
+// mark is a new file by which a process and the test speak.
+func (l *locking) mark(name string) string {
 	l.t.Helper()
-	*l.count++
 	dir := "/share"
 	if l.g == nil {
 		dir = l.t.TempDir()
 	}
-	file := func(name string) string { return fmt.Sprintf("%s/%s-%d", dir, name, *l.count) }
-	p := &process{l: l, says: file("says"), ends: file("ends"), tells: file("tells")}
+	*l.count++
+	return fmt.Sprintf("%s/mark-%d-%s", dir, *l.count, name)
+}
+
+// start starts a process with steps of locker(), "says" and "ends" after them.
+func (l *locking) start(steps string) *process {
+	l.t.Helper()
+	p := &process{l: l, says: l.mark("says"), ends: l.mark("ends"), tells: l.mark("tells")}
 	line := fmt.Sprintf("setsid %s %s hold tells %s %s says %s await %s > /dev/null 2>&1 < /dev/null & echo $!", l.command, l.path, p.tells, steps, p.says, p.ends)
 	p.pid = strings.TrimSpace(l.run(line))
 	return p
@@ -126,13 +138,7 @@ func TestTwoGuestsLock(t *testing.T) {
 			t.Cleanup(s.stop)
 		}
 		lockUp(t, g)
-		t.Cleanup(func() { // while the server is there: what stayed mounted would be stale for tests after this one
-			if t.Failed() {
-				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-				defer cancel()
-				_, _ = g.Run(ctx, "pkill -9 locker; umount -f -l /mnt")
-			}
-		})
+		endLocks(t, g)
 		run(t, g, "mount -t nfs -o vers=3,proto="+[]string{"rdma", "tcp"}[i]+" "+g.Host+":/export /mnt")
 		l.all = append(l.all, &locking{t: t, g: g, path: "/mnt/lock", command: intoGuest(t, g, tool), count: count})
 	}
@@ -146,9 +152,26 @@ func TestTwoGuestsLock(t *testing.T) {
 	l.tooLate(s)
 	l.gone(s)
 	for _, one := range l.all[1:] {
-		run(t, one.g, "cd /; n=0; until umount /mnt; do n=$((n + 1)); [ $n -lt 3000 ] || exit 1; sleep 0.2; done; rm -f /share/says-* /share/ends-* /share/tells-* /share/first-* /share/go-*")
-		quiet(t, one.g, reconnects...)
+		unmountLocked(t, one.g)
 	}
+}
+
+// endLocks ends, after a failure, what locks in a guest, while the server is there: what stayed mounted would be stale for later tests.
+func endLocks(t *testing.T, g *guest.Guest) {
+	t.Cleanup(func() {
+		if t.Failed() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			_, _ = g.Run(ctx, "pkill -9 locker; umount -f -l /mnt")
+		}
+	})
+}
+
+// unmountLocked unmounts in a guest whose processes have just ended.
+func unmountLocked(t *testing.T, g *guest.Guest) {
+	t.Helper()
+	run(t, g, "cd /; n=0; until umount /mnt; do n=$((n + 1)); [ $n -lt 3000 ] || exit 1; sleep 0.2; done; rm -f /share/mark-*")
+	quiet(t, g, reconnects...)
 }
 
 // free waits until nobody has a lock.
@@ -166,7 +189,7 @@ func (l *lockingAll) kinds() {
 	}
 	for _, holder := range l.all {
 		for _, kind := range []string{"r", "w", "R", "W"} {
-			if holder.g == nil && kind < "a" {
+			if holder.onServer() && kind < "a" {
 				continue
 			}
 			p := holder.start(kind + " 10 10")
@@ -176,7 +199,7 @@ func (l *lockingAll) kinds() {
 					continue
 				}
 				want := strings.Fields(wants[kind])
-				if other.g == nil {
+				if other.onServer() {
 					want[4], want[5] = "granted", "granted"
 				}
 				if got := strings.Fields(other.run(other.command + " " + other.path + tries)); !slices.Equal(got, want) {

@@ -4,8 +4,8 @@
 //	locker FILE hold w 10 5 says /x await /y …    waits for locks, makes files, waits for files; then ends
 //	locker FILE count 20                          so often: locks the file, adds one to the number in it, prints that, releases it
 //
-// "r" and "w" are locks of fcntl(2), "R" and "W" those of flock(2), of all bytes whatever is said. "tells /z" before them has an error
-// written to a file.
+// "r" and "w" are locks of fcntl(2), "R" and "W" those of flock(2), of all bytes whatever is said; "u" and "U" release them. "tells /z"
+// before them has an error written to a file.
 package main
 
 import (
@@ -96,13 +96,13 @@ func tell(path string, err error) error {
 
 // lock takes bytes; where it does not wait it prints "granted" or "denied", and releases them.
 func lock(f *os.File, args []string, wait bool) error {
-	if args[0] == "R" || args[0] == "W" {
+	switch args[0] {
+	case "R", "W":
 		return flock(f, args[0] == "W", wait)
+	case "U":
+		return syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
 	}
-	k := syscall.Flock_t{Type: syscall.F_WRLCK}
-	if args[0] == "r" {
-		k.Type = syscall.F_RDLCK
-	}
+	k := syscall.Flock_t{Type: map[string]int16{"r": syscall.F_RDLCK, "w": syscall.F_WRLCK, "u": syscall.F_UNLCK}[args[0]]}
 	var err, err2 error
 	k.Start, err = strconv.ParseInt(args[1], 10, 64)
 	k.Len, err2 = strconv.ParseInt(args[2], 10, 64)

@@ -1,0 +1,108 @@
+// Locks of a guest, of a mount of ours, and of a program here, on one file.
+
+package linux
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/linux/guest"
+	"github.com/nfsrdma/nfsrdma/test/machine"
+)
+
+// TestGuestAndMountLock: processes of a guest, which mounts without nolock, and programs by nfsrdma mount exclude one another, and one that locks the
+// served file itself: each kind of lock beside each, on bytes that overlap and that do not; who waits, until the process of a lock ends and
+// until it releases the lock.
+func TestGuestAndMountLock(t *testing.T) {
+	t.Parallel()
+	for guests, ours := range map[string]string{"rdma": "tcp", "tcp": "rdma"} {
+		t.Run("linux-"+guests+"-ours-"+ours, func(t *testing.T) { guestAndMountLock(t, guests, ours) })
+	}
+}
+
+func guestAndMountLock(t *testing.T, guests, ours string) {
+	const series = "6.12"
+	enter(t, series)
+	if err := guest.Direct(); err != nil {
+		machine.Skip(t, err.Error())
+	}
+	if _, err := os.Stat("/dev/fuse"); err != nil || os.Geteuid() != 0 {
+		machine.Skip(t, "a mount of ours for all users wants root and /dev/fuse")
+	}
+	g := client(t, series)
+	dir := exportDir(t)
+	path := filepath.Join(dir, "lock")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s := &server{t: t, g: g, dir: dir, behind: 20049, rdma: 20049, tcp: 2049, args: []string{"--crc", "auto", "--rdma", "iwarp", "--rpcbind", "serve"}}
+	s.start()
+	t.Cleanup(s.stop)
+	lockUp(t, g)
+	endLocks(t, g)
+	run(t, g, "mount -t nfs -o vers=3,proto="+guests+" "+g.Host+":/export /mnt")
+	tool, count := program(t, "test/linux/cmd/locker"), new(int)
+	l := &lockingAll{t, fileLock{t, f}, []*locking{
+		{t: t, path: path, command: tool, count: count},
+		{t: t, g: g, path: "/mnt/lock", command: intoGuest(t, g, tool), count: count},
+		{t: t, mounted: true, path: filepath.Join(mountOurs(t, ours, g.Listen), "lock"), command: tool, count: count},
+	}}
+	l.kinds()
+	l.waiters()
+	l.releases()
+	unmountLocked(t, g)
+}
+
+// mountOurs mounts /export of a server here, until the test ends.
+func mountOurs(t *testing.T, proto, host string) string {
+	t.Helper()
+	dir, nfsrdma := t.TempDir(), program(t, "cmd/nfsrdma")
+	t.Cleanup(func() {
+		if out, err := exec.Command(nfsrdma, "umount", dir).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v, %s", err, out)
+			_ = exec.Command("umount", "-l", dir).Run()
+		}
+	})
+	if out, err := exec.Command(nfsrdma, "mount", "-o", "proto="+proto, host+":/export", dir).CombinedOutput(); err != nil {
+		t.Fatalf("mount: %v, %s", err, out)
+	}
+	return dir
+}
+
+// releases is each client that waits for each, while the process that has the lock releases it and goes on. Locks of flock(2), too.
+func (l *lockingAll) releases() {
+	for _, holder := range l.all {
+		for _, waiter := range l.all {
+			for _, kinds := range [][3]string{{"w 0 0", "u 5 1", "w 5 1"}, {"r 0 10", "u 0 10", "w 5 1"}, {"W 0 0", "U 0 0", "W 0 0"}, {"W 0 0", "U 0 0", "R 0 0"}} {
+				if waiter == holder || kinds[0] == "W 0 0" && (holder.onServer() || waiter.onServer()) {
+					continue
+				}
+				what := fmt.Sprintf("%s has %s beside %s of %s", waiter.name(), kinds[2], kinds[0], holder.name())
+				has, goes := holder.mark("has"), holder.mark("go")
+				first := holder.start(kinds[0] + " says " + has + " await " + goes + " " + kinds[1])
+				comes(l.t, "the first lock", func() bool { return first.marks(has) })
+				second := waiter.start(kinds[2])
+				time.Sleep(time.Second) // it shall wait, for what would come at once if it did not
+				if second.has() {
+					l.t.Errorf("before it is released %s", what)
+				}
+				if err := os.WriteFile(first.here(goes), nil, 0o644); err != nil {
+					l.t.Fatal(err)
+				}
+				comes(l.t, what, second.has)
+				if first.told() != "" {
+					l.t.Errorf("%s: who has released it is told %s", what, first.told())
+				}
+				first.end()
+				second.end()
+				l.free()
+			}
+		}
+	}
+}
