@@ -93,6 +93,11 @@ func (x *Export) Specs() (specs []string) {
 	return specs
 }
 
+// Mistake is an Error about the options of the whole export, at its first client, which has them.
+func (x *Export) Mistake(file, problem string) *Error {
+	return &Error{file, x.Clients[0].line, x.Clients[0].column, problem}
+}
+
 // rank puts the clients in the order in which they are tried.
 func (x *Export) rank() {
 	x.ranked = nil

@@ -22,8 +22,8 @@ func printServed(w io.Writer, o *options, set *exportSet, names []string, s *nfs
 	if o.readOnly {
 		how = "read-only"
 	}
-	for i, name := range names {
-		if i < len(set.fixed) {
+	for _, name := range names {
+		if !set.fromFile(name) {
 			fmt.Fprintf(w, "serving %s (%s)\n", name, how)
 		} else {
 			fmt.Fprintf(w, "serving %s (to the clients that %s names)\n", name, set.file)
@@ -47,7 +47,7 @@ func printServed(w io.Writer, o *options, set *exportSet, names []string, s *nfs
 	}
 	who := squash(o)
 	fmt.Fprintf(w, "  %s\n", o.trust.line(&who, s, set))
-	if warning := o.trust.warning(&who, s); warning != "" && len(set.fixed) > 0 {
+	if warning := o.trust.warning(&who, s); warning != "" && set.open() {
 		logrus.Warn(warning)
 	}
 	fmt.Fprintln(w, "mount, with nothing but the client binary:")

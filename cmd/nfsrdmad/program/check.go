@@ -25,7 +25,7 @@ var defaultExports = "/etc/nfsrdma/exports"
 const nameWait = 15 * time.Second
 
 func newCheck(k *Kind) *cobra.Command {
-	var client string
+	var client, memory string
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Check an exports file, and show who may do what",
@@ -38,16 +38,19 @@ specific one, as exports(5) has it. A client that is refused gives exit status 1
 		Example: `  nfsrdmad check
   nfsrdmad check new-exports && cp new-exports ` + k.exportsFile() + ` && nfsrdmad reload
   nfsrdmad check --client 10.0.0.7 /srv/data
+  nfsrdmad check --memory new-exports
   nfsrdmad check --client pc7.example.org new-exports /srv/data`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("client") {
-				return k.checkFile(cmd.OutOrStdout(), cmd.ErrOrStderr(), args)
+				return k.checkFile(cmd.OutOrStdout(), cmd.ErrOrStderr(), memory, args)
 			}
 			return k.checkClient(cmd.Context(), cmd.OutOrStdout(), client, args)
 		},
 	}
 	cmd.Flags().StringVar(&client, "client", "", "tell what the client with this address or name may do with the path that follows")
+	cmd.Flags().StringVar(&memory, "memory", "", "the server runs with this flag: a line of this name is no directory's")
+	cmd.Flags().Lookup("memory").NoOptDefVal = defaultMemory
 	return cmd
 }
 
@@ -76,7 +79,7 @@ func readMistakes(name string) (f *exports.File, mistakes []error, err error) {
 }
 
 // checkFile shows a whole file, or on complain its mistakes.
-func (k *Kind) checkFile(w, complain io.Writer, args []string) error {
+func (k *Kind) checkFile(w, complain io.Writer, memory string, args []string) error {
 	name := k.exportsFile()
 	switch len(args) {
 	case 0:
@@ -99,13 +102,18 @@ func (k *Kind) checkFile(w, complain io.Writer, args []string) error {
 	}
 	faults := 0
 	for _, x := range f.Exports {
+		if x.Path == memory {
+			if err := memoryMistake(name, x); err != nil {
+				return err
+			}
+		}
 		fmt.Fprintf(w, "%s%s\n", x.Path, wholeWords(&x.Whole))
 		for i := range x.Clients {
 			c := &x.Clients[i]
 			fmt.Fprintf(w, "  %-24s %s\n", c.Spec, &c.Options)
 		}
-		if k != nil {
-			continue // no directories of this machine
+		if k != nil || x.Path == memory {
+			continue // no directory of this machine
 		}
 		if err := checkDir(x.Path); err != nil {
 			faults++

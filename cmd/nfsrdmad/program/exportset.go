@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
@@ -23,10 +24,13 @@ type exportSet struct {
 	o    *options
 	file string // the exports file; "": none
 
+	fixed []nfsserver.Export // of the command line, without what opens them; set by begin
+
 	history history
 
+	memory atomic.Pointer[exports.Export] // what the file says of --memory; nil: nothing, or there is none
+
 	mu    sync.Mutex               // guards all below; a reload holds it throughout
-	fixed []nfsserver.Export       // of the command line, without what opens them
 	whole map[string]exports.Whole // by path: the exports of the file, with what their directories were opened for
 }
 
@@ -51,10 +55,11 @@ func (s *exportSet) begin(args []string) ([]nfsserver.Export, error) {
 		return nil, err
 	}
 	if s.file != "" && s.o.kind == nil {
-		f, err := readExports(s.file)
+		f, memory, err := s.read()
 		if err != nil {
 			return nil, err
 		}
+		s.memory.Store(memory)
 		if err := s.apart(fixed, f); err != nil {
 			return nil, err
 		}
@@ -79,7 +84,7 @@ func (s *exportSet) begin(args []string) ([]nfsserver.Export, error) {
 		n = 0
 	}
 	if s.o.memory != "" {
-		all = append(all[:n:n], append([]nfsserver.Export{{Name: s.o.memory, FS: memfs.New(memfs.Options{Mode: 0o1777})}}, all[n:]...)...)
+		all = append(all[:n:n], append([]nfsserver.Export{{Name: s.o.memory, FS: memfs.New(memfs.Options{Mode: 0o1777}), Rules: s.memory.Load()}}, all[n:]...)...)
 		n++
 	}
 	if s.file != "" {
@@ -114,6 +119,42 @@ func (s *exportSet) fixedNames(list []source) (names []string, err error) {
 		}
 	}
 	return names, nil
+}
+
+// read reads the exports file, and takes out of it the rules of --memory, if it has some.
+func (s *exportSet) read() (f *exports.File, memory *exports.Export, err error) {
+	if f, err = readExports(s.file); err != nil {
+		return nil, nil, err
+	}
+	for i, x := range f.Exports {
+		if x.Path != s.o.memory {
+			continue
+		}
+		if err := memoryMistake(s.file, x); err != nil {
+			return nil, nil, err
+		}
+		f.Exports = slices.Delete(f.Exports, i, i+1)
+		return f, x, nil
+	}
+	return f, nil, nil
+}
+
+// memoryMistake is an error where an export has options that say how a directory is opened, and is one of --memory.
+func memoryMistake(file string, x *exports.Export) error {
+	if words := wholeOptions(&x.Whole); len(words) > 0 {
+		return x.Mistake(file, fmt.Sprintf("%s is for directories, and %s is of memory (--memory): leave it out", words[0], x.Path))
+	}
+	return nil
+}
+
+// fromFile reports whether the file says who may use an export, and not the flags about callers.
+func (s *exportSet) fromFile(name string) bool {
+	return !slices.ContainsFunc(s.fixed, func(e nfsserver.Export) bool { return e.Name == name }) || s.memory.Load() != nil && name == s.o.memory
+}
+
+// open reports whether the flags about callers are for any export.
+func (s *exportSet) open() bool {
+	return slices.ContainsFunc(s.fixed, func(e nfsserver.Export) bool { return !s.fromFile(e.Name) })
 }
 
 // apart returns an error where the file exports what the command line does: the rules of one of them would be ignored.
@@ -153,7 +194,7 @@ func (s *exportSet) reload(v *nfsserver.Service) (n int, err error) {
 	if s.file == "" {
 		return 0, errors.New("the server has no exports file: it was started without --exports")
 	}
-	f, err := readExports(s.file)
+	f, memory, err := s.read()
 	if err != nil {
 		return 0, err
 	}
@@ -165,7 +206,12 @@ func (s *exportSet) reload(v *nfsserver.Service) (n int, err error) {
 		return 0, err
 	}
 	whole := map[string]exports.Whole{}
-	list := append([]nfsserver.Export(nil), s.fixed...)
+	list := slices.Clone(s.fixed)
+	for i := range list {
+		if list[i].Name == s.o.memory {
+			list[i].Rules = memory
+		}
+	}
 	var added []source
 	if s.o.kind != nil { // the volumes are those of the command line
 		if _, err := rulesOf(s.file, f, slices.Collect(maps.Keys(s.whole))); err != nil {
@@ -192,6 +238,7 @@ func (s *exportSet) reload(v *nfsserver.Service) (n int, err error) {
 		return 0, fmt.Errorf("%s: %w", s.file, err)
 	}
 	s.whole = whole
+	s.memory.Store(memory)
 	return len(list) + len(more), nil
 }
 

@@ -26,7 +26,7 @@ type exportReport struct {
 	ID          uint32       `json:"id"`    // in file handles
 	State       string       `json:"state"` // open, opening, failed, or silent: its file system does not answer
 	Error       string       `json:"error,omitempty"`
-	CommandLine bool         `json:"command_line"` // it does not come from the exports file
+	CommandLine bool         `json:"command_line"` // the exports file says nothing of it
 	Options     []string     `json:"options"`      // of all clients
 	Clients     []ruleReport `json:"clients"`
 }
@@ -52,12 +52,8 @@ file system answers. nfsrdmad check shows what a file would give, nfsrdmad help 
 // exports describes the exports.
 func (r *running) exports() *exportsReport {
 	report := &exportsReport{File: r.set.file, Exports: []exportReport{}}
-	fixed := map[string]bool{}
-	for _, e := range r.set.fixed {
-		fixed[e.Name] = true
-	}
 	for _, e := range r.service.Exports(exportsWait) {
-		row := exportReport{Path: e.Name, ID: e.ID, State: "open", CommandLine: fixed[e.Name], Options: wholeOptions(&e.Whole), Clients: []ruleReport{}}
+		row := exportReport{Path: e.Name, ID: e.ID, State: "open", CommandLine: !r.set.fromFile(e.Name), Options: wholeOptions(&e.Whole), Clients: []ruleReport{}}
 		if row.CommandLine {
 			row.Options = r.o.fixedWords(e.Name)
 		}

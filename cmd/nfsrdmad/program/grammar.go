@@ -46,6 +46,9 @@ Options of a whole export, the same for all of its clients:
   fsid=NUMBER|root|UUID        the number of the directory's file system in attributes and handles
   no_wdelay                    is what holds anyway
 
+With serve --memory a line with the name of the file tree in memory, /memory or as given, says who may use
+it: all of a client's options are for it, those of a whole export not. Without such a line it is everybody's.
+
 There are no netgroups, and none of the options of NFS version 4 and of mountd(8) itself. A directory without
 clients is a mistake, and so is a blank between a client and its options.
 

@@ -148,10 +148,11 @@ func rulesOf(file string, f *exports.File, names []string) (map[string]*exports.
 
 // ruled gives the exports of the command line the rules that a file has for them.
 func (s *exportSet) ruled(list []nfsserver.Export) error {
-	f, err := readExports(s.file)
+	f, memory, err := s.read()
 	if err != nil {
 		return err
 	}
+	s.memory.Store(memory)
 	var names []string
 	for _, e := range list {
 		names = append(names, e.Name)

@@ -156,7 +156,7 @@ func TestFileBesideCommandLine(t *testing.T) {
 	file, socket := filepath.Join(dir, "exports"), filepath.Join(dir, "control")
 	mistakes := map[string]string{
 		"\n" + dir + " *\n":         file + ":2: the command line exports " + dir + ", too",
-		"/memory *\n":               file + ":1: the command line exports /memory, too",
+		"/memory *(ro,fsid=5)\n":    file + ":1:9: fsid=5 is for directories, and /memory is of memory (--memory): leave it out",
 		"# x\n\n/not/there *(rw)\n": file + ":3: directory /not/there does not exist",
 	}
 	args := []string{dir, "--memory", "--exports", file, "--ephemeral-key"}
@@ -175,6 +175,59 @@ func TestFileBesideCommandLine(t *testing.T) {
 		_, err := run(t.Context(), "reload", "--control", socket)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("reload of %q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestRulesOfMemory: a line of the file says who may use the file tree in memory, at start and after each reload; its files stay.
+func TestRulesOfMemory(t *testing.T) {
+	dir, tcp := t.TempDir(), freePort(t)
+	file, socket := filepath.Join(dir, "exports"), filepath.Join(dir, "control")
+	put(t, file, "/scratch *(ro,insecure)\n")
+	serveUntilEnd(t, "--memory=/scratch", "--exports", file, "--ephemeral-key", "--trust-local", "--control", socket, "--tcp-port", tcp)
+	c := dialServe(t, "127.0.0.1:"+tcp)
+	awaitControl(t, socket)
+	tree, err := c.Mount(t.Context(), "/scratch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []struct {
+		rules string
+		want  error  // of a write
+		view  string // of the command exports
+	}{
+		{"/scratch *(ro,insecure)\n", syscall.EROFS, "\n/scratch *(ro,sync,insecure,root_squash)\n"},
+		{"/scratch 127.0.0.0/8(rw,insecure)\n", nil, "\n/scratch 127.0.0.0/8(rw,sync,insecure,root_squash)\n"},
+		{"/scratch 127.0.0.9(rw,insecure)\n", fs.ErrPermission, "/scratch 127.0.0.9"},
+		{"# none\n", nil, "; from the command line\n/scratch *(rw,"},
+		{"/scratch *(ro,insecure)\n", syscall.EROFS, "/scratch *(ro,"},
+	} {
+		if put(t, file, step.rules); i > 0 {
+			if out, err := run(t.Context(), "reload", "--control", socket); err != nil || !strings.Contains(out, ": 1 exports are served") {
+				t.Fatalf("reload of %q: %q, %v", step.rules, out, err)
+			}
+		}
+		if err := tree.WriteFile(t.Context(), "f", []byte("data"), 0o644); !errors.Is(err, step.want) {
+			t.Errorf("write with %q: %v, want %v", step.rules, err, step.want)
+		}
+		if out, err := run(t.Context(), "exports", "--control", socket); err != nil || !strings.Contains(out, step.view) {
+			t.Errorf("exports with %q: %v, %q", step.rules, err, out)
+		}
+	}
+	if b, err := tree.ReadFile(t.Context(), "f"); err != nil || string(b) != "data" {
+		t.Errorf("the file after all reloads: %q, %v", b, err)
+	}
+	for text, want := range map[string]string{"/scratch 10.0.0.7\n": "/scratch\n  10.0.0.7  ", "\n/scratch -crossmnt *\n": file + ":2:20: crossmnt is for directories"} {
+		put(t, file, text)
+		out, err := run(t.Context(), "check", "--memory=/scratch", file)
+		if err != nil {
+			out += err.Error()
+		}
+		if !strings.Contains(out, want) || (err != nil) != strings.Contains(text, "crossmnt") {
+			t.Errorf("check of %q: %q, want %q", text, out, want)
+		}
+		if out, err := run(t.Context(), "check", file); err == nil || !strings.Contains(out, "directory /scratch does not exist") {
+			t.Errorf("check without --memory: %q, %v", out, err)
 		}
 	}
 }

@@ -28,6 +28,9 @@ const shutdownGrace = 10 * time.Second
 // quietInterval is how often it is looked whether the server has become idle and can give memory back.
 const quietInterval = 10 * time.Second
 
+// defaultMemory is the name of the file tree in memory where none is given.
+const defaultMemory = "/memory"
+
 // options is what the flags of serve say.
 type options struct {
 	kind      *Kind // nil: directories
@@ -113,8 +116,8 @@ that you trust.`,
 	f.StringVar(&o.exports, "exports", "", "file with exports and their clients, in the grammar of exports(5) (default: "+defaultFile+")")
 	f.StringVar(&o.control, "control", "", k.controlHelp())
 	f.BoolVar(&o.readOnly, "read-only", false, "refuse all changes")
-	f.StringVar(&o.memory, "memory", "", "export an empty file tree in memory under this name")
-	f.Lookup("memory").NoOptDefVal = "/memory"
+	f.StringVar(&o.memory, "memory", "", "export an empty file tree in memory under this name; a line of the exports file with this name says who may use it")
+	f.Lookup("memory").NoOptDefVal = defaultMemory
 	f.StringVar(&o.crc, "crc", "on", "CRCs on RDMA connections: on, off, auto (when the client asks for them), or strict (on, and no byte is placed before its CRC is right)")
 	f.StringVar(&o.logLevel, "log-level", "info", "error, warning, info or debug")
 	f.StringVar(&o.logFormat, "log-format", "text", "text, or json: a line of JSON for each line of the log")

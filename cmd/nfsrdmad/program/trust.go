@@ -67,7 +67,7 @@ func (t *trust) rootWords(set *exportSet) string {
 	switch {
 	case set.file == "":
 		return root
-	case len(set.fixed) == 0:
+	case !set.open():
 		return "root, and who else is squashed, acts as " + set.file + " says"
 	}
 	return root + " in what the command line exports, elsewhere as " + set.file + " says"
