@@ -51,7 +51,11 @@ func newLocks(k *Kind) *cobra.Command {
 		Short: "Show the locks of the clients of the running server",
 		Long: `Show the locks that clients have by NLM, and those that they wait for, one in a line, by file. HOST and
 SVID are what the client says of itself and of its process; OWNER is the beginning of what it
-tells its owners apart by. Locks of programs on this machine are in /proc/locks.`,
+tells its owners apart by. Locks of programs on this machine are in /proc/locks.
+
+Waiting are the requests in the server's queue. A mount of nfsrdma that the server cannot call, such as one
+of a machine without rpcbind, has none there while its programs wait: it asks again, every second
+at most, until the lock is free.`,
 		Example: `  nfsrdmad locks
   nfsrdmad locks --json | jq '.locks[] | select(.state == "waiting")'`,
 	}, showLocks)
