@@ -118,7 +118,7 @@ func (l *lockingAll) crash(s *server) {
 	before.Kill()
 	forget(before)
 	waiter := a.start("w 5 1")
-	b.g = client(l.t, series)
+	b.g = clientOn(l.t, series, before.Device)
 	if b.g.Guest != before.Guest {
 		l.t.Fatalf("the guest had address %s, and has %s", before.Guest, b.g.Guest)
 	}

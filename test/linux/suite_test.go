@@ -104,7 +104,10 @@ func enter(t *testing.T, series ...string) {
 var mtu = map[string]int{"6.1": 9000, "6.12": 1500}
 
 // client returns the long-lived guest that mounts things; one for each kernel.
-func client(t *testing.T, series string) *guest.Guest {
+func client(t *testing.T, series string) *guest.Guest { return clientOn(t, series, "") }
+
+// clientOn is client where a new one has the network of a guest that has ended, if device is not empty.
+func clientOn(t *testing.T, series, device string) *guest.Guest {
 	t.Helper()
 	img := kernel(t, series)
 	onUserNetwork(t)
@@ -114,7 +117,7 @@ func client(t *testing.T, series string) *guest.Guest {
 	if g != nil {
 		return g
 	}
-	g, err := guest.Boot(t.Context(), guest.Config{Image: img, MemoryMB: 1024, MTU: mtu[series]})
+	g, err := guest.Boot(t.Context(), guest.Config{Image: img, MemoryMB: 1024, MTU: mtu[series], Device: device})
 	if errors.Is(err, image.ErrUnavailable) {
 		machine.Skip(t, err.Error())
 	}

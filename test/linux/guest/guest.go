@@ -33,6 +33,9 @@ type Config struct {
 	Direct   bool  // Boot fails with image.ErrUnavailable where there is no tap device: see Network
 	MTU      int   // of the network, DefaultMTU when zero; the user network has 1500
 
+	// Device is the tap device, and so says which addresses there are: that of a guest that has ended. Empty: the next one that is free.
+	Device string
+
 	shell bool // the console is the terminal
 }
 

@@ -3,6 +3,7 @@
 package guest
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -35,7 +36,7 @@ type tap struct {
 	mtu  int
 }
 
-// openTap makes a device of the next free number, up and with its address.
+// openTap makes the device that cfg names, or one of the next free number, up and with its address.
 func openTap(cfg Config) (t *tap, err error) {
 	var busy []*tap // held open so that the kernel gives another number
 	defer func() {
@@ -44,7 +45,7 @@ func openTap(cfg Config) (t *tap, err error) {
 		}
 	}()
 	for {
-		if t, err = newTap(); err != nil {
+		if t, err = newTap(cmp.Or(cfg.Device, tapName)); err != nil {
 			return nil, err
 		}
 		subnet, err := t.subnet()
@@ -57,7 +58,7 @@ func openTap(cfg Config) (t *tap, err error) {
 			t.close()
 			return nil, err
 		}
-		if inUse {
+		if inUse && cfg.Device == "" {
 			busy = append(busy, t)
 			continue
 		}
@@ -74,7 +75,8 @@ func openTap(cfg Config) (t *tap, err error) {
 	}
 }
 
-func newTap() (*tap, error) {
+// newTap makes the device of a name, or of a pattern of the kernel's.
+func newTap(name string) (*tap, error) {
 	const device = "/dev/net/tun"
 	if os.Geteuid() != 0 {
 		return nil, errors.New("only root can make a tap device")
@@ -83,7 +85,7 @@ func newTap() (*tap, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", device, err)
 	}
-	ifr, err := unix.NewIfreq(tapName)
+	ifr, err := unix.NewIfreq(name)
 	if err == nil {
 		// The header of virtio lets segments of 64 kB pass, with no checksum to compute.
 		ifr.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR)

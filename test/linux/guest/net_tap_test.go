@@ -53,12 +53,20 @@ func TestTaps(t *testing.T) {
 			t.Errorf("%s is still there", tp.name)
 		}
 	}
+	again, err := openTap(Config{Device: taps[2].name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.close()
+	if again.host != taps[2].host || again.name != taps[2].name {
+		t.Errorf("%s again has the address %s, and had %s", again.name, again.host, taps[2].host)
+	}
 }
 
 // A subnet that somebody else has on this machine is passed over.
 func TestTapPassesOverWhatIsTaken(t *testing.T) {
 	needTaps(t)
-	other, err := newTap()
+	other, err := newTap(tapName)
 	if err != nil {
 		t.Fatal(err)
 	}
