@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
-	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
 )
 
@@ -107,16 +106,7 @@ func TestReadLaterOfWhatIsInMemory(t *testing.T) {
 	file, err := os.Open(name)
 	must(t, err)
 	defer file.Close()
-	must(t, file.Sync())
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // a page that somebody has in hand stays
-		must(t, unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED))
-		if !resident(t, file, 4096) {
-			break
-		}
-		if time.Now().After(end) {
-			machine.Skip(t, "the page stays in memory")
-		}
-	}
+	evict(t, file)
 	if _, err := f.ReadLater(me, r, 1<<20, 0); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("of a file that is not in memory: %v", err)
 	}

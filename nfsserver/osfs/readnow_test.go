@@ -96,16 +96,7 @@ func notInMemory(t *testing.T, f *FS, name string, read func(c nfsserver.Cred, o
 		if _, ok := read(me, 0, 1); !ok {
 			t.Error("not read, of a file that was read since it was changed")
 		}
-		must(t, file.Sync())
-		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // a page that somebody has in hand stays
-			must(t, unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED))
-			if !resident(t, file, 4096) {
-				break
-			}
-			if time.Now().After(end) {
-				machine.Skip(t, "the page stays in memory")
-			}
-		}
+		evict(t, file)
 	} else {
 		must(t, unix.Fallocate(int(file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 4096, 8192))
 	}
@@ -114,6 +105,21 @@ func notInMemory(t *testing.T, f *FS, name string, read func(c nfsserver.Cred, o
 	}
 	if _, ok := read(me, 4095, 2); ok && !f.nowait {
 		t.Error("read of two pages, of which one is not in memory")
+	}
+}
+
+// evict has the kernel throw a file out of memory.
+func evict(t *testing.T, file *os.File) {
+	t.Helper()
+	must(t, file.Sync())
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // a page that somebody has in hand stays
+		must(t, unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED))
+		if !resident(t, file, 4096) {
+			return
+		}
+		if time.Now().After(end) {
+			machine.Skip(t, "the page stays in memory")
+		}
 	}
 }
 
