@@ -166,3 +166,28 @@ func TestLaterItemsGoByWriteChunks(t *testing.T) {
 		t.Errorf("it was done with %d times", src.done.Load())
 	}
 }
+
+// TestLaterItemOfACallThatFails: the reply has no item after all, src is let go, and the chunk comes back unused.
+func TestLaterItemOfACallThatFails(t *testing.T) {
+	src := &shrinking{b: make([]byte, 5000)}
+	srv := &echoServer{hold: func(r *Request, xid uint32) bool {
+		if xid != 7 {
+			return false
+		}
+		r.Later(&shrinking{}, 0, 100, cutProcRead) // and another one in its place
+		r.Later(src, 0, 5000, cutProcRead)
+		if err := r.Reply(chunks.Message{Stream: words(xid, 1, 5)}); err != nil {
+			t.Error(err)
+		}
+		return true
+	}}
+	p, _ := rawRequester(t, serverConfig(srv), r1)
+	p.null("first")
+	mr := p.expose(make([]byte, 8192), rnic.RemoteWrite)
+	p.send(words(7, 1, 1, 0, 0, 1, 1, part(mr, 0, 8192), 0, 0, 7, 0, procRead, 5000))
+	p.want("an error", words(7, 1, grant, 0, 0, 1, 1, part(mr, 0, 0), 0, 0, 7, 1, 5))
+	p.null("at the end")
+	if src.done.Load() != 1 {
+		t.Errorf("it was done with %d times", src.done.Load())
+	}
+}

@@ -80,7 +80,9 @@ func openReserve() *os.File {
 	return f
 }
 
-// SyscallConn is for options of the socket.
+var _ syscall.Conn = (*reserveListener)(nil)
+
+// SyscallConn is for options of the socket: package iwarp has some.
 func (l *reserveListener) SyscallConn() (syscall.RawConn, error) {
 	if sc, ok := l.Listener.(syscall.Conn); ok {
 		return sc.SyscallConn()

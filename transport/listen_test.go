@@ -57,6 +57,31 @@ func TestListenAtTheLimit(t *testing.T) {
 	}
 }
 
+// TestListenersShowTheirSocket: what sets options of a listener's socket reaches that one; a listener without a socket says so.
+func TestListenersShowTheirSocket(t *testing.T) {
+	l, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	rc, err := l.(syscall.Conn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = rc.Control(func(fd uintptr) {
+		at, err := unix.Getsockname(int(fd))
+		if in, ok := at.(*unix.SockaddrInet4); err != nil || !ok || in.Port != l.Addr().(*net.TCPAddr).Port {
+			t.Errorf("another socket: %+v, %v", at, err)
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if _, err := ListenOn(&shortListener{}).(syscall.Conn).SyscallConn(); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a listener without a socket: %v", err)
+	}
+}
+
 // TestListenHasOnePath: a connection is one pair of ports, for whose owner the kernel is asked.
 func TestListenHasOnePath(t *testing.T) {
 	l, err := Listen("127.0.0.1:0")

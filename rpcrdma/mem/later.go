@@ -5,7 +5,8 @@ package mem
 import "io"
 
 // A Later has bytes that are read when they are about to be sent, and not when the call is answered: until then nothing holds them. To
-// read them takes no longer than to copy them, as a rule: they are in the kernel's memory when it is made. A Later has one owner at a time, from who has made it to Done.
+// read them takes no longer than to copy them, as a rule: they are in the kernel's memory when it is made. A Later has one owner at a
+// time, from who has made it to Done.
 type Later interface {
 	// ReadAt is as io.ReaderAt has it: fewer bytes than asked for only with an error, io.EOF where there are no more.
 	io.ReaderAt
