@@ -151,11 +151,11 @@ func (g *waitGraph) remove(w *waiter) {
 	g.waits[w.owner] = left
 }
 
-// publish changes the locks of a file, which is locked, for those who look at them from elsewhere.
-func (g *waitGraph) publish(f *file, next lockset) {
+// change changes the locks of a file, which is locked, while nobody looks at them from elsewhere.
+func (g *waitGraph) change(f *file, do func(*lockset)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	f.locks = next
+	do(&f.locks)
 }
 
 // open enters a file under what the kernel lists it as.

@@ -101,18 +101,21 @@ func (f *file) acquire(o *owner, s span, exclusive bool) error {
 	if f.locks.conflict(o, s, exclusive) != nil {
 		return errConflict
 	}
-	return f.become(o, s, f.locks.with(o, s, exclusive))
+	return f.change(o, s, func(l *lockset) { l.set(o, s, exclusive) })
 }
 
 // release takes s from what o holds.
 func (f *file) release(o *owner, s span) error {
-	return f.become(o, s, f.locks.without(o, s))
+	return f.change(o, s, func(l *lockset) { l.clear(o, s) })
 }
 
-// become has next, in which the locks of o within s differ, take the place of the locks. With an error they
-// are what they were.
-func (f *file) become(o *owner, s span, next lockset) error {
-	d := len(next) - len(f.locks)
+// change has do change the locks of o within s, and nothing else. With an error they are what they were. It copies no more than the locks
+// that s overlaps or touches, as those of a file can be many. do is called for these first, to see what comes of it.
+func (f *file) change(o *owner, s span, do func(*lockset)) error {
+	now := f.locks.near(s)
+	next := slices.Clone(now)
+	do(&next)
+	d := len(next) - len(now)
 	if d > 0 && !f.svc.ledger.charge(o, counts{locks: d}) {
 		return errNoLocks
 	}
@@ -120,7 +123,7 @@ func (f *file) become(o *owner, s span, next lockset) error {
 		parts := next.parts(s)
 		if len(parts) > 1 {
 			// What is released: it takes as long as what has changed, not as what others have there.
-			parts = changes(f.locks.parts(s), parts)
+			parts = changes(now.parts(s), parts)
 		}
 		// What is locked is one part, so that where another program is in the way nothing has been changed.
 		for _, p := range parts {
@@ -132,7 +135,7 @@ func (f *file) become(o *owner, s span, next lockset) error {
 			}
 		}
 	}
-	f.svc.waits.publish(f, next)
+	f.svc.waits.change(f, do)
 	if d < 0 {
 		f.svc.ledger.credit(o, counts{locks: -d})
 	}
@@ -173,12 +176,14 @@ func (f *file) drop(w *waiter) {
 
 // undo takes from a waiter the lock that its client does not want, and gives back what it had before.
 func (f *file) undo(w *waiter) {
-	next := f.locks.without(w.owner, w.span)
-	for _, h := range w.before {
-		// Of a lock that became shared by the grant others may have had a share since.
-		next.set(w.owner, h.span, h.exclusive && next.conflict(w.owner, h.span, true) == nil)
-	}
-	if f.become(w.owner, w.span, next) != nil {
+	err := f.change(w.owner, w.span, func(l *lockset) {
+		l.clear(w.owner, w.span)
+		for _, h := range w.before {
+			// Of a lock that became shared by the grant others may have had a share since.
+			l.set(w.owner, h.span, h.exclusive && l.conflict(w.owner, h.span, true) == nil)
+		}
+	})
+	if err != nil {
 		_ = f.release(w.owner, w.span) // as far as the file system lets us
 	}
 }

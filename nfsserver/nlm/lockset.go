@@ -57,57 +57,65 @@ func (l lockset) conflict(o *owner, s span, exclusive bool) *holding {
 	return nil
 }
 
+// near returns copies of the holdings that overlap s or touch it.
+func (l lockset) near(s span) (found lockset) {
+	for i := range l {
+		// Ends are at most lastByte, so that adding one does not overflow.
+		if l[i].start > s.end+1 {
+			break
+		}
+		if l[i].end+1 >= s.start {
+			found = append(found, l[i])
+		}
+	}
+	return found
+}
+
+// take removes the holdings of o that begin at last or before and are to go, and returns them.
+func (l *lockset) take(o *owner, last uint64, goes func(*holding) bool) (taken []holding) {
+	behind, kept := l.place(last+1), 0
+	for i := range behind {
+		h := &(*l)[i]
+		if h.owner == o && goes(h) {
+			taken = append(taken, *h)
+			continue
+		}
+		if kept != i {
+			(*l)[kept] = *h
+		}
+		kept++
+	}
+	*l = slices.Delete(*l, kept, behind)
+	return taken
+}
+
 // clear takes s from what o holds.
 func (l *lockset) clear(o *owner, s span) {
-	var cut []holding // what is left on either side
-	*l = slices.DeleteFunc(*l, func(h holding) bool {
-		if h.owner != o || !h.overlaps(s) {
-			return false
-		}
+	for _, h := range l.take(o, s.end, func(h *holding) bool { return h.overlaps(s) }) {
 		if h.start < s.start {
-			cut = append(cut, holding{span{h.start, s.start - 1}, o, h.exclusive, h.since})
+			l.insert(holding{span{h.start, s.start - 1}, o, h.exclusive, h.since})
 		}
 		if h.end > s.end {
-			cut = append(cut, holding{span{s.end + 1, h.end}, o, h.exclusive, h.since})
+			l.insert(holding{span{s.end + 1, h.end}, o, h.exclusive, h.since})
 		}
-		return true
-	})
-	for _, h := range cut {
-		l.insert(h)
 	}
 }
 
 // set has o hold s in one way, in place of what it held of it. Conflicts have been excluded.
 func (l *lockset) set(o *owner, s span, exclusive bool) {
 	l.clear(o, s)
-	*l = slices.DeleteFunc(*l, func(h holding) bool {
-		// Ends are at most lastByte, so that adding one does not overflow.
-		if h.owner != o || h.exclusive != exclusive || h.end+1 != s.start && s.end+1 != h.start {
-			return false
-		}
+	for _, h := range l.take(o, s.end+1, func(h *holding) bool { return h.exclusive == exclusive && (h.end+1 == s.start || s.end+1 == h.start) }) {
 		s = span{min(s.start, h.start), max(s.end, h.end)}
-		return true
-	})
+	}
 	l.insert(holding{s, o, exclusive, time.Now()})
 }
 
-func (l *lockset) insert(h holding) {
-	at, _ := slices.BinarySearchFunc(*l, h.start, func(e holding, start uint64) int { return cmp.Compare(e.start, start) })
-	*l = slices.Insert(*l, at, h)
-}
+func (l *lockset) insert(h holding) { *l = slices.Insert(*l, l.place(h.start), h) }
 
-// with returns the locks after o has taken s, exclusively or shared.
-func (l lockset) with(o *owner, s span, exclusive bool) lockset {
-	next := slices.Clone(l)
-	next.set(o, s, exclusive)
-	return next
-}
-
-// without returns the locks after o has released s.
-func (l lockset) without(o *owner, s span) lockset {
-	next := slices.Clone(l)
-	next.clear(o, s)
-	return next
+// place is that of the first holding that does not begin before start.
+func (l lockset) place(start uint64) int {
+	at, _ := slices.BinarySearchFunc(l, start, func(e holding, start uint64) int { return cmp.Compare(e.start, start) })
+	return at
 }
 
 // of returns what o holds of s.

@@ -98,7 +98,7 @@ func TestLocksetIsAsTheKernels(t *testing.T) {
 			o, typ := owners[i], typeOf[kindOf(exclusive)]
 			if r.IntN(3) == 0 {
 				files[i].set(unix.F_UNLCK, s)
-				set = set.without(o, s)
+				set.clear(o, s)
 			} else {
 				free := set.conflict(o, s, exclusive) == nil
 				if seen := files[i].conflicts(typ, s) == unix.F_UNLCK; seen != free {
@@ -108,7 +108,7 @@ func TestLocksetIsAsTheKernels(t *testing.T) {
 					t.Fatalf("step %d: %v exclusive %v: granted %v, the kernel has %v", step, s, exclusive, free, granted)
 				}
 				if free {
-					set = set.with(o, s, exclusive)
+					set.set(o, s, exclusive)
 				}
 			}
 			for _, p := range probes() {
@@ -165,9 +165,9 @@ func TestPartsOnOneDescription(t *testing.T) {
 	for step := range 600 {
 		o, s, exclusive := owners[r.IntN(len(owners))], randomSpan(r), r.IntN(3) == 0
 		if r.IntN(3) == 0 {
-			set = set.without(o, s)
+			set.clear(o, s)
 		} else if set.conflict(o, s, exclusive) == nil {
-			set = set.with(o, s, exclusive)
+			set.set(o, s, exclusive)
 		} else {
 			continue
 		}

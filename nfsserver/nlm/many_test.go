@@ -1,0 +1,73 @@
+// One file with many locks.
+
+package nlm
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+)
+
+// BenchmarkManyLocksInOneFile takes and releases a lock behind as many others as one client can have.
+func BenchmarkManyLocksInOneFile(b *testing.B) {
+	const many = 32 << 10
+	o := &owner{host: &host{owners: map[ownerKey]*owner{}}, refs: 1}
+	f := &file{svc: &Service{}}
+	f.svc.ledger.init(defaultBounds(64))
+	f.svc.waits.init()
+	for i := range uint64(many - 1) {
+		f.locks = append(f.locks, holding{span: span{2 * i, 2 * i}, owner: o, exclusive: true})
+	}
+	f.kernel = noKernel{}
+	s := span{2 * many, 2 * many}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := f.acquire(o, s, true); err != nil {
+			b.Fatal(err)
+		}
+		if err := f.release(o, s); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// TestLocksAreCounted: a file's locks are charged one by one, whatever a request joins and cuts, although it looks at few of them.
+func TestLocksAreCounted(t *testing.T) {
+	h := &host{owners: map[ownerKey]*owner{}}
+	owners := []*owner{{host: h, refs: 1}, {host: h, refs: 1}}
+	f := &file{svc: &Service{}, kernel: noKernel{}}
+	f.svc.ledger.init(defaultBounds(64))
+	f.svc.waits.init()
+	var want lockset // by changes of all of it, which TestLocksetIsAsTheKernels holds against the kernel
+	r := rand.New(rand.NewPCG(5, 6))
+	for step := range 3000 {
+		o, s, exclusive := owners[r.IntN(2)], randomSpan(r), r.IntN(2) == 0
+		if r.IntN(3) == 0 {
+			if err := f.release(o, s); err != nil {
+				t.Fatal(err)
+			}
+			want.clear(o, s)
+		} else if f.acquire(o, s, exclusive) == nil {
+			want.set(o, s, exclusive)
+		}
+		checkShape(t, f.locks)
+		if !slices.EqualFunc(f.locks, want, sameHolding) {
+			t.Fatalf("step %d: %v, not %v", step, f.locks, want)
+		}
+		if got := f.svc.ledger.used.locks; got != len(f.locks) {
+			t.Fatalf("step %d: %d locks are charged, there are %d", step, got, len(f.locks))
+		}
+	}
+}
+
+// sameHolding leaves out since when.
+func sameHolding(a, b holding) bool {
+	return a.span == b.span && a.owner == b.owner && a.exclusive == b.exclusive
+}
+
+// noKernel lets everything be locked.
+type noKernel struct{ nfsserver.FileLocks }
+
+func (noKernel) Set(_, _ uint64, _ nfsserver.LockType) error { return nil }
