@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/nfsrdma/nfsrdma/test/conformance"
@@ -74,7 +75,7 @@ func test(root, dir string) error {
 	return nil
 }
 
-// stale shows where the page and the run part.
+// stale shows where the page and the run part, and how many lines of the run the page lacks.
 func stale(got, want []byte) string {
 	g, w := strings.Split(string(got), "\n"), strings.Split(string(want), "\n")
 	i := 0
@@ -87,5 +88,12 @@ func stale(got, want []byte) string {
 		}
 		return "(the end)"
 	}
-	return fmt.Sprintf("docs/conformance.md:%d is stale, write it anew with -write\n  it says  %s\n  the run  %s", i+1, line(g), line(w))
+	lacks := 0
+	for _, l := range w {
+		if !slices.Contains(g, l) {
+			lacks++
+		}
+	}
+	return fmt.Sprintf("docs/conformance.md:%d is stale (it lacks %d lines of the run), write it anew with -write\n  it says  %s\n  the run  %s",
+		i+1, lacks, line(g), line(w))
 }
