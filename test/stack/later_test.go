@@ -105,21 +105,8 @@ func TestReadsMadeLaterAreTheFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer g.Close()
-			for _, r := range []struct {
-				off   int64
-				n     int
-				later int64
-			}{{0, 1 << 20, 1}, {3, 1 << 20, 1}, {2 << 20, 1 << 20, 1}, {777, 512 << 10, 1}, {0, 31 << 10, 0}, {int64(len(content)) - 70000, 1 << 20, 1}} {
-				before, want := w.later.Load(), content[r.off:min(int64(len(content)), r.off+int64(r.n))]
-				got := make([]byte, r.n)
-				n, err := g.ReadAt(got, r.off)
-				if (err != nil) != (len(want) < r.n) || !bytes.Equal(got[:n], want) {
-					t.Errorf("%d bytes at %d: %d, %v, the same bytes: %v", r.n, r.off, n, err, bytes.Equal(got[:n], want))
-				}
-				if k := w.later.Load() - before; k != r.later {
-					t.Errorf("%d bytes at %d: %d READs later, want %d", r.n, r.off, k, r.later)
-				}
-			}
+			wantReads(t, g, content, &w.later, []countedRead{{0, 1 << 20, 1}, {3, 1 << 20, 1}, {2 << 20, 1 << 20, 1}, {777, 512 << 10, 1}, {0, 31 << 10, 0},
+				{int64(len(content)) - 70000, 1 << 20, 1}})
 		})
 	}
 	w.wantNoneHeld(t)

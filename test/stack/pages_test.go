@@ -69,6 +69,29 @@ var byPages = map[string]nfsclient.Options{
 	"rdma, no CRC": {CRC: rnic.CRCOff},
 }
 
+// A countedRead is a READ of which count are expected to take the way that is counted.
+type countedRead struct {
+	off   int64
+	n     int
+	count int64
+}
+
+// wantReads has each READ give what content has there, and take the way that counter counts or not.
+func wantReads(t *testing.T, g *nfsclient.File, content []byte, counter *atomic.Int64, reads []countedRead) {
+	t.Helper()
+	for _, r := range reads {
+		before, want := counter.Load(), content[r.off:min(int64(len(content)), r.off+int64(r.n))]
+		got := make([]byte, r.n)
+		n, err := g.ReadAt(got, r.off)
+		if (err != nil) != (len(want) < r.n) || !bytes.Equal(got[:n], want) {
+			t.Errorf("%d bytes at %d: %d, %v, the same bytes: %v", r.n, r.off, n, err, bytes.Equal(got[:n], want))
+		}
+		if k := counter.Load() - before; k != r.count {
+			t.Errorf("%d bytes at %d: %d READs the way that is counted, want %d", r.n, r.off, k, r.count)
+		}
+	}
+}
+
 // TestReadsByPagesAreTheFile: aligned or not, with holes, up to the end and past it; READs of little are by a copy.
 func TestReadsByPagesAreTheFile(t *testing.T) {
 	rig.NoLeaks(t)
@@ -88,11 +111,7 @@ func TestReadsByPagesAreTheFile(t *testing.T) {
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
-	reads := []struct {
-		off   int64
-		n     int
-		pages int64
-	}{{0, 1 << 20, 1}, {1 << 20, 1 << 20, 1}, {2 << 20, 1 << 20, 1}, {4096, 32 << 10, 1}, {777, 512 << 10, 1}, {1<<20 - 3, 100001, 1},
+	reads := []countedRead{{0, 1 << 20, 1}, {1 << 20, 1 << 20, 1}, {2 << 20, 1 << 20, 1}, {4096, 32 << 10, 1}, {777, 512 << 10, 1}, {1<<20 - 3, 100001, 1},
 		{3, 1 << 20, 0}, {0, 31 << 10, 0}, {3 << 20, 1 << 20, 0}, {int64(len(content)) - 70000, 1 << 20, 1}}
 	for way, opt := range byPages {
 		t.Run(way, func(t *testing.T) {
@@ -102,17 +121,7 @@ func TestReadsByPagesAreTheFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer g.Close()
-			for _, r := range reads {
-				before, want := w.pages.Load(), content[r.off:min(int64(len(content)), r.off+int64(r.n))]
-				got := make([]byte, r.n)
-				n, err := g.ReadAt(got, r.off)
-				if (err != nil) != (len(want) < r.n) || !bytes.Equal(got[:n], want) {
-					t.Errorf("%d bytes at %d: %d, %v, the same bytes: %v", r.n, r.off, n, err, bytes.Equal(got[:n], want))
-				}
-				if k := w.pages.Load() - before; k != r.pages {
-					t.Errorf("%d bytes at %d: %d READs by pages, want %d", r.n, r.off, k, r.pages)
-				}
-			}
+			wantReads(t, g, content, &w.pages, reads)
 			w.refuse.Store(true)
 			got := make([]byte, 1<<20)
 			if _, err := g.ReadAt(got, 0); err != nil || !bytes.Equal(got, content[:1<<20]) {
