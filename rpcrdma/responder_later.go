@@ -27,7 +27,9 @@ type lateItem struct {
 // TakesLater reports whether the first result item can be one that is read when it leaves, and that pays: where
 // a pipe goes to the socket with no copy at all, that is better.
 func (r *Request) TakesLater() bool {
-	if len(r.hdr.Write) == 0 {
+	// A Write chunk without segments is for an item that is wanted elsewhere (RFC 8166 §4.3.2.3 [R8166-133]), and by a Reply
+	// chunk the stream could leave before the item has been read.
+	if h := &r.hdr; len(h.Write) == 0 || len(h.Write[0]) == 0 || h.HasReply {
 		return false
 	}
 	qp := r.rs.c.qp

@@ -149,7 +149,9 @@ func TestLaterItemsGoByWriteChunks(t *testing.T) {
 		lists []byte
 		takes bool
 	}{
-		{words(0, 0, 1, 1, part(mr, 0, 8192)), false}, // a Reply chunk alone
+		{words(0, 0, 1, 1, part(mr, 0, 8192)), false},                             // a Reply chunk alone
+		{words(0, 1, 0, 0, 1, 1, part(mr, 0, 8192)), false},                       // and a Write chunk without segments: the item goes there
+		{words(0, 1, 1, part(mr, 0, 4096), 0, 1, 1, part(mr, 4096, 4096)), false}, // the stream may go by it
 		{words(0, 1, 1, part(mr, 0, 8192), 0, 0), true},
 	} {
 		p.send(words(7, 1, 1, 0, c.lists, 7, 0, procRead, 5000))
@@ -162,7 +164,7 @@ func TestLaterItemsGoByWriteChunks(t *testing.T) {
 		}
 	}
 	p.null("at the end")
-	if src.done.Load() != 2 {
+	if src.done.Load() != 4 {
 		t.Errorf("it was done with %d times", src.done.Load())
 	}
 }
