@@ -20,6 +20,7 @@ var shared = budget{caches: make(map[*cache]struct{})}
 type budget struct {
 	nodes    atomic.Int64 // in all caches
 	listings atomic.Int64 // kept by all nodes
+	later    atomic.Int64 // nodes that replies are going to read, at most half of limit
 	limit    atomic.Int64
 
 	mu     sync.Mutex // guards all below

@@ -26,7 +26,7 @@ func (f *FS) ReadLater(c nfsserver.Cred, r nfsserver.Ref, count int, off uint64)
 	if err != nil {
 		return nil, err
 	}
-	if !f.inMemory(fd, off, count) {
+	if !f.inMemory(fd, off, count) || !n.holdLater() {
 		f.cache.release(n)
 		return nil, errors.ErrUnsupported
 	}
@@ -46,6 +46,23 @@ func (f *FS) inMemory(fd int, off uint64, n int) bool {
 
 // onlyTmpfs reports whether all files are on a tmpfs.
 func (f *FS) onlyTmpfs() bool { return f.top.magic == unix.TMPFS_MAGIC && !f.cross }
+
+// holdLater counts one more reply that is going to read n, and reports false where such replies hold half of all nodes already. How long they
+// do is up to their clients, who may read nothing: descriptors have to be left for others.
+func (n *node) holdLater() bool {
+	if n.laters.Add(1) > 1 || shared.later.Add(1) <= shared.limit.Load()/2 {
+		return true
+	}
+	n.dropLater()
+	return false
+}
+
+// dropLater is the opposite of holdLater. The first and the last of a node's replies count the node, whichever they are by then.
+func (n *node) dropLater() {
+	if n.laters.Add(-1) == 0 {
+		shared.later.Add(-1)
+	}
+}
 
 // A later is an open file of which a reply is going to read, with a reference to its node.
 type later struct {
@@ -73,6 +90,7 @@ func (l *later) ReadAt(p []byte, off int64) (int, error) {
 
 // Done releases the node.
 func (l *later) Done() {
+	l.n.dropLater()
 	l.f.cache.release(l.n)
 	*l = later{}
 	laters.Put(l)

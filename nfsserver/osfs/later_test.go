@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"golang.org/x/sys/unix"
 )
 
@@ -109,6 +110,57 @@ func TestReadLaterOfWhatIsInMemory(t *testing.T) {
 	evict(t, file)
 	if _, err := f.ReadLater(me, r, 1<<20, 0); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("of a file that is not in memory: %v", err)
+	}
+}
+
+// TestReadLaterLeavesFilesToOthers: replies that do not leave hold half of the files that may be open, each file once, and who comes then is not
+// left for later until one of them has left.
+func TestReadLaterLeavesFilesToOthers(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.Chmod(dir, 0o755))
+	f := newFS(t, dir, Options{})
+	f.later = true
+	limit := shared.limit.Swap(8)
+	defer shared.limit.Store(limit)
+	var held []mem.Later
+	defer func() {
+		for _, l := range held {
+			l.Done()
+		}
+		if n := shared.later.Load(); n != 0 {
+			t.Errorf("%d files are held in the end", n)
+		}
+	}()
+	var refs []nfsserver.Ref
+	read := func(r nfsserver.Ref) error {
+		l, err := f.ReadLater(me, r, 5000, 0)
+		if err == nil {
+			held = append(held, l)
+		}
+		return err
+	}
+	for i := range 6 {
+		name := filepath.Join(dir, string(rune('a'+i)))
+		must(t, os.WriteFile(name, make([]byte, 5000), 0o600))
+		wasRead(t, name)
+		r, _, err := f.Lookup(me, f.Root(), filepath.Base(name))
+		must(t, err)
+		refs = append(refs, r)
+		for range 3 {
+			if err := read(r); (err == nil) != (i < 4) || err != nil && !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("file %d: %v", i, err)
+			}
+		}
+	}
+	for range 3 {
+		held[0].Done()
+		held = held[1:]
+	}
+	if err := errors.Join(read(refs[4]), read(refs[1])); err != nil {
+		t.Errorf("after one has left: %v", err)
+	}
+	if err := read(refs[5]); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("one more after that: %v", err)
 	}
 }
 
