@@ -41,14 +41,34 @@ func unpace(rc syscall.RawConn) (had string) {
 	return had
 }
 
-// unpaceListener is unpace of the socket of a listener, if it is known.
+// mayHave reports whether this process may give sockets of a domain a congestion control: a listener of somebody else's, such as a service manager, can
+// have one that takes privileges.
+var mayHave = func(domain int, name string) bool {
+	fd, err := unix.Socket(domain, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return setControl(uintptr(fd), name) == nil
+}
+
+// canPace reports whether pace could give back what a socket has.
+func canPace(rc syscall.RawConn) (can bool) {
+	_ = rc.Control(func(fd uintptr) {
+		domain, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DOMAIN)
+		can = err == nil && mayHave(domain, control(fd))
+	})
+	return can
+}
+
+// unpaceListener is unpace of the socket of a listener, if it is known, and connections from elsewhere can have back what that had.
 func unpaceListener(nl net.Listener) (had string) {
 	sc, ok := nl.(syscall.Conn)
 	if !ok {
 		return ""
 	}
 	rc, err := sc.SyscallConn()
-	if err != nil {
+	if err != nil || !canPace(rc) {
 		return ""
 	}
 	return unpace(rc)

@@ -117,6 +117,33 @@ func TestConnectionsOfThisMachineAreNotPaced(t *testing.T) {
 	}
 }
 
+// TestListenerKeepsWhatItCouldNotGiveBack: connections from elsewhere get what the listener has, so one with a congestion control that this process may
+// not choose, though whoever opened it could, is left alone.
+func TestListenerKeepsWhatItCouldNotGiveBack(t *testing.T) {
+	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
+		ln, err := net.Listen("tcp", address)
+		if err != nil {
+			continue // without IPv6
+		}
+		defer ln.Close()
+		if _, ok := controlOf(t, ln.(*net.TCPListener), "bbr"); !ok {
+			t.Skip("this kernel has no congestion control that paces, or not for this process")
+		}
+		may := mayHave
+		defer func() { mayHave = may }()
+		mayHave = func(domain int, name string) bool {
+			if !may(domain, name) || may(domain, "none") {
+				t.Errorf("%s: sockets of domain %d can have %s, or any", address, domain, name)
+			}
+			return false
+		}
+		if had := unpaceListener(ln); had != "" || !isPacedBy(t, ln.(*net.TCPListener), "bbr") {
+			t.Errorf("%s: had %q, and has another now", address, had)
+		}
+		mayHave = may
+	}
+}
+
 func isPacedBy(t *testing.T, c syscall.Conn, want string) bool {
 	got, _ := controlOf(t, c, "")
 	return got == want
