@@ -132,6 +132,58 @@ func TestSegmentsThatGrowInAMessage(t *testing.T) {
 	}
 }
 
+// TestPassingOfASplicedMessage: what a Splicer has is passed alone, and More is said exactly where more of the batch follows: TCP would keep the end of the
+// last one back. What is sent after it is passed at once, as ever.
+func TestPassingOfASplicedMessage(t *testing.T) {
+	s := newSide(t, rnic.DeviceConfig{}, 8)
+	s.end.start(Modes{Splice: true}, 1, 1, false)
+	s.end.room = 0
+	src := new(reader)
+	src.Reset(noise(700_000))
+	spliced, calls := 0, 0
+	take := func() {
+		for pieces, how := s.end.out.Pending(); len(pieces) > 0; calls++ {
+			n := 0
+			for _, p := range pieces {
+				n += len(p)
+			}
+			if how.Source != nil {
+				if spliced += n; len(pieces) != 1 || how.Source != rnic.Splicer(src) {
+					t.Errorf("%d ranges of a Splicer at once, or of another one", len(pieces))
+				}
+			}
+			if !s.end.out.Sent(n) {
+				t.Fatal("no room for a completion")
+			}
+			more := how.More
+			if pieces, how = s.end.out.Pending(); more != (len(pieces) > 0) {
+				t.Errorf("after %d bytes, %d of them spliced: more follows: %v, told of it: %v", s.end.out.Position(), spliced, len(pieces) > 0, more)
+			}
+			if len(pieces) == 0 {
+				if err := s.end.out.Fill(); err != nil {
+					t.Fatal(err)
+				}
+				pieces, how = s.end.out.Pending()
+			}
+		}
+	}
+	post := func(wr rnic.SendWR) {
+		if err := s.end.PostSend([]rnic.Posted{{SendWR: wr, Bytes: uint32(len(wr.SGL[0]))}}); err != nil {
+			t.Fatal(err)
+		}
+		take()
+	}
+	post(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{make([]byte, 700_000)}, Source: src})
+	if spliced != 700_000 {
+		t.Errorf("%d bytes were spliced", spliced)
+	}
+	s.end.work.Rest()
+	calls = 0
+	if post(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{make([]byte, 1000)}}); calls != 1 {
+		t.Errorf("a Send after that was passed in %d parts", calls)
+	}
+}
+
 // TestSourceWithTooLittle: what it does not have is not sent as something else; the stream ends before the FPDUs that were asked for at once.
 func TestSourceWithTooLittle(t *testing.T) {
 	s := newSide(t, rnic.DeviceConfig{}, 8)
