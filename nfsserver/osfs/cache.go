@@ -160,18 +160,23 @@ func (c *cache) retireAll(out *node) (count int) {
 
 // release returns a reference.
 func (c *cache) release(n *node) {
+	if c.unref(n) {
+		c.retire(n)
+	}
+}
+
+// unref is release that reports whether n is to be retired.
+func (c *cache) unref(n *node) (out bool) {
 	s := c.of(&n.ref)
 	s.mu.Lock()
 	n.refs--
 	// A dead node is closed by its last user; while it is in use its descriptors are still good.
-	out := n.refs == 0 && (n.dead || s.over() > 0)
+	out = n.refs == 0 && (n.dead || s.over() > 0)
 	if out && !n.dead {
 		s.remove(n)
 	}
 	s.mu.Unlock()
-	if out {
-		c.retire(n)
-	}
+	return out
 }
 
 // drop removes a node from the cache: its file is gone, or is to be opened anew.

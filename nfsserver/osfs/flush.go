@@ -3,6 +3,7 @@
 package osfs
 
 import (
+	"math"
 	"sync"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
@@ -26,7 +27,7 @@ type flusher struct {
 
 const (
 	// maxFlushes bounds the files that wait to be synced and closed; beyond it
-	// whoever adds one syncs it himself.
+	// whoever adds one syncs it himself, unless that is a reply (holdLater).
 	maxFlushes = 32
 	// maxLost bounds the errors kept.
 	maxLost = 4096
@@ -35,6 +36,16 @@ const (
 func (q *flusher) init() {
 	q.pending, q.lost = make(map[nfsserver.Ref]int), make(map[nfsserver.Ref]error)
 	q.ended.L = &q.mu
+}
+
+// end waits for the goroutine. No other one is begun: the FS is closed, and who has not seen that yet has begun his by the time that mu is had.
+func (q *flusher) end() {
+	q.mu.Lock()
+	running := q.running
+	q.mu.Unlock()
+	if running {
+		q.done.Wait()
+	}
 }
 
 // room is how many more files can be queued.
@@ -62,25 +73,45 @@ func (f *FS) retire(n *node) {
 	if n.shifts {
 		f.seeBirth(n)
 	}
-	if !n.dirty.Load() || n.write.Load() < 0 || f.closed.Load() {
+	if !n.unsynced() {
 		n.close()
 		return
 	}
+	// On the goroutine of whoever has let go of the file: who writes faster than the disk takes it waits for the disk.
+	if !f.enqueue(n, maxFlushes) {
+		f.flushNode(n)
+	}
+}
+
+// retireAside is retire for who MUST NOT wait, for a connection waits for him: to close a large file that has been removed takes as long as
+// to free all of its pages.
+func (f *FS) retireAside(n *node) {
+	if n.shifts {
+		f.seeBirth(n)
+	}
+	if !f.enqueue(n, math.MaxInt) {
+		f.flushNode(n)
+	}
+}
+
+// unsynced reports whether n has been written to and not synced since.
+func (n *node) unsynced() bool { return n.dirty.Load() && n.write.Load() >= 0 }
+
+// enqueue has a goroutine close n, and reports whether it does; else, with most or more in the queue or after Close, flushNode is for the caller to call.
+func (f *FS) enqueue(n *node, most int) bool {
 	q := &f.flush
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.pending[n.ref]++
-	// On the goroutine of whoever has let go of the file: who writes faster than the disk takes it waits for the disk.
-	if len(q.queue) >= maxFlushes {
-		q.mu.Unlock()
-		f.flushNode(n)
-		return
+	if len(q.queue) >= most || f.closed.Load() {
+		return false
 	}
 	q.queue = append(q.queue, n)
 	if !q.running {
 		q.running = true
 		q.done.Go(f.flushLoop)
 	}
-	q.mu.Unlock()
+	return true
 }
 
 // flushLoop syncs and closes what is queued, and ends.
@@ -103,7 +134,7 @@ func (f *FS) flushLoop() {
 // flushNode syncs the data of n and closes it.
 func (f *FS) flushNode(n *node) {
 	var err error
-	if !f.closed.Load() {
+	if n.unsynced() && !f.closed.Load() {
 		err = again(func() error { return flushData(int(n.write.Load())) })
 	}
 	n.close()

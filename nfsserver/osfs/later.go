@@ -88,10 +88,12 @@ func (l *later) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// Done releases the node.
+// Done releases the node. It waits for nothing: what completes replies calls it.
 func (l *later) Done() {
 	l.n.dropLater()
-	l.f.cache.release(l.n)
+	if l.f.cache.unref(l.n) {
+		l.f.retireAside(l.n)
+	}
 	*l = later{}
 	laters.Put(l)
 }

@@ -5,11 +5,13 @@ package osfs
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -161,6 +163,55 @@ func TestReadLaterLeavesFilesToOthers(t *testing.T) {
 	}
 	if err := read(refs[5]); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("one more after that: %v", err)
+	}
+}
+
+// TestReadLaterEndsWithoutWaiting: a reply that was the last to hold a file lets go of it at once, however many files wait for a disk; each of them
+// is synced and closed after that.
+func TestReadLaterEndsWithoutWaiting(t *testing.T) {
+	real := flushData
+	t.Cleanup(func() { flushData = real })
+	disk, synced := make(chan struct{}), new(atomic.Int32)
+	flushData = func(int) error {
+		<-disk
+		synced.Add(1)
+		return nil
+	}
+	dir := t.TempDir()
+	must(t, os.Chmod(dir, 0o755))
+	f := newFS(t, dir, Options{})
+	f.later = true
+	var held []mem.Later
+	for i := range maxFlushes + 3 {
+		name := fmt.Sprint(i)
+		r := createFile(t, f, f.Root(), name, "content")
+		wasRead(t, filepath.Join(dir, name))
+		l, err := f.ReadLater(me, r, 7, 0)
+		must(t, err)
+		held = append(held, l)
+	}
+	f.cache.closeAll()
+	before := openFDs(t)
+	done := make(chan struct{})
+	go func() {
+		for _, l := range held {
+			l.Done()
+		}
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Error("the end of a reply waits for a disk")
+	}
+	close(disk)
+	<-done
+	f.flush.done.Wait()
+	if n := synced.Load(); n != maxFlushes+3 {
+		t.Errorf("%d files were synced", n)
+	}
+	if n := openFDs(t); n > before-len(held) {
+		t.Errorf("%d descriptors are open, of %d before", n, before)
 	}
 }
 

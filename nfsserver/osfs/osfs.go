@@ -224,7 +224,7 @@ func (f *FS) Close() error {
 	f.sweep.stop()
 	f.cache.closeAll()
 	shared.leave(&f.cache)
-	f.flush.done.Wait()
+	f.flush.end()
 	f.mounts.closeAll()
 	f.gens.drop(0, 0)
 	f.tree.close()
