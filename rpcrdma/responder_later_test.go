@@ -9,6 +9,7 @@ import (
 	"io"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -31,6 +32,17 @@ func (s *shrinking) ReadAt(p []byte, off int64) (int, error) {
 }
 
 func (s *shrinking) Done() { s.done.Add(1) }
+
+// wantDone waits until those that had s are done with it, and no more of them.
+func (s *shrinking) wantDone(t *testing.T, n int32) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); s.done.Load() < n && time.Now().Before(end); {
+		time.Sleep(100 * time.Microsecond)
+	}
+	if got := s.done.Load(); got != n {
+		t.Errorf("it was done with %d times, want %d", got, n)
+	}
+}
 
 // cutProcRead is the Cut of procRead's reply; the sign of the count tells of an end.
 func cutProcRead(stream []byte, n int, end bool) {
@@ -114,10 +126,9 @@ func TestLaterItems(t *testing.T) {
 			if bytes.ContainsFunc(room[c.have:n], func(r rune) bool { return r != 0 }) || room[n] != 0xaa {
 				t.Error("what follows them are no zeros, or too many")
 			}
+			src.wantDone(t, 1) // before anything else comes, which may take its place
 			p.null("at the end")
-			if src.done.Load() != 1 {
-				t.Errorf("it was done with %d times", src.done.Load())
-			}
+			src.wantDone(t, 1)
 			checkReleased(t, conn)
 		})
 	}
@@ -128,32 +139,39 @@ func TestLaterItems(t *testing.T) {
 func TestLaterItemsGoByWriteChunks(t *testing.T) {
 	src := &shrinking{b: make([]byte, 5000)}
 	takes, reply := make(chan bool, 1), make(chan error, 1)
+	type item struct{ late, n, before int } // its length as it was told, and as it is, and what is in the stream before it
+	items := make(chan item, 1)
 	srv := &echoServer{hold: func(r *Request, xid uint32) bool {
 		if xid != 7 {
 			return false
 		}
+		it := <-items
 		takes <- r.TakesLater()
-		r.Later(src, 0, 5000, cutProcRead)
+		r.Later(src, 0, it.late, cutProcRead)
 		var e xdr.Encoder
 		e.Reset(r.Scratch())
 		e.Uint32(xid)
 		e.Uint32(1)
-		e.Item(r.Buffer(4000))
+		e.Raw(make([]byte, it.before))
+		e.Item(r.Buffer(it.n))
 		reply <- r.Reply(chunks.Message{Stream: e.Bytes(), Items: e.Items()})
 		return true
 	}}
 	p, _ := rawRequester(t, serverConfig(srv), r1)
 	p.null("first")
-	mr := p.expose(make([]byte, 8192), rnic.RemoteWrite)
+	mr := p.expose(make([]byte, 16384), rnic.RemoteWrite)
 	for i, c := range []struct {
 		lists []byte
+		item
 		takes bool
 	}{
-		{words(0, 0, 1, 1, part(mr, 0, 8192)), false},                             // a Reply chunk alone
-		{words(0, 1, 0, 0, 1, 1, part(mr, 0, 8192)), false},                       // and a Write chunk without segments: the item goes there
-		{words(0, 1, 1, part(mr, 0, 4096), 0, 1, 1, part(mr, 4096, 4096)), false}, // the stream may go by it
-		{words(0, 1, 1, part(mr, 0, 8192), 0, 0), true},
+		{words(0, 0, 0), item{300, 300, 0}, false},                                                        // nothing
+		{words(0, 0, 1, 1, part(mr, 0, 8192)), item{5000, 5000, 0}, false},                                // a Reply chunk alone
+		{words(0, 1, 0, 0, 1, 1, part(mr, 0, 8192)), item{5000, 5000, 0}, false},                          // and a Write chunk without segments: the item goes there
+		{words(0, 1, 1, part(mr, 0, 8192), 0, 1, 1, part(mr, 8192, 8192)), item{5000, 5000, 5000}, false}, // the stream goes there
+		{words(0, 1, 1, part(mr, 0, 8192), 0, 0), item{5000, 4000, 0}, true},
 	} {
+		items <- c.item
 		p.send(words(7, 1, 1, 0, c.lists, 7, 0, procRead, 5000))
 		p.want("ERR_CHUNK", words(7, 1, grant, 4, 2))
 		if got := <-takes; got != c.takes {
@@ -162,21 +180,19 @@ func TestLaterItemsGoByWriteChunks(t *testing.T) {
 		if err := <-reply; !errors.Is(err, ErrMessage) {
 			t.Errorf("%d: Reply returned %v", i, err)
 		}
+		src.wantDone(t, int32(i+1))
 	}
 	p.null("at the end")
-	if src.done.Load() != 4 {
-		t.Errorf("it was done with %d times", src.done.Load())
-	}
 }
 
 // TestLaterItemOfACallThatFails: the reply has no item after all, src is let go, and the chunk comes back unused.
 func TestLaterItemOfACallThatFails(t *testing.T) {
-	src := &shrinking{b: make([]byte, 5000)}
+	before, src := new(shrinking), &shrinking{b: make([]byte, 5000)}
 	srv := &echoServer{hold: func(r *Request, xid uint32) bool {
 		if xid != 7 {
 			return false
 		}
-		r.Later(&shrinking{}, 0, 100, cutProcRead) // and another one in its place
+		r.Later(before, 0, 100, cutProcRead) // and another one in its place
 		r.Later(src, 0, 5000, cutProcRead)
 		if err := r.Reply(chunks.Message{Stream: words(xid, 1, 5)}); err != nil {
 			t.Error(err)
@@ -188,8 +204,7 @@ func TestLaterItemOfACallThatFails(t *testing.T) {
 	mr := p.expose(make([]byte, 8192), rnic.RemoteWrite)
 	p.send(words(7, 1, 1, 0, 0, 1, 1, part(mr, 0, 8192), 0, 0, 7, 0, procRead, 5000))
 	p.want("an error", words(7, 1, grant, 0, 0, 1, 1, part(mr, 0, 0), 0, 0, 7, 1, 5))
+	before.wantDone(t, 1)
+	src.wantDone(t, 1)
 	p.null("at the end")
-	if src.done.Load() != 1 {
-		t.Errorf("it was done with %d times", src.done.Load())
-	}
 }
