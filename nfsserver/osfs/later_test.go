@@ -91,7 +91,7 @@ func TestReadLaterOfFewFiles(t *testing.T) {
 	}
 }
 
-// TestReadLaterOfWhatIsInMemory: what would have to be read from a disk is not left for later.
+// TestReadLaterOfWhatIsInMemory: what would have to be read from a disk is not left for later, nor what would change on it.
 func TestReadLaterOfWhatIsInMemory(t *testing.T) {
 	dir := t.TempDir()
 	f := newFS(t, dir, Options{})
@@ -106,6 +106,13 @@ func TestReadLaterOfWhatIsInMemory(t *testing.T) {
 	l, err := f.ReadLater(me, r, 1<<20, 0)
 	must(t, err)
 	l.Done()
+	f.atime = atimeRelative
+	now := time.Now()
+	must(t, os.Chtimes(name, now.Add(-time.Minute), now)) // the next read changes the access time, which can wait for a journal
+	if _, err := f.ReadLater(me, r, 1<<20, 0); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("of a file whose access time is to be changed: %v", err)
+	}
+	wasRead(t, name)
 	file, err := os.Open(name)
 	must(t, err)
 	defer file.Close()

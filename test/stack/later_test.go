@@ -18,6 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
@@ -110,6 +111,28 @@ func TestReadsMadeLaterAreTheFile(t *testing.T) {
 		})
 	}
 	w.wantNoneHeld(t)
+}
+
+// TestReadsAreLeftForLaterWhereThatPays: not where pages go to the socket as they are, and not for a client that wants markers, whose
+// connection takes no bytes that are not in memory.
+func TestReadsAreLeftForLaterWhereThatPays(t *testing.T) {
+	rig.NoLeaks(t)
+	dir := t.TempDir()
+	s, w := serveLater(t, dir)
+	content := make([]byte, 1<<20)
+	rand.NewChaCha8([32]byte{3}).Read(content)
+	putRead(t, filepath.Join(dir, "f"), content)
+	for way, opt := range map[string]nfsclient.Options{
+		"no CRC": {CRC: rnic.CRCOff}, "markers": {Device: iwarp.Open(rnic.DeviceConfig{Markers: true})},
+		"markers, no CRC": {Device: iwarp.Open(rnic.DeviceConfig{Markers: true, CRC: rnic.CRCOff})},
+	} {
+		if b, err := s.Mount(t, opt).ReadFile(t.Context(), "f"); err != nil || !bytes.Equal(b, content) {
+			t.Errorf("%s: %d bytes, or others, %v", way, len(b), err)
+		}
+		if n := w.later.Swap(0); n != 0 {
+			t.Errorf("%s: %d READs later", way, n)
+		}
+	}
 }
 
 // TestFileCutBeforeItIsRead: the reply ends where the file does by then, and has no byte that was never in the file.
