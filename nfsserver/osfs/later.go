@@ -41,7 +41,24 @@ func (f *FS) inMemory(fd int, off uint64, n int) bool {
 		return true
 	}
 	all, errno := cached(fd, off, n)
-	return all && errno == 0 && f.keepsAtime(fd)
+	return all && errno == 0 && f.keepsAtime(fd) && arrived(fd, off, n)
+}
+
+// arrivedStep is how far apart the places are that arrived looks at.
+const arrivedStep = 256 << 10
+
+// arrived reports whether pages of a range, all of which are in memory, have come from the disk: the kernel enters them before it asks for
+// them, as it does ahead of readers in order. They come in that order as a rule, so it looks at the last bytes of steps. It is false as well where
+// somebody writes to the file, and the file system has readers wait for that (XFS).
+func arrived(fd int, off uint64, n int) bool {
+	var b [1]byte
+	for at := 0; at < n; {
+		at = min(at+arrivedStep, n)
+		if k, errno := preadNow(fd, b[:], int64(off)+int64(at)-1); errno != 0 || k == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // onlyTmpfs reports whether all files are on a tmpfs.

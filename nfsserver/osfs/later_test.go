@@ -122,6 +122,39 @@ func TestReadLaterOfWhatIsInMemory(t *testing.T) {
 	}
 }
 
+// TestReadLaterOfWhatIsOnItsWay: pages that the kernel has asked its disk for count as in memory, but to read them waits for the disk.
+func TestReadLaterOfWhatIsOnItsWay(t *testing.T) {
+	dir := t.TempDir()
+	f := newFS(t, dir, Options{})
+	if f.onlyTmpfs() || !f.later {
+		return // of this file system all is in memory, or it is not known what is
+	}
+	const size, piece = 32 << 20, 1 << 20
+	name := filepath.Join(dir, "f")
+	must(t, os.WriteFile(name, make([]byte, size), 0o600))
+	wasRead(t, name)
+	r, _, err := f.Lookup(me, f.Root(), "f")
+	must(t, err)
+	file, err := os.Open(name)
+	must(t, err)
+	defer file.Close()
+	var b [1]byte
+	for range 10 {
+		evict(t, file)
+		must(t, unix.Fadvise(int(file.Fd()), 0, size, unix.FADV_WILLNEED))
+		for off := size - piece; off >= 0; off -= piece {
+			l, err := f.ReadLater(me, r, piece, uint64(off))
+			if err != nil {
+				continue
+			}
+			if _, errno := preadNow(int(file.Fd()), b[:], int64(off+piece-1)); errno == unix.EAGAIN {
+				t.Fatalf("%d bytes at %d are left for later, and are not there yet", piece, off)
+			}
+			l.Done()
+		}
+	}
+}
+
 // TestReadLaterLeavesFilesToOthers: replies that do not leave hold half of the files that may be open, each file once, and who comes then is not
 // left for later until one of them has left.
 func TestReadLaterLeavesFilesToOthers(t *testing.T) {
