@@ -120,6 +120,11 @@ func TestReadLaterOfWhatIsInMemory(t *testing.T) {
 	if _, err := f.ReadLater(me, r, 1<<20, 0); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("of a file that is not in memory: %v", err)
 	}
+	n := f.cache.get(&r)
+	defer f.cache.release(n)
+	if n.refs != 1 {
+		t.Errorf("%d references to its node, one is the test's", n.refs)
+	}
 }
 
 // TestReadLaterOfWhatIsOnItsWay: pages that the kernel has asked its disk for count as in memory, but to read them waits for the disk.
