@@ -5,6 +5,7 @@ package nlm
 import (
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
@@ -71,3 +72,42 @@ func sameHolding(a, b holding) bool {
 type noKernel struct{ nfsserver.FileLocks }
 
 func (noKernel) Set(_, _ uint64, _ nfsserver.LockType) error { return nil }
+
+// TestSearchesSeeNoLocksThatChange: those of a file are changed in place, and searches look at them from other files: the race detector holds
+// that they take turns.
+func TestSearchesSeeNoLocksThatChange(t *testing.T) {
+	h, other := &host{owners: map[ownerKey]*owner{}}, &host{owners: map[ownerKey]*owner{}}
+	holder, waiting := &owner{host: h, refs: 1}, &owner{host: other, refs: 1}
+	f := &file{svc: &Service{}, kernel: noKernel{}}
+	f.svc.ledger.init(defaultBounds(64))
+	f.svc.waits.init()
+	first := span{0, 9}
+	if err := f.acquire(holder, first, true); err != nil {
+		t.Fatal(err)
+	}
+	w := &waiter{file: f, span: first, owner: waiting, exclusive: true}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for i := range uint64(500) {
+			f.mu.Lock()
+			err := f.acquire(holder, span{20 + 2*i, 20 + 2*i}, true)
+			if err == nil && i%2 == 0 {
+				err = f.release(holder, span{20 + 2*i, 20 + 2*i})
+			}
+			f.mu.Unlock()
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for range 500 {
+		if !f.svc.waits.wait(w, nil) {
+			t.Error("a circle of one")
+		}
+		if list := f.svc.waits.wanting(); !list[other][h] {
+			t.Errorf("who waits for whom: %v", list)
+		}
+		f.svc.waits.end(w)
+	}
+	all.Wait()
+}
