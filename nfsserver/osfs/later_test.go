@@ -260,6 +260,29 @@ func TestReadLaterEndsWithoutWaiting(t *testing.T) {
 	}
 }
 
+// TestReadLaterOutlivesItsFS: an export can be closed while its replies leave. Their descriptors are good until then, and closed after.
+func TestReadLaterOutlivesItsFS(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.Chmod(dir, 0o755))
+	f, err := New(dir, Options{})
+	must(t, err)
+	f.later = true
+	r := createFile(t, f, f.Root(), "f", "content")
+	wasRead(t, filepath.Join(dir, "f"))
+	l, err := f.ReadLater(me, r, 7, 0)
+	must(t, err)
+	must(t, f.Close())
+	before := openFDs(t)
+	got := make([]byte, 7)
+	if n, err := l.ReadAt(got, 0); n != 7 || err != nil || string(got) != "content" {
+		t.Errorf("%q, %v", got[:n], err)
+	}
+	l.Done()
+	if n := openFDs(t); n >= before {
+		t.Errorf("%d descriptors are open after the reply has left, and %d were before", n, before)
+	}
+}
+
 // wasRead has a file's access time be as after a read that came after all changes: another read leaves it.
 func wasRead(t *testing.T, name string) {
 	now := time.Now()
