@@ -71,7 +71,7 @@ func (s *CallStats) Quantile(q float64) time.Duration {
 // callCounts is the counters of the procedures that have been called: most connections of many
 // call few, and the counters of all would be most of the memory of an idle one.
 // The procedures of NLM come after those of procs.
-type callCounts [numProcs + nlm4.ProcUnlock + 1]atomic.Pointer[procCounts]
+type callCounts [numProcs + nlm4.ProcGrantedRes + 1]atomic.Pointer[procCounts]
 
 type procCounts struct {
 	count, errors, retransmits, sent, received atomic.Uint64

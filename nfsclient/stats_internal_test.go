@@ -41,3 +41,18 @@ func TestCountersAreOfWhatWasCalled(t *testing.T) {
 		t.Errorf("counters of %d procedures, %d blocks of times", kept, blocks)
 	}
 }
+
+// NLM_GRANTED_RES has the highest number of all, and is called when a server calls by GRANTED_MSG, as Linux's does.
+func TestCallsToTheLockManagerAreCounted(t *testing.T) {
+	c := &Client{calls: new(callCounts)}
+	for i := range lockProcs {
+		p := &lockProcs[i]
+		if p.Name == "" {
+			continue
+		}
+		c.calls.observe(p, transport.CallFigures{RoundTrip: time.Millisecond})
+		if c.Calls()[p.Name].Count != 1 {
+			t.Errorf("%s is not counted", p.Name)
+		}
+	}
+}
