@@ -327,6 +327,20 @@ var aclQuestions = []question{
 		}
 		return s.acl(n.FH)
 	}},
+	{"SETACL of both ACLs of a directory by somebody else", func(s *sides) string {
+		dir, err := s.as(3000).Mkdir(s.ctx, s.root("open"), "of-another", nfs3.Sattr{SetMode: true, Mode: 0o755})
+		if err == nil {
+			_, err = s.as(2000).SetACL(s.ctx, dir.FH, nfsclient.ACLs{Access: posixacl.FromMode(0o777), Default: namedUser(2000, 7)}, true)
+		}
+		return verdict(err)
+	}},
+	{"SETACL of both ACLs of a file", func(s *sides) string {
+		n, err := s.as(3000).Create(s.ctx, s.root("open"), "both", nfs3.Unchecked, nfs3.Sattr{SetMode: true, Mode: 0o600}, nfs3.Verf{})
+		if err == nil {
+			_, err = s.as(3000).SetACL(s.ctx, n.FH, nfsclient.ACLs{Access: namedUser(2000, 4), Default: namedUser(2000, 4)}, true)
+		}
+		return verdict(err)
+	}},
 	{"read-only, SETACL", func(s *sides) string {
 		_, err := s.c.SetACL(s.ctx, s.root("ro"), nfsclient.ACLs{Access: posixacl.FromMode(0o777)}, true)
 		return verdict(err)
