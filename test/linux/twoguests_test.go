@@ -22,6 +22,7 @@ type locking struct {
 	t       *testing.T
 	g       *guest.Guest
 	mounted bool   // of this machine, by a mount of ours
+	server  bool   // of a guest that serves
 	path    string // of the file
 	command string
 	count   *int // of the files by which processes and the test speak
@@ -38,7 +39,7 @@ func (l *locking) name() string {
 }
 
 // onServer reports whether it locks the served file itself, and is no client.
-func (l *locking) onServer() bool { return l.g == nil && !l.mounted }
+func (l *locking) onServer() bool { return l.g == nil && !l.mounted || l.server }
 
 // A process is one that locks, waits where it must, and ends when it is told to.
 type process struct {
@@ -107,8 +108,11 @@ func (p *process) end() {
 // A lockingAll is all who lock the file.
 type lockingAll struct {
 	t    *testing.T
-	here fileLock
-	all  []*locking // the first is of this machine
+	here interface { // what others have locked, as a program of the server's machine sees it
+		taken() bool
+		has(start, n int64) bool
+	}
+	all []*locking // the first is of this machine
 }
 
 // TestTwoGuestsLock: a guest over RDMA, one with another kernel over TCP, and a program here, in each order: each kind of lock beside each, on bytes
@@ -118,6 +122,10 @@ func TestTwoGuestsLock(t *testing.T) {
 	enter(t, "6.1", "6.12")
 	if err := guest.Direct(); err != nil {
 		machine.Skip(t, err.Error())
+	}
+	if peerName() != "" {
+		lockAtForeign(t)
+		return
 	}
 	dir := exportDir(t)
 	path := filepath.Join(dir, "lock")
