@@ -57,7 +57,7 @@ func lockAtForeign(t *testing.T) {
 		name string
 		ask  func(*foreignLocks)
 	}{
-		{"kinds", (*foreignLocks).eachKind}, {"waiters", (*foreignLocks).eachWaiter}, {"parts", (*foreignLocks).eachPart}, {"circles", (*foreignLocks).circles}, {"mount", (*foreignLocks).withMount},
+		{"kinds", (*foreignLocks).eachKind}, {"waiters", (*foreignLocks).eachWaiter}, {"parts", (*foreignLocks).eachPart}, {"circles", (*foreignLocks).circles}, {"mount", (*foreignLocks).withMount}, {"mount-circles", (*foreignLocks).circlesWithMount},
 		{"restart", (*foreignLocks).restart}, {"crash", (*foreignLocks).crashes}, {"gone", (*foreignLocks).goesForGood},
 	} {
 		t.Run(part.name, func(t *testing.T) {
@@ -160,7 +160,7 @@ func (l *foreignLocks) eachPart() {
 func (l *foreignLocks) circles() {
 	t := l.lockingAll.t
 	here, a, b := l.all[0], l.all[1], l.all[2]
-	for _, pair := range [][2]*locking{{a, b}, {a, a}, {here, a}} {
+	for _, pair := range [][2]*locking{{a, b}, {a, a}, {here, a}, {a, here}} {
 		var both [2]*process
 		var names [2]string
 		for j, one := range pair {
@@ -310,8 +310,33 @@ func (l *foreignLocks) goesForGood() {
 	l.log("who stays releases its lock: free %s", took)
 }
 
-// withMount is nfsrdma mount on a further machine, with a port mapper, beside a guest and a program of the server's machine.
+// withMount is a guest, nfsrdma mount and a program of the server's machine; then the server starts again.
 func (l *foreignLocks) withMount() {
+	l.mounting(func(three *foreignLocks, ours *locking) {
+		t := ours.t
+		three.kinds()
+		three.eachWaiter()
+		three.eachPart()
+		held := ours.start("w 0 10")
+		comes(t, "a lock of the mount", held.has)
+		l.kill()
+		comes(t, "the server is away", func() bool { return !l.here.taken() })
+		l.foreign.again()
+		took, _ := within(30*time.Second, func() bool { return l.here.has(0, 10) })
+		l.log("the server started again: the mount has its lock %s", took)
+		held.end()
+		took, _ = within(2*time.Minute, func() bool { return !l.here.taken() }) // knfsd takes no UNLOCK in its period of grace
+		l.log("it is released %s", took)
+	})
+}
+
+// circlesWithMount is two of these who wait for each other.
+func (l *foreignLocks) circlesWithMount() {
+	l.mounting(func(three *foreignLocks, _ *locking) { three.circles() })
+}
+
+// mounting has nfsrdma mount on a further machine, with a port mapper, beside a guest and a program of the server's machine.
+func (l *foreignLocks) mounting(ask func(three *foreignLocks, ours *locking)) {
 	t := l.lockingAll.t
 	const host, address = "198.19.255.253", "198.19.255.254"
 	cmd := exec.Command("unshare", "-n", "-m", "sh", "-euc", `mount -t tmpfs none /run; ip link set lo up; exec rpcbind -f`)
@@ -364,21 +389,8 @@ func (l *foreignLocks) withMount() {
 			_ = exec.Command("umount", "-l", dir).Run()
 		})
 		ours := &locking{t: t, mounted: true, path: filepath.Join(dir, "lock"), command: program(t, "test/linux/cmd/locker"), count: l.all[0].count}
-		three := foreignLocks{foreign: l.foreign, lockingAll: lockingAll{t: t, here: l.here, all: []*locking{l.all[0], l.all[2], ours}}}
 		t.Logf("over %s", proto)
-		three.kinds()
-		three.eachWaiter()
-		three.eachPart()
-		held := ours.start("w 0 10")
-		comes(t, "a lock of the mount", held.has)
-		l.kill()
-		comes(t, "the server is away", func() bool { return !l.here.taken() })
-		l.foreign.again()
-		took, _ := within(30*time.Second, func() bool { return l.here.has(0, 10) })
-		l.log("the server started again: the mount has its lock %s", took)
-		held.end()
-		took, _ = within(2*time.Minute, func() bool { return !l.here.taken() }) // knfsd takes no UNLOCK in its period of grace
-		l.log("it is released %s", took)
+		ask(&foreignLocks{foreign: l.foreign, lockingAll: lockingAll{t: t, here: l.here, all: []*locking{l.all[0], l.all[2], ours}}}, ours)
 		out, err := exec.Command(nfsrdma, "mountstats", "--json", dir).CombinedOutput()
 		t.Logf("figures of the mount: %v, %s", err, out)
 		out, _ = exec.Command(by[0], append(by[1:], "rpcinfo", "-p", "127.0.0.1")...).Output()
