@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 )
@@ -34,6 +35,15 @@ var parts = map[string]func(args []string) int{
 		log.Line(fmt.Sprintf("after, leader %v", leader()))
 		fmt.Fprintln(os.Stderr, "to the terminal")
 		return 0
+	},
+	"panics": func(args []string) int {
+		ownDir = func() (string, error) { return args[1], nil }
+		log, err := NewLog(os.Stderr, args[0], true)
+		if err != nil {
+			return 98
+		}
+		ReportReady(ReadyFD, log)
+		panic("a fault of ours")
 	},
 	"fails": func([]string) int {
 		fmt.Fprintln(os.Stderr, "nfsrdma: srv:/x: refused")
@@ -82,6 +92,32 @@ func TestBackgroundReturnsWhenTheMountWorks(t *testing.T) {
 	}
 	if _, err := os.Stat(file); err != nil {
 		t.Errorf("no log file: %v", err)
+	}
+}
+
+// What a process in the background dies of is in the log file, or in a file beside its socket.
+func TestFaultInTheBackgroundIsKept(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "log")
+	for _, f := range []struct{ flag, kept string }{{file, file}, {"", filepath.Join(dir, lastWordsFile)}} {
+		out, stderr := terminal(t)
+		must(t, Background(t.Context(), []string{"panics", f.flag, dir}, stderr))
+		stderr.Close()
+		_, err := io.ReadAll(out)
+		must(t, err)
+		said := func() bool {
+			b, _ := os.ReadFile(f.kept)
+			return strings.Contains(string(b), "panic: a fault of ours\n\ngoroutine ")
+		}
+		for range 3000 { // the process lets go of the terminal before it dies
+			if said() {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if !said() {
+			t.Errorf("%s does not say it", f.kept)
+		}
 	}
 }
 

@@ -7,9 +7,12 @@ import (
 	"io"
 	"log/syslog"
 	"os"
+	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/mountctl"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,6 +21,7 @@ type Log struct {
 	mu    sync.Mutex // guards to
 	to    func(line string)
 	later func(line string) // what to becomes in Detach; nil: nothing
+	file  *os.File          // what lines go to, if that is a file
 }
 
 // NewLog writes to w, as the program's messages are written; to a file, if one is
@@ -30,6 +34,7 @@ func NewLog(w io.Writer, file string, background bool) (*Log, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--log-file: %w", err)
 		}
+		l.file = f
 		l.later = func(line string) {
 			fmt.Fprintf(f, "%s nfsrdma[%d]: %s\n", time.Now().Format(time.RFC3339), os.Getpid(), line)
 		}
@@ -58,16 +63,55 @@ func (l *Log) Line(line string) {
 	l.to(line)
 }
 
-// Detach leaves the terminal: standard error leads nowhere from now on, and lines go
-// to the log.
+// Detach leaves the terminal: standard error leads nowhere from now on, lines go to the log, and
+// what this process dies of, should that be a fault of its own, goes to a file.
 func (l *Log) Detach() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.later != nil {
 		l.to = l.later
 	}
+	keepLastWords(l.file)
 	if null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0); err == nil {
 		_ = unix.Dup3(int(null.Fd()), 2, 0)
 		null.Close()
 	}
+}
+
+// lastWordsFile, beside the sockets of a user's mounts, has what those processes said that died of a fault of ours. More
+// than lastWordsMost of it is forgotten when the next one starts.
+const (
+	lastWordsFile = "crash.log"
+	lastWordsMost = 1 << 20
+)
+
+// keepLastWords has Go's runtime write to a file of what it dies: the log's, if that is one.
+func keepLastWords(log *os.File) {
+	f := log
+	if f == nil {
+		var err error
+		if f, err = openLastWords(); err != nil {
+			return
+		}
+		defer f.Close()
+	}
+	_ = debug.SetCrashOutput(f, debug.CrashOptions{})
+}
+
+// ownDir is a variable for tests.
+var ownDir = mountctl.OwnDir
+
+func openLastWords() (*os.File, error) {
+	dir, err := ownDir()
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, lastWordsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if st, err := f.Stat(); err == nil && st.Size() > lastWordsMost {
+		_ = f.Truncate(0)
+	}
+	return f, nil
 }
