@@ -121,6 +121,23 @@ func TestFaultInTheBackgroundIsKept(t *testing.T) {
 	}
 }
 
+// The file of last words is kept from one process to the next, and begun anew where it has become long.
+func TestLastWordsAreBounded(t *testing.T) {
+	dir, real := t.TempDir(), ownDir
+	ownDir = func() (string, error) { return dir, nil }
+	defer func() { ownDir = real }()
+	name := filepath.Join(dir, lastWordsFile)
+	for size, want := range map[int64]int64{lastWordsMost: lastWordsMost, lastWordsMost + 1: 0} {
+		must(t, os.WriteFile(name, make([]byte, size), 0o600))
+		f, err := openLastWords()
+		must(t, err)
+		f.Close()
+		if st, err := os.Stat(name); err != nil || st.Size() != want {
+			t.Errorf("of %d bytes %v are left, %v; want %d", size, st, err, want)
+		}
+	}
+}
+
 // A mount that fails before it works gives its exit status, its own line and no other.
 func TestBackgroundGivesTheExitStatus(t *testing.T) {
 	for part, want := range map[string]string{"fails": "", "leaves": "exit status 0", "dies": "signal: killed"} {
