@@ -395,8 +395,6 @@ func (l *foreignLocks) mounting(ask func(three *foreignLocks, ours *locking)) {
 		t.Logf("figures of the mount: %v, %s", err, out)
 		out, _ = exec.Command(by[0], append(by[1:], "rpcinfo", "-p", "127.0.0.1")...).Output()
 		t.Logf("its port mapper:\n%s", out)
-		if out, err := exec.Command(nfsrdma, "umount", dir).CombinedOutput(); err != nil {
-			t.Errorf("umount: %v, %s", err, out)
-		}
+		unmountOurs(t, nfsrdma, dir)
 	}
 }

@@ -68,20 +68,24 @@ const heldStatus = 64
 func mountOurs(t *testing.T, proto, host string) string {
 	t.Helper()
 	dir, nfsrdma := t.TempDir(), program(t, "cmd/nfsrdma")
-	t.Cleanup(func() {
-		var exit *exec.ExitError
-		out, err := exec.Command(nfsrdma, "umount", dir).CombinedOutput()
-		if errors.As(err, &exit) && exit.ExitCode() == heldStatus {
-			t.Logf("%s", out)
-		} else if err != nil {
-			t.Errorf("umount: %v, %s", err, out)
-			_ = exec.Command("umount", "-l", dir).Run()
-		}
-	})
+	t.Cleanup(func() { unmountOurs(t, nfsrdma, dir) })
 	if out, err := exec.Command(nfsrdma, "mount", "-o", "proto="+proto, host+":/export", dir).CombinedOutput(); err != nil {
 		t.Fatalf("mount: %v, %s", err, out)
 	}
 	return dir
+}
+
+// unmountOurs unmounts what a mount of ours has mounted, in any case.
+func unmountOurs(t *testing.T, nfsrdma, dir string) {
+	t.Helper()
+	out, err := exec.Command(nfsrdma, "umount", dir).CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == heldStatus {
+		t.Logf("%s", out)
+	} else if err != nil {
+		t.Errorf("umount: %v, %s", err, out)
+		_ = exec.Command("umount", "-l", dir).Run()
+	}
 }
 
 // releases is each client that waits for each, while the process that has the lock releases it and goes on. Locks of flock(2), too.
