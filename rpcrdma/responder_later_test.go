@@ -36,7 +36,7 @@ func (s *shrinking) Done() { s.done.Add(1) }
 // wantDone waits until those that had s are done with it, and no more of them.
 func (s *shrinking) wantDone(t *testing.T, n int32) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); s.done.Load() < n && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); s.done.Load() < n && time.Now().Before(end); {
 		time.Sleep(100 * time.Microsecond)
 	}
 	if got := s.done.Load(); got != n {

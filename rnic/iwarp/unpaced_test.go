@@ -190,7 +190,7 @@ func TestListenersPaceByWhereConnectionsComeFrom(t *testing.T) {
 			want = plainControl
 		}
 		a := <-fl.accepted
-		for end := time.Now().Add(10 * time.Second); !isPacedBy(t, a, want); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(time.Minute); !isPacedBy(t, a, want); time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				got, _ := controlOf(t, a, "")
 				t.Fatalf("from %v: %q, want %q", remote, got, want)
