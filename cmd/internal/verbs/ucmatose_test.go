@@ -39,7 +39,8 @@ func TestUcmatoseChecked(t *testing.T) {
 		return rpingPeer(func(*rping) error { return nil })(ctx, o)
 	}
 	_, _, err, _ = both(t, Options{Iterations: 20}, leaves, nil, nil)
-	if err == nil || !strings.Contains(err.Error(), "EOF") && !strings.Contains(err.Error(), "connection lost") { // while it sends
+	// While the server sends, or before the client has gone, whose receives are short for what it sends.
+	if err == nil || !strings.Contains(err.Error(), "EOF") && !strings.Contains(err.Error(), "connection lost") && !strings.Contains(err.Error(), "the peer refused it") {
 		t.Errorf("a client that leaves: %v", err)
 	}
 }
