@@ -80,14 +80,23 @@ type countedRead struct {
 func wantReads(t *testing.T, g *nfsclient.File, content []byte, counter *atomic.Int64, reads []countedRead) {
 	t.Helper()
 	for _, r := range reads {
-		before, want := counter.Load(), content[r.off:min(int64(len(content)), r.off+int64(r.n))]
-		got := make([]byte, r.n)
-		n, err := g.ReadAt(got, r.off)
-		if (err != nil) != (len(want) < r.n) || !bytes.Equal(got[:n], want) {
-			t.Errorf("%d bytes at %d: %d, %v, the same bytes: %v", r.n, r.off, n, err, bytes.Equal(got[:n], want))
-		}
-		if k := counter.Load() - before; k != r.count {
-			t.Errorf("%d bytes at %d: %d READs the way that is counted, want %d", r.n, r.off, k, r.count)
+		// Once more where there were fewer: of a range that begins inside of a large folio, cachestat(2) counts fewer pages than there are
+		// when it has to give the processor away.
+		for try := range 5 {
+			before, want := counter.Load(), content[r.off:min(int64(len(content)), r.off+int64(r.n))]
+			got := make([]byte, r.n)
+			n, err := g.ReadAt(got, r.off)
+			if (err != nil) != (len(want) < r.n) || !bytes.Equal(got[:n], want) {
+				t.Errorf("%d bytes at %d: %d, %v, the same bytes: %v", r.n, r.off, n, err, bytes.Equal(got[:n], want))
+			}
+			k := counter.Load() - before
+			if k == r.count {
+				break
+			}
+			if k > r.count || try == 4 {
+				t.Errorf("%d bytes at %d: %d READs the way that is counted, want %d", r.n, r.off, k, r.count)
+				break
+			}
 		}
 	}
 }
