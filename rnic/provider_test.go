@@ -78,9 +78,13 @@ func stillQP(t *testing.T) (*PD, *CQ, *QP, *stillEnd) {
 	return pd, cq, qp, EndpointOf(qp).(*stillEnd)
 }
 
+var registerStill = sync.OnceFunc(func() {
+	Register("still", func(DeviceConfig) *Device { return NewDevice(still{}) })
+})
+
 // TestOpenByName: a provider that registered itself is found by its name, and no other.
 func TestOpenByName(t *testing.T) {
-	Register("still", func(DeviceConfig) *Device { return NewDevice(still{}) })
+	registerStill()
 	dev, err := Open("still", DeviceConfig{})
 	if err != nil || dev.Caps().Provider != "still" {
 		t.Fatal(dev, err)
@@ -93,7 +97,6 @@ func TestOpenByName(t *testing.T) {
 			t.Error("two providers of one name")
 		}
 	}()
-	Register("still", nil)
 	Register("still", nil)
 }
 
