@@ -130,6 +130,7 @@ func TestKeptLocksEnd(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {
 		dir := t.TempDir()
 		first := openShared(t, Options{Meta: url, StateDir: dir})
+		defer closeFS(t, first) // one that stays open would be looked for, without its service, at the end of any heartbeat
 		for _, name := range []string{"locked", "removed"} {
 			create(t, first, first.Root(), name)
 			if err := locksOf(t, first, name).Set(0, 9, nfsserver.Exclusive); err != nil {
@@ -143,6 +144,7 @@ func TestKeptLocksEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		first.session.close() // as the end of the process does
+		first.session = sessionFile{}
 		next := openShared(t, Options{Meta: url, StateDir: dir})
 		defer closeFS(t, next)
 		again := func() {
