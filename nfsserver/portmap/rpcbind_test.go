@@ -1,4 +1,4 @@
-// A Registrar and the rpcbind of Debian, in namespaces of their own: the port and the socket are one on each machine.
+// A Registrar and the rpcbind of Debian, in a network of their own: the port and the socket are one on each machine.
 
 package portmap
 
@@ -18,26 +18,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
-
-const insideEnv = "NFSRDMA_PORTMAP_INSIDE"
-
-func TestRpcbind(t *testing.T) {
-	if os.Getenv(insideEnv) != "" {
-		inside(t)
-		return
-	}
-	for _, tool := range []string{"rpcbind", "unshare", "ip"} {
-		if _, err := exec.LookPath(tool); err != nil || os.Geteuid() != 0 {
-			machine.Skip(t, "needs root and "+tool)
-		}
-	}
-	cmd := exec.Command("unshare", "-n", "-m", "--propagation", "private", "sh", "-c",
-		`mount -t tmpfs none /run && ip link set lo up && exec "$0" -test.run='^TestRpcbind$' -test.v`, os.Args[0])
-	cmd.Env = append(os.Environ(), insideEnv+"=1")
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestRpcbind") {
-		t.Fatalf("%v\n%s", err, out)
-	}
-}
 
 // startRpcbind starts it and waits until it answers.
 func startRpcbind(t *testing.T) (end func()) {
@@ -90,8 +70,11 @@ func awaitRegistered(t *testing.T, prog uint32, want ...string) {
 	t.Errorf("%d is registered as %q, want %q", prog, registered(t, prog), want)
 }
 
-// inside is the test, run in the namespaces.
-func inside(t *testing.T) {
+// TestRpcbind: what is registered with an rpcbind, before there is one, when it starts again, and in the way of another server.
+func TestRpcbind(t *testing.T) {
+	if !machine.Apart(t, "rpcbind") {
+		return
+	}
 	const every = 50 * time.Millisecond
 	ctx := context.Background()
 	list := Bindings(100003, 3, "tcp", netip.MustParseAddrPort("[::]:2049"))

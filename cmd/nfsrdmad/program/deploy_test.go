@@ -18,6 +18,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mountopt"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // An instruction is one of a Containerfile, with its words.
@@ -95,9 +96,7 @@ func TestContainerfile(t *testing.T) {
 // TestContainer: the image's command, as its user, without any privilege and with nothing that it can write to, serves
 // files. The ports are those of the image, so it has a network of its own.
 func TestContainer(t *testing.T) {
-	if os.Getenv(insideEnv) == "" {
-		needRoot(t, "setpriv")
-		ownPorts(t, "--- PASS: TestContainer")
+	if !machine.Apart(t, "setpriv") {
 		return
 	}
 	var args, user []string
@@ -194,9 +193,7 @@ func TestMountUnits(t *testing.T) {
 
 // TestFirewall: nft takes the rules, twice; who is in the sets reaches the ports, and nobody else does.
 func TestFirewall(t *testing.T) {
-	if os.Getenv(insideEnv) == "" {
-		needRoot(t, "nft")
-		ownPorts(t, "--- PASS: TestFirewall")
+	if !machine.Apart(t, "nft") {
 		return
 	}
 	text, err := os.ReadFile("../../../deploy/nfsrdma.nft")

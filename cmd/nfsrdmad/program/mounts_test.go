@@ -11,13 +11,13 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // TestExportsOnMounts: a file system that is mounted in an export, and is an export itself, is entered through the one above where that has
 // crossmnt or it has nohide, and its own rules hold there; otherwise the directory below is seen. Its own name leads to it in any case.
 func TestExportsOnMounts(t *testing.T) {
-	if os.Getenv(insideEnv) == "" {
-		ownPorts(t, "--- PASS: TestExportsOnMounts") // and mounts of its own
+	if !machine.Apart(t) { // with mounts of its own
 		return
 	}
 	dir := t.TempDir()

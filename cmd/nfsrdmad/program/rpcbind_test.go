@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -14,34 +13,19 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver/portmap"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 	"github.com/nfsrdma/nfsrdma/xdr/nsm"
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-const insideEnv = "NFSRDMA_RPCBIND_INSIDE"
-
 func TestRpcbind(t *testing.T) {
-	if os.Getenv(insideEnv) != "" {
-		t.Run("serve", servesRpcbind)
-		t.Run("ipv4", servesIPv4Alone)
-		t.Run("auto", registersWithRpcbind)
+	if !machine.Apart(t, "rpcbind", "rpcinfo") {
 		return
 	}
-	needRoot(t, "rpcbind", "rpcinfo")
-	ownPorts(t, "--- PASS: TestRpcbind/auto")
-}
-
-// ownPorts runs the test again in namespaces where port 111, and /run, are its own; its output has to have a line.
-func ownPorts(t *testing.T, line string) {
-	t.Helper()
-	needRoot(t, "unshare", "ip")
-	cmd := exec.Command("unshare", "-n", "-m", "--propagation", "private", "sh", "-c",
-		`mount -t tmpfs none /run && ip link set lo up && exec "$0" -test.run="^$1\$" -test.v`, os.Args[0], t.Name())
-	cmd.Env = append(os.Environ(), insideEnv+"=1")
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), line) {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	t.Run("serve", servesRpcbind)
+	t.Run("ipv4", servesIPv4Alone)
+	t.Run("auto", registersWithRpcbind)
 }
 
 // served runs serve on an address that stands for many; end stops it and returns what it said.

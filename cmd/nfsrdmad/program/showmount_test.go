@@ -11,13 +11,12 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // TestShowmount: exports with their clients as the rules have them, and the mounts of a client until it has left.
 func TestShowmount(t *testing.T) {
-	if os.Getenv(insideEnv) == "" {
-		needRoot(t, "showmount")
-		ownPorts(t, "--- PASS: TestShowmount")
+	if !machine.Apart(t, "showmount") {
 		return
 	}
 	dir := "/run/srv" // short and its own: columns depend on it

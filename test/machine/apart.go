@@ -1,0 +1,58 @@
+// A test in a network of its own: there is one port 111 on each, and one socket of rpcbind below /run.
+
+package machine
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// apartEnv is set in the process that Apart has started.
+const apartEnv = "NFSRDMA_TEST_APART"
+
+// Apart runs a test once more in a process of its own, whose network, mounts and /run no other test has, and reports whether this is that
+// process; elsewhere the test has ended as that one has. It begins a test, as
+//
+//	if !machine.Apart(t) {
+//		return
+//	}
+//
+// and needs root, and the tools.
+func Apart(t *testing.T, tools ...string) (inside bool) {
+	t.Helper()
+	if os.Getenv(apartEnv) != "" {
+		return true
+	}
+	for _, tool := range append(tools, "unshare", "mount", "ip") {
+		if _, err := exec.LookPath(tool); err != nil || os.Geteuid() != 0 {
+			Skip(t, "needs root and "+tool)
+		}
+	}
+	out, err := apart(t.Name())
+	if strings.Contains(out, "--- SKIP: "+t.Name()+" ") { // has been noted there
+		t.Skip(out)
+	}
+	if err != nil || !strings.Contains(out, "--- PASS: "+t.Name()+" ") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return false
+}
+
+// apart runs a test in namespaces of its own and returns what it said. It ends with this process.
+func apart(test string) (out string, err error) {
+	runtime.LockOSThread() // the parent-death signal is tied to this thread
+	defer runtime.UnlockOSThread()
+	const script = `mount -t tmpfs none /run && ip link set lo up && exec "$0" -test.run="^$1\$" -test.v`
+	cmd := exec.Command("unshare", "-n", "-m", "--propagation", "private", "sh", "-c", script, os.Args[0], test)
+	cmd.Env = append(os.Environ(), apartEnv+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	err = cmd.Run()
+	return said.String(), err
+}
