@@ -1,3 +1,5 @@
+// A network of one's own has a port 111 and a /run of its own.
+
 package machine
 
 import (
