@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -68,12 +67,15 @@ func awaitPodman(t *testing.T, dir string) {
 	t.Error("podman is still at work:", left)
 }
 
-// startedIn returns the processes whose storage of podman is dir.
+// startedIn returns the processes whose storage of podman is dir: those of this test, and conmon, which watches a container and
+// is told of dir in its arguments alone.
 func startedIn(dir string) (found []string) {
-	all, _ := filepath.Glob("/proc/[0-9]*/environ")
-	for _, name := range all {
-		if env, err := os.ReadFile(name); err == nil && slices.Contains(strings.Split(string(env), "\x00"), podmanEnv+"="+dir) {
-			found = append(found, name)
+	for _, of := range []string{"environ", "cmdline"} {
+		all, _ := filepath.Glob("/proc/[0-9]*/" + of)
+		for _, name := range all {
+			if text, err := os.ReadFile(name); err == nil && strings.Contains(string(text), dir) {
+				found = append(found, name)
+			}
 		}
 	}
 	return found
