@@ -69,7 +69,7 @@ func TestOrdinaryUser(t *testing.T) {
 		room, err := os.MkdirTemp(base, "room-")
 		must(t, err)
 		must(t, os.Chmod(room, 0o755)) //nolint:gosec // likewise
-		cmd := exec.Command("unshare", "-m", "--propagation", "private", "sh", "-euc", asNobody, "sh", filepath.Join(base, "child"), room, d.Dir, "echo mine > $1/f; cat $1/f")
+		cmd := exec.Command("unshare", "-m", "--propagation", "private", "sh", "-euc", machine.LeaveMounts(`""`)+asNobody, "sh", filepath.Join(base, "child"), room, d.Dir, "echo mine > $1/f; cat $1/f")
 		cmd.Env = append(os.Environ(), childEnv+"="+string(text))
 		out, err := cmd.CombinedOutput()
 		if err != nil {

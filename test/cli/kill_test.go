@@ -351,7 +351,7 @@ func TestServerKilled(t *testing.T) {
 			from, to, final = srv.url+"/big", r.local+"/f", r.local+"/f"
 		}
 		write(t, final, old)
-		p := start(t, "--timeout", "3s", "cp", from, to)
+		p := start(t, "--timeout", "30s", "cp", from, to)
 		waitForTemp(t, filepath.Dir(final))
 		_ = srv.cmd.Process.Kill()
 		ok := p.end(t)

@@ -42,7 +42,7 @@ cat /run/nfsrdmad.log; exit 1`
 // stopServer checks that it ends by itself and holds nothing of the file system.
 const stopServer = `
 kill -INT $(cat /run/pid)
-for i in $(seq 200); do [ -e /run/status ] && break; sleep 0.1; done
+for i in $(seq 3000); do [ -e /run/status ] && break; sleep 0.1; done
 [ "$(cat /run/status)" = 0 ] && umount /export || { cat /run/nfsrdmad.log; exit 1; }`
 
 // prepareVolume runs on the server before each mount. User 3000 is also of group 1000.

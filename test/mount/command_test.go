@@ -264,7 +264,7 @@ func runScript(t *testing.T, name string, by []string, args ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := append(append(by[1:], "sh", "-euxc", string(text), "sh"), args...)
+	line := append(append(by[1:], "sh", "-euxc", leaveMounts+string(text), "sh"), args...)
 	if out, code := command(t, "", nil, by[0], line...); code != 0 {
 		t.Errorf("status %d: %s", code, lastLines(out, 40))
 	}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // A mount that another one stands on: the process writes back, ends, and leaves the other one alone.
@@ -100,7 +102,7 @@ func TestUnmountInOneOfTwoNamespaces(t *testing.T) {
 // appends a line to the file whose name ends as the mount's, and leave returns what it reads then.
 func copyElsewhere(t *testing.T, dir string) (leave func() string) {
 	t.Helper()
-	script := strings.ReplaceAll(leaveMounts, `umount`, `test "$dir" = "$0" || umount`) + `echo there; read end; cd "$0" && f=$(echo *-"${0##*/}") && test -f "$f" && echo there >> "$f" && cat "$f"`
+	script := machine.LeaveMounts(`"$0"`) + `echo there; read end; cd "$0" && f=$(echo *-"${0##*/}") && test -f "$f" && echo there >> "$f" && cat "$f"`
 	other := exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c", script, dir)
 	in, err := other.StdinPipe()
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,8 +24,8 @@ type lockRig struct {
 	onDisk *os.File // the file that is locked, beside the mounts
 }
 
-// leaveMounts has a shell in a mount namespace of its own let go of the mounts of tests beside it, whose ends would wait for its.
-const leaveMounts = `grep ' fuse\.nfsrdma ' /proc/mounts | while read -r _ dir _; do umount -l "$dir" || true; done; `
+// leaveMounts begins what is done in a mount namespace of its own.
+var leaveMounts = machine.LeaveMounts(`""`)
 
 func newLockRig(t *testing.T) *lockRig {
 	t.Helper()

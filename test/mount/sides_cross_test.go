@@ -259,14 +259,21 @@ var remountBefore, remountQuestions = func() (question, []question) {
 		}
 }()
 
+// nothingHelps is that no command is needed: who serves a file system lets go of it by himself.
+const nothingHelps = "nothing"
+
 // remountScript is sidesRemount for a shell; by is the command that helps where a file system
-// cannot be unmounted: umount -l or exportfs -f. It prints how that went.
+// cannot be unmounted: umount -l, exportfs -f or nothing. It prints how that went.
 func remountScript(base, by string) string {
+	tries := 40 // a tenth of a second each
+	if by == nothingHelps {
+		tries = 3000 // what has to be given back is waited for, on whatever machine
+	}
 	return fmt.Sprintf(`base=%s
 %ssaid=OK
 gone() { umount "$1" 2> /dev/null || ! grep -q " $base/$1 " /proc/self/mounts; }
 unmounted() {
-	for i in $(seq 40); do gone "$1" && return; sleep 0.1; done
+	for i in $(seq %[5]d); do gone "$1" && return; sleep 0.1; done
 	said="target is busy, until %[3]s"
 	case "%[3]s" in umount*) umount -l "$1";; exportfs*) exportfs -f;; esac
 	for i in $(seq 300); do gone "$1" && return; sleep 0.1; done
@@ -274,5 +281,5 @@ unmounted() {
 }
 %[4]s || exit 1
 echo "unmounting what clients use: $said"
-`, base, mountedSmall, by, sidesRemount)
+`, base, mountedSmall, by, sidesRemount, tries)
 }

@@ -192,7 +192,7 @@ type confined struct {
 func confine(t *testing.T, text, ready string, args ...string) *confined {
 	t.Helper()
 	c := &confined{log: filepath.Join(tempDir(t, "confined"), "log")}
-	all := append([]string{"-n", "-m", "-p", "--fork", "--kill-child", "sh", "-euc", "mount -t tmpfs none /run; ip link set lo up; " + text, "sh"}, args...)
+	all := append([]string{"-n", "-m", "-p", "--fork", "--kill-child", "sh", "-euc", leaveMounts + "mount -t tmpfs none /run; ip link set lo up; " + text, "sh"}, args...)
 	c.cmd = exec.Command("unshare", all...)
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := os.Create(c.log)
@@ -306,7 +306,7 @@ func TestSidesOurs(t *testing.T) {
 		"mount from Linux:", filepath.Join(rig.bin, "nfsrdmad"), file, tempDir(t, "state"), base)
 	s := &subject{name: "ours", peer: peer{host: "127.0.0.1", by: c.by()}, port: "2049", mnt: "2049", base: base, client: "127.0.0.1"}
 	s.change = func() string {
-		said := c.remount(t, base, "nothing")
+		said := c.remount(t, base, nothingHelps)
 		rules(sidesRules + sidesAfter)
 		before := strings.Count(c.logged(), says)
 		c.signal(t, syscall.SIGHUP)

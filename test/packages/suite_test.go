@@ -184,7 +184,7 @@ func enter(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
-		`ip link set lo up && exec "$0" -test.run='^TestPackages$' -test.v`, program)
+		machine.LeaveMounts(`""`)+`ip link set lo up && exec "$0" -test.run='^TestPackages$' -test.v`, program)
 	cmd.Env = append(os.Environ(), inside+"="+dir, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("--- PASS: TestPackages")) {

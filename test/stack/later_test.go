@@ -146,20 +146,25 @@ func TestFileCutBeforeItIsRead(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			fsys := s.Mount(t, opt)
 			for _, size := range []int64{0, 5000, 512<<10 + 1} {
-				putRead(t, name, content)
-				g, err := fsys.Open(t.Context(), "f")
-				if err != nil {
-					t.Fatal(err)
-				}
-				cut := func() { os.Truncate(name, size) }
-				w.after.Store(&cut)
 				got := make([]byte, len(content))
-				n, err := g.ReadAt(got, 0)
-				w.after.Store(nil)
+				var n int
+				var err error
+				// Once more where it was not left for later: the page cache, and what it says of itself, is the machine's.
+				for try, before := 0, w.later.Load(); try < 5 && w.later.Load() == before; try++ {
+					putRead(t, name, content)
+					g, openErr := fsys.Open(t.Context(), "f")
+					if openErr != nil {
+						t.Fatal(openErr)
+					}
+					defer g.Close()
+					cut := func() { os.Truncate(name, size) }
+					w.after.Store(&cut)
+					n, err = g.ReadAt(got, 0)
+					w.after.Store(nil)
+				}
 				if int64(n) != size || err != io.EOF || !bytes.Equal(got[:n], content[:size]) {
 					t.Errorf("cut to %d: %d bytes, %v, the file's: %v", size, n, err, bytes.Equal(got[:n], content[:n]))
 				}
-				g.Close()
 				if b, err := fsys.ReadFile(context.Background(), "f"); err != nil || !bytes.Equal(b, content[:size]) {
 					t.Errorf("cut to %d, read again: %d bytes, %v", size, len(b), err)
 				}

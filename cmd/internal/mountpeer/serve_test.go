@@ -142,7 +142,7 @@ func TestLoopbackShowsItsDirectory(t *testing.T) {
 // TestEndsWhereAnotherNamespaceHasACopy: the kernel keeps the connection as long as any mount namespace has the mount.
 func TestEndsWhereAnotherNamespaceHasACopy(t *testing.T) {
 	p := start(t, "10")
-	other := exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c", "echo there; read end")
+	other := exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c", machine.LeaveMounts(`"$0"`)+"echo there; read end", p.dir)
 	in, err := other.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -43,7 +43,7 @@ func TestServeOnBracketedAddress(t *testing.T) {
 	defer cancel()
 	done := make(chan string)
 	go func() {
-		out, err := run(ctx, "serve", "--memory", "--addr", "[::1]", "--state-dir", filepath.Join(t.TempDir(), "s"), "--tcp-port", tcp, "--rdma", "iwarp", "--rdma-port", rdma, "--log-level", "error")
+		out, err := run(ctx, "serve", "--memory", "--addr", "[::1]", "--state-dir", filepath.Join(t.TempDir(), "s"), "--tcp-port", tcp, "--rdma", "iwarp", "--rdma-port", rdma, "--rpcbind", "off", "--log-level", "error")
 		if err != nil {
 			out = err.Error()
 		}

@@ -23,7 +23,7 @@ func TestRoCEDrops(t *testing.T) {
 	done := make(chan error)
 	go func() {
 		_, err := run(ctx, "serve", "--memory", "--state-dir", filepath.Join(t.TempDir(), "state"), "--addr", addr, "--tcp-port", "0",
-			"--rdma", "roce", "--metrics-addr", figures, "--log-level", "error")
+			"--rdma", "roce", "--rpcbind", "off", "--metrics-addr", figures, "--log-level", "error")
 		done <- err
 	}()
 	c, err := net.Dial("udp", addr+":4791")

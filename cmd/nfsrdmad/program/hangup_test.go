@@ -85,7 +85,7 @@ func TestHangupBeforeServing(t *testing.T) {
 	<-guard
 	close(goOn)
 	c := dialServe(t, "127.0.0.1:"+port)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var err error = fs.ErrNotExist
 	for err != nil && ctx.Err() == nil {

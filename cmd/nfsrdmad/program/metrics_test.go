@@ -38,7 +38,7 @@ func TestMetrics(t *testing.T) {
 	done := make(chan error)
 	go func() {
 		_, err := run(ctx, "serve", "--memory", "--state-dir", filepath.Join(t.TempDir(), "state"),
-			"--tcp-port", tcp, "--rdma", "iwarp", "--rdma-port", rdma, "--metrics-addr", figures, "--log-level", "error")
+			"--tcp-port", tcp, "--rdma", "iwarp", "--rdma-port", rdma, "--rpcbind", "off", "--metrics-addr", figures, "--log-level", "error")
 		done <- err
 	}()
 	for scrape(figures) == "" && ctx.Err() == nil {

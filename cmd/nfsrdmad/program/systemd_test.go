@@ -61,7 +61,7 @@ func boot(t *testing.T) *booted {
 	if err != nil || len(goDirs) != 3 {
 		t.Fatal(err, goDirs)
 	}
-	args := append([]string{"-m", "-p", "-n", "-u", "-i", "-C", "--fork", "--kill-child", "sh", "-euc", bootScript, "sh", t.TempDir(), source}, goDirs...)
+	args := append([]string{"-m", "-p", "-n", "-u", "-i", "-C", "--fork", "--kill-child", "sh", "-euc", machine.LeaveMounts(`""`) + bootScript, "sh", t.TempDir(), source}, goDirs...)
 	cmd := exec.Command("unshare", args...)
 	log := new(sharedBuffer)
 	cmd.Stdout, cmd.Stderr = log, log
@@ -245,7 +245,7 @@ func (b *booted) sockets() {
 // watchdog: a server that hangs is ended, and another one takes its place.
 func (b *booted) watchdog() {
 	b.must(`mkdir -p /etc/systemd/system/nfsrdmad.service.d
-printf '[Service]\nWatchdogSec=5s\nWatchdogSignal=KILL\n' > /etc/systemd/system/nfsrdmad.service.d/test.conf
+printf '[Service]\nWatchdogSec=20s\nWatchdogSignal=KILL\n' > /etc/systemd/system/nfsrdmad.service.d/test.conf
 systemctl daemon-reload && systemctl restart nfsrdmad.service`)
 	restarts := func() int {
 		n, err := strconv.Atoi(b.property("NRestarts"))
