@@ -22,8 +22,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// oneDialTimeout bounds an attempt to connect to one of several servers.
-const oneDialTimeout = 5 * time.Second
+// oneDialTimeout bounds an attempt to connect to one of several servers; tests put another in its place.
+var oneDialTimeout = 5 * time.Second
 
 // drawn is the server that a Client begins with, of n; tests put another in its place.
 var drawn = rand.IntN

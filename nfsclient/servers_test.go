@@ -189,6 +189,7 @@ func TestConnectionsMoveTogether(t *testing.T) {
 // follow it: no file is written at two servers at once.
 func TestConnectionsToTheOldServerEnd(t *testing.T) {
 	nfsclient.BeginWith(t, 0)
+	nfsclient.WaitForServers(t)
 	dir := t.TempDir()
 	a, b := newTwin(t, nfsclient.TCP, dir, 1, nil), newTwin(t, nfsclient.TCP, dir, 1, nil)
 	var mu sync.Mutex // guards made and refused

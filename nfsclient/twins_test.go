@@ -104,6 +104,7 @@ func eachTwin(t *testing.T, f func(t *testing.T, tr nfsclient.Transport, dir str
 	for _, tr := range []nfsclient.Transport{nfsclient.RDMA, nfsclient.TCP} {
 		t.Run(tr.String(), func(t *testing.T) {
 			nfsclient.BeginWith(t, 0)
+			nfsclient.WaitForServers(t)
 			f(t, tr, t.TempDir())
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
@@ -35,8 +36,31 @@ func listen(t *testing.T, act func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-func TestUnusableServers(t *testing.T) {
+// unusable runs the program, which fails because of a server: the error is one line with want.
+func unusable(t *testing.T, want, args string) {
+	t.Helper()
+	_, errs, code := try(t, strings.Fields(args)...)
+	status := 1
+	if strings.HasPrefix(args, "ls ") {
+		status = 2 // as ls(1) has it for its operands
+	}
+	if code != status || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
+		t.Errorf("nfsrdma %s: code %d, %q; want %q in one line", args, code, errs, want)
+	}
+}
+
+// TestDeafServers: a port that takes connections and says nothing is waited for, then looked at, and both end.
+func TestDeafServers(t *testing.T) {
+	was := portprobe.Wait
+	portprobe.Wait = time.Second
+	t.Cleanup(func() { portprobe.Wait = was })
 	deaf := listen(t, func(net.Conn) {})
+	for _, args := range []string{"ls nfs://" + deaf + "/x", "ping nfs://" + deaf, "showmount nfs://" + deaf, "ls nfsrdma://" + deaf + "/x"} {
+		unusable(t, "no answer", args+" --connect-timeout=200ms")
+	}
+}
+
+func TestUnusableServers(t *testing.T) {
 	other := listen(t, func(c net.Conn) { c.Close() })
 	nobody := fmt.Sprint("127.0.0.1:", machine.Port(t))
 	base, tcpBase := serve(t)
@@ -55,12 +79,7 @@ func TestUnusableServers(t *testing.T) {
 			}
 		}()
 	})
-	soon := "--connect-timeout=" + (200 * time.Millisecond).String()
 	for _, c := range []struct{ want, args string }{
-		{"no answer", "ls nfs://" + deaf + "/x " + soon},
-		{"no answer", "ping nfs://" + deaf + " " + soon},
-		{"no answer", "showmount nfs://" + deaf + " " + soon},
-		{"no answer", "ls nfsrdma://" + deaf + "/x " + soon},
 		{"hung up", "ls nfsrdma://" + other + "/x"},
 		{"hung up", "ls nfs://" + other + "/x"},
 		{"is not RDMA but ONC RPC over TCP: use nfs://" + tcp + "/mem", "ls nfsrdma://" + tcp + "/mem"},
@@ -79,37 +98,11 @@ func TestUnusableServers(t *testing.T) {
 		{"nfsrdma showmount " + host, "ls nfsrdma://" + host + "/nothing"},
 		{"Is a directory", "cat " + base + "/mem"},
 		{"an argument is missing", "ls"},
+		// What follows depends on the usual port of TCP, which a test of another package may have; TestRefusedPorts of package session has one of its own.
+		{nobody + "/x': connection refused: ", "ls nfsrdma://" + nobody + "/x"},
 	} {
-		_, errs, code := try(t, strings.Fields(c.args)...)
-		status := 1
-		if strings.HasPrefix(c.args, "ls ") {
-			status = 2 // as ls(1) has it for its operands
-		}
-		if code != status || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
-			t.Errorf("nfsrdma %s: code %d, %q; want %q in one line", c.args, code, errs, c.want)
-		}
+		unusable(t, c.want, c.args)
 	}
-	// What is at the usual port counts, too: a server of another package's test has it, at all addresses, or has not, and comes or goes meanwhile.
-	for before := !servesTCP(); before != servesTCP(); {
-		before = servesTCP()
-		_, errs, code := try(t, "ls", "nfsrdma://"+nobody+"/x")
-		want := "connection refused: is the server running"
-		if before {
-			want = "connection refused: the host serves NFS over TCP"
-		}
-		if before == servesTCP() && (code != 2 || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1) {
-			t.Errorf("nobody listens: code %d, %q, want %q in one line", code, errs, want)
-		}
-	}
-}
-
-// servesTCP reports whether somebody listens at the usual port of NFS over TCP here.
-func servesTCP() bool {
-	c, err := net.Dial("tcp", "127.0.0.1:2049")
-	if err == nil {
-		c.Close()
-	}
-	return err == nil
 }
 
 // --timeout ends the wait for a server that has fallen silent, and the error names the server as it was typed.

@@ -26,11 +26,13 @@ const (
 	udpWindow  = 8 // messages on the wire, close to the 128 packets of an RC QP
 	udpAckEach = 2 // messages
 	udpMessage = 12 + rawMessage + 4
-	udpBuffer  = 8 << 20         // of the socket, as the provider has it
-	udpOverdue = 5 * time.Second // nothing is lost on loopback while the buffer has room
-	udpRoom    = 1 << 16         // for what comes: more than a message has
+	udpBuffer  = 8 << 20 // of the socket, as the provider has it
+	udpRoom    = 1 << 16 // for what comes: more than a message has
 	udpMemory  = 1 << 20
 )
+
+// UDPOverdue is after how long a packet counts as lost; nothing is lost on loopback while the buffer has room. Tests on a busy machine have more.
+var UDPOverdue = 5 * time.Second
 
 var errUDPLost = errors.New("raw UDP: packets were lost")
 
@@ -120,7 +122,7 @@ func udpStreamRate(conn *net.UDPConn, to netip.AddrPort, d time.Duration) (float
 	start, sent, got := time.Now(), 0, 0
 	acknowledged := func(down int) error {
 		for sent-got > down {
-			_ = conn.SetReadDeadline(time.Now().Add(udpOverdue))
+			_ = conn.SetReadDeadline(time.Now().Add(UDPOverdue))
 			n, _, err := conn.ReadFromUDPAddrPort(answer)
 			if errors.Is(err, syscall.EAGAIN) || errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
 				return errUDPLost
@@ -162,7 +164,7 @@ func udpPingPongTime(conn *net.UDPConn, to netip.AddrPort, d time.Duration) (flo
 		if _, err := conn.WriteToUDPAddrPort(b[:udpMessage], to); err != nil {
 			return 0, err
 		}
-		_ = conn.SetReadDeadline(t.Add(udpOverdue))
+		_ = conn.SetReadDeadline(t.Add(UDPOverdue))
 		n, _, err := conn.ReadFromUDPAddrPort(b)
 		if err != nil || n != udpMessage {
 			return 0, errUDPLost

@@ -5,6 +5,7 @@ package doctor
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,15 +32,39 @@ func TestSquashAndClock(t *testing.T) {
 	examine(t, Options{RDMAPort: rdma, TCPPort: tcp, Write: true}, true, map[string]wanted{writeCheck: {Warn, part}})
 	programs, _ = tree(t, me(), false)
 	rdma, tcp = serve(t, programs...)
-	for skew, want := range map[time.Duration]wanted{
-		time.Hour: {Warn, "1h0m0s behind"}, -time.Hour: {Warn, "1h0m0s ahead"}, 3 * time.Second: {OK, "3s behind"},
-	} {
+	for skew, status := range map[time.Duration]Status{time.Hour: Warn, -time.Hour: Warn, 3 * time.Second: OK} {
 		now := func() time.Time { return time.Now().Add(skew) }
-		examine(t, Options{RDMAPort: rdma, TCPPort: tcp, Write: true, Now: now}, true, map[string]wanted{writeCheck: want})
+		begin := time.Now()
+		r := examine(t, Options{RDMAPort: rdma, TCPPort: tcp, Write: true, Now: now}, true, map[string]wanted{writeCheck: {status, "clock"}})
+		// The check says what is sure, which is less by as long as CREATE took.
+		told, took := toldSkew(t, r), time.Since(begin)
+		least := max(skew.Abs()-took, 0).Truncate(time.Second)
+		if told.Abs() < least || told.Abs() > skew.Abs() || told != 0 && (told > 0) != (skew > 0) {
+			t.Errorf("the server's clock is %v behind ours, and said to be %v, after %v", skew, told, took)
+		}
 	}
 	if names := left(t, tcp); len(names) > 0 {
 		t.Errorf("left behind: %q", names)
 	}
+}
+
+// toldSkew is by how much the server's clock is behind ours, as a report says.
+func toldSkew(t *testing.T, r Report) time.Duration {
+	t.Helper()
+	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Check == writeCheck })
+	if strings.Contains(r.Findings[i].Text, "the clocks agree") {
+		return 0
+	}
+	_, text, _ := strings.Cut(r.Findings[i].Text, "; the server's clock is ")
+	by, way, _ := strings.Cut(text, " ")
+	skew, err := time.ParseDuration(by)
+	if err != nil {
+		t.Fatal(err, text)
+	}
+	if way == "ahead" {
+		return -skew
+	}
+	return skew
 }
 
 // Servers that do not let us write, or do it wrong. What could be removed is gone,

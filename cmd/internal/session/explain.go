@@ -62,7 +62,7 @@ func (s *Session) explainSeveral(t nfsclient.Target, err error) error {
 	return Unreachable{fmt.Errorf("%s: none of the servers can be used: %s", s.Name(t), strings.Join(why, "; "))}
 }
 
-// dialPort connects to a port to find out what is there.
+// dialPort connects to a port to find out what is there; tests put another in its place.
 var dialPort portprobe.Dialer = new(net.Dialer).DialContext
 
 // probeDelay is how long a server may take to answer before its port is looked at.

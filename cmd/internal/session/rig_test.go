@@ -9,12 +9,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
+
+// TestMain lets ports answer late, as they do on a busy machine.
+func TestMain(m *testing.M) {
+	portprobe.Wait = 5 * time.Minute
+	os.Exit(m.Run())
+}
 
 // serve exports memory as /mem, and returns the beginnings of its URLs.
 func serve(t *testing.T) (rdma, tcp string) {

@@ -86,7 +86,9 @@ func TestInterruptedCopyLeavesNoHalfFile(t *testing.T) {
 			return &hooked{s, 2 << 20, func() error { cancel(); return nil }}, nil
 		}}
 		l := &log{}
-		err := New(l.options(all)).Copy(ctx, []Operand{at(tree, from)}, dst)
+		run := New(l.options(all))
+		run.cleanup = time.Minute
+		err := run.Copy(ctx, []Operand{at(tree, from)}, dst)
 		if !errors.Is(err, context.Canceled) || len(l.lines) > 0 {
 			t.Errorf("%s: %v %q", side, err, l.lines)
 		}

@@ -80,7 +80,7 @@ const (
 // renames it. Whatever fails, it removes the file, and what had the name is as before.
 func (r *Run) writeTemp(ctx context.Context, j *job, c *content) (m Meta, state tempState) {
 	what := "cannot create regular file " + r.quote(j.dstText)
-	late, cancel := linger(ctx)
+	late, cancel := r.linger(ctx)
 	defer cancel()
 	tmp, sink, err := r.createTemp(late, j, c)
 	if err != nil && j.old != nil && !j.decided && refused(err) {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -238,6 +239,7 @@ func TestDiscardNamesWhatStays(t *testing.T) {
 	put(t, d, "tmp", "x")
 	l := &log{}
 	r := New(l.options(Options{}))
+	r.cleanup = time.Minute
 	r.discard(ended, &brokenDir{Dir: d, remove: unix.EACCES}, "tmp")
 	l.want(t, "'d/tmp' is left behind, remove it: permission denied")
 	l.lines = nil
@@ -253,7 +255,9 @@ func TestDiscardNamesWhatStays(t *testing.T) {
 func TestLingerOutlivesItsContext(t *testing.T) {
 	type key struct{}
 	outer, end := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
-	late, cancel := linger(outer)
+	r := New(Options{})
+	r.cleanup = time.Minute
+	late, cancel := r.linger(outer)
 	end()
 	if late.Err() != nil || late.Value(key{}) != "value" {
 		t.Errorf("%v, %v", late.Err(), late.Value(key{}))

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/transport"
 	"golang.org/x/sys/unix"
@@ -20,8 +21,9 @@ type Run struct {
 	Bytes, Total                 atomic.Int64 // bytes copied; bytes found so far
 
 	// set once
-	opt    Options
-	blocks sync.Pool // *[]byte of blockSize
+	opt     Options
+	blocks  sync.Pool     // *[]byte of blockSize
+	cleanup time.Duration // cleanupTime; tests on a busy machine have more
 
 	// of Copy or Move, which run one at a time
 	cancel    context.CancelCauseFunc
@@ -53,7 +55,7 @@ type madeKey struct {
 
 // New returns a run with nothing done.
 func New(opt Options) *Run {
-	r := &Run{opt: opt, seen: map[operandKey]bool{}, made: map[madeKey]bool{}, madeDirs: map[key]bool{}}
+	r := &Run{opt: opt, cleanup: cleanupTime, seen: map[operandKey]bool{}, made: map[madeKey]bool{}, madeDirs: map[key]bool{}}
 	r.blocks.New = func() any { b := make([]byte, blockSize); return &b }
 	if r.opt.Warn == nil {
 		r.opt.Warn = func(string) {}

@@ -16,7 +16,7 @@ import (
 // that then replaces what has the name. The object gets its attributes before
 // anybody finds it under a name that is taken.
 func (r *Run) create(ctx context.Context, j *job, what string, make func(ctx context.Context, name string) (Meta, error)) (Meta, bool) {
-	late, cancel := linger(ctx)
+	late, cancel := r.linger(ctx)
 	defer cancel()
 	name := j.name
 	var m Meta
@@ -146,7 +146,7 @@ func (r *Run) link(ctx context.Context, e *linkEntry, j *job) error {
 	if j.old == nil {
 		return e.dir.LinkTo(ctx, e.m, j.to, j.name)
 	}
-	late, cancel := linger(ctx)
+	late, cancel := r.linger(ctx)
 	defer cancel()
 	err := fs.ErrExist
 	var tmp string

@@ -39,7 +39,7 @@ func tempName(name string) string {
 
 // discard removes a temporary name, also when ctx has ended, and says so when it has to stay.
 func (r *Run) discard(ctx context.Context, d Dir, name string) {
-	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cleanup)
 	defer cancel()
 	if err := d.Remove(clean, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.opt.Report(&Error{What: r.quote(d.Text(name)) + " is left behind, remove it", Err: err})
@@ -48,12 +48,12 @@ func (r *Run) discard(ctx context.Context, d Dir, name string) {
 
 // linger is a context for the making of a temporary file: it goes on for a while
 // after ctx has ended, so that it is known whether there is a file to remove.
-func linger(ctx context.Context) (context.Context, context.CancelFunc) {
+func (r *Run) linger(ctx context.Context) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		select {
 		case <-late.Done():
-		case <-time.After(cleanupTime):
+		case <-time.After(r.cleanup):
 			cancel()
 		}
 	})
