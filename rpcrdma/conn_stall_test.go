@@ -61,7 +61,7 @@ func TestAbandonedWindowEndsConnection(t *testing.T) {
 }
 
 func testAbandonedWindowEndsConnection(t *bed) {
-	p, c := rawResponder(t, Config{Credits: 2, stall: time.Millisecond}, r1)
+	p, c := rawResponder(t, Config{Credits: 2, stall: 100 * time.Millisecond}, r1) // not so short that sending takes as long
 	ctx, cancel := context.WithCancel(t.Context())
 	k := start(ctx, c, nullCall(c, 7))
 	p.wantCall(7)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
@@ -61,7 +62,7 @@ func TestStalledPeer(t *testing.T) {
 	go func() {
 		defer close(accepted)
 		if req, err := l.Accept(context.Background()); err == nil {
-			if s, err := Accept(dev, req, Config{Handler: &echoServer{}, Budget: budget, stall: 2e6}); err == nil {
+			if s, err := Accept(dev, req, Config{Handler: &echoServer{}, Budget: budget, stall: 100 * time.Millisecond}); err == nil {
 				accepted <- s
 			}
 		}

@@ -195,7 +195,7 @@ func silent(t *testing.T) (addr string) {
 
 func TestSilentServer(t *testing.T) {
 	addr := silent(t)
-	c, err := DialTCP(bg, addr, ClientConfig{Service: "nfs", RetryTimeout: 30 * time.Millisecond, MaxRetries: 2})
+	c, err := DialTCP(bg, addr, ClientConfig{Service: "nfs", RetryTimeout: time.Second, MaxRetries: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,8 +49,7 @@ func TestStuckCloseHoldsNobody(t *testing.T) {
 // not have more and more of them open.
 func TestSlowDiskSlowsItsWriters(t *testing.T) {
 	f := newFS(t, t.TempDir(), Options{})
-	f.sweep.stop()
-	f.sweep.init()
+	neverSweeps(f)
 	f.flush.running = true // a flusher that waits for the disk, with a queue that fills up
 	t.Cleanup(func() { f.flush.done.Go(f.flushLoop) })
 	limitNodes(t, 64)

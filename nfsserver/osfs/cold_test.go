@@ -146,6 +146,7 @@ func TestReadsOfDAX(t *testing.T) {
 		name := filepath.Join(dir, "f")
 		must(t, os.WriteFile(name, want, 0o600))
 		f := newFS(t, dir, Options{})
+		neverSweeps(f) // what is known of a file goes with it
 		ref, _, err := f.Lookup(me, f.Root(), "f")
 		must(t, err)
 		f.nowait, f.info.QuickReads = true, true // whatever file system it is

@@ -51,7 +51,14 @@ func readInUse(t *testing.T, dir string) {
 	_, err = f.ReadAt(me, ref, make([]byte, len(want)), 0)
 	must(t, err)
 	for _, x := range []struct{ off, n int }{{0, 4096}, {4095, 2}, {8192, 16 << 10}, {len(want) - 1, 1}, {100, 5000}} {
-		if got, ok := read(me, uint64(x.off), x.n); !ok || !bytes.Equal(got, want[x.off:x.off+x.n]) {
+		got, ok := read(me, uint64(x.off), x.n)
+		// Once more: cachestat(2) may count too few pages, and what was read long ago is not open for reading any more.
+		for tries := 0; !ok && tries < 5; tries++ {
+			_, err := f.ReadAt(me, ref, make([]byte, len(want)), 0)
+			must(t, err)
+			got, ok = read(me, uint64(x.off), x.n)
+		}
+		if !ok || !bytes.Equal(got, want[x.off:x.off+x.n]) {
 			t.Errorf("%d bytes at %d: %v, %d bytes", x.n, x.off, ok, len(got))
 		}
 	}

@@ -26,6 +26,12 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
+// neverSweeps has f close nothing for being idle, however slow this machine is.
+func neverSweeps(f *FS) {
+	f.sweep.stop()
+	f.sweep.init()
+}
+
 // createFile makes a file with content, as a client does, and returns its Ref.
 func createFile(t *testing.T, f *FS, dir nfsserver.Ref, name, content string) nfsserver.Ref {
 	t.Helper()
@@ -253,6 +259,8 @@ func TestRemovedFileIsClosed(t *testing.T) {
 // the other has used it all up works.
 func TestOneBudget(t *testing.T) {
 	a, b := newFS(t, t.TempDir(), Options{}), newFS(t, t.TempDir(), Options{})
+	neverSweeps(a)
+	neverSweeps(b)
 	limit := shared.limit.Load()
 	t.Cleanup(func() { shared.limit.Store(limit) })
 	shared.limit.Store(64)
