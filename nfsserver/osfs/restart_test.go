@@ -142,7 +142,7 @@ func TestDescriptors(t *testing.T) {
 		if err := f.Close(); err != nil {
 			t.Error(err)
 		}
-		if n := openFDs(t); n != before {
+		if n := openFDs(t); n > before { // fewer: what a test before this one had open is closed meanwhile
 			t.Errorf("%d descriptors after Close, %d before New", n, before)
 		}
 	})

@@ -5,8 +5,11 @@ package machine
 import (
 	"net"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // outsideEnv is the network that TestApart has begun in.
@@ -55,5 +58,36 @@ func TestApartTells(t *testing.T) {
 	}
 	if out, err := apart("TestNothing"); err != nil || strings.Contains(out, "--- PASS") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestLeaveMounts: of the mounts of tests, also of names with spaces, a namespace keeps the one that is named, and what that is in.
+func TestLeaveMounts(t *testing.T) {
+	if !Apart(t) {
+		return
+	}
+	dir := t.TempDir()
+	mounted := func(name string) string {
+		t.Helper()
+		at := dir + "/" + name
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mount("none", at, "tmpfs", 0, "size=1m"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
+		return at
+	}
+	mounted("a b")
+	around := mounted("c")
+	inner := mounted("c/d")
+	mounted("c/e")
+	for but, want := range map[string]string{"": "", inner: around + "\n" + inner + "\n"} {
+		cmd := exec.Command("unshare", "-m", "sh", "-euc", LeaveMounts(`"$0"`)+`awk -v d="$1/" 'index($2, d) == 1 {print $2}' /proc/mounts`, but, dir)
+		cmd.Stderr = os.Stderr
+		if out, err := cmd.Output(); err != nil || string(out) != want {
+			t.Errorf("but %q: %v, left %q, want %q", but, err, out, want)
+		}
 	}
 }
