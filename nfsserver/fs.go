@@ -2,7 +2,10 @@
 
 package nfsserver
 
-import "errors"
+import (
+	"errors"
+	"math"
+)
 
 // Errors that an FS returns next to those of io/fs and the syscall.Errno values.
 var (
@@ -145,12 +148,13 @@ type FS interface {
 	Close() error
 }
 
-// Info is what FSINFO and PATHCONF tell of an FS, and how its cookies behave.
+// Info is the part of FSINFO and PATHCONF that depends on an FS, and how its cookies behave. The zero value
+// has the usual limits and no features: an FS sets the fields in which it differs.
 type Info struct {
-	MaxFileSize     uint64
-	NameMax         uint32
-	LinkMax         uint32
-	TimeDelta       Time   // granularity of the times
+	MaxFileSize     uint64 // 0: what a signed offset holds
+	NameMax         uint32 // bytes; 0: 255
+	LinkMax         uint32 // 0: 32,000, or 1 without HardLinks
+	TimeDelta       Time   // granularity of the times; 0: a nanosecond
 	CookieVerf      uint64 // of all its directory cookies
 	CaseInsensitive bool
 	// Quick: Getattr of a file in use (see InUser) is a matter of microseconds, whatever the
@@ -165,6 +169,26 @@ type Info struct {
 	SyncSetsTimes bool
 	HardLinks     bool
 	Symlinks      bool
+}
+
+// filled returns the limits with the default for each that is not set: a limit of 0 would refuse all.
+func (in Info) filled() Info {
+	if in.MaxFileSize == 0 {
+		in.MaxFileSize = math.MaxInt64
+	}
+	if in.NameMax == 0 {
+		in.NameMax = 255
+	}
+	if in.LinkMax == 0 {
+		in.LinkMax = 1
+		if in.HardLinks {
+			in.LinkMax = 32000
+		}
+	}
+	if in.TimeDelta == (Time{}) {
+		in.TimeDelta = Time{Nsec: 1}
+	}
+	return in
 }
 
 // A Dirent is one entry of a directory.

@@ -19,7 +19,7 @@ type opening struct {
 
 // served sets what is known of an export by its FS; nothing reads that before ready.
 func (x *export) served(fs FS) {
-	x.fs, x.root, x.info = fs, fs.Root(), fs.Info()
+	x.fs, x.root, x.info = fs, fs.Root(), fs.Info().filled()
 	binary.BigEndian.PutUint64(x.verf[:], x.info.CookieVerf)
 	x.inUse, _ = fs.(InUser)
 	x.looks, _ = fs.(QuickLooker)

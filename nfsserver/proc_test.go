@@ -26,6 +26,31 @@ func eachFS(t *testing.T, test func(c *client, h *host)) {
 	}
 }
 
+// bareFS is an FS whose Info is the zero value.
+type bareFS struct{ nfsserver.FS }
+
+func (bareFS) Info() nfsserver.Info { return nfsserver.Info{} }
+
+// TestZeroInfoIsUsable: an FS that sets no limits has the usual ones, and none of 0, which would refuse all.
+func TestZeroInfoIsUsable(t *testing.T) {
+	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: bareFS{memory(t)}}}})
+	c := h.dial(root).mount("/x")
+	c.want("LOOKUP of a new file", c.lookup(c.root, "f").Status, nfs3.ErrNoEnt)
+	f := c.file(c.root, strings.Repeat("f", 255), 0o600)
+	c.want("WRITE", c.write(f, 1<<20, "x", nfs3.FileSync).Status, nfs3.OK)
+	c.want("LOOKUP of a long name", c.lookup(c.root, strings.Repeat("f", 256)).Status, nfs3.ErrNameTooLong)
+	var conf nfs3.PathconfRes
+	c.call(nfs3.ProcPathconf, &nfs3.PathconfArgs{FH: c.root}, &conf)
+	if conf.NameMax != 255 || conf.Linkmax != 1 {
+		t.Errorf("names of %d bytes and %d links, want 255 and 1", conf.NameMax, conf.Linkmax)
+	}
+	var info nfs3.FsinfoRes
+	c.call(nfs3.ProcFsinfo, &nfs3.FsinfoArgs{FH: c.root}, &info)
+	if info.Maxfilesize != math.MaxInt64 || info.TimeDelta != (nfs3.Time{Nsec: 1}) {
+		t.Errorf("files of %d bytes and times of %v, want %d and a nanosecond", info.Maxfilesize, info.TimeDelta, int64(math.MaxInt64))
+	}
+}
+
 func TestNull(t *testing.T) {
 	eachFS(t, func(c *client, h *host) { c.call(nfs3.ProcNull, void{}, void{}) })
 }

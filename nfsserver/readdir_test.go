@@ -212,7 +212,13 @@ func TestReaddirErrors(t *testing.T) {
 		c.want("READDIR of a file", res.Status, nfs3.ErrNotDir)
 		first, _ := c.readdir(nfs3.ReaddirArgs{Dir: c.root, Count: 180})
 		cookie := first.Entries[0].Cookie
+		all, _ := c.readdir(nfs3.ReaddirArgs{Dir: c.root, Count: 4096})
 		res, _ = c.readdir(nfs3.ReaddirArgs{Dir: c.root, Cookie: cookie, Count: 4096})
+		c.want("READDIR without a verifier", res.Status, nfs3.OK)
+		if got, want := len(res.Entries), len(all.Entries)-1; got != want {
+			t.Errorf("READDIR without a verifier after the first entry: %d entries, want %d", got, want)
+		}
+		res, _ = c.readdir(nfs3.ReaddirArgs{Dir: c.root, Cookie: cookie, Verf: nfs3.Verf{7: 1}, Count: 4096})
 		c.want("READDIR with another verifier", res.Status, nfs3.ErrBadCookie)
 		for _, odd := range []uint64{1 << 63, 1<<64 - 1, 1<<63 - 1, 12345} {
 			res, _ = c.readdir(nfs3.ReaddirArgs{Dir: c.root, Cookie: odd, Verf: first.Verf, Count: 4096})

@@ -72,8 +72,10 @@ func one(t *testing.T, text string) *Export {
 }
 
 func TestMatchTakesTheFirstOfTheMostSpecific(t *testing.T) {
-	z := &zone{addrs: map[string][]string{"pc1": {"10.0.0.1"}, "pc1.x.org": {"10.0.0.1", "2001:db8::1"}, "pc2.x.org": {"10.0.0.2"}, "liar.x.org": {"10.9.9.9"}},
-		names: map[string][]string{"10.0.0.1": {"PC1.x.org."}, "10.0.0.2": {"pc2.x.org."}, "10.0.0.3": {"liar.x.org."}, "2001:db8::1": {"pc1.x.org."}}}
+	z := &zone{addrs: map[string][]string{"pc1": {"10.0.0.1"}, "pc1.x.org": {"10.0.0.1", "2001:db8::1"}, "pc2.x.org": {"10.0.0.2"}, "liar.x.org": {"10.9.9.9"},
+		"mapped.x.org": {"::ffff:10.0.0.5"}, "zoned.x.org": {"fe80::5%lo"}},
+		names: map[string][]string{"10.0.0.1": {"PC1.x.org."}, "10.0.0.2": {"pc2.x.org."}, "10.0.0.3": {"liar.x.org."}, "2001:db8::1": {"pc1.x.org."},
+			"10.0.0.5": {"mapped.x.org."}}}
 	for _, c := range []struct{ text, addr, want string }{
 		{"/a * *.x.org 10.0.0.0/8 10.0.0.1", "10.0.0.1", "10.0.0.1"},
 		{"/a * *.x.org 10.0.0.0/8 pc1", "10.0.0.1", "pc1"},
@@ -90,6 +92,9 @@ func TestMatchTakesTheFirstOfTheMostSpecific(t *testing.T) {
 		{"/a *.x.org", "2001:db8::1", "*.x.org"},
 		{"/a 2001:db8::/32 *", "2001:db8::1", "2001:db8::/32"},
 		{"/a fe80::/10", "fe80::1%lo", "fe80::/10"},
+		{"/a mapped.x.org", "10.0.0.5", "mapped.x.org"}, // a name service may give addresses of IPv4 in the form of IPv6
+		{"/a m*.x.org", "10.0.0.5", "m*.x.org"},
+		{"/a zoned.x.org", "fe80::5", "zoned.x.org"},
 		{"/a 192.168.4.0/255.255.252.0", "192.168.7.9", "192.168.4.0/255.255.252.0"},
 		{"/a 192.168.4.0/255.255.252.0", "192.168.8.1", ""},
 		{"/a 0.0.0.0/0", "::1", ""},

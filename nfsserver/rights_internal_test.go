@@ -1,0 +1,53 @@
+// Which export above a path decides, while the name of a client is not known.
+
+package nfsserver
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// silentNames is a name service that never answers.
+type silentNames struct{}
+
+func (silentNames) Addrs(string) ([]netip.Addr, bool) { return nil, false }
+func (silentNames) Names(netip.Addr) ([]string, bool) { return nil, false }
+
+// TestAbovePrefersBusy: the nearest export that refuses decides, unless one above it cannot be decided yet: a
+// refusal is final for a client, and wrong where the name service is merely slow.
+func TestAbovePrefersBusy(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want error
+	}{
+		{"/x pc(rw)\n/x/in 192.0.2.1(rw)\n", ErrBusy},
+		{"/x 192.0.2.1(rw)\n/x/in pc(rw)\n", ErrBusy},
+		{"/x 192.0.2.1(rw)\n/x/in 192.0.2.1(rw)\n", nfs3.ErrAcces},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f, err := exports.Parse("exports", []byte(c.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := Options{Names: silentNames{}}
+			for _, x := range f.Exports {
+				o.Exports = append(o.Exports, Export{Name: x.Path, Rules: x, Open: func() (FS, error) { return nil, ErrStale }})
+			}
+			s, err := New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			call := &transport.Call{Remote: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 700}}
+			if _, _, err := s.above(call, "/x/in/deep"); !errors.Is(err, c.want) {
+				t.Errorf("%q: %v, want %v", c.text, err, c.want)
+			}
+		})
+	}
+}
