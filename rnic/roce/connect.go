@@ -157,6 +157,9 @@ func resolve(ctx context.Context, addr string) (netip.AddrPort, error) {
 // localTries is how many addresses of loopback are tried where one's port is taken.
 const localTries = 8
 
+// spareNet is where the addresses lie that are tried.
+var spareNet = netip.MustParsePrefix("127.64.0.0/10")
+
 // spare is the address of loopback that this process has found free last. Servers know a client again by its address, when it
 // connects once more and repeats its calls, so it MUST NOT be another one each time.
 var spare struct {
@@ -187,7 +190,8 @@ func (p *provider) bindFor(e *endpoint, peer netip.Addr, qkey uint32) (*binding,
 	for range localTries {
 		var r [3]byte
 		rand.Read(r[:])
-		at := netip.AddrFrom4([4]byte{127, 64 | r[0]>>2, r[1], r[2] | 1})
+		net := spareNet.Addr().As4()
+		at := netip.AddrFrom4([4]byte{net[0], net[1] | r[0]>>2, r[1], r[2] | 1})
 		if b, err = e.bind(at, qkey); err == nil {
 			spare.addr = at
 		}

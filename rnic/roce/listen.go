@@ -276,8 +276,15 @@ type connRequest struct {
 // PrivateData is what the peer's ULP sent along, and zeros to the end of the field.
 func (r *connRequest) PrivateData() []byte { return r.private }
 
-// RemoteAddr is the peer's address, and the port that it says it has.
-func (r *connRequest) RemoteAddr() net.Addr { return net.UDPAddrFromAddrPort(r.source) }
+// RemoteAddr is the peer's address, and the port that it says it has. A client on this host that has drawn an address because the port
+// of its own was taken is known by the one that it would have over TCP: that of the host which it has called. What the
+// program keeps by address, or allows to one, it keeps and allows for all connections alike.
+func (r *connRequest) RemoteAddr() net.Addr {
+	if spareNet.Contains(r.source.Addr()) {
+		return net.UDPAddrFromAddrPort(netip.AddrPortFrom(r.c.t.key.Addr(), r.source.Port()))
+	}
+	return net.UDPAddrFromAddrPort(r.source)
+}
 
 // NetConn is nil: all connections of a port share a socket.
 func (r *connRequest) NetConn() net.Conn { return nil }

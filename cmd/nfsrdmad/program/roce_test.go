@@ -1,0 +1,111 @@
+// A server over RoCE as a program, on a network that changes: two hosts, and what is between them.
+
+package program
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/machine"
+)
+
+// sh runs lines of the shell, which all have to succeed.
+func sh(t *testing.T, script string) {
+	t.Helper()
+	if out, err := exec.Command("sh", "-ec", script).CombinedOutput(); err != nil {
+		t.Fatalf("%s\n%v: %s", script, err, out)
+	}
+}
+
+// startRoCE runs the server in a network namespace, "" for the test's own, with the arguments after serve, until the test ends or end is called.
+func startRoCE(t *testing.T, in string, args ...string) (log *sharedBuffer, end func()) {
+	t.Helper()
+	command := []string{os.Args[0], "-test.run=^TestServeChild$"}
+	if in != "" {
+		command = append([]string{"ip", "netns", "exec", in}, command...)
+	}
+	cmd := exec.Command(command[0], command[1:]...)
+	args = append([]string{"serve", "--ephemeral-key", "--no-root-squash", "--rpcbind", "off", "--locks=false"}, args...)
+	cmd.Env = append(os.Environ(), childEnv+"="+strings.Join(args, "\n"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	log = new(sharedBuffer)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.WaitDelay = time.Minute
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := false
+	end = func() {
+		if !ended {
+			ended = true
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			_ = cmd.Wait()
+		}
+	}
+	t.Cleanup(func() {
+		end()
+		if t.Failed() {
+			t.Log(log)
+		}
+	})
+	awaitText(t, log, "mount from Linux:")
+	return log, end
+}
+
+// awaitText waits until a log has a text.
+func awaitText(t *testing.T, log *sharedBuffer, text string) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Minute); !strings.Contains(log.String(), text); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the log lacks %q", text)
+		}
+	}
+}
+
+// TestExportsOfThisHost: a line of the exports file for this host, by any of its names and addresses, lets its clients in over RoCE as it does over TCP,
+// though the RoCE port of their own address is the server's; a line for other addresses does not.
+func TestExportsOfThisHost(t *testing.T) {
+	if !machine.Apart(t) {
+		return
+	}
+	sh(t, "ip link add pair0 type veth peer name pair1; ip addr add 10.91.7.1/24 dev pair0; ip link set pair0 up; ip link set pair1 up")
+	dir := t.TempDir()
+	want := []byte("data")
+	if err := os.WriteFile(filepath.Join(dir, "f"), want, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		client, at string
+		in         bool
+	}{{"127.0.0.1", "127.0.0.1", true}, {"localhost", "127.0.0.1", true}, {"10.91.7.1", "10.91.7.1", true}, {"127.64.0.0/10", "127.0.0.1", false}} {
+		file := filepath.Join(t.TempDir(), "exports")
+		if err := os.WriteFile(file, fmt.Appendf(nil, "%s %s(rw,insecure)\n", dir, c.client), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, end := startRoCE(t, "", "--addr", "0.0.0.0", "--exports", file)
+		for _, o := range []nfsclient.Options{{Transport: nfsclient.TCP}, {Provider: nfsclient.RoCE}} {
+			k, err := nfsclient.Dial(t.Context(), c.at, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tree, err := k.Mount(t.Context(), dir)
+			var got []byte
+			if err == nil {
+				got, err = tree.ReadFile(t.Context(), "f")
+			}
+			if in := err == nil && bytes.Equal(got, want); in != c.in {
+				t.Errorf("export for %s, a client of this host at %s over %v %v: let in %v, want %v: %v", c.client, c.at, o.Transport, o.Provider, in, c.in, err)
+			}
+			k.Close()
+		}
+		end()
+	}
+}
