@@ -1,0 +1,227 @@
+// The outcome of each step, compared with what the model permits, and its effect on the model.
+
+package several
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// apply compares the outcome of a step, and changes the model. It returns what was wanted, "" if that was so.
+func (m *model) apply(s Step, o Outcome) (want string) {
+	switch s.Op {
+	case Restart:
+		return fails(o, "")
+	case Open, Create:
+		return m.open(s, o)
+	case Unlink, Rename, Truncate, Stat, ReadDir, Cat, CopyIn:
+		return m.name(s, o)
+	}
+	f := m.files[fdKey{s.Actor, s.Fd}]
+	if m.stale(f) && (o.Err == "ESTALE" || o.Err == "EIO" || o.Err == "SIGBUS") {
+		f.lost = true
+		if s.Op == Close {
+			m.closed(f)
+		}
+		return ""
+	}
+	if to := m.files[fdKey{s.Actor, s.ToFd}]; to != nil && m.stale(to) && o.Err != "" {
+		to.lost = true
+		return ""
+	}
+	unsupported := o.Err == "EOPNOTSUPP" || o.Err == "ENOTSUP"
+	if unsupported && !m.kinds[s.Actor].Local && (s.Op == Fallocate || s.Op == FSetACL || s.Op == FGetACL) {
+		return ""
+	}
+	if s.Op == Lock && f.ino.lock != "" {
+		return fails(o, "EAGAIN")
+	}
+	if s.Op == Map && o.Err == "SIGBUS" {
+		return m.see(s, f.ino, o)
+	}
+	if want := fails(o, ""); want != "" {
+		return want
+	}
+	switch s.Op {
+	case Read, PRead, Map, SendFile, Splice, SeekEnd, FStat, FGetACL:
+		return m.see(s, f.ino, o)
+	}
+	return m.changeFile(s, f, o)
+}
+
+// fails compares the error of an outcome.
+func fails(o Outcome, want string) string {
+	if o.Err == want {
+		return ""
+	}
+	if want == "" {
+		return "success"
+	}
+	return want
+}
+
+// open is apply for the steps that open a file.
+func (m *model) open(s Step, o Outcome) string {
+	ino := m.names[s.Name]
+	flags := " " + s.Flags + " "
+	switch {
+	case ino != nil && s.Op == Create:
+		m.asked(s.Actor, s.Name)
+		return fails(o, "EEXIST")
+	case ino == nil && s.Op == Open && !strings.Contains(flags, " creat "):
+		m.asked(s.Actor, s.Name)
+		return fails(o, "ENOENT")
+	}
+	if o.Err != "" {
+		return "success"
+	}
+	if ino == nil {
+		ino = newInode()
+		m.bind(s.Actor, s.Name, ino)
+	} else if strings.Contains(flags, " trunc ") {
+		m.change(s.Actor, ino, true, func(v *version) { v.data, v.time = nil, truncated(v, 0) })
+	}
+	m.asked(s.Actor, s.Name)
+	f := &opened{actor: s.Actor, fd: s.Fd, ino: ino, append: strings.Contains(flags, " append ")}
+	f.write = s.Op == Create || strings.Contains(flags, " w ")
+	m.files[fdKey{s.Actor, s.Fd}] = f
+	m.settle(s.Actor, ino)
+	return ""
+}
+
+// anyTime is a time that differs between file systems.
+const anyTime = -1
+
+// truncated is the time after a truncation: file systems differ where the size stays.
+func truncated(v *version, size int64) int64 {
+	if int64(len(v.data)) == size {
+		return anyTime
+	}
+	return 0
+}
+
+// name is apply for the steps of names.
+func (m *model) name(s Step, o Outcome) string {
+	ino := m.names[s.Name]
+	if s.Op == ReadDir {
+		return m.listed(s, o)
+	}
+	if ino == nil && s.Op != CopyIn {
+		m.asked(s.Actor, s.Name)
+		return fails(o, "ENOENT")
+	}
+	if want := fails(o, ""); want != "" {
+		return want
+	}
+	switch s.Op {
+	case Unlink:
+		m.bind(s.Actor, s.Name, nil)
+	case Rename:
+		m.bind(s.Actor, s.To, ino)
+		ino.links++ // bind takes one away with the old name
+		m.bind(s.Actor, s.Name, nil)
+		delete(ino.removers, s.Actor)
+	case Truncate:
+		m.change(s.Actor, ino, true, func(v *version) { v.data, v.time = resized(v.data, s.Off), 0 })
+		m.asked(s.Actor, s.Name)
+	case Stat:
+		m.asked(s.Actor, s.Name)
+		return m.see(s, ino, o)
+	case Cat:
+		if want := ino.last().data; !bytes.Equal(o.Data, want) {
+			return runs(want)
+		}
+	case CopyIn:
+		if ino == nil {
+			ino = newInode()
+			m.bind(s.Actor, s.Name, ino)
+		}
+		m.change(s.Actor, ino, true, func(v *version) { v.data, v.time = bytes.Repeat([]byte{byte(s.Val)}, int(s.N)), 0 })
+	}
+	return ""
+}
+
+// listed compares a listing. A mount may keep one, so that some names are missing or gone.
+func (m *model) listed(s Step, o Outcome) string {
+	want := m.listing()
+	k := m.kinds[s.Actor]
+	if o.Err == "" && (k.Local || k.NoCache) && slices.Equal(o.Names, want) {
+		return ""
+	}
+	if o.Err == "" && !k.Local && !k.NoCache {
+		for _, name := range o.Names {
+			if !m.ever[name] {
+				return fmt.Sprint("names of ", want)
+			}
+		}
+		for name := range m.ever { // what is not listed now has been looked for, in effect
+			key := nameKey{s.Actor, name}
+			m.seen[key] = append(m.seen[key], m.names[name])
+		}
+		return ""
+	}
+	return fmt.Sprint(want)
+}
+
+// changeFile is the effect of a step on an open file.
+func (m *model) changeFile(s Step, f *opened, o Outcome) string {
+	ino, n := f.ino, int64(0)
+	switch s.Op {
+	case PWrite, Append, Store, CopyRange:
+		n = s.N
+	case SeekWrite:
+		n = int64(len(ino.last().data))
+	}
+	if o.N != n {
+		return fmt.Sprint(n)
+	}
+	written := func(at int64) func(v *version) {
+		data := bytes.Repeat([]byte{byte(s.Val)}, int(s.N))
+		return func(v *version) { v.data, v.time = overwritten(v.data, at, data), 0 }
+	}
+	switch s.Op {
+	case PWrite:
+		m.change(s.Actor, ino, false, written(s.Off))
+	case Append, SeekWrite:
+		m.change(s.Actor, ino, false, written(int64(len(ino.last().data))))
+	case Store:
+		m.change(s.Actor, ino, true, written(s.Off))
+	case CopyRange:
+		to, data := m.files[fdKey{s.Actor, s.ToFd}].ino, ino.last().data[s.Off:s.Off+s.N]
+		m.change(s.Actor, to, false, func(v *version) { v.data, v.time = overwritten(v.data, s.ToOff, data), 0 })
+	case FTruncate:
+		m.change(s.Actor, ino, true, func(v *version) { v.data, v.time = resized(v.data, s.Off), 0 })
+	case Fallocate:
+		m.change(s.Actor, ino, true, func(v *version) {
+			v.data, v.time = resized(v.data, max(int64(len(v.data)), s.Off+s.N)), anyTime
+		})
+	case FChmod:
+		m.change(s.Actor, ino, true, func(v *version) { v.mode = uint32(s.Val) })
+	case FTimes:
+		m.change(s.Actor, ino, true, func(v *version) { v.time = int64(s.Val) })
+	case FSetACL:
+		m.change(s.Actor, ino, true, func(v *version) { v.mode, v.acl = 0o644, s.Val })
+	case FSync:
+		m.publish(s.Actor, ino)
+	case Lock:
+		ino.lock, ino.holder, ino.holderFd = s.Flags, s.Actor, s.Fd
+		m.settle(s.Actor, ino)
+	case Unlock:
+		m.publish(s.Actor, ino)
+		ino.lock = ""
+	case Close:
+		m.closed(f)
+	}
+	return ""
+}
+
+// closed is the effect of close(2): locks of fcntl go with any open file of the process.
+func (m *model) closed(f *opened) {
+	delete(m.files, fdKey{f.actor, f.fd})
+	m.publish(f.actor, f.ino)
+	if f.ino.holder == f.actor && (f.ino.lock == "fcntl" || f.ino.holderFd == f.fd) {
+		f.ino.lock = ""
+	}
+}

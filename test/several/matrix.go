@@ -1,0 +1,148 @@
+// The matrix: each way to change a file, each way to see it, each event between the two.
+
+package several
+
+import "fmt"
+
+// A Cell is a schedule of the matrix.
+type Cell struct {
+	Name  string
+	Steps []Step
+}
+
+// The actor that looks has open file 1 from the beginning, and opens 2; the one that
+// changes has 1 open, and opens the others. Both are of the file "a".
+const held, again, source = 1, 2, 3
+
+// before is the size of the file that is changed.
+const sizeBefore = 5000
+
+// changes are the ways to change, on open file 2 where one is needed.
+var changes = []struct {
+	name  string
+	flags string // of open file 2, "" where there is none
+	steps []Step
+}{
+	{"overwrite", "w", []Step{{Op: PWrite, Fd: again, Off: 100, N: 4000, Val: 2}}},
+	{"write-past-the-end", "w", []Step{{Op: PWrite, Fd: again, Off: 9000, N: 5000, Val: 2}}},
+	{"append", "w append", []Step{{Op: Append, Fd: again, N: 5000, Val: 2}}},
+	{"append-within-page", "w append", []Step{{Op: Append, Fd: again, N: 100, Val: 2}}},
+	{"shorten", "w", []Step{{Op: FTruncate, Fd: again, Off: 100}}},
+	{"lengthen", "w", []Step{{Op: FTruncate, Fd: again, Off: 12000}}},
+	{"truncate", "", []Step{{Op: Truncate, Name: "a", Off: 4096}}},
+	{"empty", "w trunc", nil},
+	{"empty-and-write", "w trunc", []Step{{Op: PWrite, Fd: again, N: 200, Val: 2}}},
+	{"store", "w", []Step{{Op: Store, Fd: again, Off: 50, N: 4500, Val: 2}}},
+	{"fallocate", "w", []Step{{Op: Fallocate, Fd: again, Off: 4000, N: 9000}}},
+	{"copy-range", "w", []Step{
+		{Op: Open, Name: "b", Fd: source, Flags: "w creat"}, {Op: PWrite, Fd: source, N: 6000, Val: 3},
+		{Op: CopyRange, Fd: source, ToFd: again, ToOff: 2000, N: 6000}, {Op: Close, Fd: source},
+	}},
+	{"rename-over", "", []Step{
+		{Op: Create, Name: "b", Fd: source}, {Op: PWrite, Fd: source, N: 7000, Val: 3}, {Op: Close, Fd: source}, {Op: Rename, Name: "b", To: "a"},
+	}},
+	{"remove-and-make", "", []Step{
+		{Op: Unlink, Name: "a"}, {Op: Create, Name: "a", Fd: source}, {Op: PWrite, Fd: source, N: 300, Val: 3}, {Op: Close, Fd: source},
+	}},
+	{"chmod", "r", []Step{{Op: FChmod, Fd: again, Val: 0o600}}},
+	{"times", "r", []Step{{Op: FTimes, Fd: again, Val: 1_100_000_000}}},
+	{"acl", "r", []Step{{Op: FSetACL, Fd: again, Val: 1234}}},
+}
+
+// sights are the ways to see, of an open file whose number is filled in. A write is one:
+// where it goes shows in what is read afterwards.
+var sights = []struct {
+	name  string
+	flags string
+	steps []Step
+}{
+	{"read", "r", []Step{{Op: Read}}},
+	{"pread", "r", []Step{{Op: PRead, Off: 4000, N: 3000}}},
+	{"pread-past-the-end", "r", []Step{{Op: PRead, Off: 11000, N: 3000}}},
+	{"mmap", "r", []Step{{Op: Map, N: 1 << 20}}},
+	{"mmap-of-the-last", "r", []Step{{Op: Map, Off: 8999, N: 1 << 20}}},
+	{"sendfile", "r", []Step{{Op: SendFile, N: 1 << 20}}},
+	{"splice", "r", []Step{{Op: Splice, N: 1 << 20}}},
+	{"seek-end", "r", []Step{{Op: SeekEnd}}},
+	{"fstat", "r", []Step{{Op: FStat}}},
+	{"getfacl", "r", []Step{{Op: FGetACL}}},
+	{"stat", "r", []Step{{Op: Stat, Name: "a"}}},
+	{"readdir", "r", []Step{{Op: ReadDir}}},
+	{"append", "w append", []Step{{Op: Append, N: 77, Val: 9}}},
+	{"seek-end-write", "w", []Step{{Op: SeekWrite, N: 77, Val: 9}}},
+	{"store", "w", []Step{{Op: Store, Off: 5050, N: 77, Val: 9}}},
+	{"copy-range", "w", []Step{
+		{Op: Open, Name: "copy", Fd: source, Flags: "w creat"}, {Op: CopyRange, ToFd: source, N: 1 << 20}, {Op: Read, Fd: source}, {Op: Close, Fd: source},
+	}},
+}
+
+// events are what comes between: the number of the open file that then sees, and the steps.
+var events = []struct {
+	name  string
+	fd    int
+	first []Step
+	last  []Step
+}{
+	{"open", again, []Step{{Op: Open, Name: "a", Fd: again}}, []Step{{Op: Close, Fd: again}}},
+	{"open-and-fstat", again, []Step{{Op: Open, Name: "a", Fd: again}, {Op: FStat, Fd: again}}, []Step{{Op: Close, Fd: again}}},
+	{"fcntl", held, []Step{{Op: Lock, Fd: held, Flags: "fcntl"}}, []Step{{Op: Unlock, Fd: held, Flags: "fcntl"}}},
+	{"flock", held, []Step{{Op: Lock, Fd: held, Flags: "flock"}}, []Step{{Op: Unlock, Fd: held, Flags: "flock"}}},
+	{"fstat", held, []Step{{Op: FStat, Fd: held}}, nil},
+	{"nothing", held, nil, nil},
+}
+
+// Matrix are the schedules in which one actor changes and another one looks. After each the
+// content is read by both.
+func Matrix(changer, looker int) []Cell {
+	var cells []Cell
+	for _, c := range changes {
+		for _, s := range sights {
+			for _, e := range events {
+				cells = append(cells, Cell{fmt.Sprintf("%s,%s,%s", c.name, e.name, s.name), cell(changer, looker, c.flags, c.steps, s.flags, s.steps, e.fd, e.first, e.last)})
+			}
+		}
+	}
+	return cells
+}
+
+// cell is one of them.
+func cell(changer, looker int, changeFlags string, change []Step, seeFlags string, see []Step, fd int, first, last []Step) []Step {
+	var all []Step
+	by := func(actor int, steps ...Step) {
+		for _, s := range steps {
+			s.Actor = actor
+			all = append(all, s)
+		}
+	}
+	by(changer, Step{Op: Open, Name: "a", Fd: held, Flags: "w creat"}, Step{Op: PWrite, Fd: held, N: sizeBefore, Val: 1}, Step{Op: Close, Fd: held})
+	heldFlags := seeFlags
+	if heldFlags == "r" {
+		heldFlags = "w" // an exclusive lock wants a file that may be written
+	}
+	by(looker, Step{Op: Open, Name: "a", Fd: held, Flags: heldFlags}, Step{Op: Read, Fd: held}, Step{Op: FStat, Fd: held}, Step{Op: FGetACL, Fd: held}, Step{Op: Map, Fd: held, N: 1 << 20})
+	if changeFlags != "" {
+		by(changer, Step{Op: Open, Name: "a", Fd: again, Flags: changeFlags})
+	}
+	by(changer, change...)
+	if changeFlags != "" {
+		by(changer, Step{Op: Close, Fd: again})
+	}
+	for _, s := range first {
+		if s.Op == Open {
+			s.Flags = seeFlags
+		}
+		by(looker, s)
+	}
+	for _, s := range see {
+		if s.Fd == 0 && s.Op != Open && s.Op != Stat && s.Op != ReadDir {
+			s.Fd = fd
+		}
+		by(looker, s)
+	}
+	by(looker, last...)
+	by(looker, Step{Op: Close, Fd: held})
+	for _, actor := range []int{changer, looker} {
+		by(actor, Step{Op: Open, Name: "a", Fd: held, Flags: "r"}, Step{Op: Read, Fd: held}, Step{Op: Close, Fd: held})
+	}
+	return all
+}

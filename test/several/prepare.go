@@ -1,0 +1,142 @@
+// Which steps of a schedule can be taken, and how they are made to fit the model.
+
+package several
+
+// prepare completes a step, and reports whether it can be taken: what it needs is there,
+// and its effect on the files follows from what is promised. Steps that came before may
+// have been cut away, so most steps depend on nothing but the file that they name.
+func (m *model) prepare(s *Step) bool {
+	if s.Op == Restart {
+		return true
+	}
+	k := m.kinds[s.Actor]
+	switch s.Op {
+	case Cat:
+		return k.Command && m.names[s.Name] != nil
+	case CopyIn:
+		return k.Command
+	case Open, Create:
+		return !k.Command && m.files[fdKey{s.Actor, s.Fd}] == nil && m.current(s.Actor, s.Name)
+	case Unlink:
+		return m.current(s.Actor, s.Name)
+	case Rename:
+		return s.Name != s.To && m.current(s.Actor, s.Name) && m.current(s.Actor, s.To)
+	case Stat:
+		return m.current(s.Actor, s.Name) && (!k.Command || m.names[s.Name] != nil)
+	case Truncate:
+		if k.Command || !m.current(s.Actor, s.Name) {
+			return false
+		}
+		m.otherSize(m.names[s.Name], s)
+		return true
+	case ReadDir:
+		return !k.Command
+	}
+	f := m.files[fdKey{s.Actor, s.Fd}]
+	return f != nil && !f.lost && m.prepareFile(f, s)
+}
+
+// otherSize has a truncation be to another size than the file has: what one to the same
+// size changes differs between file systems.
+func (m *model) otherSize(ino *inode, s *Step) {
+	if ino != nil && int64(len(ino.last().data)) == s.Off {
+		s.Off++
+	}
+}
+
+// prepareFile is prepare for a step of an open file.
+func (m *model) prepareFile(f *opened, s *Step) bool {
+	size := int64(len(f.ino.last().data))
+	switch s.Op {
+	case PWrite:
+		return f.write && !f.append
+	case Append:
+		return f.append
+	case SeekWrite:
+		return f.write && !f.append && m.fresh(s.Actor, f.ino)
+	case FTruncate:
+		m.otherSize(f.ino, s)
+		return f.write
+	case Fallocate:
+		return f.write
+	case Store:
+		// A store writes the page's other bytes, too: those that the actor sees.
+		return f.write && m.fresh(s.Actor, f.ino) && within(s, size)
+	case Map:
+		return within(s, size)
+	case Read:
+		s.N = 64
+		for _, v := range m.may(s.Actor, f.ino) {
+			s.N = max(s.N, int64(len(v.data))+64)
+		}
+		return true
+	case CopyRange:
+		to := m.files[fdKey{s.Actor, s.ToFd}]
+		return to != nil && to.write && !to.append && !to.lost && to.ino != f.ino && m.fresh(s.Actor, f.ino) && within(s, size)
+	case Lock:
+		return m.lockable(f, s)
+	case Unlock:
+		return f.ino.lock == s.Flags && f.ino.holder == s.Actor && f.ino.holderFd == s.Fd
+	}
+	return true
+}
+
+// within moves a range inside of a file, and reports whether there is one.
+func within(s *Step, size int64) bool {
+	if size == 0 {
+		return false
+	}
+	s.Off %= size
+	s.N = min(s.N, size-s.Off)
+	return true
+}
+
+// lockable reports whether it is known how a lock ends: both kinds are one to some
+// servers and two to others, and a process has one of fcntl for all its open files.
+func (m *model) lockable(f *opened, s *Step) bool {
+	k, ino := m.kinds[s.Actor], f.ino
+	switch {
+	case k.NoLocks || !f.write || k.Local && s.Flags == "flock":
+		return false
+	case ino.lock == "":
+		return true
+	}
+	return ino.lock == s.Flags && ino.holder != s.Actor && !m.kinds[ino.holder].NoLocks
+}
+
+// touched are the files that a step is about.
+func (m *model) touched(s Step) []*inode {
+	var all []*inode
+	add := func(ino *inode) {
+		if ino != nil {
+			all = append(all, ino)
+		}
+	}
+	if s.Name != "" {
+		add(m.names[s.Name])
+	}
+	if s.To != "" {
+		add(m.names[s.To])
+	}
+	for _, fd := range []int{s.Fd, s.ToFd} {
+		if f := m.files[fdKey{s.Actor, fd}]; f != nil {
+			add(f.ino)
+		}
+	}
+	return all
+}
+
+// before are the steps that have to be taken first, so that a step's outcome is known:
+// what another actor has written and still keeps is synchronized.
+func (m *model) before(s Step) []Step {
+	var first []Step
+	for _, ino := range m.touched(s) {
+		if ino.dirty < 0 || ino.dirty == s.Actor {
+			continue
+		}
+		if f := m.openFile(ino.dirty, ino); f != nil {
+			first = append(first, Step{Actor: f.actor, Op: FSync, Fd: f.fd})
+		}
+	}
+	return first
+}

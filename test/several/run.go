@@ -1,0 +1,120 @@
+// A run of a schedule, and the failure that it ends with.
+
+package several
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+)
+
+// A World is the actors of schedules, each with what it is promised, and the server.
+type World struct {
+	Actors  []Actor // the first is a mount, or local
+	Kinds   []Kind
+	Restart func() error // kills the server and starts it again; nil where that is not asked for
+
+	runs atomic.Int64
+	name string
+}
+
+// NewWorld is a world without actors. Its schedules have directories of that name with a number.
+func NewWorld(name string) *World { return &World{name: name} }
+
+// Add adds an actor.
+func (w *World) Add(k Kind, a Actor) {
+	w.Kinds, w.Actors = append(w.Kinds, k), append(w.Actors, a)
+}
+
+// A Failure is a step with an outcome that nothing permits.
+type Failure struct {
+	Steps []Step // what led to it, and the step itself at the end
+	Got   Outcome
+	Want  string
+
+	world *World
+	taken []string
+}
+
+func (f *Failure) Error() string {
+	var b strings.Builder
+	for i, k := range f.world.Kinds {
+		fmt.Fprintf(&b, "actor %d is %s\n", i, k.Name)
+	}
+	for _, line := range f.taken {
+		fmt.Fprintf(&b, "  %s\n", line)
+	}
+	fmt.Fprintf(&b, "got  %s\nwant %s", f.Got, f.Want)
+	return b.String()
+}
+
+// Run takes the steps of a schedule that can be taken, in a new directory, and counts them. The error is a
+// *Failure where an outcome is wrong, else what has ended an actor.
+func (w *World) Run(schedule []Step) (steps int, err error) {
+	dir := fmt.Sprintf("%s-%d", w.name, w.runs.Add(1))
+	if o, err := w.Actors[0].Do(dir, Step{Op: mkdir}); err != nil || o.Err != "" {
+		return 0, fmt.Errorf("making %s: %s %w", dir, o, err)
+	}
+	m := newModel(w.Kinds)
+	r := &run{world: w, model: m, dir: dir}
+	for _, s := range schedule {
+		if err = r.step(s); err != nil {
+			break
+		}
+	}
+	for i := len(w.Actors) - 1; i >= 0; i-- {
+		s := Step{Actor: i, Op: clear}
+		if i == 0 {
+			s.Flags = "all"
+		}
+		if o, failed := w.Actors[i].Do(dir, s); failed != nil && err == nil {
+			err = failed
+		} else if o.Err != "" && err == nil && i == 0 {
+			err = fmt.Errorf("removing %s: %s", dir, o)
+		}
+	}
+	return len(r.taken), err
+}
+
+// A run is one run of a schedule.
+type run struct {
+	world *World
+	model *model
+	dir   string
+	steps []Step
+	taken []string
+}
+
+// step takes a step if it can be taken, and before it those that it needs.
+func (r *run) step(s Step) error {
+	if !r.model.prepare(&s) || s.Op == Restart && r.world.Restart == nil {
+		return nil
+	}
+	for _, first := range r.model.before(s) {
+		if err := r.take(first); err != nil {
+			return err
+		}
+	}
+	if !r.model.prepare(&s) {
+		return nil
+	}
+	return r.take(s)
+}
+
+func (r *run) take(s Step) (err error) {
+	var o Outcome
+	if s.Op == Restart {
+		err = r.world.Restart()
+	} else {
+		o, err = r.world.Actors[s.Actor].Do(r.dir, s)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w, after\n%s", s, err, strings.Join(r.taken, "\n"))
+	}
+	r.steps = append(r.steps, s)
+	r.taken = append(r.taken, fmt.Sprintf("%-50s → %s", s, o))
+	if want := r.model.apply(s, o); want != "" {
+		return &Failure{Steps: r.steps, Got: o, Want: want, world: r.world, taken: r.taken}
+	}
+	return nil
+}

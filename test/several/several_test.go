@@ -1,0 +1,204 @@
+// The model on a local directory, where it has to be exact, and actors that break a promise, which it has to find.
+
+package several
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// rootEnv has the test binary be an actor in that directory.
+const rootEnv = "NFSRDMA_SEVERAL_ROOT"
+
+func TestMain(m *testing.M) {
+	if root := os.Getenv(rootEnv); root != "" {
+		if err := Serve(root, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// process starts an actor that is a process of its own, as locks of fcntl want.
+func process(t *testing.T, root string) Actor {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), rootEnv+"="+root)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	return NewRemote(in, out)
+}
+
+// local is a world of processes of one machine, as far as the model knows.
+func local(t *testing.T, n int) *World {
+	t.Helper()
+	root, w := t.TempDir(), NewWorld("local")
+	for range n {
+		w.Add(Kind{Name: "a process", Local: true}, process(t, root))
+	}
+	return w
+}
+
+// TestLocal: a local directory keeps all promises, those of newest versions above all.
+func TestLocal(t *testing.T) {
+	w := local(t, 3)
+	steps := 0
+	for seed := range uint64(300) {
+		n, err := w.Run(w.Random(seed, 60))
+		if err != nil {
+			var f *Failure
+			if errors.As(err, &f) {
+				err = w.Shrink(f)
+			}
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		steps += n
+	}
+	if steps < 9000 {
+		t.Errorf("%d steps could be taken", steps)
+	}
+	for _, c := range Matrix(1, 0) {
+		if _, err := w.Run(c.Steps); err != nil {
+			t.Fatalf("%s: %v", c.Name, err)
+		}
+	}
+}
+
+// A broken actor changes what it is asked for, or what it has found.
+type broken struct {
+	Actor
+	ask func(*Step)
+	say func(Step, *Outcome)
+}
+
+func (b *broken) Do(dir string, s Step) (Outcome, error) {
+	if b.ask != nil {
+		b.ask(&s)
+	}
+	o, err := b.Actor.Do(dir, s)
+	if b.say != nil {
+		b.say(s, &o)
+	}
+	return o, err
+}
+
+// TestBrokenPromises: each is found, and the schedule that is left has few steps.
+func TestBrokenPromises(t *testing.T) {
+	size := int64(-1) // that a broken actor has found first
+	for name, b := range map[string]broken{
+		"a read that ends too early": {say: func(s Step, o *Outcome) {
+			if s.Op == PRead && len(o.Data) > 1 {
+				o.Data = o.Data[:len(o.Data)-1]
+			}
+		}},
+		"zeros that the file never had": {say: func(s Step, o *Outcome) {
+			if s.Op == Read && len(o.Data) > page {
+				o.Data = append(o.Data[:page:page], make([]byte, len(o.Data)-page)...)
+			}
+		}},
+		"a size that is kept": {say: func(s Step, o *Outcome) {
+			if s.Op == SeekEnd {
+				if size < 0 {
+					size = o.N
+				}
+				o.N = size
+			}
+		}},
+		"a store that goes past a page's end": {ask: func(s *Step) {
+			if s.Op == Store {
+				s.Off = max(0, s.Off-1)
+			}
+		}},
+		"a lock for two":          {say: func(s Step, o *Outcome) { o.Err = replaced(s, Lock, o.Err, "EAGAIN", "") }},
+		"a create that opens":     {say: func(s Step, o *Outcome) { o.Err = replaced(s, Create, o.Err, "EEXIST", "") }},
+		"a mode that nobody set":  {say: func(s Step, o *Outcome) { o.Mode = replaced(s, FStat, o.Mode, 0o644, 0o640) }},
+		"a time that is lost":     {say: func(s Step, o *Outcome) { o.Time = 0 }},
+		"an ACL that is lost":     {say: func(s Step, o *Outcome) { o.ACL = 0 }},
+		"a mapping that faults":   {say: func(s Step, o *Outcome) { o.Err = replaced(s, Map, o.Err, "", "SIGBUS") }},
+		"a dead file":             {say: func(s Step, o *Outcome) { o.Err = replaced(s, FSync, o.Err, "", "ESTALE") }},
+		"a name that stays":       {ask: func(s *Step) { s.Op = replaced(*s, Unlink, s.Op, Unlink, Stat) }},
+		"a truncation that waits": {ask: func(s *Step) { s.Op = replaced(*s, FTruncate, s.Op, FTruncate, FSync) }},
+	} {
+		w := local(t, 3)
+		b.Actor, size = w.Actors[1], -1
+		w.Actors[1] = &b
+		var f *Failure
+		for seed := uint64(0); f == nil && seed < 1000; seed++ {
+			if _, err := w.Run(w.Random(seed, 60)); err != nil && !errors.As(err, &f) {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		if f == nil {
+			t.Errorf("%s: got no failure, want one", name)
+			continue
+		}
+		if f = w.Shrink(f); len(f.Steps) > 8 {
+			t.Errorf("%s: got %d steps, want at most 8: %v", name, len(f.Steps), f)
+		}
+	}
+}
+
+// replaced is what a broken actor says or does in place of one value, in steps of one kind.
+func replaced[T comparable](s Step, op Op, is, from, to T) T {
+	if s.Op == op && is == from {
+		return to
+	}
+	return is
+}
+
+// An older actor has a cache that it never looks past: the model does not let it pass where the
+// newest version is promised, and does where it is not.
+func TestOlderVersions(t *testing.T) {
+	kinds := []Kind{{Name: "a mount"}, {Name: "another mount"}}
+	m := newModel(kinds)
+	steps := []struct {
+		step Step
+		got  Outcome
+		ok   bool
+	}{
+		{Step{Actor: 0, Op: Create, Name: "a", Fd: 1}, Outcome{}, true},
+		{Step{Actor: 0, Op: PWrite, Fd: 1, N: 2, Val: 'x'}, Outcome{N: 2}, true},
+		{Step{Actor: 0, Op: FSync, Fd: 1}, Outcome{}, true},
+		{Step{Actor: 1, Op: Open, Name: "a", Fd: 1, Flags: "w"}, Outcome{}, true},
+		{Step{Actor: 1, Op: PRead, Fd: 1, N: 2}, Outcome{Data: []byte("xx")}, true},
+		{Step{Actor: 0, Op: Append, Fd: 1, N: 1, Val: 'y'}, Outcome{N: 1}, true},
+		{Step{Actor: 0, Op: FSync, Fd: 1}, Outcome{}, true},
+		{Step{Actor: 1, Op: PRead, Fd: 1, N: 3}, Outcome{Data: []byte("xx")}, true},
+		{Step{Actor: 1, Op: PRead, Fd: 1, N: 3}, Outcome{Data: []byte("xxy")}, true},
+		{Step{Actor: 1, Op: PRead, Fd: 1, N: 3}, Outcome{Data: []byte("xx\x00")}, false},
+		{Step{Actor: 1, Op: FStat, Fd: 1}, Outcome{N: 2, Mode: 0o644}, true},
+		{Step{Actor: 1, Op: FStat, Fd: 1}, Outcome{N: 3, Mode: 0o644}, true},
+		{Step{Actor: 1, Op: PRead, Fd: 1, N: 3}, Outcome{Data: []byte("xx")}, false}, // known to be longer
+		{Step{Actor: 0, Op: FTruncate, Fd: 1, Off: 1}, Outcome{}, true},
+		{Step{Actor: 1, Op: SeekEnd, Fd: 1}, Outcome{N: 3}, true},
+		{Step{Actor: 1, Op: Lock, Fd: 1, Flags: "fcntl"}, Outcome{}, true},
+		{Step{Actor: 1, Op: SeekEnd, Fd: 1}, Outcome{N: 3}, false},
+		{Step{Actor: 1, Op: SeekEnd, Fd: 1}, Outcome{N: 1}, true},
+	}
+	for _, s := range steps {
+		if want := m.apply(s.step, s.got); (want == "") != s.ok {
+			t.Errorf("%s → %s: got accepted %t (want %q), want %t", s.step, s.got, want == "", want, s.ok)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+// The shortest schedule that still fails.
+
+package several
+
+import (
+	"errors"
+	"slices"
+)
+
+// tries is how often a shorter schedule is run before it counts as one that passes: some
+// failures depend on time.
+const tries = 2
+
+// mostRuns bounds the runs of one search.
+const mostRuns = 400
+
+// Shrink takes steps out of a schedule that has failed for as long as the rest fails, too.
+func (w *World) Shrink(f *Failure) *Failure {
+	runs := 0
+	again := func(steps []Step) *Failure {
+		for range tries {
+			runs++
+			_, err := w.Run(steps)
+			var shorter *Failure
+			if errors.As(err, &shorter) {
+				return shorter
+			}
+		}
+		return nil
+	}
+	for size := max(len(f.Steps)/2, 1); size > 0; size /= 2 {
+		for at := len(f.Steps) - 1; at >= 0 && runs < mostRuns; at -= size {
+			if at >= len(f.Steps) { // what failed has become shorter than that
+				at = len(f.Steps) - 1
+			}
+			from := max(at-size+1, 0)
+			if shorter := again(slices.Delete(slices.Clone(f.Steps), from, at+1)); shorter != nil && len(shorter.Steps) < len(f.Steps) {
+				f = shorter
+			}
+		}
+	}
+	return f
+}

@@ -1,0 +1,241 @@
+// A worker: an actor that uses a directory by system calls.
+
+package several
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// An Actor does steps, one at a time, in the schedule's directory.
+type Actor interface {
+	Do(dir string, s Step) (Outcome, error)
+}
+
+// A Worker is an actor in this process.
+type Worker struct {
+	root  string
+	files map[int]int // descriptors, by the steps' numbers
+}
+
+// NewWorker is a worker in a directory.
+func NewWorker(root string) *Worker { return &Worker{root: root, files: make(map[int]int)} }
+
+// A message is a step that a process is to do, in a directory below the actor's.
+type message struct {
+	Dir  string
+	Step Step
+}
+
+// Serve has a worker do the steps that come by one stream, and answer by the other one,
+// until the first ends.
+func Serve(root string, in io.Reader, out io.Writer) error {
+	w := NewWorker(root)
+	steps, outcomes := json.NewDecoder(bufio.NewReader(in)), json.NewEncoder(out)
+	for {
+		var m message
+		if err := steps.Decode(&m); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		o, err := w.Do(m.Dir, m.Step)
+		if err != nil {
+			return err
+		}
+		if err := outcomes.Encode(o); err != nil {
+			return err
+		}
+	}
+}
+
+// A Remote is an actor that Serve is, at the other end of two streams.
+type Remote struct {
+	in  *json.Encoder
+	out *json.Decoder
+}
+
+// NewRemote is the actor that reads its steps from in, and writes its outcomes to out.
+func NewRemote(in io.Writer, out io.Reader) *Remote {
+	return &Remote{json.NewEncoder(in), json.NewDecoder(bufio.NewReader(out))}
+}
+
+// Do has the other process do a step.
+func (r *Remote) Do(dir string, s Step) (o Outcome, err error) {
+	if err = r.in.Encode(message{dir, s}); err == nil {
+		err = r.out.Decode(&o)
+	}
+	return o, err
+}
+
+// Do does a step.
+func (w *Worker) Do(dir string, s Step) (o Outcome, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		v := recover()
+		if _, fault := v.(interface{ Addr() uintptr }); fault {
+			o = Outcome{Err: "SIGBUS"} // of a page of a mapping that is past the end
+		} else if v != nil {
+			panic(v)
+		}
+	}()
+	dir = filepath.Join(w.root, dir)
+	switch s.Op {
+	case mkdir:
+		return w.outcome(0, unix.Mkdir(dir, 0o777)), nil
+	case clear:
+		return w.outcome(0, w.clear(dir, s.Flags)), nil
+	case Open, Create, Unlink, Rename, Truncate, Stat, ReadDir:
+		return w.name(dir, s), nil
+	}
+	fd, ok := w.files[s.Fd]
+	if !ok {
+		return o, fmt.Errorf("step %q: file #%d is not open", s, s.Fd)
+	}
+	return w.file(fd, s), nil
+}
+
+// outcome is a count and an error.
+func (w *Worker) outcome(n int64, err error) Outcome {
+	var errno unix.Errno
+	switch {
+	case err == nil:
+		return Outcome{N: n}
+	case errors.As(err, &errno):
+		return Outcome{Err: unix.ErrnoName(errno)}
+	}
+	return Outcome{Err: err.Error()}
+}
+
+// clear closes all files, and removes the directory if that is asked for.
+func (w *Worker) clear(dir, how string) error {
+	for n, fd := range w.files {
+		unix.Close(fd)
+		delete(w.files, n)
+	}
+	if how != "all" {
+		return nil
+	}
+	return os.RemoveAll(dir)
+}
+
+// name does a step of a name.
+func (w *Worker) name(dir string, s Step) Outcome {
+	path := filepath.Join(dir, s.Name)
+	switch s.Op {
+	case Open, Create:
+		fd, err := unix.Open(path, openFlags(s)|unix.O_CLOEXEC, 0o644)
+		if err == nil {
+			w.files[s.Fd] = fd
+		}
+		return w.outcome(0, err)
+	case Unlink:
+		return w.outcome(0, unix.Unlink(path))
+	case Rename:
+		return w.outcome(0, unix.Rename(path, filepath.Join(dir, s.To)))
+	case Truncate:
+		return w.outcome(0, unix.Truncate(path, s.Off))
+	case Stat:
+		var st unix.Stat_t
+		err := unix.Stat(path, &st)
+		return w.status(&st, err)
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return w.outcome(0, err)
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	// A file that was removed while it was open has a hidden name until it is closed.
+	names = slices.DeleteFunc(names, func(n string) bool { return strings.HasPrefix(n, ".nfs") })
+	slices.Sort(names)
+	o := w.outcome(0, err)
+	o.Names = names
+	return o
+}
+
+// openFlags are the flags of open(2) that a step asks for.
+func openFlags(s Step) int {
+	flags := unix.O_RDONLY
+	for _, f := range strings.Fields(s.Flags) {
+		flags |= map[string]int{"w": unix.O_RDWR, "append": unix.O_APPEND, "trunc": unix.O_TRUNC, "creat": unix.O_CREAT}[f]
+	}
+	if s.Op == Create {
+		flags |= unix.O_RDWR | unix.O_CREAT | unix.O_EXCL
+	}
+	return flags
+}
+
+// SetTimes is the end of the times that steps set: what is later, the server's clock has set.
+const SetTimes = 1_200_000_000
+
+func (w *Worker) status(st *unix.Stat_t, err error) Outcome {
+	o := w.outcome(st.Size, err)
+	if err != nil {
+		return o
+	}
+	o.Mode = st.Mode & 0o7777
+	if st.Mtim.Sec < SetTimes {
+		o.Time = st.Mtim.Sec
+	}
+	return o
+}
+
+// file does a step of an open file.
+func (w *Worker) file(fd int, s Step) Outcome {
+	switch s.Op {
+	case Close:
+		delete(w.files, s.Fd)
+		return w.outcome(0, unix.Close(fd))
+	case FTruncate:
+		return w.outcome(0, unix.Ftruncate(fd, s.Off))
+	case Fallocate:
+		return w.outcome(0, unix.Fallocate(fd, 0, s.Off, s.N))
+	case FChmod:
+		return w.outcome(0, unix.Fchmod(fd, uint32(s.Val)))
+	case FTimes:
+		// By /proc, since futimens is utimensat without a path, which package unix does not have.
+		at := unix.Timespec{Sec: int64(s.Val)}
+		return w.outcome(0, unix.UtimesNanoAt(unix.AT_FDCWD, fmt.Sprint("/proc/self/fd/", fd), []unix.Timespec{at, at}, 0))
+	case FSync:
+		return w.outcome(0, unix.Fsync(fd))
+	case FSetACL:
+		return w.outcome(0, unix.Fsetxattr(fd, aclName, aclOf(s.Val), 0))
+	case FGetACL:
+		return w.getACL(fd)
+	case Lock:
+		return w.outcome(0, lock(fd, s.Flags, unix.F_WRLCK))
+	case Unlock:
+		return w.outcome(0, lock(fd, s.Flags, unix.F_UNLCK))
+	case FStat:
+		var st unix.Stat_t
+		err := unix.Fstat(fd, &st)
+		return w.status(&st, err)
+	case SeekEnd:
+		return w.outcome(unix.Seek(fd, 0, unix.SEEK_END))
+	case PWrite, Append, SeekWrite, Store, CopyRange:
+		return w.write(fd, s)
+	}
+	return w.read(fd, s)
+}
+
+// lock takes or releases a lock of the whole file.
+func lock(fd int, how string, kind int16) error {
+	if how == "flock" {
+		if kind == unix.F_UNLCK {
+			return unix.Flock(fd, unix.LOCK_UN)
+		}
+		return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+	}
+	return unix.FcntlFlock(uintptr(fd), unix.F_SETLK, &unix.Flock_t{Type: kind})
+}
