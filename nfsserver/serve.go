@@ -5,6 +5,7 @@ package nfsserver
 import (
 	"errors"
 	"net"
+	"net/netip"
 	"sync"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -28,6 +29,9 @@ type Listen struct {
 	RoCE         string
 	RoCEOptional bool
 	RoCEState    string // see roce.Options.State
+
+	// RoCEUnserved is called for addresses of this host where RoCE is not served while it is at others: see roce.Options.Unserved.
+	RoCEUnserved func(at netip.Addr, err error)
 
 	// Programs are served at all addresses beside NFS and MOUNT, to callers that those let in. Those with lanes have
 	// the Server's Names.
@@ -92,7 +96,7 @@ func (s *Server) Start(l Listen) (*Service, error) {
 		serve = append(serve, func() error { return v.rpc.ServeRDMA(dev, rdma) })
 	}
 	if l.RoCE != "" {
-		dev := roce.OpenWith(l.Device, roce.Options{State: l.RoCEState})
+		dev := roce.OpenWith(l.Device, roce.Options{State: l.RoCEState, Unserved: l.RoCEUnserved})
 		rdma, err := dev.Listen("udp", l.RoCE)
 		switch {
 		case err == nil:

@@ -162,7 +162,7 @@ func (e *endpoint) establish(s *session, l *link) error {
 	}
 	e.started, e.conn = true, l
 	if s.attrs.Peer.IsValid() {
-		e.peer = netip.AddrPortFrom(s.attrs.Peer, b.port.key.Port())
+		e.peer = b.port.zoned(netip.AddrPortFrom(s.attrs.Peer, b.port.key.Port()))
 	}
 	e.heard.Store(int64(now()))
 	if e.cfg.Service == rnic.RC {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -29,6 +30,8 @@ type listener struct {
 	done    chan struct{}
 
 	loop sync.WaitGroup // followAddrs
+
+	lacks map[netip.Addr]bool // addresses that cannot be had; of who listens first, then of followAddrs
 
 	mu     sync.Mutex // after control.mu
 	ports  []*port    // guarded by mu, as is what follows
@@ -89,30 +92,51 @@ func (l *listener) followAddrs(all netip.Addr) {
 }
 
 // addAll listens at all addresses of the host, those of IPv4 or all there are, but where it does already. It fails if it listens
-// nowhere then.
+// nowhere then; else the addresses that it could not have are reported.
 func (l *listener) addAll(all netip.Addr) error {
 	own, err := hostAddrs(all)
 	if err != nil {
 		return err
 	}
-	var errs []error
+	failed := make(map[netip.Addr]error)
 	for _, a := range own {
 		if l.has(a) {
 			continue
 		}
-		if err := l.add(a); err != nil {
-			errs = append(errs, err)
+		err := l.add(a)
+		switch {
+		case errors.Is(err, syscall.EADDRNOTAVAIL): // it has gone, or IPv6 looks for duplicates of it
+		case err != nil:
+			failed[a] = err
+		default:
+			l.report(a, nil)
 		}
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case len(l.ports) > 0:
-		return nil
-	case len(errs) == 0:
+	served := len(l.ports)
+	l.mu.Unlock()
+	if served == 0 {
+		for _, err := range failed {
+			return err
+		}
 		return errNoAddrs
 	}
-	return errs[0]
+	for a, err := range failed {
+		l.report(a, err)
+	}
+	return nil
+}
+
+// report calls Options.Unserved, once for each change. Only one goroutine calls it.
+func (l *listener) report(a netip.Addr, err error) {
+	if l.p.opt.Unserved == nil || l.lacks[a] == (err != nil) {
+		return
+	}
+	if l.lacks == nil {
+		l.lacks = make(map[netip.Addr]bool)
+	}
+	l.lacks[a] = err != nil
+	l.p.opt.Unserved(a, err)
 }
 
 func (l *listener) has(a netip.Addr) bool {
@@ -143,20 +167,21 @@ func listenAddr(addr string) (at netip.AddrPort, err error) {
 
 // hostAddrs is the addresses of this host: of IPv4, or all of them.
 func hostAddrs(all netip.Addr) (list []netip.Addr, err error) {
-	own, err := net.InterfaceAddrs()
+	own, err := net.Interfaces()
 	if err != nil {
 		return nil, err
 	}
-	for _, a := range own {
-		ip, ok := a.(*net.IPNet)
-		if !ok {
-			continue
-		}
-		at, _ := netip.AddrFromSlice(ip.IP)
-		at = at.Unmap()
-		// A link-local address is not one by itself, without its interface.
-		if at.IsValid() && !at.IsLinkLocalUnicast() && (all.Is6() || at.Is4()) {
-			list = append(list, at)
+	for i := range own {
+		addrs, _ := own[i].Addrs() // of one that is gone: none
+		for _, a := range addrs {
+			ip, ok := a.(*net.IPNet)
+			if !ok {
+				continue
+			}
+			at, _ := netip.AddrFromSlice(ip.IP)
+			if at = canonical(at.Unmap().WithZone(own[i].Name)); at.IsValid() && (all.Is6() || at.Is4()) && !slices.Contains(list, at) {
+				list = append(list, at)
+			}
 		}
 	}
 	return list, nil
@@ -195,7 +220,7 @@ func (l *listener) offer(c *control, e *cm.Event) bool {
 	ports.mu.Lock()
 	c.t.users++ // until the request has had its answer, also if the listener is closed before
 	ports.mu.Unlock()
-	l.ready <- &connRequest{c: c, kind: l.kind, k: e.Conn, remote: e.Remote, source: e.Source, from: c.from, abandoned: make(chan struct{}), private: e.Private}
+	l.ready <- &connRequest{c: c, kind: l.kind, k: e.Conn, remote: e.Remote, source: c.t.zoned(e.Source), from: c.from, abandoned: make(chan struct{}), private: e.Private}
 	return true
 }
 
@@ -292,7 +317,7 @@ func (r *connRequest) NetConn() net.Conn { return nil }
 // Sockets is our socket, and the one that has sent the request: not the one at the UDP port of RoCE, to which the answer goes. On
 // this host everybody can send from an address that another one's socket is bound to, but not from its port.
 func (r *connRequest) Sockets() (local, remote netip.AddrPort) {
-	return r.c.t.key, netip.AddrPortFrom(r.k.Peer(), r.from)
+	return r.c.t.key, r.c.t.zoned(netip.AddrPortFrom(r.k.Peer(), r.from))
 }
 
 // Abandon has accept wait no longer for an RTU.

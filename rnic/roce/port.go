@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -64,6 +65,7 @@ func now() core.Instant { return core.Instant(time.Since(epoch)) + 1 }
 
 // openPort returns the port of an address, opened if nobody has it yet. release gives it back.
 func openPort(at netip.AddrPort, wrap func(udp.Wire) udp.Wire) (*port, error) {
+	at = netip.AddrPortFrom(canonical(at.Addr()), at.Port())
 	ports.mu.Lock()
 	defer ports.mu.Unlock()
 	if t := ports.all[at]; t != nil {
@@ -89,6 +91,29 @@ func openPort(at netip.AddrPort, wrap func(udp.Wire) udp.Wire) (*port, error) {
 	go t.receiveLoop(w)
 	go t.serviceLoop()
 	return t, nil
+}
+
+// canonical is the one form of an address of this host: a link-local address of IPv6 is one of an interface, which its zone names, and no other address has a
+// zone.
+func canonical(a netip.Addr) netip.Addr {
+	a = a.Unmap()
+	if !a.IsLinkLocalUnicast() {
+		return a.WithZone("")
+	}
+	if n, err := strconv.Atoi(a.Zone()); err == nil {
+		if i, err := net.InterfaceByIndex(n); err == nil {
+			return a.WithZone(i.Name)
+		}
+	}
+	return a
+}
+
+// zoned is an address of a peer of the port, as packets have it, with the zone that it lies in.
+func (t *port) zoned(a netip.AddrPort) netip.AddrPort {
+	if !a.Addr().IsLinkLocalUnicast() {
+		return a
+	}
+	return netip.AddrPortFrom(a.Addr().WithZone(t.key.Addr().Zone()), a.Port())
 }
 
 // release gives back what openPort returned; the last one closes the socket.

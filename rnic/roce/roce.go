@@ -4,6 +4,7 @@ package roce
 
 import (
 	"errors"
+	"net/netip"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
@@ -41,6 +42,10 @@ type Options struct {
 	// State is a directory where the connections of listeners are kept, in a file for each address: those that this process has
 	// when it is killed the next one ends, so that their peers need not wait until they find out; "": nowhere.
 	State string
+
+	// Unserved is called for each address that a listener at all addresses cannot have while it has others, and with nil when it has the address
+	// after all; nil: nobody asks. It MUST NOT wait.
+	Unserved func(at netip.Addr, err error)
 }
 
 // A provider is the rnic.Provider of one Device.

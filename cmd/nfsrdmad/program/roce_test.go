@@ -5,6 +5,7 @@ package program
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -107,5 +108,78 @@ func TestExportsOfThisHost(t *testing.T) {
 			k.Close()
 		}
 		end()
+	}
+}
+
+// otherHost makes the network namespace "other", with an interface pair1 to pair0 of the test's own.
+func otherHost(t *testing.T) {
+	t.Helper()
+	sh(t, `ip netns add other; ip link add pair0 type veth peer name pair1 netns other; ip -n other link set lo up
+ip addr add 10.91.7.1/24 dev pair0; ip -n other addr add 10.91.7.2/24 dev pair1; ip link set pair0 up; ip -n other link set pair1 up`)
+}
+
+// readOver reads a file of a server over RoCE.
+func readOver(t *testing.T, server, export, name string) []byte {
+	t.Helper()
+	data, err := mounted(t, server, export, nfsclient.Options{Provider: nfsclient.RoCE, CallTimeout: 5 * time.Minute}).ReadFile(t.Context(), name)
+	if err != nil {
+		t.Fatalf("%s: %v", server, err)
+	}
+	return data
+}
+
+// content makes a directory with the file f, of n bytes.
+func content(t *testing.T, n int) (dir string, data []byte) {
+	t.Helper()
+	dir, data = t.TempDir(), make([]byte, n)
+	for i := range data {
+		data[i] = byte(i * (i>>8 + 1))
+	}
+	if err := os.WriteFile(filepath.Join(dir, "f"), data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir, data
+}
+
+// TestRoCELinkLocal: a server at all addresses, and one at an address with its zone, are reached over RoCE by link-local addresses of IPv4 and of IPv6.
+func TestRoCELinkLocal(t *testing.T) {
+	if !machine.Apart(t) {
+		return
+	}
+	otherHost(t)
+	sh(t, `ip addr add 169.254.10.1/16 dev pair0; ip -n other addr add 169.254.10.2/16 dev pair1
+ip addr add fe80::7:1/64 dev pair0 nodad; ip -n other addr add fe80::7:2/64 dev pair1 nodad`)
+	dir, want := content(t, 300_000)
+	for _, c := range []struct{ addr, at string }{{"::", "169.254.10.2"}, {"::", "[fe80::7:2%pair0]:20049"}, {"fe80::7:2%pair1", "[fe80::7:2%pair0]:20049"}} {
+		_, end := startRoCE(t, "other", "--addr", c.addr, dir+"=/e")
+		if got := readOver(t, c.at, "/e", "f"); !bytes.Equal(got, want) {
+			t.Errorf("server at %s, by %s: %d bytes, want %d of the file", c.addr, c.at, len(got), len(want))
+		}
+		end()
+	}
+}
+
+// TestRoCEPartlyServed: where another program has the RoCE port of one address the server says so, once, and serves there when the port is free.
+func TestRoCEPartlyServed(t *testing.T) {
+	if !machine.Apart(t) {
+		return
+	}
+	otherHost(t)
+	sh(t, "ip addr add 192.0.2.2/32 dev lo")
+	taken, err := net.ListenPacket("udp4", "192.0.2.2:4791")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	dir, want := content(t, 3)
+	log, _ := startRoCE(t, "", "--addr", "0.0.0.0", dir+"=/e")
+	awaitText(t, log, "not served over RoCE at 192.0.2.2: ")
+	taken.Close()
+	awaitText(t, log, "served over RoCE at 192.0.2.2, too")
+	if n := strings.Count(log.String(), "not served over RoCE"); n != 1 {
+		t.Errorf("said %d times, want once", n)
+	}
+	if got := readOver(t, "192.0.2.2", "/e", "f"); !bytes.Equal(got, want) {
+		t.Errorf("read %q, want %q", got, want)
 	}
 }

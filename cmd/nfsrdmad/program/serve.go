@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/signal"
 	"slices"
@@ -295,6 +296,7 @@ func (o *options) providers(l *nfsserver.Listen, host string) error {
 	if !o.ephemeral {
 		l.RoCEState = stateDir(o)
 	}
+	l.RoCEUnserved = roceUnserved
 	if o.rdma == "auto" {
 		l.RDMA, l.RoCE, l.RoCEOptional = at, at, true
 		return nil
@@ -310,6 +312,15 @@ func (o *options) providers(l *nfsserver.Listen, host string) error {
 		}
 	}
 	return nil
+}
+
+// roceUnserved logs that an address of this host is not served over RoCE, or is at last.
+func roceUnserved(at netip.Addr, err error) {
+	if err != nil {
+		logrus.Warnf("not served over RoCE at %v: %v", at, err)
+		return
+	}
+	logrus.Infof("served over RoCE at %v, too", at)
 }
 
 func crcMode(s string) (rnic.CRCMode, error) {

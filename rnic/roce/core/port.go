@@ -32,10 +32,10 @@ type Port struct {
 	count  Counters             // of packets that came to no QP, and of QPs that are gone
 }
 
-// NewPort returns a port without QPs. addr is the address that its packets come to. Packets for QPN 1, the general services, are given to
+// NewPort returns a port without QPs. addr is the address that its packets come to; packets name no zone. Packets for QPN 1, the general services, are given to
 // general, which keeps nothing of them; where it is nil a QP can have that number.
 func NewPort(addr netip.Addr, general func(Instant, Packet)) *Port {
-	return &Port{addr: addr.Unmap(), general: general, qps: make(map[uint32]*QP), groups: make(map[netip.Addr][]*QP)}
+	return &Port{addr: addr.Unmap().WithZone(""), general: general, qps: make(map[uint32]*QP), groups: make(map[netip.Addr][]*QP)}
 }
 
 // Add has packets for qp's QPN go to it.

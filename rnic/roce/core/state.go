@@ -239,7 +239,7 @@ func (qp *QP) set(set Attr, a *Attrs) {
 		qp.attrs.Access = a.Access
 	}
 	if set&AttrPeer != 0 {
-		qp.attrs.Peer, qp.attrs.PeerPort = a.Peer.Unmap(), a.PeerPort
+		qp.attrs.Peer, qp.attrs.PeerPort = a.Peer.Unmap().WithZone(""), a.PeerPort
 	}
 	if set&AttrPathMTU != 0 {
 		qp.attrs.PathMTU = a.PathMTU

@@ -140,7 +140,7 @@ func interfaceOf(addr netip.Addr) *net.Interface {
 		}
 		for _, a := range addrs {
 			if n, ok := a.(*net.IPNet); ok {
-				if is, _ := netip.AddrFromSlice(n.IP); is.Unmap() == addr.WithZone("") {
+				if is, _ := netip.AddrFromSlice(n.IP); is.Unmap() == addr.WithZone("") && (addr.Zone() == "" || addr.Zone() == list[i].Name) {
 					return &list[i]
 				}
 			}
