@@ -3,8 +3,6 @@
 package main
 
 import (
-	"io"
-
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/spf13/cobra"
@@ -19,37 +17,15 @@ func newCat(s *session.Session) *cobra.Command {
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rep := cli.NewReporter(s.Stderr, "cat")
-			out := &stickyWriter{w: cmd.OutOrStdout()}
-			err := s.EachOperand(cmd.Context(), rep, "", args, func(o session.Operand) error {
-				if out.err != nil {
-					return cli.ErrReported // the next file could not be written either
-				}
+			return s.EachOperand(cmd.Context(), rep, "", args, func(o session.Operand) error {
 				f, err := o.FS.Open(cmd.Context(), o.Path)
 				if err != nil {
 					return err
 				}
 				defer f.Close()
-				if _, err = f.WriteTo(out); out.err != nil {
-					return session.Finished("write error: " + cli.Reason(out.err))
-				}
+				_, err = f.WriteTo(cmd.OutOrStdout())
 				return err
 			})
-			return err
 		},
 	}
-}
-
-// A stickyWriter keeps the first error of a Writer, to tell it from one of the other side.
-type stickyWriter struct {
-	w   io.Writer
-	err error
-}
-
-func (s *stickyWriter) Write(p []byte) (int, error) {
-	if s.err != nil {
-		return 0, s.err
-	}
-	n, err := s.w.Write(p)
-	s.err = err
-	return n, err
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"syscall"
 
@@ -19,11 +18,11 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := cli.UntilSignal(context.Background())
 	procs.Follow(ctx)
-	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	code := run(ctx, os.Args[1:], os.Stdin, cli.Stdout(), os.Stderr)
 	stop()
-	os.Exit(code)
+	cli.Exit(code)
 }
 
 // newProgram is what the program is under the name that it was called by.
@@ -36,27 +35,45 @@ func newProgram(s *session.Session, name string) *cobra.Command {
 }
 
 // run is the whole program; it returns the exit code.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func run(parent context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	s := &session.Session{Stderr: stderr}
 	cmd := newProgram(s, os.Args[0])
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	out := cli.NewOutput(stdout, func() { cancel(cli.Signaled(syscall.SIGPIPE)) })
 	cmd.SetArgs(args)
 	cmd.SetIn(stdin)
-	cmd.SetOut(stdout)
+	cmd.SetOut(out)
 	cmd.SetErr(stderr)
-	err := cmd.ExecuteContext(ctx)
+	ran, err := cmd.ExecuteContextC(ctx)
 	s.Close()
+	status := statusOf(ctx, s, cmd, err)
+	if err := out.Close(); err != nil && !errors.Is(context.Cause(ctx), cli.Signaled(syscall.SIGPIPE)) {
+		fmt.Fprintf(stderr, "nfsrdma: %s\n", cli.WriteError(ran, err))
+		status = max(status, 1)
+	}
+	return status
+}
+
+// statusOf is the exit status of a command, whose error it reports where that was not done.
+func statusOf(ctx context.Context, s *session.Session, cmd *cobra.Command, err error) int {
 	var exit cli.ExitError
+	var output *cli.OutputError
 	switch {
+	case errors.Is(context.Cause(ctx), cli.Signaled(syscall.SIGPIPE)):
+		return cli.EndedBy(ctx)
 	case err == nil:
 		return 0
 	case ctx.Err() != nil:
-		fmt.Fprintln(stderr, "nfsrdma: interrupted")
-		return 130
+		fmt.Fprintln(s.Stderr, "nfsrdma: interrupted")
+		return cli.EndedBy(ctx)
 	case errors.As(err, &exit):
 		return int(exit)
 	case errors.Is(err, cli.ErrReported):
 		return 1
+	case errors.As(err, &output):
+		return 1 // run reports it
 	}
-	fmt.Fprintf(stderr, "nfsrdma: %s\n", cli.OneLine(cmd, s.InFull(err)))
+	fmt.Fprintf(s.Stderr, "nfsrdma: %s\n", cli.OneLine(cmd, s.InFull(err)))
 	return 1
 }

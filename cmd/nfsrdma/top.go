@@ -8,10 +8,10 @@ import (
 	"os"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/control"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/top"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
 const topLong = `Show what a server (nfsrdmad) does while it does it, after nfsiostat(8) and top(1): for each operation
@@ -97,18 +97,9 @@ func (t *topCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	o := &top.Options{Source: source, Interval: t.every, Count: t.count, JSON: t.asJSON, Order: order, Colors: os.Getenv("NO_COLOR") == ""}
-	in, out := terminalOf(cmd.InOrStdin()), terminalOf(cmd.OutOrStdout())
+	in, out := cli.Terminal(cmd.InOrStdin()), cli.Terminal(cmd.OutOrStdout())
 	if in == nil || out == nil || t.asJSON || t.count > 0 || os.Getenv("TERM") == "dumb" {
 		return top.Lines(cmd.Context(), cmd.OutOrStdout(), o)
 	}
 	return top.Screen(cmd.Context(), in, out, o)
-}
-
-// terminalOf is the terminal that a stream is, or nil.
-func terminalOf(stream any) *os.File {
-	f, ok := stream.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return nil
-	}
-	return f
 }

@@ -146,7 +146,7 @@ func checkFile(t *testing.T, name string, contents ...[]byte) int {
 	return -1
 }
 
-var signals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL}
+var signals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL, syscall.SIGHUP, syscall.SIGQUIT}
 
 // A copy that is interrupted leaves what had the name, or the whole of the new.
 func TestInterruptedCopyLeavesNoHalfFile(t *testing.T) {
@@ -186,6 +186,69 @@ func TestInterruptedCopyLeavesNoHalfFile(t *testing.T) {
 		checkFile(t, way.from, big)
 		_, _ = os.Remove(way.from), os.Remove(way.to)
 	}
+}
+
+// Each signal by which users, terminals and service managers end a program has the temporary file removed, and ends it
+// as a shell expects. The source is a FIFO that gives a part and no end, so that the copy is under way.
+func TestEverySignalRemovesTheTemporaryFile(t *testing.T) {
+	r := newKillRig(t)
+	fifo := r.local + "/fifo"
+	if err := syscall.Mkfifo(fifo, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
+		for _, way := range []struct{ arg, dir string }{{r.url + "/f", r.served}, {r.local + "/f", r.local}} {
+			p := start(t, "cp", fifo, way.arg)
+			feed, err := os.OpenFile(fifo, os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := feed.Write(pattern(3<<20, 1)); err != nil {
+				t.Fatal(err)
+			}
+			waitForTemp(t, way.dir)
+			_ = p.cmd.Process.Signal(sig)
+			p.end(t)
+			feed.Close()
+			status, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+			if sig != syscall.SIGQUIT && (!status.Signaled() || status.Signal() != sig) {
+				t.Errorf("%v: %v", sig, p.cmd.ProcessState)
+			}
+			if sig == syscall.SIGQUIT && status.ExitStatus() != 131 {
+				t.Errorf("%v: %v, want status 131", sig, p.cmd.ProcessState)
+			}
+			p.checkLeft(t, way.dir, false)
+			checkFile(t, way.dir+"/f", nil)
+		}
+	}
+}
+
+// A reader of the standard output who leaves ends a copy as it ends one of coreutils, and nothing incomplete stays.
+func TestReaderOfOutputGone(t *testing.T) {
+	r := newKillRig(t)
+	files := smallTree(t, r.local+"/tree", 400)
+	p := run{exec.Command(filepath.Join(rig.bin, "nfsrdma"), "cp", "-rv", r.local+"/tree", r.url+"/tree"), new(bytes.Buffer)}
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.cmd.Stdout, p.cmd.Stderr = in, p.stderr
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	in.Close()
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Error(err)
+	}
+	out.Close()
+	p.end(t)
+	if status, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGPIPE {
+		t.Errorf("%v: %s", p.cmd.ProcessState, p.stderr)
+	}
+	for name, content := range files {
+		checkFile(t, r.served+"/tree/"+name, nil, content)
+	}
+	p.checkLeft(t, r.served, false)
 }
 
 // smallTree makes n files in directories of a few.

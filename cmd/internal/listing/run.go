@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -61,8 +60,8 @@ type Run struct {
 func New(s *session.Session, out io.Writer, f Options) (*Run, error) {
 	l := &Run{Options: f, s: s, rep: cli.NewReporter(s.Stderr, "ls"), out: bufio.NewWriterSize(out, 64<<10),
 		end: '\n', owners: text.NewOwners(f.Numeric), width: 80}
-	file, isFile := out.(*os.File)
-	tty := isFile && term.IsTerminal(int(file.Fd()))
+	file := cli.Terminal(out)
+	tty := file != nil
 	if tty {
 		if w, _, err := term.GetSize(int(file.Fd())); err == nil && w > 0 {
 			l.width = w
@@ -134,8 +133,8 @@ func (l *Run) Run(ctx context.Context, args []string) error {
 	if l.json != nil {
 		l.json.End()
 	}
-	if err := l.out.Flush(); err != nil {
-		return fmt.Errorf("write error: %s", cli.Reason(err))
+	if l.out.Flush() != nil {
+		l.status = 2 // the program reports it
 	}
 	if l.status != 0 {
 		return cli.ExitError(l.status)

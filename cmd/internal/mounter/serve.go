@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"syscall"
 	"time"
 
@@ -29,9 +28,6 @@ func (r *Request) Serve(ctx context.Context, s *session.Session, log *Log, ready
 	if err := r.checkFUSE(); err != nil {
 		return err
 	}
-	// A terminal that is closed ends the mount as a signal to end does.
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
-	defer stop()
 	detached := false
 	away := func(err error) {
 		if r.Options.Background {

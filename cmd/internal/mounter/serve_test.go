@@ -11,13 +11,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/child"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mountctl"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mountopt"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
@@ -42,7 +42,7 @@ func serveMount(args []string) int {
 	if err != nil {
 		return fail(err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	ctx, stop := cli.UntilSignal(context.Background())
 	defer stop()
 	s := &session.Session{Stderr: os.Stderr, Flags: requestFlags}
 	if err := r.Serve(ctx, s, log, func() { fmt.Println("ready") }); err != nil {
@@ -141,7 +141,7 @@ func TestMountFromBeginningToEnd(t *testing.T) {
 
 // SIGTERM, and the end of the terminal, unmount: nothing is left of the mount, and that is no error.
 func TestSignalsEndTheMount(t *testing.T) {
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		p, dir, away := newMount(t, "tcp")
 		must(t, os.WriteFile(filepath.Join(dir, "f"), []byte("x"), 0o644))
 		must(t, p.cmd.Process.Signal(sig))

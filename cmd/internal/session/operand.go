@@ -37,15 +37,19 @@ func (s *Session) Operand(ctx context.Context, arg string) (Operand, error) {
 
 // EachOperand runs a command for each of its arguments. A failure is reported,
 // with what and the whole argument as in "cannot remove 'URL': Reason", and does
-// not keep the command from the other ones.
+// not keep the command from the other ones. An error of the standard output does, and is returned.
 func (s *Session) EachOperand(ctx context.Context, rep *cli.Reporter, what string, args []string, do func(Operand) error) error {
 	for _, arg := range args {
 		o, err := s.Operand(ctx, arg)
 		if err == nil {
 			err = do(o)
 		}
+		var output *cli.OutputError
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if errors.As(err, &output) {
+			return err
 		}
 		if err != nil && !errors.Is(err, cli.ErrReported) {
 			rep.Report(Failure(what, arg, err))

@@ -5,6 +5,7 @@ package program
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -18,11 +19,20 @@ import (
 func Main(k *Kind) int {
 	procs.Follow(context.Background())
 	root := NewRoot(k)
-	if err := root.Execute(); err != nil {
+	out := cli.NewOutput(os.Stdout, nil)
+	root.SetOut(out)
+	ran, err := root.ExecuteC()
+	status := 0
+	var output *cli.OutputError
+	if err != nil && !errors.As(err, &output) {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", root.Name(), cli.OneLine(root, err))
-		return 1
+		status = 1
 	}
-	return 0
+	if err := out.Close(); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %s\n", root.Name(), cli.WriteError(ran, err))
+		status = 1
+	}
+	return status
 }
 
 func newRoot() *cobra.Command { return NewRoot(nil) }

@@ -1,0 +1,96 @@
+// The standard output: an error of it is the program's, whichever command has written.
+
+package cli
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+)
+
+// An OutputError is one of writing the standard output. A command that gets it stops; the program reports it.
+type OutputError struct{ error }
+
+// Unwrap is the system's error.
+func (e *OutputError) Unwrap() error { return e.error }
+
+// An Output keeps the first error of what it writes to, for the end of the program: commands
+// need not look at each line that they print. It is safe for concurrent use.
+type Output struct {
+	// set once
+	w    io.Writer
+	gone func() // called once, when the reader of a pipe is gone, to end the program as SIGPIPE does; nil: that is an error like others
+
+	mu  sync.Mutex // guards err, and is held while w is written to
+	err error
+}
+
+// NewOutput writes to w.
+func NewOutput(w io.Writer, gone func()) *Output { return &Output{w: w, gone: gone} }
+
+// Stdout is the standard output under another descriptor. Go ends a program that writes to
+// descriptor 1 when the reader is gone; a copy under way has something to remove before it ends.
+func Stdout() *os.File {
+	const above = 10 // descriptors below may be promised to a process that is started
+	fd, err := unix.FcntlInt(os.Stdout.Fd(), unix.F_DUPFD_CLOEXEC, above)
+	if err != nil {
+		return os.Stdout
+	}
+	return os.NewFile(uintptr(fd), os.Stdout.Name())
+}
+
+// Write writes p, or gives the first error again.
+func (o *Output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil || len(p) == 0 {
+		return 0, o.err
+	}
+	n, err := o.w.Write(p)
+	if err != nil {
+		o.err = &OutputError{err}
+		if o.gone != nil && errors.Is(err, syscall.EPIPE) {
+			o.gone()
+		}
+	}
+	return n, o.err
+}
+
+// Close closes a file, which may be when its file system reports that it is full, and returns the first error of all.
+func (o *Output) Close() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if f, ok := o.w.(*os.File); ok {
+		if err := f.Close(); err != nil && o.err == nil {
+			o.err = &OutputError{err}
+		}
+	}
+	return o.err
+}
+
+// WriteError is the line about an error of the standard output of a command, in the words of coreutils.
+func WriteError(cmd *cobra.Command, err error) string {
+	s := "write error: " + Reason(err)
+	if cmd.HasParent() {
+		return cmd.Name() + ": " + s
+	}
+	return s
+}
+
+// Terminal is the terminal that a stream leads to, or nil.
+func Terminal(stream any) *os.File {
+	if o, ok := stream.(*Output); ok {
+		stream = o.w
+	}
+	f, ok := stream.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return nil
+	}
+	return f
+}
