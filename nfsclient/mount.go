@@ -18,7 +18,7 @@ import (
 var (
 	mountMnt    = mountProc(mount3.ProcMnt, "MNT", 4+4+mount3.MaxHandle+4+4*mount3.MaxFlavor)
 	mountUmnt   = mountProc(mount3.ProcUmnt, "UMNT", 0)
-	mountExport = mountProc(mount3.ProcExport, "EXPORT", 64<<10)
+	mountExport = mountProc(mount3.ProcExport, "EXPORT", mount3.MaxList)
 )
 
 func mountProc(n uint32, name string, most int) transport.Proc {

@@ -157,6 +157,8 @@ type Info struct {
 	TimeDelta       Time   // granularity of the times; 0: a nanosecond
 	CookieVerf      uint64 // of all its directory cookies
 	CaseInsensitive bool
+	// Path is the top directory on this machine, free of symbolic links; "" where it has none.
+	Path string
 	// Quick: Getattr of a file in use (see InUser) is a matter of microseconds, whatever the
 	// disk does: the file system is this machine's own.
 	Quick bool

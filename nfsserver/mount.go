@@ -5,6 +5,7 @@ package nfsserver
 import (
 	"path"
 	"strings"
+	"syscall"
 
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
@@ -52,47 +53,76 @@ func (s *Server) mnt(c *transport.Call) error {
 	return nil
 }
 
+// maxLinks is how many symbolic links a path of MNT may lead through, as in path_resolution(7).
+const maxLinks = 40
+
 // mountPoint finds the directory of a path: an export, or a directory in one
-// that the caller can reach. Symbolic links are not followed.
-func (s *Server) mountPoint(c *transport.Call, p string) (object, error) {
-	if !strings.HasPrefix(p, "/") {
-		return object{}, nfs3.ErrNoEnt
+// that the caller can reach. A symbolic link leads to a path as if that had been asked for: into the same
+// export or another one, the rules of which hold, and never to what is not exported.
+func (s *Server) mountPoint(c *transport.Call, p string) (o object, err error) {
+	for range maxLinks + 1 {
+		switch {
+		case !strings.HasPrefix(p, "/"):
+			return o, nfs3.ErrNoEnt
+		case len(p) > mount3.MaxPath:
+			return o, nfs3.ErrNameTooLong
+		}
+		if o, p, err = s.walkTo(c, path.Clean(p)); p == "" {
+			return o, err
+		}
 	}
-	p = path.Clean(p)
-	e, may, err := s.above(c, p)
+	return o, syscall.ELOOP
+}
+
+// walkTo finds the directory of a clean path. Where a symbolic link is on the way it returns the path that is meant.
+func (s *Server) walkTo(c *transport.Call, p string) (o object, meant string, err error) {
+	e, at, may, err := s.above(c, p)
 	if err != nil {
-		return object{}, err
+		return o, "", err
 	}
 	x := e.x
 	defer x.leave()
 	if err := x.available(); err != nil {
-		return object{}, err
+		return o, "", err
 	}
 	w := s.who(c, may)
-	o := object{x, x.root, may}
-	rest := strings.Trim(strings.TrimPrefix(p, x.name), "/")
+	o = object{x, x.root, may}
+	rest := strings.Trim(strings.TrimPrefix(p, at), "/")
 	for rest != "" {
 		var name string
 		name, rest, _ = strings.Cut(rest, "/")
-		at, err := o.attr()
-		switch {
-		case err != nil:
-			return o, err
-		case at.Type != TypeDir:
-			return o, nfs3.ErrNotDir
+		if err := o.isDir(); err != nil {
+			return o, "", err
 		}
 		if err := checkName(x, []byte(name)); err != nil {
-			return o, err
+			return o, "", err
 		}
-		if o.ref, _, err = x.fs.Lookup(w, o.ref, name); err != nil {
-			return o, err
+		var found Attr
+		if o.ref, found, err = x.fs.Lookup(w, o.ref, name); err != nil {
+			return o, "", err
 		}
+		if found.Type == TypeSymlink {
+			target, err := x.fs.Readlink(w, o.ref)
+			if err != nil {
+				return o, "", err
+			}
+			if !path.IsAbs(target) {
+				target = at + "/" + target
+			}
+			return o, target + "/" + rest, nil
+		}
+		at = path.Join(at, name)
 	}
+	return o, "", o.isDir()
+}
+
+// isDir returns nil for a directory.
+func (o *object) isDir() error {
 	at, err := o.attr()
 	if err == nil && at.Type != TypeDir {
 		err = nfs3.ErrNotDir
 	}
-	return o, err
+	return err
 }
 
 // mountStatus is the mountstat3 of an error: nfsstat3 has the same numbers for what MOUNT knows.

@@ -3,7 +3,9 @@
 package nfsserver_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,7 +48,7 @@ func TestMount(t *testing.T) {
 			}
 			for path, want := range map[string]mount3.Status{
 				"/x": mount3.OK, "/x/": mount3.OK, "/x/./dir//": mount3.OK, "/x/dir/sub": mount3.OK, "/x/dir/../dir": mount3.OK, "/x/y": mount3.OK, "/": mount3.OK,
-				"/x/file": mount3.ErrNotDir, "/x/file/x": mount3.ErrNotDir, "/x/link": mount3.ErrNotDir, "/x/link/sub": mount3.ErrNotDir,
+				"/x/file": mount3.ErrNotDir, "/x/file/x": mount3.ErrNotDir, "/x/link": mount3.OK, "/x/link/sub": mount3.OK,
 				"/x/nothing": mount3.ErrNoEnt, "/xx": mount3.ErrNoEnt, "": mount3.ErrNoEnt, "x": mount3.ErrNoEnt, "/../etc": mount3.ErrNoEnt,
 				"/x/" + strings.Repeat("n", 300): mount3.ErrNameTooLong, "/x/a\x00b": mount3.ErrAcces,
 			} {
@@ -99,6 +101,88 @@ func TestOtherPrograms(t *testing.T) {
 			}
 		}
 		c.mount("/x")
+	}
+}
+
+// TestMountThroughLinks: MNT follows symbolic links as LOOKUP by a local process would: within an export, into another
+// export under the rules of that one, and nowhere else.
+func TestMountThroughLinks(t *testing.T) {
+	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/srv/x *(rw,insecure)\n/srv/y 127.0.0.1(ro,insecure)\n/srv/z 192.0.2.1(rw,insecure)\n")})
+	c := h.dialFrom("127.0.0.1", user)["tcp"].mount("/srv/x")
+	deep := c.dir(c.dir(c.root, "d", 0o777), "deep", 0o777)
+	c.file(c.root, "file", 0o666)
+	c.want("SYMLINK", c.symlink(c.lookup(c.root, "d").FH, "inner", "deep").Status, nfs3.OK)
+	long := "/srv/x/" + strings.Repeat("a/", 500)
+	for name, target := range map[string]string{
+		"near": "d", "abs": "/srv/x/d/deep", "twice": "near/deep", "up": "../x/d", "other": "/srv/y", "beside": "../y", "closed": "/srv/z",
+		"out": "/etc", "above": "..", "loop": "loop", "none": "nothere", "tofile": "file", "long": long,
+	} {
+		c.want("SYMLINK", c.symlink(c.root, name, target).Status, nfs3.OK)
+	}
+	y := h.srv.RootHandle("/srv/y")
+	for _, one := range []struct {
+		path   string
+		status mount3.Status
+		fh     nfs3.FH
+	}{
+		{"/srv/x/near/deep", mount3.OK, deep}, {"/srv/x/abs", mount3.OK, deep}, {"/srv/x/twice", mount3.OK, deep}, {"/srv/x/d/inner", mount3.OK, deep}, {"/srv/x/up/deep/", mount3.OK, deep},
+		{"/srv/x/other", mount3.OK, y}, {"/srv/x/beside", mount3.OK, y}, {"/srv/x/closed", mount3.ErrAcces, nfs3.FH{}},
+		{"/srv/x/out", mount3.ErrNoEnt, nfs3.FH{}}, {"/srv/x/above", mount3.ErrNoEnt, nfs3.FH{}}, {"/srv/x/loop", mount3.ErrInval, nfs3.FH{}},
+		{"/srv/x/none", mount3.ErrNoEnt, nfs3.FH{}}, {"/srv/x/tofile", mount3.ErrNotDir, nfs3.FH{}}, {"/srv/x/tofile/d", mount3.ErrNotDir, nfs3.FH{}},
+		{"/srv/x/long/d/d/d/d/d/d/d/d/d", mount3.ErrNameTooLong, nfs3.FH{}},
+	} {
+		res := c.mnt(one.path)
+		if res.Status != one.status {
+			t.Errorf("MNT %s: %v, want %v", one.path, res.Status, one.status)
+		}
+		if want := one.fh.Bytes(); !bytes.Equal(res.Handle, want) {
+			t.Errorf("MNT %s: handle %x, want %x", one.path, res.Handle, want)
+		}
+	}
+	c.root = y
+	c.want("MKDIR in the export that a link leads to", c.mkdir(y, "d", 0o755).Status, nfs3.ErrROFS)
+	if st := h.dialFrom("127.0.0.2", user)["tcp"].mnt("/srv/x/other").Status; st != mount3.ErrAcces {
+		t.Errorf("MNT through a link by who is no client of the other export: %v", st)
+	}
+}
+
+// TestExportOfALink: the directory is mounted by the link's name and by its own path, unless another export has that
+// path as its name, or the name is not meant as a path.
+func TestExportOfALink(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, sub := filepath.Join(dir, "link"), filepath.Join(dir, "real", "sub")
+	if err := errors.Join(os.MkdirAll(sub, 0o755), os.Symlink("real", link)); err != nil {
+		t.Fatal(err)
+	}
+	real := filepath.Dir(sub)
+	byLink := nfsserver.Export{Name: link, ByPath: true, FS: diskAt(t, link)}
+	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{byLink}})
+	c := h.dial(root)
+	if a, b := c.mount(link+"/sub").root, c.mount(sub).root; a != b {
+		t.Errorf("other handles by the link and by the path: %x, %x", a.Bytes(), b.Bytes())
+	}
+	if st := c.mnt(dir).Status; st != mount3.ErrNoEnt {
+		t.Errorf("MNT above: %v", st)
+	}
+
+	byLink.FS, byLink.ByPath = diskAt(t, link), false
+	c = serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{byLink}}).dial(root)
+	if st := c.mnt(sub).Status; st != mount3.ErrNoEnt {
+		t.Errorf("MNT of the path, which is no name: %v", st)
+	}
+
+	c = serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/m", ByPath: true, FS: memory(t)}}}).dial(root)
+	if st := c.mnt("/").Status; st != mount3.ErrNoEnt {
+		t.Errorf("MNT beside an export of memory: %v", st)
+	}
+
+	byLink.FS, byLink.ByPath = diskAt(t, link), true
+	h = serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{byLink, {Name: real, FS: memory(t)}}})
+	if got := h.dial(root).mount(real).root; got != h.srv.RootHandle(real) {
+		t.Error("MNT of a name gives another export, whose link leads there")
 	}
 }
 

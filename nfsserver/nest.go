@@ -21,7 +21,8 @@ func (t *table) nest() {
 		if e.rules == nil {
 			continue
 		}
-		for up := range t.above(e.x.name) {
+		for _, place := range t.above(e.x.name) {
+			up := place.e
 			if up == e {
 				continue
 			}

@@ -111,7 +111,7 @@ func (s *Server) shortWrite(c *transport.Call) bool {
 	return quick && s.knows(c)
 }
 
-// placeByPath is the Lane of MNT.
+// placeByPath is the Lane of MNT: of the export that a path begins in, wherever symbolic links lead from there.
 func (s *Server) placeByPath(c *transport.Call) (lane int, inline bool) {
 	args := *c.Args
 	var a mount3.PathArgs
@@ -119,8 +119,8 @@ func (s *Server) placeByPath(c *transport.Call) (lane int, inline bool) {
 	if args.Err() != nil {
 		return -1, false
 	}
-	for e := range s.table.Load().above(path.Clean(a.Path)) {
-		return e.x.lane, false
+	if above := s.table.Load().above(path.Clean(a.Path)); len(above) > 0 {
+		return above[0].e.x.lane, false
 	}
 	return -1, false
 }

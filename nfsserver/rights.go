@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -184,20 +183,19 @@ func (s *Server) rightsInTime(c *transport.Call, e *entry) (*rights, error) {
 	return may, err
 }
 
-// above returns the first of the exports above path p that its caller may use, with its rights; it has been entered. As
-// with mountd, who is no client of the nearest one may be one of another above it.
-func (s *Server) above(c *transport.Call, p string) (e *entry, may *rights, err error) {
+// above returns the first of the exports above path p that its caller may use, with its path there and its rights; it has
+// been entered. As with mountd, who is no client of the nearest one may be one of another above it.
+func (s *Server) above(c *transport.Call, p string) (e *entry, at string, may *rights, err error) {
 	err = nfs3.ErrNoEnt
-	above := slices.Collect(s.table.Load().above(p))
-	for i, e := range above {
-		if !e.x.enter() {
+	for i, place := range s.table.Load().above(p) {
+		if !place.e.x.enter() {
 			return s.above(c, p) // there is another table
 		}
 		var why error
-		if may, why = s.rightsInTime(c, e); why == nil {
-			return e, may, nil
+		if may, why = s.rightsInTime(c, place.e); why == nil {
+			return place.e, place.at, may, nil
 		}
-		e.x.leave()
+		place.e.x.leave()
 		if errors.Is(why, nfs3.ErrPerm) {
 			why = nfs3.ErrAcces // what MOUNT says to all that it refuses
 		}
@@ -205,5 +203,5 @@ func (s *Server) above(c *transport.Call, p string) (e *entry, may *rights, err 
 			err = why
 		}
 	}
-	return nil, nil, err
+	return nil, "", nil, err
 }

@@ -45,7 +45,7 @@ func TestAbovePrefersBusy(t *testing.T) {
 				t.Fatal(err)
 			}
 			call := &transport.Call{Remote: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 700}}
-			if _, _, err := s.above(call, "/x/in/deep"); !errors.Is(err, c.want) {
+			if _, _, _, err := s.above(call, "/x/in/deep"); !errors.Is(err, c.want) {
 				t.Errorf("%q: %v, want %v", c.text, err, c.want)
 			}
 		})

@@ -29,7 +29,10 @@ const MaxIO = 1 << 20
 // An Export is a file tree with the name that clients mount.
 type Export struct {
 	Name string // a clean absolute path
-	FS   FS     // closed with the Server
+	// ByPath: Name is the path of FS on this machine. Where it is a symbolic link, MNT also takes the path that it
+	// leads to (Info.Path), as mountd does.
+	ByPath bool
+	FS     FS // closed with the Server
 	// Open, where FS is nil, opens it while the Server is served, and may take any time, as for
 	// a file system that does not answer. Until it returns, calls are told to come again
 	// later (NFS3ERR_JUKEBOX); if it fails, NFS3ERR_IO.
@@ -92,9 +95,10 @@ type Server struct {
 // system keeps it waiting belongs to one export.
 type export struct {
 	// Set once.
-	id   uint32
-	name string
-	lane int // of the transport's, as an index of Program.Lanes
+	id     uint32
+	name   string
+	linked bool // Export.ByPath
+	lane   int  // of the transport's, as an index of Program.Lanes
 
 	// Set once, before ready.
 	fs    FS

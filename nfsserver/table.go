@@ -3,9 +3,9 @@
 package nfsserver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"iter"
 	"path"
 	"slices"
 	"strings"
@@ -51,7 +51,7 @@ func (s *Server) newTable(list []Export, old *table) (_ *table, opens map[*expor
 		if other := t.byID[id]; other != nil {
 			return nil, nil, fmt.Errorf("export name %q is too like %q: choose another", e.Name, other.x.name)
 		}
-		x := &export{id: id, name: e.Name}
+		x := &export{id: id, name: e.Name, linked: e.ByPath}
 		switch {
 		case e.FS == nil && e.Open == nil:
 			if old == nil || old.byID[id] == nil {
@@ -113,16 +113,42 @@ func exportID(e *Export) uint32 {
 	return uint32(sipKey{}.sum([]byte(of)))
 }
 
-// above returns the exports whose name is p or leads to it, the longest name first.
-func (t *table) above(p string) iter.Seq[*entry] {
-	var found []*entry
+// A place is an export at one of its paths.
+type place struct {
+	e  *entry
+	at string
+}
+
+// above returns the exports that have path p or one that leads to it, the longest first. An export by another path
+// than its name stands after those that have the path as their name.
+func (t *table) above(p string) (found []place) {
 	for _, e := range t.entries {
-		if name := e.x.name; p == name || strings.HasPrefix(p, strings.TrimSuffix(name, "/")+"/") {
-			found = append(found, e)
+		for _, at := range e.x.paths() {
+			if p == at || strings.HasPrefix(p, strings.TrimSuffix(at, "/")+"/") {
+				found = append(found, place{e, at})
+			}
 		}
 	}
-	slices.SortStableFunc(found, func(a, b *entry) int { return len(b.x.name) - len(a.x.name) })
-	return slices.Values(found)
+	slices.SortStableFunc(found, func(a, b place) int {
+		return cmp.Or(len(b.at)-len(a.at), strings.Compare(a.other(), b.other()))
+	})
+	return found
+}
+
+// other is the path of a place where that is not the name of its export.
+func (p *place) other() string {
+	if p.at == p.e.x.name {
+		return ""
+	}
+	return p.at
+}
+
+// paths are where an export is: its name, and where that is a symbolic link also the path that it leads to.
+func (x *export) paths() []string {
+	if x.linked && x.ready.Load() && path.IsAbs(x.info.Path) && x.info.Path != x.name {
+		return []string{x.name, x.info.Path}
+	}
+	return []string{x.name}
 }
 
 // enter finds the export of an id and has it stay open until leave; nil: there is none.

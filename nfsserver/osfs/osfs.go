@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -100,6 +101,9 @@ func New(dir string, o Options) (*FS, error) {
 		t.close()
 		return nil, fmt.Errorf("export %s: %w", dir, err)
 	}
+	// The kernel knows no path of a tree, which is a copy of a mount. Where a link changes at this moment, MNT of
+	// its new target gives the tree that it led to before.
+	f.info.Path, _ = filepath.EvalSymlinks(dir)
 	f.cache.slow = f.cross || !keeper(f.top.magic)
 	f.cache.init(o.CacheFiles, f.retire, f.wakeSweeper, f.flush.room)
 	return f, nil

@@ -58,7 +58,7 @@ func (r *DumpRes) DecodeXDR(d *xdr.Decoder) {
 		unmarshal(d, &m, 8+xdr.RoundUp(maxName)+MaxPath)
 		d.Hold(len(m.Host), maxName)
 		d.Hold(len(m.Dir), MaxPath)
-		if d.Hold(d.Offset()-start, maxList); d.Err() != nil {
+		if d.Hold(d.Offset()-start, MaxList); d.Err() != nil {
 			return
 		}
 		r.Mounts = append(r.Mounts, m)
@@ -96,7 +96,7 @@ func (r *ExportRes) DecodeXDR(d *xdr.Decoder) {
 		var p PathArgs
 		p.DecodeXDR(d)
 		x := Export{Dir: p.Path, Groups: decodeGroups(d)}
-		if d.Hold(d.Offset()-start, maxList); d.Err() != nil {
+		if d.Hold(d.Offset()-start, MaxList); d.Err() != nil {
 			return
 		}
 		r.Exports = append(r.Exports, x)
@@ -111,7 +111,7 @@ func decodeGroups(d *xdr.Decoder) []string {
 		var g group
 		unmarshal(d, &g, 4+xdr.RoundUp(maxName))
 		d.Hold(len(g.Name), maxName)
-		if d.Hold(d.Offset()-start, maxList); d.Err() != nil {
+		if d.Hold(d.Offset()-start, MaxList); d.Err() != nil {
 			return nil
 		}
 		list = append(list, g.Name)

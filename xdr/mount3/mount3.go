@@ -30,7 +30,7 @@ const (
 	maxName   = 255  // name of a host or group
 	MaxHandle = 64
 	MaxFlavor = 64      // authentication flavors of one mount
-	maxList   = 1 << 20 // bytes of a list of mounts or exports
+	MaxList   = 1 << 20 // bytes of a list of mounts or exports
 )
 
 // A Status is how MNT ended (mountstat3, RFC 1813 §5.1.5). Every value but OK can be used as an error.

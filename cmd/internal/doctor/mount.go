@@ -74,7 +74,7 @@ const shownExports = 8
 // checkExports asks what is exported, and to whom.
 func checkExports(ctx context.Context, x *exam) Finding {
 	var res mount3.ExportRes
-	if err := x.mount.Call(ctx, mountProc(mount3.ProcExport, "EXPORT", 64<<10), nil, &res, nil, 0); err != nil {
+	if err := x.mount.Call(ctx, mountProc(mount3.ProcExport, "EXPORT", mount3.MaxList), nil, &res, nil, 0); err != nil {
 		return warn("some servers keep the list to themselves: name the export, as in "+x.host()+":/export", "no list: %v", err)
 	}
 	x.exports = res.Exports

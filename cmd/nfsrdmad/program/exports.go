@@ -94,7 +94,7 @@ type opened struct {
 func openExports(list []source) (exports []nfsserver.Export, err error) {
 	results := make([]*opened, len(list))
 	for i, src := range list {
-		exports = append(exports, nfsserver.Export{Name: src.name, Rules: src.rules})
+		exports = append(exports, nfsserver.Export{Name: src.name, ByPath: src.name == src.at, Rules: src.rules})
 		r := &opened{done: make(chan struct{})}
 		results[i] = r
 		go func() {
