@@ -20,9 +20,11 @@ func newStat(s *session.Session) *cobra.Command {
 		Short: "Show all attributes of files",
 		Long: `Show all attributes of files, of symbolic links those of the link unless -L is given.
 
-FORMAT has the letters of stat(1): %a %A mode, %b %B blocks, %d %D file system, %f raw
-mode, %F type, %g %G group, %h links, %i number, %n %N name, %o transfer size, %s size,
-%t %T device, %u %U owner, %x %X %y %Y %z %Z times.`,
+FORMAT has the letters of stat(1), with the flags, the width and the precision of
+printf, as in %.3Y: %a %A mode, %b %B blocks, %d %D %Hd %Ld file system, %f raw mode,
+%F type, %g %G group, %h links, %i number, %n %N name, %o transfer size, %r %R %Hr %Lr
+%t %T device, %s size, %u %U owner, %x %X %y %Y %z %Z times. Of the birth (%w %W), the
+mount point (%m) and the security context (%C) NFS version 3 knows nothing.`,
 		Example: `  nfsrdma stat server:/export/file
   nfsrdma stat -c '%n %s %Y' server:/export/a server:/export/b`,
 		Args: cobra.MinimumNArgs(1),

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
@@ -44,6 +45,8 @@ type Printer struct {
 	out    io.Writer
 	Format *string // of -c; nil: the usual form
 	owners *text.Owners
+
+	invalid error // of Format, when it was met: all other files are left out
 }
 
 // What stat(1) shows, with the handle in place of the time of birth, which NFSv3 does not know.
@@ -52,7 +55,7 @@ const (
 	statLink    = "  File: %n -> %l\n  Size: %-10s\tBlocks: %-10b IO Block: %-6o %F\n"
 	statPlain   = "Device: %Dh\tInode: %-10i  Links: %h\n"
 	statDevice  = "Device: %Dh\tInode: %-10i  Links: %-5h Device type: "
-	statBottom  = "Access: (%04a/%A)  Uid: (%5u/%8U)   Gid: (%5g/%8G)\nAccess: %x\nModify: %y\nChange: %z\nHandle: %H\n"
+	statBottom  = "Access: (%04a/%A)  Uid: (%5u/%8U)   Gid: (%5g/%8G)\nAccess: %x\nModify: %y\nChange: %z\n"
 	statTimeFmt = "2006-01-02 15:04:05.000000000 -0700"
 )
 
@@ -75,8 +78,11 @@ func (p *Printer) Print(f Stat) error {
 		format += statPlain
 	}
 	format += statBottom
+	if p.invalid != nil {
+		return cli.ErrReported
+	}
 	if p.Format == nil {
-		return p.expand(format, &f, "", true)
+		return p.expand(format, &f, "Handle: "+f.FH.String()+"\n", true)
 	}
 	return p.expand(*p.Format, &f, "\n", false)
 }

@@ -4,8 +4,10 @@ package listing
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -13,9 +15,31 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"golang.org/x/sys/unix"
 )
 
-// TestFormatsAreThoseOfStat: widths, flags and precisions of printf on numbers, names and times.
+// statOf is a local file as a server would show it.
+func statOf(t *testing.T, name string) Stat {
+	t.Helper()
+	fi, err := os.Lstat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := fi.Sys().(*syscall.Stat_t)
+	kind := nfs3.TypeReg
+	if st.Mode&syscall.S_IFMT == syscall.S_IFCHR {
+		kind = nfs3.TypeChr
+	}
+	return Stat{Operand: session.Operand{Arg: name}, Node: nfsclient.Node{Attr: nfs3.Fattr{
+		Type: kind, Mode: st.Mode & 0o7777, Nlink: uint32(st.Nlink), UID: st.Uid, GID: st.Gid,
+		Size: uint64(st.Size), Used: uint64(st.Blocks) * 512, Fsid: st.Dev, Fileid: st.Ino,
+		Rdev:  nfs3.Specdata{Major: unix.Major(st.Rdev), Minor: unix.Minor(st.Rdev)},
+		Atime: nfs3.MakeTime(time.Unix(st.Atim.Unix())), Mtime: nfs3.MakeTime(fi.ModTime()), Ctime: nfs3.MakeTime(time.Unix(st.Ctim.Unix())),
+	}}}
+}
+
+// TestFormatsAreThoseOfStat: every directive with every flag, and widths and precisions of each kind. Those of the birth, the
+// mount point, the transfer size and the security context are not the same on a server.
 func TestFormatsAreThoseOfStat(t *testing.T) {
 	tool, err := exec.LookPath("stat")
 	if err != nil {
@@ -26,31 +50,50 @@ func TestFormatsAreThoseOfStat(t *testing.T) {
 	if err := os.WriteFile(name, make([]byte, 1234), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range []error{os.Chmod(name, 0o640|os.ModeSetgid), os.Chtimes(name, old, old.Add(5*time.Nanosecond))} {
+	for _, err := range []error{os.Chmod(name, 0o640|os.ModeSetgid), os.Chtimes(name, old, old.Add(50_060_070*time.Nanosecond)), os.WriteFile("empty", nil, 0)} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	fi, err := os.Lstat(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	st := fi.Sys().(*syscall.Stat_t)
-	f := Stat{Operand: session.Operand{Arg: name}, Node: nfsclient.Node{Attr: nfs3.Fattr{Type: nfs3.TypeReg, Mode: st.Mode & 0o7777, Nlink: uint32(st.Nlink), UID: st.Uid, GID: st.Gid,
-		Size: uint64(st.Size), Used: uint64(st.Blocks) * 512, Fileid: st.Ino, Mtime: nfs3.MakeTime(fi.ModTime()), Atime: nfs3.MakeTime(time.Unix(st.Atim.Unix()))}}}
-	for _, format := range []string{"%a %A %h %i %u %g %U %G %s %F %f %b %B %n %N", "[%8s]", "[%-8s]", "[%08s]", "[%8a]", "[%-6a]", "[%06a]", "[%12A]", "[%-12A]",
-		"[%20n]", "[%-20n]", "[%10U]", "[%-10G]", "[%3s]", "[%.3n]", "[%8.2n]", "[%-8.2n]", "%X %Y", "[%12X]", "[%-12Y]", "%x", "%y", "%%%s%%", "%s%", "plain", "", "[%30F]", "[%-30F]", "%f[%8f]"} {
-		cmd := exec.Command(tool, "-c", format, name)
-		cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8")
-		want, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("stat -c %q: %v", format, err)
+	formats := []string{"%a %A %h", "%%%s%%", "%s%", "plain", "", `a\nb`, "%5%", "x%s%5%y", "%-", "%.3", "%#", "%I", "%.3.4s", "%H%L%Hx%5L", "%99999999999999999999%"}
+	for _, letter := range strings.Fields("a A b B d D Hd Ld f F g G h i n N r R s t T Hr Lr u U x X y Y z Z k H L q") {
+		var f strings.Builder
+		for _, flags := range []string{"", "-", "+", " ", "#", "0", "'", "I", "-0", "+ ", "#0", "-#", "-+", "0+", "'0"} {
+			for _, width := range []string{"", "1", "3", "8", "11", "12", "15", "20", "30"} {
+				for _, precision := range []string{"", ".", ".0", ".1", ".2", ".3", ".5", ".9", ".12"} {
+					f.WriteString("[%" + flags + width + precision + letter + "]")
+				}
+			}
 		}
-		var got bytes.Buffer
-		p := NewPrinter(&got)
-		p.Format = &format
-		if err := p.Print(f); err != nil || got.String() != string(want) {
-			t.Errorf("%q: %q, %v; stat writes %q", format, &got, err, want)
+		formats = append(formats, f.String())
+	}
+	for _, file := range []string{name, "empty", "/dev/null"} {
+		f := statOf(t, file)
+		for _, format := range formats {
+			cmd := exec.Command(tool, "-c", format, file)
+			cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8")
+			want, failed := cmd.Output()
+			var got bytes.Buffer
+			p := NewPrinter(&got)
+			p.Format = &format
+			err := p.Print(f)
+			if (err != nil) != (failed != nil) {
+				t.Errorf("%s, %q: %v; stat: %v", file, format, err, failed)
+			}
+			if got.String() != string(want) {
+				t.Errorf("%s: %s", file, firstDifference(format, got.String(), string(want)))
+			}
 		}
 	}
+}
+
+// firstDifference names the first directive in brackets that came out otherwise.
+func firstDifference(format, got, want string) string {
+	f, g, w := strings.Split(format, "]"), strings.Split(got, "]"), strings.Split(want, "]")
+	for i := range min(len(f), len(g), len(w)) {
+		if g[i] != w[i] {
+			return fmt.Sprintf("%q: %q, stat writes %q", f[i], g[i], w[i])
+		}
+	}
+	return fmt.Sprintf("%q: %q, stat writes %q", format, got, want)
 }
