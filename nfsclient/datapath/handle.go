@@ -4,8 +4,6 @@ package datapath
 
 import (
 	"context"
-
-	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
 // A Handle is one open file. Its methods may be called at once.
@@ -54,12 +52,6 @@ func (h *Handle) Settle(ctx context.Context) error {
 
 // Flush is Sync for close(2), which may come more than once for a Handle (dup, fork).
 func (h *Handle) Flush(ctx context.Context) error { return h.Sync(ctx) }
-
-// WriteDirect is Write for O_DIRECT: it returns when p is on stable storage. Data written
-// before to the same range goes first, and what ctx ends is the wait alone.
-func (h *Handle) WriteDirect(ctx context.Context, cred Cred, p []byte, off int64) (n int, err error) {
-	return h.Write(ctx, cred, p, off, nfs3.FileSync)
-}
 
 // Close ends the use of the Handle. It does not wait: data that was not flushed is
 // written in the background. The error is one that the Handle was not told of yet.

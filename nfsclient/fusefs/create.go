@@ -30,8 +30,8 @@ func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name stri
 	if err != nil {
 		return f.status(err)
 	}
-	f.fillEntry(&out.EntryOut, dir, n)
 	f.opened(r, n, in.Flags, &out.OpenOut)
+	f.fillEntry(&out.EntryOut, dir, n)
 	return fuse.OK
 }
 

@@ -43,6 +43,9 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fu
 	if err != nil && len(v.Data) == 0 {
 		return nil, f.status(f.stale(h.n, err))
 	}
+	if err == nil && len(v.Data) < len(p) {
+		h.n.shrank(in.Offset + uint64(len(v.Data))) // as the kernel takes it
+	}
 	return lend(v), fuse.OK
 }
 
@@ -104,12 +107,16 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, p []byte) (
 	// on to believe the mode that it knows.
 	attr, _ := h.n.snapshot()
 	kills := in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 && attr.Mode&(syscall.S_ISUID|syscall.S_ISGID) != 0
+	h.n.grew(in.Offset + uint64(len(p)))
 	var n int
 	var err error
-	if in.Flags&syscall.O_DIRECT != 0 {
-		n, err = h.data.WriteDirect(r, who, p, int64(in.Offset))
+	if in.Flags&syscall.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0 {
+		n, err = r.append(h, who, in, p)
 	} else {
-		n, err = h.data.Write(r, who, p, int64(in.Offset), nfs3.Unstable)
+		n, err = h.data.Write(r, who, p, int64(in.Offset), h.stability(in))
+	}
+	if n < len(p) {
+		h.n.shrank(in.Offset)
 	}
 	if kills {
 		f.expire(h.n)

@@ -76,8 +76,7 @@ func (f *fileSystem) setLock(what op, cancel <-chan struct{}, in *fuse.LkIn, wai
 	if err := f.locks.Lock(r, cancel, &q); err != nil {
 		return f.status(f.stale(h.n, err))
 	}
-	f.expire(h.n)
-	f.dropPages(h.n)
+	r.agree(h.n)
 	return fuse.OK
 }
 

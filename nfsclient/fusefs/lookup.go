@@ -158,17 +158,17 @@ func (f *fileSystem) fillEntry(out *fuse.EntryOut, dir, n *node) {
 	attr, left := n.snapshot()
 	out.NodeId, out.Generation = n.id, 1
 	out.SetEntryTimeout(f.nameFor(dir))
-	out.SetAttrTimeout(left)
 	f.fillAttr(&out.Attr, n, &attr)
+	if size := f.entrySize(n, out.Attr.Size); size != out.Attr.Size {
+		out.Attr.Size, left = size, 0
+	}
+	out.SetAttrTimeout(left)
 }
 
 // fillAttr has attributes as the kernel has them.
 func (f *fileSystem) fillAttr(out *fuse.Attr, n *node, a *nfs3.Fattr) {
 	out.Ino = f.inode(a)
-	out.Size = a.Size
-	if d := n.file(); d != nil {
-		out.Size = max(out.Size, uint64(d.End()))
-	}
+	out.Size = n.sizeOf(a)
 	out.Blocks = (a.Used + 511) / 512
 	out.Atime, out.Atimensec = uint64(a.Atime.Sec), a.Atime.Nsec
 	out.Mtime, out.Mtimensec = uint64(a.Mtime.Sec), a.Mtime.Nsec
@@ -233,9 +233,13 @@ func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fu
 	if err := r.fresh(n); err != nil && !(isStale(err) && n.gone.Load()) {
 		return f.status(err)
 	}
+	if f.table.isOpen(n) {
+		f.showSize(r, r.who, n)
+	}
 	attr, left := n.snapshot()
 	out.SetTimeout(left)
 	f.fillAttr(&out.Attr, n, &attr)
+	n.shrank(out.Size)
 	return fuse.OK
 }
 

@@ -39,8 +39,13 @@ type node struct {
 	names   uint64    // own changes to the names of a directory
 	fetched time.Time // when the listing that the kernel caches was read
 	pages   uint64    // the content that the kernel's pages, or its listing, are of
+	shown   uint64    // of a file: its size is at least this to the kernel; see size.go
+	seen    bool      // of a file: the kernel was given a size
 	making  bool      // of a file: made by an open that nobody has closed yet (see hold.go)
 	heldErr error     // of what was held, told to nobody yet
+
+	dropping sync.Mutex    // held while pages are dropped; outside of mu; see showSize
+	appends  chan struct{} // set with data; full during an append
 
 	held atomic.Pointer[held] // written under mu; nil: nothing
 
@@ -210,6 +215,13 @@ func (t *table) close(n *node) (hidden place, ok bool) {
 	}
 	t.drop(n)
 	return hidden, ok
+}
+
+// isOpen reports whether there are handles on n.
+func (t *table) isOpen(n *node) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return n.opens > 0
 }
 
 // size is the number of nodes.

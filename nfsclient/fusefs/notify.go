@@ -2,8 +2,8 @@
 //
 // A notice for a name takes the kernel's lock of its directory, and one for data waits for
 // pages that are being read: whoever sends it from an operation that holds either would
-// wait for himself. So a goroutine of its own sends them, except where an open has to
-// return later than the old pages are gone.
+// wait for himself. So a goroutine of its own sends them, except where the old pages have to be
+// gone before an operation is answered (size.go).
 
 package fusefs
 
@@ -103,7 +103,12 @@ func (f *fileSystem) tell(n *node) {
 		}
 		return
 	}
-	f.dropPages(n)
+	n.dropping.Lock()
+	defer n.dropping.Unlock()
+	// An operation may have done it before its reply. Another notice would void later replies.
+	if !n.current() {
+		f.dropPages(n)
+	}
 }
 
 // forgetFiles has the kernel forget names in dir that are not those of directories, nor mounted on. One that is mounted
@@ -142,7 +147,7 @@ func (f *fileSystem) forgetAttrs(n *node) {
 }
 
 // dropPages has the kernel forget data and attributes of n. Pages that programs have
-// written by way of a mapping are written to us first.
+// written by way of a mapping are written to us first. The caller holds n.dropping.
 func (f *fileSystem) dropPages(n *node) {
 	content := n.version()
 	if d := n.file(); d != nil {

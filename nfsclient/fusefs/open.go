@@ -30,6 +30,8 @@ type handle struct {
 	data *datapath.Handle
 	list *listing // of a directory
 
+	direct bool // the kernel sends its writes without filling pages
+
 	flushed atomic.Bool // a program has closed it, and none has used it since
 }
 
@@ -116,6 +118,7 @@ func (f *fileSystem) openData(n *node) *datapath.Handle {
 	d := n.data.Load()
 	if d == nil {
 		d = f.engine.File(n.fh)
+		n.appends = make(chan struct{}, 1)
 		n.data.Store(d)
 	}
 	d.SetSize(int64(n.attr.Size))
@@ -183,18 +186,19 @@ func openRights(flags uint32) (want uint32) {
 
 // opened makes the handle of a file, and says to the kernel what it may keep of it.
 func (f *fileSystem) opened(r *request, n *node, flags uint32, out *fuse.OpenOut) {
-	out.Fh = f.open(&handle{n: n, who: r.who, data: f.openData(n)})
-	f.watchOpen()
-	n.mu.Lock()
-	kept := n.pages == n.content
-	n.mu.Unlock()
-	if !kept {
-		// Also for those who have it open, and before this open returns.
-		f.dropPages(n)
-	}
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
-	if flags&syscall.O_DIRECT != 0 {
+	switch {
+	case flags&syscall.O_DIRECT != 0:
 		out.OpenFlags = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_PARALLEL_DIRECT_WRITES
+	case flags&syscall.O_APPEND != 0 && (flags&syscall.O_ACCMODE == syscall.O_WRONLY || f.server.MapsDirect()):
+		out.OpenFlags |= fuse.FOPEN_DIRECT_IO // so that no page is filled at an end of the past
+	}
+	out.Fh = f.open(&handle{n: n, who: r.who, data: f.openData(n), direct: out.OpenFlags&fuse.FOPEN_DIRECT_IO != 0})
+	f.watchOpen()
+	if flags&syscall.O_TRUNC != 0 {
+		n.emptied() // by the kernel, as of the reply
+	} else {
+		f.showSize(r, r.who, n) // also to those who have it open, and before this open returns
 	}
 }
 

@@ -38,6 +38,7 @@ func (f *fileSystem) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fu
 	attr, left := n.snapshot()
 	out.SetTimeout(left)
 	f.fillAttr(&out.Attr, n, &attr)
+	n.replaced(out.Size)
 	return fuse.OK
 }
 

@@ -19,6 +19,16 @@ func (s *Server) InodeNotify(node uint64, off, length int64) fuse.Status {
 	return s.notify(noticeInode, body)
 }
 
+// StoreNotify puts data into the kernel's pages of a node at off. The kernel's size of the file
+// includes it from then on. No other notice makes that size larger, and none makes it smaller.
+func (s *Server) StoreNotify(node, off uint64, data []byte) fuse.Status {
+	body := binary.NativeEndian.AppendUint64(nil, node)
+	body = binary.NativeEndian.AppendUint64(body, off)
+	body = binary.NativeEndian.AppendUint32(body, uint32(len(data)))
+	body = binary.NativeEndian.AppendUint32(body, 0) // padding
+	return s.notify(noticeStore, append(body, data...))
+}
+
 // EntryNotify has the kernel forget a name of a directory. It takes the kernel's lock of that directory.
 func (s *Server) EntryNotify(dir uint64, name string) fuse.Status {
 	body := binary.NativeEndian.AppendUint64(nil, dir)

@@ -153,6 +153,7 @@ func TestNotices(t *testing.T) {
 		want []byte
 	}{
 		{"inode", func() fuse.Status { return k.s.InodeNotify(9, -1, 0) }, 2, words(uint64(9), ^uint64(0), uint64(0))},
+		{"store", func() fuse.Status { return k.s.StoreNotify(9, 7, []byte("ab")) }, 4, append(words(uint64(9), uint64(7), uint32(2), uint32(0)), 'a', 'b')},
 		{"entry", func() fuse.Status { return k.s.EntryNotify(9, "ab") }, 3, append(words(uint64(9), uint32(2), uint32(0)), 'a', 'b', 0)},
 		{"prune", func() fuse.Status { return k.s.PruneNotify([]uint64{5, 6}) }, 9, words(uint32(2), uint32(0), uint64(0), uint64(5), uint64(6))},
 	} {

@@ -26,6 +26,7 @@ const (
 	opReaddirplus  = 44
 	noticeInode    = -fuse.NOTIFY_INVAL_INODE
 	noticeEntry    = -fuse.NOTIFY_INVAL_ENTRY
+	noticeStore    = -fuse.NOTIFY_STORE_CACHE
 	noticePrune    = -fuse.NOTIFY_PRUNE
 	interruptedAt  = 40 // in an INTERRUPT: which request
 	sizeInRead     = 56 // in READ and READDIR: the most bytes of the reply

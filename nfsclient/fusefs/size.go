@@ -1,0 +1,192 @@
+// The kernel's copy of a file's size, which programs use that do not ask for attributes.
+//
+// The kernel asks for attributes when a program looks at them, reads past the size, or seeks from
+// the end. Mappings, sendfile, splice, copy_file_range and appends use the size that it has.
+// So showSize makes size and pages the server's before an open, a lock, or a look at an open file
+// is answered.
+//
+// Attributes in a reply cannot make the size larger safely. The kernel ignores them if a notice, or
+// a write of its own, comes between request and reply. And it keeps the page of the old end, with
+// zeros where data is now. Instead showSize drops the pages; those that programs have written
+// through mappings are sent with the old size first. Then it stores the last byte, which moves the
+// size. A size that is too large needs no more than dropped pages: the first READ that comes back
+// short has the kernel correct it.
+//
+// The node's field shown is a lower bound of the size that the kernel has. Writes, changes of size,
+// short READs and attributes of a smaller size move it. Attributes of a larger size do not, since
+// the kernel may have ignored them. A bound that is too low costs a READ of one byte at the next
+// open, and nothing else.
+
+package fusefs
+
+import (
+	"context"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient/datapath"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// sizeOf is the size of n with what was written here and is not on the server yet.
+func (n *node) sizeOf(a *nfs3.Fattr) uint64 {
+	if d := n.file(); d != nil {
+		return max(a.Size, uint64(d.End()))
+	}
+	return a.Size
+}
+
+// current reports whether the kernel's pages are of what is known of n.
+func (n *node) current() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.pages == n.content
+}
+
+// grew is for writes: the kernel's size is at least this when they are answered.
+func (n *node) grew(size uint64) {
+	n.mu.Lock()
+	n.shown = max(n.shown, size)
+	n.mu.Unlock()
+}
+
+// shrank is for replies by which the kernel's size may become this, if it was larger.
+func (n *node) shrank(size uint64) {
+	n.mu.Lock()
+	n.shown = min(n.shown, size)
+	n.mu.Unlock()
+}
+
+// replaced is for the reply to SETATTR, whose size the kernel takes in any case.
+func (n *node) replaced(size uint64) {
+	n.mu.Lock()
+	n.shown, n.seen = size, true
+	n.mu.Unlock()
+}
+
+// emptied is for an open that has truncated n: the kernel then drops all pages. A notice would
+// have those sent that were written through mappings, and the file would grow again.
+func (n *node) emptied() {
+	n.mu.Lock()
+	n.shown, n.pages = 0, n.content
+	n.mu.Unlock()
+}
+
+// entrySize is the size in a reply that names n. An open file does not grow by it: the kernel is
+// to ask for attributes then, and showSize comes before that reply.
+func (f *fileSystem) entrySize(n *node, size uint64) uint64 {
+	n.mu.Lock()
+	if !n.seen || size <= n.shown {
+		n.shown, n.seen = size, true
+	}
+	shown := n.shown
+	n.mu.Unlock()
+	if size == shown || !f.table.isOpen(n) {
+		return size
+	}
+	return shown
+}
+
+// showSize makes the kernel's size and pages of a file those of its attributes. It waits for pages
+// that are being read or written, so READs and WRITEs of pages must not call it. SETATTR of the
+// size must not either: the kernel sends no pages meanwhile.
+func (f *fileSystem) showSize(ctx context.Context, who *caller, n *node) {
+	n.mu.Lock()
+	attr, shown, unseen, current := n.attr, n.shown, !n.seen, n.pages == n.content
+	n.mu.Unlock()
+	size := n.sizeOf(&attr)
+	if unseen || attr.Type != nfs3.TypeReg || current && size == shown {
+		return
+	}
+	var last [1]byte
+	grown := size > shown
+	if grown {
+		// If the caller must not read, or the file was cut since, the next open tries again.
+		got, _, err := dataServer{f}.Read(ctx, n.fh, who, last[:], size-1)
+		grown = err == nil && got == len(last)
+	}
+	n.dropping.Lock()
+	defer n.dropping.Unlock()
+	f.dropPages(n)
+	if grown {
+		f.storeLast(n, size, last[:])
+	} else {
+		n.shrank(size)
+	}
+}
+
+// storeLast makes the kernel's size of n size, whose last byte is last. The page is dropped again,
+// since a program may have written that byte meanwhile. The caller holds n.dropping, and has
+// dropped all pages.
+func (f *fileSystem) storeLast(n *node, size uint64, last []byte) {
+	if f.server.StoreNotify(n.id, size-1, last) != fuse.OK {
+		return
+	}
+	_ = f.server.InodeNotify(n.id, int64(size-1), 1)
+	n.grew(size)
+}
+
+// agree is for a lock that was granted: what is known of n is void, whatever its times say.
+func (r *request) agree(n *node) {
+	n.mu.Lock()
+	n.content++
+	n.expired = true
+	n.mu.Unlock()
+	_ = r.getattr(n) // else they are asked for when they are needed
+	r.fs.showSize(r, r.who, n)
+}
+
+// stability is how a WRITE is to be made. If the file is open with O_SYNC, the kernel sends FSYNC
+// after those of its pages, and after no others.
+func (h *handle) stability(in *fuse.WriteIn) nfs3.StableHow {
+	if in.Flags&syscall.O_DIRECT != 0 || h.direct && in.Flags&syscall.O_DSYNC != 0 {
+		return nfs3.FileSync
+	}
+	return nfs3.Unstable
+}
+
+// append writes p at the end of the file, which it asks the server for, as the kernel takes the size
+// that it has. Appends of this mount run one at a time. Those of another client are overwritten
+// only if they have not reached the server.
+func (r *request) append(h *handle, who datapath.Cred, in *fuse.WriteIn, p []byte) (int, error) {
+	f, n := r.fs, h.n
+	select {
+	case n.appends <- struct{}{}:
+	case <-r.Done():
+		return 0, r.Err()
+	}
+	defer func() { <-n.appends }()
+	if err := r.getattr(n); err != nil {
+		return 0, err
+	}
+	attr, _ := n.snapshot()
+	end := n.sizeOf(&attr)
+	count, err := h.data.Write(r, who, p, int64(end), h.stability(in))
+	switch {
+	case count == 0:
+	case h.direct:
+		f.appended(n, in.Offset, end, p[:count])
+	case end != in.Offset: // the kernel holds pages of the wrong place until this is answered
+		n.mu.Lock()
+		n.content++
+		n.mu.Unlock()
+		f.notices.put(n)
+	}
+	return count, err
+}
+
+// appended corrects the kernel, which takes p to be at guess, and it is at end. Pages of the former
+// end have zeros there.
+func (f *fileSystem) appended(n *node, guess, end uint64, p []byte) {
+	n.dropping.Lock()
+	defer n.dropping.Unlock()
+	if guess == end && n.current() {
+		_ = f.server.InodeNotify(n.id, int64(end), int64(len(p)))
+		return
+	}
+	f.dropPages(n)
+	if guess < end {
+		f.storeLast(n, end+uint64(len(p)), p[len(p)-1:])
+	}
+}
