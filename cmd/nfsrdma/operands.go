@@ -80,10 +80,14 @@ func copyOperands(s *session.Session, cmd *cobra.Command, args []string, f targe
 // output, questions to the user.
 func reporting(cmd *cobra.Command, r *cli.Reporter, verbose bool, o *treecopy.Options) {
 	o.Report = func(e *treecopy.Error) {
-		if e.Err == nil {
-			r.Report(errors.New(e.What))
+		line := e.What
+		if e.Err != nil {
+			line += ": " + cli.Reason(e.Err)
+		}
+		if e.Warning {
+			r.Warn(line)
 		} else {
-			r.Report(errors.New(e.What + ": " + cli.Reason(e.Err)))
+			r.Report(errors.New(line))
 		}
 	}
 	o.Warn = r.Warn

@@ -60,11 +60,12 @@ func (r *Run) aclsOf(ctx context.Context, src *Meta, read aclReader) (nfsclient.
 // settable is false where the object may have ACLs that it must not: its mode bounds them, and stays.
 func (r *Run) preserveACLs(ctx context.Context, text string, src *Meta, read aclReader, mode fs.FileMode,
 	set func(context.Context, Attr) error) (_ fs.FileMode, settable, ok bool) {
+	what := "preserving permissions for " + r.quote(text)
 	acls, err := r.aclsOf(ctx, src, read)
 	ok = true
 	switch {
 	case err != nil:
-		ok = r.lostACLs(ctx, text, err)
+		ok = r.notKept(ctx, what, err)
 		mode &^= 0o070 // what of it is the group's is not known
 	case !plain(&acls):
 		if len(acls.Access) == 0 {
@@ -73,28 +74,17 @@ func (r *Run) preserveACLs(ctx context.Context, text string, src *Meta, read acl
 		if err = set(ctx, Attr{SetACLs: true, ACLs: acls}); err == nil {
 			return mode&^fs.ModePerm | fs.FileMode(acls.Access.Mode()), true, true
 		}
-		ok = r.lostACLs(ctx, text, err)
+		ok = r.notKept(ctx, what, err)
 		mode = narrowed(mode, acls.Access)
 	}
 	acls = nfsclient.ACLs{Access: posixacl.FromMode(uint32(mode.Perm()))}
 	if e := set(ctx, Attr{SetACLs: true, ACLs: acls}); e != nil {
 		if err == nil { // else one line was printed
-			r.lostACLs(ctx, text, e)
+			r.notKept(ctx, what, e)
 		}
 		return 0, false, false
 	}
 	return mode, true, ok
-}
-
-// lostACLs tells that an object has not got its source's ACLs, in the words of cp(1). With mv(1) it is
-// no failure that the target has no room for them: the move goes on.
-func (r *Run) lostACLs(ctx context.Context, text string, err error) (ok bool) {
-	what := "preserving permissions for " + r.quote(text)
-	if r.opt.move && errors.Is(err, errors.ErrUnsupported) {
-		r.opt.Warn((&Error{What: what, Err: err}).Error())
-		return true
-	}
-	return r.fail(ctx, what, err)
 }
 
 // readACLs reads the attributes of an object of this machine by get, which knows the object.

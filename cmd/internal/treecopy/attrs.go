@@ -4,7 +4,12 @@ package treecopy
 
 import (
 	"context"
+	"errors"
 	"io/fs"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
 // permBits are the mode bits that a copy can carry.
@@ -26,7 +31,7 @@ func (r *Run) preserve(ctx context.Context, text string, src, cur *Meta, read ac
 			gid = src.GID // an owner may give a file to another of his groups
 		}
 		if err != nil && (r.opt.Privileged || !refused(err)) {
-			ok = r.fail(ctx, "failed to preserve ownership for "+r.quote(text), err)
+			ok = r.notKept(ctx, "failed to preserve ownership for "+r.quote(text), err)
 		}
 	}
 	var a Attr
@@ -54,8 +59,36 @@ func (r *Run) preserve(ctx context.Context, text string, src, cur *Meta, read ac
 	if !a.SetMode && a.Mtime.IsZero() {
 		return ok
 	}
-	if err := set(ctx, a); err != nil {
-		return r.fail(ctx, what+r.quote(text), err)
+	err := set(ctx, a)
+	if errors.Is(err, errTimeRange) {
+		what = "preserving times for "
+	}
+	if err != nil {
+		ok = r.notKept(ctx, what+r.quote(text), err) && ok
 	}
 	return ok
+}
+
+// notKept tells of an attribute that a copy has not got. With mv(1) that is no failure: the move goes on, as it must not
+// leave a user with the old name because the new file system, or its server, cannot have an owner, an ACL or a time.
+func (r *Run) notKept(ctx context.Context, what string, err error) (ok bool) {
+	var gone *transport.ConnectError
+	if !r.opt.move || ctx.Err() != nil || errors.As(err, &gone) {
+		return r.fail(ctx, what, err)
+	}
+	r.opt.Report(&Error{What: what, Err: err, Warning: true})
+	return true
+}
+
+// errTimeRange is a time that a server has got the nearest one for.
+var errTimeRange = errors.New("NFS version 3 has no time before 1970 or after 2106: the nearest one was set")
+
+// timesFit reports whether NFS version 3 can say the times that a sets.
+func (a *Attr) timesFit() bool {
+	for _, t := range []time.Time{a.Atime, a.Mtime} {
+		if s := t.Unix(); !t.IsZero() && s != int64(nfs3.MakeTime(t).Sec) {
+			return false
+		}
+	}
+	return true
 }

@@ -140,7 +140,7 @@ var errReported = errors.New("reported")
 // target that is replaced has kept set-id bits only until it was written to.
 func (r *Run) finishFile(ctx context.Context, j *job, c *content, m *Meta, sink Sink) error {
 	if r.opt.Preserve.attrs() && !r.preserve(ctx, j.dstText, &j.src, m, c.src.ACLs, sink.SetAttr) && r.opt.move {
-		return errReported
+		return errReported // the server is gone
 	}
 	var mode fs.FileMode
 	switch {

@@ -70,8 +70,9 @@ type Options struct {
 
 // An Error is one thing that was not done.
 type Error struct {
-	What string // "cannot stat 'a'"
-	Err  error  // nil where What says it all
+	What    string // "cannot stat 'a'"
+	Err     error  // nil where What says it all
+	Warning bool   // the rest goes on as if it had been done
 }
 
 func (e *Error) Error() string {

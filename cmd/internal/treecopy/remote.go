@@ -257,7 +257,11 @@ func setattr(ctx context.Context, c *nfsclient.Client, fh nfs3.FH, a Attr, link 
 	if a.SetACLs && s == (nfs3.Sattr{}) {
 		return nil
 	}
-	return c.Setattr(ctx, fh, s)
+	err := c.Setattr(ctx, fh, s)
+	if err == nil && !a.timesFit() {
+		err = errTimeRange
+	}
+	return err
 }
 
 // wireAttr is attributes as SETATTR takes them. A symbolic link's mode stays: it means nothing.

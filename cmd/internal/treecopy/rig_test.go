@@ -122,7 +122,13 @@ func (l *log) options(o Options) Options {
 		defer l.mu.Unlock()
 		l.lines = append(l.lines, s)
 	}
-	o.Report = func(e *Error) { add(e.Error()) }
+	o.Report = func(e *Error) {
+		if e.Warning {
+			add("warning: " + e.Error())
+		} else {
+			add(e.Error())
+		}
+	}
 	o.Warn = func(s string) { add("warning: " + s) }
 	o.Privileged = os.Geteuid() == 0
 	return o
