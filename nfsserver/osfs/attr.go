@@ -66,11 +66,20 @@ func (f *FS) fstatNode(n *node, st *unix.Stat_t) error {
 // getattr is the attributes of a node; one that has lost its last name is stale.
 func (f *FS) getattr(n *node) (nfsserver.Attr, error) {
 	var st unix.Stat_t
-	if err := f.fstatNode(n, &st); err != nil {
+	err := f.fstatNode(n, &st)
+	if err == unix.ENOENT && n.numbered { // its path is gone: the next call looks for the file anew
+		f.cache.drop(n)
+		return nfsserver.Attr{}, nfsserver.ErrStale
+	}
+	if err != nil {
 		return nfsserver.Attr{}, err
 	}
 	if st.Nlink == 0 || f.isDeadNow(n) {
 		f.dropIfGone(n)
+		return nfsserver.Attr{}, nfsserver.ErrStale
+	}
+	if n.numbered && !f.isStill(n, n.fd(), &st) {
+		f.cache.drop(n)
 		return nfsserver.Attr{}, nfsserver.ErrStale
 	}
 	n.grants.see(&st)
@@ -100,6 +109,11 @@ func (f *FS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) er
 		defer n.mu.Unlock()
 	}
 	defer n.grants.forget()
+	if n.numbered {
+		// Both times by which the file is known again can change.
+		f.identities.pin(n.key, generationIn(&n.ref))
+		defer f.endPin(n)
+	}
 	rest, err := f.setAttr(n, &c, s, size)
 	if rest == 0 || err != unix.EPERM && err != unix.EACCES {
 		return err

@@ -80,7 +80,7 @@ func (c *cache) put(n *node) *node {
 	if old := s.nodes[n.ref]; old != nil {
 		old.refs++
 		s.mu.Unlock()
-		n.close()
+		c.retire(n)
 		return old
 	}
 	n.refs, n.used = 1, c.tick.Load()

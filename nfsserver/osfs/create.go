@@ -15,7 +15,7 @@ func (f *FS) Create(c nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserv
 	}
 	defer f.cache.release(d)
 	const flags = unix.O_CREAT | unix.O_EXCL | unix.O_RDWR | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	mode := newMode(s, 0o600)
+	mode, x := newMode(s, 0o600), file{after: newGeneration()}
 	fd, err := opened(func() (fd int, err error) {
 		err = f.as(&c, func() error { fd, err = unix.Openat(d.fd(), name, flags, mode); return err })
 		return fd, err
@@ -23,12 +23,12 @@ func (f *FS) Create(c nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserv
 	if err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, f.inDir(d, err)
 	}
-	var x file
 	if err := f.complete(d, &c, name, s, 0, fd, &x); err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
 	f.note(&x, d, name)
 	n := newNode(&x)
+	f.pin(n)
 	n.read.Store(int32(fd))
 	n.write.Store(int32(fd))
 	f.cache.release(f.cache.put(n))
@@ -60,6 +60,7 @@ func (f *FS) make(c *nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserve
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
 	defer f.cache.release(d)
+	x := file{after: newGeneration()}
 	if err := f.as(c, func() error { return mk(d.fd()) }); err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, f.inDir(d, err)
 	}
@@ -68,7 +69,6 @@ func (f *FS) make(c *nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserve
 		f.as(c, func() error { return unix.Unlinkat(d.fd(), name, undo) })
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
-	var x file
 	if err := f.complete(d, c, name, s, undo, fd, &x); err != nil {
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}

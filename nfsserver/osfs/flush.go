@@ -73,6 +73,9 @@ func (f *FS) retire(n *node) {
 	if n.shifts {
 		f.seeBirth(n)
 	}
+	if n.pinned.Load() {
+		f.unpin(n)
+	}
 	if !n.unsynced() {
 		n.close()
 		return
@@ -88,6 +91,9 @@ func (f *FS) retire(n *node) {
 func (f *FS) retireAside(n *node) {
 	if n.shifts {
 		f.seeBirth(n)
+	}
+	if n.pinned.Load() {
+		f.unpin(n)
 	}
 	if !f.enqueue(n, math.MaxInt) {
 		f.flushNode(n)

@@ -94,8 +94,8 @@ func (f *FS) openIdentity(r *nfsserver.Ref) (int, error) {
 		return -1, nfsserver.ErrStale
 	}
 	if fd, ok := f.openHint(k, 0); ok {
-		var x file
-		if err := f.describe(fd, &x); err == nil && x.ref == *r {
+		// The caller MUST NOT see what the kernel remembers of a file that had that name.
+		if refresh(fd) == nil {
 			return fd, nil
 		}
 		unix.Close(fd)
@@ -129,7 +129,11 @@ func (f *FS) openAs(k inodeKey, dir int, name string) (int, bool) {
 		return -1, false
 	}
 	var x file
-	if err := f.describe(fd, &x); err != nil || x.key != k {
+	m, err := f.locate(fd, &x)
+	if err == nil {
+		f.mounts.release(m)
+	}
+	if err != nil || x.key != k {
 		unix.Close(fd)
 		return -1, false
 	}

@@ -29,6 +29,8 @@ type mount struct {
 	merges bool // a directory may be made of several, and have no count of links
 	apart  bool // see layersApart; asked of that of the export alone
 
+	numbered bool // files have no generation but one of ours
+
 	// Guarded by mountTable.mu, for those of the table.
 	refs int
 	used uint32 // the cache's tick when it was last got
@@ -64,6 +66,11 @@ func newMount(fd int, o *Options, top bool) (*mount, error) {
 	m.kernel = m.keeps && !o.noKernelHandles && m.probe()
 	if m.magic == unix.OVERLAYFS_SUPER_MAGIC && !m.kernel {
 		m.keeps, m.shifts = false, true
+	}
+	if !m.keeps {
+		_, kept, err := birthTime(fd)
+		m.numbered = err != nil || !kept
+		m.shifts = m.shifts && !m.numbered
 	}
 	if m.magic == unix.OVERLAYFS_SUPER_MAGIC {
 		m.merges = true

@@ -20,9 +20,10 @@ type node struct {
 	fsid uint64
 	typ  nfsserver.FileType
 
-	shifts bool          // the time of birth may change
-	merges bool          // of the mount
-	ctime  unix.Timespec // when the node was made
+	shifts   bool          // the time of birth may change
+	merges   bool          // of the mount
+	numbered bool          // the generation is one of ours
+	ctime    unix.Timespec // when the node was made
 
 	// Guarded by the cache shard's mu.
 	// A node that is in the map, or has a reference, is open. dead, it is out of the map, and the last reference closes it.
@@ -45,6 +46,7 @@ type node struct {
 	laters      atomic.Int32  // replies that are going to read it
 	dax         atomic.Int32  // daxState
 	proven      atomic.Uint32 // 1 + the cache's tick when it was last seen to lie in the export; 0: never
+	pinned      atomic.Bool   // its descriptors hold a pin (identities.go)
 
 	grants grants
 
@@ -53,7 +55,7 @@ type node struct {
 }
 
 func newNode(x *file) *node {
-	n := &node{ref: x.ref, key: x.key, fsid: x.fsid, typ: fileType(x.st.Mode), shifts: x.shifts, merges: x.merges, ctime: x.st.Ctim}
+	n := &node{ref: x.ref, key: x.key, fsid: x.fsid, typ: fileType(x.st.Mode), shifts: x.shifts, merges: x.merges, numbered: x.numbered, ctime: x.st.Ctim}
 	n.path.Store(-1)
 	n.read.Store(-1)
 	n.write.Store(-1)
@@ -108,6 +110,16 @@ func (f *FS) open(n *node, slot *atomic.Int32, flags int, own bool) (int, error)
 		if fd, err = reopen(); err == unix.EACCES && own {
 			fd, err = f.openOwn(n, reopen)
 		}
+	}
+	if err == nil && n.numbered && !f.pinOpened(n, fd) {
+		unix.Close(fd)
+		err = nfsserver.ErrStale
+	}
+	if err == unix.ENOENT { // its path is gone
+		err = nfsserver.ErrStale
+	}
+	if n.numbered && err == nfsserver.ErrStale {
+		f.cache.drop(n) // the next call looks for the file anew
 	}
 	if err != nil {
 		return -1, err
@@ -168,6 +180,9 @@ func (f *FS) acquireAny(r *nfsserver.Ref) (*node, error) {
 	err = f.describe(fd, &x)
 	if err == nil && (x.st.Nlink == 0 || x.ref != *r) {
 		err = nfsserver.ErrStale // gone, or a Ref that is not as we make them
+	}
+	if err == unix.ENOENT { // its path is gone
+		err = nfsserver.ErrStale
 	}
 	if err != nil {
 		unix.Close(fd)

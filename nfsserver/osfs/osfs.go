@@ -78,6 +78,8 @@ type FS struct {
 	mounts mountTable // with cross
 	births births     // of files that shift
 
+	identities identities // of files that have no other generation
+
 	cache  cache
 	gens   generations // of files that describesByName holds of
 	index  index
@@ -120,6 +122,7 @@ func (f *FS) init(o Options) error {
 	f.creds = newCreds()
 	f.index.init()
 	f.mounts.init()
+	f.identities.init()
 	var err error
 	if f.top, err = newMount(f.tree.root, &o, true); err != nil {
 		return err
@@ -135,6 +138,9 @@ func (f *FS) init(o Options) error {
 		return err
 	}
 	f.root, f.rootKey = x.ref, x.key
+	if x.numbered {
+		f.identities.pin(x.key, generationIn(&x.ref)) // it is open throughout
+	}
 	f.info = f.readInfo()
 	f.nowait = f.readsWithoutWaiting()
 	f.info.QuickReads, f.atime = f.readRules()

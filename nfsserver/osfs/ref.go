@@ -19,7 +19,7 @@ import (
 //
 // A kernel handle holds the inode's generation, so that a number used again is
 // stale. An inodeRef has a hash of that handle, for who is not allowed to open it may still
-// ask for it, or, where there is none, the time of birth.
+// ask for it, or, where there is none, the time of birth, or else a number of ours (identities.go).
 const (
 	kernelRef = 3
 	inodeRef  = 4
@@ -39,32 +39,48 @@ type file struct {
 	fsid uint64
 	st   unix.Stat_t
 
-	shifts bool // the time of birth may change
-	merges bool // of the mount
+	shifts   bool // the time of birth may change
+	merges   bool // of the mount
+	numbered bool // the generation is one of ours
+
+	// after is set of a file that was made by the call that describes it: a generation given before the call.
+	after uint64
+}
+
+// locate fills in all of x but its Ref for the open file fd, and returns its mount with a reference.
+func (f *FS) locate(fd int, x *file) (*mount, error) {
+	if err := fstat(fd, &x.st); err != nil {
+		return nil, err
+	}
+	m, err := f.mountOf(fd)
+	if err != nil {
+		return nil, err
+	}
+	volume := m.volume(fd, x.st.Dev)
+	x.key = inodeKey{m.id, volume, x.st.Ino}
+	x.shifts, x.merges, x.numbered = m.shifts, m.merges, m.numbered
+	if x.fsid = volume; volume == 0 {
+		x.fsid = m.fsid
+	}
+	return m, nil
 }
 
 // describe fills x for the open file fd.
 func (f *FS) describe(fd int, x *file) error {
-	if err := fstat(fd, &x.st); err != nil {
-		return err
-	}
-	m, err := f.mountOf(fd)
+	m, err := f.locate(fd, x)
 	if err != nil {
 		return err
 	}
 	defer f.mounts.release(m)
-	volume := m.volume(fd, x.st.Dev)
-	x.key, x.merges = inodeKey{m.id, volume, x.st.Ino}, m.merges
-	if x.fsid = volume; volume == 0 {
-		x.fsid = m.fsid
-	}
-	if m.kernel {
-		return f.describeKernel(m, fd, x)
-	}
 	var generation uint64
-	if x.shifts = m.shifts; m.shifts {
+	switch {
+	case m.kernel:
+		return f.describeKernel(m, fd, x)
+	case m.numbered:
+		generation = f.identify(fd, x)
+	case m.shifts:
 		generation, err = f.madeAt(fd, x.key)
-	} else {
+	default:
 		generation, err = generationOf(m, fd)
 	}
 	x.ref = inodeRefOf(x.key, generation)
@@ -145,6 +161,9 @@ func inodeRefOf(k inodeKey, generation uint64) nfsserver.Ref {
 	r, _ := nfsserver.MakeRef(b[:])
 	return r
 }
+
+// generationIn is the generation in an inodeRef.
+func generationIn(r *nfsserver.Ref) uint64 { return binary.BigEndian.Uint64(r.Bytes()[inodeRefLen-8:]) }
 
 // inodeKeyOf is the key in an inodeRef.
 func inodeKeyOf(r *nfsserver.Ref) (inodeKey, bool) {

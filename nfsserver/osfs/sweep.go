@@ -128,8 +128,9 @@ func (f *FS) dropIfGone(n *node) bool {
 	}
 	n.dirty.Store(false) // to write its data to the disk would only keep the space
 	f.cache.drop(n)
-	if _, ok := inodeKeyOf(&n.ref); ok {
+	if k, ok := inodeKeyOf(&n.ref); ok {
 		f.index.markGone(&n.ref)
+		f.identities.forget(k, generationIn(&n.ref))
 	}
 	return true
 }

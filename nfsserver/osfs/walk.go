@@ -162,7 +162,11 @@ func (f *FS) walkEntry(fd int, k inodeKey, de *rawDirent, depth int) {
 		return
 	}
 	var x file
-	if err := f.describe(sub, &x); err != nil || depth >= maxWalkDepth {
+	m, err := f.locate(sub, &x)
+	if err == nil {
+		f.mounts.release(m)
+	}
+	if err != nil || depth >= maxWalkDepth {
 		unix.Close(sub)
 		return
 	}

@@ -1,0 +1,392 @@
+// File systems without generations: whose file a handle is after removals, on the server and below it, and after changes by others.
+
+package osfs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"golang.org/x/sys/unix"
+)
+
+// unnumbered are file systems in user space over a directory of an ext4, which gives a free number to the next file, with the command
+// that mounts one. byPath: a number is that of a path, not that of the file below.
+var unnumbered = []struct {
+	name    string
+	command []string
+	byPath  bool
+}{
+	{"bindfs", []string{"bindfs"}, false},
+	{"mergerfs", []string{"mergerfs", "-o", "minfreespace=0,use_ino,inodecalc=devino-hash,cache.attr=0,cache.entry=0"}, false},
+	{"mergerfs by path", []string{"mergerfs", "-o", "minfreespace=0"}, true},
+}
+
+// eachUnnumbered runs a test on each of them, of those by path where it holds of these; source is the directory below.
+func eachUnnumbered(t *testing.T, byPath bool, test func(t *testing.T, f *FS, source string)) {
+	for _, u := range unnumbered {
+		if u.byPath && !byPath {
+			continue
+		}
+		t.Run(u.name, func(t *testing.T) {
+			needRoot(t, u.command[0], "mkfs.ext4")
+			scratch := t.TempDir()
+			source, dir := filepath.Join(scratch, "source"), filepath.Join(scratch, "mnt")
+			must(t, os.Mkdir(source, 0o755), os.Mkdir(dir, 0o755))
+			onImage(32<<20, "", "mkfs.ext4", "-q", "-b", "4096")(t, scratch, source)
+			t.Cleanup(func() { unix.Unmount(source, unix.MNT_DETACH) })
+			run(t, append(slices.Clone(u.command), source, dir)...)
+			t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+			test(t, newFS(t, dir, Options{}), source)
+		})
+	}
+}
+
+// closeIdle closes all that is open, as the sweeper does.
+func closeIdle(f *FS) {
+	f.cache.closeAll()
+	f.flush.done.Wait()
+}
+
+// laterTimes returns when what is made next in dir has later times than what is there.
+func laterTimes(t *testing.T, dir string) {
+	t.Helper()
+	name := filepath.Join(dir, "clock")
+	made := func() int64 {
+		var st unix.Stat_t
+		must(t, os.WriteFile(name, nil, 0o600), unix.Stat(name, &st), os.Remove(name))
+		return st.Ctim.Nano()
+	}
+	for first := made(); made() == first; {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// inode is the number of a file.
+func inode(t *testing.T, path string) uint64 {
+	t.Helper()
+	var st unix.Stat_t
+	must(t, unix.Lstat(path, &st))
+	return st.Ino
+}
+
+// isStale reports whether err is of a handle that names nothing.
+func isStale(err error) bool {
+	return errors.Is(err, nfsserver.ErrStale) || errors.Is(err, syscall.ESTALE) || errors.Is(err, syscall.ENOENT)
+}
+
+// mustRead checks that r reads want.
+func mustRead(t *testing.T, f *FS, r nfsserver.Ref, want, when string) {
+	t.Helper()
+	b := make([]byte, 64)
+	n, err := f.ReadAt(me, r, b, 0)
+	if err != nil || string(b[:n]) != want {
+		t.Errorf("%s: read %q, %v, want %q", when, b[:n], err, want)
+	}
+}
+
+// TestNumberGivenToAnotherBelow: a file is removed below the file system, and another one, of whatever name, gets its number. The
+// handle of the first neither reads nor changes it, whether its file was in use a moment ago or not.
+func TestNumberGivenToAnotherBelow(t *testing.T) {
+	eachUnnumbered(t, true, func(t *testing.T, f *FS, source string) {
+		used := 0
+		for i := range 12 {
+			name, idle := "other", i%2 == 0
+			if i%4 < 2 {
+				name = "old"
+			}
+			when := fmt.Sprintf("%d: the new one is %s, idle %v", i, name, idle)
+			old := createFile(t, f, f.Root(), "old", "old")
+			mustRead(t, f, old, "old", when)
+			closeIdle(f)
+			if !idle {
+				_, err := f.Getattr(old)
+				must(t, err)
+			}
+			number := inode(t, filepath.Join(source, "old"))
+			laterTimes(t, source)
+			must(t, os.Remove(filepath.Join(source, "old")))
+			write(t, "another", source, name)
+			if inode(t, filepath.Join(source, name)) == number {
+				used++
+			}
+			b := make([]byte, 16)
+			if n, err := f.ReadAt(me, old, b, 0); !isStale(err) {
+				t.Errorf("%s: the old handle reads %q, %v, want stale", when, b[:n], err)
+			}
+			if _, err := f.WriteAt(me, old, []byte("CLOBBER"), 0); !isStale(err) {
+				t.Errorf("%s: the old handle writes: %v, want stale", when, err)
+			}
+			if err := f.Setattr(me, old, &nfsserver.SetAttr{Mask: nfsserver.SetMode | nfsserver.SetSize, Mode: 0}); !isStale(err) {
+				t.Errorf("%s: the old handle sets attributes: %v, want stale", when, err)
+			}
+			content, err := os.ReadFile(filepath.Join(source, name))
+			must(t, err)
+			if string(content) != "another" {
+				t.Errorf("%s: the new file has %q", when, content)
+			}
+			closeIdle(f)
+			for range 2 { // names that the kernel remembers for a second lead to nothing at first
+				for {
+					r, n := nfsserver.Ref{}, 0
+					var err error
+					if r, _, err = f.Lookup(me, f.Root(), name); err == nil {
+						n, err = f.ReadAt(me, r, b, 0)
+					}
+					if err == nil && (r == old || string(b[:n]) != "another") {
+						t.Fatalf("%s: a look-up reads %q, with the old handle %v", when, b[:n], r == old)
+					}
+					if err == nil {
+						break
+					}
+					if !isStale(err) {
+						t.Fatal(err)
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				closeIdle(f)
+			}
+			mustStale(t, f, old, when)
+			must(t, f.Remove(me, f.Root(), name))
+		}
+		if used == 0 {
+			t.Error("no number was given to another file")
+		}
+	})
+}
+
+// TestRemovedNumberIsServedAgain: what is made in the place of what was removed by a call is served, and the old handle is stale.
+func TestRemovedNumberIsServedAgain(t *testing.T) {
+	eachUnnumbered(t, true, func(t *testing.T, f *FS, source string) {
+		numbers := map[uint64]bool{}
+		var was []nfsserver.Ref
+		check := func(name string, r nfsserver.Ref) {
+			t.Helper()
+			numbers[inode(t, filepath.Join(source, name))] = true
+			for range 2 {
+				closeIdle(f)
+				if _, err := f.Getattr(r); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			for i, old := range was {
+				mustStale(t, f, old, fmt.Sprintf("%s: handle %d of what was removed", name, i))
+			}
+			was = append(was, r)
+		}
+		for range 4 {
+			r := createFile(t, f, f.Root(), "file", "content")
+			check("file", r)
+			mustRead(t, f, r, "content", "a new file")
+			must(t, f.Remove(me, f.Root(), "file"))
+		}
+		for range 4 {
+			d, _, err := f.Mkdir(me, f.Root(), "dir", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
+			must(t, err)
+			check("dir", d)
+			must(t, f.Rmdir(me, f.Root(), "dir"))
+		}
+		for i := range 4 { // as editors save
+			r := createFile(t, f, f.Root(), "tmp", fmt.Sprint("save ", i))
+			closeIdle(f)
+			must(t, f.Rename(me, f.Root(), "tmp", f.Root(), "saved"))
+			check("saved", r)
+			mustRead(t, f, r, fmt.Sprint("save ", i), "a saved file")
+		}
+		if len(numbers) >= len(was) {
+			t.Errorf("%d numbers of %d files: none was given again", len(numbers), len(was))
+		}
+	})
+}
+
+// TestChangedByOthersStaysTheSame: a file is still the one that its handle names after others have written, renamed or linked it or given
+// rights to it, and a directory after others have changed and listed it.
+func TestChangedByOthersStaysTheSame(t *testing.T) {
+	eachUnnumbered(t, false, func(t *testing.T, f *FS, source string) {
+		r := createFile(t, f, f.Root(), "log", "1")
+		path := filepath.Join(source, "log")
+		closeIdle(f)
+		laterTimes(t, source)
+		must(t, os.WriteFile(path, []byte("12"), 0o644))
+		mustRead(t, f, r, "12", "written by another")
+		closeIdle(f)
+		must(t, os.Chmod(path, 0o640))
+		mustRead(t, f, r, "12", "after chmod by another")
+		closeIdle(f)
+		must(t, os.Rename(path, path+".1"))
+		mustRead(t, f, r, "12", "renamed by another")
+		closeIdle(f)
+		must(t, os.Link(path+".1", path+".2"), os.Remove(path+".1"))
+		mustRead(t, f, r, "12", "under another name")
+
+		d, _, err := f.Mkdir(me, f.Root(), "d", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
+		must(t, err)
+		for i := range 3 {
+			closeIdle(f)
+			laterTimes(t, source)
+			write(t, "", source, "d", fmt.Sprint(i))
+			_, err := os.ReadDir(filepath.Join(source, "d"))
+			must(t, err)
+			if _, err := f.Getattr(d); err != nil {
+				t.Errorf("a directory that others have changed and listed: %v", err)
+			}
+		}
+		times := nfsserver.SetAttr{Mask: nfsserver.SetAtime | nfsserver.SetMtime, Atime: nfsserver.Time{Sec: 1e9}, Mtime: nfsserver.Time{Sec: 1e9}}
+		must(t, f.Setattr(me, r, &times))
+		closeIdle(f)
+		mustRead(t, f, r, "12", "with times that were set")
+
+		_, err = f.Getattr(r) // which the kernel remembers for a second
+		must(t, err)
+		laterTimes(t, source)
+		must(t, os.WriteFile(path+".2", []byte("123"), 0o644))
+		_, err = os.ReadFile(path + ".2")
+		must(t, err)
+		closeIdle(f)
+		mustRead(t, f, r, "123", "written and read by another while it was in use")
+		closeIdle(f)
+		f.identities.mu.Lock()
+		defer f.identities.mu.Unlock()
+		for k, e := range f.identities.known {
+			if want := int32(0); k != f.rootKey && e.pins != want {
+				t.Errorf("inode %d has %d pins with nothing open, want %d", k.ino, e.pins, want)
+			}
+		}
+	})
+}
+
+// TestOtherNameIsFound: a file is found under the name that LINK has given it, without a walk, and goes on when the name that its handle was made for is removed.
+func TestOtherNameIsFound(t *testing.T) {
+	noWalk := func(f *FS) { f.index.walk.debt, f.index.walk.asOf = time.Hour, time.Now() }
+	check := func(t *testing.T, f *FS, dir string) {
+		r := createFile(t, f, f.Root(), "a", "content")
+		must(t, f.Link(me, r, f.Root(), "b"))
+		must(t, f.Remove(me, f.Root(), "a"))
+		closeIdle(f)
+		noWalk(f)
+		mustRead(t, f, r, "content", "under its other name")
+		must(t, f.Link(me, r, f.Root(), "c"))
+		createFile(t, f, f.Root(), "d", "")
+		must(t, f.Rename(me, f.Root(), "d", f.Root(), "c"))
+		closeIdle(f)
+		f.index.walk.debt = 0
+		mustRead(t, f, r, "content", "after its other name was given to another file")
+	}
+	t.Run("inode numbers", func(t *testing.T) {
+		dir := t.TempDir()
+		check(t, newFS(t, dir, Options{noKernelHandles: true}), dir)
+	})
+	eachUnnumbered(t, false, check)
+}
+
+// TestIdentitiesBounded: there are no more than maxIdentities, and those in use stay.
+func TestIdentitiesBounded(t *testing.T) {
+	defer func(n int) { maxIdentities = n }(maxIdentities)
+	maxIdentities = 8
+	eachUnnumbered(t, true, func(t *testing.T, f *FS, source string) {
+		r := createFile(t, f, f.Root(), "open", "content")
+		n, err := f.acquire(&r)
+		must(t, err)
+		defer f.cache.release(n)
+		for i := range 50 {
+			createFile(t, f, f.Root(), fmt.Sprint(i), "")
+			closeIdle(f)
+			mustRead(t, f, r, "content", "a file in use")
+		}
+		f.identities.mu.Lock()
+		defer f.identities.mu.Unlock()
+		if n := len(f.identities.known); n > maxIdentities {
+			t.Errorf("%d identities, want at most %d", n, maxIdentities)
+		}
+	})
+}
+
+// TestIdentitiesModel: calls and others below make, write, rename, link and remove files at random. A handle reads the content of its own file or is
+// stale, and some are read to the end.
+func TestIdentitiesModel(t *testing.T) {
+	eachUnnumbered(t, true, func(t *testing.T, f *FS, source string) {
+		seed := uint64(time.Now().UnixNano())
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		names := map[string]int{}          // which file has the name
+		handles := map[int]nfsserver.Ref{} // of the files that calls have made
+		pick := func() string { return fmt.Sprint("n", rnd.IntN(6)) }
+		reads, made, content := 0, 0, func(i int) string { return fmt.Sprintf("file %d.", i) }
+		for step := range 100 {
+			name, to := pick(), pick()
+			i, there := names[name]
+			path := filepath.Join(source, name)
+			op := rnd.IntN(8)
+			below := op >= 4
+			if below {
+				closeIdle(f) // what is open is the server's
+				laterTimes(t, source)
+			}
+			switch {
+			case !there && below:
+				must(t, os.WriteFile(path, []byte(content(made)), 0o644))
+				names[name], made = made, made+1
+			case !there:
+				r, _, err := f.Create(me, f.Root(), name, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o644})
+				if err == unix.EEXIST {
+					continue
+				}
+				must(t, err)
+				_, err = f.WriteAt(me, r, []byte(content(made)), 0)
+				must(t, err)
+				names[name], handles[made], made = made, r, made+1
+			case op == 0:
+				if f.Remove(me, f.Root(), name) == nil {
+					delete(names, name)
+				}
+			case op == 1:
+				if err := f.Rename(me, f.Root(), name, f.Root(), to); err == nil {
+					names[to] = i
+					if to != name {
+						delete(names, name)
+					}
+				}
+			case op == 2:
+				_, _, _ = f.Lookup(me, f.Root(), name)
+			case op == 3:
+				closeIdle(f)
+			case op == 4:
+				must(t, os.Remove(path))
+				delete(names, name)
+			case op == 5:
+				must(t, os.Rename(path, filepath.Join(source, to)))
+				names[to] = i
+				if to != name {
+					delete(names, name)
+				}
+			case op == 6:
+				file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+				must(t, err)
+				_, err = file.WriteString("+")
+				must(t, err, file.Close())
+			case op == 7:
+				must(t, os.Chmod(path, 0o600|os.FileMode(rnd.IntN(2))*0o44))
+			}
+			for i, r := range handles {
+				b := make([]byte, 512)
+				n, err := f.ReadAt(me, r, b, 0)
+				if err != nil && !isStale(err) && !errors.Is(err, nfsserver.ErrBusy) || err == nil && !bytes.HasPrefix(b[:n], []byte(content(i))) {
+					t.Fatalf("seed %d, step %d: the handle of %q reads %q, %v", seed, step, content(i), b[:n], err)
+				}
+				if err == nil {
+					reads++
+				}
+			}
+		}
+		if reads == 0 {
+			t.Errorf("seed %d: no handle was read", seed)
+		}
+	})
+}
