@@ -26,6 +26,8 @@ type Options struct {
 	// MountPort is the TCP port of the server's MOUNT service. 0: MOUNT is asked
 	// for on the NFS connection itself, then at the port that rpcbind names.
 	MountPort int
+	// MountHost is the host of the MOUNT service, at MountPort or where its rpcbind says. "": the server.
+	MountHost string
 
 	// LockPort is the TCP port of the server's lock manager. 0: it is asked for on the NFS
 	// connection, then at the port that rpcbind names, with the first lock.
@@ -185,12 +187,8 @@ func (c *Client) dialBy(ctx context.Context, addr string, cfg transport.ClientCo
 	return transport.DialRDMA(ctx, c.opt.Device, addr, cfg)
 }
 
-// dialService connects over TCP to another service of the same host. It is asked
+// dialServiceBy connects over TCP to a service other than NFS. It is asked
 // once, and so nobody is told when it does not answer.
-func (c *Client) dialService(ctx context.Context, port int) (*transport.Client, error) {
-	return dialServiceBy(ctx, c.home.address(), port, c.cfg)
-}
-
 func dialServiceBy(ctx context.Context, host string, port int, cfg transport.ClientConfig) (*transport.Client, error) {
 	cfg.Responding, cfg.Probe, cfg.Observe, cfg.Moves = nil, false, nil, nil
 	return transport.DialTCP(ctx, net.JoinHostPort(host, fmt.Sprint(port)), cfg)

@@ -3,13 +3,16 @@
 package nfsclient_test
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/transport"
 )
 
 // TestManyExportsAreListed: the list has no bound that a server reaches, over RDMA as over TCP.
@@ -28,6 +31,34 @@ func TestManyExportsAreListed(t *testing.T) {
 		}
 		if f, err := c.Mount(t.Context(), list[n-1].Name); err != nil || f == nil {
 			t.Errorf("%v: mount of the last export: %v", tr, err)
+		}
+	}
+}
+
+// TestMountHost: MOUNT is asked of the host that is named, and NFS of the server.
+func TestMountHost(t *testing.T) {
+	rdma, tcp := serveTrees(t, nfsserver.Export{Name: "/here", FS: memfs.New(memfs.Options{})})
+	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/there", FS: memfs.New(memfs.Options{})}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.2:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rpc, done := transport.NewServer(transport.ServerConfig{}, srv.Programs()...), make(chan struct{})
+	go func() { rpc.ServeTCP(l); close(done) }()
+	t.Cleanup(func() {
+		rpc.Shutdown(context.Background())
+		<-done
+		srv.Close()
+	})
+	port := l.Addr().(*net.TCPAddr).Port
+	for _, tr := range []nfsclient.Transport{nfsclient.RDMA, nfsclient.TCP} {
+		c := dial(t, tr, rdma, tcp, nfsclient.Options{MountHost: "127.0.0.2", MountPort: port})
+		got, err := c.Exports(t.Context())
+		if err != nil || len(got) != 1 || got[0].Dir != "/there" {
+			t.Errorf("%v: exports %v, %v; want /there", tr, got, err)
 		}
 	}
 }

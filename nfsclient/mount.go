@@ -26,19 +26,25 @@ func mountProc(n uint32, name string, most int) transport.Proc {
 }
 
 // mountCall does one MOUNT procedure where the server has it: at MountPort when
-// that is set, else on the NFS connection, else where rpcbind says.
+// that is set, else on the NFS connection, else where rpcbind says; of another host at MountHost.
 func (c *Client) mountCall(ctx context.Context, p *transport.Proc, args xdr.Marshaler, res xdr.Unmarshaler) error {
-	port := c.opt.MountPort
-	if port == 0 {
+	host, port := c.opt.MountHost, c.opt.MountPort
+	if port == 0 && host == "" {
 		err := c.conns[0].Call(ctx, p, args, res, nil, 0)
 		if !errors.Is(err, transport.ErrProgUnavail) {
 			return err
 		}
-		if port, err = c.getPort(ctx, mount3.Program, mount3.Version); err != nil {
-			return fmt.Errorf("the server has no MOUNT service on its NFS port, and rpcbind does not know one: %w", err)
+	}
+	if host == "" {
+		host = c.home.address()
+	}
+	if port == 0 {
+		var err error
+		if port, err = c.getPortAt(ctx, host, mount3.Program, mount3.Version); err != nil {
+			return fmt.Errorf("no MOUNT service on the NFS port, and rpcbind of %s does not know one: %w", host, err)
 		}
 	}
-	conn, err := c.dialService(ctx, port)
+	conn, err := dialServiceBy(ctx, host, port, c.cfg)
 	if err != nil {
 		return fmt.Errorf("connect to the MOUNT service: %w", err)
 	}

@@ -47,6 +47,9 @@ func (c *Client) notify(ctx context.Context, server string, port int, news *nsm.
 // tcpPort is a port where the server serves its programs over TCP, as far as that is known.
 func (c *Client) tcpPort() int {
 	if c.opt.Transport != TCP {
+		if c.opt.MountHost != "" {
+			return 0 // the port is another host's
+		}
 		return c.opt.MountPort
 	}
 	_, port, err := net.SplitHostPort(c.conns[0].Figures().Addr)

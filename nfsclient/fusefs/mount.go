@@ -187,7 +187,7 @@ func (o *Options) words() []string {
 // mountFlags are the words that mount(2) takes as bits and go-fuse does not know.
 var mountFlags = map[string]uintptr{
 	"ro": syscall.MS_RDONLY, "rw": 0, "noatime": syscall.MS_NOATIME, "nodiratime": syscall.MS_NODIRATIME,
-	"relatime": syscall.MS_RELATIME, "sync": syscall.MS_SYNCHRONOUS, "dirsync": syscall.MS_DIRSYNC, "atime": 0, "async": 0,
+	"relatime": syscall.MS_RELATIME, "sync": syscall.MS_SYNCHRONOUS, "dirsync": syscall.MS_DIRSYNC, "nosymfollow": unix.MS_NOSYMFOLLOW, "atime": 0, "async": 0,
 }
 
 // lineWriter gives each line of a log to a function.

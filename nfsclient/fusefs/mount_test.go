@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
 )
 
@@ -47,6 +48,23 @@ func TestFilesRoundTrip(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNoSymfollow: with the option a symbolic link can be read, and leads nowhere.
+func TestNoSymfollow(t *testing.T) {
+	if os.Geteuid() != 0 {
+		machine.Skip(t, "nosymfollow is for root alone")
+	}
+	m := mount(t, options{Words: "nosymfollow"})
+	must(t, os.WriteFile(m.at("file"), nil, 0o600))
+	must(t, os.Symlink("file", m.at("link")))
+	target, err := os.Readlink(m.at("link"))
+	must(t, err)
+	if target != "file" {
+		t.Errorf("the link is to %q, want file", target)
+	}
+	_, err = os.Stat(m.at("link"))
+	want(t, err, syscall.ELOOP)
 }
 
 // TestTreeOfTools has coreutils and tar make, copy, compare and remove a tree.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -55,6 +56,7 @@ type options struct {
 	LocalLocks                                     bool
 	AcMin, AcMax                                   time.Duration
 	LookupCache                                    fusefs.LookupCache
+	Words                                          string // of the mount itself
 }
 
 func TestMain(m *testing.M) {
@@ -256,7 +258,7 @@ func (d *description) mountAt(ctx context.Context, addr string, opt nfsclient.Op
 		LocalPosix: d.Opt.LocalLocks, LocalFlock: d.Opt.LocalLocks,
 		Source: "test:/export", AllowOther: d.Opt.AllowOther, ReadOnly: d.Opt.ReadOnly, NoACL: d.Opt.NoACL, NoAC: d.Opt.NoAC, NoCTO: d.Opt.NoCTO,
 		Sync: d.Opt.Sync, AcRegMin: d.Opt.AcMin, AcRegMax: d.Opt.AcMax, AcDirMin: d.Opt.AcMin, AcDirMax: d.Opt.AcMax,
-		LookupCache: d.Opt.LookupCache, Direct: os.Geteuid() == 0,
+		LookupCache: d.Opt.LookupCache, Direct: os.Geteuid() == 0, FuseOptions: strings.Fields(d.Opt.Words),
 		Log: func(line string) { fmt.Fprintln(os.Stderr, "mount:", line) },
 	})
 	if err != nil {

@@ -5,7 +5,9 @@ package doctor
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -189,9 +191,17 @@ func checkLocking(_ context.Context, x *exam) Finding {
 // checkFUSE looks for what mounts without the kernel's NFS client need.
 func checkFUSE(_ context.Context, x *exam) Finding {
 	helper := x.program("fusermount3")
+	f, err := os.OpenFile(x.file("/dev/fuse"), os.O_RDWR, 0) // its mode does not show what a container may open
+	if err == nil {
+		f.Close()
+	}
 	switch {
-	case !x.exists("/dev/fuse"):
-		return warn("only for FUSE mounts: modprobe fuse", "no /dev/fuse")
+	case errors.Is(err, fs.ErrPermission) && os.Geteuid() == 0:
+		return warn("only for FUSE mounts: give the container the device /dev/fuse", "root is not allowed to open /dev/fuse here")
+	case errors.Is(err, fs.ErrPermission):
+		return warn("only for FUSE mounts: chmod 666 /dev/fuse as root, or mount as root", "this user is not allowed to open /dev/fuse")
+	case err != nil:
+		return warn("only for FUSE mounts: modprobe fuse", "no /dev/fuse: %v", err)
 	case helper == "":
 		return warn("only for FUSE mounts by ordinary users: apt install fuse3", "/dev/fuse is there, fusermount3 is not")
 	}

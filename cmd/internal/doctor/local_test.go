@@ -6,11 +6,13 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
+	"golang.org/x/sys/unix"
 )
 
 // examined makes a tree of files.
@@ -79,6 +81,28 @@ func TestThisMachine(t *testing.T) {
 		if f := c.check(examined(t, c.files)); f.Status != c.want.status || !strings.Contains(f.Text+" → "+f.Advice, c.want.part) {
 			t.Errorf("%s: %+v, want %v with %q", name, f, c.want.status, c.want.part)
 		}
+	}
+}
+
+// A device that is there is of no use to a user that is not allowed to open it.
+func TestFUSEThatCannotBeOpened(t *testing.T) {
+	x := examined(t, map[string]string{"/dev/fuse": "", "/usr/bin/fusermount3": ""})
+	if err := os.Chmod(filepath.Join(x.Root, "/dev/fuse"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		if err := unix.Setfsuid(4242); err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Setfsuid(0)
+		for dir := filepath.Dir(x.Root); dir != "/tmp" && dir != "/"; dir = filepath.Dir(dir) {
+			unix.Chmod(dir, 0o755)
+		}
+	}
+	if f := checkFUSE(t.Context(), x); f.Status != Warn || !strings.Contains(f.Text, "not allowed to open /dev/fuse") {
+		t.Errorf("%+v, want a warning that it cannot be opened", f)
 	}
 }
 

@@ -66,6 +66,13 @@ func TestFUSEOptions(t *testing.T) {
 	case !strings.Contains(words, "noatime"), !strings.Contains(words, "nosuid"):
 		t.Errorf("words of the mount: %s", words)
 	}
+	words = strings.Join(request(t, `nosymfollow,context="u:r:t:s0:c1,c2"`).fuseOptions(nil).FuseOptions, " ")
+	if !strings.Contains(words, "nosymfollow") {
+		t.Errorf("words of the mount: %s, want nosymfollow", words)
+	}
+	if got := strings.Contains(words, `context="u:r:t:s0:c1,c2"`); got != selinux() {
+		t.Errorf("words of the mount: %s; SELinux is on: %v", words, selinux())
+	}
 	f = request(t, "noac,noacl").fuseOptions(nil)
 	if !f.NoAC || !f.NoACL || request(t, "acl").fuseOptions(nil).NoACL || !f.Sync || f.AcRegMin >= 0 || f.AcDirMax >= 0 || f.Cred != nil || f.Memory != 0 {
 		t.Errorf("noac: %+v", f)

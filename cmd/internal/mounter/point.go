@@ -81,27 +81,36 @@ func fuseHelper() (string, error) {
 	return "", exec.ErrNotFound
 }
 
+// fuseDevice is where the kernel speaks FUSE.
+const fuseDevice = "/dev/fuse"
+
 // CheckFUSE says what keeps this machine or this user from mounting by FUSE at all.
 func CheckFUSE() error {
-	if _, err := os.Stat("/dev/fuse"); err != nil {
-		return errors.New("there is no /dev/fuse here: modprobe fuse, or give the container that device")
+	if os.Geteuid() != 0 {
+		if _, err := fuseHelper(); err != nil {
+			return errors.New("mounting without being root needs fusermount3: install the package fuse3")
+		}
 	}
-	if os.Geteuid() == 0 {
-		return nil
+	// Opened, as fusermount3 does with the rights of the user: a device group keeps out whom the mode lets in.
+	f, err := os.OpenFile(fuseDevice, os.O_RDWR, 0)
+	switch {
+	case err == nil:
+		return f.Close()
+	case errors.Is(err, fs.ErrPermission) && os.Geteuid() == 0:
+		return fmt.Errorf("root is not allowed to open %s here: give the container that device", fuseDevice)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("this user is not allowed to open %s: root can allow it (chmod 666 %[1]s), or mount", fuseDevice)
 	}
-	if _, err := fuseHelper(); err != nil {
-		return errors.New("mounting without being root needs fusermount3: install the package fuse3")
-	}
-	if unix.Access("/dev/fuse", unix.R_OK|unix.W_OK) != nil {
-		return errors.New("this user is not allowed to open /dev/fuse: root can allow it (chmod 666 /dev/fuse), or mount")
-	}
-	return nil
+	return fmt.Errorf("%s cannot be opened here (%w): modprobe fuse, or give the container that device", fuseDevice, err)
 }
 
 // checkFUSE says what keeps this mount from being made by FUSE.
 func (r *Request) checkFUSE() error {
 	if err := CheckFUSE(); err != nil || os.Geteuid() == 0 {
 		return err
+	}
+	if r.Options.NoSymfollow {
+		return errors.New("option nosymfollow: root alone may give it, as fusermount3 does not know it")
 	}
 	if unix.Access(r.Dir, unix.W_OK) != nil {
 		return fmt.Errorf("%s: only who may write a directory may mount on it, root apart", r.Dir)

@@ -80,7 +80,19 @@ func (r *Request) fuseOptions(log func(string)) fusefs.Options {
 	if o.NoAtime {
 		f.FuseOptions = append(f.FuseOptions, "noatime")
 	}
+	if o.NoSymfollow {
+		f.FuseOptions = append(f.FuseOptions, "nosymfollow")
+	}
+	if o.Contexts != "" && selinux() {
+		f.FuseOptions = append(f.FuseOptions, o.Contexts)
+	}
 	return f
+}
+
+// selinux reports whether SELinux is on: elsewhere the kernel refuses the labels of a mount, which mount(8) leaves out then.
+func selinux() bool {
+	_, err := os.Stat("/sys/fs/selinux/enforce")
+	return err == nil
 }
 
 // none is a time of the attribute cache as fusefs has it: less than 0 where 0 was asked for.

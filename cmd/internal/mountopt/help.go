@@ -10,7 +10,7 @@ import (
 // Names lists the options that have a meaning here, in the order of the help text.
 func Names() (names []string) {
 	for _, x := range options {
-		if x.help != "" {
+		if x.kind == done {
 			names = append(names, x.name)
 		}
 	}
@@ -20,7 +20,7 @@ func Names() (names []string) {
 // Completions lists what the shell offers after -o, each with its help after a tab.
 func Completions() (list []string) {
 	for _, x := range options {
-		if x.help == "" {
+		if x.kind != done {
 			continue
 		}
 		name := x.name
@@ -32,58 +32,60 @@ func Completions() (list []string) {
 	return list
 }
 
-// others are the options that Names leaves out: what they say is the default, or for others than this program.
-var others = []struct{ names, help string }{
-	{"intr nointr", "accepted: signals end each wait in any case"},
-	{"nfsvers=3 v3 mountvers=3", "the same as vers=3"},
-	{"sharecache nosharecache", "accepted: each mount has caches of its own"},
-	{"rw suid dev exec", "as if ro, nosuid, nodev, noexec had not been given"},
-	{"defaults", "all four"},
-	{"atime relatime norelatime strictatime diratime nodiratime", "as noatime: times of access are the server's"},
-	{"user[=NAME] users", "nosuid, nodev and noexec, unless what follows gives them back"},
-	{"owner group", "nosuid and nodev, likewise"},
-	{"nouser nousers noowner nogroup auto noauto nofail _netdev silent loud comment=TEXT x-… X-…", "accepted: for mount(8), systemd and whoever else reads fstab(5)"},
-	{"remount", "refused: unmount, and mount again"},
-}
-
 // helpWidth is how wide a line of several names gets.
 const helpWidth = 90
 
 // Help describes all options, one a line; they are indented so that manual pages keep the lines.
 func Help() string {
 	var b strings.Builder
-	for _, x := range options {
-		if x.help == "" {
+	var names []string
+	for i, x := range options {
+		names = append(names, x.usage())
+		if x.kind != done && i+1 < len(options) && options[i+1].kind == x.kind && options[i+1].help == x.help {
 			continue
 		}
-		name := x.name
-		if x.arg != "" {
-			name += "=" + x.arg
-		}
-		fmt.Fprintf(&b, "    %-21s %s\n", name, x.help)
+		appendHelp(&b, names, x.kind, x.help)
+		names = nil
 	}
-	for _, x := range others {
-		line := ""
-		for name := range strings.FieldsSeq(x.names) {
-			if len(line)+len(name) > helpWidth {
-				fmt.Fprintf(&b, "    %s\n", line)
-				line = ""
-			}
-			line = strings.TrimSpace(line + " " + name)
-		}
-		if len(line) > 21 {
-			fmt.Fprintf(&b, "    %s\n", line)
+	appendHelp(&b, []string{"x-…", "X-…"}, ignored, "accepted: for others that read fstab(5)")
+	return b.String()
+}
+
+// usage is the option as it is written.
+func (x *option) usage() string {
+	switch {
+	case x.arg == "":
+		return x.name
+	case strings.HasPrefix(x.arg, "["):
+		return x.name + "[=" + x.arg[1:]
+	}
+	return x.name + "=" + x.arg
+}
+
+// appendHelp writes the names of options, and what becomes of them.
+func appendHelp(b *strings.Builder, names []string, k kind, help string) {
+	line := ""
+	for _, name := range names {
+		if len(line)+len(name) > helpWidth {
+			fmt.Fprintf(b, "    %s\n", line)
 			line = ""
 		}
-		fmt.Fprintf(&b, "    %-21s %s\n", line, x.help)
+		line = strings.TrimSpace(line + " " + name)
 	}
-	return b.String()
+	if len(line) > 21 {
+		fmt.Fprintf(b, "    %s\n", line)
+		line = ""
+	}
+	if k == refused {
+		help = "refused: " + help
+	}
+	fmt.Fprintf(b, "    %-21s %s\n", line, help)
 }
 
 // similar is the option that a mistyped name is one step away from, or "".
 func similar(name string) string {
 	for _, x := range options {
-		if x.help != "" && len(name) > 2 && oneStep(name, x.name) {
+		if x.kind == done && len(name) > 2 && oneStep(name, x.name) {
 			return x.name
 		}
 	}

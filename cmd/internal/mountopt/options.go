@@ -52,9 +52,10 @@ type ID struct {
 type Options struct {
 	// the connection
 	Proto     Proto
-	Port      int // 0: the default of the transport, or what the URL says
-	MountPort int // 0: the NFS port, then what rpcbind says
-	LockPort  int // likewise
+	Port      int    // 0: the default of the transport, or what the URL says
+	MountPort int    // 0: the NFS port, then what rpcbind says
+	LockPort  int    // likewise
+	MountHost string // "": the server
 	NConnect  int
 	Provider  nfsclient.Provider
 	CRC       rnic.CRCMode
@@ -82,7 +83,8 @@ type Options struct {
 
 	// flags of the mount itself
 	ReadOnly, NoSuid, NoDev, NoExec, NoAtime bool
-	StrictAtime                              bool
+	StrictAtime, NoSymfollow                 bool
+	Contexts                                 string // SELinux labels, as mount(2) takes them
 }
 
 // defaults is an Options of which nothing has been said.

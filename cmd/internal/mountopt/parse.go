@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// A word is an option as it was given.
-type word struct{ name, value, text string }
+// A given is an option as it was given.
+type given struct{ name, value, text string }
 
 // A parser remembers what was said, to find contradictions.
 type parser struct {
 	o    *Options
-	said map[string]word // by group, of options that do not replace one another
+	said map[string]given // by group, of options that do not replace one another
 }
 
 // Parse reads comma-separated lists of options, as -o has them, each after the one
@@ -23,12 +23,15 @@ type parser struct {
 // of nfs(5) two that contradict each other are an error. With sloppy unknown ones
 // are left out (mount(8) -s).
 func Parse(lists []string, sloppy bool) (*Options, error) {
-	p := parser{o: defaults(), said: make(map[string]word)}
+	p := parser{o: defaults(), said: make(map[string]given)}
+	var texts []string
 	for _, list := range lists {
-		for _, text := range splitList(list) {
-			if err := p.add(text, sloppy); err != nil {
-				return nil, err
-			}
+		texts = append(texts, splitList(list)...)
+	}
+	sloppy = sloppy || slices.Contains(texts, "sloppy")
+	for _, text := range texts {
+		if err := p.add(text, sloppy); err != nil {
+			return nil, err
 		}
 	}
 	if err := p.check(); err != nil {
@@ -58,7 +61,7 @@ func (p *parser) add(text string, sloppy bool) error {
 	if text == "" || strings.HasPrefix(text, "x-") || strings.HasPrefix(text, "X-") {
 		return nil
 	}
-	w := word{text: text}
+	w := given{text: text}
 	var hasValue bool
 	w.name, w.value, hasValue = strings.Cut(text, "=")
 	w.value = strings.Trim(w.value, `"`)
@@ -71,6 +74,8 @@ func (p *parser) add(text string, sloppy bool) error {
 	}
 	opt := &options[i]
 	switch {
+	case opt.kind == refused:
+		return fmt.Errorf("option %s: %s", text, opt.help)
 	case hasValue && opt.arg == "":
 		return fmt.Errorf("option %s: %s has no value: write %s alone", text, opt.name, opt.name)
 	case !hasValue && opt.arg != "" && !strings.HasPrefix(opt.arg, "["):
@@ -79,6 +84,9 @@ func (p *parser) add(text string, sloppy bool) error {
 	if err := p.contradicts(opt, w); err != nil {
 		return err
 	}
+	if opt.set == nil {
+		return nil
+	}
 	if err := opt.set(p.o, w.value); err != nil {
 		return fmt.Errorf("option %s: %w", text, err)
 	}
@@ -86,7 +94,7 @@ func (p *parser) add(text string, sloppy bool) error {
 }
 
 // contradicts reports an option of the same group that said something else before.
-func (p *parser) contradicts(opt *option, w word) error {
+func (p *parser) contradicts(opt *option, w given) error {
 	group := opt.group
 	if strings.HasPrefix(group, "+") {
 		return nil
@@ -102,8 +110,8 @@ func (p *parser) contradicts(opt *option, w word) error {
 }
 
 // alike reports whether two options of a group that are not written the same say the same.
-func alike(a, b word) bool {
-	say := func(w word) string {
+func alike(a, b given) bool {
+	say := func(w given) string {
 		switch {
 		case w.name == "rdma" || w.name == "tcp":
 			return w.name

@@ -3,6 +3,7 @@
 package mountopt
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,10 +15,27 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
+func unchanged(*Options) {}
+
+// lesser is what the options that are seldom given change.
+var lesser = map[string]func(*Options){
+	"mountproto=udp": unchanged, "mountproto=udp6": unchanged, "mounthost=m": func(o *Options) { o.MountHost = "m" }, "mountaddr=[::1]": func(o *Options) { o.MountHost = "::1" },
+	"mounthost=m,mountaddr=m": func(o *Options) { o.MountHost = "m" }, "sec=krb5:sys": unchanged,
+	"write=lazy": unchanged, "write=eager": unchanged, "write=wait": func(o *Options) { o.Sync = true }, "sync,write=lazy": func(o *Options) { o.Sync = true },
+	"nosymfollow": func(o *Options) { o.NoSymfollow = true }, "symfollow": unchanged, "nosymfollow,symfollow": unchanged,
+	`context="a:b:c:s0:c1,c2"`: func(o *Options) { o.Contexts = `context="a:b:c:s0:c1,c2"` },
+	"fscontext=a,defcontext=b": func(o *Options) { o.Contexts = `fscontext="a",defcontext="b"` },
+	"defcontext=b":             func(o *Options) { o.Contexts = `defcontext="b"` }, "rootcontext=@r": func(o *Options) { o.Contexts = `rootcontext="@r"` },
+	"fsc": unchanged, "nofsc": unchanged, "softreval": unchanged, "nosoftreval": unchanged, "namlen=255": unchanged, "addr=10.0.0.1": unchanged, "max_connect=16": unchanged,
+	"trunkdiscovery": unchanged, "notrunkdiscovery": unchanged, "clientaddr=10.0.0.1": unchanged, "migration": unchanged, "nomigration": unchanged, "xprtsec=none": unchanged,
+	"lazytime": unchanged, "nolazytime": unchanged, "dirsync": unchanged, "iversion": unchanged, "noiversion": unchanged, "mand": unchanged, "nomand": unchanged, "sloppy": unchanged, "nostrictatime": unchanged,
+	"zzz=1,sloppy,soft": func(o *Options) { o.Recovery = Soft },
+}
+
 // Every option of the table is read, and changes exactly what it is for.
 func TestOptions(t *testing.T) {
 	type change = func(*Options)
-	none := func(*Options) {}
+	none := unchanged
 	cases := map[string]change{
 		"proto=rdma": func(o *Options) { o.Proto = RDMA }, "proto=tcp": func(o *Options) { o.Proto = TCP },
 		"proto=auto": func(o *Options) { o.Proto = Auto }, "rdma": func(o *Options) { o.Proto = RDMA }, "tcp": func(o *Options) { o.Proto = TCP },
@@ -71,6 +89,7 @@ func TestOptions(t *testing.T) {
 		"tcp,proto=tcp": func(o *Options) { o.Proto = TCP }, "vers=3,v3,nfsvers=3": none, "noac,actimeo=0": func(o *Options) { o.NoAttrCache, o.Sync = true, true; setActimeo(o, 0) },
 		"noac,sync": func(o *Options) { o.NoAttrCache, o.Sync = true, true; setActimeo(o, 0) },
 	}
+	maps.Copy(cases, lesser)
 	seen := make(map[string]bool)
 	for in, change := range cases {
 		want := defaults()
@@ -83,7 +102,7 @@ func TestOptions(t *testing.T) {
 		seen[name] = true
 	}
 	for _, x := range options {
-		if !seen[x.name] && x.name != "remount" {
+		if !seen[x.name] && x.kind != refused {
 			t.Errorf("option %s has no case", x.name)
 		}
 	}
@@ -96,7 +115,17 @@ func TestMistakes(t *testing.T) {
 		"rszie=3":                   `unknown option "rszie": did you mean rsize?`,
 		"hrd":                       `unknown option "hrd": did you mean hard?`,
 		"zzz=1":                     `unknown option "zzz": accepted are proto rdma tcp port`,
-		"proto=udp":                 "option proto=udp: want rdma, tcp or auto",
+		"proto=udp":                 "option proto=udp: NFS over UDP is not spoken: write proto=tcp or proto=rdma",
+		"udp":                       "option udp: NFS over UDP is not spoken: write proto=tcp or proto=rdma",
+		"proto=sctp":                "option proto=sctp: want rdma, tcp or auto",
+		"mounthost=":                "option mounthost=: want the name or address of a host",
+		"mounthost=a,mountaddr=b":   "options mounthost=a and mountaddr=b contradict each other",
+		"context=":                  "option context=: want a label such as system_u:object_r:nfs_t:s0",
+		"write=soon":                "option write=soon: want lazy or eager or wait",
+		"max_connect=17":            "option max_connect=17: want a number from 1 to 16",
+		"fsc,nofsc":                 "options fsc and nofsc contradict each other",
+		"minorversion=1":            "option minorversion=1: NFS version 3 has no minor versions: leave it out",
+		"xprtsec=tls":               "option xprtsec=tls: want none",
 		"port":                      "option port: a value is missing: write port=N",
 		"port=x":                    "option port=x: want a number from 0 to 65535",
 		"port=+5":                   "option port=+5: want a number from 0 to 65535",
@@ -111,7 +140,7 @@ func TestMistakes(t *testing.T) {
 		"uid=4294967295":            "option uid=4294967295: want a number",
 		"sec=krb5":                  "option sec=krb5: want sys",
 		"vers=4.2":                  "option vers=4.2: want 3",
-		"mountproto=udp":            "option mountproto=udp: want tcp",
+		"mountproto=rdma":           "option mountproto=rdma: want tcp or tcp6 or udp or udp6",
 		"remount,ro":                "option remount: options of a mount cannot be changed",
 		"nolock,local_lock=none":    "options nolock and local_lock=none contradict each other",
 		"lock,nolock":               "options lock and nolock contradict each other",
@@ -160,10 +189,10 @@ func TestClientOptions(t *testing.T) {
 			t.Errorf("%q: %v, %v", in, c.CallTimeout, c.RetryTimeout)
 		}
 	}
-	o, _ := Parse([]string{"uid=77,gid=78,noresvport,rsize=65536,wsize=32768"}, false)
+	o, _ := Parse([]string{"uid=77,gid=78,noresvport,mounthost=m,rsize=65536,wsize=32768"}, false)
 	s, _ := o.Source("h:/x")
 	c := o.Client(s.Targets[0])
-	if c.Cred == nil || c.Cred.UID != 77 || c.Cred.GID != 78 || len(c.Cred.GIDs) != 0 || c.Dial == nil || c.ReadSize != 65536 || c.WriteSize != 32768 {
+	if c.Cred == nil || c.Cred.UID != 77 || c.Cred.GID != 78 || len(c.Cred.GIDs) != 0 || c.Dial == nil || c.MountHost != "m" || c.ReadSize != 65536 || c.WriteSize != 32768 {
 		t.Errorf("%+v", c)
 	}
 }
@@ -235,36 +264,52 @@ func TestHelp(t *testing.T) {
 func TestEachOptionIsDocumented(t *testing.T) {
 	words := strings.Fields(Help())
 	documented := make(map[string]int)
-	note := func(word string) {
-		if !slices.Contains(words, word) {
-			t.Errorf("the help text lacks %s", word)
-		}
-		name, _, _ := strings.Cut(strings.Replace(word, "[", "", 1), "=")
-		documented[name]++
-	}
 	for _, x := range options {
+		if !slices.Contains(words, x.usage()) {
+			t.Errorf("the help text lacks %s", x.usage())
+		}
+		if x.help == "" {
+			t.Errorf("option %s has no help", x.name)
+		}
+		if documented[x.name]++; documented[x.name] > 1 {
+			t.Errorf("option %s is in the table %d times", x.name, documented[x.name])
+		}
+	}
+}
+
+// Each option of nfs(5) and mount(8) is in the table: done, ignored with a reason, or refused with what to do instead.
+func TestOptionsOfTheManualPages(t *testing.T) {
+	text, err := os.ReadFile("testdata/options")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[kind]int{}
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, _, _ := strings.Cut(line, "=")
+		i := slices.IndexFunc(options, func(x option) bool { return x.name == name })
+		if i < 0 {
+			t.Errorf("%s is not in the table", name)
+			continue
+		}
+		x := &options[i]
+		kinds[x.kind]++
+		_, err := Parse([]string{line}, false)
+		if want := x.kind == refused; (err != nil) != want {
+			t.Errorf("%s: %v; refused by the table: %v", line, err, want)
+		}
 		switch {
-		case x.help != "" && x.arg != "":
-			note(x.name + "=" + x.arg)
-		case x.help != "":
-			note(x.name)
+		case x.kind == ignored && !strings.HasPrefix(x.help, "accepted: "):
+			t.Errorf("%s is ignored without a reason: %s", name, x.help)
+		case x.kind == refused && !strings.HasSuffix(err.Error(), x.help):
+			t.Errorf("%s: %v, want %s", name, err, x.help)
 		}
 	}
-	for _, x := range others {
-		for word := range strings.FieldsSeq(x.names) {
-			note(word)
-		}
-	}
-	for _, x := range options {
-		if documented[x.name] != 1 {
-			t.Errorf("option %s is documented %d times", x.name, documented[x.name])
-		}
-		delete(documented, x.name)
-	}
-	for name := range documented {
-		if name != "x-…" && name != "X-…" {
-			t.Errorf("%q is documented, and is no option", name)
-		}
+	if kinds[done] < 30 || kinds[ignored] < 30 || kinds[refused] < 3 {
+		t.Errorf("%d done, %d ignored, %d refused", kinds[done], kinds[ignored], kinds[refused])
 	}
 }
 

@@ -70,7 +70,7 @@ func (p Proto) String() string {
 // Client is what the options say of the connection to a target.
 func (o *Options) Client(t nfsclient.Target) nfsclient.Options {
 	c := nfsclient.Options{
-		Transport: t.Transport, Conns: o.NConnect, MountPort: o.MountPort, LockPort: o.LockPort, Provider: o.Provider, CRC: o.CRC,
+		Transport: t.Transport, Conns: o.NConnect, MountHost: o.MountHost, MountPort: o.MountPort, LockPort: o.LockPort, Provider: o.Provider, CRC: o.CRC,
 		KeepThreads: true, // programs wait for each call
 		CallTimeout: transport.Hard, RetryTimeout: o.Timeo, ReadSize: o.ReadSize, WriteSize: o.WriteSize,
 	}

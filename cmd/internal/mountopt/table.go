@@ -5,6 +5,7 @@ package mountopt
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,8 +15,20 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// An option is one name that is accepted.
+// A kind is what becomes of an option.
+type kind uint8
+
+// The kinds.
+const (
+	done    kind = iota // it does what help says
+	same                // another way to write what others do, or the default
+	ignored             // accepted, without effect; help says why
+	refused             // an error with the words of help, which say what to do instead
+)
+
+// An option is one name of nfs(5) or mount(8), or of our own.
 type option struct {
+	kind kind
 	name string
 
 	// arg is what stands after the "=" in help texts; "" where there is no argument,
@@ -27,112 +40,145 @@ type option struct {
 	// the last one counts.
 	group string
 
-	set  func(o *Options, v string) error
-	help string // one line; "" for those that others (help.go) describes
+	set  func(o *Options, v string) error // nil: nothing
+	help string                           // one line; neighbors that are not done share it
 }
 
 // options is the table, in the order of the help text.
 var options = []option{
-	{"proto", "rdma|tcp|auto", "", setProto, "transport; auto tries RDMA, then TCP, and reports which it is"},
-	{"rdma", "", "proto", func(o *Options, _ string) error { o.Proto = RDMA; return nil }, "the same as proto=rdma"},
-	{"tcp", "", "proto", func(o *Options, _ string) error { o.Proto = TCP; return nil }, "the same as proto=tcp"},
-	{"port", "N", "", number(0, 65535, func(o *Options, n int) { o.Port = n }), "the server's NFS port (default 20049 for RDMA, 2049 for TCP)"},
-	{"mountport", "N", "", number(0, 65535, func(o *Options, n int) { o.MountPort = n }), "TCP port of the server's MOUNT service (default: the NFS port, then rpcbind)"},
-	{"mountproto", "tcp", "", only("tcp"), "transport of the MOUNT service"},
-	{"nconnect", "N", "", number(1, 64, func(o *Options, n int) { o.NConnect = n }), "connections that calls are spread over (default 1)"},
-	{"provider", "iwarp|roce|auto", "", setProvider, "wire protocol of RDMA (default iwarp); auto tries iWARP, then RoCE"},
-	{"crc", "on|auto|off|strict", "", setCRC, "MPA CRC over RDMA (default on)"},
-	{"resvport", "", "resvport", nothing, "come from a port below 1024 over TCP, where allowed (default)"},
-	{"noresvport", "", "resvport", func(o *Options, _ string) error { o.AnyPort = true; return nil }, "come from any port"},
-	{"hard", "", "hard", nothing, "wait for a silent server for ever; signals end the wait (default)"},
-	{"soft", "", "hard", func(o *Options, _ string) error { o.Recovery = Soft; return nil }, "fail with EIO after timeo × retrans"},
-	{"softerr", "", "hard", func(o *Options, _ string) error { o.Recovery = SoftErr; return nil }, "fail with ETIMEDOUT after timeo × retrans"},
-	{"timeo", "N", "", number(1, 6000, func(o *Options, n int) { o.Timeo = time.Duration(n) * time.Second / 10 }), "tenths of a second that the server may be silent before a call is sent again (default 600 with soft, else 200)"},
-	{"retrans", "N", "", number(0, 1000, func(o *Options, n int) { o.Retrans = n }), "how often, before a soft mount fails (default 2)"},
-	{"intr", "", "intr", nothing, ""},
-	{"nointr", "", "intr", nothing, ""},
-	{"fg", "", "bg", nothing, "fail if the server does not answer (default)"},
-	{"bg", "", "bg", func(o *Options, _ string) error { o.Background = true; return nil }, "if the server does not answer at first, go on trying in the background"},
-	{"retry", "N", "", number(0, 1<<20, func(o *Options, n int) { o.Retry = time.Duration(n) * time.Minute }), "minutes to try for (default 0; 2 in mount.nfsrdma, 10000 with bg)"},
+	{done, "proto", "rdma|tcp|auto", "", setProto, "transport; auto tries RDMA, then TCP, and reports which it is"},
+	{done, "rdma", "", "proto", func(o *Options, _ string) error { o.Proto = RDMA; return nil }, "the same as proto=rdma"},
+	{done, "tcp", "", "proto", func(o *Options, _ string) error { o.Proto = TCP; return nil }, "the same as proto=tcp"},
+	{done, "port", "N", "", number(0, 65535, func(o *Options, n int) { o.Port = n }), "the server's NFS port (default 20049 for RDMA, 2049 for TCP)"},
+	{done, "mountport", "N", "", number(0, 65535, func(o *Options, n int) { o.MountPort = n }), "TCP port of the server's MOUNT service (default: the NFS port, then rpcbind)"},
+	{done, "mounthost", "HOST", "mounthost", setMountHost, "host of the server's MOUNT service (default: the server)"},
+	{same, "mountaddr", "HOST", "mounthost", setMountHost, "the same as mounthost"},
+	{ignored, "mountproto", "tcp|udp", "", word("tcp", "tcp6", "udp", "udp6"), "accepted: the MOUNT service is asked over TCP in any case"},
+	{done, "nconnect", "N", "", number(1, 64, func(o *Options, n int) { o.NConnect = n }), "connections that calls are spread over (default 1)"},
+	{done, "provider", "iwarp|roce|auto", "", setProvider, "wire protocol of RDMA (default iwarp); auto tries iWARP, then RoCE"},
+	{done, "crc", "on|auto|off|strict", "", setCRC, "MPA CRC over RDMA (default on)"},
+	{done, "write", "lazy|eager|wait", "", setWrite, "wait: as sync; lazy and eager: as async"},
+	{done, "resvport", "", "resvport", nil, "come from a port below 1024 over TCP, where allowed (default)"},
+	{done, "noresvport", "", "resvport", func(o *Options, _ string) error { o.AnyPort = true; return nil }, "come from any port"},
+	{done, "hard", "", "hard", nil, "wait for a silent server for ever; signals end the wait (default)"},
+	{done, "soft", "", "hard", func(o *Options, _ string) error { o.Recovery = Soft; return nil }, "fail with EIO after timeo × retrans"},
+	{done, "softerr", "", "hard", func(o *Options, _ string) error { o.Recovery = SoftErr; return nil }, "fail with ETIMEDOUT after timeo × retrans"},
+	{done, "timeo", "N", "", number(1, 6000, func(o *Options, n int) { o.Timeo = time.Duration(n) * time.Second / 10 }), "tenths of a second that the server may be silent before a call is sent again (default 600 with soft, else 200)"},
+	{done, "retrans", "N", "", number(0, 1000, func(o *Options, n int) { o.Retrans = n }), "how often, before a soft mount fails (default 2)"},
+	{ignored, "intr", "", "intr", nil, "accepted: signals end each wait in any case"},
+	{ignored, "nointr", "", "intr", nil, "accepted: signals end each wait in any case"},
+	{done, "fg", "", "bg", nil, "fail if the server does not answer (default)"},
+	{done, "bg", "", "bg", func(o *Options, _ string) error { o.Background = true; return nil }, "if the server does not answer at first, go on trying in the background"},
+	{done, "retry", "N", "", number(0, 1<<20, func(o *Options, n int) { o.Retry = time.Duration(n) * time.Minute }), "minutes to try for (default 0; 2 in mount.nfsrdma, 10000 with bg)"},
 
-	{"rsize", "N", "", number(1, math.MaxInt32, func(o *Options, n int) { o.ReadSize = transferSize(n) }), "most bytes of one READ (default: the most both can, up to 1 MiB)"},
-	{"wsize", "N", "", number(1, math.MaxInt32, func(o *Options, n int) { o.WriteSize = transferSize(n) }), "most bytes of one WRITE (likewise)"},
-	{"memory", "SIZE", "", setMemory, "most memory of data: not stable on the server yet, or read ahead (default 384M, at least 16M)"},
-	{"acregmin", "N", "acregmin", seconds(func(o *Options, d time.Duration) { o.AttrFileMin = d }), "seconds that attributes of files are cached at least (default 3)"},
-	{"acregmax", "N", "acregmax", seconds(func(o *Options, d time.Duration) { o.AttrFileMax = d }), "and at most, while unchanged (default 60)"},
-	{"acdirmin", "N", "acdirmin", seconds(func(o *Options, d time.Duration) { o.AttrDirMin = d }), "seconds that attributes of directories are cached at least (default 30)"},
-	{"acdirmax", "N", "acdirmax", seconds(func(o *Options, d time.Duration) { o.AttrDirMax = d }), "and at most (default 60)"},
-	{"actimeo", "N", "actimeo", seconds(setActimeo), "all four in one"},
-	{"ac", "", "ac", nothing, "cache attributes (default)"},
-	{"noac", "", "ac", func(o *Options, _ string) error { o.NoAttrCache, o.Sync = true, true; return nil }, "cache none, and write at once"},
-	{"cto", "", "cto", nothing, "close-to-open consistency (default)"},
-	{"nocto", "", "cto", func(o *Options, _ string) error { o.NoCTO = true; return nil }, "open trusts cached attributes: for data that nobody changes"},
-	{"lookupcache", "all|pos|none", "", setLookup, "which looked-up names are cached (default all)"},
-	{"rdirplus", "", "rdirplus", nothing, "list directories with attributes (default)"},
-	{"nordirplus", "", "rdirplus", func(o *Options, _ string) error { o.NoReaddirPlus = true; return nil }, "without"},
-	{"sync", "", "sync", func(o *Options, _ string) error { o.Sync = true; return nil }, "each write is on the server's disk when it returns"},
-	{"async", "", "sync", nothing, "data is written in the background, and is on disk after fsync and close (default)"},
-	{"acl", "", "acl", nothing, "POSIX ACLs can be read and set, where the server speaks NFSACL (default)"},
-	{"noacl", "", "acl", func(o *Options, _ string) error { o.NoACL = true; return nil }, "they cannot; the server decides by them all the same"},
-	{"lock", "", "lock", nothing, "locks of files hold among all clients of the server (default)"},
-	{"nolock", "", "lock", func(o *Options, _ string) error { o.LocalPosix, o.LocalFlock = true, true; return nil }, "locks hold between the programs of this mount only"},
-	{"local_lock", "all|flock|posix|none", "", setLocalLock, "which kinds of locks hold between the programs of this mount only (default none)"},
-	{"nlmport", "N", "", number(0, 65535, func(o *Options, n int) { o.LockPort = n }), "TCP port of the server's lock manager (default: the NFS port, then rpcbind)"},
-	{"sec", "sys", "", only("sys"), "AUTH_SYS, the one there is"},
-	{"uid", "N", "", id(func(o *Options, n uint32) { o.UID = ID{true, n} }), "act as this user on the server, whoever calls"},
-	{"gid", "N", "", id(func(o *Options, n uint32) { o.GID = ID{true, n} }), "act as this group"},
-	{"vers", "3", "vers", only("3"), "NFS version 3, the one there is"},
-	{"nfsvers", "3", "vers", only("3"), ""},
-	{"v3", "", "vers", nothing, ""},
-	{"mountvers", "3", "", only("3"), ""},
-	{"sharecache", "", "sharecache", nothing, ""},
-	{"nosharecache", "", "sharecache", nothing, ""},
+	{done, "rsize", "N", "", number(1, math.MaxInt32, func(o *Options, n int) { o.ReadSize = transferSize(n) }), "most bytes of one READ (default: the most both can, up to 1 MiB)"},
+	{done, "wsize", "N", "", number(1, math.MaxInt32, func(o *Options, n int) { o.WriteSize = transferSize(n) }), "most bytes of one WRITE (likewise)"},
+	{done, "memory", "SIZE", "", setMemory, "most memory of data: not stable on the server yet, or read ahead (default 384M, at least 16M)"},
+	{done, "acregmin", "N", "acregmin", seconds(func(o *Options, d time.Duration) { o.AttrFileMin = d }), "seconds that attributes of files are cached at least (default 3)"},
+	{done, "acregmax", "N", "acregmax", seconds(func(o *Options, d time.Duration) { o.AttrFileMax = d }), "and at most, while unchanged (default 60)"},
+	{done, "acdirmin", "N", "acdirmin", seconds(func(o *Options, d time.Duration) { o.AttrDirMin = d }), "seconds that attributes of directories are cached at least (default 30)"},
+	{done, "acdirmax", "N", "acdirmax", seconds(func(o *Options, d time.Duration) { o.AttrDirMax = d }), "and at most (default 60)"},
+	{done, "actimeo", "N", "actimeo", seconds(setActimeo), "all four in one"},
+	{done, "ac", "", "ac", nil, "cache attributes (default)"},
+	{done, "noac", "", "ac", func(o *Options, _ string) error { o.NoAttrCache, o.Sync = true, true; return nil }, "cache none, and write at once"},
+	{done, "cto", "", "cto", nil, "close-to-open consistency (default)"},
+	{done, "nocto", "", "cto", func(o *Options, _ string) error { o.NoCTO = true; return nil }, "open trusts cached attributes: for data that nobody changes"},
+	{done, "lookupcache", "all|pos|none", "", setLookup, "which looked-up names are cached (default all)"},
+	{done, "rdirplus", "", "rdirplus", nil, "list directories with attributes (default)"},
+	{done, "nordirplus", "", "rdirplus", func(o *Options, _ string) error { o.NoReaddirPlus = true; return nil }, "without"},
+	{done, "sync", "", "sync", func(o *Options, _ string) error { o.Sync = true; return nil }, "each write is on the server's disk when it returns"},
+	{done, "async", "", "sync", nil, "data is written in the background, and is on disk after fsync and close (default)"},
+	{done, "acl", "", "acl", nil, "POSIX ACLs can be read and set, where the server speaks NFSACL (default)"},
+	{done, "noacl", "", "acl", func(o *Options, _ string) error { o.NoACL = true; return nil }, "they cannot; the server decides by them all the same"},
+	{done, "lock", "", "lock", nil, "locks of files hold among all clients of the server (default)"},
+	{done, "nolock", "", "lock", func(o *Options, _ string) error { o.LocalPosix, o.LocalFlock = true, true; return nil }, "locks hold between the programs of this mount only"},
+	{done, "local_lock", "all|flock|posix|none", "", setLocalLock, "which kinds of locks hold between the programs of this mount only (default none)"},
+	{done, "nlmport", "N", "", number(0, 65535, func(o *Options, n int) { o.LockPort = n }), "TCP port of the server's lock manager (default: the NFS port, then rpcbind)"},
+	{done, "sec", "sys", "", setSec, "AUTH_SYS, the one there is"},
+	{done, "uid", "N", "", id(func(o *Options, n uint32) { o.UID = ID{true, n} }), "act as this user on the server, whoever calls"},
+	{done, "gid", "N", "", id(func(o *Options, n uint32) { o.GID = ID{true, n} }), "act as this group"},
+	{done, "vers", "3", "vers", word("3"), "NFS version 3, the one there is"},
+	{same, "nfsvers", "3", "vers", word("3"), "the same as vers=3"},
+	{same, "v3", "", "vers", nil, "the same as vers=3"},
+	{same, "mountvers", "3", "", word("3"), "the same as vers=3"},
+	{ignored, "sharecache", "", "sharecache", nil, "accepted: each mount has caches of its own"},
+	{ignored, "nosharecache", "", "sharecache", nil, "accepted: each mount has caches of its own"},
 
-	{"allow_other", "", "allow_other", func(o *Options, _ string) error { o.AllowOther = true; return nil }, "other users may use the mount, each with his own rights (default for root)"},
-	{"noallow_other", "", "allow_other", func(o *Options, _ string) error { o.OnlyMe = true; return nil }, "nobody but the one who mounts (default for others)"},
-	{"default_permissions", "", "", func(o *Options, _ string) error { o.DefaultPermissions = true; return nil }, "this machine checks permission bits too, beside the server"},
-	{"ro", "", "+rw", func(o *Options, _ string) error { o.ReadOnly = true; return nil }, "read-only"},
-	{"rw", "", "+rw", func(o *Options, _ string) error { o.ReadOnly = false; return nil }, ""},
-	{"nosuid", "", "+suid", func(o *Options, _ string) error { o.NoSuid = true; return nil }, "set-id bits mean nothing"},
-	{"suid", "", "+suid", func(o *Options, _ string) error { o.NoSuid = false; return nil }, ""},
-	{"nodev", "", "+dev", func(o *Options, _ string) error { o.NoDev = true; return nil }, "device files cannot be opened"},
-	{"dev", "", "+dev", func(o *Options, _ string) error { o.NoDev = false; return nil }, ""},
-	{"noexec", "", "+exec", func(o *Options, _ string) error { o.NoExec = true; return nil }, "nothing can be executed"},
-	{"exec", "", "+exec", func(o *Options, _ string) error { o.NoExec = false; return nil }, ""},
-	{"noatime", "", "+atime", func(o *Options, _ string) error { o.NoAtime, o.StrictAtime = true, false; return nil }, "accepted as in mount(8); times of access are the server's in any case"},
-	{"atime", "", "+atime", clearAtime, ""},
-	{"relatime", "", "+atime", clearAtime, ""},
-	{"norelatime", "", "+atime", clearAtime, ""},
-	{"strictatime", "", "+atime", func(o *Options, _ string) error { o.NoAtime, o.StrictAtime = false, true; return nil }, ""},
-	{"nodiratime", "", "+diratime", nothing, ""},
-	{"diratime", "", "+diratime", nothing, ""},
-	{"defaults", "", "+defaults", func(o *Options, _ string) error {
+	{done, "allow_other", "", "allow_other", func(o *Options, _ string) error { o.AllowOther = true; return nil }, "other users may use the mount, each with his own rights (default for root)"},
+	{done, "noallow_other", "", "allow_other", func(o *Options, _ string) error { o.OnlyMe = true; return nil }, "nobody but the one who mounts (default for others)"},
+	{done, "default_permissions", "", "", func(o *Options, _ string) error { o.DefaultPermissions = true; return nil }, "this machine checks permission bits too, beside the server"},
+	{done, "ro", "", "+rw", func(o *Options, _ string) error { o.ReadOnly = true; return nil }, "read-only"},
+	{same, "rw", "", "+rw", func(o *Options, _ string) error { o.ReadOnly = false; return nil }, "as if ro had not been given"},
+	{done, "nosuid", "", "+suid", func(o *Options, _ string) error { o.NoSuid = true; return nil }, "set-id bits mean nothing"},
+	{same, "suid", "", "+suid", func(o *Options, _ string) error { o.NoSuid = false; return nil }, "as if nosuid had not been given"},
+	{done, "nosymfollow", "", "+symfollow", func(o *Options, _ string) error { o.NoSymfollow = true; return nil }, "symbolic links are not followed on the mount; root only"},
+	{same, "symfollow", "", "+symfollow", func(o *Options, _ string) error { o.NoSymfollow = false; return nil }, "as if nosymfollow had not been given"},
+	{done, "context", "LABEL", "", label("context"), "the SELinux label of all files; ignored where SELinux is off, as by mount(8)"},
+	{done, "fscontext", "LABEL", "", label("fscontext"), "that of the file system, likewise"},
+	{done, "defcontext", "LABEL", "", label("defcontext"), "that of files without one, likewise"},
+	{done, "rootcontext", "LABEL", "", label("rootcontext"), "that of the mount's root, likewise"},
+	{done, "nodev", "", "+dev", func(o *Options, _ string) error { o.NoDev = true; return nil }, "device files cannot be opened"},
+	{same, "dev", "", "+dev", func(o *Options, _ string) error { o.NoDev = false; return nil }, "as if nodev had not been given"},
+	{done, "noexec", "", "+exec", func(o *Options, _ string) error { o.NoExec = true; return nil }, "nothing can be executed"},
+	{same, "exec", "", "+exec", func(o *Options, _ string) error { o.NoExec = false; return nil }, "as if noexec had not been given"},
+	{done, "noatime", "", "+atime", func(o *Options, _ string) error { o.NoAtime, o.StrictAtime = true, false; return nil }, "accepted as in mount(8); times of access are the server's in any case"},
+	{ignored, "atime", "", "+atime", clearAtime, "accepted: times of access are the server's in any case"},
+	{ignored, "relatime", "", "+atime", clearAtime, "accepted: times of access are the server's in any case"},
+	{ignored, "norelatime", "", "+atime", clearAtime, "accepted: times of access are the server's in any case"},
+	{ignored, "strictatime", "", "+atime", func(o *Options, _ string) error { o.NoAtime, o.StrictAtime = false, true; return nil }, "accepted: times of access are the server's in any case"},
+	{ignored, "nostrictatime", "", "+atime", clearAtime, "accepted: times of access are the server's in any case"},
+	{ignored, "nodiratime", "", "+diratime", nil, "accepted: times of access are the server's in any case"},
+	{ignored, "diratime", "", "+diratime", nil, "accepted: times of access are the server's in any case"},
+	{same, "defaults", "", "+defaults", func(o *Options, _ string) error {
 		o.ReadOnly, o.NoSuid, o.NoDev, o.NoExec = false, false, false, false
 		return nil
-	}, ""},
+	}, "the same as rw,suid,dev,exec"},
 
 	// What fstab has for mount(8), systemd and others, and is no matter of the mount itself.
-	{"user", "[NAME]", "+user", asUser, ""},
-	{"users", "", "+user", asUser, ""},
-	{"owner", "", "+user", func(o *Options, _ string) error { o.NoSuid, o.NoDev = true, true; return nil }, ""},
-	{"group", "", "+user", func(o *Options, _ string) error { o.NoSuid, o.NoDev = true, true; return nil }, ""},
-	{"nouser", "", "+user", nothing, ""},
-	{"nousers", "", "+user", nothing, ""},
-	{"noowner", "", "+user", nothing, ""},
-	{"nogroup", "", "+user", nothing, ""},
-	{"auto", "", "+auto", nothing, ""},
-	{"noauto", "", "+auto", nothing, ""},
-	{"nofail", "", "+nofail", nothing, ""},
-	{"_netdev", "", "+_netdev", nothing, ""},
-	{"silent", "", "+silent", nothing, ""},
-	{"loud", "", "+silent", nothing, ""},
-	{"comment", "TEXT", "+comment", nothing, ""},
-	{"remount", "", "", func(*Options, string) error {
-		return fmt.Errorf("options of a mount cannot be changed: unmount it and mount it again")
-	}, ""},
-}
+	{same, "user", "[NAME]", "+user", asUser, "nosuid, nodev and noexec, unless what follows gives them back"},
+	{same, "users", "", "+user", asUser, "nosuid, nodev and noexec, unless what follows gives them back"},
+	{same, "owner", "", "+user", func(o *Options, _ string) error { o.NoSuid, o.NoDev = true, true; return nil }, "nosuid and nodev, likewise"},
+	{same, "group", "", "+user", func(o *Options, _ string) error { o.NoSuid, o.NoDev = true, true; return nil }, "nosuid and nodev, likewise"},
+	{ignored, "nouser", "", "+user", nil, "accepted: for mount(8), systemd and others that read fstab(5)"},
+	{ignored, "nousers", "", "+user", nil, "accepted: for mount(8), systemd and others that read fstab(5)"},
+	{ignored, "noowner", "", "+user", nil, "accepted: for mount(8), systemd and others that read fstab(5)"},
+	{ignored, "nogroup", "", "+user", nil, "accepted: for mount(8), systemd and others that read fstab(5)"},
+	{ignored, "auto", "", "+auto", nil, "accepted: for mount(8), systemd and others that read fstab(5)"},
+	{ignored, "noauto", "", "+auto", nil, "accepted: for mount(8), systemd and others that read fstab(5)"},
+	{ignored, "nofail", "", "+nofail", nil, "accepted: for mount(8), systemd and others that read fstab(5)"},
+	{ignored, "_netdev", "", "+_netdev", nil, "accepted: for mount(8), systemd and others that read fstab(5)"},
+	{ignored, "silent", "", "+silent", nil, "accepted: for mount(8), systemd and others that read fstab(5)"},
+	{ignored, "loud", "", "+silent", nil, "accepted: for mount(8), systemd and others that read fstab(5)"},
+	{ignored, "comment", "TEXT", "+comment", nil, "accepted: for mount(8), systemd and others that read fstab(5)"},
 
-func nothing(*Options, string) error { return nil }
+	// What changes nothing here.
+	{ignored, "fsc", "", "fsc", nil, "accepted: nothing is cached on local disks"},
+	{ignored, "nofsc", "", "fsc", nil, "accepted: nothing is cached on local disks"},
+	{ignored, "softreval", "", "softreval", nil, "accepted: attributes that are out of date are never used, and hard or soft says how long to wait"},
+	{ignored, "nosoftreval", "", "softreval", nil, "accepted: attributes that are out of date are never used, and hard or soft says how long to wait"},
+	{ignored, "namlen", "N", "", number(0, math.MaxInt32, func(*Options, int) {}), "accepted: the server says how long names may be"},
+	{ignored, "addr", "ADDR", "", nil, "accepted: the server's address in /proc/mounts"},
+	{ignored, "max_connect", "N", "", number(1, 16, func(*Options, int) {}), "accepted: for NFS version 4 alone"},
+	{ignored, "trunkdiscovery", "", "trunkdiscovery", nil, "accepted: for NFS version 4 alone"},
+	{ignored, "notrunkdiscovery", "", "trunkdiscovery", nil, "accepted: for NFS version 4 alone"},
+	{ignored, "clientaddr", "ADDR", "", nil, "accepted: for NFS version 4 alone"},
+	{ignored, "migration", "", "migration", nil, "accepted: for NFS version 4 alone"},
+	{ignored, "nomigration", "", "migration", nil, "accepted: for NFS version 4 alone"},
+	{ignored, "xprtsec", "none", "", word("none"), "accepted: the transport is not encrypted"},
+	{ignored, "lazytime", "", "+lazytime", nil, "accepted: times are the server's"},
+	{ignored, "nolazytime", "", "+lazytime", nil, "accepted: times are the server's"},
+	{ignored, "dirsync", "", "+dirsync", nil, "accepted: changes of names are on the server's disk when they return, in any case"},
+	{ignored, "iversion", "", "+iversion", nil, "accepted: NFS version 3 has no change counter, and Linux no mandatory locks any more"},
+	{ignored, "noiversion", "", "+iversion", nil, "accepted: NFS version 3 has no change counter, and Linux no mandatory locks any more"},
+	{ignored, "mand", "", "+mand", nil, "accepted: NFS version 3 has no change counter, and Linux no mandatory locks any more"},
+	{ignored, "nomand", "", "+mand", nil, "accepted: NFS version 3 has no change counter, and Linux no mandatory locks any more"},
+	{same, "sloppy", "", "", nil, "unknown options are left out (mount -s)"},
+
+	{refused, "udp", "", "", nil, "NFS over UDP is not spoken: write proto=tcp or proto=rdma"},
+	{refused, "minorversion", "N", "", nil, "NFS version 3 has no minor versions: leave it out"},
+	{refused, "v4", "", "", nil, "NFS version 4 is not spoken: leave it out, or write vers=3"},
+	{refused, "remount", "", "", nil, "options of a mount cannot be changed: unmount it and mount it again"},
+}
 
 func clearAtime(o *Options, _ string) error { o.NoAtime, o.StrictAtime = false, false; return nil }
 
@@ -143,6 +189,9 @@ func asUser(o *Options, _ string) error {
 }
 
 func setProto(o *Options, v string) error {
+	if strings.HasPrefix(v, "udp") {
+		return fmt.Errorf("NFS over UDP is not spoken: write proto=tcp or proto=rdma")
+	}
 	words := map[string]Proto{"rdma": RDMA, "rdma6": RDMA, "tcp": TCP, "tcp6": TCP, "auto": Auto}
 	p, ok := words[v]
 	if !ok {
@@ -202,12 +251,44 @@ func setLocalLock(o *Options, v string) error {
 	return fmt.Errorf("want all, flock, posix or none")
 }
 
-// only accepts one value.
-func only(want string) func(*Options, string) error {
+// word accepts some values, which all do the same.
+func word(want ...string) func(*Options, string) error {
 	return func(_ *Options, v string) error {
-		if v != want {
-			return fmt.Errorf("want %s", want)
+		if !slices.Contains(want, v) {
+			return fmt.Errorf("want %s", strings.Join(want, " or "))
 		}
+		return nil
+	}
+}
+
+// setSec takes a list of flavors, of which the first that there is counts.
+func setSec(_ *Options, v string) error {
+	if !slices.Contains(strings.Split(v, ":"), "sys") {
+		return fmt.Errorf("want sys")
+	}
+	return nil
+}
+
+func setMountHost(o *Options, v string) error {
+	if v == "" || strings.ContainsAny(v, "/ ") {
+		return fmt.Errorf("want the name or address of a host")
+	}
+	o.MountHost = strings.Trim(v, "[]")
+	return nil
+}
+
+func setWrite(o *Options, v string) error {
+	o.Sync = o.Sync || v == "wait"
+	return word("lazy", "eager", "wait")(o, v)
+}
+
+// label keeps an SELinux label as mount(2) takes it: in quotes, as labels have commas.
+func label(name string) func(*Options, string) error {
+	return func(o *Options, v string) error {
+		if v == "" || strings.ContainsAny(v, "\"\x00") {
+			return fmt.Errorf("want a label such as system_u:object_r:nfs_t:s0")
+		}
+		o.Contexts = strings.TrimPrefix(o.Contexts+","+name+`="`+v+`"`, ",")
 		return nil
 	}
 }
