@@ -52,14 +52,16 @@ func (p *provider) Connect(ctx context.Context, ep rnic.Endpoint, addr string, c
 	if e.cfg.Service == rnic.UD {
 		return e.resolve(ctx, b, to, cp.PrivateData)
 	}
-	mtu := b.port.mtu
+	peer := b.port.zoned(to.Addr())
+	mtu := p.paths.mostTo(b.port, peer)
 	for err = e.request(ctx, b, to, &cp, mtu); err != nil; err = e.request(ctx, b, to, &cp, mtu) {
 		var r *cm.RejectError
 		if !errors.As(err, &r) || r.Reason != mad.RejMTU || len(r.Info) == 0 || mad.MTU(r.Info[0]).Bytes() == 0 || mad.MTU(r.Info[0]).Bytes() >= mtu {
 			e.unbind()
 			return err
 		}
-		mtu = mad.MTU(r.Info[0]).Bytes() // what the peer's interface has
+		mtu = mad.MTU(r.Info[0]).Bytes() // what the way takes, as the peer knows
+		p.paths.limit(peer, mtu)
 	}
 	return nil
 }

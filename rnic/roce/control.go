@@ -42,7 +42,7 @@ func random64() uint64 {
 func (c *control) init(t *port) {
 	c.t = t
 	c.services = make(map[mad.ServiceID]*listener)
-	c.cm = cm.New(cm.Config{Addr: t.key.Addr(), GUID: guid, MTU: mtuCode(t.mtu), Rand: random64})
+	c.cm = cm.New(cm.Config{Addr: t.key.Addr(), GUID: guid, MTU: mtuCode(core.MaxMTU), Rand: random64})
 }
 
 // bound has as many connections be half-open as the listener allows that allows most. It is called when there is one more, or

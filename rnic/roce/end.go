@@ -35,10 +35,14 @@ func (e *endpoint) finish() {
 	b := e.bound.Load()
 	t := b.port
 	e.mu.Lock()
-	conn := e.conn
+	conn, peer := e.conn, e.peer.Addr()
 	e.mu.Unlock()
 	cause := e.cause(b.qp)
 	e.q.Fail(cause, false)
+	var long *core.TooLong
+	if errors.As(cause, &long) {
+		e.p.paths.limit(peer, shorter(long.Bytes)) // before the peer is told, which asks for a new connection
+	}
 	if conn == nil {
 		t.core.Remove(b.qp) // else when the CM has released it
 	}

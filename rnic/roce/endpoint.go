@@ -57,6 +57,7 @@ type endpoint struct {
 type binding struct {
 	port *port
 	qp   *core.QP
+	mtu  int // path MTU of the interface when it was bound
 }
 
 // NewEndpoint makes an endpoint that is bound to no address.
@@ -81,23 +82,24 @@ func (e *endpoint) bind(local netip.Addr, qkey uint32) (*binding, error) {
 	if err != nil {
 		return nil, err
 	}
-	qp, err := e.add(t, qkey)
+	mtu := pathMTU(t.key.Addr())
+	qp, err := e.add(t, qkey, mtu)
 	if err != nil {
 		t.release()
 		return nil, err
 	}
-	b := &binding{t, qp}
+	b := &binding{t, qp, mtu}
 	e.psn = random24()
 	e.bound.Store(b)
 	return b, nil
 }
 
 // add makes the core of the endpoint on a port.
-func (e *endpoint) add(t *port, qkey uint32) (*core.QP, error) {
+func (e *endpoint) add(t *port, qkey uint32, mtu int) (*core.QP, error) {
 	var err error
 	for range qpnTries {
 		var qp *core.QP
-		if qp, err = core.New(e.q, core.Config{Service: services[e.cfg.Service], Num: random24(), Depth: e.cfg.SQDepth, PortMTU: t.mtu, Owner: e}); err != nil {
+		if qp, err = core.New(e.q, core.Config{Service: services[e.cfg.Service], Num: random24(), Depth: e.cfg.SQDepth, PortMTU: mtu, Owner: e}); err != nil {
 			return nil, err
 		}
 		a, set := core.Attrs{PKey: defaultPKey, QKey: qkey, Access: allAccess}, core.AttrPKey|core.AttrAccess
@@ -162,7 +164,7 @@ func (e *endpoint) establish(s *session, l *link) error {
 	}
 	e.started, e.conn = true, l
 	if s.attrs.Peer.IsValid() {
-		e.peer = b.port.zoned(netip.AddrPortFrom(s.attrs.Peer, b.port.key.Port()))
+		e.peer = netip.AddrPortFrom(b.port.zoned(s.attrs.Peer), b.port.key.Port())
 	}
 	e.heard.Store(int64(now()))
 	if e.cfg.Service == rnic.RC {

@@ -220,7 +220,7 @@ func (l *listener) offer(c *control, e *cm.Event) bool {
 	ports.mu.Lock()
 	c.t.users++ // until the request has had its answer, also if the listener is closed before
 	ports.mu.Unlock()
-	l.ready <- &connRequest{c: c, kind: l.kind, k: e.Conn, remote: e.Remote, source: c.t.zoned(e.Source), from: c.from, abandoned: make(chan struct{}), private: e.Private}
+	l.ready <- &connRequest{c: c, kind: l.kind, k: e.Conn, remote: e.Remote, source: netip.AddrPortFrom(c.t.zoned(e.Source.Addr()), e.Source.Port()), from: c.from, abandoned: make(chan struct{}), private: e.Private}
 	return true
 }
 
@@ -317,7 +317,7 @@ func (r *connRequest) NetConn() net.Conn { return nil }
 // Sockets is our socket, and the one that has sent the request: not the one at the UDP port of RoCE, to which the answer goes. On
 // this host everybody can send from an address that another one's socket is bound to, but not from its port.
 func (r *connRequest) Sockets() (local, remote netip.AddrPort) {
-	return r.c.t.key, r.c.t.zoned(netip.AddrPortFrom(r.k.Peer(), r.from))
+	return r.c.t.key, netip.AddrPortFrom(r.c.t.zoned(r.k.Peer()), r.from)
 }
 
 // Abandon has accept wait no longer for an RTU.
@@ -369,7 +369,13 @@ func (r *connRequest) Accept(qp *rnic.QP, cp rnic.ConnParams) error {
 
 // accept sends the REP and waits for the RTU, which may never come: anybody can ask in another's name.
 func (r *connRequest) accept(e *endpoint, b *binding, cp *rnic.ConnParams) error {
-	s := e.offer(cp, r.k.Peer(), r.remote.PathMTU.Bytes())
+	mtu := r.remote.PathMTU.Bytes()
+	peer := b.port.zoned(r.k.Peer())
+	if most := e.p.paths.mostTo(b.port, peer); !e.p.paths.admits(peer, mtu, most) {
+		r.refuseMTU(most)
+		return fmt.Errorf("%w: asked for a path MTU of %d, and can have %d", errTooLong, mtu, most)
+	}
+	s := e.offer(cp, peer, mtu)
 	s.attrs.DestQPN, s.attrs.SQPSN, s.attrs.PeerPort = r.remote.QPN, r.remote.PSN, r.c.onePort(r.from)
 	s.attrs.RNRRetry, s.attrs.ObeyCredits = r.remote.RNRRetryCount, tellsCredits(&r.remote)
 	s.ord = min(s.ord, int(r.remote.ResponderResources))
@@ -385,7 +391,7 @@ func (r *connRequest) accept(e *endpoint, b *binding, cp *rnic.ConnParams) error
 	defer e.asks.Store(nil)
 	r.c.do(func(m *cm.CM, at cm.Instant) {
 		l.k = r.k
-		if err = m.Accept(at, r.k, e.local(b, s, b.port.mtu), cp.PrivateData); err == nil {
+		if err = m.Accept(at, r.k, e.local(b, s, mtu), cp.PrivateData); err == nil {
 			l.k.Owner = l
 		}
 	})
@@ -406,6 +412,12 @@ func (r *connRequest) accept(e *endpoint, b *binding, cp *rnic.ConnParams) error
 
 // Reject refuses the request, with bytes for the peer's ULP.
 func (r *connRequest) Reject(privateData []byte) error { return r.refuse(mad.RejConsumer, privateData) }
+
+// refuseMTU refuses the request because of its path MTU, with the largest that it can have.
+func (r *connRequest) refuseMTU(most int) {
+	r.c.do(func(m *cm.CM, at cm.Instant) { _ = m.RejectMTU(at, r.k, mtuCode(most)) }) // an error: it is over already
+	r.answered.Do(r.c.t.release)
+}
 
 func (r *connRequest) refuse(why mad.Reason, private []byte) (err error) {
 	r.c.do(func(m *cm.CM, at cm.Instant) {

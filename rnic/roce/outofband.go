@@ -68,7 +68,7 @@ func IdentityOf(qp *rnic.QP) (Identity, error) {
 
 // identity is the QP as its peer has to name it.
 func (e *endpoint) identity(b *binding) Identity {
-	return Identity{Addr: b.port.key.Addr(), QPN: b.qp.Num(), PSN: e.psn, MTU: b.port.mtu}
+	return Identity{Addr: b.port.key.Addr(), QPN: b.qp.Num(), PSN: e.psn, MTU: b.mtu}
 }
 
 // OutOfBand is what two programs have agreed on.
@@ -102,7 +102,7 @@ func ConnectOutOfBand(qp *rnic.QP, o OutOfBand) error {
 		return errNotBound
 	}
 	if o.MTU == 0 {
-		o.MTU = b.port.mtu
+		o.MTU = b.mtu
 	}
 	if e.cfg.Service != rnic.UD && !core.ValidMTU(o.MTU) {
 		return fmt.Errorf("roce: path MTU %d: not one of 256, 512, 1024, 2048, 4096", o.MTU)

@@ -25,7 +25,6 @@ type port struct {
 	key  netip.AddrPort
 	wire udp.Wire
 	core *core.Port
-	mtu  int // path MTU of the interface
 	tx   transmitter
 	wake chan struct{} // one token: the service loop has something to do
 	quit atomic.Bool
@@ -82,7 +81,7 @@ func openPort(at netip.AddrPort, wrap func(udp.Wire) udp.Wire) (*port, error) {
 	if wrap != nil {
 		w = wrap(w)
 	}
-	t := &port{key: at, wire: w, mtu: pathMTU(at.Addr()), users: 1, wake: make(chan struct{}, 1)}
+	t := &port{key: at, wire: w, users: 1, wake: make(chan struct{}, 1)}
 	t.core = core.NewPort(at.Addr(), t.control.general)
 	t.tx.t, t.tx.joining = t, newJoining(at.Addr())
 	t.control.init(t)
@@ -109,11 +108,11 @@ func canonical(a netip.Addr) netip.Addr {
 }
 
 // zoned is an address of a peer of the port, as packets have it, with the zone that it lies in.
-func (t *port) zoned(a netip.AddrPort) netip.AddrPort {
-	if !a.Addr().IsLinkLocalUnicast() {
+func (t *port) zoned(a netip.Addr) netip.Addr {
+	if !a.IsLinkLocalUnicast() {
 		return a
 	}
-	return netip.AddrPortFrom(a.Addr().WithZone(t.key.Addr().Zone()), a.Port())
+	return a.WithZone(t.key.Addr().Zone())
 }
 
 // release gives back what openPort returned; the last one closes the socket.
@@ -225,9 +224,12 @@ func (t *port) finishAll() {
 	}
 }
 
-// pathMTU is the path MTU of packets from an address: what the link of its interface leaves.
-func pathMTU(addr netip.Addr) int {
-	if mtu := core.PathMTU(linkMTU(addr)); mtu != 0 {
+// pathMTU is the path MTU of packets from an address: what the link of its interface leaves at this moment.
+func pathMTU(addr netip.Addr) int { return connMTU(linkMTU(addr)) }
+
+// connMTU is the path MTU where packets have at most n bytes.
+func connMTU(n int) int {
+	if mtu := core.PathMTU(n); mtu != 0 {
 		return mtu
 	}
 	return 256 // the least that there is; the network will tell
@@ -252,7 +254,7 @@ func linkMTU(addr netip.Addr) int {
 				continue
 			}
 			is, _ := netip.AddrFromSlice(n.IP)
-			if is.Unmap() == addr || addr.IsLoopback() && list[i].Flags&net.FlagLoopback != 0 {
+			if canonical(is.Unmap().WithZone(list[i].Name)) == addr || addr.IsLoopback() && list[i].Flags&net.FlagLoopback != 0 {
 				return list[i].MTU
 			}
 		}

@@ -53,6 +53,8 @@ type provider struct {
 	// set once
 	cfg rnic.DeviceConfig
 	opt Options
+
+	paths paths
 }
 
 var (

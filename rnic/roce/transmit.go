@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"syscall"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/cm"
@@ -324,7 +325,9 @@ func (x *transmitter) refused(err error) {
 	b := e.bound.Load()
 	switch {
 	case e.cfg.Service == rnic.RC:
-		e.refusedBy(err)
+		if e.refusedBy(err); errors.Is(err, syscall.EMSGSIZE) {
+			e.Abort(errTooLong) // the next connection has the path MTU that the kernel knows now
+		}
 	default:
 		b.qp.SendFailed()
 	}

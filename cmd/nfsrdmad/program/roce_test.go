@@ -183,3 +183,83 @@ func TestRoCEPartlyServed(t *testing.T) {
 		t.Errorf("read %q, want %q", got, want)
 	}
 }
+
+// jumbo has the interfaces of both hosts take long packets, one at a time, as an interface does that cannot take them apart by itself.
+const jumbo = `ip link set pair0 mtu 9000 gso_max_segs 1; ip -n other link set pair1 mtu 9000 gso_max_segs 1
+`
+
+// reads reads a file of n bytes over RoCE, changes the network, and reads another one over the same mount.
+func reads(t *testing.T, server, change string) {
+	t.Helper()
+	dir, want := content(t, 3_000_000)
+	if err := os.WriteFile(filepath.Join(dir, "g"), want, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, end := startRoCE(t, "other", "--addr", "0.0.0.0", dir+"=/e")
+	defer end()
+	tree := mounted(t, server, "/e", nfsclient.Options{Provider: nfsclient.RoCE, CallTimeout: 5 * time.Minute})
+	for _, name := range []string{"f", "g"} {
+		got, err := tree.ReadFile(t.Context(), name)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("%s: read %d bytes, want %d of the file: %v", name, len(got), len(want), err)
+		}
+		if err := tree.WriteFile(t.Context(), "new-"+name, want, 0o644); err != nil {
+			t.Fatalf("writing: %v", err)
+		}
+		if got, err := os.ReadFile(filepath.Join(dir, "new-"+name)); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("wrote %d bytes, want %d of the file: %v", len(got), len(want), err)
+		}
+		if name == "f" {
+			sh(t, change)
+		}
+	}
+}
+
+// TestRoCEInterfaceMadeSmaller: a mount over RoCE goes on when jumbo frames are turned off at both ends, or at one.
+func TestRoCEInterfaceMadeSmaller(t *testing.T) {
+	if !machine.Apart(t) {
+		return
+	}
+	otherHost(t)
+	for _, change := range []string{"ip link set pair0 mtu 1500; ip -n other link set pair1 mtu 1500", "ip link set pair0 mtu 1500", "ip -n other link set pair1 mtu 1500"} {
+		sh(t, jumbo)
+		reads(t, "10.91.7.2", change)
+	}
+}
+
+// TestRoCEBlackHole: a mount over RoCE goes on when the network begins to drop long packets, in either direction, and says so to nobody; also when it drops those of 1,000
+// bytes.
+func TestRoCEBlackHole(t *testing.T) {
+	if !machine.Apart(t, "nft") {
+		return
+	}
+	otherHost(t)
+	const drops = `nft -f - <<END
+table ip hole {
+	chain out { type filter hook output priority 0; udp dport 4791 ip length > %d drop; }
+	chain in { type filter hook input priority 0; udp dport 4791 ip length > %d drop; }
+}
+END`
+	for _, most := range [][2]int{{1500, 65535}, {65535, 1500}, {1000, 1000}} {
+		sh(t, jumbo)
+		reads(t, "10.91.7.2", fmt.Sprintf(drops, most[0], most[1]))
+		sh(t, "nft delete table ip hole")
+	}
+}
+
+// TestRoCESmallerPath: two hosts with jumbo frames and a link of 1,500 bytes between their routers, which say so.
+func TestRoCESmallerPath(t *testing.T) {
+	if !machine.Apart(t) {
+		return
+	}
+	sh(t, `for n in other r s; do ip netns add $n; ip -n $n link set lo up; done
+ip link add pair0 type veth peer name ra netns r; ip -n r link add rs type veth peer name sr netns s; ip -n other link add pair1 type veth peer name sb netns s
+ip addr add 10.77.1.2/24 dev pair0; ip -n r addr add 10.77.1.1/24 dev ra; ip -n r addr add 10.77.3.1/24 dev rs; ip -n s addr add 10.77.3.2/24 dev sr
+ip -n other addr add 10.77.2.2/24 dev pair1; ip -n s addr add 10.77.2.1/24 dev sb
+for x in "r ra" "r rs" "s sr" "s sb"; do set -- $x; ip -n $1 link set $2 mtu 9000 gso_max_segs 1 up; done
+ip link set pair0 up; ip -n other link set pair1 up
+`+jumbo+`ip route add default via 10.77.1.1; ip -n other route add default via 10.77.2.1
+ip -n r route add default via 10.77.3.2; ip -n s route add default via 10.77.3.1
+for n in r s; do ip netns exec $n sysctl -qw net.ipv4.ip_forward=1; done`)
+	reads(t, "10.77.2.2", "ip -n r link set rs mtu 1500; ip -n s link set sr mtu 1500")
+}

@@ -156,16 +156,28 @@ func (c *CM) Accept(now Instant, k *Conn, local QP, private []byte) error {
 // Reject refuses a request, with private data of at most 148 bytes. RejConsumer is the program's reason, with words of its own;
 // others are the owner's, such as RejNoQP.
 func (c *CM) Reject(now Instant, k *Conn, why mad.Reason, private []byte) error {
-	m := mad.REJ{RemoteCommID: k.remoteID, Message: mad.AnsweredREQ, Reason: why}
-	switch {
-	case k.state != reqReceived:
-		return ErrState
-	case len(private) > len(m.PrivateData):
+	m := mad.REJ{Reason: why}
+	if len(private) > len(m.PrivateData) {
 		return ErrPrivate
 	}
 	copy(m.PrivateData[:], private)
+	return c.reject(now, k, &m)
+}
+
+// RejectMTU refuses a request for its path MTU, and names the largest that the peer can have.
+func (c *CM) RejectMTU(now Instant, k *Conn, most mad.MTU) error {
+	m := mad.REJ{Reason: mad.RejMTU, InfoLen: 1}
+	m.Info[0] = byte(most)
+	return c.reject(now, k, &m)
+}
+
+func (c *CM) reject(now Instant, k *Conn, m *mad.REJ) error {
+	if k.state != reqReceived {
+		return ErrState
+	}
+	m.RemoteCommID, m.Message = k.remoteID, mad.AnsweredREQ
 	c.become(k, refused)
-	c.say(k, mad.AttrREJ, k.tid, &m)
+	c.say(k, mad.AttrREJ, k.tid, m)
 	c.timers.start(k, now+k.retained)
 	return nil
 }

@@ -79,7 +79,7 @@ func New(q *rnic.ProviderQP, cfg Config) (*QP, error) {
 		return nil, fmt.Errorf("%w: %v", ErrService, cfg.Service)
 	}
 	if cfg.PortMTU == 0 {
-		cfg.PortMTU = maxMTU
+		cfg.PortMTU = MaxMTU
 	}
 	if !ValidMTU(cfg.PortMTU) {
 		return nil, fmt.Errorf("%w: port MTU %d", ErrValue, cfg.PortMTU)

@@ -13,6 +13,7 @@ func (qp *QP) receiveResponse(now Instant, p *Packet) Drop {
 	r := &qp.req
 	credited := qp.credits(p)
 	if distance(p.PSN, r.una) >= distance(r.high, r.una) {
+		r.shortPassed(p)
 		if credited {
 			return Accepted // it tells of receives, and of nothing that was sent
 		}
@@ -91,7 +92,7 @@ func (qp *QP) progress(now Instant, una uint32, fast bool) {
 	r.sample(now)
 	r.passed()
 	qp.moved.Add(uint64(n) * uint64(qp.attrs.PathMTU))
-	r.retries, r.rnrs, r.hasBacked = 0, 0, false
+	r.retries, r.rnrs, r.hasBacked, r.sizing = 0, 0, false, sizing{}
 	if behind {
 		qp.seek(una)
 	}

@@ -22,14 +22,14 @@ type early struct {
 // A kept is one of them, with room for its payload.
 type kept struct {
 	p    Packet
-	room [maxMTU]byte
+	room [MaxMTU]byte
 }
 
 var keptPool = sync.Pool{New: func() any { return new(kept) }}
 
 // keep keeps a request that is d PSNs ahead, and reports whether it has. What a packet asks for is checked when its turn has come.
 func (e *early) keep(p *Packet, d uint32) bool {
-	if d >= earlyRoom || p.Reserved || len(p.Payload) > maxMTU {
+	if d >= earlyRoom || p.Reserved || len(p.Payload) > MaxMTU {
 		return false
 	}
 	slot := &e.slots[p.PSN%earlyRoom]

@@ -39,6 +39,7 @@ type requesting struct {
 	// 0: none. The first is armed while packets are on the wire; the second holds sending back.
 	deadline, rnrUntil Instant
 	probing                   // beside the deadline
+	sizing                    // likewise
 	retries, rnrs      uint8  // in a row, without progress
 	backed             uint32 // what una was when a gap had work sent again
 	hasBacked          bool
@@ -93,7 +94,13 @@ func (r *requesting) shrink() {
 // nextRequest builds the next packet of work of ours, and returns its length; 0: none can be sent.
 func (qp *QP) nextRequest(now Instant, b []byte) (n int) {
 	r := &qp.req
-	if !qp.state.receives() || qp.state == RTR || r.rnrUntil != 0 || distance(r.next, r.una) >= r.window {
+	if !qp.state.receives() || qp.state == RTR || r.rnrUntil != 0 {
+		return 0
+	}
+	if r.short == shortDue {
+		return qp.buildShort(b)
+	}
+	if distance(r.next, r.una) >= r.window {
 		return 0
 	}
 	if r.next == qp.out.psn && !qp.beginRC() {
@@ -266,7 +273,11 @@ func (qp *QP) again(now Instant) {
 		qp.becomeERR(ErrRetry)
 		return
 	}
+	if qp.tooLong() {
+		return
+	}
 	r.retries++
+	r.askShort()
 	r.deadline = qp.overdue(now)
 	r.armProbe(now)
 	qp.lost()

@@ -29,7 +29,7 @@ var sendChunks = sync.Pool{New: func() any { return new(rnic.SendChunk[progress]
 
 // MaxPacket is the room that Next needs: headers, payload and pad of the largest packet. The ICRC
 // comes after it.
-const MaxPacket = packet.MaxHeaderLen + maxMTU
+const MaxPacket = packet.MaxHeaderLen + MaxMTU
 
 // A Route is where a packet goes, and what is known of the CRC of its end.
 type Route struct {

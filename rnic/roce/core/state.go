@@ -338,7 +338,7 @@ func (qp *QP) Query() (State, Attrs) {
 // Path MTUs, in bytes of payload.
 const (
 	minMTU = 256
-	maxMTU = 4096
+	MaxMTU = 4096
 
 	// headerRoom is what a path MTU leaves of a link's for the headers before the payload and
 	// after it, as Linux rxe has it.
@@ -346,12 +346,12 @@ const (
 )
 
 // ValidMTU reports one of the five path MTUs (IBA path MTU [IBU-212]).
-func ValidMTU(n int) bool { return n >= minMTU && n <= maxMTU && n&(n-1) == 0 }
+func ValidMTU(n int) bool { return n >= minMTU && n <= MaxMTU && n&(n-1) == 0 }
 
 // PathMTU is the largest path MTU for a link whose packets have at most linkMTU bytes, IP header
 // included; 0 if there is none (IBA path MTU [IBU-213]).
 func PathMTU(linkMTU int) int {
-	n := min(linkMTU-headerRoom, maxMTU)
+	n := min(linkMTU-headerRoom, MaxMTU)
 	if n < minMTU {
 		return 0
 	}

@@ -183,15 +183,15 @@ func (b *Batch) left(n int) {
 }
 
 // part takes apart the message that the network has refused, so that each of its packets leaves by itself. It
-// reports whether there was more than one. Where the kernel knows no such messages for this route there are none from now on: of an
-// interface without checksums it says EIO, of one whose MTU has become less EINVAL.
+// reports whether there was more than one. Where the interface takes no such messages there are none from now on: of one
+// without checksums the kernel says EIO. Of packets that are longer than an MTU which has become less it says EINVAL, and that is of their length.
 func (b *Batch) part() bool {
 	g := b.groups[b.done]
 	if g.n == 1 {
 		return false
 	}
 	switch b.err {
-	case unix.EINVAL, unix.EIO, unix.EMSGSIZE, unix.EOPNOTSUPP:
+	case unix.EIO, unix.EOPNOTSUPP:
 		b.joins = false
 	}
 	rest := b.groups[b.done:]

@@ -1,0 +1,141 @@
+// Networks that lose long packets.
+
+package core
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
+
+// A narrow network loses what is longer than a limit, in bytes of datagrams, until packets have been overdue some times in a row.
+type narrow struct {
+	toB, toA int // limits; 0: everything is lost
+	heals    uint8
+}
+
+// pass gives a side the frames that the network does not lose.
+func pass(s *side, limit int, fs []frame) {
+	for _, f := range fs {
+		if len(f.datagram) <= limit {
+			s.take(f)
+		}
+	}
+}
+
+// run has both ends talk over the network until a has nothing outstanding, or has ended.
+func (n narrow) run(a, b *side) (overdue uint8) {
+	for a.qp.Outstanding() && a.state() == RTS {
+		limits := n
+		if n.heals != 0 && a.qp.req.retries >= n.heals {
+			limits.toA, limits.toB = MaxPacket, MaxPacket
+		}
+		fs, gs := a.send(), b.send()
+		if pass(b, limits.toB, fs); len(fs)+len(gs) == 0 {
+			overdue = a.qp.req.retries + 1
+			a.qp.req.probe = 0
+			a.tick(a.qp.req.deadline)
+		}
+		pass(a, limits.toA, gs)
+	}
+	return overdue
+}
+
+// TestTooLong: long packets that are lost each time, while short ones are acknowledged, end the QP after five times with their length, whichever way
+// they go; where short ones are lost as well, or only they are missing, or the long ones come at last, it is as before.
+func TestTooLong(t *testing.T) {
+	const fits = 1200
+	for name, c := range map[string]struct {
+		op    rnic.Opcode
+		bytes int
+		narrow
+		want    int // of TooLong
+		retries error
+	}{
+		"Send":                          {rnic.OpSend, 5000, narrow{fits, fits, 0}, 4096, nil},
+		"Send of one packet":            {rnic.OpSend, 2000, narrow{fits, fits, 0}, 2000, nil},
+		"Write":                         {rnic.OpWrite, 9000, narrow{fits, fits, 0}, 4096, nil},
+		"Write whose end is long":       {rnic.OpWrite, 4096 + 257, narrow{300, 300, 0}, 4096, nil},
+		"Write, wide on the way back":   {rnic.OpWrite, 9000, narrow{fits, MaxPacket, 0}, 4096, nil},
+		"Read":                          {rnic.OpRead, 9000, narrow{fits, fits, 0}, 4096, nil},
+		"Read, wide on the way there":   {rnic.OpRead, 9000, narrow{MaxPacket, fits, 0}, 4096, nil},
+		"shortest path MTU and more":    {rnic.OpWrite, 257, narrow{256, 256, 0}, 257, nil},
+		"shortest path MTU":             {rnic.OpWrite, 256, narrow{255, 255, 0}, 0, ErrRetry},
+		"nothing comes":                 {rnic.OpSend, 5000, narrow{0, MaxPacket, 0}, 0, ErrRetry},
+		"no answer comes":               {rnic.OpSend, 5000, narrow{MaxPacket, 0, 0}, 0, ErrRetry},
+		"long ones come at last":        {rnic.OpWrite, 9000, narrow{fits, fits, 4}, 0, nil},
+		"data of a Read comes at last":  {rnic.OpRead, 9000, narrow{fits, fits, 4}, 0, nil},
+		"short ones alone are too long": {rnic.OpSend, 200, narrow{100, 100, 0}, 0, ErrRetry},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := reliables(t, 4096, 5, nil)
+			b.recv(7, 6000)
+			far, _ := b.host.region(t, c.bytes, rnic.RemoteRead|rnic.RemoteWrite)
+			wr := rnic.SendWR{ID: 1, Op: c.op, RemoteSTag: far.STag(), RemoteTO: far.Base()}
+			if c.op == rnic.OpRead {
+				wr.MR, _ = a.host.region(t, c.bytes, rnic.LocalWrite)
+				wr.Length = uint32(c.bytes)
+			} else {
+				wr.SGL = [][]byte{pattern(c.bytes, 1)}
+			}
+			a.post(wr)
+			overdue := c.run(a, b)
+			var long *TooLong
+			err := a.vqp.Err()
+			switch {
+			case c.want == 0 && c.retries == nil:
+				if a.state() != RTS || err != nil {
+					t.Errorf("%v, %v", a.state(), err)
+				}
+			case c.retries != nil:
+				if !errors.Is(err, c.retries) || errors.As(err, &long) {
+					t.Errorf("ended by %v, want %v", err, c.retries)
+				}
+			case !errors.As(err, &long) || !errors.Is(err, rnic.ErrConnLost):
+				t.Errorf("ended by %v, want a TooLong", err)
+			case long.Bytes != c.want || overdue != shortAfter+shortEnough:
+				t.Errorf("%d bytes are too long after %d overdue answers, want %d after %d", long.Bytes, overdue, c.want, shortAfter+shortEnough)
+			}
+			if c.op != rnic.OpSend || c.want != 0 {
+				b.none() // short packets are no messages
+			}
+			if a.state() == RTS && a.qp.req.sizing != (sizing{}) {
+				t.Errorf("%+v is left of what was asked", a.qp.req.sizing)
+			}
+		})
+	}
+}
+
+// TestShortPacket: it is a Send without data before the oldest packet, travels alone, and one acknowledge of it counts once.
+func TestShortPacket(t *testing.T) {
+	a, b := reliables(t, 1024, 0, nil)
+	b.recv(0, 10)
+	a.post(rnic.SendWR{ID: 1, SGL: [][]byte{pattern(600, 1)}})
+	a.says("SEND Only 0 A; ")
+	for range shortAfter - 1 {
+		a.qp.req.probe = 0
+		a.tick(a.qp.req.deadline)
+		a.says("SEND Only 0 A; ")
+	}
+	a.tick(a.qp.req.deadline)
+	_, r, _ := a.qp.Next(0, make([]byte, MaxPacket))
+	if !r.Again {
+		t.Error("it can be joined with others")
+	}
+	a.qp.req.short = shortDue
+	fs := a.says("SEND Only ffffff A; SEND Only 0 A; ")
+	b.take(fs[0])
+	acks := b.says("Acknowledge ffffff ACK 0; ")
+	for range 2 {
+		a.dropped(acks[0], DropPSN)
+	}
+	if got := a.qp.req.shorts; got != 1 {
+		t.Errorf("%d short packets have passed, want 1", got)
+	}
+	b.take(fs[1])
+	exchange(a, b)
+	if len(a.completions()) != 1 {
+		t.Error("the message is not complete")
+	}
+}
