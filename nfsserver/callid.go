@@ -9,14 +9,16 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
 // A CallID identifies a call that changes names, by the same bytes at each server that its client sends it to: the client's
-// address without the port, its user, the XID, and a checksum of the arguments, as in a duplicate request cache. It is no
+// address without the port and its own name, its user, the XID, and a checksum of the arguments, as in a duplicate request cache. It is no
 // secret, and has not the procedure.
 type CallID struct {
 	Sum [sha256.Size]byte
-	// Moved: the connection is so new that the call was possibly sent to another server before, and done there.
+	// Moved: the connection is so new that the call was possibly sent to another server before, and done there. It was not if this server has one of
+	// the same bytes by a connection that lives, which another client has.
 	Moved bool
 }
 
@@ -37,21 +39,23 @@ const (
 
 // identify sets id to that of a call with arguments args, which have not been read.
 func (id *CallID) identify(c *transport.Call, args *xdr.Decoder) {
-	const words = 7
-	var b [16 + 4*words + callSummed]byte
+	const words = 8
+	var b [16 + 4*words + oncrpc.MaxMachine + callSummed]byte
 	if a, ok := addrOf(c.Remote); ok {
 		ip := a.As16()
 		copy(b[:], ip[:])
 	}
 	var space [callSummed]byte
 	length, lead := args.Unreduced(callSummed, space[:])
-	for i, v := range [words]uint32{uint32(c.Owner.Kind), c.Owner.UID, uint32(c.Cred.Flavor), c.Cred.UID, c.Cred.GID, c.XID, uint32(length)} {
+	for i, v := range [words]uint32{uint32(c.Owner.Kind), c.Owner.UID, uint32(c.Cred.Flavor), c.Cred.UID, c.Cred.GID, c.XID, uint32(len(c.Cred.Machine)), uint32(length)} {
 		binary.BigEndian.PutUint32(b[16+4*i:], v)
 	}
-	n := copy(b[16+4*words:], lead)
-	id.Sum = sha256.Sum256(b[:16+4*words+n])
+	n := 16 + 4*words
+	n += copy(b[n:], c.Cred.Machine)
+	n += copy(b[n:], lead)
+	id.Sum = sha256.Sum256(b[:n])
 	id.Moved = true // where there is no connection, as over UDP
 	if m := memoOf(c); m != nil {
-		id.Moved = time.Since(m.began) < movedFor
+		id.Moved = time.Since(m.began) < movedFor && !c.Distinct
 	}
 }

@@ -95,6 +95,9 @@ func (c *Conn) Err() error {
 	return nil
 }
 
+// Alive reports whether neither side has begun to end the connection, as far as is known here.
+func (c *Conn) Alive() bool { return c.end.Load() == nil && c.qp.State() == rnic.StateRTS }
+
 // postError is why a call could not be posted: that the connection has ended, if it has.
 func (c *Conn) postError(err error) error {
 	if cause := c.Err(); cause != nil {

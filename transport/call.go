@@ -29,8 +29,10 @@ type Call struct {
 	// Memo is where the program keeps what it has found out about the connection, for its later calls. Several calls may read
 	// and write it at once; all values have one type. nil: there is no connection, as over UDP, where clients share a socket.
 	Memo *atomic.Value
-	Args *xdr.Decoder // positioned behind the RPC header
-	Res  *xdr.Encoder // positioned behind the RPC reply header
+	// Distinct: the server has a call of the same bytes, host and user by another connection, which this one does not repeat.
+	Distinct bool
+	Args     *xdr.Decoder // positioned behind the RPC header
+	Res      *xdr.Encoder // positioned behind the RPC reply header
 
 	via    carrier // the connection it came by
 	header oncrpc.CallHeader
@@ -100,8 +102,8 @@ func (c *Call) recycle() {
 	c.res.Reset(nil)
 	c.Ctx, c.Remote, c.Owner, c.Cred, c.Memo, c.header = nil, nil, Owner{}, Cred{}, nil, oncrpc.CallHeader{}
 	c.via, c.prog, c.proc, c.dup, c.next, c.rec, c.out, c.req, c.pipe = nil, nil, nil, nil, nil, nil, nil, nil, nil
-	c.lane, c.line, c.attempt = 0, nil, nil
-	c.RDMA, c.chunkFault, c.onLoop, c.short = false, false, false, false
+	c.lane, c.line, c.attempt, c.running.from = 0, nil, nil, nil
+	c.RDMA, c.Distinct, c.chunkFault, c.onLoop, c.short = false, false, false, false, false
 	c.bufs = c.bufs[:0]
 	callPool.Put(c)
 }

@@ -53,7 +53,7 @@ func (s *dispatcher) serve(c *Call, p *peer) {
 		lane, quick := c.proc.Lane(c)
 		c.lane, inline = 1+lane, inline && quick
 	}
-	if (!c.proc.Idempotent || c.proc.NoOverlap) && !s.drc.admit(c, p.addr) {
+	if (!c.proc.Idempotent || c.proc.NoOverlap) && !s.drc.admit(c, p) {
 		return // a duplicate: it has been answered, or will be with the original
 	}
 	// On the receive loop: nothing after it on this connection is served until it has returned, so
@@ -102,11 +102,16 @@ func (s *dispatcher) turn(c *Call) {
 		return
 	}
 	if c.dup != nil {
-		if w := s.drc.abandon(c); w != nil && !s.pool.submit(w) {
-			s.shed(w)
-		}
+		s.again(s.drc.abandon(c))
 	}
 	c.via.drop(c)
+}
+
+// again runs c, if there is one: a copy that takes the place of its original.
+func (s *dispatcher) again(c *Call) {
+	if c != nil && !s.pool.submit(c) {
+		s.shed(c)
+	}
 }
 
 // header reads the call's RPC header and finds the procedure. Where it fails
@@ -203,7 +208,7 @@ func (s *dispatcher) run(c *Call) (done bool) {
 		w.tell(s.observer, c, err)
 	}
 	if c.dup != nil {
-		s.drc.finish(c, err == nil)
+		s.again(s.drc.finish(c, err == nil))
 	}
 	if c.chunkFault {
 		s.refused.count(refusedChunks)

@@ -22,6 +22,7 @@ type tape struct {
 	ctx   context.Context
 	calls gate
 	work  lines
+	lost  func() // ends ctx
 	ends  chan tapeEnd
 	peer  peer
 	lends bool  // the receive loop runs calls
@@ -38,6 +39,12 @@ func newTape(ip string) *tape {
 	t.calls.init(100, 1<<40)
 	t.work.most, t.work.slots = 4, 100
 	t.peer.init(&net.TCPAddr{IP: net.ParseIP(ip), Port: 700})
+	return t
+}
+
+// cut ends the connection, possibly before replies have arrived.
+func (t *tape) cut() *tape {
+	t.peer.origin.ended(fateCut)
 	return t
 }
 

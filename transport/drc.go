@@ -4,6 +4,8 @@
 package transport
 
 import (
+	"bytes"
+	"container/list"
 	"hash/maphash"
 	"net/netip"
 	"sync"
@@ -13,44 +15,63 @@ import (
 
 // Bounds of the cache.
 const (
-	drcEntries  = 16384
-	drcBytes    = 16 << 20
-	drcReplyMax = 2048 // replies above are not kept: calls that are not idempotent have small ones
+	drcBytes    = 16 << 20 // of replies, and drcEntrySize for each
+	drcReplyMax = 2048     // replies above are not kept: calls that are not idempotent have small ones
 	drcAge      = 2 * time.Minute
 	drcSummed   = 1024 // leading bytes of the arguments that the checksum covers
-	drcWaiters  = 4    // duplicates that may wait for one running call
+
+	drcEntrySize = 512 // of memory that an entry takes beside its reply
 )
 
-// A drcKey identifies a call. The client is known by its address without the
-// port, since a client that reconnects may come from another one, and by the user that
-// calls: others on its machine MUST NOT get replies of calls that they could not make.
+// A drcKey identifies a call, but for the connection that it came by: a copy comes by
+// another one, of any transport (origin.repeatedBy). The client is known by its address, and by the user that
+// calls: others on its machine MUST NOT get replies of calls that they could not make. The bytes of
+// the credential have the client's own name, which tells hosts behind one address apart.
 // The checksum guards against XIDs that a client uses again for another call. Both it and
 // the length are of the arguments before chunks were taken out of them, since the copy of
 // a call may come over the other transport, or with other chunks.
 type drcKey struct {
 	addr                  netip.Addr
 	owner                 Owner
-	flavor, uid, gid      uint32
+	flavor                uint32
+	cred                  uint64 // a hash of the credential's body
 	xid, prog, vers, proc uint32
 	length                int
 	sum                   uint64
 }
 
+// user is whose portion of the cache holds the reply.
+func (k *drcKey) user() drcUser { return drcUser{k.owner, k.flavor, k.cred} }
+
+// A drcUser is a user of a host.
+type drcUser struct {
+	owner  Owner
+	flavor uint32
+	cred   uint64
+}
+
 // A drcEntry is a call that runs (done is false) or its reply.
 type drcEntry struct {
 	// The call that runs has the entry (Call.dup), the table too unless it is passing; drc.mu, or that of drc.running
-	// for passing ones, guards it. A duplicate belongs to its entry while it is in waiters: it is on no loop and
+	// for passing ones, guards it. A duplicate belongs to its entry while it is its waiter: it is on no loop and
 	// has no worker then, but it counts at its connection's gate.
 	key     drcKey
-	passing bool // part of its call and in drc.running: removed when the call ends
+	from    *origin // by which its newest copy came
+	passing bool    // part of its call and in drc.running: removed when the call ends
 	done    bool
 	reply   []byte
 	at      time.Time
-	waiters *Call // duplicates to answer with the original
-	waiting int
-	// In the list by age; of passing entries, next is that of the bucket.
-	prev, next *drcEntry
+	waiter  *Call // the newest duplicate, to answer with the original
+	// Others of the same key, from other connections; of passing entries, others of the bucket.
+	next *drcEntry
+
+	byAge  *list.Element // in drc.byAge, of done entries
+	of     *portion      // that it counts for
+	inTurn *list.Element // in the portion's list
 }
+
+// size is what a done entry takes of the cache.
+func (e *drcEntry) size() int { return drcEntrySize + len(e.reply) }
 
 type drc struct {
 	seed    maphash.Seed
@@ -59,19 +80,14 @@ type drc struct {
 	replayed, joined atomic.Uint64 // calls that came again: see RepeatFigures
 
 	mu      sync.Mutex
-	entries map[drcKey]*drcEntry // but for passing ones
-	oldest  drcEntry             // ring: oldest.next is the oldest done entry
-	bytes   int
-	done    int
-	sweep   *time.Timer // calls expire while there are done entries
+	entries map[drcKey]*drcEntry // but for passing ones; by next, those of several connections
+	byAge   list.List            // of done entries, the oldest first
+	all     portion              // of all hosts
+	sweep   *time.Timer          // calls expire while there are done entries
 	closed  bool
 }
 
-func newDRC() *drc {
-	d := &drc{seed: maphash.MakeSeed(), entries: map[drcKey]*drcEntry{}}
-	d.oldest.prev, d.oldest.next = &d.oldest, &d.oldest
-	return d
-}
+func newDRC() *drc { return &drc{seed: maphash.MakeSeed(), entries: map[drcKey]*drcEntry{}} }
 
 // close ends the expiry of entries.
 func (d *drc) close() {
@@ -87,122 +103,135 @@ func (d *drc) close() {
 func (d *drc) identify(k *drcKey, c *Call, client netip.Addr, space []byte) {
 	h := &c.header
 	length, lead := c.args.Unreduced(len(space), space)
-	*k = drcKey{addr: client, owner: c.Owner, flavor: uint32(c.Cred.Flavor), uid: c.Cred.UID, gid: c.Cred.GID,
+	*k = drcKey{addr: client, owner: c.Owner, flavor: uint32(c.Cred.Flavor), cred: maphash.Bytes(d.seed, h.Cred.Body),
 		xid: h.XID, prog: h.Prog, vers: h.Vers, proc: h.Proc, length: length, sum: maphash.Bytes(d.seed, lead)}
 }
 
-// admit reports whether c is to be run. A duplicate is answered
+// admit reports whether c, from p, is to be run. A duplicate is answered
 // now, or with its original when that ends.
-func (d *drc) admit(c *Call, client netip.Addr) bool {
-	if !client.IsValid() {
+func (d *drc) admit(c *Call, p *peer) bool {
+	if !p.addr.IsValid() {
 		return true // clients without an address cannot be told apart
 	}
 	if c.proc.Idempotent {
 		var space [runningSummed]byte
-		d.identify(&c.running.key, c, client, space[:])
-		if d.running.admit(c) {
-			return true
-		}
-		d.joined.Add(1)
-		return false
+		d.identify(&c.running.key, c, p.addr, space[:])
+		c.running.from = p.origin
+		return d.settle(c, d.running.admit(c))
 	}
 	var space [drcSummed]byte
-	var key drcKey
-	d.identify(&key, c, client, space[:])
-	d.mu.Lock()
-	// Found and entered under one lock, so of two copies that arrive together exactly one runs.
-	e := d.entries[key]
+	e := &drcEntry{from: p.origin}
+	d.identify(&e.key, c, p.addr, space[:])
+	return d.settle(c, d.enter(c, e))
+}
+
+// An admission is what becomes of a call: it runs, or it is a duplicate.
+type admission struct {
+	runs  bool
+	reply []byte // of the call that it repeats
+	left  *Call  // is dropped: the call takes its place as the duplicate that waits, or it is the call
+}
+
+// settle does what has been decided about c under a lock, and reports whether c is to be run.
+func (d *drc) settle(c *Call, a admission) bool {
 	switch {
-	case e == nil:
-		c.dup = &drcEntry{key: key}
-		d.entries[key] = c.dup
-		d.mu.Unlock()
+	case a.runs:
 		return true
-	case e.done:
-		c.res.Raw(e.reply)
-		d.mu.Unlock()
+	case a.reply != nil:
 		d.replayed.Add(1)
+		c.res.Raw(a.reply)
 		c.via.reply(c)
 		return false
 	}
-	left := e.wait(c)
-	d.mu.Unlock()
 	d.joined.Add(1)
-	if left != nil {
-		left.via.drop(left)
+	if a.left != nil {
+		a.left.via.drop(a.left)
 	}
 	return false
 }
 
-// wait has c wait for the reply of e, which runs. Where too many wait, the one that has
-// waited longest is returned, to be dropped: a client sends a call again because the
-// connection it came by has ended, so the newest copy is the one whose reply arrives.
-// The caller holds the lock of e's table.
-func (e *drcEntry) wait(c *Call) (left *Call) {
-	c.onLoop = false
-	c.next, e.waiters = e.waiters, c
-	if e.waiting++; e.waiting > drcWaiters {
-		left = e.longest()
+// enter finds the call that c repeats, or enters own for c. Both are under one lock, so of two copies that arrive together exactly one runs.
+func (d *drc) enter(c *Call, own *drcEntry) admission {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var found *drcEntry
+	for next := d.entries[own.key]; next != nil; {
+		e := next
+		next = e.next
+		switch {
+		case e.from == own.from:
+			found = e
+		case e.from.repeatedBy(own.from):
+			if found == nil {
+				found = e
+			}
+		default:
+			c.Distinct = true
+			if e.done && e.from.fate() == fateClosed {
+				d.remove(e) // it is never repeated
+			}
+		}
 	}
+	switch {
+	case found == nil && c.Distinct && own.from.fate() == fateCut:
+		return admission{left: c} // it is read after its copy, or comes again
+	case found == nil:
+		own.next = d.entries[own.key]
+		d.entries[own.key] = own
+		c.dup = own
+		return admission{runs: true}
+	case found.done:
+		found.from = own.from
+		return admission{reply: found.reply}
+	}
+	return admission{left: found.wait(c, own.from)}
+}
+
+// wait has c, from o, wait for the reply of e, which runs, and returns the duplicate that has waited until now. That one is dropped: its
+// connection is gone, or is that of c. The caller holds the lock of e's table.
+func (e *drcEntry) wait(c *Call, o *origin) (left *Call) {
+	c.onLoop = false
+	left, e.waiter, e.from = e.waiter, c, o
 	return left
 }
 
-// longest takes the duplicate that has waited longest out of those that wait, of which there
-// is one. The caller holds the lock of e's table.
-func (e *drcEntry) longest() *Call {
-	last := &e.waiters
-	for (*last).next != nil {
-		last = &(*last).next
+// finish keeps the reply of c, if there is one to keep, and answers its duplicate. The duplicate is returned where that has to run itself.
+func (d *drc) finish(c *Call, success bool) (again *Call) {
+	// What has failed may be tried again. A reply with items is not kept: the chunks of a copy are others, and its bytes are gone
+	// when this one has left.
+	if !success || len(c.res.Items()) > 0 {
+		return d.abandon(c)
 	}
-	w := *last
-	*last = nil
-	e.waiting--
+	e := c.dup
+	c.dup = nil
+	var w *Call
+	if e.passing {
+		w = d.running.remove(e)
+	} else {
+		w = d.keep(e, c.res.Bytes())
+	}
+	if w != nil {
+		w.res.Raw(c.res.Bytes())
+		w.via.reply(w)
+	}
+	return nil
+}
+
+// keep makes e a done entry, unless its reply is too long, and returns the duplicate that waits for it, or nil.
+func (d *drc) keep(e *drcEntry, reply []byte) (w *Call) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w, e.waiter = e.waiter, nil
+	if len(reply) > drcReplyMax {
+		d.unlink(e)
+		return w
+	}
+	e.done, e.at, e.reply = true, time.Now(), bytes.Clone(reply)
+	d.push(e)
 	return w
 }
 
-// finish keeps the reply of c, if there is one to keep, and answers the duplicates.
-func (d *drc) finish(c *Call, success bool) {
-	e := c.dup
-	c.dup = nil
-	// A reply with items is not kept: the chunks of a copy are others, and its bytes are gone when this one has left.
-	// What has failed may be tried again. Duplicates that wait are dropped then, and come again.
-	usable := success && len(c.res.Items()) == 0 && c.res.Len() <= drcReplyMax
-	if e.passing {
-		d.running.remove(e)
-		e.answer(c, usable)
-		return
-	}
-	d.mu.Lock()
-	if usable {
-		e.done, e.at = true, time.Now()
-		e.reply = append([]byte(nil), c.res.Bytes()...)
-		d.push(e)
-	} else {
-		delete(d.entries, e.key)
-	}
-	d.mu.Unlock()
-	e.answer(c, usable)
-}
-
-// answer ends the duplicates of c with its reply, or drops them. No more of them can come.
-func (e *drcEntry) answer(c *Call, usable bool) {
-	w := e.waiters
-	e.waiters = nil
-	for w != nil {
-		next := w.next
-		w.next = nil
-		if usable {
-			w.res.Raw(c.res.Bytes())
-			w.via.reply(w)
-		} else {
-			w.via.drop(w)
-		}
-		w = next
-	}
-}
-
-// abandon is for c that is not going to run. The duplicate that has waited longest,
-// if there is one, takes its place and is returned.
+// abandon is for c that has not run, or failed. The duplicate that waits, if there is one, takes its place and is returned.
 func (d *drc) abandon(c *Call) *Call {
 	e := c.dup
 	c.dup = nil
@@ -211,37 +240,24 @@ func (d *drc) abandon(c *Call) *Call {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	w := e.takeWaiter()
-	if w == nil {
-		delete(d.entries, e.key)
+	w := e.waiter
+	if e.waiter = nil; w == nil {
+		d.unlink(e)
 		return nil
 	}
 	w.dup = e
 	return w
 }
 
-// takeWaiter takes the duplicate that has waited longest out of those that wait; nil when none
-// does. The caller holds the lock of e's table.
-func (e *drcEntry) takeWaiter() *Call {
-	if e.waiters == nil {
-		return nil
-	}
-	return e.longest()
-}
-
-// push puts a done entry after all others, and makes room if it must. The caller holds mu.
+// push puts a done entry after all others, and makes room if it must: from the host that has most of the cache, and there from
+// the user that has most, so one that makes many calls loses replies of its own. The caller holds mu.
 func (d *drc) push(e *drcEntry) {
-	last := d.oldest.prev
-	e.prev, e.next = last, &d.oldest
-	last.next, d.oldest.prev = e, e
-	d.bytes += len(e.reply)
-	d.done++
-	for d.done > drcEntries || d.bytes > drcBytes {
-		// The oldest first, whoever's it is: RFC 5531 asks for no time at all, and what is asked for again is
-		// nearly always seconds old.
-		d.remove(d.oldest.next)
+	e.byAge = d.byAge.PushBack(e)
+	d.all.part(hostPrefix(e.key.addr)).part(e.key.user()).add(e)
+	for d.all.size > drcBytes {
+		d.remove(d.all.largest())
 	}
-	if d.done == 1 {
+	if d.byAge.Len() == 1 {
 		d.expireIn(drcAge)
 	}
 }
@@ -262,19 +278,39 @@ func (d *drc) expireIn(t time.Duration) {
 func (d *drc) expire(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for e := d.oldest.next; e != &d.oldest && now.Sub(e.at) >= drcAge; e = d.oldest.next {
+	for d.byAge.Len() > 0 {
+		e := d.byAge.Front().Value.(*drcEntry)
+		if left := drcAge - now.Sub(e.at); left > 0 {
+			d.expireIn(left)
+			return
+		}
 		d.remove(e)
 	}
-	if d.done > 0 {
-		d.expireIn(drcAge - now.Sub(d.oldest.next.at))
-	} else if len(d.entries) == 0 {
+	if len(d.entries) == 0 {
 		d.entries = map[drcKey]*drcEntry{}
 	}
 }
 
+// remove takes a done entry out of the cache. The caller holds mu.
 func (d *drc) remove(e *drcEntry) {
-	e.prev.next, e.next.prev = e.next, e.prev
-	d.bytes -= len(e.reply)
-	d.done--
-	delete(d.entries, e.key)
+	d.byAge.Remove(e.byAge)
+	e.of.remove(e)
+	d.unlink(e)
+}
+
+// unlink takes e out of the table. The caller holds mu.
+func (d *drc) unlink(e *drcEntry) {
+	at := d.entries[e.key]
+	switch {
+	case at != e:
+		for at.next != e {
+			at = at.next
+		}
+		at.next = e.next
+	case e.next == nil:
+		delete(d.entries, e.key)
+	default:
+		d.entries[e.key] = e.next
+	}
+	e.next = nil
 }

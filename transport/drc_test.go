@@ -5,7 +5,9 @@ package transport
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"net"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,7 +28,9 @@ func callOf(xid, proc, arg uint32) chunks.Message {
 
 func TestDuplicateHasTheFirstReply(t *testing.T) {
 	s, p := newTestServer(t)
-	first := newTape("10.0.0.1").do(s, callOf(7, tCount, 1))
+	one := newTape("10.0.0.1")
+	first := one.do(s, callOf(7, tCount, 1))
+	one.cut()
 	again := newTape("10.0.0.1").do(s, callOf(7, tCount, 1)) // over another connection
 	if first.how != "reply" || !bytes.Equal(first.reply, again.reply) {
 		t.Errorf("first %x, again %x", first.reply, again.reply)
@@ -45,9 +49,12 @@ func TestDuplicateOfADatagramPeer(t *testing.T) {
 		return k
 	}
 	ip, other := net.ParseIP("10.0.0.1"), net.ParseIP("10.0.0.2")
-	first := over(&net.UDPAddr{IP: ip, Port: 700}).do(s, callOf(7, tCount, 1))
+	last := over(&net.UDPAddr{IP: ip, Port: 700})
+	first := last.do(s, callOf(7, tCount, 1))
 	for _, remote := range []net.Addr{&net.UDPAddr{IP: ip, Port: 701}, &net.TCPAddr{IP: ip, Port: 701}} {
-		if again := over(remote).do(s, callOf(7, tCount, 1)); first.how != "reply" || !bytes.Equal(first.reply, again.reply) {
+		last.cut()
+		last = over(remote)
+		if again := last.do(s, callOf(7, tCount, 1)); first.how != "reply" || !bytes.Equal(first.reply, again.reply) {
 			t.Errorf("first %x, again over %s %x", first.reply, remote.Network(), again.reply)
 		}
 	}
@@ -84,9 +91,12 @@ func TestDuplicateInAnotherForm(t *testing.T) {
 	for _, n := range []int{5, 100, drcSummed + 1, 4095} {
 		for i := range forms(0, tLink, n, 'a') {
 			s, p := newTestServer(t)
-			first := newTape("10.0.0.1").do(s, forms(7, tLink, n, 'a')[i])
+			last := newTape("10.0.0.1")
+			first := last.do(s, forms(7, tLink, n, 'a')[i])
 			for k, m := range forms(7, tLink, n, 'a') {
-				again := newTape("10.0.0.1").do(s, m)
+				last.cut()
+				last = newTape("10.0.0.1")
+				again := last.do(s, m)
 				if again.how != "reply" || !bytes.Equal(first.reply, again.reply) {
 					t.Errorf("%d bytes, form %d and then %d: first %x, again %x", n, i, k, first.reply, again.reply)
 				}
@@ -106,94 +116,90 @@ func TestDuplicateInAnotherForm(t *testing.T) {
 func TestNoOverlapInAnotherForm(t *testing.T) {
 	const n = 4095
 	for i := range forms(0, tOverItem, n, 'a') {
-		s, p := newTestServer(t)
-		one, two := newTape("10.0.0.1"), newTape("10.0.0.1")
-		one.start(s, forms(7, tOverItem, n, 'a')[i])
-		<-p.entered
-		for _, m := range forms(7, tOverItem, n, 'a') {
+		for k, m := range forms(7, tOverItem, n, 'a') {
+			s, p := newTestServer(t)
+			one, two := newTape("10.0.0.1"), newTape("10.0.0.1")
+			one.start(s, forms(7, tOverItem, n, 'a')[i])
+			<-p.entered
+			one.cut()
 			two.start(s, m)
-		}
-		p.release()
-		<-one.ends
-		for range 3 {
+			p.release()
+			<-one.ends
 			if got := <-two.ends; got.how != "reply" {
-				t.Errorf("form %d: a copy ended by %s", i, got.how)
+				t.Errorf("form %d: a copy in form %d ended by %s", i, k, got.how)
 			}
-		}
-		if n := p.runs.Load(); n != 1 {
-			t.Errorf("form %d: ran %d times, want once", i, n)
-		}
-		if n := s.drc.running.count(); n != 0 {
-			t.Errorf("form %d: %d entries are kept", i, n)
+			if n := p.runs.Load(); n != 1 {
+				t.Errorf("form %d: with a copy in form %d ran %d times, want once", i, k, n)
+			}
+			if n := s.drc.running.count(); n != 0 {
+				t.Errorf("form %d: %d entries are kept", i, n)
+			}
 		}
 	}
 }
 
 func TestOtherCallsAreNoDuplicates(t *testing.T) {
 	s, p := newTestServer(t)
-	newTape("10.0.0.1").do(s, callOf(7, tCount, 1))
-	newTape("10.0.0.2").do(s, callOf(7, tCount, 1)) // another client
-	newTape("10.0.0.1").do(s, callOf(8, tCount, 1)) // another XID
-	newTape("10.0.0.1").do(s, callOf(7, tCount, 2)) // other arguments: the XID is used again
+	for _, row := range []struct {
+		ip       string
+		xid, arg uint32
+	}{{"10.0.0.1", 7, 1}, {"10.0.0.2", 7, 1}, {"10.0.0.1", 8, 1}, {"10.0.0.1", 7, 2}} { // another client, XID, argument
+		k := newTape(row.ip)
+		k.do(s, callOf(row.xid, tCount, row.arg))
+		k.cut()
+	}
 	if n := p.runs.Load(); n != 4 {
 		t.Errorf("ran %d times, want 4", n)
 	}
 }
 
+// TestDuplicateOfARunningCall: copies by connections that are lost, one after the other, wait for the call, and the newest is answered.
 func TestDuplicateOfARunningCall(t *testing.T) {
 	for _, proc := range []uint32{tHold, tOver} {
 		s, p := newTestServer(t)
-		one, two := newTape("10.0.0.1"), newTape("10.0.0.1")
+		one := newTape("10.0.0.1")
 		one.start(s, callOf(7, proc, 0))
 		<-p.entered
-		for range drcWaiters {
-			two.start(s, callOf(7, proc, 0))
-		}
-		two.start(s, callOf(7, proc, 0))
-		if got := <-two.ends; got.how != "drop" { // one more than may wait
-			t.Errorf("too many duplicates: %s", got.how)
+		last := one
+		for range 8 {
+			next := newTape("10.0.0.1")
+			last.cut()
+			next.start(s, callOf(7, proc, 0))
+			if last != one {
+				if got := <-last.ends; got.how != "drop" {
+					t.Errorf("procedure %d: the copy of a connection that was lost ended by %s, want drop", proc, got.how)
+				}
+			}
+			last = next
 		}
 		p.release()
-		first := <-one.ends
-		for range drcWaiters {
-			if got := <-two.ends; got.how != "reply" || !bytes.Equal(got.reply, first.reply) {
-				t.Errorf("duplicate: %s %x, want %x", got.how, got.reply, first.reply)
-			}
+		first, got := <-one.ends, <-last.ends
+		if got.how != "reply" || !bytes.Equal(got.reply, first.reply) {
+			t.Errorf("procedure %d: the newest copy ended by %s %x, want reply %x", proc, got.how, got.reply, first.reply)
 		}
 		if n := p.runs.Load(); n != 1 {
-			t.Errorf("ran %d times", n)
+			t.Errorf("procedure %d: ran %d times, want 1", proc, n)
 		}
 	}
 }
 
-// TestNewestCopyIsAnswered: however often a client has lost its connection and sent a call
-// again while the first copy runs, the reply goes to the connection that it has now.
-func TestNewestCopyIsAnswered(t *testing.T) {
-	for _, proc := range []uint32{tHold, tOver} {
-		s, p := newTestServer(t)
-		first, newest := newTape("10.0.0.1"), newTape("10.0.0.1")
-		first.start(s, callOf(7, proc, 0))
-		<-p.entered
-		var lost []*tape
-		for range 2 * drcWaiters {
-			lost = append(lost, newTape("10.0.0.1"))
-			lost[len(lost)-1].start(s, callOf(7, proc, 0))
+// TestCopyOfACallThatFailsRuns: a client that has sent its call over a new connection waits there for a reply, so it gets one also where the call
+// itself has failed, which is not kept.
+func TestCopyOfACallThatFailsRuns(t *testing.T) {
+	s, p := newTestServer(t)
+	one, two := newTape("10.0.0.1"), newTape("10.0.0.1")
+	one.start(s, callOf(7, tHoldFails, 0))
+	<-p.entered
+	one.cut()
+	two.start(s, callOf(7, tHoldFails, 0))
+	p.release()
+	for _, k := range []*tape{one, two} {
+		if got := <-k.ends; got.how != "reply" {
+			t.Errorf("ended by %s, want reply", got.how)
 		}
-		newest.start(s, callOf(7, proc, 0))
-		p.release()
-		if got := <-newest.ends; got.how != "reply" {
-			t.Errorf("the newest copy ends by %s", got.how)
-		}
-		for i, l := range lost {
-			want := "drop"
-			if i > drcWaiters { // with the newest these are all that may wait
-				want = "reply"
-			}
-			if got := <-l.ends; got.how != want {
-				t.Errorf("copy %d ends by %s, want %s", i, got.how, want)
-			}
-		}
-		<-first.ends
+	}
+	if n := p.runs.Load(); n != 2 {
+		t.Errorf("ran %d times, want 2", n)
 	}
 }
 
@@ -207,17 +213,20 @@ func TestFailedCallIsNotKept(t *testing.T) {
 	}
 }
 
+// enterDone has a user's reply of n bytes in the cache.
+func enterDone(d *drc, ip string, user, xid uint32, n int) *drcEntry {
+	e := &drcEntry{key: drcKey{addr: netip.MustParseAddr(ip), cred: uint64(user), xid: xid}, from: &origin{end: fateCut}}
+	d.mu.Lock()
+	e.next, d.entries[e.key] = d.entries[e.key], e
+	d.mu.Unlock()
+	d.keep(e, make([]byte, n))
+	return e
+}
+
 // TestDRCExpiresByItself: replies do not stay in an idle server for longer than their time.
 func TestDRCExpiresByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDRC()
-		add := func(xid uint32) {
-			e := &drcEntry{key: drcKey{xid: xid}, at: time.Now()}
-			d.mu.Lock()
-			d.entries[e.key] = e
-			d.push(e)
-			d.mu.Unlock()
-		}
 		count := func() int {
 			synctest.Wait()
 			d.mu.Lock()
@@ -225,9 +234,9 @@ func TestDRCExpiresByItself(t *testing.T) {
 			return len(d.entries)
 		}
 		for range 2 { // the timer is set again for the next busy time
-			add(1)
+			enterDone(d, "10.0.0.1", 1, 1, 24)
 			time.Sleep(drcAge / 2)
-			add(2)
+			enterDone(d, "10.0.0.1", 1, 2, 24)
 			time.Sleep(drcAge/2 - 1)
 			if n := count(); n != 2 {
 				t.Errorf("%d are left before their time, want 2", n)
@@ -240,9 +249,12 @@ func TestDRCExpiresByItself(t *testing.T) {
 			if n := count(); n != 0 {
 				t.Errorf("%d are left of an idle server", n)
 			}
+			if len(d.all.parts) != 0 || len(d.all.byKey) != 0 || d.all.size != 0 {
+				t.Errorf("%d portions of %d bytes are left of an idle server", len(d.all.parts), d.all.size)
+			}
 		}
 		d.close()
-		add(3)
+		enterDone(d, "10.0.0.1", 1, 3, 24)
 		time.Sleep(2 * drcAge)
 		if n := count(); n != 1 {
 			t.Error("a timer runs in a server that has been closed")
@@ -250,34 +262,67 @@ func TestDRCExpiresByItself(t *testing.T) {
 	})
 }
 
+// TestDRCBounds: the cache holds no more than its bytes, and a client that makes many calls loses replies of its own: neither another user of
+// its host nor another host loses one, until it is the one with most.
 func TestDRCBounds(t *testing.T) {
 	d := newDRC()
 	defer d.close() // or its timer comes when a later test runs
-	now := time.Now()
-	for i := range drcEntries + 100 {
-		e := &drcEntry{key: drcKey{xid: uint32(i)}, reply: make([]byte, 24), at: now}
-		d.entries[e.key] = e
-		d.push(e)
+	const size = 24
+	most := drcBytes / (drcEntrySize + size)
+	var quiet []*drcEntry
+	for i := range uint32(100) {
+		quiet = append(quiet, enterDone(d, "10.0.0.1", 1, i, size), enterDone(d, "10.0.0.2", 1, i, size))
 	}
-	if len(d.entries) != drcEntries || d.bytes != 24*drcEntries {
-		t.Errorf("%d entries of %d bytes", len(d.entries), d.bytes)
+	var first, second *drcEntry
+	for i := range uint32(2 * most) {
+		if e := enterDone(d, "10.0.0.1", 2, i, size); i == 0 {
+			first = e
+		} else if int(i) == most+len(quiet) {
+			second = e
+		}
 	}
-	if d.entries[drcKey{xid: 99}] != nil || d.entries[drcKey{xid: 100}] == nil {
-		t.Error("the oldest was not the one to go")
+	if n := len(d.entries); n != most {
+		t.Errorf("%d entries, want %d", n, most)
 	}
-	big := &drcEntry{key: drcKey{prog: 1}, reply: make([]byte, drcBytes), at: now}
-	d.entries[big.key] = big
-	d.push(big)
-	if len(d.entries) != 1 {
-		t.Errorf("%d entries, though bytes are bounded", len(d.entries))
+	for _, e := range quiet {
+		if d.entries[e.key] != e {
+			t.Fatalf("the reply of XID %d of user %d of %v was pushed out by another user's", e.key.xid, e.key.cred, e.key.addr)
+		}
 	}
-	d.expire(now.Add(drcAge - 1))
-	if len(d.entries) != 1 {
-		t.Error("removed before its time")
+	if d.entries[first.key] != nil {
+		t.Error("the oldest reply of the busy user is kept")
 	}
-	d.expire(now.Add(drcAge))
-	if len(d.entries) != 0 || d.bytes != 0 || d.done != 0 {
-		t.Errorf("%d entries, %d bytes, %d done after all have expired", len(d.entries), d.bytes, d.done)
+	if d.entries[second.key] != second {
+		t.Error("the newer half of the busy user's replies was pushed out")
+	}
+	// A host with many users has no more than one with a single user.
+	for i := range uint32(2 * most) {
+		enterDone(d, "10.0.0.3", i, i, size)
+	}
+	if n := d.all.byKey[hostPrefix(netip.MustParseAddr("10.0.0.1"))].size; n < (drcBytes-len(quiet)*(drcEntrySize+size))/2 {
+		t.Errorf("10.0.0.1 is left with %d bytes of %d by a host with many users", n, drcBytes)
+	}
+	d.expire(time.Now().Add(drcAge))
+	if len(d.entries) != 0 || d.all.size != 0 || d.byAge.Len() != 0 || len(d.all.byKey) != 0 {
+		t.Errorf("%d entries, %d bytes, %d done after all have expired", len(d.entries), d.all.size, d.byAge.Len())
+	}
+}
+
+// TestDRCOfManyHosts: of hosts that have equally much in the cache, the one that has been quiet for the longest time loses a reply.
+func TestDRCOfManyHosts(t *testing.T) {
+	d := newDRC()
+	defer d.close()
+	const size = 24
+	most := drcBytes / (drcEntrySize + size)
+	var all []*drcEntry
+	for i := range uint32(most + 100) {
+		ip := netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, 10<<24|i)))
+		all = append(all, enterDone(d, ip.String(), 1, 1, size))
+	}
+	for i, e := range all {
+		if kept := d.entries[e.key] == e; kept != (i >= 100) {
+			t.Fatalf("host %d of %d: kept is %v", i, len(all), kept)
+		}
 	}
 }
 
@@ -288,6 +333,7 @@ func TestNoOverlapRunsBesideNoCopy(t *testing.T) {
 	one, two := newTape("10.0.0.1"), newTape("10.0.0.1")
 	one.start(s, callOf(7, tOver, 0))
 	<-p.entered
+	one.cut()
 	two.start(s, callOf(7, tOver, 0))
 	two.start(s, callOf(8, tOver, 0)) // another call runs
 	<-p.entered
@@ -326,6 +372,7 @@ func TestQueuedCallOfEndedConnectionDoesNotRun(t *testing.T) {
 	before := p.runs.Load()
 	one.start(s, callOf(7, tCount, 1)) // waits for a worker, as does the next
 	one.start(s, callOf(8, tCount, 1))
+	one.cut()
 	two.start(s, callOf(7, tCount, 1))
 	end()
 	p.release()
@@ -345,8 +392,8 @@ func TestQueuedCallOfEndedConnectionDoesNotRun(t *testing.T) {
 	}
 }
 
-// TestCopyTakesThePlaceOfACall: of copies that wait for a call which does not run, the first
-// runs in its place, and the others have its reply.
+// TestCopyTakesThePlaceOfACall: a copy that waits for a call which does not run
+// runs in its place, and others wait for it.
 func TestCopyTakesThePlaceOfACall(t *testing.T) {
 	for _, idempotent := range []bool{false, true} {
 		d := newDRC()
@@ -358,16 +405,18 @@ func TestCopyTakesThePlaceOfACall(t *testing.T) {
 			c.proc, c.header.XID = proc, 7
 			c.args.Reset(make([]byte, 200), nil)
 			c.res.Reset(make([]byte, 0, 64))
-			return c, d.admit(c, from.peer.addr)
+			return c, d.admit(c, &from.peer)
 		}
 		first, runs := call()
 		second, waits := call()
-		_, waitsToo := call()
-		if !runs || waits || waitsToo {
-			t.Fatalf("admitted: %v, %v, %v", runs, waits, waitsToo)
+		if !runs || waits {
+			t.Fatalf("admitted: %v, %v", runs, waits)
 		}
 		if next := d.abandon(first); next != second || first.dup != nil || second.dup == nil {
-			t.Fatalf("idempotent %v: not the first copy takes the place", idempotent)
+			t.Fatalf("idempotent %v: the copy does not take the place", idempotent)
+		}
+		if _, waits := call(); waits {
+			t.Fatalf("idempotent %v: a copy runs beside the one that has taken the place", idempotent)
 		}
 		second.res.Raw([]byte("done"))
 		d.finish(second, true)
@@ -401,6 +450,7 @@ func TestDuplicateOfAnotherUser(t *testing.T) {
 		e.Uint32(1)
 		from := newTape("127.0.0.1")
 		from.peer.owner = owner
+		defer from.cut()
 		return from.do(s, chunks.Message{Stream: e.Bytes()})
 	}
 	first := Owner{OwnerLocal, 1000}

@@ -72,5 +72,5 @@ func (s *Server) Figures() Figures {
 func (d *drc) figures() RepeatFigures {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return RepeatFigures{Replayed: d.replayed.Load(), Joined: d.joined.Load(), Replies: d.done, Bytes: d.bytes}
+	return RepeatFigures{Replayed: d.replayed.Load(), Joined: d.joined.Load(), Replies: d.byAge.Len(), Bytes: d.all.size - drcEntrySize*d.byAge.Len()}
 }

@@ -188,6 +188,7 @@ func TestOverdueCopies(t *testing.T) {
 			one.start(s, callOf(100+xid, dWrite, 1))
 		}
 		one.start(s, callOf(7, dWrite, 1))
+		one.cut()
 		two.start(s, callOf(7, dWrite, 1))
 		one.expect(t, "the call", 2*lineWait, resBusy)
 		two.expect(t, "its copy", 0, resBusy)

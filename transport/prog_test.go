@@ -4,6 +4,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"hash/crc32"
 	"net"
 	"sync"
@@ -23,20 +24,21 @@ const (
 
 // Procedures of the test program.
 const (
-	tNull     = iota // nothing
-	tAdd             // two uint32: their sum; inline
-	tEcho            // a string
-	tRead            // count: opaque of count bytes, as item
-	tWrite           // opaque (item): count and sum of its bytes
-	tPanic           // panics
-	tAuth            // AUTH_TOOWEAK
-	tSystem          // some error
-	tCount           // not idempotent: how often it ran
-	tHold            // waits until released
-	tNone            // not served
-	tOver            // HOLD, idempotent, but not beside a copy of itself
-	tLink            // opaque (item): how often it ran, not idempotent
-	tOverItem        // OVER, with an opaque (item)
+	tNull      = iota // nothing
+	tAdd              // two uint32: their sum; inline
+	tEcho             // a string
+	tRead             // count: opaque of count bytes, as item
+	tWrite            // opaque (item): count and sum of its bytes
+	tPanic            // panics
+	tAuth             // AUTH_TOOWEAK
+	tSystem           // some error
+	tCount            // not idempotent: how often it ran
+	tHold             // waits until released
+	tNone             // not served
+	tOver             // HOLD, idempotent, but not beside a copy of itself
+	tLink             // opaque (item): how often it ran, not idempotent
+	tOverItem         // OVER, with an opaque (item)
+	tHoldFails        // HOLD, then some error
 	tProcs
 )
 
@@ -142,11 +144,9 @@ func (p *testProgram) program() *Program {
 	}}
 	procs[tOverItem] = Procedure{Name: "OVERITEM", ArgItem: true, Idempotent: true, NoOverlap: true, Run: func(c *Call) error {
 		c.Args.Item(1 << 20)
-		p.runs.Add(1)
-		p.entered <- struct{}{}
-		<-p.hold
-		return nil
+		return procs[tHold].Run(c)
 	}}
+	procs[tHoldFails] = Procedure{Name: "HOLDFAILS", Run: func(c *Call) error { return errors.Join(procs[tHold].Run(c), context.Canceled) }}
 	procs[tOver] = procs[tHold]
 	procs[tOver].Name, procs[tOver].Idempotent, procs[tOver].NoOverlap = "OVER", true, true
 	return &Program{Name: "TEST", Number: testProg, Version: testVers, Procs: procs}

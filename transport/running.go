@@ -28,36 +28,38 @@ func (k *drcKey) bucket() uint64 {
 	return (k.sum ^ uint64(k.xid)*0x9e3779b97f4a7c15) % runningBuckets
 }
 
-// admit reports whether c, whose running entry has its key, is to be run; if not it waits for
-// its original.
-func (r *runningCalls) admit(c *Call) bool {
+// admit enters c, whose running entry has its key and origin, or has it wait for the call that it repeats.
+func (r *runningCalls) admit(c *Call) admission {
 	own := &c.running
 	b := &r.buckets[own.key.bucket()]
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	for e := b.head; e != nil; e = e.next {
 		if e.key.sum != own.key.sum || e.key != own.key {
 			continue
 		}
-		left := e.wait(c)
-		b.mu.Unlock()
-		if left != nil {
-			left.via.drop(left)
+		if e.from.repeatedBy(own.from) {
+			return admission{left: e.wait(c, own.from)}
 		}
-		return false
+		c.Distinct = true
 	}
-	own.passing, own.waiting = true, 0
+	if c.Distinct && own.from.fate() == fateCut {
+		return admission{left: c}
+	}
+	own.passing = true
 	own.next, b.head = b.head, own
-	b.mu.Unlock()
 	c.dup = own
-	return true
+	return admission{runs: true}
 }
 
-// remove takes e out: no more duplicates wait for it.
-func (r *runningCalls) remove(e *drcEntry) {
+// remove takes e out: no more duplicates wait for it. It returns the one that did, or nil.
+func (r *runningCalls) remove(e *drcEntry) (w *Call) {
 	b := &r.buckets[e.key.bucket()]
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	r.unlink(e)
-	b.mu.Unlock()
+	w, e.waiter = e.waiter, nil
+	return w
 }
 
 // unlink takes e out of its bucket. The caller holds the bucket's lock.
@@ -69,20 +71,19 @@ func (r *runningCalls) unlink(e *drcEntry) {
 	*at, e.next = e.next, nil
 }
 
-// abandon takes e out. The duplicate that has waited longest, if there is one, takes its
+// abandon takes e out. The duplicate that waits, if there is one, takes its
 // place with an entry of its own, and is returned.
 func (r *runningCalls) abandon(e *drcEntry) *Call {
 	b := &r.buckets[e.key.bucket()]
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r.unlink(e)
-	w := e.takeWaiter()
-	if w == nil {
+	w := e.waiter
+	if e.waiter = nil; w == nil {
 		return nil
 	}
-	own := &w.running // its key is that of e
-	own.passing, own.waiting, own.waiters = true, e.waiting, e.waiters
-	e.waiters = nil
+	own := &w.running // its key and origin are those of e
+	own.passing = true
 	own.next, b.head = b.head, own
 	w.dup = own
 	return w

@@ -74,7 +74,9 @@ func TestWhatTheCacheKeeps(t *testing.T) {
 	}{{100, 0, 1}, {drcReplyMax + 1, 0, 2}, {100, drcAge + time.Second, 2}, {100, drcAge / 2, 1}} {
 		var runs atomic.Int32
 		s := NewServer(ServerConfig{}, sloppy(&runs, row.size))
-		newTape("10.0.0.1").do(s, callOf(7, 0, 1))
+		one := newTape("10.0.0.1")
+		one.do(s, callOf(7, 0, 1))
+		one.cut()
 		s.drc.mu.Lock()
 		for _, e := range s.drc.entries {
 			e.at = e.at.Add(-row.age)

@@ -53,6 +53,7 @@ type rdmaConn struct {
 	calls  gate
 	work   lines
 	remote net.Addr
+	tcp    net.Conn // nil: it is not over TCP
 	peer   peer
 	used   usage
 
@@ -76,6 +77,12 @@ func newRDMAConn(s *Server, req rnic.ConnRequest) *rdmaConn {
 	r.calls.init(math.MaxInt, math.MaxInt64)
 	r.work.most, r.work.slots = s.cfg.Workers, s.cfg.RDMA.Credits
 	r.peer.init(remote)
+	if _, ok := req.(rnic.DatagramRequest); !ok { // else all connections of a host have one port
+		if r.tcp = req.NetConn(); r.tcp != nil {
+			r.peer.origin.local = addrPortOf(r.tcp.LocalAddr())
+		}
+	}
+	r.peer.origin.watch(r.fate)
 	r.peer.memo = new(atomic.Value)
 	r.runLent = func() { s.dispatcher.pool.runLent(r.lent.take()) }
 	return r
@@ -238,6 +245,20 @@ func (r *rdmaConn) release(c *Call) {
 	r.calls.leave(0)
 }
 
+// fate is how the connection is now. A client that ends one in order has possibly left replies unread.
+func (r *rdmaConn) fate() fate {
+	r.mu.Lock()
+	conn := r.conn
+	r.mu.Unlock()
+	if conn != nil && !conn.Alive() {
+		return fateCut
+	}
+	if r.tcp == nil {
+		return fateLive
+	}
+	return tcpFate(r.tcp, fateCut)
+}
+
 func (r *rdmaConn) drain() {
 	r.draining.Store(true)
 	r.calls.drain()
@@ -261,6 +282,7 @@ func (r *rdmaConn) end() *rpcrdma.Conn {
 	r.closed = true
 	conn := r.conn
 	r.mu.Unlock()
+	r.peer.origin.ended(fateCut)
 	r.cancel()
 	r.calls.shutDown()
 	// A peer that has asked by datagrams may never have been there: serve would wait for it for up to a minute.

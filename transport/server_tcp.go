@@ -104,6 +104,8 @@ func newTCPConn(s *Server, nc net.Conn) *tcpConn {
 	t.rd.beforeRead = t.beforeRead
 	t.rd.charge = t.charge
 	t.peer.init(t.remote)
+	t.peer.origin.local = addrPortOf(nc.LocalAddr())
+	t.peer.origin.watch(t.fate)
 	t.peer.memo = new(atomic.Value)
 	t.splice = newSplicer(nc)
 	return t
@@ -149,6 +151,9 @@ func (t *tcpConn) receive() error {
 		t.charged = 0
 		rec, err := t.rd.next()
 		if err != nil {
+			if f := t.fate(); f == fateClosed {
+				t.peer.origin.ended(f)
+			}
 			t.account.Give(int64(t.charged))
 			t.calls.leave(0)
 			return err
@@ -320,6 +325,15 @@ func (t *tcpConn) release(c *Call) {
 	t.calls.leave(held)
 }
 
+// fate is how the connection is by its kernel. While it is read from, one call is held that is to come.
+func (t *tcpConn) fate() fate {
+	half := fateDoubtful
+	if t.calls.only() {
+		half = fateClosed
+	}
+	return tcpFate(t.nc, half)
+}
+
 func (t *tcpConn) drain() {
 	t.draining.Store(true)
 	t.nc.SetReadDeadline(time.Now())
@@ -332,6 +346,7 @@ func (t *tcpConn) close() {
 	t.mu.Unlock()
 	// In this order: procedures learn of it, the one who writes and the receive loop are woken by the closed socket,
 	// and last whoever waits at the gate.
+	t.peer.origin.ended(fateCut)
 	t.cancel()
 	t.nc.Close()
 	t.calls.shutDown()

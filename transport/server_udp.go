@@ -117,9 +117,10 @@ func (u *udpSocket) serve(rec *mem.Buffer, n int, from udpFrom, local netip.Addr
 	u.mu.Lock()
 	u.from[c] = from
 	u.mu.Unlock()
-	u.peer.init(c.Remote)
 	var err error
 	here := netip.AddrPortFrom(local, u.pc.LocalAddr().(*net.UDPAddr).AddrPort().Port())
+	u.peer.init(c.Remote)
+	u.peer.origin.local = here
 	if u.peer.owner, err = u.srv.owners.bounded(u.srv.owners.askUDP, here, from.remote); err != nil {
 		u.drop(c)
 		return

@@ -101,11 +101,13 @@ const (
 // have exchanged a handshake with the peer, which a listening one that merely has
 // the same port has not.
 const (
-	tcpSynSent = 2
-	tcpSynRecv = 3
-	tcpClose   = 7
-	tcpListen  = 10
-	tcpNewSynR = 12
+	tcpEstablished = 1
+	tcpSynSent     = 2
+	tcpSynRecv     = 3
+	tcpClose       = 7
+	tcpCloseWait   = 8
+	tcpListen      = 10
+	tcpNewSynR     = 12
 )
 
 // find looks for the socket that q is about, on the interface that it is bound to (0: on none), and returns its user.

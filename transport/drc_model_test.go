@@ -1,0 +1,204 @@
+// The duplicate request cache under random schedules: clients with the same XIDs, connections that are cut and closed, copies.
+
+package transport
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+)
+
+// Procedures of the model's program.
+const (
+	mOnce  = 1 + iota // not idempotent
+	mFails            // the same, and fails at times
+	mAlone            // idempotent, but not beside a copy of itself
+)
+
+// A drcModel knows which call of which client each connection carries, which the server cannot know.
+type drcModel struct {
+	t *testing.T
+	s *Server
+
+	mu      sync.Mutex // guards all
+	rand    *rand.Rand
+	calls   int             // so far
+	by      map[carrier]int // the call that a connection carries
+	runs    map[int]int     // of a call: how often it was done
+	running map[int]int     // of a call: how many of it run
+	results []int           // by result: the call that had it
+}
+
+func (m *drcModel) upTo(n int) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.rand.IntN(n)
+}
+
+// pause is simulated time in the order of what a call takes.
+func (m *drcModel) pause() { time.Sleep(time.Duration(m.upTo(60)) * time.Millisecond) }
+
+func (m *drcModel) run(c *Call) error {
+	c.Args.Uint32()
+	m.mu.Lock()
+	id := m.by[c.via]
+	if m.running[id]++; m.running[id] > 1 {
+		m.t.Errorf("call %d runs beside a copy of itself", id)
+	}
+	m.mu.Unlock()
+	m.pause()
+	fails := c.header.Proc == mFails && m.upTo(3) == 0
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.running[id]--
+	if fails {
+		return ErrSystem
+	}
+	m.runs[id]++
+	m.results = append(m.results, id)
+	c.Res.Uint32(uint32(len(m.results) - 1))
+	return nil
+}
+
+// modelCall is a call by a user.
+func modelCall(xid, proc, user uint32) chunks.Message {
+	cred := Cred{Flavor: oncrpc.FlavorSys, UID: user}
+	h := oncrpc.CallHeader{XID: xid, Prog: testProg, Vers: testVers, Proc: proc, Cred: oncrpc.OpaqueAuth{Flavor: oncrpc.FlavorSys, Body: cred.body()}}
+	var e xdr.Encoder
+	h.EncodeXDR(&e)
+	e.Uint32(1)
+	return chunks.Message{Stream: e.Bytes()}
+}
+
+// connect is a new connection of a client.
+func (m *drcModel) connect() *tape {
+	k := newTape("10.0.0.1")
+	k.ctx, k.lost = context.WithCancel(m.t.Context())
+	return k
+}
+
+// send has a connection carry a call.
+func (m *drcModel) send(k *tape, id int, call chunks.Message) {
+	m.mu.Lock()
+	m.by[k] = id
+	m.mu.Unlock()
+	k.start(m.s, call)
+}
+
+// client makes calls one after the other, as a user. It counts XIDs from 1, as all others do, and again where it has closed its connection and is
+// another process then. cuts: it loses connections, and repeats its call over the next one.
+func (m *drcModel) client(user uint32, cuts bool, calls int) {
+	k, xid := m.connect(), uint32(0)
+	for range calls {
+		m.mu.Lock()
+		m.calls++
+		id := m.calls
+		m.mu.Unlock()
+		if !cuts && m.upTo(6) == 0 {
+			k.peer.origin.ended(fateClosed)
+			k, xid = m.connect(), 0
+		}
+		xid++
+		proc := 1 + uint32(m.upTo(3))
+		call := modelCall(xid, proc, user)
+		for cuts && m.upTo(3) > 0 {
+			last := k
+			k = m.connect()
+			if m.upTo(3) == 0 { // it was sent, and is read by the server when its copy has been
+				last.cut()
+				go func() {
+					m.pause()
+					m.send(last, id, call)
+				}()
+				continue
+			}
+			m.send(last, id, call)
+			m.pause()
+			last.cut()
+			if m.upTo(2) == 0 {
+				last.lost()
+			}
+		}
+		m.answered(k, id, xid, proc, call)
+	}
+}
+
+// answered makes the call by a connection that lives, at times more than once, and checks the reply.
+func (m *drcModel) answered(k *tape, id int, xid, proc uint32, call chunks.Message) {
+	m.send(k, id, call)
+	copies := 1
+	if m.upTo(4) == 0 {
+		m.pause()
+		m.send(k, id, call)
+		copies++
+	}
+	replies := 0
+	for range copies {
+		end := <-k.ends
+		if end.how != "reply" {
+			continue
+		}
+		replies++
+		if stat := binary.BigEndian.Uint32(end.reply[20:]); stat != 0 {
+			if proc != mFails {
+				m.t.Errorf("call %d with XID %d: status %d, want 0", id, xid, stat)
+			}
+			continue
+		}
+		m.mu.Lock()
+		if of := m.results[binary.BigEndian.Uint32(end.reply[24:])]; of != id {
+			m.t.Errorf("call %d with XID %d has the reply of call %d", id, xid, of)
+		}
+		m.mu.Unlock()
+	}
+	if replies == 0 {
+		m.t.Errorf("call %d with XID %d has no reply over a connection that lives", id, xid)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n := m.runs[id]; n != 1 && proc == mOnce || n > 1 && proc == mFails {
+		m.t.Errorf("call %d of procedure %d with XID %d was done %d times, want 1", id, proc, xid, n)
+	}
+}
+
+// TestRepeatedCallsModel: each call is done once, and its client has the reply to it, however connections end; no other client has it,
+// though XIDs, users and bytes are the same.
+func TestRepeatedCallsModel(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &drcModel{t: t, rand: rand.New(rand.NewPCG(seed, 1)), by: map[carrier]int{}, runs: map[int]int{}, running: map[int]int{}}
+				m.s = NewServer(ServerConfig{}, &Program{Name: "MODEL", Number: testProg, Version: testVers, Procs: []Procedure{
+					{Name: "NULL", Idempotent: true, Run: func(*Call) error { return nil }},
+					mOnce: {Name: "ONCE", Run: m.run}, mFails: {Name: "FAILS", Run: m.run},
+					mAlone: {Name: "ALONE", Idempotent: true, NoOverlap: true, Run: m.run},
+				}})
+				var clients sync.WaitGroup
+				for range 4 { // that nothing but their connections tells apart
+					clients.Go(func() { m.client(1, false, 40) })
+				}
+				for user := range uint32(4) {
+					clients.Go(func() { m.client(2+user, true, 40) })
+				}
+				clients.Wait()
+				time.Sleep(2 * drcAge)
+				synctest.Wait()
+				if d := m.s.drc; len(d.entries) != 0 || d.all.size != 0 || len(d.all.parts) != 0 || d.running.count() != 0 {
+					t.Errorf("%d entries and %d bytes are kept, and %d calls run, when all have expired", len(d.entries), d.all.size, d.running.count())
+				}
+				if err := m.s.Shutdown(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

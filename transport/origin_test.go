@@ -1,0 +1,230 @@
+// Which calls repeat others, over the kernel's own connections.
+
+package transport
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/chunks"
+	"golang.org/x/sys/unix"
+)
+
+// dialFrom connects from a port; 0: any.
+func dialFrom(t *testing.T, addr string, port int) *net.TCPConn {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}, Control: func(_, _ string, c syscall.RawConn) (err error) {
+		return c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) })
+	}}
+	c, err := d.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c.(*net.TCPConn)
+}
+
+func sendRaw(t *testing.T, c net.Conn, m chunks.Message) {
+	t.Helper()
+	b := binary.BigEndian.AppendUint32(nil, lastFragment|uint32(len(m.Stream)))
+	if _, err := c.Write(append(b, m.Stream...)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// resultRaw reads a reply, and returns the first word of its results.
+func resultRaw(t *testing.T, c net.Conn) uint32 {
+	t.Helper()
+	var mark [markLen]byte
+	if _, err := io.ReadFull(c, mark[:]); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, binary.BigEndian.Uint32(mark[:])&^lastFragment)
+	if _, err := io.ReadFull(c, b); err != nil {
+		t.Fatal(err)
+	}
+	return binary.BigEndian.Uint32(b[24:])
+}
+
+// TestCallsOfSeveralConnections: the same bytes over another connection are the same call if a reply was possibly lost with the first, and another call
+// if its client has it: that is how two programs of a machine, or two machines behind one address, are told apart.
+func TestCallsOfSeveralConnections(t *testing.T) {
+	reset := func(t *testing.T, c *net.TCPConn) { _ = c.SetLinger(0); c.Close() }
+	for _, row := range []struct {
+		name     string
+		answered bool // the client reads the reply before its connection ends
+		end      func(t *testing.T, c *net.TCPConn)
+		samePort bool
+		want     uint32 // the second result
+	}{
+		{"both live", true, func(*testing.T, *net.TCPConn) {}, false, 2},
+		{"closed", true, func(_ *testing.T, c *net.TCPConn) { c.Close() }, false, 2},
+		{"closed with the reply unread", false, func(_ *testing.T, c *net.TCPConn) { c.Close() }, false, 1},
+		{"reset", true, reset, false, 1},
+		{"reset, and from the same port", true, reset, true, 1},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			_, _, addr := networks[0].start(t, ServerConfig{})
+			one := dialFrom(t, addr, 0)
+			sendRaw(t, one, callOf(7, tCount, 1))
+			if row.answered {
+				if got := resultRaw(t, one); got != 1 {
+					t.Fatalf("the first result is %d, want 1", got)
+				}
+			} else {
+				var b [1]byte // it is there, and stays
+				if err := peek(one, b[:]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			row.end(t, one)
+			port := 0
+			if row.samePort {
+				port = one.LocalAddr().(*net.TCPAddr).Port
+			}
+			two := dialFrom(t, addr, port)
+			sendRaw(t, two, callOf(7, tCount, 1))
+			if got := resultRaw(t, two); got != row.want {
+				t.Errorf("the second result is %d, want %d", got, row.want)
+			}
+		})
+	}
+}
+
+// TestClosedWhileItsCallRuns: a client that closes its connection before the reply has come may repeat the call.
+func TestClosedWhileItsCallRuns(t *testing.T) {
+	p, s, addr := networks[0].start(t, ServerConfig{})
+	one, two := dialFrom(t, addr, 0), dialFrom(t, addr, 0)
+	sendRaw(t, one, callOf(7, tHold, 1))
+	<-p.entered
+	if err := one.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	sendRaw(t, two, callOf(7, tHold, 1))
+	for s.Figures().Repeats.Joined == 0 && p.runs.Load() == 1 {
+		time.Sleep(time.Millisecond)
+	}
+	p.release()
+	if got := resultRaw(t, two); got != 1 {
+		t.Errorf("the call ran %d times, want 1", got)
+	}
+}
+
+// TestClosedBeforeItHasTheReply: the kernel has the reply, and the client has not taken what is before it.
+func TestClosedBeforeItHasTheReply(t *testing.T) {
+	p, _, addr := networks[0].start(t, ServerConfig{})
+	one, two := dialFrom(t, addr, 0), dialFrom(t, addr, 0)
+	if err := one.SetReadBuffer(4096); err != nil {
+		t.Fatal(err)
+	}
+	large := callOf(6, tRead, 256<<10)
+	sendRaw(t, one, large)
+	sendRaw(t, one, callOf(7, tCount, 1))
+	for p.runs.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := one.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	sendRaw(t, two, callOf(7, tCount, 1))
+	if got := resultRaw(t, two); got != 1 {
+		t.Errorf("the second result is %d, want 1", got)
+	}
+}
+
+// peek waits for input and leaves it.
+func peek(c *net.TCPConn, b []byte) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var got error
+	err = raw.Read(func(fd uintptr) bool {
+		_, _, got = unix.Recvfrom(int(fd), b, unix.MSG_PEEK)
+		return got != unix.EAGAIN
+	})
+	if err != nil {
+		return err
+	}
+	return got
+}
+
+// TestSamePortsAreOneClient: a call from the ports of a connection that the server takes for live, since its end was lost on the way, repeats that one's.
+func TestSamePortsAreOneClient(t *testing.T) {
+	s, p := newTestServer(t)
+	from := func(local, remote int) *tape {
+		k := newTape("")
+		k.peer.init(&net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: remote})
+		k.peer.origin.local = addrPortOf(&net.TCPAddr{IP: net.IPv4(10, 0, 0, 9), Port: local})
+		return k
+	}
+	for _, row := range []struct {
+		local, remote int
+		runs          uint32
+	}{{2049, 700, 1}, {2049, 700, 1}, {2049, 701, 2}, {20049, 700, 3}} {
+		from(row.local, row.remote).do(s, callOf(7, tCount, 1))
+		if n := p.runs.Load(); n != row.runs {
+			t.Errorf("from port %d to %d: ran %d times, want %d", row.remote, row.local, n, row.runs)
+		}
+	}
+}
+
+// TestFatesOfAConnection: a call repeats that of another connection if the client has lost that one, or possibly has.
+func TestFatesOfAConnection(t *testing.T) {
+	for f, again := range map[fate]uint32{fateLive: 2, fateDoubtful: 1, fateClosed: 2, fateCut: 1} {
+		s, p := newTestServer(t)
+		one := newTape("10.0.0.1")
+		one.peer.origin.watch(func() fate { return f })
+		one.do(s, callOf(7, tCount, 1))
+		newTape("10.0.0.1").do(s, callOf(7, tCount, 1))
+		if n := p.runs.Load(); n != again {
+			t.Errorf("fate %d: ran %d times, want %d", f, n, again)
+		}
+		newTape("10.0.0.1").do(s, callOf(7, tCount, 1)) // the second connection lives
+		if n := p.runs.Load(); n != again+1 {
+			t.Errorf("fate %d: ran %d times with that of a third connection, want %d", f, n, again+1)
+		}
+	}
+}
+
+// TestRepliesOfClosedConnections: of programs that begin with one XID, one after the other, one reply is kept.
+func TestRepliesOfClosedConnections(t *testing.T) {
+	s, p := newTestServer(t)
+	for range 5 {
+		k := newTape("10.0.0.1")
+		k.do(s, callOf(7, tCount, 1))
+		k.peer.origin.ended(fateClosed)
+	}
+	if n := p.runs.Load(); n != 5 {
+		t.Errorf("ran %d times, want 5", n)
+	}
+	if n := s.Figures().Repeats.Replies; n != 1 {
+		t.Errorf("%d replies are kept, want 1", n)
+	}
+}
+
+// TestManyClientsOfOneXID: each of many live connections gets a reply of its own to the same bytes, though the first call still runs.
+func TestManyClientsOfOneXID(t *testing.T) {
+	for _, proc := range []uint32{tHold, tOver} {
+		s, p := newTestServer(t)
+		var all []*tape
+		for range 40 {
+			k := newTape("10.0.0.1")
+			all = append(all, k)
+			k.start(s, callOf(7, proc, 0))
+		}
+		p.release()
+		for i, k := range all {
+			if got := <-k.ends; got.how != "reply" {
+				t.Errorf("procedure %d: the call of connection %d ended by %s, want reply", proc, i, got.how)
+			}
+		}
+		if n := p.runs.Load(); n != 40 {
+			t.Errorf("procedure %d: ran %d times, want 40", proc, n)
+		}
+	}
+}
