@@ -190,7 +190,7 @@ func (f *fileSystem) opened(r *request, n *node, flags uint32, out *fuse.OpenOut
 	switch {
 	case flags&syscall.O_DIRECT != 0:
 		out.OpenFlags = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_PARALLEL_DIRECT_WRITES
-	case flags&syscall.O_APPEND != 0 && (flags&syscall.O_ACCMODE == syscall.O_WRONLY || f.server.MapsDirect()):
+	case flags&syscall.O_APPEND != 0:
 		out.OpenFlags |= fuse.FOPEN_DIRECT_IO // so that no page is filled at an end of the past
 	}
 	out.Fh = f.open(&handle{n: n, who: r.who, data: f.openData(n), direct: out.OpenFlags&fuse.FOPEN_DIRECT_IO != 0})

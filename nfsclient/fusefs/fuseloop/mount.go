@@ -104,10 +104,6 @@ func (s *Server) Unmount() (err error) {
 	return err
 }
 
-// MapsDirect reports whether the kernel maps files that were opened with FOPEN_DIRECT_IO, as it
-// does since Linux 6.6.
-func (s *Server) MapsDirect() bool { return s.settings.Flags64()&fuse.CAP_DIRECT_IO_ALLOW_MMAP != 0 }
-
 // Connected reports whether the kernel still has the mount: in this mount namespace or another one, or detached and in use.
 func (s *Server) Connected() bool { return s.dev.connected() }
 
