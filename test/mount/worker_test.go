@@ -23,6 +23,7 @@ var workers = map[string]func(args []string) error{
 	"posix": posixWorker, "model": modelWorker, "bytes": bytesWorker, "append": appendWorker, "appended": appendedWorker,
 	"cto": ctoWorker, "writer": writerWorker, "written": writtenWorker, "fill": fillWorker, "hold": holdWorker, "touch": touchWorker, "many": manyWorker,
 	"open": openWorker, "list": listWorker, "sides": sidesWorker, "locker": lockerWorker, "several": severalWorker,
+	"turns": turnsWorker, "locked": lockedWorker,
 	"same": func(args []string) error { return sameTrees(args[0], args[1]) },
 }
 
