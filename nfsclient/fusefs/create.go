@@ -20,19 +20,55 @@ func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name stri
 	if dir == nil {
 		return staleNode
 	}
-	n, err := r.create(dir, name, in.Mode, in.Umask, in.Flags)
-	switch {
-	case err == nil:
-		n.made()
-	case isStatus(err, nfs3.ErrExist) && in.Flags&syscall.O_EXCL == 0:
-		n, err = r.openExisting(dir, name, in.Flags)
-	}
+	n, err := r.createOpen(dir, name, in)
 	if err != nil {
 		return f.status(err)
 	}
 	f.opened(r, n, in.Flags, &out.OpenOut)
 	f.fillEntry(&out.EntryOut, dir, n)
 	return fuse.OK
+}
+
+// createTries bounds how often a name is tried that others make and remove.
+const createTries = 8
+
+// createOpen makes a file, or opens one that another client has made. It has one lookup and one open counted.
+func (r *request) createOpen(dir *node, name string, in *fuse.CreateIn) (*node, error) {
+	for range createTries {
+		n, err := r.create(dir, name, in.Mode, in.Umask, in.Flags)
+		exists := isStatus(err, nfs3.ErrExist) && in.Flags&syscall.O_EXCL == 0
+		switch {
+		case err == nil:
+			n.made()
+			err = r.fs.table.openFile(r, n)
+		case exists:
+			n, err = r.openExisting(dir, name, in.Flags)
+		}
+		if err == nil {
+			return n, nil
+		}
+		if n != nil {
+			r.fs.table.forget(n.id, 1)
+		}
+		if !exists || !isStale(err) && !isStatus(err, nfs3.ErrNoEnt) {
+			return nil, err
+		}
+	}
+	return nil, syscall.ESTALE
+}
+
+// openExisting is for a name that another client has made between the kernel's looking it up and
+// our making it. What is no file sends the kernel round again (ESTALE). A node that it returns has one
+// lookup counted, with an error too.
+func (r *request) openExisting(dir *node, name string, flags uint32) (*node, error) {
+	n, err := r.lookup(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	if attr, _ := n.snapshot(); attr.Type != nfs3.TypeReg {
+		return n, syscall.ESTALE
+	}
+	return n, r.open(n, flags)
 }
 
 // create makes a regular file that must not be there.
@@ -49,26 +85,6 @@ func (r *request) create(dir *node, name string, mode, umask, flags uint32) (*no
 	return r.make(dir, name, nfs3.ProcCreate, &args)
 }
 
-// openExisting is for a name that another client has made between the kernel's looking it up and
-// our making it. What is no file sends the kernel round again (ESTALE).
-func (r *request) openExisting(dir *node, name string, flags uint32) (*node, error) {
-	n, err := r.lookup(dir, name)
-	if err != nil {
-		return nil, err
-	}
-	attr, _ := n.snapshot()
-	if attr.Type != nfs3.TypeReg {
-		err = syscall.ESTALE
-	} else if err = r.mayOpen(n, flags); err == nil && flags&syscall.O_TRUNC != 0 {
-		err = r.truncate(n, 0)
-	}
-	if err != nil {
-		r.fs.table.forget(n.id, 1)
-		return nil, err
-	}
-	return n, nil
-}
-
 // make does one of the procedures that make an object, and returns its node with one
 // more lookup counted.
 func (r *request) make(dir *node, name string, proc uint32, args xdr.Marshaler) (*node, error) {
@@ -77,21 +93,29 @@ func (r *request) make(dir *node, name string, proc uint32, args xdr.Marshaler) 
 		return nil, err
 	}
 	var res nfs3.CreateRes
+	ended := f.table.changeNames(place{dir, name})
 	noACL := f.givesNoACL(dir)
 	s := f.changing(dir)
 	err := r.do(proc, args, &res, &res.Status)
 	f.learnWcc(dir, s, &res.DirWcc)
 	f.changed(dir)
+	var n *node
 	if err != nil {
 		f.table.removed(dir, name) // it may exist, or not: whatever was known
 		f.table.doubtful(dir)
+	} else {
+		f.renamed(dir)
+		if res.FH.Present {
+			n = f.table.enter(res.FH.FH, dir, name, dir.version())
+		}
+	}
+	ended()
+	if err != nil {
 		return nil, f.stale(dir, err)
 	}
-	f.renamed(dir)
-	if !res.FH.Present {
+	if n == nil {
 		return r.lookup(dir, name)
 	}
-	n := f.table.enter(res.FH.FH, dir, name, dir.version())
 	if res.Attr.Present {
 		f.learn(n, s, &res.Attr.Attr)
 		if noACL {
@@ -214,6 +238,7 @@ func (r *request) link(dir, n *node, name string) error {
 	}
 	args := nfs3.LinkArgs{FH: n.fh, Link: nfs3.DirOpArgs{Dir: dir.fh, Name: []byte(name)}}
 	var res nfs3.LinkRes
+	defer f.table.changeNames(place{dir, name})()
 	s := f.changing(dir)
 	own := f.changing(n)
 	err := r.do(nfs3.ProcLink, &args, &res, &res.Status)

@@ -57,7 +57,10 @@ func (f *fileSystem) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.
 	if err := r.may(n, nfs3.AccessRead); err != nil {
 		return f.status(err)
 	}
-	out.Fh = f.open(&handle{n: n, who: r.who, list: &listing{}})
+	if err := f.table.openFile(r, n); err != nil {
+		return f.status(err)
+	}
+	out.Fh = f.add(&handle{n: n, who: r.who, list: &listing{}})
 	if f.regs.max > 0 {
 		out.OpenFlags = fuse.FOPEN_CACHE_DIR
 		n.mu.Lock()
@@ -74,7 +77,7 @@ func (f *fileSystem) ReleaseDir(in *fuse.ReleaseIn) {
 	r := f.begin(opReleasedir, nil, &in.Caller)
 	defer r.end()
 	if h := f.handles.remove(in.Fh); h != nil {
-		f.closed(r, h)
+		f.closed(r, h.n, h.who)
 	}
 }
 

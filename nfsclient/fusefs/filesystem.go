@@ -45,6 +45,7 @@ type fileSystem struct {
 	watch    watch
 	plain    atomic.Bool // directories are listed by READDIR
 	handles  handles
+	reopens  reopens
 	counts   counts
 	holds    holds
 	noACLs   withoutACLs
@@ -105,7 +106,7 @@ func newFileSystem(ctx context.Context, fs *nfsclient.FS, opt Options) (*fileSys
 	f.locks = nlm.New(f.lockOptions())
 	f.notices.init(f)
 	f.holds.fs, f.holds.most = f, holdFor
-	f.pruning.fs = f
+	f.pruning.fs, f.reopens.fs = f, f
 	f.table.most, f.table.full = int(opt.Memory/nodeShare), f.pruning.begin
 	f.wakeful = func() {} // until Mount has a kernel to tell
 	return f, nil
@@ -117,6 +118,7 @@ func (f *fileSystem) String() string { return "nfsrdma" }
 // written goes to the server first, for as long as it takes.
 func (f *fileSystem) stop() {
 	f.holds.send()
+	f.reopens.stop()
 	f.handles.abandon()
 	if err := f.engine.Close(context.Background()); err != nil {
 		f.failed(err)

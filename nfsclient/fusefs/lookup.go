@@ -26,6 +26,18 @@ func (f *fileSystem) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name strin
 		return f.status(err)
 	}
 	r.learnSearchers(dir)
+	if f.reopens.expects(&h.Caller) {
+		return r.lookupReopen(dir, name, &h.Caller, out)
+	}
+	return r.answerLookup(dir, name, out)
+}
+
+// answerLookup is Lookup of a name in a directory.
+func (r *request) answerLookup(dir *node, name string, out *fuse.EntryOut) fuse.Status {
+	f := r.fs
+	if err := f.table.awaitName(r, place{dir, name}); err != nil {
+		return f.status(err)
+	}
 	if st, ok := r.lookupCached(dir, name, out); ok {
 		f.counts.hit(hitName)
 		return st
@@ -34,16 +46,38 @@ func (f *fileSystem) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name strin
 		f.counts.hit(hitName)
 		return st
 	}
-	n, err := r.lookup(dir, name)
+	n, current, err := r.lookupNow(dir, name)
 	switch {
-	case isStatus(err, nfs3.ErrNoEnt):
+	case isStatus(err, nfs3.ErrNoEnt) && current:
 		return f.absent(dir, out)
 	case err != nil:
 		return f.status(err)
 	}
 	r.lookedUp(dir)
 	f.fillEntry(out, dir, n)
+	if !current {
+		out.SetEntryTimeout(0)
+	}
 	return fuse.OK
+}
+
+// lookupTries bounds how often a name is asked for that is changed again and again.
+const lookupTries = 8
+
+// lookupNow is lookup for the kernel: again where the name was changed meanwhile.
+func (r *request) lookupNow(dir *node, name string) (n *node, current bool, err error) {
+	for range lookupTries {
+		if n != nil {
+			r.fs.table.forget(n.id, 1)
+		}
+		if err := r.fs.table.awaitName(r, place{dir, name}); err != nil {
+			return nil, false, err
+		}
+		if n, current, err = r.ask(dir, name); current {
+			break
+		}
+	}
+	return n, current, err
 }
 
 // lookupCached answers from the cache: where the directory is as it was when the name was
@@ -81,31 +115,33 @@ func (r *request) lookupCached(dir *node, name string, out *fuse.EntryOut) (fuse
 
 // lookup asks the server for a name in dir. The node that it returns has one lookup more counted.
 func (r *request) lookup(dir *node, name string) (*node, error) {
+	n, _, err := r.ask(dir, name)
+	return n, err
+}
+
+// ask is lookup. It reports as well whether the answer is current: operations of ours have not changed the name meanwhile.
+func (r *request) ask(dir *node, name string) (n *node, current bool, err error) {
 	f := r.fs
 	args, res := nfs3.LookupArgs{Dir: dir.fh, Name: []byte(name)}, nfs3.LookupRes{}
-	content := dir.version()
+	q := f.table.ask(place{dir, name})
 	s := f.stamp()
-	err := r.do(nfs3.ProcLookup, &args, &res, &res.Status)
+	err = r.do(nfs3.ProcLookup, &args, &res, &res.Status)
 	f.learnPost(dir, s, &res.DirAttr)
 	if isStatus(err, nfs3.ErrNoEnt) {
-		if res.DirAttr.Present {
-			f.table.missing(dir, name, content)
-		} else {
-			f.table.removed(dir, name)
-		}
-		return nil, err
+		return nil, f.table.answeredNone(q, res.DirAttr.Present), err
 	}
 	if err != nil {
-		return nil, f.stale(dir, err)
+		f.table.dropped(q)
+		return nil, true, f.stale(dir, err)
 	}
-	n := f.table.enter(res.FH, dir, name, content)
+	n, current = f.table.answered(q, res.FH)
 	if res.Attr.Present {
 		f.learn(n, s, &res.Attr.Attr)
 	} else if err = r.getattr(n); err != nil {
 		f.table.forget(n.id, 1)
-		return nil, err
+		return nil, current, err
 	}
-	return n, nil
+	return n, current, nil
 }
 
 // absent answers that nothing has the name, and for how long that may be believed.

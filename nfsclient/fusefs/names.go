@@ -28,6 +28,7 @@ func (t *table) bind(dir *node, name string, n *node, content uint64) {
 		return
 	}
 	n.places = append(n.places, place{dir, name})
+	n.gone.Store(false)
 }
 
 // unbind forgets what has the name in dir. The caller holds mu.
@@ -71,13 +72,6 @@ func (t *table) again(dir *node, name string, n *node) bool {
 	}
 	n.lookups++
 	return true
-}
-
-// missing notes that nothing has the name.
-func (t *table) missing(dir *node, name string, content uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.bind(dir, name, nil, content)
 }
 
 // removed forgets a name that is removed.

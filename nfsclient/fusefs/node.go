@@ -24,7 +24,9 @@ type node struct {
 
 	// guarded by table.mu
 	lookups  uint64           // the kernel's count, which FORGET takes back
-	opens    int              // handles on it
+	opens    int              // handles on it, and opens under way (see removal.go)
+	removals int              // under way
+	removed  chan struct{}    // closed when there is no removal any more; nil: there is none
 	places   []place          // where it has names that we know of
 	children map[string]child // of a directory: what its names are
 	absent   int              // children that are known not to exist
@@ -90,13 +92,15 @@ type table struct {
 	full    func() // set once: told of that; it does not wait
 	entered int    // nodes since full was called last
 
+	uses map[place]*nameUse // names that calls under way change or ask for
+
 	knownDirs  map[*node]bool // those with names that are known
 	knownNames int            // how many these are
 }
 
 func newTable(root nfs3.FH) *table {
 	n := &node{id: rootID, fh: root, lookups: 1}
-	return &table{byID: map[uint64]*node{rootID: n}, byFH: map[nfs3.FH]*node{root: n}, last: rootID, root: n, most: math.MaxInt, knownDirs: make(map[*node]bool)}
+	return &table{byID: map[uint64]*node{rootID: n}, byFH: map[nfs3.FH]*node{root: n}, last: rootID, root: n, most: math.MaxInt, uses: make(map[place]*nameUse), knownDirs: make(map[*node]bool)}
 }
 
 // get is the node of an id that the kernel has named.
@@ -124,6 +128,13 @@ func (t *table) enter(fh nfs3.FH, dir *node, name string, content uint64) *node 
 
 // enterLocked is enter for callers that hold mu.
 func (t *table) enterLocked(fh nfs3.FH, dir *node, name string, content uint64) *node {
+	n := t.hold(fh)
+	t.bind(dir, name, n, content)
+	return n
+}
+
+// hold returns the node of a handle with one more lookup counted. The caller holds mu.
+func (t *table) hold(fh nfs3.FH) *node {
 	n := t.byFH[fh]
 	if n == nil {
 		t.last++
@@ -135,7 +146,6 @@ func (t *table) enterLocked(fh nfs3.FH, dir *node, name string, content uint64) 
 		}
 	}
 	n.lookups++
-	t.bind(dir, name, n, content)
 	return n
 }
 
@@ -153,7 +163,7 @@ func (t *table) forget(id, count uint64) {
 
 // drop lets a node go that nobody holds. The caller holds mu.
 func (t *table) drop(n *node) {
-	if n.lookups > 0 || n.opens > 0 || n.id == rootID {
+	if n.lookups > 0 || n.opens > 0 || n.removals > 0 || n.id == rootID {
 		return
 	}
 	for len(n.places) > 0 {
@@ -191,30 +201,6 @@ func (t *table) disown(n *node) {
 	for len(n.places) > 0 {
 		t.unbind(n.places[0].dir, n.places[0].name)
 	}
-}
-
-// open counts a handle on n.
-func (t *table) open(n *node) {
-	t.mu.Lock()
-	n.opens++
-	t.mu.Unlock()
-}
-
-// close takes a handle back. With the last one of a file whose only name is a hidden one
-// it returns that.
-func (t *table) close(n *node) (hidden place, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if n.opens--; n.opens == 0 && n.silly.Load() {
-		n.silly.Store(false)
-		for _, p := range n.places {
-			if isHidden(p.name) {
-				hidden, ok = p, true
-			}
-		}
-	}
-	t.drop(n)
-	return hidden, ok
 }
 
 // isOpen reports whether there are handles on n.

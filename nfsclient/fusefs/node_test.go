@@ -84,7 +84,7 @@ func TestStaleNodesAreFoundNoMore(t *testing.T) {
 func TestAbsentNamesAreBounded(t *testing.T) {
 	tab := newTable(handleOf("root"))
 	for i := range 3 * maxAbsent {
-		tab.missing(tab.root, string(rune(i+1)), 0)
+		tab.answeredNone(tab.ask(place{tab.root, string(rune(i + 1))}), true)
 	}
 	if n := len(tab.root.children); n > maxAbsent || n != tab.root.absent {
 		t.Errorf("%d names, %d counted", n, tab.root.absent)

@@ -49,9 +49,8 @@ type handles struct {
 	last uint64
 }
 
-// open counts h and gives it a number.
-func (f *fileSystem) open(h *handle) uint64 {
-	f.table.open(h.n)
+// add gives h, whose open is counted, a number.
+func (f *fileSystem) add(h *handle) uint64 {
 	hs := &f.handles
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -133,19 +132,36 @@ func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 	if n == nil {
 		return staleNode
 	}
-	if err := r.mayReach(n); err != nil {
-		return f.status(err)
-	}
-	if err := r.mayOpen(n, in.Flags); err != nil {
-		return f.status(err)
-	}
-	if in.Flags&syscall.O_TRUNC != 0 {
-		if err := r.truncate(n, 0); err != nil {
-			return f.status(err)
+	err := r.open(n, in.Flags)
+	f.reopens.came(&in.Caller)
+	if err != nil {
+		st := f.status(err)
+		if st == staleNode {
+			f.reopens.expect(&in.Caller)
 		}
+		return st
 	}
 	f.opened(r, n, in.Flags, out)
 	return fuse.OK
+}
+
+// open counts an open of n, if the caller may open it.
+func (r *request) open(n *node, flags uint32) error {
+	f := r.fs
+	if err := f.table.openFile(r, n); err != nil {
+		return err
+	}
+	err := r.mayReach(n)
+	if err == nil {
+		err = r.mayOpen(n, flags)
+	}
+	if err == nil && flags&syscall.O_TRUNC != 0 {
+		err = r.truncate(n, 0)
+	}
+	if err != nil {
+		f.closed(r, n, r.who)
+	}
+	return err
 }
 
 // mayOpen asks the server whether the caller may open the file, and how it is: one ACCESS
@@ -160,7 +176,7 @@ func (r *request) mayOpen(n *node, flags uint32) error {
 	}
 	// A server that still has the file open knows it without a name (Linux's does for seconds
 	// after a rename over it): then another file may have the name by which this one was found.
-	if attr, _ := n.snapshot(); attr.Nlink == 0 && !n.gone.Load() {
+	if attr, _ := n.snapshot(); attr.Nlink == 0 {
 		r.fs.table.disown(n)
 		return syscall.ESTALE
 	}
@@ -184,7 +200,7 @@ func openRights(flags uint32) (want uint32) {
 	return nfs3.AccessRead | fileWrite
 }
 
-// opened makes the handle of a file, and says to the kernel what it may keep of it.
+// opened makes the handle of a file whose open is counted, and says to the kernel what it may keep of it.
 func (f *fileSystem) opened(r *request, n *node, flags uint32, out *fuse.OpenOut) {
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
 	switch {
@@ -193,7 +209,7 @@ func (f *fileSystem) opened(r *request, n *node, flags uint32, out *fuse.OpenOut
 	case flags&syscall.O_APPEND != 0:
 		out.OpenFlags |= fuse.FOPEN_DIRECT_IO // so that no page is filled at an end of the past
 	}
-	out.Fh = f.open(&handle{n: n, who: r.who, data: f.openData(n), direct: out.OpenFlags&fuse.FOPEN_DIRECT_IO != 0})
+	out.Fh = f.add(&handle{n: n, who: r.who, data: f.openData(n), direct: out.OpenFlags&fuse.FOPEN_DIRECT_IO != 0})
 	f.watchOpen()
 	if flags&syscall.O_TRUNC != 0 {
 		n.emptied() // by the kernel, as of the reply
@@ -247,13 +263,13 @@ func (f *fileSystem) Release(cancel <-chan struct{}, in *fuse.ReleaseIn) {
 		}
 		f.locks.ReleaseHandle(r, h.n.fh, in.Fh)
 	}
-	f.closed(r, h)
+	f.closed(r, h.n, h.who)
 }
 
-// closed counts a handle out, and removes a file that was removed while it was open.
-func (f *fileSystem) closed(r *request, h *handle) {
-	if hidden, ok := f.table.close(h.n); ok {
-		r.who = h.who
-		r.removeHidden(h.n, hidden)
+// closed counts an open out, and removes a file that was removed while it was open.
+func (f *fileSystem) closed(r *request, n *node, who *caller) {
+	if hidden, ok := f.table.close(n); ok {
+		r.who = who
+		r.removeHidden(n, hidden)
 	}
 }

@@ -3,6 +3,7 @@
 package fusefs
 
 import (
+	"syscall"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -18,7 +19,15 @@ func (f *fileSystem) Unlink(cancel <-chan struct{}, h *fuse.InHeader, name strin
 	if dir == nil {
 		return staleNode
 	}
-	n, hidden, err := r.hide(dir, name)
+	if f.table.holdsHidden(dir, name) {
+		return fuse.Status(syscall.EBUSY) // as the kernel's client has it
+	}
+	if err := r.bindUnknown(dir, name); err != nil {
+		return f.status(err)
+	}
+	defer f.table.changeNames(place{dir, name})()
+	n, hidden, closed, err := r.beginRemoval(dir, name, nil)
+	defer f.table.endRemoval(closed)
 	switch {
 	case err != nil:
 		return f.status(err)
@@ -74,11 +83,8 @@ func (r *request) remove(proc uint32, dir *node, name string) error {
 	}
 	args, res := nfs3.DirOpArgs{Dir: dir.fh, Name: []byte(name)}, nfs3.WccRes{}
 	c, known := f.table.child(dir, name)
-	last := false
-	if known && c.n != nil {
-		attr, _ := c.n.snapshot()
-		last = attr.Nlink == 1 && proc == nfs3.ProcRemove
-	}
+	last := known && proc == nfs3.ProcRemove && c.n.lastName()
+	defer f.table.changeNames(place{dir, name})()
 	s := f.changing(dir)
 	err := r.do(proc, &args, &res, &res.Status)
 	f.learnWcc(dir, s, &res.Wcc)
@@ -98,6 +104,15 @@ func (r *request) remove(proc uint32, dir *node, name string) error {
 	return f.stale(dir, err)
 }
 
+// lastName reports whether n, which may be nil, has one name as far as is known.
+func (n *node) lastName() bool {
+	if n == nil {
+		return false
+	}
+	attr, _ := n.snapshot()
+	return attr.Nlink == 1 && attr.Type != nfs3.TypeDir
+}
+
 // Rename gives an object another name. What had that name and is open keeps a hidden
 // one. NFSv3 has no rename that exchanges, or that fails where the name exists.
 func (f *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, name, toName string) fuse.Status {
@@ -110,14 +125,15 @@ func (f *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, name, toN
 	case in.Flags != 0:
 		return fuse.EINVAL
 	}
-	var replaced *node
-	var hidden place
-	var err error
+	if err := r.bindUnknown(to, toName); err != nil {
+		return f.status(err)
+	}
+	defer f.table.changeNames(place{to, toName})()
 	from, _ := f.table.child(dir, name)
-	if f.table.openAt(to, toName) != from.n {
-		if replaced, hidden, err = r.hide(to, toName); err != nil {
-			return f.status(err)
-		}
+	replaced, hidden, closed, err := r.beginRemoval(to, toName, from.n)
+	defer f.table.endRemoval(closed)
+	if err != nil {
+		return f.status(err)
 	}
 	err = r.rename(dir, name, to, toName)
 	switch {
@@ -140,6 +156,8 @@ func (r *request) rename(dir *node, name string, to *node, toName string) error 
 	var res nfs3.RenameRes
 	moved, _ := f.table.child(dir, name)
 	replaced, _ := f.table.child(to, toName)
+	last := replaced.n.lastName()
+	defer f.table.changeNames(place{dir, name}, place{to, toName})()
 	s := f.changing(dir)
 	if to != dir {
 		f.changing(to)
@@ -166,5 +184,8 @@ func (r *request) rename(dir *node, name string, to *node, toName string) error 
 		return nil // two names of one object: the server has done nothing
 	}
 	f.table.moved(dir, name, to, toName, to.version())
+	if last {
+		replaced.n.gone.Store(true)
+	}
 	return nil
 }

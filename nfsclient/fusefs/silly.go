@@ -21,25 +21,41 @@ const sillyTries = 16
 // sillyCount makes hidden names differ.
 var sillyCount atomic.Uint32
 
-// openAt is what has the name and is open, nil where there is none or it is a directory:
-// those are removed in any case, as by the kernel's client.
-func (t *table) openAt(dir *node, name string) *node {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if c := dir.children[name]; c.n != nil && c.n.opens > 0 && !c.n.isDir() {
-		return c.n
+// beginRemoval is the start of a removal of a name, by REMOVE or by a RENAME over it; keep is not removed by that. An
+// open file whose last name it is gets a hidden one, and is returned with that. closed is for endRemoval
+// afterwards. Both can be nil.
+func (r *request) beginRemoval(dir *node, name string, keep *node) (open *node, hidden place, closed *node, err error) {
+	n, isOpen := r.fs.table.claim(dir, name, keep)
+	if !isOpen {
+		return nil, place{}, n, nil
 	}
+	open, hidden, err = r.hide(n, dir, name)
+	return open, hidden, nil, err
+}
+
+// bindUnknown asks which file has a name of which nothing is known here: it may be open. Not during a change of it.
+func (r *request) bindUnknown(dir *node, name string) error {
+	if _, ok := r.fs.table.child(dir, name); ok {
+		return nil
+	}
+	if _, _, absent := r.fs.table.listed(dir, name); absent {
+		return nil
+	}
+	n, err := r.lookup(dir, name)
+	switch {
+	case isStatus(err, nfs3.ErrNoEnt):
+		return nil
+	case err != nil:
+		return err
+	}
+	r.fs.table.forget(n.id, 1) // where the kernel does not know it, it is not open
 	return nil
 }
 
-// hide gives what has the name, and is open, a hidden name in the same directory, and returns
+// hide gives an open file a hidden name in the same directory, and returns
 // where; until keepHidden is called no close removes it. The node is nil where none is
-// needed: nobody has it open any more, another name keeps the file, or the name is hidden itself.
-func (r *request) hide(dir *node, name string) (*node, place, error) {
-	n := r.fs.table.openAt(dir, name)
-	if n == nil || isHidden(name) {
-		return nil, place{}, nil
-	}
+// needed, since another name keeps the file.
+func (r *request) hide(n, dir *node, name string) (*node, place, error) {
 	attr, _ := n.snapshot()
 	if attr.Nlink > 1 {
 		if err := r.getattr(n); err != nil {
@@ -71,7 +87,7 @@ func (r *request) hide(dir *node, name string) (*node, place, error) {
 func (r *request) keepHidden(n *node, p place) {
 	p.dir.hides.Add(1)
 	r.fs.counts.silly.Add(1)
-	if !r.fs.table.setHidden(n) {
+	if !r.fs.table.hideOpen(n) {
 		r.removeHidden(n, p)
 	}
 }
@@ -117,6 +133,9 @@ func (f *fileSystem) closingIn(dir *node) bool {
 		return false
 	}
 	hidden := f.table.hiddenIn(dir)
+	if len(hidden) == 0 {
+		return false // they went by another client's hand
+	}
 	hs := &f.handles
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -141,22 +160,11 @@ func (t *table) hiddenIn(dir *node) map[*node]bool {
 	return hidden
 }
 
-// setHidden marks a node whose only name is a hidden one. It reports false for one that
-// nobody has open any more: then nobody else removes the name.
-func (t *table) setHidden(n *node) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if n.opens == 0 {
-		return false
-	}
-	n.silly.Store(true)
-	return true
-}
-
-// removeHidden removes the hidden name of a file that nobody has open any more. Its
+// removeHidden removes the hidden name of a file that nobody has open any more, and that is removing. Its
 // content need not be written.
 func (r *request) removeHidden(n *node, p place) {
 	defer func() {
+		r.fs.table.endRemoval(n)
 		p.dir.unhid.Add(1)
 		p.dir.hides.Add(-1)
 	}()

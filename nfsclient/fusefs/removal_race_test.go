@@ -1,0 +1,164 @@
+// Opens beside removals of the name, by way of the kernel: what has been opened stays, and an open never fails for a file that is gone.
+
+package fusefs_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// TestOpenUnderWayHoldsAFile: a file whose open the server has not answered yet is removed, and is there when it has.
+func TestOpenUnderWayHoldsAFile(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	must(t, os.WriteFile(m.at("file"), []byte("data"), 0o600))
+	asked := func(operation string) uint64 { return m.stats().Operations[operation] }
+	m.cached("LOOKUP", func() {
+		_, err := os.Stat(m.at("file"))
+		must(t, err)
+	})
+	opens, removals := asked("OPEN"), asked("UNLINK")
+	m.say("stall")
+	var file *os.File
+	var openErr, removeErr error
+	var wg sync.WaitGroup
+	wg.Go(func() { file, openErr = os.Open(m.at("file")) })
+	eventually(t, "the open is under way", func() bool { return asked("OPEN") > opens })
+	wg.Go(func() { removeErr = os.Remove(m.at("file")) })
+	eventually(t, "the removal is under way", func() bool { return asked("UNLINK") > removals })
+	m.say("go")
+	wg.Wait()
+	must(t, openErr)
+	must(t, removeErr)
+	buf := make([]byte, 8)
+	if n, err := file.ReadAt(buf, 0); string(buf[:n]) != "data" {
+		t.Errorf("read %q (%v), want %q", buf[:n], err, "data")
+	}
+	must(t, file.Close())
+}
+
+// opener opens and reads the file until over is closed, and returns what it found wrong.
+func opener(path string, flags int, size int, over <-chan struct{}) error {
+	for {
+		select {
+		case <-over:
+			return nil
+		default:
+		}
+		file, err := os.OpenFile(path, flags, 0o600)
+		if errors.Is(err, fs.ErrNotExist) && flags&os.O_CREATE == 0 {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := uses(file, size); err != nil {
+			return errors.Join(err, file.Close())
+		}
+		if err := file.Close(); err != nil {
+			return err
+		}
+	}
+}
+
+// uses does with an open file what needs it to be there. It has size bytes, all the same; size 0: it may have any.
+func uses(file *os.File, size int) error {
+	if _, err := file.Stat(); err != nil {
+		return err
+	}
+	if err := file.Sync(); err != nil {
+		return err
+	}
+	buf := make([]byte, size+1)
+	n, err := file.ReadAt(buf, 0)
+	if err != nil && n == 0 && size > 0 {
+		return err
+	}
+	if size > 0 && (n != size || strings.Count(string(buf[:n]), string(buf[:1])) != size) {
+		return fmt.Errorf("read %d bytes that begin with %.10q, want %d alike", n, buf[:n], size)
+	}
+	return nil
+}
+
+// raceWith runs openers of a file beside rounds of change.
+func raceWith(t *testing.T, path string, flags, size int, change func(i int)) {
+	t.Helper()
+	over := make(chan struct{})
+	var wg sync.WaitGroup
+	errs := make([]error, 3)
+	for i := range errs {
+		wg.Go(func() { errs[i] = opener(path, flags, size, over) })
+	}
+	for i := range 400 {
+		change(i)
+	}
+	close(over)
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOpenBesideRemoval: programs open a file that another one removes and makes again.
+func TestOpenBesideRemoval(t *testing.T) {
+	for _, flags := range []int{os.O_RDWR, os.O_RDWR | os.O_CREATE} {
+		m := mount(t, options{})
+		raceWith(t, m.at("file"), flags, 0, func(int) {
+			if err := os.Remove(m.at("file")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Error(err)
+			}
+			file, err := os.OpenFile(m.at("file"), os.O_CREATE|os.O_WRONLY, 0o600)
+			must(t, err)
+			must(t, file.Close())
+		})
+		_ = os.Remove(m.at("file"))
+		eventually(t, "no hidden name is left", func() bool {
+			list, err := os.ReadDir(m.export)
+			return err == nil && len(list) == 0
+		})
+	}
+}
+
+// TestOpenBesideReplacement: programs read a file that another one replaces by a rename: each finds one whole version.
+func TestOpenBesideReplacement(t *testing.T) {
+	const size = 200_000
+	m := mount(t, options{})
+	version := func(i int) []byte { return []byte(strings.Repeat(string(rune('a'+i%26)), size)) }
+	must(t, os.WriteFile(m.at("file"), version(0), 0o600))
+	raceWith(t, m.at("file"), os.O_RDONLY, size, func(i int) {
+		must(t, os.WriteFile(m.at("new"), version(i), 0o600))
+		must(t, os.Rename(m.at("new"), m.at("file")))
+		if _, err := os.Stat(m.at("file")); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, "no hidden name is left", func() bool {
+		list, err := os.ReadDir(m.export)
+		return err == nil && len(list) == 1
+	})
+}
+
+// TestHiddenNameOfAnOpenFileStays: a program that finds the hidden name of an open file does not remove it.
+func TestHiddenNameOfAnOpenFileStays(t *testing.T) {
+	m := mount(t, options{})
+	must(t, os.WriteFile(m.at("file"), []byte("data"), 0o600))
+	file, err := os.Open(m.at("file"))
+	must(t, err)
+	must(t, os.Remove(m.at("file")))
+	list, err := os.ReadDir(m.dir)
+	must(t, err)
+	if len(list) != 1 {
+		t.Fatalf("%d names, want 1", len(list))
+	}
+	want(t, os.Remove(m.at(list[0].Name())), syscall.EBUSY)
+	buf := make([]byte, 8)
+	if n, err := file.ReadAt(buf, 0); string(buf[:n]) != "data" {
+		t.Errorf("read %q (%v), want %q", buf[:n], err, "data")
+	}
+	must(t, file.Close())
+}
