@@ -29,7 +29,14 @@ reported and the rest is copied; the exit code is then 1.
 A file is written under a temporary name beside the target (.NAME.nfsrdma-XXXXXXXX)
 and renamed when all of it is there and committed: nobody sees half a file, and a
 copy that ends early, by Ctrl-C, a full disk or a lost server, leaves what was there
-before. A target that exists gives its owner, mode and ACL to the new file. It is written in place, and left incomplete if that fails, where it
+before. A target that exists gives its owner, mode and ACL to the new file.
+
+A target on a server may be open on other machines, where a file that was replaced is
+stale. So up to 1 MiB go, once the temporary file holds them, into the target itself, which
+stays the file that it is; with -p or -a, and if that fails, the target is replaced. A
+larger file always replaces its target: who has that open opens it again.
+
+A target is written in place alone, and left incomplete if that fails, where it
 
   - is a FIFO, a device, or what /dev/stdout leads to,
   - has other hard links (with -a, these keep the old content),

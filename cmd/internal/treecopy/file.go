@@ -122,6 +122,12 @@ func (r *Run) writeTemp(ctx context.Context, j *job, c *content) (m Meta, state 
 	if err != nil {
 		return Meta{}, failed
 	}
+	if r.keepsFile(ctx, j, c) && r.rewrite(late, j, c) {
+		r.discard(ctx, j.to, tmp)
+		m = *j.old
+		m.Name = j.name
+		return m, written
+	}
 	if err := j.to.RenameTo(ctx, tmp, j.to, j.name); err != nil {
 		if j.old != nil && !j.decided && refused(err) {
 			return Meta{}, needsInPlace // a sticky directory
@@ -131,6 +137,32 @@ func (r *Run) writeTemp(ctx context.Context, j *job, c *content) (m Meta, state 
 	}
 	m.Name = j.name
 	return m, written
+}
+
+// keepsFile reports whether the file that has the name stays the file of that name. Other clients of a server may have it
+// open, and one that is replaced is stale to them, where they would read on after a cp(1) on their own machine. A content
+// of one block is written to both: it costs little, and the time in which the file is not whole is that of a call or two.
+// A larger one could be cut off half-way, so it replaces the file, as does one with its source's mode or owner.
+func (r *Run) keepsFile(ctx context.Context, j *job, c *content) bool {
+	if j.old == nil || j.decided || j.old.FH.Len() == 0 || c.whole() < 0 || r.opt.Preserve.Mode || r.opt.Preserve.Owner {
+		return false
+	}
+	return !r.opt.Force || j.to.Writable(ctx, *j.old) == nil
+}
+
+// rewrite writes a content of one block to the file that has the name, while a temporary file holds all of it. When it
+// fails, that takes the file's place: the old content is gone, and the new one is complete either way.
+func (r *Run) rewrite(ctx context.Context, j *job, c *content) bool {
+	sink, err := j.to.Overwrite(ctx, *j.old)
+	if err != nil {
+		return false
+	}
+	if err = r.pump(ctx, c, sink, true); err == nil {
+		r.Bytes.Add(-int64(len(c.head))) // they were counted for the temporary file
+		old := *j.old
+		err = r.finishFile(ctx, j, c, &old, sink)
+	}
+	return errors.Join(err, sink.Close()) == nil
 }
 
 // errReported is a failure that was reported where it happened.

@@ -148,7 +148,7 @@ func TestTargetsKeepWhatTheyAre(t *testing.T) {
 		before := statOf(t, owned)
 		cp(t, o, to(side+"/owned"), local(src)).want(t)
 		after := statOf(t, owned)
-		if after.Uid != 1234 || after.Gid != 1235 || after.Mode != before.Mode || after.Ino == before.Ino {
+		if after.Uid != 1234 || after.Gid != 1235 || after.Mode != before.Mode || (after.Ino == before.Ino) != (side == "remote") {
 			t.Errorf("%s: owner %d:%d, mode %o, replaced %v", side, after.Uid, after.Gid, after.Mode, after.Ino != before.Ino)
 		}
 		one := write(t, "old", r.dir, side, "one")
