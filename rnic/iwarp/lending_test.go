@@ -133,16 +133,20 @@ type grouper struct {
 	mu   sync.Mutex // guards own
 	own  int        // functions that were run by another goroutine than the receive loop's
 	hold chan struct{}
+	over chan struct{}
 }
 
-// held is what a function takes that waits for hold.
-const held = -1
+// held is what a function takes that waits for hold, and heldOver what one takes that waits for over.
+const (
+	held     = -1
+	heldOver = -2
+)
 
 // grouping runs f with one.
 func grouping(t *testing.T, f func(g *grouper, msn *uint32)) {
 	t.Helper()
 	keeping(t, func(k *keeper) {
-		g := &grouper{answerer: &answerer{keeper: k}, hold: make(chan struct{})}
+		g := &grouper{answerer: &answerer{keeper: k}, hold: make(chan struct{}), over: make(chan struct{})}
 		for range 31 {
 			recv(t, k.qp, 1, nil)
 		}
@@ -170,9 +174,12 @@ func (g *grouper) handle() {
 
 func (g *grouper) answer(takes time.Duration) {
 	under := streamOf(g.qp).lending.under.Load()
-	if takes == held {
+	switch takes {
+	case held:
 		<-g.hold
-	} else {
+	case heldOver:
+		<-g.over
+	default:
 		time.Sleep(takes) // simulated: it works
 	}
 	post(g.t, g.qp, rnic.SendWR{ID: 2, Op: rnic.OpSend})

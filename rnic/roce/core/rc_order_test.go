@@ -1,0 +1,52 @@
+// RC: what has to wait for what: repeated answers for those on their way, local invalidations for Reads.
+
+package core
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+)
+
+// TestReadAgainBeforeItsAnswer: a request for a part of a Read, none of whose packets have left, begins nothing anew: all of them come.
+func TestReadAgainBeforeItsAnswer(t *testing.T) {
+	a, b := reliables(t, 256, 5, nil)
+	mr, mem := b.host.region(t, 600, rnic.RemoteRead)
+	copy(mem, pattern(600, 1))
+	sink, got := a.host.region(t, 600, rnic.LocalWrite)
+	a.post(rnic.SendWR{ID: 3, Op: rnic.OpRead, MR: sink, Length: 600, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
+	b.take(a.send()...)
+	b.take(b.say(packet.RCReadRequest, 6, nil, to(mr, 256, 344)))
+	a.take(b.says("RDMA READ response First 5; RDMA READ response Middle 6; RDMA READ response Last 7; ")...)
+	a.want(rnic.OpRead, 3, 600)
+	if !bytes.Equal(got, mem) {
+		t.Error("other bytes")
+	}
+}
+
+// TestLocalInvalidateWaitsForReads: memory is not taken away from a Read that was posted before; the invalidation is done when the data has come.
+func TestLocalInvalidateWaitsForReads(t *testing.T) {
+	a, b := reliables(t, 256, 5, nil)
+	mr, mem := b.host.region(t, 600, rnic.RemoteRead)
+	copy(mem, pattern(600, 1))
+	sink, got := a.host.region(t, 600, rnic.LocalWrite)
+	a.post(rnic.SendWR{ID: 3, Op: rnic.OpRead, MR: sink, Length: 600, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
+	a.post(rnic.SendWR{ID: 4, Op: rnic.OpLocalInvalidate, MR: sink})
+	fs := a.says("RDMA READ Request 5 A; ")
+	b.take(fs...)
+	data := b.send()
+	a.take(data[:len(data)-1]...)
+	a.send()
+	a.none()
+	a.take(data[len(data)-1])
+	a.send()
+	wcs := a.completions()
+	if len(wcs) != 2 || wcs[0].ID != 3 || wcs[1].ID != 4 || wcs[0].Status != rnic.WCSuccess || wcs[1].Status != rnic.WCSuccess {
+		t.Errorf("%v, want the Read and then the invalidation", wcs)
+	}
+	if !bytes.Equal(got, mem) {
+		t.Error("other bytes")
+	}
+}
