@@ -15,6 +15,9 @@ func HoldNotices(m *MountPoint) {
 	q.mu.Unlock()
 }
 
+// SendNotices sends those that were held.
+func SendNotices(m *MountPoint) { m.fs.notices.run() }
+
 // HoldFor has the mount hold changes of new files for as long.
 func HoldFor(m *MountPoint, d time.Duration) {
 	m.fs.holds.mu.Lock()

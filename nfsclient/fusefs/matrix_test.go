@@ -163,8 +163,8 @@ var matrixViews = []struct {
 	}},
 }
 
-// matrixOrders are the points at which the two must agree. A file that is held stays open across the
-// change.
+// matrixOrders are the points at which the two must agree. A file that is held stays open across
+// the change.
 var matrixOrders = []struct {
 	name  string
 	held  bool

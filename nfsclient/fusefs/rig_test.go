@@ -94,6 +94,9 @@ func obey(m *fusefs.MountPoint) {
 		case "hold notices":
 			fusefs.HoldNotices(m)
 			fmt.Println("held")
+		case "send notices":
+			fusefs.SendNotices(m)
+			fmt.Println("sent")
 		case "hold long":
 			fusefs.HoldFor(m, long)
 			fmt.Println("held")

@@ -146,9 +146,9 @@ func (h *handle) stability(in *fuse.WriteIn) nfs3.StableHow {
 	return nfs3.Unstable
 }
 
-// append writes p at the end of the file, which it asks the server for, as the kernel takes the size
-// that it has. Appends of this mount run one at a time. Those of another client are overwritten
-// only if they have not reached the server.
+// append writes p at the end of the file, which it asks the server for, as the kernel takes the
+// size that it has. Appends of this mount run one at a time. Those of another client are
+// overwritten only if they have not reached the server.
 func (r *request) append(h *handle, who datapath.Cred, in *fuse.WriteIn, p []byte) (int, error) {
 	f, n := r.fs, h.n
 	select {

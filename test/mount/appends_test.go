@@ -70,7 +70,8 @@ var ends = map[string]func(f *os.File) error{
 	},
 }
 
-// lockedWorker writes lines to the end of a file that stays open, each under a lock of it: FILE ID COUNT LOCK END.
+// lockedWorker writes lines to the end of a file that stays open, each under a lock of it: FILE ID
+// COUNT LOCK END.
 func lockedWorker(args []string) error {
 	id, _ := strconv.Atoi(args[1])
 	count, _ := strconv.Atoi(args[2])

@@ -1,0 +1,273 @@
+// What appends mean in one mount, and notices that come late.
+
+package fusefs_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestAppendIsSeenByThoseWithPages: an append bypasses the kernel's pages, and is there for
+// programs of the mount that have the file open and in pages.
+func TestAppendIsSeenByThoseWithPages(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	for _, size := range []int{0, 1, 100, 4095, 4096, 5000} {
+		name := fmt.Sprint(size)
+		want := bytes.Repeat([]byte("o"), size)
+		must(t, os.WriteFile(m.at(name), want, 0o644))
+		reader, err := os.OpenFile(m.at(name), os.O_RDWR, 0)
+		must(t, err)
+		defer reader.Close()
+		got, err := io.ReadAll(reader)
+		must(t, errors.Join(err, same("before", got, want)))
+		f, err := os.OpenFile(m.at(name), os.O_WRONLY|os.O_APPEND, 0)
+		must(t, err)
+		defer f.Close()
+		for range 3 {
+			_, err = f.WriteString("appended")
+			must(t, err)
+			want = append(want, "appended"...)
+			got, err := io.ReadAll(io.NewSectionReader(reader, 0, 1<<20))
+			must(t, errors.Join(err, same("read", got, want)))
+			must(t, onMapping(reader, len(want), func(p []byte) { err = same("mapping", p, want) }))
+			must(t, err)
+			got, err = pipedBy(reader, func(out, count int) (int, error) {
+				return unix.Sendfile(out, int(reader.Fd()), nil, count)
+			})
+			must(t, errors.Join(err, same("sendfile", got, want)))
+		}
+	}
+}
+
+// TestAppendBesideAWriter: what a program of the mount has written a moment ago is not overwritten,
+// though the server does not have it yet.
+func TestAppendBesideAWriter(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	w, err := os.Create(m.at("file"))
+	must(t, err)
+	defer w.Close()
+	f, err := os.OpenFile(m.at("file"), os.O_WRONLY|os.O_APPEND, 0)
+	must(t, err)
+	defer f.Close()
+	var want []byte
+	for i := range 50 {
+		text := fmt.Sprintf("written %d;", i)
+		_, err = w.WriteAt([]byte(text), int64(len(want)))
+		must(t, err)
+		_, err = f.WriteString("appended;")
+		must(t, err)
+		want = append(append(want, text...), "appended;"...)
+	}
+	must(t, errors.Join(f.Close(), w.Close()))
+	got, err := os.ReadFile(m.there("file"))
+	must(t, errors.Join(err, same("the server", got, want)))
+}
+
+// TestSynchronousAppend: an append to a file that is open with O_SYNC is on the server when it
+// returns.
+func TestSynchronousAppend(t *testing.T) {
+	m := mount(t, options{})
+	for i, flag := range []int{syscall.O_SYNC, syscall.O_DSYNC, syscall.O_SYNC | syscall.O_DIRECT} {
+		name := fmt.Sprint(i)
+		f, err := os.OpenFile(m.at(name), os.O_WRONLY|os.O_APPEND|os.O_CREATE|flag, 0o644)
+		must(t, err)
+		defer f.Close()
+		for n := range 3 {
+			_, err = f.WriteString("line\n")
+			must(t, err)
+			got, err := os.ReadFile(m.there(name))
+			must(t, errors.Join(err, same("the server", got, bytes.Repeat([]byte("line\n"), n+1))))
+		}
+	}
+}
+
+// TestLateNoticeIsLeftOut: a change that an open has made known to the kernel needs no notice,
+// which would void the size in the next reply, and the pages that were read since.
+func TestLateNoticeIsLeftOut(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	read := func(want string) {
+		t.Helper()
+		if got, err := os.ReadFile(m.at("file")); err != nil || string(got) != want {
+			t.Errorf("read %q, %v, want %q", got, err, want)
+		}
+	}
+	must(t, os.WriteFile(m.there("file"), []byte("before"), 0o600))
+	m.cached("READ", func() { read("before") })
+	m.say("hold notices")
+	must(t, os.WriteFile(m.there("file"), []byte("after, and longer"), 0o600))
+	read("after, and longer")
+	before := m.stats().Operations["READ"]
+	m.say("send notices")
+	read("after, and longer")
+	if got := m.stats().Operations["READ"]; got != before {
+		t.Errorf("%d READs after a notice, want none", got-before)
+	}
+}
+
+// TestTruncatingOpenSendsNoPages: what was stored through a mapping, and what another client has
+// changed, is gone after an open with O_TRUNC.
+func TestTruncatingOpenSendsNoPages(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	m.say("hold notices")
+	must(t, os.WriteFile(m.at("file"), bytes.Repeat([]byte("o"), 5000), 0o644))
+	f, err := os.OpenFile(m.at("file"), os.O_RDWR, 0)
+	must(t, err)
+	defer f.Close()
+	p, err := unix.Mmap(int(f.Fd()), 0, 5000, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	must(t, err)
+	defer func() { must(t, unix.Munmap(p)) }()
+	p[100], p[4999] = 'M', 'M'
+	must(t, os.WriteFile(m.there("file"), []byte("another client's"), 0o644))
+	g, err := os.OpenFile(m.at("file"), os.O_WRONLY|os.O_TRUNC, 0)
+	must(t, err)
+	must(t, g.Close())
+	must(t, f.Sync())
+	got, err := os.ReadFile(m.there("file"))
+	must(t, errors.Join(err, same("the server", got, nil)))
+}
+
+// TestAppendAfterAnothersIsSeen: after an append to a file that another client has made longer,
+// programs of the mount that have it open have all of it, without a look at its attributes.
+func TestAppendAfterAnothersIsSeen(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	for _, how := range []int{os.O_APPEND, 0} { // with the flag from the start, or by F_SETFL
+		name := fmt.Sprint("file", how)
+		must(t, os.WriteFile(m.at(name), matrixBase, 0o644))
+		reader, err := os.OpenFile(m.at(name), os.O_RDWR, 0)
+		must(t, err)
+		defer reader.Close()
+		_, err = io.ReadAll(reader)
+		must(t, err)
+		f, err := os.OpenFile(m.at(name), os.O_WRONLY|how, 0)
+		must(t, err)
+		defer f.Close()
+		_, err = unix.FcntlInt(f.Fd(), unix.F_SETFL, unix.O_APPEND)
+		must(t, err)
+		must(t, os.WriteFile(m.there(name), append(bytes.Clone(matrixBase), "another's"...), 0o644))
+		_, err = f.WriteString("ours")
+		must(t, err)
+		must(t, f.Sync())
+		want, err := os.ReadFile(m.there(name))
+		must(t, errors.Join(err, same("the server", want, append(bytes.Clone(matrixBase), "another'sours"...))))
+		sent := func() error {
+			got, err := pipedBy(reader, func(out, count int) (int, error) {
+				return unix.Sendfile(out, int(reader.Fd()), nil, count)
+			})
+			return errors.Join(err, same("sendfile", got, want))
+		}
+		if how == os.O_APPEND {
+			must(t, sent())
+			continue
+		}
+		eventually(t, "the pages that the kernel has filled in the wrong place are gone", func() bool {
+			_, err := reader.Stat()
+			return err == nil && sent() == nil
+		})
+	}
+}
+
+// TestListingShowsNoZeros: the size in a listing does not make an open file longer whose page of
+// the former end is still there, with zeros after it.
+func TestListingShowsNoZeros(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	must(t, os.WriteFile(m.there("file"), []byte("before"), 0o644))
+	f, err := os.Open(m.at("file"))
+	must(t, err)
+	defer f.Close()
+	_, err = io.ReadAll(f)
+	must(t, err)
+	m.say("hold notices")
+	must(t, os.WriteFile(m.there("file"), []byte("before and after"), 0o644))
+	_, err = os.ReadDir(m.dir)
+	must(t, err)
+	got := make([]byte, 10)
+	n, err := unix.Pread(int(f.Fd()), got, 6)
+	must(t, err)
+	if n > 0 && string(got[:n]) != " and after" {
+		t.Errorf("got %q, want nothing or what was written", got[:n])
+	}
+}
+
+// TestLockDoesNotBelieveTimes: what another client has written is seen under a lock if no attribute
+// shows it.
+func TestLockDoesNotBelieveTimes(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	must(t, os.WriteFile(m.there("file"), []byte("before"), 0o644))
+	was, err := os.Stat(m.there("file"))
+	must(t, err)
+	f, err := os.OpenFile(m.at("file"), os.O_RDWR, 0)
+	must(t, err)
+	defer f.Close()
+	_, err = io.ReadAll(f)
+	must(t, err)
+	must(t, os.WriteFile(m.there("file"), []byte("after!"), 0o644))
+	must(t, os.Chtimes(m.there("file"), was.ModTime(), was.ModTime()))
+	must(t, unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}))
+	got, err := io.ReadAll(io.NewSectionReader(f, 0, 100))
+	must(t, errors.Join(err, same("read", got, []byte("after!"))))
+}
+
+// TestGrownAfterACut: a file that was cut, so that the kernel has that size, and is then made
+// longer by another client is whole at the next open.
+func TestGrownAfterACut(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	base := bytes.Repeat([]byte("o"), 9000)
+	for name, cut := range map[string]func(t *testing.T, open *os.File){
+		"own truncate": func(t *testing.T, open *os.File) { must(t, os.Truncate(open.Name(), 100)) },
+		"own open": func(t *testing.T, open *os.File) {
+			f, err := os.OpenFile(open.Name(), os.O_WRONLY|os.O_TRUNC, 0)
+			must(t, err)
+			must(t, f.Close())
+		},
+		"stat": func(t *testing.T, open *os.File) {
+			must(t, open.Close())
+			must(t, os.Truncate(m.there("stat"), 100))
+			m.say("sleep") // so that attributes are asked for
+			eventually(t, "the file is seen to be cut", func() bool {
+				fi, err := os.Stat(m.at("stat"))
+				return err == nil && fi.Size() == 100
+			})
+		},
+		"read": func(t *testing.T, open *os.File) {
+			must(t, os.Truncate(m.there("read"), 100))
+			eventually(t, "a page is read that is not there", func() bool {
+				must(t, unix.Fadvise(int(open.Fd()), 0, 0, unix.FADV_DONTNEED))
+				n, err := unix.Pread(int(open.Fd()), make([]byte, 10), 0)
+				must(t, err)
+				n2, err := unix.Pread(int(open.Fd()), make([]byte, 10), 5000)
+				must(t, err)
+				return n == 10 && n2 == 0
+			})
+		},
+		"chmod": func(t *testing.T, open *os.File) {
+			must(t, os.Truncate(m.there("chmod"), 100))
+			must(t, os.Chmod(open.Name(), 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			must(t, os.WriteFile(m.at(name), base, 0o644))
+			open, err := os.OpenFile(m.at(name), os.O_RDWR, 0)
+			must(t, err)
+			defer open.Close()
+			_, err = io.ReadAll(open)
+			must(t, err)
+			cut(t, open)
+			want := bytes.Repeat([]byte("g"), 5000)
+			must(t, os.WriteFile(m.there(name), want, 0o644))
+			f, err := os.Open(m.at(name))
+			must(t, err)
+			defer f.Close()
+			got, err := pipedBy(f, func(out, count int) (int, error) {
+				return unix.Sendfile(out, int(f.Fd()), nil, count)
+			})
+			must(t, errors.Join(err, same("sendfile", got, want)))
+		})
+	}
+}
