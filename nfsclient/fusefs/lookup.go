@@ -203,6 +203,9 @@ func (f *fileSystem) fillEntry(out *fuse.EntryOut, dir, n *node) {
 
 // fillAttr has attributes as the kernel has them.
 func (f *fileSystem) fillAttr(out *fuse.Attr, n *node, a *nfs3.Fattr) {
+	n.mu.Lock()
+	n.shownAs = ownershipOf(a)
+	n.mu.Unlock()
 	out.Ino = f.inode(a)
 	out.Size = n.sizeOf(a)
 	out.Blocks = (a.Used + 511) / 512

@@ -183,6 +183,7 @@ func (r *request) mayOpen(n *node, flags uint32) error {
 	if want := openRights(flags); bits&want != want {
 		return syscall.EACCES
 	}
+	r.fs.showOwnership(n)
 	return nil
 }
 

@@ -127,6 +127,22 @@ func (f *fileSystem) storeLast(n *node, size uint64, last []byte) {
 	n.grew(size)
 }
 
+// ownership is what another client's chmod and chown change: that leaves the content alone.
+type ownership struct{ mode, uid, gid uint32 }
+
+// showOwnership is for an open: if another client has changed them, the kernel is to ask for
+// attributes. It believes those that it has otherwise, for as long as they were trusted.
+func (f *fileSystem) showOwnership(n *node) {
+	n.mu.Lock()
+	old := n.shownAs != ownership{} && n.shownAs != ownershipOf(&n.attr)
+	n.mu.Unlock()
+	if old {
+		f.forgetAttrs(n)
+	}
+}
+
+func ownershipOf(a *nfs3.Fattr) ownership { return ownership{a.Mode, a.UID, a.GID} }
+
 // agree is for a lock that was granted: what is known of n is void, whatever its times say.
 func (r *request) agree(n *node) {
 	n.mu.Lock()
