@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/several"
 )
 
@@ -44,20 +45,15 @@ func actorIn(t *testing.T, dir string) several.Actor {
 	return several.NewRemote(in, out)
 }
 
-// severalOn runs schedules of some steps, each from a seed of its own.
+// severalOn runs random schedules.
 func severalOn(t *testing.T, w *several.World, count int) {
 	t.Helper()
 	first, err := strconv.ParseUint(seed(t), 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const each = 60
-	for done, n := 0, uint64(0); done < count; n++ {
-		steps, err := w.Run(w.Random(first+n, each))
-		done += steps
-		if failed := shrunk(w, err); failed != nil {
-			t.Fatalf("NFSRDMA_SEED=%d: %v", first+n, failed)
-		}
+	if _, err := w.Check(first, count); err != nil {
+		t.Fatalf("%v\nNFSRDMA_SEED repeats it", err)
 	}
 }
 
@@ -70,12 +66,21 @@ func shrunk(w *several.World, err error) error {
 	return err
 }
 
-// severalMatrix runs the matrix for two of the actors.
-func severalMatrix(t *testing.T, w *several.World, changer, looker int) {
+// severalMatrix runs the matrix: each cell for one of the pairs of a changer and a looker, in turn, and at length for all.
+func severalMatrix(t *testing.T, w *several.World, pairs ...[2]int) {
 	t.Helper()
-	for _, c := range several.Matrix(changer, looker) {
-		if _, err := w.Run(c.Steps); err != nil {
-			t.Errorf("%s changed by actor %d, seen by actor %d: %v", c.Name, changer, looker, shrunk(w, err))
+	turn, err := strconv.Atoi(seed(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, pair := range pairs {
+		for at, c := range several.Matrix(pair[0], pair[1]) {
+			if !full && (at+turn)%len(pairs) != i || thin && at/len(pairs)%4 != 0 {
+				continue
+			}
+			if _, err := w.Run(c.Steps); err != nil {
+				t.Errorf("%s, changed by actor %d, seen by actor %d: %v", c.Name, pair[0], pair[1], shrunk(w, err))
+			}
 		}
 	}
 }
@@ -127,52 +132,64 @@ func (c *commands) Do(dir string, s several.Step) (o several.Outcome, err error)
 	return o, nil
 }
 
-// severalWorld are two mounts, one with noac, the served directory if there is one, and the commands.
-func severalWorld(t *testing.T, s *server, protos [2]string, export string) *several.World {
-	t.Helper()
-	w := several.NewWorld(filepath.Base(tempDir(t, "several")))
-	for _, proto := range protos {
-		w.Add(several.Kind{Name: "a mount over " + proto}, actorIn(t, s.mount(t, proto, export, "lookupcache=pos")))
-	}
-	if export == "/export" {
-		w.Add(several.Kind{Name: "a process on the server", Local: true}, actorIn(t, s.dir))
-	}
-	w.Add(several.Kind{Name: "a mount over " + protos[0] + " with noac", NoCache: true}, actorIn(t, s.mount(t, protos[0], export, "noac")))
-	url := map[string]string{"rdma": "nfsrdma://", "tcp": "nfs://"}[protos[1]] + s.at(protos[1]) + export
-	w.Add(several.Kind{Name: "the commands", Command: true}, &commands{t: t, url: url, file: filepath.Join(tempDir(t, "local"), "file")})
-	return w
+// A severalBed is where schedules run.
+type severalBed struct {
+	name     string
+	protos   [2]string // of the two mounts; the third, with noac, has the first, and the commands TCP
+	export   string
+	provider string
+	restarts bool // the server is killed at times, and started again; then without locks, which wait for its period of grace
 }
 
-// notYet leaves out what the mount does not keep yet: the sizes and pages of the kernel's own that are
-// older than another client's change. NFSRDMA_SEVERAL=1 runs it all the same.
-func notYet(t *testing.T) {
-	if os.Getenv("NFSRDMA_SEVERAL") == "" {
-		t.Skip("the mount does not keep all of this yet; NFSRDMA_SEVERAL=1 shows what")
+var severalBeds = []severalBed{
+	{"directory", [2]string{"rdma", "tcp"}, "/export", "iwarp", false},
+	{"memory", [2]string{"rdma", "tcp"}, "/memory", "iwarp", false},
+	{"roce", [2]string{"rdma", "tcp"}, "/export", "roce", false},
+	{"restarts", [2]string{"tcp", "rdma"}, "/export", "iwarp", true},
+}
+
+// world starts a server, and on it two mounts, one with noac, the commands, and a process in the served directory if there is one.
+func (b severalBed) world(t *testing.T) *several.World {
+	t.Helper()
+	host := "127.0.0.1"
+	if b.provider == "roce" {
+		host = machine.Addr(t).String()
 	}
+	s := startServer(t, "--rdma", b.provider, "--addr", host)
+	w := several.NewWorld(filepath.Base(tempDir(t, "several")))
+	mount := func(proto, more string) several.Actor {
+		return actorIn(t, mountAs(t, nil, host, s.options(proto), b.export, "provider="+b.provider, more))
+	}
+	for _, proto := range b.protos {
+		w.Add(several.Kind{Name: "a mount over " + proto, NoLocks: b.restarts}, mount(proto, "lookupcache=pos"))
+	}
+	if b.export == "/export" {
+		w.Add(several.Kind{Name: "a process on the server", Local: true, NoLocks: b.restarts}, actorIn(t, s.dir))
+	}
+	w.Add(several.Kind{Name: "a mount over " + b.protos[0] + " with noac", NoCache: true, Unasked: true, NoLocks: b.restarts}, mount(b.protos[0], "noac"))
+	if !b.restarts {
+		url := fmt.Sprintf("nfs://%s:%d%s", host, s.tcp, b.export)
+		w.Add(several.Kind{Name: "the commands", Command: true}, &commands{t: t, url: url, file: filepath.Join(tempDir(t, "local"), "file")})
+	} else {
+		w.Restart = func() error {
+			s.end(os.Kill)
+			return s.start()
+		}
+	}
+	return w
 }
 
 // Two mounts, a process on the server and commands see of each other what NFS promises, in
 // every order of their steps. At length it is 1,000,000 steps.
 func TestSeveral(t *testing.T) {
 	needMounts(t)
-	notYet(t)
-	s := startServer(t)
-	for _, export := range []string{"/export", "/memory"} {
-		t.Run(export[1:], func(t *testing.T) {
-			severalOn(t, severalWorld(t, s, [2]string{"rdma", "tcp"}, export), scaled(3000, 500_000))
-		})
+	for _, b := range severalBeds {
+		t.Run(b.name, func(t *testing.T) { severalOn(t, b.world(t), scaled(3000, 250_000)) })
 	}
 }
 
 // Each way to change a file shows in each way to see it.
 func TestSeveralMatrix(t *testing.T) {
 	needMounts(t)
-	notYet(t)
-	s := startServer(t)
-	w := severalWorld(t, s, [2]string{"rdma", "tcp"}, "/export")
-	for _, looker := range []int{0, 3} {
-		for _, changer := range []int{1, 2} {
-			severalMatrix(t, w, changer, looker)
-		}
-	}
+	severalMatrix(t, severalBeds[0].world(t), [2]int{1, 0}, [2]int{2, 0}, [2]int{1, 3}, [2]int{2, 3}, [2]int{3, 1})
 }

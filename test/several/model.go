@@ -12,8 +12,14 @@ type Kind struct {
 	Local   bool // the served directory itself: each step is of the newest version
 	NoCache bool // a mount with noac: as a local one, but what it writes may wait for close
 	Command bool // it does Cat, CopyIn, Rename, Unlink and Stat alone, and each asks the server
-	NoLocks bool // its locks mean nothing to others
+	NoLocks bool // its locks mean nothing to others, so it takes none
+	// Unasked: mmap, sendfile, splice, copies of ranges and lseek may use the size and the pages that the mount
+	// has, also with noac. FUSE sends none of them.
+	Unasked bool
 }
+
+// unasked are the steps that Unasked is about.
+var unasked = []Op{Map, Store, SendFile, Splice, CopyRange, SeekEnd, SeekWrite}
 
 // A version is what a file was between two changes.
 type version struct {
@@ -67,6 +73,7 @@ type model struct {
 	// seen are the bindings of a name that an actor may have kept, nil for none: empty where it has not asked.
 	seen map[nameKey][]*inode
 	ever map[string]bool // names that there were
+	op   Op              // of the step under way
 }
 
 func newModel(kinds []Kind) *model {
@@ -83,7 +90,7 @@ func (m *model) current(actor int, name string) bool {
 	}
 	now := m.names[name]
 	for _, ino := range m.seen[nameKey{actor, name}] {
-		if ino != now && ino != nil && (ino.links > 0 || m.hidden(ino)) {
+		if ino != now && ino != nil && (ino.links > 0 || m.hidden(ino) || m.op == Stat) {
 			return false
 		}
 	}
@@ -139,7 +146,7 @@ func (m *model) settle(actor int, ino *inode) {
 // fresh reports whether an actor can see nothing but the newest version of a file.
 func (m *model) fresh(actor int, ino *inode) bool {
 	k := m.kinds[actor]
-	if k.Local || k.NoCache || k.Command {
+	if k.Local || k.Command || k.NoCache && !(k.Unasked && slices.Contains(unasked, m.op)) {
 		m.settle(actor, ino)
 	}
 	return ino.floor[actor] == len(ino.versions)-1

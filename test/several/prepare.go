@@ -6,6 +6,7 @@ package several
 // and its effect on the files follows from what is promised. Steps that came before may
 // have been cut away, so most steps depend on nothing but the file that they name.
 func (m *model) prepare(s *Step) bool {
+	m.op = s.Op
 	if s.Op == Restart {
 		return true
 	}

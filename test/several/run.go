@@ -3,6 +3,7 @@
 package several
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -117,4 +118,24 @@ func (r *run) take(s Step) (err error) {
 		return &Failure{Steps: r.steps, Got: o, Want: want, world: r.world, taken: r.taken}
 	}
 	return nil
+}
+
+// perSchedule is how long a random schedule is.
+const perSchedule = 60
+
+// Check runs random schedules until count steps are taken, each from a seed of its own, the first from the one that
+// is given. The error names the seed, and the shortest schedule that fails as well.
+func (w *World) Check(seed uint64, count int) (taken int, err error) {
+	for ; taken < count; seed++ {
+		n, err := w.Run(w.Random(seed, perSchedule))
+		taken += n
+		var f *Failure
+		if errors.As(err, &f) {
+			err = w.Shrink(f)
+		}
+		if err != nil {
+			return taken, fmt.Errorf("seed %d: %w", seed, err)
+		}
+	}
+	return taken, nil
 }
