@@ -31,6 +31,9 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fu
 	f.counts.requestMemory.Add(int64(len(p)))
 	defer f.counts.requestMemory.Add(-int64(len(p)))
 	p = p[:min(int(in.Size), len(p))]
+	if in.ReadFlags&fuse.READ_LOCKOWNER == 0 {
+		h.n.paged.Store(true)
+	}
 	var v datapath.View
 	var err error
 	if in.Flags&syscall.O_DIRECT != 0 {
@@ -118,6 +121,7 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, p []byte) (
 	if n < len(p) {
 		h.n.shrank(in.Offset)
 	}
+	f.dropWritten(h.n, in, n)
 	if kills {
 		f.expire(h.n)
 		f.forgetAttrs(h.n)
@@ -126,6 +130,18 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, p []byte) (
 		return 0, f.status(f.stale(h.n, err))
 	}
 	return uint32(n), fuse.OK
+}
+
+// dropWritten drops the pages of what has gone past them. The kernel does so before it sends such a WRITE, and
+// after it only where a program waits for that: what was read into pages meanwhile is old. It waits for pages that
+// are being read. Requests of the kernel's pages have no lock owner.
+func (f *fileSystem) dropWritten(n *node, in *fuse.WriteIn, written int) {
+	switch {
+	case in.WriteFlags&fuse.WRITE_LOCKOWNER == 0:
+		n.paged.Store(true)
+	case in.Flags&syscall.O_APPEND == 0 && written > 0 && n.paged.Load():
+		_ = f.server.InodeNotify(n.id, int64(in.Offset), int64(written))
+	}
 }
 
 // A dataServer makes the calls of the data path, and has attributes learned from the replies.

@@ -53,6 +53,7 @@ type node struct {
 	held atomic.Pointer[held] // written under mu; nil: nothing
 
 	data  atomic.Pointer[datapath.File] // set once, at the first open
+	paged atomic.Bool                   // the kernel has had pages of it
 	silly atomic.Bool                   // its only name is a hidden one; set under table.mu
 	hides atomic.Int64                  // of a directory: files that got hidden names in it, and still have them
 	unhid atomic.Uint64                 // of a directory: how often such a name went

@@ -192,13 +192,13 @@ func openRights(flags uint32) (want uint32) {
 	if flags&fmodeExec != 0 {
 		return nfs3.AccessExecute
 	}
-	switch flags & syscall.O_ACCMODE {
+	switch flags & (syscall.O_ACCMODE | syscall.O_TRUNC) {
 	case syscall.O_RDONLY:
 		return nfs3.AccessRead
-	case syscall.O_WRONLY:
+	case syscall.O_WRONLY, syscall.O_WRONLY | syscall.O_TRUNC:
 		return fileWrite
 	}
-	return nfs3.AccessRead | fileWrite
+	return nfs3.AccessRead | fileWrite // also of O_RDONLY|O_TRUNC
 }
 
 // opened makes the handle of a file whose open is counted, and says to the kernel what it may keep of it.

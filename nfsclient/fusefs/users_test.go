@@ -5,9 +5,12 @@ package fusefs_test
 import (
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // as runs a command as another user.
@@ -94,5 +97,36 @@ func TestSetIDBitsAreTakenOff(t *testing.T) {
 	}
 	if out, _ := as(t, 1002, 1002, nil, "cd "+m.dir+" && stat -c %a file && echo y >>file && stat -c %a file; stat -c %a ../export/file"); out != "6777\n777\n777" {
 		t.Errorf("%q", out)
+	}
+}
+
+// asUser runs do on a thread that acts as another user on files, as its group alone.
+func asUser(uid, gid int, do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		_ = unix.Setfsgid(gid)
+		_ = unix.Setfsuid(uid)
+		do()
+	}()
+	<-done
+}
+
+// TestTruncatingOpenNeedsTheRightToWrite: an open that only reads, and truncates, is refused to the owner of a file of mode 0444.
+func TestTruncatingOpenNeedsTheRightToWrite(t *testing.T) {
+	m := mount(t, options{AllowOther: true})
+	must(t, os.WriteFile(m.there("file"), []byte("data"), 0o444))
+	must(t, os.Chown(m.there("file"), 1001, 1001))
+	asUser(1001, 1001, func() {
+		for _, flags := range []int{os.O_RDONLY | os.O_TRUNC, os.O_RDONLY | os.O_TRUNC | os.O_CREATE} {
+			_, err := os.OpenFile(m.at("file"), flags, 0o444)
+			want(t, err, syscall.EACCES)
+		}
+		_, err := os.ReadFile(m.at("file"))
+		must(t, err)
+	})
+	if data, _ := os.ReadFile(m.there("file")); string(data) != "data" {
+		t.Errorf("got %q, want %q", data, "data")
 	}
 }
