@@ -26,10 +26,20 @@ func (f *fileSystem) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name strin
 		return f.status(err)
 	}
 	r.learnSearchers(dir)
+	var st fuse.Status
 	if f.reopens.expects(&h.Caller) {
-		return r.lookupReopen(dir, name, &h.Caller, out)
+		st = r.lookupReopen(dir, name, &h.Caller, out)
+	} else {
+		st = r.answerLookup(dir, name, out)
 	}
-	return r.answerLookup(dir, name, out)
+	if st != fuse.OK || out.NodeId == 0 {
+		return st
+	}
+	if err := r.mayUse(f.table.get(out.NodeId)); err != nil {
+		f.table.forget(out.NodeId, 1)
+		return f.status(err)
+	}
+	return fuse.OK
 }
 
 // answerLookup is Lookup of a name in a directory.
@@ -193,7 +203,9 @@ func (f *fileSystem) manyUsers() bool { return f.opt.AllowOther && f.opt.Cred ==
 func (f *fileSystem) fillEntry(out *fuse.EntryOut, dir, n *node) {
 	attr, left := n.snapshot()
 	out.NodeId, out.Generation = n.id, 1
-	out.SetEntryTimeout(f.nameFor(dir))
+	if !f.byKernel(&attr) {
+		out.SetEntryTimeout(f.nameFor(dir))
+	}
 	f.fillAttr(&out.Attr, n, &attr)
 	if size := f.entrySize(n, out.Attr.Size); size != out.Attr.Size {
 		out.Attr.Size, left = size, 0

@@ -181,7 +181,11 @@ func (o *Options) words() []string {
 	if o.DefaultPermissions {
 		words = append(words, "default_permissions")
 	}
-	return append(words, o.FuseOptions...)
+	words = append(words, o.FuseOptions...)
+	if o.AllowOther && !o.DefaultPermissions {
+		words = append(words, "nodev") // see special.go
+	}
+	return words
 }
 
 // mountFlags are the words that mount(2) takes as bits and go-fuse does not know.

@@ -3,6 +3,8 @@
 package fusefs_test
 
 import (
+	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -129,4 +131,56 @@ func TestTruncatingOpenNeedsTheRightToWrite(t *testing.T) {
 	if data, _ := os.ReadFile(m.there("file")); string(data) != "data" {
 		t.Errorf("got %q, want %q", data, "data")
 	}
+}
+
+// TestSpecialFilesAreForThoseWithRights: the kernel opens devices, FIFOs and sockets itself, and their permission bits count.
+func TestSpecialFilesAreForThoseWithRights(t *testing.T) {
+	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
+	for name, made := range map[string]struct{ mode, dev uint32 }{
+		"fifo": {unix.S_IFIFO | 0o600, 0}, "sink": {unix.S_IFIFO | 0o622, 0}, "null": {unix.S_IFCHR | 0o000, 0x103}, "block": {unix.S_IFBLK | 0o600, 0x700},
+	} {
+		must(t, unix.Mknod(m.there(name), made.mode, int(made.dev)))
+		must(t, os.Chmod(m.there(name), os.FileMode(made.mode&0o777)))
+	}
+	socket, err := net.Listen("unix", m.at("socket"))
+	must(t, err)
+	defer socket.Close()
+	must(t, os.Chmod(m.at("socket"), 0o600))
+	open := func(name string, flags int) error {
+		fd, err := unix.Open(m.at(name), flags|unix.O_NONBLOCK, 0)
+		if err == nil {
+			unix.Close(fd)
+		}
+		return err
+	}
+	use := func(refused error) {
+		t.Helper()
+		for _, flags := range []int{unix.O_RDONLY, unix.O_RDWR, unix.O_PATH} {
+			if err := open("fifo", flags); !errors.Is(err, refused) {
+				t.Errorf("fifo with %#x: got %v, want %v", flags, err, refused)
+			}
+		}
+		if conn, err := net.Dial("unix", m.at("socket")); !errors.Is(err, refused) {
+			t.Errorf("socket: got %v, want %v", err, refused)
+		} else if err == nil {
+			conn.Close()
+		}
+		for _, name := range []string{"fifo", "sink", "null", "block", "socket"} {
+			_, err := os.Lstat(m.at(name))
+			must(t, err)
+		}
+	}
+	use(nil) // root
+	asUser(1001, 1001, func() {
+		use(unix.EACCES)
+		want(t, open("sink", unix.O_RDONLY), unix.EACCES)
+		want(t, open("sink", unix.O_WRONLY), unix.ENXIO) // nobody reads
+		want(t, open("null", unix.O_RDWR), unix.EACCES)
+		want(t, open("block", unix.O_WRONLY), unix.EACCES)
+		want(t, os.Chmod(m.at("fifo"), 0o666), unix.EPERM)
+		must(t, os.Rename(m.at("fifo"), m.at("moved")))
+		must(t, os.Remove(m.at("moved")))
+	})
+	err = open("null", unix.O_RDWR)
+	want(t, err, unix.EACCES) // devices are for no one without default_permissions
 }

@@ -1,0 +1,108 @@
+// FIFOs, sockets and devices of a mount that all users may use: the kernel checks no rights to them, unless default_permissions has it do so.
+//
+// It opens them itself, and asks nothing. Devices cannot be opened on such a mount (nodev). A walk to a FIFO or a socket comes
+// to us each time, so that the rights are checked there: the server decides. A walk of a system call that does not use the object, such
+// as stat(2) or unlink(2), needs none. Which call it is /proc shows; where it does not, as for a thread of another PID
+// namespace or to a process without privileges, the walk needs all rights.
+
+package fusefs
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
+
+// byKernel reports whether the kernel opens n without asking, and checks nothing.
+func (f *fileSystem) byKernel(attr *nfs3.Fattr) bool {
+	return f.opt.AllowOther && !f.opt.DefaultPermissions && (attr.Type == nfs3.TypeFIFO || attr.Type == nfs3.TypeSock)
+}
+
+// mayUse fails with EACCES where the caller has looked up a FIFO or socket for a use that he has no right to.
+func (r *request) mayUse(n *node) error {
+	attr, _ := n.snapshot()
+	if !r.fs.byKernel(&attr) {
+		return nil
+	}
+	all := uint32(nfs3.AccessModify)
+	if attr.Type == nfs3.TypeFIFO {
+		all |= nfs3.AccessRead
+	}
+	err := r.may(n, all)
+	if !errors.Is(err, syscall.EACCES) {
+		return err
+	}
+	want := usedRights(r.pid) & all
+	if want == 0 {
+		return nil
+	}
+	return r.may(n, want)
+}
+
+// usedRights are the rights that the system call of a thread needs to what its path leads to.
+func usedRights(pid uint32) uint32 {
+	const all = nfs3.AccessRead | nfs3.AccessModify
+	nr, args, ok := systemCall(pid)
+	switch {
+	case !ok:
+		return all
+	case nr == unix.SYS_OPENAT && args[2]&unix.O_PATH == 0:
+		return openRights(uint32(args[2])) & all
+	case nr == sysOpen && args[1]&unix.O_PATH == 0:
+		return openRights(uint32(args[1])) & all
+	case slices.Contains(pathCalls, nr) || slices.Contains(oldPathCalls, nr):
+		return 0
+	}
+	return all // a descriptor of a path alone can be opened without another walk
+}
+
+// pathCalls are the system calls that do not use what a path leads to. Those of 32-bit programs have numbers of
+// their own, of which none that opens or connects is among these.
+var pathCalls = []int{
+	unix.SYS_STATX, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2, unix.SYS_UNLINKAT, unix.SYS_RENAMEAT2, unix.SYS_LINKAT,
+	unix.SYS_SYMLINKAT, unix.SYS_MKNODAT, unix.SYS_MKDIRAT, unix.SYS_READLINKAT, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWNAT,
+	unix.SYS_UTIMENSAT, unix.SYS_TRUNCATE, unix.SYS_STATFS, unix.SYS_BIND, unix.SYS_GETXATTR, unix.SYS_LGETXATTR, unix.SYS_SETXATTR,
+	unix.SYS_LSETXATTR, unix.SYS_LISTXATTR, unix.SYS_LLISTXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR,
+}
+
+// How often a thread is looked at that is on its way to sleep, and after which pause.
+const (
+	callLooks = 100
+	callPause = 100 * time.Microsecond
+)
+
+// systemCall is the system call that a thread waits in, as /proc/PID/syscall has it: its number and arguments.
+func systemCall(pid uint32) (nr int, args [6]uint64, ok bool) {
+	if pid == 0 {
+		return 0, args, false
+	}
+	for range callLooks {
+		text, err := os.ReadFile("/proc/" + strconv.Itoa(int(pid)) + "/syscall")
+		if err != nil {
+			return 0, args, false
+		}
+		words := bytes.Fields(text)
+		if len(words) < 1+len(args) {
+			time.Sleep(callPause) // "running"
+			continue
+		}
+		if nr, err = strconv.Atoi(string(words[0])); err != nil {
+			return 0, args, false
+		}
+		for i := range args {
+			if args[i], err = strconv.ParseUint(string(words[1+i]), 0, 64); err != nil {
+				return 0, args, false
+			}
+		}
+		return nr, args, true
+	}
+	return 0, args, false
+}

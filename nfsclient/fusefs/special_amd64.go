@@ -1,0 +1,14 @@
+// System calls of older kernels, which amd64 has beside those that all machines have.
+
+package fusefs
+
+import "golang.org/x/sys/unix"
+
+const sysOpen = unix.SYS_OPEN
+
+// oldPathCalls are as pathCalls.
+var oldPathCalls = []int{
+	unix.SYS_STAT, unix.SYS_LSTAT, unix.SYS_NEWFSTATAT, unix.SYS_ACCESS, unix.SYS_UNLINK, unix.SYS_RENAME, unix.SYS_RENAMEAT, unix.SYS_LINK, unix.SYS_SYMLINK,
+	unix.SYS_MKNOD, unix.SYS_MKDIR, unix.SYS_RMDIR, unix.SYS_READLINK, unix.SYS_CHMOD, unix.SYS_CHOWN, unix.SYS_LCHOWN, unix.SYS_UTIME,
+	unix.SYS_UTIMES, unix.SYS_FUTIMESAT,
+}
