@@ -40,8 +40,9 @@ func showProgress(w io.Writer, c *treecopy.Run) (shown bool, stop func()) {
 		tick := time.NewTicker(progressEvery)
 		defer tick.Stop()
 		for {
-			bar.SetTotal(max(c.Total.Load(), 1), false)
-			bar.SetCurrent(c.Bytes.Load())
+			done := c.Bytes.Load()
+			bar.SetTotal(max(c.Total.Load(), done, 1), false) // files grow, and streams have no size
+			bar.SetCurrent(done)
 			select {
 			case <-tick.C:
 			case <-quit:

@@ -267,3 +267,33 @@ func TestLingerOutlivesItsContext(t *testing.T) {
 		t.Errorf("after cancel: %v", late.Err())
 	}
 }
+
+// TestTotalIsKnownBeforeTheBytes: a progress bar needs the size of what is copied when its first byte is, of an operand as of a
+// file that is found in a tree.
+func TestTotalIsKnownBeforeTheBytes(t *testing.T) {
+	src := t.TempDir()
+	one := write(t, "0123456789", src, "one")
+	write(t, "01234", src, "tree/d/two")
+	for _, c := range []struct {
+		sources []Operand
+		want    int64
+	}{{[]Operand{local(one)}, 10}, {[]Operand{local(src + "/tree")}, 5}, {[]Operand{local(one), local(src + "/tree")}, 15}} {
+		var r *Run
+		tree := &fake{open: func(_ Meta, s Source) (Source, error) {
+			if r.Total.Load() == 0 {
+				t.Errorf("%v: a file is opened, and no byte is in the total", c.sources)
+			}
+			return s, nil
+		}}
+		for i := range c.sources {
+			c.sources[i].Tree = tree
+		}
+		r = New((&log{}).options(Options{Recursive: true}))
+		if err := r.Copy(t.Context(), c.sources, local(t.TempDir())); err != nil {
+			t.Fatal(err)
+		}
+		if total, done := r.Total.Load(), r.Bytes.Load(); total != c.want || done != c.want {
+			t.Errorf("%v: %d of %d bytes, want %d", c.sources, done, total, c.want)
+		}
+	}
+}

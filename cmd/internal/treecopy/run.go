@@ -208,6 +208,9 @@ func (r *Run) copyOperand(ctx context.Context, src Operand, to Dir, name string)
 	}
 	defer from.Close()
 	m.Name, m.followed = base, follow
+	if m.Mode.IsRegular() {
+		r.Total.Add(m.Size)
+	}
 	j := &job{from: from, src: m, srcText: src.Text, to: to, name: name, dstText: r.dstText(to, name), top: true}
 	r.entry(ctx, j)
 }
