@@ -84,6 +84,8 @@ type Client struct {
 	calls *callCounts
 	acl   *aclServer
 	locks *lockManager
+
+	foreign bool // the RNIC is Options.Device, of a provider that is not known here
 }
 
 // As returns a Client whose calls are made in the name of another caller over the

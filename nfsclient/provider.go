@@ -58,6 +58,7 @@ const autoShare = 2
 func (c *Client) dialProviders(ctx context.Context, t Target) error {
 	switch {
 	case c.opt.Transport != RDMA || c.opt.Device != nil:
+		c.foreign = c.opt.Device != nil
 		return c.dialFirst(ctx, t)
 	case c.opt.Provider != AutoProvider:
 		c.opt.Device = c.opt.device(c.opt.Provider)
@@ -69,12 +70,12 @@ func (c *Client) dialProviders(ctx context.Context, t Target) error {
 		first, cancel = context.WithTimeout(ctx, time.Until(end)/autoShare)
 		defer cancel()
 	}
-	c.opt.Device = c.opt.device(IWARP)
+	c.opt.Device, c.opt.Provider = c.opt.device(IWARP), IWARP
 	err := c.dialFirst(first, t)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	c.opt.Device = c.opt.device(RoCE)
+	c.opt.Device, c.opt.Provider = c.opt.device(RoCE), RoCE
 	if second := c.dialFirst(ctx, t); second != nil {
 		return errors.Join(fmt.Errorf("over iWARP: %w", err), fmt.Errorf("over RoCE: %w", second))
 	}

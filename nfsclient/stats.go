@@ -158,7 +158,11 @@ func (c *Client) Calls() map[string]CallStats {
 // Links describes the connections.
 func (c *Client) Links() (list []transport.LinkFigures) {
 	for _, k := range c.conns {
-		list = append(list, k.Figures())
+		f := k.Figures()
+		if f.Transport = c.opt.Transport.String(); c.opt.Transport == RDMA && !c.foreign {
+			f.Transport = c.opt.Provider.String()
+		}
+		list = append(list, f)
 	}
 	return list
 }

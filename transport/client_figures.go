@@ -55,6 +55,9 @@ type LinkFigures struct {
 	Waiting  int    // calls that have begun and not ended
 	Credits  int    // calls that the server lets be under way at once over RDMA; 0: TCP, which has none
 	Addr     string // of the server
+
+	CRC       bool   // what is sent over RDMA has CRCs; false while there is no connection
+	Transport string // tcp, iwarp or roce, for who has made the Client to set
 }
 
 // Up reports whether there is a connection; else a call has to wait for one.
@@ -65,7 +68,7 @@ func (c *Client) Figures() LinkFigures {
 	f := LinkFigures{Silent: c.Silent(), Waiting: int(c.waiting.Load()), Connects: c.connects.Load(), Up: c.Up()}
 	f.Addr = c.Addr()
 	if info, ok := c.RDMAInfo(); ok {
-		f.Credits = info.Credits
+		f.Credits, f.CRC = info.Credits, info.CRC
 	}
 	return f
 }

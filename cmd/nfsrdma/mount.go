@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mountctl"
@@ -143,11 +144,12 @@ func (m *mountCommand) request(cmd *cobra.Command, spec string) (*mounter.Reques
 	if err != nil {
 		return nil, err
 	}
-	o, err := mountopt.Parse(append(lists, m.options...), m.sloppy)
+	lists = append(lists, m.options...)
+	o, err := mountopt.Parse(lists, m.sloppy)
 	if err != nil {
 		return nil, err
 	}
-	r := &mounter.Request{Spec: spec, Options: o, Helper: m.helper, Verbose: m.verbose}
+	r := &mounter.Request{Spec: spec, Options: o, Given: strings.Join(lists, ","), Helper: m.helper, Verbose: m.verbose}
 	if r.Source, err = o.Source(spec); err != nil {
 		return nil, err
 	}
@@ -227,13 +229,17 @@ func statusError(cmd *cobra.Command, status int, err error) error {
 func listMounts(w io.Writer) error {
 	list, err := mountctl.List()
 	for _, m := range list {
-		note := ""
+		note, options := "", m.Flags
 		if c, err := mountctl.Dial(m); err == nil {
+			var r mounter.Report
+			if c.Stats(&r) == nil { // else it is on its way to its end
+				options = strings.TrimSuffix(options+","+r.ListOptions(), ",")
+			}
 			c.Close()
 		} else if errors.Is(err, mountctl.ErrNoProcess) {
 			note = " - its process is gone: clear it with nfsrdma umount"
 		}
-		fmt.Fprintf(w, "%s on %s type %s (%s)%s\n", text.HideControl(m.Source), text.HideControl(m.Dir), m.Type, m.Flags, note)
+		fmt.Fprintf(w, "%s on %s type %s (%s)%s\n", text.HideControl(m.Source), text.HideControl(m.Dir), m.Type, text.HideControl(options), note)
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mountctl"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/mounter"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
 	"github.com/spf13/cobra"
@@ -21,9 +22,10 @@ import (
 
 // A mountFigures is one report for --json; durations are in nanoseconds.
 type mountFigures struct {
-	Source string       `json:"source"`
-	Dir    string       `json:"dir"`
-	Stats  fusefs.Stats `json:"stats"`
+	Source  string       `json:"source"`
+	Dir     string       `json:"dir"`
+	Options string       `json:"options"` // how the server is reached, and what was asked for besides
+	Stats   fusefs.Stats `json:"stats"`
 }
 
 func newMountstats() *cobra.Command {
@@ -62,10 +64,11 @@ of at least (8 + i mod 8) << (i/8 - 1) nanoseconds.`,
 			defer c.Close()
 			var before *fusefs.Stats
 			for {
-				report := mountFigures{Source: m.Source, Dir: m.Dir}
-				if err := c.Stats(&report.Stats); err != nil {
+				var r mounter.Report
+				if err := c.Stats(&r); err != nil {
 					return fmt.Errorf("%s: %w", args[0], err)
 				}
+				report := mountFigures{Source: m.Source, Dir: m.Dir, Options: r.ListOptions(), Stats: r.Stats}
 				now := report.Stats
 				if before != nil {
 					report.Stats = now.Since(before)
@@ -92,7 +95,7 @@ func printFigures(w io.Writer, r *mountFigures, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(w).Encode(r)
 	}
-	fmt.Fprintf(w, "%s mounted on %s\n", text.HideControl(r.Source), text.HideControl(r.Dir))
+	fmt.Fprintf(w, "%s mounted on %s (%s)\n", text.HideControl(r.Source), text.HideControl(r.Dir), text.HideControl(r.Options))
 	printStruct(w, reflect.ValueOf(r.Stats), "  ")
 	_, err := fmt.Fprintln(w)
 	return err

@@ -43,7 +43,7 @@ func TestLooksLikeAMount(t *testing.T) {
 	if cwd, err := os.Readlink("/proc/" + strconv.Itoa(processOf(t, dir)) + "/cwd"); err != nil || cwd != "/" {
 		t.Errorf("its process is in %s, %v", cwd, err)
 	}
-	if out, _ := nfsrdma(t, "mount"); !strings.Contains(out, "127.0.0.1:/export on "+dir+" type fuse.nfsrdma (rw,relatime)\n") {
+	if out, _ := nfsrdma(t, "mount"); !strings.Contains(out, "127.0.0.1:/export on "+dir+" type fuse.nfsrdma (rw,relatime,proto=rdma,provider=iwarp,crc=on,") {
 		t.Errorf("list: %s", out)
 	}
 	if out, code := nfsrdma(t, "mount", "127.0.0.1:/export", dir); code != 32 || !strings.Contains(out, "is mounted there already") {
@@ -287,7 +287,7 @@ func TestMountstats(t *testing.T) {
 			t.Errorf("%s", out)
 		}
 		text, code := nfsrdma(t, "mountstats", dir)
-		if code != 0 || !strings.HasPrefix(text, "127.0.0.1:/export mounted on "+dir+"\n") || !strings.Contains(text, "CREATE") {
+		if code != 0 || !strings.HasPrefix(text, "127.0.0.1:/export mounted on "+dir+" (proto=") || !strings.Contains(text, "CREATE") {
 			t.Errorf("status %d, %s", code, text)
 		}
 		again, _ := command(t, "", nil, "sh", "-c", `"$1" mountstats --interval 100ms --json "$2" | head -n 2`, "sh", filepath.Join(rig.bin, "nfsrdma"), dir)

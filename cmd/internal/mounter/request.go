@@ -19,6 +19,7 @@ type Request struct {
 	Dir     string // absolute, without symbolic links
 	Source  mountopt.Source
 	Options *mountopt.Options
+	Given   string // the options as they were typed, separated by commas
 	Helper  bool   // called by mount(8): a server that is not up yet is waited for
 	Verbose bool   // tell what is done
 	LogFile string // "": the system's log in the background, else standard error

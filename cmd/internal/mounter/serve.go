@@ -49,6 +49,7 @@ func (r *Request) Serve(ctx context.Context, s *session.Session, log *Log, ready
 		return err
 	}
 	defer fsys.Client().Close()
+	r.notGot(fsys, log.Line)
 	m, err := fusefs.Mount(ctx, fsys, r.Dir, r.fuseOptions(log.Line))
 	if err != nil {
 		return err
@@ -76,7 +77,7 @@ func (r *Request) control(m *fusefs.MountPoint, log *Log) *mountctl.Server {
 	}
 	var ctl *mountctl.Server
 	if err == nil {
-		ctl, err = mountctl.Serve(at, func() any { return m.Stats() }, func(ctx context.Context) (bool, error) {
+		ctl, err = mountctl.Serve(at, func() any { return &Report{r.Given, m.Stats()} }, func(ctx context.Context) (bool, error) {
 			err := m.Sync(ctx)
 			return m.Held(), err
 		})

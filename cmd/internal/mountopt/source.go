@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net"
 	"path"
+	"strconv"
+	"strings"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -41,10 +43,10 @@ func (o *Options) Source(spec string) (Source, error) {
 			return Source{}, fmt.Errorf("a port and option proto=auto contradict each other: RDMA and TCP have ports of their own")
 		}
 	}
+	s := Source{Name: sourceName(t)}
 	if o.Port != 0 {
 		t = t.WithPort(o.Port)
 	}
-	s := Source{Name: sourceName(t)}
 	switch o.Proto {
 	case RDMA:
 		t.Transport = nfsclient.RDMA
@@ -59,8 +61,19 @@ func (o *Options) Source(spec string) (Source, error) {
 	return s, nil
 }
 
-// sourceName is SERVER:/export of a target, however that was written; several servers are separated by commas.
-func sourceName(t nfsclient.Target) string { return t.Hosts() + ":" + path.Clean("/"+t.Path) }
+// sourceName is SERVER:/export of a target, however that was written. Several servers are separated by commas, each with the port
+// that was given for it alone: of one server the port is an option, of several they may differ.
+func sourceName(t nfsclient.Target) string {
+	hosts := strings.Split(t.Hosts(), ",")
+	if len(hosts) > 1 {
+		for i, one := range t.Servers() {
+			if one.Port != 0 {
+				hosts[i] = net.JoinHostPort(one.Host, strconv.Itoa(one.Port))
+			}
+		}
+	}
+	return strings.Join(hosts, ",") + ":" + path.Clean("/"+t.Path)
+}
 
 // String is the value of the option.
 func (p Proto) String() string {

@@ -1,0 +1,87 @@
+// What a mount has come to: how its server is reached, the options it was given, and those that are without effect.
+
+package mounter
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// A Report is what the process of a mount answers with.
+type Report struct {
+	Options string // as they were given, separated by commas
+	fusefs.Stats
+}
+
+// Reached is how the server of a mount is reached, in the words of its options; "" where that is not known.
+func (r *Report) Reached() string {
+	if len(r.Connections) == 0 {
+		return ""
+	}
+	return reached(&r.Connections[0])
+}
+
+func reached(l *transport.LinkFigures) string {
+	switch l.Transport {
+	case "", "tcp":
+		if l.Transport == "" {
+			return "" // a process of an older version
+		}
+		return "proto=tcp"
+	}
+	crc := "off"
+	if l.CRC {
+		crc = "on"
+	}
+	return fmt.Sprintf("proto=rdma,provider=%s,crc=%s", l.Transport, crc)
+}
+
+// ListOptions is how the server is reached, and the options that say something else.
+func (r *Report) ListOptions() string {
+	list := []string{}
+	if s := r.Reached(); s != "" {
+		list = append(list, s)
+	}
+	for option := range strings.SplitSeq(r.Options, ",") {
+		switch name, _, _ := strings.Cut(option, "="); name {
+		case "", "proto", "rdma", "tcp", "provider", "crc", "ro", "rw":
+		default:
+			list = append(list, option)
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// notGot tells of what the options ask of the connection and the server does not give.
+func (r *Request) notGot(fsys *nfsclient.FS, tell func(string)) {
+	o, say := r.Options, func(format string, args ...any) { tell(r.Spec + ": " + fmt.Sprintf(format, args...)) }
+	links := fsys.Client().Links()
+	if len(links) == 0 {
+		return
+	}
+	tcp := links[0].Transport == "tcp"
+	switch {
+	case tcp && o.Provider != nfsclient.IWARP:
+		say("option provider=%v has no effect over TCP", o.Provider)
+	case tcp && o.CRC != rnic.CRCOn:
+		say("option crc=%v has no effect over TCP", o.CRC)
+	case tcp:
+	case o.CRC == rnic.CRCOff && links[0].CRC && links[0].Transport == "roce":
+		say("option crc=off has no effect: packets of RoCE have CRCs in any case")
+	case o.CRC == rnic.CRCOff && links[0].CRC:
+		say("option crc=off has no effect: the server insists on CRCs (nfsrdmad: --crc auto)")
+	case o.CRC == rnic.CRCStrict && links[0].Transport == "roce":
+		say("option crc=strict has no effect: RoCE checks each packet before any of it is placed")
+	}
+	if o.ReadSize > fsys.MaxRead() {
+		say("option rsize=%d: the server takes %d at most", o.ReadSize, fsys.MaxRead())
+	}
+	if o.WriteSize > fsys.MaxWrite() {
+		say("option wsize=%d: the server takes %d at most", o.WriteSize, fsys.MaxWrite())
+	}
+}

@@ -1,0 +1,105 @@
+// What a mount says of its connection and its options.
+
+package mounter
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// serveIWARP exports memory as /mem over iWARP, with or without CRCs of its own wish.
+func serveIWARP(t *testing.T, crc rnic.CRCMode) net.Addr {
+	t.Helper()
+	srv, err := nfsserver.New(nfsserver.Options{AsyncNames: true, Exports: []nfsserver.Export{{Name: "/mem", FS: memfs.New(memfs.Options{Mode: 0o777})}}})
+	must(t, err)
+	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
+	dev := iwarp.Open(rnic.DeviceConfig{CRC: crc})
+	l, err := dev.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	done := make(chan struct{})
+	go func() { rpc.ServeRDMA(dev, l); close(done) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		rpc.Shutdown(ctx)
+		<-done
+		srv.Close()
+	})
+	return l.Addr()
+}
+
+// TestOptionsWithoutEffectAreSaid: one line for what was asked of the connection and not got, and none for the rest; and the
+// list of mounts has what was got.
+func TestOptionsWithoutEffectAreSaid(t *testing.T) {
+	insists, lets := serveIWARP(t, rnic.CRCOn), serveIWARP(t, rnic.CRCAuto)
+	tcp := serveOn(t, "127.0.0.1:0")
+	for _, c := range []struct {
+		options string
+		at      nfsclient.Target
+		said    string // "": nothing
+		list    string
+	}{
+		{"crc=off", target(nfsclient.RDMA, insists), "crc=off has no effect: the server insists on CRCs", "proto=rdma,provider=iwarp,crc=on"},
+		{"crc=off", target(nfsclient.RDMA, lets), "", "proto=rdma,provider=iwarp,crc=off"},
+		{"crc=auto", target(nfsclient.RDMA, insists), "", "proto=rdma,provider=iwarp,crc=on"},
+		{"crc=on", target(nfsclient.RDMA, lets), "", "proto=rdma,provider=iwarp,crc=on"},
+		{"provider=auto,soft", target(nfsclient.RDMA, lets), "", "proto=rdma,provider=iwarp,crc=on,soft"},
+		{"tcp,crc=off", target(nfsclient.TCP, tcp), "crc=off has no effect over TCP", "proto=tcp"},
+		{"tcp,crc=strict", target(nfsclient.TCP, tcp), "crc=strict has no effect over TCP", "proto=tcp"},
+		{"tcp,provider=roce", target(nfsclient.TCP, tcp), "provider=roce has no effect over TCP", "proto=tcp"},
+		{"proto=tcp,ro,soft,timeo=50", target(nfsclient.TCP, tcp), "", "proto=tcp,soft,timeo=50"},
+	} {
+		r := requestOf(t, c.options, c.at)
+		r.Given = c.options
+		var lines told
+		fsys, err := r.connect(t.Context(), newSession(t), nil, lines.add, tried(t))
+		must(t, err)
+		r.notGot(fsys, lines.add)
+		if got := strings.Join(lines, "|"); c.said == "" && got != "" || !strings.Contains(got, c.said) || len(lines) > 1 {
+			t.Errorf("%s: said %q, want %q", c.options, got, c.said)
+		}
+		report := Report{Options: r.Given, Stats: fusefs.Stats{Connections: fsys.Client().Links()}}
+		if got := report.ListOptions(); got != c.list {
+			t.Errorf("%s: listed as %s, want %s", c.options, got, c.list)
+		}
+		fsys.Client().Close()
+	}
+}
+
+// TestSizesThatTheServerDoesNotTakeAreSaid: rsize and wsize above the server's limits.
+func TestSizesThatTheServerDoesNotTakeAreSaid(t *testing.T) {
+	r := requestOf(t, "tcp,rsize=65536,wsize=65536", target(nfsclient.TCP, serveOn(t, "127.0.0.1:0")))
+	var lines told
+	fsys, err := r.connect(t.Context(), newSession(t), nil, lines.add, tried(t))
+	must(t, err)
+	defer fsys.Client().Close()
+	r.notGot(fsys, lines.add)
+	if len(lines) > 0 {
+		t.Errorf("said %q of sizes that the server takes", lines)
+	}
+	r.Options.ReadSize, r.Options.WriteSize = 64<<20, 64<<20
+	r.notGot(fsys, lines.add)
+	if len(lines) != 2 || !strings.Contains(lines[0], "rsize=67108864: the server takes ") || !strings.Contains(lines[1], "wsize=67108864: the server takes ") {
+		t.Errorf("said %q", lines)
+	}
+}
+
+// TestReportOfAnOlderProcess: a mount that was made before an upgrade reports no transport.
+func TestReportOfAnOlderProcess(t *testing.T) {
+	for _, r := range []Report{{}, {Stats: fusefs.Stats{Connections: []transport.LinkFigures{{Up: true}}}}} {
+		if got := r.ListOptions(); got != "" {
+			t.Errorf("listed as %q", got)
+		}
+	}
+}
