@@ -35,7 +35,8 @@ type FS struct {
 
 // sizes is what FSINFO said, brought to what the transports carry.
 type sizes struct {
-	rtmax, wtmax int // bytes of one READ, of one WRITE
+	rtmax, wtmax int    // bytes of one READ, of one WRITE
+	file         uint64 // most bytes of a file; 0: not said
 }
 
 // maxTransfer is the most bytes of one READ or WRITE that are asked of any server.
@@ -57,7 +58,7 @@ func (c *Client) newFS(ctx context.Context, root nfs3.FH, dir string) (*FS, erro
 		}
 		return int(size)
 	}
-	return &FS{c: c, root: root, path: dir, size: &sizes{rtmax: clamp(info.Rtmax, c.opt.ReadSize), wtmax: clamp(info.Wtmax, c.opt.WriteSize)}}, nil
+	return &FS{c: c, root: root, path: dir, size: &sizes{rtmax: clamp(info.Rtmax, c.opt.ReadSize), wtmax: clamp(info.Wtmax, c.opt.WriteSize), file: info.Maxfilesize}}, nil
 }
 
 // Client is the connection that the FS is used over.
@@ -74,6 +75,9 @@ func (f *FS) MaxRead() int { return f.size.rtmax }
 
 // MaxWrite is the most bytes of one WRITE.
 func (f *FS) MaxWrite() int { return f.size.wtmax }
+
+// MaxFileSize is how many bytes the server lets a file have; 0: it does not say.
+func (f *FS) MaxFileSize() uint64 { return f.size.file }
 
 // At returns the FS whose root is the directory of a handle; name is for messages.
 func (f *FS) At(dir nfs3.FH, name string) *FS {

@@ -19,22 +19,22 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A fileSystem is one mount. What NFSv3 has nothing for (fallocate,
-// SEEK_HOLE, ioctl, …) is answered ENOSYS by the embedded default: the kernel then says to
-// programs what its own NFSv3 client does, and does not ask again.
+// A fileSystem is one mount. What NFSv3 has nothing for (SEEK_HOLE, ioctl, …) is
+// answered ENOSYS by the embedded default: the kernel then says to programs what its own NFSv3 client does, and does not ask again.
 type fileSystem struct {
 	fuse.RawFileSystem
 
 	// set once
-	client  *nfsclient.Client
-	opt     Options
-	regs    timeouts // of all objects that are no directories
-	dirs    timeouts
-	rtmax   int // bytes of one READ
-	wtmax   int // of one WRITE
-	nameMax uint32
-	fsid    uint64 // of the root
-	server  *fuseloop.Server
+	client   *nfsclient.Client
+	opt      Options
+	regs     timeouts // of all objects that are no directories
+	dirs     timeouts
+	rtmax    int    // bytes of one READ
+	wtmax    int    // of one WRITE
+	sizeMost uint64 // of a file in the file system of the root; 0: not known
+	nameMax  uint32
+	fsid     uint64 // of the root
+	server   *fuseloop.Server
 
 	table    *table
 	callers  callers
@@ -69,6 +69,7 @@ func newFileSystem(ctx context.Context, fs *nfsclient.FS, opt Options) (*fileSys
 		dirs:          timeouts{opt.AcDirMin, opt.AcDirMax},
 		rtmax:         fs.MaxRead(),
 		wtmax:         fs.MaxWrite(),
+		sizeMost:      fs.MaxFileSize(),
 		nameMax:       unix.NAME_MAX,
 		table:         newTable(fs.Root()),
 	}

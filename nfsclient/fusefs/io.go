@@ -116,7 +116,7 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, p []byte) (
 	if in.Flags&syscall.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0 {
 		n, err = r.append(h, who, in, p)
 	} else {
-		n, err = h.data.Write(r, who, p, int64(in.Offset), h.stability(in))
+		n, err = r.write(h, who, p, in.Offset, h.stability(in))
 	}
 	if n < len(p) {
 		h.n.shrank(in.Offset)
@@ -142,6 +142,15 @@ func (f *fileSystem) dropWritten(n *node, in *fuse.WriteIn, written int) {
 	case in.Flags&syscall.O_APPEND == 0 && written > 0 && n.paged.Load():
 		_ = f.server.InodeNotify(n.id, int64(in.Offset), int64(written))
 	}
+}
+
+// write writes what of p the file has room for.
+func (r *request) write(h *handle, who datapath.Cred, p []byte, off uint64, how nfs3.StableHow) (int, error) {
+	p, err := r.fs.fits(h.n, off, p)
+	if err != nil {
+		return 0, err
+	}
+	return h.data.Write(r, who, p, int64(off), how)
 }
 
 // A dataServer makes the calls of the data path, and has attributes learned from the replies.

@@ -57,6 +57,7 @@ type options struct {
 	AcMin, AcMax                                   time.Duration
 	LookupCache                                    fusefs.LookupCache
 	Words                                          string // of the mount itself
+	MaxFile                                        uint64 // FSINFO's maxfilesize; 0: that of the disk
 }
 
 func TestMain(m *testing.M) {
@@ -237,6 +238,9 @@ func (d *description) exported() (*nfsserver.Server, error) {
 	}
 	if d.Opt.Full {
 		served = fullFS{served}
+	}
+	if d.Opt.MaxFile > 0 {
+		served = smallFS{served, d.Opt.MaxFile}
 	}
 	if d.Opt.Shared {
 		served = sharedFS{served}

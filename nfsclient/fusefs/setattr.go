@@ -5,6 +5,7 @@ package fusefs
 import (
 	"cmp"
 	"context"
+	"syscall"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -26,6 +27,9 @@ func (f *fileSystem) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fu
 		if err := r.may(n, nfs3.AccessModify); err != nil {
 			return f.status(err)
 		}
+	}
+	if in.Valid&fuse.FATTR_SIZE != 0 && in.Size > f.largest(n) {
+		return fuse.Status(syscall.EFBIG)
 	}
 	if s := sattr(in); !r.hold(n, &s) {
 		if err := r.setattr(n, s); err != nil {

@@ -178,7 +178,7 @@ func (r *request) append(h *handle, who datapath.Cred, in *fuse.WriteIn, p []byt
 	}
 	attr, _ := n.snapshot()
 	end := n.sizeOf(&attr)
-	count, err := h.data.Write(r, who, p, int64(end), h.stability(in))
+	count, err := r.write(h, who, p, end, h.stability(in))
 	switch {
 	case count == 0:
 	case h.direct:

@@ -1,0 +1,19 @@
+// A server that does not say how large files can be.
+
+package fusefs
+
+import (
+	"math"
+	"testing"
+)
+
+func TestNoLimitWithoutMaxfilesize(t *testing.T) {
+	f := new(fileSystem)
+	if got := f.largest(new(node)); got != math.MaxInt64 {
+		t.Errorf("files of %d bytes at most, want %d", got, int64(math.MaxInt64))
+	}
+	f.sizeMost = math.MaxUint64 // of FAT and others, beyond what the kernel has
+	if got := f.largest(new(node)); got != math.MaxInt64 {
+		t.Errorf("files of %d bytes at most, want %d", got, int64(math.MaxInt64))
+	}
+}
