@@ -27,6 +27,8 @@ type Kind struct {
 	Dir string
 	// Flags adds flags to serve.
 	Flags func(*pflag.FlagSet)
+	// Commands are those that it has beside nfsrdmad's.
+	Commands []*cobra.Command
 	// Volume says what an argument of serve names.
 	Volume func(arg string, s Settings) (Volume, error)
 }

@@ -56,6 +56,7 @@ clients may use them the exports file says: nfsrdma-exports(5).`,
 		return root
 	}
 	k.describe(root)
+	root.AddCommand(k.Commands...)
 	cli.Prepare(root) // the page of the exports file is nfsrdmad's
 	return root
 }

@@ -11,7 +11,7 @@ var programHelp = program.Help{
 RDMA hardware and no kernel module, and over TCP. It opens them in its own process: there is no FUSE mount.
 Any number of servers on any machines serve one volume, and clients go on at another one when theirs dies.
 
-Its commands and flags are those of nfsrdmad(8), which serves directories. A volume is made by juicefs format,
+Its commands and flags are those of nfsrdmad(8), which serves directories. A volume is made by nfsrdmad-juicefs format,
 or, in a directory of this machine, by nfsrdmad-juicefs serve itself.`,
 	Example: `  nfsrdmad-juicefs serve /srv/volume
   nfsrdmad-juicefs serve --addr 0.0.0.0 redis://10.0.0.9/1=/vol`,
@@ -47,7 +47,7 @@ to be stable before the object storage has it.`,
   nfsrdmad-juicefs serve /srv/volume
 
   # one of many servers of a volume, to everybody who can reach the address
-  juicefs format --storage s3 --bucket https://s3.example.org/data redis://10.0.0.9/1 data
+  nfsrdmad-juicefs format --storage s3 --bucket https://s3.example.org/data redis://10.0.0.9/1 data
   nfsrdmad-juicefs serve --addr 0.0.0.0 redis://10.0.0.9/1=/vol
 
   # with blocks cached on a local disk, and clients and their rights in a file: /vol 10.0.0.0/24(rw)

@@ -15,6 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs"
 	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -31,7 +32,7 @@ type settings struct {
 
 func kind() *program.Kind {
 	var s settings
-	return &program.Kind{Program: programHelp, Serve: serveHelp, Exports: "/etc/nfsrdma/juicefs-exports", Dir: "nfsrdma-juicefs", Flags: s.flags, Volume: s.volume}
+	return &program.Kind{Program: programHelp, Serve: serveHelp, Exports: "/etc/nfsrdma/juicefs-exports", Dir: "nfsrdma-juicefs", Flags: s.flags, Volume: s.volume, Commands: []*cobra.Command{newFormat()}}
 }
 
 func (s *settings) flags(f *pflag.FlagSet) {

@@ -1,0 +1,179 @@
+// New volumes, with metadata and objects in services.
+
+package juicefs
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/juicedata/juicefs/pkg/compress"
+	"github.com/juicedata/juicefs/pkg/meta"
+	"github.com/juicedata/juicefs/pkg/object"
+)
+
+// A New says how a volume is to be made.
+type New struct {
+	// Meta is the URL of the metadata service, Name what the volume is called, and the prefix of its objects.
+	Meta, Name string
+	// Storage is JuiceFS's word for the object storage, such as s3 or file, and Bucket the URL or directory in it.
+	Storage, Bucket string
+	// AccessKey, SecretKey and SessionToken are for the object storage. They are kept in the metadata, the last two encrypted.
+	AccessKey, SecretKey, SessionToken string
+	// Compression is lz4, zstd or "".
+	Compression string
+	// Capacity and Inodes are the most bytes and objects; 0: no limit.
+	Capacity, Inodes uint64
+	// TrashDays is how long what is removed is kept in the trash; 0: not at all.
+	TrashDays int
+	// Replace is the name of the volume that the metadata service has, and whose files are to be lost; "": it must have none.
+	Replace string
+}
+
+// volumeName is what JuiceFS accepts.
+var volumeName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`)
+
+// check finds what is wrong with the settings by themselves.
+func (n *New) check() error {
+	switch {
+	case !volumeName.MatchString(n.Name):
+		return fmt.Errorf("volume name %q: want 3 to 63 lower-case letters, digits and dashes, with no dash at an end", n.Name)
+	case n.Storage == "" || n.Bucket == "":
+		return errors.New("an object storage and a bucket in it are needed")
+	case strings.EqualFold(n.Storage, "mem"):
+		return errors.New("storage mem keeps nothing: choose another")
+	case compress.NewCompressor(n.Compression) == nil:
+		return fmt.Errorf("compression %q is not known: want lz4, zstd or none", n.Compression)
+	case n.TrashDays < 0:
+		return fmt.Errorf("%d days of trash: want 0 or more", n.TrashDays)
+	}
+	return nil
+}
+
+// Make makes the volume, once the object storage has stored and returned an object. Neither a volume of the metadata
+// service nor objects under the name are touched, unless Replace names that volume.
+func (n New) Make(ctx context.Context) (err error) {
+	if err := n.check(); err != nil {
+		return fmt.Errorf("juicefs: %w", err)
+	}
+	conf, err := configure(&Options{Meta: n.Meta})
+	if err != nil {
+		return err
+	}
+	if strings.EqualFold(n.Storage, "file") {
+		if n.Bucket, err = filepath.Abs(n.Bucket); err != nil {
+			return fmt.Errorf("juicefs: %w", err)
+		}
+		n.Bucket += "/" // JuiceFS takes what stands after the last slash for a prefix
+	}
+	m, err := connect(n.Meta, conf)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := m.Shutdown(); err == nil && e != nil {
+			err = fmt.Errorf("juicefs: %w", e)
+		}
+	}()
+	there, err := n.mayMake(m)
+	if err != nil {
+		return fmt.Errorf("juicefs: %w", err)
+	}
+	format := n.format()
+	blob, err := storage(*format)
+	if err == nil {
+		defer object.Shutdown(blob)
+		err = tryStorage(ctx, blob)
+	}
+	if err != nil {
+		return fmt.Errorf("juicefs: object storage: %w", err)
+	}
+	if err := format.Encrypt(); err != nil {
+		return fmt.Errorf("juicefs: %w", err)
+	}
+	if there {
+		if err := m.Reset(); err != nil {
+			return fmt.Errorf("juicefs: removing volume %s: %w", n.Replace, err)
+		}
+	}
+	if err := m.Init(format, false); err != nil {
+		return fmt.Errorf("juicefs: %w", err)
+	}
+	return nil
+}
+
+// mayMake reports whether there is a volume that is to be replaced; an error where there is another one.
+func (n *New) mayMake(m meta.Meta) (there bool, err error) {
+	old, err := m.Load(false)
+	switch {
+	case err == nil && old.Name == n.Replace:
+		return true, nil
+	case err == nil:
+		return false, fmt.Errorf("%s has a volume already, %s: it is left as it is", Label(n.Meta), old.Name)
+	case !strings.HasPrefix(err.Error(), "database is not formatted"): // JuiceFS has no value for it
+		return false, err
+	case n.Replace != "":
+		return false, fmt.Errorf("%s has no volume %s to be replaced", Label(n.Meta), n.Replace)
+	}
+	return false, nil
+}
+
+// format is the settings as JuiceFS has them.
+func (n *New) format() *meta.Format {
+	return &meta.Format{
+		Name: n.Name, UUID: uuid.NewString(), Storage: n.Storage, Bucket: n.Bucket, Tiers: object.NewTiers(""),
+		AccessKey: n.AccessKey, SecretKey: n.SecretKey, SessionToken: n.SessionToken,
+		BlockSize: blockKiB, Compression: n.Compression, Capacity: n.Capacity, Inodes: n.Inodes, TrashDays: n.TrashDays,
+		EnableACL: true, DirStats: true, MetaVersion: meta.MaxVersion, MinClientVersion: "1.2.0-A",
+	}
+}
+
+// tryStorage has an object stored and returned, after making the bucket where that is lacking; nothing may be below the prefix.
+func tryStorage(ctx context.Context, blob object.ObjectStorage) error {
+	const key = "testing/nfsrdmad-juicefs"
+	data := make([]byte, 100)
+	rand.Read(data)
+	if err := blob.Put(ctx, key, bytes.NewReader(data)); err != nil {
+		if e := blob.Create(ctx); e != nil {
+			return fmt.Errorf("an object could not be stored (%w), nor the bucket be made: %w", err, e)
+		}
+		if err := blob.Put(ctx, key, bytes.NewReader(data)); err != nil {
+			return err
+		}
+	}
+	r, err := blob.Get(ctx, key, 0, -1)
+	if err != nil {
+		return err
+	}
+	got, err := io.ReadAll(r)
+	if err = errors.Join(err, r.Close(), blob.Delete(ctx, key)); err != nil {
+		return err
+	}
+	if !bytes.Equal(got, data) {
+		return errors.New("an object had another content when it was read")
+	}
+	objects, err := object.ListAll(ctx, blob, "", "", true, false)
+	if err != nil {
+		return err
+	}
+	used := ""
+	for o := range objects { // to the end: the channel has a goroutine that fills it
+		switch {
+		case o == nil:
+			err = errors.New("its objects could not be listed")
+		case !o.IsDir() && o.Size() > 0 && used == "":
+			used = o.Key()
+		}
+	}
+	if err == nil && used != "" {
+		err = fmt.Errorf("it has objects of this name, such as %s: choose another name or bucket", used)
+	}
+	return err
+}

@@ -1,0 +1,127 @@
+// Volumes that are made here, with their metadata in Redis.
+
+package juicefs_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/juicedata/juicefs/pkg/meta"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs"
+	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
+)
+
+// TestNewVolumes: a volume is made, keeps what is written, and is not made again over its files but for who names it.
+func TestNewVolumes(t *testing.T) {
+	_, url := services.Redis(t)
+	bucket := t.TempDir()
+	n := juicefs.New{Meta: url, Name: "one", Storage: "file", Bucket: bucket, AccessKey: "joe", SecretKey: "very secret", TrashDays: 2, Capacity: 1 << 30}
+	if err := n.Make(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m := meta.NewClient(url, meta.DefaultConf())
+	format, err := m.Load(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if format.Name != "one" || format.TrashDays != 2 || format.Capacity != 1<<30 || !format.EnableACL {
+		t.Errorf("settings %+v", format)
+	}
+	if !format.KeyEncrypted || strings.Contains(format.SecretKey, "secret") {
+		t.Errorf("the secret key is kept as %q", format.SecretKey)
+	}
+	if err := m.Shutdown(); err != nil {
+		t.Fatal(err)
+	}
+	if got := readBack(t, url, "content"); got != "content" {
+		t.Errorf("read %q, want content", got)
+	}
+
+	again := n
+	again.Name = "two"
+	for _, replace := range []string{"", "two", "on"} {
+		again.Replace = replace
+		if err := again.Make(t.Context()); err == nil || !strings.Contains(err.Error(), "has a volume already, one: it is left as it is") {
+			t.Errorf("a second volume, to replace %q: %v", replace, err)
+		}
+	}
+	if got := readBack(t, url, ""); got != "content" {
+		t.Errorf("read %q after a second volume was refused, want content", got)
+	}
+	again.Replace, again.Name = "one", "one"
+	if err := again.Make(t.Context()); err == nil || !strings.Contains(err.Error(), "it has objects of this name") {
+		t.Errorf("a volume over objects of another: %v", err)
+	}
+	again.Name = "two"
+	if err := again.Make(t.Context()); err != nil {
+		t.Errorf("a volume in the place of one that is named: %v", err)
+	}
+	if got := readBack(t, url, ""); got != "" {
+		t.Errorf("read %q of the volume that was replaced", got)
+	}
+}
+
+// readBack writes text, if there is some, to a file of the volume, and reads that file; "" where it is not there.
+func readBack(t *testing.T, url, text string) string {
+	t.Helper()
+	f, err := juicefs.Open(juicefs.Options{Meta: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	ref, _, err := f.Lookup(nfsserver.Self(), f.Root(), "file")
+	if err != nil && text != "" {
+		ref, _, err = f.Create(nfsserver.Self(), f.Root(), "file", &nfsserver.SetAttr{})
+	}
+	if err != nil {
+		return ""
+	}
+	if text != "" {
+		if _, err := f.WriteAt(nfsserver.Self(), ref, []byte(text), 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Sync(ref, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := make([]byte, 100)
+	k, err := f.ReadAt(nfsserver.Self(), ref, p, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(p[:k])
+}
+
+// TestNoVolumeWhereItCannotBeUsed: with settings or an object storage that are no good the metadata service stays empty.
+func TestNoVolumeWhereItCannotBeUsed(t *testing.T) {
+	_, url := services.Redis(t)
+	good := juicefs.New{Meta: url, Name: "vol", Storage: "file", Bucket: t.TempDir()}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(*juicefs.New){
+		`volume name "V"`:                func(n *juicefs.New) { n.Name = "V" },
+		"an object storage and a bucket": func(n *juicefs.New) { n.Bucket = "" },
+		"storage mem keeps nothing":      func(n *juicefs.New) { n.Storage = "mem" },
+		`compression "rar" is not known`: func(n *juicefs.New) { n.Compression = "rar" },
+		"-1 days of trash":               func(n *juicefs.New) { n.TrashDays = -1 },
+		"memkv keeps nothing":            func(n *juicefs.New) { n.Meta = "memkv://x" },
+		"want one such as redis":         func(n *juicefs.New) { n.Meta = "nothing" },
+		"object storage: ":               func(n *juicefs.New) { n.Bucket = filepath.Join(file, "below") },
+		"invalid storage":                func(n *juicefs.New) { n.Storage = "floppy" },
+		"has no volume old to be":        func(n *juicefs.New) { n.Replace = "old" },
+	} {
+		n := good
+		change(&n)
+		if err := n.Make(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if err := good.Make(t.Context()); err != nil {
+		t.Errorf("the service is not empty after all that: %v", err)
+	}
+}
