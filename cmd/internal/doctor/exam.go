@@ -40,6 +40,8 @@ type Options struct {
 	Dial   portprobe.Dialer
 	Lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	Now    func() time.Time
+	// Segmented dials with TCP segments of at most some bytes.
+	Segmented func(most int) portprobe.Dialer
 
 	slow int // by which all bounds of time are multiplied; 0: Slow
 }
@@ -67,8 +69,11 @@ type exam struct {
 	Options
 	down map[string]bool // names of checks whose warning leaves nothing to build on; set once
 
-	addr      string // name: the address that is examined
-	device    string // route: the network interface
+	reserved func() bool // this process can have reserved ports; set once
+
+	addr      string     // name: the address that is examined
+	device    string     // route: the network interface
+	local     netip.Addr // and the address of this host
 	mtu       int
 	roce      bool // RDMA port: RDMA is RoCE, as asked for or because iWARP does not answer
 	rdmaPort  portprobe.Result
@@ -129,7 +134,10 @@ func newExam(o Options) *exam {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &exam{Options: o, down: map[string]bool{portRDMA: true, portTCP: true, portBind: true, rpcRDMA: true}}
+	if o.Segmented == nil {
+		o.Segmented = segmented
+	}
+	return &exam{Options: o, reserved: mayReserve, down: map[string]bool{portRDMA: true, portTCP: true, portBind: true, rpcRDMA: true}}
 }
 
 func setDefault[T comparable](v *T, to T) {

@@ -31,7 +31,7 @@ func checkFSINFO(ctx context.Context, x *exam) Finding {
 	x.keep(c.Close)
 	info, err := c.Fsinfo(ctx, x.root)
 	if err != nil {
-		return fail(statusAdvice(err), "over %s: %v", over, err)
+		return fail(x.statusAdvice(err), "over %s: %v", over, err)
 	}
 	if info.Rtmax == 0 || info.Wtmax == 0 {
 		return fail("report it to the maker of the server", "the server takes READs of at most %d and WRITEs of at most %d bytes", info.Rtmax, info.Wtmax)
@@ -45,14 +45,17 @@ func checkFSINFO(ctx context.Context, x *exam) Finding {
 }
 
 // statusAdvice is what to do about a call on the handle that MNT gave.
-func statusAdvice(err error) string {
+func (x *exam) statusAdvice(err error) string {
 	var status *nfsclient.StatusError
 	if asStatus(err, &status) {
 		switch status.Status {
 		case nfs3.ErrStale, nfs3.ErrBadHandle:
 			return "MOUNT and NFS are not of one server: is the port right, and does the name lead to one host? (exportfs -f on the server drops what it remembers)"
 		case nfs3.ErrAcces, nfs3.ErrPerm:
-			return "the export may want a reserved port (run as root, or export with insecure) or lists other hosts"
+			if x.portMatters(x.rdma != nil && !(x.TCP && x.tcp != nil)) {
+				return "the export may want a reserved port (run as root, or export with insecure) or lists other hosts"
+			}
+			return "the export lists other hosts for NFS than for MOUNT: see the server's log"
 		}
 	}
 	return "see the server's log"
@@ -62,7 +65,7 @@ func statusAdvice(err error) string {
 func checkSpace(ctx context.Context, x *exam) Finding {
 	st, err := x.nfs.Fsstat(ctx, x.root)
 	if err != nil {
-		return warn(statusAdvice(err), "%v", err)
+		return warn(x.statusAdvice(err), "%v", err)
 	}
 	text := fmt.Sprintf("%s of %s free for us, %d of %d files", size(st.Abytes), size(st.Tbytes), st.Afiles, st.Tfiles)
 	switch {
@@ -79,12 +82,12 @@ func checkSpace(ctx context.Context, x *exam) Finding {
 func checkWho(ctx context.Context, x *exam) Finding {
 	attr, err := x.nfs.Getattr(ctx, x.root)
 	if err != nil {
-		return fail(statusAdvice(err), "GETATTR: %v", err)
+		return fail(x.statusAdvice(err), "GETATTR: %v", err)
 	}
 	x.rootAttr = attr
 	got, err := x.nfs.Access(ctx, x.root, nfs3.AccessAll)
 	if err != nil {
-		return fail(statusAdvice(err), "ACCESS: %v", err)
+		return fail(x.statusAdvice(err), "ACCESS: %v", err)
 	}
 	uid, gid := os.Geteuid(), os.Getegid()
 	may := func(bits uint32) string { return yes(got&bits == bits, "yes", "no") }

@@ -110,7 +110,7 @@ func checkMNT(ctx context.Context, x *exam) Finding {
 	err := x.mount.Call(ctx, mountProc(mount3.ProcMnt, "MNT", most), &mount3.PathArgs{Path: x.export}, &res, nil, 0)
 	switch {
 	case err != nil:
-		return fail(authAdvice(err), "%s: %v", x.export, err)
+		return fail(x.authAdvice(err), "%s: %v", x.export, err)
 	case res.Status != mount3.OK:
 		return fail(x.refusalAdvice(res.Status), "%s: the server refuses: %s", x.export, res.Status.String())
 	}
@@ -138,10 +138,13 @@ func checkMNT(ctx context.Context, x *exam) Finding {
 }
 
 // authAdvice is what to do about a MOUNT call that was not done.
-func authAdvice(err error) string {
+func (x *exam) authAdvice(err error) string {
 	var auth *transport.AuthError
-	if errors.As(err, &auth) {
+	switch {
+	case errors.As(err, &auth) && x.portMatters(x.mount == x.rdma):
 		return "the server does not take AUTH_SYS from this host or port: run as root (reserved port), or export with insecure"
+	case errors.As(err, &auth):
+		return "the server does not take AUTH_SYS from this host: see its log, and sec= of exports(5)"
 	}
 	return "see the server's log: its MOUNT service took the call and did not do it"
 }
@@ -160,11 +163,11 @@ func (x *exam) refusalAdvice(s mount3.Status) string {
 		return "no such directory is exported: check the path on the server"
 	case mount3.ErrAcces, mount3.ErrPerm:
 		for _, e := range x.exports {
-			if path.Clean("/"+e.Dir) == x.export && len(e.Groups) > 0 {
-				return fmt.Sprintf("it is exported to %s: add this host to that on the server (exports(5)), or run as root if it asks for a reserved port", strings.Join(e.Groups, ","))
+			if path.Clean("/"+e.Dir) == x.export {
+				return x.letInAdvice(e.Groups, true)
 			}
 		}
-		return "add this host to the clients of the export on the server (exports(5)), or run as root if it asks for a reserved port (secure)"
+		return x.letInAdvice(nil, false)
 	}
 	return "see the server's log"
 }

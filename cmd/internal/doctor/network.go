@@ -92,6 +92,8 @@ func checkRoute(ctx context.Context, x *exam) Finding {
 	}
 	defer c.Close()
 	local := c.LocalAddr().(*net.UDPAddr).IP
+	from, _ := netip.AddrFromSlice(local)
+	x.local = from.Unmap()
 	ifs, _ := net.Interfaces()
 	for _, i := range ifs {
 		addrs, _ := i.Addrs()
@@ -135,7 +137,7 @@ func checkRDMAPort(ctx context.Context, x *exam) Finding {
 	}
 	advice := "this is the TCP port: the RDMA port is usually 20049"
 	if x.rdmaPort.Kind != portprobe.RPC {
-		advice = closedAdvice(x.rdmaPort.Kind, x.RDMAPort, "have the server serve RDMA there (nfsrdmad serve; with Linux: echo rdma 20049 > /proc/fs/nfsd/portlist)")
+		advice = x.closedAdvice(ctx, x.rdmaPort.Kind, x.RDMAPort, "have the server serve RDMA there (nfsrdmad serve; with Linux: echo rdma 20049 > /proc/fs/nfsd/portlist)")
 	}
 	return x.wanted(false, advice, "%d: %s", x.RDMAPort, text)
 }
@@ -148,7 +150,7 @@ func checkTCPPort(ctx context.Context, x *exam) Finding {
 	}
 	advice := "this is the RDMA port: the TCP port is usually 2049"
 	if x.tcpPort.Kind != portprobe.MPA {
-		advice = closedAdvice(x.tcpPort.Kind, x.TCPPort, "have the server serve NFS over TCP there, if it is wanted: the kernel's mount needs a MOUNT service over TCP in any case")
+		advice = x.closedAdvice(ctx, x.tcpPort.Kind, x.TCPPort, "have the server serve NFS over TCP there, if it is wanted: the kernel's mount needs a MOUNT service over TCP in any case")
 	}
 	return x.wanted(true, advice, "%d: %s", x.TCPPort, found(x.tcpPort))
 }
@@ -173,10 +175,10 @@ func found(r portprobe.Result) string {
 }
 
 // closedAdvice is what to do about a port at which nobody or somebody else is.
-func closedAdvice(k portprobe.Kind, port int, serve string) string {
+func (x *exam) closedAdvice(ctx context.Context, k portprobe.Kind, port int, serve string) string {
 	switch k {
 	case portprobe.Refused:
-		return serve
+		return x.refusedAdvice(ctx, port, serve)
 	case portprobe.Filtered:
 		return fmt.Sprintf("let TCP port %d through the firewalls of the server and between, and see that the host is up", port)
 	case portprobe.Silent:
@@ -185,6 +187,26 @@ func closedAdvice(k portprobe.Kind, port int, serve string) string {
 		return "see the server's log: it may refuse this host, be full, or speak another protocol there"
 	}
 	return "another service has this port: give the server's own NFS port"
+}
+
+// refusedAdvice is what to do about a port that nothing listens at: at another address of the server something
+// possibly does, which can be seen where the server is this machine.
+func (x *exam) refusedAdvice(ctx context.Context, port int, serve string) string {
+	addr, err := netip.ParseAddr(x.addr)
+	if err != nil || addr.IsLoopback() {
+		return serve
+	}
+	if addr.Unmap() != x.local { // another machine
+		return serve + "; where it does, have it listen at " + x.addr + " (nfsrdmad listens on 127.0.0.1 alone without --addr)"
+	}
+	ctx, cancel := context.WithTimeout(ctx, x.most(pickTime))
+	defer cancel()
+	c, err := x.Dial(ctx, "tcp", net.JoinHostPort("127.0.0.1", fmt.Sprint(port)))
+	if err != nil {
+		return serve
+	}
+	c.Close()
+	return "what listens at this port does so on 127.0.0.1 alone: start it with --addr " + x.addr + ", or name the server 127.0.0.1"
 }
 
 // plain is the innermost part of an error of package net, or all of another.

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -21,6 +23,13 @@ func checkRoCE(ctx context.Context, x *exam) Finding {
 		x.rdma = c
 		x.keep(c.Close)
 		return ok("%d answers by RoCE, over UDP port %d", x.RDMAPort, roce.UDPPort)
+	}
+	if x.Provider == nfsclient.AutoProvider { // iWARP has been tried
+		return x.noRoCE(err)
+	}
+	if portprobe.Identify(ctx, x.most(portprobe.Wait), x.Dial, x.at(x.RDMAPort), portprobe.MPA).Kind == portprobe.MPA {
+		return x.wanted(false, "it speaks iWARP there: leave --provider roce out, or have it serve both (nfsrdmad serve --rdma iwarp,roce)",
+			"%d: no connection by RoCE: %v", x.RDMAPort, plain(err))
 	}
 	return x.noRoCE(err)
 }

@@ -91,7 +91,7 @@ func yes(b bool, yes, no string) string {
 // config is that of the exam's own connections: asked once, and not for long.
 func (x *exam) config(service string) transport.ClientConfig {
 	most := x.most(checkTime)
-	return transport.ClientConfig{Service: service, Cred: transport.SysCred(), CallTimeout: most, RetryTimeout: most, MaxRetries: -1}
+	return transport.ClientConfig{Service: service, Cred: transport.SysCred(), ReservedPort: true, CallTimeout: most, RetryTimeout: most, MaxRetries: -1}
 }
 
 // checkRPCOverRDMA connects, and has one call answered.

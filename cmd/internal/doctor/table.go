@@ -22,6 +22,7 @@ const (
 	whoCheck     = "who am I there"
 	writeCheck   = "write and read"
 	latencyCheck = "latency"
+	pathCheck    = "large packets"
 	deviceCheck  = "RDMA device"
 	moduleCheck  = "modules"
 	kernelCheck  = "kernel client"
@@ -51,12 +52,13 @@ func table() []check {
 		{whoCheck, []string{fsinfoCheck}, nil, checkWho},
 		{writeCheck, []string{fsinfoCheck}, []string{whoCheck}, checkWrite},
 		{latencyCheck, []string{nameCheck, routeCheck}, []string{programsRDMA, programsTCP, writeCheck}, checkLatency},
+		{pathCheck, []string{nameCheck, routeCheck}, []string{latencyCheck}, checkPath},
 		{deviceCheck, nil, []string{routeCheck, portRDMA}, checkDevice},
 		{moduleCheck, nil, []string{portRDMA}, checkModules},
 		{kernelCheck, nil, nil, checkKernelClient},
 		{lockCheck, nil, []string{programsRDMA, programsTCP, bindCheck}, checkLocking},
 		{fuseCheck, nil, nil, checkFUSE},
 		{limitsCheck, nil, nil, checkLimits},
-		{adviceCheck, []string{nameCheck}, []string{mntCheck, routeCheck, lockCheck, writeCheck, latencyCheck}, checkAdvice},
+		{adviceCheck, []string{nameCheck}, []string{mntCheck, routeCheck, lockCheck, writeCheck, pathCheck}, checkAdvice},
 	}
 }

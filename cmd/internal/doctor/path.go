@@ -1,0 +1,122 @@
+// The check of what large packets do: a path that loses them lets all small calls pass.
+
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/rnic/roce"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"golang.org/x/sys/unix"
+)
+
+// largeCall is the size of the arguments of a NULL that takes several packets of each usual MTU, and pathTime how long its
+// reply may take: TCP sends a lost packet again after a fraction of that.
+const (
+	largeCall = 8 << 10
+	pathTime  = 3 * time.Second
+)
+
+// segments are the sizes of TCP segments that are tried where large packets are lost, headers on top.
+var segments = []int{1400, 1200, 1000, 800, 536}
+
+// headers is what IP and TCP add to a segment, without options.
+func (x *exam) headers() int {
+	if x.local.Is6() {
+		return 60
+	}
+	return 40
+}
+
+// A filler is arguments that mean nothing: NULL ignores them.
+type filler struct{}
+
+func (filler) EncodeXDR(e *xdr.Encoder) { e.Fixed(make([]byte, largeCall)) }
+
+// checkPath has a large call answered on a connection of its own, which is lost with the packets.
+func checkPath(ctx context.Context, x *exam) Finding {
+	tcp := x.rdma == nil || x.TCP && x.tcp != nil
+	if tcp && x.tcp == nil {
+		return skip("", "not tried: no connection that answers")
+	}
+	err := x.large(ctx, tcp, x.Dial)
+	if err == nil {
+		return ok("a call of %s passes", size(largeCall))
+	}
+	const mtu = "have the routers between tell of their MTU (ICMP \"fragmentation needed\"), or lower it here: "
+	if !tcp && x.roce {
+		return fail(mtu+"ip link set "+x.netdev()+" mtu 1000", "small calls are answered, and one of %s is not: %v", size(largeCall), err)
+	}
+	if most := x.largestSegment(ctx, tcp); most > 0 {
+		return fail(fmt.Sprintf("%sip link set %s mtu %d", mtu, x.netdev(), most+x.headers()),
+			"packets of %d bytes pass, and larger ones are lost: a call of %s has no answer", most+x.headers(), size(largeCall))
+	}
+	return warn("see the server's log, and try again: small calls are answered", "a call of %s has no answer, in packets of any size: %v", size(largeCall), err)
+}
+
+// large makes the call over a new connection. A server that refuses such a call has received it.
+func (x *exam) large(ctx context.Context, tcp bool, dial portprobe.Dialer) error {
+	ctx, cancel := context.WithTimeout(ctx, x.most(pathTime))
+	defer cancel()
+	cfg := x.config("nfs")
+	cfg.ReservedPort = false // NULL asks for none
+	cfg.Dial = dial
+	var c *transport.Client
+	var err error
+	switch {
+	case tcp:
+		c, err = transport.DialTCP(ctx, x.at(x.TCPPort), cfg)
+	case x.roce:
+		c, err = transport.DialRDMA(ctx, roce.Open(rnic.DeviceConfig{}), x.at(x.RDMAPort), cfg)
+	default:
+		c, err = transport.DialRDMA(ctx, iwarp.Open(rnic.DeviceConfig{CRC: x.CRC, Dial: dial}), x.at(x.RDMAPort), cfg)
+	}
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	err = c.Call(ctx, &transport.Proc{Prog: nfs3.Program, Vers: nfs3.Version, Name: "NULL"}, filler{}, nil, nil, 0)
+	var gone *transport.ConnectError
+	if err == nil || ctx.Err() == nil && !errors.As(err, &gone) {
+		return nil
+	}
+	return err
+}
+
+// largestSegment tries sizes of segments, all at once, and returns the largest that passes; 0: none does.
+func (x *exam) largestSegment(ctx context.Context, tcp bool) (most int) {
+	pass := make([]bool, len(segments))
+	var wg sync.WaitGroup
+	for i, n := range segments {
+		wg.Go(func() { pass[i] = x.large(ctx, tcp, x.Segmented(n)) == nil })
+	}
+	wg.Wait()
+	for i, n := range segments {
+		if pass[i] {
+			most = max(most, n)
+		}
+	}
+	return most
+}
+
+// segmented dials TCP with segments of n bytes at most, in both directions.
+func segmented(n int) portprobe.Dialer {
+	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		if e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG, n) }); e != nil {
+			return e
+		}
+		return err
+	}}
+	return d.DialContext
+}
