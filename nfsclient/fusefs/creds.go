@@ -7,7 +7,9 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/user"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,7 +35,8 @@ const (
 )
 
 // callers finds the caller of a request. FUSE brings user, group and process; the
-// supplementary groups are the process's, which /proc has.
+// supplementary groups are the process's, which /proc has. Of a process that is not seen there, in another PID
+// namespace, the user's groups are those that a login has, as the users and groups of this machine say.
 type callers struct {
 	// set once
 	client  *nfsclient.Client
@@ -41,6 +44,7 @@ type callers struct {
 	fixed   *caller // acts for all; nil: each as himself
 
 	mu    sync.Mutex // guards all below
+	login func(uid string) ([]string, error)
 	procs map[fuse.Caller]member
 	known map[string]*caller
 }
@@ -55,6 +59,7 @@ func (c *callers) init(f *fileSystem) {
 	c.client = f.client
 	c.procs, c.known = make(map[fuse.Caller]member), make(map[string]*caller)
 	c.machine = transport.SysCred().Machine
+	c.login = loginGroups
 	if f.opt.Cred != nil {
 		c.fixed = &caller{client: f.client, uid: f.opt.Cred.UID}
 	}
@@ -67,12 +72,13 @@ func (c *callers) of(from *fuse.Caller) *caller {
 	}
 	c.mu.Lock()
 	m, ok := c.procs[*from]
+	login := c.login
 	c.mu.Unlock()
 	now := time.Now()
 	if ok && now.Before(m.until) {
 		return m.who
 	}
-	groups := groupsOf(from.Pid, from.Gid)
+	groups := groupsOf(from, login)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	who := c.find(from.Uid, from.Gid, groups)
@@ -99,21 +105,49 @@ func (c *callers) find(uid, gid uint32, groups []uint32) *caller {
 	return who
 }
 
-// groupsOf is the supplementary groups of a process but gid, at most as many as AUTH_SYS
-// carries. One that is gone, or of another PID namespace, has none.
-func groupsOf(pid, gid uint32) (groups []uint32) {
-	statusLines(pid, func(key string, rest []byte) {
-		if key != "Groups" {
-			return
-		}
-		for word := range bytes.FieldsSeq(rest) {
-			g, err := strconv.ParseUint(string(word), 10, 32)
-			if err == nil && uint32(g) != gid && len(groups) < oncrpc.MaxGIDs {
-				groups = append(groups, uint32(g))
+// groupsOf is the supplementary groups of a caller but his gid, at most as many as AUTH_SYS
+// carries. A process that is gone has none; login has those of a user.
+func groupsOf(from *fuse.Caller, login func(uid string) ([]string, error)) (groups []uint32) {
+	var words []string
+	if pid := seen(from.Pid); pid == 0 {
+		words, _ = login(strconv.Itoa(int(from.Uid))) // a user who is not known has none
+	} else {
+		statusLines(pid, func(key string, rest []byte) {
+			if key == "Groups" {
+				words = strings.Fields(string(rest))
 			}
+		})
+	}
+	for _, word := range words {
+		g, err := strconv.ParseUint(word, 10, 32)
+		if err == nil && uint32(g) != from.Gid && len(groups) < oncrpc.MaxGIDs {
+			groups = append(groups, uint32(g))
 		}
-	})
+	}
 	return groups
+}
+
+// loginGroups is the groups of a user.
+func loginGroups(uid string) ([]string, error) {
+	u, err := user.LookupId(uid)
+	if err != nil {
+		return nil, err
+	}
+	return u.GroupIds()
+}
+
+// ownProc reports whether /proc is that of our PID namespace: what FUSE calls a process is not its number in another.
+var ownProc = sync.OnceValue(func() bool {
+	self, err := os.Readlink("/proc/self")
+	return err == nil && self == strconv.Itoa(os.Getpid())
+})
+
+// seen is the number by which /proc has a process that FUSE calls pid, 0 where it has not.
+func seen(pid uint32) uint32 {
+	if !ownProc() {
+		return 0
+	}
+	return pid
 }
 
 // statusLines gives the lines of /proc/PID/status, key and value, and reports whether there is such a process.

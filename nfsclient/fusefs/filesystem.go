@@ -106,6 +106,7 @@ func newFileSystem(ctx context.Context, fs *nfsclient.FS, opt Options) (*fileSys
 	}, dataServer{f})
 	f.locks = nlm.New(f.lockOptions())
 	f.notices.init(f)
+	f.requests.unseen = unseenFor
 	f.holds.fs, f.holds.most = f, holdFor
 	f.pruning.fs, f.reopens.fs = f, f
 	f.table.most, f.table.full = int(opt.Memory/nodeShare), f.pruning.begin

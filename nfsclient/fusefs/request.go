@@ -19,8 +19,10 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// lookEvery is between two looks at the requests that were interrupted.
-const lookEvery = 100 * time.Millisecond
+const (
+	lookEvery = 100 * time.Millisecond // between two looks at the requests that were interrupted
+	unseenFor = 5 * time.Second        // for which a request goes on after a signal to a process that is not seen
+)
 
 // A request is one operation of the kernel. It is the context of the calls made for it.
 type request struct {
@@ -28,9 +30,10 @@ type request struct {
 	who    *caller
 	cancel <-chan struct{} // closed at the first signal, and when the connection is gone
 	done   chan struct{}   // closed when the operation is to end
-	pid    uint32
-	ended  bool // guarded by requests.mu: done is closed
-	at     int  // guarded by requests.mu: index in requests.under
+	pid    uint32          // 0: not seen
+	signal time.Time       // guarded by requests.mu: when look first found a signal
+	ended  bool            // guarded by requests.mu: done is closed
+	at     int             // guarded by requests.mu: index in requests.under
 }
 
 var requestPool = sync.Pool{New: func() any { return &request{done: make(chan struct{})} }}
@@ -39,7 +42,7 @@ var requestPool = sync.Pool{New: func() any { return &request{done: make(chan st
 func (f *fileSystem) begin(what op, cancel <-chan struct{}, from *fuse.Caller) *request {
 	f.counts.ops[what].Add(1)
 	r := requestPool.Get().(*request)
-	r.fs, r.cancel, r.pid, r.who = f, cancel, from.Pid, f.callers.of(from)
+	r.fs, r.cancel, r.pid, r.who = f, cancel, seen(from.Pid), f.callers.of(from)
 	f.requests.add(r)
 	return r
 }
@@ -48,6 +51,7 @@ func (r *request) end() {
 	if r.fs.requests.remove(r) {
 		r.done, r.ended = make(chan struct{}), false
 	}
+	r.signal = time.Time{}
 	r.fs, r.who, r.cancel = nil, nil, nil
 	requestPool.Put(r)
 }
@@ -69,6 +73,7 @@ func (r *request) Err() error {
 // requests is all that are under way.
 type requests struct {
 	mu      sync.Mutex // guards all
+	unseen  time.Duration
 	under   []*request
 	timer   *time.Timer // runs while there are any
 	running bool
@@ -117,7 +122,10 @@ func (q *requests) look() {
 		if gone == nil {
 			gone = sync.OnceValue(r.fs.disconnected)
 		}
-		if !r.ended && (dying(r.pid) || gone()) {
+		if r.signal.IsZero() {
+			r.signal = time.Now()
+		}
+		if !r.ended && (q.dying(r) || gone()) {
 			r.ended = true
 			close(r.done)
 		}
@@ -136,6 +144,16 @@ func (q *requests) stop() {
 	}
 }
 
+// dying reports whether the program of a request that has got a signal ends. Of one that is not seen, in another PID
+// namespace, it is assumed where the server is silent: what waits longer than unseen ends with EINTR, though the signal may
+// have been a harmless one. The caller holds mu.
+func (q *requests) dying(r *request) bool {
+	if r.pid == 0 {
+		return time.Since(r.signal) >= q.unseen
+	}
+	return dying(r.pid)
+}
+
 // harmless are the signals that end no program by default.
 const harmless = 1<<(syscall.SIGCHLD-1) | 1<<(syscall.SIGCONT-1) | 1<<(syscall.SIGSTOP-1) | 1<<(syscall.SIGTSTP-1) |
 	1<<(syscall.SIGTTIN-1) | 1<<(syscall.SIGTTOU-1) | 1<<(syscall.SIGURG-1) | 1<<(syscall.SIGWINCH-1)
@@ -143,9 +161,6 @@ const harmless = 1<<(syscall.SIGCHLD-1) | 1<<(syscall.SIGCONT-1) | 1<<(syscall.S
 // dying reports whether a process has a signal pending that ends it. A process that is
 // gone is dying, too.
 func dying(pid uint32) bool {
-	if pid == 0 {
-		return false // of another PID namespace: it can't be known
-	}
 	var pending, kept uint64
 	found := statusLines(pid, func(key string, rest []byte) {
 		switch key {

@@ -54,6 +54,7 @@ type options struct {
 	Plain                                          bool // the server's file system has no ACLs
 	NoLocks                                        bool // the server has no lock manager
 	LocalLocks                                     bool
+	OwnPIDs                                        bool // the mount's process is in a PID namespace of its own
 	AcMin, AcMax                                   time.Duration
 	LookupCache                                    fusefs.LookupCache
 	Words                                          string // of the mount itself
@@ -89,6 +90,9 @@ func obey(m *fusefs.MountPoint) {
 		case "stats":
 			text, _ := json.Marshal(m.Stats())
 			fmt.Println(string(text))
+		case "unseen":
+			fusefs.Unseen(m, "1001", "1002")
+			fmt.Println("unseen")
 		case "sleep":
 			fusefs.Sleep(m, 2*long)
 			fmt.Println("slept")
@@ -349,6 +353,9 @@ func mountTwin(t testing.TB, opt options, rdma, twin bool) *mounted {
 	m := &mounted{t: t, export: d.Export, dir: d.Dir, other: d.Twin, cmd: exec.Command(os.Args[0])}
 	m.cmd.Env = append(os.Environ(), childEnv+"="+string(text))
 	m.cmd.Stderr = os.Stderr
+	if opt.OwnPIDs {
+		m.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	}
 	if m.in, err = m.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}

@@ -37,6 +37,7 @@ type object struct {
 
 // A pod is what a template makes.
 type pod struct {
+	HostPID         bool
 	SecurityContext struct {
 		FSGroup             *int64
 		FSGroupChangePolicy string
@@ -304,6 +305,9 @@ func (c *cluster) nodes() {
 	p, _ := c.pod(set)
 	k := p.Containers[0]
 	c.mounts(set, p, k)
+	if !p.HostPID {
+		c.t.Error("the mount does not see the processes of pods, and so not their groups")
+	}
 	if k.Image != c.image() || filepath.Base(k.Command[0]) != "nfsrdma" {
 		c.t.Errorf("%s of %s", k.Command, k.Image)
 	}

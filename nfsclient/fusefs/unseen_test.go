@@ -1,0 +1,42 @@
+// Programs that the process of the mount does not see: they are in another PID namespace.
+
+package fusefs_test
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+)
+
+// TestUnseenProgramHasItsUsersGroups: a caller in another PID namespace has the groups that his user has on this machine.
+func TestUnseenProgramHasItsUsersGroups(t *testing.T) {
+	m := mount(t, options{AllowOther: true, OwnPIDs: true})
+	m.say("unseen")
+	must(t, os.WriteFile(m.there("file"), []byte("data"), 0o640))
+	must(t, os.Chown(m.there("file"), 1001, 1001))
+	if out, ok := as(t, 1002, 1002, nil, "cat "+m.at("file")); !ok || out != "data" {
+		t.Errorf("got %q, want %q", out, "data")
+	}
+	must(t, os.Chown(m.there("file"), 1001, 1003))
+	if out, ok := as(t, 1002, 1002, []uint32{1003}, "cat "+m.at("file")); ok {
+		t.Errorf("read %q by a group that its user is not in", out)
+	}
+}
+
+// TestUnseenProgramCanBeKilled: a program in another PID namespace that waits for a silent server can be killed.
+func TestUnseenProgramCanBeKilled(t *testing.T) {
+	m := mount(t, options{OwnPIDs: true})
+	m.say("unseen")
+	must(t, os.WriteFile(m.there("file"), []byte("data"), 0o600))
+	m.say("stall")
+	asked := m.stats().Operations["LOOKUP"]
+	cmd := exec.Command("cat", m.at("file"))
+	must(t, cmd.Start())
+	eventually(t, "the program waits for the server", func() bool { return m.stats().Operations["LOOKUP"] > asked })
+	must(t, cmd.Process.Signal(syscall.SIGKILL))
+	if err := cmd.Wait(); err == nil {
+		t.Error("the program ends well though the server is silent")
+	}
+	m.say("go")
+}
