@@ -196,6 +196,9 @@ func figure(name string, v reflect.Value) string {
 
 // words cuts the name of a field into words: NameHits is "name hits".
 func words(name string) string {
+	if name == strings.ToUpper(name) {
+		return name
+	}
 	var b strings.Builder
 	runes := []rune(name)
 	for i, r := range runes {

@@ -271,3 +271,24 @@ func TestTotals(t *testing.T) {
 		t.Errorf("%d blocks, want 4", s.blocks)
 	}
 }
+
+// TestSigns: a file that anybody may run has a star, whoever it is; other types have theirs with -F alone, but for -p.
+func TestSigns(t *testing.T) {
+	for _, c := range []struct {
+		o    Options
+		kind nfs3.FileType
+		mode uint32
+		want string
+	}{
+		{Options{Classify: true}, nfs3.TypeReg, 0o644, ""}, {Options{Classify: true}, nfs3.TypeReg, 0o744, "*"},
+		{Options{Classify: true}, nfs3.TypeReg, 0o654, "*"}, {Options{Classify: true}, nfs3.TypeReg, 0o645, "*"},
+		{Options{Classify: true}, nfs3.TypeDir, 0o755, "/"}, {Options{Slash: true}, nfs3.TypeDir, 0o755, "/"},
+		{Options{}, nfs3.TypeDir, 0o755, ""}, {Options{Slash: true}, nfs3.TypeReg, 0o755, ""}, {Options{Slash: true}, nfs3.TypeLnk, 0o777, ""},
+		{Options{Classify: true}, nfs3.TypeLnk, 0o777, "@"}, {Options{Classify: true}, nfs3.TypeFIFO, 0o777, "|"},
+		{Options{Classify: true}, nfs3.TypeSock, 0o777, "="}, {Options{Classify: true}, nfs3.TypeChr, 0o777, ""},
+	} {
+		if got := (&Run{Options: c.o}).sign(c.kind, c.mode); got != c.want {
+			t.Errorf("%+v, %v, %o: %q, want %q", c.o, c.kind, c.mode, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+// Sources of a move that have changed since they were copied, and data that a server has lost.
+
+package treecopy
+
+import (
+	"errors"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+)
+
+// TestSourceThatChangedStays: a moved file that was written to since it was copied is kept, at the same size too, and so is
+// another file that has its name.
+func TestSourceThatChangedStays(t *testing.T) {
+	for what, change := range map[string]func(name string) error{
+		"nothing":        func(string) error { return nil },
+		"the time alone": func(name string) error { return os.Chtimes(name, time.Time{}, time.Unix(1e9, 1)) },
+		"another size": func(name string) error {
+			return errors.Join(os.Truncate(name, 3), os.Chtimes(name, time.Time{}, time.Unix(1e9, 0)))
+		},
+		"another file": func(name string) error {
+			return errors.Join(os.Rename(name, name+"2"), os.WriteFile(name, []byte("content"), 0o644))
+		},
+		"not there at all": os.Remove,
+	} {
+		top := t.TempDir()
+		name := write(t, "content", top, "f")
+		if err := os.Chtimes(name, time.Time{}, time.Unix(1e9, 0)); err != nil {
+			t.Fatal(err)
+		}
+		d, err := (Local{}).OpenDir(t.Context(), top, top)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := d.Lstat(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &log{}
+		r := New(l.options(Options{}))
+		r.opt.move, r.moved = true, map[key]movedFile{}
+		r.note(&job{src: m})
+		if err := change(name); err != nil {
+			t.Fatal(err)
+		}
+		r.removeMoved(t.Context(), d, "f")
+		_, err = os.Stat(name)
+		switch what {
+		case "nothing":
+			l.want(t)
+			if err == nil {
+				t.Error("a source that did not change is still there")
+			}
+		case "not there at all":
+			l.want(t, "cannot remove '"+name+"'")
+		default:
+			l.want(t, "has changed while it was moved, and is kept")
+			if err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		d.Close()
+	}
+}
+
+// A forgetful sink has lost what was written the first time that it is synced.
+type forgetful struct {
+	buffer
+	syncs int
+}
+
+func (f *forgetful) Sync() error {
+	if f.syncs++; f.syncs == 1 {
+		f.b = nil
+		return nfsclient.ErrLostWrites
+	}
+	return nil
+}
+
+// TestLostWritesOfAStream: of what can be read again all of it, and of a stream that was read beyond its first block
+// nothing: it would be a part, taken for the whole.
+func TestLostWritesOfAStream(t *testing.T) {
+	for _, c := range []struct {
+		size  int
+		again bool
+	}{{10, true}, {blockSize - 1, true}, {3 * blockSize, false}} {
+		tree := write(t, "", t.TempDir(), "src")
+		f, err := os.Open(tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		src := &cutSource{plainSource{f}, c.size, io.EOF}
+		in := &content{src: src, m: &Meta{Mode: os.ModeNamedPipe}}
+		if err := in.begin(make([]byte, blockSize)); err != nil {
+			t.Fatal(err)
+		}
+		run, sink := New(Options{}), &forgetful{}
+		err = run.pump(t.Context(), in, sink, true)
+		switch {
+		case c.again && (err != nil || len(sink.b) != c.size || sink.syncs != 2):
+			t.Errorf("%d bytes: %v, %d there, %d syncs; want them sent again", c.size, err, len(sink.b), sink.syncs)
+		case !c.again && !errors.Is(err, nfsclient.ErrLostWrites):
+			t.Errorf("%d bytes: %v, %d there; want the error", c.size, err, len(sink.b))
+		}
+		if n := run.Bytes.Load(); c.again && n != int64(c.size) || !c.again && n != 0 {
+			t.Errorf("%d bytes: %d are counted", c.size, n)
+		}
+		f.Close()
+	}
+}
