@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/rnic/roce/cm"
 )
 
 // TestCanonical: a zone is an interface's name, and counts for link-local addresses of IPv6 alone.
@@ -22,6 +24,40 @@ func TestCanonical(t *testing.T) {
 		}
 		if got := canonical(netip.MustParseAddr(from)); got != netip.MustParseAddr(want) {
 			t.Errorf("%s is %v, want %s", from, got, want)
+		}
+	}
+}
+
+// TestKnownBy: a client is known by its own address, one that has drawn an address by the one that it has called, and one of a link by its address with the
+// zone. What the system is asked about are the sockets that there are.
+func TestKnownBy(t *testing.T) {
+	for _, c := range []struct{ at, from, want, socket string }{
+		{"127.0.0.1", "127.64.1.3", "127.0.0.1", "127.64.1.3"},
+		{"10.91.7.1", "127.127.255.255", "10.91.7.1", "127.127.255.255"},
+		{"10.91.7.1", "127.63.255.255", "127.63.255.255", "127.63.255.255"},
+		{"127.0.0.1", "127.128.0.1", "127.128.0.1", "127.128.0.1"},
+		{"10.91.7.1", "10.91.7.2", "10.91.7.2", "10.91.7.2"},
+		{"fe80::1%eth7", "fe80::2", "fe80::2%eth7", "fe80::2%eth7"},
+		{"2001:db8::1", "2001:db8::2", "2001:db8::2", "2001:db8::2"},
+	} {
+		p := &port{key: netip.AddrPortFrom(netip.MustParseAddr(c.at), UDPPort)}
+		l := &listener{ready: make(chan *connRequest, 1)}
+		from := netip.MustParseAddr(c.from)
+		manager := cm.New(cm.Config{Addr: p.key.Addr(), GUID: 1, MTU: 3, Rand: random64})
+		k, err := manager.Connect(1, cm.Request{Peer: from, Local: cm.QP{QPN: 2, PathMTU: 3}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.control.t = p
+		if !l.offer(&p.control, &cm.Event{Conn: k, Source: netip.AddrPortFrom(from, 7)}) {
+			t.Fatal("there is no room")
+		}
+		r := <-l.ready
+		if got, want := r.RemoteAddr().String(), netip.AddrPortFrom(netip.MustParseAddr(c.want), 7).String(); got != want {
+			t.Errorf("%s at %s is known by %s, want %s", c.from, c.at, got, want)
+		}
+		if _, got := r.Sockets(); got.Addr() != netip.MustParseAddr(c.socket) {
+			t.Errorf("%s at %s has the socket %v, want one at %s", c.from, c.at, got, c.socket)
 		}
 	}
 }

@@ -3,10 +3,15 @@
 package roce
 
 import (
+	"fmt"
 	"net/netip"
+	"os/exec"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
 // TestShorter: each limit is below what was lost, down to the shortest path MTU.
@@ -51,6 +56,100 @@ func TestLimits(t *testing.T) {
 		want(peer, 1024)
 	})
 }
+
+// TestShortestWayCounts: a limit that was learned is none where the interface takes less, and of a peer that there is no way to at the moment the interface
+// decides.
+func TestShortestWayCounts(t *testing.T) {
+	here, there, _ := twoHosts(t)
+	var x paths
+	for i, way := range []struct{ mtu, want int }{{1500, 1024}, {600, 512}, {9000, 1024}} {
+		inNetwork(t, fmt.Sprintf("ip link set pair0 mtu %d", max(way.mtu, 1280)), fmt.Sprintf("ip route replace 10.91.7.0/24 dev pair0 mtu lock %d", way.mtu))
+		if i == 1 {
+			x.limit(there[0], 1024)
+		}
+		if got := x.mostTo(&port{key: netip.AddrPortFrom(here[0], UDPPort)}, there[0]); got != way.want {
+			t.Errorf("MTU %d: %d, want %d", way.mtu, got, way.want)
+		}
+	}
+	inNetwork(t, "ip link set pair0 mtu 5000")
+	if got := x.mostTo(&port{key: netip.AddrPortFrom(here[0], UDPPort)}, netip.MustParseAddr("192.0.2.9")); got != 4096 {
+		t.Errorf("no way: %d, want 4096", got)
+	}
+}
+
+// TestMTUOfZone: one link-local address on two interfaces has the MTU of the one that its zone names.
+func TestMTUOfZone(t *testing.T) {
+	twoHosts(t)
+	inNetwork(t, "ip link add more0 type veth peer name more1", "ip link set more0 mtu 3000 up", "ip addr add fe80::77/64 dev pair0 nodad", "ip addr add fe80::77/64 dev more0 nodad",
+		"ip addr add 169.254.1.1/16 dev pair0", "ip addr add 169.254.1.1/16 dev more0")
+	for zone, want := range map[string]int{"pair0": 1500, "more0": 3000} {
+		if got := linkMTU(netip.MustParseAddr("fe80::77%" + zone)); got != want {
+			t.Errorf("%s: %d, want %d", zone, got, want)
+		}
+	}
+	list, err := hostAddrs(netip.IPv4Unspecified())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, a := range list {
+		if a == netip.MustParseAddr("169.254.1.1") {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("an address of two interfaces is there %d times, want once", n)
+	}
+}
+
+// inNetwork runs commands in the network of the test's thread.
+func inNetwork(t *testing.T, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		words := strings.Fields(line)
+		if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", line, err, out)
+		}
+	}
+}
+
+// TestPeerIsAskedForNoMoreAgain: a client that was refused a path MTU asks for what it was told it can have, now and the next time.
+func TestPeerIsAskedForNoMoreAgain(t *testing.T) {
+	m := meet(t, Options{})
+	at := netip.MustParseAddrPort(m.addr).Addr()
+	server, client := OpenWith(rnic.DeviceConfig{}, Options{}), OpenWith(rnic.DeviceConfig{}, Options{})
+	mtus := make(chan int, 16)
+	go func() {
+		for {
+			req, err := m.l.Accept(t.Context())
+			if err != nil {
+				return
+			}
+			r := req.(*connRequest)
+			mtus <- r.remote.PathMTU.Bytes()
+			b := newSide(t, server, rnic.RC)
+			providerOf(b.qp).paths.limit(r.k.Peer(), 1024)
+			_ = req.Accept(b.qp, rnic.ConnParams{})
+		}
+	}()
+	for range 2 {
+		a := newSide(t, client, rnic.RC)
+		if err := client.Connect(t.Context(), a.qp, m.addr, rnic.ConnParams{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.qp.Disconnect(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, want := range []int{4096, 1024, 1024} {
+		if got := <-mtus; got != want {
+			t.Errorf("%v is asked for a path MTU of %d, want %d", at, got, want)
+		}
+	}
+}
+
+// providerOf is the provider of a QP.
+func providerOf(qp *rnic.QP) *provider { return rnic.EndpointOf(qp).(*endpoint).p }
 
 // TestInsists: a peer that is refused and asks for less is refused again when it asks for more; one that knows no less gets what it asks for, until it is
 // forgotten.

@@ -165,19 +165,23 @@ func TestRoCEPartlyServed(t *testing.T) {
 		return
 	}
 	otherHost(t)
-	sh(t, "ip addr add 192.0.2.2/32 dev lo")
+	// That of an interface whose link is down stays tentative.
+	sh(t, `ip addr add 192.0.2.2/32 dev lo; ip link add down0 type veth peer name down1; ip link set down0 up; ip addr add fd91:8::1/64 dev down0`)
 	taken, err := net.ListenPacket("udp4", "192.0.2.2:4791")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
 	dir, want := content(t, 3)
-	log, _ := startRoCE(t, "", "--addr", "0.0.0.0", dir+"=/e")
+	log, _ := startRoCE(t, "", "--addr", "::", dir+"=/e")
 	awaitText(t, log, "not served over RoCE at 192.0.2.2: ")
 	taken.Close()
 	awaitText(t, log, "served over RoCE at 192.0.2.2, too")
 	if n := strings.Count(log.String(), "not served over RoCE"); n != 1 {
 		t.Errorf("said %d times, want once", n)
+	}
+	if n := strings.Count(log.String(), ", too"); n != 1 {
+		t.Errorf("said of %d addresses that they are served at last, want one", n)
 	}
 	if got := readOver(t, "192.0.2.2", "/e", "f"); !bytes.Equal(got, want) {
 		t.Errorf("read %q, want %q", got, want)
@@ -189,13 +193,13 @@ const jumbo = `ip link set pair0 mtu 9000 gso_max_segs 1; ip -n other link set p
 `
 
 // reads reads a file of n bytes over RoCE, changes the network, and reads another one over the same mount.
-func reads(t *testing.T, server, change string) {
+func reads(t *testing.T, server, change string) (log *sharedBuffer) {
 	t.Helper()
 	dir, want := content(t, 3_000_000)
 	if err := os.WriteFile(filepath.Join(dir, "g"), want, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, end := startRoCE(t, "other", "--addr", "0.0.0.0", dir+"=/e")
+	log, end := startRoCE(t, "other", "--addr", "0.0.0.0", dir+"=/e")
 	defer end()
 	tree := mounted(t, server, "/e", nfsclient.Options{Provider: nfsclient.RoCE, CallTimeout: 5 * time.Minute})
 	for _, name := range []string{"f", "g"} {
@@ -213,7 +217,11 @@ func reads(t *testing.T, server, change string) {
 			sh(t, change)
 		}
 	}
+	return log
 }
+
+// lostForLength is what the server says of a connection whose long packets were lost with no word from a router.
+const lostForLength = "and short ones are not"
 
 // TestRoCEInterfaceMadeSmaller: a mount over RoCE goes on when jumbo frames are turned off at both ends, or at one.
 func TestRoCEInterfaceMadeSmaller(t *testing.T) {
@@ -223,7 +231,9 @@ func TestRoCEInterfaceMadeSmaller(t *testing.T) {
 	otherHost(t)
 	for _, change := range []string{"ip link set pair0 mtu 1500; ip -n other link set pair1 mtu 1500", "ip link set pair0 mtu 1500", "ip -n other link set pair1 mtu 1500"} {
 		sh(t, jumbo)
-		reads(t, "10.91.7.2", change)
+		if log := reads(t, "10.91.7.2", change).String(); change != "ip link set pair0 mtu 1500" && strings.Contains(log, lostForLength) {
+			t.Errorf("%s: the server's kernel knows, and packets were lost: %s", change, log)
+		}
 	}
 }
 
@@ -261,5 +271,8 @@ ip link set pair0 up; ip -n other link set pair1 up
 `+jumbo+`ip route add default via 10.77.1.1; ip -n other route add default via 10.77.2.1
 ip -n r route add default via 10.77.3.2; ip -n s route add default via 10.77.3.1
 for n in r s; do ip netns exec $n sysctl -qw net.ipv4.ip_forward=1; done`)
-	reads(t, "10.77.2.2", "ip -n r link set rs mtu 1500; ip -n s link set sr mtu 1500")
+	log := reads(t, "10.77.2.2", "ip -n r link set rs mtu 1500; ip -n s link set sr mtu 1500")
+	if strings.Contains(log.String(), lostForLength) {
+		t.Errorf("routers have said what the path takes, and packets were lost: %s", log)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
 // A narrow network loses what is longer than a limit, in bytes of datagrams, until packets have been overdue some times in a row.
@@ -127,6 +128,11 @@ func TestShortPacket(t *testing.T) {
 	fs := a.says("SEND Only ffffff A; SEND Only 0 A; ")
 	b.take(fs[0])
 	acks := b.says("Acknowledge ffffff ACK 0; ")
+	// A refusal that comes late is no acknowledge.
+	a.dropped(a.say(packet.RCAck, 0xffffff, nil, func(h *packet.Header) { h.AETH.Syndrome = packet.NAK(packet.NAKSequence) }), DropPSN)
+	if got := a.qp.req.shorts; got != 0 {
+		t.Errorf("%d short packets have passed, want none", got)
+	}
 	for range 2 {
 		a.dropped(acks[0], DropPSN)
 	}
