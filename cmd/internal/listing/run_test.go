@@ -292,3 +292,43 @@ func TestSigns(t *testing.T) {
 		}
 	}
 }
+
+// TestOperandsAsTheyAre: with -l a file has no arrow after its name, and with -F a link to a directory is the link.
+func TestOperandsAsTheyAre(t *testing.T) {
+	r := newRig(t)
+	r.tree()
+	got, err := r.ls(Options{Long: true, Numeric: true}, "/d/b", "/d/link")
+	if err != nil || !strings.Contains(got, "URL/d/b\n") || !strings.Contains(got, "URL/d/link -> sub\n") || strings.Count(got, "->") != 1 {
+		t.Errorf("-l: %q, %v", got, err)
+	}
+	for _, o := range []Options{{Classify: true}, {Directory: true, Slash: true}, {Long: true, Numeric: true}} {
+		if got, err := r.ls(o, "/d/link"); err != nil || !strings.Contains(got, "URL/d/link") || strings.Contains(got, "in\n") {
+			t.Errorf("%+v: %q, %v", o, got, err)
+		}
+	}
+	if got, err := r.ls(Options{}, "/d/link"); err != nil || got != "in\n" {
+		t.Errorf("without options: %q, %v", got, err)
+	}
+}
+
+// TestUnsortedListingOfMoreThanABatch: it has no total with -l, and -R goes into each directory of it all the same.
+func TestUnsortedListingOfMoreThanABatch(t *testing.T) {
+	r := newRig(t)
+	ctx := t.Context()
+	r.must(r.fsys.Mkdir(ctx, "many", 0o755))
+	for i := range Batch + 1 {
+		r.must(r.fsys.Mkdir(ctx, fmt.Sprint("many/", i), 0o755))
+	}
+	got, err := r.ls(Options{Long: true, Numeric: true, Unsorted: true}, "/many")
+	if n := strings.Count(got, "\n"); err != nil || n != Batch+1 || strings.Contains(got, "total") {
+		t.Errorf("-lU: %d lines, total %v, %v", n, strings.Contains(got, "total"), err)
+	}
+	got, err = r.ls(Options{Recursive: true, Unsorted: true}, "/many")
+	if n := strings.Count(got, "URL/many/"); err != nil || n != Batch+1 {
+		t.Errorf("-RU: %d directories, %v", n, err)
+	}
+	got, err = r.ls(Options{Long: true, Numeric: true}, "/many")
+	if err != nil || !strings.HasPrefix(got, "total 0\n") {
+		t.Errorf("-l: %.40q, %v", got, err)
+	}
+}

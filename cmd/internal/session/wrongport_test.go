@@ -4,12 +4,15 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -68,3 +71,87 @@ func dialInstead(t *testing.T, addr, other string) {
 	}
 	t.Cleanup(func() { dialPort = was })
 }
+
+// A closingProbe reports that the look at a port has ended.
+type closingProbe struct {
+	net.Conn
+	ended func()
+}
+
+func (c closingProbe) Close() error {
+	defer c.ended()
+	return c.Conn.Close()
+}
+
+// TestServerThatHangsUpIsWaitedFor: a port whose server ends connections may be that of a server that starts: what is found there
+// ends no attempt to connect.
+func TestServerThatHangsUpIsWaitedFor(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 1))
+			c.Close()
+		}
+	}()
+	looked := make(chan struct{}, 10)
+	was := dialPort
+	dialPort = func(ctx context.Context, network, to string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, network, l.Addr().String())
+		return closingProbe{c, func() { looked <- struct{}{} }}, err
+	}
+	defer func() { dialPort = was }()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	found := probeLate(ctx, cancel, nfsclient.Target{Transport: nfsclient.TCP, Host: "h", Path: "/e"})
+	<-looked
+	if hint := found(); hint != "" || ctx.Err() != nil {
+		t.Errorf("%q, %v", hint, ctx.Err())
+	}
+}
+
+// TestInterruptedConnectionIsNotExplained: the user has ended the wait, and knows why.
+func TestInterruptedConnectionIsNotExplained(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	gone := &transport.ConnectError{Service: "nfs", Err: context.Canceled}
+	if err := new(Session).explainConnect(ctx, nfsclient.Target{Host: "h", Path: "/e"}, gone); err == nil || err.Error() != gone.Error() {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestReportedOnce: what a command has reported of an operand gets no second line, and an error of the output ends it.
+func TestReportedOnce(t *testing.T) {
+	rdma, _ := serve(t)
+	var stderr strings.Builder
+	s := &Session{Stderr: &stderr, Flags: Flags{Conns: 1, CRC: "on", ConnectTimeout: time.Minute}}
+	defer s.Close()
+	rep := cli.NewReporter(&stderr, "test")
+	args := []string{rdma + "/mem", rdma + "/mem"}
+	done := 0
+	err := s.EachOperand(t.Context(), rep, "what", args, func(Operand) error { done++; return cli.ErrReported })
+	if err != nil || done != 2 || stderr.Len() > 0 {
+		t.Errorf("%v, %d operands, %q", err, done, &stderr)
+	}
+	full := cli.NewOutput(fullDisk{}, nil)
+	err = s.EachOperand(t.Context(), rep, "what", args, func(Operand) error {
+		done++
+		_, err := full.Write([]byte("x"))
+		return err
+	})
+	var output *cli.OutputError
+	if !errors.As(err, &output) || done != 3 || stderr.Len() > 0 {
+		t.Errorf("%v, %d operands, %q", err, done, &stderr)
+	}
+}
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }

@@ -1,0 +1,60 @@
+// The answers that a command may get from the process of a mount, and what it makes of them.
+
+package mountctl
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+)
+
+// TestAnswersToWait: what is no answer is no success, and does not panic.
+func TestAnswersToWait(t *testing.T) {
+	for answer, want := range map[string]string{
+		`{"end":{"error":""}}`:        "",
+		`{"end":{"error":"2 files"}}`: "2 files",
+		`{"held":{"kept":false,"error":""}}` + "\n" + `{"end":{"error":""}}`: "",
+		`{"held":{"kept":true,"error":""}}`:                                  ErrHeld.Error(),
+		`{"held":{"kept":true,"error":"disk full"}}`:                         "disk full",
+		`{}`:           "may be lost",
+		`{"stats":{}}`: "may be lost",
+		`nonsense`:     "may be lost",
+		``:             "may be lost",
+	} {
+		ours, theirs := pair(t)
+		c := &Conn{ours, bufio.NewReader(ours)}
+		go func() {
+			_, _ = bufio.NewReader(theirs).ReadString('\n')
+			_, _ = theirs.Write([]byte(answer + "\n"))
+			theirs.Close()
+		}()
+		err := c.Wait(t.Context())
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", answer, err, want)
+		}
+		if errors.Is(err, ErrHeld) != strings.Contains(answer, `"kept":true,"error":""`) {
+			t.Errorf("%s: %v", answer, err)
+		}
+		c.Close()
+	}
+}
+
+// pair is two ends of a socket.
+func pair(t *testing.T) (a, b *net.UnixConn) {
+	t.Helper()
+	name := t.TempDir() + "/s"
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if a, err = net.DialUnix("unix", nil, &net.UnixAddr{Name: name, Net: "unix"}); err != nil {
+		t.Fatal(err)
+	}
+	if b, err = l.AcceptUnix(); err != nil {
+		t.Fatal(err)
+	}
+	return a, b
+}
