@@ -117,3 +117,38 @@ func TestRewriteThatFails(t *testing.T) {
 		t.Errorf("%d bytes were counted, want those of the file once", n)
 	}
 }
+
+// A locked tree is one whose files must not be written.
+type locked struct{ torn }
+
+func (l locked) Parent(ctx context.Context, path, text string) (Dir, string, error) {
+	d, base, err := l.torn.Parent(ctx, path, text)
+	return lockedDir{d}, base, err
+}
+
+type lockedDir struct{ Dir }
+
+func (lockedDir) Writable(context.Context, Meta) error { return unix.EACCES }
+
+func (d lockedDir) RenameTo(ctx context.Context, name string, to Dir, newName string) error {
+	if other, ok := to.(lockedDir); ok {
+		to = other.Dir
+	}
+	return d.Dir.RenameTo(ctx, name, to, newName)
+}
+
+func (d lockedDir) Overwrite(context.Context, Meta) (Sink, error) {
+	panic("a file that must not be written is written to")
+}
+
+// TestForceReplacesWhatMustNotBeWritten: a server lets an owner write whatever the mode, so -f asks before it writes to the file.
+func TestForceReplacesWhatMustNotBeWritten(t *testing.T) {
+	r := newRig(t, asCaller)
+	name := write(t, "old", r.dir, "target")
+	src := write(t, "new", t.TempDir(), "src")
+	to := at(locked{torn{r.mount(t, "/dir")}}, "/target")
+	cp(t, Options{}, to, local(src)).want(t, "cannot create regular file '/target'")
+	wantFile(t, "old", name)
+	cp(t, Options{Force: true}, to, local(src)).want(t)
+	wantFile(t, "new", name)
+}
