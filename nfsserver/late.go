@@ -26,7 +26,6 @@ func (x *export) served(fs FS) {
 	if x.info.QuickReads {
 		x.reads, _ = fs.(QuickReader)
 	}
-	x.pages, _ = fs.(PageReader)
 	x.later, _ = fs.(LaterReader)
 	if k, ok := fs.(HandleKeyer); ok {
 		if key := k.HandleKey(); key != ([KeySize]byte{}) {

@@ -69,13 +69,6 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 	return nil
 }
 
-// A PageReader is an FS that can give a file's pages away, as they are in the kernel's cache.
-type PageReader interface {
-	// ReadPages is ReadAt of n bytes into an empty pipe, whatever it returns; the pages of which are the file's own, so that
-	// bytes written to it later may be seen in them. errors.ErrUnsupported: of this file only ReadAt is to be had.
-	ReadPages(c Cred, r Ref, p *mem.Pipe, n int, off uint64) (int, error)
-}
-
 // A LaterReader is an FS that can leave a file's bytes where they are until a reply leaves.
 type LaterReader interface {
 	// ReadLater is ReadAt of the n bytes at off, without any: whoever sends them reads them from what it returns, and sees what is
@@ -83,8 +76,8 @@ type LaterReader interface {
 	ReadLater(c Cred, r Ref, n int, off uint64) (mem.Later, error)
 }
 
-// readInto reads a file to the place of the reply's data: when the reply leaves, or into a pipe, if the connection takes it from there and the
-// file system can, otherwise into buf. It returns how many bytes there were.
+// readInto reads a file to the place of the reply's data: when the reply leaves, if the connection and the file system can do that, otherwise
+// into buf. It returns how many bytes there were.
 func (q *request) readInto(w Cred, buf []byte, off uint64) (int, error) {
 	if !q.call.MayWait() {
 		n, ok := q.x.reads.ReadInUse(w, q.ref, buf, off)
@@ -103,24 +96,5 @@ func (q *request) readInto(w Cred, buf []byte, off uint64) (int, error) {
 			return 0, err
 		}
 	}
-	pages := q.x.pages
-	if pages == nil || !mem.PipeFits(off, len(buf)) {
-		return q.x.fs.ReadAt(w, q.ref, buf, off)
-	}
-	pipe := q.call.Pipe(len(buf))
-	if pipe == nil {
-		return q.x.fs.ReadAt(w, q.ref, buf, off)
-	}
-	n, err := pages.ReadPages(w, q.ref, pipe, len(buf), off)
-	if err == nil && n >= mem.PipeMin {
-		return n, nil
-	}
-	if err == nil { // little, since the file has been made shorter
-		err = pipe.ReadFull(buf[:n])
-	}
-	q.call.DropPipe()
-	if errors.Is(err, errors.ErrUnsupported) {
-		return q.x.fs.ReadAt(w, q.ref, buf, off)
-	}
-	return n, err
+	return q.x.fs.ReadAt(w, q.ref, buf, off)
 }

@@ -105,7 +105,6 @@ type export struct {
 	root  Ref
 	info  Info
 	verf  nfs3.Verf   // of directory cookies
-	pages PageReader  // nil: files are read into memory
 	later LaterReader // nil: files are read when they are asked for
 	key   *sipKey     // of its handles; nil: the server's
 	inUse InUser      // nil: all objects are taken to be in use

@@ -38,13 +38,6 @@ func (qp *QP) PostSend(wrs ...SendWR) error {
 	return qp.ep.PostSend(*list)
 }
 
-// Splices reports whether payload of a Splicer, where TakesSources says that it pays, leaves without coming to memory now. That
-// can change during a connection.
-func (qp *QP) Splices() bool {
-	ep, ok := qp.ep.(SourceEndpoint)
-	return ok && ep.Splices()
-}
-
 // TakesSources reports whether a Write may have a Source, and whether that is quicker now than payload in memory. That
 // one may is false before the QP is connected, and does not change while it is.
 func (qp *QP) TakesSources() (can, pays bool) {

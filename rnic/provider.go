@@ -87,8 +87,6 @@ type SourceEndpoint interface {
 	// TakesSources reports whether Writes with a Source are taken, which is false before the QP is
 	// connected and does not change while it is, and whether that is quicker now than payload in memory.
 	TakesSources() (can, pays bool)
-	// Splices reports whether payload of a Splicer leaves without coming to memory now.
-	Splices() bool
 }
 
 // A ReceiveEndpoint is an Endpoint whose peer waits for receives, on some of its connections.

@@ -110,18 +110,10 @@ type SendWR struct {
 }
 
 // A Source has bytes that come to this process's memory at the last moment, when they are about to be sent, such as
-// pages of a file in a pipe. They leave it in order.
+// those of a file. They leave it in order.
 type Source interface {
 	// ReadFull copies the next len(p) bytes to p. It does not wait.
 	ReadFull(p []byte) error
-}
-
-// A Splicer is a Source whose bytes need not come to this process's memory at all.
-type Splicer interface {
-	Source
-	// Splice moves up to n of the next bytes to a socket of that descriptor, and returns how many it took. It does not wait.
-	// more: others follow at once. The error is syscall.EAGAIN where the socket is full.
-	Splice(socket uintptr, n int, more bool) (int, error)
 }
 
 // An AddressHandle is the destination of a datagram: a QP of a peer's, and the key that

@@ -24,17 +24,15 @@ type lateItem struct {
 	over bool   // there are no more than got: what is sent after them is nothing
 }
 
-// TakesLater reports whether the first result item can be one that is read when it leaves, and that pays: where
-// a pipe goes to the socket with no copy at all, that is better.
+// TakesLater reports whether the first result item can be one that is read when it leaves, and that pays.
 func (r *Request) TakesLater() bool {
 	// A Write chunk without segments is for an item that is wanted elsewhere (RFC 8166 §4.3.2.3 [R8166-133]), and by a Reply
 	// chunk the stream could leave before the item has been read.
 	if h := &r.hdr; len(h.Write) == 0 || len(h.Write[0]) == 0 || h.HasReply {
 		return false
 	}
-	qp := r.rs.c.qp
-	_, pays := qp.TakesSources()
-	return pays && !qp.Splices()
+	_, pays := r.rs.c.qp.TakesSources()
+	return pays
 }
 
 // Later has the n bytes of src from off on be the first result item, whose place is a Buffer of that length that is not filled. They are read when

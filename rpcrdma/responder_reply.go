@@ -33,7 +33,7 @@ func (r *Request) reply(m chunks.Message, together bool) error {
 		_ = r.sendError(CodeChunk) // before any RDMA Write (RFC 8166 §4.5.3 [R8166-165], RFC 8267 §3.1 [R8267-009])
 		return ErrTooLarge
 	}
-	if !r.settlePipe(m, plan) || !r.settleLater(m, plan) {
+	if !r.settleLater(m, plan) {
 		_ = r.sendError(CodeChunk)
 		return ErrMessage
 	}
@@ -87,43 +87,12 @@ func (r *Request) pushItems(m chunks.Message, plan chunks.ReplyPlan) {
 		from, wrs := len(r.sgl), len(r.wrs)
 		r.sgl = append(r.sgl, m.Items[i].Data)
 		r.scatter(chunk, r.sgl[from:])
-		if src := r.source(); i == 0 && src != nil {
+		if i == 0 && r.late.src != nil {
 			for w := range r.wrs[wrs:] {
-				r.wrs[wrs+w].Source = src
+				r.wrs[wrs+w].Source = (*lateSource)(r)
 			}
 		}
 	}
-}
-
-// source is what has the bytes of the first item; nil: they are in memory.
-func (r *Request) source() rnic.Source {
-	switch {
-	case r.pipe != nil:
-		return r.pipe
-	case r.late.src != nil:
-		return (*lateSource)(r)
-	}
-	return nil
-}
-
-// settlePipe has the bytes of the pipe in memory if they do not leave by a Write chunk of their own, and no others in it. It
-// reports whether the pipe has what the first item is to have. A reply without items is that of a call that has
-// failed after its pipe was filled: it is as good as any, and the pipe is given up.
-func (r *Request) settlePipe(m chunks.Message, plan chunks.ReplyPlan) bool {
-	switch {
-	case r.pipe == nil:
-		return true
-	case len(m.Items) == 0:
-		r.Pipe(false)
-		return true
-	case r.pipe.Len() != len(m.Items[0].Data):
-		return false
-	case plan.Reduced.Has(0):
-		return true
-	}
-	err := r.pipe.ReadFull(m.Items[0].Data)
-	r.Pipe(false)
-	return err == nil
 }
 
 // pushStream makes what is left of m part of the Send, or writes it to the Reply

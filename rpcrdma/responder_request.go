@@ -33,7 +33,6 @@ type Request struct {
 	pull    *mem.Buffer // pulled Read chunks, one after the other
 	pullMR  *rnic.MR
 	results []*mem.Buffer
-	pipe    *mem.Pipe          // has the bytes of the first result item
 	late    lateItem           // is the first result item
 	held    int64              // bytes of the Budget
 	chunks  []chunks.ReadChunk // of hdr
@@ -66,21 +65,6 @@ func (r *Request) Buffer(n int) []byte {
 	f := mem.Get(n)
 	r.results = append(r.results, f)
 	return f.B[:n:n]
-}
-
-// Pipe returns, if want, an empty pipe for the bytes of the first result item, whose place is a Buffer that is not filled
-// then: nil where that does not pay on this connection, or there is no pipe. One that it gave before is
-// given up. The Request has it until its reply has left.
-func (r *Request) Pipe(want bool) *mem.Pipe {
-	r.pipe.Put()
-	r.pipe = nil
-	if !want {
-		return nil
-	}
-	if _, pays := r.rs.c.qp.TakesSources(); pays {
-		r.pipe = mem.GetPipe()
-	}
-	return r.pipe
 }
 
 // Lend has f run by the goroutine of the receive loop once it has done what has come, so that no other one has to be woken for a
@@ -132,7 +116,6 @@ func (r *Request) free() (held int64) {
 		r.results[i] = nil
 	}
 	r.results = r.results[:0]
-	r.Pipe(false)
 	r.giveUpLater()
 	if r.scratch != nil {
 		r.rs.c.receives.buffers.Put(r.scratch)

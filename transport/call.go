@@ -56,7 +56,6 @@ type Call struct {
 	out  *mem.Buffer      // TCP: where the reply's stream begins
 	bufs []*mem.Buffer    // TCP: what Buffer gave out
 	held int              // TCP: bytes of bufs, taken from the budget
-	pipe *mem.Pipe        // TCP: has the bytes of the first result item
 	mark [markLen]byte    // TCP: the reply's record mark
 	req  *rpcrdma.Request // RDMA: the request
 }
@@ -66,8 +65,6 @@ type Call struct {
 type carrier interface {
 	lines() *lines
 	buffer(c *Call, n int) []byte
-	// pipe gives c another empty pipe, or none, and takes back the one that it had.
-	pipe(c *Call, want bool) *mem.Pipe
 	// lend has the receive loop run c, which has been counted, by workerPool.runLent, if c is short or alone on the connection. It is called by
 	// the receive loop; false: it does not.
 	lend(c *Call) bool
@@ -93,7 +90,6 @@ func getCall(via carrier) *Call {
 func (c *Call) recycle() {
 	c.rec.Put()
 	c.out.Put()
-	c.pipe.Put()
 	for i, o := range c.bufs {
 		o.Put()
 		c.bufs[i] = nil
@@ -101,7 +97,7 @@ func (c *Call) recycle() {
 	c.args.Reset(nil, nil)
 	c.res.Reset(nil)
 	c.Ctx, c.Remote, c.Owner, c.Cred, c.Memo, c.header = nil, nil, Owner{}, Cred{}, nil, oncrpc.CallHeader{}
-	c.via, c.prog, c.proc, c.dup, c.next, c.rec, c.out, c.req, c.pipe = nil, nil, nil, nil, nil, nil, nil, nil, nil
+	c.via, c.prog, c.proc, c.dup, c.next, c.rec, c.out, c.req = nil, nil, nil, nil, nil, nil, nil, nil
 	c.lane, c.line, c.attempt, c.running.from = 0, nil, nil, nil
 	c.RDMA, c.Distinct, c.chunkFault, c.onLoop, c.short = false, false, false, false, false
 	c.bufs = c.bufs[:0]
@@ -143,21 +139,12 @@ const (
 	bufferPause = 40 * time.Millisecond
 )
 
-// Pipe returns an empty pipe for the bytes of the reply's first item, whose Data is n bytes of Buffer, not filled. The
-// connection takes them from there when it sends them. nil: it cannot, or it would not pay.
-func (c *Call) Pipe(n int) *mem.Pipe {
-	if n < mem.PipeMin {
-		return nil
-	}
-	return c.via.pipe(c, true)
-}
-
-// DropPipe gives up the pipe, and what is in it: the reply's items are in memory.
-func (c *Call) DropPipe() { c.via.pipe(c, false) }
+// laterMin is from how many bytes on it pays to read them when the reply leaves.
+const laterMin = 32 << 10
 
 // TakesLater reports whether the n bytes of the reply's first item may be read when it leaves (Later), and that pays.
 func (c *Call) TakesLater(n int) bool {
-	return n >= mem.PipeMin && c.req != nil && c.req.TakesLater()
+	return n >= laterMin && c.req != nil && c.req.TakesLater()
 }
 
 // Later has the n bytes of src from off on be the reply's first item, whose Data is n bytes of Buffer, not filled. They are read when they

@@ -104,7 +104,7 @@ func (l *tcpLink) nextBatch() {
 // gatherBatch collects the messages of a new batch.
 func (l *tcpLink) gatherBatch() {
 	for _, k := range l.batch {
-		l.gather.message(&k.tcp.mark, &k.enc, nil)
+		l.gather.message(&k.tcp.mark, &k.enc)
 	}
 	l.gather.begin()
 	l.moved = time.Now()

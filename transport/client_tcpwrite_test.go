@@ -322,7 +322,7 @@ func TestRecordSize(t *testing.T) {
 		k.encode(nil)
 		var g gather
 		var b bytes.Buffer
-		g.message(&k.tcp.mark, &k.enc, nil)
+		g.message(&k.tcp.mark, &k.enc)
 		if err := g.writeTo(&b, nil); err != nil {
 			t.Fatal(err)
 		}

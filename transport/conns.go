@@ -58,9 +58,6 @@ type usage struct {
 func (u *usage) sent(n int) {
 	u.out.Add(uint64(n))
 	countMessage(n)
-	if n <= smallRecord {
-		smallReplies.Add(1)
-	}
 }
 
 // A host is where connections come from: an IPv4 address, or the /64 of an IPv6 address,

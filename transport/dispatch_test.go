@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
-	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
@@ -54,7 +53,7 @@ func (t *tape) drop(c *Call)         { t.end(c, tapeEnd{how: "drop"}) }
 func (t *tape) reply(c *Call) {
 	var g gather
 	var b bytes.Buffer
-	g.message(&c.mark, &c.res, nil)
+	g.message(&c.mark, &c.res)
 	g.writeTo(&b, nil)
 	t.end(c, tapeEnd{"reply", b.Bytes()[markLen:]})
 }
@@ -67,8 +66,6 @@ func (t *tape) lend(c *Call) bool {
 }
 
 // buffer gives no more than there is, as every carrier.
-func (t *tape) pipe(*Call, bool) *mem.Pipe { return nil }
-
 func (t *tape) buffer(_ *Call, n int) []byte {
 	if n < 0 || n > 4<<20 {
 		return nil

@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 
-	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
@@ -26,31 +25,17 @@ type gather struct {
 	list  [][]byte
 	bufs  net.Buffers // list while it is being written
 	open  bool        // the last element is the tail of the arena and can grow
-	pipes []pipedItem // in order
 }
 
-// A pipedItem is an element of the list that stands for bytes in a pipe.
-type pipedItem struct {
-	at   int // index of the element
-	pipe *mem.Pipe
-}
-
-// message adds one record of one fragment: the stream of e with its items and their pads in place. pipe, if not nil,
-// has the bytes of the first item.
-func (g *gather) message(mark *[markLen]byte, e *xdr.Encoder, pipe *mem.Pipe) {
+// message adds one record of one fragment: the stream of e with its items and their pads in place.
+func (g *gather) message(mark *[markLen]byte, e *xdr.Encoder) {
 	stream := e.Bytes()
 	binary.BigEndian.PutUint32(mark[:], uint32(recordSize(e))|lastFragment)
 	g.piece(mark[:])
 	at := 0
 	for _, it := range e.Items() {
 		g.piece(stream[at:it.Off])
-		if pipe != nil {
-			g.pipes = append(g.pipes, pipedItem{len(g.list), pipe})
-			g.point(it.Data)
-			pipe = nil
-		} else {
-			g.piece(it.Data)
-		}
+		g.piece(it.Data)
 		g.piece(zeroPad[:xdr.Pad(len(it.Data))])
 		at = it.Off
 	}
@@ -126,8 +111,6 @@ func (g *gather) reset() {
 	clear(g.list)
 	g.list = g.list[:0]
 	g.arena = g.arena[:0]
-	clear(g.pipes)
-	g.pipes = g.pipes[:0]
 	g.bufs = nil
 	g.open = false
 }

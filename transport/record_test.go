@@ -147,7 +147,7 @@ func TestGatherRoundTrip(t *testing.T) {
 		}
 		e.Uint32(9)
 		flat.Uint32(9)
-		g.message(&marks[i], &e, nil)
+		g.message(&marks[i], &e)
 		want = append(want, slices.Clone(flat.Bytes()))
 	}
 	if err := g.writeTo(&out, nil); err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
-	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/sirupsen/logrus"
 )
 
@@ -199,8 +198,6 @@ func (l *lentCalls) take() *Call {
 }
 
 func (r *rdmaConn) buffer(c *Call, n int) []byte { return c.req.Buffer(n) }
-
-func (r *rdmaConn) pipe(c *Call, want bool) *mem.Pipe { return c.req.Pipe(want) }
 
 // reply gives the reply to the connection. Where it fails the connection has
 // ended, or the client offered too little, which rpcrdma has told it. A procedure

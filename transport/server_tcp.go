@@ -90,7 +90,6 @@ type tcpConn struct {
 
 	// Owned by the one who writes.
 	gather gather
-	splice *splicer // nil: what the connection is has no descriptor
 }
 
 func newTCPConn(s *Server, nc net.Conn) *tcpConn {
@@ -107,7 +106,6 @@ func newTCPConn(s *Server, nc net.Conn) *tcpConn {
 	t.peer.origin.local = addrPortOf(nc.LocalAddr())
 	t.peer.origin.watch(t.fate)
 	t.peer.memo = new(atomic.Value)
-	t.splice = newSplicer(nc)
 	return t
 }
 
@@ -230,16 +228,6 @@ func (t *tcpConn) buffer(c *Call, n int) []byte {
 	return o.B
 }
 
-// pipe gives c a pipe that its reply's first item leaves from.
-func (t *tcpConn) pipe(c *Call, want bool) *mem.Pipe {
-	c.pipe.Put()
-	c.pipe = nil
-	if want && t.splice != nil {
-		c.pipe = mem.GetPipe()
-	}
-	return c.pipe
-}
-
 // reply queues the reply. The receive loop flushes before it waits for the
 // peer; everybody else writes at once, unless somebody does already.
 func (t *tcpConn) reply(c *Call) {
@@ -285,11 +273,11 @@ func (t *tcpConn) writeBatch(batch []*Call) {
 	if !t.hasFailed() {
 		n := 0
 		for _, c := range batch {
-			t.gather.message(&c.mark, &c.res, c.pipe)
+			t.gather.message(&c.mark, &c.res)
 			n += markLen + recordSize(&c.res)
 		}
 		t.used.sent(n)
-		if err := t.writeGathered(); err != nil {
+		if err := t.gather.writeTo(t.nc, t); err != nil {
 			t.close()
 		}
 	}

@@ -138,12 +138,10 @@ func (u *udpSocket) buffer(c *Call, n int) []byte {
 	return o.B
 }
 
-func (u *udpSocket) pipe(*Call, bool) *mem.Pipe { return nil }
-
 func (u *udpSocket) reply(c *Call) {
 	from := u.forget(c)
 	var g gather
-	g.message(&c.mark, &c.res, nil)
+	g.message(&c.mark, &c.res)
 	reply := make([]byte, 0, recordSize(&c.res)+markLen)
 	for _, piece := range g.list {
 		reply = append(reply, piece...)

@@ -3,12 +3,10 @@
 package osfs
 
 import (
-	"errors"
 	"math"
 	"sync/atomic"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
-	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"golang.org/x/sys/unix"
 )
 
@@ -56,37 +54,6 @@ func (f *FS) toRead(c *nfsserver.Cred, r *nfsserver.Ref) (n *node, fd int, err e
 	}
 	return n, fd, nil
 }
-
-// ReadPages is ReadAt that leaves the data where it is, in the kernel's page cache. Only of file systems of this
-// machine's own: what others give their pages for, and when they answer, is theirs to say.
-func (f *FS) ReadPages(c nfsserver.Cred, r nfsserver.Ref, p *mem.Pipe, count int, off uint64) (int, error) {
-	if !f.info.Quick {
-		return 0, errors.ErrUnsupported
-	}
-	n, fd, err := f.toRead(&c, &r)
-	if err != nil {
-		return 0, err
-	}
-	defer f.cache.release(n)
-	if off > math.MaxInt64-uint64(count) {
-		return 0, nil
-	}
-	for done := 0; done < count; {
-		k, err := again2(func() (int, error) { return p.Fill(fd, int64(off)+int64(done), count-done) })
-		// EINVAL: nothing of the kind here. EAGAIN: no room for pages of that size. EPERM, ENOSYS: a sandbox. Of a bad disk
-		// ReadAt tells.
-		if err != nil {
-			return 0, errors.ErrUnsupported
-		}
-		if k == 0 {
-			return done, nil
-		}
-		done += k
-	}
-	return count, nil
-}
-
-var _ nfsserver.PageReader = (*FS)(nil)
 
 // isFile: only regular files have content.
 func (n *node) isFile() error {

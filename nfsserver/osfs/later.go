@@ -15,7 +15,7 @@ import (
 
 var _ nfsserver.LaterReader = (*FS)(nil)
 
-// ReadLater is ReadPages that does not even look the pages up: that costs as much again as to copy from them. So it is for
+// ReadLater does not look the pages up: that costs as much again as to copy from them. It is for
 // what the kernel has in memory now. What it throws out until the reply leaves is waited for then; of tmpfs, which has nothing to read from,
 // that is what was swapped out.
 func (f *FS) ReadLater(c nfsserver.Cred, r nfsserver.Ref, count int, off uint64) (mem.Later, error) {

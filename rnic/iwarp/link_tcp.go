@@ -21,13 +21,12 @@ import (
 // functions that RawConn takes are made once and find their arguments in fields.
 type tcpLink struct {
 	// set once
-	c                                 *net.TCPConn
-	rc                                syscall.RawConn
-	readFn, writeFn, freeFn, spliceFn func(fd uintptr) bool
-	unpaced                           bool // the kernel sets it no pace: small system calls cost little
-	countFn                           func(fd uintptr)
-	count                             atomic.Int64 // bytes that the socket has, as countFn has found last
-	large                             atomic.Int32 // inputs until the stream is no longer taken to be one of large transfers
+	c                       *net.TCPConn
+	rc                      syscall.RawConn
+	readFn, writeFn, freeFn func(fd uintptr) bool
+	countFn                 func(fd uintptr)
+	count                   atomic.Int64 // bytes that the socket has, as countFn has found last
+	large                   atomic.Int32 // inputs until the stream is no longer taken to be one of large transfers
 
 	// owned by the receive loop
 	sink     sink
@@ -60,8 +59,8 @@ func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
 	if err := c.SetNoDelay(true); err != nil { // RFC 5044 §5.1 [R5044-078]
 		return nil, err
 	}
-	l := &tcpLink{c: c, rc: rc, unpaced: isUnpaced(c, rc), mark: 1, look: look.New(), sleep: look.NewSleeper()}
-	l.readFn, l.writeFn, l.freeFn, l.spliceFn = l.tryRead, l.tryWrite, l.park, l.trySplice
+	l := &tcpLink{c: c, rc: rc, mark: 1, look: look.New(), sleep: look.NewSleeper()}
+	l.readFn, l.writeFn, l.freeFn = l.tryRead, l.tryWrite, l.park
 	l.countFn = func(fd uintptr) {
 		n, _ := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
 		l.count.Store(int64(n))
@@ -249,19 +248,10 @@ func (l *tcpLink) tryWrite(fd uintptr) bool {
 	}
 }
 
-// trySplice gives the socket what it takes of the one piece, out of its Source.
-func (l *tcpLink) trySplice(fd uintptr) bool {
-	l.wn, l.werr = l.how.Source.Splice(fd, int(l.wiov[0].Len), l.how.More)
-	return true
-}
-
 // sendFlags are the flags of sendmsg(2) for how.
 func sendFlags(how core.Passing) (flags uintptr) {
 	if how.Record {
 		flags |= unix.MSG_EOR
-	}
-	if how.More {
-		flags |= unix.MSG_MORE
 	}
 	return flags
 }
@@ -280,11 +270,7 @@ func (l *tcpLink) writev(pieces [][]byte, how core.Passing) (n int, full bool, e
 		iov = append(iov, syscall.Iovec{Base: unsafe.SliceData(p), Len: uint64(len(p))})
 	}
 	l.wiov, l.how = iov, how
-	if how.Source != nil {
-		err = l.rc.Write(l.spliceFn)
-	} else {
-		err = l.rc.Write(l.writeFn)
-	}
+	err = l.rc.Write(l.writeFn)
 	l.wiov, l.wmsg, l.how = nil, syscall.Msghdr{}, core.Passing{}
 	clear(iov) // what it pointed at can be collected
 	if many != nil {

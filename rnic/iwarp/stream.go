@@ -106,7 +106,6 @@ func (s *stream) start(ses *session) error {
 		s.waiting = nil
 	}
 	ses.modes.Extensions = s.p.cfg.Extensions
-	ses.modes.Splice = s.tx.tcp != nil && s.tx.tcp.unpaced
 	ses.modes.Direct, ses.modes.Strict = l.inline(), s.p.cfg.CRC == rnic.CRCStrict
 	s.modes = ses.modes
 	s.tx.out.Start(ses.modes)
@@ -153,9 +152,6 @@ var (
 	_ rnic.SourceEndpoint   = (*stream)(nil)
 	_ rnic.ChecksumEndpoint = (*stream)(nil)
 )
-
-// Splices reports whether payload of a Splicer goes to the socket from there.
-func (s *stream) Splices() bool { return s.socketLink() != nil && s.tx.out.Splices() }
 
 // TakesSources reports whether the payload of a Write may come from a Source, and whether FPDUs are long enough for that.
 func (s *stream) TakesSources() (can, pays bool) {

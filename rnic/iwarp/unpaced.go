@@ -106,15 +106,6 @@ func pace(c net.Conn, had string) {
 	})
 }
 
-// isUnpaced reports whether a connection inside of this machine is known not to be paced.
-func isUnpaced(c *net.TCPConn, rc syscall.RawConn) (yes bool) {
-	if !sameMachine(c.LocalAddr(), c.RemoteAddr()) {
-		return false
-	}
-	_ = rc.Control(func(fd uintptr) { yes = !paces(control(fd)) })
-	return yes
-}
-
 // sameMachine reports whether two ends of a connection are known to be on one machine.
 func sameMachine(local, remote net.Addr) bool {
 	l, ok := local.(*net.TCPAddr)

@@ -89,8 +89,7 @@ func putRead(t *testing.T, name string, content []byte) {
 	}
 }
 
-// overRDMA is with CRCs: without them pages go to the socket, on loopback.
-var overRDMA = map[string]nfsclient.Options{"CRC": {CRC: rnic.CRCOn}, "strict": {CRC: rnic.CRCStrict}}
+var overRDMA = map[string]nfsclient.Options{"CRC": {CRC: rnic.CRCOn}, "strict": {CRC: rnic.CRCStrict}, "no CRC": {CRC: rnic.CRCOff}}
 
 func TestReadsMadeLaterAreTheFile(t *testing.T) {
 	rig.NoLeaks(t)
@@ -113,7 +112,7 @@ func TestReadsMadeLaterAreTheFile(t *testing.T) {
 	w.wantNoneHeld(t)
 }
 
-// TestReadsAreLeftForLaterWhereThatPays: not where pages go to the socket as they are, and not for a client that wants markers, whose
+// TestReadsAreLeftForLaterWhereThatPays: not for a client that wants markers, whose
 // connection takes no bytes that are not in memory.
 func TestReadsAreLeftForLaterWhereThatPays(t *testing.T) {
 	rig.NoLeaks(t)
@@ -123,7 +122,7 @@ func TestReadsAreLeftForLaterWhereThatPays(t *testing.T) {
 	rand.NewChaCha8([32]byte{3}).Read(content)
 	putRead(t, filepath.Join(dir, "f"), content)
 	for way, opt := range map[string]nfsclient.Options{
-		"no CRC": {CRC: rnic.CRCOff}, "markers": {Device: iwarp.Open(rnic.DeviceConfig{Markers: true})},
+		"markers":         {Device: iwarp.Open(rnic.DeviceConfig{Markers: true})},
 		"markers, no CRC": {Device: iwarp.Open(rnic.DeviceConfig{Markers: true, CRC: rnic.CRCOff})},
 	} {
 		if b, err := s.Mount(t, opt).ReadFile(t.Context(), "f"); err != nil || !bytes.Equal(b, content) {

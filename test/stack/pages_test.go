@@ -1,12 +1,11 @@
-// READs that leave from the page cache: the same bytes as by a copy, whatever becomes of the file or the reader.
+// READs whose replies wait for their client: the bytes are the file's, whatever becomes of it meanwhile.
 
 package stack
 
 import (
 	"bytes"
 	"context"
-	"errors"
-	"math/rand/v2"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,59 +14,12 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
-	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
-	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
-	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
-
-// watchedFS counts READs by pages and by copies, and does something between a READ and its reply.
-type watchedFS struct {
-	nfsserver.FS
-	pages, copies atomic.Int64
-	refuse        atomic.Bool // pages, after some have been given
-	after         atomic.Pointer[func()]
-}
-
-func (w *watchedFS) ReadPages(c nfsserver.Cred, r nfsserver.Ref, p *mem.Pipe, n int, off uint64) (int, error) {
-	got, err := w.FS.(nfsserver.PageReader).ReadPages(c, r, p, n, off)
-	w.pages.Add(1)
-	if f := w.after.Load(); f != nil {
-		(*f)()
-	}
-	if w.refuse.Load() {
-		return 0, errors.ErrUnsupported
-	}
-	return got, err
-}
-
-func (w *watchedFS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
-	w.copies.Add(1)
-	return w.FS.ReadAt(c, r, p, off)
-}
-
-// servePages serves dir; without a file system that gives pages the test is skipped.
-func servePages(t *testing.T, dir string) (*rig.Server, *watchedFS) {
-	t.Helper()
-	var w *watchedFS
-	s := rig.Start(t, rig.Config{Dir: dir, Device: rnic.DeviceConfig{CRC: rnic.CRCAuto}, Wrap: func(fs nfsserver.FS) nfsserver.FS {
-		w = &watchedFS{FS: fs}
-		return w
-	}})
-	if !w.FS.Info().Quick {
-		machine.Skip(t, "the temporary directory is on no file system of this machine's own: pages are not tested")
-	}
-	return s, w
-}
-
-// byPages are the ways on which data leaves the server from pages of the file.
-var byPages = map[string]nfsclient.Options{
-	"tcp":          {Transport: nfsclient.TCP},
-	"rdma, CRC":    {CRC: rnic.CRCOn},
-	"rdma, no CRC": {CRC: rnic.CRCOff},
-}
 
 // A countedRead is a READ of which count are expected to take the way that is counted.
 type countedRead struct {
@@ -101,159 +53,92 @@ func wantReads(t *testing.T, g *nfsclient.File, content []byte, counter *atomic.
 	}
 }
 
-// TestReadsByPagesAreTheFile: aligned or not, with holes, up to the end and past it; READs of little are by a copy.
-func TestReadsByPagesAreTheFile(t *testing.T) {
-	rig.NoLeaks(t)
-	dir := t.TempDir()
-	s, w := servePages(t, dir)
-	content := make([]byte, 3<<20+777)
-	rand.NewChaCha8([32]byte{1}).Read(content)
-	clear(content[1<<20+5 : 2<<20+9])
-	name := filepath.Join(dir, "f")
-	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
+// A pausedConn is a connection from which nothing is read until it goes on.
+type pausedConn struct {
+	net.Conn
+	pause *atomic.Pointer[chan struct{}]
+}
+
+func (c pausedConn) Read(b []byte) (int, error) {
+	if wait := c.pause.Load(); wait != nil {
+		<-*wait
 	}
-	defer f.Close()
-	_, err1 := f.WriteAt(content[:1<<20+5], 0) // what is between is a hole
-	_, err2 := f.WriteAt(content[2<<20+9:], 2<<20+9)
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
-	reads := []countedRead{{0, 1 << 20, 1}, {1 << 20, 1 << 20, 1}, {2 << 20, 1 << 20, 1}, {4096, 32 << 10, 1}, {777, 512 << 10, 1}, {1<<20 - 3, 100001, 1},
-		{3, 1 << 20, 0}, {0, 31 << 10, 0}, {3 << 20, 1 << 20, 0}, {int64(len(content)) - 70000, 1 << 20, 1}}
-	for way, opt := range byPages {
-		t.Run(way, func(t *testing.T) {
-			fsys := s.Mount(t, opt)
-			g, err := fsys.Open(t.Context(), "f")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer g.Close()
-			wantReads(t, g, content, &w.pages, reads)
-			w.refuse.Store(true)
-			got := make([]byte, 1<<20)
-			if _, err := g.ReadAt(got, 0); err != nil || !bytes.Equal(got, content[:1<<20]) {
-				t.Errorf("a file system that refuses in the middle: %v, the same bytes: %v", err, bytes.Equal(got, content[:1<<20]))
-			}
-			w.refuse.Store(false)
-		})
+	return c.Conn.Read(b)
+}
+
+// A readCounter counts READs that were answered.
+type readCounter struct{ n atomic.Int64 }
+
+func (*readCounter) Connection(bool, int) {}
+
+func (r *readCounter) Call(s transport.CallStats) {
+	if s.Program.Number == nfs3.Program && s.Number == nfs3.ProcRead {
+		r.n.Add(1)
 	}
 }
 
-// TestFileCutBeforeItsPagesAreSent: the reply has as many bytes as it says, each of them the file's
-// old one or the zero of one that is cut off, and the connection goes on.
-func TestFileCutBeforeItsPagesAreSent(t *testing.T) {
+// TestFileCutWhileRepliesWait: a file is cut to whole pages, and to part of one, while replies with all of it wait for a client that is slow to take
+// them. None has a byte that the file never had.
+func TestFileCutWhileRepliesWait(t *testing.T) {
 	rig.NoLeaks(t)
 	dir := t.TempDir()
-	s, w := servePages(t, dir)
-	name := filepath.Join(dir, "f")
-	content := bytes.Repeat([]byte{0xa5}, 1<<20)
-	for way, opt := range byPages {
+	answered := new(readCounter)
+	s := rig.Start(t, rig.Config{Dir: dir, Device: rnic.DeviceConfig{CRC: rnic.CRCAuto}, Server: transport.ServerConfig{Observer: answered}})
+	const size, reads = 1 << 20, 12
+	content := bytes.Repeat([]byte{0xa5}, size)
+	for way, opt := range map[string]nfsclient.Options{
+		"tcp":          {Transport: nfsclient.TCP},
+		"rdma, CRC":    {CRC: rnic.CRCOn},
+		"rdma, no CRC": {CRC: rnic.CRCOff},
+	} {
 		t.Run(way, func(t *testing.T) {
+			var pause atomic.Pointer[chan struct{}]
+			dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+				c, err := new(net.Dialer).DialContext(ctx, network, addr)
+				return pausedConn{c, &pause}, err
+			}
+			opt.Dial, opt.Conns = dial, 1
+			if opt.Transport != nfsclient.TCP {
+				opt.Device = iwarp.Open(rnic.DeviceConfig{CRC: opt.CRC, Dial: dial})
+			}
 			fsys := s.Mount(t, opt)
-			for _, size := range []int64{0, 5000, 512<<10 + 1} {
+			for _, left := range []int64{0, 5 * 4096, 512<<10 + 1} {
+				name := filepath.Join(dir, "f")
 				if err := os.WriteFile(name, content, 0o644); err != nil {
 					t.Fatal(err)
 				}
-				g, err := fsys.Open(t.Context(), "f")
+				f, err := fsys.Open(t.Context(), "f")
 				if err != nil {
 					t.Fatal(err)
 				}
-				cut := func() { os.Truncate(name, size) }
-				w.after.Store(&cut)
-				got := make([]byte, len(content))
-				n, err := g.ReadAt(got, 0)
-				w.after.Store(nil)
-				if n != len(got) || err != nil {
-					t.Errorf("cut to %d: %d bytes, %v", size, n, err)
+				before, wait := answered.n.Load(), make(chan struct{})
+				pause.Store(&wait)
+				var readers sync.WaitGroup
+				for range reads {
+					readers.Go(func() {
+						got := make([]byte, size)
+						n, err := f.ReadAt(got, 0)
+						if err != nil && err != io.EOF {
+							t.Errorf("cut to %d: %v", left, err)
+						}
+						if i := bytes.IndexByte(got[:n], 0); i >= 0 {
+							t.Errorf("cut to %d: %d bytes, and from byte %d on zeros that the file never had", left, n, i)
+						}
+					})
 				}
-				if !bytes.Equal(got[:size], content[:size]) || bytes.IndexFunc(got[size:], func(r rune) bool { return r != 0 && r != 0xfffd }) >= 0 {
-					t.Errorf("cut to %d: bytes that were never in the file", size)
-				}
-				g.Close()
-				if b, err := fsys.ReadFile(context.Background(), "f"); err != nil || !bytes.Equal(b, content[:size]) {
-					t.Errorf("cut to %d, read again: %d bytes, %v", size, len(b), err)
-				}
-			}
-		})
-	}
-}
-
-// stallConn is a connection from which nothing is read once stall is closed.
-type stallConn struct {
-	net.Conn
-	stall, closed chan struct{}
-	once          *sync.Once
-}
-
-func (c stallConn) Read(b []byte) (int, error) {
-	select {
-	case <-c.stall:
-		<-c.closed
-		return 0, net.ErrClosed
-	default:
-		return c.Conn.Read(b)
-	}
-}
-
-func (c stallConn) Close() error {
-	c.once.Do(func() { close(c.closed) })
-	return c.Conn.Close()
-}
-
-// TestReadersWhoNeverRead: they hold no more pipes than there may be, others are served meanwhile, by
-// copies where there is no pipe left, and all is given back when they are gone.
-func TestReadersWhoNeverRead(t *testing.T) {
-	rig.NoLeaks(t)
-	dir := t.TempDir()
-	s, w := servePages(t, dir)
-	content := make([]byte, 8<<20)
-	rand.NewChaCha8([32]byte{2}).Read(content)
-	if err := os.WriteFile(filepath.Join(dir, "f"), content, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for way, opt := range byPages {
-		t.Run(way, func(t *testing.T) {
-			stall := make(chan struct{})
-			dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
-				c, err := new(net.Dialer).DialContext(ctx, network, addr)
-				return stallConn{c, stall, make(chan struct{}), new(sync.Once)}, err
-			}
-			stalled := opt
-			stalled.Dial, stalled.Conns = dial, 1
-			if opt.Transport != nfsclient.TCP {
-				stalled.Device = iwarp.Open(rnic.DeviceConfig{CRC: opt.CRC, Dial: dial})
-			}
-			const readers, each = 3, 24
-			var files []*nfsclient.File
-			for range readers {
-				f, err := s.Mount(t, stalled).Open(t.Context(), "f")
-				if err != nil {
+				eventually(t, "all READs being answered", func() error {
+					if n := answered.n.Load() - before; n < reads {
+						return io.ErrNoProgress
+					}
+					return nil
+				})
+				if err := os.Truncate(name, left); err != nil {
 					t.Fatal(err)
 				}
-				files = append(files, f)
-			}
-			good := s.Mount(t, opt)
-			before, base := w.pages.Load()+w.copies.Load(), rig.Descriptors()
-			close(stall)
-			for _, f := range files {
-				for i := range each {
-					// It ends, with an error, when the test does: the client is closed.
-					go f.ReadAt(make([]byte, 1<<20), int64(i%8)<<20)
-				}
-			}
-			eventually(t, "the server having READs that nobody takes", func() error {
-				if w.pages.Load()+w.copies.Load()-before < readers*12 {
-					return errors.New("it has not yet")
-				}
-				return nil
-			})
-			if b, err := good.ReadFile(context.Background(), "f"); err != nil || !bytes.Equal(b, content) {
-				t.Errorf("another reader meanwhile: %d bytes, %v", len(b), err)
-			}
-			if n := rig.Descriptors() - base; n > 2*64+16 {
-				t.Errorf("%d descriptors are open", n)
+				pause.Store(nil)
+				close(wait)
+				readers.Wait()
+				f.Close()
 			}
 		})
 	}

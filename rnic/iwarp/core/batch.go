@@ -38,14 +38,7 @@ type batch struct {
 	began   uint64   // stream position of its first byte, an FPDU boundary
 	pos     uint64   // stream position of the next byte to be taken
 	pins    []pin
-	room    room      // payload of Sources
-	sources []sourced // in order
-}
-
-// A sourced range stands for bytes that the link takes from a Splicer.
-type sourced struct {
-	piece int
-	rnic.Splicer
+	room    room // payload of Sources
 }
 
 // A pin is a range of a batch that points into a Memory Region that the peer reads.
@@ -121,8 +114,6 @@ func (b *batch) shrink() {
 func (b *batch) forget() {
 	clear(b.pieces)
 	b.pieces, b.at = b.pieces[:0], 0
-	clear(b.sources)
-	b.sources = b.sources[:0]
 }
 
 // own returns n bytes of scratch memory that leave next. Neighbours in the
@@ -154,25 +145,6 @@ func (b *batch) point(p []byte) {
 	b.left += len(p)
 	b.owned = false
 	b.pieces = append(b.pieces, p)
-}
-
-// pointSource is point for a range that src has the bytes of.
-func (b *batch) pointSource(src rnic.Splicer, p []byte) {
-	b.point(p)
-	b.sources = append(b.sources, sourced{len(b.pieces) - 1, src})
-}
-
-// next returns the ranges that leave next in one call: those up to one that a Splicer has the bytes of, or that alone.
-func (b *batch) next() (pieces [][]byte, src rnic.Splicer, more bool) {
-	for _, s := range b.sources {
-		switch {
-		case s.piece == b.at:
-			return b.pieces[b.at : b.at+1], s.Splicer, b.at+1 < len(b.pieces)
-		case s.piece > b.at:
-			return b.pieces[b.at:s.piece], nil, true
-		}
-	}
-	return b.pieces[b.at:], nil, false
 }
 
 // pointInto is point for memory of mr, which the caller has borrowed.
@@ -242,9 +214,8 @@ func (b *batch) detach(mr *rnic.MR) {
 func (b *batch) cut() []byte {
 	var rest []byte
 	if n := b.inside(); n > 0 {
-		for i, p := range b.pieces[b.at:] {
+		for _, p := range b.pieces[b.at:] {
 			p = p[:min(len(p), n-len(rest))]
-			b.fetch(b.at+i, p)
 			rest = append(rest, p...)
 			if len(rest) == n {
 				break
@@ -256,16 +227,6 @@ func (b *batch) cut() []byte {
 	b.room.drop()
 	b.reset()
 	return rest
-}
-
-// fetch has the bytes in p, the beginning of a range, if a Splicer has them.
-func (b *batch) fetch(piece int, p []byte) {
-	for _, s := range b.sources {
-		if s.piece == piece {
-			// It has all that was promised, or else the FPDU is good for nothing but to keep its place: there is no CRC.
-			_ = s.ReadFull(p)
-		}
-	}
 }
 
 // inside is how many bytes are left of an FPDU that has been begun.

@@ -19,7 +19,6 @@ type Modes struct {
 	WholeTrailer bool // cut no trailer of an FPDU: the peer might be Linux siw, which would call its CRC bad
 	Extensions   bool // RFC 7306 is spoken
 	Direct       bool // large payload can be read straight to where it belongs; not with markers
-	Splice       bool // the link can send from a Splicer, and that costs it less than to send from memory
 	Strict       bool // with CRCs it is not: each is checked before a byte of its segment is placed
 }
 
@@ -31,7 +30,6 @@ type Outbound struct {
 	q       *rnic.ProviderQP
 	w       *Work
 	crc     bool
-	splice  bool              // payload of a Splicer need not be in memory: there is no CRC
 	record  bool              // a batch is a record, after which TCP begins a segment; see splits
 	markers *mpa.MarkerSender // not nil: the peer asked for markers
 
@@ -64,9 +62,8 @@ const mssEvery = 64
 // goes between its segments (RFC 5041 §5.3 [R5041-067]).
 type message struct {
 	begun
-	c      cursor       // e: where in its payload
-	sent   uint32       // bytes in segments already made
-	splice rnic.Splicer // e: the link takes the payload from there, all of it; nil: it is in memory, or read to it
+	c    cursor // e: where in its payload
+	sent uint32 // bytes in segments already made
 }
 
 // Init makes an Outbound that has nothing to send to.
@@ -79,7 +76,6 @@ func (o *Outbound) Init(q *rnic.ProviderQP, w *Work) {
 // Start sets it up for a stream.
 func (o *Outbound) Start(m Modes) {
 	o.crc, o.record = m.CRC, m.WholeTrailer && !m.SendMarkers
-	o.splice = m.Splice && !m.CRC && !o.record
 	if m.SendMarkers {
 		o.markers = new(mpa.MarkerSender)
 	}
@@ -105,9 +101,7 @@ func (o *Outbound) SetMSS(mss int) {
 
 // A Passing is how pending bytes are to be handed to TCP.
 type Passing struct {
-	Record bool         // they begin a segment, and so does what follows them
-	More   bool         // what follows them is Pending as soon as they are taken
-	Source rnic.Splicer // not nil: it has the bytes of the one piece
+	Record bool // they begin a segment, and so does what follows them
 }
 
 // Pending is what of the batch TCP can be given next, in order; valid until the next call.
@@ -115,19 +109,11 @@ func (o *Outbound) Pending() (pieces [][]byte, how Passing) {
 	if o.b.empty() {
 		return nil, how
 	}
-	if len(o.b.sources) == 0 {
-		return o.b.pieces[o.b.at:], Passing{Record: o.record}
-	}
-	pieces, how.Source, how.More = o.b.next()
-	return pieces, how
+	return o.b.pieces[o.b.at:], Passing{Record: o.record}
 }
 
-// How many bytes an FPDU has at least where a Source pays: one that is spliced takes two system calls of its own, so it has to be longer. With 9 KiB
-// payload that is read from a Source saves a seventh of the server's time.
-const (
-	splicedSegment = 16 << 10
-	sourcedSegment = 8 << 10
-)
+// sourcedSegment is how many bytes an FPDU has at least where a Source pays: with 9 KiB it saves a seventh of the server's time.
+const sourcedSegment = 8 << 10
 
 // TakesSources reports whether payload may come from a Source, and whether that pays with FPDUs as long as
 // they are now. Any goroutine may call it.
@@ -135,9 +121,6 @@ func (o *Outbound) TakesSources() (can, pays bool) {
 	can = o.markers == nil
 	return can, can && o.lastMULPDU.Load() >= sourcedSegment
 }
-
-// Splices reports whether payload of a Splicer goes from there to the link with FPDUs as long as they are now. Any goroutine may call it.
-func (o *Outbound) Splices() bool { return o.splice && o.lastMULPDU.Load() >= splicedSegment }
 
 // Fill makes a batch, when TCP has taken all of the one before, of as many FPDUs as are there and fit.
 // Without an error and with nothing Pending after it there is nothing to send. The error, a *Fault or a plain
@@ -198,9 +181,6 @@ func (o *Outbound) pick() bool {
 	o.cur = message{begun: b}
 	if b.e != nil {
 		o.cur.c.sgl = b.e.SGL
-		if o.Splices() && b.e.Source != nil {
-			o.cur.splice, _ = b.e.Source.(rnic.Splicer)
-		}
 	}
 	return true
 }

@@ -52,24 +52,18 @@ func (o *Outbound) payloadHeader(e *entry) ddp.Header {
 	return h
 }
 
-// pageBytes is the size of most machines' pages.
-const pageBytes = 4 << 10
-
 // payloadSegment adds the next segment of a Send or RDMA Write.
 func (o *Outbound) payloadSegment(e *entry) (added bool, err error) {
 	h := o.payloadHeader(e)
 	// As much as the segment takes, unless the batch runs out of ranges, or the poster has cut elsewhere
 	// when it computed the CRCs: the segment size of TCP may have grown since.
 	n := o.span(min(int(e.Bytes-o.cur.sent), e.P.early.cut(o.mulpdu-h.Len())))
-	if o.cur.splice != nil && n > pageBytes && n < int(e.Bytes-o.cur.sent) {
-		n &^= pageBytes - 1 // an FPDU of whole pages is one packet: its header, and as many pages as a packet has room for
-	}
 	if o.splits(h.Len() + n) {
 		return false, nil
 	}
 	h.Last = o.cur.sent+uint32(n) == e.Bytes
 	var seen []byte
-	if e.Source != nil && o.cur.splice == nil {
+	if e.Source != nil {
 		if seen, err = o.b.read(e.Source, n, int(e.Bytes-o.cur.sent)); err != nil {
 			return false, err // nothing of the FPDU is in the batch yet
 		}
@@ -121,8 +115,6 @@ func (o *Outbound) plain(h *ddp.Header, n int, seen []byte) {
 		case seen != nil:
 			p, seen = seen[:len(p)], seen[len(p):]
 			o.b.point(p)
-		case o.cur.splice != nil:
-			o.b.pointSource(o.cur.splice, p)
 		case n <= inlineMax:
 			copy(o.b.own(len(p)), p)
 		default:

@@ -96,7 +96,7 @@ func (e *slateEnd) send() {
 			e.fail(err)
 			return
 		}
-		pieces, how := e.out.Pending()
+		pieces, _ := e.out.Pending()
 		if len(pieces) == 0 {
 			if e.work.Rest() {
 				e.deliver()
@@ -110,9 +110,6 @@ func (e *slateEnd) send() {
 		n := 0
 		for _, p := range pieces {
 			p = p[:min(len(p), e.room)]
-			if how.Source != nil && how.Source.ReadFull(p) != nil {
-				panic("the Source has too little")
-			}
 			e.sent = append(e.sent, p...)
 			n += len(p)
 			e.room -= len(p)

@@ -4,7 +4,6 @@ package core
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"testing"
 
@@ -20,8 +19,6 @@ func (r *reader) ReadFull(p []byte) error {
 	_, err := io.ReadFull(&r.Reader, p)
 	return err
 }
-
-func (r *reader) Splice(uintptr, int, bool) (int, error) { return 0, errors.ErrUnsupported }
 
 // wrote is what a side sends for two Writes of payload and a Send, in steps of step bytes for the first limit bytes, and what
 // Stop makes of the rest. With sourced the payload comes from one Source, and the memory for it holds nothing of it.
@@ -65,11 +62,8 @@ func wrote(t *testing.T, m Modes, mss int, payload []byte, sourced bool, step, l
 
 func TestSourceMakesTheSameStream(t *testing.T) {
 	payload := noise(900_003)
-	for i, m := range []Modes{{Splice: true}, {Splice: true}, {}, {CRC: true, Splice: true}, {CRC: true, WholeTrailer: true, Splice: true}} {
-		mss := 9000
-		if i == 0 {
-			mss = 4*pageBytes + ddp.TaggedLen + mpa.LengthLen + mpa.CRCLen // long enough to be spliced, and of whole pages as they are
-		}
+	for _, m := range []Modes{{}, {CRC: true}, {CRC: true, WholeTrailer: true}} {
+		const mss = 9000
 		whole, _ := wrote(t, m, mss, payload, false, 1<<21, 1<<21)
 		if len(whole) < len(payload) {
 			t.Fatalf("%d bytes of stream", len(whole))
@@ -89,14 +83,14 @@ func TestSourceMakesTheSameStream(t *testing.T) {
 	}
 }
 
-// TestSegmentsThatGrowInAMessage: a Splicer whose first bytes have been read to memory, some of them for later segments, is read to the end of the message,
-// however long segments become; the next message is spliced.
+// TestSegmentsThatGrowInAMessage: a Source whose first bytes have been read to memory, some of them for later segments, is read to the end of the message,
+// however long segments become.
 func TestSegmentsThatGrowInAMessage(t *testing.T) {
 	const message = 600_000
 	payload := noise(2 * message)
 	s := newSide(t, rnic.DeviceConfig{}, 8)
 	s.end.mss = 9000
-	s.end.start(Modes{Splice: true}, 1, 1, false)
+	s.end.start(Modes{}, 1, 1, false)
 	s.end.room = 0
 	src := new(reader)
 	src.Reset(payload)
@@ -127,60 +121,8 @@ func TestSegmentsThatGrowInAMessage(t *testing.T) {
 	if !bytes.Equal(got, payload) {
 		t.Errorf("%d bytes have arrived, or others", len(got))
 	}
-	if !s.end.out.Splices() || longest < splicedSegment {
+	if longest < 9000 {
 		t.Errorf("the longest segment has %d bytes", longest)
-	}
-}
-
-// TestPassingOfASplicedMessage: what a Splicer has is passed alone, and More is said exactly where more of the batch follows: TCP would keep the end of the
-// last one back. What is sent after it is passed at once, as ever.
-func TestPassingOfASplicedMessage(t *testing.T) {
-	s := newSide(t, rnic.DeviceConfig{}, 8)
-	s.end.start(Modes{Splice: true}, 1, 1, false)
-	s.end.room = 0
-	src := new(reader)
-	src.Reset(noise(700_000))
-	spliced, calls := 0, 0
-	take := func() {
-		for pieces, how := s.end.out.Pending(); len(pieces) > 0; calls++ {
-			n := 0
-			for _, p := range pieces {
-				n += len(p)
-			}
-			if how.Source != nil {
-				if spliced += n; len(pieces) != 1 || how.Source != rnic.Splicer(src) {
-					t.Errorf("%d ranges of a Splicer at once, or of another one", len(pieces))
-				}
-			}
-			if !s.end.out.Sent(n) {
-				t.Fatal("no room for a completion")
-			}
-			more := how.More
-			if pieces, how = s.end.out.Pending(); more != (len(pieces) > 0) {
-				t.Errorf("after %d bytes, %d of them spliced: more follows: %v, told of it: %v", s.end.out.Position(), spliced, len(pieces) > 0, more)
-			}
-			if len(pieces) == 0 {
-				if err := s.end.out.Fill(); err != nil {
-					t.Fatal(err)
-				}
-				pieces, how = s.end.out.Pending()
-			}
-		}
-	}
-	post := func(wr rnic.SendWR) {
-		if err := s.end.PostSend([]rnic.Posted{{SendWR: wr, Bytes: uint32(len(wr.SGL[0]))}}); err != nil {
-			t.Fatal(err)
-		}
-		take()
-	}
-	post(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{make([]byte, 700_000)}, Source: src})
-	if spliced != 700_000 {
-		t.Errorf("%d bytes were spliced", spliced)
-	}
-	s.end.work.Rest()
-	calls = 0
-	if post(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{make([]byte, 1000)}}); calls != 1 {
-		t.Errorf("a Send after that was passed in %d parts", calls)
 	}
 }
 
@@ -209,9 +151,9 @@ func TestSourceNeedsAnEndpointThatTakesIt(t *testing.T) {
 		}
 	}
 	var o Outbound
-	for _, m := range []Modes{{CRC: true, Splice: true}, {SendMarkers: true}, {Splice: true}, {}} {
+	for _, m := range []Modes{{CRC: true}, {SendMarkers: true}, {}} {
 		o.Start(m)
-		for _, mss := range []int{1448, sourcedSegment, 8948, splicedSegment + 100} {
+		for _, mss := range []int{1448, sourcedSegment, 8948, 65483} {
 			o.SetMSS(mss)
 			can, pays := o.TakesSources()
 			if can == m.SendMarkers || pays != (can && mss > sourcedSegment) {
