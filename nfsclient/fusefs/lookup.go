@@ -272,6 +272,11 @@ func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fu
 	if n == nil {
 		return staleNode
 	}
+	forSize := in.Flags()&fuse.FUSE_GETATTR_FH != 0 // by SEEK_END or a read past the size, not stat
+	if forSize {
+		f.notices.hold(n)
+		defer f.notices.release(n)
+	}
 	if err := f.sendHeld(r, n); err != nil {
 		return f.status(err)
 	}
@@ -284,7 +289,7 @@ func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fu
 	if err := r.fresh(n); err != nil && !(isStale(err) && n.gone.Load()) {
 		return f.status(err)
 	}
-	if f.table.isOpen(n) {
+	if f.table.isOpen(n) && !n.shrinks(forSize) {
 		f.showSize(r, r.who, n)
 	}
 	attr, left := n.snapshot()

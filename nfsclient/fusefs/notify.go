@@ -22,23 +22,43 @@ type notices struct {
 
 	mu      sync.Mutex // guards all below
 	waiting map[*node]bool
+	held    map[*node]int // replies under way that a notice would void, by node
 	running bool
 	stopped bool
 	wg      sync.WaitGroup
 }
 
 func (q *notices) init(f *fileSystem) {
-	q.fs, q.waiting = f, make(map[*node]bool)
+	q.fs, q.waiting, q.held = f, make(map[*node]bool), make(map[*node]int)
 }
 
 // put has the kernel told of n, soon.
 func (q *notices) put(n *node) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.held[n] > 0 {
+		return
+	}
 	q.waiting[n] = true
 	if !q.running && !q.stopped {
 		q.running = true
 		q.wg.Go(q.run)
+	}
+}
+
+// hold leaves notices of n out until release: what they are for is done before the reply, or by the
+// next look at open files.
+func (q *notices) hold(n *node) {
+	q.mu.Lock()
+	q.held[n]++
+	q.mu.Unlock()
+}
+
+func (q *notices) release(n *node) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.held[n]--; q.held[n] == 0 {
+		delete(q.held, n)
 	}
 }
 

@@ -88,6 +88,15 @@ func (f *fileSystem) entrySize(n *node, size uint64) uint64 {
 	return shown
 }
 
+// shrinks reports whether the reply to a GETATTR is to make the kernel's size smaller: no notice must
+// come before it then. Where only the size is asked for, pages that another client has changed are
+// left to the next look at open files.
+func (n *node) shrinks(forSize bool) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.sizeOf(&n.attr) < n.shown && (forSize || n.pages == n.content)
+}
+
 // showSize makes the kernel's size and pages of a file those of its attributes. It waits for pages
 // that are being read or written, so READs and WRITEs of pages must not call it. SETATTR of the
 // size must not either: the kernel sends no pages meanwhile.

@@ -271,3 +271,34 @@ func TestGrownAfterACut(t *testing.T) {
 		})
 	}
 }
+
+// TestSeekEndAfterACut: SEEK_END finds the end that another client has made, also where the kernel's size
+// is larger, and asks for attributes only now.
+func TestSeekEndAfterACut(t *testing.T) {
+	for _, noac := range []bool{false, true} {
+		opt := options{NoAC: noac}
+		if !noac {
+			opt.AcMin, opt.AcMax = long, long
+		}
+		m := mount(t, opt)
+		for i := range 20 {
+			name := fmt.Sprint("file", i)
+			must(t, os.WriteFile(m.at(name), matrixBase, 0o644))
+			f, err := os.OpenFile(m.at(name), os.O_RDWR|os.O_APPEND, 0)
+			must(t, err)
+			defer f.Close()
+			_, err = io.ReadAll(f)
+			must(t, err)
+			must(t, os.WriteFile(m.there(name), []byte("cut"), 0o644))
+			want := int64(3)
+			if !noac { // the append shows how the file is
+				_, err = f.WriteString("appended")
+				must(t, err)
+				want += 8
+			}
+			if end, err := f.Seek(0, io.SeekEnd); err != nil || end != want {
+				t.Errorf("noac %t, round %d: the end is at %d, %v, want %d", noac, i, end, err, want)
+			}
+		}
+	}
+}

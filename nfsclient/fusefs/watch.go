@@ -64,6 +64,7 @@ func (f *fileSystem) watchLoop() {
 			if _, left := n.snapshot(); left <= 0 {
 				f.lookAt(w.ctx, n, who)
 			}
+			f.showSize(w.ctx, who, n)
 		}
 	}
 }
@@ -75,7 +76,6 @@ func (f *fileSystem) lookAt(ctx context.Context, n *node, who *caller) {
 	s := f.stamp()
 	if err := who.client.Do(ctx, nfs3.ProcGetattr, &args, &res, &res.Status, nil, 0); err == nil {
 		f.learn(n, s, &res.Attr)
-		f.showSize(ctx, who, n)
 	}
 }
 
