@@ -28,10 +28,7 @@ func TestNotifyRestartFreesLocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	locks, err := nlm.New(srv, nlm.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	locks := nlm.New(srv, nlm.Options{})
 	t.Cleanup(func() { locks.Close(); srv.Close() })
 	rdma, tcp := servePrograms(t, append(srv.Programs(), locks.Programs()...)...)
 	_, port, err := net.SplitHostPort(tcp)

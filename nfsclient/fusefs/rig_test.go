@@ -138,21 +138,14 @@ func (d *description) serve() error {
 	}
 	defer os.RemoveAll(state)
 	var locks *nlm.Service
-	programs := func() ([]*transport.Program, error) {
+	programs := func() []*transport.Program {
 		if d.Opt.NoLocks {
-			return srv.Programs(), nil
+			return srv.Programs()
 		}
-		var err error
-		if locks, err = nlm.New(srv, nlm.Options{StateDir: state, Grace: time.Hour}); err != nil {
-			return nil, err
-		}
-		return append(srv.Programs(), locks.Programs()...), nil
+		locks = nlm.New(srv, nlm.Options{StateDir: state, Grace: time.Hour})
+		return append(srv.Programs(), locks.Programs()...)
 	}
-	list, err := programs()
-	if err != nil {
-		return err
-	}
-	rpc := transport.NewServer(transport.ServerConfig{}, list...)
+	rpc := transport.NewServer(transport.ServerConfig{}, programs()...)
 	opt := nfsclient.Options{Transport: nfsclient.TCP, CallTimeout: transport.Hard}
 	if d.RDMA {
 		opt.Transport = nfsclient.RDMA
@@ -166,10 +159,7 @@ func (d *description) serve() error {
 			return err
 		}
 		locks.Close()
-		again, err := programs()
-		if err != nil {
-			return err
-		}
+		again := programs()
 		l, err := net.Listen("tcp", addr.String())
 		if err != nil {
 			return err

@@ -21,11 +21,12 @@ import (
 
 // A monitor knows which clients have locks, or had some in an earlier run.
 type monitor struct {
-	// Set once.
-	path string   // "": nothing is kept
-	held *os.File // has the lock by which no other process uses the file; nil: none
+	sync func(dir string) error // set once: brings the name of the file to stable storage
 
 	mu      sync.Mutex // guards all below, and the file
+	dir     string     // of state; "": nothing is kept
+	path    string     // of the file; "": the directory is not had
+	held    *os.File   // has the lock by which no other process uses the file; nil: none
 	state   int32      // odd, and larger with each start
 	watched map[hostKey]bool
 	earlier map[hostKey]bool // of the last run, until grace is over and they have been told
@@ -45,48 +46,65 @@ type client struct {
 	Name []byte
 }
 
-// load reads what the last run has left, and begins this one.
-func (m *monitor) load(dir string) error {
+// load reads what the last run has left, and begins this one. Where that cannot be kept it is tried again with each new client, which
+// gets no lock before it is kept.
+func (m *monitor) load(dir string) {
 	m.watched, m.earlier = map[hostKey]bool{}, map[hostKey]bool{}
 	// Seconds grow like the number of starts, should what is kept be lost.
 	m.state = int32(time.Now().Unix()&math.MaxInt32) | 1
-	if dir == "" {
-		return nil
+	m.dir = dir
+	if m.sync == nil {
+		m.sync = syncDir
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := m.save(); err != nil {
+		logrus.Errorf("no client gets locks until the clients with locks can be kept: %v", err)
+	}
+}
+
+// begin takes the state directory: that of no other server. What the last run has left is for the next one to tell where this has told
+// its clients already.
+func (m *monitor) begin() error {
+	if err := os.MkdirAll(m.dir, 0o700); err != nil {
 		return fmt.Errorf("clients with locks: %w: make it a directory of this user", err)
 	}
-	switch err := m.hold(filepath.Join(dir, "locks.lock")); {
+	switch err := m.hold(filepath.Join(m.dir, "locks.lock")); {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		// Its clients are none of ours: told of a restart they would give up their locks there.
-		logrus.Warnf("%s is another server's: clients are not told of a restart of this one, and lose their locks with it: name another --state-dir", dir)
+		logrus.Warnf("%s is another server's: clients are not told of a restart of this one, and lose their locks with it: name another --state-dir", m.dir)
+		m.dir = ""
 		return nil
 	case err != nil:
 		return fmt.Errorf("clients with locks: %w", err)
 	}
-	m.path = filepath.Join(dir, "locks.json")
-	b, err := os.ReadFile(m.path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("clients with locks: %w", err)
-	}
-	if err == nil {
+	path := filepath.Join(m.dir, "locks.json")
+	b, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return errors.Join(fmt.Errorf("clients with locks: %w", err), m.close())
+	default:
 		var r record
 		if err := json.Unmarshal(b, &r); err != nil {
-			return fmt.Errorf("clients with locks: %s: %w: remove it, and clients do not reclaim their locks", m.path, err)
+			logrus.Errorf("%s is damaged, so clients of the last run are not told to reclaim their locks: %v", path, err)
+			_ = os.Rename(path, path+".damaged") // for whoever wants to know
 		}
-		if r.State < math.MaxInt32-2 {
+		if r.State > 0 && r.State < math.MaxInt32-2 {
 			m.state = (r.State + 2) | 1
 		}
 		for _, c := range r.Clients {
 			m.earlier[hostKey{c.Addr, c.UID, string(c.Name)}] = true
 		}
 	}
-	return m.save()
+	m.path, m.told = path, false
+	return nil
 }
 
 // hold takes the lock of the state directory, which ends with the process at the latest.
 func (m *monitor) hold(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil { // nothing can be kept, but clients of the last run can be told
+		f, err = os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	}
 	if err != nil {
 		return err
 	}
@@ -99,14 +117,20 @@ func (m *monitor) hold(path string) error {
 }
 
 // close lets another process use the file.
-func (m *monitor) close() {
-	if m.held != nil {
-		m.held.Close()
+func (m *monitor) close() error {
+	if m.held == nil {
+		return nil
 	}
+	return m.held.Close()
 }
 
-// save writes the file. mu is held, or nobody else is there yet.
+// save writes the file, once the directory is had. mu is held, or nobody else is there yet.
 func (m *monitor) save() error {
+	if m.path == "" && m.dir != "" {
+		if err := m.begin(); err != nil {
+			return err
+		}
+	}
 	if m.path == "" {
 		return nil
 	}
@@ -121,7 +145,7 @@ func (m *monitor) save() error {
 		err = renameio.WriteFile(m.path, b, 0o600)
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(m.path))
+		err = m.sync(m.dir)
 	}
 	return err
 }

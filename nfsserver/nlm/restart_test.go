@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -72,22 +71,91 @@ func TestClientsWithoutLocksAreForgotten(t *testing.T) {
 	r.locks.sweep(time.Now())
 	// What it keeps is its own as long as it runs.
 	var beside, m monitor
-	if err := beside.load(state); err != nil || beside.path != "" || len(beside.lost()) != 0 {
-		t.Errorf("beside another server: %q, %v, %v", beside.path, beside.lost(), err)
+	if beside.load(state); beside.path != "" || len(beside.lost()) != 0 {
+		t.Errorf("beside another server: %q, %v", beside.path, beside.lost())
 	}
 	r.end()
-	if err := m.load(state); err != nil {
-		t.Fatal(err)
-	}
+	m.load(state)
 	m.close()
-	if lost := m.lost(); len(lost) != 1 || lost[0].name != "other" || lost[0].addr != netip.MustParseAddr("127.0.0.1") {
-		t.Errorf("kept: %v", lost)
+	lost := hostKey{}
+	for _, lost = range m.lost() {
+	}
+	if len(m.lost()) != 1 || lost.name != "other" || lost.addr != netip.MustParseAddr("127.0.0.1") {
+		t.Fatalf("kept: %v", m.lost())
 	}
 	if err := os.WriteFile(filepath.Join(state, "locks.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.load(state); err == nil || !strings.Contains(err.Error(), "locks.json") {
-		t.Errorf("a file that is cut off: %v", err)
+	var damaged monitor
+	damaged.load(state)
+	defer damaged.close()
+	if n := damaged.number(); n&1 != 1 || n <= 0 || len(damaged.lost()) != 0 {
+		t.Errorf("a file that is cut off: number %d, clients %v", n, damaged.lost())
+	}
+	if err := damaged.watch(lost); err != nil {
+		t.Errorf("after a file that was cut off: %v", err)
+	}
+	damaged.close()
+	var next monitor
+	next.load(state)
+	defer next.close()
+	if got := next.lost(); len(got) != 1 || got[0] != lost {
+		t.Errorf("kept after a file that was cut off: %v, want %v", got, lost)
+	}
+}
+
+// TestNothingCanBeKept: without a state directory that can be written no client is given a lock, and each is once it can.
+func TestNothingCanBeKept(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	if err := os.WriteFile(dir, nil, 0o600); err != nil { // root writes what is read-only
+		t.Fatal(err)
+	}
+	var m monitor
+	m.load(dir)
+	k := hostKey{netip.MustParseAddr("192.0.2.1"), 0, "client"}
+	if err := m.watch(k); err == nil {
+		t.Error("a client is kept where nothing can be")
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.watch(k); err != nil {
+		t.Error(err)
+	}
+	m.close()
+	var next monitor
+	next.load(dir)
+	defer next.close()
+	if got := next.lost(); len(got) != 1 || got[0] != k {
+		t.Errorf("kept: %v, want %v", got, k)
+	}
+}
+
+// TestSavedBeforeTold: what is kept has its name on stable storage, and clients of the last run are kept until they have been told,
+// also when grace is over.
+func TestSavedBeforeTold(t *testing.T) {
+	synced := 0
+	dir, k := t.TempDir(), hostKey{netip.MustParseAddr("192.0.2.1"), 0, "client"}
+	var m monitor
+	first := monitor{sync: func(string) error { synced++; return nil }}
+	first.load(dir)
+	before := synced
+	if err := first.watch(k); err != nil || synced != before+1 {
+		t.Errorf("watch: %v, %d syncs of the directory, want 1", err, synced-before)
+	}
+	first.close()
+	m.load(dir)
+	defer m.close()
+	for _, told := range []bool{false, true} {
+		if told {
+			m.allTold()
+		}
+		if err := m.retain(nil, true); err != nil {
+			t.Fatal(err)
+		}
+		if kept := len(m.lost()) == 1; kept == told {
+			t.Errorf("told %v: kept %v", told, kept)
+		}
 	}
 }
 

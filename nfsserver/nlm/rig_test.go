@@ -150,9 +150,7 @@ func (r *rig) begin(o Options, squash nfsserver.Squash, readOnly bool, tune func
 	if tune != nil {
 		tune(r.locks)
 	}
-	if err := r.locks.monitor.load(o.StateDir); err != nil {
-		r.Fatal(err)
-	}
+	r.locks.monitor.load(o.StateDir)
 	r.locks.start()
 	r.nfs, err = r.srv.Start(nfsserver.Listen{TCP: "127.0.0.1:0", RDMA: "127.0.0.1:0", Programs: r.locks.Programs()})
 	if err != nil {

@@ -92,13 +92,11 @@ const programsFor = time.Minute
 const pollPause = 200 * time.Millisecond
 
 // New returns the service of a Server's locks. It tells the clients of an earlier run to reclaim theirs.
-func New(srv *nfsserver.Server, o Options) (*Service, error) {
+func New(srv *nfsserver.Server, o Options) *Service {
 	s := newService(srv, o)
-	if err := s.monitor.load(o.StateDir); err != nil {
-		return nil, err
-	}
+	s.monitor.load(o.StateDir)
 	s.start()
-	return s, nil
+	return s
 }
 
 func newService(srv *nfsserver.Server, o Options) *Service {

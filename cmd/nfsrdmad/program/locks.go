@@ -62,9 +62,7 @@ func (k *locks) open(o *options, srv *nfsserver.Server, host string, passed *soc
 	if err != nil {
 		return err
 	}
-	if k.svc, err = nlm.New(srv, no); err != nil {
-		return errors.Join(fmt.Errorf("%w; or name another --state-dir, or say --locks=false", err), k.udp.Close())
-	}
+	k.svc = nlm.New(srv, no)
 	k.programs = k.svc.Programs()
 	go func() {
 		if err := k.svc.ServeUDP(k.udp); err != nil {

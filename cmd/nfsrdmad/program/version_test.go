@@ -23,10 +23,7 @@ func TestVersionListsPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer srv.Close()
-	locks, err := nlm.New(srv, nlm.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	locks := nlm.New(srv, nlm.Options{})
 	defer locks.Close()
 	served := slices.Concat(srv.Programs(), locks.Programs(), portmap.NewTable(nil).Programs())
 	listed := map[[2]uint32]bool{}
