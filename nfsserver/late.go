@@ -1,10 +1,11 @@
-// Exports whose file system does not answer when the server starts: they are served once it does.
+// Exports whose directory is not there, or whose file system does not answer, when they are to be opened: they are served once that is so.
 
 package nfsserver
 
 import (
 	"encoding/binary"
 	"sync"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"github.com/sirupsen/logrus"
@@ -13,9 +14,14 @@ import (
 // opening is how far an export is that may be opened while the server runs.
 type opening struct {
 	mu     sync.Mutex // guards all below
-	err    error      // it cannot be opened
+	err    error      // it could not be opened
 	closed bool       // it is not to be opened any more
+
+	end chan struct{} // closed with closed
 }
+
+// reopenEvery is how long after a failure an export is opened again.
+const reopenEvery = time.Second
 
 // served sets what is known of an export by its FS; nothing reads that before ready.
 func (x *export) served(fs FS) {
@@ -39,9 +45,19 @@ func (x *export) served(fs FS) {
 	x.ready.Store(true)
 }
 
-// openLater opens an export, however long that takes.
+// openLater opens an export, however long that takes, and again where it fails, until it is open or given up.
 func (x *export) openLater(open func() (FS, error)) {
-	fs, err := open()
+	for !x.opened(open()) {
+		select {
+		case <-x.opening.end:
+			return
+		case <-time.After(reopenEvery):
+		}
+	}
+}
+
+// opened takes what has come of opening an export, and reports whether that was the last time. A reason is logged once.
+func (x *export) opened(fs FS, err error) bool {
 	o := &x.opening
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -50,27 +66,39 @@ func (x *export) openLater(open func() (FS, error)) {
 		fs.Close()
 	case o.closed:
 	case err != nil:
+		if o.err == nil || o.err.Error() != err.Error() {
+			logrus.WithField("export", x.name).Errorf("not served, until this is mended: %v", err)
+		}
 		o.err = err
-		logrus.WithField("export", x.name).Errorf("not served: %v", err)
+		return false
 	default:
+		o.err = nil
 		x.served(fs)
-		logrus.WithField("export", x.name).Info("its file system answers: served from now on")
+		logrus.WithField("export", x.name).Info("served from now on")
 	}
+	return true
 }
 
 // available returns nil for an export that is open. While one is not, its clients are to ask
-// again later: they have handles from an earlier run, which they MUST NOT be told are stale.
+// again later: they have handles from an earlier run, which they MUST NOT be told are stale, and
+// data that an error would lose.
 func (x *export) available() error {
 	if x.ready.Load() {
 		return nil
 	}
+	return ErrBusy
+}
+
+// mountable is available for MNT, which has nothing to lose: its client is told of an export that cannot be opened.
+func (x *export) mountable() error {
+	err := x.available()
 	o := &x.opening
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.err != nil {
+	if err != nil && o.err != nil {
 		return nfs3.ErrIO
 	}
-	return ErrBusy
+	return err
 }
 
 // giveUp has an export that is not open stay closed, and reports whether there was one.
@@ -78,6 +106,9 @@ func (x *export) giveUp() bool {
 	o := &x.opening
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.closed = true
+	if !o.closed {
+		o.closed = true
+		close(o.end)
+	}
 	return !x.ready.Load()
 }

@@ -82,7 +82,7 @@ func (s *Server) walkTo(c *transport.Call, p string) (o object, meant string, er
 	}
 	x := e.x
 	defer x.leave()
-	if err := x.available(); err != nil {
+	if err := x.mountable(); err != nil {
 		return o, "", err
 	}
 	w := s.who(c, may)

@@ -44,6 +44,7 @@ func TestAbovePrefersBusy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			defer s.Close()
 			call := &transport.Call{Remote: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 700}}
 			if _, _, _, err := s.above(call, "/x/in/deep"); !errors.Is(err, c.want) {
 				t.Errorf("%q: %v, want %v", c.text, err, c.want)

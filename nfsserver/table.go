@@ -51,7 +51,7 @@ func (s *Server) newTable(list []Export, old *table) (_ *table, opens map[*expor
 		if other := t.byID[id]; other != nil {
 			return nil, nil, fmt.Errorf("export name %q is too like %q: choose another", e.Name, other.x.name)
 		}
-		x := &export{id: id, name: e.Name, linked: e.ByPath}
+		x := &export{id: id, name: e.Name, linked: e.ByPath, opening: opening{end: make(chan struct{})}}
 		switch {
 		case e.FS == nil && e.Open == nil:
 			if old == nil || old.byID[id] == nil {

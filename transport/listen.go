@@ -8,21 +8,24 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/sirupsen/logrus"
+	"golang.org/x/sys/unix"
 )
 
 // Listen is net.Listen over TCP, with an Accept for servers that may run out of file
 // descriptors: it keeps one in reserve, and with it takes a connection that there is no
 // room for and closes it. Without that the connection would stay in the kernel's queue,
 // and its client wait for an answer until it gives up. 0.0.0.0 is all of IPv4 and
-// nothing else; :: is IPv6 and IPv4.
+// nothing else; :: is IPv6 and IPv4, or IPv4 where there is no IPv6. An address that this machine
+// does not have yet is listened on, and served once it has it.
 func Listen(addr string) (net.Listener, error) {
 	// Of several paths only the first one's ports would be known: whose the peer's socket
 	// is (see Owner), and whether its port is a reserved one, holds for a single path.
-	var c net.ListenConfig
+	c := net.ListenConfig{Control: anyAddress}
 	c.SetMultipathTCP(false)
 	network, addr := listenAt("tcp", addr)
 	l, err := c.Listen(context.Background(), network, addr)
@@ -35,11 +38,24 @@ func Listen(addr string) (net.Listener, error) {
 // ListenUDP opens a socket for ServeUDP, at the addresses that Listen takes.
 func ListenUDP(addr string) (*net.UDPConn, error) {
 	network, addr := listenAt("udp", addr)
-	at, err := net.ResolveUDPAddr(network, addr)
+	c := net.ListenConfig{Control: anyAddress}
+	pc, err := c.ListenPacket(context.Background(), network, addr)
 	if err != nil {
 		return nil, err
 	}
-	return net.ListenUDP(network, at)
+	return pc.(*net.UDPConn), nil
+}
+
+// anyAddress lets a socket have an address that the machine does not have (yet).
+func anyAddress(network, _ string, c syscall.RawConn) (err error) {
+	level, option := unix.SOL_IP, unix.IP_FREEBIND
+	if strings.HasSuffix(network, "6") {
+		level, option = unix.SOL_IPV6, unix.IPV6_FREEBIND
+	}
+	if e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), level, option, 1) }); e != nil {
+		return e
+	}
+	return err
 }
 
 // listenAt is what package net has to be asked for: by itself it takes IPv6 in for 0.0.0.0, and fails for [::] where the

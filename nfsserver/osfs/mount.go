@@ -63,7 +63,12 @@ func newMount(fd int, o *Options, top bool) (*mount, error) {
 	}
 	m.fsid = fsIdentity(fd, &sfs, st.Dev)
 	m.keeps = keeper(m.magic)
-	m.kernel = m.keeps && !o.noKernelHandles && m.probe()
+	if m.keeps && !o.noKernelHandles {
+		var err error
+		if m.kernel, err = m.probe(); err != nil {
+			return nil, err
+		}
+	}
 	if m.magic == unix.OVERLAYFS_SUPER_MAGIC && !m.kernel {
 		m.keeps, m.shifts = false, true
 	}
@@ -89,18 +94,21 @@ func newMount(fd int, o *Options, top bool) (*mount, error) {
 	return m, nil
 }
 
-// probe tries whether handles can be made and opened here.
-func (m *mount) probe() bool {
+// probe tries whether handles can be made and opened here. An error says that it cannot be known.
+func (m *mount) probe() (bool, error) {
 	h, _, err := unix.NameToHandleAt(m.fd, "", unix.AT_EMPTY_PATH)
 	if err != nil || !handleFits(&h) {
-		return false
+		return false, nil
 	}
 	fd, err := openHandle(m.fd, h, unix.O_PATH)
-	if err != nil {
-		return false
+	switch err {
+	case nil:
+		unix.Close(fd)
+		return true, nil
+	case unix.EMFILE, unix.ENFILE, unix.ENOMEM: // of the process, not of the file system
+		return false, err
 	}
-	unix.Close(fd)
-	return true
+	return false, nil
 }
 
 // handleFits reports whether a handle of the kernel has room in a Ref.

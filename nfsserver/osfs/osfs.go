@@ -79,6 +79,7 @@ type FS struct {
 	births births     // of files that shift
 
 	identities identities // of files that have no other generation
+	position   position   // set once
 
 	cache  cache
 	gens   generations // of files that describesByName holds of
@@ -97,6 +98,7 @@ func New(dir string, o Options) (*FS, error) {
 		return nil, fmt.Errorf("export %s: %w", dir, err)
 	}
 	f := &FS{tree: t, opts: o, cross: o.CrossMounts}
+	f.position = positionOf(t.named)
 	f.sweep.init()
 	f.flush.init()
 	if err := f.init(o); err != nil {

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"github.com/sirupsen/logrus"
 )
 
 // listenHost is the host of --addr: a name or an address. An IPv6 address stands alone or
@@ -28,6 +30,21 @@ func listenHost(addr string) (string, error) {
 		return "", fmt.Errorf("--addr is empty: 0.0.0.0 is all of IPv4, :: all there is")
 	}
 	return host, nil
+}
+
+// warnAbsent says of an address that the machine does not have that it is waited for, as a mistake would be, too.
+func warnAbsent(host string) {
+	want, err := netip.ParseAddr(host)
+	all, allErr := net.InterfaceAddrs()
+	if err != nil || allErr != nil || want.IsUnspecified() || want.IsLoopback() {
+		return
+	}
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && n.IP.Equal(want.AsSlice()) {
+			return
+		}
+	}
+	logrus.Warnf("--addr %s is no address of this machine: it is served once it is", host)
 }
 
 // badAddr says what is wrong with an address that cannot be read.

@@ -11,12 +11,14 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 	"github.com/sirupsen/logrus"
+	"golang.org/x/sys/unix"
 )
 
 // A source is a file system to export.
@@ -25,6 +27,13 @@ type source struct {
 	name  string
 	open  func() (nfsserver.FS, error)
 	rules *exports.Export // nil: of the command line
+	dir   *directory      // nil: it is none
+}
+
+// A directory has the FS that a directory was last opened as; nil: none yet.
+type directory struct {
+	tree atomic.Pointer[osfs.FS]
+	lost atomic.Bool // follow has closed it, and it is not open again
 }
 
 // sources is what the command line names: directories, each DIR or DIR=/name, or what the program serves otherwise.
@@ -47,7 +56,24 @@ func sources(o *options, args []string) (list []source, err error) {
 
 // dirSource is a directory.
 func dirSource(dir, name string, how osfs.Options) source {
-	return source{at: dir, name: name, open: func() (nfsserver.FS, error) { return openDir(dir, how) }}
+	d := &directory{}
+	return source{at: dir, name: name, dir: d, open: func() (nfsserver.FS, error) {
+		free, err := left.reserve()
+		if err != nil {
+			return nil, fmt.Errorf("directory %s: %w", dir, err)
+		}
+		defer free()
+		tree, err := openDir(dir, how)
+		if err != nil {
+			return nil, err
+		}
+		d.tree.Store(tree)
+		if tree.Covering(osfs.ReadMounts()) != osfs.InPlace { // follow has not seen it yet
+			return nil, errors.Join(fmt.Errorf("directory %s: %w", dir, errCovered), tree.Close())
+		}
+		d.lost.Store(false)
+		return tree, nil
+	}}
 }
 
 // newServer makes the server of the directories in args and of the exports file. Its Close closes them.
@@ -89,8 +115,8 @@ type opened struct {
 	err  error
 }
 
-// openExports opens file systems, all at once. One that does not answer
-// in time is opened while the others are served. With an error none stays open.
+// openExports opens file systems, all at once. One that does not answer in time, or that cannot be opened, is opened while the
+// others are served. The error is the first of those, for callers that want all or none: what is open stays so.
 func openExports(list []source) (exports []nfsserver.Export, err error) {
 	results := make([]*opened, len(list))
 	for i, src := range list {
@@ -117,28 +143,37 @@ func openExports(list []source) (exports []nfsserver.Export, err error) {
 			}
 		default:
 			logrus.Warnf("%s: its file system does not answer: the others are served, and it is once it does", list[i].at)
-			exports[i].Open = func() (nfsserver.FS, error) {
-				<-r.done
-				return r.fs, r.err
-			}
+		}
+		if exports[i].FS == nil {
+			exports[i].Open = firstOf(r, list[i].open)
 		}
 	}
-	if err != nil {
-		closeAll(exports)
-		return nil, err
+	return exports, err
+}
+
+// firstOf opens a file system: the first time by what has been begun.
+func firstOf(begun *opened, open func() (nfsserver.FS, error)) func() (nfsserver.FS, error) {
+	return func() (nfsserver.FS, error) {
+		if r := begun; r != nil {
+			<-r.done
+			begun = nil
+			return r.fs, r.err
+		}
+		return open()
 	}
-	return exports, nil
 }
 
 // newFS opens a directory; a test has it take its time.
 var newFS = osfs.New
 
 // openDir opens a directory to export.
-func openDir(abs string, how osfs.Options) (nfsserver.FS, error) {
+func openDir(abs string, how osfs.Options) (*osfs.FS, error) {
 	tree, err := newFS(abs, how)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("directory %s does not exist: make it, or name another", abs)
+	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+		return nil, fmt.Errorf("directory %s: %w", abs, errDescriptors)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("directory %s: not permitted: run as a user who may read it", abs)
 	case err != nil:

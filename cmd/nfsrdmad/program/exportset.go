@@ -32,6 +32,8 @@ type exportSet struct {
 
 	mu    sync.Mutex               // guards all below; a reload holds it throughout
 	whole map[string]exports.Whole // by path: the exports of the file, with what their directories were opened for
+	list  []nfsserver.Export       // all that is served, without what opens them
+	from  map[string]source        // by name: where it is from
 }
 
 // newExportSet names the exports file: the one asked for or, where nothing is exported otherwise, the default if it is there.
@@ -73,8 +75,8 @@ func (s *exportSet) begin(args []string) ([]nfsserver.Export, error) {
 		}
 	}
 	all, err := openExports(list)
-	if err != nil {
-		return nil, err
+	if err != nil && !slices.ContainsFunc(all, func(e nfsserver.Export) bool { return e.FS != nil }) && s.file == "" && s.o.memory == "" {
+		return nil, err // the command line is mistaken; a file's disks can all be late
 	}
 	if s.file != "" && s.o.kind != nil {
 		if err := s.ruled(all); err != nil {
@@ -99,6 +101,11 @@ func (s *exportSet) begin(args []string) ([]nfsserver.Export, error) {
 	for i := range all {
 		all[i].ReadOnly = s.o.readOnly
 	}
+	s.from = map[string]source{}
+	for _, src := range list {
+		s.from[src.name] = src
+	}
+	s.keep(all)
 	for _, e := range all[:n] {
 		s.fixed = append(s.fixed, nfsserver.Export{Name: e.Name, ReadOnly: e.ReadOnly})
 	}
@@ -213,6 +220,8 @@ func (s *exportSet) reload(v *nfsserver.Service) (n int, err error) {
 		}
 	}
 	var added []source
+	var again []string
+	mounted := osfs.ReadMounts()
 	if s.o.kind != nil { // the volumes are those of the command line
 		if _, err := rulesOf(s.file, f, slices.Collect(maps.Keys(s.whole))); err != nil {
 			return 0, err
@@ -220,14 +229,22 @@ func (s *exportSet) reload(v *nfsserver.Service) (n int, err error) {
 	}
 	for _, x := range f.Exports {
 		whole[x.Path] = x.Whole
-		if old, ok := s.whole[x.Path]; ok && (s.o.kind != nil || sameOpen(old, x.Whole)) {
+		if old, ok := s.whole[x.Path]; ok && (s.o.kind != nil || sameOpen(old, x.Whole)) && s.covering(x.Path, mounted) == osfs.InPlace {
 			list = append(list, nfsserver.Export{Name: x.Path, Rules: x, ReadOnly: s.o.readOnly})
 		} else {
 			added = append(added, s.fileSource(x))
 		}
 	}
+	for i := range list {
+		if s.covering(list[i].Name, mounted) == osfs.InPlace || s.fromFile(list[i].Name) {
+			continue
+		}
+		added, again = append(added, s.from[list[i].Name]), append(again, list[i].Name)
+	}
+	list = slices.DeleteFunc(list, func(e nfsserver.Export) bool { return slices.Contains(again, e.Name) })
 	more, err := openExports(added)
 	if err != nil {
+		closeAll(more)
 		return 0, err
 	}
 	for i := range more {
@@ -239,6 +256,10 @@ func (s *exportSet) reload(v *nfsserver.Service) (n int, err error) {
 	}
 	s.whole = whole
 	s.memory.Store(memory)
+	for _, src := range added {
+		s.from[src.name] = src
+	}
+	s.keep(append(list, more...))
 	return len(list) + len(more), nil
 }
 

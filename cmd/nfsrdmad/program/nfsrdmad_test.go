@@ -91,7 +91,6 @@ func TestRefusals(t *testing.T) {
 		"does not exist":               {"serve", state, filepath.Join(dir, "nothing")},
 		"not a directory":              {"serve", state, file},
 		"is in use":                    {"serve", state, dir, "--tcp-port", port, "--rdma-port", "0"},
-		"none of this machine":         {"serve", state, dir, "--addr", "192.0.2.1"},
 		"nothing to serve on":          {"serve", state, dir, "--tcp-port", "0", "--rdma-port", "0"},
 		"want on, off, auto or strict": {"serve", state, dir, "--crc", "perhaps"},
 		"--log-level":                  {"serve", state, dir, "--log-level", "loud"},

@@ -247,6 +247,10 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 	m.watch(service, srv, o.locks.svc)
 	o.locks.connected(service)
 	defer ctl.begin(ctx)()
+	warnAbsent(host)
+	if err := set.watchMounts(ctx, service); err != nil {
+		logrus.Warnf("what is mounted over exports from now on is not seen until a reload: %v", err)
+	}
 	if service.RoCEErr != nil {
 		logrus.Warnf("not served over RoCE (--rdma iwarp ends this warning): %v", service.RoCEErr)
 	}

@@ -1,0 +1,99 @@
+// Exports whose directory others mount over, or unmount, while they are served.
+
+package program
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sys/unix"
+)
+
+// keep notes what is served; mu is held, or the set is not in use yet.
+func (s *exportSet) keep(all []nfsserver.Export) {
+	s.list = slices.Clone(all)
+	for i := range s.list {
+		s.list[i].FS, s.list[i].Open = nil, nil
+	}
+}
+
+// covering says how the directory of an export stands to what is mounted.
+func (s *exportSet) covering(name string, mounted osfs.Mounts) osfs.Covering {
+	d := s.from[name].dir
+	switch {
+	case d == nil || d.tree.Load() == nil:
+		return osfs.InPlace // it is to be opened anyway
+	case d.lost.Load():
+		return osfs.Unmounted
+	}
+	return d.tree.Load().Covering(mounted)
+}
+
+var errUnmounted = errors.New("its file system is not mounted any more, and what lies below is not served in its place: mount it again, or have the server reload for what is there now")
+
+// follow opens anew the exports that another file system has been mounted over, and closes those whose file system was unmounted
+// until it, or another one, is mounted there.
+func (s *exportSet) follow(v *nfsserver.Service) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	mounted, list, changed := osfs.ReadMounts(), slices.Clone(s.list), false
+	for i := range list {
+		src := s.from[list[i].Name]
+		if s.covering(src.name, mounted) == osfs.InPlace || src.dir.lost.Swap(true) {
+			continue
+		}
+		old := src.dir.tree.Load()
+		changed = true
+		logrus.WithField("export", src.name).Warn("what is mounted there has changed: it is opened anew")
+		list[i].Open = func() (nfsserver.FS, error) {
+			if old.Covering(osfs.ReadMounts()) == osfs.Unmounted {
+				return nil, errUnmounted
+			}
+			return src.open()
+		}
+	}
+	if !changed {
+		return
+	}
+	if err := v.Replace(list); err != nil {
+		logrus.Errorf("exports that others have mounted over or unmounted: %v", err)
+	}
+}
+
+// errCovered is of a directory that changed while it was opened.
+var errCovered = errors.New("something was mounted there, or unmounted, while it was opened")
+
+// watchMounts has the exports follow what is mounted until ctx ends. The kernel says when that changes (proc_pid_mountinfo(5)).
+func (s *exportSet) watchMounts(ctx context.Context, v *nfsserver.Service) error {
+	fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	stop, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+	if err != nil {
+		unix.Close(fd)
+		return err
+	}
+	written := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		_, _ = unix.Write(stop, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+		close(written)
+	})
+	go func() {
+		defer unix.Close(fd)
+		defer unix.Close(stop)
+		defer func() { <-written }()
+		for ctx.Err() == nil {
+			s.follow(v) // before the first wait, too: something may have changed since the exports were opened
+			wait := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLPRI}, {Fd: int32(stop), Events: unix.POLLIN}}
+			if _, err := unix.Poll(wait, -1); err != nil && err != unix.EINTR {
+				return
+			}
+		}
+	}()
+	return nil
+}

@@ -1,0 +1,200 @@
+// Directories, mounts, addresses, state and descriptors that come and go under a server: each costs the export, or the service, that lacks it.
+
+package changing
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
+	"golang.org/x/sys/unix"
+)
+
+// exportsFile names directories, each for all.
+func exportsFile(t *testing.T, dirs ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "exports")
+	must(t, os.WriteFile(file, []byte(strings.Join(dirs, " *(rw,insecure,no_root_squash)\n")+" *(rw,insecure,no_root_squash)\n"), 0o600))
+	return file
+}
+
+// TestDirectoryAppears: an export whose directory is missing costs the others nothing, is told of once, and is served when it is made.
+func TestDirectoryAppears(t *testing.T) {
+	base := t.TempDir()
+	there, late := filepath.Join(base, "there"), filepath.Join(base, "late")
+	must(t, os.Mkdir(there, 0o777))
+	s := start(t, "", t.TempDir(), "--exports", exportsFile(t, there, late))
+	s.mustWrite(there, "f")
+	if _, err := s.mount(late); err == nil {
+		t.Error("a missing directory is served")
+	}
+	must(t, os.Mkdir(late, 0o777), os.WriteFile(filepath.Join(late, "f"), nil, 0o644))
+	s.await("export of the directory", func() bool { return s.has(late, "f") })
+	if n := strings.Count(s.said(), late+" does not exist"); n != 1 {
+		t.Errorf("the log has the missing directory %d times, want once", n)
+	}
+}
+
+// TestMountedOver: what is mounted at an export's directory after the start is what is served, and nothing is written below it.
+func TestMountedOver(t *testing.T) {
+	if !machine.Apart(t) {
+		return
+	}
+	dir := t.TempDir()
+	s := start(t, "", t.TempDir(), "--exports", exportsFile(t, dir, t.TempDir()))
+	s.mustWrite(dir, "below")
+	before, err := s.mount(dir)
+	must(t, err)
+	sh(t, "mount", "-t", "tmpfs", "disk", dir)
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	must(t, os.WriteFile(filepath.Join(dir, "f"), nil, 0o644))
+	s.await("export of what is mounted", func() bool { return s.has(dir, "f") })
+	s.mustWrite(dir, "above")
+	if _, err := os.Stat(filepath.Join(dir, "above")); err != nil {
+		t.Errorf("written elsewhere: %v", err)
+	}
+	if err := before.WriteFile(context.Background(), "late", []byte("x"), 0o644); err == nil {
+		t.Error("a handle of the directory below still writes")
+	}
+}
+
+// TestUnmountedByForce: a file system that was unmounted by force is written no more, nor is what lies below; clients wait for it, and
+// go on when it is mounted again, or a reload takes in what is there.
+func TestUnmountedByForce(t *testing.T) {
+	if !machine.Apart(t, "mkfs.ext4") {
+		return
+	}
+	dir, image := t.TempDir(), filepath.Join(t.TempDir(), "image")
+	must(t, os.WriteFile(image, nil, 0o600), os.Truncate(image, 16<<20))
+	sh(t, "mkfs.ext4", "-q", image)
+	sh(t, "mount", "-o", "loop", image, dir)
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	s := start(t, "", t.TempDir(), "--exports", exportsFile(t, dir, t.TempDir()))
+	s.mustWrite(dir, "f")
+	open, err := s.mount(dir)
+	must(t, err)
+	sh(t, "umount", "-l", dir)
+	s.await("end of the export", func() bool { _, err := s.mount(dir); return err != nil })
+	s.await("end of the file system", func() bool {
+		out, err := exec.Command("losetup", "-j", image).Output()
+		return err == nil && len(out) == 0
+	})
+	written := make(chan error, 1)
+	go func() { written <- open.WriteFile(context.Background(), "waited", []byte("content"), 0o644) }()
+	if list, err := os.ReadDir(dir); err != nil || len(list) != 0 {
+		t.Errorf("below the file system: %v, %v, want nothing", list, err)
+	}
+	sh(t, "mount", "-o", "loop", image, dir)
+	s.await("export of the file system", func() bool { return s.has(dir, "f") })
+	if err := <-written; err != nil {
+		t.Errorf("a call that has waited: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "waited")); err != nil {
+		t.Errorf("the call that has waited wrote elsewhere: %v", err)
+	}
+
+	sh(t, "umount", "-l", dir)
+	must(t, os.WriteFile(filepath.Join(dir, "instead"), nil, 0o644))
+	s.await("end of the export", func() bool { _, err := s.mount(dir); return err != nil })
+	sh(t, program, "reload", "--control", filepath.Join(s.dir, "control"))
+	s.await("export of what is there", func() bool { return s.has(dir, "instead") })
+}
+
+// TestAddressAppears: a server of an address that is not there yet starts, and is served once it is there.
+func TestAddressAppears(t *testing.T) {
+	if !machine.Apart(t) {
+		return
+	}
+	dir := t.TempDir()
+	s := start(t, "", t.TempDir(), "--addr", "192.0.2.1", dir)
+	s.addr = strings.Replace(s.addr, "127.0.0.1", "192.0.2.1", 1)
+	if n := strings.Count(s.said(), "192.0.2.1 is no address of this machine"); n != 1 {
+		t.Errorf("the log has the missing address %d times, want once", n)
+	}
+	sh(t, "ip", "address", "add", "192.0.2.1/32", "dev", "lo")
+	s.mustWrite(dir, "f")
+}
+
+// TestStateDamaged: a file of clients with locks that is empty or damaged costs the clients in it alone.
+func TestStateDamaged(t *testing.T) {
+	for _, content := range []string{"", "{", "null", `{"State":-5}`} {
+		state, dir := t.TempDir(), t.TempDir()
+		must(t, os.WriteFile(filepath.Join(state, "locks.json"), []byte(content), 0o600))
+		start(t, "", state, dir).mustWrite(dir, "f")
+	}
+}
+
+// TestStateDirectoryFull: without room for state a server with a key starts, and one without does not start with another.
+func TestStateDirectoryFull(t *testing.T) {
+	if !machine.Apart(t) {
+		return
+	}
+	dir, state := t.TempDir(), t.TempDir()
+	sh(t, "mount", "-t", "tmpfs", "-o", "size=64k,mode=0700", "state", state)
+	t.Cleanup(func() { _ = unix.Unmount(state, unix.MNT_DETACH) })
+	full := filepath.Join(state, "full")
+	fill := func() {
+		f, err := os.Create(full)
+		must(t, err)
+		for err == nil {
+			_, err = f.Write(make([]byte, 4096))
+		}
+		must(t, f.Close())
+	}
+	fill()
+	out, err := exec.Command(program, "serve", "--rdma-port", "0", "--tcp-port", fmt.Sprint(machine.Port(t)), "--rpcbind", "off", "--state-dir", state,
+		"--control", filepath.Join(t.TempDir(), "control"), dir).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "handle key") || !strings.Contains(string(out), "--ephemeral-key") {
+		t.Errorf("without a key: %v, %s", err, out)
+	}
+	must(t, os.Remove(full), os.WriteFile(filepath.Join(state, "handle.key"), make([]byte, 16), 0o600))
+	fill()
+	s := start(t, "", state, dir)
+	s.mustWrite(dir, "f")
+	s.end()
+	if n := strings.Count(s.said(), "no client gets locks until"); n != 1 {
+		t.Errorf("the log has the full directory %d times, want once: %s", n, s.said())
+	}
+	sh(t, "mount", "-o", "remount,ro", state)
+	s = start(t, "", state, dir)
+	s.mustWrite(dir, "g")
+}
+
+// TestDescriptorsRunOut: exports that there are no descriptors for cost themselves alone, for that reason, and are served when others have given theirs back.
+func TestDescriptorsRunOut(t *testing.T) {
+	base, dirs := t.TempDir(), []string{}
+	for i := range 300 {
+		dir := filepath.Join(base, fmt.Sprint(i))
+		must(t, os.Mkdir(dir, 0o777), os.WriteFile(filepath.Join(dir, "f"), nil, 0o644))
+		dirs = append(dirs, dir)
+	}
+	file := exportsFile(t, dirs...)
+	s := start(t, "ulimit -n 512;", t.TempDir(), "--exports", file)
+	var mounted, left []string
+	for _, dir := range dirs {
+		if _, err := s.mount(dir); err == nil {
+			mounted = append(mounted, dir)
+		} else {
+			left = append(left, dir)
+		}
+	}
+	if len(mounted) < 50 || len(left) < 50 {
+		t.Fatalf("%d of %d exports are served", len(mounted), len(dirs))
+	}
+	log := s.said()
+	if !strings.Contains(log, "no file descriptors are left") || strings.Contains(log, "by handle") || strings.Contains(log, "does not answer") {
+		t.Errorf("the log gives other reasons: %s", log)
+	}
+	few := left[:min(len(left), len(mounted))/2]
+	b, err := os.ReadFile(exportsFile(t, few...))
+	must(t, err, os.WriteFile(file, b, 0o600)) // the others give theirs back
+	sh(t, program, "reload", "--control", filepath.Join(s.dir, "control"))
+	for _, dir := range few {
+		s.await("export of "+dir, func() bool { return s.has(dir, "f") })
+	}
+}
