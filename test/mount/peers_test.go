@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/several"
 )
 
 // A peer is a server that is not ours.
@@ -65,6 +67,7 @@ func (p peer) check(t *testing.T) {
 	if p.slow && !full {
 		return
 	}
+	t.Run("several", func(t *testing.T) { severalOn(t, p.several(t), scaled(1500, 100_000)) })
 	t.Run("appenders", func(t *testing.T) {
 		dir := p.mount(t)
 		appenders(t, filepath.Join(dir, "log-"+filepath.Base(dir)), scaled(3, 1000))
@@ -81,6 +84,22 @@ func (p peer) check(t *testing.T) {
 			}
 		}
 	})
+}
+
+// several are two mounts and one with noac.
+func (p peer) several(t *testing.T) *several.World {
+	t.Helper()
+	w := several.NewWorld(filepath.Base(tempDir(t, "several")))
+	for range 2 {
+		w.Add(several.Kind{Name: "a mount", Unasked: true, NoLocks: p.unknown}, actorIn(t, p.mount(t, "lookupcache=pos,noacl")))
+	}
+	w.Add(several.Kind{Name: "a mount with noac", NoCache: true, Unasked: true, NoLocks: p.unknown}, actorIn(t, p.mount(t, "noac,noacl")))
+	tick, err := several.TickOf(filepath.Join(tempDir(t, "tick"), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Tick = tick
+	return w
 }
 
 // appenders has sixty-four programs append count lines each to one file.

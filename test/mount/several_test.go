@@ -158,12 +158,20 @@ func (b severalBed) world(t *testing.T) *several.World {
 	s := startServer(t, "--rdma", b.provider, "--addr", host)
 	w := several.NewWorld(filepath.Base(tempDir(t, "several")))
 	mount := func(proto, more string) several.Actor {
-		return actorIn(t, mountAs(t, nil, host, s.options(proto), b.export, "provider="+b.provider, more))
+		if proto == "rdma" {
+			more += ",provider=" + b.provider
+		}
+		return actorIn(t, mountAs(t, nil, host, s.options(proto), b.export, more))
 	}
 	for _, proto := range b.protos {
-		w.Add(several.Kind{Name: "a mount over " + proto, NoLocks: b.restarts}, mount(proto, "lookupcache=pos"))
+		w.Add(several.Kind{Name: "a mount over " + proto, Unasked: true, NoLocks: b.restarts}, mount(proto, "lookupcache=pos"))
 	}
 	if b.export == "/export" {
+		tick, err := several.TickOf(filepath.Join(s.dir, "tick"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Tick = tick
 		w.Add(several.Kind{Name: "a process on the server", Local: true, NoLocks: b.restarts}, actorIn(t, s.dir))
 	}
 	w.Add(several.Kind{Name: "a mount over " + b.protos[0] + " with noac", NoCache: true, Unasked: true, NoLocks: b.restarts}, mount(b.protos[0], "noac"))

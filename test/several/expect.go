@@ -86,8 +86,10 @@ func (m *model) open(s Step, o Outcome) string {
 	m.asked(s.Actor, s.Name)
 	f := &opened{actor: s.Actor, fd: s.Fd, ino: ino, append: strings.Contains(flags, " append ")}
 	f.write = s.Op == Create || strings.Contains(flags, " w ")
+	if !m.keeps(s.Actor, ino) {
+		m.settle(s.Actor, ino)
+	}
 	m.files[fdKey{s.Actor, s.Fd}] = f
-	m.settle(s.Actor, ino)
 	return ""
 }
 
@@ -207,6 +209,7 @@ func (m *model) changeFile(s Step, f *opened, o Outcome) string {
 		m.publish(s.Actor, ino)
 	case Lock:
 		ino.lock, ino.holder, ino.holderFd = s.Flags, s.Actor, s.Fd
+		delete(ino.cut, s.Actor)
 		m.settle(s.Actor, ino)
 	case Unlock:
 		m.publish(s.Actor, ino)

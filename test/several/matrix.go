@@ -115,9 +115,11 @@ func cell(changer, looker int, changeFlags string, change []Step, seeFlags strin
 		}
 	}
 	by(changer, Step{Op: Open, Name: "a", Fd: held, Flags: "w creat"}, Step{Op: PWrite, Fd: held, N: sizeBefore, Val: 1}, Step{Op: Close, Fd: held})
-	heldFlags := seeFlags
-	if heldFlags == "r" {
-		heldFlags = "w" // an exclusive lock wants a file that may be written
+	heldFlags := "r" // Linux's client keeps its pages while it has the file open for writing
+	if fd == held && seeFlags != "r" {
+		heldFlags = seeFlags
+	} else if len(first) > 0 && first[0].Op == Lock {
+		heldFlags = "w"
 	}
 	by(looker, Step{Op: Open, Name: "a", Fd: held, Flags: heldFlags}, Step{Op: Read, Fd: held}, Step{Op: FStat, Fd: held}, Step{Op: FGetACL, Fd: held}, Step{Op: Map, Fd: held, N: 1 << 20})
 	if changeFlags != "" {

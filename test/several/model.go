@@ -13,13 +13,17 @@ type Kind struct {
 	NoCache bool // a mount with noac: as a local one, but what it writes may wait for close
 	Command bool // it does Cat, CopyIn, Rename, Unlink and Stat alone, and each asks the server
 	NoLocks bool // its locks mean nothing to others, so it takes none
-	// Unasked: mmap, sendfile, splice, copies of ranges and lseek may use the size and the pages that the mount
-	// has, also with noac. FUSE sends none of them.
+	// Unasked: with noac, what is not among asking may use the size and the pages that the mount has, since FUSE sends
+	// none of it, or the server says nothing of them. And lseek may go to an end that another actor has cut since, but
+	// under a lock: the kernel takes no size from a reply that a notice has overtaken.
 	Unasked bool
+	// Kernel: Linux's client. It keeps its pages while it has the file open for writing, but for locks, and ACLs under
+	// locks. It appends at the end that it knows, and empties no file that it creates where it knows of none.
+	Kernel bool
 }
 
-// unasked are the steps that Unasked is about.
-var unasked = []Op{Map, Store, SendFile, Splice, CopyRange, SeekEnd, SeekWrite}
+// asking are the steps by which a mount with noac has the size and the time of a file from the server.
+var asking = []Op{Open, Read, PRead, FStat, Stat, Append}
 
 // A version is what a file was between two changes.
 type version struct {
@@ -37,13 +41,14 @@ type inode struct {
 	dirty     int // the actor that has written what is not, or -1
 	floor     map[int]int
 	removers  map[int]bool // the actors that have removed a name of it
+	cut       map[int]bool // the actors for which another one has made it shorter
 	lock      string       // how it is locked
 	holder    int          // the actor and
 	holderFd  int          // the open file that have locked it
 }
 
 func newInode() *inode {
-	return &inode{versions: []version{{mode: 0o644}}, links: 1, dirty: -1, floor: make(map[int]int), removers: make(map[int]bool)}
+	return &inode{versions: []version{{mode: 0o644}}, links: 1, dirty: -1, floor: make(map[int]int), removers: make(map[int]bool), cut: make(map[int]bool)}
 }
 
 func (i *inode) last() *version { return &i.versions[len(i.versions)-1] }
@@ -90,7 +95,7 @@ func (m *model) current(actor int, name string) bool {
 	}
 	now := m.names[name]
 	for _, ino := range m.seen[nameKey{actor, name}] {
-		if ino != now && ino != nil && (ino.links > 0 || m.hidden(ino) || m.op == Stat) {
+		if ino != now && ino != nil && (ino.links > 0 || m.hidden(ino) || m.op == Stat || m.op == Create) {
 			return false
 		}
 	}
@@ -146,10 +151,23 @@ func (m *model) settle(actor int, ino *inode) {
 // fresh reports whether an actor can see nothing but the newest version of a file.
 func (m *model) fresh(actor int, ino *inode) bool {
 	k := m.kinds[actor]
-	if k.Local || k.Command || k.NoCache && !(k.Unasked && slices.Contains(unasked, m.op)) {
+	if k.Local || k.Command || k.NoCache && (!k.Unasked || slices.Contains(asking, m.op)) && !m.keeps(actor, ino) {
 		m.settle(actor, ino)
 	}
 	return ino.floor[actor] == len(ino.versions)-1
+}
+
+// keeps reports whether an actor keeps the pages of a file though another one has changed it.
+func (m *model) keeps(actor int, ino *inode) bool {
+	if !m.kinds[actor].Kernel {
+		return false
+	}
+	for _, f := range m.files {
+		if f.actor == actor && f.ino == ino && f.write {
+			return true
+		}
+	}
+	return false
 }
 
 // change makes a new version. It is with the server at once, or when its writer has
@@ -158,6 +176,9 @@ func (m *model) change(actor int, ino *inode, atOnce bool, edit func(v *version)
 	fresh := m.fresh(actor, ino)
 	v := *ino.last()
 	edit(&v)
+	for a := range m.kinds {
+		ino.cut[a] = ino.cut[a] || a != actor && len(v.data) < len(ino.last().data)
+	}
 	ino.versions = append(ino.versions, v)
 	if fresh {
 		ino.floor[actor] = len(ino.versions) - 1

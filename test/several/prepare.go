@@ -2,6 +2,11 @@
 
 package several
 
+import (
+	"slices"
+	"strings"
+)
+
 // prepare completes a step, and reports whether it can be taken: what it needs is there,
 // and its effect on the files follows from what is promised. Steps that came before may
 // have been cut away, so most steps depend on nothing but the file that they name.
@@ -17,6 +22,9 @@ func (m *model) prepare(s *Step) bool {
 	case CopyIn:
 		return k.Command
 	case Open, Create:
+		if k.Kernel && strings.Contains(s.Flags, "creat trunc") && slices.Contains(m.seen[nameKey{s.Actor, s.Name}], nil) {
+			return false
+		}
 		return !k.Command && m.files[fdKey{s.Actor, s.Fd}] == nil && m.current(s.Actor, s.Name)
 	case Unlink:
 		return m.current(s.Actor, s.Name)
@@ -37,6 +45,9 @@ func (m *model) prepare(s *Step) bool {
 	return f != nil && !f.lost && m.prepareFile(f, s)
 }
 
+// seeks reports whether lseek finds the end.
+func (m *model) seeks(f *opened) bool { return !m.kinds[f.actor].Unasked || !f.ino.cut[f.actor] }
+
 // otherSize has a truncation be to another size than the file has: what one to the same
 // size changes differs between file systems.
 func (m *model) otherSize(ino *inode, s *Step) {
@@ -52,9 +63,11 @@ func (m *model) prepareFile(f *opened, s *Step) bool {
 	case PWrite:
 		return f.write && !f.append
 	case Append:
-		return f.append
+		return f.append && (!m.kinds[s.Actor].Kernel || m.fresh(s.Actor, f.ino))
+	case SeekEnd:
+		return m.seeks(f)
 	case SeekWrite:
-		return f.write && !f.append && m.fresh(s.Actor, f.ino)
+		return f.write && !f.append && m.fresh(s.Actor, f.ino) && m.seeks(f)
 	case FTruncate:
 		m.otherSize(f.ino, s)
 		return f.write

@@ -5,6 +5,7 @@ package several
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
 )
@@ -14,6 +15,10 @@ type World struct {
 	Actors  []Actor // the first is a mount, or local
 	Kinds   []Kind
 	Restart func() error // kills the server and starts it again; nil where that is not asked for
+
+	// Tick waits until a change of a file gets another time than those before; nil where each does. Clients know
+	// changes by their times.
+	Tick func() error
 
 	runs atomic.Int64
 	name string
@@ -25,6 +30,24 @@ func NewWorld(name string) *World { return &World{name: name} }
 // Add adds an actor.
 func (w *World) Add(k Kind, a Actor) {
 	w.Kinds, w.Actors = append(w.Kinds, k), append(w.Actors, a)
+}
+
+// TickOf is for World.Tick: it changes a file until its time is another one, and makes it first.
+func TickOf(file string) (func() error, error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, err
+	}
+	f.Close()
+	return func() error {
+		first, err := os.Stat(file)
+		for now := first; err == nil && now.ModTime().Equal(first.ModTime()); {
+			if err = os.WriteFile(file, []byte("tick"), 0o600); err == nil {
+				now, err = os.Stat(file)
+			}
+		}
+		return err
+	}, nil
 }
 
 // A Failure is a step with an outcome that nothing permits.
@@ -104,9 +127,14 @@ func (r *run) step(s Step) error {
 
 func (r *run) take(s Step) (err error) {
 	var o Outcome
-	if s.Op == Restart {
+	if r.world.Tick != nil && len(r.steps) > 0 && r.steps[len(r.steps)-1].Actor != s.Actor {
+		err = r.world.Tick()
+	}
+	switch {
+	case err != nil:
+	case s.Op == Restart:
 		err = r.world.Restart()
-	} else {
+	default:
 		o, err = r.world.Actors[s.Actor].Do(r.dir, s)
 	}
 	if err != nil {

@@ -17,6 +17,9 @@ func (m *model) see(s Step, ino *inode, o Outcome) string {
 	case SeekEnd:
 		ok = sizeOf(may, o.N)
 	case FGetACL:
+		if m.kinds[s.Actor].Kernel {
+			may = ino.versions
+		}
 		for _, v := range may {
 			ok = ok || v.acl == o.ACL
 		}
@@ -83,6 +86,9 @@ func (m *model) attributes(actor int, ino *inode, may []version, o Outcome) bool
 		same := v.time == o.Time || v.time == anyTime
 		time = time || same
 		if same && v.mode == o.Mode && int64(len(v.data)) == o.N {
+			if m.keeps(actor, ino) {
+				return true
+			}
 			ino.floor[actor] = max(ino.floor[actor], len(ino.versions)-len(may)+i)
 			return true
 		}
