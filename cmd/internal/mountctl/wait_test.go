@@ -4,6 +4,7 @@ package mountctl
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"net"
 	"strings"
@@ -57,4 +58,37 @@ func pair(t *testing.T) (a, b *net.UnixConn) {
 		t.Fatal(err)
 	}
 	return a, b
+}
+
+// TestAskedTwice: who asks again while the answer is on its way has one answer, not two at work.
+func TestAskedTwice(t *testing.T) {
+	entered, leave := make(chan struct{}, 10), make(chan struct{})
+	theirs, ours := pair(t)
+	defer ours.Close()
+	s := &Server{ended: make(chan struct{}), stats: func() any { return 1 }, held: func(context.Context) (bool, error) {
+		entered <- struct{}{}
+		<-leave
+		return true, nil
+	}}
+	s.conns.Go(func() { s.answer(theirs) })
+	if _, err := ours.Write([]byte("held\nheld\nstats\n")); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(ours)
+	if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, "stats") { // so both questions were read
+		t.Errorf("%q, %v", line, err)
+	}
+	<-entered
+	close(leave)
+	if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, `"kept":true`) {
+		t.Errorf("%q, %v", line, err)
+	}
+	close(s.ended)
+	if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, `"end"`) {
+		t.Errorf("%q, %v", line, err)
+	}
+	s.conns.Wait()
+	if n := len(entered); n != 0 {
+		t.Errorf("it was looked up %d times more", n)
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -101,7 +102,7 @@ func TestServerThatHangsUpIsWaitedFor(t *testing.T) {
 			c.Close()
 		}
 	}()
-	looked := make(chan struct{}, 10)
+	looked := make(chan struct{}, 100)
 	was := dialPort
 	dialPort = func(ctx context.Context, network, to string) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, network, l.Addr().String())
@@ -110,8 +111,15 @@ func TestServerThatHangsUpIsWaitedFor(t *testing.T) {
 	defer func() { dialPort = was }()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	kind := portprobe.Identify(ctx, portprobe.Wait, dialPort, "h:2049", portprobe.Unknown).Kind
+	looks := len(looked) // connections that it takes to find out
+	if kind != portprobe.Closes || looks == 0 {
+		t.Fatalf("%v after %d connections", kind, looks)
+	}
 	found := probeLate(ctx, cancel, nfsclient.Target{Transport: nfsclient.TCP, Host: "h", Path: "/e"})
-	<-looked
+	for range 2 * looks { // those of before, too
+		<-looked
+	}
 	if hint := found(); hint != "" || ctx.Err() != nil {
 		t.Errorf("%q, %v", hint, ctx.Err())
 	}

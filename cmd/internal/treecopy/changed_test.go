@@ -3,6 +3,7 @@
 package treecopy
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"golang.org/x/sys/unix"
 )
 
 // TestSourceThatChangedStays: a moved file that was written to since it was copied is kept, at the same size too, and so is
@@ -109,5 +112,24 @@ func TestLostWritesOfAStream(t *testing.T) {
 			t.Errorf("%d bytes: %d are counted", c.size, n)
 		}
 		f.Close()
+	}
+}
+
+// A goneSink is a file of a server that goes away when the file is complete.
+type goneSink struct{ Sink }
+
+func (goneSink) SetAttr(context.Context, Attr) error {
+	return &transport.ConnectError{Service: "nfs", Err: unix.ECONNREFUSED}
+}
+
+// TestMoveToAServerThatGoesAway: an attribute that could not be set is no failure of a move, a server that is gone is one.
+func TestMoveToAServerThatGoesAway(t *testing.T) {
+	src, dst := write(t, "content", t.TempDir(), "f"), t.TempDir()
+	tree := &fake{sink: func(_ string, s Sink) (Sink, error) { return goneSink{s}, nil }}
+	l := mv(t, Options{}, at(tree, dst+"/f"), at(apart{}, src))
+	l.want(t, "connection refused")
+	wantFile(t, "content", src)
+	if left := names(t, dst); left != "" {
+		t.Errorf("left: %s", left)
 	}
 }
