@@ -72,9 +72,10 @@ func (o *origin) repeatedBy(later *origin) bool {
 	return f == fateDoubtful || f == fateCut
 }
 
-// tcpFate is the fate of a TCP connection as its kernel knows it; it is live where c has no socket. half is that of one whose peer has closed its
-// direction; it is closed only if the peer has acknowledged all that the kernel has for it.
-func tcpFate(c net.Conn, half fate) fate {
+// tcpFate returns the fate of a TCP connection as its kernel knows it, live where c has no socket. half
+// is the fate where the peer has closed its direction; it is closed only if the peer has acknowledged
+// as many bytes as were replied.
+func tcpFate(c net.Conn, half fate, replied uint64) fate {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
 		return fateLive
@@ -95,7 +96,7 @@ func tcpFate(c net.Conn, half fate) fate {
 		case info.State == tcpCloseWait:
 			// A client that closes its socket with input unread resets the connection instead.
 			f = half
-			if left, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ); half == fateClosed && (err != nil || left > 0) {
+			if half == fateClosed && info.Bytes_acked < replied {
 				f = fateDoubtful
 			}
 		}

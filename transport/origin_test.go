@@ -228,3 +228,17 @@ func TestManyClientsOfOneXID(t *testing.T) {
 		}
 	}
 }
+
+// TestClosedAtOnce: a client that closes its connection as soon as it has the reply has that reply, also where the
+// server's writer has not run again since.
+func TestClosedAtOnce(t *testing.T) {
+	_, _, addr := networks[0].start(t, ServerConfig{})
+	for want := uint32(1); want <= 300; want++ {
+		c := dialFrom(t, addr, 0)
+		sendRaw(t, c, callOf(7, tCount, 1))
+		if got := resultRaw(t, c); got != want {
+			t.Fatalf("the result is %d, want %d: the call was taken for one that had been answered", got, want)
+		}
+		c.Close()
+	}
+}

@@ -253,7 +253,7 @@ func (r *rdmaConn) fate() fate {
 	if r.tcp == nil {
 		return fateLive
 	}
-	return tcpFate(r.tcp, fateCut)
+	return tcpFate(r.tcp, fateCut, 0)
 }
 
 func (r *rdmaConn) drain() {

@@ -78,7 +78,11 @@ type tcpConn struct {
 	charged int
 	served  chan struct{} // one token: the account has what it waited for in the budget's line
 
-	used     usage
+	used usage
+	// What fate compares with the bytes that the peer has acknowledged. A reply counts before it is
+	// written, because the client may have it, and close, before the writer runs again.
+	received, settled, replied atomic.Uint64 // calls; those answered or dropped; bytes of replies
+
 	draining atomic.Bool
 	ended    chan struct{} // closed when the receive loop has ended
 
@@ -129,6 +133,9 @@ func (t *tcpConn) receiveLoop() {
 	if errors.Is(err, io.EOF) || t.draining.Load() {
 		t.calls.drain() // the peer may have closed its direction only
 	}
+	if f := t.fate(); f == fateClosed {
+		t.peer.origin.ended(f)
+	}
 	close(t.ended)
 	t.close()
 	t.srv.pool.withdraw(&t.work)
@@ -149,9 +156,6 @@ func (t *tcpConn) receive() error {
 		t.charged = 0
 		rec, err := t.rd.next()
 		if err != nil {
-			if f := t.fate(); f == fateClosed {
-				t.peer.origin.ended(f)
-			}
 			t.account.Give(int64(t.charged))
 			t.calls.leave(0)
 			return err
@@ -161,6 +165,7 @@ func (t *tcpConn) receive() error {
 			t.nc.SetReadDeadline(time.Time{})
 		}
 		t.srv.count(t, markLen+len(rec.B))
+		t.received.Add(1)
 		c := getCall(t)
 		c.Ctx, c.Remote = t.ctx, t.remote
 		// The arguments point into rec, and large results into Buffer's: both go back when the reply has been written.
@@ -277,6 +282,8 @@ func (t *tcpConn) writeBatch(batch []*Call) {
 			n += markLen + recordSize(&c.res)
 		}
 		t.used.sent(n)
+		t.replied.Add(uint64(n))
+		t.settled.Add(uint64(len(batch)))
 		if err := t.gather.writeTo(t.nc, t); err != nil {
 			t.close()
 		}
@@ -300,7 +307,11 @@ func (t *tcpConn) hasFailed() bool {
 }
 
 func (t *tcpConn) rejectChunks(c *Call) { t.drop(c) } // there are no chunks on TCP
-func (t *tcpConn) drop(c *Call)         { t.release(c) }
+
+func (t *tcpConn) drop(c *Call) {
+	t.settled.Add(1)
+	t.release(c)
+}
 
 // release ends the call.
 func (t *tcpConn) release(c *Call) {
@@ -313,13 +324,14 @@ func (t *tcpConn) release(c *Call) {
 	t.calls.leave(held)
 }
 
-// fate is how the connection is by its kernel. While it is read from, one call is held that is to come.
+// fate returns the state of the connection as its kernel knows it. A client that has closed its
+// direction has every reply only if no call is without one.
 func (t *tcpConn) fate() fate {
 	half := fateDoubtful
-	if t.calls.only() {
+	if t.settled.Load() == t.received.Load() {
 		half = fateClosed
 	}
-	return tcpFate(t.nc, half)
+	return tcpFate(t.nc, half, t.replied.Load())
 }
 
 func (t *tcpConn) drain() {
