@@ -133,3 +133,14 @@ func TestMoveToAServerThatGoesAway(t *testing.T) {
 		t.Errorf("left: %s", left)
 	}
 }
+
+// TestMoveUpdatesDirectories: -u is about files; an older directory takes the place of an empty one all the same.
+func TestMoveUpdatesDirectories(t *testing.T) {
+	top := t.TempDir()
+	write(t, "x", top, "d/f")
+	if err := errors.Join(os.Mkdir(top+"/new", 0o755), os.Chtimes(top+"/d", time.Time{}, time.Unix(1e9, 0))); err != nil {
+		t.Fatal(err)
+	}
+	mv(t, Options{Update: true, NoTargetDir: true}, local(top+"/new"), local(top+"/d")).want(t)
+	wantFile(t, "x", top, "new/f")
+}
