@@ -4,11 +4,11 @@ package transport
 
 import "syscall"
 
-// burstBytes is how much a goroutine sends or receives before it lets others of the machine run: the kernel takes the
+// burstBytes is how much a goroutine receives before it lets others of the machine run: the kernel takes the
 // processor away only at the end of a time slice, of milliseconds, for which small calls of other connections would wait.
 const burstBytes = 256 << 10
 
-// A burst is what a goroutine has sent or received since it last let others run.
+// A burst is what a goroutine has received since it last let others run.
 type burst struct{ n int }
 
 // add counts n bytes, and lets others run when they are enough. The caller holds no lock that others wait for.
