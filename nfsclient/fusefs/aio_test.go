@@ -15,17 +15,16 @@ import (
 
 // An iocb is a control block of asynchronous I/O (linux/aio_abi.h) on a little-endian machine.
 type iocb struct {
-	data     uint64
-	key      uint32
-	rwFlags  uint32
-	opcode   uint16
-	priority int16
-	fd       uint32
-	buf      uint64
-	count    uint64
-	offset   int64
-	_        uint64
-	_, _     uint32
+	_      uint64 // data
+	_, _   uint32 // key, rw_flags
+	opcode uint16
+	_      int16 // reqprio
+	fd     uint32
+	buf    uint64
+	count  uint64
+	_      int64 // offset
+	_      uint64
+	_, _   uint32 // flags, resfd
 }
 
 const iocbPwrite = 1 // IOCB_CMD_PWRITE

@@ -137,7 +137,7 @@ func TestTruncatingOpenNeedsTheRightToWrite(t *testing.T) {
 func TestSpecialFilesAreForThoseWithRights(t *testing.T) {
 	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
 	for name, made := range map[string]struct{ mode, dev uint32 }{
-		"fifo": {unix.S_IFIFO | 0o600, 0}, "sink": {unix.S_IFIFO | 0o622, 0}, "null": {unix.S_IFCHR | 0o000, 0x103}, "block": {unix.S_IFBLK | 0o600, 0x700},
+		"fifo": {unix.S_IFIFO | 0o600, 0}, "sink": {unix.S_IFIFO | 0o622, 0}, "null": {unix.S_IFCHR, 0x103}, "block": {unix.S_IFBLK | 0o600, 0x700},
 	} {
 		must(t, unix.Mknod(m.there(name), made.mode, int(made.dev)))
 		must(t, os.Chmod(m.there(name), os.FileMode(made.mode&0o777)))

@@ -136,9 +136,9 @@ func TestNumberGivenToAnotherBelow(t *testing.T) {
 			closeIdle(f)
 			for range 2 { // names that the kernel remembers for a second lead to nothing at first
 				for {
-					r, n := nfsserver.Ref{}, 0
-					var err error
-					if r, _, err = f.Lookup(me, f.Root(), name); err == nil {
+					n := 0
+					r, _, err := f.Lookup(me, f.Root(), name)
+					if err == nil {
 						n, err = f.ReadAt(me, r, b, 0)
 					}
 					if err == nil && (r == old || string(b[:n]) != "another") {

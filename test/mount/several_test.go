@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -176,7 +177,7 @@ func (b severalBed) world(t *testing.T) *several.World {
 	}
 	w.Add(several.Kind{Name: "a mount over " + b.protos[0] + " with noac", NoCache: true, Unasked: true, NoLocks: b.restarts}, mount(b.protos[0], "noac"))
 	if !b.restarts {
-		url := fmt.Sprintf("nfs://%s:%d%s", host, s.tcp, b.export)
+		url := "nfs://" + net.JoinHostPort(host, strconv.Itoa(s.tcp)) + b.export
 		w.Add(several.Kind{Name: "the commands", Command: true}, &commands{t: t, url: url, file: filepath.Join(tempDir(t, "local"), "file")})
 	} else {
 		w.Restart = func() error {

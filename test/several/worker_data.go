@@ -156,7 +156,7 @@ func aclOf(user int) []byte {
 func (w *Worker) getACL(fd int) Outcome {
 	buf := make([]byte, 1024)
 	n, err := unix.Fgetxattr(fd, aclName, buf)
-	if err == unix.ENODATA { //nolint:errorlint // package unix returns bare errnos
+	if err == unix.ENODATA {
 		return Outcome{}
 	}
 	if err != nil {
