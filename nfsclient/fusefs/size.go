@@ -117,6 +117,12 @@ func (f *fileSystem) showSize(ctx context.Context, who *caller, n *node) {
 	}
 	n.dropping.Lock()
 	defer n.dropping.Unlock()
+	n.mu.Lock()
+	current = n.pages == n.content && n.shown == size
+	n.mu.Unlock()
+	if current {
+		return // by another open, after which a program possibly wrote the last byte
+	}
 	f.dropPages(n)
 	if grown {
 		f.storeLast(n, size, last[:])

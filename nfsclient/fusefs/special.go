@@ -64,8 +64,7 @@ func usedRights(pid uint32) uint32 {
 	return all // a descriptor of a path alone can be opened without another walk
 }
 
-// pathCalls are the system calls that do not use what a path leads to. Those of 32-bit programs have numbers of
-// their own, of which none that opens or connects is among these.
+// pathCalls are the system calls of 64-bit programs that do not open or connect to the file at a path.
 var pathCalls = []int{
 	unix.SYS_STATX, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2, unix.SYS_UNLINKAT, unix.SYS_RENAMEAT2, unix.SYS_LINKAT,
 	unix.SYS_SYMLINKAT, unix.SYS_MKNODAT, unix.SYS_MKDIRAT, unix.SYS_READLINKAT, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWNAT,
@@ -90,9 +89,14 @@ func systemCall(pid uint32) (nr int, args [6]uint64, ok bool) {
 			return 0, args, false
 		}
 		words := bytes.Fields(text)
-		if len(words) < 1+len(args) {
+		if len(words) < 3+len(args) {
 			time.Sleep(callPause) // "running"
 			continue
+		}
+		// The stack of a 32-bit program is below 4 GiB: its system calls have other numbers. A worker of io_uring has no stack
+		// here, and the registers of the system call that made it.
+		if sp, err := strconv.ParseUint(string(words[1+len(args)]), 0, 64); err != nil || sp < 1<<32 {
+			return 0, args, false
 		}
 		if nr, err = strconv.Atoi(string(words[0])); err != nil {
 			return 0, args, false

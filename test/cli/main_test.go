@@ -30,6 +30,7 @@ var rig struct {
 }
 
 func TestMain(m *testing.M) {
+	machine.HeedSignals(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM)
 	code, err := runSuite(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "test/cli:", err)

@@ -22,6 +22,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mountopt"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // serveMount is the process of a mount: SPEC DIR OPTIONS. It ends with the status 32 after an error, as the command does.
@@ -141,7 +142,9 @@ func TestMountFromBeginningToEnd(t *testing.T) {
 
 // SIGTERM, and the end of the terminal, unmount: nothing is left of the mount, and that is no error.
 func TestSignalsEndTheMount(t *testing.T) {
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+	signals := []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
+	machine.HeedSignals(signals...)
+	for _, sig := range signals {
 		p, dir, away := newMount(t, "tcp")
 		must(t, os.WriteFile(filepath.Join(dir, "f"), []byte("x"), 0o644))
 		must(t, p.cmd.Process.Signal(sig))

@@ -33,7 +33,7 @@ func listenHost(addr string) (string, error) {
 }
 
 // warnAbsent says of an address that the machine does not have that it is waited for, as a mistake would be, too.
-func warnAbsent(host string) {
+func warnAbsent(option, host string) {
 	want, err := netip.ParseAddr(host)
 	all, allErr := net.InterfaceAddrs()
 	if err != nil || allErr != nil || want.IsUnspecified() || want.IsLoopback() {
@@ -44,7 +44,7 @@ func warnAbsent(host string) {
 			return
 		}
 	}
-	logrus.Warnf("--addr %s is no address of this machine: it is served once it is", host)
+	logrus.Warnf("%s %s is no address of this machine: it is served once it is", option, host)
 }
 
 // badAddr says what is wrong with an address that cannot be read.

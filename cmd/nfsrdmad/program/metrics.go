@@ -59,6 +59,9 @@ func startMetrics(program, addr string, l *nfsserver.Listen, srv *nfsserver.Serv
 		if end, err = m.serve(addr); err != nil {
 			return nil, nil, metricsError(addr, err)
 		}
+		if host, _, err := net.SplitHostPort(addr); err == nil {
+			warnAbsent("--metrics-addr", host)
+		}
 	}
 	l.RPC.Observer = m
 	return m, end, nil
@@ -86,8 +89,6 @@ func metricsError(addr string, err error) error {
 		return fmt.Errorf("--metrics-addr %s is in use: end the program that has it, or choose another port", addr)
 	case errors.Is(err, syscall.EACCES):
 		return fmt.Errorf("--metrics-addr %s needs privileges: choose a port from 1024 on", addr)
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return fmt.Errorf("--metrics-addr %s is none of this machine: choose another, such as 127.0.0.1:9049", addr)
 	}
 	return fmt.Errorf("--metrics-addr %s: %w", addr, err)
 }

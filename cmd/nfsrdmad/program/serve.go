@@ -247,7 +247,7 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 	m.watch(service, srv, o.locks.svc)
 	o.locks.connected(service)
 	defer ctl.begin(ctx)()
-	warnAbsent(host)
+	warnAbsent("--addr", host)
 	if err := set.watchMounts(ctx, service); err != nil {
 		logrus.Warnf("what is mounted over exports from now on is not seen until a reload: %v", err)
 	}
