@@ -49,18 +49,19 @@ func (f *File) viewAhead(ctx context.Context, size int, off int64) (v View, ok b
 			return View{}, false, nil
 		}
 		p := f.pieces[i]
+		if !p.ready { // the file possibly ends in it
+			if err := f.wait(ctx); err != nil {
+				return View{}, false, err
+			}
+			continue
+		}
 		if p.end() < end && !p.ends(p.end()) {
 			return View{}, false, nil
 		}
-		if p.ready {
-			to := min(end, p.end())
-			data := p.data[off-p.off : to-p.off]
-			v = View{Data: data[:len(data):len(data)], eof: p.ends(to), buf: p.buf.ref()}
-			f.delivered(p, len(data))
-			return v, true, nil
-		}
-		if err := f.wait(ctx); err != nil {
-			return View{}, false, err
-		}
+		to := min(end, p.end())
+		data := p.data[off-p.off : to-p.off]
+		v = View{Data: data[:len(data):len(data)], eof: p.ends(to), buf: p.buf.ref()}
+		f.delivered(p, len(data))
+		return v, true, nil
 	}
 }
