@@ -19,13 +19,17 @@ import (
 // A shrinking has bytes, and counts who is done with it.
 type shrinking struct {
 	b    []byte
-	err  error // where they end
+	err  error  // where they end
+	then []byte // what it has after a short read, where that is not nil
 	done atomic.Int32
 }
 
 func (s *shrinking) ReadAt(p []byte, off int64) (int, error) {
 	n := copy(p, s.b[min(off, int64(len(s.b))):])
 	if n < len(p) {
+		if s.then != nil {
+			s.b = s.then
+		}
 		return n, s.err
 	}
 	return n, nil
@@ -91,16 +95,18 @@ func TestLaterItems(t *testing.T) {
 		name string
 		have int
 		err  error
+		then []byte
 	}{
-		{"all", n, nil},
-		{"half, and the end", half, io.EOF},
-		{"less than a segment", 70_001, io.EOF},
-		{"just one segment", 100_000, io.EOF},
-		{"nothing", 0, io.EOF},
-		{"an error", half, errors.New("bad disk")},
+		{"all", n, nil, nil},
+		{"half, and the end", half, io.EOF, nil},
+		{"less than a segment", 70_001, io.EOF, nil},
+		{"just one segment", 100_000, io.EOF, nil},
+		{"nothing", 0, io.EOF, nil},
+		{"an error", half, errors.New("bad disk"), nil},
+		{"less than a segment, and then all again", 70_001, io.EOF, whole},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			src := &shrinking{b: whole[:c.have], err: c.err}
+			src := &shrinking{b: whole[:c.have], err: c.err, then: c.then}
 			p, conn := rawRequester(t, serverConfig(laterServer(t, src)), r1)
 			p.null("first") // from then on it is known how long FPDUs are
 			room := bytes.Repeat([]byte{0xaa}, n+100_000)
