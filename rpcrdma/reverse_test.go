@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
@@ -89,4 +90,28 @@ func testReverseCall(t *bed) {
 		}
 		k.Release()
 	}
+}
+
+// TestLongReverseCallOfPendingXID: an RDMA_NOMSG with a Read list is a call, also where a call of ours with its XID has
+// no reply yet: a reply has no Read list.
+func TestLongReverseCallOfPendingXID(t *testing.T) { overProviders(t, testLongReverseCallOfPendingXID) }
+
+func testLongReverseCallOfPendingXID(t *bed) {
+	p, c := rawResponder(t, Config{Credits: grant, Handler: &echoServer{}}, r1)
+	d := start(t.Context(), c, nullCall(c, 7))
+	p.wantCall(7)
+	call := words(7, 0, procNull)
+	mr := p.expose(call, rnic.RemoteRead)
+	p.send(words(7, 1, grant, 1, 1, 0, part(mr, 0, len(call)), 0, 0, 0))
+	p.want("the reply to the reverse call", words(7, 1, grant, 0, 0, 0, 0, 7, 1, 0))
+	select {
+	case err := <-d.done:
+		t.Fatalf("the pending call ended by the call of the peer: %v", err)
+	default:
+	}
+	p.send(nullReply(7, 2))
+	if err := <-d.done; err != nil {
+		t.Error(err)
+	}
+	d.k.Release()
 }
