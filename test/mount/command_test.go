@@ -43,7 +43,7 @@ func TestLooksLikeAMount(t *testing.T) {
 	if cwd, err := os.Readlink("/proc/" + strconv.Itoa(processOf(t, dir)) + "/cwd"); err != nil || cwd != "/" {
 		t.Errorf("its process is in %s, %v", cwd, err)
 	}
-	if out, _ := nfsrdma(t, "mount"); !strings.Contains(out, "127.0.0.1:/export on "+dir+" type fuse.nfsrdma (rw,relatime,proto=rdma,provider=iwarp,crc=on,") {
+	if out, _ := nfsrdma(t, "mount"); !strings.Contains(out, "127.0.0.1:/export on "+dir+" type fuse.nfsrdma (rw,nodev,relatime,proto=rdma,provider=iwarp,crc=on,") {
 		t.Errorf("list: %s", out)
 	}
 	if out, code := nfsrdma(t, "mount", "127.0.0.1:/export", dir); code != 32 || !strings.Contains(out, "is mounted there already") {

@@ -213,7 +213,7 @@ func TestMountProcessKilled(t *testing.T) {
 		if out, code := nfsrdma(t, "mount", "-o", options, "127.0.0.1:/export", dir); code != 32 || !strings.Contains(out, "nfsrdma umount "+dir) {
 			t.Errorf("mounted over it: status %d, %s", code, out)
 		}
-		if out, _ := nfsrdma(t, "mount"); !strings.Contains(out, dir+" type fuse.nfsrdma (rw,relatime) - its process is gone") {
+		if out, _ := nfsrdma(t, "mount"); !strings.Contains(out, dir+" type fuse.nfsrdma (rw,nodev,relatime) - its process is gone") {
 			t.Errorf("list: %s", out)
 		}
 		if out, code := nfsrdma(t, "umount", dir); code != 0 || !strings.Contains(out, "gone already") {
