@@ -19,7 +19,7 @@ serve $1 $2 --rdma-port=20049 --tcp-port=2049
 mount -t nfsrdma -o proto=auto,_netdev,nosuid 127.0.0.1:/export $1/mnt 2> $1/said
 cat $1/said
 grep -q 'over RDMA$' $1/said
-grep -q "^127.0.0.1:/export $1/mnt fuse.nfsrdma rw,nosuid,relatime" /proc/mounts
+grep -q "^127.0.0.1:/export $1/mnt fuse.nfsrdma rw,nosuid,nodev,relatime" /proc/mounts
 echo by mount > $1/mnt/f
 test "$(cat $1/srv/f)" = 'by mount'
 if mount -t nfsrdma 127.0.0.1:/export $1/mnt 2> $1/said; then exit 1; else test $? = 32; fi
@@ -29,7 +29,7 @@ umount $1/mnt
 # A line of fstab, with what is for others in it; mount -a, and again.
 echo "127.0.0.1:/export $1/mnt nfsrdma noatime,_netdev,nofail,x-systemd.automount,x-note=a 0 0" > $1/fstab
 mount -a -T $1/fstab
-grep -q "$1/mnt fuse.nfsrdma rw,noatime" /proc/mounts
+grep -q "$1/mnt fuse.nfsrdma rw,nodev,noatime" /proc/mounts
 mount -a -T $1/fstab
 test $(grep -c "$1/mnt fuse.nfsrdma" /proc/mounts) = 1
 umount $1/mnt
