@@ -130,13 +130,21 @@ func (m *manager) setting(unit, name string) (values []string) {
 	return values
 }
 
+// withPort returns an address of package net for one of a socket unit, in which a port can stand alone.
+func withPort(addr string) string {
+	if strings.Contains(addr, ":") {
+		return addr
+	}
+	return ":" + addr
+}
+
 // listen opens the sockets of the socket unit.
 func (m *manager) listen() {
 	m.t.Helper()
 	var lc net.ListenConfig
 	lc.SetMultipathTCP(false) // as systemd
 	for _, addr := range m.setting("socket", "ListenStream") {
-		l, err := lc.Listen(context.Background(), "tcp", addr)
+		l, err := lc.Listen(context.Background(), "tcp", withPort(addr))
 		if err != nil {
 			m.t.Fatal(err)
 		}
@@ -148,7 +156,7 @@ func (m *manager) listen() {
 		m.sockets = append(m.sockets, f)
 	}
 	for _, addr := range m.setting("socket", "ListenDatagram") {
-		c, err := lc.ListenPacket(context.Background(), "udp", addr)
+		c, err := lc.ListenPacket(context.Background(), "udp", withPort(addr))
 		if err != nil {
 			m.t.Fatal(err)
 		}
