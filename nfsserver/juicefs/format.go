@@ -17,6 +17,7 @@ import (
 	"github.com/juicedata/juicefs/pkg/compress"
 	"github.com/juicedata/juicefs/pkg/meta"
 	"github.com/juicedata/juicefs/pkg/object"
+	"github.com/juicedata/juicefs/pkg/utils"
 )
 
 // A New says how a volume is to be made.
@@ -159,21 +160,59 @@ func tryStorage(ctx context.Context, blob object.ObjectStorage) error {
 	if !bytes.Equal(got, data) {
 		return errors.New("an object had another content when it was read")
 	}
-	objects, err := object.ListAll(ctx, blob, "", "", true, false)
-	if err != nil {
-		return err
+	if key, err := oneObject(ctx, blob); err != nil {
+		return fmt.Errorf("its objects could not be listed: %w", err)
+	} else if key != "" {
+		return fmt.Errorf("it has objects of this name, such as %s: choose another name or bucket", key)
 	}
-	used := ""
-	for o := range objects { // to the end: the channel has a goroutine that fills it
+	return nil
+}
+
+// oneObject returns the key of an object that has content, and "" where there is none.
+func oneObject(ctx context.Context, blob object.ObjectStorage) (string, error) {
+	key, err := oneObjectBelow(ctx, blob, "")
+	if !errors.Is(err, utils.ErrNotSUP) {
+		return key, err
+	}
+	// A storage without directories.
+	objects, err := object.ListAll(ctx, blob, "", "", false, false)
+	if err != nil {
+		return "", err
+	}
+	for o := range objects { // to the end, because a goroutine waits to send the rest
 		switch {
 		case o == nil:
-			err = errors.New("its objects could not be listed")
-		case !o.IsDir() && o.Size() > 0 && used == "":
-			used = o.Key()
+			err = errors.New("the listing broke off")
+		case !o.IsDir() && o.Size() > 0 && key == "":
+			key = o.Key()
 		}
 	}
-	if err == nil && used != "" {
-		err = fmt.Errorf("it has objects of this name, such as %s: choose another name or bucket", used)
+	return key, err
+}
+
+// oneObjectBelow is oneObject for the keys that begin with prefix, which is empty or ends with a slash.
+// It lists a directory at a time, and ends at the first object that it finds: a bucket may have millions.
+func oneObjectBelow(ctx context.Context, blob object.ObjectStorage, prefix string) (string, error) {
+	const page = 1000
+	last, token := "", ""
+	for more := true; more; {
+		objects, rest, next, err := blob.List(ctx, prefix, last, token, "/", page, false)
+		if err != nil {
+			return "", err
+		}
+		more, token = rest && len(objects) > 0, next
+		for _, o := range objects {
+			last = o.Key()
+			switch {
+			case last == prefix: // the directory itself
+			case o.IsDir():
+				if key, err := oneObjectBelow(ctx, blob, last); key != "" || err != nil {
+					return key, err
+				}
+			case o.Size() > 0:
+				return last, nil
+			}
+		}
 	}
-	return err
+	return "", nil
 }
