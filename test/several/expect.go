@@ -21,15 +21,18 @@ func (m *model) apply(s Step, o Outcome) (want string) {
 	}
 	f := m.files[fdKey{s.Actor, s.Fd}]
 	if m.stale(f) && (o.Err == "ESTALE" || o.Err == "EIO" || o.Err == "SIGBUS") {
-		f.lost = true
+		m.lose(f)
 		if s.Op == Close {
 			m.closed(f)
 		}
 		return ""
 	}
 	if to := m.files[fdKey{s.Actor, s.ToFd}]; to != nil && m.stale(to) && o.Err != "" {
-		to.lost = true
+		m.lose(to)
 		return ""
+	}
+	if m.stale(f) && s.Op == PRead {
+		s.N = min(s.N, int64(len(o.Data))) // the error came after the first page
 	}
 	unsupported := o.Err == "EOPNOTSUPP" || o.Err == "ENOTSUP"
 	if unsupported && !m.kinds[s.Actor].Local && (s.Op == Fallocate || s.Op == FSetACL || s.Op == FGetACL) {
@@ -49,6 +52,15 @@ func (m *model) apply(s Step, o Outcome) (want string) {
 		return m.see(s, f.ino, o)
 	}
 	return m.changeFile(s, f, o)
+}
+
+// lose has all of an actor's open files of one be lost: of the others there is no error where the mount trusts what it has.
+func (m *model) lose(f *opened) {
+	for _, other := range m.files {
+		if other.actor == f.actor && other.ino == f.ino {
+			other.lost = true
+		}
+	}
 }
 
 // fails compares the error of an outcome.
@@ -79,12 +91,13 @@ func (m *model) open(s Step, o Outcome) string {
 	}
 	if ino == nil {
 		ino = newInode()
+		ino.maker = s.Actor
 		m.bind(s.Actor, s.Name, ino)
 	} else if strings.Contains(flags, " trunc ") {
 		m.change(s.Actor, ino, true, func(v *version) { v.data, v.time = nil, truncated(v, 0) })
 	}
 	m.asked(s.Actor, s.Name)
-	f := &opened{actor: s.Actor, fd: s.Fd, ino: ino, append: strings.Contains(flags, " append ")}
+	f := &opened{actor: s.Actor, fd: s.Fd, ino: ino, name: s.Name, append: strings.Contains(flags, " append ")}
 	f.write = s.Op == Create || strings.Contains(flags, " w ")
 	if !m.keeps(s.Actor, ino) {
 		m.settle(s.Actor, ino)
@@ -121,10 +134,14 @@ func (m *model) name(s Step, o Outcome) string {
 	case Unlink:
 		m.bind(s.Actor, s.Name, nil)
 	case Rename:
-		m.bind(s.Actor, s.To, ino)
 		ino.links++ // bind takes one away with the old name
+		m.bind(s.Actor, s.To, ino)
 		m.bind(s.Actor, s.Name, nil)
-		delete(ino.removers, s.Actor)
+		for _, f := range m.files {
+			if f.actor == s.Actor && f.ino == ino {
+				f.name = s.To
+			}
+		}
 	case Truncate:
 		m.change(s.Actor, ino, true, func(v *version) { v.data, v.time = resized(v.data, s.Off), 0 })
 		m.asked(s.Actor, s.Name)
@@ -202,7 +219,9 @@ func (m *model) changeFile(s Step, f *opened, o Outcome) string {
 	case FChmod:
 		m.change(s.Actor, ino, true, func(v *version) { v.mode = uint32(s.Val) })
 	case FTimes:
-		m.change(s.Actor, ino, true, func(v *version) { v.time = int64(s.Val) })
+		// Our mount holds the times of a file that it is making, as it does what is written.
+		atOnce := ino.maker != s.Actor || !m.kinds[s.Actor].Unasked
+		m.change(s.Actor, ino, atOnce, func(v *version) { v.time = int64(s.Val) })
 	case FSetACL:
 		m.change(s.Actor, ino, true, func(v *version) { v.mode, v.acl = 0o644, s.Val })
 	case FSync:
@@ -224,6 +243,9 @@ func (m *model) changeFile(s Step, f *opened, o Outcome) string {
 func (m *model) closed(f *opened) {
 	delete(m.files, fdKey{f.actor, f.fd})
 	m.publish(f.actor, f.ino)
+	if f.ino.maker == f.actor {
+		f.ino.maker = -1
+	}
 	if f.ino.holder == f.actor && (f.ino.lock == "fcntl" || f.ino.holderFd == f.fd) {
 		f.ino.lock = ""
 	}

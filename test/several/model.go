@@ -39,16 +39,21 @@ type inode struct {
 	links     int
 	published int // the newest version that is with the server for certain
 	dirty     int // the actor that has written what is not, or -1
+	maker     int // the actor that has made it and closed no open file of it since, or -1
 	floor     map[int]int
-	removers  map[int]bool // the actors that have removed a name of it
 	cut       map[int]bool // the actors for which another one has made it shorter
 	lock      string       // how it is locked
 	holder    int          // the actor and
 	holderFd  int          // the open file that have locked it
+
+	// of the removal of its last name
+	remover int
+	hidden  bool // the remover may have given it another name, which goes some time after the last close
+	kept    bool // it has
 }
 
 func newInode() *inode {
-	return &inode{versions: []version{{mode: 0o644}}, links: 1, dirty: -1, floor: make(map[int]int), removers: make(map[int]bool), cut: make(map[int]bool)}
+	return &inode{versions: []version{{mode: 0o644}}, links: 1, dirty: -1, maker: -1, floor: make(map[int]int), cut: make(map[int]bool)}
 }
 
 func (i *inode) last() *version { return &i.versions[len(i.versions)-1] }
@@ -58,6 +63,7 @@ type opened struct {
 	actor  int
 	fd     int
 	ino    *inode
+	name   string // by which the actor opened it, or that it gave to that name since
 	write  bool
 	append bool
 	lost   bool // the server has no such file any more
@@ -79,6 +85,7 @@ type model struct {
 	seen map[nameKey][]*inode
 	ever map[string]bool // names that there were
 	op   Op              // of the step under way
+	past bool            // which goes past the size and the pages that the mount has, and leaves them as they are
 }
 
 func newModel(kinds []Kind) *model {
@@ -95,22 +102,31 @@ func (m *model) current(actor int, name string) bool {
 	}
 	now := m.names[name]
 	for _, ino := range m.seen[nameKey{actor, name}] {
-		if ino != now && ino != nil && (ino.links > 0 || m.hidden(ino) || m.op == Stat || m.op == Create) {
+		if ino != now && ino != nil && (ino.links > 0 || ino.hidden || m.op == Stat || m.op == Create) {
 			return false
 		}
 	}
 	return true
 }
 
-// hidden reports whether a mount has given a file another name in place of removing it,
-// which it does while the file is open there.
-func (m *model) hidden(ino *inode) bool {
-	for _, f := range m.files {
-		if f.ino == ino && ino.removers[f.actor] {
-			return true
-		}
+// removed notes that an actor has removed the last name of a file. While the file is open there, a mount gives it a
+// hidden name instead. Linux's client does that where it was opened by this name, and not if another client gave it
+// the name since; ours, where it does not take the name for another file's. A mount that does so hides the file if that
+// other one is open.
+func (m *model) removed(actor int, name string, ino *inode) {
+	ino.remover = actor
+	k, seen := m.kinds[actor], m.seen[nameKey{actor, name}]
+	knows := k.Unasked
+	for _, was := range seen {
+		knows = knows && (k.NoCache || was == ino)
 	}
-	return false
+	for _, f := range m.files {
+		if f.actor != actor || k.Local {
+			continue
+		}
+		ino.hidden = ino.hidden || f.ino == ino || slices.Contains(seen, f.ino)
+		ino.kept = ino.kept || f.ino == ino && (knows || f.name == name)
+	}
 }
 
 // asked remembers that an actor knows the newest binding of a name.
@@ -121,8 +137,9 @@ func (m *model) asked(actor int, name string) {
 // bind gives a name to a file, or to none, by an actor's hand.
 func (m *model) bind(actor int, name string, ino *inode) {
 	if was := m.names[name]; was != nil {
-		was.links--
-		was.removers[actor] = true
+		if was.links--; was.links == 0 {
+			m.removed(actor, name, was)
+		}
 	}
 	if ino == nil {
 		delete(m.names, name)
@@ -148,13 +165,22 @@ func (m *model) settle(actor int, ino *inode) {
 	ino.floor[actor] = max(ino.floor[actor], to)
 }
 
-// fresh reports whether an actor can see nothing but the newest version of a file.
-func (m *model) fresh(actor int, ino *inode) bool {
-	k := m.kinds[actor]
+// oldest is the oldest version of a file that an actor may see.
+func (m *model) oldest(actor int, ino *inode) int {
+	k, was := m.kinds[actor], ino.floor[actor]
 	if k.Local || k.Command || k.NoCache && (!k.Unasked || slices.Contains(asking, m.op)) && !m.keeps(actor, ino) {
 		m.settle(actor, ino)
 	}
-	return ino.floor[actor] == len(ino.versions)-1
+	now := ino.floor[actor]
+	if m.past {
+		ino.floor[actor] = was
+	}
+	return now
+}
+
+// fresh reports whether an actor can see nothing but the newest version of a file.
+func (m *model) fresh(actor int, ino *inode) bool {
+	return m.oldest(actor, ino) == len(ino.versions)-1
 }
 
 // keeps reports whether an actor keeps the pages of a file though another one has changed it.
@@ -217,12 +243,11 @@ func resized(data []byte, n int64) []byte {
 
 // may are the versions of a file that an actor may see.
 func (m *model) may(actor int, ino *inode) []version {
-	m.fresh(actor, ino)
-	return ino.versions[ino.floor[actor]:]
+	return ino.versions[m.oldest(actor, ino):]
 }
 
-// stale reports whether the server may have no such file any more for an actor: another
-// one has removed it.
+// stale reports whether the server may have no such file any more for an actor: it was removed, and the actor has not
+// kept it.
 func (m *model) stale(f *opened) bool {
 	if f.lost {
 		return true
@@ -230,7 +255,7 @@ func (m *model) stale(f *opened) bool {
 	if f.ino.links > 0 || m.kinds[f.actor].Local {
 		return false
 	}
-	return len(f.ino.removers) > 1 || !f.ino.removers[f.actor]
+	return f.ino.remover != f.actor || !f.ino.kept
 }
 
 // openFile is the first open file of an actor with that file.

@@ -11,7 +11,7 @@ import (
 // and its effect on the files follows from what is promised. Steps that came before may
 // have been cut away, so most steps depend on nothing but the file that they name.
 func (m *model) prepare(s *Step) bool {
-	m.op = s.Op
+	m.op, m.past = s.Op, false
 	if s.Op == Restart {
 		return true
 	}
@@ -59,6 +59,7 @@ func (m *model) otherSize(ino *inode, s *Step) {
 // prepareFile is prepare for a step of an open file.
 func (m *model) prepareFile(f *opened, s *Step) bool {
 	size := int64(len(f.ino.last().data))
+	m.past = f.append && m.kinds[s.Actor].Unasked && (s.Op == Read || s.Op == PRead)
 	switch s.Op {
 	case PWrite:
 		return f.write && !f.append
