@@ -59,7 +59,7 @@ func (s *Server) authorize(c *transport.Call) oncrpc.AuthStat {
 }
 
 // distrust says why the caller is not believed; "": it is.
-func (s *Server) distrust(c *transport.Call) string {
+func (s *Server) distrust(c *transport.Call) transport.Cause {
 	q := &s.squash
 	switch owner := s.owner(c); {
 	case owner.Kind == transport.OwnerUnknown:

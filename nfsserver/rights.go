@@ -126,7 +126,7 @@ func (s *Server) decide(c *transport.Call, e *entry) (d decision, final bool) {
 	if m.ByName {
 		d.until = time.Now().Add(namedFor)
 	}
-	why := ""
+	var why transport.Cause
 	switch may := e.of[m.Client]; {
 	case m.Pending:
 		return decision{err: ErrBusy}, false

@@ -9,12 +9,16 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
+// A Cause is the fixed text of a log line. It is a type of its own so that no text with a name, a number or an error in it becomes
+// one by mistake: each would be a cause by itself, with lines of its own. Such things are fields.
+type Cause string
+
 // A RateLog writes at most one line per cause and second, in the long run, since what
 // it tells of can be triggered by a remote peer as often as it likes. The zero value
 // writes to logrus' standard logger.
 type RateLog struct {
 	mu     sync.Mutex
-	causes map[string]*logCause
+	causes map[Cause]*logCause
 }
 
 type logCause struct {
@@ -23,22 +27,21 @@ type logCause struct {
 	dropped int
 }
 
-// maxCauses bounds the memory of a RateLog. Causes are fixed strings of the
-// program, never made of what a peer sent, so it is not reached.
+// maxCauses bounds the memory of a RateLog, which has far fewer causes.
 const maxCauses = 256
 
 // Warn writes a line of the given cause, unless one was written less than a second ago.
-func (l *RateLog) Warn(cause string, fields logrus.Fields) {
+func (l *RateLog) Warn(cause Cause, fields logrus.Fields) {
 	l.write(logrus.WarnLevel, cause, 1, fields)
 }
 
 // Info writes a line that is no fault of anybody's. After a pause burst lines of a cause may come at once: many clients mount
 // when a building's power is back.
-func (l *RateLog) Info(cause string, burst int, fields logrus.Fields) {
+func (l *RateLog) Info(cause Cause, burst int, fields logrus.Fields) {
 	l.write(logrus.InfoLevel, cause, burst, fields)
 }
 
-func (l *RateLog) write(level logrus.Level, cause string, burst int, fields logrus.Fields) {
+func (l *RateLog) write(level logrus.Level, cause Cause, burst int, fields logrus.Fields) {
 	dropped, ok := l.admit(cause, burst, time.Now())
 	if !ok {
 		return
@@ -51,13 +54,13 @@ func (l *RateLog) write(level logrus.Level, cause string, burst int, fields logr
 }
 
 // admit reports whether a line of cause may be written now, and how many were not since the last.
-func (l *RateLog) admit(cause string, burst int, now time.Time) (dropped int, ok bool) {
+func (l *RateLog) admit(cause Cause, burst int, now time.Time) (dropped int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.causes[cause]
 	if c == nil {
 		if l.causes == nil {
-			l.causes = map[string]*logCause{}
+			l.causes = map[Cause]*logCause{}
 		}
 		if len(l.causes) >= maxCauses {
 			return 0, false

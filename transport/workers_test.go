@@ -91,7 +91,7 @@ func TestRateLog(t *testing.T) {
 		t.Errorf("%d lines of a burst of 20, then %d kept back, %v", lines, n, ok)
 	}
 	for i := range 2 * maxCauses {
-		l.admit(string(rune('A'+i)), 1, now)
+		l.admit(Cause(rune('A'+i)), 1, now)
 	}
 	if len(l.causes) > maxCauses {
 		t.Errorf("%d causes are remembered", len(l.causes))

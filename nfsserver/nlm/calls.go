@@ -147,7 +147,7 @@ func (s *Service) tryLock(c *transport.Call, a *nlm4.LockArgs, monitored bool) n
 		// Before the lock is there: a client that has one is always told of our restart.
 		if monitored {
 			if err := s.monitor.watch(hk); err != nil {
-				s.log.Warn("no locks: "+err.Error(), nil)
+				s.log.Warn("no locks: the client cannot be kept", logrus.Fields{"error": err})
 				return nlm4.DeniedNoLocks
 			}
 		}

@@ -311,7 +311,7 @@ func (s *Service) tellAbsent() {
 	var err error
 	if slices.Contains(back, true) {
 		if err = s.renew(); err != nil {
-			s.log.Warn("clients with locks: "+err.Error(), nil)
+			s.log.Warn("clients with locks cannot be kept", logrus.Fields{"error": err})
 		}
 	}
 	s.each(len(list), func(i int) {

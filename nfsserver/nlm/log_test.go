@@ -3,7 +3,13 @@
 package nlm
 
 import (
+	"fmt"
+	"maps"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -48,5 +54,51 @@ func TestLogOfLostLocks(t *testing.T) {
 	defer l.mu.Unlock()
 	if len(l.lines) != 1 || l.lines[0]["client"] != "client" || l.lines[0]["locks"] != 2 || l.lines[0]["peer"] != home.Addr() {
 		t.Errorf("%v", l.lines)
+	}
+}
+
+// A textLog counts the lines about the clients that are kept, by text.
+type textLog struct {
+	mu    sync.Mutex
+	texts map[string]int // guarded by mu
+}
+
+func (*textLog) Levels() []logrus.Level { return logrus.AllLevels }
+
+func (l *textLog) Fire(e *logrus.Entry) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if strings.Contains(e.Message, "kept") || strings.Contains(e.Message, "no locks") {
+		l.texts[e.Message]++
+	}
+	return nil
+}
+
+// TestLogOfLocksThatCannotBeKept: refused clients cause lines of one text, of which the log has one each second. The error
+// has the name of a file that is another each time.
+func TestLogOfLocksThatCannotBeKept(t *testing.T) {
+	l := &textLog{texts: map[string]int{}}
+	old := logrus.StandardLogger().ReplaceHooks(logrus.LevelHooks{})
+	logrus.AddHook(l)
+	t.Cleanup(func() { logrus.StandardLogger().ReplaceHooks(old) })
+	state := t.TempDir()
+	r := newRig(t, Options{StateDir: state}, believeAll, false, nil)
+	r.newFile("f", 0o666)
+	inTheWay := filepath.Join(state, "locks.json")
+	if err := os.Remove(inTheWay); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(inTheWay, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		p := r.tcp(fmt.Sprint("client", i), rootCred)
+		got := p.lockArgs(&nlm4.LockArgs{Lock: p.about(p.file("/disk", "f"), 1, 0, 1)})
+		p.want("LOCK", got, nlm4.DeniedNoLocks)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.texts) != 1 {
+		t.Errorf("the log has lines of %d texts, want of one: %q", len(l.texts), slices.Collect(maps.Keys(l.texts)))
 	}
 }

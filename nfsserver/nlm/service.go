@@ -283,7 +283,7 @@ func (s *Service) sweep(now time.Time) {
 		s.log.Warn("locks lost: their export is gone", logrus.Fields{"locks": n})
 	}
 	if err := s.monitor.retain(s.ledger.sweep(now), over); err != nil {
-		s.log.Warn("clients with locks: "+err.Error(), nil)
+		s.log.Warn("clients with locks cannot be kept", logrus.Fields{"error": err})
 	}
 }
 
