@@ -3,6 +3,7 @@
 package test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,13 +21,13 @@ func documents(t *testing.T) []string {
 	return append(docs, "../README.md", "../CONTRIBUTING.md", "../SECURITY.md", "linux/README.md")
 }
 
-// The program in the README is the example, to the byte; that one is compiled and run.
-func TestReadmeProgram(t *testing.T) {
+// The README's function is the example's, to the byte; that one is compiled and run.
+func TestReadmeFunction(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	example, err := os.ReadFile("examples/rpc/main.go")
+	example, err := os.ReadFile("examples/download/main.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,8 +35,21 @@ func TestReadmeProgram(t *testing.T) {
 	if len(blocks) != 1 {
 		t.Fatalf("%d blocks of Go in the README, want one", len(blocks))
 	}
-	if string(blocks[0][1]) != string(example) {
-		t.Error("the README's program is not test/examples/rpc/main.go")
+	if !bytes.Contains(example, blocks[0][1]) {
+		t.Errorf("the README's function is not in test/examples/download/main.go:\n%s", blocks[0][1])
+	}
+}
+
+// readmeLines is how much a visitor of the README has to read at most.
+const readmeLines = 150
+
+func TestReadmeIsShort(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(readme, []byte("\n")); n > readmeLines {
+		t.Errorf("the README has %d lines, want at most %d", n, readmeLines)
 	}
 }
 

@@ -43,7 +43,7 @@ func (x *exam) program(name string) string {
 
 // addSIW is the command that makes a soft-iWARP device on the interface to the server.
 func (x *exam) addSIW() string {
-	return fmt.Sprintf("modprobe -a siw rdma_cm rpcrdma && rdma link add siw0 type siw netdev %s (README: how to build siw where there is none; "+
+	return fmt.Sprintf("modprobe -a siw rdma_cm rpcrdma && rdma link add siw0 type siw netdev %s (docs/linux.md: how to build siw where there is none; "+
 		"rxe needs no building: see whether the server takes RoCE with nfsrdma doctor --provider roce)", x.netdev())
 }
 
@@ -133,7 +133,7 @@ func checkModules(_ context.Context, x *exam) Finding {
 	}
 	switch {
 	case len(missing) > 0:
-		return warn("for a kernel mount over RDMA: install or build them (README: Mount it from Linux); mount over TCP needs none", "%s", text)
+		return warn("for a kernel mount over RDMA: install or build them (docs/linux.md); mount over TCP needs none", "%s", text)
 	case len(there) > 0:
 		return warn("modprobe -a "+strings.Join(there, " "), "%s", text)
 	}

@@ -1,4 +1,4 @@
-// The example of the README, run.
+// The example of docs/library.md, run.
 
 package main
 
