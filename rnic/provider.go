@@ -159,7 +159,7 @@ type ConnRequest interface {
 	// PrivateData is what the peer's ULP sent along.
 	PrivateData() []byte
 
-	// RemoteAddr is the address that the peer is known by: to exports, locks, limits, and what remembers its calls.
+	// RemoteAddr is the peer's address for exports, locks, limits and the reply cache.
 	RemoteAddr() net.Addr
 
 	// NetConn is the connection of the operating system that the request came by, to ask the system

@@ -24,7 +24,8 @@ type lateItem struct {
 	over bool   // there are no more than got: what is sent after them is nothing
 }
 
-// TakesLater reports whether the first result item can be one that is read when it leaves, and that pays.
+// TakesLater reports whether the first result item can be read when it leaves, and is cheaper that
+// way.
 func (r *Request) TakesLater() bool {
 	// A Write chunk without segments is for an item that is wanted elsewhere (RFC 8166 §4.3.2.3 [R8166-133]), and by a Reply
 	// chunk the stream could leave before the item has been read.

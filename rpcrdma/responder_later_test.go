@@ -19,8 +19,8 @@ import (
 // A shrinking has bytes, and counts who is done with it.
 type shrinking struct {
 	b    []byte
-	err  error  // where they end
-	then []byte // what it has after a short read, where that is not nil
+	err  error  // at the end of b
+	then []byte // contents after a short read, unless nil
 	done atomic.Int32
 }
 

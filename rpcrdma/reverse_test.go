@@ -92,8 +92,8 @@ func testReverseCall(t *bed) {
 	}
 }
 
-// TestLongReverseCallOfPendingXID: an RDMA_NOMSG with a Read list is a call, also where a call of ours with its XID has
-// no reply yet: a reply has no Read list.
+// TestLongReverseCallOfPendingXID: an RDMA_NOMSG with a Read list is a call, even if our call with
+// its XID is pending, because a reply has no Read list.
 func TestLongReverseCallOfPendingXID(t *testing.T) { overProviders(t, testLongReverseCallOfPendingXID) }
 
 func testLongReverseCallOfPendingXID(t *bed) {

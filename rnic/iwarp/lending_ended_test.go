@@ -1,4 +1,5 @@
-// A receive loop that is taken away while it is lent: what it leaves to the next one, and what is told of what it has posted.
+// A receive loop that is replaced while it is lent: the functions that it leaves to the next loop,
+// and the completions of its posts.
 
 package iwarp
 
@@ -10,14 +11,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// A loop that the clock has ended takes none of the functions that are left to the next one, though its own has taken no time.
+// TestEndedLoopTakesNoMore: a loop that the clock has ended runs none of the functions that are
+// left to the next one. Its own function has taken no time.
 func TestEndedLoopTakesNoMore(t *testing.T) {
 	grouping(t, func(g *grouper, msn *uint32) {
 		s := streamOf(g.qp)
 		g.after = []time.Duration{held}
 		g.say(messages(msn, 1))
 		synctest.Wait()
-		for range 2 { // looks of the clock, with no time between
+		for range 2 { // ticks of the clock, with no time between
 			s.watchLent()
 		}
 		synctest.Wait()
@@ -41,8 +43,9 @@ func TestEndedLoopTakesNoMore(t *testing.T) {
 	})
 }
 
-// A function that has posted and then takes very long holds back no completion of what it has posted.
-func TestLendTellsOfSends(t *testing.T) {
+// TestLendCompletesSends: a function that posts and then runs for long delays no completion of its
+// posts.
+func TestLendCompletesSends(t *testing.T) {
 	hold, ended := make(chan struct{}), make(chan struct{})
 	a, b := newLender(t, lendTick, func(qp *rnic.QP) {
 		defer close(ended)

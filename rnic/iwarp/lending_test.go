@@ -136,7 +136,7 @@ type grouper struct {
 	over chan struct{}
 }
 
-// held is what a function takes that waits for hold, and heldOver what one takes that waits for over.
+// A function that takes held waits for hold, one that takes heldOver waits for over.
 const (
 	held     = -1
 	heldOver = -2

@@ -25,8 +25,8 @@ type tcpLink struct {
 	rc                      syscall.RawConn
 	readFn, writeFn, freeFn func(fd uintptr) bool
 	countFn                 func(fd uintptr)
-	count                   atomic.Int64 // bytes that the socket has, as countFn has found last
-	large                   atomic.Int32 // inputs until the stream is no longer taken to be one of large transfers
+	count                   atomic.Int64 // bytes in the socket at the last call of countFn
+	large                   atomic.Int32 // inputs until the stream no longer counts as one of large transfers
 
 	// owned by the receive loop
 	sink     sink

@@ -1,4 +1,4 @@
-// The one form of an address.
+// The canonical form of an address.
 
 package roce
 
@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/cm"
 )
 
-// TestCanonical: a zone is an interface's name, and counts for link-local addresses of IPv6 alone.
+// TestCanonical: a zone is an interface's name, and is kept only for IPv6 link-local addresses.
 func TestCanonical(t *testing.T) {
 	list, err := net.Interfaces()
 	if err != nil || len(list) == 0 {
@@ -28,9 +28,10 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-// TestKnownBy: a client is known by its own address, one that has drawn an address by the one that it has called, and one of a link by its address with the
-// zone. What the system is asked about are the sockets that there are.
-func TestKnownBy(t *testing.T) {
+// TestRemoteAddrAndSockets: RemoteAddr is the client's own address. For a client with a spare
+// loopback address it is the address that the client has called, and for a link-local client it has
+// the zone. Sockets returns the addresses of the sockets that exist.
+func TestRemoteAddrAndSockets(t *testing.T) {
 	for _, c := range []struct{ at, from, want, socket string }{
 		{"127.0.0.1", "127.64.1.3", "127.0.0.1", "127.64.1.3"},
 		{"10.91.7.1", "127.127.255.255", "10.91.7.1", "127.127.255.255"},
@@ -50,11 +51,11 @@ func TestKnownBy(t *testing.T) {
 		}
 		p.control.t = p
 		if !l.offer(&p.control, &cm.Event{Conn: k, Source: netip.AddrPortFrom(from, 7)}) {
-			t.Fatal("there is no room")
+			t.Fatal("the listener has no room")
 		}
 		r := <-l.ready
 		if got, want := r.RemoteAddr().String(), netip.AddrPortFrom(netip.MustParseAddr(c.want), 7).String(); got != want {
-			t.Errorf("%s at %s is known by %s, want %s", c.from, c.at, got, want)
+			t.Errorf("%s at %s: RemoteAddr is %s, want %s", c.from, c.at, got, want)
 		}
 		if _, got := r.Sockets(); got.Addr() != netip.MustParseAddr(c.socket) {
 			t.Errorf("%s at %s has the socket %v, want one at %s", c.from, c.at, got, c.socket)
@@ -62,7 +63,8 @@ func TestKnownBy(t *testing.T) {
 	}
 }
 
-// TestHostAddrs: link-local addresses are among those of a host, with their zones, and none is there twice.
+// TestHostAddrs: the addresses of a host include its link-local ones, with their zones, and have no
+// duplicates.
 func TestHostAddrs(t *testing.T) {
 	here, _, _ := twoHosts(t)
 	for all, six := range map[string]bool{"0.0.0.0": false, "::": true} {
@@ -80,7 +82,7 @@ func TestHostAddrs(t *testing.T) {
 		}
 		for a, times := range n {
 			if times != 1 {
-				t.Errorf("%s: %v is there %d times", all, a, times)
+				t.Errorf("%s: %v is listed %d times", all, a, times)
 			}
 		}
 		if n[here[0]] != 1 || (n[here[1]] == 1) != six || (links == 1) != six {

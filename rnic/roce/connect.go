@@ -60,7 +60,7 @@ func (p *provider) Connect(ctx context.Context, ep rnic.Endpoint, addr string, c
 			e.unbind()
 			return err
 		}
-		mtu = mad.MTU(r.Info[0]).Bytes() // what the way takes, as the peer knows
+		mtu = mad.MTU(r.Info[0]).Bytes() // the largest that the peer accepts
 		p.paths.limit(peer, mtu)
 	}
 	return nil
@@ -159,7 +159,7 @@ func resolve(ctx context.Context, addr string) (netip.AddrPort, error) {
 // localTries is how many addresses of loopback are tried where one's port is taken.
 const localTries = 8
 
-// spareNet is where the addresses lie that are tried.
+// spareNet contains the addresses that are tried.
 var spareNet = netip.MustParsePrefix("127.64.0.0/10")
 
 // spare is the address of loopback that this process has found free last. Servers know a client again by its address, when it

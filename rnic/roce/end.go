@@ -41,7 +41,7 @@ func (e *endpoint) finish() {
 	e.q.Fail(cause, false)
 	var long *core.TooLong
 	if errors.As(cause, &long) {
-		e.p.paths.limit(peer, shorter(long.Bytes)) // before the peer is told, which asks for a new connection
+		e.p.paths.limit(peer, shorter(long.Bytes)) // before the disconnect: the peer then connects again
 	}
 	if conn == nil {
 		t.core.Remove(b.qp) // else when the CM has released it

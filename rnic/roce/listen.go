@@ -31,7 +31,7 @@ type listener struct {
 
 	loop sync.WaitGroup // followAddrs
 
-	lacks map[netip.Addr]bool // addresses that cannot be had; of who listens first, then of followAddrs
+	lacks map[netip.Addr]bool // unavailable addresses; owned by Listen, then by followAddrs
 
 	mu     sync.Mutex // after control.mu
 	ports  []*port    // guarded by mu, as is what follows
@@ -92,7 +92,7 @@ func (l *listener) followAddrs(all netip.Addr) {
 }
 
 // addAll listens at all addresses of the host, those of IPv4 or all there are, but where it does already. It fails if it listens
-// nowhere then; else the addresses that it could not have are reported.
+// nowhere then; else the unavailable addresses are reported.
 func (l *listener) addAll(all netip.Addr) error {
 	own, err := hostAddrs(all)
 	if err != nil {
@@ -105,7 +105,7 @@ func (l *listener) addAll(all netip.Addr) error {
 		}
 		err := l.add(a)
 		switch {
-		case errors.Is(err, syscall.EADDRNOTAVAIL): // it has gone, or IPv6 looks for duplicates of it
+		case errors.Is(err, syscall.EADDRNOTAVAIL): // it is gone, or IPv6 still looks for duplicates
 		case err != nil:
 			failed[a] = err
 		default:
@@ -301,9 +301,10 @@ type connRequest struct {
 // PrivateData is what the peer's ULP sent along, and zeros to the end of the field.
 func (r *connRequest) PrivateData() []byte { return r.private }
 
-// RemoteAddr is the peer's address, and the port that it says it has. A client on this host that has drawn an address because the port
-// of its own was taken is known by the one that it would have over TCP: that of the host which it has called. What the
-// program keeps by address, or allows to one, it keeps and allows for all connections alike.
+// RemoteAddr is the peer's address, with the port that the peer states. A client on this host with
+// a spare loopback address, because the port of its own was taken, gets the address that it has
+// called. It would have that address over TCP as well, so records and permissions by address hold
+// for all its connections.
 func (r *connRequest) RemoteAddr() net.Addr {
 	if spareNet.Contains(r.source.Addr()) {
 		return net.UDPAddrFromAddrPort(netip.AddrPortFrom(r.c.t.key.Addr(), r.source.Port()))
@@ -373,7 +374,7 @@ func (r *connRequest) accept(e *endpoint, b *binding, cp *rnic.ConnParams) error
 	peer := b.port.zoned(r.k.Peer())
 	if most := e.p.paths.mostTo(b.port, peer); !e.p.paths.admits(peer, mtu, most) {
 		r.refuseMTU(most)
-		return fmt.Errorf("%w: asked for a path MTU of %d, and can have %d", errTooLong, mtu, most)
+		return fmt.Errorf("%w: the peer requests a path MTU of %d, and the path takes %d", errTooLong, mtu, most)
 	}
 	s := e.offer(cp, peer, mtu)
 	s.attrs.DestQPN, s.attrs.SQPSN, s.attrs.PeerPort = r.remote.QPN, r.remote.PSN, r.c.onePort(r.from)
@@ -413,9 +414,9 @@ func (r *connRequest) accept(e *endpoint, b *binding, cp *rnic.ConnParams) error
 // Reject refuses the request, with bytes for the peer's ULP.
 func (r *connRequest) Reject(privateData []byte) error { return r.refuse(mad.RejConsumer, privateData) }
 
-// refuseMTU refuses the request because of its path MTU, with the largest that it can have.
+// refuseMTU rejects the request because of its path MTU, and names the largest that is accepted.
 func (r *connRequest) refuseMTU(most int) {
-	r.c.do(func(m *cm.CM, at cm.Instant) { _ = m.RejectMTU(at, r.k, mtuCode(most)) }) // an error: it is over already
+	r.c.do(func(m *cm.CM, at cm.Instant) { _ = m.RejectMTU(at, r.k, mtuCode(most)) }) // an error: it has ended
 	r.answered.Do(r.c.t.release)
 }
 

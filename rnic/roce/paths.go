@@ -1,4 +1,5 @@
-// How long packets to each peer may be: what the kernel knows, and what was learned from those that were lost.
+// Limits of the packet length to each peer: those of the kernel, and those learned from lost
+// packets.
 
 package roce
 
@@ -13,13 +14,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// errTooLong ends a QP whose packets the interface, or the way to the peer as a router has described it, does not take any more. The path MTU
-// of a connection is for its life: the next one has another.
+// errTooLong ends a QP with packets longer than the interface now takes, or the path as a router
+// has reported it. The path MTU of a connection is fixed; the next connection gets another.
 var errTooLong = fmt.Errorf("%w: the way to the peer takes no packets as long as those of this connection", rnic.ErrConnLost)
 
-// paths are limits of a Device beside those of the kernel. A limit was learned from packets that were lost where shorter ones were not, with no word from a
-// router, or is what a peer has asked for. It is wrong where the way has become another one, or the packets were lost for another reason: then
-// packets are shorter than they could be, until it is forgotten after pathTime (RFC 8899 section 5.1.1) and a new connection tries the long ones again.
+// paths are limits of a Device besides those of the kernel. A limit comes from long packets that
+// were lost, without a router's report, while short ones were not, or from the request of a peer. A
+// limit is wrong if the path has changed, or if the packets were lost for another reason. Packets
+// are then shorter than necessary until the limit expires after pathTime (RFC 8899 section 5.1.1),
+// and a new connection tries long ones again.
 type paths struct {
 	mu  sync.Mutex
 	all map[netip.Addr]path // guarded by mu
@@ -28,7 +31,7 @@ type paths struct {
 // A path is the limit of one peer.
 type path struct {
 	most    int  // path MTU; 0: none was learned
-	refused bool // the peer's last request asked for more, and was refused
+	refused bool // the peer's last request was refused because it had a larger one
 	until   core.Instant
 }
 
@@ -39,8 +42,8 @@ const (
 	maxPaths = 1024
 )
 
-// shorter is the path MTU that is tried where packets with n bytes are lost. 1024 fits what Ethernet and tunnels in it take, and steps between that
-// and jumbo frames would cost a stall each.
+// shorter is the path MTU to try if packets with n bytes are lost. 1024 fits Ethernet and tunnels
+// in it. Each step between that and jumbo frames would cost a stall.
 func shorter(n int) int {
 	if n > 1024 {
 		return 1024
@@ -48,7 +51,8 @@ func shorter(n int) int {
 	return 256
 }
 
-// mostTo is the largest path MTU of a new connection of the port with a peer, which is one of port.zoned, as in the other methods.
+// mostTo is the largest path MTU of a new connection from the port to a peer. The peer's address
+// comes from port.zoned, as in the other methods.
 func (x *paths) mostTo(t *port, peer netip.Addr) int {
 	n := udp.PathMTU(t.key.Addr(), peer)
 	if n == 0 {
@@ -63,7 +67,7 @@ func (x *paths) mostTo(t *port, peer netip.Addr) int {
 	return most
 }
 
-// limit has new connections with a peer have a path MTU of at most n.
+// limit bounds the path MTU of new connections with a peer by n.
 func (x *paths) limit(peer netip.Addr, n int) {
 	x.change(peer, func(p *path) {
 		if p.most == 0 || n < p.most {
@@ -72,8 +76,9 @@ func (x *paths) limit(peer netip.Addr, n int) {
 	})
 }
 
-// admits reports whether a peer that asks for a path MTU gets it, where the largest is most. One that is refused more asks for less; that which asks for as
-// much again knows no other, as Linux, and gets it: the limit may be wrong.
+// admits reports whether a request for a path MTU is accepted if the largest is most. A refused
+// peer requests less. A peer that requests as much again, as Linux does, supports no other, and is
+// accepted: the limit may be wrong.
 func (x *paths) admits(peer netip.Addr, asked, most int) (ok bool) {
 	x.mu.Lock()
 	ok = asked <= most
@@ -86,7 +91,7 @@ func (x *paths) admits(peer netip.Addr, asked, most int) (ok bool) {
 	return ok || again
 }
 
-// change changes what is known of a peer, and keeps it for pathTime.
+// change changes the limit of a peer, and keeps it for pathTime.
 func (x *paths) change(peer netip.Addr, f func(*path)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -1,4 +1,5 @@
-// What a Device knows of the ways to its peers: what is remembered, for how long, and who is let in all the same.
+// Limits of the packet length to each peer: their values, their lifetime, and the requests that are
+// accepted all the same.
 
 package roce
 
@@ -14,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// TestShorter: each limit is below what was lost, down to the shortest path MTU.
+// TestShorter: each limit is below the length that was lost, down to the shortest path MTU.
 func TestShorter(t *testing.T) {
 	for lost, want := range map[int]int{4096: 1024, 2048: 1024, 1500: 1024, 1025: 1024, 1024: 256, 257: 256} {
 		if got := shorter(lost); got != want {
@@ -23,14 +24,15 @@ func TestShorter(t *testing.T) {
 	}
 }
 
-// known is what is remembered of a peer.
+// known is the limit of a peer.
 func (x *paths) known(peer netip.Addr) path {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.all[peer]
 }
 
-// TestLimits: the shortest counts, for as long as it is remembered, and of one peer alone; loopback takes the longest packets.
+// TestLimits: the shortest limit holds, for pathTime, and for one peer only. Without a limit,
+// loopback takes the longest packets.
 func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var x paths
@@ -52,13 +54,13 @@ func TestLimits(t *testing.T) {
 		want(peer, 256)
 		time.Sleep(time.Nanosecond)
 		want(peer, 4096)
-		x.limit(peer, 1024) // and the former one counts for nothing
+		x.limit(peer, 1024) // and the expired 256 has no effect
 		want(peer, 1024)
 	})
 }
 
-// TestShortestWayCounts: a limit that was learned is none where the interface takes less, and of a peer that there is no way to at the moment the interface
-// decides.
+// TestShortestWayCounts: a learned limit has no effect if the interface takes less. If no route to
+// the peer exists, the interface decides.
 func TestShortestWayCounts(t *testing.T) {
 	here, there, _ := twoHosts(t)
 	var x paths
@@ -73,11 +75,11 @@ func TestShortestWayCounts(t *testing.T) {
 	}
 	inNetwork(t, "ip link set pair0 mtu 5000")
 	if got := x.mostTo(&port{key: netip.AddrPortFrom(here[0], UDPPort)}, netip.MustParseAddr("192.0.2.9")); got != 4096 {
-		t.Errorf("no way: %d, want 4096", got)
+		t.Errorf("no route: %d, want 4096", got)
 	}
 }
 
-// TestMTUOfZone: one link-local address on two interfaces has the MTU of the one that its zone names.
+// TestMTUOfZone: one link-local address on two interfaces has the MTU of the interface in its zone.
 func TestMTUOfZone(t *testing.T) {
 	twoHosts(t)
 	inNetwork(t, "ip link add more0 type veth peer name more1", "ip link set more0 mtu 3000 up", "ip addr add fe80::77/64 dev pair0 nodad", "ip addr add fe80::77/64 dev more0 nodad",
@@ -98,7 +100,7 @@ func TestMTUOfZone(t *testing.T) {
 		}
 	}
 	if n != 1 {
-		t.Errorf("an address of two interfaces is there %d times, want once", n)
+		t.Errorf("an address of two interfaces is listed %d times, want once", n)
 	}
 }
 
@@ -113,8 +115,9 @@ func inNetwork(t *testing.T, lines ...string) {
 	}
 }
 
-// TestPeerIsAskedForNoMoreAgain: a client that was refused a path MTU asks for what it was told it can have, now and the next time.
-func TestPeerIsAskedForNoMoreAgain(t *testing.T) {
+// TestRefusedMTUIsRemembered: a client with a refused path MTU requests the one that the refusal
+// names, at once and for the next connection.
+func TestRefusedMTUIsRemembered(t *testing.T) {
 	m := meet(t, Options{})
 	at := netip.MustParseAddrPort(m.addr).Addr()
 	server, client := OpenWith(rnic.DeviceConfig{}, Options{}), OpenWith(rnic.DeviceConfig{}, Options{})
@@ -143,7 +146,7 @@ func TestPeerIsAskedForNoMoreAgain(t *testing.T) {
 	}
 	for _, want := range []int{4096, 1024, 1024} {
 		if got := <-mtus; got != want {
-			t.Errorf("%v is asked for a path MTU of %d, want %d", at, got, want)
+			t.Errorf("request to %v has a path MTU of %d, want %d", at, got, want)
 		}
 	}
 }
@@ -151,8 +154,8 @@ func TestPeerIsAskedForNoMoreAgain(t *testing.T) {
 // providerOf is the provider of a QP.
 func providerOf(qp *rnic.QP) *provider { return rnic.EndpointOf(qp).(*endpoint).p }
 
-// TestInsists: a peer that is refused and asks for less is refused again when it asks for more; one that knows no less gets what it asks for, until it is
-// forgotten.
+// TestInsists: a peer that requests less after a refusal is refused again when it requests more. A
+// peer that requests the same again is accepted until the limit expires.
 func TestInsists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var x paths
@@ -160,12 +163,12 @@ func TestInsists(t *testing.T) {
 		want := func(peer netip.Addr, asked int, admitted bool) {
 			t.Helper()
 			if got := x.admits(peer, asked, 1024); got != admitted {
-				t.Errorf("%v asks for %d: admitted %v, want %v", peer, asked, got, admitted)
+				t.Errorf("%v requests %d: admitted %v, want %v", peer, asked, got, admitted)
 			}
 		}
 		want(yields, 1024, true)
 		if got := x.known(yields); got != (path{}) {
-			t.Errorf("%+v is kept of a peer that asks for what it can have", got)
+			t.Errorf("limit of a peer with an acceptable request is %+v, want none", got)
 		}
 		for range 3 {
 			want(yields, 2048, false)
@@ -180,7 +183,7 @@ func TestInsists(t *testing.T) {
 	})
 }
 
-// TestPathsAreBounded: peers beyond the bound take the place of others.
+// TestPathsAreBounded: peers beyond the bound replace others.
 func TestPathsAreBounded(t *testing.T) {
 	var x paths
 	for i := range 2 * maxPaths {

@@ -92,8 +92,8 @@ func openPort(at netip.AddrPort, wrap func(udp.Wire) udp.Wire) (*port, error) {
 	return t, nil
 }
 
-// canonical is the one form of an address of this host: a link-local address of IPv6 is one of an interface, which its zone names, and no other address has a
-// zone.
+// canonical is the one form of an address of this host. An IPv6 link-local address has the name of
+// its interface as its zone; any other address has no zone.
 func canonical(a netip.Addr) netip.Addr {
 	a = a.Unmap()
 	if !a.IsLinkLocalUnicast() {
@@ -107,7 +107,7 @@ func canonical(a netip.Addr) netip.Addr {
 	return a
 }
 
-// zoned is an address of a peer of the port, as packets have it, with the zone that it lies in.
+// zoned is the address of a peer of the port, as in packets, with its zone.
 func (t *port) zoned(a netip.Addr) netip.Addr {
 	if !a.IsLinkLocalUnicast() {
 		return a
@@ -224,10 +224,10 @@ func (t *port) finishAll() {
 	}
 }
 
-// pathMTU is the path MTU of packets from an address: what the link of its interface leaves at this moment.
+// pathMTU is the path MTU of packets from an address: the most that its interface takes at this moment.
 func pathMTU(addr netip.Addr) int { return connMTU(linkMTU(addr)) }
 
-// connMTU is the path MTU where packets have at most n bytes.
+// connMTU is the largest path MTU for packets of at most n bytes.
 func connMTU(n int) int {
 	if mtu := core.PathMTU(n); mtu != 0 {
 		return mtu

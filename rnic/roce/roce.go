@@ -43,8 +43,8 @@ type Options struct {
 	// when it is killed the next one ends, so that their peers need not wait until they find out; "": nowhere.
 	State string
 
-	// Unserved is called for each address that a listener at all addresses cannot have while it has others, and with nil when it has the address
-	// after all; nil: nobody asks. It MUST NOT wait.
+	// Unserved is called for each unavailable address of a listener at all addresses that has
+	// others, and with nil when the address becomes available. It may be nil, and MUST NOT wait.
 	Unserved func(at netip.Addr, err error)
 }
 

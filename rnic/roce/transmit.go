@@ -326,7 +326,7 @@ func (x *transmitter) refused(err error) {
 	switch {
 	case e.cfg.Service == rnic.RC:
 		if e.refusedBy(err); errors.Is(err, syscall.EMSGSIZE) {
-			e.Abort(errTooLong) // the next connection has the path MTU that the kernel knows now
+			e.Abort(errTooLong) // the next connection gets the kernel's current path MTU
 		}
 	default:
 		b.qp.SendFailed()

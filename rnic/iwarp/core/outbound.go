@@ -101,7 +101,7 @@ func (o *Outbound) SetMSS(mss int) {
 
 // A Passing is how pending bytes are to be handed to TCP.
 type Passing struct {
-	Record bool // they begin a segment, and so does what follows them
+	Record bool // they begin a segment, and so do the bytes after them
 }
 
 // Pending is what of the batch TCP can be given next, in order; valid until the next call.
@@ -112,7 +112,8 @@ func (o *Outbound) Pending() (pieces [][]byte, how Passing) {
 	return o.b.pieces[o.b.at:], Passing{Record: o.record}
 }
 
-// sourcedSegment is how many bytes an FPDU has at least where a Source pays: with 9 KiB it saves a seventh of the server's time.
+// sourcedSegment is the smallest FPDU, in bytes, for which a Source pays: with 9 KiB it saves a
+// seventh of the server's time.
 const sourcedSegment = 8 << 10
 
 // TakesSources reports whether payload may come from a Source, and whether that pays with FPDUs as long as

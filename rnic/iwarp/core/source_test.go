@@ -83,8 +83,9 @@ func TestSourceMakesTheSameStream(t *testing.T) {
 	}
 }
 
-// TestSegmentsThatGrowInAMessage: a Source whose first bytes have been read to memory, some of them for later segments, is read to the end of the message,
-// however long segments become.
+// TestSegmentsThatGrowInAMessage: a Source is read to the end of the message, however long segments
+// become. Its first bytes have been read to memory before, some of them for later segments.
+// segments.
 func TestSegmentsThatGrowInAMessage(t *testing.T) {
 	const message = 600_000
 	payload := noise(2 * message)

@@ -164,7 +164,7 @@ func (c *CM) Reject(now Instant, k *Conn, why mad.Reason, private []byte) error 
 	return c.reject(now, k, &m)
 }
 
-// RejectMTU refuses a request for its path MTU, and names the largest that the peer can have.
+// RejectMTU rejects a request because of its path MTU, and names the largest that is accepted.
 func (c *CM) RejectMTU(now Instant, k *Conn, most mad.MTU) error {
 	m := mad.REJ{Reason: mad.RejMTU, InfoLen: 1}
 	m.Info[0] = byte(most)

@@ -32,8 +32,9 @@ type Port struct {
 	count  Counters             // of packets that came to no QP, and of QPs that are gone
 }
 
-// NewPort returns a port without QPs. addr is the address that its packets come to; packets name no zone. Packets for QPN 1, the general services, are given to
-// general, which keeps nothing of them; where it is nil a QP can have that number.
+// NewPort returns a port without QPs. addr is the address that its packets come to, without a zone
+// because packets name none. Packets for QPN 1, the general services, are given to general, which
+// keeps no reference to them. If general is nil, a QP can have that number.
 func NewPort(addr netip.Addr, general func(Instant, Packet)) *Port {
 	return &Port{addr: addr.Unmap().WithZone(""), general: general, qps: make(map[uint32]*QP), groups: make(map[netip.Addr][]*QP)}
 }

@@ -1,4 +1,5 @@
-// RC: what has to wait for what: repeated answers for those on their way, local invalidations for Reads.
+// RC ordering: repeated answers wait for those on their way, and local invalidations wait for
+// Reads.
 
 package core
 
@@ -10,7 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// TestReadAgainBeforeItsAnswer: a request for a part of a Read, none of whose packets have left, begins nothing anew: all of them come.
+// TestReadAgainBeforeItsAnswer: a repeated request for a part of a Read starts no second answer
+// while no packet of the first has left. All packets come once.
 func TestReadAgainBeforeItsAnswer(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	mr, mem := b.host.region(t, 600, rnic.RemoteRead)
@@ -26,7 +28,8 @@ func TestReadAgainBeforeItsAnswer(t *testing.T) {
 	}
 }
 
-// TestLocalInvalidateWaitsForReads: memory is not taken away from a Read that was posted before; the invalidation is done when the data has come.
+// TestLocalInvalidateWaitsForReads: the invalidation of a Read's sink completes after the Read
+// posted before it.
 func TestLocalInvalidateWaitsForReads(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	mr, mem := b.host.region(t, 600, rnic.RemoteRead)

@@ -277,7 +277,7 @@ func (qp *QP) again(now Instant) {
 		return
 	}
 	r.retries++
-	r.askShort()
+	r.scheduleShort()
 	r.deadline = qp.overdue(now)
 	r.armProbe(now)
 	qp.lost()

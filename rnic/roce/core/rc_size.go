@@ -1,4 +1,4 @@
-// RC: long packets that are lost where short ones are not, on a way that takes less than the path MTU and says so to nobody (RFC 8899).
+// RC: detects a path that drops long packets and sends no ICMP message about it (RFC 8899).
 
 package core
 
@@ -9,27 +9,30 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A TooLong ends a QP whose long packets do not get through: its path MTU is for its life, as the peer knows it, and a new connection has another.
+// A TooLong ends a QP when its long packets are lost. The path MTU of a connection is fixed,
+// because the peer uses it too; a new connection gets another.
 type TooLong struct {
-	Bytes int // of payload, which the packet has that is lost each time
+	Bytes int // payload of the packet that is lost each time
 }
 
 func (e *TooLong) Error() string {
 	return fmt.Sprintf("roce: packets with %d bytes of data are lost on the way to the peer or back, and short ones are not", e.Bytes)
 }
 
-// Unwrap is the error of the verbs.
+// Unwrap returns the error of the verbs.
 func (e *TooLong) Unwrap() error { return rnic.ErrConnLost }
 
-// sizing finds out whether size is why an answer is overdue. From shortAfter overdue answers in a row on, each has a short packet sent: a Send without data
-// that has the PSN before the oldest one, and so is a duplicate, which the peer acknowledges once more and does nothing else with
-// (IBA 9.7.5.1). When shortEnough of these were acknowledged and the oldest packet was not, the way is too narrow for it.
+// sizing finds out whether answers are overdue because of the packets' size. From shortAfter
+// overdue answers in a row on, each overdue answer sends a short packet: a Send without data. Its
+// PSN is the one before the oldest packet, so that the peer acknowledges it as a duplicate and has
+// no other effect (IBA 9.7.5.1). If shortEnough of these are acknowledged and the oldest packet is
+// not, the path is too narrow for it.
 type sizing struct {
 	short  shortPacket
 	shorts uint8 // short packets that were acknowledged
 }
 
-// A shortPacket is where the short packet is.
+// A shortPacket is the state of the short packet.
 type shortPacket uint8
 
 const (
@@ -38,13 +41,14 @@ const (
 	shortSent             // its acknowledge has not come
 )
 
-// By then the oldest packet has been lost five times, in two seconds with the time-out of both ends of this provider.
+// After both, the oldest packet has been lost five times. That takes two seconds with this provider at both ends.
 const (
 	shortAfter  = 3
 	shortEnough = 2
 )
 
-// tooLong ends the QP if the oldest packet, or the data that answers it, is lost for its length, and reports whether it does.
+// tooLong ends the QP if the oldest packet, or the data that answers it, is lost for its length. It
+// reports whether it has done so.
 func (qp *QP) tooLong() bool {
 	e := qp.oldest()
 	if qp.req.shorts < shortEnough || e == nil {
@@ -59,8 +63,8 @@ func (qp *QP) tooLong() bool {
 	return true
 }
 
-// askShort has a short packet sent, if answers have been overdue for long enough.
-func (r *requesting) askShort() {
+// scheduleShort makes a short packet due if answers have been overdue often enough.
+func (r *requesting) scheduleShort() {
 	if r.retries >= shortAfter {
 		r.short = shortDue
 	}
@@ -74,7 +78,7 @@ func (qp *QP) buildShort(b []byte) int {
 	return h.Put(b)
 }
 
-// shortPassed takes an acknowledge of nothing that is on the wire.
+// shortPassed takes an acknowledgement that acknowledges no packet on the wire.
 func (r *requesting) shortPassed(p *Packet) {
 	if r.short == shortSent && p.Opcode.Operation() == packet.OpAck && p.AETH.Syndrome.Kind() == packet.KindACK {
 		r.short = shortNone

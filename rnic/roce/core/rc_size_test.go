@@ -1,4 +1,4 @@
-// Networks that lose long packets.
+// RC on networks that drop long packets.
 
 package core
 
@@ -10,7 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A narrow network loses what is longer than a limit, in bytes of datagrams, until packets have been overdue some times in a row.
+// A narrow network drops datagrams above a limit in bytes, until packets have been overdue some
+// times in a row.
 type narrow struct {
 	toB, toA int // limits; 0: everything is lost
 	heals    uint8
@@ -43,8 +44,10 @@ func (n narrow) run(a, b *side) (overdue uint8) {
 	return overdue
 }
 
-// TestTooLong: long packets that are lost each time, while short ones are acknowledged, end the QP after five times with their length, whichever way
-// they go; where short ones are lost as well, or only they are missing, or the long ones come at last, it is as before.
+// TestTooLong: a QP whose long packets are lost each time, in either direction, ends after five
+// losses if short ones are acknowledged. The error has their length. In these cases the behaviour
+// is as without short packets: short packets are lost too, only they are lost, or the long ones
+// arrive at last.
 func TestTooLong(t *testing.T) {
 	const fits = 1200
 	for name, c := range map[string]struct {
@@ -57,7 +60,7 @@ func TestTooLong(t *testing.T) {
 		"Send":                          {rnic.OpSend, 5000, narrow{fits, fits, 0}, 4096, nil},
 		"Send of one packet":            {rnic.OpSend, 2000, narrow{fits, fits, 0}, 2000, nil},
 		"Write":                         {rnic.OpWrite, 9000, narrow{fits, fits, 0}, 4096, nil},
-		"Write whose end is long":       {rnic.OpWrite, 4096 + 257, narrow{300, 300, 0}, 4096, nil},
+		"Write with a long end":         {rnic.OpWrite, 4096 + 257, narrow{300, 300, 0}, 4096, nil},
 		"Write, wide on the way back":   {rnic.OpWrite, 9000, narrow{fits, MaxPacket, 0}, 4096, nil},
 		"Read":                          {rnic.OpRead, 9000, narrow{fits, fits, 0}, 4096, nil},
 		"Read, wide on the way there":   {rnic.OpRead, 9000, narrow{MaxPacket, fits, 0}, 4096, nil},
@@ -102,13 +105,14 @@ func TestTooLong(t *testing.T) {
 				b.none() // short packets are no messages
 			}
 			if a.state() == RTS && a.qp.req.sizing != (sizing{}) {
-				t.Errorf("%+v is left of what was asked", a.qp.req.sizing)
+				t.Errorf("the state of sizing is %+v, want its zero value", a.qp.req.sizing)
 			}
 		})
 	}
 }
 
-// TestShortPacket: it is a Send without data before the oldest packet, travels alone, and one acknowledge of it counts once.
+// TestShortPacket: a short packet is a Send without data before the oldest packet. It travels
+// alone, and one acknowledgement of it counts once.
 func TestShortPacket(t *testing.T) {
 	a, b := reliables(t, 1024, 0, nil)
 	b.recv(0, 10)
@@ -122,13 +126,13 @@ func TestShortPacket(t *testing.T) {
 	a.tick(a.qp.req.deadline)
 	_, r, _ := a.qp.Next(0, make([]byte, MaxPacket))
 	if !r.Again {
-		t.Error("it can be joined with others")
+		t.Error("the short packet can be joined with others")
 	}
 	a.qp.req.short = shortDue
 	fs := a.says("SEND Only ffffff A; SEND Only 0 A; ")
 	b.take(fs[0])
 	acks := b.says("Acknowledge ffffff ACK 0; ")
-	// A refusal that comes late is no acknowledge.
+	// A late NAK is no acknowledgement.
 	a.dropped(a.say(packet.RCAck, 0xffffff, nil, func(h *packet.Header) { h.AETH.Syndrome = packet.NAK(packet.NAKSequence) }), DropPSN)
 	if got := a.qp.req.shorts; got != 0 {
 		t.Errorf("%d short packets have passed, want none", got)

@@ -183,8 +183,9 @@ func (b *Batch) left(n int) {
 }
 
 // part takes apart the message that the network has refused, so that each of its packets leaves by itself. It
-// reports whether there was more than one. Where the interface takes no such messages there are none from now on: of one
-// without checksums the kernel says EIO. Of packets that are longer than an MTU which has become less it says EINVAL, and that is of their length.
+// reports whether there was more than one. An interface that supports no such messages gets none
+// from now on. EIO is the kernel's error for one without checksums. EINVAL is its error for packets
+// above an MTU that has become smaller; that one concerns only their length.
 func (b *Batch) part() bool {
 	g := b.groups[b.done]
 	if g.n == 1 {

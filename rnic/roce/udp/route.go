@@ -1,6 +1,6 @@
 //go:build linux
 
-// What the kernel knows of the way to a peer.
+// The kernel's path MTU to a peer.
 
 package udp
 
@@ -11,11 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// discard is a port of the peer's that a socket is connected to, which sends nothing.
+// discard is the peer's port that the socket connects to; it sends nothing.
 const discard = 9
 
-// PathMTU is how long packets from an address of this host to a peer may be, with the IP header, as the kernel knows at this moment: what the
-// interface and the route take, and less where a router has said so lately (RFC 1191, RFC 8201). 0: there is no way.
+// PathMTU is the length of the longest packets, with the IP header, from an address of this host to
+// a peer. It is the kernel's at this moment: that of interface and route, or less if a router has
+// reported less recently (RFC 1191, RFC 8201). 0: there is no route.
 func PathMTU(local, peer netip.Addr) (n int) {
 	d := net.Dialer{LocalAddr: net.UDPAddrFromAddrPort(netip.AddrPortFrom(local, 0))}
 	c, err := d.Dial("udp", netip.AddrPortFrom(peer, discard).String())

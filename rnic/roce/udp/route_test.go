@@ -1,6 +1,6 @@
 //go:build linux
 
-// What the kernel says of the way to a peer.
+// The kernel's path MTU to a peer.
 
 package udp
 
@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestPathMTU: loopback takes the longest packets that there are, of either family; there is no way from an address that is none of this host.
+// TestPathMTU: loopback takes the longest packets of either family. No route starts at an address
+// of another host.
 func TestPathMTU(t *testing.T) {
 	for _, c := range []struct {
 		local, peer string

@@ -217,7 +217,7 @@ func TestTakenApart(t *testing.T) {
 	add(t, out, 100, b.Local())
 	add(t, out, 100, b.Local())
 	if len(out.groups) != 1 {
-		t.Errorf("%d messages, want 1: the network has refused those before for what they were", len(out.groups))
+		t.Errorf("%d messages, want 1: the network has refused earlier ones for their length", len(out.groups))
 	}
 }
 
