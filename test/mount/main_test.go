@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/several"
 )
 
 // The rig is set once, by TestMain.
@@ -45,6 +46,7 @@ func scaled(few, many int) int {
 }
 
 func TestMain(m *testing.M) {
+	several.Main()
 	if name := os.Getenv(workerEnv); name != "" {
 		os.Exit(runWorker(name))
 	}

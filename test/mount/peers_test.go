@@ -89,17 +89,13 @@ func (p peer) check(t *testing.T) {
 // several are two mounts and one with noac.
 func (p peer) several(t *testing.T) *several.World {
 	t.Helper()
-	w := several.NewWorld(filepath.Base(tempDir(t, "several")))
+	w := newSeveral(t)
 	for range 2 {
-		w.Add(several.Kind{Name: "a mount", Unasked: true, NoLocks: p.unknown}, actorIn(t, p.mount(t, "lookupcache=pos,noacl")))
+		w.process(several.Kind{Name: "a mount", Unasked: true, NoLocks: p.unknown}, p.mount(t, "lookupcache=pos,noacl"))
 	}
-	w.Add(several.Kind{Name: "a mount with noac", NoCache: true, Unasked: true, NoLocks: p.unknown}, actorIn(t, p.mount(t, "noac,noacl")))
-	tick, err := several.TickOf(filepath.Join(tempDir(t, "tick"), "file"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Tick = tick
-	return w
+	w.process(several.Kind{Name: "a mount with noac", NoCache: true, Unasked: true, NoLocks: p.unknown}, p.mount(t, "noac,noacl"))
+	w.tick(filepath.Join(tempDir(t, "tick"), "file"))
+	return w.World
 }
 
 // appenders has sixty-four programs append count lines each to one file.

@@ -3,48 +3,15 @@
 package mount
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/several"
 )
-
-// severalWorker does the steps that come by standard input: DIR.
-func severalWorker(args []string) error { return several.Serve(args[0], os.Stdin, os.Stdout) }
-
-// actorIn starts a process that does steps in a directory.
-func actorIn(t *testing.T, dir string) several.Actor {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	cmd := workerCmd(ctx, "several", dir)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		in.Close()
-		_ = cmd.Wait()
-		cancel()
-	})
-	return several.NewRemote(in, out)
-}
 
 // severalSeed is fixed, unless the run is at length or has NFSRDMA_SEED: schedules drawn at random still find faults of
 // names, once in some 30,000 steps. Each fault has to be fixed and its seed added here.
@@ -56,25 +23,21 @@ func severalSeed(t *testing.T) string {
 	return seed(t)
 }
 
-// severalOn runs random schedules.
+// severalOn runs random schedules, until one fails, and at length all of them.
 func severalOn(t *testing.T, w *several.World, count int) {
 	t.Helper()
 	first, err := strconv.ParseUint(severalSeed(t), 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Check(first, count); err != nil {
-		t.Fatalf("%v\nNFSRDMA_SEED repeats it", err)
+	taken, err := w.Check(first, count, func(failure error) bool {
+		t.Errorf("%v\nNFSRDMA_SEED repeats it", failure)
+		return full
+	})
+	if err != nil {
+		t.Error(err)
 	}
-}
-
-// shrunk is the shortest failure like the one given.
-func shrunk(w *several.World, err error) error {
-	var f *several.Failure
-	if errors.As(err, &f) {
-		return w.Shrink(f)
-	}
-	return err
+	t.Logf("%d steps", taken)
 }
 
 // severalMatrix runs the matrix: each cell for one of the pairs of a changer and a looker, in turn, and at length for all.
@@ -84,63 +47,52 @@ func severalMatrix(t *testing.T, w *several.World, pairs ...[2]int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, pair := range pairs {
-		for at, c := range several.Matrix(pair[0], pair[1]) {
-			if !full && (at+turn)%len(pairs) != i || thin && at/len(pairs)%4 != 0 {
-				continue
-			}
-			if _, err := w.Run(c.Steps); err != nil {
-				t.Errorf("%s, changed by actor %d, seen by actor %d: %v", c.Name, pair[0], pair[1], shrunk(w, err))
-			}
+	every := 1
+	switch {
+	case full:
+		every = several.AllPairs
+	case thin:
+		every = 4
+	}
+	cells, err := w.CheckMatrix(pairs, turn, every, func(err error) { t.Error(err) })
+	if err != nil {
+		t.Error(err)
+	}
+	t.Logf("%d cells", cells)
+}
+
+// A severalWorld is a world whose processes end with the test.
+type severalWorld struct {
+	*several.World
+	t *testing.T
+}
+
+func newSeveral(t *testing.T) severalWorld {
+	t.Helper()
+	w := several.NewWorld(filepath.Base(tempDir(t, "several")))
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
 		}
+	})
+	return severalWorld{w, t}
+}
+
+// process adds a process in a directory.
+func (w severalWorld) process(k several.Kind, dir string) {
+	w.t.Helper()
+	if err := w.Process(k, dir); err != nil {
+		w.t.Fatal(err)
 	}
 }
 
-// commands are the actor that uses an export by commands of nfsrdma.
-type commands struct {
-	t    *testing.T
-	url  string
-	file string // for what is copied
-}
-
-func (c *commands) Do(dir string, s several.Step) (o several.Outcome, err error) {
-	at := func(name string) string { return c.url + "/" + dir + "/" + name }
-	run := func(args ...string) string {
-		out, code := nfsrdma(c.t, args...)
-		switch {
-		case code == 0:
-		case strings.Contains(out, "No such file"):
-			o.Err = "ENOENT"
-		default:
-			o.Err = fmt.Sprintf("status %d: %s", code, out)
-		}
-		return out
+// tick has changes take place at times that differ, as a file does.
+func (w severalWorld) tick(file string) {
+	w.t.Helper()
+	var err error
+	if w.Tick, err = several.TickOf(file); err != nil {
+		w.t.Fatal(err)
 	}
-	switch s.Op {
-	case several.Cat:
-		var err error
-		if o.Data, err = exec.CommandContext(c.t.Context(), filepath.Join(rig.bin, "nfsrdma"), "cat", at(s.Name)).Output(); err != nil {
-			o.Err = err.Error()
-		}
-	case several.CopyIn:
-		if err := os.WriteFile(c.file, []byte(strings.Repeat(string([]byte{byte(s.Val)}), int(s.N))), 0o644); err != nil {
-			return o, err
-		}
-		run("cp", "--in-place", c.file, at(s.Name))
-	case several.Unlink:
-		run("rm", at(s.Name))
-	case several.Rename:
-		run("mv", "-T", at(s.Name), at(s.To))
-	case several.Stat:
-		out := run("stat", "-c", "%s %a %Y", at(s.Name))
-		if _, err := fmt.Sscanf(out, "%d %o %d", &o.N, &o.Mode, &o.Time); err != nil && o.Err == "" {
-			return o, err
-		}
-		if o.Time >= several.SetTimes {
-			o.Time = 0
-		}
-	}
-	return o, nil
 }
 
 // A severalBed is where schedules run.
@@ -167,35 +119,33 @@ func (b severalBed) world(t *testing.T) *several.World {
 		host = machine.Addr(t).String()
 	}
 	s := startServer(t, "--rdma", b.provider, "--addr", host)
-	w := several.NewWorld(filepath.Base(tempDir(t, "several")))
-	mount := func(proto, more string) several.Actor {
+	w := newSeveral(t)
+	mount := func(k several.Kind, proto, more string) {
 		if proto == "rdma" {
 			more += ",provider=" + b.provider
 		}
-		return actorIn(t, mountAs(t, nil, host, s.options(proto), b.export, more))
+		k.Unasked, k.NoLocks = true, b.restarts
+		w.process(k, mountAs(t, nil, host, s.options(proto), b.export, more))
 	}
 	for _, proto := range b.protos {
-		w.Add(several.Kind{Name: "a mount over " + proto, Unasked: true, NoLocks: b.restarts}, mount(proto, "lookupcache=pos"))
+		mount(several.Kind{Name: "a mount over " + proto}, proto, "lookupcache=pos")
 	}
 	if b.export == "/export" {
-		tick, err := several.TickOf(filepath.Join(s.dir, "tick"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.Tick = tick
-		w.Add(several.Kind{Name: "a process on the server", Local: true, NoLocks: b.restarts}, actorIn(t, s.dir))
+		w.tick(filepath.Join(s.dir, "tick"))
+		w.process(several.Kind{Name: "a process on the server", Local: true, NoLocks: b.restarts}, s.dir)
 	}
-	w.Add(several.Kind{Name: "a mount over " + b.protos[0] + " with noac", NoCache: true, Unasked: true, NoLocks: b.restarts}, mount(b.protos[0], "noac"))
-	if !b.restarts {
-		url := "nfs://" + net.JoinHostPort(host, strconv.Itoa(s.tcp)) + b.export
-		w.Add(several.Kind{Name: "the commands", Command: true}, &commands{t: t, url: url, file: filepath.Join(tempDir(t, "local"), "file")})
-	} else {
+	mount(several.Kind{Name: "a mount over " + b.protos[0] + " with noac", NoCache: true}, b.protos[0], "noac")
+	if b.restarts {
 		w.Restart = func() error {
 			s.end(os.Kill)
 			return s.start()
 		}
+		return w.World
 	}
-	return w
+	url := "nfs://" + net.JoinHostPort(host, strconv.Itoa(s.tcp)) + b.export
+	w.Add(several.Kind{Name: "the commands", Command: true},
+		&several.Commands{Program: filepath.Join(rig.bin, "nfsrdma"), URL: url, File: filepath.Join(tempDir(t, "local"), "file")})
+	return w.World
 }
 
 // Two mounts, a process on the server and commands see of each other what NFS promises, in

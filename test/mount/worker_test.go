@@ -22,7 +22,7 @@ const workerEnv = "NFSRDMA_MOUNT_WORKER"
 var workers = map[string]func(args []string) error{
 	"posix": posixWorker, "model": modelWorker, "bytes": bytesWorker, "append": appendWorker, "appended": appendedWorker,
 	"cto": ctoWorker, "writer": writerWorker, "written": writtenWorker, "fill": fillWorker, "hold": holdWorker, "touch": touchWorker, "many": manyWorker,
-	"open": openWorker, "list": listWorker, "sides": sidesWorker, "locker": lockerWorker, "several": severalWorker,
+	"open": openWorker, "list": listWorker, "sides": sidesWorker, "locker": lockerWorker,
 	"turns": turnsWorker, "locked": lockedWorker,
 	"same": func(args []string) error { return sameTrees(args[0], args[1]) },
 }

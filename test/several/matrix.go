@@ -2,7 +2,10 @@
 
 package several
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // A Cell is a schedule of the matrix.
 type Cell struct {
@@ -103,6 +106,32 @@ func Matrix(changer, looker int) []Cell {
 		}
 	}
 	return cells
+}
+
+// AllPairs has CheckMatrix run each cell for each pair.
+const AllPairs = -1
+
+// CheckMatrix runs cells of the matrix for pairs of a changer and a looker, and counts them: each cell for one of the
+// pairs, by turns that begin at turn, and one in every of those; or each for all pairs. The error is what has
+// ended an actor.
+func (w *World) CheckMatrix(pairs [][2]int, turn, every int, failed func(error)) (cells int, err error) {
+	for i, pair := range pairs {
+		for at, c := range Matrix(pair[0], pair[1]) {
+			if every != AllPairs && ((at+turn)%len(pairs) != i || (at+turn)/len(pairs)%every != 0) {
+				continue
+			}
+			cells++
+			_, err := w.Run(c.Steps)
+			var f *Failure
+			if err != nil && !errors.As(err, &f) {
+				return cells, fmt.Errorf("%s: %w", c.Name, err)
+			}
+			if err != nil {
+				failed(fmt.Errorf("%s, changed by actor %d, seen by actor %d: %w", c.Name, pair[0], pair[1], w.Shrink(f)))
+			}
+		}
+	}
+	return cells, nil
 }
 
 // cell is one of them.

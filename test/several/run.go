@@ -22,6 +22,7 @@ type World struct {
 
 	runs atomic.Int64
 	name string
+	ends []func() error // of processes
 }
 
 // NewWorld is a world without actors. Its schedules have directories of that name with a number.
@@ -152,16 +153,19 @@ func (r *run) take(s Step) (err error) {
 const perSchedule = 60
 
 // Check runs random schedules until count steps are taken, each from a seed of its own, the first from the one that
-// is given. The error names the seed, and the shortest schedule that fails as well.
-func (w *World) Check(seed uint64, count int) (taken int, err error) {
+// is given. A failure names the seed, and the shortest schedule that fails as well; more reports whether it goes on
+// after it. The error is what has ended an actor.
+func (w *World) Check(seed uint64, count int, more func(failure error) bool) (taken int, err error) {
 	for ; taken < count; seed++ {
 		n, err := w.Run(w.Random(seed, perSchedule))
 		taken += n
 		var f *Failure
-		if errors.As(err, &f) {
-			err = w.Shrink(f)
-		}
-		if err != nil {
+		switch {
+		case errors.As(err, &f):
+			if !more(fmt.Errorf("seed %d: %w", seed, w.Shrink(f))) {
+				return taken, nil
+			}
+		case err != nil:
 			return taken, fmt.Errorf("seed %d: %w", seed, err)
 		}
 	}

@@ -4,50 +4,13 @@ package several
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"testing"
 )
 
-// rootEnv has the test binary be an actor in that directory.
-const rootEnv = "NFSRDMA_SEVERAL_ROOT"
-
 func TestMain(m *testing.M) {
-	if root := os.Getenv(rootEnv); root != "" {
-		if err := Serve(root, os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
+	Main()
 	os.Exit(m.Run())
-}
-
-// process starts an actor that is a process of its own, as locks of fcntl want.
-func process(t *testing.T, root string) Actor {
-	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), rootEnv+"="+root)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		in.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
-	})
-	return NewRemote(in, out)
 }
 
 // local is a world of processes of one machine, as far as the model knows.
@@ -55,8 +18,15 @@ func local(t *testing.T, n int) *World {
 	t.Helper()
 	root, w := t.TempDir(), NewWorld("local")
 	for range n {
-		w.Add(Kind{Name: "a process", Local: true}, process(t, root))
+		if err := w.Process(Kind{Name: "a process", Local: true}, root); err != nil {
+			t.Fatal(err)
+		}
 	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return w
 }
 

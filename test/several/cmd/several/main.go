@@ -10,16 +10,15 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"net"
 	"os"
-	"os/exec"
 	"strings"
 
 	"github.com/nfsrdma/nfsrdma/test/several"
 )
 
 func main() {
+	several.Main()
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Println("several:", err)
 		os.Exit(1)
@@ -28,8 +27,6 @@ func main() {
 
 func run(args []string) error {
 	switch {
-	case len(args) == 2 && args[0] == "work":
-		return several.Serve(args[1], os.Stdin, os.Stdout)
 	case len(args) == 3 && args[0] == "serve":
 		return serve(args[1], args[2])
 	case len(args) > 1 && args[0] == "check":
@@ -58,18 +55,12 @@ func check(args []string) error {
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
 	seed := flags.Uint64("seed", 1, "of the first schedule")
 	steps := flags.Int("steps", 1000, "how many are taken at least")
-	matrix := flags.Int("matrix", 0, "instead the matrix, each cell for one pair of the actors, or each such cell of some")
+	matrix := flags.Int("matrix", 0, "instead the matrix: 1 is each cell for one pair of the actors, n each nth such cell, -1 each cell for all pairs")
 	tick := flags.String("tick", "", "a file that is made, by whose times the server's clock is known")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	w := several.NewWorld(fmt.Sprint("several-", os.Getpid()))
-	var ends []io.Closer
-	defer func() {
-		for _, end := range ends {
-			end.Close()
-		}
-	}()
 	for _, a := range flags.Args() {
 		name, dir, _ := strings.Cut(a, ":")
 		kind, found := map[string]several.Kind{"mount": {Kernel: true}, "noac": {Kernel: true, NoCache: true}, "local": {Local: true}}[name]
@@ -77,12 +68,9 @@ func check(args []string) error {
 			return fmt.Errorf("%s: there is no such kind", a)
 		}
 		kind.Name = a
-		actor, end, err := process(dir)
-		if err != nil {
+		if err := w.Process(kind, dir); err != nil {
 			return err
 		}
-		ends = append(ends, end)
-		w.Add(kind, actor)
 	}
 	if *tick != "" {
 		var err error
@@ -90,31 +78,28 @@ func check(args []string) error {
 			return err
 		}
 	}
-	if *matrix > 0 {
-		return all(w, *seed, *matrix)
+	var err error
+	if *matrix != 0 {
+		err = all(w, int(*seed%1000), *matrix)
+	} else {
+		err = random(w, *seed, *steps)
 	}
-	taken, err := w.Check(*seed, *steps)
+	return errors.Join(err, w.Close())
+}
+
+// random runs schedules until one fails.
+func random(w *several.World, seed uint64, steps int) error {
+	var failed error
+	taken, err := w.Check(seed, steps, func(failure error) bool {
+		failed = failure
+		return false
+	})
 	fmt.Println(taken, "steps taken")
-	return err
+	return errors.Join(failed, err)
 }
 
-// process starts an actor.
-func process(dir string) (several.Actor, io.Closer, error) {
-	cmd := exec.Command(os.Args[0], "work", dir)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	return several.NewRemote(in, out), in, cmd.Start()
-}
-
-// all runs one of some cells of the matrix, each for one pair of actors, in turn. Those that fail are printed.
-func all(w *several.World, seed uint64, of int) error {
+// all runs cells of the matrix. Those that fail are printed.
+func all(w *several.World, turn, every int) error {
 	var pairs [][2]int
 	for looker := range w.Kinds {
 		for changer := range w.Kinds {
@@ -124,23 +109,13 @@ func all(w *several.World, seed uint64, of int) error {
 		}
 	}
 	failed := 0
-	for i, pair := range pairs {
-		for at, c := range several.Matrix(pair[0], pair[1]) {
-			if turn := at + int(seed%1000); turn%len(pairs) != i || turn/len(pairs)%of != 0 {
-				continue
-			}
-			_, err := w.Run(c.Steps)
-			var f *several.Failure
-			if errors.As(err, &f) {
-				failed++
-				fmt.Printf("%s, changed by actor %d, seen by actor %d: %v\n", c.Name, pair[0], pair[1], w.Shrink(f))
-			} else if err != nil {
-				return err
-			}
-		}
-	}
+	cells, err := w.CheckMatrix(pairs, turn, every, func(failure error) {
+		failed++
+		fmt.Println(failure)
+	})
+	fmt.Println(failed, "of", cells, "cells failed")
 	if failed > 0 {
-		return fmt.Errorf("%d cells failed", failed)
+		return errors.New("the matrix failed")
 	}
-	return nil
+	return err
 }

@@ -1,0 +1,109 @@
+// Actors that are processes of their own, as locks of fcntl want, and the commands as one.
+
+package several
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// rootEnv has a program be an actor in that directory.
+const rootEnv = "NFSRDMA_SEVERAL_ROOT"
+
+// Main is the actor that World.Process has started this program for, and ends with it; otherwise it returns. It stands
+// first in main.
+func Main() {
+	root := os.Getenv(rootEnv)
+	if root == "" {
+		return
+	}
+	if err := Serve(root, os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// Process adds an actor that is a process of this program, in a directory. Close ends it.
+func (w *World) Process(k Kind, root string) error {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), rootEnv+"="+root)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	w.Add(k, NewRemote(in, out))
+	w.ends = append(w.ends, func() error {
+		in.Close()
+		return cmd.Wait()
+	})
+	return nil
+}
+
+// Close ends the processes of actors. The error is of one that has ended otherwise.
+func (w *World) Close() (err error) {
+	for _, end := range w.ends {
+		err = errors.Join(err, end())
+	}
+	return err
+}
+
+// Commands are the actor that uses an export by the commands of nfsrdma.
+type Commands struct {
+	Program string
+	URL     string // of the export
+	File    string // for what is copied
+}
+
+// Do has a command do a step.
+func (c *Commands) Do(dir string, s Step) (o Outcome, err error) {
+	at := func(name string) string { return c.URL + "/" + dir + "/" + name }
+	run := func(args ...string) []byte {
+		out, err := exec.Command(c.Program, args...).Output()
+		var exit *exec.ExitError
+		switch {
+		case err == nil:
+		case errors.As(err, &exit) && strings.Contains(string(exit.Stderr), "No such file"):
+			o.Err = "ENOENT"
+		case errors.As(err, &exit):
+			o.Err = fmt.Sprintf("%v: %s", err, exit.Stderr)
+		default:
+			o.Err = err.Error()
+		}
+		return out
+	}
+	switch s.Op {
+	case Cat:
+		o.Data = run("cat", at(s.Name))
+	case CopyIn:
+		if err := os.WriteFile(c.File, bytes.Repeat([]byte{byte(s.Val)}, int(s.N)), 0o644); err != nil {
+			return o, err
+		}
+		run("cp", "--in-place", c.File, at(s.Name))
+	case Unlink:
+		run("rm", at(s.Name))
+	case Rename:
+		run("mv", "-T", at(s.Name), at(s.To))
+	case Stat:
+		out := run("stat", "-c", "%s %a %Y", at(s.Name))
+		if _, err := fmt.Sscanf(string(out), "%d %o %d", &o.N, &o.Mode, &o.Time); err != nil && o.Err == "" {
+			return o, err
+		}
+		if o.Time >= SetTimes {
+			o.Time = 0
+		}
+	}
+	return o, nil
+}
