@@ -31,9 +31,7 @@ func guestAndMountLock(t *testing.T, guests, ours string) {
 	if err := guest.Direct(); err != nil {
 		machine.Skip(t, err.Error())
 	}
-	if _, err := os.Stat("/dev/fuse"); err != nil || os.Geteuid() != 0 {
-		machine.Skip(t, "a mount of ours for all users wants root and /dev/fuse")
-	}
+	needMounts(t)
 	g := client(t, series)
 	dir := exportDir(t)
 	path := filepath.Join(dir, "lock")
@@ -63,6 +61,14 @@ func guestAndMountLock(t *testing.T, guests, ours string) {
 // heldStatus is the exit status of umount where another mount namespace has the mount too, such as one that another test made meanwhile. It is
 // unmounted here, and its process ends with the last of those.
 const heldStatus = 64
+
+// needMounts skips a test where we cannot mount for all users.
+func needMounts(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat("/dev/fuse"); err != nil || os.Geteuid() != 0 {
+		machine.Skip(t, "a mount of ours for all users wants root and /dev/fuse")
+	}
+}
 
 // mountOurs mounts /export of a server here, until the test ends.
 func mountOurs(t *testing.T, proto, host string) string {

@@ -17,6 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
 	"github.com/nfsrdma/nfsrdma/test/linux/image"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/several"
 	"github.com/nfsrdma/nfsrdma/test/wire"
 	"github.com/nfsrdma/nfsrdma/test/wire/tap"
 )
@@ -31,6 +32,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	several.Main()
 	// Tests that wait for their turn are among those that go test counts as running.
 	flag.Parse()
 	flag.Set("test.parallel", "64")
