@@ -13,12 +13,14 @@ import (
 )
 
 // A CallID identifies a call that changes names, by the same bytes at each server that its client sends it to: the client's
-// address without the port and its own name, its user, the XID, and a checksum of the arguments, as in a duplicate request cache. It is no
-// secret, and has not the procedure.
+// A CallID identifies a call that changes names, by the same bytes at each server that its client
+// sends it to. It is a hash of the client's address without the port, the client's own name, its
+// user, the XID, and a checksum of the arguments, as in a duplicate request cache. It is no secret,
+// and does not contain the procedure.
 type CallID struct {
 	Sum [sha256.Size]byte
-	// Moved: the connection is so new that the call was possibly sent to another server before, and done there. It was not if this server has one of
-	// the same bytes by a connection that lives, which another client has.
+	// Moved: the connection is so new that another server has possibly executed the call already.
+	// It has not if this server has a call of the same bytes over another client's live connection.
 	Moved bool
 }
 

@@ -148,16 +148,16 @@ type FS interface {
 	Close() error
 }
 
-// Info is the part of FSINFO and PATHCONF that depends on an FS, and how its cookies behave. The zero value
-// has the usual limits and no features: an FS sets the fields in which it differs.
+// Info is the part of FSINFO and PATHCONF that depends on an FS, and the behaviour of its cookies.
+// The zero value has the usual limits and no features: an FS sets the fields in which it differs.
 type Info struct {
-	MaxFileSize     uint64 // 0: what a signed offset holds
+	MaxFileSize     uint64 // 0: the largest signed offset
 	NameMax         uint32 // bytes; 0: 255
 	LinkMax         uint32 // 0: 32,000, or 1 without HardLinks
 	TimeDelta       Time   // granularity of the times; 0: a nanosecond
 	CookieVerf      uint64 // of all its directory cookies
 	CaseInsensitive bool
-	// Path is the top directory on this machine, free of symbolic links; "" where it has none.
+	// Path is the top directory on this machine, free of symbolic links; "" if it has none.
 	Path string
 	// Quick: Getattr of a file in use (see InUser) is a matter of microseconds, whatever the
 	// disk does: the file system is this machine's own.
@@ -173,7 +173,7 @@ type Info struct {
 	Symlinks      bool
 }
 
-// filled returns the limits with the default for each that is not set: a limit of 0 would refuse all.
+// filled replaces limits that are not set by the defaults: a limit of 0 would refuse all.
 func (in Info) filled() Info {
 	if in.MaxFileSize == 0 {
 		in.MaxFileSize = math.MaxInt64

@@ -1,4 +1,5 @@
-// Exports whose directory is not there, or whose file system does not answer, when they are to be opened: they are served once that is so.
+// Exports with a missing directory or a file system that does not respond at the start: they are
+// opened later.
 
 package nfsserver
 
@@ -45,7 +46,8 @@ func (x *export) served(fs FS) {
 	x.ready.Store(true)
 }
 
-// openLater opens an export, however long that takes, and again where it fails, until it is open or given up.
+// openLater opens an export, however long that takes, and retries after a failure, until it is open
+// or given up.
 func (x *export) openLater(open func() (FS, error)) {
 	for !x.opened(open()) {
 		select {
@@ -56,7 +58,8 @@ func (x *export) openLater(open func() (FS, error)) {
 	}
 }
 
-// opened takes what has come of opening an export, and reports whether that was the last time. A reason is logged once.
+// opened takes the result of opening an export, and reports whether that was the last attempt.
+// Repeated errors are logged once.
 func (x *export) opened(fs FS, err error) bool {
 	o := &x.opening
 	o.mu.Lock()
@@ -67,7 +70,7 @@ func (x *export) opened(fs FS, err error) bool {
 	case o.closed:
 	case err != nil:
 		if o.err == nil || o.err.Error() != err.Error() {
-			logrus.WithField("export", x.name).Errorf("not served, until this is mended: %v", err)
+			logrus.WithField("export", x.name).Errorf("not served until this is repaired: %v", err)
 		}
 		o.err = err
 		return false
@@ -79,9 +82,9 @@ func (x *export) opened(fs FS, err error) bool {
 	return true
 }
 
-// available returns nil for an export that is open. While one is not, its clients are to ask
-// again later: they have handles from an earlier run, which they MUST NOT be told are stale, and
-// data that an error would lose.
+// available returns nil for an export that is open. Clients of one that is not open yet get ErrBusy
+// and retry. They have handles from an earlier run, which MUST NOT become stale, and data that an
+// error would lose.
 func (x *export) available() error {
 	if x.ready.Load() {
 		return nil
@@ -89,7 +92,8 @@ func (x *export) available() error {
 	return ErrBusy
 }
 
-// mountable is available for MNT, which has nothing to lose: its client is told of an export that cannot be opened.
+// mountable is available for MNT, which has nothing to lose: it fails for an export that cannot be
+// opened.
 func (x *export) mountable() error {
 	err := x.available()
 	o := &x.opening

@@ -53,12 +53,12 @@ func (s *Server) mnt(c *transport.Call) error {
 	return nil
 }
 
-// maxLinks is how many symbolic links a path of MNT may lead through, as in path_resolution(7).
+// maxLinks bounds the symbolic links on a path of MNT, as in path_resolution(7).
 const maxLinks = 40
 
-// mountPoint finds the directory of a path: an export, or a directory in one
-// that the caller can reach. A symbolic link leads to a path as if that had been asked for: into the same
-// export or another one, the rules of which hold, and never to what is not exported.
+// mountPoint finds the directory of a path: an export, or a directory in one that the caller can
+// reach. It follows symbolic links within an export and into other exports, under the rules of
+// those, and never out of all exports.
 func (s *Server) mountPoint(c *transport.Call, p string) (o object, err error) {
 	for range maxLinks + 1 {
 		switch {
@@ -74,7 +74,8 @@ func (s *Server) mountPoint(c *transport.Call, p string) (o object, err error) {
 	return o, syscall.ELOOP
 }
 
-// walkTo finds the directory of a clean path. Where a symbolic link is on the way it returns the path that is meant.
+// walkTo finds the directory of a clean path. At a symbolic link on the path it returns the path to
+// continue with.
 func (s *Server) walkTo(c *transport.Call, p string) (o object, meant string, err error) {
 	e, at, may, err := s.above(c, p)
 	if err != nil {

@@ -104,8 +104,8 @@ func TestOtherPrograms(t *testing.T) {
 	}
 }
 
-// TestMountThroughLinks: MNT follows symbolic links as LOOKUP by a local process would: within an export, into another
-// export under the rules of that one, and nowhere else.
+// TestMountThroughLinks: MNT follows symbolic links as a local process does: within an export, into
+// another export under its rules, and nowhere else.
 func TestMountThroughLinks(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/srv/x *(rw,insecure)\n/srv/y 127.0.0.1(ro,insecure)\n/srv/z 192.0.2.1(rw,insecure)\n")})
 	c := h.dialFrom("127.0.0.1", user)["tcp"].mount("/srv/x")
@@ -142,12 +142,12 @@ func TestMountThroughLinks(t *testing.T) {
 	c.root = y
 	c.want("MKDIR in the export that a link leads to", c.mkdir(y, "d", 0o755).Status, nfs3.ErrROFS)
 	if st := h.dialFrom("127.0.0.2", user)["tcp"].mnt("/srv/x/other").Status; st != mount3.ErrAcces {
-		t.Errorf("MNT through a link by who is no client of the other export: %v", st)
+		t.Errorf("MNT through a link by a caller without access to the other export: %v, want %v", st, mount3.ErrAcces)
 	}
 }
 
-// TestExportOfALink: the directory is mounted by the link's name and by its own path, unless another export has that
-// path as its name, or the name is not meant as a path.
+// TestExportOfALink: the directory is mounted by the link's name and by its own path. Its own path
+// is not used if another export has that name, or if the name is not meant as a path.
 func TestExportOfALink(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -162,7 +162,7 @@ func TestExportOfALink(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{byLink}})
 	c := h.dial(root)
 	if a, b := c.mount(link+"/sub").root, c.mount(sub).root; a != b {
-		t.Errorf("other handles by the link and by the path: %x, %x", a.Bytes(), b.Bytes())
+		t.Errorf("handle by the link is %x, by the path %x, want the same", a.Bytes(), b.Bytes())
 	}
 	if st := c.mnt(dir).Status; st != mount3.ErrNoEnt {
 		t.Errorf("MNT above: %v", st)
@@ -171,18 +171,18 @@ func TestExportOfALink(t *testing.T) {
 	byLink.FS, byLink.ByPath = diskAt(t, link), false
 	c = serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{byLink}}).dial(root)
 	if st := c.mnt(sub).Status; st != mount3.ErrNoEnt {
-		t.Errorf("MNT of the path, which is no name: %v", st)
+		t.Errorf("MNT of the path, which is no name: %v, want %v", st, mount3.ErrNoEnt)
 	}
 
 	c = serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/m", ByPath: true, FS: memory(t)}}}).dial(root)
 	if st := c.mnt("/").Status; st != mount3.ErrNoEnt {
-		t.Errorf("MNT beside an export of memory: %v", st)
+		t.Errorf("MNT beside an export of memory: %v, want %v", st, mount3.ErrNoEnt)
 	}
 
 	byLink.FS, byLink.ByPath = diskAt(t, link), true
 	h = serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{byLink, {Name: real, FS: memory(t)}}})
 	if got := h.dial(root).mount(real).root; got != h.srv.RootHandle(real) {
-		t.Error("MNT of a name gives another export, whose link leads there")
+		t.Error("MNT of an export's name gives another export, the target of its link")
 	}
 }
 

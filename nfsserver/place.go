@@ -111,7 +111,8 @@ func (s *Server) shortWrite(c *transport.Call) bool {
 	return quick && s.knows(c)
 }
 
-// placeByPath is the Lane of MNT: of the export that a path begins in, wherever symbolic links lead from there.
+// placeByPath is the Lane of MNT: that of the export at the start of the path, before any symbolic
+// link.
 func (s *Server) placeByPath(c *transport.Call) (lane int, inline bool) {
 	args := *c.Args
 	var a mount3.PathArgs

@@ -76,8 +76,8 @@ type LaterReader interface {
 	ReadLater(c Cred, r Ref, n int, off uint64) (mem.Later, error)
 }
 
-// readInto reads a file to the place of the reply's data: when the reply leaves, if the connection and the file system can do that, otherwise
-// into buf. It returns how many bytes there were.
+// readInto reads a file to the place of the reply's data: when the reply leaves, if the connection
+// and the file system can do that, otherwise into buf. It returns the number of bytes.
 func (q *request) readInto(w Cred, buf []byte, off uint64) (int, error) {
 	if !q.call.MayWait() {
 		n, ok := q.x.reads.ReadInUse(w, q.ref, buf, off)

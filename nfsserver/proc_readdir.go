@@ -66,7 +66,7 @@ func (p *page) list(q *request, cookie uint64, verf nfs3.Verf, count uint32) err
 	case at.Type != TypeDir:
 		return nfs3.ErrNotDir
 	case cookie != 0 && verf != q.x.verf && verf != (nfs3.Verf{}):
-		// A client that sends 0 keeps no verifiers. Other servers take its cookies, and so do we:
+		// A client that sends 0 keeps no verifiers. Other servers accept its cookies, and so do we:
 		// the FS checks each cookie in any case.
 		return nfs3.ErrBadCookie
 	}

@@ -31,7 +31,7 @@ type bareFS struct{ nfsserver.FS }
 
 func (bareFS) Info() nfsserver.Info { return nfsserver.Info{} }
 
-// TestZeroInfoIsUsable: an FS that sets no limits has the usual ones, and none of 0, which would refuse all.
+// TestZeroInfoIsUsable: an FS that sets no limits has the defaults. A limit of 0 would refuse all.
 func TestZeroInfoIsUsable(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: bareFS{memory(t)}}}})
 	c := h.dial(root).mount("/x")

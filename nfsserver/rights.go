@@ -183,8 +183,9 @@ func (s *Server) rightsInTime(c *transport.Call, e *entry) (*rights, error) {
 	return may, err
 }
 
-// above returns the first of the exports above path p that its caller may use, with its path there and its rights; it has
-// been entered. As with mountd, who is no client of the nearest one may be one of another above it.
+// above returns the first of the exports above path p that its caller may use, with its path there
+// and its rights; it has been entered. As with mountd, a caller without access to the nearest one
+// may have access to another above it.
 func (s *Server) above(c *transport.Call, p string) (e *entry, at string, may *rights, err error) {
 	err = nfs3.ErrNoEnt
 	for i, place := range s.table.Load().above(p) {

@@ -30,7 +30,8 @@ type Listen struct {
 	RoCEOptional bool
 	RoCEState    string // see roce.Options.State
 
-	// RoCEUnserved is called for addresses of this host where RoCE is not served while it is at others: see roce.Options.Unserved.
+	// RoCEUnserved is called for addresses of this host without RoCE, if others have it: see
+	// roce.Options.Unserved.
 	RoCEUnserved func(at netip.Addr, err error)
 
 	// Programs are served at all addresses beside NFS and MOUNT, to callers that those let in. Those with lanes have

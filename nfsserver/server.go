@@ -29,8 +29,8 @@ const MaxIO = 1 << 20
 // An Export is a file tree with the name that clients mount.
 type Export struct {
 	Name string // a clean absolute path
-	// ByPath: Name is the path of FS on this machine. Where it is a symbolic link, MNT also takes the path that it
-	// leads to (Info.Path), as mountd does.
+	// ByPath: Name is the path of FS on this machine. If it is a symbolic link, MNT also takes its
+	// target (Info.Path), as mountd does.
 	ByPath bool
 	FS     FS // closed with the Server
 	// Open, where FS is nil, opens it while the Server is served, and may take any time, as for

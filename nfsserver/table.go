@@ -119,8 +119,8 @@ type place struct {
 	at string
 }
 
-// above returns the exports that have path p or one that leads to it, the longest first. An export by another path
-// than its name stands after those that have the path as their name.
+// above returns the exports with path p or one above it, the longest path first. Of the same path,
+// an export with that name comes before one with that link target.
 func (t *table) above(p string) (found []place) {
 	for _, e := range t.entries {
 		for _, at := range e.x.paths() {
@@ -135,7 +135,7 @@ func (t *table) above(p string) (found []place) {
 	return found
 }
 
-// other is the path of a place where that is not the name of its export.
+// other is the path of a place, or "" if that is the name of its export.
 func (p *place) other() string {
 	if p.at == p.e.x.name {
 		return ""
@@ -143,7 +143,8 @@ func (p *place) other() string {
 	return p.at
 }
 
-// paths are where an export is: its name, and where that is a symbolic link also the path that it leads to.
+// paths are the paths of an export: its name, and the target of the name if that is a symbolic
+// link.
 func (x *export) paths() []string {
 	if x.linked && x.ready.Load() && path.IsAbs(x.info.Path) && x.info.Path != x.name {
 		return []string{x.name, x.info.Path}

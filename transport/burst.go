@@ -4,14 +4,15 @@ package transport
 
 import "syscall"
 
-// burstBytes is how much a goroutine receives before it lets others of the machine run: the kernel takes the
-// processor away only at the end of a time slice, of milliseconds, for which small calls of other connections would wait.
+// burstBytes is the number of bytes that a goroutine receives before it yields. The kernel preempts
+// only at the end of a time slice, of milliseconds, and small calls of other connections would wait
+// for that.
 const burstBytes = 256 << 10
 
-// A burst is what a goroutine has received since it last let others run.
+// A burst counts the bytes that a goroutine has received since it last yielded.
 type burst struct{ n int }
 
-// add counts n bytes, and lets others run when they are enough. The caller holds no lock that others wait for.
+// add counts n bytes, and yields after burstBytes. The caller holds no lock that others wait for.
 func (b *burst) add(n int) {
 	if b.n += n; b.n >= burstBytes {
 		b.n = 0

@@ -29,7 +29,8 @@ type Call struct {
 	// Memo is where the program keeps what it has found out about the connection, for its later calls. Several calls may read
 	// and write it at once; all values have one type. nil: there is no connection, as over UDP, where clients share a socket.
 	Memo *atomic.Value
-	// Distinct: the server has a call of the same bytes, host and user by another connection, which this one does not repeat.
+	// Distinct: the server has a call of the same bytes, host and user over another connection, and
+	// this call does not repeat it.
 	Distinct bool
 	Args     *xdr.Decoder // positioned behind the RPC header
 	Res      *xdr.Encoder // positioned behind the RPC reply header
@@ -139,7 +140,7 @@ const (
 	bufferPause = 40 * time.Millisecond
 )
 
-// laterMin is from how many bytes on it pays to read them when the reply leaves.
+// laterMin is the smallest number of bytes that is cheaper to read when the reply leaves.
 const laterMin = 32 << 10
 
 // TakesLater reports whether the n bytes of the reply's first item may be read when it leaves (Later), and that pays.

@@ -56,8 +56,8 @@ type LinkFigures struct {
 	Credits  int    // calls that the server lets be under way at once over RDMA; 0: TCP, which has none
 	Addr     string // of the server
 
-	CRC       bool   // what is sent over RDMA has CRCs; false while there is no connection
-	Transport string // tcp, iwarp or roce, for who has made the Client to set
+	CRC       bool   // messages sent over RDMA have CRCs; false without a connection
+	Transport string // tcp, iwarp or roce, set by the Client's creator
 }
 
 // Up reports whether there is a connection; else a call has to wait for one.

@@ -107,7 +107,7 @@ func (s *dispatcher) turn(c *Call) {
 	c.via.drop(c)
 }
 
-// again runs c, if there is one: a copy that takes the place of its original.
+// again runs c, unless nil: a copy that replaces its original.
 func (s *dispatcher) again(c *Call) {
 	if c != nil && !s.pool.submit(c) {
 		s.shed(c)

@@ -16,17 +16,17 @@ import (
 // Bounds of the cache.
 const (
 	drcBytes    = 16 << 20 // of replies, and drcEntrySize for each
-	drcReplyMax = 2048     // replies above are not kept: calls that are not idempotent have small ones
+	drcReplyMax = 2048     // larger replies are not kept; non-idempotent calls have small ones
 	drcAge      = 2 * time.Minute
 	drcSummed   = 1024 // leading bytes of the arguments that the checksum covers
 
-	drcEntrySize = 512 // of memory that an entry takes beside its reply
+	drcEntrySize = 512 // memory of an entry besides its reply
 )
 
-// A drcKey identifies a call, but for the connection that it came by: a copy comes by
-// another one, of any transport (origin.repeatedBy). The client is known by its address, and by the user that
-// calls: others on its machine MUST NOT get replies of calls that they could not make. The bytes of
-// the credential have the client's own name, which tells hosts behind one address apart.
+// A drcKey identifies a call, except for its connection: a copy comes over another one, of any
+// transport (origin.repeatedBy). The client is identified by its address and the calling user:
+// others on its machine MUST NOT get replies of calls that they could not make. The bytes of the
+// credential have the client's own name, which distinguishes hosts behind one address.
 // The checksum guards against XIDs that a client uses again for another call. Both it and
 // the length are of the arguments before chunks were taken out of them, since the copy of
 // a call may come over the other transport, or with other chunks.
@@ -40,7 +40,7 @@ type drcKey struct {
 	sum                   uint64
 }
 
-// user is whose portion of the cache holds the reply.
+// user is the user with the portion of the cache that holds the reply.
 func (k *drcKey) user() drcUser { return drcUser{k.owner, k.flavor, k.cred} }
 
 // A drcUser is a user of a host.
@@ -52,9 +52,10 @@ type drcUser struct {
 
 // A drcEntry is a call that runs (done is false) or its reply.
 type drcEntry struct {
-	// The call that runs has the entry (Call.dup), the table too unless it is passing; drc.mu, or that of drc.running
-	// for passing ones, guards it. A duplicate belongs to its entry while it is its waiter: it is on no loop and
-	// has no worker then, but it counts at its connection's gate.
+	// The running call holds the entry (Call.dup), and so does the table unless the entry is
+	// passing. It is guarded by drc.mu, a passing one by the lock in drc.running. A duplicate
+	// belongs to the entry while it is its waiter: it is on no loop and has no worker then, but
+	// it counts at its connection's gate.
 	key     drcKey
 	from    *origin // by which its newest copy came
 	passing bool    // part of its call and in drc.running: removed when the call ends
@@ -66,11 +67,11 @@ type drcEntry struct {
 	next *drcEntry
 
 	byAge  *list.Element // in drc.byAge, of done entries
-	of     *portion      // that it counts for
+	of     *portion      // contains it
 	inTurn *list.Element // in the portion's list
 }
 
-// size is what a done entry takes of the cache.
+// size is the share of a done entry in the cache.
 func (e *drcEntry) size() int { return drcEntrySize + len(e.reply) }
 
 type drc struct {
@@ -80,7 +81,7 @@ type drc struct {
 	replayed, joined atomic.Uint64 // calls that came again: see RepeatFigures
 
 	mu      sync.Mutex
-	entries map[drcKey]*drcEntry // but for passing ones; by next, those of several connections
+	entries map[drcKey]*drcEntry // except passing ones; next links those of several connections
 	byAge   list.List            // of done entries, the oldest first
 	all     portion              // of all hosts
 	sweep   *time.Timer          // calls expire while there are done entries
@@ -107,7 +108,7 @@ func (d *drc) identify(k *drcKey, c *Call, client netip.Addr, space []byte) {
 		xid: h.XID, prog: h.Prog, vers: h.Vers, proc: h.Proc, length: length, sum: maphash.Bytes(d.seed, lead)}
 }
 
-// admit reports whether c, from p, is to be run. A duplicate is answered
+// admit reports whether c, from p, must run. A duplicate is answered
 // now, or with its original when that ends.
 func (d *drc) admit(c *Call, p *peer) bool {
 	if !p.addr.IsValid() {
@@ -125,14 +126,14 @@ func (d *drc) admit(c *Call, p *peer) bool {
 	return d.settle(c, d.enter(c, e))
 }
 
-// An admission is what becomes of a call: it runs, or it is a duplicate.
+// An admission decides that a call runs, or that it is a duplicate.
 type admission struct {
 	runs  bool
 	reply []byte // of the call that it repeats
-	left  *Call  // is dropped: the call takes its place as the duplicate that waits, or it is the call
+	left  *Call  // to drop: the replaced waiting duplicate, or the call itself
 }
 
-// settle does what has been decided about c under a lock, and reports whether c is to be run.
+// settle carries out the admission of c, and reports whether c must run.
 func (d *drc) settle(c *Call, a admission) bool {
 	switch {
 	case a.runs:
@@ -150,7 +151,8 @@ func (d *drc) settle(c *Call, a admission) bool {
 	return false
 }
 
-// enter finds the call that c repeats, or enters own for c. Both are under one lock, so of two copies that arrive together exactly one runs.
+// enter finds the call that c repeats, or enters own for c. It does both under one lock, so that
+// exactly one of two copies that arrive together runs.
 func (d *drc) enter(c *Call, own *drcEntry) admission {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -168,13 +170,13 @@ func (d *drc) enter(c *Call, own *drcEntry) admission {
 		default:
 			c.Distinct = true
 			if e.done && e.from.fate() == fateClosed {
-				d.remove(e) // it is never repeated
+				d.remove(e) // no call repeats it
 			}
 		}
 	}
 	switch {
 	case found == nil && c.Distinct && own.from.fate() == fateCut:
-		return admission{left: c} // it is read after its copy, or comes again
+		return admission{left: c} // it was read after its copy, or the client repeats it
 	case found == nil:
 		own.next = d.entries[own.key]
 		d.entries[own.key] = own
@@ -187,18 +189,20 @@ func (d *drc) enter(c *Call, own *drcEntry) admission {
 	return admission{left: found.wait(c, own.from)}
 }
 
-// wait has c, from o, wait for the reply of e, which runs, and returns the duplicate that has waited until now. That one is dropped: its
-// connection is gone, or is that of c. The caller holds the lock of e's table.
+// wait makes c, from o, wait for the reply of e, which runs. It returns the duplicate that has
+// waited until now, to drop: the connection of that one is gone, or is that of c. The caller holds
+// the lock of e's table.
 func (e *drcEntry) wait(c *Call, o *origin) (left *Call) {
 	c.onLoop = false
 	left, e.waiter, e.from = e.waiter, c, o
 	return left
 }
 
-// finish keeps the reply of c, if there is one to keep, and answers its duplicate. The duplicate is returned where that has to run itself.
+// finish keeps the reply of c, if it can be kept, and answers its duplicate. It returns the
+// duplicate if that must run itself.
 func (d *drc) finish(c *Call, success bool) (again *Call) {
-	// What has failed may be tried again. A reply with items is not kept: the chunks of a copy are others, and its bytes are gone
-	// when this one has left.
+	// A failed call may be repeated. A reply with items is not kept: a copy has other chunks, and
+	// the bytes are gone when this reply has left.
 	if !success || len(c.res.Items()) > 0 {
 		return d.abandon(c)
 	}
@@ -217,7 +221,8 @@ func (d *drc) finish(c *Call, success bool) (again *Call) {
 	return nil
 }
 
-// keep makes e a done entry, unless its reply is too long, and returns the duplicate that waits for it, or nil.
+// keep makes e a done entry, unless its reply is too long, and returns the duplicate that waits for
+// it, if any.
 func (d *drc) keep(e *drcEntry, reply []byte) (w *Call) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -231,7 +236,8 @@ func (d *drc) keep(e *drcEntry, reply []byte) (w *Call) {
 	return w
 }
 
-// abandon is for c that has not run, or failed. The duplicate that waits, if there is one, takes its place and is returned.
+// abandon is for a call that has not run, or has failed. The waiting duplicate, if any, takes its
+// place and is returned.
 func (d *drc) abandon(c *Call) *Call {
 	e := c.dup
 	c.dup = nil
@@ -249,8 +255,9 @@ func (d *drc) abandon(c *Call) *Call {
 	return w
 }
 
-// push puts a done entry after all others, and makes room if it must: from the host that has most of the cache, and there from
-// the user that has most, so one that makes many calls loses replies of its own. The caller holds mu.
+// push appends a done entry, and evicts others if the cache is full: from the host with most of the
+// cache, and there from the user with most. So a busy user loses its own replies. The caller holds
+// mu.
 func (d *drc) push(e *drcEntry) {
 	e.byAge = d.byAge.PushBack(e)
 	d.all.part(hostPrefix(e.key.addr)).part(e.key.user()).add(e)

@@ -1,4 +1,5 @@
-// The duplicate request cache under random schedules: clients with the same XIDs, connections that are cut and closed, copies.
+// The duplicate request cache under random schedules: clients with the same XIDs, connections that
+// are cut and closed, copies.
 
 package transport
 
@@ -24,7 +25,7 @@ const (
 	mAlone            // idempotent, but not beside a copy of itself
 )
 
-// A drcModel knows which call of which client each connection carries, which the server cannot know.
+// A drcModel holds the call that each connection carries. The server has no such information.
 type drcModel struct {
 	t *testing.T
 	s *Server
@@ -33,9 +34,9 @@ type drcModel struct {
 	rand    *rand.Rand
 	calls   int             // so far
 	by      map[carrier]int // the call that a connection carries
-	runs    map[int]int     // of a call: how often it was done
-	running map[int]int     // of a call: how many of it run
-	results []int           // by result: the call that had it
+	runs    map[int]int     // of a call: number of times it was done
+	running map[int]int     // of a call: number of it that run
+	results []int           // by result: the call with that result
 }
 
 func (m *drcModel) upTo(n int) int {
@@ -44,7 +45,7 @@ func (m *drcModel) upTo(n int) int {
 	return m.rand.IntN(n)
 }
 
-// pause is simulated time in the order of what a call takes.
+// pause is simulated time in the order of a call's duration.
 func (m *drcModel) pause() { time.Sleep(time.Duration(m.upTo(60)) * time.Millisecond) }
 
 func (m *drcModel) run(c *Call) error {
@@ -86,7 +87,7 @@ func (m *drcModel) connect() *tape {
 	return k
 }
 
-// send has a connection carry a call.
+// send makes a connection carry a call.
 func (m *drcModel) send(k *tape, id int, call chunks.Message) {
 	m.mu.Lock()
 	m.by[k] = id
@@ -94,8 +95,9 @@ func (m *drcModel) send(k *tape, id int, call chunks.Message) {
 	k.start(m.s, call)
 }
 
-// client makes calls one after the other, as a user. It counts XIDs from 1, as all others do, and again where it has closed its connection and is
-// another process then. cuts: it loses connections, and repeats its call over the next one.
+// client makes calls one after the other, as a user. It counts XIDs from 1, as all clients do, and
+// starts again at 1 as another process after it has closed its connection. cuts: it loses
+// connections, and repeats its call over the next one.
 func (m *drcModel) client(user uint32, cuts bool, calls int) {
 	k, xid := m.connect(), uint32(0)
 	for range calls {
@@ -113,7 +115,7 @@ func (m *drcModel) client(user uint32, cuts bool, calls int) {
 		for cuts && m.upTo(3) > 0 {
 			last := k
 			k = m.connect()
-			if m.upTo(3) == 0 { // it was sent, and is read by the server when its copy has been
+			if m.upTo(3) == 0 { // the server reads the call after its copy
 				last.cut()
 				go func() {
 					m.pause()
@@ -132,7 +134,7 @@ func (m *drcModel) client(user uint32, cuts bool, calls int) {
 	}
 }
 
-// answered makes the call by a connection that lives, at times more than once, and checks the reply.
+// answered makes the call over a live connection, at times more than once, and checks the reply.
 func (m *drcModel) answered(k *tape, id int, xid, proc uint32, call chunks.Message) {
 	m.send(k, id, call)
 	copies := 1
@@ -161,7 +163,7 @@ func (m *drcModel) answered(k *tape, id int, xid, proc uint32, call chunks.Messa
 		m.mu.Unlock()
 	}
 	if replies == 0 {
-		m.t.Errorf("call %d with XID %d has no reply over a connection that lives", id, xid)
+		m.t.Errorf("call %d with XID %d has no reply over a live connection", id, xid)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,8 +172,8 @@ func (m *drcModel) answered(k *tape, id int, xid, proc uint32, call chunks.Messa
 	}
 }
 
-// TestRepeatedCallsModel: each call is done once, and its client has the reply to it, however connections end; no other client has it,
-// though XIDs, users and bytes are the same.
+// TestRepeatedCallsModel: each call is done once, and its client gets the reply, however
+// connections end. No other client gets it, though XIDs, users and bytes are the same.
 func TestRepeatedCallsModel(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
@@ -183,7 +185,7 @@ func TestRepeatedCallsModel(t *testing.T) {
 					mAlone: {Name: "ALONE", Idempotent: true, NoOverlap: true, Run: m.run},
 				}})
 				var clients sync.WaitGroup
-				for range 4 { // that nothing but their connections tells apart
+				for range 4 { // that differ only in their connections
 					clients.Go(func() { m.client(1, false, 40) })
 				}
 				for user := range uint32(4) {

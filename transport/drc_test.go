@@ -143,7 +143,7 @@ func TestOtherCallsAreNoDuplicates(t *testing.T) {
 	for _, row := range []struct {
 		ip       string
 		xid, arg uint32
-	}{{"10.0.0.1", 7, 1}, {"10.0.0.2", 7, 1}, {"10.0.0.1", 8, 1}, {"10.0.0.1", 7, 2}} { // another client, XID, argument
+	}{{"10.0.0.1", 7, 1}, {"10.0.0.2", 7, 1}, {"10.0.0.1", 8, 1}, {"10.0.0.1", 7, 2}} { // other client, XID, argument
 		k := newTape(row.ip)
 		k.do(s, callOf(row.xid, tCount, row.arg))
 		k.cut()
@@ -153,7 +153,8 @@ func TestOtherCallsAreNoDuplicates(t *testing.T) {
 	}
 }
 
-// TestDuplicateOfARunningCall: copies by connections that are lost, one after the other, wait for the call, and the newest is answered.
+// TestDuplicateOfARunningCall: copies over connections that are lost, one after the other, wait for
+// the call, and the newest is answered.
 func TestDuplicateOfARunningCall(t *testing.T) {
 	for _, proc := range []uint32{tHold, tOver} {
 		s, p := newTestServer(t)
@@ -183,8 +184,8 @@ func TestDuplicateOfARunningCall(t *testing.T) {
 	}
 }
 
-// TestCopyOfACallThatFailsRuns: a client that has sent its call over a new connection waits there for a reply, so it gets one also where the call
-// itself has failed, which is not kept.
+// TestCopyOfACallThatFailsRuns: a client that has repeated its call over a new connection waits
+// there for a reply. It gets one even if the first call failed, which is not kept.
 func TestCopyOfACallThatFailsRuns(t *testing.T) {
 	s, p := newTestServer(t)
 	one, two := newTape("10.0.0.1"), newTape("10.0.0.1")
@@ -213,7 +214,7 @@ func TestFailedCallIsNotKept(t *testing.T) {
 	}
 }
 
-// enterDone has a user's reply of n bytes in the cache.
+// enterDone puts a user's reply of n bytes into the cache.
 func enterDone(d *drc, ip string, user, xid uint32, n int) *drcEntry {
 	e := &drcEntry{key: drcKey{addr: netip.MustParseAddr(ip), cred: uint64(user), xid: xid}, from: &origin{end: fateCut}}
 	d.mu.Lock()
@@ -262,8 +263,8 @@ func TestDRCExpiresByItself(t *testing.T) {
 	})
 }
 
-// TestDRCBounds: the cache holds no more than its bytes, and a client that makes many calls loses replies of its own: neither another user of
-// its host nor another host loses one, until it is the one with most.
+// TestDRCBounds: the cache holds no more than its bytes, and a busy client loses its own replies.
+// Neither another user of its host nor another host loses one, until it is the one with most.
 func TestDRCBounds(t *testing.T) {
 	d := newDRC()
 	defer d.close() // or its timer comes when a later test runs
@@ -308,7 +309,8 @@ func TestDRCBounds(t *testing.T) {
 	}
 }
 
-// TestDRCOfManyHosts: of hosts that have equally much in the cache, the one that has been quiet for the longest time loses a reply.
+// TestDRCOfManyHosts: of hosts with equal shares of the cache, the one without a new reply for the
+// longest time loses one.
 func TestDRCOfManyHosts(t *testing.T) {
 	d := newDRC()
 	defer d.close()

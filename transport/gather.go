@@ -27,7 +27,7 @@ type gather struct {
 	open  bool        // the last element is the tail of the arena and can grow
 }
 
-// message adds one record of one fragment: the stream of e with its items and their pads in place.
+// message adds one record of one fragment: the stream of e with its items and pads in place.
 func (g *gather) message(mark *[markLen]byte, e *xdr.Encoder) {
 	stream := e.Bytes()
 	binary.BigEndian.PutUint32(mark[:], uint32(recordSize(e))|lastFragment)

@@ -1,4 +1,4 @@
-// Connections of one client: when a call by one of them repeats a call by another.
+// Connections of one client: decides whether a call over one repeats a call over another.
 
 package transport
 
@@ -11,32 +11,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A fate is the state of a connection as far as the duplicate request cache asks for it.
+// A fate is the state of a connection for the duplicate request cache.
 //
 //	      ┌──── bytes are not acknowledged, or the client has closed its direction ────► doubtful
 //	live ─┼──── the client has closed it, and has every reply ────► closed                  │
 //	      └──── any other end ────► cut ◄───────────────────────────────────────────────────┘
 //
-// A doubtful connection is live again when the client acknowledges what was sent again.
+// A doubtful connection is live again when the client acknowledges the repeated bytes.
 type fate int
 
 const (
-	fateLive     fate = iota // the client has it
-	fateDoubtful             // the client possibly has it no more
+	fateLive     fate = iota // the client has the connection
+	fateDoubtful             // the client has possibly lost it
 	fateClosed               // the client has all replies: it repeats none of its calls
-	fateCut                  // replies were possibly lost: the client may repeat calls over another connection
+	fateCut                  // replies were possibly lost: the client may repeat calls over another one
 )
 
-// An origin is the connection that a call came by. It stays with the call's reply when the connection has ended.
+// An origin is the connection of a call. It stays with the call's reply after the connection has
+// ended.
 type origin struct {
-	local, remote netip.AddrPort // set once; local is not valid where ports do not name connections
+	local, remote netip.AddrPort // set once; local is not valid if ports do not identify connections
 
-	mu   sync.Mutex  // guards what follows; look takes the lock of a connection's gate
-	look func() fate // asks about a connection that has not ended; nil: it is live
+	mu   sync.Mutex  // guards all below; look takes the lock of a connection's gate
+	look func() fate // returns the state of a connection that has not ended; nil: it is live
 	end  fate        // live until it has ended
 }
 
-// watch has look say how the connection is until it has ended.
+// watch sets the function that returns the connection's state until it ends.
 func (o *origin) watch(look func() fate) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -61,9 +62,10 @@ func (o *origin) fate() fate {
 	return o.end
 }
 
-// repeatedBy reports whether a call of the same bytes, host and user repeats by later a call that came by o: by the same connection, or one
-// with the same ports, as Linux's client makes it, or when the client has o no more, or possibly so. A client has no call under way by two
-// connections that live, and repeats none whose reply it has.
+// repeatedBy reports whether a call over later repeats a call of the same bytes, host and user over
+// o. It does over the same connection or one with the same ports, as Linux's client makes it, and
+// if the client has lost o, or possibly has. A client has no call pending on two live connections,
+// and repeats none after it has the reply.
 func (o *origin) repeatedBy(later *origin) bool {
 	if o == later || o.local.IsValid() && o.local == later.local && o.remote == later.remote {
 		return true
@@ -72,9 +74,9 @@ func (o *origin) repeatedBy(later *origin) bool {
 	return f == fateDoubtful || f == fateCut
 }
 
-// tcpFate returns the fate of a TCP connection as its kernel knows it, live where c has no socket. half
-// is the fate where the peer has closed its direction; it is closed only if the peer has acknowledged
-// as many bytes as were replied.
+// tcpFate returns the fate of a TCP connection according to the kernel, and live if c has no
+// socket. half is the fate after the peer has closed its direction. That is closed only if the peer
+// has acknowledged as many bytes as were replied.
 func tcpFate(c net.Conn, half fate, replied uint64) fate {
 	sc, ok := c.(syscall.Conn)
 	if !ok {

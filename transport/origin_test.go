@@ -1,4 +1,4 @@
-// Which calls repeat others, over the kernel's own connections.
+// Calls that repeat others, over the kernel's own connections.
 
 package transport
 
@@ -50,8 +50,9 @@ func resultRaw(t *testing.T, c net.Conn) uint32 {
 	return binary.BigEndian.Uint32(b[24:])
 }
 
-// TestCallsOfSeveralConnections: the same bytes over another connection are the same call if a reply was possibly lost with the first, and another call
-// if its client has it: that is how two programs of a machine, or two machines behind one address, are told apart.
+// TestCallsOfSeveralConnections: the same bytes over another connection are the same call if the
+// reply over the first was possibly lost. They are another call if the client has the reply. This
+// distinguishes two programs of a machine, or two machines behind one address.
 func TestCallsOfSeveralConnections(t *testing.T) {
 	reset := func(t *testing.T, c *net.TCPConn) { _ = c.SetLinger(0); c.Close() }
 	for _, row := range []struct {
@@ -76,7 +77,7 @@ func TestCallsOfSeveralConnections(t *testing.T) {
 					t.Fatalf("the first result is %d, want 1", got)
 				}
 			} else {
-				var b [1]byte // it is there, and stays
+				var b [1]byte // the reply has arrived, and stays unread
 				if err := peek(one, b[:]); err != nil {
 					t.Fatal(err)
 				}
@@ -95,7 +96,8 @@ func TestCallsOfSeveralConnections(t *testing.T) {
 	}
 }
 
-// TestClosedWhileItsCallRuns: a client that closes its connection before the reply has come may repeat the call.
+// TestClosedWhileItsCallRuns: a client that closes its connection before the reply arrives may
+// repeat the call.
 func TestClosedWhileItsCallRuns(t *testing.T) {
 	p, s, addr := networks[0].start(t, ServerConfig{})
 	one, two := dialFrom(t, addr, 0), dialFrom(t, addr, 0)
@@ -114,7 +116,8 @@ func TestClosedWhileItsCallRuns(t *testing.T) {
 	}
 }
 
-// TestClosedBeforeItHasTheReply: the kernel has the reply, and the client has not taken what is before it.
+// TestClosedBeforeItHasTheReply: the kernel has the reply, and the client has not read the bytes
+// before it.
 func TestClosedBeforeItHasTheReply(t *testing.T) {
 	p, _, addr := networks[0].start(t, ServerConfig{})
 	one, two := dialFrom(t, addr, 0), dialFrom(t, addr, 0)
@@ -153,7 +156,8 @@ func peek(c *net.TCPConn, b []byte) error {
 	return got
 }
 
-// TestSamePortsAreOneClient: a call from the ports of a connection that the server takes for live, since its end was lost on the way, repeats that one's.
+// TestSamePortsAreOneClient: a call from the ports of a connection that looks live, because its end
+// was lost on the way, repeats a call of that connection.
 func TestSamePortsAreOneClient(t *testing.T) {
 	s, p := newTestServer(t)
 	from := func(local, remote int) *tape {
@@ -173,7 +177,8 @@ func TestSamePortsAreOneClient(t *testing.T) {
 	}
 }
 
-// TestFatesOfAConnection: a call repeats that of another connection if the client has lost that one, or possibly has.
+// TestFatesOfAConnection: a call repeats that of another connection if the client has lost that
+// one, or possibly has.
 func TestFatesOfAConnection(t *testing.T) {
 	for f, again := range map[fate]uint32{fateLive: 2, fateDoubtful: 1, fateClosed: 2, fateCut: 1} {
 		s, p := newTestServer(t)
@@ -184,14 +189,15 @@ func TestFatesOfAConnection(t *testing.T) {
 		if n := p.runs.Load(); n != again {
 			t.Errorf("fate %d: ran %d times, want %d", f, n, again)
 		}
-		newTape("10.0.0.1").do(s, callOf(7, tCount, 1)) // the second connection lives
+		newTape("10.0.0.1").do(s, callOf(7, tCount, 1)) // the second connection is live
 		if n := p.runs.Load(); n != again+1 {
 			t.Errorf("fate %d: ran %d times with that of a third connection, want %d", f, n, again+1)
 		}
 	}
 }
 
-// TestRepliesOfClosedConnections: of programs that begin with one XID, one after the other, one reply is kept.
+// TestRepliesOfClosedConnections: one reply is kept for programs that run one after the other and
+// start with the same XID.
 func TestRepliesOfClosedConnections(t *testing.T) {
 	s, p := newTestServer(t)
 	for range 5 {
@@ -207,7 +213,8 @@ func TestRepliesOfClosedConnections(t *testing.T) {
 	}
 }
 
-// TestManyClientsOfOneXID: each of many live connections gets a reply of its own to the same bytes, though the first call still runs.
+// TestManyClientsOfOneXID: each of many live connections gets its own reply to the same bytes, even
+// while the first call runs.
 func TestManyClientsOfOneXID(t *testing.T) {
 	for _, proc := range []uint32{tHold, tOver} {
 		s, p := newTestServer(t)
@@ -229,15 +236,15 @@ func TestManyClientsOfOneXID(t *testing.T) {
 	}
 }
 
-// TestClosedAtOnce: a client that closes its connection as soon as it has the reply has that reply, also where the
-// server's writer has not run again since.
+// TestClosedAtOnce: a client that closes its connection as soon as it has the reply counts as one
+// that has it. The server's writer need not have run again.
 func TestClosedAtOnce(t *testing.T) {
 	_, _, addr := networks[0].start(t, ServerConfig{})
 	for want := uint32(1); want <= 300; want++ {
 		c := dialFrom(t, addr, 0)
 		sendRaw(t, c, callOf(7, tCount, 1))
 		if got := resultRaw(t, c); got != want {
-			t.Fatalf("the result is %d, want %d: the call was taken for one that had been answered", got, want)
+			t.Fatalf("the result is %d, want %d: the server took the call for a repeated one", got, want)
 		}
 		c.Close()
 	}

@@ -1,4 +1,4 @@
-// Portions of the duplicate request cache: which host and which user of it has how much.
+// Portions of the duplicate request cache: the share of each host and each of its users.
 
 package transport
 
@@ -7,12 +7,13 @@ import (
 	"container/list"
 )
 
-// A portion is what the cache keeps for all hosts, for one of them, or for one user of a host. All is guarded by drc.mu.
+// A portion is the part of the cache for all hosts, for one host, or for one user of a host. All is
+// guarded by drc.mu.
 type portion struct {
 	up    *portion // nil: of all hosts
 	key   any      // in up.byKey
 	size  int      // of its entries
-	last  uint64   // of those, the number of the newest
+	last  uint64   // number of its newest entry
 	index int      // in up.parts
 
 	count uint64           // of all hosts: entries so far
@@ -21,7 +22,7 @@ type portion struct {
 	list  list.List        // of a user: *drcEntry, the oldest first
 }
 
-// part returns the portion below p with that key. It has to get an entry if it is new.
+// part returns the portion below p with that key. The caller adds an entry if it is new.
 func (p *portion) part(key any) *portion {
 	if q := p.byKey[key]; q != nil {
 		return q
@@ -63,7 +64,7 @@ func (p *portion) resize(bytes int) {
 	p.size += bytes
 }
 
-// largest returns the oldest entry of the user that has most, of the host that has most.
+// largest returns the oldest entry of the largest user of the largest host.
 func (p *portion) largest() *drcEntry {
 	for len(p.parts) > 0 {
 		p = p.parts[0]
@@ -71,7 +72,8 @@ func (p *portion) largest() *drcEntry {
 	return p.list.Front().Value.(*drcEntry)
 }
 
-// A portionHeap has the largest portion first, and of several the one that has got no entry for the longest time.
+// A portionHeap has the largest portion first; of equal ones, the one without a new entry for the
+// longest time.
 type portionHeap []*portion
 
 func (h portionHeap) Len() int { return len(h) }

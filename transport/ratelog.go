@@ -9,8 +9,8 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// A Cause is the fixed text of a log line. It is a type of its own so that no text with a name, a number or an error in it becomes
-// one by mistake: each would be a cause by itself, with lines of its own. Such things are fields.
+// A Cause is the fixed text of a log line. Its type prevents text with a name, a number or an
+// error: each text would be a cause of its own, with its own lines. Such values are fields.
 type Cause string
 
 // A RateLog writes at most one line per cause and second, in the long run, since what

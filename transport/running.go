@@ -28,7 +28,8 @@ func (k *drcKey) bucket() uint64 {
 	return (k.sum ^ uint64(k.xid)*0x9e3779b97f4a7c15) % runningBuckets
 }
 
-// admit enters c, whose running entry has its key and origin, or has it wait for the call that it repeats.
+// admit enters c, with the key and origin of its running entry, or makes it wait for the call that
+// it repeats.
 func (r *runningCalls) admit(c *Call) admission {
 	own := &c.running
 	b := &r.buckets[own.key.bucket()]
@@ -52,7 +53,7 @@ func (r *runningCalls) admit(c *Call) admission {
 	return admission{runs: true}
 }
 
-// remove takes e out: no more duplicates wait for it. It returns the one that did, or nil.
+// remove takes e out: no more duplicates wait for it. It returns the waiting one, if any.
 func (r *runningCalls) remove(e *drcEntry) (w *Call) {
 	b := &r.buckets[e.key.bucket()]
 	b.mu.Lock()
@@ -71,7 +72,7 @@ func (r *runningCalls) unlink(e *drcEntry) {
 	*at, e.next = e.next, nil
 }
 
-// abandon takes e out. The duplicate that waits, if there is one, takes its
+// abandon takes e out. The waiting duplicate, if any, takes its
 // place with an entry of its own, and is returned.
 func (r *runningCalls) abandon(e *drcEntry) *Call {
 	b := &r.buckets[e.key.bucket()]

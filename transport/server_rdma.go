@@ -242,7 +242,8 @@ func (r *rdmaConn) release(c *Call) {
 	r.calls.leave(0)
 }
 
-// fate is how the connection is now. A client that ends one in order has possibly left replies unread.
+// fate returns the state of the connection. A client that ends one in order has possibly left
+// replies unread.
 func (r *rdmaConn) fate() fate {
 	r.mu.Lock()
 	conn := r.conn

@@ -79,8 +79,9 @@ type tcpConn struct {
 	served  chan struct{} // one token: the account has what it waited for in the budget's line
 
 	used usage
-	// What fate compares with the bytes that the peer has acknowledged. A reply counts before it is
-	// written, because the client may have it, and close, before the writer runs again.
+	// The counters of fate, for comparison with the bytes that the peer has acknowledged. A reply
+	// counts before it is written, because the client may have it, and close, before the writer
+	// runs again.
 	received, settled, replied atomic.Uint64 // calls; those answered or dropped; bytes of replies
 
 	draining atomic.Bool
@@ -324,7 +325,7 @@ func (t *tcpConn) release(c *Call) {
 	t.calls.leave(held)
 }
 
-// fate returns the state of the connection as its kernel knows it. A client that has closed its
+// fate returns the state of the connection according to the kernel. A client that has closed its
 // direction has every reply only if no call is without one.
 func (t *tcpConn) fate() fate {
 	half := fateDoubtful

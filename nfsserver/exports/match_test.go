@@ -92,7 +92,7 @@ func TestMatchTakesTheFirstOfTheMostSpecific(t *testing.T) {
 		{"/a *.x.org", "2001:db8::1", "*.x.org"},
 		{"/a 2001:db8::/32 *", "2001:db8::1", "2001:db8::/32"},
 		{"/a fe80::/10", "fe80::1%lo", "fe80::/10"},
-		{"/a mapped.x.org", "10.0.0.5", "mapped.x.org"}, // a name service may give addresses of IPv4 in the form of IPv6
+		{"/a mapped.x.org", "10.0.0.5", "mapped.x.org"}, // name services may map IPv4 addresses to IPv6
 		{"/a m*.x.org", "10.0.0.5", "m*.x.org"},
 		{"/a zoned.x.org", "fe80::5", "zoned.x.org"},
 		{"/a 192.168.4.0/255.255.252.0", "192.168.7.9", "192.168.4.0/255.255.252.0"},

@@ -20,28 +20,32 @@ import (
 	"github.com/juicedata/juicefs/pkg/utils"
 )
 
-// A New says how a volume is to be made.
+// A New describes a volume to make.
 type New struct {
-	// Meta is the URL of the metadata service, Name what the volume is called, and the prefix of its objects.
+	// Meta is the URL of the metadata service. Name is the name of the volume, and the prefix of
+	// its objects.
 	Meta, Name string
-	// Storage is JuiceFS's word for the object storage, such as s3 or file, and Bucket the URL or directory in it.
+	// Storage is JuiceFS's word for the object storage, such as s3 or file. Bucket is the URL or
+	// directory in it.
 	Storage, Bucket string
-	// AccessKey, SecretKey and SessionToken are for the object storage. They are kept in the metadata, the last two encrypted.
+	// AccessKey, SecretKey and SessionToken are for the object storage. They are kept in the
+	// metadata, the last two encrypted.
 	AccessKey, SecretKey, SessionToken string
 	// Compression is lz4, zstd or "".
 	Compression string
 	// Capacity and Inodes are the most bytes and objects; 0: no limit.
 	Capacity, Inodes uint64
-	// TrashDays is how long what is removed is kept in the trash; 0: not at all.
+	// TrashDays is the number of days that removed files are kept in the trash; 0: none.
 	TrashDays int
-	// Replace is the name of the volume that the metadata service has, and whose files are to be lost; "": it must have none.
+	// Replace is the name of the existing volume that loses its files; "": the metadata service
+	// must have none.
 	Replace string
 }
 
-// volumeName is what JuiceFS accepts.
+// volumeName matches the names that JuiceFS accepts.
 var volumeName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`)
 
-// check finds what is wrong with the settings by themselves.
+// check finds errors in the settings, without any service.
 func (n *New) check() error {
 	switch {
 	case !volumeName.MatchString(n.Name):
@@ -58,8 +62,9 @@ func (n *New) check() error {
 	return nil
 }
 
-// Make makes the volume, once the object storage has stored and returned an object. Neither a volume of the metadata
-// service nor objects under the name are touched, unless Replace names that volume.
+// Make makes the volume, once the object storage has stored and returned an object. It touches
+// neither a volume of the metadata service nor objects under the name, unless Replace names that
+// volume.
 func (n New) Make(ctx context.Context) (err error) {
 	if err := n.check(); err != nil {
 		return fmt.Errorf("juicefs: %w", err)
@@ -72,7 +77,7 @@ func (n New) Make(ctx context.Context) (err error) {
 		if n.Bucket, err = filepath.Abs(n.Bucket); err != nil {
 			return fmt.Errorf("juicefs: %w", err)
 		}
-		n.Bucket += "/" // JuiceFS takes what stands after the last slash for a prefix
+		n.Bucket += "/" // JuiceFS takes text after the last slash for a prefix
 	}
 	m, err := connect(n.Meta, conf)
 	if err != nil {
@@ -110,7 +115,8 @@ func (n New) Make(ctx context.Context) (err error) {
 	return nil
 }
 
-// mayMake reports whether there is a volume that is to be replaced; an error where there is another one.
+// mayMake reports whether a volume exists that is to be replaced. Another existing volume is an
+// error.
 func (n *New) mayMake(m meta.Meta) (there bool, err error) {
 	old, err := m.Load(false)
 	switch {
@@ -118,7 +124,7 @@ func (n *New) mayMake(m meta.Meta) (there bool, err error) {
 		return true, nil
 	case err == nil:
 		return false, fmt.Errorf("%s has a volume already, %s: it is left as it is", Label(n.Meta), old.Name)
-	case !strings.HasPrefix(err.Error(), "database is not formatted"): // JuiceFS has no value for it
+	case !strings.HasPrefix(err.Error(), "database is not formatted"): // JuiceFS has no error value for it
 		return false, err
 	case n.Replace != "":
 		return false, fmt.Errorf("%s has no volume %s to be replaced", Label(n.Meta), n.Replace)
@@ -126,7 +132,7 @@ func (n *New) mayMake(m meta.Meta) (there bool, err error) {
 	return false, nil
 }
 
-// format is the settings as JuiceFS has them.
+// format returns the settings in JuiceFS's form.
 func (n *New) format() *meta.Format {
 	return &meta.Format{
 		Name: n.Name, UUID: uuid.NewString(), Storage: n.Storage, Bucket: n.Bucket, Tiers: object.NewTiers(""),
@@ -136,14 +142,15 @@ func (n *New) format() *meta.Format {
 	}
 }
 
-// tryStorage has an object stored and returned, after making the bucket where that is lacking; nothing may be below the prefix.
+// tryStorage stores and reads back an object. It makes the bucket if that is missing; the prefix
+// must have no objects.
 func tryStorage(ctx context.Context, blob object.ObjectStorage) error {
 	const key = "testing/nfsrdmad-juicefs"
 	data := make([]byte, 100)
 	rand.Read(data)
 	if err := blob.Put(ctx, key, bytes.NewReader(data)); err != nil {
 		if e := blob.Create(ctx); e != nil {
-			return fmt.Errorf("an object could not be stored (%w), nor the bucket be made: %w", err, e)
+			return fmt.Errorf("an object could not be stored (%w), and the bucket could not be made: %w", err, e)
 		}
 		if err := blob.Put(ctx, key, bytes.NewReader(data)); err != nil {
 			return err
@@ -168,7 +175,7 @@ func tryStorage(ctx context.Context, blob object.ObjectStorage) error {
 	return nil
 }
 
-// oneObject returns the key of an object that has content, and "" where there is none.
+// oneObject returns the key of an object that has content, and "" if there is none.
 func oneObject(ctx context.Context, blob object.ObjectStorage) (string, error) {
 	key, err := oneObjectBelow(ctx, blob, "")
 	if !errors.Is(err, utils.ErrNotSUP) {
@@ -190,8 +197,8 @@ func oneObject(ctx context.Context, blob object.ObjectStorage) (string, error) {
 	return key, err
 }
 
-// oneObjectBelow is oneObject for the keys that begin with prefix, which is empty or ends with a slash.
-// It lists a directory at a time, and ends at the first object that it finds: a bucket may have millions.
+// oneObjectBelow is oneObject for the keys that begin with prefix, which is empty or ends with a
+// slash. It lists a directory at a time, and ends at the first object: a bucket may have millions.
 func oneObjectBelow(ctx context.Context, blob object.ObjectStorage, prefix string) (string, error) {
 	const page = 1000
 	last, token := "", ""

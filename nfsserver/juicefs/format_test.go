@@ -1,4 +1,4 @@
-// Volumes that are made here, with their metadata in Redis.
+// New volumes, with their metadata in Redis.
 
 package juicefs_test
 
@@ -14,7 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
 )
 
-// TestNewVolumes: a volume is made, keeps what is written, and is not made again over its files but for who names it.
+// TestNewVolumes: a volume is made and keeps its files. Another volume replaces it only if it is
+// named.
 func TestNewVolumes(t *testing.T) {
 	_, url := services.Redis(t)
 	bucket := t.TempDir()
@@ -57,14 +58,15 @@ func TestNewVolumes(t *testing.T) {
 	}
 	again.Name = "two"
 	if err := again.Make(t.Context()); err != nil {
-		t.Errorf("a volume in the place of one that is named: %v", err)
+		t.Errorf("a volume that replaces the named one: %v", err)
 	}
 	if got := readBack(t, url, ""); got != "" {
-		t.Errorf("read %q of the volume that was replaced", got)
+		t.Errorf("read %q from the replaced volume", got)
 	}
 }
 
-// readBack writes text, if there is some, to a file of the volume, and reads that file; "" where it is not there.
+// readBack writes text, unless it is empty, to a file of the volume, and reads that file; "" if it
+// does not exist.
 func readBack(t *testing.T, url, text string) string {
 	t.Helper()
 	f, err := juicefs.Open(juicefs.Options{Meta: url})
@@ -95,7 +97,8 @@ func readBack(t *testing.T, url, text string) string {
 	return string(p[:k])
 }
 
-// TestNoVolumeWhereItCannotBeUsed: with settings or an object storage that are no good the metadata service stays empty.
+// TestNoVolumeWhereItCannotBeUsed: with invalid settings or object storage the metadata service
+// stays empty.
 func TestNoVolumeWhereItCannotBeUsed(t *testing.T) {
 	_, url := services.Redis(t)
 	good := juicefs.New{Meta: url, Name: "vol", Storage: "file", Bucket: t.TempDir()}
@@ -122,6 +125,6 @@ func TestNoVolumeWhereItCannotBeUsed(t *testing.T) {
 		}
 	}
 	if err := good.Make(t.Context()); err != nil {
-		t.Errorf("the service is not empty after all that: %v", err)
+		t.Errorf("the service is not empty after the refused volumes: %v", err)
 	}
 }

@@ -21,7 +21,7 @@ type Local struct {
 	UID, GID, Mode uint32
 	// Capacity and Inodes are the most bytes and objects; 0: no limit but the disk's.
 	Capacity, Inodes uint64
-	// TrashDays is how long what is removed is kept in the trash; 0: not at all.
+	// TrashDays is the number of days that removed files are kept in the trash; 0: none.
 	TrashDays int
 	// ACL: objects can have POSIX ACLs.
 	ACL bool

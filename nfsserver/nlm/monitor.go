@@ -25,12 +25,12 @@ type monitor struct {
 
 	mu      sync.Mutex // guards all below, and the file
 	dir     string     // of state; "": nothing is kept
-	path    string     // of the file; "": the directory is not had
-	held    *os.File   // has the lock by which no other process uses the file; nil: none
+	path    string     // of the file; "": the directory is not usable yet
+	held    *os.File   // locks the file against other processes; nil: none
 	state   int32      // odd, and larger with each start
 	watched map[hostKey]bool
-	earlier map[hostKey]bool // of the last run, until grace is over and they have been told
-	told    bool             // they have been, or it has been tried for long enough
+	earlier map[hostKey]bool // of the last run, until grace is over and they are notified
+	told    bool             // they are notified, or the time for that is over
 }
 
 // record is the file.
@@ -46,8 +46,8 @@ type client struct {
 	Name []byte
 }
 
-// load reads what the last run has left, and begins this one. Where that cannot be kept it is tried again with each new client, which
-// gets no lock before it is kept.
+// load reads the record of the last run, and begins this one. If the state cannot be stored, each
+// new client tries that again, and gets no lock before.
 func (m *monitor) load(dir string) {
 	m.watched, m.earlier = map[hostKey]bool{}, map[hostKey]bool{}
 	// Seconds grow like the number of starts, should what is kept be lost.
@@ -61,8 +61,8 @@ func (m *monitor) load(dir string) {
 	}
 }
 
-// begin takes the state directory: that of no other server. What the last run has left is for the next one to tell where this has told
-// its clients already.
+// begin takes the state directory, unless another server uses it. The record of the last run stays
+// for the next one while its clients are not yet notified.
 func (m *monitor) begin() error {
 	if err := os.MkdirAll(m.dir, 0o700); err != nil {
 		return fmt.Errorf("clients with locks: %w: make it a directory of this user", err)
@@ -70,7 +70,7 @@ func (m *monitor) begin() error {
 	switch err := m.hold(filepath.Join(m.dir, "locks.lock")); {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		// Its clients are none of ours: told of a restart they would give up their locks there.
-		logrus.Warnf("%s is another server's: clients are not told of a restart of this one, and lose their locks with it: name another --state-dir", m.dir)
+		logrus.Warnf("%s is in use by another server: clients of this one are not notified of its restart, and lose their locks: name another --state-dir", m.dir)
 		m.dir = ""
 		return nil
 	case err != nil:
@@ -85,8 +85,8 @@ func (m *monitor) begin() error {
 	default:
 		var r record
 		if err := json.Unmarshal(b, &r); err != nil {
-			logrus.Errorf("%s is damaged, so clients of the last run are not told to reclaim their locks: %v", path, err)
-			_ = os.Rename(path, path+".damaged") // for whoever wants to know
+			logrus.Errorf("%s is damaged, so clients of the last run are not notified to reclaim their locks: %v", path, err)
+			_ = os.Rename(path, path+".damaged") // for a later look
 		}
 		if r.State > 0 && r.State < math.MaxInt32-2 {
 			m.state = (r.State + 2) | 1
@@ -102,7 +102,7 @@ func (m *monitor) begin() error {
 // hold takes the lock of the state directory, which ends with the process at the latest.
 func (m *monitor) hold(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil { // nothing can be kept, but clients of the last run can be told
+	if err != nil { // nothing can be stored, but clients of the last run can be notified
 		f, err = os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	}
 	if err != nil {
@@ -124,7 +124,7 @@ func (m *monitor) close() error {
 	return m.held.Close()
 }
 
-// save writes the file, once the directory is had. mu is held, or nobody else is there yet.
+// save writes the file, once the directory is usable. mu is held, or no other goroutine has m yet.
 func (m *monitor) save() error {
 	if m.path == "" && m.dir != "" {
 		if err := m.begin(); err != nil {

@@ -72,7 +72,7 @@ func TestClientsWithoutLocksAreForgotten(t *testing.T) {
 	// What it keeps is its own as long as it runs.
 	var beside, m monitor
 	if beside.load(state); beside.path != "" || len(beside.lost()) != 0 {
-		t.Errorf("beside another server: %q, %v", beside.path, beside.lost())
+		t.Errorf("beside another server: path %q, lost clients %v, want none", beside.path, beside.lost())
 	}
 	r.end()
 	m.load(state)
@@ -104,17 +104,18 @@ func TestClientsWithoutLocksAreForgotten(t *testing.T) {
 	}
 }
 
-// TestNothingCanBeKept: without a state directory that can be written no client is given a lock, and each is once it can.
+// TestNothingCanBeKept: without a writable state directory no client gets a lock. Each does once
+// the directory is writable.
 func TestNothingCanBeKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
-	if err := os.WriteFile(dir, nil, 0o600); err != nil { // root writes what is read-only
+	if err := os.WriteFile(dir, nil, 0o600); err != nil { // root could write to a read-only directory
 		t.Fatal(err)
 	}
 	var m monitor
 	m.load(dir)
 	k := hostKey{netip.MustParseAddr("192.0.2.1"), 0, "client"}
 	if err := m.watch(k); err == nil {
-		t.Error("a client is kept where nothing can be")
+		t.Error("watch succeeds without a state directory")
 	}
 	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
@@ -131,9 +132,9 @@ func TestNothingCanBeKept(t *testing.T) {
 	}
 }
 
-// TestSavedBeforeTold: what is kept has its name on stable storage, and clients of the last run are kept until they have been told,
-// also when grace is over.
-func TestSavedBeforeTold(t *testing.T) {
+// TestSavedBeforeNotified: a saved record has its name on stable storage. Clients of the last run
+// are kept until they are notified, even when grace is over.
+func TestSavedBeforeNotified(t *testing.T) {
 	synced := 0
 	dir, k := t.TempDir(), hostKey{netip.MustParseAddr("192.0.2.1"), 0, "client"}
 	var m monitor
@@ -146,15 +147,15 @@ func TestSavedBeforeTold(t *testing.T) {
 	first.close()
 	m.load(dir)
 	defer m.close()
-	for _, told := range []bool{false, true} {
-		if told {
+	for _, notified := range []bool{false, true} {
+		if notified {
 			m.allTold()
 		}
 		if err := m.retain(nil, true); err != nil {
 			t.Fatal(err)
 		}
-		if kept := len(m.lost()) == 1; kept == told {
-			t.Errorf("told %v: kept %v", told, kept)
+		if kept := len(m.lost()) == 1; kept == notified {
+			t.Errorf("notified %v: kept %v, want %v", notified, kept, !notified)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func (f *FS) fstatNode(n *node, st *unix.Stat_t) error {
 func (f *FS) getattr(n *node) (nfsserver.Attr, error) {
 	var st unix.Stat_t
 	err := f.fstatNode(n, &st)
-	if err == unix.ENOENT && n.numbered { // its path is gone: the next call looks for the file anew
+	if err == unix.ENOENT && n.numbered { // its path is gone: the next call searches again
 		f.cache.drop(n)
 		return nfsserver.Attr{}, nfsserver.ErrStale
 	}
@@ -110,7 +110,7 @@ func (f *FS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) er
 	}
 	defer n.grants.forget()
 	if n.numbered {
-		// Both times by which the file is known again can change.
+		// Both times that identify the file can change.
 		f.identities.pin(n.key, generationIn(&n.ref))
 		defer f.endPin(n)
 	}

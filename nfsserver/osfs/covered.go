@@ -1,13 +1,14 @@
-// Whether the directory of an FS is still what its path leads to, after others have mounted and unmounted.
+// Detects that an exported directory is hidden by a later mount, or that its file system is
+// unmounted.
 
 package osfs
 
 import "strings"
 
-// Mounts is what is mounted at one moment, as this process sees it.
+// Mounts is the mount table of this process at one moment.
 type Mounts struct{ entries []mountEntry }
 
-// ReadMounts returns what is mounted now. It waits for no file system.
+// ReadMounts reads the current mount table. It waits for no file system.
 func ReadMounts() Mounts { return Mounts{readMounts()} }
 
 // A position is the path of an exported directory and the mount that it was opened in.
@@ -17,7 +18,7 @@ type position struct {
 	known bool
 }
 
-// positionOf is that of an open directory.
+// positionOf is the position of an open directory.
 func positionOf(fd int) (p position) {
 	path, err := fdPath(fd)
 	id, idErr := mountID(fd)
@@ -30,7 +31,8 @@ func positionOf(fd int) (p position) {
 	return p
 }
 
-// covering is the mount that a path leads to: the one with the longest mount point, and of several there the last.
+// covering is the mount that a path leads to: the one with the longest mount point, and the last of
+// several there.
 func (m Mounts) covering(path string) (found mountEntry, ok bool) {
 	for _, e := range m.entries {
 		below := e.point == path || strings.HasPrefix(path, strings.TrimSuffix(e.point, "/")+"/")
@@ -41,18 +43,19 @@ func (m Mounts) covering(path string) (found mountEntry, ok bool) {
 	return found, ok
 }
 
-// A Covering is how the directory of an FS stands to what is mounted.
+// A Covering is the state of an exported directory in the mount table.
 type Covering uint8
 
-// The ways of standing.
+// The states of an exported directory.
 const (
 	InPlace   Covering = iota // its path leads to it
 	Covered                   // its path leads to another file system, mounted since
-	Unmounted                 // its file system is not mounted there any more, and no other one is
+	Unmounted                 // its file system is no longer mounted there, and no other one is
 )
 
-// Covering says how the directory stands to what is mounted, also after Close. A number of a mount is given again, but with the
-// device it names the same file system. Where it was not known at first, it stays in place.
+// Covering returns the directory's state in m, also after Close. The kernel reuses mount numbers,
+// but a number and a device together name the same file system. A directory whose mount was not
+// found when it was opened stays InPlace.
 func (f *FS) Covering(m Mounts) Covering {
 	p := &f.position
 	now, ok := m.covering(p.path)

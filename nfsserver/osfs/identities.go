@@ -1,4 +1,5 @@
-// Generations of ours, for file systems that give inode numbers anew and say nothing else of a file's birth.
+// Generations of ours, for file systems that reuse inode numbers and have no generation or birth
+// time.
 
 package osfs
 
@@ -9,41 +10,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Most file systems in user space (FUSE) have no generations and no time of birth. A number is
-// then given to another file with nothing that says so, and a file is opened by its path, also
-// through a descriptor of the kernel (O_PATH). So each file is given a generation when it is first
-// seen, and keeps it as long as the server knows that the number is still that file's:
+// Most file systems in user space (FUSE) have no generations and no time of birth. They give the
+// number of a removed file to another one, and nothing shows that. Files are opened by path, even
+// through an O_PATH descriptor. So each file gets a generation when it is first seen, and keeps it
+// if one of these conditions shows that the number still belongs to that file:
 //
-//   - one that a call makes has a new generation, and one that a call removes has none any more;
-//   - its ctime is the one seen last, so nothing has happened to it;
-//   - or its atime is. A new file's is that of its making, and who writes, renames or gives
-//     rights to an old one leaves it as it is;
-//   - or the server has it open for reading or writing (a pin), and its number is not free;
-//   - or it is a directory that still has the name and place under which it was last seen.
+//   - its ctime is the one seen last, so it is unchanged;
+//   - its atime is the one seen last: a write, a rename or a chmod leaves it as it is, and a new
+//     file's atime is the time of its creation;
+//   - the server has it open for reading or writing (a pin), so its number is in use;
+//   - it is a directory that still has the name and place under which it was last seen.
 //
-// A file of which none of this holds, such as one that others have both changed and read since it
-// was last seen, has another generation from then on. Its former handles are stale, and a look-up
-// gives the new one. What can deceive this: another file of the same number whose times were set
-// to be those of the first, or which has replaced it within the granularity of the times; and
-// another directory of the same name and number.
+// A call that creates a file gives it a new generation, and a call that removes one ends its
+// generation. A file for which none of this holds gets another generation: for example one that
+// others have both changed and read since it was last seen. Its former handles are stale, and a
+// look-up gives the new one. Two cases are not detected: another file of the same number with the
+// times of the first, either set or within the granularity of the times; and another directory of
+// the same name and number.
 
-// An identities knows the files that have numbers of ours.
+// An identities holds the files that have generations of ours.
 type identities struct {
 	mu    sync.Mutex // guards all below; nothing else is locked under it
 	known map[inodeKey]identity
 }
 
-// An identity is what is known of the file that has an inode number now.
+// An identity describes the file that has an inode number now.
 type identity struct {
 	generation   uint64
 	ctime, atime int64 // nanoseconds, as last seen
 	pins         int32 // of open descriptors and of calls that change it
 }
 
-// maxIdentities bounds the memory. A file that falls out has another generation when it is seen again.
+// maxIdentities bounds the memory. A file whose identity is evicted gets another generation later.
 var maxIdentities = 1 << 20
 
-// generationsGiven is the last one; for all FSs, since the same directory can be opened anew.
+// generationsGiven is the last one, for all FSs: the same directory can be opened again.
 var generationsGiven atomic.Uint64
 
 func newGeneration() uint64 { return generationsGiven.Add(1) }
@@ -57,7 +58,7 @@ func (t *identities) get(k inodeKey) (identity, bool) {
 	return e, ok
 }
 
-// replace has k be a file that was not known, unless its generation is not old any more (0: none).
+// replace sets the identity of k to e, unless its generation is no longer old (0: none).
 func (t *identities) replace(k inodeKey, old uint64, e identity) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,7 +77,7 @@ func (t *identities) replace(k inodeKey, old uint64, e identity) bool {
 	return true
 }
 
-// note records the times of a file. Those that the kernel remembers can be older than the last.
+// note records the times of a file. Times that the kernel caches can be older than the last.
 func (t *identities) note(k inodeKey, generation uint64, st *unix.Stat_t) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,7 +87,7 @@ func (t *identities) note(k inodeKey, generation uint64, st *unix.Stat_t) {
 	}
 }
 
-// pin keeps a generation as it is until the pin is taken back.
+// pin keeps a generation as it is until the pin is released.
 func (t *identities) pin(k inodeKey, generation uint64) { t.addPins(k, generation, 1) }
 
 func (t *identities) addPins(k inodeKey, generation uint64, n int32) {
@@ -107,7 +108,7 @@ func (t *identities) forget(k inodeKey, generation uint64) {
 	}
 }
 
-// identify returns the generation of x, which fd is open on.
+// identify returns the generation of x, the file that fd is open on.
 func (f *FS) identify(fd int, x *file) uint64 {
 	for {
 		e, known := f.identities.get(x.key)
@@ -123,8 +124,8 @@ func (f *FS) identify(fd int, x *file) uint64 {
 	}
 }
 
-// isSame reports whether the file fd, which has the number k and the attributes st, is known to be
-// e. Attributes that the kernel remembers are asked for again, into st, before it is taken for another.
+// isSame reports whether the file fd, with the number k and the attributes st, is e. Before it
+// returns false it refreshes cached attributes, into st.
 func (f *FS) isSame(fd int, k inodeKey, e identity, st *unix.Stat_t) bool {
 	if e.pins > 0 || e.hasTimes(st) {
 		return true
@@ -145,8 +146,8 @@ func (f *FS) isSame(fd int, k inodeKey, e identity, st *unix.Stat_t) bool {
 	return ok
 }
 
-// hasTimes reports whether one of the times of st says that it is the same file. An atime of 0 is
-// none: of a file system that does not keep it.
+// hasTimes reports whether one of the times of st shows that it is the same file. An atime of 0
+// counts as none: the file system does not keep it.
 func (e *identity) hasTimes(st *unix.Stat_t) bool {
 	return st.Ctim.Nano() == e.ctime || e.atime != 0 && st.Atim.Nano() == e.atime
 }
@@ -162,8 +163,8 @@ func (f *FS) isStill(n *node, fd int, st *unix.Stat_t) bool {
 	return true
 }
 
-// pinOpened pins n, which fd was opened for, and reports whether that has opened its file: the
-// path may be another's by now. n.mu is held.
+// pinOpened pins n if fd, which was opened for it, is its file: the path may lead to another file
+// by now. It reports whether it is. n.mu is held.
 func (f *FS) pinOpened(n *node, fd int) bool {
 	var st unix.Stat_t
 	if refresh(fd) != nil || fstat(fd, &st) != nil || !f.isStill(n, fd, &st) {
@@ -180,14 +181,14 @@ func (f *FS) pin(n *node) {
 	}
 }
 
-// unpin is for a node that is about to be closed: the last look at its times, of which our own
-// reads and writes have changed both.
+// unpin is for a node that is about to be closed. It records the times, because our own reads and
+// writes have changed both.
 func (f *FS) unpin(n *node) {
-	_ = refresh(n.fd()) // or what the kernel remembers has to do
+	_ = refresh(n.fd()) // on an error, the cached times have to do
 	f.endPin(n)
 }
 
-// endPin notes the times of n as they are now, and takes a pin back.
+// endPin notes the times of n as they are now, and releases a pin.
 func (f *FS) endPin(n *node) {
 	var st unix.Stat_t
 	generation := generationIn(&n.ref)
@@ -197,7 +198,7 @@ func (f *FS) endPin(n *node) {
 	f.identities.addPins(n.key, generation, -1)
 }
 
-// refresh has the kernel ask the file system for the attributes of fd.
+// refresh makes the kernel fetch the attributes of fd from the file system.
 func refresh(fd int) error {
 	var sx unix.Statx_t
 	return again(func() error {

@@ -1,4 +1,5 @@
-// File systems without generations: whose file a handle is after removals, on the server and below it, and after changes by others.
+// File systems without generations: the file of a handle after removals, on the server and below
+// it, and after changes by others.
 
 package osfs
 
@@ -18,8 +19,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unnumbered are file systems in user space over a directory of an ext4, which gives a free number to the next file, with the command
-// that mounts one. byPath: a number is that of a path, not that of the file below.
+// unnumbered are file systems in user space over a directory of an ext4, which gives a free number
+// to the next file, with their mount commands. byPath: a number belongs to a path, not to the file
+// below.
 var unnumbered = []struct {
 	name    string
 	command []string
@@ -30,7 +32,8 @@ var unnumbered = []struct {
 	{"mergerfs by path", []string{"mergerfs", "-o", "minfreespace=0"}, true},
 }
 
-// eachUnnumbered runs a test on each of them, of those by path where it holds of these; source is the directory below.
+// eachUnnumbered runs a test on each file system, and on those by path only if byPath is set;
+// source is the directory below.
 func eachUnnumbered(t *testing.T, byPath bool, test func(t *testing.T, f *FS, source string)) {
 	for _, u := range unnumbered {
 		if u.byPath && !byPath {
@@ -50,13 +53,13 @@ func eachUnnumbered(t *testing.T, byPath bool, test func(t *testing.T, f *FS, so
 	}
 }
 
-// closeIdle closes all that is open, as the sweeper does.
+// closeIdle closes all open files, as the sweeper does.
 func closeIdle(f *FS) {
 	f.cache.closeAll()
 	f.flush.done.Wait()
 }
 
-// laterTimes returns when what is made next in dir has later times than what is there.
+// laterTimes returns when the next file made in dir has later times than all files there.
 func laterTimes(t *testing.T, dir string) {
 	t.Helper()
 	name := filepath.Join(dir, "clock")
@@ -78,7 +81,7 @@ func inode(t *testing.T, path string) uint64 {
 	return st.Ino
 }
 
-// isStale reports whether err is of a handle that names nothing.
+// isStale reports whether err means that a handle names no file.
 func isStale(err error) bool {
 	return errors.Is(err, nfsserver.ErrStale) || errors.Is(err, syscall.ESTALE) || errors.Is(err, syscall.ENOENT)
 }
@@ -93,8 +96,9 @@ func mustRead(t *testing.T, f *FS, r nfsserver.Ref, want, when string) {
 	}
 }
 
-// TestNumberGivenToAnotherBelow: a file is removed below the file system, and another one, of whatever name, gets its number. The
-// handle of the first neither reads nor changes it, whether its file was in use a moment ago or not.
+// TestNumberGivenToAnotherBelow: a file is removed below the file system, and another one, of
+// whatever name, gets its number. The handle of the first neither reads nor changes it, whether its
+// file was in use a moment ago or not.
 func TestNumberGivenToAnotherBelow(t *testing.T) {
 	eachUnnumbered(t, true, func(t *testing.T, f *FS, source string) {
 		used := 0
@@ -134,7 +138,7 @@ func TestNumberGivenToAnotherBelow(t *testing.T) {
 				t.Errorf("%s: the new file has %q", when, content)
 			}
 			closeIdle(f)
-			for range 2 { // names that the kernel remembers for a second lead to nothing at first
+			for range 2 { // names that the kernel caches for a second are stale at first
 				for {
 					n := 0
 					r, _, err := f.Lookup(me, f.Root(), name)
@@ -163,7 +167,8 @@ func TestNumberGivenToAnotherBelow(t *testing.T) {
 	})
 }
 
-// TestRemovedNumberIsServedAgain: what is made in the place of what was removed by a call is served, and the old handle is stale.
+// TestRemovedNumberIsServedAgain: a file made in place of a removed one is served, and the old
+// handle is stale.
 func TestRemovedNumberIsServedAgain(t *testing.T) {
 	eachUnnumbered(t, true, func(t *testing.T, f *FS, source string) {
 		numbers := map[uint64]bool{}
@@ -178,7 +183,7 @@ func TestRemovedNumberIsServedAgain(t *testing.T) {
 				}
 			}
 			for i, old := range was {
-				mustStale(t, f, old, fmt.Sprintf("%s: handle %d of what was removed", name, i))
+				mustStale(t, f, old, fmt.Sprintf("%s: handle %d of a removed file", name, i))
 			}
 			was = append(was, r)
 		}
@@ -202,13 +207,13 @@ func TestRemovedNumberIsServedAgain(t *testing.T) {
 			mustRead(t, f, r, fmt.Sprint("save ", i), "a saved file")
 		}
 		if len(numbers) >= len(was) {
-			t.Errorf("%d numbers of %d files: none was given again", len(numbers), len(was))
+			t.Errorf("%d numbers of %d files: none was reused", len(numbers), len(was))
 		}
 	})
 }
 
-// TestChangedByOthersStaysTheSame: a file is still the one that its handle names after others have written, renamed or linked it or given
-// rights to it, and a directory after others have changed and listed it.
+// TestChangedByOthersStaysTheSame: a handle keeps its file after others have written, renamed,
+// linked or chmodded it. A handle of a directory keeps it after others have changed and listed it.
 func TestChangedByOthersStaysTheSame(t *testing.T) {
 	eachUnnumbered(t, false, func(t *testing.T, f *FS, source string) {
 		r := createFile(t, f, f.Root(), "log", "1")
@@ -244,7 +249,7 @@ func TestChangedByOthersStaysTheSame(t *testing.T) {
 		closeIdle(f)
 		mustRead(t, f, r, "12", "with times that were set")
 
-		_, err = f.Getattr(r) // which the kernel remembers for a second
+		_, err = f.Getattr(r) // which the kernel caches for a second
 		must(t, err)
 		laterTimes(t, source)
 		must(t, os.WriteFile(path+".2", []byte("123"), 0o644))
@@ -263,7 +268,8 @@ func TestChangedByOthersStaysTheSame(t *testing.T) {
 	})
 }
 
-// TestOtherNameIsFound: a file is found under the name that LINK has given it, without a walk, and goes on when the name that its handle was made for is removed.
+// TestOtherNameIsFound: a file is found without a walk under the name that LINK has given it. It is
+// still found when the name of its handle is removed.
 func TestOtherNameIsFound(t *testing.T) {
 	noWalk := func(f *FS) { f.index.walk.debt, f.index.walk.asOf = time.Hour, time.Now() }
 	check := func(t *testing.T, f *FS, dir string) {
@@ -309,13 +315,13 @@ func TestIdentitiesBounded(t *testing.T) {
 	})
 }
 
-// TestIdentitiesModel: calls and others below make, write, rename, link and remove files at random. A handle reads the content of its own file or is
-// stale, and some are read to the end.
+// TestIdentitiesModel: calls, and other processes below, make, write, rename, link and remove files
+// at random. A handle reads the content of its own file or is stale, and some are read to the end.
 func TestIdentitiesModel(t *testing.T) {
 	eachUnnumbered(t, true, func(t *testing.T, f *FS, source string) {
 		seed := uint64(time.Now().UnixNano())
 		rnd := rand.New(rand.NewPCG(seed, 0))
-		names := map[string]int{}          // which file has the name
+		names := map[string]int{}          // the file of each name
 		handles := map[int]nfsserver.Ref{} // of the files that calls have made
 		pick := func() string { return fmt.Sprint("n", rnd.IntN(6)) }
 		reads, made, content := 0, 0, func(i int) string { return fmt.Sprintf("file %d.", i) }
@@ -326,7 +332,7 @@ func TestIdentitiesModel(t *testing.T) {
 			op := rnd.IntN(8)
 			below := op >= 4
 			if below {
-				closeIdle(f) // what is open is the server's
+				closeIdle(f) // open files are the server's
 				laterTimes(t, source)
 			}
 			switch {

@@ -94,7 +94,7 @@ func (f *FS) openIdentity(r *nfsserver.Ref) (int, error) {
 		return -1, nfsserver.ErrStale
 	}
 	if fd, ok := f.openHint(k, 0); ok {
-		// The caller MUST NOT see what the kernel remembers of a file that had that name.
+		// The caller MUST NOT see cached attributes of an earlier file of that name.
 		if refresh(fd) == nil {
 			return fd, nil
 		}

@@ -94,7 +94,7 @@ func newMount(fd int, o *Options, top bool) (*mount, error) {
 	return m, nil
 }
 
-// probe tries whether handles can be made and opened here. An error says that it cannot be known.
+// probe reports whether handles can be made and opened here. On an error the answer is open.
 func (m *mount) probe() (bool, error) {
 	h, _, err := unix.NameToHandleAt(m.fd, "", unix.AT_EMPTY_PATH)
 	if err != nil || !handleFits(&h) {

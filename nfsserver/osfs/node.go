@@ -119,7 +119,7 @@ func (f *FS) open(n *node, slot *atomic.Int32, flags int, own bool) (int, error)
 		err = nfsserver.ErrStale
 	}
 	if n.numbered && err == nfsserver.ErrStale {
-		f.cache.drop(n) // the next call looks for the file anew
+		f.cache.drop(n) // the next call searches again
 	}
 	if err != nil {
 		return -1, err

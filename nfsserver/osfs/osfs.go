@@ -105,8 +105,8 @@ func New(dir string, o Options) (*FS, error) {
 		t.close()
 		return nil, fmt.Errorf("export %s: %w", dir, err)
 	}
-	// The kernel knows no path of a tree, which is a copy of a mount. Where a link changes at this moment, MNT of
-	// its new target gives the tree that it led to before.
+	// The kernel has no path for a tree, which is a copy of a mount. If a link changes at this
+	// moment, MNT of its new target gives the tree of the old one.
 	f.info.Path, _ = filepath.EvalSymlinks(dir)
 	f.cache.slow = f.cross || !keeper(f.top.magic)
 	f.cache.init(o.CacheFiles, f.retire, f.wakeSweeper, f.flush.room)

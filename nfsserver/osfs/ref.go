@@ -17,9 +17,9 @@ import (
 //	kernelRef  1 byte kind, 8 mount, 1 handle type, then the handle of name_to_handle_at(2)
 //	inodeRef   1 byte kind, 8 mount, 8 volume, 8 inode number, 8 generation
 //
-// A kernel handle holds the inode's generation, so that a number used again is
-// stale. An inodeRef has a hash of that handle, for who is not allowed to open it may still
-// ask for it, or, where there is none, the time of birth, or else a number of ours (identities.go).
+// A kernel handle holds the inode's generation, so that a number used again is stale. An inodeRef
+// has a hash of that handle, because a process without the right to open a handle may still get it.
+// Without kernel handles it has the time of birth, or else a number of ours (identities.go).
 const (
 	kernelRef = 3
 	inodeRef  = 4
@@ -43,11 +43,13 @@ type file struct {
 	merges   bool // of the mount
 	numbered bool // the generation is one of ours
 
-	// after is set of a file that was made by the call that describes it: a generation given before the call.
+	// after is set for a file made by the call that describes it: a generation given before the
+	// call.
 	after uint64
 }
 
-// locate fills in all of x but its Ref for the open file fd, and returns its mount with a reference.
+// locate fills in all of x but its Ref for the open file fd, and returns its mount with a
+// reference.
 func (f *FS) locate(fd int, x *file) (*mount, error) {
 	if err := fstat(fd, &x.st); err != nil {
 		return nil, err

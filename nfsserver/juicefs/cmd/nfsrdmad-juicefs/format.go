@@ -46,7 +46,7 @@ key is the first line of --secret-key-file. They are kept in the metadata, the s
 			if err := n.Make(c.Context()); err != nil {
 				return errors.New(strings.TrimPrefix(err.Error(), "juicefs: "))
 			}
-			fmt.Fprintf(c.OutOrStdout(), "volume %s is made: nfsrdmad-juicefs serve %s=/%s\n", n.Name, juicefs.Label(n.Meta), n.Name)
+			fmt.Fprintf(c.OutOrStdout(), "volume %s created: nfsrdmad-juicefs serve %s=/%s\n", n.Name, juicefs.Label(n.Meta), n.Name)
 			return nil
 		},
 	}
@@ -58,12 +58,12 @@ key is the first line of --secret-key-file. They are kept in the metadata, the s
 	f.StringVar(&n.Compression, "compress", "", "compress blocks: lz4 or zstd")
 	f.StringVar(&capacity, "capacity", "", "most bytes of all files (K, M or G; default: no limit)")
 	f.Uint64Var(&n.Inodes, "inodes", 0, "most files and directories (0: no limit)")
-	f.IntVar(&n.TrashDays, "trash-days", 0, "how long what is removed is kept in the trash")
-	f.StringVar(&n.Replace, "replace", "", "the volume that is there, the files of which are to be lost")
+	f.IntVar(&n.TrashDays, "trash-days", 0, "days that removed files stay in the trash")
+	f.StringVar(&n.Replace, "replace", "", "existing volume to replace: its files are lost")
 	return c
 }
 
-// keys takes the keys of the object storage from where they are not seen by others.
+// keys takes the keys of the object storage from places that other users do not see.
 func keys(n *juicefs.New, secretFile string) error {
 	if n.AccessKey == "" {
 		n.AccessKey = os.Getenv("ACCESS_KEY")

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
 )
 
-// TestFormat makes a volume by the command, and a second one not.
+// TestFormat: the command makes a volume, and refuses a second one.
 func TestFormat(t *testing.T) {
 	_, url := services.Redis(t)
 	run := func(args ...string) (string, error) {
@@ -38,7 +38,7 @@ func TestFormat(t *testing.T) {
 		t.Errorf("a second volume: %v", err)
 	}
 	if _, err = run("--bucket", bucket, "--capacity", "much", url, "more"); err == nil || !strings.Contains(err.Error(), "--capacity much") {
-		t.Errorf("a capacity that is none: %v", err)
+		t.Errorf("an invalid capacity: %v", err)
 	}
 }
 
@@ -60,6 +60,6 @@ func TestKeys(t *testing.T) {
 		t.Errorf("from a file: %+v, %v", n, err)
 	}
 	if err := keys(&n, file+"-not-there"); err == nil {
-		t.Error("a file that is not there: no error")
+		t.Error("no error for a missing file")
 	}
 }

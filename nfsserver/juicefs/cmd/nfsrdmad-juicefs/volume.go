@@ -46,7 +46,7 @@ func (s *settings) flags(f *pflag.FlagSet) {
 	f.DurationVar(&s.heartbeat, "heartbeat", 12*time.Second, "how often the server tells the other clients of the volume that it lives; its locks are theirs when it was silent for five of them")
 	f.BoolVar(&s.sharedReplies, "shared-replies", true, "record each REMOVE, RMDIR, RENAME and LINK in the metadata, so that another server recognizes what a client repeats there; not for volumes in directories")
 	f.StringVar(&s.subdir, "subdir", "", "export this directory of the volumes, not all of them")
-	f.IntVar(&s.trashDays, "trash-days", 0, "of a volume that is made: how long what is removed is kept in the trash")
+	f.IntVar(&s.trashDays, "trash-days", 0, "of a new volume: days that removed files stay in the trash")
 }
 
 const (
