@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -40,6 +41,28 @@ func TestOpenUnderWayHoldsAFile(t *testing.T) {
 		t.Errorf("read %q (%v), want %q", buf[:n], err, "data")
 	}
 	must(t, file.Close())
+}
+
+// TestFailedOpenKeepsNoOtherFile: a thread that opened a file which another client had removed then removes a file that
+// is not open, for good.
+func TestFailedOpenKeepsNoOtherFile(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for _, name := range []string{"file", "other"} {
+		must(t, os.WriteFile(m.there(name), nil, 0o600))
+	}
+	_, err := os.Lstat(m.at("file"))
+	must(t, err)
+	must(t, os.Remove(m.there("file")))
+	_, err = os.Open(m.at("file"))
+	want(t, err, syscall.ENOENT)
+	must(t, os.Remove(m.at("other")))
+	names, err := os.ReadDir(m.export)
+	must(t, err)
+	if len(names) > 0 {
+		t.Errorf("got %v in the directory, want nothing", names)
+	}
 }
 
 // opener opens and reads the file until over is closed, and returns what it found wrong.

@@ -19,6 +19,7 @@ func (f *fileSystem) Unlink(cancel <-chan struct{}, h *fuse.InHeader, name strin
 	if dir == nil {
 		return staleNode
 	}
+	f.reopens.came(&h.Caller) // the thread does not walk for an open any more
 	if f.table.holdsHidden(dir, name) {
 		return fuse.Status(syscall.EBUSY) // as the kernel's client has it
 	}
@@ -125,6 +126,7 @@ func (f *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, name, toN
 	case in.Flags != 0:
 		return fuse.EINVAL
 	}
+	f.reopens.came(&in.Caller)
 	if err := r.bindUnknown(to, toName); err != nil {
 		return f.status(err)
 	}
