@@ -41,6 +41,9 @@ func (m *model) apply(s Step, o Outcome) (want string) {
 	if s.Op == Lock && f.ino.lock != "" {
 		return fails(o, "EAGAIN")
 	}
+	if s.Op == Lock && f.ino.leaving && o.Err == "EAGAIN" {
+		return ""
+	}
 	if s.Op == Map && o.Err == "SIGBUS" {
 		return m.see(s, f.ino, o)
 	}
@@ -227,7 +230,7 @@ func (m *model) changeFile(s Step, f *opened, o Outcome) string {
 	case FSync:
 		m.publish(s.Actor, ino)
 	case Lock:
-		ino.lock, ino.holder, ino.holderFd = s.Flags, s.Actor, s.Fd
+		ino.lock, ino.holder, ino.holderFd, ino.leaving = s.Flags, s.Actor, s.Fd, false
 		delete(ino.cut, s.Actor)
 		m.settle(s.Actor, ino)
 	case Unlock:
@@ -247,6 +250,7 @@ func (m *model) closed(f *opened) {
 		f.ino.maker = -1
 	}
 	if f.ino.holder == f.actor && (f.ino.lock == "fcntl" || f.ino.holderFd == f.fd) {
+		f.ino.leaving = f.ino.lock == "flock" && m.kinds[f.actor].Unasked
 		f.ino.lock = ""
 	}
 }

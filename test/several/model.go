@@ -45,6 +45,7 @@ type inode struct {
 	lock      string       // how it is locked
 	holder    int          // the actor and
 	holderFd  int          // the open file that have locked it
+	leaving   bool         // a lock of flock goes some time after the last close, since FUSE's RELEASE comes then
 
 	// of the removal of its last name
 	remover int
