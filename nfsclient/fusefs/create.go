@@ -25,7 +25,7 @@ func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name stri
 		return f.status(err)
 	}
 	f.opened(r, n, in.Flags, &out.OpenOut)
-	f.fillEntry(&out.EntryOut, dir, n)
+	f.fillEntry(&out.EntryOut, dir, name, n)
 	return fuse.OK
 }
 
@@ -137,11 +137,11 @@ func (f *fileSystem) renamed(dir *node) {
 }
 
 // made answers the operations that make something.
-func (f *fileSystem) made(out *fuse.EntryOut, dir, n *node, err error) fuse.Status {
+func (f *fileSystem) made(out *fuse.EntryOut, dir *node, name string, n *node, err error) fuse.Status {
 	if err != nil {
 		return f.status(err)
 	}
-	f.fillEntry(out, dir, n)
+	f.fillEntry(out, dir, name, n)
 	return fuse.OK
 }
 
@@ -162,7 +162,7 @@ func (f *fileSystem) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string
 	if err == nil {
 		f.table.know(n, &known{content: n.version(), whole: true, names: make(map[string]*dirEntry)})
 	}
-	return f.made(out, dir, n, err)
+	return f.made(out, dir, name, n, err)
 }
 
 // Symlink makes a symbolic link.
@@ -175,7 +175,7 @@ func (f *fileSystem) Symlink(cancel <-chan struct{}, h *fuse.InHeader, target, n
 	}
 	args := nfs3.SymlinkArgs{Where: nfs3.DirOpArgs{Dir: dir.fh, Name: []byte(name)}, Attr: nfs3.Sattr{SetMode: true, Mode: 0o777}, Path: []byte(target)}
 	n, err := r.make(dir, name, nfs3.ProcSymlink, &args)
-	return f.made(out, dir, n, err)
+	return f.made(out, dir, name, n, err)
 }
 
 // Mknod makes a FIFO, socket or device, or a regular file that is not opened.
@@ -188,7 +188,7 @@ func (f *fileSystem) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string
 	}
 	if t := in.Mode & syscall.S_IFMT; t == syscall.S_IFREG || t == 0 {
 		n, err := r.create(dir, name, in.Mode, in.Umask, 0)
-		return f.made(out, dir, n, err)
+		return f.made(out, dir, name, n, err)
 	}
 	mode, err := r.newMode(dir, in.Mode, in.Umask)
 	if err != nil {
@@ -208,7 +208,7 @@ func (f *fileSystem) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string
 		return fuse.EINVAL
 	}
 	n, err := r.make(dir, name, nfs3.ProcMknod, &args)
-	return f.made(out, dir, n, err)
+	return f.made(out, dir, name, n, err)
 }
 
 // Link gives an object a further name.
@@ -227,7 +227,7 @@ func (f *fileSystem) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, 
 		f.table.forget(n.id, 1)
 		return f.status(err)
 	}
-	f.fillEntry(out, dir, n)
+	f.fillEntry(out, dir, name, n)
 	return fuse.OK
 }
 

@@ -128,7 +128,7 @@ func (f *fileSystem) fillPlus(out *fuse.EntryOut, h *handle, e *dirEntry) {
 	}
 	n := f.table.enter(e.fh.FH, h.n, e.name, l.content)
 	f.learn(n, l.sent, &e.attr.Attr)
-	f.fillEntry(out, h.n, n)
+	f.fillEntry(out, h.n, e.name, n)
 }
 
 // list gives entries after the offset to add, until that has no more room.

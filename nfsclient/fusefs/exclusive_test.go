@@ -5,6 +5,7 @@ package fusefs_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -72,5 +73,66 @@ func TestExclusiveCreateThatWasRepeatedIsOurs(t *testing.T) {
 	}
 	if c := m.stats().Calls; c["CREATE"].Errors < 5 { // four that were repeated, and at least the first name of another client
 		t.Errorf("%d CREATEs were refused: another client's files were not met", c["CREATE"].Errors)
+	}
+}
+
+// TestMakingAsksForKnownNames: a name that the kernel believes for long is free again when another client has
+// removed it, however an object is made by that name. To look at it costs no call meanwhile.
+func TestMakingAsksForKnownNames(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	for kind, make := range map[string]func(name string) error{
+		"file":      func(name string) error { return makeNew(name, 0o640) },
+		"directory": func(name string) error { return os.Mkdir(name, 0o750) },
+		"link":      func(name string) error { return os.Symlink("target", name) },
+		"FIFO":      func(name string) error { return syscall.Mkfifo(name, 0o640) },
+		"hard link": func(name string) error { return os.Link(m.at("first"), name) },
+		"moved": func(name string) error {
+			must(t, makeNew(m.at("from"), 0o640))
+			must(t, os.Rename(m.at("from"), name+"-moved"))
+			_, err := os.Lstat(name + "-moved")
+			must(t, err)
+			must(t, os.Remove(m.there("moved-moved")))
+			return makeNew(name+"-moved", 0o640)
+		},
+	} {
+		must(t, os.WriteFile(m.at("first"), nil, 0o640))
+		must(t, makeNew(m.at(kind), 0o640))
+		before := m.stats().Calls["LOOKUP"].Count
+		for range 10 {
+			_, err := os.Lstat(m.at(kind))
+			must(t, err)
+		}
+		if n := m.stats().Calls["LOOKUP"].Count - before; n > 5 { // the last removal may have reached the kernel only now
+			t.Errorf("%s: got %d LOOKUPs of a name that is known, want none", kind, n)
+		}
+		must(t, os.Remove(m.there(kind)))
+		if err := make(m.at(kind)); err != nil {
+			t.Errorf("%s: got %v, want it made", kind, err)
+		}
+	}
+}
+
+// TestReplacingAsksForTheKnownName: a file that is open here, and that another client has given the name which is
+// replaced, gets a hidden name.
+func TestReplacingAsksForTheKnownName(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	for _, name := range []string{"open", "replaced", "new"} { // without pages of them here
+		must(t, os.WriteFile(m.there(name), []byte(name), 0o640))
+		_, err := os.Lstat(m.at(name))
+		must(t, err)
+	}
+	f, err := os.Open(m.at("open"))
+	must(t, err)
+	defer f.Close()
+	must(t, syscall.Access(m.dir, 1)) // the right to search need not be asked for again
+	must(t, os.Rename(m.there("open"), m.there("replaced")))
+	must(t, os.Rename(m.at("new"), m.at("replaced")))
+	names, err := filepath.Glob(m.there(".nfs*"))
+	must(t, err)
+	if len(names) != 1 {
+		t.Errorf("got hidden names %v, want one", names)
+	}
+	if b, err := os.ReadFile(m.there("replaced")); err != nil || string(b) != "new" {
+		t.Errorf("got %q, %v, want new", b, err)
 	}
 }

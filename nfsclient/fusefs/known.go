@@ -166,7 +166,7 @@ func (r *request) lookupListed(dir *node, name string, out *fuse.EntryOut) (fuse
 		}
 		return f.status(err), true
 	}
-	f.fillEntry(out, dir, n)
+	f.fillEntry(out, dir, name, n)
 	return fuse.OK, true
 }
 

@@ -64,7 +64,7 @@ func (r *request) answerLookup(dir *node, name string, out *fuse.EntryOut) fuse.
 		return f.status(err)
 	}
 	r.lookedUp(dir)
-	f.fillEntry(out, dir, n)
+	f.fillEntry(out, dir, name, n)
 	if !current {
 		out.SetEntryTimeout(0)
 	}
@@ -93,6 +93,10 @@ func (r *request) lookupNow(dir *node, name string) (n *node, current bool, err 
 // lookupCached answers from the cache: where the directory is as it was when the name was
 // looked up, the caller has the right to search it, and the attributes of what the name
 // leads to are trusted. If that right has to be asked for, one call does for all names.
+//
+// While the kernel believes a name it asks only before it makes that name or replaces it (LOOKUP_EXCL,
+// LOOKUP_RENAME_TARGET): then the server is to say what has the name. Where the kernel has dropped the name
+// of a file that it keeps, this costs a call that need not be.
 func (r *request) lookupCached(dir *node, name string, out *fuse.EntryOut) (fuse.Status, bool) {
 	f := r.fs
 	if f.opt.LookupCache == LookupNone {
@@ -103,7 +107,7 @@ func (r *request) lookupCached(dir *node, name string, out *fuse.EntryOut) (fuse
 		return 0, false
 	}
 	if c.n != nil {
-		if _, left := c.n.snapshot(); left <= 0 {
+		if _, left := c.n.snapshot(); left <= 0 || time.Now().Before(c.shown) {
 			return 0, false
 		}
 	}
@@ -119,7 +123,7 @@ func (r *request) lookupCached(dir *node, name string, out *fuse.EntryOut) (fuse
 	if !f.table.again(dir, name, c.n) {
 		return 0, false
 	}
-	f.fillEntry(out, dir, c.n)
+	f.fillEntry(out, dir, name, c.n)
 	return fuse.OK, true
 }
 
@@ -199,12 +203,16 @@ func (f *fileSystem) searched(dir *node) bool {
 // manyUsers reports whether the programs of the mount act as several users.
 func (f *fileSystem) manyUsers() bool { return f.opt.AllowOther && f.opt.Cred == nil }
 
-// fillEntry tells the kernel of n, which is in dir.
-func (f *fileSystem) fillEntry(out *fuse.EntryOut, dir, n *node) {
+// fillEntry tells the kernel of n, which has the name in dir.
+func (f *fileSystem) fillEntry(out *fuse.EntryOut, dir *node, name string, n *node) {
 	attr, left := n.snapshot()
 	out.NodeId, out.Generation = n.id, 1
 	if !f.byKernel(&attr) {
-		out.SetEntryTimeout(f.nameFor(dir))
+		ttl := f.nameFor(dir)
+		out.SetEntryTimeout(ttl)
+		f.table.mu.Lock()
+		f.table.show(dir, name, time.Now().Add(ttl))
+		f.table.mu.Unlock()
 	}
 	f.fillAttr(&out.Attr, n, &attr)
 	if size := f.entrySize(n, out.Attr.Size); size != out.Attr.Size {

@@ -2,7 +2,10 @@
 
 package fusefs
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // bind gives n, or nothing (nil), the name in dir. The caller holds mu.
 func (t *table) bind(dir *node, name string, n *node, content uint64) {
@@ -11,8 +14,9 @@ func (t *table) bind(dir *node, name string, n *node, content uint64) {
 	} else {
 		t.exists(dir, name)
 	}
-	if old, ok := dir.children[name]; ok && old.n == n {
-		dir.children[name] = child{n, content}
+	old, ok := dir.children[name]
+	if ok && old.n == n {
+		dir.children[name] = child{n, content, old.shown}
 		return
 	}
 	t.unbind(dir, name)
@@ -22,7 +26,7 @@ func (t *table) bind(dir *node, name string, n *node, content uint64) {
 	if dir.children == nil {
 		dir.children = make(map[string]child)
 	}
-	dir.children[name] = child{n, content}
+	dir.children[name] = child{n, content, old.shown}
 	if n == nil {
 		dir.absent++
 		return
@@ -93,6 +97,16 @@ func (t *table) moved(dir *node, name string, to *node, toName string, content u
 	t.exists(to, toName)
 	if ok && c.n != nil {
 		t.bind(to, toName, c.n, content)
+		t.show(to, toName, c.shown)
+	}
+}
+
+// show notes until when the kernel believes a name, from a reply or from another name that it has moved. The caller
+// holds mu.
+func (t *table) show(dir *node, name string, until time.Time) {
+	if c, ok := dir.children[name]; ok {
+		c.shown = until
+		dir.children[name] = c
 	}
 }
 
@@ -107,7 +121,7 @@ func (t *table) doubtPath(n *node) {
 	for ways := []*node{n}; len(ways) > 0; {
 		n, ways = ways[len(ways)-1], ways[:len(ways)-1]
 		for _, p := range n.places {
-			p.dir.children[p.name] = child{n, unsure}
+			p.dir.children[p.name] = child{n: n, content: unsure}
 			t.doubt(p.dir)
 			if !seen[p.dir] {
 				seen[p.dir] = true

@@ -73,8 +73,9 @@ type place struct {
 
 // A child is what a name was when it was asked for last.
 type child struct {
-	n       *node  // nil: nothing has the name
-	content uint64 // of the directory, at that time
+	n       *node     // nil: nothing has the name
+	content uint64    // of the directory, at that time
+	shown   time.Time // until then the kernel believes the name, unless it has forgotten it
 }
 
 // Bounds of the names that a directory keeps beside those that the kernel holds.

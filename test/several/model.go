@@ -103,7 +103,7 @@ func (m *model) current(actor int, name string) bool {
 	}
 	now := m.names[name]
 	for _, ino := range m.seen[nameKey{actor, name}] {
-		if ino != now && ino != nil && (ino.links > 0 || ino.hidden || m.op == Stat || m.op == Create) {
+		if ino != now && ino != nil && (ino.links > 0 || ino.hidden || m.op == Stat) {
 			return false
 		}
 	}
