@@ -7,6 +7,7 @@ import (
 	"context"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -28,6 +29,7 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fu
 	if err := f.sendHeld(r, h.n); err != nil { // reading sets the access time
 		return nil, f.status(err)
 	}
+	group := h.n.beginRead()
 	f.counts.requestMemory.Add(int64(len(p)))
 	defer f.counts.requestMemory.Add(-int64(len(p)))
 	p = p[:min(int(in.Size), len(p))]
@@ -44,26 +46,29 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fu
 		v, err = h.data.View(r, h.actor(r, in.Pid), p, int64(in.Offset))
 	}
 	if err != nil && len(v.Data) == 0 {
+		f.endRead(h.n, group)
 		return nil, f.status(f.stale(h.n, err))
 	}
-	if err == nil && len(v.Data) < len(p) {
-		h.n.shrank(in.Offset + uint64(len(v.Data))) // as the kernel takes it
-	}
-	return lend(v), fuse.OK
+	cuts := err == nil && len(v.Data) < len(p) && h.n.shrank(in.Offset+uint64(len(v.Data))) // as the kernel takes it
+	return f.lend(v, h.n, group, cuts), fuse.OK
 }
 
 // A lentResult is the reply to a READ, in memory of the request or of the data path, which is held until the kernel has
 // the data. It has Slices so that the data leaves from where it is.
 type lentResult struct {
-	view datapath.View
-	data [1][]byte
+	view  datapath.View
+	fs    *fileSystem
+	n     *node
+	group int  // of n.reading
+	cuts  bool // it has the kernel make the size smaller
+	data  [1][]byte
 }
 
 var lentPool = sync.Pool{New: func() any { return new(lentResult) }}
 
-func lend(v datapath.View) *lentResult {
+func (f *fileSystem) lend(v datapath.View, n *node, group int, cuts bool) *lentResult {
 	r := lentPool.Get().(*lentResult)
-	r.view, r.data[0] = v, v.Data
+	r.view, r.data[0], r.fs, r.n, r.group, r.cuts = v, v.Data, f, n, group, cuts
 	return r
 }
 
@@ -74,7 +79,13 @@ func (r *lentResult) Slices() ([][]byte, fuse.Status)    { return r.data[:], fus
 // Done is called once, when the kernel has the data or will not have it.
 func (r *lentResult) Done() {
 	r.view.Release()
-	r.data[0] = nil
+	if r.cuts {
+		f, n, group := r.fs, r.n, r.group
+		time.AfterFunc(cutFor, func() { f.endRead(n, group) })
+	} else {
+		r.fs.endRead(r.n, r.group)
+	}
+	r.data[0], r.fs, r.n = nil, nil, nil
 	lentPool.Put(r)
 }
 

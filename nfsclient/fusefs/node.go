@@ -44,6 +44,7 @@ type node struct {
 	shown   uint64    // of a file: its size is at least this to the kernel; see size.go
 	seen    bool      // of a file: the kernel was given a size
 	shownAs ownership // the kernel has these, if it was given attributes
+	reading reading   // of a file
 	making  bool      // of a file: made by an open that nobody has closed yet (see hold.go)
 	heldErr error     // of what was held, told to nobody yet
 

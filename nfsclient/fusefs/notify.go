@@ -34,6 +34,9 @@ func (q *notices) init(f *fileSystem) {
 
 // put has the kernel told of n, soon.
 func (q *notices) put(n *node) {
+	if n.defersNotice() {
+		return
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.held[n] > 0 {

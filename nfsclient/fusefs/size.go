@@ -51,11 +51,13 @@ func (n *node) grew(size uint64) {
 	n.mu.Unlock()
 }
 
-// shrank is for replies by which the kernel's size may become this, if it was larger.
-func (n *node) shrank(size uint64) {
+// shrank is for replies by which the kernel's size may become this, if it was larger. It reports whether it was.
+func (n *node) shrank(size uint64) bool {
 	n.mu.Lock()
+	defer n.mu.Unlock()
+	was := n.shown
 	n.shown = min(n.shown, size)
-	n.mu.Unlock()
+	return n.shown < was
 }
 
 // replaced is for the reply to SETATTR, whose size the kernel takes in any case.

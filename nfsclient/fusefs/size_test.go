@@ -111,6 +111,30 @@ func TestLateNoticeIsLeftOut(t *testing.T) {
 	}
 }
 
+// TestCutFileShowsNoZeros: a program that has a file open, of which only the first page is in memory, reads no zeros after
+// another client has emptied the file.
+func TestCutFileShowsNoZeros(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	must(t, os.WriteFile(m.at("file"), nil, 0o644))
+	f, err := os.OpenFile(m.at("file"), os.O_RDWR, 0)
+	must(t, err)
+	defer f.Close()
+	data, buf := bytes.Repeat([]byte("o"), 4401), make([]byte, 8192)
+	for i := range 300 {
+		_, err := f.WriteAt(data, 0) // the second page is not filled by that
+		must(t, err)
+		must(t, f.Sync())
+		must(t, os.Truncate(m.there("file"), 0))
+		n, err := f.ReadAt(buf, 0)
+		if err != nil && !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		if bytes.IndexByte(buf[:n], 0) >= 0 {
+			t.Fatalf("round %d: got %d bytes with zeros, want none", i, n)
+		}
+	}
+}
+
 // TestTruncatingOpenSendsNoPages: what was stored through a mapping, and what another client has
 // changed, is gone after an open with O_TRUNC.
 func TestTruncatingOpenSendsNoPages(t *testing.T) {
