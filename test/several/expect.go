@@ -89,6 +89,9 @@ func (m *model) open(s Step, o Outcome) string {
 		m.asked(s.Actor, s.Name)
 		return fails(o, "ENOENT")
 	}
+	if o.Err == "ENOENT" && m.absent(s.Actor, s.Name) && !strings.Contains(flags, " creat ") {
+		return ""
+	}
 	if o.Err != "" {
 		return "success"
 	}
@@ -129,6 +132,9 @@ func (m *model) name(s Step, o Outcome) string {
 	if ino == nil && s.Op != CopyIn {
 		m.asked(s.Actor, s.Name)
 		return fails(o, "ENOENT")
+	}
+	if o.Err == "ENOENT" && m.absent(s.Actor, s.Name) {
+		return ""
 	}
 	if want := fails(o, ""); want != "" {
 		return want
@@ -231,7 +237,6 @@ func (m *model) changeFile(s Step, f *opened, o Outcome) string {
 		m.publish(s.Actor, ino)
 	case Lock:
 		ino.lock, ino.holder, ino.holderFd, ino.leaving = s.Flags, s.Actor, s.Fd, false
-		delete(ino.cut, s.Actor)
 		m.settle(s.Actor, ino)
 	case Unlock:
 		m.publish(s.Actor, ino)

@@ -13,9 +13,11 @@ type Kind struct {
 	NoCache bool // a mount with noac: as a local one, but what it writes may wait for close
 	Command bool // it does Cat, CopyIn, Rename, Unlink and Stat alone, and each asks the server
 	NoLocks bool // its locks mean nothing to others, so it takes none
+	// Absent: a mount that keeps, for some time, that names are absent: those that it has asked for, and for a second all
+	// that it has not seen in the directory.
+	Absent bool
 	// Unasked: with noac, what is not among asking may use the size and the pages that the mount has, since FUSE sends
-	// none of it, or the server says nothing of them. And lseek may go to an end that another actor has cut since, but
-	// under a lock: the kernel takes no size from a reply that a notice has overtaken.
+	// none of it, or the server says nothing of them.
 	Unasked bool
 	// Kernel: Linux's client. It keeps its pages while it has the file open for writing, but for locks, and ACLs under
 	// locks. It appends at the end that it knows, and empties no file that it creates where it knows of none.
@@ -41,11 +43,10 @@ type inode struct {
 	dirty     int // the actor that has written what is not, or -1
 	maker     int // the actor that has made it and closed no open file of it since, or -1
 	floor     map[int]int
-	cut       map[int]bool // the actors for which another one has made it shorter
-	lock      string       // how it is locked
-	holder    int          // the actor and
-	holderFd  int          // the open file that have locked it
-	leaving   bool         // a lock of flock goes some time after the last close, since FUSE's RELEASE comes then
+	lock      string // how it is locked
+	holder    int    // the actor and
+	holderFd  int    // the open file that have locked it
+	leaving   bool   // a lock of flock goes some time after the last close, since FUSE's RELEASE comes then
 
 	// of the removal of its last name
 	remover int
@@ -54,7 +55,7 @@ type inode struct {
 }
 
 func newInode() *inode {
-	return &inode{versions: []version{{mode: 0o644}}, links: 1, dirty: -1, maker: -1, floor: make(map[int]int), cut: make(map[int]bool)}
+	return &inode{versions: []version{{mode: 0o644}}, links: 1, dirty: -1, maker: -1, floor: make(map[int]int)}
 }
 
 func (i *inode) last() *version { return &i.versions[len(i.versions)-1] }
@@ -108,6 +109,12 @@ func (m *model) current(actor int, name string) bool {
 		}
 	}
 	return true
+}
+
+// absent reports whether an actor may keep that nothing has a name, which is wrong.
+func (m *model) absent(actor int, name string) bool {
+	seen := m.seen[nameKey{actor, name}]
+	return m.kinds[actor].Absent && m.names[name] != nil && (len(seen) == 0 || slices.Contains(seen, nil))
 }
 
 // removed notes that an actor has removed the last name of a file. While the file is open there, a mount gives it a
@@ -203,9 +210,6 @@ func (m *model) change(actor int, ino *inode, atOnce bool, edit func(v *version)
 	fresh := m.fresh(actor, ino)
 	v := *ino.last()
 	edit(&v)
-	for a := range m.kinds {
-		ino.cut[a] = ino.cut[a] || a != actor && len(v.data) < len(ino.last().data)
-	}
 	ino.versions = append(ino.versions, v)
 	if fresh {
 		ino.floor[actor] = len(ino.versions) - 1

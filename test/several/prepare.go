@@ -45,9 +45,6 @@ func (m *model) prepare(s *Step) bool {
 	return f != nil && !f.lost && m.prepareFile(f, s)
 }
 
-// seeks reports whether lseek finds the end.
-func (m *model) seeks(f *opened) bool { return !m.kinds[f.actor].Unasked || !f.ino.cut[f.actor] }
-
 // otherSize has a truncation be to another size than the file has: what one to the same
 // size changes differs between file systems.
 func (m *model) otherSize(ino *inode, s *Step) {
@@ -65,10 +62,8 @@ func (m *model) prepareFile(f *opened, s *Step) bool {
 		return f.write && !f.append
 	case Append:
 		return f.append && (!m.kinds[s.Actor].Kernel || m.fresh(s.Actor, f.ino))
-	case SeekEnd:
-		return m.seeks(f)
 	case SeekWrite:
-		return f.write && !f.append && m.fresh(s.Actor, f.ino) && m.seeks(f)
+		return f.write && !f.append && m.fresh(s.Actor, f.ino)
 	case FTruncate:
 		m.otherSize(f.ino, s)
 		return f.write

@@ -31,9 +31,6 @@ func (m *model) see(s Step, ino *inode, o Outcome) string {
 		if s.Op == Map && mapped(s, may, o) {
 			return ""
 		}
-		if m.kinds[s.Actor].Unasked {
-			may = append(may, cutOff(may))
-		}
 		ok = o.Err == "" && content(may, off, s.N, o.Data)
 	}
 	if ok {
@@ -110,22 +107,6 @@ func mapped(s Step, may []version, o Outcome) bool {
 		}
 	}
 	return padded && (o.Err == "SIGBUS" || content(may, s.Off, s.N, o.Data))
-}
-
-// cutOff is what a mount may show besides of a file that was cut since it asked: zeros, up to the longest old end. The
-// kernel keeps that end when a short READ fills one of its pages.
-func cutOff(may []version) version {
-	longest, cut := may[0], false
-	for _, v := range may {
-		cut = cut || len(v.data) != len(longest.data)
-		if len(v.data) > len(longest.data) {
-			longest = v
-		}
-	}
-	if !cut {
-		return longest
-	}
-	return version{data: make([]byte, len(longest.data))}
 }
 
 // content compares bytes: each is of a version, and so is the end.

@@ -172,3 +172,32 @@ func TestOlderVersions(t *testing.T) {
 		}
 	}
 }
+
+// TestAbsentNames: a mount that keeps that names are absent may say so of one that another actor has made, and not of
+// one that it has seen.
+func TestAbsentNames(t *testing.T) {
+	m := newModel([]Kind{{Name: "a mount"}, {Name: "a mount with lookupcache=all", Absent: true}})
+	steps := []struct {
+		step Step
+		got  Outcome
+		ok   bool
+	}{
+		{Step{Actor: 0, Op: Create, Name: "a", Fd: 1}, Outcome{}, true},
+		{Step{Actor: 0, Op: Stat, Name: "a"}, Outcome{Err: "ENOENT"}, false},
+		{Step{Actor: 1, Op: Stat, Name: "a"}, Outcome{Err: "ENOENT"}, true},
+		{Step{Actor: 1, Op: Open, Name: "a", Fd: 1, Flags: "w creat"}, Outcome{Err: "ENOENT"}, false},
+		{Step{Actor: 1, Op: Create, Name: "a", Fd: 1}, Outcome{Err: "ENOENT"}, false},
+		{Step{Actor: 1, Op: Create, Name: "a", Fd: 1}, Outcome{Err: "EEXIST"}, true},
+		{Step{Actor: 1, Op: Stat, Name: "a"}, Outcome{Err: "ENOENT"}, false},
+		{Step{Actor: 1, Op: Open, Name: "a", Fd: 1, Flags: "r"}, Outcome{Err: "ENOENT"}, false},
+		{Step{Actor: 1, Op: Unlink, Name: "a"}, Outcome{}, true},
+		{Step{Actor: 0, Op: Create, Name: "a", Fd: 2}, Outcome{}, true},
+		{Step{Actor: 1, Op: Unlink, Name: "a"}, Outcome{Err: "ENOENT"}, true},
+		{Step{Actor: 1, Op: Unlink, Name: "a"}, Outcome{}, true},
+	}
+	for _, s := range steps {
+		if want := m.apply(s.step, s.got); (want == "") != s.ok {
+			t.Errorf("%s → %s: got accepted %t (want %q), want %t", s.step, s.got, want == "", want, s.ok)
+		}
+	}
+}
