@@ -21,8 +21,8 @@ import (
 
 // A silence is when a request last ended without an answer.
 type silence struct {
-	at  atomic.Int64 // in Unix seconds; 0: never
-	tls atomic.Int64 // when the log last had a line on TLS, in Unix seconds; 0: never
+	at  atomic.Pointer[time.Time] // nil: never
+	tls atomic.Pointer[time.Time] // when the log last had a line on TLS; nil: never
 }
 
 const (
@@ -37,7 +37,7 @@ const (
 // away reports whether the storage has left a request without an answer lately.
 func (s *silence) away() bool {
 	at := s.at.Load()
-	return at != 0 && time.Since(time.Unix(at, 0)) < awayFor
+	return at != nil && time.Since(*at) < awayFor
 }
 
 // note takes the error of a request, and reports whether that was left without an answer.
@@ -45,10 +45,10 @@ func (s *silence) note(began time.Time, err error) bool {
 	silent := unanswered(err, time.Since(began))
 	switch {
 	case silent:
-		s.at.Store(time.Now().Unix())
+		s.at.Store(new(time.Now()))
 	case err != nil && noTLS(err):
-		now, last := time.Now(), s.tls.Load()
-		if now.Sub(time.Unix(last, 0)) >= tlsEvery && s.tls.CompareAndSwap(last, now.Unix()) {
+		last := s.tls.Load()
+		if (last == nil || time.Since(*last) >= tlsEvery) && s.tls.CompareAndSwap(last, new(time.Now())) {
 			logrus.Errorf("juicefs: no TLS with the object storage, so that clients get NFS3ERR_IO: %v", err)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 type room struct {
 	object.ObjectStorage
 	silence
-	full atomic.Int64 // when it did last, in Unix seconds; 0: it has taken one since
+	full atomic.Pointer[time.Time] // when it did last; nil: it has taken one since
 }
 
 // fullFor is how long a refusal counts: an upload is tried for some minutes before its writer is told.
@@ -30,9 +30,9 @@ func (r *room) Put(ctx context.Context, key string, in io.Reader, getters ...obj
 	err := r.ObjectStorage.Put(ctx, key, in, getters...)
 	switch silent := r.note(began, err); {
 	case err == nil:
-		r.full.Store(0)
+		r.full.Store(nil)
 	case !silent && wantsRoom(err):
-		r.full.Store(time.Now().Unix())
+		r.full.Store(new(time.Now()))
 	}
 	return err
 }
@@ -40,7 +40,7 @@ func (r *room) Put(ctx context.Context, key string, in io.Reader, getters ...obj
 // short reports whether the storage has had no room when it was last asked for some.
 func (r *room) short() bool {
 	at := r.full.Load()
-	return at != 0 && time.Since(time.Unix(at, 0)) < fullFor
+	return at != nil && time.Since(*at) < fullFor
 }
 
 // refusal is what S3 servers say: MinIO, Ceph, and others by the status of RFC 4918, which is not to be found within other numbers: ports, those of requests.

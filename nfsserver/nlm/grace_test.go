@@ -36,12 +36,12 @@ func TestFileSystemsAreToldOfTheEndOfGrace(t *testing.T) {
 	defer srv.Close()
 	s := newService(srv, Options{})
 	defer s.Close()
-	s.graceEnd.Store(time.Now().Add(time.Hour).UnixNano())
+	s.graceEnd.Store(new(time.Now().Add(time.Hour)))
 	s.sweep(time.Now())
 	if n := held.ends.Load(); n != 0 {
 		t.Errorf("told %d times in the period of grace", n)
 	}
-	s.graceEnd.Store(0)
+	s.graceEnd.Store(nil)
 	s.sweep(time.Now())
 	if held.ends.Load() == 0 {
 		t.Error("never told")

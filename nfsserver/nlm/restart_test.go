@@ -49,7 +49,7 @@ func TestRestart(t *testing.T) {
 	stranger.Lock.Caller = []byte("other")
 	other.want("reclaim of who had none", other.lockArgs(&stranger), nlm4.DeniedGracePeriod)
 	p.want("reclaim", p.lockArgs(&reclaim), nlm4.Granted)
-	r.locks.graceEnd.Store(0)
+	r.locks.graceEnd.Store(nil)
 	other.want("in the way of what was reclaimed", other.lock(fh, 1, 9, 1, true), nlm4.Denied)
 	other.want("after grace", other.lock(fh, 1, 20, 1, true), nlm4.Granted)
 	p.want("UNLOCK", p.unlock(fh, 1, 0, 0), nlm4.Granted)

@@ -60,8 +60,8 @@ type Service struct {
 	portOf func(ctx context.Context, addr netip.Addr, prog, vers uint32) (uint16, error)
 	pause  time.Duration // between two looks at files that other programs have locked
 
-	graceEnd atomic.Int64 // of the period to reclaim in, in nanoseconds since 1970
-	foreign  atomic.Int64 // when a client was last kept waiting by a program of this machine, in the same way
+	graceEnd atomic.Pointer[time.Time] // of the period to reclaim in; nil: there is none
+	foreign  atomic.Pointer[time.Time] // when a program of this machine last kept a client waiting; nil: never
 
 	ledger  ledger
 	monitor monitor
@@ -134,7 +134,7 @@ func mostFiles() int {
 // start starts the loops. Grace begins.
 func (s *Service) start() {
 	if lost := s.monitor.lost(); len(lost) > 0 {
-		s.graceEnd.Store(time.Now().Add(s.opts.Grace).UnixNano())
+		s.graceEnd.Store(new(time.Now().Add(s.opts.Grace)))
 		s.work.Go(func() { s.notifyLoop(lost) })
 	}
 	s.work.Go(s.pollLoop)
@@ -146,7 +146,12 @@ func (s *Service) start() {
 }
 
 // Grace returns how long it is until clients can take new locks; 0: they can.
-func (s *Service) Grace() time.Duration { return max(0, time.Until(time.Unix(0, s.graceEnd.Load()))) }
+func (s *Service) Grace() time.Duration {
+	if end := s.graceEnd.Load(); end != nil {
+		return max(0, time.Until(*end))
+	}
+	return 0
+}
 
 // Close ends the loops and releases all locks. No call may be running or follow. Clients that have locks are told with the next start.
 // Loops that a file system keeps waiting are left after some seconds, as the calls of a transport.Server are.
@@ -206,7 +211,7 @@ func (s *Service) letGo(f *file) {
 
 // poll has a file looked at again until nobody waits for other programs any more. f.mu is held.
 func (s *Service) poll(f *file) {
-	s.foreign.Store(time.Now().UnixNano())
+	s.foreign.Store(new(time.Now()))
 	s.mu.Lock()
 	if !s.polled[f] {
 		s.polled[f] = true
@@ -221,7 +226,7 @@ func (s *Service) poll(f *file) {
 
 // programs are those of this machine that may be in a circle with a client, nil: none has kept a client waiting lately.
 func (s *Service) programs(foreign bool) *programs {
-	if !foreign && time.Since(time.Unix(0, s.foreign.Load())) > programsFor {
+	if last := s.foreign.Load(); !foreign && (last == nil || time.Since(*last) > programsFor) {
 		return nil
 	}
 	return listPrograms()

@@ -6,7 +6,9 @@ package changing
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,10 +22,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// program is nfsrdmad, built for the suite.
-var program string
+// program is nfsrdmad, and client nfsrdma, built for the suite with clocks that it can set.
+var program, client string
 
 func TestMain(m *testing.M) {
+	if rule := os.Getenv(forbidEnv); rule != "" {
+		fmt.Fprintln(os.Stderr, "test/changing:", forbid(rule, os.Args[1:]))
+		os.Exit(1)
+	}
 	code, err := build(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "test/changing:", err)
@@ -32,26 +38,25 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build makes the program, unless a test that runs once more in a network of its own has it already.
+// build makes the programs, unless a test that runs once more in a network of its own has them already.
 func build(m *testing.M) (int, error) {
 	const env = "NFSRDMA_TEST_CHANGING"
-	if program = os.Getenv(env); program != "" {
-		return m.Run(), nil
+	dir := os.Getenv(env)
+	if dir == "" {
+		made, err := os.MkdirTemp("", "nfsrdma-changing-")
+		if err != nil {
+			return 1, err
+		}
+		defer os.RemoveAll(made)
+		if err := buildWithClocks(made); err != nil {
+			return 1, err
+		}
+		if err := errors.Join(os.Chmod(made, 0o755), os.Setenv(env, made)); err != nil {
+			return 1, err
+		}
+		dir = made
 	}
-	dir, err := os.MkdirTemp("", "nfsrdma-changing-")
-	if err != nil {
-		return 1, err
-	}
-	defer os.RemoveAll(dir)
-	program = filepath.Join(dir, "nfsrdmad")
-	cmd := exec.Command("go", "build", "-o", program, "./cmd/nfsrdmad")
-	cmd.Dir = filepath.Join("..", "..")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("%w: %s", err, out)
-	}
-	if err := os.Setenv(env, program); err != nil {
-		return 1, err
-	}
+	program, client = filepath.Join(dir, "nfsrdmad"), filepath.Join(dir, "nfsrdma")
 	return m.Run(), nil
 }
 
@@ -61,10 +66,13 @@ const patience = 5 * time.Minute
 // A server is a process of nfsrdmad.
 type server struct {
 	*testing.T
-	cmd  *exec.Cmd
-	addr string // of NFS over TCP
-	dir  string // of its control socket
-	end  func()
+	cmd    *exec.Cmd
+	addr   string // of NFS over TCP
+	rdma   string // and over RDMA, for a server that serves it
+	dir    string // of its control socket
+	clk    clock
+	passed time.Duration // by which its clock is ahead
+	end    func()
 
 	client *nfsclient.Client // of the test's goroutine; nil: not connected yet
 
@@ -88,11 +96,12 @@ func (s *server) said() string {
 func start(t *testing.T, shell, state string, args ...string) *server {
 	t.Helper()
 	port := fmt.Sprint(machine.Port(t))
-	s := &server{T: t, addr: "127.0.0.1:" + port, dir: t.TempDir()}
+	s := &server{T: t, addr: "127.0.0.1:" + port, dir: t.TempDir(), clk: newClock(t)}
 	all := append([]string{"-c", shell + ` exec "$0" "$@"`, program, "serve", "--rdma-port", "0", "--tcp-port", port, "--rpcbind", "off",
 		"--trust-local", "--no-root-squash", "--state-dir", state, "--control", filepath.Join(s.dir, "control")}, args...)
 	s.cmd = exec.Command("sh", all...)
 	s.cmd.Stdout, s.cmd.Stderr = s, s
+	s.cmd.Env = append(os.Environ(), s.clk.env())
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -130,19 +139,34 @@ func (s *server) await(what string, holds func() bool) {
 	}
 }
 
+// reload has the server read its exports file again.
+func (s *server) reload() {
+	s.Helper()
+	sh(s.T, program, "reload", "--control", filepath.Join(s.dir, "control"))
+}
+
 // mount returns an export by MNT.
 func (s *server) mount(name string) (*nfsclient.FS, error) {
+	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if s.client == nil {
-		c, err := nfsclient.Dial(ctx, s.addr, nfsclient.Options{Transport: nfsclient.TCP})
-		if err != nil {
-			return nil, err
-		}
-		s.Cleanup(func() { c.Close() })
-		s.client = c
+		_, port, err := net.SplitHostPort(s.addr)
+		must(s.T, err)
+		s.connect(nfsclient.Options{Transport: nfsclient.TCP}, port)
 	}
 	return s.client.Mount(ctx, name)
+}
+
+// connect has the test call the server in another way.
+func (s *server) connect(o nfsclient.Options, port string) {
+	s.Helper()
+	host, _, err := net.SplitHostPort(s.addr)
+	must(s.T, err)
+	c, err := nfsclient.Dial(s.Context(), net.JoinHostPort(host, port), o)
+	must(s.T, err)
+	s.Cleanup(func() { c.Close() })
+	s.client = c
 }
 
 // has reports whether an export is served and has a file of that name.
@@ -180,34 +204,6 @@ func must(t *testing.T, errs ...error) {
 	for _, err := range errs {
 		if err != nil {
 			t.Fatal(err)
-		}
-	}
-}
-
-// facts lists what a server reads from the machine, when it reads it again, and the test that changes it.
-var facts = []struct{ fact, again, test string }{
-	{"an export's directory", "each second while it cannot be opened", "TestDirectoryAppears"},
-	{"what is mounted at an export's directory", "when the kernel says that mounts have changed", "TestMountedOver"},
-	{"that an export's file system is mounted", "when the kernel says that mounts have changed", "TestUnmountedByForce"},
-	{"the addresses of the machine, for TCP", "never: the kernel serves one once it is there", "TestAddressAppears"},
-	{"the file of clients with locks", "at start, and with each new client while it cannot be kept", "TestStateDamaged"},
-	{"room for state", "with each new client", "TestStateDirectoryFull"},
-	{"the limit on descriptors", "each second while an export lacks some", "TestDescriptorsRunOut"},
-}
-
-// TestFacts: each fact has a test.
-func TestFacts(t *testing.T) {
-	for _, f := range facts {
-		files, err := filepath.Glob("*_test.go")
-		must(t, err)
-		found := false
-		for _, file := range files {
-			b, err := os.ReadFile(file)
-			must(t, err)
-			found = found || bytes.Contains(b, []byte("func "+f.test+"(t *testing.T)"))
-		}
-		if !found {
-			t.Errorf("%s, read %s: there is no %s", f.fact, f.again, f.test)
 		}
 	}
 }

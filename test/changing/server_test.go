@@ -101,7 +101,7 @@ func TestUnmountedByForce(t *testing.T) {
 	sh(t, "umount", "-l", dir)
 	must(t, os.WriteFile(filepath.Join(dir, "instead"), nil, 0o644))
 	s.await("end of the export", func() bool { _, err := s.mount(dir); return err != nil })
-	sh(t, program, "reload", "--control", filepath.Join(s.dir, "control"))
+	s.reload()
 	s.await("export of what is there", func() bool { return s.has(dir, "instead") })
 }
 
@@ -193,7 +193,7 @@ func TestDescriptorsRunOut(t *testing.T) {
 	few := left[:min(len(left), len(mounted))/2]
 	b, err := os.ReadFile(exportsFile(t, few...))
 	must(t, err, os.WriteFile(file, b, 0o600)) // the others give theirs back
-	sh(t, program, "reload", "--control", filepath.Join(s.dir, "control"))
+	s.reload()
 	for _, dir := range few {
 		s.await("export of "+dir, func() bool { return s.has(dir, "f") })
 	}

@@ -1,0 +1,168 @@
+// Clocks that are set under a server and a mount: nothing that is to last some time lasts by the clock of the wall.
+
+package changing
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/stack/peer"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
+)
+
+// lock asks for a byte of a file, and returns the status.
+func (s *server) lock(fh nfs3.FH, caller string, svid int32) nlm4.Status {
+	s.Helper()
+	var res nlm4.Res
+	args := nlm4.LockArgs{Exclusive: true, Lock: nlm4.Lock{Caller: []byte(caller), FH: fh.Bytes(), Owner: []byte(caller), Svid: svid, Offset: uint64(svid), Length: 1}}
+	if err := s.client.CallLockManager(context.Background(), nlm4.ProcLock, &args, &res); err != nil {
+		s.Fatal(err)
+	}
+	return res.Status
+}
+
+// TestClockSetUnderServer: grace and the replies that are kept last as long as they should when the clock is set by an hour.
+func TestClockSetUnderServer(t *testing.T) {
+	for _, by := range []time.Duration{-time.Hour, time.Hour} {
+		t.Run(by.String(), func(t *testing.T) {
+			state, dir := t.TempDir(), t.TempDir()
+			must(t, os.WriteFile(filepath.Join(dir, "f"), nil, 0o666))
+			must(t, os.WriteFile(filepath.Join(state, "locks.json"), []byte(`{"State":5,"Clients":[{"Addr":"127.0.0.1","UID":-1,"Name":"b2xk"}]}`), 0o600))
+			s := start(t, "", state, dir)
+			tree, err := s.mount(dir)
+			must(t, err)
+			f, err := s.client.Lookup(t.Context(), tree.Root(), "f")
+			must(t, err)
+			p := peer.DialTCP(t, s.addr)
+			defer p.C.Close()
+			call := peer.NFS(peer.XID(), nfs3.ProcMkdir, &nfs3.MkdirArgs{Where: nfs3.DirOpArgs{Dir: tree.Root(), Name: []byte("d")}})
+			makeDir := func(when string) {
+				t.Helper()
+				p.Message(call)
+				if _, d := p.Want(when); nfs3.Status(d.Uint32()) != nfs3.OK {
+					t.Errorf("MKDIR %s failed, want the reply that was kept", when)
+				}
+			}
+			makeDir("before")
+			s.clk.set(t, by, 0)
+			makeDir("again after the clock was set")
+			if got := s.lock(f.FH, "new", 1); got != nlm4.DeniedGracePeriod {
+				t.Errorf("a new lock in grace: %v, want %v", got, nlm4.DeniedGracePeriod)
+			}
+			s.clk.set(t, by, 2*time.Minute)
+			if got := s.lock(f.FH, "new", 1); got != nlm4.Granted {
+				t.Errorf("a new lock after grace: %v, want %v", got, nlm4.Granted)
+			}
+			if err := tree.Chtimes(t.Context(), "f", time.Time{}, time.Now()); err != nil {
+				t.Error(err)
+			}
+			s.mustWrite(dir, "g")
+		})
+	}
+}
+
+// TestClockSetUnderMount: attributes that are cached grow old, locks are had and files written, when the clock is set by an hour.
+func TestClockSetUnderMount(t *testing.T) {
+	if !machine.Apart(t) {
+		return
+	}
+	for _, by := range []time.Duration{-time.Hour, time.Hour} {
+		t.Run(by.String(), func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, "f")
+			must(t, os.WriteFile(file, nil, 0o666))
+			s := start(t, "", t.TempDir(), dir)
+			m := s.mountAt("127.0.0.1", dir, "actimeo=1")
+			at := filepath.Join(m.dir, "f")
+			if st, err := os.Stat(at); err != nil || st.Size() != 0 {
+				t.Fatalf("%v, %v", st, err)
+			}
+			m.clk.set(t, by, 0)
+			must(t, os.WriteFile(file, []byte("changed"), 0o666))
+			s.await("change in what is cached", func() bool { st, err := os.Stat(at); return err == nil && st.Size() == int64(len("changed")) })
+			f, err := os.OpenFile(at, os.O_RDWR, 0)
+			must(t, err)
+			defer f.Close()
+			must(t, flock(f))
+			_, err = f.WriteString("written")
+			must(t, err, f.Sync())
+			if b, err := os.ReadFile(file); err != nil || string(b) != "written" {
+				t.Errorf("on the server is %q, %v, want %q", b, err, "written")
+			}
+		})
+	}
+}
+
+// wallClock lists the files in which a decision or a message has to do with the time of the day, and why that has to be.
+var wallClock = map[string]string{
+	"cmd/nfsrdmad/program/page.go":   "the page says when the server was started",
+	"nfsclient/fusefs/setattr.go":    "times of files",
+	"nfsclient/fusefs/sleep.go":      "the kernel tells of clocks that were set",
+	"nfsclient/nlm/record.go":        "a number that is larger than that of the last start, for a file that was lost",
+	"nfsserver/attr.go":              "times of files",
+	"nfsserver/juicefs/commits.go":   "times of files",
+	"nfsserver/juicefs/file.go":      "times of files",
+	"nfsserver/juicefs/listing.go":   "the time of a directory and that of a listing: a directory whose time lies ahead is listed again",
+	"nfsserver/juicefs/names.go":     "the time of a directory that lies ahead is set back, as JuiceFS leaves it",
+	"nfsserver/juicefs/records.go":   "several servers of a volume know one another's calls by it",
+	"nfsserver/juicefs/repeats.go":   "several servers of a volume know one another's calls by it",
+	"nfsserver/nlm/monitor.go":       "a number that is larger than that of the last start, for a file that was lost",
+	"nfsserver/osfs/generations.go":  "the time of a file: one that is set back costs a look-up, and the clock that is set back a stale handle",
+	"nfsserver/osfs/readnow.go":      "the time of access, as the kernel compares it: one that is wrong costs a thread",
+	"nfsserver/portmap/programs.go":  "GETTIME says it",
+	"rnic/iwarp/link.go":             "a deadline that has passed, by any clock",
+	"xdr/nfs3/attr.go":               "times of files",
+	"cmd/internal/procs/meter.go":    "the clock of the process's processor time",
+	"cmd/internal/mounter/log.go":    "times of lines",
+	"cmd/internal/control/client.go": "a deadline that has passed, by any clock",
+	"cmd/nfsrdmad/program/reload.go": "systemd asks for CLOCK_MONOTONIC",
+}
+
+// TestWallClock: no file of a server or a mount compares by the time of the day but those that have to.
+func TestWallClock(t *testing.T) {
+	uses := regexp.MustCompile(`\.Unix(Nano|Milli|Micro)?\(|time\.Unix(Milli|Micro)?\(|CLOCK_|\.Round\(0\)|time\.RFC3339`)
+	found := sourcesWith(t, uses)
+	for file := range found {
+		if wallClock[file] == "" {
+			t.Errorf("%s uses the clock of the wall, which may be set: compare times of time.Now, or say here why not", file)
+		}
+	}
+	for file := range wallClock {
+		if !found[file] {
+			t.Errorf("%s does not use the clock of the wall, and is in the list", file)
+		}
+	}
+}
+
+// sourcesWith returns the files of servers and mounts in which a line other than a comment matches.
+func sourcesWith(t *testing.T, pattern *regexp.Regexp) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	root := filepath.Join("..", "..")
+	for _, dir := range []string{"xdr", "chunks", "rnic", "rpcrdma", "transport", "nfsclient", "nfsserver", "posixacl", "cmd/nfsrdmad",
+		"cmd/internal/audit", "cmd/internal/control", "cmd/internal/mountctl", "cmd/internal/mounter", "cmd/internal/procs", "cmd/internal/session"} {
+		must(t, filepath.WalkDir(filepath.Join(root, dir), func(path string, d os.DirEntry, err error) error {
+			name, _ := filepath.Rel(root, path)
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(name, "fstest/") ||
+				strings.Contains(name, "rnictest/") || strings.Contains(name, "xdrtest/") || strings.Contains(name, "juicefs/internal/") {
+				return err
+			}
+			b, err := os.ReadFile(path)
+			for line := range strings.Lines(string(b)) {
+				code, _, _ := strings.Cut(line, "//")
+				if pattern.MatchString(code) {
+					found[name] = true
+				}
+			}
+			return err
+		}))
+	}
+	return found
+}
