@@ -118,8 +118,8 @@ func (f *FS) init(o Options) error {
 	if err := again(func() error { return unix.Stat(procPath(f.tree.root), &proc) }); err != nil {
 		return errors.New("/proc is not mounted, and is needed")
 	}
-	if access(f.tree.root, nfsserver.MayExec) == unix.ENOSYS {
-		return errors.New("faccessat2 is not to be had, which a kernel from 5.8 on has")
+	if err := access(f.tree.root, nfsserver.MayExec); forbidden(err) {
+		return fmt.Errorf("faccessat2 is not to be had (%v): it takes a kernel from 5.8 on, and a container whose filter allows it", err)
 	}
 	f.creds = newCreds()
 	f.index.init()

@@ -46,13 +46,16 @@ func openTree(dir string, cross bool) (t tree, err error) {
 	}
 	if t.root, err = opened(func() (int, error) { return unix.Openat2(from, ".", &how) }); err != nil {
 		t.close()
-		if errors.Is(err, unix.ENOSYS) {
-			err = fmt.Errorf("openat2 is not to be had, which a kernel from 5.6 on has: %w", err)
+		if forbidden(err) {
+			err = fmt.Errorf("openat2 is not to be had (%v): it takes a kernel from 5.6 on, and a container whose filter allows it", err)
 		}
 		return t, err
 	}
 	return t, nil
 }
+
+// forbidden reports whether a system call is not there, or kept from this process by a filter: a right that is missing is EACCES.
+func forbidden(err error) bool { return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) }
 
 // copyMount is privateMount, but for tests of a server that is not allowed to do that.
 var copyMount = privateMount

@@ -68,8 +68,14 @@ func Listen(at netip.AddrPort) (*Socket, error) {
 	return s, nil
 }
 
-// options makes the IP headers of what is sent predictable, and asks for what the network says of it.
+// options makes the IP headers of what is sent predictable, and asks for what the network says of it. It fails where packets cannot be
+// moved, as in a container whose filter forbids that.
 func options(fd int, six bool) error {
+	for name, nr := range map[string]uintptr{"recvmmsg": unix.SYS_RECVMMSG, "sendmmsg": unix.SYS_SENDMMSG} {
+		if _, _, e := unix.Syscall6(nr, uintptr(fd), 0, 0, unix.MSG_DONTWAIT, 0, 0); e == unix.ENOSYS || e == unix.EPERM {
+			return fmt.Errorf("%s is not to be had, which RoCE needs: %w", name, e)
+		}
+	}
 	if err := wantErrors(fd, six); err != nil {
 		return err
 	}
