@@ -125,12 +125,21 @@ func (c *Call) Buffer(n int) []byte {
 	if b != nil || c.onLoop {
 		return b
 	}
+	c.inside(-1)
+	defer c.inside(1)
 	end := time.Now().Add(bufferWait)
 	for pause := budgetPoll; b == nil && c.Ctx.Err() == nil && time.Now().Before(end); pause = min(2*pause, bufferPause) {
 		time.Sleep(pause)
 		b = c.via.buffer(c, n)
 	}
 	return b
+}
+
+// inside counts c, where it has a worker, among the calls that are in their procedure, or no more.
+func (c *Call) inside(n int32) {
+	if c.line != nil {
+		c.line.share.lane.inside.Add(n)
+	}
 }
 
 // bufferWait is how long a call waits for memory before its client is told to

@@ -238,7 +238,9 @@ func (c *Call) refuse(err error) {
 
 // protect runs the procedure; a panic in it ends this call alone.
 func (s *dispatcher) protect(c *Call) (err error) {
+	c.inside(1)
 	defer func() {
+		c.inside(-1)
 		if r := recover(); r != nil {
 			s.log.Warn("panic in a procedure", logrus.Fields{
 				"procedure": c.proc.Name, "panic": fmt.Sprint(r), "stack": string(debug.Stack())})

@@ -24,8 +24,9 @@ type tape struct {
 	lost  func() // ends ctx
 	ends  chan tapeEnd
 	peer  peer
-	lends bool  // the receive loop runs calls
-	lent  *Call // the one that it is to run
+	lends bool    // the receive loop runs calls
+	lent  *Call   // the one that it is to run
+	via   carrier // of its calls; nil: the tape
 }
 
 type tapeEnd struct {
@@ -85,7 +86,11 @@ func (t *tape) start(s *Server, m chunks.Message) {
 	if t.work.client == nil {
 		s.pool.join(&t.work, t.peer.client())
 	}
-	c := getCall(t)
+	var via carrier = t
+	if t.via != nil {
+		via = t.via
+	}
+	c := getCall(via)
 	c.Ctx = t.ctx
 	c.args.Reset(m.Stream, m.Items)
 	c.res.Reset(make([]byte, 0, 64))

@@ -5,6 +5,7 @@ package transport
 import (
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -42,8 +43,9 @@ type schedule struct {
 type lane struct {
 	name    string
 	running int
-	ended   uint64   // calls so far
-	turn    []*share // those with a line in their turn, the next one first
+	inside  atomic.Int32 // of running: those in their procedure, and not in Call.Buffer; others wait for clients to take replies. No lock guards it
+	ended   uint64       // calls so far
+	turn    []*share     // those with a line in their turn, the next one first
 }
 
 // A clientKey tells clients apart: by address, as conns.go does, and on this machine by user.

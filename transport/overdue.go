@@ -34,7 +34,7 @@ func (p *workerPool) look() {
 	}
 	now := time.Now()
 	var late []*Call
-	var names []string
+	var say []func()
 	for i := len(p.waiting) - 1; i >= 0; i-- {
 		l := p.waiting[i]
 		if now.Sub(l.since) < lineWait {
@@ -44,9 +44,11 @@ func (p *workerPool) look() {
 		if list == nil {
 			continue
 		}
-		l.overdue, l.overdueAt = true, l.share.lane.ended
+		lane := l.share.lane
+		l.overdue, l.overdueAt = true, lane.ended
 		late = append(late, list)
-		names = append(names, l.share.lane.name)
+		name, inside, running := lane.name, int(lane.inside.Load()), lane.running
+		say = append(say, func() { p.stalled(name, inside, running) })
 	}
 	if len(p.waiting) > 0 {
 		p.watchLines()
@@ -54,7 +56,7 @@ func (p *workerPool) look() {
 	p.wg.Add(len(late))
 	p.mu.Unlock()
 	for i, list := range late {
-		p.stalled(names[i])
+		say[i]()
 		go p.shedLoop(list) // by itself, for its client may be slow to take replies
 	}
 }

@@ -6,9 +6,14 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sirupsen/logrus"
 )
 
 // Procedures of the program of a disk, beside NULL.
@@ -17,6 +22,8 @@ const (
 	dWrite             // hangs, idempotent, but not beside a copy of itself
 	dOther             // of another disk: does not hang
 	dForget            // hangs, and has no answer for those that must wait
+	dBuffer            // waits for memory, again and again
+	dReply             // does not hang, but its client does not take the reply
 )
 
 // A diskProgram has two lanes, and procedures that wait in one of them until they are let go.
@@ -42,7 +49,22 @@ func (d *diskProgram) program() *Program {
 		dWrite:  {Name: "WRITE", Idempotent: true, NoOverlap: true, Run: run, Lane: lane(0), Busy: busy},
 		dOther:  {Name: "OTHER", Inline: true, Idempotent: true, Run: func(c *Call) error { c.Res.Uint32(resDone); return nil }, Lane: lane(1), Busy: busy},
 		dForget: {Name: "FORGET", Idempotent: true, Run: run, Lane: lane(0)},
+		dBuffer: {Name: "BUFFER", Idempotent: true, Run: d.askAgain, Lane: lane(0), Busy: busy},
+		dReply:  {Name: "REPLY", Idempotent: true, Run: func(c *Call) error { c.Res.Uint32(resDone); return nil }, Lane: lane(0), Busy: busy},
 	}}
+}
+
+// askAgain has a call wait for memory that there is none of.
+func (d *diskProgram) askAgain(c *Call) error {
+	for {
+		select {
+		case <-d.letGo:
+			c.Res.Uint32(resDone)
+			return nil
+		default:
+			c.Buffer(1 << 30)
+		}
+	}
 }
 
 // result is the first word of the results in the next end of a call, or how it ended.
@@ -258,4 +280,65 @@ func TestShutdownLeavesStuckCalls(t *testing.T) {
 		}
 		s.pool.wg.Wait()
 	})
+}
+
+// A deafTape is a carrier of a client that takes a reply only when it is let go.
+type deafTape struct {
+	*tape
+	letGo chan struct{}
+}
+
+func (d *deafTape) reply(c *Call) {
+	if c.proc.Name == "REPLY" {
+		<-d.letGo
+	}
+	d.tape.reply(c)
+}
+
+// A stallLog keeps the lines about calls that wait.
+type stallLog struct{ lines []string }
+
+func (*stallLog) Levels() []logrus.Level { return logrus.AllLevels }
+
+func (l *stallLog) Fire(e *logrus.Entry) error {
+	if strings.HasPrefix(e.Message, "calls wait for ") {
+		text, _, _ := strings.Cut(e.Message, ":")
+		l.lines = append(l.lines, fmt.Sprint(text, ", ", e.Data["in-file-system"], ", ", e.Data["for-clients"]))
+	}
+	return nil
+}
+
+// TestCauseOfOverdueCalls: the log says what holds the workers that others wait for. For memory, too, a call waits because
+// clients do not take replies.
+func TestCauseOfOverdueCalls(t *testing.T) {
+	const disk, clients = "calls wait for a file system that does not answer", "calls wait for clients that do not read their replies"
+	for _, row := range []struct {
+		name  string
+		procs [4]uint32 // of the calls that run, which are as many as the connection may have
+		want  string
+	}{
+		{"file system", [4]uint32{dRead, dRead, dRead, dRead}, disk + ", 4, 0"},
+		{"memory", [4]uint32{dBuffer, dBuffer, dBuffer, dBuffer}, clients + ", 0, 4"},
+		{"replies", [4]uint32{dReply, dReply, dReply, dReply}, clients + ", 0, 4"},
+		{"one in the file system", [4]uint32{dBuffer, dReply, dReply, dRead}, clients + ", 1, 3"},
+		{"as many", [4]uint32{dBuffer, dReply, dRead, dRead}, disk + ", 2, 2"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			l := &stallLog{}
+			old := logrus.StandardLogger().ReplaceHooks(logrus.LevelHooks{})
+			logrus.AddHook(l)
+			t.Cleanup(func() { logrus.StandardLogger().ReplaceHooks(old) })
+			inDisk(t, func(t *testing.T, s *Server, d *diskProgram) {
+				c := &deafTape{newTape("10.0.0.1"), d.letGo}
+				c.via = c
+				for _, proc := range append(row.procs[:], dRead) {
+					c.start(s, callOf(7, proc, 1))
+				}
+				c.expect(t, "after the wait", 2*lineWait, resBusy)
+				if want := []string{row.want}; !slices.Equal(l.lines, want) {
+					t.Errorf("the log is %q, want %q", l.lines, want)
+				}
+			})
+		})
+	}
 }

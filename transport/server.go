@@ -144,9 +144,15 @@ func (s *Server) NameLane(i int, name string) {
 	s.pool.name(1+i, name)
 }
 
-// warnStalled says that calls wait for what does not answer.
-func (s *Server) warnStalled(lane string) {
-	s.log.Warn("calls wait for a file system that does not answer: clients are told to try again later", logrus.Fields{"export": lane})
+// warnStalled says that calls wait, and for which others: for those in a file system that does not answer, or
+// for those that wait until clients take replies and so give back memory and workers. Where there are both, the more count.
+func (s *Server) warnStalled(lane string, inside, of int) {
+	fields := logrus.Fields{"export": lane, "in-file-system": inside, "for-clients": of - inside}
+	if 2*inside < of {
+		s.log.Warn("calls wait for clients that do not read their replies: others are told to try again later", fields)
+		return
+	}
+	s.log.Warn("calls wait for a file system that does not answer: clients are told to try again later", fields)
 }
 
 // listen registers a listener; ErrClosed when the server is closing.

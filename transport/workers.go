@@ -16,9 +16,9 @@ const workerIdle = 30 * time.Second
 // many there are, and for whom, the lanes decide (lanes.go).
 type workerPool struct {
 	// Set once.
-	run     func(c *Call)     // runs a call and ends it
-	shed    func(c *Call)     // ends a call that gets no worker
-	stalled func(lane string) // calls have waited for too long
+	run     func(c *Call)                     // runs a call and ends it
+	shed    func(c *Call)                     // ends a call that gets no worker
+	stalled func(name string, inside, of int) // calls of a lane have waited for too long; of those that run, inside are in the file system
 
 	mu sync.Mutex // guards all below
 	schedule
