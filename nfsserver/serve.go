@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"syscall"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
@@ -25,13 +26,14 @@ type Listen struct {
 
 	// RoCE is the address of RPC-over-RDMA over RoCEv2, such as "127.0.0.1:20049"; "": off. The port is that of
 	// the service, and can be the one of RDMA: on the wire it is UDP port 4791, of which there is one for each address of a
-	// host. With RoCEOptional a Server is served without it where that cannot be had; see Service.RoCEErr.
+	// host. With RoCEOptional a Server is served without it until it can be had; see Service.RoCEErr. So it is, with
+	// or without, where this machine does not have the address.
 	RoCE         string
 	RoCEOptional bool
 	RoCEState    string // see roce.Options.State
 
 	// RoCEUnserved is called for addresses of this host without RoCE, if others have it: see
-	// roce.Options.Unserved.
+	// roce.Options.Unserved; and with nil for the address of RoCE that could not be had at first.
 	RoCEUnserved func(at netip.Addr, err error)
 
 	// Programs are served at all addresses beside NFS and MOUNT, to callers that those let in. Those with lanes have
@@ -47,8 +49,9 @@ type Service struct {
 	// Set once; nil where it is off.
 	TCPAddr, RDMAAddr, RoCEAddr net.Addr
 
-	RoCEErr error // set once: why it is not served over RoCE although it could have been
+	RoCEErr error // set once: why it was not served over RoCE at first; that is tried again, see RoCEServed
 
+	roce   *lateListener // nil: off
 	srv    *Server
 	rpc    *transport.Server
 	loops  sync.WaitGroup
@@ -98,16 +101,13 @@ func (s *Server) Start(l Listen) (*Service, error) {
 	}
 	if l.RoCE != "" {
 		dev := roce.OpenWith(l.Device, roce.Options{State: l.RoCEState, Unserved: l.RoCEUnserved})
-		rdma, err := dev.Listen("udp", l.RoCE)
-		switch {
-		case err == nil:
-			v.RoCEAddr = rdma.Addr()
-			serve = append(serve, func() error { return v.rpc.ServeRDMA(dev, rdma) })
-		case l.RoCEOptional:
-			v.RoCEErr = err
-		default:
+		rdma, err := listenRoCE(dev, &l)
+		// An address that this machine does not have yet is waited for, as over TCP.
+		if err != nil && !l.RoCEOptional && !errors.Is(err, syscall.EADDRNOTAVAIL) {
 			return fail(err)
 		}
+		v.RoCEErr, v.roce, v.RoCEAddr = err, rdma, rdma.Addr()
+		serve = append(serve, func() error { return v.rpc.ServeRDMA(dev, rdma) })
 	}
 	for _, f := range serve {
 		v.loops.Go(func() { v.end(f()) })
@@ -129,6 +129,9 @@ func (v *Service) end(err error) {
 		v.failed <- err
 	}
 }
+
+// RoCEServed reports whether it is served over RoCE now.
+func (v *Service) RoCEServed() bool { return v.roce != nil && v.roce.isOpen() }
 
 // Failed gives the error of a port that stopped being served by itself.
 func (v *Service) Failed() <-chan error { return v.failed }

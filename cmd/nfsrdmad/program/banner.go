@@ -32,7 +32,7 @@ func printServed(w io.Writer, o *options, set *exportSet, names []string, s *nfs
 	if s.RDMAAddr != nil {
 		fmt.Fprintf(w, "  RDMA: %s (iWARP, CRC %s), NFS and MOUNT\n", s.RDMAAddr, o.crc)
 	}
-	if s.RoCEAddr != nil {
+	if s.RoCEServed() {
 		fmt.Fprintf(w, "  RDMA: %s (RoCEv2, UDP port %d), NFS and MOUNT\n", s.RoCEAddr, roce.UDPPort)
 	}
 	if s.TCPAddr != nil {

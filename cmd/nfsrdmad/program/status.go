@@ -97,7 +97,7 @@ func (r *running) status() *statusReport {
 		addr net.Addr
 		over string
 	}{{r.service.TCPAddr, overTCP}, {r.service.RDMAAddr, overIWARP}, {r.service.RoCEAddr, overRoCE}} {
-		if l.addr != nil {
+		if l.addr != nil && (l.over != overRoCE || r.service.RoCEServed()) {
 			s.Listeners = append(s.Listeners, listenerReport{l.addr.String(), l.over})
 		}
 	}
