@@ -55,7 +55,7 @@ func run(parent context.Context, args []string, stdin io.Reader, stdout, stderr 
 	return status
 }
 
-// statusOf is the exit status of a command, whose error it reports where that was not done.
+// statusOf returns the exit status of a command, and reports its error unless the command has.
 func statusOf(ctx context.Context, s *session.Session, cmd *cobra.Command, err error) int {
 	var exit cli.ExitError
 	var output *cli.OutputError

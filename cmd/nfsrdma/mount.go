@@ -232,7 +232,7 @@ func listMounts(w io.Writer) error {
 		note, options := "", m.Flags
 		if c, err := mountctl.Dial(m); err == nil {
 			var r mounter.Report
-			if c.Stats(&r) == nil { // else it is on its way to its end
+			if c.Stats(&r) == nil { // else it is about to end
 				options = strings.TrimSuffix(options+","+r.ListOptions(), ",")
 			}
 			c.Close()

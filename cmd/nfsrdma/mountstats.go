@@ -24,7 +24,7 @@ import (
 type mountFigures struct {
 	Source  string       `json:"source"`
 	Dir     string       `json:"dir"`
-	Options string       `json:"options"` // how the server is reached, and what was asked for besides
+	Options string       `json:"options"` // transport to the server, and other options
 	Stats   fusefs.Stats `json:"stats"`
 }
 

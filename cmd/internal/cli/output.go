@@ -1,4 +1,4 @@
-// The standard output: an error of it is the program's, whichever command has written.
+// The standard output: the program reports an error of it for all commands.
 
 package cli
 
@@ -14,18 +14,21 @@ import (
 	"golang.org/x/term"
 )
 
-// An OutputError is one of writing the standard output. A command that gets it stops; the program reports it.
+// An OutputError is an error of writing the standard output. A command that gets it stops; the
+// program reports it.
 type OutputError struct{ error }
 
-// Unwrap is the system's error.
+// Unwrap returns the system's error.
 func (e *OutputError) Unwrap() error { return e.error }
 
-// An Output keeps the first error of what it writes to, for the end of the program: commands
-// need not look at each line that they print. It is safe for concurrent use.
+// An Output keeps the first write error for the end of the program: commands need not check each
+// line that they print. It is safe for concurrent use.
 type Output struct {
 	// set once
-	w    io.Writer
-	gone func() // called once, when the reader of a pipe is gone, to end the program as SIGPIPE does; nil: that is an error like others
+	w io.Writer
+	// gone is called once when a pipe has no reader, to end the program as SIGPIPE does. nil:
+	// that is an error like others.
+	gone func()
 
 	mu  sync.Mutex // guards err, and is held while w is written to
 	err error
@@ -37,7 +40,7 @@ func NewOutput(w io.Writer, gone func()) *Output { return &Output{w: w, gone: go
 // Stdout is the standard output under another descriptor. Go ends a program that writes to
 // descriptor 1 when the reader is gone; a copy under way has something to remove before it ends.
 func Stdout() *os.File {
-	const above = 10 // descriptors below may be promised to a process that is started
+	const above = 10 // lower ones may be those of a process that is started
 	fd, err := unix.FcntlInt(os.Stdout.Fd(), unix.F_DUPFD_CLOEXEC, above)
 	if err != nil {
 		return os.Stdout
@@ -45,7 +48,7 @@ func Stdout() *os.File {
 	return os.NewFile(uintptr(fd), os.Stdout.Name())
 }
 
-// Write writes p, or gives the first error again.
+// Write writes p, or returns the first error again.
 func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -62,7 +65,8 @@ func (o *Output) Write(p []byte) (int, error) {
 	return n, o.err
 }
 
-// Close closes a file, which may be when its file system reports that it is full, and returns the first error of all.
+// Close closes a file and returns the first error of all. A full file system may report its error
+// only here.
 func (o *Output) Close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -74,7 +78,8 @@ func (o *Output) Close() error {
 	return o.err
 }
 
-// WriteError is the line about an error of the standard output of a command, in the words of coreutils.
+// WriteError is the line about an error of the standard output of a command, in the form of
+// coreutils.
 func WriteError(cmd *cobra.Command, err error) string {
 	s := "write error: " + Reason(err)
 	if cmd.HasParent() {

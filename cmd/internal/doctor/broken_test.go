@@ -1,4 +1,5 @@
-// Situations that are broken, each with the advice that mends it, and without what is so already.
+// Broken configurations, each with the advice that fixes it, and without steps that are done
+// already.
 
 package doctor
 
@@ -17,7 +18,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 )
 
-// A server that asks for reserved ports lets root in, whose connections come from there as those of a mount do.
+// TestServerThatWantsReservedPorts: a server that requires reserved ports lets root in, because the
+// connections come from there as those of a mount do.
 func TestServerThatWantsReservedPorts(t *testing.T) {
 	if !machine.Apart(t) { // on a busy machine all reserved ports are in use for a while
 		return
@@ -35,15 +37,15 @@ func TestServerThatWantsReservedPorts(t *testing.T) {
 	examine(t, Options{TCP: true, TCPPort: tcp, RDMAPort: machine.Port(t)}, true, map[string]wanted{mntCheck: {OK, "/m"}})
 }
 
-// What is advised to who is not let in depends on what is so already: on the list, and on the port.
+// TestAdviceToBeLetIn: the advice depends on the export's list, and on the port.
 func TestAdviceToBeLetIn(t *testing.T) {
 	const root, add, nat = "run as root", "add this host", "is among the clients"
 	for _, c := range []struct {
 		groups   []string
 		reserved bool
 		rdma     bool
-		want     string // parts that the advice has
-		not      string // parts that it has not
+		want     string // parts of the advice
+		not      string // parts that are missing in it
 	}{
 		{nil, true, false, nat, add + "|" + root},
 		{nil, false, false, root, add},
@@ -90,7 +92,8 @@ func TestAdviceToBeLetIn(t *testing.T) {
 	}
 }
 
-// A server that listens on 127.0.0.1 alone is one, and is not to be made to serve what it serves.
+// TestServerOnLoopbackAlone: the advice for a server that listens on 127.0.0.1 alone is not to
+// start one.
 func TestServerOnLoopbackAlone(t *testing.T) {
 	const serve, alone, where = "serve it", "on 127.0.0.1 alone: start it with --addr 192.0.2.7", "have it listen at 192.0.2.7"
 	for _, c := range []struct {
@@ -118,7 +121,8 @@ func TestServerOnLoopbackAlone(t *testing.T) {
 	}
 }
 
-// A narrow is a connection on a path that loses packets of more than some bytes: after one that is written nothing arrives.
+// A narrow is a connection on a path that loses packets of more than some bytes: after the first
+// such packet nothing arrives.
 type narrow struct {
 	net.Conn
 	most, segment int
@@ -134,7 +138,8 @@ func (n *narrow) Write(p []byte) (int, error) {
 	return n.Conn.Write(p)
 }
 
-// narrowPath dials on a path with packets of at most some bytes of payload, and segments of at most segment bytes.
+// narrowPath dials on a path with packets of at most some bytes of payload, and segments of at most
+// segment bytes.
 func narrowPath(most, segment int) portprobe.Dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, network, addr)
@@ -145,7 +150,8 @@ func narrowPath(most, segment int) portprobe.Dialer {
 	}
 }
 
-// A path that loses large packets is no good one, though all small calls pass.
+// TestPathThatLosesLargePackets: a path that loses large packets fails, though all small calls
+// pass.
 func TestPathThatLosesLargePackets(t *testing.T) {
 	programs, _ := tree(t, me(), false)
 	rdma, tcp := serve(t, programs...)
@@ -165,7 +171,7 @@ func TestPathThatLosesLargePackets(t *testing.T) {
 	}
 }
 
-// A server that speaks iWARP alone is not unreachable where RoCE was asked for.
+// TestRoCEOfAServerOfIWARP: a server with only iWARP is not reported as unreachable over RoCE.
 func TestRoCEOfAServerOfIWARP(t *testing.T) {
 	programs, _ := tree(t, me(), false)
 	rdma, tcp := serve(t, programs...)

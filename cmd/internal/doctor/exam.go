@@ -69,7 +69,7 @@ type exam struct {
 	Options
 	down map[string]bool // names of checks whose warning leaves nothing to build on; set once
 
-	reserved func() bool // this process can have reserved ports; set once
+	reserved func() bool // this process can use reserved ports; set once
 
 	addr      string     // name: the address that is examined
 	device    string     // route: the network interface

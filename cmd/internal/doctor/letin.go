@@ -1,4 +1,4 @@
-// Advice about a server that does not let this host in: of the possible reasons those that do not hold are left out.
+// Advice about a server that does not let this host in. It leaves out the reasons that do not hold.
 
 package doctor
 
@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mayReserve reports whether this process can come from a port below 1024, as a server with secure in its exports file wants.
+// mayReserve reports whether this process can use a port below 1024, as a server with secure in its
+// exports file requires.
 func mayReserve() bool {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -23,10 +24,11 @@ func mayReserve() bool {
 	return err == nil || errors.Is(err, unix.EADDRINUSE)
 }
 
-// portMatters reports whether calls over TCP are refused for their port: they come from one that is not reserved.
+// portMatters reports whether calls over TCP may be refused because they come from a port that is
+// not reserved.
 func (x *exam) portMatters(rdma bool) bool { return !rdma && !x.reserved() }
 
-// membership is whether this host is among the clients of an export.
+// membership states whether this host is among the clients of an export.
 type membership uint8
 
 const (
@@ -35,8 +37,8 @@ const (
 	notListed
 )
 
-// among compares the address of this host with what an export's list names. A host name, a netgroup or
-// a wildcard can be of any host.
+// among compares the address of this host with the names in an export's list. A host name, a
+// netgroup or a wildcard can match any host.
 func (x *exam) among(groups []string) membership {
 	m := notListed
 	if len(groups) == 0 {
@@ -58,10 +60,10 @@ func (x *exam) among(groups []string) membership {
 	return m
 }
 
-// letInAdvice is what to do where MNT refuses this host. groups are the clients of the export, known whether the
-// server tells them.
+// letInAdvice is the advice after MNT has refused this host. groups are the clients of the export;
+// known is false if the server does not report them.
 func (x *exam) letInAdvice(groups []string, known bool) string {
-	const root = "run as root, as the server asks for a reserved port (secure of exports(5)), or export with insecure"
+	const root = "run as root, because the server requires a reserved port (secure of exports(5)), or export with insecure"
 	port := x.portMatters(x.mount == x.rdma)
 	m := unknown
 	if known {
@@ -79,7 +81,7 @@ func (x *exam) letInAdvice(groups []string, known bool) string {
 	case m == listed && port:
 		return root
 	case m == listed:
-		return fmt.Sprintf("%s is among the clients of the export: see the server's log for what it takes this host for (a NAT between changes its address)", host)
+		return fmt.Sprintf("%s is among the clients of the export: see the server's log for the address it sees (a NAT between changes it)", host)
 	case m == notListed && port:
 		return fmt.Sprintf("add %s to %s on the server, and %s", host, to, root)
 	case port:

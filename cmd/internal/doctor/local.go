@@ -191,7 +191,7 @@ func checkLocking(_ context.Context, x *exam) Finding {
 // checkFUSE looks for what mounts without the kernel's NFS client need.
 func checkFUSE(_ context.Context, x *exam) Finding {
 	helper := x.program("fusermount3")
-	f, err := os.OpenFile(x.file("/dev/fuse"), os.O_RDWR, 0) // its mode does not show what a container may open
+	f, err := os.OpenFile(x.file("/dev/fuse"), os.O_RDWR, 0) // its mode does not show the limits of a container
 	if err == nil {
 		f.Close()
 	}

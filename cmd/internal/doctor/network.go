@@ -189,8 +189,8 @@ func (x *exam) closedAdvice(ctx context.Context, k portprobe.Kind, port int, ser
 	return "another service has this port: give the server's own NFS port"
 }
 
-// refusedAdvice is what to do about a port that nothing listens at: at another address of the server something
-// possibly does, which can be seen where the server is this machine.
+// refusedAdvice is the advice about a port without a listener. The server possibly listens at
+// another address, which can be seen if it is this machine.
 func (x *exam) refusedAdvice(ctx context.Context, port int, serve string) string {
 	addr, err := netip.ParseAddr(x.addr)
 	if err != nil || addr.IsLoopback() {
@@ -206,7 +206,7 @@ func (x *exam) refusedAdvice(ctx context.Context, port int, serve string) string
 		return serve
 	}
 	c.Close()
-	return "what listens at this port does so on 127.0.0.1 alone: start it with --addr " + x.addr + ", or name the server 127.0.0.1"
+	return "the service at this port listens on 127.0.0.1 alone: start it with --addr " + x.addr + ", or name the server 127.0.0.1"
 }
 
 // plain is the innermost part of an error of package net, or all of another.

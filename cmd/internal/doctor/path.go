@@ -1,4 +1,4 @@
-// The check of what large packets do: a path that loses them lets all small calls pass.
+// The check of large packets: a path that loses them lets all small calls pass.
 
 package doctor
 
@@ -21,17 +21,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// largeCall is the size of the arguments of a NULL that takes several packets of each usual MTU, and pathTime how long its
-// reply may take: TCP sends a lost packet again after a fraction of that.
+// largeCall is the size of the arguments of a NULL that takes several packets of each usual MTU.
+// pathTime is the time for its reply: TCP repeats a lost packet after a fraction of that.
 const (
 	largeCall = 8 << 10
 	pathTime  = 3 * time.Second
 )
 
-// segments are the sizes of TCP segments that are tried where large packets are lost, headers on top.
+// segments are the sizes of TCP segments, without headers, to try if large packets are lost.
 var segments = []int{1400, 1200, 1000, 800, 536}
 
-// headers is what IP and TCP add to a segment, without options.
+// headers is the size of the IP and TCP headers of a segment, without options.
 func (x *exam) headers() int {
 	if x.local.Is6() {
 		return 60
@@ -39,12 +39,12 @@ func (x *exam) headers() int {
 	return 40
 }
 
-// A filler is arguments that mean nothing: NULL ignores them.
+// A filler is arguments without meaning: NULL ignores them.
 type filler struct{}
 
 func (filler) EncodeXDR(e *xdr.Encoder) { e.Fixed(make([]byte, largeCall)) }
 
-// checkPath has a large call answered on a connection of its own, which is lost with the packets.
+// checkPath makes a large call on its own connection, which is lost with the packets.
 func checkPath(ctx context.Context, x *exam) Finding {
 	tcp := x.rdma == nil || x.TCP && x.tcp != nil
 	if tcp && x.tcp == nil {
@@ -54,7 +54,7 @@ func checkPath(ctx context.Context, x *exam) Finding {
 	if err == nil {
 		return ok("a call of %s passes", size(largeCall))
 	}
-	const mtu = "have the routers between tell of their MTU (ICMP \"fragmentation needed\"), or lower it here: "
+	const mtu = "make the routers between report their MTU (ICMP \"fragmentation needed\"), or lower it here: "
 	if !tcp && x.roce {
 		return fail(mtu+"ip link set "+x.netdev()+" mtu 1000", "small calls are answered, and one of %s is not: %v", size(largeCall), err)
 	}
@@ -70,7 +70,7 @@ func (x *exam) large(ctx context.Context, tcp bool, dial portprobe.Dialer) error
 	ctx, cancel := context.WithTimeout(ctx, x.most(pathTime))
 	defer cancel()
 	cfg := x.config("nfs")
-	cfg.ReservedPort = false // NULL asks for none
+	cfg.ReservedPort = false // NULL needs none
 	cfg.Dial = dial
 	var c *transport.Client
 	var err error
@@ -94,7 +94,8 @@ func (x *exam) large(ctx context.Context, tcp bool, dial portprobe.Dialer) error
 	return err
 }
 
-// largestSegment tries sizes of segments, all at once, and returns the largest that passes; 0: none does.
+// largestSegment tries sizes of segments, all at once, and returns the largest that passes; 0: none
+// does.
 func (x *exam) largestSegment(ctx context.Context, tcp bool) (most int) {
 	pass := make([]bool, len(segments))
 	var wg sync.WaitGroup

@@ -272,7 +272,8 @@ func TestTotals(t *testing.T) {
 	}
 }
 
-// TestSigns: a file that anybody may run has a star, whoever it is; other types have theirs with -F alone, but for -p.
+// TestSigns: a file with any execute bit has a star, whichever class has it. Other types have their
+// signs only with -F, and directories also with -p.
 func TestSigns(t *testing.T) {
 	for _, c := range []struct {
 		o    Options
@@ -293,7 +294,8 @@ func TestSigns(t *testing.T) {
 	}
 }
 
-// TestOperandsAsTheyAre: with -l a file has no arrow after its name, and with -F a link to a directory is the link.
+// TestOperandsAsTheyAre: with -l a file has no arrow after its name, and with -F a link to a
+// directory is the link.
 func TestOperandsAsTheyAre(t *testing.T) {
 	r := newRig(t)
 	r.tree()
@@ -311,7 +313,8 @@ func TestOperandsAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestUnsortedListingOfMoreThanABatch: it has no total with -l, and -R goes into each directory of it all the same.
+// TestUnsortedListingOfMoreThanABatch: the listing has no total with -l, and -R still enters each
+// of its directories.
 func TestUnsortedListingOfMoreThanABatch(t *testing.T) {
 	r := newRig(t)
 	ctx := t.Context()

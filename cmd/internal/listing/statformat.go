@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// expand writes format with each %[flags][width][.precision]LETTER replaced, and then end. A format that is not valid is
-// written up to the mistake, which is the error.
+// expand writes format with each %[flags][width][.precision]LETTER replaced, and then end. It
+// writes an invalid format up to the mistake, which is the error.
 // printable is set for what goes to a person, who shall see no control characters.
 func (p *Printer) expand(format string, f *Stat, end string, printable bool) error {
 	var b strings.Builder
@@ -62,7 +62,7 @@ func (p *Printer) expand(format string, f *Stat, end string, printable bool) err
 var typeBits = map[nfs3.FileType]uint32{nfs3.TypeReg: 0o100000, nfs3.TypeDir: 0o040000, nfs3.TypeLnk: 0o120000,
 	nfs3.TypeBlk: 0o060000, nfs3.TypeChr: 0o020000, nfs3.TypeSock: 0o140000, nfs3.TypeFIFO: 0o010000}
 
-// value is a directive expanded; one that nobody knows is "?", as stat(1) has it.
+// value expands a directive; an unknown one is "?", as in stat(1).
 func (p *Printer) value(letter string, f *Stat, s spec) string {
 	a := &f.Attr
 	mode := nfsclient.GoMode(a.Type, a.Mode)
@@ -134,7 +134,7 @@ func (p *Printer) value(letter string, f *Stat, s spec) string {
 
 // timeValue is about the letters of times; the large ones are seconds since 1970.
 func timeValue(letter string, a *nfs3.Fattr, s spec) string {
-	times := map[string]nfs3.Time{"x": a.Atime, "y": a.Mtime, "z": a.Ctime, "w": {}} // w is birth, which NFSv3 does not know
+	times := map[string]nfs3.Time{"x": a.Atime, "y": a.Mtime, "z": a.Ctime, "w": {}} // w is birth: none in NFSv3
 	t, ok := times[strings.ToLower(letter)]
 	switch {
 	case !ok:

@@ -38,8 +38,9 @@ func statOf(t *testing.T, name string) Stat {
 	}}}
 }
 
-// TestFormatsAreThoseOfStat: every directive with every flag, and widths and precisions of each kind. Those of the birth, the
-// mount point, the transfer size and the security context are not the same on a server.
+// TestFormatsAreThoseOfStat: every directive with every flag, and widths and precisions of each
+// kind. Those of the birth, the mount point, the transfer size and the security context differ on a
+// server.
 func TestFormatsAreThoseOfStat(t *testing.T) {
 	tool, err := exec.LookPath("stat")
 	if err != nil {

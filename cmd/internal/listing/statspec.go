@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A spec is what stands between % and the letter.
+// A spec is the text between % and the letter.
 type spec struct {
 	text      string // all of it
 	flags     string
@@ -17,7 +17,7 @@ type spec struct {
 	precision int // -1 where there are no digits
 }
 
-// specMost bounds width and precision, and so what a format makes of a file.
+// specMost bounds width and precision, and so the output for a file.
 const specMost = 1 << 20
 
 // parseSpec takes a spec from the front of format.
@@ -98,7 +98,8 @@ func (s spec) hex(n uint64) string {
 	return s.number(before, strconv.FormatUint(n, 16))
 }
 
-// number writes digits after a sign or 0x. A precision is the least number of digits, and 0 has none without one.
+// number writes digits after a sign or 0x. A precision is the least number of digits; without one,
+// 0 has no prefix.
 func (s spec) number(before, v string) string {
 	if !s.point {
 		return s.pad(before, v)
@@ -125,9 +126,10 @@ func (s spec) pad(before, v string) string {
 // nanoDigits is the digits of a fraction that a time has.
 const nanoDigits = 9
 
-// epoch is a time in seconds, with as many digits of the fraction as the precision wants, all of them where there is a
-// point alone. The width holds for both; what is after the fraction is as in stat(1), which also puts blanks there
-// where the seconds alone are less than the width and all of it is more.
+// epoch is a time in seconds, with as many digits of the fraction as the precision says, or all of
+// them after a point without digits. The width holds for both. The text after the fraction is as in
+// stat(1), which also writes blanks if the seconds are shorter than the width and the whole is
+// longer.
 func (s spec) epoch(sec int64, nsec int) string {
 	whole, places := s, s.precision
 	if whole.point = false; s.point && places < 0 {

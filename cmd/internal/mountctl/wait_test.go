@@ -1,4 +1,4 @@
-// The answers that a command may get from the process of a mount, and what it makes of them.
+// The answers from the process of a mount, and their results in a command.
 
 package mountctl
 
@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestAnswersToWait: what is no answer is no success, and does not panic.
+// TestAnswersToWait: an invalid answer is no success, and causes no panic.
 func TestAnswersToWait(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"end":{"error":""}}`:        "",
@@ -60,7 +60,8 @@ func pair(t *testing.T) (a, b *net.UnixConn) {
 	return a, b
 }
 
-// TestAskedTwice: who asks again while the answer is on its way has one answer, not two at work.
+// TestAskedTwice: a repeated request gets one answer, and starts no second look-up while the first
+// one runs.
 func TestAskedTwice(t *testing.T) {
 	entered, leave := make(chan struct{}, 10), make(chan struct{})
 	theirs, ours := pair(t)
@@ -75,7 +76,7 @@ func TestAskedTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := bufio.NewReader(ours)
-	if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, "stats") { // so both questions were read
+	if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, "stats") { // so both requests were read
 		t.Errorf("%q, %v", line, err)
 	}
 	<-entered
@@ -89,6 +90,6 @@ func TestAskedTwice(t *testing.T) {
 	}
 	s.conns.Wait()
 	if n := len(entered); n != 0 {
-		t.Errorf("it was looked up %d times more", n)
+		t.Errorf("%d look-ups too many", n)
 	}
 }

@@ -81,7 +81,7 @@ func fuseHelper() (string, error) {
 	return "", exec.ErrNotFound
 }
 
-// fuseDevice is where the kernel speaks FUSE.
+// fuseDevice is the kernel's FUSE device.
 const fuseDevice = "/dev/fuse"
 
 // CheckFUSE says what keeps this machine or this user from mounting by FUSE at all.
@@ -91,7 +91,8 @@ func CheckFUSE() error {
 			return errors.New("mounting without being root needs fusermount3: install the package fuse3")
 		}
 	}
-	// Opened, as fusermount3 does with the rights of the user: a device group keeps out whom the mode lets in.
+	// Opened, as fusermount3 does with the rights of the user: a device group keeps out processes
+	// that the mode lets in.
 	f, err := os.OpenFile(fuseDevice, os.O_RDWR, 0)
 	switch {
 	case err == nil:
@@ -110,7 +111,7 @@ func (r *Request) checkFUSE() error {
 		return err
 	}
 	if r.Options.NoSymfollow {
-		return errors.New("option nosymfollow: root alone may give it, as fusermount3 does not know it")
+		return errors.New("option nosymfollow: only root may give it: fusermount3 does not support it")
 	}
 	if unix.Access(r.Dir, unix.W_OK) != nil {
 		return fmt.Errorf("%s: only who may write a directory may mount on it, root apart", r.Dir)

@@ -1,4 +1,5 @@
-// What a mount has come to: how its server is reached, the options it was given, and those that are without effect.
+// The report of a mount: the transport to its server, the options it was given, and those without
+// effect.
 
 package mounter
 
@@ -12,13 +13,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// A Report is what the process of a mount answers with.
+// A Report is the answer of the process of a mount.
 type Report struct {
 	Options string // as they were given, separated by commas
 	fusefs.Stats
 }
 
-// Reached is how the server of a mount is reached, in the words of its options; "" where that is not known.
+// Reached is the transport to the server, in the form of mount options; "" if it is unknown.
 func (r *Report) Reached() string {
 	if len(r.Connections) == 0 {
 		return ""
@@ -41,7 +42,7 @@ func reached(l *transport.LinkFigures) string {
 	return fmt.Sprintf("proto=rdma,provider=%s,crc=%s", l.Transport, crc)
 }
 
-// ListOptions is how the server is reached, and the options that say something else.
+// ListOptions is the transport to the server, and the options that are not about it.
 func (r *Report) ListOptions() string {
 	list := []string{}
 	if s := r.Reached(); s != "" {
@@ -57,7 +58,7 @@ func (r *Report) ListOptions() string {
 	return strings.Join(list, ",")
 }
 
-// notGot tells of what the options ask of the connection and the server does not give.
+// notGot reports options of the connection that the server does not grant.
 func (r *Request) notGot(fsys *nfsclient.FS, tell func(string)) {
 	o, say := r.Options, func(format string, args ...any) { tell(r.Spec + ": " + fmt.Sprintf(format, args...)) }
 	links := fsys.Client().Links()
@@ -74,7 +75,7 @@ func (r *Request) notGot(fsys *nfsclient.FS, tell func(string)) {
 	case o.CRC == rnic.CRCOff && links[0].CRC && links[0].Transport == "roce":
 		say("option crc=off has no effect: packets of RoCE have CRCs in any case")
 	case o.CRC == rnic.CRCOff && links[0].CRC:
-		say("option crc=off has no effect: the server insists on CRCs (nfsrdmad: --crc auto)")
+		say("option crc=off has no effect: the server requires CRCs (nfsrdmad: --crc auto)")
 	case o.CRC == rnic.CRCStrict && links[0].Transport == "roce":
 		say("option crc=strict has no effect: RoCE checks each packet before any of it is placed")
 	}

@@ -1,4 +1,4 @@
-// What a mount says of its connection and its options.
+// Reports of a mount about its connection and its options.
 
 package mounter
 
@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// serveIWARP exports memory as /mem over iWARP, with or without CRCs of its own wish.
+// serveIWARP exports memory as /mem over iWARP, with the server's CRC mode crc.
 func serveIWARP(t *testing.T, crc rnic.CRCMode) net.Addr {
 	t.Helper()
 	srv, err := nfsserver.New(nfsserver.Options{AsyncNames: true, Exports: []nfsserver.Export{{Name: "/mem", FS: memfs.New(memfs.Options{Mode: 0o777})}}})
@@ -39,8 +39,8 @@ func serveIWARP(t *testing.T, crc rnic.CRCMode) net.Addr {
 	return l.Addr()
 }
 
-// TestOptionsWithoutEffectAreSaid: one line for what was asked of the connection and not got, and none for the rest; and the
-// list of mounts has what was got.
+// TestOptionsWithoutEffectAreSaid: each option of the connection without effect causes one line,
+// and others none. The list of mounts has the values in effect.
 func TestOptionsWithoutEffectAreSaid(t *testing.T) {
 	insists, lets := serveIWARP(t, rnic.CRCOn), serveIWARP(t, rnic.CRCAuto)
 	tcp := serveOn(t, "127.0.0.1:0")
@@ -50,7 +50,7 @@ func TestOptionsWithoutEffectAreSaid(t *testing.T) {
 		said    string // "": nothing
 		list    string
 	}{
-		{"crc=off", target(nfsclient.RDMA, insists), "crc=off has no effect: the server insists on CRCs", "proto=rdma,provider=iwarp,crc=on"},
+		{"crc=off", target(nfsclient.RDMA, insists), "crc=off has no effect: the server requires CRCs", "proto=rdma,provider=iwarp,crc=on"},
 		{"crc=off", target(nfsclient.RDMA, lets), "", "proto=rdma,provider=iwarp,crc=off"},
 		{"crc=auto", target(nfsclient.RDMA, insists), "", "proto=rdma,provider=iwarp,crc=on"},
 		{"crc=on", target(nfsclient.RDMA, lets), "", "proto=rdma,provider=iwarp,crc=on"},
@@ -77,7 +77,8 @@ func TestOptionsWithoutEffectAreSaid(t *testing.T) {
 	}
 }
 
-// TestSizesThatTheServerDoesNotTakeAreSaid: rsize and wsize above the server's limits.
+// TestSizesThatTheServerDoesNotTakeAreSaid: rsize and wsize above the server's limits cause a line
+// each.
 func TestSizesThatTheServerDoesNotTakeAreSaid(t *testing.T) {
 	r := requestOf(t, "tcp,rsize=65536,wsize=65536", target(nfsclient.TCP, serveOn(t, "127.0.0.1:0")))
 	var lines told

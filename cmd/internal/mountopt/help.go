@@ -62,7 +62,7 @@ func (x *option) usage() string {
 	return x.name + "=" + x.arg
 }
 
-// appendHelp writes the names of options, and what becomes of them.
+// appendHelp writes the names of options, and their help.
 func appendHelp(b *strings.Builder, names []string, k kind, help string) {
 	line := ""
 	for _, name := range names {

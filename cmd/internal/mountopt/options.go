@@ -52,8 +52,8 @@ type ID struct {
 type Options struct {
 	// the connection
 	Proto     Proto
-	Port      int    // 0: the default of the transport, or what the URL says
-	MountPort int    // 0: the NFS port, then what rpcbind says
+	Port      int    // 0: the port of the URL, or the transport's default
+	MountPort int    // 0: the NFS port, then rpcbind's answer
 	LockPort  int    // likewise
 	MountHost string // "": the server
 	NConnect  int

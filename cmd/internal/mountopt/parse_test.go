@@ -17,7 +17,7 @@ import (
 
 func unchanged(*Options) {}
 
-// lesser is what the options that are seldom given change.
+// lesser has the effects of rare options.
 var lesser = map[string]func(*Options){
 	"mountproto=udp": unchanged, "mountproto=udp6": unchanged, "mounthost=m": func(o *Options) { o.MountHost = "m" }, "mountaddr=[::1]": func(o *Options) { o.MountHost = "::1" },
 	"mounthost=m,mountaddr=m": func(o *Options) { o.MountHost = "m" }, "sec=krb5:sys": unchanged,
@@ -278,7 +278,8 @@ func TestEachOptionIsDocumented(t *testing.T) {
 	}
 }
 
-// Each option of nfs(5) and mount(8) is in the table: done, ignored with a reason, or refused with what to do instead.
+// Each option of nfs(5) and mount(8) is in the table: done, ignored with a reason, or refused with
+// an alternative.
 func TestOptionsOfTheManualPages(t *testing.T) {
 	text, err := os.ReadFile("testdata/options")
 	if err != nil {

@@ -61,8 +61,9 @@ func (o *Options) Source(spec string) (Source, error) {
 	return s, nil
 }
 
-// sourceName is SERVER:/export of a target, however that was written. Several servers are separated by commas, each with the port
-// that was given for it alone: of one server the port is an option, of several they may differ.
+// sourceName is SERVER:/export of a target, in whatever form that was written. Several servers are
+// separated by commas, each with its own port if it was given one: the port of a single server is
+// an option.
 func sourceName(t nfsclient.Target) string {
 	hosts := strings.Split(t.Hosts(), ",")
 	if len(hosts) > 1 {

@@ -15,15 +15,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// A kind is what becomes of an option.
+// A kind is the treatment of an option.
 type kind uint8
 
 // The kinds.
 const (
-	done    kind = iota // it does what help says
-	same                // another way to write what others do, or the default
+	done    kind = iota // it works as in help
+	same                // an alias of other options, or the default
 	ignored             // accepted, without effect; help says why
-	refused             // an error with the words of help, which say what to do instead
+	refused             // an error with the text of help, which names an alternative
 )
 
 // An option is one name of nfs(5) or mount(8), or of our own.
@@ -53,7 +53,7 @@ var options = []option{
 	{done, "mountport", "N", "", number(0, 65535, func(o *Options, n int) { o.MountPort = n }), "TCP port of the server's MOUNT service (default: the NFS port, then rpcbind)"},
 	{done, "mounthost", "HOST", "mounthost", setMountHost, "host of the server's MOUNT service (default: the server)"},
 	{same, "mountaddr", "HOST", "mounthost", setMountHost, "the same as mounthost"},
-	{ignored, "mountproto", "tcp|udp", "", word("tcp", "tcp6", "udp", "udp6"), "accepted: the MOUNT service is asked over TCP in any case"},
+	{ignored, "mountproto", "tcp|udp", "", word("tcp", "tcp6", "udp", "udp6"), "accepted: MOUNT calls use TCP in any case"},
 	{done, "nconnect", "N", "", number(1, 64, func(o *Options, n int) { o.NConnect = n }), "connections that calls are spread over (default 1)"},
 	{done, "provider", "iwarp|roce|auto", "", setProvider, "wire protocol of RDMA (default iwarp); auto tries iWARP, then RoCE"},
 	{done, "crc", "on|auto|off|strict", "", setCRC, "MPA CRC over RDMA (default on)"},
@@ -82,14 +82,14 @@ var options = []option{
 	{done, "ac", "", "ac", nil, "cache attributes (default)"},
 	{done, "noac", "", "ac", func(o *Options, _ string) error { o.NoAttrCache, o.Sync = true, true; return nil }, "cache none, and write at once"},
 	{done, "cto", "", "cto", nil, "close-to-open consistency (default)"},
-	{done, "nocto", "", "cto", func(o *Options, _ string) error { o.NoCTO = true; return nil }, "open trusts cached attributes: for data that nobody changes"},
+	{done, "nocto", "", "cto", func(o *Options, _ string) error { o.NoCTO = true; return nil }, "open trusts cached attributes: for data that does not change"},
 	{done, "lookupcache", "all|pos|none", "", setLookup, "which looked-up names are cached (default all)"},
 	{done, "rdirplus", "", "rdirplus", nil, "list directories with attributes (default)"},
 	{done, "nordirplus", "", "rdirplus", func(o *Options, _ string) error { o.NoReaddirPlus = true; return nil }, "without"},
 	{done, "sync", "", "sync", func(o *Options, _ string) error { o.Sync = true; return nil }, "each write is on the server's disk when it returns"},
 	{done, "async", "", "sync", nil, "data is written in the background, and is on disk after fsync and close (default)"},
 	{done, "acl", "", "acl", nil, "POSIX ACLs can be read and set, where the server speaks NFSACL (default)"},
-	{done, "noacl", "", "acl", func(o *Options, _ string) error { o.NoACL = true; return nil }, "they cannot; the server decides by them all the same"},
+	{done, "noacl", "", "acl", func(o *Options, _ string) error { o.NoACL = true; return nil }, "ACLs cannot be read or set; the server still applies them"},
 	{done, "lock", "", "lock", nil, "locks of files hold among all clients of the server (default)"},
 	{done, "nolock", "", "lock", func(o *Options, _ string) error { o.LocalPosix, o.LocalFlock = true, true; return nil }, "locks hold between the programs of this mount only"},
 	{done, "local_lock", "all|flock|posix|none", "", setLocalLock, "which kinds of locks hold between the programs of this mount only (default none)"},
@@ -104,12 +104,12 @@ var options = []option{
 	{ignored, "sharecache", "", "sharecache", nil, "accepted: each mount has caches of its own"},
 	{ignored, "nosharecache", "", "sharecache", nil, "accepted: each mount has caches of its own"},
 
-	{done, "allow_other", "", "allow_other", func(o *Options, _ string) error { o.AllowOther = true; return nil }, "other users may use the mount, each with his own rights (default for root)"},
-	{done, "noallow_other", "", "allow_other", func(o *Options, _ string) error { o.OnlyMe = true; return nil }, "nobody but the one who mounts (default for others)"},
+	{done, "allow_other", "", "allow_other", func(o *Options, _ string) error { o.AllowOther = true; return nil }, "other users may use the mount, each with their own rights (default for root)"},
+	{done, "noallow_other", "", "allow_other", func(o *Options, _ string) error { o.OnlyMe = true; return nil }, "only the user that mounts it (default for others)"},
 	{done, "default_permissions", "", "", func(o *Options, _ string) error { o.DefaultPermissions = true; return nil }, "this machine checks permission bits too, beside the server"},
 	{done, "ro", "", "+rw", func(o *Options, _ string) error { o.ReadOnly = true; return nil }, "read-only"},
 	{same, "rw", "", "+rw", func(o *Options, _ string) error { o.ReadOnly = false; return nil }, "as if ro had not been given"},
-	{done, "nosuid", "", "+suid", func(o *Options, _ string) error { o.NoSuid = true; return nil }, "set-id bits mean nothing"},
+	{done, "nosuid", "", "+suid", func(o *Options, _ string) error { o.NoSuid = true; return nil }, "set-id bits have no effect"},
 	{same, "suid", "", "+suid", func(o *Options, _ string) error { o.NoSuid = false; return nil }, "as if nosuid had not been given"},
 	{done, "nosymfollow", "", "+symfollow", func(o *Options, _ string) error { o.NoSymfollow = true; return nil }, "symbolic links are not followed on the mount; root only"},
 	{same, "symfollow", "", "+symfollow", func(o *Options, _ string) error { o.NoSymfollow = false; return nil }, "as if nosymfollow had not been given"},
@@ -135,8 +135,8 @@ var options = []option{
 	}, "the same as rw,suid,dev,exec"},
 
 	// What fstab has for mount(8), systemd and others, and is no matter of the mount itself.
-	{same, "user", "[NAME]", "+user", asUser, "nosuid, nodev and noexec, unless what follows gives them back"},
-	{same, "users", "", "+user", asUser, "nosuid, nodev and noexec, unless what follows gives them back"},
+	{same, "user", "[NAME]", "+user", asUser, "nosuid, nodev and noexec, unless a later option reverts them"},
+	{same, "users", "", "+user", asUser, "nosuid, nodev and noexec, unless a later option reverts them"},
 	{same, "owner", "", "+user", func(o *Options, _ string) error { o.NoSuid, o.NoDev = true, true; return nil }, "nosuid and nodev, likewise"},
 	{same, "group", "", "+user", func(o *Options, _ string) error { o.NoSuid, o.NoDev = true, true; return nil }, "nosuid and nodev, likewise"},
 	{ignored, "nouser", "", "+user", nil, "accepted: for mount(8), systemd and others that read fstab(5)"},
@@ -151,7 +151,7 @@ var options = []option{
 	{ignored, "loud", "", "+silent", nil, "accepted: for mount(8), systemd and others that read fstab(5)"},
 	{ignored, "comment", "TEXT", "+comment", nil, "accepted: for mount(8), systemd and others that read fstab(5)"},
 
-	// What changes nothing here.
+	// Options without effect here.
 	{ignored, "fsc", "", "fsc", nil, "accepted: nothing is cached on local disks"},
 	{ignored, "nofsc", "", "fsc", nil, "accepted: nothing is cached on local disks"},
 	{ignored, "softreval", "", "softreval", nil, "accepted: attributes that are out of date are never used, and hard or soft says how long to wait"},

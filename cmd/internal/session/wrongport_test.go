@@ -61,7 +61,7 @@ func TestRefusedPorts(t *testing.T) {
 	}
 }
 
-// dialInstead has the port at addr looked at where another is that nobody else has.
+// dialInstead redirects the probe of addr to other, a port that no other process uses.
 func dialInstead(t *testing.T, addr, other string) {
 	was := dialPort
 	dialPort = func(ctx context.Context, network, to string) (net.Conn, error) {
@@ -84,8 +84,8 @@ func (c closingProbe) Close() error {
 	return c.Conn.Close()
 }
 
-// TestServerThatHangsUpIsWaitedFor: a port whose server ends connections may be that of a server that starts: what is found there
-// ends no attempt to connect.
+// TestServerThatHangsUpIsWaitedFor: a server that closes connections may be starting. The result of
+// the probe ends no attempt to connect.
 func TestServerThatHangsUpIsWaitedFor(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -112,12 +112,12 @@ func TestServerThatHangsUpIsWaitedFor(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	kind := portprobe.Identify(ctx, portprobe.Wait, dialPort, "h:2049", portprobe.Unknown).Kind
-	looks := len(looked) // connections that it takes to find out
+	looks := len(looked) // connections of one probe
 	if kind != portprobe.Closes || looks == 0 {
 		t.Fatalf("%v after %d connections", kind, looks)
 	}
 	found := probeLate(ctx, cancel, nfsclient.Target{Transport: nfsclient.TCP, Host: "h", Path: "/e"})
-	for range 2 * looks { // those of before, too
+	for range 2 * looks { // those of the first probe, too
 		<-looked
 	}
 	if hint := found(); hint != "" || ctx.Err() != nil {
@@ -125,7 +125,7 @@ func TestServerThatHangsUpIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestInterruptedConnectionIsNotExplained: the user has ended the wait, and knows why.
+// TestInterruptedConnectionIsNotExplained: the user has ended the wait, and needs no reason.
 func TestInterruptedConnectionIsNotExplained(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -135,7 +135,8 @@ func TestInterruptedConnectionIsNotExplained(t *testing.T) {
 	}
 }
 
-// TestReportedOnce: what a command has reported of an operand gets no second line, and an error of the output ends it.
+// TestReportedOnce: an operand's error that a command has reported gets no second line, and an
+// error of the output ends the command.
 func TestReportedOnce(t *testing.T) {
 	rdma, _ := serve(t)
 	var stderr strings.Builder

@@ -69,8 +69,9 @@ func (r *Run) preserve(ctx context.Context, text string, src, cur *Meta, read ac
 	return ok
 }
 
-// notKept tells of an attribute that a copy has not got. With mv(1) that is no failure: the move goes on, as it must not
-// leave a user with the old name because the new file system, or its server, cannot have an owner, an ACL or a time.
+// notKept reports an attribute that a copy has not got. For mv(1) that is no failure. The move goes
+// on even if the new file system, or its server, cannot store an owner, an ACL or a time: the user
+// must not be left with the old name.
 func (r *Run) notKept(ctx context.Context, what string, err error) (ok bool) {
 	var gone *transport.ConnectError
 	if !r.opt.move || ctx.Err() != nil || errors.As(err, &gone) {
@@ -80,10 +81,10 @@ func (r *Run) notKept(ctx context.Context, what string, err error) (ok bool) {
 	return true
 }
 
-// errTimeRange is a time that a server has got the nearest one for.
+// errTimeRange is the error of a time that was replaced by the nearest possible one.
 var errTimeRange = errors.New("NFS version 3 has no time before 1970 or after 2106: the nearest one was set")
 
-// timesFit reports whether NFS version 3 can say the times that a sets.
+// timesFit reports whether NFS version 3 can represent the times that a sets.
 func (a *Attr) timesFit() bool {
 	for _, t := range []time.Time{a.Atime, a.Mtime} {
 		if s := t.Unix(); !t.IsZero() && s != int64(nfs3.MakeTime(t).Sec) {

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSourceThatChangedStays: a moved file that was written to since it was copied is kept, at the same size too, and so is
-// another file that has its name.
+// TestSourceThatChangedStays: a moved file that was written to since it was copied is kept, even at
+// the same size. Another file with its name is kept as well.
 func TestSourceThatChangedStays(t *testing.T) {
 	for what, change := range map[string]func(name string) error{
 		"nothing":        func(string) error { return nil },
@@ -69,7 +69,7 @@ func TestSourceThatChangedStays(t *testing.T) {
 	}
 }
 
-// A forgetful sink has lost what was written the first time that it is synced.
+// A forgetful sink has lost its data the first time that it is synced.
 type forgetful struct {
 	buffer
 	syncs int
@@ -83,8 +83,8 @@ func (f *forgetful) Sync() error {
 	return nil
 }
 
-// TestLostWritesOfAStream: of what can be read again all of it, and of a stream that was read beyond its first block
-// nothing: it would be a part, taken for the whole.
+// TestLostWritesOfAStream: a source that can be read again is copied again as a whole. Nothing is
+// copied of a stream that was read beyond its first block: a part could be taken for the whole.
 func TestLostWritesOfAStream(t *testing.T) {
 	for _, c := range []struct {
 		size  int
@@ -115,14 +115,15 @@ func TestLostWritesOfAStream(t *testing.T) {
 	}
 }
 
-// A goneSink is a file of a server that goes away when the file is complete.
+// A goneSink is a file of a server that disconnects when the file is complete.
 type goneSink struct{ Sink }
 
 func (goneSink) SetAttr(context.Context, Attr) error {
 	return &transport.ConnectError{Service: "nfs", Err: unix.ECONNREFUSED}
 }
 
-// TestMoveToAServerThatGoesAway: an attribute that could not be set is no failure of a move, a server that is gone is one.
+// TestMoveToAServerThatGoesAway: an attribute that could not be set does not fail a move, but a
+// lost server does.
 func TestMoveToAServerThatGoesAway(t *testing.T) {
 	src, dst := write(t, "content", t.TempDir(), "f"), t.TempDir()
 	tree := &fake{sink: func(_ string, s Sink) (Sink, error) { return goneSink{s}, nil }}
@@ -134,7 +135,8 @@ func TestMoveToAServerThatGoesAway(t *testing.T) {
 	}
 }
 
-// TestMoveUpdatesDirectories: -u is about files; an older directory takes the place of an empty one all the same.
+// TestMoveUpdatesDirectories: -u concerns only files; an older directory still replaces an empty
+// one.
 func TestMoveUpdatesDirectories(t *testing.T) {
 	top := t.TempDir()
 	write(t, "x", top, "d/f")

@@ -139,10 +139,11 @@ func (r *Run) writeTemp(ctx context.Context, j *job, c *content) (m Meta, state 
 	return m, written
 }
 
-// keepsFile reports whether the file that has the name stays the file of that name. Other clients of a server may have it
-// open, and one that is replaced is stale to them, where they would read on after a cp(1) on their own machine. A content
-// of one block is written to both: it costs little, and the time in which the file is not whole is that of a call or two.
-// A larger one could be cut off half-way, so it replaces the file, as does one with its source's mode or owner.
+// keepsFile reports whether the existing file stays the file of its name. Other clients of a server
+// may have it open. A replaced file is stale to them, while after a local cp(1) they could read on.
+// A content of one block is written to both: it costs little, and the file is incomplete only for a
+// call or two. A larger one could be cut off half-way, so it replaces the file, as does one with
+// its source's mode or owner.
 func (r *Run) keepsFile(ctx context.Context, j *job, c *content) bool {
 	if j.old == nil || j.decided || j.old.FH.Len() == 0 || c.whole() < 0 || r.opt.Preserve.Mode || r.opt.Preserve.Owner {
 		return false
@@ -150,8 +151,9 @@ func (r *Run) keepsFile(ctx context.Context, j *job, c *content) bool {
 	return !r.opt.Force || j.to.Writable(ctx, *j.old) == nil
 }
 
-// rewrite writes a content of one block to the file that has the name, while a temporary file holds all of it. When it
-// fails, that takes the file's place: the old content is gone, and the new one is complete either way.
+// rewrite writes a content of one block to the existing file, while a temporary file holds all of
+// it. If it fails, the temporary file replaces the old one: the old content is gone, and the new
+// one is complete either way.
 func (r *Run) rewrite(ctx context.Context, j *job, c *content) bool {
 	sink, err := j.to.Overwrite(ctx, *j.old)
 	if err != nil {

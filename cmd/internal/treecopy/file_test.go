@@ -268,8 +268,8 @@ func TestLingerOutlivesItsContext(t *testing.T) {
 	}
 }
 
-// TestTotalIsKnownBeforeTheBytes: a progress bar needs the size of what is copied when its first byte is, of an operand as of a
-// file that is found in a tree.
+// TestTotalIsKnownBeforeTheBytes: a progress bar needs the size of the data before its first byte,
+// for an operand and for a file in a tree.
 func TestTotalIsKnownBeforeTheBytes(t *testing.T) {
 	src := t.TempDir()
 	one := write(t, "0123456789", src, "one")

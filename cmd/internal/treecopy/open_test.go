@@ -1,4 +1,4 @@
-// Targets that other clients of a server have open: which of them stay the file that they are.
+// Targets that other clients of a server have open, and that stay the same file or are replaced.
 
 package treecopy
 
@@ -14,8 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTargetsThatOthersHaveOpen: a file of up to a block that is copied over goes on being read by another client; what is
-// larger, and what gets its source's mode or owner, is another file, and the old one is stale.
+// TestTargetsThatOthersHaveOpen: another client goes on reading a file of up to a block that is
+// copied over. A larger one, or one that gets its source's mode or owner, is replaced, and the old
+// one is stale.
 func TestTargetsThatOthersHaveOpen(t *testing.T) {
 	r := newRig(t, asCaller)
 	src := t.TempDir()
@@ -98,7 +99,7 @@ type tornSink struct{ Sink }
 
 func (tornSink) WriteAt([]byte, int64) (int, error) { return 0, unix.ENOSPC }
 
-// TestRewriteThatFails: the old content is gone by then, so the new one takes the file's place, all of it.
+// TestRewriteThatFails: the old content is gone by then, so the complete new file replaces it.
 func TestRewriteThatFails(t *testing.T) {
 	r := newRig(t, asCaller)
 	name := write(t, "old", r.dir, "target")
@@ -118,7 +119,7 @@ func TestRewriteThatFails(t *testing.T) {
 	}
 }
 
-// A locked tree is one whose files must not be written.
+// A locked tree has files that must not be written.
 type locked struct{ torn }
 
 func (l locked) Parent(ctx context.Context, path, text string) (Dir, string, error) {
@@ -141,7 +142,8 @@ func (d lockedDir) Overwrite(context.Context, Meta) (Sink, error) {
 	panic("a file that must not be written is written to")
 }
 
-// TestForceReplacesWhatMustNotBeWritten: a server lets an owner write whatever the mode, so -f asks before it writes to the file.
+// TestForceReplacesWhatMustNotBeWritten: a server lets an owner write whatever the mode is, so -f
+// checks access before it writes to the file.
 func TestForceReplacesWhatMustNotBeWritten(t *testing.T) {
 	r := newRig(t, asCaller)
 	name := write(t, "old", r.dir, "target")

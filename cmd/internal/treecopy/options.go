@@ -71,7 +71,7 @@ type Options struct {
 // An Error is one thing that was not done.
 type Error struct {
 	What    string // "cannot stat 'a'"
-	Err     error  // nil where What says it all
+	Err     error  // nil if What is complete
 	Warning bool   // the rest goes on as if it had been done
 }
 

@@ -32,7 +32,8 @@ func listenHost(addr string) (string, error) {
 	return host, nil
 }
 
-// warnAbsent says of an address that the machine does not have that it is waited for, as a mistake would be, too.
+// warnAbsent warns of an address that the machine does not have: it is served later, or is a
+// mistake.
 func warnAbsent(option, host string) {
 	want, err := netip.ParseAddr(host)
 	all, allErr := net.InterfaceAddrs()

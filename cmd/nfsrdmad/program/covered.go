@@ -1,4 +1,4 @@
-// Exports whose directory others mount over, or unmount, while they are served.
+// Exports with a directory that is mounted over, or unmounted, while they are served.
 
 package program
 
@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keep notes what is served; mu is held, or the set is not in use yet.
+// keep records the exports that are served; mu is held, or the set is not in use yet.
 func (s *exportSet) keep(all []nfsserver.Export) {
 	s.list = slices.Clone(all)
 	for i := range s.list {
@@ -21,7 +21,7 @@ func (s *exportSet) keep(all []nfsserver.Export) {
 	}
 }
 
-// covering says how the directory of an export stands to what is mounted.
+// covering returns the state of an export's directory in the mount table.
 func (s *exportSet) covering(name string, mounted osfs.Mounts) osfs.Covering {
 	d := s.from[name].dir
 	switch {
@@ -33,10 +33,10 @@ func (s *exportSet) covering(name string, mounted osfs.Mounts) osfs.Covering {
 	return d.tree.Load().Covering(mounted)
 }
 
-var errUnmounted = errors.New("its file system is not mounted any more, and what lies below is not served in its place: mount it again, or have the server reload for what is there now")
+var errUnmounted = errors.New("its file system is not mounted any more, and the directory below is not served in its place: mount it again, or reload to serve that directory")
 
-// follow opens anew the exports that another file system has been mounted over, and closes those whose file system was unmounted
-// until it, or another one, is mounted there.
+// follow reopens exports with another file system mounted over them. It closes those with an
+// unmounted file system until that one, or another one, is mounted there.
 func (s *exportSet) follow(v *nfsserver.Service) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +48,7 @@ func (s *exportSet) follow(v *nfsserver.Service) {
 		}
 		old := src.dir.tree.Load()
 		changed = true
-		logrus.WithField("export", src.name).Warn("what is mounted there has changed: it is opened anew")
+		logrus.WithField("export", src.name).Warn("the mount there has changed: the export is opened again")
 		list[i].Open = func() (nfsserver.FS, error) {
 			if old.Covering(osfs.ReadMounts()) == osfs.Unmounted {
 				return nil, errUnmounted
@@ -67,7 +67,8 @@ func (s *exportSet) follow(v *nfsserver.Service) {
 // errCovered is of a directory that changed while it was opened.
 var errCovered = errors.New("something was mounted there, or unmounted, while it was opened")
 
-// watchMounts has the exports follow what is mounted until ctx ends. The kernel says when that changes (proc_pid_mountinfo(5)).
+// watchMounts makes the exports follow the mount table until ctx ends. The kernel reports its
+// changes (proc_pid_mountinfo(5)).
 func (s *exportSet) watchMounts(ctx context.Context, v *nfsserver.Service) error {
 	fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -88,7 +89,7 @@ func (s *exportSet) watchMounts(ctx context.Context, v *nfsserver.Service) error
 		defer unix.Close(stop)
 		defer func() { <-written }()
 		for ctx.Err() == nil {
-			s.follow(v) // before the first wait, too: something may have changed since the exports were opened
+			s.follow(v) // before the first wait, too: for changes since the exports were opened
 			wait := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLPRI}, {Fd: int32(stop), Events: unix.POLLIN}}
 			if _, err := unix.Poll(wait, -1); err != nil && err != unix.EINTR {
 				return

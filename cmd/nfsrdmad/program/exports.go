@@ -115,8 +115,9 @@ type opened struct {
 	err  error
 }
 
-// openExports opens file systems, all at once. One that does not answer in time, or that cannot be opened, is opened while the
-// others are served. The error is the first of those, for callers that want all or none: what is open stays so.
+// openExports opens file systems, all at once. It opens one that does not answer in time, or that
+// fails, later, while the others are served. The error is the first failure, for callers that need
+// all of them; those that are open stay so.
 func openExports(list []source) (exports []nfsserver.Export, err error) {
 	results := make([]*opened, len(list))
 	for i, src := range list {
@@ -151,7 +152,7 @@ func openExports(list []source) (exports []nfsserver.Export, err error) {
 	return exports, err
 }
 
-// firstOf opens a file system: the first time by what has been begun.
+// firstOf opens a file system: the first time with the result of begun.
 func firstOf(begun *opened, open func() (nfsserver.FS, error)) func() (nfsserver.FS, error) {
 	return func() (nfsserver.FS, error) {
 		if r := begun; r != nil {

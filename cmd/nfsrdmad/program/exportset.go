@@ -32,7 +32,7 @@ type exportSet struct {
 
 	mu    sync.Mutex               // guards all below; a reload holds it throughout
 	whole map[string]exports.Whole // by path: the exports of the file, with what their directories were opened for
-	list  []nfsserver.Export       // all that is served, without what opens them
+	list  []nfsserver.Export       // all exports that are served, without FS and Open
 	from  map[string]source        // by name: where it is from
 }
 

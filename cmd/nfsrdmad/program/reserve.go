@@ -9,18 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errDescriptors is of a directory that there is no file descriptor left for.
+// errDescriptors is the error of a directory without a file descriptor left for it.
 var errDescriptors = errors.New("no file descriptors are left for it: raise their limit (ulimit -n, LimitNOFILE= of systemd)")
 
-// A reserved holds a quarter of the process's descriptors while directories are opened, of which each keeps some for as long as it
-// is served: so that the last ones fail, and not listeners, clients and the files that they use.
+// A reserved holds a quarter of the process's descriptors while directories are opened. Each
+// directory keeps some for as long as it is served. So the last directories fail, and not
+// listeners, clients and the files that they use.
 type reserved struct {
 	mu    sync.Mutex // guards all below
 	users int
 	held  []int
 }
 
-// left is of the process, as the limit is.
+// left belongs to the process, as the limit does.
 var left reserved
 
 // reserve takes the descriptors unless others have, until free; errDescriptors, if there are fewer.
@@ -49,7 +50,7 @@ func (r *reserved) reserve() (free func(), err error) {
 	}, nil
 }
 
-// release closes what is held; mu is held.
+// release closes the descriptors; mu is held.
 func (r *reserved) release() {
 	for _, fd := range r.held {
 		unix.Close(fd)

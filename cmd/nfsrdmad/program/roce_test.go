@@ -1,4 +1,4 @@
-// A server over RoCE as a program, on a network that changes: two hosts, and what is between them.
+// A server over RoCE as a program, on a network that changes: two hosts, and the path between them.
 
 package program
 
@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// sh runs lines of the shell, which all have to succeed.
+// sh runs lines of shell; each MUST succeed.
 func sh(t *testing.T, script string) {
 	t.Helper()
 	if out, err := exec.Command("sh", "-ec", script).CombinedOutput(); err != nil {
@@ -26,7 +26,8 @@ func sh(t *testing.T, script string) {
 	}
 }
 
-// startRoCE runs the server in a network namespace, "" for the test's own, with the arguments after serve, until the test ends or end is called.
+// startRoCE runs the server in a network namespace, "" for the test's own, with the arguments after
+// serve, until the test ends or end is called.
 func startRoCE(t *testing.T, in string, args ...string) (log *sharedBuffer, end func()) {
 	t.Helper()
 	command := []string{os.Args[0], "-test.run=^TestServeChild$"}
@@ -71,8 +72,9 @@ func awaitText(t *testing.T, log *sharedBuffer, text string) {
 	}
 }
 
-// TestExportsOfThisHost: a line of the exports file for this host, by any of its names and addresses, lets its clients in over RoCE as it does over TCP,
-// though the RoCE port of their own address is the server's; a line for other addresses does not.
+// TestExportsOfThisHost: a line of the exports file for this host, by any of its names and
+// addresses, lets its clients in over RoCE as over TCP. The RoCE port of their own address is then
+// the server's. A line for other addresses does not let them in.
 func TestExportsOfThisHost(t *testing.T) {
 	if !machine.Apart(t) {
 		return
@@ -111,7 +113,8 @@ func TestExportsOfThisHost(t *testing.T) {
 	}
 }
 
-// otherHost makes the network namespace "other", with an interface pair1 to pair0 of the test's own.
+// otherHost makes the network namespace "other", with an interface pair1 to pair0 of the test's
+// own.
 func otherHost(t *testing.T) {
 	t.Helper()
 	sh(t, `ip netns add other; ip link add pair0 type veth peer name pair1 netns other; ip -n other link set lo up
@@ -141,7 +144,8 @@ func content(t *testing.T, n int) (dir string, data []byte) {
 	return dir, data
 }
 
-// TestRoCELinkLocal: a server at all addresses, and one at an address with its zone, are reached over RoCE by link-local addresses of IPv4 and of IPv6.
+// TestRoCELinkLocal: link-local addresses of IPv4 and IPv6 reach a server at all addresses, and one
+// at an address with its zone, over RoCE.
 func TestRoCELinkLocal(t *testing.T) {
 	if !machine.Apart(t) {
 		return
@@ -159,13 +163,14 @@ ip addr add fe80::7:1/64 dev pair0 nodad; ip -n other addr add fe80::7:2/64 dev 
 	}
 }
 
-// TestRoCEPartlyServed: where another program has the RoCE port of one address the server says so, once, and serves there when the port is free.
+// TestRoCEPartlyServed: if another program has the RoCE port of one address, the server logs that
+// once, and serves there when the port is free.
 func TestRoCEPartlyServed(t *testing.T) {
 	if !machine.Apart(t) {
 		return
 	}
 	otherHost(t)
-	// That of an interface whose link is down stays tentative.
+	// An address of an interface with its link down stays tentative.
 	sh(t, `ip addr add 192.0.2.2/32 dev lo; ip link add down0 type veth peer name down1; ip link set down0 up; ip addr add fd91:8::1/64 dev down0`)
 	taken, err := net.ListenPacket("udp4", "192.0.2.2:4791")
 	if err != nil {
@@ -178,21 +183,23 @@ func TestRoCEPartlyServed(t *testing.T) {
 	taken.Close()
 	awaitText(t, log, "served over RoCE at 192.0.2.2, too")
 	if n := strings.Count(log.String(), "not served over RoCE"); n != 1 {
-		t.Errorf("said %d times, want once", n)
+		t.Errorf("logged %d times, want once", n)
 	}
 	if n := strings.Count(log.String(), ", too"); n != 1 {
-		t.Errorf("said of %d addresses that they are served at last, want one", n)
+		t.Errorf("%d addresses are logged as served at last, want 1", n)
 	}
 	if got := readOver(t, "192.0.2.2", "/e", "f"); !bytes.Equal(got, want) {
 		t.Errorf("read %q, want %q", got, want)
 	}
 }
 
-// jumbo has the interfaces of both hosts take long packets, one at a time, as an interface does that cannot take them apart by itself.
+// jumbo makes the interfaces of both hosts take long packets, one at a time, as an interface
+// without segmentation offload does.
 const jumbo = `ip link set pair0 mtu 9000 gso_max_segs 1; ip -n other link set pair1 mtu 9000 gso_max_segs 1
 `
 
-// reads reads a file of n bytes over RoCE, changes the network, and reads another one over the same mount.
+// reads reads a file of n bytes over RoCE, changes the network, and reads another one over the same
+// mount.
 func reads(t *testing.T, server, change string) (log *sharedBuffer) {
 	t.Helper()
 	dir, want := content(t, 3_000_000)
@@ -220,10 +227,12 @@ func reads(t *testing.T, server, change string) (log *sharedBuffer) {
 	return log
 }
 
-// lostForLength is what the server says of a connection whose long packets were lost with no word from a router.
+// lostForLength is the server's message about a connection whose long packets were lost without a
+// router's report.
 const lostForLength = "and short ones are not"
 
-// TestRoCEInterfaceMadeSmaller: a mount over RoCE goes on when jumbo frames are turned off at both ends, or at one.
+// TestRoCEInterfaceMadeSmaller: a mount over RoCE goes on when jumbo frames are turned off at both
+// ends, or at one.
 func TestRoCEInterfaceMadeSmaller(t *testing.T) {
 	if !machine.Apart(t) {
 		return
@@ -232,13 +241,13 @@ func TestRoCEInterfaceMadeSmaller(t *testing.T) {
 	for _, change := range []string{"ip link set pair0 mtu 1500; ip -n other link set pair1 mtu 1500", "ip link set pair0 mtu 1500", "ip -n other link set pair1 mtu 1500"} {
 		sh(t, jumbo)
 		if log := reads(t, "10.91.7.2", change).String(); change != "ip link set pair0 mtu 1500" && strings.Contains(log, lostForLength) {
-			t.Errorf("%s: the server's kernel knows, and packets were lost: %s", change, log)
+			t.Errorf("%s: packets were lost, though the server's kernel has the new MTU: %s", change, log)
 		}
 	}
 }
 
-// TestRoCEBlackHole: a mount over RoCE goes on when the network begins to drop long packets, in either direction, and says so to nobody; also when it drops those of 1,000
-// bytes.
+// TestRoCEBlackHole: a mount over RoCE goes on when the network silently drops long packets in
+// either direction, even those of 1,000 bytes.
 func TestRoCEBlackHole(t *testing.T) {
 	if !machine.Apart(t, "nft") {
 		return
@@ -257,7 +266,8 @@ END`
 	}
 }
 
-// TestRoCESmallerPath: two hosts with jumbo frames and a link of 1,500 bytes between their routers, which say so.
+// TestRoCESmallerPath: two hosts with jumbo frames have a link of 1,500 bytes between their
+// routers, which report that.
 func TestRoCESmallerPath(t *testing.T) {
 	if !machine.Apart(t) {
 		return
@@ -273,6 +283,6 @@ ip -n r route add default via 10.77.3.2; ip -n s route add default via 10.77.3.1
 for n in r s; do ip netns exec $n sysctl -qw net.ipv4.ip_forward=1; done`)
 	log := reads(t, "10.77.2.2", "ip -n r link set rs mtu 1500; ip -n s link set sr mtu 1500")
 	if strings.Contains(log.String(), lostForLength) {
-		t.Errorf("routers have said what the path takes, and packets were lost: %s", log)
+		t.Errorf("packets were lost, though the routers have reported the path MTU: %s", log)
 	}
 }

@@ -249,7 +249,7 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 	defer ctl.begin(ctx)()
 	warnAbsent("--addr", host)
 	if err := set.watchMounts(ctx, service); err != nil {
-		logrus.Warnf("what is mounted over exports from now on is not seen until a reload: %v", err)
+		logrus.Warnf("mounts over exports are not noticed from now on, until a reload: %v", err)
 	}
 	if service.RoCEErr != nil {
 		logrus.Warnf("not served over RoCE until this is mended (--rdma iwarp ends this warning): %v", service.RoCEErr)
