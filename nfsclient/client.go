@@ -26,7 +26,8 @@ type Options struct {
 	// MountPort is the TCP port of the server's MOUNT service. 0: MOUNT is asked
 	// for on the NFS connection itself, then at the port that rpcbind names.
 	MountPort int
-	// MountHost is the host of the MOUNT service, at MountPort or where its rpcbind says. "": the server.
+	// MountHost is the host of the MOUNT service, at MountPort or at the port from its rpcbind. "":
+	// the server.
 	MountHost string
 
 	// LockPort is the TCP port of the server's lock manager. 0: it is asked for on the NFS
@@ -85,7 +86,7 @@ type Client struct {
 	acl   *aclServer
 	locks *lockManager
 
-	foreign bool // the RNIC is Options.Device, of a provider that is not known here
+	foreign bool // the RNIC is Options.Device, of an unknown provider
 }
 
 // As returns a Client whose calls are made in the name of another caller over the

@@ -35,7 +35,7 @@ func TestManyExportsAreListed(t *testing.T) {
 	}
 }
 
-// TestMountHost: MOUNT is asked of the host that is named, and NFS of the server.
+// TestMountHost: MOUNT calls go to the named host, and NFS calls to the server.
 func TestMountHost(t *testing.T) {
 	rdma, tcp := serveTrees(t, nfsserver.Export{Name: "/here", FS: memfs.New(memfs.Options{})})
 	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/there", FS: memfs.New(memfs.Options{})}}})

@@ -36,7 +36,7 @@ type FS struct {
 // sizes is what FSINFO said, brought to what the transports carry.
 type sizes struct {
 	rtmax, wtmax int    // bytes of one READ, of one WRITE
-	file         uint64 // most bytes of a file; 0: not said
+	file         uint64 // most bytes of a file; 0: unknown
 }
 
 // maxTransfer is the most bytes of one READ or WRITE that are asked of any server.
@@ -76,7 +76,7 @@ func (f *FS) MaxRead() int { return f.size.rtmax }
 // MaxWrite is the most bytes of one WRITE.
 func (f *FS) MaxWrite() int { return f.size.wtmax }
 
-// MaxFileSize is how many bytes the server lets a file have; 0: it does not say.
+// MaxFileSize is the server's largest file size in bytes; 0: unknown.
 func (f *FS) MaxFileSize() uint64 { return f.size.file }
 
 // At returns the FS whose root is the directory of a handle; name is for messages.

@@ -41,7 +41,7 @@ func (c *Client) mountCall(ctx context.Context, p *transport.Proc, args xdr.Mars
 	if port == 0 {
 		var err error
 		if port, err = c.getPortAt(ctx, host, mount3.Program, mount3.Version); err != nil {
-			return fmt.Errorf("no MOUNT service on the NFS port, and rpcbind of %s does not know one: %w", host, err)
+			return fmt.Errorf("no MOUNT service on the NFS port, and rpcbind of %s has none: %w", host, err)
 		}
 	}
 	conn, err := dialServiceBy(ctx, host, port, c.cfg)

@@ -1,4 +1,4 @@
-// Asynchronous direct writes beside readers by way of the page cache.
+// Asynchronous direct writes beside readers that use the page cache.
 
 package fusefs_test
 
@@ -57,8 +57,8 @@ func writeAsync(t *testing.T, ring uintptr, fd int, p []byte) {
 	}
 }
 
-// TestAsyncDirectWriteIsReadAtOnce: pages that readers fill while an asynchronous direct write is under way are not
-// there when it has ended.
+// TestAsyncDirectWriteIsReadAtOnce: pages that readers fill while an asynchronous direct write is
+// under way are not there when it has ended.
 func TestAsyncDirectWriteIsReadAtOnce(t *testing.T) {
 	const size = 640 << 10
 	m := mount(t, options{})
@@ -70,7 +70,7 @@ func TestAsyncDirectWriteIsReadAtOnce(t *testing.T) {
 	file, err := os.OpenFile(m.at("file"), os.O_CREATE|os.O_RDWR|syscall.O_DIRECT, 0o600)
 	must(t, err)
 	defer file.Close()
-	p, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON) // direct I/O wants whole pages
+	p, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON) // direct I/O needs whole pages
 	must(t, err)
 	defer unix.Munmap(p)
 	over := make(chan struct{})

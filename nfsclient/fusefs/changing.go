@@ -1,7 +1,7 @@
-// Names that are being changed or asked for: an answer that was on its way meanwhile is not believed.
+// Names with changes or LOOKUPs in flight: an answer from before a change is not cached.
 //
-// The kernel asks for a name again without any lock, while it has the same name removed, made or replaced.
-// The server's answers come in any order, so which of them is the name's state now they do not show.
+// The kernel looks a name up again without any lock, while it has the same name removed, made or
+// replaced. The server's answers come in any order, so they do not show the name's state now.
 
 package fusefs
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A nameUse is calls under way that change one name or ask for it.
+// A nameUse counts the calls in flight that change one name or look it up.
 type nameUse struct {
 	calls   int           // of both kinds; the last one to end removes this from the table
 	changes int           // of those that change it
@@ -37,7 +37,7 @@ func (t *table) unuse(p place, u *nameUse) {
 	}
 }
 
-// changeNames is the start of a change of names; what it returns is to be called at the end.
+// changeNames starts a change of names; the caller calls end after it.
 func (t *table) changeNames(places ...place) (end func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,7 +85,7 @@ func (t *table) awaitName(ctx context.Context, p place) error {
 	}
 }
 
-// A question is a LOOKUP under way.
+// A question is a LOOKUP in flight.
 type question struct {
 	place
 	use     *nameUse
@@ -93,7 +93,7 @@ type question struct {
 	content uint64 // of the directory
 }
 
-// ask is the start of a LOOKUP; answer or dropped is to follow.
+// ask starts a LOOKUP; answered, answeredNone or dropped ends it.
 func (t *table) ask(p place) question {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,11 +101,11 @@ func (t *table) ask(p place) question {
 	return question{p, u, u.version, p.dir.version()}
 }
 
-// current reports whether the name was not changed since the question was asked. The caller holds mu.
+// current reports whether the name is unchanged since ask. The caller holds mu.
 func (q *question) current() bool { return q.use.changes == 0 && q.use.version == q.version }
 
-// answered is the end of a LOOKUP: enter for the handle that the server has found. Where the name was changed
-// meanwhile what is known of it stays.
+// answered ends a LOOKUP that has found a handle, and binds the name to it. If the name was changed
+// meanwhile, its binding stays.
 func (t *table) answered(q question, fh nfs3.FH) (n *node, current bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,7 +117,8 @@ func (t *table) answered(q question, fh nfs3.FH) (n *node, current bool) {
 	return n, current
 }
 
-// answeredNone is answered for a name that the server does not have. believe is whether it may be remembered.
+// answeredNone ends a LOOKUP of a name that the server does not have. believe states whether that
+// may be cached.
 func (t *table) answeredNone(q question, believe bool) (current bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -134,7 +135,7 @@ func (t *table) answeredNone(q question, believe bool) (current bool) {
 	return current
 }
 
-// dropped is the end of a LOOKUP that has brought nothing.
+// dropped ends a LOOKUP without a result.
 func (t *table) dropped(q question) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -29,10 +29,11 @@ func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name stri
 	return fuse.OK
 }
 
-// createTries bounds how often a name is tried that others make and remove.
+// createTries bounds the attempts at a name that others make and remove.
 const createTries = 8
 
-// createOpen makes a file, or opens one that another client has made. It has one lookup and one open counted.
+// createOpen makes a file, or opens one that another client has made. It has one lookup and one
+// open counted.
 func (r *request) createOpen(dir *node, name string, in *fuse.CreateIn) (*node, error) {
 	for range createTries {
 		n, err := r.create(dir, name, in.Mode, in.Umask, in.Flags)
@@ -58,8 +59,8 @@ func (r *request) createOpen(dir *node, name string, in *fuse.CreateIn) (*node, 
 }
 
 // openExisting is for a name that another client has made between the kernel's looking it up and
-// our making it. What is no file sends the kernel round again (ESTALE). A node that it returns has one
-// lookup counted, with an error too.
+// our making it. What is no file sends the kernel round again (ESTALE). A node that it returns has
+// one lookup counted, with an error too.
 func (r *request) openExisting(dir *node, name string, flags uint32) (*node, error) {
 	n, err := r.lookup(dir, name)
 	if err != nil {

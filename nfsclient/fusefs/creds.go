@@ -34,9 +34,10 @@ const (
 	statusBytes = 1 << 20 // a user may be in 65,536 groups
 )
 
-// callers finds the caller of a request. FUSE brings user, group and process; the
-// supplementary groups are the process's, which /proc has. Of a process that is not seen there, in another PID
-// namespace, the user's groups are those that a login has, as the users and groups of this machine say.
+// callers finds the caller of a request. FUSE brings user, group and process; the supplementary
+// groups are the process's, which /proc has. Of a process that is not seen there, in another PID
+// namespace, the user's groups are those that a login has, as the users and groups of this machine
+// say.
 type callers struct {
 	// set once
 	client  *nfsclient.Client
@@ -105,12 +106,12 @@ func (c *callers) find(uid, gid uint32, groups []uint32) *caller {
 	return who
 }
 
-// groupsOf is the supplementary groups of a caller but his gid, at most as many as AUTH_SYS
-// carries. A process that is gone has none; login has those of a user.
+// groupsOf returns the supplementary groups of a caller without its gid, at most as many as
+// AUTH_SYS carries. A process that is gone has none; login returns those of a user.
 func groupsOf(from *fuse.Caller, login func(uid string) ([]string, error)) (groups []uint32) {
 	var words []string
 	if pid := seen(from.Pid); pid == 0 {
-		words, _ = login(strconv.Itoa(int(from.Uid))) // a user who is not known has none
+		words, _ = login(strconv.Itoa(int(from.Uid))) // an unknown user has none
 	} else {
 		statusLines(pid, func(key string, rest []byte) {
 			if key == "Groups" {
@@ -127,7 +128,7 @@ func groupsOf(from *fuse.Caller, login func(uid string) ([]string, error)) (grou
 	return groups
 }
 
-// loginGroups is the groups of a user.
+// loginGroups returns the groups of a user.
 func loginGroups(uid string) ([]string, error) {
 	u, err := user.LookupId(uid)
 	if err != nil {
@@ -136,13 +137,14 @@ func loginGroups(uid string) ([]string, error) {
 	return u.GroupIds()
 }
 
-// ownProc reports whether /proc is that of our PID namespace: what FUSE calls a process is not its number in another.
+// ownProc reports whether /proc belongs to our PID namespace. In another one the numbers of FUSE
+// are not those of /proc.
 var ownProc = sync.OnceValue(func() bool {
 	self, err := os.Readlink("/proc/self")
 	return err == nil && self == strconv.Itoa(os.Getpid())
 })
 
-// seen is the number by which /proc has a process that FUSE calls pid, 0 where it has not.
+// seen is the number in /proc of FUSE's process pid, or 0.
 func seen(pid uint32) uint32 {
 	if !ownProc() {
 		return 0

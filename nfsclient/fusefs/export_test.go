@@ -15,7 +15,7 @@ func HoldNotices(m *MountPoint) {
 	q.mu.Unlock()
 }
 
-// SendNotices sends those that were held.
+// SendNotices sends the waiting notices.
 func SendNotices(m *MountPoint) { m.fs.notices.run() }
 
 // HoldFor has the mount hold changes of new files for as long.
@@ -33,7 +33,8 @@ func BoundNodes(m *MountPoint, count int, byName bool) {
 	m.fs.pruning.byName.Store(byName)
 }
 
-// Unseen has a mount give calls of processes that it does not see up soon after a signal, and all users be in these groups.
+// Unseen makes a mount interrupt requests of processes that it does not see soon after a signal,
+// and puts all users into these groups.
 func Unseen(m *MountPoint, groups ...string) {
 	m.fs.requests.mu.Lock()
 	m.fs.requests.unseen = 0

@@ -19,8 +19,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A fileSystem is one mount. What NFSv3 has nothing for (SEEK_HOLE, ioctl, …) is
-// answered ENOSYS by the embedded default: the kernel then says to programs what its own NFSv3 client does, and does not ask again.
+// A fileSystem is one mount. The embedded default answers ENOSYS to operations without an
+// equivalent in NFSv3 (SEEK_HOLE, ioctl, …). The kernel then behaves as its own NFSv3 client does,
+// and sends no more of them.
 type fileSystem struct {
 	fuse.RawFileSystem
 
@@ -31,7 +32,7 @@ type fileSystem struct {
 	dirs     timeouts
 	rtmax    int    // bytes of one READ
 	wtmax    int    // of one WRITE
-	sizeMost uint64 // of a file in the file system of the root; 0: not known
+	sizeMost uint64 // of a file in the file system of the root; 0: unknown
 	nameMax  uint32
 	fsid     uint64 // of the root
 	server   *fuseloop.Server

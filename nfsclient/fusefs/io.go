@@ -143,9 +143,10 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, p []byte) (
 	return uint32(n), fuse.OK
 }
 
-// dropWritten drops the pages of what has gone past them. The kernel does so before it sends such a WRITE, and
-// after it only where a program waits for that: what was read into pages meanwhile is old. It waits for pages that
-// are being read. Requests of the kernel's pages have no lock owner.
+// dropWritten drops the pages that a write has bypassed. The kernel does so before it sends such a
+// WRITE, and after it only if a program waits for that: pages that were read meanwhile are old.
+// dropWritten waits for pages that are being read. Requests of the kernel's pages have no lock
+// owner.
 func (f *fileSystem) dropWritten(n *node, in *fuse.WriteIn, written int) {
 	switch {
 	case in.WriteFlags&fuse.WRITE_LOCKOWNER == 0:
@@ -155,7 +156,7 @@ func (f *fileSystem) dropWritten(n *node, in *fuse.WriteIn, written int) {
 	}
 }
 
-// write writes what of p the file has room for.
+// write writes the part of p that the file has room for.
 func (r *request) write(h *handle, who datapath.Cred, p []byte, off uint64, how nfs3.StableHow) (int, error) {
 	p, err := r.fs.fits(h.n, off, p)
 	if err != nil {

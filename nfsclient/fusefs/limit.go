@@ -1,4 +1,4 @@
-// The largest file that the server takes: a write beyond it fails at once, not when its data is sent.
+// The largest file of the server: a write beyond it fails at once, not when its data is sent.
 
 package fusefs
 
@@ -9,8 +9,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// largest is the size up to which n can grow: FSINFO's maxfilesize, in the file system of the root. Others below it are
-// not asked, and their server alone decides.
+// largest is the size up to which n can grow: FSINFO's maxfilesize, in the file system of the root.
+// For other file systems only the server decides.
 func (f *fileSystem) largest(n *node) uint64 {
 	attr, _ := n.snapshot()
 	if f.sizeMost == 0 || attr.Fsid != f.fsid {
@@ -19,7 +19,7 @@ func (f *fileSystem) largest(n *node) uint64 {
 	return min(f.sizeMost, math.MaxInt64)
 }
 
-// fits returns the part of p that can be written at off, and EFBIG where that is none (write(2)).
+// fits returns the part of p that can be written at off, and EFBIG if that is empty (write(2)).
 func (f *fileSystem) fits(n *node, off uint64, p []byte) ([]byte, error) {
 	most := f.largest(n)
 	if off >= most {

@@ -1,4 +1,4 @@
-// Files as large as the server takes, and no larger.
+// Files up to the server's maxfilesize.
 
 package fusefs_test
 
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A smallFS says that files can have this many bytes, and leaves it to its clients to heed that.
+// A smallFS reports this maxfilesize, and does not enforce it.
 type smallFS struct {
 	nfsserver.FS
 	most uint64
@@ -23,8 +23,8 @@ func (s smallFS) Info() nfsserver.Info {
 	return in
 }
 
-// TestLargestFile: what goes beyond FSINFO's maxfilesize fails when it is written, as with Linux's client, and what
-// reaches up to it is written in part (write(2)).
+// TestLargestFile: a write beyond FSINFO's maxfilesize fails at once, as with Linux's client. A
+// write across it is cut there (write(2)).
 func TestLargestFile(t *testing.T) {
 	const most = 1<<20 + 100
 	m := mount(t, options{MaxFile: most})

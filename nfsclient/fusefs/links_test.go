@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestOneOfTwoNamesIsRemoved: another name keeps an open file, so that it gets no hidden one; but for the last name, which
-// it is where another client has removed the other.
+// TestOneOfTwoNamesIsRemoved: a removal hides an open file only under its last name. That may be
+// the last one because another client has removed the other.
 func TestOneOfTwoNamesIsRemoved(t *testing.T) {
 	for _, c := range []struct {
 		elsewhere bool // another client removes the other name before

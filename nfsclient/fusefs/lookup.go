@@ -71,10 +71,10 @@ func (r *request) answerLookup(dir *node, name string, out *fuse.EntryOut) fuse.
 	return fuse.OK
 }
 
-// lookupTries bounds how often a name is asked for that is changed again and again.
+// lookupTries bounds the LOOKUPs of a name that is changed again and again.
 const lookupTries = 8
 
-// lookupNow is lookup for the kernel: again where the name was changed meanwhile.
+// lookupNow is lookup for the kernel: it repeats it if the name was changed meanwhile.
 func (r *request) lookupNow(dir *node, name string) (n *node, current bool, err error) {
 	for range lookupTries {
 		if n != nil {
@@ -133,7 +133,8 @@ func (r *request) lookup(dir *node, name string) (*node, error) {
 	return n, err
 }
 
-// ask is lookup. It reports as well whether the answer is current: operations of ours have not changed the name meanwhile.
+// ask is lookup. It also reports whether the answer is current: no operation of ours has changed
+// the name meanwhile.
 func (r *request) ask(dir *node, name string) (n *node, current bool, err error) {
 	f := r.fs
 	args, res := nfs3.LookupArgs{Dir: dir.fh, Name: []byte(name)}, nfs3.LookupRes{}

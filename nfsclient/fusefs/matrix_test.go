@@ -18,10 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// matrixBase is how the file is at first: a page and the start of the next one.
+// matrixBase is the file's first content: a page and the start of the next one.
 var matrixBase = bytes.Repeat([]byte("o"), 5000)
 
-// matrixChanges are what one client does between its open and its close.
+// matrixChanges are changes by one client between its open and its close.
 var matrixChanges = []struct {
 	name string
 	do   func(t *testing.T, f *os.File)
@@ -59,8 +59,8 @@ var matrixChanges = []struct {
 	}},
 }
 
-// matrixViews see the file, which is want on the server, and return how it must be afterwards. The
-// error says what is wrong.
+// matrixViews read the file, which is want on the server, and return its content afterwards. The
+// error describes a difference.
 var matrixViews = []struct {
 	name  string
 	flags int
@@ -305,7 +305,7 @@ func onMapping(f *os.File, size int, do func([]byte)) (err error) {
 	return errors.Join(unix.Msync(p, unix.MS_SYNC), f.Sync())
 }
 
-// pipedBy collects through a pipe what move moves into it, until that is no more.
+// pipedBy collects the data that move moves into a pipe, until it moves no more.
 func pipedBy(f *os.File, move func(out, count int) (int, error)) ([]byte, error) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {

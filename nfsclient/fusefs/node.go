@@ -24,8 +24,8 @@ type node struct {
 
 	// guarded by table.mu
 	lookups  uint64           // the kernel's count, which FORGET takes back
-	opens    int              // handles on it, and opens under way (see removal.go)
-	removals int              // under way
+	opens    int              // handles on it, and opens in flight (see removal.go)
+	removals int              // in flight
 	removed  chan struct{}    // closed when there is no removal any more; nil: there is none
 	places   []place          // where it has names that we know of
 	children map[string]child // of a directory: what its names are
@@ -96,7 +96,7 @@ type table struct {
 	full    func() // set once: told of that; it does not wait
 	entered int    // nodes since full was called last
 
-	uses map[place]*nameUse // names that calls under way change or ask for
+	uses map[place]*nameUse // names that calls in flight change or look up
 
 	knownDirs  map[*node]bool // those with names that are known
 	knownNames int            // how many these are

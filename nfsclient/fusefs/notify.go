@@ -1,4 +1,4 @@
-// Notices to the kernel: what it must not believe any more.
+// Notices to the kernel: they invalidate its caches.
 //
 // A notice for a name takes the kernel's lock of its directory, and one for data waits for
 // pages that are being read: whoever sends it from an operation that holds either would
@@ -49,8 +49,8 @@ func (q *notices) put(n *node) {
 	}
 }
 
-// hold leaves notices of n out until release: what they are for is done before the reply, or by the
-// next look at open files.
+// hold leaves out notices of n until release: they are done before the reply, or by the next look
+// at open files.
 func (q *notices) hold(n *node) {
 	q.mu.Lock()
 	q.held[n]++

@@ -49,7 +49,7 @@ type handles struct {
 	last uint64
 }
 
-// add gives h, whose open is counted, a number.
+// add gives a number to h, with its open counted.
 func (f *fileSystem) add(h *handle) uint64 {
 	hs := &f.handles
 	hs.mu.Lock()
@@ -201,21 +201,22 @@ func openRights(flags uint32) (want uint32) {
 	return nfs3.AccessRead | fileWrite // also of O_RDONLY|O_TRUNC
 }
 
-// opened makes the handle of a file whose open is counted, and says to the kernel what it may keep of it.
+// opened makes the handle of a file, with its open counted, and tells the kernel which pages it may
+// keep.
 func (f *fileSystem) opened(r *request, n *node, flags uint32, out *fuse.OpenOut) {
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
 	switch {
 	case flags&syscall.O_DIRECT != 0:
 		out.OpenFlags = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_PARALLEL_DIRECT_WRITES
 	case flags&syscall.O_APPEND != 0:
-		out.OpenFlags |= fuse.FOPEN_DIRECT_IO // so that no page is filled at an end of the past
+		out.OpenFlags |= fuse.FOPEN_DIRECT_IO // so that no page is filled at an old end
 	}
 	out.Fh = f.add(&handle{n: n, who: r.who, data: f.openData(n), direct: out.OpenFlags&fuse.FOPEN_DIRECT_IO != 0})
 	f.watchOpen()
 	if flags&syscall.O_TRUNC != 0 {
 		n.emptied() // by the kernel, as of the reply
 	} else {
-		f.showSize(r, r.who, n) // also to those who have it open, and before this open returns
+		f.showSize(r, r.who, n) // for all that have it open, and before this open returns
 	}
 }
 

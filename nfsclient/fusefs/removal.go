@@ -1,8 +1,9 @@
-// Opens and removals of one file: which of the two comes first is decided here, before the server is asked.
+// Opens and removals of one file: decides which of the two comes first, before the call to the
+// server.
 //
-// A file that is removed while open keeps a hidden name (silly.go). An open counts from the moment when the kernel asks
-// for it, not from the server's answer, and a removal decides under the same lock. So a file is in one of these states,
-// which opens, the count of removals under way and silly make up:
+// A file that is removed while open keeps a hidden name (silly.go). An open counts from the
+// kernel's request, not from the server's answer, and a removal decides under the same lock. So a
+// file is in one of these states, made of opens, the count of removals in flight and silly:
 //
 //	          removal               answer: its last name
 //	closed ─────────────▶ removing ─────────────────────▶ gone
@@ -12,9 +13,10 @@
 //	 ▼        removal      │
 //	open ──────────────▶ hidden
 //
-// An open that finds the file closed or open is counted, and the removal that comes next hides the file. One that finds it
-// removing waits for the answer: of a file that is gone the server says so then (ESTALE), and the kernel
-// walks the path again. While the file gets its hidden name it stays open to all who ask.
+// An open that finds the file closed or open is counted, and the next removal hides the file. An
+// open that finds it removing waits for the answer. If the file is gone, the server answers ESTALE,
+// and the kernel walks the path again. While the file gets its hidden name, it stays open to all
+// callers.
 
 package fusefs
 
@@ -23,7 +25,8 @@ import (
 	"slices"
 )
 
-// open counts an open of n. While n is being removed it counts nothing, and returns a channel that is closed after that.
+// open counts an open of n. While n is being removed it counts none, and returns a channel that is
+// closed after the removal.
 func (t *table) open(n *node) (removal <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,8 +49,8 @@ func (t *table) openFile(ctx context.Context, n *node) error {
 	return nil
 }
 
-// close takes an open back. With the last one of a file whose only name is a hidden one
-// it returns that: the file is removing then.
+// close takes an open back. If it was the last one and the only name of the file is hidden, close
+// returns that name; the file is then removing.
 func (t *table) close(n *node) (hidden place, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,9 +69,9 @@ func (t *table) close(n *node) (hidden place, ok bool) {
 	return hidden, ok
 }
 
-// claim is the start of a removal of what has the name, and is not keep: a file is open, or removing until
-// endRemoval is called. The node is nil where there is none, or it is a directory: those are removed in any
-// case, as by the kernel's client.
+// claim starts a removal of a name, unless it is that of keep. The file is open, or it is removing
+// until endRemoval. The node is nil if there is none, or if it is a directory: those are removed in
+// any case, as by the kernel's client.
 func (t *table) claim(dir *node, name string, keep *node) (n *node, open bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -83,14 +86,14 @@ func (t *table) claim(dir *node, name string, keep *node) (n *node, open bool) {
 	return n, false
 }
 
-// beginRemoval is for holders of table.mu.
+// beginRemoval starts a removal. The caller holds table.mu.
 func (n *node) beginRemoval() {
 	if n.removals++; n.removals == 1 {
 		n.removed = make(chan struct{})
 	}
 }
 
-// endRemoval is the end of a removal, however it ended. n may be nil.
+// endRemoval ends a removal, whatever its result. n may be nil.
 func (t *table) endRemoval(n *node) {
 	if n == nil {
 		return
@@ -104,8 +107,8 @@ func (t *table) endRemoval(n *node) {
 	t.drop(n)
 }
 
-// hideOpen has the last close of n remove its hidden name. It reports false for one that is not open any more,
-// which is removing then.
+// hideOpen makes the last close of n remove its hidden name. It returns false if n is not open any
+// more; n is then removing.
 func (t *table) hideOpen(n *node) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

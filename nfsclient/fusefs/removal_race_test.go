@@ -1,4 +1,5 @@
-// Opens beside removals of the name, by way of the kernel: what has been opened stays, and an open never fails for a file that is gone.
+// Opens beside removals of the name, through the kernel: an opened file stays, and no open fails
+// because the file is gone.
 
 package fusefs_test
 
@@ -14,7 +15,8 @@ import (
 	"testing"
 )
 
-// TestOpenUnderWayHoldsAFile: a file whose open the server has not answered yet is removed, and is there when it has.
+// TestOpenUnderWayHoldsAFile: a file that is removed before the server has answered its open is
+// still there.
 func TestOpenUnderWayHoldsAFile(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	must(t, os.WriteFile(m.at("file"), []byte("data"), 0o600))
@@ -29,9 +31,9 @@ func TestOpenUnderWayHoldsAFile(t *testing.T) {
 	var openErr, removeErr error
 	var wg sync.WaitGroup
 	wg.Go(func() { file, openErr = os.Open(m.at("file")) })
-	eventually(t, "the open is under way", func() bool { return asked("OPEN") > opens })
+	eventually(t, "the open is in flight", func() bool { return asked("OPEN") > opens })
 	wg.Go(func() { removeErr = os.Remove(m.at("file")) })
-	eventually(t, "the removal is under way", func() bool { return asked("UNLINK") > removals })
+	eventually(t, "the removal is in flight", func() bool { return asked("UNLINK") > removals })
 	m.say("go")
 	wg.Wait()
 	must(t, openErr)
@@ -43,8 +45,8 @@ func TestOpenUnderWayHoldsAFile(t *testing.T) {
 	must(t, file.Close())
 }
 
-// TestFailedOpenKeepsNoOtherFile: a thread that opened a file which another client had removed then removes a file that
-// is not open, for good.
+// TestFailedOpenKeepsNoOtherFile: a thread first fails to open a file that another client has
+// removed. It then removes a file that is not open, and no hidden name stays.
 func TestFailedOpenKeepsNoOtherFile(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	runtime.LockOSThread()
@@ -65,7 +67,7 @@ func TestFailedOpenKeepsNoOtherFile(t *testing.T) {
 	}
 }
 
-// opener opens and reads the file until over is closed, and returns what it found wrong.
+// opener opens and reads the file until over is closed, and returns its first error.
 func opener(path string, flags int, size int, over <-chan struct{}) error {
 	for {
 		select {
@@ -89,7 +91,8 @@ func opener(path string, flags int, size int, over <-chan struct{}) error {
 	}
 }
 
-// uses does with an open file what needs it to be there. It has size bytes, all the same; size 0: it may have any.
+// uses calls operations on an open file that fail if it is gone. It must have size equal bytes;
+// size 0: any.
 func uses(file *os.File, size int) error {
 	if _, err := file.Stat(); err != nil {
 		return err
@@ -147,7 +150,8 @@ func TestOpenBesideRemoval(t *testing.T) {
 	}
 }
 
-// TestOpenBesideReplacement: programs read a file that another one replaces by a rename: each finds one whole version.
+// TestOpenBesideReplacement: programs read a file that another one replaces by a rename, and each
+// reads one whole version.
 func TestOpenBesideReplacement(t *testing.T) {
 	const size = 200_000
 	m := mount(t, options{})
@@ -166,7 +170,8 @@ func TestOpenBesideReplacement(t *testing.T) {
 	})
 }
 
-// TestHiddenNameOfAnOpenFileStays: a program that finds the hidden name of an open file does not remove it.
+// TestHiddenNameOfAnOpenFileStays: a program that finds the hidden name of an open file does not
+// remove it.
 func TestHiddenNameOfAnOpenFileStays(t *testing.T) {
 	m := mount(t, options{})
 	must(t, os.WriteFile(m.at("file"), []byte("data"), 0o600))

@@ -1,8 +1,10 @@
-// Opens that the kernel makes again: it walks the path once more where the file is gone (ESTALE), and not a third time.
+// Opens that the kernel repeats: it walks the path once more if the file is gone (ESTALE), and not
+// a third time.
 //
-// So the file that the second walk finds is kept as if it were open until the open of it comes: a removal in between
-// hides it. Which walk is the second one only its thread shows. A thread that has another number for us, or none, as
-// in another PID namespace, can take the place of one; then an open may fail with ESTALE that need not.
+// The file that the second walk finds counts as open until its open comes, and a removal in between
+// hides it. Only the thread identifies the second walk. A thread with another number for us, or
+// none, as in another PID namespace, can take the place of one. Then an open may fail with ESTALE
+// without need.
 
 package fusefs
 
@@ -20,7 +22,7 @@ const (
 	maxReopens = 1024        // threads
 )
 
-// reopens is the threads of which an open is expected again, and the files that are kept for them.
+// reopens has the threads that will repeat an open, and the files that are kept for them.
 type reopens struct {
 	fs *fileSystem // set once
 
@@ -36,7 +38,7 @@ type keptFile struct {
 	timer *time.Timer
 }
 
-// expect notes that the thread walks the path of an open again.
+// expect records that the thread will walk the path of an open again.
 func (q *reopens) expect(from *fuse.Caller) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -58,7 +60,7 @@ func (q *reopens) expects(from *fuse.Caller) bool {
 	return ok
 }
 
-// lookupReopen is answerLookup for a walk that is made again. A file that it finds is kept.
+// lookupReopen is answerLookup for a repeated walk. A file that it finds is kept.
 func (r *request) lookupReopen(dir *node, name string, from *fuse.Caller, out *fuse.EntryOut) fuse.Status {
 	f := r.fs
 	for try := 1; ; try++ {
@@ -81,7 +83,7 @@ func (r *request) lookupReopen(dir *node, name string, from *fuse.Caller, out *f
 	}
 }
 
-// keep has the file be open until the thread has opened it, or a while.
+// keep counts the file as open until the thread has opened it, or for reopenFor.
 func (q *reopens) keep(from *fuse.Caller, k *keptFile) {
 	q.release(from)
 	at := *from
@@ -94,7 +96,7 @@ func (q *reopens) keep(from *fuse.Caller, k *keptFile) {
 	k.timer = time.AfterFunc(reopenFor, func() { q.end(at, k) })
 }
 
-// came notes an open of the thread, which is counted now or has failed.
+// came records an open of the thread, which is counted now or has failed.
 func (q *reopens) came(from *fuse.Caller) {
 	q.mu.Lock()
 	delete(q.walking, *from)
@@ -102,7 +104,7 @@ func (q *reopens) came(from *fuse.Caller) {
 	q.release(from)
 }
 
-// release ends the keeping for a thread.
+// release ends the thread's claim on its file.
 func (q *reopens) release(from *fuse.Caller) {
 	q.mu.Lock()
 	k := q.kept[*from]
@@ -112,7 +114,7 @@ func (q *reopens) release(from *fuse.Caller) {
 	}
 }
 
-// end counts the open of k out, once.
+// end takes the open of k back, once.
 func (q *reopens) end(at fuse.Caller, k *keptFile) {
 	q.mu.Lock()
 	ended := q.kept[at] != k
@@ -126,7 +128,7 @@ func (q *reopens) end(at fuse.Caller, k *keptFile) {
 	}
 }
 
-// stop ends the keeping of all.
+// stop releases all files.
 func (q *reopens) stop() {
 	q.mu.Lock()
 	var all []fuse.Caller

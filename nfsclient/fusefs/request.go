@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	lookEvery = 100 * time.Millisecond // between two looks at the requests that were interrupted
-	unseenFor = 5 * time.Second        // for which a request goes on after a signal to a process that is not seen
+	lookEvery = 100 * time.Millisecond // between two checks of the interrupted requests
+	unseenFor = 5 * time.Second        // a request goes on for this long after a signal to an unseen process
 )
 
 // A request is one operation of the kernel. It is the context of the calls made for it.
@@ -144,9 +144,9 @@ func (q *requests) stop() {
 	}
 }
 
-// dying reports whether the program of a request that has got a signal ends. Of one that is not seen, in another PID
-// namespace, it is assumed where the server is silent: what waits longer than unseen ends with EINTR, though the signal may
-// have been a harmless one. The caller holds mu.
+// dying reports whether the program of a request with a signal ends. For an unseen program, in
+// another PID namespace, that is assumed if the server is silent: a wait longer than unseen ends
+// with EINTR, though the signal may have been harmless. The caller holds mu.
 func (q *requests) dying(r *request) bool {
 	if r.pid == 0 {
 		return time.Since(r.signal) >= q.unseen

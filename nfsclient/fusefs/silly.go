@@ -21,9 +21,9 @@ const sillyTries = 16
 // sillyCount makes hidden names differ.
 var sillyCount atomic.Uint32
 
-// beginRemoval is the start of a removal of a name, by REMOVE or by a RENAME over it; keep is not removed by that. An
-// open file whose last name it is gets a hidden one, and is returned with that. closed is for endRemoval
-// afterwards. Both can be nil.
+// beginRemoval starts a removal of a name, by REMOVE or by a RENAME over it, except of keep. If
+// that is the last name of an open file, the file gets a hidden one, and both are returned. closed
+// is for endRemoval afterwards. Both can be nil.
 func (r *request) beginRemoval(dir *node, name string, keep *node) (open *node, hidden place, closed *node, err error) {
 	n, isOpen := r.fs.table.claim(dir, name, keep)
 	if !isOpen {
@@ -33,7 +33,8 @@ func (r *request) beginRemoval(dir *node, name string, keep *node) (open *node, 
 	return open, hidden, nil, err
 }
 
-// bindUnknown asks which file has a name of which nothing is known here: it may be open. Not during a change of it.
+// bindUnknown looks up a name without a binding: its file may be open. It must not run during a
+// change of the name.
 func (r *request) bindUnknown(dir *node, name string) error {
 	if _, ok := r.fs.table.child(dir, name); ok {
 		return nil
@@ -48,7 +49,7 @@ func (r *request) bindUnknown(dir *node, name string) error {
 	case err != nil:
 		return err
 	}
-	r.fs.table.forget(n.id, 1) // where the kernel does not know it, it is not open
+	r.fs.table.forget(n.id, 1) // if the kernel has not looked it up, it is not open
 	return nil
 }
 
@@ -160,7 +161,7 @@ func (t *table) hiddenIn(dir *node) map[*node]bool {
 	return hidden
 }
 
-// removeHidden removes the hidden name of a file that nobody has open any more, and that is removing. Its
+// removeHidden removes the hidden name of a file without opens that is removing. Its
 // content need not be written.
 func (r *request) removeHidden(n *node, p place) {
 	defer func() {

@@ -1,6 +1,6 @@
-// The kernel's copy of a file's size, which programs use that do not ask for attributes.
+// The kernel's copy of a file's size, which it uses for programs that do not fetch attributes.
 //
-// The kernel asks for attributes when a program looks at them, reads past the size, or seeks from
+// The kernel fetches attributes when a program looks at them, reads past the size, or seeks from
 // the end. Mappings, sendfile, splice, copy_file_range and appends use the size that it has.
 // So showSize makes size and pages the server's before an open, a lock, or a look at an open file
 // is answered.
@@ -29,7 +29,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// sizeOf is the size of n with what was written here and is not on the server yet.
+// sizeOf is the size of n with written data that is not on the server yet.
 func (n *node) sizeOf(a *nfs3.Fattr) uint64 {
 	if d := n.file(); d != nil {
 		return max(a.Size, uint64(d.End()))
@@ -37,7 +37,7 @@ func (n *node) sizeOf(a *nfs3.Fattr) uint64 {
 	return a.Size
 }
 
-// current reports whether the kernel's pages are of what is known of n.
+// current reports whether the kernel's pages have n's current content.
 func (n *node) current() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -60,7 +60,7 @@ func (n *node) shrank(size uint64) bool {
 	return n.shown < was
 }
 
-// replaced is for the reply to SETATTR, whose size the kernel takes in any case.
+// replaced is for the reply to SETATTR: the kernel takes the size in it in any case.
 func (n *node) replaced(size uint64) {
 	n.mu.Lock()
 	n.shown, n.seen = size, true
@@ -90,8 +90,8 @@ func (f *fileSystem) entrySize(n *node, size uint64) uint64 {
 	return shown
 }
 
-// shrinks reports whether the reply to a GETATTR is to make the kernel's size smaller: no notice must
-// come before it then. Where only the size is asked for, pages that another client has changed are
+// shrinks reports whether the reply to a GETATTR makes the kernel's size smaller: no notice must
+// come before it then. If only the size is requested, pages that another client has changed are
 // left to the next look at open files.
 func (n *node) shrinks(forSize bool) bool {
 	n.mu.Lock()
@@ -133,7 +133,7 @@ func (f *fileSystem) showSize(ctx context.Context, who *caller, n *node) {
 	}
 }
 
-// storeLast makes the kernel's size of n size, whose last byte is last. The page is dropped again,
+// storeLast makes the kernel's size of n size, with last as the last byte. It drops the page again,
 // since a program may have written that byte meanwhile. The caller holds n.dropping, and has
 // dropped all pages.
 func (f *fileSystem) storeLast(n *node, size uint64, last []byte) {
@@ -144,11 +144,11 @@ func (f *fileSystem) storeLast(n *node, size uint64, last []byte) {
 	n.grew(size)
 }
 
-// ownership is what another client's chmod and chown change: that leaves the content alone.
+// ownership has the attributes that chmod and chown by another client change without the content.
 type ownership struct{ mode, uid, gid uint32 }
 
-// showOwnership is for an open: if another client has changed them, the kernel is to ask for
-// attributes. It believes those that it has otherwise, for as long as they were trusted.
+// showOwnership is for an open: if another client has changed them, it makes the kernel fetch
+// attributes. Otherwise the kernel trusts its own until their timeout.
 func (f *fileSystem) showOwnership(n *node) {
 	n.mu.Lock()
 	old := n.shownAs != ownership{} && n.shownAs != ownershipOf(&n.attr)
@@ -160,13 +160,13 @@ func (f *fileSystem) showOwnership(n *node) {
 
 func ownershipOf(a *nfs3.Fattr) ownership { return ownership{a.Mode, a.UID, a.GID} }
 
-// agree is for a lock that was granted: what is known of n is void, whatever its times say.
+// agree is for a granted lock: cached data of n is void, whatever its times are.
 func (r *request) agree(n *node) {
 	n.mu.Lock()
 	n.content++
 	n.expired = true
 	n.mu.Unlock()
-	_ = r.getattr(n) // else they are asked for when they are needed
+	_ = r.getattr(n) // else they are fetched when they are needed
 	r.fs.showSize(r, r.who, n)
 }
 
@@ -179,9 +179,9 @@ func (h *handle) stability(in *fuse.WriteIn) nfs3.StableHow {
 	return nfs3.Unstable
 }
 
-// append writes p at the end of the file, which it asks the server for, as the kernel takes the
-// size that it has. Appends of this mount run one at a time. Those of another client are
-// overwritten only if they have not reached the server.
+// append writes p at the end of the file. It takes the end from the server, because the kernel uses
+// its own size. Appends of this mount run one at a time. Those of another client are overwritten
+// only if they have not reached the server.
 func (r *request) append(h *handle, who datapath.Cred, in *fuse.WriteIn, p []byte) (int, error) {
 	f, n := r.fs, h.n
 	select {

@@ -1,4 +1,4 @@
-// What appends mean in one mount, and notices that come late.
+// Appends within one mount, and late notices.
 
 package fusefs_test
 
@@ -46,8 +46,8 @@ func TestAppendIsSeenByThoseWithPages(t *testing.T) {
 	}
 }
 
-// TestAppendBesideAWriter: what a program of the mount has written a moment ago is not overwritten,
-// though the server does not have it yet.
+// TestAppendBesideAWriter: an append does not overwrite data that a program of the mount has
+// written a moment ago, even if the server does not have it yet.
 func TestAppendBesideAWriter(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	w, err := os.Create(m.at("file"))
@@ -111,8 +111,8 @@ func TestLateNoticeIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestCutFileShowsNoZeros: a program that has a file open, of which only the first page is in memory, reads no zeros after
-// another client has emptied the file.
+// TestCutFileShowsNoZeros: a program has a file open, with only its first page in memory. It reads no
+// zeros after another client has emptied the file.
 func TestCutFileShowsNoZeros(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	must(t, os.WriteFile(m.at("file"), nil, 0o644))
@@ -135,8 +135,8 @@ func TestCutFileShowsNoZeros(t *testing.T) {
 	}
 }
 
-// TestTruncatingOpenSendsNoPages: what was stored through a mapping, and what another client has
-// changed, is gone after an open with O_TRUNC.
+// TestTruncatingOpenSendsNoPages: data stored through a mapping, and changes by another client, are
+// gone after an open with O_TRUNC.
 func TestTruncatingOpenSendsNoPages(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	m.say("hold notices")
@@ -197,8 +197,8 @@ func TestAppendAfterAnothersIsSeen(t *testing.T) {
 	}
 }
 
-// TestListingShowsNoZeros: the size in a listing does not make an open file longer whose page of
-// the former end is still there, with zeros after it.
+// TestListingShowsNoZeros: the size in a listing does not extend an open file while its page of the
+// former end is cached, with zeros after it.
 func TestListingShowsNoZeros(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	must(t, os.WriteFile(m.there("file"), []byte("before"), 0o644))
@@ -215,12 +215,12 @@ func TestListingShowsNoZeros(t *testing.T) {
 	n, err := unix.Pread(int(f.Fd()), got, 6)
 	must(t, err)
 	if n > 0 && string(got[:n]) != " and after" {
-		t.Errorf("got %q, want nothing or what was written", got[:n])
+		t.Errorf("got %q, want nothing or the written data", got[:n])
 	}
 }
 
-// TestLockDoesNotBelieveTimes: what another client has written is seen under a lock if no attribute
-// shows it.
+// TestLockDoesNotBelieveTimes: under a lock, data that another client has written is seen even if
+// no attribute shows it.
 func TestLockDoesNotBelieveTimes(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	must(t, os.WriteFile(m.there("file"), []byte("before"), 0o644))
@@ -253,7 +253,7 @@ func TestGrownAfterACut(t *testing.T) {
 		"stat": func(t *testing.T, open *os.File) {
 			must(t, open.Close())
 			must(t, os.Truncate(m.there("stat"), 100))
-			m.say("sleep") // so that attributes are asked for
+			m.say("sleep") // so that attributes are fetched
 			eventually(t, "the file is seen to be cut", func() bool {
 				fi, err := os.Stat(m.at("stat"))
 				return err == nil && fi.Size() == 100
@@ -296,8 +296,8 @@ func TestGrownAfterACut(t *testing.T) {
 	}
 }
 
-// TestSeekEndAfterACut: SEEK_END finds the end that another client has made, also where the kernel's size
-// is larger, and asks for attributes only now.
+// TestSeekEndAfterACut: SEEK_END finds the end that another client has made, even if the kernel's
+// size is larger and it fetches attributes only now.
 func TestSeekEndAfterACut(t *testing.T) {
 	for _, noac := range []bool{false, true} {
 		opt := options{NoAC: noac}

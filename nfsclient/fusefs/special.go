@@ -1,9 +1,11 @@
-// FIFOs, sockets and devices of a mount that all users may use: the kernel checks no rights to them, unless default_permissions has it do so.
+// FIFOs, sockets and devices of a mount for all users: the kernel checks no rights to them, except
+// with default_permissions.
 //
-// It opens them itself, and asks nothing. Devices cannot be opened on such a mount (nodev). A walk to a FIFO or a socket comes
-// to us each time, so that the rights are checked there: the server decides. A walk of a system call that does not use the object, such
-// as stat(2) or unlink(2), needs none. Which call it is /proc shows; where it does not, as for a thread of another PID
-// namespace or to a process without privileges, the walk needs all rights.
+// The kernel opens them itself, without a request. Devices cannot be opened on such a mount
+// (nodev). A walk to a FIFO or a socket causes a LOOKUP each time, and the server checks the rights
+// there. A walk by a system call that does not use the object, such as stat(2) or unlink(2), needs
+// none. /proc shows which call it is. If it does not, as for a thread of another PID namespace or
+// to a process without privileges, the walk needs all rights.
 
 package fusefs
 
@@ -21,12 +23,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// byKernel reports whether the kernel opens n without asking, and checks nothing.
+// byKernel reports whether the kernel opens n without a request and without a check.
 func (f *fileSystem) byKernel(attr *nfs3.Fattr) bool {
 	return f.opt.AllowOther && !f.opt.DefaultPermissions && (attr.Type == nfs3.TypeFIFO || attr.Type == nfs3.TypeSock)
 }
 
-// mayUse fails with EACCES where the caller has looked up a FIFO or socket for a use that he has no right to.
+// mayUse fails with EACCES if the caller has looked up a FIFO or socket for a use without the right
+// to it.
 func (r *request) mayUse(n *node) error {
 	attr, _ := n.snapshot()
 	if !r.fs.byKernel(&attr) {
@@ -47,7 +50,7 @@ func (r *request) mayUse(n *node) error {
 	return r.may(n, want)
 }
 
-// usedRights are the rights that the system call of a thread needs to what its path leads to.
+// usedRights are the rights that the system call of a thread needs to the object of its path.
 func usedRights(pid uint32) uint32 {
 	const all = nfs3.AccessRead | nfs3.AccessModify
 	nr, args, ok := systemCall(pid)
@@ -64,7 +67,8 @@ func usedRights(pid uint32) uint32 {
 	return all // a descriptor of a path alone can be opened without another walk
 }
 
-// pathCalls are the system calls of 64-bit programs that do not open or connect to the file at a path.
+// pathCalls are the system calls of 64-bit programs that do not open the file at a path or connect
+// to it.
 var pathCalls = []int{
 	unix.SYS_STATX, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2, unix.SYS_UNLINKAT, unix.SYS_RENAMEAT2, unix.SYS_LINKAT,
 	unix.SYS_SYMLINKAT, unix.SYS_MKNODAT, unix.SYS_MKDIRAT, unix.SYS_READLINKAT, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWNAT,
@@ -72,13 +76,14 @@ var pathCalls = []int{
 	unix.SYS_LSETXATTR, unix.SYS_LISTXATTR, unix.SYS_LLISTXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR,
 }
 
-// How often a thread is looked at that is on its way to sleep, and after which pause.
+// The number of looks at a thread that is about to sleep, and the pause between them.
 const (
 	callLooks = 100
 	callPause = 100 * time.Microsecond
 )
 
-// systemCall is the system call that a thread waits in, as /proc/PID/syscall has it: its number and arguments.
+// systemCall returns the system call that a thread waits in, according to /proc/PID/syscall: its
+// number and arguments.
 func systemCall(pid uint32) (nr int, args [6]uint64, ok bool) {
 	if pid == 0 {
 		return 0, args, false
@@ -93,8 +98,9 @@ func systemCall(pid uint32) (nr int, args [6]uint64, ok bool) {
 			time.Sleep(callPause) // "running"
 			continue
 		}
-		// The stack of a 32-bit program is below 4 GiB: its system calls have other numbers. A worker of io_uring has no stack
-		// here, and the registers of the system call that made it.
+		// The stack of a 32-bit program is below 4 GiB: its system calls have other numbers. A
+		// worker of io_uring has no stack here, but it has the registers of the system call that
+		// made it.
 		if sp, err := strconv.ParseUint(string(words[1+len(args)]), 0, 64); err != nil || sp < 1<<32 {
 			return 0, args, false
 		}

@@ -1,4 +1,4 @@
-// System calls of older kernels, which amd64 has beside those that all machines have.
+// System calls of older kernels, which only amd64 has.
 
 package fusefs
 

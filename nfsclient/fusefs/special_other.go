@@ -1,4 +1,4 @@
-// System calls of machines of which no more is known: walks of others than pathCalls need all rights.
+// Other machines: all system calls except pathCalls need all rights.
 
 //go:build !amd64 && !arm64
 

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestUnseenProgramHasItsUsersGroups: a caller in another PID namespace has the groups that his user has on this machine.
+// TestUnseenProgramHasItsUsersGroups: a caller in another PID namespace has the groups of its user
+// on this machine.
 func TestUnseenProgramHasItsUsersGroups(t *testing.T) {
 	m := mount(t, options{AllowOther: true, OwnPIDs: true})
 	m.say("unseen")
@@ -24,7 +25,8 @@ func TestUnseenProgramHasItsUsersGroups(t *testing.T) {
 	}
 }
 
-// TestUnseenProgramCanBeKilled: a program in another PID namespace that waits for a silent server can be killed.
+// TestUnseenProgramCanBeKilled: a program in another PID namespace that waits for a silent server
+// can be killed.
 func TestUnseenProgramCanBeKilled(t *testing.T) {
 	m := mount(t, options{OwnPIDs: true})
 	m.say("unseen")

@@ -102,7 +102,7 @@ func TestSetIDBitsAreTakenOff(t *testing.T) {
 	}
 }
 
-// asUser runs do on a thread that acts as another user on files, as its group alone.
+// asUser runs do on a thread with another user's and group's rights to files.
 func asUser(uid, gid int, do func()) {
 	done := make(chan struct{})
 	go func() {
@@ -115,7 +115,8 @@ func asUser(uid, gid int, do func()) {
 	<-done
 }
 
-// TestTruncatingOpenNeedsTheRightToWrite: an open that only reads, and truncates, is refused to the owner of a file of mode 0444.
+// TestTruncatingOpenNeedsTheRightToWrite: the owner of a file of mode 0444 cannot open it for
+// reading with O_TRUNC.
 func TestTruncatingOpenNeedsTheRightToWrite(t *testing.T) {
 	m := mount(t, options{AllowOther: true})
 	must(t, os.WriteFile(m.there("file"), []byte("data"), 0o444))
@@ -133,7 +134,8 @@ func TestTruncatingOpenNeedsTheRightToWrite(t *testing.T) {
 	}
 }
 
-// TestSpecialFilesAreForThoseWithRights: the kernel opens devices, FIFOs and sockets itself, and their permission bits count.
+// TestSpecialFilesAreForThoseWithRights: the kernel opens devices, FIFOs and sockets itself, and
+// their permission bits count.
 func TestSpecialFilesAreForThoseWithRights(t *testing.T) {
 	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
 	for name, made := range map[string]struct{ mode, dev uint32 }{
@@ -174,7 +176,7 @@ func TestSpecialFilesAreForThoseWithRights(t *testing.T) {
 	asUser(1001, 1001, func() {
 		use(unix.EACCES)
 		want(t, open("sink", unix.O_RDONLY), unix.EACCES)
-		want(t, open("sink", unix.O_WRONLY), unix.ENXIO) // nobody reads
+		want(t, open("sink", unix.O_WRONLY), unix.ENXIO) // no reader
 		want(t, open("null", unix.O_RDWR), unix.EACCES)
 		want(t, open("block", unix.O_WRONLY), unix.EACCES)
 		want(t, os.Chmod(m.at("fifo"), 0o666), unix.EPERM)
