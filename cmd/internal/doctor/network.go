@@ -197,7 +197,7 @@ func (x *exam) refusedAdvice(ctx context.Context, port int, serve string) string
 		return serve
 	}
 	if addr.Unmap() != x.local { // another machine
-		return serve + "; where it does, have it listen at " + x.addr + " (nfsrdmad listens on 127.0.0.1 alone without --addr)"
+		return serve + "; where it does, have it listen at " + x.addr + " (nfsrdmad listens on 127.0.0.1 alone without --addr), and see that no firewall refuses the port"
 	}
 	ctx, cancel := context.WithTimeout(ctx, x.most(pickTime))
 	defer cancel()

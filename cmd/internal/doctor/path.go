@@ -9,7 +9,6 @@ import (
 	"net"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
 	"github.com/nfsrdma/nfsrdma/rnic"
@@ -25,7 +24,7 @@ import (
 // pathTime is the time for its reply: TCP repeats a lost packet after a fraction of that.
 const (
 	largeCall = 8 << 10
-	pathTime  = 3 * time.Second
+	pathTime  = checkTime / 2 // as much is left to find the size that passes
 )
 
 // segments are the sizes of TCP segments, without headers, to try if large packets are lost.
@@ -85,7 +84,9 @@ func (x *exam) large(ctx context.Context, tcp bool, dial portprobe.Dialer) error
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	closed := make(chan error, 1) // on a path that loses the last packets that takes longer than this check has
+	x.keep(func() error { return <-closed })
+	defer func() { go func() { closed <- c.Close() }() }()
 	err = c.Call(ctx, &transport.Proc{Prog: nfs3.Program, Vers: nfs3.Version, Name: "NULL"}, filler{}, nil, nil, 0)
 	var gone *transport.ConnectError
 	if err == nil || ctx.Err() == nil && !errors.As(err, &gone) {
