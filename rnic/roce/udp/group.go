@@ -87,7 +87,8 @@ func listenGroup(group netip.AddrPort, index int) (*Socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Socket{conn: c.(*net.UDPConn), local: group, moves: newStream(&ownThreads)}
+	s := newSocket(c)
+	s.local = group
 	if s.raw, err = s.conn.SyscallConn(); err != nil {
 		c.Close()
 		return nil, err

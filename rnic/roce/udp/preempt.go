@@ -5,8 +5,7 @@
 package udp
 
 import (
-	"os"
-	"strconv"
+	"encoding/binary"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,11 +29,12 @@ type stream struct {
 	threads *policies    // set once
 	moved   atomic.Int64 // bytes, both ways
 
-	// of the receive loop
-	since, last time.Time // when moved was looked at; when there were many
-	seen        int64     // of moved
-	many        bool      // bytes of late
-	batched     map[int]bool
+	mu          sync.Mutex   // before policies.mu
+	since, last time.Time    // guarded by mu, as is what follows: when moved was looked at; when there were many
+	seen        int64        // of moved
+	many        bool         // bytes of late
+	on          bool         // the stream has begun, and not ended
+	batched     map[int]bool // threads that were made SCHED_BATCH in it
 }
 
 // policies are those of the threads of a process, which its streams share.
@@ -55,7 +55,7 @@ type scheduler interface {
 	all() []int
 }
 
-var ownThreads = policies{scheduler: kernel{}}
+var ownThreads = policies{scheduler: new(kernel)}
 
 // newStream is for a socket that has moved nothing yet.
 func newStream(p *policies) *stream {
@@ -64,7 +64,7 @@ func newStream(p *policies) *stream {
 			p.never.Store(true)
 		}
 	})
-	return &stream{threads: p}
+	return &stream{threads: p, batched: make(map[int]bool)}
 }
 
 // The policies of sched(7) that are of interest.
@@ -81,20 +81,39 @@ const (
 	streamRest  = 20 * time.Millisecond
 )
 
-// came has the policy of the thread suit what the socket moves, and reports whether a stream has begun. The receive loop calls it with packets in hand,
-// and when it has waited for streamRest in a stream.
+// came has the policy of the thread suit what the socket moves, and reports whether a stream has begun. The receive loop calls it with packets in hand.
 func (s *stream) came(now time.Time) (began bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.count(now)
 	if !s.many || s.threads.never.Load() {
-		s.end()
+		s.stop()
 		return false
 	}
-	began = s.batched == nil
+	began = !s.on
 	s.batch()
 	return began
 }
 
-// count finds out whether there are many bytes.
+// goesOn reports whether there is a stream still, and ends one that has no longer many bytes: maybe nothing comes any more.
+func (s *stream) goesOn(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count(now)
+	if !s.many {
+		s.stop()
+	}
+	return s.on
+}
+
+// end is that of the stream, if there is one.
+func (s *stream) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stop()
+}
+
+// count finds out whether there are many bytes. The caller holds mu, as do those of what follows.
 func (s *stream) count(now time.Time) {
 	took := now.Sub(s.since)
 	if took < streamTime {
@@ -116,8 +135,8 @@ func (s *stream) batch() {
 		return
 	}
 	p.mu.Lock()
-	if s.batched == nil {
-		s.batched = make(map[int]bool)
+	if !s.on {
+		s.on = true
 		p.streams++
 	}
 	s.batched[id] = true
@@ -125,16 +144,17 @@ func (s *stream) batch() {
 	p.mu.Unlock()
 	if err != nil {
 		p.never.Store(true)
-		s.end()
+		s.stop()
 	}
 }
 
-// end is that of the stream. With the last one of the process all threads become what they were.
-func (s *stream) end() {
-	if s.batched == nil {
+// stop ends the stream. With the last one of the process all threads become what they were.
+func (s *stream) stop() {
+	if !s.on {
 		return
 	}
-	s.batched = nil
+	s.on = false
+	clear(s.batched)
 	p := s.threads
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,12 +175,15 @@ func (p *policies) restore() {
 	}
 }
 
-// kernel is the scheduler of this process.
-type kernel struct{}
+// kernel is the scheduler of this process. It allocates nothing: where the load has streams begin and end all the time, so it would be.
+type kernel struct {
+	room    [2048]byte // of all, which is called by one goroutine at a time, as is what follows
+	threads []int
+}
 
-func (kernel) current() int { return unix.Gettid() }
+func (*kernel) current() int { return unix.Gettid() }
 
-func (kernel) policy(thread int) (int, error) {
+func (*kernel) policy(thread int) (int, error) {
 	p, _, e := unix.RawSyscall(unix.SYS_SCHED_GETSCHEDULER, uintptr(thread), 0, 0)
 	if e != 0 {
 		return 0, e
@@ -169,7 +192,7 @@ func (kernel) policy(thread int) (int, error) {
 }
 
 // setPolicy is sched_setscheduler(2), which keeps the nice value. Where systemd's RestrictRealtime= forbids sched_setattr(2), it does not forbid this.
-func (kernel) setPolicy(thread, policy int) error {
+func (*kernel) setPolicy(thread, policy int) error {
 	priority := int32(0)
 	_, _, e := unix.RawSyscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(thread), uintptr(policy), uintptr(unsafe.Pointer(&priority)))
 	if e != 0 {
@@ -178,12 +201,43 @@ func (kernel) setPolicy(thread, policy int) error {
 	return nil
 }
 
-func (kernel) all() (threads []int) {
-	list, _ := os.ReadDir("/proc/self/task")
-	for _, e := range list {
-		if id, err := strconv.Atoi(e.Name()); err == nil {
-			threads = append(threads, id)
+// ownTasks is the directory that has one for each thread, as system calls take it.
+var ownTasks = [16]byte([]byte("/proc/self/task\x00"))
+
+// Of struct linux_dirent64, getdents64(2).
+const (
+	direntLen  = 16
+	direntName = 19
+)
+
+func (k *kernel) all() []int {
+	k.threads = k.threads[:0]
+	cwd := unix.AT_FDCWD // as a constant it is out of range
+	fd, _, e := unix.Syscall6(unix.SYS_OPENAT, uintptr(cwd), uintptr(unsafe.Pointer(&ownTasks[0])), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0, 0, 0)
+	if e != 0 {
+		return nil
+	}
+	defer unix.Close(int(fd))
+	for {
+		n, err := unix.Getdents(int(fd), k.room[:])
+		if err != nil || n <= 0 {
+			return k.threads
+		}
+		for b := k.room[:n]; len(b) > direntName; b = b[binary.NativeEndian.Uint16(b[direntLen:]):] {
+			if id := number(b[direntName:]); id > 0 {
+				k.threads = append(k.threads, id)
+			}
 		}
 	}
-	return threads
+}
+
+// number is the decimal number that a string of C is, 0 if it is none.
+func number(b []byte) (n int) {
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			break
+		}
+		n = 10*n + int(c-'0')
+	}
+	return n
 }

@@ -22,15 +22,10 @@ type bench struct {
 	deny  error
 	asked int // changes
 
-	listed, ran func() // after a list of the threads was made, and when it is asked which one runs
+	listed func() // after a list of the threads was made
 }
 
-func (b *bench) current() int {
-	if b.ran != nil {
-		b.ran()
-	}
-	return b.runs
-}
+func (b *bench) current() int { return b.runs }
 
 func (b *bench) policy(thread int) (int, error) { return b.is[thread], nil }
 func (b *bench) setPolicy(thread, policy int) error {
@@ -171,7 +166,7 @@ func TestThreadsStartedMeanwhile(t *testing.T) {
 func TestPoliciesOfTheKernel(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	k := kernel{}
+	k := new(kernel)
 	id := k.current()
 	if now, err := k.policy(id); err != nil || now != schedOther {
 		t.Skipf("the tests run with a policy of their own: %d, %v", now, err)
@@ -231,39 +226,96 @@ func TestBytesAreCounted(t *testing.T) {
 	}
 }
 
-// A stream ends by its socket being idle, too, for nobody may ever send to it again; one that goes on does not.
+// A stream ends by its socket being idle, too, for nobody may ever send to it again; one whose socket sends does not.
 func TestStreamEndsIdle(t *testing.T) {
-	a, s := open(t, "127.0.0.1:0"), open(t, "127.0.0.1:0")
-	table := &bench{runs: 1, is: map[int]int{1: schedOther}}
-	s.moves = newStream(&policies{scheduler: table})
-	ended, woken := make(chan bool, 100), 0
-	table.listed = func() { ended <- true }
-	table.ran = func() {
-		if woken++; woken < 4 {
-			s.moves.moved.Add(1 << 50) // sent meanwhile: many, however late the loop is
+	b := &bench{runs: 1, is: map[int]int{1: schedOther}}
+	m := newMoving(&policies{scheduler: b})
+	m.move(streamBytes, streamTime)
+	for range 3 {
+		m.moved.Add(streamRest.Milliseconds() * streamBytes)
+		if m.now = m.now.Add(streamRest); !m.goesOn(m.now) {
+			t.Error("the stream has ended while there were many bytes")
 		}
 	}
+	b.want(t, map[int]int{1: schedBatch})
+	if m.goesOn(m.now.Add(streamRest)) {
+		t.Error("the stream goes on without bytes")
+	}
+	b.want(t, map[int]int{1: schedOther})
+	if m.now = m.now.Add(2 * streamRest); m.goesOn(m.now) || b.asked != 2 {
+		t.Errorf("a stream without a packet, or %d changes, want 2", b.asked)
+	}
+}
+
+// A socket ends its stream though nothing comes, and receives as ever after that.
+func TestIdleSocketEndsItsStream(t *testing.T) {
+	a, s := open(t, "127.0.0.1:0"), open(t, "127.0.0.1:0")
+	table := &bench{runs: 1, is: map[int]int{1: schedOther}}
+	listed := make(chan bool, 100)
+	table.listed = func() { listed <- true }
+	s.moves = newStream(&policies{scheduler: table})
 	s.moves.count(time.Now().Add(-streamTime))
 	s.moves.moved.Add(1 << 50)
 	out, in := NewBatch(a, 1), NewInbound(s, 1)
-	send := func() {
+	pass := func() {
 		t.Helper()
 		add(t, out, 100, s.Local())
 		if _, _, err := a.Send(out); err != nil {
 			t.Fatal(err)
 		}
+		if err := s.Receive(in); err != nil {
+			t.Fatal(err)
+		}
 	}
-	send()
-	if err := s.Receive(in); err != nil {
-		t.Fatal(err)
-	}
-	table.want(t, map[int]int{1: schedBatch})
-	done := make(chan error)
-	go func() { done <- s.Receive(in) }()
-	<-ended
-	send() // is received as ever
-	if err := <-done; err != nil || woken < 4 {
-		t.Errorf("%v after the loop was woken %d times", err, woken)
-	}
+	pass()
+	<-listed
+	<-listed // again, when they have their policy
+	pass()
 	table.want(t, map[int]int{1: schedOther})
+	if table.asked != 2 {
+		t.Errorf("%d changes, want 2", table.asked)
+	}
+}
+
+// Streams that begin and end, as they do all the time where there is load, allocate nothing.
+func TestStreamsAllocateNothing(t *testing.T) {
+	m := newMoving(&policies{scheduler: new(kernel)})
+	if m.threads.never.Load() {
+		t.Skip("the tests run with a policy of their own")
+	}
+	cycle := func() {
+		m.move(streamBytes, streamTime)
+		m.goesOn(m.now.Add(streamRest))
+		m.now = m.now.Add(streamRest)
+	}
+	cycle()
+	if n := testing.AllocsPerRun(10, cycle); n != 0 {
+		t.Errorf("%v allocations for each stream", n)
+	}
+}
+
+// The threads of the process are all listed, however many they are.
+func TestThreadsOfTheProcess(t *testing.T) {
+	end := make(chan struct{})
+	defer close(end)
+	want := make(map[int]bool)
+	ids := make(chan int)
+	for range 100 {
+		go func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			ids <- unix.Gettid()
+			<-end
+		}()
+	}
+	for range 100 {
+		want[<-ids] = true
+	}
+	got := new(kernel).all()
+	for _, id := range got {
+		delete(want, id)
+	}
+	if len(want) != 0 {
+		t.Errorf("%d of 100 threads are not among the %d that are listed", len(want), len(got))
+	}
 }

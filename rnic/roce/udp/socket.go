@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"syscall"
 	"time"
 	"unsafe"
@@ -32,6 +31,7 @@ type Socket struct {
 	joins bool // several packets in a message, both ways
 	errs  socketErrors
 	moves *stream
+	rest  *time.Timer // goes off in a stream in which nothing comes
 }
 
 // Listen opens a socket at an address, which MUST be one interface's; port 0 is any.
@@ -55,7 +55,7 @@ func Listen(at netip.AddrPort) (*Socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Socket{conn: c.(*net.UDPConn), moves: newStream(&ownThreads)}
+	s := newSocket(c)
 	if s.raw, err = s.conn.SyscallConn(); err != nil {
 		c.Close()
 		return nil, err
@@ -66,6 +66,13 @@ func Listen(at netip.AddrPort) (*Socket, error) {
 	s.local = netip.AddrPortFrom(addr, uint16(s.conn.LocalAddr().(*net.UDPAddr).Port))
 	_ = s.raw.Control(func(fd uintptr) { s.joins = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil })
 	return s, nil
+}
+
+func newSocket(c net.PacketConn) *Socket {
+	s := &Socket{conn: c.(*net.UDPConn), moves: newStream(&ownThreads)}
+	s.rest = time.AfterFunc(time.Hour, s.rested)
+	s.rest.Stop() // until there is a stream
+	return s
 }
 
 // options makes the IP headers of what is sent predictable, and asks for what the network says of it. It fails where packets cannot be
@@ -197,12 +204,7 @@ func (s *Socket) Receive(b *Inbound) error {
 	b.n, b.err = 0, 0
 	b.prepare()
 	for b.n == 0 {
-		err := s.raw.Read(b.receive)
-		if errors.Is(err, os.ErrDeadlineExceeded) { // of suit
-			s.suit(true)
-			continue
-		}
-		if err != nil {
+		if err := s.raw.Read(b.receive); err != nil {
 			b.look.Found() // nothing is there any more
 			s.moves.end()
 			return err
@@ -213,22 +215,18 @@ func (s *Socket) Receive(b *Inbound) error {
 	}
 	b.split()
 	s.moves.moved.Add(b.bytes)
-	s.suit(false)
+	if s.moves.came(time.Now()) {
+		s.rest.Reset(streamRest)
+	}
 	return nil
 }
 
-// suit has the policy of the thread suit what the socket moves. In a stream a deadline wakes the receive loop, so that the stream ends though nothing
-// comes any more.
-func (s *Socket) suit(expired bool) {
-	now := time.Now()
-	if began := s.moves.came(now); !began && !expired {
-		return
+// rested ends a stream in which nothing comes any more: the receive loop, which ends it otherwise, sleeps. A deadline for the loop would cost
+// an allocation each time.
+func (s *Socket) rested() {
+	if s.moves.goesOn(time.Now()) {
+		s.rest.Reset(streamRest)
 	}
-	var deadline time.Time // none
-	if s.moves.batched != nil {
-		deadline = now.Add(streamRest)
-	}
-	_ = s.conn.SetReadDeadline(deadline) // of a closed socket: Read says so
 }
 
 // recvmmsg is one system call; false: there is nothing.
