@@ -3,10 +3,15 @@
 package roce
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
+	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/cm"
 )
 
@@ -89,4 +94,62 @@ func TestHostAddrs(t *testing.T) {
 			t.Errorf("%s: %v", all, list)
 		}
 	}
+}
+
+// TestPortOfAnotherProcess: where another socket has the RoCE port, a connection to another host
+// fails with the reason and leaves from no other address; a host by another address still works.
+func TestPortOfAnotherProcess(t *testing.T) {
+	here, there, inOther := twoHosts(t)
+	for i, at := range here {
+		c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(at, UDPPort)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		dev := Open(rnic.DeviceConfig{})
+		s := newSide(t, dev, rnic.RC)
+		err = dev.Connect(t.Context(), s.qp, netip.AddrPortFrom(there[i], service).String(), rnic.ConnParams{})
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatalf("%v: %v, want %v", at, err, syscall.EADDRINUSE)
+		}
+		if want := fmt.Sprintf("UDP port %d of %v is in use by another process", UDPPort, at); !strings.Contains(err.Error(), want) {
+			t.Errorf("%q, want it to say %q", err, want)
+		}
+	}
+	var l rnic.Listener
+	inOther(func() { l = listenAt(t, netip.AddrPortFrom(there[0], service)) })
+	inNetwork(t, "ip addr add 10.91.7.3/24 dev pair0", "ip route add 10.91.7.2 dev pair0 src 10.91.7.3")
+	dev := Open(rnic.DeviceConfig{})
+	s := newSide(t, dev, rnic.RC)
+	accepted := make(chan error)
+	go func() { accepted <- acceptOne(t, l) }()
+	if err := dev.Connect(t.Context(), s.qp, netip.AddrPortFrom(there[0], service).String(), rnic.ConnParams{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-accepted; err != nil {
+		t.Error(err)
+	}
+	if got := s.qp.LocalAddr().String(); got != "10.91.7.3:4791" {
+		t.Errorf("the connection is from %s, want 10.91.7.3:4791", got)
+	}
+}
+
+// listenAt listens until the test ends.
+func listenAt(t *testing.T, at netip.AddrPort) rnic.Listener {
+	l, err := Open(rnic.DeviceConfig{}).Listen("udp", at.String())
+	if err != nil {
+		t.Errorf("listen at %v: %v", at, err)
+		return nil
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// acceptOne accepts the next connection request.
+func acceptOne(t *testing.T, l rnic.Listener) error {
+	req, err := l.Accept(t.Context())
+	if err != nil {
+		return err
+	}
+	return req.Accept(newSide(t, Open(rnic.DeviceConfig{}), rnic.RC).qp, rnic.ConnParams{})
 }

@@ -73,7 +73,8 @@ func openPort(at netip.AddrPort, wrap func(udp.Wire) udp.Wire) (*port, error) {
 	}
 	w, err := udp.Open(at)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("roce: UDP port %d of %v is in use, by another process, such as a mount, or by the kernel's rdma_rxe; one at a time can have it: %w", at.Port(), at.Addr(), err)
+		return nil, fmt.Errorf("roce: UDP port %d of %v is in use by another process, such as a mount over RoCE, or by the kernel's rdma_rxe: "+
+			"peers send all packets to that port, so one process of a host has RoCE by an address. iWARP and TCP work next to it: %w", at.Port(), at.Addr(), err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("roce: %w", err)
