@@ -30,15 +30,19 @@ type paths struct {
 
 // A path is the limit of one peer.
 type path struct {
-	most    int  // path MTU; 0: none was learned
-	refused bool // the peer's last request was refused because it had a larger one
-	until   core.Instant
+	most    int          // path MTU; 0: none was learned
+	until   core.Instant // expiry of most; a request does not extend it, because anybody can forge one
+	refused core.Instant // the peer's last request was refused for its path MTU, which counts until then; 0: it was not
 }
+
+func (p path) limits() bool  { return p.most != 0 && p.until > now() }
+func (p path) insists() bool { return p.refused != 0 && p.refused > now() } // when it requests as much again
 
 const (
 	pathTime = core.Instant(10 * time.Minute)
 
-	// maxPaths bounds the peers; each has made a connection.
+	// maxPaths bounds the peers. Requests add some, and anybody can forge those, so a peer without a
+	// limit makes room first.
 	maxPaths = 1024
 )
 
@@ -61,7 +65,7 @@ func (x *paths) mostTo(t *port, peer netip.Addr) int {
 	most := connMTU(n)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if p := x.all[peer]; p.most != 0 && p.until > now() {
+	if p := x.all[peer]; p.limits() {
 		most = min(most, p.most)
 	}
 	return most
@@ -69,11 +73,14 @@ func (x *paths) mostTo(t *port, peer netip.Addr) int {
 
 // limit bounds the path MTU of new connections with a peer by n.
 func (x *paths) limit(peer netip.Addr, n int) {
-	x.change(peer, func(p *path) {
-		if p.most == 0 || n < p.most {
-			p.most = n
-		}
-	})
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p := x.all[peer]
+	if !p.limits() || n < p.most {
+		p.most = n
+	}
+	p.until = now() + pathTime
+	x.put(peer, p)
 }
 
 // admits reports whether a request for a path MTU is accepted if the largest is most. A refused
@@ -81,34 +88,42 @@ func (x *paths) limit(peer netip.Addr, n int) {
 // accepted: the limit may be wrong.
 func (x *paths) admits(peer netip.Addr, asked, most int) (ok bool) {
 	x.mu.Lock()
-	ok = asked <= most
-	p := x.all[peer]
-	x.mu.Unlock()
-	again := p.refused && p.until > now()
-	if again != !ok {
-		x.change(peer, func(p *path) { p.refused = !ok })
-	}
-	return ok || again
-}
-
-// change changes the limit of a peer, and keeps it for pathTime.
-func (x *paths) change(peer netip.Addr, f func(*path)) {
-	x.mu.Lock()
 	defer x.mu.Unlock()
 	p := x.all[peer]
-	if p.until <= now() {
-		p = path{}
+	again := p.insists()
+	switch {
+	case asked <= most && again:
+		p.refused = 0
+		x.put(peer, p)
+	case asked > most && !again:
+		p.refused = now() + pathTime
+		x.put(peer, p)
 	}
-	f(&p)
-	p.until = now() + pathTime
+	return asked <= most || again
+}
+
+// put stores the state of a peer if any of it counts. The caller holds mu.
+func (x *paths) put(peer netip.Addr, p path) {
+	delete(x.all, peer)
+	if !p.limits() && !p.insists() {
+		return
+	}
 	if x.all == nil {
 		x.all = make(map[netip.Addr]path)
 	}
-	for other := range x.all {
-		if len(x.all) < maxPaths {
-			break
-		}
-		delete(x.all, other)
+	if len(x.all) >= maxPaths {
+		x.drop()
 	}
 	x.all[peer] = p
+}
+
+// drop removes a peer: one without a limit if there is one. The caller holds mu.
+func (x *paths) drop() {
+	var peer netip.Addr
+	for other, p := range x.all {
+		if peer = other; !p.limits() {
+			break
+		}
+	}
+	delete(x.all, peer)
 }

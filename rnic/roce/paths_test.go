@@ -4,6 +4,7 @@
 package roce
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os/exec"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/cm"
+	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
 // TestShorter: each limit is below the length that was lost, down to the shortest path MTU.
@@ -183,6 +186,28 @@ func TestInsists(t *testing.T) {
 	})
 }
 
+// TestForgedRequestsKeepNoLimit: requests in a peer's name do not extend its limit, and those in
+// the names of others do not evict it.
+func TestForgedRequestsKeepNoLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var x paths
+		peer := netip.MustParseAddr("198.51.100.1")
+		x.limit(peer, 1024)
+		expires := x.known(peer).until
+		time.Sleep(time.Duration(pathTime) / 2)
+		for i := range 2 * maxPaths {
+			x.admits(netip.AddrFrom4([4]byte{192, 0, byte(i >> 8), byte(i)}), 4096, 1024)
+			x.admits(peer, []int{4096, 1024}[i%2], 1024)
+		}
+		if got := x.known(peer); got.most != 1024 || got.until != expires {
+			t.Errorf("the limit is %d until %d, want 1024 until %d", got.most, got.until, expires)
+		}
+		if n := len(x.all); n != maxPaths {
+			t.Errorf("%d peers, want %d", n, maxPaths)
+		}
+	})
+}
+
 // TestPathsAreBounded: peers beyond the bound replace others.
 func TestPathsAreBounded(t *testing.T) {
 	var x paths
@@ -195,5 +220,43 @@ func TestPathsAreBounded(t *testing.T) {
 	last := 2*maxPaths - 1
 	if got := x.known(netip.AddrFrom4([4]byte{192, 0, byte(last >> 8), byte(last & 255)})).most; got != 1024 {
 		t.Errorf("the last peer has the limit %d, want 1024", got)
+	}
+}
+
+// TestRefusedForTheSameMTU: a peer that refuses a path MTU and names one that is not smaller is not
+// asked again.
+func TestRefusedForTheSameMTU(t *testing.T) {
+	m := meet(t, Options{})
+	asked := make(chan int, 16)
+	go func() {
+		for {
+			req, err := m.l.Accept(t.Context())
+			if err != nil {
+				return
+			}
+			r := req.(*connRequest)
+			select {
+			case asked <- r.remote.PathMTU.Bytes():
+			default:
+			}
+			r.refuseMTU(r.remote.PathMTU.Bytes())
+		}
+	}()
+	a := newSide(t, m.dev, rnic.RC)
+	var r *cm.RejectError
+	if err := m.dev.Connect(t.Context(), a.qp, m.addr, rnic.ConnParams{}); !errors.As(err, &r) || r.Reason != mad.RejMTU {
+		t.Errorf("%v, want a refusal with reason %v", err, mad.RejMTU)
+	}
+	if n := len(asked); n != 1 {
+		t.Errorf("%d requests, want 1", n)
+	}
+}
+
+// TestPortNumbers: only 1 to 65535 are ports of a service.
+func TestPortNumbers(t *testing.T) {
+	for addr, want := range map[string]bool{"127.0.0.1:1": true, "127.0.0.1:65535": true, "127.0.0.1:0": false, "127.0.0.1:65536": false, "127.0.0.1:-1": false, "127.0.0.1:": false} {
+		if _, err := resolve(t.Context(), addr); (err == nil) != want {
+			t.Errorf("%s: %v, want a port: %v", addr, err, want)
+		}
 	}
 }

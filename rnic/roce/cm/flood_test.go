@@ -249,3 +249,28 @@ func TestForgedAnswers(t *testing.T) {
 	}
 	forge(DropUnknown, addrB, h.TransactionID, func(m *mad.SIDRREP) { m.QPN = 5 })
 }
+
+// The owner of a half-open connection that makes room is told, whether it has answered the request or not.
+func TestEvictionIsReported(t *testing.T) {
+	for _, accept := range []bool{false, true} {
+		_, b := two(t)
+		b.cm.Bound(1)
+		first := forgedREQ(b, forged(1), 1)
+		b.cm.Receive(0, forged(1), first.MAD[:])
+		k := b.one(Requested).Conn
+		if accept {
+			must(t, b.cm.Accept(0, k, qpB, nil))
+		}
+		second := forgedREQ(b, forged(2), 2)
+		b.cm.Receive(0, forged(2), second.MAD[:])
+		ended := 0
+		for _, e := range b.told() {
+			if e.Kind == Ended && e.Conn == k && e.Err == ErrEvicted {
+				ended++
+			}
+		}
+		if ended != 1 {
+			t.Errorf("accepted %v: the end is reported %d times, want once", accept, ended)
+		}
+	}
+}
