@@ -175,7 +175,7 @@ func (d *drc) enter(c *Call, own *drcEntry) admission {
 		}
 	}
 	switch {
-	case found == nil && c.Distinct && own.from.fate() == fateCut:
+	case found == nil && c.Distinct && own.from.left():
 		return admission{left: c} // it was read after its copy, or the client repeats it
 	case found == nil:
 		own.next = d.entries[own.key]

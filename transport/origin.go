@@ -13,9 +13,10 @@ import (
 
 // A fate is the state of a connection for the duplicate request cache.
 //
-//	      ┌──── bytes are not acknowledged, or the client has closed its direction ────► doubtful
-//	live ─┼──── the client has closed it, and has every reply ────► closed                  │
-//	      └──── any other end ────► cut ◄───────────────────────────────────────────────────┘
+//	      ┌──── bytes are not acknowledged ──────────────────────────────► doubtful
+//	      ├──── the client has closed its direction before the last reply ────► half │
+//	live ─┼──── the client has closed it, and has every reply ────► closed       │   │
+//	      └──── any other end ────► cut ◄────────────────────────────────────────┴───┘
 //
 // A doubtful connection is live again when the client acknowledges the repeated bytes.
 type fate int
@@ -23,6 +24,7 @@ type fate int
 const (
 	fateLive     fate = iota // the client has the connection
 	fateDoubtful             // the client has possibly lost it
+	fateHalf                 // the client sends no more by it, and possibly waits for no reply
 	fateClosed               // the client has all replies: it repeats none of its calls
 	fateCut                  // replies were possibly lost: the client may repeat calls over another one
 )
@@ -71,7 +73,14 @@ func (o *origin) repeatedBy(later *origin) bool {
 		return true
 	}
 	f := o.fate()
-	return f == fateDoubtful || f == fateCut
+	return f != fateLive && f != fateClosed
+}
+
+// left reports whether the client has possibly gone on to another connection for good. A call that is read then is dropped
+// if another connection has its copy: the client has asked there, or asks again when this connection ends.
+func (o *origin) left() bool {
+	f := o.fate()
+	return f == fateHalf || f == fateCut
 }
 
 // tcpFate returns the fate of a TCP connection according to the kernel, and live if c has no
@@ -99,7 +108,7 @@ func tcpFate(c net.Conn, half fate, replied uint64) fate {
 			// A client that closes its socket with input unread resets the connection instead.
 			f = half
 			if half == fateClosed && info.Bytes_acked < replied {
-				f = fateDoubtful
+				f = fateHalf
 			}
 		}
 	})

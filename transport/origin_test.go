@@ -180,7 +180,7 @@ func TestSamePortsAreOneClient(t *testing.T) {
 // TestFatesOfAConnection: a call repeats that of another connection if the client has lost that
 // one, or possibly has.
 func TestFatesOfAConnection(t *testing.T) {
-	for f, again := range map[fate]uint32{fateLive: 2, fateDoubtful: 1, fateClosed: 2, fateCut: 1} {
+	for f, again := range map[fate]uint32{fateLive: 2, fateDoubtful: 1, fateHalf: 1, fateClosed: 2, fateCut: 1} {
 		s, p := newTestServer(t)
 		one := newTape("10.0.0.1")
 		one.peer.origin.watch(func() fate { return f })
@@ -247,5 +247,52 @@ func TestClosedAtOnce(t *testing.T) {
 			t.Fatalf("the result is %d, want %d: the server took the call for a repeated one", got, want)
 		}
 		c.Close()
+	}
+}
+
+// TestUnreadCallOfAClosedConnection: a call that the server reads of a connection whose client has closed its direction does not
+// run if a copy by another connection has: the client has gone there, and the first connection ends.
+func TestUnreadCallOfAClosedConnection(t *testing.T) {
+	p, _, addr := networks[0].start(t, ServerConfig{Workers: 1})
+	one, two := dialFrom(t, addr, 0), dialFrom(t, addr, 0)
+	for xid := range uint32(2) { // as many as the server holds at once
+		sendRaw(t, one, callOf(1+xid, tHold, 1))
+	}
+	<-p.entered
+	sendRaw(t, one, callOf(7, tCount, 1))
+	if err := one.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	sendRaw(t, two, callOf(7, tCount, 1))
+	if got := resultRaw(t, two); got != 2 {
+		t.Fatalf("the copy is number %d of the calls, want 2", got)
+	}
+	p.release()
+	if _, err := io.Copy(io.Discard, one); err != nil {
+		t.Errorf("the first connection ended with %v, want in order", err)
+	}
+	if n := p.runs.Load(); n != 3 {
+		t.Errorf("%d calls ran, want 3", n)
+	}
+}
+
+// TestCallsReadAfterTheirCopies: only a live connection, or one that possibly is, has its call done beside that of another one.
+func TestCallsReadAfterTheirCopies(t *testing.T) {
+	for f, want := range map[fate]string{fateLive: "reply", fateDoubtful: "reply", fateHalf: "drop", fateCut: "drop"} {
+		for _, proc := range []uint32{tHold, tOver} {
+			s, p := newTestServer(t)
+			one, two := newTape("10.0.0.1"), newTape("10.0.0.1")
+			one.peer.origin.watch(func() fate { return f })
+			two.start(s, callOf(7, proc, 1))
+			<-p.entered
+			one.start(s, callOf(7, proc, 1))
+			p.release()
+			if got := <-one.ends; got.how != want {
+				t.Errorf("fate %d, procedure %d: the call ended by %s, want %s", f, proc, got.how, want)
+			}
+			if got := <-two.ends; got.how != "reply" {
+				t.Errorf("fate %d, procedure %d: the copy ended by %s, want reply", f, proc, got.how)
+			}
+		}
 	}
 }

@@ -44,7 +44,7 @@ func (r *runningCalls) admit(c *Call) admission {
 		}
 		c.Distinct = true
 	}
-	if c.Distinct && own.from.fate() == fateCut {
+	if c.Distinct && own.from.left() {
 		return admission{left: c}
 	}
 	own.passing = true

@@ -328,7 +328,7 @@ func (t *tcpConn) release(c *Call) {
 // fate returns the state of the connection according to the kernel. A client that has closed its
 // direction has every reply only if no call is without one.
 func (t *tcpConn) fate() fate {
-	half := fateDoubtful
+	half := fateHalf
 	if t.settled.Load() == t.received.Load() {
 		half = fateClosed
 	}
