@@ -296,3 +296,32 @@ func TestCallsReadAfterTheirCopies(t *testing.T) {
 		}
 	}
 }
+
+// TestFatesAreAskedOnce: a call asks once about each other connection that has made it, and a repetition by its own connection about none:
+// those of a host that has many with one XID would else hold up all others.
+func TestFatesAreAskedOnce(t *testing.T) {
+	s, _ := newTestServer(t)
+	asked := 0
+	var all []*tape
+	for i := range 20 {
+		k := newTape("10.0.0.1")
+		k.peer.origin.watch(func() fate { asked++; return fateLive })
+		asked = 0
+		k.do(s, callOf(7, tCount, 1))
+		want := i
+		if i > 0 {
+			want++ // whether its own client has left
+		}
+		if asked != want {
+			t.Errorf("call %d asked about %d connections, want %d", i, asked, want)
+		}
+		all = append(all, k)
+	}
+	asked = 0
+	for _, k := range all {
+		k.do(s, callOf(7, tCount, 1))
+	}
+	if asked != 0 {
+		t.Errorf("repetitions asked about %d connections, want 0", asked)
+	}
+}
