@@ -14,6 +14,7 @@
 //     silly.go, statfs.go, locks.go: the operations.
 //   - node.go, names.go, attrs.go: what is known: nodes by handle, the names of directories,
 //     and attributes with all that is decided by them. Pure, with no I/O.
+//   - handle.go: which node a file handle of this machine is of, after the kernel has forgotten it.
 //   - removal.go, changing.go, reopen.go: the order of calls in flight on a file or a name.
 //   - fuseloop, a package of its own, is the connection to the kernel.
 //   - calls.go: calls to the server, and what is learned from each reply.

@@ -43,3 +43,16 @@ func Unseen(m *MountPoint, groups ...string) {
 	m.fs.callers.login = func(string) ([]string, error) { return groups, nil }
 	m.fs.callers.mu.Unlock()
 }
+
+// ForgetNames has the kernel forget all names.
+func ForgetNames(m *MountPoint) {
+	for _, n := range m.fs.table.all() {
+		for _, p := range m.fs.table.placesOf(n.id) {
+			_ = m.fs.server.EntryNotify(p.dir.id, p.name)
+		}
+		dirs, _, _ := m.fs.table.namesOf(n)
+		for _, d := range dirs {
+			_ = m.fs.server.EntryNotify(n.id, d.name)
+		}
+	}
+}

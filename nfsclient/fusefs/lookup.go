@@ -18,6 +18,9 @@ const staleNode = fuse.Status(syscall.ESTALE)
 func (f *fileSystem) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	r := f.begin(opLookup, cancel, &h.Caller)
 	defer r.end()
+	if name == "." || name == ".." {
+		return r.lookupByHandle(h.NodeId, name, out)
+	}
 	dir := f.table.get(h.NodeId)
 	if dir == nil {
 		return staleNode
@@ -206,8 +209,7 @@ func (f *fileSystem) manyUsers() bool { return f.opt.AllowOther && f.opt.Cred ==
 
 // fillEntry tells the kernel of n, which has the name in dir.
 func (f *fileSystem) fillEntry(out *fuse.EntryOut, dir *node, name string, n *node) {
-	attr, left := n.snapshot()
-	out.NodeId, out.Generation = n.id, 1
+	attr := f.fillNode(out, n)
 	if !f.byKernel(&attr) {
 		ttl := f.nameFor(dir)
 		out.SetEntryTimeout(ttl)
@@ -215,11 +217,18 @@ func (f *fileSystem) fillEntry(out *fuse.EntryOut, dir *node, name string, n *no
 		f.table.show(dir, name, time.Now().Add(ttl))
 		f.table.mu.Unlock()
 	}
+}
+
+// fillNode tells the kernel of n, without a name. It returns the attributes.
+func (f *fileSystem) fillNode(out *fuse.EntryOut, n *node) nfs3.Fattr {
+	attr, left := n.snapshot()
+	out.NodeId, out.Generation = n.id, f.table.generation(n)
 	f.fillAttr(&out.Attr, n, &attr)
 	if size := f.entrySize(n, out.Attr.Size); size != out.Attr.Size {
 		out.Attr.Size, left = size, 0
 	}
 	out.SetAttrTimeout(left)
+	return attr
 }
 
 // fillAttr has attributes as the kernel has them.

@@ -31,7 +31,7 @@ const (
 	// capabilities that are off unless asked for. Writes stay write-through: with a write-back
 	// cache the kernel would own size and times, and close-to-open were lost.
 	capabilities = fuse.CAP_ASYNC_DIO | fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_HANDLE_KILLPRIV_V2 |
-		fuse.CAP_DIRECT_IO_ALLOW_MMAP
+		fuse.CAP_DIRECT_IO_ALLOW_MMAP | fuse.CAP_EXPORT_SUPPORT
 )
 
 // A MountPoint is a mounted file system. It lives until it is unmounted, by whomever.

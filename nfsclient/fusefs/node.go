@@ -89,8 +89,9 @@ type table struct {
 	mu   sync.Mutex // guards all, and what it guards of nodes
 	byID map[uint64]*node
 	byFH map[nfs3.FH]*node
-	last uint64 // ids are not used twice, so that they need no generation
+	last uint64 // an id is not used for another handle
 	root *node
+	past past // see handle.go
 
 	most    int    // with more nodes the kernel is asked to forget some
 	full    func() // set once: told of that; it does not wait
@@ -104,7 +105,7 @@ type table struct {
 
 func newTable(root nfs3.FH) *table {
 	n := &node{id: rootID, fh: root, lookups: 1}
-	return &table{byID: map[uint64]*node{rootID: n}, byFH: map[nfs3.FH]*node{root: n}, last: rootID, root: n, most: math.MaxInt, uses: make(map[place]*nameUse), knownDirs: make(map[*node]bool)}
+	return &table{byID: map[uint64]*node{rootID: n}, byFH: map[nfs3.FH]*node{root: n}, last: rootID, root: n, most: math.MaxInt, past: newPast(), uses: make(map[place]*nameUse), knownDirs: make(map[*node]bool)}
 }
 
 // get is the node of an id that the kernel has named.
@@ -141,8 +142,12 @@ func (t *table) enterLocked(fh nfs3.FH, dir *node, name string, content uint64) 
 func (t *table) hold(fh nfs3.FH) *node {
 	n := t.byFH[fh]
 	if n == nil {
-		t.last++
-		n = &node{id: t.last, fh: fh}
+		id, ok := t.past.take(fh)
+		if !ok {
+			t.last++
+			id = t.last
+		}
+		n = &node{id: id, fh: fh}
 		t.byID[n.id], t.byFH[fh] = n, n
 		if t.entered++; len(t.byID) > t.most && t.entered > t.most/8 {
 			t.entered = 0
@@ -183,6 +188,9 @@ func (t *table) drop(n *node) {
 	delete(t.byID, n.id)
 	if t.byFH[n.fh] == n {
 		delete(t.byFH, n.fh)
+		if !n.gone.Load() {
+			t.past.add(n.id, n.fh, t.most)
+		}
 	}
 	if d := n.data.Swap(nil); d != nil {
 		d.Release()

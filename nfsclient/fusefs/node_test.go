@@ -36,8 +36,8 @@ func TestNodesLiveAsLongAsTheyAreHeld(t *testing.T) {
 	if tab.get(a.id) != nil || tab.find(handleOf("a")) != nil || len(tab.root.children) != 0 {
 		t.Error("kept though nobody holds it")
 	}
-	if b := tab.enter(handleOf("a"), tab.root, "a", 0); b.id == a.id {
-		t.Error("an id is used twice")
+	if b := tab.enter(handleOf("b"), tab.root, "b", 0); b.id == a.id {
+		t.Error("an id is used for two handles")
 	}
 	tab.forget(rootID, 100)
 	if tab.get(rootID) == nil {

@@ -93,6 +93,9 @@ func obey(m *fusefs.MountPoint) {
 		case "unseen":
 			fusefs.Unseen(m, "1001", "1002")
 			fmt.Println("unseen")
+		case "forget names":
+			fusefs.ForgetNames(m)
+			fmt.Println("forgotten")
 		case "sleep":
 			fusefs.Sleep(m, 2*long)
 			fmt.Println("slept")

@@ -1,0 +1,141 @@
+// File handles of this machine for what the kernel has forgotten.
+
+package fusefs_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// handleFor is the kernel's handle of a path.
+func handleFor(t *testing.T, path string) unix.FileHandle {
+	t.Helper()
+	h, _, err := unix.NameToHandleAt(unix.AT_FDCWD, path, 0)
+	must(t, err)
+	return h
+}
+
+// openHandle opens what has the handle in the mount on dir.
+func openHandle(dir string, h unix.FileHandle) (*os.File, error) {
+	top, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer top.Close()
+	fd, err := unix.OpenByHandleAt(int(top.Fd()), h, unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "handle"), nil
+}
+
+// forgetAll waits until the kernel has forgotten all but the root.
+func (m *mounted) forgetAll() {
+	m.t.Helper()
+	eventually(m.t, "the kernel forgets all nodes", func() bool {
+		m.say("forget names")
+		return m.stats().Nodes == 1
+	})
+}
+
+// TestHandlesOutliveForgetting: a handle opens its file or directory after the kernel has forgotten that, and after a
+// rename; one of a removed file, by whom ever, and one of another mount open nothing.
+func TestHandlesOutliveForgetting(t *testing.T) {
+	m := mountTwin(t, options{AcMin: long, AcMax: long}, false, true)
+	must(t, os.MkdirAll(m.there("a/b/c"), 0o755))
+	names := []string{"file", "ours", "theirs", "a/b/c/deep", "moved"}
+	handles := make(map[string]unix.FileHandle)
+	for _, name := range names {
+		must(t, os.WriteFile(m.there(name), []byte(name), 0o644))
+	}
+	for _, name := range append(names, "a/b/c", "a") {
+		handles[name] = handleFor(t, m.at(name))
+	}
+	m.forgetAll()
+
+	content := func(name string) {
+		t.Helper()
+		f, err := openHandle(m.dir, handles[name])
+		if err != nil {
+			t.Errorf("%s by its handle: %v", name, err)
+			return
+		}
+		defer f.Close()
+		b := make([]byte, 100)
+		if n, _ := f.Read(b); string(b[:n]) != name {
+			t.Errorf("got %q by the handle of %s", b[:n], name)
+		}
+	}
+	content("file")
+	content("a/b/c/deep")
+	m.forgetAll()
+	content("a/b/c/deep")
+	dir, err := openHandle(m.dir, handles["a/b/c"])
+	if err != nil {
+		t.Errorf("a directory by its handle: %v", err)
+	} else {
+		defer dir.Close()
+		if list, err := dir.Readdirnames(-1); err != nil || !slices.Equal(list, []string{"deep"}) {
+			t.Errorf("got %v, %v of the directory, want its one file", list, err)
+		}
+		path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()))
+		if err != nil || path != m.at("a/b/c") {
+			t.Errorf("got the path %s, %v of the directory, want %s", path, err, m.at("a/b/c"))
+		}
+		dir.Close()
+	}
+
+	must(t, os.Rename(m.there("moved"), m.there("a/moved")))
+	content("moved")
+	must(t, os.Remove(m.at("ours")))
+	must(t, os.Remove(m.there("theirs")))
+	m.forgetAll()
+	for _, name := range []string{"ours", "theirs"} {
+		must(t, os.WriteFile(m.at(name), []byte("another"), 0o644))
+		if _, err := openHandle(m.dir, handles[name]); err != syscall.ESTALE {
+			t.Errorf("the handle of the removed %s: got %v, want ESTALE", name, err)
+		}
+	}
+	for name, h := range handles {
+		for range 2 {
+			if _, err := openHandle(m.other, h); err != syscall.ESTALE {
+				t.Errorf("the handle of %s in another mount: got %v, want ESTALE", name, err)
+			}
+			_, _ = os.Stat(m.twin(name)) // its node may have the same id
+			_, _ = filepath.Glob(m.twin("*/*/*/*"))
+		}
+	}
+}
+
+// TestOldestHandlesAreGivenUp: more nodes than the bound are not kept for handles.
+func TestOldestHandlesAreGivenUp(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	m.say("bound nodes")
+	var handles []unix.FileHandle
+	for i := range 2 * boundNodes {
+		name := fmt.Sprint(i)
+		must(t, os.WriteFile(m.there(name), []byte(name), 0o644))
+		handles = append(handles, handleFor(t, m.at(name)))
+		m.forgetAll()
+	}
+	open := 0
+	for i, h := range handles {
+		f, err := openHandle(m.dir, h)
+		switch {
+		case err == nil:
+			open++
+			f.Close()
+		case err != syscall.ESTALE:
+			t.Errorf("handle %d: got %v, want ESTALE", i, err)
+		}
+	}
+	if open != boundNodes {
+		t.Errorf("got %d files by their handles, want %d", open, boundNodes)
+	}
+}
