@@ -58,14 +58,18 @@ func usedRights(pid uint32) uint32 {
 	case !ok:
 		return all
 	case nr == unix.SYS_OPENAT && args[2]&unix.O_PATH == 0:
-		return openRights(uint32(args[2])) & all
+		return openRights(openFlags(args[2])) & all
 	case nr == sysOpen && args[1]&unix.O_PATH == 0:
-		return openRights(uint32(args[1])) & all
+		return openRights(openFlags(args[1])) & all
 	case slices.Contains(pathCalls, nr) || slices.Contains(oldPathCalls, nr):
 		return 0
 	}
 	return all // a descriptor of a path alone can be opened without another walk
 }
+
+// openFlags are the flags that a program has passed, without the one that only the kernel sets and
+// that it ignores here.
+func openFlags(arg uint64) uint32 { return uint32(arg) &^ fmodeExec }
 
 // pathCalls are the system calls of 64-bit programs that do not open the file at a path or connect
 // to it.
