@@ -187,3 +187,17 @@ func TestSpecialFilesAreForThoseWithRights(t *testing.T) {
 	err = open("null", unix.O_RDWR)
 	want(t, err, unix.EACCES) // devices are for no one without default_permissions
 }
+
+// TestWriteTakesSetIDBits: when a write to a set-id file by a user returns, the server has taken the bits off, and the
+// mount shows that.
+func TestWriteTakesSetIDBits(t *testing.T) {
+	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
+	must(t, os.WriteFile(m.there("file"), []byte("program"), 0o777))
+	must(t, os.Chown(m.there("file"), 1001, 1001))
+	must(t, os.Chmod(m.there("file"), 0o777|os.ModeSetuid))
+	const want = "777 777"
+	out, ok := as(t, 1002, 1002, nil, "exec 3<>"+m.at("file")+" && printf x >&3 && stat -c %a "+m.there("file")+" "+m.at("file")+" | xargs echo")
+	if !ok || out != want {
+		t.Errorf("got the modes %s, want %s", out, want)
+	}
+}
