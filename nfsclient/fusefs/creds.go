@@ -35,9 +35,9 @@ const (
 )
 
 // callers finds the caller of a request. FUSE brings user, group and process; the supplementary
-// groups are the process's, which /proc has. Of a process that is not seen there, in another PID
-// namespace, the user's groups are those that a login has, as the users and groups of this machine
-// say.
+// groups are the process's, which /proc has. A process that is not seen there, in another PID
+// namespace, has those of its user's login, by the users and groups of this machine. If its group
+// is not the login's it has none, since it has possibly given them up.
 type callers struct {
 	// set once
 	client  *nfsclient.Client
@@ -45,7 +45,7 @@ type callers struct {
 	fixed   *caller // acts for all; nil: each as himself
 
 	mu    sync.Mutex // guards all below
-	login func(uid string) ([]string, error)
+	login func(uid, gid string) []string
 	procs map[fuse.Caller]member
 	known map[string]*caller
 }
@@ -107,11 +107,11 @@ func (c *callers) find(uid, gid uint32, groups []uint32) *caller {
 }
 
 // groupsOf returns the supplementary groups of a caller without its gid, at most as many as
-// AUTH_SYS carries. A process that is gone has none; login returns those of a user.
-func groupsOf(from *fuse.Caller, login func(uid string) ([]string, error)) (groups []uint32) {
+// AUTH_SYS carries. A process that is gone has none; login returns those of a user and its group.
+func groupsOf(from *fuse.Caller, login func(uid, gid string) []string) (groups []uint32) {
 	var words []string
 	if pid := seen(from.Pid); pid == 0 {
-		words, _ = login(strconv.Itoa(int(from.Uid))) // an unknown user has none
+		words = login(strconv.Itoa(int(from.Uid)), strconv.Itoa(int(from.Gid)))
 	} else {
 		statusLines(pid, func(key string, rest []byte) {
 			if key == "Groups" {
@@ -128,13 +128,14 @@ func groupsOf(from *fuse.Caller, login func(uid string) ([]string, error)) (grou
 	return groups
 }
 
-// loginGroups returns the groups of a user.
-func loginGroups(uid string) ([]string, error) {
+// loginGroups returns the groups of a user if its login has the group gid. An unknown user has none.
+func loginGroups(uid, gid string) []string {
 	u, err := user.LookupId(uid)
-	if err != nil {
-		return nil, err
+	if err != nil || u.Gid != gid {
+		return nil
 	}
-	return u.GroupIds()
+	groups, _ := u.GroupIds()
+	return groups
 }
 
 // ownProc reports whether /proc belongs to our PID namespace. In another one the numbers of FUSE

@@ -40,7 +40,7 @@ func Unseen(m *MountPoint, groups ...string) {
 	m.fs.requests.unseen = 0
 	m.fs.requests.mu.Unlock()
 	m.fs.callers.mu.Lock()
-	m.fs.callers.login = func(string) ([]string, error) { return groups, nil }
+	m.fs.callers.login = func(string, string) []string { return groups }
 	m.fs.callers.mu.Unlock()
 }
 
@@ -56,3 +56,6 @@ func ForgetNames(m *MountPoint) {
 		}
 	}
 }
+
+// LoginGroups is the groups of a user whose login has the group.
+var LoginGroups = loginGroups

@@ -5,8 +5,11 @@ package fusefs_test
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
 )
 
 // TestUnseenProgramHasItsUsersGroups: a caller in another PID namespace has the groups of its user
@@ -41,4 +44,14 @@ func TestUnseenProgramCanBeKilled(t *testing.T) {
 		t.Error("the program ends well though the server is silent")
 	}
 	m.say("go")
+}
+
+// TestLoginGroupsAreOfTheLoginsGroup: a process with another group than its user's login gets no groups of it.
+func TestLoginGroupsAreOfTheLoginsGroup(t *testing.T) {
+	if got := fusefs.LoginGroups("0", "0"); !slices.Contains(got, "0") {
+		t.Errorf("got %q of root, want 0 among them", got)
+	}
+	if got := fusefs.LoginGroups("0", "12345"); got != nil {
+		t.Errorf("got %q of root with another group, want none", got)
+	}
 }
