@@ -38,7 +38,7 @@ func (a announcement) listen(ctx context.Context, p *transport.Program) (stop fu
 		go srv.ServeUDP(udp)
 	}
 	end := func() {
-		ctx, cancel := context.WithTimeout(context.Background(), lastUnlocks)
+		ctx, cancel := context.WithTimeout(context.Background(), lastCalls)
 		defer cancel()
 		_ = srv.Shutdown(ctx)
 	}

@@ -19,6 +19,7 @@
 //   - fuseloop, a package of its own, is the connection to the kernel.
 //   - calls.go: calls to the server, and what is learned from each reply.
 //   - notify.go: what the kernel is told to forget.
+//   - dropping.go: dropping pages of the kernel, which can take long.
 //   - io.go joins nfsclient/datapath, which has written data until it is stable, and locks.go
 //     nfsclient/nlm, which has the locks.
 package fusefs

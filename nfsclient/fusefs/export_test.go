@@ -57,5 +57,8 @@ func ForgetNames(m *MountPoint) {
 	}
 }
 
+// LetNoticesGo sends those that were held, and does not wait until they are sent.
+func LetNoticesGo(m *MountPoint) { m.fs.notices.goOn() }
+
 // LoginGroups is the groups of a user whose login has the group.
 var LoginGroups = loginGroups

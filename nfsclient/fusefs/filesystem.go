@@ -42,6 +42,7 @@ type fileSystem struct {
 	engine   *datapath.Engine
 	requests requests
 	notices  notices
+	dropping dropping
 	pruning  pruning
 	watch    watch
 	plain    atomic.Bool // directories are listed by READDIR
@@ -109,7 +110,8 @@ func newFileSystem(ctx context.Context, fs *nfsclient.FS, opt Options) (*fileSys
 	f.notices.init(f)
 	f.requests.unseen = unseenFor
 	f.holds.fs, f.holds.most = f, holdFor
-	f.pruning.fs, f.reopens.fs = f, f
+	f.pruning.fs = f
+	f.reopens.fs, f.reopens.gaveUp = f, make(chan struct{})
 	f.table.most, f.table.full = int(opt.Memory/nodeShare), f.pruning.begin
 	f.wakeful = func() {} // until Mount has a kernel to tell
 	return f, nil
@@ -130,6 +132,7 @@ func (f *fileSystem) stop() {
 	f.watch.stop()
 	f.wakeful()
 	f.notices.stop()
+	f.dropping.wg.Wait() // the connection to the kernel is gone
 	f.pruning.stop()
 	f.requests.stop()
 }

@@ -1,8 +1,10 @@
-// File handles of this machine (name_to_handle_at(2)), which backup programs and a server that exports the mount again keep.
+// File handles of this machine (name_to_handle_at(2)), which backup programs and a server that
+// exports the mount again keep.
 //
-// The kernel's handle has room for a node's id and a generation, 12 bytes, and the server's has up to 64. So the ids of nodes that
-// the kernel has forgotten stay with the server's handles, for as many nodes as the table keeps. An id that is given up is not used again, and
-// the generation is of one mount: a handle that is too old, or of an earlier mount, is ESTALE and never another object.
+// The kernel's handle has room for a node's id and a generation, 12 bytes, and the server's has up
+// to 64. So the ids of nodes that the kernel has forgotten stay with the server's handles, for as
+// many nodes as the table keeps. An id that is given up is not used again, and the generation is of
+// one mount: a handle that is too old, or of an earlier mount, is ESTALE and never another object.
 
 package fusefs
 
@@ -83,8 +85,8 @@ func (t *table) generation(n *node) uint64 {
 	return uint64(t.past.generation)
 }
 
-// lookupByHandle answers what the kernel asks for a handle: the node itself ("."), or the directory that it is in ("..").
-// The server is asked in any case, since it may know the node no more.
+// lookupByHandle answers what the kernel asks for a handle: the node itself ("."), or the directory
+// that it is in (".."). The server is asked in any case, since it may know the node no more.
 func (r *request) lookupByHandle(id uint64, name string, out *fuse.EntryOut) fuse.Status {
 	f := r.fs
 	find := r.parent

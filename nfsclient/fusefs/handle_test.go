@@ -44,8 +44,9 @@ func (m *mounted) forgetAll() {
 	})
 }
 
-// TestHandlesOutliveForgetting: a handle opens its file or directory after the kernel has forgotten that, and after a
-// rename; one of a removed file, by whom ever, and one of another mount open nothing.
+// TestHandlesOutliveForgetting: a handle opens its file or directory after the kernel has forgotten
+// that, and after a rename; one of a removed file, by whom ever, and one of another mount open
+// nothing.
 func TestHandlesOutliveForgetting(t *testing.T) {
 	m := mountTwin(t, options{AcMin: long, AcMax: long}, false, true)
 	must(t, os.MkdirAll(m.there("a/b/c"), 0o755))

@@ -132,7 +132,7 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, p []byte) (
 	if n < len(p) {
 		h.n.shrank(in.Offset)
 	}
-	f.dropWritten(h.n, in, n)
+	f.dropWritten(r, h.n, in, n)
 	if kills {
 		_ = h.n.file().WriteOut(r) // its error is that of an interrupt
 		f.forgetAttrs(h.n)
@@ -147,12 +147,13 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, p []byte) (
 // WRITE, and after it only if a program waits for that: pages that were read meanwhile are old.
 // dropWritten waits for pages that are being read. Requests of the kernel's pages have no lock
 // owner.
-func (f *fileSystem) dropWritten(n *node, in *fuse.WriteIn, written int) {
+func (f *fileSystem) dropWritten(ctx context.Context, n *node, in *fuse.WriteIn, written int) {
 	switch {
 	case in.WriteFlags&fuse.WRITE_LOCKOWNER == 0:
 		n.paged.Store(true)
 	case in.Flags&syscall.O_APPEND == 0 && written > 0 && n.paged.Load():
-		_ = f.server.InodeNotify(n.id, int64(in.Offset), int64(written))
+		off := int64(in.Offset)
+		f.dropping.run(ctx, n, func() { _ = f.server.InodeNotify(n.id, off, int64(written)) })
 	}
 }
 

@@ -113,12 +113,12 @@ func (f *fileSystem) lockRequest(r *request, h *handle, in *fuse.LkIn) nlm.Reque
 // closeLocks releases what programs had locked that the kernel has not told the end of. A server that does not
 // answer is not waited for.
 func (f *fileSystem) closeLocks() {
-	ctx, cancel := context.WithTimeout(context.Background(), lastUnlocks)
+	ctx, cancel := context.WithTimeout(context.Background(), lastCalls)
 	defer cancel()
 	f.locks.Close(ctx)
 }
 
-const lastUnlocks = 5 * time.Second
+const lastCalls = 5 * time.Second
 
 // A lockServer makes the calls of locks.
 type lockServer struct {

@@ -42,14 +42,14 @@ type node struct {
 	fetched time.Time // when the listing that the kernel caches was read
 	pages   uint64    // the content that the kernel's pages, or its listing, are of
 	shown   uint64    // of a file: its size is at least this to the kernel; see size.go
+	cuts    uint64    // counts what may have made the kernel's size smaller
 	seen    bool      // of a file: the kernel was given a size
 	shownAs ownership // the kernel has these, if it was given attributes
 	reading reading   // of a file
 	making  bool      // of a file: made by an open that nobody has closed yet (see hold.go)
 	heldErr error     // of what was held, told to nobody yet
 
-	dropping sync.Mutex    // held while pages are dropped; outside of mu; see showSize
-	appends  chan struct{} // set with data; full during an append
+	appends chan struct{} // set with data; full during an append
 
 	held atomic.Pointer[held] // written under mu; nil: nothing
 

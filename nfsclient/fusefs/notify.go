@@ -8,6 +8,7 @@
 package fusefs
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -65,22 +66,41 @@ func (q *notices) release(n *node) {
 	}
 }
 
-// run sends notices until there are none.
+// stuckAfter is how long one node's notices take before others wait for them no more.
+const stuckAfter = time.Second
+
+// run sends notices until there are none. One that waits for a page, whose READ the server does not answer, leaves the
+// others to a goroutine more.
 func (q *notices) run() {
-	for {
-		q.mu.Lock()
-		var n *node
-		for n = range q.waiting {
-			break
-		}
-		if n == nil || q.stopped {
-			q.running = false
-			q.mu.Unlock()
+	for n := q.next(); n != nil; n = q.next() {
+		handOver := time.AfterFunc(stuckAfter, q.goOn)
+		q.fs.tell(n)
+		if !handOver.Stop() {
 			return
 		}
-		delete(q.waiting, n)
-		q.mu.Unlock()
-		q.fs.tell(n)
+	}
+}
+
+// next takes a node that waits. Without one the sending ends.
+func (q *notices) next() *node {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.stopped {
+		for n := range q.waiting {
+			delete(q.waiting, n)
+			return n
+		}
+	}
+	q.running = false
+	return nil
+}
+
+// goOn has another goroutine send.
+func (q *notices) goOn() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.stopped {
+		q.wg.Go(q.run)
 	}
 }
 
@@ -126,12 +146,12 @@ func (f *fileSystem) tell(n *node) {
 		}
 		return
 	}
-	n.dropping.Lock()
-	defer n.dropping.Unlock()
-	// An operation may have done it before its reply. Another notice would void later replies.
-	if !n.current() {
-		f.dropPages(n)
-	}
+	f.dropping.run(context.Background(), n, func() {
+		// An operation may have done it before its reply. Another notice would void later replies.
+		if !n.current() {
+			f.dropPages(n)
+		}
+	})
 }
 
 // forgetFiles has the kernel forget names in dir that are not those of directories, nor mounted on. One that is mounted
@@ -170,7 +190,7 @@ func (f *fileSystem) forgetAttrs(n *node) {
 }
 
 // dropPages has the kernel forget data and attributes of n. Pages that programs have
-// written by way of a mapping are written to us first. The caller holds n.dropping.
+// written by way of a mapping are written to us first. dropping runs it.
 func (f *fileSystem) dropPages(n *node) {
 	content := n.version()
 	if d := n.file(); d != nil {

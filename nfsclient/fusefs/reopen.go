@@ -24,11 +24,14 @@ const (
 
 // reopens has the threads that will repeat an open, and the files that are kept for them.
 type reopens struct {
-	fs *fileSystem // set once
+	// set once
+	fs     *fileSystem
+	gaveUp chan struct{} // closed when the server is given up at the end of the mount
 
 	mu      sync.Mutex // guards all below
 	walking map[fuse.Caller]time.Time
 	kept    map[fuse.Caller]*keptFile
+	wg      sync.WaitGroup // calls that remove what was kept
 }
 
 // A keptFile has one open counted until end.
@@ -85,58 +88,51 @@ func (r *request) lookupReopen(dir *node, name string, from *fuse.Caller, out *f
 
 // keep counts the file as open until the thread has opened it, or for reopenFor.
 func (q *reopens) keep(from *fuse.Caller, k *keptFile) {
-	q.release(from)
 	at := *from
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.end(at, q.kept[at])
 	if q.kept == nil {
 		q.kept = make(map[fuse.Caller]*keptFile)
 	}
 	q.kept[at] = k
-	k.timer = time.AfterFunc(reopenFor, func() { q.end(at, k) })
+	k.timer = time.AfterFunc(reopenFor, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.end(at, k)
+	})
 }
 
 // came records an open of the thread, which is counted now or has failed.
 func (q *reopens) came(from *fuse.Caller) {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	delete(q.walking, *from)
-	q.mu.Unlock()
-	q.release(from)
+	q.end(*from, q.kept[*from])
 }
 
-// release ends the thread's claim on its file.
-func (q *reopens) release(from *fuse.Caller) {
-	q.mu.Lock()
-	k := q.kept[*from]
-	q.mu.Unlock()
-	if k != nil {
-		q.end(*from, k)
-	}
-}
-
-// end takes the open of k back, once.
+// end takes the open of k back, once, and does nothing if k is nil. It does not wait for the server
+// to remove a file. The caller holds mu.
 func (q *reopens) end(at fuse.Caller, k *keptFile) {
-	q.mu.Lock()
-	ended := q.kept[at] != k
-	if !ended {
-		delete(q.kept, at)
-		k.timer.Stop()
+	if k == nil || q.kept[at] != k {
+		return
 	}
-	q.mu.Unlock()
-	if !ended {
-		q.fs.closed(&request{fs: q.fs, who: k.who, done: make(chan struct{})}, k.n, k.who)
+	delete(q.kept, at)
+	k.timer.Stop()
+	if hidden, ok := q.fs.table.close(k.n); ok {
+		r := &request{fs: q.fs, who: k.who, done: q.gaveUp}
+		q.wg.Go(func() { r.removeHidden(k.n, hidden) })
 	}
 }
 
-// stop releases all files.
+// stop releases all files. It waits for the server for lastCalls at most.
 func (q *reopens) stop() {
 	q.mu.Lock()
-	var all []fuse.Caller
-	for at := range q.kept {
-		all = append(all, at)
+	for at, k := range q.kept {
+		q.end(at, k)
 	}
 	q.mu.Unlock()
-	for i := range all {
-		q.release(&all[i])
-	}
+	giveUp := time.AfterFunc(lastCalls, func() { close(q.gaveUp) })
+	q.wg.Wait()
+	giveUp.Stop()
 }

@@ -102,6 +102,9 @@ func obey(m *fusefs.MountPoint) {
 		case "hold notices":
 			fusefs.HoldNotices(m)
 			fmt.Println("held")
+		case "let notices go":
+			fusefs.LetNoticesGo(m)
+			fmt.Println("they go")
 		case "send notices":
 			fusefs.SendNotices(m)
 			fmt.Println("sent")

@@ -55,15 +55,19 @@ func (n *node) grew(size uint64) {
 func (n *node) shrank(size uint64) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	was := n.shown
-	n.shown = min(n.shown, size)
-	return n.shown < was
+	if size >= n.shown {
+		return false
+	}
+	n.shown = size
+	n.cuts++
+	return true
 }
 
 // replaced is for the reply to SETATTR: the kernel takes the size in it in any case.
 func (n *node) replaced(size uint64) {
 	n.mu.Lock()
 	n.shown, n.seen = size, true
+	n.cuts++
 	n.mu.Unlock()
 }
 
@@ -72,6 +76,7 @@ func (n *node) replaced(size uint64) {
 func (n *node) emptied() {
 	n.mu.Lock()
 	n.shown, n.pages = 0, n.content
+	n.cuts++
 	n.mu.Unlock()
 }
 
@@ -117,31 +122,39 @@ func (f *fileSystem) showSize(ctx context.Context, who *caller, n *node) {
 		got, _, err := dataServer{f}.Read(ctx, n.fh, who, last[:], size-1)
 		grown = err == nil && got == len(last)
 	}
-	n.dropping.Lock()
-	defer n.dropping.Unlock()
-	n.mu.Lock()
-	current = n.pages == n.content && n.shown == size
-	n.mu.Unlock()
-	if current {
-		return // by another open, after which a program possibly wrote the last byte
-	}
-	f.dropPages(n)
-	if grown {
-		f.storeLast(n, size, last[:])
-	} else {
-		n.shrank(size)
-	}
+	f.dropping.run(ctx, n, func() {
+		n.mu.Lock()
+		current := n.pages == n.content && n.shown == size
+		n.mu.Unlock()
+		if current {
+			return // by another open, after which a program possibly wrote the last byte
+		}
+		f.dropPages(n)
+		if grown {
+			f.storeLast(n, size, last[:])
+		} else {
+			n.shrank(size)
+		}
+	})
 }
 
 // storeLast makes the kernel's size of n size, with last as the last byte. It drops the page again,
-// since a program may have written that byte meanwhile. The caller holds n.dropping, and has
-// dropped all pages.
+// since a program may have written that byte meanwhile. It does nothing if the file was truncated
+// here since its size was known. If a truncation is under way, shown stays as that leaves it.
+// dropping runs storeLast, after all pages were dropped.
 func (f *fileSystem) storeLast(n *node, size uint64, last []byte) {
-	if f.server.StoreNotify(n.id, size-1, last) != fuse.OK {
+	n.mu.Lock()
+	cuts, cut := n.cuts, n.sizeOf(&n.attr) < size
+	n.mu.Unlock()
+	if cut || f.server.StoreNotify(n.id, size-1, last) != fuse.OK {
 		return
 	}
 	_ = f.server.InodeNotify(n.id, int64(size-1), 1)
-	n.grew(size)
+	n.mu.Lock()
+	if n.cuts == cuts {
+		n.shown = max(n.shown, size)
+	}
+	n.mu.Unlock()
 }
 
 // ownership has the attributes that chmod and chown by another client change without the content.
@@ -199,7 +212,8 @@ func (r *request) append(h *handle, who datapath.Cred, in *fuse.WriteIn, p []byt
 	switch {
 	case count == 0:
 	case h.direct:
-		f.appended(n, in.Offset, end, p[:count])
+		last := p[count-1]
+		f.dropping.run(r, n, func() { f.appended(n, in.Offset, end, uint64(count), last) })
 	case end != in.Offset: // the kernel holds pages of the wrong place until this is answered
 		n.mu.Lock()
 		n.content++
@@ -209,17 +223,15 @@ func (r *request) append(h *handle, who datapath.Cred, in *fuse.WriteIn, p []byt
 	return count, err
 }
 
-// appended corrects the kernel, which takes p to be at guess, and it is at end. Pages of the former
-// end have zeros there.
-func (f *fileSystem) appended(n *node, guess, end uint64, p []byte) {
-	n.dropping.Lock()
-	defer n.dropping.Unlock()
+// appended corrects the kernel, which takes count bytes to be at guess, and they are at end; last is
+// the last of them. Pages of the former end have zeros there. dropping runs it.
+func (f *fileSystem) appended(n *node, guess, end, count uint64, last byte) {
 	if guess == end && n.current() {
-		_ = f.server.InodeNotify(n.id, int64(end), int64(len(p)))
+		_ = f.server.InodeNotify(n.id, int64(end), int64(count))
 		return
 	}
 	f.dropPages(n)
 	if guess < end {
-		f.storeLast(n, end+uint64(len(p)), p[len(p)-1:])
+		f.storeLast(n, end+count, []byte{last})
 	}
 }

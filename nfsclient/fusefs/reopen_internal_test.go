@@ -1,0 +1,113 @@
+// Files that are kept for opens that are made again, and a server that does not answer.
+
+package fusefs
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// A silencedConn is a connection whose peer's answers do not arrive while silent is locked.
+type silencedConn struct {
+	net.Conn
+	silent *sync.RWMutex
+}
+
+func (c silencedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.silent.RLock()
+	defer c.silent.RUnlock()
+	return n, err
+}
+
+// withoutKernel is a file system whose server answers while silent is not locked.
+func withoutKernel(t *testing.T, silent *sync.RWMutex) *fileSystem {
+	t.Helper()
+	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/export", FS: memfs.New(memfs.Options{})}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", machine.Port(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
+	go rpc.ServeTCP(l)
+	t.Cleanup(func() { _ = rpc.Shutdown(context.Background()) })
+	client, err := nfsclient.Dial(t.Context(), l.Addr().String(), nfsclient.Options{
+		Transport: nfsclient.TCP, CallTimeout: transport.Hard, RetryTimeout: time.Hour,
+		Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			return silencedConn{conn, silent}, err
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	fs, err := client.Mount(t.Context(), "/export")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var opt Options
+	if err := opt.setDefaults(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := newFileSystem(t.Context(), fs, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// keepOne has a file be kept for a thread.
+func keepOne(f *fileSystem, name string) *node {
+	n := f.table.enter(handleOf(name), f.table.root, name, 0)
+	f.table.open(n)
+	f.reopens.keep(new(fuse.Caller), &keptFile{n: n, who: &caller{client: f.client}})
+	return n
+}
+
+// TestKeptFilesEndWithoutTheServer: the end of a mount does not wait for a silent server to remove
+// the hidden name of a file that was kept.
+func TestKeptFilesEndWithoutTheServer(t *testing.T) {
+	var silent sync.RWMutex
+	f := withoutKernel(t, &silent)
+	silent.Lock()
+	defer silent.Unlock()
+	n := keepOne(f, hiddenPrefix+"000000000000000000000001")
+	f.table.hideOpen(n)
+	f.reopens.stop()
+	if f.table.isOpen(n) {
+		t.Error("the file counts as open after the end")
+	}
+}
+
+// TestThreadKeepsOneFile: threads that cannot be told from each other leave no file open for good.
+func TestThreadKeepsOneFile(t *testing.T) {
+	f := withoutKernel(t, new(sync.RWMutex))
+	kept := make([]*node, 10)
+	var wg sync.WaitGroup
+	for i := range kept {
+		wg.Go(func() { kept[i] = keepOne(f, fmt.Sprint(i)) })
+	}
+	wg.Wait()
+	f.reopens.stop()
+	for i, n := range kept {
+		if f.table.isOpen(n) {
+			t.Errorf("file %d counts as open after the end", i)
+		}
+	}
+}
