@@ -52,7 +52,7 @@ func severalClients(t *testing.T, series string) {
 	}
 	run(t, g, mounts)
 	defer run(t, g, "umount /mnt/a; umount /mnt/b; umount /mnt/c")
-	tick, cells := "/mnt/c/tick", "24"
+	tick, cells := "/mnt/c/tick", "60"
 	if linuxServes() {
 		tick, cells = "/export/tick", "1"
 	}

@@ -254,8 +254,8 @@ func (m *model) closed(f *opened) {
 	if f.ino.maker == f.actor {
 		f.ino.maker = -1
 	}
-	if f.ino.holder == f.actor && (f.ino.lock == "fcntl" || f.ino.holderFd == f.fd) {
-		f.ino.leaving = f.ino.lock == "flock" && m.kinds[f.actor].Unasked
+	if f.ino.holder == f.actor && (!byFlock(f.ino.lock) || f.ino.holderFd == f.fd) {
+		f.ino.leaving = byFlock(f.ino.lock) && m.kinds[f.actor].Unasked
 		f.ino.lock = ""
 	}
 }

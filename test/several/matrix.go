@@ -5,6 +5,7 @@ package several
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 )
 
 // A Cell is a schedule of the matrix.
@@ -20,17 +21,23 @@ const held, again, source = 1, 2, 3
 // before is the size of the file that is changed.
 const sizeBefore = 5000
 
-// changes are the ways to change, on open file 2 where one is needed.
-var changes = []struct {
+// A change is a way to change.
+type change struct {
 	name  string
 	flags string // of open file 2, "" where there is none
 	steps []Step
-}{
+}
+
+// changes are the ways to change, on open file 2 where one is needed.
+var changes = []change{
 	{"overwrite", "w", []Step{{Op: PWrite, Fd: again, Off: 100, N: 4000, Val: 2}}},
 	{"write-past-the-end", "w", []Step{{Op: PWrite, Fd: again, Off: 9000, N: 5000, Val: 2}}},
 	{"append", "w append", []Step{{Op: Append, Fd: again, N: 5000, Val: 2}}},
 	{"append-within-page", "w append", []Step{{Op: Append, Fd: again, N: 100, Val: 2}}},
+	{"append-to-page-end", "w append", []Step{{Op: Append, Fd: again, N: 2*page - sizeBefore, Val: 2}}},
+	{"append-past-page-end", "w append", []Step{{Op: Append, Fd: again, N: 2*page + 1 - sizeBefore, Val: 2}}},
 	{"shorten", "w", []Step{{Op: FTruncate, Fd: again, Off: 100}}},
+	{"shorten-to-nothing", "w", []Step{{Op: FTruncate, Fd: again}}},
 	{"lengthen", "w", []Step{{Op: FTruncate, Fd: again, Off: 12000}}},
 	{"truncate", "", []Step{{Op: Truncate, Name: "a", Off: 4096}}},
 	{"empty", "w trunc", nil},
@@ -40,6 +47,9 @@ var changes = []struct {
 	{"copy-range", "w", []Step{
 		{Op: Open, Name: "b", Fd: source, Flags: "w creat"}, {Op: PWrite, Fd: source, N: 6000, Val: 3},
 		{Op: CopyRange, Fd: source, ToFd: again, ToOff: 2000, N: 6000}, {Op: Close, Fd: source},
+	}},
+	{"copy-within", "w", []Step{
+		{Op: Open, Name: "a", Fd: source, Flags: "r"}, {Op: CopyRange, Fd: source, ToFd: again, ToOff: sizeBefore, N: 3000}, {Op: Close, Fd: source},
 	}},
 	{"rename-over", "", []Step{
 		{Op: Create, Name: "b", Fd: source}, {Op: PWrite, Fd: source, N: 7000, Val: 3}, {Op: Close, Fd: source}, {Op: Rename, Name: "b", To: "a"},
@@ -52,16 +62,23 @@ var changes = []struct {
 	{"acl", "r", []Step{{Op: FSetACL, Fd: again, Val: 1234}}},
 }
 
+// A sight is a way to see.
+type sight struct {
+	name  string
+	flags string // of the open file
+	steps []Step
+}
+
 // sights are the ways to see, of an open file whose number is filled in. A write is one:
 // where it goes shows in what is read afterwards.
-var sights = []struct {
-	name  string
-	flags string
-	steps []Step
-}{
+var sights = []sight{
 	{"read", "r", []Step{{Op: Read}}},
 	{"pread", "r", []Step{{Op: PRead, Off: 4000, N: 3000}}},
 	{"pread-past-the-end", "r", []Step{{Op: PRead, Off: 11000, N: 3000}}},
+	{"pread-of-all-ends", "r", []Step{
+		{Op: PRead, Off: 90, N: 100}, {Op: PRead, Off: 290, N: 100}, {Op: PRead, Off: 4090, N: 100}, {Op: PRead, Off: 5000, N: 100},
+		{Op: PRead, Off: 5100, N: 100}, {Op: PRead, Off: 8000, N: 200}, {Op: PRead, Off: 8193, N: 100}, {Op: PRead, Off: 12288, N: 100},
+	}},
 	{"mmap", "r", []Step{{Op: Map, N: 1 << 20}}},
 	{"mmap-of-the-last", "r", []Step{{Op: Map, Off: 8999, N: 1 << 20}}},
 	{"sendfile", "r", []Step{{Op: SendFile, N: 1 << 20}}},
@@ -72,6 +89,10 @@ var sights = []struct {
 	{"stat", "r", []Step{{Op: Stat, Name: "a"}}},
 	{"readdir", "r", []Step{{Op: ReadDir}}},
 	{"append", "w append", []Step{{Op: Append, N: 77, Val: 9}}},
+	{"append-and-read", "w append", []Step{{Op: Append, N: 77, Val: 9}, {Op: Read}}},
+	{"append-by-fcntl", "w append fcntl", []Step{{Op: Append, N: 77, Val: 9}}},
+	{"pwrite", "w", []Step{{Op: PWrite, Off: 3, N: 1, Val: 9}}},
+	{"store-of-the-last", "w", []Step{{Op: Store, Off: -1, N: 1, Val: 9}}},
 	{"seek-end-write", "w", []Step{{Op: SeekWrite, N: 77, Val: 9}}},
 	{"store", "w", []Step{{Op: Store, Off: 5050, N: 77, Val: 9}}},
 	{"copy-range", "w", []Step{
@@ -79,19 +100,26 @@ var sights = []struct {
 	}},
 }
 
-// events are what comes between: the number of the open file that then sees, and the steps.
-var events = []struct {
-	name  string
-	fd    int
-	first []Step
-	last  []Step
-}{
-	{"open", again, []Step{{Op: Open, Name: "a", Fd: again}}, []Step{{Op: Close, Fd: again}}},
-	{"open-and-fstat", again, []Step{{Op: Open, Name: "a", Fd: again}, {Op: FStat, Fd: again}}, []Step{{Op: Close, Fd: again}}},
-	{"fcntl", held, []Step{{Op: Lock, Fd: held, Flags: "fcntl"}}, []Step{{Op: Unlock, Fd: held, Flags: "fcntl"}}},
-	{"flock", held, []Step{{Op: Lock, Fd: held, Flags: "flock"}}, []Step{{Op: Unlock, Fd: held, Flags: "flock"}}},
-	{"fstat", held, []Step{{Op: FStat, Fd: held}}, nil},
-	{"nothing", held, nil, nil},
+// An event comes between the two.
+type event struct {
+	name        string
+	fd          int  // of the open file that then sees
+	closed      bool // open file 1 is closed before the change
+	first, last []Step
+}
+
+// events are what makes a change visible, and nothing.
+var events = []event{
+	{"open", again, false, []Step{{Op: Open, Name: "a", Fd: again}}, []Step{{Op: Close, Fd: again}}},
+	{"open-and-fstat", again, false, []Step{{Op: Open, Name: "a", Fd: again}, {Op: FStat, Fd: again}}, []Step{{Op: Close, Fd: again}}},
+	{"reopen", again, true, []Step{{Op: Open, Name: "a", Fd: again}}, []Step{{Op: Close, Fd: again}}},
+	{"reopen-and-fstat", again, true, []Step{{Op: Open, Name: "a", Fd: again}, {Op: FStat, Fd: again}}, []Step{{Op: Close, Fd: again}}},
+	{"fcntl", held, false, []Step{{Op: Lock, Fd: held, Flags: "fcntl"}}, []Step{{Op: Unlock, Fd: held, Flags: "fcntl"}}},
+	{"fcntl-shared", held, false, []Step{{Op: Lock, Fd: held, Flags: "fcntl-shared"}}, []Step{{Op: Unlock, Fd: held, Flags: "fcntl-shared"}}},
+	{"flock", held, false, []Step{{Op: Lock, Fd: held, Flags: "flock"}}, []Step{{Op: Unlock, Fd: held, Flags: "flock"}}},
+	{"flock-shared", held, false, []Step{{Op: Lock, Fd: held, Flags: "flock-shared"}}, []Step{{Op: Unlock, Fd: held, Flags: "flock-shared"}}},
+	{"fstat", held, false, []Step{{Op: FStat, Fd: held}}, nil},
+	{"nothing", held, false, nil, nil},
 }
 
 // Matrix are the schedules in which one actor changes and another one looks. After each the
@@ -101,7 +129,7 @@ func Matrix(changer, looker int) []Cell {
 	for _, c := range changes {
 		for _, s := range sights {
 			for _, e := range events {
-				cells = append(cells, Cell{fmt.Sprintf("%s,%s,%s", c.name, e.name, s.name), cell(changer, looker, c.flags, c.steps, s.flags, s.steps, e.fd, e.first, e.last)})
+				cells = append(cells, Cell{fmt.Sprintf("%s,%s,%s", c.name, e.name, s.name), cell(changer, looker, c, s, e)})
 			}
 		}
 	}
@@ -111,13 +139,12 @@ func Matrix(changer, looker int) []Cell {
 // AllPairs has CheckMatrix run each cell for each pair.
 const AllPairs = -1
 
-// CheckMatrix runs cells of the matrix for pairs of a changer and a looker, and counts them: each cell for one of the
-// pairs, by turns that begin at turn, and one in every of those; or each for all pairs. The error is what has
-// ended an actor.
-func (w *World) CheckMatrix(pairs [][2]int, turn, every int, failed func(error)) (cells int, err error) {
+// CheckMatrix runs cells of the matrix for pairs of a changer and a looker, and counts them: for all pairs, or each cell
+// for one pair, or about one in every of those, drawn from a seed. The error is what has ended an actor.
+func (w *World) CheckMatrix(pairs [][2]int, seed uint64, every int, failed func(error)) (cells int, err error) {
 	for i, pair := range pairs {
 		for at, c := range Matrix(pair[0], pair[1]) {
-			if every != AllPairs && ((at+turn)%len(pairs) != i || (at+turn)/len(pairs)%every != 0) {
+			if every != AllPairs && rand.New(rand.NewPCG(seed, uint64(at))).IntN(len(pairs)*every) != i {
 				continue
 			}
 			cells++
@@ -135,7 +162,7 @@ func (w *World) CheckMatrix(pairs [][2]int, turn, every int, failed func(error))
 }
 
 // cell is one of them.
-func cell(changer, looker int, changeFlags string, change []Step, seeFlags string, see []Step, fd int, first, last []Step) []Step {
+func cell(changer, looker int, c change, s sight, e event) []Step {
 	var all []Step
 	by := func(actor int, steps ...Step) {
 		for _, s := range steps {
@@ -145,33 +172,38 @@ func cell(changer, looker int, changeFlags string, change []Step, seeFlags strin
 	}
 	by(changer, Step{Op: Open, Name: "a", Fd: held, Flags: "w creat"}, Step{Op: PWrite, Fd: held, N: sizeBefore, Val: 1}, Step{Op: Close, Fd: held})
 	heldFlags := "r" // Linux's client keeps its pages while it has the file open for writing
-	if fd == held && seeFlags != "r" {
-		heldFlags = seeFlags
-	} else if len(first) > 0 && first[0].Op == Lock {
+	if e.fd == held && s.flags != "r" {
+		heldFlags = s.flags
+	} else if e.name == "fcntl" || e.name == "flock" {
 		heldFlags = "w"
 	}
 	by(looker, Step{Op: Open, Name: "a", Fd: held, Flags: heldFlags}, Step{Op: Read, Fd: held}, Step{Op: FStat, Fd: held}, Step{Op: FGetACL, Fd: held}, Step{Op: Map, Fd: held, N: 1 << 20})
-	if changeFlags != "" {
-		by(changer, Step{Op: Open, Name: "a", Fd: again, Flags: changeFlags})
+	if e.closed {
+		by(looker, Step{Op: Close, Fd: held})
 	}
-	by(changer, change...)
-	if changeFlags != "" {
+	if c.flags != "" {
+		by(changer, Step{Op: Open, Name: "a", Fd: again, Flags: c.flags})
+	}
+	by(changer, c.steps...)
+	if c.flags != "" {
 		by(changer, Step{Op: Close, Fd: again})
 	}
-	for _, s := range first {
-		if s.Op == Open {
-			s.Flags = seeFlags
+	for _, step := range e.first {
+		if step.Op == Open {
+			step.Flags = s.flags
 		}
-		by(looker, s)
+		by(looker, step)
 	}
-	for _, s := range see {
-		if s.Fd == 0 && s.Op != Open && s.Op != Stat && s.Op != ReadDir {
-			s.Fd = fd
+	for _, step := range s.steps {
+		if step.Fd == 0 && step.Op != Open && step.Op != Stat && step.Op != ReadDir {
+			step.Fd = e.fd
 		}
-		by(looker, s)
+		by(looker, step)
 	}
-	by(looker, last...)
-	by(looker, Step{Op: Close, Fd: held})
+	by(looker, e.last...)
+	if !e.closed {
+		by(looker, Step{Op: Close, Fd: held})
+	}
 	for _, actor := range []int{changer, looker} {
 		by(actor, Step{Op: Open, Name: "a", Fd: held, Flags: "r"}, Step{Op: Read, Fd: held}, Step{Op: Close, Fd: held})
 	}

@@ -82,7 +82,8 @@ func (m *model) prepareFile(f *opened, s *Step) bool {
 		return true
 	case CopyRange:
 		to := m.files[fdKey{s.Actor, s.ToFd}]
-		return to != nil && to.write && !to.append && !to.lost && to.ino != f.ino && m.fresh(s.Actor, f.ino) && within(s, size)
+		return to != nil && to.write && !to.append && !to.lost && m.fresh(s.Actor, f.ino) && within(s, size) &&
+			(to.ino != f.ino || s.Off+s.N <= s.ToOff || s.ToOff+s.N <= s.Off)
 	case Lock:
 		return m.lockable(f, s)
 	case Unlock:
@@ -91,12 +92,12 @@ func (m *model) prepareFile(f *opened, s *Step) bool {
 	return true
 }
 
-// within moves a range inside of a file, and reports whether there is one.
+// within moves a range inside of a file, from whose end negative offsets count, and reports whether there is one.
 func within(s *Step, size int64) bool {
 	if size == 0 {
 		return false
 	}
-	s.Off %= size
+	s.Off = (s.Off%size + size) % size
 	s.N = min(s.N, size-s.Off)
 	return true
 }
@@ -106,13 +107,19 @@ func within(s *Step, size int64) bool {
 func (m *model) lockable(f *opened, s *Step) bool {
 	k, ino := m.kinds[s.Actor], f.ino
 	switch {
-	case k.NoLocks || !f.write || k.Local && s.Flags == "flock":
+	case k.NoLocks || !f.write && !shared(s.Flags) || k.Local && byFlock(s.Flags):
 		return false
 	case ino.lock == "":
 		return true
 	}
-	return ino.lock == s.Flags && ino.holder != s.Actor && !m.kinds[ino.holder].NoLocks
+	return ino.lock == s.Flags && !shared(s.Flags) && ino.holder != s.Actor && !m.kinds[ino.holder].NoLocks
 }
+
+// shared reports whether a lock is one that others may have as well.
+func shared(lock string) bool { return strings.HasSuffix(lock, "-shared") }
+
+// byFlock reports whether a lock is of flock(2), and not of fcntl(2).
+func byFlock(lock string) bool { return strings.HasPrefix(lock, "flock") }
 
 // touched are the files that a step is about.
 func (m *model) touched(s Step) []*inode {

@@ -9,16 +9,21 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 )
 
 // rootEnv has a program be an actor in that directory.
 const rootEnv = "NFSRDMA_SEVERAL_ROOT"
+
+// called is whether Main has been: without it a process would be this program as it is, with all that it starts.
+var called atomic.Bool
 
 // Main is the actor that World.Process has started this program for, and ends with it; otherwise it returns. It stands
 // first in main.
 func Main() {
 	root := os.Getenv(rootEnv)
 	if root == "" {
+		called.Store(true)
 		return
 	}
 	if err := Serve(root, os.Stdin, os.Stdout); err != nil {
@@ -30,6 +35,9 @@ func Main() {
 
 // Process adds an actor that is a process of this program, in a directory. Close ends it.
 func (w *World) Process(k Kind, root string) error {
+	if !called.Load() {
+		return errors.New("this program does not call several.Main")
+	}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), rootEnv+"="+root)
 	cmd.Stderr = os.Stderr

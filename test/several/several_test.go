@@ -4,6 +4,7 @@ package several
 
 import (
 	"errors"
+	"math/rand/v2"
 	"os"
 	"testing"
 )
@@ -48,10 +49,8 @@ func TestLocal(t *testing.T) {
 	if steps < 9000 {
 		t.Errorf("%d steps could be taken", steps)
 	}
-	for _, c := range Matrix(1, 0) {
-		if _, err := w.Run(c.Steps); err != nil {
-			t.Fatalf("%s: %v", c.Name, err)
-		}
+	if _, err := w.CheckMatrix([][2]int{{1, 0}}, rand.Uint64(), 4, func(err error) { t.Error(err) }); err != nil {
+		t.Error(err)
 	}
 }
 

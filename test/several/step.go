@@ -63,7 +63,7 @@ type Step struct {
 	To    string `json:",omitempty"` // rename: the new name
 	Fd    int    `json:",omitempty"` // the number of an open file, from 1
 	ToFd  int    `json:",omitempty"` // copy_file_range: the file that is written
-	Flags string `json:",omitempty"` // open: r or w, then "append" "trunc" "creat"; lock: fcntl or flock
+	Flags string `json:",omitempty"` // open: r or w, then "append" "trunc" "creat", and "fcntl" for an O_APPEND set by F_SETFL; lock: fcntl or flock, and those with "-shared"
 	Off   int64  `json:",omitempty"`
 	ToOff int64  `json:",omitempty"`
 	N     int64  `json:",omitempty"` // a count of bytes

@@ -134,9 +134,16 @@ func (w *Worker) name(dir string, s Step) Outcome {
 	path := filepath.Join(dir, s.Name)
 	switch s.Op {
 	case Open, Create:
-		fd, err := unix.Open(path, openFlags(s)|unix.O_CLOEXEC, 0o644)
+		flags, byFcntl := openFlags(s), 0
+		if strings.Contains(s.Flags, " fcntl") {
+			byFcntl = flags & unix.O_APPEND
+		}
+		fd, err := unix.Open(path, flags&^byFcntl|unix.O_CLOEXEC, 0o644)
 		if err == nil {
 			w.files[s.Fd] = fd
+		}
+		if err == nil && byFcntl != 0 {
+			_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, byFcntl)
 		}
 		return w.outcome(0, err)
 	case Unlink:
@@ -214,9 +221,9 @@ func (w *Worker) file(fd int, s Step) Outcome {
 	case FGetACL:
 		return w.getACL(fd)
 	case Lock:
-		return w.outcome(0, lock(fd, s.Flags, unix.F_WRLCK))
+		return w.outcome(0, lock(fd, s.Flags, false))
 	case Unlock:
-		return w.outcome(0, lock(fd, s.Flags, unix.F_UNLCK))
+		return w.outcome(0, lock(fd, s.Flags, true))
 	case FStat:
 		var st unix.Stat_t
 		err := unix.Fstat(fd, &st)
@@ -230,12 +237,16 @@ func (w *Worker) file(fd int, s Step) Outcome {
 }
 
 // lock takes or releases a lock of the whole file.
-func lock(fd int, how string, kind int16) error {
-	if how == "flock" {
-		if kind == unix.F_UNLCK {
-			return unix.Flock(fd, unix.LOCK_UN)
-		}
-		return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+func lock(fd int, how string, unlock bool) error {
+	kind, op := int16(unix.F_WRLCK), unix.LOCK_EX|unix.LOCK_NB
+	switch {
+	case unlock:
+		kind, op = unix.F_UNLCK, unix.LOCK_UN
+	case shared(how):
+		kind, op = unix.F_RDLCK, unix.LOCK_SH|unix.LOCK_NB
+	}
+	if byFlock(how) {
+		return unix.Flock(fd, op)
 	}
 	return unix.FcntlFlock(uintptr(fd), unix.F_SETLK, &unix.Flock_t{Type: kind})
 }

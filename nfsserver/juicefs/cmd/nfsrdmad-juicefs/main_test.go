@@ -19,6 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs"
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/internal/services"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/several"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -30,6 +31,7 @@ const serverEnv = "NFSRDMA_JUICEFS_SERVER"
 const parallel = "6"
 
 func TestMain(m *testing.M) {
+	several.Main()
 	if args := os.Getenv(serverEnv); args != "" {
 		os.Args = append([]string{"nfsrdmad-juicefs"}, strings.Split(args, "\n")...)
 		os.Exit(program.Main(kind()))

@@ -80,7 +80,7 @@ func check(args []string) error {
 	}
 	var err error
 	if *matrix != 0 {
-		err = all(w, int(*seed%1000), *matrix)
+		err = all(w, *seed, *matrix)
 	} else {
 		err = random(w, *seed, *steps)
 	}
@@ -99,7 +99,7 @@ func random(w *several.World, seed uint64, steps int) error {
 }
 
 // all runs cells of the matrix. Those that fail are printed.
-func all(w *several.World, turn, every int) error {
+func all(w *several.World, seed uint64, every int) error {
 	var pairs [][2]int
 	for looker := range w.Kinds {
 		for changer := range w.Kinds {
@@ -109,7 +109,7 @@ func all(w *several.World, turn, every int) error {
 		}
 	}
 	failed := 0
-	cells, err := w.CheckMatrix(pairs, turn, every, func(failure error) {
+	cells, err := w.CheckMatrix(pairs, seed, every, func(failure error) {
 		failed++
 		fmt.Println(failure)
 	})
