@@ -18,7 +18,11 @@ func documents(t *testing.T) []string {
 	if err != nil || len(docs) == 0 {
 		t.Fatalf("%d documents, %v", len(docs), err)
 	}
-	return append(docs, "../README.md", "../CONTRIBUTING.md", "../SECURITY.md", "linux/README.md")
+	lab, err := filepath.Glob("../docs/lab/*.md")
+	if err != nil || len(lab) == 0 {
+		t.Fatalf("%d experiments, %v", len(lab), err)
+	}
+	return append(append(docs, lab...), "../README.md", "../CONTRIBUTING.md", "../SECURITY.md", "linux/README.md")
 }
 
 // The README's function is the example's, to the byte; that one is compiled and run.

@@ -114,7 +114,7 @@ func (s *lone) cost() (c cost) {
 	return c
 }
 
-// connPlan is what a connection may cost: figures are in docs/performance.md, with room here for
+// connPlan is what a connection may cost: figures are in docs/lab/many-connections.md, with room here for
 // the garbage of a server that has few connections to share it.
 const connPlan = 110 // KB
 

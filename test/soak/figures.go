@@ -113,7 +113,7 @@ func (f figures) most(g figures) figures {
 type bounds figures
 
 // atRest are the bounds of a server that has rested for a minute. They are stated in
-// docs/performance.md. Go keeps a thread that it has made once.
+// docs/lab/soak.md. Go keeps a thread that it has made once.
 var atRest = bounds{resident: 48 << 20, heap: 24 << 20, goroutines: 8, threads: 64, descriptors: 8}
 
 // check reports which figures are above their bounds.
