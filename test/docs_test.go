@@ -72,3 +72,46 @@ func TestLinks(t *testing.T) {
 		}
 	}
 }
+
+var (
+	anchored = regexp.MustCompile(`\]\(([^)#:\s]*)#([^)]*)\)`)
+	heading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	// What a heading loses on its way to an anchor: all but letters, digits, blanks, hyphens and underscores.
+	noAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// anchors are the places of a page that a link can name.
+func anchors(page []byte) map[string]bool {
+	all := map[string]bool{}
+	for _, m := range heading.FindAllSubmatch(fenced.ReplaceAll(page, nil), -1) {
+		plain := noAnchor.ReplaceAllString(strings.ToLower(string(m[1])), "")
+		all[strings.ReplaceAll(plain, " ", "-")] = true
+	}
+	return all
+}
+
+// A link to a place on a page, its own or another, finds a heading there.
+func TestAnchors(t *testing.T) {
+	found := 0
+	for _, doc := range append(documents(t), "../CHANGELOG.md") {
+		text, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range anchored.FindAllSubmatch(text, -1) {
+			target := text
+			if len(m[1]) > 0 {
+				if target, err = os.ReadFile(filepath.Join(filepath.Dir(doc), string(m[1]))); err != nil {
+					t.Errorf("%s: %v", doc, err)
+					continue
+				}
+			}
+			if found++; !anchors(target)[string(m[2])] {
+				t.Errorf("%s: no heading in %q has the anchor %q", doc, m[1], m[2])
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("%d links with anchors, want at least 20", found)
+	}
+}
