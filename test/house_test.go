@@ -131,7 +131,7 @@ func TestFinished(t *testing.T) {
 // docs/conformance.md, which quotes the catalogue of requirements: those keep the RFCs' words.
 var plainDocs = []string{
 	"README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", "docs/interop.md", "docs/mount.md", "docs/performance.md", "docs/security.md",
-	"docs/benchmarking.md", "docs/commands.md", "docs/compare.md", "docs/library.md", "docs/linux.md", "docs/lab/README.md",
+	"docs/admin.md", "docs/benchmarking.md", "docs/commands.md", "docs/compare.md", "docs/library.md", "docs/linux.md", "docs/lab/README.md",
 	"test/linux/README.md", "test/conformance/exceptions.tsv",
 }
 
