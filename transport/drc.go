@@ -156,22 +156,23 @@ func (d *drc) settle(c *Call, a admission) bool {
 func (d *drc) enter(c *Call, own *drcEntry) admission {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var found *drcEntry
-	for next := d.entries[own.key]; next != nil; {
+	found := d.entries[own.key]
+	for found != nil && found.from != own.from {
+		found = found.next
+	}
+	// A repetition over its own connection asks nothing about others: that costs a system call for
+	// each of them.
+	for next := d.entries[own.key]; found == nil && next != nil; {
 		e := next
 		next = e.next
-		switch {
-		case e.from == own.from:
+		repeats, f := e.from.repeatedBy(own.from)
+		if repeats {
 			found = e
-		case e.from.repeatedBy(own.from):
-			if found == nil {
-				found = e
-			}
-		default:
-			c.Distinct = true
-			if e.done && e.from.fate() == fateClosed {
-				d.remove(e) // no call repeats it
-			}
+			continue
+		}
+		c.Distinct = true
+		if e.done && f == fateClosed {
+			d.remove(e) // no call repeats it
 		}
 	}
 	switch {

@@ -67,17 +67,18 @@ func (o *origin) fate() fate {
 // repeatedBy reports whether a call over later repeats a call of the same bytes, host and user over
 // o. It does over the same connection or one with the same ports, as Linux's client makes it, and
 // if the client has lost o, or possibly has. A client has no call pending on two live connections,
-// and repeats none after it has the reply.
-func (o *origin) repeatedBy(later *origin) bool {
+// and repeats none after it has the reply. f is the fate of o, or live where it is not asked for.
+func (o *origin) repeatedBy(later *origin) (repeats bool, f fate) {
 	if o == later || o.local.IsValid() && o.local == later.local && o.remote == later.remote {
-		return true
+		return true, fateLive
 	}
-	f := o.fate()
-	return f != fateLive && f != fateClosed
+	f = o.fate()
+	return f != fateLive && f != fateClosed, f
 }
 
-// left reports whether the client has possibly gone on to another connection for good. A call that is read then is dropped
-// if another connection has its copy: the client has asked there, or asks again when this connection ends.
+// left reports whether the client has possibly gone on to another connection for good. A call that
+// is read then is dropped if another connection has its copy: the client has asked there, or asks
+// again when this connection ends.
 func (o *origin) left() bool {
 	f := o.fate()
 	return f == fateHalf || f == fateCut

@@ -39,7 +39,7 @@ func (r *runningCalls) admit(c *Call) admission {
 		if e.key.sum != own.key.sum || e.key != own.key {
 			continue
 		}
-		if e.from.repeatedBy(own.from) {
+		if repeats, _ := e.from.repeatedBy(own.from); repeats {
 			return admission{left: e.wait(c, own.from)}
 		}
 		c.Distinct = true
