@@ -1,4 +1,5 @@
-// Clocks that a test sets: the programs are built with a time.Now that adds to both of the machine's clocks as the test says.
+// Clocks that a test sets: the programs are built with a time.Now that adds the test's offsets to
+// both clocks of the machine.
 
 package changing
 
@@ -20,7 +21,8 @@ const timeSource = `package time
 
 import "sync/atomic"
 
-// TestWall and TestMono are nanoseconds that are added to the machine's clocks; of TestMono timers know nothing.
+// TestWall and TestMono are nanoseconds that are added to the machine's clocks; timers ignore
+// TestMono.
 var TestWall, TestMono atomic.Int64
 
 func testNow() (sec int64, nsec int32, mono int64) {
@@ -129,7 +131,7 @@ func newClock(t *testing.T) clock {
 
 func (c clock) env() string { return "NFSRDMA_TEST_CLOCK=" + c.socket }
 
-// set has the clock of the wall, and the one that measures what has passed, be so far ahead of the machine's.
+// set puts the wall clock and the monotonic clock ahead of the machine's.
 func (c clock) set(t *testing.T, wall, passed time.Duration) {
 	t.Helper()
 	conn, err := net.Dial("unix", c.socket)

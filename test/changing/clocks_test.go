@@ -1,4 +1,4 @@
-// Clocks that are set under a server and a mount: nothing that is to last some time lasts by the clock of the wall.
+// Clocks that are set under a server and a mount: no duration depends on the wall clock.
 
 package changing
 
@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// lock asks for a byte of a file, and returns the status.
+// lock locks a byte of a file, and returns the status.
 func (s *server) lock(fh nfs3.FH, caller string, svid int32) nlm4.Status {
 	s.Helper()
 	var res nlm4.Res
@@ -28,7 +28,8 @@ func (s *server) lock(fh nfs3.FH, caller string, svid int32) nlm4.Status {
 	return res.Status
 }
 
-// TestClockSetUnderServer: grace and the replies that are kept last as long as they should when the clock is set by an hour.
+// TestClockSetUnderServer: grace and the entries of the reply cache last as long as they should
+// when the clock is set by an hour.
 func TestClockSetUnderServer(t *testing.T) {
 	for _, by := range []time.Duration{-time.Hour, time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
@@ -68,7 +69,8 @@ func TestClockSetUnderServer(t *testing.T) {
 	}
 }
 
-// TestClockSetUnderMount: attributes that are cached grow old, locks are had and files written, when the clock is set by an hour.
+// TestClockSetUnderMount: cached attributes expire, locks are granted and files written when the
+// clock is set by an hour.
 func TestClockSetUnderMount(t *testing.T) {
 	if !machine.Apart(t) {
 		return
@@ -86,7 +88,7 @@ func TestClockSetUnderMount(t *testing.T) {
 			}
 			m.clk.set(t, by, 0)
 			must(t, os.WriteFile(file, []byte("changed"), 0o666))
-			s.await("change in what is cached", func() bool { st, err := os.Stat(at); return err == nil && st.Size() == int64(len("changed")) })
+			s.await("change of the cached size", func() bool { st, err := os.Stat(at); return err == nil && st.Size() == int64(len("changed")) })
 			f, err := os.OpenFile(at, os.O_RDWR, 0)
 			must(t, err)
 			defer f.Close()
@@ -100,19 +102,19 @@ func TestClockSetUnderMount(t *testing.T) {
 	}
 }
 
-// wallClock lists the files in which a decision or a message has to do with the time of the day, and why that has to be.
+// wallClock lists the files with a decision or a message that needs the wall clock, and the reason.
 var wallClock = map[string]string{
 	"cmd/nfsrdmad/program/page.go":   "the page says when the server was started",
 	"nfsclient/fusefs/setattr.go":    "times of files",
-	"nfsclient/fusefs/sleep.go":      "the kernel tells of clocks that were set",
+	"nfsclient/fusefs/sleep.go":      "the kernel reports clocks that were set",
 	"nfsclient/nlm/record.go":        "a number that is larger than that of the last start, for a file that was lost",
 	"nfsserver/attr.go":              "times of files",
 	"nfsserver/juicefs/commits.go":   "times of files",
 	"nfsserver/juicefs/file.go":      "times of files",
-	"nfsserver/juicefs/listing.go":   "the time of a directory and that of a listing: a directory whose time lies ahead is listed again",
+	"nfsserver/juicefs/listing.go":   "the time of a directory and that of a listing: a directory with a time ahead is listed again",
 	"nfsserver/juicefs/names.go":     "the time of a directory that lies ahead is set back, as JuiceFS leaves it",
-	"nfsserver/juicefs/records.go":   "several servers of a volume know one another's calls by it",
-	"nfsserver/juicefs/repeats.go":   "several servers of a volume know one another's calls by it",
+	"nfsserver/juicefs/records.go":   "several servers of a volume identify one another's calls by it",
+	"nfsserver/juicefs/repeats.go":   "several servers of a volume identify one another's calls by it",
 	"nfsserver/nlm/monitor.go":       "a number that is larger than that of the last start, for a file that was lost",
 	"nfsserver/osfs/generations.go":  "the time of a file: one that is set back costs a look-up, and the clock that is set back a stale handle",
 	"nfsserver/osfs/readnow.go":      "the time of access, as the kernel compares it: one that is wrong costs a thread",
@@ -122,10 +124,10 @@ var wallClock = map[string]string{
 	"cmd/internal/procs/meter.go":    "the clock of the process's processor time",
 	"cmd/internal/mounter/log.go":    "times of lines",
 	"cmd/internal/control/client.go": "a deadline that has passed, by any clock",
-	"cmd/nfsrdmad/program/reload.go": "systemd asks for CLOCK_MONOTONIC",
+	"cmd/nfsrdmad/program/reload.go": "systemd requires CLOCK_MONOTONIC",
 }
 
-// TestWallClock: no file of a server or a mount compares by the time of the day but those that have to.
+// TestWallClock: only the files of wallClock compare by the wall clock.
 func TestWallClock(t *testing.T) {
 	uses := regexp.MustCompile(`\.Unix(Nano|Milli|Micro)?\(|time\.Unix(Milli|Micro)?\(|CLOCK_|\.Round\(0\)|time\.RFC3339`)
 	found := sourcesWith(t, uses)

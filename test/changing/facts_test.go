@@ -1,4 +1,4 @@
-// What is read from the machine, when it is read again, and the test that changes it.
+// Facts that are read from the machine, when they are read again, and the tests that change them.
 
 package changing
 
@@ -22,7 +22,7 @@ type fact struct {
 // facts lists them all: TestFacts finds the files that read others.
 var facts = []fact{
 	{"an export's directory", "each second while it cannot be opened", "TestDirectoryAppears", nil},
-	{"what is mounted at an export's directory", "when the kernel says that mounts have changed", "TestMountedOver",
+	{"the mount at an export's directory", "when the kernel reports changed mounts", "TestMountedOver",
 		[]string{"cmd/nfsrdmad/program/covered.go", "nfsserver/osfs/mountinfo.go"}},
 	{"that an export's file system is mounted", "when the kernel says that mounts have changed", "TestUnmountedByForce", nil},
 	{"the addresses of the machine, for TCP", "never: the kernel serves one once it is there", "TestAddressAppears", []string{"cmd/nfsrdmad/program/addr.go"}},

@@ -21,7 +21,8 @@ import (
 // forbidEnv has this process forbid a system call, and become another program.
 const forbidEnv = "NFSRDMA_TEST_FORBID"
 
-// forbid has a system call, "number error", fail with that error in this process and those that it starts, and runs a program.
+// forbid makes a system call, "number error", fail with that error in this process and its
+// children, and runs a program.
 func forbid(rule string, program []string) error {
 	var nr, errno uint32
 	if _, err := fmt.Sscan(rule, &nr, &errno); err != nil {
@@ -87,8 +88,8 @@ func (s *server) works(what, dir string) {
 	}
 }
 
-// TestKernelForbids: a server does without each system call that a container's filter forbids, or that its kernel does not have; or it
-// says at its start which one it needs.
+// TestKernelForbids: a server works without each system call that a container's filter forbids or
+// that its kernel lacks, or it names the missing call at its start.
 func TestKernelForbids(t *testing.T) {
 	if !machine.Apart(t) {
 		return

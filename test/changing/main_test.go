@@ -1,4 +1,5 @@
-// The world changes under a running server: what is read from the machine, when it is read again, and the program that is changed under.
+// The machine changes under a running server: the facts that the server reads, when it reads them
+// again, and the program to change.
 
 // Package changing holds the suite in which the machine changes while a server runs.
 package changing
@@ -38,7 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build makes the programs, unless a test that runs once more in a network of its own has them already.
+// build makes the programs, unless the test runs in a network of its own, started by a test that
+// has made them.
 func build(m *testing.M) (int, error) {
 	const env = "NFSRDMA_TEST_CHANGING"
 	dir := os.Getenv(env)

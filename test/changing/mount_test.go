@@ -1,4 +1,5 @@
-// A mount as a process, and the world that changes under it: the server's address, the host's name, the device of FUSE.
+// A mount as a process, and changes under it: the server's address, the host's name, the FUSE
+// device.
 
 package changing
 
@@ -81,7 +82,7 @@ func hosts(addr, name string) []byte {
 	return fmt.Appendf(nil, "127.0.0.1 localhost\n%s %s\n", addr, name)
 }
 
-// TestServerMoves: a mount goes on when its server has moved to another address, which its name leads to.
+// TestServerMoves: a mount goes on after its server has moved to another address of its name.
 func TestServerMoves(t *testing.T) {
 	if !machine.Apart(t) {
 		return
@@ -137,7 +138,8 @@ func TestHostNameChanges(t *testing.T) {
 	s.await("release of the lock", func() bool { return s.lock(n.FH, "other", 1) == nlm4.Granted })
 }
 
-// TestFUSEGone: a mount needs no right to open /dev/fuse once it is there; another one fails for that reason, until there is that right again.
+// TestFUSEGone: an existing mount needs no right to open /dev/fuse. A new one fails without it,
+// until the right is back.
 func TestFUSEGone(t *testing.T) {
 	if !machine.Apart(t) {
 		return

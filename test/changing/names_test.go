@@ -19,7 +19,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// awaitLater waits for a condition while the server's clock, but not that of the wall, goes ahead: what it keeps for a minute grows old.
+// awaitLater waits for a condition while only the server's monotonic clock goes ahead: entries that
+// it keeps for a minute expire.
 func (s *server) awaitLater(what string, holds func() bool) {
 	s.Helper()
 	s.await(what, func() bool {
@@ -29,7 +30,8 @@ func (s *server) awaitLater(what string, holds func() bool) {
 	})
 }
 
-// TestUsersChange: users and groups that are made and removed under a server of --manage-gids count after a minute.
+// TestUsersChange: users and groups that are made and removed under a server of --manage-gids have
+// effect after a minute.
 func TestUsersChange(t *testing.T) {
 	if !machine.Apart(t, "getent") {
 		return
@@ -56,7 +58,7 @@ func TestUsersChange(t *testing.T) {
 		return err == nil
 	}
 	if reads() {
-		t.Error("a user that the machine does not know has a group that it claims")
+		t.Error("a user that does not exist on the machine has a group that it claims")
 	}
 	for _, step := range []struct {
 		name, passwd, group string
@@ -113,8 +115,9 @@ func nameServer(t *testing.T, at, name string, addr [4]byte) (stop func()) {
 	return func() { c.Close() }
 }
 
-// TestNamesChange: a client that an export names is known by the address that its name has now, by /etc/hosts or by the servers of
-// /etc/resolv.conf, and for ten minutes by its last one while no server answers.
+// TestNamesChange: a client in an exports line has the current address of its name, from /etc/hosts
+// or from the servers of /etc/resolv.conf. While no server answers, the last address holds for ten
+// minutes.
 func TestNamesChange(t *testing.T) {
 	if !machine.Apart(t) {
 		return
@@ -149,5 +152,5 @@ func TestNamesChange(t *testing.T) {
 			t.Error("a client is shut out as soon as no name server answers")
 		}
 	}
-	s.awaitLater("end of a client that no name server knows any more", out)
+	s.awaitLater("end of a client without a name on any server", out)
 }

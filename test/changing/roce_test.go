@@ -29,8 +29,9 @@ func readsOver(s *server, port, export, name string) bool {
 	return err == nil
 }
 
-// TestAddressAppearsForRoCE: a server of an address that is not there yet serves RoCE at it, too, once it is there, whether by
-// itself or because that was asked for; and so again when the address has gone and come.
+// TestAddressAppearsForRoCE: a server at an address that does not exist yet serves RoCE there as
+// soon as it exists, both with --rdma auto and with roce. It does so again after the address has
+// gone and come back.
 func TestAddressAppearsForRoCE(t *testing.T) {
 	if !machine.Apart(t) {
 		return

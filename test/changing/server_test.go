@@ -1,4 +1,5 @@
-// Directories, mounts, addresses, state and descriptors that come and go under a server: each costs the export, or the service, that lacks it.
+// Directories, mounts, addresses, state and descriptors that come and go under a server. Only the
+// export or service without them is affected.
 
 package changing
 
@@ -23,7 +24,8 @@ func exportsFile(t *testing.T, dirs ...string) string {
 	return file
 }
 
-// TestDirectoryAppears: an export whose directory is missing costs the others nothing, is told of once, and is served when it is made.
+// TestDirectoryAppears: a missing directory affects no other export, is logged once, and is served
+// when it exists.
 func TestDirectoryAppears(t *testing.T) {
 	base := t.TempDir()
 	there, late := filepath.Join(base, "there"), filepath.Join(base, "late")
@@ -40,7 +42,8 @@ func TestDirectoryAppears(t *testing.T) {
 	}
 }
 
-// TestMountedOver: what is mounted at an export's directory after the start is what is served, and nothing is written below it.
+// TestMountedOver: a file system mounted at an export's directory after the start is served, and
+// nothing is written below it.
 func TestMountedOver(t *testing.T) {
 	if !machine.Apart(t) {
 		return
@@ -53,7 +56,7 @@ func TestMountedOver(t *testing.T) {
 	sh(t, "mount", "-t", "tmpfs", "disk", dir)
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	must(t, os.WriteFile(filepath.Join(dir, "f"), nil, 0o644))
-	s.await("export of what is mounted", func() bool { return s.has(dir, "f") })
+	s.await("export of the mounted file system", func() bool { return s.has(dir, "f") })
 	s.mustWrite(dir, "above")
 	if _, err := os.Stat(filepath.Join(dir, "above")); err != nil {
 		t.Errorf("written elsewhere: %v", err)
@@ -63,8 +66,9 @@ func TestMountedOver(t *testing.T) {
 	}
 }
 
-// TestUnmountedByForce: a file system that was unmounted by force is written no more, nor is what lies below; clients wait for it, and
-// go on when it is mounted again, or a reload takes in what is there.
+// TestUnmountedByForce: nothing is written to a file system that was unmounted by force, nor to the
+// directory below. Clients wait, and go on when it is mounted again, or when a reload takes in that
+// directory.
 func TestUnmountedByForce(t *testing.T) {
 	if !machine.Apart(t, "mkfs.ext4") {
 		return
@@ -102,10 +106,11 @@ func TestUnmountedByForce(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "instead"), nil, 0o644))
 	s.await("end of the export", func() bool { _, err := s.mount(dir); return err != nil })
 	s.reload()
-	s.await("export of what is there", func() bool { return s.has(dir, "instead") })
+	s.await("export of the directory below", func() bool { return s.has(dir, "instead") })
 }
 
-// TestAddressAppears: a server of an address that is not there yet starts, and is served once it is there.
+// TestAddressAppears: a server starts at an address that does not exist yet, and serves it when it
+// exists.
 func TestAddressAppears(t *testing.T) {
 	if !machine.Apart(t) {
 		return
@@ -120,7 +125,7 @@ func TestAddressAppears(t *testing.T) {
 	s.mustWrite(dir, "f")
 }
 
-// TestStateDamaged: a file of clients with locks that is empty or damaged costs the clients in it alone.
+// TestStateDamaged: an empty or damaged file of clients with locks affects only the clients in it.
 func TestStateDamaged(t *testing.T) {
 	for _, content := range []string{"", "{", "null", `{"State":-5}`} {
 		state, dir := t.TempDir(), t.TempDir()
@@ -129,7 +134,8 @@ func TestStateDamaged(t *testing.T) {
 	}
 }
 
-// TestStateDirectoryFull: without room for state a server with a key starts, and one without does not start with another.
+// TestStateDirectoryFull: without room for state a server with a key starts. A server without one
+// does not start with another key.
 func TestStateDirectoryFull(t *testing.T) {
 	if !machine.Apart(t) {
 		return
@@ -165,7 +171,8 @@ func TestStateDirectoryFull(t *testing.T) {
 	s.mustWrite(dir, "g")
 }
 
-// TestDescriptorsRunOut: exports that there are no descriptors for cost themselves alone, for that reason, and are served when others have given theirs back.
+// TestDescriptorsRunOut: exports without descriptors fail alone, for that reason, and are served
+// when others have released theirs.
 func TestDescriptorsRunOut(t *testing.T) {
 	base, dirs := t.TempDir(), []string{}
 	for i := range 300 {

@@ -1,4 +1,5 @@
-// Attributes that a server does not take: what cp and mv say of them, with which status, and that a move is one all the same.
+// Attributes that a server refuses: the messages and the status of cp and mv. A move succeeds all
+// the same.
 
 package cli
 
@@ -12,11 +13,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// TestMoveToASquashedExport: root is nobody there, and cannot give files away. As with mv(1), which preserves what it can,
-// there is one line for each of them, the status is 0, and the source goes.
+// TestMoveToASquashedExport: root is nobody there, and cannot give files away. As with mv(1), which
+// preserves attributes as far as possible, each failure has one line, the status is 0, and the
+// source is removed.
 func TestMoveToASquashedExport(t *testing.T) {
 	if os.Geteuid() != 0 {
-		machine.Skip(t, "root alone is squashed")
+		machine.Skip(t, "only root is squashed")
 	}
 	r := newKillRig(t)
 	served := filepath.Join(rig.base, "squashed")
@@ -64,12 +66,12 @@ func TestMoveToASquashedExport(t *testing.T) {
 		p.checkLeft(t, served, false)
 	}
 	if fi, err := os.Stat(served + "/file"); err != nil || fi.Mode() != 0o640 || fi.ModTime().UTC().Format("2006-01-02") != "2001-02-03" {
-		t.Errorf("%v, %v; want what could be kept", fi, err)
+		t.Errorf("%v, %v; want mode and time of the source", fi, err)
 	}
 }
 
-// TestTimesThatTheProtocolCannotSay: NFS version 3 has 1970 to 2106. cp -a and cp -p fail for the times alone, as where
-// utimensat(2) fails; mv says it, and moves.
+// TestTimesThatTheProtocolCannotSay: NFS version 3 has 1970 to 2106. cp -a and cp -p fail only for
+// the times, as after a failed utimensat(2); mv reports it, and moves.
 func TestTimesThatTheProtocolCannotSay(t *testing.T) {
 	r := newKillRig(t)
 	for date, nearest := range map[string]string{"1960-01-02": "1970-01-01", "2200-01-02": "2106-02-07"} {
@@ -98,12 +100,12 @@ func TestTimesThatTheProtocolCannotSay(t *testing.T) {
 	}
 }
 
-// startSquashed serves a directory to callers whose root is nobody.
+// startSquashed serves a directory, with root mapped to nobody.
 func startSquashed(dir string) (*server, error) {
 	return startServer(dir, "--no-root-squash=false")
 }
 
-// script runs lines of sh, which must go well.
+// script runs lines of sh; each must succeed.
 func script(t *testing.T, lines string) {
 	t.Helper()
 	if out, err := exec.Command("sh", "-ec", lines).CombinedOutput(); err != nil {

@@ -188,8 +188,9 @@ func TestInterruptedCopyLeavesNoHalfFile(t *testing.T) {
 	}
 }
 
-// Each signal by which users, terminals and service managers end a program has the temporary file removed, and ends it
-// as a shell expects. The source is a FIFO that gives a part and no end, so that the copy is under way.
+// TestEverySignalRemovesTheTemporaryFile: each signal that users, terminals and service managers
+// use makes a program remove its temporary file, and ends it as a shell expects. The source is a
+// FIFO with a part and no end, so that the copy is in progress.
 func TestEverySignalRemovesTheTemporaryFile(t *testing.T) {
 	r := newKillRig(t)
 	fifo := r.local + "/fifo"
@@ -223,7 +224,8 @@ func TestEverySignalRemovesTheTemporaryFile(t *testing.T) {
 	}
 }
 
-// A reader of the standard output who leaves ends a copy as it ends one of coreutils, and nothing incomplete stays.
+// TestReaderOfOutputGone: a closed pipe at the standard output ends a copy as it ends coreutils,
+// and no incomplete file stays.
 func TestReaderOfOutputGone(t *testing.T) {
 	r := newKillRig(t)
 	files := smallTree(t, r.local+"/tree", 400)

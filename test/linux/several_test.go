@@ -1,4 +1,4 @@
-// What several clients of one file are promised, with Linux as the client.
+// The promises to several clients of one file, with Linux as the client.
 
 package linux
 
@@ -16,9 +16,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/several"
 )
 
-// TestSeveralClients: two mounts of a guest that share no cache, and one with noac, see of each other what package several permits, of our server
-// over RDMA and TCP; and one of them, mounts of ours and a process on the server in the same schedules. With NFSRDMA_LINUX_PEER=knfsd the guest is the server, too, and a process in its directory one of the actors: so Linux is
-// the reference.
+// TestSeveralClients: two mounts of a guest without a common cache, and one with noac, use our
+// server over RDMA and TCP as package several permits. One of them then runs the same schedules
+// with mounts of ours and a process on the server. With NFSRDMA_LINUX_PEER=knfsd the guest is also
+// the server, with a process in its directory among the actors: Linux is the reference.
 func TestSeveralClients(t *testing.T) {
 	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {
@@ -66,7 +67,8 @@ func severalClients(t *testing.T, series string) {
 	severalBoth(t, g, tool, dir)
 }
 
-// severalBoth has a mount of the guest, two of ours and a process in the served directory take part in the same schedules.
+// severalBoth runs schedules with a mount of the guest, two mounts of ours and a process in the
+// served directory.
 func severalBoth(t *testing.T, g *guest.Guest, tool, dir string) {
 	t.Helper()
 	w := several.NewWorld("both")
@@ -104,8 +106,9 @@ func severalBoth(t *testing.T, g *guest.Guest, tool, dir string) {
 	serving.wait()
 }
 
-// severalSeed is fixed, unless the run has NFSRDMA_SEED: the kernels' own ways are not all in the model. This one has Linux remove a file
-// that it has open, since the name removed is not the one that it opened: knfsd loses the file then as our server does.
+// severalSeed is fixed, unless the run has NFSRDMA_SEED: the model does not have all behaviour of
+// the kernels. In this schedule Linux removes a file that it has open, because the removed name is
+// not the one that it opened. knfsd then loses the file as our server does.
 func severalSeed(t *testing.T) uint64 {
 	t.Helper()
 	if os.Getenv("NFSRDMA_SEED") == "" {

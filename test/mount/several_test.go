@@ -1,4 +1,5 @@
-// Schedules of several clients, which package several draws and checks, on mounts, the served directory, and commands.
+// Schedules of several clients, drawn and checked by package several, on mounts, the served
+// directory, and commands.
 
 package mount
 
@@ -13,8 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/several"
 )
 
-// severalSeed is fixed, unless the run is at length or has NFSRDMA_SEED: schedules drawn at random still find faults of
-// names, once in some 30,000 steps. Each fault has to be fixed and its seed added here.
+// severalSeed is fixed, unless the run is full-length or has NFSRDMA_SEED. Random schedules still
+// find bugs of names, about once in 30,000 steps. Fix each bug and add its seed here.
 func severalSeed(t *testing.T) string {
 	t.Helper()
 	if os.Getenv("NFSRDMA_SEED") == "" && os.Getenv("NFSRDMA_FULL") == "" {
@@ -40,7 +41,8 @@ func severalOn(t *testing.T, w *several.World, count int) {
 	t.Logf("%d steps", taken)
 }
 
-// severalMatrix runs half of the matrix, each cell for one of the pairs of a changer and a looker, and at length all of it for all.
+// severalMatrix runs half of the matrix, each cell for one of the pairs of a changer and a looker. A
+// full run has the whole matrix for all pairs.
 func severalMatrix(t *testing.T, w *several.World, pairs ...[2]int) {
 	t.Helper()
 	first, err := strconv.ParseUint(severalSeed(t), 10, 64)
@@ -61,7 +63,7 @@ func severalMatrix(t *testing.T, w *several.World, pairs ...[2]int) {
 	t.Logf("%d cells", cells)
 }
 
-// A severalWorld is a world whose processes end with the test.
+// A severalWorld is a world with processes that end with the test.
 type severalWorld struct {
 	*several.World
 	t *testing.T
@@ -86,7 +88,7 @@ func (w severalWorld) process(k several.Kind, dir string) {
 	}
 }
 
-// tick has changes take place at times that differ, as a file does.
+// tick gives changes distinct times, by those of a file.
 func (w severalWorld) tick(file string) {
 	w.t.Helper()
 	var err error
@@ -111,7 +113,8 @@ var severalBeds = []severalBed{
 	{"restarts", [2]string{"tcp", "rdma"}, "/export", "iwarp", true},
 }
 
-// world starts a server, and on it two mounts, one with noac, the commands, and a process in the served directory if there is one.
+// world starts a server with two mounts, one with noac, the commands, and a process in the served
+// directory if there is one.
 func (b severalBed) world(t *testing.T) *several.World {
 	t.Helper()
 	host := "127.0.0.1"
@@ -148,8 +151,8 @@ func (b severalBed) world(t *testing.T) *several.World {
 	return w.World
 }
 
-// Two mounts, a process on the server and commands see of each other what NFS promises, in
-// every order of their steps. At length it is 1,000,000 steps.
+// TestSeveral: two mounts, a process on the server and commands see of each other as much as NFS
+// promises, in every order of their steps. A full run has 1,000,000 steps.
 func TestSeveral(t *testing.T) {
 	needMounts(t)
 	for _, b := range severalBeds {

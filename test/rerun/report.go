@@ -10,7 +10,7 @@ import (
 // A failure is one package's part of the output of go test, with its failed tests.
 type failure struct {
 	pkg   string
-	tests []string // of the top level, in the order of the output; empty where the package itself failed
+	tests []string // of the top level, in the order of the output; empty if the package itself failed
 	lines []string
 }
 
@@ -40,8 +40,8 @@ func failures(output string) (failed []failure) {
 	return failed
 }
 
-// Kinds of failures that are never run again, by what the output says of them. A Go program
-// starts the line of its panic or fatal error at the margin; a guest's kernel does not.
+// Kinds of failures that are never run again, identified by the output. A Go program starts the
+// line of its panic or fatal error at the margin; a guest's kernel does not.
 var (
 	crashed = regexp.MustCompile(`(?m)^(panic: |fatal error: |WARNING: DATA RACE)|race detected during execution`)
 	harmed  = regexp.MustCompile(`(?i)\b(wrong|other|older|different|stale) (bytes?|content|data)\b` +
@@ -49,7 +49,7 @@ var (
 		`|\b(corrupt\w*|NULs|acknowledged)\b`)
 )
 
-// reason returns why a failure counts at once, or "" where running its tests again decides.
+// reason returns why a failure counts at once, or "" if running its tests again decides.
 func (f failure) reason() string {
 	text := strings.Join(f.lines, "\n")
 	switch {
@@ -63,7 +63,7 @@ func (f failure) reason() string {
 	return ""
 }
 
-// first returns the beginning of what a failed test said, at most n lines.
+// first returns the first lines of a failed test's output, at most n.
 func (f failure) first(test string, n int) (lines []string) {
 	verbose := false
 	for i, line := range f.lines {

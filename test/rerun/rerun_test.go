@@ -38,7 +38,7 @@ FAIL	example.org/m/b [build failed]
 `
 )
 
-// with returns the output of a package whose one test failed with a line.
+// with returns the output of a package with one failed test and its line.
 func with(line string) string {
 	return "--- FAIL: TestOne (0.00s)\n" + line + "\nFAIL\nFAIL\texample.org/m/b\t0.2s\nFAIL\n"
 }

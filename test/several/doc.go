@@ -1,6 +1,6 @@
-// What several clients of one directory are promised, and what checks it.
+// The promises of NFS to several clients of one directory, and their checks.
 
-// Package several checks what NFS promises to several clients of one directory.
+// Package several checks the promises of NFS to several clients of one directory.
 //
 // A schedule is a list of steps, each a system call or few of one actor, in one order:
 // no two steps overlap, so each outcome follows from those before it. An actor is a

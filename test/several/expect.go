@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// apply compares the outcome of a step, and changes the model. It returns what was wanted, "" if that was so.
+// apply compares the outcome of a step, and changes the model. It returns the wanted outcome, or ""
+// for a match.
 func (m *model) apply(s Step, o Outcome) (want string) {
 	switch s.Op {
 	case Restart:
@@ -57,7 +58,8 @@ func (m *model) apply(s Step, o Outcome) (want string) {
 	return m.changeFile(s, f, o)
 }
 
-// lose has all of an actor's open files of one be lost: of the others there is no error where the mount trusts what it has.
+// lose marks all of an actor's open files of one inode as lost. Without an error on the others, the
+// mount trusts its cache.
 func (m *model) lose(f *opened) {
 	for _, other := range m.files {
 		if other.actor == f.actor && other.ino == f.ino {
@@ -184,7 +186,7 @@ func (m *model) listed(s Step, o Outcome) string {
 				return fmt.Sprint("names of ", want)
 			}
 		}
-		for name := range m.ever { // what is not listed now has been looked for, in effect
+		for name := range m.ever { // a listing answers for all names, also for those it lacks
 			key := nameKey{s.Actor, name}
 			m.seen[key] = append(m.seen[key], m.names[name])
 		}
@@ -228,7 +230,7 @@ func (m *model) changeFile(s Step, f *opened, o Outcome) string {
 	case FChmod:
 		m.change(s.Actor, ino, true, func(v *version) { v.mode = uint32(s.Val) })
 	case FTimes:
-		// Our mount holds the times of a file that it is making, as it does what is written.
+		// Our mount delays the times of a file that it is making, like its data.
 		atOnce := ino.maker != s.Actor || !m.kinds[s.Actor].Unasked
 		m.change(s.Actor, ino, atOnce, func(v *version) { v.time = int64(s.Val) })
 	case FSetACL:

@@ -4,7 +4,7 @@ package several
 
 import "math/rand/v2"
 
-// A generator draws steps. It knows which numbers of open files are likely to be open;
+// A generator draws steps. It keeps the numbers of files that are likely to be open;
 // steps that turn out to be impossible are left out when the schedule runs.
 type generator struct {
 	rnd   *rand.Rand
@@ -58,7 +58,7 @@ func (g *generator) value() int {
 	return g.next
 }
 
-// some draws what one actor does at a time.
+// some draws a few steps of one actor.
 func (g *generator) some() {
 	actor := g.rnd.IntN(len(g.kinds))
 	if g.kinds[actor].Command {
@@ -176,7 +176,7 @@ func (g *generator) names(actor int) {
 	g.add(s)
 }
 
-// command draws what a command does.
+// command draws a step of a command.
 func (g *generator) command(actor int) {
 	s := Step{Actor: actor, Name: g.file()}
 	s.Op = []Op{Cat, Cat, Cat, CopyIn, CopyIn, Rename, Unlink, Stat}[g.rnd.IntN(8)]

@@ -69,8 +69,8 @@ type sight struct {
 	steps []Step
 }
 
-// sights are the ways to see, of an open file whose number is filled in. A write is one:
-// where it goes shows in what is read afterwards.
+// sights are the ways to see, of an open file with its number filled in. A write is one: its place
+// shows in later reads.
 var sights = []sight{
 	{"read", "r", []Step{{Op: Read}}},
 	{"pread", "r", []Step{{Op: PRead, Off: 4000, N: 3000}}},
@@ -108,7 +108,7 @@ type event struct {
 	first, last []Step
 }
 
-// events are what makes a change visible, and nothing.
+// events make a change visible; one is nothing.
 var events = []event{
 	{"open", again, false, []Step{{Op: Open, Name: "a", Fd: again}}, []Step{{Op: Close, Fd: again}}},
 	{"open-and-fstat", again, false, []Step{{Op: Open, Name: "a", Fd: again}, {Op: FStat, Fd: again}}, []Step{{Op: Close, Fd: again}}},
@@ -139,8 +139,9 @@ func Matrix(changer, looker int) []Cell {
 // AllPairs has CheckMatrix run each cell for each pair.
 const AllPairs = -1
 
-// CheckMatrix runs cells of the matrix for pairs of a changer and a looker, and counts them: for all pairs, or each cell
-// for one pair, or about one in every of those, drawn from a seed. The error is what has ended an actor.
+// CheckMatrix runs cells of the matrix for pairs of a changer and a looker, and counts them: for all
+// pairs, or each cell for one pair, or about one in every of those, drawn from a seed. The error is
+// the one that has ended an actor.
 func (w *World) CheckMatrix(pairs [][2]int, seed uint64, every int, failed func(error)) (cells int, err error) {
 	for i, pair := range pairs {
 		for at, c := range Matrix(pair[0], pair[1]) {

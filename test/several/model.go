@@ -1,4 +1,4 @@
-// The model: files with all their versions, names, and what each actor may still see of them.
+// The model: files with all their versions, names, and the versions that each actor may still see.
 
 package several
 
@@ -6,28 +6,30 @@ import (
 	"slices"
 )
 
-// A Kind says what an actor is promised.
+// A Kind has the promises to an actor.
 type Kind struct {
 	Name    string
 	Local   bool // the served directory itself: each step is of the newest version
-	NoCache bool // a mount with noac: as a local one, but what it writes may wait for close
-	Command bool // it does Cat, CopyIn, Rename, Unlink and Stat alone, and each asks the server
+	NoCache bool // a mount with noac: as a local one, but its writes may wait for close
+	Command bool // it has only Cat, CopyIn, Rename, Unlink and Stat, each with a call to the server
 	NoLocks bool // its locks mean nothing to others, so it takes none
-	// Absent: a mount that keeps, for some time, that names are absent: those that it has asked for, and for a second all
-	// that it has not seen in the directory.
+	// Absent: a mount that caches for some time that names are absent: those that it has looked up,
+	// and for a second all that it has not seen in the directory.
 	Absent bool
-	// Unasked: with noac, what is not among asking may use the size and the pages that the mount has, since FUSE sends
-	// none of it, or the server says nothing of them.
+	// Unasked: with noac, steps that are not among asking may use the mount's cached size and
+	// pages. FUSE sends no request for them, or the server's reply has no attributes.
 	Unasked bool
-	// Kernel: Linux's client. It keeps its pages while it has the file open for writing, but for locks, and ACLs under
-	// locks. It appends at the end that it knows, and empties no file that it creates where it knows of none.
+	// Kernel: Linux's client. It keeps its pages while it has the file open for writing, except
+	// under locks, and ACLs even under locks. It appends at its cached end. A create does not empty
+	// a file of which it has no cached name.
 	Kernel bool
 }
 
-// asking are the steps by which a mount with noac has the size and the time of a file from the server.
+// asking are the steps with which a mount with noac gets the size and the time of a file from the
+// server.
 var asking = []Op{Open, Read, PRead, FStat, Stat, Append}
 
-// A version is what a file was between two changes.
+// A version is the state of a file between two changes.
 type version struct {
 	data []byte
 	mode uint32
@@ -40,7 +42,7 @@ type inode struct {
 	versions  []version
 	links     int
 	published int // the newest version that is with the server for certain
-	dirty     int // the actor that has written what is not, or -1
+	dirty     int // the actor with written data that is not, or -1
 	maker     int // the actor that has made it and closed no open file of it since, or -1
 	floor     map[int]int
 	lock      string // how it is locked
@@ -83,7 +85,8 @@ type model struct {
 	kinds []Kind
 	names map[string]*inode
 	files map[fdKey]*opened
-	// seen are the bindings of a name that an actor may have kept, nil for none: empty where it has not asked.
+	// seen are the bindings of a name that an actor may have kept, nil for none: empty if it has
+	// not looked it up.
 	seen map[nameKey][]*inode
 	ever map[string]bool // names that there were
 	op   Op              // of the step under way
@@ -117,10 +120,10 @@ func (m *model) absent(actor int, name string) bool {
 	return m.kinds[actor].Absent && m.names[name] != nil && (len(seen) == 0 || slices.Contains(seen, nil))
 }
 
-// removed notes that an actor has removed the last name of a file. While the file is open there, a mount gives it a
-// hidden name instead. Linux's client does that where it was opened by this name, and not if another client gave it
-// the name since; ours, where it does not take the name for another file's. A mount that does so hides the file if that
-// other one is open.
+// removed records that an actor has removed the last name of a file. While the file is open there,
+// a mount gives it a hidden name instead. Linux's client does that if it opened the file by this
+// name, and not if another client gave it the name since. Our client does so unless it takes the
+// name for another file's. Such a mount hides the file if that other one is open.
 func (m *model) removed(actor int, name string, ino *inode) {
 	ino.remover = actor
 	k, seen := m.kinds[actor], m.seen[nameKey{actor, name}]
@@ -137,7 +140,7 @@ func (m *model) removed(actor int, name string, ino *inode) {
 	}
 }
 
-// asked remembers that an actor knows the newest binding of a name.
+// asked records that an actor has the newest binding of a name.
 func (m *model) asked(actor int, name string) {
 	m.seen[nameKey{actor, name}] = []*inode{m.names[name]}
 }
@@ -164,7 +167,7 @@ func (m *model) bind(actor int, name string, ino *inode) {
 	m.asked(actor, name)
 }
 
-// settle moves an actor's oldest version of a file to what the server has.
+// settle moves an actor's oldest version of a file to the server's.
 func (m *model) settle(actor int, ino *inode) {
 	to := ino.published
 	if ino.dirty == actor {
@@ -251,8 +254,8 @@ func (m *model) may(actor int, ino *inode) []version {
 	return ino.versions[m.oldest(actor, ino):]
 }
 
-// stale reports whether the server may have no such file any more for an actor: it was removed, and the actor has not
-// kept it.
+// stale reports whether the server may have lost the file for an actor: it was removed, and the
+// actor has not kept it.
 func (m *model) stale(f *opened) bool {
 	if f.lost {
 		return true

@@ -1,4 +1,4 @@
-// Which steps of a schedule can be taken, and how they are made to fit the model.
+// Steps of a schedule are made to fit the model, or left out.
 
 package several
 
@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// prepare completes a step, and reports whether it can be taken: what it needs is there,
-// and its effect on the files follows from what is promised. Steps that came before may
-// have been cut away, so most steps depend on nothing but the file that they name.
+// prepare completes a step, and reports whether it can be taken: its needs are met, and its effect
+// on the files follows from the promises. Earlier steps may have been cut away, so most steps
+// depend only on the file that they name.
 func (m *model) prepare(s *Step) bool {
 	m.op, m.past = s.Op, false
 	if s.Op == Restart {
@@ -45,8 +45,8 @@ func (m *model) prepare(s *Step) bool {
 	return f != nil && !f.lost && m.prepareFile(f, s)
 }
 
-// otherSize has a truncation be to another size than the file has: what one to the same
-// size changes differs between file systems.
+// otherSize makes a truncation change the size: the effect of one to the same size differs between
+// file systems.
 func (m *model) otherSize(ino *inode, s *Step) {
 	if ino != nil && int64(len(ino.last().data)) == s.Off {
 		s.Off++
@@ -143,8 +143,8 @@ func (m *model) touched(s Step) []*inode {
 	return all
 }
 
-// before are the steps that have to be taken first, so that a step's outcome is known:
-// what another actor has written and still keeps is synchronized.
+// before are the steps that have to be taken first, so that a step's outcome is defined: data that
+// another actor has written and still keeps is synchronized.
 func (m *model) before(s Step) []Step {
 	var first []Step
 	for _, ino := range m.touched(s) {

@@ -12,14 +12,14 @@ import (
 	"sync/atomic"
 )
 
-// rootEnv has a program be an actor in that directory.
+// rootEnv makes a program an actor in that directory.
 const rootEnv = "NFSRDMA_SEVERAL_ROOT"
 
-// called is whether Main has been: without it a process would be this program as it is, with all that it starts.
+// called is set by Main. Without a call of it, a process would run this program with all its tests.
 var called atomic.Bool
 
-// Main is the actor that World.Process has started this program for, and ends with it; otherwise it returns. It stands
-// first in main.
+// Main runs the actor if World.Process has started this program for one, and ends with it;
+// otherwise it returns. It comes first in main.
 func Main() {
 	root := os.Getenv(rootEnv)
 	if root == "" {
@@ -72,7 +72,7 @@ func (w *World) Close() (err error) {
 type Commands struct {
 	Program string
 	URL     string // of the export
-	File    string // for what is copied
+	File    string // for the copied data
 }
 
 // Do has a command do a step.

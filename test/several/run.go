@@ -10,14 +10,14 @@ import (
 	"sync/atomic"
 )
 
-// A World is the actors of schedules, each with what it is promised, and the server.
+// A World is the actors of schedules, each with its promises, and the server.
 type World struct {
 	Actors  []Actor // the first is a mount, or local
 	Kinds   []Kind
-	Restart func() error // kills the server and starts it again; nil where that is not asked for
+	Restart func() error // kills the server and starts it again; nil: no restarts
 
-	// Tick waits until a change of a file gets another time than those before; nil where each does. Clients know
-	// changes by their times.
+	// Tick waits until a change of a file gets another time than those before; nil if each does.
+	// Clients detect changes by their times.
 	Tick func() error
 
 	runs atomic.Int64
@@ -53,7 +53,7 @@ func TickOf(file string) (func() error, error) {
 
 // A Failure is a step with an outcome that nothing permits.
 type Failure struct {
-	Steps []Step // what led to it, and the step itself at the end
+	Steps []Step // the steps before it, and the step itself at the end
 	Got   Outcome
 	Want  string
 
@@ -73,8 +73,8 @@ func (f *Failure) Error() string {
 	return b.String()
 }
 
-// Run takes the steps of a schedule that can be taken, in a new directory, and counts them. The error is a
-// *Failure where an outcome is wrong, else what has ended an actor.
+// Run takes the steps of a schedule that can be taken, in a new directory, and counts them. The
+// error is a *Failure after a wrong outcome, else the one that has ended an actor.
 func (w *World) Run(schedule []Step) (steps int, err error) {
 	dir := fmt.Sprintf("%s-%d", w.name, w.runs.Add(1))
 	if o, err := w.Actors[0].Do(dir, Step{Op: mkdir}); err != nil || o.Err != "" {
@@ -152,9 +152,9 @@ func (r *run) take(s Step) (err error) {
 // perSchedule is how long a random schedule is.
 const perSchedule = 60
 
-// Check runs random schedules until count steps are taken, each from a seed of its own, the first from the one that
-// is given. A failure names the seed, and the shortest schedule that fails as well; more reports whether it goes on
-// after it. The error is what has ended an actor.
+// Check runs random schedules until count steps are taken. Each has its own seed, from seed on. A
+// failure has the seed, and the shortest schedule that fails as well; more reports whether to go on
+// after it. The error is the one that has ended an actor.
 func (w *World) Check(seed uint64, count int, more func(failure error) bool) (taken int, err error) {
 	for ; taken < count; seed++ {
 		n, err := w.Run(w.Random(seed, perSchedule))

@@ -1,4 +1,4 @@
-// What an actor may see of a file.
+// The versions of a file that an actor may see.
 
 package several
 
@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// see compares what a step has shown of a file.
+// see compares the outcome of a step that reads a file.
 func (m *model) see(s Step, ino *inode, o Outcome) string {
 	may := slices.Clone(m.may(s.Actor, ino))
 	ok := false
@@ -39,7 +39,7 @@ func (m *model) see(s Step, ino *inode, o Outcome) string {
 	return m.describe(s, ino)
 }
 
-// describe is what a step may show, in words.
+// describe returns the permitted outcomes of a step as text.
 func (m *model) describe(s Step, ino *inode) string {
 	may, text := m.may(s.Actor, ino), ""
 	for i := range may {
@@ -74,8 +74,8 @@ func sizeOf(may []version, n int64) bool {
 	return least <= n && n <= most
 }
 
-// attributes compares attributes. Those that are shown are known from then on: what the
-// actor sees next is not older than the first version that has them.
+// attributes compares attributes. Those that were shown move the actor's floor: its next sight is
+// not older than the first version with them.
 func (m *model) attributes(actor int, ino *inode, may []version, o Outcome) bool {
 	if !sizeOf(may, o.N) {
 		return false
@@ -96,8 +96,8 @@ func (m *model) attributes(actor int, ino *inode, may []version, o Outcome) bool
 	return mode && time && (len(may) > 1 || ino.dirty == actor)
 }
 
-// mapped compares what a mapping shows where an older version is shorter: past its end are
-// zeros up to the end of the page, and then faults.
+// mapped compares the bytes of a mapping with an older, shorter version: past its end are zeros up
+// to the end of the page, and then faults.
 func mapped(s Step, may []version, o Outcome) bool {
 	padded := false
 	for i, v := range may {

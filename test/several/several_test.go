@@ -1,4 +1,4 @@
-// The model on a local directory, where it has to be exact, and actors that break a promise, which it has to find.
+// The model on a local directory, where it must be exact, and broken actors, which it must find.
 
 package several
 
@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// local is a world of processes of one machine, as far as the model knows.
+// local is a world of processes that are local to the model.
 func local(t *testing.T, n int) *World {
 	t.Helper()
 	root, w := t.TempDir(), NewWorld("local")
@@ -54,7 +54,7 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// A broken actor changes what it is asked for, or what it has found.
+// A broken actor changes its steps or its outcomes.
 type broken struct {
 	Actor
 	ask func(*Step)
@@ -101,7 +101,7 @@ func TestBrokenPromises(t *testing.T) {
 		}},
 		"a lock for two":          {say: func(s Step, o *Outcome) { o.Err = replaced(s, Lock, o.Err, "EAGAIN", "") }},
 		"a create that opens":     {say: func(s Step, o *Outcome) { o.Err = replaced(s, Create, o.Err, "EEXIST", "") }},
-		"a mode that nobody set":  {say: func(s Step, o *Outcome) { o.Mode = replaced(s, FStat, o.Mode, 0o644, 0o640) }},
+		"a mode that was not set": {say: func(s Step, o *Outcome) { o.Mode = replaced(s, FStat, o.Mode, 0o644, 0o640) }},
 		"a time that is lost":     {say: func(s Step, o *Outcome) { o.Time = 0 }},
 		"an ACL that is lost":     {say: func(s Step, o *Outcome) { o.ACL = 0 }},
 		"a mapping that faults":   {say: func(s Step, o *Outcome) { o.Err = replaced(s, Map, o.Err, "", "SIGBUS") }},
@@ -128,7 +128,7 @@ func TestBrokenPromises(t *testing.T) {
 	}
 }
 
-// replaced is what a broken actor says or does in place of one value, in steps of one kind.
+// replaced is a broken actor's replacement of one value, in steps of one kind.
 func replaced[T comparable](s Step, op Op, is, from, to T) T {
 	if s.Op == op && is == from {
 		return to
@@ -172,8 +172,8 @@ func TestOlderVersions(t *testing.T) {
 	}
 }
 
-// TestAbsentNames: a mount that keeps that names are absent may say so of one that another actor has made, and not of
-// one that it has seen.
+// TestAbsentNames: a mount that caches absent names may report a name as absent that another actor
+// has made, and not one that it has seen.
 func TestAbsentNames(t *testing.T) {
 	m := newModel([]Kind{{Name: "a mount"}, {Name: "a mount with lookupcache=all", Absent: true}})
 	steps := []struct {

@@ -30,7 +30,7 @@ func (w *World) Shrink(f *Failure) *Failure {
 	}
 	for size := max(len(f.Steps)/2, 1); size > 0; size /= 2 {
 		for at := len(f.Steps) - 1; at >= 0 && runs < mostRuns; at -= size {
-			if at >= len(f.Steps) { // what failed has become shorter than that
+			if at >= len(f.Steps) { // the failing schedule has become shorter
 				at = len(f.Steps) - 1
 			}
 			from := max(at-size+1, 0)

@@ -106,7 +106,7 @@ func (s Step) String() string {
 	return b.String()
 }
 
-// An Outcome is what a step has shown.
+// An Outcome is the result of a step.
 type Outcome struct {
 	Err   string   `json:",omitempty"` // the errno's name, or SIGBUS; "" for success
 	N     int64    `json:",omitempty"` // a count, position or size

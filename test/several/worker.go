@@ -117,7 +117,7 @@ func (w *Worker) outcome(n int64, err error) Outcome {
 	return Outcome{Err: err.Error()}
 }
 
-// clear closes all files, and removes the directory if that is asked for.
+// clear closes all files, and with "all" removes the directory.
 func (w *Worker) clear(dir, how string) error {
 	for n, fd := range w.files {
 		unix.Close(fd)
@@ -171,7 +171,7 @@ func (w *Worker) name(dir string, s Step) Outcome {
 	return o
 }
 
-// openFlags are the flags of open(2) that a step asks for.
+// openFlags are the flags of open(2) of a step.
 func openFlags(s Step) int {
 	flags := unix.O_RDONLY
 	for _, f := range strings.Fields(s.Flags) {
@@ -183,7 +183,7 @@ func openFlags(s Step) int {
 	return flags
 }
 
-// SetTimes is the end of the times that steps set: what is later, the server's clock has set.
+// SetTimes is the end of the times that steps set: later ones come from the server's clock.
 const SetTimes = 1_200_000_000
 
 func (w *Worker) status(st *unix.Stat_t, err error) Outcome {

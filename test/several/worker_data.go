@@ -1,4 +1,4 @@
-// How a worker changes what is in a file, and sees it.
+// A worker's steps on the data of a file.
 
 package several
 
@@ -105,7 +105,7 @@ func all(buf []byte, read func([]byte) (int, error)) (n int, err error) {
 	return n, nil
 }
 
-// through has the kernel move bytes to a pipe, from where they are read.
+// through makes the kernel move bytes to a pipe, and reads them there.
 func (w *Worker) through(fd int, s Step) (data []byte, err error) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {

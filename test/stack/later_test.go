@@ -112,7 +112,7 @@ func TestReadsMadeLaterAreTheFile(t *testing.T) {
 	w.wantNoneHeld(t)
 }
 
-// TestReadsAreLeftForLaterWhereThatPays: not for a client that wants markers, whose
+// TestReadsAreLeftForLaterWhereThatPays: not for a client that wants markers: its
 // connection takes no bytes that are not in memory.
 func TestReadsAreLeftForLaterWhereThatPays(t *testing.T) {
 	rig.NoLeaks(t)

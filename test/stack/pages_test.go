@@ -1,4 +1,5 @@
-// READs whose replies wait for their client: the bytes are the file's, whatever becomes of it meanwhile.
+// READs with replies that wait for their client: the bytes are the file's, whatever happens to it
+// meanwhile.
 
 package stack
 
@@ -77,8 +78,8 @@ func (r *readCounter) Call(s transport.CallStats) {
 	}
 }
 
-// TestFileCutWhileRepliesWait: a file is cut to whole pages, and to part of one, while replies with all of it wait for a client that is slow to take
-// them. None has a byte that the file never had.
+// TestFileCutWhileRepliesWait: a file is cut to whole pages, and to part of one, while replies with
+// all of it wait for a slow client. No reply has a byte that the file never had.
 func TestFileCutWhileRepliesWait(t *testing.T) {
 	rig.NoLeaks(t)
 	dir := t.TempDir()

@@ -3,7 +3,8 @@
 //	several check [-seed N] [-steps N] [-matrix N] [-tick FILE] KIND:DIR …   a process for each directory
 //	several serve ADDRESS DIR                                 is one actor, for whoever connects first
 //
-// KIND is mount or noac for those of Linux's client, or local. It prints what fails. The file is one of the file system that is served.
+// KIND is mount or noac for those of Linux's client, or local. It prints failures. The file is one
+// of the file system that is served.
 package main
 
 import (
@@ -32,7 +33,7 @@ func run(args []string) error {
 	case len(args) > 1 && args[0] == "check":
 		return check(args[1:])
 	}
-	return errors.New("see its source for what it takes")
+	return errors.New("see its source for the arguments")
 }
 
 // serve is an actor for one connection.
@@ -56,7 +57,7 @@ func check(args []string) error {
 	seed := flags.Uint64("seed", 1, "of the first schedule")
 	steps := flags.Int("steps", 1000, "how many are taken at least")
 	matrix := flags.Int("matrix", 0, "instead the matrix: 1 is each cell for one pair of the actors, n each nth such cell, -1 each cell for all pairs")
-	tick := flags.String("tick", "", "a file that is made, by whose times the server's clock is known")
+	tick := flags.String("tick", "", "a file to make, to read the server's clock from its times")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
