@@ -154,3 +154,28 @@ func TestForceReplacesWhatMustNotBeWritten(t *testing.T) {
 	cp(t, Options{Force: true}, to, local(src)).want(t)
 	wantFile(t, "new", name)
 }
+
+// A closed tree refuses to open the files that are there.
+type closed struct{ Remote }
+
+func (c closed) Parent(ctx context.Context, path, text string) (Dir, string, error) {
+	d, base, err := c.Remote.Parent(ctx, path, text)
+	return closedDir{d}, base, err
+}
+
+type closedDir struct{ Dir }
+
+func (closedDir) Overwrite(context.Context, Meta) (Sink, error) { return nil, unix.EACCES }
+
+// TestInPlaceNeedsForceToRemove: a file that cannot be opened for writing stays, unless -f allows to
+// remove it.
+func TestInPlaceNeedsForceToRemove(t *testing.T) {
+	r := newRig(t, asCaller)
+	name := write(t, "old", r.dir, "target")
+	src := write(t, "new", t.TempDir(), "src")
+	to := at(closed{r.mount(t, "/dir")}, "/target")
+	cp(t, Options{InPlace: true}, to, local(src)).want(t, "cannot create regular file '/target'")
+	wantFile(t, "old", name)
+	cp(t, Options{InPlace: true, Force: true}, to, local(src)).want(t)
+	wantFile(t, "new", name)
+}
