@@ -96,12 +96,17 @@ func TestClientsWithoutLocksAreForgotten(t *testing.T) {
 		t.Errorf("after a file that was cut off: %v", err)
 	}
 	damaged.close()
-	var next monitor
-	next.load(state)
-	defer next.close()
-	if got := next.lost(); len(got) != 1 || got[0] != lost {
+	if got := lostInNextRun(state); len(got) != 1 || got[0] != lost {
 		t.Errorf("kept after a file that was cut off: %v, want %v", got, lost)
 	}
+}
+
+// lostInNextRun returns the clients with locks that the next run reads from a state directory.
+func lostInNextRun(dir string) []hostKey {
+	var next monitor
+	next.load(dir)
+	defer next.close()
+	return next.lost()
 }
 
 // TestNothingCanBeKept: without a writable state directory no client gets a lock. Each does once
@@ -124,10 +129,7 @@ func TestNothingCanBeKept(t *testing.T) {
 		t.Error(err)
 	}
 	m.close()
-	var next monitor
-	next.load(dir)
-	defer next.close()
-	if got := next.lost(); len(got) != 1 || got[0] != k {
+	if got := lostInNextRun(dir); len(got) != 1 || got[0] != k {
 		t.Errorf("kept: %v, want %v", got, k)
 	}
 }

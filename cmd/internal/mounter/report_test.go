@@ -3,16 +3,12 @@
 package mounter
 
 import (
-	"context"
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
-	"github.com/nfsrdma/nfsrdma/nfsserver"
-	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -21,21 +17,10 @@ import (
 // serveIWARP exports memory as /mem over iWARP, with the server's CRC mode crc.
 func serveIWARP(t *testing.T, crc rnic.CRCMode) net.Addr {
 	t.Helper()
-	srv, err := nfsserver.New(nfsserver.Options{AsyncNames: true, Exports: []nfsserver.Export{{Name: "/mem", FS: memfs.New(memfs.Options{Mode: 0o777})}}})
-	must(t, err)
-	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
 	dev := iwarp.Open(rnic.DeviceConfig{CRC: crc})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	done := make(chan struct{})
-	go func() { rpc.ServeRDMA(dev, l); close(done) }()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		rpc.Shutdown(ctx)
-		<-done
-		srv.Close()
-	})
+	serveMemory(t, func(rpc *transport.Server) { rpc.ServeRDMA(dev, l) })
 	return l.Addr()
 }
 

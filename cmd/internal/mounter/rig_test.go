@@ -68,13 +68,20 @@ func says(t testing.TB, err error, name string, words ...string) {
 // serveOn exports memory as /mem over TCP at an address.
 func serveOn(t *testing.T, addr string) net.Addr {
 	t.Helper()
+	l, err := net.Listen("tcp", addr)
+	must(t, err)
+	serveMemory(t, func(rpc *transport.Server) { rpc.ServeTCP(l) })
+	return l.Addr()
+}
+
+// serveMemory exports memory as /mem until the test ends.
+func serveMemory(t *testing.T, serve func(*transport.Server)) {
+	t.Helper()
 	srv, err := nfsserver.New(nfsserver.Options{AsyncNames: true, Exports: []nfsserver.Export{{Name: "/mem", FS: memfs.New(memfs.Options{Mode: 0o777})}}})
 	must(t, err)
 	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
-	l, err := net.Listen("tcp", addr)
-	must(t, err)
 	done := make(chan struct{})
-	go func() { rpc.ServeTCP(l); close(done) }()
+	go func() { serve(rpc); close(done) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -82,7 +89,6 @@ func serveOn(t *testing.T, addr string) net.Addr {
 		<-done
 		srv.Close()
 	})
-	return l.Addr()
 }
 
 // closedPort is an address of loopback where nothing listens, and that nothing else takes.
