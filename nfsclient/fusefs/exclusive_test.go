@@ -112,6 +112,26 @@ func TestMakingAsksForKnownNames(t *testing.T) {
 	}
 }
 
+// TestMakingAsksForListedNames: the same for a name that a listing brought while it was known.
+func TestMakingAsksForListedNames(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	for i := range 9 {
+		must(t, os.WriteFile(m.there(fmt.Sprint(i)), nil, 0o640))
+	}
+	must(t, syscall.Access(m.dir, 1)) // the right to search need not be asked for again
+	for i := 0; m.stats().Calls["READDIRPLUS"].Count == 0; i++ {
+		if i == 9 {
+			t.Fatal("the directory was not listed")
+		}
+		_, err := os.Lstat(m.at(fmt.Sprint(i)))
+		must(t, err)
+		if m.stats().Calls["READDIRPLUS"].Count > 0 {
+			must(t, os.Remove(m.there(fmt.Sprint(i))))
+			must(t, makeNew(m.at(fmt.Sprint(i)), 0o640))
+		}
+	}
+}
+
 // TestReplacingAsksForTheKnownName: a file that is open here, and that another client has given the name which is
 // replaced, gets a hidden name.
 func TestReplacingAsksForTheKnownName(t *testing.T) {
@@ -133,6 +153,27 @@ func TestReplacingAsksForTheKnownName(t *testing.T) {
 		t.Errorf("got hidden names %v, want one", names)
 	}
 	if b, err := os.ReadFile(m.there("replaced")); err != nil || string(b) != "new" {
+		t.Errorf("got %q, %v, want new", b, err)
+	}
+}
+
+// TestRenameOverANameThatIsGone: a file that is open here, and that another client has removed, does not hinder it, also
+// where each walk is answered by the names that are known.
+func TestRenameOverANameThatIsGone(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true})
+	must(t, os.Chmod(m.export, 0o700)) // not all may search it, so the kernel believes no names
+	for _, name := range []string{"open", "new"} {
+		must(t, os.WriteFile(m.there(name), []byte(name), 0o644))
+		_, err := os.Lstat(m.at(name))
+		must(t, err)
+	}
+	f, err := os.Open(m.at("open"))
+	must(t, err)
+	defer f.Close()
+	must(t, syscall.Access(m.dir, 1)) // the right to search need not be asked for again
+	must(t, os.Remove(m.there("open")))
+	must(t, os.Rename(m.at("new"), m.at("open")))
+	if b, err := os.ReadFile(m.there("open")); err != nil || string(b) != "new" {
 		t.Errorf("got %q, %v, want new", b, err)
 	}
 }

@@ -51,13 +51,15 @@ func (r *request) answerLookup(dir *node, name string, out *fuse.EntryOut) fuse.
 	if err := f.table.awaitName(r, place{dir, name}); err != nil {
 		return f.status(err)
 	}
-	if st, ok := r.lookupCached(dir, name, out); ok {
-		f.counts.hit(hitName)
-		return st
-	}
-	if st, ok := r.lookupListed(dir, name, out); ok {
-		f.counts.hit(hitName)
-		return st
+	if !f.table.believed(dir, name) {
+		st, ok := r.lookupCached(dir, name, out)
+		if !ok {
+			st, ok = r.lookupListed(dir, name, out)
+		}
+		if ok {
+			f.counts.hit(hitName)
+			return st
+		}
 	}
 	n, current, err := r.lookupNow(dir, name)
 	switch {
@@ -96,10 +98,6 @@ func (r *request) lookupNow(dir *node, name string) (n *node, current bool, err 
 // lookupCached answers from the cache: where the directory is as it was when the name was
 // looked up, the caller has the right to search it, and the attributes of what the name
 // leads to are trusted. If that right has to be asked for, one call does for all names.
-//
-// While the kernel believes a name it asks only before it makes that name or replaces it (LOOKUP_EXCL,
-// LOOKUP_RENAME_TARGET): then the server is to say what has the name. Where the kernel has dropped the name
-// of a file that it keeps, this costs a call that need not be.
 func (r *request) lookupCached(dir *node, name string, out *fuse.EntryOut) (fuse.Status, bool) {
 	f := r.fs
 	if f.opt.LookupCache == LookupNone {
@@ -110,7 +108,7 @@ func (r *request) lookupCached(dir *node, name string, out *fuse.EntryOut) (fuse
 		return 0, false
 	}
 	if c.n != nil {
-		if _, left := c.n.snapshot(); left <= 0 || time.Now().Before(c.shown) {
+		if _, left := c.n.snapshot(); left <= 0 {
 			return 0, false
 		}
 	}

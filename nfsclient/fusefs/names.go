@@ -110,6 +110,14 @@ func (t *table) show(dir *node, name string, until time.Time) {
 	}
 }
 
+// believed reports whether the kernel believes that something has the name. It asks nevertheless before it makes that
+// name or replaces it (LOOKUP_EXCL, LOOKUP_RENAME_TARGET): then the server is to say what has the name. Where the kernel
+// has dropped the name of a file that it keeps, this costs a call that need not be.
+func (t *table) believed(dir *node, name string) bool {
+	c, ok := t.child(dir, name)
+	return ok && c.n != nil && time.Now().Before(c.shown)
+}
+
 // unsure is the content of a directory of which no name that was looked up is believed.
 const unsure = ^uint64(0)
 

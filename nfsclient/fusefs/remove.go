@@ -134,7 +134,7 @@ func (f *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, name, toN
 	from, _ := f.table.child(dir, name)
 	replaced, hidden, closed, err := r.beginRemoval(to, toName, from.n)
 	defer f.table.endRemoval(closed)
-	if err != nil {
+	if err != nil && !isStatus(err, nfs3.ErrNoEnt) { // another client has removed what was known: nothing is replaced
 		return f.status(err)
 	}
 	err = r.rename(dir, name, to, toName)
