@@ -16,6 +16,10 @@ type Kind struct {
 	// Absent: a mount that caches for some time that names are absent: those that it has looked up,
 	// and for a second all that it has not seen in the directory.
 	Absent bool
+	// Walks: a mount for several users of a directory with ACLs that it cannot read. The kernel
+	// sends it a LOOKUP at each walk, so the walk of O_EXCL looks like any other: its answer may
+	// be a name that another client has removed.
+	Walks bool
 	// Unasked: with noac, steps that are not among asking may use the mount's cached size and
 	// pages. FUSE sends no request for them, or the server's reply has no attributes.
 	Unasked bool
@@ -107,7 +111,7 @@ func (m *model) current(actor int, name string) bool {
 	}
 	now := m.names[name]
 	for _, ino := range m.seen[nameKey{actor, name}] {
-		if ino != now && ino != nil && (ino.links > 0 || ino.hidden || m.op == Stat) {
+		if ino != now && ino != nil && (ino.links > 0 || ino.hidden || m.op == Stat || m.op == Create && k.Walks) {
 			return false
 		}
 	}
