@@ -59,8 +59,11 @@ func (m *model) apply(s Step, o Outcome) (want string) {
 }
 
 // lose marks all of an actor's open files of one inode as lost. Without an error on the others, the
-// mount trusts its cache.
+// mount trusts its cache. Its written data may be lost as well: the actor has the error for that.
 func (m *model) lose(f *opened) {
+	if f.ino.dirty == f.actor {
+		f.ino.dirty, f.ino.torn = -1, true
+	}
 	for _, other := range m.files {
 		if other.actor == f.actor && other.ino == f.ino {
 			other.lost = true
@@ -207,7 +210,7 @@ func (m *model) changeFile(s Step, f *opened, o Outcome) string {
 	case SeekWrite:
 		n = int64(len(ino.last().data))
 	}
-	if o.N != n {
+	if o.N != n && !ino.torn {
 		return fmt.Sprint(n)
 	}
 	written := func(at int64) func(v *version) {

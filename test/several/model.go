@@ -58,6 +58,8 @@ type inode struct {
 	remover int
 	hidden  bool // the remover may have given it another name, which goes some time after the last close
 	kept    bool // it has
+
+	torn bool // a mount lost the file before its written data was with the server: any content is right
 }
 
 func newInode() *inode {
@@ -130,6 +132,11 @@ func (m *model) absent(actor int, name string) bool {
 // name for another file's. Such a mount hides the file if that other one is open.
 func (m *model) removed(actor int, name string, ino *inode) {
 	ino.remover = actor
+	if ino.maker >= 0 && ino.maker != actor && m.kinds[ino.maker].Unasked {
+		for i := range ino.versions { // our mount may still delay the times that it has set
+			ino.versions[i].time = anyTime
+		}
+	}
 	k, seen := m.kinds[actor], m.seen[nameKey{actor, name}]
 	knows := k.Unasked
 	for _, was := range seen {

@@ -9,6 +9,9 @@ import (
 
 // see compares the outcome of a step that reads a file.
 func (m *model) see(s Step, ino *inode, o Outcome) string {
+	if ino.torn {
+		return ""
+	}
 	may := slices.Clone(m.may(s.Actor, ino))
 	ok := false
 	switch s.Op {

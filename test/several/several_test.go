@@ -200,3 +200,33 @@ func TestAbsentNames(t *testing.T) {
 		}
 	}
 }
+
+// TestLostData: a mount that has the error for its lost data may have sent any part of it. Without
+// that error others see what it wrote, once it has closed the file.
+func TestLostData(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		m := newModel([]Kind{{Name: "a mount"}, {Name: "a process", Local: true}})
+		closed := Outcome{}
+		if lost {
+			closed.Err = "ESTALE"
+		}
+		steps := []struct {
+			step Step
+			got  Outcome
+			ok   bool
+		}{
+			{Step{Actor: 0, Op: Create, Name: "a", Fd: 1}, Outcome{}, true},
+			{Step{Actor: 1, Op: Open, Name: "a", Fd: 1, Flags: "r"}, Outcome{}, true},
+			{Step{Actor: 0, Op: PWrite, Fd: 1, N: 2, Val: 'x'}, Outcome{N: 2}, true},
+			{Step{Actor: 1, Op: Unlink, Name: "a"}, Outcome{}, true},
+			{Step{Actor: 0, Op: Close, Fd: 1}, closed, true},
+			{Step{Actor: 1, Op: Read, Fd: 1, N: 2}, Outcome{}, lost},
+			{Step{Actor: 1, Op: Read, Fd: 1, N: 2}, Outcome{Data: []byte("xx")}, true},
+		}
+		for _, s := range steps {
+			if want := m.apply(s.step, s.got); (want == "") != s.ok {
+				t.Errorf("lost %t: %s → %s: got accepted %t (want %q), want %t", lost, s.step, s.got, want == "", want, s.ok)
+			}
+		}
+	}
+}
