@@ -59,7 +59,8 @@ func (m *model) prepareFile(f *opened, s *Step) bool {
 	m.past = f.append && m.kinds[s.Actor].Unasked && (s.Op == Read || s.Op == PRead)
 	switch s.Op {
 	case PWrite:
-		return f.write && !f.append
+		// Linux's client may write all of a page that it caches, with the bytes of an older version.
+		return f.write && !f.append && (!m.kinds[s.Actor].Kernel || m.fresh(s.Actor, f.ino))
 	case Append:
 		return f.append && (!m.kinds[s.Actor].Kernel || m.fresh(s.Actor, f.ino))
 	case SeekWrite:
