@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -126,7 +127,14 @@ func (w *Worker) clear(dir, how string) error {
 	if how != "all" {
 		return nil
 	}
-	return os.RemoveAll(dir)
+	// The last close of a removed file on a mount changes its hidden name after close(2) has returned,
+	// possibly after RemoveAll has read the names.
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		err := os.RemoveAll(dir)
+		if !errors.Is(err, unix.ENOTEMPTY) || time.Since(began) > time.Minute {
+			return err
+		}
+	}
 }
 
 // name does a step of a name.
