@@ -146,7 +146,17 @@ func (f *fileSystem) storeLast(n *node, size uint64, last []byte) {
 	n.mu.Lock()
 	cuts, cut := n.cuts, n.sizeOf(&n.attr) < size
 	n.mu.Unlock()
-	if cut || f.server.StoreNotify(n.id, size-1, last) != fuse.OK {
+	if cut {
+		return
+	}
+	switch f.server.StoreNotify(n.id, size-1, last) {
+	case fuse.OK:
+	case fuse.ENOENT: // the kernel has forgotten n: the reply that names it next brings the whole size
+		n.mu.Lock()
+		n.seen = false
+		n.mu.Unlock()
+		return
+	default:
 		return
 	}
 	_ = f.server.InodeNotify(n.id, int64(size-1), 1)
