@@ -238,7 +238,11 @@ func (m *model) changeFile(s Step, f *opened, o Outcome) string {
 	case FTimes:
 		// Our mount delays the times of a file that it is making, like its data.
 		atOnce := ino.maker != s.Actor || !m.kinds[s.Actor].Unasked
-		m.change(s.Actor, ino, atOnce, func(v *version) { v.time = int64(s.Val) })
+		set := int64(s.Val)
+		if !atOnce && ino.links == 0 && ino.remover != s.Actor {
+			set = anyTime // the server may not have the file any more
+		}
+		m.change(s.Actor, ino, atOnce, func(v *version) { v.time = set })
 	case FSetACL:
 		m.change(s.Actor, ino, true, func(v *version) { v.mode, v.acl = 0o644, s.Val })
 	case FSync:
