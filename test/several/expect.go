@@ -240,7 +240,7 @@ func (m *model) changeFile(s Step, f *opened, o Outcome) string {
 		atOnce := ino.maker != s.Actor || !m.kinds[s.Actor].Unasked
 		set := int64(s.Val)
 		if !atOnce && ino.links == 0 && ino.remover != s.Actor {
-			set = anyTime // the server may not have the file any more
+			set = anyTime // the server possibly has the file no more
 		}
 		m.change(s.Actor, ino, atOnce, func(v *version) { v.time = set })
 	case FSetACL:
