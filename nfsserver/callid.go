@@ -12,7 +12,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// A CallID identifies a call that changes names, by the same bytes at each server that its client sends it to: the client's
 // A CallID identifies a call that changes names, by the same bytes at each server that its client
 // sends it to. It is a hash of the client's address without the port, the client's own name, its
 // user, the XID, and a checksum of the arguments, as in a duplicate request cache. It is no secret,

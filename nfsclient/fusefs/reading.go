@@ -1,12 +1,14 @@
 // READs of one file under way, which a notice waits for.
 //
-// A READ that comes back short has the kernel make the file's size smaller, unless a notice came between request and
-// reply: then the page's rest is zeros that the file never had, up to the old size. The READ itself often finds the
-// change that the notice is for. So a notice goes to the kernel when the READs have been answered that were under way
-// when it became due. Those that begin meanwhile do not put it off.
+// A READ that comes back short has the kernel make the file's size smaller, unless a notice came
+// between request and reply. Then the page's rest is zeros that the file never had, up to the old
+// size. The READ itself often finds the change that the notice is for. So a notice goes to the
+// kernel after the replies to the READs that were under way when it became due. READs that begin
+// meanwhile do not delay it.
 //
-// For a READ of one page the kernel wakes the program, which makes the size smaller itself. No call shows that it has,
-// so a READ that does that counts for cutFor longer. A program that runs only after that may see zeros.
+// For a READ of one page the kernel wakes the program, which makes the size smaller itself. No call
+// shows that, so such a READ counts for cutFor longer. A program that runs only after that may see
+// zeros.
 
 package fusefs
 
@@ -14,7 +16,7 @@ import "time"
 
 const cutFor = time.Second
 
-// reading counts READs in two groups: those that begin join the one that is current. node.mu guards it.
+// reading counts READs in two groups: those that begin join the current one. node.mu guards it.
 type reading struct {
 	under   [2]int
 	waiting [2]bool // a notice waits for the group
