@@ -216,12 +216,14 @@ func TestLostData(t *testing.T) {
 			ok   bool
 		}{
 			{Step{Actor: 0, Op: Create, Name: "a", Fd: 1}, Outcome{}, true},
-			{Step{Actor: 1, Op: Open, Name: "a", Fd: 1, Flags: "r"}, Outcome{}, true},
+			{Step{Actor: 1, Op: Open, Name: "a", Fd: 1, Flags: "w"}, Outcome{}, true},
 			{Step{Actor: 0, Op: PWrite, Fd: 1, N: 2, Val: 'x'}, Outcome{N: 2}, true},
 			{Step{Actor: 1, Op: Unlink, Name: "a"}, Outcome{}, true},
 			{Step{Actor: 0, Op: Close, Fd: 1}, closed, true},
 			{Step{Actor: 1, Op: Read, Fd: 1, N: 2}, Outcome{}, lost},
 			{Step{Actor: 1, Op: Read, Fd: 1, N: 2}, Outcome{Data: []byte("xx")}, true},
+			{Step{Actor: 1, Op: PWrite, Fd: 1, Off: 4, N: 1, Val: 'y'}, Outcome{N: 1}, true},
+			{Step{Actor: 1, Op: Read, Fd: 1, N: 5}, Outcome{Data: []byte("\x00\x00\x00\x00y")}, lost},
 		}
 		for _, s := range steps {
 			if want := m.apply(s.step, s.got); (want == "") != s.ok {
