@@ -119,7 +119,7 @@ func (f *FS) init(o Options) error {
 		return errors.New("/proc is not mounted, and is needed")
 	}
 	if err := access(f.tree.root, nfsserver.MayExec); forbidden(err) {
-		return fmt.Errorf("faccessat2 is not to be had (%v): it takes a kernel from 5.8 on, and a container whose filter allows it", err)
+		return fmt.Errorf("faccessat2 is not available (%v): it takes a kernel from 5.8 on, and a container whose filter allows it", err)
 	}
 	f.creds = newCreds()
 	f.index.init()

@@ -47,7 +47,7 @@ func openTree(dir string, cross bool) (t tree, err error) {
 	if t.root, err = opened(func() (int, error) { return unix.Openat2(from, ".", &how) }); err != nil {
 		t.close()
 		if forbidden(err) {
-			err = fmt.Errorf("openat2 is not to be had (%v): it takes a kernel from 5.6 on, and a container whose filter allows it", err)
+			err = fmt.Errorf("openat2 is not available (%v): it takes a kernel from 5.6 on, and a container whose filter allows it", err)
 		}
 		return t, err
 	}

@@ -1,4 +1,4 @@
-// Broken situations between two hosts, and what nfsrdma doctor advises: what mends each, and nothing that is so already.
+// Broken situations between two hosts, and what nfsrdma doctor advises: the repair of each, and nothing that is so already.
 
 package changing
 
@@ -114,7 +114,7 @@ var rows = []struct {
 	}, want: []string{"make room on the server"}, not: []string{"do not trust", "squash"}},
 }
 
-// TestDoctor: each broken situation has the advice that mends it, and none that is so already or is of another one.
+// TestDoctor: each broken situation has the advice that repairs it, and none that is so already or is of another one.
 func TestDoctor(t *testing.T) {
 	if !machine.Apart(t, "nft", "setpriv") {
 		return

@@ -126,7 +126,7 @@ func TestKernelForbids(t *testing.T) {
 						"--ephemeral-key", "--state-dir", t.TempDir(), "--control", filepath.Join(t.TempDir(), "control"), dir)
 					cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d", forbidEnv, c.nr, uint32(errno)))
 					out, err := cmd.CombinedOutput()
-					if err == nil || !strings.Contains(string(out), c.name+" is not to be had") {
+					if err == nil || !strings.Contains(string(out), c.name+" is not available") {
 						t.Errorf("the server: %v, %s; want an end for want of %s", err, out, c.name)
 					}
 					return
@@ -135,7 +135,7 @@ func TestKernelForbids(t *testing.T) {
 				s := start(t, shell, t.TempDir(), "--rdma-port", rdma, dir)
 				s.works("over TCP", dir)
 				provider := nfsclient.RoCE
-				if strings.Contains(s.said(), c.name+" is not to be had") {
+				if strings.Contains(s.said(), c.name+" is not available") {
 					provider = nfsclient.IWARP
 				}
 				s.connect(nfsclient.Options{Transport: nfsclient.RDMA, Provider: provider}, rdma)

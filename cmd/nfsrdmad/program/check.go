@@ -248,7 +248,7 @@ func clientOf(ctx context.Context, x *exports.Export, addr netip.Addr, names *ex
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%s: its name is not to be had: the name service does not answer", addr)
+			return nil, fmt.Errorf("%s: its name is not available: the name service does not answer", addr)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

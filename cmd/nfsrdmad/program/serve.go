@@ -252,7 +252,7 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 		logrus.Warnf("mounts over exports are not noticed from now on, until a reload: %v", err)
 	}
 	if service.RoCEErr != nil {
-		logrus.Warnf("not served over RoCE until this is mended (--rdma iwarp ends this warning): %v", service.RoCEErr)
+		logrus.Warnf("not served over RoCE until this is repaired (--rdma iwarp ends this warning): %v", service.RoCEErr)
 	}
 	mapping, err := o.mapPorts(ctx, host, passed, bindings(srv.Programs(), service), o.locks.bindings(service))
 	if err != nil {

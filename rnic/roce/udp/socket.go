@@ -80,7 +80,7 @@ func newSocket(c net.PacketConn) *Socket {
 func options(fd int, six bool) error {
 	for name, nr := range map[string]uintptr{"recvmmsg": unix.SYS_RECVMMSG, "sendmmsg": unix.SYS_SENDMMSG} {
 		if _, _, e := unix.Syscall6(nr, uintptr(fd), 0, 0, unix.MSG_DONTWAIT, 0, 0); e == unix.ENOSYS || e == unix.EPERM {
-			return fmt.Errorf("%s is not to be had, which RoCE needs: %w", name, e)
+			return fmt.Errorf("%s is not available, which RoCE needs: %w", name, e)
 		}
 	}
 	if err := wantErrors(fd, six); err != nil {
