@@ -21,7 +21,6 @@ var kept = map[string]string{
 	"nfsclient.FS.Lchown":             "the counterpart of os.Lchown",
 	"nfsclient.FS.Truncate":           "the counterpart of os.Truncate",
 	"nfsclient.File.Chmod":            "the counterpart of os.File.Chmod",
-	"nfsclient.File.Name":             "the counterpart of os.File.Name",
 	"nfsclient.FileInfo.AccessTime":   "the other time beside ModTime",
 	"nfsclient.MountError.Path":       "what was refused, for those who take the error apart",
 	"nfsclient/fusefs.MountPoint.Dir": "for embedders: where it is mounted",

@@ -12,11 +12,12 @@ import (
 	"testing"
 )
 
-// Limits of a page, in words.
+// Limits of a page, in words, and of its length.
 const (
 	maxMeanSentence = 18
 	maxSentence     = 40
 	maxCell         = 40
+	maxLines        = 300
 )
 
 // unedited are the pages that do not keep these limits yet. The list only shrinks: a page that
@@ -45,6 +46,7 @@ var (
 type page struct {
 	sentences, cells []string
 	headless         int // tables with an empty cell in their header
+	lines            int
 }
 
 // words counts the words of a text; code is one word.
@@ -64,6 +66,7 @@ func readPage(text string) (p page) {
 		p.sentences = append(p.sentences, sentencesOf(strings.Join(paragraph, " "))...)
 		paragraph = nil
 	}
+	p.lines = strings.Count(text, "\n")
 	lines := strings.Split(fenced.ReplaceAllString(text, "\n"), "\n")
 	for i, line := range lines {
 		line = strings.TrimSpace(line)
@@ -126,6 +129,9 @@ func (p page) faults() (found []string) {
 			found = append(found, fmt.Sprintf("a cell of %d words, more than %d: %q", n, maxCell, c))
 		}
 	}
+	if p.lines > maxLines {
+		found = append(found, fmt.Sprintf("%d lines, more than %d", p.lines, maxLines))
+	}
 	if p.headless > 0 {
 		found = append(found, fmt.Sprintf("%d tables with an empty column header", p.headless))
 	}
@@ -170,6 +176,7 @@ func TestProseIsChecked(t *testing.T) {
 		"| a | b |\n|---|---|\n| " + long + " | x |\n":                                   1,
 		"| | b |\n|---|---|\n| x | |\n":                                                  1,
 		"| | |\n|---|---|\n| x | y |\n":                                                  1,
+		strings.Repeat("#\n", maxLines+1):                                                1,
 		"```\n" + long + "\n```\n":                                                       0,
 		"# " + long + "\n\nA [link](to/a/page.md).\n":                                    0,
 		"Code `" + long + "` is one word.\n":                                             0,

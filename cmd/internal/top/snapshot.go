@@ -40,7 +40,7 @@ type User struct {
 	Calls float64 `json:"calls"`
 }
 
-// The names of the figures that are used, which docs/admin.md promises.
+// The names of the figures that are used, which docs/monitor.md promises.
 const (
 	prefix = "nfsrdma_"
 

@@ -1,4 +1,4 @@
-// The images of deploy, built and run by podman as docs/admin.md says.
+// The images of deploy, built and run by podman as docs/deploy.md says.
 
 package program
 
@@ -139,7 +139,7 @@ func buildImages(t *testing.T, dir string) {
 	}
 }
 
-// runImage runs an image with further arguments, as docs/admin.md does, but in the network of the test, whose ports are its own.
+// runImage runs an image with further arguments, as docs/deploy.md does, but in the network of the test, whose ports are its own.
 func runImage(t *testing.T, args ...string) {
 	t.Helper()
 	var files syscall.Rlimit
