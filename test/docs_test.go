@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -22,7 +23,11 @@ func documents(t *testing.T) []string {
 	if err != nil || len(lab) == 0 {
 		t.Fatalf("%d experiments, %v", len(lab), err)
 	}
-	return append(append(docs, lab...), "../README.md", "../CONTRIBUTING.md", "../SECURITY.md", "linux/README.md")
+	made, err := filepath.Glob("../docs/reference/*.md")
+	if err != nil || len(made) == 0 {
+		t.Fatalf("%d pages of the reference, %v", len(made), err)
+	}
+	return append(slices.Concat(docs, lab, made), "../README.md", "../CONTRIBUTING.md", "../SECURITY.md", "linux/README.md")
 }
 
 // The README's function is the example's, to the byte; that one is compiled and run.

@@ -149,7 +149,11 @@ func TestProse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := readPage(string(text)).faults()
+		p := readPage(string(text))
+		if strings.HasPrefix(name, "docs/reference/") {
+			p.lines = 0 // these are looked up, not read
+		}
+		found := p.faults()
 		seen[name] = true
 		switch {
 		case !slices.Contains(unedited, name):

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -63,6 +65,23 @@ var refused = map[string]string{
 	"no_auth_nlm":    "locks have no options",
 	"secure_locks":   "locks have no options",
 	"insecure_locks": "locks have no options",
+}
+
+// A Word is an option as documents list it.
+type Word struct {
+	Name    string
+	Refused string // the reason; "": the option is accepted
+}
+
+// Words lists the options by name, those that are refused at the end.
+func Words() (words []Word) {
+	for _, name := range slices.Sorted(maps.Keys(options)) {
+		words = append(words, Word{name, ""})
+	}
+	for _, name := range slices.Sorted(maps.Keys(refused)) {
+		words = append(words, Word{name, refused[name]})
+	}
+	return words
 }
 
 // options reads a list of options up to a byte of stop or the end of the word.

@@ -35,19 +35,42 @@ func Completions() (list []string) {
 // helpWidth is how wide a line of several names gets.
 const helpWidth = 90
 
+// A Treatment is what becomes of an option.
+type Treatment = kind
+
+// The treatments.
+const (
+	Works   = done    // as its help says
+	Same    = same    // as another option, or as the default
+	Ignored = ignored // without effect, for the reason in its help
+	Refused = refused // with an error
+)
+
+// A Row is one line of the table of options: options that share their help stand together.
+type Row struct {
+	Treatment Treatment
+	Usage     []string // each as it is written
+	Help      string
+}
+
+// Rows lists all options, in the order of the help text.
+func Rows() (rows []Row) {
+	for i, x := range options {
+		if last := len(rows) - 1; i > 0 && x.kind != done && x.kind == options[i-1].kind && x.help == options[i-1].help {
+			rows[last].Usage = append(rows[last].Usage, x.usage())
+			continue
+		}
+		rows = append(rows, Row{x.kind, []string{x.usage()}, x.help})
+	}
+	return append(rows, Row{ignored, []string{"x-…", "X-…"}, "accepted: for others that read fstab(5)"})
+}
+
 // Help describes all options, one a line; they are indented so that manual pages keep the lines.
 func Help() string {
 	var b strings.Builder
-	var names []string
-	for i, x := range options {
-		names = append(names, x.usage())
-		if x.kind != done && i+1 < len(options) && options[i+1].kind == x.kind && options[i+1].help == x.help {
-			continue
-		}
-		appendHelp(&b, names, x.kind, x.help)
-		names = nil
+	for _, r := range Rows() {
+		appendHelp(&b, r.Usage, r.Treatment, r.Help)
 	}
-	appendHelp(&b, []string{"x-…", "X-…"}, ignored, "accepted: for others that read fstab(5)")
 	return b.String()
 }
 

@@ -201,7 +201,9 @@ func TestDashboardAndAlerts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	addr, _ := servedFigures(t, ctx)
-	all := readExposition(scrape(addr))
+	text := scrape(addr)
+	checkTypes(t, text)
+	all := readExposition(text)
 	dashboard, alerts := dashboardUses(t), alertUses(t)
 	if len(dashboard) < 20 || len(alerts) < 5 {
 		t.Errorf("%d expressions in the dashboard, %d in the alerts", len(dashboard), len(alerts))
@@ -224,6 +226,28 @@ func TestDashboardAndAlerts(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if strings.HasPrefix(name, namespace+"_") && !used[name] {
 			t.Errorf("the dashboard does not show %s", name)
+		}
+	}
+}
+
+// checkTypes compares the metrics of a server with those that documents list.
+func checkTypes(t *testing.T, exposed string) {
+	t.Helper()
+	list, err := Metrics()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	for _, m := range list {
+		want[m.Name] = m.Type
+	}
+	found := regexp.MustCompile(`(?m)^# TYPE (`+namespace+`_\w+) (\w+)$`).FindAllStringSubmatch(exposed, -1)
+	if len(found) < 20 {
+		t.Errorf("%d metrics, want at least 20", len(found))
+	}
+	for _, m := range found {
+		if want[m[1]] != m[2] {
+			t.Errorf("%s is a %s, listed as %q", m[1], m[2], want[m[1]])
 		}
 	}
 }

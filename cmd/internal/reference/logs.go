@@ -1,0 +1,290 @@
+// The page of log messages: every call of a log in the server's packages, with its level, text and fields.
+
+package reference
+
+import (
+	"fmt"
+	"go/ast"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// areas are the folders whose lines a server logs, each with what they are about. A folder without subfolders is itself alone.
+var areas = []struct{ dir, title string }{
+	{"cmd/nfsrdmad/program", "Program, exports file and listeners"},
+	{"nfsserver", "NFS and MOUNT"},
+	{"nfsserver/nlm", "Locks"},
+	{"transport", "Connections and calls"},
+	{"cmd/internal/audit", "Audit log"},
+	{"cmd/internal/mounter", "Mounts (nfsrdma mount --log-file)"},
+}
+
+// A message is one line of the log.
+type message struct {
+	level, text string
+	fields      []string
+}
+
+func writeLogMessages(w *writer, m *module, _ Programs) error {
+	w.line("`nfsrdmad serve --log-level` sets the lowest level that is logged, `--log-format json` writes JSON lines. A `…` stands for a value.")
+	w.line("Lines about a peer are limited to one per second for each text; `suppressed` counts those left out.")
+	for _, a := range areas {
+		p, err := m.folder(a.dir)
+		if err != nil {
+			return err
+		}
+		all := p.messages()
+		if len(all) == 0 {
+			return fmt.Errorf("no messages in %s", a.dir)
+		}
+		w.line("\n## %s", a.title)
+		w.table("Level", "Message", "Fields")
+		for _, msg := range all {
+			w.row(msg.level, code(strings.ReplaceAll(msg.text, "`", "'")), codes(msg.fields))
+		}
+	}
+	return nil
+}
+
+// messages lists what a package logs, each text once, in the order of texts.
+func (p *folder) messages() (all []message) {
+	for _, f := range p.files {
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Body == nil {
+				continue
+			}
+			ast.Inspect(fn.Body, func(n ast.Node) bool {
+				if call, ok := n.(*ast.CallExpr); ok {
+					all = append(all, p.logged(fn, call)...)
+				}
+				return true
+			})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b message) int { return strings.Compare(a.text, b.text) })
+	return slices.CompactFunc(all, func(a, b message) bool { return a.text == b.text && a.level == b.level })
+}
+
+var levels = map[string]string{"Debug": "debug", "Info": "info", "Warn": "warning", "Error": "error", "Line": "notice"}
+
+// logged is what a call logs. A text that is a parameter of the function around it is looked up in the calls of that.
+func (p *folder) logged(fn *ast.FuncDecl, call *ast.CallExpr) (all []message) {
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || len(call.Args) == 0 {
+		return nil
+	}
+	level := levels[strings.TrimSuffix(sel.Sel.Name, "f")]
+	if level == "" || !isLog(sel.X) {
+		return nil
+	}
+	msg := message{level: level, fields: fieldsOf(fn, call)}
+	for _, text := range p.texts(fn, call.Args[0]) {
+		msg.text = values(text)
+		if letter.MatchString(msg.text) { // and not the text of an error alone
+			all = append(all, msg)
+		}
+	}
+	return all
+}
+
+// isLog reports whether an expression is logrus, an entry of it, or a log of the module.
+func isLog(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name == "logrus" || e.Name == "log"
+	case *ast.SelectorExpr:
+		return e.Sel.Name == "log"
+	case *ast.CallExpr:
+		s, ok := e.Fun.(*ast.SelectorExpr)
+		return ok && isLog(s.X)
+	}
+	return false
+}
+
+// texts are what a message can be.
+func (p *folder) texts(fn *ast.FuncDecl, e ast.Expr) (all []string) {
+	name, n := "", ast.Expr(nil)
+	ast.Inspect(e, func(x ast.Node) bool {
+		if id, ok := x.(*ast.Ident); ok && name == "" && isLocal(fn, id.Name) {
+			name, n = id.Name, id
+		}
+		return true
+	})
+	before := ""
+	switch e := e.(type) {
+	case *ast.Ident:
+	case *ast.BinaryExpr:
+		if e.Y != n {
+			return []string{text(e)}
+		}
+		before = text(e.X)
+	default:
+		return []string{text(e)}
+	}
+	for _, s := range p.assigned(fn, name) {
+		all = append(all, before+s)
+	}
+	if len(all) == 0 {
+		all = []string{text(e)}
+	}
+	return all
+}
+
+// isLocal reports whether a function has a parameter or variable of a name.
+func isLocal(fn *ast.FuncDecl, name string) bool {
+	if parameter(fn, name) >= 0 {
+		return true
+	}
+	found := false
+	ast.Inspect(fn.Body, func(x ast.Node) bool {
+		switch x := x.(type) {
+		case *ast.AssignStmt:
+			for _, l := range x.Lhs {
+				id, ok := l.(*ast.Ident)
+				found = found || ok && id.Name == name
+			}
+		case *ast.ValueSpec:
+			for _, id := range x.Names {
+				found = found || id.Name == name
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// parameter is the place of a function's parameter, or -1.
+func parameter(fn *ast.FuncDecl, name string) int {
+	at := 0
+	for _, f := range fn.Type.Params.List {
+		for _, n := range f.Names {
+			if n.Name == name {
+				return at
+			}
+			at++
+		}
+	}
+	return -1
+}
+
+// assigned are the literals that a variable of a function is given: by assignment, by the calls of the function, or as the
+// results of a function of the package.
+func (p *folder) assigned(fn *ast.FuncDecl, name string) (all []string) {
+	if at := parameter(fn, name); at >= 0 {
+		p.inspect(func(x ast.Node) {
+			if call, ok := x.(*ast.CallExpr); ok && called(call) == fn.Name.Name && at < len(call.Args) && isLiteral(call.Args[at]) {
+				all = append(all, text(call.Args[at]))
+			}
+		})
+		return all
+	}
+	ast.Inspect(fn.Body, func(x ast.Node) bool {
+		s, ok := x.(*ast.AssignStmt)
+		if !ok {
+			return true
+		}
+		for i, l := range s.Lhs {
+			if id, ok := l.(*ast.Ident); !ok || id.Name != name {
+				continue
+			}
+			if len(s.Rhs) == len(s.Lhs) && text(s.Rhs[i]) != "…" {
+				all = append(all, text(s.Rhs[i]))
+			} else if call, ok := s.Rhs[0].(*ast.CallExpr); ok {
+				all = append(all, p.results(called(call))...)
+			}
+		}
+		return true
+	})
+	return all
+}
+
+// results are the literals that a function of the package returns first.
+func (p *folder) results(name string) (all []string) {
+	fn := p.funcs[name]
+	if fn == nil || fn.Body == nil {
+		return nil
+	}
+	ast.Inspect(fn.Body, func(x ast.Node) bool {
+		if r, ok := x.(*ast.ReturnStmt); ok && len(r.Results) > 0 {
+			if s := text(r.Results[0]); s != "…" && s != "" {
+				all = append(all, s)
+			}
+		}
+		return true
+	})
+	return all
+}
+
+func (p *folder) inspect(f func(ast.Node)) {
+	for _, file := range p.files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			f(n)
+			return true
+		})
+	}
+}
+
+// called is the name of the function or method that is called.
+func called(call *ast.CallExpr) string {
+	switch f := call.Fun.(type) {
+	case *ast.Ident:
+		return f.Name
+	case *ast.SelectorExpr:
+		return f.Sel.Name
+	}
+	return ""
+}
+
+// fieldsOf are the keys of the fields that a call logs: in its arguments, in a variable of theirs, or by WithField.
+func fieldsOf(fn *ast.FuncDecl, call *ast.CallExpr) (keys []string) {
+	add := func(n ast.Node) {
+		ast.Inspect(n, func(x ast.Node) bool {
+			if kv, ok := x.(*ast.KeyValueExpr); ok && isLiteral(kv.Key) {
+				keys = append(keys, text(kv.Key))
+			}
+			return true
+		})
+	}
+	for _, arg := range call.Args[1:] {
+		add(arg)
+		if id, ok := arg.(*ast.Ident); ok {
+			ast.Inspect(fn.Body, func(x ast.Node) bool {
+				s, ok := x.(*ast.AssignStmt)
+				if !ok {
+					return true
+				}
+				switch l := s.Lhs[0].(type) {
+				case *ast.Ident:
+					if l.Name == id.Name {
+						add(s.Rhs[0])
+					}
+				case *ast.IndexExpr:
+					if v, ok := l.X.(*ast.Ident); ok && v.Name == id.Name && isLiteral(l.Index) {
+						keys = append(keys, text(l.Index))
+					}
+				}
+				return true
+			})
+		}
+	}
+	ast.Inspect(call.Fun, func(x ast.Node) bool {
+		if c, ok := x.(*ast.CallExpr); ok && called(c) == "WithField" && isLiteral(c.Args[0]) {
+			keys = append(keys, text(c.Args[0]))
+		}
+		return true
+	})
+	return keys
+}
+
+var letter = regexp.MustCompile(`[a-z]{2}`)
+
+var verb = regexp.MustCompile(`%[-+# 0]*(\d+|\*)?(\.(\d+|\*))?[a-zA-Z]`)
+
+// values writes a format with a "…" for each of its values.
+func values(format string) string {
+	s := strings.ReplaceAll(verb.ReplaceAllString(format, "…"), "%%", "%")
+	s = strings.ReplaceAll(s, "……", "…")
+	return strings.Join(strings.Fields(s), " ")
+}

@@ -1,0 +1,113 @@
+// Package reference writes the pages of docs/reference from the code: commands, options, metrics, exit statuses, JSON, log
+// messages and limits.
+package reference
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Programs are the command lines that the pages describe.
+type Programs struct{ Client, Server *cobra.Command }
+
+// A page is a file of docs/reference.
+type page struct {
+	name, title string
+	about       string // what it lists, for the index
+	write       func(*writer, *module, Programs) error
+}
+
+var pages = []page{
+	{"commands.md", "Commands", "every command with its flags", writeCommands},
+	{"mount-options.md", "Mount options", "what `nfsrdma mount -o` and `/etc/fstab` accept", writeMountOptions},
+	{"export-options.md", "Export options", "what an exports file accepts", writeExportOptions},
+	{"metrics.md", "Metrics", "what `nfsrdmad serve --metrics-addr` has for Prometheus", writeMetrics},
+	{"exit-status.md", "Exit status", "the exit status of each command", writeStatuses},
+	{"json.md", "JSON output", "the keys of each command's `--json`", writeJSON},
+	{"log-messages.md", "Log messages", "the lines that the server logs, with level and fields", writeLogMessages},
+	{"limits.md", "Limits", "the largest sizes and counts, and the timeouts", writeLimits},
+}
+
+// Update is the command that writes the pages.
+const Update = "go test ./cmd/nfsrdma -run TestReference -update"
+
+// Pages returns the text of each page by its name. root is the folder of the module's source.
+func Pages(root string, p Programs) (map[string]string, error) {
+	m, err := load(root)
+	if err != nil {
+		return nil, err
+	}
+	p.Client.InitDefaultCompletionCmd()
+	p.Server.InitDefaultCompletionCmd()
+	all := map[string]string{"README.md": index()}
+	for _, page := range pages {
+		w := &writer{}
+		w.head(page.title)
+		if err := page.write(w, m, p); err != nil {
+			return nil, fmt.Errorf("%s: %w", page.name, err)
+		}
+		all[page.name] = w.String()
+	}
+	return all, nil
+}
+
+// index is the page that lists the others.
+func index() string {
+	w := &writer{}
+	w.head("Reference")
+	for _, page := range pages {
+		w.line("- [%s](%s): %s", page.title, page.name, page.about)
+	}
+	return w.String()
+}
+
+// A writer collects Markdown.
+type writer struct{ strings.Builder }
+
+func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+
+// head begins a page.
+func (w *writer) head(title string) {
+	w.line("# %s\n\nThis page is generated from the code by `%s`.\n", title, Update)
+}
+
+// table begins a table with a header for each column.
+func (w *writer) table(columns ...string) {
+	w.line("")
+	w.row(columns...)
+	w.line("|%s", strings.Repeat("---|", len(columns)))
+}
+
+func (w *writer) row(cells ...string) {
+	for i, c := range cells {
+		cells[i] = strings.ReplaceAll(strings.Join(strings.Fields(c), " "), "|", `\|`)
+	}
+	w.line("| %s |", strings.Join(cells, " | "))
+}
+
+// block writes lines as they are.
+func (w *writer) block(text string) { w.line("\n```text\n%s\n```", strings.Trim(text, "\n")) }
+
+// code is a span of code; "" stays empty.
+func code(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "`" + s + "`"
+}
+
+// codes are spans of code, separated by commas.
+func codes(list []string) string {
+	spans := make([]string, len(list))
+	for i, s := range list {
+		spans[i] = code(s)
+	}
+	return strings.Join(spans, ", ")
+}
+
+// prose is a text of the code as a cell: angle brackets and asterisks are no markup there.
+func prose(s string) string {
+	return strings.NewReplacer("<", "&lt;", "*", `\*`, "_", `\_`).Replace(s)
+}

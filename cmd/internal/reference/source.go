@@ -1,0 +1,132 @@
+// The source of the module, parsed: declarations with their comments.
+
+package reference
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+const modulePath = "github.com/nfsrdma/nfsrdma/"
+
+// A module is the packages of the module by folder, without tests.
+type module struct {
+	fset *token.FileSet
+	dirs map[string]*folder
+}
+
+// A folder is one package.
+type folder struct {
+	dir   string
+	files []*ast.File
+	types map[string]*ast.TypeSpec
+	funcs map[string]*ast.FuncDecl // functions and methods by name; of methods with the same name, the last
+}
+
+// load parses all packages below root. Other modules below it are left out.
+func load(root string) (*module, error) {
+	m := &module{fset: token.NewFileSet(), dirs: map[string]*folder{}}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "test" || otherModule(path)):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		file, err := parser.ParseFile(m.fset, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		dir, err := filepath.Rel(root, filepath.Dir(path))
+		if err == nil {
+			m.add(filepath.ToSlash(dir), file)
+		}
+		return err
+	})
+	return m, err
+}
+
+func otherModule(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return err == nil
+}
+
+// add puts a file to its package.
+func (m *module) add(dir string, file *ast.File) {
+	p := m.dirs[dir]
+	if p == nil {
+		p = &folder{dir: dir, types: map[string]*ast.TypeSpec{}, funcs: map[string]*ast.FuncDecl{}}
+		m.dirs[dir] = p
+	}
+	p.files = append(p.files, file)
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			p.funcs[d.Name.Name] = d
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				if t, ok := s.(*ast.TypeSpec); ok {
+					p.types[t.Name.Name] = t
+				}
+			}
+		}
+	}
+}
+
+// folder is the package of a folder.
+func (m *module) folder(dir string) (*folder, error) {
+	if p := m.dirs[dir]; p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("there is no package in %s", dir)
+}
+
+// imported is the package of the module that a file calls name; nil: none.
+func (m *module) imported(p *folder, pos token.Pos, name string) *folder {
+	for _, f := range p.files {
+		if pos < f.FileStart || pos >= f.FileEnd {
+			continue
+		}
+		for _, i := range f.Imports {
+			path, _ := strconv.Unquote(i.Path.Value)
+			dir, ours := strings.CutPrefix(path, modulePath)
+			if ours && (i.Name != nil && i.Name.Name == name || i.Name == nil && m.dirs[dir] != nil && m.dirs[dir].files[0].Name.Name == name) {
+				return m.dirs[dir]
+			}
+		}
+	}
+	return nil
+}
+
+// text is a string that an expression is: of literals, and what stands between them as "…".
+func text(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		if s, err := strconv.Unquote(e.Value); err == nil && e.Kind == token.STRING {
+			return s
+		}
+	case *ast.BinaryExpr:
+		if e.Op == token.ADD {
+			return text(e.X) + text(e.Y)
+		}
+	case *ast.CallExpr:
+		if len(e.Args) > 0 && isLiteral(e.Args[0]) { // fmt.Sprintf, or a conversion
+			return text(e.Args[0])
+		}
+	}
+	return "…"
+}
+
+func isLiteral(e ast.Expr) bool {
+	l, ok := e.(*ast.BasicLit)
+	return ok && l.Kind == token.STRING
+}

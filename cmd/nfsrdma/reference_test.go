@@ -1,0 +1,56 @@
+// The pages of docs/reference: what the code makes of them is what is there.
+
+package main
+
+import (
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/reference"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
+	"github.com/nfsrdma/nfsrdma/cmd/nfsrdmad/program"
+)
+
+var update = flag.Bool("update", false, "write docs/reference")
+
+func TestReference(t *testing.T) {
+	const dir = "../../docs/reference"
+	pages, err := reference.Pages("../..", reference.Programs{Client: newRoot(&session.Session{}), Server: program.NewRoot(nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range pages {
+		path := filepath.Join(dir, name)
+		if *update {
+			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != want {
+			t.Errorf("%s is out of date: run %s", path, reference.Update)
+		}
+	}
+	there, err := filepath.Glob(dir + "/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range there {
+		there[i] = filepath.Base(there[i])
+	}
+	if want := slices.Sorted(maps.Keys(pages)); !slices.Equal(there, want) {
+		t.Errorf("%s has %q, want %q", dir, there, want)
+	}
+}

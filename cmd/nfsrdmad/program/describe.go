@@ -1,0 +1,57 @@
+// The metrics as documents list them.
+
+package program
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// A Metric is one that --metrics-addr has.
+type Metric struct {
+	Name, Type, Help string
+	Labels           []string
+}
+
+// described is the text of a description, the only way to read one.
+var described = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), unit: "[^"]*", constLabels: \{\}, variableLabels: \{(.*)\}\}$`)
+
+// Metrics lists what is registered, those of Go and of the process apart, in the order of their descriptions.
+func Metrics() (list []Metric, err error) {
+	m := newMetrics(nil)
+	m.watch(nil, nil, nil)
+	all := make(chan *prometheus.Desc)
+	go func() {
+		m.registry.Describe(all)
+		close(all)
+	}()
+	for d := range all {
+		if !strings.HasPrefix(d.String(), `Desc{fqName: "`+namespace+"_") {
+			continue
+		}
+		parts := described.FindStringSubmatch(d.String())
+		if parts == nil {
+			err = fmt.Errorf("a description that cannot be read: %s", d)
+			continue
+		}
+		name, _ := strconv.Unquote(parts[1])
+		help, _ := strconv.Unquote(parts[2])
+		list = append(list, Metric{name, metricType(name), help, strings.FieldsFunc(parts[3], func(r rune) bool { return r == ',' || r == ' ' })})
+	}
+	return list, err
+}
+
+// metricType is the type of a metric by Prometheus's conventions for names.
+func metricType(name string) string {
+	switch {
+	case strings.HasSuffix(name, "_total"):
+		return "counter"
+	case strings.HasSuffix(name, "_duration_seconds"):
+		return "histogram"
+	}
+	return "gauge"
+}
