@@ -1,9 +1,20 @@
 // A message: an XDR stream and the items taken out of it.
 
-// Package chunks is what RPC-over-RDMA (RFC 8166) does to a message: the
-// segments and lists that name memory, the Positions that tie them to the XDR
-// stream, the choice between inline, chunks and long messages, and the layout
-// of bytes over segments. It is pure: it does no I/O and holds no state.
+// Package chunks has the chunk lists of RPC-over-RDMA (RFC 8166): the segments and lists
+// that name memory, the Positions that tie them to the XDR stream, the choice between
+// inline, chunks and long messages, and the layout of bytes over segments. Use it to take
+// messages apart, or to build them, without package rpcrdma. It does no I/O and has no state.
+//
+//	data := chunks.Segment{Handle: 0x1234, Length: uint32(len(call.Items[0].Data)), Offset: 0x1000}
+//	lists := chunks.Lists{Read: []chunks.ReadSegment{{Position: call.Position(0), Segment: data}}}
+//	header := lists.Append(nil) // after the four fixed words of the header
+//
+//	var got chunks.Lists
+//	if _, err := got.Parse(header); err != nil {
+//		log.Fatal(err)
+//	}
+//
+// Until version 1 a release can change these names. CHANGELOG.md lists each change.
 package chunks
 
 import "github.com/nfsrdma/nfsrdma/xdr"

@@ -8,12 +8,61 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 )
+
+// Serve a directory of this machine over RDMA and TCP, and stop without losing a call.
+func ExampleNew() {
+	dir, err := os.MkdirTemp("", "served-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.WriteFile(filepath.Join(dir, "greeting"), []byte("hello from the disk"), 0o644); err != nil {
+		log.Fatal(err)
+	}
+
+	tree, err := osfs.New(dir, osfs.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	server, err := nfsserver.New(nfsserver.Options{
+		Squash:  nfsserver.Squash{All: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())},
+		Exports: []nfsserver.Export{{Name: "/share", FS: tree, ReadOnly: true}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close() // and the tree
+	service, err := server.Start(nfsserver.Listen{TCP: "127.0.0.1:0", RDMA: "127.0.0.1:0"})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	ctx := context.Background()
+	client, err := nfsclient.Dial(ctx, service.RDMAAddr.String(), nfsclient.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	share, err := client.Mount(ctx, "/share")
+	if err != nil {
+		log.Fatal(err)
+	}
+	content, err := share.ReadFile(ctx, "greeting")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s\n", content)
+	client.Close()
+	service.Shutdown(ctx) // takes no more calls, and waits for those that run
+	// Output: hello from the disk
+}
 
 // A shouting tree shows the content of another one in capital letters, and takes
 // none. What it does not say itself, the tree that it wraps does.

@@ -1,17 +1,42 @@
 // The server: its exports and what is common to all of its procedures.
 
-// Package nfsserver serves file trees by NFS version 3 and MOUNT version 3 (RFC 1813).
+// Package nfsserver serves file trees by NFS version 3 and MOUNT version 3 (RFC 1813),
+// over RDMA and TCP. Use it to export a directory (package osfs), memory (memfs) or a
+// file tree of your own, an FS, from a program.
 //
-// A Server holds exports, each a name and an FS, and gives the programs to be
-// served: the same tables over RDMA and over TCP. As whom a call acts is found out
-// here, from its AUTH_SYS caller (identity.go); what that user may do the FS decides,
-// or the kernel below it. Attributes before and after a change are taken under a lock of the object, so
-// that no change through this server comes between them (locks.go).
+//	tree, err := osfs.New(dir, osfs.Options{})
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	server, err := nfsserver.New(nfsserver.Options{
+//		Squash:  nfsserver.Squash{All: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())},
+//		Exports: []nfsserver.Export{{Name: "/share", FS: tree, ReadOnly: true}},
+//	})
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	defer server.Close() // and the tree
+//	service, err := server.Start(nfsserver.Listen{TCP: "127.0.0.1:0", RDMA: "127.0.0.1:0"})
+//
+// test/examples/readonly of this module is a whole program that serves a tree of its
+// own, an archive. An FS needs the methods of the interface FS only. The other interfaces
+// here (ACLer, Locker, QuickReader, LaterReader and so on) are for an FS that can do more.
+//
+// A Server holds exports, each a name and an FS, and has the programs to serve: the
+// same tables over RDMA and over TCP. Options.Squash and the rules of the export
+// determine the user as whom a call acts. The FS, or the kernel below it, decides about
+// the permissions of that user.
 //
 // Durability: UNSTABLE data is on stable storage after COMMIT, DATA_SYNC and
 // FILE_SYNC data before the reply, and so is every change of names and
 // attributes unless Options.AsyncNames is set.
+//
+// Until version 1 a release can change these names. CHANGELOG.md lists each change.
 package nfsserver
+
+// Internals: identity.go finds the user of a call. Attributes before and after a change
+// are taken under a lock of the object (locks.go), so that no change through this server
+// comes between them.
 
 import (
 	"crypto/rand"

@@ -1,11 +1,31 @@
 // The package's story: the life of a READ and of a WRITE, credit by credit.
 
 // Package rpcrdma is RPC-over-RDMA version 1 (RFC 8166) over the verbs of
-// package rnic: connections on which RPC calls are made and served. It knows
-// messages (package chunks), not what they say: which items of a call or a
-// result may travel as chunks is for the upper layer to tell, by taking them
-// out of the XDR stream or leaving them in.
+// package rnic: connections on which RPC calls are made and served. It carries
+// messages (package chunks) of any content. An upper layer chooses the items of a
+// call or a result that may travel as chunks: it takes them out of the XDR stream.
+// Use it for messages that are not ONC RPC version 2; package transport has that.
 //
+//	c, err := rpcrdma.Dial(ctx, dev, l.Addr().String(), rpcrdma.Config{})
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	defer c.Close()
+//	k := c.NewCall()
+//	defer k.Release()
+//	k.Msg = chunks.Message{Stream: e.Bytes()}
+//	k.MaxReply = 12               // XID, direction, length of the item
+//	k.Sink = make([]byte, 64<<10) // more than fits inline, so it is offered as a Write chunk
+//	if err := c.Do(ctx, k); err != nil {
+//		log.Fatal(err)
+//	}
+//
+// Accept makes a connection of a request that a listener has returned; its
+// Config.Handler serves the calls.
+//
+// Until version 1 a release can change these names. CHANGELOG.md lists each change.
+package rpcrdma
+
 // # Two roles
 //
 // A Conn is set-up, completions and the end. The requester makes calls, the responder
@@ -77,4 +97,3 @@
 // ours take their place, and stay, as XID and credit do, until the late reply. Faults of
 // RDMA end the connection, as does a peer that overdraws its credits or lets all
 // work stand still; then every Call fails with a ClosedError.
-package rpcrdma

@@ -48,7 +48,6 @@ var kept = map[string]string{
 	"transport.Call.Ctx":              "for programs of one's own: ends with the connection",
 	"xdr.Decoder.Int":                 "XDR's types, whole",
 	"xdr.Encoder.Int":                 "XDR's types, whole",
-	"xdr.Marshal":                     "the counterpart of Unmarshal",
 }
 
 // isLibrary reports whether a package, named without the module, may be imported by users.

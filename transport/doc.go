@@ -2,8 +2,33 @@
 
 // Package transport is ONC RPC version 2 (RFC 5531): it serves tables of
 // procedures, and calls those of others, over TCP with record marking and over
-// RPC-over-RDMA (RFC 8166) alike.
+// RPC-over-RDMA (RFC 8166) alike. Use it to serve or call an RPC program of your own.
 //
+//	server := transport.NewServer(transport.ServerConfig{}, &transport.Program{
+//		Name: "BLOB", Number: number, Version: version,
+//		Procs: []transport.Procedure{
+//			0: {Name: "NULL", Inline: true, Idempotent: true, Run: func(*transport.Call) error { return nil }},
+//			1: {Name: "FETCH", Idempotent: true, Run: fetch},
+//		},
+//	})
+//	device := iwarp.Open(rnic.DeviceConfig{})
+//	rdma, err := device.Listen("tcp", "127.0.0.1:0")
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	go server.ServeRDMA(device, rdma)
+//
+// A client has DialRDMA and DialTCP; Client.Call makes a call. The examples show both ends, and
+// test/examples/rpc of this module is a whole program.
+//
+// What a peer can make a Server hold is bounded: calls of a connection by Workers
+// (TCP is read no further) or its credits (RDMA), bytes of large arguments and
+// results by budgets, records by size and number of fragments, half records and
+// unread replies by time, connections by number.
+//
+// Until version 1 a release can change these names. CHANGELOG.md lists each change.
+package transport
+
 // # The life of an inbound call
 //
 // A message comes in on the receive loop of its connection: a record that has
@@ -35,11 +60,3 @@
 // the connection ends, or is silent for too long, it is given up and the call
 // goes again over a new one; that a call is done once all the same is what the
 // server's duplicate request cache is for.
-//
-// # Bounds
-//
-// What a peer can make a Server hold is bounded: calls of a connection by its
-// gate (TCP is read no further) or its credits (RDMA), bytes of large
-// arguments and results by budgets, records by size and number of fragments,
-// half records and unread replies by time, connections by number.
-package transport

@@ -1,16 +1,19 @@
-// A program of one's own, served over TCP and RDMA alike.
+// Examples of use: a program of one's own over TCP and RDMA, its calls, who may make them, and its end.
 
 package transport_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
+	"net"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
 // blobArgs asks for size bytes; blob is the answer, whose data travels as one
@@ -40,8 +43,11 @@ func fetch(c *transport.Call) error {
 	return nil
 }
 
+// The number of the program: 0x20000000 and up are free for local use.
+const number, version = 0x20001234, 1
+
+// Serve one program over both transports, and call it over both.
 func Example() {
-	const number, version = 0x20001234, 1
 	server := transport.NewServer(transport.ServerConfig{}, &transport.Program{
 		Name: "BLOB", Number: number, Version: version,
 		Procs: []transport.Procedure{
@@ -84,4 +90,93 @@ func Example() {
 	// Output:
 	// 65536 xxx
 	// 65536 xxx
+}
+
+// serveBlobs serves the program of the examples over RDMA. authorize may be nil.
+func serveBlobs(authorize func(*transport.Call) oncrpc.AuthStat) (*transport.Server, *rnic.Device, net.Addr) {
+	server := transport.NewServer(transport.ServerConfig{}, &transport.Program{
+		Name: "BLOB", Number: number, Version: version, Authorize: authorize,
+		Procs: []transport.Procedure{
+			0: {Name: "NULL", Inline: true, Idempotent: true, Run: func(*transport.Call) error { return nil }},
+			1: {Name: "FETCH", Idempotent: true, Run: fetch},
+		},
+	})
+	device := iwarp.Open(rnic.DeviceConfig{})
+	listener, err := device.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	go server.ServeRDMA(device, listener)
+	return server, device, listener.Addr()
+}
+
+// MaxReply is the most bytes of the results without the item that goes to the sink. Over RDMA the sink is offered to
+// the server as memory to write to, so the item is in it when Call returns.
+func ExampleClient_Call() {
+	ctx := context.Background()
+	server, device, addr := serveBlobs(nil)
+	defer server.Shutdown(ctx)
+	client, err := transport.DialRDMA(ctx, device, addr.String(), transport.ClientConfig{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	proc := &transport.Proc{Prog: number, Vers: version, Proc: 1, Name: "FETCH", MaxReply: 4} // the length of the item
+	sink := make([]byte, 10_000)
+	var result blob
+	if err := client.Call(ctx, proc, blobArgs{10_000}, &result, sink, 0); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(result.data), "bytes, in the sink:", &result.data[0] == &sink[0])
+
+	err = client.Call(ctx, proc, blobArgs{10_000}, &result, sink[:100], 0) // which is too small
+	fmt.Println(errors.Is(err, transport.ErrNoRoom))
+	// Output:
+	// 10000 bytes, in the sink: true
+	// true
+}
+
+// Shutdown waits for the calls that run. Those that come later find no server.
+func ExampleServer_Shutdown() {
+	ctx := context.Background()
+	server, device, addr := serveBlobs(nil)
+	client, err := transport.DialRDMA(ctx, device, addr.String(), transport.ClientConfig{MaxRetries: -1})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	server.Shutdown(ctx) // a ctx that ends first ends the calls
+	proc := &transport.Proc{Prog: number, Vers: version, Proc: 0, Name: "NULL"}
+	fmt.Println(client.Call(ctx, proc, nil, nil, nil, 0) != nil)
+	// Output: true
+}
+
+// Authorize is asked before each call but those of procedure 0. What AUTH_SYS says is the word of the client's
+// machine: decide by Remote, or by Owner for a client of this machine, too.
+func ExampleProgram_authorize() {
+	ctx := context.Background()
+	server, device, addr := serveBlobs(func(c *transport.Call) oncrpc.AuthStat {
+		if c.Cred.Flavor == oncrpc.FlavorSys && c.Cred.UID == 1000 {
+			return oncrpc.AuthOK
+		}
+		return oncrpc.AuthTooWeak
+	})
+	defer server.Shutdown(ctx)
+	proc := &transport.Proc{Prog: number, Vers: version, Proc: 1, Name: "FETCH", MaxReply: 4}
+	for _, uid := range []uint32{1000, 1001} {
+		config := transport.ClientConfig{Cred: transport.Cred{Flavor: oncrpc.FlavorSys, UID: uid}}
+		client, err := transport.DialRDMA(ctx, device, addr.String(), config)
+		if err != nil {
+			log.Fatal(err)
+		}
+		var result blob
+		err = client.Call(ctx, proc, blobArgs{3}, &result, make([]byte, 3), 0)
+		fmt.Printf("user %d: %q %v\n", uid, result.data, err)
+		client.Close()
+	}
+	// Output:
+	// user 1000: "xxx" <nil>
+	// user 1001: "" rpc: credentials refused (AUTH_TOOWEAK)
 }

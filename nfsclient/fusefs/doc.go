@@ -1,13 +1,27 @@
 // The package: what it offers, and its rooms.
 
-// Package fusefs mounts an nfsclient.FS on a directory by way of FUSE, so that any program has it:
-// with no kernel NFS client, and no other privilege than FUSE's own.
+// Package fusefs mounts an nfsclient.FS on a directory by way of FUSE, so that any program can use
+// it, without the kernel's NFS client, and with no other privilege than FUSE's own.
 //
-// It means what nfs(5) says that an NFSv3 mount means: close-to-open consistency, an
-// attribute cache with growing times, weak cache consistency, permissions that the server
-// decides for the caller himself, hidden names for files that are removed while open.
+//	client, err := nfsclient.Dial(ctx, "server.example", nfsclient.Options{CallTimeout: -1}) // hard
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	defer client.Close()
+//	export, err := client.Mount(ctx, "/export")
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	mount, err := fusefs.Mount(ctx, export, "/mnt", fusefs.Options{Source: "server.example:/export"})
 //
-// Its rooms, in the order in which a request of the kernel goes through them:
+// It behaves as nfs(5) describes an NFSv3 mount: close-to-open consistency, an attribute cache with
+// growing times, weak cache consistency, permissions that the server decides for the calling user,
+// and hidden names for files that are removed while they are open.
+//
+// Until version 1 a release can change these names. CHANGELOG.md lists each change.
+package fusefs
+
+// The parts, in the order in which a request of the kernel goes through them:
 //
 //   - request.go, creds.go: who asks, and what ends the request.
 //   - lookup.go, access.go, open.go, io.go, dirs.go, setattr.go, create.go, remove.go,
@@ -22,4 +36,3 @@
 //   - dropping.go: dropping pages of the kernel, which can take long.
 //   - io.go joins nfsclient/datapath, which has written data until it is stable, and locks.go
 //     nfsclient/nlm, which has the locks.
-package fusefs

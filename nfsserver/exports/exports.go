@@ -1,10 +1,20 @@
 // What an exports file says: directories, clients, and what each of them may do.
 
-// Package exports reads files in the grammar of exports(5) and finds out which of their rules a client falls under.
+// Package exports reads files in the grammar of exports(5) and finds the rule that a client falls
+// under. An Export of a file is the Rules of an nfsserver.Export.
+//
+//	file, err := exports.Parse("exports", []byte("/srv/data 192.168.1.0/24(rw) *(ro)\n"))
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	match := file.Exports[0].Match(netip.MustParseAddr(client), nil) // no Resolver: no host is given by name
+//	fmt.Println(client, match.Client.Options.String())
 //
 // Parse is strict: what the server does not have is an error with line and column, since a rule that is silently left
 // out gives rights that nobody meant to give. Match chooses among the clients of one export. Neither
 // waits for anything: host names are asked of a Resolver, which answers from memory (Names).
+//
+// Until version 1 a release can change these names. CHANGELOG.md lists each change.
 package exports
 
 import (

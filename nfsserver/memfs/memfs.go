@@ -1,5 +1,15 @@
-// Package memfs is a file tree in memory: the FS for demonstrations, tests and benchmarks.
-
+// Package memfs is a file tree in memory, as an nfsserver.FS. Use it in tests, demonstrations
+// and benchmarks, and for files that need not outlive the process.
+//
+//	tree := memfs.New(memfs.Options{Mode: 0o777})
+//	server, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/scratch", FS: tree}}})
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	defer server.Close()
+//	service, err := server.Start(nfsserver.Listen{RDMA: "127.0.0.1:0"})
+//
+// Until version 1 a release can change these names. CHANGELOG.md lists each change.
 package memfs
 
 import (

@@ -1,19 +1,19 @@
-// Package osfs serves a directory of a Linux file system.
+// Package osfs is a directory of a Linux file system, as an nfsserver.FS: New opens it, and
+// an Export of nfsserver.Options serves it. The example of nfsserver.New shows both.
 //
 // It never leaves the directory: names are single components, opened relative to
 // the descriptor of their directory with no symbolic link followed, and ".." is
 // taken only where the root lies above. What is mounted inside is not seen, or
-// served as a file system of its own (tree.go, mounts.go). Symbolic links are the
+// served as a file system of its own (Options.CrossMounts). Symbolic links are the
 // client's to follow.
 //
-// Handles name a file system and an inode of it (ref.go). Where the kernel opens
+// Handles name a file system and an inode of it. Where the kernel opens
 // inodes by handle (CAP_DAC_READ_SEARCH; ext4, xfs, btrfs, tmpfs, …) they are the
 // kernel's own; elsewhere inode number and generation, found again by an index of
 // names or by walking the tree. On file systems that give their numbers anew, such
 // as FUSE, they end with the process.
 //
-// No descriptor stays open for long after its last use, but that of the directory
-// (sweep.go).
+// No descriptor stays open for long after its last use, except that of the directory.
 //
 // /proc must be mounted: it is how an open descriptor is opened again, linked or
 // has its mode changed, with no name in between.

@@ -1,11 +1,24 @@
 // What the provider is, and the life of a Send, a Write and a Read in it.
 
-// Package iwarp is the provider of rnic that speaks iWARP: RDMAP over DDP over MPA over TCP (RFC 5040,
-// 5041, 5044, 6581, 7306). Import it, and rnic.Open("iwarp", …) or its own Open give a Device. The peer is
-// whoever speaks iWARP: another Device, Linux siw, or hardware. A QP also runs on any
-// other net.Conn (Device.ConnectOver, Device.ListenOn), TLS for one. Who connects has to send first;
-// where the other side is to, ConnOptions.RTR has the RNIC do it.
+// Package iwarp is the provider of rnic that speaks iWARP: RDMAP over DDP over MPA over TCP
+// (RFC 5040, 5041, 5044, 6581, 7306). Open returns a Device:
 //
+//	dev := iwarp.Open(rnic.DeviceConfig{})
+//	l, err := dev.Listen("tcp", "127.0.0.1:0")
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	cq := dev.NewCQ(16)
+//	pd := dev.AllocPD()
+//	qp, err := pd.CreateQP(rnic.QPConfig{SendCQ: cq, RecvCQ: cq, SQDepth: 8, RQDepth: 8})
+//
+// The peer is another Device, Linux siw or an iWARP adapter. A QP also runs on any other net.Conn,
+// such as TLS (Device.ConnectOver, Device.ListenOn). The side that connects has to send first;
+// ConnOptions.RTR makes the RNIC do that, if the other side is to send first.
+//
+// Until version 1 a release can change these names. CHANGELOG.md lists each change.
+package iwarp
+
 // # Who does what
 //
 // The protocol is package core, which does no I/O. A stream joins it to a connection with two
@@ -52,4 +65,3 @@
 // transmitter.mu (a batch is built or handed to TCP), MR.mu, core.Work.mu or the
 // receive queue's, CQ.mu. stream.mu (how it ends) comes before QP.mu (the QP's state) and, when the
 // stream starts, before core.Work.mu; nothing else is held with it. No handler runs under a lock.
-package iwarp

@@ -1,9 +1,28 @@
 // What the provider is, who does what in it, and its locks.
 
-// Package roce is the provider of rnic that speaks RoCEv2: the reliable and unreliable connections and the datagrams of
-// InfiniBand over UDP port 4791 (IBA volume 1, chapter 9, annex A17). Import it, and rnic.Open("roce", …) or its own Open give a
-// Device. The peer is another Device, Linux rxe, or a RoCE adapter. It needs no module, no privilege and no cgo.
+// Package roce is the provider of rnic that speaks RoCEv2: the reliable and unreliable connections
+// and the datagrams of InfiniBand over UDP port 4791 (IBA volume 1, chapter 9, annex A17). The peer
+// is another Device, Linux rxe, or a RoCE adapter. Open returns a Device. A datagram names its
+// destination:
 //
+//	to := &rnic.AddressHandle{Addr: bID.Addr, QPN: bID.QPN, QKey: qkey}
+//	if err := a.PostSend(rnic.SendWR{Op: rnic.OpSend, AH: to, SGL: [][]byte{[]byte("a datagram")}}); err != nil {
+//		log.Fatal(err)
+//	}
+//	wc := next(received)
+//	fmt.Printf("%s, from its sender: %v\n", wc.Buf[grh:wc.Len], wc.SrcQP == aID.QPN)
+//
+// # How QPs meet
+//
+// Connect and Listen use the connection manager, as rdma_cm does: the port of an address like
+// "host:20049" is part of a service ID, and nothing listens on it in the sense of UDP. Bind and
+// ConnectOutOfBand do without, for programs that exchange their QPs in another way, and for UC
+// and UD. All QPs of a process that are bound to an address share its UDP port 4791. Another
+// process cannot have that port as well.
+//
+// Until version 1 a release can change these names. CHANGELOG.md lists each change.
+package roce
+
 // # Who does what
 //
 // The protocol is package core, connection management is package cm, and neither does I/O. A port joins them to
@@ -20,12 +39,6 @@
 // Who posts work transmits it himself, without ever waiting, if nobody does already (transmit.go). QPs take turns, some
 // packets each, so that none starves.
 //
-// # How QPs meet
-//
-// Connect and Listen use the connection manager, as rdma_cm does: the port of an address like "host:20049" is part of a
-// service ID, and nothing listens on it in the sense of UDP. Bind and ConnectOutOfBand do without, for programs
-// that tell each other their QPs in another way, and for UC and UD.
-//
 // # The end
 //
 // Any error of the core ends the QP, as do Abort, Disconnect and the peer's DREQ. The core flushes the sends at once; the
@@ -37,4 +50,3 @@
 // control.mu, groups.mu after endpoint.mu. transmitter.mu, timers.mu and port.mu are taken one at a time, last of all. No handler runs
 // under a lock but port.receiving: that comes before all others, and only receive loops take it, so that one of them has packets in
 // hand at a time.
-package roce
