@@ -140,7 +140,7 @@ func (p page) faults() (found []string) {
 
 func TestProse(t *testing.T) {
 	seen := map[string]bool{}
-	for _, doc := range documents(t) {
+	for _, doc := range append(documents(t), "../CHANGELOG.md") {
 		name := strings.TrimPrefix(filepath.Join("test", doc), "test/../")
 		if name = filepath.Clean(name); strings.HasPrefix(name, experiments) && filepath.Base(name) != "README.md" {
 			continue
