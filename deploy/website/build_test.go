@@ -1,0 +1,225 @@
+// The site that is built of this repository: links and anchors lead somewhere, every page is reached, and the search finds.
+
+package main
+
+import (
+	"encoding/json"
+	"html"
+	"net/url"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+)
+
+var built = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "site")
+	if err == nil {
+		_, err = build("../..", dir)
+	}
+	return dir, err
+})
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if dir, err := built(); err == nil {
+		os.RemoveAll(dir)
+	}
+	os.Exit(status)
+}
+
+// readSite returns the files of the site by path.
+func readSite(t *testing.T) map[string]string {
+	t.Helper()
+	dir, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	err = filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(p)
+		name, _ := filepath.Rel(dir, p)
+		files[filepath.ToSlash(name)] = string(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+var (
+	address    = regexp.MustCompile(`(?:src|srcset|href)="([^"]*)"`)
+	identifier = regexp.MustCompile(`id="([^"]*)"`)
+)
+
+// identifiers are the places of a page that a link can name.
+func identifiers(page string) map[string]bool {
+	all := map[string]bool{"": true}
+	for _, m := range identifier.FindAllStringSubmatch(page, -1) {
+		all[html.UnescapeString(m[1])] = true
+	}
+	return all
+}
+
+// broken returns the problem with an address on a page; "": there is none. to is the page that it leads to, if that is of the site.
+func broken(files map[string]string, page, ref string) (to, problem string) {
+	u, err := url.Parse(html.UnescapeString(ref))
+	if err != nil {
+		return "", err.Error()
+	}
+	if u.Scheme != "" {
+		return "", ""
+	}
+	if to = page; u.Path != "" {
+		to = path.Join(path.Dir(page), u.Path)
+	}
+	text, ok := files[to]
+	switch {
+	case !ok:
+		return "", "there is no " + to
+	case !identifiers(text)[u.Fragment]:
+		return "", to + " has no anchor " + u.Fragment
+	}
+	return to, ""
+}
+
+// TestLinks follows every link from the first page: each leads to a file and an anchor that are there, and all pages are reached.
+func TestLinks(t *testing.T) {
+	files := readSite(t)
+	reached, queue := map[string]bool{"index.html": true}, []string{"index.html"}
+	links := 0
+	for len(queue) > 0 {
+		page := queue[0]
+		queue = queue[1:]
+		for _, m := range address.FindAllStringSubmatch(files[page], -1) {
+			links++
+			to, problem := broken(files, page, m[1])
+			if problem != "" {
+				t.Errorf("%s: %s: %s", page, m[1], problem)
+			}
+			if strings.HasSuffix(to, ".html") && !reached[to] {
+				reached[to] = true
+				queue = append(queue, to)
+			}
+		}
+	}
+	for name := range files {
+		if strings.HasSuffix(name, ".html") && !reached[name] {
+			t.Errorf("no link leads to %s", name)
+		}
+	}
+	if links < 1000 {
+		t.Errorf("%d links, want at least 1000", links)
+	}
+}
+
+// TestBrokenLinksAreFound: the checker finds what it is for.
+func TestBrokenLinksAreFound(t *testing.T) {
+	files := map[string]string{"a/b.html": `<h2 id="c">`, "d.html": ""}
+	for ref, good := range map[string]bool{
+		"b.html": true, "#c": true, "b.html#c": true, "../d.html": true, "https://example.org/x": true,
+		"d.html": false, "#x": false, "b.html#x": false, "../d.html#c": false,
+	} {
+		if _, problem := broken(files, "a/b.html", ref); (problem == "") != good {
+			t.Errorf("%s: %q, want good: %v", ref, problem, good)
+		}
+	}
+}
+
+// TestNothingIsLoadedFromElsewhere: scripts, styles, fonts and pictures are files of the site.
+func TestNothingIsLoadedFromElsewhere(t *testing.T) {
+	loads := regexp.MustCompile(`(?:src|srcset)="[a-z]*:?//[^"]*"|<link[^>]*href="(?:https?:)?//[^"]*"|@import|url\(`)
+	for name, text := range readSite(t) {
+		if name == "sections.js" || strings.HasSuffix(name, ".svg") {
+			continue // text, and pictures
+		}
+		if found := loads.FindString(text); found != "" {
+			t.Errorf("%s has %s", name, found)
+		}
+	}
+}
+
+// TestSections: each entry of the search leads to a place, and each page has one.
+func TestSections(t *testing.T) {
+	files := readSite(t)
+	text := strings.TrimSuffix(strings.TrimPrefix(files["sections.js"], "const sections = "), ";\n")
+	var all []section
+	if err := json.Unmarshal([]byte(text), &all); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, s := range all {
+		to, problem := broken(files, "index.html", s.URL)
+		if problem != "" {
+			t.Errorf("%s: %s", s.URL, problem)
+		}
+		if found[to] = true; s.Page == "" {
+			t.Errorf("%s has no title", s.URL)
+		}
+	}
+	for name := range files {
+		if strings.HasSuffix(name, ".html") && !found[name] {
+			t.Errorf("the search does not know %s", name)
+		}
+	}
+}
+
+// TestSearchInBrowser: a query finds the page of mount options, by the script and without an error.
+func TestSearchInBrowser(t *testing.T) {
+	const browser = "chromium-headless-shell"
+	if _, err := exec.LookPath(browser); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip("needs " + browser)
+	}
+	readSite(t)
+	dir, _ := built()
+	cmd := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--user-data-dir="+t.TempDir(),
+		"--virtual-time-budget=10000", "--enable-logging=stderr", "--dump-dom", "file://"+dir+"/docs/mount.html?q=lookupcache+names")
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said.String())
+	}
+	if i := strings.Index(said.String(), "CONSOLE"); i >= 0 {
+		t.Errorf("the console has %s", said.String()[i:])
+	}
+	if want := `<a href="../docs/reference/mount-options.html#options-with-an-effect">Options with an effect</a>`; !strings.Contains(string(out), want) {
+		t.Errorf("the results lack %s", want)
+	}
+	if want := `<mark>lookupcache</mark>`; !strings.Contains(string(out), want) {
+		t.Errorf("the results lack %s", want)
+	}
+}
+
+// TestAnchors: headings have GitHub's anchors.
+func TestAnchors(t *testing.T) {
+	d := &document{page: "x.html"}
+	if err := d.convert([]byte("# `a` b: c!\n\ntext *one*\n\n## Two_x words\n\n## Two_x words\n\n| a | b |\n|---|---|\n| c | d |\n")); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`<h1 id="a-b-c">`, `<h2 id="two_x-words">`, `<h2 id="two_x-words-1">`, `<td>c</td>`} {
+		if !strings.Contains(string(d.body), want) {
+			t.Errorf("no %s in %s", want, d.body)
+		}
+	}
+	if d.title != "a b: c!" {
+		t.Errorf("title %q, want %q", d.title, "a b: c!")
+	}
+	if len(d.sections) != 3 {
+		t.Fatalf("%d sections, want 3", len(d.sections))
+	}
+	if got := d.sections[2]; got.URL != "x.html#two_x-words-1" || got.Text != "a b c d" {
+		t.Errorf("section %+v", got)
+	}
+}

@@ -1,0 +1,173 @@
+// Markdown to HTML, with the anchors that GitHub gives to headings, and links that lead to pages of the site.
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer/html"
+	"github.com/yuin/goldmark/text"
+)
+
+// repository is where files are shown that are no pages.
+const repository = "https://github.com/nfsrdma/nfsrdma/"
+
+var markdown = goldmark.New(
+	goldmark.WithExtensions(extension.GFM),
+	goldmark.WithParserOptions(parser.WithAutoHeadingID()),
+	goldmark.WithRendererOptions(html.WithUnsafe()), // the documents are ours; pictures for light and dark are HTML in them
+)
+
+// anchors makes the identifiers of headings as GitHub does.
+type anchors struct{ used map[string]int }
+
+var notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+
+// Generate implements parser.IDs.
+func (a *anchors) Generate(value []byte, _ ast.NodeKind) []byte {
+	id := strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(string(value)), ""), " ", "-")
+	n := a.used[id]
+	if a.used[id]++; n > 0 {
+		id = fmt.Sprint(id, "-", n)
+	}
+	return []byte(id)
+}
+
+// Put implements parser.IDs; there are no identifiers beside those of headings.
+func (a *anchors) Put([]byte) {}
+
+// convert fills in the page, its title, its contents and its sections.
+func (d *document) convert(source []byte) error {
+	ctx := parser.NewContext(parser.WithIDs(&anchors{used: map[string]int{}}))
+	tree := markdown.Parser().Parse(text.NewReader(source), parser.WithContext(ctx))
+	var b bytes.Buffer
+	if err := markdown.Renderer().Render(&b, source, tree); err != nil {
+		return err
+	}
+	d.body = template.HTML(b.String())
+	here := section{URL: d.page}
+	var words strings.Builder
+	end := func() {
+		if here.Text = strings.Join(strings.Fields(words.String()), " "); here.Text != "" || here.Title != "" {
+			d.sections = append(d.sections, here)
+		}
+		words.Reset()
+	}
+	for n := tree.FirstChild(); n != nil; n = n.NextSibling() {
+		h, ok := n.(*ast.Heading)
+		if !ok {
+			plain(&words, n, source)
+			continue
+		}
+		end()
+		var title strings.Builder
+		plain(&title, h, source)
+		value, _ := h.AttributeString("id")
+		id, _ := value.([]byte)
+		here = section{Title: strings.TrimSpace(title.String()), URL: d.page + "#" + string(id)}
+		switch {
+		case d.title == "" && h.Level == 1:
+			d.title, here.URL = here.Title, d.page
+		case h.Level == 2:
+			d.contents = append(d.contents, heading{string(id), here.Title})
+		}
+	}
+	end()
+	if d.title == "" {
+		return fmt.Errorf("no heading of the first level")
+	}
+	for i := range d.sections {
+		d.sections[i].Page = d.title
+	}
+	return nil
+}
+
+// plain appends the text of a node, without markup.
+func plain(b *strings.Builder, n ast.Node, source []byte) {
+	if n.Type() == ast.TypeBlock {
+		if n.Kind() == ast.KindHTMLBlock {
+			return
+		}
+		if lines := n.Lines(); n.Kind() == ast.KindFencedCodeBlock || n.Kind() == ast.KindCodeBlock {
+			for i := range lines.Len() {
+				line := lines.At(i)
+				b.Write(line.Value(source))
+			}
+		}
+	}
+	switch n := n.(type) {
+	case *ast.Text:
+		b.Write(n.Segment.Value(source))
+		if n.SoftLineBreak() || n.HardLineBreak() {
+			b.WriteByte(' ')
+		}
+	case *ast.String:
+		b.Write(n.Value)
+	case *ast.AutoLink:
+		b.Write(n.Label(source))
+	}
+	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+		plain(b, c, source)
+	}
+	if n.Type() == ast.TypeBlock {
+		b.WriteByte(' ')
+	}
+}
+
+// reference is an attribute with an address. Quotation marks of the text are escaped, so that it is always one of an element.
+var reference = regexp.MustCompile(`(src|srcset|href)="([^"]*)"`)
+
+// link rewrites the addresses of a page: of documents to pages, of pictures to copies, of other files to the repository.
+func (s *site) link(d *document) (err error) {
+	d.body = template.HTML(reference.ReplaceAllStringFunc(string(d.body), func(attribute string) string {
+		m := reference.FindStringSubmatch(attribute)
+		u, e := url.Parse(m[2])
+		if e != nil {
+			err = fmt.Errorf("%s: %w", d.path, e)
+			return attribute
+		}
+		if u.Scheme != "" || u.Host != "" || u.Path == "" {
+			return attribute
+		}
+		target := path.Join(path.Dir(d.path), u.Path)
+		info, e := os.Stat(filepath.Join(s.root, target))
+		if e != nil {
+			err = fmt.Errorf("%s: a link to %s: %w", d.path, m[2], e)
+			return attribute
+		}
+		to := ""
+		switch page := s.docs[target]; {
+		case page != nil:
+			to = relative(d.page, page.page)
+		case m[1] != "href":
+			s.files[target] = true
+			to = relative(d.page, target)
+		case info.IsDir():
+			to = repository + "tree/main/" + target
+		default:
+			to = repository + "blob/main/" + target
+		}
+		if u.Fragment != "" {
+			to += "#" + u.Fragment
+		}
+		return fmt.Sprintf(`%s="%s"`, m[1], to)
+	}))
+	return err
+}
+
+// relative is the address of a file of the site on a page.
+func relative(page, to string) string {
+	return strings.Repeat("../", strings.Count(page, "/")) + to
+}
