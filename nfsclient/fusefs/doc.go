@@ -34,5 +34,5 @@ package fusefs
 //   - calls.go: calls to the server, and what is learned from each reply.
 //   - notify.go: what the kernel is told to forget.
 //   - dropping.go: dropping pages of the kernel, which can take long.
-//   - io.go joins nfsclient/datapath, which has written data until it is stable, and locks.go
+//   - io.go joins nfsclient/internal/datapath, which has written data until it is stable, and locks.go
 //     nfsclient/nlm, which has the locks.

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
-	"github.com/nfsrdma/nfsrdma/nfsclient/datapath"
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs/fuseloop"
+	"github.com/nfsrdma/nfsrdma/nfsclient/internal/datapath"
 	"github.com/nfsrdma/nfsrdma/nfsclient/nlm"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )

@@ -12,7 +12,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
-	"github.com/nfsrdma/nfsrdma/nfsclient/datapath"
+	"github.com/nfsrdma/nfsrdma/nfsclient/internal/datapath"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 

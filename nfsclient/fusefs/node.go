@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/nfsclient/datapath"
+	"github.com/nfsrdma/nfsrdma/nfsclient/internal/datapath"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
-	"github.com/nfsrdma/nfsrdma/nfsclient/datapath"
+	"github.com/nfsrdma/nfsrdma/nfsclient/internal/datapath"
 	"github.com/nfsrdma/nfsrdma/nfsclient/nlm"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )

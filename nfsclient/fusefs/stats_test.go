@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
-	"github.com/nfsrdma/nfsrdma/nfsclient/datapath"
+	"github.com/nfsrdma/nfsrdma/nfsclient/internal/datapath"
 )
 
 // TestFiguresSince: what is counted is of the time between, what is held is of the later moment, and

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/uring"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/uring"
 	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
 )

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/uring"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/uring"
 	"golang.org/x/sys/unix"
 )
 
