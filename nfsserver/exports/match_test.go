@@ -125,9 +125,15 @@ func TestNamesNeverBlock(t *testing.T) {
 		z := &zone{blocked: make(chan struct{})}
 		x, names := one(t, "/a *.x.org(rw) *(ro)"), NewNames(z)
 		begin := time.Now()
+		x.Match(netip.MustParseAddr("10.0.0.1"), names)
+		synctest.Wait()
 		m := x.Match(netip.MustParseAddr("10.0.0.1"), names)
 		if !m.Pending || m.Client != nil || !m.ByName || time.Since(begin) != 0 {
 			t.Fatalf("%+v after %v", m, time.Since(begin))
+		}
+		synctest.Wait()
+		if z.asked != 1 {
+			t.Errorf("%d look-ups of one name at once, want 1", z.asked)
 		}
 		time.Sleep(lookupWait)
 		synctest.Wait()
@@ -188,6 +194,9 @@ func TestNamesAreBounded(t *testing.T) {
 		for range 2 * mostNames {
 			names.Names(addr)
 			synctest.Wait()
+			if _, known := names.Names(addr); !known {
+				t.Fatalf("no answer for %v, with %d answers kept", addr, len(names.names))
+			}
 			addr = addr.Next()
 		}
 		if len(names.names) > mostNames {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -139,10 +138,8 @@ func (n *Names) reverse(ctx context.Context, addr netip.Addr) (out []string, err
 		return nil, err
 	}
 	for _, name := range names[:min(len(names), namesMost)] {
-		addrs, err := n.lookup.LookupNetIP(ctx, "ip", name)
-		name = strings.ToLower(strings.TrimSuffix(name, "."))
-		if err == nil && contains(addrs, addr) && !slices.Contains(out, name) {
-			out = append(out, name)
+		if addrs, _ := n.lookup.LookupNetIP(ctx, "ip", name); contains(addrs, addr) {
+			out = append(out, strings.ToLower(strings.TrimSuffix(name, ".")))
 		}
 	}
 	return out, nil

@@ -65,6 +65,7 @@ func TestGrammar(t *testing.T) {
 		"\"/with blank\" b\n":      "/with blank b ro" + rest + "\n",
 		"/with\" blank\"s b\n":     "/with blanks b ro" + rest + "\n",
 		`/with\040blank b` + "\n":  "/with blank b ro" + rest + "\n",
+		`/a\377 b`:                 "/a\xff b ro" + rest + "\n",
 		`"/a\134\"` + "\n":         "",
 		`/a#b c` + "\n":            "/a#b c ro" + rest + "\n",
 		"/a \\\n  b(rw) \\\r\n c":  "/a b rw" + rest + "\n/a c ro" + rest + "\n",
@@ -95,6 +96,7 @@ func TestGrammar(t *testing.T) {
 }
 
 func TestMistakesHaveTheirPlace(t *testing.T) {
+	const uuid = "00112233445566778899aabbccddeeff"
 	for text, want := range map[string]string{
 		"/a b\nc d":                            "2:1: \"c\" is not an absolute",
 		"/a":                                   "1:1: /a has no clients",
@@ -123,6 +125,8 @@ func TestMistakesHaveTheirPlace(t *testing.T) {
 		"/a b(sec=krb5)":                       "1:10: sec=krb5: sys is the only",
 		"/a b(sec=sys:krb5)":                   "1:10: sec=sys:krb5: sys is the only",
 		"/a b(fsid=-1)":                        "1:11: fsid=-1: want a number",
+		"/a b(fsid=00ff00ff00ff00ff)":          "1:11: fsid=00ff00ff00ff00ff: want a number", // half a UUID
+		"/a b(fsid=" + uuid + "x)":             "1:11: fsid=" + uuid + "x: want a number",
 		"/a @g":                                "1:4: netgroups such as @g",
 		"/a gss/krb5(rw)":                      "1:4: gss/krb5 is not supported",
 		"/a =public":                           "1:4: =public is not supported",
@@ -135,6 +139,8 @@ func TestMistakesHaveTheirPlace(t *testing.T) {
 		"/a 10.0.0.0/255.0.255.0":              "1:13: 255.0.255.0 is not a netmask",
 		"/a host/24":                           "1:4: host is not an address",
 		"/a fe80::1%eth0":                      "1:4: fe80::1%eth0: write the address without",
+		"/a fe80::%eth0/64":                    "1:4: fe80::%eth0 is not an address",
+		"/a ::ffff:10.0.0.0/104":               "1:4: ::ffff:10.0.0.0 is not an address",
 		"/a ::ffff:10.0.0.1":                   "1:4: ::ffff:10.0.0.1: write the address without",
 		"/a b[":                                "1:4: b[: a list of characters",
 		"/a b]":                                "1:4: \"b]\" is neither",
@@ -145,12 +151,16 @@ func TestMistakesHaveTheirPlace(t *testing.T) {
 		"/a b(fsid=1) c(fsid=2)":               "1:14: fsid= is for the whole",
 		"/a b(fsid=1)\n/c d(fsid=1)":           "2:4: /a has that fsid= already",
 		"/a/../b c":                            "1:1: /a/../b has \"..\" in it",
+		"/a/./b c":                             "1:1: /a/./b has \".\" in it",
 		"\"/a b":                               "1:1: this quote is not closed",
 		"/a\\x b":                              "1:3: a backslash stands before",
+		"/a\\00. b":                            "1:3: a backslash stands before",
+		"/a\\118 b":                            "1:3: a backslash stands before",
 		"/a\\000 b":                            "1:3: \\000 is not a byte",
 		"/a\\777 b":                            "1:3: \\777 is not a byte",
 		"/a b # x \\\n/c d":                    "1:6: this comment ends with a backslash",
 		"/a b\x00":                             "1:5: a NUL byte",
+		"\x00":                                 "1:1: a NUL byte",
 		"/" + strings.Repeat("a", 1024) + " b": "1:1: a path of 1025 bytes",
 	} {
 		_, err := exports.Parse("f", []byte(text))

@@ -108,7 +108,7 @@ func appendHelp(b *strings.Builder, names []string, k kind, help string) {
 // similar is the option that a mistyped name is one step away from, or "".
 func similar(name string) string {
 	for _, x := range options {
-		if x.kind == done && len(name) > 2 && oneStep(name, x.name) {
+		if x.kind == done && oneStep(name, x.name) {
 			return x.name
 		}
 	}

@@ -134,7 +134,7 @@ func (p *parser) check() error {
 			return fmt.Errorf("options noac and %s contradict each other: give one of them", w.text)
 		}
 		all, both := p.said["actimeo"]
-		if ok && both && name != "actimeo" && w.value != all.value {
+		if ok && both && w.value != all.value {
 			return fmt.Errorf("options %s and %s contradict each other: give one of them", all.text, w.text)
 		}
 	}
@@ -148,7 +148,7 @@ func (p *parser) check() error {
 	if local, ok := p.said["local_lock"]; ok && said && lock.name == "nolock" && local.value != "all" {
 		return fmt.Errorf("options nolock and %s contradict each other: give one of them", local.text)
 	}
-	if sync, ok := p.said["sync"]; off && ok && sync.name == "async" {
+	if off && p.said["sync"].name == "async" {
 		return fmt.Errorf("options noac and async contradict each other: noac writes at once")
 	}
 	if o.NoAttrCache {

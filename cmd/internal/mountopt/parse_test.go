@@ -3,9 +3,11 @@
 package mountopt
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/transport"
 )
 
 func unchanged(*Options) {}
@@ -87,7 +90,11 @@ func TestOptions(t *testing.T) {
 		"local_lock=\"all\"": func(o *Options) { o.LocalPosix, o.LocalFlock = true, true }, `x-a="b,soft"`: none, "user,exec": func(o *Options) { o.NoSuid, o.NoDev = true, true },
 		"ro,rw": none, "rw,ro": func(o *Options) { o.ReadOnly = true }, "ro,defaults": none, "soft,soft": func(o *Options) { o.Recovery = Soft },
 		"tcp,proto=tcp": func(o *Options) { o.Proto = TCP }, "vers=3,v3,nfsvers=3": none, "noac,actimeo=0": func(o *Options) { o.NoAttrCache, o.Sync = true, true; setActimeo(o, 0) },
-		"noac,sync": func(o *Options) { o.NoAttrCache, o.Sync = true, true; setActimeo(o, 0) },
+		"actimeo=5,acdirmax=5": func(o *Options) { setActimeo(o, 5*time.Second) }, "nconnect=64": func(o *Options) { o.NConnect = 64 },
+		"acregmin=9,acregmax=9": func(o *Options) { o.AttrFileMin, o.AttrFileMax = 9*time.Second, 9*time.Second },
+		"memory=16M":            func(o *Options) { o.Memory = 16 << 20 }, "lock,local_lock=posix": func(o *Options) { o.LocalPosix = true },
+		"nolock,local_lock=all": func(o *Options) { o.LocalPosix, o.LocalFlock = true, true },
+		"noac,sync":             func(o *Options) { o.NoAttrCache, o.Sync = true, true; setActimeo(o, 0) },
 	}
 	maps.Copy(cases, lesser)
 	seen := make(map[string]bool)
@@ -114,6 +121,7 @@ func TestMistakes(t *testing.T) {
 		"sofft":                     `unknown option "sofft": did you mean soft?`,
 		"rszie=3":                   `unknown option "rszie": did you mean rsize?`,
 		"hrd":                       `unknown option "hrd": did you mean hard?`,
+		"fb":                        `unknown option "fb": did you mean fg?`,
 		"zzz=1":                     `unknown option "zzz": accepted are proto rdma tcp port`,
 		"proto=udp":                 "option proto=udp: NFS over UDP is not spoken: write proto=tcp or proto=rdma",
 		"udp":                       "option udp: NFS over UDP is not spoken: write proto=tcp or proto=rdma",
@@ -197,6 +205,40 @@ func TestClientOptions(t *testing.T) {
 	}
 }
 
+// TestOwner: a mount as another user has none of the groups of the user that mounts.
+func TestOwner(t *testing.T) {
+	me := transport.Cred{UID: 5, GID: 6, GIDs: []uint32{7, 8}}
+	for in, want := range map[string]transport.Cred{
+		"uid=5":       me,
+		"uid=9":       {UID: 9, GID: 6},
+		"gid=9":       {UID: 5, GID: 9, GIDs: me.GIDs},
+		"uid=0,gid=0": {},
+	} {
+		o, err := Parse([]string{in}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := o.owned(me); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", in, got, want)
+		}
+		s, _ := o.Source("h:/x")
+		if c := o.Client(s.Targets[0]); c.Cred == nil {
+			t.Errorf("%s: no credential, want one", in)
+		}
+	}
+}
+
+// TestHelpIsWrapped: a line has as many names as fit.
+func TestHelpIsWrapped(t *testing.T) {
+	a, b, c := strings.Repeat("a", 40), strings.Repeat("b", helpWidth-40), strings.Repeat("c", 9)
+	var got strings.Builder
+	appendHelp(&got, []string{a, b, c}, refused, "help")
+	want := fmt.Sprintf("    %s %s\n    %-21s refused: help\n", a, b, c)
+	if got.String() != want {
+		t.Errorf("got %q, want %q", got.String(), want)
+	}
+}
+
 // What is mounted is written as mount(8) and as the other commands have it.
 func TestSources(t *testing.T) {
 	for in, want := range map[string]string{
@@ -258,6 +300,11 @@ func TestHelp(t *testing.T) {
 	}
 	if n := len(Completions()); n != len(Names()) {
 		t.Errorf("%d completions of %d names", n, len(Names()))
+	}
+	for _, begin := range []string{"port=\t", "hard\t"} {
+		if !slices.ContainsFunc(Completions(), func(s string) bool { return strings.HasPrefix(s, begin) }) {
+			t.Errorf("no completion begins with %q", begin)
+		}
 	}
 }
 

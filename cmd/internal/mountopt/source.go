@@ -81,6 +81,17 @@ func (p Proto) String() string {
 	return [...]string{"default", "rdma", "tcp", "auto"}[p]
 }
 
+// owned is the credential of the options uid and gid for a user with the credential c.
+func (o *Options) owned(c transport.Cred) transport.Cred {
+	if o.UID.Set && o.UID.Value != c.UID {
+		c.UID, c.GIDs = o.UID.Value, nil // another user does not have the same groups
+	}
+	if o.GID.Set {
+		c.GID = o.GID.Value
+	}
+	return c
+}
+
 // Client is what the options say of the connection to a target.
 func (o *Options) Client(t nfsclient.Target) nfsclient.Options {
 	c := nfsclient.Options{
@@ -97,16 +108,7 @@ func (o *Options) Client(t nfsclient.Target) nfsclient.Options {
 		}
 	}
 	if o.UID.Set || o.GID.Set {
-		cred := transport.SysCred()
-		if o.UID.Set && o.UID.Value != cred.UID {
-			cred.GIDs = nil // the groups of who mounts are not those of somebody else
-		}
-		if o.UID.Set {
-			cred.UID = o.UID.Value
-		}
-		if o.GID.Set {
-			cred.GID = o.GID.Value
-		}
+		cred := o.owned(transport.SysCred())
 		c.Cred = &cred
 	}
 	return c
