@@ -28,7 +28,10 @@ func TestNotifyRestartFreesLocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	locks := nlm.New(srv, nlm.Options{})
+	locks, err := nlm.New(srv, nlm.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { locks.Close(); srv.Close() })
 	rdma, tcp := servePrograms(t, append(srv.Programs(), locks.Programs()...)...)
 	_, port, err := net.SplitHostPort(tcp)

@@ -148,7 +148,9 @@ func (d *description) serve() error {
 		if d.Opt.NoLocks {
 			return srv.Programs()
 		}
-		locks = nlm.New(srv, nlm.Options{StateDir: state, Grace: time.Hour})
+		if locks, err = nlm.New(srv, nlm.Options{StateDir: state, Grace: time.Hour}); err != nil {
+			panic(err)
+		}
 		return append(srv.Programs(), locks.Programs()...)
 	}
 	rpc := transport.NewServer(transport.ServerConfig{}, programs()...)

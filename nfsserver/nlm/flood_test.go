@@ -84,7 +84,7 @@ func TestHostsOfOneAddress(t *testing.T) {
 	}
 	r.end()
 	var m monitor
-	m.load(state)
+	must(t, m.load(state))
 	defer m.close()
 	if n := len(m.lost()); n != most {
 		t.Errorf("%d hosts are to be told, want %d", n, most)

@@ -46,9 +46,14 @@ type client struct {
 	Name []byte
 }
 
-// load reads the record of the last run, and begins this one. If the state cannot be stored, each
-// new client tries that again, and gets no lock before.
-func (m *monitor) load(dir string) {
+// ErrInUse is the error of a state directory that another server uses. Each would notify the other's
+// clients of a restart, and those would give up their locks.
+var ErrInUse = errors.New("another server uses this state directory")
+
+// load reads the record of the last run, and begins this one. It fails if another server uses the
+// directory. If the state cannot be stored for another reason, each new client tries that again, and
+// gets no lock before.
+func (m *monitor) load(dir string) error {
 	m.watched, m.earlier = map[hostKey]bool{}, map[hostKey]bool{}
 	// Seconds grow like the number of starts, should what is kept be lost.
 	m.state = int32(time.Now().Unix()&math.MaxInt32) | 1
@@ -56,9 +61,12 @@ func (m *monitor) load(dir string) {
 	if m.sync == nil {
 		m.sync = syncDir
 	}
-	if err := m.save(); err != nil {
+	err := m.save()
+	if err != nil && !errors.Is(err, ErrInUse) {
 		logrus.Errorf("no client gets locks until the clients with locks can be kept: %v", err)
+		return nil
 	}
+	return err
 }
 
 // begin takes the state directory, unless another server uses it. The record of the last run stays
@@ -67,14 +75,8 @@ func (m *monitor) begin() error {
 	if err := os.MkdirAll(m.dir, 0o700); err != nil {
 		return fmt.Errorf("clients with locks: %w: make it a directory of this user", err)
 	}
-	switch err := m.hold(filepath.Join(m.dir, "locks.lock")); {
-	case errors.Is(err, unix.EWOULDBLOCK):
-		// Its clients are none of ours: told of a restart they would give up their locks there.
-		logrus.Warnf("%s is in use by another server: clients of this one are not notified of its restart, and lose their locks: name another --state-dir", m.dir)
-		m.dir = ""
-		return nil
-	case err != nil:
-		return fmt.Errorf("clients with locks: %w", err)
+	if err := m.hold(filepath.Join(m.dir, "locks.lock")); err != nil {
+		return fmt.Errorf("clients with locks: %s: %w", m.dir, err)
 	}
 	path := filepath.Join(m.dir, "locks.json")
 	b, err := os.ReadFile(path)
@@ -88,8 +90,8 @@ func (m *monitor) begin() error {
 			logrus.Errorf("%s is damaged, so clients of the last run are not notified to reclaim their locks: %v", path, err)
 			_ = os.Rename(path, path+".damaged") // for a later look
 		}
-		if r.State > 0 && r.State < math.MaxInt32-2 {
-			m.state = (r.State + 2) | 1
+		if r.State > 0 {
+			m.state = (r.State+2)&math.MaxInt32 | 1
 		}
 		for _, c := range r.Clients {
 			m.earlier[hostKey{c.Addr, c.UID, string(c.Name)}] = true
@@ -110,6 +112,9 @@ func (m *monitor) hold(path string) error {
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		f.Close()
+		if err == unix.EWOULDBLOCK {
+			return ErrInUse
+		}
 		return err
 	}
 	m.held = f

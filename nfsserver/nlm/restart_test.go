@@ -3,10 +3,14 @@
 package nlm
 
 import (
+	"errors"
+	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +66,7 @@ func TestClientsWithoutLocksAreForgotten(t *testing.T) {
 	state := t.TempDir()
 	o := Options{StateDir: state}
 	r := newRig(t, o, believeAll, false, func(s *Service) { s.ledger.bounds.forgotten = 0 })
+	first := r.locks.monitor.number()
 	r.newFile("f", 0o666)
 	p, q := r.tcp("client", rootCred), r.tcp("other", rootCred)
 	fh := p.file("/disk", "f")
@@ -69,14 +74,12 @@ func TestClientsWithoutLocksAreForgotten(t *testing.T) {
 	q.want("LOCK", q.lock(fh, 1, 10, 10, true), nlm4.Granted)
 	p.want("UNLOCK", p.unlock(fh, 1, 0, 10), nlm4.Granted)
 	r.locks.sweep(time.Now())
-	// What it keeps is its own as long as it runs.
-	var beside, m monitor
-	if beside.load(state); beside.path != "" || len(beside.lost()) != 0 {
-		t.Errorf("beside another server: path %q, lost clients %v, want none", beside.path, beside.lost())
+	if _, err := New(r.srv, o); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), state) {
+		t.Errorf("beside another server: %v, want %v, and %s in it", err, ErrInUse, state)
 	}
 	r.end()
-	m.load(state)
-	m.close()
+	var m monitor
+	must(t, m.load(state), m.close())
 	lost := hostKey{}
 	for _, lost = range m.lost() {
 	}
@@ -87,10 +90,10 @@ func TestClientsWithoutLocksAreForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	var damaged monitor
-	damaged.load(state)
+	must(t, damaged.load(state))
 	defer damaged.close()
-	if n := damaged.number(); n&1 != 1 || n <= 0 || len(damaged.lost()) != 0 {
-		t.Errorf("a file that is cut off: number %d, clients %v", n, damaged.lost())
+	if n := damaged.number(); n&1 != 1 || n < first || len(damaged.lost()) != 0 {
+		t.Errorf("a file that is cut off: number %d, want at least %d; clients %v, want none", n, first, damaged.lost())
 	}
 	if err := damaged.watch(lost); err != nil {
 		t.Errorf("after a file that was cut off: %v", err)
@@ -101,10 +104,22 @@ func TestClientsWithoutLocksAreForgotten(t *testing.T) {
 	}
 }
 
+// must fails the test for the first error.
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // lostInNextRun returns the clients with locks that the next run reads from a state directory.
 func lostInNextRun(dir string) []hostKey {
 	var next monitor
-	next.load(dir)
+	if err := next.load(dir); err != nil {
+		panic(err)
+	}
 	defer next.close()
 	return next.lost()
 }
@@ -117,7 +132,7 @@ func TestNothingCanBeKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	var m monitor
-	m.load(dir)
+	must(t, m.load(dir))
 	k := hostKey{netip.MustParseAddr("192.0.2.1"), 0, "client"}
 	if err := m.watch(k); err == nil {
 		t.Error("watch succeeds without a state directory")
@@ -139,15 +154,15 @@ func TestNothingCanBeKept(t *testing.T) {
 func TestSavedBeforeNotified(t *testing.T) {
 	synced := 0
 	dir, k := t.TempDir(), hostKey{netip.MustParseAddr("192.0.2.1"), 0, "client"}
-	var m monitor
 	first := monitor{sync: func(string) error { synced++; return nil }}
-	first.load(dir)
+	m := monitor{sync: first.sync}
+	must(t, first.load(dir))
 	before := synced
 	if err := first.watch(k); err != nil || synced != before+1 {
 		t.Errorf("watch: %v, %d syncs of the directory, want 1", err, synced-before)
 	}
 	first.close()
-	m.load(dir)
+	must(t, m.load(dir))
 	defer m.close()
 	for _, notified := range []bool{false, true} {
 		if notified {
@@ -158,6 +173,24 @@ func TestSavedBeforeNotified(t *testing.T) {
 		}
 		if kept := len(m.lost()) == 1; kept == notified {
 			t.Errorf("notified %v: kept %v, want %v", notified, kept, !notified)
+		}
+	}
+	before = synced
+	must(t, m.retain(nil, true))
+	if synced != before {
+		t.Errorf("%d syncs without a change, want 0", synced-before)
+	}
+}
+
+// TestNumberOfAStart: it is odd, larger than the last, and positive.
+func TestNumberOfAStart(t *testing.T) {
+	for last, want := range map[int32]int32{1: 3, 6: 9, math.MaxInt32 - 2: math.MaxInt32, math.MaxInt32: 1} {
+		dir := t.TempDir()
+		must(t, os.WriteFile(filepath.Join(dir, "locks.json"), fmt.Appendf(nil, `{"State":%d}`, last), 0o600))
+		var m monitor
+		must(t, m.load(dir), m.close())
+		if got := m.number(); got != want {
+			t.Errorf("after start %d: number %d, want %d", last, got, want)
 		}
 	}
 }

@@ -150,7 +150,9 @@ func (r *rig) begin(o Options, squash nfsserver.Squash, readOnly bool, tune func
 	if tune != nil {
 		tune(r.locks)
 	}
-	r.locks.monitor.load(o.StateDir)
+	if err := r.locks.monitor.load(o.StateDir); err != nil {
+		r.Fatal(err)
+	}
 	r.locks.start()
 	r.nfs, err = r.srv.Start(nfsserver.Listen{TCP: "127.0.0.1:0", RDMA: "127.0.0.1:0", Programs: r.locks.Programs()})
 	if err != nil {

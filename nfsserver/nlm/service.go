@@ -92,11 +92,14 @@ const programsFor = time.Minute
 const pollPause = 200 * time.Millisecond
 
 // New returns the service of a Server's locks. It tells the clients of an earlier run to reclaim theirs.
-func New(srv *nfsserver.Server, o Options) *Service {
+// Its only error is ErrInUse.
+func New(srv *nfsserver.Server, o Options) (*Service, error) {
 	s := newService(srv, o)
-	s.monitor.load(o.StateDir)
+	if err := s.monitor.load(o.StateDir); err != nil {
+		return nil, err
+	}
 	s.start()
-	return s
+	return s, nil
 }
 
 func newService(srv *nfsserver.Server, o Options) *Service {

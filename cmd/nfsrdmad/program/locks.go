@@ -62,7 +62,10 @@ func (k *locks) open(o *options, srv *nfsserver.Server, host string, passed *soc
 	if err != nil {
 		return err
 	}
-	k.svc = nlm.New(srv, no)
+	if k.svc, err = nlm.New(srv, no); err != nil {
+		k.udp.Close()
+		return fmt.Errorf("%w: stop that server, or name another --state-dir", err)
+	}
 	k.programs = k.svc.Programs()
 	go func() {
 		if err := k.svc.ServeUDP(k.udp); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/transport"
+	"golang.org/x/sys/unix"
 )
 
 // run runs nfsrdmad with args until ctx ends.
@@ -86,6 +87,14 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	state := "--state-dir=" + filepath.Join(dir, "state")
+	other, err := os.Create(filepath.Join(t.TempDir(), "locks.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := unix.Flock(int(other.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
 	for want, args := range map[string][]string{
 		"nothing to export":            {"serve", state},
 		"does not exist":               {"serve", state, filepath.Join(dir, "nothing")},
@@ -98,6 +107,7 @@ func TestRefusals(t *testing.T) {
 		"want auto, serve, off":        {"serve", state, dir, "--rpcbind", "no"},
 		"or 0 to keep the locks":       {"serve", state, dir, "--locks-gone=-5s"},
 		"exports " + dir + " twice":    {"serve", state, dir, dir},
+		"stop that server, or name":    {"serve", "--state-dir", filepath.Dir(other.Name()), dir, "--tcp-port", "0", "--rdma", "iwarp", "--rdma-port", freePort(t), "--rpcbind", "off"},
 		"unknown flag":                 {"serve", "--nothing"},
 		"say --ephemeral-key":          {"serve", "--state-dir", file, dir},
 		"clean absolute path":          {"serve", state, "--memory=x"},

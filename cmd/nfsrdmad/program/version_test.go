@@ -23,7 +23,10 @@ func TestVersionListsPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer srv.Close()
-	locks := nlm.New(srv, nlm.Options{})
+	locks, err := nlm.New(srv, nlm.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer locks.Close()
 	served := slices.Concat(srv.Programs(), locks.Programs(), portmap.NewTable(nil).Programs())
 	listed := map[[2]uint32]bool{}
