@@ -92,7 +92,7 @@ func (qp *QP) progress(now Instant, una uint32, fast bool) {
 	r.sample(now)
 	r.passed()
 	qp.moved.Add(uint64(n) * uint64(qp.attrs.PathMTU))
-	r.retries, r.rnrs, r.hasBacked, r.sizing = 0, 0, false, sizing{}
+	r.retries, r.rnrs, r.backed, r.sizing = 0, 0, (una-1)&maxPSN, sizing{}
 	if behind {
 		qp.seek(una)
 	}
@@ -108,10 +108,10 @@ func (qp *QP) progress(now Instant, una uint32, fast bool) {
 // that are on their way tell the same.
 func (qp *QP) gap(now Instant) {
 	r := &qp.req
-	if r.hasBacked && r.backed == r.una {
+	if r.backed == r.una {
 		return
 	}
-	r.hasBacked, r.backed = true, r.una
+	r.backed = r.una
 	qp.again(now)
 }
 
@@ -223,7 +223,7 @@ func (qp *QP) refused(now Instant, p *Packet) {
 	}
 	code := p.AETH.Syndrome.NAKCode()
 	if code == packet.NAKSequence || missing {
-		if r := &qp.req; r.hasBacked && r.backed == r.una {
+		if r := &qp.req; r.backed == r.una {
 			qp.lost() // told again: the peer is there, and no closer to being given up
 			return
 		}

@@ -38,11 +38,10 @@ type requesting struct {
 
 	// 0: none. The first is armed while packets are on the wire; the second holds sending back.
 	deadline, rnrUntil Instant
-	probing                   // beside the deadline
-	sizing                    // likewise
-	retries, rnrs      uint8  // in a row, without progress
-	backed             uint32 // what una was when a gap had work sent again
-	hasBacked          bool
+	probing                    // beside the deadline
+	sizing                     // likewise
+	retries, rnrs      uint8   // in a row, without progress
+	backed             uint32  // what una was when a gap had work sent again; una-1: no gap had since una moved
 	limit              limit   // of the peer's receives
 	refused            Instant // since when the network refuses what is sent; 0: it does not
 }
@@ -65,7 +64,7 @@ const askEach = 30
 
 // begin sets the PSN of the first packet, and whether the peer tells its credits: until it does it has none.
 func (r *requesting) begin(psn uint32, mtu int, credits bool) {
-	r.una, r.next, r.high, r.message = psn, psn, psn, (psn-1)&maxPSN
+	r.una, r.next, r.high, r.message, r.backed = psn, psn, psn, (psn-1)&maxPSN, (psn-1)&maxPSN
 	r.widest = widest(mtu)
 	r.limit = limit{obeyed: credits}
 	r.window, r.grown, r.found, r.ends = initialWindow, 0, false, r.ends[:0]
