@@ -20,14 +20,10 @@ type position struct {
 
 // positionOf is the position of an open directory.
 func positionOf(fd int) (p position) {
-	path, err := fdPath(fd)
-	id, idErr := mountID(fd)
-	if err != nil || idErr != nil {
-		return p
-	}
-	p.path = path
-	p.mount, p.known = ReadMounts().covering(path)
-	p.known = p.known && p.mount.id == id
+	p.path, _ = fdPath(fd) // an empty path is below no mount
+	p.mount, p.known = ReadMounts().covering(p.path)
+	id, err := mountID(fd)
+	p.known = p.known && err == nil && p.mount.id == id
 	return p
 }
 

@@ -51,11 +51,11 @@ func newGeneration() uint64 { return generationsGiven.Add(1) }
 
 func (t *identities) init() { t.known = make(map[inodeKey]identity) }
 
-func (t *identities) get(k inodeKey) (identity, bool) {
+// get returns the identity of k, whose generation is 0 if there is none.
+func (t *identities) get(k inodeKey) identity {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e, ok := t.known[k]
-	return e, ok
+	return t.known[k]
 }
 
 // replace sets the identity of k to e, unless its generation is no longer old (0: none).
@@ -111,9 +111,9 @@ func (t *identities) forget(k inodeKey, generation uint64) {
 // identify returns the generation of x, the file that fd is open on.
 func (f *FS) identify(fd int, x *file) uint64 {
 	for {
-		e, known := f.identities.get(x.key)
+		e := f.identities.get(x.key)
 		// One that was first seen since the call that made x began is x.
-		if known && e.generation > x.after && (x.after != 0 || f.isSame(fd, x.key, e, &x.st)) {
+		if e.generation > x.after && (x.after != 0 || f.isSame(fd, x.key, e, &x.st)) {
 			f.identities.note(x.key, e.generation, &x.st)
 			return e.generation
 		}
@@ -155,7 +155,7 @@ func (e *identity) hasTimes(st *unix.Stat_t) bool {
 // isStill reports whether n is still the file that is open as fd, with attributes st.
 func (f *FS) isStill(n *node, fd int, st *unix.Stat_t) bool {
 	generation := generationIn(&n.ref)
-	e, _ := f.identities.get(n.key)
+	e := f.identities.get(n.key)
 	if e.generation != generation || st.Ino != n.key.ino || !f.isSame(fd, n.key, e, st) {
 		return false
 	}

@@ -1,0 +1,48 @@
+// The state of an exported directory in mount tables.
+
+package osfs
+
+import "testing"
+
+func TestCovering(t *testing.T) {
+	at := func(id int, device uint64, point string) mountEntry {
+		return mountEntry{id: id, device: device, point: point}
+	}
+	root, disk := at(1, 10, "/"), at(2, 20, "/srv")
+	for _, c := range []struct {
+		name   string
+		path   string
+		opened mountEntry
+		now    []mountEntry
+		want   Covering
+	}{
+		{"as it was", "/srv/a", disk, []mountEntry{root, disk}, InPlace},
+		{"mounted beside", "/srv/a", disk, []mountEntry{root, disk, at(3, 30, "/srv/ab")}, InPlace},
+		{"mounted below", "/srv/a", disk, []mountEntry{root, disk, at(3, 30, "/srv/a/b")}, InPlace},
+		{"mounted over it", "/srv/a", disk, []mountEntry{root, disk, at(3, 30, "/srv/a")}, Covered},
+		{"mounted over its file system", "/srv/a", disk, []mountEntry{root, disk, at(3, 30, "/srv")}, Covered},
+		{"the first of two there", "/srv/a", at(3, 30, "/srv"), []mountEntry{root, at(3, 30, "/srv"), disk}, Covered},
+		{"mounted again", "/srv/a", disk, []mountEntry{root, at(2, 30, "/srv")}, Covered},
+		{"unmounted", "/srv/a", disk, []mountEntry{root}, Unmounted},
+		{"no mount table", "/srv/a", disk, nil, Unmounted},
+		{"the root", "/", root, []mountEntry{root, disk}, InPlace},
+		{"not found when it was opened", "/srv/a", mountEntry{}, []mountEntry{root}, InPlace},
+	} {
+		f := FS{position: position{path: c.path, mount: c.opened, known: c.opened != mountEntry{}}}
+		if got := f.Covering(Mounts{c.now}); got != c.want {
+			t.Errorf("%s: state %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// TestPositionOf: a directory has the position of its mount, and something that is no directory has
+// none.
+func TestPositionOf(t *testing.T) {
+	f := newFS(t, t.TempDir(), Options{})
+	if p := positionOf(f.tree.named); !p.known || p.mount.point == "" {
+		t.Errorf("of a directory: %+v, want a known one", p)
+	}
+	if p := positionOf(-1); p.known {
+		t.Errorf("of no descriptor: %+v, want none", p)
+	}
+}
