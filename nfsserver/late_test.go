@@ -9,6 +9,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
@@ -32,6 +33,35 @@ func (c *closingFS) Close() error {
 type keptFS struct{ nfsserver.FS }
 
 func (keptFS) Close() error { return nil }
+
+// TestReasonsAreLoggedOnce: an export that fails to open again and again has one line in the log for
+// each reason in a row.
+func TestReasonsAreLoggedOnce(t *testing.T) {
+	l := record(t)
+	a, b := errors.New("a"), errors.New("b")
+	answers := []error{a, a, b, b, b, a, nil}
+	synctest.Test(t, func(t *testing.T) {
+		next := 0
+		tree := memory(t)
+		srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/late", Open: func() (nfsserver.FS, error) {
+			err := answers[next]
+			next++
+			return tree, err
+		}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(len(answers)) * time.Second)
+		if err := srv.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for line, want := range map[string]int{"not served until this is repaired: a": 2, "not served until this is repaired: b": 1, "served from now on": 1} {
+		if got := l.count(line); got != want {
+			t.Errorf("%d lines %q, want %d", got, line, want)
+		}
+	}
+}
 
 // Clients of an export that is not open are told to come again, with handles of an
 // earlier run too; once it is open they are served. Meanwhile the others are.
