@@ -24,7 +24,10 @@ func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name stri
 	if err != nil {
 		return f.status(err)
 	}
-	f.opened(r, n, in.Flags, &out.OpenOut)
+	if err := f.opened(r, n, in.Flags, &out.OpenOut); err != nil {
+		f.table.forget(n.id, 1)
+		return f.status(err)
+	}
 	f.fillEntry(&out.EntryOut, dir, name, n)
 	return fuse.OK
 }

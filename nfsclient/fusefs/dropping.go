@@ -18,15 +18,15 @@ type dropping struct {
 	wg    sync.WaitGroup
 }
 
-// run has change done, which drops or stores pages of n, while no other is done of n. It returns
-// when that has ended, or ctx: change then goes on, or has not begun and will not.
-func (d *dropping) run(ctx context.Context, n *node, change func()) {
+// run has change done, which drops or stores pages of n, while no other is done of n. It returns nil
+// when that has ended, or the error of ctx: change then goes on, or has not begun and will not.
+func (d *dropping) run(ctx context.Context, n *node, change func()) error {
 	ended, before := d.begin(n)
 	for before != nil {
 		select {
 		case <-before:
 		case <-ctx.Done():
-			return
+			return ctx.Err()
 		}
 		ended, before = d.begin(n)
 	}
@@ -39,7 +39,9 @@ func (d *dropping) run(ctx context.Context, n *node, change func()) {
 	})
 	select {
 	case <-ended:
+		return nil
 	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -3,12 +3,65 @@
 package fusefs_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"golang.org/x/sys/unix"
 )
+
+// slowAt is the offset from which a slowFS answers late.
+const slowAt = 1 << 29
+
+// reads is locked while a slowFS does not answer, and readsHeld has an element for each READ that waits.
+var (
+	reads     sync.Mutex
+	readsHeld = make(chan struct{}, 1024)
+)
+
+// A slowFS reads at once, and answers later.
+type slowFS struct{ nfsserver.FS }
+
+func (f slowFS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
+	n, err := f.FS.ReadAt(c, r, p, off)
+	if off >= slowAt {
+		readsHeld <- struct{}{}
+		reads.Lock()
+		defer reads.Unlock()
+	}
+	return n, err
+}
+
+// large makes files that end after slowAt, and opens them here.
+func (m *mounted) large(names ...string) (files []*os.File) {
+	m.t.Helper()
+	for _, name := range names {
+		must(m.t, os.WriteFile(m.there(name), []byte("before"), 0o644))
+		must(m.t, os.Truncate(m.there(name), 2*slowAt)) // much more than is read ahead
+		f, err := os.Open(m.at(name))
+		must(m.t, err)
+		m.t.Cleanup(func() { f.Close() })
+		_, err = f.ReadAt(make([]byte, 1), 0)
+		must(m.t, err)
+		files = append(files, f)
+	}
+	return files
+}
+
+// overwrite has another client write text, of 6 bytes.
+func (m *mounted) overwrite(name, text string) {
+	m.t.Helper()
+	f, err := os.OpenFile(m.there(name), os.O_WRONLY, 0)
+	must(m.t, err)
+	_, err = f.WriteAt([]byte(text), 0)
+	must(m.t, err)
+	must(m.t, f.Close())
+}
 
 // asksFor has f read at off, and reports whether the mount is asked for that. ended is closed when
 // the read has ended.
@@ -37,26 +90,11 @@ func (m *mounted) asksFor(f *os.File, off int64) (ended chan struct{}, asked boo
 // killed, and notices of other files are sent.
 func TestSilentServerLeavesOthersFree(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, NoCTO: true})
-	const size = 1 << 30 // much more than is read ahead
 	names := []string{"stuck", "free"}
-	var files []*os.File
-	for _, name := range names {
-		must(t, os.WriteFile(m.there(name), []byte("before"), 0o644))
-		must(t, os.Truncate(m.there(name), size))
-		f, err := os.Open(m.at(name))
-		must(t, err)
-		defer f.Close()
-		_, err = f.ReadAt(make([]byte, 1), 0)
-		must(t, err)
-		files = append(files, f)
-	}
+	files := m.large(names...)
 	m.say("hold notices")
 	for _, name := range names {
-		f, err := os.OpenFile(m.there(name), os.O_WRONLY, 0)
-		must(t, err)
-		_, err = f.WriteAt([]byte("after!"), 0)
-		must(t, err)
-		must(t, f.Close())
+		m.overwrite(name, "after!")
 	}
 	_, err := os.ReadDir(m.dir) // brings their new attributes
 	must(t, err)
@@ -65,7 +103,7 @@ func TestSilentServerLeavesOthersFree(t *testing.T) {
 	}
 
 	m.say("stall")
-	stuck, asked := m.asksFor(files[0], size-1)
+	stuck, asked := m.asksFor(files[0], 2*slowAt-1)
 	var free chan struct{}
 	defer func() {
 		m.say("go")
@@ -101,4 +139,71 @@ func TestSilentServerLeavesOthersFree(t *testing.T) {
 		free, asked = m.asksFor(files[1], 0)
 		return asked
 	})
+}
+
+// TestSlowFileLeavesOthersWatched: a file has a page that the server does not fill, and so its pages
+// cannot be dropped. Other files that are open still show the writes of another client.
+func TestSlowFileLeavesOthersWatched(t *testing.T) {
+	m := mount(t, options{AcMin: 10 * time.Millisecond, AcMax: 20 * time.Millisecond, NoCTO: true, Slow: true})
+	files := m.large("stuck", "free")
+	m.say("hold reads")
+	stuck, asked := m.asksFor(files[0], 2*slowAt-1)
+	defer func() { m.say("answer reads"); <-stuck }()
+	if !asked {
+		t.Fatal("the read asks nothing of the server")
+	}
+	m.overwrite("stuck", "after!")
+	for i := range 5 {
+		text := fmt.Sprint("round", i)
+		m.overwrite("free", text)
+		eventually(t, "the open file has "+text, func() bool {
+			b := make([]byte, len(text))
+			_, err := files[1].ReadAt(b, 0)
+			return err == nil && string(b) == text
+		})
+	}
+}
+
+// TestInterruptedOpenFails: a signal ends an open while the kernel has old pages. The program has no
+// open file, since it would read those.
+func TestInterruptedOpenFails(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long, NoCTO: true, Slow: true, OwnPIDs: true})
+	m.say("unseen")
+	files := m.large("stuck")
+	m.say("hold notices")
+	m.overwrite("stuck", "after!")
+	_, err := os.ReadDir(m.dir) // brings the new attributes
+	must(t, err)
+	must(t, unix.Access(m.at("stuck"), unix.R_OK)) // the open asks no more
+	m.say("hold reads")
+	stuck, asked := m.asksFor(files[0], 2*slowAt-1)
+	defer func() { m.say("answer reads"); <-stuck }()
+	if !asked {
+		t.Fatal("the read asks nothing of the server")
+	}
+	opens := m.stats().Operations["OPEN"]
+	thread, opened := make(chan int, 1), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // which ends with the goroutine
+		thread <- unix.Gettid()
+		fd, err := unix.Open(m.at("stuck"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err == nil {
+			unix.Close(fd)
+		}
+		opened <- err
+	}()
+	id := <-thread
+	eventually(t, "the program opens the file", func() bool { return m.stats().Operations["OPEN"] > opens })
+	eventually(t, "a signal ends the open", func() bool {
+		select {
+		case err = <-opened:
+			return true
+		default:
+			_ = unix.Tgkill(os.Getpid(), id, unix.SIGURG)
+			return false
+		}
+	})
+	if err != unix.EINTR {
+		t.Errorf("open: %v, want %v", err, unix.EINTR)
+	}
 }

@@ -306,7 +306,7 @@ func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fu
 		return f.status(err)
 	}
 	if f.table.isOpen(n) && !n.shrinks(forSize) {
-		f.showSize(r, r.who, n)
+		_ = f.showSize(r, r.who, n)
 	}
 	attr, left := n.snapshot()
 	out.SetTimeout(left)

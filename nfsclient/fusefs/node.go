@@ -60,6 +60,8 @@ type node struct {
 	unhid atomic.Uint64                 // of a directory: how often such a name went
 	gone  atomic.Bool                   // we have removed its last name
 
+	looked atomic.Bool // a look of watchLoop is under way
+
 	lookedUp  atomic.Int32  // of a directory: LOOKUPs that found something, since it was listed for them
 	searchers atomic.Uint64 // of a directory: how often we have changed who may search it
 	told      atomic.Uint64 // searchers when the kernel was last told to forget its names

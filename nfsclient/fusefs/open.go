@@ -141,8 +141,7 @@ func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 		}
 		return st
 	}
-	f.opened(r, n, in.Flags, out)
-	return fuse.OK
+	return f.status(f.opened(r, n, in.Flags, out))
 }
 
 // open counts an open of n, if the caller may open it.
@@ -202,8 +201,8 @@ func openRights(flags uint32) (want uint32) {
 }
 
 // opened makes the handle of a file, with its open counted, and tells the kernel which pages it may
-// keep.
-func (f *fileSystem) opened(r *request, n *node, flags uint32, out *fuse.OpenOut) {
+// keep. If it is interrupted while the kernel has old pages, it takes the open back.
+func (f *fileSystem) opened(r *request, n *node, flags uint32, out *fuse.OpenOut) error {
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
 	switch {
 	case flags&syscall.O_DIRECT != 0:
@@ -215,9 +214,14 @@ func (f *fileSystem) opened(r *request, n *node, flags uint32, out *fuse.OpenOut
 	f.watchOpen()
 	if flags&syscall.O_TRUNC != 0 {
 		n.emptied() // by the kernel, as of the reply
-	} else {
-		f.showSize(r, r.who, n) // for all that have it open, and before this open returns
+		return nil
 	}
+	err := f.showSize(r, r.who, n) // for all that have it open, and before this open returns
+	if err != nil {
+		_ = f.handles.remove(out.Fh).data.Close() // nothing was written through it
+		f.closed(r, n, r.who)
+	}
+	return err
 }
 
 // Flush answers each close(2): it brings what was written to stable storage.

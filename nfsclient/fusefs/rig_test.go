@@ -52,6 +52,7 @@ type options struct {
 	Full                                           bool // the server has no room for times
 	Shared                                         bool // the server does not tell how directories were before a change
 	Plain                                          bool // the server's file system has no ACLs
+	Slow                                           bool // see slowFS
 	NoLocks                                        bool // the server has no lock manager
 	LocalLocks                                     bool
 	OwnPIDs                                        bool // the mount's process is in a PID namespace of its own
@@ -123,6 +124,15 @@ func obey(m *fusefs.MountPoint) {
 		case "stall":
 			stall.Lock()
 			fmt.Println("stalled")
+		case "hold reads":
+			reads.Lock()
+			fmt.Println("held")
+		case "await a read":
+			<-readsHeld
+			fmt.Println("it waits")
+		case "answer reads":
+			reads.Unlock()
+			fmt.Println("answered")
 		case "go":
 			stall.Unlock()
 			fmt.Println("goes on")
@@ -243,6 +253,9 @@ func (d *description) exported() (*nfsserver.Server, error) {
 	}
 	if d.Opt.MaxFile > 0 {
 		served = smallFS{served, d.Opt.MaxFile}
+	}
+	if d.Opt.Slow {
+		served = slowFS{served}
 	}
 	if d.Opt.Shared {
 		served = sharedFS{served}

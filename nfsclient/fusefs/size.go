@@ -104,16 +104,22 @@ func (n *node) shrinks(forSize bool) bool {
 	return n.sizeOf(&n.attr) < n.shown && (forSize || n.pages == n.content)
 }
 
-// showSize makes the kernel's size and pages of a file those of its attributes. It waits for pages
-// that are being read or written, so READs and WRITEs of pages must not call it. SETATTR of the
-// size must not either: the kernel sends no pages meanwhile.
-func (f *fileSystem) showSize(ctx context.Context, who *caller, n *node) {
+// shows reports whether the kernel has the size and the pages of n's attributes.
+func (n *node) shows() (size, shown uint64, ok bool) {
 	n.mu.Lock()
-	attr, shown, unseen, current := n.attr, n.shown, !n.seen, n.pages == n.content
-	n.mu.Unlock()
-	size := n.sizeOf(&attr)
-	if unseen || attr.Type != nfs3.TypeReg || current && size == shown {
-		return
+	defer n.mu.Unlock()
+	size = n.sizeOf(&n.attr)
+	return size, n.shown, !n.seen || n.attr.Type != nfs3.TypeReg || n.pages == n.content && size == n.shown
+}
+
+// showSize makes the kernel's size and pages of a file those of its attributes. Its error is that of
+// ctx: the kernel has old pages. It waits for pages that are being read or written, so READs and
+// WRITEs of pages must not call it. SETATTR of the size must not either: the kernel sends no pages
+// meanwhile.
+func (f *fileSystem) showSize(ctx context.Context, who *caller, n *node) error {
+	size, shown, ok := n.shows()
+	if ok {
+		return nil
 	}
 	var last [1]byte
 	grown := size > shown
@@ -122,7 +128,7 @@ func (f *fileSystem) showSize(ctx context.Context, who *caller, n *node) {
 		got, _, err := dataServer{f}.Read(ctx, n.fh, who, last[:], size-1)
 		grown = err == nil && got == len(last)
 	}
-	f.dropping.run(ctx, n, func() {
+	return f.dropping.run(ctx, n, func() {
 		n.mu.Lock()
 		current := n.pages == n.content && n.shown == size
 		n.mu.Unlock()
@@ -189,8 +195,8 @@ func (r *request) agree(n *node) {
 	n.content++
 	n.expired = true
 	n.mu.Unlock()
-	_ = r.getattr(n) // else they are fetched when they are needed
-	r.fs.showSize(r, r.who, n)
+	_ = r.getattr(n)               // else they are fetched when they are needed
+	_ = r.fs.showSize(r, r.who, n) // if it was interrupted, it goes on after the reply
 }
 
 // stability is how a WRITE is to be made. If the file is open with O_SYNC, the kernel sends FSYNC
@@ -223,7 +229,7 @@ func (r *request) append(h *handle, who datapath.Cred, in *fuse.WriteIn, p []byt
 	case count == 0:
 	case h.direct:
 		last := p[count-1]
-		f.dropping.run(r, n, func() { f.appended(n, in.Offset, end, uint64(count), last) })
+		_ = f.dropping.run(r, n, func() { f.appended(n, in.Offset, end, uint64(count), last) })
 	case end != in.Offset: // the kernel holds pages of the wrong place until this is answered
 		n.mu.Lock()
 		n.content++

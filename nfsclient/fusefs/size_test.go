@@ -326,3 +326,33 @@ func TestSeekEndAfterACut(t *testing.T) {
 		}
 	}
 }
+
+// TestCutBesideAnOpenThatFindsMore: an open finds that another client has made the file longer, and
+// a program here makes it shorter meanwhile. The kernel keeps the shorter size.
+func TestCutBesideAnOpenThatFindsMore(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long, Slow: true})
+	must(t, os.WriteFile(m.there("f"), []byte("content"), 0o644))
+	f, err := os.OpenFile(m.at("f"), os.O_RDWR, 0)
+	must(t, err)
+	defer f.Close()
+	must(t, os.Truncate(m.there("f"), slowAt+10))
+	m.say("hold reads")
+	opened := make(chan error, 1)
+	go func() {
+		g, err := os.Open(m.at("f"))
+		if err == nil {
+			err = g.Close()
+		}
+		opened <- err
+	}()
+	m.say("await a read") // of the last byte
+	err = f.Truncate(5)
+	m.say("answer reads")
+	must(t, err)
+	must(t, <-opened)
+	var st unix.Statx_t
+	must(t, unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_SIZE, &st))
+	if st.Size != 5 {
+		t.Errorf("the kernel has %d bytes, want 5", st.Size)
+	}
+}

@@ -40,9 +40,13 @@ func (f *fileSystem) watchOpen() {
 	}
 }
 
+// looksAtOnce bounds the looks under way. One waits for as long as a page of its file is being
+// filled, and others go on.
+const looksAtOnce = 16
+
 // watchLoop runs until nothing is open.
 func (f *fileSystem) watchLoop() {
-	w := &f.watch
+	w, slots := &f.watch, make(chan struct{}, looksAtOnce)
 	pause := max(f.regs.min, 10*time.Millisecond)
 	t := time.NewTicker(pause)
 	defer t.Stop()
@@ -61,10 +65,23 @@ func (f *fileSystem) watchLoop() {
 		}
 		w.mu.Unlock()
 		for n, who := range files {
-			if _, left := n.snapshot(); left <= 0 {
-				f.lookAt(w.ctx, n, who)
+			_, left := n.snapshot()
+			if _, _, ok := n.shows(); ok && left > 0 || n.looked.Swap(true) {
+				continue
 			}
-			f.showSize(w.ctx, who, n)
+			select {
+			case slots <- struct{}{}:
+			case <-w.ctx.Done():
+				return
+			}
+			w.wg.Go(func() {
+				if left <= 0 {
+					f.lookAt(w.ctx, n, who)
+				}
+				_ = f.showSize(w.ctx, who, n)
+				n.looked.Store(false)
+				<-slots
+			})
 		}
 	}
 }
