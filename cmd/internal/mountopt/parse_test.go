@@ -365,8 +365,12 @@ func TestOptionsOfTheManualPages(t *testing.T) {
 // What the documents mount can be mounted: the options of each command line and of each line of fstab are accepted.
 func TestOptionsOfTheDocuments(t *testing.T) {
 	lists := 0
-	for _, doc := range []string{"README.md", "docs/mount.md", "docs/linux.md", "docs/interop.md", "docs/security.md"} {
-		text, err := os.ReadFile(filepath.Join("../../..", doc))
+	docs, err := filepath.Glob("../../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, doc := range append(docs, "../../../README.md") {
+		text, err := os.ReadFile(doc)
 		if err != nil {
 			t.Fatal(err)
 		}
