@@ -86,7 +86,7 @@ func writeLimits(w *writer, m *module, p Programs) error {
 		}
 		w.row(code("--"+name), defaultOf(f), prose(f.Usage))
 	}
-	c := &constants{m: m, std: importer.ForCompiler(m.fset, "source", nil), checked: map[string]*types.Package{}}
+	c := newConstants(m)
 	for _, group := range limits {
 		w.line("\n## %s", group.title)
 		w.table("Limit", "Value", "Constant")
@@ -101,15 +101,18 @@ func writeLimits(w *writer, m *module, p Programs) error {
 	return nil
 }
 
-// quantity writes a number with its unit: bytes by powers of two, times by their largest unit.
+// quantity writes a number with its unit: bytes by powers of two, times in minutes or seconds.
 func quantity(n int64, unit string) string {
 	switch unit {
 	case "ns":
-		s := strings.TrimSuffix(time.Duration(n).String(), "m0s") // 10m0s
-		if s != time.Duration(n).String() {
-			return s + " min"
+		switch d := time.Duration(n); {
+		case d%time.Minute == 0:
+			return fmt.Sprint(int64(d/time.Minute), " min")
+		case d%time.Second == 0 && d < time.Minute:
+			return fmt.Sprint(int64(d/time.Second), " s")
+		default:
+			return d.String()
 		}
-		return strings.TrimSuffix(s, "s") + " s"
 	case "bytes":
 		for _, u := range []struct {
 			shift uint
@@ -130,6 +133,10 @@ type constants struct {
 	m       *module
 	std     types.Importer
 	checked map[string]*types.Package
+}
+
+func newConstants(m *module) *constants {
+	return &constants{m: m, std: importer.ForCompiler(m.fset, "source", nil), checked: map[string]*types.Package{}}
 }
 
 // Import implements types.Importer.

@@ -280,11 +280,16 @@ func fieldsOf(fn *ast.FuncDecl, call *ast.CallExpr) (keys []string) {
 
 var letter = regexp.MustCompile(`[a-z]{2}`)
 
-var verb = regexp.MustCompile(`%[-+# 0]*(\d+|\*)?(\.(\d+|\*))?[a-zA-Z]`)
+var verb = regexp.MustCompile(`%%|%[-+# 0]*(\d+|\*)?(\.(\d+|\*))?[a-zA-Z]`)
 
 // values writes a format with a "…" for each of its values.
 func values(format string) string {
-	s := strings.ReplaceAll(verb.ReplaceAllString(format, "…"), "%%", "%")
+	s := verb.ReplaceAllStringFunc(format, func(v string) string {
+		if v == "%%" {
+			return "%"
+		}
+		return "…"
+	})
 	s = strings.ReplaceAll(s, "……", "…")
 	return strings.Join(strings.Fields(s), " ")
 }
