@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// A WRITE call has its data in a Read chunk: the data is taken out of the message, and the header of the call names
-// the memory where the server reads it.
+// A WRITE call has its data in a Read chunk: the data is taken out of the message, and the header
+// of the call names the memory where the server reads it.
 func Example() {
 	var e xdr.Encoder
 	e.Uint32(7) // a message: its XID, and the data as an item
@@ -32,7 +32,8 @@ func Example() {
 	// Output: 19 bytes at position 8 of the call, in region 0x1234
 }
 
-// A READ call offers memory as a Write chunk. The reply returns the chunk with the lengths that were written.
+// A READ call offers memory as a Write chunk. The reply returns the chunk with the lengths that
+// were written.
 func ExampleLists_AddWrite() {
 	var offered chunks.Lists
 	offered.AddWrite(chunks.Segment{Handle: 1, Length: 4096}, chunks.Segment{Handle: 2, Length: 4096})

@@ -15,8 +15,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 )
 
-// serveMemory serves a tree in memory as /share over RDMA, at a free port of this machine. It is what the examples
-// connect to. Servers with one key and one tree give out the same handles, as those of a shared volume do.
+// serveMemory serves a tree in memory as /share over RDMA, at a free port of this machine. It is
+// what the examples connect to. Servers with one key and one tree give out the same handles, as
+// those of a shared volume do.
 func serveMemory(tree nfsserver.FS) (addr string, stop func()) {
 	me := nfsserver.Squash{All: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	server, err := nfsserver.New(nfsserver.Options{
@@ -142,7 +143,8 @@ func ExampleFS_IO() {
 	// docs/one.md
 }
 
-// Errors are those of io/fs and of package syscall; the status of the server stands in a *StatusError.
+// Errors are those of io/fs and of package syscall; the status of the server stands in a
+// *StatusError.
 func Example_errors() {
 	addr, stop := serveMemory(memory())
 	defer stop()
@@ -180,8 +182,8 @@ func Example_errors() {
 	// true
 }
 
-// Name several servers of one volume, separated by commas: if the one in use goes away, the client continues
-// with another that knows the same file handles.
+// Name several servers of one volume, separated by commas: if the one in use goes away, the client
+// continues with another that knows the same file handles.
 func Example_failover() {
 	tree := memory()
 	a, stopA := serveMemory(tree)

@@ -12,9 +12,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nsm"
 )
 
-// NotifyRestart tells the status monitor of a server (NSM, SM_NOTIFY), by its address ("": this one), that this machine, which it knows by a name, has started
-// again: it frees all locks that the machine has there, of the kernel's mounts, too. state is odd, and larger than that of the last time.
-// Servers believe it of root alone, by a reserved port: without one it fails.
+// NotifyRestart tells the status monitor of a server (NSM, SM_NOTIFY), by its address ("": this
+// one), that this machine, which it knows by a name, has started again: it frees all locks that the
+// machine has there, of the kernel's mounts, too. state is odd, and larger than that of the last
+// time. Servers believe it of root alone, by a reserved port: without one it fails.
 func (c *Client) NotifyRestart(ctx context.Context, server, name string, state int32) error {
 	if server == "" {
 		server = c.home.address()

@@ -73,11 +73,13 @@ func (o *object) post() nfs3.PostOpAttr {
 
 func postOp(a *Attr) nfs3.PostOpAttr { return nfs3.PostOpAttr{Present: true, Attr: fattr(a)} }
 
-// before is the attributes at of o just before an operation that changes it. They are told only if nothing comes between the two: a client that has the
-// same takes all that is new after the operation for its own, and keeps what it knows. With a directory that others change
-// beside this server's locks it would never learn of a name that they make in that moment. Of a file they are told all the same: Linux's client
-// takes a WRITE with none to be all that has changed, so it would miss more of what others write and not less, and after a SETATTR
-// with none it drops what it has in memory, as after each utimes(2).
+// before is the attributes at of o just before an operation that changes it. They are told only if
+// nothing comes between the two: a client that has the same takes all that is new after the
+// operation for its own, and keeps what it knows. With a directory that others change beside this
+// server's locks it would never learn of a name that they make in that moment. Of a file they are
+// told all the same: Linux's client takes a WRITE with none to be all that has changed, so it would
+// miss more of what others write and not less, and after a SETATTR with none it drops what it has
+// in memory, as after each utimes(2).
 func (o *object) before(at *Attr) nfs3.PreOpAttr {
 	if o.x.info.Shared && at.Type == TypeDir {
 		return nfs3.PreOpAttr{}

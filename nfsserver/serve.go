@@ -24,10 +24,11 @@ type Listen struct {
 	// closed with the Service, or when Start fails.
 	TCPOn, RDMAOn net.Listener
 
-	// RoCE is the address of RPC-over-RDMA over RoCEv2, such as "127.0.0.1:20049"; "": off. The port is that of
-	// the service, and can be the one of RDMA: on the wire it is UDP port 4791, of which there is one for each address of a
-	// host. With RoCEOptional a Server is served without it until it can be had; see Service.RoCEErr. So it is, with
-	// or without, where this machine does not have the address.
+	// RoCE is the address of RPC-over-RDMA over RoCEv2, such as "127.0.0.1:20049"; "": off. The
+	// port is that of the service, and can be the one of RDMA: on the wire it is UDP port 4791, of
+	// which there is one for each address of a host. With RoCEOptional a Server is served without
+	// it until it can be had; see Service.RoCEErr. So it is, with or without, where this machine
+	// does not have the address.
 	RoCE         string
 	RoCEOptional bool
 	RoCEState    string // see roce.Options.State

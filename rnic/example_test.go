@@ -43,7 +43,8 @@ func (e *end) next() rnic.WC {
 	return wc[0]
 }
 
-// connect returns two connected ends. The private data of each goes to the other with the connection.
+// connect returns two connected ends. The private data of each goes to the other with the
+// connection.
 func connect(initiator, responder rnic.ConnParams) (a, b *end) {
 	a, b = newEnd(), newEnd()
 	l, err := b.dev.Listen("tcp", "127.0.0.1:0")
@@ -91,8 +92,8 @@ func Example() {
 	// Output: receive 1: hello
 }
 
-// The private data of each side reaches the other together with the connection. Programs exchange sizes and the
-// names of memory in it.
+// The private data of each side reaches the other together with the connection. Programs exchange
+// sizes and the names of memory in it.
 func ExampleConnParams() {
 	a, b := connect(rnic.ConnParams{PrivateData: []byte("version 1")}, rnic.ConnParams{PrivateData: []byte("version 2")})
 	defer a.qp.Close()
@@ -101,7 +102,8 @@ func ExampleConnParams() {
 	// Output: version 2, version 1
 }
 
-// An RDMA Write places bytes in memory of the peer. The peer's program takes no part in it, and sees no completion.
+// An RDMA Write places bytes in memory of the peer. The peer's program takes no part in it, and
+// sees no completion.
 func ExampleQP_PostSend_write() {
 	a, b := connect(rnic.ConnParams{}, rnic.ConnParams{})
 	defer a.qp.Close()
@@ -116,7 +118,8 @@ func ExampleQP_PostSend_write() {
 	if err := b.qp.PostRecv(rnic.RecvWR{Buf: make([]byte, 8)}); err != nil {
 		log.Fatal(err)
 	}
-	// The peer learns STag and Base by a Send or by private data. The Send after the Write shows that it was placed.
+	// The peer learns STag and Base by a Send or by private data. The Send after the Write shows
+	// that it was placed.
 	a.post(
 		rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{[]byte("gathered "), []byte("bytes")},
 			RemoteSTag: region.STag(), RemoteTO: region.Base(), Unsignaled: true},
@@ -150,7 +153,8 @@ func ExampleQP_PostSend_read() {
 	// Output: request 7: memory of the peer
 }
 
-// A Send with Invalidate returns memory to the peer: it takes the peer's STag out of use as it is received.
+// A Send with Invalidate returns memory to the peer: it takes the peer's STag out of use as it is
+// received.
 func ExampleQP_PostSend_sendInvalidate() {
 	a, b := connect(rnic.ConnParams{}, rnic.ConnParams{})
 	defer a.qp.Close()
@@ -173,7 +177,8 @@ func ExampleQP_PostSend_sendInvalidate() {
 	// valid: false invalidated: true
 }
 
-// A handler of a completion queue is the quickest way to learn of completions. It polls until nothing is left.
+// A handler of a completion queue is the quickest way to learn of completions. It polls until
+// nothing is left.
 func ExampleCQ_SetHandler() {
 	a, b := connect(rnic.ConnParams{}, rnic.ConnParams{})
 	defer a.qp.Close()

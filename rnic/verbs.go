@@ -179,12 +179,15 @@ type DeviceConfig struct {
 	MaxHandshakes    int           // connections in start-up at once on one listener; 0: 256
 	Markers          bool          // iWARP: ask the peer to send MPA markers
 
-	// KeepThreads has who waits in QP.Drive keep his thread for up to 5 ms, and one of the processors of Go's scheduler with it (GOMAXPROCS; at most half of
-	// them), in place of parking the goroutine. It is for processes that do little but wait for one answer after the other, which they have sooner. iWARP only.
+	// KeepThreads has who waits in QP.Drive keep his thread for up to 5 ms, and one of the
+	// processors of Go's scheduler with it (GOMAXPROCS; at most half of them), in place of parking
+	// the goroutine. It is for processes that do little but wait for one answer after the other,
+	// which they have sooner. iWARP only.
 	KeepThreads bool
 
-	// Alone says that the process has one connection and does nothing but what comes by it. Who receives then looks for input before he sleeps also where
-	// Go's scheduler has one processor (GOMAXPROCS) of several. iWARP only.
+	// Alone says that the process has one connection and does nothing but what comes by it. Who
+	// receives then looks for input before he sleeps also where Go's scheduler has one processor
+	// (GOMAXPROCS) of several. iWARP only.
 	Alone bool
 
 	// Dial makes the TCP connections of Connect, through a proxy, say, or from another

@@ -112,7 +112,8 @@ func testNoAllocation(t *bed) {
 			for range 20 {
 				call()
 			}
-			// What a call allocates, it does in each round; that a collection has emptied pools is now and then.
+			// What a call allocates, it does in each round; that a collection has emptied pools is
+			// now and then.
 			got := testing.AllocsPerRun(200, call)
 			for tries := 0; got != 0 && tries < 20; tries++ {
 				got = min(got, testing.AllocsPerRun(200, call))

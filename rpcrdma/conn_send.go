@@ -24,11 +24,11 @@ func (w sendWork) requests() []rnic.SendWR {
 	return w.request.wrs
 }
 
-// A sendLine is the work that waits for room in the send queue, which both roles
-// share: replies can fill it while a call in the reverse direction is made. Every
-// batch that is posted ends in a completion, after which the line is tried again, so
-// nothing stays in it: those of calls are told later, but calls alone never fill the queue (depths). Whoever comes while there is a line joins it: else a large
-// batch would wait for ever while small ones pass it.
+// A sendLine is the work that waits for room in the send queue, which both roles share: replies can
+// fill it while a call in the reverse direction is made. Every batch that is posted ends in a
+// completion, after which the line is tried again, so nothing stays in it: those of calls are told
+// later, but calls alone never fill the queue (depths). Whoever comes while there is a line joins
+// it: else a large batch would wait for ever while small ones pass it.
 type sendLine struct {
 	mu   sync.Mutex   // held while work of the line is posted, so that it can be withdrawn
 	work []sendWork   // guarded by mu; in order of arrival

@@ -81,7 +81,8 @@ func TestLinks(t *testing.T) {
 var (
 	anchored = regexp.MustCompile(`\]\(([^)#:\s]*)#([^)]*)\)`)
 	heading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	// What a heading loses on its way to an anchor: all but letters, digits, blanks, hyphens and underscores.
+	// What a heading loses on its way to an anchor: all but letters, digits, blanks, hyphens and
+	// underscores.
 	noAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 

@@ -1,4 +1,5 @@
-// The packages as their users read them: each has a comment, and the code in it is that of an example which runs.
+// The packages as their users read them: each has a comment, and the code in it is that of an
+// example which runs.
 
 package test
 
@@ -39,7 +40,8 @@ func codeIn(comment *ast.CommentGroup) (lines []string) {
 	return lines
 }
 
-// occurs reports the first of the lines that does not occur in a source after those before it; "" if all do.
+// occurs reports the first of the lines that does not occur in a source after those before it; ""
+// if all do.
 func occurs(lines []string, source string) (missing string) {
 	rest := strings.Split(source, "\n")
 	for _, line := range lines {

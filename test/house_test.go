@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // Budgets: where a file, and where a function, has to be split.
@@ -111,6 +112,25 @@ func TestSizes(t *testing.T) {
 			}
 			if n := fset.Position(f.End()).Line - fset.Position(f.Pos()).Line + 1; n > maxFuncLines {
 				t.Errorf("%s: %s has %d lines, more than %d", path, f.Name.Name, n, maxFuncLines)
+			}
+		}
+	})
+}
+
+// maxComment is the width of a comment's line, with tabs of four columns. The rule for new ones is 100; the limit
+// shrinks as the old ones are wrapped.
+const maxComment = 150
+
+func TestCommentWidth(t *testing.T) {
+	eachFile(t, func(path string, src []byte) {
+		n := 0
+		for line := range strings.Lines(string(src)) {
+			n++
+			if !strings.HasPrefix(strings.TrimSpace(line), "//") {
+				continue
+			}
+			if width := utf8.RuneCountInString(strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    ")); width > maxComment {
+				t.Errorf("%s, line %d: a comment of %d columns, more than %d: wrap it at 100", path, n, width, maxComment)
 			}
 		}
 	})

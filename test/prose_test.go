@@ -1,4 +1,5 @@
-// The prose of the documents: short sentences, short cells, tables with headers, experiments in one form.
+// The prose of the documents: short sentences, short cells, tables with headers, experiments in one
+// form.
 
 package test
 
@@ -37,7 +38,8 @@ var (
 	linkText   = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 	listItem   = regexp.MustCompile(`^([-*]|[0-9]+\.) `)
 	tableRule  = regexp.MustCompile(`^\|[-| :]*-[-| :]*\|$`)
-	// A sentence ends with a full stop, and perhaps a bracket, before a blank and what can open one.
+	// A sentence ends with a full stop, and perhaps a bracket, before a blank and what can open
+	// one.
 	sentenceEnd = regexp.MustCompile(`[.!?][)"*]*\s+[A-Z"*(0-9]`)
 	wordIn      = regexp.MustCompile(`\w`)
 )

@@ -1,4 +1,5 @@
-// Examples of use: a program of one's own over TCP and RDMA, its calls, who may make them, and its end.
+// Examples of use: a program of one's own over TCP and RDMA, its calls, who may make them, and its
+// end.
 
 package transport_test
 
@@ -110,8 +111,8 @@ func serveBlobs(authorize func(*transport.Call) oncrpc.AuthStat) (*transport.Ser
 	return server, device, listener.Addr()
 }
 
-// MaxReply is the most bytes of the results without the item that goes to the sink. Over RDMA the sink is offered to
-// the server as memory to write to, so the item is in it when Call returns.
+// MaxReply is the most bytes of the results without the item that goes to the sink. Over RDMA the
+// sink is offered to the server as memory to write to, so the item is in it when Call returns.
 func ExampleClient_Call() {
 	ctx := context.Background()
 	server, device, addr := serveBlobs(nil)
@@ -153,8 +154,8 @@ func ExampleServer_Shutdown() {
 	// Output: true
 }
 
-// Authorize is asked before each call but those of procedure 0. What AUTH_SYS says is the word of the client's
-// machine: decide by Remote, or by Owner for a client of this machine, too.
+// Authorize is asked before each call but those of procedure 0. What AUTH_SYS says is the word of
+// the client's machine: decide by Remote, or by Owner for a client of this machine, too.
 func ExampleProgram_authorize() {
 	ctx := context.Background()
 	server, device, addr := serveBlobs(func(c *transport.Call) oncrpc.AuthStat {

@@ -250,8 +250,9 @@ func TestClosedAtOnce(t *testing.T) {
 	}
 }
 
-// TestUnreadCallOfAClosedConnection: a call that the server reads of a connection whose client has closed its direction does not
-// run if a copy by another connection has: the client has gone there, and the first connection ends.
+// TestUnreadCallOfAClosedConnection: a call that the server reads of a connection whose client has
+// closed its direction does not run if a copy by another connection has: the client has gone there,
+// and the first connection ends.
 func TestUnreadCallOfAClosedConnection(t *testing.T) {
 	p, _, addr := networks[0].start(t, ServerConfig{Workers: 1})
 	one, two := dialFrom(t, addr, 0), dialFrom(t, addr, 0)
@@ -276,7 +277,8 @@ func TestUnreadCallOfAClosedConnection(t *testing.T) {
 	}
 }
 
-// TestCallsReadAfterTheirCopies: only a live connection, or one that possibly is, has its call done beside that of another one.
+// TestCallsReadAfterTheirCopies: only a live connection, or one that possibly is, has its call done
+// beside that of another one.
 func TestCallsReadAfterTheirCopies(t *testing.T) {
 	for f, want := range map[fate]string{fateLive: "reply", fateDoubtful: "reply", fateHalf: "drop", fateCut: "drop"} {
 		for _, proc := range []uint32{tHold, tOver} {
@@ -297,8 +299,9 @@ func TestCallsReadAfterTheirCopies(t *testing.T) {
 	}
 }
 
-// TestFatesAreAskedOnce: a call asks once about each other connection that has made it, and a repetition by its own connection about none:
-// those of a host that has many with one XID would else hold up all others.
+// TestFatesAreAskedOnce: a call asks once about each other connection that has made it, and a
+// repetition by its own connection about none: those of a host that has many with one XID would
+// else hold up all others.
 func TestFatesAreAskedOnce(t *testing.T) {
 	s, _ := newTestServer(t)
 	asked := 0

@@ -308,8 +308,8 @@ func (l *stallLog) Fire(e *logrus.Entry) error {
 	return nil
 }
 
-// TestCauseOfOverdueCalls: the log says what holds the workers that others wait for. For memory, too, a call waits because
-// clients do not take replies.
+// TestCauseOfOverdueCalls: the log says what holds the workers that others wait for. For memory,
+// too, a call waits because clients do not take replies.
 func TestCauseOfOverdueCalls(t *testing.T) {
 	const disk, clients = "calls wait for a file system that does not answer", "calls wait for clients that do not read their replies"
 	for _, row := range []struct {

@@ -13,8 +13,9 @@ var processCalls struct {
 	large atomic.Uint64
 }
 
-// ProcessCalls is how many calls this process has made and been asked for, as client and as server, and how many of them had a call or a reply of 32 KiB and
-// more: those of a stream. It is cheap enough to be asked for a hundred times a second.
+// ProcessCalls is how many calls this process has made and been asked for, as client and as server,
+// and how many of them had a call or a reply of 32 KiB and more: those of a stream. It is cheap
+// enough to be asked for a hundred times a second.
 func ProcessCalls() (calls, large uint64) { return processCalls.all.Load(), processCalls.large.Load() }
 
 // countMessage counts a message of n bytes, if it is a large one.

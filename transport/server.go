@@ -144,8 +144,9 @@ func (s *Server) NameLane(i int, name string) {
 	s.pool.name(1+i, name)
 }
 
-// warnStalled says that calls wait, and for which others: for those in a file system that does not answer, or
-// for those that wait until clients take replies and so give back memory and workers. Where there are both, the more count.
+// warnStalled says that calls wait, and for which others: for those in a file system that does not
+// answer, or for those that wait until clients take replies and so give back memory and workers.
+// Where there are both, the more count.
 func (s *Server) warnStalled(lane string, inside, of int) {
 	fields := logrus.Fields{"export": lane, "in-file-system": inside, "for-clients": of - inside}
 	if 2*inside < of {

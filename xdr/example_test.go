@@ -48,8 +48,8 @@ func Example() {
 	// xdr: message ends early
 }
 
-// An item is the content of an opaque that is not copied into the stream: only its length is there. Over RDMA it goes
-// from memory to memory, over TCP it is written from where it lies.
+// An item is the content of an opaque that is not copied into the stream: only its length is there.
+// Over RDMA it goes from memory to memory, over TCP it is written from where it lies.
 func ExampleEncoder_Item() {
 	data := []byte("a large result")
 	var e xdr.Encoder

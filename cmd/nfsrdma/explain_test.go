@@ -98,7 +98,8 @@ func TestUnusableServers(t *testing.T) {
 		{"nfsrdma showmount " + host, "ls nfsrdma://" + host + "/nothing"},
 		{"Is a directory", "cat " + base + "/mem"},
 		{"an argument is missing", "ls"},
-		// What follows depends on the usual port of TCP, which a test of another package may have; TestRefusedPorts of package session has one of its own.
+		// What follows depends on the usual port of TCP, which a test of another package may have;
+		// TestRefusedPorts of package session has one of its own.
 		{nobody + "/x': connection refused: ", "ls nfsrdma://" + nobody + "/x"},
 	} {
 		unusable(t, c.want, c.args)

@@ -128,7 +128,8 @@ func groupsOf(from *fuse.Caller, login func(uid, gid string) []string) (groups [
 	return groups
 }
 
-// loginGroups returns the groups of a user if its login has the group gid. An unknown user has none.
+// loginGroups returns the groups of a user if its login has the group gid. An unknown user has
+// none.
 func loginGroups(uid, gid string) []string {
 	u, err := user.LookupId(uid)
 	if err != nil || u.Gid != gid {

@@ -76,8 +76,9 @@ func TestExclusiveCreateThatWasRepeatedIsOurs(t *testing.T) {
 	}
 }
 
-// TestMakingAsksForKnownNames: a name that the kernel believes for long is free again when another client has
-// removed it, however an object is made by that name. To look at it costs no call meanwhile.
+// TestMakingAsksForKnownNames: a name that the kernel believes for long is free again when another
+// client has removed it, however an object is made by that name. To look at it costs no call
+// meanwhile.
 func TestMakingAsksForKnownNames(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	for kind, make := range map[string]func(name string) error{
@@ -132,8 +133,8 @@ func TestMakingAsksForListedNames(t *testing.T) {
 	}
 }
 
-// TestReplacingAsksForTheKnownName: a file that is open here, and that another client has given the name which is
-// replaced, gets a hidden name.
+// TestReplacingAsksForTheKnownName: a file that is open here, and that another client has given the
+// name which is replaced, gets a hidden name.
 func TestReplacingAsksForTheKnownName(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	for _, name := range []string{"open", "replaced", "new"} { // without pages of them here
@@ -157,8 +158,8 @@ func TestReplacingAsksForTheKnownName(t *testing.T) {
 	}
 }
 
-// TestRenameOverANameThatIsGone: a file that is open here, and that another client has removed, does not hinder it, also
-// where each walk is answered by the names that are known.
+// TestRenameOverANameThatIsGone: a file that is open here, and that another client has removed,
+// does not hinder it, also where each walk is answered by the names that are known.
 func TestRenameOverANameThatIsGone(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true})
 	must(t, os.Chmod(m.export, 0o700)) // not all may search it, so the kernel believes no names

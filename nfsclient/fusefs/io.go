@@ -117,8 +117,8 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, p []byte) (
 	if in.WriteFlags&fuse.WRITE_CACHE != 0 {
 		who = h.who // the kernel does not know whose page it is
 	}
-	// The kernel asks for setuid and setgid to be taken off, which the server does when it has the data. The kernel goes
-	// on to believe the mode that it knows.
+	// The kernel asks for setuid and setgid to be taken off, which the server does when it has the
+	// data. The kernel goes on to believe the mode that it knows.
 	attr, _ := h.n.snapshot()
 	kills := in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 && attr.Mode&(syscall.S_ISUID|syscall.S_ISGID) != 0
 	h.n.grew(in.Offset + uint64(len(p)))

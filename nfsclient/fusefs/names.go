@@ -101,8 +101,8 @@ func (t *table) moved(dir *node, name string, to *node, toName string, content u
 	}
 }
 
-// show notes until when the kernel believes a name, from a reply or from another name that it has moved. The caller
-// holds mu.
+// show notes until when the kernel believes a name, from a reply or from another name that it has
+// moved. The caller holds mu.
 func (t *table) show(dir *node, name string, until time.Time) {
 	if c, ok := dir.children[name]; ok {
 		c.shown = until
@@ -110,9 +110,10 @@ func (t *table) show(dir *node, name string, until time.Time) {
 	}
 }
 
-// believed reports whether the kernel believes that something has the name. It asks nevertheless before it makes that
-// name or replaces it (LOOKUP_EXCL, LOOKUP_RENAME_TARGET): then the server is to say what has the name. Where the kernel
-// has dropped the name of a file that it keeps, this costs a call that need not be.
+// believed reports whether the kernel believes that something has the name. It asks nevertheless
+// before it makes that name or replaces it (LOOKUP_EXCL, LOOKUP_RENAME_TARGET): then the server is
+// to say what has the name. Where the kernel has dropped the name of a file that it keeps, this
+// costs a call that need not be.
 func (t *table) believed(dir *node, name string) bool {
 	c, ok := t.child(dir, name)
 	return ok && c.n != nil && time.Now().Before(c.shown)

@@ -69,8 +69,8 @@ func (q *notices) release(n *node) {
 // stuckAfter is how long one node's notices take before others wait for them no more.
 const stuckAfter = time.Second
 
-// run sends notices until there are none. One that waits for a page, whose READ the server does not answer, leaves the
-// others to a goroutine more.
+// run sends notices until there are none. One that waits for a page, whose READ the server does not
+// answer, leaves the others to a goroutine more.
 func (q *notices) run() {
 	for n := q.next(); n != nil; n = q.next() {
 		handOver := time.AfterFunc(stuckAfter, q.goOn)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestNoticesWaitForReads: a notice that becomes due while READs of one group alone are under way comes when all of these
-// have ended, whatever begins meanwhile. None waits without a READ.
+// TestNoticesWaitForReads: a notice that becomes due while READs of one group alone are under way
+// comes when all of these have ended, whatever begins meanwhile. None waits without a READ.
 func TestNoticesWaitForReads(t *testing.T) {
 	for seed := range uint64(2000) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -42,8 +42,8 @@ func TestNoticesWaitForReads(t *testing.T) {
 	}
 }
 
-// TestNewReadsDoNotPutANoticeOff: READs that overlap without a pause let a notice through when those are answered that
-// were under way.
+// TestNewReadsDoNotPutANoticeOff: READs that overlap without a pause let a notice through when
+// those are answered that were under way.
 func TestNewReadsDoNotPutANoticeOff(t *testing.T) {
 	var r reading
 	last := r.begin()

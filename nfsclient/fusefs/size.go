@@ -51,7 +51,8 @@ func (n *node) grew(size uint64) {
 	n.mu.Unlock()
 }
 
-// shrank is for replies by which the kernel's size may become this, if it was larger. It reports whether it was.
+// shrank is for replies by which the kernel's size may become this, if it was larger. It reports
+// whether it was.
 func (n *node) shrank(size uint64) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -239,8 +240,8 @@ func (r *request) append(h *handle, who datapath.Cred, in *fuse.WriteIn, p []byt
 	return count, err
 }
 
-// appended corrects the kernel, which takes count bytes to be at guess, and they are at end; last is
-// the last of them. Pages of the former end have zeros there. dropping runs it.
+// appended corrects the kernel, which takes count bytes to be at guess, and they are at end; last
+// is the last of them. Pages of the former end have zeros there. dropping runs it.
 func (f *fileSystem) appended(n *node, guess, end, count uint64, last byte) {
 	if guess == end && n.current() {
 		_ = f.server.InodeNotify(n.id, int64(end), int64(count))

@@ -111,8 +111,8 @@ func TestLateNoticeIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestCutFileShowsNoZeros: a program has a file open, with only its first page in memory. It reads no
-// zeros after another client has emptied the file.
+// TestCutFileShowsNoZeros: a program has a file open, with only its first page in memory. It reads
+// no zeros after another client has emptied the file.
 func TestCutFileShowsNoZeros(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	must(t, os.WriteFile(m.at("file"), nil, 0o644))

@@ -36,7 +36,8 @@ type Stats struct {
 
 	// Memory is the bytes of data that are held, and MemoryMost their bound (Options.Memory).
 	Memory, MemoryMost int64
-	// RequestMemory is the bytes of the buffers of the kernel's READs and WRITEs under way, besides Memory: up to 1 MiB each.
+	// RequestMemory is the bytes of the buffers of the kernel's READs and WRITEs under way, besides
+	// Memory: up to 1 MiB each.
 	RequestMemory int64
 
 	Data datapath.Stats

@@ -46,7 +46,8 @@ func TestUnseenProgramCanBeKilled(t *testing.T) {
 	m.say("go")
 }
 
-// TestLoginGroupsAreOfTheLoginsGroup: a process with another group than its user's login gets no groups of it.
+// TestLoginGroupsAreOfTheLoginsGroup: a process with another group than its user's login gets no
+// groups of it.
 func TestLoginGroupsAreOfTheLoginsGroup(t *testing.T) {
 	if got := fusefs.LoginGroups("0", "0"); !slices.Contains(got, "0") {
 		t.Errorf("got %q of root, want 0 among them", got)

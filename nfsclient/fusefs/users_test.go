@@ -188,8 +188,8 @@ func TestSpecialFilesAreForThoseWithRights(t *testing.T) {
 	want(t, err, unix.EACCES) // devices are for no one without default_permissions
 }
 
-// TestWriteTakesSetIDBits: when a write to a set-id file by a user returns, the server has taken the bits off, and the
-// mount shows that.
+// TestWriteTakesSetIDBits: when a write to a set-id file by a user returns, the server has taken
+// the bits off, and the mount shows that.
 func TestWriteTakesSetIDBits(t *testing.T) {
 	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
 	must(t, os.WriteFile(m.there("file"), []byte("program"), 0o777))

@@ -7,8 +7,9 @@
 // any lock of this start is taken, which would be freed as well. So each mount with locks has the file locked, shared; who tells the server has
 // it alone; and the last one removes it.
 //
-// The files go by addresses, of which a server may have several: what is told to one of them frees what was locked by another. So the first
-// mount after a crash tells all servers of earlier starts, before it takes a lock; and where a mount has locks nobody is told any more. One file of the
+// The files go by addresses, of which a server may have several: what is told to one of them frees
+// what was locked by another. So the first mount after a crash tells all servers of earlier starts,
+// before it takes a lock; and where a mount has locks nobody is told any more. One file of the
 // directory, the gate, is held by who looks after the others.
 
 package nlm

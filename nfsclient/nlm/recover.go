@@ -1,10 +1,13 @@
 // After a restart of the server: locks are reclaimed, and those that cannot be are lost.
 //
-// A status monitor of this machine would be told of the restart, but programs cannot ask it: it tells the kernel
-// alone (notice.go is for machines without). So as long as there are locks the connection is tried every few seconds, and looked at each second, since what else goes
-// over it may have found it lost. A new connection may mean a restart; then each lock is reclaimed. A server that is not in its period of grace refuses that,
-// and is asked who holds the bytes: we do where only the connection was lost. Another server of the same files, which has taken the place of a dead one, knows
-// nothing of the locks: where nobody holds them there they are taken anew. Others may have held them in between, which the log says.
+// A status monitor of this machine would be told of the restart, but programs cannot ask it: it
+// tells the kernel alone (notice.go is for machines without). So as long as there are locks the
+// connection is tried every few seconds, and looked at each second, since what else goes over it
+// may have found it lost. A new connection may mean a restart; then each lock is reclaimed. A
+// server that is not in its period of grace refuses that, and is asked who holds the bytes: we do
+// where only the connection was lost. Another server of the same files, which has taken the place
+// of a dead one, knows nothing of the locks: where nobody holds them there they are taken anew.
+// Others may have held them in between, which the log says.
 
 package nlm
 

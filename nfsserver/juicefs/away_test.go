@@ -72,8 +72,9 @@ func TestWantOfRoom(t *testing.T) {
 	}
 }
 
-// TestObjectStorageAwayForLong: what was tried as often as it is to be is no error: COMMIT and READ are to be asked for again, COMMIT of what was lost once; and
-// when the storage is back all is there that is written again.
+// TestObjectStorageAwayForLong: what was tried as often as it is to be is no error: COMMIT and READ
+// are to be asked for again, COMMIT of what was lost once; and when the storage is back all is
+// there that is written again.
 func TestObjectStorageAwayForLong(t *testing.T) {
 	url, _, s3 := newVolume(t)
 	f := openShared(t, Options{Meta: url, Retries: 1})

@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// commits is a metadata client that commits at the times which clients have been told, and remembers the files whose bytes it could not commit, though the object
-// storage has them.
+// commits is a metadata client that commits at the times which clients have been told, and
+// remembers the files whose bytes it could not commit, though the object storage has them.
 type commits struct {
 	meta.Meta
 	timeOf func(ino meta.Ino, at nfsserver.Time) nfsserver.Time
@@ -24,8 +24,9 @@ func newCommits(m meta.Meta, timeOf func(meta.Ino, nfsserver.Time) nfsserver.Tim
 	return &commits{Meta: m, timeOf: timeOf, failed: map[meta.Ino]bool{}}
 }
 
-// Write commits a slice of a file. JuiceFS's time of it is that of the writer's last copy; ours, which getattr has told, is a moment later, and to set
-// it afterwards would be a second transaction.
+// Write commits a slice of a file. JuiceFS's time of it is that of the writer's last copy; ours,
+// which getattr has told, is a moment later, and to set it afterwards would be a second
+// transaction.
 func (c *commits) Write(ctx meta.Context, ino meta.Ino, chunk, off uint32, s meta.Slice, at time.Time) syscall.Errno {
 	mtime := c.timeOf(ino, asTime(at.Unix(), uint32(at.Nanosecond())))
 	no := c.Meta.Write(ctx, ino, chunk, off, s, time.Unix(mtime.Sec, int64(mtime.Nsec)))

@@ -27,8 +27,9 @@ func (c *timed) Write(ctx meta.Context, ino meta.Ino, chunk, off uint32, s meta.
 	return c.Meta.Write(ctx, ino, chunk, off, s, at)
 }
 
-// TestEachCommitHasItsTime: who reads between two commits of a file, at another server, finds out about the second by its time. What is told after the last of them
-// is what getattr tells from then on.
+// TestEachCommitHasItsTime: who reads between two commits of a file, at another server, finds out
+// about the second by its time. What is told after the last of them is what getattr tells from then
+// on.
 func TestEachCommitHasItsTime(t *testing.T) {
 	const chunk = meta.ChunkSize
 	for name, c := range map[string]struct {

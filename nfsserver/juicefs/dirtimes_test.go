@@ -72,8 +72,9 @@ func TestFutureTimeOfDirectory(t *testing.T) {
 	}
 }
 
-// A clockBehind is the metadata client of a server whose clock is two seconds behind that of another one, which changes the same directories just before each change of
-// its own, when it has looked at them.
+// A clockBehind is the metadata client of a server whose clock is two seconds behind that of
+// another one, which changes the same directories just before each change of its own, when it has
+// looked at them.
 type clockBehind struct {
 	meta.Meta
 	t    *testing.T

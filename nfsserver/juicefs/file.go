@@ -183,9 +183,11 @@ func justAfter(has, mtime nfsserver.Time) bool {
 	return has != mtime && later(has, mtime) == mtime && mtime.Sec-has.Sec < mtimeSlack
 }
 
-// commitTime is the time of a commit whose bytes were copied last at the time at. Bytes of several WRITEs, or those of one across a border of JuiceFS's chunks, are
-// several commits, which clients of other servers see come one by one. So no two have the same time: who has read between them would have the second's bytes old in its
-// cache for good. That of the last WRITE has the time that getattr tells; if another one follows it, that is told of a later time.
+// commitTime is the time of a commit whose bytes were copied last at the time at. Bytes of several
+// WRITEs, or those of one across a border of JuiceFS's chunks, are several commits, which clients
+// of other servers see come one by one. So no two have the same time: who has read between them
+// would have the second's bytes old in its cache for good. That of the last WRITE has the time that
+// getattr tells; if another one follows it, that is told of a later time.
 func (o *file) commitTime(at nfsserver.Time) nfsserver.Time {
 	s := &o.state
 	s.Lock()

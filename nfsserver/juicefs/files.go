@@ -164,8 +164,10 @@ func (t *files) closes() uint64 {
 	return t.closed
 }
 
-// found is getattr of what a name led to, with the attributes a that came with the name, after closed files had been closed. They are those that getattr
-// would tell, without asking a second time, where the file is not open and was not meanwhile; a service that has lost them gives some of them.
+// found is getattr of what a name led to, with the attributes a that came with the name, after
+// closed files had been closed. They are those that getattr would tell, without asking a second
+// time, where the file is not open and was not meanwhile; a service that has lost them gives some
+// of them.
 func (t *files) found(ino meta.Ino, a meta.Attr, closed uint64) (meta.Attr, stamp, error) {
 	if !t.isTold(ino, &a, closed) {
 		return t.getattr(ino)
@@ -217,8 +219,9 @@ func (t *files) sweeper() {
 	}
 }
 
-// sweep closes the files that are idle. One that has to be stored before, or whose lost bytes the metadata service has to be asked about, may wait long for that: all
-// counts it, and the others do not wait for it.
+// sweep closes the files that are idle. One that has to be stored before, or whose lost bytes the
+// metadata service has to be asked about, may wait long for that: all counts it, and the others do
+// not wait for it.
 func (t *files) sweep(now time.Time, all *sync.WaitGroup) {
 	for _, o := range t.idleFiles(now) {
 		if o.isStored() {

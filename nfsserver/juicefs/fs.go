@@ -98,8 +98,9 @@ func (f *FS) Statfs(r nfsserver.Ref) (nfsserver.Statfs, error) {
 	return nfsserver.Statfs{TotalBytes: total, FreeBytes: avail, AvailBytes: avail, TotalFiles: used + free, FreeFiles: free, AvailFiles: free}, nil
 }
 
-// Sync has the buffers of a file stored, and whatever is left to this machine's page cache. Names and attributes have
-// been committed to the metadata service by the methods that changed them, so nothing is asked there: each change of a name is followed by one or two of these.
+// Sync has the buffers of a file stored, and whatever is left to this machine's page cache. Names
+// and attributes have been committed to the metadata service by the methods that changed them, so
+// nothing is asked there: each change of a name is followed by one or two of these.
 func (f *FS) Sync(r nfsserver.Ref, _ bool) error {
 	ino, t, err := f.parse(&r)
 	switch {

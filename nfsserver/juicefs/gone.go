@@ -84,8 +84,9 @@ func (o *openVolumes) heartbeatEnds() {
 // A look is what a volume has found out about itself.
 type look struct{ there, answered bool }
 
-// look has all volumes find out whether they are gone. A metadata service that does not answer holds up nobody but who closes its own volume. ended is how many
-// heartbeats had ended before: of one that ends meanwhile the volume may have been looked at too early.
+// look has all volumes find out whether they are gone. A metadata service that does not answer
+// holds up nobody but who closes its own volume. ended is how many heartbeats had ended before: of
+// one that ends meanwhile the volume may have been looked at too early.
 func (o *openVolumes) look() (found map[*FS]*look, ended int) {
 	found = map[*FS]*look{}
 	o.mu.Lock()
@@ -149,8 +150,9 @@ func (f *FS) lookForItself() (there, answered bool) {
 // lookRetries is how often the service is asked again in a look. There is another look a second later.
 const lookRetries = 1
 
-// settingsOf asks for the settings of the volume that is there, by a client of its own: JuiceFS's keeps what it is told as those of its volume, so that of
-// one which was replaced it would not find that any more, and its heartbeat would not end. (And it reads them without a lock.)
+// settingsOf asks for the settings of the volume that is there, by a client of its own: JuiceFS's
+// keeps what it is told as those of its volume, so that of one which was replaced it would not find
+// that any more, and its heartbeat would not end. (And it reads them without a lock.)
 func settingsOf(url string, conf *meta.Config) (*meta.Format, error) {
 	its := *conf
 	its.Retries = lookRetries

@@ -221,8 +221,9 @@ func TestLateProcessReleasesLocks(t *testing.T) {
 	})
 }
 
-// TestSlowProcessReleasesLocks: while a process opens the volume the session of the one before has come near to its end, so that another server may be
-// about to clean it up. Nobody holds locks by it.
+// TestSlowProcessReleasesLocks: while a process opens the volume the session of the one before has
+// come near to its end, so that another server may be about to clean it up. Nobody holds locks by
+// it.
 func TestSlowProcessReleasesLocks(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {
 		dir := t.TempDir()

@@ -21,8 +21,10 @@ type attrs struct {
 	of     map[meta.Ino]*meta.Attr
 }
 
-// askAll reads attributes of the whole directory, once it is probable that those of rest names, which are left, are wanted and cost more: the last
-// reply had as many names, or this one has. So small replies of a large directory do not read it each time, and it never costs more than twice the least.
+// askAll reads attributes of the whole directory, once it is probable that those of rest names,
+// which are left, are wanted and cost more: the last reply had as many names, or this one has. So
+// small replies of a large directory do not read it each time, and it never costs more than twice
+// the least.
 func (p *page) askAll(l *listing, rest int) {
 	n, wanted := len(l.entries), max(p.expect, p.sent)
 	if p.all.asked || n > mostAtOnce || min(wanted, rest)*eachCosts < n {

@@ -105,8 +105,9 @@ func (k *calls) close() {
 	}
 }
 
-// claim returns a slot that nobody has now, or that is the owner's since a call whose answer was lost; -1: there is none, or the service does not answer, which
-// is found out once: for each slot it would take as long again as the service's client tries, and Close waits for it.
+// claim returns a slot that nobody has now, or that is the owner's since a call whose answer was
+// lost; -1: there is none, or the service does not answer, which is found out once: for each slot
+// it would take as long again as the service's client tries, and Close waits for it.
 func claim(m meta.Meta, owner uint64, now time.Time) int64 {
 	for slot := range int64(slots) {
 		no := m.SetXattr(system, recordsIno, slotName(slot), slotOf(owner, now), meta.XattrCreate)

@@ -43,7 +43,8 @@ func (r *room) short() bool {
 	return at != nil && time.Since(*at) < fullFor
 }
 
-// refusal is what S3 servers say: MinIO, Ceph, and others by the status of RFC 4918, which is not to be found within other numbers: ports, those of requests.
+// refusal is what S3 servers say: MinIO, Ceph, and others by the status of RFC 4918, which is not
+// to be found within other numbers: ports, those of requests.
 var refusal = regexp.MustCompile(`XMinioStorageFull|QuotaExceeded|InsufficientStorage|StorageFull|\b507\b`)
 
 // wantsRoom reports whether an object was refused for want of room.

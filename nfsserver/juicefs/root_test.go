@@ -44,7 +44,8 @@ func TestRootIsNotMadeUp(t *testing.T) {
 	}
 }
 
-// TestRootOnRedisIsOneQuestion: there it takes no transaction. A session that only reads has no script for it, and asks as a volume in a directory does.
+// TestRootOnRedisIsOneQuestion: there it takes no transaction. A session that only reads has no
+// script for it, and asks as a volume in a directory does.
 func TestRootOnRedisIsOneQuestion(t *testing.T) {
 	tameLogs()
 	_, url := services.Redis(t)
@@ -66,7 +67,8 @@ func TestRootOnRedisIsOneQuestion(t *testing.T) {
 	}
 }
 
-// TestRootQuestionIsShared: those who come while a question is under way share the next one, and none is answered by one that was asked before he came.
+// TestRootQuestionIsShared: those who come while a question is under way share the next one, and
+// none is answered by one that was asked before he came.
 func TestRootQuestionIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 10

@@ -21,10 +21,13 @@ import (
 // could have them first. So the next process goes on with the session. What is not reclaimed it releases (kept.go).
 // One that comes so late that the session is about to end has it end at once, and clients reclaim what nobody else has had first.
 //
-// Two processes with one session would both be given the same lock, so no process goes on with a session whose own may still run. A file of the state
-// directory has the session's number, and is locked (flock(2)) by the process for as long as it runs: who has that lock in the same run of the same kernel, on
-// the same inode, knows that the process before has ended. A copy of the directory has another inode, and a copy of the machine, or one that has started
-// anew, has another boot_id: nothing is known there of the process before, and the session ends in its own time, as it does without this.
+// Two processes with one session would both be given the same lock, so no process goes on with a
+// session whose own may still run. A file of the state directory has the session's number, and is
+// locked (flock(2)) by the process for as long as it runs: who has that lock in the same run of the
+// same kernel, on the same inode, knows that the process before has ended. A copy of the directory
+// has another inode, and a copy of the machine, or one that has started anew, has another boot_id:
+// nothing is known there of the process before, and the session ends in its own time, as it does
+// without this.
 
 // A sessionFile is that file; nil: there is none, or another process uses it, and the next one begins a session of its own.
 type sessionFile struct{ *os.File }
@@ -75,8 +78,10 @@ func (s sessionFile) earlier(m meta.Meta) (sid uint64, until time.Time) {
 	return r.Session, in.Expire
 }
 
-// A server goes on with a session that has a heartbeat left to be renewed in. With lateAfter of a heartbeat left, or less, when it has been, by the clocks of other
-// servers it had perhaps ended: one of them may be about to clean it up, and locks that are taken by it from now on would go with it.
+// A server goes on with a session that has a heartbeat left to be renewed in. With lateAfter of a
+// heartbeat left, or less, when it has been, by the clocks of other servers it had perhaps ended:
+// one of them may be about to clean it up, and locks that are taken by it from now on would go with
+// it.
 const lateAfter = 4
 
 // errLate: a session has been renewed too late.
@@ -147,8 +152,9 @@ func (s sessionFile) close() {
 	}
 }
 
-// handOn has the next process go on with the session that has begun, before it has locks. With goneOn it is that of the process before, which would have ended at the
-// time until: the locks of that are held.
+// handOn has the next process go on with the session that has begun, before it has locks. With
+// goneOn it is that of the process before, which would have ended at the time until: the locks of
+// that are held.
 func (f *FS) handOn(conf *meta.Config, goneOn bool, until time.Time) error {
 	if f.session.File == nil {
 		return nil

@@ -40,9 +40,11 @@ type Options struct {
 	Heartbeat time.Duration
 	// Retries is how often JuiceFS tries again what a service has not done, each time after a longer wait; 0: 10, which takes some minutes.
 	Retries int
-	// StateDir is a directory of this server alone that outlives its process: a server that is killed and started again on the same machine within
-	// three heartbeats holds the locks of its clients while they reclaim them, until EndGrace (session.go), and one that is started later releases them. "": they
-	// are free five heartbeats after its end, and nobody can reclaim them before.
+	// StateDir is a directory of this server alone that outlives its process: a server that is
+	// killed and started again on the same machine within three heartbeats holds the locks of its
+	// clients while they reclaim them, until EndGrace (session.go), and one that is started later
+	// releases them. "": they are free five heartbeats after its end, and nobody can reclaim them
+	// before.
 	StateDir string
 	// SharedReplies: before a REMOVE, RMDIR, RENAME or LINK it is recorded in the metadata, so that another server recognizes it when
 	// the client repeats it there. That is a transaction more for each. New objects are recognized without. It is not for volumes in directories.
@@ -62,9 +64,11 @@ const (
 // soleHeartbeat is how often a client that is the only one looks for what others have changed: JuiceFS's longest time.
 const soleHeartbeat = 10 * time.Minute
 
-// JuiceFS changes the times of a directory with its names if that is later than its modification time by SkipDirMtime. That time may be ahead of our clock,
-// where another server whose clock is has just changed the directory; clients of that server would not learn of our change. So it is less than
-// nothing, and who gives a directory a time in the far future has it changed by us (FS.changed), from clockAhead on: some of them are changed twice, and none never.
+// JuiceFS changes the times of a directory with its names if that is later than its modification
+// time by SkipDirMtime. That time may be ahead of our clock, where another server whose clock is
+// has just changed the directory; clients of that server would not learn of our change. So it is
+// less than nothing, and who gives a directory a time in the far future has it changed by us
+// (FS.changed), from clockAhead on: some of them are changed twice, and none never.
 const (
 	clockAhead   = time.Hour
 	skipDirMtime = -2 * clockAhead
@@ -273,8 +277,9 @@ func limit(own, volume int64) int64 {
 	return volume
 }
 
-// objectTimeout is how long JuiceFS waits for an answer of the object storage before it tries again. Tests have another: when that has passed it writes an
-// error without a lock which the goroutine of the request writes, too, and a test that is slow would find a race.
+// objectTimeout is how long JuiceFS waits for an answer of the object storage before it tries
+// again. Tests have another: when that has passed it writes an error without a lock which the
+// goroutine of the request writes, too, and a test that is slow would find a race.
 var objectTimeout = time.Minute
 
 // blocks configures the block store. Nothing is acknowledged from a cache of this machine (writeback): only the object

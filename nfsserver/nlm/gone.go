@@ -53,8 +53,9 @@ type absence struct {
 	connected func(netip.Addr) bool
 }
 
-// An absent is an address that is to be told. Each time that this fails, as where no status monitor runs there, it waits for longer; but one that was not there is told
-// when it has a connection again.
+// An absent is an address that is to be told. Each time that this fails, as where no status monitor
+// runs there, it waits for longer; but one that was not there is told when it has a connection
+// again.
 type absent struct {
 	since  time.Time
 	rounds int  // to be left out

@@ -74,8 +74,8 @@ func (l *textLog) Fire(e *logrus.Entry) error {
 	return nil
 }
 
-// TestLogOfLocksThatCannotBeKept: refused clients cause lines of one text, of which the log has one each second. The error
-// has the name of a file that is another each time.
+// TestLogOfLocksThatCannotBeKept: refused clients cause lines of one text, of which the log has one
+// each second. The error has the name of a file that is another each time.
 func TestLogOfLocksThatCannotBeKept(t *testing.T) {
 	l := &textLog{texts: map[string]int{}}
 	old := logrus.StandardLogger().ReplaceHooks(logrus.LevelHooks{})

@@ -12,7 +12,8 @@ import (
 // the next read finds it there.
 const coldMax = 64 << 10
 
-// pread reads as pread(2) does, from the descriptor fd of n. What is not in the page cache, of a disk of this machine, is waited for without a thread.
+// pread reads as pread(2) does, from the descriptor fd of n. What is not in the page cache, of a
+// disk of this machine, is waited for without a thread.
 func (f *FS) pread(n *node, fd int, p []byte, off int64) (int, error) {
 	if f.nowait && len(p) > 0 && len(p) <= coldMax {
 		k, errno := f.preadCached(fd, p, off)
@@ -34,8 +35,9 @@ func (f *FS) pread(n *node, fd int, p []byte, off int64) (int, error) {
 	return again2(func() (int, error) { return unix.Pread(fd, p, off) })
 }
 
-// A daxState is whether a file is in memory that is its disk, and has no pages in the page cache (ext4, XFS): a read copies from there and waits for nothing,
-// but cachestat(2) finds nothing of it. It is asked for once in the life of a node: the kernel changes it while nobody has the inode.
+// A daxState is whether a file is in memory that is its disk, and has no pages in the page cache
+// (ext4, XFS): a read copies from there and waits for nothing, but cachestat(2) finds nothing of
+// it. It is asked for once in the life of a node: the kernel changes it while nobody has the inode.
 type daxState = int32
 
 const (

@@ -122,7 +122,8 @@ func TestIdleRingEnds(t *testing.T) {
 	}
 }
 
-// A file that is in memory which is its disk (DAX) is never in the page cache: reads of it need no ring. No such disk can be made here: the kernel's answer is made up.
+// A file that is in memory which is its disk (DAX) is never in the page cache: reads of it need no
+// ring. No such disk can be made here: the kernel's answer is made up.
 func TestReadsOfDAX(t *testing.T) {
 	defer func(c *coldRing, f func(int, string, int, int, *unix.Statx_t) error) { cold, statx = c, f }(cold, statx)
 	want := make([]byte, 64<<10)

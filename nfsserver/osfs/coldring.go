@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ringIdle is how long a ring is kept that nobody uses: it is two descriptors, a thread and some memory, and takes less time to make than a read of a disk.
+// ringIdle is how long a ring is kept that nobody uses: it is two descriptors, a thread and some
+// memory, and takes less time to make than a read of a disk.
 const ringIdle = 250 * time.Millisecond
 
 // A coldRing is the ring of all FSs of the process.

@@ -103,7 +103,8 @@ func (f *FS) retireAside(n *node) {
 // unsynced reports whether n has been written to and not synced since.
 func (n *node) unsynced() bool { return n.dirty.Load() && n.write.Load() >= 0 }
 
-// enqueue has a goroutine close n, and reports whether it does; else, with most or more in the queue or after Close, flushNode is for the caller to call.
+// enqueue has a goroutine close n, and reports whether it does; else, with most or more in the
+// queue or after Close, flushNode is for the caller to call.
 func (f *FS) enqueue(n *node, most int) bool {
 	q := &f.flush
 	q.mu.Lock()

@@ -22,10 +22,11 @@ func local(magic int64) bool {
 	return false
 }
 
-// isShared reports whether a file system of that magic number is possibly changed by other machines, or by whom its program likes. The
-// kernel then tells a directory's attributes as they were when it asked last, up to a minute ago with NFS, and after a change of its own those that it is
-// given with that. What lies below an overlay does not change while it is mounted (overlayfs.rst, "Changes to underlying
-// filesystems"). Of those that are not known it is assumed.
+// isShared reports whether a file system of that magic number is possibly changed by other
+// machines, or by whom its program likes. The kernel then tells a directory's attributes as they
+// were when it asked last, up to a minute ago with NFS, and after a change of its own those that it
+// is given with that. What lies below an overlay does not change while it is mounted
+// (overlayfs.rst, "Changes to underlying filesystems"). Of those that are not known it is assumed.
 func isShared(magic int64) bool {
 	switch uint32(magic) {
 	case unix.OVERLAYFS_SUPER_MAGIC, unix.MSDOS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC:

@@ -54,7 +54,8 @@ func openTree(dir string, cross bool) (t tree, err error) {
 	return t, nil
 }
 
-// forbidden reports whether a system call is not there, or kept from this process by a filter: a right that is missing is EACCES.
+// forbidden reports whether a system call is not there, or kept from this process by a filter: a
+// right that is missing is EACCES.
 func forbidden(err error) bool { return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) }
 
 // copyMount is privateMount, but for tests of a server that is not allowed to do that.

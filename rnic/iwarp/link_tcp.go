@@ -94,7 +94,8 @@ func (l *tcpLink) tryRead(fd uintptr) bool {
 // largeInputs is how many inputs after a large read or write are taken to be of large transfers: their calls, acknowledges and what else is small.
 const largeInputs = 16
 
-// found ends looking and sleeping: there is input, or an end of it, or of the time to read. Who sleeps for small calls is told apart what it is beside.
+// found ends looking and sleeping: there is input, or an end of it, or of the time to read. Who
+// sleeps for small calls is told apart what it is beside.
 func (l *tcpLink) found() {
 	l.look.Found()
 	if l.large.Load() > 0 {

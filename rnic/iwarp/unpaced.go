@@ -41,8 +41,8 @@ func unpace(rc syscall.RawConn) (had string) {
 	return had
 }
 
-// mayHave reports whether this process may give sockets of a domain a congestion control: a listener of somebody else's, such as a service manager, can
-// have one that takes privileges.
+// mayHave reports whether this process may give sockets of a domain a congestion control: a
+// listener of somebody else's, such as a service manager, can have one that takes privileges.
 var mayHave = func(domain int, name string) bool {
 	fd, err := unix.Socket(domain, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -67,8 +67,8 @@ type farConn struct {
 
 func (c farConn) RemoteAddr() net.Addr { return c.remote }
 
-// TestConnectionsOfThisMachineAreNotPaced: those that are dialed on loopback, and those that are accepted from there; who is accepted from elsewhere has what
-// the socket that listens had.
+// TestConnectionsOfThisMachineAreNotPaced: those that are dialed on loopback, and those that are
+// accepted from there; who is accepted from elsewhere has what the socket that listens had.
 func TestConnectionsOfThisMachineAreNotPaced(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -116,8 +116,9 @@ func TestConnectionsOfThisMachineAreNotPaced(t *testing.T) {
 	}
 }
 
-// TestListenerKeepsWhatItCouldNotGiveBack: connections from elsewhere get what the listener has, so one with a congestion control that this process may
-// not choose, though whoever opened it could, is left alone.
+// TestListenerKeepsWhatItCouldNotGiveBack: connections from elsewhere get what the listener has, so
+// one with a congestion control that is not for this process to choose, though whoever opened it
+// could, is left alone.
 func TestListenerKeepsWhatItCouldNotGiveBack(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
 		ln, err := net.Listen("tcp", address)

@@ -40,8 +40,9 @@ func meet(t testing.TB, o Options) *meeting {
 	return &meeting{l, addr, dev}
 }
 
-// ownPorts waits until the process has no port, now and when the test has ended. A client chooses its address itself, and the same each time: its port is open
-// for as long as a connection rests in time-wait, with the wire of the test that has opened it.
+// ownPorts waits until the process has no port, now and when the test has ended. A client chooses
+// its address itself, and the same each time: its port is open for as long as a connection rests in
+// time-wait, with the wire of the test that has opened it.
 func ownPorts(t testing.TB) {
 	t.Helper()
 	wait := func() {

@@ -148,7 +148,8 @@ func random24() uint32 {
 	}
 }
 
-// establish brings the core to RTS, and the QP of the verbs with it; l is nil out of band. The endpoint has been bound. After an error that is as it was.
+// establish brings the core to RTS, and the QP of the verbs with it; l is nil out of band. The
+// endpoint has been bound. After an error that is as it was.
 func (e *endpoint) establish(s *session, l *link) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

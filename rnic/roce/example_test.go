@@ -17,8 +17,8 @@ const (
 	grh  = 40         // bytes of the Global Routing Header in front of each datagram that is received
 )
 
-// loopback is where both ends of the examples are. BindFor takes another address of loopback if UDP port 4791 of this
-// one is in use by another process.
+// loopback is where both ends of the examples are. BindFor takes another address of loopback if UDP
+// port 4791 of this one is in use by another process.
 var loopback = netip.MustParseAddr("127.0.0.1")
 
 // newQP makes a queue pair of a service, binds it, and returns the name that its peer needs.
@@ -49,8 +49,8 @@ func next(cq *rnic.CQ) rnic.WC {
 	return wc[0]
 }
 
-// A queue pair of unreliable datagrams (UD) has no peer: each message names its destination. The receiver learns the
-// sender's queue pair from the completion.
+// A queue pair of unreliable datagrams (UD) has no peer: each message names its destination. The
+// receiver learns the sender's queue pair from the completion.
 func Example() {
 	dev := roce.Open(rnic.DeviceConfig{})
 	a, _, aID := newQP(dev, rnic.UD)
@@ -74,7 +74,8 @@ func Example() {
 	// Output: a datagram, from its sender: true
 }
 
-// Two programs that exchange their Identities by other means, such as TCP, need no connection manager.
+// Two programs that exchange their Identities by other means, such as TCP, need no connection
+// manager.
 func ExampleConnectOutOfBand() {
 	dev := roce.Open(rnic.DeviceConfig{})
 	a, _, aID := newQP(dev, rnic.RC)

@@ -41,8 +41,8 @@ func (p path) insists() bool { return p.refused != 0 && p.refused > now() } // w
 const (
 	pathTime = core.Instant(10 * time.Minute)
 
-	// maxPaths bounds the peers. Requests add some, and anybody can forge those, so a peer without a
-	// limit makes room first.
+	// maxPaths bounds the peers. Requests add some, and anybody can forge those, so a peer without
+	// a limit makes room first.
 	maxPaths = 1024
 )
 

@@ -225,7 +225,8 @@ func (t *port) finishAll() {
 	}
 }
 
-// pathMTU is the path MTU of packets from an address: the most that its interface takes at this moment.
+// pathMTU is the path MTU of packets from an address: the most that its interface takes at this
+// moment.
 func pathMTU(addr netip.Addr) int { return connMTU(linkMTU(addr)) }
 
 // connMTU is the largest path MTU for packets of at most n bytes.

@@ -110,8 +110,8 @@ func (e *endpoint) ask(ctx context.Context, b *binding, to netip.AddrPort, priva
 	return e.establish(&session{attrs: core.Attrs{SQPSN: e.psn}, private: q.private}, nil)
 }
 
-// name tells who asks the number and the Q_Key of an endpoint that has been bound, and brings it to RTS if it is not there: the peer's first datagram may
-// come as soon as the answer has left.
+// name tells who asks the number and the Q_Key of an endpoint that has been bound, and brings it to
+// RTS if it is not there: the peer's first datagram may come as soon as the answer has left.
 func (r *connRequest) name(e *endpoint, b *binding, private []byte) (err error) {
 	_, a := b.qp.Query()
 	r.c.do(func(m *cm.CM, at cm.Instant) {

@@ -15,8 +15,9 @@ type session struct {
 	private  []byte
 }
 
-// Values of a connection that nobody has agreed on otherwise. An answer to us is overdue after 4.096 µs times two to the power of
-// localTimeout (67 ms), and seven times in a row end a connection; a peer that has no receive posted is asked to wait for rnrTimer (code 12: 0.64 ms).
+// Values of a connection that nobody has agreed on otherwise. An answer to us is overdue after
+// 4.096 µs times two to the power of localTimeout (67 ms), and seven times in a row end a
+// connection; a peer that has no receive posted is asked to wait for rnrTimer (code 12: 0.64 ms).
 //
 // The peer is asked for peerTimeout (268 ms) instead: it need not wait for longer each time, as we do, and other than an adapter this
 // process can be stopped for a moment.

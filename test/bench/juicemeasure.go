@@ -159,7 +159,8 @@ func (j *juice) layOut(ctx context.Context) error {
 	return j.unmount(m)
 }
 
-// roundOn mounts, measures what caches matter for, and then the rest. "list" does what "walk" does on another directory, and looks for an ACL of each file.
+// roundOn mounts, measures what caches matter for, and then the rest. "list" does what "walk" does
+// on another directory, and looks for an ACL of each file.
 func (j *juice) roundOn(ctx context.Context, kind string) error {
 	m, err := j.mount(ctx, kind)
 	if err != nil {

@@ -53,8 +53,9 @@ func (b *bed) volumeOf(ctx context.Context) (*juice, error) {
 	return j, nil
 }
 
-// format makes a volume with its metadata in a database of Redis and a directory of objects of its own. Its settings are those of `juicefs format`, but that files which are removed do not
-// stay in the trash.
+// format makes a volume with its metadata in a database of Redis and a directory of objects of its
+// own. Its settings are those of `juicefs format`, but that files which are removed do not stay in
+// the trash.
 func (j *juice) format(database int) (url string, err error) {
 	url = j.redis.url(database)
 	return url, command(j.program("juicefs"), "--no-agent", "format", "--quiet", "--storage", "file", "--bucket", fmt.Sprintf("%s%d/", j.objects, database), "--trash-days", "0", url, "bench")

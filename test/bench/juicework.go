@@ -135,8 +135,9 @@ func createFiles(dir string, n, threads int) (float64, error) {
 	})
 }
 
-// again does what a signal has interrupted once more: Go's scheduler sends signals, and JuiceFS's mount gives up a request whose caller has one. done is what
-// is answered where the first attempt has been carried out all the same.
+// again does what a signal has interrupted once more: Go's scheduler sends signals, and JuiceFS's
+// mount gives up a request whose caller has one. done is what is answered where the first attempt
+// has been carried out all the same.
 func again(do func() error, done error) error {
 	err := do()
 	for interrupted := false; ; err = do() {

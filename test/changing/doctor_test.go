@@ -1,4 +1,5 @@
-// Broken situations between two hosts, and what nfsrdma doctor advises: the repair of each, and nothing that is so already.
+// Broken situations between two hosts, and what nfsrdma doctor advises: the repair of each, and
+// nothing that is so already.
 
 package changing
 
@@ -39,7 +40,8 @@ func inServer(t *testing.T, line string) {
 	sh(t, "ip", "netns", "exec", "srv", "sh", "-euc", line)
 }
 
-// filter has the server's network do as a rule of nft says to packets that come in, until the row ends.
+// filter has the server's network do as a rule of nft says to packets that come in, until the row
+// ends.
 func filter(t *testing.T, rule string) {
 	t.Helper()
 	inServer(t, `nft "add table inet row; add chain inet row in { type filter hook input priority 0; }; add rule inet row in `+rule+`"`)
@@ -48,7 +50,8 @@ func filter(t *testing.T, rule string) {
 
 const ports = "tcp dport { 111, 2049, 20049 } "
 
-// rows of the matrix. Before each, the server serves a directory to all; options are those of its exports file.
+// rows of the matrix. Before each, the server serves a directory to all; options are those of its
+// exports file.
 var rows = []struct {
 	name    string
 	options string                               // of the exports file; "": rw,insecure,no_root_squash for all
@@ -114,7 +117,8 @@ var rows = []struct {
 	}, want: []string{"make room on the server"}, not: []string{"do not trust", "squash"}},
 }
 
-// TestDoctor: each broken situation has the advice that repairs it, and none that is so already or is of another one.
+// TestDoctor: each broken situation has the advice that repairs it, and none that is so already or
+// is of another one.
 func TestDoctor(t *testing.T) {
 	if !machine.Apart(t, "nft", "setpriv") {
 		return

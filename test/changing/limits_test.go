@@ -23,7 +23,8 @@ func (s *server) limit(n uint64) {
 	must(s.T, unix.Prlimit(s.cmd.Process.Pid, unix.RLIMIT_NOFILE, &l, nil))
 }
 
-// TestDescriptorLimitLowered: a server that may open nothing more goes on answering its clients, and takes new ones when it may again.
+// TestDescriptorLimitLowered: a server that may open nothing more goes on answering its clients,
+// and takes new ones when it may again.
 func TestDescriptorLimitLowered(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "f"), []byte("content"), 0o644))

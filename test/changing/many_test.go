@@ -1,4 +1,5 @@
-// Many exports: more than a small limit of descriptors has room for, and than one list or message holds.
+// Many exports: more than a small limit of descriptors has room for, and than one list or message
+// holds.
 
 package changing
 
@@ -14,8 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// TestManyExports: 1,500 directories are exported, listed, completed, examined, taken in again and mounted, over both transports. With
-// few descriptors those that there are some for are.
+// TestManyExports: 1,500 directories are exported, listed, completed, examined, taken in again and
+// mounted, over both transports. With few descriptors those that there are some for are.
 func TestManyExports(t *testing.T) {
 	if !machine.Apart(t) {
 		return

@@ -114,8 +114,8 @@ func (s *lone) cost() (c cost) {
 	return c
 }
 
-// connPlan is what a connection may cost: figures are in docs/lab/many-connections.md, with room here for
-// the garbage of a server that has few connections to share it.
+// connPlan is what a connection may cost: figures are in docs/lab/many-connections.md, with room
+// here for the garbage of a server that has few connections to share it.
 const connPlan = 110 // KB
 
 // memoryCalls is how many calls each connection makes before it waits: as many as

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// HeedSignals makes programs that the test process starts begin with the default for these signals. An ignored signal
-// stays ignored across execve(2), a caught one does not.
+// HeedSignals makes programs that the test process starts begin with the default for these signals.
+// An ignored signal stays ignored across execve(2), a caught one does not.
 func HeedSignals(signals ...syscall.Signal) {
 	for _, s := range signals {
 		if signal.Ignored(s) {

@@ -98,8 +98,9 @@ func TestUnmountInOneOfTwoNamespaces(t *testing.T) {
 	})
 }
 
-// copyElsewhere has a mount namespace of its own keep a copy of the mount, and of no other test's, until leave is called for the first time: then a program there
-// appends a line to the file whose name ends as the mount's, and leave returns what it reads then.
+// copyElsewhere has a mount namespace of its own keep a copy of the mount, and of no other test's,
+// until leave is called for the first time: then a program there appends a line to the file whose
+// name ends as the mount's, and leave returns what it reads then.
 func copyElsewhere(t *testing.T, dir string) (leave func() string) {
 	t.Helper()
 	script := machine.LeaveMounts(`"$0"`) + `echo there; read end; cd "$0" && f=$(echo *-"${0##*/}") && test -f "$f" && echo there >> "$f" && cat "$f"`

@@ -41,8 +41,8 @@ func severalOn(t *testing.T, w *several.World, count int) {
 	t.Logf("%d steps", taken)
 }
 
-// severalMatrix runs half of the matrix, each cell for one of the pairs of a changer and a looker. A
-// full run has the whole matrix for all pairs.
+// severalMatrix runs half of the matrix, each cell for one of the pairs of a changer and a looker.
+// A full run has the whole matrix for all pairs.
 func severalMatrix(t *testing.T, w *several.World, pairs ...[2]int) {
 	t.Helper()
 	first, err := strconv.ParseUint(severalSeed(t), 10, 64)
@@ -130,7 +130,8 @@ func (b severalBed) world(t *testing.T, lookups string) *several.World {
 		k.Unasked, k.NoLocks, k.Walks = true, b.restarts, b.export == "/memory"
 		w.process(k, mountAs(t, nil, host, s.options(proto), b.export, more))
 	}
-	// The first actor makes the schedules' directories, which one that keeps absent names would not find.
+	// The first actor makes the schedules' directories, which one that keeps absent names would not
+	// find.
 	mount(several.Kind{Name: "a mount over " + b.protos[0] + " with lookupcache=" + lookups, Absent: lookups == "all"}, b.protos[0], "lookupcache="+lookups)
 	mount(several.Kind{Name: "a mount over " + b.protos[1]}, b.protos[1], "lookupcache=pos")
 	if b.export == "/export" {

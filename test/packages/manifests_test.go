@@ -156,7 +156,8 @@ func (c *cluster) servers() (export string) {
 			c.t.Errorf("--%s=%s is on no volume, and the root is read-only", flag, flags[flag])
 		}
 	}
-	// The kubelet lets the group write to the top of a volume, which a directory with a key is refused for, and with another policy to all that is below.
+	// The kubelet lets the group write to the top of a volume, which a directory with a key is
+	// refused for, and with another policy to all that is below.
 	if g := p.SecurityContext; g.FSGroup != nil && (slices.Contains(volumes, flags["state-dir"]) || g.FSGroupChangePolicy != "OnRootMismatch") {
 		c.t.Errorf("--state-dir=%s can be written to by the group %d (%s)", flags["state-dir"], *g.FSGroup, g.FSGroupChangePolicy)
 	}

@@ -130,7 +130,8 @@ func (m *manager) setting(unit, name string) (values []string) {
 	return values
 }
 
-// withPort returns an address of package net for one of a socket unit, in which a port can stand alone.
+// withPort returns an address of package net for one of a socket unit, in which a port can stand
+// alone.
 func withPort(addr string) string {
 	if strings.Contains(addr, ":") {
 		return addr

@@ -3,10 +3,11 @@
 //
 //	rerun [FLAGS OF GO TEST] -- PACKAGE…
 //
-// Each test that failed is run alone up to five times more. If it passes each time, the status is 0,
-// and a line "FLAKY name" with the first failure goes to standard output and, where NFSRDMA_FLAKY
-// names a file, to that file. The next change fixes such a test before anything else. A race, a
-// panic, lost data or a wrong byte is never run again, and neither is a package that does not build.
+// Each test that failed is run alone up to five times more. If it passes each time, the status is
+// 0, and a line "FLAKY name" with the first failure goes to standard output and, where
+// NFSRDMA_FLAKY names a file, to that file. The next change fixes such a test before anything else.
+// A race, a panic, lost data or a wrong byte is never run again, and neither is a package that does
+// not build.
 package main
 
 import (

@@ -139,9 +139,9 @@ func Matrix(changer, looker int) []Cell {
 // AllPairs has CheckMatrix run each cell for each pair.
 const AllPairs = -1
 
-// CheckMatrix runs cells of the matrix for pairs of a changer and a looker, and counts them: for all
-// pairs, or each cell for one pair, or about one in every of those, drawn from a seed. The error is
-// the one that has ended an actor.
+// CheckMatrix runs cells of the matrix for pairs of a changer and a looker, and counts them: for
+// all pairs, or each cell for one pair, or about one in every of those, drawn from a seed. The
+// error is the one that has ended an actor.
 func (w *World) CheckMatrix(pairs [][2]int, seed uint64, every int, failed func(error)) (cells int, err error) {
 	for i, pair := range pairs {
 		for at, c := range Matrix(pair[0], pair[1]) {

@@ -59,7 +59,8 @@ func (m *model) prepareFile(f *opened, s *Step) bool {
 	m.past = f.append && m.kinds[s.Actor].Unasked && (s.Op == Read || s.Op == PRead)
 	switch s.Op {
 	case PWrite:
-		// Linux's client may write all of a page that it caches, with the bytes of an older version.
+		// Linux's client may write all of a page that it caches, with the bytes of an older
+		// version.
 		return f.write && !f.append && (!m.kinds[s.Actor].Kernel || m.fresh(s.Actor, f.ino))
 	case Append:
 		return f.append && (!m.kinds[s.Actor].Kernel || m.fresh(s.Actor, f.ino))
@@ -93,7 +94,8 @@ func (m *model) prepareFile(f *opened, s *Step) bool {
 	return true
 }
 
-// within moves a range inside of a file, from whose end negative offsets count, and reports whether there is one.
+// within moves a range inside of a file, from whose end negative offsets count, and reports whether
+// there is one.
 func within(s *Step, size int64) bool {
 	if size == 0 {
 		return false

@@ -127,8 +127,8 @@ func (w *Worker) clear(dir, how string) error {
 	if how != "all" {
 		return nil
 	}
-	// The last close of a removed file on a mount changes its hidden name after close(2) has returned,
-	// possibly after RemoveAll has read the names.
+	// The last close of a removed file on a mount changes its hidden name after close(2) has
+	// returned, possibly after RemoveAll has read the names.
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		err := os.RemoveAll(dir)
 		if !errors.Is(err, unix.ENOTEMPTY) || time.Since(began) > time.Minute {

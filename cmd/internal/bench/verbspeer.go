@@ -86,8 +86,9 @@ func VerbsPeer(ctx context.Context, m Mode, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// OneProcessor has Go's scheduler use one processor in this process from now on, until the function that it returns is called. Each end of a
-// measurement has one thing to do after another: a second processor has a thread look for goroutines that are not there, and it takes that processor from
+// OneProcessor has Go's scheduler use one processor in this process from now on, until the function
+// that it returns is called. Each end of a measurement has one thing to do after another: a second
+// processor has a thread look for goroutines that are not there, and it takes that processor from
 // the other end.
 func (m Mode) OneProcessor() (end func()) {
 	if m.RoCE {

@@ -90,7 +90,8 @@ func (r *Request) fuseOptions(log func(string)) fusefs.Options {
 	return f
 }
 
-// selinux reports whether SELinux is on: elsewhere the kernel refuses the labels of a mount, which mount(8) leaves out then.
+// selinux reports whether SELinux is on: elsewhere the kernel refuses the labels of a mount, which
+// mount(8) leaves out then.
 func selinux() bool {
 	_, err := os.Stat("/sys/fs/selinux/enforce")
 	return err == nil

@@ -45,9 +45,10 @@ func (e *HeldError) Error() string {
 	return text + "another mount namespace still has the mount, and its process goes on for that"
 }
 
-// Unmount unmounts what arg names, and returns when all that was written is stable on
-// the server, and the process of the mount ends; that it does not is a HeldError. With lazy it takes the mount out of the tree at once and does not wait:
-// it ends when nothing uses it any more. notes gets what a person should know meanwhile.
+// Unmount unmounts what arg names, and returns when all that was written is stable on the server,
+// and the process of the mount ends; that it does not is a HeldError. With lazy it takes the mount
+// out of the tree at once and does not wait: it ends when nothing uses it any more. notes gets what
+// a person should know meanwhile.
 func Unmount(ctx context.Context, arg string, lazy bool, notes io.Writer) error {
 	m, err := mountctl.Find(arg)
 	if err != nil {

@@ -1,9 +1,10 @@
 // Package procs has Go's scheduler leave processors to others while this process carries streams and they use them.
 //
-// A goroutine that becomes ready has the scheduler wake a thread to look for more work, if there is a processor to give it (GOMAXPROCS). For small calls
-// that is as it should be. A stream of large ones has one thing to do after another, most of it in the kernel; such a thread finds nothing, and on the
-// way there it takes the processor from whom the stream waits for: the other end of it, on the same machine. With no processor to give nobody
-// is woken.
+// A goroutine that becomes ready has the scheduler wake a thread to look for more work, if there is
+// a processor to give it (GOMAXPROCS). For small calls that is as it should be. A stream of large
+// ones has one thing to do after another, most of it in the kernel; such a thread finds nothing,
+// and on the way there it takes the processor from whom the stream waits for: the other end of it,
+// on the same machine. With no processor to give nobody is woken.
 package procs
 
 import (
@@ -15,8 +16,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// Follow follows the load until ctx ends. Where the user has said how many processors there are (GOMAXPROCS), or where there is but one, it does nothing.
-// It is for commands: a library has no say in what its program's scheduler has.
+// Follow follows the load until ctx ends. Where the user has said how many processors there are
+// (GOMAXPROCS), or where there is but one, it does nothing. It is for commands: a library has no
+// say in what its program's scheduler has.
 func Follow(ctx context.Context) {
 	g := &governor{all: runtime.GOMAXPROCS(0)}
 	g.now = g.all

@@ -167,8 +167,8 @@ type closedDir struct{ Dir }
 
 func (closedDir) Overwrite(context.Context, Meta) (Sink, error) { return nil, unix.EACCES }
 
-// TestInPlaceNeedsForceToRemove: a file that cannot be opened for writing stays, unless -f allows to
-// remove it.
+// TestInPlaceNeedsForceToRemove: a file that cannot be opened for writing stays, unless -f allows
+// to remove it.
 func TestInPlaceNeedsForceToRemove(t *testing.T) {
 	r := newRig(t, asCaller)
 	name := write(t, "old", r.dir, "target")

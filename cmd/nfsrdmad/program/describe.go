@@ -20,7 +20,8 @@ type Metric struct {
 // described is the text of a description, the only way to read one.
 var described = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), unit: "[^"]*", constLabels: \{\}, variableLabels: \{(.*)\}\}$`)
 
-// Metrics lists what is registered, those of Go and of the process apart, in the order of their descriptions.
+// Metrics lists what is registered, those of Go and of the process apart, in the order of their
+// descriptions.
 func Metrics() (list []Metric, err error) {
 	m := newMetrics(nil)
 	m.watch(nil, nil, nil)

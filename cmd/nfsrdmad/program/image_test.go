@@ -139,7 +139,8 @@ func buildImages(t *testing.T, dir string) {
 	}
 }
 
-// runImage runs an image with further arguments, as docs/deploy.md does, but in the network of the test, whose ports are its own.
+// runImage runs an image with further arguments, as docs/deploy.md does, but in the network of the
+// test, whose ports are its own.
 func runImage(t *testing.T, args ...string) {
 	t.Helper()
 	var files syscall.Rlimit

@@ -75,7 +75,8 @@ func halfOrOne() int32 {
 // machine is how many processors the program may use.
 var machine = runtime.NumCPU()
 
-// half is that number now: a program may have more processors at one time than at another. To ask Go's scheduler takes its lock, so it is not asked each time.
+// half is that number now: a program may have more processors at one time than at another. To ask
+// Go's scheduler takes its lock, so it is not asked each time.
 func half() int32 {
 	now := int64(time.Since(epoch))
 	if last := asked.at.Load(); now-last >= int64(halfTime) && asked.at.CompareAndSwap(last, now) {

@@ -13,9 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mute takes input of a descriptor from the events that Go's network poller is told of, for as long as a thread sleeps for it in ppoll(2). Where the
-// poller is told, a thread of its own waits in epoll_wait(2), and each input wakes two: it, which finds that no goroutine waits, and the one that
-// sleeps. The scheduler's runs first as often as not, on the processor of who has sent, and an answer is later by all of its three system calls.
+// A mute takes input of a descriptor from the events that Go's network poller is told of, for as
+// long as a thread sleeps for it in ppoll(2). Where the poller is told, a thread of its own waits
+// in epoll_wait(2), and each input wakes two: it, which finds that no goroutine waits, and the one
+// that sleeps. The scheduler's runs first as often as not, on the processor of who has sent, and an
+// answer is later by all of its three system calls.
 //
 // There is no way to have a descriptor of package net out of the poller for a while, so its entry is changed where the kernel has it. The
 // kernel says in /proc/self/fdinfo what is registered with an epoll instance, and by which value the poller knows it (proc_pid_fdinfo(5));
@@ -64,7 +66,8 @@ func (m *mute) on(fd int) {
 	}
 }
 
-// off is called before the goroutine waits in the poller. What has come already the poller is told of. After an error it must not wait: nobody might wake it.
+// off is called before the goroutine waits in the poller. What has come already the poller is told
+// of. After an error it must not wait: nobody might wake it.
 func (m *mute) off(fd int) error {
 	if m.state != muteOn {
 		return nil

@@ -10,9 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Sleeper has the thread of a receiver that has found nothing sleep for its descriptor, for a while. To park the goroutine instead, and to run it
-// again, is work for Go's scheduler, which looks for other goroutines each time, wakes threads for that, and its monitor thread with them: more than
-// twice what it takes the kernel to put a thread to sleep and to wake it. And unlike one that looks, a thread that sleeps takes the processor from nobody.
+// A Sleeper has the thread of a receiver that has found nothing sleep for its descriptor, for a
+// while. To park the goroutine instead, and to run it again, is work for Go's scheduler, which
+// looks for other goroutines each time, wakes threads for that, and its monitor thread with them:
+// more than twice what it takes the kernel to put a thread to sleep and to wake it. And unlike one
+// that looks, a thread that sleeps takes the processor from nobody.
 //
 // But it keeps one of the scheduler's processors (GOMAXPROCS), so that goroutines that are ready have to do with the others. So it is for a peer
 // that makes one call after the other, where that is all that goes on: a receiver that has woken nobody, while no other one has
@@ -49,8 +51,10 @@ var moves atomic.Uint64
 func Moved() { moves.Add(1) }
 
 const (
-	// sleepMost is how long it sleeps at most, and so keeps a processor. It is longer than a tick of the kernel (4 ms where there are 250 in a second):
-	// a timer that comes before the next tick has to be set in the hardware, and taken back, which takes a virtual machine 8 us each time it sleeps.
+	// sleepMost is how long it sleeps at most, and so keeps a processor. It is longer than a tick
+	// of the kernel (4 ms where there are 250 in a second): a timer that comes before the next tick
+	// has to be set in the hardware, and taken back, which takes a virtual machine 8 us each time
+	// it sleeps.
 	sleepMost = 5 * time.Millisecond
 
 	// sleepTime is how long it is worth sleeping for: longer than what most programs do between two calls, and a server for one.
@@ -75,9 +79,10 @@ func (s *Sleeper) Input() {
 	inputs.Add(1)
 }
 
-// Sleep waits until fd has input, or its end, or a signal comes, for sleepMost at most. It reports whether there is something to be read, which can be
-// wrong; where it does not pay it reports false at once. The scheduler does not know of the wait; to stop the goroutine it
-// sends a signal, as to any that does not give way.
+// Sleep waits until fd has input, or its end, or a signal comes, for sleepMost at most. It reports
+// whether there is something to be read, which can be wrong; where it does not pay it reports false
+// at once. The scheduler does not know of the wait; to stop the goroutine it sends a signal, as to
+// any that does not give way.
 func (s *Sleeper) Sleep(fd int) bool {
 	if !s.may() {
 		return false
@@ -105,7 +110,8 @@ func (s *Sleeper) looks() bool {
 	return s.poll(0)
 }
 
-// Park has to be called before the goroutine waits for fd in the network poller, which is not told of input after some sleeps. After an error nobody would wake it.
+// Park has to be called before the goroutine waits for fd in the network poller, which is not told
+// of input after some sleeps. After an error nobody would wake it.
 func (s *Sleeper) Park(fd int) error { return s.mute.off(fd) }
 
 // soon is how long it is worth sleeping for.

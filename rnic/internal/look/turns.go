@@ -4,10 +4,12 @@ package look
 
 import "time"
 
-// A turns is how a Sleeper looks before it sleeps: it gives the processor to any thread that wants it, looks when it has it back, and so on for a while.
-// A peer on the same processor works at once then, and one on another processor finds somebody awake: to wake a processor that
-// sleeps takes a virtual machine 10 us of the waker's time, and as much again until a thread runs there. Where nothing comes of it, or
-// where the processor was away for long, it is not done for the next few times, and for more of them each time in a row.
+// A turns is how a Sleeper looks before it sleeps: it gives the processor to any thread that wants
+// it, looks when it has it back, and so on for a while. A peer on the same processor works at once
+// then, and one on another processor finds somebody awake: to wake a processor that sleeps takes a
+// virtual machine 10 us of the waker's time, and as much again until a thread runs there. Where
+// nothing comes of it, or where the processor was away for long, it is not done for the next few
+// times, and for more of them each time in a row.
 type turns struct {
 	misses uint // in a row
 	pass   int  // how often it is not done from now on

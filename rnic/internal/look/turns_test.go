@@ -31,7 +31,8 @@ func passed(t *turns) (n int) {
 	return n
 }
 
-// It looks for a bounded time; each time in a row that nothing comes it does so half as often, up to a bound, and when something comes in time it begins anew.
+// It looks for a bounded time; each time in a row that nothing comes it does so half as often, up
+// to a bound, and when something comes in time it begins anew.
 func TestTurns(t *testing.T) {
 	var l turns
 	for _, want := range []int{0, 1, 3, 7, 15, 31, 63, 127, 255, 255} {

@@ -58,8 +58,9 @@ func (b *batch) init(q *rnic.ProviderQP) {
 // largeScratches is of *[batchScratch]byte: a connection has one while a batch of many FPDUs waits to be sent, and an idle one has none.
 var largeScratches = sync.Pool{New: func() any { return new([batchScratch]byte) }}
 
-// read returns the next n bytes of src in memory of the batch, which may ask for left of them, n included. One call of src reads the payload of some FPDUs
-// of that size, as far as there is still room for them: not of all, for small calls of others wait for it.
+// read returns the next n bytes of src in memory of the batch, which may ask for left of them, n
+// included. One call of src reads the payload of some FPDUs of that size, as far as there is still
+// room for them: not of all, for small calls of others wait for it.
 func (b *batch) read(src rnic.Source, n, left int) ([]byte, error) {
 	if n == 0 {
 		return nil, nil

@@ -250,7 +250,8 @@ func TestForgedAnswers(t *testing.T) {
 	forge(DropUnknown, addrB, h.TransactionID, func(m *mad.SIDRREP) { m.QPN = 5 })
 }
 
-// The owner of a half-open connection that makes room is told, whether it has answered the request or not.
+// The owner of a half-open connection that makes room is told, whether it has answered the request
+// or not.
 func TestEvictionIsReported(t *testing.T) {
 	for _, accept := range []bool{false, true} {
 		_, b := two(t)

@@ -94,11 +94,14 @@ func (r *requesting) armProbe(now Instant) {
 	r.probe = now + late<<min(r.probes, maxProbes)
 }
 
-// A Read is asked for in units, each when the window has room for it: it is the requester that holds back the peer's packets, for
-// no acknowledge of theirs tells the peer how many get through. Requests end at multiples of a unit, counted from the Read's first packet, or at
-// its end; those of a careful requester, to whom packets were lost, at multiples of a smaller one, and those of a requester whose window has grown
-// to its full size at multiples of a larger one, which are fewer packets to ask by, and data in fewer messages of UDP. What is asked for again ends where
-// it did the first time: a peer may answer again only what lies in one request that it remembers (IBA 9.7.5.1), as Linux rxe does.
+// A Read is asked for in units, each when the window has room for it: it is the requester that
+// holds back the peer's packets, for no acknowledge of theirs tells the peer how many get through.
+// Requests end at multiples of a unit, counted from the Read's first packet, or at its end; those
+// of a careful requester, to whom packets were lost, at multiples of a smaller one, and those of a
+// requester whose window has grown to its full size at multiples of a larger one, which are fewer
+// packets to ask by, and data in fewer messages of UDP. What is asked for again ends where it did
+// the first time: a peer may answer again only what lies in one request that it remembers (IBA
+// 9.7.5.1), as Linux rxe does.
 const (
 	wideUnit = 64
 	unit     = 16

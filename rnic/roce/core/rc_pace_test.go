@@ -244,7 +244,8 @@ func want(t *testing.T, got [][2]uint32, want ...[2]uint32) {
 	}
 }
 
-// A requester to whom packets were lost has two small requests on their way as soon as half of the second has room, and a third one when all of it has.
+// A requester to whom packets were lost has two small requests on their way as soon as half of the
+// second has room, and a third one when all of it has.
 func TestTwoReadsInASmallWindow(t *testing.T) {
 	const n = 100 * 256
 	for window, want := range map[uint32]int{4: 1, 11: 1, 12: 2, 15: 2, 16: 2, 23: 2, 24: 3} {

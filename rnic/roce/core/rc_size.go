@@ -41,7 +41,8 @@ const (
 	shortSent             // its acknowledge has not come
 )
 
-// After both, the oldest packet has been lost five times. That takes two seconds with this provider at both ends.
+// After both, the oldest packet has been lost five times. That takes two seconds with this provider
+// at both ends.
 const (
 	shortAfter  = 3
 	shortEnough = 2

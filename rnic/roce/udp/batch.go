@@ -89,7 +89,8 @@ func (b *Batch) Room() []byte {
 
 var errFamily = errors.New("roce: an address of another family than the socket's")
 
-// Add appends the packet of n bytes that is in Room, and gives it its ICRC. t is what is known of its end. It fails if to is not of the socket's family.
+// Add appends the packet of n bytes that is in Room, and gives it its ICRC. t is what is known of
+// its end. It fails if to is not of the socket's family.
 func (b *Batch) Add(n int, t packet.Tail, to netip.AddrPort) error {
 	if to.Addr().Is4() != b.local.Addr().Is4() {
 		return errFamily

@@ -81,7 +81,8 @@ const (
 	streamRest  = 20 * time.Millisecond
 )
 
-// came has the policy of the thread suit what the socket moves, and reports whether a stream has begun. The receive loop calls it with packets in hand.
+// came has the policy of the thread suit what the socket moves, and reports whether a stream has
+// begun. The receive loop calls it with packets in hand.
 func (s *stream) came(now time.Time) (began bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +96,8 @@ func (s *stream) came(now time.Time) (began bool) {
 	return began
 }
 
-// goesOn reports whether there is a stream still, and ends one that has no longer many bytes: maybe nothing comes any more.
+// goesOn reports whether there is a stream still, and ends one that has no longer many bytes: maybe
+// nothing comes any more.
 func (s *stream) goesOn(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +177,8 @@ func (p *policies) restore() {
 	}
 }
 
-// kernel is the scheduler of this process. It allocates nothing: where the load has streams begin and end all the time, so it would be.
+// kernel is the scheduler of this process. It allocates nothing: where the load has streams begin
+// and end all the time, so it would be.
 type kernel struct {
 	room    [2048]byte // of all, which is called by one goroutine at a time, as is what follows
 	threads []int
@@ -191,7 +194,8 @@ func (*kernel) policy(thread int) (int, error) {
 	return int(p), nil
 }
 
-// setPolicy is sched_setscheduler(2), which keeps the nice value. Where systemd's RestrictRealtime= forbids sched_setattr(2), it does not forbid this.
+// setPolicy is sched_setscheduler(2), which keeps the nice value. Where systemd's RestrictRealtime=
+// forbids sched_setattr(2), it does not forbid this.
 func (*kernel) setPolicy(thread, policy int) error {
 	priority := int32(0)
 	_, _, e := unix.RawSyscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(thread), uintptr(policy), uintptr(unsafe.Pointer(&priority)))

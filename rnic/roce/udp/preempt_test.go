@@ -226,7 +226,8 @@ func TestBytesAreCounted(t *testing.T) {
 	}
 }
 
-// A stream ends by its socket being idle, too, for nobody may ever send to it again; one whose socket sends does not.
+// A stream ends by its socket being idle, too, for nobody may ever send to it again; one whose
+// socket sends does not.
 func TestStreamEndsIdle(t *testing.T) {
 	b := &bench{runs: 1, is: map[int]int{1: schedOther}}
 	m := newMoving(&policies{scheduler: b})

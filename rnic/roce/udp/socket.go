@@ -75,8 +75,8 @@ func newSocket(c net.PacketConn) *Socket {
 	return s
 }
 
-// options makes the IP headers of what is sent predictable, and asks for what the network says of it. It fails where packets cannot be
-// moved, as in a container whose filter forbids that.
+// options makes the IP headers of what is sent predictable, and asks for what the network says of
+// it. It fails where packets cannot be moved, as in a container whose filter forbids that.
 func options(fd int, six bool) error {
 	for name, nr := range map[string]uintptr{"recvmmsg": unix.SYS_RECVMMSG, "sendmmsg": unix.SYS_SENDMMSG} {
 		if _, _, e := unix.Syscall6(nr, uintptr(fd), 0, 0, unix.MSG_DONTWAIT, 0, 0); e == unix.ENOSYS || e == unix.EPERM {
@@ -221,8 +221,8 @@ func (s *Socket) Receive(b *Inbound) error {
 	return nil
 }
 
-// rested ends a stream in which nothing comes any more: the receive loop, which ends it otherwise, sleeps. A deadline for the loop would cost
-// an allocation each time.
+// rested ends a stream in which nothing comes any more: the receive loop, which ends it otherwise,
+// sleeps. A deadline for the loop would cost an allocation each time.
 func (s *Socket) rested() {
 	if s.moves.goesOn(time.Now()) {
 		s.rest.Reset(streamRest)

@@ -194,7 +194,8 @@ func TestAlone(t *testing.T) {
 	gather(t, b, 9, a.Local())
 }
 
-// A message of several packets that the network refuses is taken apart: they leave one by one, each with the ICRC that it needs then, or are refused one by one.
+// A message of several packets that the network refuses is taken apart: they leave one by one, each
+// with the ICRC that it needs then, or are refused one by one.
 func TestTakenApart(t *testing.T) {
 	a, b := open(t, "127.0.0.1:0"), open(t, "127.0.0.2:0")
 	out := NewBatch(a, 8)

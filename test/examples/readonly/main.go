@@ -1,4 +1,5 @@
-// Command readonly serves a ZIP archive over RDMA and TCP: an example of a file tree of a program's own.
+// Command readonly serves a ZIP archive over RDMA and TCP: an example of a file tree of a program's
+// own.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// A read-only file tree of a program's own: any fs.FS, such as an archive or embedded files, as an nfsserver.FS.
+// A read-only file tree of a program's own: any fs.FS, such as an archive or embedded files, as an
+// nfsserver.FS.
 
 package main
 
@@ -60,7 +61,8 @@ func newTree(fsys fs.FS) (*tree, error) {
 	return t, err
 }
 
-// ref names a node for clients. It is part of their file handles, so it has to mean the same after a restart.
+// ref names a node for clients. It is part of their file handles, so it has to mean the same after
+// a restart.
 func (n *node) ref() nfsserver.Ref {
 	r, _ := nfsserver.MakeRef(binary.BigEndian.AppendUint64(nil, n.number))
 	return r
@@ -137,7 +139,8 @@ func (t *tree) findDir(r nfsserver.Ref) (*node, error) {
 	return n, err
 }
 
-// ReadDir gives entry i, counted from 1, the cookie i: a client continues after the last one that it has.
+// ReadDir gives entry i, counted from 1, the cookie i: a client continues after the last one that
+// it has.
 func (t *tree) ReadDir(_ nfsserver.Cred, dir nfsserver.Ref, cookie uint64, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
 	d, err := t.findDir(dir)
 	if err != nil {

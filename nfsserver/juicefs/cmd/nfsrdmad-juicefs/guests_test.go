@@ -119,8 +119,9 @@ func buildForGuests(t *testing.T) (dir string) {
 	return dir
 }
 
-// TestLinuxGuests: what Linux does on a volume over RDMA is as on a disk; and of two guests, each with a server of its own, the one sees when it opens what the other
-// has closed, and locks and renames of both exclude each other: both over RDMA, and one over TCP.
+// TestLinuxGuests: what Linux does on a volume over RDMA is as on a disk; and of two guests, each
+// with a server of its own, the one sees when it opens what the other has closed, and locks and
+// renames of both exclude each other: both over RDMA, and one over TCP.
 func TestLinuxGuests(t *testing.T) {
 	if os.Getenv("NFSRDMA_LINUX") == "" {
 		t.Skip("the Linux suite runs with NFSRDMA_LINUX=1, as in ./test/run")
@@ -288,7 +289,8 @@ func together(t *testing.T, both []*client, script func(c *client, i int) string
 	}
 }
 
-// namesTogether has both guests make, write and rename files of one directory, after which both see all of them, with what they hold, and remove each other's.
+// namesTogether has both guests make, write and rename files of one directory, after which both see
+// all of them, with what they hold, and remove each other's.
 func namesTogether(t *testing.T, both []*client) {
 	const each = 30
 	both[0].run("mkdir /mnt/dir")

@@ -89,9 +89,11 @@ func (c *cluster) sessions() int {
 	return len(list)
 }
 
-// TestLocksOutliveTheServer: a program has a lock by a server that is killed and started again. It has the lock then, and one of another server,
-// who waits, does not get it before it is released. What its client does not reclaim is free when grace is over. (Five heartbeats are longer than all of
-// that: nothing is free by the end of a session. And three are time to start again for any machine.)
+// TestLocksOutliveTheServer: a program has a lock by a server that is killed and started again. It
+// has the lock then, and one of another server, who waits, does not get it before it is released.
+// What its client does not reclaim is free when grace is over. (Five heartbeats are longer than all
+// of that: nothing is free by the end of a session. And three are time to start again for any
+// machine.)
 func TestLocksOutliveTheServer(t *testing.T) { onEach(t, locksOutliveServer, "--heartbeat", "10m") }
 
 func locksOutliveServer(t *testing.T, c *cluster) {
@@ -184,8 +186,9 @@ func (c *cluster) endSession(p *process) {
 	}
 }
 
-// TestLocksOfServerTakenForDead: a server that was silent for five heartbeats, and comes back, ends where clients have locks by it, as others may have them by then. When
-// it is started again it has none of what others have. A server without locks goes on.
+// TestLocksOfServerTakenForDead: a server that was silent for five heartbeats, and comes back, ends
+// where clients have locks by it, as others may have them by then. When it is started again it has
+// none of what others have. A server without locks goes on.
 func TestLocksOfServerTakenForDead(t *testing.T) { onEach(t, locksOfServerTakenForDead) }
 
 func locksOfServerTakenForDead(t *testing.T, c *cluster) {

@@ -1,4 +1,5 @@
-// Schedules of several clients, which package several draws and checks, on mounts of two servers of one volume.
+// Schedules of several clients, which package several draws and checks, on mounts of two servers of
+// one volume.
 
 package main
 
@@ -9,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/several"
 )
 
-// TestSeveral: mounts of two servers of one volume, and the commands, see of each other what NFS promises: random schedules, and
-// some cells of the matrix of changes and sights.
+// TestSeveral: mounts of two servers of one volume, and the commands, see of each other what NFS
+// promises: random schedules, and some cells of the matrix of changes and sights.
 func TestSeveral(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

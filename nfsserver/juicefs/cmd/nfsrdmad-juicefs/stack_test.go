@@ -140,8 +140,9 @@ func exclusive(t *testing.T, c *cluster, start func(dir string, k int) *worker, 
 	distinct(t, numbers)
 }
 
-// TestLocksOfMountsWhoseServersAreKilled: programs of two mounts exclude one another by locks, also when the server that has granted one dies. (What a
-// mount that has gone on with the other server had locked is free when nobody has reclaimed it. The heartbeat is the usual one: see
+// TestLocksOfMountsWhoseServersAreKilled: programs of two mounts exclude one another by locks, also
+// when the server that has granted one dies. (What a mount that has gone on with the other server
+// had locked is free when nobody has reclaimed it. The heartbeat is the usual one: see
 // TestLocksOfServerThatStaysAway.)
 func TestLocksOfMountsWhoseServersAreKilled(t *testing.T) { onEach(t, locksOfKilledServers) }
 
@@ -163,8 +164,9 @@ func renamesOfKilledServers(t *testing.T, c *cluster) {
 	exclusive(t, c, func(dir string, k int) *worker { return startWorker(t, "token", dir, fmt.Sprint(k)) }, killRounds, 20)
 }
 
-// TestMetadataRestartedUnderMounts: the metadata service is killed and started again, twice, under programs of two mounts that write, rename, lock and exchange files. They
-// wait for it, none is told an error, and all that was acknowledged is there.
+// TestMetadataRestartedUnderMounts: the metadata service is killed and started again, twice, under
+// programs of two mounts that write, rename, lock and exchange files. They wait for it, none is
+// told an error, and all that was acknowledged is there.
 func TestMetadataRestartedUnderMounts(t *testing.T) { onEach(t, metadataRestarted) }
 
 func metadataRestarted(t *testing.T, c *cluster) {

@@ -153,9 +153,11 @@ func (c *handleClient) commitAll(prefix string, by *handleClient, n int, ended *
 	return all
 }
 
-// TestCallsWhileObjectStorageHangs: COMMITs wait for an object storage that accepts and does not answer, and no other call does, on the same connection, another,
-// and at another server. Where they take all workers that a client can have its other calls are put off, and those of other clients are not. When
-// the storage answers all succeed, and what they were for is at the other server.
+// TestCallsWhileObjectStorageHangs: COMMITs wait for an object storage that accepts and does not
+// answer, and no other call does, on the same connection, another, and at another server. Where
+// they take all workers that a client can have its other calls are put off, and those of other
+// clients are not. When the storage answers all succeed, and what they were for is at the other
+// server.
 func TestCallsWhileObjectStorageHangs(t *testing.T) {
 	t.Parallel()
 	const uploads = 20 // --max-uploads
@@ -260,8 +262,9 @@ func TestFullBuffersWhileObjectStorageHangs(t *testing.T) {
 	}
 }
 
-// TestStatusesOfObjectStorage: what the object storage refuses COMMIT and a stable WRITE tell by their status, and READ where it refuses that, or has lost an object.
-// Such a COMMIT changes the verifier, so that what it was for is written again; then it is stored.
+// TestStatusesOfObjectStorage: what the object storage refuses COMMIT and a stable WRITE tell by
+// their status, and READ where it refuses that, or has lost an object. Such a COMMIT changes the
+// verifier, so that what it was for is written again; then it is stored.
 func TestStatusesOfObjectStorage(t *testing.T) {
 	t.Parallel()
 	c := newServers(t, "--io-retries", "1")
@@ -350,8 +353,8 @@ func (c *handleClient) putOff(proc uint32, args xdr.Marshaler, res xdr.Unmarshal
 	}
 }
 
-// TestStatusesOfAbsentObjectStorage: what could not be stored or read as the object storage does not answer is put off by NFS3ERR_JUKEBOX. The verifier changes
-// with a COMMIT that is.
+// TestStatusesOfAbsentObjectStorage: what could not be stored or read as the object storage does
+// not answer is put off by NFS3ERR_JUKEBOX. The verifier changes with a COMMIT that is.
 func TestStatusesOfAbsentObjectStorage(t *testing.T) {
 	t.Parallel()
 	c := newServers(t, "--io-retries", "1")
@@ -373,8 +376,9 @@ func TestStatusesOfAbsentObjectStorage(t *testing.T) {
 	b.has(fh, []byte("content"))
 }
 
-// TestStatusesWithoutMetadata: while the metadata service is away calls are put off by NFS3ERR_JUKEBOX, so that clients ask again, and none fails for good.
-// Then what was acknowledged is there, and what could not be committed is not acknowledged.
+// TestStatusesWithoutMetadata: while the metadata service is away calls are put off by
+// NFS3ERR_JUKEBOX, so that clients ask again, and none fails for good. Then what was acknowledged
+// is there, and what could not be committed is not acknowledged.
 func TestStatusesWithoutMetadata(t *testing.T) {
 	t.Parallel()
 	c := newServers(t, "--io-retries", "2")
