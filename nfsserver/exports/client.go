@@ -42,8 +42,8 @@ func (p *parser) clientSpec() (c Client, err error) {
 	switch spec := c.Spec; {
 	case spec == "":
 		return fail("options without a client: write *( for everybody; no blank stands between a client and its options")
-	case spec == "*":
-		c.kind = everybody
+	case spec == "*" || spec == "<world>": // as exportfs -v has it
+		c.kind, c.Spec = everybody, "*"
 		return c, nil
 	case spec[0] == '@':
 		return fail("netgroups such as %s are not supported: name hosts or networks", spec)

@@ -43,7 +43,13 @@ var options = map[string]option{
 	"hide":             flag("hide", func(o *Options) { o.whole.NoHide = false }),
 	"subtree_check":    flag("subtree", func(o *Options) { o.whole.SubtreeCheck = true }),
 	"no_subtree_check": flag("subtree", func(o *Options) { o.whole.SubtreeCheck = false }),
-	"no_wdelay":        flag("wdelay", func(*Options) {}), // no write waits for others here
+	"wdelay":           flag("wdelay", func(*Options) {}), // no write waits for others here
+	"no_wdelay":        flag("wdelay", func(*Options) {}),
+	"auth_nlm":         flag("nlm", func(*Options) {}), // locks need AUTH_SYS, as files do
+	"no_auth_nlm":      flag("nlm", func(*Options) {}),
+	"secure_locks":     flag("nlm", func(*Options) {}),
+	"insecure_locks":   flag("nlm", func(*Options) {}),
+	"no_pnfs":          flag("pnfs", func(*Options) {}), // of NFS version 4
 	"anonuid":          {"anonuid", func(o *Options, v string) error { return id(&o.AnonUID, v) }, "UID"},
 	"anongid":          {"anongid", func(o *Options, v string) error { return id(&o.AnonGID, v) }, "GID"},
 	"sec":              {"sec", func(_ *Options, v string) error { return flavor(v) }, "sys"},
@@ -52,19 +58,13 @@ var options = map[string]option{
 
 // refused are the words of exports(5) that this server does not have, with the reason.
 var refused = map[string]string{
-	"wdelay":         "writes are not delayed here: leave it out",
 	"pnfs":           "pNFS is of NFS version 4",
-	"no_pnfs":        "pNFS is of NFS version 4",
 	"security_label": "security labels are of NFS version 4.2",
 	"refer":          "referrals are of NFS version 4",
 	"replicas":       "replicas are of NFS version 4",
 	"xprtsec":        "TLS is not served",
 	"mountpoint":     "the server does not check for mount points",
 	"mp":             "the server does not check for mount points",
-	"auth_nlm":       "locks have no options",
-	"no_auth_nlm":    "locks have no options",
-	"secure_locks":   "locks have no options",
-	"insecure_locks": "locks have no options",
 }
 
 // A Word is an option as documents list it.
@@ -84,39 +84,47 @@ func Words() (words []Word) {
 	return words
 }
 
-// options reads a list of options up to a byte of stop or the end of the word.
+// options reads a list of options up to a byte of stop or the end of the word. It keeps mistakes of single options, and goes on.
 func (p *parser) options(o *Options, stop string) error {
 	seen := map[string]string{}
 	for {
 		begin := p.at
 		word := p.until(stop + ",")
-		name, value, valued := strings.Cut(word, "=")
-		opt, ok := options[name]
-		switch {
+		switch name, _, _ := strings.Cut(word, "="); {
 		case name == "" && stop != "":
 			return p.fail(begin, "want an option here, such as ro or rw")
 		case name == "":
 			return p.fail(begin, "want options here: a dash is followed by the defaults of the line, such as -rw,sync")
-		case refused[name] != "":
-			return p.fail(begin, "option %s is not supported: %s", name, refused[name])
-		case !ok:
-			return p.fail(begin, "there is no option %q", name)
-		case seen[opt.about] != "":
-			return p.fail(begin, "%s stands beside %s in one list: leave one of them out", name, seen[opt.about])
-		case opt.value == "" && valued:
-			return p.fail(begin, "option %s takes no value", name)
-		case opt.value != "" && value == "":
-			return p.fail(begin, "want %s=%s", name, opt.value)
 		}
-		seen[opt.about] = name
-		if err := opt.set(o, value); err != nil {
-			return p.fail(begin+len(name)+1, "%s=%s: %v", name, value, err)
-		}
+		p.keep(p.option(o, seen, begin, word))
 		if p.peek() != ',' {
 			return nil
 		}
 		p.at++
 	}
+}
+
+// option takes one option, which begins at offset begin.
+func (p *parser) option(o *Options, seen map[string]string, begin int, word string) error {
+	name, value, valued := strings.Cut(word, "=")
+	opt, ok := options[name]
+	switch {
+	case refused[name] != "":
+		return p.fail(begin, "option %s is not supported: %s", name, refused[name])
+	case !ok:
+		return p.fail(begin, "there is no option %q", name)
+	case seen[opt.about] != "":
+		return p.fail(begin, "%s stands beside %s in one list: leave one of them out", name, seen[opt.about])
+	case opt.value == "" && valued:
+		return p.fail(begin, "option %s takes no value", name)
+	case opt.value != "" && value == "":
+		return p.fail(begin, "want %s=%s", name, opt.value)
+	}
+	seen[opt.about] = name
+	if err := opt.set(o, value); err != nil {
+		return p.fail(begin+len(name)+1, "%s=%s: %v", name, value, err)
+	}
+	return nil
 }
 
 // id reads a user or group; -2, which old files have for nobody, is the number with the same 32 bits.

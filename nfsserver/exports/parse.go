@@ -14,9 +14,17 @@ const maxPath = 1024
 // A parser builds the File.
 type parser struct {
 	scanner
-	byPath map[string]*Export
-	byFSID map[uint64]*Export
-	out    File
+	byPath   map[string]*Export
+	byFSID   map[uint64]*Export
+	out      File
+	mistakes []error
+}
+
+// keep keeps a mistake that does not keep the rest of its line from being read.
+func (p *parser) keep(err error) {
+	if err != nil {
+		p.mistakes = append(p.mistakes, err)
+	}
 }
 
 // Parse reads the text of an exports file; name is what errors, which are of type *Error, call it. It returns the first mistake.
@@ -28,21 +36,21 @@ func Parse(name string, text []byte) (*File, error) {
 	return f, nil
 }
 
-// ParseAll is Parse that goes on with the next line after a mistake, and returns all of them: one for each line that has any. The File
-// is nil then.
-func ParseAll(name string, text []byte) (_ *File, mistakes []error) {
+// ParseAll is Parse that goes on after a mistake, and returns all of them in the order of the file. A line is read to its end unless it
+// is not clear where its next word begins. The File is nil then.
+func ParseAll(name string, text []byte) (*File, []error) {
 	p := parser{scanner: scanner{file: name, text: text}, byPath: map[string]*Export{}, byFSID: map[uint64]*Export{}}
 	if i := bytes.IndexByte(text, 0); i >= 0 {
 		return nil, []error{p.fail(i, "a NUL byte: this is not a text file")}
 	}
 	for p.at < len(text) {
 		if err := p.line(); err != nil {
-			mistakes = append(mistakes, err)
+			p.keep(err)
 			p.skipLine()
 		}
 	}
-	if len(mistakes) > 0 {
-		return nil, mistakes
+	if len(p.mistakes) > 0 {
+		return nil, p.mistakes
 	}
 	for _, x := range p.out.Exports {
 		x.rank()
@@ -74,7 +82,8 @@ func (p *parser) line() error {
 		p.byPath[dir] = x
 		p.out.Exports = append(p.out.Exports, x)
 	}
-	n, def := len(x.Clients), defaults()
+	n, kept, def := len(x.Clients), len(p.mistakes), defaults()
+	p.exportfsBreak()
 	for {
 		if err := p.blanks(); err != nil {
 			return err
@@ -95,11 +104,20 @@ func (p *parser) line() error {
 			return p.fail(p.at, "want a blank here, between two clients")
 		}
 	}
-	if len(x.Clients) == n {
+	if len(x.Clients) == n && len(p.mistakes) == kept {
 		return p.fail(begin, "%s has no clients: write *(ro) after it to let everybody read", dir)
 	}
 	p.at++
 	return nil
+}
+
+// exportfsBreak skips a line end between a directory and its client, where the next line is a client: exportfs -v
+// breaks the line after a long path, and begins the next one with two tabs.
+func (p *parser) exportfsBreak() {
+	next, ok := bytes.CutPrefix(p.text[min(p.at, len(p.text)):], []byte("\n\t\t"))
+	if ok && len(next) > 0 && !bytes.ContainsRune([]byte("/\"# \t\r\n"), rune(next[0])) {
+		p.at++
+	}
 }
 
 // checkPath returns the clean form of the path that begins at offset at.
@@ -120,11 +138,9 @@ func (p *parser) checkPath(at int, dir string) (string, error) {
 
 // client reads one client, with its options if it has some, for export x.
 func (p *parser) client(x *Export, o Options) error {
-	begin := p.at
+	begin, kept := p.at, len(p.mistakes)
 	c, err := p.clientSpec()
-	if err != nil {
-		return err
-	}
+	p.keep(err)
 	if p.peek() == '(' {
 		p.at++
 		if err := p.options(&o, ")"); err != nil {
@@ -134,6 +150,9 @@ func (p *parser) client(x *Export, o Options) error {
 			return p.fail(p.at, "options are separated by commas without blanks, and end with a )")
 		}
 		p.at++
+	}
+	if len(p.mistakes) > kept {
+		return nil // without all of its options it would be another client
 	}
 	c.Options = o
 	c.line, c.column = p.place(begin)

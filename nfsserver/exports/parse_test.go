@@ -171,12 +171,40 @@ func TestMistakesHaveTheirPlace(t *testing.T) {
 	}
 }
 
-// TestAllMistakes: one for each line that has any, and none that comes of another line's.
+// TestLinesOfExportfs: the lines of exportfs -v can stand in a file as they are, and what has to change in a file of Linux is
+// listed at once.
+func TestLinesOfExportfs(t *testing.T) {
+	const options = "(sync,wdelay,hide,no_subtree_check,sec=sys,rw,secure,root_squash,no_all_squash)\n"
+	for text, want := range map[string]string{
+		"/srv          \t10.0.0.0/24" + options:                       "/srv 10.0.0.0/24 rw" + rest + "\n",
+		"/srv/long/path/to/data\n\t\t<world>" + options:               "/srv/long/path/to/data * rw" + rest + "\n",
+		"/srv/long/path/to/data\n\t\tpc7.example.org" + options:       "/srv/long/path/to/data pc7.example.org rw" + rest + "\n",
+		"/srv b(rw,no_auth_nlm,no_pnfs)\n/c d(insecure_locks)":        "/srv b rw" + rest + "\n/c d ro" + rest + "\n",
+		"/long/path\n\t\t*(rw)\n/other\n\t\t*(ro,wdelay)\n\n/x y(rw)": "/long/path * rw" + rest + "\n/other * ro" + rest + "\n/x y rw" + rest + "\n",
+	} {
+		f, err := exports.Parse("f", []byte(text))
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if got := show(f); got != want {
+			t.Errorf("%q\n got %q\nwant %q", text, got, want)
+		}
+	}
+	for _, text := range []string{"/a\n\t\t/b(rw)\n", "/a\n\t\t# b\n", "/a\n\t\t\n", "/a\n\t\t\"b\" c", "/a\n\tb(rw)", "/a\n\t\t"} {
+		if _, err := exports.Parse("f", []byte(text)); err == nil || !strings.HasPrefix(err.Error(), "f:1:1: /a has no clients") {
+			t.Errorf("%q: %v, want a directory without clients", text, err)
+		}
+	}
+}
+
+// TestAllMistakes: all of each line, and none that comes of another line's.
 func TestAllMistakes(t *testing.T) {
 	for text, want := range map[string][]string{
 		"/a b\n/c d":                                                     nil,
-		"/a b(bad) c(worse)\n/c d(rw)\nx y\n/e":                          {"1:6", "3:1", "4:1"},
-		"/a b(bad)\\\n c(worse) \\\r\n # x\n/d":                          {"1:6", "4:1"},
+		"/a b(bad) c(worse)\n/c d(rw)\nx y\n/e":                          {"1:6", "1:13", "3:1", "4:1"},
+		"/a b(bad)\\\n c(worse) \\\r\n # x\n/d":                          {"1:6", "2:4", "4:1"},
+		"/a @b(rw,bad) c(pnfs,anonuid=x) d\n/e -bad f":                   {"1:4", "1:10", "1:17", "1:30", "2:5"},
 		"/a b # x \\\n/c d(bad)\n":                                       {"1:6", "2:6"},
 		"/a b(crossmnt,bad)\n/a c(ro)\n/d e(fsid=1,bad)\n/f g(fsid=1)\n": {"1:15", "3:13"},
 		"\"/a b\n/c d(rw)\n/c d(ro)\n":                                   {"1:1", "3:4"},

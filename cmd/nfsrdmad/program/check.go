@@ -30,7 +30,7 @@ func newCheck(k *Kind) *cobra.Command {
 		Use:   "check [FILE]",
 		Short: "Check an exports file, and show who may do what",
 		Long: `Check an exports file and show what it gives to whom, defaults included. Where it has mistakes it
-shows those, one for each line of the file that has any.
+shows all of them, with line and column.
 
 With --client it tells what one client may do with a path, and by which rule: the most
 specific one, as exports(5) has it. A client that is refused gives exit status 1. FILE is
@@ -98,7 +98,7 @@ func (k *Kind) checkFile(w, complain io.Writer, memory string, args []string) er
 		for _, m := range mistakes {
 			fmt.Fprintln(complain, m)
 		}
-		return fmt.Errorf("%s: %d lines have mistakes: mend them, and check it again", name, len(mistakes))
+		return fmt.Errorf("%s: %d mistakes: correct them, and check it again", name, len(mistakes))
 	}
 	faults := 0
 	for _, x := range f.Exports {

@@ -277,7 +277,7 @@ func TestCheck(t *testing.T) {
 	root.SetArgs([]string{"check", file})
 	root.SetErr(&complaints)
 	err := root.Execute()
-	if err == nil || !strings.Contains(err.Error(), file+": 3 lines have mistakes") || strings.Count(complaints.String(), "\n") != 3 || !has(file+":1:", "\n"+file+":2:1: ", "\n"+file+":4:1: ")(complaints.String()) {
+	if err == nil || !strings.Contains(err.Error(), file+": 3 mistakes") || strings.Count(complaints.String(), "\n") != 3 || !has(file+":1:", "\n"+file+":2:1: ", "\n"+file+":4:1: ")(complaints.String()) {
 		t.Errorf("%v\n%s", err, &complaints)
 	}
 	if _, err := run(context.Background(), "serve", "--exports", file, "--ephemeral-key"); err == nil || !strings.Contains(err.Error(), "(the first of 3 mistakes: ") {
