@@ -51,8 +51,20 @@ func (o *Options) device(p Provider) *rnic.Device {
 	return iwarp.Open(cfg)
 }
 
-// autoShare is the part of the time for a connection that AutoProvider gives to iWARP.
-const autoShare = 2
+// Of the time for a connection AutoProvider gives iWARP one half at most, and RoCE after that one quarter: a host
+// without RoCE never answers, and a server with RoCE does so at once.
+const (
+	autoIWARPShare = 2
+	autoRoCEShare  = 4
+)
+
+// withShare is ctx, with one of n equal shares of the time that is left.
+func withShare(ctx context.Context, n time.Duration) (context.Context, context.CancelFunc) {
+	if end, ok := ctx.Deadline(); ok {
+		return context.WithTimeout(ctx, time.Until(end)/n)
+	}
+	return context.WithCancel(ctx)
+}
 
 // dialProviders makes the first connection. The Client stays with the provider that has made it.
 func (c *Client) dialProviders(ctx context.Context, t Target) error {
@@ -64,19 +76,18 @@ func (c *Client) dialProviders(ctx context.Context, t Target) error {
 		c.opt.Device = c.opt.device(c.opt.Provider)
 		return c.dialFirst(ctx, t)
 	}
-	first := ctx
-	if end, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		first, cancel = context.WithTimeout(ctx, time.Until(end)/autoShare)
-		defer cancel()
-	}
+	first, cancel := withShare(ctx, autoIWARPShare)
+	defer cancel()
 	c.opt.Device, c.opt.Provider = c.opt.device(IWARP), IWARP
 	err := c.dialFirst(first, t)
-	if err == nil || ctx.Err() != nil {
+	var rejected *rnic.RejectError // by a server, which would reject RoCE as well
+	if err == nil || ctx.Err() != nil || errors.As(err, &rejected) {
 		return err
 	}
 	c.opt.Device, c.opt.Provider = c.opt.device(RoCE), RoCE
-	if second := c.dialFirst(ctx, t); second != nil {
+	roceCtx, cancelRoCE := withShare(ctx, autoRoCEShare)
+	defer cancelRoCE()
+	if second := c.dialFirst(roceCtx, t); second != nil {
 		return errors.Join(fmt.Errorf("over iWARP: %w", err), fmt.Errorf("over RoCE: %w", second))
 	}
 	return nil

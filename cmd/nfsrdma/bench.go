@@ -20,32 +20,30 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const benchHelp = `Measure a server. URL is a directory that may be written to; the measurement makes
-one file there and removes it.
+const benchHelp = `Measure a server. URL is a directory in which you can write. The command makes one
+file there, and removes it at the end. The tests are:
 
-  null       NULL, one at a time: the latency of a round trip
-  getattr    GETATTR at --depth
-  lookup     LOOKUP of the file at --depth
-  write      1 MiB writes in order, COMMIT at the end
-  read       1 MiB reads in order
-  randread   4 KiB reads anywhere
-  randwrite  4 KiB writes anywhere, COMMIT at the end
+  null         NULL, one call at a time: the latency of a round trip
+  getattr      GETATTR at --depth
+  lookup       LOOKUP of the file at --depth
+  write        1 MiB writes in order, and a COMMIT at the end
+  read         1 MiB reads in order
+  randread     4 KiB reads at random places
+  randwrite    4 KiB writes at random places, and a COMMIT at the end
+  readdirplus  READDIRPLUS of the directory URL, a page at a time, by each of
+               --depth readers; only if --tests names it
 
-and, only when --tests names it, as it depends on what the directory holds:
+All data is verified: a stamp in each 4 KiB during the test, and all bytes before
+and after it. If the server is on this machine, the command also measures plain TCP
+between two Go processes. Beside it stands the limit of READ and WRITE here: the
+same TCP stream with pread or pwrite of the page cache, and with CRCs. The results
+are given as shares of both.
 
-  readdirplus  READDIRPLUS of the directory URL, over and over, a page at a time; each
-               of --depth lists it by itself
-
-All data is verified: stamps in every 4 KiB while the clock runs, every byte before
-and after. When the server is on this machine, raw Go TCP between two processes is
-measured in the same run, and beside it the limit that a READ and a WRITE have here:
-the same TCP stream with pread of the page cache (or pwrite) and with CRCs at both ends,
-and nothing else. The figures are given as shares of both.
-
-With --mount the directory is mounted, and what programs get on the mount is measured: bytes
-beside the client library and beside a FUSE mount that answers from memory, and small files
-beside the loopback file system of go-fuse. Each figure is the median of --rounds. Without
-URL a server process is started on a directory in memory, which the loopback then shows too.`
+With --mount the command mounts the directory, and measures programs on the mount.
+Bytes are compared with the client library, and with a FUSE mount that answers from
+memory. Small files are compared with the loopback file system of go-fuse. Each
+result is the median of --rounds. Without URL the command starts a server on a
+directory in memory.`
 
 func newBench(s *session.Session) *cobra.Command {
 	var o bench.Options
@@ -55,11 +53,11 @@ func newBench(s *session.Session) *cobra.Command {
 	m := mountBench{}
 	cmd := &cobra.Command{
 		Use:   "bench URL | --mount [URL]",
-		Short: "Measure a server: throughput, operations and latency, beside raw TCP when it is local",
+		Short: "Measure throughput, operations and latency of a server",
 		Long:  benchHelp,
 		Example: `  nfsrdma bench nfsrdma://127.0.0.1/export
   nfsrdma bench --depth 32 --tests getattr server:/export
-  nfsrdma bench --transport tcp --mount-port 20048 --json server:/export
+  nfsrdma bench --proto tcp --mount-port 20048 --json server:/export
   nfsrdma bench --mount`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 && (len(args) > 1 || !m.on) {
@@ -92,14 +90,15 @@ func newBench(s *session.Session) *cobra.Command {
 			return r.Table(cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().IntVar(&o.Depth, "depth", 8, "calls in flight (NULL is always one at a time)")
-	cmd.Flags().StringVar(&fileSize, "size", "256M", "size of the file, with K, M or G")
-	cmd.Flags().DurationVar(&o.Duration, "duration", 3*time.Second, "time of each test (with --mount of random reads, 1s there)")
-	cmd.Flags().StringVar(&block, "block", "1M", "size of the reads and writes in order, 4K to 1M")
-	cmd.Flags().IntVar(&o.ServerPID, "server-pid", 0, "a process of this machine that is the server: its CPU time is measured, too")
-	cmd.Flags().StringSliceVar(&o.Tests, "tests", bench.Tests, "tests to run")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write the report as JSON")
-	cmd.Flags().BoolVar(&o.NoRaw, "no-raw", false, "do not measure raw TCP")
+	cmd.Flags().IntVar(&o.Depth, "depth", 8, "keep `N` calls in flight (null: always 1)")
+	cmd.Flags().StringVar(&fileSize, "size", "256M", "`SIZE` of the file, with K, M or G")
+	cmd.Flags().DurationVar(&o.Duration, "duration", 3*time.Second, "`TIME` of each test (with --mount: of random reads, default 1s)")
+	cmd.Flags().StringVar(&block, "block", "1M", "`SIZE` of reads and writes in order, from 4K to 1M")
+	cmd.Flags().IntVar(&o.ServerPID, "server-pid", 0, "measure the CPU time of the server process `PID` too")
+	cmd.Flags().StringSliceVar(&o.Tests, "tests", bench.Tests, "run these `TESTS`")
+	cmd.Flags().Lookup("tests").DefValue = "all but readdirplus"
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	cmd.Flags().BoolVar(&o.NoRaw, "no-raw", false, "do not measure plain TCP")
 	cmd.Flags().StringVar(&o.RawPeer, "raw-peer", "", "address of nfsrdma _rawtcp on the server's machine")
 	_ = cmd.Flags().MarkHidden("raw-peer")
 	cmd.Flags().IntVar(&lose, "lose", 0, "percent of the packets of RoCE that are lost in each direction")
@@ -129,7 +128,7 @@ func runBench(ctx context.Context, s *session.Session, arg string, o bench.Optio
 		return nil, err
 	}
 	o.NoRaw = o.NoRaw || (t.Others != "" || !isLocal(t.Host)) && o.RawPeer == "" // another machine's server has another yardstick
-	r := &bench.Report{Target: t.String(), Transport: t.Transport.String(), Conns: s.Flags.Conns}
+	r := &bench.Report{Target: t.String(), Transport: t.Transport.String(), Conns: s.Flags.NConnect}
 	if t.Transport == nfsclient.RDMA {
 		r.CRC = s.Flags.CRC
 	}

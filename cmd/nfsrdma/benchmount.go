@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +20,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // A mountBench is the flags of bench --mount.
@@ -30,9 +30,9 @@ type mountBench struct {
 
 func (m *mountBench) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&m.on, "mount", false, "measure what programs get on a mount; without URL, of a server that is started for it")
-	f.IntVar(&m.rounds, "rounds", 5, "rounds, with --mount")
-	f.IntVar(&m.files, "files", 10000, "small files, with --mount; 0: none")
+	f.BoolVar(&m.on, "mount", false, "measure programs on a mount; without URL, start a server for it")
+	f.IntVar(&m.rounds, "rounds", 5, "measure `N` rounds, with --mount")
+	f.IntVar(&m.files, "files", 10000, "make `N` small files, with --mount; 0: none")
 	for _, with := range []string{"tests", "no-raw", "block", "server-pid"} {
 		cmd.MarkFlagsMutuallyExclusive("mount", with)
 	}
@@ -82,7 +82,7 @@ func (m *mountBench) run(cmd *cobra.Command, s *session.Session, args []string, 
 		return nil, fmt.Errorf("server process says %q", srv.Line)
 	}
 	spec := "nfsrdma://" + rdma + demoExport
-	if s.Flags.Transport == nfsclient.TCP.String() {
+	if s.Flags.Proto == nfsclient.TCP.String() {
 		spec = "nfs://" + tcp + demoExport
 	}
 	return m.measure(cmd, s, spec, rig, mo)
@@ -102,24 +102,14 @@ func (m *mountBench) measure(cmd *cobra.Command, s *session.Session, spec string
 	if rig.FS, err = fsys.Sub(ctx, rest); err != nil {
 		return nil, err
 	}
-	flags := connectionFlags(cmd)
+	flags := connectionArgs(cmd)
 	rig.Peer = func(mount, dir string) []string {
 		what := map[string]string{bench.MountOurs: spec, bench.MountNull: strconv.FormatInt(o.Size, 10), bench.MountLoopback: rig.Loopback}[mount]
-		return append(flags[:len(flags):len(flags)], "_mountpeer", "--", mount, what, dir)
+		return slices.Concat([]string{"_mountpeer"}, flags, []string{"--", mount, what, dir})
 	}
-	r := &bench.MountReport{Target: t.String(), Transport: t.Transport.String(), Conns: s.Flags.Conns}
+	r := &bench.MountReport{Target: t.String(), Transport: t.Transport.String(), Conns: s.Flags.NConnect}
 	if t.Transport == nfsclient.RDMA {
 		r.CRC = s.Flags.CRC
 	}
 	return r, bench.Mount(ctx, rig, o, r)
-}
-
-// connectionFlags are those of the flags of all commands that were given.
-func connectionFlags(cmd *cobra.Command) (args []string) {
-	cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) {
-		if f.Changed {
-			args = append(args, "--"+f.Name+"="+f.Value.String())
-		}
-	})
-	return args
 }

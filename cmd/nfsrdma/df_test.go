@@ -54,7 +54,7 @@ func TestServerCommandsInJSON(t *testing.T) {
 			t.Errorf("showmount: %v, %+v", err, exports)
 		}
 		var ping pingReport
-		if err := json.Unmarshal([]byte(nfs(t, "ping", "--json", "-c", "3", "-i", "0", base)), &ping); err != nil || ping.Count != 3 || ping.MinUs <= 0 || ping.MinUs > ping.MaxUs {
+		if err := json.Unmarshal([]byte(nfs(t, "ping", "--json", "-c", "3", "-i", "0", base)), &ping); err != nil || ping.Count != 3 || ping.Min <= 0 || ping.Min > ping.Max {
 			t.Errorf("ping: %v, %+v", err, ping)
 		}
 	})

@@ -22,18 +22,26 @@ func newDoctor(s *session.Session) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor SERVER[:/EXPORT]",
-		Short: "Find out what stands between this machine and a working mount",
-		Long: `Try everything between this machine and a working mount, and say in order what
-works and what to do about what does not: the name and the route, the ports, MPA
-start-up and RPC-over-RDMA, the programs that answer, MOUNT and its refusals, who
-this user is on the server, writing and reading back (with --write: a file that is
-removed again), and what the kernel and FUSE need on this machine. In the end it
-prints the mount commands that should work. Several servers are examined one by one.
+		Short: "Find out why a mount does not work",
+		Long: `Test each step between this machine and a working mount, and print a remedy for
+each failure. The steps are:
 
-OK: works. WARN: look at it, the rest can do without. FAIL: this keeps a mount from
-working. SKIP: not tried. It takes some seconds, whatever the server does. The exit
-status is 1 if a check failed. With nfs:// or --transport tcp a mount over TCP is
-what has to work, else one over RDMA: by iWARP, or as --provider says.`,
+  network  the name, the route, the ports, and large packets
+  RDMA     MPA start-up of iWARP or a RoCE connection, and RPC-over-RDMA
+  server   the programs that answer, MOUNT, and your identity there
+  data     with --write, a file that is written, read back and removed
+  local    what the kernel and FUSE need on this machine
+
+At its end doctor prints the mount commands that should work. Several servers are
+tested one by one. The result of a test is one of these:
+
+  OK    the test passed
+  WARN  the test failed, but a mount can work without it
+  FAIL  a mount cannot work before this is fixed
+  SKIP  the test was not possible
+
+The exit status is 1 if a test failed. With nfs:// or --proto tcp the mount over TCP
+must work. Otherwise the mount over RDMA must work, by the protocol of --rdma.`,
 		Example: `  nfsrdma doctor server
   nfsrdma doctor server:/export
   nfsrdma doctor --write nfsrdma://server:20049/export
@@ -63,10 +71,10 @@ what has to work, else one over RDMA: by iWARP, or as --provider says.`,
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.Write, "write", false, "make a small file in the export, compare it, and remove it")
-	f.BoolVar(&asJSON, "json", false, "write the findings as JSON")
-	f.IntVar(&o.RDMAPort, "rdma-port", 0, "the server's RDMA port (default: that of the URL, or 20049)")
-	f.IntVar(&o.TCPPort, "tcp-port", 0, "the server's TCP port (default: that of the URL, or 2049)")
+	f.BoolVar(&o.Write, "write", false, "write a small file in the export, compare it, and remove it")
+	f.BoolVar(&asJSON, "json", false, "print the results as JSON")
+	f.IntVar(&o.RDMAPort, "rdma-port", 0, "the RDMA `PORT` of the server (default: of the URL, or 20049)")
+	f.IntVar(&o.TCPPort, "tcp-port", 0, "the TCP `PORT` of the server (default: of the URL, or 2049)")
 	return cmd
 }
 

@@ -175,7 +175,7 @@ func TestCopyRefuses(t *testing.T) {
 		{"cp", file, base + "/mem/d", base + "/mem/new"}, // two sources, one name
 		{"cp", file, base + "/mem/no/dir/f"},
 		{"cp", file, "nfs://127.0.0.1:1/x"},
-		{"cp", "--transport", "udp", file, base + "/mem"},
+		{"cp", "--proto", "udp", file, base + "/mem"},
 		{"ls", "/local/path"},
 		{"rm", base + "/mem"},
 		{"rm", base + "/mem/no"},

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Exit statuses of mount(8).
@@ -36,24 +38,28 @@ type mountCommand struct {
 	verbose    bool
 	fake       bool // all but the mount itself
 	sloppy     bool // unknown options are left out
+	ro, rw     bool // -r and -w of mount(8)
+	ofType     string
 	helper     bool // called by mount(8)
 }
 
-const mountLong = `Mount an export on a directory, so that any program can use it. It returns when the
-mount works; a process in the background serves it until it is unmounted (nfsrdma umount,
-umount) or gets SIGTERM, and first writes back what is not written yet. Without arguments
-it lists the mounts.
+const mountLong = `Mount an export on a directory, so that any program can use it. The command
+returns when the mount works. A background process serves the mount until umount,
+nfsrdma umount or SIGTERM. Before it ends, it writes all data back to the server.
+Without arguments the command lists the mounts.
 
-It needs no RDMA device, no kernel module but fuse, and no privilege where fusermount3 is
-installed. Mounted by root it is for everybody: each program acts on the server as
-its own user, with its groups. Mounted by another user it is his alone.
+A mount needs FUSE in the kernel, and no RDMA device. If fusermount3 is installed,
+it needs no privilege. A mount of root is for all users: each program acts on the
+server as its own user, with its groups. A mount of another user is for that user.
 
-Several servers of one volume are separated by commas. Each mount uses one of them, drawn
-so that all are used, and goes on with another one when it does not answer any more. One
-that serves something else, or by other handles, is an error, and later is not used.
+Separate several servers of one volume with commas. Each mount uses one of them,
+chosen at random. It changes to another one when that server stops answering. A
+server with other files or other handles is an error at first, and later is not
+used.
 
-The options are those of nfs(5), and mean the same. Two that contradict each other are an
-error; of those of mount(8), such as ro and rw, the last one counts.
+The options are a subset of those of nfs(5), with the same meaning. Options that
+contradict each other are an error. Of those of mount(8), such as ro and rw, the
+last one counts. Times are in seconds unless the option says otherwise.
 
 `
 
@@ -78,16 +84,20 @@ func newMount(s *session.Session) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
+				if len(m.options) > 0 || m.ro || m.rw {
+					return statusError(cmd, exitUsage, errors.New("options, but no SERVER:/export and DIR: write both after the options"))
+				}
 				return listMounts(cmd.OutOrStdout())
 			}
 			return m.run(cmd, s, args[0], args[1])
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVarP(&m.options, "options", "o", nil, "options, separated by commas (see above)")
-	f.BoolVarP(&m.foreground, "foreground", "f", false, "serve the mount in this process, until it is unmounted or gets a signal")
-	f.StringVar(&m.logFile, "log-file", "", "file for messages (default: the system's log; standard error in the foreground)")
-	f.BoolVarP(&m.verbose, "verbose", "v", false, "report what is done")
+	f.StringArrayVarP(&m.options, "options", "o", nil, "mount `OPTIONS`, separated by commas (see above)")
+	f.BoolVarP(&m.foreground, "foreground", "f", false, "serve the mount in this process until umount or a signal")
+	f.StringVar(&m.logFile, "log-file", "", "`FILE` for messages (default: the system log, or standard error with -f)")
+	f.BoolVarP(&m.verbose, "verbose", "v", false, "report each step")
+	m.addMountFlags(f)
 	f.IntVar(&m.readyFD, "ready-fd", 0, "")
 	f.BoolVar(&m.helper, "helper", false, "")
 	f.BoolVar(&m.sloppy, "sloppy", false, "")
@@ -97,6 +107,23 @@ func newMount(s *session.Session) *cobra.Command {
 	completeMount(cmd, s)
 	return cmd
 }
+
+// addMountFlags adds flags of mount(8), under either name of the program.
+func (m *mountCommand) addMountFlags(f *pflag.FlagSet) {
+	f.BoolVarP(&m.ro, "read-only", "r", false, "the same as -o ro")
+	f.BoolVarP(&m.rw, "rw", "w", false, "the same as -o rw")
+	f.StringVarP(&m.ofType, "types", "t", "", "the file system type `TYPE` of mount(8): must be nfsrdma")
+}
+
+// hideConnectionFlags keeps the flags out of the help of mount that are options of a mount.
+func hideConnectionFlags(cmd *cobra.Command) {
+	for flag := range flagOfOption {
+		_ = cmd.Flags().MarkHidden(flag)
+	}
+}
+
+// flagOfOption is the options of a mount for flags of other commands; "": there are several.
+var flagOfOption = map[string]string{"proto": "proto", "rdma": "rdma", "mount-port": "mountport", "nconnect": "nconnect", "crc": "crc", "timeout": ""}
 
 // completeMount lets the shell complete options, exports and directories.
 func completeMount(cmd *cobra.Command, s *session.Session) {
@@ -121,6 +148,9 @@ func (m *mountCommand) run(cmd *cobra.Command, s *session.Session, spec, dir str
 	if r.Dir, err = mounter.CheckPoint(dir); err != nil {
 		return statusError(cmd, exitFailure, err)
 	}
+	if m.readyFD == 0 && r.Options.Warning != "" {
+		cli.Warn(cmd, r.Options.Warning)
+	}
 	if m.fake {
 		return nil
 	}
@@ -144,6 +174,16 @@ func (m *mountCommand) request(cmd *cobra.Command, spec string) (*mounter.Reques
 	if err != nil {
 		return nil, err
 	}
+	if !m.helper && !slices.Contains([]string{"", mountctl.FSType, strings.TrimPrefix(mountctl.FSType, "fuse.")}, m.ofType) {
+		return nil, fmt.Errorf("-t %s: must be nfsrdma; mount(8) mounts other types", m.ofType)
+	}
+	if m.ro {
+		m.options = append(m.options, "ro")
+	}
+	if m.rw {
+		m.options = append(m.options, "rw")
+	}
+	m.ro, m.rw = false, false
 	lists = append(lists, m.options...)
 	o, err := mountopt.Parse(lists, m.sloppy)
 	if err != nil {
@@ -161,9 +201,9 @@ func (m *mountCommand) request(cmd *cobra.Command, spec string) (*mounter.Reques
 	return r, nil
 }
 
-// flagOptions is the flags that all commands have, as options of a mount.
+// flagOptions is the flags about connections, as options of a mount.
 func flagOptions(cmd *cobra.Command) (lists []string, err error) {
-	for flag, option := range map[string]string{"transport": "proto", "mount-port": "mountport", "conns": "nconnect", "crc": "crc", "timeout": ""} {
+	for flag, option := range flagOfOption {
 		f := cmd.Flags().Lookup(flag)
 		switch {
 		case f == nil || !f.Changed:

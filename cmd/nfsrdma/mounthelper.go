@@ -17,9 +17,10 @@ import (
 // helperName is what the program is called by mount(8).
 const helperName = "mount.nfsrdma"
 
-const helperLong = `mount.nfsrdma is nfsrdma under another name (ln -s), in /sbin: mount(8) calls it for file
-systems of type nfsrdma, on its command line and in fstab(5). A server that cannot be
-reached is tried for two minutes (retry=), or in the background for a week (bg).
+const helperLong = `mount.nfsrdma is a symbolic link to nfsrdma in /sbin. mount(8) calls it for file
+systems of type nfsrdma, on its command line and in fstab(5). If the server cannot
+be reached, mounting is tried for two minutes (retry=). With bg it is tried for a
+week in the background.
 
 `
 
@@ -32,8 +33,8 @@ const helperExample = `  mount -t nfsrdma -o proto=auto server:/export /mnt
 // newHelper is the root command of mount.nfsrdma.
 func newHelper(s *session.Session) *cobra.Command {
 	m := &mountCommand{helper: true}
-	var ro, rw, noMtab bool
-	var ofType, namespace string
+	var noMtab bool
+	var namespace string
 	cmd := &cobra.Command{
 		Use:     helperName + " SERVER:/export DIR [-fnsv] [-o OPTIONS]",
 		Short:   "Mount an NFS export over RDMA or TCP",
@@ -46,24 +47,16 @@ func newHelper(s *session.Session) *cobra.Command {
 			if namespace != "" {
 				return statusError(cmd, exitUsage, errors.New("-N: enter the namespace first, with nsenter(1)"))
 			}
-			if ro {
-				m.options = append(m.options, "ro")
-			}
-			if rw {
-				m.options = append(m.options, "rw")
-			}
 			return m.run(cmd, s, args[0], args[1])
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVarP(&m.options, "options", "o", nil, "options, separated by commas (see above)")
-	f.BoolVarP(&m.fake, "fake", "f", false, "check the arguments and do everything but the mount")
+	f.StringArrayVarP(&m.options, "options", "o", nil, "mount `OPTIONS`, separated by commas (see above)")
+	f.BoolVarP(&m.fake, "fake", "f", false, "check the arguments, and do not mount")
 	f.BoolVarP(&noMtab, "no-mtab", "n", false, "accepted: there is no mtab")
-	f.BoolVarP(&m.sloppy, "sloppy", "s", false, "leave out unknown options")
-	f.BoolVarP(&m.verbose, "verbose", "v", false, "report what is done")
-	f.BoolVarP(&ro, "read-only", "r", false, "the same as -o ro")
-	f.BoolVarP(&rw, "rw", "w", false, "the same as -o rw")
-	f.StringVarP(&ofType, "types", "t", "", "accepted: the type that mount(8) was given")
+	f.BoolVarP(&m.sloppy, "sloppy", "s", false, "ignore unknown options")
+	f.BoolVarP(&m.verbose, "verbose", "v", false, "report each step")
+	m.addMountFlags(f)
 	f.StringVarP(&namespace, "namespace", "N", "", "not supported")
 	cli.SetVersion(cmd)
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true

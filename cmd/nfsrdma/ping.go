@@ -21,10 +21,11 @@ func newPing(s *session.Session) *cobra.Command {
 	var quiet, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ping HOST",
-		Short: "Measure round trips of the NULL procedure",
+		Short: "Measure round trips to a server",
+		Long:  "Measure round trips to a server, by calls of the NULL procedure of NFS.",
 		Example: `  nfsrdma ping server
   nfsrdma ping -c 10000 -i 0 -q nfsrdma://server:20049
-  nfsrdma ping --transport tcp server`,
+  nfsrdma ping --proto tcp server`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t, err := s.Server(args[0])
@@ -59,39 +60,46 @@ func newPing(s *session.Session) *cobra.Command {
 				d := time.Since(start)
 				h.Add(d)
 				if !quiet && !asJSON {
-					fmt.Fprintf(out, "NULL from %s over %s: seq=%d time=%s\n", c.Links()[0].Addr, t.Transport, i, micro(d))
+					fmt.Fprintf(out, "NULL from %s over %s: seq=%d time=%s\n", c.Links()[0].Addr, transportOf(c), i, micro(d))
 				}
 			}
 			if asJSON {
-				return json.NewEncoder(out).Encode(newPingReport(t, h))
+				return json.NewEncoder(out).Encode(newPingReport(t, transportOf(c), h))
 			}
 			pingSummary(out, h)
 			return nil
 		},
 	}
-	cmd.Flags().IntVarP(&count, "count", "c", 5, "round trips; 0: until interrupted")
-	cmd.Flags().DurationVarP(&every, "interval", "i", 200*time.Millisecond, "pause between round trips")
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "the summary only")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "the summary only, as a JSON object with times in microseconds")
+	cmd.Flags().IntVarP(&count, "count", "c", 5, "measure `N` round trips; 0: until Ctrl-C")
+	cmd.Flags().DurationVarP(&every, "interval", "i", 200*time.Millisecond, "wait this `TIME` between round trips")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the summary only")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON, with times in seconds")
 	return cmd
 }
 
-// A pingReport is the summary for --json; times are in microseconds.
+// A pingReport is the summary for --json.
 type pingReport struct {
 	Server    string  `json:"server"`
 	Transport string  `json:"transport"`
 	Count     uint64  `json:"count"`
-	MinUs     float64 `json:"min_us"`
-	AvgUs     float64 `json:"avg_us"`
-	P50Us     float64 `json:"p50_us"`
-	P99Us     float64 `json:"p99_us"`
-	MaxUs     float64 `json:"max_us"`
+	Min       float64 `json:"min_seconds"`
+	Mean      float64 `json:"mean_seconds"`
+	P50       float64 `json:"p50_seconds"`
+	P99       float64 `json:"p99_seconds"`
+	Max       float64 `json:"max_seconds"`
 }
 
-func newPingReport(t nfsclient.Target, h *bench.Histogram) *pingReport {
-	us := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
-	return &pingReport{Server: t.Addr(), Transport: t.Transport.String(), Count: h.N, MinUs: us(h.Min), AvgUs: us(h.Mean()),
-		P50Us: us(h.Quantile(0.50)), P99Us: us(h.Quantile(0.99)), MaxUs: us(h.Max)}
+// transportOf is the transport of a connection, rdma or tcp.
+func transportOf(c *nfsclient.Client) string {
+	if c.Links()[0].Transport == nfsclient.TCP.String() {
+		return nfsclient.TCP.String()
+	}
+	return nfsclient.RDMA.String()
+}
+
+func newPingReport(t nfsclient.Target, transport string, h *bench.Histogram) *pingReport {
+	return &pingReport{Server: t.Addr(), Transport: transport, Count: h.N, Min: h.Min.Seconds(), Mean: h.Mean().Seconds(),
+		P50: h.Quantile(0.50).Seconds(), P99: h.Quantile(0.99).Seconds(), Max: h.Max.Seconds()}
 }
 
 func pingSummary(w io.Writer, h *bench.Histogram) {

@@ -8,33 +8,39 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/bench"
-	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/spf13/cobra"
 )
 
-func newRnicBench(s *session.Session) *cobra.Command {
+func newRnicBench() *cobra.Command {
 	var duration time.Duration
 	var asJSON bool
+	var over string
 	cmd := &cobra.Command{
 		Use:   "rnic-bench",
-		Short: "Measure the software RNIC alone: Send latency, RDMA Write and Read, beside raw TCP",
-		Long: `Measure the software RNIC alone, with no RPC and no NFS above it: the latency of a
-Send that is answered, and the throughput of RDMA Writes and Reads of 4 KiB to 1 MiB, 8 in
-flight, those of 4 KiB with 64 in flight too, in each mode of CRC and markers. The two ends are two processes on loopback, whose
-Go schedulers have one processor each (GOMAXPROCS); plain Go TCP is measured between two processes before and after, in the same run, and so is
-UCX over TCP where it is installed (Debian: ucx-utils).
+		Short: "Measure the software RDMA device alone",
+		Long: `Measure the software RDMA device (RNIC) alone, without RPC and NFS. The tests are
+the latency of a Send with its answer, and the throughput of RDMA Writes and Reads.
+These have 4 KiB to 1 MiB, with 8 in flight, or also 64 for 4 KiB. Each mode of CRC
+and markers is measured.
 
-With --provider roce it is RoCE that is measured: the same, datagrams that are answered, and
-Writes and Reads of 1 MiB while 1 % of the packets are lost in each direction. The yardstick is
-plain Go UDP with packets of the same size, as many of them in a system call.`,
-		Example: "  nfsrdma rnic-bench\n  nfsrdma rnic-bench --duration 200ms --json\n  nfsrdma rnic-bench --provider roce",
+The two ends are two processes on loopback, whose Go schedulers have one processor
+each (GOMAXPROCS). Plain Go TCP between two processes is measured before and after.
+If UCX is installed (Debian: ucx-utils), it is measured over TCP too.
+
+--rdma roce measures RoCE: the same tests, datagrams with answers, and Writes and
+Reads of 1 MiB with a loss of 1 % of the packets in each direction. They are
+compared with plain Go UDP, with packets of the same size, and as many in a system
+call.`,
+		Example: "  nfsrdma rnic-bench\n  nfsrdma rnic-bench --duration 200ms --json\n  nfsrdma rnic-bench --rdma roce",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			measure := bench.Verbs
-			if p, err := nfsclient.ParseProvider(s.Flags.Provider); err != nil {
-				return fmt.Errorf("--provider: %w", err)
-			} else if p == nfsclient.RoCE {
+			switch p, err := nfsclient.ParseProvider(over); {
+			case err != nil || p == nfsclient.AutoProvider:
+				return fmt.Errorf("--rdma %q: must be iwarp or roce", over)
+			case p == nfsclient.RoCE:
 				measure = bench.RoCE
 			}
 			r, err := measure(cmd.Context(), duration)
@@ -49,7 +55,9 @@ plain Go UDP with packets of the same size, as many of them in a system call.`,
 			return r.Table(cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().DurationVar(&duration, "duration", time.Second, "time of each figure")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write the report as JSON")
+	cmd.Flags().StringVar(&over, "rdma", "iwarp", "measure this RDMA `PROTOCOL`: iwarp or roce")
+	cli.Renamed(cmd, "provider", "rdma")
+	cmd.Flags().DurationVar(&duration, "duration", time.Second, "`TIME` of each test")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
 	return cmd
 }

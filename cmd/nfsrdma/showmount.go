@@ -24,7 +24,7 @@ func newShowmount(s *session.Session) *cobra.Command {
 		Use:   "showmount HOST",
 		Short: "List what a server exports, and to whom",
 		Example: `  nfsrdma showmount server
-  nfsrdma showmount --transport tcp --mount-port 20048 server`,
+  nfsrdma showmount --proto tcp --mount-port 20048 server`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t, err := s.Server(args[0])
@@ -59,6 +59,7 @@ func newShowmount(s *session.Session) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "a JSON array with path and clients of each export")
+	cmd.Flags().BoolP("exports", "e", false, "list the exports, as without it (for users of showmount(8))")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array with path and clients of each export")
 	return cmd
 }

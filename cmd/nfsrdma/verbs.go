@@ -18,31 +18,41 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const verbsHelp = `Test RoCE with no RPC above it, against the programs that Linux has for that, or between
-two of ours: pingpong is ibv_rc_pingpong, ibv_uc_pingpong and ibv_ud_pingpong, perf is
-ib_send_bw, ib_write_bw and ib_read_lat of perftest; rping, ucmatose, udaddy and mckey are those
-of librdmacm.
+const verbsHelp = `Test RoCE without RPC, against the test programs of Linux or between two of ours:
 
-With HOST this end is the client, without it the server, which takes one client and
-ends with the test. The ends make each other known over TCP (of rping, ucmatose and udaddy, by the
-connection manager), then speak over UDP port 4791, in user space here. No option is told to the other end: give both the same, and
-to Linux's programs the GID of the address that leads here (-g, of perftest -x; "rdma link show" and
-"ibv_devinfo -v" list what there is). Anybody who reaches a server's port can be its client: use it
-where that does no harm, or name an address with --addr.
+  pingpong              ibv_rc_pingpong, ibv_uc_pingpong and ibv_ud_pingpong
+  perf                  ib_send_bw, ib_write_bw and ib_read_lat of perftest
+  rping ucmatose udaddy mckey  the programs of librdmacm with these names
 
-UC and UD lose messages where the network or the other end does: the test ends then,
-after --timeout (1m, unless it is given) in which nothing has come.`
+With HOST this end is the client, otherwise it is the server. A server takes one
+client, and ends with the test. The two ends exchange their addresses over TCP.
+rping, ucmatose and udaddy use the connection manager instead. Then they use UDP
+port 4791. Give both ends the same options, because neither end sends them. Give the
+programs of Linux the GID of the address that leads here (-g, or -x of perftest). To
+list the GIDs, run "rdma link show" and "ibv_devinfo -v".
+
+Any host that can reach the port of a server can be its client. Use a server only
+where that is harmless, or name an address with --addr.
+
+UC and UD lose messages if the network or the other end does. The test then ends
+when no message has come for --timeout (default 1m).`
 
 func newVerbs(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verbs",
-		Short: "Test RoCE alone, against ibv_*_pingpong, perftest, rping, ucmatose and udaddy of a Linux host or between two of ours",
+		Short: "Test RoCE alone, also against the programs of Linux",
 		Long:  verbsHelp,
-		Example: `  nfsrdma verbs pingpong           # the server; on a Linux host then: ibv_rc_pingpong -d rxe0 -g 1 SERVER
-  nfsrdma verbs perf write_bw HOST # the client; on HOST first: ib_write_bw -d rxe0 -x 1 -F`,
+		Example: `  # the server; on a Linux host then: ibv_rc_pingpong -d rxe0 -g 1 SERVER
+  nfsrdma verbs pingpong
+
+  # the client; on HOST first: ib_write_bw -d rxe0 -x 1 -F
+  nfsrdma verbs perf write_bw HOST`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	f := cmd.PersistentFlags()
+	f.DurationVar(&s.Flags.ConnectTimeout, "connect-timeout", connectTimeout, "wait at most `TIME` for the other end")
+	f.DurationVar(&s.Flags.Timeout, "timeout", 0, "wait at most `TIME` for a message; 0: no limit, or 1m where messages can be lost")
 	cmd.AddCommand(newPingpong(s), newPerf(s), newRping(s), newUcmatose(s), newUdaddy(s), newMckey(s))
 	return cmd
 }
@@ -55,22 +65,22 @@ type verbsFlags struct {
 }
 
 func (f *verbsFlags) add(cmd *cobra.Command, port int) {
-	cmd.Flags().IntVarP(&f.Port, "port", "p", port, "TCP port of the server")
+	cmd.Flags().IntVarP(&f.Port, "port", "p", port, "TCP `PORT` of the server")
 	f.addMessages(cmd)
 }
 
 // addMessages adds those of tests without a port.
 func (f *verbsFlags) addMessages(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVarP(&f.size, "size", "s", "", "size of a message, with K or M (default: that of the program)")
-	fl.IntVarP(&f.Iterations, "iters", "n", 0, "messages (default: as many as the program has)")
-	fl.StringVar(&f.addr, "addr", "", "address of this host to use (default: the one that leads to the peer; a server listens at all)")
-	fl.BoolVar(&f.json, "json", false, "write the report as JSON")
+	fl.StringVarP(&f.size, "size", "s", "", "`SIZE` of a message, with K or M (default: as the program of Linux)")
+	fl.IntVarP(&f.Iterations, "iters", "n", 0, "send `N` messages (default: as the program of Linux)")
+	fl.StringVar(&f.addr, "addr", "", "`ADDRESS` of this host (default: the one that leads to the peer, or all of a server)")
+	fl.BoolVar(&f.json, "json", false, "print the report as JSON")
 }
 
 func (f *verbsFlags) addService(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.service, "service", "c", "rc", "rc, uc or ud")
-	cmd.Flags().IntVarP(&f.MTU, "mtu", "m", 0, "path MTU: 256, 512, 1024, 2048 or 4096 (default: that of the program)")
+	cmd.Flags().StringVarP(&f.service, "service", "c", "rc", "`SERVICE`: rc, uc or ud")
+	cmd.Flags().IntVarP(&f.MTU, "mtu", "m", 0, "path `MTU`: 256, 512, 1024, 2048 or 4096 (default: as the program of Linux)")
 	_ = cmd.RegisterFlagCompletionFunc("service", cobra.FixedCompletions(verbs.ServiceNames, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("mtu", cobra.FixedCompletions([]string{"256", "512", "1024", "2048", "4096"}, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -141,11 +151,14 @@ func newPingpong(s *session.Session) *cobra.Command {
 	var f verbsFlags
 	cmd := &cobra.Command{
 		Use:   "pingpong [HOST]",
-		Short: "Messages that are answered, one after the other: ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong",
-		Long: `Send messages that are answered, one after the other, as ibv_rc_pingpong, ibv_uc_pingpong and
-ibv_ud_pingpong of libibverbs do, with one of these or between two of ours.`,
-		Example: `  nfsrdma verbs pingpong                           # here; and on a Linux host: ibv_rc_pingpong -d rxe0 -g 1 HERE
-  nfsrdma verbs pingpong -c ud --json linuxhost    # there: ibv_ud_pingpong -d rxe0 -g 1`,
+		Short: "Messages with answers: ibv_rc_pingpong and its kin",
+		Long: `Send messages one by one, and wait for the answer of each. The other end is
+ibv_rc_pingpong, ibv_uc_pingpong or ibv_ud_pingpong of libibverbs, or this command.`,
+		Example: `  # here; and on a Linux host: ibv_rc_pingpong -d rxe0 -g 1 HERE
+  nfsrdma verbs pingpong
+
+  # there: ibv_ud_pingpong -d rxe0 -g 1
+  nfsrdma verbs pingpong -c ud --json linuxhost`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: runVerbs(&f, s, verbs.Pingpong),
 	}
@@ -158,21 +171,26 @@ func newPerf(s *session.Session) *cobra.Command {
 	var f verbsFlags
 	cmd := &cobra.Command{
 		Use:   "perf TEST [HOST]",
-		Short: "Bandwidth of Sends and Writes, latency of Reads: ib_send_bw, ib_write_bw, ib_read_lat",
-		Long: `Run a test of perftest, with its program (versions 5.70 to 6.20, so Debian 12's) or between two of
-ours. TEST is one of
+		Short: "Bandwidth and latency: ib_send_bw, ib_write_bw, ib_read_lat",
+		Long: `Run a test of perftest, with its program or between two of ours. The program of
+perftest must have a version from 5.70 to 6.20, as in Debian 12. TEST is one of
 
   send_bw   Sends in a row, over rc, uc or ud
   write_bw  RDMA Writes in a row, over rc or uc
-  read_lat  RDMA Reads, one after the other, over rc
+  read_lat  RDMA Reads, one by one, over rc
 
-With -R the ends meet, and the queue pairs are connected, through the connection manager, over UDP port 4791 alone (rc and ud):
-give it to both.
+With -R the two ends connect through the connection manager, over UDP port 4791
+alone (rc and ud). Give it to both ends.
 
-Of the options of perftest only those that are here may be given to its program, and -F, -x, -d.`,
-		Example: `  nfsrdma verbs perf write_bw                      # here; and on a Linux host: ib_write_bw -d rxe0 -x 1 -F HERE
-  nfsrdma verbs perf send_bw -c ud --json linuxhost # there: ib_send_bw -c UD -d rxe0 -x 1 -F
-  nfsrdma verbs perf read_lat -R linuxhost         # there: ib_read_lat -R -F`,
+Give the program of perftest only options that are listed here, and -F, -x or -d.`,
+		Example: `  # here; and on a Linux host: ib_write_bw -d rxe0 -x 1 -F HERE
+  nfsrdma verbs perf write_bw
+
+  # there: ib_send_bw -c UD -d rxe0 -x 1 -F
+  nfsrdma verbs perf send_bw -c ud --json linuxhost
+
+  # there: ib_read_lat -R -F
+  nfsrdma verbs perf read_lat -R linuxhost`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: cobra.FixedCompletions(verbs.PerfTests(), cobra.ShellCompDirectiveNoFileComp),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -189,7 +207,7 @@ Of the options of perftest only those that are here may be given to its program,
 	}
 	f.add(cmd, verbs.Port)
 	f.addService(cmd)
-	cmd.Flags().BoolVarP(&f.CM, "rdma-cm", "R", false, "meet the other end, and connect, through the connection manager")
+	cmd.Flags().BoolVarP(&f.CM, "rdma-cm", "R", false, "connect through the connection manager")
 	return cmd
 }
 
@@ -197,12 +215,16 @@ func newRping(s *session.Session) *cobra.Command {
 	var f verbsFlags
 	cmd := &cobra.Command{
 		Use:   "rping [HOST]",
-		Short: "A connection by the connection manager, a Read, a Write and Sends: rping",
-		Long: `Connect through the connection manager and have the server read the client's memory and write it
-back, as rping of librdmacm does, with it or between two of ours. A server goes on until its
-client leaves, unless --iters says how often; give that number to a server on Linux too (-C).`,
-		Example: `  nfsrdma verbs rping                   # here; and on a Linux host: rping -c -a HERE -C 10 -v
-  nfsrdma verbs rping -n 10 linuxhost   # there: rping -s -C 10 -v`,
+		Short: "Connection manager, Read, Write and Sends: rping",
+		Long: `Connect through the connection manager. The server then reads the memory of the
+client, and writes it back. The other end is rping of librdmacm, or this command. A
+server continues until its client leaves, or for --iters rounds. Give that number to
+a server on Linux too (-C).`,
+		Example: `  # here; and on a Linux host: rping -c -a HERE -C 10 -v
+  nfsrdma verbs rping
+
+  # there: rping -s -C 10 -v
+  nfsrdma verbs rping -n 10 linuxhost`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: runVerbs(&f, s, verbs.Rping),
 	}
@@ -214,11 +236,14 @@ func newUcmatose(s *session.Session) *cobra.Command {
 	var f verbsFlags
 	cmd := &cobra.Command{
 		Use:   "ucmatose [HOST]",
-		Short: "A connection by the connection manager, and Sends both ways: ucmatose",
-		Long: `Connect through the connection manager, receive all messages of the server, send as many back and
-disconnect, as ucmatose of librdmacm does, with it or between two of ours.`,
-		Example: `  nfsrdma verbs ucmatose                        # here; and on a Linux host: ucmatose -s HERE
-  nfsrdma verbs ucmatose -n 50 -s 1000 linuxhost # there: ucmatose -C 50 -S 1000`,
+		Short: "Connection manager, and Sends both ways: ucmatose",
+		Long: `Connect through the connection manager, receive all messages of the server, send as
+many back, and disconnect. The other end is ucmatose of librdmacm, or this command.`,
+		Example: `  # here; and on a Linux host: ucmatose -s HERE
+  nfsrdma verbs ucmatose
+
+  # there: ucmatose -C 50 -S 1000
+  nfsrdma verbs ucmatose -n 50 -s 1000 linuxhost`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: runVerbs(&f, s, verbs.Ucmatose),
 	}
@@ -230,11 +255,15 @@ func newUdaddy(s *session.Session) *cobra.Command {
 	var f verbsFlags
 	cmd := &cobra.Command{
 		Use:   "udaddy [HOST]",
-		Short: "Datagrams to the queue pair that a listener names, and back: udaddy",
-		Long: `Ask the connection manager which queue pair has a service of datagrams (SIDR), send all messages
-there and receive as many back, as udaddy of librdmacm does, with it or between two of ours.`,
-		Example: `  nfsrdma verbs udaddy                        # here; and on a Linux host: udaddy -s HERE
-  nfsrdma verbs udaddy -n 50 -s 1000 linuxhost # there: udaddy -C 50 -S 1000`,
+		Short: "Datagrams to a queue pair, and back: udaddy",
+		Long: `Ask the connection manager for the queue pair of a datagram service (SIDR). Send all
+messages there, and receive as many back. The other end is udaddy of librdmacm, or
+this command.`,
+		Example: `  # here; and on a Linux host: udaddy -s HERE
+  nfsrdma verbs udaddy
+
+  # there: udaddy -C 50 -S 1000
+  nfsrdma verbs udaddy -n 50 -s 1000 linuxhost`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: runVerbs(&f, s, verbs.Udaddy),
 	}
@@ -248,11 +277,15 @@ func newMckey(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mckey GROUP",
 		Short: "Datagrams to a multicast group, and from it: mckey",
-		Long: `Join a multicast group of IPv4 or IPv6 and receive what is sent to it, or, with --send, send messages to
-those that have joined it, as mckey of librdmacm does, with it or between ends of ours. Any number of them
-can receive; start them first. Packets to a group do not pass routers.`,
-		Example: `  nfsrdma verbs mckey --addr 10.0.0.1 239.1.2.3          # here; and on a Linux host: mckey -m 239.1.2.3 -s -b 10.0.0.2
-  nfsrdma verbs mckey --send --addr 10.0.0.1 239.1.2.3   # there, first: mckey -m 239.1.2.3 -b 10.0.0.2`,
+		Long: `Join a multicast group of IPv4 or IPv6, and receive the messages to it. With --send,
+send messages to the members of the group. The other ends are mckey of librdmacm, or
+this command. Any number of them can receive. Start these first. Packets to a group
+do not pass routers.`,
+		Example: `  # here; and on a Linux host: mckey -m 239.1.2.3 -s -b 10.0.0.2
+  nfsrdma verbs mckey --addr 10.0.0.1 239.1.2.3
+
+  # there, first: mckey -m 239.1.2.3 -b 10.0.0.2
+  nfsrdma verbs mckey --send --addr 10.0.0.1 239.1.2.3`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := f.options(cmd, s, nil)

@@ -75,14 +75,14 @@ func TestArguments(t *testing.T) {
 		job  job
 		want string
 	}{
-		{job{target: rdma, tests: "read", depth: 8}, "/b/nfsrdma bench --json --crc on --tests read" + size + " --depth 8 --conns 1 --duration 1s --server-pid 7 --no-raw nfsrdma://127.0.0.1:1/bench"},
-		{job{target: rdmaOff, tests: "null", raw: true, dir: "d"}, "/b/nfsrdma bench --json --crc off --tests null" + size + " --depth 1 --conns 1 --duration 1s --server-pid 7 nfsrdma://127.0.0.1:1/bench/d"},
-		{job{target: tcp, tests: "read", conns: 4, block: 4096, time: time.Minute}, "/b/nfsrdma bench --json --crc on --tests read" + size + " --depth 1 --conns 4 --duration 1m0s --server-pid 7 --block 4096 --no-raw nfs://127.0.0.1:2/bench"},
-		{job{target: roce, tests: "read", size: 8 << 20}, "/b/nfsrdma bench --json --crc on --tests read --size 8388608 --depth 1 --conns 1 --duration 1s --server-pid 7 --provider roce --no-raw nfsrdma://127.0.0.1:1/bench"},
-		{job{target: roceLossy, tests: "read"}, "/b/nfsrdma bench --json --crc on --tests read" + size + " --depth 1 --conns 1 --duration 1s --server-pid 7 --provider roce --lose 1 --no-raw nfsrdma://127.0.0.1:1/bench"},
-		{job{target: ganesha, tests: "read"}, "/b/nfsrdma bench --json --crc on --tests read" + size + " --depth 1 --conns 1 --duration 1s --server-pid 8 --mount-port 4 --no-raw nfs://127.0.0.1:3/dir/x"},
+		{job{target: rdma, tests: "read", depth: 8}, "/b/nfsrdma bench --json --crc on --tests read" + size + " --depth 8 --nconnect 1 --duration 1s --server-pid 7 --no-raw nfsrdma://127.0.0.1:1/bench"},
+		{job{target: rdmaOff, tests: "null", raw: true, dir: "d"}, "/b/nfsrdma bench --json --crc off --tests null" + size + " --depth 1 --nconnect 1 --duration 1s --server-pid 7 nfsrdma://127.0.0.1:1/bench/d"},
+		{job{target: tcp, tests: "read", conns: 4, block: 4096, time: time.Minute}, "/b/nfsrdma bench --json --crc on --tests read" + size + " --depth 1 --nconnect 4 --duration 1m0s --server-pid 7 --block 4096 --no-raw nfs://127.0.0.1:2/bench"},
+		{job{target: roce, tests: "read", size: 8 << 20}, "/b/nfsrdma bench --json --crc on --tests read --size 8388608 --depth 1 --nconnect 1 --duration 1s --server-pid 7 --rdma roce --no-raw nfsrdma://127.0.0.1:1/bench"},
+		{job{target: roceLossy, tests: "read"}, "/b/nfsrdma bench --json --crc on --tests read" + size + " --depth 1 --nconnect 1 --duration 1s --server-pid 7 --rdma roce --lose 1 --no-raw nfsrdma://127.0.0.1:1/bench"},
+		{job{target: ganesha, tests: "read"}, "/b/nfsrdma bench --json --crc on --tests read" + size + " --depth 1 --nconnect 1 --duration 1s --server-pid 8 --mount-port 4 --no-raw nfs://127.0.0.1:3/dir/x"},
 		{job{target: tcp, tests: "read", raw: true, prefix: []string{"in", "ns"}, host: "10.0.0.1", peer: "10.0.0.1:9"},
-			"in ns /b/nfsrdma bench --json --crc on --tests read" + size + " --depth 1 --conns 1 --duration 1s --server-pid 7 --raw-peer 10.0.0.1:9 nfs://10.0.0.1:2/bench"},
+			"in ns /b/nfsrdma bench --json --crc on --tests read" + size + " --depth 1 --nconnect 1 --duration 1s --server-pid 7 --raw-peer 10.0.0.1:9 nfs://10.0.0.1:2/bench"},
 	} {
 		got, err := b.args(c.job)
 		if err != nil || strings.Join(got, " ") != c.want {

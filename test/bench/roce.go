@@ -14,7 +14,7 @@ import (
 func (b *bed) measureRoCE(ctx context.Context) error {
 	err := b.each(func() error {
 		d := b.config.duration / 2
-		out, err := output(exec.CommandContext(ctx, filepath.Join(b.base, "nfsrdma"), "rnic-bench", "--json", "--provider", "roce", "--duration", d.String()))
+		out, err := output(exec.CommandContext(ctx, filepath.Join(b.base, "nfsrdma"), "rnic-bench", "--json", "--rdma", "roce", "--duration", d.String()))
 		if err != nil {
 			return err
 		}
@@ -29,7 +29,7 @@ func (b *bed) measureRoCE(ctx context.Context) error {
 	return b.measureShare(ctx)
 }
 
-// addRoCE takes the figures out of the JSON of rnic-bench --provider roce.
+// addRoCE takes the figures out of the JSON of rnic-bench --rdma roce.
 func (s samples) addRoCE(out []byte) error {
 	var r struct {
 		UDP struct {

@@ -113,12 +113,12 @@ func (b *bed) args(j job) ([]string, error) {
 	}
 	args := append(append([]string{}, j.prefix...), filepath.Join(b.base, "nfsrdma"), "bench", "--json", "--crc", crc,
 		"--tests", j.tests, "--size", strconv.Itoa(size), "--depth", strconv.Itoa(max(j.depth, 1)),
-		"--conns", strconv.Itoa(max(j.conns, 1)), "--duration", d.String(), "--server-pid", strconv.Itoa(s.pid))
+		"--nconnect", strconv.Itoa(max(j.conns, 1)), "--duration", d.String(), "--server-pid", strconv.Itoa(s.pid))
 	if s.mountPort != "" {
 		args = append(args, "--mount-port", s.mountPort)
 	}
 	if j.target == roce || j.target == roceLossy {
-		args = append(args, "--provider", "roce")
+		args = append(args, "--rdma", "roce")
 	}
 	if j.target == roceLossy {
 		args = append(args, "--lose", "1")

@@ -73,11 +73,11 @@ var rows = []struct {
 		want: []string{"no firewall refuses the port"}, not: []string{"listens at this port does so on 127.0.0.1 alone"}},
 	{name: "exported to others", options: "198.51.100.0/24(rw,insecure)",
 		want: []string{"add this host, " + clientAddr + ", to 198.51.100.0/24"}, not: []string{"run as root", "is among the clients"}},
-	{name: "exported to others, over TCP", options: "198.51.100.0/24(rw,insecure)", args: []string{"--transport", "tcp"},
+	{name: "exported to others, over TCP", options: "198.51.100.0/24(rw,insecure)", args: []string{"--proto", "tcp"},
 		want: []string{"add this host, " + clientAddr + ", to 198.51.100.0/24"}, not: []string{"run as root", "is among the clients"}},
-	{name: "secure, from any port", options: "*(rw,secure)", args: []string{"--transport", "tcp"}, as: "65534",
+	{name: "secure, from any port", options: "*(rw,secure)", args: []string{"--proto", "tcp"}, as: "65534",
 		want: []string{"run as root"}, not: []string{"add this host", "is among the clients"}},
-	{name: "secure, from a reserved port", options: "*(rw,secure,no_root_squash)", args: []string{"--transport", "tcp"},
+	{name: "secure, from a reserved port", options: "*(rw,secure,no_root_squash)", args: []string{"--proto", "tcp"},
 		want: []string{"0 failed"}, not: []string{"FAIL", "run as root"}},
 	{name: "secure, over RDMA", options: "*(rw,secure)", as: "65534", want: []string{"0 failed"}, not: []string{"FAIL", "run as root"}},
 	{name: "root is squashed", options: "*(rw,insecure,root_squash)", args: []string{"--write"},
@@ -89,7 +89,7 @@ var rows = []struct {
 		not: []string{"let TCP port", "2049: refused"}},
 	{name: "a path of smaller packets", broken: func(t *testing.T, _ string) { filter(t, "meta length > 900 drop") },
 		want: []string{"packets of 840 bytes pass, and larger ones are lost", "mtu 840"}, not: []string{"let TCP port"}},
-	{name: "a path of smaller packets, over TCP", broken: func(t *testing.T, _ string) { filter(t, "meta length > 900 drop") }, args: []string{"--transport", "tcp"},
+	{name: "a path of smaller packets, over TCP", broken: func(t *testing.T, _ string) { filter(t, "meta length > 900 drop") }, args: []string{"--proto", "tcp"},
 		want: []string{"packets of 840 bytes pass, and larger ones are lost", "mtu 840"}, not: []string{"let TCP port"}},
 	{name: "an interface of smaller packets", broken: func(t *testing.T, _ string) {
 		sh(t, "ip", "link", "set", "way", "mtu", "900")

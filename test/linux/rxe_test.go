@@ -134,7 +134,7 @@ func rxeErrors(t *testing.T, g *guest.Guest, s *server) {
 
 // roceTool is pointed at Linux's server in a guest, by RoCE.
 func roceTool(t *testing.T, g *guest.Guest) tool {
-	return tool{t: t, scheme: "nfsrdma", port: 20049, at: g.Guest, args: append([]string{"--provider", "roce", "--mount-port", "20048"}, patience...)}
+	return tool{t: t, scheme: "nfsrdma", port: 20049, at: g.Guest, args: append([]string{"--rdma", "roce", "--mount-port", "20048"}, patience...)}
 }
 
 // rxeServer boots Linux's server with a device of rxe for one test.

@@ -43,7 +43,7 @@ func TestLooksLikeAMount(t *testing.T) {
 	if cwd, err := os.Readlink("/proc/" + strconv.Itoa(processOf(t, dir)) + "/cwd"); err != nil || cwd != "/" {
 		t.Errorf("its process is in %s, %v", cwd, err)
 	}
-	if out, _ := nfsrdma(t, "mount"); !strings.Contains(out, "127.0.0.1:/export on "+dir+" type fuse.nfsrdma (rw,nodev,relatime,proto=rdma,provider=iwarp,crc=on,") {
+	if out, _ := nfsrdma(t, "mount"); !strings.Contains(out, "127.0.0.1:/export on "+dir+" type fuse.nfsrdma (rw,nodev,relatime,proto=rdma,rdma=iwarp,crc=on,") {
 		t.Errorf("list: %s", out)
 	}
 	if out, code := nfsrdma(t, "mount", "127.0.0.1:/export", dir); code != 32 || !strings.Contains(out, "is mounted there already") {
@@ -102,7 +102,7 @@ func TestMountFails(t *testing.T) {
 		{`unknown option "sofft": did you mean soft?`, 1, []string{"-o", "sofft", "h:/x", dir}},
 		{"options soft and hard contradict", 1, []string{"-o", "soft,hard", "h:/x", dir}},
 		{"--timeout: a mount has the options soft", 1, []string{"--timeout", "3s", "h:/x", dir}},
-		{"options proto=rdma and proto=tcp contradict", 1, []string{"--transport", "rdma", "-o", "proto=tcp", "h:/x", dir}},
+		{"options proto=rdma and proto=tcp contradict", 1, []string{"--proto", "rdma", "-o", "proto=tcp", "h:/x", dir}},
 		{"/x: not an export: write SERVER:/export", 1, []string{"/x", dir}},
 		{"an argument is missing: usage is nfsrdma mount", 1, []string{"h:/x"}},
 		{dir + "/no: no such directory: make it with mkdir", 32, []string{"h:/x", dir + "/no"}},

@@ -66,7 +66,7 @@ func (x *exam) clientLines(export string) (lines []string) {
 	}
 	mount := unusual("mountport", x.MountPort, 0)
 	if x.rdma != nil {
-		lines = append(lines, line(yes(x.roce, "provider=roce", ""), unusual("port", x.RDMAPort, 20049), mount))
+		lines = append(lines, line(yes(x.roce, "rdma=roce", ""), unusual("port", x.RDMAPort, 20049), mount))
 	}
 	if x.tcp != nil {
 		lines = append(lines, line("proto=tcp", unusual("port", x.TCPPort, 2049), mount))

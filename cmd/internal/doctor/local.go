@@ -44,7 +44,7 @@ func (x *exam) program(name string) string {
 // addSIW is the command that makes a soft-iWARP device on the interface to the server.
 func (x *exam) addSIW() string {
 	return fmt.Sprintf("modprobe -a siw rdma_cm rpcrdma && rdma link add siw0 type siw netdev %s (docs/linux.md: how to build siw where there is none; "+
-		"rxe needs no building: see whether the server takes RoCE with nfsrdma doctor --provider roce)", x.netdev())
+		"rxe needs no building: see whether the server takes RoCE with nfsrdma doctor --rdma roce)", x.netdev())
 }
 
 // addDevice is the command that makes a device which talks to the server.
@@ -86,7 +86,7 @@ func checkDevice(_ context.Context, x *exam) Finding {
 	case !found && x.roce:
 		return warn("iWARP (siw) and InfiniBand devices do not talk RoCE: "+x.addRXE(), "%s: none is RoCE", text)
 	case !found:
-		return warn("rxe and RoCE adapters need a server that takes RoCE: see with nfsrdma doctor --provider roce. By iWARP: "+x.addSIW(), "%s: none is iWARP", text)
+		return warn("rxe and RoCE adapters need a server that takes RoCE: see with nfsrdma doctor --rdma roce. By iWARP: "+x.addSIW(), "%s: none is iWARP", text)
 	case !active:
 		return warn("bring the network interface up: ip link set "+x.netdev()+" up", "%s: not active", text)
 	case at != "" && x.device != "" && at != x.device:

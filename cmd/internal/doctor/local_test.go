@@ -64,7 +64,7 @@ func TestThisMachine(t *testing.T) {
 		"rxe, RoCE":          {rxe, roceDevice, wanted{OK, "rxe0 (CA, ACTIVE on eth0)"}},
 		"InfiniBand, RoCE":   {map[string]string{ib + "mlx0/node_type": "1: CA", ib + "mlx0/ports/1/link_layer": "InfiniBand"}, roceDevice, wanted{Warn, "none is RoCE"}},
 		"modules, RoCE":      {map[string]string{release: "6.1", "/proc/modules": "rdma_rxe 1 0\nrpcrdma 1 0\nrdma_cm 2\nib_cm 3"}, roceModules, wanted{OK, "loaded: rpcrdma rdma_cm ib_cm rdma_rxe"}},
-		"rxe, not asked for": {rxe, device, wanted{Warn, "nfsrdma doctor --provider roce"}},
+		"rxe, not asked for": {rxe, device, wanted{Warn, "nfsrdma doctor --rdma roce"}},
 		"rxe only":           {map[string]string{ib + "rxe0/node_type": "1: CA", ib + "rxe0/ports/1/state": "4: ACTIVE"}, device, wanted{Warn, "none is iWARP"}},
 		"rxe and siw":        {with(ib+"rxe0/node_type", "1: CA", ib+"rxe0/ports/1/state", "4: ACTIVE"), device, wanted{OK, "rxe0 (CA"}},
 		"modules at hand":    {map[string]string{release: "6.1", "/lib/modules/6.1/modules.dep": "kernel/a/rpcrdma.ko.xz: x\nkernel/rdma_cm.ko:\nkernel/iw_cm.ko:\nkernel/siw.ko:"}, modules, wanted{Warn, "modprobe -a rpcrdma rdma_cm iw_cm siw"}},

@@ -28,7 +28,7 @@ func checkRoCE(ctx context.Context, x *exam) Finding {
 		return x.noRoCE(err)
 	}
 	if portprobe.Identify(ctx, x.most(portprobe.Wait), x.Dial, x.at(x.RDMAPort), portprobe.MPA).Kind == portprobe.MPA {
-		return x.wanted(false, "it speaks iWARP there: leave --provider roce out, or have it serve both (nfsrdmad serve --rdma iwarp,roce)",
+		return x.wanted(false, "it speaks iWARP there: leave --rdma roce out, or have it serve both (nfsrdmad serve --rdma iwarp,roce)",
 			"%d: no connection by RoCE: %v", x.RDMAPort, plain(err))
 	}
 	return x.noRoCE(err)
@@ -41,7 +41,7 @@ func (x *exam) noRoCE(err error) Finding {
 		err = gone.Err
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return x.wanted(false, "a kernel mount can use rxe; nfsrdma itself: --provider iwarp here, or rdma link delete for the rxe device",
+		return x.wanted(false, "a kernel mount can use rxe; nfsrdma itself: --rdma iwarp here, or rdma link delete for the rxe device",
 			"UDP port %d of this machine is in use, by the kernel's rxe or another program", roce.UDPPort)
 	}
 	return x.wanted(false, fmt.Sprintf("have the server serve RoCE there (nfsrdmad serve --rdma roce; Linux with rxe or an adapter), and let UDP port %d through the firewalls both ways",

@@ -54,7 +54,7 @@ func TestRoCE(t *testing.T) {
 				deviceCheck:  {Warn, "type rxe"},
 				moduleCheck:  {Warn, "rdma_rxe"},
 			})
-			want := fmt.Sprintf("nfsrdma mount -o provider=roce,port=%d %s:/m /mnt", port, addr)
+			want := fmt.Sprintf("nfsrdma mount -o rdma=roce,port=%d %s:/m /mnt", port, addr)
 			if len(r.Mount) == 0 || r.Mount[0] != want {
 				t.Errorf("command lines %q, want %q first", r.Mount, want)
 			}

@@ -49,7 +49,7 @@ func newRig(t *testing.T) *rig {
 	done := make(chan struct{})
 	go func() { rpc.ServeTCP(l); close(done) }()
 	r := &rig{t: t, url: "nfs://" + l.Addr().String() + "/mem"}
-	r.s = &session.Session{Stderr: &r.stderr, Flags: session.Flags{Conns: 1, CRC: "on", ConnectTimeout: time.Minute}}
+	r.s = &session.Session{Stderr: &r.stderr, Flags: session.Flags{NConnect: 1, CRC: "on", ConnectTimeout: time.Minute}}
 	t.Cleanup(func() {
 		r.s.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

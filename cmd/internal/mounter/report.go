@@ -39,7 +39,7 @@ func reached(l *transport.LinkFigures) string {
 	if l.CRC {
 		crc = "on"
 	}
-	return fmt.Sprintf("proto=rdma,provider=%s,crc=%s", l.Transport, crc)
+	return fmt.Sprintf("proto=rdma,rdma=%s,crc=%s", l.Transport, crc)
 }
 
 // ListOptions is the transport to the server, and the options that are not about it.
@@ -67,8 +67,8 @@ func (r *Request) notGot(fsys *nfsclient.FS, tell func(string)) {
 	}
 	tcp := links[0].Transport == "tcp"
 	switch {
-	case tcp && o.Provider != nfsclient.IWARP:
-		say("option provider=%v has no effect over TCP", o.Provider)
+	case tcp && o.Provider == nfsclient.RoCE:
+		say("option rdma=%v has no effect over TCP", o.Provider)
 	case tcp && o.CRC != rnic.CRCOn:
 		say("option crc=%v has no effect over TCP", o.CRC)
 	case tcp:

@@ -35,14 +35,14 @@ func TestOptionsWithoutEffectAreSaid(t *testing.T) {
 		said    string // "": nothing
 		list    string
 	}{
-		{"crc=off", target(nfsclient.RDMA, insists), "crc=off has no effect: the server requires CRCs", "proto=rdma,provider=iwarp,crc=on"},
-		{"crc=off", target(nfsclient.RDMA, lets), "", "proto=rdma,provider=iwarp,crc=off"},
-		{"crc=auto", target(nfsclient.RDMA, insists), "", "proto=rdma,provider=iwarp,crc=on"},
-		{"crc=on", target(nfsclient.RDMA, lets), "", "proto=rdma,provider=iwarp,crc=on"},
-		{"provider=auto,soft", target(nfsclient.RDMA, lets), "", "proto=rdma,provider=iwarp,crc=on,soft"},
+		{"crc=off", target(nfsclient.RDMA, insists), "crc=off has no effect: the server requires CRCs", "proto=rdma,rdma=iwarp,crc=on"},
+		{"crc=off", target(nfsclient.RDMA, lets), "", "proto=rdma,rdma=iwarp,crc=off"},
+		{"crc=auto", target(nfsclient.RDMA, insists), "", "proto=rdma,rdma=iwarp,crc=on"},
+		{"crc=on", target(nfsclient.RDMA, lets), "", "proto=rdma,rdma=iwarp,crc=on"},
+		{"rdma=auto,soft", target(nfsclient.RDMA, lets), "", "proto=rdma,rdma=iwarp,crc=on,soft"},
 		{"tcp,crc=off", target(nfsclient.TCP, tcp), "crc=off has no effect over TCP", "proto=tcp"},
 		{"tcp,crc=strict", target(nfsclient.TCP, tcp), "crc=strict has no effect over TCP", "proto=tcp"},
-		{"tcp,provider=roce", target(nfsclient.TCP, tcp), "provider=roce has no effect over TCP", "proto=tcp"},
+		{"tcp,rdma=roce", target(nfsclient.TCP, tcp), "rdma=roce has no effect over TCP", "proto=tcp"},
 		{"proto=tcp,ro,soft,timeo=50", target(nfsclient.TCP, tcp), "", "proto=tcp,soft,timeo=50"},
 	} {
 		r := requestOf(t, c.options, c.at)

@@ -112,7 +112,7 @@ func requestOf(t *testing.T, options string, targets ...nfsclient.Target) *Reque
 }
 
 // requestFlags are those of the command line when nothing is said.
-var requestFlags = session.Flags{Conns: 1, CRC: "on", ConnectTimeout: time.Minute}
+var requestFlags = session.Flags{NConnect: 1, CRC: "on", ConnectTimeout: time.Minute}
 
 // newSession has the flags of the command line as they are when nothing is said.
 func newSession(t *testing.T) *session.Session {

@@ -32,8 +32,12 @@ func Completions() (list []string) {
 	return list
 }
 
-// helpWidth is how wide a line of several names gets.
-const helpWidth = 90
+// The columns of the help text: of names, of what they do, and of the end of the line.
+const (
+	helpIndent = 4
+	helpColumn = 26
+	helpWidth  = 80
+)
 
 // A Treatment is what becomes of an option.
 type Treatment = kind
@@ -56,6 +60,9 @@ type Row struct {
 // Rows lists all options, in the order of the help text.
 func Rows() (rows []Row) {
 	for i, x := range options {
+		if x.kind == renamed {
+			continue
+		}
 		if last := len(rows) - 1; i > 0 && x.kind != done && x.kind == options[i-1].kind && x.help == options[i-1].help {
 			rows[last].Usage = append(rows[last].Usage, x.usage())
 			continue
@@ -89,20 +96,29 @@ func (x *option) usage() string {
 func appendHelp(b *strings.Builder, names []string, k kind, help string) {
 	line := ""
 	for _, name := range names {
-		if len(line)+len(name) > helpWidth {
+		if helpIndent+len(line)+1+len(name) > helpWidth {
 			fmt.Fprintf(b, "    %s\n", line)
 			line = ""
 		}
 		line = strings.TrimSpace(line + " " + name)
 	}
-	if len(line) > 21 {
-		fmt.Fprintf(b, "    %s\n", line)
+	line = "    " + line
+	if len([]rune(line)) >= helpColumn {
+		fmt.Fprintln(b, line)
 		line = ""
 	}
 	if k == refused {
 		help = "refused: " + help
 	}
-	fmt.Fprintf(b, "    %-21s %s\n", line, help)
+	line += strings.Repeat(" ", helpColumn-1-len([]rune(line)))
+	for word := range strings.FieldsSeq(help) {
+		if len([]rune(line))+1+len([]rune(word)) > helpWidth {
+			fmt.Fprintln(b, line)
+			line = strings.Repeat(" ", helpColumn-1)
+		}
+		line += " " + word
+	}
+	fmt.Fprintln(b, line)
 }
 
 // similar is the option that a mistyped name is one step away from, or "".

@@ -85,12 +85,14 @@ type Options struct {
 	ReadOnly, NoSuid, NoDev, NoExec, NoAtime bool
 	StrictAtime, NoSymfollow                 bool
 	Contexts                                 string // SELinux labels, as mount(2) takes them
+
+	Warning string // of an option under an old name; "": none
 }
 
 // defaults is an Options of which nothing has been said.
 func defaults() *Options {
 	return &Options{
-		NConnect: 1, Retrans: 2, Retry: -1,
+		NConnect: 1, Provider: nfsclient.AutoProvider, Retrans: 2, Retry: -1,
 		AttrFileMin: 3 * time.Second, AttrFileMax: 60 * time.Second,
 		AttrDirMin: 30 * time.Second, AttrDirMax: 60 * time.Second,
 	}

@@ -84,6 +84,9 @@ func (p *parser) add(text string, sloppy bool) error {
 	if err := p.contradicts(opt, w); err != nil {
 		return err
 	}
+	if opt.kind == renamed {
+		p.o.Warning = fmt.Sprintf("option %s is now called %s", opt.name, opt.help)
+	}
 	if opt.set == nil {
 		return nil
 	}
@@ -96,6 +99,9 @@ func (p *parser) add(text string, sloppy bool) error {
 // contradicts reports an option of the same group that said something else before.
 func (p *parser) contradicts(opt *option, w given) error {
 	group := opt.group
+	if w.text == "rdma" {
+		group = "proto"
+	}
 	if strings.HasPrefix(group, "+") {
 		return nil
 	}
@@ -113,7 +119,7 @@ func (p *parser) contradicts(opt *option, w given) error {
 func alike(a, b given) bool {
 	say := func(w given) string {
 		switch {
-		case w.name == "rdma" || w.name == "tcp":
+		case w.text == "rdma" || w.name == "tcp":
 			return w.name
 		case w.name == "v3":
 			return "3"

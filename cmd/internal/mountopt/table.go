@@ -24,6 +24,7 @@ const (
 	same                // an alias of other options, or the default
 	ignored             // accepted, without effect; help says why
 	refused             // an error with the text of help, which names an alternative
+	renamed             // works as the option that help names, with a warning
 )
 
 // An option is one name of nfs(5) or mount(8), or of our own.
@@ -47,7 +48,7 @@ type option struct {
 // options is the table, in the order of the help text.
 var options = []option{
 	{done, "proto", "rdma|tcp|auto", "", setProto, "transport; auto tries RDMA, then TCP, and reports which it is"},
-	{done, "rdma", "", "proto", func(o *Options, _ string) error { o.Proto = RDMA; return nil }, "the same as proto=rdma"},
+	{done, "rdma", "[auto|iwarp|roce]", "rdma", setRDMA, "protocol of RDMA: auto is iWARP, else RoCE (default); without a value the same as proto=rdma"},
 	{done, "tcp", "", "proto", func(o *Options, _ string) error { o.Proto = TCP; return nil }, "the same as proto=tcp"},
 	{done, "port", "N", "", number(0, 65535, func(o *Options, n int) { o.Port = n }), "the server's NFS port (default 20049 for RDMA, 2049 for TCP)"},
 	{done, "mountport", "N", "", number(0, 65535, func(o *Options, n int) { o.MountPort = n }), "TCP port of the server's MOUNT service (default: the NFS port, then rpcbind)"},
@@ -55,7 +56,6 @@ var options = []option{
 	{same, "mountaddr", "HOST", "mounthost", setMountHost, "the same as mounthost"},
 	{ignored, "mountproto", "tcp|udp", "", word("tcp", "tcp6", "udp", "udp6"), "accepted: MOUNT calls use TCP in any case"},
 	{done, "nconnect", "N", "", number(1, 64, func(o *Options, n int) { o.NConnect = n }), "connections that calls are spread over (default 1)"},
-	{done, "provider", "iwarp|roce|auto", "", setProvider, "wire protocol of RDMA (default iwarp); auto tries iWARP, then RoCE"},
 	{done, "crc", "on|auto|off|strict", "", setCRC, "MPA CRC over RDMA (default on)"},
 	{done, "write", "lazy|eager|wait", "", setWrite, "wait: as sync; lazy and eager: as async"},
 	{done, "resvport", "", "resvport", nil, "come from a port below 1024 over TCP, where allowed (default)"},
@@ -157,6 +157,7 @@ var options = []option{
 	{ignored, "softreval", "", "softreval", nil, "accepted: attributes that are out of date are never used, and hard or soft says how long to wait"},
 	{ignored, "nosoftreval", "", "softreval", nil, "accepted: attributes that are out of date are never used, and hard or soft says how long to wait"},
 	{ignored, "namlen", "N", "", number(0, math.MaxInt32, func(*Options, int) {}), "accepted: the server says how long names may be"},
+	{ignored, "bsize", "N", "", number(0, math.MaxInt32, func(*Options, int) {}), "accepted: obsolete, and of file systems on disks"},
 	{ignored, "addr", "ADDR", "", nil, "accepted: the server's address in /proc/mounts"},
 	{ignored, "max_connect", "N", "", number(1, 16, func(*Options, int) {}), "accepted: for NFS version 4 alone"},
 	{ignored, "trunkdiscovery", "", "trunkdiscovery", nil, "accepted: for NFS version 4 alone"},
@@ -173,6 +174,8 @@ var options = []option{
 	{ignored, "mand", "", "+mand", nil, "accepted: NFS version 3 has no change counter, and Linux no mandatory locks any more"},
 	{ignored, "nomand", "", "+mand", nil, "accepted: NFS version 3 has no change counter, and Linux no mandatory locks any more"},
 	{same, "sloppy", "", "", nil, "unknown options are left out (mount -s)"},
+
+	{renamed, "provider", "iwarp|roce|auto", "rdma", setRDMA, "rdma"},
 
 	{refused, "udp", "", "", nil, "NFS over UDP is not spoken: write proto=tcp or proto=rdma"},
 	{refused, "minorversion", "N", "", nil, "NFS version 3 has no minor versions: leave it out"},
@@ -201,9 +204,15 @@ func setProto(o *Options, v string) error {
 	return nil
 }
 
-func setProvider(o *Options, v string) (err error) {
-	o.Provider, err = nfsclient.ParseProvider(v)
-	return err
+func setRDMA(o *Options, v string) (err error) {
+	if v == "" {
+		o.Proto = RDMA
+		return nil
+	}
+	if o.Provider, err = nfsclient.ParseProvider(v); err != nil {
+		return fmt.Errorf("must be auto, iwarp or roce")
+	}
+	return nil
 }
 
 func setCRC(o *Options, v string) error {

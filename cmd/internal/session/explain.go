@@ -33,6 +33,8 @@ func (s *Session) explainConnect(ctx context.Context, t nfsclient.Target, err er
 	if t.Others != "" {
 		return s.explainSeveral(t, err)
 	}
+	busy := errors.Is(err, syscall.EADDRINUSE)
+	err = gone // of iWARP, if RoCE was tried after it
 	var dns *net.DNSError
 	var rejected *rnic.RejectError
 	switch {
@@ -41,7 +43,11 @@ func (s *Session) explainConnect(ctx context.Context, t nfsclient.Target, err er
 	case errors.As(err, &rejected):
 		return fmt.Errorf("%s: the server takes RDMA connections and rejected this one: see its log", s.Name(t))
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return Unreachable{fmt.Errorf("%s: %w: %s", s.Name(t), syscall.ECONNREFUSED, refusedHint(ctx, t))}
+		hint := refusedHint(ctx, t)
+		if busy {
+			hint += "; RoCE was not tried: another program of this machine has UDP port 4791"
+		}
+		return Unreachable{fmt.Errorf("%s: %w: %s", s.Name(t), syscall.ECONNREFUSED, hint)}
 	default:
 		if hint := wrongPort(t, portprobe.Identify(ctx, portprobe.Wait, dialPort, t.Addr(), portprobe.Unknown).Kind); hint != "" {
 			return fmt.Errorf("%s: %s", s.Name(t), hint)

@@ -66,7 +66,7 @@ func TestServerArguments(t *testing.T) {
 
 // TestFlagsThatCannotBe: each is named with its value; those that can be reach the client.
 func TestFlagsThatCannotBe(t *testing.T) {
-	good := Flags{Conns: 2, CRC: "auto", ConnectTimeout: time.Second, MountPort: 635}
+	good := Flags{NConnect: 2, CRC: "auto", ConnectTimeout: time.Second, MountPort: 635}
 	s := &Session{Stderr: new(strings.Builder), Flags: good}
 	target := nfsclient.Target{Transport: nfsclient.TCP, Host: "h"}
 	o, err := s.Options(target)
@@ -78,7 +78,7 @@ func TestFlagsThatCannotBe(t *testing.T) {
 		t.Errorf("--timeout 1m is %v, %v", o.CallTimeout, err)
 	}
 	for part, set := range map[string]func(*Flags){
-		"--conns 0:": func(f *Flags) { f.Conns = 0 }, "--conns -3:": func(f *Flags) { f.Conns = -3 },
+		"--nconnect 0:": func(f *Flags) { f.NConnect = 0 }, "--nconnect -3:": func(f *Flags) { f.NConnect = -3 },
 		"--mount-port 65536": func(f *Flags) { f.MountPort = 65536 }, "--mount-port -1": func(f *Flags) { f.MountPort = -1 },
 		"--timeout -1s": func(f *Flags) { f.Timeout = -time.Second }, "--connect-timeout 0s": func(f *Flags) { f.ConnectTimeout = 0 },
 		"--connect-timeout -1s": func(f *Flags) { f.ConnectTimeout = -time.Second }, `--crc "ON"`: func(f *Flags) { f.CRC = "ON" }, `--crc ""`: func(f *Flags) { f.CRC = "" },

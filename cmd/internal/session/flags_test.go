@@ -37,7 +37,7 @@ func TestBoundsOfFlags(t *testing.T) {
 // TestFlagsBecomeOptions: no limit is that of a hard mount, and each flag arrives.
 func TestFlagsBecomeOptions(t *testing.T) {
 	s := newSession(t, new(strings.Builder))
-	s.Flags = Flags{Conns: 3, MountPort: 635, CRC: "auto", ConnectTimeout: time.Second}
+	s.Flags = Flags{NConnect: 3, MountPort: 635, CRC: "auto", ConnectTimeout: time.Second}
 	o, err := s.Options(nfsclient.Target{Host: "h", Transport: nfsclient.TCP})
 	if err != nil || o.Conns != 3 || o.MountPort != 635 || o.CRC != rnic.CRCAuto || o.Transport != nfsclient.TCP || o.CallTimeout != transport.Hard {
 		t.Errorf("%+v, %v", o, err)

@@ -21,10 +21,10 @@ import (
 
 // Flags are what the user says of connections, in the words of the command line.
 type Flags struct {
-	Transport      string        // rdma, tcp, or empty: that of the path
+	Proto          string        // rdma, tcp, auto (RDMA, else TCP), or empty: that of the path
+	RDMA           string        // iwarp, roce or auto (iWARP, else RoCE); empty: iwarp
 	MountPort      int           // of TCP; 0: the NFS port, then what rpcbind says
-	Conns          int           // to each server
-	Provider       string        // of RDMA: iwarp, roce or auto; empty: iwarp
+	NConnect       int           // connections to each server
 	CRC            string        // of MPA: on, auto or off
 	ConnectTimeout time.Duration // for a connection, and for a mount
 	Timeout        time.Duration // for an answer of a server that has gone silent; 0: for ever
@@ -56,14 +56,40 @@ func (s *Session) Server(arg string) (nfsclient.Target, error) {
 
 func (s *Session) withFlags(arg string, parse func(string) (nfsclient.Target, error)) (nfsclient.Target, error) {
 	t, err := parse(arg)
-	if err == nil && s.Flags.Transport != "" {
-		t.Transport, err = nfsclient.ParseTransport(s.Flags.Transport)
+	if err == nil {
+		err = s.setProto(&t)
 	}
 	if s.typed == nil {
 		s.typed = make(map[nfsclient.Target]string)
 	}
 	s.typed[t] = arg
 	return t, err
+}
+
+// protoAuto is the value of --proto for RDMA, else TCP.
+const protoAuto = "auto"
+
+// setProto puts --proto on a target.
+func (s *Session) setProto(t *nfsclient.Target) (err error) {
+	switch s.Flags.Proto {
+	case "":
+		return nil
+	case protoAuto:
+		if t.TransportSet {
+			return fmt.Errorf("%s is over TCP: leave --proto auto out", t)
+		}
+		for _, one := range t.Servers() {
+			if one.Port != 0 {
+				return fmt.Errorf("%s has a port, and RDMA and TCP have ports of their own: write --proto rdma or --proto tcp", t)
+			}
+		}
+		t.Transport = nfsclient.RDMA
+		return nil
+	}
+	if t.Transport, err = nfsclient.ParseTransport(s.Flags.Proto); err != nil {
+		return fmt.Errorf("--proto %q: must be rdma, tcp or auto", s.Flags.Proto)
+	}
+	return nil
 }
 
 // Name is what errors call t: what the user wrote for it.
@@ -76,9 +102,9 @@ func (s *Session) Name(t nfsclient.Target) string {
 
 // Options is what the flags say of connections to t, or which of them is wrong.
 func (s *Session) Options(t nfsclient.Target) (nfsclient.Options, error) {
-	o := nfsclient.Options{Transport: t.Transport, Conns: s.Flags.Conns, MountPort: s.Flags.MountPort}
+	o := nfsclient.Options{Transport: t.Transport, Conns: s.Flags.NConnect, MountPort: s.Flags.MountPort}
 	if o.Conns < 1 {
-		return o, fmt.Errorf("--conns %d: at least 1", o.Conns)
+		return o, fmt.Errorf("--nconnect %d: must be at least 1", o.Conns)
 	}
 	if o.MountPort < 0 || o.MountPort > 65535 {
 		return o, fmt.Errorf("--mount-port %d is not a port", o.MountPort)
@@ -93,10 +119,10 @@ func (s *Session) Options(t nfsclient.Target) (nfsclient.Options, error) {
 	default:
 		o.CallTimeout = s.Flags.Timeout
 	}
-	if s.Flags.Provider != "" {
+	if s.Flags.RDMA != "" {
 		var err error
-		if o.Provider, err = nfsclient.ParseProvider(s.Flags.Provider); err != nil {
-			return o, fmt.Errorf("--provider: %w", err)
+		if o.Provider, err = nfsclient.ParseProvider(s.Flags.RDMA); err != nil {
+			return o, fmt.Errorf("--rdma %q: must be auto, iwarp or roce", s.Flags.RDMA)
 		}
 	}
 	o.Responding, o.Moved = s.notice(t), s.moved()
@@ -120,6 +146,17 @@ func (s *Session) Dial(parent context.Context, t nfsclient.Target) (*nfsclient.C
 		return c, nil
 	}
 	c, err := s.dial(parent, t, o)
+	var away Unreachable
+	if s.Flags.Proto == protoAuto && errors.As(err, &away) && parent.Err() == nil {
+		over := t
+		over.Transport, o.Transport = nfsclient.TCP, nfsclient.TCP
+		s.typed[over] = s.Name(t)
+		var tcp error
+		if c, tcp = s.dial(parent, over, o); tcp != nil {
+			tcp = fmt.Errorf("%w (over TCP: %s)", err, strings.TrimPrefix(tcp.Error(), s.Name(t)+": "))
+		}
+		err = tcp
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ import (
 // newSession has the flags of the command line as they are when nothing is said.
 func newSession(t *testing.T, stderr *strings.Builder) *Session {
 	t.Helper()
-	s := &Session{Stderr: stderr, Flags: Flags{Conns: 1, CRC: "on", ConnectTimeout: time.Minute}}
+	s := &Session{Stderr: stderr, Flags: Flags{NConnect: 1, CRC: "on", ConnectTimeout: time.Minute}}
 	t.Cleanup(s.Close)
 	return s
 }
@@ -50,11 +50,11 @@ func TestOperandsShareConnections(t *testing.T) {
 	}
 }
 
-// TestFlagsCountForPaths: --transport is put on each path, and what no connection can be is refused by the
+// TestFlagsCountForPaths: --proto is put on each path, and what no connection can be is refused by the
 // flag's name.
 func TestFlagsCountForPaths(t *testing.T) {
 	s := newSession(t, new(strings.Builder))
-	s.Flags.Transport = "tcp"
+	s.Flags.Proto = "tcp"
 	target, err := s.Target("nfsrdma://host/x")
 	if err != nil || target.Transport != nfsclient.TCP {
 		t.Errorf("%v over %v, %v", target, target.Transport, err)
@@ -63,9 +63,9 @@ func TestFlagsCountForPaths(t *testing.T) {
 		t.Errorf("errors call it %s", s.Name(target))
 	}
 	for flag, set := range map[string]func(*Flags){
-		"--conns":     func(f *Flags) { f.Conns = 0 },
-		"--crc":       func(f *Flags) { f.CRC = "maybe" },
-		"--transport": func(f *Flags) { f.Transport = "pigeon" },
+		"--nconnect": func(f *Flags) { f.NConnect = 0 },
+		"--crc":      func(f *Flags) { f.CRC = "maybe" },
+		"--proto":    func(f *Flags) { f.Proto = "pigeon" },
 	} {
 		s := newSession(t, new(strings.Builder))
 		set(&s.Flags)
@@ -73,7 +73,7 @@ func TestFlagsCountForPaths(t *testing.T) {
 		if err == nil {
 			_, err = s.Options(target)
 		}
-		if err == nil || flag != "--transport" && !strings.Contains(err.Error(), flag) {
+		if err == nil || flag != "--proto" && !strings.Contains(err.Error(), flag) {
 			t.Errorf("%s: %v", flag, err)
 		}
 	}

@@ -140,7 +140,7 @@ func TestInterruptedConnectionIsNotExplained(t *testing.T) {
 func TestReportedOnce(t *testing.T) {
 	rdma, _ := serve(t)
 	var stderr strings.Builder
-	s := &Session{Stderr: &stderr, Flags: Flags{Conns: 1, CRC: "on", ConnectTimeout: time.Minute}}
+	s := &Session{Stderr: &stderr, Flags: Flags{NConnect: 1, CRC: "on", ConnectTimeout: time.Minute}}
 	defer s.Close()
 	rep := cli.NewReporter(&stderr, "test")
 	args := []string{rdma + "/mem", rdma + "/mem"}

@@ -66,7 +66,7 @@ func printServed(w io.Writer, o *options, set *exportSet, names []string, s *nfs
 func clientLine(name string, s *nfsserver.Service) string {
 	line, addr, usual := "nfsrdma mount -o ", s.RDMAAddr, "20049"
 	if addr == nil && s.RoCEAddr != nil {
-		line, addr = line+"provider=roce,", s.RoCEAddr
+		line, addr = line+"rdma=roce,", s.RoCEAddr
 	}
 	if addr == nil {
 		line, addr, usual = line+"proto=tcp,", s.TCPAddr, "2049"

@@ -153,8 +153,8 @@ func TestClientLine(t *testing.T) {
 	}{
 		{&nfsserver.Service{RDMAAddr: at(20049), TCPAddr: at(2049)}, "nfsrdma mount 10.0.0.1:/x /mnt"},
 		{&nfsserver.Service{RDMAAddr: at(7), TCPAddr: at(2049)}, "nfsrdma mount -o port=7 10.0.0.1:/x /mnt"},
-		{&nfsserver.Service{RoCEAddr: at(20049), TCPAddr: at(2049)}, "nfsrdma mount -o provider=roce 10.0.0.1:/x /mnt"},
-		{&nfsserver.Service{RoCEAddr: at(7)}, "nfsrdma mount -o provider=roce,port=7 10.0.0.1:/x /mnt"},
+		{&nfsserver.Service{RoCEAddr: at(20049), TCPAddr: at(2049)}, "nfsrdma mount -o rdma=roce 10.0.0.1:/x /mnt"},
+		{&nfsserver.Service{RoCEAddr: at(7)}, "nfsrdma mount -o rdma=roce,port=7 10.0.0.1:/x /mnt"},
 		{&nfsserver.Service{TCPAddr: at(2049)}, "nfsrdma mount -o proto=tcp 10.0.0.1:/x /mnt"},
 		{&nfsserver.Service{TCPAddr: at(8)}, "nfsrdma mount -o proto=tcp,port=8 10.0.0.1:/x /mnt"},
 	} {

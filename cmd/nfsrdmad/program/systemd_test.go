@@ -226,7 +226,7 @@ nfsrdma showmount 127.0.0.1 | grep -q ^/srv/more && cp /tmp/exports /etc/nfsrdma
 
 // sockets: while the server is stopped its ports are systemd's, and a client of any of them starts it, which gets an answer.
 func (b *booted) sockets() {
-	for _, client := range []string{"nfsrdma ls -l 127.0.0.1:/srv/data", "nfsrdma --transport tcp ls -l 127.0.0.1:/srv/data"} {
+	for _, client := range []string{"nfsrdma ls -l 127.0.0.1:/srv/data", "nfsrdma --proto tcp ls -l 127.0.0.1:/srv/data"} {
 		b.must("systemctl stop nfsrdmad.service")
 		if state := b.property("ActiveState"); state != "inactive" {
 			b.t.Errorf("%s after a stop", state)

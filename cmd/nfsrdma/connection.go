@@ -1,0 +1,52 @@
+// The flags about connections, for the commands that make some.
+
+package main
+
+import (
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
+	"github.com/spf13/cobra"
+)
+
+// connectTimeout is how long a server may take to be connected to, where no flag says otherwise.
+const connectTimeout = 10 * time.Second
+
+// connectionWords are the values of the flags about connections that have words.
+var connectionWords = map[string][]string{
+	"proto": {"rdma", "tcp", "auto"},
+	"rdma":  {"auto", "iwarp", "roce"},
+	"crc":   {"on", "auto", "off", "strict"},
+}
+
+// oldConnectionFlags are earlier names of flags, with the present ones.
+var oldConnectionFlags = map[string]string{"transport": "proto", "provider": "rdma", "conns": "nconnect"}
+
+// addConnectionFlags gives cmd the flags about connections.
+func addConnectionFlags(cmd *cobra.Command, s *session.Session) {
+	f := cmd.Flags()
+	f.StringVar(&s.Flags.Proto, "proto", "", "transport `PROTO`: rdma, tcp or auto (RDMA, else TCP) (default rdma, or tcp for an nfs:// path)")
+	f.StringVar(&s.Flags.RDMA, "rdma", "auto", "RDMA `PROTOCOL`: iwarp (over TCP), roce (RoCEv2, over UDP) or auto (iWARP, else RoCE)")
+	f.IntVar(&s.Flags.NConnect, "nconnect", 1, "connect `N` times to each server")
+	f.IntVar(&s.Flags.MountPort, "mount-port", 0, "TCP `PORT` of the server's MOUNT service (default: the NFS port, then the one from rpcbind)")
+	f.StringVar(&s.Flags.CRC, "crc", "on", "CRCs over iWARP: `MODE` on, auto, off or strict (check a CRC before any byte is placed)")
+	f.DurationVar(&s.Flags.ConnectTimeout, "connect-timeout", connectTimeout, "wait at most `TIME` for a connection and a mount")
+	f.DurationVar(&s.Flags.Timeout, "timeout", 0, "wait at most `TIME` for a silent server; 0: no limit")
+	for name, words := range connectionWords {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
+	for old, name := range oldConnectionFlags {
+		cli.Renamed(cmd, old, name)
+	}
+}
+
+// connectionArgs are the flags about connections that cmd was given, for a process of the same kind.
+func connectionArgs(cmd *cobra.Command) (args []string) {
+	for _, name := range []string{"proto", "rdma", "nconnect", "mount-port", "crc", "connect-timeout", "timeout"} {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
+			args = append(args, "--"+name+"="+f.Value.String())
+		}
+	}
+	return args
+}
