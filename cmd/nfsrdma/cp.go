@@ -18,32 +18,33 @@ import (
 
 const cpLong = `Copy files and trees to, from and between servers, as cp(1) does.
 
-Without -p, a new file has its source's permissions less the umask and the time of
-the copy. Set-id bits are kept with -p or -a only, and only where the owner was.
-With the mode go the ACLs, to and from servers that speak NFSACL. Where the target
-has no ACLs that is an error for each file that has one: its copy has the mode, less
-what the ACL keeps from the group.
-Symbolic links are followed, with -r they are copied as such. What fails is
-reported and the rest is copied; the exit code is then 1.
+Without -p, a new file has the permissions of its source less the umask, and the
+time of the copy. Only -p and -a keep set-id bits, and only if the owner was kept
+too. The mode includes the ACL, on servers that support NFSACL. If the target
+cannot store ACLs, each file with an ACL is an error. Its copy then has a mode that
+gives the group no more than the ACL did. Symbolic links are followed, or copied
+as links with -r. An error is reported, the rest is copied, and the exit status
+is 1.
 
-A file is written under a temporary name beside the target (.NAME.nfsrdma-XXXXXXXX)
-and renamed when all of it is there and committed: nobody sees half a file, and a
-copy that ends early, by Ctrl-C, a full disk or a lost server, leaves what was there
-before. A target that exists gives its owner, mode and ACL to the new file.
+A file is written under a temporary name beside the target
+(.NAME.nfsrdma-XXXXXXXX). It is renamed when all of it is on the disk. So no other
+program sees half a file. If the copy ends early, by Ctrl-C, a full disk or a lost
+server, the old target stays. The new file takes owner, mode and ACL of an old
+target.
 
-A target on a server may be open on other machines, where a file that was replaced is
-stale. So up to 1 MiB go, once the temporary file holds them, into the target itself, which
-stays the file that it is; with -p or -a, and if that fails, the target is replaced. A
-larger file always replaces its target: who has that open opens it again.
+Another machine may have the target open, and its handle is stale after a rename.
+Therefore a file of up to 1 MiB is copied from the temporary file into the target
+itself. With -p or -a, or if that fails, the target is replaced. A larger file
+always replaces its target, and other machines must open it again.
 
-A target is written in place alone, and left incomplete if that fails, where it
+A target is written in place, and stays incomplete after an error, if it
 
-  - is a FIFO, a device, or what /dev/stdout leads to,
+  - is a FIFO, a device, or the file behind /dev/stdout,
   - has other hard links (with -a, these keep the old content),
-  - has an owner or an ACL that the new file could not be given,
-  - is in a directory that takes no new names from you,
+  - has an owner or an ACL that the new file cannot get,
+  - is in a directory in which you cannot make files.
 
-and always with --in-place.`
+--in-place does the same for all targets.`
 
 // cpFlags are the flags of cp.
 type cpFlags struct {
@@ -63,7 +64,7 @@ func newCp(s *session.Session) *cobra.Command {
 		Example: `  nfsrdma cp server:/export/a.iso .
   nfsrdma cp a b nfsrdma://server/export/dir/
   nfsrdma cp -r server:/export/src ./src
-  nfsrdma cp -a --transport tcp ./src server:/export/src2`,
+  nfsrdma cp -a --proto tcp ./src server:/export/src2`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runCp(s, cmd, args, &f) },
 	}

@@ -27,17 +27,17 @@ func newDemo(s *session.Session) *cobra.Command {
 	var keep time.Duration
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Serve a directory over RDMA, copy in and out, verify, measure; nothing to set up",
-		Long: `Start a server process on a free loopback port that exports a temporary directory,
-copy a tree into it and out again over RDMA, compare checksums, measure, clean up.
-The exit code is not 0 when a single byte differs.`,
+		Short: "Serve, copy, verify and measure, with no set-up",
+		Long: `Start a server on a free loopback port, with a temporary directory as its export.
+Copy a tree in and out over RDMA, compare checksums, measure, and clean up. If a
+single byte differs, the exit status is not 0.`,
 		Example: "  nfsrdma demo",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runDemo(cmd.Context(), s, cmd.OutOrStdout(), keep)
 		},
 	}
-	cmd.Flags().DurationVar(&keep, "duration", time.Second, "time of each measurement")
+	cmd.Flags().DurationVar(&keep, "duration", time.Second, "`TIME` of each measurement")
 	return cmd
 }
 

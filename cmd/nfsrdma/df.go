@@ -33,7 +33,7 @@ func newDf(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "df [-h] [-i] PATH...",
 		Short: "Show the space of exports",
-		Long:  "Show the space of the file systems that paths are on, in units of 1,024 bytes unless -h is given.",
+		Long:  "Show the space of the file systems of paths. The unit is 1,024 bytes unless -h is given.",
 		Example: `  nfsrdma df -h nfsrdma://server/export
   nfsrdma df --json server:/export`,
 		Args: cobra.MinimumNArgs(1),

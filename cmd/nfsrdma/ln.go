@@ -32,9 +32,10 @@ func newLn(s *session.Session) *cobra.Command {
 	var f lnFlags
 	cmd := &cobra.Command{
 		Use:   "ln [-s] [-f] [-T] TARGET LINK | ln [-s] [-f] TARGET... DIRECTORY",
-		Short: "Make hard links, or with -s symbolic links",
-		Long: `Make hard links, or with -s symbolic links. A symbolic link's TARGET is text, which
-the link gets as it stands; a hard link's is a path on the same export.`,
+		Short: "Make hard links, or symbolic links with -s",
+		Long: `Make hard links, or symbolic links with -s. The TARGET of a symbolic link is text,
+which becomes the content of the link. The TARGET of a hard link is a path on the
+same export.`,
 		Example: `  nfsrdma ln server:/export/file server:/export/other
   nfsrdma ln -s ../file server:/export/dir/link
   nfsrdma ln -sfn release-2 server:/export/current

@@ -17,12 +17,13 @@ func newLs(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [-l] [-a] PATH...",
 		Short: "List directories",
-		Long: `List directories, sorted by name, as ls(1) does. On a terminal names are in columns
-and quoted for a shell; elsewhere there is one on a line, as it is. --zero ends
-each with a zero byte, for names that hold newlines.
+		Long: `List directories, sorted by name, as ls(1) does. On a terminal, names stand in
+columns and are quoted for a shell. Elsewhere each line has one name, unquoted.
+--zero ends each name with a zero byte, for names that contain newlines.
 
-With -U nothing is kept in memory and output begins at once: columns of -l get
-wider as it goes on, and a directory of more than a few thousand names has no total.`,
+With -U the output begins at once, and no list is kept in memory. The columns of
+-l then grow as names arrive. Directories of more than a few thousand names have
+no total.`,
 		Example: `  nfsrdma ls nfsrdma://server/export
   nfsrdma ls -lt server:/export/dir
   nfsrdma ls -U server:/export/huge    # as it comes, not sorted

@@ -23,8 +23,9 @@ func newMkdir(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mkdir [-p] [-m MODE] [-v] PATH...",
 		Short: "Make directories",
-		Long: `Make directories, with the mode 0777 less the umask, or with that of -m. With -p
-missing parents are made too, with the mode 0777 less the umask and with u+wx.`,
+		Long: `Make directories. Their mode is 0777 less the umask, or the mode of -m. With -p,
+missing parents are made too. The mode of a parent is 0777 less the umask, and
+always includes u+wx.`,
 		Example: `  nfsrdma mkdir server:/export/dir
   nfsrdma mkdir -p -m 750 server:/export/a/b/c`,
 		Args: cobra.MinimumNArgs(1),

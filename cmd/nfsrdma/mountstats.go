@@ -34,14 +34,13 @@ func newMountstats() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mountstats DIR",
 		Short: "Report what a mount has done",
-		Long: `Report what a mount has done since it was mounted: operations of programs, calls to the
-server with the time that they waited to be sent (queue) and then took (round trip), what
-caches answered, the connections with their credits, data in flight, memory and its bound.
-Only root and the user who mounted it can ask.
+		Long: `Report the activity of a mount since it was mounted. The report has the operations
+of programs, and the calls to the server. A call has a time in the queue and a round
+trip. The report also has cache hits, connections with their credits, data in
+flight, and memory with its limit. Only root and the user of the mount can ask.
 
-With --interval the second report and those after it are of the time since the one before.
-In JSON the entries of Times count round trips by their length: entry i from 8 on is of those
-of at least (8 + i mod 8) << (i/8 - 1) nanoseconds.`,
+With --interval, each report after the first one covers the time since the last.
+In JSON all times are in seconds. Histograms count round trips by their least time.`,
 		Example: `  nfsrdma mountstats /mnt
   nfsrdma mountstats --interval 1s /mnt
   nfsrdma mountstats --json /mnt`,

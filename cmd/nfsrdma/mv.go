@@ -20,10 +20,10 @@ func newMv(s *session.Session) *cobra.Command {
 		Short: "Rename, or move between exports, servers and this machine",
 		Long: `Rename files and directories, as mv(1) does.
 
-Where a server cannot rename, to another export, to another server, to or from this
-machine, the source is copied with all that cp -a keeps. It is removed when every
-byte of it is on the other side's disk and nothing has failed; otherwise it stays
-as it is. What was written to, or came, while it was copied stays too.`,
+A server can rename only within one export. To another export, to another server,
+and to or from this machine, the source is copied as by cp -a. It is removed when
+all of it is on the disk of the other side and no error occurred. Otherwise the
+source stays as it is. Files that change or appear during the copy stay too.`,
 		Example: `  nfsrdma mv server:/export/a server:/export/b
   nfsrdma mv server:/export/a server:/export/b server:/export/dir
   nfsrdma mv ./results server:/export/archive/`,

@@ -30,11 +30,12 @@ func newRm(s *session.Session) *cobra.Command {
 	var bigR bool
 	cmd := &cobra.Command{
 		Use:   "rm [-r] [-f] [-i] [-d] [-v] PATH...",
-		Short: "Remove files and links; with -r, directories with all that is in them",
-		Long: `Remove files and links; with -r, directories with all that is in them.
+		Short: "Remove files and links, and directories with -r",
+		Long: `Remove files and links. With -r, also remove directories and all their contents.
 
-What cannot be removed is reported, and the rest is removed. Symbolic links are
-removed themselves. The root of an export, and paths that end in . or .., are refused.`,
+An error is reported, and the rest is removed. A symbolic link is removed, not the
+file that it points to. The root of an export is refused, and so is a path that
+ends in "." or "..".`,
 		Example: `  nfsrdma rm server:/export/file
   nfsrdma rm -r server:/export/dir
   nfsrdma rm -ri server:/export/dir`,

@@ -18,13 +18,28 @@ func newStat(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stat [-L] [-c FORMAT] PATH...",
 		Short: "Show all attributes of files",
-		Long: `Show all attributes of files, of symbolic links those of the link unless -L is given.
+		Long: `Show all attributes of files. For a symbolic link they are those of the link,
+unless -L is given.
 
-FORMAT has the letters of stat(1), with the flags, the width and the precision of
-printf, as in %.3Y: %a %A mode, %b %B blocks, %d %D %Hd %Ld file system, %f raw mode,
-%F type, %g %G group, %h links, %i number, %n %N name, %o transfer size, %r %R %Hr %Lr
-%t %T device, %s size, %u %U owner, %x %X %y %Y %z %Z times. Of the birth (%w %W), the
-mount point (%m) and the security context (%C) NFS version 3 knows nothing.`,
+FORMAT has the letters of stat(1), with the flags, width and precision of printf,
+as in %.3Y:
+
+  mode           %a %A, raw %f
+  type           %F
+  links          %h
+  owner          %u %U
+  group          %g %G
+  size           %s
+  blocks         %b %B
+  inode number   %i
+  name           %n %N
+  times          %x %X %y %Y %z %Z
+  device         %r %R %Hr %Lr %t %T
+  file system    %d %D %Hd %Ld
+  transfer size  %o
+
+NFS version 3 has no time of birth (%w %W), mount point (%m) or security context
+(%C).`,
 		Example: `  nfsrdma stat server:/export/file
   nfsrdma stat -c '%n %s %Y' server:/export/a server:/export/b`,
 		Args: cobra.MinimumNArgs(1),

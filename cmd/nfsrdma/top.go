@@ -14,19 +14,28 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const topLong = `Show what a server (nfsrdmad) does while it does it, after nfsiostat(8) and top(1): for each operation
-calls per second, MiB per second in and out, mean and p99 of the time that it ran, how many
-calls of it ran at once on average (QUEUE), and errors; processor, memory, connections and locks;
-calls that clients have sent again (repeated), connections and calls that were refused.
+const topLong = `Show the activity of a server (nfsrdmad), after nfsiostat(8) and top(1). Each
+operation has calls per second, and MiB per second in and out. It also has the mean
+and p99 of its run time, the mean number that ran at once (QUEUE), and errors. Below
+stand processor, memory, connections and locks. Repeated calls are those that
+clients sent again. Refused connections and calls are counted too.
 
-SERVER is where the server gives out its figures: HOST, HOST:PORT (port 9049 if none is given) or a URL.
-It has to be started with --metrics-addr ADDRESS:9049. With --local the server on this machine is asked by its
-control socket, which needs no such address, shows each client too, and answers root and
-the user who runs the server only.
+SERVER is the address of the metrics of the server: HOST, HOST:PORT (default port
+9049) or a URL. Start the server with --metrics-addr ADDRESS:9049. With --local the
+command asks the server on this machine by its control socket. That needs no
+--metrics-addr, and shows each client. Only root and the user of the server can use
+it.
 
-On a terminal it fills the screen: q ends it, space reports at once, + and - change the interval,
-c b t p u e n sort by calls, bytes, mean time, p99, queue, errors and name, h explains the columns.
-Elsewhere, and with --count or --json, it writes a report after each interval. NO_COLOR is heeded.`
+On a terminal the output fills the screen. These keys have a meaning:
+
+  q              end
+  space          report at once
+  + -            change the interval
+  c b t p u e n  sort by calls, bytes, mean time, p99, queue, errors or name
+  h              explain the columns
+
+Elsewhere, and with --count or --json, the command prints a report after each
+interval. It prints no colors if NO_COLOR is set.`
 
 // topCommand is what the flags of top say.
 type topCommand struct {
@@ -44,17 +53,17 @@ func newTop() *cobra.Command {
 		Long:  topLong,
 		Example: `  nfsrdma top --local
   nfsrdma top --interval 5s server
-  nfsrdma top --count 1 --json server:9049 | jq '.operations[] | {procedure, p99_seconds}'`,
+  nfsrdma top --count 1 --json server:9049 | jq '.operations[].p99_seconds'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return t.run(cmd, args) },
 	}
 	f := cmd.Flags()
-	f.BoolVar(&t.local, "local", false, "the server on this machine, by its control socket")
+	f.BoolVar(&t.local, "local", false, "ask the server on this machine by its control socket")
 	f.StringVar(&t.control, "control", "", control.FlagHelp(control.Dir)+"; with --local")
-	f.DurationVar(&t.every, "interval", 2*time.Second, "time between two reports, 100ms or more")
-	f.IntVar(&t.count, "count", 0, "end after this number of reports, which are written as lines; 0: go on")
-	f.BoolVar(&t.asJSON, "json", false, "each report as a JSON object in one line: bytes, seconds, and both for each second")
-	f.StringVar(&t.sort, "sort", string(top.Orders[0]), "order of rows: calls, bytes, mean, p99, queue, errors or name")
+	f.DurationVar(&t.every, "interval", 2*time.Second, "`TIME` between two reports, at least 100ms")
+	f.IntVar(&t.count, "count", 0, "print `N` reports as lines, then end; 0: no end")
+	f.BoolVar(&t.asJSON, "json", false, "print each report as JSON in one line, in bytes and seconds")
+	f.StringVar(&t.sort, "sort", string(top.Orders[0]), "sort by `COLUMN`: calls, bytes, mean, p99, queue, errors or name")
 	words := make([]string, len(top.Orders))
 	for i, o := range top.Orders {
 		words[i] = string(o)

@@ -33,7 +33,7 @@ func TestTopRefuses(t *testing.T) {
 		"needs --metrics-addr ADDRESS":   {"top", "--count", "1", "127.0.0.1:1"},
 		"start one with nfsrdmad serve":  {"top", "--local", "--control", filepath.Join(t.TempDir(), "none")},
 		"too many arguments":             {"top", "a", "b"},
-		"--interval duration   time bet": {"top", "--help"},
+		"--interval TIME    TIME between two reports": {"top", "--help"},
 	} {
 		out, errOut, code := try(t, args...)
 		if help := args[1:]; len(help) > 0 && help[0] == "--help" {

@@ -16,15 +16,16 @@ func newUmount() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "umount DIR...",
 		Short: "Unmount what nfsrdma mount mounted",
-		Long: `Unmount, and return when everything that was written is on the server's disk; data that
-could not be written is an error. A mount whose process was killed is cleared.
+		Long: `Unmount, and return when all written data is on the disk of the server. Data that
+cannot be written is an error. A mount whose process was killed is removed.
 
-Where another mount namespace has a copy of the mount (a container, unshare), or it is mounted on
-a second directory, its process goes on for that: after 5 seconds one line says so, and the exit
-status is 64. What was written is stable by then. Other failures have the status 32.
+The mount can also be in another mount namespace (a container, unshare) or on a
+second directory. Then its process continues for those. After 5 seconds the command
+prints one line, and ends with status 64. All written data is stable by then. The
+status of other failures is 32.
 
-With --lazy a mount that is in use is taken out of the tree at once, and ends when nothing
-uses it any more; nothing is waited for.`,
+With --lazy the command takes a busy mount out of the tree at once, and does not
+wait. The mount ends when it is no longer in use.`,
 		Example: `  nfsrdma umount /mnt
   nfsrdma umount --lazy /mnt`,
 		Args: cobra.MinimumNArgs(1),
@@ -43,7 +44,7 @@ uses it any more; nothing is waited for.`,
 		},
 		ValidArgsFunction: completeMounted,
 	}
-	cmd.Flags().BoolVarP(&lazy, "lazy", "l", false, "take it out of the tree now, and do not wait")
+	cmd.Flags().BoolVarP(&lazy, "lazy", "l", false, "take the mount out of the tree now, and do not wait")
 	return cmd
 }
 

@@ -26,6 +26,9 @@ func Prepare(root *cobra.Command, helpers ...*cobra.Command) {
 		return fmt.Errorf("%s: see %s --help", flagError(err), cmd.CommandPath())
 	})
 	root.AddCommand(newMan(root, helpers))
+	for _, cmd := range append(helpers, root) {
+		wrapHelp(cmd)
+	}
 	for _, cmd := range root.Commands() {
 		cmd.DisableFlagsInUseLine = true
 		if cmd.Args != nil {
@@ -37,6 +40,9 @@ func Prepare(root *cobra.Command, helpers ...*cobra.Command) {
 // SetVersion gives a program its --version. Prepare does it for the root that it is given.
 func SetVersion(root *cobra.Command) {
 	root.Version = version()
+	if root.Flags().Lookup("version") == nil { // cobra's has the letter v, which means verbose
+		root.Flags().Bool("version", false, "print the version and the protocols")
+	}
 	root.SetVersionTemplate("{{.Name}} version {{.Version}}\n" + origin(root))
 }
 

@@ -51,5 +51,5 @@ func example(block []string) []string {
 
 // plainText keeps Markdown from finding anything in words.
 func plainText(line string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `_`, `\_`, "`", "\\`", `[`, `\[`, `]`, `\]`, `<`, `\<`, `>`, `\>`, `#`, `\#`).Replace(line)
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `_`, `\_`, "`", "\\`", `[`, `\[`, `]`, `\]`, `<`, `\<`, `>`, `\>`, `#`, `\#`, `+`, `\+`).Replace(line)
 }

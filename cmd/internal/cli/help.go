@@ -1,0 +1,99 @@
+// Help texts in lines of a terminal.
+
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// helpWidth is the length of a line of help.
+const helpWidth = 80
+
+// wrapHelp has the help of root and of all commands below it in lines of helpWidth.
+func wrapHelp(root *cobra.Command) {
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", fmt.Sprintf("Flags.FlagUsagesWrapped %d ", helpWidth)))
+	wrapLong(root)
+}
+
+func wrapLong(cmd *cobra.Command) {
+	cmd.Long = wrapText(cmd.Long)
+	for _, c := range cmd.Commands() {
+		wrapLong(c)
+	}
+}
+
+// wrapText breaks the lines of a help text anew: of its paragraphs, and of what stands in two columns (see definitions).
+func wrapText(text string) string {
+	var out, paragraph, block []string
+	flush := func() {
+		if len(paragraph) > 0 {
+			out = append(out, wrapLines(strings.Join(paragraph, " "), "", "")...)
+		}
+		out = append(out, wrapBlock(block)...)
+		paragraph, block = nil, nil
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		switch {
+		case line == "":
+			flush()
+			out = append(out, "")
+		case strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t"):
+			if len(paragraph) > 0 {
+				flush()
+			}
+			block = append(block, line)
+		default:
+			if len(block) > 0 {
+				flush()
+			}
+			paragraph = append(paragraph, line)
+		}
+	}
+	flush()
+	return strings.TrimRight(strings.Join(out, "\n"), "\n")
+}
+
+// wrapBlock breaks the lines of two columns anew. Other indented lines stay as they are.
+func wrapBlock(block []string) (out []string) {
+	var terms, meanings []string
+	widest := 0
+	for _, line := range block {
+		rest, ok := strings.CutPrefix(line, "  ")
+		name, meaning, two := strings.Cut(rest, "  ")
+		switch {
+		case ok && strings.HasPrefix(rest, " ") && terms != nil:
+			meanings[len(meanings)-1] += " " + strings.TrimSpace(rest)
+			continue
+		case !ok || !two || strings.HasPrefix(rest, " "):
+			return block
+		}
+		terms, meanings = append(terms, name), append(meanings, strings.TrimSpace(meaning))
+		widest = max(widest, len(name))
+	}
+	for i, term := range terms {
+		first := "  " + term + strings.Repeat(" ", widest-len(term)+2)
+		out = append(out, wrapLines(meanings[i], first, strings.Repeat(" ", widest+4))...)
+	}
+	return out
+}
+
+// wrapLines puts words in lines, the first of which begins with first, and the others with rest.
+func wrapLines(text, first, rest string) (out []string) {
+	line, empty := first, true
+	for _, word := range strings.Fields(text) {
+		switch {
+		case empty:
+			line += word
+		case len([]rune(line))+1+len([]rune(word)) > helpWidth:
+			out = append(out, line)
+			line = rest + word
+		default:
+			line += " " + word
+		}
+		empty = false
+	}
+	return append(out, line)
+}
