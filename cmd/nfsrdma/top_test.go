@@ -23,16 +23,16 @@ import (
 
 func TestTopRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
-		"which server?":                  {"top"},
-		"leave SERVER out":               {"top", "--local", "server"},
-		"--control needs --local":        {"top", "--control", "/x", "server"},
-		"want HOST":                      {"top", "a/b"},
-		"want 100ms or more":             {"top", "--interval", "1ms", "server"},
-		"want 0 or more":                 {"top", "--count", "-1", "server"},
-		"want calls, bytes":              {"top", "--sort", "size", "server"},
-		"needs --metrics-addr ADDRESS":   {"top", "--count", "1", "127.0.0.1:1"},
-		"start one with nfsrdmad serve":  {"top", "--local", "--control", filepath.Join(t.TempDir(), "none")},
-		"too many arguments":             {"top", "a", "b"},
+		"which server?":                               {"top"},
+		"leave SERVER out":                            {"top", "--local", "server"},
+		"--control needs --local":                     {"top", "--control", "/x", "server"},
+		"want HOST":                                   {"top", "a/b"},
+		"want 100ms or more":                          {"top", "--interval", "1ms", "server"},
+		"want 0 or more":                              {"top", "--count", "-1", "server"},
+		"want calls, bytes":                           {"top", "--sort", "size", "server"},
+		"needs --metrics-addr ADDRESS":                {"top", "--count", "1", "127.0.0.1:1"},
+		"start one with nfsrdmad serve":               {"top", "--local", "--control", filepath.Join(t.TempDir(), "none")},
+		"too many arguments":                          {"top", "a", "b"},
 		"--interval TIME    TIME between two reports": {"top", "--help"},
 	} {
 		out, errOut, code := try(t, args...)

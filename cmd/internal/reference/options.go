@@ -54,7 +54,8 @@ func writeExportOptions(w *writer, _ *module, p Programs) error {
 			refused[o.Refused] = append(refused[o.Refused], o.Name)
 		}
 	}
-	for _, m := range described.FindAllStringSubmatch(help.Long, -1) {
+	_, list, _ := strings.Cut(help.Long, "Options of a client, with") // after the forms of a client
+	for _, m := range described.FindAllStringSubmatch(list, -1) {
 		names := strings.Split(m[1], ", ")
 		for _, name := range names {
 			name, _, _ = strings.Cut(name, "=")

@@ -7,55 +7,71 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const grammarText = `An exports file says which clients may use which directories, and how. Its grammar is that of
-exports(5). What the server does not have is refused, with line and column: no rule is left out silently.
+const grammarText = `An exports file says which clients can use which directories, and how. Its grammar
+is that of exports(5). An option that the server does not have is an error with line
+and column. No rule is ignored silently.
 
-A line has a directory and its clients, separated by blanks. A client can be followed, without a blank, by
-options in parentheses, separated by commas without blanks. A dash with options, between the directory and
-a client, sets the defaults of the clients that follow on the line. A directory can be on several lines. A line
-that ends with a backslash goes on in the next one; a # where a word could begin begins a comment, which ends
-with the line. Paths with blanks have double quotes, or a backslash and three octal digits for a byte, such
-as \040.
+A line has a directory and its clients, separated by blanks. Options of a client
+follow it in parentheses, without a blank. They are separated by commas, also without
+blanks. A dash with options, before a client, sets the defaults of the clients that
+follow on the line. A directory can be on several lines. A backslash at the end of a
+line continues it on the next line. A # at the start of a word begins a comment. Put
+a path with blanks in double quotes, or write a backslash and three octal digits for
+a byte, such as \040. The output of exportfs -v is accepted too.
 
-Clients are host names; names with the wildcards * and ? or with lists such as [0-9], where * stands for
-dots too; IPv4 and IPv6 addresses; networks as ADDRESS/LENGTH or, of IPv4, ADDRESS/NETMASK; and * alone for
-everybody. Of those that a client falls under the most specific decides, alone: hosts and addresses before
-networks before names with wildcards before *, and of several of one sort the first in the file. A name
-with wildcards is that of a client if the name of its address leads back to that address. Names are looked
-up beside the calls and kept for a minute: a new client may be told to come again for a moment.
+A client has one of these forms:
 
-Options of a client, with what holds if neither is given first:
-  ro, rw                       changes are refused, or not
-  sync, async                  changes of names and attributes are answered when they are on stable storage, or
-                               before, so that a crash may take them back; data written is stable when the
-                               client was told so, with both
-  secure, insecure             over TCP only from ports below 1024; over RDMA there is none to ask for, and
-                               users of the server's own machine are known by their socket
+  HOST               a host name
+  NAME               a name with the wildcards * and ?, or with a list such as [0-9]; * matches dots too
+  ADDRESS            an address of IPv4 or IPv6
+  ADDRESS/LENGTH     a network
+  ADDRESS/NETMASK    a network of IPv4
+  *                  all hosts
+
+If a client matches several of them, only the most specific one counts. Hosts and
+addresses come first, then networks, then names with wildcards, then *. Of several of
+one kind, the first in the file counts. A name with wildcards matches a client if the
+name of its address leads back to that address. Names are looked up in the
+background, and kept for a minute. So a new client can get "try again" for a moment.
+
+Options of a client, with the default first:
+
+  ro, rw                       refuse changes, or allow them
+  sync, async                  answer a change of names or attributes when it is on stable storage, or before. With async a crash can undo it. Data is as stable as the reply says with both.
+  secure, insecure             over TCP, refuse source ports from 1024 on, or allow them. Clients over RDMA have no such port, and need none. Users of the server's own machine are known by their socket.
   root_squash, no_root_squash  root of the client acts as the anonymous user, or as root
-  no_all_squash, all_squash    all users of the client act as the anonymous user
-  anonuid=UID, anongid=GID     the anonymous user and group: 65534
-  acl, no_acl                  clients read and set POSIX ACLs (getfacl, setfacl), or see modes only; the ACLs
-                               of the file system hold with both
-  sec=sys                      the only flavor that there is
+  no_all_squash, all_squash    all users of the client act as themselves, or as the anonymous user
+  anonuid=UID, anongid=GID     the anonymous user and group (default 65534)
+  acl, no_acl                  clients read and set POSIX ACLs (getfacl, setfacl), or see modes only. The ACLs apply with both.
+  sec=sys                      AUTH_SYS, the only security flavor
 
-Options of a whole export, the same for all of its clients:
-  hide, nohide                 whether clients of the export above enter this one where it is mounted
-  nocrossmnt, crossmnt         whether what is mounted below is served, too; an export of its own there is
-                               entered with its own rules
-  no_subtree_check, subtree_check  whether handles of what was moved out of the directory are stale
-  fsid=NUMBER|root|UUID        the number of the directory's file system in attributes and handles
-  no_wdelay                    is what holds anyway
+Options of a whole export, which all of its clients must share:
 
-With serve --memory a line with the name of the file tree in memory, /memory or as given, says who may use
-it: all of a client's options are for it, those of a whole export not. Without such a line it is everybody's.
+  hide, nohide                 clients of the export above stay outside this one, or enter it where it is mounted
+  nocrossmnt, crossmnt         hide file systems that are mounted below, or serve them too. An export of its own there has its own rules.
+  no_subtree_check, subtree_check  handles of files that moved out of the directory stay valid, or become stale
+  fsid=NUMBER|root|UUID        the number of the file system in attributes and handles
 
-There are no netgroups, and none of the options of NFS version 4 and of mountd(8) itself. A directory without
-clients is a mistake, and so is a blank between a client and its options.
+Options of exports(5) that are accepted without effect:
 
-A client with no rule is refused: mount says "access denied", and a call with a handle that it
-has from elsewhere gets "permission denied". Rights are checked in every call, so a changed file
-holds for clients that are connected. A subdirectory of an export can be mounted; that does not
-keep a client from the rest of the export.`
+  wdelay, no_wdelay            no write is delayed here
+  auth_nlm, no_auth_nlm        locks need the same user as files
+  secure_locks, insecure_locks  the same as auth_nlm and no_auth_nlm
+  no_pnfs                      pNFS is of NFS version 4
+
+With serve --memory, a line with the name of the memory tree says which clients can
+use it. The name is /memory, or the value of the flag. All options of a client apply
+to it, and those of a whole export do not. Without such a line, all clients can use
+it.
+
+Netgroups are not supported, and neither are other options of NFS version 4 and
+mountd(8). A directory without clients is an error. So is a blank between a client and
+its options.
+
+A client that matches no rule is refused. Its mount reports "access denied". Its calls
+with a handle from elsewhere get "permission denied". Rights are checked in each call.
+So a changed file applies to connected clients after a reload. Clients can mount a
+subdirectory of an export. That does not keep them from the rest of the export.`
 
 const grammarExample = `  # comments are ignored
   /srv/data      10.0.0.0/24(rw) admin.example.org(rw,no_root_squash)
