@@ -32,6 +32,10 @@ var lesser = map[string]func(*Options){
 	"fsc": unchanged, "nofsc": unchanged, "softreval": unchanged, "nosoftreval": unchanged, "namlen=255": unchanged, "addr=10.0.0.1": unchanged, "max_connect=16": unchanged,
 	"trunkdiscovery": unchanged, "notrunkdiscovery": unchanged, "clientaddr=10.0.0.1": unchanged, "migration": unchanged, "nomigration": unchanged, "xprtsec=none": unchanged,
 	"lazytime": unchanged, "nolazytime": unchanged, "dirsync": unchanged, "iversion": unchanged, "noiversion": unchanged, "mand": unchanged, "nomand": unchanged, "sloppy": unchanged, "nostrictatime": unchanged,
+	"provider=roce": func(o *Options) {
+		o.Provider, o.Warning = nfsclient.RoCE, "option provider is now called rdma"
+	},
+	"bsize=4096": unchanged, "rdma,rdma=auto,proto=rdma": func(o *Options) { o.Proto = RDMA },
 	"zzz=1,sloppy,soft": func(o *Options) { o.Recovery = Soft },
 }
 
@@ -46,10 +50,6 @@ func TestOptions(t *testing.T) {
 		"port=20050": func(o *Options) { o.Port = 20050 }, "port=0": none, "mountport=635": func(o *Options) { o.MountPort = 635 }, "mountproto=tcp": none,
 		"nconnect=4": func(o *Options) { o.NConnect = 4 }, "crc=on": none,
 		"rdma=iwarp": func(o *Options) { o.Provider = nfsclient.IWARP }, "rdma=roce,proto=auto": func(o *Options) { o.Proto, o.Provider = Auto, nfsclient.RoCE }, "rdma=auto": none,
-		"provider=roce": func(o *Options) {
-			o.Provider, o.Warning = nfsclient.RoCE, "option provider is now called rdma"
-		},
-		"bsize=4096": none, "rdma,rdma=auto,proto=rdma": func(o *Options) { o.Proto = RDMA },
 		"crc=auto": func(o *Options) { o.CRC = rnic.CRCAuto }, "crc=off": func(o *Options) { o.CRC = rnic.CRCOff },
 		"resvport": none, "noresvport": func(o *Options) { o.AnyPort = true },
 		"hard": none, "soft": func(o *Options) { o.Recovery = Soft }, "softerr": func(o *Options) { o.Recovery = SoftErr },
