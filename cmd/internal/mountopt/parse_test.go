@@ -234,12 +234,13 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestHelpIsWrapped: a line has as many names as fit.
+// TestHelpIsWrapped: a line has as many names, and as many words, as fit.
 func TestHelpIsWrapped(t *testing.T) {
-	a, b, c := strings.Repeat("a", 40), strings.Repeat("b", helpWidth-40), strings.Repeat("c", 9)
+	a, b, c := strings.Repeat("a", 40), strings.Repeat("b", helpWidth-helpIndent-41), strings.Repeat("c", 9)
 	var got strings.Builder
-	appendHelp(&got, []string{a, b, c}, refused, "help")
-	want := fmt.Sprintf("    %s %s\n    %-21s refused: help\n", a, b, c)
+	long := strings.Repeat("d", helpWidth-helpColumn-len("refused: "))
+	appendHelp(&got, []string{a, b, c}, refused, long+" e")
+	want := fmt.Sprintf("    %s %s\n    %-21s refused: %s\n%26se\n", a, b, c, long, "")
 	if got.String() != want {
 		t.Errorf("got %q, want %q", got.String(), want)
 	}
