@@ -1,4 +1,4 @@
-// The table of errors in docs/architecture.md: complete, and every place that it names is there.
+// The table of errors in docs/rnic.md: complete, and every place that it names is there.
 
 package test
 
@@ -15,11 +15,11 @@ import (
 
 // TestEveryErrorHasItsPlace: whoever looks for the check of an error code finds the function that does it.
 func TestEveryErrorHasItsPlace(t *testing.T) {
-	page, err := os.ReadFile("../docs/architecture.md")
+	page, err := os.ReadFile("../docs/rnic.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, ok := strings.Cut(string(page), "### Where is the check for an error?")
+	_, table, ok := strings.Cut(string(page), "## Where is the check for an error?")
 	if !ok {
 		t.Fatal("no table")
 	}
