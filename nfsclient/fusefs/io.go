@@ -33,7 +33,8 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fu
 	f.counts.requestMemory.Add(int64(len(p)))
 	defer f.counts.requestMemory.Add(-int64(len(p)))
 	p = p[:min(int(in.Size), len(p))]
-	if in.ReadFlags&fuse.READ_LOCKOWNER == 0 {
+	pages := in.ReadFlags&fuse.READ_LOCKOWNER == 0
+	if pages {
 		h.n.paged.Store(true)
 	}
 	var v datapath.View
@@ -49,7 +50,7 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fu
 		f.endRead(h.n, group)
 		return nil, f.status(f.stale(h.n, err))
 	}
-	cuts := err == nil && len(v.Data) < len(p) && h.n.shrank(in.Offset+uint64(len(v.Data))) // as the kernel takes it
+	cuts := err == nil && pages && len(v.Data) < len(p) && h.n.shrank(in.Offset+uint64(len(v.Data))) // as the kernel takes it
 	return f.lend(v, h.n, group, cuts), fuse.OK
 }
 

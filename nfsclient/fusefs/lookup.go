@@ -152,7 +152,7 @@ func (r *request) ask(dir *node, name string) (n *node, current bool, err error)
 	}
 	n, current = f.table.answered(q, res.FH)
 	if res.Attr.Present {
-		f.learn(n, s, &res.Attr.Attr)
+		f.learnNamed(n, s, &res.Attr.Attr)
 	} else if err = r.getattr(n); err != nil {
 		f.table.forget(n.id, 1)
 		return nil, current, err
@@ -222,7 +222,8 @@ func (f *fileSystem) fillNode(out *fuse.EntryOut, n *node) nfs3.Fattr {
 	attr, left := n.snapshot()
 	out.NodeId, out.Generation = n.id, f.table.generation(n)
 	f.fillAttr(&out.Attr, n, &attr)
-	if size := f.entrySize(n, out.Attr.Size); size != out.Attr.Size {
+	size := f.entrySize(n, out.Attr.Size)
+	if size != out.Attr.Size || attr.Type == nfs3.TypeReg && !n.current() && f.table.isOpen(n) {
 		out.Attr.Size, left = size, 0
 	}
 	out.SetAttrTimeout(left)
@@ -305,13 +306,16 @@ func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fu
 	if err := r.fresh(n); err != nil && !(isStale(err) && n.gone.Load()) {
 		return f.status(err)
 	}
+	notified := false
 	if f.table.isOpen(n) && !n.shrinks(forSize) {
-		_ = f.showSize(r, r.who, n)
+		notified, _ = f.showSize(r, r.who, n)
 	}
 	attr, left := n.snapshot()
 	out.SetTimeout(left)
 	f.fillAttr(&out.Attr, n, &attr)
-	n.shrank(out.Size)
+	if !notified {
+		n.shrank(out.Size)
+	}
 	return fuse.OK
 }
 

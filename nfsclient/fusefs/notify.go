@@ -21,9 +21,9 @@ import (
 type notices struct {
 	fs *fileSystem // set once
 
-	mu      sync.Mutex // guards all below
-	waiting map[*node]bool
-	held    map[*node]int // replies under way that a notice would void, by node
+	mu      sync.Mutex     // guards all below
+	waiting map[*node]bool // whether the notice has waited for READs
+	held    map[*node]int  // replies under way that a notice would void, by node
 	running bool
 	stopped bool
 	wg      sync.WaitGroup
@@ -34,16 +34,16 @@ func (q *notices) init(f *fileSystem) {
 }
 
 // put has the kernel told of n, soon.
-func (q *notices) put(n *node) {
-	if n.defersNotice() {
-		return
-	}
+func (q *notices) put(n *node) { q.add(n, false) }
+
+// add is put for a notice that has waited for READs, or not.
+func (q *notices) add(n *node, waited bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.held[n] > 0 {
 		return
 	}
-	q.waiting[n] = true
+	q.waiting[n] = waited || q.waiting[n]
 	if !q.running && !q.stopped {
 		q.running = true
 		q.wg.Go(q.run)
@@ -72,9 +72,9 @@ const stuckAfter = time.Second
 // run sends notices until there are none. One that waits for a page, whose READ the server does not
 // answer, leaves the others to a goroutine more.
 func (q *notices) run() {
-	for n := q.next(); n != nil; n = q.next() {
+	for n, waited := q.next(); n != nil; n, waited = q.next() {
 		handOver := time.AfterFunc(stuckAfter, q.goOn)
-		q.fs.tell(n)
+		q.fs.tell(n, waited)
 		if !handOver.Stop() {
 			return
 		}
@@ -82,17 +82,17 @@ func (q *notices) run() {
 }
 
 // next takes a node that waits. Without one the sending ends.
-func (q *notices) next() *node {
+func (q *notices) next() (n *node, waited bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.stopped {
-		for n := range q.waiting {
+		for n, waited := range q.waiting {
 			delete(q.waiting, n)
-			return n
+			return n, waited
 		}
 	}
 	q.running = false
-	return nil
+	return nil, false
 }
 
 // goOn has another goroutine send.
@@ -123,7 +123,7 @@ func (f *fileSystem) changedByOthers(n *node) {
 // A name that it is told to forget takes with it what is mounted on its directory or below, and a program that is in
 // there has no name for where it is. So those of directories are left to time out, but where callers have lost the right
 // to walk by them; the kernel can still be asked to forget those that nothing is in.
-func (f *fileSystem) tell(n *node) {
+func (f *fileSystem) tell(n *node, waited bool) {
 	if n.isDir() {
 		searchers := n.searchers.Load()
 		lost := n.told.Load() != searchers
@@ -148,7 +148,7 @@ func (f *fileSystem) tell(n *node) {
 	}
 	f.dropping.run(context.Background(), n, func() {
 		// An operation may have done it before its reply. Another notice would void later replies.
-		if !n.current() {
+		if !n.current() && (waited || !n.defersNotice()) {
 			f.dropPages(n)
 		}
 	})

@@ -216,7 +216,7 @@ func (f *fileSystem) opened(r *request, n *node, flags uint32, out *fuse.OpenOut
 		n.emptied() // by the kernel, as of the reply
 		return nil
 	}
-	err := f.showSize(r, r.who, n) // for all that have it open, and before this open returns
+	_, err := f.showSize(r, r.who, n) // for all that have it open, and before this open returns
 	if err != nil {
 		_ = f.handles.remove(out.Fh).data.Close() // nothing was written through it
 		f.closed(r, n, r.who)

@@ -69,8 +69,15 @@ func (f *fileSystem) endRead(n *node, group int) {
 	due := n.reading.end(group)
 	n.mu.Unlock()
 	if due {
-		f.notices.put(n)
+		f.notices.add(n, true)
 	}
+}
+
+// isRead reports whether READs are under way.
+func (n *node) isRead() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.reading.under != [2]int{}
 }
 
 // defersNotice is reading.defers.

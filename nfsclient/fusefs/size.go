@@ -10,12 +10,12 @@
 // zeros where data is now. Instead showSize drops the pages; those that programs have written
 // through mappings are sent with the old size first. Then it stores the last byte, which moves the
 // size. A size that is too large needs no more than dropped pages: the first READ that comes back
-// short has the kernel correct it.
+// short has the kernel correct it, or the reply to a GETATTR without a notice before it.
 //
 // The node's field shown is a lower bound of the size that the kernel has. Writes, changes of size,
 // short READs and attributes of a smaller size move it. Attributes of a larger size do not, since
 // the kernel may have ignored them. A bound that is too low costs a READ of one byte at the next
-// open, and nothing else.
+// open, and SEEK_END may find the kernel's size.
 
 package fusefs
 
@@ -96,6 +96,20 @@ func (f *fileSystem) entrySize(n *node, size uint64) uint64 {
 	return shown
 }
 
+// learnNamed is learn for a reply that names n to the kernel. If that makes the kernel's size smaller,
+// no notice must come before it: the pages are left to the next look at open files, and fillNode has
+// the kernel ask for attributes before it shows them.
+func (f *fileSystem) learnNamed(n *node, s stamp, attr *nfs3.Fattr) {
+	n.mu.Lock()
+	cut := attr.Size < n.shown
+	n.mu.Unlock()
+	if cut {
+		f.notices.hold(n)
+		defer f.notices.release(n)
+	}
+	f.learn(n, s, attr)
+}
+
 // shrinks reports whether the reply to a GETATTR makes the kernel's size smaller: no notice must
 // come before it then. If only the size is requested, pages that another client has changed are
 // left to the next look at open files.
@@ -116,11 +130,16 @@ func (n *node) shows() (size, shown uint64, ok bool) {
 // showSize makes the kernel's size and pages of a file those of its attributes. Its error is that of
 // ctx: the kernel has old pages. It waits for pages that are being read or written, so READs and
 // WRITEs of pages must not call it. SETATTR of the size must not either: the kernel sends no pages
-// meanwhile.
-func (f *fileSystem) showSize(ctx context.Context, who *caller, n *node) error {
+// meanwhile. showSize reports whether it has sent notices, after which the kernel ignores attributes
+// in the reply to an earlier request.
+func (f *fileSystem) showSize(ctx context.Context, who *caller, n *node) (notified bool, err error) {
 	size, shown, ok := n.shows()
 	if ok {
-		return nil
+		return false, nil
+	}
+	if size < shown && n.current() {
+		f.forgetAttrs(n) // so that SEEK_END has the kernel fetch the size
+		return true, nil
 	}
 	var last [1]byte
 	grown := size > shown
@@ -129,20 +148,21 @@ func (f *fileSystem) showSize(ctx context.Context, who *caller, n *node) error {
 		got, _, err := dataServer{f}.Read(ctx, n.fh, who, last[:], size-1)
 		grown = err == nil && got == len(last)
 	}
-	return f.dropping.run(ctx, n, func() {
+	dropped := false
+	err = f.dropping.run(ctx, n, func() {
 		n.mu.Lock()
-		current := n.pages == n.content && n.shown == size
+		current := n.pages == n.content && n.shown >= size
 		n.mu.Unlock()
 		if current {
 			return // by another open, after which a program possibly wrote the last byte
 		}
+		dropped = true
 		f.dropPages(n)
 		if grown {
 			f.storeLast(n, size, last[:])
-		} else {
-			n.shrank(size)
 		}
 	})
+	return err == nil && dropped, err
 }
 
 // storeLast makes the kernel's size of n size, with last as the last byte. It drops the page again,
@@ -197,7 +217,7 @@ func (r *request) agree(n *node) {
 	n.expired = true
 	n.mu.Unlock()
 	_ = r.getattr(n)               // else they are fetched when they are needed
-	_ = r.fs.showSize(r, r.who, n) // if it was interrupted, it goes on after the reply
+	_, _ = r.fs.showSize(r, r.who, n) // if it was interrupted, it goes on after the reply
 }
 
 // stability is how a WRITE is to be made. If the file is open with O_SYNC, the kernel sends FSYNC

@@ -10,6 +10,7 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -112,25 +113,27 @@ func TestLateNoticeIsLeftOut(t *testing.T) {
 }
 
 // TestCutFileShowsNoZeros: a program has a file open, with only its first page in memory. It reads
-// no zeros after another client has emptied the file.
+// no zeros after another client has emptied the file, also while the mount looks at open files often.
 func TestCutFileShowsNoZeros(t *testing.T) {
-	m := mount(t, options{AcMin: long, AcMax: long})
-	must(t, os.WriteFile(m.at("file"), nil, 0o644))
-	f, err := os.OpenFile(m.at("file"), os.O_RDWR, 0)
-	must(t, err)
-	defer f.Close()
-	data, buf := bytes.Repeat([]byte("o"), 4401), make([]byte, 8192)
-	for i := range 300 {
-		_, err := f.WriteAt(data, 0) // the second page is not filled by that
+	for _, trusted := range []time.Duration{long, 10 * time.Millisecond} {
+		m := mount(t, options{AcMin: trusted, AcMax: trusted})
+		must(t, os.WriteFile(m.at("file"), nil, 0o644))
+		f, err := os.OpenFile(m.at("file"), os.O_RDWR, 0)
 		must(t, err)
-		must(t, f.Sync())
-		must(t, os.Truncate(m.there("file"), 0))
-		n, err := f.ReadAt(buf, 0)
-		if err != nil && !errors.Is(err, io.EOF) {
-			t.Fatal(err)
-		}
-		if bytes.IndexByte(buf[:n], 0) >= 0 {
-			t.Fatalf("round %d: got %d bytes with zeros, want none", i, n)
+		defer f.Close()
+		data, buf := bytes.Repeat([]byte("o"), 4401), make([]byte, 8192)
+		for i := range 300 {
+			_, err := f.WriteAt(data, 0) // the second page is not filled by that
+			must(t, err)
+			must(t, f.Sync())
+			must(t, os.Truncate(m.there("file"), 0))
+			n, err := f.ReadAt(buf, 0)
+			if err != nil && !errors.Is(err, io.EOF) {
+				t.Fatal(err)
+			}
+			if bytes.IndexByte(buf[:n], 0) >= 0 {
+				t.Fatalf("trusted for %v, round %d: got %d bytes with zeros, want none", trusted, i, n)
+			}
 		}
 	}
 }
@@ -354,5 +357,27 @@ func TestCutBesideAnOpenThatFindsMore(t *testing.T) {
 	must(t, unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_SIZE, &st))
 	if st.Size != 5 {
 		t.Errorf("the kernel has %d bytes, want 5", st.Size)
+	}
+}
+
+// TestSeekEndAfterAnOpen: SEEK_END finds the end, even if the kernel kept a larger size at the last
+// open, and another client has changed the file since.
+func TestSeekEndAfterAnOpen(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	must(t, os.WriteFile(m.at("file"), matrixBase, 0o644))
+	f, err := os.OpenFile(m.at("file"), os.O_RDWR, 0)
+	must(t, err)
+	defer f.Close()
+	_, err = io.ReadAll(f)
+	must(t, err)
+	m.say("hold notices")
+	must(t, os.WriteFile(m.there("file"), []byte("cut"), 0o644))
+	g, err := os.Open(m.at("file"))
+	must(t, err)
+	must(t, g.Close())
+	must(t, os.WriteFile(m.there("file"), []byte("CUT"), 0o644))
+	m.say("sleep") // so that attributes are fetched
+	if end, err := f.Seek(0, io.SeekEnd); err != nil || end != 3 {
+		t.Errorf("the end is at %d, %v, want 3", end, err)
 	}
 }
