@@ -155,10 +155,9 @@ func (r *request) writeFirst(n *node) error {
 // servers tick slowly.
 func (r *request) callSetACL(n *node, acls nfsclient.ACLs, dir bool) error {
 	f := r.fs
-	s := f.changing(n)
+	s := f.stamp()
 	attr, err := r.who.client.SetACL(r, n.fh, acls, dir)
-	f.learnWcc(n, s, &nfs3.WccData{After: attr})
-	f.changed(n)
+	f.learnCtime(n, s, &attr)
 	n.mu.Lock()
 	n.acl, n.access, n.aclSet = nil, nil, f.ticks.Add(1)
 	fsid := n.attr.Fsid

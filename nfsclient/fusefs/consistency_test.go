@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/posixacl"
 	"golang.org/x/sys/unix"
 )
 
@@ -348,4 +349,26 @@ func TestNameBesideOwnChange(t *testing.T) {
 		_, err := os.Lstat(m.at("d/x"))
 		return err == nil
 	})
+}
+
+// TestOwnCallsHideNoChange: the reply to a call that changes no content shows that another client has
+// changed it, and the open that follows brings that.
+func TestOwnCallsHideNoChange(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	acl := posixacl.ACL{{Tag: posixacl.UserObj, Perm: 6, ID: posixacl.NoID}, {Tag: posixacl.User, Perm: 4, ID: 7}, {Tag: posixacl.GroupObj, Perm: 0, ID: posixacl.NoID},
+		{Tag: posixacl.Mask, Perm: 4, ID: posixacl.NoID}, {Tag: posixacl.Other, Perm: 0, ID: posixacl.NoID}}
+	for name, call := range map[string]func(file string) error{
+		"link":  func(file string) error { return os.Link(file, file+"-2") },
+		"ACL":   func(file string) error { return unix.Setxattr(file, posixacl.AttrAccess, acl.Append(nil), 0) },
+		"chmod": func(file string) error { return os.Chmod(file, 0o640) },
+	} {
+		must(t, os.WriteFile(m.at(name), []byte("before"), 0o644))
+		_, err := os.ReadFile(m.at(name))
+		must(t, err)
+		must(t, os.WriteFile(m.there(name), []byte("after!"), 0o644))
+		must(t, call(m.at(name)))
+		if b, err := os.ReadFile(m.at(name)); err != nil || string(b) != "after!" {
+			t.Errorf("%s: got %q, %v, want after!", name, b, err)
+		}
+	}
 }

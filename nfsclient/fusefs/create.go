@@ -244,12 +244,10 @@ func (r *request) link(dir, n *node, name string) error {
 	var res nfs3.LinkRes
 	defer f.table.changeNames(place{dir, name})()
 	s := f.changing(dir)
-	own := f.changing(n)
 	err := r.do(nfs3.ProcLink, &args, &res, &res.Status)
 	f.learnWcc(dir, s, &res.DirWcc)
-	f.learnWcc(n, own, &nfs3.WccData{After: res.Attr})
 	f.changed(dir)
-	f.changed(n)
+	f.learnCtime(n, s, &res.Attr)
 	if err != nil {
 		f.table.removed(dir, name)
 		f.table.doubtful(dir)
