@@ -351,6 +351,26 @@ func TestNameBesideOwnChange(t *testing.T) {
 	})
 }
 
+// TestListedNameIsThere: a name that a program has read in a directory is there for it, though the
+// kernel believed that nothing has the name, and no notice has come.
+func TestListedNameIsThere(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long})
+	must(t, unix.Access(m.dir, unix.R_OK)) // so that the listing itself brings the news
+	_, err := os.Lstat(m.at("name"))
+	want(t, err, syscall.ENOENT)
+	m.say("hold notices")
+	must(t, os.WriteFile(m.there("name"), nil, 0o644))
+	_, err = os.Lstat(m.at("name"))
+	want(t, err, syscall.ENOENT) // else the rest tests nothing
+	names, err := os.ReadDir(m.dir)
+	must(t, err)
+	if len(names) != 1 {
+		t.Fatalf("got %d names in a listing, want 1", len(names))
+	}
+	_, err = os.Lstat(m.at("name"))
+	must(t, err)
+}
+
 // TestOwnCallsHideNoChange: the reply to a call that changes no content shows that another client has
 // changed it, and the open that follows brings that.
 func TestOwnCallsHideNoChange(t *testing.T) {

@@ -113,22 +113,27 @@ func (e *dirEntry) dirent(f *fileSystem) fuse.DirEntry {
 	return d
 }
 
-// fillPlus tells the kernel what an entry leads to. Where the names have changed since the page was
-// read it stays a name alone (node 0), which the kernel looks up if it is used.
+// fillPlus tells the kernel what an entry leads to. If we have changed names since the page was read,
+// it stays a name alone (node 0), which the kernel looks up if it is used. If another client has, as
+// the page's own attributes may show, the kernel is to ask at once. But it drops what it believes of
+// the name, such as that nothing has it.
 func (f *fileSystem) fillPlus(out *fuse.EntryOut, h *handle, e *dirEntry) {
 	l := h.list
 	if !e.fh.Present || !e.attr.Present || e.name == "." || e.name == ".." {
 		return
 	}
 	h.n.mu.Lock()
-	same := h.n.content == l.content && h.n.names == l.names
+	ours, others := h.n.names != l.names, h.n.content != l.content
 	h.n.mu.Unlock()
-	if !same {
+	if ours {
 		return
 	}
 	n := f.table.enter(e.fh.FH, h.n, e.name, l.content)
 	f.learn(n, l.sent, &e.attr.Attr)
 	f.fillEntry(out, h.n, e.name, n)
+	if others {
+		out.SetEntryTimeout(0)
+	}
 }
 
 // list gives entries after the offset to add, until that has no more room.
