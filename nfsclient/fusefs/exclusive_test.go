@@ -133,6 +133,29 @@ func TestMakingAsksForListedNames(t *testing.T) {
 	}
 }
 
+// TestMakingAsksWithoutACLs: the same on a mount for several users in directories without ACLs, of
+// which the server is asked about the first alone.
+func TestMakingAsksWithoutACLs(t *testing.T) {
+	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true, Plain: true})
+	for _, dir := range []string{"first", "second"} {
+		must(t, os.Mkdir(m.there(dir), 0o755))
+		name := filepath.Join(dir, "name")
+		must(t, makeNew(m.at(name), 0o640))
+		before := m.stats().Operations["LOOKUP"]
+		for range 10 {
+			_, err := os.Lstat(m.at(name))
+			must(t, err)
+		}
+		if n := m.stats().Operations["LOOKUP"] - before; n > 2 {
+			t.Errorf("%s: got %d LOOKUPs of the kernel, want at most 2 of a name that is known", dir, n)
+		}
+		must(t, os.Remove(m.there(name)))
+		if err := makeNew(m.at(name), 0o640); err != nil {
+			t.Errorf("%s: got %v, want it made", dir, err)
+		}
+	}
+}
+
 // TestReplacingAsksForTheKnownName: a file that is open here, and that another client has given the
 // name which is replaced, gets a hidden name.
 func TestReplacingAsksForTheKnownName(t *testing.T) {

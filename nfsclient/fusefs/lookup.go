@@ -199,7 +199,10 @@ func (f *fileSystem) searched(dir *node) bool {
 		return false
 	}
 	k := dir.cachedACL()
-	return k == nil || keepsOut(k.access)
+	if k == nil {
+		return !f.noACLs.has(dir.attr.Fsid, time.Now())
+	}
+	return keepsOut(k.access)
 }
 
 // manyUsers reports whether the programs of the mount act as several users.

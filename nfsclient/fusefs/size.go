@@ -216,7 +216,7 @@ func (r *request) agree(n *node) {
 	n.content++
 	n.expired = true
 	n.mu.Unlock()
-	_ = r.getattr(n)               // else they are fetched when they are needed
+	_ = r.getattr(n)                  // else they are fetched when they are needed
 	_, _ = r.fs.showSize(r, r.who, n) // if it was interrupted, it goes on after the reply
 }
 
