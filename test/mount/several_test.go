@@ -127,7 +127,7 @@ func (b severalBed) world(t *testing.T, lookups string) *several.World {
 		if proto == "rdma" {
 			more += ",provider=" + b.provider
 		}
-		k.Unasked, k.NoLocks, k.Walks = true, b.restarts, b.export == "/memory"
+		k.Unasked, k.NoLocks = true, b.restarts
 		w.process(k, mountAs(t, nil, host, s.options(proto), b.export, more))
 	}
 	// The first actor makes the schedules' directories, which one that keeps absent names would not

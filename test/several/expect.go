@@ -192,7 +192,7 @@ func (m *model) listed(s Step, o Outcome) string {
 		for name := range m.ever { // a listing answers for all names, also for those it lacks
 			key := nameKey{s.Actor, name}
 			m.seen[key] = append(m.seen[key], m.names[name])
-			if k.Absent { // the notice that the name is there may come after the listing
+			if k.Absent && !slices.Contains(o.Names, name) {
 				m.seen[key] = append(m.seen[key], nil)
 			}
 		}

@@ -16,12 +16,10 @@ type Kind struct {
 	// Absent: a mount that caches for some time that names are absent: those that it has looked up,
 	// and for a second all that it has not seen in the directory.
 	Absent bool
-	// Walks: a mount for several users of a directory with ACLs that it cannot read. The kernel
-	// sends it a LOOKUP at each walk, so the walk of O_EXCL looks like any other: its answer may
-	// be a name that another client has removed.
-	Walks bool
-	// Unasked: with noac, steps that are not among asking may use the mount's cached size and
-	// pages. FUSE sends no request for them, or the server's reply has no attributes.
+	// Unasked: our mount. It lists a directory in which it has looked up several names, and so may have
+	// a name from before it was given to another file, though no step has used it. With noac, steps that
+	// are not among asking may use its cached size and pages. FUSE sends no request for them, or the
+	// server's reply has no attributes.
 	Unasked bool
 	// Kernel: Linux's client. It keeps its pages while it has the file open for writing, except
 	// under locks, and ACLs even under locks. It appends at its cached end. A create does not empty
@@ -92,7 +90,7 @@ type model struct {
 	names map[string]*inode
 	files map[fdKey]*opened
 	// seen are the bindings of a name that an actor may have kept, nil for none: empty if it has
-	// not looked it up.
+	// neither looked it up nor listed it.
 	seen map[nameKey][]*inode
 	ever map[string]bool // names that there were
 	op   Op              // of the step under way
@@ -113,7 +111,7 @@ func (m *model) current(actor int, name string) bool {
 	}
 	now := m.names[name]
 	for _, ino := range m.seen[nameKey{actor, name}] {
-		if ino != now && ino != nil && (ino.links > 0 || ino.hidden || m.op == Stat || m.op == Create && k.Walks) {
+		if ino != now && ino != nil && (ino.links > 0 || ino.hidden || m.op == Stat) {
 			return false
 		}
 	}
@@ -140,7 +138,7 @@ func (m *model) removed(actor int, name string, ino *inode) {
 	k, seen := m.kinds[actor], m.seen[nameKey{actor, name}]
 	knows := k.Unasked
 	for _, was := range seen {
-		knows = knows && (k.NoCache || was == ino)
+		knows = knows && (k.NoCache || was == ino || was == nil)
 	}
 	for _, f := range m.files {
 		if f.actor != actor || k.Local {
@@ -158,7 +156,8 @@ func (m *model) asked(actor int, name string) {
 
 // bind gives a name to a file, or to none, by an actor's hand.
 func (m *model) bind(actor int, name string, ino *inode) {
-	if was := m.names[name]; was != nil {
+	was := m.names[name]
+	if was != nil {
 		if was.links--; was.links == 0 {
 			m.removed(actor, name, was)
 		}
@@ -169,8 +168,11 @@ func (m *model) bind(actor int, name string, ino *inode) {
 		m.names[name] = ino
 		m.ever[name] = true
 	}
-	for a := range m.kinds {
+	for a, kind := range m.kinds {
 		k := nameKey{a, name}
+		if kind.Unasked && len(m.seen[k]) == 0 {
+			m.seen[k] = []*inode{was}
+		}
 		if len(m.seen[k]) > 0 && a != actor {
 			m.seen[k] = append(m.seen[k], ino)
 		}

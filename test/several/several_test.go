@@ -201,6 +201,23 @@ func TestAbsentNames(t *testing.T) {
 	}
 }
 
+// TestListedNames: our mount may have a name from before another actor gave its file another one,
+// though no step has used it, until the file is gone. Another mount asks for the name.
+func TestListedNames(t *testing.T) {
+	m := newModel([]Kind{{Name: "our mount", Unasked: true}, {Name: "another mount"}, {Name: "a process", Local: true}})
+	for i, s := range []Step{{Op: Create, Name: "b", Fd: 1}, {Op: Rename, Name: "b", To: "a"}, {Op: Unlink, Name: "a"}} {
+		s.Actor = 2
+		if want := m.apply(s, Outcome{}); want != "" {
+			t.Fatalf("%s: want %s", s, want)
+		}
+		for actor, want := range []bool{i != 1, true} {
+			if got := m.prepare(&Step{Actor: actor, Op: Open, Name: "b", Fd: 1, Flags: "r"}); got != want {
+				t.Errorf("after %s: got an open of b by %s taken %t, want %t", s, m.kinds[actor].Name, got, want)
+			}
+		}
+	}
+}
+
 // TestLostData: a mount that has the error for its lost data may have sent any part of it. Without
 // that error others see what it wrote, once it has closed the file.
 func TestLostData(t *testing.T) {
