@@ -27,24 +27,44 @@ type budget struct {
 	caches map[*cache]struct{}
 }
 
-// join adds a cache, and reads the limit on descriptors, which may have been raised.
-func (b *budget) join(c *cache) {
-	var lim unix.Rlimit
-	files := int64(128)
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err == nil {
-		// A node has up to three descriptors, beside listings; half is left to connections.
-		files = int64(max(32, min(lim.Cur/8, 4096)))
-	}
-	b.limit.Store(files)
+// leastNodes is how many nodes are kept however many FSs there are.
+const leastNodes = 32
+
+// join adds a cache, and reads the limit on descriptors, which may have been raised. An FS has
+// three descriptors for as long as it is open, and a node up to three, beside listings. Both
+// together have three eighths of all, and half is left to connections. EMFILE: there are as many
+// FSs as that is for.
+func (b *budget) join(c *cache) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	room := threes()
+	if len(b.caches) >= max(1, room/2, room-leastNodes) {
+		return unix.EMFILE
+	}
 	b.caches[c] = struct{}{}
+	b.share(room)
+	return nil
 }
 
 func (b *budget) leave(c *cache) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.caches, c)
+	b.share(threes())
+}
+
+// share leaves nodes the room that FSs do not take; mu is held.
+func (b *budget) share(room int) {
+	b.limit.Store(int64(max(leastNodes, min(room-len(b.caches), 4096))))
+}
+
+// threes returns how many times three descriptors FSs and nodes may have.
+func threes() int {
+	var lim unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
+		return 128
+	}
+	return int(min(lim.Cur/8, 1<<30))
 }
 
 // over is how many nodes there are beyond the limit.

@@ -40,7 +40,7 @@ type shard struct {
 	lru   node // ring: lru.next is the node used last
 }
 
-// init makes the cache; limit 0 leaves it to the budget of all caches.
+// init makes the cache; limit 0 leaves it to the budget of all caches, which has joined it.
 func (c *cache) init(limit int, retire func(*node), wake func(), room func() int) {
 	c.retire, c.wake, c.room = retire, wake, room
 	for i := range c.shard {
@@ -52,7 +52,6 @@ func (c *cache) init(limit int, retire func(*node), wake func(), room func() int
 		s.nodes = make(map[nfsserver.Ref]*node)
 		s.lru.prev, s.lru.next = &s.lru, &s.lru
 	}
-	shared.join(c)
 }
 
 func (c *cache) of(r *nfsserver.Ref) *shard { return &c.shard[r.Hash()%shards] }

@@ -101,7 +101,11 @@ func New(dir string, o Options) (*FS, error) {
 	f.position = positionOf(t.named)
 	f.sweep.init()
 	f.flush.init()
-	if err := f.init(o); err != nil {
+	err = f.init(o)
+	if err == nil {
+		err = shared.join(&f.cache)
+	}
+	if err != nil {
 		t.close()
 		return nil, fmt.Errorf("export %s: %w", dir, err)
 	}

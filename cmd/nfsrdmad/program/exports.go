@@ -58,11 +58,6 @@ func sources(o *options, args []string) (list []source, err error) {
 func dirSource(dir, name string, how osfs.Options) source {
 	d := &directory{}
 	return source{at: dir, name: name, dir: d, open: func() (nfsserver.FS, error) {
-		free, err := left.reserve()
-		if err != nil {
-			return nil, fmt.Errorf("directory %s: %w", dir, err)
-		}
-		defer free()
 		tree, err := openDir(dir, how)
 		if err != nil {
 			return nil, err
@@ -116,8 +111,8 @@ type opened struct {
 }
 
 // openExports opens file systems, all at once. It opens one that does not answer in time, or that
-// fails, later, while the others are served. The error is the first failure, for callers that need
-// all of them; those that are open stay so.
+// fails, later, while the others are served. The error is a failure, for callers that need
+// all of them, and one for want of descriptors only if there is no other; those that are open stay so.
 func openExports(list []source) (exports []nfsserver.Export, err error) {
 	results := make([]*opened, len(list))
 	for i, src := range list {
@@ -139,7 +134,8 @@ func openExports(list []source) (exports []nfsserver.Export, err error) {
 		r := results[i]
 		select {
 		case <-r.done:
-			if exports[i].FS = r.fs; err == nil {
+			exports[i].FS = r.fs
+			if err == nil || r.err != nil && errors.Is(err, errDescriptors) {
 				err = r.err
 			}
 		default:
@@ -163,6 +159,9 @@ func firstOf(begun *opened, open func() (nfsserver.FS, error)) func() (nfsserver
 		return open()
 	}
 }
+
+// errDescriptors is the error of a directory without a file descriptor left for it.
+var errDescriptors = errors.New("no file descriptors are left for it: raise their limit (ulimit -n, LimitNOFILE= of systemd)")
 
 // newFS opens a directory; a test has it take its time.
 var newFS = osfs.New

@@ -243,6 +243,9 @@ func (s *exportSet) reload(v *nfsserver.Service) (n int, err error) {
 	}
 	list = slices.DeleteFunc(list, func(e nfsserver.Export) bool { return slices.Contains(again, e.Name) })
 	more, err := openExports(added)
+	if errors.Is(err, errDescriptors) && leaving(s.list, list) {
+		err = nil // those that leave release theirs, and Replace goes on to open the rest
+	}
 	if err != nil {
 		closeAll(more)
 		return 0, err
@@ -261,6 +264,13 @@ func (s *exportSet) reload(v *nfsserver.Service) (n int, err error) {
 	}
 	s.keep(append(list, more...))
 	return len(list) + len(more), nil
+}
+
+// leaving reports whether an export of old is not in list.
+func leaving(old, list []nfsserver.Export) bool {
+	return slices.ContainsFunc(old, func(o nfsserver.Export) bool {
+		return !slices.ContainsFunc(list, func(e nfsserver.Export) bool { return e.Name == o.Name })
+	})
 }
 
 // sameOpen reports whether a directory is opened in the same way for both.
