@@ -5,14 +5,22 @@
 // need no hardware, kernel module or cgo. A provider speaks the wire protocol: rnic/iwarp speaks
 // iWARP over TCP, rnic/roce RoCEv2 over UDP.
 //
-//	if err := b.qp.PostRecv(rnic.RecvWR{ID: 1, Buf: make([]byte, 64)}); err != nil {
+//	dev := iwarp.Open(rnic.DeviceConfig{})
+//	cq := dev.NewCQ(16)
+//	qp, err := dev.AllocPD().CreateQP(rnic.QPConfig{SendCQ: cq, RecvCQ: cq, SQDepth: 8, RQDepth: 8})
+//	if err != nil {
 //		log.Fatal(err)
 //	}
-//	if err := a.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{[]byte("hello")}}); err != nil {
+//	if err := qp.PostRecv(rnic.RecvWR{ID: 1, Buf: make([]byte, 64)}); err != nil {
 //		log.Fatal(err)
 //	}
-//	wc := b.next()
-//	fmt.Printf("receive %d: %s\n", wc.ID, wc.Buf[:wc.Len])
+//	if err := dev.Connect(ctx, qp, addr, rnic.ConnParams{}); err != nil {
+//		log.Fatal(err)
+//	}
+//	hello := [][]byte{[]byte("hello")}
+//	if err := qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: hello, Unsignaled: true}); err != nil {
+//		log.Fatal(err)
+//	}
 //
 // The examples here have one verb each: RDMA Write, RDMA Read, Send with Invalidate, private data
 // and handlers. The example of rnic/iwarp is a whole conversation; rnic/roce shows datagrams.

@@ -75,20 +75,69 @@ func (e *end) post(wrs ...rnic.SendWR) {
 	}
 }
 
-// Connect two queue pairs, and send a message from one to the other.
-func Example() {
-	a, b := connect(rnic.ConnParams{}, rnic.ConnParams{})
-	defer a.qp.Close()
-	defer b.qp.Close()
+// serveEcho takes one connection, and sends the message back that it receives.
+func serveEcho() (addr string, stop func()) {
+	e := newEnd()
+	l, err := e.dev.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := e.qp.PostRecv(rnic.RecvWR{Buf: make([]byte, 64)}); err != nil {
+		log.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		request, err := l.Accept(context.Background())
+		if err != nil {
+			return
+		}
+		if err := request.Accept(e.qp, rnic.ConnParams{}); err != nil {
+			log.Fatal(err)
+		}
+		wc := e.next()
+		e.post(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{wc.Buf[:wc.Len]}, Unsignaled: true})
+	}()
+	return l.Addr().String(), func() {
+		l.Close()
+		<-ended
+		e.qp.Close()
+	}
+}
 
-	if err := b.qp.PostRecv(rnic.RecvWR{ID: 1, Buf: make([]byte, 64)}); err != nil {
+// Connect, send a message, and receive the answer. Receives are posted before they can be needed.
+func Example() {
+	addr, stop := serveEcho()
+	defer stop()
+
+	ctx := context.Background()
+	dev := iwarp.Open(rnic.DeviceConfig{})
+	cq := dev.NewCQ(16)
+	qp, err := dev.AllocPD().CreateQP(rnic.QPConfig{SendCQ: cq, RecvCQ: cq, SQDepth: 8, RQDepth: 8})
+	if err != nil {
 		log.Fatal(err)
 	}
-	if err := a.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{[]byte("hello")}}); err != nil {
+	defer qp.Close()
+	if err := qp.PostRecv(rnic.RecvWR{ID: 1, Buf: make([]byte, 64)}); err != nil {
 		log.Fatal(err)
 	}
-	wc := b.next()
-	fmt.Printf("receive %d: %s\n", wc.ID, wc.Buf[:wc.Len])
+	if err := dev.Connect(ctx, qp, addr, rnic.ConnParams{}); err != nil {
+		log.Fatal(err)
+	}
+	hello := [][]byte{[]byte("hello")}
+	if err := qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: hello, Unsignaled: true}); err != nil {
+		log.Fatal(err)
+	}
+	var wcs [1]rnic.WC
+	for cq.Poll(wcs[:]) == 0 {
+		if err := cq.Wait(ctx); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if wcs[0].Status != rnic.WCSuccess {
+		log.Fatal(qp.Err())
+	}
+	fmt.Printf("receive %d: %s\n", wcs[0].ID, wcs[0].Buf[:wcs[0].Len])
 	// Output: receive 1: hello
 }
 

@@ -24,7 +24,7 @@ var shown = []string{
 const mayChange = "Until version 1"
 
 // shownLines bounds the code in a comment: more than a line, and to be read at a glance.
-const shownLines = 16
+const shownLines = 18
 
 // codeIn returns the lines of the first block of code in a comment, without its indentation.
 func codeIn(comment *ast.CommentGroup) (lines []string) {

@@ -138,20 +138,43 @@ func ExampleClient_Call() {
 	// true
 }
 
-// Shutdown waits for the calls that run. Those that come later find no server.
+// Shutdown takes no more calls, and waits for those that run: each gets its reply.
 func ExampleServer_Shutdown() {
 	ctx := context.Background()
-	server, device, addr := serveBlobs(nil)
-	client, err := transport.DialRDMA(ctx, device, addr.String(), transport.ClientConfig{MaxRetries: -1})
+	runs, end := make(chan struct{}), make(chan struct{})
+	server := transport.NewServer(transport.ServerConfig{}, &transport.Program{
+		Name: "SLOW", Number: number, Version: version,
+		Procs: []transport.Procedure{
+			0: {Name: "NULL", Inline: true, Idempotent: true, Run: func(*transport.Call) error { return nil }},
+			1: {Name: "WAIT", Run: func(c *transport.Call) error {
+				close(runs)
+				<-end // a long one also ends with c.Ctx, which is done if the connection is
+				return nil
+			}},
+		},
+	})
+	listener, err := transport.Listen("127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	go server.ServeTCP(listener)
+	client, err := transport.DialTCP(ctx, listener.Addr().String(), transport.ClientConfig{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer client.Close()
 
-	server.Shutdown(ctx) // a ctx that ends first ends the calls
-	proc := &transport.Proc{Prog: number, Vers: version, Proc: 0, Name: "NULL"}
-	fmt.Println(client.Call(ctx, proc, nil, nil, nil, 0) != nil)
-	// Output: true
+	reply := make(chan error, 1)
+	go func() {
+		reply <- client.Call(ctx, &transport.Proc{Prog: number, Vers: version, Proc: 1, Name: "WAIT"}, nil, nil, nil, 0)
+	}()
+	<-runs
+	go close(end)                                // while Shutdown waits
+	if err := server.Shutdown(ctx); err != nil { // a ctx that ends first cuts the calls off
+		log.Fatal(err)
+	}
+	fmt.Println("the call returned", <-reply)
+	// Output: the call returned <nil>
 }
 
 // Authorize is asked before each call but those of procedure 0. What AUTH_SYS says is the word of

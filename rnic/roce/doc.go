@@ -2,15 +2,26 @@
 
 // Package roce is the provider of rnic that speaks RoCEv2: the reliable and unreliable connections
 // and the datagrams of InfiniBand over UDP port 4791 (IBA volume 1, chapter 9, annex A17). The peer
-// is another Device, Linux rxe, or a RoCE adapter. Open returns a Device. A datagram names its
-// destination:
+// is another Device, Linux rxe, or a RoCE adapter. A datagram is sent like this:
 //
-//	to := &rnic.AddressHandle{Addr: bID.Addr, QPN: bID.QPN, QKey: qkey}
-//	if err := a.PostSend(rnic.SendWR{Op: rnic.OpSend, AH: to, SGL: [][]byte{[]byte("a datagram")}}); err != nil {
+//	dev := roce.Open(rnic.DeviceConfig{})
+//	cq := dev.NewCQ(16)
+//	qp, err := dev.AllocPD().CreateQP(rnic.QPConfig{Service: rnic.UD, SendCQ: cq, RecvCQ: cq, SQDepth: 8})
+//	if err != nil {
 //		log.Fatal(err)
 //	}
-//	wc := next(received)
-//	fmt.Printf("%s, from its sender: %v\n", wc.Buf[grh:wc.Len], wc.SrcQP == aID.QPN)
+//	id, err := roce.BindFor(qp, peer.Addr, qkey)
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	if err := roce.ConnectOutOfBand(qp, roce.OutOfBand{}); err != nil {
+//		log.Fatal(err)
+//	}
+//	to := &rnic.AddressHandle{Addr: peer.Addr, QPN: peer.QPN, QKey: qkey}
+//	text := [][]byte{[]byte("a datagram")}
+//	if err := qp.PostSend(rnic.SendWR{Op: rnic.OpSend, AH: to, SGL: text}); err != nil {
+//		log.Fatal(err)
+//	}
 //
 // # How QPs meet
 //

@@ -49,28 +49,49 @@ func next(cq *rnic.CQ) rnic.WC {
 	return wc[0]
 }
 
+// receiveDatagram makes a queue pair that receives one datagram, and reports its sender's number
+// and its text.
+func receiveDatagram() (id roce.Identity, receive func() (uint32, string)) {
+	qp, cq, id := newQP(roce.Open(rnic.DeviceConfig{}), rnic.UD)
+	if err := roce.ConnectOutOfBand(qp, roce.OutOfBand{}); err != nil {
+		log.Fatal(err)
+	}
+	if err := qp.PostRecv(rnic.RecvWR{Buf: make([]byte, grh+64)}); err != nil {
+		log.Fatal(err)
+	}
+	return id, func() (uint32, string) {
+		defer qp.Close()
+		wc := next(cq)
+		return wc.SrcQP, string(wc.Buf[grh:wc.Len])
+	}
+}
+
 // A queue pair of unreliable datagrams (UD) has no peer: each message names its destination. The
 // receiver learns the sender's queue pair from the completion.
 func Example() {
+	peer, receive := receiveDatagram()
+
 	dev := roce.Open(rnic.DeviceConfig{})
-	a, _, aID := newQP(dev, rnic.UD)
-	defer a.Close()
-	b, received, bID := newQP(dev, rnic.UD)
-	defer b.Close()
-	for _, qp := range []*rnic.QP{a, b} {
-		if err := roce.ConnectOutOfBand(qp, roce.OutOfBand{}); err != nil {
-			log.Fatal(err)
-		}
-	}
-	if err := b.PostRecv(rnic.RecvWR{Buf: make([]byte, grh+64)}); err != nil {
+	cq := dev.NewCQ(16)
+	qp, err := dev.AllocPD().CreateQP(rnic.QPConfig{Service: rnic.UD, SendCQ: cq, RecvCQ: cq, SQDepth: 8})
+	if err != nil {
 		log.Fatal(err)
 	}
-	to := &rnic.AddressHandle{Addr: bID.Addr, QPN: bID.QPN, QKey: qkey}
-	if err := a.PostSend(rnic.SendWR{Op: rnic.OpSend, AH: to, SGL: [][]byte{[]byte("a datagram")}}); err != nil {
+	defer qp.Close()
+	id, err := roce.BindFor(qp, peer.Addr, qkey)
+	if err != nil {
 		log.Fatal(err)
 	}
-	wc := next(received)
-	fmt.Printf("%s, from its sender: %v\n", wc.Buf[grh:wc.Len], wc.SrcQP == aID.QPN)
+	if err := roce.ConnectOutOfBand(qp, roce.OutOfBand{}); err != nil {
+		log.Fatal(err)
+	}
+	to := &rnic.AddressHandle{Addr: peer.Addr, QPN: peer.QPN, QKey: qkey}
+	text := [][]byte{[]byte("a datagram")}
+	if err := qp.PostSend(rnic.SendWR{Op: rnic.OpSend, AH: to, SGL: text}); err != nil {
+		log.Fatal(err)
+	}
+	from, got := receive()
+	fmt.Printf("%s, from its sender: %v\n", got, from == id.QPN)
 	// Output: a datagram, from its sender: true
 }
 
