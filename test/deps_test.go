@@ -62,7 +62,7 @@ var exactly = map[string][]string{
 	"xdr/nlm4":                    {"xdr"},
 	"xdr/nsm":                     {"xdr"},
 	"xdr/nfsacl3":                 {"xdr", "xdr/nfs3"},
-	"xdr/xdrtest":                 {"xdr"},
+	"xdr/internal/xdrtest":        {"xdr"},
 	"chunks":                      {"xdr"},
 	"rpcrdma/mem":                 nil,
 	"rpcrdma":                     {"chunks", "rnic", "rpcrdma/mem", "xdr"},

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/xdr"
+	"github.com/nfsrdma/nfsrdma/xdr/internal/xdrtest"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
-	"github.com/nfsrdma/nfsrdma/xdr/xdrtest"
 )
 
 var fh, _ = nfs3.MakeFH([]byte{1, 2, 3, 4, 5})

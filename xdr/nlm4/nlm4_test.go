@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/xdr"
-	"github.com/nfsrdma/nfsrdma/xdr/xdrtest"
+	"github.com/nfsrdma/nfsrdma/xdr/internal/xdrtest"
 )
 
 // lock and its bytes, written by hand from RFC 1813 §6.1.

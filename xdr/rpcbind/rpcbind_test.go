@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/xdr"
-	"github.com/nfsrdma/nfsrdma/xdr/xdrtest"
+	"github.com/nfsrdma/nfsrdma/xdr/internal/xdrtest"
 )
 
 // golden: each message with its bytes, written by hand from RFC 1833.
