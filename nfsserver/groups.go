@@ -10,12 +10,14 @@ import (
 	"time"
 )
 
-// How long the groups of a user are kept, how long a call waits for them where the
-// machine asks a directory service, and how many users are kept.
+// How long the groups of a user are kept, how long it is kept that there are none, or that a lookup
+// failed, how long a call waits where the machine asks a directory service, and how many users are
+// kept.
 const (
-	groupsAge  = time.Minute
-	groupsWait = 5 * time.Second
-	groupsMost = 4096
+	groupsAge   = time.Minute
+	groupsRetry = 5 * time.Second
+	groupsWait  = 5 * time.Second
+	groupsMost  = 4096
 	// groupsAtOnce bounds the lookups that run at once: each may be a process or a
 	// question to a directory service, and remote callers choose the users.
 	groupsAtOnce = 8
@@ -142,7 +144,11 @@ func (t *groupTable) fetch(uid uint32, u *userGroups) {
 	close(u.ready)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	u.renew, u.renewal = time.Now().Add(groupsAge), false
+	age := groupsAge
+	if err != nil {
+		age = groupsRetry
+	}
+	u.renew, u.renewal = time.Now().Add(age), false
 	t.users[uid] = u
 }
 

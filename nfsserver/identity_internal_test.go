@@ -95,6 +95,44 @@ func TestGroupsAreLookedUpOnce(t *testing.T) {
 	}
 }
 
+// TestFailedLookupIsRepeated: a user whose groups could not be looked up has them soon after the
+// directory service answers again, and is not asked for at each call.
+func TestFailedLookupIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, down := 0, true
+		table := groupTable{lookup: func(uint32) (uint32, []uint32, error) {
+			asked++
+			if down {
+				return 0, nil, errors.New("the directory service does not answer")
+			}
+			return 70, nil, nil
+		}}
+		call := func() bool {
+			u := table.of(7)
+			synctest.Wait()
+			return u.has(70)
+		}
+		for range 3 {
+			if call() {
+				t.Error("groups without an answer")
+			}
+		}
+		if asked != 1 {
+			t.Errorf("%d lookups at once, want 1", asked)
+		}
+		down = false
+		time.Sleep(groupsRetry + 1)
+		call()
+		if !call() {
+			t.Errorf("no groups %v after the service answers", groupsRetry)
+		}
+		time.Sleep(groupsAge)
+		if call(); asked != 2 {
+			t.Errorf("%d lookups, want 2", asked)
+		}
+	})
+}
+
 // TestGroupsAreLookedUpAFewAtOnce: a caller chooses the users, so there are never
 // more lookups under way than the bound; others wait, and all get their answer.
 func TestGroupsAreLookedUpAFewAtOnce(t *testing.T) {

@@ -37,7 +37,7 @@ var facts = []fact{
 		[]string{"cmd/nfsrdmad/program/reserve.go", "nfsserver/osfs/budget.go"}},
 	{"the limit on descriptors, for connections and locks", "never: it is that of the start", "cmd/nfsrdmad/program.TestLimits",
 		[]string{"cmd/nfsrdmad/program/limits.go", "cmd/nfsrdmad/program/status.go", "nfsserver/nlm/service.go"}},
-	{"users and groups", "after a minute", "TestUsersChange", []string{"nfsserver/groups.go"}},
+	{"users and groups", "after a minute; 5 seconds after a failure", "TestUsersChange", []string{"nfsserver/groups.go"}},
 	{"groups of users of programs in other PID namespaces", "each second", "nfsclient/fusefs.TestUnseenProgramHasItsUsersGroups",
 		[]string{"nfsclient/fusefs/creds.go"}},
 	{"names of hosts in exports", "after a minute, or ten seconds after an error", "TestNamesChange",
