@@ -156,19 +156,26 @@ func TestMakingAsksWithoutACLs(t *testing.T) {
 	}
 }
 
+// lookAt makes files and looks at them, so that there are no pages of them here, and opens the
+// first.
+func (m *mounted) lookAt(names ...string) {
+	m.t.Helper()
+	for _, name := range names {
+		must(m.t, os.WriteFile(m.there(name), []byte(name), 0o644))
+		_, err := os.Lstat(m.at(name))
+		must(m.t, err)
+	}
+	f, err := os.Open(m.at(names[0]))
+	must(m.t, err)
+	m.t.Cleanup(func() { f.Close() })
+	must(m.t, syscall.Access(m.dir, 1)) // the right to search need not be asked for again
+}
+
 // TestReplacingAsksForTheKnownName: a file that is open here, and that another client has given the
 // name which is replaced, gets a hidden name.
 func TestReplacingAsksForTheKnownName(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
-	for _, name := range []string{"open", "replaced", "new"} { // without pages of them here
-		must(t, os.WriteFile(m.there(name), []byte(name), 0o640))
-		_, err := os.Lstat(m.at(name))
-		must(t, err)
-	}
-	f, err := os.Open(m.at("open"))
-	must(t, err)
-	defer f.Close()
-	must(t, syscall.Access(m.dir, 1)) // the right to search need not be asked for again
+	m.lookAt("open", "replaced", "new")
 	must(t, os.Rename(m.there("open"), m.there("replaced")))
 	must(t, os.Rename(m.at("new"), m.at("replaced")))
 	names, err := filepath.Glob(m.there(".nfs*"))
@@ -186,15 +193,7 @@ func TestReplacingAsksForTheKnownName(t *testing.T) {
 func TestRenameOverANameThatIsGone(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true})
 	must(t, os.Chmod(m.export, 0o700)) // not all may search it, so the kernel believes no names
-	for _, name := range []string{"open", "new"} {
-		must(t, os.WriteFile(m.there(name), []byte(name), 0o644))
-		_, err := os.Lstat(m.at(name))
-		must(t, err)
-	}
-	f, err := os.Open(m.at("open"))
-	must(t, err)
-	defer f.Close()
-	must(t, syscall.Access(m.dir, 1)) // the right to search need not be asked for again
+	m.lookAt("open", "new")
 	must(t, os.Remove(m.there("open")))
 	must(t, os.Rename(m.at("new"), m.at("open")))
 	if b, err := os.ReadFile(m.there("open")); err != nil || string(b) != "new" {

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/machine"
 	"golang.org/x/sys/unix"
 )
 
@@ -120,20 +121,9 @@ func (b *bed) measureIdle(ctx context.Context) error {
 	n := min(idleCount, descriptors()-1000)
 	cmd := exec.CommandContext(ctx, self, "_idle", strconv.Itoa(n), b.ours.url("nfsrdma", ""))
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
+	_, out, end, err := machine.Start(cmd)
 	if err != nil {
 		return err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	end := func() error {
-		in.Close()
-		return cmd.Wait()
 	}
 	var client int64
 	if _, err := fmt.Fscanln(out, &client); err != nil {

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // Addresses of the pair: the servers' end, and the clients'.
@@ -79,21 +81,11 @@ func (b *bed) pair() (enter []string, err error) {
 // rawPeer starts the other end of raw TCP at the servers' end of the pair.
 func (b *bed) rawPeer() (addr string, stop func(), err error) {
 	cmd := exec.Command(filepath.Join(b.base, "nfsrdma"), "_rawtcp", "--listen", vethServer+":0")
-	in, err := cmd.StdinPipe()
+	_, out, end, err := machine.Start(cmd)
 	if err != nil {
 		return "", nil, err
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return "", nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return "", nil, err
-	}
-	stop = func() {
-		in.Close()
-		_ = cmd.Wait()
-	}
+	stop = func() { _ = end() }
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		stop()

@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"strings"
 	"sync/atomic"
+
+	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // rootEnv makes a program an actor in that directory.
@@ -41,22 +43,12 @@ func (w *World) Process(k Kind, root string) error {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), rootEnv+"="+root)
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
+	in, out, end, err := machine.Start(cmd)
 	if err != nil {
-		return err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
 		return err
 	}
 	w.Add(k, NewRemote(in, out))
-	w.ends = append(w.ends, func() error {
-		in.Close()
-		return cmd.Wait()
-	})
+	w.ends = append(w.ends, end)
 	return nil
 }
 
