@@ -20,4 +20,6 @@ func TestManPages(t *testing.T) {
 		t.Errorf("%d pages", pages)
 	}
 	mantest.Page(t, newHelper(&session.Session{}), mantest.Name(dir, "mount.nfsrdma", "8"))
+	mantest.Says(t, mantest.Name(dir, "mount.nfsrdma", "8"), "EXIT STATUS", "32 mounting failed", "FILES /etc/fstab")
+	mantest.Says(t, mantest.Name(dir, "nfsrdma-umount", "1"), "DESCRIPTION", "EXIT STATUS", "64 unmounted, while", "FILES /run/nfsrdma", "ENVIRONMENT GOMAXPROCS", "OPTIONS")
 }

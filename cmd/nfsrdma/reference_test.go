@@ -19,7 +19,8 @@ var update = flag.Bool("update", false, "write docs/reference")
 
 func TestReference(t *testing.T) {
 	const dir = "../../docs/reference"
-	pages, err := reference.Pages("../..", reference.Programs{Client: newRoot(&session.Session{}), Server: program.NewRoot(nil)})
+	s := &session.Session{}
+	pages, err := reference.Pages("../..", reference.Programs{Client: newRoot(s), Helper: newHelper(s), Server: program.NewRoot(nil)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,11 +78,14 @@ func helperPage(h *cobra.Command, source, dir string) error {
 	return errors.Join(err, f.Close())
 }
 
-// forMan has the help texts of a command and of all below it as the generator, which reads Markdown, wants them.
+// forMan has the help texts of a command and of all below it as the generator, which reads Markdown, wants them, with the facts
+// as sections of their own.
 func forMan(cmd *cobra.Command) {
-	if cmd.Long != "" {
-		cmd.Long = definitions(cmd.Long)
+	long := cmd.Long
+	if long == "" {
+		long = cmd.Short
 	}
+	cmd.Long = definitions(long) + facts(cmd)
 	for _, c := range cmd.Commands() {
 		forMan(c)
 	}

@@ -11,11 +11,11 @@ import (
 )
 
 func writeCommands(w *writer, _ *module, p Programs) error {
-	roots := []*cobra.Command{p.Client, p.Server}
+	roots := p.all()
 	w.line("`--help` after any command prints the same.\n")
 	for _, root := range roots {
 		for _, cmd := range visible(root) {
-			w.line("- [`%s`](#%s): %s", cmd.CommandPath(), strings.ReplaceAll(cmd.CommandPath(), " ", "-"), firstLower(cmd.Short))
+			w.line("- [`%s`](#%s): %s", cmd.CommandPath(), anchor(cmd.CommandPath()), firstLower(cmd.Short))
 		}
 	}
 	for _, root := range roots {
@@ -24,6 +24,11 @@ func writeCommands(w *writer, _ *module, p Programs) error {
 		}
 	}
 	return nil
+}
+
+// anchor is the place of a heading.
+func anchor(heading string) string {
+	return strings.NewReplacer(" ", "-", ".", "", "--", "").Replace(heading)
 }
 
 // visible lists a command and all below it that help shows; the shells of completion are one.
@@ -119,7 +124,7 @@ func firstLower(s string) string {
 
 // find is the command of a path, such as "nfsrdma ls".
 func (p Programs) find(path string) (*cobra.Command, error) {
-	for _, root := range []*cobra.Command{p.Client, p.Server} {
+	for _, root := range p.all() {
 		for _, cmd := range visible(root) {
 			if cmd.CommandPath() == path {
 				return cmd, nil

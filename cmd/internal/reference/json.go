@@ -53,7 +53,7 @@ func writeJSON(w *writer, m *module, p Programs) error {
 		root, before := r.dir+"."+r.typ, written[r.dir+"."+r.typ]
 		switch {
 		case before != "":
-			w.line("The same keys as of [%s](#%s).", before, strings.ReplaceAll(strings.ReplaceAll(before, "--", ""), " ", "-"))
+			w.line("The same keys as of [%s](#%s).", before, anchor(before))
 			continue
 		case r.array:
 			w.line("An array of objects with these keys:")

@@ -10,7 +10,9 @@ import (
 )
 
 // Programs are the command lines that the pages describe.
-type Programs struct{ Client, Server *cobra.Command }
+type Programs struct{ Client, Helper, Server *cobra.Command }
+
+func (p Programs) all() []*cobra.Command { return []*cobra.Command{p.Client, p.Helper, p.Server} }
 
 // A page is a file of docs/reference.
 type page struct {
@@ -25,6 +27,7 @@ var pages = []page{
 	{"export-options.md", "Export options", "what an exports file accepts", writeExportOptions},
 	{"metrics.md", "Metrics", "what `nfsrdmad serve --metrics-addr` has for Prometheus", writeMetrics},
 	{"exit-status.md", "Exit status", "the exit status of each command", writeStatuses},
+	{"files.md", "Files and environment", "files and variables that are used without being named", writeFiles},
 	{"json.md", "JSON output", "the keys of each command's `--json`", writeJSON},
 	{"log-messages.md", "Log messages", "the lines that the server logs, with level and fields", writeLogMessages},
 	{"limits.md", "Limits", "the largest sizes and counts, and the timeouts", writeLimits},
@@ -39,8 +42,9 @@ func Pages(root string, p Programs) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Client.InitDefaultCompletionCmd()
-	p.Server.InitDefaultCompletionCmd()
+	for _, root := range p.all() {
+		root.InitDefaultCompletionCmd()
+	}
 	all := map[string]string{"README.md": index()}
 	for _, page := range pages {
 		w := &writer{}

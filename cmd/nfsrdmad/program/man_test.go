@@ -25,6 +25,8 @@ func TestManPages(t *testing.T) {
 		t.Errorf("%d pages", pages)
 	}
 	mantest.Page(t, grammarPage(), mantest.Name(dir, "nfsrdma-exports", "5"))
+	mantest.Says(t, mantest.Name(dir, "nfsrdma-exports", "5"), "FILES /etc/nfsrdma/exports")
+	mantest.Says(t, mantest.Name(dir, "nfsrdmad-serve", "8"), "EXIT STATUS", "FILES", "/var/lib/nfsrdma", "ENVIRONMENT", "NOTIFY_SOCKET, WATCHDOG_USEC")
 	mantest.Says(t, mantest.Name(dir, "nfsrdmad", "8"), "nfsrdma-exports(5).")
 	units, err := filepath.Glob("../../../deploy/nfsrdmad.*")
 	if err != nil || len(units) == 0 {

@@ -1,0 +1,107 @@
+// Exit statuses, files and variables of the environment, as manual pages and documents list them.
+
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// A Fact is one status, file or variable of some commands.
+type Fact struct {
+	Commands []string // each with all below it; empty: all
+	Name     string
+	Meaning  string
+}
+
+// of reports whether a fact is one of a command.
+func (f *Fact) of(command string) bool {
+	for _, c := range f.Commands {
+		if command == c || strings.HasPrefix(command, c+" ") {
+			return true
+		}
+	}
+	return len(f.Commands) == 0
+}
+
+// Statuses lists the exit statuses of the programs.
+var Statuses = []Fact{
+	{nil, "0", "success"},
+	{[]string{"nfsrdmad serve"}, "0", "the server was stopped by SIGTERM or SIGINT"},
+	{nil, "1", "an error, which is on standard error in one line; of several files, at least one failed"},
+	{[]string{"nfsrdma ls"}, "1", "something below an operand could not be listed"},
+	{[]string{"nfsrdma ls"}, "2", "an operand could not be listed"},
+	{[]string{"nfsrdma doctor"}, "1", "a check failed"},
+	{[]string{"nfsrdma demo"}, "1", "a step failed, or a byte of a copy differs"},
+	{[]string{"nfsrdma mount", "nfsrdma umount", "mount.nfsrdma"}, "1", "the command line or an option is wrong"},
+	{[]string{"nfsrdma mount", "mount.nfsrdma"}, "32", "mounting failed"},
+	{[]string{"nfsrdma umount"}, "32", "unmounting failed"},
+	{[]string{"nfsrdma umount"}, "64", "unmounted, while another mount of the same process stays"},
+	{[]string{"nfsrdmad check"}, "1", "the exports file has an error, or the client that is named is refused"},
+	{[]string{"nfsrdmad drain"}, "1", "clients were left after --timeout"},
+	{nil, "128+N", "ended by signal N: 130 after Ctrl-C, 141 if the reader of the output has left"},
+}
+
+// Files lists the files that the programs use without being given their names.
+var Files = []Fact{
+	{[]string{"nfsrdmad serve", "nfsrdmad check", "nfsrdma-exports"}, "/etc/nfsrdma/exports", "the exports file, if no other file and no directory is named"},
+	{[]string{"nfsrdmad"}, "/run/nfsrdma/control", "the control socket of a server that root runs"},
+	{[]string{"nfsrdmad"}, "$XDG_RUNTIME_DIR/nfsrdma/control", "the control socket of a server that another user runs"},
+	{[]string{"nfsrdmad serve"}, "/var/lib/nfsrdma", "the file-handle key and the clients with locks, of a server that root runs"},
+	{[]string{"nfsrdmad serve"}, "~/.local/state/nfsrdma", "the same, of a server that another user runs"},
+	{[]string{"nfsrdmad serve"}, "/etc/default/nfsrdmad", "flags of the packaged unit nfsrdmad.service"},
+	{[]string{"nfsrdma mount", "nfsrdma umount", "nfsrdma mountstats", "mount.nfsrdma"}, "/run/nfsrdma", "the sockets of mounts that root has made"},
+	{[]string{"nfsrdma mount", "nfsrdma umount", "nfsrdma mountstats"}, "/run/user/UID/nfsrdma", "the sockets of mounts of another user, or else /tmp/nfsrdma-UID"},
+	{[]string{"mount.nfsrdma"}, "/etc/fstab", "mounts of type nfsrdma"},
+}
+
+// Environment lists the variables that the programs read.
+var Environment = []Fact{
+	{[]string{"nfsrdmad"}, "XDG_RUNTIME_DIR", "the folder of the control socket, if the user is not root"},
+	{[]string{"nfsrdmad serve"}, "XDG_STATE_HOME", "the folder of the state directory, if --state-dir is not given"},
+	{[]string{"nfsrdmad serve"}, "LISTEN_FDS, LISTEN_PID, LISTEN_FDNAMES", "sockets from systemd to serve on"},
+	{[]string{"nfsrdmad serve"}, "NOTIFY_SOCKET, WATCHDOG_USEC", "the socket and the interval by which systemd learns that the server runs"},
+	{[]string{"nfsrdma top"}, "NO_COLOR", "if it is set, no colors are used"},
+	{[]string{"nfsrdma top"}, "TERM", "if it is dumb, lines are printed in place of a screen"},
+	{[]string{"nfsrdma demo", "nfsrdma bench"}, "NFSRDMA_SCRATCH", "the folder of temporary files, in place of /dev/shm"},
+	{[]string{"nfsrdma", "nfsrdmad"}, "GOMAXPROCS", "processors to use; if it is not set, the program adapts the number to its load"},
+}
+
+// facts are the sections of a manual page for a command, or for a file, which has no exit status.
+func facts(cmd *cobra.Command) string {
+	var b strings.Builder
+	for _, part := range []struct {
+		title string
+		list  []Fact
+	}{{"EXIT STATUS", Statuses}, {"FILES", Files}, {"ENVIRONMENT", Environment}} {
+		if part.title == "EXIT STATUS" && !cmd.Runnable() {
+			continue
+		}
+		if names, meanings := collect(part.list, cmd.CommandPath()); len(names) > 0 {
+			fmt.Fprintf(&b, "\n\n# %s\n", part.title)
+			for _, name := range names {
+				fmt.Fprintf(&b, "\n%s\n: %s\n", plainText(name), plainText(meanings[name]))
+			}
+		}
+	}
+	return b.String()
+}
+
+// collect are the facts of a command by name. A name with several meanings has all of them.
+func collect(list []Fact, command string) (names []string, meanings map[string]string) {
+	meanings = map[string]string{}
+	for _, f := range list {
+		if !f.of(command) {
+			continue
+		}
+		if before := meanings[f.Name]; before != "" {
+			meanings[f.Name] = before + "; " + f.Meaning
+			continue
+		}
+		names = append(names, f.Name)
+		meanings[f.Name] = f.Meaning
+	}
+	return names, meanings
+}
