@@ -36,6 +36,12 @@ func (s *server) mountAt(host, export, options string) *mounted {
 	} else {
 		options += ",proto=tcp,port=" + port
 	}
+	return s.mountWith(host, export, options)
+}
+
+// mountWith is mountAt with all options given.
+func (s *server) mountWith(host, export, options string) *mounted {
+	s.Helper()
 	m := &mounted{dir: s.TempDir(), clk: newClock(s.T)}
 	cmd := exec.Command(client, "mount", "-f", "-o", options, host+":"+export, m.dir)
 	cmd.Env = append(os.Environ(), m.clk.env())
