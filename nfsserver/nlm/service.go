@@ -1,21 +1,34 @@
 // The service: files with locks, and the loops that serve those who wait for one.
 
 // Package nlm serves the network lock manager, version 4 (RFC 1813 appendix II), and the network
-// status monitor, beside an nfsserver.Server and on its ports.
+// status monitor, beside an nfsserver.Server and on its ports. Use it to let clients lock files.
 //
-// The locks of each file are kept here (lockset.go), and all together are also taken on the file
-// itself, as those of one program (nfsserver.Locker): so clients exclude one another, and programs of this machine. Who
-// waits for a lock of a client is given it when that is released; who waits for a program's, when a look at the file
-// every now and then finds it free. Then the client is called back (caller.go) until it has answered.
+//	locks, err := nlm.New(server, nlm.Options{}) // with a StateDir clients get their locks back after a restart
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	defer locks.Close()
+//	service, err := server.Start(nfsserver.Listen{RDMA: "127.0.0.1:0", Programs: locks.Programs()})
 //
-// Locks end with their client: it tells us that it has started again (statd.go), or is gone for so long that others who want them
-// have them (gone.go). And they end with this process: which clients had any is on stable storage (monitor.go), so that with the next start they are
-// told (notify.go), and have a period of grace to reclaim them in.
+// Clients exclude each other. If the FS is an nfsserver.Locker, they and the programs of this
+// machine exclude each other too. A client that waits for a lock is called back when it is free.
+// A request that would close a circle of waiting clients is refused.
 //
-// Who would wait for itself in the end does not wait (deadlock.go).
+// Locks end with their client: if it reports a restart, or if it has been silent for Options.Gone
+// and another client needs the lock. They also end with this process. The next one notifies the
+// clients, which are kept in Options.StateDir, and gives them a period of grace to reclaim locks.
 //
-// Lock order: file.mu, then one of Service.mu, callers.mu, monitor.mu, absence.mu and waitGraph.mu, then ledger.mu.
+// Until version 1 a release can change these names. CHANGELOG.md lists each change.
 package nlm
+
+// Internals: the locks of each file are in lockset.go, and all together are also taken on the file
+// itself, as those of one program (nfsserver.Locker). A lock that another program holds is tried
+// every now and then. caller.go calls clients back until they answer. statd.go receives restarts,
+// gone.go finds clients that are gone, monitor.go has the clients on stable storage, notify.go
+// notifies them after a start, and deadlock.go finds circles.
+//
+// Lock order: file.mu, then one of Service.mu, callers.mu, monitor.mu, absence.mu and waitGraph.mu,
+// then ledger.mu.
 
 import (
 	"context"
