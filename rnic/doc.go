@@ -23,7 +23,8 @@
 //	}
 //
 // The examples here have one verb each: RDMA Write, RDMA Read, Send with Invalidate, private data
-// and handlers. The example of rnic/iwarp is a whole conversation; rnic/roce shows datagrams.
+// and handlers; rnic/roce shows datagrams. test/examples/verbs of this module is a whole program
+// for both providers.
 //
 // # How to use it
 //
