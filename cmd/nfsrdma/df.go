@@ -17,15 +17,15 @@ import (
 
 // A dfRow is the file system that a path is on; sizes are in bytes.
 type dfRow struct {
-	Filesystem string `json:"filesystem"` // HOST:/export
-	Path       string `json:"path"`       // as it was typed
-	Size       uint64 `json:"size"`
-	Used       uint64 `json:"used"`
-	Avail      uint64 `json:"avail"`
-	Files      uint64 `json:"files"`
-	FilesUsed  uint64 `json:"files_used"`
-	FilesFree  uint64 `json:"files_free"`
-	FilesAvail uint64 `json:"files_avail"`
+	Filesystem string `json:"filesystem"`  // HOST:/export
+	Path       string `json:"path"`        // as it was typed
+	Size       uint64 `json:"size"`        // bytes in all
+	Used       uint64 `json:"used"`        // bytes in use
+	Avail      uint64 `json:"avail"`       // bytes that the user can still use
+	Files      uint64 `json:"files"`       // inodes in all
+	FilesUsed  uint64 `json:"files_used"`  // inodes in use
+	FilesFree  uint64 `json:"files_free"`  // inodes that are free
+	FilesAvail uint64 `json:"files_avail"` // inodes that the user can still use
 }
 
 func newDf(s *session.Session) *cobra.Command {

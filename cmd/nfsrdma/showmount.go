@@ -14,8 +14,8 @@ import (
 
 // A jsonExport is one export, for --json; nobody in Clients means everyone.
 type jsonExport struct {
-	Path    string   `json:"path"`
-	Clients []string `json:"clients"`
+	Path    string   `json:"path"`    // of the export
+	Clients []string `json:"clients"` // that the server names; none: all
 }
 
 func newShowmount(s *session.Session) *cobra.Command {

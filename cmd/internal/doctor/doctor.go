@@ -30,9 +30,9 @@ func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // A Finding is what one check found.
 type Finding struct {
-	Check  string `json:"check"`
-	Status Status `json:"status"`
-	Text   string `json:"finding"`
+	Check  string `json:"check"`            // its name
+	Status Status `json:"status"`           // OK, WARN, FAIL, or SKIP
+	Text   string `json:"finding"`          // one line
 	Advice string `json:"advice,omitempty"` // what to do; "" with OK
 }
 

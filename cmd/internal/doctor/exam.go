@@ -56,11 +56,11 @@ func (o *Options) most(usual time.Duration) time.Duration {
 
 // A Report is the findings in order, and the command lines that should mount the export.
 type Report struct {
-	Server   string    `json:"server"`
-	Export   string    `json:"export,omitempty"`
-	OK       bool      `json:"ok"` // no check failed
-	Findings []Finding `json:"checks"`
-	Mount    []string  `json:"mount,omitempty"`
+	Server   string    `json:"server"`           // its host
+	Export   string    `json:"export,omitempty"` // that was examined
+	OK       bool      `json:"ok"`               // no check failed
+	Findings []Finding `json:"checks"`           // in the order in which they ran
+	Mount    []string  `json:"mount,omitempty"`  // commands that should work
 }
 
 // An exam is one run. The fields below Options are each written by one check, before

@@ -16,25 +16,25 @@ import (
 // A Object is what --json of ls and stat has of a file. Names that are no
 // UTF-8, which JSON cannot hold, have their bytes in base64 beside them.
 type Object struct {
-	Name         string    `json:"name"`
-	NameBase64   string    `json:"name_base64,omitempty"`
-	Directory    string    `json:"directory,omitempty"` // as it was typed, and what is below
-	Type         string    `json:"type"`
-	Mode         string    `json:"mode"` // octal
-	Links        uint32    `json:"links"`
-	UID          uint32    `json:"uid"`
-	GID          uint32    `json:"gid"`
-	Size         uint64    `json:"size"`
-	Used         uint64    `json:"used"`
-	Fsid         uint64    `json:"fsid"`
-	Fileid       uint64    `json:"fileid"`
-	Device       *Device   `json:"device,omitempty"`
-	Target       *string   `json:"target,omitempty"` // of a symbolic link
-	TargetBase64 string    `json:"target_base64,omitempty"`
-	Handle       string    `json:"handle,omitempty"`
-	Atime        time.Time `json:"atime"`
-	Mtime        time.Time `json:"mtime"`
-	Ctime        time.Time `json:"ctime"`
+	Name         string    `json:"name"`                    // without its directory
+	NameBase64   string    `json:"name_base64,omitempty"`   // the bytes of a name that is no UTF-8
+	Directory    string    `json:"directory,omitempty"`     // as it was typed, and what is below
+	Type         string    `json:"type"`                    // such as regular file, directory or symbolic link
+	Mode         string    `json:"mode"`                    // octal
+	Links        uint32    `json:"links"`                   // hard links
+	UID          uint32    `json:"uid"`                     // the owner
+	GID          uint32    `json:"gid"`                     // the group
+	Size         uint64    `json:"size"`                    // bytes
+	Used         uint64    `json:"used"`                    // bytes on the disk
+	Fsid         uint64    `json:"fsid"`                    // the number of its file system
+	Fileid       uint64    `json:"fileid"`                  // the inode number
+	Device       *Device   `json:"device,omitempty"`        // of device files
+	Target       *string   `json:"target,omitempty"`        // of a symbolic link
+	TargetBase64 string    `json:"target_base64,omitempty"` // the bytes of a target that is no UTF-8
+	Handle       string    `json:"handle,omitempty"`        // of NFS, in hex: of stat
+	Atime        time.Time `json:"atime"`                   // the last access
+	Mtime        time.Time `json:"mtime"`                   // the last change of content
+	Ctime        time.Time `json:"ctime"`                   // the last change of attributes
 }
 
 // A Device is the number of a device.

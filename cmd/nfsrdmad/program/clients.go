@@ -16,22 +16,22 @@ import (
 
 // A clientsReport is the answer to clients: the connections by address.
 type clientsReport struct {
-	Clients []clientReport `json:"clients"`
+	Clients []clientReport `json:"clients"` // the connections, by address
 }
 
 // A clientReport is one connection.
 type clientReport struct {
-	Address   string       `json:"address"`
-	Transport string       `json:"transport"`
+	Address   string       `json:"address"`           // address and port
+	Transport string       `json:"transport"`         // tcp, rdma/iwarp or rdma/roce
 	Exports   []string     `json:"exports"`           // used since they were last taken in
 	Users     []userReport `json:"users"`             // those that it has called as lately, the newest first
 	Others    uint64       `json:"other_users_calls"` // of users that it called as before those
-	Calls     uint64       `json:"calls"`
-	BytesIn   uint64       `json:"bytes_in"`
-	BytesOut  uint64       `json:"bytes_out"`
-	Age       float64      `json:"age_seconds"`
-	Idle      float64      `json:"idle_seconds"`
-	RDMA      *rdmaReport  `json:"rdma,omitempty"`
+	Calls     uint64       `json:"calls"`             // since the connection was made
+	BytesIn   uint64       `json:"bytes_in"`          // from the client
+	BytesOut  uint64       `json:"bytes_out"`         // to the client
+	Age       float64      `json:"age_seconds"`       // time since the connection was made
+	Idle      float64      `json:"idle_seconds"`      // time since the last call
+	RDMA      *rdmaReport  `json:"rdma,omitempty"`    // of connections over RDMA
 }
 
 // A userReport is a user of a client, by the client's word: before any squashing.
@@ -43,15 +43,15 @@ type userReport struct {
 
 // A rdmaReport is what was agreed on over RDMA, and the credits at this moment.
 type rdmaReport struct {
-	InlineSend         int  `json:"inline_send_bytes"` // thresholds: of messages to the client
-	InlineReceive      int  `json:"inline_receive_bytes"`
-	CreditsGranted     int  `json:"credits_granted"`
-	CreditsUsed        int  `json:"credits_used"`
-	IRD                int  `json:"ird"` // RDMA Reads at once: the client's
-	ORD                int  `json:"ord"` // and the server's
-	CRC                bool `json:"crc"`
-	PrivateData        bool `json:"private_data"` // the client has told its sizes (RFC 8797)
-	RemoteInvalidation bool `json:"remote_invalidation"`
+	InlineSend         int  `json:"inline_send_bytes"`    // thresholds: of messages to the client
+	InlineReceive      int  `json:"inline_receive_bytes"` // and of messages from it
+	CreditsGranted     int  `json:"credits_granted"`      // calls that can be under way
+	CreditsUsed        int  `json:"credits_used"`         // calls that are under way
+	IRD                int  `json:"ird"`                  // RDMA Reads at once: the client's
+	ORD                int  `json:"ord"`                  // and the server's
+	CRC                bool `json:"crc"`                  // messages have CRCs
+	PrivateData        bool `json:"private_data"`         // the client has told its sizes (RFC 8797)
+	RemoteInvalidation bool `json:"remote_invalidation"`  // Sends invalidate the memory of the client
 }
 
 func newClients(k *Kind) *cobra.Command {

@@ -16,25 +16,25 @@ const exportsWait = 2 * time.Second
 
 // An exportsReport is the answer to exports, in the order in which they are served.
 type exportsReport struct {
-	File    string         `json:"file"` // the exports file; "": none
-	Exports []exportReport `json:"exports"`
+	File    string         `json:"file"`    // the exports file; "": none
+	Exports []exportReport `json:"exports"` // in the order in which they are served
 }
 
 // An exportReport is an export with its clients.
 type exportReport struct {
-	Path        string       `json:"path"`
-	ID          uint32       `json:"id"`    // in file handles
-	State       string       `json:"state"` // open, opening, failed, or silent: its file system does not answer
-	Error       string       `json:"error,omitempty"`
-	CommandLine bool         `json:"command_line"` // the exports file says nothing of it
-	Options     []string     `json:"options"`      // of all clients
-	Clients     []ruleReport `json:"clients"`
+	Path        string       `json:"path"`            // as clients mount it
+	ID          uint32       `json:"id"`              // in file handles
+	State       string       `json:"state"`           // open, opening, failed, or silent: its file system does not answer
+	Error       string       `json:"error,omitempty"` // why it is not open
+	CommandLine bool         `json:"command_line"`    // the exports file says nothing of it
+	Options     []string     `json:"options"`         // of all clients
+	Clients     []ruleReport `json:"clients"`         // rules, in the order of the file
 }
 
 // A ruleReport is what clients may do.
 type ruleReport struct {
-	Client  string `json:"client"`
-	Options string `json:"options"`
+	Client  string `json:"client"`  // a host, a network, or * for all
+	Options string `json:"options"` // as in the exports file
 }
 
 func newExports(k *Kind) *cobra.Command {

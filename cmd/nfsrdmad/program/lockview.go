@@ -21,9 +21,9 @@ const mostLocks = 10000
 type locksReport struct {
 	On        bool         `json:"on"`            // the server serves locks
 	Grace     float64      `json:"grace_seconds"` // in which clients may only reclaim locks
-	Locks     []lockReport `json:"locks"`
-	More      bool         `json:"more"`       // there are others
-	BusyFiles int          `json:"busy_files"` // left out, as their file system keeps a call waiting
+	Locks     []lockReport `json:"locks"`         // by export, file and first byte
+	More      bool         `json:"more"`          // there are others
+	BusyFiles int          `json:"busy_files"`    // left out, as their file system keeps a call waiting
 }
 
 // A lockReport is one lock, or one request that waits for one.
@@ -32,17 +32,17 @@ type lockReport struct {
 	Host    string `json:"host"`    // the name that it gives itself
 	Svid    int32  `json:"svid"`    // of the process there
 	Owner   string `json:"owner"`   // in hex
-	Export  string `json:"export"`
-	Path    string `json:"path"` // "": not known
-	File    string `json:"file"` // what names the file in its export, in hex
+	Export  string `json:"export"`  // of the file
+	Path    string `json:"path"`    // "": not known
+	File    string `json:"file"`    // what names the file in its export, in hex
 
-	State string   `json:"state"` // held, waiting, or calling: the client is just being told that it has the lock
-	Kind  string   `json:"kind"`  // read, write, or share
-	Start uint64   `json:"start"`
+	State string   `json:"state"`          // held, waiting, or calling: the client is just being told that it has the lock
+	Kind  string   `json:"kind"`           // read, write, or share
+	Start uint64   `json:"start"`          // the first byte
 	End   *uint64  `json:"end"`            // the last byte; null: the end of the file
 	Deny  uint32   `json:"deny,omitempty"` // of a share: 1 reading, 2 writing
-	Want  uint32   `json:"want,omitempty"`
-	Age   *float64 `json:"age_seconds"` // null of a share
+	Want  uint32   `json:"want,omitempty"` // of a share, likewise
+	Age   *float64 `json:"age_seconds"`    // null of a share
 }
 
 func newLocks(k *Kind) *cobra.Command {

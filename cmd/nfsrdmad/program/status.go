@@ -19,25 +19,25 @@ import (
 
 // A statusReport is the answer to status.
 type statusReport struct {
-	Program  string    `json:"program"`
-	Version  string    `json:"version"`
-	Revision string    `json:"revision"`
-	PID      int       `json:"pid"`
-	Started  time.Time `json:"started"`
-	Uptime   float64   `json:"uptime_seconds"`
-	State    string    `json:"state"`         // serving, or draining
-	Grace    float64   `json:"grace_seconds"` // in which clients may only reclaim locks
+	Program  string    `json:"program"`        // nfsrdmad, or the program that serves with it
+	Version  string    `json:"version"`        // of the program
+	Revision string    `json:"revision"`       // of its source
+	PID      int       `json:"pid"`            // of the process
+	Started  time.Time `json:"started"`        // when the server started
+	Uptime   float64   `json:"uptime_seconds"` // time since then
+	State    string    `json:"state"`          // serving, or draining
+	Grace    float64   `json:"grace_seconds"`  // in which clients may only reclaim locks
 
-	Listeners   []listenerReport `json:"listeners"`
+	Listeners   []listenerReport `json:"listeners"`   // addresses that are served
 	Connections map[string]int   `json:"connections"` // by transport
 	Calls       uint64           `json:"calls"`       // since the start, as the bytes of their messages
-	BytesIn     uint64           `json:"bytes_in"`
-	BytesOut    uint64           `json:"bytes_out"`
+	BytesIn     uint64           `json:"bytes_in"`    // from clients
+	BytesOut    uint64           `json:"bytes_out"`   // to clients
 
 	BudgetLimit      int64  `json:"budget_limit_bytes"` // of data under way
-	BudgetUsed       int64  `json:"budget_used_bytes"`
-	DescriptorsLimit uint64 `json:"descriptors_limit"`
-	DescriptorsUsed  int    `json:"descriptors_used"`
+	BudgetUsed       int64  `json:"budget_used_bytes"`  // of these, in use
+	DescriptorsLimit uint64 `json:"descriptors_limit"`  // open files that the process can have
+	DescriptorsUsed  int    `json:"descriptors_used"`   // of these, in use
 
 	ExportsFile string         `json:"exports_file"`             // "": none
 	ExportsRead *time.Time     `json:"exports_read,omitempty"`   // when the file was last taken in
@@ -46,14 +46,14 @@ type statusReport struct {
 
 // A listenerReport is an address that is served.
 type listenerReport struct {
-	Address   string `json:"address"`
-	Transport string `json:"transport"`
+	Address   string `json:"address"`   // address and port
+	Transport string `json:"transport"` // tcp, rdma/iwarp or rdma/roce
 }
 
 // A refusedReport is a reload that was refused.
 type refusedReport struct {
-	Time  time.Time `json:"time"`
-	Error string    `json:"error"`
+	Time  time.Time `json:"time"`  // of the attempt
+	Error string    `json:"error"` // the first mistake
 }
 
 // The names of transports.
