@@ -85,14 +85,21 @@ func TestFaultsAreFound(t *testing.T) {
 	}
 }
 
-var picture = regexp.MustCompile(`!\[([^\]]*)\]\(([^)]+)\)`)
+var (
+	picture = regexp.MustCompile(`!\[([^\]]*)\]\(([^)]+)\)`)
+	decimal = regexp.MustCompile(`[0-9]+\.[0-9]+`)
+)
 
-// TestPicturesAreShown: each file of docs/img is small, stands on a page, and has words in its place there.
+// TestPicturesAreShown: each file of docs/img is small, stands on a page, and has words in its place there, with ratios of today.
 func TestPicturesAreShown(t *testing.T) {
 	const (
 		most     = 150_000 // bytes
 		altWords = 6
 	)
+	results, err := os.ReadFile(filepath.Join(root, figuresPage))
+	if err != nil {
+		t.Fatal(err)
+	}
 	shown := map[string]bool{}
 	pages, err := filepath.Glob(filepath.Join(root, "docs/*.md"))
 	if err != nil {
@@ -107,6 +114,11 @@ func TestPicturesAreShown(t *testing.T) {
 			shown[filepath.Join(filepath.Dir(page), m[2])] = true
 			if n := len(strings.Fields(m[1])); n < altWords {
 				t.Errorf("%s: got %d words in place of %s, want at least %d", page, n, m[2], altWords)
+			}
+			for _, ratio := range decimal.FindAllString(m[1], -1) {
+				if !strings.Contains(string(results), ratio+"×") {
+					t.Errorf("%s: %s has the ratio %s, and %s has not", page, m[2], ratio, figuresPage)
+				}
 			}
 		}
 	}
